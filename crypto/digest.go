@@ -1,0 +1,68 @@
+package crypto
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+)
+
+// Digest is a SHA-256 hash. Its text is 64 lower-case hex digits.
+type Digest [sha256.Size]byte
+
+// Sum is the SHA-256 of b.
+func Sum(b []byte) Digest { return sha256.Sum256(b) }
+
+// LeafHash is the RFC 6962 leaf hash, SHA-256(0x00 ‖ b), which is what "the hash of an entry" means.
+func LeafHash(b []byte) Digest {
+	h := sha256.New()
+	h.Write([]byte{0})
+	h.Write(b)
+	var d Digest
+	h.Sum(d[:0])
+	return d
+}
+
+// NodeHash is the RFC 6962 hash of an interior node, SHA-256(0x01 ‖ left ‖ right).
+func NodeHash(left, right Digest) Digest {
+	var b [1 + 2*sha256.Size]byte
+	b[0] = 1
+	copy(b[1:], left[:])
+	copy(b[1+sha256.Size:], right[:])
+	return sha256.Sum256(b[:])
+}
+
+// ParseDigest reads 64 lower-case hex digits; upper case would be a second spelling.
+func ParseDigest[T string | []byte](text T) (Digest, error) {
+	var d Digest
+	if len(text) != 2*len(d) {
+		return Digest{}, errDigest
+	}
+	for i := range d {
+		hi, lo := text[2*i], text[2*i+1]
+		if hi >= 'A' && hi <= 'F' || lo >= 'A' && lo <= 'F' || unhex(hi) < 0 || unhex(lo) < 0 {
+			return Digest{}, errDigest
+		}
+		d[i] = byte(unhex(hi)<<4 | unhex(lo))
+	}
+	return d, nil
+}
+
+var errDigest = errors.New("crypto: digest is not 64 lower-case hex digits")
+
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// AppendText appends the 64 hex digits.
+func (d Digest) AppendText(b []byte) ([]byte, error) { return hex.AppendEncode(b, d[:]), nil }
+
+// MarshalText gives the 64 hex digits.
+func (d Digest) MarshalText() ([]byte, error) { return d.AppendText(nil) }
+
+// UnmarshalText reads what MarshalText writes. On error d is unchanged.
+func (d *Digest) UnmarshalText(text []byte) error {
+	x, err := ParseDigest(text)
+	if err != nil {
+		return err
+	}
+	*d = x
+	return nil
+}

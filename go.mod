@@ -1,0 +1,3 @@
+module github.com/helmkernel/helm
+
+go 1.25.0
