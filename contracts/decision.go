@@ -1,0 +1,188 @@
+package contracts
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// DecisionRecord is what was decided of a call before anything ran, and on what. It stands in a decision entry if it is an ALLOW, and in
+// a DENIED receipt if not. FORMATS section 3.
+type DecisionRecord struct {
+	Approvals          []Digest // of the presented envelopes that counted; sorted
+	ArgsForm           string   // "raw" where the arguments are not strict JSON; else ""
+	ArgsHash           Digest   // of the canonical arguments after defaults, or of the bytes as received
+	Attestations       []Digest
+	Caller             Caller
+	Charges            []Charge
+	Condition          int // the first that failed, 8 for ALLOW
+	Delegation         *Digest
+	EffectType         EffectType // "" where the tool is not declared
+	Expires            Time       // 0 where denied
+	ID                 string     // session/seq
+	Idempotency        string
+	InputsHash         Digest
+	Pending            *Digest // of the ApprovalRequest
+	PolicyDecisionHash Digest
+	PolicyHash         Digest
+	Reason             ReasonCode
+	Risk               Risk
+	Rule               string // layer:bundle:id
+	Signals            []string
+	Tool               string
+	Verdict            Verdict
+}
+
+// Charge is what an ALLOW takes from a budget.
+type Charge struct {
+	Amount uint64
+	Before uint64 // the balance before it
+	Budget string // layer:bundle:id
+	Limit  uint64
+	Of     string // whose balance; "" where it is everyone's
+	Window string // the window's first instant, or "session", or "total"
+}
+
+func (c *Charge) visit(f *form) {
+	f.count("amount", &c.Amount)
+	f.count("before", &c.Before)
+	f.text("budget", required, &c.Budget, ruleName)
+	f.count("limit", &c.Limit)
+	f.text("of", optional, &c.Of, words128)
+	f.text("window", required, &c.Window, windowWord)
+}
+
+func (d *DecisionRecord) visit(f *form) {
+	f.digests("approvals", optional, 1, MaxListed, &d.Approvals)
+	f.text("argsForm", optional, &d.ArgsForm, rawWord)
+	f.digest("argsHash", &d.ArgsHash)
+	f.digests("attestations", optional, 1, MaxListed, &d.Attestations)
+	f.object("caller", true, d.Caller.visit)
+	list(f, "charges", optional, 1, MaxCharges, &d.Charges, (*Charge).visit)
+	condition := uint64(d.Condition)
+	f.uint("condition", required, &condition, 0, 8)
+	d.Condition = int(condition)
+	f.maybe("delegation", &d.Delegation)
+	f.text("effectType", optional, (*string)(&d.EffectType), effectWord)
+	f.time("expires", optional, &d.Expires)
+	f.text("id", required, &d.ID, decisionID)
+	f.text("idempotency", optional, &d.Idempotency, words256)
+	f.digest("inputsHash", &d.InputsHash)
+	f.maybe("pending", &d.Pending)
+	f.digest("policyDecisionHash", &d.PolicyDecisionHash)
+	f.digest("policyHash", &d.PolicyHash)
+	f.text("reason", required, (*string)(&d.Reason), decisionReason)
+	f.text("risk", optional, (*string)(&d.Risk), riskWord)
+	f.text("rule", optional, &d.Rule, ruleName)
+	f.texts("signals", optional, 1, MaxListed, &d.Signals, id)
+	f.text("tool", required, &d.Tool, toolName)
+	f.verdict(&d.Verdict)
+}
+
+var decisionReason = word{"a reason of a judgement", func(s string) bool {
+	r := ReasonCode(s)
+	return r == ReasonAllow || r.Known() && r.Condition() != NoCondition && !r.row().unlogged
+}}
+
+// Append appends the canonical form.
+func (d *DecisionRecord) Append(dst []byte) []byte { return write(dst, d.visit) }
+
+// Seal fills in what follows from the rest: the id, the hash of the inputs, and the hash that binds the answer to what it was made from.
+func (d *DecisionRecord) Seal(session string, seq uint64, inputs Digest) {
+	d.ID = decisionName(session, seq)
+	d.InputsHash = inputs
+	d.PolicyDecisionHash = d.hash()
+}
+
+func decisionName(session string, seq uint64) string {
+	return session + "/" + strconv.FormatUint(seq, 10)
+}
+
+// hash is that of canonical {condition, inputsHash, policyHash, reason, rule?, verdict}.
+func (d *DecisionRecord) hash() Digest {
+	var buf [512]byte
+	b := append(buf[:0], `{"condition":`...)
+	b = strconv.AppendInt(b, int64(d.Condition), 10)
+	b, _ = d.InputsHash.AppendText(append(b, `,"inputsHash":"`...))
+	b, _ = d.PolicyHash.AppendText(append(b, `","policyHash":"`...))
+	b = crypto.AppendString(append(b, `","reason":`...), string(d.Reason))
+	if d.Rule != "" {
+		b = crypto.AppendString(append(b, `,"rule":`...), d.Rule)
+	}
+	b = crypto.AppendString(append(b, `,"verdict":`...), d.Verdict.String())
+	return crypto.Sum(append(b, '}'))
+}
+
+// check is what is true of every judgement by itself. allow tells in which kind of entry it stands.
+func (d *DecisionRecord) check(h *Header, allow bool, fail func(field, what string)) {
+	declared := d.EffectType != ""
+	switch {
+	case bool(d.Verdict) != allow:
+		fail("verdict", "decision entries hold ALLOW, DENIED receipts DENY")
+	case allow != (d.Reason == ReasonAllow):
+		fail("reason", "does not go with the verdict")
+	case allow && d.Condition != 8 || !allow && !d.Reason.denies(d.Condition):
+		fail("condition", "not that of the reason")
+	case (d.Reason == ReasonSessionClosed) && h.Session != SessionRefused || h.Session == SessionRefused && d.Condition != 0:
+		fail("reason", "does not belong in this session")
+	case d.ID != decisionName(h.Session, h.Seq):
+		fail("id", "not session/seq")
+	case d.PolicyDecisionHash != d.hash():
+		fail("policyDecisionHash", "does not recompute")
+	case !declared && (allow || d.Condition >= 2):
+		fail("effectType", "missing, though the tool is declared")
+	case declared && d.Reason == ReasonToolNotFound:
+		fail("effectType", "of a tool that is not declared")
+	case declared != (d.Risk != ""):
+		fail("risk", "goes with effectType")
+	case d.Reason.NamesRule() != (d.Rule != ""):
+		fail("rule", "there iff the reason names one")
+	case d.Reason == ReasonDestinationNotAllowed && !strings.HasSuffix(d.Rule, ":scope"):
+		fail("rule", "the id is the word scope")
+	case allow && d.Expires == 0:
+		fail("expires", "missing field")
+	case !allow && d.Expires != 0:
+		fail("expires", "of a denial")
+	case allow && d.Expires < h.Time:
+		fail("expires", "before the entry's time")
+	case (d.Reason == ReasonApprovalRequired) != (d.Pending != nil):
+		fail("pending", "there iff an approval is required")
+	case d.ArgsForm != "" && (allow || d.Condition != 0):
+		fail("argsForm", "raw arguments are denied at condition 0")
+	case d.Reason == ReasonIdempotencyConflict && d.Idempotency == "":
+		fail("idempotency", "missing field")
+	case !allow && len(d.Charges) > 0:
+		fail("charges", "of a denial")
+	case !slices.IsSortedFunc(d.Charges, compareCharges) || repeats(d.Charges):
+		fail("charges", "not sorted by budget and of, and unique")
+	}
+	for _, c := range d.Charges {
+		start, err := ParseTime(c.Window)
+		switch {
+		case c.Before+c.Amount > c.Limit:
+			fail("charges", "over the limit")
+		case c.Window == "session" && c.Of != h.Session:
+			fail("charges.of", "a window of the session is charged to the session")
+		case err == nil && start > h.Time:
+			fail("charges.window", "in the future")
+		}
+	}
+}
+
+func compareCharges(a, b Charge) int {
+	if c := strings.Compare(a.Budget, b.Budget); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Of, b.Of)
+}
+
+func repeats(list []Charge) bool {
+	for i := 1; i < len(list); i++ {
+		if compareCharges(list[i-1], list[i]) == 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,411 @@
+package contracts
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// A form visits the fields of a record in canonical order. Going over a record once more with the same visit method it either writes the
+// canonical JSON or reads it strictly, so that writer and reader cannot disagree. Reading, it refuses missing and unknown fields, and
+// what is not of its field's form; the first error stays.
+type form struct {
+	reading bool
+	b       []byte      // written so far
+	it      crypto.Iter // reading: the members of the present object
+	more    bool        // it stands on a member that nobody asked for yet
+	err     *FormatError
+	class   Class
+}
+
+type presence bool
+
+const (
+	required presence = true
+	optional presence = false // left out when it is zero
+)
+
+// forms are reused: one that is handed to functions lives on the heap.
+var forms = sync.Pool{New: func() any { return new(form) }}
+
+func write(dst []byte, visit func(*form)) []byte {
+	f := forms.Get().(*form)
+	f.b = append(dst, '{')
+	visit(f)
+	dst = append(f.b, '}')
+	*f = form{}
+	forms.Put(f)
+	return dst
+}
+
+// read goes over the members of v, which must be an object.
+func read(v crypto.Value, class Class, visit func(*form)) *FormatError {
+	f := forms.Get().(*form)
+	f.reading, f.class = true, class
+	f.within(v, visit)
+	err := f.err
+	*f = form{}
+	forms.Put(f)
+	return err
+}
+
+func (f *form) within(v crypto.Value, visit func(*form)) {
+	if v.Kind() != crypto.Object {
+		f.fail("", "not an object")
+		return
+	}
+	it, more := f.it, f.more
+	f.it = v.Iter()
+	f.more = f.it.Next()
+	visit(f)
+	if f.err == nil && f.more {
+		f.fail(shown(f.it.Key()), "unknown field")
+	}
+	f.it, f.more = it, more
+}
+
+// shown is a field's name as a message may have it.
+func shown(name []byte) string {
+	if !IsID(string(name)) {
+		return "(unnamed)"
+	}
+	return string(name)
+}
+
+func (f *form) fail(field, what string) {
+	if f.err == nil {
+		f.err = &FormatError{f.class, field, what}
+	}
+}
+
+// under puts the name of an object or list before the field of an error that arose in it.
+func (f *form) under(name string) {
+	if f.err != nil {
+		f.err.Field = strings.TrimSuffix(name+"."+f.err.Field, ".")
+	}
+}
+
+// take gives the member of that name. Members come in canonical order, and so do the calls.
+func (f *form) take(name string, p presence) (crypto.Value, bool) {
+	if f.err != nil {
+		return crypto.Value{}, false
+	}
+	if f.more {
+		key := f.it.Key()
+		if string(key) == name {
+			v := f.it.Value()
+			f.more = f.it.Next()
+			return v, true
+		}
+		if string(key) < name {
+			f.fail(shown(key), "unknown field")
+			return crypto.Value{}, false
+		}
+	}
+	if p == required {
+		f.fail(name, "missing field")
+	}
+	return crypto.Value{}, false
+}
+
+// name writes a member's name.
+func (f *form) name(name string) {
+	if f.b[len(f.b)-1] != '{' {
+		f.b = append(f.b, ',')
+	}
+	f.b = append(append(append(f.b, '"'), name...), '"', ':')
+}
+
+func (f *form) text(name string, p presence, s *string, w word) {
+	if !f.reading {
+		if p == required || *s != "" {
+			f.name(name)
+			f.b = crypto.AppendString(f.b, *s)
+		}
+		return
+	}
+	if v, ok := f.take(name, p); ok {
+		f.textOf(name, v, s, w)
+	}
+}
+
+func (f *form) textOf(name string, v crypto.Value, s *string, w word) {
+	*s = v.Text()
+	if v.Kind() != crypto.String || !w.ok(*s) {
+		f.fail(name, "not "+w.what)
+	}
+}
+
+// texts is a set of strings, sorted by bytes.
+func (f *form) texts(name string, p presence, low, high int, list *[]string, w word) {
+	if !f.reading {
+		if p == required || len(*list) > 0 {
+			f.name(name)
+			f.b = append(f.b, '[')
+			for i, s := range *list {
+				if i > 0 {
+					f.b = append(f.b, ',')
+				}
+				f.b = crypto.AppendString(f.b, s)
+			}
+			f.b = append(f.b, ']')
+		}
+		return
+	}
+	f.elements(name, p, low, high, func(i int, v crypto.Value) {
+		var s string
+		f.textOf("", v, &s, w)
+		if i > 0 && s <= (*list)[i-1] {
+			f.fail("", "not sorted and unique")
+		}
+		*list = append(*list, s)
+	})
+}
+
+// elements reads an array.
+func (f *form) elements(name string, p presence, low, high int, each func(i int, v crypto.Value)) {
+	v, ok := f.take(name, p)
+	switch {
+	case !ok:
+		return
+	case v.Kind() != crypto.Array:
+		f.fail(name, "not an array")
+		return
+	case v.Len() < low || v.Len() > high:
+		f.fail(name, strconv.Itoa(v.Len())+" elements, want "+strconv.Itoa(low)+" to "+strconv.Itoa(high))
+		return
+	}
+	it := v.Iter()
+	for i := 0; it.Next() && f.err == nil; i++ {
+		each(i, it.Value())
+		if f.err != nil {
+			f.under(strconv.Itoa(i))
+			f.under(name)
+		}
+	}
+}
+
+func (f *form) uint(name string, p presence, n *uint64, low, high uint64) {
+	if !f.reading {
+		if p == required || *n != 0 {
+			f.name(name)
+			f.b = strconv.AppendUint(f.b, *n, 10)
+		}
+		return
+	}
+	if v, ok := f.take(name, p); ok {
+		if *n, ok = v.Uint(); !ok || *n < low || *n > high {
+			f.fail(name, "not an integer from "+strconv.FormatUint(low, 10)+" to "+strconv.FormatUint(high, 10))
+		}
+	}
+}
+
+func (f *form) count(name string, n *uint64) { f.uint(name, required, n, 0, crypto.MaxInt) }
+
+func (f *form) flag(name string, on *bool) {
+	if !f.reading {
+		f.name(name)
+		f.b = strconv.AppendBool(f.b, *on)
+		return
+	}
+	if v, ok := f.take(name, required); ok {
+		if *on = v.Bool(); v.Kind() != crypto.Bool {
+			f.fail(name, "not a boolean")
+		}
+	}
+}
+
+func (f *form) digest(name string, d *Digest) {
+	if !f.reading {
+		f.name(name)
+		f.digestValue(*d)
+		return
+	}
+	if v, ok := f.take(name, required); ok {
+		f.digestOf(name, v, d)
+	}
+}
+
+func (f *form) digestValue(d Digest) {
+	f.b = append(f.b, '"')
+	f.b, _ = d.AppendText(f.b)
+	f.b = append(f.b, '"')
+}
+
+func (f *form) digestOf(name string, v crypto.Value, d *Digest) {
+	var err error
+	if *d, err = crypto.ParseDigest(v.Bytes()); v.Kind() != crypto.String || err != nil {
+		f.fail(name, "not 64 lower-case hex digits")
+	}
+}
+
+// maybe is a digest that may be absent.
+func (f *form) maybe(name string, d **Digest) {
+	if !f.reading {
+		if *d != nil {
+			f.digest(name, *d)
+		}
+		return
+	}
+	if v, ok := f.take(name, optional); ok {
+		*d = new(Digest)
+		f.digestOf(name, v, *d)
+	}
+}
+
+// digests is a set of digests.
+func (f *form) digests(name string, p presence, low, high int, list *[]Digest) {
+	if !f.reading {
+		if p == required || len(*list) > 0 {
+			f.name(name)
+			f.b = append(f.b, '[')
+			for i, d := range *list {
+				if i > 0 {
+					f.b = append(f.b, ',')
+				}
+				f.digestValue(d)
+			}
+			f.b = append(f.b, ']')
+		}
+		return
+	}
+	f.elements(name, p, low, high, func(i int, v crypto.Value) {
+		var d Digest
+		f.digestOf("", v, &d)
+		if i > 0 && slices.Compare((*list)[i-1][:], d[:]) >= 0 {
+			f.fail("", "not sorted and unique")
+		}
+		*list = append(*list, d)
+	})
+}
+
+func (f *form) time(name string, p presence, t *Time) {
+	if !f.reading {
+		if p == required || *t != 0 {
+			f.name(name)
+			f.b = append(f.b, '"')
+			f.b = append(t.append(f.b), '"')
+		}
+		return
+	}
+	if v, ok := f.take(name, p); ok {
+		var err error
+		if *t, err = ParseTime(v.Text()); v.Kind() != crypto.String || err != nil {
+			f.fail(name, "not a time")
+		}
+	}
+}
+
+func (f *form) verdict(v *Verdict) {
+	if !f.reading {
+		f.name("verdict")
+		f.b = crypto.AppendString(f.b, v.String())
+		return
+	}
+	if x, ok := f.take("verdict", required); ok {
+		if err := v.UnmarshalText(x.Bytes()); err != nil {
+			f.fail("verdict", "neither ALLOW nor DENY")
+		}
+	}
+}
+
+// object is a member that is an object with fields of its own. there tells, when writing, whether it is there.
+func (f *form) object(name string, there bool, visit func(*form)) {
+	if !f.reading {
+		if there {
+			f.name(name)
+			f.b = append(f.b, '{')
+			visit(f)
+			f.b = append(f.b, '}')
+		}
+		return
+	}
+	if v, ok := f.take(name, required); ok {
+		if f.within(v, visit); f.err != nil {
+			f.under(name)
+		}
+	}
+}
+
+// has tells whether the next member is the one named; when writing, what there says.
+func (f *form) has(name string, there bool) bool {
+	if !f.reading {
+		return there
+	}
+	return f.err == nil && f.more && string(f.it.Key()) == name
+}
+
+// peek looks a member of the present object up, out of order.
+func (f *form) peek(name string) (crypto.Value, bool) {
+	if !f.more {
+		return crypto.Value{}, false
+	}
+	for v, it := f.it.Value(), f.it; ; v = it.Value() {
+		if string(it.Key()) == name {
+			return v, true
+		}
+		if !it.Next() {
+			return crypto.Value{}, false
+		}
+	}
+}
+
+// list is an array of objects.
+func list[T any](f *form, name string, p presence, low, high int, items *[]T, visit func(*T, *form)) {
+	if !f.reading {
+		if p == required || len(*items) > 0 {
+			f.name(name)
+			f.b = append(f.b, '[')
+			for i := range *items {
+				if i > 0 {
+					f.b = append(f.b, ',')
+				}
+				f.b = append(f.b, '{')
+				visit(&(*items)[i], f)
+				f.b = append(f.b, '}')
+			}
+			f.b = append(f.b, ']')
+		}
+		return
+	}
+	f.elements(name, p, low, high, func(_ int, v crypto.Value) {
+		var x T
+		f.within(v, func(f *form) { visit(&x, f) })
+		*items = append(*items, x)
+	})
+}
+
+// value is a member of any content. What is read is valid as long as the tree that it was read from.
+func (f *form) value(name string, p presence, v *crypto.Value, kind crypto.Kind) {
+	if !f.reading {
+		if v.Kind() != crypto.Missing {
+			f.name(name)
+			f.b = v.Append(f.b)
+		}
+		return
+	}
+	x, ok := f.take(name, p)
+	if ok && kind != crypto.Missing && x.Kind() != kind {
+		f.fail(name, "not of type "+kind.String())
+	}
+	*v = x
+}
+
+// base64 is bytes of a fixed number, or of any where n is 0.
+func (f *form) base64(name string, b *[]byte, n int) {
+	if !f.reading {
+		f.name(name)
+		f.b = append(f.b, '"')
+		f.b = append(crypto.AppendBase64(f.b, *b), '"')
+		return
+	}
+	if v, ok := f.take(name, required); ok {
+		var err error
+		if *b, err = crypto.DecodeBase64(nil, v.Bytes()); v.Kind() != crypto.String || err != nil || n > 0 && len(*b) != n {
+			f.fail(name, "not base64 of the right length")
+		}
+	}
+}

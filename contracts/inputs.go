@@ -1,0 +1,242 @@
+package contracts
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// Inputs is everything that a verdict was made from, beside the policy and the trust state. Its canonical form is a blob, named by the
+// decision's inputsHash. FORMATS section 3.
+type Inputs struct {
+	Args        crypto.Value // after defaults; Missing with ArgsForm "raw"
+	ArgsForm    string
+	ArgsHash    Digest
+	Caller      Caller
+	Drivers     uint64 // how many are bound: 0, 1 or 2
+	Envelopes   Envelopes
+	Idempotency string
+	Sandbox     *SandboxInfo // what the driver declares
+	Session     string       // as asked
+	State       SessionState
+	Time        Time // the entry's
+	Tool        string
+}
+
+// Envelopes are those that the caller presented, as presented; a delegation is its leaf grant, each followed by its parent.
+type Envelopes struct{ Approvals, Attestations, Delegation []Envelope }
+
+// None tells whether nothing was presented.
+func (e *Envelopes) None() bool { return len(e.Approvals)+len(e.Attestations)+len(e.Delegation) == 0 }
+
+// SessionState is what was read of the session's past, and of the trust state its digest.
+type SessionState struct {
+	Budgets  []Balance
+	Calls    []CallCount
+	From     []Source
+	Labels   *[]string // nil: not read
+	Receipts []PriorReceipt
+	Tainted  *bool // nil: not read
+	Trust    Digest
+	Used     *[]Digest // nil: not read
+}
+
+// Balance is what is spent of a budget.
+type Balance struct {
+	Budget string
+	Of     string
+	Spent  uint64
+	Window string
+}
+
+// CallCount is how many ALLOWs the session had, of one tool or, with Of "", of all.
+type CallCount struct {
+	Count uint64
+	Of    string
+}
+
+// Source is what was looked up in a source of provenance.
+type Source struct {
+	Count  uint64
+	Found  []Digest
+	Source string
+	State  Digest
+}
+
+// PriorReceipt is the latest EXECUTED receipt that was asked for; without Entry there was none.
+type PriorReceipt struct {
+	Entry *Digest
+	Facts crypto.Value
+	Same  crypto.Value
+	Time  Time
+	Tool  string
+}
+
+func (b *Balance) visit(f *form) {
+	f.text("budget", required, &b.Budget, ruleName)
+	f.text("of", optional, &b.Of, words128)
+	f.count("spent", &b.Spent)
+	f.text("window", required, &b.Window, windowWord)
+}
+
+func (c *CallCount) visit(f *form) {
+	f.count("count", &c.Count)
+	f.text("of", optional, &c.Of, toolName)
+}
+
+func (s *Source) visit(f *form) {
+	f.count("count", &s.Count)
+	f.digests("found", required, 0, 1<<20, &s.Found)
+	f.text("source", required, &s.Source, words256)
+	f.digest("state", &s.State)
+}
+
+func (p *PriorReceipt) visit(f *form) {
+	f.maybe("entry", &p.Entry)
+	f.value("facts", optional, &p.Facts, crypto.Object)
+	f.value("same", optional, &p.Same, crypto.Object)
+	f.time("time", optional, &p.Time)
+	f.text("tool", required, &p.Tool, toolName)
+}
+
+func (s *SessionState) visit(f *form) {
+	list(f, "budgets", optional, 1, 1<<20, &s.Budgets, (*Balance).visit)
+	list(f, "calls", optional, 1, 1<<20, &s.Calls, (*CallCount).visit)
+	list(f, "from", optional, 1, 1<<20, &s.From, (*Source).visit)
+	if f.has("labels", s.Labels != nil) {
+		if f.reading {
+			s.Labels = new([]string)
+		}
+		f.texts("labels", required, 0, 1<<20, s.Labels, words128)
+	}
+	list(f, "receipts", optional, 1, 1<<20, &s.Receipts, (*PriorReceipt).visit)
+	if f.has("tainted", s.Tainted != nil) {
+		if f.reading {
+			s.Tainted = new(bool)
+		}
+		f.flag("tainted", s.Tainted)
+	}
+	f.digest("trust", &s.Trust)
+	if f.has("used", s.Used != nil) {
+		if f.reading {
+			s.Used = new([]Digest)
+		}
+		f.digests("used", required, 0, 1<<20, s.Used)
+	}
+}
+
+func (in *Inputs) visit(f *form) {
+	f.value("args", optional, &in.Args, crypto.Object)
+	f.text("argsForm", optional, &in.ArgsForm, rawWord)
+	f.digest("argsHash", &in.ArgsHash)
+	f.object("caller", true, in.Caller.visit)
+	f.uint("drivers", required, &in.Drivers, 0, 2)
+	if f.has("envelopes", !in.Envelopes.None()) {
+		f.object("envelopes", true, in.Envelopes.visit)
+	}
+	f.text("idempotency", optional, &in.Idempotency, words256)
+	if f.has("sandbox", in.Sandbox != nil) {
+		if f.reading {
+			in.Sandbox = new(SandboxInfo)
+		}
+		f.object("sandbox", true, in.Sandbox.visit)
+	}
+	f.text("session", required, &in.Session, askedName)
+	f.object("state", true, in.State.visit)
+	f.time("time", required, &in.Time)
+	f.text("tool", required, &in.Tool, toolName)
+}
+
+func (s *SandboxInfo) visit(f *form) {
+	f.digest("module", &s.Module)
+	f.text("profile", required, &s.Profile, words128)
+}
+
+func (e *Envelopes) visit(f *form) {
+	presented(f, "approvals", &e.Approvals)
+	presented(f, "attestations", &e.Attestations)
+	presented(f, "delegation", &e.Delegation)
+}
+
+// presented is a list of envelopes as they came, without repeats.
+func presented(f *form, name string, all *[]Envelope) {
+	if !f.reading {
+		if len(*all) > 0 {
+			f.name(name)
+			f.b = append(f.b, '[')
+			f.b = append(f.b, bytes.Join(asBytes(*all), []byte{','})...)
+			f.b = append(f.b, ']')
+		}
+		return
+	}
+	f.elements(name, optional, 1, MaxListed, func(_ int, v crypto.Value) {
+		f.within(v, new(Sealed).envelope)
+		e := Envelope(v.Append(nil))
+		if slices.ContainsFunc(*all, func(x Envelope) bool { return bytes.Equal(x, e) }) {
+			f.fail("", "twice")
+		}
+		*all = append(*all, e)
+	})
+}
+
+func asBytes(all []Envelope) [][]byte {
+	out := make([][]byte, len(all))
+	for i, e := range all {
+		out[i] = e
+	}
+	return out
+}
+
+// Append appends the canonical form.
+func (in *Inputs) Append(dst []byte) []byte { return write(dst, in.visit) }
+
+// ParseInputs reads an inputs document, and refuses one that is not in canonical form, or not of the form, order and limits of FORMATS
+// section 3. Args and the like refer to b, which must not change.
+func ParseInputs(b []byte) (*Inputs, error) {
+	var tree crypto.Tree
+	if err := tree.Parse(b, crypto.Limits{Bytes: MaxInputs, Depth: MaxInputsDepth, Object: true}); err != nil {
+		return nil, &FormatError{Record, "inputs", err.Error()}
+	}
+	if !bytes.Equal(tree.Root().Append(make([]byte, 0, len(b))), b) {
+		return nil, &FormatError{Record, "inputs", "not canonical"}
+	}
+	in := new(Inputs)
+	if err := read(tree.Root(), Record, func(f *form) {
+		in.visit(f)
+		in.check(f.fail)
+	}); err != nil {
+		err.Field = "inputs." + err.Field
+		return nil, err
+	}
+	return in, nil
+}
+
+// check is what lists must show that are sorted by canonical form, and the sizes of parts.
+func (in *Inputs) check(fail func(field, what string)) {
+	s := &in.State
+	ordered := func(field string, n int, item func(i int) []byte) {
+		for i := 1; i < n; i++ {
+			if bytes.Compare(item(i-1), item(i)) >= 0 {
+				fail("state."+field, "not sorted by canonical form and unique")
+			}
+		}
+	}
+	ordered("budgets", len(s.Budgets), func(i int) []byte { return write(nil, s.Budgets[i].visit) })
+	ordered("calls", len(s.Calls), func(i int) []byte { return write(nil, s.Calls[i].visit) })
+	ordered("from", len(s.From), func(i int) []byte { return []byte(s.From[i].Source) })
+	ordered("receipts", len(s.Receipts), func(i int) []byte { return write(nil, s.Receipts[i].visit) })
+	facts := 0
+	for _, r := range s.Receipts {
+		facts += len(r.Facts.Append(nil))
+	}
+	size := 0
+	for _, list := range [...][]Envelope{in.Envelopes.Approvals, in.Envelopes.Attestations, in.Envelopes.Delegation} {
+		for _, e := range list {
+			size += len(e)
+		}
+	}
+	if facts > MaxPresented || size > MaxPresented {
+		fail("", "envelopes or facts over 1 MiB together")
+	}
+}

@@ -1,0 +1,150 @@
+package contracts
+
+import (
+	"slices"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// Receipt is what became of a call. A denial holds the whole judgement and repeats nothing of it; every other receipt names its decision.
+// FORMATS section 4.
+type Receipt struct {
+	Outcome  Outcome
+	Decision *DecisionRecord // of a denial; nil else
+
+	ArgsHash     Digest
+	DecisionHash Digest // of the decision's entry
+	EffectHash   Digest
+	EffectType   EffectType
+	FactsHash    *Digest
+	OutputForm   string // "jcs" or "raw", with OutputHash
+	OutputHash   *Digest
+	Reason       ReasonCode
+	Sandbox      *SandboxUse
+	Settled      []Settlement // what stays charged
+	Signals      []string
+	Tool         string
+	Verdict      Verdict // the last word
+}
+
+// SandboxUse is what a run used of its sandbox.
+type SandboxUse struct {
+	Gas     uint64
+	Module  Digest
+	Profile string
+}
+
+func (s *SandboxUse) visit(f *form) {
+	f.count("gas", &s.Gas)
+	f.digest("module", &s.Module)
+	f.text("profile", required, &s.Profile, words128)
+}
+
+// Settlement is what stays of one charge.
+type Settlement struct {
+	Amount uint64
+	Budget string
+	Of     string
+}
+
+func (s *Settlement) visit(f *form) {
+	f.count("amount", &s.Amount)
+	f.text("budget", required, &s.Budget, ruleName)
+	f.text("of", optional, &s.Of, words128)
+}
+
+var (
+	outcomeWord = word{"an outcome", func(s string) bool { return Outcome(s).Known() && Outcome(s) != Denied }}
+	deniedWord  = oneOf("DENIED")
+	endingWord  = word{"a reason of an outcome", func(s string) bool { return ReasonCode(s).endsRun() }}
+	formWord    = oneOf("jcs", "raw")
+)
+
+func (r *Receipt) visit(f *form, h *Header) {
+	if r.Decision != nil {
+		f.object("decision", true, r.Decision.visit)
+		h.front(f)
+		f.text("outcome", required, (*string)(&r.Outcome), deniedWord)
+		h.links(f)
+		h.back(f)
+		f.time("time", required, &h.Time)
+		return
+	}
+	f.digest("argsHash", &r.ArgsHash)
+	f.digest("decisionHash", &r.DecisionHash)
+	f.digest("effectHash", &r.EffectHash)
+	f.text("effectType", required, (*string)(&r.EffectType), effectWord)
+	f.maybe("factsHash", &r.FactsHash)
+	h.front(f)
+	f.text("outcome", required, (*string)(&r.Outcome), outcomeWord)
+	f.text("outputForm", optional, &r.OutputForm, formWord)
+	f.maybe("outputHash", &r.OutputHash)
+	h.links(f)
+	f.text("reason", required, (*string)(&r.Reason), endingWord)
+	if f.has("sandbox", r.Sandbox != nil) {
+		if r.Sandbox == nil {
+			r.Sandbox = new(SandboxUse)
+		}
+		f.object("sandbox", true, r.Sandbox.visit)
+	}
+	h.back(f)
+	list(f, "settled", optional, 1, MaxCharges, &r.Settled, (*Settlement).visit)
+	f.texts("signals", optional, 1, MaxListed, &r.Signals, id)
+	f.time("time", required, &h.Time)
+	f.text("tool", required, &r.Tool, toolName)
+	f.verdict(&r.Verdict)
+}
+
+// Effect is what a receipt's effectHash is of.
+type Effect struct {
+	EffectType EffectType
+	InputHash  Digest // argsHash
+	OutputHash *Digest
+	ToolName   string
+}
+
+func (e *Effect) visit(f *form) {
+	f.text("effectType", required, (*string)(&e.EffectType), effectWord)
+	f.digest("inputHash", &e.InputHash)
+	f.maybe("outputHash", &e.OutputHash)
+	f.text("toolName", required, &e.ToolName, toolName)
+}
+
+// Hash is that of the canonical form.
+func (e *Effect) Hash() Digest {
+	var buf [512]byte
+	return crypto.Sum(write(buf[:0], e.visit))
+}
+
+// Effect is that of a receipt which is no denial.
+func (r *Receipt) Effect() Effect {
+	return Effect{r.EffectType, r.ArgsHash, r.OutputHash, r.Tool}
+}
+
+// check is what a receipt shows by itself.
+func (r *Receipt) check(h *Header, fail func(field, what string)) {
+	if r.Decision != nil {
+		r.Decision.check(h, false, func(field, what string) { fail("decision."+field, what) })
+		return
+	}
+	row := r.Reason.row()
+	effect := r.Effect()
+	switch {
+	case r.Outcome != row.outcome:
+		fail("outcome", "not that of the reason")
+	case r.Verdict != row.verdict:
+		fail("verdict", "not that of the reason")
+	case row.output != (r.OutputHash != nil) || row.output != (r.OutputForm != ""):
+		fail("outputHash", "there iff the reason has an output")
+	case r.FactsHash != nil && (r.Outcome != Executed || r.OutputForm != "jcs"):
+		fail("factsHash", "goes with EXECUTED and jcs only")
+	case r.Sandbox != nil && r.Reason == ReasonOutcomeUnknown:
+		fail("sandbox", "of a run that nobody saw")
+	case r.EffectHash != effect.Hash():
+		fail("effectHash", "does not recompute")
+	case h.Prev != r.DecisionHash && !slices.Contains(h.Parents, r.DecisionHash):
+		fail("parents", "the decision is neither prev nor among them")
+	case h.Session == SessionRefused:
+		fail("session", "holds denials only")
+	}
+}

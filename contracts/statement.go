@@ -1,0 +1,343 @@
+package contracts
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// Header is where an entry stands; every kind of entry has one. FORMATS section 2.
+type Header struct {
+	Key     Digest // id of the signer's key
+	Lamport uint64
+	Parents []Digest // entries that caused this one; sorted, never Prev
+	Prev    Digest   // the session's previous entry, or genesis
+	Seq     uint64   // counts within the session
+	Session string
+	Time    Time
+}
+
+// A header's fields stand among those of each kind, in canonical order.
+
+func (h *Header) front(f *form) {
+	f.digest("key", &h.Key)
+	f.count("lamport", &h.Lamport)
+}
+
+func (h *Header) parents(f *form) { f.digests("parents", required, 0, MaxParents, &h.Parents) }
+
+func (h *Header) links(f *form) {
+	h.parents(f)
+	f.digest("prev", &h.Prev)
+}
+
+func (h *Header) back(f *form) {
+	f.count("seq", &h.Seq)
+	f.text("session", required, &h.Session, sessionName)
+}
+
+// Kind is the kind of an entry, or of an envelope that callers present.
+type Kind string
+
+const (
+	KindGenesis  Kind = "genesis"
+	KindPolicy   Kind = "policy"
+	KindTrust    Kind = "trust"
+	KindCondense Kind = "condense"
+	KindDecision Kind = "decision"
+	KindReceipt  Kind = "receipt"
+	KindMessage  Kind = "message"
+	KindSession  Kind = "session"
+
+	KindManifest    Kind = "manifest" // of a pack
+	KindApproval    Kind = "approval"
+	KindDelegation  Kind = "delegation"
+	KindAttestation Kind = "attestation"
+	KindBundle      Kind = "bundle"
+)
+
+// Statement is what an entry says: where it stands, and exactly one of the records.
+type Statement struct {
+	Header
+	Genesis  *Genesis
+	Policy   *PolicyRecord
+	Trust    *TrustRecord
+	Condense *Condense
+	Decision *DecisionRecord
+	Receipt  *Receipt
+	Message  *Message
+	Close    *Close
+}
+
+// Kind is the kind of the record that is set.
+func (s *Statement) Kind() Kind {
+	switch {
+	case s.Decision != nil:
+		return KindDecision
+	case s.Receipt != nil:
+		return KindReceipt
+	case s.Genesis != nil:
+		return KindGenesis
+	case s.Policy != nil:
+		return KindPolicy
+	case s.Trust != nil:
+		return KindTrust
+	case s.Condense != nil:
+		return KindCondense
+	case s.Message != nil:
+		return KindMessage
+	case s.Close != nil:
+		return KindSession
+	}
+	return ""
+}
+
+// Judgement is the decision that the entry holds, an ALLOW or a denial, or nil.
+func (s *Statement) Judgement() *DecisionRecord {
+	if s.Receipt != nil {
+		return s.Receipt.Decision
+	}
+	return s.Decision
+}
+
+func (s *Statement) visit(f *form) {
+	h := &s.Header
+	switch {
+	case s.Decision != nil:
+		f.object("decision", true, s.Decision.visit)
+		h.front(f)
+		h.links(f)
+		h.back(f)
+		f.time("time", required, &h.Time)
+	case s.Receipt != nil:
+		s.Receipt.visit(f, h)
+	case s.Genesis != nil:
+		s.Genesis.visit(f, h)
+	case s.Policy != nil:
+		s.Policy.visit(f, h)
+	case s.Trust != nil:
+		s.Trust.visit(f, h)
+	case s.Condense != nil:
+		s.Condense.visit(f, h)
+	case s.Message != nil:
+		s.Message.visit(f, h)
+	case s.Close != nil:
+		s.Close.visit(f, h)
+	}
+}
+
+// subject is the name and digest that stand outside the predicate, for tools that know in-toto and not HELM.
+func (s *Statement) subject() (string, Digest) {
+	switch {
+	case s.Decision != nil:
+		return s.Decision.Tool, s.Decision.ArgsHash
+	case s.Receipt != nil:
+		if d := s.Receipt.Decision; d != nil {
+			return d.Tool, d.ArgsHash
+		}
+		return s.Receipt.Tool, s.Receipt.EffectHash
+	case s.Genesis != nil:
+		return s.Genesis.Origin, s.Genesis.Trust
+	case s.Policy != nil:
+		return "policy", s.Policy.Policy
+	case s.Trust != nil:
+		return s.Trust.Event.Type, s.Trust.Event.Digest()
+	case s.Condense != nil:
+		return "condense", s.Condense.Root
+	case s.Message != nil:
+		return "message", s.Message.TextHash
+	}
+	return s.Session, s.Close.Last
+}
+
+// Append appends the payload: the canonical in-toto statement.
+func (s *Statement) Append(dst []byte) []byte {
+	name, digest := s.subject()
+	return appendStatement(dst, s.Kind(), name, digest, func(dst []byte) []byte { return write(dst, s.visit) })
+}
+
+func appendStatement(dst []byte, kind Kind, name string, digest Digest, predicate func([]byte) []byte) []byte {
+	dst = append(dst, `{"_type":"`+statementType+`","predicate":`...)
+	dst = predicate(dst)
+	dst = append(dst, `,"predicateType":"`+kindPrefix...)
+	dst = append(dst, kind...)
+	dst = append(dst, kindSuffix+`","subject":[{"digest":{"sha256":"`...)
+	dst, _ = digest.AppendText(dst)
+	dst = append(dst, `"},"name":`...)
+	dst = crypto.AppendString(dst, name)
+	return append(dst, `}]}`...)
+}
+
+// PayloadType is the DSSE payload type of every envelope but those around trust events.
+const PayloadType = payloadType
+
+// A Reader opens envelopes, reusing its memory from one to the next. The zero Reader is ready. It is for one goroutine.
+type Reader struct {
+	envelope, statement crypto.Tree
+	text                []byte
+	sealed              Sealed
+	payload, sig        []byte
+}
+
+// Sealed is an envelope whose form was checked and whose signature was not: use nothing of it but what finds and checks the key.
+type Sealed struct {
+	Kind    Kind
+	KeyID   Digest // as the envelope says
+	Sig     []byte
+	Payload []byte // what PAE is over; valid until the Reader opens another
+	name    string
+	digest  Digest
+	pred    crypto.Value
+}
+
+var (
+	dsseType = word{"the payload type of HELM", func(s string) bool { return s == payloadType }}
+	inToto   = word{"the type of an in-toto statement v1", func(s string) bool { return s == statementType }}
+)
+
+// Open takes an envelope apart: the checks ENCODING and ENVELOPE.
+func (r *Reader) Open(e []byte) (*Sealed, *FormatError) {
+	encoding := func(field, what string) (*Sealed, *FormatError) { return nil, &FormatError{Encoding, field, what} }
+	if err := r.envelope.Parse(e, crypto.Limits{Bytes: MaxEntry, Depth: MaxRecordDepth, Object: true}); err != nil {
+		return encoding("", err.Error())
+	}
+	env := r.envelope.Root()
+	if r.text = env.Append(r.text[:0]); !bytes.Equal(r.text, e) {
+		return encoding("", "not canonical")
+	}
+	payload := env.Get("payload")
+	isText := payload.Kind() == crypto.String
+	if isText {
+		var err error
+		if r.payload, err = crypto.DecodeBase64(r.payload[:0], payload.Bytes()); err != nil {
+			return encoding("payload", "not base64")
+		}
+	}
+	for s := range env.Get("signatures").Elements() {
+		if sig := s.Get("sig"); sig.Kind() == crypto.String {
+			if _, err := crypto.DecodeBase64(r.sig[:0], sig.Bytes()); err != nil {
+				return encoding("signatures.sig", "not base64")
+			}
+		}
+	}
+	if isText {
+		if err := r.statement.Parse(r.payload, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth, Object: true}); err != nil {
+			return encoding("payload", err.Error())
+		}
+		if r.text = r.statement.Root().Append(r.text[:0]); !bytes.Equal(r.text, r.payload) {
+			return encoding("payload", "not canonical")
+		}
+	}
+	s := &r.sealed
+	*s = Sealed{Payload: r.payload}
+	if err := read(env, Shape, s.envelope); err != nil {
+		return nil, err
+	}
+	if err := read(r.statement.Root(), Shape, s.statement); err != nil {
+		err.Field = "payload." + err.Field
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Sealed) envelope(f *form) {
+	var payload crypto.Value
+	var kind string
+	f.value("payload", required, &payload, crypto.String)
+	f.text("payloadType", required, &kind, dsseType)
+	f.elements("signatures", required, 1, 1, func(_ int, v crypto.Value) {
+		f.within(v, func(f *form) {
+			f.digest("keyid", &s.KeyID)
+			f.base64("sig", &s.Sig, 64)
+		})
+	})
+}
+
+func (s *Sealed) statement(f *form) {
+	var typ string
+	f.text("_type", required, &typ, inToto)
+	f.value("predicate", required, &s.pred, crypto.Object)
+	f.text("predicateType", required, &typ, kindName)
+	s.Kind = Kind(strings.TrimSuffix(strings.TrimPrefix(typ, kindPrefix), kindSuffix))
+	f.elements("subject", required, 1, 1, func(_ int, v crypto.Value) {
+		f.within(v, func(f *form) {
+			f.object("digest", true, func(f *form) { f.digest("sha256", &s.digest) })
+			f.text("name", required, &s.name, subjectName)
+		})
+	})
+}
+
+// Key is what the header says of the signer, which must equal KeyID. It is not ok where there is none.
+func (s *Sealed) Key() (Digest, bool) {
+	d, err := crypto.ParseDigest(s.pred.Get("key").Bytes())
+	return d, err == nil
+}
+
+// Statement reads the predicate of an entry: the check RECORD. Call it when the signature was verified.
+func (s *Sealed) Statement() (*Statement, *FormatError) {
+	st := new(Statement)
+	kernels := false // belongs in the session ""
+	switch s.Kind {
+	case KindGenesis:
+		st.Genesis, kernels = new(Genesis), true
+	case KindPolicy:
+		st.Policy, kernels = new(PolicyRecord), true
+	case KindTrust:
+		st.Trust, kernels = new(TrustRecord), true
+	case KindCondense:
+		st.Condense, kernels = new(Condense), true
+	case KindDecision:
+		st.Decision = new(DecisionRecord)
+	case KindReceipt:
+		st.Receipt = new(Receipt)
+		if s.pred.Get("outcome").Text() == string(Denied) {
+			st.Receipt.Decision = new(DecisionRecord)
+		}
+	case KindMessage:
+		st.Message = new(Message)
+	case KindSession:
+		st.Close = new(Close)
+	default:
+		return nil, &FormatError{Record, "predicateType", "not a kind of entry"}
+	}
+	f := form{reading: true, class: Record}
+	f.within(s.pred, st.visit)
+	if f.err == nil {
+		st.check(kernels, f.fail)
+	}
+	if f.err != nil {
+		f.under("predicate")
+		return nil, f.err
+	}
+	if name, digest := st.subject(); name != s.name || digest != s.digest {
+		return nil, &FormatError{Record, "subject", "not that of the record"}
+	}
+	return st, nil
+}
+
+// check is what an entry shows by itself.
+func (s *Statement) check(kernels bool, fail func(field, what string)) {
+	for _, p := range s.Parents {
+		if p == s.Prev {
+			fail("parents", "prev is among them")
+		}
+	}
+	if (s.Session == SessionKernel) != kernels || s.Session == SessionRefused && s.Receipt == nil {
+		fail("session", "not one for this kind of entry")
+	}
+	switch {
+	case s.Decision != nil:
+		s.Decision.check(&s.Header, true, func(field, what string) { fail("decision."+field, what) })
+	case s.Receipt != nil:
+		s.Receipt.check(&s.Header, fail)
+	case s.Policy != nil:
+		s.Policy.check(fail)
+	case s.Condense != nil && s.Condense.From >= s.Condense.To:
+		fail("to", "not after from")
+	case s.Close != nil && s.Close.Count != s.Seq:
+		fail("count", "not its own seq")
+	case s.Close != nil && s.Close.Last != s.Prev:
+		fail("last", "not its prev")
+	}
+}

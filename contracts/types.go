@@ -1,0 +1,241 @@
+package contracts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// Digest is a SHA-256 hash.
+type Digest = crypto.Digest
+
+// Verdict is the answer to a call. There is no third value, and the zero value denies.
+type Verdict bool
+
+const (
+	Deny  Verdict = false
+	Allow Verdict = true
+)
+
+func (v Verdict) String() string {
+	if v {
+		return "ALLOW"
+	}
+	return "DENY"
+}
+
+// MarshalText gives "ALLOW" or "DENY".
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText reads what MarshalText writes. Anything else is an error, and Deny too.
+func (v *Verdict) UnmarshalText(text []byte) error {
+	*v = string(text) == "ALLOW"
+	if !*v && string(text) != "DENY" {
+		return errVerdict
+	}
+	return nil
+}
+
+// UnmarshalJSON refuses what UnmarshalText would never see: package json skips it for null.
+func (v *Verdict) UnmarshalJSON(b []byte) error {
+	*v = Deny
+	if len(b) < 2 || b[0] != '"' || b[len(b)-1] != '"' {
+		return errVerdict
+	}
+	return v.UnmarshalText(b[1 : len(b)-1])
+}
+
+var errVerdict = errors.New("contracts: verdict is neither ALLOW nor DENY")
+
+// Outcome is what became of a call.
+type Outcome string
+
+const (
+	Executed      Outcome = "EXECUTED"      // it ran; its output was released
+	Failed        Outcome = "FAILED"        // it ran and failed
+	Withheld      Outcome = "WITHHELD"      // it ran; its output was not released
+	Indeterminate Outcome = "INDETERMINATE" // it ran, or may have
+	Denied        Outcome = "DENIED"        // it did not run
+)
+
+// EffectType is what a tool does to the world: read, write or destructive.
+type EffectType string
+
+const (
+	Read        EffectType = "read"
+	Write       EffectType = "write"
+	Destructive EffectType = "destructive"
+)
+
+// Risk is what a tool's declaration says of it: low, medium or high.
+type Risk string
+
+const (
+	Low    Risk = "low"
+	Medium Risk = "medium"
+	High   Risk = "high"
+)
+
+// Time is a moment in milliseconds since 1970 UTC. Its text has exactly three fractional digits: 2006-01-02T15:04:05.000Z.
+type Time int64
+
+const (
+	timeForm = "2006-01-02T15:04:05.000Z"
+	maxTime  = Time(253402300799999) // 9999-12-31T23:59:59.999Z
+)
+
+// TimeOf cuts t to milliseconds and to the years 1970 to 9999, outside which no record has a text.
+func TimeOf(t time.Time) Time { return min(max(Time(t.UnixMilli()), 0), maxTime) }
+
+// Time is t as the standard library has it, in UTC.
+func (t Time) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
+
+// Add gives the moment d later, at most the last of year 9999.
+func (t Time) Add(d time.Duration) Time { return min(t+Time(d.Milliseconds()), maxTime) }
+
+func (t Time) String() string { return string(t.append(nil)) }
+
+func (t Time) append(b []byte) []byte {
+	u := t.Time()
+	year, month, day := u.Date()
+	hour, minute, second := u.Clock()
+	b = append(digits(b, year, 4), '-')
+	b = append(digits(b, int(month), 2), '-')
+	b = append(digits(b, day, 2), 'T')
+	b = append(digits(b, hour, 2), ':')
+	b = append(digits(b, minute, 2), ':')
+	b = append(digits(b, second, 2), '.')
+	return append(digits(b, u.Nanosecond()/1e6, 3), 'Z')
+}
+
+func digits(b []byte, n, width int) []byte {
+	for p := [...]int{1, 10, 100, 1000}[width-1]; p > 0; p /= 10 {
+		b = append(b, byte('0'+n/p%10))
+	}
+	return b
+}
+
+// ParseTime reads the one text that a moment has.
+func ParseTime(s string) (Time, error) {
+	u, err := time.Parse(timeForm, s)
+	t := Time(u.UnixMilli())
+	if err != nil || t < 0 || t > maxTime || t.String() != s {
+		return 0, errors.New("contracts: time is not like 2006-01-02T15:04:05.000Z")
+	}
+	return t, nil
+}
+
+// Caller is on whose behalf a tool is called. The zero Caller is anonymous.
+type Caller struct {
+	ID     string
+	Tenant string
+	Roles  []string // in records: sorted, without repeats
+}
+
+// Equal tells whether two callers are the same.
+func (c Caller) Equal(d Caller) bool {
+	return c.ID == d.ID && c.Tenant == d.Tenant && slices.Equal(c.Roles, d.Roles)
+}
+
+func (c *Caller) visit(f *form) {
+	f.text("id", optional, &c.ID, words256)
+	f.texts("roles", optional, 1, MaxRoles, &c.Roles, words64)
+	f.text("tenant", optional, &c.Tenant, words256)
+}
+
+// Ref names an entry of a log.
+type Ref struct {
+	Index uint64
+	Hash  Digest
+}
+
+// Entry is the exact signed bytes of one entry of the log. It says nothing until it is opened: receipts.Open.
+type Entry []byte
+
+// Hash is the RFC 6962 leaf hash of the entry, by which others name it.
+func (e Entry) Hash() Digest { return crypto.LeafHash(e) }
+
+// MarshalJSON writes the entry as it is: its bytes are JSON.
+func (e Entry) MarshalJSON() ([]byte, error) { return asJSON(e) }
+
+// Envelope is a signed statement that a caller presents: an approval, an attestation, a grant, a bundle's signature. Its bytes are JSON.
+type Envelope []byte
+
+// Digest names an envelope in records.
+func (e Envelope) Digest() Digest { return crypto.Sum(e) }
+
+// MarshalJSON writes the envelope as it is.
+func (e Envelope) MarshalJSON() ([]byte, error) { return asJSON(e) }
+
+// UnmarshalJSON keeps the bytes as they are.
+func (e *Envelope) UnmarshalJSON(b []byte) error {
+	*e = bytes.Clone(b)
+	return nil
+}
+
+func asJSON(b []byte) ([]byte, error) {
+	if len(b) == 0 {
+		return []byte("null"), nil
+	}
+	return b, nil
+}
+
+// Document is one policy document.
+type Document struct {
+	Name      string         // where it came from, for messages: a file name
+	Canonical []byte         // RFC 8785; what is hashed
+	Lines     map[string]Pos // where each value stands in its source, by JSON Pointer; may be nil, and is not hashed
+}
+
+// Pos is a place in a source text. Both count from 1.
+type Pos struct{ Line, Column int }
+
+// SandboxInfo is what a driver says of the sandbox that it runs tools in.
+type SandboxInfo struct {
+	Profile string
+	Module  Digest // of the code that runs there
+}
+
+// Call is what a driver gets: exactly the canonical bytes that were judged, and the proof that they were.
+type Call struct {
+	Tool    string
+	Args    []byte // canonical JSON, defaults filled in
+	Session string
+	Caller  Caller
+	Permit  AuthorizedExecutionIntent
+}
+
+// AuthorizedExecutionIntent is a permission to run one call once. A remote executor verifies Decision, an ALLOW that was durable before the
+// call was made, against its own copy of the kernel's key, and refuses after Expires.
+type AuthorizedExecutionIntent struct {
+	DecisionID string
+	Expires    Time
+	Decision   Entry
+}
+
+// A FormatError says in what a record departs from its form.
+type FormatError struct {
+	Class Class
+	Field string // dotted path
+	What  string
+}
+
+// Class tells the three layers of an entry apart; a verifier reports them as different checks.
+type Class string
+
+const (
+	Encoding Class = "ENCODING" // strict JSON, canonical bytes, base64, sizes
+	Shape    Class = "ENVELOPE" // DSSE envelope and in-toto statement
+	Record   Class = "RECORD"   // the predicate
+)
+
+func (e *FormatError) Error() string {
+	if e.Field == "" {
+		return fmt.Sprintf("contracts: %s: %s", e.Class, e.What)
+	}
+	return fmt.Sprintf("contracts: %s: %s: %s", e.Class, e.Field, e.What)
+}
