@@ -27,7 +27,7 @@ type SyntaxError struct {
 	What   string
 }
 
-func (e *SyntaxError) Error() string { return fmt.Sprintf("json: %s at byte %d", e.What, e.Offset) }
+func (e *SyntaxError) Error() string { return fmt.Sprintf("crypto: json: %s at byte %d", e.What, e.Offset) }
 
 // Kind is the type of a [Value].
 type Kind uint8
@@ -63,7 +63,7 @@ type node struct {
 	end   uint32
 	next  uint32 // the node after this one and all below it
 	count uint32 // elements, or members
-	order uint32 // with permuted: where in Tree.order its keys are listed
+	order uint32 // with permuted: where in Tree.order its keys are listed; of a string in side: where it stands in src
 }
 
 const (
@@ -164,7 +164,10 @@ func (v Value) Uint() (uint64, bool) {
 		return 0, false
 	}
 	n, ok := integer(v.Raw())
-	return uint64(n), ok && n >= 0 && n <= MaxInt
+	if !ok || n < 0 || n > MaxInt {
+		return 0, false
+	}
+	return uint64(n), true
 }
 
 // integer reads canonical text of at most 16 digits.

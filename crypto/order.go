@@ -17,14 +17,18 @@ func (p *parser) arrange(f *frame, n *node) string {
 		slices.SortFunc(keys, t.compareKeys)
 		for i := 1; i < len(keys); i++ {
 			if t.compareKeys(keys[i-1], keys[i]) == 0 {
+				p.i = t.offset(max(keys[i-1], keys[i]))
 				return "duplicate key"
 			}
 		}
 		n.flags |= permuted
 		n.order = uint32(from)
 	}
-	if p.limits.Fold && !f.lower && t.foldAlike(keys) {
-		return "keys that differ only by letter case"
+	if p.limits.Fold && !f.lower {
+		if second := t.foldAlike(keys); second != 0 {
+			p.i = t.offset(second)
+			return "keys that differ only by letter case"
+		}
 	}
 	if f.sorted {
 		t.order = t.order[:from]
@@ -76,8 +80,8 @@ func (t *Tree) lower(key uint32) bool {
 	return true
 }
 
-// foldAlike tells whether two of the keys are equal under folding. It sorts a copy: no choice of keys makes it slow.
-func (t *Tree) foldAlike(keys []uint32) bool {
+// foldAlike gives the second of two keys that are equal under folding, or 0. It sorts a copy: no choice of keys makes it slow.
+func (t *Tree) foldAlike(keys []uint32) uint32 {
 	from := len(t.order)
 	t.order = append(t.order, keys...)
 	folded := t.order[from:]
@@ -85,10 +89,19 @@ func (t *Tree) foldAlike(keys []uint32) bool {
 	slices.SortFunc(folded, t.compareFolded)
 	for i := 1; i < len(folded); i++ {
 		if t.compareFolded(folded[i-1], folded[i]) == 0 {
-			return true
+			return max(folded[i-1], folded[i])
 		}
 	}
-	return false
+	return 0
+}
+
+// offset is where in the text a key stands.
+func (t *Tree) offset(key uint32) int {
+	if n := &t.nodes[key]; n.flags&inSide != 0 {
+		return int(n.order)
+	} else {
+		return int(n.off)
+	}
 }
 
 func (t *Tree) compareFolded(x, y uint32) int {

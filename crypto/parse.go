@@ -339,7 +339,7 @@ func unhex(c byte) rune {
 // rewrite reads a string at p.i and puts its canonical text into the side buffer.
 func (p *parser) rewrite() string {
 	s, side := p.s, p.t.side
-	from, flags := len(side), uint8(inSide)
+	from, flags, start := len(side), uint8(inSide), uint32(p.i)
 	side = append(side, '"')
 	defer func() { p.t.side = side }()
 	for p.i++; p.i < len(s); {
@@ -347,7 +347,7 @@ func (p *parser) rewrite() string {
 		if c == '"' {
 			p.i++
 			side = append(side, '"')
-			p.add(node{kind: String, flags: flags, off: uint32(from), end: uint32(len(side))})
+			p.add(node{kind: String, flags: flags, off: uint32(from), end: uint32(len(side)), order: start})
 			p.dirty()
 			return ""
 		}

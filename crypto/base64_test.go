@@ -1,0 +1,83 @@
+package crypto
+
+import (
+	"bytes"
+	"encoding/base64"
+	"testing"
+)
+
+func TestBase64(t *testing.T) { // RFC 4648, section 10
+	for plain, text := range map[string]string{"": "", "f": "Zg==", "fo": "Zm8=", "foo": "Zm9v", "foob": "Zm9vYg==", "fooba": "Zm9vYmE=", "foobar": "Zm9vYmFy", "\xfb\xff": "+/8="} {
+		if got := AppendBase64([]byte("x"), []byte(plain)); string(got) != "x"+text {
+			t.Errorf("%q is %q", plain, got)
+		}
+		if got, err := DecodeBase64([]byte("x"), []byte(text)); err != nil || string(got) != "x"+plain {
+			t.Errorf("%q is %q, %v", text, got, err)
+		}
+	}
+}
+
+func TestBadBase64(t *testing.T) {
+	for name, text := range map[string]string{
+		"no padding":     "Zg",
+		"half a padding": "Zg=",
+		"padding twice":  "Zg====",
+		"padding alone":  "====",
+		"spare bits, 4":  "Zh==",
+		"spare bits, 2":  "Zm9=",
+		"one character":  "Z",
+		"a line end":     "Zm9v\n",
+		"a line within":  "Zm\n9v",
+		"CRLF":           "Zm9v\r\n",
+		"a return":       "\rZm9v",
+		"a space":        "Zm9v ",
+		"a NUL":          "Zm9\x00",
+		"base64url":      "-_8=",
+		"after padding":  "Zg==Zm9v",
+		"UTF-8":          "Zm9é",
+	} {
+		got, err := DecodeBase64([]byte("x"), []byte(text))
+		if err == nil || string(got) != "x" {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+// TestBase64OneSpelling tries every text of four characters from a small alphabet: whatever decodes is what is written again.
+func TestBase64OneSpelling(t *testing.T) {
+	const alphabet = "AQghw/+9=\n\r -"
+	decoded := 0
+	for i := range len(alphabet) * len(alphabet) * len(alphabet) * len(alphabet) {
+		text := make([]byte, 4)
+		for j := range text {
+			text[j] = alphabet[i%len(alphabet)]
+			i /= len(alphabet)
+		}
+		b, err := DecodeBase64(nil, text)
+		if err == nil {
+			decoded++
+			if !bytes.Equal(AppendBase64(nil, b), text) {
+				t.Errorf("%q is a second spelling", text)
+			}
+		} else if b, err := base64.StdEncoding.Strict().DecodeString(string(text)); err == nil && len(b) == 3 && !bytes.ContainsAny(text, "\r\n") {
+			t.Errorf("%q is refused", text)
+		}
+	}
+	if decoded < 1000 {
+		t.Errorf("%d texts decoded", decoded)
+	}
+}
+
+func TestBase64DoesNotAllocate(t *testing.T) {
+	b := make([]byte, 3000)
+	text, back := make([]byte, 0, 4000), make([]byte, 0, 3000)
+	if n := testing.AllocsPerRun(20, func() {
+		text = AppendBase64(text[:0], b)
+		var err error
+		if back, err = DecodeBase64(back[:0], text); err != nil || len(back) != len(b) {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,56 @@
+package crypto
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestHashes(t *testing.T) {
+	empty := "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	if got := Sum(nil).String(); got != empty {
+		t.Error("SHA-256 of nothing:", got)
+	}
+	// The vectors of the Certificate Transparency project: a leaf without bytes, and the tree of two leaves, "" and 00.
+	if got := LeafHash(nil).String(); got != "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d" {
+		t.Error("leaf:", got)
+	}
+	if got := NodeHash(LeafHash(nil), LeafHash([]byte{0})).String(); got != "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125" {
+		t.Error("node:", got)
+	}
+	for _, n := range []int{0, 1, 54, 55, 56, 63, 64, 65, 1000} {
+		b := []byte(strings.Repeat("x", n))
+		if LeafHash(b) != Sum(append([]byte{0}, b...)) {
+			t.Errorf("the leaf hash of %d bytes", n)
+		}
+	}
+}
+
+func TestDigestHasOneSpelling(t *testing.T) {
+	d := Sum([]byte("d"))
+	text := d.String()
+	if got, err := ParseDigest(text); err != nil || got != d {
+		t.Fatal(err)
+	}
+	var back Digest
+	if b, err := json.Marshal(d); err != nil || string(b) != `"`+text+`"` {
+		t.Errorf("%s, %v", b, err)
+	} else if err := json.Unmarshal(b, &back); err != nil || back != d {
+		t.Error(err)
+	}
+	for _, bad := range []string{"", text[1:], text + "0", strings.ToUpper(text), " " + text[1:], text[:63] + "g", text[:63] + "\x00", "0x" + text[2:], text[:62] + "é"} {
+		if got, err := ParseDigest(bad); err == nil || got != (Digest{}) {
+			t.Errorf("%q is a digest", bad)
+		}
+		if err := back.UnmarshalText([]byte(bad)); err == nil || back != d {
+			t.Errorf("%q changed the digest", bad)
+		}
+	}
+}
+
+func TestHashesDoNotAllocate(t *testing.T) {
+	b, sink := make([]byte, 1500), Digest{}
+	if n := testing.AllocsPerRun(20, func() { sink = NodeHash(LeafHash(b), Sum(b)) }); n != 0 || sink == (Digest{}) {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,102 @@
+package crypto
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestPAE has the example of the DSSE specification, and pairs that differ in nothing but where one string ends.
+func TestPAE(t *testing.T) {
+	for _, test := range []struct{ payloadType, payload, want string }{
+		{"http://example.com/HelloWorld", "hello world", "DSSEv1 29 http://example.com/HelloWorld 11 hello world"},
+		{"", "", "DSSEv1 0  0 "},
+		{"a", " 1 b", "DSSEv1 1 a 4  1 b"},
+		{"a 4 ", "b", "DSSEv1 4 a 4  1 b"},
+		{"é", "é", "DSSEv1 2 é 2 é"}, // bytes, not characters
+		{"t", "\x00\xff", "DSSEv1 1 t 2 \x00\xff"},
+	} {
+		if got := AppendPAE([]byte("before "), test.payloadType, []byte(test.payload)); string(got) != "before "+test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
+func TestEnvelopeIsCanonical(t *testing.T) {
+	for _, payloadType := range []string{"application/vnd.in-toto+json", "", "\"\\\n\x01é😀"} {
+		for _, payload := range []string{"", "hello", "\x00\xff\"\\"} {
+			sig := bytes.Repeat([]byte{0xfb}, 64)
+			text := AppendEnvelope(nil, payloadType, []byte(payload), Sum([]byte("k")), sig)
+			var tree Tree
+			if err := tree.Parse(text, Limits{Bytes: 1 << 20, Depth: 3, Object: true}); err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			if got := tree.Root().Append(nil); !bytes.Equal(got, text) {
+				t.Errorf("%s is not canonical, %s is", text, got)
+			}
+			var e struct {
+				Payload, PayloadType string
+				Signatures           []struct{ Keyid, Sig string }
+			}
+			if err := json.Unmarshal(text, &e); err != nil {
+				t.Fatal(err)
+			}
+			if e.PayloadType != payloadType || e.Payload != base64.StdEncoding.EncodeToString([]byte(payload)) || len(e.Signatures) != 1 ||
+				e.Signatures[0].Keyid != Sum([]byte("k")).String() || e.Signatures[0].Sig != base64.StdEncoding.EncodeToString(sig) {
+				t.Errorf("%s", text)
+			}
+		}
+	}
+}
+
+// TestPackageComment verifies the example that the package comment gives, as someone would who has only the comment.
+func TestPackageComment(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var examples []string
+	for line := range strings.Lines(string(doc)) {
+		if text, ok := strings.CutPrefix(line, "//\t"); ok {
+			examples = append(examples, strings.TrimSuffix(text, "\n"))
+		}
+	}
+	if len(examples) != 3 {
+		t.Fatalf("%d examples, want an encoding, a key and an envelope", len(examples))
+	}
+	pae, pub, envelope := examples[0], PublicKey(unhexed(t, examples[1])), []byte(examples[2])
+	if err := CheckPublicKey(pub); err != nil {
+		t.Error(err)
+	}
+	var tree Tree
+	if err := tree.Parse(envelope, Limits{Bytes: 1 << 10, Depth: 3, Object: true}); err != nil {
+		t.Fatal(err)
+	}
+	root := tree.Root()
+	payload, err := DecodeBase64(nil, root.Get("payload").Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature := root.Get("signatures").At(0)
+	sig, err := DecodeBase64(nil, signature.Get("sig").Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	payloadType := root.Get("payloadType").Text()
+	if got := string(AppendPAE(nil, payloadType, payload)); got != pae {
+		t.Errorf("the encoding is %q, want %q", got, pae)
+	}
+	if !Verify(pub, []byte(pae), sig) {
+		t.Error("the signature does not verify")
+	}
+	id := KeyID(pub)
+	if signature.Get("keyid").Text() != id.String() || !strings.Contains(string(doc), "with the id "+id.String()) {
+		t.Error("the key id is another")
+	}
+	if got := AppendEnvelope(nil, payloadType, payload, id, sig); !bytes.Equal(got, envelope) {
+		t.Errorf("the envelope is %s", got)
+	}
+}

@@ -1,0 +1,216 @@
+package crypto
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// testKey is that of RFC 8032, section 7.1, test 1.
+func testKey(t testing.TB) PrivateKey {
+	t.Helper()
+	k, err := NewKeyFromSeed(unhexed(t, "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func unhexed(t testing.TB, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func mustPublic(t testing.TB, s Signer) PublicKey {
+	t.Helper()
+	pub, err := PublicOf(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pub
+}
+
+func TestKeyVector(t *testing.T) { // RFC 8032, section 7.1, test 1
+	k := testKey(t)
+	pub := mustPublic(t, k)
+	if got := hex.EncodeToString(pub); got != "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a" {
+		t.Error("public key", got)
+	}
+	sig, err := Sign(k, nil)
+	want := "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"
+	if err != nil || hex.EncodeToString(sig) != want {
+		t.Errorf("signature %x, %v", sig, err)
+	}
+	if got := KeyID(pub).String(); got != "21fe31dfa154a261626bf854046fd2271b7bed4b6abe45aa58877ef47f9721b9" {
+		t.Error("key id", got)
+	}
+}
+
+func TestGenerateKey(t *testing.T) {
+	a, err := GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(mustPublic(t, a), mustPublic(t, b)) {
+		t.Error("two keys are one")
+	}
+	msg := []byte("a message")
+	sig, err := Sign(a, msg)
+	if err != nil || !Verify(mustPublic(t, a), msg, sig) || Verify(mustPublic(t, b), msg, sig) {
+		t.Error("a signature verifies under its own key alone", err)
+	}
+}
+
+func TestSeedLength(t *testing.T) {
+	for _, n := range []int{0, 31, 33, 64} {
+		if k, err := NewKeyFromSeed(make([]byte, n)); err == nil || k != (PrivateKey{}) {
+			t.Errorf("a seed of %d bytes was taken", n)
+		}
+	}
+}
+
+func TestSeedIsCopied(t *testing.T) {
+	seed := bytes.Repeat([]byte{7}, 32)
+	k, err := NewKeyFromSeed(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := mustPublic(t, k)
+	clear(seed)
+	sig, err := Sign(k, []byte("m"))
+	if err != nil || !Verify(before, []byte("m"), sig) {
+		t.Error("changing the seed changed the key", err)
+	}
+	clear(before)
+	if bytes.Equal(mustPublic(t, k), before) {
+		t.Error("Public gives out the key's own bytes")
+	}
+}
+
+// TestDeriveLogKey does RFC 5869 again with HMAC: without salt the extraction has 32 zero bytes, and 32 bytes are one block.
+func TestDeriveLogKey(t *testing.T) {
+	mac := func(key, msg []byte) []byte {
+		h := hmac.New(sha256.New, key)
+		h.Write(msg)
+		return h.Sum(nil)
+	}
+	k := testKey(t)
+	prk := mac(make([]byte, 32), k.pair.private[:32])
+	want, err := NewKeyFromSeed(mac(prk, []byte("helm checkpoint\x01")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := DeriveLogKey(k)
+	if !bytes.Equal(mustPublic(t, got), mustPublic(t, want)) {
+		t.Error("not HKDF-SHA256 of the seed")
+	}
+	if bytes.Equal(mustPublic(t, got), mustPublic(t, k)) {
+		t.Error("the log key is the key")
+	}
+	if DeriveLogKey(PrivateKey{}) != (PrivateKey{}) {
+		t.Error("a log key was derived from no key")
+	}
+}
+
+// TestKeyNeverShown prints and marshals a key in every way we know, looking for the seed in every spelling we know.
+func TestKeyNeverShown(t *testing.T) {
+	k := testKey(t)
+	type inside struct {
+		Shown  PrivateKey
+		hidden PrivateKey
+		any    any
+	}
+	var out strings.Builder
+	for _, v := range []any{k, &k, inside{k, k, k}, &inside{k, k, k}, []PrivateKey{k}, map[string]any{"k": k}, Signer(k)} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%o", "%b", "%c", "%U", "%p", "%T", "%w"} {
+			fmt.Fprintf(&out, verb+"\n", v)
+		}
+		if b, err := json.Marshal(v); err == nil {
+			t.Errorf("%T was marshalled: %s", v, b)
+		}
+		log := slog.New(slog.NewTextHandler(&out, nil))
+		log.Info("key", "k", v)
+		slog.New(slog.NewJSONHandler(&out, nil)).Info("key", "k", v)
+		out.WriteString(fmt.Sprint(v) + fmt.Sprintln(errors.Join(fmt.Errorf("%v", v))))
+	}
+	if b, err := k.MarshalText(); err == nil {
+		t.Errorf("marshalled as text: %s", b)
+	}
+	if !strings.Contains(out.String(), "private key "+k.pair.id.String()) {
+		t.Error("nothing was printed, so nothing was checked")
+	}
+	secret := k.pair.private
+	for _, part := range [][]byte{secret[:8], secret[24:32]} {
+		for _, spelling := range []string{string(part), fmt.Sprintf("%x", part), fmt.Sprintf("%X", part), fmt.Sprintf("%d", part)[1:],
+			fmt.Sprintf("%#v", part)[7:20], string(AppendBase64(nil, part))[:8]} {
+			if strings.Contains(out.String(), strings.TrimSuffix(spelling, "]")) {
+				t.Errorf("the key was shown as %q", spelling)
+			}
+		}
+	}
+	if got := fmt.Sprintf("%v %#v", PrivateKey{}, &PrivateKey{}); got != "no private key no private key" {
+		t.Error("the zero key prints as", got)
+	}
+}
+
+func TestPlainEd25519Only(t *testing.T) {
+	k := testKey(t)
+	for _, opts := range []crypto.SignerOpts{nil, crypto.SHA512, crypto.SHA256, &ed25519.Options{Context: "c"}, &ed25519.Options{Hash: crypto.SHA512}} {
+		if sig, err := k.Sign(nil, make([]byte, 64), opts); err == nil || sig != nil {
+			t.Errorf("%v: signed", opts)
+		}
+	}
+	if _, err := k.Sign(nil, nil, crypto.Hash(0)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestZeroKey(t *testing.T) {
+	var zero PrivateKey
+	if sig, err := Sign(zero, []byte("m")); err == nil || sig != nil {
+		t.Error("the zero key signed")
+	}
+	if sig, err := Sign(&zero, []byte("m")); err == nil || sig != nil {
+		t.Error("a pointer to the zero key signed")
+	}
+	if _, err := PublicOf(zero); err == nil {
+		t.Error("the zero key has a public key")
+	}
+	if _, ok := InMemory(zero); ok {
+		t.Error("the zero key is in memory")
+	}
+	if _, err := Pin(zero); err == nil {
+		t.Error("the zero key was pinned")
+	}
+	if err := WriteKey(new(bytes.Buffer), zero); err == nil {
+		t.Error("the zero key was written")
+	}
+}
+
+func TestSignAllocatesTheSignatureAlone(t *testing.T) {
+	k, msg := Signer(testKey(t)), make([]byte, 1000)
+	if n := testing.AllocsPerRun(50, func() {
+		if _, err := Sign(k, msg); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 1 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,80 @@
+package crypto
+
+import (
+	"crypto/ed25519"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"filippo.io/edwards25519"
+)
+
+// TestPoints has the eight points of small order, each in every encoding that a lenient reader takes, and what else is no key.
+func TestPoints(t *testing.T) {
+	refused := map[string][]string{
+		"the identity": {
+			"0100000000000000000000000000000000000000000000000000000000000000",
+		},
+		"prime-order": { // orders 2, 4, 4, 8, 8, 8, 8
+			"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+			"0000000000000000000000000000000000000000000000000000000000000000",
+			"0000000000000000000000000000000000000000000000000000000000000080",
+			"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+			"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+			"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+			"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+		},
+		"canonical encoding": {
+			"0100000000000000000000000000000000000000000000000000000000000080", // the identity, x = -0
+			"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff", // order 2, x = -0
+			"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // y = p
+			"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+			"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // y = p + 1
+			"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+		},
+		"on the curve": {
+			"0200000000000000000000000000000000000000000000000000000000000000",
+		},
+		"want 32": {"", "00", strings.Repeat("01", 31), strings.Repeat("01", 33), strings.Repeat("01", 64)},
+	}
+	for why, keys := range refused {
+		for _, key := range keys {
+			if err := CheckPublicKey(unhexed(t, key)); err == nil || !strings.Contains(err.Error(), why) {
+				t.Errorf("%s: %v, want %s", key, err, why)
+			}
+		}
+	}
+	if err := CheckPublicKey(nil); err == nil {
+		t.Error("no key was accepted")
+	}
+}
+
+// TestPointsOfMixedOrder adds each point of small order to good keys: they verify signatures as well as the good one, under some rules.
+func TestPointsOfMixedOrder(t *testing.T) {
+	torsion, err := new(edwards25519.Point).SetBytes(unhexed(t, "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		seed := make([]byte, ed25519.SeedSize)
+		seed[0] = byte(i)
+		k, err := NewKeyFromSeed(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pub := mustPublic(t, k)
+		p, err := new(edwards25519.Point).SetBytes(pub)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 7 {
+			p.Add(p, torsion)
+			if CheckPublicKey(p.Bytes()) == nil {
+				t.Error("accepted", hex.EncodeToString(p.Bytes()))
+			}
+		}
+		if p.Add(p, torsion); CheckPublicKey(p.Bytes()) != nil || hex.EncodeToString(p.Bytes()) != hex.EncodeToString(pub) {
+			t.Error("eight times the point of order 8 is not nothing") // or the refusals above prove nothing
+		}
+	}
+}

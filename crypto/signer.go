@@ -1,0 +1,146 @@
+package crypto
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Signer is a private key in memory or elsewhere: the standard [crypto.Signer], whose Public is an Ed25519 key.
+type Signer = crypto.Signer
+
+// PublicOf gives the public key of a Signer, checked as by [CheckPublicKey]. A panic in the Signer is an error.
+func PublicOf(s Signer) (PublicKey, error) {
+	pub, err := publicOf(s)
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckPublicKey(pub); err != nil {
+		return nil, err
+	}
+	return pub, nil
+}
+
+func publicOf(s Signer) (pub PublicKey, err error) {
+	if s == nil {
+		return nil, errors.New("crypto: signer: there is none")
+	}
+	defer func() {
+		if recover() != nil { // what it panicked with is not shown: it may hold the key
+			pub, err = nil, errors.New("crypto: signer: Public panicked")
+		}
+	}()
+	switch p := s.Public().(type) {
+	case PublicKey:
+		return bytes.Clone(p), nil
+	default:
+		return nil, fmt.Errorf("crypto: signer: public key is a %T, want an ed25519.PublicKey", p)
+	}
+}
+
+// InMemory gives the key of a Signer that holds it in memory: a [PrivateKey] or an ed25519.PrivateKey, which is copied, or a pointer to
+// one. It is false for all others, and for an ed25519.PrivateKey whose two halves do not belong together.
+func InMemory(s Signer) (PrivateKey, bool) {
+	var raw ed25519.PrivateKey
+	switch k := s.(type) {
+	case PrivateKey:
+		return k, k.pair != nil
+	case *PrivateKey:
+		if k == nil {
+			return PrivateKey{}, false
+		}
+		return *k, k.pair != nil
+	case ed25519.PrivateKey:
+		raw = k
+	case *ed25519.PrivateKey:
+		if k != nil {
+			raw = *k
+		}
+	}
+	if len(raw) != ed25519.PrivateKeySize {
+		return PrivateKey{}, false
+	}
+	k, err := NewKeyFromSeed(raw[:ed25519.SeedSize])
+	if err != nil || subtle.ConstantTimeCompare(k.pair.private[:], raw) == 0 {
+		return PrivateKey{}, false
+	}
+	return k, true
+}
+
+// Sign makes an Ed25519 signature of msg. What a [PrivateKey] signs is taken as it is. Any other Signer may be a remote one, and what it
+// returns is verified first: a wrong signature must not get into a log. It gets a copy of msg, and a panic in it is an error; one that
+// ends the goroutine ends it.
+func Sign(s Signer, msg []byte) ([]byte, error) {
+	switch k := s.(type) {
+	case PrivateKey:
+		return k.sign(msg)
+	case *PrivateKey:
+		if k != nil {
+			return k.sign(msg)
+		}
+	case *pinned:
+		return signVerified(k.signer, k.public, msg)
+	}
+	pub, err := publicOf(s)
+	if err != nil {
+		return nil, err
+	}
+	return signVerified(s, pub, msg)
+}
+
+func signVerified(s Signer, pub PublicKey, msg []byte) (sig []byte, err error) {
+	defer func() {
+		if recover() != nil {
+			sig, err = nil, errors.New("crypto: sign: the signer panicked")
+		}
+	}()
+	sig, err = s.Sign(rand.Reader, bytes.Clone(msg), crypto.Hash(0))
+	if err != nil {
+		return nil, fmt.Errorf("crypto: sign: %w", err)
+	}
+	if len(sig) != ed25519.SignatureSize {
+		return nil, fmt.Errorf("crypto: sign: the signer returned %d bytes, want %d", len(sig), ed25519.SignatureSize)
+	}
+	sig = bytes.Clone(sig) // before it is verified: the signer may keep what it returned
+	if !Verify(pub, msg, sig) {
+		return nil, errors.New("crypto: sign: what the signer returned is not its signature of the message")
+	}
+	return sig, nil
+}
+
+// Pin checks the public key of a Signer and binds the Signer to it: [Sign] refuses whatever does not verify under that key, though the
+// one behind a remote Signer be exchanged. For one that is [InMemory] it gives the [PrivateKey], which signs without being verified.
+func Pin(s Signer) (Signer, error) {
+	if k, ok := InMemory(s); ok {
+		return k, nil
+	}
+	pub, err := PublicOf(s)
+	if err != nil {
+		return nil, err
+	}
+	return &pinned{s, pub}, nil
+}
+
+type pinned struct {
+	signer Signer
+	public PublicKey
+}
+
+func (p *pinned) Public() crypto.PublicKey { return PublicKey(bytes.Clone(p.public)) }
+
+func (p *pinned) Sign(_ io.Reader, msg []byte, opts crypto.SignerOpts) ([]byte, error) {
+	if opts != crypto.Hash(0) {
+		return nil, errPlain
+	}
+	return signVerified(p.signer, p.public, msg)
+}
+
+// Verify tells whether sig is an Ed25519 signature of msg, by the standard library's rule. The key is one that [CheckPublicKey] accepts.
+func Verify(pub PublicKey, msg, sig []byte) bool {
+	return len(pub) == ed25519.PublicKeySize && ed25519.Verify(pub, msg, sig) // which panics for keys of another length
+}
