@@ -1,0 +1,165 @@
+package jsonschema
+
+import (
+	"sync"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// Validate gives the first violation, or nil if v is valid. First is: type, const, enum, bounds and lengths, members in canonical order
+// (a missing one at its place) or elements, and then $ref, anyOf and oneOf. Where no branch of these holds, but one alone has the value's
+// type, it is the violation of that branch.
+func (s *Schema) Validate(v crypto.Value) *Violation {
+	if s == nil || s.root == nil {
+		return &Violation{"", "no schema: nothing is allowed"}
+	}
+	if v.Kind() == crypto.Missing {
+		return &Violation{"", "a value"}
+	}
+	w := walk{pool: &s.scratch}
+	if s.root.check(v, &w) {
+		return nil
+	}
+	return w.violation()
+}
+
+// walk is the state of one validation. It notes what fails only where that is the answer, not in a branch that is tried.
+type walk struct {
+	quiet   int // how many anyOf and oneOf are being tried
+	node    *node
+	keyword string
+	name    string // of the missing member
+	path    []step // from the violation up to the root
+	pool    *sync.Pool
+}
+
+// A step leads to an element or, where the index is -1, to a member.
+type step struct {
+	name  string
+	index int
+}
+
+func (w *walk) fail(n *node, keyword string) bool {
+	if w.quiet == 0 {
+		w.node, w.keyword = n, keyword
+	}
+	return false
+}
+
+func (w *walk) missing(n *node, i int) bool {
+	if w.quiet == 0 {
+		w.name = n.object.members[i].name
+	}
+	return w.fail(n, "required")
+}
+
+func (w *walk) member(name string) bool {
+	if w.quiet == 0 {
+		w.path = append(w.path, step{name, -1})
+	}
+	return false
+}
+
+func (w *walk) element(i int) bool {
+	if w.quiet == 0 {
+		w.path = append(w.path, step{"", i})
+	}
+	return false
+}
+
+// check recurses no deeper than schemas are nested, but for the implied elements of a closed array, which are no deeper than the value.
+func (n *node) check(v crypto.Value, w *walk) bool {
+	k := v.Kind()
+	if t := n.types & kindTypes[k]; t == 0 || t == TypeInteger && !whole(v.Raw()) {
+		return w.fail(n, "type")
+	}
+	if n.constant != nil && !n.constant.has(v) {
+		return w.fail(n, "const")
+	}
+	if n.enum != nil && !n.enum.has(v) {
+		return w.fail(n, "enum")
+	}
+	ok := true
+	switch {
+	case k == crypto.String && n.text != nil:
+		ok = n.checkText(v, w)
+	case k == crypto.Number && n.number != nil:
+		ok = n.checkNumber(v, w)
+	case k == crypto.Object && n.object != nil:
+		ok = n.checkObject(v, w)
+	case k == crypto.Array && n.array != nil:
+		ok = n.checkArray(v, w)
+	}
+	if !ok {
+		return false
+	}
+	for _, s := range n.all {
+		if !s.check(v, w) {
+			return false
+		}
+	}
+	return (n.anyOf == nil || n.checkAny(v, w)) && (n.oneOf == nil || n.checkOne(v, w))
+}
+
+func (n *node) checkAny(v crypto.Value, w *walk) bool {
+	w.quiet++
+	for _, s := range n.anyOf {
+		if s.check(v, w) {
+			w.quiet--
+			return true
+		}
+	}
+	w.quiet--
+	return w.explain(n, "anyOf", n.anyOf, v)
+}
+
+func (n *node) checkOne(v crypto.Value, w *walk) bool {
+	hits := 0
+	w.quiet++
+	for i := 0; i < len(n.oneOf) && hits < 2; i++ {
+		if n.oneOf[i].check(v, w) {
+			hits++
+		}
+	}
+	w.quiet--
+	switch hits {
+	case 0:
+		return w.explain(n, "oneOf", n.oneOf, v)
+	case 1:
+		return true
+	}
+	return w.fail(n, "oneOf")
+}
+
+// explain says which demand no branch meets. It checks one branch again, so that the cost of a violation is at most that of the nesting
+// times that of the check.
+func (w *walk) explain(n *node, keyword string, branches []*node, v crypto.Value) bool {
+	if w.quiet > 0 {
+		return false
+	}
+	var only *node
+	for _, s := range branches {
+		switch t := s.may & kindTypes[v.Kind()]; {
+		case t == 0:
+		case only != nil:
+			return w.fail(n, keyword)
+		default:
+			only = s
+		}
+	}
+	if only == nil {
+		return w.fail(n, keyword)
+	}
+	return only.check(v, w)
+}
+
+func (w *walk) borrow() *scratch { return w.pool.Get().(*scratch) }
+
+// giveBack keeps the memory, unless one large value would hold it for all time.
+func (w *walk) giveBack(s *scratch) {
+	const large = 64 << 10
+	if cap(s.text) <= large && cap(s.parts) <= large/16 {
+		s.text, s.parts = s.text[:0], s.parts[:0]
+		w.pool.Put(s)
+	}
+}

@@ -1,0 +1,65 @@
+package jsonschema
+
+import "github.com/helmkernel/helm/crypto"
+
+// inside says what a schema around another, for the same value, closes already.
+type inside struct {
+	object bool // it says which members there are
+	array  bool // it says what the elements are
+}
+
+// closing tells which part of closing a value falls to the schema v itself, and what those in place below it find closed.
+func (c *compiler) closing(n *node, v crypto.Value, in inside) (self, below inside) {
+	if n.constant != nil || n.enum != nil {
+		in = inside{true, true} // the values are given whole
+	}
+	last := !has(v, "$ref") && !has(v, "anyOf") && !has(v, "oneOf") // there is none to leave it to
+	self.object = has(v, "additionalProperties") || c.closed && has(v, "properties") || !in.object && last
+	self.array = !has(v, "items") && !in.array && last
+	return self, inside{in.object || self.object, in.array || self.array || has(v, "items")}
+}
+
+func has(v crypto.Value, keyword string) bool { return v.Get(keyword).Kind() != crypto.Missing }
+
+// conflicts refuses, in a closed schema, members that a schema in place demands or describes and one around it does not have: no value
+// could have them. around are the schemas around n for the same value.
+func (c *compiler) conflicts(n *node, around []*node) {
+	if n.object != nil && n.may&TypeObject != 0 {
+		for _, outer := range around {
+			c.conflict(n, outer)
+		}
+	}
+	around = append(around[:len(around):len(around)], n)
+	for _, group := range [...][]*node{n.all, n.anyOf, n.oneOf} {
+		for _, s := range group {
+			c.conflicts(s, around)
+		}
+	}
+	if n.object != nil {
+		for _, m := range n.object.members {
+			if m.schema != nil {
+				c.conflicts(m.schema, nil)
+			}
+		}
+	}
+	if n.array != nil && n.array.items != nil && !n.array.implied {
+		c.conflicts(n.array.items, nil)
+	}
+}
+
+func (c *compiler) conflict(n, outer *node) {
+	const remedy = "each schema is closed by itself: state the same properties in both"
+	if outer.object == nil || c.err != nil {
+		return
+	}
+	for _, m := range n.object.members {
+		if outer.object.closed && !outer.object.has(m.name) {
+			c.fail(n.at, "it has "+label(m.name)+", which the schema around it, at "+label(outer.at)+", does not allow", remedy)
+		}
+	}
+	for _, m := range outer.object.members {
+		if m.required && n.object.closed && !n.object.has(m.name) {
+			c.fail(n.at, "it lacks "+label(m.name)+", which the schema around it, at "+label(outer.at)+", requires", remedy)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package jsonschema
+
+import (
+	"slices"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// filler works out which defaults may be missing from a value for which all of the schemas hold, and checks them: what a caller leaves out
+// becomes a value that these schemas allow.
+func (c *compiler) filler(schemas []*node) *filler {
+	members := make(map[string][]*node) // what holds for each
+	var names []string
+	var elements []*node
+	defaults := false
+	for _, n := range withRefs(schemas) {
+		defaults = defaults || n.defaultAt != ""
+		if n.object != nil {
+			for _, m := range n.object.members {
+				if m.schema == nil {
+					continue
+				}
+				if members[m.name] == nil {
+					names = append(names, m.name)
+				}
+				members[m.name] = append(members[m.name], m.schema)
+			}
+		}
+		if n.array != nil && n.array.items != nil && !n.array.implied {
+			elements = append(elements, n.array.items)
+		}
+	}
+	if !defaults || c.err != nil {
+		return nil
+	}
+	f := &filler{items: c.filler(elements)}
+	slices.SortFunc(names, compareNames)
+	for _, name := range names {
+		if x := c.fill(name, members[name]); x.value != nil || x.below != nil {
+			f.fills = append(f.fills, x)
+		}
+	}
+	if f.items == nil && f.fills == nil {
+		return nil
+	}
+	f.next = make([]int, len(f.fills)+1)
+	f.next[len(f.fills)] = len(f.fills)
+	for i := len(f.fills) - 1; i >= 0; i-- {
+		if f.next[i] = i; f.fills[i].value == nil {
+			f.next[i] = f.next[i+1]
+		}
+	}
+	return f
+}
+
+// fill works out the default of one member.
+func (c *compiler) fill(name string, schemas []*node) fill {
+	x := fill{name: name, key: append(crypto.AppendString(nil, name), ':'), below: c.filler(schemas)}
+	for _, n := range withRefs(schemas) {
+		if n.value.Kind() != crypto.Missing {
+			x.value = c.filledIn(n, x.below, schemas)
+			break
+		}
+	}
+	return x
+}
+
+// checkDefault checks a default by the schema in which it stands, be it ever filled in or not.
+func (c *compiler) checkDefault(n *node) {
+	if n.value.Kind() != crypto.Missing {
+		itself := []*node{n}
+		c.filledIn(n, c.filler(itself), itself)
+	}
+}
+
+// filledIn is the default of n with what it leaves out itself, for which the schemas must hold.
+func (c *compiler) filledIn(n *node, f *filler, schemas []*node) []byte {
+	text := f.append(nil, n.value, maxFilled)
+	at := join(n.at, "default")
+	if c.filled += len(text); c.filled > maxFilled {
+		c.fail(at, "with the defaults in it written out it is too long: all together have 1 MiB", "shorten it")
+	}
+	if c.err != nil {
+		return nil
+	}
+	var tree crypto.Tree
+	if err := tree.Parse(text, crypto.Limits{Bytes: len(text), Depth: crypto.MaxDepth}); err != nil {
+		c.fail(at, "with the defaults in it written out it is nested too deep", "flatten it")
+		return nil
+	}
+	for _, s := range schemas {
+		if violation := (&Schema{root: s}).Validate(tree.Root()); violation != nil {
+			where := ""
+			if violation.Pointer != "" {
+				where = ", at " + label(violation.Pointer)
+			}
+			c.fail(at, "the schema does not allow this default"+where+" ("+violation.Constraint+")", "correct either")
+			return nil
+		}
+	}
+	return text
+}
+
+// withRefs are schemas and what their $ref leads to, a schema before what it refers to.
+func withRefs(schemas []*node) (all []*node) {
+	for _, n := range schemas {
+		all = append(append(all, n), withRefs(n.all)...)
+	}
+	return all
+}

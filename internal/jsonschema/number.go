@@ -1,0 +1,137 @@
+package jsonschema
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// number is what a schema says of numbers. Bounds are doubles, since every number that the reader accepts is one.
+type number struct {
+	min, max     float64
+	above, below float64 // exclusive
+	multiple     decimal // zero: of anything
+}
+
+func (c *compiler) readNumber(n *node, name string, v crypto.Value, at string) {
+	if !c.want(v, crypto.Number, at) {
+		return
+	}
+	if n.number == nil {
+		n.number = &number{min: math.Inf(-1), max: math.Inf(1), above: math.Inf(-1), below: math.Inf(1)}
+	}
+	r, f := n.number, v.Float()
+	switch name {
+	case "minimum":
+		r.min = f
+	case "maximum":
+		r.max = f
+	case "exclusiveMinimum":
+		r.above = f
+	case "exclusiveMaximum":
+		r.below = f
+	case "multipleOf":
+		if r.multiple = decimalOf(v.Raw()); f <= 0 {
+			c.fail(at, "multipleOf is not above 0", "correct it")
+		}
+	}
+	if r.min > r.max || r.min >= r.below || r.above >= r.max || r.above >= r.below {
+		c.fail(at, "no number is within the bounds", "correct them")
+	}
+}
+
+func (n *node) checkNumber(v crypto.Value, w *walk) bool {
+	r := n.number
+	switch f := v.Float(); {
+	case !(f >= r.min):
+		return w.fail(n, "minimum")
+	case !(f > r.above):
+		return w.fail(n, "exclusiveMinimum")
+	case !(f <= r.max):
+		return w.fail(n, "maximum")
+	case !(f < r.below):
+		return w.fail(n, "exclusiveMaximum")
+	case r.multiple.digits != 0 && !decimalOf(v.Raw()).multipleOf(r.multiple):
+		return w.fail(n, "multipleOf")
+	}
+	return true
+}
+
+// decimal is the absolute value of a number, digits × 10^exp: exactly what its text says, unlike the double nearest to it.
+type decimal struct {
+	digits uint64 // at most 17 of them and four zeros, and so below 2^64; not ending in zero
+	exp    int
+}
+
+// decimalOf reads canonical text: at most 17 digits that count, at most 21 in all.
+func decimalOf(raw []byte) (d decimal) {
+	point, zeros := false, 0 // zeros since the last other digit
+	for i, c := range raw {
+		switch {
+		case c == '-':
+			continue
+		case c == '.':
+			point = true
+			continue
+		case c == 'e':
+			d.exp += exponent(raw[i+1:])
+			return d.trim(zeros)
+		case c == '0':
+			zeros++
+		default:
+			for ; zeros > 0; zeros-- {
+				d.digits *= 10
+			}
+			d.digits = d.digits*10 + uint64(c-'0')
+		}
+		if point {
+			d.exp--
+		}
+	}
+	return d.trim(zeros)
+}
+
+// trim counts zeros that were held back.
+func (d decimal) trim(zeros int) decimal {
+	if d.exp += zeros; d.digits == 0 {
+		d.exp = 0
+	}
+	return d
+}
+
+func exponent(b []byte) (n int) {
+	for _, c := range b[1:] { // canonical text has a sign
+		n = n*10 + int(c-'0')
+	}
+	if b[0] == '-' {
+		return -n
+	}
+	return n
+}
+
+// multipleOf tells whether d is a whole number of times by, which is not zero.
+func (d decimal) multipleOf(by decimal) bool {
+	if d.digits == 0 {
+		return true
+	}
+	if d.exp < by.exp {
+		return false // else ten would divide d.digits
+	}
+	// d.digits × 10^(d.exp - by.exp) modulo by.digits, the power by squaring.
+	m := by.digits
+	rest, power := d.digits%m, 10%m
+	for k := uint(d.exp - by.exp); k > 0; k >>= 1 {
+		if k&1 != 0 {
+			rest = mulmod(rest, power, m)
+		}
+		power = mulmod(power, power, m)
+	}
+	return rest == 0
+}
+
+// mulmod is a × b modulo m, where a and b are below m.
+func mulmod(a, b, m uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return bits.Rem64(hi, lo, m)
+}

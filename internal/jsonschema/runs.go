@@ -1,0 +1,130 @@
+package jsonschema
+
+import (
+	"math"
+	"regexp/syntax"
+	"slices"
+	"unicode/utf8"
+)
+
+// A run is from min to max bytes of one class, all ASCII.
+type run struct {
+	class    class
+	min, max int
+	rest     int // how many bytes the runs after it need at least
+}
+
+// class is a set of ASCII characters.
+type class [2]uint64
+
+func (c *class) has(b byte) bool { return b < utf8.RuneSelf && c[b>>6]&(1<<(b&63)) != 0 }
+
+func (c *class) add(lo, hi rune) {
+	for r := lo; r <= hi; r++ {
+		c[r>>6] |= 1 << (r & 63)
+	}
+}
+
+func (c *class) meets(d *class) bool { return c[0]&d[0] != 0 || c[1]&d[1] != 0 }
+
+// runsOf recognises patterns of the form ^[class]{m,n}literal[class]+…$ that can be matched without going back: each run that may vary in
+// length is the last such, or no run that could follow it shares a character with it. It gives nil for others.
+func runsOf(pattern string) []run {
+	re, err := syntax.Parse(pattern, syntax.Perl) // as package regexp does
+	if err != nil || re.Op != syntax.OpConcat || len(re.Sub) < 2 {
+		return nil
+	}
+	last := len(re.Sub) - 1
+	if re.Sub[0].Op != syntax.OpBeginText || re.Sub[last].Op != syntax.OpEndText {
+		return nil
+	}
+	runs := make([]run, 0, last)
+	for _, sub := range re.Sub[1:last] {
+		var ok bool
+		if runs, ok = appendRuns(runs, sub); !ok {
+			return nil
+		}
+	}
+	for i, rest := len(runs)-1, 0; i >= 0; i-- {
+		runs[i].rest = rest
+		rest += runs[i].min
+	}
+	if !forced(runs) {
+		return nil
+	}
+	return runs
+}
+
+func appendRuns(runs []run, re *syntax.Regexp) ([]run, bool) {
+	lo, hi := 1, 1
+	switch re.Op {
+	case syntax.OpStar:
+		lo, hi, re = 0, math.MaxInt, re.Sub[0]
+	case syntax.OpPlus:
+		lo, hi, re = 1, math.MaxInt, re.Sub[0]
+	case syntax.OpQuest:
+		lo, hi, re = 0, 1, re.Sub[0]
+	case syntax.OpRepeat:
+		if lo, hi = re.Min, re.Max; hi < 0 {
+			hi = math.MaxInt
+		}
+		if re = re.Sub[0]; re.Op == syntax.OpLiteral && len(re.Rune) > 1 {
+			return nil, false
+		}
+	}
+	switch {
+	case re.Op == syntax.OpLiteral && re.Flags&syntax.FoldCase == 0:
+		for _, r := range re.Rune {
+			if r >= utf8.RuneSelf {
+				return nil, false
+			}
+			x := run{min: lo, max: hi}
+			x.class.add(r, r)
+			runs = append(runs, x)
+		}
+		return runs, true
+	case re.Op == syntax.OpCharClass && len(re.Rune) > 0 && re.Rune[len(re.Rune)-1] < utf8.RuneSelf:
+		x := run{min: lo, max: hi}
+		for i := 0; i < len(re.Rune); i += 2 {
+			x.class.add(re.Rune[i], re.Rune[i+1])
+		}
+		return append(runs, x), true
+	}
+	return nil, false
+}
+
+// forced tells whether the length of every run follows from the text.
+func forced(runs []run) bool {
+	for i := range runs {
+		if runs[i].min == runs[i].max || !slices.ContainsFunc(runs[i+1:], func(r run) bool { return r.min != r.max }) {
+			continue
+		}
+		for j := i + 1; j < len(runs); j++ {
+			if runs[i].class.meets(&runs[j].class) {
+				return false
+			}
+			if runs[j].min > 0 {
+				break
+			}
+		}
+	}
+	return true
+}
+
+// matchRuns gives each run as much as it can have, but for what the runs after it need. The last that varies gets what is left; for one
+// before it, the byte at which it stops can belong to no run that follows unless it is right to stop there.
+func matchRuns(runs []run, b []byte) bool {
+	for i := range runs {
+		r := &runs[i]
+		most := min(r.max, len(b)-r.rest)
+		n := 0
+		for n < most && r.class.has(b[n]) {
+			n++
+		}
+		if n < r.min {
+			return false
+		}
+		b = b[n:]
+	}
+	return len(b) == 0
+}

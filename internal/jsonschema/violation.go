@@ -1,0 +1,114 @@
+package jsonschema
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// violation words what a walk has noted.
+func (w *walk) violation() *Violation {
+	var pointer string
+	for i := len(w.path) - 1; i >= 0; i-- {
+		if s := w.path[i]; s.index < 0 {
+			pointer = join(pointer, s.name)
+		} else {
+			pointer = join(pointer, strconv.Itoa(s.index))
+		}
+	}
+	return &Violation{pointer, w.keyword + ": " + w.node.demand(w.keyword, w.name)}
+}
+
+// demand is what a keyword of n demands.
+func (n *node) demand(keyword, name string) string {
+	switch keyword {
+	case "type":
+		return n.types.String()
+	case "const":
+		return n.constant.list()
+	case "enum":
+		return "one of " + n.enum.list()
+	case "minimum":
+		return float(n.number.min)
+	case "maximum":
+		return float(n.number.max)
+	case "exclusiveMinimum":
+		return float(n.number.above)
+	case "exclusiveMaximum":
+		return float(n.number.below)
+	case "multipleOf":
+		return n.number.multiple.String()
+	case "minLength":
+		return strconv.FormatUint(n.text.min, 10)
+	case "maxLength":
+		return strconv.FormatUint(n.text.max, 10)
+	case "pattern":
+		return n.text.pattern.re.String()
+	case "minItems":
+		return strconv.FormatUint(n.array.min, 10)
+	case "maxItems":
+		return strconv.FormatUint(n.array.max, 10)
+	case "uniqueItems":
+		return "no element twice"
+	case "required":
+		return label(name)
+	case "additionalProperties":
+		return n.object.list()
+	case "anyOf":
+		return "at least one of " + strconv.Itoa(len(n.anyOf)) + " schemas"
+	}
+	return "exactly one of " + strconv.Itoa(len(n.oneOf)) + " schemas" // oneOf
+}
+
+func float(f float64) string { return string(crypto.AppendFloat(nil, f)) }
+
+func (d decimal) String() string {
+	f, _ := strconv.ParseFloat(strconv.FormatUint(d.digits, 10)+"e"+strconv.Itoa(d.exp), 64) // a double it was
+	return float(f)
+}
+
+// Lists in messages are as long as is of use to whoever corrects a call.
+const (
+	maxListed      = 20
+	maxListedBytes = 400
+)
+
+// list names the declared members.
+func (o *object) list() string {
+	var names []string
+	for _, m := range o.members {
+		if m.schema != nil {
+			names = append(names, label(m.name))
+		}
+	}
+	if len(names) == 0 {
+		return "no members are allowed"
+	}
+	return "only " + abridge(names) + " are allowed"
+}
+
+func (s *set) list() string {
+	var texts []string
+	for _, v := range s.values[:min(len(s.values), maxListed+1)] {
+		texts = append(texts, string(v.Append(nil)))
+	}
+	for i := len(texts); i < len(s.values); i++ {
+		texts = append(texts, "")
+	}
+	return abridge(texts)
+}
+
+func abridge(items []string) string {
+	var b strings.Builder
+	for i, s := range items {
+		if i == maxListed || b.Len()+len(s) > maxListedBytes {
+			return b.String() + " and " + strconv.Itoa(len(items)-i) + " more"
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(s)
+	}
+	return b.String()
+}
