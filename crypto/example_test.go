@@ -24,7 +24,7 @@ func ExampleTree_ParseArgs() {
 	// Output:
 	// {"follow":false,"lines":[1,20],"path":"a/b.txt"}
 	// a/b.txt 2 false
-	// true crypto: json: keys that differ only by letter case at byte 17
+	// true crypto: json: key that differs from another only by letter case at byte 17
 }
 
 func ExampleSign() {

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math"
 	"strconv"
+	"unicode/utf8"
 )
 
 // MaxDepth is the deepest nesting that any [Limits] may allow; the root is 1.
@@ -15,7 +16,7 @@ const MaxInt = 1<<53 - 1
 
 // Limits are those of one sort of JSON text.
 type Limits struct {
-	Bytes  int  // of the text; at most 4 GiB - 1
+	Bytes  int  // of the text; at most 512 MiB
 	Depth  int  // of nested objects and arrays, the root being 1; at most MaxDepth
 	Object bool // the root must be an object
 	Fold   bool // no two keys of one object may be equal under ASCII case folding plus U+017F = s and U+212A = k
@@ -27,7 +28,9 @@ type SyntaxError struct {
 	What   string
 }
 
-func (e *SyntaxError) Error() string { return fmt.Sprintf("crypto: json: %s at byte %d", e.What, e.Offset) }
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("crypto: json: %s at byte %d", e.What, e.Offset)
+}
 
 // Kind is the type of a [Value].
 type Kind uint8
@@ -61,9 +64,9 @@ type node struct {
 	flags uint8
 	off   uint32 // the canonical text of a scalar, or the source text of a container
 	end   uint32
-	next  uint32 // the node after this one and all below it
-	count uint32 // elements, or members
-	order uint32 // with permuted: where in Tree.order its keys are listed; of a string in side: where it stands in src
+	next  uint32 // the node after this one and all below it; of a key, see prefix
+	count uint32 // elements, or members; of a key, see prefix
+	order uint32 // of a permuted object, where in Tree.order its keys are listed; of a string in side, where it stands in src
 }
 
 const (
@@ -206,11 +209,29 @@ func (v Value) Get(key string) Value {
 	}
 	t, end := v.t, v.node().next
 	for at := v.n + 1; at < end; at = t.nodes[at+1].next {
-		if string(t.content(&t.nodes[at])) == key {
+		if t.named(&t.nodes[at], key) {
 			return Value{t, at + 1}
 		}
 	}
 	return Value{}
+}
+
+// named tells whether a key is name, without decoding it anew for each look-up.
+func (t *Tree) named(k *node, name string) bool {
+	b := t.text(k)
+	b = b[1 : len(b)-1]
+	if k.flags&escaped == 0 {
+		return string(b) == name
+	}
+	for len(b) > 0 {
+		r, n := decode(b)
+		s, m := utf8.DecodeRuneInString(name)
+		if m == 0 || r != s || r == utf8.RuneError && m == 1 { // broken UTF-8 in name is not U+FFFD in the key
+			return false
+		}
+		b, name = b[n:], name[m:]
+	}
+	return name == ""
 }
 
 // At is the element of an array at an index, found in time linear in it.

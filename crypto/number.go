@@ -7,148 +7,143 @@ import (
 
 // number reads a number and accepts it iff canonicalising does not change its value: the token's decimal value must equal that of the
 // ECMAScript form of its nearest double.
-func (p *parser) number() string {
-	s, from := p.s, p.i
-	i := from
-	negative := s[i] == '-'
-	if negative {
+func (p *parser) number(from int) int {
+	s, i := p.s, from
+	if s[i] == '-' {
 		i++
 	}
 	whole := i
-	for i < len(s) && s[i]-'0' <= 9 {
-		i++
+	i = digits(s, i)
+	if i == whole || i-whole > 1 && s[whole] == '0' {
+		return p.fail(i, "bad number")
 	}
-	digits := i - whole
-	if digits == 0 || digits > 1 && s[whole] == '0' {
-		p.i = i
-		return "bad number"
-	}
+	significant := i - whole
 	end, zeros := i, 0 // end is where the canonical text ends, if nothing but zeros is to be cut
 	if i < len(s) && s[i] == '.' {
-		i++
-		point := i
-		for i < len(s) && s[i]-'0' <= 9 {
-			if s[i] != '0' {
-				end = i + 1
-			}
-			i++
-		}
+		point := i + 1
+		i = digits(s, point)
 		if i == point {
-			p.i = i
-			return "bad number"
+			return p.fail(i, "bad number")
+		}
+		for end = i; s[end-1] == '0'; { // stops at the point, if not before
+			end--
+		}
+		if end == point {
+			end--
 		}
 		if s[whole] == '0' {
-			for zeros < i-point && s[point+zeros] == '0' {
+			for zeros < end-point && s[point+zeros] == '0' {
 				zeros++
 			}
-			digits--
+			significant = 0
 		}
-		digits += i - point - zeros
+		significant += max(0, end-point-zeros)
 	}
-	exponent := i < len(s) && s[i]|0x20 == 'e'
-	if exponent {
+	if i < len(s) && s[i]|0x20 == 'e' {
 		i++
 		if i < len(s) && (s[i] == '+' || s[i] == '-') {
 			i++
 		}
 		power := i
-		for i < len(s) && s[i]-'0' <= 9 {
-			i++
+		if i = digits(s, i); i == power {
+			return p.fail(i, "bad number")
 		}
-		if i == power {
-			p.i = i
-			return "bad number"
-		}
-	}
-	// Fifteen digits are told apart by doubles, and ECMAScript writes them without exponent down to 0.000001.
-	if exponent || digits > 15 || zeros > 5 {
 		return p.slowNumber(from, i)
 	}
+	// Fifteen digits are told apart by doubles, and ECMAScript writes them without exponent down to 0.000001.
+	if significant > 15 || zeros > 5 {
+		return p.slowNumber(from, i)
+	}
+	start := from
 	if end == whole+1 && s[whole] == '0' { // minus zero is zero
-		from = whole
+		start = whole
 	}
-	if from != p.i || end != i {
-		p.dirty()
+	if start != from || end != i {
+		p.top().clean = false
 	}
-	p.i = i
-	p.add(node{kind: Number, off: uint32(from), end: uint32(end)})
-	return ""
+	p.add(Number, 0, start, end)
+	return i
 }
 
-func (p *parser) slowNumber(from, end int) string {
+func digits(s []byte, i int) int {
+	for i < len(s) && s[i]-'0' <= 9 {
+		i++
+	}
+	return i
+}
+
+// slowNumber takes the double's canonical text to compare with the token.
+func (p *parser) slowNumber(from, end int) int {
 	token := p.s[from:end]
-	f, err := strconv.ParseFloat(string(token), 64)
-	if err != nil {
-		return "number out of range"
+	d, ok := decimalOf(token)
+	if !ok {
+		return p.fail(from, "number that a double cannot hold")
 	}
-	side := p.t.side
-	off := len(side)
-	side = AppendFloat(side, f)
-	if !sameDecimal(token, side[off:]) {
-		return "number that a double cannot hold"
+	f, ok := d.float()
+	if !ok {
+		return p.fail(from, "number out of range")
 	}
+	if token[0] == '-' {
+		f = -f
+	}
+	off := len(p.t.side)
+	side := AppendFloat(p.t.side, f)
+	p.t.side = side[:off]
 	if bytes.Equal(token, side[off:]) {
-		p.add(node{kind: Number, off: uint32(from), end: uint32(end)})
-	} else {
-		p.t.side = side
-		p.dirty()
-		p.add(node{kind: Number, flags: inSide, off: uint32(off), end: uint32(len(side))})
+		p.add(Number, 0, from, end)
+		return end
 	}
-	p.i = end
-	return ""
+	if e, _ := decimalOf(side[off:]); e != d {
+		return p.fail(from, "number that a double cannot hold")
+	}
+	p.t.side = side
+	p.top().clean = false
+	p.add(Number, inSide, off, len(side))
+	return end
 }
 
-func sameDecimal(a, b []byte) bool {
-	x, ok := decimalOf(a)
-	y, same := decimalOf(b)
-	return ok && same && x == y
-}
-
-// decimal is the absolute value of a number token: digits without zeros at either end, times ten to the power exp.
-// The sign of the token and of its nearest double never differ, but for that of zero, which is dropped.
+// decimal is the absolute value of a number token: an integer without zeros at its end, times ten to the power exp.
 type decimal struct {
-	digits [20]byte // no double needs more than 17
-	n      int
+	digits uint64
 	exp    int64
 }
 
-// decimalOf is not ok where a token has more digits than any double's shortest form.
+// decimalOf is not ok where a token has more digits than the shortest form of any double, 17. It does not matter how long the token is:
+// strconv.ParseFloat gives up on exponents that many zeros would balance.
 func decimalOf(token []byte) (d decimal, ok bool) {
-	mantissa, power := token, int64(0)
-	if i := bytes.IndexAny(token, "eE"); i >= 0 {
-		mantissa = token[:i]
-		power = exponentOf(token[i+1:])
-	}
-	zeros, fraction, point := 0, int64(0), false // zeros since the last other digit
-	for _, c := range mantissa {
-		switch {
-		case c == '-':
+	n, zeros, fraction, point := 0, 0, int64(0), false // digits of d, zeros since the last of them
+	for i, c := range token {
+		if c|0x20 == 'e' {
+			d.exp = exponentOf(token[i+1:])
+			break
+		}
+		switch c {
+		case '-':
 			continue
-		case c == '.':
+		case '.':
 			point = true
 			continue
-		case c == '0':
-			if d.n > 0 {
+		case '0':
+			if n > 0 {
 				zeros++
 			}
 		default:
-			if d.n+zeros >= len(d.digits) {
-				return d, false
+			if n += zeros + 1; n > 17 {
+				return decimal{}, false
 			}
 			for ; zeros > 0; zeros-- {
-				d.digits[d.n] = '0'
-				d.n++
+				d.digits *= 10
 			}
-			d.digits[d.n] = c
-			d.n++
+			d.digits = d.digits*10 + uint64(c-'0')
 		}
 		if point {
 			fraction++
 		}
 	}
-	if d.n > 0 {
-		d.exp = power - fraction + int64(zeros)
+	if d.digits == 0 {
+		return decimal{}, true
 	}
+	d.exp += int64(zeros) - fraction
 	return d, true
 }
 
@@ -167,4 +162,13 @@ func exponentOf(b []byte) (n int64) {
 		return -n
 	}
 	return n
+}
+
+// float is the nearest double, if there is a finite one.
+func (d decimal) float() (float64, bool) {
+	var buf [40]byte
+	text := strconv.AppendUint(buf[:0], d.digits, 10)
+	text = strconv.AppendInt(append(text, 'e'), d.exp, 10)
+	f, err := strconv.ParseFloat(string(text), 64)
+	return f, err == nil
 }

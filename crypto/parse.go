@@ -1,28 +1,25 @@
 package crypto
 
-import (
-	"encoding/binary"
-	"math"
-	"math/bits"
-	"unicode/utf16"
-	"unicode/utf8"
-)
+import "slices"
 
-// Parse reads one strict JSON text, FORMATS section 1: UTF-8 without BOM, one value, no duplicate keys, no lone surrogates, numbers that
-// canonicalising does not change. On error the Tree is empty; the error is a *[SyntaxError]. Time is linear in the text but for the
-// sorting of keys, memory at most 12 times the text.
-func (t *Tree) Parse(src []byte, l Limits) error {
-	t.src, t.side, t.nodes, t.order = src, t.side[:0], t.nodes[:0], t.order[:0]
-	p := parser{t: t, s: src, limits: l}
-	if what := p.parse(); what != "" {
-		t.src, t.nodes = nil, t.nodes[:0]
-		return &SyntaxError{p.i, what}
-	}
-	return nil
-}
+// maxText keeps every offset below 2^32: the canonical text of a number may be five times as long as 1e20.
+const maxText = 512 << 20
 
 // maxArgs is the size of arguments, as received and in canonical form.
 const maxArgs = 1 << 20
+
+// Parse reads one strict JSON text, as the package comment describes it. On error the Tree is empty; the error is a *[SyntaxError]. Time is
+// linear in the text but for the sorting of keys; memory is 24 bytes a value and a key, which is at most 12 times the text, and what
+// append sets aside.
+func (t *Tree) Parse(src []byte, l Limits) error {
+	t.src, t.side, t.nodes, t.order = src, t.side[:0], t.nodes[:0], t.order[:0]
+	p := parser{t: t, s: src, limits: l}
+	if !p.parse() {
+		t.src, t.nodes = nil, t.nodes[:0]
+		return &SyntaxError{p.at, p.what}
+	}
+	return nil
+}
 
 // ParseArgs reads the arguments of a tool call: an object of at most 1 MiB, as received and in canonical form, nested 64 deep, in which
 // no two keys differ only by letter case. It appends the canonical form to dst.
@@ -39,13 +36,24 @@ func (t *Tree) ParseArgs(dst, src []byte) ([]byte, error) {
 	return dst, nil
 }
 
+// A parser hands the position from method to method: each takes where it starts and gives where it ended, or failed.
 type parser struct {
 	t      *Tree
 	s      []byte
-	i      int
 	limits Limits
 	depth  int
-	stack  [MaxDepth]frame
+	stack  [1 + MaxDepth]frame // the containers that i is in; the first is what is around the root
+	at     int                 // where it failed
+	what   string              // and why
+}
+
+const failed = -1
+
+func (p *parser) top() *frame { return &p.stack[p.depth] }
+
+func (p *parser) fail(i int, what string) int {
+	p.at, p.what = i, what
+	return failed
 }
 
 // A frame is an object or array that is not closed yet.
@@ -58,412 +66,190 @@ type frame struct {
 	clean  bool // the text so far is canonical
 }
 
-// parse is a loop, not a recursion: no text can exhaust the goroutine's stack. It gives what is wrong at p.i, or "".
-func (p *parser) parse() string {
-	if len(p.s) > p.limits.Bytes || uint64(len(p.s)) > math.MaxUint32 {
-		p.i = min(p.limits.Bytes, len(p.s))
-		return "longer than its limit"
+// parse is a loop, not a recursion: no text can exhaust the goroutine's stack.
+func (p *parser) parse() bool {
+	if limit := max(0, min(p.limits.Bytes, maxText)); len(p.s) > limit {
+		p.fail(limit, "longer than its limit")
+		return false
 	}
-	p.space()
-	if p.limits.Object && p.peek() != '{' {
-		return "not an object"
+	i := p.space(0)
+	if p.limits.Object && p.peek(i) != '{' {
+		p.fail(i, "not an object")
+		return false
 	}
 	for {
 		// A value starts here.
-		switch c := p.peek(); {
-		case c == '{', c == '[':
-			if what := p.open(c); what != "" {
-				return what
+		switch c := p.peek(i); c {
+		case '"':
+			i = p.str(i)
+		case '{', '[':
+			if i = p.open(i, c); i == failed {
+				return false
 			}
-			p.space()
-			if p.peek() == c+2 { // } follows { by two in ASCII, and ] follows [
+			if p.peek(i) == c+2 { // } follows { by two in ASCII, and ] follows [
 				break
 			}
 			if c == '{' {
-				if what := p.key(); what != "" {
-					return what
+				if i = p.key(i); i == failed {
+					return false
 				}
+			} else {
+				p.t.nodes[p.top().node].count = 1
 			}
 			continue
-		case c == '"':
-			if what := p.str(); what != "" {
-				return what
-			}
 		default:
-			if what := p.scalar(c); what != "" {
-				return what
-			}
+			i = p.scalar(i, c)
 		}
-		// A value ended here.
+		if i == failed {
+			return false
+		}
+		// A value ended here, and maybe those that it is the last of.
 		for {
-			p.space()
+			i = p.space(i)
+			f, c := p.top(), p.peek(i)
 			if p.depth == 0 {
-				if p.i != len(p.s) {
-					return "more than one value"
+				if i < len(p.s) {
+					p.fail(i, "more than one value")
 				}
-				return ""
+				return i == len(p.s)
 			}
-			f := &p.stack[p.depth-1]
-			c := p.peek()
-			if c == ',' && p.t.nodes[f.node].count > 0 {
-				p.i++
-				p.space()
-				if f.object {
-					if what := p.key(); what != "" {
-						return what
-					}
-				} else {
+			if c == ',' {
+				i = p.space(i + 1)
+				if !f.object {
 					p.t.nodes[f.node].count++
+				} else if i = p.key(i); i == failed {
+					return false
 				}
 				break
 			}
-			if f.object && c != '}' || !f.object && c != ']' {
-				if f.object {
-					return "expected ',' or '}'"
-				}
-				return "expected ',' or ']'"
+			if f.object && c != '}' {
+				p.fail(i, "expected ',' or '}'")
+				return false
 			}
-			p.i++
-			if what := p.close(f); what != "" {
-				return what
+			if !f.object && c != ']' {
+				p.fail(i, "expected ',' or ']'")
+				return false
+			}
+			if i = p.close(i+1, f); i == failed {
+				return false
 			}
 		}
 	}
 }
 
-func (p *parser) peek() byte {
-	if p.i < len(p.s) {
-		return p.s[p.i]
+// peek is 0 at the end of the text, which is no byte that any text may have where it asks.
+func (p *parser) peek(i int) byte {
+	if i < len(p.s) {
+		return p.s[i]
 	}
 	return 0
 }
 
 // space skips white space, which no canonical text has.
-func (p *parser) space() {
-	if p.i < len(p.s) && p.s[p.i] > ' ' {
-		return
+func (p *parser) space(i int) int {
+	if i >= len(p.s) || p.s[i] > ' ' {
+		return i
 	}
-	from := p.i
-	for p.i < len(p.s) && (p.s[p.i] == ' ' || p.s[p.i] == '\t' || p.s[p.i] == '\n' || p.s[p.i] == '\r') {
-		p.i++
-	}
-	if p.i > from {
-		p.dirty()
-	}
+	return p.skip(i)
 }
 
-func (p *parser) dirty() {
-	if p.depth > 0 {
-		p.stack[p.depth-1].clean = false
+const white = 1<<' ' | 1<<'\t' | 1<<'\n' | 1<<'\r'
+
+func (p *parser) skip(i int) int {
+	for p.top().clean = false; i < len(p.s) && p.s[i] <= ' ' && uint64(1)<<p.s[i]&white != 0; {
+		i++
 	}
+	return i
 }
 
-func (p *parser) open(c byte) string {
+func (p *parser) open(i int, c byte) int {
 	if p.depth >= p.limits.Depth || p.depth >= MaxDepth {
-		return "nested too deep"
+		return p.fail(i, "nested too deep")
 	}
 	kind := Object
 	if c == '[' {
 		kind = Array
 	}
-	p.stack[p.depth] = frame{node: uint32(len(p.t.nodes)), object: c == '{', sorted: true, lower: true, clean: true}
 	p.depth++
-	p.t.nodes = append(p.t.nodes, node{kind: kind, off: uint32(p.i)})
-	p.i++
-	p.space()
-	if c == '[' && p.peek() != ']' {
-		p.t.nodes[len(p.t.nodes)-1].count = 1
-	}
-	return ""
+	*p.top() = frame{node: uint32(len(p.t.nodes)), object: c == '{', sorted: true, lower: true, clean: true}
+	p.add(kind, 0, i, i)
+	return p.space(i + 1)
 }
 
-func (p *parser) close(f *frame) string {
+func (p *parser) close(i int, f *frame) int {
 	t := p.t
 	n := &t.nodes[f.node]
-	n.end, n.next = uint32(p.i), uint32(len(t.nodes))
-	if f.object && !(f.sorted && (f.lower || !p.limits.Fold)) {
-		if what := p.arrange(f, n); what != "" {
-			return what
+	n.end, n.next = uint32(i), uint32(len(t.nodes))
+	if !f.sorted || p.limits.Fold && !f.lower {
+		if !p.arrange(f, n) {
+			return failed
 		}
 	}
 	p.depth--
 	if f.clean && f.sorted {
 		n.flags |= clean
 	} else {
-		p.dirty()
+		p.top().clean = false
 	}
-	return ""
+	return i
 }
 
 // key reads a member's name and the colon.
-func (p *parser) key() string {
-	if p.peek() != '"' {
-		return "expected a key"
+func (p *parser) key(i int) int {
+	if p.peek(i) != '"' {
+		return p.fail(i, "expected a key")
 	}
-	t, at := p.t, uint32(len(p.t.nodes))
-	if what := p.str(); what != "" {
-		return what
+	t, f, at := p.t, p.top(), uint32(len(p.t.nodes))
+	if i = p.str(i); i == failed {
+		return failed
 	}
-	f := &p.stack[p.depth-1]
 	t.nodes[f.node].count++
+	k := &t.nodes[at]
+	t.setPrefix(k)
 	if f.sorted && f.last != 0 && t.compareKeys(f.last, at) >= 0 {
 		f.sorted = false
 	}
 	f.last = at
-	f.lower = f.lower && t.lower(at)
-	p.space()
-	if p.peek() != ':' {
-		return "expected ':'"
+	if f.lower && !t.lower(k) {
+		f.lower = false
 	}
-	p.i++
-	p.space()
-	return ""
+	i = p.space(i)
+	if p.peek(i) != ':' {
+		return p.fail(i, "expected ':'")
+	}
+	return p.space(i + 1)
 }
 
-func (p *parser) scalar(c byte) string {
-	from, kind := p.i, Null
-	word := ""
-	switch {
-	case c == '-' || c >= '0' && c <= '9':
-		return p.number()
-	case c == 't':
-		word, kind = "true", Bool
-	case c == 'f':
-		word, kind = "false", Bool
-	case c == 'n':
-		word = "null"
-	}
-	if word == "" || len(p.s)-from < len(word) || string(p.s[from:from+len(word)]) != word {
-		return "expected a value"
-	}
-	p.i += len(word)
-	p.add(node{kind: kind, off: uint32(from), end: uint32(p.i)})
-	return ""
-}
-
-func (p *parser) add(n node) {
-	n.next = uint32(len(p.t.nodes)) + 1
-	p.t.nodes = append(p.t.nodes, n)
-}
-
-// Eight bytes at once: which of them end a run of plain ASCII in a string?
-const (
-	ones  = 0x0101010101010101
-	highs = 0x8080808080808080
-)
-
-func special(w uint64) uint64 {
-	quote, slash := w^(ones*'"'), w^(ones*'\\')
-	return (w | (quote - ones) | (slash - ones) | (w - ones*0x20)) & highs
-}
-
-// str reads a string. Its text stays where it is unless an escape in it is not the canonical one.
-func (p *parser) str() string {
-	s, from, i := p.s, p.i, p.i+1
-	flags := uint8(0)
-	for {
-		for i+8 <= len(s) {
-			m := special(binary.LittleEndian.Uint64(s[i:]))
-			if m != 0 {
-				i += bits.TrailingZeros64(m) >> 3
-				break
-			}
-			i += 8
-		}
-		if i >= len(s) {
-			p.i = len(s)
-			return "string without end"
-		}
-		switch c := s[i]; {
-		case c == '"':
-			p.i = i + 1
-			p.add(node{kind: String, flags: flags, off: uint32(from), end: uint32(p.i)})
-			return ""
-		case c == '\\':
-			n := canonicalEscape(s[i:])
-			if n == 0 {
-				return p.rewrite()
-			}
-			flags |= escaped
-			i += n
-		case c < 0x20:
-			p.i = i
-			return "control character in a string"
-		case c < utf8.RuneSelf:
-			i++
-		default:
-			_, n := utf8.DecodeRune(s[i:])
-			if n == 1 {
-				p.i = i
-				return "invalid UTF-8"
-			}
-			flags |= wide
-			i += n
-		}
-	}
-}
-
-// canonicalEscape is the length of the escape that b starts with, or 0 if RFC 8785 writes it otherwise.
-func canonicalEscape(b []byte) int {
-	if len(b) < 2 {
-		return 0
-	}
-	switch b[1] {
-	case '"', '\\', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		if len(b) < 6 || b[2] != '0' || b[3] != '0' || b[4] > '1' || b[4] < '0' || unhex(b[5]) < 0 || b[5] >= 'A' && b[5] <= 'F' {
-			return 0
-		}
-		switch c := byte(unhex(b[4])<<4 | unhex(b[5])); c {
-		case '\b', '\t', '\n', '\f', '\r':
-			return 0
-		}
-		return 6
-	}
-	return 0
-}
-
-func unhex(c byte) rune {
-	switch {
-	case c >= '0' && c <= '9':
-		return rune(c - '0')
-	case c >= 'a' && c <= 'f':
-		return rune(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return rune(c-'A') + 10
-	}
-	return -1
-}
-
-// rewrite reads a string at p.i and puts its canonical text into the side buffer.
-func (p *parser) rewrite() string {
-	s, side := p.s, p.t.side
-	from, flags, start := len(side), uint8(inSide), uint32(p.i)
-	side = append(side, '"')
-	defer func() { p.t.side = side }()
-	for p.i++; p.i < len(s); {
-		c := s[p.i]
-		if c == '"' {
-			p.i++
-			side = append(side, '"')
-			p.add(node{kind: String, flags: flags, off: uint32(from), end: uint32(len(side)), order: start})
-			p.dirty()
-			return ""
-		}
-		var r rune
-		switch {
-		case c < 0x20:
-			return "control character in a string"
-		case c == '\\':
-			what := ""
-			if r, what = p.escape(); what != "" {
-				return what
-			}
-		default:
-			n := 0
-			if r, n = utf8.DecodeRune(s[p.i:]); r == utf8.RuneError && n == 1 {
-				return "invalid UTF-8"
-			}
-			p.i += n
-		}
-		switch {
-		case r < 0x20 || r == '"' || r == '\\':
-			flags |= escaped
-			side = appendEscape(side, byte(r))
-		case r < utf8.RuneSelf:
-			side = append(side, byte(r))
-		default:
-			flags |= wide
-			side = utf8.AppendRune(side, r)
-		}
-	}
-	return "string without end"
-}
-
-// escape reads one escape, or two that make a surrogate pair.
-func (p *parser) escape() (rune, string) {
-	b := p.s[p.i:]
-	if len(b) < 2 {
-		return 0, "string without end"
-	}
-	if b[1] != 'u' {
-		r := simpleEscape(b[1])
-		if r < 0 {
-			return 0, "bad escape"
-		}
-		p.i += 2
-		return r, ""
-	}
-	r := hex4(b[2:])
-	if r < 0 {
-		return 0, "bad escape"
-	}
-	if !utf16.IsSurrogate(r) {
-		p.i += 6
-		return r, ""
-	}
-	if len(b) < 12 || b[6] != '\\' || b[7] != 'u' {
-		return 0, "lone surrogate"
-	}
-	r = utf16.DecodeRune(r, hex4(b[8:]))
-	if r == utf8.RuneError {
-		return 0, "lone surrogate"
-	}
-	p.i += 12
-	return r, ""
-}
-
-func simpleEscape(c byte) rune {
+func (p *parser) scalar(i int, c byte) int {
+	word, kind := "", Bool
 	switch c {
-	case '"', '\\', '/':
-		return rune(c)
-	case 'b':
-		return '\b'
-	case 'f':
-		return '\f'
-	case 'n':
-		return '\n'
-	case 'r':
-		return '\r'
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return p.number(i)
 	case 't':
-		return '\t'
+		word = "true"
+	case 'f':
+		word = "false"
+	case 'n':
+		word, kind = "null", Null
 	}
-	return -1
+	if word == "" || len(p.s)-i < len(word) || string(p.s[i:i+len(word)]) != word {
+		return p.fail(i, "expected a value")
+	}
+	p.add(kind, 0, i, i+len(word))
+	return i + len(word)
 }
 
-func hex4(b []byte) (r rune) {
-	if len(b) < 4 {
-		return -1
+// add appends a scalar. Its fields are set one by one: a node made elsewhere and copied costs a quarter of the parser's time.
+func (p *parser) add(kind Kind, flags uint8, off, end int) *node {
+	t := p.t
+	at := len(t.nodes)
+	if at == cap(t.nodes) {
+		t.nodes = slices.Grow(t.nodes, 1)
 	}
-	for _, c := range b[:4] {
-		d := unhex(c)
-		if d < 0 {
-			return -1
-		}
-		r = r<<4 | d
-	}
-	return r
-}
-
-// unescape decodes canonical text, so every escape in it is well formed.
-func unescape(b []byte) []byte {
-	out := make([]byte, 0, len(b))
-	for i := 0; i < len(b); {
-		r, n := decode(b[i:])
-		out = utf8.AppendRune(out, r)
-		i += n
-	}
-	return out
-}
-
-// decode reads one rune of canonical text without its quotes.
-func decode(b []byte) (r rune, n int) {
-	if b[0] != '\\' {
-		return utf8.DecodeRune(b)
-	}
-	if b[1] == 'u' {
-		return hex4(b[2:]), 6
-	}
-	return simpleEscape(b[1]), 2
+	t.nodes = t.nodes[:at+1]
+	n := &t.nodes[at]
+	n.kind, n.flags = kind, flags
+	n.off, n.end = uint32(off), uint32(end)
+	n.next, n.count, n.order = uint32(at+1), 0, 0
+	return n
 }

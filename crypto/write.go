@@ -29,21 +29,27 @@ func (t *Tree) append(dst []byte, i uint32) []byte {
 		return closing(dst, ']')
 	}
 	dst = append(dst, '{')
-	if n.flags&permuted == 0 {
+	if n.flags&permuted != 0 {
+		for _, at := range t.order[n.order : n.order+n.count] {
+			dst = t.appendMember(dst, at)
+		}
+	} else {
 		for at := i + 1; at < n.next; at = t.nodes[at+1].next {
 			dst = t.appendMember(dst, at)
 		}
-		return closing(dst, '}')
-	}
-	for _, at := range t.order[n.order : n.order+n.count] {
-		dst = t.appendMember(dst, at)
 	}
 	return closing(dst, '}')
 }
 
 func (t *Tree) appendMember(dst []byte, key uint32) []byte {
-	dst = append(append(dst, t.text(&t.nodes[key])...), ':')
-	return append(t.append(dst, key+1), ',')
+	k, v := &t.nodes[key], &t.nodes[key+1]
+	dst = append(append(dst, t.text(k)...), ':')
+	if v.kind < Array {
+		dst = append(dst, t.text(v)...)
+	} else {
+		dst = t.append(dst, key+1)
+	}
+	return append(dst, ',')
 }
 
 // closing ends a container in place of its last comma, if it has one.
@@ -101,7 +107,8 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 }
 
-// AppendFloat appends a finite number as ECMA-262 Number::toString does, RFC 8785 section 3.2.2.3.
+// AppendFloat appends a finite number as ECMA-262 Number::toString does, RFC 8785 section 3.2.2.3. What is not finite has no JSON form; it
+// is appended as NaN or Inf, which no reader of JSON accepts.
 func AppendFloat(dst []byte, f float64) []byte {
 	if f == 0 {
 		return append(dst, '0')
