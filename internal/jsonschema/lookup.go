@@ -19,12 +19,19 @@ type Place struct {
 //
 // A value may be missing if on the way to it a member is not required, or is in some branches only, if what holds it may be null or of
 // another type, and if it is the element at an index. A default does not change that.
-func (s *Schema) Lookup(pointer []string) (Place, bool) {
+func (s *Schema) Lookup(pointer []string) (Place, bool) { return s.LookupBelow(nil, pointer) }
+
+// LookupBelow is Lookup for the pointer that continues base, given that there is a value at base: it may be missing only if what is below
+// base may be. So it tells of the elements that a quantifier goes through.
+func (s *Schema) LookupBelow(base, pointer []string) (Place, bool) {
 	if s == nil || s.root == nil {
 		return Place{}, false
 	}
 	n, optional := s.root, false
-	for _, name := range pointer {
+	for i, name := range slices.Concat(base, pointer) {
+		if i == len(base) {
+			optional = false
+		}
 		switch {
 		case name == "*":
 			optional = optional || n.may&^(TypeArray|TypeObject) != 0
@@ -40,6 +47,7 @@ func (s *Schema) Lookup(pointer []string) (Place, bool) {
 			return Place{}, false
 		}
 	}
+	optional = optional && len(pointer) > 0
 	return Place{n.may.plain() &^ TypeNull, optional, n.may&TypeNull != 0}, n.may != 0
 }
 
