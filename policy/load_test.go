@@ -1,0 +1,87 @@
+package policy
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/guardian"
+)
+
+const files = `helm: policy/v1
+layer: P1
+bundle: {name: files, version: 3}
+tools:
+  fs.read:
+    effect: read
+    input: {type: object, required: [path], properties: {path: {type: string}}}
+    limits: {timeout: 10s}
+rules:
+  - {id: home, allow: fs.read, when: {arg: /path, within: [/home]}}
+`
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestLoad(t *testing.T) {
+	one := write(t, "files.yaml", files)
+	other := write(t, "mail.json", `{"helm":"policy/v1","layer":"P1","bundle":{"name":"mail","version":1},"rules":[{"id":"list","allow":"mail.list"}],`+
+		`"tools":{"mail.list":{"effect":"read","input":{"type":"object","properties":{}}}}}`)
+	pol, err := Load(one, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turned, err := Load(other, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pol.Hash() != turned.Hash() || pol.Hash() == (contracts.Digest{}) {
+		t.Errorf("the order of files changes the policy: %s, %s", pol.Hash(), turned.Hash())
+	}
+	for _, tool := range []string{"fs.read", "mail.list"} {
+		if _, declared := pol.Limits(tool); !declared {
+			t.Errorf("%s is not declared", tool)
+		}
+	}
+}
+
+// A file that cannot be used is named, with the place in it, whoever refuses it; and there is no policy then.
+func TestLoadErrors(t *testing.T) {
+	good := write(t, "good.yaml", files)
+	if _, err := Load(good); err != nil {
+		t.Fatal(err) // or the refusals below would prove nothing
+	}
+	missing := filepath.Join(t.TempDir(), "missing.yaml")
+	pol, err := Load(good, missing)
+	if pol != nil || !errors.Is(err, fs.ErrNotExist) || err.Error() != "policy: "+missing+": cannot be read: no such file or directory" {
+		t.Errorf("a missing file: %v", err)
+	}
+	if pol, err := Load(t.TempDir()); pol != nil || err == nil {
+		t.Error("a directory is a policy")
+	}
+	if pol, err := Load(); pol != nil || err == nil {
+		t.Error("no files are a policy")
+	}
+
+	for _, c := range []struct{ name, text, place string }{
+		{"a.yaml", files + "on: {yes: no}\n", ":11:11: this plain scalar"}, // refused by Parse
+		{"b.yaml", files + "\nrule: []\n", ":12:"},                         // and by Compile: there is no such key
+		{"c.json", "{\"helm\": \"policy/v1\",\n \"layer\": \"P9\"}", ":2:"},
+	} {
+		file := write(t, c.name, c.text)
+		pol, err := Load(file)
+		var refused *guardian.LoadError
+		if pol != nil || !errors.As(err, &refused) || refused.Document != file || len(err.Error()) < len(file+c.place) || err.Error()[:len(file+c.place)] != file+c.place {
+			t.Errorf("%s is refused with %v; want %s%s…", c.name, err, file, c.place)
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package policy
+
+import (
+	"bytes"
+	"errors"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+)
+
+func mustParse(t testing.TB, name, text string) contracts.Document {
+	t.Helper()
+	doc, err := Parse(name, []byte(text))
+	if err != nil {
+		t.Fatalf("%q is refused: %v", text, err)
+	}
+	return doc
+}
+
+func mustRefuse(t testing.TB, name, text, want string) {
+	t.Helper()
+	doc, err := Parse(name, []byte(text))
+	var refused *guardian.LoadError
+	switch {
+	case err == nil:
+		t.Errorf("%.80q is read as %.80s", text, doc.Canonical)
+	case !errors.As(err, &refused) || err.Error() != want:
+		t.Errorf("%.80q is refused with\n%v; want\n%s", text, err, want)
+	}
+	if doc.Name != "" || doc.Canonical != nil || doc.Lines != nil {
+		t.Errorf("%.80q is refused, and half a document comes with the error", text)
+	}
+}
+
+// The example of the package comment is the specification, so it is read as it says.
+func TestPackageComment(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "policy.go", nil, parser.ParseComments|parser.PackageClauseOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string // each without its tabs
+	inside := false
+	for line := range strings.Lines(f.Doc.Text()) {
+		code, ok := strings.CutPrefix(line, "\t")
+		switch {
+		case ok && inside:
+			blocks[len(blocks)-1] += code
+		case ok:
+			blocks = append(blocks, code)
+		}
+		inside = ok
+	}
+	if len(blocks) != 4 {
+		t.Fatalf("the comment has %d blocks of code", len(blocks))
+	}
+	if doc := mustParse(t, "doc.yaml", blocks[1]); string(doc.Canonical)+"\n" != blocks[2] {
+		t.Errorf("the document is\n%s", doc.Canonical)
+	}
+	text := strings.Repeat("#\n", 11) + "limits: [     no]\n"
+	mustRefuse(t, "bank.yaml", text, "bank.yaml:12:15: this plain scalar means different things to different readers of YAML; "+
+		"quote it to mean the string, or write true, false, null or a JSON number")
+	if !strings.HasPrefix(blocks[3], "bank.yaml:12:15: this plain scalar means different things to different readers of YAML; quote it to mean the string") {
+		t.Errorf("the comment shows %q", blocks[3])
+	}
+}
+
+// A whole bundle, in the form that people write and in the one that is signed.
+func TestBundle(t *testing.T) {
+	text, err := os.ReadFile("testdata/bank.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/bank.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := mustParse(t, "bank.yaml", string(text))
+	if !bytes.Equal(append(doc.Canonical, '\n'), want) {
+		t.Errorf("testdata/bank.yaml became\n%s", doc.Canonical)
+	}
+	again := mustParse(t, "bank.json", string(want))
+	if !bytes.Equal(again.Canonical, doc.Canonical) || len(again.Lines) != len(doc.Lines) {
+		t.Errorf("testdata/bank.json became\n%s", again.Canonical)
+	}
+	for pointer, want := range map[string]contracts.Pos{
+		"":                                 {Line: 1, Column: 1},
+		"/bundle/version":                  {Line: 3, Column: 31},
+		"/lists/payees/1":                  {Line: 5, Column: 36},
+		"/tools/send_money":                {Line: 12, Column: 3}, // its key: the mapping starts a line below
+		"/tools/send_money/effect":         {Line: 13, Column: 13},
+		"/tools/list_payments/facts/payee": {Line: 11, Column: 21},
+		"/rules/2/when/finds":              {Line: 23, Column: 61},
+		"/requires/0/unless/any/1/from/0":  {Line: 31, Column: 29},
+	} {
+		if got := doc.Lines[pointer]; got != want {
+			t.Errorf("%s stands at %v, want %v", pointer, got, want)
+		}
+	}
+}
+
+// The documents of the specification are documents.
+func TestSpecificationExamples(t *testing.T) {
+	text, err := os.ReadFile("../../shared/POLICY.md")
+	if err != nil {
+		t.Skip("the specification is not beside this repository")
+	}
+	found := 0
+	for _, part := range strings.Split(string(text), "```yaml\n")[1:] {
+		example, _, ok := strings.Cut(part, "```")
+		if !ok {
+			t.Fatal("an example without end")
+		}
+		doc := mustParse(t, "example.yaml", example)
+		asJSON := mustParse(t, "example.json", string(doc.Canonical))
+		if !bytes.Equal(doc.Canonical, asJSON.Canonical) || len(doc.Lines) != len(asJSON.Lines) {
+			t.Errorf("example %d differs from itself in JSON", found)
+		}
+		found++
+	}
+	if found != 3 {
+		t.Errorf("found %d examples, expected one for each layer", found)
+	}
+}
+
+func TestJSONAndYAMLAgree(t *testing.T) {
+	forms := []struct{ name, text string }{
+		{"doc.json", `{"b": [1.0, "x\u0041\/", true, null, {"c/d": "~", "": [], "e~": {}}], "a": "yes", "é": -0, "n": "1e2", "f": 1e2}`},
+		{"flow.yaml", `{b: [1.0, "x\u0041/", true, null, {c/d: "~", "": [], e~: {}}], a: 'yes', é: -0, n: "1e2", f: 1e2}`},
+		{"block.yaml", "# a comment\n---\nb:\n- 1.0\n- xA/\n- true\n- null\n-\n  c/d: \"~\"\n  '': []\n  e~: {}\na: |-\n  yes\né: -0\nn: '1e2'\nf: 1e2\n...\n"},
+		{"crlf", "b:\r\n- 1.0\r\n- xA/\r\n- true\r\n- null\r\n- {c/d: '~', '': [], e~: {}}\r\na: \"yes\"\r\né: 0\r\nn: \"1e2\"\r\nf: 100\r\n"},
+	}
+	const want = `{"a":"yes","b":[1,"xA/",true,null,{"":[],"c/d":"~","e~":{}}],"f":100,"n":"1e2","é":0}`
+	pointers := []string{"", "/a", "/b", "/b/0", "/b/1", "/b/2", "/b/3", "/b/4", "/b/4/", "/b/4/c~1d", "/b/4/e~0", "/f", "/n", "/é"}
+	for _, f := range forms {
+		doc := mustParse(t, f.name, f.text)
+		if string(doc.Canonical) != want || doc.Name != f.name {
+			t.Errorf("%s became %s", f.name, doc.Canonical)
+		}
+		if len(doc.Lines) != len(pointers) {
+			t.Errorf("%s: %d places, want %d", f.name, len(doc.Lines), len(pointers))
+		}
+		for _, p := range pointers {
+			if doc.Lines[p].Line < 1 || doc.Lines[p].Column < 1 {
+				t.Errorf("%s does not know where %s stands", f.name, p)
+			}
+		}
+	}
+}
+
+// Places are of the value, or of its key where the value begins on a line below it; both readers agree, and count characters.
+func TestPlaces(t *testing.T) {
+	cases := []struct {
+		name, text, pointer string
+		want                contracts.Pos
+	}{
+		{"a.json", "{\"ü\": 1, \"b\": 2}", "/b", contracts.Pos{Line: 1, Column: 15}},
+		{"a.yaml", "{\"ü\": 1, \"b\": 2}", "/b", contracts.Pos{Line: 1, Column: 15}},
+		{"b.json", "\r\n{\"a\":\r\n  [1,\r2,\n3]}", "/a", contracts.Pos{Line: 2, Column: 2}},
+		{"b.json", "\r\n{\"a\":\r\n  [1,\r2,\n3]}", "/a/1", contracts.Pos{Line: 4, Column: 1}},
+		{"b.json", "\r\n{\"a\":\r\n  [1,\r2,\n3]}", "/a/2", contracts.Pos{Line: 5, Column: 1}},
+		{"c.json", `{"a\n/~\ud83d\ude00":{"b":[{},[]," x ",{"c":false}]}}`, "/a\n~1~0😀/b/3/c", contracts.Pos{Line: 1, Column: 45}},
+		{"d.yaml", "a:\n\n  b: {c: x,\n    d: e}\n", "/a", contracts.Pos{Line: 1, Column: 1}},
+		{"d.yaml", "a:\n\n  b: {c: x,\n    d: e}\n", "/a/b", contracts.Pos{Line: 3, Column: 6}},
+		{"d.yaml", "a:\n\n  b: {c: x,\n    d: e}\n", "/a/b/d", contracts.Pos{Line: 4, Column: 8}},
+		{"e.yaml", "a: |\n  x\nb:\n- - c: 😀\n    d: e\n", "/b/0/0/d", contracts.Pos{Line: 5, Column: 8}},
+		{"f.yaml", "? a\n: b\n", "/a", contracts.Pos{Line: 1, Column: 3}},
+	}
+	for _, c := range cases {
+		if got := mustParse(t, c.name, c.text).Lines[c.pointer]; got != c.want {
+			t.Errorf("%q: %s stands at %v, want %v", c.text, c.pointer, got, c.want)
+		}
+	}
+}
+
+func TestParseKeepsNothing(t *testing.T) {
+	for _, name := range []string{"a.json", "a.yaml"} {
+		text := []byte(`{"a":"bbbb","c":["d"]}`)
+		doc := mustParse(t, name, string(text))
+		again, err := Parse(name, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range text {
+			text[i] = 'x'
+		}
+		if !bytes.Equal(doc.Canonical, again.Canonical) {
+			t.Errorf("%s: the caller's bytes are part of the document: %s", name, again.Canonical)
+		}
+	}
+}
+
+// seeds are texts of all sorts, for fuzzing.
+func seeds(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.*")
+	if err != nil || len(files) < 2 {
+		f.Fatalf("found %d seeds, error %v", len(files), err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	for _, c := range refusals {
+		f.Add([]byte(c.text))
+	}
+	for _, c := range scalars {
+		f.Add([]byte("a: " + c.text))
+	}
+}
+
+// What Parse accepts is canonical JSON, and stays what it is when it is read again; and where a text is JSON, YAML's reading of it is the same
+// or there is none.
+func FuzzParse(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		doc, err := Parse("doc", text)
+		if err != nil {
+			var refused *guardian.LoadError
+			if !errors.As(err, &refused) || refused.Pos.Line < 1 || refused.Pos.Column < 1 || refused.What == "" {
+				t.Errorf("an error without a place: %v", err)
+			}
+			return
+		}
+		var tree crypto.Tree
+		if err := tree.Parse(doc.Canonical, crypto.Limits{Bytes: 1 << 30, Depth: 128, Object: true}); err != nil {
+			t.Fatalf("%q became %q: %v", text, doc.Canonical, err)
+		}
+		if again := tree.Root().Append(nil); !bytes.Equal(again, doc.Canonical) {
+			t.Errorf("%q became %q, and that %q", text, doc.Canonical, again)
+		}
+		again := mustParse(t, "doc.json", string(doc.Canonical))
+		for pointer := range again.Lines {
+			if doc.Lines[pointer].Line < 1 {
+				t.Errorf("%q: nobody knows where %q stands", text, pointer)
+			}
+		}
+		if len(again.Lines) != len(doc.Lines) {
+			t.Errorf("%q has %d places, its canonical form %d", text, len(doc.Lines), len(again.Lines))
+		}
+		if asYAML, refused := readYAML(text); refused == nil && !bytes.Equal(asYAML.Canonical, doc.Canonical) {
+			t.Errorf("%q is %q as YAML and %q as JSON", text, asYAML.Canonical, doc.Canonical)
+		}
+	})
+}

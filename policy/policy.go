@@ -1,0 +1,125 @@
+// Package policy reads the policy documents that people write.
+//
+// [Load] reads files and compiles them to what a kernel takes. [Parse] reads one text, for whoever keeps documents elsewhere.
+//
+//	pol, err := policy.Load("floor.yaml", "bank.yaml")
+//
+// A document is one JSON object, or the same in a YAML of which every reader makes the same:
+//
+//	helm: policy/v1
+//	layer: P1
+//	bundle: {name: files, version: 3}
+//	tools:
+//	  fs.read:
+//	    effect: read
+//	    input: {type: object, required: [path], properties: {path: {type: string}}}
+//	    limits: {timeout: 10s}
+//	rules:
+//	  - {id: home, allow: fs.read, when: {arg: /path, within: [/home]}}
+//
+// Whatever the text, the document is its canonical form, RFC 8785, which is what is hashed and signed. The one above is
+//
+//	{"bundle":{"name":"files","version":3},"helm":"policy/v1","layer":"P1","rules":[{"allow":"fs.read","id":"home","when":{"arg":"/path","within":["/home"]}}],"tools":{"fs.read":{"effect":"read","input":{"properties":{"path":{"type":"string"}},"required":["path"],"type":"object"},"limits":{"timeout":"10s"}}}}
+//
+// # What is read
+//
+// A text is JSON if its name ends in .json or if it is strict JSON (FORMATS section 1: no duplicate keys, no number that a double cannot
+// hold); everything else is YAML. In YAML there is one document, in block or flow style. Its keys are strings, however they look. A quoted
+// or block scalar is a string; a plain one is true, false, null, a JSON number, or else a string.
+//
+// A plain scalar of which some version of YAML makes something else is refused: yes, no, on, off, y, n, True, NULL in any case; ~, =, << and
+// nothing at all; leading zeros, _ or , in digits, 0x1f, 0o17, 0b11, 1:30, 12.30.1, dates and times, +1, .5, 1., .inf, .nan. It must be
+// quoted, and then it is a string. So are tags, anchors, aliases, merge keys, duplicate keys, keys that are no scalar, directives, a second
+// document, characters that JSON has not or that end a line in some versions only, and a byte order mark.
+//
+// # Limits
+//
+// YAML of 1 MiB, JSON of 16 MiB, nested 128 deep, the root being 1.
+//
+// # Errors
+//
+// Every refusal is a [*guardian.LoadError], which prints file, line, column, what is wrong and what to do about it. Lines end at LF, CR LF
+// or CR, columns count characters, both from 1.
+//
+//	bank.yaml:12:15: this plain scalar means different things to different readers of YAML; quote it to mean the string
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+)
+
+const (
+	maxYAML  = 1 << 20  // reading YAML costs some hundred times its size
+	maxJSON  = 16 << 20 // for documents that programs write
+	maxDepth = crypto.MaxDepth
+)
+
+// Parse reads one document, YAML or JSON, without compiling it: what it says is not judged. The name stands in messages, here and when the
+// document is compiled. An error is a [*guardian.LoadError].
+func Parse(name string, b []byte) (contracts.Document, error) {
+	doc, refused := parse(b, isJSON(name))
+	if refused != nil {
+		refused.Document = name
+		return contracts.Document{}, refused
+	}
+	doc.Name = name
+	return doc, nil
+}
+
+func parse(b []byte, onlyJSON bool) (contracts.Document, *guardian.LoadError) {
+	if refused := checkEncoding(b); refused != nil {
+		return contracts.Document{}, refused
+	}
+	doc, refused := readJSON(b)
+	if refused == nil || onlyJSON {
+		return doc, refused
+	}
+	return readYAML(b)
+}
+
+// Load reads files, in any order, and compiles them to one policy. Errors of what a document says carry its file and line too.
+func Load(files ...string) (*guardian.Policy, error) {
+	docs := make([]contracts.Document, 0, len(files))
+	for _, name := range files {
+		b, err := readFile(name)
+		if err != nil {
+			return nil, err
+		}
+		doc, err := Parse(name, b)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+	return guardian.Compile(docs...)
+}
+
+// readFile reads no more of a file than Parse needs to see that it is too long.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, unread(name, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxJSON+1))
+	if err != nil {
+		return nil, unread(name, err)
+	}
+	return b, nil
+}
+
+// unread keeps the cause, so that a caller may ask for fs.ErrNotExist, and says the name once.
+func unread(name string, err error) error {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return fmt.Errorf("policy: %s: cannot be read: %w", name, err)
+}
