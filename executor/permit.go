@@ -1,0 +1,62 @@
+package executor
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// Permit allows one call to be run once. Only [Admit] makes one: the zero Permit, a used one, and a copy of a used one run nothing.
+type Permit struct {
+	run *run // shared by all copies
+}
+
+// Admit makes the permit for a call out of the durable ALLOW that is for it. A slot is a place in the log; its Durable is an error unless an
+// ALLOW stands there and is on stable storage. Tool, arguments, caller and session of the call must be those that were decided. Admit
+// copies the call and fills in call.Permit.
+func Admit(slot interface {
+	Durable() (contracts.Entry, *contracts.DecisionRecord, error)
+}, call contracts.Call) (*Permit, error) {
+	if slot == nil {
+		return nil, errors.New("executor: admit: there is no slot")
+	}
+	entry, d, err := slot.Durable()
+	if err != nil {
+		return nil, err
+	}
+	if what := differs(entry, d, &call); what != "" {
+		return nil, errors.New("executor: admit: " + what)
+	}
+	buf := make([]byte, len(call.Args)+len(entry)) // one for both: the driver may do with them what it likes
+	args, proof := buf[:len(call.Args):len(call.Args)], buf[len(call.Args):]
+	copy(args, call.Args)
+	copy(proof, entry)
+	call.Args = args
+	call.Caller.Roles = slices.Clone(call.Caller.Roles)
+	call.Permit = contracts.AuthorizedExecutionIntent{DecisionID: d.ID, Expires: d.Expires, Decision: proof}
+	r := &run{call: call}
+	r.permit.run = r
+	return &r.permit, nil
+}
+
+// differs says in what the decision does not permit the call, or "".
+func differs(entry contracts.Entry, d *contracts.DecisionRecord, call *contracts.Call) string {
+	switch {
+	case d == nil || len(entry) == 0:
+		return "the slot holds no decision"
+	case d.Verdict != contracts.Allow || d.Reason != contracts.ReasonAllow || d.ArgsForm != "":
+		return "the decision is no ALLOW"
+	case d.Tool != call.Tool:
+		return "the decision is for another tool"
+	case d.ArgsHash != crypto.Sum(call.Args):
+		return "the decision is for other arguments"
+	case !d.Caller.Equal(call.Caller):
+		return "the decision is for another caller"
+	case d.ID[:max(0, strings.LastIndexByte(d.ID, '/'))] != call.Session:
+		return "the decision is of another session"
+	}
+	return ""
+}
