@@ -1,0 +1,151 @@
+package proofgraph
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// A Checkpoint says what a log holds: its first Size entries have the RFC 6962 root Root.
+type Checkpoint struct {
+	Origin string
+	Size   uint64
+	Root   contracts.Digest
+	Note   []byte // the signed note
+}
+
+// A SignatureLine is one of those at the end of a checkpoint, not verified.
+type SignatureLine struct {
+	Name      string
+	KeyHash   uint32
+	Signature []byte // what the line has beside the key hash
+}
+
+// body is what signatures are over.
+func (c *Checkpoint) body() []byte {
+	b := append([]byte(c.Origin), '\n')
+	b = append(strconv.AppendUint(b, c.Size, 10), '\n')
+	return append(crypto.AppendBase64(b, c.Root[:]), '\n')
+}
+
+// SignedBy tells whether the line is a signature of the checkpoint by that key, under the name of the log.
+func (c *Checkpoint) SignedBy(line SignatureLine, pub crypto.PublicKey) bool {
+	v, err := note.NewVerifier(VerifierKey(c.Origin, pub))
+	return err == nil && line.Name == v.Name() && line.KeyHash == v.KeyHash() && crypto.Verify(pub, c.body(), line.Signature)
+}
+
+// VerifierKey is the key in the form in which tools for signed notes take it: origin+hash+base64. It is "" for what is not a key.
+func VerifierKey(origin string, pub crypto.PublicKey) string {
+	key, err := note.NewEd25519VerifierKey(origin, pub)
+	if err != nil {
+		return ""
+	}
+	return key
+}
+
+// signer signs notes with a key, under the name of the log.
+type signer struct {
+	note.Verifier
+	key crypto.Signer
+}
+
+func newSigner(origin string, key crypto.Signer) (*signer, error) {
+	pub, err := crypto.PublicOf(key)
+	if err != nil {
+		return nil, err
+	}
+	v, err := note.NewVerifier(VerifierKey(origin, pub))
+	if err != nil {
+		return nil, err
+	}
+	return &signer{v, key}, nil
+}
+
+func (s *signer) Sign(msg []byte) ([]byte, error) { return crypto.Sign(s.key, msg) }
+
+func (s *signer) checkpoint(size uint64, root contracts.Digest) (Checkpoint, error) {
+	c := Checkpoint{Origin: s.Name(), Size: size, Root: root}
+	var err error
+	if c.Note, err = note.Sign(&note.Note{Text: string(c.body())}, s); err != nil {
+		return Checkpoint{}, err
+	}
+	return c, nil
+}
+
+const (
+	signaturePrefix = "— "
+	maxSignatures   = 100 // as package note has it
+)
+
+// ParseCheckpoint takes a signed checkpoint apart. It accepts a body of exactly the three lines that body writes, an empty line, and 1 to
+// 100 signature lines; it verifies none of them.
+func ParseCheckpoint(b []byte) (Checkpoint, []SignatureLine, error) {
+	bad := func(what string) (Checkpoint, []SignatureLine, error) {
+		return Checkpoint{}, nil, errors.New("proofgraph: checkpoint: " + what)
+	}
+	text, end, ok := bytes.Cut(b, []byte("\n\n"))
+	lines := strings.Split(string(text), "\n")
+	switch {
+	case !ok:
+		return bad("no empty line between body and signatures")
+	case len(lines) != 3:
+		return bad(strconv.Itoa(len(lines)) + " lines in the body, want 3")
+	case !contracts.IsOrigin(lines[0]):
+		return bad("line 1 is not an origin")
+	}
+	c := Checkpoint{Origin: lines[0], Note: bytes.Clone(b)}
+	size, err := strconv.ParseUint(lines[1], 10, 64)
+	if err != nil || size > crypto.MaxInt || strconv.FormatUint(size, 10) != lines[1] {
+		return bad("line 2 is not a number of entries")
+	}
+	c.Size = size
+	root, err := crypto.DecodeBase64(nil, []byte(lines[2]))
+	if err != nil || len(root) != len(c.Root) {
+		return bad("line 3 is not the base64 of a hash")
+	}
+	c.Root = contracts.Digest(root)
+	var signatures []SignatureLine
+	for len(end) > 0 {
+		line, rest, ok := bytes.Cut(end, []byte("\n"))
+		s, valid := parseSignature(string(line))
+		switch {
+		case !ok:
+			return bad("does not end with a line end")
+		case !valid:
+			return bad("malformed signature line")
+		case len(signatures) == maxSignatures:
+			return bad("more than 100 signatures")
+		}
+		signatures, end = append(signatures, s), rest
+	}
+	if signatures == nil {
+		return bad("no signature")
+	}
+	return c, signatures, nil
+}
+
+func parseSignature(line string) (SignatureLine, bool) {
+	line, dash := strings.CutPrefix(line, signaturePrefix)
+	name, b64, _ := strings.Cut(line, " ")
+	sig, err := crypto.DecodeBase64(nil, []byte(b64))
+	if !dash || err != nil || len(sig) < 5 || !isKeyName(name) {
+		return SignatureLine{}, false
+	}
+	return SignatureLine{name, binary.BigEndian.Uint32(sig), sig[4:]}, true
+}
+
+// isKeyName is the rule of signed notes.
+func isKeyName(name string) bool {
+	return name != "" && utf8.ValidString(name) && strings.IndexFunc(name, func(r rune) bool {
+		return r < 0x20 || r == '+' || unicode.IsSpace(r)
+	}) < 0
+}

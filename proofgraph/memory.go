@@ -1,0 +1,130 @@
+package proofgraph
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// Memory is a [Store] that is gone when the process ends: for tests, and for calls whose record nobody will ask for. The zero Memory is an
+// empty store. It is safe for concurrent use by multiple goroutines and must not be copied.
+type Memory struct {
+	mu         sync.RWMutex // protects what follows; no stored byte changes, so readers copy without it
+	entries    pages[contracts.Entry]
+	blobs      map[contracts.Digest][]byte
+	checkpoint []byte
+	chunk      []byte // room for what comes next
+}
+
+var _ Store = (*Memory)(nil)
+
+// NewMemory makes an empty store.
+func NewMemory() *Memory { return new(Memory) }
+
+// Append stores copies of everything in b.
+func (m *Memory) Append(ctx context.Context, b Batch) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var room [16]contracts.Digest
+	names := room[:0]
+	for _, blob := range b.Blobs {
+		names = append(names, crypto.Sum(blob))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if b.At != uint64(m.entries.n) {
+		return ErrConflict
+	}
+	for i, blob := range b.Blobs {
+		if _, ok := m.blobs[names[i]]; ok {
+			continue
+		}
+		if m.blobs == nil {
+			m.blobs = map[contracts.Digest][]byte{}
+		}
+		m.blobs[names[i]] = m.keep(blob)
+	}
+	for _, e := range b.Entries {
+		m.entries.add(m.keep(e))
+	}
+	if b.Checkpoint != nil {
+		m.checkpoint = bytes.Clone(b.Checkpoint)
+	}
+	return nil
+}
+
+// keep copies b into a chunk that holds many: the collector has fewer things to look at.
+func (m *Memory) keep(b []byte) []byte {
+	const size = 64 << 10
+	if len(b) > size/8 {
+		return bytes.Clone(b)
+	}
+	if len(b) > cap(m.chunk)-len(m.chunk) {
+		m.chunk = make([]byte, 0, size)
+	}
+	start := len(m.chunk)
+	m.chunk = append(m.chunk, b...)
+	return m.chunk[start:len(m.chunk):len(m.chunk)]
+}
+
+// Size is the number of entries.
+func (m *Memory) Size(ctx context.Context) (uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return uint64(m.entries.n), nil
+}
+
+// Entries gives the entries as they are when the iteration begins.
+func (m *Memory) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
+	return func(yield func(contracts.Entry, error) bool) {
+		m.mu.RLock()
+		entries := m.entries
+		m.mu.RUnlock()
+		if from > to || to > uint64(entries.n) {
+			yield(nil, fmt.Errorf("proofgraph: memory store: entries %d to %d of %d", from, to, entries.n))
+			return
+		}
+		for i := from; i < to; i++ {
+			if err := ctx.Err(); err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(bytes.Clone(*entries.at(int(i))), nil) {
+				return
+			}
+		}
+	}
+}
+
+// Blob gives a copy of the blob of that name.
+func (m *Memory) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.RLock()
+	b, ok := m.blobs[d]
+	m.mu.RUnlock()
+	if !ok {
+		return nil, ErrNoBlob
+	}
+	return append([]byte{}, b...), nil
+}
+
+// Checkpoint gives a copy of the latest checkpoint.
+func (m *Memory) Checkpoint(ctx context.Context) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return bytes.Clone(m.checkpoint), nil
+}

@@ -1,0 +1,220 @@
+package proofgraph
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// A Slot is a place in the log, fixed before the bytes of its entry exist. It belongs to the goroutine that placed it, which signs or voids
+// it; after that every method but Sign is safe for concurrent use.
+type Slot struct {
+	waiter
+	chain    *Chain
+	header   contracts.Header
+	entry    contracts.Entry
+	hash     contracts.Digest
+	decision *contracts.DecisionRecord
+	blobs    [][]byte
+	parent   [1]contracts.Digest // room for what most entries have
+	blob     [1][]byte
+}
+
+// Place takes the next place of the log for the next entry of a chain, which was at the time given, not before the chain's own. The parents
+// are the entries that caused it, in any order; repeats and the chain's last entry are left out. They are durable, or ErrUnknownParent.
+//
+// Where under is not nil it is called with the index of the place while no other can be taken; it must be quick and must not use the log.
+// If it returns an error, that is the answer and no place is taken. A place that was taken must be signed or voided, or the log ends there.
+func (l *Log) Place(c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error) (*Slot, error) {
+	if err := l.Err(); err != nil {
+		return nil, err
+	}
+	switch {
+	case c == nil || c.log != l:
+		return nil, errors.New("proofgraph: place: not a chain of this log")
+	case c.closed:
+		return nil, ErrClosed
+	case c.open:
+		return nil, errors.New("proofgraph: place: the chain's entry before this one is not signed yet")
+	case !legal(c.session):
+		return nil, errors.New("proofgraph: place: not a legal session name")
+	case at < c.time:
+		return nil, errors.New("proofgraph: place: time runs back within the session; give at least Chain.Time")
+	case contracts.TimeOf(at.Time()) != at:
+		return nil, errors.New("proofgraph: place: a time outside the years 1970 to 9999")
+	}
+	s := &Slot{chain: c, waiter: waiter{log: l}}
+	s.header = contracts.Header{Key: l.keyID, Prev: c.last, Seq: c.next, Session: c.session, Time: at}
+	if err := s.link(parents); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock() // a panic in under takes no place
+	if err := l.Err(); err != nil {
+		return nil, err
+	}
+	s.index = l.next()
+	if s.index >= maxEntries {
+		return nil, errors.New("proofgraph: place: the log is full")
+	}
+	if under != nil {
+		if err := under(s.index); err != nil {
+			return nil, err
+		}
+	}
+	l.slots = append(l.slots, s)
+	c.open = true
+	return s, nil
+}
+
+// link fills in the parents and the Lamport time, which is later than that of everything named.
+func (s *Slot) link(parents []contracts.Digest) error {
+	h := &s.header
+	h.Lamport = s.chain.lamport
+	list := append(s.parent[:0], parents...)
+	if len(list) > 1 {
+		slices.SortFunc(list, func(a, b contracts.Digest) int { return slices.Compare(a[:], b[:]) })
+		list = slices.Compact(list)
+	}
+	if i := slices.Index(list, h.Prev); i >= 0 {
+		list = slices.Delete(list, i, i+1)
+	}
+	if len(list) > contracts.MaxParents {
+		return fmt.Errorf("proofgraph: place: %d parents, want at most %d", len(list), contracts.MaxParents)
+	}
+	if len(list) > 0 {
+		h.Parents = list
+		s.log.known.RLock()
+		defer s.log.known.RUnlock()
+		for _, p := range list {
+			_, lamport, ok := s.log.index.Find(p)
+			if !ok {
+				return ErrUnknownParent
+			}
+			h.Lamport = max(h.Lamport, lamport)
+		}
+	}
+	h.Lamport++
+	return nil
+}
+
+// Index is the entry's place in the log.
+func (s *Slot) Index() uint64 { return s.index }
+
+// Header is where the entry stands: all of it is final.
+func (s *Slot) Header() contracts.Header {
+	h := s.header
+	h.Parents = slices.Clone(h.Parents)
+	return h
+}
+
+// Sign makes the entry of st, whose Header it sets, and the chain goes on behind it. The blobs become durable no later than the entry; they
+// are not copied and must not change before Wait returns. Nor must st.Decision, which Durable gives.
+//
+// If it fails, because the signer fails or panics or the record is too large, the place is void and the log is sealed.
+func (s *Slot) Sign(st *contracts.Statement, blobs ...[]byte) error {
+	l := s.log
+	if err := l.Err(); err != nil {
+		return err
+	}
+	if s.signed() {
+		return errors.New("proofgraph: sign: the place has its entry already")
+	}
+	err := errors.New("proofgraph: sign: the goroutine ended")
+	defer func() {
+		if err != nil {
+			l.Seal(err)
+		}
+	}()
+	if err = s.write(st); err != nil {
+		return err
+	}
+	s.decision = st.Decision
+	s.blobs = append(s.blob[:0], blobs...)
+	if !l.fill(s, st.Close != nil) {
+		err = nil // sealed meanwhile, with another cause
+		return l.Err()
+	}
+	return nil
+}
+
+// write encodes and signs: one buffer for what is signed, one of the entry's size for what is kept.
+func (s *Slot) write(st *contracts.Statement) (err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = panicked("writing the record", x)
+		}
+	}()
+	l := s.log
+	if st == nil || st.Kind() == "" {
+		return errors.New("proofgraph: sign: no record")
+	}
+	if (st.Genesis != nil) != (s.index == 0) {
+		return errors.New("proofgraph: sign: genesis is the first entry and no other")
+	}
+	st.Header = s.header
+	scratch, _ := l.scratch.Get().(*[]byte)
+	if scratch == nil {
+		scratch = new([]byte)
+	}
+	defer l.scratch.Put(scratch)
+	buf := st.Append((*scratch)[:0])
+	n := len(buf)
+	if n > contracts.MaxPayload { // which keeps the entry below its limit too
+		return fmt.Errorf("proofgraph: sign: a record of %d bytes, want at most %d", n, contracts.MaxPayload)
+	}
+	buf = crypto.AppendPAE(buf, contracts.PayloadType, buf)
+	*scratch = buf
+	sig, err := crypto.Sign(l.key, buf[n:])
+	if err != nil {
+		return err
+	}
+	leaf := make([]byte, 1, 1+envelopeSize+(n+2)/3*4) // RFC 6962 puts 0x00 before a leaf to hash it
+	leaf = crypto.AppendEnvelope(leaf, contracts.PayloadType, buf[:n], l.keyID, sig)
+	s.entry, s.hash = leaf[1:len(leaf):len(leaf)], crypto.Sum(leaf)
+	return nil
+}
+
+// envelopeSize is what an entry has beside its payload.
+const envelopeSize = 256
+
+// Void gives the place up, which seals the log: what comes behind a hole cannot be written. Where the entry is signed, or the slot nil, it
+// does nothing, so it can be deferred.
+func (s *Slot) Void(cause error) {
+	if s != nil && !s.signed() {
+		s.log.Seal(cause)
+	}
+}
+
+// Wait returns nil when the entry is durable, and everything before it. Otherwise the log is sealed and it returns Err. Whether the entry
+// was stored is then unknown, unless the log was sealed before it was written.
+func (s *Slot) Wait() error {
+	if s == nil {
+		return errNoSlot
+	}
+	return s.wait()
+}
+
+// Entry is the signed entry. It must not be changed before Wait returns.
+func (s *Slot) Entry() contracts.Entry { return s.entry }
+
+// Hash is the hash of the entry, by which others name it.
+func (s *Slot) Hash() contracts.Digest { return s.hash }
+
+// Durable gives the entry and its decision if it is an ALLOW that is durable: what a permit to run is made of.
+func (s *Slot) Durable() (contracts.Entry, *contracts.DecisionRecord, error) {
+	switch {
+	case s == nil:
+		return nil, nil, errNoSlot
+	case !s.durable():
+		return nil, nil, errors.New("proofgraph: the entry is not durable")
+	case s.decision == nil || s.decision.Verdict != contracts.Allow:
+		return nil, nil, errors.New("proofgraph: the entry is not an ALLOW")
+	}
+	return s.entry, s.decision, nil
+}
+
+var errNoSlot = errors.New("proofgraph: no place in the log")

@@ -1,0 +1,41 @@
+package proofgraph
+
+import (
+	"math/bits"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// A Tree computes the RFC 6962 root of leaves that are appended one by one, keeping only the roots of the complete subtrees that they
+// make up. The zero Tree is empty; a copy goes its own way.
+type Tree struct {
+	size  uint64
+	nodes [64]contracts.Digest // nodes[k], where bit k of size is set, is the root over 2^k leaves
+}
+
+// Append adds a leaf by its hash, as [crypto.LeafHash] gives it.
+func (t *Tree) Append(leaf contracts.Digest) {
+	k := bits.TrailingZeros64(^t.size) // complete subtrees to the left that the leaf completes
+	for _, left := range t.nodes[:k] {
+		leaf = crypto.NodeHash(left, leaf)
+	}
+	t.nodes[k] = leaf
+	t.size++
+}
+
+// Size is the number of leaves.
+func (t *Tree) Size() uint64 { return t.size }
+
+// Root is the root over all leaves; over none it is the SHA-256 of nothing.
+func (t *Tree) Root() contracts.Digest {
+	if t.size == 0 {
+		return crypto.Sum(nil)
+	}
+	n := t.size
+	root := t.nodes[bits.TrailingZeros64(n)]
+	for n &= n - 1; n != 0; n &= n - 1 {
+		root = crypto.NodeHash(t.nodes[bits.TrailingZeros64(n)], root)
+	}
+	return root
+}
