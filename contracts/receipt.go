@@ -103,17 +103,16 @@ type Effect struct {
 	ToolName   string
 }
 
-func (e *Effect) visit(f *form) {
-	f.text("effectType", required, (*string)(&e.EffectType), effectWord)
-	f.digest("inputHash", &e.InputHash)
-	f.maybe("outputHash", &e.OutputHash)
-	f.text("toolName", required, &e.ToolName, toolName)
-}
-
-// Hash is that of the canonical form.
+// Hash is that of the canonical form. It is written here, not visited, for it is never read and is made for every call that runs.
 func (e *Effect) Hash() Digest {
 	var buf [512]byte
-	return crypto.Sum(write(buf[:0], e.visit))
+	b := crypto.AppendString(append(buf[:0], `{"effectType":`...), string(e.EffectType))
+	b, _ = e.InputHash.AppendText(append(b, `,"inputHash":"`...))
+	if e.OutputHash != nil {
+		b, _ = e.OutputHash.AppendText(append(b, `","outputHash":"`...))
+	}
+	b = crypto.AppendString(append(b, `","toolName":`...), e.ToolName)
+	return crypto.Sum(append(b, '}'))
 }
 
 // Effect is that of a receipt which is no denial.
@@ -127,24 +126,63 @@ func (r *Receipt) check(h *Header, fail func(field, what string)) {
 		r.Decision.check(h, false, func(field, what string) { fail("decision."+field, what) })
 		return
 	}
-	row := r.Reason.row()
-	effect := r.Effect()
+	if field, what := r.departs(); what != "" {
+		fail(field, what)
+		return
+	}
 	switch {
-	case r.Outcome != row.outcome:
-		fail("outcome", "not that of the reason")
-	case r.Verdict != row.verdict:
-		fail("verdict", "not that of the reason")
-	case row.output != (r.OutputHash != nil) || row.output != (r.OutputForm != ""):
-		fail("outputHash", "there iff the reason has an output")
-	case r.FactsHash != nil && (r.Outcome != Executed || r.OutputForm != "jcs"):
-		fail("factsHash", "goes with EXECUTED and jcs only")
-	case r.Sandbox != nil && r.Reason == ReasonOutcomeUnknown:
-		fail("sandbox", "of a run that nobody saw")
-	case r.EffectHash != effect.Hash():
-		fail("effectHash", "does not recompute")
 	case h.Prev != r.DecisionHash && !slices.Contains(h.Parents, r.DecisionHash):
 		fail("parents", "the decision is neither prev nor among them")
 	case h.Session == SessionRefused:
 		fail("session", "holds denials only")
 	}
+}
+
+// Check holds a receipt that is no denial to the table of outcomes, for whoever builds one: a reader does the same.
+func (r *Receipt) Check() error {
+	if r.Decision != nil {
+		return &FormatError{Record, "decision", "of a denial, which is judged in its place in the log"}
+	}
+	for _, f := range [...]struct {
+		name, text string
+		w          word
+	}{{"effectType", string(r.EffectType), effectWord}, {"tool", r.Tool, toolName}} {
+		if !f.w.ok(f.text) {
+			return &FormatError{Record, f.name, "not " + f.w.what}
+		}
+	}
+	if r.OutputForm != "" && !formWord.ok(r.OutputForm) {
+		return &FormatError{Record, "outputForm", "not " + formWord.what}
+	}
+	if s := r.Sandbox; s != nil && (s.Gas > crypto.MaxInt || !words128.ok(s.Profile)) {
+		return &FormatError{Record, "sandbox", "outside its limits"}
+	}
+	if field, what := r.departs(); what != "" {
+		return &FormatError{Record, field, what}
+	}
+	return nil
+}
+
+// departs says in what a receipt that is no denial departs from the table of outcomes.
+func (r *Receipt) departs() (field, what string) {
+	row := r.Reason.row()
+	if row == nil || !r.Reason.endsRun() {
+		return "reason", "not that of an outcome"
+	}
+	effect := r.Effect()
+	switch {
+	case r.Outcome != row.outcome:
+		return "outcome", "not that of the reason"
+	case r.Verdict != row.verdict:
+		return "verdict", "not that of the reason"
+	case row.output != (r.OutputHash != nil) || row.output != (r.OutputForm != ""):
+		return "outputHash", "there iff the reason has an output"
+	case r.FactsHash != nil && (r.Outcome != Executed || r.OutputForm != "jcs"):
+		return "factsHash", "goes with EXECUTED and jcs only"
+	case r.Sandbox != nil && r.Reason == ReasonOutcomeUnknown:
+		return "sandbox", "of a run that nobody saw"
+	case r.EffectHash != effect.Hash():
+		return "effectHash", "does not recompute"
+	}
+	return "", ""
 }
