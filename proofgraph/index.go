@@ -39,8 +39,8 @@ func (x *Index) Add(hash contracts.Digest, lamport uint64) error {
 	return nil
 }
 
-// Find gives number and Lamport time of the entry with that hash.
-func (x *Index) Find(hash contracts.Digest) (number, lamport uint64, ok bool) {
+// Lookup gives number and Lamport time of the entry with that hash.
+func (x *Index) Lookup(hash contracts.Digest) (number, lamport uint64, ok bool) {
 	if x.entries.n == 0 {
 		return 0, 0, false
 	}

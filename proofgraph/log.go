@@ -85,7 +85,7 @@ func (l *Log) seal(cause error) {
 func (l *Log) Lookup(hash contracts.Digest) (index uint64, ok bool) {
 	l.known.RLock()
 	defer l.known.RUnlock()
-	index, _, ok = l.index.Find(hash)
+	index, _, ok = l.index.Lookup(hash)
 	return index, ok
 }
 

@@ -163,7 +163,7 @@ func (l *Log) follow(r *contracts.Reader, e contracts.Entry) (*contracts.Stateme
 	c := l.Chain(h.Session)
 	lamport := c.lamport
 	for _, p := range h.Parents {
-		_, at, ok := l.index.Find(p)
+		_, at, ok := l.index.Lookup(p)
 		if !ok {
 			return nil, ErrUnknownParent
 		}

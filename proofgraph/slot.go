@@ -90,7 +90,7 @@ func (s *Slot) link(parents []contracts.Digest) error {
 		s.log.known.RLock()
 		defer s.log.known.RUnlock()
 		for _, p := range list {
-			_, lamport, ok := s.log.index.Find(p)
+			_, lamport, ok := s.log.index.Lookup(p)
 			if !ok {
 				return ErrUnknownParent
 			}
