@@ -16,7 +16,6 @@ type Limits struct {
 	Timeout time.Duration
 	Output  int                       // bytes of the output, as returned and in canonical form
 	Check   func(v crypto.Value) bool // the tool's pinned response schema; nil where it has none
-	Sandbox *contracts.SandboxInfo    // what a Sandboxed driver declared when the call was judged; nil where it is none
 }
 
 // Outcome is what became of a run. Reason is ALLOW or one with which a run ends, but for FAIL_CLOSED_ERROR: then nothing was called.
@@ -25,20 +24,20 @@ type Outcome struct {
 	Output  []byte                // with ALLOW and with ERR_CONNECTOR_CONTRACT_DRIFT, which releases nothing: canonical JSON, or bytes as returned
 	Form    string                // of Output: "jcs" or "raw"
 	Err     error                 // with TOOL_ERROR the tool's own, as it is; with others what happened, in words of this package
-	Sandbox *contracts.SandboxUse // of a Sandboxed driver that returned
+	Sandbox *contracts.SandboxUse // of a Sandboxed driver that returned: its gas. Module and profile are those that were judged
 }
 
 // run is a permitted call, and then its run.
 type run struct {
 	leash
-	permit  Permit
-	spent   atomic.Bool
-	call    contracts.Call
-	driver  Driver
-	sandbox *contracts.SandboxInfo
-	late    func(Result, error)
-	watch   *watch
-	phase   atomic.Uint32
+	permit    Permit
+	spent     atomic.Bool
+	call      contracts.Call
+	driver    Driver
+	sandboxed bool
+	late      func(Result, error)
+	watch     *watch
+	phase     atomic.Uint32
 
 	// Written by the driver's goroutine before it leaves the phase running.
 	result   Result
@@ -82,9 +81,7 @@ func Run(ctx context.Context, p *Permit, d Driver, l Limits, late func(Result, e
 		ctx = context.Background()
 	}
 	r.caller, r.driver, r.late = ctx, d, late
-	if _, ok := d.(Sandboxed); ok {
-		r.sandbox = l.Sandbox
-	}
+	_, r.sandboxed = d.(Sandboxed)
 	gone := callersDone(ctx)
 	r.watch = watches.Get().(*watch)
 	r.deadline = time.Now().Add(l.Timeout) // for the driver to see; nothing that is recorded depends on it
@@ -158,7 +155,7 @@ func (r *run) over() {
 // failed is the reason of an error that the driver returned. What a sandbox says of itself is certain, whatever its context says. Else, once
 // the context has ended, nobody knows what the tool had done by then.
 func (r *run) failed(err error) contracts.ReasonCode {
-	if r.sandbox != nil {
+	if r.sandboxed {
 		if reason := limitOf(err); reason != "" {
 			return reason
 		}
@@ -194,8 +191,8 @@ func (r *run) outcome(l Limits) (o Outcome) {
 	default:
 		o = Outcome{Reason: r.reason, Err: LimitError{r.reason}}
 	}
-	if r.sandbox != nil && r.returned {
-		o.Sandbox = &contracts.SandboxUse{Gas: min(r.result.Gas, crypto.MaxInt), Module: r.sandbox.Module, Profile: r.sandbox.Profile}
+	if r.sandboxed && r.returned {
+		o.Sandbox = &contracts.SandboxUse{Gas: min(r.result.Gas, crypto.MaxInt)}
 	}
 	return o
 }
