@@ -12,13 +12,30 @@ import (
 // Open verifies a receipt: its bytes, its form, that a kernel key of the trust state which is valid at the index signed it, and what it says by
 // itself. index is the receipt's place in the log. Whatever is not a receipt is refused, and then the Receipt is zero.
 func Open(e contracts.Entry, trust *registry.State, index uint64) (contracts.Receipt, error) {
+	st, err := open(e, contracts.KindReceipt, trust, index)
+	if err != nil {
+		return contracts.Receipt{}, err
+	}
+	return *st.Receipt, nil
+}
+
+// OpenDecision verifies the decision that a receipt names, an ALLOW, in the same way.
+func OpenDecision(e contracts.Entry, trust *registry.State, index uint64) (contracts.DecisionRecord, error) {
+	st, err := open(e, contracts.KindDecision, trust, index)
+	if err != nil {
+		return contracts.DecisionRecord{}, err
+	}
+	return *st.Decision, nil
+}
+
+func open(e contracts.Entry, kind contracts.Kind, trust *registry.State, index uint64) (*contracts.Statement, error) {
 	var reader contracts.Reader
 	sealed, ferr := reader.Open(e)
 	if ferr != nil {
 		return refused(ferr)
 	}
-	if sealed.Kind != contracts.KindReceipt {
-		return refused(errors.New("the entry is no receipt"))
+	if sealed.Kind != kind {
+		return refused(fmt.Errorf("the entry is no %s", kind))
 	}
 	if key, ok := sealed.Key(); !ok || key != sealed.KeyID {
 		return refused(errors.New("KEY: the envelope and the header name different keys"))
@@ -34,9 +51,9 @@ func Open(e contracts.Entry, trust *registry.State, index uint64) (contracts.Rec
 	if ferr != nil {
 		return refused(ferr)
 	}
-	return *st.Receipt, nil
+	return st, nil
 }
 
-func refused(err error) (contracts.Receipt, error) {
-	return contracts.Receipt{}, fmt.Errorf("receipts: open: %w", err)
+func refused(err error) (*contracts.Statement, error) {
+	return nil, fmt.Errorf("receipts: open: %w", err)
 }

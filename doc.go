@@ -1,0 +1,34 @@
+// Package helm decides whether a tool call of an AI agent may run, runs it, and leaves a signed receipt that anyone can check offline.
+//
+// Make a [Kernel] with [New] and pass every call through [Kernel.Guard], or wrap a function once with [Wrap]. An [Intent] describes the
+// call; the answer is a [Decision] and a [Receipt]:
+//
+//	k, err := helm.New(helm.Options{Policy: pol, Key: key, Store: proofgraph.NewMemory()})
+//	d, r := k.Guard(ctx, helm.Intent{Tool: "fs.read", Args: args, Caller: who, Session: "chat-1", Driver: helm.Func(readFile)})
+//	if err := d.Err(); err != nil {
+//		return err // denied, withheld, or the tool's own error
+//	}
+//	use(r.Output)
+//
+// Do not run the tool yourself after an Allow: the kernel has run it already, and recorded it. Do not judge by d.Record: it is what was
+// decided before anything ran; d.Verdict is the last word.
+//
+// What holds, whatever fails:
+//
+//   - Anything unknown, invalid, missing, failing or panicking is DENY. A zero or nil Kernel, Decision or Error denies.
+//   - The driver gets exactly the canonical bytes that were judged, defaults filled in, and no others.
+//   - The signed permission is durable before the driver runs, and the receipt before the output is released. When signing or storing
+//     fails, the kernel seals: every later call is KERNEL_SEALED, and the next New over the store settles what was open.
+//   - The same policy and inputs give the same verdict, reason, rule and hashes, on any machine.
+//
+// An error from [Decision.Err] answers one question first: did it run? [ErrDenied]: surely not. [ErrWithheld]: it did, or may have, and
+// nothing is released. Neither: the tool's own error. What to tell the model is in Reason.Advice().
+//
+// A policy is made by policy.Load from YAML, or by guardian.Compile; a key by crypto.GenerateKey, or any crypto.Signer over Ed25519, a
+// KMS for instance. The log lives in a [proofgraph.Store]. Package evidence writes and verifies packs of it.
+//
+// Limits: arguments of 1 MiB, nested 64 deep; names and lists as in FORMATS section 1, which is the comment of package contracts. Keys of
+// idempotency hold as long as their session; a session that ended should be closed ([Kernel.CloseSession]).
+//
+// A Kernel is safe for concurrent use. Calls of one session are judged one after the other, and run side by side.
+package helm

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// audit is the auditor's side: a pack and a trust state, and nothing else.
+func audit(ctx context.Context, out io.Writer, pack string) error {
+	state, err := os.ReadFile(trustName(pack))
+	if err != nil {
+		return err
+	}
+	trust, err := registry.ParseState(state)
+	if err != nil {
+		return err
+	}
+	b, err := os.ReadFile(pack)
+	if err != nil {
+		return err
+	}
+	o := evidence.Options{Trust: trust, Origin: "example.org/quickstart"}
+	report, err := evidence.Verify(ctx, bytes.NewReader(b), int64(len(b)), o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\npack   %s (%d bytes)\ntrust  %s\n", pack, len(b), trustName(pack))
+	fmt.Fprintf(out, "level  %s, signer %s: %d entries, %d verdicts replayed, %d of the kernel's own, %d not replayable\n",
+		report.Level, report.Signer, report.Size, report.Replay.Replayed, report.Replay.KernelsOwn, report.Replay.NotReplayable)
+	fmt.Fprintf(out, "root   %s\n", report.MerkleRoot)
+
+	b[len(b)/2] ^= 1 // as somebody would who has the pack and no key
+	report, err = evidence.Verify(ctx, bytes.NewReader(b), int64(len(b)), o)
+	if err == nil {
+		return fmt.Errorf("a pack with a flipped bit was found %s", report.Level)
+	}
+	fmt.Fprintf(out, "\none bit flipped: %s: %v\n", report.Level, err)
+	return nil
+}

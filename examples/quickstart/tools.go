@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/executor"
+)
+
+// files are real tools on a real directory. os.Root keeps them in it, links included, whatever the policy says.
+type files struct{ root *os.Root }
+
+// lay makes the directory that the conversation is about.
+func lay(dir string) (*files, error) {
+	for name, text := range map[string]string{
+		"notes/todo.txt":  "call Ada\npay the hosting\nempty the trash\n",
+		"notes/.env":      "TOKEN=secret\n",
+		"trash/draft.txt": "an old draft\n",
+	} {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.Symlink("/etc/hostname", filepath.Join(dir, "notes", "outside")); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	return &files{root}, err
+}
+
+func inside(path string) string { return strings.TrimPrefix(path, "/") }
+
+type listArgs struct {
+	Limit int    `json:"limit"`
+	Path  string `json:"path"`
+}
+
+func (f *files) list(_ context.Context, a listArgs) ([]string, error) {
+	entries, err := fs.ReadDir(f.root.FS(), inside(a.Path))
+	names := []string{}
+	for _, e := range entries[:min(a.Limit, len(entries))] {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+type pathArgs struct {
+	Path string `json:"path"`
+}
+
+type content struct {
+	Text string `json:"text"`
+}
+
+func (f *files) read(_ context.Context, a pathArgs) (content, error) {
+	b, err := f.root.ReadFile(inside(a.Path))
+	return content{string(b)}, err
+}
+
+// stat answers in a form that is not the pinned one, as a connector does after an upgrade that nobody announced.
+func (f *files) stat(_ context.Context, a pathArgs) (any, error) {
+	info, err := f.root.Stat(inside(a.Path))
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"size": fmt.Sprint(info.Size(), " bytes")}, nil
+}
+
+type writeArgs struct {
+	Path string `json:"path"`
+	Text string `json:"text"`
+}
+
+type written struct {
+	Written int `json:"written"`
+}
+
+func (f *files) write(_ context.Context, a writeArgs) (written, error) {
+	return written{len(a.Text)}, f.root.WriteFile(inside(a.Path), []byte(a.Text), 0o644)
+}
+
+func (f *files) delete(_ context.Context, a pathArgs) (any, error) {
+	return nil, f.root.Remove(inside(a.Path))
+}
+
+// drivers are the tools by name, as the kernel runs them.
+func (f *files) drivers() map[string]executor.Driver {
+	return map[string]executor.Driver{
+		"fs.list":   tool(f.list),
+		"fs.read":   tool(f.read),
+		"fs.stat":   tool(f.stat),
+		"fs.write":  tool(f.write),
+		"fs.delete": tool(f.delete),
+	}
+}
+
+// tool makes a driver of a Go function. What it gets was judged: it has passed the tool's schema.
+func tool[In, Out any](fn func(context.Context, In) (Out, error)) helm.Func {
+	return func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+		var in In
+		if err := json.Unmarshal(args, &in); err != nil {
+			return nil, err
+		}
+		out, err := fn(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(out)
+	}
+}

@@ -1,0 +1,190 @@
+package helm
+
+import (
+	"context"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/receipts"
+)
+
+// Guard judges a call, runs it if it is admissible, and records both. What it answers is the last word: do not run the tool yourself.
+//
+// The signed permission is durable before the driver runs, and the receipt before the output is released. Each judged call leaves exactly
+// one receipt, a denial too; a repeat of a bound idempotency key, and a call to a sealed or closed kernel, leave none. Any failure to sign
+// or to store seals the kernel: every later call is KERNEL_SEALED, and the next [New] over the store reads and settles what is there.
+func (k *Kernel) Guard(ctx context.Context, in Intent) (Decision, Receipt) {
+	if k == nil || k.prepared == nil {
+		return sealed(in.Tool, errNoKernel), Receipt{}
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	c := calls.Get().(*call)
+	defer c.free()
+	c.Kernel, c.ctx = k, ctx
+	if err := k.enter(); err != nil {
+		d := sealed(in.Tool, err)
+		c.report(d, 0)
+		return d, Receipt{}
+	}
+	defer k.leave()
+	c.inputs.State.Trust = k.state.Digest()
+	c.receive(ctx, in)
+	c.parse()
+	d, r := c.proceed()
+	d.tool = c.inputs.Tool
+	c.report(d, r.Index)
+	return d, r
+}
+
+func sealed(tool string, cause error) Decision {
+	return Decision{Reason: contracts.ReasonKernelSealed, tool: tool, cause: cause}
+}
+
+func (c *call) report(d Decision, index uint64) {
+	c.observe(c.ctx, Event{Tool: c.inputs.Tool, Session: c.inputs.Session, ID: d.Record.ID, Verdict: d.Verdict, Reason: d.Reason, Why: d.Why, Index: index})
+}
+
+// An answer is what the call got under its session's lock: a signed judgement, or the call that it repeats.
+type answer struct {
+	session *session
+	record  contracts.DecisionRecord
+	why     string
+	reason  contracts.ReasonCode // as the caller is told; the record's but for misfits
+	slot    *proofgraph.Slot
+	denial  *contracts.Receipt
+	started bool    // an ALLOW was signed, and counted in
+	err     error   // the judgement could not be signed
+	first   *once   // the call that this one repeats
+	flight  *flight // of the first, or of this one if it has a key
+}
+
+// proceed gives a call its answer and carries it out.
+func (c *call) proceed() (Decision, Receipt) {
+	a := c.answer()
+	if a.first != nil {
+		return c.repeat(&a)
+	}
+	d := Decision{Reason: a.reason, Why: a.why, Record: a.record, cause: c.broken}
+	if a.err == nil {
+		a.err = a.slot.Wait()
+	}
+	if a.record.Verdict == contracts.Allow {
+		return c.perform(&a, d)
+	}
+	if a.err != nil {
+		d.cause = a.err
+		return d, Receipt{}
+	}
+	return d, Receipt{Record: *a.denial, Entry: a.slot.Entry(), Index: a.slot.Index()}
+}
+
+// answer judges the call and signs the judgement, under the lock of the session that its entries stand in.
+func (c *call) answer() (a answer) {
+	s := c.home()
+	defer s.mu.Unlock()
+	a.session = s
+	c.stamp(s)
+	if c.judge(s, &a); a.first != nil {
+		return a
+	}
+	a.reason = a.record.Reason
+	if c.misfit != "" && (a.record.Verdict == contracts.Allow || a.record.Condition > 2) {
+		// No policy could replay what a Go type cannot hold, so the log has the kernel's own refusal of the request.
+		a.record, a.reason, a.why = c.Policy.Refuse(c.inputs, contracts.ReasonIntentMalformed), contracts.ReasonSchemaViolation, c.misfit
+	}
+	if a.slot, a.err = c.log.Place(s.chain, c.inputs.Time, c.parents, nil); a.err != nil {
+		return a
+	}
+	defer a.slot.Void(errUnsigned)
+	inputs := c.inputs.Append(c.room())
+	h := a.slot.Header()
+	a.record.Seal(h.Session, h.Seq, crypto.Sum(inputs))
+	st := new(contracts.Statement)
+	if a.record.Verdict == contracts.Allow {
+		st.Decision = &a.record
+	} else {
+		a.denial = receipts.Denied(a.record)
+		st.Receipt = a.denial
+	}
+	if c.Keep.DropInputs {
+		a.err = a.slot.Sign(st)
+	} else {
+		a.err = a.slot.Sign(st, inputs)
+	}
+	if a.err == nil && a.record.Verdict == contracts.Allow {
+		a.started, a.flight = true, s.start(&c.inputs, a.slot.Index())
+	}
+	return a
+}
+
+// room is where the inputs document is written: in memory of its own if the store is to keep it.
+func (c *call) room() []byte {
+	if c.Keep.DropInputs {
+		return c.scratch[:0]
+	}
+	return make([]byte, 0, len(c.args)+640)
+}
+
+// home locks the session that the call's entries stand in: the one asked for or, where that is closed or has no legal name, @refused.
+func (c *call) home() *session {
+	if c.legal {
+		s := c.session(c.inputs.Session)
+		s.enter(c.done, c.outer)
+		if !s.chain.Closed() {
+			return s
+		}
+		s.mu.Unlock() // never two sessions at once
+	}
+	s := c.session(contracts.SessionRefused)
+	s.mu.Lock()
+	return s
+}
+
+// stamp gives the call its time, which never runs back within a session. A clock that fails is no clock: the call is refused.
+func (c *call) stamp(s *session) {
+	c.inputs.Time = s.chain.Time()
+	now, err := c.now()
+	if err == nil {
+		c.inputs.Time = max(now, c.inputs.Time)
+	} else if c.broken == nil {
+		c.broken = err
+	}
+	if c.broken == nil && over(c.done) {
+		c.broken = contextError(c.ctx)
+	}
+}
+
+// judge answers the call: condition 0 in its published order, then the guardian.
+func (c *call) judge(s *session, a *answer) {
+	refuse := func(reason contracts.ReasonCode, why string) {
+		a.record, a.why = c.Policy.Refuse(c.inputs, reason), why
+	}
+	raw := c.inputs.ArgsForm != ""
+	first := s.keys[c.inputs.Idempotency]
+	switch {
+	case c.malformed != "":
+		refuse(contracts.ReasonIntentMalformed, c.malformed)
+	case !raw && s.chain.Session() == contracts.SessionRefused:
+		refuse(contracts.ReasonSessionClosed, "session")
+	case !raw && c.state.Frozen():
+		refuse(contracts.ReasonSystemFrozen, "")
+	case !raw && first != nil && first.is(&c.inputs):
+		a.first, a.flight = first, first.flight
+	case !raw && first != nil:
+		refuse(contracts.ReasonIdempotencyConflict, "idempotency: bound to another call")
+	case !raw && c.broken != nil:
+		refuse(contracts.ReasonFailClosedError, errorText(c.broken))
+	default:
+		d, why := c.Policy.Judge(c.inputs, c.state)
+		a.record = d
+		if d.Verdict == contracts.Deny {
+			a.why = why.String()
+			if raw {
+				a.why = c.syntax
+			}
+		}
+	}
+}

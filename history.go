@@ -1,0 +1,120 @@
+package helm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/receipts"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// history is what a kernel takes from the log that it continues.
+type history struct {
+	state    *registry.State // in which the log must have begun
+	size     uint64
+	policies map[contracts.Digest]bool
+	versions map[string]uint64 // of each document, by layer and name
+	open     map[contracts.Digest]openCall
+	keys     map[string]map[string]*once
+}
+
+// openCall was permitted and has no receipt.
+type openCall struct {
+	index   uint64
+	session string
+	record  *contracts.DecisionRecord
+}
+
+// add folds one entry.
+func (h *history) add(index uint64, _ contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
+	h.size = index + 1
+	switch {
+	case st.Genesis != nil:
+		if st.Genesis.Trust != h.state.Digest() {
+			return fmt.Errorf("entry 0: the log began with another trust state: Key, LogKey and Trust must be those it began with")
+		}
+	case st.Policy != nil:
+		h.policies[st.Policy.Policy] = true
+		for _, d := range st.Policy.Documents {
+			h.versions[d.Layer+":"+d.Name] = d.Version
+		}
+	case st.Decision != nil:
+		d := st.Decision
+		h.open[hash] = openCall{index, st.Session, d}
+		if d.Idempotency != "" {
+			if h.keys[st.Session] == nil {
+				h.keys[st.Session] = map[string]*once{}
+			}
+			h.keys[st.Session][d.Idempotency] = &once{caller: d.Caller, tool: d.Tool, args: d.ArgsHash, decision: index}
+		}
+	case st.Receipt != nil && st.Receipt.Decision == nil:
+		h.close(st.Receipt.DecisionHash, index)
+	case st.Close != nil:
+		delete(h.keys, st.Session)
+	case st.Receipt == nil:
+		return fmt.Errorf("entry %d: %s entries are not supported by this version of helm", index, st.Kind())
+	}
+	return nil
+}
+
+// close notes the receipt of an open call.
+func (h *history) close(decision contracts.Digest, receipt uint64) {
+	call, ok := h.open[decision]
+	if !ok {
+		return
+	}
+	delete(h.open, decision)
+	if o := h.keys[call.session][call.record.Idempotency]; o != nil {
+		o.receipt = receipt
+	}
+}
+
+// enact writes the policy entry, unless the log has one of this PolicyHash, and refuses a version that goes back.
+func (k *Kernel) enact(h *history) error {
+	record := k.Policy.Record()
+	for _, d := range record.Documents {
+		if had := h.versions[d.Layer+":"+d.Name]; d.Version < had {
+			return fmt.Errorf("policy %s %s: version %d goes back: the log has had version %d", d.Layer, d.Name, d.Version, had)
+		}
+	}
+	if h.policies[record.Policy] {
+		return nil
+	}
+	var documents [][]byte
+	for _, d := range k.Policy.Documents() {
+		documents = append(documents, d.Canonical)
+	}
+	slot, err := k.record(k.session(contracts.SessionKernel), &contracts.Statement{Policy: &record}, nil, documents...)
+	if err != nil {
+		return err
+	}
+	return slot.Wait()
+}
+
+// settle writes a receipt OUTCOME_UNKNOWN for each call that the process before permitted and did not finish, in log order.
+func (k *Kernel) settle(h *history) error {
+	hashes := make([]contracts.Digest, 0, len(h.open))
+	for hash := range h.open {
+		hashes = append(hashes, hash)
+	}
+	slices.SortFunc(hashes, func(a, b contracts.Digest) int { return int(int64(h.open[a].index) - int64(h.open[b].index)) })
+	for _, hash := range hashes {
+		call := h.open[hash]
+		receipt := receipts.Unknown(call.record, hash)
+		s := k.session(call.session)
+		s.mu.Lock()
+		slot, err := k.record(s, &contracts.Statement{Receipt: receipt}, []contracts.Digest{hash})
+		s.mu.Unlock()
+		if err == nil {
+			err = slot.Wait()
+		}
+		if err != nil {
+			return err
+		}
+		h.close(hash, slot.Index())
+		k.observe(context.Background(), Event{Tool: receipt.Tool, Session: call.session, ID: call.record.ID, Verdict: receipt.Verdict, Reason: receipt.Reason, Index: slot.Index()})
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package helm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+)
+
+// Caller is on whose behalf a tool is called. The zero Caller is anonymous.
+type Caller = contracts.Caller
+
+// Func is a function as a Driver.
+type Func = executor.Func
+
+// Intent is a call that somebody wants to make. A field outside its limits is DENY, with a receipt; FORMATS section 1 has the limits.
+type Intent struct {
+	Tool         string
+	Args         json.RawMessage // as the model wrote them: one JSON object of at most 1 MiB; empty is DENY
+	Caller       Caller
+	Session      string               // the chain that this call belongs to; "" is "main", which cannot be closed
+	Idempotency  string               // one effect per value and session; bound by the durable ALLOW, never by a denial; never chosen by a model
+	After        []contracts.Ref      // entries that caused this call; see Receipt.Ref
+	Delegation   []contracts.Envelope // the leaf grant, each followed by its parent
+	Approvals    []contracts.Envelope
+	Attestations []contracts.Envelope
+	Driver       executor.Driver // what runs, for tools that Options.Drivers does not bind; both or neither is DENY
+}
+
+// With gives a context in which an Intent takes the fields that it leaves zero from in: never Tool, Args or Driver. With in.Tool set that
+// holds for this tool only. With over With: the inner one fills first.
+//
+// A driver's context already carries the Caller, Session and Delegation of its call, and that call's decision as After, so that a tool
+// which calls Guard is chained to the call that runs it.
+func With(ctx context.Context, in Intent) context.Context {
+	in.Args, in.Driver = nil, nil
+	h := held(ctx)
+	return context.WithValue(ctx, contextKey{}, &carried{layer: &layer{in.clone(), h.layer}, calls: h.calls})
+}
+
+// carried is what HELM keeps in a context.
+type carried struct {
+	layer *layer // innermost first
+	calls *running
+}
+
+type layer struct {
+	in Intent
+	up *layer
+}
+
+// running is a call under whose driver we are.
+type running struct {
+	session *session
+	key     string // its idempotency key
+	up      *running
+}
+
+type contextKey struct{}
+
+func held(ctx context.Context) *carried {
+	if h, ok := ctx.Value(contextKey{}).(*carried); ok {
+		return h
+	}
+	return &carried{}
+}
+
+// inside tells whether one of the running calls is of that session.
+func (r *running) inside(s *session) bool {
+	for ; r != nil; r = r.up {
+		if r.session == s {
+			return true
+		}
+	}
+	return false
+}
+
+// holds tells whether one of the running calls of that session has that key: who waited for it would wait for itself.
+func (r *running) holds(s *session, key string) bool {
+	for ; r != nil; r = r.up {
+		if r.session == s && r.key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// fill takes what in leaves zero from the layers of a context.
+func (in *Intent) fill(l *layer) {
+	for ; l != nil; l = l.up {
+		from := &l.in
+		if from.Tool != "" && from.Tool != in.Tool {
+			continue
+		}
+		if in.Caller.ID == "" && in.Caller.Tenant == "" && len(in.Caller.Roles) == 0 {
+			in.Caller = from.Caller
+		}
+		if in.Session == "" {
+			in.Session = from.Session
+		}
+		if in.Idempotency == "" {
+			in.Idempotency = from.Idempotency
+		}
+		if len(in.After) == 0 {
+			in.After = from.After
+		}
+		if len(in.Delegation) == 0 {
+			in.Delegation = from.Delegation
+		}
+		if len(in.Approvals) == 0 {
+			in.Approvals = from.Approvals
+		}
+		if len(in.Attestations) == 0 {
+			in.Attestations = from.Attestations
+		}
+	}
+}
+
+// clone shares nothing with in that somebody could change.
+func (in Intent) clone() Intent {
+	in.Args = bytes.Clone(in.Args)
+	in.Caller.Roles = slices.Clone(in.Caller.Roles)
+	in.After = slices.Clone(in.After)
+	in.Delegation = cloneAll(in.Delegation)
+	in.Approvals = cloneAll(in.Approvals)
+	in.Attestations = cloneAll(in.Attestations)
+	return in
+}
+
+func cloneAll(list []contracts.Envelope) []contracts.Envelope {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i] = bytes.Clone(out[i])
+	}
+	return out
+}
+
+// driven makes the context of a driver: that of the caller, with what calls inside this one inherit. What an outer With gave to any tool
+// was for the call that is running now and ends here, its idempotency key above all; what it gave to one tool by name stays.
+func driven(ctx context.Context, in *contracts.Inputs, r *running, decision contracts.Ref) context.Context {
+	l := &layer{in: Intent{Caller: in.Caller, Session: in.Session, Delegation: in.Envelopes.Delegation, After: []contracts.Ref{decision}}}
+	if outer := held(ctx).layer; outer != nil {
+		l.up = outer.named()
+	}
+	return context.WithValue(ctx, contextKey{}, &carried{layer: l, calls: r})
+}
+
+// named gives the layers that are for one tool.
+func (l *layer) named() *layer {
+	if l == nil {
+		return nil
+	}
+	up := l.up.named()
+	if l.in.Tool == "" {
+		return up
+	}
+	return &layer{l.in, up}
+}

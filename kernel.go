@@ -1,0 +1,162 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// Kernel judges calls, runs those that are admissible, and records all. It is safe for concurrent use by multiple goroutines, and a tool
+// may call the kernel that runs it. A nil Kernel denies everything.
+type Kernel struct {
+	*prepared
+	log    *proofgraph.Log
+	policy contracts.Digest
+
+	mu       sync.RWMutex // protects sessions
+	sessions map[string]*session
+
+	life struct {
+		sync.Mutex
+		closed  bool
+		calls   int           // that are inside
+		longest time.Duration // time limit of those that ever ran
+		idle    chan struct{} // while Close waits
+	}
+}
+
+var (
+	errNoKernel = errors.New("helm: no kernel")
+	errClosed   = errors.New("helm: the kernel was closed")
+	errUnsigned = errors.New("helm: a place in the log was not used") // by a panic on the way
+)
+
+// New makes a kernel over a store, which may hold the log of an earlier one: that is read once, and calls that were permitted and have no
+// receipt are settled as OUTCOME_UNKNOWN. The log must have begun with the same trust state.
+func New(o Options) (*Kernel, error) {
+	p, err := prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	now, err := p.now()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Policy.Expired(now); err != nil {
+		return nil, fmt.Errorf("helm: Options.Policy: %w", err)
+	}
+	k := &Kernel{prepared: p, policy: p.Policy.Hash(), sessions: map[string]*session{}}
+	po := proofgraph.Options{Origin: p.Origin, Key: p.Key, LogKey: p.LogKey, Trust: p.state.Canonical(), Now: now}
+	if err := crypto.ReadRandom(p.Rand, po.Nonce[:]); err != nil {
+		return nil, fmt.Errorf("helm: Options.Rand: %w", err)
+	}
+	past := history{state: p.state, policies: map[contracts.Digest]bool{}, versions: map[string]uint64{},
+		open: map[contracts.Digest]openCall{}, keys: map[string]map[string]*once{}}
+	ctx := context.Background()
+	if k.log, err = proofgraph.Open(ctx, p.Store, po, past.add); err != nil {
+		return nil, fmt.Errorf("helm: %w", err)
+	}
+	if _, ok := p.state.Key(p.keyID, registry.Kernel, past.size); !ok {
+		return nil, errors.New("helm: Options.Key: not a kernel key of the log's trust state")
+	}
+	for name, keys := range past.keys {
+		k.session(name).keys = keys
+	}
+	if err := k.enact(&past); err != nil {
+		return nil, fmt.Errorf("helm: %w", err)
+	}
+	if err := k.settle(&past); err != nil {
+		return nil, fmt.Errorf("helm: settling calls without a receipt: %w", err)
+	}
+	return k, nil
+}
+
+// enter counts a call in; leave counts it out. A kernel that is sealed or closed lets none in, and the error says which.
+func (k *Kernel) enter() error {
+	if err := k.log.Err(); err != nil {
+		return err
+	}
+	k.life.Lock()
+	defer k.life.Unlock()
+	if k.life.closed {
+		return errClosed
+	}
+	k.life.calls++
+	return nil
+}
+
+func (k *Kernel) leave() {
+	k.life.Lock()
+	defer k.life.Unlock()
+	k.life.calls--
+	if k.life.calls == 0 && k.life.idle != nil {
+		close(k.life.idle)
+		k.life.idle = nil
+	}
+}
+
+// lasts notes the time limit of a call that is about to run.
+func (k *Kernel) lasts(d time.Duration) {
+	k.life.Lock()
+	k.life.longest = max(k.life.longest, d)
+	k.life.Unlock()
+}
+
+// Close lets no new call in and waits for those that run, at most as long as the longest time limit of any call that ran. After it nothing
+// is written any more. The store is closed by whoever opened it. Closing twice does nothing.
+func (k *Kernel) Close() error {
+	if k == nil {
+		return errNoKernel
+	}
+	k.life.Lock()
+	if k.life.closed {
+		k.life.Unlock()
+		return nil
+	}
+	k.life.closed = true
+	running, limit := k.life.calls, k.life.longest
+	idle := make(chan struct{})
+	if running > 0 {
+		k.life.idle = idle
+	} else {
+		close(idle)
+	}
+	k.life.Unlock()
+	patience := time.NewTimer(limit + time.Second) // a receipt has to be written too
+	defer patience.Stop()
+	var err error
+	select {
+	case <-idle:
+	case <-patience.C:
+		err = errors.New("helm: close: calls were still running; the next New over the store settles them")
+	}
+	k.log.Seal(errClosed)
+	return err
+}
+
+// Trust gives the trust state: what to hand to auditors.
+func (k *Kernel) Trust() *registry.State {
+	if k == nil {
+		return nil
+	}
+	return k.state
+}
+
+// Checkpoint signs the log as it is now, durably, and gives the signed note. A pack reaches to the latest checkpoint.
+func (k *Kernel) Checkpoint(ctx context.Context) (proofgraph.Checkpoint, error) {
+	if k == nil {
+		return proofgraph.Checkpoint{}, errNoKernel
+	}
+	if err := k.enter(); err != nil {
+		return proofgraph.Checkpoint{}, err
+	}
+	defer k.leave()
+	return k.log.Checkpoint(ctx)
+}

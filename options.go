@@ -1,0 +1,137 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// Options are what a kernel is made of. New copies them and refuses the zero value.
+type Options struct {
+	Policy  *guardian.Policy // required
+	Key     crypto.Signer    // required: Ed25519, in memory or in a KMS; signs entries
+	LogKey  crypto.Signer    // signs checkpoints; nil: derived from a Key in memory, else New refuses
+	Origin  string           // the log's name; "" is "helm/" and the first 16 digits of the key id
+	Store   proofgraph.Store // required; the caller closes it, after the kernel
+	Drivers map[string]executor.Driver
+	Trust   *registry.Registry           // initial trust state; nil: only Key and LogKey
+	Keep    Keep                         // the zero value keeps inputs, which replay needs, and not outputs
+	Now     func() time.Time             // nil: time.Now; what it says never runs back within a session
+	Rand    io.Reader                    // nil: crypto/rand; nonces
+	Observe func(context.Context, Event) // after the fact, synchronously, without any lock; its panics are contained
+}
+
+// Keep says which bytes stay in the store beside the log. Hashes of both are always recorded.
+type Keep struct {
+	DropInputs bool // verdicts can then not be replayed
+	Outputs    bool // a repeat of an idempotency key then finds the first output
+}
+
+// Event tells an observer what became of a call. It has no arguments and no outputs.
+type Event struct {
+	Tool    string
+	Session string
+	ID      string // of the decision: session/seq; "" where nothing was recorded
+	Verdict contracts.Verdict
+	Reason  contracts.ReasonCode
+	Why     string
+	Index   uint64 // of the receipt
+	Late    bool   // an abandoned driver ended; its result was dropped
+}
+
+// prepared is Options with every default filled in.
+type prepared struct {
+	Options
+	keyID contracts.Digest
+	state *registry.State
+}
+
+func prepare(o Options) (*prepared, error) {
+	var missing []string
+	for _, need := range []struct {
+		name string
+		have bool
+	}{{"Policy", o.Policy != nil}, {"Key", o.Key != nil}, {"Store", o.Store != nil}} {
+		if !need.have {
+			missing = append(missing, need.name)
+		}
+	}
+	if missing != nil {
+		return nil, fmt.Errorf("helm: Options: missing %s: there are no defaults for what decides, signs and remembers", strings.Join(missing, ", "))
+	}
+	if len(o.Policy.Documents()) == 0 {
+		return nil, errors.New("helm: Options.Policy: no documents: make it with guardian.Compile or policy.Load")
+	}
+	public, err := crypto.PublicOf(o.Key)
+	if err != nil {
+		return nil, fmt.Errorf("helm: Options.Key: %w", err)
+	}
+	if o.LogKey == nil {
+		key, ok := crypto.InMemory(o.Key)
+		if !ok {
+			return nil, errors.New("helm: Options.LogKey: missing: it is derived only from a Key in memory; give a second Ed25519 signer")
+		}
+		o.LogKey = crypto.DeriveLogKey(key)
+	}
+	logPublic, err := crypto.PublicOf(o.LogKey)
+	if err != nil {
+		return nil, fmt.Errorf("helm: Options.LogKey: %w", err)
+	}
+	p := &prepared{keyID: crypto.KeyID(public)}
+	if o.Origin == "" {
+		o.Origin = "helm/" + p.keyID.String()[:16]
+	}
+	if !contracts.IsOrigin(o.Origin) {
+		return nil, errors.New("helm: Options.Origin: not 1 to 255 letters, digits and . _ / -")
+	}
+	if p.state, err = o.Trust.Initial(public, logPublic); err != nil {
+		return nil, fmt.Errorf("helm: Options.Trust: %w", err)
+	}
+	o.Drivers = maps.Clone(o.Drivers)
+	for tool, d := range o.Drivers {
+		if !bound(d) {
+			return nil, fmt.Errorf("helm: Options.Drivers: %q is nil", tool)
+		}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	p.Options = o
+	return p, nil
+}
+
+// bound tells whether there is a driver. A nil Func is none.
+func bound(d executor.Driver) bool {
+	f, ok := d.(executor.Func)
+	return d != nil && !(ok && f == nil)
+}
+
+// now is the clock; a panic in it is an error.
+func (p *prepared) now() (t contracts.Time, err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = panicked("Options.Now", x)
+		}
+	}()
+	return contracts.TimeOf(p.Now()), nil
+}
+
+// observe reports what happened. Whatever the observer does, the call is over.
+func (p *prepared) observe(ctx context.Context, e Event) {
+	if p.Observe == nil {
+		return
+	}
+	defer func() { _ = recover() }()
+	p.Observe(ctx, e)
+}

@@ -1,0 +1,221 @@
+package helm
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/executor"
+)
+
+// call is one Guard: what was asked, in the form in which it is judged and recorded. It is reused, so nothing that outlives a Guard may
+// refer to its buffers.
+type call struct {
+	*Kernel
+	ctx     context.Context
+	inputs  contracts.Inputs
+	parents []contracts.Digest
+	driver  executor.Driver
+	outer   *running // calls under whose drivers we are
+	done    <-chan struct{}
+	legal   bool // the session has a legal name
+
+	malformed string // what is outside its limits
+	syntax    string // why the arguments are not strict JSON
+	broken    error  // the context ended, or something of the caller's panicked
+	misfit    string // a wrapped function's type cannot hold the arguments
+
+	tree    crypto.Tree
+	reader  contracts.Reader
+	raw     []byte // the arguments as received
+	args    []byte // their canonical form, after defaults
+	spare   []byte
+	scratch []byte // for inputs that are not kept
+}
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// maxScratch is how much memory a call may leave to the next one.
+const maxScratch = 64 << 10
+
+func (c *call) free() {
+	if cap(c.raw)+cap(c.args)+cap(c.spare)+cap(c.scratch) > 4*maxScratch || len(c.raw) > maxScratch {
+		return
+	}
+	*c = call{tree: c.tree, reader: c.reader, raw: c.raw[:0], args: c.args[:0], spare: c.spare[:0], scratch: c.scratch[:0], parents: c.parents[:0]}
+	calls.Put(c)
+}
+
+// receive takes a request in. It copies what the caller could change, and touches everything of the caller's that can panic.
+func (c *call) receive(ctx context.Context, in Intent) {
+	defer func() {
+		if x := recover(); x != nil {
+			c.broken = panicked("the request", x)
+		}
+	}()
+	c.raw = append(c.raw[:0], in.Args...)
+	c.inputs.Tool, c.inputs.Session = in.Tool, in.Session
+	h := held(ctx)
+	c.outer = h.calls
+	in.fill(h.layer)
+	c.names(&in)
+	c.caller(in.Caller)
+	c.presented(&in)
+	c.after(in.After)
+	c.bind(&in)
+	_, _ = ctx.Deadline()
+	c.done = ctx.Done()
+	c.broken = ctx.Err()
+}
+
+// bad notes the first thing that is outside its limits.
+func (c *call) bad(what string) {
+	if c.malformed == "" {
+		c.malformed = what
+	}
+}
+
+func (c *call) names(in *Intent) {
+	c.inputs.Session, c.inputs.Idempotency = in.Session, in.Idempotency
+	if in.Session == "" {
+		c.inputs.Session = contracts.DefaultSession
+	}
+	if c.legal = contracts.IsSession(c.inputs.Session); !c.legal {
+		c.inputs.Session = contracts.Hashed(c.inputs.Session)
+		c.bad("session: not 1 to 128 letters, digits and . _ : @ / -, the first not @")
+	}
+	if !contracts.IsTool(in.Tool) {
+		c.inputs.Tool = contracts.Hashed(in.Tool)
+		c.bad("tool: not 1 to 128 letters, digits and . _ : @ / -")
+	}
+	if in.Idempotency != "" && !contracts.IsWords(in.Idempotency, 256) {
+		c.inputs.Idempotency = contracts.Hashed(in.Idempotency)
+		c.bad("idempotency: more than 256 bytes, or control characters")
+	}
+}
+
+func (c *call) caller(who Caller) {
+	limit := func(s *string, what string) {
+		if *s != "" && !contracts.IsWords(*s, 256) {
+			*s = contracts.Hashed(*s)
+			c.bad(what + ": more than 256 bytes, or control characters")
+		}
+	}
+	limit(&who.ID, "caller id")
+	limit(&who.Tenant, "caller tenant")
+	if len(who.Roles) > 0 {
+		roles := slices.Clone(who.Roles)
+		slices.Sort(roles)
+		roles = slices.Compact(roles)
+		if len(roles) > contracts.MaxRoles || slices.ContainsFunc(roles, func(r string) bool { return !contracts.IsWords(r, 64) }) {
+			c.bad("caller roles: more than 32, or not 1 to 64 bytes without control characters")
+			roles = []string{hashedRoles(roles)}
+		}
+		who.Roles = roles
+	} else {
+		who.Roles = nil
+	}
+	c.inputs.Caller = who
+}
+
+// hashedRoles is the one role under which roles outside their limits are recorded: the digest of their canonical array. It has no
+// "sha256:" before it, with which it would itself be longer than a role may be.
+func hashedRoles(roles []string) string {
+	b := []byte{'['}
+	for i, r := range roles {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = crypto.AppendString(b, r)
+	}
+	return crypto.Sum(append(b, ']')).String()
+}
+
+// presented keeps the envelopes that have the form of one, without repeats. A malformed approval changes nothing; a delegation is what the
+// call is made under, so it must not fall away.
+func (c *call) presented(in *Intent) {
+	if len(in.Delegation)+len(in.Approvals)+len(in.Attestations) == 0 {
+		return
+	}
+	size := 0
+	keep := func(list []contracts.Envelope, what string) (out []contracts.Envelope) {
+		if len(list) > contracts.MaxListed {
+			c.bad(what + ": more than 16")
+			list = list[:contracts.MaxListed]
+		}
+		for _, e := range list {
+			if _, err := c.reader.Open(e); err != nil {
+				if what == "delegation" {
+					c.bad("delegation: not the envelope of a grant")
+				}
+				continue
+			}
+			if !slices.ContainsFunc(out, func(x contracts.Envelope) bool { return string(x) == string(e) }) {
+				size += len(e)
+				out = append(out, slices.Clone(e))
+			}
+		}
+		return out
+	}
+	c.inputs.Envelopes = contracts.Envelopes{Approvals: keep(in.Approvals, "approvals"), Attestations: keep(in.Attestations, "attestations"),
+		Delegation: keep(in.Delegation, "delegation")}
+	if size > contracts.MaxPresented {
+		c.bad("envelopes: more than 1 MiB together")
+		c.inputs.Envelopes = contracts.Envelopes{}
+	}
+}
+
+// after makes the parents of the entry. One that is unknown would be a lie in the graph, so then there are none, and the call is denied.
+func (c *call) after(refs []contracts.Ref) {
+	for _, r := range refs {
+		index, ok := c.log.Lookup(r.Hash)
+		if !ok || index != r.Index || len(refs) > contracts.MaxParents {
+			c.bad("after: more than 32 entries, or one that is not in this log")
+			c.parents = c.parents[:0]
+			return
+		}
+		c.parents = append(c.parents, r.Hash)
+	}
+}
+
+// bind finds what runs.
+func (c *call) bind(in *Intent) {
+	for _, d := range [...]executor.Driver{c.Drivers[in.Tool], in.Driver} {
+		if bound(d) {
+			c.inputs.Drivers++
+			c.driver = d
+		}
+	}
+	if s, ok := c.driver.(executor.Sandboxed); ok && c.inputs.Drivers == 1 {
+		info := s.Sandbox()
+		if !contracts.IsWords(info.Profile, 128) {
+			c.bad("driver: its sandbox profile is not 1 to 128 bytes without control characters")
+			return
+		}
+		c.inputs.Sandbox = &info
+	}
+}
+
+// parse reads the arguments, fills in the tool's defaults, and hashes what everything after means by them.
+func (c *call) parse() {
+	c.inputs.ArgsForm = "raw"
+	var err error
+	if c.args, err = c.tree.ParseArgs(c.args[:0], c.raw); err == nil {
+		var filled bool
+		if c.spare, filled = c.Policy.AppendDefaults(c.spare[:0], c.inputs.Tool, c.tree.Root()); filled {
+			c.args, err = c.tree.ParseArgs(c.args[:0], c.spare)
+		}
+	}
+	if err != nil {
+		c.inputs.ArgsHash, c.syntax = crypto.Sum(c.raw), "args: "+err.Error()
+		return
+	}
+	c.inputs.ArgsForm = ""
+	c.inputs.Args = c.tree.Root()
+	c.inputs.ArgsHash = crypto.Sum(c.args)
+	if w, ok := c.driver.(wrapped); ok {
+		c.misfit = w.misfit(c.args)
+	}
+}

@@ -1,0 +1,144 @@
+package helm
+
+import (
+	"context"
+	"errors"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/receipts"
+)
+
+// perform runs a call whose permission was signed, if that is durable, and records what became of it. Whatever happens, the session and
+// those who wait for this call are told.
+func (c *call) perform(a *answer, d Decision) (_ Decision, r Receipt) {
+	if !a.started {
+		d.Verdict, d.Reason, d.cause = contracts.Deny, contracts.ReasonFailClosedError, a.err
+		return d, Receipt{}
+	}
+	index := uint64(0)
+	defer func() { a.session.finish(a.flight, c.inputs.Idempotency, index, d, r) }()
+	if a.err != nil {
+		d.Reason, d.cause = contracts.ReasonFailClosedError, a.err
+		return d, Receipt{}
+	}
+	d.cause = nil
+	ended := c.run(a)
+	receipt, err := receipts.Build(&a.record, a.slot.Hash(), receipts.Result{Reason: ended.Reason, Output: ended.Output, Form: ended.Form, Sandbox: ended.Sandbox})
+	var slot *proofgraph.Slot
+	if err == nil {
+		slot, err = c.conclude(a, receipt, ended.Output)
+	}
+	if err == nil {
+		err = slot.Wait()
+	}
+	if err != nil {
+		c.log.Seal(err)
+		d.Reason, d.cause = contracts.ReasonReceiptNotStored, err
+		return d, Receipt{}
+	}
+	index = slot.Index()
+	r = Receipt{Record: *receipt, Entry: slot.Entry(), Index: index}
+	d.Verdict, d.Reason = receipt.Verdict, receipt.Reason
+	switch {
+	case receipt.Reason == contracts.ReasonAllow:
+		r.Output = ended.Output
+	case receipt.Reason == contracts.ReasonToolError:
+		d.own = ownError(ended.Err)
+	default:
+		d.cause = ended.Err
+	}
+	return d, r
+}
+
+// run makes the permit of a durable permission and spends it.
+func (c *call) run(a *answer) (o executor.Outcome) {
+	defer func() {
+		if x := recover(); x != nil { // not the driver's, which the executor contains
+			o = executor.Outcome{Reason: contracts.ReasonToolPanic, Err: panicked("running the tool", x)}
+		}
+		if o.Reason == contracts.ReasonFailClosedError { // the executor called nothing: a fault of ours, of which the log must not say less
+			o.Reason = contracts.ReasonToolPanic
+		}
+	}()
+	in := &c.inputs
+	permit, err := executor.Admit(a.slot, contracts.Call{Tool: in.Tool, Args: c.args, Session: in.Session, Caller: in.Caller})
+	if err != nil {
+		return executor.Outcome{Reason: contracts.ReasonToolPanic, Err: err}
+	}
+	limits, _ := c.Policy.Limits(in.Tool)
+	c.lasts(limits.Timeout)
+	ctx := driven(c.ctx, in, &running{a.session, in.Idempotency, c.outer}, contracts.Ref{Index: a.slot.Index(), Hash: a.slot.Hash()})
+	l := executor.Limits{Timeout: limits.Timeout, Output: limits.Output, Sandbox: in.Sandbox}
+	if c.Policy.HasOutput(in.Tool) {
+		policy, tool := c.Policy, in.Tool
+		l.Check = func(output crypto.Value) bool {
+			_, ok := policy.CheckOutput(tool, output)
+			return ok
+		}
+	}
+	return executor.Run(ctx, permit, c.driver, l, c.late(a))
+}
+
+// late tells the observer that an abandoned driver ended after all.
+func (c *call) late(a *answer) func(executor.Result, error) {
+	if c.Observe == nil {
+		return nil
+	}
+	k, e := c.Kernel, Event{Tool: c.inputs.Tool, Session: c.inputs.Session, ID: a.record.ID, Late: true}
+	return func(executor.Result, error) { k.observe(context.Background(), e) }
+}
+
+// conclude signs the receipt of a run, under its session's lock.
+func (c *call) conclude(a *answer, receipt *contracts.Receipt, output []byte) (*proofgraph.Slot, error) {
+	var blobs [][]byte
+	if c.Keep.Outputs && receipt.OutputHash != nil {
+		blobs = [][]byte{output}
+	}
+	a.session.mu.Lock()
+	defer a.session.mu.Unlock()
+	return c.record(a.session, &contracts.Statement{Receipt: receipt}, []contracts.Digest{a.slot.Hash()}, blobs...)
+}
+
+// record signs the next entry of a session whose lock the caller holds. A clock that fails stands still: what has happened must be recorded.
+func (k *Kernel) record(s *session, st *contracts.Statement, parents []contracts.Digest, blobs ...[]byte) (*proofgraph.Slot, error) {
+	at := s.chain.Time()
+	if now, err := k.now(); err == nil {
+		at = max(now, at)
+	}
+	slot, err := k.log.Place(s.chain, at, parents, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer slot.Void(errUnsigned)
+	if st.Close != nil {
+		h := slot.Header()
+		st.Close.Count, st.Close.Last = h.Seq, h.Prev
+	}
+	return slot, slot.Sign(st, blobs...)
+}
+
+// over tells whether a context has ended.
+func over(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// contextError is the error of a context that has ended, whose methods may panic.
+func contextError(ctx context.Context) (err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = panicked("the context", x)
+		}
+	}()
+	if err = ctx.Err(); err == nil {
+		err = errors.New("the context ended")
+	}
+	return err
+}

@@ -1,0 +1,157 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// A session is one chain of the log, with what its calls need of each other.
+type session struct {
+	mu      sync.Mutex // held from the time stamp to the signature of one entry; protects all below
+	chain   *proofgraph.Chain
+	running int              // permitted calls whose receipt is not signed yet
+	closing chan struct{}    // while CloseSession waits: closed when it is done or gives up
+	idle    chan struct{}    // while CloseSession waits: closed when nothing runs any more
+	keys    map[string]*once // idempotency keys that an ALLOW bound
+}
+
+// once is the one call that an idempotency key stands for.
+type once struct {
+	caller   contracts.Caller
+	tool     string
+	args     contracts.Digest
+	decision uint64 // index
+	receipt  uint64 // index; 0 while it runs
+	flight   *flight
+}
+
+// flight is a call that runs, for those who wait for it.
+type flight struct {
+	done     chan struct{} // closed when decision and receipt are set
+	decision Decision
+	receipt  Receipt
+}
+
+func (o *once) is(in *contracts.Inputs) bool {
+	return o.tool == in.Tool && o.args == in.ArgsHash && o.caller.Equal(in.Caller)
+}
+
+// session gives the session of that name, which may be new.
+func (k *Kernel) session(name string) *session {
+	k.mu.RLock()
+	s := k.sessions[name]
+	k.mu.RUnlock()
+	if s != nil {
+		return s
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s = k.sessions[name]; s == nil {
+		s = &session{chain: k.log.Chain(name)}
+		k.sessions[name] = s
+	}
+	return s
+}
+
+// enter locks the session for a new call. While the session is closing, calls from within it go on, for closing waits for them; others
+// wait for the end of it, or of their context.
+func (s *session) enter(done <-chan struct{}, from *running) {
+	s.mu.Lock()
+	for s.closing != nil && !from.inside(s) && !over(done) {
+		closing := s.closing
+		s.mu.Unlock()
+		select {
+		case <-closing:
+		case <-done:
+		}
+		s.mu.Lock()
+	}
+}
+
+// CloseSession ends a session: new calls in it are denied SESSION_CLOSED from now on. It waits for the calls that run, until ctx ends; then
+// the session is not closed, and the error says so. New calls wait meanwhile. From inside one of the calls it is an error at once. Closing
+// a closed session does nothing. The session "main" cannot be closed.
+func (k *Kernel) CloseSession(ctx context.Context, name string) error {
+	if k == nil {
+		return errNoKernel
+	}
+	if name == "" || name == contracts.DefaultSession {
+		return errors.New(`helm: session "main" cannot be closed: name a session per conversation`)
+	}
+	if !contracts.IsSession(name) {
+		return errors.New("helm: close session: not a legal session name")
+	}
+	if err := k.enter(); err != nil {
+		return err
+	}
+	defer k.leave()
+	s := k.session(name)
+	if held(ctx).calls.inside(s) {
+		return fmt.Errorf("helm: session %s: cannot be closed from inside one of its calls", name)
+	}
+	if err := s.quiesce(ctx); err != nil {
+		return fmt.Errorf("helm: session %s: not closed, calls are still running: %w", name, err)
+	}
+	slot, err := k.closeEntry(s) // unlocks
+	if err == nil && slot != nil {
+		err = slot.Wait()
+	}
+	if err != nil {
+		return fmt.Errorf("helm: session %s: close: %w", name, err)
+	}
+	return nil
+}
+
+// quiesce returns with mu held and nothing running, or with an error and mu not held.
+func (s *session) quiesce(ctx context.Context) error {
+	s.mu.Lock()
+	for s.closing != nil { // somebody else closes it
+		closing := s.closing
+		s.mu.Unlock()
+		select {
+		case <-closing:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		s.mu.Lock()
+	}
+	if s.running == 0 {
+		return nil
+	}
+	closing, idle := make(chan struct{}), make(chan struct{})
+	s.closing, s.idle = closing, idle
+	s.mu.Unlock()
+	var err error
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	s.mu.Lock()
+	s.closing, s.idle = nil, nil
+	close(closing)
+	if err != nil && s.running > 0 {
+		s.mu.Unlock()
+		return err
+	}
+	return nil
+}
+
+// closeEntry signs the close with mu held, and unlocks. A session that is closed gives no slot.
+func (k *Kernel) closeEntry(s *session) (*proofgraph.Slot, error) {
+	defer s.mu.Unlock()
+	if s.chain.Closed() {
+		return nil, nil
+	}
+	slot, err := k.record(s, &contracts.Statement{Close: new(contracts.Close)}, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.keys = nil // closed comes before the look-up of a repeat
+	return slot, nil
+}
