@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"hash"
 )
 
 // Digest is a SHA-256 hash. Its text is 64 lower-case hex digits.
@@ -66,3 +67,6 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	*d = x
 	return nil
 }
+
+// NewSum is for what is too long to hold: what is written to it is hashed, and its Sum(nil) is the bytes of the Digest.
+func NewSum() hash.Hash { return sha256.New() }
