@@ -99,6 +99,24 @@ func (l *leash) end(err error) {
 	l.after = nil
 }
 
+// over is Err as a driver may know it before await does: from the caller's context, or from a clock. A connection whose deadline is that of
+// this context fails in the same moment in which the limit ends it, and that is no error of the tool's own.
+func (l *leash) over() error {
+	if err := l.Err(); err != nil {
+		return err
+	}
+	first, _ := l.Deadline()
+	switch {
+	case callerEnded(l.caller):
+		return context.Canceled
+	case time.Now().Before(first):
+		return nil
+	case first.Before(l.deadline):
+		return context.Canceled
+	}
+	return context.DeadlineExceeded
+}
+
 // The caller's context may be of any type. One whose methods panic counts as ended: its driver is told to stop.
 
 func callersDeadline(ctx context.Context) (t time.Time, ok bool) {

@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,15 +28,15 @@ type Outcome struct {
 
 // run is a permitted call, and then its run.
 type run struct {
-	leash
 	permit    Permit
 	spent     atomic.Bool
 	call      contracts.Call
 	driver    Driver
 	sandboxed bool
+	ctx       leash
 	late      func(Result, error)
-	watch     *watch
 	phase     atomic.Uint32
+	ended     chan struct{} // closed by the driver's goroutine at its end, unless it was abandoned
 
 	// Written by the driver's goroutine before it leaves the phase running.
 	result   Result
@@ -51,18 +50,6 @@ const (
 	ended
 	abandoned
 )
-
-// A watch is what Run waits with. It is reused.
-type watch struct {
-	timer *time.Timer
-	ended chan struct{} // one is sent by the driver's goroutine, unless it was abandoned
-}
-
-var watches = sync.Pool{New: func() any {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return &watch{t, make(chan struct{}, 1)}
-}}
 
 // Run calls the driver, once for each permit, and tells what became of it. It returns when the driver does, and at the latest when the time
 // limit is over: a driver that is still running then is abandoned. late, if it is not nil, gets what an abandoned driver returns after all;
@@ -80,20 +67,14 @@ func Run(ctx context.Context, p *Permit, d Driver, l Limits, late func(Result, e
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	r.caller, r.driver, r.late = ctx, d, late
+	r.driver, r.late, r.ended = d, late, make(chan struct{})
 	_, r.sandboxed = d.(Sandboxed)
-	gone := callersDone(ctx)
-	r.watch = watches.Get().(*watch)
-	r.deadline = time.Now().Add(l.Timeout) // for the driver to see; nothing that is recorded depends on it
-	r.watch.timer.Reset(l.Timeout)
-	go r.drive()
-	returned := r.await(gone)
-	r.watch.timer.Stop()
-	watches.Put(r.watch)
-	if !returned {
-		return ending(r.Err())
+	r.ctx.caller = ctx
+	r.ctx.deadline = time.Now().Add(l.Timeout) // for the driver to see; nothing that is recorded depends on it
+	if !r.await(callersDone(ctx), l.Timeout) {
+		return ending(r.ctx.Err())
 	}
-	r.end(context.Canceled)
+	r.ctx.end(context.Canceled)
 	return r.outcome(l)
 }
 
@@ -101,24 +82,24 @@ func refuse(what string) Outcome {
 	return Outcome{Reason: contracts.ReasonFailClosedError, Err: errors.New("executor: run: " + what)}
 }
 
-// await is false where the driver was abandoned.
-func (r *run) await(gone <-chan struct{}) bool {
+// await starts the driver and waits for its end. It is false where the driver was abandoned.
+func (r *run) await(gone <-chan struct{}, limit time.Duration) bool {
+	timer := time.NewTimer(limit) // not one that is reused: a timer made inside a bubble of testing/synctest must stay there
+	defer timer.Stop()
+	go r.drive()
 	for {
 		select {
-		case <-r.watch.ended:
+		case <-r.ended:
 			return true
 		case <-gone: // the driver is told, and has until its limit to end; it may yet return without error
-			r.end(context.Canceled)
+			r.ctx.end(context.Canceled)
 			gone = nil
-		case at := <-r.watch.timer.C:
-			if at.Before(r.deadline) { // of an earlier run: GODEBUG=asynctimerchan=1 leaves such behind
-				continue
-			}
-			r.end(context.DeadlineExceeded)
+		case <-timer.C:
+			r.ctx.end(context.DeadlineExceeded)
 			if r.phase.CompareAndSwap(running, abandoned) {
 				return false
 			}
-			<-r.watch.ended // it ended at this moment
+			<-r.ended // at this moment
 			return true
 		}
 	}
@@ -126,13 +107,13 @@ func (r *run) await(gone <-chan struct{}) bool {
 
 // drive is the goroutine of the driver.
 func (r *run) drive() {
-	defer r.over()
+	defer r.leave()
 	defer func() {
 		if !r.returned {
 			r.panicked(recover())
 		}
 	}()
-	result, err := r.driver.Run(&r.leash, r.call)
+	result, err := r.driver.Run(&r.ctx, r.call)
 	r.result, r.err = result, err
 	if err != nil {
 		r.reason = r.failed(err)
@@ -140,10 +121,10 @@ func (r *run) drive() {
 	r.returned = true
 }
 
-// over runs on every way out of the driver's goroutine.
-func (r *run) over() {
+// leave runs on every way out of the driver's goroutine.
+func (r *run) leave() {
 	if r.phase.CompareAndSwap(running, ended) {
-		r.watch.ended <- struct{}{}
+		close(r.ended)
 		return
 	}
 	if r.late != nil {
@@ -160,11 +141,8 @@ func (r *run) failed(err error) contracts.ReasonCode {
 			return reason
 		}
 	}
-	switch end := r.Err(); {
-	case end != nil:
+	if end := r.ctx.over(); end != nil {
 		return ending(end).Reason
-	case callerEnded(r.caller): // the driver saw it before await did
-		return contracts.ReasonToolCanceled
 	}
 	return contracts.ReasonToolError
 }
