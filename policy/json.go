@@ -20,7 +20,7 @@ func readJSON(b []byte) (contracts.Document, *guardian.LoadError) {
 			what = at.What
 			c.advance(at.Offset)
 		}
-		return contracts.Document{}, refuse(c.pos, "not strict JSON: "+what, "expected one JSON object of at most 16 MiB, nested at most 128 deep, without duplicate keys")
+		return contracts.Document{}, refuse(c.pos, "not strict JSON: "+what, "expected one JSON object of at most 4 MiB, nested at most 128 deep, without duplicate keys")
 	}
 	w := walker{cursor: start(b), places: newPlaces()}
 	w.space()

@@ -7,7 +7,7 @@ import (
 )
 
 // maxPointers bounds the memory that long keys above many values would take: each of those values has the key in its pointer.
-const maxPointers = 128 << 20
+const maxPointers = 64 << 20
 
 // places notes where each value of a document stands, by JSON Pointer. What stands on a line below its key is found at the key: that is
 // the line to look at in block style.

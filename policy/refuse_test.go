@@ -7,7 +7,7 @@ import (
 
 const (
 	quoteIt = "; quote it to mean the string, or write true, false, null or a JSON number"
-	jsonIs  = "; expected one JSON object of at most 16 MiB, nested at most 128 deep, without duplicate keys"
+	jsonIs  = "; expected one JSON object of at most 4 MiB, nested at most 128 deep, without duplicate keys"
 	lookAt  = "; check indentation, quotes and brackets"
 )
 
@@ -107,7 +107,7 @@ func TestLimits(t *testing.T) {
 	long = `{"a":"` + strings.Repeat("x", maxJSON-8) + `"}`
 	mustParse(t, "a.json", long)
 	mustParse(t, "a.yaml", long) // it is JSON, whatever its name
-	mustRefuse(t, "a.json", long+" ", "a.json:1:16777217: not strict JSON: longer than its limit"+jsonIs)
+	mustRefuse(t, "a.json", long+" ", "a.json:1:4194305: not strict JSON: longer than its limit"+jsonIs)
 
 	nested := func(n int) string { return `{"a":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + "}" }
 	mustParse(t, "a.json", nested(128))
@@ -130,6 +130,6 @@ func TestHostileTexts(t *testing.T) {
 	}
 	// One long key above many values would be in the pointer of each.
 	key, values := strings.Repeat("k", 1<<19), strings.Repeat("1,", 1<<17)
-	mustRefuse(t, "a.yaml", "{"+key+": ["+values+"1]}", "a.yaml:1:524801: keys too long above too many values; shorten the keys, or split the document")
-	mustRefuse(t, "a.json", `{"`+key+`":[`+values+"1]}", "a.json:1:524802: keys too long above too many values; shorten the keys, or split the document")
+	mustRefuse(t, "a.yaml", "{"+key+": ["+values+"1]}", "a.yaml:1:524545: keys too long above too many values; shorten the keys, or split the document")
+	mustRefuse(t, "a.json", `{"`+key+`":[`+values+"1]}", "a.json:1:524546: keys too long above too many values; shorten the keys, or split the document")
 }
