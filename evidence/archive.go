@@ -1,0 +1,156 @@
+package evidence
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"slices"
+	"sort"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// members come first in a pack, in this order; blobs follow.
+var members = [...]string{"manifest.json", "checkpoint", "entries.jsonl"}
+
+const (
+	manifestMember = iota
+	checkpointMember
+	entriesMember
+)
+
+const blobPrefix = "blobs/"
+
+// An extent is where the bytes of a member lie.
+type extent struct{ at, size int64 }
+
+// An archive is a directory of the members of a pack. A blob takes 9 bytes of it; the rest of its name is read from its header again.
+type archive struct {
+	members [len(members)]extent
+	blobs   []uint64 // in order of names: prefixBits of the name, then the block that the header is
+	named   []role   // as what entries named them
+	bytes   uint64   // of all blobs
+	root    contracts.Digest
+}
+
+const (
+	blockBits = 40 // 512 TiB
+	noBlob    = -1
+)
+
+// open reads all headers and all padding: the check ARCHIVE.
+func (a *archive) open(ctx context.Context, w *window) error {
+	bad := func(field, what string, err error) error { return &Error{ErrArchive, -1, field, what, err} }
+	var names proofgraph.Tree
+	var before []byte
+	at, count := int64(0), 0
+	for ; ; count++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := w.get(at, block)
+		if err != nil {
+			return bad("", "it ends before its end", err)
+		}
+		h := (*[block]byte)(b)
+		if *h == ([block]byte{}) {
+			break
+		}
+		raw, size, ok := parseHeader(h)
+		if !ok {
+			return bad("", "a header is not the one that its name and size have", nil)
+		}
+		switch {
+		case count < len(members) && string(raw) != members[count]:
+			return bad(members[count], "it is not the next member", nil)
+		case count < len(members):
+			a.members[count] = extent{at + block, size}
+		default:
+			name, ok := blobName(raw)
+			if !ok || bytes.Compare(before, name[:]) >= 0 {
+				return bad("blobs", "a member is not the next blob", nil)
+			}
+			if at/block >= 1<<blockBits {
+				return bad("", "larger than 512 TiB", nil)
+			}
+			before = append(before[:0], name[:]...)
+			a.blobs = append(a.blobs, prefixOf(name)|uint64(at/block))
+			a.bytes += uint64(size)
+			names.Append(crypto.LeafHash(name[:]))
+		}
+		at += block + size
+		pad, err := w.get(at, int(padding(size)))
+		if err != nil {
+			return bad("", "a member is longer than the pack", err)
+		}
+		if !zero(pad) {
+			return bad("", "padding is not zero", nil)
+		}
+		at += int64(len(pad))
+	}
+	if count < len(members) {
+		return bad(members[count], "it is missing", nil)
+	}
+	b, err := w.get(at+block, block)
+	if err != nil || !zero(b) || at+2*block != w.size {
+		return bad("", "it does not end in two zero blocks", err)
+	}
+	a.blobs = slices.Clip(a.blobs)
+	a.named = make([]role, len(a.blobs))
+	a.root = names.Root()
+	return nil
+}
+
+func zero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// place is where the header of a blob lies.
+func (a *archive) place(i int) int64 { return int64(a.blobs[i]&(1<<blockBits-1)) * block }
+
+func blobName(member []byte) (contracts.Digest, bool) {
+	hex, ok := bytes.CutPrefix(member, []byte(blobPrefix))
+	d, err := crypto.ParseDigest(hex)
+	return d, ok && err == nil
+}
+
+func prefixOf(d contracts.Digest) uint64 {
+	return uint64(d[0])<<56 | uint64(d[1])<<48 | uint64(d[2])<<40
+}
+
+// find gives the number of a blob and where it lies, or noBlob.
+func (a *archive) find(d contracts.Digest, read func(at int64, n int) ([]byte, error)) (int, extent, error) {
+	prefix := prefixOf(d)
+	low := sort.Search(len(a.blobs), func(i int) bool { return a.blobs[i] >= prefix })
+	high := low + sort.Search(len(a.blobs)-low, func(i int) bool { return a.blobs[low+i]>>blockBits > prefix>>blockBits })
+	var name [2 * len(d)]byte
+	hex.Encode(name[:], d[:])
+	for low < high { // nearly always one: nobody finds many names that begin alike, but a hostile pack may claim them
+		i := int(uint(low+high) / 2)
+		at := a.place(i)
+		b, err := read(at, block)
+		if err != nil {
+			return noBlob, extent{}, err
+		}
+		raw, size, ok := parseHeader((*[block]byte)(b))
+		if !ok || len(raw) != len(blobPrefix)+len(name) {
+			return noBlob, extent{}, errChanged
+		}
+		switch c := bytes.Compare(name[:], raw[len(blobPrefix):]); {
+		case c == 0:
+			return i, extent{at + block, size}, nil
+		case c < 0:
+			high = i
+		default:
+			low = i + 1
+		}
+	}
+	return noBlob, extent{}, nil
+}

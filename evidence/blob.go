@@ -1,0 +1,105 @@
+package evidence
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// maxBlob is more than any blob that a kernel writes: outputs are of at most 16 MiB, which canonical numbers may make five times as long.
+const maxBlob = 128 << 20
+
+var errChanged = errors.New("the pack changed while it was read")
+
+// late notes a fault of BLOB or REPLAY, which are found with the entry at hand and come after the checks that follow the entries. It gives
+// any other one, which is a fault at once.
+func (v *verifier) late(f *Error) *Error {
+	switch {
+	case f == nil:
+	case f.Check == ErrBlob && v.badBlob == nil:
+		v.badBlob = f
+	case f.Check == ErrReplay:
+		v.report.Replay.Differing++
+		if v.badReplay == nil {
+			v.badReplay = f
+		}
+	case f.Check != ErrBlob:
+		return f
+	}
+	return nil
+}
+
+// content reads a blob, and checks it against its name. The bytes are valid until the next one is read; they are nil, and the number is
+// noBlob, where the pack does not have it.
+func (v *verifier) content(d contracts.Digest) ([]byte, int, *Error) {
+	i, x, err := v.pack.find(d, v.far.get)
+	if err != nil {
+		return nil, noBlob, &Error{ErrArchive, -1, blobPrefix + d.String(), "it cannot be read", err}
+	}
+	if i == noBlob {
+		return nil, noBlob, nil
+	}
+	if x.size > maxBlob {
+		return nil, i, v.fault(ErrBlob, blobPrefix+d.String(), "longer than any blob may be")
+	}
+	b, err := v.far.get(x.at, int(min(x.size, int64(cap(v.far.buf)))))
+	if int64(len(b)) < x.size && err == nil {
+		if int64(cap(v.buf)) < x.size {
+			v.buf = make([]byte, x.size)
+		}
+		b = v.buf[:x.size]
+		err = readAt(v.r, b, x.at)
+	}
+	if err != nil {
+		return nil, noBlob, &Error{ErrArchive, -1, blobPrefix + d.String(), "it cannot be read", err}
+	}
+	if crypto.Sum(b) != d {
+		return nil, i, v.fault(ErrBlob, blobPrefix+d.String(), "its content does not hash to its name")
+	}
+	if b == nil {
+		b = []byte{} // there, and empty
+	}
+	return b, i, nil
+}
+
+// keep notes that the entry at hand names a blob, and holds it to the form of what it is named as. It gives the bytes, or nil where the
+// pack does not have it, or it is not as it should be.
+func (v *verifier) keep(d contracts.Digest, as role) ([]byte, *Error) {
+	b, i, f := v.content(d)
+	switch {
+	case f != nil:
+		return nil, v.late(f)
+	case i == noBlob && as.required():
+		return nil, v.late(v.fault(ErrBlob, blobPrefix+d.String(), "the "+as.String()+" is missing"))
+	case i == noBlob:
+		v.report.Erased = append(v.report.Erased, d)
+		return nil, nil
+	}
+	seen := v.pack.named[i]&as != 0
+	v.pack.named[i] |= as
+	if what := v.form(b, as); !seen && what != "" {
+		return nil, v.late(v.fault(ErrBlob, blobPrefix+d.String(), "as "+as.String()+": "+what))
+	}
+	return b, nil
+}
+
+// form says in what a blob departs from the form of what it is named as. Inputs are held to theirs where they are read.
+func (v *verifier) form(b []byte, as role) string {
+	switch as {
+	case asTrust:
+		if _, err := registry.ParseState(b); err != nil {
+			return "not a canonical trust state"
+		}
+	case asDocument, asFacts, asOutput:
+		if err := v.json.Parse(b, crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth, Object: as != asOutput}); err != nil {
+			return err.Error()
+		}
+		if v.text = v.json.Root().Append(v.text[:0]); !bytes.Equal(v.text, b) {
+			return "not canonical"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,76 @@
+package evidence
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// The checks, in the order in which they fire: the first that fails is the answer. errors.Is finds them in what [Verify] returns.
+var (
+	ErrInput      = errors.New("INPUT")      // what the caller gave
+	ErrArchive    = errors.New("ARCHIVE")    // tar bytes: headers, names, order, padding, end
+	ErrEncoding   = errors.New("ENCODING")   // of an entry: strict canonical JSON, base64, sizes, lines; from here to TRUST entry by entry
+	ErrEnvelope   = errors.New("ENVELOPE")   // DSSE and statement shape
+	ErrKey        = errors.New("KEY")        // a kernel key that is valid at the index
+	ErrSignature  = errors.New("SIGNATURE")  // Ed25519 over the pre-authentication encoding
+	ErrRecord     = errors.New("RECORD")     // what one entry shows by itself
+	ErrChain      = errors.New("CHAIN")      // seq, prev, time, closes, one genesis
+	ErrGraph      = errors.New("GRAPH")      // parents, lamport
+	ErrReference  = errors.New("REFERENCE")  // receipts and decisions, policies, keys that are used once
+	ErrBudget     = errors.New("BUDGET")     // charges and settlements
+	ErrTrust      = errors.New("TRUST")      // the trust state, and who acts while frozen
+	ErrGap        = errors.New("GAP")        // condensed stretches
+	ErrMerkle     = errors.New("MERKLE")     // size and root
+	ErrCheckpoint = errors.New("CHECKPOINT") // that member, and the log key's line in it
+	ErrManifest   = errors.New("MANIFEST")   // that member, and what it says of the others
+	ErrBlob       = errors.New("BLOB")       // bytes under a name, their form, which must be there and which may
+	ErrReplay     = errors.New("REPLAY")     // the guardian's verdict again, and kept inputs and outputs against the log
+)
+
+// An Error says which check failed, and where. It holds no argument, no output and no key but public ones.
+type Error struct {
+	Check error  // one of the above
+	Entry int64  // index of the entry, or -1 where it is of none
+	Field string // dotted path in the record, or the member or blob; may be ""
+	What  string
+	Err   error // where r could not be read: what it said
+}
+
+func (e *Error) Error() string {
+	s := "evidence: " + e.Check.Error()
+	if e.Entry >= 0 {
+		s += ": entry " + strconv.FormatInt(e.Entry, 10)
+	}
+	if e.Field != "" {
+		s += ": " + e.Field
+	}
+	s += ": " + e.What
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap gives the check, and the cause where there is one.
+func (e *Error) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Check}
+	}
+	return []error{e.Check, e.Err}
+}
+
+// unsupported is what is said of features that later versions of this package know.
+const unsupported = " is not supported by this version"
+
+// checkOf gives the check that a departure from the form of an entry falls to.
+func checkOf(c contracts.Class) error {
+	switch c {
+	case contracts.Encoding:
+		return ErrEncoding
+	case contracts.Shape:
+		return ErrEnvelope
+	}
+	return ErrRecord
+}

@@ -1,0 +1,180 @@
+package evidence
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// A log is the fold of the entries that writer and verifier both make: where each session stands, what is named, and the tree.
+type log struct {
+	index  proofgraph.Index
+	tree   proofgraph.Tree
+	chains map[string]*chain
+	named  []uint64 // a bit for each entry that another one names
+	origin string
+	first  contracts.Digest // hash of genesis
+}
+
+// A chain is one session.
+type chain struct {
+	name    string
+	count   uint64 // of its entries
+	index   uint64 // of the last one
+	lamport uint64 // of the last one
+	last    contracts.Digest
+	time    contracts.Time
+	open    uint32 // ALLOWs without a receipt
+	closed  bool
+}
+
+// size is how many entries the log has, and so the index of the next one.
+func (l *log) size() uint64 { return l.tree.Size() }
+
+// chain gives where a session stands; one that has no entry yet starts at genesis.
+func (l *log) chain(session string) *chain {
+	c := l.chains[session]
+	if c == nil {
+		c = &chain{name: session, last: l.first}
+	}
+	return c
+}
+
+// add appends an entry to its chain. A verifier has looked up what it names; a writer passes over what it does not find.
+func (l *log) add(hash contracts.Digest, st *contracts.Statement, c *chain) error {
+	h, at := &st.Header, l.size()
+	if l.chains == nil {
+		l.chains = map[string]*chain{}
+	}
+	switch {
+	case st.Genesis != nil:
+		l.origin, l.first = st.Genesis.Origin, hash
+	case c.count > 0:
+		l.name(c.index)
+	default:
+		l.name(0)
+	}
+	for _, p := range h.Parents {
+		if i, _, ok := l.index.Lookup(p); ok {
+			l.name(i)
+		}
+	}
+	l.chains[c.name] = c
+	c.count, c.index, c.lamport, c.last, c.time = c.count+1, at, h.Lamport, hash, h.Time
+	if at&63 == 0 {
+		l.named = append(l.named, 0)
+	}
+	l.tree.Append(hash)
+	return l.index.Add(hash, h.Lamport)
+}
+
+func (l *log) name(i uint64) { l.named[i>>6] |= 1 << (i & 63) }
+
+// graphHash is the SHA-256 of the canonical array of all heads, sorted: entries that no other one names. A session's entry is named by the
+// next one, so only last ones are heads.
+func (l *log) graphHash() contracts.Digest {
+	var heads []contracts.Digest
+	for _, c := range l.chains {
+		if l.named[c.index>>6]&(1<<(c.index&63)) == 0 {
+			heads = append(heads, c.last)
+		}
+	}
+	slices.SortFunc(heads, func(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) })
+	b := []byte{'['}
+	for i, h := range heads {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '"')
+		b, _ = h.AppendText(b)
+		b = append(b, '"')
+	}
+	return crypto.Sum(append(b, ']'))
+}
+
+// sessions counts all sessions, the kernel's included, and puts where they stand under one root.
+func (l *log) sessions() contracts.Sessions {
+	names := make([]string, 0, len(l.chains))
+	for name := range l.chains {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var t proofgraph.Tree
+	var b []byte
+	for _, name := range names {
+		c := l.chains[name]
+		end := contracts.SessionEnd{Count: c.count, Last: c.last, Session: name}
+		b = end.Append(b[:0])
+		t.Append(crypto.LeafHash(b))
+	}
+	return contracts.Sessions{Count: uint64(len(names)), Root: t.Root()}
+}
+
+// A role is what an entry names a blob as.
+type role uint8
+
+const (
+	asTrust    role = 1 << iota // the initial trust state
+	asDocument                  // a policy document
+	asInputs
+	asOutput // canonical
+	asRaw    // an output that is not strict JSON
+	asFacts
+)
+
+func (r role) String() string {
+	switch r {
+	case asTrust:
+		return "trust state"
+	case asDocument:
+		return "policy document"
+	case asInputs:
+		return "inputs"
+	case asFacts:
+		return "facts"
+	}
+	return "output"
+}
+
+// required blobs may not be erased.
+func (r role) required() bool { return r == asTrust || r == asDocument }
+
+// names gives the blobs that an entry names.
+func names(st *contracts.Statement, each func(contracts.Digest, role)) {
+	switch r := st.Receipt; {
+	case st.Genesis != nil:
+		each(st.Genesis.Trust, asTrust)
+	case st.Policy != nil:
+		for _, d := range st.Policy.Documents {
+			each(d.Digest, asDocument)
+		}
+	case st.Judgement() != nil:
+		each(st.Judgement().InputsHash, asInputs)
+	case r != nil:
+		if r.OutputHash != nil {
+			each(*r.OutputHash, outputRole(r))
+		}
+		if r.FactsHash != nil {
+			each(*r.FactsHash, asFacts)
+		}
+	}
+}
+
+func outputRole(r *contracts.Receipt) role {
+	if r.OutputForm == "raw" {
+		return asRaw
+	}
+	return asOutput
+}
+
+// later is what this version does not know of an entry's kind, or "".
+func later(st *contracts.Statement) string {
+	switch st.Kind() {
+	case contracts.KindTrust, contracts.KindCondense, contracts.KindMessage:
+		return "a " + string(st.Kind()) + " entry" + unsupported
+	}
+	return ""
+}

@@ -1,0 +1,317 @@
+package evidence
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/receipts"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+const (
+	testOrigin = "example.test/log"
+	testStart  = contracts.Time(1790000000000)
+)
+
+// Seeds of the test keys: K1 and K2 are kernel keys of the initial state, L is the log key; X is in no state.
+const (
+	seedK1 = 1 + iota
+	seedK2
+	seedL
+	seedX
+)
+
+func testKey(t testing.TB, seed byte) crypto.PrivateKey {
+	t.Helper()
+	k, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{seed}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func testPublic(t testing.TB, seed byte) crypto.PublicKey {
+	t.Helper()
+	p, err := crypto.PublicOf(testKey(t, seed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// testState is the initial trust state: K1, K2, L.
+func testState(t testing.TB) *registry.State {
+	t.Helper()
+	r, err := registry.New(0, registry.Key{Name: "kernel 2", Public: testPublic(t, seedK2), Role: registry.Kernel})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.Initial(testPublic(t, seedK1), testPublic(t, seedL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// testPolicy is the P1 document of the tests, in its version.
+func testPolicy(version int) string {
+	return fmt.Sprintf(`{"bundle":{"name":"files","version":%d},"helm":"policy/v1","layer":"P1","rules":[`+
+		`{"deny":"fs.list","id":"no-strangers","unless":{"caller":"roles","has":"reader"}},`+
+		`{"deny":"fs.read","id":"secrets","when":{"arg":"/path","within":["/srv/secret"]}},`+
+		`{"allow":["fs.list","fs.read","fs.stat"],"id":"readers","when":{"caller":"roles","has":"reader"}},`+
+		`{"allow":"fs.write","id":"writers","when":{"caller":"roles","has":"writer"}}],`+
+		`"tools":{"fs.list":{"effect":"read","input":{"properties":{"depth":{"type":"integer"}},"type":"object"},"risk":"low"},`+
+		`"fs.read":{"effect":"read","input":{"properties":{"lines":{"default":10,"type":"integer"},"path":{"type":"string"}},"required":["path"],"type":"object"},`+
+		`"limits":{"timeout":"5s"},"output":{"properties":{"text":{"type":"string"}},"required":["text"],"type":"object"},"risk":"low","scope":[{"arg":"/path","within":["/srv"]}]},`+
+		`"fs.stat":{"effect":"read","input":{"type":"object"},"risk":"low"},`+
+		`"fs.write":{"effect":"write","input":{"properties":{"path":{"type":"string"},"text":{"type":"string"}},"required":["path"],"type":"object"},`+
+		`"output":{"properties":{"ok":{"type":"boolean"}},"required":["ok"],"type":"object"},"risk":"high"}}}`, version)
+}
+
+// A maker makes logs from fixed keys, nonces and a fixed clock, through the packages that a kernel is made of.
+type maker struct {
+	testing.TB
+	store  *proofgraph.Memory
+	log    *proofgraph.Log
+	trust  *registry.State
+	policy *guardian.Policy
+	now    contracts.Time
+	tree   crypto.Tree
+}
+
+func newMaker(t testing.TB) *maker { return newMakerOf(t, 0) }
+
+// newMakerOf makes a log whose nonce has a byte of the caller's.
+func newMakerOf(t testing.TB, nonce byte) *maker {
+	t.Helper()
+	m := &maker{TB: t, store: proofgraph.NewMemory(), trust: testState(t), now: testStart}
+	m.open(seedK1, [16]byte{15: nonce})
+	return m
+}
+
+// open goes on with another kernel key.
+func (m *maker) open(seed byte, nonce [16]byte) {
+	m.Helper()
+	var err error
+	m.log, err = proofgraph.Open(m.Context(), m.store, proofgraph.Options{Origin: testOrigin, Key: testKey(m, seed), LogKey: testKey(m, seedL),
+		Trust: m.trust.Canonical(), Nonce: nonce, Now: testStart}, nil)
+	m.must(err)
+}
+
+func (m *maker) must(err error) {
+	m.Helper()
+	if err != nil {
+		m.Fatal(err)
+	}
+}
+
+// use enters a policy.
+func (m *maker) use(docs ...string) {
+	m.Helper()
+	var list []contracts.Document
+	var blobs [][]byte
+	for _, d := range docs {
+		m.must(m.tree.Parse([]byte(d), crypto.Limits{Bytes: len(d), Depth: 128}))
+		c := m.tree.Root().Append(nil)
+		list, blobs = append(list, contracts.Document{Canonical: c}), append(blobs, c)
+	}
+	p, err := guardian.Compile(list...)
+	m.must(err)
+	m.policy = p
+	r := p.Record()
+	m.put(contracts.SessionKernel, nil, &contracts.Statement{Policy: &r}, blobs...)
+}
+
+// put signs an entry.
+func (m *maker) put(session string, parents []contracts.Digest, st *contracts.Statement, blobs ...[]byte) contracts.Digest {
+	m.Helper()
+	m.now++
+	c := m.log.Chain(session)
+	s, err := m.log.Place(c, max(m.now, c.Time()), parents, nil)
+	m.must(err)
+	m.must(s.Sign(st, blobs...))
+	m.must(s.Wait())
+	return s.Hash()
+}
+
+// An ask is a call that somebody makes.
+type ask struct {
+	session, tool, args string
+	who                 contracts.Caller
+	key                 string
+	parents             []contracts.Digest
+	sandbox             *contracts.SandboxInfo
+	raw                 bool // the arguments are not strict JSON
+	drop                bool // the inputs are not kept
+	drivers             uint64
+	refuse              contracts.ReasonCode // the kernel's own refusal
+	asked               string               // the session asked for, where it is another than the one that holds the refusal
+}
+
+var (
+	reader = contracts.Caller{ID: "ada", Roles: []string{"reader"}}
+	writer = contracts.Caller{ID: "bob", Roles: []string{"writer"}, Tenant: "acme"}
+)
+
+// A called is what became of it so far.
+type called struct {
+	m        *maker
+	session  string
+	entry    contracts.Digest
+	decision *contracts.DecisionRecord
+}
+
+// call judges and records.
+func (m *maker) call(a ask) *called {
+	m.Helper()
+	in := contracts.Inputs{Caller: a.who, Drivers: 1, Idempotency: a.key, Sandbox: a.sandbox, Session: a.session, Tool: a.tool}
+	if a.drivers > 0 {
+		in.Drivers = a.drivers
+	}
+	if a.asked != "" {
+		in.Session = a.asked
+	}
+	var tree crypto.Tree
+	if a.raw {
+		in.ArgsForm, in.ArgsHash = "raw", crypto.Sum([]byte(a.args))
+	} else {
+		args, err := tree.ParseArgs(nil, []byte(a.args))
+		m.must(err)
+		if full, ok := m.policy.AppendDefaults(nil, a.tool, tree.Root()); ok {
+			args, err = tree.ParseArgs(nil, full)
+			m.must(err)
+		}
+		in.Args, in.ArgsHash = tree.Root(), crypto.Sum(args)
+	}
+	in.State.Trust = m.trust.Digest()
+	m.now++
+	c := m.log.Chain(a.session)
+	in.Time = max(m.now, c.Time())
+	var d contracts.DecisionRecord
+	if a.refuse != "" {
+		d = m.policy.Refuse(in, a.refuse)
+	} else {
+		d, _ = m.policy.Judge(in, m.trust)
+	}
+	s, err := m.log.Place(c, in.Time, a.parents, nil)
+	m.must(err)
+	b := in.Append(nil)
+	d.Seal(a.session, s.Header().Seq, crypto.Sum(b))
+	st := &contracts.Statement{Decision: &d}
+	if d.Verdict == contracts.Deny {
+		st = &contracts.Statement{Receipt: receipts.Denied(d)}
+	}
+	if a.drop {
+		m.must(s.Sign(st))
+	} else {
+		m.must(s.Sign(st, b))
+	}
+	m.must(s.Wait())
+	return &called{m, a.session, s.Hash(), &d}
+}
+
+// denied is call, which must end in a denial for that reason.
+func (m *maker) denied(reason contracts.ReasonCode, a ask) *called {
+	m.Helper()
+	c := m.call(a)
+	if c.decision.Reason != reason {
+		m.Fatalf("%s: %s, want %s", a.tool, c.decision.Reason, reason)
+	}
+	return c
+}
+
+// allowed is call, which must end in an ALLOW.
+func (m *maker) allowed(a ask) *called {
+	m.Helper()
+	return m.denied(contracts.ReasonAllow, a)
+}
+
+// end records how the call ended. With an output that is kept it ends in "kept ".
+func (c *called) end(r receipts.Result, keep bool) contracts.Digest {
+	c.m.Helper()
+	receipt, err := receipts.Build(c.decision, c.entry, r)
+	c.m.must(err)
+	var blobs [][]byte
+	if keep {
+		blobs = append(blobs, r.Output)
+	}
+	return c.m.put(c.session, []contracts.Digest{c.entry}, &contracts.Statement{Receipt: receipt}, blobs...)
+}
+
+// ran ends the call with an output, which is kept.
+func (c *called) ran(output string) contracts.Digest {
+	return c.end(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte(output), Form: "jcs"}, true)
+}
+
+// failed ends it with a reason that has no output.
+func (c *called) failed(reason contracts.ReasonCode) contracts.Digest {
+	return c.end(receipts.Result{Reason: reason}, false)
+}
+
+func (m *maker) close(session string) {
+	m.Helper()
+	c := m.log.Chain(session)
+	m.put(session, nil, &contracts.Statement{Close: &contracts.Close{Count: c.Next(), Last: c.Last()}})
+}
+
+// checkpoint signs the log as it is.
+func (m *maker) checkpoint() []byte {
+	m.Helper()
+	c, err := m.log.Checkpoint(m.Context())
+	m.must(err)
+	return c.Note
+}
+
+// pack writes the pack, with a manifest by K2.
+func (m *maker) pack() []byte {
+	m.Helper()
+	var b bytes.Buffer
+	m.must(Write(m.Context(), &b, m.store, testKey(m, seedK2)))
+	return b.Bytes()
+}
+
+// baseLog is the log that the falsifications start from: 31 entries, in which nearly everything is that this version knows.
+func baseLog(t testing.TB) *maker {
+	t.Helper()
+	m := newMaker(t)
+	m.use(testPolicy(3))
+	a1 := m.allowed(ask{session: "main", tool: "fs.read", args: `{"path":"/srv/a"}`, who: reader, key: "once"})
+	a2 := a1.ran(`{"text":"a?~>"}`)
+	m.denied(contracts.ReasonNoPolicyDefined, ask{session: "main", tool: "fs.write", args: `{"path":"/srv/a"}`, who: reader}) // d1
+	b1 := m.allowed(ask{session: "s2", tool: "fs.read", args: `{"lines":2,"path":"/srv/b"}`, who: reader, parents: []contracts.Digest{a2}})
+	f1 := m.allowed(ask{session: "main", tool: "fs.read", args: `{"path":"/srv/b"}`, who: reader})
+	f1.failed(contracts.ReasonToolError)
+	b1.ran(`{"text":"b"}`)
+	m.denied(contracts.ReasonPolicyViolation, ask{session: "s2", tool: "fs.list", args: `{}`, who: writer}) // b3
+	m.close("s2")
+	w1 := m.allowed(ask{session: "main", tool: "fs.read", args: `{"path":"/srv/c"}`, who: reader})
+	w1.end(receipts.Result{Reason: contracts.ReasonContractDrift, Output: []byte(`{"txt":"c"}`), Form: "jcs"}, true)
+	i1 := m.allowed(ask{session: "main", tool: "fs.read", args: `{"path":"/srv/d"}`, who: reader})
+	i1.failed(contracts.ReasonToolTimeout)
+	m.open(seedK2, [16]byte{}) // another process, another key
+	n1 := m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader})
+	n2 := m.allowed(ask{session: "main", tool: "fs.list", args: `{"depth":2}`, who: reader})
+	n2.ran(`["x"]`)
+	n1.end(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte("not JSON"), Form: "raw"}, true)
+	m.denied(contracts.ReasonSessionClosed, ask{session: "@refused", asked: "s2", tool: "fs.read", args: `{"path":"/srv/a"}`, who: reader, refuse: contracts.ReasonSessionClosed})
+	m.denied(contracts.ReasonIdempotencyConflict, ask{session: "main", tool: "fs.list", args: `{}`, who: reader, key: "once", refuse: contracts.ReasonIdempotencyConflict})
+	m.denied(contracts.ReasonArgsCanonicalization, ask{session: "main", tool: "fs.read", args: `{"path":`, who: reader, raw: true})
+	m.denied(contracts.ReasonDestinationNotAllowed, ask{session: "main", tool: "fs.read", args: `{"path":"/etc"}`, who: reader})
+	m.denied(contracts.ReasonToolNotFound, ask{session: "main", tool: "fs.format", args: `{}`, who: reader})
+	e1 := m.allowed(ask{session: "main", tool: "fs.write", args: `{"path":"/srv/a","text":"t"}`, who: writer})
+	e1.ran(`{"ok":true}`)
+	m.use(testPolicy(4))
+	box := &contracts.SandboxInfo{Module: crypto.Sum([]byte("wasm")), Profile: "none"}
+	s1 := m.allowed(ask{session: "main", tool: "fs.stat", args: `{}`, who: reader, sandbox: box})
+	s1.end(receipts.Result{Reason: contracts.ReasonOutputExhausted, Sandbox: &contracts.SandboxUse{Gas: 7, Module: box.Module, Profile: box.Profile}}, false)
+	u1 := m.allowed(ask{session: "main", tool: "fs.list", args: `{"depth":3}`, who: reader})
+	u1.failed(contracts.ReasonOutcomeUnknown)
+	m.denied(contracts.ReasonIntentMalformed, ask{session: "main", tool: "fs.list", args: `{}`, who: reader, refuse: contracts.ReasonIntentMalformed})
+	m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader}) // o
+	return m
+}

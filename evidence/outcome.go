@@ -1,0 +1,67 @@
+package evidence
+
+import (
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// outcome holds a receipt that is no denial to what was kept of its call: the sandbox in the inputs, the output, the pinned schema.
+func (v *verifier) outcome(r *contracts.Receipt, call *pending) *Error {
+	differs := func(field, what string) *Error { return v.late(v.fault(ErrReplay, "predicate."+field, what)) }
+	if r.FactsHash != nil {
+		b, f := v.keep(*r.FactsHash, asFacts)
+		if f != nil {
+			return f
+		}
+		if b != nil {
+			return differs("factsHash", "a facts document"+unsupported)
+		}
+	}
+	var output []byte
+	if r.OutputHash != nil {
+		var f *Error
+		if output, f = v.keep(*r.OutputHash, outputRole(r)); f != nil {
+			return f
+		}
+	}
+	if call.kept && r.Sandbox != nil && sandboxOf(r.Sandbox.Module, r.Sandbox.Profile) != call.sandbox {
+		return differs("sandbox", "not the one that the driver declared")
+	}
+	if !call.kept && output == nil || r.OutputHash == nil {
+		return nil
+	}
+	if output != nil && !v.stacks.has(call.policy) {
+		output = append([]byte(nil), output...) // the documents are read next
+	}
+	x, f := v.stack(call.policy)
+	switch {
+	case f != nil:
+		return f
+	case x.why != "":
+		return differs("outputHash", x.why)
+	case x.policy == nil:
+		return nil // another engine's: what it pins is not known
+	}
+	pinned := x.policy.HasOutput(r.Tool)
+	executed := r.Outcome == contracts.Executed
+	switch {
+	case !pinned && !executed:
+		return differs("reason", "drift, though the tool pins no response schema")
+	case pinned && executed && r.OutputForm == "raw":
+		return differs("outputForm", "raw, though the tool pins a response schema")
+	case output == nil:
+		return nil
+	}
+	err := v.json.Parse(output, crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth})
+	if r.OutputForm == "raw" {
+		if err == nil {
+			return differs("outputForm", "raw, though the output is strict JSON")
+		}
+		return nil
+	}
+	_, conforms := x.policy.CheckOutput(r.Tool, v.json.Root())
+	if err == nil && pinned && conforms != executed {
+		return differs("outputHash", "whether the kept output is as the tool pins it is not what the outcome says")
+	}
+	return nil
+}

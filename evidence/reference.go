@@ -1,0 +1,108 @@
+package evidence
+
+import (
+	"strconv"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// A pending call is an ALLOW without a receipt, and what its receipt will be compared with.
+type pending struct {
+	chain   *chain
+	seq     uint64
+	same    contracts.Digest // of what decision and receipt both say
+	policy  contracts.Digest
+	sandbox contracts.Digest // of what the driver declared, where the inputs are kept
+	kept    bool             // the inputs are
+}
+
+// sameOf is the digest of tool, argsHash and effectType.
+func sameOf(tool string, args contracts.Digest, effect contracts.EffectType) contracts.Digest {
+	e := contracts.Effect{EffectType: effect, InputHash: args, ToolName: tool}
+	return e.Hash()
+}
+
+// A bound names an idempotency key in its session, a claim what it was bound with. Half a claim will do: two that agree in it by chance
+// would make a good log bad, never a bad one good.
+type (
+	bound contracts.Digest
+	claim [8]byte
+)
+
+func (v *verifier) boundOf(st *contracts.Statement, d *contracts.DecisionRecord) bound {
+	v.buf = crypto.AppendString(v.buf[:0], st.Session)
+	v.buf = crypto.AppendString(v.buf, d.Idempotency)
+	return bound(crypto.Sum(v.buf))
+}
+
+func (v *verifier) claimOf(d *contracts.DecisionRecord) claim {
+	in := contracts.Inputs{ArgsHash: d.ArgsHash, Caller: d.Caller, Tool: d.Tool}
+	v.buf = in.Append(v.buf[:0])
+	sum := crypto.Sum(v.buf)
+	return claim(sum[:])
+}
+
+// refers is REFERENCE: what an entry says of others. Of a receipt it gives the call.
+func (v *verifier) refers(st *contracts.Statement, c *chain) (*pending, *Error) {
+	bad := func(field, what string) (*pending, *Error) {
+		return nil, v.fault(ErrReference, "predicate."+field, what)
+	}
+	d := st.Judgement()
+	if d != nil && !v.stacks.known(d.PolicyHash) {
+		return bad("decision.policyHash", "of no earlier policy entry")
+	}
+	switch r := st.Receipt; {
+	case st.Policy != nil && v.stacks.known(st.Policy.Policy):
+		return bad("policy", "written before")
+	case st.Close != nil && c.open > 0:
+		return bad("event", "a close, though an ALLOW has no receipt")
+	case st.Decision != nil:
+		return nil, v.binds(st, d)
+	case d != nil && d.Reason == contracts.ReasonIdempotencyConflict && st.Session != contracts.SessionRefused:
+		by, ok := v.bound[v.boundOf(st, d)]
+		if !ok {
+			return bad("decision.idempotency", "a conflict with nothing: no ALLOW of the session bound the key")
+		}
+		if by == v.claimOf(d) {
+			return bad("decision.idempotency", "a conflict with the same call")
+		}
+	case r != nil && d == nil:
+		at := c.index // nearly always the decision is prev
+		if r.DecisionHash != c.last {
+			at, _, _ = v.index.Lookup(r.DecisionHash) // GRAPH has found it
+		}
+		call := v.pending[at]
+		switch {
+		case call == nil:
+			return bad("decisionHash", "of no ALLOW that has no receipt yet")
+		case call.chain != c:
+			return bad("decisionHash", "of a decision of another session")
+		case call.same != sameOf(r.Tool, r.ArgsHash, r.EffectType):
+			return bad("argsHash", "it, effectType or tool differs from the decision's")
+		}
+		delete(v.pending, at)
+		return call, nil
+	}
+	return nil, nil
+}
+
+// binds takes what an ALLOW uses up: its idempotency key and its approvals.
+func (v *verifier) binds(st *contracts.Statement, d *contracts.DecisionRecord) *Error {
+	if d.Idempotency != "" {
+		k := v.boundOf(st, d)
+		if _, ok := v.bound[k]; ok {
+			return v.fault(ErrReference, "predicate.decision.idempotency", "bound before in this session")
+		}
+		v.bound[k] = v.claimOf(d)
+	}
+	for _, a := range d.Approvals {
+		if _, ok := v.approved[a]; ok {
+			return v.fault(ErrReference, "predicate.decision.approvals", "one was used before")
+		}
+		v.approved[a] = struct{}{}
+	}
+	return nil
+}
+
+func (p *pending) id() string { return p.chain.name + "/" + strconv.FormatUint(p.seq, 10) }

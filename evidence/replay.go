@@ -1,0 +1,197 @@
+package evidence
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+)
+
+// replay takes what an entry says into the fold, and holds the blobs that it names to BLOB and REPLAY.
+func (v *verifier) replay(st *contracts.Statement, c *chain, call *pending, at extent) *Error {
+	switch r, d := st.Receipt, st.Judgement(); {
+	case st.Policy != nil:
+		v.stacks.add(st.Policy.Policy, at)
+		return v.keepAll(st)
+	case st.Close != nil:
+		c.closed = true
+	case d != nil:
+		if d.Verdict == contracts.Deny {
+			v.report.Receipts, v.report.Denials = v.report.Receipts+1, v.report.Denials+1
+			return v.judgement(st, d, &pending{})
+		}
+		call := &pending{chain: c, seq: st.Seq, same: sameOf(d.Tool, d.ArgsHash, d.EffectType), policy: d.PolicyHash}
+		v.report.Allows++
+		v.pending[v.size()] = call
+		c.open++
+		return v.judgement(st, d, call)
+	case r != nil:
+		v.report.Receipts++
+		c.open--
+		return v.outcome(r, call)
+	default:
+		return v.keepAll(st)
+	}
+	return nil
+}
+
+func (v *verifier) keepAll(st *contracts.Statement) (f *Error) {
+	names(st, func(d contracts.Digest, as role) {
+		if f == nil {
+			_, f = v.keep(d, as)
+		}
+	})
+	return f
+}
+
+// judgement makes a verdict again from the kept inputs, and compares these with decision, entry and log.
+func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecord, call *pending) *Error {
+	raw, f := v.keep(d.InputsHash, asInputs)
+	if raw == nil {
+		v.report.Replay.NotReplayable++
+		return f
+	}
+	own := d.KernelsOwn()
+	if !v.stacks.has(d.PolicyHash) {
+		raw = bytes.Clone(raw) // the documents are read next
+	}
+	x, f := v.stack(d.PolicyHash)
+	if f != nil {
+		return f
+	}
+	in, err := contracts.ParseInputs(raw)
+	if err != nil {
+		return v.late(v.fault(ErrBlob, blobPrefix+d.InputsHash.String(), err.Error()))
+	}
+	call.kept = true
+	if in.Sandbox != nil {
+		call.sandbox = sandboxOf(in.Sandbox.Module, in.Sandbox.Profile)
+	}
+	differs := func(field, what string) *Error { return v.late(v.fault(ErrReplay, field, what)) }
+	if field, what := v.asked(st, d, in); field != "" {
+		return differs("inputs."+field, what)
+	}
+	switch {
+	case x.why != "":
+		return differs("predicate.decision.policyHash", x.why)
+	case x.policy == nil:
+		v.report.Replay.NotReplayable++
+		if !slices.Contains(v.report.Replay.Engines, x.engine) {
+			v.report.Replay.Engines = append(v.report.Replay.Engines, x.engine)
+		}
+		return nil
+	}
+	if field, what := v.judged(d, in, x.policy); field != "" {
+		return differs(field, what)
+	}
+	if own {
+		v.report.Replay.KernelsOwn++
+	} else {
+		v.report.Replay.Replayed++
+	}
+	return nil
+}
+
+// judged asks the guardian, and compares every field.
+func (v *verifier) judged(d *contracts.DecisionRecord, in *contracts.Inputs, p *guardian.Policy) (field, what string) {
+	var again contracts.DecisionRecord
+	if d.KernelsOwn() {
+		again = p.Refuse(*in, d.Reason)
+	} else {
+		again, _ = p.Judge(*in, v.state)
+	}
+	again.ID, again.InputsHash, again.PolicyDecisionHash = d.ID, d.InputsHash, d.PolicyDecisionHash // RECORD has checked them
+	v.text = d.Append(v.text[:0])
+	n := len(v.text)
+	v.text = again.Append(v.text)
+	if !bytes.Equal(v.text[:n], v.text[n:]) {
+		return "predicate.decision." + v.difference(v.text[:n], v.text[n:]), "not what the guardian says, given the kept inputs"
+	}
+	if in.ArgsForm == "" {
+		if _, missing := p.AppendDefaults(v.text[:0], in.Tool, in.Args); missing {
+			return "inputs.args", "a default of the tool's schema is not filled in"
+		}
+	}
+	return "", ""
+}
+
+// difference is the first field in which two canonical records differ.
+func (v *verifier) difference(a, b []byte) string {
+	var t, u crypto.Tree
+	if t.Parse(a, crypto.Limits{Bytes: len(a), Depth: contracts.MaxRecordDepth}) != nil || u.Parse(b, crypto.Limits{Bytes: len(b), Depth: contracts.MaxRecordDepth}) != nil {
+		return ""
+	}
+	for _, pair := range [...][2]crypto.Value{{t.Root(), u.Root()}, {u.Root(), t.Root()}} {
+		for it := pair[0].Iter(); it.Next(); {
+			if !it.Value().Equal(pair[1].Get(string(it.Key()))) {
+				return string(it.Key())
+			}
+		}
+	}
+	return ""
+}
+
+// asked compares kept inputs with the decision, the entry and the log. The empty field means that they agree.
+func (v *verifier) asked(st *contracts.Statement, d *contracts.DecisionRecord, in *contracts.Inputs) (field, what string) {
+	const differs = "differs from the decision's"
+	raw := in.ArgsForm != ""
+	switch s := &in.State; {
+	case in.ArgsForm != d.ArgsForm:
+		return "argsForm", differs
+	case in.ArgsHash != d.ArgsHash:
+		return "argsHash", differs
+	case in.Idempotency != d.Idempotency:
+		return "idempotency", differs
+	case in.Tool != d.Tool:
+		return "tool", differs
+	case !in.Caller.Equal(d.Caller):
+		return "caller", differs
+	case raw != (in.Args.Kind() == crypto.Missing):
+		return "args", "left out with argsForm raw, and only then"
+	case in.Time != st.Time:
+		return "time", "not the entry's"
+	case st.Session == contracts.SessionRefused && !contracts.IsHashed(in.Session) && !v.chain(in.Session).closed:
+		return "session", "one that could have held the denial"
+	case st.Session != contracts.SessionRefused && in.Session != st.Session:
+		return "session", "not the entry's"
+	case s.Trust != v.state.Digest():
+		return "state.trust", "not the digest of the trust state here"
+	case len(s.Budgets)+len(s.Calls)+len(s.From)+len(s.Receipts) > 0 || s.Labels != nil || s.Tainted != nil || s.Used != nil:
+		return "state", "what was read of the session's past" + unsupported
+	}
+	if !raw {
+		v.text = in.Args.Append(v.text[:0])
+		if crypto.Sum(v.text) != in.ArgsHash {
+			return "args", "not those of argsHash"
+		}
+		if _, err := v.json.ParseArgs(nil, v.text); err != nil {
+			return "args", err.Error()
+		}
+	}
+	return presented(d, &in.Envelopes)
+}
+
+// presented compares the envelopes with what the decision lists of them.
+func presented(d *contracts.DecisionRecord, e *contracts.Envelopes) (field, what string) {
+	among := func(list []contracts.Envelope) func(contracts.Digest) bool {
+		return func(d contracts.Digest) bool {
+			return !slices.ContainsFunc(list, func(e contracts.Envelope) bool { return e.Digest() == d })
+		}
+	}
+	switch {
+	case slices.ContainsFunc(d.Approvals, among(e.Approvals)):
+		return "envelopes.approvals", "one that counted is not among them"
+	case slices.ContainsFunc(d.Attestations, among(e.Attestations)):
+		return "envelopes.attestations", "one that counted is not among them"
+	case (d.Delegation != nil) != (len(e.Delegation) > 0), d.Delegation != nil && e.Delegation[0].Digest() != *d.Delegation:
+		return "envelopes.delegation", "its leaf is not the decision's"
+	}
+	return "", ""
+}
+
+// sandboxOf names a sandbox as a driver declares it; never the zero Digest.
+func sandboxOf(module contracts.Digest, profile string) contracts.Digest {
+	return crypto.Sum(append(module[:], profile...))
+}

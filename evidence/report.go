@@ -1,0 +1,98 @@
+package evidence
+
+import "github.com/helmkernel/helm/contracts"
+
+// Level says how much of a pack is proved. The zero Level is Invalid.
+type Level uint8
+
+const (
+	Invalid Level = iota // some check failed
+	Intact               // bytes, signatures, chains, graph, pairing, roots, manifest and blobs are right
+	Logged               // and a log key of the trust state signed the checkpoint
+)
+
+func (l Level) String() string { return word(l, "INVALID", "INTACT", "LOGGED") }
+
+// MarshalText gives the word.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// History says how a pack stands to the last checkpoint that the caller saw.
+type History uint8
+
+const (
+	None     History = iota // none was given
+	Fresh                   // the pack extends it: its root was recomputed from the entries
+	Stale                   // the pack is smaller: nothing is proved
+	Diverged                // two histories of one log
+)
+
+func (h History) String() string { return word(h, "NONE", "FRESH", "STALE", "DIVERGED") }
+
+// MarshalText gives the word.
+func (h History) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// Signer says whether the caller knows who signed.
+type Signer uint8
+
+const (
+	Unpinned Signer = iota // the caller gave no trust root: anyone may have made the pack
+	Trusted                // it was signed under the caller's trust root
+)
+
+func (s Signer) String() string { return word(s, "UNPINNED", "TRUSTED") }
+
+// MarshalText gives the word.
+func (s Signer) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+func word[T ~uint8](i T, words ...string) string {
+	if int(i) >= len(words) {
+		return "unknown"
+	}
+	return words[i]
+}
+
+// Report is what a pack proves to this caller. Of an INVALID pack it says only what is wrong.
+type Report struct {
+	Level   Level
+	Asked   Level // what Options asked for
+	History History
+	Signer  Signer
+	Fault   *Error // the first check that failed; nil unless INVALID
+	Replay  Replay
+
+	Origin         string // of the log
+	Size           uint64 // of the log, in entries
+	Sessions       uint64 // the kernel's own included
+	Allows         uint64
+	Denials        uint64
+	Receipts       uint64             // DENIED ones included
+	Open           []Open             // ALLOWs without a receipt, in log order
+	Erased         []contracts.Digest // inputs, outputs and the like that are named and not there, sorted
+	MerkleRoot     contracts.Digest
+	ProofGraphHash contracts.Digest
+	Trust          contracts.Digest // of the trust state at the end
+}
+
+// Open is an ALLOW without a receipt: what became of the call is not known yet.
+type Open struct {
+	Index uint64
+	ID    string // session/seq
+}
+
+// Replay counts judgements.
+type Replay struct {
+	Replayed      uint64             // the guardian gave the same verdict again, in every field
+	KernelsOwn    uint64             // the kernel's own, which no policy makes
+	NotReplayable uint64             // inputs erased, or another engine's
+	Differing     uint64             // with more than none the pack is INVALID
+	Engines       []contracts.Engine // other ones than this version's, that made verdicts
+}
+
+// Success tells whether a pack proves what is asked: that level or a higher one, under the caller's trust root, and that it extends the last
+// checkpoint if the caller gave one. The zero Level asks for what Options did.
+func (r Report) Success(asked Level) bool {
+	if asked == Invalid {
+		asked = max(r.Asked, Intact)
+	}
+	return r.Level >= asked && r.Signer == Trusted && (r.History == None || r.History == Fresh)
+}

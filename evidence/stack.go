@@ -1,0 +1,129 @@
+package evidence
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/guardian"
+)
+
+// stacks are the policies of a log. Of each is held where its entry lies; few are compiled at a time.
+type stacks struct {
+	places map[contracts.Digest]extent // by PolicyHash
+	ready  []stack                     // compiled, the latest last
+	reader contracts.Reader
+}
+
+// At most so many policies, of so many bytes of documents, are compiled at a time, but for the last one.
+const (
+	maxReady      = 64
+	maxReadyBytes = 64 << 20
+)
+
+// A stack is one policy.
+type stack struct {
+	hash   contracts.Digest
+	engine contracts.Engine
+	policy *guardian.Policy // nil where it does not compile, or is another engine's
+	why    string           // it does not compile
+	bytes  int
+}
+
+func (s *stacks) known(policy contracts.Digest) bool {
+	_, ok := s.places[policy]
+	return ok
+}
+
+// has tells whether a policy is compiled.
+func (s *stacks) has(policy contracts.Digest) bool {
+	return slices.ContainsFunc(s.ready, func(x stack) bool { return x.hash == policy })
+}
+
+// stack gives a policy of the log, compiled from the documents in the pack. Blobs read before are no longer valid.
+func (v *verifier) stack(policy contracts.Digest) (*stack, *Error) {
+	s := &v.stacks
+	for i := range s.ready {
+		if s.ready[i].hash == policy {
+			return &s.ready[i], nil
+		}
+	}
+	x, f := v.compile(policy)
+	if f != nil {
+		return nil, f
+	}
+	s.ready = append(s.ready, x)
+	total := 0
+	for _, x := range s.ready {
+		total += x.bytes
+	}
+	for (total > maxReadyBytes || len(s.ready) > maxReady) && len(s.ready) > 1 {
+		total -= s.ready[0].bytes
+		s.ready = append(s.ready[:0], s.ready[1:]...)
+	}
+	return &s.ready[len(s.ready)-1], nil
+}
+
+// compile reads a policy entry again, and its documents.
+func (v *verifier) compile(policy contracts.Digest) (x stack, f *Error) {
+	x.hash = policy
+	place := v.stacks.places[policy]
+	line := make([]byte, place.size)
+	if err := readAt(v.r, line, place.at); err != nil {
+		return x, &Error{ErrArchive, -1, members[entriesMember], "it cannot be read", err}
+	}
+	record, ok := v.policyIn(line)
+	if !ok || record.Policy != policy { // its hash covers documents and engine
+		return x, &Error{ErrArchive, -1, members[entriesMember], "it cannot be read", errChanged}
+	}
+	x.engine = record.Engine
+	if x.engine != guardian.Engine() {
+		return x, nil
+	}
+	docs := make([]contracts.Document, 0, len(record.Documents))
+	for _, d := range record.Documents {
+		b, _, f := v.content(d.Digest)
+		if f != nil || b == nil {
+			x.why = "a policy document is not there"
+			if f != nil && f.Check == ErrBlob { // noted already, where the policy entry named it
+				f = nil
+			}
+			return x, f
+		}
+		x.bytes += len(b)
+		docs = append(docs, contracts.Document{Name: d.Name, Canonical: append([]byte(nil), b...)})
+	}
+	p, err := guardian.Compile(docs...)
+	var le *guardian.LoadError
+	switch {
+	case errors.As(err, &le):
+		x.why = "the policy does not compile: " + le.Document + ": " + le.Pointer + ": " + le.What
+	case err != nil:
+		x.why = "the policy does not compile"
+	case p.Hash() != policy:
+		x.why = "the documents are another policy than the entry says"
+	default:
+		x.policy = p
+	}
+	return x, nil
+}
+
+func (v *verifier) policyIn(line []byte) (*contracts.PolicyRecord, bool) {
+	sealed, ferr := v.stacks.reader.Open(line)
+	if ferr != nil {
+		return nil, false
+	}
+	st, ferr := sealed.Statement()
+	if ferr != nil || st.Policy == nil {
+		return nil, false
+	}
+	return st.Policy, true
+}
+
+// add notes a policy entry.
+func (s *stacks) add(policy contracts.Digest, at extent) {
+	if s.places == nil {
+		s.places = map[contracts.Digest]extent{}
+	}
+	s.places[policy] = at
+}

@@ -1,0 +1,54 @@
+package evidence
+
+import "bytes"
+
+// USTAR as FORMATS section 8 has it: a member of one name and size has exactly one header, so a reader makes it again and compares.
+const (
+	block     = 512
+	maxMember = 1<<33 - 1 // eleven octal digits
+	maxName   = 100
+)
+
+// header is the one header that a member of that name and size may have.
+func header(name []byte, size int64) (h [block]byte) {
+	copy(h[0:maxName], name)
+	copy(h[100:], "0000644\x00"+"0000000\x00"+"0000000\x00")
+	octal(h[124:135], size)
+	copy(h[136:], "00000000000\x00")
+	copy(h[148:], "        ") // the checksum counts itself as spaces
+	h[156] = '0'
+	copy(h[257:], "ustar\x00"+"00")
+	copy(h[329:], "0000000\x00"+"0000000\x00")
+	sum := int64(0)
+	for _, c := range &h {
+		sum += int64(c)
+	}
+	octal(h[148:154], sum)
+	h[154] = 0
+	return h
+}
+
+func octal(dst []byte, n int64) {
+	for i := len(dst) - 1; i >= 0; i-- {
+		dst[i] = '0' + byte(n&7)
+		n >>= 3
+	}
+}
+
+// parseHeader gives what a header says if it is the one that may say so.
+func parseHeader(h *[block]byte) (name []byte, size int64, ok bool) {
+	name = h[:maxName]
+	if i := bytes.IndexByte(name, 0); i >= 0 {
+		name = name[:i]
+	}
+	for _, c := range h[124:135] {
+		if c < '0' || c > '7' {
+			return nil, 0, false
+		}
+		size = size<<3 | int64(c-'0')
+	}
+	return name, size, len(name) > 0 && header(name, size) == *h
+}
+
+// padding is how many zero bytes follow a member.
+func padding(size int64) int64 { return -size & (block - 1) }

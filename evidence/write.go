@@ -1,0 +1,219 @@
+package evidence
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// Write writes the pack of a store up to its latest checkpoint, with a manifest signed by a kernel key of the log. The same store gives
+// the same bytes. What a store does not have of inputs and outputs is left out; a policy document or the trust state may not be missing.
+// Write reads the store twice and holds 40 bytes a blob and some 64 an entry. After an error, what it wrote is no pack.
+//
+// It does not verify signatures: that is for those who get the pack.
+func Write(ctx context.Context, w io.Writer, s proofgraph.Store, key crypto.Signer) error {
+	p := packer{store: s, key: key}
+	if err := p.survey(ctx); err != nil {
+		return fmt.Errorf("evidence: write: %w", err)
+	}
+	if err := p.write(ctx, w); err != nil {
+		return fmt.Errorf("evidence: write: %w", err)
+	}
+	return nil
+}
+
+// A packer makes one pack: it surveys the store, since the manifest comes first, and then writes.
+type packer struct {
+	store    proofgraph.Store
+	key      crypto.Signer
+	note     []byte // the checkpoint
+	size     uint64
+	entries  contracts.Bytes
+	blobs    []kept // in order of names
+	manifest []byte
+}
+
+type kept struct {
+	name contracts.Digest
+	size int64
+}
+
+func (p *packer) survey(ctx context.Context) error {
+	var err error
+	if p.note, err = p.store.Checkpoint(ctx); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if len(p.note) == 0 {
+		return errors.New("the store has no checkpoint: make one with Kernel.Checkpoint first")
+	}
+	c, err := parseSigned(p.note)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %v", err)
+	}
+	p.size = c.Size
+	l, named, err := p.read(ctx)
+	switch {
+	case err != nil:
+		return err
+	case l.size() == 0:
+		return errors.New("the checkpoint is of an empty log: make one with Kernel.Checkpoint first")
+	case l.tree.Root() != c.Root || l.origin != c.Origin:
+		return errors.New("the entries are not those of the checkpoint: the store is damaged")
+	}
+	if err := p.look(ctx, named); err != nil {
+		return err
+	}
+	return p.sign(l)
+}
+
+// read goes over the entries, and gives where the log stands and the blobs that it names.
+func (p *packer) read(ctx context.Context) (*log, map[contracts.Digest]role, error) {
+	l, named := new(log), map[contracts.Digest]role{}
+	var r contracts.Reader
+	sum := crypto.NewSum()
+	for e, err := range p.store.Entries(ctx, 0, p.size) {
+		at := l.size()
+		if err != nil {
+			return nil, nil, fmt.Errorf("entry %d: %w", at, err)
+		}
+		sealed, ferr := r.Open(e)
+		if ferr != nil {
+			return nil, nil, fmt.Errorf("entry %d: %v", at, ferr)
+		}
+		st, ferr := sealed.Statement()
+		if ferr != nil {
+			return nil, nil, fmt.Errorf("entry %d: %v", at, ferr)
+		}
+		if what := later(st); what != "" {
+			return nil, nil, fmt.Errorf("entry %d: %s", at, what)
+		}
+		names(st, func(d contracts.Digest, as role) { named[d] |= as })
+		sum.Write(e)
+		sum.Write(lineEnd)
+		p.entries.Bytes += uint64(len(e)) + 1
+		if err := l.add(e.Hash(), st, l.chain(st.Session)); err != nil {
+			return nil, nil, fmt.Errorf("entry %d: %w", at, err)
+		}
+	}
+	if l.size() != p.size {
+		return nil, nil, fmt.Errorf("the store has %d entries, its checkpoint is of %d", l.size(), p.size)
+	}
+	if p.entries.Bytes > maxMember {
+		return nil, nil, errors.New("the entries are more than 8 GiB - 1: condense the log first")
+	}
+	sum.Sum(p.entries.SHA256[:0])
+	return l, named, nil
+}
+
+var lineEnd = []byte{'\n'}
+
+// look finds out which of the blobs there are.
+func (p *packer) look(ctx context.Context, named map[contracts.Digest]role) error {
+	all := make([]contracts.Digest, 0, len(named))
+	for d := range named {
+		all = append(all, d)
+	}
+	slices.SortFunc(all, compareDigests)
+	for _, d := range all {
+		b, err := p.blob(ctx, d)
+		switch {
+		case errors.Is(err, proofgraph.ErrNoBlob) && !named[d].required():
+			continue
+		case err != nil:
+			return err
+		case len(b) > maxBlob:
+			return fmt.Errorf("blob %s is longer than any may be", d)
+		}
+		p.blobs = append(p.blobs, kept{d, int64(len(b))})
+	}
+	return nil
+}
+
+func (p *packer) blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
+	b, err := p.store.Blob(ctx, d)
+	if err != nil {
+		return nil, fmt.Errorf("blob %s: %w", d, err)
+	}
+	if crypto.Sum(b) != d {
+		return nil, fmt.Errorf("blob %s has other content: the store is damaged", d)
+	}
+	return b, nil
+}
+
+// sign makes the manifest.
+func (p *packer) sign(l *log) error {
+	public, err := crypto.PublicOf(p.key)
+	if err != nil {
+		return err
+	}
+	m := contracts.EvidencePack{Checkpoint: crypto.Sum(p.note), Entries: p.entries, Key: crypto.KeyID(public), MerkleRoot: l.tree.Root(),
+		Origin: l.origin, ProofGraphHash: l.graphHash(), Sessions: l.sessions(), Size: p.size}
+	var names proofgraph.Tree
+	for _, b := range p.blobs {
+		m.Blobs.Bytes += uint64(b.size)
+		names.Append(crypto.LeafHash(b.name[:]))
+	}
+	m.Blobs.Count, m.Blobs.Root = uint64(len(p.blobs)), names.Root()
+	payload := m.Append(nil)
+	sig, err := crypto.Sign(p.key, crypto.AppendPAE(nil, contracts.PayloadType, payload))
+	if err != nil {
+		return err
+	}
+	p.manifest = crypto.AppendEnvelope(nil, contracts.PayloadType, payload, m.Key, sig)
+	return nil
+}
+
+func (p *packer) write(ctx context.Context, to io.Writer) error {
+	w := bufio.NewWriterSize(to, 64<<10) // it keeps its first error, which Flush gives
+	member(w, members[manifestMember], p.manifest)
+	member(w, members[checkpointMember], p.note)
+	size := int64(p.entries.Bytes)
+	h := header([]byte(members[entriesMember]), size)
+	w.Write(h[:])
+	sum := crypto.NewSum()
+	for e, err := range p.store.Entries(ctx, 0, p.size) {
+		if err != nil {
+			return fmt.Errorf("entries: %w", err)
+		}
+		sum.Write(e)
+		sum.Write(lineEnd)
+		w.Write(e)
+		if _, err := w.Write(lineEnd); err != nil {
+			return err
+		}
+	}
+	if !bytes.Equal(sum.Sum(nil), p.entries.SHA256[:]) {
+		return errors.New("the store changed below its checkpoint: it is damaged")
+	}
+	w.Write(zeros[:padding(size)])
+	for _, x := range p.blobs {
+		b, err := p.blob(ctx, x.name)
+		if errors.Is(err, proofgraph.ErrNoBlob) {
+			return fmt.Errorf("%w: it was erased in the meantime; write again", err)
+		}
+		if err != nil {
+			return err
+		}
+		member(w, blobPrefix+x.name.String(), b)
+	}
+	w.Write(zeros[:])
+	w.Write(zeros[:])
+	return w.Flush()
+}
+
+var zeros [block]byte
+
+func member(w *bufio.Writer, name string, b []byte) {
+	h := header([]byte(name), int64(len(b)))
+	w.Write(h[:])
+	w.Write(b)
+	w.Write(zeros[:padding(int64(len(b)))])
+}
