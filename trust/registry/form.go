@@ -85,6 +85,7 @@ func read(v crypto.Value) (*State, error) {
 		}
 		revoked = append(revoked, d)
 	}
+	s.revoked = revoked
 	s.canonical = write(s.frozen, keys, revoked, s.threshold, s.version)
 	s.digest = crypto.Sum(s.canonical)
 	return s, nil

@@ -52,7 +52,8 @@ type State struct {
 	canonical []byte
 	digest    contracts.Digest
 	frozen    bool
-	keys      []held // sorted by id
+	keys      []held             // sorted by id
+	revoked   []contracts.Digest // delegations, sorted
 	threshold uint64
 	version   uint64
 }
@@ -92,6 +93,15 @@ func (s *State) MarshalJSON() ([]byte, error) {
 
 // Frozen tells whether every call is denied.
 func (s *State) Frozen() bool { return s == nil || s.frozen }
+
+// Revoked tells whether the delegation with that digest was revoked.
+func (s *State) Revoked(delegation contracts.Digest) bool {
+	if s == nil {
+		return true
+	}
+	_, ok := slices.BinarySearchFunc(s.revoked, delegation, func(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) })
+	return ok
+}
 
 // Key gives the public key of that id if it has the role and may sign at the index. For a checkpoint or manifest of size n the index is n.
 func (s *State) Key(id contracts.Digest, role Role, index uint64) (crypto.PublicKey, bool) {
@@ -175,4 +185,6 @@ func (s *State) check() error {
 	return nil
 }
 
-func compareHeld(a, b held) int { return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.role, b.role)) }
+func compareHeld(a, b held) int {
+	return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.role, b.role))
+}
