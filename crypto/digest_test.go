@@ -26,6 +26,16 @@ func TestHashes(t *testing.T) {
 	}
 }
 
+func TestNewSum(t *testing.T) {
+	sum := NewSum()
+	for _, part := range []string{"", "a", "message", strings.Repeat("x", 1000)} {
+		sum.Write([]byte(part))
+	}
+	if want := Sum([]byte("amessage" + strings.Repeat("x", 1000))); Digest(sum.Sum(nil)) != want {
+		t.Errorf("%x, want %s", sum.Sum(nil), want)
+	}
+}
+
 func TestDigestHasOneSpelling(t *testing.T) {
 	d := Sum([]byte("d"))
 	text := d.String()

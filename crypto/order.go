@@ -188,14 +188,14 @@ func upper(w uint64) uint64 {
 	return (w + ones*(0x80-'A')) &^ (w + ones*(0x80-'Z'-1)) & highs
 }
 
+// lowered folds a word of ASCII: a letter's case is the bit 0x20.
+func lowered(w uint64) uint64 { return w | upper(w)>>2 }
+
 // compareFolded orders keys by what folding leaves of them: only whether it is the same counts.
 func (t *Tree) compareFolded(x, y uint32) int {
 	a, b := &t.nodes[x], &t.nodes[y]
 	if (a.flags|b.flags)&(escaped|wide) == 0 {
-		v, w := a.prefix(), b.prefix()
-		v |= upper(v) >> 2 // a letter's case is the bit 0x20
-		w |= upper(w) >> 2
-		if v < w {
+		if v, w := lowered(a.prefix()), lowered(b.prefix()); v < w {
 			return -1
 		} else if v > w {
 			return +1

@@ -113,6 +113,9 @@ func (p *parser) rewrite(from int) int {
 			p.top().clean = false
 			return i + 1
 		case c == '\\':
+			if i+1 == len(s) {
+				return p.fail(len(s), "string without end")
+			}
 			r, n, what := unescapeOne(s[i:])
 			if what != "" {
 				return p.fail(i, what)
@@ -147,11 +150,8 @@ func (p *parser) rewrite(from int) int {
 	}
 }
 
-// unescapeOne reads the escape that b starts with, or two that make a surrogate pair.
+// unescapeOne reads the escape that b starts with, or two that make a surrogate pair. b has a byte after the backslash.
 func unescapeOne(b []byte) (r rune, n int, what string) {
-	if len(b) < 2 {
-		return 0, 0, "string without end"
-	}
 	if b[1] != 'u' {
 		if r = simpleEscape(b[1]); r < 0 {
 			return 0, 0, "bad escape"

@@ -1,0 +1,122 @@
+package crypto
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzParse: what is accepted is accepted by encoding/json, has the canonical form that jcs gives it, and that form is its own. Arguments
+// are a part of it.
+func FuzzParse(f *testing.F) {
+	addSeeds(f, func(b []byte) { f.Add(b) })
+	g := newGenerator(3)
+	for range 50 {
+		f.Add(g.document())
+		f.Add(g.spoiled())
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		kept := bytes.Clone(src)
+		accepted := compareReaders(t, src)
+		var tree Tree
+		args, err := tree.ParseArgs(nil, src)
+		if !bytes.Equal(src, kept) {
+			t.Fatal("the text was changed")
+		}
+		if err != nil {
+			return
+		}
+		if !accepted {
+			t.Fatalf("%q: arguments, but not JSON", src)
+		}
+		var again Tree
+		if twice, err := again.ParseArgs(nil, args); err != nil || !bytes.Equal(twice, args) || !again.Root().Equal(tree.Root()) {
+			t.Fatalf("%q: %s became %s, %v", src, args, twice, err)
+		}
+		walk(t, tree.Root())
+	})
+}
+
+// walk asks everything of a value and of all below it.
+func walk(t *testing.T, v Value) {
+	v.Text()
+	v.Float()
+	v.Uint()
+	v.Bool()
+	n, last := 0, ""
+	for it := v.Iter(); it.Next(); n++ {
+		if v.Kind() == Object {
+			key := string(it.Key())
+			if n > 0 && utf16Compare(last, key) >= 0 {
+				t.Fatalf("%q before %q", last, key)
+			}
+			if last = key; !v.Get(key).Equal(it.Value()) {
+				t.Fatalf("%q is not found", key)
+			}
+		} else if !v.At(n).Equal(it.Value()) {
+			t.Fatalf("element %d is another", n)
+		}
+		walk(t, it.Value())
+	}
+	if n != v.Len() {
+		t.Fatalf("%d of %d", n, v.Len())
+	}
+}
+
+// FuzzNumber: a token is accepted if and only if exact arithmetic says that its double keeps its value.
+func FuzzNumber(f *testing.F) {
+	addSeeds(f, func(b []byte) {
+		for token := range strings.FieldsFuncSeq(string(b), func(r rune) bool { return strings.ContainsRune(",[]{}: ", r) }) {
+			f.Add(token)
+		}
+	})
+	g := newGenerator(4)
+	for range 100 {
+		f.Add(g.number())
+	}
+	f.Fuzz(func(t *testing.T, token string) {
+		if strings.Trim(token, "0123456789+-.eE") != "" || len(token) > 400 || longExponent([]byte(token)) {
+			return // no number, or one too large for exact arithmetic
+		}
+		accepted := compareReaders(t, []byte(token))
+		if want := json.Valid([]byte(token)) && preserved(token); accepted != want {
+			t.Fatalf("%s: %v, by definition %v", token, accepted, want)
+		}
+	})
+}
+
+// FuzzString: any string is written, read back and found as a key; what is not UTF-8 is replaced.
+func FuzzString(f *testing.F) {
+	addSeeds(f, func(b []byte) { f.Add(string(b)) })
+	for g := newGenerator(5); g.r.IntN(100) > 0; {
+		f.Add(g.text())
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		g := newGenerator(uint64(len(s)))
+		want := strings.ToValidUTF8(s, "\uFFFD")
+		text := AppendString(nil, s)
+		if !utf8.Valid(text) {
+			t.Fatalf("%q: %q", s, text)
+		}
+		spelled := append(append(append([]byte(`{"k":`), text...), ','), g.spell(nil, want+"k")...)
+		spelled = append(spelled, ":0}"...)
+		if want == "" {
+			return
+		}
+		if !compareReaders(t, spelled) {
+			t.Fatalf("%q: refused", spelled)
+		}
+		var tree Tree
+		if err := tree.Parse(spelled, otherLimits); err != nil {
+			t.Fatal(err)
+		}
+		if got := tree.Root().Get("k").Text(); utf8.ValidString(s) && got != want {
+			t.Fatalf("%q became %q", s, got)
+		}
+		if !tree.Root().Get(want+"k").Exists() && utf8.ValidString(s) {
+			t.Fatalf("%q is not found", want)
+		}
+	})
+}

@@ -1,0 +1,153 @@
+package crypto
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/gowebpki/jcs"
+)
+
+// compareReaders gives a text to Parse, to jcs and to encoding/json, and says what they may differ in:
+//
+//   - jcs rounds numbers; we refuse those whose value would change. It uses strconv.ParseFloat, which does not read tokens whose exponent
+//     has six digits or more; we do. jcs nests 10,000 deep, we as deep as the limit says.
+//   - encoding/json besides takes duplicate keys, broken UTF-8 and lone surrogates, and numbers beyond the range of doubles.
+//
+// In all else the three agree. It tells whether we accept.
+func compareReaders(t testing.TB, src []byte) bool {
+	t.Helper()
+	var tree Tree
+	err := tree.Parse(src, otherLimits)
+	theirs, jcsErr := jcs.Transform(append([]byte{}, src...))
+	valid := json.Valid(src)
+	if err != nil {
+		var syntax *SyntaxError
+		if !errors.As(err, &syntax) || syntax.Offset < 0 || syntax.Offset > len(src) || tree.Root().Kind() != Missing {
+			t.Fatalf("%q: %v", src, err)
+		}
+		switch what := syntax.What; {
+		case strings.HasPrefix(what, "number"), what == "nested too deep":
+		case what == "duplicate key", what == "lone surrogate", what == "invalid UTF-8":
+			if jcsErr == nil {
+				t.Fatalf("%q: %v, but jcs takes it", src, err)
+			}
+		default:
+			if jcsErr == nil || valid {
+				t.Fatalf("%q: %v, but others take it: jcs %v, encoding/json %v", src, err, jcsErr, valid)
+			}
+		}
+		return false
+	}
+	if !valid || !utf8.Valid(src) {
+		t.Fatalf("%q: accepted, but encoding/json does not take it", src)
+	}
+	got := tree.Root().Append(nil)
+	if longExponent(src) {
+		return true
+	}
+	if jcsErr != nil {
+		t.Fatalf("%q: accepted, but %v", src, jcsErr)
+	}
+	if !bytes.Equal(got, theirs) {
+		t.Fatalf("%q: %s, but jcs %s", src, got, theirs)
+	}
+	var a, b any
+	if json.Unmarshal(src, &a) != nil || json.Unmarshal(got, &b) != nil {
+		t.Fatalf("%q: encoding/json does not read it, or not its canonical form", src)
+	}
+	x, _ := json.Marshal(a)
+	y, _ := json.Marshal(b)
+	if zero := strings.NewReplacer("-0,", "0,", "-0]", "0]", "-0}", "0}"); zero.Replace(string(x)+",") != zero.Replace(string(y)+",") {
+		t.Fatalf("%q: the canonical form has another value", src)
+	}
+	if err := tree.Parse(got, otherLimits); err != nil || !bytes.Equal(tree.Root().Append(nil), got) {
+		t.Fatalf("%q: %s is not its own canonical form, %v", src, got, err)
+	}
+	return true
+}
+
+// longExponent tells of tokens that strconv.ParseFloat reads wrong, and of what might be one.
+func longExponent(src []byte) bool {
+	digits, after := 0, false
+	for _, c := range src {
+		switch {
+		case c == 'e' || c == 'E':
+			digits, after = 0, true
+		case c >= '0' && c <= '9' && after:
+			if digits++; digits > 5 {
+				return true
+			}
+		case c == '+' || c == '-':
+		default:
+			after = false
+		}
+	}
+	return false
+}
+
+func TestAgainstOtherReaders(t *testing.T) {
+	g := newGenerator(1)
+	var accepted, refused int
+	count := func(src []byte) {
+		if compareReaders(t, src) {
+			accepted++
+		} else {
+			refused++
+		}
+	}
+	for range 25000 {
+		count(g.document())
+		count(g.spoiled())
+	}
+	addSeeds(t, count)
+	for _, src := range [][]byte{toolArgs(), records(10000), allEscapes(), allDoubles()} {
+		count(src)
+	}
+	if accepted < 20000 || refused < 5000 {
+		t.Errorf("%d accepted, %d refused", accepted, refused)
+	}
+}
+
+// TestWhatAppendWritesIsRead takes strings and numbers from outside any text.
+func TestWhatAppendWritesIsRead(t *testing.T) {
+	g := newGenerator(2)
+	var tree Tree
+	for range 5000 {
+		key, s, f := g.text(), g.text(), g.r.NormFloat64()
+		text := append(AppendString([]byte("{"), key), ':')
+		text = append(AppendFloat(append(AppendString(append(text, '['), s), ','), f), "]}"...)
+		if err := tree.Parse(text, otherLimits); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		v := tree.Root().Get(key)
+		if v.At(0).Text() != s || v.At(1).Float() != f || !bytes.Equal(tree.Root().Append(nil), text) {
+			t.Fatalf("%s: %q %v", text, v.At(0).Text(), v.At(1).Float())
+		}
+	}
+}
+
+// TestKnownDifferences shows those that compareReaders allows, so that none of them is a memory.
+func TestKnownDifferences(t *testing.T) {
+	for _, src := range []string{`9007199254740993`, `0.10000000000000001`, `1e-400`, strings.Repeat("[", 200) + strings.Repeat("]", 200)} {
+		if compareReaders(t, []byte(src)) {
+			t.Errorf("%.30s is accepted", src)
+		}
+		if _, err := jcs.Transform([]byte(src)); err != nil {
+			t.Errorf("%.30s: jcs refuses it now: %v", src, err)
+		}
+	}
+	long := "0." + strings.Repeat("0", 200000) + "1e200001" // which is 1
+	mustBe(t, long, "1", otherLimits)
+	if got, err := jcs.Transform([]byte(long)); err == nil && string(got) == "1" {
+		t.Error("jcs and strconv read long exponents now")
+	}
+	for _, src := range []string{`{"a":1,"a":2}`, "\"\xff\"", `"\ud800"`, `1e400`} {
+		if compareReaders(t, []byte(src)) || !json.Valid([]byte(src)) {
+			t.Errorf("%s: not a difference from encoding/json", src)
+		}
+	}
+}
