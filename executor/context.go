@@ -82,12 +82,12 @@ func (l *leash) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// end ends the context, unless it has ended.
-func (l *leash) end(err error) {
+// end ends the context. It is false where that had ended before.
+func (l *leash) end(err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
-		return
+		return false
 	}
 	l.err = err
 	if l.done != nil {
@@ -97,6 +97,7 @@ func (l *leash) end(err error) {
 		go (*f)()
 	}
 	l.after = nil
+	return true
 }
 
 // over is Err as a driver may know it before await does: from the caller's context, or from a clock. A connection whose deadline is that of

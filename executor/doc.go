@@ -12,7 +12,7 @@
 //	it returns an error after its time limit             TOOL_TIMEOUT
 //	it returns an error after the caller's context ended TOOL_CANCELED
 //	it returns another error                             TOOL_ERROR
-//	it has not returned at its time limit                TOOL_TIMEOUT, or TOOL_CANCELED where the caller's context had ended before
+//	it has not returned soon after its time limit        TOOL_TIMEOUT, or TOOL_CANCELED where the caller's context had ended before
 //	its output is over the limit                         ERR_COMPUTE_OUTPUT_EXHAUSTED
 //	its output does not conform to the pinned schema     ERR_CONNECTOR_CONTRACT_DRIFT
 //	else                                                 ALLOW

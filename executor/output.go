@@ -66,8 +66,11 @@ func conforms(check func(crypto.Value) bool, v crypto.Value) (ok bool) {
 }
 
 func (p *paper) free(size int) {
-	_ = p.tree.Parse(nil, crypto.Limits{}) // which lets go of the output
-	if size <= maxPaper && cap(p.text) <= maxPaper {
+	if size > maxPaper || cap(p.text) > maxPaper {
+		return
+	}
+	p.text = append(p.text[:0], '0')
+	if p.tree.Parse(p.text, crypto.Limits{Bytes: 1}) == nil { // so that the tree lets go of the output
 		papers.Put(p)
 	}
 }

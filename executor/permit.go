@@ -2,7 +2,6 @@ package executor
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/helmkernel/helm/contracts"
@@ -34,10 +33,10 @@ func Admit(slot interface {
 	args, proof := buf[:len(call.Args):len(call.Args)], buf[len(call.Args):]
 	copy(args, call.Args)
 	copy(proof, entry)
-	call.Args = args
-	call.Caller.Roles = slices.Clone(call.Caller.Roles)
-	call.Permit = contracts.AuthorizedExecutionIntent{DecisionID: d.ID, Expires: d.Expires, Decision: proof}
 	r := &run{call: call}
+	r.call.Args = args
+	r.call.Caller.Roles = append(r.roles[:0], call.Caller.Roles...)
+	r.call.Permit = contracts.AuthorizedExecutionIntent{DecisionID: d.ID, Expires: d.Expires, Decision: proof}
 	r.permit.run = r
 	return &r.permit, nil
 }

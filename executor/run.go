@@ -31,12 +31,13 @@ type run struct {
 	permit    Permit
 	spent     atomic.Bool
 	call      contracts.Call
+	roles     [4]string // room for those of most callers
 	driver    Driver
 	sandboxed bool
 	ctx       leash
 	late      func(Result, error)
 	phase     atomic.Uint32
-	ended     chan struct{} // closed by the driver's goroutine at its end, unless it was abandoned
+	over      chan struct{} // closed by whoever leaves the phase running: the driver's goroutine at its end, or the clock
 
 	// Written by the driver's goroutine before it leaves the phase running.
 	result   Result
@@ -51,9 +52,13 @@ const (
 	abandoned
 )
 
-// Run calls the driver, once for each permit, and tells what became of it. It returns when the driver does, and at the latest when the time
-// limit is over: a driver that is still running then is abandoned. late, if it is not nil, gets what an abandoned driver returns after all;
-// it is called on the driver's goroutine.
+// grace is what a driver has from the end of its time limit to return, if only then it learned that its context has ended. Without it no
+// driver could heed a limit: each would be abandoned in the moment in which it is told.
+const grace = 100 * time.Millisecond
+
+// Run calls the driver, once for each permit, and tells what became of it. It returns when the driver does, and at the latest a tenth of a
+// second after the time limit: a driver that is still running then ignores its context, and is abandoned. late, if it is not nil, gets what
+// an abandoned driver returns after all; it is called on the driver's goroutine.
 func Run(ctx context.Context, p *Permit, d Driver, l Limits, late func(Result, error)) Outcome {
 	switch {
 	case p == nil || p.run == nil:
@@ -67,7 +72,7 @@ func Run(ctx context.Context, p *Permit, d Driver, l Limits, late func(Result, e
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	r.driver, r.late, r.ended = d, late, make(chan struct{})
+	r.driver, r.late, r.over = d, late, make(chan struct{})
 	_, r.sandboxed = d.(Sandboxed)
 	r.ctx.caller = ctx
 	r.ctx.deadline = time.Now().Add(l.Timeout) // for the driver to see; nothing that is recorded depends on it
@@ -84,24 +89,32 @@ func refuse(what string) Outcome {
 
 // await starts the driver and waits for its end. It is false where the driver was abandoned.
 func (r *run) await(gone <-chan struct{}, limit time.Duration) bool {
-	timer := time.NewTimer(limit) // not one that is reused: a timer made inside a bubble of testing/synctest must stay there
+	timer := time.AfterFunc(limit, r.timeout)
 	defer timer.Stop()
 	go r.drive()
 	for {
 		select {
-		case <-r.ended:
-			return true
+		case <-r.over:
+			return r.phase.Load() == ended
 		case <-gone: // the driver is told, and has until its limit to end; it may yet return without error
 			r.ctx.end(context.Canceled)
 			gone = nil
-		case <-timer.C:
-			r.ctx.end(context.DeadlineExceeded)
-			if r.phase.CompareAndSwap(running, abandoned) {
-				return false
-			}
-			<-r.ended // at this moment
-			return true
 		}
+	}
+}
+
+// timeout is the end of the time limit.
+func (r *run) timeout() {
+	if r.ctx.end(context.DeadlineExceeded) {
+		time.AfterFunc(grace, r.abandon)
+		return
+	}
+	r.abandon()
+}
+
+func (r *run) abandon() {
+	if r.phase.CompareAndSwap(running, abandoned) {
+		close(r.over)
 	}
 }
 
@@ -124,7 +137,7 @@ func (r *run) drive() {
 // leave runs on every way out of the driver's goroutine.
 func (r *run) leave() {
 	if r.phase.CompareAndSwap(running, ended) {
-		close(r.ended)
+		close(r.over)
 		return
 	}
 	if r.late != nil {

@@ -1,0 +1,182 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+type key struct{}
+
+// What the driver's context is: the caller's values, the earlier deadline, an end of its own.
+func TestDriversContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // so that times can be compared exactly
+		start := time.Now()
+		for _, c := range []struct {
+			name    string
+			callers time.Duration // 0: none
+			limit   time.Duration
+			want    time.Duration
+			err     error
+			reason  contracts.ReasonCode
+		}{
+			{"limit", 0, time.Minute, time.Minute, context.DeadlineExceeded, contracts.ReasonToolTimeout},
+			{"limit first", time.Hour, time.Minute, time.Minute, context.DeadlineExceeded, contracts.ReasonToolTimeout},
+			{"caller first", time.Second, time.Minute, time.Second, context.Canceled, contracts.ReasonToolCanceled},
+		} {
+			ctx := context.WithValue(context.Background(), key{}, "the caller's")
+			if c.callers > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, c.callers)
+				defer cancel()
+			}
+			from := time.Now()
+			o := try(t, ctx, driver(func(ctx context.Context, _ contracts.Call) (Result, error) {
+				if at, ok := ctx.Deadline(); !ok || at.Sub(from) != c.want {
+					t.Errorf("%s: deadline after %v, %v", c.name, at.Sub(from), ok)
+				}
+				if ctx.Value(key{}) != "the caller's" || ctx.Err() != nil {
+					t.Errorf("%s: value %v, error %v", c.name, ctx.Value(key{}), ctx.Err())
+				}
+				derived, cancel := context.WithTimeout(ctx, 24*time.Hour)
+				defer cancel()
+				<-derived.Done()
+				if ctx.Err() != c.err || derived.Err() != c.err || time.Since(from) != c.want {
+					t.Errorf("%s: ended with %v, the derived one with %v, after %v", c.name, ctx.Err(), derived.Err(), time.Since(from))
+				}
+				<-ctx.Done()
+				return Result{}, derived.Err()
+			}), Limits{Timeout: c.limit})
+			if o.Reason != c.reason {
+				t.Errorf("%s: %s", c.name, o.Reason)
+			}
+		}
+		if time.Since(start) == 0 {
+			t.Error("no time passed: nothing was checked")
+		}
+	})
+}
+
+// A caller that goes away does not free the driver: it has until its limit, and then it is abandoned.
+func TestAbandonedAtTheLimitNotBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		held := make(chan struct{})
+		from := time.Now()
+		o := try(t, ctx, driver(func(context.Context, contracts.Call) (Result, error) {
+			cancel()
+			<-held
+			return Result{}, nil
+		}), Limits{Timeout: time.Minute})
+		if o.Reason != contracts.ReasonToolCanceled || time.Since(from) != time.Minute {
+			t.Errorf("%s after %v", o.Reason, time.Since(from))
+		}
+		close(held)
+
+		// One that ends late, but before the limit, is not: what it did is known.
+		ctx, cancel = context.WithCancel(context.Background())
+		o = try(t, ctx, driver(func(context.Context, contracts.Call) (Result, error) {
+			cancel()
+			<-time.After(59 * time.Second)
+			return Result{Output: []byte("1")}, nil
+		}), Limits{Timeout: time.Minute, Output: 1})
+		if o.Reason != contracts.ReasonAllow {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
+// When the run is over its context ends, and so does everything that was derived from it; nothing is left running.
+func TestContextEndsWithTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left behind
+		var own, derived context.Context
+		calls := make(chan string, 8)
+		var stopped, kept func() bool
+		o := try(t, context.Background(), driver(func(ctx context.Context, _ contracts.Call) (Result, error) {
+			before := runtime.NumGoroutine()
+			own = ctx
+			var cancel context.CancelFunc
+			derived, cancel = context.WithCancel(ctx)
+			_ = cancel // not called: the run must end it
+			stopped = context.AfterFunc(ctx, func() { calls <- "stopped" })
+			kept = context.AfterFunc(derived, func() { calls <- "kept" })
+			if n := runtime.NumGoroutine(); n != before {
+				t.Errorf("%d goroutines more for derived contexts", n-before)
+			}
+			if !stopped() || stopped() {
+				t.Error("stop does not tell whether it stopped")
+			}
+			return Result{}, nil
+		}), ample)
+		synctest.Wait()
+		if o.Reason != contracts.ReasonAllow || own.Err() != context.Canceled || derived.Err() != context.Canceled {
+			t.Errorf("%s: %v, %v", o.Reason, own.Err(), derived.Err())
+		}
+		<-own.Done()
+		if got := <-calls; got != "kept" || len(calls) != 0 || kept() {
+			t.Errorf("%s was called, %d more", got, len(calls))
+		}
+		late := make(chan bool)
+		if stop := context.AfterFunc(own, func() { close(late) }); stop() {
+			t.Error("stopped what follows at once")
+		}
+		<-late
+	})
+}
+
+// The cause of the caller's end reaches the driver.
+func TestCauseOfTheCallersEnd(t *testing.T) {
+	why := errors.New("the user pressed stop")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	var got, derived error
+	try(t, ctx, driver(func(ctx context.Context, _ contracts.Call) (Result, error) {
+		inner, stop := context.WithCancel(ctx)
+		defer stop()
+		cancel(why)
+		<-inner.Done()
+		got, derived = context.Cause(ctx), context.Cause(inner)
+		return Result{}, nil
+	}), ample)
+	if got != why || derived != why {
+		t.Errorf("causes %v and %v", got, derived)
+	}
+}
+
+// Whoever prints a context sees no arguments.
+func TestContextShowsNoArguments(t *testing.T) {
+	var text string
+	try(t, context.Background(), driver(func(ctx context.Context, _ contracts.Call) (Result, error) {
+		text = fmt.Sprint(ctx, context.WithValue(ctx, key{}, 1))
+		return Result{}, nil
+	}), ample)
+	if text == "" || strings.Contains(text, "/srv") || !strings.Contains(text, "executor.run") {
+		t.Error(text)
+	}
+}
+
+// The clock counts as much as whoever ends the context: see leash.over.
+func TestOverByTheClock(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		callers, limit time.Duration
+		want           error
+	}{
+		"neither":      {time.Hour, time.Hour, nil},
+		"limit":        {time.Hour, -1, context.DeadlineExceeded},
+		"caller's":     {-1, time.Hour, context.Canceled},
+		"caller first": {-2, -1, context.Canceled},
+		"limit first":  {-1, -2, context.DeadlineExceeded},
+	} {
+		l := leash{caller: odd{deadline: now.Add(c.callers)}, deadline: now.Add(c.limit)}
+		if err := l.over(); err != c.want || l.Err() != nil {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
