@@ -1,0 +1,140 @@
+package guardian
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// against times batches of an operation and, between them, signatures of 256 bytes: whatever else the machine does meets both. It reports
+// the shortest time of one operation, and its ratio to the shortest of a signature.
+func against(b *testing.B, batch int, op func(i int)) {
+	b.Helper()
+	b.ReportAllocs()
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	message := make([]byte, 256)
+	least, sign := time.Duration(1<<62), time.Duration(1<<62)
+	n := 0
+	for b.Loop() {
+		start := time.Now()
+		for range batch {
+			op(n)
+			n++
+		}
+		middle := time.Now()
+		ed25519.Sign(key, message)
+		least, sign = min(least, middle.Sub(start)), min(sign, time.Since(middle))
+	}
+	each := float64(least) / float64(batch)
+	b.ReportMetric(each, "ns/judged")
+	b.ReportMetric(each/float64(sign), "x/sign")
+	b.ReportMetric(float64(sign), "ns/sign")
+}
+
+func run(b *testing.B, p *Policy, ins []contracts.Inputs, reason contracts.ReasonCode) {
+	b.Helper()
+	against(b, max(1, 100_000/(100+len(p.tools[ins[0].Tool].ruleList()))/100), func(i int) {
+		in := &ins[i%len(ins)]
+		if r, _ := p.Judge(*in, nil); r.Reason != reason {
+			b.Fatalf("%s: %v", in.Tool, r.Reason)
+		}
+	})
+}
+
+func (t *tool) ruleList() []rule {
+	if t == nil {
+		return nil
+	}
+	return t.rules
+}
+
+// Three rules a tool, of which the last allows; a schema that costs next to nothing, since the schema is not the guardian's.
+func surface(n int) string {
+	var tools, rules strings.Builder
+	for i := range n {
+		if i > 0 {
+			tools.WriteByte(',')
+			rules.WriteByte(',')
+		}
+		name := fmt.Sprintf("tool.%d", i)
+		tools.WriteString(toolText(name, `"path":{"type":"string"},"n":{"type":"number"}`, "path", "n"))
+		fmt.Fprintf(&rules, `{"id":"a%d","deny":"%s","when":{"arg":"/n","gt":1000}},{"id":"b%d","deny":"%s","when":{"arg":"/path","eq":"/etc/passwd"}},`+
+			`{"id":"c%d","allow":"%s","when":{"caller":"roles","has":"editor"}}`, i, name, i, name, i, name)
+	}
+	return bundle("b", tools.String(), rules.String())
+}
+
+func BenchmarkHotTool(b *testing.B) {
+	for _, n := range []int{1, 1000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			p := mustCompile(b, surface(n))
+			run(b, p, []contracts.Inputs{inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)}, contracts.ReasonAllow)
+		})
+	}
+}
+
+func BenchmarkRandomTool(b *testing.B) {
+	for _, n := range []int{1000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			p := mustCompile(b, surface(n))
+			r := rand.New(rand.NewPCG(1, 2))
+			in := inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)
+			ins := make([]contracts.Inputs, 4096)
+			for i := range ins {
+				ins[i] = in
+				ins[i].Tool = fmt.Sprintf("tool.%d", r.IntN(n))
+			}
+			run(b, p, ins, contracts.ReasonAllow)
+		})
+	}
+}
+
+func BenchmarkUnknownTool(b *testing.B) {
+	p := mustCompile(b, surface(1000))
+	run(b, p, []contracts.Inputs{inputs(b, "tool.x", `{}`)}, contracts.ReasonToolNotFound)
+}
+
+// thousand has 1,000 rules on one tool, of several kinds; the last matches.
+func thousand(tests int) string {
+	var rules []string
+	for i := range 999 {
+		kinds := []string{
+			fmt.Sprintf(`{"arg":"/path","eq":"/srv/other/%d"}`, i),
+			fmt.Sprintf(`{"arg":"/n","gt":%d}`, 1000+i),
+			fmt.Sprintf(`{"caller":"roles","has":"role%d"}`, i),
+			fmt.Sprintf(`{"arg":"/path","within":"/srv/other/%d"}`, i),
+		}
+		pred := kinds[i%4]
+		if tests == 2 {
+			pred = `{"any":[` + kinds[i%4] + `,` + kinds[(i+1)%4] + `]}`
+		}
+		rules = append(rules, fmt.Sprintf(`{"id":"r%d","deny":"t","when":%s}`, i, pred))
+	}
+	rules = append(rules, `{"id":"last","allow":"t","when":{"arg":"/path","prefix":"/srv/data"}}`)
+	return bundle("b", toolText("t", `"path":{"type":"string"},"n":{"type":"number"}`, "path", "n"), strings.Join(rules, ","))
+}
+
+func BenchmarkThousandRules(b *testing.B) {
+	for _, tests := range []int{1, 2} {
+		b.Run(fmt.Sprint(tests, "tests"), func(b *testing.B) {
+			p := mustCompile(b, thousand(tests))
+			run(b, p, []contracts.Inputs{inputs(b, "t", `{"path":"/srv/data/report.txt","n":7}`)}, contracts.ReasonAllow)
+		})
+	}
+}
+
+// The schema of HotTool alone, to be taken off.
+func BenchmarkSchema(b *testing.B) {
+	p := mustCompile(b, surface(1))
+	in := inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)
+	against(b, 10, func(int) {
+		if p.tools["tool.0"].input.Validate(in.Args) != nil {
+			b.Fatal("not valid")
+		}
+	})
+}

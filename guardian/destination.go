@@ -1,0 +1,325 @@
+package guardian
+
+import (
+	"net/netip"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What is wrong with a value that an operator cannot read. Malformed is an error, never false: false would let it pass a deny rule.
+const (
+	badPath  = "not an absolute path without empty, . and .. segments, backslash and NUL"
+	badURL   = "not an absolute URL without user, white space, control characters, backslash, %2e, %2f, %5c and dot segments"
+	badHost  = "not a host name of ASCII letters, digits, hyphens and dots"
+	badEmail = "not one bare mailbox@domain"
+	badIP    = "not an IP address"
+)
+
+// checkPath tells whether b is an absolute path that nothing can read in two ways. It is not cleaned: what needs cleaning is malformed.
+func checkPath[T string | []byte](b T) bool {
+	if len(b) == 0 || b[0] != '/' {
+		return false
+	}
+	if len(b) == 1 {
+		return true
+	}
+	from := 1
+	for i := 1; i <= len(b); i++ {
+		if i < len(b) && b[i] != '/' {
+			if b[i] == '\\' || b[i] == 0 {
+				return false
+			}
+			continue
+		}
+		if i == from || dots(b[from:i]) {
+			return false
+		}
+		from = i + 1
+	}
+	return true
+}
+
+func dots[T string | []byte](seg T) bool {
+	return len(seg) <= 2 && len(seg) > 0 && seg[0] == '.' && seg[len(seg)-1] == '.'
+}
+
+// A location is an absolute URL in one spelling: scheme and host in lower case, the usual port left out, an empty path written /.
+// Its path is as it was.
+type location struct {
+	text     []byte // without query and fragment
+	host     []byte
+	query    bool
+	fragment bool
+}
+
+// readURL appends the text of the location to buf.
+func readURL(buf, b []byte) (u location, out []byte, ok bool) {
+	if !plainURL(b) {
+		return u, buf, false
+	}
+	if at := indexByte(b, '#'); at >= 0 {
+		b, u.fragment = b[:at], true
+	}
+	if at := indexByte(b, '?'); at >= 0 {
+		b, u.query = b[:at], true
+	}
+	at := indexByte(b, ':')
+	if at <= 0 || len(b) < at+3 || b[at+1] != '/' || b[at+2] != '/' || !isScheme(b[:at]) {
+		return u, buf, false
+	}
+	from := len(buf)
+	buf = append(appendLower(buf, b[:at]), "://"...)
+	scheme := buf[from : from+at]
+	b = b[at+3:]
+	path := []byte("/")
+	if at := indexByte(b, '/'); at >= 0 {
+		b, path = b[:at], b[at:]
+	}
+	host, port, ok := splitPort(b)
+	if !ok {
+		return u, buf, false
+	}
+	start := len(buf)
+	if buf, ok = appendHost(buf, host); !ok {
+		return u, buf, false
+	}
+	end := len(buf)
+	if usual := usualPort(scheme); len(port) > 0 && string(port) != usual {
+		buf = append(append(buf, ':'), port...)
+	}
+	for seg := path[1:]; ; {
+		at := indexByte(seg, '/')
+		if at < 0 {
+			if dots(seg) {
+				return u, buf, false
+			}
+			break
+		}
+		if dots(seg[:at]) {
+			return u, buf, false
+		}
+		seg = seg[at+1:]
+	}
+	buf = append(buf, path...)
+	u.text, u.host = buf[from:], buf[start:end]
+	return u, buf, true
+}
+
+func indexByte(b []byte, c byte) int {
+	for i := range b {
+		if b[i] == c {
+			return i
+		}
+	}
+	return -1
+}
+
+// plainURL refuses characters that two readers take differently, wherever they stand.
+func plainURL(b []byte) bool {
+	for i := 0; i < len(b); i++ {
+		c := b[i]
+		switch {
+		case c <= ' ', c == 0x7f, c == '\\':
+			return false
+		case c == '%':
+			if i+2 >= len(b) || unhex(b[i+1]) < 0 || unhex(b[i+2]) < 0 {
+				return false
+			}
+			if d := unhex(b[i+1])<<4 | unhex(b[i+2]); d == '.' || d == '/' || d == '\\' {
+				return false
+			}
+		case c >= utf8.RuneSelf:
+			r, n := utf8.DecodeRune(b[i:])
+			if unicode.IsSpace(r) || unicode.IsControl(r) || r == utf8.RuneError && n == 1 {
+				return false
+			}
+			i += n - 1
+		}
+	}
+	return true
+}
+
+func unhex(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case lower(c) >= 'a' && lower(c) <= 'f':
+		return int(lower(c)-'a') + 10
+	}
+	return -1
+}
+
+func isScheme(b []byte) bool {
+	for i, c := range b {
+		if letter := lower(c) >= 'a' && lower(c) <= 'z'; !letter && (i == 0 || (c < '0' || c > '9') && c != '+' && c != '-' && c != '.') {
+			return false
+		}
+	}
+	return true
+}
+
+// usualPort is the port that a URL means when it names none.
+func usualPort(scheme []byte) string {
+	switch string(scheme) {
+	case "https", "wss":
+		return "443"
+	case "http", "ws":
+		return "80"
+	case "ftp":
+		return "21"
+	}
+	return ""
+}
+
+// splitPort splits an authority. A user is refused with the host, which has no @.
+func splitPort(b []byte) (host, port []byte, ok bool) {
+	at := len(b)
+	for i := len(b) - 1; i >= 0 && b[i] != ']'; i-- {
+		if b[i] == ':' {
+			at = i
+			break
+		}
+	}
+	if at == len(b) {
+		return b, nil, true
+	}
+	host, port = b[:at], b[at+1:]
+	if len(port) == 0 || len(port) > 5 || port[0] == '0' {
+		return nil, nil, false
+	}
+	n := 0
+	for _, c := range port {
+		if c < '0' || c > '9' {
+			return nil, nil, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return host, port, n <= 65535
+}
+
+// appendHost appends a host in one spelling: a name in lower case, an IP address as the standard library writes it, IPv6 in brackets.
+// A name whose last label is a number is an address to some resolvers (127.1, 0x7f.1), so it must be a plain IPv4 address.
+func appendHost(dst, b []byte) ([]byte, bool) {
+	if len(b) > 2 && b[0] == '[' && b[len(b)-1] == ']' {
+		a, ok := readIP(b[1 : len(b)-1])
+		switch {
+		case !ok || indexByte(b, ':') < 0:
+			return dst, false
+		case a.Is4():
+			return a.AppendTo(dst), true
+		}
+		return append(a.AppendTo(append(dst, '[')), ']'), true
+	}
+	if len(b) == 0 || len(b) > 253 {
+		return dst, false
+	}
+	from, number := 0, true // number: the label has digits only, or is hexadecimal
+	for i := 0; i <= len(b); i++ {
+		if i < len(b) && b[i] != '.' {
+			c := lower(b[i])
+			digit := c >= '0' && c <= '9'
+			if !digit && (c < 'a' || c > 'z') && c != '-' && c != '_' {
+				return dst, false
+			}
+			if i == from {
+				number = true
+			}
+			number = number && (digit || i == from+1 && c == 'x' && b[from] == '0' || i > from+1 && lower(b[from+1]) == 'x' && unhex(c) >= 0)
+			continue
+		}
+		if i == from || i-from > 63 || b[from] == '-' || b[i-1] == '-' {
+			return dst, false
+		}
+		from = i + 1
+	}
+	if number {
+		if _, ok := readIPv4(b); !ok {
+			return dst, false
+		}
+	}
+	return appendLower(dst, b), true
+}
+
+// readIPv4 reads four decimal numbers without leading zeros.
+func readIPv4(b []byte) (netip.Addr, bool) {
+	var a [4]byte
+	n, digits, at := 0, 0, 0
+	for i := 0; i <= len(b); i++ {
+		if i < len(b) && b[i] != '.' {
+			if b[i] < '0' || b[i] > '9' || digits > 0 && n == 0 {
+				return netip.Addr{}, false
+			}
+			n = n*10 + int(b[i]-'0')
+			if digits++; n > 255 {
+				return netip.Addr{}, false
+			}
+			continue
+		}
+		if digits == 0 || at == 4 {
+			return netip.Addr{}, false
+		}
+		a[at] = byte(n)
+		n, digits = 0, 0
+		at++
+	}
+	return netip.AddrFrom4(a), at == 4
+}
+
+// readIP reads an IP literal without zone. IPv4 in IPv6 is IPv4. Only IPv6 allocates.
+func readIP(b []byte) (netip.Addr, bool) {
+	if a, ok := readIPv4(b); ok {
+		return a, true
+	}
+	if len(b) > 45 || indexByte(b, ':') < 0 {
+		return netip.Addr{}, false
+	}
+	a, err := netip.ParseAddr(string(b))
+	return a.Unmap(), err == nil && a.Zone() == ""
+}
+
+// readHost takes the host of a bare name or of an absolute URL, which has a slash.
+func readHost(buf, b []byte) (host, out []byte, ok bool) {
+	if indexByte(b, '/') >= 0 {
+		u, out, ok := readURL(buf, b)
+		return u.host, out, ok
+	}
+	from := len(buf)
+	out, ok = appendHost(buf, b)
+	return out[from:], out, ok
+}
+
+// readEmail appends the address with its domain in lower case, and gives it and the domain. The local part is exact: only its own host
+// knows what in it may vary.
+func readEmail(buf, b []byte) (address, domain, out []byte, ok bool) {
+	at := indexByte(b, '@')
+	if at < 1 || at > 64 || !isLocal(b[:at]) {
+		return nil, nil, buf, false
+	}
+	from := len(buf)
+	out = append(buf, b[:at+1]...)
+	start := len(out)
+	out, ok = appendDomain(out, b[at+1:])
+	return out[from:], out[start:], out, ok
+}
+
+// appendDomain appends the domain of an address; an IP address is none.
+func appendDomain(dst, b []byte) ([]byte, bool) {
+	if _, ip := readIPv4(b); ip || len(b) > 0 && b[0] == '[' {
+		return dst, false
+	}
+	return appendHost(dst, b)
+}
+
+// isLocal tells whether b is a dot-atom, RFC 5322 section 3.2.3.
+func isLocal(b []byte) bool {
+	before := byte('.')
+	for _, c := range b {
+		word := lower(c) >= 'a' && lower(c) <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-/=?^_`{|}~", c) >= 0
+		if !word && (c != '.' || before == '.') {
+			return false
+		}
+		before = c
+	}
+	return before != '.'
+}

@@ -1,0 +1,120 @@
+package guardian
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// noon is a Wednesday.
+var noon = contracts.TimeOf(time.Date(2026, 7, 15, 12, 0, 0, 0, time.UTC))
+
+// canonical gives JSON text in canonical form.
+func canonical(t testing.TB, text string) []byte {
+	t.Helper()
+	var tree crypto.Tree
+	if err := tree.Parse([]byte(text), crypto.Limits{Bytes: 1 << 28, Depth: 128}); err != nil {
+		t.Fatalf("the test's own JSON: %v\n%s", err, text)
+	}
+	return tree.Root().Append(nil)
+}
+
+func document(t testing.TB, name, text string) contracts.Document {
+	t.Helper()
+	return contracts.Document{Name: name, Canonical: canonical(t, text)}
+}
+
+func mustCompile(t testing.TB, texts ...string) *Policy {
+	t.Helper()
+	var docs []contracts.Document
+	for _, text := range texts {
+		docs = append(docs, document(t, "", text))
+	}
+	p, err := Compile(docs...)
+	if err != nil {
+		t.Fatalf("Compile: %v", err)
+	}
+	return p
+}
+
+// bundle is a document of one bundle. tools and rules are the insides of an object and of a list.
+func bundle(name, tools, rules string) string {
+	return `{"helm":"policy/v1","layer":"P1","bundle":{"name":"` + name + `","version":1},"tools":{` + tools + `},"rules":[` + rules + `]}`
+}
+
+// tool is a read tool with input of these properties, of which the listed ones are required.
+func toolText(name, properties string, required ...string) string {
+	list, _ := json.Marshal(append([]string{}, required...))
+	return `"` + name + `":{"effect":"read","input":{"type":"object","properties":{` + properties + `},"required":` + string(list) + `}}`
+}
+
+// inputs are those of a call by clerk ann of acme, at noon, with one driver bound.
+func inputs(t testing.TB, tool, args string) contracts.Inputs {
+	t.Helper()
+	in := contracts.Inputs{
+		Caller: contracts.Caller{ID: "ann", Tenant: "acme", Roles: []string{"clerk", "editor"}}, Drivers: 1, Session: "main", Time: noon, Tool: tool,
+	}
+	tree := new(crypto.Tree)
+	form, err := tree.ParseArgs(nil, []byte(args))
+	if err != nil {
+		in.ArgsForm = "raw"
+		in.ArgsHash = crypto.Sum([]byte(args))
+		return in
+	}
+	in.Args, in.ArgsHash = tree.Root(), crypto.Sum(form)
+	return in
+}
+
+// want says how a call must end.
+type want struct {
+	reason    contracts.ReasonCode
+	condition int
+	rule      string
+}
+
+func (w want) check(t testing.TB, p *Policy, in contracts.Inputs) (contracts.DecisionRecord, Why) {
+	t.Helper()
+	r, why := p.Judge(in, nil)
+	got := want{r.Reason, r.Condition, r.Rule}
+	if got != w {
+		t.Errorf("%s: got %v, want %v (%s)", in.Tool, got, w, why)
+	}
+	if allowed := w.reason == contracts.ReasonAllow; bool(r.Verdict) != allowed {
+		t.Errorf("%s: verdict %v with reason %v", in.Tool, r.Verdict, r.Reason)
+	}
+	if r.Verdict == contracts.Deny && why.What == "" {
+		t.Errorf("%s: %v without Why", in.Tool, r.Reason)
+	}
+	return r, why
+}
+
+// mustRefuse compiles what must not compile, and gives the error.
+func mustRefuse(t testing.TB, docs ...contracts.Document) *LoadError {
+	t.Helper()
+	p, err := Compile(docs...)
+	var e *LoadError
+	if !errors.As(err, &e) {
+		t.Fatalf("Compile gave %v, want a LoadError", err)
+	}
+	if p != nil {
+		t.Error("a policy beside the error")
+	}
+	if e.What == "" {
+		t.Errorf("%v says nothing", e)
+	}
+	return e
+}
+
+func contains(t testing.TB, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q does not say %q", text, part)
+		}
+	}
+}

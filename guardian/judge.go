@@ -1,0 +1,171 @@
+package guardian
+
+import (
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// Judge decides a call, in the order of the package comment, and fills in everything of the record but ID, InputsHash and
+// PolicyDecisionHash. It is a pure function of the policy, the trust state and the inputs; it keeps nothing of them, but the record shares
+// the roles of the caller. It never panics: whatever goes wrong is DENY FAIL_CLOSED_ERROR.
+//
+// Inputs are what the kernel makes of a call: arguments that obey FORMATS section 1 and have their defaults filled in, or ArgsForm "raw".
+func (p *Policy) Judge(in contracts.Inputs, trust *registry.State) (record contracts.DecisionRecord, why Why) {
+	j := judging{record: &record, why: &why}
+	defer func() {
+		if recover() != nil {
+			record.Verdict, record.Reason, record.Rule, record.Expires = contracts.Deny, contracts.ReasonFailClosedError, "", 0
+			why = Why{Rule: why.Rule, What: "a panic while judging"}
+		}
+	}()
+	t := p.open(&in, &record)
+	j.judge(p, t, &in)
+	return record, why
+}
+
+// open fills in what every record of a call has, denying.
+func (p *Policy) open(in *contracts.Inputs, r *contracts.DecisionRecord) *tool {
+	r.Verdict, r.Reason = contracts.Deny, contracts.ReasonFailClosedError
+	r.ArgsForm, r.ArgsHash = in.ArgsForm, in.ArgsHash
+	r.Caller = in.Caller
+	r.Idempotency = in.Idempotency
+	r.PolicyHash = p.Hash()
+	r.Tool = in.Tool
+	if len(in.Envelopes.Delegation) > 0 {
+		leaf := in.Envelopes.Delegation[0].Digest()
+		r.Delegation = &leaf
+	}
+	t := p.tool(in.Tool)
+	if t != nil {
+		r.EffectType, r.Risk = t.effect, t.risk
+	}
+	return t
+}
+
+// Refuse makes the record of a refusal of the kernel's own, at condition 0, with the same fields filled in. A reason that is not of
+// condition 0 becomes FAIL_CLOSED_ERROR.
+func (p *Policy) Refuse(in contracts.Inputs, reason contracts.ReasonCode) (record contracts.DecisionRecord) {
+	p.open(&in, &record)
+	if reason.Condition() == 0 {
+		record.Reason = reason
+	}
+	return record
+}
+
+type judging struct {
+	record *contracts.DecisionRecord
+	why    *Why
+}
+
+func (j *judging) deny(reason contracts.ReasonCode, rule string, why Why) {
+	j.record.Reason, j.record.Rule, *j.why = reason, rule, why
+}
+
+func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs) {
+	r := j.record
+	if in.ArgsForm != "" {
+		j.deny(contracts.ReasonArgsCanonicalization, "", Why{What: "the arguments are not strict JSON"})
+		return
+	}
+	if in.Args.Kind() != crypto.Object {
+		j.deny(contracts.ReasonFailClosedError, "", Why{What: "no arguments to judge"})
+		return
+	}
+
+	r.Condition = 1
+	switch {
+	case t == nil:
+		j.deny(contracts.ReasonToolNotFound, "", Why{What: "no bundle declares the tool"})
+		return
+	case in.Drivers != 1:
+		j.deny(contracts.ReasonDriverNotBound, "", Why{What: "not exactly one driver is bound to the tool"})
+		return
+	}
+
+	s, _ := p.scratch.Get().(*scratch)
+	if s == nil {
+		s = new(scratch)
+	}
+	s.begin(t, in)
+	if j.conditions(s, t, in) {
+		r.Condition, r.Verdict, r.Reason = 8, contracts.Allow, contracts.ReasonAllow
+		r.Expires = in.Time.Add(t.limits.Timeout)
+	}
+	s.forget() // not deferred: after a panic the scratch is dropped
+	p.scratch.Put(s)
+}
+
+// conditions judges conditions 2 to 8.
+func (j *judging) conditions(s *scratch, t *tool, in *contracts.Inputs) bool {
+	r := j.record
+	r.Condition = 2
+	if t.limits.Args < usualLimits.Args {
+		if s.buf = in.Args.Append(s.buf[:0]); len(s.buf) > t.limits.Args {
+			j.deny(contracts.ReasonSchemaViolation, "", Why{What: "the arguments are longer than the tool's limit"})
+			return false
+		}
+		s.buf = s.buf[:0]
+	}
+	if v := t.input.Validate(in.Args); v != nil {
+		j.deny(contracts.ReasonSchemaViolation, "", Why{Pointer: v.Pointer, What: v.Constraint})
+		return false
+	}
+	for i := range t.scope {
+		n := &t.scope[i]
+		if a := s.eval(n); a != yes {
+			why := Why{t.scopeRule, s.pointerOf(n.slot), "not among the destinations of the tool's scope"}
+			if a == failed {
+				why.Pointer, why.What = s.pointer, s.what
+			}
+			j.deny(contracts.ReasonDestinationNotAllowed, t.scopeRule, why)
+			return false
+		}
+	}
+
+	r.Condition = 5
+	if t.expires != 0 && in.Time >= t.expires {
+		j.deny(contracts.ReasonPolicyViolation, t.expired, Why{Rule: t.expired, What: "the bundle has expired"})
+		return false
+	}
+	if !j.rules(s, t) {
+		return false
+	}
+
+	r.Condition = 6
+	if len(in.Envelopes.Delegation) > 0 {
+		// No trust state of this version has a delegator's key, so there is none that could have signed it.
+		r.Rule = ""
+		j.deny(contracts.ReasonDelegationInvalid, "", Why{What: "no key of the trust state signed the delegation"})
+		return false
+	}
+	return true
+}
+
+// rules finds the first rule that matches, and tells whether it allows.
+func (j *judging) rules(s *scratch, t *tool) bool {
+	for i := range t.rules {
+		x := &t.rules[i]
+		a := yes
+		for i := range x.tests {
+			if a = s.eval(&x.tests[i]); a != yes {
+				break
+			}
+		}
+		switch a {
+		case failed:
+			j.deny(contracts.ReasonFailClosedError, "", Why{x.name, s.pointer, s.what})
+			return false
+		case no:
+			continue
+		}
+		if !x.allow {
+			j.deny(contracts.ReasonPolicyViolation, x.name, Why{Rule: x.name, What: "the rule denies the call"})
+			return false
+		}
+		j.record.Rule = x.name
+		return true
+	}
+	j.deny(contracts.ReasonNoPolicyDefined, "", Why{What: "no rule matches the call"})
+	return false
+}

@@ -1,0 +1,548 @@
+package guardian
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// The office has a tool for each condition that can fail.
+const office = `{
+	"helm": "policy/v1", "layer": "P1", "bundle": {"name": "office", "version": 7},
+	"tools": {
+		"file.read": {
+			"effect": "read", "limits": {"timeout": "5s", "args": "1KiB", "output": "2KiB"},
+			"input": {"type": "object", "required": ["path"], "properties": {
+				"path": {"type": "string"}, "to": {"type": "array", "items": {"type": "string"}}, "lines": {"type": "integer", "default": 20}}},
+			"output": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}},
+			"scope": [{"arg": "/path", "within": ["/srv/data"]}, {"arg": "/to/*", "host": "*.corp.com", "absent": true}]
+		},
+		"file.write": {"effect": "write", "input": {"type": "object", "properties": {"path": {"type": "string"}}}},
+		"file.wipe": {"effect": "destructive", "input": {"type": "object", "properties": {}}},
+		"file.list": {"effect": "write", "risk": "low", "input": {"type": "object", "properties": {}}}
+	},
+	"rules": [
+		{"id": "secret", "deny": "file.*", "when": {"caller": "id", "eq": "eve", "absent": false}},
+		{"id": "dir", "deny": "file.read", "when": {"arg": "/path", "eq": "/srv/data/secret"}},
+		{"id": "lines", "deny": "file.read", "when": {"arg": "/lines", "gt": 100, "absent": false}, "unless": {"caller": "roles", "has": "admin"}},
+		{"id": "age", "deny": "file.write", "when": {"arg": "/path", "within": "/etc", "absent": false}},
+		{"id": "ok", "allow": ["file.read", "file.write", "file.list"], "when": {"caller": "roles", "has": "clerk"}}
+	]
+}`
+
+const late = `{"helm":"policy/v1","layer":"P1","bundle":{"name":"late","version":1},"expires":"2026-07-15T12:00:00Z",
+	"tools":{"late.read":{"effect":"read","input":{"type":"object","properties":{}}}},
+	"rules":[{"id":"deny","deny":"late.read","when":{"caller":"id","eq":"eve","absent":false}},{"id":"all","allow":"late.read"}]}`
+
+func TestConditions(t *testing.T) {
+	p := mustCompile(t, office, late)
+	allow := want{contracts.ReasonAllow, 8, "P1:office:ok"}
+	schema := want{contracts.ReasonSchemaViolation, 2, ""}
+	scope := want{contracts.ReasonDestinationNotAllowed, 2, "P1:office:scope"}
+	for _, c := range []struct {
+		name, tool, args string
+		change           func(*contracts.Inputs)
+		want             want
+		says             string
+	}{
+		{"allowed", "file.read", `{"path":"/srv/data/a"}`, nil, allow, ""},
+		{"allowed destinations", "file.read", `{"path":"/srv/data","to":["a.corp.com","https://b.corp.com/x"]}`, nil, allow, ""},
+		{"no destinations", "file.read", `{"path":"/srv/data","to":[]}`, nil, allow, ""},
+		{"duplicate key", "file.read", `{"path":"/srv/data/a","path":"/srv/data/b"}`, nil, want{contracts.ReasonArgsCanonicalization, 0, ""}, "strict JSON"},
+		{"not JSON", "none", `{`, nil, want{contracts.ReasonArgsCanonicalization, 0, ""}, "strict JSON"},
+		{"no arguments", "file.read", `{}`, func(in *contracts.Inputs) { in.Args = crypto.Value{} }, want{contracts.ReasonFailClosedError, 0, ""}, "no arguments"},
+		{"arguments no object", "file.read", `{"path":[]}`, func(in *contracts.Inputs) { in.Args = in.Args.Get("path") }, want{contracts.ReasonFailClosedError, 0, ""}, "no arguments"},
+		{"unknown tool", "file.raed", `{}`, nil, want{contracts.ReasonToolNotFound, 1, ""}, "declares"},
+		{"no tool", "", `{}`, nil, want{contracts.ReasonToolNotFound, 1, ""}, "declares"},
+		{"no driver", "file.list", `{}`, func(in *contracts.Inputs) { in.Drivers = 0 }, want{contracts.ReasonDriverNotBound, 1, ""}, "driver"},
+		{"two drivers", "file.list", `{}`, func(in *contracts.Inputs) { in.Drivers = 2 }, want{contracts.ReasonDriverNotBound, 1, ""}, "driver"},
+		{"too long", "file.read", `{"path":"/srv/data/` + strings.Repeat("a", 1024) + `"}`, nil, schema, "longer than the tool's limit"},
+		{"missing argument", "file.read", `{}`, nil, schema, "path"},
+		{"null", "file.read", `{"path":null}`, nil, schema, "/path"},
+		{"another type", "file.read", `{"path":5}`, nil, schema, "/path"},
+		{"extra argument", "file.read", `{"path":"/srv/data","mode":"rw"}`, nil, schema, "additionalProperties"},
+		{"out of scope", "file.read", `{"path":"/etc/passwd"}`, nil, scope, "/path"},
+		{"scope errs", "file.read", `{"path":"/srv/data/../../etc"}`, nil, scope, "segments"},
+		{"one destination out of scope", "file.read", `{"path":"/srv/data","to":["a.corp.com","corp.com.evil.org"]}`, nil, scope, "/to"},
+		{"one destination malformed", "file.read", `{"path":"/srv/data","to":["a.corp.com",""]}`, nil, scope, "/to/*"},
+		{"denied", "file.read", `{"path":"/srv/data/secret"}`, nil, want{contracts.ReasonPolicyViolation, 5, "P1:office:dir"}, "denies"},
+		{"when and unless", "file.read", `{"path":"/srv/data/a","lines":101}`, nil, want{contracts.ReasonPolicyViolation, 5, "P1:office:lines"}, "denies"},
+		{"unless holds", "file.read", `{"path":"/srv/data/a","lines":101}`, func(in *contracts.Inputs) { in.Caller.Roles = []string{"admin", "clerk"} }, allow, ""},
+		{"denied by pattern", "file.wipe", `{}`, func(in *contracts.Inputs) { in.Caller.ID = "eve" }, want{contracts.ReasonPolicyViolation, 5, "P1:office:secret"}, "denies"},
+		{"nothing matches", "file.wipe", `{}`, nil, want{contracts.ReasonNoPolicyDefined, 5, ""}, "no rule"},
+		{"no role", "file.list", `{}`, func(in *contracts.Inputs) { in.Caller = contracts.Caller{} }, want{contracts.ReasonNoPolicyDefined, 5, ""}, "no rule"},
+		{"predicate errs", "file.write", `{"path":"etc"}`, nil, want{contracts.ReasonFailClosedError, 5, ""}, "P1:office:age: /path: not an absolute path"},
+		{"absent", "file.write", `{}`, nil, allow, ""},
+		{"delegation", "file.list", `{}`, delegated, want{contracts.ReasonDelegationInvalid, 6, ""}, "delegation"},
+		{"delegation and approvals", "file.list", `{}`, func(in *contracts.Inputs) { in.Envelopes.Approvals = []contracts.Envelope{[]byte(`{}`)} }, allow, ""},
+		{"expired", "late.read", `{}`, nil, want{contracts.ReasonPolicyViolation, 5, "P1:late:expires"}, "expired"},
+		{"not yet expired", "late.read", `{}`, func(in *contracts.Inputs) { in.Time-- }, want{contracts.ReasonAllow, 8, "P1:late:all"}, ""},
+
+		// When several conditions fail, the first gives the reason.
+		{"0 before 1", "none", `[]`, func(in *contracts.Inputs) { in.Drivers = 0 }, want{contracts.ReasonArgsCanonicalization, 0, ""}, ""},
+		{"tool before driver", "none", `{"x":1}`, func(in *contracts.Inputs) { in.Drivers = 0 }, want{contracts.ReasonToolNotFound, 1, ""}, ""},
+		{"driver before schema", "file.read", `{"x":1}`, func(in *contracts.Inputs) { in.Drivers = 2; delegated(in) }, want{contracts.ReasonDriverNotBound, 1, ""}, ""},
+		{"schema before scope and rules", "file.read", `{"path":"/etc","x":1}`, func(in *contracts.Inputs) { in.Caller.ID = "eve"; delegated(in) }, schema, ""},
+		{"size before schema", "file.read", `{"x":"` + strings.Repeat("a", 1024) + `"}`, nil, schema, "limit"},
+		{"scope before rules", "file.read", `{"path":"/etc"}`, func(in *contracts.Inputs) { in.Caller.ID = "eve"; delegated(in) }, scope, ""},
+		{"first entry of scope", "file.read", `{"path":"/etc","to":["x"]}`, nil, scope, "/path"},
+		{"expiry before rules", "late.read", `{}`, func(in *contracts.Inputs) { in.Caller.ID = "eve"; delegated(in) }, want{contracts.ReasonPolicyViolation, 5, "P1:late:expires"}, ""},
+		{"first rule", "file.read", `{"path":"/srv/data/secret","lines":101}`, func(in *contracts.Inputs) { in.Caller.ID = "eve" }, want{contracts.ReasonPolicyViolation, 5, "P1:office:secret"}, ""},
+		{"rules before delegation", "file.read", `{"path":"/srv/data/secret"}`, delegated, want{contracts.ReasonPolicyViolation, 5, "P1:office:dir"}, ""},
+		{"error before delegation", "file.write", `{"path":""}`, delegated, want{contracts.ReasonFailClosedError, 5, ""}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := inputs(t, c.tool, c.args)
+			if c.change != nil {
+				c.change(&in)
+			}
+			_, why := c.want.check(t, p, in)
+			contains(t, why.String(), c.says)
+		})
+	}
+}
+
+func delegated(in *contracts.Inputs) {
+	in.Envelopes.Delegation = []contracts.Envelope{[]byte(`{"leaf":1}`), []byte(`{"root":1}`)}
+}
+
+// What every record holds, whatever the verdict, and nothing that is not decided yet.
+func TestRecord(t *testing.T) {
+	p := mustCompile(t, office)
+	in := inputs(t, "file.read", `{"path":"/srv/data/a"}`)
+	in.Idempotency = "k"
+	leaf := crypto.Sum([]byte(`{"leaf":1}`))
+	base := contracts.DecisionRecord{
+		ArgsHash: in.ArgsHash, Caller: in.Caller, EffectType: contracts.Read, Risk: contracts.Low, Idempotency: "k", PolicyHash: p.Hash(), Tool: "file.read",
+	}
+	allowed := base
+	allowed.Condition, allowed.Reason, allowed.Verdict, allowed.Rule = 8, contracts.ReasonAllow, contracts.Allow, "P1:office:ok"
+	allowed.Expires = noon.Add(5 * time.Second)
+	if got, _ := p.Judge(in, nil); !reflect.DeepEqual(got, allowed) {
+		t.Errorf("ALLOW is\n%+v, want\n%+v", got, allowed)
+	}
+	denied := base
+	denied.Condition, denied.Reason, denied.Delegation = 6, contracts.ReasonDelegationInvalid, &leaf
+	delegated(&in)
+	if got, _ := p.Judge(in, nil); !reflect.DeepEqual(got, denied) {
+		t.Errorf("DENY is\n%+v, want\n%+v", got, denied)
+	}
+	refused := base
+	refused.Reason, refused.Delegation = contracts.ReasonSystemFrozen, &leaf
+	if got := p.Refuse(in, contracts.ReasonSystemFrozen); !reflect.DeepEqual(got, refused) {
+		t.Errorf("refusal is\n%+v, want\n%+v", got, refused)
+	}
+	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonPolicyViolation, "", "NONSENSE"} {
+		if got := p.Refuse(in, r); got.Reason != contracts.ReasonFailClosedError || got.Verdict != contracts.Deny || got.Condition != 0 {
+			t.Errorf("Refuse(%q) gave %v at %d", r, got.Reason, got.Condition)
+		}
+	}
+	raw := inputs(t, "none", `{`)
+	got, _ := p.Judge(raw, nil)
+	if got.ArgsForm != "raw" || got.ArgsHash != crypto.Sum([]byte(`{`)) || got.EffectType != "" || got.Risk != "" {
+		t.Errorf("raw arguments gave %+v", got)
+	}
+	for tool, risk := range map[string]contracts.Risk{"file.read": contracts.Low, "file.write": contracts.Medium, "file.wipe": contracts.High, "file.list": contracts.Low} {
+		if got := p.Refuse(inputs(t, tool, `{}`), contracts.ReasonSystemFrozen); got.Risk != risk {
+			t.Errorf("%s has risk %s, want %s", tool, got.Risk, risk)
+		}
+	}
+}
+
+// The nil and the zero policy have no tools, and say so.
+func TestNoPolicy(t *testing.T) {
+	for _, p := range []*Policy{nil, {}} {
+		in := inputs(t, "file.read", `{}`)
+		want{contracts.ReasonToolNotFound, 1, ""}.check(t, p, in)
+		if r := p.Refuse(in, contracts.ReasonSystemFrozen); r.Verdict != contracts.Deny {
+			t.Error("a refusal allows")
+		}
+		_, limits := p.Limits("file.read")
+		_, filled := p.AppendDefaults(nil, "file.read", in.Args)
+		_, conforms := p.CheckOutput("file.read", in.Args)
+		if limits || filled || conforms || p.HasOutput("file.read") || p.Hash() != (contracts.Digest{}) || len(p.Documents()) != 0 || p.Expired(noon) != nil {
+			t.Error("no policy says yes")
+		}
+		p.Record()
+	}
+}
+
+// Whatever panics while judging is DENY, at the condition being judged, and the next call is judged as if nothing had been.
+func TestPanic(t *testing.T) {
+	broken := func(breakIt func(*tool)) *Policy {
+		p := mustCompile(t, office)
+		breakIt(p.tools["file.read"])
+		return p
+	}
+	in := inputs(t, "file.read", `{"path":"/srv/data/a","to":["a.corp.com"]}`)
+	for name, c := range map[string]struct {
+		p         *Policy
+		condition int
+	}{
+		"scope": {broken(func(t *tool) { t.scope[0].slot = 1000 }), 2},
+		"rules": {broken(func(t *tool) { t.rules[1].tests[0].slot = 1000 }), 5},
+		"nil":   {broken(func(t *tool) { t.scope[1].kids[0].more = nil }), 2},
+	} {
+		for range 3 {
+			r, why := c.p.Judge(in, nil)
+			if r.Verdict != contracts.Deny || r.Reason != contracts.ReasonFailClosedError || r.Condition != c.condition || r.Rule != "" || r.Expires != 0 {
+				t.Errorf("%s: %v %v at %d", name, r.Verdict, r.Reason, r.Condition)
+			}
+			contains(t, why.What, "panic")
+		}
+		want{contracts.ReasonAllow, 8, "P1:office:ok"}.check(t, c.p, inputs(t, "file.list", `{}`))
+	}
+	stale := new(crypto.Tree) // arguments whose tree was parsed again are a caller's fault, not an ALLOW
+	if _, err := stale.ParseArgs(nil, []byte(`{"a":{"path":"/srv/data/a"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	in.Args = stale.Root().Get("a")
+	if _, err := stale.ParseArgs(nil, []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	want{contracts.ReasonFailClosedError, 0, ""}.check(t, mustCompile(t, office), in)
+	var zero node // no predicate at all errs
+	if a := new(scratch).eval(&zero); a != failed {
+		t.Errorf("the zero node answers %v", a)
+	}
+}
+
+// One decision makes at most 10,000 visits, over scope and all rules.
+func TestCost(t *testing.T) {
+	rules := []string{}
+	for i := range 10 {
+		rules = append(rules, fmt.Sprintf(`{"id":"r%d","deny":"t","when":{"some":"/l","that":{"eq":"x"}}}`, i))
+	}
+	rules = append(rules, `{"id":"all","allow":"t"}`)
+	p := mustCompile(t, bundle("b", toolText("t", `"l":`+strs, "l"), strings.Join(rules, ",")))
+	for _, c := range []struct {
+		elements int
+		want     want
+	}{
+		{998, want{contracts.ReasonAllow, 8, "P1:b:all"}}, // 10 × (1 + 998)
+		{999, want{contracts.ReasonAllow, 8, "P1:b:all"}}, // 10,000
+		{1000, want{contracts.ReasonFailClosedError, 5, ""}},
+		{60_000, want{contracts.ReasonFailClosedError, 5, ""}},
+	} {
+		in := inputs(t, "t", `{"l":["a"`+strings.Repeat(`,"a"`, c.elements-1)+`]}`)
+		_, why := c.want.check(t, p, in)
+		if c.want.condition == 5 {
+			contains(t, why.String(), "more than 10000 values")
+		}
+	}
+	nested := mustCompile(t, bundle("b", toolText("t", `"v":`+grid, "v"), `{"id":"x","deny":"t","when":{"count":"/v/*/tags","gt":5}},{"id":"all","allow":"t"}`))
+	for n, w := range map[int]want{9999: {contracts.ReasonAllow, 8, "P1:b:all"}, 10_000: {contracts.ReasonFailClosedError, 5, ""}} {
+		w.check(t, nested, inputs(t, "t", `{"v":[{"tags":[]}`+strings.Repeat(`,{"tags":[]}`, n-1)+`]}`))
+	}
+	scope := mustCompile(t, `{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},"tools":{"t":{"effect":"read","scope":[{"arg":"/l/*","in":["a"]}],
+		"input":{"type":"object","required":["l"],"properties":{"l":{"type":"array","items":{"type":"string"}}}}}},"rules":[{"id":"all","allow":"t"}]}`)
+	for n, w := range map[int]want{9999: {contracts.ReasonAllow, 8, "P1:b:all"}, 10_000: {contracts.ReasonDestinationNotAllowed, 2, "P1:b:scope"}} {
+		w.check(t, scope, inputs(t, "t", `{"l":["a"`+strings.Repeat(`,"a"`, n-1)+`]}`))
+	}
+}
+
+// shuffled writes JSON with the keys of every object in random order, and other white space.
+func shuffled(t testing.TB, text string, r *rand.Rand) string {
+	t.Helper()
+	var v any
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	var write func(any)
+	write = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			keys := make([]string, 0, len(v))
+			for k := range v {
+				keys = append(keys, k)
+			}
+			slices.Sort(keys)
+			r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+			b.WriteString("{ ")
+			for i, k := range keys {
+				if i > 0 {
+					b.WriteString(" ,")
+				}
+				name, _ := json.Marshal(k)
+				b.Write(name)
+				b.WriteString(": ")
+				write(v[k])
+			}
+			b.WriteString("}")
+		case []any:
+			b.WriteString("[")
+			for i, e := range v {
+				if i > 0 {
+					b.WriteString(", ")
+				}
+				write(e)
+			}
+			b.WriteString("]")
+		default:
+			x, _ := json.Marshal(v)
+			b.Write(x)
+		}
+	}
+	write(v)
+	return b.String()
+}
+
+// The order of documents, and of keys in documents and arguments, changes nothing.
+func TestDeterminism(t *testing.T) {
+	third := bundle("a", toolText("z", ``), `{"id":"all","allow":"z"}`)
+	texts := []string{office, late, third}
+	first := mustCompile(t, texts...)
+	calls := []struct{ tool, args string }{
+		{"file.read", `{"path":"/srv/data/a","to":["a.corp.com"],"lines":5}`}, {"file.read", `{"path":"/srv/data/secret","lines":500}`},
+		{"file.read", `{"path":"/etc","to":["x y"],"lines":500}`}, {"file.read", `{"b":1,"a":2,"path":5}`}, {"file.write", `{"path":"x"}`},
+		{"late.read", `{}`}, {"z", `{}`}, {"none", `{}`},
+	}
+	r := rand.New(rand.NewPCG(7, 7))
+	for range 30 {
+		mixed := slices.Clone(texts)
+		r.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+		for i := range mixed {
+			mixed[i] = shuffled(t, mixed[i], r)
+		}
+		p := mustCompile(t, mixed...)
+		if p.Hash() != first.Hash() || !reflect.DeepEqual(p.Record(), first.Record()) || !reflect.DeepEqual(p.Documents(), first.Documents()) {
+			t.Fatal("another policy")
+		}
+		for _, c := range calls {
+			record, why := first.Judge(inputs(t, c.tool, c.args), nil)
+			again, whyAgain := p.Judge(inputs(t, c.tool, shuffled(t, c.args, r)), nil)
+			if !reflect.DeepEqual(record, again) || why != whyAgain {
+				t.Fatalf("%s %s: %v %v, then %v %v", c.tool, c.args, record.Reason, why, again.Reason, whyAgain)
+			}
+		}
+	}
+}
+
+// Errors are the same in any order of documents and keys, too.
+func TestDeterministicErrors(t *testing.T) {
+	bad := strings.Replace(office, `"file.wipe": {"effect": "destructive"`, `"file.wipe": {"effect": "destroy"`, 1)
+	bad = strings.Replace(bad, `"deny": "file.write"`, `"deny": "file.wrote"`, 1)
+	worse := strings.Replace(bundle("zz", toolText("y", ``), ``), "policy/v1", "policy/v9", 1)
+	r := rand.New(rand.NewPCG(7, 8))
+	text := ""
+	for range 30 {
+		docs := []contracts.Document{document(t, "bad", shuffled(t, bad, r)), document(t, "worse", shuffled(t, worse, r)), document(t, "late", late)}
+		r.Shuffle(len(docs), func(i, j int) { docs[i], docs[j] = docs[j], docs[i] })
+		e := mustRefuse(t, docs...).Error()
+		if text == "" {
+			text = e
+		}
+		if e != text {
+			t.Fatalf("%s\nthen %s", text, e)
+		}
+	}
+}
+
+func TestPolicyHash(t *testing.T) {
+	p := mustCompile(t, late, office)
+	a, b := crypto.Sum(canonical(t, late)), crypto.Sum(canonical(t, office))
+	form := `{"documents":[{"digest":"` + a.String() + `","layer":"P1","name":"late","version":1},{"digest":"` + b.String() +
+		`","layer":"P1","name":"office","version":7}],"engine":{"rules":1,"threat":0}}`
+	record := p.Record()
+	if p.Hash() != crypto.Sum([]byte(form)) || record.Policy != p.Hash() || record.Hash() != p.Hash() {
+		t.Errorf("PolicyHash is not that of %s", form)
+	}
+	for i, d := range p.Documents() {
+		if crypto.Sum(d.Canonical) != p.Record().Documents[i].Digest {
+			t.Errorf("document %d is not the one recorded", i)
+		}
+	}
+}
+
+func TestPolicyImmutable(t *testing.T) {
+	doc := document(t, "office", office)
+	doc.Lines = map[string]contracts.Pos{"": at(1, 1)}
+	p, err := Compile(doc, document(t, "late", late))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, in := p.Hash(), inputs(t, "file.read", `{"path":"/srv/data/a"}`)
+	spoil := func(d contracts.Document) {
+		for i := range d.Canonical {
+			d.Canonical[i] = 'x'
+		}
+		clear(d.Lines)
+	}
+	spoil(doc)
+	for _, d := range p.Documents() {
+		spoil(d)
+	}
+	p.Record().Documents[0].Name = "other"
+	record := p.Record()
+	if p.Documents()[1].Lines[""] != at(1, 1) || record.Documents[0].Name != "late" || record.Hash() != hash {
+		t.Error("the policy changed with what was handed in or out")
+	}
+	want{contracts.ReasonAllow, 8, "P1:office:ok"}.check(t, p, in)
+}
+
+// Judge changes nothing of its inputs, and what the caller changes afterwards changes nothing of a judgement to come.
+func TestJudgeKeepsNothing(t *testing.T) {
+	p := mustCompile(t, office)
+	tree, src := new(crypto.Tree), []byte(`{"path":"/srv/data/\u0061/\"q\""}`)
+	if _, err := tree.ParseArgs(nil, src); err != nil {
+		t.Fatal(err)
+	}
+	in := inputs(t, "file.read", `{}`)
+	in.Args, in.Caller.Roles = tree.Root(), []string{"z", "clerk", "a"}
+	before := bytes.Clone(src)
+	want{contracts.ReasonAllow, 8, "P1:office:ok"}.check(t, p, in)
+	if !bytes.Equal(src, before) || !slices.Equal(in.Caller.Roles, []string{"z", "clerk", "a"}) {
+		t.Error("the inputs changed")
+	}
+	copy(src, `{"path":"/etc/passwd/////////`)
+	want{contracts.ReasonAllow, 8, "P1:office:ok"}.check(t, p, inputs(t, "file.list", `{}`))
+	if s, _ := p.scratch.Get().(*scratch); s != nil {
+		if s.args.Kind() != crypto.Missing || s.caller.Roles != nil || s.element.Kind() != crypto.Missing || s.visits != 0 || s.what != "" || len(s.touched) != 0 {
+			t.Errorf("a used scratch holds %+v", s)
+		}
+		for _, x := range append(s.slots, s.items[:cap(s.items)]...) {
+			if !reflect.DeepEqual(x, slot{}) {
+				t.Errorf("a used slot holds %+v", x)
+			}
+		}
+	}
+}
+
+func TestExpired(t *testing.T) {
+	doc := document(t, "late.yaml", late)
+	doc.Lines = map[string]contracts.Pos{"/expires": at(3, 10)}
+	p, err := Compile(document(t, "office.yaml", office), doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Expired(noon - 1); err != nil {
+		t.Error(err)
+	}
+	for _, at := range []contracts.Time{noon, noon + 1} {
+		if err := p.Expired(at); err == nil || !strings.HasPrefix(err.Error(), "late.yaml:3:10: /expires: the bundle late expired at 2026-07-15T12:00:00.000Z; ") {
+			t.Error(err)
+		}
+	}
+	// A fraction of a millisecond ends the sooner.
+	p = mustCompile(t, strings.Replace(late, "12:00:00Z", "12:00:00.0009+00:00", 1))
+	if p.Expired(noon) == nil || p.Expired(noon-1) != nil {
+		t.Error("expires is rounded up")
+	}
+}
+
+func TestToolAccessors(t *testing.T) {
+	p := mustCompile(t, office)
+	if l, ok := p.Limits("file.read"); !ok || l != (Limits{Args: 1 << 10, Output: 2 << 10, Timeout: 5 * time.Second}) {
+		t.Errorf("limits %v", l)
+	}
+	if l, ok := p.Limits("file.list"); !ok || l != (Limits{Args: 1 << 20, Output: 1 << 20, Timeout: 30 * time.Second}) {
+		t.Errorf("usual limits %v", l)
+	}
+	lowered := mustCompile(t, strings.Replace(office, `{"timeout": "5s", "args": "1KiB", "output": "2KiB"}`, `{"timeout": "1d", "args": "64MiB", "output": "64MiB"}`, 1))
+	if l, _ := lowered.Limits("file.read"); l != (Limits{Args: 1 << 20, Output: 16 << 20, Timeout: 10 * time.Minute}) {
+		t.Errorf("lowered limits %v", l)
+	}
+	in := inputs(t, "file.read", `{"path":"/srv/data"}`)
+	if b, ok := p.AppendDefaults([]byte("x"), "file.read", in.Args); !ok || string(b) != `x{"lines":20,"path":"/srv/data"}` {
+		t.Errorf("defaults %s", b)
+	}
+	if !p.HasOutput("file.read") || p.HasOutput("file.list") {
+		t.Error("HasOutput")
+	}
+	if _, ok := p.CheckOutput("file.read", inputs(t, "", `{"text":"a","more":1}`).Args); !ok {
+		t.Error("an output with one more field drifts")
+	}
+	if why, ok := p.CheckOutput("file.read", inputs(t, "", `{"text":5}`).Args); ok || why.Pointer != "/text" {
+		t.Errorf("a drifted output: %v", why)
+	}
+	if _, ok := p.CheckOutput("file.list", inputs(t, "", `{"x":5}`).Args); !ok {
+		t.Error("an output that is not pinned drifts")
+	}
+}
+
+// The example of the package comment compiles and does what it says.
+func TestPackageExample(t *testing.T) {
+	src, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var example strings.Builder
+	for line := range strings.Lines(string(src)) {
+		if rest, ok := strings.CutPrefix(line, "//\t"); ok && (example.Len() > 0 || rest == "{\n") {
+			example.WriteString(rest)
+			if rest == "}\n" {
+				break
+			}
+		}
+	}
+	p := mustCompile(t, example.String())
+	allow := want{contracts.ReasonAllow, 8, "P1:files:read"}
+	r, _ := allow.check(t, p, inputs(t, "fs.read", `{"path":"/srv/data/a"}`))
+	if r.Expires != noon.Add(5*time.Second) {
+		t.Error("expires")
+	}
+	want{contracts.ReasonPolicyViolation, 5, "P1:files:secrets"}.check(t, p, inputs(t, "fs.read", `{"path":"/srv/data/.env"}`))
+	want{contracts.ReasonPolicyViolation, 5, "P1:files:long"}.check(t, p, inputs(t, "fs.read", `{"path":"/srv/data/a","lines":1001}`))
+	want{contracts.ReasonDestinationNotAllowed, 2, "P1:files:scope"}.check(t, p, inputs(t, "fs.read", `{"path":"/srv"}`))
+}
+
+// Judging ALLOW and ordinary DENY allocates nothing.
+func TestJudgeAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("a pool forgets under the race detector")
+	}
+	p := mustCompile(t, office, late)
+	for _, c := range []struct {
+		tool, args string
+		reason     contracts.ReasonCode
+	}{
+		{"file.read", `{"path":"/srv/data/a","to":["a.corp.com","https://b.corp.com/x"]}`, contracts.ReasonAllow},
+		{"file.read", `{"path":"/srv/data/secret"}`, contracts.ReasonPolicyViolation},
+		{"file.read", `{"path":"/etc"}`, contracts.ReasonDestinationNotAllowed},
+		{"file.write", `{"path":"etc"}`, contracts.ReasonFailClosedError},
+		{"file.wipe", `{}`, contracts.ReasonNoPolicyDefined},
+		{"none", `{}`, contracts.ReasonToolNotFound},
+	} {
+		in := inputs(t, c.tool, c.args)
+		if n := testing.AllocsPerRun(100, func() {
+			if r, _ := p.Judge(in, nil); r.Reason != c.reason {
+				t.Fatalf("%s: %v", c.tool, r.Reason)
+			}
+		}); n != 0 {
+			t.Errorf("%s %s: %v allocations", c.tool, c.args, n)
+		}
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	p := mustCompile(t, office, late)
+	done := make(chan bool)
+	for i := range 8 {
+		go func() {
+			defer func() { done <- true }()
+			path := fmt.Sprintf(`{"path":"/srv/data/%d","to":["h%d.corp.com"]}`, i, i)
+			in := inputs(t, "file.read", path)
+			for range 300 {
+				if r, why := p.Judge(in, nil); r.Reason != contracts.ReasonAllow {
+					t.Errorf("%s: %v", path, why)
+				}
+			}
+		}()
+	}
+	for range 8 {
+		<-done
+	}
+}

@@ -1,0 +1,285 @@
+package guardian
+
+import (
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/jsonschema"
+)
+
+// operand reads what a value is tested against into n. It gives the types that the value may then have, and whether the operand may be
+// missing when a call is judged.
+func (c *compiler) operand(p part, o operator, n *node) (takes jsonschema.Types, maybe, ok bool) {
+	switch o.op {
+	case opEq, opNe, opLt, opLe, opGt, opGe:
+		if p.v.Kind() != crypto.Object {
+			return c.constant(p, o, n)
+		}
+		place, ok := c.reference(p, o.as, n)
+		takes := o.takes & place.Types
+		if n.fold {
+			takes &= textual
+		}
+		if ok && takes == 0 {
+			c.l.refuse(p.at, "the value that it refers to is "+place.Types.String()+" in a call of "+c.t.name, o.name+" takes "+o.takes.String())
+			ok = false
+		}
+		return takes, place.Optional || place.Nullable, ok
+	case opIn, opNotIn:
+		takes, ok := c.setOf(p, n)
+		return takes, false, ok
+	case opType:
+		takes, ok := c.typeOf(p, n)
+		return takes, false, ok
+	case opExists:
+		exists, ok := c.l.boolean(p)
+		n.flag = !exists
+		return o.takes, false, ok
+	case opPrefix, opSuffix:
+		s, ok := c.l.text(p)
+		if n.text = []byte(s); ok && s == "" {
+			c.l.refuse(p.at, "every string has an empty "+o.name, "remove the test")
+			ok = false
+		}
+		return o.takes, false, ok
+	case opMatch:
+		return o.takes, false, c.pattern(p, o, n)
+	case opAge:
+		s, ok := c.l.text(p)
+		n.more = &operand{}
+		if n.more.age, ok = readDuration(s); !ok && p.v.Kind() == crypto.String {
+			c.l.refuse(p.at, quote(s)+" is no duration", "write it like 5s, 10m, 24h or 7d")
+		}
+		return o.takes, false, ok
+	}
+	n.more = &operand{}
+	list, ok := c.l.strings(p)
+	ok = ok && c.destinations(list, o.op, n.more)
+	if ok && o.op == opWithin && len(n.more.below) == 1 {
+		n.op, n.text = opBelow, []byte(strings.TrimSuffix(n.more.below[0].below, "/"))
+	}
+	return o.takes, false, ok
+}
+
+// constant reads a scalar.
+func (c *compiler) constant(p part, o operator, n *node) (takes jsonschema.Types, maybe, ok bool) {
+	n.kind, n.text, n.limit = p.v.Kind(), append([]byte(nil), p.v.Raw()...), p.v.Float()
+	takes = typesOf(n.kind) & o.takes
+	if takes == 0 {
+		c.l.refuse(p.at, o.name+" takes "+o.takes.String()+", not "+article(n.kind), "correct the operand")
+		return 0, false, false
+	}
+	if n.fold && n.kind != crypto.String {
+		c.l.refuse(p.at, article(n.kind)+" has no letters to fold", "remove fold")
+		return 0, false, false
+	}
+	return takes, false, true
+}
+
+func typesOf(k crypto.Kind) jsonschema.Types {
+	switch k {
+	case crypto.String:
+		return textual
+	case crypto.Number:
+		return numeric
+	case crypto.Bool:
+		return jsonschema.TypeBoolean
+	}
+	return 0
+}
+
+// reference reads {arg: PTR} or {caller: id | tenant}: another value of the same call.
+func (c *compiler) reference(p part, as reading, n *node) (place jsonschema.Place, ok bool) {
+	if !c.l.object(p, []string{"arg", "caller"}, []string{"fact"}) {
+		return place, false
+	}
+	if f := p.get("fact"); f.there() {
+		return place, false
+	}
+	arg, caller := p.get("arg"), p.get("caller")
+	var s subject
+	switch {
+	case p.get("list").there():
+		return place, false
+	case arg.there() == caller.there():
+		c.l.refuse(p.at, "neither or both of arg and caller", "write {arg: PTR} or {caller: id}")
+		return place, false
+	case arg.there():
+		s.path, place, ok = c.pointer(arg, nil, false)
+		s.pointer = joinPointer(s.path)
+	default:
+		var word string
+		word, ok = c.l.oneOf(caller, "id", "tenant")
+		s = subject{from: fromID, pointer: "caller " + word}
+		if word == "tenant" {
+			s.from = fromTenant
+		}
+		place = jsonschema.Place{Types: textual, Optional: true}
+	}
+	if !ok {
+		return place, false
+	}
+	s.as = as
+	n.ref = c.slot(s)
+	return place, true
+}
+
+// setOf reads the members that in and not_in look among.
+func (c *compiler) setOf(p part, n *node) (jsonschema.Types, bool) {
+	n.more = &operand{}
+	if p.v.Kind() == crypto.Object {
+		if !c.l.object(p, []string{"list"}, []string{"fact"}) {
+			return 0, false
+		}
+		ref, ok := c.l.need(p, "list")
+		if !ok {
+			return 0, false
+		}
+		name, ok := c.l.text(ref)
+		if !ok {
+			return 0, false
+		}
+		x := c.l.lists[name]
+		if x == nil {
+			c.l.refuse(ref.at, "no list "+quote(name)+" in this document", "declare it under lists")
+			return 0, false
+		}
+		if x.plain == nil {
+			return 0, false // refused already
+		}
+		n.kind, n.more.set = x.kind, x.set(n.fold)
+	} else {
+		elements, ok := c.l.list(p, 1, maxListed)
+		if !ok {
+			return 0, false
+		}
+		kind, members, ok := c.l.scalars(elements)
+		if !ok {
+			return 0, false
+		}
+		n.kind, n.more.set = kind, newSet(members, n.fold)
+	}
+	if n.fold && n.kind != crypto.String {
+		c.l.refuse(p.at, "numbers have no letters to fold", "remove fold")
+		return 0, false
+	}
+	return typesOf(n.kind), true
+}
+
+func (c *compiler) typeOf(p part, n *node) (jsonschema.Types, bool) {
+	word, ok := c.l.oneOf(p, "string", "number", "integer", "boolean", "array", "object")
+	switch word {
+	case "string":
+		n.kind = crypto.String
+	case "number", "integer":
+		n.kind, n.flag = crypto.Number, word == "integer"
+		return numeric, ok
+	case "boolean":
+		n.kind = crypto.Bool
+	case "array":
+		n.kind = crypto.Array
+		return jsonschema.TypeArray, ok
+	case "object":
+		n.kind = crypto.Object
+		return jsonschema.TypeObject, ok
+	}
+	return typesOf(n.kind), ok
+}
+
+const maxPattern = 1 << 10
+
+func (c *compiler) pattern(p part, o operator, n *node) bool {
+	s, ok := c.l.text(p)
+	if !ok {
+		return false
+	}
+	if len(s) > maxPattern {
+		c.l.refuse(p.at, "a pattern of "+strconv.Itoa(len(s))+" bytes", "write at most 1024")
+		return false
+	}
+	re, err := regexp.Compile(s) // by itself first: a)|(b would be whole only within the anchors
+	if err == nil && o.name == "regex" {
+		re, err = regexp.Compile(`\A(?:` + s + `)\z`)
+	}
+	if err != nil {
+		c.l.refuse(p.at, "not RE2: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "), "correct the pattern")
+		return false
+	}
+	n.more = &operand{re: re}
+	return true
+}
+
+// destinations reads the operands of within, url, host, email and cidr.
+func (c *compiler) destinations(list []part, o op, x *operand) bool {
+	var below, query []subtree
+	var names, wild []string
+	var nets []netip.Prefix
+	whole := true
+	for _, p := range list {
+		s := p.v.Text()
+		ok, form := false, ""
+		switch o {
+		case opWithin:
+			ok, form = checkPath(s), "an absolute path like /srv/data"
+			below = append(below, subtree{strings.TrimSuffix(s, "/") + "/", true})
+		case opURL:
+			form = "a URL like https://host/path/, with ? at the end if a query is permitted"
+			var t subtree
+			var permitted bool
+			if t, permitted, ok = urlOperand(s); permitted {
+				query = append(query, t)
+			}
+			below = append(below, t)
+		case opHost:
+			form = "a host name, or *.name for those strictly below it"
+			name, star := strings.CutPrefix(s, "*.")
+			var host []byte
+			if host, ok = appendHost(nil, []byte(name)); star {
+				_, ip := readIP(host)
+				ok = ok && !ip && host[0] != '['
+				wild = append(wild, string(host))
+			} else {
+				names = append(names, string(host))
+			}
+		case opEmail:
+			form = "a domain like corp.com, or an address"
+			var b []byte
+			if strings.Contains(s, "@") {
+				b, _, _, ok = readEmail(nil, []byte(s))
+			} else {
+				b, ok = appendDomain(nil, []byte(s))
+			}
+			names = append(names, string(b))
+		case opCIDR:
+			form = "a network like 10.0.0.0/8 or 2001:db8::/32, without bits after its length"
+			prefix, err := netip.ParsePrefix(s)
+			ok = err == nil && prefix == prefix.Masked() && !prefix.Addr().Is4In6()
+			nets = append(nets, prefix)
+		}
+		if !ok {
+			c.l.refuse(p.at, quote(s)+" is not "+form, "correct it")
+			whole = false
+		}
+	}
+	if !whole {
+		return false
+	}
+	x.below, x.query, x.networks = newSubtrees(below), newSubtrees(query), newNetworks(nets)
+	x.set, x.wild = newSet(names, false), newSet(wild, false)
+	return true
+}
+
+// urlOperand reads https://host[:port]/path/?. A path without a final slash is in itself, too.
+func urlOperand(s string) (t subtree, query, ok bool) {
+	s, query = strings.CutSuffix(s, "?")
+	u, _, ok := readURL(nil, []byte(s))
+	if !ok || u.query || u.fragment {
+		return t, false, false
+	}
+	path := string(u.text)
+	below := strings.TrimSuffix(path, "/")
+	return subtree{below + "/", below == path}, query, true
+}

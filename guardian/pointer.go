@@ -1,0 +1,89 @@
+package guardian
+
+import (
+	"strings"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+const star = "*" // the segment that stands for each element of an array
+
+// splitPointer reads an RFC 6901 pointer into its decoded segments.
+func splitPointer(s string) (segments []string, ok bool) {
+	if s == "" {
+		return nil, true
+	}
+	if s[0] != '/' {
+		return nil, false
+	}
+	segments = strings.Split(s[1:], "/")
+	for i, seg := range segments {
+		for rest := seg; ; {
+			at := strings.IndexByte(rest, '~')
+			if at < 0 {
+				break
+			}
+			if at+1 == len(rest) || rest[at+1] != '0' && rest[at+1] != '1' {
+				return nil, false
+			}
+			rest = rest[at+2:]
+		}
+		segments[i] = strings.ReplaceAll(strings.ReplaceAll(seg, "~1", "/"), "~0", "~")
+	}
+	return segments, true
+}
+
+func joinPointer(segments []string) string {
+	var b strings.Builder
+	for _, seg := range segments {
+		b.WriteString("/" + escapeSegment(seg))
+	}
+	return b.String()
+}
+
+func escapeSegment(s string) string {
+	if !strings.ContainsAny(s, "~/") {
+		return s
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
+}
+
+// follow goes down from v. What is not there, and whatever is below a scalar, is Missing.
+func follow(v crypto.Value, segments []string) crypto.Value {
+	for _, seg := range segments {
+		if v.Kind() == crypto.Array {
+			v = v.At(index(seg))
+		} else {
+			v = v.Get(seg)
+		}
+	}
+	return v
+}
+
+// index is that of an array's element, or -1: no leading zeros, RFC 6901 section 4.
+func index(seg string) int {
+	if seg == "" || len(seg) > 9 || seg[0] == '0' && len(seg) > 1 {
+		return -1
+	}
+	n := 0
+	for _, c := range []byte(seg) {
+		if c < '0' || c > '9' {
+			return -1
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+// overlap tells whether two pointers may meet at one value: a star meets every segment.
+func overlap(a, b []string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] && a[i] != star && b[i] != star {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,180 @@
+package guardian
+
+import (
+	"bytes"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// A set holds byte strings, ordered by length and then by content, so that a look-up compares little. Folded, its members are lower-case,
+// and so is every letter of ASCII that is compared with them.
+type set struct {
+	members [][]byte
+	folded  bool
+}
+
+func newSet(members []string, fold bool) *set {
+	s := &set{folded: fold}
+	for _, m := range members {
+		b := []byte(m)
+		if fold {
+			b = appendLower(nil, b)
+		}
+		s.members = append(s.members, b)
+	}
+	slices.SortFunc(s.members, s.compare)
+	s.members = slices.CompactFunc(s.members, bytes.Equal)
+	return s
+}
+
+func (s *set) compare(member, b []byte) int {
+	if len(member) != len(b) {
+		return len(member) - len(b)
+	}
+	if !s.folded {
+		return bytes.Compare(member, b)
+	}
+	for i, c := range b {
+		if c = lower(c); c != member[i] {
+			return int(member[i]) - int(c)
+		}
+	}
+	return 0
+}
+
+func (s *set) has(b []byte) bool {
+	lo, hi := 0, len(s.members)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		c := s.compare(s.members[mid], b)
+		if c == 0 {
+			return true
+		}
+		if c < 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return false
+}
+
+func lower(c byte) byte {
+	if c-'A' < 26 {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
+func appendLower(dst, b []byte) []byte {
+	for _, c := range b {
+		dst = append(dst, lower(c))
+	}
+	return dst
+}
+
+// equalFold compares b with a; letters of ASCII fold, others do not: no locale, and no two spellings of different length.
+func equalFold(a, b []byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if lower(a[i]) != lower(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// A subtree is a path and everything below it.
+type subtree struct {
+	below string // the path with a final slash
+	self  bool   // the path without it is in, too
+}
+
+// subtrees are ordered, and none lies within another, so only one of them can hold a path: the last that is not behind it.
+type subtrees []subtree
+
+func newSubtrees(list []subtree) subtrees {
+	slices.SortFunc(list, func(a, b subtree) int { return strings.Compare(a.below, b.below) })
+	var out subtrees
+	for _, x := range list {
+		n := len(out)
+		switch {
+		case n > 0 && out[n-1].below == x.below:
+			out[n-1].self = out[n-1].self || x.self
+		case n > 0 && strings.HasPrefix(x.below, out[n-1].below):
+		default:
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+func (s subtrees) hold(path []byte) bool {
+	lo, hi := 0, len(s)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if behind(s[mid].below, path) {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	if lo == 0 {
+		return false
+	}
+	x := s[lo-1]
+	switch n := len(x.below); {
+	case n <= len(path):
+		return string(path[:n]) == x.below
+	case n == len(path)+1:
+		return x.self && string(path) == x.below[:n-1]
+	}
+	return false
+}
+
+// behind tells whether below comes after path and a slash.
+func behind(below string, path []byte) bool {
+	n := min(len(below), len(path))
+	if below[:n] != string(path[:n]) {
+		return below[:n] > string(path[:n])
+	}
+	if len(below) == n {
+		return false // path goes on, or is just below
+	}
+	return below[n] > '/' || below[n] == '/' && len(below) > n+1
+}
+
+// networks are ordered, and none lies within another.
+type networks []netip.Prefix
+
+func newNetworks(list []netip.Prefix) networks {
+	slices.SortFunc(list, func(a, b netip.Prefix) int {
+		if c := a.Addr().Compare(b.Addr()); c != 0 {
+			return c
+		}
+		return a.Bits() - b.Bits()
+	})
+	var out networks
+	for _, x := range list {
+		if n := len(out); n == 0 || !out[n-1].Overlaps(x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+func (s networks) hold(a netip.Addr) bool {
+	lo, hi := 0, len(s)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if s[mid].Addr().Compare(a) > 0 {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return lo > 0 && s[lo-1].Contains(a)
+}
