@@ -1,0 +1,316 @@
+package helm_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const modulePath = "github.com/helmkernel/helm"
+
+// imports is what each package may import and do, and why. It is the table of the design, with the standard library: whoever adds a line
+// says what it is for, and a line that is no longer needed fails too.
+var imports = map[string]allowed{
+	"helm": {
+		"helm/contracts":      "the records it makes",
+		"helm/crypto":         "reads arguments, signs",
+		"helm/executor":       "runs what was allowed",
+		"helm/guardian":       "judges",
+		"helm/proofgraph":     "remembers",
+		"helm/receipts":       "builds and opens receipts",
+		"helm/trust/registry": "which keys count",
+
+		"bytes":         "clones what callers hand in, compares",
+		"context":       "callers end calls; With carries what the next call is filled from",
+		"encoding/json": "the type of an Intent's arguments; Wrap's In and Out",
+		"errors":        "sentinels",
+		"fmt":           "errors",
+		"io":            "the type of Options.Rand",
+		"maps":          "copies Options.Drivers",
+		"slices":        "copies and sorts what callers hand in",
+		"strings":       "names",
+		"sync":          "the session's lock, and the kernel's",
+		"time":          "the type of a clock",
+		"time.Now":      "the default of Options.Now, the one clock of every record",
+		"time.NewTimer": "Close does not wait for ever for calls that are still running",
+	},
+	"helm/crypto": {
+		"filippo.io/edwards25519": "is a public key a canonical point of the prime-order subgroup?",
+
+		"bytes":           "compares texts",
+		"crypto":          "the type of a signer that is not in memory",
+		"crypto/ed25519":  "signatures",
+		"crypto/hkdf":     "derives the log key",
+		"crypto/rand":     "makes keys, when asked to",
+		"crypto/sha256":   "digests",
+		"crypto/subtle":   "compares what is secret",
+		"encoding/base64": "keys and signatures as text",
+		"encoding/binary": "eight bytes of a string at once",
+		"encoding/hex":    "digests as text",
+		"errors":          "refusals without a place",
+		"fmt":             "refusals with one",
+		"hash":            "what is too long to hold is hashed as it comes",
+		"io":              "key files are read and written where the caller says",
+		"iter":            "elements of an array",
+		"math":            "NaN, and the largest sizes",
+		"math/bits":       "where in eight bytes the quote is",
+		"slices":          "sorts keys",
+		"strconv":         "numbers",
+		"unicode/utf16":   "surrogates, and the order of keys by RFC 8785",
+		"unicode/utf8":    "strict UTF-8",
+	},
+	"helm/contracts": {
+		"helm/crypto": "the JSON that records are, and their digests",
+
+		"bytes":        "compares the re-encoded record",
+		"errors":       "refusals without a place",
+		"fmt":          "refusals with one",
+		"iter":         "the registry of reasons",
+		"slices":       "sorted and unique lists",
+		"strconv":      "numbers in names",
+		"strings":      "names",
+		"sync":         "reuses memory between records",
+		"time":         "times as records have them; no clock",
+		"unicode/utf8": "names are text",
+	},
+	"helm/trust/registry": {
+		"helm/contracts": "names and roles in records",
+		"helm/crypto":    "keys, and the digest of the state",
+
+		"bytes":   "compares the re-encoded state",
+		"cmp":     "orders keys by id",
+		"errors":  "refusals without a subject",
+		"fmt":     "refusals with one",
+		"slices":  "sorted keys, so that there is one state",
+		"strconv": "which key is at fault",
+	},
+	"helm/internal/jsonschema": {
+		"helm/crypto": "the JSON that schemas and values are",
+
+		"bytes":         "compares strings without copying them",
+		"fmt":           "refusals of schemas",
+		"math":          "what multipleOf means for doubles",
+		"math/bits":     "sets of types",
+		"regexp":        "pattern; RE2, so linear",
+		"regexp/syntax": "a pattern's size, before it is compiled",
+		"slices":        "sorted keys",
+		"strconv":       "indexes in pointers",
+		"strings":       "pointers",
+		"sync":          "reuses memory between validations",
+		"unicode/utf8":  "lengths in characters",
+	},
+	"helm/guardian": {
+		"helm/contracts":           "the records it judges and fills",
+		"helm/crypto":              "documents, arguments, digests",
+		"helm/internal/jsonschema": "closed schemas",
+		"helm/trust/registry":      "the state that verdicts are recorded under",
+
+		"bytes":        "copies documents",
+		"errors":       "the predicate that errs",
+		"maps":         "copies documents' lines",
+		"math":         "numbers as doubles",
+		"net/netip":    "addresses, for cidr; no network",
+		"regexp":       "regex and finds; RE2, so linear",
+		"slices":       "sorted tools, rules and documents",
+		"strconv":      "lines and sizes",
+		"strings":      "names, paths, hosts",
+		"sync":         "reuses memory between verdicts",
+		"time":         "durations, and the call's time in windows; no clock",
+		"unicode":      "white space in a URL",
+		"unicode/utf8": "lengths of patterns",
+	},
+	"helm/executor": {
+		"helm/contracts": "the call that a driver gets, and reasons",
+		"helm/crypto":    "is the output strict JSON?",
+
+		"bytes":         "the driver gets a copy",
+		"context":       "the run's deadline and end",
+		"encoding/json": "the types of Func",
+		"errors":        "a driver's LimitError",
+		"fmt":           "what a panic said",
+		"strings":       "text of errors",
+		"sync":          "a permit is spent once",
+		"sync/atomic":   "which of two endings was first",
+		"time":          "limits",
+		"time.Now":      "the deadline that a driver sees; nothing recorded depends on it",
+		"go":            "a driver that ignores its context can be abandoned only where it runs by itself",
+	},
+	"helm/receipts": {
+		"helm/contracts":      "the records it builds and opens",
+		"helm/crypto":         "verifies",
+		"helm/trust/registry": "which key may sign at an index",
+
+		"errors": "refusals without a subject",
+		"fmt":    "refusals with one",
+	},
+	"helm/proofgraph": {
+		"helm/contracts":              "the entries it chains",
+		"helm/crypto":                 "hashes and signs",
+		"golang.org/x/mod/sumdb/note": "signed checkpoints, C2SP",
+
+		"bytes":           "copies at the store's boundary",
+		"context":         "an Append may be ended by its caller",
+		"encoding/binary": "key hashes of notes",
+		"encoding/hex":    "the origin's default",
+		"errors":          "ErrConflict",
+		"fmt":             "errors",
+		"iter":            "entries of a store",
+		"math":            "the largest sizes",
+		"math/bits":       "shapes of Merkle trees",
+		"runtime":         "yields to callers whose entries can still join a batch",
+		"slices":          "sorted parents",
+		"strconv":         "sizes in checkpoints",
+		"strings":         "origins",
+		"sync":            "the log's lock",
+		"sync/atomic":     "sealed or not, without the lock",
+		"unicode":         "what an origin may hold",
+		"unicode/utf8":    "what an origin may hold",
+	},
+	"helm/evidence": {
+		"helm/contracts":      "the records it verifies",
+		"helm/crypto":         "verifies",
+		"helm/guardian":       "replays verdicts",
+		"helm/proofgraph":     "the store that is packed; trees and checkpoints",
+		"helm/trust/registry": "which keys count",
+
+		"golang.org/x/mod/sumdb/note": "opens signed checkpoints, C2SP",
+
+		"bufio":        "lines, and small writes",
+		"bytes":        "compares re-encoded headers and records",
+		"cmp":          "orders sessions",
+		"context":      "a long verification can be ended",
+		"encoding/hex": "names of blobs",
+		"errors":       "one sentinel a check",
+		"fmt":          "errors with a place",
+		"hash":         "digests of what streams by",
+		"io":           "packs are read and written where the caller says",
+		"slices":       "sorted names",
+		"sort":         "looks names up",
+		"strconv":      "USTAR's octal digits",
+	},
+	"helm/policy": {
+		"helm/contracts":     "the document that a text becomes",
+		"helm/crypto":        "is it strict JSON? what is its canonical form?",
+		"helm/guardian":      "compiles; the form of refusals",
+		"go.yaml.in/yaml/v4": "the structure of YAML, with columns; not in the core",
+
+		"bytes":        "byte order marks",
+		"errors":       "the library's errors",
+		"fmt":          "errors of files",
+		"io":           "reads no more of a file than its limit",
+		"math":         "the largest size",
+		"os":           "Load reads files; not in the core",
+		"strconv":      "indexes in pointers",
+		"strings":      "plain scalars",
+		"unicode/utf8": "strict UTF-8, columns",
+	},
+	"helm/examples/quickstart": {
+		"helm":                "the kernel",
+		"helm/crypto":         "makes a key",
+		"helm/evidence":       "writes and verifies the pack",
+		"helm/executor":       "the type of its tools",
+		"helm/guardian":       "the policy's type",
+		"helm/policy":         "reads the policy",
+		"helm/proofgraph":     "the store",
+		"helm/trust/registry": "the auditor's trust state",
+
+		"bytes":          "the pack, and the bit that is flipped",
+		"context":        "calls",
+		"embed":          "its policy and conversation, wherever it is run",
+		"encoding/json":  "the conversation",
+		"errors":         "a tool that fails",
+		"flag":           "-pack",
+		"fmt":            "prints",
+		"io":             "prints where a test can read",
+		"io/fs":          "lists a directory",
+		"os":             "real files, through os.Root",
+		"path/filepath":  "names of files",
+		"strings":        "prints",
+		"text/tabwriter": "the table",
+	},
+	"helm/examples/middleware": {
+		"helm":            "the kernel",
+		"helm/crypto":     "makes a key",
+		"helm/guardian":   "the policy's type",
+		"helm/policy":     "reads the policy",
+		"helm/proofgraph": "the store",
+
+		"context":       "calls",
+		"embed":         "its policy, wherever it is run",
+		"encoding/json": "what the model sends",
+		"errors":        "was it denied?",
+		"fmt":           "prints",
+		"io":            "prints where a test can read",
+		"os":            "prints",
+		"strings":       "prints",
+	},
+}
+
+// testImports is what tests import beside what some package does.
+var testImports = allowed{
+	"testing":          "runs them",
+	"testing/iotest":   "readers that fail",
+	"testing/synctest": "time that passes at once",
+
+	"github.com/gowebpki/jcs":                  "another RFC 8785",
+	"github.com/santhosh-tekuri/jsonschema/v6": "another JSON Schema",
+
+	"golang.org/x/mod/sumdb/tlog": "another Merkle tree",
+
+	"crypto/ecdsa":    "keys of another kind are refused",
+	"crypto/elliptic": "and made",
+	"crypto/hmac":     "HKDF by hand",
+	"go/ast":          "the gates read this repository",
+	"go/importer":     "the exported API",
+	"go/parser":       "the gates, and examples of package comments",
+	"go/token":        "the gates",
+	"go/types":        "the exported API",
+	"log":             "examples",
+	"log/slog":        "keys are never logged",
+	"math/big":        "decimals without loss",
+	"math/rand/v2":    "seeded, so that a failure can be seen again",
+	"os/exec":         "go list; openssl; the other verifier",
+	"path":            "names of packages",
+	"reflect":         "compares and fills records field by field",
+	"syscall":         "processor time in benchmarks",
+}
+
+func TestDeps(t *testing.T) {
+	for _, breach := range checkImports(".", modulePath, imports, testImports) {
+		t.Error(breach)
+	}
+}
+
+// What a program that embeds the kernel links, whoever imports it.
+func TestLinked(t *testing.T) {
+	packages := goList(t, "{{.ImportPath}}", ".")
+	if !slices.Contains(packages, modulePath) || !slices.Contains(packages, "crypto/ed25519") {
+		t.Fatalf("go list names %d packages, and not what is surely linked", len(packages))
+	}
+	for _, p := range packages {
+		for _, never := range []string{"wazero", "yaml", "filestore", "sandbox"} {
+			if strings.Contains(p, never) {
+				t.Errorf("the kernel links %s", p)
+			}
+		}
+		if slices.Contains([]string{"net", "net/http", "os/exec", "plugin", "testing", "C", "runtime/cgo"}, p) {
+			t.Errorf("the kernel links %s", p)
+		}
+	}
+	modules := goList(t, "{{with .Module}}{{.Path}}{{end}}", ".", "./proofgraph")
+	slices.Sort(modules)
+	modules = slices.Compact(slices.DeleteFunc(modules, func(m string) bool { return m == "" }))
+	if n := len(modules); n < 1 || n > 6 || !slices.Contains(modules, modulePath) {
+		t.Errorf("the kernel and the store in memory link %d modules, of 6 at most: %q", n, modules)
+	}
+}
+
+func goList(t *testing.T, format string, packages ...string) []string {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"list", "-deps", "-f", format}, packages...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}

@@ -1,0 +1,72 @@
+package helm_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// A promise in the documents whose proof is a test: the test is there. So are the files that they point to.
+func TestDocuments(t *testing.T) {
+	tests := testNames(t)
+	if len(tests) < 50 {
+		t.Fatalf("only %d tests were found in this repository", len(tests))
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark|Example)[A-Za-z0-9_]*)`")
+	linked := regexp.MustCompile(`\]\(([^)#]+)\)`)
+	for _, document := range []string{"README.md", "SECURITY.md", "RATIONALE.md", "CHANGELOG.md"} {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			if !tests[m[1]] {
+				t.Errorf("%s names %s, and there is no such test", document, m[1])
+			}
+		}
+		for _, m := range linked.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.FromSlash(m[1])); err != nil {
+				t.Errorf("%s points to %s: %v", document, m[1], err)
+			}
+		}
+		if strings.HasPrefix(document, "README") || strings.HasPrefix(document, "SECURITY") {
+			if !named.Match(text) {
+				t.Errorf("%s names no test: its promises have no proof", document)
+			}
+		}
+	}
+}
+
+// testNames gives every function of a test file that go test runs.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := make(map[string]bool)
+	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil {
+				names[fn.Name.Name] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
