@@ -3,6 +3,7 @@ package evidence
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
@@ -155,7 +156,7 @@ type ask struct {
 
 var (
 	reader = contracts.Caller{ID: "ada", Roles: []string{"reader"}}
-	writer = contracts.Caller{ID: "bob", Roles: []string{"writer"}, Tenant: "acme"}
+	writer = contracts.Caller{ID: "bob???", Roles: []string{"writer"}, Tenant: "acme"}
 )
 
 // A called is what became of it so far.
@@ -275,11 +276,17 @@ func (m *maker) pack() []byte {
 	return b.Bytes()
 }
 
-// baseLog is the log that the falsifications start from: 31 entries, in which nearly everything is that this version knows.
+// mailPolicy is another bundle of the same stack.
+const mailPolicy = `{"bundle":{"name":"mail","version":1},"helm":"policy/v1","layer":"P1","rules":[],"tools":{"mail.send":{"effect":"write","input":{"type":"object"}}}}`
+
+// baseNames are those of the entries of baseLog, in order: receipts follow their decisions but where calls overlap.
+var baseNames = strings.Fields("g p a1 a2 d1 b1 f1 f2 b2 b3 x r w1 w2 i1 i2 n1 n2 m2 m1 k j dest none e1 e2 p2 t1 t2 u1 u2 q o")
+
+// baseLog is the log that the falsifications start from, in which nearly everything is that this version knows.
 func baseLog(t testing.TB) *maker {
 	t.Helper()
 	m := newMaker(t)
-	m.use(testPolicy(3))
+	m.use(testPolicy(3), mailPolicy)
 	a1 := m.allowed(ask{session: "main", tool: "fs.read", args: `{"path":"/srv/a"}`, who: reader, key: "once"})
 	a2 := a1.ran(`{"text":"a?~>"}`)
 	m.denied(contracts.ReasonNoPolicyDefined, ask{session: "main", tool: "fs.write", args: `{"path":"/srv/a"}`, who: reader}) // d1
@@ -289,6 +296,7 @@ func baseLog(t testing.TB) *maker {
 	b1.ran(`{"text":"b"}`)
 	m.denied(contracts.ReasonPolicyViolation, ask{session: "s2", tool: "fs.list", args: `{}`, who: writer}) // b3
 	m.close("s2")
+	m.denied(contracts.ReasonSessionClosed, ask{session: "@refused", asked: "s2", tool: "fs.read", args: `{"path":"/srv/a"}`, who: reader, refuse: contracts.ReasonSessionClosed}) // r
 	w1 := m.allowed(ask{session: "main", tool: "fs.read", args: `{"path":"/srv/c"}`, who: reader})
 	w1.end(receipts.Result{Reason: contracts.ReasonContractDrift, Output: []byte(`{"txt":"c"}`), Form: "jcs"}, true)
 	i1 := m.allowed(ask{session: "main", tool: "fs.read", args: `{"path":"/srv/d"}`, who: reader})
@@ -298,14 +306,13 @@ func baseLog(t testing.TB) *maker {
 	n2 := m.allowed(ask{session: "main", tool: "fs.list", args: `{"depth":2}`, who: reader})
 	n2.ran(`["x"]`)
 	n1.end(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte("not JSON"), Form: "raw"}, true)
-	m.denied(contracts.ReasonSessionClosed, ask{session: "@refused", asked: "s2", tool: "fs.read", args: `{"path":"/srv/a"}`, who: reader, refuse: contracts.ReasonSessionClosed})
 	m.denied(contracts.ReasonIdempotencyConflict, ask{session: "main", tool: "fs.list", args: `{}`, who: reader, key: "once", refuse: contracts.ReasonIdempotencyConflict})
 	m.denied(contracts.ReasonArgsCanonicalization, ask{session: "main", tool: "fs.read", args: `{"path":`, who: reader, raw: true})
 	m.denied(contracts.ReasonDestinationNotAllowed, ask{session: "main", tool: "fs.read", args: `{"path":"/etc"}`, who: reader})
 	m.denied(contracts.ReasonToolNotFound, ask{session: "main", tool: "fs.format", args: `{}`, who: reader})
 	e1 := m.allowed(ask{session: "main", tool: "fs.write", args: `{"path":"/srv/a","text":"t"}`, who: writer})
 	e1.ran(`{"ok":true}`)
-	m.use(testPolicy(4))
+	m.use(testPolicy(4), mailPolicy)
 	box := &contracts.SandboxInfo{Module: crypto.Sum([]byte("wasm")), Profile: "none"}
 	s1 := m.allowed(ask{session: "main", tool: "fs.stat", args: `{}`, who: reader, sandbox: box})
 	s1.end(receipts.Result{Reason: contracts.ReasonOutputExhausted, Sandbox: &contracts.SandboxUse{Gas: 7, Module: box.Module, Profile: box.Profile}}, false)
@@ -313,5 +320,27 @@ func baseLog(t testing.TB) *maker {
 	u1.failed(contracts.ReasonOutcomeUnknown)
 	m.denied(contracts.ReasonIntentMalformed, ask{session: "main", tool: "fs.list", args: `{}`, who: reader, refuse: contracts.ReasonIntentMalformed})
 	m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader}) // o
+	if n, err := m.store.Size(t.Context()); err != nil || int(n) != len(baseNames) {
+		t.Fatalf("%d entries, %d names, %v", n, len(baseNames), err)
+	}
 	return m
+}
+
+// A testPack is a pack that must verify, and what its auditor has.
+type testPack struct {
+	pack  []byte
+	trust *registry.State
+	last  []byte
+}
+
+// testPacks are valid packs of many shapes.
+func testPacks(t testing.TB) map[string]testPack {
+	t.Helper()
+	packs := map[string]testPack{}
+	add := func(name string, m *maker, last []byte) {
+		m.checkpoint()
+		packs[name] = testPack{m.pack(), m.trust, last}
+	}
+	add("base", baseLog(t), nil)
+	return packs
 }

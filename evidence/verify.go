@@ -314,8 +314,8 @@ func (v *verifier) governs(st *contracts.Statement) *Error {
 		return v.fault(ErrTrust, "predicate.decision.verdict", "an ALLOW while the system is frozen")
 	case d.Reason == contracts.ReasonSystemFrozen && !v.state.Frozen():
 		return v.fault(ErrTrust, "predicate.decision.reason", "the system is not frozen")
-	case d.Verdict == contracts.Allow && d.Delegation != nil:
-		return v.fault(ErrTrust, "predicate.decision.delegation", "an ALLOW on a delegation"+unsupported)
+	case d.Verdict == contracts.Allow && d.Delegation != nil && v.state.Revoked(*d.Delegation):
+		return v.fault(ErrTrust, "predicate.decision.delegation", "an ALLOW on a delegation that was revoked")
 	}
 	return nil
 }

@@ -173,8 +173,8 @@ func (p *packer) sign(l *log) error {
 
 func (p *packer) write(ctx context.Context, to io.Writer) error {
 	w := bufio.NewWriterSize(to, 64<<10) // it keeps its first error, which Flush gives
-	member(w, members[manifestMember], p.manifest)
-	member(w, members[checkpointMember], p.note)
+	writeMember(w, members[manifestMember], p.manifest)
+	writeMember(w, members[checkpointMember], p.note)
 	size := int64(p.entries.Bytes)
 	h := header([]byte(members[entriesMember]), size)
 	w.Write(h[:])
@@ -202,7 +202,7 @@ func (p *packer) write(ctx context.Context, to io.Writer) error {
 		if err != nil {
 			return err
 		}
-		member(w, blobPrefix+x.name.String(), b)
+		writeMember(w, blobPrefix+x.name.String(), b)
 	}
 	w.Write(zeros[:])
 	w.Write(zeros[:])
@@ -211,7 +211,7 @@ func (p *packer) write(ctx context.Context, to io.Writer) error {
 
 var zeros [block]byte
 
-func member(w *bufio.Writer, name string, b []byte) {
+func writeMember(w *bufio.Writer, name string, b []byte) {
 	h := header([]byte(name), int64(len(b)))
 	w.Write(h[:])
 	w.Write(b)
