@@ -1,0 +1,187 @@
+package guardian
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// Whatever text is handed in as a document, and whatever as arguments: no panic, an error that says where, and no ALLOW unless a rule of
+// the document allows that very tool.
+func FuzzCompileAndJudge(f *testing.F) {
+	for _, text := range []string{good, office, late} {
+		f.Add([]byte(text), []byte(`{"path":"/srv/data/a"}`))
+		f.Add([]byte(strings.ReplaceAll(text, `"allow"`, `"deny"`)), []byte(`{"path":"/srv/data/a"}`))
+	}
+	for _, c := range operatorCases {
+		for v := range c.answers {
+			f.Add([]byte(around(c.schema, `{"id":"x","allow":"t","when":`+c.pred+`}`)), []byte(argsWith(v)))
+			break
+		}
+	}
+	f.Fuzz(func(t *testing.T, text, args []byte) { compileAndJudge(t, text, string(args)) })
+}
+
+// compileAndJudge tells whether the document compiles.
+func compileAndJudge(t *testing.T, text []byte, args string) bool {
+	var tree crypto.Tree
+	doc := contracts.Document{Name: "f", Canonical: text}
+	if tree.Parse(text, crypto.Limits{Bytes: 1 << 20, Depth: 128}) == nil {
+		doc.Canonical = tree.Root().Append(nil)
+	}
+	p, err := Compile(doc)
+	if err != nil {
+		var e *LoadError
+		if !errors.As(err, &e) || e.What == "" || p != nil {
+			t.Fatalf("%v", err)
+		}
+		if v := follow(tree.Root(), mustSplit(t, e.Pointer)); tree.Root().Kind() == crypto.Object && v.Kind() == crypto.Missing {
+			t.Fatalf("%v points to nothing in\n%s", err, text)
+		}
+		return false
+	}
+	root := tree.Root()
+	for it := root.Get("tools").Iter(); it.Next(); {
+		name := string(it.Key())
+		in := inputs(t, name, args)
+		r, why := p.Judge(in, nil)
+		again, whyAgain := p.Judge(in, nil)
+		if !reflect.DeepEqual(r, again) || why != whyAgain {
+			t.Fatalf("%s: %v, then %v", name, r.Reason, again.Reason)
+		}
+		if strings.Contains(why.What, "panic") {
+			t.Fatalf("%s: %s in\n%s", name, why, text)
+		}
+		c := r.Reason.Condition()
+		if c != r.Condition && c != contracts.AnyCondition || r.Reason.NamesRule() != (r.Rule != "") || bool(r.Verdict) != (r.Reason == contracts.ReasonAllow) {
+			t.Fatalf("%s: %+v", name, r)
+		}
+		if r.Verdict == contracts.Allow && !allows(root, r.Rule, name) {
+			t.Fatalf("%s is allowed by %s in\n%s", name, r.Rule, text)
+		}
+	}
+	return true
+}
+
+// Documents with a few values, keys or elements replaced, lost or moved, which a mutation of bytes seldom makes.
+func TestMutatedDocuments(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	var seeds []any
+	add := func(text string) {
+		var v any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		seeds = append(seeds, v)
+	}
+	add(good)
+	add(office)
+	for _, c := range operatorCases {
+		add(around(c.schema, `{"id":"x","allow":"t","when":`+c.pred+`}`))
+	}
+	var pool []any // every value of every seed
+	var keys []string
+	visitAll(seeds, func(v any) {
+		pool = append(pool, v)
+		if o, ok := v.(map[string]any); ok {
+			keys = append(keys, slices.Sorted(maps.Keys(o))...)
+		}
+	})
+	compiled := 0
+	for range 8_000 {
+		doc := mutate(r, seeds[r.IntN(len(seeds))], pool, keys, 1+r.IntN(3))
+		text, err := json.Marshal(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if compileAndJudge(t, text, argsWith(`"a"`)) {
+			compiled++
+		}
+	}
+	if compiled < 500 {
+		t.Errorf("only %d documents compiled", compiled)
+	}
+}
+
+func visitAll(v any, visit func(any)) {
+	visit(v)
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			visitAll(v[k], visit)
+		}
+	case []any:
+		for _, e := range v {
+			visitAll(e, visit)
+		}
+	}
+}
+
+// mutate copies v with about that many changes below it.
+func mutate(r *rand.Rand, v any, pool []any, keys []string, changes int) any {
+	size := 0
+	visitAll(v, func(any) { size++ })
+	var copied func(any) any
+	copied = func(v any) any {
+		if r.IntN(size) < changes {
+			return pool[r.IntN(len(pool))]
+		}
+		switch v := v.(type) {
+		case map[string]any:
+			out := map[string]any{}
+			for _, k := range slices.Sorted(maps.Keys(v)) {
+				e := copied(v[k])
+				switch {
+				case r.IntN(2*size) < changes: // lost
+				case r.IntN(2*size) < changes:
+					out[keys[r.IntN(len(keys))]] = e
+				default:
+					out[k] = e
+				}
+			}
+			return out
+		case []any:
+			out := []any{}
+			for _, e := range v {
+				if r.IntN(2*size) >= changes {
+					out = append(out, copied(e))
+				}
+			}
+			return out
+		}
+		return v
+	}
+	return copied(v)
+}
+
+func mustSplit(t *testing.T, pointer string) []string {
+	segments, ok := splitPointer(pointer)
+	if !ok {
+		t.Fatalf("%q is no pointer", pointer)
+	}
+	return segments
+}
+
+// allows tells whether the document has a rule of that name that allows the tool.
+func allows(root crypto.Value, name, tool string) bool {
+	for r := range root.Get("rules").Elements() {
+		if !strings.HasSuffix(name, ":"+r.Get("id").Text()) {
+			continue
+		}
+		if a := r.Get("allow"); a.Text() == tool {
+			return true
+		} else if bytes.Contains(a.Append(nil), []byte(tool)) {
+			return true
+		}
+	}
+	return false
+}
