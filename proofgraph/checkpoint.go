@@ -83,7 +83,8 @@ func (s *signer) checkpoint(size uint64, root contracts.Digest) (Checkpoint, err
 
 const (
 	signaturePrefix = "— "
-	maxSignatures   = 100 // as package note has it
+	maxSignatures   = 100       // both as package note has them
+	maxNote         = 1_000_000 // bytes
 )
 
 // ParseCheckpoint takes a signed checkpoint apart. It accepts a body of exactly the three lines that body writes, an empty line, and 1 to
@@ -95,6 +96,8 @@ func ParseCheckpoint(b []byte) (Checkpoint, []SignatureLine, error) {
 	text, end, ok := bytes.Cut(b, []byte("\n\n"))
 	lines := strings.Split(string(text), "\n")
 	switch {
+	case len(b) > maxNote:
+		return bad("more than 1,000,000 bytes")
 	case !ok:
 		return bad("no empty line between body and signatures")
 	case len(lines) != 3:

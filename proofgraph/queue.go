@@ -186,7 +186,7 @@ func (l *Log) commit() {
 	}
 	written := l.slots[:l.flying]
 	l.mu.Unlock()
-	err := errors.New("proofgraph: store: Append ended the goroutine")
+	err := errGone
 	defer func() { // on every way out: a store may panic, or end the goroutine
 		if x := recover(); x != nil {
 			err = panicked("store: Append", x)

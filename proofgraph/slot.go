@@ -123,7 +123,7 @@ func (s *Slot) Sign(st *contracts.Statement, blobs ...[]byte) error {
 	if s.signed() {
 		return errors.New("proofgraph: sign: the place has its entry already")
 	}
-	err := errors.New("proofgraph: sign: the goroutine ended")
+	err := errGone
 	defer func() {
 		if err != nil {
 			l.Seal(err)
@@ -217,4 +217,7 @@ func (s *Slot) Durable() (contracts.Entry, *contracts.DecisionRecord, error) {
 	return s.entry, s.decision, nil
 }
 
-var errNoSlot = errors.New("proofgraph: no place in the log")
+var (
+	errNoSlot = errors.New("proofgraph: no place in the log")
+	errGone   = errors.New("proofgraph: the goroutine was ended from within the signer or the store")
+)

@@ -1,0 +1,69 @@
+package proofgraph
+
+import (
+	"sync"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// hosts are sessions as the kernel has them: a chain behind a lock, held from the time stamp to the signature and not while waiting.
+type hosts struct {
+	w        *world
+	sessions []struct {
+		sync.Mutex
+		chain *Chain
+	}
+}
+
+func newHosts(w *world, n int) *hosts {
+	h := &hosts{w: w}
+	h.sessions = make([]struct {
+		sync.Mutex
+		chain *Chain
+	}, n)
+	for i := range h.sessions {
+		h.sessions[i].chain = w.log.Chain(string(rune('A'+i%26)) + string(rune('a'+i/26)))
+	}
+	return h
+}
+
+// run has callers write each messages, every other one naming the caller's last. It gives how many were durable.
+func (h *hosts) run(callers, each int, after func(s *Slot, err error)) {
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			st := message()
+			var parents []contracts.Digest
+			for n := range each {
+				s, err := h.one(i, st, parents)
+				if err == nil {
+					err = s.Wait()
+				}
+				if after != nil {
+					after(s, err)
+				} else if err != nil {
+					h.w.Error(err)
+				}
+				if err != nil {
+					return
+				}
+				if parents = nil; n%2 == 0 {
+					parents = []contracts.Digest{s.Hash()}
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (h *hosts) one(i int, st *contracts.Statement, parents []contracts.Digest) (*Slot, error) {
+	session := &h.sessions[i%len(h.sessions)]
+	session.Lock()
+	defer session.Unlock()
+	s, err := h.w.log.Place(session.chain, max(session.chain.Time(), h.w.options.Now), parents, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Void(errUnsigned)
+	return s, s.Sign(st)
+}

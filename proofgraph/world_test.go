@@ -1,0 +1,253 @@
+package proofgraph
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+const origin = "example.test/log"
+
+func seedKey(t testing.TB, seed byte) crypto.PrivateKey {
+	t.Helper()
+	k, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{seed}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// A world is a log over a store in memory, with whatever stands between them.
+type world struct {
+	testing.TB
+	memory  *Memory
+	store   Store
+	options Options
+	log     *Log
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	m := NewMemory()
+	return &world{TB: t, memory: m, store: m, options: Options{Origin: origin, Key: seedKey(t, 1), LogKey: seedKey(t, 2),
+		Trust: []byte(`{"trust":"state"}`), Nonce: [16]byte{7}, Now: 1000}}
+}
+
+// opened is a world whose log is open.
+func opened(t testing.TB) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.open()
+	return w
+}
+
+func (w *world) open() {
+	w.Helper()
+	l, err := Open(context.Background(), w.store, w.options, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.log = l
+}
+
+func message() *contracts.Statement {
+	return &contracts.Statement{Message: &contracts.Message{TextHash: crypto.Sum([]byte("hello"))}}
+}
+
+// place takes a place for a message that comes right after the chain's last entry.
+func (w *world) place(c *Chain, parents ...contracts.Digest) *Slot {
+	w.Helper()
+	s, err := w.log.Place(c, max(c.Time(), w.options.Now), parents, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+func (w *world) sign(s *Slot) {
+	w.Helper()
+	if err := s.Sign(message()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// say makes a message durable.
+func (w *world) say(session string, parents ...contracts.Digest) *Slot {
+	w.Helper()
+	s := w.place(w.log.Chain(session), parents...)
+	w.sign(s)
+	if err := s.Wait(); err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+// allow is an ALLOW as the place's entry has it.
+func allow(h contracts.Header) *contracts.DecisionRecord {
+	d := &contracts.DecisionRecord{ArgsHash: crypto.Sum([]byte("{}")), Condition: 8, EffectType: contracts.Read, Risk: contracts.Low,
+		Expires: h.Time + 1000, Reason: contracts.ReasonAllow, Rule: "P1:b:r", Tool: "t", Verdict: contracts.Allow}
+	d.Seal(h.Session, h.Seq, crypto.Sum([]byte("inputs")))
+	return d
+}
+
+func (w *world) size() uint64 {
+	w.Helper()
+	n, err := w.memory.Size(context.Background())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return n
+}
+
+// An entry as somebody reads it who knows FORMATS.md and not this library.
+type foreign struct {
+	hash      contracts.Digest
+	Predicate struct {
+		Key, Prev, Session, Time string
+		Seq, Lamport             uint64
+		Parents                  []string
+	}
+	PredicateType string
+}
+
+func readForeign(t testing.TB, e []byte, pub ed25519.PublicKey) (f foreign) {
+	t.Helper()
+	var envelope struct {
+		Payload, PayloadType string
+		Signatures           []struct{ Keyid, Sig string }
+	}
+	if err := json.Unmarshal(e, &envelope); err != nil {
+		t.Fatal(err)
+	}
+	payload, err := base64.StdEncoding.DecodeString(envelope.Payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sig, err := base64.StdEncoding.DecodeString(envelope.Signatures[0].Sig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pae := crypto.AppendPAE(nil, "application/vnd.in-toto+json", payload)
+	if !ed25519.Verify(pub, pae, sig) {
+		t.Fatal("a signature does not verify")
+	}
+	if err := json.Unmarshal(payload, &f); err != nil {
+		t.Fatal(err)
+	}
+	id := sha256.Sum256(pub)
+	if f.Predicate.Key != hex.EncodeToString(id[:]) || envelope.Signatures[0].Keyid != f.Predicate.Key {
+		t.Fatal("another key's id")
+	}
+	f.hash = contracts.Digest(tlog.RecordHash(e))
+	return f
+}
+
+// reread checks the whole store: signatures, and how the entries stand. It gives them.
+func (w *world) reread() []foreign {
+	w.Helper()
+	type end struct {
+		seq  uint64
+		hash string
+		time string
+	}
+	pub, err := crypto.PublicOf(w.options.Key)
+	if err != nil {
+		w.Fatal(err)
+	}
+	chains, lamports := map[string]end{}, map[string]uint64{}
+	var list []foreign
+	for e, err := range w.memory.Entries(context.Background(), 0, w.size()) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		f := readForeign(w, e, pub)
+		p, i := f.Predicate, len(list)
+		c, ok := chains[p.Session]
+		switch {
+		case i == 0:
+			c = end{hash: hex.EncodeToString(make([]byte, 32))}
+		case !ok:
+			c = end{hash: list[0].hash.String()}
+		}
+		if p.Seq != c.seq || p.Prev != c.hash || p.Time < c.time {
+			w.Fatalf("entry %d does not follow in session %q: seq %d after %d, prev %s after %s", i, p.Session, p.Seq, c.seq, p.Prev, c.hash)
+		}
+		if !slices.IsSorted(p.Parents) || slices.Contains(p.Parents, p.Prev) || len(slices.Compact(slices.Clone(p.Parents))) != len(p.Parents) {
+			w.Fatalf("entry %d: parents %v", i, p.Parents)
+		}
+		lamport := uint64(0)
+		if i > 0 {
+			for _, named := range append(p.Parents, p.Prev) {
+				at, ok := lamports[named]
+				if !ok {
+					w.Fatalf("entry %d names what does not stand before it", i)
+				}
+				lamport = max(lamport, at+1)
+			}
+		}
+		if p.Lamport != lamport {
+			w.Fatalf("entry %d: lamport %d, want %d", i, p.Lamport, lamport)
+		}
+		chains[p.Session] = end{p.Seq + 1, f.hash.String(), p.Time}
+		lamports[f.hash.String()] = lamport
+		list = append(list, f)
+	}
+	return list
+}
+
+// A spy stands between log and store. It counts appends, notices two at once, and lets a test say what becomes of each.
+type spy struct {
+	Store
+	before func(n int, b Batch) error // of append n, which counts from 0; an error and nothing is stored
+	after  func(n int, b Batch) error // it was stored; an error is all that the log hears
+
+	mu      sync.Mutex
+	inside  int
+	appends []int // entries in each
+	overlap bool
+}
+
+func (s *spy) Append(ctx context.Context, b Batch) error {
+	s.mu.Lock()
+	n := len(s.appends)
+	s.appends = append(s.appends, len(b.Entries))
+	s.inside++
+	s.overlap = s.overlap || s.inside > 1
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.inside--
+		s.mu.Unlock()
+	}()
+	if s.before != nil {
+		if err := s.before(n, b); err != nil {
+			return err
+		}
+	}
+	if err := s.Store.Append(ctx, b); err != nil {
+		return err
+	}
+	if s.after != nil {
+		return s.after(n, b)
+	}
+	return nil
+}
+
+// watch puts a spy before the store.
+func (w *world) watch() *spy {
+	s := &spy{Store: w.store}
+	w.store = s
+	return s
+}
