@@ -153,7 +153,12 @@ func (w *walk) explain(n *node, keyword string, branches []*node, v crypto.Value
 	return only.check(v, w)
 }
 
-func (w *walk) borrow() *scratch { return w.pool.Get().(*scratch) }
+func (w *walk) borrow() *scratch {
+	if s, ok := w.pool.Get().(*scratch); ok {
+		return s
+	}
+	return new(scratch)
+}
 
 // giveBack keeps the memory, unless one large value would hold it for all time.
 func (w *walk) giveBack(s *scratch) {

@@ -24,7 +24,7 @@ func has(v crypto.Value, keyword string) bool { return v.Get(keyword).Kind() != 
 // conflicts refuses, in a closed schema, members that a schema in place demands or describes and one around it does not have: no value
 // could have them. around are the schemas around n for the same value.
 func (c *compiler) conflicts(n *node, around []*node) {
-	if n.object != nil && n.may&TypeObject != 0 {
+	if n.object != nil {
 		for _, outer := range around {
 			c.conflict(n, outer)
 		}

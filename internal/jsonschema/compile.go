@@ -53,19 +53,15 @@ func (c *compiler) compile() *Schema {
 		}
 		c.conflicts(root, nil)
 	}
-	s := &Schema{root: root, filler: c.filler([]*node{root})}
-	s.scratch.New = func() any { return new(scratch) }
-	return s
+	return &Schema{root: root, filler: c.filler([]*node{root})}
 }
 
 // schema compiles the schema at a place, once for each sort of surroundings.
 func (c *compiler) schema(p place, in inside, depth int) *node {
-	n, seen := c.nodes[key{p.at, in}]
+	n := c.nodes[key{p.at, in}]
 	switch {
 	case c.err != nil || n != nil:
 		return n
-	case seen:
-		c.fail(p.at, "a $ref in it leads back to it", "write the levels out, as many as there may be")
 	case depth > maxNesting:
 		c.fail(p.at, "schemas are nested more than 64 deep", "flatten it")
 	case p.v.Kind() == crypto.Bool:
@@ -101,9 +97,12 @@ func (c *compiler) applicators(n *node, p place, in inside, depth int) {
 	c.members(n, p, self.object, depth)
 	c.elements(n, p, self.array, depth)
 	if ref := p.v.Get("$ref"); ref.Kind() != crypto.Missing {
-		if target, ok := c.resolve(ref, join(p.at, "$ref")); ok {
-			n.all = []*node{c.schema(target, in, depth+1)}
+		at := join(p.at, "$ref")
+		target, _ := c.resolve(ref, at)
+		if n, seen := c.nodes[key{target.at, in}]; seen && n == nil {
+			c.fail(at, "the $ref leads back to a schema that it is in", "write the levels out, as many as there may be")
 		}
+		n.all = []*node{c.schema(target, in, depth+1)}
 	}
 	n.anyOf = c.branches(p, "anyOf", in, depth)
 	n.oneOf = c.branches(p, "oneOf", in, depth)

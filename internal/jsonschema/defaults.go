@@ -22,7 +22,7 @@ type fill struct {
 
 // AppendDefaults appends the canonical form of v with defaults filled in. Where none is missing it gives false, and dst as it was.
 // Defaults in elements could make a text many times longer than v, so filling stops beyond 1 MiB: what is appended then is longer than
-// arguments may be, and not JSON.
+// arguments may be and, unless it is whole, not JSON.
 func (s *Schema) AppendDefaults(dst []byte, v crypto.Value) ([]byte, bool) {
 	if s == nil || !s.filler.missing(v) {
 		return dst, false
@@ -30,10 +30,18 @@ func (s *Schema) AppendDefaults(dst []byte, v crypto.Value) ([]byte, bool) {
 	return s.filler.append(dst, v, len(dst)+maxFilled), true
 }
 
-// find is where in the fills from the nth on the name is, or would be.
+// find is where in the fills from the nth on the name is, or would be. Most often that is the nth.
 func (f *filler) find(n int, name []byte) (int, bool) {
-	i, found := slices.BinarySearchFunc(f.fills[n:], name, func(x fill, name []byte) int { return compareNames(x.name, name) })
-	return n + i, found
+	switch {
+	case n == len(f.fills):
+		return n, false
+	case f.fills[n].name == string(name):
+		return n, true
+	case compareNames(f.fills[n].name, name) > 0:
+		return n, false
+	}
+	i, found := slices.BinarySearchFunc(f.fills[n+1:], name, func(x fill, name []byte) int { return compareNames(x.name, name) })
+	return n + 1 + i, found
 }
 
 // missing tells whether append would add anything.
@@ -64,7 +72,7 @@ func (f *filler) missing(v crypto.Value) bool {
 	return false
 }
 
-// append merges the members of v and those it lacks, both of which are in canonical order.
+// append merges the members of v and those it lacks, both of which are in canonical order. Beyond the limit it ends where it is.
 func (f *filler) append(dst []byte, v crypto.Value, limit int) []byte {
 	switch k := v.Kind(); {
 	case f == nil || k < crypto.Array || k == crypto.Array && f.items == nil:
@@ -72,17 +80,23 @@ func (f *filler) append(dst []byte, v crypto.Value, limit int) []byte {
 	case k == crypto.Array:
 		dst = append(dst, '[')
 		from := len(dst)
-		for it := v.Iter(); it.Next() && len(dst) <= limit; {
+		for it := v.Iter(); it.Next(); {
+			if len(dst) > limit {
+				return dst
+			}
 			dst = f.items.append(comma(dst, from), it.Value(), limit)
 		}
 		return append(dst, ']')
 	}
 	dst = append(dst, '{')
 	from, at := len(dst), 0
-	for it := v.Iter(); it.Next() && len(dst) <= limit; {
+	for it := v.Iter(); it.Next(); {
+		if len(dst) > limit {
+			return dst
+		}
 		key := it.Key()
 		i, found := f.find(at, key)
-		dst = f.add(dst, from, at, i, limit)
+		dst = f.add(dst, from, at, i)
 		dst = append(crypto.AppendString(comma(dst, from), string(key)), ':')
 		if at = i; found {
 			dst = f.fills[i].below.append(dst, it.Value(), limit)
@@ -91,12 +105,12 @@ func (f *filler) append(dst []byte, v crypto.Value, limit int) []byte {
 			dst = it.Value().Append(dst)
 		}
 	}
-	return append(f.add(dst, from, at, len(f.fills), limit), '}')
+	return append(f.add(dst, from, at, len(f.fills)), '}')
 }
 
 // add appends the defaults of a range of fills.
-func (f *filler) add(dst []byte, from, i, end, limit int) []byte {
-	for i = f.next[i]; i < end && len(dst) <= limit; i = f.next[i+1] {
+func (f *filler) add(dst []byte, from, i, end int) []byte {
+	for i = f.next[i]; i < end; i = f.next[i+1] {
 		dst = append(append(comma(dst, from), f.fills[i].key...), f.fills[i].value...)
 	}
 	return dst

@@ -9,38 +9,41 @@ import (
 // filler works out which defaults may be missing from a value for which all of the schemas hold, and checks them: what a caller leaves out
 // becomes a value that these schemas allow.
 func (c *compiler) filler(schemas []*node) *filler {
-	members := make(map[string][]*node) // what holds for each
-	var names []string
+	schemas = withRefs(schemas)
+	var names []string // of members in which there is a default
 	var elements []*node
-	defaults := false
-	for _, n := range withRefs(schemas) {
-		defaults = defaults || n.defaultAt != ""
+	for _, n := range schemas {
 		if n.object != nil {
 			for _, m := range n.object.members {
-				if m.schema == nil {
-					continue
-				}
-				if members[m.name] == nil {
+				if m.schema != nil && m.schema.defaultAt != "" {
 					names = append(names, m.name)
 				}
-				members[m.name] = append(members[m.name], m.schema)
 			}
 		}
-		if n.array != nil && n.array.items != nil && !n.array.implied {
+		if n.array != nil && n.array.items != nil && n.array.items.defaultAt != "" {
 			elements = append(elements, n.array.items)
 		}
 	}
-	if !defaults || c.err != nil {
+	if names == nil && elements == nil || c.err != nil {
 		return nil
 	}
-	f := &filler{items: c.filler(elements)}
+	f := new(filler)
+	if elements != nil {
+		f.items = c.filler(elements)
+	}
 	slices.SortFunc(names, compareNames)
-	for _, name := range names {
-		if x := c.fill(name, members[name]); x.value != nil || x.below != nil {
+	for _, name := range slices.Compact(names) {
+		var below []*node
+		for _, n := range schemas {
+			if s := n.declares(name); s != nil {
+				below = append(below, s)
+			}
+		}
+		if x := c.fill(name, below); x.value != nil || x.below != nil {
 			f.fills = append(f.fills, x)
 		}
 	}
-	if f.items == nil && f.fills == nil {
+	if f.items == nil && f.fills == nil { // a default of elements fills nothing
 		return nil
 	}
 	f.next = make([]int, len(f.fills)+1)

@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/helmkernel/helm/crypto"
 )
@@ -92,15 +93,20 @@ func (c *compiler) length(v crypto.Value, at string) uint64 {
 func label(name string) string {
 	const enough = 64
 	if len(name) > enough {
-		name = name[:enough] + "…"
+		return strconv.QuoteToASCII(name[:enough]) + "..."
 	}
-	for _, c := range []byte(name) {
-		if c <= ' ' || c == ',' || c == '"' || c >= 0x7f {
-			return strconv.QuoteToASCII(name)
+	if name == "" || strings.ContainsAny(name, ` ,"`) {
+		return strconv.QuoteToASCII(name)
+	}
+	return plain(name)
+}
+
+// plain quotes what is not printable ASCII.
+func plain(s string) string {
+	for _, c := range []byte(s) {
+		if c < ' ' || c >= 0x7f {
+			return strconv.QuoteToASCII(s)
 		}
 	}
-	if name == "" {
-		return `""`
-	}
-	return name
+	return s
 }

@@ -83,14 +83,8 @@ func (n *node) member(name string) *node {
 		return nil
 	}
 	m, _ := n.gather(TypeObject, func(n *node) (*node, bool) {
-		if n.object == nil {
-			return nil, true
-		}
-		i, found := n.object.find(0, []byte(name))
-		if !found || n.object.members[i].schema == nil {
-			return nil, !n.object.closed
-		}
-		return n.object.members[i].schema, true
+		s := n.declares(name)
+		return s, s != nil || n.object == nil || !n.object.closed
 	})
 	return m
 }

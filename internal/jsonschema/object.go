@@ -33,14 +33,32 @@ func newObject(members []member, closed bool) *object {
 	return o
 }
 
-// find is where in the members from the nth on the name is, or would be.
+// find is where in the members from the nth on the name is, or would be. Most often that is the nth.
 func (o *object) find(n int, name []byte) (int, bool) {
-	i, found := slices.BinarySearchFunc(o.members[n:], name, func(m member, name []byte) int { return compareNames(m.name, name) })
-	return n + i, found
+	switch {
+	case n == len(o.members):
+		return n, false
+	case o.members[n].name == string(name):
+		return n, true
+	case compareNames(o.members[n].name, name) > 0:
+		return n, false
+	}
+	i, found := slices.BinarySearchFunc(o.members[n+1:], name, func(m member, name []byte) int { return compareNames(m.name, name) })
+	return n + 1 + i, found
+}
+
+// declares gives what the schema by itself says of a member, or nil.
+func (n *node) declares(name string) *node {
+	if n.object != nil {
+		if i, found := n.object.find(0, []byte(name)); found {
+			return n.object.members[i].schema
+		}
+	}
+	return nil
 }
 
 func (o *object) has(name string) bool {
-	_, found := slices.BinarySearchFunc(o.members, name, func(m member, name string) int { return compareNames(m.name, name) })
+	_, found := o.find(0, []byte(name))
 	return found
 }
 
@@ -143,11 +161,7 @@ func (c *compiler) foldAlike(members []member, at string) {
 func (n *node) checkObject(v crypto.Value, w *walk) bool {
 	o, at := n.object, 0
 	for it := v.Iter(); it.Next(); {
-		key := it.Key()
-		i, declared := at, at < len(o.members) && o.members[at].name == string(key)
-		if !declared {
-			i, declared = o.find(at, key)
-		}
+		i, declared := o.find(at, it.Key())
 		if r := o.next[at]; r < i {
 			return w.missing(n, r)
 		}

@@ -56,7 +56,7 @@ func runsOf(pattern string) []run {
 }
 
 func appendRuns(runs []run, re *syntax.Regexp) ([]run, bool) {
-	lo, hi := 1, 1
+	lo, hi, whole := 1, 1, re
 	switch re.Op {
 	case syntax.OpStar:
 		lo, hi, re = 0, math.MaxInt, re.Sub[0]
@@ -68,12 +68,10 @@ func appendRuns(runs []run, re *syntax.Regexp) ([]run, bool) {
 		if lo, hi = re.Min, re.Max; hi < 0 {
 			hi = math.MaxInt
 		}
-		if re = re.Sub[0]; re.Op == syntax.OpLiteral && len(re.Rune) > 1 {
-			return nil, false
-		}
+		re = re.Sub[0]
 	}
 	switch {
-	case re.Op == syntax.OpLiteral && re.Flags&syntax.FoldCase == 0:
+	case re.Op == syntax.OpLiteral && re.Flags&syntax.FoldCase == 0 && (re == whole || len(re.Rune) == 1):
 		for _, r := range re.Rune {
 			if r >= utf8.RuneSelf {
 				return nil, false

@@ -82,4 +82,4 @@ type Violation struct {
 	Constraint string // what the schema demands, such as "maxLength: 140"
 }
 
-func (v *Violation) Error() string { return v.Pointer + ": " + v.Constraint }
+func (v *Violation) String() string { return v.Pointer + ": " + v.Constraint }

@@ -44,7 +44,7 @@ func (n *node) demand(keyword, name string) string {
 	case "maxLength":
 		return strconv.FormatUint(n.text.max, 10)
 	case "pattern":
-		return n.text.pattern.re.String()
+		return plain(n.text.pattern.re.String())
 	case "minItems":
 		return strconv.FormatUint(n.array.min, 10)
 	case "maxItems":
@@ -68,10 +68,10 @@ func (d decimal) String() string {
 	return float(f)
 }
 
-// Lists in messages are as long as is of use to whoever corrects a call.
+// Messages are as long as is of use to whoever corrects a call.
 const (
-	maxListed      = 20
-	maxListedBytes = 400
+	maxListed = 20  // values or names
+	maxShown  = 400 // bytes of them
 )
 
 // list names the declared members.
@@ -85,25 +85,27 @@ func (o *object) list() string {
 	if len(names) == 0 {
 		return "no members are allowed"
 	}
-	return "only " + abridge(names) + " are allowed"
+	return "only " + abridge(names, len(names)) + " are allowed"
 }
 
 func (s *set) list() string {
 	var texts []string
 	for _, v := range s.values[:min(len(s.values), maxListed+1)] {
-		texts = append(texts, string(v.Append(nil)))
+		text := plain(string(v.Append(nil)))
+		if len(text) > maxShown/2 {
+			text = "a value of " + strconv.Itoa(len(text)) + " bytes"
+		}
+		texts = append(texts, text)
 	}
-	for i := len(texts); i < len(s.values); i++ {
-		texts = append(texts, "")
-	}
-	return abridge(texts)
+	return abridge(texts, len(s.values))
 }
 
-func abridge(items []string) string {
+// abridge lists the first of some items, and says how many more there are of all.
+func abridge(items []string, all int) string {
 	var b strings.Builder
 	for i, s := range items {
-		if i == maxListed || b.Len()+len(s) > maxListedBytes {
-			return b.String() + " and " + strconv.Itoa(len(items)-i) + " more"
+		if i == maxListed || b.Len()+len(s) > maxShown {
+			return b.String() + " and " + strconv.Itoa(all-i) + " more"
 		}
 		if i > 0 {
 			b.WriteString(", ")

@@ -1,0 +1,42 @@
+package jsonschema
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestPackageComment: the schema in the package comment does what it seems to.
+func TestPackageComment(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(doc), "//\t{")
+	schema, _, found := strings.Cut(rest, "\n//\n")
+	if !found {
+		t.Fatal("no schema in the package comment")
+	}
+	s := compile(t, "{"+strings.ReplaceAll(schema, "//\t", ""), true)
+	var got strings.Builder
+	for _, value := range []string{
+		`{"to":"GB29NWBK60161331926819","amount":4.35}`, `{"to":"GB29","amount":4.35}`, `{"amount":4.355,"to":"GB29NWBK60161331926819"}`, `{"amount":0}`, `{"too":1}`, `{}`,
+	} {
+		filled, _ := s.AppendDefaults(nil, parse(t, value))
+		fmt.Fprintln(&got, string(filled), s.Validate(parse(t, string(filled))))
+	}
+	place, _ := s.Lookup([]string{"note"})
+	fmt.Fprintf(&got, "%+v\n", place)
+	const want = `{"amount":4.35,"note":"","to":"GB29NWBK60161331926819"} <nil>
+{"amount":4.35,"note":"","to":"GB29"} /to: pattern: ^[A-Z]{2}[0-9A-Z]{13,32}$
+{"amount":4.355,"note":"","to":"GB29NWBK60161331926819"} /amount: multipleOf: 0.01
+{"amount":0,"note":""} /amount: exclusiveMinimum: 0
+{"note":"","too":1} : required: amount
+{"note":""} : required: amount
+{Types:string Optional:true Nullable:false}
+`
+	if got.String() != want {
+		t.Errorf("got\n%s", got.String())
+	}
+}

@@ -1,0 +1,68 @@
+package jsonschema
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// FuzzSchema reads any text as a schema and any as a value: no panic, and the promises hold for whatever compiles.
+func FuzzSchema(f *testing.F) {
+	for _, schema := range []string{
+		hotSchema, `{}`, `true`, `{"$ref":"#"}`, `{"type":["null","integer"],"multipleOf":0.01,"minimum":-5}`, `{"pattern":"^[a-f]{2,4}[0-9]+$","maxLength":9}`,
+		`{"items":{"properties":{"a":{"default":[{}],"items":{"properties":{"b":{"default":1}}}}}},"uniqueItems":true}`,
+		`{"type":"object","oneOf":[{"properties":{"a":{"const":1}}},{"$ref":"#/$defs/a~1b"}],"$defs":{"a/b":{"required":["x"],"properties":{"x":{"enum":["é",null]}}}}}`,
+	} {
+		for _, value := range []string{hotArgs, `{}`, `[{"a":1},{},"x\n"]`, `{"x":"é"}`, `4.35`, `"ab12"`, `null`} {
+			f.Add([]byte(schema), []byte(value), "a", true)
+			f.Add([]byte(schema), []byte(value), "*", false)
+		}
+	}
+	f.Fuzz(func(t *testing.T, schema, value []byte, name string, closed bool) {
+		from, err := tryParse(schema)
+		if err != nil {
+			return
+		}
+		s, err := Compile(from, closed)
+		if err != nil {
+			mustName(t, string(schema), from, err)
+			return
+		}
+		v, err := tryParse(value)
+		if err != nil {
+			return
+		}
+		first := s.Validate(v)
+		if first != nil {
+			mustPoint(t, v, first)
+		}
+		// The answer is that of the canonical form.
+		canonical, err := tryParse(v.Append(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := s.Validate(canonical); (again == nil) != (first == nil) || again != nil && *again != *first {
+			t.Errorf("%v, and for the canonical form %v", first, again)
+		}
+		for _, p := range [][]string{nil, {name}, {"*", name}, {name, "*"}, {name, name}, {"0"}} {
+			if place, ok := s.Lookup(p); ok && place.Types == 0 && !place.Nullable {
+				t.Errorf("%q is a place for nothing", p)
+			}
+		}
+		filled, ok := s.AppendDefaults(nil, v)
+		if !ok || len(filled) > maxFilled {
+			return
+		}
+		var tree crypto.Tree
+		if err := tree.Parse(filled, crypto.Limits{Bytes: len(filled), Depth: crypto.MaxDepth}); err != nil {
+			return // the defaults nest a deep value deeper still
+		}
+		if !bytes.Equal(tree.Root().Append(nil), filled) {
+			t.Errorf("%s is not canonical", filled)
+		}
+		if _, again := s.AppendDefaults(nil, tree.Root()); again {
+			t.Errorf("%s is filled again", filled)
+		}
+	})
+}

@@ -1,0 +1,185 @@
+package jsonschema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/suite_out.txt")
+
+// parse reads JSON that a test is sure of.
+func parse(t testing.TB, text string) crypto.Value {
+	t.Helper()
+	v, err := tryParse([]byte(text))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return v
+}
+
+func tryParse(text []byte) (crypto.Value, error) {
+	tree := new(crypto.Tree)
+	err := tree.Parse(text, crypto.Limits{Bytes: 1 << 26, Depth: crypto.MaxDepth})
+	return tree.Root(), err
+}
+
+func compile(t testing.TB, schema string, closed bool) *Schema {
+	t.Helper()
+	s, err := Compile(parse(t, schema), closed)
+	if err != nil {
+		t.Fatalf("%s: %v", schema, err)
+	}
+	return s
+}
+
+// TestSuite runs the JSON-Schema-Test-Suite, draft 2020-12. Each schema is either within the subset, and then every case must give the
+// stated answer, or is refused for what stands in testdata/suite_out.txt, all of it and nothing else.
+func TestSuite(t *testing.T) {
+	const suite = "../../../shared/data/json-schema-test-suite"
+	files, _ := filepath.Glob(filepath.Join(suite, "*.json"))
+	if len(files) == 0 {
+		t.Skip("no JSON-Schema-Test-Suite beside the repository")
+	}
+	var out strings.Builder
+	in, refused, cases := 0, 0, 0
+	for _, file := range files {
+		for _, g := range readGroups(t, file) {
+			name := filepath.Base(file) + ": " + g.Description
+			schema := parse(t, string(g.Schema))
+			s, err := Compile(schema, false)
+			if err != nil {
+				refused++
+				fmt.Fprintf(&out, "%s: %s\n", name, mustName(t, name, schema, err))
+				continue
+			}
+			in++
+			for _, c := range g.Tests {
+				v, err := tryParse(c.Data)
+				if err != nil {
+					t.Errorf("%s: %s: %v", name, c.Description, err)
+					continue
+				}
+				cases++
+				if violation := s.Validate(v); (violation == nil) != c.Valid {
+					t.Errorf("%s: %s: got %v, want valid %v", name, c.Description, violation, c.Valid)
+				}
+			}
+		}
+	}
+	t.Logf("%d schemas within the subset, %d cases; %d schemas refused by name", in, cases, refused)
+	if in == 0 || cases == 0 || refused == 0 {
+		t.Error("a run that checked nothing")
+	}
+	const list = "testdata/suite_out.txt"
+	if *update {
+		if err := os.WriteFile(list, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Split(out.String(), "\n"); out.String() != string(want) {
+		for i, line := range strings.Split(string(want), "\n") {
+			if i >= len(got) || got[i] != line {
+				t.Fatalf("%s, line %d, is not what is refused:\n%s", list, i+1, line)
+			}
+		}
+		t.Fatalf("%s lacks what is refused beyond line %d", list, strings.Count(string(want), "\n"))
+	}
+}
+
+type group struct {
+	Description string
+	Schema      json.RawMessage
+	Tests       []struct {
+		Description string
+		Data        json.RawMessage
+		Valid       bool
+	}
+}
+
+func readGroups(t *testing.T, file string) (groups []group) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &groups); err != nil || len(groups) == 0 {
+		t.Fatalf("%s: no groups, %v", file, err)
+	}
+	return groups
+}
+
+// mustName checks that a refusal says where, what and what to do, and that there is something at that place.
+func mustName(t *testing.T, name string, schema crypto.Value, err error) string {
+	var e *Error
+	if !errors.As(err, &e) || e.What == "" || e.Remedy == "" {
+		t.Fatalf("%s: refused without saying why: %v", name, err)
+	}
+	if at(schema, e.Pointer).Kind() == crypto.Missing {
+		t.Errorf("%s: refused for %s, where there is nothing", name, e.Pointer)
+	}
+	return "#" + e.Pointer + " " + e.What
+}
+
+// at resolves a JSON Pointer.
+func at(v crypto.Value, pointer string) crypto.Value {
+	for _, s := range strings.Split(pointer, "/")[1:] {
+		s = strings.NewReplacer("~1", "/", "~0", "~").Replace(s)
+		if v.Kind() == crypto.Array {
+			var i int
+			if _, err := fmt.Sscan(s, &i); err != nil {
+				return crypto.Value{}
+			}
+			v = v.At(i)
+			continue
+		}
+		v = v.Get(s)
+	}
+	return v
+}
+
+// TestSuiteClosed compiles the same schemas closed: below a property, since arguments are an object. A case may be refused there that is
+// valid in an open schema, never the other way round.
+func TestSuiteClosed(t *testing.T) {
+	files, _ := filepath.Glob("../../../shared/data/json-schema-test-suite/*.json")
+	if len(files) == 0 {
+		t.Skip("no JSON-Schema-Test-Suite beside the repository")
+	}
+	same, closed := 0, 0
+	for _, file := range files {
+		for _, g := range readGroups(t, file) {
+			if bytes.Contains(g.Schema, []byte(`"$ref"`)) {
+				continue // its pointers would lead elsewhere
+			}
+			s, err := Compile(parse(t, `{"type":"object","properties":{"x":`+string(g.Schema)+`}}`), true)
+			if err != nil {
+				continue
+			}
+			for _, c := range g.Tests {
+				v := parse(t, `{"x":`+string(c.Data)+`}`)
+				switch valid := s.Validate(v) == nil; {
+				case valid && !c.Valid:
+					t.Errorf("%s: %s: %s: closing made it valid", file, g.Description, c.Description)
+				case valid == c.Valid:
+					same++
+				default:
+					closed++
+				}
+			}
+		}
+	}
+	if t.Logf("%d cases as in the open schema, %d closed", same, closed); same == 0 || closed == 0 {
+		t.Error("a run that checked nothing")
+	}
+}

@@ -1,0 +1,384 @@
+package jsonschema
+
+import (
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// TestViolation: where, and what was demanded. "" is a valid value.
+func TestViolation(t *testing.T) {
+	const pay = `{"type":"object","required":["to","amount"],"properties":{
+		"to":{"type":"string","pattern":"^[A-Z]{2}[0-9]+$","minLength":4,"maxLength":8},
+		"amount":{"type":"number","exclusiveMinimum":0,"maximum":1000,"multipleOf":0.01},
+		"kind":{"enum":["card","iban",null]},
+		"tags":{"type":"array","items":{"type":"string","maxLength":2},"minItems":1,"maxItems":3,"uniqueItems":true},
+		"a/b":{"type":["object","null"],"properties":{"m~n":{"type":"integer","minimum":-3,"exclusiveMaximum":3}}},
+		"who":{"anyOf":[{"type":"string","const":"me"},{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}]},
+		"one":{"oneOf":[{"type":"integer","multipleOf":2},{"type":"integer","multipleOf":3}]}}}`
+	s := compile(t, pay, true)
+	for _, c := range []struct{ value, want string }{
+		{`{"to":"GB12","amount":4.35}`, ""},
+		{`{"to":"GB12","amount":4.35,"kind":null,"tags":["a","b"],"a/b":null,"who":"me","one":2}`, ""},
+		{`{"to":"GB12","amount":1,"a/b":{"m~n":-3},"who":{"id":1},"one":9}`, ""},
+		{`[]`, ": type: object"},
+		{`{}`, ": required: amount"},
+		{`{"amount":1}`, ": required: to"},
+		{`{"amount":"1","to":1}`, "/amount: type: number"},
+		{`{"to":1}`, ": required: amount"},
+		{`{"amount":0,"to":""}`, "/amount: exclusiveMinimum: 0"},
+		{`{"amount":1000.01,"to":""}`, "/amount: maximum: 1000"},
+		{`{"amount":4.355,"to":""}`, "/amount: multipleOf: 0.01"},
+		{`{"amount":1,"to":"GB1"}`, "/to: minLength: 4"},
+		{`{"amount":1,"to":"GB1234567"}`, "/to: maxLength: 8"},
+		{`{"amount":1,"to":"gb12"}`, "/to: pattern: ^[A-Z]{2}[0-9]+$"},
+		{`{"amount":1,"to":"GB12\n"}`, "/to: pattern: ^[A-Z]{2}[0-9]+$"},
+		{`{"amount":1,"kind":"x","to":"GB12"}`, `/kind: enum: one of "card", "iban", null`},
+		{`{"amount":1,"tags":[],"to":"GB12"}`, "/tags: minItems: 1"},
+		{`{"amount":1,"tags":["a","b","c","d"],"to":"GB12"}`, "/tags: maxItems: 3"},
+		{`{"amount":1,"tags":["a","b","a"],"to":"GB12"}`, "/tags: uniqueItems: no element twice"},
+		{`{"amount":1,"tags":["a","bcd"],"to":"GB12"}`, "/tags/1: maxLength: 2"},
+		{`{"a/b":1,"amount":1,"to":"GB12"}`, "/a~1b: type: object or null"},
+		{`{"a/b":{"m~n":1.5},"amount":1,"to":"GB12"}`, "/a~1b/m~0n: type: integer"},
+		{`{"a/b":{"m~n":-4},"amount":1,"to":"GB12"}`, "/a~1b/m~0n: minimum: -3"},
+		{`{"a/b":{"m~n":3},"amount":1,"to":"GB12"}`, "/a~1b/m~0n: exclusiveMaximum: 3"},
+		{`{"a/b":{"x":3},"amount":1,"to":"GB12"}`, "/a~1b: additionalProperties: only m~n are allowed"},
+		{`{"amount":1,"to":"GB12","who":"you"}`, `/who: const: "me"`},
+		{`{"amount":1,"to":"GB12","who":{}}`, `/who: required: id`},
+		{`{"amount":1,"to":"GB12","who":{"id":"x"}}`, `/who/id: type: integer`},
+		{`{"amount":1,"to":"GB12","who":3}`, `/who: anyOf: at least one of 2 schemas`},
+		{`{"amount":1,"one":6,"to":"GB12"}`, `/one: oneOf: exactly one of 2 schemas`},
+		{`{"amount":1,"one":5,"to":"GB12"}`, `/one: oneOf: exactly one of 2 schemas`},
+		{`{"amount":1,"to":"GB12","zzz":1}`, ": additionalProperties: only a/b, amount, kind, one, tags, to, who are allowed"},
+	} {
+		got := ""
+		if v := s.Validate(parse(t, c.value)); v != nil {
+			got = v.String()
+		}
+		if got != c.want {
+			t.Errorf("%s:\ngot  %q\nwant %q", c.value, got, c.want)
+		}
+	}
+}
+
+// TestViolationOrder: the first violation in canonical order of members, whatever the order of keys.
+func TestViolationOrder(t *testing.T) {
+	s := compile(t, `{"type":"object","required":["b","d"],"properties":{"a":{"type":"string"},"b":{"type":"string"},"d":{"type":"string"},"e":{"type":"string"}}}`, true)
+	for _, c := range []struct{ value, want string }{
+		{`{"e":1,"d":1,"b":1,"a":1}`, "/a: type: string"},
+		{`{"e":1,"d":1,"b":1}`, "/b: type: string"},
+		{`{"e":1,"d":1}`, ": required: b"},
+		{`{"e":1,"b":""}`, ": required: d"},
+		{`{"e":1,"d":"","b":""}`, "/e: type: string"},
+		{`{"e":1,"d":"","c":1,"b":""}`, ": additionalProperties: only a, b, d, e are allowed"},
+		{`{"c":1,"d":1}`, ": required: b"},
+		{`{"aa":1,"d":1}`, ": additionalProperties: only a, b, d, e are allowed"},
+		{`{"f":1,"b":"x"}`, ": required: d"},
+	} {
+		got := s.Validate(parse(t, c.value))
+		if got == nil || got.String() != c.want {
+			t.Errorf("%s: got %v, want %s", c.value, got, c.want)
+		}
+	}
+}
+
+// TestViolationKeepsSecrets: no violation holds a value, nor a name that the schema does not declare, whichever keyword fails.
+func TestViolationKeepsSecrets(t *testing.T) {
+	const secret = `SECRET`
+	values := []string{`"SECRET"`, `{"SECRET":1}`, `{"a":"SECRET"}`, `{"a":{"SECRET":"SECRET"}}`, `["SECRET","SECRET"]`, `{"a":["SECRET"]}`}
+	failed := 0
+	for _, schema := range []string{
+		`{"type":"integer"}`, `{"const":1}`, `{"enum":[1,{"a":2}]}`, `{"maxLength":1,"maxItems":1}`, `{"minLength":9,"minItems":9}`, `{"pattern":"^x"}`,
+		`{"uniqueItems":true}`, `{"items":{"type":"null"}}`, `{"properties":{"a":{"type":"null"}}}`, `{"properties":{"a":{"properties":{},"additionalProperties":false}}}`,
+		`{"additionalProperties":false}`, `{"required":["b"]}`, `{"anyOf":[{"type":"null"}]}`, `{"oneOf":[{},{}]}`, `{"anyOf":[{"maxLength":1},{"maxLength":2}],"type":"string"}`,
+		`{"type":"object","anyOf":[{"type":"null"},{"type":"object","properties":{"b":{}},"additionalProperties":false}]}`,
+	} {
+		s := compile(t, schema, false)
+		for _, value := range values {
+			if v := s.Validate(parse(t, value)); v != nil {
+				failed++
+				if strings.Contains(v.String(), secret) || strings.Contains(v.String(), "6") {
+					t.Errorf("%s on %s: %v", schema, value, v)
+				}
+			}
+		}
+	}
+	if failed < 40 {
+		t.Errorf("only %d violations", failed)
+	}
+}
+
+// TestConstraintShort: a violation is of bounded length, whatever is in the schema.
+func TestConstraintShort(t *testing.T) {
+	var names, values []string
+	for i := range 3000 {
+		names = append(names, fmt.Sprintf(`"name%d%s":{}`, i, strings.Repeat("x", i)))
+		values = append(values, fmt.Sprintf(`"value%d%s"`, i, strings.Repeat("x", i)))
+	}
+	for schema, want := range map[string]string{
+		`{"properties":{` + strings.Join(names, ",") + `},"additionalProperties":false}`: " and 2994 more are allowed",
+		`{"enum":[` + strings.Join(values, ",") + `]}`:                                   " and 2980 more",
+		`{"const":"` + strings.Repeat("y", 5000) + `"}`:                                  "const: a value of 5002 bytes",
+		`{"required":["` + strings.Repeat("y", 5000) + `"]}`:                             `yyy"...`,
+	} {
+		v := compile(t, schema, false).Validate(parse(t, `{"a":1}`))
+		if v == nil || len(v.Constraint) > 1500 || !strings.Contains(v.Constraint, want) {
+			t.Errorf("%.60s: %d bytes, %v, want %q", schema, len(v.Constraint), v, want)
+		}
+	}
+}
+
+// TestMultipleOfExact compares with rational arithmetic.
+func TestMultipleOfExact(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	number := func() string {
+		digits := fmt.Sprint(r.Uint64N([]uint64{10, 100, 1e6, 1e15}[r.IntN(4)]))
+		switch r.IntN(4) {
+		case 0:
+			return digits + "e" + fmt.Sprint(r.IntN(60)-30)
+		case 1:
+			return digits + "e" + fmt.Sprint(r.IntN(600)-310)
+		case 2:
+			return digits + "." + fmt.Sprint(r.IntN(10))
+		}
+		return digits
+	}
+	multiples, others := 0, 0
+	for range 40_000 {
+		a, b := number(), number()
+		if r.IntN(2) == 0 {
+			by, _ := new(big.Rat).SetString(b)
+			if x := new(big.Rat).Mul(by, big.NewRat(r.Int64N(1000), 1)); x.IsInt() || len(x.Denom().String()) < 15 {
+				a = strings.TrimRight(x.FloatString(20), "0") + "0"
+			}
+		}
+		v, err := tryParse([]byte("[" + a + "," + b + "]"))
+		if err != nil || v.At(1).Float() == 0 {
+			continue // a double cannot hold one of them
+		}
+		x, _ := new(big.Rat).SetString(string(v.At(0).Raw()))
+		y, _ := new(big.Rat).SetString(string(v.At(1).Raw()))
+		want := new(big.Rat).Quo(x, y).IsInt()
+		if got := decimalOf(v.At(0).Raw()).multipleOf(decimalOf(v.At(1).Raw())); got != want {
+			t.Fatalf("%s of %s: got %v, want %v", a, b, got, want)
+		}
+		if want {
+			multiples++
+		} else {
+			others++
+		}
+	}
+	if t.Logf("%d multiples, %d others", multiples, others); multiples < 2000 || others < 2000 {
+		t.Error("too few of one sort")
+	}
+}
+
+// TestUniqueItems compares both ways of telling with comparing each with each.
+func TestUniqueItems(t *testing.T) {
+	s := compile(t, `{"uniqueItems":true}`, false)
+	r := &random{Rand: rand.New(rand.NewPCG(5, 6))}
+	unique, not := 0, 0
+	for range 3000 {
+		list := []any{}
+		for range r.IntN(25) {
+			list = append(list, pick[any](r, r.IntN(400), "x"+fmt.Sprint(r.IntN(400)), mapping{"a": r.IntN(200), "b": 1}, []any{r.IntN(200)}, nil, r.chance(50), ""))
+		}
+		v := parse(t, string(r.text(list)))
+		want := true
+		var texts []string
+		for e := range v.Elements() {
+			text := string(e.Append(nil))
+			want = want && !slices.Contains(texts, text)
+			texts = append(texts, text)
+		}
+		if got := s.Validate(v) == nil; got != want {
+			t.Fatalf("%s: got %v, want %v", v.Append(nil), got, want)
+		}
+		if want {
+			unique++
+		} else {
+			not++
+		}
+	}
+	if unique < 500 || not < 500 {
+		t.Errorf("%d unique, %d not", unique, not)
+	}
+}
+
+// TestRuns compares byte tables with package regexp, whose meaning they must have.
+func TestRuns(t *testing.T) {
+	r := &random{Rand: rand.New(rand.NewPCG(7, 8))}
+	tables, matches, others := 0, 0, 0
+	for range 6000 {
+		p := "^"
+		for range r.IntN(5) {
+			p += pick(r, "a", "b", "[ab]", "[a-c]", "[^a]", "\\d", "\\w", "é", ".", "(a)", "-", "[.-]", "(?:ab)", "[é]", "") +
+				pick(r, "", "", "", "*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "*?", "{0}")
+		}
+		p += pick(r, "$", "$", "$", "$", "\\z", "")
+		re, err := regexp.Compile(p)
+		if err != nil {
+			continue
+		}
+		runs := runsOf(p)
+		if runs == nil {
+			continue
+		}
+		tables++
+		for range 30 {
+			b := ""
+			for range r.IntN(7) {
+				b += pick(r, "a", "a", "b", "b", "ab", "c", "7", "-", ".", "é", "\n", "_")
+			}
+			want := re.MatchString(b)
+			if got := matchRuns(runs, []byte(b)); got != want {
+				t.Fatalf("%s on %q: got %v, want %v", p, b, got, want)
+			}
+			if want {
+				matches++
+			} else {
+				others++
+			}
+		}
+	}
+	if t.Logf("%d patterns as tables, %d matches, %d others", tables, matches, others); tables < 500 || matches < 2000 || others < 2000 {
+		t.Error("too little was compared")
+	}
+	for _, p := range []string{"^[A-Z]{2}[0-9A-Z]{13,32}$", "^[a-z][a-z0-9-]{0,62}$", `^\d{4}-\d{2}-\d{2}$`, `^[\w.+-]+@[\w-]+\.[a-z]{2,}$`, "^[0-9a-f]{64}$", "^https://x$"} {
+		if runsOf(p) == nil {
+			t.Errorf("%s is not seen to be simple", p)
+		}
+	}
+	for _, p := range []string{"a", "^a", "a$", "(?i)^a$", "(?m)^a$", "^[^a]$", "^(a|b)$", "^.$", "^a*a*$", "^[ab]*[bc]*$", "^a?[ab]{1,2}$", "^(?:ab)*$", "^é$"} {
+		if runsOf(p) != nil {
+			t.Errorf("%s is taken for simple", p)
+		}
+	}
+}
+
+// TestCompareNames: names sort by UTF-16 code units.
+func TestCompareNames(t *testing.T) {
+	names := []string{"", "a", "ab", "b", "\u007f", "\u0080", "é", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uefff", "\uf000", "\uffff", "\U00010000", "\U0001F600",
+		"\U0001F601", "\U000FFFFF", "\U00100000", "\U0010FFFF", "a\uffff", "a\U00010000", "\U0001F600a"}
+	for _, a := range names {
+		for _, b := range names {
+			want := slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
+			if got := compareNames(a, []byte(b)); got < 0 != (want < 0) || got == 0 != (want == 0) {
+				t.Errorf("%+q and %+q: got %d, want %d", a, b, got, want)
+			}
+		}
+	}
+}
+
+// TestTextOfStrings: lengths and patterns see the content of a string, not its spelling.
+func TestTextOfStrings(t *testing.T) {
+	var every strings.Builder
+	for c := range rune(0x80) {
+		fmt.Fprintf(&every, `\u%04x`, c)
+	}
+	for _, text := range []string{`""`, `"a"`, `"\u0061\n\t\r\b\f\"\\\/"`, `"\u0000\u001f\u007f"`, `"é😀\ud83d\ude00"`, `"` + every.String() + `"`} {
+		v := parse(t, text)
+		raw := v.Raw()[1 : len(v.Raw())-1]
+		if got, want := appendContent([]byte("x"), raw), "x"+v.Text(); string(got) != want {
+			t.Errorf("%s: content %q, want %q", text, got, want)
+		}
+		if got, want := codePoints(raw), uint64(len([]rune(v.Text()))); got != want {
+			t.Errorf("%s: %d code points, want %d", text, got, want)
+		}
+		n := len([]rune(v.Text()))
+		if err := compile(t, fmt.Sprintf(`{"minLength":%d,"maxLength":%d}`, n, n), false).Validate(v); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if compile(t, fmt.Sprintf(`{"minLength":%d}`, n+1), false).Validate(v) == nil || n > 0 && compile(t, fmt.Sprintf(`{"maxLength":%d}`, n-1), false).Validate(v) == nil {
+			t.Errorf("%s: length is not %d", text, n)
+		}
+	}
+}
+
+// TestLarge: values and schemas that would take hours, were anything quadratic.
+func TestLarge(t *testing.T) {
+	const n = 100_000
+	list := func(format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format+",", n-i)
+		}
+		return strings.TrimSuffix(b.String(), ",")
+	}
+	object := parse(t, "{"+list(`"k%06d":1`)+"}")
+	if v := compile(t, "{"+`"properties":{`+list(`"k%06d":{}`)[:len(`"k000000":{},`)*9000-1]+"}}", false).Validate(object); v != nil {
+		t.Error(v)
+	}
+	if compile(t, `{"type":"object","properties":{"z":{}}}`, true).Validate(object) == nil {
+		t.Error("undeclared members are valid")
+	}
+	if v := compile(t, `{"uniqueItems":true}`, false).Validate(parse(t, "["+list("[%d]")+"]")); v != nil {
+		t.Error(v)
+	}
+	if compile(t, `{"uniqueItems":true}`, false).Validate(parse(t, "["+list(`"%d"`)+`,"7"]`)) == nil {
+		t.Error("a repeated element is unique")
+	}
+	var values []string
+	for i := range maxEnum {
+		values = append(values, fmt.Sprintf(`"e%d"`, i))
+	}
+	enum := compile(t, `{"items":{"enum":[`+strings.Join(values, ",")+`]}}`, false)
+	if v := enum.Validate(parse(t, "["+strings.Repeat(`"e9999",`, n)+`"e1"]`)); v != nil {
+		t.Error(v)
+	}
+	// Each level of branches is explained once, not each time that it is tried.
+	tower := strings.Repeat(`{"anyOf":[{"type":"null"},`, 62) + `{"type":"string"}` + strings.Repeat(`]}`, 62)
+	if got := compile(t, tower, false).Validate(parse(t, "1")); got == nil || got.Constraint != "anyOf: at least one of 2 schemas" {
+		t.Error(got)
+	}
+	tower = strings.ReplaceAll(tower, `{"type":"null"},`, `{"type":"null"},{"type":"array"},`)
+	if got := compile(t, tower, false).Validate(parse(t, `""`)); got != nil {
+		t.Error(got)
+	}
+	tower = strings.ReplaceAll(tower, `{"type":"string"}`, `{"type":"string","minLength":1}`)
+	if got := compile(t, tower, false).Validate(parse(t, `""`)); got == nil || got.Constraint != "minLength: 1" {
+		t.Error(got)
+	}
+	deep := parse(t, strings.Repeat("[", crypto.MaxDepth)+strings.Repeat("]", crypto.MaxDepth))
+	if v := compile(t, `{"type":"object","properties":{"a":{}}}`, true).Validate(parse(t, `{"a":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`}`)); v != nil {
+		t.Error(v)
+	}
+	if v := compile(t, `{}`, false).Validate(deep); v != nil {
+		t.Error(v)
+	}
+}
+
+// TestNoAllocation: validating what is valid allocates nothing, nor does looking for defaults where none is missing.
+func TestNoAllocation(t *testing.T) {
+	for _, c := range []struct {
+		schema, value string
+		closed        bool
+	}{
+		{hotSchema, hotArgs, true},
+		{`{"items":{"anyOf":[{"type":"integer","multipleOf":0.5},{"oneOf":[{"type":"string","pattern":"é|\\n"},{"type":"string","maxLength":2}]},{"type":"null"}]}}`,
+			`[1,"a\nb","ab",null,"xéx",1e21,"a\u0001"]`, false},
+		{`{"uniqueItems":true}`, `[1,2,3,4,5,6,7,8,9,{"a":1},{"a":2},[],"x\n"]`, false},
+		{`{"enum":["a","b","c","d","e","f","g","h","i",{"x":[1]}]}`, `{"x":[1]}`, false},
+		{`{"type":"object","properties":{"p":{"$ref":"#/$defs/p"}},"$defs":{"p":{"type":"object","required":["x"],"properties":{"x":{"default":1}}}}}`, `{"p":{"x":2}}`, true},
+	} {
+		s, v := compile(t, c.schema, c.closed), parse(t, c.value)
+		var dst [64]byte
+		if got := testing.AllocsPerRun(100, func() {
+			if s.Validate(v) != nil {
+				t.Fatalf("%s is not valid", c.value)
+			}
+			if _, filled := s.AppendDefaults(dst[:0], v); filled {
+				t.Fatalf("%s lacks defaults", c.value)
+			}
+		}); got != 0 {
+			t.Errorf("%s: %v allocations", c.schema, got)
+		}
+	}
+}
