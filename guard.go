@@ -15,7 +15,7 @@ import (
 // one receipt, a denial too; a repeat of a bound idempotency key, and a call to a sealed or closed kernel, leave none. Any failure to sign
 // or to store seals the kernel: every later call is KERNEL_SEALED, and the next [New] over the store reads and settles what is there.
 func (k *Kernel) Guard(ctx context.Context, in Intent) (Decision, Receipt) {
-	if k == nil || k.prepared == nil {
+	if k.none() {
 		return sealed(in.Tool, errNoKernel), Receipt{}
 	}
 	if ctx == nil {

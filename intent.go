@@ -140,11 +140,9 @@ func cloneAll(list []contracts.Envelope) []contracts.Envelope {
 
 // driven makes the context of a driver: that of the caller, with what calls inside this one inherit. What an outer With gave to any tool
 // was for the call that is running now and ends here, its idempotency key above all; what it gave to one tool by name stays.
-func driven(ctx context.Context, in *contracts.Inputs, r *running, decision contracts.Ref) context.Context {
+func driven(ctx context.Context, outer *layer, in *contracts.Inputs, r *running, decision contracts.Ref) context.Context {
 	l := &layer{in: Intent{Caller: in.Caller, Session: in.Session, Delegation: in.Envelopes.Delegation, After: []contracts.Ref{decision}}}
-	if outer := held(ctx).layer; outer != nil {
-		l.up = outer.named()
-	}
+	l.up = outer.named()
 	return context.WithValue(ctx, contextKey{}, &carried{layer: l, calls: r})
 }
 

@@ -78,6 +78,9 @@ func New(o Options) (*Kernel, error) {
 	return k, nil
 }
 
+// none tells whether there is a kernel at all: the zero Kernel is none.
+func (k *Kernel) none() bool { return k == nil || k.log == nil }
+
 // enter counts a call in; leave counts it out. A kernel that is sealed or closed lets none in, and the error says which.
 func (k *Kernel) enter() error {
 	if err := k.log.Err(); err != nil {
@@ -112,7 +115,7 @@ func (k *Kernel) lasts(d time.Duration) {
 // Close lets no new call in and waits for those that run, at most as long as the longest time limit of any call that ran. After it nothing
 // is written any more. The store is closed by whoever opened it. Closing twice does nothing.
 func (k *Kernel) Close() error {
-	if k == nil {
+	if k.none() {
 		return errNoKernel
 	}
 	k.life.Lock()
@@ -143,7 +146,7 @@ func (k *Kernel) Close() error {
 
 // Trust gives the trust state: what to hand to auditors.
 func (k *Kernel) Trust() *registry.State {
-	if k == nil {
+	if k.none() {
 		return nil
 	}
 	return k.state
@@ -151,7 +154,7 @@ func (k *Kernel) Trust() *registry.State {
 
 // Checkpoint signs the log as it is now, durably, and gives the signed note. A pack reaches to the latest checkpoint.
 func (k *Kernel) Checkpoint(ctx context.Context) (proofgraph.Checkpoint, error) {
-	if k == nil {
+	if k.none() {
 		return proofgraph.Checkpoint{}, errNoKernel
 	}
 	if err := k.enter(); err != nil {

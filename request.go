@@ -18,6 +18,7 @@ type call struct {
 	inputs  contracts.Inputs
 	parents []contracts.Digest
 	driver  executor.Driver
+	layer   *layer   // what the context carries
 	outer   *running // calls under whose drivers we are
 	done    <-chan struct{}
 	legal   bool // the session has a legal name
@@ -48,26 +49,38 @@ func (c *call) free() {
 	calls.Put(c)
 }
 
-// receive takes a request in. It copies what the caller could change, and touches everything of the caller's that can panic.
+// receive takes a request in. It copies what the caller could change, and touches everything of the caller's that can panic before
+// anything is decided.
 func (c *call) receive(ctx context.Context, in Intent) {
-	defer func() {
-		if x := recover(); x != nil {
-			c.broken = panicked("the request", x)
-		}
-	}()
 	c.raw = append(c.raw[:0], in.Args...)
-	c.inputs.Tool, c.inputs.Session = in.Tool, in.Session
-	h := held(ctx)
-	c.outer = h.calls
-	in.fill(h.layer)
+	if err := contained("the context", func() {
+		h := held(ctx)
+		c.layer, c.outer = h.layer, h.calls
+		_, _ = ctx.Deadline()
+		c.done = ctx.Done()
+		c.broken = ctx.Err()
+	}); err != nil {
+		c.broken = err
+	}
+	in.fill(c.layer)
 	c.names(&in)
 	c.caller(in.Caller)
 	c.presented(&in)
 	c.after(in.After)
-	c.bind(&in)
-	_, _ = ctx.Deadline()
-	c.done = ctx.Done()
-	c.broken = ctx.Err()
+	if err := contained("the driver's sandbox", func() { c.bind(&in) }); err != nil && c.broken == nil {
+		c.broken = err
+	}
+}
+
+// contained calls what may panic.
+func contained(what string, f func()) (err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = panicked(what, x)
+		}
+	}()
+	f()
+	return nil
 }
 
 // bad notes the first thing that is outside its limits.

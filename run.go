@@ -70,8 +70,8 @@ func (c *call) run(a *answer) (o executor.Outcome) {
 	}
 	limits, _ := c.Policy.Limits(in.Tool)
 	c.lasts(limits.Timeout)
-	ctx := driven(c.ctx, in, &running{a.session, in.Idempotency, c.outer}, contracts.Ref{Index: a.slot.Index(), Hash: a.slot.Hash()})
-	l := executor.Limits{Timeout: limits.Timeout, Output: limits.Output, Sandbox: in.Sandbox}
+	ctx := driven(c.ctx, c.layer, in, &running{a.session, in.Idempotency, c.outer}, contracts.Ref{Index: a.slot.Index(), Hash: a.slot.Hash()})
+	l := executor.Limits{Timeout: limits.Timeout, Output: limits.Output}
 	if c.Policy.HasOutput(in.Tool) {
 		policy, tool := c.Policy, in.Tool
 		l.Check = func(output crypto.Value) bool {
@@ -79,7 +79,11 @@ func (c *call) run(a *answer) (o executor.Outcome) {
 			return ok
 		}
 	}
-	return executor.Run(ctx, permit, c.driver, l, c.late(a))
+	o = executor.Run(ctx, permit, c.driver, l, c.late(a))
+	if o.Sandbox != nil && in.Sandbox != nil {
+		o.Sandbox.Module, o.Sandbox.Profile = in.Sandbox.Module, in.Sandbox.Profile
+	}
+	return o
 }
 
 // late tells the observer that an abandoned driver ended after all.

@@ -77,7 +77,7 @@ func (s *session) enter(done <-chan struct{}, from *running) {
 // the session is not closed, and the error says so. New calls wait meanwhile. From inside one of the calls it is an error at once. Closing
 // a closed session does nothing. The session "main" cannot be closed.
 func (k *Kernel) CloseSession(ctx context.Context, name string) error {
-	if k == nil {
+	if k.none() {
 		return errNoKernel
 	}
 	if name == "" || name == contracts.DefaultSession {

@@ -1,0 +1,163 @@
+package helm_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// benchPolicy has the shape of the goal: a schema of seven properties, and three rules.
+const benchPolicy = `
+helm: policy/v1
+layer: P1
+bundle: {name: bench, version: 1}
+tools:
+  code.run:
+    effect: write
+    input:
+      type: object
+      required: [language, code]
+      properties:
+        language: {type: string, enum: [go, python, sh]}
+        code: {type: string, maxLength: 4000}
+        file: {type: string, pattern: "^[a-z0-9_.-]{1,64}$"}
+        line: {type: integer, minimum: 1}
+        timeout: {type: number, exclusiveMinimum: 0, maximum: 600}
+        dry: {type: boolean}
+        tags: {type: array, maxItems: 8, items: {type: string, maxLength: 32}}
+rules:
+  - {id: no-shell, deny: code.run, when: {arg: /language, eq: sh}}
+  - {id: late, deny: code.run, when: {arg: /timeout, gt: 300, absent: false}}
+  - {id: dev, allow: code.run, when: {caller: roles, has: dev}}
+`
+
+// benchArgs are 900 bytes of arguments, with code in a string.
+func benchArgs(b testing.TB) json.RawMessage {
+	code := strings.Repeat("for i := range 10 {\n\tfmt.Println(\"line\", i)\n}\n", 20)
+	for n := len(code); ; n-- {
+		raw, err := json.Marshal(map[string]any{"language": "go", "code": code[:n], "file": "main.go", "line": 12, "timeout": 30.5, "dry": false, "tags": []string{"a", "b"}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(raw) <= 900 {
+			return raw
+		}
+	}
+}
+
+func benchKernel(b *testing.B) *helm.Kernel {
+	b.Helper()
+	k, err := helm.New(helm.Options{Policy: compile(b, benchPolicy), Key: seedKey(b, 1), Store: proofgraph.NewMemory(),
+		Drivers: map[string]executor.Driver{"code.run": helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			return json.RawMessage(`{"exit":0}`), nil
+		})}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return k
+}
+
+// ratio times one call and one raw signature of 256 bytes by turns, and reports medians and their ratio. GOMAXPROCS is 1: with more, a
+// second core that is idle is woken for the driver's goroutine, and that is what one would measure.
+func ratio(b *testing.B, call func()) {
+	b.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	key, msg := ed25519.NewKeyFromSeed(make([]byte, 32)), make([]byte, 256)
+	var calls, signs []time.Duration
+	b.ReportAllocs()
+	for b.Loop() {
+		t0 := time.Now()
+		call()
+		t1 := time.Now()
+		ed25519.Sign(key, msg)
+		signs = append(signs, time.Since(t1))
+		calls = append(calls, t1.Sub(t0))
+	}
+	slices.Sort(calls)
+	slices.Sort(signs)
+	c, s := calls[len(calls)/2], signs[len(signs)/2]
+	b.ReportMetric(float64(c)/float64(s), "x/sign")
+	b.ReportMetric(float64(calls[0])/float64(signs[0]), "min-x/sign")
+	b.ReportMetric(float64(s.Nanoseconds()), "ns/sign")
+}
+
+func BenchmarkDeny(b *testing.B) {
+	for _, x := range []struct {
+		name string
+		args json.RawMessage
+	}{{"empty", json.RawMessage(`{}`)}, {"900B", benchArgs(b)}} {
+		b.Run(x.name, func(b *testing.B) {
+			k, ctx := benchKernel(b), context.Background()
+			ratio(b, func() {
+				d, r := k.Guard(ctx, helm.Intent{Tool: "no.such.tool", Args: x.args, Caller: helm.Caller{ID: "ada"}, Session: "bench"})
+				if d.Reason != contracts.ReasonToolNotFound || r.Record.Outcome != contracts.Denied {
+					b.Fatal(d.Err())
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkAllow(b *testing.B) {
+	k, ctx, args := benchKernel(b), context.Background(), benchArgs(b)
+	in := helm.Intent{Tool: "code.run", Args: args, Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}}, Session: "bench"}
+	ratio(b, func() {
+		if d, r := k.Guard(ctx, in); d.Err() != nil || string(r.Output) != `{"exit":0}` {
+			b.Fatal(d.Err())
+		}
+	})
+}
+
+// BenchmarkAllowParallel has 64 callers in 64 sessions, and reports the processor time of a call.
+func BenchmarkAllowParallel(b *testing.B) {
+	k, args := benchKernel(b), benchArgs(b)
+	key, msg := ed25519.NewKeyFromSeed(make([]byte, 32)), make([]byte, 256)
+	const signs = 2000
+	t0 := cpu(b)
+	for range signs {
+		ed25519.Sign(key, msg)
+	}
+	sign := float64(cpu(b)-t0) / signs
+	var failed atomic.Int64
+	b.ResetTimer()
+	t0 = cpu(b)
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			in := helm.Intent{Tool: "code.run", Args: args, Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}}, Session: fmt.Sprint("bench-", i)}
+			for n := i; n < b.N; n += 64 {
+				if d, _ := k.Guard(context.Background(), in); d.Err() != nil {
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(cpu(b)-t0)/float64(b.N)/sign, "cpu-x/sign")
+	if failed.Load() > 0 {
+		b.Fatal("calls failed")
+	}
+}
+
+// cpu is the processor time that this process has used.
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,112 @@
+package helm_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/policy"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+const mailPolicy = `
+helm: policy/v1
+layer: P1
+bundle: {name: mail, version: 1}
+tools:
+  mail.send:
+    effect: write
+    input: {type: object, required: [to, text], properties: {to: {type: string}, text: {type: string}}}
+    scope: [{arg: /to, email: [corp.example]}]
+rules:
+  - {id: staff, allow: mail.send, when: {caller: roles, has: staff}}
+`
+
+func Example() {
+	doc, err := policy.Parse("mail.yaml", []byte(mailPolicy))
+	if err != nil {
+		log.Fatal(err)
+	}
+	pol, err := guardian.Compile(doc)
+	if err != nil {
+		log.Fatal(err)
+	}
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		log.Fatal(err)
+	}
+	k, err := helm.New(helm.Options{Policy: pol, Key: key, Store: proofgraph.NewMemory()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer k.Close()
+
+	send := helm.Func(func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(`"sent"`), nil // the real tool
+	})
+	for _, args := range []string{`{"to": "ada@corp.example", "text": "hi"}`, `{"to": "eve@evil.example", "text": "hi"}`} {
+		d, r := k.Guard(context.Background(), helm.Intent{Tool: "mail.send", Args: json.RawMessage(args),
+			Caller: helm.Caller{ID: "bob", Roles: []string{"staff"}}, Session: "chat-1", Driver: send})
+		if err := d.Err(); errors.Is(err, helm.ErrDenied) {
+			fmt.Println(d.Verdict, d.Reason, "receipt", r.Index)
+		} else if err == nil {
+			fmt.Println(d.Verdict, string(r.Output), "receipt", r.Index)
+		}
+	}
+	// Output:
+	// ALLOW "sent" receipt 3
+	// DENY DESTINATION_NOT_ALLOWED receipt 4
+}
+
+func ExampleWrap() {
+	doc, _ := policy.Parse("mail.yaml", []byte(mailPolicy))
+	pol, err := guardian.Compile(doc)
+	if err != nil {
+		log.Fatal(err)
+	}
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		log.Fatal(err)
+	}
+	k, err := helm.New(helm.Options{Policy: pol, Key: key, Store: proofgraph.NewMemory()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer k.Close()
+
+	type mail struct {
+		To   string `json:"to"`
+		Text string `json:"text"`
+	}
+	send := helm.Wrap(k, "mail.send", func(ctx context.Context, m mail) (string, error) { return "sent to " + m.To, nil })
+
+	ctx := helm.With(context.Background(), helm.Intent{Caller: helm.Caller{ID: "bob", Roles: []string{"staff"}}, Session: "chat-1"})
+	fmt.Println(send(ctx, mail{"ada@corp.example", "hi"}))
+	fmt.Println(send(context.Background(), mail{"ada@corp.example", "hi"}))
+	// Output:
+	// sent to ada@corp.example <nil>
+	//  helm: mail.send: denied (NO_POLICY_DEFINED)
+}
+
+// An agent framework that hands its tools a context of its own type: the wrapper is a closure over Guard.
+func Example_customContext() {
+	type agentContext struct {
+		context.Context
+		user string
+	}
+	guarded := func(k *helm.Kernel, tool string, run helm.Func) func(agentContext, json.RawMessage) (json.RawMessage, error) {
+		return func(ctx agentContext, args json.RawMessage) (json.RawMessage, error) {
+			d, r := k.Guard(ctx, helm.Intent{Tool: tool, Args: args, Caller: helm.Caller{ID: ctx.user}, Driver: run})
+			return r.Output, d.Err()
+		}
+	}
+	var k *helm.Kernel // a nil kernel denies
+	_, err := guarded(k, "mail.send", nil)(agentContext{context.Background(), "bob"}, json.RawMessage(`{}`))
+	fmt.Println(err)
+	// Output: helm: mail.send: denied (KERNEL_SEALED): helm: no kernel
+}

@@ -1,0 +1,220 @@
+package helm_test
+
+import (
+	"context"
+	stdcrypto "crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+func TestNewRefuses(t *testing.T) {
+	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := func() helm.Options {
+		return helm.Options{Policy: compile(t, policyText), Key: seedKey(t, 1), Store: proofgraph.NewMemory()}
+	}
+	if k, err := helm.New(good()); err != nil {
+		t.Fatal(err)
+	} else if k.Close() != nil {
+		t.Fatal("close")
+	}
+	cases := map[string]struct {
+		change func(o *helm.Options)
+		says   []string
+	}{
+		"zero":            {func(o *helm.Options) { *o = helm.Options{} }, []string{"Policy", "Key", "Store"}},
+		"no policy":       {func(o *helm.Options) { o.Policy = nil }, []string{"missing Policy"}},
+		"zero policy":     {func(o *helm.Options) { o.Policy = new(guardian.Policy) }, []string{"Options.Policy"}},
+		"KMS, no LogKey":  {func(o *helm.Options) { o.Key = &signer{PrivateKey: seedKey(t, 1)} }, []string{"LogKey"}},
+		"not Ed25519":     {func(o *helm.Options) { o.Key = ec }, []string{"Options.Key", "ed25519"}},
+		"LogKey = Key":    {func(o *helm.Options) { o.LogKey = o.Key }, []string{"one role"}},
+		"origin":          {func(o *helm.Options) { o.Origin = "a b" }, []string{"Options.Origin"}},
+		"nil driver":      {func(o *helm.Options) { o.Drivers = map[string]executor.Driver{"echo": helm.Func(nil)} }, []string{"Drivers", `"echo"`}},
+		"panicking clock": {func(o *helm.Options) { o.Now = func() time.Time { panic("x") } }, []string{"Options.Now"}},
+		"no randomness":   {func(o *helm.Options) { o.Rand = strings.NewReader("short") }, []string{"Options.Rand"}},
+		"expired": {func(o *helm.Options) {
+			o.Policy = compile(t, strings.Replace(policyText, "layer: P1", "layer: P1\nexpires: \"2020-01-01T00:00:00Z\"", 1))
+		}, []string{"test.yaml", "expire"}},
+		"failing store": {func(o *helm.Options) { o.Store = &faulty{Store: o.Store, failAt: 1} }, []string{errDisk.Error()}},
+	}
+	for name, x := range cases {
+		o := good()
+		x.change(&o)
+		k, err := helm.New(o)
+		if err == nil || k != nil {
+			t.Errorf("%s: accepted", name)
+			continue
+		}
+		for _, s := range x.says {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("%s: %v does not say %q", name, err, s)
+			}
+		}
+	}
+}
+
+// A log is continued only by what it began with, and by no older policy.
+func TestNewContinues(t *testing.T) {
+	w := newWorld(t)
+	w.call("echo", `{}`)
+	for name, change := range map[string]func(o *helm.Options){
+		"another origin": func(o *helm.Options) { o.Origin = "elsewhere" },
+		"another key":    func(o *helm.Options) { o.Key = seedKey(t, 9) },
+		"another log":    func(o *helm.Options) { o.LogKey = seedKey(t, 9) },
+	} {
+		o, size := w.o, w.size()
+		change(&o)
+		if k, err := helm.New(o); err == nil || k != nil {
+			t.Errorf("%s: accepted", name)
+		}
+		if w.size() != size {
+			t.Errorf("%s: wrote to the log", name)
+		}
+	}
+	size := w.size()
+	w.open()
+	if w.size() != size {
+		t.Error("the same policy was entered again")
+	}
+	w.o.Policy = compile(t, strings.Replace(policyText, "version: 1", "version: 2", 1))
+	w.open()
+	if w.size() != size+1 {
+		t.Errorf("%d entries for a new policy", w.size()-size)
+	}
+	w.o.Policy = compile(t, policyText)
+	if _, err := helm.New(w.o); err == nil || !strings.Contains(err.Error(), "goes back") {
+		t.Errorf("an older policy: %v", err)
+	}
+	w.runs.Store(0)
+	w.mustVerify()
+}
+
+func TestDropInputs(t *testing.T) {
+	w := newWorld(t, func(o *helm.Options) { o.Keep.DropInputs = true })
+	w.call("echo", `{}`)
+	w.call("echo", `{"text":"secret"}`)
+	if report := w.mustVerify(); report.Replay.NotReplayable != 2 || report.Replay.Replayed != 0 {
+		t.Errorf("%+v", report.Replay)
+	}
+}
+
+// An observer hears of every call, once, and of nothing that the tool was given or gave.
+func TestObserve(t *testing.T) {
+	w := newWorld(t)
+	w.tool = func(context.Context, contracts.Call) (executor.Result, error) {
+		return executor.Result{}, errors.New("private")
+	}
+	w.call("echo", `{"text":"private"}`)
+	w.call("echo", `{"text":"private","more":1}`)
+	w.k.Close()
+	w.call("echo", `{}`)
+	var reasons []string
+	for _, e := range w.events {
+		reasons = append(reasons, string(e.Reason))
+		if strings.Contains(strings.Join([]string{e.Tool, e.Session, e.ID, e.Why}, " "), "private") {
+			t.Errorf("%+v", e)
+		}
+	}
+	if got := strings.Join(reasons, " "); got != "TOOL_ERROR SCHEMA_VIOLATION KERNEL_SEALED" {
+		t.Error(got)
+	}
+}
+
+// An abandoned driver's late end is dropped and shown.
+func TestLateEnd(t *testing.T) {
+	w := newWorld(t)
+	stop, heard := make(chan struct{}), make(chan helm.Event, 4)
+	w.tool = func(context.Context, contracts.Call) (executor.Result, error) {
+		<-stop
+		return executor.Result{Output: []byte(`"late"`)}, nil
+	}
+	w.o.Observe = func(_ context.Context, e helm.Event) { heard <- e }
+	w.open()
+	d, r := w.call("slow", `{}`)
+	w.mustBe(d, r, want{reason: contracts.ReasonToolTimeout, outcome: contracts.Indeterminate, err: helm.ErrWithheld, runs: 1})
+	size := w.size()
+	close(stop)
+	for e := range heard {
+		if e.Late {
+			if e.ID != d.Record.ID {
+				t.Errorf("%+v", e)
+			}
+			break
+		}
+	}
+	if w.size() != size {
+		t.Error("a late end was recorded")
+	}
+	w.mustVerify()
+}
+
+// The README's Go lines are those of Example.
+func TestReadme(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```(go|yaml)\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
+	lines := 0
+	for _, b := range blocks {
+		for line := range strings.Lines(b[2]) {
+			if line = strings.TrimSpace(line); line != "" && line != "// …" {
+				lines++
+				if !strings.Contains(string(source), line) {
+					t.Errorf("not in example_test.go: %s", line)
+				}
+			}
+		}
+	}
+	if lines < 15 {
+		t.Errorf("only %d lines compared", lines)
+	}
+	for _, name := range regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(string(readme), -1) {
+		if !declared(t, name[1]) {
+			t.Errorf("README names %s, which no test file declares", name[1])
+		}
+	}
+}
+
+func declared(t *testing.T, test string) bool {
+	for _, dir := range []string{".", "guardian", "evidence"} {
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if !strings.HasSuffix(f.Name(), "_test.go") {
+				continue
+			}
+			b, err := os.ReadFile(dir + "/" + f.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(b), "func "+test+"(") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var _ stdcrypto.Signer = (*signer)(nil)
