@@ -12,6 +12,7 @@ func (c *compiler) filler(schemas []*node) *filler {
 	schemas = withRefs(schemas)
 	var names []string // of members in which there is a default
 	var elements []*node
+	inElements := false
 	for _, n := range schemas {
 		if n.object != nil {
 			for _, m := range n.object.members {
@@ -20,15 +21,16 @@ func (c *compiler) filler(schemas []*node) *filler {
 				}
 			}
 		}
-		if n.array != nil && n.array.items != nil && n.array.items.defaultAt != "" {
+		if n.array != nil && n.array.items != nil {
 			elements = append(elements, n.array.items)
+			inElements = inElements || n.array.items.defaultAt != ""
 		}
 	}
-	if names == nil && elements == nil || c.err != nil {
+	if names == nil && !inElements || c.err != nil {
 		return nil
 	}
 	f := new(filler)
-	if elements != nil {
+	if inElements {
 		f.items = c.filler(elements)
 	}
 	slices.SortFunc(names, compareNames)

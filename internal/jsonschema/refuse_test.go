@@ -125,6 +125,8 @@ func TestRefused(t *testing.T) {
 		{`{"properties":{"a":{"default":{"b":{"c":1}},"properties":{"b":{"properties":{"c":{"type":"string"}}}}}}}`, "/properties/a/default",
 			"the schema does not allow this default, at /b/c (type: string)"},
 		{`{"properties":{"a":{"$ref":"#/$defs/a","minimum":2}},"$defs":{"a":{"default":1}}}`, "/$defs/a/default", "the schema does not allow this default (minimum: 2)"},
+		{`{"items":{"properties":{"a":{"type":"string"}}},"$ref":"#/$defs/a","$defs":{"a":{"items":{"properties":{"a":{"default":1}}}}}}`,
+			"/$defs/a/items/properties/a/default", "the schema does not allow this default (type: string)"},
 		{`{"properties":{"a":{"enum":[{}],"properties":{"b":{"default":1}},"default":{}}}}`, "/properties/a/default", "the schema does not allow this default (enum: one of {})"},
 		{`{"anyOf":[{},{"default":1}]}`, "/anyOf/1/default", "no default is filled in below anyOf or oneOf"},
 		{`{"oneOf":[{"items":{"properties":{"a":{"default":1}}}}]}`, "/oneOf/0/items/properties/a/default", "no default is filled in below anyOf or oneOf"},
