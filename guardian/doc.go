@@ -35,7 +35,7 @@
 //	5  inputs.time is not before the bundle's expires            POLICY_VIOLATION, rule P1:bundle:expires
 //	   the first rule that matches denies                        POLICY_VIOLATION, rule P1:bundle:id
 //	   none matches                                              NO_POLICY_DEFINED
-//	6  a delegation is presented                                 DELEGATION_INVALID: no key could have signed it
+//	6  a delegation is presented                                 DELEGATION_INVALID: none is supported
 //	8  all hold                                                  ALLOW, rule P1:bundle:id, expires = time + limits.timeout
 //	-  a predicate errs, or anything panics                      FAIL_CLOSED_ERROR, at the condition being judged
 //

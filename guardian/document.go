@@ -63,7 +63,7 @@ type list struct {
 }
 
 func load(doc contracts.Document) *loader {
-	l := &loader{doc: doc, lists: map[string]*list{}, tools: map[string]*tool{}}
+	l := &loader{doc: doc, lists: map[string]*list{}, tools: map[string]*tool{}, read: map[string]constant{}}
 	root, ok := l.parse()
 	if !ok || !l.head(root) {
 		return l

@@ -159,6 +159,33 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// A destination that is missing is one everywhere, unless the scope says otherwise.
+func TestScopeAbsent(t *testing.T) {
+	for absent, allowed := range map[string]bool{"true": true, "false": false} {
+		for _, c := range []struct{ pointer, properties, args string }{
+			{"/to", `"to":{"type":"string"}`, `{}`},
+			{"/to/*", `"to":{"type":"array","items":{"type":"string"}}`, `{}`},
+			{"/to/*", `"to":{"type":"array","items":{"type":["string","null"]}}`, `{"to":["a",null]}`},
+			{"/to/*/x", `"to":{"type":"array","items":{"type":"object","properties":{"x":{"type":"string"}}}}`, `{"to":[{"x":"a"},{}]}`},
+			{"/to/*/x/*", `"to":{"type":"array","items":{"type":"object","properties":{"x":{"type":"array","items":{"type":"string"}}}}}`, `{"to":[{"x":["a"]},{}]}`},
+		} {
+			p := mustCompile(t, `{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},"tools":{"t":{"effect":"read",
+				"scope":[{"arg":"`+c.pointer+`","in":["a"],"absent":`+absent+`}],"input":{"type":"object","properties":{`+c.properties+`}}}},"rules":[{"id":"all","allow":"t"}]}`)
+			w := want{contracts.ReasonDestinationNotAllowed, 2, "P1:b:scope"}
+			if allowed {
+				w = want{contracts.ReasonAllow, 8, "P1:b:all"}
+			}
+			w.check(t, p, inputs(t, "t", c.args))
+			if other := strings.Replace(c.args, `"a"`, `"b"`, 1); other != c.args { // another destination is never in
+				want{contracts.ReasonDestinationNotAllowed, 2, "P1:b:scope"}.check(t, p, inputs(t, "t", other))
+			}
+			if t.Failed() {
+				t.Fatalf("%s with absent %s", c.pointer, absent)
+			}
+		}
+	}
+}
+
 // The nil and the zero policy have no tools, and say so.
 func TestNoPolicy(t *testing.T) {
 	for _, p := range []*Policy{nil, {}} {

@@ -1,7 +1,6 @@
 package guardian
 
 import (
-	"net/netip"
 	"regexp"
 	"strconv"
 	"strings"
@@ -10,14 +9,22 @@ import (
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
+// A constant is an operand that is the same in every call and for every tool.
+type constant struct {
+	op    op
+	kind  crypto.Kind
+	flag  bool
+	limit float64
+	text  []byte
+	more  *operand
+	takes jsonschema.Types
+	ok    bool
+}
+
 // operand reads what a value is tested against into n. It gives the types that the value may then have, and whether the operand may be
 // missing when a call is judged.
 func (c *compiler) operand(p part, o operator, n *node) (takes jsonschema.Types, maybe, ok bool) {
-	switch o.op {
-	case opEq, opNe, opLt, opLe, opGt, opGe:
-		if p.v.Kind() != crypto.Object {
-			return c.constant(p, o, n)
-		}
+	if p.v.Kind() == crypto.Object && (o.op == opEq || o.op == opNe || o.as == asNumber) {
 		place, ok := c.reference(p, o.as, n)
 		takes := o.takes & place.Types
 		if n.fold {
@@ -28,32 +35,46 @@ func (c *compiler) operand(p part, o operator, n *node) (takes jsonschema.Types,
 			ok = false
 		}
 		return takes, place.Optional || place.Nullable, ok
+	}
+	x, seen := c.l.read[p.at]
+	if !seen {
+		x.takes, x.ok = c.constant(p, o, n)
+		x.op, x.kind, x.flag, x.limit, x.text, x.more = n.op, n.kind, n.flag, n.limit, n.text, n.more
+		c.l.read[p.at] = x
+	}
+	n.op, n.kind, n.flag, n.limit, n.text, n.more = x.op, x.kind, x.flag, x.limit, x.text, x.more
+	return x.takes, false, x.ok
+}
+
+// constant reads an operand that refers to nothing.
+func (c *compiler) constant(p part, o operator, n *node) (takes jsonschema.Types, ok bool) {
+	switch o.op {
+	case opEq, opNe, opLt, opLe, opGt, opGe:
+		return c.scalar(p, o, n)
 	case opIn, opNotIn:
-		takes, ok := c.setOf(p, n)
-		return takes, false, ok
+		return c.setOf(p, n)
 	case opType:
-		takes, ok := c.typeOf(p, n)
-		return takes, false, ok
+		return c.typeOf(p, n)
 	case opExists:
 		exists, ok := c.l.boolean(p)
 		n.flag = !exists
-		return o.takes, false, ok
+		return o.takes, ok
 	case opPrefix, opSuffix:
 		s, ok := c.l.text(p)
 		if n.text = []byte(s); ok && s == "" {
 			c.l.refuse(p.at, "every string has an empty "+o.name, "remove the test")
 			ok = false
 		}
-		return o.takes, false, ok
+		return o.takes, ok
 	case opMatch:
-		return o.takes, false, c.pattern(p, o, n)
+		return o.takes, c.pattern(p, o, n)
 	case opAge:
 		s, ok := c.l.text(p)
 		n.more = &operand{}
 		if n.more.age, ok = readDuration(s); !ok && p.v.Kind() == crypto.String {
 			c.l.refuse(p.at, quote(s)+" is no duration", "write it like 5s, 10m, 24h or 7d")
 		}
-		return o.takes, false, ok
+		return o.takes, ok
 	}
 	n.more = &operand{}
 	list, ok := c.l.strings(p)
@@ -61,22 +82,21 @@ func (c *compiler) operand(p part, o operator, n *node) (takes jsonschema.Types,
 	if ok && o.op == opWithin && len(n.more.below) == 1 {
 		n.op, n.text = opBelow, []byte(strings.TrimSuffix(n.more.below[0].below, "/"))
 	}
-	return o.takes, false, ok
+	return o.takes, ok
 }
 
-// constant reads a scalar.
-func (c *compiler) constant(p part, o operator, n *node) (takes jsonschema.Types, maybe, ok bool) {
+func (c *compiler) scalar(p part, o operator, n *node) (takes jsonschema.Types, ok bool) {
 	n.kind, n.text, n.limit = p.v.Kind(), append([]byte(nil), p.v.Raw()...), p.v.Float()
 	takes = typesOf(n.kind) & o.takes
 	if takes == 0 {
 		c.l.refuse(p.at, o.name+" takes "+o.takes.String()+", not "+article(n.kind), "correct the operand")
-		return 0, false, false
+		return 0, false
 	}
 	if n.fold && n.kind != crypto.String {
 		c.l.refuse(p.at, article(n.kind)+" has no letters to fold", "remove fold")
-		return 0, false, false
+		return 0, false
 	}
-	return takes, false, true
+	return takes, true
 }
 
 func typesOf(k crypto.Kind) jsonschema.Types {
@@ -102,7 +122,7 @@ func (c *compiler) reference(p part, as reading, n *node) (place jsonschema.Plac
 	arg, caller := p.get("arg"), p.get("caller")
 	var s subject
 	switch {
-	case p.get("list").there():
+	case p.has("list"):
 		return place, false
 	case arg.there() == caller.there():
 		c.l.refuse(p.at, "neither or both of arg and caller", "write {arg: PTR} or {caller: id}")
@@ -210,76 +230,4 @@ func (c *compiler) pattern(p part, o operator, n *node) bool {
 	}
 	n.more = &operand{re: re}
 	return true
-}
-
-// destinations reads the operands of within, url, host, email and cidr.
-func (c *compiler) destinations(list []part, o op, x *operand) bool {
-	var below, query []subtree
-	var names, wild []string
-	var nets []netip.Prefix
-	whole := true
-	for _, p := range list {
-		s := p.v.Text()
-		ok, form := false, ""
-		switch o {
-		case opWithin:
-			ok, form = checkPath(s), "an absolute path like /srv/data"
-			below = append(below, subtree{strings.TrimSuffix(s, "/") + "/", true})
-		case opURL:
-			form = "a URL like https://host/path/, with ? at the end if a query is permitted"
-			var t subtree
-			var permitted bool
-			if t, permitted, ok = urlOperand(s); permitted {
-				query = append(query, t)
-			}
-			below = append(below, t)
-		case opHost:
-			form = "a host name, or *.name for those strictly below it"
-			name, star := strings.CutPrefix(s, "*.")
-			var host []byte
-			if host, ok = appendHost(nil, []byte(name)); star {
-				_, ip := readIP(host)
-				ok = ok && !ip && host[0] != '['
-				wild = append(wild, string(host))
-			} else {
-				names = append(names, string(host))
-			}
-		case opEmail:
-			form = "a domain like corp.com, or an address"
-			var b []byte
-			if strings.Contains(s, "@") {
-				b, _, _, ok = readEmail(nil, []byte(s))
-			} else {
-				b, ok = appendDomain(nil, []byte(s))
-			}
-			names = append(names, string(b))
-		case opCIDR:
-			form = "a network like 10.0.0.0/8 or 2001:db8::/32, without bits after its length"
-			prefix, err := netip.ParsePrefix(s)
-			ok = err == nil && prefix == prefix.Masked() && !prefix.Addr().Is4In6()
-			nets = append(nets, prefix)
-		}
-		if !ok {
-			c.l.refuse(p.at, quote(s)+" is not "+form, "correct it")
-			whole = false
-		}
-	}
-	if !whole {
-		return false
-	}
-	x.below, x.query, x.networks = newSubtrees(below), newSubtrees(query), newNetworks(nets)
-	x.set, x.wild = newSet(names, false), newSet(wild, false)
-	return true
-}
-
-// urlOperand reads https://host[:port]/path/?. A path without a final slash is in itself, too.
-func urlOperand(s string) (t subtree, query, ok bool) {
-	s, query = strings.CutSuffix(s, "?")
-	u, _, ok := readURL(nil, []byte(s))
-	if !ok || u.query || u.fragment {
-		return t, false, false
-	}
-	path := string(u.text)
-	below := strings.TrimSuffix(path, "/")
-	return subtree{below + "/", below == path}, query, true
 }

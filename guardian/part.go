@@ -18,6 +18,9 @@ type part struct {
 
 func (p part) get(key string) part { return part{p.v.Get(key), p.at + "/" + escapeSegment(key)} }
 
+// has is there of get, without the pointer.
+func (p part) has(key string) bool { return p.v.Get(key).Kind() != crypto.Missing }
+
 func (p part) there() bool { return p.v.Kind() != crypto.Missing }
 
 // elements gives those of an array; of any other value the value itself, for keys that take one or a list.
@@ -44,7 +47,8 @@ type loader struct {
 	expires contracts.Time // 0: never
 	lists   map[string]*list
 	tools   map[string]*tool
-	names   []string // of the tools, in canonical order
+	read    map[string]constant // operands by pointer: a rule about many tools reads each once
+	names   []string            // of the tools, in canonical order
 }
 
 func (l *loader) refuse(at, what, remedy string) {

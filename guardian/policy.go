@@ -17,6 +17,9 @@ const (
 	engineThreat = 0 // no threat scan
 )
 
+// Engine is the version of what judges here. Verdicts of another engine cannot be made again by this one.
+func Engine() contracts.Engine { return contracts.Engine{Rules: engineRules, Threat: engineThreat} }
+
 // Policy is a compiled stack of documents. It never changes, and is safe for concurrent use by multiple goroutines. The nil and the zero
 // Policy have no tools: they deny every call.
 type Policy struct {
@@ -66,7 +69,7 @@ func Compile(docs ...contracts.Document) (*Policy, error) {
 	for _, t := range p.tools {
 		t.slots, t.declared = nil, nil
 	}
-	p.record.Engine = contracts.Engine{Rules: engineRules, Threat: engineThreat}
+	p.record.Engine = Engine()
 	p.hash = p.record.Hash()
 	p.record.Policy = p.hash
 	return p, nil

@@ -55,7 +55,7 @@ func (c *compiler) predicate(p part, depth int, pol polarity) (node, bool) {
 		key string
 		op  op
 	}{{"all", opAll}, {"any", opAny}, {"not", opNot}, {"every", opEvery}, {"some", opSome}, {"count", opCount}} {
-		if !p.get(form.key).there() {
+		if !p.has(form.key) {
 			continue
 		}
 		if form.op >= opEvery {
@@ -66,8 +66,8 @@ func (c *compiler) predicate(p part, depth int, pol polarity) (node, bool) {
 		}
 		return c.combined(p.get(form.key), form.op, depth, pol)
 	}
-	if r := p.get("receipt"); r.there() {
-		c.l.unsupported(r.at, "receipt")
+	if p.has("receipt") {
+		c.l.unsupported(p.at+"/receipt", "receipt")
 		return node{}, false
 	}
 	return c.leaf(p, direct, pol)
@@ -190,7 +190,7 @@ func countPolarity(o op, pol polarity) polarity {
 func (c *compiler) one(p part, names []string) (string, bool) {
 	var found []string
 	for _, name := range names {
-		if p.get(name).there() {
+		if p.has(name) {
 			found = append(found, name)
 		}
 	}

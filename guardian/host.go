@@ -3,8 +3,6 @@ package guardian
 import (
 	"net/netip"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // What is wrong with a value that an operator cannot read. Malformed is an error, never false: false would let it pass a deny rule.
@@ -42,160 +40,6 @@ func checkPath[T string | []byte](b T) bool {
 
 func dots[T string | []byte](seg T) bool {
 	return len(seg) <= 2 && len(seg) > 0 && seg[0] == '.' && seg[len(seg)-1] == '.'
-}
-
-// A location is an absolute URL in one spelling: scheme and host in lower case, the usual port left out, an empty path written /.
-// Its path is as it was.
-type location struct {
-	text     []byte // without query and fragment
-	host     []byte
-	query    bool
-	fragment bool
-}
-
-// readURL appends the text of the location to buf.
-func readURL(buf, b []byte) (u location, out []byte, ok bool) {
-	if !plainURL(b) {
-		return u, buf, false
-	}
-	if at := indexByte(b, '#'); at >= 0 {
-		b, u.fragment = b[:at], true
-	}
-	if at := indexByte(b, '?'); at >= 0 {
-		b, u.query = b[:at], true
-	}
-	at := indexByte(b, ':')
-	if at <= 0 || len(b) < at+3 || b[at+1] != '/' || b[at+2] != '/' || !isScheme(b[:at]) {
-		return u, buf, false
-	}
-	from := len(buf)
-	buf = append(appendLower(buf, b[:at]), "://"...)
-	scheme := buf[from : from+at]
-	b = b[at+3:]
-	path := []byte("/")
-	if at := indexByte(b, '/'); at >= 0 {
-		b, path = b[:at], b[at:]
-	}
-	host, port, ok := splitPort(b)
-	if !ok {
-		return u, buf, false
-	}
-	start := len(buf)
-	if buf, ok = appendHost(buf, host); !ok {
-		return u, buf, false
-	}
-	end := len(buf)
-	if usual := usualPort(scheme); len(port) > 0 && string(port) != usual {
-		buf = append(append(buf, ':'), port...)
-	}
-	for seg := path[1:]; ; {
-		at := indexByte(seg, '/')
-		if at < 0 {
-			if dots(seg) {
-				return u, buf, false
-			}
-			break
-		}
-		if dots(seg[:at]) {
-			return u, buf, false
-		}
-		seg = seg[at+1:]
-	}
-	buf = append(buf, path...)
-	u.text, u.host = buf[from:], buf[start:end]
-	return u, buf, true
-}
-
-func indexByte(b []byte, c byte) int {
-	for i := range b {
-		if b[i] == c {
-			return i
-		}
-	}
-	return -1
-}
-
-// plainURL refuses characters that two readers take differently, wherever they stand.
-func plainURL(b []byte) bool {
-	for i := 0; i < len(b); i++ {
-		c := b[i]
-		switch {
-		case c <= ' ', c == 0x7f, c == '\\':
-			return false
-		case c == '%':
-			if i+2 >= len(b) || unhex(b[i+1]) < 0 || unhex(b[i+2]) < 0 {
-				return false
-			}
-			if d := unhex(b[i+1])<<4 | unhex(b[i+2]); d == '.' || d == '/' || d == '\\' {
-				return false
-			}
-		case c >= utf8.RuneSelf:
-			r, n := utf8.DecodeRune(b[i:])
-			if unicode.IsSpace(r) || unicode.IsControl(r) || r == utf8.RuneError && n == 1 {
-				return false
-			}
-			i += n - 1
-		}
-	}
-	return true
-}
-
-func unhex(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case lower(c) >= 'a' && lower(c) <= 'f':
-		return int(lower(c)-'a') + 10
-	}
-	return -1
-}
-
-func isScheme(b []byte) bool {
-	for i, c := range b {
-		if letter := lower(c) >= 'a' && lower(c) <= 'z'; !letter && (i == 0 || (c < '0' || c > '9') && c != '+' && c != '-' && c != '.') {
-			return false
-		}
-	}
-	return true
-}
-
-// usualPort is the port that a URL means when it names none.
-func usualPort(scheme []byte) string {
-	switch string(scheme) {
-	case "https", "wss":
-		return "443"
-	case "http", "ws":
-		return "80"
-	case "ftp":
-		return "21"
-	}
-	return ""
-}
-
-// splitPort splits an authority. A user is refused with the host, which has no @.
-func splitPort(b []byte) (host, port []byte, ok bool) {
-	at := len(b)
-	for i := len(b) - 1; i >= 0 && b[i] != ']'; i-- {
-		if b[i] == ':' {
-			at = i
-			break
-		}
-	}
-	if at == len(b) {
-		return b, nil, true
-	}
-	host, port = b[:at], b[at+1:]
-	if len(port) == 0 || len(port) > 5 || port[0] == '0' {
-		return nil, nil, false
-	}
-	n := 0
-	for _, c := range port {
-		if c < '0' || c > '9' {
-			return nil, nil, false
-		}
-		n = n*10 + int(c-'0')
-	}
-	return host, port, n <= 65535
 }
 
 // appendHost appends a host in one spelling: a name in lower case, an IP address as the standard library writes it, IPv6 in brackets.
@@ -322,4 +166,13 @@ func isLocal(b []byte) bool {
 		before = c
 	}
 	return before != '.'
+}
+
+func indexByte(b []byte, c byte) int {
+	for i := range b {
+		if b[i] == c {
+			return i
+		}
+	}
+	return -1
 }

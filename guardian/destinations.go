@@ -1,0 +1,78 @@
+package guardian
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// destinations reads the operands of within, url, host, email and cidr.
+func (c *compiler) destinations(list []part, o op, x *operand) bool {
+	var below, query []subtree
+	var names, wild []string
+	var nets []netip.Prefix
+	whole := true
+	for _, p := range list {
+		s := p.v.Text()
+		ok, form := false, ""
+		switch o {
+		case opWithin:
+			ok, form = checkPath(s), "an absolute path like /srv/data"
+			below = append(below, subtree{strings.TrimSuffix(s, "/") + "/", true})
+		case opURL:
+			form = "a URL like https://host/path/, with ? at the end if a query is permitted"
+			var t subtree
+			var permitted bool
+			if t, permitted, ok = urlOperand(s); permitted {
+				query = append(query, t)
+			}
+			below = append(below, t)
+		case opHost:
+			form = "a host name, or *.name for those strictly below it"
+			name, star := strings.CutPrefix(s, "*.")
+			var host []byte
+			if host, ok = appendHost(nil, []byte(name)); star {
+				_, ip := readIP(host)
+				ok = ok && !ip && host[0] != '['
+				wild = append(wild, string(host))
+			} else {
+				names = append(names, string(host))
+			}
+		case opEmail:
+			form = "a domain like corp.com, or an address"
+			var b []byte
+			if strings.Contains(s, "@") {
+				b, _, _, ok = readEmail(nil, []byte(s))
+			} else {
+				b, ok = appendDomain(nil, []byte(s))
+			}
+			names = append(names, string(b))
+		case opCIDR:
+			form = "a network like 10.0.0.0/8 or 2001:db8::/32, without bits after its length"
+			prefix, err := netip.ParsePrefix(s)
+			ok = err == nil && prefix == prefix.Masked() && !prefix.Addr().Is4In6()
+			nets = append(nets, prefix)
+		}
+		if !ok {
+			c.l.refuse(p.at, quote(s)+" is not "+form, "correct it")
+			whole = false
+		}
+	}
+	if !whole {
+		return false
+	}
+	x.below, x.query, x.networks = newSubtrees(below), newSubtrees(query), newNetworks(nets)
+	x.set, x.wild = newSet(names, false), newSet(wild, false)
+	return true
+}
+
+// urlOperand reads https://host[:port]/path/?. A path without a final slash is in itself, too.
+func urlOperand(s string) (t subtree, query, ok bool) {
+	s, query = strings.CutSuffix(s, "?")
+	u, _, ok := readURL(nil, []byte(s))
+	if !ok || u.query || u.fragment {
+		return t, false, false
+	}
+	path := string(u.text)
+	below := strings.TrimSuffix(path, "/")
+	return subtree{below + "/", below == path}, query, true
+}
