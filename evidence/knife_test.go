@@ -148,6 +148,9 @@ func takeApart(t testing.TB, pack []byte) *model {
 		if name, ok := strings.CutPrefix(x.name, "blobs/"); ok {
 			m.blobs[name], m.docs[name] = x.body, x.body
 		}
+		if x.name == "manifest.json" {
+			m.by = seeds[sigOf(parseObject(t, x.body))["keyid"].(string)]
+		}
 		if x.name != "entries.jsonl" {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/trust/registry"
 )
 
 // Write writes the pack of a store up to its latest checkpoint, with a manifest signed by a kernel key of the log. The same store gives
@@ -36,6 +37,7 @@ type packer struct {
 	key      crypto.Signer
 	note     []byte // the checkpoint
 	size     uint64
+	trust    contracts.Digest // of the initial state
 	entries  contracts.Bytes
 	blobs    []kept // in order of names
 	manifest []byte
@@ -71,7 +73,7 @@ func (p *packer) survey(ctx context.Context) error {
 	if err := p.look(ctx, named); err != nil {
 		return err
 	}
-	return p.sign(l)
+	return p.sign(ctx, l)
 }
 
 // read goes over the entries, and gives where the log stands and the blobs that it names.
@@ -96,6 +98,9 @@ func (p *packer) read(ctx context.Context) (*log, map[contracts.Digest]role, err
 			return nil, nil, fmt.Errorf("entry %d: %s", at, what)
 		}
 		names(st, func(d contracts.Digest, as role) { named[d] |= as })
+		if st.Genesis != nil {
+			p.trust = st.Genesis.Trust
+		}
 		sum.Write(e)
 		sum.Write(lineEnd)
 		p.entries.Bytes += uint64(len(e)) + 1
@@ -148,11 +153,22 @@ func (p *packer) blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	return b, nil
 }
 
-// sign makes the manifest.
-func (p *packer) sign(l *log) error {
+// sign makes the manifest. Nobody would take it from a key that may not sign it.
+func (p *packer) sign(ctx context.Context, l *log) error {
 	public, err := crypto.PublicOf(p.key)
 	if err != nil {
 		return err
+	}
+	b, err := p.blob(ctx, p.trust)
+	if err != nil {
+		return err
+	}
+	state, err := registry.ParseState(b)
+	if err != nil {
+		return err
+	}
+	if _, ok := state.Key(crypto.KeyID(public), registry.Kernel, p.size); !ok {
+		return errors.New("the key is no kernel key of this log: give the one that the kernel signs with")
 	}
 	m := contracts.EvidencePack{Checkpoint: crypto.Sum(p.note), Entries: p.entries, Key: crypto.KeyID(public), MerkleRoot: l.tree.Root(),
 		Origin: l.origin, ProofGraphHash: l.graphHash(), Sessions: l.sessions(), Size: p.size}
