@@ -90,7 +90,7 @@ func ExampleWrap() {
 	fmt.Println(send(context.Background(), mail{"ada@corp.example", "hi"}))
 	// Output:
 	// sent to ada@corp.example <nil>
-	//  helm: mail.send: denied (NO_POLICY_DEFINED)
+	//  helm: mail.send: denied (NO_POLICY_DEFINED): no rule matches the call
 }
 
 // An agent framework that hands its tools a context of its own type: the wrapper is a closure over Guard.

@@ -91,7 +91,7 @@ func (c *call) bad(what string) {
 }
 
 func (c *call) names(in *Intent) {
-	c.inputs.Session, c.inputs.Idempotency = in.Session, in.Idempotency
+	c.inputs.Tool, c.inputs.Session, c.inputs.Idempotency = in.Tool, in.Session, in.Idempotency
 	if in.Session == "" {
 		c.inputs.Session = contracts.DefaultSession
 	}

@@ -47,7 +47,7 @@
 // # Values
 //
 // A value that the schema lets be missing or null needs absent, the answer of the test then; for a comparison with {arg} or {caller} it
-// is the answer if either is missing. Numbers are compared as doubles, strings by bytes; fold: true makes letters of ASCII equal. What
+// is the answer if either is missing. Where a default always fills the value in, absent may be left out. Numbers are compared as doubles, strings by bytes; fold: true makes letters of ASCII equal. What
 // within, url, host, email, cidr and age_le cannot read is an error, not false. A url matches no location with a fragment, and none with a
 // query unless the operand ends in a question mark; to deny a site use host. An operand of url without a final slash also means the path
 // itself: https://a.example/x takes in /x and /x/y, https://a.example/x/ only the latter. Names whose last label is a number are IP

@@ -573,3 +573,21 @@ func TestConcurrent(t *testing.T) {
 		<-done
 	}
 }
+
+// A value that a default always fills in is never missing when a call is judged: absent may be written, and need not be. Should the
+// defaults not be there after all, a test without absent errs.
+func TestFilledIn(t *testing.T) {
+	tools := toolText("t", `"n":{"type":"integer","default":5}`)
+	for _, absent := range []string{"", `,"absent":true`} {
+		p := mustCompile(t, bundle("b", tools, `{"id":"many","deny":"t","when":{"arg":"/n","gt":10`+absent+`}},{"id":"all","allow":"t"}`))
+		want{contracts.ReasonPolicyViolation, 5, "P1:b:many"}.check(t, p, inputs(t, "t", `{"n":11}`))
+		want{contracts.ReasonAllow, 8, "P1:b:all"}.check(t, p, inputs(t, "t", `{"n":5}`))
+		if absent == "" {
+			want{contracts.ReasonFailClosedError, 5, ""}.check(t, p, inputs(t, "t", `{}`))
+		}
+	}
+	e := mustRefuse(t, document(t, "", bundle("b", tools, `{"id":"x","deny":"t","when":{"arg":"/n","exists":true}},{"id":"all","allow":"t"}`)))
+	if e.Pointer != "/rules/0/when/exists" {
+		t.Error(e)
+	}
+}

@@ -50,13 +50,13 @@ func (c *compiler) leaf(p part, direct bool, pol polarity) (node, bool) {
 	if !c.permitted(x, name, s, pol) {
 		return n, false
 	}
-	maybe = maybe || place.Optional || place.Nullable
+	maybe = max(maybe, gapOf(place))
 	if o.op == opExists {
-		if !maybe {
+		if maybe != open {
 			c.l.refuse(x.at, "the value is never missing or null in a call of "+c.t.name, "remove the test")
 			return n, false
 		}
-		maybe = false
+		maybe = never
 	}
 	s.as = o.as
 	n.slot = c.slot(s)

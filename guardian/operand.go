@@ -23,7 +23,7 @@ type constant struct {
 
 // operand reads what a value is tested against into n. It gives the types that the value may then have, and whether the operand may be
 // missing when a call is judged.
-func (c *compiler) operand(p part, o operator, n *node) (takes jsonschema.Types, maybe, ok bool) {
+func (c *compiler) operand(p part, o operator, n *node) (takes jsonschema.Types, maybe gap, ok bool) {
 	if p.v.Kind() == crypto.Object && (o.op == opEq || o.op == opNe || o.as == asNumber) {
 		place, ok := c.reference(p, o.as, n)
 		takes := o.takes & place.Types
@@ -34,7 +34,7 @@ func (c *compiler) operand(p part, o operator, n *node) (takes jsonschema.Types,
 			c.l.refuse(p.at, "the value that it refers to is "+place.Types.String()+" in a call of "+c.t.name, o.name+" takes "+o.takes.String())
 			ok = false
 		}
-		return takes, place.Optional || place.Nullable, ok
+		return takes, gapOf(place), ok
 	}
 	x, seen := c.l.read[p.at]
 	if !seen {
@@ -43,7 +43,7 @@ func (c *compiler) operand(p part, o operator, n *node) (takes jsonschema.Types,
 		c.l.read[p.at] = x
 	}
 	n.op, n.kind, n.flag, n.limit, n.text, n.more = x.op, x.kind, x.flag, x.limit, x.text, x.more
-	return x.takes, false, x.ok
+	return x.takes, never, x.ok
 }
 
 // constant reads an operand that refers to nothing.

@@ -120,17 +120,17 @@ func (c *compiler) quantifier(p part, key string, o op, depth int, pol polarity)
 		head, n.more.rest = segments[:at], segments[at:]
 	}
 	n.slot = c.slot(subject{from: fromArgs, as: asElement, path: head, pointer: joinPointer(segments)})
-	maybe := place.Optional || place.Nullable
+	maybe := gapOf(place)
 	if o == opCount {
 		refMaybe, ok := c.counted(p, &n)
 		if !ok {
 			return n, false
 		}
-		if maybe && n.more.rest != nil {
+		if maybe != never && n.more.rest != nil {
 			c.l.refuse(p.get(key).at, "some of the arrays may be missing, and the others counted", "make them required in the schema")
 			return n, false
 		}
-		maybe = maybe || refMaybe
+		maybe = max(maybe, refMaybe)
 		pol = countPolarity(n.num, pol)
 	}
 	if n.absent, ok = c.absent(p, maybe); !ok {
@@ -151,10 +151,10 @@ func (c *compiler) quantifier(p part, key string, o op, depth int, pol polarity)
 }
 
 // counted reads how to compare a count, and tells whether what it is compared with may be missing.
-func (c *compiler) counted(p part, n *node) (maybe, ok bool) {
+func (c *compiler) counted(p part, n *node) (maybe gap, ok bool) {
 	name, ok := c.one(p, comparisons)
 	if !ok {
-		return false, false
+		return never, false
 	}
 	o := operatorNamed(name)
 	n.num = o.op
@@ -165,14 +165,14 @@ func (c *compiler) counted(p part, n *node) (maybe, ok bool) {
 			c.l.refuse(x.at, "never a number", "compare a count with a number")
 			ok = false
 		}
-		return place.Optional || place.Nullable, ok
+		return gapOf(place), ok
 	}
 	n.limit = x.v.Float()
 	if x.v.Kind() != crypto.Number {
 		c.l.refuse(x.at, "is "+article(x.v.Kind()), "compare a count with a number")
-		return false, false
+		return never, false
 	}
-	return false, true
+	return never, true
 }
 
 // countPolarity is that of an element that counts: more of them make `gt` true, and `lt` false.
@@ -205,17 +205,36 @@ func (c *compiler) one(p part, names []string) (string, bool) {
 	return "", false
 }
 
+// gap is whether a value that a test reads may be missing or null.
+type gap uint8
+
+const (
+	never  gap = iota
+	filled     // only a default keeps it from missing: absent may be written, and is not needed
+	open       // absent must be written
+)
+
+func gapOf(p jsonschema.Place) gap {
+	switch {
+	case p.Nullable || p.Optional && !p.Filled:
+		return open
+	case p.Optional:
+		return filled
+	}
+	return never
+}
+
 // absent reads what the test answers for a missing value, which must be said exactly when there can be none.
-func (c *compiler) absent(p part, maybe bool) (answer, bool) {
+func (c *compiler) absent(p part, maybe gap) (answer, bool) {
 	x := p.get("absent")
 	switch {
-	case maybe && !x.there():
+	case maybe == open && !x.there():
 		c.l.refuse(p.at, "the value may be missing or null in a call of "+c.t.name, "add absent: true or absent: false, the answer then")
 		return failed, false
-	case !maybe && x.there():
+	case maybe == never && x.there():
 		c.l.refuse(x.at, "the value is never missing or null in a call of "+c.t.name, "remove absent")
 		return failed, false
-	case !maybe:
+	case !x.there():
 		return failed, true
 	}
 	b, ok := c.l.boolean(x)

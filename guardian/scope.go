@@ -47,7 +47,7 @@ func (c *compiler) scope(p part) (node, bool) {
 		c.l.refuse(p.get(name).at, name+" with this operand takes "+takes.String()+", and the value is "+place.Types.String()+" in a call of "+c.t.name, "correct the pointer or the test")
 		return n, false
 	}
-	if n.absent, ok = c.absent(p, place.Optional || place.Nullable); !ok {
+	if n.absent, ok = c.absent(p, gapOf(place)); !ok {
 		return n, false
 	}
 	switch name {

@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"encoding/json"
+	"github.com/helmkernel/helm/crypto"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -332,5 +333,47 @@ func TestLookupBelow(t *testing.T) {
 	}
 	if _, ok := s.LookupBelow([]string{"l", "*"}, []string{"c"}); ok {
 		t.Error("a member that is not declared is there")
+	}
+}
+
+// TestLookupFilled: what a default always fills in, and what only looks so. Each claim is held against AppendDefaults of the empty object.
+func TestLookupFilled(t *testing.T) {
+	const schema = `{"type":"object","required":["req"],"$defs":{"d":{"type":"string","default":"x"}},
+		"properties":{
+			"req":{"type":"string"},
+			"plain":{"type":"string"},
+			"filled":{"type":"integer","default":1},
+			"byRef":{"$ref":"#/$defs/d"},
+			"nested":{"type":"object","default":{},"properties":{"in":{"type":"integer","default":2},"out":{"type":"integer"}}},
+			"maybe":{"type":"object","properties":{"in":{"type":"integer","default":3}}}}}`
+	s := compile(t, schema, true)
+	var tree crypto.Tree
+	if err := tree.Parse([]byte(`{"req":"r"}`), crypto.Limits{Bytes: 99, Depth: 9}); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := s.AppendDefaults(nil, tree.Root())
+	var after crypto.Tree
+	if err := after.Parse(text, crypto.Limits{Bytes: 999, Depth: 9}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		pointer          []string
+		optional, filled bool
+	}{
+		{[]string{"req"}, false, false}, {[]string{"plain"}, true, false}, {[]string{"filled"}, true, true}, {[]string{"byRef"}, true, true},
+		{[]string{"nested"}, true, true}, {[]string{"nested", "in"}, true, true}, {[]string{"nested", "out"}, true, false},
+		{[]string{"maybe"}, true, false}, {[]string{"maybe", "in"}, true, false},
+	} {
+		p, ok := s.Lookup(c.pointer)
+		if !ok || p.Optional != c.optional || p.Filled != c.filled {
+			t.Errorf("%v: %+v %v", c.pointer, p, ok)
+		}
+		v := after.Root()
+		for _, name := range c.pointer {
+			v = v.Get(name)
+		}
+		if v.Exists() != (!c.optional || c.filled) {
+			t.Errorf("%v: after defaults it is there: %v", c.pointer, v.Exists())
+		}
 	}
 }

@@ -34,7 +34,7 @@ func TestPackageComment(t *testing.T) {
 {"amount":0,"note":""} /amount: exclusiveMinimum: 0
 {"note":"","too":1} : required: amount
 {"note":""} : required: amount
-{Types:string Optional:true Nullable:false}
+{Types:string Optional:true Nullable:false Filled:true}
 `
 	if got.String() != want {
 		t.Errorf("got\n%s", got.String())

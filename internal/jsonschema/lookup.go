@@ -3,6 +3,8 @@ package jsonschema
 import (
 	"slices"
 	"strconv"
+
+	"github.com/helmkernel/helm/crypto"
 )
 
 // Place is what may stand at a pointer.
@@ -10,6 +12,7 @@ type Place struct {
 	Types    Types // that the value may have, null apart
 	Optional bool  // the value may be missing
 	Nullable bool  // the value may be null
+	Filled   bool  // Optional, but after AppendDefaults it is never missing
 }
 
 // Lookup tells what may stand at a JSON Pointer, given as its decoded segments, in values that the schema allows. "*" stands for each
@@ -18,7 +21,7 @@ type Place struct {
 // may be anything.
 //
 // A value may be missing if on the way to it a member is not required, or is in some branches only, if what holds it may be null or of
-// another type, and if it is the element at an index. A default does not change that.
+// another type, and if it is the element at an index. Where a default would fill in all that may be missing, that is said too.
 func (s *Schema) Lookup(pointer []string) (Place, bool) { return s.LookupBelow(nil, pointer) }
 
 // LookupBelow is Lookup for the pointer that continues base, given that there is a value at base: it may be missing only if what is below
@@ -27,10 +30,10 @@ func (s *Schema) LookupBelow(base, pointer []string) (Place, bool) {
 	if s == nil || s.root == nil {
 		return Place{}, false
 	}
-	n, optional := s.root, false
+	n, optional, filled := s.root, false, false
 	for i, name := range slices.Concat(base, pointer) {
 		if i == len(base) {
-			optional = false
+			optional, filled = false, false
 		}
 		switch {
 		case name == "*":
@@ -40,15 +43,21 @@ func (s *Schema) LookupBelow(base, pointer []string) (Place, bool) {
 			optional = true
 			n = either(n.element(), n.member(name))
 		default:
-			optional = optional || n.may != TypeObject || !n.requires(name)
+			switch {
+			case n.may == TypeObject && n.requires(name):
+			case n.may == TypeObject && n.fills(name):
+				filled = true
+			default:
+				optional = true
+			}
 			n = n.member(name)
 		}
 		if n == nil {
 			return Place{}, false
 		}
 	}
-	optional = optional && len(pointer) > 0
-	return Place{n.may.plain() &^ TypeNull, optional, n.may&TypeNull != 0}, n.may != 0
+	below := len(pointer) > 0
+	return Place{n.may.plain() &^ TypeNull, below && (optional || filled), n.may&TypeNull != 0, below && filled && !optional}, n.may != 0
 }
 
 // isIndex tells whether a segment is an array index, RFC 6901 section 4.
@@ -172,6 +181,14 @@ func (n *node) requires(name string) bool {
 		}
 	}
 	return n.inPlace(func(s *node) bool { return s.requires(name) })
+}
+
+// fills tells whether every object allowed gets the member from a default. Those below anyOf and oneOf fill nothing.
+func (n *node) fills(name string) bool {
+	if m := n.declares(name); m != nil && slices.ContainsFunc(withRefs([]*node{m}), func(s *node) bool { return s.value.Kind() != crypto.Missing }) {
+		return true
+	}
+	return slices.ContainsFunc(n.all, func(s *node) bool { return s.fills(name) })
 }
 
 // closed tells whether every member an object may have is declared.
