@@ -295,6 +295,8 @@ func (f *form) time(name string, p presence, t *Time) {
 		var err error
 		if *t, err = ParseTime(v.Text()); v.Kind() != crypto.String || err != nil {
 			f.fail(name, "not a time")
+		} else if p == optional && *t == 0 {
+			f.fail(name, "the first moment of 1970, which stands for none")
 		}
 	}
 }

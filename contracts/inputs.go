@@ -88,7 +88,7 @@ func (c *CallCount) visit(f *form) {
 func (s *Source) visit(f *form) {
 	f.count("count", &s.Count)
 	f.digests("found", required, 0, 1<<20, &s.Found)
-	f.text("source", required, &s.Source, words256)
+	f.text("source", required, &s.Source, sourceName)
 	f.digest("state", &s.State)
 }
 
@@ -96,7 +96,9 @@ func (p *PriorReceipt) visit(f *form) {
 	f.maybe("entry", &p.Entry)
 	f.value("facts", optional, &p.Facts, crypto.Object)
 	f.value("same", optional, &p.Same, crypto.Object)
-	f.time("time", optional, &p.Time)
+	if p.Entry != nil {
+		f.time("time", required, &p.Time)
+	}
 	f.text("tool", required, &p.Tool, toolName)
 }
 
@@ -108,7 +110,7 @@ func (s *SessionState) visit(f *form) {
 		if f.reading {
 			s.Labels = new([]string)
 		}
-		f.texts("labels", required, 0, 1<<20, s.Labels, words128)
+		f.labels(s.Labels)
 	}
 	list(f, "receipts", optional, 1, 1<<20, &s.Receipts, (*PriorReceipt).visit)
 	if f.has("tainted", s.Tainted != nil) {
@@ -126,6 +128,24 @@ func (s *SessionState) visit(f *form) {
 	}
 }
 
+// labels are sorted by canonical form, as every list is whose order is not stated: a quote is written with a backslash, and so comes later.
+func (f *form) labels(list *[]string) {
+	if !f.reading {
+		f.texts("labels", required, 0, 1<<20, list, words128)
+		return
+	}
+	var last []byte
+	f.elements("labels", required, 0, 1<<20, func(i int, v crypto.Value) {
+		var s string
+		f.textOf("", v, &s, words128)
+		if i > 0 && bytes.Compare(last, v.Raw()) >= 0 {
+			f.fail("", "not sorted by canonical form and unique")
+		}
+		last = v.Raw()
+		*list = append(*list, s)
+	})
+}
+
 func (in *Inputs) visit(f *form) {
 	f.value("args", optional, &in.Args, crypto.Object)
 	f.text("argsForm", optional, &in.ArgsForm, rawWord)
@@ -133,7 +153,9 @@ func (in *Inputs) visit(f *form) {
 	f.object("caller", true, in.Caller.visit)
 	f.uint("drivers", required, &in.Drivers, 0, 2)
 	if f.has("envelopes", !in.Envelopes.None()) {
-		f.object("envelopes", true, in.Envelopes.visit)
+		if f.object("envelopes", true, in.Envelopes.visit); f.reading && in.Envelopes.None() {
+			f.fail("envelopes", "empty: left out where nothing was presented")
+		}
 	}
 	f.text("idempotency", optional, &in.Idempotency, words256)
 	if f.has("sandbox", in.Sandbox != nil) {
@@ -172,6 +194,9 @@ func presented(f *form, name string, all *[]Envelope) {
 	}
 	f.elements(name, optional, 1, MaxListed, func(_ int, v crypto.Value) {
 		f.within(v, new(Sealed).envelope)
+		if _, err := crypto.DecodeBase64(nil, v.Get("payload").Bytes()); err != nil {
+			f.fail("payload", "not base64")
+		}
 		e := Envelope(v.Append(nil))
 		if slices.ContainsFunc(*all, func(x Envelope) bool { return bytes.Equal(x, e) }) {
 			f.fail("", "twice")

@@ -1,6 +1,7 @@
 package contracts
 
 import (
+	"strings"
 	"unicode/utf8"
 
 	"github.com/helmkernel/helm/crypto"
@@ -47,6 +48,7 @@ var (
 	toolName    = word{"a tool name", IsTool}
 	id          = word{"an id", IsID}
 	ruleName    = word{"layer:bundle:id", isRule}
+	sourceName  = word{"user or tool#fact", isSource}
 	words64     = word{"1 to 64 bytes without control characters", func(s string) bool { return IsWords(s, 64) }}
 	words128    = word{"1 to 128 bytes without control characters", func(s string) bool { return IsWords(s, maxWords) }}
 	words256    = word{"1 to 256 bytes without control characters", func(s string) bool { return IsWords(s, maxCallerID) }}
@@ -133,6 +135,12 @@ func isRule(s string) bool {
 		}
 	}
 	return false
+}
+
+// isSource accepts the sources of provenance: the user's own words, or a fact of a tool.
+func isSource(s string) bool {
+	tool, fact, ok := strings.Cut(s, "#")
+	return s == "user" || ok && IsTool(tool) && IsWords(fact, maxWords) && !strings.Contains(fact, "#")
 }
 
 func isNonce(s string) bool {
