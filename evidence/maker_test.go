@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
@@ -27,21 +28,31 @@ const (
 	seedX
 )
 
+var testKeys, testPublics sync.Map // by seed: points are slow to check
+
 func testKey(t testing.TB, seed byte) crypto.PrivateKey {
 	t.Helper()
+	if k, ok := testKeys.Load(seed); ok {
+		return k.(crypto.PrivateKey)
+	}
 	k, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{seed}, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
+	testKeys.Store(seed, k)
 	return k
 }
 
 func testPublic(t testing.TB, seed byte) crypto.PublicKey {
 	t.Helper()
+	if p, ok := testPublics.Load(seed); ok {
+		return p.(crypto.PublicKey)
+	}
 	p, err := crypto.PublicOf(testKey(t, seed))
 	if err != nil {
 		t.Fatal(err)
 	}
+	testPublics.Store(seed, p)
 	return p
 }
 

@@ -172,7 +172,7 @@ func inserted(i int, x member) func(*model) {
 	return archived(func(ms []member) []member { return slices.Insert(ms, i, x) })
 }
 
-func flag(c byte) func(h []byte) { return func(h []byte) { h[156] = c } }
+func typeflag(c byte) func(h []byte) { return func(h []byte) { h[156] = c } }
 
 // claims changes what the manifest claims.
 func claims(change func(m *model, p object)) func(*model) {
@@ -231,9 +231,9 @@ var packRows = []tampering{
 		}
 		return ms
 	}), want: ErrArchive},
-	{id: "P04", name: "path", cut: inserted(2, member{name: "PaxHeaders/x", body: []byte("17 path=entries2\n"), head: flag('x')}), want: ErrArchive},
-	{id: "P04", name: "size", cut: inserted(2, member{name: "PaxHeaders/x", body: []byte("10 size=1\n"), head: flag('x')}), want: ErrArchive},
-	{id: "P04", name: "long name", cut: inserted(3, member{name: "././@LongLink", body: []byte("blobs/x\x00"), head: flag('L')}), want: ErrArchive},
+	{id: "P04", name: "path", cut: inserted(2, member{name: "PaxHeaders/x", body: []byte("17 path=entries2\n"), head: typeflag('x')}), want: ErrArchive},
+	{id: "P04", name: "size", cut: inserted(2, member{name: "PaxHeaders/x", body: []byte("10 size=1\n"), head: typeflag('x')}), want: ErrArchive},
+	{id: "P04", name: "long name", cut: inserted(3, member{name: "././@LongLink", body: []byte("blobs/x\x00"), head: typeflag('L')}), want: ErrArchive},
 	{id: "P05", cut: marked(func(m *model, text string) []byte {
 		return []byte(text + "\n" + noteLineOf(m, text, testOrigin, seedL) + stranger(m, text))
 	}),
@@ -254,7 +254,7 @@ var packRows = []tampering{
 		ms[3].body, ms[3].head = nil, func(h []byte) { h[156] = '1'; copy(h[157:], to) }
 		return ms
 	}), want: ErrArchive},
-	{id: "P06", name: "directory", cut: inserted(3, member{name: "blobs/", head: flag('5')}), want: ErrArchive},
+	{id: "P06", name: "directory", cut: inserted(3, member{name: "blobs/", head: typeflag('5')}), want: ErrArchive},
 	{id: "P07", cut: func(m *model) { m.blob([]byte("stray")) }, want: ErrBlob},
 	{id: "P08", name: "members", cut: archived(func(ms []member) []member { ms[0], ms[1] = ms[1], ms[0]; return ms }), want: ErrArchive},
 	{id: "P08", name: "blobs", cut: archived(func(ms []member) []member { ms[3], ms[4] = ms[4], ms[3]; return ms }), want: ErrArchive},

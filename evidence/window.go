@@ -16,7 +16,7 @@ func newWindow(r io.ReaderAt, size int64, n int) *window {
 
 // get gives n bytes at an offset, no more than the window is wide. They are valid until the next get.
 func (w *window) get(at int64, n int) ([]byte, error) {
-	if at < 0 || at > w.size-int64(n) {
+	if at < 0 || at > w.size || int64(n) > w.size-at {
 		return nil, io.ErrUnexpectedEOF
 	}
 	if at < w.at || at+int64(n) > w.at+int64(len(w.buf)) {

@@ -1,0 +1,287 @@
+package evidence
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// A sparse reader has pieces at offsets, and zeros between them: packs of any claimed size, without the bytes.
+type sparse struct {
+	pieces []piece
+	read   int64 // bytes that were asked for
+}
+
+type piece struct {
+	at int64
+	b  []byte
+}
+
+func (s *sparse) ReadAt(b []byte, at int64) (int, error) {
+	s.read += int64(len(b))
+	clear(b)
+	for _, p := range s.pieces {
+		if from := max(at, p.at); from < min(at+int64(len(b)), p.at+int64(len(p.b))) {
+			copy(b[from-at:], p.b[from-p.at:])
+		}
+	}
+	return len(b), nil
+}
+
+// add puts a member after the others, of which only the header is given.
+func (s *sparse) add(end int64, name string, size int64, body []byte) int64 {
+	h := header([]byte(name), size)
+	s.pieces = append(s.pieces, piece{end, h[:]}, piece{end + block, body})
+	return end + block + size + padding(size)
+}
+
+// allocated is how many bytes f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestHugeClaims: members of gigabytes are refused, or read past, in bounded memory.
+func TestHugeClaims(t *testing.T) {
+	m := smallLog(t, 0)
+	ms := untar(t, m.pack())
+	const huge = maxMember
+	for name, x := range map[string]struct {
+		size map[int]int64
+		more string
+		want error
+	}{
+		"manifest":   {size: map[int]int64{0: huge}, want: ErrManifest},
+		"checkpoint": {size: map[int]int64{1: huge}, want: ErrCheckpoint},
+		"entries":    {size: map[int]int64{2: huge}, want: ErrEncoding},
+		"a blob":     {more: blobPrefix + ones64, want: ErrManifest},
+		"the trust":  {size: map[int]int64{3: huge}, want: ErrManifest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, at := &sparse{}, int64(0)
+			for i, member := range ms {
+				size := int64(len(member.body))
+				if n, ok := x.size[i]; ok {
+					size = n
+				}
+				at = s.add(at, member.name, size, member.body)
+			}
+			if x.more != "" {
+				ms := untar(t, m.pack())
+				s, at = &sparse{}, 0
+				for _, member := range ms[:3] {
+					at = s.add(at, member.name, int64(len(member.body)), member.body)
+				}
+				at = s.add(at, x.more, huge, nil)
+			}
+			var err error
+			var r Report
+			used := allocated(func() { r, err = Verify(t.Context(), s, at+2*block, Options{Trust: m.trust}) })
+			mustRefuse(t, r, err, x.want)
+			if used > 4<<20 || s.read > 64<<20 {
+				t.Errorf("%d bytes allocated, %d read", used, s.read)
+			}
+			r, err = Verify(t.Context(), bytes.NewReader(s.pieces[0].b), int64(len(s.pieces[0].b)), Options{Trust: m.trust})
+			mustRefuse(t, r, err, ErrArchive)
+		})
+	}
+}
+
+// TestBadHeaders: what other readers of tar take for a size, a name, a checksum.
+func TestBadHeaders(t *testing.T) {
+	m := smallLog(t, 0)
+	pack := m.pack()
+	for name, change := range map[string]func(h []byte){
+		"negative octal":    func(h []byte) { copy(h[124:], "-0000000001\x00") },
+		"base 256 negative": func(h []byte) { copy(h[124:], "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff") },
+		"size with spaces":  func(h []byte) { copy(h[124:], "       1234\x00") },
+		"size without NUL":  func(h []byte) { h[135] = ' ' },
+		"size of nothing":   func(h []byte) { clear(h[124:136]) },
+		"decimal":           func(h []byte) { copy(h[124:], "00000000908\x00") },
+		"name of nothing":   func(h []byte) { clear(h[:100]) },
+		"name after NUL":    func(h []byte) { h[99] = 'x' },
+		"old tar":           func(h []byte) { clear(h[257:265]) },
+		"typeflag NUL":      func(h []byte) { h[156] = 0 },
+		"devmajor":          func(h []byte) { clear(h[329:345]) },
+		"after the prefix":  func(h []byte) { h[511] = 1 },
+	} {
+		for i := range 3 {
+			ms := untar(t, pack)
+			ms[i].head = change
+			b := tarOf(ms)
+			if bytes.Equal(b, pack) {
+				t.Fatalf("%s: nothing was changed", name)
+			}
+			r, err := verifyBytes(t, b, Options{Trust: m.trust})
+			mustRefuse(t, r, err, ErrArchive)
+		}
+	}
+}
+
+// A comb is a pack with very many blobs of no bytes, whose headers are made as they are read.
+type comb struct {
+	front []byte
+	n     int64
+}
+
+func (c *comb) size() int64 { return int64(len(c.front)) + c.n*block + 2*block }
+
+func (c *comb) ReadAt(b []byte, at int64) (int, error) {
+	if at+int64(len(b)) > c.size() {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n := 0
+	for n < len(b) {
+		if at < int64(len(c.front)) {
+			k := copy(b[n:], c.front[at:])
+			n, at = n+k, at+int64(k)
+			continue
+		}
+		i := (at - int64(len(c.front))) / block
+		var h [block]byte
+		if i < c.n {
+			var d contracts.Digest // all but the last names begin alike
+			binary.BigEndian.PutUint64(d[24:], uint64(i))
+			var room [len(blobPrefix) + 64]byte
+			h = header(hex.AppendEncode(append(room[:0], blobPrefix...), d[:]), 0)
+		}
+		k := copy(b[n:], h[(at-int64(len(c.front)))%block:])
+		n, at = n+k, at+int64(k)
+	}
+	return n, nil
+}
+
+// TestManyMembers: a million blobs that nobody names cost time and 9 bytes each.
+func TestManyMembers(t *testing.T) {
+	m := smallLog(t, 0)
+	c := &comb{n: 1_000_000}
+	if testing.Short() {
+		c.n = 50_000
+	}
+	ms := untar(t, m.pack())
+	c.front = tarOf(ms[:3])
+	c.front = c.front[:len(c.front)-2*block]
+	var r Report
+	var err error
+	var kept uint64
+	used := allocated(func() {
+		v := &archive{}
+		w := newWindow(c, c.size(), 256<<10)
+		if err := v.open(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		kept = uint64(cap(v.blobs)*8 + cap(v.named))
+		r, err = Verify(t.Context(), c, c.size(), Options{Trust: m.trust})
+	})
+	mustRefuse(t, r, err, ErrManifest)
+	if kept > uint64(10*c.n) || used > uint64(200*c.n)+8<<20 {
+		t.Errorf("%d bytes kept, %d allocated in all, of %d members", kept, used, c.n)
+	}
+}
+
+func TestNoPack(t *testing.T) {
+	state := testState(t)
+	for name, b := range map[string][]byte{
+		"nothing":     nil,
+		"zeros":       make([]byte, 2*block),
+		"one block":   make([]byte, block),
+		"text":        []byte("not an archive"),
+		"noise":       noise(4096),
+		"noise block": append(noise(block), make([]byte, 2*block)...),
+	} {
+		r, err := verifyBytes(t, b, Options{Trust: state})
+		t.Run(name, func(t *testing.T) { mustRefuse(t, r, err, ErrArchive) })
+	}
+	for _, size := range []int64{-1, -1 << 63, 1 << 62, 1<<63 - 1} { // whatever the caller says of the size
+		r, err := Verify(t.Context(), bytes.NewReader(make([]byte, block)), size, Options{Trust: state})
+		mustRefuse(t, r, err, ErrArchive)
+	}
+}
+
+func noise(n int) []byte {
+	r := rand.NewChaCha8([32]byte{1})
+	b := make([]byte, n)
+	r.Read(b)
+	return b
+}
+
+var errDisk = errors.New("the disk is gone")
+
+// A failing reader fails at the nth read, or gives fewer bytes, or other ones.
+type failing struct {
+	io.ReaderAt
+	n    int
+	what func(b []byte, n int, err error) (int, error)
+}
+
+func (f *failing) ReadAt(b []byte, at int64) (int, error) {
+	n, err := f.ReaderAt.ReadAt(b, at)
+	if f.n--; f.n < 0 {
+		return f.what(b, n, err)
+	}
+	return n, err
+}
+
+// TestFailingReader fails each read in turn, in each way: there is never a level, and the cause is not lost.
+func TestFailingReader(t *testing.T) {
+	m := baseLog(t)
+	m.checkpoint()
+	pack := m.pack()
+	good, err := verifyBytes(t, pack, Options{Trust: m.trust})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, what := range map[string]func(b []byte, n int, err error) (int, error){
+		"error":   func(b []byte, _ int, _ error) (int, error) { return 0, errDisk },
+		"partly":  func(b []byte, n int, _ error) (int, error) { return n / 2, errDisk },
+		"short":   func(b []byte, n int, _ error) (int, error) { return n - 1, nil },
+		"EOF":     func(b []byte, n int, _ error) (int, error) { return 0, io.EOF },
+		"changed": func(b []byte, n int, err error) (int, error) { b[n/2] ^= 1; return n, err },
+	} {
+		failed := 0
+		for i := 0; ; i++ {
+			f := &failing{bytes.NewReader(pack), i, what}
+			r, err := Verify(t.Context(), f, int64(len(pack)), Options{Trust: m.trust})
+			if f.n >= 0 { // it never came to that
+				break
+			}
+			failed++
+			if name == "changed" && err == nil && fmt.Sprint(r) == fmt.Sprint(good) {
+				continue // a byte that was read beyond what is used
+			}
+			if err == nil || r.Level != Invalid || r.Fault == nil {
+				t.Fatalf("%s at read %d: %s, %v", name, i, r.Level, err)
+			}
+			if (name == "error" || name == "partly") && !errors.Is(err, errDisk) {
+				t.Errorf("%s at read %d: the cause is lost: %v", name, i, err)
+			}
+		}
+		if failed < 10 {
+			t.Errorf("%s: only %d reads failed", name, failed)
+		}
+	}
+}
+
+// TestCanceled: an ended context ends verification, with no level and no verdict on the pack.
+func TestCanceled(t *testing.T) {
+	m := smallLog(t, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	pack := m.pack()
+	r, err := Verify(ctx, bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.trust})
+	if !errors.Is(err, context.Canceled) || r.Level != Invalid || r.Fault != nil || r.Success(0) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
