@@ -54,7 +54,8 @@ type answer struct {
 	why     string
 	reason  contracts.ReasonCode // as the caller is told; the record's but for misfits
 	slot    *proofgraph.Slot
-	denial  *contracts.Receipt
+	entry   contracts.Statement
+	denial  contracts.Receipt
 	started bool    // an ALLOW was signed, and counted in
 	err     error   // the judgement could not be signed
 	first   *once   // the call that this one repeats
@@ -65,29 +66,29 @@ type answer struct {
 func (c *call) proceed() (Decision, Receipt) {
 	a := c.answer()
 	if a.first != nil {
-		return c.repeat(&a)
+		return c.repeat(a)
 	}
 	d := Decision{Reason: a.reason, Why: a.why, Record: a.record, cause: c.broken}
 	if a.err == nil {
 		a.err = a.slot.Wait()
 	}
 	if a.record.Verdict == contracts.Allow {
-		return c.perform(&a, d)
+		return c.perform(a, d)
 	}
 	if a.err != nil {
 		d.cause = a.err
 		return d, Receipt{}
 	}
-	return d, Receipt{Record: *a.denial, Entry: a.slot.Entry(), Index: a.slot.Index()}
+	return d, Receipt{Record: a.denial, Entry: a.slot.Entry(), Index: a.slot.Index()}
 }
 
 // answer judges the call and signs the judgement, under the lock of the session that its entries stand in.
-func (c *call) answer() (a answer) {
+func (c *call) answer() *answer {
 	s := c.home()
 	defer s.mu.Unlock()
-	a.session = s
+	a := &answer{session: s}
 	c.stamp(s)
-	if c.judge(s, &a); a.first != nil {
+	if c.judge(s, a); a.first != nil {
 		return a
 	}
 	a.reason = a.record.Reason
@@ -99,15 +100,16 @@ func (c *call) answer() (a answer) {
 		return a
 	}
 	defer a.slot.Void(errUnsigned)
-	inputs := c.inputs.Append(c.room())
+	c.scratch = c.inputs.Append(c.scratch[:0]) // a store copies what it keeps
+	inputs := c.scratch
 	h := a.slot.Header()
 	a.record.Seal(h.Session, h.Seq, crypto.Sum(inputs))
-	st := new(contracts.Statement)
+	st := &a.entry
 	if a.record.Verdict == contracts.Allow {
 		st.Decision = &a.record
 	} else {
-		a.denial = receipts.Denied(a.record)
-		st.Receipt = a.denial
+		a.denial = receipts.Denied(&a.record)
+		st.Receipt = &a.denial
 	}
 	if c.Keep.DropInputs {
 		a.err = a.slot.Sign(st)
@@ -118,14 +120,6 @@ func (c *call) answer() (a answer) {
 		a.started, a.flight = true, s.start(&c.inputs, a.slot.Index())
 	}
 	return a
-}
-
-// room is where the inputs document is written: in memory of its own if the store is to keep it.
-func (c *call) room() []byte {
-	if c.Keep.DropInputs {
-		return c.scratch[:0]
-	}
-	return make([]byte, 0, len(c.args)+640)
 }
 
 // home locks the session that the call's entries stand in: the one asked for or, where that is closed or has no legal name, @refused.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -21,7 +22,9 @@ func (s *session) start(in *contracts.Inputs, decision uint64) *flight {
 		s.keys = map[string]*once{}
 	}
 	f := &flight{done: make(chan struct{})}
-	s.keys[in.Idempotency] = &once{caller: in.Caller, tool: in.Tool, args: in.ArgsHash, decision: decision, flight: f}
+	caller := in.Caller
+	caller.Roles = slices.Clone(caller.Roles) // the record's are handed out
+	s.keys[in.Idempotency] = &once{caller: caller, tool: in.Tool, args: in.ArgsHash, decision: decision, flight: f}
 	return f
 }
 

@@ -33,7 +33,7 @@ type call struct {
 	raw     []byte // the arguments as received
 	args    []byte // their canonical form, after defaults
 	spare   []byte
-	scratch []byte // for inputs that are not kept
+	scratch []byte // the inputs document
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}

@@ -97,7 +97,8 @@ func (d *DecisionRecord) Seal(session string, seq uint64, inputs Digest) {
 }
 
 func decisionName(session string, seq uint64) string {
-	return session + "/" + strconv.FormatUint(seq, 10)
+	var buf [maxDecisionName]byte
+	return string(strconv.AppendUint(append(append(buf[:0], session...), '/'), seq, 10))
 }
 
 // hash is that of canonical {condition, inputsHash, policyHash, reason, rule?, verdict}.

@@ -93,6 +93,18 @@ func Sign(s Signer, msg []byte) ([]byte, error) {
 	return signVerified(s, pub, msg)
 }
 
+// AppendSignature is Sign with the signature appended to dst: where dst has room, a [PrivateKey] signs without allocating.
+func AppendSignature(dst []byte, s Signer, msg []byte) ([]byte, error) {
+	if k, ok := s.(PrivateKey); ok && k.pair != nil {
+		return append(dst, ed25519.Sign(k.pair.private[:], msg)...), nil
+	}
+	sig, err := Sign(s, msg)
+	if err != nil {
+		return dst, err
+	}
+	return append(dst, sig...), nil
+}
+
 func signVerified(s Signer, pub PublicKey, msg []byte) (sig []byte, err error) {
 	defer func() {
 		if recover() != nil {

@@ -216,7 +216,8 @@ func (m *maker) call(a ask) *called {
 	d.Seal(a.session, s.Header().Seq, crypto.Sum(b))
 	st := &contracts.Statement{Decision: &d}
 	if d.Verdict == contracts.Deny {
-		st = &contracts.Statement{Receipt: receipts.Denied(d)}
+		denial := receipts.Denied(&d)
+		st = &contracts.Statement{Receipt: &denial}
 	}
 	if a.drop {
 		m.must(s.Sign(st))

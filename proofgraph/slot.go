@@ -168,7 +168,8 @@ func (s *Slot) write(st *contracts.Statement) (err error) {
 	}
 	buf = crypto.AppendPAE(buf, contracts.PayloadType, buf)
 	*scratch = buf
-	sig, err := crypto.Sign(l.key, buf[n:])
+	var room [64]byte
+	sig, err := crypto.AppendSignature(room[:0], l.key, buf[n:])
 	if err != nil {
 		return err
 	}

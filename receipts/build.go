@@ -16,17 +16,12 @@ type Result struct {
 	Sandbox *contracts.SandboxUse
 }
 
-// Denied is the receipt of a call that was not admissible. That of an ALLOW is nil.
-func Denied(d contracts.DecisionRecord) *contracts.Receipt {
-	if d.Verdict == contracts.Allow {
-		return nil
+// Denied is the receipt of a call that was not admissible. It refers to d. That of an ALLOW is zero, which no writer takes.
+func Denied(d *contracts.DecisionRecord) contracts.Receipt {
+	if d == nil || d.Verdict == contracts.Allow {
+		return contracts.Receipt{}
 	}
-	b := &struct {
-		receipt  contracts.Receipt
-		decision contracts.DecisionRecord
-	}{decision: d}
-	b.receipt = contracts.Receipt{Outcome: contracts.Denied, Decision: &b.decision}
-	return &b.receipt
+	return contracts.Receipt{Outcome: contracts.Denied, Decision: d}
 }
 
 // Build is the receipt of a permitted call. d is its decision, and entry the hash of the entry in which that stands. Build refuses what no
