@@ -1,0 +1,291 @@
+package proofgraph
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// The tests here run in bubbles of package synctest: where every goroutine waits for another, the test fails at once.
+
+func TestEverybodyAtOnce(t *testing.T) {
+	for _, sessions := range []int{1, 64} {
+		w := newWorld(t)
+		spy := w.watch()
+		w.open()
+		const callers, each = 64, 12
+		var durable atomic.Int64
+		places := newHosts(w, sessions)
+		places.run(callers, each, func(s *Slot, err error) {
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if got, ok := w.log.Lookup(s.Hash()); !ok || got != s.Index() {
+				t.Errorf("entry %d is durable and not found: %d %v", s.Index(), got, ok)
+			}
+			durable.Add(1)
+		})
+		if spy.overlap {
+			t.Error("two appends at once")
+		}
+		list := w.reread()
+		if n := durable.Load(); n != callers*each || len(list) != callers*each+1 {
+			t.Fatalf("%d durable, %d in the store", n, len(list))
+		}
+		before := w.log
+		w.open() // what was built up step by step equals what is read
+		for i := range places.sessions {
+			a, b := places.sessions[i].chain, w.log.Chain(places.sessions[i].chain.session)
+			if a.next != b.next || a.last != b.last || a.lamport != b.lamport || a.time != b.time {
+				t.Errorf("chain %s: %+v, read %+v", a.session, a, b)
+			}
+		}
+		if before.tree != w.log.tree {
+			t.Error("another tree")
+		}
+		newHosts(w, sessions).run(8, 2, nil)
+		w.reread()
+	}
+}
+
+// gate holds each append until the test lets it through.
+func gate(s *spy) (arrived chan Batch, release chan error) {
+	arrived, release = make(chan Batch), make(chan error)
+	s.before = func(n int, b Batch) error {
+		arrived <- Batch{b.At, slices.Clone(b.Entries), slices.Clone(b.Blobs), b.Checkpoint}
+		return <-release
+	}
+	return arrived, release
+}
+
+func TestOneAppendForAllThatCameMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := opened(t)
+		arrived, release := gate(w.watch())
+		w.open()
+		var all sync.WaitGroup
+		say := func(session string) {
+			all.Go(func() { w.say(session) })
+		}
+		say("a")
+		if b := <-arrived; b.At != 1 || len(b.Entries) != 1 {
+			t.Errorf("at %d, %d entries", b.At, len(b.Entries))
+		}
+		say("b")
+		say("c")
+		say("d")
+		synctest.Wait() // they are signed, and wait
+		late := w.place(w.log.Chain("late"))
+		say("e") // behind a place that is not signed
+		synctest.Wait()
+		release <- nil
+		if b := <-arrived; b.At != 2 || len(b.Entries) != 3 {
+			t.Errorf("at %d, %d entries", b.At, len(b.Entries))
+		}
+		release <- nil
+		synctest.Wait()
+		select {
+		case b := <-arrived:
+			t.Fatalf("at %d: written past a hole", b.At)
+		default:
+		}
+		w.sign(late) // and nobody waits for it
+		if b := <-arrived; b.At != 5 || len(b.Entries) != 2 {
+			t.Errorf("at %d, %d entries", b.At, len(b.Entries))
+		}
+		release <- nil
+		all.Wait()
+		if err := late.Wait(); err != nil {
+			t.Error(err)
+		}
+		w.reread()
+	})
+}
+
+func TestManyWaitForOneEntry(t *testing.T) {
+	for _, fail := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := opened(t)
+			arrived, release := gate(w.watch())
+			w.open()
+			hole := w.place(w.log.Chain("hole"))
+			s := w.place(w.log.Chain("a"))
+			w.sign(s)
+			var all sync.WaitGroup
+			for range 8 {
+				all.Go(func() {
+					if err := s.Wait(); (err != nil) != fail {
+						t.Error(err)
+					}
+				})
+			}
+			synctest.Wait()
+			w.sign(hole)
+			<-arrived
+			for range 8 {
+				all.Go(func() {
+					if err := s.Wait(); (err != nil) != fail {
+						t.Error(err)
+					}
+				})
+			}
+			synctest.Wait()
+			var err error
+			if fail {
+				err = context.DeadlineExceeded
+			}
+			release <- err
+			all.Wait()
+			if w.log.asleep != 0 || s.asleep != 0 || s.bell != nil {
+				t.Error("somebody is counted as asleep")
+			}
+		})
+	}
+}
+
+// Callers that sign slowly and at random, before a store that writes slowly: whatever the order, nobody waits for ever.
+func TestTheLeadIsNeverLost(t *testing.T) {
+	for seed := range uint64(30) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			var mu sync.Mutex
+			nap := func(max time.Duration) {
+				mu.Lock()
+				d := time.Duration(random.Int64N(int64(max)))
+				mu.Unlock()
+				time.Sleep(d) // the bubble's time: it costs nothing
+			}
+			w := newWorld(t)
+			spy := w.watch()
+			w.open()
+			spy.before = func(int, Batch) error { nap(300); return nil }
+			h := newHosts(w, 1+int(seed*7%40))
+			var all sync.WaitGroup
+			for i := range 40 {
+				all.Go(func() {
+					for n := range 6 {
+						session := &h.sessions[i%len(h.sessions)]
+						session.lock <- struct{}{}
+						s, err := w.log.Place(session.chain, 1000, nil, nil)
+						if err != nil {
+							t.Error(err)
+						}
+						nap(100)
+						w.sign(s)
+						<-session.lock
+						if (i+n)%5 == 0 { // signs and does not care
+							continue
+						}
+						nap(50)
+						if err := s.Wait(); err != nil {
+							t.Error(err)
+						}
+						if (i+n)%11 == 0 {
+							if _, err := w.log.Checkpoint(context.Background()); err != nil {
+								t.Error(err)
+							}
+						}
+					}
+				})
+			}
+			all.Wait()
+			if _, err := w.log.Checkpoint(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if n := len(w.reread()); n != 40*6+1 || spy.overlap {
+				t.Errorf("%d entries, overlap %v", n, spy.overlap)
+			}
+			if l := w.log; l.led || l.asleep != 0 || len(l.slots) != 0 || l.ready != 0 || l.flying != 0 || l.pending.waiter != nil {
+				t.Errorf("the queue is not at rest: %+v", &l.queue)
+			}
+		})
+	}
+}
+
+func TestBatchesAreBounded(t *testing.T) {
+	w := newWorld(t)
+	spy := w.watch()
+	w.open()
+	c := w.log.Chain("a")
+	var s *Slot
+	for range maxBatchEntries + 100 {
+		s = w.place(c)
+		w.sign(s)
+	}
+	if err := s.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	blob := make([]byte, maxBatchBytes/2+1)
+	for range 5 {
+		s = w.place(c)
+		if err := s.Sign(message(), blob); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{1, maxBatchEntries, 100, 2, 2, 1}; !slices.Equal(spy.appends, want) {
+		t.Errorf("appends of %v entries, want %v", spy.appends, want)
+	}
+}
+
+func TestBlobsAreStoredWithTheirEntry(t *testing.T) {
+	w := opened(t)
+	s := w.place(w.log.Chain("a"))
+	one, two := []byte("one"), []byte("two")
+	if err := s.Sign(message(), one, two); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	one[0] = 'X'
+	for _, text := range []string{"one", "two", string(w.options.Trust)} {
+		if b, err := w.memory.Blob(context.Background(), crypto.Sum([]byte(text))); err != nil || string(b) != text {
+			t.Errorf("%s: %q %v", text, b, err)
+		}
+	}
+}
+
+// A session that is signed ahead of the store does not overtake it: its entries become durable in their order.
+func TestASessionSignsAheadOfTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := opened(t)
+		arrived, release := gate(w.watch())
+		w.open()
+		c := w.log.Chain("a")
+		var slots []*Slot
+		for range 3 {
+			s := w.place(c)
+			w.sign(s)
+			slots = append(slots, s)
+		}
+		for i, s := range slots {
+			if h := s.Header(); i > 0 && h.Prev != slots[i-1].Hash() {
+				t.Error("prev")
+			}
+			if _, ok := w.log.Lookup(s.Hash()); ok {
+				t.Error("found before it is durable")
+			}
+		}
+		go func() {
+			<-arrived
+			release <- nil
+		}()
+		if err := slots[0].Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if w.size() != 4 {
+			t.Errorf("%d entries", w.size())
+		}
+	})
+}

@@ -1,0 +1,323 @@
+package proofgraph
+
+import (
+	"context"
+	stdcrypto "crypto"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+var errDisk = errors.New("disk on fire")
+
+const endsIt = "ends the goroutine" // of a caller, who then hears nothing
+
+// ways are how an append can go wrong.
+var ways = []struct {
+	name   string
+	do     func(s *spy, at int)
+	stored bool  // though the log hears of a failure
+	is     error // the cause that it gives
+}{
+	{"fails", func(s *spy, at int) { s.before = failAt(at, func() error { return errDisk }) }, false, errDisk},
+	{"conflicts", func(s *spy, at int) { s.before = failAt(at, func() error { return ErrConflict }) }, false, ErrConflict},
+	{"panics", func(s *spy, at int) { s.before = failAt(at, func() error { panic("secret of the store") }) }, false, nil},
+	{endsIt, func(s *spy, at int) { s.before = failAt(at, func() error { runtime.Goexit(); return nil }) }, false, nil},
+	{"stores and says it failed", func(s *spy, at int) { s.after = failAt(at, func() error { return errDisk }) }, true, errDisk},
+	{"stores and panics", func(s *spy, at int) { s.after = failAt(at, func() error { panic(errDisk) }) }, true, nil},
+}
+
+func failAt(at int, how func() error) func(int, Batch) error {
+	return func(n int, _ Batch) error {
+		if n == at {
+			return how()
+		}
+		return nil
+	}
+}
+
+// Whichever append goes wrong, in whichever way, with one caller and with many: the log is sealed, all who wait hear of it, nothing is written
+// any more, what was called durable is there, and who opens the store again goes on from what is there.
+func TestStoreGoesWrongAtEachAppend(t *testing.T) {
+	tried := 0
+	for _, way := range ways {
+		for at := 1; at <= 9; at++ {
+			for _, callers := range []int{1, 16} {
+				t.Run(fmt.Sprintf("%s at %d, %d callers", way.name, at, callers), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						tried++
+						w := newWorld(t)
+						spy := w.watch()
+						w.open()
+						way.do(spy, at)
+						var mu sync.Mutex
+						durable := map[contracts.Digest]bool{}
+						failed := 0
+						places := newHosts(w, 5)
+						places.run(callers, 12, func(s *Slot, err error) {
+							mu.Lock()
+							defer mu.Unlock()
+							if err == nil {
+								durable[s.Hash()] = true
+								return
+							}
+							failed++
+							if !errors.Is(err, ErrSealed) || err != w.log.Err() || way.is != nil && !errors.Is(err, way.is) {
+								t.Errorf("failed with %v", err)
+							}
+							if strings.Contains(err.Error(), "secret") {
+								t.Errorf("the error shows what the store panicked with: %v", err)
+							}
+						})
+						if w.log.Err() == nil || failed == 0 && way.name != "ends the goroutine" {
+							t.Fatal("nobody noticed")
+						}
+						mustBeSealed(t, w, places.sessions[0].chain)
+						if len(spy.appends) != at+1 {
+							t.Errorf("%d appends, the one at %d went wrong", len(spy.appends), at)
+						}
+						there := map[contracts.Digest]bool{}
+						for _, f := range w.reread() {
+							there[f.hash] = true
+						}
+						for hash := range durable {
+							if !there[hash] {
+								t.Error("what was called durable is not there")
+							}
+						}
+						extra := len(there) - 1 - len(durable)
+						if (extra > 0) != way.stored {
+							t.Errorf("%d entries are there that nobody was told of", extra)
+						}
+						w.store = w.memory
+						w.open()
+						for hash := range there {
+							if _, ok := w.log.Lookup(hash); !ok {
+								t.Error("an entry is not read again")
+							}
+						}
+						newHosts(w, 5).run(3, 3, nil)
+						if n := len(w.reread()); n != len(there)+9 {
+							t.Errorf("%d entries, want 9 more than %d", n, len(there))
+						}
+					})
+				})
+			}
+		}
+	}
+	if tried != len(ways)*9*2 {
+		t.Errorf("%d cases", tried)
+	}
+}
+
+func mustBeSealed(t *testing.T, w *world, c *Chain) {
+	t.Helper()
+	cause, size := w.log.Err(), w.size()
+	if !errors.Is(cause, ErrSealed) {
+		t.Fatal("the log is not sealed:", cause)
+	}
+	w.log.Seal(errors.New("another cause"))
+	if w.log.Err() != cause {
+		t.Error("a later cause replaced the first")
+	}
+	if s, err := w.log.Place(c, c.Time(), nil, nil); s != nil || err != cause {
+		t.Error("Place:", err)
+	}
+	if _, err := w.log.Checkpoint(context.Background()); err != cause {
+		t.Error("Checkpoint:", err)
+	}
+	if w.size() != size {
+		t.Error("something was written")
+	}
+}
+
+// What a signer may do instead of signing.
+var misdeeds = map[string]func(key crypto.PrivateKey, msg []byte) ([]byte, error){
+	"fails":                 func(crypto.PrivateKey, []byte) ([]byte, error) { return nil, errDisk },
+	"panics":                func(crypto.PrivateKey, []byte) ([]byte, error) { panic("secret of the signer") },
+	"ends the goroutine":    func(crypto.PrivateKey, []byte) ([]byte, error) { runtime.Goexit(); return nil, nil },
+	"signs something else":  func(k crypto.PrivateKey, msg []byte) ([]byte, error) { return crypto.Sign(k, msg[1:]) },
+	"signs nothing":         func(crypto.PrivateKey, []byte) ([]byte, error) { return nil, nil },
+	"changes what it signs": func(k crypto.PrivateKey, msg []byte) ([]byte, error) { msg[20]++; return crypto.Sign(k, msg) },
+}
+
+// A remote signer misbehaves at its nth signature.
+type remote struct {
+	key   crypto.PrivateKey
+	at    int64
+	count atomic.Int64
+	how   func(crypto.PrivateKey, []byte) ([]byte, error)
+}
+
+func (r *remote) Public() stdcrypto.PublicKey { return r.key.Public() }
+
+func (r *remote) Sign(_ io.Reader, msg []byte, _ stdcrypto.SignerOpts) ([]byte, error) {
+	if r.count.Add(1)-1 == r.at {
+		return r.how(r.key, msg)
+	}
+	return ed25519.Sign(ed25519.NewKeyFromSeed(seedBytes(1)), msg), nil
+}
+
+func seedBytes(b byte) []byte {
+	seed := make([]byte, 32)
+	for i := range seed {
+		seed[i] = b
+	}
+	return seed
+}
+
+func TestSignerGoesWrongAtEachSignature(t *testing.T) {
+	for name, how := range misdeeds {
+		for at := range int64(6) {
+			for _, callers := range []int{1, 8} {
+				t.Run(fmt.Sprintf("%s at %d, %d callers", name, at, callers), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						w := newWorld(t)
+						w.options.Key = &remote{key: seedKey(t, 1), at: at, how: how}
+						if at == 0 {
+							done := make(chan struct{})
+							go func() {
+								defer close(done)
+								if l, err := Open(context.Background(), w.store, w.options, nil); err == nil || l != nil {
+									t.Error("opened with a genesis that was not signed")
+								}
+							}()
+							<-done
+							if w.size() != 0 {
+								t.Error("something was written")
+							}
+							return
+						}
+						w.open()
+						places := newHosts(w, 3)
+						var durable atomic.Int64
+						places.run(callers, 6, func(s *Slot, err error) {
+							if err == nil {
+								durable.Add(1)
+								return
+							}
+							if strings.Contains(err.Error(), "secret") {
+								t.Errorf("the error shows what the signer panicked with: %v", err)
+							}
+						})
+						mustBeSealed(t, w, places.sessions[0].chain)
+						if n := int64(len(w.reread())); n != durable.Load()+1 {
+							t.Errorf("%d entries, %d durable", n, durable.Load())
+						}
+						w.open()
+						newHosts(w, 3).run(2, 2, nil)
+						w.reread()
+					})
+				})
+			}
+		}
+	}
+}
+
+// A place that is given up is a hole: what is behind it is never written, and everybody who waits there hears why.
+func TestAHoleEndsTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := opened(t)
+		arrived, release := gate(w.watch())
+		w.open()
+		var all sync.WaitGroup
+		wait := func(s *Slot, want bool) {
+			all.Go(func() {
+				if err := s.Wait(); (err == nil) != want || err != nil && !errors.Is(err, errDisk) {
+					t.Errorf("entry %d: %v", s.Index(), err)
+				}
+			})
+		}
+		before, hole, behind, later := w.place(w.log.Chain("a")), w.place(w.log.Chain("b")), w.place(w.log.Chain("c")), w.place(w.log.Chain("d"))
+		w.sign(before)
+		wait(before, true) // it is being written when the hole appears: that goes on
+		<-arrived
+		w.sign(behind)
+		wait(behind, false)
+		synctest.Wait()
+		hole.Void(errDisk)
+		hole.Void(errors.New("again"))
+		synctest.Wait()
+		if err := later.Sign(message()); !errors.Is(err, errDisk) {
+			t.Error("signed in a sealed log:", err)
+		}
+		if err := hole.Sign(message()); !errors.Is(err, errDisk) {
+			t.Error("signed in a place that was given up:", err)
+		}
+		release <- nil
+		all.Wait()
+		mustBeSealed(t, w, w.log.Chain("a"))
+		if n := len(w.reread()); n != 2 {
+			t.Errorf("%d entries", n)
+		}
+		if len(w.log.slots) != 0 || w.log.asleep != 0 {
+			t.Error("somebody is still in the queue")
+		}
+	})
+}
+
+func TestSealing(t *testing.T) {
+	w := opened(t)
+	s := w.place(w.log.Chain("a"))
+	w.sign(s)
+	w.log.Seal(nil)
+	if err := s.Wait(); err != w.log.Err() || !errors.Is(err, ErrSealed) {
+		t.Error(err)
+	}
+	mustBeSealed(t, w, w.log.Chain("b"))
+	if w.size() != 1 {
+		t.Error("an entry was written to a sealed log")
+	}
+}
+
+func TestRecordsThatCannotBeSigned(t *testing.T) {
+	for name, c := range map[string]struct {
+		st   *contracts.Statement
+		says string
+	}{
+		"none":          {nil, "no record"},
+		"empty":         {new(contracts.Statement), "no record"},
+		"too large":     {&contracts.Statement{Receipt: &contracts.Receipt{Tool: strings.Repeat("x", contracts.MaxPayload)}}, "16384"},
+		"a genesis":     {&contracts.Statement{Genesis: new(contracts.Genesis)}, "genesis"},
+		"one that errs": {&contracts.Statement{Condense: (*contracts.Condense)(nil), Trust: &contracts.TrustRecord{Event: contracts.TrustEvent{Type: "key"}}}, "panicked"},
+	} {
+		w := opened(t)
+		s := w.place(w.log.Chain("a"))
+		err := s.Sign(c.st)
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if waited := s.Wait(); waited == nil || !errors.Is(waited, ErrSealed) {
+			t.Errorf("%s: %v", name, waited)
+		}
+		mustBeSealed(t, w, w.log.Chain("b"))
+	}
+}
+
+// The largest record that may be signed makes an entry that may be read; one byte more is refused.
+func TestTheLargestRecord(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		w := opened(t)
+		s := w.place(w.log.Chain("a"))
+		st := &contracts.Statement{Header: s.Header(), Trust: &contracts.TrustRecord{}}
+		why := &st.Trust.Event.Why
+		st.Trust.Event.Type = "freeze"
+		*why = strings.Repeat("x", contracts.MaxPayload-len(st.Append(nil))+more)
+		if err := s.Sign(st); (err != nil) != (more > 0) {
+			t.Fatalf("%d more: %v", more, err)
+		}
+		if n := len(s.Entry()); more == 0 && (n > contracts.MaxEntry || n < contracts.MaxEntry/2) {
+			t.Errorf("%d bytes", n)
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package proofgraph
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+func TestEntriesFollowOneAnother(t *testing.T) {
+	w := opened(t)
+	a0 := w.say("a")
+	b0 := w.say("b", a0.Hash())
+	w.say("b")
+	a1 := w.say("a", b0.Hash(), a0.Hash(), b0.Hash()) // its own prev, and one twice
+	w.say("c", b0.Hash(), a1.Hash())
+	list := w.reread()
+	type place struct {
+		session      string
+		seq, lamport uint64
+		parents      []string
+	}
+	both := []string{b0.Hash().String(), a1.Hash().String()}
+	slices.Sort(both)
+	want := []place{{"", 0, 0, nil}, {"a", 0, 1, nil}, {"b", 0, 2, []string{a0.Hash().String()}}, {"b", 1, 3, nil},
+		{"a", 1, 3, []string{b0.Hash().String()}}, {"c", 0, 4, both}}
+	if len(list) != len(want) {
+		t.Fatalf("%d entries, want %d", len(list), len(want))
+	}
+	for i, f := range list {
+		p := f.Predicate
+		if p.Session != want[i].session || p.Seq != want[i].seq || p.Lamport != want[i].lamport || !slices.Equal(p.Parents, want[i].parents) {
+			t.Errorf("entry %d is %+v, want %+v", i, p, want[i])
+		}
+		if at, ok := w.log.Lookup(f.hash); !ok || at != uint64(i) {
+			t.Errorf("Lookup of entry %d: %d %v", i, at, ok)
+		}
+	}
+	if _, ok := w.log.Lookup(crypto.Sum(nil)); ok {
+		t.Error("Lookup found what is not there")
+	}
+}
+
+func TestHeaderIsFinalBeforeTheEntryIsSigned(t *testing.T) {
+	w := opened(t)
+	first := w.say("a")
+	parents := []contracts.Digest{w.log.genesis, first.Hash()}
+	s := w.place(w.log.Chain("b"), parents...)
+	before := s.Header()
+	parents[0], parents[1] = contracts.Digest{}, contracts.Digest{} // the caller's slice is the caller's
+	before.Parents[0] = contracts.Digest{}                          // and so is what Header gave
+	st := message()
+	st.Header.Session = "forged"
+	if err := s.Sign(st); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	h := s.Header()
+	if h.Session != "b" || h.Seq != 0 || h.Lamport != 2 || h.Prev != w.log.genesis || !slices.Equal(h.Parents, []contracts.Digest{first.Hash()}) {
+		t.Errorf("header %+v", h)
+	}
+	got := w.reread()[s.Index()].Predicate
+	if got.Session != "b" || !slices.Equal(got.Parents, []string{first.Hash().String()}) {
+		t.Errorf("signed %+v", got)
+	}
+}
+
+func TestChainsKnowWhereTheyStand(t *testing.T) {
+	w := opened(t)
+	c := w.log.Chain("a")
+	if c != w.log.Chain("a") || c == w.log.Chain("b") {
+		t.Error("not one chain for each name")
+	}
+	if c.Session() != "a" || c.Next() != 0 || c.Time() != 0 || c.Last() != w.log.genesis || c.Closed() {
+		t.Errorf("a new chain: %+v", c)
+	}
+	s := w.place(c)
+	if c.Next() != 0 {
+		t.Error("a chain goes on before its entry is signed")
+	}
+	w.sign(s)
+	if c.Next() != 1 || c.Time() != 1000 || c.Last() != s.Hash() || c.Closed() {
+		t.Errorf("after an entry: %+v", c)
+	}
+}
+
+func TestPlaceRefuses(t *testing.T) {
+	w := opened(t)
+	w.say("a")
+	many := make([]contracts.Digest, 0, contracts.MaxParents+1)
+	for range contracts.MaxParents + 1 {
+		many = append(many, w.say("many").Hash())
+	}
+	late := w.log.Chain("late")
+	s := w.place(late)
+	open := w.log.Chain("open")
+	defer w.sign(w.place(open))
+	w.sign(s)
+	other := opened(t).log.Chain("a")
+	for _, c := range []struct {
+		name    string
+		chain   *Chain
+		at      contracts.Time
+		parents []contracts.Digest
+		is      error
+		says    string
+	}{
+		{"no chain", nil, 1000, nil, nil, "not a chain"},
+		{"another log's chain", other, 1000, nil, nil, "not a chain"},
+		{"a clock that runs back", w.log.Chain("a"), 999, nil, nil, "runs back"},
+		{"before 1970", w.log.Chain("n"), -1, nil, nil, "runs back"},
+		{"after 9999", w.log.Chain("n"), contracts.TimeOf(time.Unix(1<<40, 0)) + 1, nil, nil, "years"},
+		{"a parent nobody has", w.log.Chain("n"), 1000, []contracts.Digest{w.log.genesis, {1}}, ErrUnknownParent, ""},
+		{"a parent that is not durable", w.log.Chain("n"), 1000, []contracts.Digest{s.Hash()}, ErrUnknownParent, ""},
+		{"33 parents", w.log.Chain("n"), 1000, many, nil, "33 parents"},
+		{"an entry before this one is not signed", open, 1000, nil, nil, "not signed yet"},
+		{"an illegal name", w.log.Chain("a b"), 1000, nil, nil, "session name"},
+		{"a name of the kernel's", w.log.Chain("@x"), 1000, nil, nil, "session name"},
+	} {
+		before := w.log.next()
+		got, err := w.log.Place(c.chain, c.at, c.parents, func(uint64) error {
+			t.Errorf("%s: under was called", c.name)
+			return nil
+		})
+		if got != nil || err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if w.log.next() != before {
+			t.Errorf("%s: a place was taken", c.name)
+		}
+	}
+	if w.log.Err() != nil {
+		t.Error("a refusal sealed the log")
+	}
+	if w.place(w.log.Chain("n"), many[:contracts.MaxParents]...) == nil {
+		t.Error("32 parents refused")
+	}
+	w.place(w.log.Chain(contracts.SessionRefused))
+}
+
+func TestAClosedSessionTakesNothing(t *testing.T) {
+	w := opened(t)
+	w.say("a")
+	c := w.log.Chain("a")
+	s := w.place(c)
+	h := s.Header()
+	if err := s.Sign(&contracts.Statement{Close: &contracts.Close{Count: h.Seq, Last: h.Prev}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Wait(); err != nil || !c.Closed() {
+		t.Fatal(err, c.Closed())
+	}
+	if _, err := w.log.Place(c, 1000, nil, nil); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	w.say("b")
+	w.open()
+	c = w.log.Chain("a")
+	if _, err := w.log.Place(c, 1000, nil, nil); !errors.Is(err, ErrClosed) || !c.Closed() {
+		t.Error("opened again:", err)
+	}
+}
+
+// What runs under the log's lock sees the places in order, and may refuse one: then there is none.
+func TestUnder(t *testing.T) {
+	w := opened(t)
+	lost := errors.New("lost the reservation")
+	c := w.log.Chain("a")
+	for _, refuse := range []bool{false, true, false} {
+		want := w.log.next()
+		s, err := w.log.Place(c, 1000, nil, func(index uint64) error {
+			if index != want {
+				t.Errorf("index %d, want %d", index, want)
+			}
+			if refuse {
+				return lost
+			}
+			return nil
+		})
+		if refuse {
+			if s != nil || err != lost {
+				t.Error(s, err)
+			}
+			continue
+		}
+		if err != nil || s.Index() != want {
+			t.Fatal(err)
+		}
+		w.sign(s)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("somebody else's panic was swallowed")
+			}
+		}()
+		w.log.Place(c, 1000, nil, func(uint64) error { panic("under") })
+	}()
+	w.say("a")
+	if n := len(w.reread()); n != 4 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+func TestOnlyADurableAllowIsDurable(t *testing.T) {
+	w := opened(t)
+	c := w.log.Chain("a")
+	durable := func(s *Slot) bool {
+		e, d, err := s.Durable()
+		if (err == nil) != (e != nil) || (err == nil) != (d != nil) {
+			t.Fatal("half a result", err)
+		}
+		return err == nil
+	}
+	if durable(nil) {
+		t.Error("no slot")
+	}
+	s := w.place(c)
+	if durable(s) {
+		t.Error("not signed")
+	}
+	d := allow(s.Header())
+	if err := s.Sign(&contracts.Statement{Decision: d}); err != nil {
+		t.Fatal(err)
+	}
+	if durable(s) {
+		t.Error("not durable")
+	}
+	if err := s.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if e, got, err := s.Durable(); err != nil || got != d || string(e) != string(s.Entry()) || e.Hash() != s.Hash() {
+		t.Error("an ALLOW that is durable:", err)
+	}
+	if durable(w.say("a")) {
+		t.Error("a message")
+	}
+	w.watch().before = func(int, Batch) error { return errors.New("disk full") }
+	w.open()
+	s = w.place(w.log.Chain("a"))
+	if err := s.Sign(&contracts.Statement{Decision: allow(s.Header())}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Wait(); err == nil || durable(s) {
+		t.Error("an ALLOW that could not be stored:", err)
+	}
+}
+
+func TestMisuseOfASlotIsAnError(t *testing.T) {
+	w := opened(t)
+	s := w.place(w.log.Chain("a"))
+	if err := s.Wait(); err == nil {
+		t.Error("waited for an entry that is not signed")
+	}
+	w.sign(s)
+	if err := s.Sign(message()); err == nil {
+		t.Error("signed twice")
+	}
+	s.Void(errors.New("too late"))
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+	s.Void(errors.New("too late"))
+	(*Slot)(nil).Void(errors.New("no slot"))
+	if err := (*Slot)(nil).Wait(); err == nil {
+		t.Error("waited for no slot")
+	}
+	if w.log.Err() != nil {
+		t.Error(w.log.Err())
+	}
+}
+
+func TestAnEntryHasNoSpareMemory(t *testing.T) {
+	w := opened(t)
+	s := w.say("a")
+	if got := len(s.entry) + 1; got > 1+envelopeSize+(len(message().Append(nil))+500)/3*4 || cap(s.entry) != len(s.entry) {
+		t.Errorf("len %d cap %d", got, cap(s.entry))
+	}
+	key := contracts.Digest{}
+	if n := len(crypto.AppendEnvelope(nil, contracts.PayloadType, nil, key, make([]byte, 64))); n > envelopeSize || n < envelopeSize-16 {
+		t.Errorf("an empty envelope has %d bytes, envelopeSize is %d", n, envelopeSize)
+	}
+}
