@@ -5,6 +5,9 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -150,6 +153,70 @@ func BenchmarkAllowParallel(b *testing.B) {
 	b.ReportMetric(float64(cpu(b)-t0)/float64(b.N)/sign, "cpu-x/sign")
 	if failed.Load() > 0 {
 		b.Fatal("calls failed")
+	}
+}
+
+// hello embeds a kernel over the memory store.
+const hello = `package main
+
+import (
+	"context"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+func main() {
+	var policy guardian.Policy
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		panic(err)
+	}
+	k, err := helm.New(helm.Options{Policy: &policy, Key: key, Store: proofgraph.NewMemory()})
+	if err != nil {
+		panic(err)
+	}
+	k.Guard(context.Background(), helm.Intent{Tool: "hello"})
+}
+`
+
+// BenchmarkFootprint is the size of a stripped program that embeds HELM, beside that of one that prints a line, and how many modules it links.
+func BenchmarkFootprint(b *testing.B) {
+	root, err := filepath.Abs(".")
+	if err != nil {
+		b.Fatal(err)
+	}
+	size := func(source string) (float64, int) {
+		dir, err := os.MkdirTemp(root, "footprint-") // inside the module, whose dependencies it has
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600); err != nil {
+			b.Fatal(err)
+		}
+		bin := filepath.Join(b.TempDir(), "hello")
+		if out, err := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, dir).CombinedOutput(); err != nil {
+			b.Fatalf("%v\n%s", err, out)
+		}
+		info, err := os.Stat(bin)
+		if err != nil {
+			b.Fatal(err)
+		}
+		text, err := exec.Command("go", "version", "-m", bin).Output()
+		if err != nil {
+			b.Fatal(err)
+		}
+		return float64(info.Size()) / 1e6, strings.Count(string(text), "\tdep\t") + strings.Count(string(text), "\tmod\t")
+	}
+	for b.Loop() {
+		ours, modules := size(hello)
+		plain, _ := size("package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(1) }\n")
+		b.ReportMetric(ours, "MB")
+		b.ReportMetric(plain, "MB-plain")
+		b.ReportMetric(float64(modules), "modules")
 	}
 }
 

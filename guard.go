@@ -5,6 +5,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
 )
@@ -56,10 +57,11 @@ type answer struct {
 	slot    *proofgraph.Slot
 	entry   contracts.Statement
 	denial  contracts.Receipt
-	started bool    // an ALLOW was signed, and counted in
-	err     error   // the judgement could not be signed
-	first   *once   // the call that this one repeats
-	flight  *flight // of the first, or of this one if it has a key
+	started bool         // an ALLOW was signed, and counted in
+	drift   guardian.Why // where the output left its pinned schema
+	err     error        // the judgement could not be signed
+	first   *once        // the call that this one repeats
+	flight  *flight      // of the first, or of this one if it has a key
 }
 
 // proceed gives a call its answer and carries it out.

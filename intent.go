@@ -138,12 +138,31 @@ func cloneAll(list []contracts.Envelope) []contracts.Envelope {
 	return out
 }
 
-// driven makes the context of a driver: that of the caller, with what calls inside this one inherit. What an outer With gave to any tool
-// was for the call that is running now and ends here, its idempotency key above all; what it gave to one tool by name stays.
-func driven(ctx context.Context, outer *layer, in *contracts.Inputs, r *running, decision contracts.Ref) context.Context {
-	l := &layer{in: Intent{Caller: in.Caller, Session: in.Session, Delegation: in.Envelopes.Delegation, After: []contracts.Ref{decision}}}
-	l.up = outer.named()
-	return context.WithValue(ctx, contextKey{}, &carried{layer: l, calls: r})
+// driven is the context of a driver: that of the caller, with what calls inside this one inherit.
+type driven struct {
+	context.Context
+	carried carried
+	layer   layer
+	call    running
+	after   [1]contracts.Ref
+}
+
+// Value gives what HELM keeps in a context, and what else the caller's has.
+func (d *driven) Value(key any) any {
+	if key == (contextKey{}) {
+		return &d.carried
+	}
+	return d.Context.Value(key)
+}
+
+// drive makes the context of a driver. What an outer With gave to any tool was for the call that is running now and ends here, its
+// idempotency key above all; what it gave to one tool by name stays.
+func (c *call) drive(s *session, decision contracts.Ref) context.Context {
+	in := &c.inputs
+	d := &driven{Context: c.ctx, call: running{s, in.Idempotency, c.outer}, after: [1]contracts.Ref{decision}}
+	d.layer = layer{Intent{Caller: in.Caller, Session: in.Session, Delegation: in.Envelopes.Delegation, After: d.after[:]}, c.layer.named()}
+	d.carried = carried{&d.layer, &d.call}
+	return d
 }
 
 // named gives the layers that are for one tool.

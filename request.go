@@ -3,6 +3,7 @@ package helm
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/helmkernel/helm/contracts"
@@ -222,7 +223,7 @@ func (c *call) parse() {
 		}
 	}
 	if err != nil {
-		c.inputs.ArgsHash, c.syntax = crypto.Sum(c.raw), "args: "+err.Error()
+		c.inputs.ArgsHash, c.syntax = crypto.Sum(c.raw), "args: "+strings.TrimPrefix(err.Error(), "crypto: json: ")
 		return
 	}
 	c.inputs.ArgsForm = ""

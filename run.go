@@ -47,6 +47,11 @@ func (c *call) perform(a *answer, d Decision) (_ Decision, r Receipt) {
 		r.Output = ended.Output
 	case receipt.Reason == contracts.ReasonToolError:
 		d.own = ownError(ended.Err)
+	case receipt.Reason == contracts.ReasonContractDrift:
+		if d.Why = a.drift.String(); d.Why == "" {
+			d.Why = "output: not the JSON that its pinned schema is of"
+		}
+		d.cause = ended.Err
 	default:
 		d.cause = ended.Err
 	}
@@ -70,12 +75,13 @@ func (c *call) run(a *answer) (o executor.Outcome) {
 	}
 	limits, _ := c.Policy.Limits(in.Tool)
 	c.lasts(limits.Timeout)
-	ctx := driven(c.ctx, c.layer, in, &running{a.session, in.Idempotency, c.outer}, contracts.Ref{Index: a.slot.Index(), Hash: a.slot.Hash()})
+	ctx := c.drive(a.session, contracts.Ref{Index: a.slot.Index(), Hash: a.slot.Hash()})
 	l := executor.Limits{Timeout: limits.Timeout, Output: limits.Output}
 	if c.Policy.HasOutput(in.Tool) {
 		policy, tool := c.Policy, in.Tool
 		l.Check = func(output crypto.Value) bool {
-			_, ok := policy.CheckOutput(tool, output)
+			why, ok := policy.CheckOutput(tool, output)
+			a.drift = why
 			return ok
 		}
 	}

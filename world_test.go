@@ -5,10 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -325,9 +322,3 @@ func within(t *testing.T, d time.Duration, what string, f func()) {
 		t.Fatalf("%s: still waiting after %v", what, d)
 	}
 }
-
-var (
-	_ = fmt.Sprint
-	_ = slices.Sort[[]int]
-	_ = strings.Repeat
-)

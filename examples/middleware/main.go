@@ -49,7 +49,7 @@ func guard(k *helm.Kernel) Middleware {
 			err := d.Err()
 			var refused *helm.Error
 			if errors.As(err, &refused) {
-				return fmt.Sprintf("%s: %s %s", refused.Reason, d.Why, refused.Reason.Advice()), nil
+				return fmt.Sprintf("%s (%s). %s", refused.Reason, refused.Why, refused.Reason.Advice()), nil
 			}
 			if err != nil {
 				return "", err

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// want is what each call of the conversation comes to, in order.
+var want = []contracts.ReasonCode{
+	contracts.ReasonAllow, contracts.ReasonAllow, contracts.ReasonAllow, contracts.ReasonAllow, contracts.ReasonAllow,
+	contracts.ReasonPolicyViolation, contracts.ReasonPolicyViolation, contracts.ReasonToolNotFound, contracts.ReasonDestinationNotAllowed,
+	contracts.ReasonPolicyViolation, contracts.ReasonSchemaViolation, contracts.ReasonArgsCanonicalization, contracts.ReasonArgsCanonicalization,
+	contracts.ReasonToolError, contracts.ReasonToolError, contracts.ReasonContractDrift,
+}
+
+func TestQuickstart(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	pack, key := filepath.Join(dir, "quickstart.tar"), filepath.Join(dir, "key.pem")
+	var out bytes.Buffer
+	if err := run(context.Background(), &out, pack, key); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if !strings.HasPrefix(lines[0], "CALL") || len(lines) < len(want)+4 {
+		t.Fatalf("no table:\n%s", out.String())
+	}
+	for i, reason := range want {
+		if !regexp.MustCompile(`  ` + string(reason) + ` .*#[0-9]+ [0-9a-f]{8}$`).MatchString(lines[i+1]) {
+			t.Errorf("call %d is not %s with a receipt: %s", i+1, reason, lines[i+1])
+		}
+	}
+	for _, s := range []string{"level  LOGGED, signer TRUSTED: 26 entries, 16 verdicts replayed", "one bit flipped: INVALID"} {
+		if !strings.Contains(out.String(), s) {
+			t.Errorf("nothing says %q", s)
+		}
+	}
+	if strings.Contains(out.String(), "hunter2") && !strings.Contains(out.String(), `"text":"The pass`) {
+		t.Error("an argument is printed where it was not written")
+	}
+	oracle(t, pack, key)
+}
+
+// oracle has a second implementation of the formats verify the pack and the trust state that stand beside each other.
+func oracle(t *testing.T, pack, key string) {
+	dir, err := filepath.Abs("../../../shared/oracle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("no ../shared/oracle: the pack is not compared with the second implementation")
+	}
+	bin := filepath.Join(t.TempDir(), "oracle")
+	build := exec.Command("go", "build", "-o", bin, ".")
+	build.Dir, build.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false")
+	if b, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	b, err := exec.Command(bin, "verify", "-trust", trustName(pack), "-origin", "example.org/quickstart", pack).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	var result struct {
+		Level, Signer string
+		Size          int
+	}
+	if err := json.Unmarshal(b, &result); err != nil || result.Level != "LOGGED" || result.Signer != "TRUSTED" || result.Size != 26 {
+		t.Errorf("%v %s", err, b)
+	}
+	text, err := os.ReadFile(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	seed := block.Bytes[len(block.Bytes)-32:]
+	spoiled := filepath.Join(t.TempDir(), "spoiled.tar")
+	if b, err := exec.Command(bin, "mutate", "-seed-hex", hex.EncodeToString(seed), "-n", "second-receipt", pack, spoiled).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	if state, err := os.ReadFile(trustName(pack)); err != nil {
+		t.Fatal(err)
+	} else if err := os.WriteFile(trustName(spoiled), state, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := audit(context.Background(), &bytes.Buffer{}, spoiled); err == nil || !strings.Contains(err.Error(), "REFERENCE") {
+		t.Errorf("a second receipt, well signed: %v", err)
+	}
+}
