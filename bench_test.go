@@ -189,7 +189,7 @@ func BenchmarkFootprint(b *testing.B) {
 		b.Fatal(err)
 	}
 	size := func(source string) (float64, int) {
-		dir, err := os.MkdirTemp(root, "footprint-") // inside the module, whose dependencies it has
+		dir, err := os.MkdirTemp(filepath.Join(root, "testdata"), "footprint-") // inside the module, whose dependencies it has
 		if err != nil {
 			b.Fatal(err)
 		}
