@@ -47,7 +47,7 @@ type verifier struct {
 // INVALID and has it too. Without an error a pack may still prove too little: ask [Report.Success]. Verify reads r forwards, entries and
 // headers once, blobs where they are named, and holds none of it; it may be slow on a large pack, and ends when ctx does.
 func Verify(ctx context.Context, r io.ReaderAt, size int64, o Options) (Report, error) {
-	v := &verifier{ctx: ctx, r: r, o: o, lines: crypto.NewSum(), pending: map[uint64]*pending{}, bound: map[bound]claim{}, approved: map[contracts.Digest]struct{}{}}
+	v := newVerifier(ctx, r, o)
 	err := v.verify(size)
 	asked := o.Level
 	if asked == Invalid {
@@ -60,6 +60,11 @@ func Verify(ctx context.Context, r io.ReaderAt, size int64, o Options) (Report, 
 	report := Report{Asked: asked, Replay: Replay{Differing: v.report.Replay.Differing}} // of all else nothing is proved
 	errors.As(err, &report.Fault)
 	return report, err
+}
+
+func newVerifier(ctx context.Context, r io.ReaderAt, o Options) *verifier {
+	return &verifier{ctx: ctx, r: r, o: o, lines: crypto.NewSum(), pending: map[uint64]*pending{}, bound: map[bound]claim{},
+		approved: map[contracts.Digest]struct{}{}}
 }
 
 func (v *verifier) verify(size int64) error {

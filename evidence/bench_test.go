@@ -1,0 +1,129 @@
+package evidence
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/receipts"
+)
+
+// longLog is one of so many entries: calls with 900 bytes of arguments that ran, one call in eight denied.
+func longLog(t testing.TB, n int) *maker {
+	m := newMaker(t)
+	m.use(`{"bundle":{"name":"code","version":1},"helm":"policy/v1","layer":"P1","rules":[` +
+		`{"deny":"edit","id":"secrets","when":{"arg":"/path","within":["/srv/secret"]}},{"allow":"edit","id":"all","when":{"caller":"roles","has":"writer"}}],` +
+		`"tools":{"edit":{"effect":"write","input":{"properties":{"path":{"type":"string"},"text":{"type":"string"}},"required":["path","text"],"type":"object"}}}}`)
+	args := `{"path":"/srv/%s/%d","text":"` + strings.Repeat(`if err != nil {\n\treturn err\n}\n`, 24) + `"}`
+	for i := 0; i < n; i += 2 {
+		session := fmt.Sprint("chat-", i%64)
+		if i%16 == 0 {
+			m.denied(contracts.ReasonPolicyViolation, ask{session: session, tool: "edit", args: fmt.Sprintf(args, "secret", i), who: writer})
+			i--
+			continue
+		}
+		m.allowed(ask{session: session, tool: "edit", args: fmt.Sprintf(args, "work", i), who: writer}).
+			end(receipts.Result{Reason: contracts.ReasonAllow, Output: fmt.Appendf(nil, `{"ok":%d}`, i), Form: "jcs"}, false)
+	}
+	m.checkpoint()
+	return m
+}
+
+// A raw is what must be verified of an entry whatever else is done.
+type raw struct{ message, sig []byte }
+
+func raws(t testing.TB, pack []byte) (out []raw) {
+	var r contracts.Reader
+	for line := range bytes.Lines(untar(t, pack)[entriesMember].body) {
+		s, ferr := r.Open(bytes.TrimSuffix(line, []byte("\n")))
+		if ferr != nil {
+			t.Fatal(ferr)
+		}
+		out = append(out, raw{crypto.AppendPAE(nil, contracts.PayloadType, s.Payload), bytes.Clone(s.Sig)})
+	}
+	return out
+}
+
+// BenchmarkVerify measures a whole verification with replay against the bare signatures of the same bytes, both in one loop.
+func BenchmarkVerify(b *testing.B) {
+	runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(runtime.NumCPU())
+	const n = 10_000
+	m := longLog(b, n)
+	pack := m.pack()
+	bare := raws(b, pack)
+	public := testPublic(b, seedK1)
+	var ours, theirs time.Duration
+	rounds := 0
+	for b.Loop() {
+		rounds++
+		t0 := time.Now()
+		r, err := Verify(b.Context(), bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.trust})
+		t1 := time.Now()
+		if err != nil || !r.Success(Logged) || r.Replay.Replayed < n/2 || r.Replay.NotReplayable != 0 {
+			b.Fatal(r, err)
+		}
+		for _, x := range bare {
+			if !crypto.Verify(public, x.message, x.sig) {
+				b.Fatal("a signature does not verify")
+			}
+		}
+		ours, theirs = ours+t1.Sub(t0), theirs+time.Since(t1)
+	}
+	b.ReportMetric(float64(ours)/float64(theirs), "x/verify")
+	b.ReportMetric(float64(ours.Microseconds())/float64(rounds*len(bare)), "µs/entry")
+	b.ReportMetric(float64(len(pack))/float64(len(bare)), "pack-B/entry")
+	b.ReportMetric(held(b, m, pack)/float64(len(bare)), "held-B/entry")
+}
+
+// held is how many bytes a verification holds at its end.
+func held(t testing.TB, m *maker, pack []byte) float64 {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what pools hold goes with the second one
+	runtime.ReadMemStats(&before)
+	v := newVerifier(t.Context(), bytes.NewReader(pack), Options{Trust: m.trust})
+	if err := v.verify(int64(len(pack))); err != nil {
+		t.Fatal(err)
+	}
+	v.far, v.buf, v.text = nil, nil, nil // constant
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(v)
+	runtime.KeepAlive(pack)
+	runtime.KeepAlive(m)
+	return float64(after.HeapAlloc) - float64(before.HeapAlloc)
+}
+
+func BenchmarkWrite(b *testing.B) {
+	m := longLog(b, 10_000)
+	for b.Loop() {
+		if err := Write(b.Context(), io.Discard, m.store, testKey(b, seedK1)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// TestMemory holds a verification to what the format promises: 64 bytes an entry, beside what the report lists.
+func TestMemory(t *testing.T) {
+	m := longLog(t, 20_000)
+	pack := m.pack()
+	n := float64(len(raws(t, pack)))
+	r, err := verifyBytes(t, pack, Options{Trust: m.trust})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := float64(len(r.Erased) * 32)
+	got := (held(t, m, pack) - listed - 128<<10) / n
+	t.Logf("%.1f bytes an entry, and %.1f of what is listed", got, listed/n)
+	if got > 64 {
+		t.Errorf("%.1f bytes an entry are held", got)
+	}
+}
