@@ -266,3 +266,29 @@ func TestVerifyMangled(t *testing.T) {
 		t.Error("S + L is accepted")
 	}
 }
+
+func TestAppendSignature(t *testing.T) {
+	k := testKey(t)
+	want, err := Sign(k, []byte("m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []Signer{k, &k, remoteOf(k)} {
+		if got, err := AppendSignature([]byte("x"), s, []byte("m")); err != nil || string(got) != "x"+string(want) {
+			t.Errorf("%T: %x, %v", s, got, err)
+		}
+	}
+	for _, s := range []Signer{nil, PrivateKey{}, (*PrivateKey)(nil), remote{k.Public, func([]byte, crypto.SignerOpts) ([]byte, error) { return make([]byte, 64), nil }}} {
+		if got, err := AppendSignature([]byte("x"), s, []byte("m")); err == nil || string(got) != "x" {
+			t.Errorf("%T: %x, %v", s, got, err)
+		}
+	}
+	room, s := make([]byte, 0, 64), Signer(k)
+	if n := testing.AllocsPerRun(50, func() {
+		if sig, err := AppendSignature(room, s, []byte("m")); err != nil || len(sig) != 64 {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -212,7 +212,7 @@ func unhex(c byte) rune {
 
 // hexValue has the values of hex digits, each with the bit isHex; a table, since the digits of an escape are nothing that can be guessed.
 var hexValue = [256]byte{
-	'0': isHex | 0, '1': isHex | 1, '2': isHex | 2, '3': isHex | 3, '4': isHex | 4, '5': isHex | 5, '6': isHex | 6, '7': isHex | 7,
+	'0': isHex, '1': isHex | 1, '2': isHex | 2, '3': isHex | 3, '4': isHex | 4, '5': isHex | 5, '6': isHex | 6, '7': isHex | 7,
 	'8': isHex | 8, '9': isHex | 9, 'a': isHex | 10, 'b': isHex | 11, 'c': isHex | 12, 'd': isHex | 13, 'e': isHex | 14, 'f': isHex | 15,
 	'A': isHex | 10, 'B': isHex | 11, 'C': isHex | 12, 'D': isHex | 13, 'E': isHex | 14, 'F': isHex | 15,
 }
