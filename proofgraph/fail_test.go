@@ -238,15 +238,19 @@ func TestAHoleEndsTheLog(t *testing.T) {
 				}
 			})
 		}
-		before, hole, behind, later := w.place(w.log.Chain("a")), w.place(w.log.Chain("b")), w.place(w.log.Chain("c")), w.place(w.log.Chain("d"))
+		before, too := w.place(w.log.Chain("a")), w.place(w.log.Chain("e"))
+		hole, behind, later := w.place(w.log.Chain("b")), w.place(w.log.Chain("c")), w.place(w.log.Chain("d"))
 		w.sign(before)
-		wait(before, true) // it is being written when the hole appears: that goes on
+		w.sign(too)
+		wait(before, true) // they are being written when the hole appears: that goes on
+		wait(too, true)
 		<-arrived
 		w.sign(behind)
 		wait(behind, false)
 		synctest.Wait()
 		hole.Void(errDisk)
 		hole.Void(errors.New("again"))
+		wait(too, true)
 		synctest.Wait()
 		if err := later.Sign(message()); !errors.Is(err, errDisk) {
 			t.Error("signed in a sealed log:", err)
@@ -257,7 +261,7 @@ func TestAHoleEndsTheLog(t *testing.T) {
 		release <- nil
 		all.Wait()
 		mustBeSealed(t, w, w.log.Chain("a"))
-		if n := len(w.reread()); n != 2 {
+		if n := len(w.reread()); n != 3 {
 			t.Errorf("%d entries", n)
 		}
 		if len(w.log.slots) != 0 || w.log.asleep != 0 {
@@ -302,6 +306,43 @@ func TestRecordsThatCannotBeSigned(t *testing.T) {
 		}
 		mustBeSealed(t, w, w.log.Chain("b"))
 	}
+}
+
+// Who is signing when the log is sealed has signed in vain, and the session does not go on behind it.
+func TestSealedWhileSigning(t *testing.T) {
+	w := newWorld(t)
+	var seal func()
+	w.options.Key = &remote{key: seedKey(t, 1), at: 1, how: func(k crypto.PrivateKey, msg []byte) ([]byte, error) {
+		seal()
+		return crypto.Sign(k, msg)
+	}}
+	w.open()
+	seal = func() { w.log.Seal(errDisk) }
+	c := w.log.Chain("a")
+	s := w.place(c)
+	if err := s.Sign(message()); !errors.Is(err, errDisk) {
+		t.Error("signed:", err)
+	}
+	if err := s.Wait(); !errors.Is(err, errDisk) || c.Next() != 0 {
+		t.Error(err, c.Next())
+	}
+	mustBeSealed(t, w, c)
+}
+
+// A signer that ends the goroutine leaves no place open behind it, though nobody thought of Void.
+func TestSignerEndsTheGoroutine(t *testing.T) {
+	w := newWorld(t)
+	w.options.Key = &remote{key: seedKey(t, 1), at: 1, how: misdeeds["ends the goroutine"]}
+	w.open()
+	s := w.place(w.log.Chain("a"))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Sign(message())
+		t.Error("the goroutine goes on")
+	}()
+	<-done
+	mustBeSealed(t, w, w.log.Chain("b"))
 }
 
 // The largest record that may be signed makes an entry that may be read; one byte more is refused.

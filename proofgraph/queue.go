@@ -129,15 +129,11 @@ func (l *Log) sleep(w *waiter) {
 	w.asleep--
 	l.asleep--
 	switch {
-	case w.asleep > 0 && w.settled():
-		w.wake() // the next one: a bell wakes one
 	case w.asleep == 0:
-		select { // it rang once more before this goroutine ran
-		case <-bell:
-		default:
-		}
 		w.bell = nil
-		l.bells.Put(bell)
+		l.bells.Put(bell) // perhaps rung once more: then somebody wakes for nothing
+	case w.settled():
+		w.wake() // the next one: a bell wakes one
 	}
 }
 
