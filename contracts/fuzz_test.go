@@ -1,0 +1,121 @@
+package contracts
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/gowebpki/jcs"
+)
+
+// Every kind of record that this package writes has the canonical form of a second RFC 8785.
+func TestWritersAgreeWithASecondCanonicaliser(t *testing.T) {
+	texts := map[string][]byte{}
+	for name, s := range samples() {
+		texts[name] = s.Append(nil)
+		if s.Trust != nil {
+			texts[name+" event"] = s.Trust.Event.Append(nil)
+		}
+		if d := s.Judgement(); d != nil {
+			texts[name+" judgement"] = d.Append(nil)
+		}
+		texts[name+" entry"] = sealIn(texts[name])
+	}
+	d := digests(4)
+	at := Time(1767225600123)
+	claims := value(t, `{"é":[1,"\""]}`)
+	request := ApprovalRequest{d[0], Caller{"alice", "", nil}, at, strings.Repeat("0f", 16), 0, d[1], 2, []string{"owner"}, d[2], "main", "t"}
+	texts["inputs"] = fullInputs(t).Append(nil)
+	texts["request"] = request.Append(nil)
+	texts["request without roles"] = (&ApprovalRequest{Session: "s", Tool: "t"}).Append(nil)
+	texts["approval"] = (&Approval{d[0], request, at, Allow}).Append(nil)
+	texts["delegation"] = (&Delegation{"bob", "alice \"a\"", 1, at, d[0], "n", 0, []string{"t"}, &d[1], claims}).Append(nil)
+	texts["root delegation"] = (&Delegation{Delegate: "bob", Delegator: "alice"}).Append(nil)
+	texts["attestation"] = (&Attestation{&d[0], claims, at, d[1], "s", at, "dual-control"}).Append(nil)
+	texts["plain attestation"] = (&Attestation{Claims: claims, Type: "x"}).Append(nil)
+	texts["bundle"] = (&Bundle{d[0], d[1], "bank", 3}).Append(nil)
+	texts["carry"] = (&Carry{[]Balance{{"P1:a:b", "é", 1, "total"}}, d, []Named{{d[0], 1}}, d[:1], []CarriedSession{{1, 2, d[0], 3, "s", at}}}).Append(nil)
+	texts["empty carry"] = (&Carry{}).Append(nil)
+	texts["session end"] = (&SessionEnd{3, d[0], "s"}).Append(nil)
+	texts["pack"] = (&EvidencePack{Origin: "o", Size: 1}).Append(nil)
+	for name, b := range texts {
+		if want, err := jcs.Transform(b); err != nil || !bytes.Equal(want, b) {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, b, want)
+		}
+	}
+	if len(texts) < 40 {
+		t.Errorf("%d records", len(texts))
+	}
+	if request.Digest() != digest(string(texts["request"])) {
+		t.Error("a request is not named by the digest of its canonical form")
+	}
+}
+
+// Whatever the bytes: no panic, and what is taken is written again as it was.
+func FuzzOpen(f *testing.F) {
+	seeds := 0
+	for _, s := range samples() {
+		payload := s.Append(nil)
+		f.Add(payload, false)
+		f.Add(sealIn(payload), true)
+		seeds++
+		for _, bad := range spoil(value(f, string(payload))) {
+			f.Add(bad, false)
+		}
+	}
+	f.Add((&EvidencePack{Origin: "o", Size: 1}).Append(nil), false)
+	f.Add([]byte(`{"_type":"https://in-toto.io/Statement/v1"}`), false)
+	if seeds == 0 {
+		f.Fatal("no seeds")
+	}
+	f.Fuzz(func(t *testing.T, b []byte, whole bool) {
+		if !whole {
+			b = sealIn(b) // so that mutations reach what is inside
+		}
+		before := bytes.Clone(b)
+		var r Reader
+		sealed, err := r.Open(b)
+		if !bytes.Equal(b, before) {
+			t.Fatal("the reader writes to what it reads")
+		}
+		if err != nil {
+			if sealed != nil || err.Class == Record || err.Error() == "" {
+				t.Fatalf("%v with %v", err, sealed)
+			}
+			return
+		}
+		if p, err := sealed.Manifest(); err == nil && !bytes.Equal(p.Append(nil), sealed.Payload) {
+			t.Fatalf("a manifest was\n%s\nand is written\n%s", sealed.Payload, p.Append(nil))
+		}
+		st, err := sealed.Statement()
+		if err != nil {
+			if st != nil || err.Class != Record {
+				t.Fatalf("%v with %v", err, st)
+			}
+			return
+		}
+		if payload := st.Append(nil); !bytes.Equal(payload, sealed.Payload) || st.Kind() != sealed.Kind {
+			t.Fatalf("was\n%s\nand is written\n%s", sealed.Payload, payload)
+		}
+	})
+}
+
+func FuzzParseInputs(f *testing.F) {
+	full := fullInputs(f).Append(nil)
+	f.Add(full)
+	f.Add((&Inputs{ArgsForm: "raw", Session: "main", Tool: "t"}).Append(nil))
+	for i, b := range spoil(value(f, string(full))) {
+		if i%7 == 0 {
+			f.Add(b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		in, err := ParseInputs(b)
+		if (err == nil) != (in != nil) {
+			t.Fatalf("%v with %v", err, in)
+		}
+		if err == nil && !bytes.Equal(in.Append(nil), b) {
+			t.Fatalf("was\n%s\nand is written\n%s", b, in.Append(nil))
+		}
+	})
+}

@@ -1,0 +1,271 @@
+package contracts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gowebpki/jcs"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+func value(t testing.TB, text string) crypto.Value {
+	t.Helper()
+	var tree crypto.Tree
+	if err := tree.Parse([]byte(text), crypto.Limits{Bytes: len(text), Depth: crypto.MaxDepth}); err != nil {
+		t.Fatal(err)
+	}
+	return tree.Root()
+}
+
+// digests gives n digests in order.
+func digests(n int) []Digest {
+	out := make([]Digest, n)
+	for i := range out {
+		out[i] = digest(fmt.Sprint(i))
+	}
+	slices.SortFunc(out, func(a, b Digest) int { return bytes.Compare(a[:], b[:]) })
+	return out
+}
+
+// fullInputs has every field there is.
+func fullInputs(t testing.TB) *Inputs {
+	d := digests(6)
+	envelope := func(payload string) Envelope { return sealIn([]byte(payload)) }
+	return &Inputs{
+		Args: value(t, `{"z":1,"a":{"b":[1.5,null,"é\"\n"]}}`), ArgsHash: digest("args"), Caller: Caller{"alice \"a\"", "acme", []string{"clerk", "owner"}},
+		Drivers: 1, Idempotency: "k", Sandbox: &SandboxInfo{"wasi", digest("module")}, Session: "chat-1", Time: 1767225600123, Tool: "send_money",
+		Envelopes: Envelopes{[]Envelope{envelope("b"), envelope("a")}, []Envelope{envelope("c")}, []Envelope{envelope("leaf"), envelope("parent")}},
+		State: SessionState{
+			Budgets:  []Balance{{"P1:a:b", "alice", 3, "total"}, {"P1:a:b", "", 4, "session"}, {"P1:a:c", "", 0, "2026-01-01T00:00:00.000Z"}},
+			Calls:    []CallCount{{7, "send_money"}, {7, ""}},
+			From:     []Source{{2, d[:2], "list_payments#payee", d[2]}, {0, []Digest{}, "user", Digest{}}},
+			Labels:   &[]string{"a!", "a", "b", `b"`},
+			Receipts: []PriorReceipt{{&d[3], value(t, `{"payee":["x"]}`), value(t, `{"/to":"x"}`), 0, "list_payments"}, {Tool: "other"}},
+			Tainted:  new(bool), Trust: digest("trust"), Used: &[]Digest{d[4], d[5]},
+		},
+	}
+}
+
+// A document with every field, one with none, and each field alone, come back as they were, in the form of a second RFC 8785.
+func TestInputsRoundTrip(t *testing.T) {
+	bare := func() *Inputs { return &Inputs{ArgsForm: "raw", ArgsHash: digest("x"), Session: "main", Tool: "t"} }
+	all := map[string]*Inputs{"full": fullInputs(t), "bare": bare()}
+	add := func(name string, set func(in, from *Inputs)) {
+		in := bare()
+		set(in, fullInputs(t))
+		all[name] = in
+	}
+	add("args", func(in, from *Inputs) { in.Args, in.ArgsForm = from.Args, "" })
+	add("caller", func(in, from *Inputs) { in.Caller.Roles = from.Caller.Roles })
+	add("drivers", func(in, _ *Inputs) { in.Drivers = 2 })
+	add("approvals", func(in, from *Inputs) { in.Envelopes.Approvals = from.Envelopes.Approvals })
+	add("delegation", func(in, from *Inputs) { in.Envelopes.Delegation = from.Envelopes.Delegation })
+	add("idempotency", func(in, from *Inputs) { in.Idempotency = from.Idempotency })
+	add("sandbox", func(in, from *Inputs) { in.Sandbox = from.Sandbox })
+	add("budgets", func(in, from *Inputs) { in.State.Budgets = from.State.Budgets })
+	add("calls", func(in, from *Inputs) { in.State.Calls = from.State.Calls })
+	add("from", func(in, from *Inputs) { in.State.From = from.State.From })
+	add("labels", func(in, from *Inputs) { in.State.Labels = from.State.Labels })
+	add("no labels", func(in, _ *Inputs) { in.State.Labels = new([]string) })
+	add("receipts", func(in, from *Inputs) { in.State.Receipts = from.State.Receipts })
+	add("tainted", func(in, _ *Inputs) { in.State.Tainted = ptr(true) })
+	add("not tainted", func(in, _ *Inputs) { in.State.Tainted = new(bool) })
+	add("used", func(in, from *Inputs) { in.State.Used = from.State.Used })
+	add("none used", func(in, _ *Inputs) { in.State.Used = new([]Digest) })
+	add("hashed names", func(in, _ *Inputs) { in.Tool, in.Session = Hashed("\n"), Hashed("@") })
+
+	texts := map[string]string{}
+	for name, in := range all {
+		b := in.Append(nil)
+		if other := texts[string(b)]; other != "" {
+			t.Errorf("%s and %s are the same: %s", name, other, b)
+		}
+		texts[string(b)] = name
+		if want, err := jcs.Transform(b); err != nil || !bytes.Equal(want, b) {
+			t.Errorf("%s: %s, %v, want %s", name, b, err, want)
+		}
+		again, err := ParseInputs(b)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, b)
+			continue
+		}
+		if c := again.Append(nil); !bytes.Equal(c, b) {
+			t.Errorf("%s: read and written again\n%s\nwas\n%s", name, c, b)
+		}
+	}
+	prefix := []byte("kept")
+	if b := bare().Append(prefix); !bytes.HasPrefix(b, prefix) {
+		t.Error("Append does not append")
+	}
+}
+
+// Every field of the full document in turn is taken out, made null, and joined by one that nobody knows.
+func TestInputsAreClosed(t *testing.T) {
+	in := fullInputs(t)
+	in.Args, in.State.Receipts[0].Facts, in.State.Receipts[0].Same = value(t, `{}`), value(t, `{}`), value(t, `{}`)
+	full := in.Append(nil)
+	if _, err := ParseInputs(full); err != nil {
+		t.Fatal(err) // or the refusals below would prove nothing
+	}
+	cases, taken, unknown := 0, 0, 0
+	for _, bad := range spoil(value(t, string(full))) {
+		cases++
+		in, err := ParseInputs(bad)
+		var f *FormatError
+		switch {
+		case err == nil:
+			taken++
+			if again := in.Append(nil); !bytes.Equal(again, bad) {
+				t.Errorf("taken and written otherwise:\n%s\n%s", bad, again)
+			}
+			if bytes.Contains(bad, []byte(`"zz"`)) {
+				unknown++
+			}
+		case !errors.As(err, &f) || in != nil || !strings.HasPrefix(f.Field, "inputs"):
+			t.Errorf("%v with %v", err, in)
+		}
+	}
+	if cases < 180 || taken > 35 || taken < 15 {
+		t.Errorf("%d cases, %d taken", cases, taken)
+	}
+	if unknown != 3 { // in arguments, in facts, and in what receipts have the same, which are of any content
+		t.Errorf("a field that nobody knows is taken in %d places", unknown)
+	}
+}
+
+// What no writer writes: one departure a case.
+func TestParseInputsRefuses(t *testing.T) {
+	good := string(fullInputs(t).Append(nil))
+	d := digests(6)
+	hex := func(i int) string { return `"` + d[i].String() + `"` }
+	envelope := func(payload string) string { return string(sealIn([]byte(payload))) }
+	nested := func(n int) string { return strings.Repeat(`[`, n) + strings.Repeat(`]`, n) }
+	big := func(n int) string { // an envelope of n bytes
+		e := envelope(strings.Repeat("x", n/4*3))
+		return e
+	}
+	for _, c := range []struct{ name, old, new string }{
+		{"white space", `{"args"`, `{ "args"`},
+		{"trailing line", `"tool":"send_money"}`, "\"tool\":\"send_money\"}\n"},
+		{"field order", `"drivers":1,`, ``},
+		{"duplicate field", `"drivers":1,`, `"drivers":1,"drivers":1,`},
+		{"another spelling", `"drivers":1,`, `"drivers":1.0,`},
+		{"escaped otherwise", `"tool":"send_money"}`, `"tool":"send\u005fmoney"}`},
+		{"three drivers", `"drivers":1,`, `"drivers":3,`},
+		{"half a driver", `"drivers":1,`, `"drivers":0.5,`},
+		{"drivers as text", `"drivers":1,`, `"drivers":"1",`},
+		{"arguments that are a list", `"args":{"a":{"b":[1.5,null,"é\"\n"]},"z":1}`, `"args":[]`},
+		{"arguments that are null", `"args":{"a":{"b":[1.5,null,"é\"\n"]},"z":1}`, `"args":null`},
+		{"arguments nested 66 deep", `"z":1}`, `"z":` + nested(65) + `}`},
+		{"another form of arguments", `"argsHash"`, `"argsForm":"jcs","argsHash"`},
+		{"upper-case hash", `"argsHash":"` + digest("args").String(), `"argsHash":"` + strings.ToUpper(digest("args").String())},
+		{"roles not sorted", `"roles":["clerk","owner"]`, `"roles":["owner","clerk"]`},
+		{"a role twice", `"roles":["clerk","owner"]`, `"roles":["clerk","clerk"]`},
+		{"no roles, written down", `"roles":["clerk","owner"]`, `"roles":[]`},
+		{"control character", `"tenant":"acme"`, `"tenant":"ac\u0001me"`},
+		{"empty tenant", `"tenant":"acme"`, `"tenant":""`},
+		{"empty envelopes", `"envelopes":{"approvals":[` + envelope("b") + `,` + envelope("a") + `],"attestations":[` + envelope("c") + `],"delegation":[` + envelope("leaf") + `,` + envelope("parent") + `]}`, `"envelopes":{}`},
+		{"empty list of envelopes", `"attestations":[` + envelope("c") + `]`, `"attestations":[]`},
+		{"an envelope twice", `"attestations":[` + envelope("c") + `]`, `"attestations":[` + envelope("c") + `,` + envelope("c") + `]`},
+		{"seventeen envelopes", `"attestations":[` + envelope("c") + `]`, `"attestations":[` + strings.TrimSuffix(strings.Repeat(envelope("c")+",", 17), ",") + `]`},
+		{"envelope of two signatures", `"signatures":[{`, `"signatures":[{"keyid":` + hex(0) + `,"sig":"` + strings.Repeat("A", 86) + `=="},{`},
+		{"envelope of another type", `"payloadType":"application/vnd.in-toto+json"`, `"payloadType":"application/json"`},
+		{"envelope of no base64", `"payload":"Yg=="`, `"payload":"Yh=="`},
+		{"envelope of a list", `"attestations":[` + envelope("c") + `]`, `"attestations":[[]]`},
+		{"envelope with more", `"payload":"Yg=="`, `"note":1,"payload":"Yg=="`},
+		{"envelopes over 1 MiB", `"attestations":[` + envelope("c") + `]`, `"attestations":[` + big(1<<20) + `]`},
+		{"empty key", `"idempotency":"k"`, `"idempotency":""`},
+		{"null sandbox", `"sandbox":{"module":"` + digest("module").String() + `","profile":"wasi"}`, `"sandbox":null`},
+		{"session of the kernel", `"session":"chat-1"`, `"session":"@refused"`},
+		{"no session", `"session":"chat-1"`, `"session":""`},
+		{"budgets not sorted", `{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},{"budget":"P1:a:b","spent":4,"window":"session"}`, `{"budget":"P1:a:b","spent":4,"window":"session"},{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"}`},
+		{"a budget twice", `{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},`, `{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},`},
+		{"window of a day", `"window":"total"`, `"window":"day"`},
+		{"budget of no bundle", `"budget":"P1:a:c"`, `"budget":"a:c"`},
+		{"calls not sorted", `{"count":7,"of":"send_money"},{"count":7}`, `{"count":7},{"count":7,"of":"send_money"}`},
+		{"empty calls", `[{"count":7,"of":"send_money"},{"count":7}]`, `[]`},
+		{"sources not sorted", `"source":"list_payments#payee"`, `"source":"zzz#payee"`},
+		{"a source twice", `"source":"list_payments#payee"`, `"source":"user"`},
+		{"a source of nothing", `"source":"user"`, `"source":"user#"`},
+		{"found not sorted", `[` + hex(0) + `,` + hex(1) + `]`, `[` + hex(1) + `,` + hex(0) + `]`},
+		{"labels sorted by their characters", `"labels":["a!","a","b","b\""]`, `"labels":["a","a!","b","b\""]`},
+		{"a label twice", `"labels":["a!","a","b","b\""]`, `"labels":["a","a"]`},
+		{"labels of null", `"labels":["a!","a","b","b\""]`, `"labels":null`},
+		{"receipts not sorted", `{"tool":"other"}`, `{"tool":"list_payments"},{"tool":"aaa"}`},
+		{"facts of text", `"facts":{"payee":["x"]}`, `"facts":"x"`},
+		{"time of no receipt", `{"tool":"other"}`, `{"time":"2026-01-01T00:00:00.000Z","tool":"other"}`},
+		{"receipt of no time", `,"time":"1970-01-01T00:00:00.000Z"`, ``},
+		{"tainted by text", `"tainted":false`, `"tainted":"false"`},
+		{"used not sorted", `"used":[` + hex(4) + `,` + hex(5) + `]`, `"used":[` + hex(5) + `,` + hex(4) + `]`},
+		{"time of another form", `"time":"2026-01-01T00:00:00.123Z"`, `"time":"2026-01-01T00:00:00.12Z"`},
+		{"tool of no form", `"tool":"send_money"}`, `"tool":"send money"}`},
+	} {
+		bad := strings.Replace(good, c.old, c.new, 1)
+		if c.name == "field order" {
+			bad = `{"drivers":1,` + bad[1:]
+		}
+		if bad == good {
+			t.Errorf("%s: nothing was changed", c.name)
+			continue
+		}
+		in, err := ParseInputs([]byte(bad))
+		var f *FormatError
+		if in != nil || !errors.As(err, &f) || f.Class != Record || !strings.HasPrefix(f.Field, "inputs") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	for name, bad := range map[string]string{"nothing": "", "null": "null", "list": "[]", "text": `"x"`, "empty": "{}", "not JSON": "{", "two": good + good, "byte order mark": "\ufeff" + good, "over 4 MiB": good + strings.Repeat(" ", MaxInputs)} {
+		if in, err := ParseInputs([]byte(bad)); in != nil || err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+// The limits that are large enough to be reached are reached.
+func TestInputsLimits(t *testing.T) {
+	in := fullInputs(t)
+	in.Args = value(t, `{"a":`+strings.Repeat(`[`, 63)+strings.Repeat(`]`, 63)+`}`) // 64 deep: as deep as arguments may be
+	if _, err := ParseInputs(in.Append(nil)); err != nil {
+		t.Error(err)
+	}
+	in.Args = value(t, `{"a":`+strings.Repeat(`[`, 64)+strings.Repeat(`]`, 64)+`}`) // refused as arguments, but 66 is the limit of inputs
+	if _, err := ParseInputs(in.Append(nil)); err != nil {
+		t.Error(err)
+	}
+	in.State.Receipts[0].Facts = value(t, `{"a":"`+strings.Repeat("x", MaxPresented-8)+`"}`)
+	if _, err := ParseInputs(in.Append(nil)); err != nil {
+		t.Error(err)
+	}
+	in.State.Receipts[0].Facts = value(t, `{"a":"`+strings.Repeat("x", MaxPresented-7)+`"}`)
+	if _, err := ParseInputs(in.Append(nil)); err == nil {
+		t.Error("facts over 1 MiB are taken")
+	}
+}
+
+// Concurrent readers and writers share nothing.
+func TestFormsAreShared(t *testing.T) {
+	good := fullInputs(t).Append(nil)
+	done := make(chan error)
+	for range 8 {
+		go func() {
+			for range 50 {
+				in, err := ParseInputs(good)
+				if err != nil || !bytes.Equal(in.Append(nil), good) {
+					done <- fmt.Errorf("read otherwise: %v", err)
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	for range 8 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
