@@ -8,21 +8,19 @@ import (
 // outcome holds a receipt that is no denial to what was kept of its call: the sandbox in the inputs, the output, the pinned schema.
 func (v *verifier) outcome(r *contracts.Receipt, call *pending) *Error {
 	differs := func(field, what string) *Error { return v.late(v.fault(ErrReplay, "predicate."+field, what)) }
+	var facts, output []byte
+	var f *Error
 	if r.FactsHash != nil {
-		b, f := v.keep(*r.FactsHash, asFacts)
-		if f != nil {
-			return f
-		}
-		if b != nil {
-			return differs("factsHash", "a facts document"+unsupported)
-		}
+		facts, f = v.keep(*r.FactsHash, asFacts)
 	}
-	var output []byte
-	if r.OutputHash != nil {
-		var f *Error
-		if output, f = v.keep(*r.OutputHash, outputRole(r)); f != nil {
-			return f
-		}
+	if r.OutputHash != nil && f == nil {
+		output, f = v.keep(*r.OutputHash, outputRole(r))
+	}
+	switch {
+	case f != nil:
+		return f
+	case facts != nil:
+		return differs("factsHash", "a facts document"+unsupported)
 	}
 	if call.kept && r.Sandbox != nil && sandboxOf(r.Sandbox.Module, r.Sandbox.Profile) != call.sandbox {
 		return differs("sandbox", "not the one that the driver declared")

@@ -438,8 +438,8 @@ var callerRows = []tampering{
 		o.Last = []byte(text + "\n" + noteLine(m, signWith(m, seedK2, []byte(text)), seedL))
 	}), want: ErrInput},
 	{id: "V11", cut: remark(func(_ *model, text string) string { return text + "quorum 0\n" }), want: ErrCheckpoint},
-	{id: "V00", name: "a key and a state", o: given(func(m *model, o *Options) { o.Kernel = testPublic(m, seedK1) }), want: ErrInput},
-	{id: "V00", name: "level", o: given(func(_ *model, o *Options) { o.Level = Logged + 1 }), want: ErrInput},
-	{id: "V00", name: "no checkpoint", o: given(func(_ *model, o *Options) { o.Last = []byte{} }), want: ErrInput},
-	{id: "V00", name: "pinned other", o: given(func(m *model, o *Options) { o.Trust, o.Kernel = nil, testPublic(m, seedK2) }), want: ErrKey},
+	{id: "own", name: "a key and a state", o: given(func(m *model, o *Options) { o.Kernel = testPublic(m, seedK1) }), want: ErrInput},
+	{id: "own", name: "level", o: given(func(_ *model, o *Options) { o.Level = Logged + 1 }), want: ErrInput},
+	{id: "own", name: "no checkpoint", o: given(func(_ *model, o *Options) { o.Last = []byte{} }), want: ErrInput},
+	{id: "own", name: "pinned other", o: given(func(m *model, o *Options) { o.Trust, o.Kernel = nil, testPublic(m, seedK2) }), want: ErrKey},
 }
