@@ -112,7 +112,7 @@ func (s *State) Key(id contracts.Digest, role Role, index uint64) (crypto.Public
 	if !ok || s.keys[i].role != role || !s.keys[i].valid(index) {
 		return nil, false
 	}
-	return s.keys[i].public, true
+	return slices.Clone(s.keys[i].public), true
 }
 
 // Keys gives the public keys of a role that may sign at the index, in order of their ids.
@@ -121,7 +121,7 @@ func (s *State) Keys(role Role, index uint64) []crypto.PublicKey {
 	if s != nil {
 		for _, k := range s.keys {
 			if k.role == role && k.valid(index) {
-				out = append(out, k.public)
+				out = append(out, slices.Clone(k.public))
 			}
 		}
 	}

@@ -1,0 +1,321 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gowebpki/jcs"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// public makes the key of a name.
+func public(t testing.TB, name string) crypto.PublicKey {
+	t.Helper()
+	seed := crypto.Sum([]byte(name))
+	key, err := crypto.NewKeyFromSeed(seed[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key.Public().(crypto.PublicKey)
+}
+
+func id(t testing.TB, name string) contracts.Digest { return crypto.KeyID(public(t, name)) }
+
+// everyone is a key of each role, and three roots.
+func everyone(t testing.TB) []Key {
+	keys := []Key{{"root 1", public(t, "r1"), Root, nil}, {"root 2", public(t, "r2"), Root, nil}, {"root 3", public(t, "r3"), Root, nil}}
+	for _, role := range []Role{Kernel, Log, Publisher, Attestor, Freezer, Witness} {
+		keys = append(keys, Key{Name: "the \"" + string(role) + "\"", Public: public(t, string(role)), Role: role})
+	}
+	return append(keys, Key{"ann", public(t, "ann"), Approver, []string{"owner", "clerk", "owner"}}, Key{"bob", public(t, "bob"), Delegator, []string{"clerk"}}, Key{"eve", public(t, "eve"), Approver, nil})
+}
+
+func initial(t testing.TB, r *Registry) *State {
+	t.Helper()
+	s, err := r.Initial(public(t, "kernel"), public(t, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func full(t testing.TB) *State {
+	t.Helper()
+	r, err := New(2, everyone(t)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return initial(t, r)
+}
+
+// Without a registry the state has the two keys that the kernel signs with, and nothing can ever change.
+func TestInitialStateOfNoRegistry(t *testing.T) {
+	s := initial(t, nil)
+	a, b := `{"id":"`+id(t, "kernel").String()+`","name":"kernel","public":"`+b64(t, "kernel")+`","role":"kernel","since":0}`, `{"id":"`+id(t, "log").String()+`","name":"log","public":"`+b64(t, "log")+`","role":"log","since":0}`
+	if id(t, "kernel").String() > id(t, "log").String() {
+		a, b = b, a
+	}
+	want := `{"frozen":false,"keys":[` + a + `,` + b + `],"revoked":[],"threshold":0,"version":1}`
+	if string(s.Canonical()) != want || s.Digest() != crypto.Sum([]byte(want)) || s.Frozen() {
+		t.Errorf("%s\nwant\n%s", s.Canonical(), want)
+	}
+	empty, err := New(0)
+	if err != nil || initial(t, empty).Digest() != s.Digest() {
+		t.Errorf("an empty registry is another: %v", err)
+	}
+}
+
+func b64(t testing.TB, name string) string {
+	return string(crypto.AppendBase64(nil, public(t, name)))
+}
+
+// A state is what its canonical form says, and has the form of a second RFC 8785.
+func TestStateRoundTrip(t *testing.T) {
+	for name, s := range map[string]*State{"bare": initial(t, nil), "full": full(t)} {
+		b := s.Canonical()
+		if want, err := jcs.Transform(b); err != nil || !bytes.Equal(want, b) {
+			t.Errorf("%s: %s, want %s, %v", name, b, want, err)
+		}
+		again, err := ParseState(b)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if !bytes.Equal(again.Canonical(), b) || again.Digest() != s.Digest() || again.Digest() != crypto.Sum(b) || again.Frozen() != s.Frozen() {
+			t.Errorf("%s: read as %s", name, again.Canonical())
+		}
+		if text, err := json.Marshal(s); err != nil || !bytes.Equal(text, b) {
+			t.Errorf("%s: as JSON %s %v", name, text, err)
+		}
+		for _, role := range roles {
+			if got, want := again.Keys(role, 5), s.Keys(role, 5); !slices.EqualFunc(got, want, func(a, b crypto.PublicKey) bool { return bytes.Equal(a, b) }) {
+				t.Errorf("%s: %s keys %v, want %v", name, role, got, want)
+			}
+		}
+	}
+	text := string(full(t).Canonical())
+	if !strings.Contains(text, `"role":"approver","roles":["clerk","owner"]`) || !strings.Contains(text, `"name":"the \"log\""`) {
+		t.Error(text)
+	}
+}
+
+// The order in which keys are listed makes no difference.
+func TestOrderOfKeysMakesNoDifference(t *testing.T) {
+	want := full(t).Digest()
+	keys := everyone(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	moved := 0
+	for range 50 {
+		random.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i]; moved++ })
+		for _, k := range keys {
+			random.Shuffle(len(k.Roles), func(i, j int) { k.Roles[i], k.Roles[j] = k.Roles[j], k.Roles[i] })
+		}
+		r, err := New(2, keys...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := initial(t, r).Digest(); got != want {
+			t.Fatalf("%s, want %s", got, want)
+		}
+	}
+	if moved == 0 {
+		t.Error("nothing was moved")
+	}
+}
+
+// What was given may change afterwards, and what was handed out too: the state does not.
+func TestStateNeverChanges(t *testing.T) {
+	keys := everyone(t)
+	r, err := New(2, keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernel, log := public(t, "kernel"), public(t, "log")
+	scribble := func(b []byte) {
+		for i := range b {
+			b[i] = 0
+		}
+	}
+	for i := range keys {
+		scribble(keys[i].Public)
+		for j := range keys[i].Roles {
+			keys[i].Roles[j] = "root"
+		}
+	}
+	s, err := r.Initial(kernel, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scribble(kernel)
+	scribble(log)
+	text := s.Canonical()
+	parsed, err := ParseState(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scribble(text)
+	for _, s := range []*State{s, parsed} {
+		key, _ := s.Key(id(t, "kernel"), Kernel, 1)
+		scribble(key)
+		for _, k := range s.Keys(Root, 1) {
+			scribble(k)
+		}
+		scribble(s.Canonical())
+		if key, ok := s.Key(id(t, "kernel"), Kernel, 1); !ok || !bytes.Equal(key, public(t, "kernel")) || s.Digest() != full(t).Digest() || !bytes.Equal(s.Canonical(), full(t).Canonical()) {
+			t.Errorf("the state changed: %s", s.Canonical())
+		}
+	}
+}
+
+// Who asks a state that there is not gets nothing, and everything is frozen.
+func TestNoState(t *testing.T) {
+	var s *State
+	if key, ok := s.Key(id(t, "kernel"), Kernel, 0); ok || key != nil || !s.Frozen() || s.Keys(Kernel, 0) != nil || s.Canonical() != nil || s.Digest() != (contracts.Digest{}) {
+		t.Error("no state says something")
+	}
+	if _, err := s.MarshalJSON(); err == nil {
+		t.Error("no state is JSON")
+	}
+	if key, ok := new(State).Key(id(t, "kernel"), Kernel, 0); ok || key != nil {
+		t.Error("the zero State has a key")
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	key := func(name string, role Role, rs ...string) Key { return Key{name, public(t, name), role, rs} }
+	root := key("root", Root)
+	many := make([]string, 33)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
+	}
+	if _, err := New(1, root, key("k", Kernel), key("a", Approver, many[:32]...), key(strings.Repeat("x", 128), Log), key(strings.Repeat("x", 256), Delegator)); err != nil {
+		t.Fatal(err) // or the refusals below would prove nothing
+	}
+	for name, c := range map[string]struct {
+		threshold int
+		keys      []Key
+	}{
+		"threshold without roots":      {1, []Key{key("k", Kernel)}},
+		"roots without threshold":      {0, []Key{root}},
+		"threshold over the roots":     {2, []Key{root}},
+		"negative threshold":           {-1, nil},
+		"negative threshold and roots": {-1, []Key{root}},
+		"a key twice":                  {1, []Key{root, root}},
+		"a key in two roles":           {1, []Key{root, {"again", root.Public, Kernel, nil}}},
+		"role of nobody":               {0, []Key{key("x", "admin")}},
+		"no role":                      {0, []Key{key("x", "")}},
+		"role in capitals":             {0, []Key{key("x", "Kernel")}},
+		"no name":                      {0, []Key{{"", public(t, "x"), Kernel, nil}}},
+		"name of 129 bytes":            {0, []Key{key(strings.Repeat("x", 129), Kernel)}},
+		"delegator of 257 bytes":       {0, []Key{key(strings.Repeat("x", 257), Delegator)}},
+		"control character":            {0, []Key{key("a\nb", Kernel)}},
+		"broken UTF-8":                 {0, []Key{key("a\xff", Kernel)}},
+		"roles of a kernel key":        {0, []Key{key("k", Kernel, "owner")}},
+		"roles of a root":              {1, []Key{key("root", Root, "owner")}},
+		"33 roles":                     {0, []Key{key("a", Approver, many...)}},
+		"an empty role":                {0, []Key{key("a", Approver, "")}},
+		"a role of 65 bytes":           {0, []Key{key("a", Approver, strings.Repeat("x", 65))}},
+		"a role with a control":        {0, []Key{key("a", Approver, "a\x00")}},
+		"no public key":                {0, []Key{{"k", nil, Kernel, nil}}},
+		"31 bytes":                     {0, []Key{{"k", public(t, "k")[:31], Kernel, nil}}},
+		"33 bytes":                     {0, []Key{{"k", append(public(t, "k"), 0), Kernel, nil}}},
+	} {
+		if r, err := New(c.threshold, c.keys...); err == nil || r != nil {
+			t.Errorf("%s: taken", name)
+		} else if !strings.HasPrefix(err.Error(), "registry: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The kernel's keys are added where they lack, and have no second role.
+func TestInitialRefuses(t *testing.T) {
+	kernel, log := public(t, "kernel"), public(t, "log")
+	listed, err := New(0, Key{"my kernel", kernel, Kernel, nil}, Key{"my log", log, Log, nil}, Key{"old kernel", public(t, "old"), Kernel, nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := initial(t, listed)
+	if strings.Contains(string(s.Canonical()), `"name":"kernel"`) || len(s.Keys(Kernel, 0)) != 2 || len(s.Keys(Log, 0)) != 1 {
+		t.Errorf("keys that are listed were added: %s", s.Canonical())
+	}
+	swapped, err := New(0, Key{"k", kernel, Log, nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		r           *Registry
+		kernel, log crypto.PublicKey
+	}{
+		"one key for both":            {nil, kernel, kernel},
+		"no kernel key":               {nil, nil, log},
+		"no log key":                  {nil, kernel, nil},
+		"kernel key listed as log":    {swapped, kernel, log},
+		"log key listed as kernel":    {listed, public(t, "another"), kernel},
+		"kernel key of small order":   {nil, small(t)[0], log},
+		"log key that is not reduced": {nil, kernel, small(t)[len(small(t))-1]},
+	} {
+		if s, err := c.r.Initial(c.kernel, c.log); err == nil || s != nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+// small has the points of small order, and encodings that are not those of their points.
+func small(t testing.TB) []crypto.PublicKey {
+	var out []crypto.PublicKey
+	for _, text := range []string{
+		"0100000000000000000000000000000000000000000000000000000000000000", // the identity
+		"0000000000000000000000000000000000000000000000000000000000000000", // order 4
+		"0000000000000000000000000000000000000000000000000000000000000080", // order 4
+		"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // order 2
+		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05", // order 8
+		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85", // order 8
+		"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a", // order 8
+		"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa", // order 8
+		"0100000000000000000000000000000000000000000000000000000000000080", // the identity with a sign
+		"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff", // order 2 with a sign
+		"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // p, for 0
+		"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // p + 1, for the identity
+		"0200000000000000000000000000000000000000000000000000000000000000", // not on the curve
+		"ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+	} {
+		b, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// A key under which one signature could be valid for every message is no key, in whatever role.
+func TestWeakKeys(t *testing.T) {
+	for i, weak := range small(t) {
+		for _, role := range roles {
+			if r, err := New(1, Key{"root", public(t, "root"), Root, nil}, Key{"weak", weak, role, nil}); err == nil || r != nil {
+				t.Errorf("%d as %s: taken", i, role)
+			}
+		}
+		good := initial(t, nil).Canonical()
+		bad := bytes.Replace(good, []byte(b64(t, "log")), crypto.AppendBase64(nil, weak), 1)
+		bad = bytes.Replace(bad, []byte(id(t, "log").String()), []byte(crypto.KeyID(weak).String()), 1)
+		var parsed struct{ Keys []json.RawMessage }
+		if err := json.Unmarshal(bad, &parsed); err != nil || len(parsed.Keys) != 2 {
+			t.Fatal(err)
+		}
+		slices.SortFunc(parsed.Keys, func(a, b json.RawMessage) int { return bytes.Compare(a, b) }) // they begin with the id
+		bad = []byte(`{"frozen":false,"keys":[` + string(parsed.Keys[0]) + `,` + string(parsed.Keys[1]) + `],"revoked":[],"threshold":0,"version":1}`)
+		if s, err := ParseState(bad); err == nil || s != nil || !strings.Contains(err.Error(), "public key") {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+}
