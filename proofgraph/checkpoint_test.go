@@ -1,0 +1,382 @@
+package proofgraph
+
+import (
+	"bytes"
+	"context"
+	stdcrypto "crypto"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+func (w *world) checkpoint() Checkpoint {
+	w.Helper()
+	c, err := w.log.Checkpoint(context.Background())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) logKey() crypto.PublicKey {
+	w.Helper()
+	pub, err := crypto.PublicOf(w.options.LogKey)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return pub
+}
+
+// root is tlog's, over the first n entries of the store.
+func (w *world) root(n uint64) contracts.Digest {
+	w.Helper()
+	var ref reference
+	i := uint64(0)
+	for e, err := range w.memory.Entries(context.Background(), 0, n) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		ref.add(w, i, e)
+		i++
+	}
+	return ref.root(w, n)
+}
+
+func TestCheckpointIsANoteThatOthersVerify(t *testing.T) {
+	w := opened(t)
+	for n := range 5 {
+		c := w.checkpoint()
+		verifier, err := note.NewVerifier(VerifierKey(origin, w.logKey()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened, err := note.Open(c.Note, note.VerifierList(verifier))
+		if err != nil {
+			t.Fatal(err)
+		}
+		root := w.root(uint64(n) + 1)
+		if want := fmt.Sprintf("%s\n%d\n%s\n", origin, n+1, crypto.AppendBase64(nil, root[:])); opened.Text != want {
+			t.Errorf("body\n%swant\n%s", opened.Text, want)
+		}
+		if c.Origin != origin || c.Size != uint64(n)+1 || c.Root != root {
+			t.Errorf("%+v", c)
+		}
+		if kept, err := w.memory.Checkpoint(context.Background()); err != nil || !bytes.Equal(kept, c.Note) {
+			t.Error("not stored:", err)
+		}
+		got, lines, err := ParseCheckpoint(c.Note)
+		if err != nil || len(lines) != 1 || !got.SignedBy(lines[0], w.logKey()) || got.Root != c.Root || got.Size != c.Size || got.Origin != c.Origin {
+			t.Errorf("%+v %v %v", got, lines, err)
+		}
+		kernel, _ := crypto.PublicOf(w.options.Key)
+		if got.SignedBy(lines[0], kernel) || got.SignedBy(lines[0], nil) {
+			t.Error("verifies under another key")
+		}
+		w.say("a")
+	}
+}
+
+// Entries that are signed when the checkpoint is asked for are in it, though nobody waits for them.
+func TestCheckpointFlushes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := opened(t)
+		arrived, release := gate(w.watch())
+		w.open()
+		first := w.place(w.log.Chain("a"))
+		w.sign(first)
+		go first.Wait()
+		<-arrived // it is being written
+		s := w.place(w.log.Chain("b"))
+		w.sign(s)
+		hole := w.place(w.log.Chain("hole"))
+		behind := w.place(w.log.Chain("c"))
+		w.sign(behind) // not in it: there is a hole before it
+		done := make(chan Checkpoint)
+		go func() {
+			c, err := w.log.Checkpoint(context.Background())
+			if err != nil {
+				t.Error(err)
+			}
+			done <- c
+		}()
+		synctest.Wait()
+		release <- nil
+		if b := <-arrived; len(b.Entries) != 1 || b.Checkpoint != nil {
+			t.Errorf("%d entries", len(b.Entries))
+		}
+		release <- nil
+		if b := <-arrived; len(b.Entries) != 0 || b.Checkpoint == nil || b.At != 3 {
+			t.Errorf("at %d, %d entries", b.At, len(b.Entries))
+		}
+		release <- nil
+		if c := <-done; c.Size != 3 || c.Root != w.root(3) {
+			t.Errorf("%+v", c)
+		}
+		hole.Void(nil)
+	})
+}
+
+func TestCheckpointsAmongWriters(t *testing.T) {
+	w := newWorld(t)
+	spy := w.watch()
+	w.open()
+	var mu sync.Mutex
+	var sizes []uint64
+	spy.before = func(_ int, b Batch) error {
+		if b.Checkpoint != nil {
+			c, _, err := ParseCheckpoint(b.Checkpoint)
+			if err != nil || c.Size > b.At {
+				t.Errorf("a checkpoint of %d entries at %d: %v", c.Size, b.At, err)
+			}
+			mu.Lock()
+			sizes = append(sizes, c.Size)
+			mu.Unlock()
+		}
+		return nil
+	}
+	places := newHosts(w, 8)
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for range 10 {
+				if c := w.checkpoint(); c.Root != w.root(c.Size) {
+					t.Error("another root")
+				}
+			}
+		})
+	}
+	places.run(8, 20, nil)
+	all.Wait()
+	if len(sizes) != 30 || spy.overlap {
+		t.Error(len(sizes), spy.overlap)
+	}
+	for i := range sizes[1:] {
+		if sizes[i] > sizes[i+1] {
+			t.Error("an older checkpoint replaced a newer one")
+		}
+	}
+	w.reread()
+	w.open()
+}
+
+// A log key that fails costs the checkpoint; the log goes on.
+func TestLogKeyGoesWrong(t *testing.T) {
+	for name, how := range misdeeds {
+		w := newWorld(t)
+		key := &remote{key: seedKey(t, 1), how: how}
+		w.options.LogKey = key
+		w.open()
+		w.say("a")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if c, err := w.log.Checkpoint(context.Background()); err == nil || c.Note != nil || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}()
+		<-done
+		w.say("a")
+		if c := w.checkpoint(); c.Size != 3 {
+			t.Errorf("%s: then %+v", name, c)
+		}
+	}
+}
+
+func TestCheckpointThatCannotBeStored(t *testing.T) {
+	for _, way := range ways {
+		w := newWorld(t)
+		spy := w.watch()
+		w.open()
+		way.do(spy, 1)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if c, err := w.log.Checkpoint(context.Background()); err == nil || c.Note != nil {
+				t.Errorf("%s: %v", way.name, err)
+			}
+		}()
+		<-done
+		mustBeSealed(t, w, w.log.Chain("a"))
+	}
+}
+
+func TestCheckpointHonoursItsContext(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	w.options.LogKey = signerFunc{w.options.LogKey, cancel}
+	w.open()
+	for range 2 { // it ends while the key signs; then it has ended before
+		if _, err := w.log.Checkpoint(ctx); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	w.log.checkpoints <- struct{}{} // somebody else makes one
+	ctx, cancel = context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() {
+		_, err := w.log.Checkpoint(ctx)
+		done <- err
+	}()
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	<-w.log.checkpoints
+	if c, _ := w.memory.Checkpoint(context.Background()); c != nil {
+		t.Error("stored")
+	}
+	w.checkpoint()
+}
+
+// signerFunc does something before it signs.
+type signerFunc struct {
+	crypto.Signer
+	before func()
+}
+
+func (s signerFunc) Sign(r io.Reader, msg []byte, opts stdcrypto.SignerOpts) ([]byte, error) {
+	s.before()
+	return s.Signer.Sign(r, msg, opts)
+}
+
+func TestParseCheckpointRefuses(t *testing.T) {
+	w := opened(t)
+	good := string(w.checkpoint().Note)
+	if _, _, err := ParseCheckpoint([]byte(good)); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(good, "\n") // origin, size, root, "", signature
+	line := lines[4]
+	edit := func(i int, s string) string {
+		return strings.Join(append(append([]string{}, lines[:i]...), append([]string{s}, lines[i+1:]...)...), "")
+	}
+	for name, bad := range map[string]string{
+		"nothing":                          "",
+		"no signature":                     strings.Join(lines[:4], ""),
+		"no empty line":                    edit(3, ""),
+		"two empty lines":                  edit(3, "\n\n"),
+		"an extension line":                edit(2, lines[2]+"extension\n"),
+		"two lines":                        edit(2, ""),
+		"no origin":                        edit(0, "\n"),
+		"an illegal origin":                edit(0, "a b\n"),
+		"a leading zero":                   edit(1, "01\n"),
+		"a sign":                           edit(1, "+1\n"),
+		"a negative size":                  edit(1, "-1\n"),
+		"a hex size":                       edit(1, "0x1\n"),
+		"a size beyond 2^53-1":             edit(1, "9007199254740992\n"),
+		"a size beyond 2^64":               edit(1, "18446744073709551617\n"),
+		"no size":                          edit(1, "\n"),
+		"a space":                          edit(1, "1 \n"),
+		"a carriage return":                edit(1, "1\r\n"),
+		"a root without padding":           edit(2, strings.TrimRight(lines[2], "=\n")+"\n"),
+		"a root with spare bits":           edit(2, lines[2][:42]+string(lines[2][42]+1)+"=\n"),
+		"a short root":                     edit(2, "AAAA\n"),
+		"bytes before":                     " " + good,
+		"bytes after":                      good + " ",
+		"no line end":                      strings.TrimSuffix(good, "\n"),
+		"an empty line after":              good + "\n",
+		"a hyphen for the dash":            edit(4, "-"+strings.TrimPrefix(line, "—")),
+		"a name with a plus":               edit(4, strings.Replace(line, origin, "a+b", 1)),
+		"a name with a no-break space":     edit(4, strings.Replace(line, origin, "a\u00a0b", 1)),
+		"a name with a control character":  edit(4, strings.Replace(line, origin, "a\x01b", 1)),
+		"a name that is not UTF-8":         edit(4, strings.Replace(line, origin, "a\xffb", 1)),
+		"no name":                          edit(4, strings.Replace(line, origin, "", 1)),
+		"a signature without bytes":        edit(4, "— "+origin+" AAAAAA==\n"),
+		"a signature that is not base64":   edit(4, "— "+origin+" AAAA*AAA\n"),
+		"a signature without padding":      edit(4, strings.TrimRight(line, "=\n")+"\n"),
+		"a signature and another word":     edit(4, strings.TrimSuffix(line, "\n")+" x\n"),
+		"101 signatures":                   edit(4, strings.Repeat(line, 101)),
+		"more than a million bytes":        edit(4, "— "+origin+" "+strings.Repeat("AAAA", 300_000)+"\n"),
+		"body and signatures out of order": line + "\n" + strings.Join(lines[:3], ""),
+	} {
+		if bad == good {
+			t.Errorf("%s: not spoilt", name)
+		}
+		if c, s, err := ParseCheckpoint([]byte(bad)); err == nil || c.Note != nil || s != nil {
+			t.Errorf("%s: accepted: %+v %v", name, c, s)
+		}
+	}
+	for name, fine := range map[string]string{
+		"100 signatures": edit(4, strings.Repeat(line, 100)),
+		"a witness's":    good + "— witness.example/w1 " + strings.Repeat("AAAA", 10) + "\n",
+		"an empty log":   edit(1, "0\n"),
+	} {
+		if _, _, err := ParseCheckpoint([]byte(fine)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Whatever bit is flipped, the checkpoint is refused, or its signature is, or both are another's.
+func TestCheckpointMangled(t *testing.T) {
+	w := opened(t)
+	w.say("a")
+	good := w.checkpoint().Note
+	signed := func(b []byte) bool {
+		c, lines, err := ParseCheckpoint(b)
+		return err == nil && c.SignedBy(lines[0], w.logKey())
+	}
+	if !signed(good) {
+		t.Fatal("the untouched one")
+	}
+	for i := range 8 * len(good) {
+		bad := bytes.Clone(good)
+		bad[i/8] ^= 1 << (i % 8)
+		if signed(bad) {
+			t.Errorf("bit %d flipped: accepted\n%s", i, bad)
+		}
+		if signed(good[:i/8]) {
+			t.Errorf("cut at %d: accepted", i/8)
+		}
+	}
+}
+
+func TestVerifierKeyOfWhatIsNoKey(t *testing.T) {
+	if VerifierKey(origin, nil) != "" || VerifierKey(origin, make(crypto.PublicKey, 31)) != "" {
+		t.Error("a verifier key")
+	}
+	var c Checkpoint
+	if c.SignedBy(SignatureLine{}, nil) {
+		t.Error("signed")
+	}
+}
+
+// What is accepted is a note for package note too, and is written again as it was.
+func FuzzParseCheckpoint(f *testing.F) {
+	w := opened(f)
+	good := w.checkpoint().Note
+	f.Add(good)
+	f.Add(append(bytes.Clone(good), "— w.example 3000000000000000\n"...))
+	f.Add([]byte("o\n0\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n\n— o AAAAAAA=\n"))
+	f.Add([]byte("o\n0\n\n\n— o AAAAAAA=\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, lines, err := ParseCheckpoint(b)
+		if err != nil {
+			return
+		}
+		var unverified *note.UnverifiedNoteError
+		if _, err := note.Open(b, nil); !errors.As(err, &unverified) {
+			t.Fatalf("package note says %v", err)
+		}
+		if unverified.Note.Text != string(c.body()) || !bytes.Equal(c.Note, b) {
+			t.Error("another body")
+		}
+		again := append(c.body(), '\n')
+		for _, l := range lines {
+			sig := append([]byte{byte(l.KeyHash >> 24), byte(l.KeyHash >> 16), byte(l.KeyHash >> 8), byte(l.KeyHash)}, l.Signature...)
+			again = fmt.Appendf(again, "— %s %s\n", l.Name, crypto.AppendBase64(nil, sig))
+		}
+		if !bytes.Equal(again, b) {
+			t.Errorf("written again\n%s", again)
+		}
+	})
+}

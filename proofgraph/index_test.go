@@ -1,0 +1,99 @@
+package proofgraph
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+func TestIndexFindsWhatIsThereAndNothingElse(t *testing.T) {
+	var x Index
+	if _, _, ok := x.Lookup(hashOf(0)); ok || x.Len() != 0 {
+		t.Error("found in the zero Index")
+	}
+	for i := range uint64(20_000) {
+		if _, _, ok := x.Lookup(hashOf(i)); ok {
+			t.Fatalf("%d found before it was added", i)
+		}
+		if err := x.Add(hashOf(i), i/3); err != nil {
+			t.Fatal(err)
+		}
+		for _, old := range []uint64{0, i / 2, i} { // wherever the buckets stand
+			if n, lamport, ok := x.Lookup(hashOf(old)); !ok || n != old || lamport != old/3 || x.Hash(old) != hashOf(old) {
+				t.Fatalf("%d of %d: %d %d %v", old, i, n, lamport, ok)
+			}
+		}
+	}
+	for i := range uint64(20_000) {
+		if n, lamport, ok := x.Lookup(hashOf(i)); !ok || n != i || lamport != i/3 {
+			t.Fatalf("%d: %d %d %v", i, n, lamport, ok)
+		}
+	}
+	if x.Len() != 20_000 {
+		t.Error(x.Len())
+	}
+}
+
+// Hashes that somebody chose to end up in one bucket are found all the same.
+func TestIndexWithOneBucketForAll(t *testing.T) {
+	var x Index
+	for i := range 1000 {
+		if err := x.Add(contracts.Digest{31: byte(i), 30: byte(i >> 8)}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 1000 {
+		if n, _, ok := x.Lookup(contracts.Digest{31: byte(i), 30: byte(i >> 8)}); !ok || n != uint64(i) {
+			t.Fatal(i, n, ok)
+		}
+	}
+}
+
+func TestIndexOfEqualHashesGivesTheLast(t *testing.T) {
+	var x Index
+	for i := range uint64(3) {
+		if err := x.Add(hashOf(7), i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, lamport, ok := x.Lookup(hashOf(7)); !ok || n != 2 || lamport != 2 {
+		t.Error(n, lamport, ok)
+	}
+}
+
+func TestIndexRefusesLamportTimesBeyondTheEntry(t *testing.T) {
+	var x Index
+	if x.Add(hashOf(0), 1) == nil || x.Add(hashOf(0), 1<<32) == nil || x.Len() != 0 {
+		t.Error("accepted")
+	}
+}
+
+// 44 bytes an entry and the pages' own, at every size: nothing doubles.
+func TestIndexMemory(t *testing.T) {
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	const n = 1_000_000
+	before := heap()
+	x := new(Index)
+	for i := range uint64(n) {
+		if err := x.Add(hashOf(i), 0); err != nil {
+			t.Fatal(err)
+		}
+		if i == n/2 { // just past a power of two, where others are at their worst
+			if got := float64(heap()-before) / float64(i); got > 48 {
+				t.Errorf("%.1f bytes an entry at %d", got, i)
+			}
+		}
+	}
+	got := float64(heap()-before) / n
+	t.Logf("%.1f bytes an entry", got)
+	if got > 48 || got < 40 { // less, and the measurement is wrong
+		t.Errorf("%.1f bytes an entry", got)
+	}
+	runtime.KeepAlive(x)
+}

@@ -1,0 +1,76 @@
+package proofgraph
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// reference is the log of golang.org/x/mod/sumdb/tlog.
+type reference struct{ hashes []tlog.Hash }
+
+func (r *reference) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	var list []tlog.Hash
+	for _, i := range indexes {
+		list = append(list, r.hashes[i])
+	}
+	return list, nil
+}
+
+func (r *reference) add(t testing.TB, n uint64, record []byte) {
+	t.Helper()
+	hashes, err := tlog.StoredHashes(int64(n), record, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.hashes = append(r.hashes, hashes...)
+}
+
+func (r *reference) root(t testing.TB, n uint64) contracts.Digest {
+	t.Helper()
+	h, err := tlog.TreeHash(int64(n), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return contracts.Digest(h)
+}
+
+func TestTreeIsThatOfTlog(t *testing.T) {
+	var tree Tree
+	var ref reference
+	random := rand.New(rand.NewPCG(1, 2))
+	for n := uint64(0); n <= 5000; n++ {
+		if n <= 130 || random.IntN(50) == 0 || n == 4096 {
+			want := crypto.Sum(nil) // RFC 6962: the hash of an empty string
+			if n > 0 {
+				want = ref.root(t, n)
+			}
+			if tree.Size() != n || tree.Root() != want {
+				t.Fatalf("size %d: %d, root %v, tlog says %v", n, tree.Size(), tree.Root(), want)
+			}
+		}
+		record := make([]byte, random.IntN(40))
+		for i := range record {
+			record[i] = byte(random.Uint32())
+		}
+		tree.Append(crypto.LeafHash(record))
+		ref.add(t, n, record)
+	}
+}
+
+func TestACopyOfATreeGoesItsOwnWay(t *testing.T) {
+	var a Tree
+	for i := range uint64(7) {
+		a.Append(hashOf(i))
+	}
+	b, before := a, a.Root()
+	b.Append(hashOf(7))
+	b.Append(hashOf(8))
+	if a.Root() != before || a.Size() != 7 || b.Size() != 9 {
+		t.Error("the original changed")
+	}
+}
