@@ -9,8 +9,8 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// maxBlob is more than any blob that a kernel writes: outputs are of at most 16 MiB, which canonical numbers may make five times as long.
-const maxBlob = 128 << 20
+// maxBlob is how long a blob may be, which is read into memory: outputs are of at most 16 MiB, trust states of 64.
+const maxBlob = 64 << 20
 
 var errChanged = errors.New("the pack changed while it was read")
 

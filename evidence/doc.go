@@ -1,2 +1,107 @@
-// Package evidence packs a log for whoever was not there, and verifies such packs offline.
+// Package evidence packs a log for those who were not there, and verifies such packs offline: nothing was removed, reordered, changed or put
+// in, and every verdict that can be made again comes out the same.
+//
+// [Write] makes the pack of a store, [Verify] says what a pack proves to this caller:
+//
+//	state, err := registry.ParseState(trustJSON) // given to the auditor by other means than the pack
+//	…
+//	f, err := os.Open("log.pack")
+//	…
+//	info, err := f.Stat()
+//	…
+//	report, err := evidence.Verify(ctx, f, info.Size(), evidence.Options{Trust: state, Origin: "example.test/log"})
+//	if err != nil {
+//		return err // INVALID: the first check that failed, the entry, the field
+//	}
+//	if !report.Success(evidence.Logged) {
+//		return fmt.Errorf("%s, %s, %s: not what was asked for", report.Level, report.Signer, report.History)
+//	}
+//
+// A nil error is not success: without a trust root anyone may have made the pack (UNPINNED), and an old pack is a valid one (give Last, the
+// checkpoint that you kept). A pack is not evidence of what its kernel never logged.
+//
+// # Packs
+//
+// A pack is a USTAR archive: manifest.json, checkpoint, entries.jsonl, and blobs/<sha256> in ascending order. It holds a prefix of the log,
+// all entries below the size of its checkpoint, byte for byte, one a line. Blobs are what entries name by digest: the initial trust state
+// and the policy documents, which must be there; the inputs of judgements and the outputs of tools, as far as they are kept. The checkpoint
+// is a C2SP tlog-checkpoint over the RFC 6962 root of the entries; the manifest says what the other members are, signed by a kernel key.
+// Each header is the one that name and size have; whatever other archivers may write is refused, and nothing is ever decompressed.
+//
+// # Checks
+//
+// They fire in this order, and the first that fails is the answer, an [Error] that is one of the exported errors:
+//
+//	INPUT       what the caller gave: trust root, origin, last checkpoint
+//	ARCHIVE     headers re-encoded and compared, names, order, padding, end
+//
+// then entry by entry
+//
+//	ENCODING    strict JSON in RFC 8785 bytes, base64, sizes, lines
+//	ENVELOPE    DSSE and in-toto: fields, types, one signature, one subject
+//	KEY         a kernel key of the trust state, valid at the index, and the header's; of the genesis the pinned key
+//	SIGNATURE   Ed25519 over the pre-authentication encoding; nothing of an entry is used before
+//	RECORD      the entry by itself: fields, limits, outcome against verdict against reason, its own hashes
+//	CHAIN       seq, prev, time; nothing after a close; one genesis, and first
+//	GRAPH       parents are earlier entries; Lamport times
+//	REFERENCE   a receipt has its decision, once; no close over an open call; policies before their use; keys and approvals used once
+//	BUDGET      charges and settlements
+//	TRUST       the genesis names the trust state; no ALLOW while frozen or on a revoked delegation
+//
+// and after them
+//
+//	GAP         condensed stretches
+//	MERKLE      size and root of the checkpoint are the log's
+//	CHECKPOINT  that member: three lines, origin, and the log key's line first and verifying
+//	MANIFEST    that member: envelope, key, signature, and each thing that it claims
+//	BLOB        content hashes to its name and has its form; none missing that must be there, none that no entry names
+//	REPLAY      the guardian, given kept inputs and the documents, makes the same decision in every field; inputs agree with decision,
+//	            entry and log; outputs with what names them and with the response schema that the tool pins
+//
+// Verdicts whose inputs were erased, and those of another version of the engine, are counted and named, and are no fault. The kernel's own
+// refusals, which no policy makes, are compared as far as their inputs tell.
+//
+// Gaps, condense, trust and message entries, charges and settlements, facts documents, what inputs say of a session's past, and policies that
+// [guardian.Compile] refuses are later features: they are refused by name, under the check that they belong to.
+//
+// # Cost
+//
+// Verify goes over headers and entries once and reads blobs where entries name them. It holds no entry: some 45 bytes for each, 9 a blob, 256 a
+// session, 64 for each idempotency key, used approval, policy and ALLOW without a receipt, the compiled policies in use, and what the report
+// lists. A blob of more than 64 MiB is refused. Nearly all the time goes into signatures.
+//
+// # Example
+//
+// This is a pack of one entry, its genesis, for base64 -d | gunzip:
+//
+//	H4sIAAAAAAAC/+yX3W7juBWA53qeYuHbpBuK+rEVYC7syFakhNTI0Y/JxV7oNyJFyo5lW5YWA/Qh+oR9kkLO7nZ326JbdHbaAXIAQUIYnz8envNRJg0ri/bwLW+3zbs/Rg
+//	AAwNC0yxsA8Ns3NIyf117/rihTxXj3DXj3BeTYHpL9OwA+R5C/DO4rkR8mu6QX2ySf3E6K3i3ze9HRJ8dwZAXy+8XgsdkpibVDbpsg7fVd2ptBbq8AjRWRNv4p50v2eOd2
+//	mYzqJMZVbofMa1pG5PlEGvT63QhAN4h53O8Q6xiBppI2PvP4snUa95SqPvOYo2O4lgRGnEDMyBAJxFHnBaFKpXOmMuy92FERXDPM657EIcAyqnGQ9SRwAJEu96yowpJAKv
+//	0zjZcdsiPpNKB1JN7SGO8z29xd7DKnw3bEMY8YtkMd8RCQYAkJXALKFwxDt8LDM6BxqKBhJWiwhChGPRn8M5FI8eIQIBlCbK854osKW1Qg/gwc1jEa6yCTQmS9YxS9y4rN
+//	+vKNgrmO+o5lsKoQD6HDtwyPumxaY7mSJHBULAnwLAIIpxWyMaMx5oT7Kg5WgsqV8KzRz1pF0lERj2rPqjgKnAHZfk95zvEQ6qh3zcc7d0839RjngK1MQTbRPdutcSDG7H
+//	Av8CG1lwDHq4rErvACNBAZnnGwrrDtKMiqAQ1WHNsrRrnfexaBOJgrlGPuBbkY40zjqE/gWYTSPOV3Y70Qncako4Gjo4CyS36CTMUD5WTIALaxxDbqPZtKHKw4GsKB8KjG
+//	kgrCVwJLoqPRfjAHKPDPVKIeS2esrVMmRZPEGvOYKwp7dcjss3hs1iJT/VNqm83oT3bvnlJI7zO56pJlVWXwefx/iXl2JjCEnuXrJI4EGpyBWi4j8RIga67SoFY8a1Vhvq
+//	6xNe/xQACVmNPA75DlDJSHPbIiRgJcY55XeEDqxR6MhgyKU/pTjf/TmnYrZIcKka6kfMwlZjheap71rCK+PFPp69SaQxJjQWXEPGshcBBCwuc6tUOdxs7gWSuBuagRdAC1
+//	HUglAZeabvCukCHz+Mr89fmLwmKzEGN9JfdrkN0j47E3m2Sz3uaxcyTQPDzCSqS2sqcb90jj7pTYUZs+mQcS6zsqoyG/MyF6ckYbCpE7QcZYxGHqyPWOwnH9UttDYi97HJ
+//	BLnr04ksgOe288R9wVmIcqHjJIIFKxteaUj2elkpSHZzIgBUFHoRaVNHbONKDSC5aABGGHrSVAMeWIU/Z6dvUqjcN/vfeNkpf+hw+T658aWdDvisntJNntBMuSA9s2N6cm
+//	/5Y1fzpsD9urcc5Nricte26Sw3FftJPb736Y1EXPxhaoalMdlOYszXWzzMrM1Iw80fQkSdLCVNW0UHQt0VIdmFqhZFqSlhqcGYYO9FLNzGnxqnlyO9Ggvgr73RXLdi99FV
+//	7tLbQZ9pjfXLnUuXfEXHZ7LV48Hc6LWSw/xrUKG3pz7lTW2qeFvOt5etc9nlOxvpnuHp468pIFVvfhw+TT958+Z//PqiKrd1vWHP64GfNv5j+Ahvrb+Q8N8Db/v4QU50Tu
+//	RPHtoWgPN2L7/F55f1XMvId10usiV1OULwfQbW+UeyucbuKb/b28Wj+JxcIvO9l+eP/+r3/+yze/VfJNCU5XV3q2VVJ37ej+R1fo+9Wc9bC981Stsh9KvtOTOwXAl+RkBs
+//	+R+fAxogt/RrN80w6AzB/X1nrIwmWizHu1PLjro17KuT6ffXj/7k0+4/43hz0r2gv+i/8R/ytA/wf+h+rb+f+a+T+BkT4yCBpGfl1IL6gYtUKdSizJUAMs1xW2oorEK0aD
+//	ekDQFSgY+XbNcDDXsT1ywroikgDEnyHmYYdjMpChVunIJvJcpZvFKbsw13zkhFMq8YV7kDXvfufz+/nSXvUXtu8dI1ZG/lr0dEMud4n/wN7vfn5kzLPDt93jnTvQDR6S2D
+//	yO8Y1ruS0Ol33iToc4OSCrPiC+ClHgGyhABuLz46gnZiPHrft8g8H4W2qJCvPnM43XkgQLQS1HQdCHNF5XdLx3BGQgQQiotVSpNe9RHKrYQhoNcokHpJHA0QhHPZUOxLyS
+//	JCYD7kcbVGQN3qVQ+5xM2tBYFxkUw6NKzpecqBFLZMRHBo3VllFbNPQS227qNHhLAkfBbKxfXycB0VAc1VQuOxr7PR4ZXkY1iQkc73sILhVs+2cM/Q6Nd5DBHzw7VCnPBs
+//	9e9p7tDEhShjnRqFxJNGSsfOpYKlevuZeRRmKlS+3wmNsXbm5TmLEyUsz/Nx49Fps84NsrWByvmLcx9/NSebgiq6MERbapl4O+kC/W8/3mZX81P7VWlFazqXXXPmmmh2PX
+//	uzl4fD6LXmZGTG6c+fHpeIKLH3n0bSJ/vZKKbdre5GZizJQiLxNQ5FBXc6PIk9JIFENNdC1XpjmASjHV1FkxLafqLIGzVIVlahizMinV6X/H/waEv57/UFE17W3+f5n5X+
+//	63Q9FMbstEtMX12HleW9Dn6j9NIsf+Vxf7phBjWzymgmWT2wnbcq5ufHdGN2Z4aA8fH3d51u6au3SWi4WTztQnZ576H1OlG6/3+634lZ6WNVkxuQWfrn/0NTVgMTOmZQJL
+//	VU3KwoC5nhupYmiwUAyo5LqmqmA604wUJvo0nZnTYqoAUzHTqTEF5t99FdvnXzo6DevtmfF116Yvho+0eiUj8iSoO+wyclND3K7s1UN/j83lLxx9VfKzl99fT/bFaVsX+e
+//	T2u++vJ4dqX7TVVuSTW3A9ORX7lm2bya3y6a0nvcmbvMmXkb8FAAD//xVI3fsAHAAA
+//
+// Its log is example.test/log, the key that signed the genesis (Options.Kernel) is
+//
+//	8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c
+//
+// and it verifies: LOGGED, of size 1, with the Merkle root
+//
+//	f9ef0e2916b2e657776cc744cf4c28ff51c353b5d6feb1e6f914a504141fc26b
 package evidence
