@@ -130,7 +130,10 @@ func (r *Receipt) check(h *Header, fail func(field, what string)) {
 		fail(field, what)
 		return
 	}
+	effect := r.Effect()
 	switch {
+	case r.EffectHash != effect.Hash():
+		fail("effectHash", "does not recompute")
 	case h.Prev != r.DecisionHash && !slices.Contains(h.Parents, r.DecisionHash):
 		fail("parents", "the decision is neither prev nor among them")
 	case h.Session == SessionRefused:
@@ -138,7 +141,7 @@ func (r *Receipt) check(h *Header, fail func(field, what string)) {
 	}
 }
 
-// Check holds a receipt that is no denial to the table of outcomes, for whoever builds one: a reader does the same.
+// Check holds a receipt that is no denial to the table of outcomes, for whoever builds one. A reader does the same, and makes the hashes anew.
 func (r *Receipt) Check() error {
 	if r.Decision != nil {
 		return &FormatError{Record, "decision", "of a denial, which is judged in its place in the log"}
@@ -169,7 +172,6 @@ func (r *Receipt) departs() (field, what string) {
 	if row == nil || !r.Reason.endsRun() {
 		return "reason", "not that of an outcome"
 	}
-	effect := r.Effect()
 	switch {
 	case r.Outcome != row.outcome:
 		return "outcome", "not that of the reason"
@@ -181,8 +183,6 @@ func (r *Receipt) departs() (field, what string) {
 		return "factsHash", "goes with EXECUTED and jcs only"
 	case r.Sandbox != nil && r.Reason == ReasonOutcomeUnknown:
 		return "sandbox", "of a run that nobody saw"
-	case r.EffectHash != effect.Hash():
-		return "effectHash", "does not recompute"
 	}
 	return "", ""
 }

@@ -1,0 +1,379 @@
+package receipts
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+const at = contracts.Time(1767225600123)
+
+func digest(s string) contracts.Digest { return crypto.Sum([]byte(s)) }
+
+func key(t testing.TB, name string) crypto.PrivateKey {
+	t.Helper()
+	seed := digest(name)
+	k, err := crypto.NewKeyFromSeed(seed[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func public(k crypto.PrivateKey) crypto.PublicKey { return k.Public().(crypto.PublicKey) }
+
+// allow is a decision of the session chat, seq 3.
+func allow(charges ...contracts.Charge) *contracts.DecisionRecord {
+	d := &contracts.DecisionRecord{ArgsHash: digest("args"), Charges: charges, Condition: 8, EffectType: contracts.Write, Expires: at + 30_000, Risk: contracts.High,
+		PolicyHash: digest("policy"), Reason: contracts.ReasonAllow, Rule: "P1:bank:pay", Tool: "send_money", Verdict: contracts.Allow}
+	d.Seal("chat", 3, digest("inputs"))
+	return d
+}
+
+func deny() contracts.DecisionRecord {
+	d := contracts.DecisionRecord{ArgsHash: digest("args"), Condition: 5, EffectType: contracts.Write, Risk: contracts.High, PolicyHash: digest("policy"),
+		Reason: contracts.ReasonNoPolicyDefined, Tool: "send_money"}
+	d.Seal("chat", 4, digest("inputs"))
+	return d
+}
+
+// statement puts a receipt behind the decision's entry.
+func statement(k crypto.PrivateKey, r *contracts.Receipt) *contracts.Statement {
+	return &contracts.Statement{Header: contracts.Header{Key: crypto.KeyID(public(k)), Lamport: 5, Prev: digest("decision's entry"), Seq: 4, Session: "chat", Time: at}, Receipt: r}
+}
+
+func sign(t testing.TB, k crypto.PrivateKey, st *contracts.Statement) contracts.Entry {
+	t.Helper()
+	payload := st.Append(nil)
+	sig, err := crypto.Sign(k, crypto.AppendPAE(nil, contracts.PayloadType, payload))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return crypto.AppendEnvelope(nil, contracts.PayloadType, payload, crypto.KeyID(public(k)), sig)
+}
+
+func trust(t testing.TB, r *registry.Registry) *registry.State {
+	t.Helper()
+	s, err := r.Initial(public(key(t, "kernel")), public(key(t, "log")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func build(t testing.TB, o Result) *contracts.Receipt {
+	t.Helper()
+	r, err := Build(allow(), digest("decision's entry"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// What is built for each end of a run is taken by whoever opens it, and says what happened.
+func TestEveryEndingOfARun(t *testing.T) {
+	kernel, state := key(t, "kernel"), trust(t, nil)
+	endings := 0
+	for reason := range contracts.Reasons() {
+		outcome, verdict := reason.Ending()
+		for name, o := range map[string]Result{
+			"no output": {Reason: reason}, "jcs": {Reason: reason, Output: []byte(`{"a":1}`), Form: "jcs"}, "raw": {Reason: reason, Output: []byte("hello"), Form: "raw"},
+			"sandbox": {Reason: reason, Sandbox: &contracts.SandboxUse{Gas: 5, Module: digest("module"), Profile: "wasi"}},
+		} {
+			hasOutput := reason == contracts.ReasonAllow || reason == contracts.ReasonContractDrift
+			possible := outcome != contracts.Denied && hasOutput == (o.Form != "") && (o.Sandbox == nil || reason != contracts.ReasonOutcomeUnknown)
+			r, err := Build(allow(), digest("decision's entry"), o)
+			if (err == nil) != possible || (r != nil) != possible {
+				t.Errorf("%s, %s: %v", reason, name, err)
+			}
+			if err != nil {
+				continue
+			}
+			endings++
+			got, err := Open(sign(t, kernel, statement(kernel, r)), state, 7)
+			if err != nil {
+				t.Errorf("%s, %s: %v", reason, name, err)
+				continue
+			}
+			if got.Outcome != outcome || got.Verdict != verdict || got.Reason != reason || got.Tool != "send_money" || got.ArgsHash != digest("args") || got.EffectType != contracts.Write ||
+				got.DecisionHash != digest("decision's entry") || got.OutputForm != o.Form || (got.OutputHash != nil) != (o.Form != "") || got.Settled != nil || got.Decision != nil {
+				t.Errorf("%s, %s: %+v", reason, name, got)
+			}
+			if o.Form != "" && *got.OutputHash != digest(string(o.Output)) {
+				t.Errorf("%s, %s: output hash %s", reason, name, got.OutputHash)
+			}
+			if (got.Sandbox != nil) != (o.Sandbox != nil) || o.Sandbox != nil && *got.Sandbox != *o.Sandbox {
+				t.Errorf("%s, %s: sandbox %+v", reason, name, got.Sandbox)
+			}
+		}
+	}
+	if endings != 2*2+8*2+1 {
+		t.Errorf("%d endings", endings)
+	}
+}
+
+func TestBuildRefuses(t *testing.T) {
+	denied := deny()
+	undeclared := allow()
+	undeclared.EffectType = ""
+	nameless := allow()
+	nameless.Tool = ""
+	jcs := func(o Result) Result { o.Output, o.Form = []byte("1"), "jcs"; return o }
+	for name, c := range map[string]struct {
+		d *contracts.DecisionRecord
+		o Result
+	}{
+		"no decision":                 {nil, jcs(Result{Reason: contracts.ReasonAllow})},
+		"a denial":                    {&denied, jcs(Result{Reason: contracts.ReasonAllow})},
+		"no effect":                   {undeclared, jcs(Result{Reason: contracts.ReasonAllow})},
+		"no tool":                     {nameless, jcs(Result{Reason: contracts.ReasonAllow})},
+		"no reason":                   {allow(), jcs(Result{})},
+		"a reason nobody knows":       {allow(), jcs(Result{Reason: "DONE"})},
+		"a reason of a condition":     {allow(), Result{Reason: contracts.ReasonPolicyViolation}},
+		"a reason that is no ending":  {allow(), Result{Reason: contracts.ReasonFailClosedError}},
+		"a reason that is not logged": {allow(), Result{Reason: contracts.ReasonReceiptNotStored}},
+		"executed without output":     {allow(), Result{Reason: contracts.ReasonAllow}},
+		"executed with empty output":  {allow(), Result{Reason: contracts.ReasonAllow, Form: "jcs"}},
+		"output of another form":      {allow(), Result{Reason: contracts.ReasonAllow, Form: "utf8", Output: []byte("1")}},
+		"output of no form":           {allow(), Result{Reason: contracts.ReasonAllow, Output: []byte("1")}},
+		"output of a failure":         {allow(), jcs(Result{Reason: contracts.ReasonToolError})},
+		"bytes of a failure":          {allow(), Result{Reason: contracts.ReasonToolError, Output: []byte("secret")}},
+		"bytes of an exhaustion":      {allow(), jcs(Result{Reason: contracts.ReasonOutputExhausted})},
+		"sandbox of the unseen":       {allow(), Result{Reason: contracts.ReasonOutcomeUnknown, Sandbox: &contracts.SandboxUse{Profile: "wasi"}}},
+		"sandbox without a profile":   {allow(), Result{Reason: contracts.ReasonToolError, Sandbox: &contracts.SandboxUse{}}},
+		"gas beyond doubles":          {allow(), Result{Reason: contracts.ReasonToolError, Sandbox: &contracts.SandboxUse{Gas: crypto.MaxInt + 1, Profile: "wasi"}}},
+	} {
+		if r, err := Build(c.d, digest("e"), c.o); err == nil || r != nil {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// A denial is its judgement and nothing more; one that allows is no denial.
+func TestDenied(t *testing.T) {
+	kernel, d := key(t, "kernel"), deny()
+	r := Denied(&d)
+	if r.Outcome != contracts.Denied || r.Decision != &d || r.Reason != "" || r.OutputHash != nil {
+		t.Fatalf("%+v", r)
+	}
+	got, err := Open(sign(t, kernel, statement(kernel, &r)), trust(t, nil), 7)
+	if err != nil || got.Outcome != contracts.Denied || got.Decision == nil || !bytes.Equal(got.Decision.Append(nil), d.Append(nil)) {
+		t.Errorf("%+v %v", got, err)
+	}
+	for name, none := range map[string]contracts.Receipt{"an ALLOW": Denied(allow()), "nothing": Denied(nil)} {
+		if none.Outcome != "" || none.Decision != nil || none.Verdict {
+			t.Errorf("%s has a denial: %+v", name, none)
+		}
+	}
+}
+
+// The decision that a receipt names is opened in the same way, and neither is taken for the other.
+func TestOpenDecision(t *testing.T) {
+	kernel, state := key(t, "kernel"), trust(t, nil)
+	st := statement(kernel, nil)
+	st.Seq, st.Decision = 3, allow()
+	good := sign(t, kernel, st)
+	if d, err := OpenDecision(good, state, 6); err != nil || d.Tool != "send_money" || !bytes.Equal(d.Append(nil), allow().Append(nil)) {
+		t.Fatalf("%+v %v", d, err)
+	}
+	denied := deny()
+	denial := Denied(&denied)
+	spoilt := bytes.Clone(good)
+	spoilt[len(spoilt)-10] ^= 1
+	for name, bad := range map[string]contracts.Entry{"a denial": sign(t, kernel, statement(kernel, &denial)), "a receipt": sign(t, kernel, statement(kernel, build(t, Result{Reason: contracts.ReasonToolError}))),
+		"a stranger's": sign(t, key(t, "stranger"), st), "a flipped bit": spoilt, "nothing": nil} {
+		if d, err := OpenDecision(bad, state, 6); err == nil || d.Verdict == contracts.Allow {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
+// Whatever comes of a run, what was charged stays charged, in the order of the charges.
+func TestChargesStay(t *testing.T) {
+	charges := []contracts.Charge{
+		{Amount: 2, Before: 1, Budget: "P1:bank:money", Limit: 5, Of: "alice", Window: "total"},
+		{Amount: 0, Before: 5, Budget: "P1:bank:money", Limit: 5, Of: "bob", Window: "2026-01-01T00:00:00.000Z"},
+		{Amount: 7, Budget: "P1:bank:pay", Limit: 7, Window: "total"},
+	}
+	want := []contracts.Settlement{{Amount: 2, Budget: "P1:bank:money", Of: "alice"}, {Amount: 0, Budget: "P1:bank:money", Of: "bob"}, {Amount: 7, Budget: "P1:bank:pay"}}
+	kernel := key(t, "kernel")
+	for _, reason := range []contracts.ReasonCode{contracts.ReasonToolError, contracts.ReasonToolPanic, contracts.ReasonToolTimeout, contracts.ReasonOutcomeUnknown} {
+		r, err := Build(allow(charges...), digest("decision's entry"), Result{Reason: reason})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Open(sign(t, kernel, statement(kernel, r)), trust(t, nil), 7)
+		if err != nil || !slices.Equal(got.Settled, want) {
+			t.Errorf("%s: %+v %v", reason, got.Settled, err)
+		}
+	}
+	r := Unknown(allow(charges...), digest("decision's entry"))
+	if r == nil || r.Outcome != contracts.Indeterminate || r.Verdict != contracts.Deny || r.Reason != contracts.ReasonOutcomeUnknown || !slices.Equal(r.Settled, want) || r.Sandbox != nil {
+		t.Errorf("%+v", r)
+	}
+	d := deny()
+	if Unknown(nil, digest("e")) != nil || Unknown(&d, digest("e")) != nil {
+		t.Error("what was not allowed has an unknown outcome")
+	}
+}
+
+// A receipt shares nothing with what it was built from.
+func TestReceiptIsACopy(t *testing.T) {
+	use := &contracts.SandboxUse{Gas: 5, Module: digest("module"), Profile: "wasi"}
+	output := []byte(`{"a":1}`)
+	d := allow(contracts.Charge{Amount: 2, Budget: "P1:bank:pay", Limit: 5, Window: "total"})
+	r, err := Build(d, digest("e"), Result{Reason: contracts.ReasonAllow, Output: output, Form: "jcs", Sandbox: use})
+	if err != nil {
+		t.Fatal(err)
+	}
+	use.Gas, output[1], d.Charges[0].Amount, d.Tool = 6, 'x', 3, "other"
+	if r.Sandbox.Gas != 5 || *r.OutputHash != digest(`{"a":1}`) || r.Settled[0].Amount != 2 || r.Tool != "send_money" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What Open refuses, each by its check, in the order of the checks.
+func TestOpenRefuses(t *testing.T) {
+	kernel, log, stranger := key(t, "kernel"), key(t, "log"), key(t, "stranger")
+	state := trust(t, nil)
+	result := Result{Reason: contracts.ReasonAllow, Output: []byte("1"), Form: "jcs"}
+	good := sign(t, kernel, statement(kernel, build(t, result)))
+	if _, err := Open(good, state, 7); err != nil {
+		t.Fatal(err) // or the refusals below would prove nothing
+	}
+	st := statement(kernel, build(t, result))
+	payload := st.Append(nil)
+	bare, err := crypto.Sign(kernel, payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := func(k crypto.PrivateKey, payload []byte) contracts.Entry { // as k's, whatever the header says
+		sig, err := crypto.Sign(k, crypto.AppendPAE(nil, contracts.PayloadType, payload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return crypto.AppendEnvelope(nil, contracts.PayloadType, payload, crypto.KeyID(public(k)), sig)
+	}
+	edit := func(from, to string) contracts.Entry {
+		text := strings.Replace(string(payload), from, to, 1)
+		if text == string(payload) {
+			t.Fatalf("%s: nothing was changed", from)
+		}
+		return signed(kernel, []byte(text))
+	}
+	decision := statement(kernel, nil)
+	decision.Seq, decision.Decision = 3, allow()
+	message := statement(kernel, nil)
+	message.Message = &contracts.Message{TextHash: digest("text")}
+	manifest := contracts.EvidencePack{Key: crypto.KeyID(public(kernel)), Origin: "o", Size: 1}
+	for name, c := range map[string]struct {
+		entry contracts.Entry
+		trust *registry.State
+		class contracts.Class // "": not a fault of the form
+		says  string
+	}{
+		"nothing":                  {nil, state, contracts.Encoding, ""},
+		"white space":              {append(contracts.Entry(" "), good...), state, contracts.Encoding, ""},
+		"two receipts":             {append(bytes.Clone(good), good...), state, contracts.Encoding, ""},
+		"no signature":             {contracts.Entry(`{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[]}`), state, contracts.Shape, ""},
+		"a decision":               {sign(t, kernel, decision), state, "", "no receipt"},
+		"a message":                {sign(t, kernel, message), state, "", "no receipt"},
+		"a manifest":               {signed(kernel, manifest.Append(nil)), state, "", "no receipt"},
+		"no trust state":           {good, nil, "", "KEY"},
+		"a stranger's":             {sign(t, stranger, statement(stranger, build(t, result))), state, "", "KEY"},
+		"the log key's":            {sign(t, log, statement(log, build(t, result))), state, "", "KEY"},
+		"header of another key":    {signed(log, payload), state, "", "KEY"},
+		"header without a key":     {edit(`"key":"`+crypto.KeyID(public(kernel)).String()+`",`, ``), state, "", "KEY"},
+		"envelope of another key":  {crypto.AppendEnvelope(nil, contracts.PayloadType, payload, crypto.KeyID(public(log)), bare), state, "", "KEY"},
+		"another's signature":      {crypto.AppendEnvelope(nil, contracts.PayloadType, payload, crypto.KeyID(public(kernel)), must(t, stranger, payload)), state, "", "SIGNATURE"},
+		"signature without PAE":    {crypto.AppendEnvelope(nil, contracts.PayloadType, payload, crypto.KeyID(public(kernel)), bare), state, "", "SIGNATURE"},
+		"signature of nothing":     {crypto.AppendEnvelope(nil, contracts.PayloadType, payload, crypto.KeyID(public(kernel)), make([]byte, 64)), state, "", "SIGNATURE"},
+		"verdict turned":           {edit(`"verdict":"ALLOW"`, `"verdict":"DENY"`), state, contracts.Record, "verdict"},
+		"outcome turned":           {edit(`"outcome":"EXECUTED"`, `"outcome":"FAILED"`), state, contracts.Record, "outcome"},
+		"a field nobody knows":     {edit(`"verdict":"ALLOW"`, `"verdict":"ALLOW","zz":1`), state, contracts.Record, "zz"},
+		"the subject of another":   {edit(`"name":"send_money"`, `"name":"fs.read"`), state, contracts.Record, "subject"},
+		"effect of another output": {edit(`"outputHash":"`+digest("1").String(), `"outputHash":"`+digest("2").String()), state, contracts.Record, "effectHash"},
+		"of no decision":           {edit(`"prev":"`+digest("decision's entry").String(), `"prev":"`+digest("other").String()), state, contracts.Record, "parents"},
+		"in the refused":           {edit(`"session":"chat"`, `"session":"@refused"`), state, contracts.Record, "session"},
+	} {
+		r, err := Open(c.entry, c.trust, 7)
+		var f *contracts.FormatError
+		if err == nil || r.Outcome != "" || r.Tool != "" || !strings.HasPrefix(err.Error(), "receipts: open: ") || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %+v %v", name, r, err)
+		}
+		if errors.As(err, &f) != (c.class != "") || f != nil && f.Class != c.class {
+			t.Errorf("%s: %v, want %s", name, err, c.class)
+		}
+	}
+}
+
+func must(t testing.TB, k crypto.PrivateKey, payload []byte) []byte {
+	t.Helper()
+	sig, err := crypto.Sign(k, crypto.AppendPAE(nil, contracts.PayloadType, payload))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sig
+}
+
+// Which key may have signed depends on where the receipt stands: a kernel key counts from after its addition up to its revocation.
+func TestOpenAtAnIndex(t *testing.T) {
+	kernel := key(t, "kernel")
+	good := sign(t, kernel, statement(kernel, build(t, Result{Reason: contracts.ReasonToolError})))
+	second := key(t, "second")
+	r, err := registry.New(0, registry.Key{Name: "second", Public: public(second), Role: registry.Kernel})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(trust(t, r).Canonical())
+	text = strings.Replace(text, `"name":"kernel","public":"`+b64(kernel)+`","role":"kernel","since":0`, `"name":"kernel","public":"`+b64(kernel)+`","revoked":9,"role":"kernel","since":4`, 1)
+	state, err := registry.ParseState([]byte(text))
+	if err != nil || !strings.Contains(text, `"revoked":9`) {
+		t.Fatal(err)
+	}
+	for index, want := range map[uint64]bool{0: false, 4: false, 5: true, 9: true, 10: false} {
+		if _, err := Open(good, state, index); (err == nil) != want {
+			t.Errorf("at %d: %v", index, err)
+		}
+	}
+	if _, err := Open(sign(t, second, statement(second, build(t, Result{Reason: contracts.ReasonToolError}))), state, 0); err != nil {
+		t.Errorf("the other kernel key: %v", err)
+	}
+}
+
+func b64(k crypto.PrivateKey) string { return string(crypto.AppendBase64(nil, public(k))) }
+
+// Every flipped bit and every truncation is refused.
+func TestReceiptMangled(t *testing.T) {
+	kernel, state := key(t, "kernel"), trust(t, nil)
+	good := sign(t, kernel, statement(kernel, build(t, Result{Reason: contracts.ReasonAllow, Output: []byte("1"), Form: "jcs"})))
+	if _, err := Open(good, state, 7); err != nil {
+		t.Fatal(err) // or the refusals below would prove nothing
+	}
+	for i := range 8 * len(good) {
+		bad := bytes.Clone(good)
+		bad[i/8] ^= 1 << (i % 8)
+		if r, err := Open(bad, state, 7); err == nil || r.Outcome != "" {
+			t.Fatalf("bit %d: taken", i)
+		}
+		if _, err := Open(good[:i/8], state, 7); err == nil {
+			t.Fatalf("the first %d bytes: taken", i/8)
+		}
+	}
+}
+
+func BenchmarkBuild(b *testing.B) {
+	d, output := allow(), []byte(`{"a":1}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Build(d, d.ArgsHash, Result{Reason: contracts.ReasonAllow, Output: output, Form: "jcs"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
