@@ -43,6 +43,9 @@ func TestValue(t *testing.T) {
 			t.Errorf("%q is %v", test.key, f)
 		}
 	}
+	if odd := mustParse(t, `{"\ufffd\n":1}`); odd.Get("\xff\n").Exists() || !odd.Get("\uFFFD\n").Exists() {
+		t.Error("broken UTF-8 is U+FFFD")
+	}
 	a := v.Get("a")
 	if a.At(0).Float() != 1 || a.At(1).Kind() != Array || a.At(2).Text() != "x" || a.At(3).Kind() != Missing || a.At(-1).Kind() != Missing || a.At(math.MaxInt).Kind() != Missing {
 		t.Error("elements by index")

@@ -179,6 +179,25 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestFoldedAnywhere gives keys of every length that differ by the case of one letter, at every place.
+func TestFoldedAnywhere(t *testing.T) {
+	var tree Tree
+	for size := 1; size <= 26; size++ {
+		for at := range size {
+			key := "abcdefghijklmnopqrstuvwxyz"[:size]
+			other := key[:at] + strings.ToUpper(key[at:at+1]) + key[at+1:]
+			for _, src := range []string{`{"` + key + `":1,"` + other + `":2}`, `{"` + other + `":1,"` + key + `":2}`} {
+				if _, err := tree.ParseArgs(nil, []byte(src)); err == nil || !strings.Contains(err.Error(), "letter case") {
+					t.Errorf("%s: %v", src, err)
+				}
+			}
+			if _, err := tree.ParseArgs(nil, []byte(`{"`+other+`":1,"x`+key+`":2}`)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // TestNotRefused has what is near to a refusal and none.
 func TestNotRefused(t *testing.T) {
 	for src, want := range map[string]string{
