@@ -31,14 +31,14 @@ type SignatureLine struct {
 }
 
 // body is what signatures are over.
-func (c *Checkpoint) body() []byte {
+func (c Checkpoint) body() []byte {
 	b := append([]byte(c.Origin), '\n')
 	b = append(strconv.AppendUint(b, c.Size, 10), '\n')
 	return append(crypto.AppendBase64(b, c.Root[:]), '\n')
 }
 
 // SignedBy tells whether the line is a signature of the checkpoint by that key, under the name of the log.
-func (c *Checkpoint) SignedBy(line SignatureLine, pub crypto.PublicKey) bool {
+func (c Checkpoint) SignedBy(line SignatureLine, pub crypto.PublicKey) bool {
 	v, err := note.NewVerifier(VerifierKey(c.Origin, pub))
 	return err == nil && line.Name == v.Name() && line.KeyHash == v.KeyHash() && crypto.Verify(pub, c.body(), line.Signature)
 }

@@ -1,0 +1,36 @@
+package proofgraph
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+// The checkpoint in the package comment is one.
+func TestTheCheckpointInThePackageComment(t *testing.T) {
+	source, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(source), "This one\n//\n")
+	text, rest, _ := strings.Cut(rest, "//\n// verifies under this key")
+	var lines []string
+	for _, l := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(l, "//"), "\t"))
+	}
+	_, key, _ := strings.Cut(rest, "//\t")
+	key, _, _ = strings.Cut(key, "\n")
+	verifier, err := note.NewVerifier(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg := strings.Join(lines, "\n") + "\n"
+	if n, err := note.Open([]byte(msg), note.VerifierList(verifier)); err != nil || len(n.Sigs) != 1 {
+		t.Fatalf("%v\n%s", err, msg)
+	}
+	if c, _, err := ParseCheckpoint([]byte(msg)); err != nil || c.Size != 2 || c.Origin != verifier.Name() {
+		t.Error(c, err)
+	}
+}
