@@ -18,7 +18,7 @@ import (
 func toolArgs() []byte {
 	code := "package main\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\n// main greets whoever is named.\nfunc main() {\n\tif len(os.Args) < 2 {\n\t\tfmt.Fprintln(os.Stderr, \"usage: greet NAME\")\n\t\tos.Exit(2)\n\t}\n" +
 		"\tfor i, name := range os.Args[1:] {\n\t\tif name == \"\" {\n\t\t\tcontinue\n\t\t}\n\t\tfmt.Printf(\"%d: hello, %s\\n\", i, name)\n\t}\n}\n\n" +
-		"// sum adds what it is given, and is here so that the file has a certain length.\nfunc sum(xs ...int) (total int) {\n\tfor _, x := range xs {\n\t\ttotal += x\n\t}\n\treturn total\n}\n\nfunc mean(xs ...int) int {\n\tif len(xs) == 0 {\n\t\treturn 0\n\t}\n\treturn sum(xs...) / len(xs)\n}\n"
+		"// sum adds what it is given, and is here so that the file has a certain length.\nfunc sum(xs ...int) (total int) {\n\tfor _, x := range xs {\n\t\ttotal += x\n\t}\n\treturn total\n}\n\nfunc mean(xs ...int) int {\n\tif len(xs) == 0 {\n\t\treturn 0\n\t}\n\treturn sum(xs...) / len(xs)\n}\n\n// largest is what no other exceeds.\nfunc largest(xs ...int) (most int) {\n\tfor _, x := range xs {\n\t\tmost = max(most, x)\n\t}\n\treturn most\n}\n"
 	text, err := json.Marshal(code)
 	if err != nil {
 		panic(err)

@@ -44,6 +44,6 @@
 //
 //	{"payload":"aGVsbG8=","payloadType":"text/plain","signatures":[{"keyid":"21fe31dfa154a261626bf854046fd2271b7bed4b6abe45aa58877ef47f9721b9","sig":"rU+c6xywolzout94/+KJ4OR9dcmXuD7KyUH4xSntPfM5758lAL7GLNaXyXsuTHKBMQ/i9od5FB3ISXiIR70BAA=="}]}
 //
-// Everything here is a function of its arguments, but for [GenerateKey], which is random. No function panics, whatever it is given, or
-// recurses deeper than [MaxDepth].
+// Everything here is a function of its arguments, but for [GenerateKey] and [ReadRandom]. No text, key, signature or [Signer] makes any of
+// it panic, or recurse deeper than [MaxDepth].
 package crypto
