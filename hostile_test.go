@@ -57,7 +57,8 @@ func TestHostileHosts(t *testing.T) {
 	})
 	t.Run("nil context", func(t *testing.T) {
 		w := newWorld(t)
-		d, r := w.k.Guard(nil, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)}) //nolint:staticcheck // what a caller might do
+		var none context.Context // what a caller might do
+		d, r := w.k.Guard(none, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)})
 		w.mustBe(d, r, want{contracts.Allow, contracts.ReasonAllow, contracts.Executed, nil, `{"n":1}`, 1})
 	})
 	t.Run("clock", func(t *testing.T) {

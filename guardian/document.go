@@ -255,8 +255,9 @@ func (l *loader) readLimits(p part, t *tool) {
 		return
 	}
 	if x := p.get("timeout"); x.there() {
-		s, ok := l.text(x)
-		if t.limits.Timeout, ok = readDuration(s); !ok && x.v.Kind() == crypto.String {
+		s, isText := l.text(x)
+		var ok bool
+		if t.limits.Timeout, ok = readDuration(s); isText && !ok {
 			l.refuse(x.at, quote(s)+" is no duration", "write it like 5s, 10m, 24h or 7d")
 		}
 	}
@@ -265,8 +266,9 @@ func (l *loader) readLimits(p part, t *tool) {
 		if !x.there() {
 			return
 		}
-		s, ok := l.text(x)
-		if *n, ok = readSize(s); !ok && x.v.Kind() == crypto.String {
+		s, isText := l.text(x)
+		var ok bool
+		if *n, ok = readSize(s); isText && !ok {
 			l.refuse(x.at, quote(s)+" is no size", "write it like 64KiB or 1MiB")
 		}
 	}
