@@ -121,12 +121,21 @@ func digits(b []byte, n, width int) []byte {
 
 // ParseTime reads the one text that a moment has.
 func ParseTime(s string) (Time, error) {
-	u, err := time.Parse(timeForm, s)
-	t := Time(u.UnixMilli())
-	if err != nil || t < 0 || t > maxTime || t.String() != s {
-		return 0, errors.New("contracts: time is not like 2006-01-02T15:04:05.000Z")
+	var buf [len(timeForm)]byte
+	if len(s) == len(timeForm) {
+		n := func(from, to int) (n int) {
+			for _, c := range []byte(s[from:to]) {
+				n = n*10 + int(c-'0')
+			}
+			return n
+		}
+		u := time.Date(n(0, 4), time.Month(n(5, 7)), n(8, 10), n(11, 13), n(14, 16), n(17, 19), n(20, 23)*1e6, time.UTC)
+		t := Time(u.UnixMilli())
+		if t >= 0 && t <= maxTime && string(t.append(buf[:0])) == s { // whatever else it was, it is not the text of that moment
+			return t, nil
+		}
 	}
-	return t, nil
+	return 0, errors.New("contracts: time is not like 2006-01-02T15:04:05.000Z")
 }
 
 // Caller is on whose behalf a tool is called. The zero Caller is anonymous.

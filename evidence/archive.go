@@ -130,21 +130,21 @@ func (a *archive) find(d contracts.Digest, read func(at int64, n int) ([]byte, e
 	prefix := prefixOf(d)
 	low := sort.Search(len(a.blobs), func(i int) bool { return a.blobs[i] >= prefix })
 	high := low + sort.Search(len(a.blobs)-low, func(i int) bool { return a.blobs[low+i]>>blockBits > prefix>>blockBits })
-	var name [2 * len(d)]byte
-	hex.Encode(name[:], d[:])
+	var member [len(blobPrefix) + 2*len(d) + 1]byte // its name in a header, and the NUL after it
+	hex.Encode(member[copy(member[:], blobPrefix):], d[:])
 	for low < high { // nearly always one: nobody finds many names that begin alike, but a hostile pack may claim them
 		i := int(uint(low+high) / 2)
 		at := a.place(i)
-		b, err := read(at, block)
+		h, err := read(at, block)
 		if err != nil {
 			return noBlob, extent{}, err
 		}
-		raw, size, ok := parseHeader((*[block]byte)(b))
-		if !ok || len(raw) != len(blobPrefix)+len(name) {
-			return noBlob, extent{}, errChanged
-		}
-		switch c := bytes.Compare(name[:], raw[len(blobPrefix):]); {
+		switch c := bytes.Compare(member[:], h[:len(member)]); { // open has compared all of the header; the content has its own hash
 		case c == 0:
+			size, ok := parseSize(h)
+			if !ok {
+				return noBlob, extent{}, errChanged
+			}
 			return i, extent{at + block, size}, nil
 		case c < 0:
 			high = i

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -59,13 +61,12 @@ func BenchmarkVerify(b *testing.B) {
 	pack := m.pack()
 	bare := raws(b, pack)
 	public := testPublic(b, seedK1)
-	var ours, theirs time.Duration
-	rounds := 0
+	var ours []time.Duration
+	var ratios []float64
 	for b.Loop() {
-		rounds++
-		t0 := time.Now()
+		t0 := processor(b)
 		r, err := Verify(b.Context(), bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.trust})
-		t1 := time.Now()
+		t1 := processor(b)
 		if err != nil || !r.Success(Logged) || r.Replay.Replayed < n/2 || r.Replay.NotReplayable != 0 {
 			b.Fatal(r, err)
 		}
@@ -74,12 +75,22 @@ func BenchmarkVerify(b *testing.B) {
 				b.Fatal("a signature does not verify")
 			}
 		}
-		ours, theirs = ours+t1.Sub(t0), theirs+time.Since(t1)
+		ours, ratios = append(ours, t1-t0), append(ratios, float64(t1-t0)/float64(processor(b)-t1))
 	}
-	b.ReportMetric(float64(ours)/float64(theirs), "x/verify")
-	b.ReportMetric(float64(ours.Microseconds())/float64(rounds*len(bare)), "µs/entry")
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], "x/verify") // the median
+	b.ReportMetric(float64(slices.Min(ours).Microseconds())/float64(len(bare)), "µs/entry")
 	b.ReportMetric(float64(len(pack))/float64(len(bare)), "pack-B/entry")
 	b.ReportMetric(held(b, m, pack)/float64(len(bare)), "held-B/entry")
+}
+
+// processor is the time that this process has had: on a machine shared with others it says more than a clock.
+func processor(t testing.TB) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // held is how many bytes a verification holds at its end.

@@ -41,13 +41,19 @@ func parseHeader(h *[block]byte) (name []byte, size int64, ok bool) {
 	if i := bytes.IndexByte(name, 0); i >= 0 {
 		name = name[:i]
 	}
+	size, ok = parseSize(h[:])
+	return name, size, ok && len(name) > 0 && header(name, size) == *h
+}
+
+// parseSize reads the size in a header, of eleven octal digits.
+func parseSize(h []byte) (size int64, ok bool) {
 	for _, c := range h[124:135] {
 		if c < '0' || c > '7' {
-			return nil, 0, false
+			return 0, false
 		}
 		size = size<<3 | int64(c-'0')
 	}
-	return name, size, len(name) > 0 && header(name, size) == *h
+	return size, true
 }
 
 // padding is how many zero bytes follow a member.

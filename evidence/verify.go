@@ -77,7 +77,7 @@ func (v *verifier) verify(size int64) error {
 		v.report.Signer = Trusted
 	}
 	w := newWindow(v.r, size, 256<<10)
-	v.far = newWindow(v.r, size, 8<<10)
+	v.far = newWindow(v.r, size, 4<<10)
 	if err := v.pack.open(v.ctx, w); err != nil {
 		return err
 	}
