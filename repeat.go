@@ -1,15 +1,9 @@
 package helm
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/receipts"
 )
 
 // start counts a permitted call in, and binds its key. The caller holds mu.
@@ -34,7 +28,7 @@ func (s *session) finish(f *flight, key string, receipt uint64, d Decision, r Re
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f != nil {
-		f.decision, f.receipt = d, r
+		f.decision, f.receipt = d.clone(), r.clone() // for d and r are the caller's
 		close(f.done)
 		if o := s.keys[key]; o != nil {
 			o.receipt, o.flight = receipt, nil
@@ -57,54 +51,8 @@ func (c *call) repeat(a *answer) (Decision, Receipt) {
 	}
 	select {
 	case <-a.flight.done:
-		r := a.flight.receipt
-		r.Entry, r.Output = bytes.Clone(r.Entry), bytes.Clone(r.Output)
-		return a.flight.decision, r
+		return a.flight.decision.clone(), a.flight.receipt.clone()
 	case <-c.done:
 		return Decision{Reason: contracts.ReasonToolCanceled, Why: "idempotency: the first call still runs", cause: contextError(c.ctx)}, Receipt{}
 	}
-}
-
-// recall reads a first outcome back. Its output is there only if outputs are kept.
-func (c *call) recall(o *once) (Decision, Receipt) {
-	lost := func(err error) (Decision, Receipt) {
-		return Decision{Reason: contracts.ReasonOutputNotKept, cause: err}, Receipt{}
-	}
-	ctx := context.WithoutCancel(c.ctx)
-	entry, err := c.entry(ctx, o.decision)
-	if err != nil {
-		return lost(err)
-	}
-	decision, err := receipts.OpenDecision(entry, c.state, o.decision) // the store is not trusted to have kept what was signed
-	if err != nil {
-		return lost(err)
-	}
-	if entry, err = c.entry(ctx, o.receipt); err != nil {
-		return lost(err)
-	}
-	receipt, err := receipts.Open(entry, c.state, o.receipt)
-	if err != nil {
-		return lost(err)
-	}
-	d := Decision{Verdict: receipt.Verdict, Reason: receipt.Reason, Record: decision}
-	r := Receipt{Record: receipt, Entry: entry, Index: o.receipt}
-	switch d.Reason {
-	case contracts.ReasonAllow:
-		output, err := c.Store.Blob(ctx, *receipt.OutputHash)
-		if err != nil || crypto.Sum(output) != *receipt.OutputHash {
-			d.Verdict, d.Reason = contracts.Deny, contracts.ReasonOutputNotKept
-			return d, r
-		}
-		r.Output = output
-	case contracts.ReasonToolError:
-		d.own = fmt.Errorf("helm: %s: the tool failed, when this call was first made; its error was not kept", c.inputs.Tool)
-	}
-	return d, r
-}
-
-func (c *call) entry(ctx context.Context, index uint64) (contracts.Entry, error) {
-	for e, err := range c.Store.Entries(ctx, index, index+1) {
-		return e, err
-	}
-	return nil, errors.New("the store lacks the first call's entry")
 }

@@ -1,6 +1,9 @@
 package helm
 
 import (
+	"bytes"
+	"slices"
+
 	"github.com/helmkernel/helm/contracts"
 )
 
@@ -48,3 +51,43 @@ func (r Receipt) Ref() contracts.Ref {
 
 // MarshalJSON writes the entry. There is no UnmarshalJSON: a receipt is verified, by receipts.Open, not decoded.
 func (r Receipt) MarshalJSON() ([]byte, error) { return r.Entry.MarshalJSON() }
+
+// clone shares nothing with d that somebody could change.
+func (d Decision) clone() Decision {
+	d.Record = cloneRecord(d.Record)
+	if d.Pending != nil {
+		p := *d.Pending
+		p.Caller.Roles, p.Roles = slices.Clone(p.Caller.Roles), slices.Clone(p.Roles)
+		d.Pending = &p
+	}
+	return d
+}
+
+// clone shares nothing with r that somebody could change.
+func (r Receipt) clone() Receipt {
+	r.Entry, r.Output = bytes.Clone(r.Entry), bytes.Clone(r.Output)
+	x := &r.Record
+	if x.Decision != nil {
+		d := cloneRecord(*x.Decision)
+		x.Decision = &d
+	}
+	x.FactsHash, x.OutputHash, x.Sandbox = copied(x.FactsHash), copied(x.OutputHash), copied(x.Sandbox)
+	x.Settled, x.Signals = slices.Clone(x.Settled), slices.Clone(x.Signals)
+	return r
+}
+
+func cloneRecord(d contracts.DecisionRecord) contracts.DecisionRecord {
+	d.Approvals, d.Attestations, d.Charges, d.Signals = slices.Clone(d.Approvals), slices.Clone(d.Attestations), slices.Clone(d.Charges), slices.Clone(d.Signals)
+	d.Caller.Roles = slices.Clone(d.Caller.Roles)
+	d.Delegation, d.Pending = copied(d.Delegation), copied(d.Pending)
+	return d
+}
+
+// copied gives a pointer to a copy.
+func copied[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	x := *p
+	return &x
+}
