@@ -396,7 +396,7 @@ func (f *form) value(name string, p presence, v *crypto.Value, kind crypto.Kind)
 	*v = x
 }
 
-// base64 is bytes of a fixed number, or of any where n is 0.
+// base64 is bytes of a fixed number, or of any where n is 0. They are read into the memory of *b, if there is any.
 func (f *form) base64(name string, b *[]byte, n int) {
 	if !f.reading {
 		f.name(name)
@@ -406,7 +406,7 @@ func (f *form) base64(name string, b *[]byte, n int) {
 	}
 	if v, ok := f.take(name, required); ok {
 		var err error
-		if *b, err = crypto.DecodeBase64(nil, v.Bytes()); v.Kind() != crypto.String || err != nil || n > 0 && len(*b) != n {
+		if *b, err = crypto.DecodeBase64((*b)[:0], v.Bytes()); v.Kind() != crypto.String || err != nil || n > 0 && len(*b) != n {
 			f.fail(name, "not base64 of the right length")
 		}
 	}

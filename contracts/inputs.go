@@ -218,16 +218,18 @@ func (in *Inputs) Append(dst []byte) []byte { return write(dst, in.visit) }
 
 // ParseInputs reads an inputs document, and refuses one that is not in canonical form, or not of the form, order and limits of FORMATS
 // section 3. Args and the like refer to b, which must not change.
-func ParseInputs(b []byte) (*Inputs, error) {
-	var tree crypto.Tree
-	if err := tree.Parse(b, crypto.Limits{Bytes: MaxInputs, Depth: MaxInputsDepth, Object: true}); err != nil {
+func ParseInputs(b []byte) (*Inputs, error) { return new(Reader).Inputs(b) }
+
+// Inputs is ParseInputs with the memory of the Reader: what it gives is valid until the Reader opens another.
+func (r *Reader) Inputs(b []byte) (*Inputs, error) {
+	if err := r.statement.Parse(b, crypto.Limits{Bytes: MaxInputs, Depth: MaxInputsDepth, Object: true}); err != nil {
 		return nil, &FormatError{Record, "inputs", err.Error()}
 	}
-	if !bytes.Equal(tree.Root().Append(make([]byte, 0, len(b))), b) {
+	if r.text = r.statement.Root().Append(r.text[:0]); !bytes.Equal(r.text, b) {
 		return nil, &FormatError{Record, "inputs", "not canonical"}
 	}
 	in := new(Inputs)
-	if err := read(tree.Root(), Record, func(f *form) {
+	if err := read(r.statement.Root(), Record, func(f *form) {
 		in.visit(f)
 		in.check(f.fail)
 	}); err != nil {

@@ -184,8 +184,8 @@ type Reader struct {
 type Sealed struct {
 	Kind    Kind
 	KeyID   Digest // as the envelope says
-	Sig     []byte
-	Payload []byte // what PAE is over; valid until the Reader opens another
+	Sig     []byte // it and Payload are valid until the Reader opens another
+	Payload []byte // what PAE is over
 	name    string
 	digest  Digest
 	pred    crypto.Value
@@ -216,7 +216,8 @@ func (r *Reader) Open(e []byte) (*Sealed, *FormatError) {
 	}
 	for s := range env.Get("signatures").Elements() {
 		if sig := s.Get("sig"); sig.Kind() == crypto.String {
-			if _, err := crypto.DecodeBase64(r.sig[:0], sig.Bytes()); err != nil {
+			var err error
+			if r.sig, err = crypto.DecodeBase64(r.sig[:0], sig.Bytes()); err != nil {
 				return encoding("signatures.sig", "not base64")
 			}
 		}
@@ -230,7 +231,7 @@ func (r *Reader) Open(e []byte) (*Sealed, *FormatError) {
 		}
 	}
 	s := &r.sealed
-	*s = Sealed{Payload: r.payload}
+	*s = Sealed{Payload: r.payload, Sig: r.sig[:0]}
 	if err := read(env, Shape, s.envelope); err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecor
 	if f != nil {
 		return f
 	}
-	in, err := contracts.ParseInputs(raw)
+	in, err := v.inputs.Inputs(raw)
 	if err != nil {
 		return v.late(v.fault(ErrBlob, blobPrefix+d.InputsHash.String(), err.Error()))
 	}

@@ -28,8 +28,9 @@ type verifier struct {
 	// the fold of the entries
 	log
 	state    *registry.State
-	lines    hash.Hash // of entries.jsonl
-	reader   contracts.Reader
+	lines    hash.Hash        // of entries.jsonl
+	reader   contracts.Reader // of entries
+	inputs   contracts.Reader
 	json     crypto.Tree // of a blob
 	pae      []byte
 	text     []byte
