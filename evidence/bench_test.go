@@ -124,7 +124,7 @@ func BenchmarkWrite(b *testing.B) {
 
 // TestMemory holds a verification to what the format promises: 64 bytes an entry, beside what the report lists.
 func TestMemory(t *testing.T) {
-	m := longLog(t, 20_000)
+	m := longLog(t, 8_000)
 	pack := m.pack()
 	n := float64(len(raws(t, pack)))
 	r, err := verifyBytes(t, pack, Options{Trust: m.trust})

@@ -67,8 +67,8 @@
 // # Cost
 //
 // Verify goes over headers and entries once and reads blobs where entries name them. It holds no entry: some 45 bytes for each, 9 a blob, 256 a
-// session, 64 for each idempotency key, used approval, policy and ALLOW without a receipt, the compiled policies in use, and what the report
-// lists. A blob of more than 64 MiB is refused. Nearly all the time goes into signatures.
+// session, 64 for each idempotency key, used approval and policy, 150 for an ALLOW without a receipt, the compiled policies in use, and what
+// the report lists. A blob of more than 64 MiB is refused. Nearly all the time goes into signatures.
 //
 // # Example
 //

@@ -27,7 +27,7 @@ func fuzzPacks(f *testing.F) (good [][]byte, o Options) {
 	return [][]byte{small.pack(), base.pack()}, Options{Trust: small.trust, Origin: testOrigin}
 }
 
-// FuzzVerify is given whole packs.
+// FuzzVerify is given whole packs. They take long to shrink: run it with -fuzzminimizetime=1x.
 func FuzzVerify(f *testing.F) {
 	good, o := fuzzPacks(f)
 	for _, b := range good {
@@ -39,7 +39,7 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, pack []byte) { accepted(t, pack, o, good) })
 }
 
-// FuzzMembers is given the contents of members, whose archive is right.
+// FuzzMembers is given the contents of members, whose archive is right. As above, -fuzzminimizetime=1x.
 func FuzzMembers(f *testing.F) {
 	good, o := fuzzPacks(f)
 	for _, b := range good {

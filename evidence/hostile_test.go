@@ -204,6 +204,8 @@ func TestNoPack(t *testing.T) {
 		r, err := verifyBytes(t, b, Options{Trust: state})
 		t.Run(name, func(t *testing.T) { mustRefuse(t, r, err, ErrArchive) })
 	}
+	r, err := Verify(t.Context(), nil, 1, Options{Trust: state})
+	mustRefuse(t, r, err, ErrInput)
 	for _, size := range []int64{-1, -1 << 63, 1 << 62, 1<<63 - 1} { // whatever the caller says of the size
 		r, err := Verify(t.Context(), bytes.NewReader(make([]byte, block)), size, Options{Trust: state})
 		mustRefuse(t, r, err, ErrArchive)

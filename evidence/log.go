@@ -49,6 +49,9 @@ func (l *log) add(hash contracts.Digest, st *contracts.Statement, c *chain) erro
 	if l.chains == nil {
 		l.chains = map[string]*chain{}
 	}
+	if at&63 == 0 {
+		l.named = append(l.named, 0)
+	}
 	switch {
 	case st.Genesis != nil:
 		l.origin, l.first = st.Genesis.Origin, hash
@@ -64,9 +67,6 @@ func (l *log) add(hash contracts.Digest, st *contracts.Statement, c *chain) erro
 	}
 	l.chains[c.name] = c
 	c.count, c.index, c.lamport, c.last, c.time = c.count+1, at, h.Lamport, hash, h.Time
-	if at&63 == 0 {
-		l.named = append(l.named, 0)
-	}
 	l.tree.Append(hash)
 	return l.index.Add(hash, h.Lamport)
 }

@@ -133,6 +133,9 @@ func TestOracleAgrees(t *testing.T) {
 // with the check that the oracle's list names. The exceptions are in testdata: what the base log has nothing of, and what is another fault,
 // or none, in this log, or a feature that this version refuses by name. So no mutation is passed over.
 func TestOracleMutations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: the oracle's mutations take ten seconds")
+	}
 	o := newOracle(t)
 	m := baseLog(t)
 	m.checkpoint()

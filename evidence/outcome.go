@@ -1,6 +1,8 @@
 package evidence
 
 import (
+	"bytes"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 )
@@ -29,7 +31,7 @@ func (v *verifier) outcome(r *contracts.Receipt, call *pending) *Error {
 		return nil
 	}
 	if output != nil && !v.stacks.has(call.policy) {
-		output = append([]byte(nil), output...) // the documents are read next
+		output = bytes.Clone(output) // the documents are read next
 	}
 	x, f := v.stack(call.policy)
 	switch {

@@ -22,6 +22,11 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
+func verifyBytes(t testing.TB, pack []byte, o Options) (Report, error) {
+	t.Helper()
+	return Verify(t.Context(), bytes.NewReader(pack), int64(len(pack)), o)
+}
+
 // A testPack is a pack that must verify, and what its auditor has.
 type testPack struct {
 	pack   []byte

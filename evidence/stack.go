@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 
@@ -91,7 +92,7 @@ func (v *verifier) compile(policy contracts.Digest) (x stack, f *Error) {
 			return x, f
 		}
 		x.bytes += len(b)
-		docs = append(docs, contracts.Document{Name: d.Name, Canonical: append([]byte(nil), b...)})
+		docs = append(docs, contracts.Document{Name: d.Name, Canonical: bytes.Clone(b)})
 	}
 	p, err := guardian.Compile(docs...)
 	var le *guardian.LoadError

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"hash"
 	"io"
-	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -69,6 +67,9 @@ func newVerifier(ctx context.Context, r io.ReaderAt, o Options) *verifier {
 }
 
 func (v *verifier) verify(size int64) error {
+	if v.r == nil {
+		return &Error{ErrInput, -1, "r", "no reader was given", nil}
+	}
 	last, fault := v.o.check()
 	if fault != nil {
 		return fault
@@ -128,200 +129,4 @@ func (v *verifier) member(i int) ([]byte, *Error) {
 // fault is one of the entry at hand.
 func (v *verifier) fault(check error, field, what string) *Error {
 	return &Error{check, int64(v.size()), field, what, nil}
-}
-
-// entry verifies the next entry, which lies at an offset of the pack, and adds it to the fold.
-func (v *verifier) entry(line []byte, at int64) *Error {
-	if bytes.HasPrefix(line, []byte(`{"gap"`)) {
-		return v.fault(ErrGap, "", "a gap"+unsupported)
-	}
-	sealed, ferr := v.reader.Open(line)
-	if ferr != nil {
-		return v.fault(checkOf(ferr.Class), ferr.Field, ferr.What)
-	}
-	if f := v.signed(sealed); f != nil {
-		return f
-	}
-	st, ferr := sealed.Statement()
-	if ferr != nil {
-		return v.fault(ErrRecord, ferr.Field, ferr.What)
-	}
-	if what := later(st); what != "" {
-		return v.fault(ErrRecord, "predicateType", what)
-	}
-	c := v.chain(st.Session)
-	f := v.follows(st, c)
-	if f == nil {
-		f = v.causes(st, c)
-	}
-	var call *pending
-	if f == nil {
-		call, f = v.refers(st, c)
-	}
-	if f == nil {
-		f = v.charged(st)
-	}
-	if f == nil {
-		f = v.governs(st)
-	}
-	if f == nil {
-		f = v.replay(st, c, call, extent{at, int64(len(line))}) // faults of BLOB and REPLAY wait
-	}
-	if f == nil {
-		if err := v.add(crypto.LeafHash(line), st, c); err != nil {
-			return v.fault(ErrGraph, "", err.Error())
-		}
-		f = v.reached()
-	}
-	return f
-}
-
-// reached compares the root with that of the last checkpoint, where the log has its size.
-func (v *verifier) reached() *Error {
-	if v.last == nil || v.report.History != None || v.last.Size > v.size() {
-		return nil
-	}
-	keys := v.state.Keys(registry.Log, v.last.Size)
-	for _, l := range v.last.lines {
-		if claimed, valid := v.last.by(l, keys); claimed && !valid {
-			return &Error{ErrInput, -1, "Last", "a line of a log key does not verify", nil}
-		}
-	}
-	var none proofgraph.Tree
-	root := v.tree.Root()
-	if v.last.Size == 0 {
-		root = none.Root()
-	}
-	v.report.History = Fresh
-	if v.last.Root != root {
-		v.report.History = Diverged
-	}
-	return nil
-}
-
-// signed is KEY and SIGNATURE. Nothing else of an entry is read before.
-func (v *verifier) signed(s *contracts.Sealed) *Error {
-	v.pae = crypto.AppendPAE(v.pae[:0], contracts.PayloadType, s.Payload)
-	if v.size() == 0 {
-		if f := v.begins(s); f != nil {
-			return f
-		}
-	}
-	public, ok := v.state.Key(s.KeyID, registry.Kernel, v.size())
-	if !ok {
-		return v.fault(ErrKey, "signatures.keyid", "no kernel key that is valid here")
-	}
-	if k, ok := s.Key(); !ok || k != s.KeyID {
-		return v.fault(ErrKey, "predicate.key", "not the signer")
-	}
-	if !crypto.Verify(public, v.pae, s.Sig) {
-		return v.fault(ErrSignature, "signatures.sig", "does not verify")
-	}
-	return nil
-}
-
-// begins judges entry 0 by the pinned key, and takes the trust state from the pack where the caller gave none: who signs the genesis
-// vouches for it.
-func (v *verifier) begins(s *contracts.Sealed) *Error {
-	if k := v.o.Kernel; k != nil {
-		if s.KeyID != crypto.KeyID(k) {
-			return v.fault(ErrKey, "signatures.keyid", "the genesis is not signed by the pinned key")
-		}
-		if !crypto.Verify(k, v.pae, s.Sig) {
-			return v.fault(ErrSignature, "signatures.sig", "does not verify")
-		}
-	}
-	if s.Kind != contracts.KindGenesis {
-		return v.fault(ErrChain, "predicateType", "entry 0 is no genesis")
-	}
-	if v.state != nil {
-		return nil
-	}
-	var t crypto.Tree
-	if err := t.Parse(s.Payload, crypto.Limits{Bytes: contracts.MaxPayload, Depth: contracts.MaxRecordDepth}); err != nil {
-		return v.fault(ErrEncoding, "payload", "not JSON") // cannot be: it was opened
-	}
-	d, err := crypto.ParseDigest(t.Root().Get("predicate").Get("trust").Bytes())
-	if err == nil {
-		b, _, f := v.content(d)
-		if f != nil && f.Check != ErrBlob {
-			return f
-		}
-		v.state, err = registry.ParseState(b) // of no bytes, where there are none
-	}
-	if err != nil {
-		return v.fault(ErrTrust, "predicate.trust", "the initial trust state is not in the pack, or malformed")
-	}
-	return nil
-}
-
-// follows is CHAIN.
-func (v *verifier) follows(st *contracts.Statement, c *chain) *Error {
-	first := v.size() == 0
-	switch {
-	case first != (st.Genesis != nil):
-		return v.fault(ErrChain, "predicateType", "entry 0, and only it, is the genesis")
-	case c.closed:
-		return v.fault(ErrChain, "predicate.session", "it is closed")
-	case st.Seq != c.count:
-		return v.fault(ErrChain, "predicate.seq", "not the next of its session")
-	case st.Prev != c.last:
-		return v.fault(ErrChain, "predicate.prev", "not the hash of the session's previous entry, or of the genesis")
-	case st.Time < c.time:
-		return v.fault(ErrChain, "predicate.time", "before that of the session's previous entry")
-	case first && v.o.Origin != "" && st.Genesis.Origin != v.o.Origin:
-		return v.fault(ErrChain, "predicate.origin", "not the one that was asked for")
-	case first && v.last != nil && st.Genesis.Origin != v.last.Origin:
-		return &Error{ErrInput, -1, "Last", "of another origin", nil}
-	}
-	return nil
-}
-
-// causes is GRAPH.
-func (v *verifier) causes(st *contracts.Statement, c *chain) *Error {
-	want := uint64(0)
-	if v.size() > 0 {
-		want = c.lamport + 1 // of genesis it is 0
-	}
-	for _, p := range st.Parents {
-		_, lamport, ok := v.index.Lookup(p)
-		if !ok {
-			return v.fault(ErrGraph, "predicate.parents", "one is no earlier entry")
-		}
-		want = max(want, lamport+1)
-	}
-	if st.Lamport != want {
-		return v.fault(ErrGraph, "predicate.lamport", "not one more than the highest that it names")
-	}
-	return nil
-}
-
-// charged is BUDGET.
-func (v *verifier) charged(st *contracts.Statement) *Error {
-	switch {
-	case st.Decision != nil && len(st.Decision.Charges) > 0:
-		return v.fault(ErrBudget, "predicate.decision.charges", "a charge"+unsupported)
-	case st.Receipt != nil && len(st.Receipt.Settled) > 0:
-		return v.fault(ErrBudget, "predicate.settled", "a settlement"+unsupported)
-	}
-	return nil
-}
-
-// governs is TRUST.
-func (v *verifier) governs(st *contracts.Statement) *Error {
-	d := st.Judgement()
-	switch {
-	case st.Genesis != nil && st.Genesis.Trust != v.state.Digest():
-		return v.fault(ErrTrust, "predicate.trust", "not the digest of the trust state")
-	case st.Genesis != nil && v.o.Kernel != nil && !slices.ContainsFunc(v.state.Keys(registry.Kernel, 0), func(k crypto.PublicKey) bool { return bytes.Equal(k, v.o.Kernel) }):
-		return v.fault(ErrTrust, "predicate.trust", "the pinned key is no kernel key of the trust state")
-	case d == nil:
-	case d.Verdict == contracts.Allow && v.state.Frozen():
-		return v.fault(ErrTrust, "predicate.decision.verdict", "an ALLOW while the system is frozen")
-	case d.Reason == contracts.ReasonSystemFrozen && !v.state.Frozen():
-		return v.fault(ErrTrust, "predicate.decision.reason", "the system is not frozen")
-	case d.Verdict == contracts.Allow && d.Delegation != nil && v.state.Revoked(*d.Delegation):
-		return v.fault(ErrTrust, "predicate.decision.delegation", "an ALLOW on a delegation that was revoked")
-	}
-	return nil
 }

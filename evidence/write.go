@@ -21,6 +21,9 @@ import (
 //
 // It does not verify signatures: that is for those who get the pack.
 func Write(ctx context.Context, w io.Writer, s proofgraph.Store, key crypto.Signer) error {
+	if w == nil || s == nil {
+		return errors.New("evidence: write: no writer or no store was given")
+	}
 	p := packer{store: s, key: key}
 	if err := p.survey(ctx); err != nil {
 		return fmt.Errorf("evidence: write: %w", err)

@@ -178,6 +178,9 @@ func TestWriteRefuses(t *testing.T) {
 			}
 			return e, nil
 		}}, want: "the store has 7 entries"},
+		"no genesis": {store: badStore{entries: func(i int, e contracts.Entry) (contracts.Entry, error) {
+			return contracts.Entry(model.nodes[max(i, 1)].line), nil
+		}}, want: "the store is damaged"},
 		"a damaged entry": {store: badStore{entries: func(i int, e contracts.Entry) (contracts.Entry, error) {
 			if i == 7 {
 				e = append(bytes.Clone(e), ' ')
@@ -234,6 +237,12 @@ func TestWriteRefuses(t *testing.T) {
 	}
 	if err := Write(t.Context(), io.Discard, proofgraph.NewMemory(), testKey(t, seedK1)); err == nil || !strings.Contains(err.Error(), "Checkpoint first") {
 		t.Errorf("an empty store: %v", err)
+	}
+	if err := Write(t.Context(), io.Discard, nil, testKey(t, seedK1)); err == nil {
+		t.Error("no store")
+	}
+	if err := Write(t.Context(), nil, m.store, testKey(t, seedK1)); err == nil {
+		t.Error("no writer")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
