@@ -180,7 +180,7 @@ func TestWriteRefuses(t *testing.T) {
 		}}, want: "the store has 7 entries"},
 		"no genesis": {store: badStore{entries: func(i int, e contracts.Entry) (contracts.Entry, error) {
 			return contracts.Entry(model.nodes[max(i, 1)].line), nil
-		}}, want: "the store is damaged"},
+		}}, want: "entry 0: proofgraph: index"},
 		"a damaged entry": {store: badStore{entries: func(i int, e contracts.Entry) (contracts.Entry, error) {
 			if i == 7 {
 				e = append(bytes.Clone(e), ' ')
