@@ -79,6 +79,28 @@ func TestReceiptTable(t *testing.T) {
 	}
 }
 
+// A builder is held to the limits that a reader has.
+func TestCheckHoldsLimits(t *testing.T) {
+	good := Receipt{Outcome: Failed, Verdict: Allow, Reason: ReasonToolError, EffectType: Write, Tool: "t", Sandbox: &SandboxUse{crypto.MaxInt, Digest{}, strings.Repeat("x", 128)}}
+	if err := good.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*Receipt){
+		"gas":              func(r *Receipt) { r.Sandbox = &SandboxUse{crypto.MaxInt + 1, Digest{}, "p"} },
+		"no profile":       func(r *Receipt) { r.Sandbox = &SandboxUse{} },
+		"a long profile":   func(r *Receipt) { r.Sandbox = &SandboxUse{1, Digest{}, strings.Repeat("x", 129)} },
+		"no effect":        func(r *Receipt) { r.EffectType = "" },
+		"effect of no one": func(r *Receipt) { r.EffectType = "execute" },
+		"no tool":          func(r *Receipt) { r.Tool = "" },
+		"a denial":         func(r *Receipt) { r.Decision = new(DecisionRecord) },
+	} {
+		r := good
+		if spoil(&r); r.Check() == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
 // A denial holds every reason at its own condition and no other, in a session where it belongs.
 func TestDenialTable(t *testing.T) {
 	taken := 0

@@ -171,7 +171,6 @@ func TestTheCallIsTheDriversOwn(t *testing.T) {
 		for i := range c.Args {
 			c.Args[i] = 'x'
 		}
-		_ = append(c.Args, "into what lies behind"...)
 		for i := range c.Permit.Decision {
 			c.Permit.Decision[i] = 'x'
 		}
@@ -181,7 +180,7 @@ func TestTheCallIsTheDriversOwn(t *testing.T) {
 	}
 	var proof string
 	o := Run(context.Background(), p, driver(func(_ context.Context, c contracts.Call) (Result, error) {
-		_ = append(c.Args, "into what lies behind"...)
+		_ = append(c.Args, "behind"...)
 		proof = string(c.Permit.Decision)
 		wreck(c)
 		return Result{Output: c.Args}, nil
@@ -392,5 +391,13 @@ func TestHostileContexts(t *testing.T) {
 		if o.Reason != c.want {
 			t.Errorf("%s: %s, want %s", name, o.Reason, c.want)
 		}
+	}
+	// One that cannot be waited for counts as ended: the driver is told at once.
+	o := try(t, odd{panicDone: true}, driver(func(ctx context.Context, _ contracts.Call) (Result, error) {
+		<-ctx.Done()
+		return Result{}, ctx.Err()
+	}), Limits{Timeout: 10 * time.Second})
+	if o.Reason != contracts.ReasonToolCanceled {
+		t.Errorf("Done panics: %s", o.Reason)
 	}
 }

@@ -131,6 +131,19 @@ func TestContextEndsWithTheRun(t *testing.T) {
 	})
 }
 
+// What is to be called at an end that has been is called, in its own goroutine; package context asks only where it has not.
+func TestAfterFuncAfterTheEnd(t *testing.T) {
+	l := leash{caller: context.Background()}
+	if !l.end(errOwn) || l.end(context.Canceled) || l.Err() != errOwn {
+		t.Fatal("a context ends once")
+	}
+	called := make(chan bool)
+	stop := l.AfterFunc(func() { called <- true })
+	if stop() || !<-called || stop() {
+		t.Error("stopped what was called")
+	}
+}
+
 // The cause of the caller's end reaches the driver.
 func TestCauseOfTheCallersEnd(t *testing.T) {
 	why := errors.New("the user pressed stop")

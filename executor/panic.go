@@ -15,7 +15,7 @@ var errGoexit = errors.New("executor: the driver ended its goroutine (runtime.Go
 
 // panicked notes that the driver did not return. x is nil where it called runtime.Goexit, which no recover sees.
 func (r *run) panicked(x any) {
-	r.result, r.reason, r.err = Result{}, contracts.ReasonToolPanic, errGoexit
+	r.reason, r.err = contracts.ReasonToolPanic, errGoexit
 	if x != nil {
 		r.err = errors.New("executor: the driver panicked")
 		r.err = fmt.Errorf("executor: the driver panicked: %s", textOf(x)) // which may not come back
