@@ -75,12 +75,15 @@ type opaque struct{ text string }
 
 func (o opaque) Error() string { return o.text }
 
-// ownError is the tool's own error as the caller may see it. Where a tool failed because a call inside it was denied, its error must not
-// say of the outer call, which ran, that it did not.
-func ownError(err error) (own error) {
+// foreign is an error of somebody else's, the tool's own or a cause, as the caller may see it. One that has an answer of HELM's in it, because
+// a tool, a store or a signer made a call of its own, must not say of this call whether it ran: of it only the text is left.
+func foreign(err error) (seen error) {
+	if err == nil {
+		return nil
+	}
 	defer func() {
 		if recover() != nil { // the error's own Is or As
-			own = opaque{errorText(err)}
+			seen = opaque{errorText(err)}
 		}
 	}()
 	var inner *Error

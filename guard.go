@@ -17,7 +17,11 @@ import (
 // or to store seals the kernel: every later call is KERNEL_SEALED, and the next [New] over the store reads and settles what is there.
 func (k *Kernel) Guard(ctx context.Context, in Intent) (Decision, Receipt) {
 	if k.none() {
-		return sealed(in.Tool, errNoKernel), Receipt{}
+		d := sealed(errNoKernel)
+		if d.tool = in.Tool; !contracts.IsTool(in.Tool) {
+			d.tool = contracts.Hashed(in.Tool)
+		}
+		return d, Receipt{}
 	}
 	if ctx == nil {
 		ctx = context.Background()
@@ -25,23 +29,27 @@ func (k *Kernel) Guard(ctx context.Context, in Intent) (Decision, Receipt) {
 	c := calls.Get().(*call)
 	defer c.free()
 	c.Kernel, c.ctx = k, ctx
-	if err := k.enter(); err != nil {
-		d := sealed(in.Tool, err)
-		c.report(d, 0)
-		return d, Receipt{}
-	}
-	defer k.leave()
-	c.inputs.State.Trust = k.state.Digest()
-	c.receive(ctx, in)
-	c.parse()
-	d, r := c.proceed()
+	d, r := c.guard(in)
 	d.tool = c.inputs.Tool
 	c.report(d, r.Index)
 	return d, r
 }
 
-func sealed(tool string, cause error) Decision {
-	return Decision{Reason: contracts.ReasonKernelSealed, tool: tool, cause: cause}
+// guard is Guard but for the observer, who may close the kernel.
+func (c *call) guard(in Intent) (Decision, Receipt) {
+	c.receive(in)
+	limits, _ := c.Policy.Limits(c.inputs.Tool)
+	if err := c.enter(limits.Timeout); err != nil {
+		return sealed(err), Receipt{}
+	}
+	defer c.leave()
+	c.inputs.State.Trust = c.state.Digest()
+	c.parse()
+	return c.proceed()
+}
+
+func sealed(cause error) Decision {
+	return Decision{Reason: contracts.ReasonKernelSealed, cause: cause}
 }
 
 func (c *call) report(d Decision, index uint64) {
@@ -54,10 +62,12 @@ type answer struct {
 	record  contracts.DecisionRecord
 	why     string
 	reason  contracts.ReasonCode // as the caller is told; the record's but for misfits
-	slot    *proofgraph.Slot
+	faulty  bool                 // denied for the call's fault
+	slot    *proofgraph.Slot     // nil: the kernel is sealed, and err says why
 	entry   contracts.Statement
 	denial  contracts.Receipt
 	started bool         // an ALLOW was signed, and counted in
+	call    *running     // once it runs
 	drift   guardian.Why // where the output left its pinned schema
 	err     error        // the judgement could not be signed
 	first   *once        // the call that this one repeats
@@ -67,15 +77,23 @@ type answer struct {
 // proceed gives a call its answer and carries it out.
 func (c *call) proceed() (Decision, Receipt) {
 	a := c.answer()
-	if a.first != nil {
+	switch {
+	case a.first != nil:
 		return c.repeat(a)
+	case a.slot == nil:
+		return sealed(a.err), Receipt{}
 	}
-	d := Decision{Reason: a.reason, Why: a.why, Record: a.record, cause: c.broken}
-	if a.err == nil {
-		a.err = a.slot.Wait()
-	}
+	d := Decision{Reason: a.reason, Why: a.why, Record: a.record}
 	if a.record.Verdict == contracts.Allow {
 		return c.perform(a, d)
+	}
+	if a.faulty {
+		if d.cause = c.cause; d.cause == nil {
+			d.cause = contextError(c.ctx)
+		}
+	}
+	if a.err == nil {
+		a.err = a.slot.Wait()
 	}
 	if a.err != nil {
 		d.cause = a.err
@@ -89,16 +107,17 @@ func (c *call) answer() *answer {
 	s := c.home()
 	defer s.mu.Unlock()
 	a := &answer{session: s}
+	if a.err = c.log.Err(); a.err != nil { // while the call came here
+		return a
+	}
 	c.stamp(s)
 	if c.judge(s, a); a.first != nil {
 		return a
 	}
-	a.reason = a.record.Reason
-	if c.misfit != "" && (a.record.Verdict == contracts.Allow || a.record.Condition > 2) {
-		// No policy could replay what a Go type cannot hold, so the log has the kernel's own refusal of the request.
-		a.record, a.reason, a.why = c.Policy.Refuse(c.inputs, contracts.ReasonIntentMalformed), contracts.ReasonSchemaViolation, c.misfit
-	}
+	c.refit(a)
 	if a.slot, a.err = c.log.Place(s.chain, c.inputs.Time, c.parents, nil); a.err != nil {
+		a.slot = nil
+		c.log.Seal(a.err)
 		return a
 	}
 	defer a.slot.Void(errUnsigned)
@@ -145,11 +164,11 @@ func (c *call) stamp(s *session) {
 	now, err := c.now()
 	if err == nil {
 		c.inputs.Time = max(now, c.inputs.Time)
-	} else if c.broken == nil {
-		c.broken = err
+	} else {
+		c.failed(err.Error(), err)
 	}
-	if c.broken == nil && over(c.done) {
-		c.broken = contextError(c.ctx)
+	if over(c.done) {
+		c.failed("the context ended", nil) // its own word is asked for when no lock is held
 	}
 }
 
@@ -171,8 +190,9 @@ func (c *call) judge(s *session, a *answer) {
 		a.first, a.flight = first, first.flight
 	case !raw && first != nil:
 		refuse(contracts.ReasonIdempotencyConflict, "idempotency: bound to another call")
-	case !raw && c.broken != nil:
-		refuse(contracts.ReasonFailClosedError, errorText(c.broken))
+	case !raw && c.fault != "":
+		a.faulty = true
+		refuse(contracts.ReasonFailClosedError, c.fault)
 	default:
 		d, why := c.Policy.Judge(c.inputs, c.state)
 		a.record = d
@@ -182,5 +202,15 @@ func (c *call) judge(s *session, a *answer) {
 				a.why = c.syntax
 			}
 		}
+	}
+	a.reason = a.record.Reason
+}
+
+// refit denies what the guardian would have let past its schema, but the Go type of a wrapped function cannot hold. No policy could replay
+// that, so the log has the kernel's own refusal of the request.
+func (c *call) refit(a *answer) {
+	past := a.record.Verdict == contracts.Allow || a.record.Condition > 2 || a.reason == contracts.ReasonDestinationNotAllowed
+	if c.misfit != "" && past {
+		a.record, a.reason, a.why = c.Policy.Refuse(c.inputs, contracts.ReasonIntentMalformed), contracts.ReasonSchemaViolation, c.misfit
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/proofgraph"
 )
 
 // Caller is on whose behalf a tool is called. The zero Caller is anonymous.
@@ -36,9 +37,12 @@ type Intent struct {
 // A driver's context already carries the Caller, Session and Delegation of its call, and that call's decision as After, so that a tool
 // which calls Guard is chained to the call that runs it.
 func With(ctx context.Context, in Intent) context.Context {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	in.Args, in.Driver = nil, nil
 	h := held(ctx)
-	return context.WithValue(ctx, contextKey{}, &carried{layer: &layer{in.clone(), h.layer}, calls: h.calls})
+	return context.WithValue(ctx, contextKey{}, &carried{layer: &layer{in: in.clone(), up: h.layer}, calls: h.calls})
 }
 
 // carried is what HELM keeps in a context.
@@ -48,8 +52,9 @@ type carried struct {
 }
 
 type layer struct {
-	in Intent
-	up *layer
+	in  Intent
+	log *proofgraph.Log // a driver's: in.After is for this log only; nil: for any
+	up  *layer
 }
 
 // running is a call under whose driver we are.
@@ -57,21 +62,37 @@ type running struct {
 	session *session
 	key     string // its idempotency key
 	up      *running
+	over    bool // protected by session.mu: what its driver left behind is inside no more
 }
 
 type contextKey struct{}
 
-func held(ctx context.Context) *carried {
+func held(ctx context.Context) carried {
 	if h, ok := ctx.Value(contextKey{}).(*carried); ok {
-		return h
+		return *h
 	}
-	return &carried{}
+	return carried{}
 }
 
-// inside tells whether one of the running calls is of that session.
+// look takes what matters of a context, whose methods may panic: then it has ended. One that has ended is an error.
+func look(ctx context.Context) (h carried, done <-chan struct{}, err error) {
+	if trouble := contained("the context", func() {
+		h = held(ctx)
+		_, _ = ctx.Deadline()
+		done = ctx.Done()
+		err = ctx.Err()
+	}); trouble != nil {
+		ended := make(chan struct{})
+		close(ended)
+		done, err = ended, trouble
+	}
+	return h, done, err
+}
+
+// inside tells whether one of the calls that still run is of that session, whose mu the caller holds.
 func (r *running) inside(s *session) bool {
 	for ; r != nil; r = r.up {
-		if r.session == s {
+		if r.session == s && !r.over {
 			return true
 		}
 	}
@@ -89,7 +110,7 @@ func (r *running) holds(s *session, key string) bool {
 }
 
 // fill takes what in leaves zero from the layers of a context.
-func (in *Intent) fill(l *layer) {
+func (in *Intent) fill(l *layer, log *proofgraph.Log) {
 	for ; l != nil; l = l.up {
 		from := &l.in
 		if from.Tool != "" && from.Tool != in.Tool {
@@ -104,7 +125,7 @@ func (in *Intent) fill(l *layer) {
 		if in.Idempotency == "" {
 			in.Idempotency = from.Idempotency
 		}
-		if len(in.After) == 0 {
+		if len(in.After) == 0 && (l.log == nil || l.log == log) {
 			in.After = from.After
 		}
 		if len(in.Delegation) == 0 {
@@ -145,6 +166,7 @@ type driven struct {
 	layer   layer
 	call    running
 	after   [1]contracts.Ref
+	roles   [4]string // room for those of most callers
 }
 
 // Value gives what HELM keeps in a context, and what else the caller's has.
@@ -157,10 +179,12 @@ func (d *driven) Value(key any) any {
 
 // drive makes the context of a driver. What an outer With gave to any tool was for the call that is running now and ends here, its
 // idempotency key above all; what it gave to one tool by name stays.
-func (c *call) drive(s *session, decision contracts.Ref) context.Context {
+func (c *call) drive(s *session, decision contracts.Ref) *driven {
 	in := &c.inputs
-	d := &driven{Context: c.ctx, call: running{s, in.Idempotency, c.outer}, after: [1]contracts.Ref{decision}}
-	d.layer = layer{Intent{Caller: in.Caller, Session: in.Session, Delegation: in.Envelopes.Delegation, After: d.after[:]}, c.layer.named()}
+	d := &driven{Context: c.ctx, call: running{session: s, key: in.Idempotency, up: c.outer}, after: [1]contracts.Ref{decision}}
+	caller := in.Caller
+	caller.Roles = append(d.roles[:0], caller.Roles...) // those of the record are handed out
+	d.layer = layer{Intent{Caller: caller, Session: in.Session, Delegation: in.Envelopes.Delegation, After: d.after[:]}, c.log, c.layer.named()}
 	d.carried = carried{&d.layer, &d.call}
 	return d
 }
@@ -174,5 +198,5 @@ func (l *layer) named() *layer {
 	if l.in.Tool == "" {
 		return up
 	}
-	return &layer{l.in, up}
+	return &layer{l.in, l.log, up}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -23,19 +22,14 @@ type Kernel struct {
 	mu       sync.RWMutex // protects sessions
 	sessions map[string]*session
 
-	life struct {
-		sync.Mutex
-		closed  bool
-		calls   int           // that are inside
-		longest time.Duration // time limit of those that ever ran
-		idle    chan struct{} // while Close waits
-	}
+	life life
 }
 
 var (
-	errNoKernel = errors.New("helm: no kernel")
-	errClosed   = errors.New("helm: the kernel was closed")
-	errUnsigned = errors.New("helm: a place in the log was not used") // by a panic on the way
+	errNoKernel   = errors.New("helm: no kernel")
+	errClosed     = errors.New("helm: the kernel was closed")
+	errUnsigned   = errors.New("helm: a place in the log was not used") // by a panic on the way
+	errUnrecorded = errors.New("helm: a call that was permitted has no receipt")
 )
 
 // New makes a kernel over a store, which may hold the log of an earlier one: that is read once, and calls that were permitted and have no
@@ -81,69 +75,6 @@ func New(o Options) (*Kernel, error) {
 // none tells whether there is a kernel at all: the zero Kernel is none.
 func (k *Kernel) none() bool { return k == nil || k.log == nil }
 
-// enter counts a call in; leave counts it out. A kernel that is sealed or closed lets none in, and the error says which.
-func (k *Kernel) enter() error {
-	if err := k.log.Err(); err != nil {
-		return err
-	}
-	k.life.Lock()
-	defer k.life.Unlock()
-	if k.life.closed {
-		return errClosed
-	}
-	k.life.calls++
-	return nil
-}
-
-func (k *Kernel) leave() {
-	k.life.Lock()
-	defer k.life.Unlock()
-	k.life.calls--
-	if k.life.calls == 0 && k.life.idle != nil {
-		close(k.life.idle)
-		k.life.idle = nil
-	}
-}
-
-// lasts notes the time limit of a call that is about to run.
-func (k *Kernel) lasts(d time.Duration) {
-	k.life.Lock()
-	k.life.longest = max(k.life.longest, d)
-	k.life.Unlock()
-}
-
-// Close lets no new call in and waits for those that run, at most as long as the longest time limit of any call that ran. After it nothing
-// is written any more. The store is closed by whoever opened it. Closing twice does nothing.
-func (k *Kernel) Close() error {
-	if k.none() {
-		return errNoKernel
-	}
-	k.life.Lock()
-	if k.life.closed {
-		k.life.Unlock()
-		return nil
-	}
-	k.life.closed = true
-	running, limit := k.life.calls, k.life.longest
-	idle := make(chan struct{})
-	if running > 0 {
-		k.life.idle = idle
-	} else {
-		close(idle)
-	}
-	k.life.Unlock()
-	patience := time.NewTimer(limit + time.Second) // a receipt has to be written too
-	defer patience.Stop()
-	var err error
-	select {
-	case <-idle:
-	case <-patience.C:
-		err = errors.New("helm: close: calls were still running; the next New over the store settles them")
-	}
-	k.log.Seal(errClosed)
-	return err
-}
-
 // Trust gives the trust state: what to hand to auditors.
 func (k *Kernel) Trust() *registry.State {
 	if k.none() {
@@ -157,9 +88,17 @@ func (k *Kernel) Checkpoint(ctx context.Context) (proofgraph.Checkpoint, error) 
 	if k.none() {
 		return proofgraph.Checkpoint{}, errNoKernel
 	}
-	if err := k.enter(); err != nil {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	if err := k.enter(0); err != nil {
 		return proofgraph.Checkpoint{}, err
 	}
 	defer k.leave()
-	return k.log.Checkpoint(ctx)
+	var c proofgraph.Checkpoint
+	var err error
+	if trouble := contained("the context", func() { c, err = k.log.Checkpoint(ctx) }); trouble != nil {
+		return proofgraph.Checkpoint{}, fmt.Errorf("helm: checkpoint: %w", trouble)
+	}
+	return c, err
 }

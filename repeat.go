@@ -22,16 +22,19 @@ func (s *session) start(in *contracts.Inputs, decision uint64) *flight {
 	return f
 }
 
-// finish counts it out, and tells those who wait for it what became of it. A permission that never became durable bound nothing, but then
-// the kernel is sealed.
-func (s *session) finish(f *flight, key string, receipt uint64, d Decision, r Receipt) {
+// finish counts it out, and tells those who wait for it what became of it. Where there is no receipt the kernel is sealed, and nobody will
+// ask for the key again.
+func (s *session) finish(a *answer, key string, d Decision, r Receipt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f != nil {
+	if a.call != nil {
+		a.call.over = true
+	}
+	if f := a.flight; f != nil {
 		f.decision, f.receipt = d.clone(), r.clone() // for d and r are the caller's
 		close(f.done)
 		if o := s.keys[key]; o != nil {
-			o.receipt, o.flight = receipt, nil
+			o.receipt, o.flight = r.Index, nil
 		}
 	}
 	s.running--
@@ -51,8 +54,10 @@ func (c *call) repeat(a *answer) (Decision, Receipt) {
 	}
 	select {
 	case <-a.flight.done:
-		return a.flight.decision.clone(), a.flight.receipt.clone()
 	case <-c.done:
-		return Decision{Reason: contracts.ReasonToolCanceled, Why: "idempotency: the first call still runs", cause: contextError(c.ctx)}, Receipt{}
 	}
+	if over(a.flight.done) { // which counts, though the context has ended too
+		return a.flight.decision.clone(), a.flight.receipt.clone()
+	}
+	return Decision{Reason: contracts.ReasonToolCanceled, Why: "idempotency: the first call still runs", cause: contextError(c.ctx)}, Receipt{}
 }

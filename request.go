@@ -26,7 +26,8 @@ type call struct {
 
 	malformed string // what is outside its limits
 	syntax    string // why the arguments are not strict JSON
-	broken    error  // the context ended, or something of the caller's panicked
+	fault     string // what of the caller's failed: the context ended, something panicked
+	cause     error  // of that, where there is one
 	misfit    string // a wrapped function's type cannot hold the arguments
 
 	tree    crypto.Tree
@@ -52,24 +53,27 @@ func (c *call) free() {
 
 // receive takes a request in. It copies what the caller could change, and touches everything of the caller's that can panic before
 // anything is decided.
-func (c *call) receive(ctx context.Context, in Intent) {
+func (c *call) receive(in Intent) {
 	c.raw = append(c.raw[:0], in.Args...)
-	if err := contained("the context", func() {
-		h := held(ctx)
-		c.layer, c.outer = h.layer, h.calls
-		_, _ = ctx.Deadline()
-		c.done = ctx.Done()
-		c.broken = ctx.Err()
-	}); err != nil {
-		c.broken = err
+	h, done, err := look(c.ctx)
+	c.layer, c.outer, c.done = h.layer, h.calls, done
+	if err != nil {
+		c.failed("the context ended, or panicked", err)
 	}
-	in.fill(c.layer)
+	in.fill(c.layer, c.log)
 	c.names(&in)
 	c.caller(in.Caller)
 	c.presented(&in)
 	c.after(in.After)
-	if err := contained("the driver's sandbox", func() { c.bind(&in) }); err != nil && c.broken == nil {
-		c.broken = err
+	if err := contained("the driver's sandbox", func() { c.bind(&in) }); err != nil {
+		c.failed(err.Error(), err)
+	}
+}
+
+// failed notes the first thing of the caller's that failed. What it says goes to observers, so it has no text of the caller's.
+func (c *call) failed(what string, cause error) {
+	if c.fault == "" {
+		c.fault, c.cause = what, cause
 	}
 }
 
@@ -160,6 +164,7 @@ func (c *call) presented(in *Intent) {
 			list = list[:contracts.MaxListed]
 		}
 		for _, e := range list {
+			e = slices.Clone(e)
 			if _, err := c.reader.Open(e); err != nil {
 				if what == "delegation" {
 					c.bad("delegation: not the envelope of a grant")
@@ -168,7 +173,7 @@ func (c *call) presented(in *Intent) {
 			}
 			if !slices.ContainsFunc(out, func(x contracts.Envelope) bool { return string(x) == string(e) }) {
 				size += len(e)
-				out = append(out, slices.Clone(e))
+				out = append(out, e)
 			}
 		}
 		return out

@@ -27,10 +27,13 @@ func (d Decision) Allowed() bool { return d.Verdict == contracts.Allow }
 // Err is nil exactly when the output was released. Else it is an [*Error], which Is ErrDenied or ErrWithheld, or the tool's own error,
 // which is neither.
 func (d Decision) Err() error {
-	if d.Verdict == contracts.Allow {
+	switch {
+	case d.Verdict == contracts.Allow && d.Reason == contracts.ReasonAllow:
+		return nil
+	case d.Verdict == contracts.Allow && d.own != nil:
 		return d.own
 	}
-	return &Error{Tool: d.tool, Reason: d.Reason, Why: d.Why, Pending: d.Pending, Err: d.cause}
+	return &Error{Tool: d.tool, Reason: d.Reason, Why: d.Why, Pending: d.Pending, Err: foreign(d.cause)}
 }
 
 // Receipt is the proof of what became of a call. It is zero where nothing was recorded.

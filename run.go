@@ -11,51 +11,50 @@ import (
 	"github.com/helmkernel/helm/receipts"
 )
 
-// perform runs a call whose permission was signed, if that is durable, and records what became of it. Whatever happens, the session and
-// those who wait for this call are told.
-func (c *call) perform(a *answer, d Decision) (_ Decision, r Receipt) {
+// perform runs a call whose permission was signed, if that becomes durable, and records what became of it. Whatever happens, panics and the
+// end of the goroutine included, the session and those who wait for this call are told; and a call without a receipt has sealed the kernel.
+func (c *call) perform(a *answer, d Decision) (last Decision, r Receipt) {
+	last = d
+	last.Verdict, last.Reason, last.cause = contracts.Deny, contracts.ReasonFailClosedError, a.err
 	if !a.started {
-		d.Verdict, d.Reason, d.cause = contracts.Deny, contracts.ReasonFailClosedError, a.err
-		return d, Receipt{}
+		return last, r
 	}
-	index := uint64(0)
-	defer func() { a.session.finish(a.flight, c.inputs.Idempotency, index, d, r) }()
-	if a.err != nil {
-		d.Reason, d.cause = contracts.ReasonFailClosedError, a.err
-		return d, Receipt{}
+	defer func() {
+		if x := recover(); x != nil {
+			last.cause = panicked("recording the call", x)
+		}
+		if r.Entry == nil {
+			c.log.Seal(errUnrecorded)
+		}
+		a.session.finish(a, c.inputs.Idempotency, last, r)
+	}()
+	if last.cause = a.slot.Wait(); last.cause != nil {
+		return last, r
 	}
-	d.cause = nil
+	last.Reason = contracts.ReasonReceiptNotStored
 	ended := c.run(a)
-	receipt, err := receipts.Build(&a.record, a.slot.Hash(), receipts.Result{Reason: ended.Reason, Output: ended.Output, Form: ended.Form, Sandbox: ended.Sandbox})
-	var slot *proofgraph.Slot
-	if err == nil {
-		slot, err = c.conclude(a, receipt, ended.Output)
-	}
+	slot, receipt, err := c.conclude(a, &ended)
 	if err == nil {
 		err = slot.Wait()
 	}
 	if err != nil {
 		c.log.Seal(err)
-		d.Reason, d.cause = contracts.ReasonReceiptNotStored, err
-		return d, Receipt{}
+		last.cause = err
+		return last, r
 	}
-	index = slot.Index()
-	r = Receipt{Record: *receipt, Entry: slot.Entry(), Index: index}
-	d.Verdict, d.Reason = receipt.Verdict, receipt.Reason
-	switch {
-	case receipt.Reason == contracts.ReasonAllow:
+	last.Verdict, last.Reason, last.cause = receipt.Verdict, receipt.Reason, ended.Err
+	r = Receipt{Record: *receipt, Entry: slot.Entry(), Index: slot.Index()}
+	switch receipt.Reason {
+	case contracts.ReasonAllow:
 		r.Output = ended.Output
-	case receipt.Reason == contracts.ReasonToolError:
-		d.own = ownError(ended.Err)
-	case receipt.Reason == contracts.ReasonContractDrift:
-		if d.Why = a.drift.String(); d.Why == "" {
-			d.Why = "output: not the JSON that its pinned schema is of"
+	case contracts.ReasonToolError:
+		last.own, last.cause = foreign(ended.Err), nil
+	case contracts.ReasonContractDrift:
+		if last.Why = a.drift.String(); last.Why == "" {
+			last.Why = "output: not the JSON that its pinned schema is of"
 		}
-		d.cause = ended.Err
-	default:
-		d.cause = ended.Err
 	}
-	return d, r
+	return last, r
 }
 
 // run makes the permit of a durable permission and spends it.
@@ -74,8 +73,8 @@ func (c *call) run(a *answer) (o executor.Outcome) {
 		return executor.Outcome{Reason: contracts.ReasonToolPanic, Err: err}
 	}
 	limits, _ := c.Policy.Limits(in.Tool)
-	c.lasts(limits.Timeout)
 	ctx := c.drive(a.session, contracts.Ref{Index: a.slot.Index(), Hash: a.slot.Hash()})
+	a.call = &ctx.call
 	l := executor.Limits{Timeout: limits.Timeout, Output: limits.Output}
 	if c.Policy.HasOutput(in.Tool) {
 		policy, tool := c.Policy, in.Tool
@@ -102,14 +101,19 @@ func (c *call) late(a *answer) func(executor.Result, error) {
 }
 
 // conclude signs the receipt of a run, under its session's lock.
-func (c *call) conclude(a *answer, receipt *contracts.Receipt, output []byte) (*proofgraph.Slot, error) {
+func (c *call) conclude(a *answer, o *executor.Outcome) (*proofgraph.Slot, *contracts.Receipt, error) {
+	receipt, err := receipts.Build(&a.record, a.slot.Hash(), receipts.Result{Reason: o.Reason, Output: o.Output, Form: o.Form, Sandbox: o.Sandbox})
+	if err != nil {
+		return nil, nil, err
+	}
 	var blobs [][]byte
 	if c.Keep.Outputs && receipt.OutputHash != nil {
-		blobs = [][]byte{output}
+		blobs = [][]byte{o.Output}
 	}
 	a.session.mu.Lock()
 	defer a.session.mu.Unlock()
-	return c.record(a.session, &contracts.Statement{Receipt: receipt}, []contracts.Digest{a.slot.Hash()}, blobs...)
+	slot, err := c.record(a.session, &contracts.Statement{Receipt: receipt}, []contracts.Digest{a.slot.Hash()}, blobs...)
+	return slot, receipt, err
 }
 
 // record signs the next entry of a session whose lock the caller holds. A clock that fails stands still: what has happened must be recorded.
@@ -130,7 +134,7 @@ func (k *Kernel) record(s *session, st *contracts.Statement, parents []contracts
 	return slot, slot.Sign(st, blobs...)
 }
 
-// over tells whether a context has ended.
+// over tells whether a channel is closed.
 func over(done <-chan struct{}) bool {
 	select {
 	case <-done:

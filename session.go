@@ -62,14 +62,19 @@ func (k *Kernel) session(name string) *session {
 // wait for the end of it, or of their context.
 func (s *session) enter(done <-chan struct{}, from *running) {
 	s.mu.Lock()
-	for s.closing != nil && !from.inside(s) && !over(done) {
-		closing := s.closing
-		s.mu.Unlock()
-		select {
-		case <-closing:
-		case <-done:
-		}
-		s.mu.Lock()
+	for s.closing != nil && !from.inside(s) && s.await(s.closing, done) {
+	}
+}
+
+// await lets go of mu, which the caller holds, until something happens. It is false where that is the end of the caller's context.
+func (s *session) await(event, done <-chan struct{}) bool {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-event:
+		return true
+	case <-done:
+		return false
 	}
 }
 
@@ -86,16 +91,26 @@ func (k *Kernel) CloseSession(ctx context.Context, name string) error {
 	if !contracts.IsSession(name) {
 		return errors.New("helm: close session: not a legal session name")
 	}
-	if err := k.enter(); err != nil {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	h, done, err := look(ctx)
+	if err != nil {
+		return fmt.Errorf("helm: session %s: not closed: %w", name, err)
+	}
+	if err := k.enter(0); err != nil {
 		return err
 	}
 	defer k.leave()
 	s := k.session(name)
-	if held(ctx).calls.inside(s) {
+	s.mu.Lock()
+	inside := h.calls.inside(s)
+	s.mu.Unlock()
+	if inside {
 		return fmt.Errorf("helm: session %s: cannot be closed from inside one of its calls", name)
 	}
-	if err := s.quiesce(ctx); err != nil {
-		return fmt.Errorf("helm: session %s: not closed, calls are still running: %w", name, err)
+	if !s.quiesce(done) {
+		return fmt.Errorf("helm: session %s: not closed, calls are still running: %w", name, contextError(ctx))
 	}
 	slot, err := k.closeEntry(s) // unlocks
 	if err == nil && slot != nil {
@@ -107,39 +122,30 @@ func (k *Kernel) CloseSession(ctx context.Context, name string) error {
 	return nil
 }
 
-// quiesce returns with mu held and nothing running, or with an error and mu not held.
-func (s *session) quiesce(ctx context.Context) error {
+// quiesce waits until nothing runs, and keeps mu. It is false, with mu not held, where done came first.
+func (s *session) quiesce(done <-chan struct{}) bool {
 	s.mu.Lock()
 	for s.closing != nil { // somebody else closes it
-		closing := s.closing
-		s.mu.Unlock()
-		select {
-		case <-closing:
-		case <-ctx.Done():
-			return ctx.Err()
+		if !s.await(s.closing, done) {
+			s.mu.Unlock()
+			return false
 		}
-		s.mu.Lock()
 	}
-	if s.running == 0 {
-		return nil
+	if s.running > 0 {
+		closing := make(chan struct{})
+		s.closing = closing
+		for more := true; more && s.running > 0; {
+			s.idle = make(chan struct{})
+			more = s.await(s.idle, done)
+		}
+		s.closing, s.idle = nil, nil
+		close(closing)
 	}
-	closing, idle := make(chan struct{}), make(chan struct{})
-	s.closing, s.idle = closing, idle
-	s.mu.Unlock()
-	var err error
-	select {
-	case <-idle:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	s.mu.Lock()
-	s.closing, s.idle = nil, nil
-	close(closing)
-	if err != nil && s.running > 0 {
+	if s.running > 0 {
 		s.mu.Unlock()
-		return err
+		return false
 	}
-	return nil
+	return true
 }
 
 // closeEntry signs the close with mu held, and unlocks. A session that is closed gives no slot.

@@ -279,6 +279,7 @@ type signer struct {
 	crypto.PrivateKey
 	n, failAt atomic.Int64
 	panics    bool
+	exits     bool // its goroutine
 }
 
 var errKMS = errors.New("the KMS is away")
