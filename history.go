@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,6 +31,9 @@ type openCall struct {
 // add folds one entry.
 func (h *history) add(index uint64, _ contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
 	h.size = index + 1
+	if _, ok := h.state.Key(st.Key, registry.Kernel, index); !ok && st.Genesis == nil {
+		return fmt.Errorf("entry %d: not of a kernel key of the log's trust state", index)
+	}
 	switch {
 	case st.Genesis != nil:
 		if st.Genesis.Trust != h.state.Digest() {
@@ -50,7 +54,9 @@ func (h *history) add(index uint64, _ contracts.Entry, hash contracts.Digest, st
 			h.keys[st.Session][d.Idempotency] = &once{caller: d.Caller, tool: d.Tool, args: d.ArgsHash, decision: index}
 		}
 	case st.Receipt != nil && st.Receipt.Decision == nil:
-		h.close(st.Receipt.DecisionHash, index)
+		if !h.close(st.Receipt.DecisionHash, st.Session, index) {
+			return fmt.Errorf("entry %d: a receipt of no decision of its session that lacks one", index)
+		}
 	case st.Close != nil:
 		delete(h.keys, st.Session)
 	case st.Receipt == nil:
@@ -59,16 +65,17 @@ func (h *history) add(index uint64, _ contracts.Entry, hash contracts.Digest, st
 	return nil
 }
 
-// close notes the receipt of an open call.
-func (h *history) close(decision contracts.Digest, receipt uint64) {
+// close notes the receipt of an open call. It is false where there is no such call.
+func (h *history) close(decision contracts.Digest, session string, receipt uint64) bool {
 	call, ok := h.open[decision]
-	if !ok {
-		return
+	if !ok || call.session != session {
+		return false
 	}
 	delete(h.open, decision)
-	if o := h.keys[call.session][call.record.Idempotency]; o != nil {
+	if o := h.keys[session][call.record.Idempotency]; o != nil {
 		o.receipt = receipt
 	}
+	return true
 }
 
 // enact writes the policy entry, unless the log has one of this PolicyHash, and refuses a version that goes back.
@@ -99,7 +106,7 @@ func (k *Kernel) settle(h *history) error {
 	for hash := range h.open {
 		hashes = append(hashes, hash)
 	}
-	slices.SortFunc(hashes, func(a, b contracts.Digest) int { return int(int64(h.open[a].index) - int64(h.open[b].index)) })
+	slices.SortFunc(hashes, func(a, b contracts.Digest) int { return cmp.Compare(h.open[a].index, h.open[b].index) })
 	for _, hash := range hashes {
 		call := h.open[hash]
 		receipt := receipts.Unknown(call.record, hash)
@@ -113,7 +120,7 @@ func (k *Kernel) settle(h *history) error {
 		if err != nil {
 			return err
 		}
-		h.close(hash, slot.Index())
+		h.close(hash, call.session, slot.Index())
 		k.observe(context.Background(), Event{Tool: receipt.Tool, Session: call.session, ID: call.record.ID, Verdict: receipt.Verdict, Reason: receipt.Reason, Index: slot.Index()})
 	}
 	return nil

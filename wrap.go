@@ -17,12 +17,14 @@ import (
 // is, its session and its approvals come from [With]; an error is that of [Decision.Err].
 func Wrap[In, Out any](k *Kernel, tool string, fn func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (out Out, err error) {
-		args, _ := json.Marshal(in) // what cannot be marshalled is no arguments, which is DENY
+		var args []byte
+		_ = contained("the argument", func() { args, _ = json.Marshal(in) }) // what has no JSON is no arguments, which is DENY
 		d, r := k.Guard(ctx, Intent{Tool: tool, Args: args, Driver: &typed[In, Out]{fn}})
 		if err := d.Err(); err != nil {
 			return out, err
 		}
-		if err := json.Unmarshal(r.Output, &out); err != nil {
+		var fits error
+		if trouble := contained("the result", func() { fits = json.Unmarshal(r.Output, &out) }); trouble != nil || fits != nil {
 			var none Out
 			return none, fmt.Errorf("helm: %s: ran and was recorded, but its output does not fit %T", tool, none)
 		}
@@ -58,7 +60,7 @@ type wrapped interface {
 }
 
 // misfit decodes the arguments and encodes them again: keys that differ by letter case, names that the type lacks and values that it cannot
-// hold all show as other bytes. It says what is wrong, without a value.
+// hold all show as other bytes. It says what is wrong, but nothing of what an error says: its text may be the type's own.
 func (t *typed[In, Out]) misfit(args []byte) (what string) {
 	const unfit = "the arguments, after defaults, do not fit the argument type of the wrapped function"
 	defer func() {
@@ -72,8 +74,8 @@ func (t *typed[In, Out]) misfit(args []byte) (what string) {
 	var in In
 	if err := json.Unmarshal(args, &in); err != nil {
 		var kind *json.UnmarshalTypeError
-		if errors.As(err, &kind) && kind.Field != "" {
-			return unfit + ": field " + kind.Field + " is a " + kind.Type.String()
+		if errors.As(err, &kind) {
+			return unfit + ": one is no " + kind.Type.String()
 		}
 		return unfit
 	}

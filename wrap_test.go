@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -92,6 +93,10 @@ func TestWrapMisfits(t *testing.T) {
 		_, err := helm.Wrap(w.k, "echo", func(context.Context, explosive) (int, error) { ran(); return 0, nil })(ctx, explosive{})
 		return err
 	})
+	misfit("the type tells what it was given", func(ctx context.Context) error {
+		_, err := helm.Wrap(w.k, "echo", func(context.Context, telling) (int, error) { ran(); return 0, nil })(ctx, telling{})
+		return err
+	})
 	misfit("the function is nil", func(ctx context.Context) error {
 		_, err := helm.Wrap[echoArgs, int](w.k, "echo", nil)(ctx, echoArgs{N: 1})
 		return err
@@ -121,6 +126,44 @@ type explosive struct{}
 
 func (explosive) MarshalJSON() ([]byte, error) { return []byte(`{"n":1}`), nil }
 func (*explosive) UnmarshalJSON([]byte) error  { panic("private") }
+
+// telling is an argument whose type says in its error what it was given.
+type telling struct{}
+
+func (telling) MarshalJSON() ([]byte, error) { return []byte(`{"n":1,"text":"private"}`), nil }
+func (*telling) UnmarshalJSON([]byte) error {
+	return &json.UnmarshalTypeError{Field: "private", Value: "private", Type: reflect.TypeFor[int]()}
+}
+
+type bursting struct{}
+
+func (bursting) MarshalJSON() ([]byte, error) { panic("private") }
+func (*bursting) UnmarshalJSON([]byte) error  { panic("private") }
+
+// Methods of the types that are wrapped may panic: going in, that is a denial with a receipt; coming out, an error after the fact.
+func TestWrapPanics(t *testing.T) {
+	w := wrapped(t)
+	ctx := helm.With(context.Background(), helm.Intent{Session: "s"})
+	before := w.size()
+	_, err := helm.Wrap(w.k, "echo", func(context.Context, bursting) (int, error) { w.runs.Add(1); return 0, nil })(ctx, bursting{})
+	if !errors.Is(err, helm.ErrDenied) || w.runs.Load() != 0 || w.size() != before+1 || strings.Contains(err.Error(), "private") {
+		t.Errorf("argument: %v, %d runs, %d entries", err, w.runs.Load(), w.size()-before)
+	}
+	_, err = helm.Wrap(w.k, "echo", func(context.Context, echoArgs) (bursting, error) { return bursting{}, nil })(ctx, echoArgs{N: 1})
+	if !errors.Is(err, helm.ErrWithheld) {
+		t.Errorf("result that cannot be written: %v", err)
+	}
+	out, err := helm.Wrap(w.k, "echo", func(context.Context, echoArgs) (unreadable, error) { return unreadable{}, nil })(ctx, echoArgs{N: 1})
+	if err == nil || errors.Is(err, helm.ErrDenied) || errors.Is(err, helm.ErrWithheld) || out != (unreadable{}) || strings.Contains(err.Error(), "private") {
+		t.Errorf("result that cannot be read: %+v %v", out, err)
+	}
+	w.mustVerify()
+}
+
+type unreadable struct{ half int }
+
+func (unreadable) MarshalJSON() ([]byte, error)    { return []byte(`"private"`), nil }
+func (u *unreadable) UnmarshalJSON(b []byte) error { u.half = 1; panic("private") }
 
 func TestWith(t *testing.T) {
 	w := newWorld(t)
