@@ -188,7 +188,7 @@ func TestNewRefusesForeignLogs(t *testing.T) {
 		}, "kernel key"},
 		"a second receipt":             {unknown("s"), "receipt"},
 		"a receipt in another session": {unknown("another"), "receipt"},
-		"an entry missing":             {copied(false, func(i, _ uint64) bool { return i != 3 }), "entry 3"},
+		"an entry missing":             {copied(false, func(i, _ uint64) bool { return i != 2 }), "entry 2"},
 		"genesis missing":              {copied(false, func(i, _ uint64) bool { return i != 0 }), "entry 0"},
 		"cut below its checkpoint":     {copied(true, func(i, n uint64) bool { return i != n-1 }), "checkpoint"},
 		"two logs mixed": {func(t *testing.T, w *world) {

@@ -1,0 +1,123 @@
+package helm_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+)
+
+// 64 goroutines call, repeat, nest, close sessions and sign checkpoints, in a few sessions with a few keys, until the disk fails in the middle
+// of it. No key has two effects, nothing is released that is not in the log, nobody waits for ever, and what is there verifies.
+func TestHammer(t *testing.T) {
+	for _, x := range []struct {
+		name  string
+		procs int
+		fail  int // Append; 0: never
+		how   func(error) error
+	}{
+		{"sound", 4, 0, nil},
+		{"one processor", 1, 0, nil},
+		{"one processor, the disk fails", 1, 200, nil},
+		{"the disk fails", 4, 90, nil},
+		{"the disk panics", 4, 60, func(error) error { panic("disk") }},
+		{"the disk fails after it wrote", 4, 80, func(error) error { return errDisk }},
+		{"the disk ends the goroutine", 4, 70, func(error) error { runtime.Goexit(); return nil }},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(x.procs))
+			w := newWorld(t, func(o *helm.Options) { o.Keep.Outputs = true })
+			var effects sync.Map // by session and key
+			w.tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+				if c.Tool == "echo" && bytes.Contains(c.Args, []byte(`"key `)) {
+					if n, _ := effects.LoadOrStore(c.Session+string(c.Args), new(atomic.Int64)); n.(*atomic.Int64).Add(1) > 1 {
+						t.Errorf("a second effect of %s %s", c.Session, c.Args)
+					}
+				}
+				if c.Tool == "scoped" { // calls that nest
+					d, _ := w.k.Guard(ctx, helm.Intent{Tool: "pinned", Args: json.RawMessage(`{}`)})
+					if d.Reason == contracts.ReasonSessionClosed {
+						t.Error("closed under a running call")
+					}
+				}
+				return executor.Result{Output: []byte(`{"ok":true}`)}, nil
+			}
+			if w.store.how = x.how; x.fail > 0 {
+				w.store.in(x.fail)
+			}
+			type kept struct {
+				r helm.Receipt
+				d helm.Decision
+			}
+			var mu sync.Mutex
+			var released []kept
+			var answered atomic.Int64
+			var wg sync.WaitGroup
+			for i := range 64 {
+				wg.Go(func() {
+					defer answered.Add(1) // on every way out
+					for j := range 8 {
+						session := fmt.Sprint("s", (i+j)%5)
+						ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+						in := helm.Intent{Tool: "echo", Args: json.RawMessage(`{"text":"x"}`), Session: session, Caller: helm.Caller{Roles: []string{"b", "a"}}}
+						switch i % 8 {
+						case 0, 1:
+							in.Args, in.Idempotency = json.RawMessage(fmt.Sprintf(`{"text":"key %d"}`, j)), fmt.Sprint("k", j)
+						case 2:
+							in.Tool, in.Args = "scoped", json.RawMessage(`{"path":"/srv"}`)
+						case 3:
+							in.Args = json.RawMessage(`{"text":"secret"}`)
+						case 4:
+							if i == 4 && j > 5 {
+								_ = w.k.CloseSession(ctx, session)
+							}
+							in.Args = json.RawMessage(`{"text":`)
+						case 5:
+							if j%4 == 3 {
+								_, _ = w.k.Checkpoint(ctx)
+							}
+						case 6:
+							cancel()
+						}
+						d, r := w.k.Guard(ctx, in)
+						cancel()
+						if (d.Err() == nil) != (r.Output != nil) {
+							t.Errorf("output %q with %v", r.Output, d.Err())
+						}
+						if d.Err() == nil {
+							mu.Lock()
+							released = append(released, kept{r, d})
+							mu.Unlock()
+						} else if errors.Is(d.Err(), helm.ErrDenied) == errors.Is(d.Err(), helm.ErrWithheld) {
+							t.Errorf("%s: %v", d.Reason, d.Err())
+						}
+					}
+				})
+			}
+			within(t, time.Minute, "64 callers", wg.Wait)
+			var stored []helm.Receipt
+			for _, k := range released {
+				stored = append(stored, k.r)
+			}
+			keyed := 0
+			effects.Range(func(any, any) bool { keyed++; return true })
+			if len(released) == 0 || keyed == 0 || answered.Load() != 64 {
+				t.Errorf("%d released, %d effects with keys, %d callers came back", len(released), keyed, answered.Load())
+			}
+			if err := w.k.Close(); err != nil {
+				t.Error(err)
+			}
+			w.aftermath(stored)
+		})
+	}
+}
