@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -106,7 +105,7 @@ func (k *Kernel) settle(h *history) error {
 	for hash := range h.open {
 		hashes = append(hashes, hash)
 	}
-	slices.SortFunc(hashes, func(a, b contracts.Digest) int { return cmp.Compare(h.open[a].index, h.open[b].index) })
+	slices.SortFunc(hashes, func(a, b contracts.Digest) int { return int(h.open[a].index) - int(h.open[b].index) })
 	for _, hash := range hashes {
 		call := h.open[hash]
 		receipt := receipts.Unknown(call.record, hash)
