@@ -79,7 +79,7 @@ func (h *history) close(decision contracts.Digest, session string, receipt uint6
 
 // enact writes the policy entry, unless the log has one of this PolicyHash, and refuses a version that goes back.
 func (k *Kernel) enact(h *history) error {
-	record := k.Policy.Record()
+	record := k.options.Policy.Record()
 	for _, d := range record.Documents {
 		if had := h.versions[d.Layer+":"+d.Name]; d.Version < had {
 			return fmt.Errorf("policy %s %s: version %d goes back: the log has had version %d", d.Layer, d.Name, d.Version, had)
@@ -89,7 +89,7 @@ func (k *Kernel) enact(h *history) error {
 		return nil
 	}
 	var documents [][]byte
-	for _, d := range k.Policy.Documents() {
+	for _, d := range k.options.Policy.Documents() {
 		documents = append(documents, d.Canonical)
 	}
 	slot, err := k.record(k.session(contracts.SessionKernel), &contracts.Statement{Policy: &record}, nil, documents...)

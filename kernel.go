@@ -16,8 +16,7 @@ import (
 // may call the kernel that runs it. A nil Kernel denies everything.
 type Kernel struct {
 	*prepared
-	log    *proofgraph.Log
-	policy contracts.Digest
+	log *proofgraph.Log
 
 	mu       sync.RWMutex // protects sessions
 	sessions map[string]*session
@@ -43,18 +42,18 @@ func New(o Options) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.Policy.Expired(now); err != nil {
+	if err := p.options.Policy.Expired(now); err != nil {
 		return nil, fmt.Errorf("helm: Options.Policy: %w", err)
 	}
-	k := &Kernel{prepared: p, policy: p.Policy.Hash(), sessions: map[string]*session{}}
-	po := proofgraph.Options{Origin: p.Origin, Key: p.Key, LogKey: p.LogKey, Trust: p.state.Canonical(), Now: now}
-	if err := crypto.ReadRandom(p.Rand, po.Nonce[:]); err != nil {
+	k := &Kernel{prepared: p, sessions: map[string]*session{}}
+	po := proofgraph.Options{Origin: p.options.Origin, Key: p.options.Key, LogKey: p.options.LogKey, Trust: p.state.Canonical(), Now: now}
+	if err := crypto.ReadRandom(p.options.Rand, po.Nonce[:]); err != nil {
 		return nil, fmt.Errorf("helm: Options.Rand: %w", err)
 	}
 	past := history{state: p.state, policies: map[contracts.Digest]bool{}, versions: map[string]uint64{},
 		open: map[contracts.Digest]openCall{}, keys: map[string]map[string]*once{}}
 	ctx := context.Background()
-	if k.log, err = proofgraph.Open(ctx, p.Store, po, past.add); err != nil {
+	if k.log, err = proofgraph.Open(ctx, p.options.Store, po, past.add); err != nil {
 		return nil, fmt.Errorf("helm: %w", err)
 	}
 	if _, ok := p.state.Key(p.keyID, registry.Kernel, past.size); !ok {

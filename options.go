@@ -50,11 +50,11 @@ type Event struct {
 	Late    bool   // an abandoned driver ended; its result was dropped
 }
 
-// prepared is Options with every default filled in.
+// prepared is Options with every default filled in. They are not embedded: a Kernel's users would reach them, and round it its tools.
 type prepared struct {
-	Options
-	keyID contracts.Digest
-	state *registry.State
+	options Options
+	keyID   contracts.Digest
+	state   *registry.State
 }
 
 func prepare(o Options) (*prepared, error) {
@@ -107,7 +107,7 @@ func prepare(o Options) (*prepared, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	p.Options = o
+	p.options = o
 	return p, nil
 }
 
@@ -124,14 +124,14 @@ func (p *prepared) now() (t contracts.Time, err error) {
 			err = panicked("Options.Now", x)
 		}
 	}()
-	return contracts.TimeOf(p.Now()), nil
+	return contracts.TimeOf(p.options.Now()), nil
 }
 
 // observe reports what happened. Whatever the observer does, the call is over.
 func (p *prepared) observe(ctx context.Context, e Event) {
-	if p.Observe == nil {
+	if p.options.Observe == nil {
 		return
 	}
 	defer func() { _ = recover() }()
-	p.Observe(ctx, e)
+	p.options.Observe(ctx, e)
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -191,3 +192,16 @@ func TestReadme(t *testing.T) {
 }
 
 var _ stdcrypto.Signer = (*signer)(nil)
+
+// What a kernel was made of cannot be reached through it, to be replaced: no field of it, promoted ones included, has a name that users see.
+func TestKernelHasNoFields(t *testing.T) {
+	fields := reflect.VisibleFields(reflect.TypeFor[helm.Kernel]())
+	for _, f := range fields {
+		if f.IsExported() {
+			t.Errorf("Kernel.%s", f.Name)
+		}
+	}
+	if len(fields) == 0 {
+		t.Error("no fields were seen")
+	}
+}

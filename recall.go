@@ -27,7 +27,7 @@ func (c *call) recall(o *once) (d Decision, r Receipt) {
 		return d, r
 	}
 	var output []byte
-	if trouble := contained("Options.Store", func() { output, err = c.Store.Blob(context.WithoutCancel(c.ctx), *r.Record.OutputHash) }); trouble != nil {
+	if trouble := contained("Options.Store", func() { output, err = c.options.Store.Blob(context.WithoutCancel(c.ctx), *r.Record.OutputHash) }); trouble != nil {
 		err = trouble
 	}
 	if err == nil && crypto.Sum(output) == *r.Record.OutputHash {
@@ -59,7 +59,7 @@ func (c *call) reread(o *once) (d Decision, r Receipt, err error) {
 
 // entry reads the one that was written at that index.
 func (c *call) entry(index uint64) (contracts.Entry, error) {
-	for e, err := range c.Store.Entries(context.WithoutCancel(c.ctx), index, index+1) {
+	for e, err := range c.options.Store.Entries(context.WithoutCancel(c.ctx), index, index+1) {
 		if err != nil {
 			return nil, err
 		}

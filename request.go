@@ -201,7 +201,7 @@ func (c *call) after(refs []contracts.Ref) {
 
 // bind finds what runs.
 func (c *call) bind(in *Intent) {
-	for _, d := range [...]executor.Driver{c.Drivers[in.Tool], in.Driver} {
+	for _, d := range [...]executor.Driver{c.options.Drivers[in.Tool], in.Driver} {
 		if bound(d) {
 			c.inputs.Drivers++
 			c.driver = d
@@ -223,7 +223,7 @@ func (c *call) parse() {
 	var err error
 	if c.args, err = c.tree.ParseArgs(c.args[:0], c.raw); err == nil {
 		var filled bool
-		if c.spare, filled = c.Policy.AppendDefaults(c.spare[:0], c.inputs.Tool, c.tree.Root()); filled {
+		if c.spare, filled = c.options.Policy.AppendDefaults(c.spare[:0], c.inputs.Tool, c.tree.Root()); filled {
 			c.args, err = c.tree.ParseArgs(c.args[:0], c.spare)
 		}
 	}

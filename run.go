@@ -72,12 +72,12 @@ func (c *call) run(a *answer) (o executor.Outcome) {
 	if err != nil {
 		return executor.Outcome{Reason: contracts.ReasonToolPanic, Err: err}
 	}
-	limits, _ := c.Policy.Limits(in.Tool)
+	limits, _ := c.options.Policy.Limits(in.Tool)
 	ctx := c.drive(a.session, contracts.Ref{Index: a.slot.Index(), Hash: a.slot.Hash()})
 	a.call = &ctx.call
 	l := executor.Limits{Timeout: limits.Timeout, Output: limits.Output}
-	if c.Policy.HasOutput(in.Tool) {
-		policy, tool := c.Policy, in.Tool
+	if c.options.Policy.HasOutput(in.Tool) {
+		policy, tool := c.options.Policy, in.Tool
 		l.Check = func(output crypto.Value) bool {
 			why, ok := policy.CheckOutput(tool, output)
 			a.drift = why
@@ -93,7 +93,7 @@ func (c *call) run(a *answer) (o executor.Outcome) {
 
 // late tells the observer that an abandoned driver ended after all.
 func (c *call) late(a *answer) func(executor.Result, error) {
-	if c.Observe == nil {
+	if c.options.Observe == nil {
 		return nil
 	}
 	k, e := c.Kernel, Event{Tool: c.inputs.Tool, Session: c.inputs.Session, ID: a.record.ID, Late: true}
@@ -107,7 +107,7 @@ func (c *call) conclude(a *answer, o *executor.Outcome) (*proofgraph.Slot, *cont
 		return nil, nil, err
 	}
 	var blobs [][]byte
-	if c.Keep.Outputs && receipt.OutputHash != nil {
+	if c.options.Keep.Outputs && receipt.OutputHash != nil {
 		blobs = [][]byte{o.Output}
 	}
 	a.session.mu.Lock()
