@@ -217,24 +217,32 @@ func (c *call) bind(in *Intent) {
 	}
 }
 
-// parse reads the arguments, fills in the tool's defaults, and hashes what everything after means by them.
+// parse reads the arguments, fills in the tool's defaults, and hashes what everything after means by them. What cannot be read, be it for
+// a fault of ours, is no arguments.
 func (c *call) parse() {
-	c.inputs.ArgsForm = "raw"
 	var err error
-	if c.args, err = c.tree.ParseArgs(c.args[:0], c.raw); err == nil {
-		var filled bool
-		if c.spare, filled = c.options.Policy.AppendDefaults(c.spare[:0], c.inputs.Tool, c.tree.Root()); filled {
-			c.args, err = c.tree.ParseArgs(c.args[:0], c.spare)
-		}
+	if trouble := contained("reading the arguments", func() { err = c.read() }); trouble != nil {
+		err = trouble
 	}
 	if err != nil {
-		c.inputs.ArgsHash, c.syntax = crypto.Sum(c.raw), "args: "+strings.TrimPrefix(err.Error(), "crypto: json: ")
-		return
+		c.inputs.Args, c.inputs.ArgsForm, c.inputs.ArgsHash = crypto.Value{}, "raw", crypto.Sum(c.raw)
+		c.syntax = "args: " + strings.TrimPrefix(err.Error(), "crypto: json: ")
 	}
-	c.inputs.ArgsForm = ""
-	c.inputs.Args = c.tree.Root()
-	c.inputs.ArgsHash = crypto.Sum(c.args)
+}
+
+func (c *call) read() (err error) {
+	if c.args, err = c.tree.ParseArgs(c.args[:0], c.raw); err != nil {
+		return err
+	}
+	var filled bool
+	if c.spare, filled = c.options.Policy.AppendDefaults(c.spare[:0], c.inputs.Tool, c.tree.Root()); filled {
+		if c.args, err = c.tree.ParseArgs(c.args[:0], c.spare); err != nil {
+			return err
+		}
+	}
+	c.inputs.Args, c.inputs.ArgsHash = c.tree.Root(), crypto.Sum(c.args)
 	if w, ok := c.driver.(wrapped); ok {
 		c.misfit = w.misfit(c.args)
 	}
+	return nil
 }

@@ -224,3 +224,25 @@ func TestNewRefusesForeignLogs(t *testing.T) {
 		})
 	}
 }
+
+// A store that lost its entries and kept its checkpoint had a log: a new one does not take its place.
+func TestEmptiedStore(t *testing.T) {
+	w, ctx := newWorld(t), context.Background()
+	w.call("echo", `{}`)
+	c, err := w.k.Checkpoint(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	emptied := proofgraph.NewMemory()
+	if err := emptied.Append(ctx, proofgraph.Batch{Checkpoint: c.Note}); err != nil {
+		t.Fatal(err)
+	}
+	o := w.o
+	o.Store = emptied
+	if k, err := helm.New(o); err == nil || k != nil {
+		t.Error("a log was begun in an emptied store")
+	}
+	if n, err := emptied.Size(ctx); n != 0 || err != nil {
+		t.Errorf("%d entries, %v", n, err)
+	}
+}

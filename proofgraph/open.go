@@ -69,6 +69,11 @@ func (l *Log) begin(ctx context.Context, o Options, each func(uint64, contracts.
 	if contracts.TimeOf(o.Now.Time()) != o.Now {
 		return errors.New("a time outside the years 1970 to 9999")
 	}
+	if note, err := l.store.Checkpoint(ctx); err != nil {
+		return err
+	} else if note != nil {
+		return errors.New("the store has a checkpoint and no entries: it lost a log, and a new one must not take its place")
+	}
 	c := l.Chain(contracts.SessionKernel)
 	s := &Slot{chain: c, waiter: waiter{log: l}, header: contracts.Header{Key: l.keyID, Time: o.Now}}
 	st := &contracts.Statement{Genesis: &contracts.Genesis{Nonce: hex.EncodeToString(o.Nonce[:]), Origin: o.Origin, Trust: crypto.Sum(o.Trust), Version: 1}}
