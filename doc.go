@@ -27,7 +27,7 @@
 // A policy is made by policy.Load from YAML, or by guardian.Compile; a key by crypto.GenerateKey, or any crypto.Signer over Ed25519, a
 // KMS for instance. The log lives in a [proofgraph.Store]. Package evidence writes and verifies packs of it.
 //
-// Limits: arguments of 1 MiB, nested 64 deep; names and lists as in FORMATS section 1, which is the comment of package contracts. A kernel
+// Limits: arguments of 1 MiB, nested 64 deep; names and lists as in docs/FORMATS.md section 1, which is the comment of package contracts. A kernel
 // keeps in memory a few hundred bytes for every session of its log, 44 for every entry and, until the session is closed, every idempotency
 // key that was bound in it; so a session that ended should be closed ([Kernel.CloseSession]).
 //

@@ -16,7 +16,7 @@ type Caller = contracts.Caller
 // Func is a function as a Driver.
 type Func = executor.Func
 
-// Intent is a call that somebody wants to make. A field outside its limits is DENY, with a receipt; FORMATS section 1 has the limits.
+// Intent is a call that somebody wants to make. A field outside its limits is DENY, with a receipt; docs/FORMATS.md section 1 has the limits.
 type Intent struct {
 	Tool         string
 	Args         json.RawMessage // as the model wrote them: one JSON object of at most 1 MiB; empty is DENY

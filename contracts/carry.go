@@ -1,6 +1,6 @@
 package contracts
 
-// Carry is the blob that a condense entry names: what entries after a range need of it when its bodies are gone. FORMATS section 7.
+// Carry is the blob that a condense entry names: what entries after a range need of it when its bodies are gone. docs/FORMATS.md section 7.
 type Carry struct {
 	Budgets  []Balance // at To, of each budget that the range charges
 	Heads    []Digest  // hashes in the range that no entry in it names

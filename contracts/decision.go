@@ -9,7 +9,7 @@ import (
 )
 
 // DecisionRecord is what was decided of a call before anything ran, and on what. It stands in a decision entry if it is an ALLOW, and in
-// a DENIED receipt if not. FORMATS section 3.
+// a DENIED receipt if not. docs/FORMATS.md section 3.
 type DecisionRecord struct {
 	Approvals          []Digest // of the presented envelopes that counted; sorted
 	ArgsForm           string   // "raw" where the arguments are not strict JSON; else ""

@@ -121,7 +121,7 @@ func (c *Close) visit(f *form, h *Header) {
 	f.time("time", required, &h.Time)
 }
 
-// Condense says that the bodies of the entries [From, To) may be dropped. FORMATS section 7.
+// Condense says that the bodies of the entries [From, To) may be dropped. docs/FORMATS.md section 7.
 type Condense struct {
 	Carry Digest // of the blob that holds what later entries need of them
 	From  uint64
@@ -144,7 +144,7 @@ func (c *Condense) visit(f *form, h *Header) {
 	f.count("to", &c.To)
 }
 
-// TrustRecord holds one trust event with the signatures over it. FORMATS section 6.
+// TrustRecord holds one trust event with the signatures over it. docs/FORMATS.md section 6.
 type TrustRecord struct {
 	Event      TrustEvent
 	Signatures []Signature // sorted by key id

@@ -8,7 +8,7 @@ import (
 )
 
 // Inputs is everything that a verdict was made from, beside the policy and the trust state. Its canonical form is a blob, named by the
-// decision's inputsHash. FORMATS section 3.
+// decision's inputsHash. docs/FORMATS.md section 3.
 type Inputs struct {
 	Args        crypto.Value // after defaults; Missing with ArgsForm "raw"
 	ArgsForm    string

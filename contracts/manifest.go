@@ -1,6 +1,6 @@
 package contracts
 
-// EvidencePack is what a pack's manifest says of its other members. FORMATS section 8.
+// EvidencePack is what a pack's manifest says of its other members. docs/FORMATS.md section 8.
 type EvidencePack struct {
 	Blobs          Blobs
 	Checkpoint     Digest // of the member's bytes

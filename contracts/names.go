@@ -7,7 +7,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Limits of FORMATS section 1 and 2, for writers and readers alike.
+// Limits of docs/FORMATS.md section 1 and 2, for writers and readers alike.
 const (
 	MaxEntry        = 32 << 10 // bytes of an entry
 	MaxPayload      = 16 << 10 // bytes of its payload

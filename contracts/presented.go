@@ -2,7 +2,7 @@ package contracts
 
 import "github.com/helmkernel/helm/crypto"
 
-// What callers present: the predicates of FORMATS section 5. Their envelopes are those of entries, without the header.
+// What callers present: the predicates of docs/FORMATS.md section 5. Their envelopes are those of entries, without the header.
 
 // ApprovalRequest is what an approver signs: the whole of it, so that an approval fits one call under one policy and no other.
 type ApprovalRequest struct {

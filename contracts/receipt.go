@@ -7,7 +7,7 @@ import (
 )
 
 // Receipt is what became of a call. A denial holds the whole judgement and repeats nothing of it; every other receipt names its decision.
-// FORMATS section 4.
+// docs/FORMATS.md section 4.
 type Receipt struct {
 	Outcome  Outcome
 	Decision *DecisionRecord // of a denial; nil else

@@ -15,7 +15,7 @@ func TestReceiptTable(t *testing.T) {
 		verdict Verdict
 		output  bool
 	}
-	table := map[ReasonCode]row{ // FORMATS section 4, written down once more
+	table := map[ReasonCode]row{ // docs/FORMATS.md section 4, written down once more
 		"ALLOW":                        {Executed, Allow, true},
 		"TOOL_ERROR":                   {Failed, Allow, false},
 		"TOOL_PANIC":                   {Failed, Deny, false},

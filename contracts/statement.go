@@ -7,7 +7,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Header is where an entry stands; every kind of entry has one. FORMATS section 2.
+// Header is where an entry stands; every kind of entry has one. docs/FORMATS.md section 2.
 type Header struct {
 	Key     Digest // id of the signer's key
 	Lamport uint64

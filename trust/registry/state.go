@@ -7,7 +7,7 @@
 //	state, err := registry.ParseState(trustJSON)          // what an auditor was given
 //	key, ok := state.Key(keyID, registry.Kernel, index)   // may it sign entry index?
 //
-// A State never changes and is safe for concurrent use. Format: FORMATS section 6.
+// A State never changes and is safe for concurrent use. Format: docs/FORMATS.md section 6.
 package registry
 
 import (
