@@ -27,9 +27,11 @@
 // A policy is made by policy.Load from YAML, or by guardian.Compile; a key by crypto.GenerateKey, or any crypto.Signer over Ed25519, a
 // KMS for instance. The log lives in a [proofgraph.Store]. Package evidence writes and verifies packs of it.
 //
-// Limits: arguments of 1 MiB, nested 64 deep; names and lists as in docs/FORMATS.md section 1, which is the comment of package contracts. A kernel
+// Limits: arguments of 1 MiB, nested 64 deep; names and lists as in docs/FORMATS.md section 1, the common ones at [Intent]. A kernel
 // keeps in memory a few hundred bytes for every session of its log, 44 for every entry and, until the session is closed, every idempotency
-// key that was bound in it; so a session that ended should be closed ([Kernel.CloseSession]).
+// key that was bound in it; so a session that ended should be closed ([Kernel.CloseSession]). A store keeps some 2 KiB for a denial and 4 KiB
+// for a run, and unless Options.Keep says otherwise the arguments, up to 1 MiB, of every call, denied ones too: what a model may call how
+// often is the host's to limit.
 //
 // A Kernel is safe for concurrent use. Calls of one session are judged one after the other, and run side by side. Tools,
 // observers and contexts may call the kernel; its key, store and clock must not, for every call waits for them.

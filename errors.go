@@ -18,7 +18,8 @@ var (
 )
 
 // Error is why a call has no output. It Is [ErrDenied] or [ErrWithheld], and unwraps to the cause where there is one. Its text has the
-// tool, the reason and where it went wrong; never an argument or an output. The zero Error is a denial.
+// tool, the reason and where it went wrong; never an argument or an output, but for what a tool says itself when it panics. The zero Error
+// is a denial.
 type Error struct {
 	Tool    string
 	Reason  contracts.ReasonCode

@@ -31,7 +31,7 @@ func (k *Kernel) Guard(ctx context.Context, in Intent) (Decision, Receipt) {
 	c.Kernel, c.ctx = k, ctx
 	d, r := c.guard(in)
 	d.tool = c.inputs.Tool
-	c.report(d, r.Index)
+	c.report(&d, &r)
 	return d, r
 }
 
@@ -52,8 +52,12 @@ func sealed(cause error) Decision {
 	return Decision{Reason: contracts.ReasonKernelSealed, cause: cause}
 }
 
-func (c *call) report(d Decision, index uint64) {
-	c.observe(c.ctx, Event{Tool: c.inputs.Tool, Session: c.inputs.Session, ID: d.Record.ID, Verdict: d.Verdict, Reason: d.Reason, Why: d.Why, Index: index})
+func (c *call) report(d *Decision, r *Receipt) {
+	e := Event{Tool: c.inputs.Tool, Session: c.inputs.Session, ID: d.Record.ID, Verdict: d.Verdict, Reason: d.Reason, Why: d.Why, Index: r.Index, Repeat: c.repeated}
+	if r.Entry == nil {
+		e.Err = d.cause
+	}
+	c.observe(c.ctx, e)
 }
 
 // An answer is what the call got under its session's lock: a signed judgement, or the call that it repeats.
@@ -66,8 +70,9 @@ type answer struct {
 	slot    *proofgraph.Slot     // nil: the kernel is sealed, and err says why
 	entry   contracts.Statement
 	denial  contracts.Receipt
-	started bool         // an ALLOW was signed, and counted in
-	call    *running     // once it runs
+	started bool     // an ALLOW was signed, and counted in
+	call    *running // once it runs
+	limits  guardian.Limits
 	drift   guardian.Why // where the output left its pinned schema
 	err     error        // the judgement could not be signed
 	first   *once        // the call that this one repeats
@@ -79,6 +84,7 @@ func (c *call) proceed() (Decision, Receipt) {
 	a := c.answer()
 	switch {
 	case a.first != nil:
+		c.repeated = true
 		return c.repeat(a)
 	case a.slot == nil:
 		return sealed(a.err), Receipt{}

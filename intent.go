@@ -10,24 +10,25 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// Caller is on whose behalf a tool is called. The zero Caller is anonymous.
+// Caller is on whose behalf a tool is called. The zero Caller is anonymous. ID and Tenant have at most 256 bytes, and there are at most 32
+// Roles of 64 bytes, in any order.
 type Caller = contracts.Caller
 
 // Func is a function as a Driver.
 type Func = executor.Func
 
-// Intent is a call that somebody wants to make. A field outside its limits is DENY, with a receipt; docs/FORMATS.md section 1 has the limits.
+// Intent is a call that somebody wants to make. A field outside its limits is DENY, with a receipt; docs/FORMATS.md section 1 has them all.
 type Intent struct {
-	Tool         string
+	Tool         string          // 1 to 128 letters, digits and . _ : @ / -
 	Args         json.RawMessage // as the model wrote them: one JSON object of at most 1 MiB; empty is DENY
 	Caller       Caller
-	Session      string               // the chain that this call belongs to; "" is "main", which cannot be closed
-	Idempotency  string               // one effect per value and session; bound by the durable ALLOW, never by a denial; never chosen by a model
-	After        []contracts.Ref      // entries that caused this call; see Receipt.Ref
-	Delegation   []contracts.Envelope // the leaf grant, each followed by its parent
-	Approvals    []contracts.Envelope
-	Attestations []contracts.Envelope
-	Driver       executor.Driver // what runs, for tools that Options.Drivers does not bind; both or neither is DENY
+	Session      string               // the conversation that this call belongs to, named like a tool, the first letter not @; "" is "main", which cannot be closed
+	Idempotency  string               // one effect per value and session; at most 256 bytes; bound by the durable ALLOW, never by a denial; never chosen by a model
+	After        []contracts.Ref      // entries that caused this call, at most 32; see Receipt.Ref
+	Delegation   []contracts.Envelope // the leaf grant, each followed by its parent; this version knows no delegators, so any is DENY
+	Approvals    []contracts.Envelope // at most 16; recorded as they are: this version's policies ask for none
+	Attestations []contracts.Envelope // likewise
+	Driver       executor.Driver      // what runs, for tools that Options.Drivers does not bind; both or neither is DENY
 }
 
 // fill takes what in leaves zero from the layers of a context.

@@ -46,7 +46,7 @@ func (c *call) judge(s *session, a *answer) {
 	case c.malformed != "":
 		refuse(contracts.ReasonIntentMalformed, c.malformed)
 	case !raw && s.chain.Session() == contracts.SessionRefused:
-		refuse(contracts.ReasonSessionClosed, "session")
+		refuse(contracts.ReasonSessionClosed, "the session is closed")
 	case !raw && c.state.Frozen():
 		refuse(contracts.ReasonSystemFrozen, "")
 	case !raw && first != nil && first.is(&c.inputs):

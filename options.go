@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,12 +20,12 @@ import (
 
 // Options are what a kernel is made of. New copies them and refuses the zero value.
 type Options struct {
-	Policy  *guardian.Policy // required
-	Key     crypto.Signer    // required: Ed25519, in memory or in a KMS; signs entries
-	LogKey  crypto.Signer    // signs checkpoints; nil: derived from a Key in memory, else New refuses
-	Origin  string           // the log's name; "" is "helm/" and the first 16 digits of the key id
-	Store   proofgraph.Store // required; the caller closes it, after the kernel
-	Drivers map[string]executor.Driver
+	Policy  *guardian.Policy             // required
+	Key     crypto.Signer                // required: Ed25519, in memory or in a KMS; signs entries
+	LogKey  crypto.Signer                // signs checkpoints; nil: derived from a Key in memory, else New refuses
+	Origin  string                       // the log's name, 1 to 255 letters, digits and . _ / -; "" is "helm/" and the first 16 digits of the key id
+	Store   proofgraph.Store             // required; the caller closes it, after the kernel
+	Drivers map[string]executor.Driver   // by tool; one for a tool that the policy does not declare is never called
 	Trust   *registry.Registry           // initial trust state; nil: only Key and LogKey
 	Keep    Keep                         // the zero value keeps inputs, which replay needs, and not outputs
 	Now     func() time.Time             // nil: time.Now; what it says never runs back within a session
@@ -47,6 +48,8 @@ type Event struct {
 	Reason  contracts.ReasonCode
 	Why     string
 	Index   uint64 // of the receipt
+	Err     error  // where nothing was recorded: what the kernel, its store or its signer said; else nil
+	Repeat  bool   // the call repeats an idempotency key: ID and Index are those of the first
 	Late    bool   // an abandoned driver ended; its result was dropped
 }
 
@@ -87,6 +90,9 @@ func prepare(o Options) (*prepared, error) {
 	logPublic, err := crypto.PublicOf(o.LogKey)
 	if err != nil {
 		return nil, fmt.Errorf("helm: Options.LogKey: %w", err)
+	}
+	if bytes.Equal(public, logPublic) {
+		return nil, errors.New("helm: Options.LogKey: the same key as Key: a key has one role; give another one, or none")
 	}
 	p := &prepared{keyID: crypto.KeyID(public)}
 	if o.Origin == "" {

@@ -122,6 +122,9 @@ func TestObserve(t *testing.T) {
 	}
 	w.call("echo", `{"text":"private"}`)
 	w.call("echo", `{"text":"private","more":1}`)
+	for range 2 {
+		w.call("pinned", `{}`, func(in *helm.Intent) { in.Idempotency = "k" })
+	}
 	w.k.Close()
 	w.call("echo", `{}`)
 	var reasons []string
@@ -130,8 +133,11 @@ func TestObserve(t *testing.T) {
 		if strings.Contains(strings.Join([]string{e.Tool, e.Session, e.ID, e.Why}, " "), "private") {
 			t.Errorf("%+v", e)
 		}
+		if (e.Err != nil) != (e.Reason == contracts.ReasonKernelSealed) || e.Repeat != (len(reasons) == 4) {
+			t.Errorf("event %d: %+v", len(reasons), e)
+		}
 	}
-	if got := strings.Join(reasons, " "); got != "TOOL_ERROR SCHEMA_VIOLATION KERNEL_SEALED" {
+	if got := strings.Join(reasons, " "); got != "TOOL_ERROR SCHEMA_VIOLATION TOOL_ERROR TOOL_ERROR KERNEL_SEALED" {
 		t.Error(got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
 )
 
@@ -30,11 +31,14 @@ func (c *call) recall(o *once) (d Decision, r Receipt) {
 	if trouble := contained("Options.Store", func() { output, err = c.options.Store.Blob(context.WithoutCancel(c.ctx), *r.Record.OutputHash) }); trouble != nil {
 		err = trouble
 	}
-	if err == nil && crypto.Sum(output) == *r.Record.OutputHash {
+	switch {
+	case err == nil && crypto.Sum(output) == *r.Record.OutputHash:
 		r.Output = output
-	} else {
-		d.Verdict, d.Reason, d.cause = contracts.Deny, contracts.ReasonOutputNotKept, err
+		return d, r
+	case errors.Is(err, proofgraph.ErrNoBlob):
+		d.Why, err = "the first call's output was not kept: Options.Keep.Outputs keeps outputs", nil
 	}
+	d.Verdict, d.Reason, d.cause = contracts.Deny, contracts.ReasonOutputNotKept, err
 	return d, r
 }
 

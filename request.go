@@ -28,6 +28,7 @@ type call struct {
 	syntax    string // why the arguments are not strict JSON
 	fault     string // what of the caller's failed: the context ended, something panicked
 	cause     error  // of that, where there is one
+	repeated  bool   // an idempotency key of an earlier call
 	misfit    string // a wrapped function's type cannot hold the arguments
 
 	tree    crypto.Tree

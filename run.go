@@ -3,6 +3,7 @@ package helm
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -49,6 +50,10 @@ func (c *call) perform(a *answer, d Decision) (last Decision, r Receipt) {
 		r.Output = ended.Output
 	case contracts.ReasonToolError:
 		last.own, last.cause = foreign(ended.Err), nil
+	case contracts.ReasonOutputExhausted:
+		last.Why = fmt.Sprintf("output: longer than the tool's limit of %d bytes", a.limits.Output)
+	case contracts.ReasonToolTimeout:
+		last.Why = fmt.Sprintf("the tool's time limit of %v is over", a.limits.Timeout)
 	case contracts.ReasonContractDrift:
 		if last.Why = a.drift.String(); last.Why == "" {
 			last.Why = "output: not the JSON that its pinned schema is of"
@@ -72,10 +77,10 @@ func (c *call) run(a *answer) (o executor.Outcome) {
 	if err != nil {
 		return executor.Outcome{Reason: contracts.ReasonToolPanic, Err: err}
 	}
-	limits, _ := c.options.Policy.Limits(in.Tool)
+	a.limits, _ = c.options.Policy.Limits(in.Tool)
 	ctx := c.drive(a.session, contracts.Ref{Index: a.slot.Index(), Hash: a.slot.Hash()})
 	a.call = &ctx.call
-	l := executor.Limits{Timeout: limits.Timeout, Output: limits.Output}
+	l := executor.Limits{Timeout: a.limits.Timeout, Output: a.limits.Output}
 	if c.options.Policy.HasOutput(in.Tool) {
 		policy, tool := c.options.Policy, in.Tool
 		l.Check = func(output crypto.Value) bool {

@@ -118,7 +118,7 @@ func TestRandomDoubles(t *testing.T) {
 	}
 }
 
-// preserved is the rule of FORMATS section 1 by its definition, in exact arithmetic.
+// preserved is the rule of docs/FORMATS.md section 1 by its definition, in exact arithmetic.
 func preserved(token string) bool {
 	f, err := strconv.ParseFloat(token, 64)
 	if err != nil {

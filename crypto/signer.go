@@ -27,8 +27,17 @@ func PublicOf(s Signer) (PublicKey, error) {
 }
 
 func publicOf(s Signer) (pub PublicKey, err error) {
-	if s == nil {
+	switch k := s.(type) {
+	case nil:
 		return nil, errors.New("crypto: signer: there is none")
+	case PrivateKey:
+		if k.pair == nil {
+			return nil, errZeroKey
+		}
+	case ed25519.PrivateKey:
+		if len(k) != ed25519.PrivateKeySize {
+			return nil, fmt.Errorf("crypto: signer: an ed25519.PrivateKey of %d bytes, want %d", len(k), ed25519.PrivateKeySize)
+		}
 	}
 	defer func() {
 		if recover() != nil { // what it panicked with is not shown: it may hold the key
@@ -42,6 +51,8 @@ func publicOf(s Signer) (pub PublicKey, err error) {
 		return nil, fmt.Errorf("crypto: signer: public key is a %T, want an ed25519.PublicKey", p)
 	}
 }
+
+var errZeroKey = errors.New("crypto: signer: the zero PrivateKey; make one with GenerateKey or LoadKey")
 
 // InMemory gives the key of a Signer that holds it in memory: a [PrivateKey] or an ed25519.PrivateKey, which is copied, or a pointer to
 // one. It is false for all others, and for an ed25519.PrivateKey whose two halves do not belong together.

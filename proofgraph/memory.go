@@ -11,8 +11,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Memory is a [Store] that is gone when the process ends: for tests, and for calls whose record nobody will ask for. The zero Memory is an
-// empty store. It is safe for concurrent use by multiple goroutines and must not be copied.
+// Memory is a [Store] that ends with the process: write a pack before. It keeps all that it is given, the inputs of every call with its
+// arguments among it. The zero Memory is an empty store. It is safe for concurrent use by multiple goroutines and must not be copied.
 type Memory struct {
 	mu         sync.RWMutex // protects what follows; no stored byte changes, so readers copy without it
 	entries    pages[contracts.Entry]
