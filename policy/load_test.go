@@ -73,8 +73,8 @@ func TestLoadErrors(t *testing.T) {
 	}
 
 	for _, c := range []struct{ name, text, place string }{
-		{"a.yaml", files + "on: {yes: no}\n", ":11:11: this plain scalar"}, // refused by Parse
-		{"b.yaml", files + "\nrule: []\n", ":12:"},                         // and by Compile: there is no such key
+		{"a.yaml", files + "on: {yes: no}\n", ":11:11: the plain scalar no means"}, // refused by Parse
+		{"b.yaml", files + "\nrule: []\n", ":12:"},                                 // and by Compile: there is no such key
 		{"c.json", "{\"helm\": \"policy/v1\",\n \"layer\": \"P9\"}", ":2:"},
 	} {
 		file := write(t, c.name, c.text)

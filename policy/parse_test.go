@@ -64,9 +64,9 @@ func TestPackageComment(t *testing.T) {
 		t.Errorf("the document is\n%s", doc.Canonical)
 	}
 	text := strings.Repeat("#\n", 11) + "limits: [     no]\n"
-	mustRefuse(t, "bank.yaml", text, "bank.yaml:12:15: this plain scalar means different things to different readers of YAML; "+
+	mustRefuse(t, "bank.yaml", text, "bank.yaml:12:15: the plain scalar no means different things to different readers of YAML; "+
 		"quote it to mean the string, or write true, false, null or a JSON number")
-	if !strings.HasPrefix(blocks[3], "bank.yaml:12:15: this plain scalar means different things to different readers of YAML; quote it to mean the string") {
+	if !strings.HasPrefix(blocks[3], "bank.yaml:12:15: the plain scalar no means different things to different readers of YAML; quote it to mean the string") {
 		t.Errorf("the comment shows %q", blocks[3])
 	}
 }

@@ -12,8 +12,8 @@ const (
 )
 
 var refusals = []struct{ name, text, want string }{
-	{"a.yaml", "a: b\nc: yes\n", "a.yaml:2:4: this plain scalar means different things to different readers of YAML" + quoteIt},
-	{"a.yaml", "a: [b, {c: ~}]", "a.yaml:1:12: this plain scalar means different things to different readers of YAML" + quoteIt},
+	{"a.yaml", "a: b\nc: yes\n", "a.yaml:2:4: the plain scalar yes means different things to different readers of YAML" + quoteIt},
+	{"a.yaml", "a: [b, {c: ~}]", "a.yaml:1:12: the plain scalar ~ means different things to different readers of YAML" + quoteIt},
 	{"a.yaml", "a: b\n\nc:\n", "a.yaml:3:3: a value that is not there; write null, \"\" or a value"},
 	{"a.yaml", "a:\n- b\n-\n- c\n", "a.yaml:3:2: a value that is not there; write null, \"\" or a value"},
 	{"a.yaml", "{a, b: c}", "a.yaml:1:3: a value that is not there; write null, \"\" or a value"},
@@ -54,7 +54,13 @@ var refusals = []struct{ name, text, want string }{
 	{"a.yaml", "a:\n  b: c\n d: e\n", "a.yaml:3:2: not YAML: did not find expected key while parsing a block mapping that starts on line 1" + lookAt},
 	{"a.yaml", "a: [1, 2\nb: 3", "a.yaml:2:2: not YAML: did not find expected ',' or ']' while parsing a flow sequence that starts on line 1" + lookAt},
 	{"a.yaml", "a: b: c", "a.yaml:1:5: not YAML: mapping values are not allowed in this context" + lookAt},
-	{"a.yaml", "a:\n\tb: c", "a.yaml:2:1: not YAML: found character that cannot start any token while scanning for the next token" + lookAt},
+	{"a.yaml", "a:\n\tb: c", "a.yaml:2:1: a tab; indent with spaces"},
+	{"a.yaml", "é: è\r\nà:\r\n  b: c\r\n  \td: e", "a.yaml:4:3: a tab; indent with spaces"},
+	{"a.yaml", "a:\n-\tb: c", "a.yaml:2:2: a tab; indent with spaces"},
+	{"a.yaml", "a:\n  b: |\n\tc", "a.yaml:3:1: a tab; indent with spaces"},
+	{"a.yaml", "a: {\n\tb: [}", "a.yaml:2:6: not YAML: did not find expected node content while parsing a flow node" + lookAt}, // that tab is good YAML
+	{"a.yaml", "a: 12:30:00.5", "a.yaml:1:4: the plain scalar 12:30:00.5 means different things to different readers of YAML" + quoteIt},
+	{"a.yaml", "a: 2026-01-31 " + strings.Repeat("é", 40), "a.yaml:1:4: the plain scalar 2026-01-31 " + strings.Repeat("é", 14) + "… means different things to different readers of YAML" + quoteIt},
 	{"a.yaml", `a: "\ud83d"`, "a.yaml:1:7: not YAML: found invalid Unicode character escape code while scanning a quoted scalar" + lookAt},
 	{"a.yaml", "a: b\nc: \xff", "a.yaml:2:4: invalid UTF-8; save the file as UTF-8"},
 	{"a.yaml", "é: \xed\xa0\x80", "a.yaml:1:4: invalid UTF-8; save the file as UTF-8"},

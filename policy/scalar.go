@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -28,12 +29,26 @@ func (c *converter) scalar(n *yaml.Node) *guardian.LoadError {
 		}
 		c.out = append(c.out, s...)
 	case isAmbiguous(s), n.ShortTag() != "!!str": // whatever the library itself reads otherwise is ambiguous too
-		return refuse(place(n), "this plain scalar means different things to different readers of YAML",
+		return refuse(place(n), "the plain scalar "+shown(s)+" means different things to different readers of YAML",
 			"quote it to mean the string, or write true, false, null or a JSON number")
 	default:
 		c.out = crypto.AppendString(c.out, s)
 	}
 	return nil
+}
+
+// shown is a scalar as a message shows it: the text of a policy is no secret.
+func shown(s string) string {
+	const most = 40
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…" // not within a character
+	}
+	for _, r := range s {
+		if !strconv.IsPrint(r) {
+			return strconv.Quote(s)
+		}
+	}
+	return s
 }
 
 // isJSONNumber is the grammar of RFC 8259, section 6.

@@ -55,6 +55,14 @@ type cursor struct {
 
 func start(b []byte) cursor { return cursor{b: b, pos: contracts.Pos{Line: 1, Column: 1}} }
 
+// tabAt goes to a place, and tells whether a tab stands there.
+func (c *cursor) tabAt(pos contracts.Pos) bool {
+	for c.at < len(c.b) && (c.pos.Line < pos.Line || c.pos.Line == pos.Line && c.pos.Column < pos.Column) {
+		c.advance(c.at + 1)
+	}
+	return c.at < len(c.b) && c.pos == pos && c.b[c.at] == '\t'
+}
+
 // advance goes to the byte at an offset not before the present one, and gives its place.
 func (c *cursor) advance(to int) contracts.Pos {
 	for ; c.at < to && c.at < len(c.b); c.at++ {

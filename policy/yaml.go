@@ -50,14 +50,14 @@ func compose(b []byte) (root *yaml.Node, refused *guardian.LoadError) {
 	}()
 	loader, err := yaml.NewLoader(bytes.NewReader(b), yaml.WithStreamNodes())
 	if err != nil {
-		return nil, failure(err)
+		return nil, failure(b, err)
 	}
 	for {
 		var n yaml.Node
 		if err := loader.Load(&n); err == io.EOF {
 			break
 		} else if err != nil {
-			return nil, failure(err)
+			return nil, failure(b, err)
 		}
 		switch {
 		case n.Kind == yaml.StreamNode && (n.Stream.Version != nil || len(n.Stream.TagDirectives) > 0):
@@ -76,10 +76,13 @@ func compose(b []byte) (root *yaml.Node, refused *guardian.LoadError) {
 }
 
 // failure is what the library says, in our form.
-func failure(err error) *guardian.LoadError {
+func failure(b []byte, err error) *guardian.LoadError {
 	var e *yaml.LoadError
 	if !errors.As(err, &e) {
 		return refuse(contracts.Pos{Line: 1, Column: 1}, "not YAML: "+err.Error(), "")
+	}
+	if b, at := start(b), (contracts.Pos{Line: e.Mark.Line, Column: e.Mark.Column}); b.tabAt(at) {
+		return refuse(at, "a tab", "indent with spaces")
 	}
 	mark, what := e.Mark, "not YAML: "+e.Message
 	if e.ContextMsg != "" {
