@@ -78,8 +78,11 @@ func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs) {
 	case t == nil:
 		j.deny(contracts.ReasonToolNotFound, "", Why{What: "no bundle declares the tool"})
 		return
-	case in.Drivers != 1:
-		j.deny(contracts.ReasonDriverNotBound, "", Why{What: "not exactly one driver is bound to the tool"})
+	case in.Drivers == 0:
+		j.deny(contracts.ReasonDriverNotBound, "", Why{What: "no driver is bound: set Intent.Driver or Options.Drivers"})
+		return
+	case in.Drivers > 1:
+		j.deny(contracts.ReasonDriverNotBound, "", Why{What: "two drivers are bound: Intent.Driver and Options.Drivers; keep one"})
 		return
 	}
 
