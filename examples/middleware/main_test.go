@@ -17,7 +17,7 @@ func Example() {
 	// model  order.refund {"amount": 50, "number": "4711"}
 	// tool   refunded 50.00 EUR on order 4711
 	// model  order.refund {"amount": 29, "number": "4711", "again": true}
-	// tool   SCHEMA_VIOLATION (additionalProperties: only amount, number are allowed). Correct the arguments as the tool's schema says, and call again.
+	// tool   SCHEMA_VIOLATION (additionalProperties: not allowed beside amount, number). Correct the arguments as the tool's schema says, and call again.
 	// model  order.delete {}
 	// tool   DENY_TOOL_NOT_FOUND (no bundle declares the tool). There is no such tool. Use one of the tools you were given.
 }

@@ -74,7 +74,7 @@ const (
 	maxShown  = 400 // bytes of them
 )
 
-// list names the declared members.
+// list names the declared members, never the one that is too many.
 func (o *object) list() string {
 	var names []string
 	for _, m := range o.members {
@@ -85,7 +85,7 @@ func (o *object) list() string {
 	if len(names) == 0 {
 		return "no members are allowed"
 	}
-	return "only " + abridge(names, len(names)) + " are allowed"
+	return "not allowed beside " + abridge(names, len(names))
 }
 
 func (s *set) list() string {
