@@ -16,7 +16,8 @@ var (
 	documentKeys  = []string{"helm", "layer", "bundle", "expires", "tools", "rules", "lists"}
 	documentLater = []string{"for", "only", "profile", "ceilings", "threat", "requires", "budgets", "labels"}
 	toolKeys      = []string{"effect", "risk", "input", "output", "scope", "limits"}
-	toolLater     = []string{"connector", "egress", "trusted", "labels", "facts", "sandbox", "definition", "threat"}
+	toolLater     = []string{"connector", "egress", "trusted", "labels", "facts", "sandbox", "definition", "threat", "requires", "budgets"}
+	ruleLater     = []string{"requires", "budgets"}
 )
 
 const maxListed = 10_000 // members of a list, and of an operand
@@ -97,11 +98,10 @@ func (l *loader) head(root part) bool {
 	if !ok || !there {
 		return false
 	}
-	switch name, ok := l.oneOf(layer, "P0", "P1", "P2"); {
-	case !ok:
-		return false
-	case name != "P1":
-		l.unsupported(layer.at, "layer "+name)
+	if name, ok := l.text(layer); !ok || name != "P1" {
+		if ok {
+			l.refuse(layer.at, "layer "+quote(name), "write P1: other layers are not supported by this version of helm")
+		}
 		return false
 	}
 	bundle, ok := l.need(root, "bundle")

@@ -12,12 +12,12 @@ import (
 func (c *compiler) leaf(p part, direct bool, pol polarity) (node, bool) {
 	n := node{slot: noSlot, ref: noSlot, absent: failed}
 	names := operatorNames()
-	before := len(c.l.errs)
-	c.l.object(p, slices.Concat(subjectKeys, names, []string{"absent", "fold"}), leafLater)
-	if len(c.l.errs) > before {
+	offer := c.offer(p, direct)
+	known := slices.Concat(subjectKeys, names, []string{"absent", "fold"})
+	if !c.l.only(p, known, leafLater, func(key string) string { return suggest(key, known, offer) }) {
 		return n, false
 	}
-	name, ok := c.one(p, names)
+	name, ok := c.one(p, names, offer)
 	if !ok {
 		return n, false
 	}

@@ -2,6 +2,7 @@ package guardian
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,9 +51,9 @@ var refusals = []refusal{
 	{`"helm": "policy/v1"`, `"helm": "policy/v2"`, "/helm", `"policy/v2"|policy/v1`},
 	{`"helm": "policy/v1",`, ``, "", "no helm|add helm"},
 	{`"layer": "P1",`, ``, "", "no layer"},
-	{`"layer": "P1"`, `"layer": "P3"`, "/layer", "P0, P1, P2"},
-	{`"layer": "P1"`, `"layer": "P0"`, "/layer", "layer P0 is not supported by this version of helm|remove it"},
-	{`"layer": "P1"`, `"layer": "P2"`, "/layer", "layer P2 is not supported by this version of helm|remove it"},
+	{`"layer": "P1"`, `"layer": "P3"`, "/layer", "write P1: other layers are not supported by this version of helm"},
+	{`"layer": "P1"`, `"layer": "P0"`, "/layer", `layer "P0"|write P1: other layers are not supported by this version of helm`},
+	{`"layer": "P1"`, `"layer": "P2"`, "/layer", `layer "P2"|write P1: other layers are not supported by this version of helm`},
 	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"name": "b"}`, "/bundle", "no version"},
 	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"version": 1}`, "/bundle", "no name"},
 	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"name": "b", "version": 0}`, "/bundle/version", "integer from 1"},
@@ -66,6 +67,11 @@ var refusals = []refusal{
 	{`"2099-01-01T00:00:00Z"`, `"1969-01-01T00:00:00Z"`, "/expires", "RFC 3339"},
 	{`"2099-01-01T00:00:00Z"`, `"1970-01-01T00:00:00Z"`, "/expires", "RFC 3339"},
 	{`"2099-01-01T00:00:00Z"`, `4070908800`, "/expires", "a number|quote it"},
+	{`"bundle": {"name": "b", "version": 1}`, `"bundel": {"name": "b", "version": 1}`, "/bundel", `unknown key "bundel"|did you mean bundle?`},
+	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"Name": "b", "version": 1}`, "/bundle/Name", "did you mean name?"},
+	{`"helm": "policy/v1"`, `"hlem": "policy/v1"`, "/hlem", "did you mean helm?"},
+	{`"layer": "P1"`, `"Layer": "P1"`, "/Layer", "did you mean layer?"},
+	{`"layer": "P1"`, `"layer": "P1", "budget": []`, "/budget", "remove it: budgets is not supported by this version of helm"},
 	{`"layer": "P1"`, `"layer": "P1", "name": "x"`, "/name", "unknown key"},
 	{`"tools"`, `"tool"`, "/tool", "did you mean tools?"},
 	{`"rules": [`, `"rules": {}, "lists2": [`, "/lists2", "unknown key"},
@@ -80,6 +86,7 @@ var refusals = []refusal{
 	// Tools.
 	{`"effect": "write"`, `"effect": "wirte"`, "/tools/t/effect", "read, write, destructive"},
 	{`"effect": "write",`, ``, "/tools/t", "no effect"},
+	{`"effect": "write"`, `"efect": "write"`, "/tools/t/efect", "did you mean effect?"},
 	{`"risk": "high"`, `"risk": "huge"`, "/tools/t/risk", "low, medium, high"},
 	{`"risk": "high"`, `"rsik": "high"`, "/tools/t/rsik", "did you mean risk?"},
 	{`"u": {"effect": "read",`, `"u v": {"effect": "read",`, "/tools/u v", "no name of a tool"},
@@ -114,6 +121,9 @@ var refusals = []refusal{
 
 	// Rules.
 	{`{"id": "one", `, `{`, "/rules/0", "no id"},
+	{`"id": "one"`, `"Id": "one"`, "/rules/0/Id", `unknown key "Id"|did you mean id?`},
+	{`"id": "one"`, `"id": "one", "requires": []`, "/rules/0/requires", "requires is not supported by this version of helm|remove it"},
+	{`"id": "one"`, `"id": "one", "budgets": []`, "/rules/0/budgets", "budgets is not supported by this version of helm|remove it"},
 	{`"id": "one"`, `"id": "two"`, "/rules/1/id", `a second rule of id "two"`},
 	{`"id": "one"`, `"id": "expires"`, "/rules/0/id", "reserved"},
 	{`"id": "one"`, `"id": "only"`, "/rules/0/id", "reserved"},
@@ -149,7 +159,22 @@ var refusals = []refusal{
 	when(`{"eq": "a"}`, "", "no subject"),
 	when(`{"arg": "/s", "caller": "id", "eq": "a"}`, "/caller", "two subjects"),
 	when(`{"arg": "/s", "eq": "a", "ne": "b"}`, "/ne", "two operators"),
-	when(`{"arg": "/s", "equals": "a"}`, "/equals", "unknown key"),
+	when(`{"arg": "/s", "equals": "a"}`, "/equals", `unknown key "equals"|did you mean eq?`),
+	when(`{"arg": "/s", "contains": "a"}`, "/contains", "did you mean finds?"),
+	when(`{"arg": "/s", "startsWith": "a"}`, "/startsWith", "did you mean prefix?"),
+	when(`{"arg": "/s", "ends_with": "a"}`, "/ends_with", "did you mean suffix?"),
+	when(`{"arg": "/s", "matches": "a"}`, "/matches", "did you mean regex?"),
+	when(`{"and": [`+goodWhen+`]}`, "/and", "did you mean all?"),
+	when(`{"or": [`+goodWhen+`]}`, "/or", "did you mean any?"),
+	when(`{"alll": [`+goodWhen+`]}`, "/alll", "did you mean all?"),
+	when(`{"evry": "/l", "that": {"eq": "a"}}`, "/evry", "did you mean every?"),
+	when(`{"everyy": "/l", "that": {"alll": []}}`, "/everyy", "did you mean every?"),
+	when(`{"tool": "t"}`, "/tool", "write one of all, any, not, every, some, count, arg, caller, time"),
+	when(`{}`, "", "write one of all, any, not, every, some, count, arg, caller, time"),
+	when(`{"every": "/l", "that": {"tool": "t"}}`, "/that/tool", "write one of eq, ne, |exists, all, any, not, arg, item, caller, time"),
+	when(`{"every": "/l", "that": {"not": {"tool": "t"}}}`, "/that/not/tool", "write one of all, any, not, arg, item, caller, time"),
+	when(`{"caller": "roles", "role": "t"}`, "/role", "write one of eq, ne, in, not_in, prefix, has"),
+	when(`{"time": "utc", "between": "t"}`, "/between", "write one of in"),
 	when(`{"arg": "/s", "prefx": "a"}`, "/prefx", "did you mean prefix?"),
 	when(`{"arg": "/s", "EQ": "a"}`, "/EQ", "did you mean eq?"),
 	when(`{"arg": "/z", "eq": "a"}`, "/arg", `no "/z" in the input of t`),
@@ -321,7 +346,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%v has no remedy", e)
 		}
 	}
-	if n := len(documentLater) + len(toolLater); n != 16 {
+	if n := len(documentLater) + len(toolLater); n != 18 {
 		t.Errorf("%d keys are refused by name", n)
 	}
 }
@@ -382,3 +407,37 @@ func TestFirstError(t *testing.T) {
 }
 
 func at(line, column int) contracts.Pos { return contracts.Pos{Line: line, Column: column} }
+
+// What is offered in place of an unknown key is never refused next: nothing that this version does not support, and no word that it does not have.
+func TestOffers(t *testing.T) {
+	known := slices.Concat(operatorNames(), combinators, quantifiers, subjectKeys)
+	for word, here := range foreign {
+		if slices.Contains(known, word) || !slices.Contains(known, here) {
+			t.Errorf("%s is said to be %s", word, here)
+		}
+		contains(t, mustRefuse(t, document(t, "", strings.Replace(good, goodWhen, `{"arg": "/s", "`+word+`": "a"}`, 1))).Remedy, "did you mean "+here+"?")
+	}
+	if len(foreign) < 30 {
+		t.Errorf("%d foreign words", len(foreign))
+	}
+	later := slices.Concat(documentLater, toolLater, ruleLater, leafLater, []string{"receipt"})
+	for _, c := range []struct{ old, new string }{
+		{`"layer": "P1"`, `"layer": "P1", "zzzzz": 1`},
+		{`"risk": "high"`, `"zzzzz": 1`},
+		{`"id": "one"`, `"id": "one", "zzzzz": 1`},
+		{goodWhen, `{"zzzzz": 1}`},
+		{goodWhen, `{"arg": "/s", "zzzzz": 1}`},
+		{goodWhen, `{"every": "/l", "that": {"zzzzz": 1}}`},
+	} {
+		e := mustRefuse(t, document(t, "", strings.Replace(good, c.old, c.new, 1)))
+		offer, ok := strings.CutPrefix(e.Remedy, "write one of ")
+		if !ok || e.What != `unknown key "zzzzz"` {
+			t.Errorf("%s gives %v", c.new, e)
+		}
+		for _, word := range strings.Split(offer, ", ") {
+			if slices.Contains(later, word) {
+				t.Errorf("%s: %s is offered, and would be refused", c.new, word)
+			}
+		}
+	}
+}

@@ -8,7 +8,7 @@ const (
 	anyType = textual | numeric | jsonschema.TypeBoolean | jsonschema.TypeArray | jsonschema.TypeObject
 )
 
-// An operator of the table in POLICY.md section 2.
+// An operator of the table in docs/POLICY.md, section 2.
 type operator struct {
 	name  string
 	op    op

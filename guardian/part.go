@@ -87,6 +87,13 @@ func (l *loader) object(p part, keys, later []string) bool {
 		l.refuse(p.at, "is "+article(p.v.Kind())+", not an object", "write the keys "+strings.Join(keys, ", "))
 		return false
 	}
+	l.only(p, keys, later, func(key string) string { return instead(key, keys, later) })
+	return true
+}
+
+// only refuses keys that an object does not have, and tells whether there are none; instead says what to write for one.
+func (l *loader) only(p part, keys, later []string, instead func(key string) string) bool {
+	before := len(l.errs)
 	for it := p.v.Iter(); it.Next(); {
 		key := string(it.Key())
 		switch at := p.at + "/" + escapeSegment(key); {
@@ -94,20 +101,26 @@ func (l *loader) object(p part, keys, later []string) bool {
 		case slices.Contains(later, key):
 			l.unsupported(at, key)
 		default:
-			l.refuse(at, "unknown key "+quote(key), instead(key, keys, later))
+			l.refuse(at, "unknown key "+quote(key), instead(key))
 		}
 	}
-	return true
+	return len(l.errs) == before
 }
 
 func (l *loader) unsupported(at, what string) {
 	l.refuse(at, what+" is not supported by this version of helm", "remove it")
 }
 
-// need is a key that must be there.
+// need is a key that must be there. If it is only misspelt, that is what is said.
 func (l *loader) need(p part, key string) (part, bool) {
 	if x := p.get(key); x.there() {
 		return x, true
+	}
+	for it := p.v.Iter(); it.Next(); {
+		if name := string(it.Key()); near(name, key) {
+			l.refuse(p.at+"/"+escapeSegment(name), "unknown key "+quote(name), "did you mean "+key+"?")
+			return part{}, false
+		}
 	}
 	l.refuse(p.at, "no "+key, "add "+key)
 	return part{}, false
@@ -185,13 +198,20 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// instead says what was expected in place of a key.
-func instead(key string, lists ...[]string) string {
-	keys := slices.Concat(lists...)
+// instead says what was expected in place of a key. It offers nothing that would be refused next.
+func instead(key string, keys, later []string) string {
 	for _, k := range keys {
 		if near(key, k) {
 			return "did you mean " + k + "?"
 		}
+	}
+	for _, k := range later {
+		if near(key, k) {
+			return "remove it: " + k + " is not supported by this version of helm"
+		}
+	}
+	if len(keys) == 1 {
+		return "write " + keys[0] + " alone"
 	}
 	return "write one of " + strings.Join(keys, ", ")
 }

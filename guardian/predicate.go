@@ -100,7 +100,7 @@ func (c *compiler) quantifier(p part, key string, o op, depth int, pol polarity)
 	if o == opCount {
 		keys = append(keys, comparisons...)
 	}
-	if !c.l.object(p, keys, nil) {
+	if before := len(c.l.errs); !c.l.object(p, keys, nil) || len(c.l.errs) > before {
 		return n, false
 	}
 	if c.in != nil {
@@ -152,7 +152,7 @@ func (c *compiler) quantifier(p part, key string, o op, depth int, pol polarity)
 
 // counted reads how to compare a count, and tells whether what it is compared with may be missing.
 func (c *compiler) counted(p part, n *node) (maybe gap, ok bool) {
-	name, ok := c.one(p, comparisons)
+	name, ok := c.one(p, comparisons, comparisons)
 	if !ok {
 		return never, false
 	}
@@ -186,8 +186,8 @@ func countPolarity(o op, pol polarity) polarity {
 	return relaxes | restricts
 }
 
-// one finds the one key of p that is among the names.
-func (c *compiler) one(p part, names []string) (string, bool) {
+// one finds the one key of p that is among the names. If there is none it makes the offer.
+func (c *compiler) one(p part, names, offer []string) (string, bool) {
 	var found []string
 	for _, name := range names {
 		if p.has(name) {
@@ -198,7 +198,7 @@ func (c *compiler) one(p part, names []string) (string, bool) {
 	case 1:
 		return found[0], true
 	case 0:
-		c.l.refuse(p.at, "no operator", "write one of "+strings.Join(names, ", "))
+		c.l.refuse(p.at, "no operator", "write one of "+strings.Join(offer, ", "))
 	default:
 		c.l.refuse(p.get(found[1]).at, "two operators in one predicate: "+strings.Join(found, ", "), "combine two predicates with all")
 	}

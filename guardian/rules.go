@@ -25,13 +25,17 @@ func (l *loader) readRules(p part) {
 	}
 	ids := make(map[string]bool, len(rules))
 	for _, r := range rules {
-		if !l.object(r, []string{"id", "allow", "deny", "when", "unless"}, nil) {
+		before := len(l.errs)
+		if !l.object(r, []string{"id", "allow", "deny", "when", "unless"}, ruleLater) {
 			continue
 		}
+		spelt := len(l.errs) == before
 		id, named := l.ruleID(r, ids)
 		allow, deny := r.get("allow"), r.get("deny")
 		if allow.there() == deny.there() {
-			l.refuse(r.at, "neither or both of allow and deny", "write one of them")
+			if spelt || allow.there() { // or one of them may be the misspelt key
+				l.refuse(r.at, "neither or both of allow and deny", "write one of them")
+			}
 			continue
 		}
 		var tools []*tool

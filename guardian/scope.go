@@ -22,14 +22,15 @@ func (l *loader) readScope(p part, t *tool) {
 
 func (c *compiler) scope(p part) (node, bool) {
 	n := node{slot: noSlot, ref: noSlot, absent: failed}
-	if !c.l.object(p, slices.Concat([]string{"arg", "absent"}, scopeTests), nil) {
+	before := len(c.l.errs)
+	if !c.l.object(p, slices.Concat([]string{"arg", "absent"}, scopeTests), nil) || len(c.l.errs) > before {
 		return n, false
 	}
 	arg, ok := c.l.need(p, "arg")
 	if !ok {
 		return n, false
 	}
-	name, ok := c.one(p, scopeTests)
+	name, ok := c.one(p, scopeTests, scopeTests)
 	if !ok {
 		return n, false
 	}

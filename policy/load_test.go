@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
@@ -82,6 +83,36 @@ func TestLoadErrors(t *testing.T) {
 		var refused *guardian.LoadError
 		if pol != nil || !errors.As(err, &refused) || refused.Document != file || len(err.Error()) < len(file+c.place) || err.Error()[:len(file+c.place)] != file+c.place {
 			t.Errorf("%s is refused with %v; want %s%s…", c.name, err, file, c.place)
+		}
+	}
+}
+
+// A misspelt key stands behind the start of what it is missing in, and is still what is reported.
+func TestMisspeltFirst(t *testing.T) {
+	compile := func(text string) error {
+		doc, err := Parse("p.yaml", []byte(text))
+		if err == nil {
+			_, err = guardian.Compile(doc)
+		}
+		return err
+	}
+	if err := compile(files); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ right, wrong, want string }{
+		{"bundle:", "bundel:", `p.yaml:3:9: /bundel: unknown key "bundel"; did you mean bundle?`},
+		{"tools:", "tool:", `p.yaml:4:1: /tool: unknown key "tool"; did you mean tools?`},
+		{"effect:", "efect:", `p.yaml:6:12: /tools/fs.read/efect: unknown key "efect"; did you mean effect?`},
+		{"id:", "Id:", `p.yaml:10:10: /rules/0/Id: unknown key "Id"; did you mean id?`},
+		{"allow:", "alow:", `p.yaml:10:22: /rules/0/alow: unknown key "alow"; did you mean allow?`},
+		{"arg:", "ar:", `p.yaml:10:43: /rules/0/when/ar: unknown key "ar"; did you mean arg?`},
+		{"within:", "wihtin:", `p.yaml:10:59: /rules/0/when/wihtin: unknown key "wihtin"; did you mean within?`},
+	} {
+		if strings.Count(files, c.right) != 1 {
+			t.Fatalf("%q is not once in the document", c.right)
+		}
+		if err := compile(strings.Replace(files, c.right, c.wrong, 1)); err == nil || err.Error() != c.want {
+			t.Errorf("%v\n\twant %s", err, c.want)
 		}
 	}
 }
