@@ -441,3 +441,17 @@ func TestOffers(t *testing.T) {
 		}
 	}
 }
+
+// What the package comment says is not checked.
+func TestNotChecked(t *testing.T) {
+	p := mustCompile(t, bundle("b", toolText("t", `"to":{"type":"string","format":"email"}`, "to"),
+		`{"id":"all","allow":"t"},{"id":"behind","deny":"t"},{"id":"again","deny":"t"}`))
+	want{contracts.ReasonAllow, 8, "P1:b:all"}.check(t, p, inputs(t, "t", `{"to":"no address"}`))
+
+	p = mustCompile(t, bundle("b", toolText("t", `"v":{"type":"string","pattern":"b"}`, "v"),
+		`{"id":"found","deny":"t","when":{"arg":"/v","finds":"a"}},{"id":"whole","allow":"t","when":{"arg":"/v","regex":"b"}}`))
+	want{contracts.ReasonPolicyViolation, 5, "P1:b:found"}.check(t, p, inputs(t, "t", `{"v":"abc"}`))
+	want{contracts.ReasonNoPolicyDefined, 5, ""}.check(t, p, inputs(t, "t", `{"v":"cbc"}`)) // the pattern of the schema is there, the regex is not all
+	want{contracts.ReasonAllow, 8, "P1:b:whole"}.check(t, p, inputs(t, "t", `{"v":"b"}`))
+	want{contracts.ReasonSchemaViolation, 2, ""}.check(t, p, inputs(t, "t", `{"v":"c"}`))
+}
