@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"sort"
 
@@ -43,6 +44,10 @@ const (
 // open reads all headers and all padding: the check ARCHIVE.
 func (a *archive) open(ctx context.Context, w *window) error {
 	bad := func(field, what string, err error) error { return &Error{ErrArchive, -1, field, what, err} }
+	short := func(field string, end int64, err error) error {
+		what, cause := unread(w.size, end, err)
+		return bad(field, what, cause)
+	}
 	var names proofgraph.Tree
 	var before []byte
 	at, count := int64(0), 0
@@ -50,9 +55,14 @@ func (a *archive) open(ctx context.Context, w *window) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if at == 0 {
+			if b, err := w.get(0, int(min(w.size, block))); err == nil && foreign(b) != "" {
+				return bad("", foreign(b), nil)
+			}
+		}
 		b, err := w.get(at, block)
 		if err != nil {
-			return bad("", "it ends before its end", err)
+			return short("", at+block, err)
 		}
 		h := (*[block]byte)(b)
 		if *h == ([block]byte{}) {
@@ -83,7 +93,7 @@ func (a *archive) open(ctx context.Context, w *window) error {
 		at += block + size
 		pad, err := w.get(at, int(padding(size)))
 		if err != nil {
-			return bad("", "a member is longer than the pack", err)
+			return short(memberField(count), at+padding(size), err)
 		}
 		if !zero(pad) {
 			return bad("", "padding is not zero", nil)
@@ -93,14 +103,26 @@ func (a *archive) open(ctx context.Context, w *window) error {
 	if count < len(members) {
 		return bad(members[count], "it is missing", nil)
 	}
-	b, err := w.get(at+block, block)
-	if err != nil || !zero(b) || at+2*block != w.size {
-		return bad("", "it does not end in two zero blocks", err)
+	switch b, err := w.get(at+block, block); {
+	case err != nil:
+		return short("", at+2*block, err)
+	case !zero(b):
+		return bad("", "it does not end in two zero blocks", nil)
+	case at+2*block != w.size:
+		return bad("", fmt.Sprintf("%d bytes follow its end", w.size-at-2*block), nil)
 	}
 	a.blobs = slices.Clip(a.blobs)
 	a.named = make([]role, len(a.blobs))
 	a.root = names.Root()
 	return nil
+}
+
+// memberField is how errors name a member.
+func memberField(i int) string {
+	if i < len(members) {
+		return members[i]
+	}
+	return "blobs"
 }
 
 func zero(b []byte) bool {

@@ -28,11 +28,13 @@
 // is a C2SP tlog-checkpoint over the RFC 6962 root of the entries; the manifest says what the other members are, signed by a kernel key.
 // Each header is the one that name and size have; whatever other archivers may write is refused, and nothing is ever decompressed.
 //
+// docs/FORMATS.md in this repository specifies packs (section 8) and the entries in them, byte for byte, for those who write another verifier.
+//
 // # Checks
 //
 // They fire in this order, and the first that fails is the answer, an [Error] that is one of the exported errors:
 //
-//	INPUT       what the caller gave: trust root, origin, last checkpoint
+//	INPUT       what the caller gave: reader and size, trust root, origin, last checkpoint
 //	ARCHIVE     headers re-encoded and compared, names, order, padding, end
 //
 // then entry by entry

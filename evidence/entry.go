@@ -126,9 +126,9 @@ func (v *verifier) follows(st *contracts.Statement, c *chain) *Error {
 	case st.Time < c.time:
 		return v.fault(ErrChain, "predicate.time", "before that of the session's previous entry")
 	case first && v.o.Origin != "" && st.Genesis.Origin != v.o.Origin:
-		return v.fault(ErrChain, "predicate.origin", "not the one that was asked for")
+		return v.fault(ErrChain, "predicate.origin", otherOrigin(st.Genesis.Origin, v.o.Origin))
 	case first && v.last != nil && st.Genesis.Origin != v.last.Origin:
-		return &Error{ErrInput, -1, "Last", "of another origin", nil}
+		return &Error{ErrInput, -1, "Last", otherOrigin(v.last.Origin, st.Genesis.Origin), nil}
 	}
 	return nil
 }

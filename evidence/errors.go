@@ -61,6 +61,9 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Check, e.Err}
 }
 
+// otherOrigin shows both: they are public, and had their form checked.
+func otherOrigin(is, want string) string { return "of the origin " + is + ", not " + want }
+
 // unsupported is what is said of features that later versions of this package know.
 const unsupported = " is not supported by this version"
 

@@ -68,7 +68,7 @@ func (v *verifier) checkpointed() ([]byte, *Error) {
 	case c.Root != v.report.MerkleRoot:
 		return nil, &Error{ErrMerkle, -1, "checkpoint.root", "not the log's", nil}
 	case c.Origin != v.origin:
-		return bad("origin", "not the log's")
+		return bad("origin", otherOrigin(c.Origin, v.origin))
 	}
 	v.report.Level = Intact
 	keys := v.state.Keys(registry.Log, v.size())

@@ -6,13 +6,28 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// Options are what the caller knows, from elsewhere than the pack. Without Trust or Kernel a pack proves nothing of who made it.
+// Options are what the caller knows, from elsewhere than the pack. The zero Options knows nothing: a pack may then be INTACT or LOGGED, and is
+// UNPINNED, never a success. Verify changes nothing of it, so many goroutines may share one.
 type Options struct {
-	Trust  *registry.State  // the initial trust state of the log
-	Kernel crypto.PublicKey // or the key that signs its genesis, which then vouches for the trust state in the pack
-	Origin string           // the log's name; "" is any, and the report shows it
-	Last   []byte           // the checkpoint that the caller kept from before, which the pack must extend; the caller vouches for it
-	Level  Level            // what is asked for; zero is Logged
+	// Trust is the initial trust state of the log, which its genesis names by digest: not a later one. In this version it never changes, and
+	// is what Kernel.Trust gives. Whoever runs the kernel hands its canonical form (State.Canonical) to the auditor once, when the log is new
+	// and by another way than its packs, or publishes its digest; registry.ParseState reads it. The pack holds a copy of it, which proves
+	// nothing to those who trust nobody yet. Nil: Kernel counts.
+	Trust *registry.State
+
+	// Kernel is, instead of Trust, the public key that signs the genesis: 32 bytes of Ed25519. It then vouches for the trust state in the
+	// pack. Nil, and Trust nil too: the pack proves nothing of who made it. Both given is INPUT.
+	Kernel crypto.PublicKey
+
+	// Origin is the log's name. "" is any: the report shows which.
+	Origin string
+
+	// Last is the checkpoint that the caller kept from before, a signed note (proofgraph.Checkpoint.Note), of a size that the pack should
+	// reach: it must extend it. The caller vouches for it. Nil: none, so an old pack passes for the latest.
+	Last []byte
+
+	// Level is what is asked for, and Report.Asked in the answer. Zero is Logged.
+	Level Level
 }
 
 // check is INPUT, but for what only the entries can tell of the last checkpoint, which it gives.
@@ -37,7 +52,7 @@ func (o *Options) check() (*signed, *Error) {
 	case err != nil:
 		return bad("Last", err.Error())
 	case o.Origin != "" && last.Origin != o.Origin:
-		return bad("Last", "of another origin")
+		return bad("Last", otherOrigin(last.Origin, o.Origin))
 	}
 	return last, nil
 }

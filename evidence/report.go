@@ -51,26 +51,27 @@ func word[T ~uint8](i T, words ...string) string {
 	return words[i]
 }
 
-// Report is what a pack proves to this caller. Of an INVALID pack it says only what is wrong.
+// Report is what a pack proves to this caller. Of an INVALID pack it says only what is wrong: Level, Asked, Fault and Replay.Differing; all
+// else is zero. The caller may keep and change it.
 type Report struct {
-	Level   Level
-	Asked   Level // what Options asked for
-	History History
-	Signer  Signer
-	Fault   *Error // the first check that failed; nil unless INVALID
-	Replay  Replay
+	Level   Level   // what is proved of the pack
+	Asked   Level   // what Options asked for
+	History History // how the pack stands to Options.Last
+	Signer  Signer  // whether Options says who signed
+	Fault   *Error  // the first check that failed; nil unless INVALID, and where the verification was ended by its context
+	Replay  Replay  // of all judgements, so its numbers but Differing add up to Allows and Denials
 
-	Origin         string // of the log
-	Size           uint64 // of the log, in entries
-	Sessions       uint64 // the kernel's own included
-	Allows         uint64
-	Denials        uint64
-	Receipts       uint64             // DENIED ones included
-	Open           []Open             // ALLOWs without a receipt, in log order
-	Erased         []contracts.Digest // inputs, outputs and the like that are named and not there, sorted
-	MerkleRoot     contracts.Digest
-	ProofGraphHash contracts.Digest
-	Trust          contracts.Digest // of the trust state at the end
+	Origin         string             // of the log, its name
+	Size           uint64             // of the log, in entries, the genesis included; not in bytes
+	Sessions       uint64             // that have entries, the kernel's own included
+	Allows         uint64             // decisions ALLOW
+	Denials        uint64             // decisions DENY
+	Receipts       uint64             // DENIED ones included: one for each decision but the Open ones
+	Open           []Open             // ALLOWs without a receipt, in log order; nil where there are none
+	Erased         []contracts.Digest // inputs, outputs and the like that are named and not there, sorted; nil where there are none
+	MerkleRoot     contracts.Digest   // RFC 6962, over the entries; that of the checkpoint
+	ProofGraphHash contracts.Digest   // over the heads: entries that no other one names
+	Trust          contracts.Digest   // of the trust state at the end of the log, in this version that of its genesis
 }
 
 // Open is an ALLOW without a receipt: what became of the call is not known yet.

@@ -2,7 +2,7 @@ package evidence
 
 import "bytes"
 
-// USTAR as FORMATS section 8 has it: a member of one name and size has exactly one header, so a reader makes it again and compares.
+// USTAR as docs/FORMATS.md has it in section 8: a member of one name and size has exactly one header, so a reader makes it again and compares.
 const (
 	block     = 512
 	maxMember = 1<<33 - 1 // eleven octal digits

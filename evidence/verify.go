@@ -44,8 +44,12 @@ type verifier struct {
 
 // Verify reads a pack of that size and says what it proves. The error is that of the first check that failed, an [*Error]; the Report is then
 // INVALID and has it too. Without an error a pack may still prove too little: ask [Report.Success]. Verify reads r forwards, entries and
-// headers once, blobs where they are named, and holds none of it; it may be slow on a large pack, and ends when ctx does.
+// headers once, blobs where they are named, and holds none of it; it may be slow on a large pack, and ends when ctx does. A nil ctx never
+// ends. Verify may be called by many goroutines at once, with the same r and Options too.
 func Verify(ctx context.Context, r io.ReaderAt, size int64, o Options) (Report, error) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	v := newVerifier(ctx, r, o)
 	err := v.verify(size)
 	asked := o.Level
@@ -67,8 +71,11 @@ func newVerifier(ctx context.Context, r io.ReaderAt, o Options) *verifier {
 }
 
 func (v *verifier) verify(size int64) error {
-	if v.r == nil {
+	switch {
+	case v.r == nil:
 		return &Error{ErrInput, -1, "r", "no reader was given", nil}
+	case size < 0:
+		return &Error{ErrInput, -1, "size", "negative: give the size of the pack in bytes", nil}
 	}
 	last, fault := v.o.check()
 	if fault != nil {

@@ -17,12 +17,19 @@ import (
 
 // Write writes the pack of a store up to its latest checkpoint, with a manifest signed by a kernel key of the log. The same store gives
 // the same bytes. What a store does not have of inputs and outputs is left out; a policy document or the trust state may not be missing.
-// Write reads the store twice and holds 40 bytes a blob and some 64 an entry. After an error, what it wrote is no pack.
+// Write reads the store twice and holds 40 bytes a blob and some 64 an entry. After an error, what it wrote is no pack. A nil ctx never ends.
 //
 // It does not verify signatures: that is for those who get the pack.
 func Write(ctx context.Context, w io.Writer, s proofgraph.Store, key crypto.Signer) error {
-	if w == nil || s == nil {
-		return errors.New("evidence: write: no writer or no store was given")
+	switch {
+	case w == nil:
+		return errors.New("evidence: write: no writer was given")
+	case s == nil:
+		return errors.New("evidence: write: no store was given")
+	case key == nil:
+		return errors.New("evidence: write: no signer was given: give the key that the kernel signs with")
+	case ctx == nil:
+		ctx = context.Background()
 	}
 	p := packer{store: s, key: key}
 	if err := p.survey(ctx); err != nil {

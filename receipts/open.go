@@ -10,7 +10,8 @@ import (
 )
 
 // Open verifies a receipt: its bytes, its form, that a kernel key of the trust state which is valid at the index signed it, and what it says by
-// itself. index is the receipt's place in the log. Whatever is not a receipt is refused, and then the Receipt is zero.
+// itself. index is the receipt's place in the log as the caller has it: it only selects which keys are valid. Open does not prove it, nor that
+// the receipt is in any log: packs do (see package evidence). Whatever is not a receipt is refused, and then the Receipt is zero.
 func Open(e contracts.Entry, trust *registry.State, index uint64) (contracts.Receipt, error) {
 	st, err := open(e, contracts.KindReceipt, trust, index)
 	if err != nil {

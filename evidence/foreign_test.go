@@ -1,0 +1,134 @@
+package evidence
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// A gone reader has an error for every byte.
+type gone struct{}
+
+func (gone) ReadAt([]byte, int64) (int, error) { return 0, errDisk }
+
+// TestForeign: what is no pack is refused in words that say what it is.
+func TestForeign(t *testing.T) {
+	m := smallLog(t, 0)
+	pack := m.pack()
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	if _, err := z.Write(pack); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	var other bytes.Buffer
+	w := tar.NewWriter(&other)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "x", Mode: 0o600, Format: tar.FormatUSTAR}), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	size := len(pack)
+	for name, x := range map[string]struct {
+		r    io.ReaderAt // of the bytes, where nil
+		b    []byte
+		size int64 // that of the bytes, where 0
+		want error
+		say  string
+	}{
+		"empty":             {want: ErrArchive, say: "empty"},
+		"text":              {b: []byte("# Not a pack\n"), want: ErrArchive, say: "ARCHIVE: text"},
+		"a long text":       {b: bytes.Repeat([]byte("{\"α\": 1}\n"), 1000), want: ErrArchive, say: "ARCHIVE: text"},
+		"gzip":              {b: zipped.Bytes(), want: ErrArchive, say: "compressed with gzip; a pack is a plain USTAR archive"},
+		"little gzip":       {b: []byte{0x1f, 0x8b}, want: ErrArchive, say: "compressed with gzip"},
+		"zstd":              {b: append([]byte{0x28, 0xb5, 0x2f, 0xfd}, pack...), want: ErrArchive, say: "compressed with zstd"},
+		"zip":               {b: append([]byte("PK\x03\x04"), pack...), want: ErrArchive, say: "a ZIP archive"},
+		"anything":          {b: append([]byte{0}, pack...), want: ErrArchive, say: "not an archive"},
+		"zeros":             {b: make([]byte, 2*block), want: ErrArchive, say: "manifest.json: it is missing"},
+		"another's archive": {b: other.Bytes(), want: ErrArchive, say: "a header is not the one"},
+		"a few bytes of it": {b: pack[:100], want: ErrArchive, say: "truncated: it goes on to byte 512 at least, and ends at 100"},
+		"its first header":  {b: pack[:block], want: ErrArchive, say: "manifest.json: truncated"},
+		"half of it":        {b: pack[:size/2], want: ErrArchive, say: fmt.Sprintf("and ends at %d", size/2)},
+		"no end":            {b: pack[:size-2*block], want: ErrArchive, say: "truncated"},
+		"half an end":       {b: pack[:size-block], want: ErrArchive, say: "truncated"},
+		"nearly all":        {b: pack[:size-1], want: ErrArchive, say: "truncated"},
+		"more":              {b: append(bytes.Clone(pack), 0), want: ErrArchive, say: "1 bytes follow its end"},
+		"a size too large":  {b: pack, size: int64(size) + block, want: ErrArchive, say: "truncated: the reader ends before"},
+		"a negative size":   {b: pack, size: -1, want: ErrInput, say: "INPUT: size: negative"},
+		"a broken disk":     {r: gone{}, size: int64(size), want: ErrArchive, say: "it cannot be read: the disk is gone"},
+		"a negative disk":   {r: gone{}, size: -9, want: ErrInput, say: "negative"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if x.size == 0 {
+				x.size = int64(len(x.b))
+			}
+			if x.r == nil {
+				x.r = bytes.NewReader(x.b)
+			}
+			report, err := Verify(t.Context(), x.r, x.size, Options{Trust: m.trust})
+			if !errors.Is(err, x.want) || !strings.Contains(err.Error(), x.say) || report.Level != Invalid || report.Fault == nil {
+				t.Errorf("%s, %v; want %v: %s", report.Level, err, x.want, x.say)
+			}
+		})
+	}
+	if _, err := verifyBytes(t, pack, Options{Trust: m.trust}); err != nil { // or all of the above were refused for nothing
+		t.Error(err)
+	}
+}
+
+// TestNothingGiven: nothing is an error, and a context of nothing one that never ends.
+func TestNothingGiven(t *testing.T) {
+	m := smallLog(t, 0)
+	pack := m.pack()
+	key := testKey(t, seedK2)
+	for name, x := range map[string]struct {
+		to    io.Writer
+		store proofgraph.Store
+		key   crypto.Signer
+		say   string
+	}{
+		"no writer": {nil, m.store, key, "no writer"},
+		"no store":  {io.Discard, nil, key, "no store"},
+		"no key":    {io.Discard, m.store, nil, "no signer"},
+		"zero key":  {io.Discard, m.store, crypto.PrivateKey{}, "signer"},
+		"nil key":   {io.Discard, m.store, (*crypto.PrivateKey)(nil), "signer"},
+		"empty":     {io.Discard, new(proofgraph.Memory), key, "Checkpoint first"},
+	} {
+		if err := Write(nil, x.to, x.store, x.key); err == nil || !strings.Contains(err.Error(), x.say) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Verify(nil, nil, 1, Options{Trust: m.trust}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "no reader") {
+		t.Errorf("no reader: %v", err)
+	}
+	var b bytes.Buffer
+	if err := Write(nil, &b, m.store, key); err != nil || !bytes.Equal(b.Bytes(), pack) {
+		t.Errorf("written without a context: %v", err)
+	}
+	if r, err := Verify(nil, bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.trust}); err != nil || !r.Success(Logged) {
+		t.Errorf("verified without a context: %s, %v", r.Level, err)
+	}
+}
+
+// TestBothOrigins: names are public, and an error shows the one that is and the one that was asked for.
+func TestBothOrigins(t *testing.T) {
+	m := smallLog(t, 0)
+	pack := m.pack()
+	last := lastOf(takeApart(t, pack), 1, contracts.Digest{}, "example.test/other")
+	for name, o := range map[string]Options{
+		"the pack's":         {Origin: "example.test/other"},
+		"the checkpoint's":   {Origin: testOrigin, Last: last},
+		"the pack's by last": {Last: last},
+	} {
+		_, err := verifyBytes(t, pack, o)
+		if err == nil || !strings.Contains(err.Error(), testOrigin) || !strings.Contains(err.Error(), "example.test/other") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
