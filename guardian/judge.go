@@ -10,7 +10,7 @@ import (
 // PolicyDecisionHash. It is a pure function of the policy, the trust state and the inputs; it keeps nothing of them, but the record shares
 // the roles of the caller. It never panics: whatever goes wrong is DENY FAIL_CLOSED_ERROR.
 //
-// Inputs are what the kernel makes of a call: arguments that obey FORMATS section 1 and have their defaults filled in, or ArgsForm "raw".
+// Inputs are what the kernel makes of a call: arguments that obey docs/FORMATS.md, section 1, and have their defaults filled in, or ArgsForm "raw".
 func (p *Policy) Judge(in contracts.Inputs, trust *registry.State) (record contracts.DecisionRecord, why Why) {
 	j := judging{record: &record, why: &why}
 	defer func() {

@@ -23,9 +23,9 @@
 //
 // # What is read
 //
-// A text is JSON if its name ends in .json or if it is strict JSON (FORMATS section 1: no duplicate keys, no number that a double cannot
-// hold); everything else is YAML. In YAML there is one document, in block or flow style. Its keys are strings, however they look. A quoted
-// or block scalar is a string; a plain one is true, false, null, a JSON number, or else a string.
+// A text is JSON if its name ends in .json or if it is strict JSON (docs/FORMATS.md, section 1: no duplicate keys, no number that a double
+// cannot hold); everything else is YAML. In YAML there is one document, in block or flow style. Its keys are strings, however they look. A
+// quoted or block scalar is a string; a plain one is true, false, null, a JSON number, or else a string. docs/POLICY.md is the whole format.
 //
 // A plain scalar of which some version of YAML makes something else is refused: yes, no, on, off, y, n, True, NULL in any case; ~, =, << and
 // nothing at all; leading zeros, _ or , in digits, 0x1f, 0o17, 0b11, 1:30, 12.30.1, dates and times, +1, .5, 1., .inf, .nan. It must be
