@@ -1,5 +1,7 @@
-// Command middleware shows HELM as the middleware of an agent loop: the framework's tool functions are wrapped once, and what HELM denies
-// goes back to the model as a tool result, with advice on what to do instead.
+// Command middleware shows HELM as the middleware of an agent loop: every call goes through it, whatever tool the model names, and what HELM
+// denies goes back to the model as a tool result, with advice on what to do instead.
+//
+//	go run ./examples/middleware
 package main
 
 import (
@@ -21,31 +23,44 @@ import (
 //go:embed policy.yaml
 var policyText []byte
 
-func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "middleware:", err)
-		os.Exit(1)
+func main() { os.Exit(start(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
+
+// start is main with an exit status: 1 for what went wrong, 2 for arguments, of which it takes none.
+func start(ctx context.Context, args []string, out, errs io.Writer) int {
+	if len(args) > 0 {
+		fmt.Fprintf(errs, "middleware: unexpected argument %q\nUsage of middleware: go run ./examples/middleware, without flags or arguments\n", args[0])
+		return 2
 	}
+	if err := run(ctx, out); err != nil {
+		fmt.Fprintln(errs, "middleware:", err)
+		return 1
+	}
+	return 0
 }
 
 // A Tool is what a framework calls: arguments as the model wrote them in, text for the model out.
 type Tool func(ctx context.Context, args json.RawMessage) (string, error)
 
-// Middleware wraps a tool.
+// Middleware wraps a tool. It does so with nil too, for a name that the framework has no tool of.
 type Middleware func(name string, next Tool) Tool
 
 // guard makes the middleware of a kernel. The tool's own errors are the framework's business; a denial is an answer.
 func guard(k *helm.Kernel) Middleware {
 	return func(name string, next Tool) Tool {
-		driver := helm.Func(func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
-			text, err := next(ctx, args)
-			if err != nil {
-				return nil, err
-			}
-			return json.Marshal(text)
-		})
+		in := helm.Intent{Tool: name}
+		if next != nil { // or HELM has nothing to run: it denies, and the receipt says so
+			in.Driver = helm.Func(func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+				text, err := next(ctx, args)
+				if err != nil {
+					return nil, err
+				}
+				return json.Marshal(text)
+			})
+		}
 		return func(ctx context.Context, args json.RawMessage) (string, error) {
-			d, r := k.Guard(ctx, helm.Intent{Tool: name, Args: args, Driver: driver})
+			call := in
+			call.Args = args
+			d, r := k.Guard(ctx, call)
 			err := d.Err()
 			var refused *helm.Error
 			if errors.As(err, &refused) {
@@ -61,43 +76,42 @@ func guard(k *helm.Kernel) Middleware {
 }
 
 func run(ctx context.Context, out io.Writer) error {
-	document, err := policy.Parse("policy.yaml", policyText)
-	if err != nil {
-		return err
-	}
-	stack, err := guardian.Compile(document)
-	if err != nil {
-		return err
-	}
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		return err
-	}
-	k, err := helm.New(helm.Options{Policy: stack, Key: key, Store: proofgraph.NewMemory()})
+	k, err := newKernel()
 	if err != nil {
 		return err
 	}
 	defer k.Close()
-
-	tools := map[string]Tool{"order.find": find, "order.refund": refund, "order.delete": remove}
-	wrap := guard(k)
-	for name, tool := range tools {
-		tools[name] = wrap(name, tool)
-	}
 	ctx = helm.With(ctx, helm.Intent{Caller: helm.Caller{ID: "bob"}, Session: "chat-7"})
-	return loop(ctx, out, &model{}, tools)
+	return loop(ctx, out, new(model).next, guard(k), map[string]Tool{"order.find": find, "order.refund": refund, "order.delete": remove})
 }
 
-// loop is an agent: it asks the model, makes the call, and tells the model what came of it, until the model is done.
-func loop(ctx context.Context, out io.Writer, m *model, tools map[string]Tool) error {
+func newKernel() (*helm.Kernel, error) {
+	document, err := policy.Parse("policy.yaml", policyText)
+	if err != nil {
+		return nil, err
+	}
+	stack, err := guardian.Compile(document)
+	if err != nil {
+		return nil, err
+	}
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		return nil, err
+	}
+	return helm.New(helm.Options{Policy: stack, Key: key, Store: proofgraph.NewMemory()})
+}
+
+// loop is an agent: it asks the model, makes the call, and tells the model what came of it, until the model is done. Every call goes through
+// the middleware, those of tools too that the model made up.
+func loop(ctx context.Context, out io.Writer, next func(result string) (call, bool), wrap Middleware, tools map[string]Tool) error {
 	result := ""
 	for {
-		call, ok := m.next(result)
+		call, ok := next(result)
 		if !ok {
 			return nil
 		}
 		fmt.Fprintf(out, "model  %s %s\n", call.tool, call.args)
-		text, err := tools[call.tool](ctx, json.RawMessage(call.args))
+		text, err := wrap(call.tool, tools[call.tool])(ctx, json.RawMessage(call.args))
 		if err != nil {
 			return err
 		}

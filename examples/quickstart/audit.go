@@ -19,16 +19,16 @@ func audit(ctx context.Context, out io.Writer, pack string) error {
 	}
 	trust, err := registry.ParseState(state)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", trustName(pack), err)
 	}
 	b, err := os.ReadFile(pack)
 	if err != nil {
 		return err
 	}
-	o := evidence.Options{Trust: trust, Origin: "example.org/quickstart"}
+	o := evidence.Options{Trust: trust, Origin: origin}
 	report, err := evidence.Verify(ctx, bytes.NewReader(b), int64(len(b)), o)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", pack, err)
 	}
 	fmt.Fprintf(out, "\npack   %s (%d bytes)\ntrust  %s\n", pack, len(b), trustName(pack))
 	fmt.Fprintf(out, "level  %s, signer %s: %d entries, %d verdicts replayed, %d of the kernel's own, %d not replayable\n",

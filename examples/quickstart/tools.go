@@ -14,28 +14,53 @@ import (
 )
 
 // files are real tools on a real directory. os.Root keeps them in it, links included, whatever the policy says.
-type files struct{ root *os.Root }
+type files struct {
+	dir  string
+	root *os.Root
+}
 
 // lay makes the directory that the conversation is about.
-func lay(dir string) (*files, error) {
+func lay() (*files, error) {
+	dir, err := os.MkdirTemp("", "helm-quickstart-files-")
+	if err != nil {
+		return nil, err
+	}
+	f := &files{dir: dir}
+	if err := f.fill(); err != nil {
+		f.remove()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *files) fill() error {
 	for name, text := range map[string]string{
 		"notes/todo.txt":  "call Ada\npay the hosting\nempty the trash\n",
 		"notes/.env":      "TOKEN=secret\n",
 		"trash/draft.txt": "an old draft\n",
 	} {
-		name = filepath.Join(dir, filepath.FromSlash(name))
+		name = filepath.Join(f.dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return nil, err
+			return err
 		}
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := os.Symlink("/etc/hostname", filepath.Join(dir, "notes", "outside")); err != nil {
-		return nil, err
+	if err := os.Symlink("/etc/hostname", filepath.Join(f.dir, "notes", "outside")); err != nil {
+		return err
 	}
-	root, err := os.OpenRoot(dir)
-	return &files{root}, err
+	var err error
+	f.root, err = os.OpenRoot(f.dir)
+	return err
+}
+
+// remove leaves nothing of the directory.
+func (f *files) remove() {
+	if f.root != nil {
+		f.root.Close()
+	}
+	os.RemoveAll(f.dir)
 }
 
 func inside(path string) string { return strings.TrimPrefix(path, "/") }

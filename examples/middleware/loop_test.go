@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+)
+
+// TestNoTool: what the model asks for and the framework does not have is denied like anything else, and logged.
+func TestNoTool(t *testing.T) {
+	for name, want := range map[string]contracts.ReasonCode{
+		"order.ship": contracts.ReasonToolNotFound,   // nobody has it
+		"order.find": contracts.ReasonDriverNotBound, // the policy has it
+		"":           contracts.ReasonIntentMalformed,
+	} {
+		k, err := newKernel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := logged(t, k)
+		asked := false
+		once := func(string) (call, bool) {
+			defer func() { asked = true }()
+			return call{name, `{"number": "4711"}`}, !asked
+		}
+		var out bytes.Buffer
+		if err := loop(t.Context(), &out, once, guard(k), map[string]Tool{"order.refund": refund}); err != nil || !strings.Contains(out.String(), "tool   "+string(want)+" (") {
+			t.Errorf("%q: %v, %s; want %s", name, err, &out, want)
+		}
+		if n := logged(t, k); n != before+1 {
+			t.Errorf("%q: %d entries after %d: no receipt of the denial", name, n, before)
+		}
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// logged is how many entries the log has.
+func logged(t *testing.T, k *helm.Kernel) uint64 {
+	t.Helper()
+	c, err := k.Checkpoint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Size
+}
+
+// TestToolError: the tool's own error is no answer of HELM's.
+func TestToolError(t *testing.T) {
+	k, err := newKernel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	lost := errors.New("the database is lost")
+	tool := guard(k)("order.find", func(context.Context, json.RawMessage) (string, error) { return "", lost })
+	if text, err := tool(t.Context(), json.RawMessage(`{"number": "4711"}`)); !errors.Is(err, lost) {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestArguments: it takes none.
+func TestArguments(t *testing.T) {
+	for _, arg := range []string{"-x", "-h", "x", ""} {
+		var out, errs bytes.Buffer
+		if status := start(t.Context(), []string{arg}, &out, &errs); status != 2 || !strings.Contains(errs.String(), "Usage") || out.Len() > 0 {
+			t.Errorf("%q: exit %d: %s%s", arg, status, &out, &errs)
+		}
+	}
+	var out, errs bytes.Buffer
+	if status := start(t.Context(), nil, &out, &errs); status != 0 || out.Len() == 0 || errs.Len() > 0 {
+		t.Errorf("exit %d: %s%s", status, &out, &errs)
+	}
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// names are those of all files in a directory.
+func names(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPlaces: the pack goes where it is wanted, and nothing else stays.
+func TestPlaces(t *testing.T) {
+	t.Run("relative", func(t *testing.T) {
+		temp := t.TempDir()
+		t.Chdir(t.TempDir())
+		t.Setenv("TMPDIR", temp)
+		for range 2 { // the second replaces the first
+			var out, errs bytes.Buffer
+			if status := start(t.Context(), []string{"-pack", "x.tar"}, &out, &errs); status != 0 || !strings.Contains(out.String(), "LOGGED, signer TRUSTED") {
+				t.Fatalf("exit %d: %s%s", status, &out, &errs)
+			}
+		}
+		if got := names(t, "."); !slices.Equal(got, []string{"x.tar", "x.trust.json"}) {
+			t.Errorf("there are %v", got)
+		}
+		if got := names(t, temp); len(got) > 0 {
+			t.Errorf("left behind: %v", got)
+		}
+	})
+	t.Run("none named", func(t *testing.T) {
+		temp := t.TempDir()
+		t.Setenv("TMPDIR", temp)
+		var out bytes.Buffer
+		if err := run(t.Context(), &out, "", ""); err != nil {
+			t.Fatal(err)
+		}
+		left := names(t, temp)
+		if len(left) != 1 || !slices.Equal(names(t, filepath.Join(temp, left[0])), []string{"pack.tar", "pack.trust.json"}) {
+			t.Fatalf("there are %v", left)
+		}
+		if !strings.Contains(out.String(), filepath.Join(temp, left[0], "pack.tar")) {
+			t.Errorf("the pack is not shown:\n%s", &out)
+		}
+	})
+	t.Run("no TMPDIR", func(t *testing.T) {
+		dir := t.TempDir()
+		t.Setenv("TMPDIR", "") // the system's
+		if err := run(t.Context(), new(bytes.Buffer), filepath.Join(dir, "x"), ""); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(t, dir); !slices.Equal(got, []string{"x", "x.trust.json"}) {
+			t.Errorf("there are %v", got)
+		}
+	})
+}
+
+// TestRefused: what cannot be written is refused before any call, with the file's name, and everything is left as it was.
+func TestRefused(t *testing.T) {
+	for name, x := range map[string]struct {
+		lay       func(t *testing.T) // in the current directory
+		pack, key string
+		say       string
+	}{
+		"the key":                {nil, "x", "x", "x is the file of the key"},
+		"another name of it":     {nil, "x", "./y/../x", "is the file of the key"},
+		"the trust state":        {nil, "x.tar", "x.trust.json", "x.trust.json is the file of the key"},
+		"a link":                 {func(t *testing.T) { write(t, "k", "key"); must(t, os.Link("k", "x.tar")) }, "x.tar", "k", "x.tar is the file of the key"},
+		"a symbolic link":        {func(t *testing.T) { write(t, "x.tar", "key"); must(t, os.Symlink("x.tar", "k")) }, "x.tar", "k", "x.tar is the file of the key"},
+		"no directory":           {nil, "no/x.tar", "", "no/x.tar"},
+		"below a file":           {func(t *testing.T) { write(t, "f", "") }, "f/x.tar", "", "f/x.tar"},
+		"a directory":            {func(t *testing.T) { must(t, os.Mkdir("x.tar", 0o700)) }, "x.tar", "", "x.tar: there is something"},
+		"a link to a pack":       {func(t *testing.T) { must(t, os.Symlink("y", "x.tar")) }, "x.tar", "", "x.tar: there is something"},
+		"the trust state's name": {func(t *testing.T) { must(t, os.Mkdir("x.trust.json", 0o700)) }, "x.tar", "", "x.trust.json: there is something"},
+		"no key":                 {func(t *testing.T) { write(t, "k", "no key") }, "x.tar", "k", "-key k: "},
+		"an unreadable key":      {func(t *testing.T) { must(t, os.Mkdir("k", 0o700)) }, "x.tar", "k", "k: "},
+		"no place for the key":   {nil, "x.tar", "no/k", "no/k"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			temp := t.TempDir()
+			t.Chdir(t.TempDir())
+			t.Setenv("TMPDIR", temp)
+			if x.lay != nil {
+				x.lay(t)
+			}
+			before := names(t, ".")
+			var out bytes.Buffer
+			err := run(t.Context(), &out, x.pack, x.key)
+			if err == nil || !strings.Contains(err.Error(), x.say) {
+				t.Errorf("%v; want %q", err, x.say)
+			}
+			if out.Len() > 0 {
+				t.Errorf("it began:\n%s", &out)
+			}
+			if after := names(t, "."); !slices.Equal(before, after) || len(names(t, temp)) > 0 {
+				t.Errorf("there were %v, there are %v, and %v", before, after, names(t, temp))
+			}
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUnwritable: a file, or a directory, that this user may not write.
+func TestUnwritable(t *testing.T) {
+	if os.Geteuid() == 0 || runtime.GOOS == "windows" {
+		t.Skip("root may write anywhere: files and directories without write permission are not tried")
+	}
+	t.Chdir(t.TempDir())
+	write(t, "x.tar", "old")
+	must(t, os.Chmod("x.tar", 0o400))
+	must(t, os.Mkdir("shut", 0o500))
+	for _, pack := range []string{"x.tar", "shut/x.tar"} {
+		var out bytes.Buffer
+		if err := run(t.Context(), &out, pack, ""); err == nil || !strings.Contains(err.Error(), pack) || out.Len() > 0 {
+			t.Errorf("%s: %v\n%s", pack, err, &out)
+		}
+	}
+}
+
+// An ending writer ends the context once the table is printed.
+type ending struct{ end context.CancelFunc }
+
+func (w ending) Write(b []byte) (int, error) {
+	w.end()
+	return len(b), nil
+}
+
+// TestOldPackStays: a run that fails after the conversation leaves the old pack, and nothing of its own.
+func TestOldPackStays(t *testing.T) {
+	for _, pack := range []string{"x.tar", ""} {
+		temp := t.TempDir()
+		t.Chdir(t.TempDir())
+		t.Setenv("TMPDIR", temp)
+		write(t, "x.tar", "old")
+		write(t, "x.trust.json", "old state")
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := run(ctx, ending{cancel}, pack, ""); !errors.Is(err, context.Canceled) {
+			t.Fatalf("%q: %v", pack, err)
+		}
+		for name, want := range map[string]string{"x.tar": "old", "x.trust.json": "old state"} {
+			if b, err := os.ReadFile(name); err != nil || string(b) != want {
+				t.Errorf("%s: %q, %v", name, b, err)
+			}
+		}
+		if left := names(t, temp); len(left) > 0 || len(names(t, ".")) != 2 {
+			t.Errorf("%q: left behind: %v %v", pack, left, names(t, "."))
+		}
+	}
+}
+
+// TestArguments: arguments that are none of its own are refused with the usage.
+func TestArguments(t *testing.T) {
+	for _, x := range []struct {
+		args   []string
+		status int
+		say    string
+	}{
+		{[]string{"-no"}, 2, "not defined: -no"},
+		{[]string{"x.tar"}, 2, `unexpected argument "x.tar"`},
+		{[]string{"-h"}, 0, "only by whole new ones"},
+		{[]string{"-pack", "no/x.tar"}, 1, "quickstart: -pack: no/x.tar"},
+	} {
+		var out, errs bytes.Buffer
+		status := start(t.Context(), x.args, &out, &errs)
+		if status != x.status || !strings.Contains(errs.String(), x.say) || (status != 1) != strings.Contains(errs.String(), "Usage") || out.Len() > 0 {
+			t.Errorf("%v: exit %d: %s%s", x.args, status, &out, &errs)
+		}
+	}
+}
