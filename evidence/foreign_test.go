@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
@@ -114,6 +116,26 @@ func TestNothingGiven(t *testing.T) {
 	if r, err := Verify(nil, bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.trust}); err != nil || !r.Success(Logged) {
 		t.Errorf("verified without a context: %s, %v", r.Level, err)
 	}
+}
+
+// TestShared: many goroutines verify one pack, with one reader and one Options.
+func TestShared(t *testing.T) {
+	m := smallLog(t, 0)
+	pack := m.pack()
+	r, o := bytes.NewReader(pack), Options{Trust: m.trust, Origin: testOrigin, Last: untar(t, pack)[checkpointMember].body}
+	want, err := Verify(t.Context(), r, r.Size(), o)
+	if err != nil || !want.Success(Logged) {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			if got, err := Verify(t.Context(), r, r.Size(), o); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+	wait.Wait()
 }
 
 // TestBothOrigins: names are public, and an error shows the one that is and the one that was asked for.

@@ -19,7 +19,8 @@ type oracle struct {
 	bin, dir string
 }
 
-func newOracle(t *testing.T) *oracle {
+// newOracle skips the test where there is none, and says what was not compared.
+func newOracle(t *testing.T, what string) *oracle {
 	t.Helper()
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -27,7 +28,7 @@ func newOracle(t *testing.T) *oracle {
 	}
 	src := filepath.Join(root, "../shared/oracle")
 	if _, err := os.Stat(src); err != nil {
-		t.Skip("no ../shared/oracle: packs are not compared with the second implementation")
+		t.Skip("no ../shared/oracle: not compared with the second implementation: " + what)
 	}
 	o := &oracle{t, filepath.Join(t.TempDir(), "oracle"), t.TempDir()}
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", o.bin, ".")
@@ -107,7 +108,7 @@ func found(r Report) (f finding) {
 
 // TestOracleAgrees has both implementations verify the packs of the tests. They must say the same, in every word.
 func TestOracleAgrees(t *testing.T) {
-	o := newOracle(t)
+	o := newOracle(t, "reports of valid packs (TestMustStillPass verifies them by itself)")
 	for name, p := range testPacks(t) {
 		t.Run(name, func(t *testing.T) {
 			o.T = t
@@ -136,7 +137,7 @@ func TestOracleMutations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: the oracle's mutations take ten seconds")
 	}
-	o := newOracle(t)
+	o := newOracle(t, "checks that refuse the packs which it spoils (TestTamper has its own)")
 	m := baseLog(t)
 	m.checkpoint()
 	in, trust := o.file("base.tar", m.pack()), o.file("trust.json", m.trust.Canonical())
@@ -224,7 +225,7 @@ func words(t *testing.T, name string) (out []string) {
 
 // TestOracleLater: packs of features that this version does not know are refused by name.
 func TestOracleLater(t *testing.T) {
-	o := newOracle(t)
+	o := newOracle(t, "packs of later features which it makes (TestTamper has its own)")
 	for _, kind := range []string{"", "-condensed", "-erased"} {
 		name := filepath.Join(o.dir, "gen.tar")
 		args := []string{"gen", name}

@@ -107,28 +107,36 @@ var waiting = strings.Fields(`
 var elsewhere = strings.Fields(`X01 X02 X03 X04 X05 X06 X07 X08 X09 X10
 	OK01 OK02 OK03 OK04 OK05 OK06 OK07 OK08 OK09 OK10 OK11 OK13 OK14 OK15 OK16 OK17`)
 
-// TestTamperCatalogue holds the rows to those of the catalogue: none forgotten, none left behind.
+// TestTamperCatalogue holds the rows to those of the catalogue: none forgotten, none left behind, none that both waits and is here.
 func TestTamperCatalogue(t *testing.T) {
-	b, err := os.ReadFile("../../shared/TAMPER.md")
-	if err != nil {
-		t.Skip("no ../shared/TAMPER.md: the rows are not compared with the catalogue")
-	}
-	var catalogue []string
-	for _, f := range regexp.MustCompile(`(?m)^\| ([A-Z]+[0-9]+) \|`).FindAllSubmatch(b, -1) {
-		catalogue = append(catalogue, string(f[1]))
-	}
 	have := slices.Concat(waiting, elsewhere)
 	for _, x := range tamperings() {
-		if x.id != "own" {
+		switch {
+		case slices.Contains(waiting, x.id) || slices.Contains(elsewhere, x.id):
+			t.Errorf("%s is here, and is said to be elsewhere or later", x.id)
+		case x.id != "own":
 			have = append(have, x.id)
 		}
 	}
-	slices.Sort(catalogue)
 	slices.Sort(have)
 	have = slices.Compact(have)
-	if len(catalogue) < 100 || !slices.Equal(catalogue, have) {
-		t.Errorf("catalogue %v\nhere      %v", catalogue, have)
+	if len(have) < 100 {
+		t.Errorf("only %d rows: %v", len(have), have)
 	}
+	t.Run("its text", func(t *testing.T) {
+		b, err := os.ReadFile("../../shared/TAMPER.md")
+		if err != nil {
+			t.Skip("no ../shared/TAMPER.md: the ids of the rows are not compared with the catalogue's")
+		}
+		var catalogue []string
+		for _, f := range regexp.MustCompile(`(?m)^\| ([A-Z]+[0-9]+) \|`).FindAllSubmatch(b, -1) {
+			catalogue = append(catalogue, string(f[1]))
+		}
+		slices.Sort(catalogue)
+		if !slices.Equal(catalogue, have) {
+			t.Errorf("catalogue %v\nhere      %v", catalogue, have)
+		}
+	})
 }
 
 // set changes a field of an entry's predicate, of its judgement, or of a statement after hashing.
