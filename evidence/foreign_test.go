@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -86,6 +87,7 @@ func TestForeign(t *testing.T) {
 
 // TestNothingGiven: nothing is an error, and a context of nothing one that never ends.
 func TestNothingGiven(t *testing.T) {
+	var none context.Context // what a caller might give
 	m := smallLog(t, 0)
 	pack := m.pack()
 	key := testKey(t, seedK2)
@@ -102,18 +104,18 @@ func TestNothingGiven(t *testing.T) {
 		"nil key":   {io.Discard, m.store, (*crypto.PrivateKey)(nil), "signer"},
 		"empty":     {io.Discard, new(proofgraph.Memory), key, "Checkpoint first"},
 	} {
-		if err := Write(nil, x.to, x.store, x.key); err == nil || !strings.Contains(err.Error(), x.say) {
+		if err := Write(none, x.to, x.store, x.key); err == nil || !strings.Contains(err.Error(), x.say) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Verify(nil, nil, 1, Options{Trust: m.trust}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "no reader") {
+	if _, err := Verify(none, nil, 1, Options{Trust: m.trust}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "no reader") {
 		t.Errorf("no reader: %v", err)
 	}
 	var b bytes.Buffer
-	if err := Write(nil, &b, m.store, key); err != nil || !bytes.Equal(b.Bytes(), pack) {
+	if err := Write(none, &b, m.store, key); err != nil || !bytes.Equal(b.Bytes(), pack) {
 		t.Errorf("written without a context: %v", err)
 	}
-	if r, err := Verify(nil, bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.trust}); err != nil || !r.Success(Logged) {
+	if r, err := Verify(none, bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.trust}); err != nil || !r.Success(Logged) {
 		t.Errorf("verified without a context: %s, %v", r.Level, err)
 	}
 }

@@ -175,25 +175,6 @@ func closing(m *model, session string) *node {
 	return c
 }
 
-// again is the decision n with its receipt r once more at the end, as other calls.
-func again(m *model, n *node) *node {
-	c := m.copy(n)
-	c.by, c.parents, c.linked = seedK2, nil, nil
-	at := m.nodes[len(m.nodes)-1].text("time")
-	c.p()["time"] = at
-	if c.d() != nil && c.d()["verdict"] == "ALLOW" {
-		delete(c.d(), "idempotency")
-		start, err := contracts.ParseTime(at)
-		m.must(err)
-		c.d()["expires"] = (start + 30_000).String()
-		in := parseObject(m, m.blobs[n.d()["inputsHash"].(string)])
-		delete(in, "idempotency")
-		in["time"] = at
-		c.d()["inputsHash"] = m.blob(canonical(in))
-	}
-	return c
-}
-
 func (m *model) must(err error) {
 	m.Helper()
 	if err != nil {
