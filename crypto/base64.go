@@ -3,14 +3,35 @@ package crypto
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
+	"slices"
 )
 
 // strict refuses spare bits that are not zero: they would give one byte string several texts.
 var strict = base64.StdEncoding.Strict()
 
-// AppendBase64 appends the base64 of b, RFC 4648 section 4, with padding.
-func AppendBase64(dst, b []byte) []byte { return strict.AppendEncode(dst, b) }
+// pairs are the two digits of every twelve bits, the first in the low byte.
+var pairs = func() (t [1 << 12]uint16) {
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	for i := range t {
+		t[i] = uint16(digits[i>>6]) | uint16(digits[i&63])<<8
+	}
+	return t
+}()
+
+// AppendBase64 appends the base64 of b, RFC 4648 section 4, with padding. Every entry is written by it, so it takes six bytes at a time, in
+// a good half of the standard library's time, which encodes what is left over.
+func AppendBase64(dst, b []byte) []byte {
+	dst = slices.Grow(dst, base64.StdEncoding.EncodedLen(len(b)))
+	for len(b) >= 8 {
+		v := binary.BigEndian.Uint64(b)
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(pairs[v>>52])|uint64(pairs[v>>40&0xfff])<<16|
+			uint64(pairs[v>>28&0xfff])<<32|uint64(pairs[v>>16&0xfff])<<48)
+		b = b[6:]
+	}
+	return strict.AppendEncode(dst, b)
+}
 
 // DecodeBase64 appends what text encodes. It accepts only what [AppendBase64] writes. On error dst is unchanged.
 func DecodeBase64(dst, text []byte) ([]byte, error) {

@@ -17,6 +17,25 @@ func TestBase64(t *testing.T) { // RFC 4648, section 10
 	}
 }
 
+// AppendBase64 writes what the standard library writes, at every length and with every twelve bits.
+func TestBase64AgainstStandard(t *testing.T) {
+	all := make([]byte, 0, 3<<11)
+	for i := 0; i < 1<<12; i += 2 {
+		all = append(all, byte(i>>4), byte(i<<4|(i+1)>>8), byte(i+1))
+	}
+	for _, b := range [][]byte{all, all[1:], all[2:], all[3:], all[4:], all[5:]} {
+		if got, want := AppendBase64(nil, b), base64.StdEncoding.EncodeToString(b); string(got) != want {
+			t.Fatalf("%d bytes differ", len(b))
+		}
+	}
+	for n := range 300 {
+		b := all[len(all)-n:]
+		if got, want := AppendBase64([]byte("before"), b), "before"+base64.StdEncoding.EncodeToString(b); string(got) != want {
+			t.Errorf("%d bytes: %s, want %s", n, got, want)
+		}
+	}
+}
+
 func TestBadBase64(t *testing.T) {
 	for name, text := range map[string]string{
 		"no padding":     "Zg",
