@@ -119,26 +119,6 @@ func (f *form) name(name string) {
 	f.b = append(append(append(f.b, '"'), name...), '"', ':')
 }
 
-func (f *form) text(name string, p presence, s *string, w word) {
-	if !f.reading {
-		if p == required || *s != "" {
-			f.name(name)
-			f.b = crypto.AppendString(f.b, *s)
-		}
-		return
-	}
-	if v, ok := f.take(name, p); ok {
-		f.textOf(name, v, s, w)
-	}
-}
-
-func (f *form) textOf(name string, v crypto.Value, s *string, w word) {
-	*s = v.Text()
-	if v.Kind() != crypto.String || !w.ok(*s) {
-		f.fail(name, "not "+w.what)
-	}
-}
-
 // texts is a set of strings, sorted by bytes.
 func (f *form) texts(name string, p presence, low, high int, list *[]string, w word) {
 	if !f.reading {
@@ -188,74 +168,6 @@ func (f *form) elements(name string, p presence, low, high int, each func(i int,
 	}
 }
 
-func (f *form) uint(name string, p presence, n *uint64, low, high uint64) {
-	if !f.reading {
-		if p == required || *n != 0 {
-			f.name(name)
-			f.b = strconv.AppendUint(f.b, *n, 10)
-		}
-		return
-	}
-	if v, ok := f.take(name, p); ok {
-		if *n, ok = v.Uint(); !ok || *n < low || *n > high {
-			f.fail(name, "not an integer from "+strconv.FormatUint(low, 10)+" to "+strconv.FormatUint(high, 10))
-		}
-	}
-}
-
-func (f *form) count(name string, n *uint64) { f.uint(name, required, n, 0, crypto.MaxInt) }
-
-func (f *form) flag(name string, on *bool) {
-	if !f.reading {
-		f.name(name)
-		f.b = strconv.AppendBool(f.b, *on)
-		return
-	}
-	if v, ok := f.take(name, required); ok {
-		if *on = v.Bool(); v.Kind() != crypto.Bool {
-			f.fail(name, "not a boolean")
-		}
-	}
-}
-
-func (f *form) digest(name string, d *Digest) {
-	if !f.reading {
-		f.name(name)
-		f.digestValue(*d)
-		return
-	}
-	if v, ok := f.take(name, required); ok {
-		f.digestOf(name, v, d)
-	}
-}
-
-func (f *form) digestValue(d Digest) {
-	f.b = append(f.b, '"')
-	f.b, _ = d.AppendText(f.b)
-	f.b = append(f.b, '"')
-}
-
-func (f *form) digestOf(name string, v crypto.Value, d *Digest) {
-	var err error
-	if *d, err = crypto.ParseDigest(v.Bytes()); v.Kind() != crypto.String || err != nil {
-		f.fail(name, "not 64 lower-case hex digits")
-	}
-}
-
-// maybe is a digest that may be absent.
-func (f *form) maybe(name string, d **Digest) {
-	if !f.reading {
-		if *d != nil {
-			f.digest(name, *d)
-		}
-		return
-	}
-	if v, ok := f.take(name, optional); ok {
-		*d = new(Digest)
-		f.digestOf(name, v, *d)
-	}
-}
-
 // digests is a set of digests.
 func (f *form) digests(name string, p presence, low, high int, list *[]Digest) {
 	if !f.reading {
@@ -280,38 +192,6 @@ func (f *form) digests(name string, p presence, low, high int, list *[]Digest) {
 		}
 		*list = append(*list, d)
 	})
-}
-
-func (f *form) time(name string, p presence, t *Time) {
-	if !f.reading {
-		if p == required || *t != 0 {
-			f.name(name)
-			f.b = append(f.b, '"')
-			f.b = append(t.append(f.b), '"')
-		}
-		return
-	}
-	if v, ok := f.take(name, p); ok {
-		var err error
-		if *t, err = ParseTime(v.Text()); v.Kind() != crypto.String || err != nil {
-			f.fail(name, "not a time")
-		} else if p == optional && *t == 0 {
-			f.fail(name, "the first moment of 1970, which stands for none")
-		}
-	}
-}
-
-func (f *form) verdict(v *Verdict) {
-	if !f.reading {
-		f.name("verdict")
-		f.b = crypto.AppendString(f.b, v.String())
-		return
-	}
-	if x, ok := f.take("verdict", required); ok {
-		if err := v.UnmarshalText(x.Bytes()); err != nil {
-			f.fail("verdict", "neither ALLOW nor DENY")
-		}
-	}
 }
 
 // object is a member that is an object with fields of its own. there tells, when writing, whether it is there.
@@ -378,36 +258,4 @@ func list[T any](f *form, name string, p presence, low, high int, items *[]T, vi
 		f.within(v, func(f *form) { visit(&x, f) })
 		*items = append(*items, x)
 	})
-}
-
-// value is a member of any content. What is read is valid as long as the tree that it was read from.
-func (f *form) value(name string, p presence, v *crypto.Value, kind crypto.Kind) {
-	if !f.reading {
-		if v.Kind() != crypto.Missing {
-			f.name(name)
-			f.b = v.Append(f.b)
-		}
-		return
-	}
-	x, ok := f.take(name, p)
-	if ok && kind != crypto.Missing && x.Kind() != kind {
-		f.fail(name, "not of type "+kind.String())
-	}
-	*v = x
-}
-
-// base64 is bytes of a fixed number, or of any where n is 0. They are read into the memory of *b, if there is any.
-func (f *form) base64(name string, b *[]byte, n int) {
-	if !f.reading {
-		f.name(name)
-		f.b = append(f.b, '"')
-		f.b = append(crypto.AppendBase64(f.b, *b), '"')
-		return
-	}
-	if v, ok := f.take(name, required); ok {
-		var err error
-		if *b, err = crypto.DecodeBase64((*b)[:0], v.Bytes()); v.Kind() != crypto.String || err != nil || n > 0 && len(*b) != n {
-			f.fail(name, "not base64 of the right length")
-		}
-	}
 }
