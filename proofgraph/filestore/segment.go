@@ -1,0 +1,142 @@
+package filestore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// A segment is one file of the log, as far as its frames are known. Offsets are those of records.
+type segment struct {
+	header
+	path      string
+	entries   []uint32
+	blobs     []uint32
+	digests   []contracts.Digest // of the blobs, until they are in the store's index
+	firstBlob uint64             // number of the first
+	place
+	before place // the last frame; as place where there is none
+	full   bool  // the log goes on in the next segment
+}
+
+// place is where a segment stands after a frame.
+type place struct {
+	end        uint32 // where the next one begins
+	tail       uint32 // the chain there
+	note       uint32 // the latest checkpoint; 0: none
+	entryCount uint32
+	blobCount  uint32
+}
+
+// damage is what a crash does not leave.
+type damage struct {
+	path   string
+	offset uint64
+	what   string
+}
+
+func (d *damage) Error() string {
+	return fmt.Sprintf("filestore: %s: offset %d: %s; nothing was changed: restore the file from a copy", d.path, d.offset, d.what)
+}
+
+// newSegment takes the header of a file's bytes.
+func newSegment(path string, b []byte) (*segment, error) {
+	s := &segment{path: path}
+	if err := s.header.decode(b); err != nil {
+		return nil, &damage{path, 0, err.Error()}
+	}
+	s.place = place{end: headerSize, tail: s.chain}
+	s.before = s.place
+	return s, nil
+}
+
+// frame is what one Append wrote.
+type frame struct {
+	entries, blobs []uint32
+	digests        []contracts.Digest
+	note           uint32
+	chain          uint32
+	size           uint64 // as its begin says; 0 where that cannot be read
+}
+
+// scan reads the frames of a whole file from end on. It gives where frames stop to check: the length of b where only zeros follow.
+func (s *segment) scan(b []byte) (stop uint64, f frame, err error) {
+	for {
+		at := uint64(s.end)
+		if r, ok := s.read(b, 0, at); ok && r.kind == kindNext {
+			if len(r.body) != endSize-recordHead || le32(r.body) != s.tail {
+				return at, frame{}, errors.New("the segment's end is of other frames")
+			}
+			s.full = true
+			return uint64(len(b)), frame{}, nil
+		}
+		if blank(b[at:]) {
+			return uint64(len(b)), frame{}, nil
+		}
+		stop, f, err = s.parse(b)
+		if err != nil {
+			return stop, f, err
+		}
+		s.take(&f)
+	}
+}
+
+// take makes a frame part of the segment.
+func (s *segment) take(f *frame) {
+	s.before = s.place
+	s.entries, s.blobs, s.digests = append(s.entries, f.entries...), append(s.blobs, f.blobs...), append(s.digests, f.digests...)
+	s.place = place{s.end + uint32(f.size), f.chain, s.note, uint32(len(s.entries)), uint32(len(s.blobs))}
+	if f.note != 0 {
+		s.note = f.note
+	}
+}
+
+// drop takes the last frame from it again.
+func (s *segment) drop() {
+	s.place = s.before
+	s.entries, s.blobs, s.digests = s.entries[:s.entryCount], s.blobs[:s.blobCount], s.digests[:s.blobCount]
+}
+
+var errOther = errors.New("a frame that does not follow from those before it")
+
+// parse checks the frame at end. With an error comes the offset at which it stops to check.
+func (s *segment) parse(b []byte) (at uint64, f frame, err error) {
+	begin := uint64(s.end)
+	f.chain = s.tail
+	r, ok := s.read(b, 0, begin)
+	if !ok || r.kind != kindBegin || len(r.body) != beginSize-recordHead {
+		return begin, f, errors.New("no frame begins here")
+	}
+	f.size = le64(r.body[16:])
+	switch {
+	case le64(r.body) != s.first+uint64(len(s.entries)) || le32(r.body[24:]) != s.tail || f.size < beginSize+endSize || f.size > maxFrame:
+		return begin, f, errOther
+	case begin+f.size+room > uint64(len(b)):
+		return begin, f, fmt.Errorf("the file was cut: a frame of %d bytes begins here, and %d follow", f.size, uint64(len(b))-begin)
+	}
+	entries, blobs := le32(r.body[8:]), le32(r.body[12:])
+	frameBytes := b[:begin+f.size]
+	for at, f.chain = begin+beginSize, link(f.chain, r.sum); ; at += recordHead + uint64(len(r.body)) {
+		if r, ok = s.read(frameBytes, 0, at); !ok {
+			return at, f, errors.New("a damaged record")
+		}
+		switch r.kind {
+		case kindBlob:
+			f.blobs, f.digests = append(f.blobs, uint32(at)), append(f.digests, contracts.Digest(r.body[:len(contracts.Digest{})]))
+		case kindCheckpoint:
+			f.note = uint32(at)
+		case kindEntry:
+			f.entries = append(f.entries, uint32(at))
+		case kindEnd:
+			if at+endSize != begin+f.size || len(r.body) != endSize-recordHead || le32(r.body) != f.chain || len(f.entries) != int(entries) || len(f.blobs) != int(blobs) {
+				return at, f, errors.New("a frame that is not what it says")
+			}
+			f.chain = link(f.chain, r.sum)
+			return at, f, nil
+		default:
+			return at, f, errors.New("a record of no known kind")
+		}
+		f.chain = link(f.chain, r.sum)
+	}
+}

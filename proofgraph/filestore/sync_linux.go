@@ -1,0 +1,24 @@
+package filestore
+
+import (
+	"os"
+	"syscall"
+)
+
+func syncData(f *os.File) error {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	if err := c.Control(func(fd uintptr) {
+		for {
+			if failed = syscall.Fdatasync(int(fd)); failed != syscall.EINTR {
+				return
+			}
+		}
+	}); err != nil {
+		return err
+	}
+	return os.NewSyscallError("fdatasync", failed)
+}

@@ -1,0 +1,104 @@
+package filestore
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
+func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+// blank tells whether b is all zeros.
+func blank(b []byte) bool {
+	for len(b) > len(zeros) {
+		if !bytes.Equal(b[:len(zeros)], zeros[:]) {
+			return false
+		}
+		b = b[len(zeros):]
+	}
+	return bytes.Equal(b, zeros[:len(b)])
+}
+
+// settle reads a segment up to its end and tells what stands there. Only the last frame can be one whose writing was not finished, since
+// none is begun before the one before is on stable storage. Of that a crash leaves a part of its bytes, from its beginning on, or any of
+// its sectors; the rest reads as zeros, which the file has there from before.
+//
+// So a tail is torn, and was never acknowledged, if what does not check has lost a sector, or the frame has no end. It is to be made zero
+// up to torn; 0 where there is none. Any other tail that does not check is damage to what may have been acknowledged.
+func (s *segment) settle(b []byte) (torn uint64, err error) {
+	stop, f, bad := s.scan(b)
+	at := uint64(s.end)
+	fail := &damage{path: s.path, offset: stop}
+	switch {
+	case s.full:
+		return 0, nil
+	case at+room > uint64(len(b)):
+		fail.what = "the file was cut: the frames of a log are followed by zeros"
+		return 0, fail
+	case bad == nil:
+		return s.whole(b)
+	}
+	fail.what = bad.Error()
+	used := uint64(len(bytes.TrimRight(b, "\x00"))) // nothing but zeros from here on
+	end := at + f.size
+	switch {
+	case f.size == 0 && used < at+beginSize: // the first bytes of a frame
+		return used, nil
+	case f.size == 0:
+		if !lost(b, at, at+beginSize, at, used) || s.follows(b[:used], at+1) {
+			return 0, fail
+		}
+		return used, nil
+	case bad == errOther || end+room > uint64(len(b)) || used > end: // not ours, or cut, or something stands behind it
+		return 0, fail
+	case b[end-1] != 0 && !lost(b, stop, end, at, end):
+		return 0, fail
+	}
+	return end, nil
+}
+
+// whole checks the bytes of the last frame's blobs, which no checksum covers: a crash may have lost some. Then the frame is torn, and the
+// segment's no more.
+func (s *segment) whole(b []byte) (torn uint64, err error) {
+	for i := s.before.blobCount; i < s.blobCount; i++ {
+		at := uint64(s.blobs[i])
+		r, _ := s.read(b, 0, at)
+		if crypto.Sum(r.body[len(s.digests[i]):]) == s.digests[i] {
+			continue
+		}
+		torn = uint64(s.end)
+		if !lost(b, at, at+recordHead+uint64(len(r.body)), uint64(s.before.end), torn) {
+			return 0, &damage{s.path, at, "a damaged blob"}
+		}
+		s.drop()
+		return torn, nil
+	}
+	return 0, nil
+}
+
+// lost tells whether a sector that b[from:to] has a part in is zero, as far as it is within the frame.
+func lost(b []byte, from, to, frame, end uint64) bool {
+	for at := from &^ (sector - 1); at < to; at += sector {
+		if blank(b[max(at, frame):min(at+sector, end)]) {
+			return true
+		}
+	}
+	return false
+}
+
+// follows tells whether a frame begins in b, at from or later: then what is before it was acknowledged, whatever it looks like now.
+func (s *segment) follows(b []byte, from uint64) bool {
+	for at := from; at < uint64(len(b)); at++ {
+		i := bytes.IndexByte(b[at:], kindBegin)
+		if i < 0 {
+			return false
+		}
+		at += uint64(i)
+		if r, ok := s.read(b, 0, at); ok && r.kind == kindBegin {
+			return true
+		}
+	}
+	return false
+}
