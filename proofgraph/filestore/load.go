@@ -195,6 +195,9 @@ func (s *Store) mend(list []*found, leftover []string) error {
 		return nil
 	}
 	for _, g := range unsettled(list) {
+		if g.index { // its end was durable before that was written
+			continue
+		}
 		if s.file != nil {
 			s.file.Close()
 			s.file = nil
