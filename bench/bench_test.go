@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Every row of every table, for a few calls: each is complete, and what it stored was found again. No time is asserted.
+func TestTables(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(&out, t.TempDir(), plan{slices: 1, slice: time.Hour, most: 2}); err != nil {
+		t.Fatal(err)
+	}
+	h := newTestHost(t)
+	works, err := h.works()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	for _, w := range works {
+		rows := rowsOf(h, w)
+		if len(rows) < 14 {
+			t.Errorf("%s has %d rows", w.name, len(rows))
+		}
+		i := 0
+		for i < len(lines) && !strings.HasPrefix(lines[i], "### "+w.name+":") {
+			i++
+		}
+		for lines = lines[min(i, len(lines)):]; len(lines) > 0 && !strings.HasPrefix(lines[0], "|--"); lines = lines[1:] {
+		}
+		for _, r := range rows[2:] {
+			if lines = lines[min(1, len(lines)):]; len(lines) == 0 {
+				t.Fatalf("%s: no row %s", w.name, r.name)
+			}
+			cells := strings.Split(strings.Trim(lines[0], "| "), " | ")
+			if len(cells) != 11 || cells[0] != r.name {
+				t.Fatalf("%s: %q is not the row %s", w.name, lines[0], r.name)
+			}
+			for n, cell := range cells[1:] {
+				optional := n >= 6 // what the system may not tell, or not in so short a time
+				if cell == "" || strings.ContainsAny(cell, "NI") || cell == "–" && (runtime.GOOS == "linux" && !optional) {
+					t.Errorf("%s: %s: cell %d is %q", w.name, r.name, n+1, cell)
+				}
+			}
+		}
+	}
+}
+
+func newTestHost(t *testing.T) *host {
+	t.Helper()
+	h, err := newHost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// liar says that it stored everything, and did not.
+type liar struct {
+	store
+	how func(it *item) (put bool)
+}
+
+func (l *liar) put(items ...item) error {
+	for _, it := range items {
+		if l.how(&it) {
+			if err := l.store.put(it); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// A row is no row unless everything is there: stores that lose, change or repeat are found out.
+func TestLiars(t *testing.T) {
+	h := newTestHost(t)
+	works, err := h.works()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		how  func(it *item) bool
+		want string // "": nothing is wrong
+	}{
+		"honest":   {func(it *item) bool { return true }, ""},
+		"loses":    {func(it *item) bool { return it.key != 3 }, "acknowledged"},
+		"nothing":  {func(it *item) bool { return false }, "acknowledged"},
+		"changes":  {func(it *item) bool { it.entry = append([]byte("x"), it.entry[1:]...); return true }, "other bytes"},
+		"no input": {func(it *item) bool { it.inputs = nil; return true }, "other bytes"},
+		"repeats":  {func(it *item) bool { it.key = 0; return true }, "twice"},
+		"invents":  {func(it *item) bool { it.key += 1000; return true }, "not written"},
+	}
+	for name, x := range tests {
+		t.Run(name, func(t *testing.T) {
+			results, err := measure(t.TempDir(), []row{{name, 1, func(path string) (subject, error) {
+				s, err := zeroed(path)
+				return &peer{work: works[2], host: h, store: &liar{s, x.how}}, err
+			}}}, plan{slices: 1, slice: time.Hour, most: 4})
+			switch {
+			case x.want == "" && (err != nil || len(results) != 1 || results[0].all != 8):
+				t.Errorf("%v, %v", results, err)
+			case x.want != "" && (err == nil || !strings.Contains(err.Error(), x.want) || results != nil):
+				t.Errorf("%v, want a word of %q", err, x.want)
+			}
+		})
+	}
+}
+
+// A failing put fails the run, also where others wrote for the caller.
+func TestFailures(t *testing.T) {
+	h := newTestHost(t)
+	works, err := h.works()
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("no space left on device")
+	s, err := zeroed(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	puts := 0
+	failing := &group{store: failer{s, func() error {
+		if puts++; puts > 3 {
+			return full
+		}
+		return nil
+	}}}
+	_, err = measure(t.TempDir(), []row{{"full", many, func(string) (subject, error) { return &peer{work: works[0], host: h, store: failing}, nil }}},
+		plan{slices: 1, slice: time.Hour, most: 100})
+	if !errors.Is(err, full) {
+		t.Error(err)
+	}
+}
+
+type failer struct {
+	store
+	fail func() error
+}
+
+func (f failer) put(items ...item) error {
+	if err := f.fail(); err != nil {
+		return err
+	}
+	return f.store.put(items...)
+}

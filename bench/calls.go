@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/policy"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// A record is a signed entry with the inputs that are stored beside it, if any: what one durable write makes durable.
+type record struct {
+	payload []byte // what the signature is over, before the pre-authentication encoding
+	entry   []byte
+	inputs  []byte
+}
+
+// A work is what every row of one table does: a call is one record, or two, each durable before the next. The calls are real ones, recorded
+// from a kernel over a store in memory, and used in turn.
+type work struct {
+	name  string
+	signs bool // each record is signed anew, as it is written
+	calls [][]record
+}
+
+// size is the bytes of one call.
+func (w work) size() (n int) {
+	for _, call := range w.calls {
+		for _, r := range call {
+			n += len(r.entry) + len(r.inputs)
+		}
+	}
+	return n / len(w.calls)
+}
+
+const policyText = `
+helm: policy/v1
+layer: P1
+bundle: {name: bench, version: 1}
+tools:
+  code.run:
+    effect: write
+    input:
+      type: object
+      required: [language, code]
+      properties:
+        language: {type: string, enum: [go, python, sh]}
+        code: {type: string, maxLength: 4000}
+        file: {type: string, pattern: "^[a-z0-9_.-]{1,64}$"}
+        line: {type: integer, minimum: 1}
+        timeout: {type: number, exclusiveMinimum: 0, maximum: 600}
+        dry: {type: boolean}
+        tags: {type: array, maxItems: 8, items: {type: string, maxLength: 32}}
+rules:
+  - {id: no-shell, deny: code.run, when: {arg: /language, eq: sh}}
+  - {id: late, deny: code.run, when: {arg: /timeout, gt: 300, absent: false}}
+  - {id: dev, allow: code.run, when: {caller: roles, has: dev}}
+`
+
+// A host is what calls are made with: policy, key, and arguments of about 900 bytes, others for each caller.
+type host struct {
+	policy *guardian.Policy
+	key    crypto.PrivateKey
+	keyID  contracts.Digest
+	args   [many]json.RawMessage
+}
+
+func newHost() (*host, error) {
+	doc, err := policy.Parse("bench.yaml", []byte(policyText))
+	if err != nil {
+		return nil, err
+	}
+	h := new(host)
+	if h.policy, err = guardian.Compile(doc); err != nil {
+		return nil, err
+	}
+	if h.key, err = crypto.GenerateKey(); err != nil {
+		return nil, err
+	}
+	public, err := crypto.PublicOf(h.key)
+	if err != nil {
+		return nil, err
+	}
+	h.keyID = crypto.KeyID(public)
+	code := strings.Repeat("for i := range 10 {\n\tfmt.Println(\"line\", i)\n}\n", 15)
+	for i := range h.args {
+		if h.args[i], err = json.Marshal(map[string]any{"language": "go", "code": code, "file": "main.go", "line": 10 + i, "timeout": 30.5,
+			"dry": false, "tags": []string{"a", "b"}}); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+func (h *host) kernel(s proofgraph.Store) (*helm.Kernel, error) {
+	return helm.New(helm.Options{Policy: h.policy, Key: h.key, Store: s, Drivers: map[string]executor.Driver{
+		"code.run": helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			return json.RawMessage(`{"exit":0}`), nil
+		})}})
+}
+
+// guard makes one call, which must come to what it is meant to.
+func (h *host) guard(k *helm.Kernel, caller int, session string, allow bool) (helm.Receipt, error) {
+	in := helm.Intent{Tool: "code.run", Args: h.args[caller], Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}}, Session: session}
+	if !allow {
+		in.Tool = "no.such.tool"
+	}
+	d, r := k.Guard(context.Background(), in)
+	switch {
+	case allow && (d.Err() != nil || string(r.Output) != `{"exit":0}` || r.Record.Outcome != contracts.Executed):
+		return r, fmt.Errorf("an ALLOW became %v %s: %w", d.Verdict, d.Reason, d.Err())
+	case !allow && (d.Reason != contracts.ReasonToolNotFound || r.Record.Outcome != contracts.Denied):
+		return r, fmt.Errorf("a DENY became %v %s: %w", d.Verdict, d.Reason, d.Err())
+	}
+	return r, nil
+}
+
+// works records calls and makes the three works of them.
+func (h *host) works() ([]work, error) {
+	tape := &tape{Memory: proofgraph.NewMemory()}
+	k, err := h.kernel(tape)
+	if err != nil {
+		return nil, err
+	}
+	receipt, deny, allow := work{name: "receipt"}, work{name: "DENY", signs: true}, work{name: "ALLOW", signs: true}
+	for i := range h.args {
+		for _, w := range []*work{&deny, &allow} {
+			tape.records = nil
+			if _, err := h.guard(k, i, fmt.Sprint("bench-", i), w == &allow); err != nil {
+				return nil, err
+			}
+			w.calls = append(w.calls, tape.records)
+		}
+		if len(deny.calls[i]) != 1 || len(allow.calls[i]) != 2 {
+			return nil, errors.New("a call was stored by another number of appends than this comparison is made for")
+		}
+		receipt.calls = append(receipt.calls, allow.calls[i][1:])
+	}
+	return []work{receipt, deny, allow}, k.Close()
+}
+
+// A tape is a store that remembers what was appended, as records.
+type tape struct {
+	*proofgraph.Memory
+	records []record
+}
+
+func (t *tape) Append(ctx context.Context, b proofgraph.Batch) error {
+	if len(b.Entries) != 1 || len(b.Blobs) > 1 {
+		return t.Memory.Append(ctx, b) // the log's beginning
+	}
+	r := record{entry: bytes.Clone(b.Entries[0])}
+	for _, blob := range b.Blobs {
+		r.inputs = bytes.Clone(blob)
+	}
+	var reader contracts.Reader
+	sealed, bad := reader.Open(b.Entries[0])
+	if bad != nil {
+		return bad
+	}
+	r.payload = bytes.Clone(sealed.Payload)
+	t.records = append(t.records, r)
+	return t.Memory.Append(ctx, b)
+}
+
+// sign does what a kernel does to a payload: the entry, with one Ed25519 signature.
+func (h *host) sign(payload []byte) ([]byte, error) {
+	var room [64]byte
+	sig, err := crypto.AppendSignature(room[:0], h.key, crypto.AppendPAE(nil, contracts.PayloadType, payload))
+	if err != nil {
+		return nil, err
+	}
+	return crypto.AppendEnvelope(nil, contracts.PayloadType, payload, h.keyID, sig), nil
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A subject is what a row measures.
+type subject interface {
+	do(caller int) error // one call; safe for concurrent use
+	check() error        // opens what it wrote anew, and compares it with what was acknowledged
+}
+
+// A row is one line of a table.
+type row struct {
+	name    string
+	callers int
+	open    func(path string) (subject, error) // path is the row's own and does not exist; nil where nothing is written
+}
+
+// A result is what came of a row.
+type result struct {
+	row
+	latencies []time.Duration // of each call, sorted
+	wall, cpu time.Duration
+	disk      int64 // bytes that are taken, at the end
+	all       int   // calls, those before the measuring began too
+}
+
+func (r *result) median() time.Duration { return r.latencies[len(r.latencies)/2] }
+
+// rate is calls per second.
+func (r *result) rate() float64 { return float64(len(r.latencies)) / r.wall.Seconds() }
+
+// A plan says how long a row is measured: in so many slices, by turns with all others, each so long and of at most so many calls a caller.
+type plan struct {
+	slices int
+	slice  time.Duration
+	most   int
+}
+
+// measure runs rows by turns, so that whatever else uses the disk or the processor meets them all, then checks what each of them wrote.
+func measure(dir string, rows []row, p plan) ([]*result, error) {
+	var results []*result
+	var subjects []subject
+	for i, r := range rows {
+		s, err := r.open(filepath.Join(dir, fmt.Sprint(i)))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.name, err)
+		}
+		results, subjects = append(results, &result{row: r}), append(subjects, s)
+	}
+	for n := range p.slices + 1 {
+		for i := range rows {
+			i = (i + n) % len(rows) // nobody is always behind the same one
+			if err := results[i].run(subjects[i], p, n > 0); err != nil {
+				return nil, fmt.Errorf("%s, %d callers: %w", rows[i].name, rows[i].callers, err)
+			}
+		}
+	}
+	for i, r := range results {
+		if err := subjects[i].check(); err != nil {
+			return nil, fmt.Errorf("%s, %d callers: %w", r.name, r.callers, err)
+		}
+		var err error
+		if r.disk, err = usage(filepath.Join(dir, fmt.Sprint(i))); err != nil {
+			return nil, err
+		}
+		slices.Sort(r.latencies)
+	}
+	return results, nil
+}
+
+// run is one slice. The first of a row warms it and is not counted.
+func (r *result) run(s subject, p plan, count bool) error {
+	runtime.GC() // of what others left
+	took := make([][]time.Duration, r.callers)
+	failed := make([]error, r.callers)
+	cpu, start := processorTime(), time.Now()
+	var all sync.WaitGroup
+	for c := range r.callers {
+		all.Go(func() {
+			for n, t0 := 0, time.Now(); n < p.most && (n == 0 || t0.Sub(start) < p.slice); n++ {
+				if failed[c] = s.do(c); failed[c] != nil {
+					return
+				}
+				t1 := time.Now()
+				took[c] = append(took[c], t1.Sub(t0))
+				t0 = t1
+			}
+		})
+	}
+	all.Wait()
+	wall := time.Since(start)
+	cpu = processorTime() - cpu
+	for c := range r.callers {
+		if failed[c] != nil {
+			return failed[c]
+		}
+		r.all += len(took[c])
+		if count {
+			r.latencies = append(r.latencies, took[c]...)
+		}
+	}
+	if count {
+		r.wall, r.cpu = r.wall+wall, r.cpu+cpu
+	}
+	return nil
+}
+
+// usage is what the files of a row take: those named path, and path with something behind it.
+func usage(path string) (n int64, err error) {
+	names, err := filepath.Glob(path + "[^0-9]*")
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range append(names, path) {
+		err = filepath.WalkDir(name, func(file string, e os.DirEntry, err error) error {
+			if os.IsNotExist(err) && file == path { // a row that writes nothing
+				return nil
+			} else if err != nil {
+				return err
+			}
+			info, err := e.Info()
+			if err == nil && !e.IsDir() {
+				n += blocks(info)
+			}
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
