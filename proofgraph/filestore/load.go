@@ -53,7 +53,6 @@ type found struct {
 	segment
 	bytes []byte // all, where it was read
 	size  uint64 // of the file
-	torn  uint64 // where a torn tail ends
 	index bool   // it has one that is right
 }
 
@@ -95,7 +94,7 @@ func (s *Store) examine(g, next *found, lastButOne bool) error {
 	if g.bytes, err = s.read(g); err != nil {
 		return err
 	}
-	if g.torn, err = g.settle(g.bytes); err != nil {
+	if _, err = g.settle(g.bytes); err != nil {
 		return err
 	}
 	switch {
@@ -183,8 +182,8 @@ func (s *Store) settled(list []*found) error {
 	return nil
 }
 
-// mend makes durable what is there, and zero what is torn. The last frame is written again: where a sync failed before, the system may
-// show bytes that are not on the disk, and will not write them by itself.
+// mend makes durable what is there, and zero what is torn. The last frame is written again, and the zeros behind it: where a sync failed
+// before, the system may show bytes that are not on the disk, and will not write them by itself.
 func (s *Store) mend(list []*found, leftover []string) error {
 	for _, name := range leftover {
 		if err := s.disk.remove(filepath.Join(s.dir, name)); err != nil {
@@ -229,8 +228,8 @@ func (g *found) rewrite(f file) error {
 	if _, err := f.WriteAt(g.bytes[g.before.end:g.end], int64(g.before.end)); err != nil {
 		return err
 	}
-	for at := uint64(g.end); at < g.torn; at += uint64(len(zeros)) {
-		if _, err := f.WriteAt(zeros[:min(g.torn-at, uint64(len(zeros)))], int64(at)); err != nil {
+	for at := uint64(g.end); at < g.size; at += uint64(len(zeros)) {
+		if _, err := f.WriteAt(zeros[:min(g.size-at, uint64(len(zeros)))], int64(at)); err != nil {
 			return err
 		}
 	}
