@@ -1,0 +1,10 @@
+//go:build !race
+
+package filestore
+
+// What the crash tests do where no flag says otherwise.
+const (
+	defaultKills = 200
+	everyByte    = 3 // odd; a flipped bit, a cut
+	everyChange  = 1 // the power goes after one change in so many
+)

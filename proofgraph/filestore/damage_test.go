@@ -1,0 +1,229 @@
+package filestore
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// answer opens the files to read and to write, and reads everything. Without an error all n batches are there. With one the files are as
+// they were.
+func (f files) answer(t *testing.T, n int) error {
+	t.Helper()
+	d := f.disk()
+	s, readErr := openReadOnly(d, dir)
+	if readErr == nil {
+		readErr = holds(s, n)
+		mustClose(t, s)
+	}
+	if !maps.EqualFunc(d.files(), f, bytes.Equal) {
+		t.Error("reading changed something")
+	}
+	s, err := open(d, dir, Options{}, small)
+	if err != nil && !maps.EqualFunc(d.files(), f, bytes.Equal) {
+		t.Errorf("something was changed: %v", err)
+	}
+	if err == nil {
+		err = holds(s, n)
+		mustClose(t, s)
+	}
+	if (err == nil) != (readErr == nil) {
+		t.Errorf("to write: %v; to read: %v", err, readErr)
+	}
+	return err
+}
+
+// mustBeIn is how damage is told: by file and offset.
+func mustBeIn(t *testing.T, err error, name string) {
+	t.Helper()
+	var d *damage
+	if !errors.As(err, &d) || d.path != filepath.Join(dir, name) || !strings.Contains(err.Error(), name+": offset ") {
+		t.Fatalf("not damage in %s: %v", name, err)
+	}
+}
+
+func flipped(b []byte, at int, bit int) []byte {
+	b = bytes.Clone(b)
+	b[at] ^= 1 << bit
+	return b
+}
+
+// A flipped bit anywhere (in a sample of the bytes) of what was acknowledged is an error with its place, when the log is opened or when
+// what it is in is read.
+func TestEveryFlippedBitIsNoticed(t *testing.T) {
+	const n = 12
+	good := logOf(t, n)
+	names := good.segments()
+	if len(names) != 3 {
+		t.Fatalf("segments %q", names)
+	}
+	noticed, unread := 0, 0
+	for i, name := range names {
+		for at := range used(good[name]) {
+			if at%everyByte != 0 {
+				continue
+			}
+			f := good
+			if at%2 == 0 {
+				f = good.bare()
+			}
+			err := f.but(name, flipped(f[name], at, (at*5+i)%8)).answer(t, n)
+			if err == nil && carries(t, good[name], at) {
+				t.Fatalf("%s, offset %d: passed for the log", name, at)
+			}
+			if err == nil {
+				unread++
+				continue
+			}
+			noticed++
+			mustBeIn(t, err, name)
+		}
+	}
+	t.Logf("%d noticed, %d in what is not read where there is an index", noticed, unread)
+	if noticed < 2*unread || noticed < 10_000/everyByte {
+		t.Errorf("%d noticed, %d not", noticed, unread)
+	}
+}
+
+// carries tells whether that byte of a segment is of its header, an entry or a blob; or the segment is the last, of which all is read.
+func carries(t *testing.T, b []byte, at int) bool {
+	g, err := newSegment("", b)
+	if err == nil {
+		_, err = g.settle(b)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, offset := range append(slices.Clone(g.entries), g.blobs...) {
+		if size := recordHead + int(le32(b[offset+4:])); at >= int(offset) && at < int(offset)+size {
+			return true
+		}
+	}
+	return at < headerSize || !g.full
+}
+
+// What stands in the zeros behind the last frame is nobody's. It is taken for torn, or for damage; what was acknowledged stays.
+func TestWhateverIsBehindTheEnd(t *testing.T) {
+	const n = 5
+	good := logOf(t, n)
+	names := good.segments()
+	name := names[len(names)-1]
+	random := rand.New(rand.NewPCG(5, 6))
+	refused := 0
+	for i := used(good[name]); i < len(good[name]); i++ {
+		b := bytes.Clone(good[name])
+		for range 1 + i%3 {
+			b[i+random.IntN(len(b)-i)] = byte(random.Uint32())
+		}
+		b[i] = kindBegin
+		if err := good.but(name, b).answer(t, n); err != nil {
+			mustBeIn(t, err, name)
+			refused++
+		}
+	}
+	t.Logf("%d of %d refused", refused, len(good[name])-used(good[name]))
+}
+
+// A file that was cut is an error, wherever that was, if anything is missing.
+func TestEveryCutIsNoticed(t *testing.T) {
+	const n = 12
+	good := logOf(t, n)
+	for _, name := range good.segments() {
+		for i := 0; i < len(good[name]); i += everyByte {
+			f := good
+			if i%2 == 0 {
+				f = good.bare()
+			}
+			if err := f.but(name, good[name][:i:i]).answer(t, n); err != nil {
+				mustBeIn(t, err, name)
+			} else if i < used(good[name]) {
+				t.Fatalf("%s cut at %d passed for the log", name, i)
+			}
+		}
+	}
+}
+
+// What a crash may leave of the last frame: a part of it from its beginning, or any of its sectors, and zeros. The frame is dropped, or is
+// whole; and the log goes on.
+func TestTornTailsAreMended(t *testing.T) {
+	const n = 7
+	random := rand.New(rand.NewPCG(3, 4))
+	before, after := logOf(t, n-1), logOf(t, n)
+	names := after.segments()
+	name := names[len(names)-1]
+	if len(before.segments()) != len(names) {
+		t.Fatal("the last batch began a segment")
+	}
+	from, to := used(before[name]), used(after[name])
+	dropped, kept := 0, 0
+	try := func(b []byte, what string, i int) {
+		t.Helper()
+		d := after.but(name, b).disk()
+		r, err := openReadOnly(d, dir)
+		if err != nil {
+			t.Fatalf("%s %d: to read: %v", what, i, err)
+		}
+		s := mustOpen(t, d)
+		there := n
+		if kept++; s.entries < 2*n {
+			there = n - 1
+			dropped, kept = dropped+1, kept-1
+		}
+		if whole := bytes.Equal(b, after[name]); whole != (there == n) {
+			t.Fatalf("%s %d: whole %v, %d batches", what, i, whole, there)
+		}
+		mustHold(t, r, there)
+		mustHold(t, s, there)
+		grow(t, s, there, n+3)
+		mustClose(t, s)
+		s = mustOpen(t, d)
+		mustHold(t, s, n+3)
+		mustClose(t, s)
+	}
+	for i := from; i <= to; i++ {
+		b := bytes.Clone(after[name])
+		clear(b[i:])
+		try(b, "prefix", i)
+	}
+	for i := range 1000 {
+		b := bytes.Clone(after[name])
+		for at := from &^ (sector - 1); at < to; at += sector {
+			if random.IntN(3) == 0 {
+				copy(b[at:at+sector], before[name][at:at+sector])
+			}
+		}
+		try(b, "sectors", i)
+	}
+	if dropped < 1000 || kept < 20 {
+		t.Errorf("%d dropped, %d kept", dropped, kept)
+	}
+}
+
+// A frame whose blob has zeros by itself is not torn, nor where something else of it is damaged.
+func TestZerosInABlobAreNoTear(t *testing.T) {
+	d := newRAM()
+	s := mustOpen(t, d)
+	grow(t, s, 0, 1)
+	b := batch(1)
+	b.Blobs = append(b.Blobs, make([]byte, 3000))
+	if err := s.Append(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	good := d.files()
+	s = mustOpen(t, d)
+	mustHold(t, s, 2)
+	if z, err := s.Blob(t.Context(), crypto.Sum(make([]byte, 3000))); err != nil || len(z) != 3000 {
+		t.Fatal(len(z), err)
+	}
+	mustClose(t, s)
+	name := good.segments()[0]
+	mustBeIn(t, good.but(name, flipped(good[name], used(good[name])-endSize-20, 3)).answer(t, 2), name) // an entry
+}

@@ -1,0 +1,224 @@
+//go:build unix
+
+package filestore
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// These tests run this binary again, as another process that has the log.
+const holderDir = "FILESTORE_TEST_HOLDER"
+
+func TestHolder(t *testing.T) {
+	dir := os.Getenv(holderDir)
+	if dir == "" {
+		t.Skip("it is for the tests below to run, in a process of its own")
+	}
+	s, err := open(osDisk{}, dir, Options{}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grow(t, s, int(s.entries/2), int(s.entries/2)+3)
+	os.Stdout.WriteString("held\n")
+	io.Copy(io.Discard, os.Stdin) // until the parent has enough, or kills
+	mustClose(t, s)
+}
+
+type holding struct {
+	*exec.Cmd
+	stdin io.Closer
+}
+
+// hold starts a process that opens the directory, appends three batches, and keeps the log open.
+func hold(t *testing.T, dir string) holding {
+	t.Helper()
+	c := exec.Command(os.Args[0], "-test.run=^TestHolder$")
+	c.Env = append(os.Environ(), holderDir+"="+dir)
+	in, err1 := c.StdinPipe()
+	out, err2 := c.StdoutPipe()
+	if err := errors.Join(err1, err2, c.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "held\n" {
+		t.Fatalf("the other process says %q, %v", line, err)
+	}
+	return holding{c, in}
+}
+
+func TestOneProcessAtATime(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	h := hold(t, dir)
+	_, err := Open(dir, Options{})
+	if err == nil || !strings.Contains(err.Error(), dir+": process "+strconv.Itoa(h.Process.Pid)+" has it open") {
+		t.Fatalf("the holder, %d, is not named: %v", h.Process.Pid, err)
+	}
+	r, err := OpenReadOnly(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustHold(t, r, 3)
+	h.Process.Kill()
+	h.Wait()
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	mustHold(t, s, 3)
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "this process ("+strconv.Itoa(os.Getpid())+") has it open already") {
+		t.Error(err)
+	}
+	mustClose(t, s)
+	s, err = Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+}
+
+// In a rolling restart the new process waits for the old one's end.
+func TestWaitForTheOtherProcess(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	h := hold(t, dir)
+	if _, err := Open(dir, Options{Wait: 50 * time.Millisecond}); err == nil || !strings.Contains(err.Error(), strconv.Itoa(h.Process.Pid)) {
+		t.Fatalf("waited for what did not come: %v", err)
+	}
+	type opened struct {
+		*Store
+		error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		s, err := open(osDisk{}, dir, Options{Wait: time.Minute}, small)
+		done <- opened{s, err}
+	}()
+	h.stdin.Close()
+	s := <-done
+	if s.error != nil {
+		t.Fatal(s.error)
+	}
+	defer s.Close()
+	mustHold(t, s.Store, 3)
+	grow(t, s.Store, 3, 5)
+	mustHold(t, s.Store, 5)
+}
+
+// What may not be read or written is an error with its name, and root may do anything: so the test drops its rights, in a process of its own.
+func TestNoPermission(t *testing.T) {
+	if os.Getuid() == 0 && os.Getenv(holderDir) == "" {
+		c := exec.Command(reachable(t), "-test.run=^TestNoPermission$", "-test.v")
+		c.Dir = "/"
+		c.Env = append(os.Environ(), holderDir+"=-", "TMPDIR=/tmp")
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		out, err := c.CombinedOutput()
+		if errors.Is(err, os.ErrPermission) {
+			t.Skip("root, and may not be somebody else it seems:", err)
+		}
+		if err != nil || !strings.Contains(string(out), "--- PASS: TestNoPermission") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "log")
+	s := mustOpenReal(t, dir)
+	grow(t, s, 0, 8)
+	mustClose(t, s)
+	name := filepath.Join(dir, "00000001.log")
+	for _, c := range []struct {
+		path  string
+		mode  os.FileMode
+		write bool // reading is still possible
+	}{{dir, 0, false}, {name, 0, false}, {filepath.Join(dir, "00000002.log"), 0o400, true}, {filepath.Join(dir, lockName), 0o400, true}} {
+		was, err := os.Stat(c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(c.path, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err = Open(dir, Options{})
+		if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), c.path) || !strings.HasPrefix(err.Error(), "filestore: ") {
+			t.Errorf("%s: %v", c.path, err)
+		}
+		r, err := OpenReadOnly(dir)
+		if (err == nil) != c.write {
+			t.Errorf("%s: to read: %v", c.path, err)
+		}
+		if err == nil {
+			mustHold(t, r, 8)
+		}
+		if err := os.Chmod(c.path, was.Mode()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(parent, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(parent, 0o700)
+	if _, err := Open(filepath.Join(parent, "new"), Options{}); !errors.Is(err, os.ErrPermission) {
+		t.Error(err)
+	}
+	s = mustOpenReal(t, dir)
+	mustHold(t, s, 8)
+}
+
+// reachable is a copy of this binary that anybody may run.
+func reachable(t *testing.T) string {
+	t.Helper()
+	b, err1 := os.ReadFile(os.Args[0])
+	dir, err2 := os.MkdirTemp("", "filestore")
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	path := filepath.Join(dir, "filestore.test")
+	if err := errors.Join(os.WriteFile(path, b, 0o755), os.Chmod(path, 0o755), os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func mustOpenReal(t testing.TB, dir string) *Store {
+	t.Helper()
+	s, err := open(osDisk{}, dir, Options{}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// Files are for their owner alone.
+func TestModes(t *testing.T) {
+	old := syscall.Umask(0)
+	defer syscall.Umask(old)
+	dir := filepath.Join(t.TempDir(), "log")
+	s := mustOpenReal(t, dir)
+	grow(t, s, 0, 8)
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		info, err := e.Info()
+		want := os.FileMode(0o600)
+		if e.IsDir() {
+			want = 0o700
+		}
+		if err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: mode %v, want %v", path, info.Mode(), want)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,162 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// Auditors open the log again and again while it is written to, on real files: they see whole batches, no fewer than were acknowledged
+// before, and never an error.
+func TestAuditorsWhileAWriterRuns(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	s, err := open(hasty{}, dir, Options{}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const n = 400
+	var acknowledged, opened atomic.Int64
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for acknowledged.Load() < n {
+				before := acknowledged.Load()
+				r, err := openReadOnly(hasty{}, dir)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				there := int(r.entries / 2)
+				if there < int(before) {
+					t.Errorf("%d batches of %d", there, before)
+				}
+				if err := holds(r, there); err != nil {
+					t.Error(err)
+					return
+				}
+				opened.Add(1)
+				r.Close()
+			}
+		})
+	}
+	for i := range n {
+		grow(t, s, i, i+1)
+		acknowledged.Store(int64(i + 1))
+	}
+	all.Wait()
+	if opened.Load() < 10 {
+		t.Errorf("opened %d times", opened.Load())
+	}
+}
+
+func TestReadOnlyIsReadOnly(t *testing.T) {
+	d := logOf(t, 3).disk()
+	s, err := openReadOnly(d, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Append(t.Context(), batch(3)); !errors.Is(err, errReadOnly) {
+		t.Error(err)
+	}
+	mustHold(t, s, 3)
+	mustClose(t, s)
+}
+
+// After an error of the disk nothing is written any more, whatever is tried; what was acknowledged can be read, and is there afterwards.
+func TestDeadAfterAnError(t *testing.T) {
+	d := newRAM()
+	sick := &sickDisk{disk: d}
+	s, err := open(sick, dir, Options{}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grow(t, s, 0, 5)
+	sick.err = errors.New("the head fell off")
+	first := s.Append(t.Context(), batch(5))
+	if first == nil || !strings.Contains(first.Error(), sick.err.Error()) || !strings.Contains(first.Error(), "offset") || !strings.HasPrefix(first.Error(), "filestore: append: log/0000000") {
+		t.Fatal(first)
+	}
+	sick.err = nil
+	for range 3 {
+		if err := s.Append(t.Context(), batch(5)); err == nil || err.Error() != first.Error() {
+			t.Fatalf("the dead write: %v", err)
+		}
+	}
+	mustHold(t, s, 5)
+	mustClose(t, s)
+	if err := s.Append(t.Context(), batch(5)); err == nil {
+		t.Error("the closed write")
+	}
+	s = mustOpen(t, d)
+	mustHold(t, s, 5)
+	grow(t, s, 5, 9)
+	mustHold(t, s, 9)
+}
+
+// sickDisk fails while it has an error.
+type sickDisk struct {
+	disk
+	err error
+}
+
+type sickFile struct {
+	file
+	disk *sickDisk
+}
+
+func (d *sickDisk) create(path string) (file, error) {
+	f, err := d.disk.create(path)
+	return sickFile{f, d}, err
+}
+
+func (f sickFile) WriteAt(b []byte, at int64) (int, error) {
+	if f.disk.err != nil {
+		return 0, f.disk.err
+	}
+	return f.file.WriteAt(b, at)
+}
+
+// A batch that is too large is refused, and the store lives.
+func TestTooLarge(t *testing.T) {
+	d := newRAM()
+	s := mustOpen(t, d)
+	grow(t, s, 0, 2)
+	b := batch(2)
+	piece := make([]byte, 64<<20)
+	for range 17 {
+		b.Entries = append(b.Entries, contracts.Entry(piece))
+	}
+	if err := s.Append(context.Background(), b); err == nil || !strings.Contains(err.Error(), "want at most 1073741824") {
+		t.Error(err)
+	}
+	grow(t, s, 2, 4)
+	mustHold(t, s, 4)
+}
+
+// Blobs that are there already are not written again, after a restart neither.
+func TestBlobsAreStoredOnce(t *testing.T) {
+	d := newRAM()
+	blob := []byte(strings.Repeat("policy ", 300))
+	for i := range 6 {
+		s := mustOpen(t, d)
+		if err := s.Append(t.Context(), proofgraph.Batch{At: uint64(i), Entries: []contracts.Entry{[]byte("e")}, Blobs: [][]byte{blob}}); err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, s)
+	}
+	total := 0
+	for _, b := range d.files() {
+		total += strings.Count(string(b), string(blob))
+	}
+	if total != 1 {
+		t.Errorf("the blob is there %d times", total)
+	}
+}

@@ -1,0 +1,159 @@
+package filestore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// small makes a log of few batches roll.
+var small = sizes{segment: 6 << 10, ahead: 4 << 10}
+
+// batch is the n-th of a log: two entries and a blob, a checkpoint now and then. It begins at entry 2n.
+func batch(n int) proofgraph.Batch {
+	b := proofgraph.Batch{
+		At:      uint64(2 * n),
+		Entries: []contracts.Entry{fmt.Appendf(nil, "entry %d: %0400d", 2*n, n), fmt.Appendf(nil, "entry %d", 2*n+1)},
+		Blobs:   [][]byte{fmt.Appendf(nil, "blob %d: %s", n, bytes.Repeat([]byte{byte(n)}, 700))},
+	}
+	if n%3 == 0 {
+		b.Checkpoint = fmt.Appendf(nil, "checkpoint %d", n)
+	}
+	return b
+}
+
+// grow appends batches [from, to).
+func grow(t testing.TB, s *Store, from, to int) {
+	t.Helper()
+	for n := from; n < to; n++ {
+		if err := s.Append(context.Background(), batch(n)); err != nil {
+			t.Fatalf("batch %d: %v", n, err)
+		}
+	}
+}
+
+// holds reads everything and compares it with the first n batches. The first thing that is not as it was, or an error, is the answer.
+func holds(s *Store, n int) error {
+	ctx := context.Background()
+	if size, err := s.Size(ctx); err != nil || size != uint64(2*n) {
+		return fmt.Errorf("%d entries, want %d: %w", size, 2*n, err)
+	}
+	i, note := 0, []byte(nil)
+	for e, err := range s.Entries(ctx, 0, uint64(2*n)) {
+		if err != nil {
+			return err
+		}
+		if want := batch(i / 2).Entries[i%2]; !bytes.Equal(e, want) {
+			return fmt.Errorf("entry %d is another", i)
+		}
+		i++
+	}
+	if i != 2*n {
+		return fmt.Errorf("%d entries given, want %d", i, 2*n)
+	}
+	for i := range n {
+		b := batch(i)
+		if b.Checkpoint != nil {
+			note = b.Checkpoint
+		}
+		if blob, err := s.Blob(ctx, crypto.Sum(b.Blobs[0])); err != nil || !bytes.Equal(blob, b.Blobs[0]) {
+			return fmt.Errorf("blob of batch %d: %w", i, err)
+		}
+	}
+	if c, err := s.Checkpoint(ctx); err != nil || !bytes.Equal(c, note) {
+		return fmt.Errorf("checkpoint %q, want %q: %w", c, note, err)
+	}
+	return nil
+}
+
+const dir = "log" // on a disk in memory
+
+func mustOpen(t testing.TB, d disk) *Store {
+	t.Helper()
+	s, err := open(d, dir, Options{}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func mustHold(t testing.TB, s *Store, n int) {
+	t.Helper()
+	if err := holds(s, n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustClose(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// logOf makes a log of n batches.
+func logOf(t testing.TB, n int) files {
+	t.Helper()
+	d := newRAM()
+	s := mustOpen(t, d)
+	grow(t, s, 0, n)
+	mustClose(t, s)
+	return d.files()
+}
+
+// files are the contents of a directory, but for the lock.
+type files map[string][]byte
+
+func (r *ram) files() files {
+	f := files{}
+	for name, i := range r.names {
+		if filepath.Base(name) != lockName {
+			f[filepath.Base(name)] = bytes.Clone(i.data)
+		}
+	}
+	return f
+}
+
+// disk has these files, on stable storage.
+func (f files) disk() *ram {
+	d := newRAM()
+	d.dirs[dir] = true
+	for name, b := range f {
+		d.names[filepath.Join(dir, name)] = &inode{data: bytes.Clone(b), disk: bytes.Clone(b)}
+	}
+	d.kept = maps.Clone(d.names)
+	return d
+}
+
+// but is f with one file changed; nil: without it.
+func (f files) but(name string, b []byte) files {
+	f = maps.Clone(f)
+	if f[name] = b; b == nil {
+		delete(f, name)
+	}
+	return f
+}
+
+// bare is f without indexes.
+func (f files) bare() files {
+	f = maps.Clone(f)
+	maps.DeleteFunc(f, func(name string, _ []byte) bool { return filepath.Ext(name) == indexKind })
+	return f
+}
+
+func (f files) segments() []string {
+	names := slices.Sorted(maps.Keys(f))
+	return slices.DeleteFunc(names, func(n string) bool { return filepath.Ext(n) != logKind })
+}
+
+// used is what of a segment's bytes is not zeros to its end.
+func used(b []byte) int { return len(bytes.TrimRight(b, "\x00")) }
