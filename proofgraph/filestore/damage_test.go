@@ -96,7 +96,7 @@ func TestEveryFlippedBitIsNoticed(t *testing.T) {
 func carries(t *testing.T, b []byte, at int) bool {
 	g, err := newSegment("", b)
 	if err == nil {
-		_, err = g.settle(b)
+		err = g.settle(b)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -94,7 +94,7 @@ func (s *Store) examine(g, next *found, lastButOne bool) error {
 	if g.bytes, err = s.read(g); err != nil {
 		return err
 	}
-	if _, err = g.settle(g.bytes); err != nil {
+	if err := g.settle(g.bytes); err != nil {
 		return err
 	}
 	switch {

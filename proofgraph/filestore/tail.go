@@ -25,18 +25,18 @@ func blank(b []byte) bool {
 // none is begun before the one before is on stable storage. Of that a crash leaves a part of its bytes, from its beginning on, or any of
 // its sectors; the rest reads as zeros, which the file has there from before.
 //
-// So a tail is torn, and was never acknowledged, if what does not check has lost a sector, or the frame has no end. It is to be made zero
-// up to torn; 0 where there is none. Any other tail that does not check is damage to what may have been acknowledged.
-func (s *segment) settle(b []byte) (torn uint64, err error) {
+// So a tail is torn, and was never acknowledged, if what does not check has lost a sector, or the frame has no end: then it is not the
+// segment's. Any other tail that does not check is damage to what may have been acknowledged.
+func (s *segment) settle(b []byte) error {
 	stop, f, bad := s.scan(b)
 	at := uint64(s.end)
 	fail := &damage{path: s.path, offset: stop}
 	switch {
 	case s.full:
-		return 0, nil
+		return nil
 	case at+room > uint64(len(b)):
 		fail.what = "the file was cut: the frames of a log are followed by zeros"
-		return 0, fail
+		return fail
 	case bad == nil:
 		return s.whole(b)
 	}
@@ -45,37 +45,32 @@ func (s *segment) settle(b []byte) (torn uint64, err error) {
 	end := at + f.size
 	switch {
 	case f.size == 0 && used < at+beginSize: // the first bytes of a frame
-		return used, nil
-	case f.size == 0:
-		if !lost(b, at, at+beginSize, at, used) || s.follows(b[:used], at+1) {
-			return 0, fail
-		}
-		return used, nil
-	case bad == errOther || end+room > uint64(len(b)) || used > end: // not ours, or cut, or something stands behind it
-		return 0, fail
+		return nil
+	case f.size == 0 && lost(b, at, at+beginSize, at, used) && !s.follows(b[:used], at+1):
+		return nil
+	case f.size == 0 || bad == errOther || end+room > uint64(len(b)) || used > end: // not ours, or cut, or something stands behind it
+		return fail
 	case b[end-1] != 0 && !lost(b, stop, end, at, end):
-		return 0, fail
+		return fail
 	}
-	return end, nil
+	return nil
 }
 
-// whole checks the bytes of the last frame's blobs, which no checksum covers: a crash may have lost some. Then the frame is torn, and the
-// segment's no more.
-func (s *segment) whole(b []byte) (torn uint64, err error) {
+// whole checks the bytes of the last frame's blobs, which no checksum covers: a crash may have lost some. Then the frame is torn.
+func (s *segment) whole(b []byte) error {
 	for i := s.before.blobCount; i < s.blobCount; i++ {
 		at := uint64(s.blobs[i])
 		r, _ := s.read(b, 0, at)
 		if crypto.Sum(r.body[len(s.digests[i]):]) == s.digests[i] {
 			continue
 		}
-		torn = uint64(s.end)
-		if !lost(b, at, at+recordHead+uint64(len(r.body)), uint64(s.before.end), torn) {
-			return 0, &damage{s.path, at, "a damaged blob"}
+		if !lost(b, at, at+recordHead+uint64(len(r.body)), uint64(s.before.end), uint64(s.end)) {
+			return &damage{s.path, at, "a damaged blob"}
 		}
 		s.drop()
-		return torn, nil
+		return nil
 	}
-	return 0, nil
+	return nil
 }
 
 // lost tells whether a sector that b[from:to] has a part in is zero, as far as it is within the frame.
