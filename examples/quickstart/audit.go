@@ -30,7 +30,7 @@ func audit(ctx context.Context, out io.Writer, pack string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", pack, err)
 	}
-	fmt.Fprintf(out, "\npack   %s (%d bytes)\ntrust  %s\n", pack, len(b), trustName(pack))
+	fmt.Fprintf(out, "pack   %s (%d bytes)\ntrust  %s\n", pack, len(b), trustName(pack))
 	fmt.Fprintf(out, "level  %s, signer %s: %d entries, %d verdicts replayed, %d of the kernel's own, %d not replayable\n",
 		report.Level, report.Signer, report.Size, report.Replay.Replayed, report.Replay.KernelsOwn, report.Replay.NotReplayable)
 	fmt.Fprintf(out, "root   %s\n", report.MerkleRoot)

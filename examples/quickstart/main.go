@@ -1,7 +1,9 @@
 // Command quickstart lets a recorded model conversation loose on real tools in a real directory, and shows what HELM makes of it: a table
 // of calls and verdicts, an EvidencePack with the trust state beside it, its verification, and what one flipped bit does to it.
 //
-//	go run ./examples/quickstart [-pack FILE] [-key FILE]
+//	go run ./examples/quickstart [-dir DIR] [-pack FILE] [-key FILE]
+//
+// The log stays in DIR, and with it the key that signs it: a second run goes on where the first ended. To begin anew, remove DIR.
 package main
 
 import (
@@ -14,12 +16,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/policy"
-	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
 //go:embed policy.yaml
@@ -33,9 +36,11 @@ func main() { os.Exit(start(context.Background(), os.Args[1:], os.Stdout, os.Std
 func start(ctx context.Context, args []string, out, errs io.Writer) int {
 	f := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	f.SetOutput(errs)
-	pack := f.String("pack", "", "write the EvidencePack to this `file`, FILE.tar, and the trust state beside it, FILE.trust.json; files that are there\n"+
-		"are replaced at the end, and only by whole new ones (default: in a new temporary directory, which is kept)")
-	key := f.String("key", "", "sign with the private key in this `file`, which is made where there is none (default: a new key each time)")
+	var w where
+	f.StringVar(&w.dir, "dir", "helm-quickstart", "keep the log, the key and the pack in this `directory`, which is made where there is none; a second run goes on with the log")
+	f.StringVar(&w.pack, "pack", "", "write the EvidencePack to this `file`, FILE.tar, and the trust state beside it, FILE.trust.json; files that are there\n"+
+		"are replaced at the end, and only by whole new ones (default: pack.tar in the directory)")
+	f.StringVar(&w.key, "key", "", "sign with the private key in this `file`, which is made where there is none (default: key.pem in the directory)")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -46,15 +51,37 @@ func start(ctx context.Context, args []string, out, errs io.Writer) int {
 		f.Usage()
 		return 2
 	}
-	if err := run(ctx, out, *pack, *key); err != nil {
+	if err := run(ctx, out, w); err != nil {
 		fmt.Fprintln(errs, "quickstart:", err)
 		return 1
 	}
 	return 0
 }
 
-func run(ctx context.Context, out io.Writer, pack, keyFile string) error {
-	if err := apart(pack, keyFile); err != nil {
+// where things are kept.
+type where struct{ dir, pack, key string }
+
+func (w where) log() string { return filepath.Join(w.dir, "log") }
+
+// make fills in what was not said, and makes the directory.
+func (w *where) make() error {
+	if w.pack == "" {
+		w.pack = filepath.Join(w.dir, "pack.tar")
+	}
+	if w.key == "" {
+		w.key = filepath.Join(w.dir, "key.pem")
+	}
+	if err := apart(w.pack, w.key); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(w.dir, 0o700); err != nil {
+		return fmt.Errorf("-dir: %w", err)
+	}
+	return nil
+}
+
+func run(ctx context.Context, out io.Writer, w where) error {
+	if err := w.make(); err != nil {
 		return err
 	}
 	document, err := policy.Parse("policy.yaml", policyText)
@@ -65,12 +92,12 @@ func run(ctx context.Context, out io.Writer, pack, keyFile string) error {
 	if err != nil {
 		return err
 	}
-	target, err := aim(pack) // before anything is done that a pack is wanted of
+	target, err := aim(w.pack) // before anything is done that a pack is wanted of
 	if err != nil {
 		return err
 	}
 	defer target.drop()
-	key, err := signer(keyFile)
+	key, err := signer(w.key)
 	if err != nil {
 		return err
 	}
@@ -79,10 +106,18 @@ func run(ctx context.Context, out io.Writer, pack, keyFile string) error {
 		return err
 	}
 	defer tools.remove()
-	store := proofgraph.NewMemory()
-	k, err := helm.New(helm.Options{Policy: stack, Key: key, Store: store, Origin: origin, Drivers: tools.drivers()})
+	store, err := filestore.Open(w.log(), filestore.Options{})
 	if err != nil {
 		return err
+	}
+	defer store.Close()
+	before, err := store.Size(ctx)
+	if err != nil {
+		return err
+	}
+	k, err := helm.New(helm.Options{Policy: stack, Key: key, Store: store, Origin: origin, Drivers: tools.drivers()})
+	if err != nil {
+		return fmt.Errorf("%s, with the key %s: %w", w.log(), w.key, err)
 	}
 	defer k.Close()
 
@@ -95,14 +130,16 @@ func run(ctx context.Context, out io.Writer, pack, keyFile string) error {
 	if err := target.save(ctx, store, key, k.Trust()); err != nil {
 		return err
 	}
+	after, err := store.Size(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nlog    %s (%d entries were there, %d came)\n", w.log(), before, after-before)
 	return audit(ctx, out, target.pack.name)
 }
 
 // signer reads the key in a file, or makes one.
 func signer(name string) (crypto.PrivateKey, error) {
-	if name == "" {
-		return crypto.GenerateKey()
-	}
 	b, err := os.ReadFile(name)
 	if err == nil {
 		key, err := crypto.LoadKey(bytes.NewReader(b))

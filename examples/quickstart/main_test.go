@@ -29,7 +29,7 @@ func TestQuickstart(t *testing.T) {
 	t.Setenv("TMPDIR", dir)
 	pack, key := filepath.Join(dir, "quickstart.tar"), filepath.Join(dir, "key.pem")
 	var out bytes.Buffer
-	if err := run(context.Background(), &out, pack, key); err != nil {
+	if err := run(context.Background(), &out, where{filepath.Join(dir, "d"), pack, key}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")
@@ -50,14 +50,24 @@ func TestQuickstart(t *testing.T) {
 		t.Error("an argument is printed where it was not written")
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
-	if hidden, _ := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) != 3 || len(hidden) > 0 {
-		t.Errorf("beside pack, trust state and key there are %v %v", left, hidden)
+	if hidden, _ := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) != 4 || len(hidden) > 0 {
+		t.Errorf("beside directory, pack, trust state and key there are %v %v", left, hidden)
 	}
-	t.Run("second implementation", func(t *testing.T) { oracle(t, pack, key) })
+	t.Run("second implementation", func(t *testing.T) { oracle(t, pack, key, 26) })
+	out.Reset()
+	if err := run(context.Background(), &out, where{filepath.Join(dir, "d"), pack, key}); err != nil { // goes on with the log
+		t.Fatal(err)
+	}
+	for _, s := range []string{"(26 entries were there, 24 came)", "level  LOGGED, signer TRUSTED: 50 entries, 32 verdicts replayed", "one bit flipped: INVALID"} {
+		if !strings.Contains(out.String(), s) {
+			t.Errorf("the second run does not say %q:\n%s", s, out.String())
+		}
+	}
+	t.Run("second implementation, second run", func(t *testing.T) { oracle(t, pack, key, 50) })
 }
 
 // oracle has a second implementation of the formats verify the pack and the trust state that stand beside each other.
-func oracle(t *testing.T, pack, key string) {
+func oracle(t *testing.T, pack, key string, size int) {
 	dir, err := filepath.Abs("../../../shared/oracle")
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +89,7 @@ func oracle(t *testing.T, pack, key string) {
 		Level, Signer string
 		Size          int
 	}
-	if err := json.Unmarshal(b, &result); err != nil || result.Level != "LOGGED" || result.Signer != "TRUSTED" || result.Size != 26 {
+	if err := json.Unmarshal(b, &result); err != nil || result.Level != "LOGGED" || result.Signer != "TRUSTED" || result.Size != size {
 		t.Errorf("%v %s", err, b)
 	}
 	text, err := os.ReadFile(key)

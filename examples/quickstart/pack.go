@@ -18,7 +18,6 @@ import (
 // A target is where the pack goes and, beside it, the trust state: what an auditor needs, and has from somebody else than who made the pack.
 type target struct {
 	pack, trust *whole
-	dir         string // made for them; "" where the user named a place
 	saved       bool
 }
 
@@ -28,12 +27,6 @@ func trustName(pack string) string { return strings.TrimSuffix(pack, ".tar") + "
 func aim(pack string) (*target, error) {
 	t := new(target)
 	var err error
-	if pack == "" {
-		if t.dir, err = os.MkdirTemp("", "helm-quickstart-"); err != nil {
-			return nil, err
-		}
-		pack = filepath.Join(t.dir, "pack.tar")
-	}
 	if t.pack, err = begin(pack); err == nil {
 		t.trust, err = begin(trustName(pack))
 	}
@@ -66,9 +59,6 @@ func (t *target) drop() {
 	}
 	t.pack.drop()
 	t.trust.drop()
-	if t.dir != "" {
-		os.RemoveAll(t.dir)
-	}
 }
 
 // A whole file is written beside its place, and renamed to it when it is whole: what is there is the old file or the new one.
@@ -117,9 +107,6 @@ func (w *whole) drop() {
 
 // apart refuses a pack, or a trust state, that would replace the key: whatever the names, there is one file, or would be.
 func apart(pack, key string) error {
-	if pack == "" || key == "" {
-		return nil
-	}
 	for _, name := range []string{pack, trustName(pack)} {
 		if same(name, key) || filepath.Base(name) == filepath.Base(key) && same(filepath.Dir(name), filepath.Dir(key)) {
 			return fmt.Errorf("-pack and -key: %s is the file of the key: name another", name)

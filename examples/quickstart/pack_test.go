@@ -40,11 +40,11 @@ func TestPlaces(t *testing.T) {
 		t.Setenv("TMPDIR", temp)
 		for range 2 { // the second replaces the first
 			var out, errs bytes.Buffer
-			if status := start(t.Context(), []string{"-pack", "x.tar"}, &out, &errs); status != 0 || !strings.Contains(out.String(), "LOGGED, signer TRUSTED") {
+			if status := start(t.Context(), []string{"-dir", "d", "-pack", "x.tar"}, &out, &errs); status != 0 || !strings.Contains(out.String(), "LOGGED, signer TRUSTED") {
 				t.Fatalf("exit %d: %s%s", status, &out, &errs)
 			}
 		}
-		if got := names(t, "."); !slices.Equal(got, []string{"x.tar", "x.trust.json"}) {
+		if got := names(t, "."); !slices.Equal(got, []string{"d", "x.tar", "x.trust.json"}) {
 			t.Errorf("there are %v", got)
 		}
 		if got := names(t, temp); len(got) > 0 {
@@ -52,27 +52,27 @@ func TestPlaces(t *testing.T) {
 		}
 	})
 	t.Run("none named", func(t *testing.T) {
-		temp := t.TempDir()
-		t.Setenv("TMPDIR", temp)
-		var out bytes.Buffer
-		if err := run(t.Context(), &out, "", ""); err != nil {
-			t.Fatal(err)
+		t.Chdir(t.TempDir())
+		for range 2 {
+			var out, errs bytes.Buffer
+			if status := start(t.Context(), nil, &out, &errs); status != 0 || !strings.Contains(out.String(), filepath.Join("helm-quickstart", "pack.tar")) {
+				t.Fatalf("exit %d: the pack is not shown: %s%s", status, &out, &errs)
+			}
 		}
-		left := names(t, temp)
-		if len(left) != 1 || !slices.Equal(names(t, filepath.Join(temp, left[0])), []string{"pack.tar", "pack.trust.json"}) {
-			t.Fatalf("there are %v", left)
+		if got := names(t, "."); !slices.Equal(got, []string{"helm-quickstart"}) {
+			t.Errorf("there are %v", got)
 		}
-		if !strings.Contains(out.String(), filepath.Join(temp, left[0], "pack.tar")) {
-			t.Errorf("the pack is not shown:\n%s", &out)
+		if got := names(t, "helm-quickstart"); !slices.Equal(got, []string{"key.pem", "log", "pack.tar", "pack.trust.json"}) {
+			t.Errorf("there are %v", got)
 		}
 	})
 	t.Run("no TMPDIR", func(t *testing.T) {
 		dir := t.TempDir()
 		t.Setenv("TMPDIR", "") // the system's
-		if err := run(t.Context(), new(bytes.Buffer), filepath.Join(dir, "x"), ""); err != nil {
+		if err := run(t.Context(), new(bytes.Buffer), where{dir: filepath.Join(dir, "d"), pack: filepath.Join(dir, "x")}); err != nil {
 			t.Fatal(err)
 		}
-		if got := names(t, dir); !slices.Equal(got, []string{"x", "x.trust.json"}) {
+		if got := names(t, dir); !slices.Equal(got, []string{"d", "x", "x.trust.json"}) {
 			t.Errorf("there are %v", got)
 		}
 	})
@@ -108,7 +108,8 @@ func TestRefused(t *testing.T) {
 			}
 			before := names(t, ".")
 			var out bytes.Buffer
-			err := run(t.Context(), &out, x.pack, x.key)
+			dir := filepath.Join(t.TempDir(), "d")
+			err := run(t.Context(), &out, where{dir, x.pack, x.key})
 			if err == nil || !strings.Contains(err.Error(), x.say) {
 				t.Errorf("%v; want %q", err, x.say)
 			}
@@ -140,7 +141,7 @@ func TestUnwritable(t *testing.T) {
 	must(t, os.Mkdir("shut", 0o500))
 	for _, pack := range []string{"x.tar", "shut/x.tar"} {
 		var out bytes.Buffer
-		if err := run(t.Context(), &out, pack, ""); err == nil || !strings.Contains(err.Error(), pack) || out.Len() > 0 {
+		if err := run(t.Context(), &out, where{dir: t.TempDir(), pack: pack}); err == nil || !strings.Contains(err.Error(), pack) || out.Len() > 0 {
 			t.Errorf("%s: %v\n%s", pack, err, &out)
 		}
 	}
@@ -163,7 +164,8 @@ func TestOldPackStays(t *testing.T) {
 		write(t, "x.tar", "old")
 		write(t, "x.trust.json", "old state")
 		ctx, cancel := context.WithCancel(t.Context())
-		if err := run(ctx, ending{cancel}, pack, ""); !errors.Is(err, context.Canceled) {
+		dir := t.TempDir()
+		if err := run(ctx, ending{cancel}, where{dir: dir, pack: pack}); !errors.Is(err, context.Canceled) {
 			t.Fatalf("%q: %v", pack, err)
 		}
 		for name, want := range map[string]string{"x.tar": "old", "x.trust.json": "old state"} {
@@ -173,6 +175,31 @@ func TestOldPackStays(t *testing.T) {
 		}
 		if left := names(t, temp); len(left) > 0 || len(names(t, ".")) != 2 {
 			t.Errorf("%q: left behind: %v %v", pack, left, names(t, "."))
+		}
+		if got := names(t, dir); !slices.Equal(got, []string{"key.pem", "log"}) { // what the calls left is kept
+			t.Errorf("%q: there are %v", pack, got)
+		}
+	}
+}
+
+// TestWhatIsInTheDirectory: a log that cannot be gone on with is refused, with its name and what is the matter, and left as it is.
+func TestWhatIsInTheDirectory(t *testing.T) {
+	for what, x := range map[string]struct {
+		spoil func(t *testing.T, w where)
+		say   string
+	}{
+		"another key": {func(t *testing.T, w where) { must(t, os.Remove(filepath.Join(w.dir, "key.pem"))) }, "with the key"},
+		"other files": {func(t *testing.T, w where) { write(t, filepath.Join(w.log(), "thesis.tex"), "x") }, "thesis.tex: not a file of a log"},
+		"a cut log":   {func(t *testing.T, w where) { must(t, os.Truncate(filepath.Join(w.log(), "00000001.log"), 9000)) }, "00000001.log: offset "},
+		"a file":      {func(t *testing.T, w where) { must(t, os.RemoveAll(w.log())); write(t, w.log(), "x") }, "log"},
+		"no log":      {func(t *testing.T, w where) { must(t, os.RemoveAll(w.dir)); write(t, w.dir, "x") }, "-dir: "},
+	} {
+		w := where{dir: filepath.Join(t.TempDir(), "d")}
+		must(t, run(t.Context(), new(bytes.Buffer), w))
+		x.spoil(t, w)
+		var out bytes.Buffer
+		if err := run(t.Context(), &out, w); err == nil || !strings.Contains(err.Error(), x.say) || out.Len() > 0 {
+			t.Errorf("%s: %v\n%s", what, err, &out)
 		}
 	}
 }
@@ -187,7 +214,7 @@ func TestArguments(t *testing.T) {
 		{[]string{"-no"}, 2, "not defined: -no"},
 		{[]string{"x.tar"}, 2, `unexpected argument "x.tar"`},
 		{[]string{"-h"}, 0, "only by whole new ones"},
-		{[]string{"-pack", "no/x.tar"}, 1, "quickstart: -pack: no/x.tar"},
+		{[]string{"-dir", t.TempDir(), "-pack", "no/x.tar"}, 1, "quickstart: -pack: no/x.tar"},
 	} {
 		var out, errs bytes.Buffer
 		status := start(t.Context(), x.args, &out, &errs)
