@@ -62,6 +62,13 @@ func (w *world) open() {
 	w.log = l
 }
 
+func mustAppend(t testing.TB, s Store, b Batch) {
+	t.Helper()
+	if err := s.Append(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func message() *contracts.Statement {
 	return &contracts.Statement{Message: &contracts.Message{TextHash: crypto.Sum([]byte("hello"))}}
 }

@@ -1,0 +1,20 @@
+package helmtest
+
+import (
+	"slices"
+
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// A breach is a store that breaks a promise. It is called what it does.
+type breach struct {
+	name  string
+	place func() func() proofgraph.Store
+}
+
+type breaches struct {
+	promise string
+	stores  []breach
+}
+
+var broken = slices.Concat(brokenAppends, brokenReads, brokenConcurrently, brokenContexts, brokenOpens)

@@ -1,0 +1,40 @@
+package helmtest
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// The code in the package comment is that of tests, line by line.
+func TestTheCodeInThePackageComment(t *testing.T) {
+	trimmed := func(file string) (lines []string) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+		return lines
+	}
+	tests := "\n" + strings.Join(append(trimmed("../proofgraph/contract_test.go"), trimmed("../proofgraph/filestore/contract_test.go")...), "\n") + "\n"
+	blocks := 0
+	var block []string
+	for _, line := range trimmed("doc.go") {
+		if code, ok := strings.CutPrefix(line, "//\t"); ok {
+			block = append(block, strings.TrimSpace(code))
+			continue
+		}
+		if len(block) > 0 && !strings.Contains(tests, "\n"+strings.Join(block, "\n")+"\n") {
+			t.Errorf("no test reads\n%s", strings.Join(block, "\n"))
+		}
+		if len(block) > 0 {
+			blocks++
+		}
+		block = nil
+	}
+	if blocks != 2 {
+		t.Errorf("%d pieces of code in the package comment, want 2", blocks)
+	}
+}

@@ -1,0 +1,172 @@
+package helmtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// A recorder is who hears the suite complain, and remembers from where.
+type recorder struct {
+	mu         sync.Mutex // protects what follows: many goroutines complain
+	complaints []string
+	lines      []string // file:line, of the suite's own
+	panicked   any
+	skipped    bool
+	cleanups   []func()
+}
+
+func (r *recorder) Helper()          {}
+func (r *recorder) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.complaints = append(r.complaints, fmt.Sprintf(format, args...))
+	var stack [32]uintptr
+	frames := runtime.CallersFrames(stack[:runtime.Callers(2, stack[:])])
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		r.lines = append(r.lines, fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line))
+	}
+}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+func (r *recorder) Skipf(string, ...any) {
+	r.skipped = true
+	runtime.Goexit()
+}
+
+// try tests one promise.
+func try(test func(t *trial), open func() proofgraph.Store, short bool) *recorder {
+	r := new(recorder)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			r.panicked = recover()
+			for _, f := range r.cleanups {
+				f()
+			}
+		}()
+		test(begin(r, open, short))
+	}()
+	<-done
+	return r
+}
+
+func TestStore(t *testing.T) {
+	places := 0
+	Store(t, func(t *testing.T) func() proofgraph.Store {
+		places++
+		return honest["in memory"]()
+	})
+	if places != len(promises) || places < 20 {
+		t.Errorf("%d places for %d promises", places, len(promises))
+	}
+}
+
+// The suite asks for no more than is promised.
+func TestHonestStores(t *testing.T) {
+	tested := map[string]bool{}
+	for name, place := range honest {
+		for _, p := range promises {
+			r := try(p.test, place(), testing.Short())
+			if r.panicked != nil || len(r.complaints) > 0 {
+				t.Errorf("%s: a store %s: %q (panic: %v)", p.name, name, r.complaints, r.panicked)
+			}
+			tested[p.name] = tested[p.name] || !r.skipped
+		}
+	}
+	for _, p := range promises {
+		if !tested[p.name] {
+			t.Errorf("%s: every store was skipped", p.name)
+		}
+	}
+}
+
+// Every broken store is caught by the promise that it breaks, every promise catches one, and there is no complaint that is never made.
+func TestBrokenStores(t *testing.T) {
+	tests := map[string]func(*trial){}
+	for _, p := range promises {
+		if tests[p.name] != nil {
+			t.Errorf("two promises are called %q", p.name)
+		}
+		tests[p.name] = p.test
+	}
+	caught, made := map[string]int{}, map[string]bool{}
+	for _, group := range broken {
+		for _, b := range group.stores {
+			test := tests[group.promise]
+			if test == nil {
+				t.Fatalf("there is no promise %q", group.promise)
+			}
+			r := try(test, b.place(), true)
+			if r.panicked != nil || len(r.complaints) == 0 {
+				t.Errorf("%s: a store that %s was not caught (panic: %v)", group.promise, b.name, r.panicked)
+				continue
+			}
+			t.Logf("%s: a store that %s\n\t%s", group.promise, b.name, r.complaints[0])
+			caught[group.promise]++
+			for _, line := range r.lines {
+				made[line] = true
+			}
+		}
+	}
+	for _, p := range promises {
+		if caught[p.name] == 0 {
+			t.Errorf("no store breaks the promise %q: nobody knows whether it is tested", p.name)
+		}
+	}
+	all := complaints(t)
+	if len(all) < 30 {
+		t.Fatalf("only %d complaints were found in the suite", len(all))
+	}
+	for _, line := range all {
+		if !made[line] {
+			t.Errorf("%s: no store is so broken that this is said", line)
+		}
+	}
+}
+
+// complaints finds in the suite where it calls Errorf and Fatalf.
+func complaints(t *testing.T) (lines []string) {
+	t.Helper()
+	files, err := filepath.Glob("store*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains([]string{"Errorf", "Fatalf"}, s.Sel.Name) {
+				if x, ok := s.X.(*ast.Ident); ok && (x.Name == "t" || x.Name == "r") {
+					lines = append(lines, fmt.Sprintf("%s:%d", file, set.Position(s.Pos()).Line))
+				}
+			}
+			return true
+		})
+	}
+	return lines
+}

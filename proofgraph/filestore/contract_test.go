@@ -1,0 +1,22 @@
+package filestore_test
+
+import (
+	"testing"
+
+	"github.com/helmkernel/helm/helmtest"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore"
+)
+
+func TestContract(t *testing.T) {
+	helmtest.Store(t, func(t *testing.T) func() proofgraph.Store {
+		dir := t.TempDir()
+		return func() proofgraph.Store {
+			s, err := filestore.Open(dir, filestore.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+	})
+}
