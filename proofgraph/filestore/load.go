@@ -31,6 +31,9 @@ func (s *Store) load() error {
 		if err := s.examine(list[i], next, i+2 == len(list)); err != nil {
 			return err
 		}
+		if i+2 < len(list) { // only what may have to be mended is kept, lest the whole log be in memory
+			list[i].bytes = nil
+		}
 	}
 	for _, g := range list {
 		if err := s.add(&g.segment); err != nil {
@@ -44,6 +47,9 @@ func (s *Store) load() error {
 	}
 	if err != nil {
 		return fmt.Errorf("filestore: %w", err)
+	}
+	for _, g := range list {
+		g.bytes = nil // the store holds what it is in
 	}
 	return s.recall()
 }
