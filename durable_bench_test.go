@@ -3,6 +3,7 @@
 package helm_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
@@ -59,8 +60,11 @@ type caller struct {
 	in helm.Intent
 }
 
-func newCaller(b *testing.B, k *helm.Kernel, session string, allow bool) caller {
-	in := helm.Intent{Tool: "code.run", Args: benchArgs(b), Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}}, Session: session}
+// newCaller is the ith: its arguments differ from those of others, or the inputs of two calls of one session in one millisecond would be
+// the same, and be stored once.
+func newCaller(b *testing.B, k *helm.Kernel, i int, session string, allow bool) caller {
+	args := bytes.Replace(benchArgs(b), []byte(`"line":12`), fmt.Appendf(nil, `"line":%d`, 10+i), 1)
+	in := helm.Intent{Tool: "code.run", Args: args, Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}}, Session: session}
 	if !allow {
 		in.Tool = "no.such.tool"
 	}
@@ -133,7 +137,7 @@ func BenchmarkDurable(b *testing.B) {
 	for _, allow := range []bool{false, true} {
 		b.Run(map[bool]string{false: "deny", true: "allow"}[allow], func(b *testing.B) {
 			t := &tap{Store: benchStore(b, b.TempDir())}
-			c, raw := newCaller(b, benchKernelOn(b, t), "bench", allow), newRawFile(b)
+			c, raw := newCaller(b, benchKernelOn(b, t), 0, "bench", allow), newRawFile(b)
 			key, msg := ed25519.NewKeyFromSeed(make([]byte, 32)), make([]byte, 256)
 			var calls, writes, signs []time.Duration
 			var used time.Duration
@@ -183,7 +187,7 @@ func BenchmarkDurable64(b *testing.B) {
 			k, raw := benchKernelOn(b, benchStore(b, b.TempDir())), newRawFile(b)
 			var callers []caller
 			for i := range 64 {
-				callers = append(callers, newCaller(b, k, fmt.Sprint("bench-", i%x.sessions), x.allow))
+				callers = append(callers, newCaller(b, k, i, fmt.Sprint("bench-", i%x.sessions), x.allow))
 			}
 			var wall, used, signing, signUsed time.Duration
 			var syncs []time.Duration

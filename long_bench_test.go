@@ -49,7 +49,7 @@ func writtenLog(b *testing.B, n int) string {
 	k, start := benchKernelOn(b, s), time.Now()
 	var callers []caller
 	for i := range min(n/10, 1000) {
-		callers = append(callers, newCaller(b, k, fmt.Sprint("s-", i), true))
+		callers = append(callers, newCaller(b, k, i, fmt.Sprint("s-", i), true))
 	}
 	if err := together(callers, n/2); err != nil {
 		b.Fatal(err)
@@ -159,7 +159,7 @@ func benchTwo(b *testing.B, short, long string, allow, parent, durable bool) {
 		}
 		k := benchKernelOn(b, store)
 		defer k.Close()
-		sides = append(sides, &side{caller: newCaller(b, k, "bench", allow), refs: refs})
+		sides = append(sides, &side{caller: newCaller(b, k, 0, "bench", allow), refs: refs})
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for b.Loop() {

@@ -20,7 +20,7 @@ type subject interface {
 type row struct {
 	name    string
 	callers int
-	open    func(path string) (subject, error) // path is the row's own and does not exist; nil where nothing is written
+	open    func(path string) (subject, error) // path is the row's own, in a directory of its own, and does not exist
 }
 
 // A result is what came of a row.
@@ -49,7 +49,11 @@ func measure(dir string, rows []row, p plan) ([]*result, error) {
 	var results []*result
 	var subjects []subject
 	for i, r := range rows {
-		s, err := r.open(filepath.Join(dir, fmt.Sprint(i)))
+		own := filepath.Join(dir, fmt.Sprint(i))
+		if err := os.Mkdir(own, 0o700); err != nil {
+			return nil, err
+		}
+		s, err := r.open(filepath.Join(own, "log"))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", r.name, err)
 		}
@@ -113,28 +117,16 @@ func (r *result) run(s subject, p plan, count bool) error {
 	return nil
 }
 
-// usage is what the files of a row take: those named path, and path with something behind it.
-func usage(path string) (n int64, err error) {
-	names, err := filepath.Glob(path + "[^0-9]*")
-	if err != nil {
-		return 0, err
-	}
-	for _, name := range append(names, path) {
-		err = filepath.WalkDir(name, func(file string, e os.DirEntry, err error) error {
-			if os.IsNotExist(err) && file == path { // a row that writes nothing
-				return nil
-			} else if err != nil {
-				return err
-			}
-			info, err := e.Info()
-			if err == nil && !e.IsDir() {
-				n += blocks(info)
-			}
+// usage is what the files of a directory take.
+func usage(dir string) (n int64, err error) {
+	return n, filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
 			return err
-		})
-		if err != nil {
-			return 0, err
 		}
-	}
-	return n, nil
+		info, err := e.Info()
+		if err == nil {
+			n += blocks(info)
+		}
+		return err
+	})
 }
