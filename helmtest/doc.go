@@ -21,5 +21,6 @@
 //	m := proofgraph.NewMemory()
 //	return func() proofgraph.Store { return m }
 //
-// Run it with -race: half of the contract is about who does what at the same time. It makes about 1,500 appends, with -short a quarter of them.
+// Run it with -race: half of the contract is about who does what at the same time. It makes about a thousand appends, with -short a quarter
+// of them, and more where they are quick.
 package helmtest
