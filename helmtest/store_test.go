@@ -85,7 +85,7 @@ func TestHonestStores(t *testing.T) {
 	tested := map[string]bool{}
 	for name, place := range honest {
 		for _, p := range promises {
-			r := try(p.test, place(), testing.Short())
+			r := try(p.test, place(), true)
 			if r.panicked != nil || len(r.complaints) > 0 {
 				t.Errorf("%s: a store %s: %q (panic: %v)", p.name, name, r.complaints, r.panicked)
 			}
