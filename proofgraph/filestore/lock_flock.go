@@ -3,6 +3,7 @@
 package filestore
 
 import (
+	"errors"
 	"io"
 	"os"
 	"strconv"
@@ -46,6 +47,7 @@ func (h holder) name(pid string) error {
 
 // Close lets go of the lock. The file stays: if it were removed, two processes could each have a lock on a file of that name.
 func (h holder) Close() error {
-	h.f.Truncate(0) // so that nobody is told of a process that has gone; what is left is only that
-	return h.f.Close()
+	h.f.Truncate(0)                                      // so that nobody is told of a process that has gone; what is left is only that
+	err := syscall.Flock(int(h.f.Fd()), syscall.LOCK_UN) // closing is not enough while a process that was forked just now has the file too
+	return errors.Join(err, h.f.Close())
 }
