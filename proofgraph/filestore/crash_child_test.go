@@ -1,0 +1,98 @@
+//go:build unix
+
+package filestore
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// orders are what a process is told that is to be killed.
+type orders struct {
+	Dir, Diary     string
+	Life           int
+	Seed           uint64
+	Segment, Ahead int64
+	Callers, Calls int
+	Point          string // the failpoint; "": none, somebody else kills
+	Nth            int
+	Drops          bool // its store acknowledges what it does not store
+}
+
+const (
+	ordersVariable = "HELM_CRASH_ORDERS"
+	childReady     = "the kernel is there"
+)
+
+// command is this program again, as the process that is to be killed.
+func (o orders) command() (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	c := exec.Command(self, "-test.run=^TestCrashChild$", "-test.count=1", "-test.timeout=2m")
+	c.Env = append(os.Environ(), ordersVariable+"="+string(text))
+	return c, nil
+}
+
+// TestCrashChild is that process: a kernel under load, which TestCrashKill starts and kills.
+func TestCrashChild(t *testing.T) {
+	text, ok := os.LookupEnv(ordersVariable)
+	if !ok {
+		t.Skip("this is the process that TestCrashKill starts and kills")
+	}
+	var o orders
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		t.Fatal(err)
+	}
+	notes, err := openDiary(o.Diary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &points{random: rand.New(rand.NewPCG(o.Seed, 1)), left: o.Nth}
+	for _, f := range failpoints {
+		if f.name == o.Point {
+			p.failpoint = f
+		}
+	}
+	if p.name != o.Point {
+		t.Fatalf("no failpoint %q", o.Point)
+	}
+	l := &life{number: o.Life, notes: notes, during: p.moment, through: p.through}
+	if o.Drops {
+		l.through = func(s proofgraph.Store) proofgraph.Store {
+			return &dropper{Store: s, from: 8, drop: func(proofgraph.Batch) bool { return true }}
+		}
+	}
+	s, err := open(&tap{disk: osDisk{}, hook: p.hook}, o.Dir, Options{}, sizes{o.Segment, o.Ahead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.enter(beginning)
+	if err := l.begin(s, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	p.enter(working)
+	fmt.Println(childReady)
+	w := &load{life: l, seed: o.Seed, callers: o.Callers, calls: o.Calls}
+	w.run()
+	if d, _ := l.do(t.Context(), pay("last", 0)); !d.Allowed() {
+		t.Fatal("the kernel does not work any more: ", d.Err())
+	}
+	if err := l.k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,169 @@
+//go:build unix
+
+package filestore
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var (
+	crashKills     = flag.Int("crash.kills", 0, "processes that TestCrashKill kills; 0: a few hundred")
+	crashDirectory = flag.Int("crash.directory", -1, "the one directory of TestCrashKill to repeat, by its number")
+)
+
+// A killer starts processes and kills them, and audits what they leave. It counts, from several goroutines.
+type killer struct {
+	base   string
+	oracle *secondVerifier // nil: there is none
+	drops  bool            // the processes are liars, and are to be found out
+
+	mu                                sync.Mutex
+	tally                             // of the last audit of each directory
+	kills                             map[string]int
+	tried                             map[string]int
+	directories, audits, torn, looked int
+	oracles                           int
+	wrong                             []string
+}
+
+func newKiller(t *testing.T) *killer {
+	base, err := os.MkdirTemp("", "crash-kill-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if !t.Failed() {
+			os.RemoveAll(base)
+		}
+	})
+	return &killer{base: base, kills: map[string]int{}, tried: map[string]int{}}
+}
+
+const atRandom = "at a random moment"
+
+func (k *killer) fault(p *plan, format string, args ...any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.wrong = append(k.wrong, fmt.Sprintf("directory %d, in %s: ", p.number, filepath.Join(k.base, fmt.Sprint(p.number)))+fmt.Sprintf(format, args...))
+}
+
+func (k *killer) killed() (n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, m := range k.kills {
+		n += m
+	}
+	return n
+}
+
+// directory carries a plan out. It is over at the first thing that is wrong; then everything stays as it is.
+func (k *killer) directory(p *plan) {
+	home := filepath.Join(k.base, fmt.Sprint(p.number))
+	if err := os.Mkdir(home, 0o700); err != nil {
+		k.fault(p, "%v", err)
+		return
+	}
+	v := &victim{killer: k, plan: p, home: home, dir: filepath.Join(home, "log"), diary: filepath.Join(home, "notes")}
+	for i, s := range p.steps {
+		if !v.suffer(i+1, s) {
+			return
+		}
+		if !s.unseen && !v.audit(i+1, i+1 == len(p.steps)) {
+			return
+		}
+	}
+	os.RemoveAll(home)
+}
+
+// A child is killed at each failpoint and at random moments, over and over, and everything is looked at in between.
+//
+//	go test ./proofgraph/filestore -run TestCrashKill -crash.kills 10000 -timeout 0 -v
+func TestCrashKill(t *testing.T) {
+	began, wanted := time.Now(), *crashKills
+	if wanted == 0 {
+		wanted = defaultKills
+	}
+	k := newKiller(t)
+	k.oracle = newSecondVerifier(t, k.base)
+	if *crashDirectory >= 0 {
+		k.directory(newPlan(*crashDirectory, *crashSeed))
+	} else {
+		k.all(t, wanted)
+	}
+	k.report(t, began)
+	if *crashDirectory >= 0 {
+		return
+	}
+	for _, f := range failpoints {
+		if n := k.tried[f.name]; k.kills[f.name] == 0 && (n >= 2 || !underRace) {
+			t.Errorf("nothing was ever killed at %q, in %d tries", f.name, n)
+		}
+	}
+	if k.killed() < wanted || k.effects == 0 || k.decisions == 0 || k.receipts == 0 || k.acknowledged == 0 || k.settled == 0 || k.torn == 0 || k.repeated == 0 || k.looked == 0 || k.packs == 0 {
+		t.Error("that is less than was to be seen")
+	}
+}
+
+// all goes from directory to directory until there were as many kills, or too much is wrong.
+func (k *killer) all(t *testing.T, wanted int) {
+	var next int
+	var lanes sync.WaitGroup
+	for range max(2, runtime.GOMAXPROCS(0)) {
+		lanes.Go(func() {
+			for k.killed() < wanted {
+				k.mu.Lock()
+				number, enough := next, len(k.wrong) >= 10
+				next++
+				k.mu.Unlock()
+				if enough {
+					return
+				}
+				if k.directory(newPlan(number, *crashSeed)); number%100 == 99 {
+					t.Logf("%d directories, %d kills", number+1, k.killed())
+				}
+			}
+		})
+	}
+	lanes.Wait()
+}
+
+func (k *killer) report(t *testing.T, began time.Time) {
+	t.Helper()
+	for _, w := range k.wrong {
+		t.Errorf("-crash.seed %d, %s", *crashSeed, w)
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.tried)) {
+		t.Logf("%5d kills: %s", k.kills[name], name)
+	}
+	if k.oracle == nil {
+		t.Log("no ../shared/oracle: evidence was not verified by the second implementation")
+	}
+	t.Logf("%d kills (%d at failpoints, %d %s), %d directories, %d effects, %d decisions, %d receipts, %d acknowledged, %d unknown outcomes settled, "+
+		"%d torn tails repaired, %d keys repeated, %d packs verified, %d looks of an auditor, running processes and dead ones, %d oracle runs, violations %d; seed %d, %v",
+		k.killed(), k.killed()-k.kills[atRandom], k.kills[atRandom], atRandom, k.directories, k.effects, k.decisions, k.receipts, k.acknowledged, k.settled,
+		k.torn, k.repeated, k.packs, k.looked, k.oracles, len(k.wrong), *crashSeed, time.Since(began).Round(time.Second))
+}
+
+// A store that acknowledges what it does not write is found out by killing it.
+func TestCrashKillFindsLiars(t *testing.T) {
+	k := newKiller(t)
+	k.drops = true
+	for number := 0; number < 4 && len(k.wrong) == 0; number++ {
+		k.directory(newPlan(number, *crashSeed))
+	}
+	all := strings.Join(k.wrong, "\n")
+	if !strings.Contains(all, "an acknowledged receipt is not there") || !strings.Contains(all, "an effect without a durable decision") {
+		t.Errorf("%d kills, and this was noticed:\n%s", k.killed(), all)
+	}
+	t.Logf("after %d kills: %d violations", k.killed(), len(k.wrong))
+}

@@ -1,0 +1,200 @@
+package filestore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/policy"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// What crashes is a kernel at work: these are its policy, its tools and its calls.
+const crashPolicy = `
+helm: policy/v1
+layer: P1
+bundle: {name: crash, version: 1}
+tools:
+  pay:
+    effect: write
+    input: {type: object, required: [to], properties: {to: {type: string}, memo: {type: string, default: none}}}
+  fail:
+    effect: write
+    input: {type: object}
+  raw:
+    effect: read
+    input: {type: object, properties: {zeros: {type: integer, minimum: 0}}}
+  drift:
+    effect: write
+    risk: high
+    input: {type: object}
+    output: {type: object, required: [ok], properties: {ok: {type: boolean}}}
+  nest:
+    effect: read
+    input: {type: object}
+rules:
+  - {id: no-thieves, deny: pay, when: {arg: /to, eq: thief}}
+  - {id: all, allow: [pay, fail, raw, drift, nest]}
+`
+
+const crashOrigin = "crash.test/helm"
+
+// A life is that of one process: a kernel over a store, with tools whose effects are noted outside.
+type life struct {
+	number  int // 1, 2, 3 … over one directory
+	k       *helm.Kernel
+	notes   notebook
+	runs    atomic.Int64
+	during  func(moment string)                     // is told of the moments of a run; nil: nobody asks
+	through func(proofgraph.Store) proofgraph.Store // what stands between kernel and store; nil: nothing
+}
+
+const (
+	momentRun    = "run"    // the driver was called and has done nothing
+	momentEffect = "effect" // its effect is out in the world, and its receipt is not made
+)
+
+// The keys are given, so that whoever checks knows them.
+var crashKey, crashTrust = func() (crypto.PrivateKey, *registry.State) {
+	key, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		panic(err)
+	}
+	public := func(k crypto.PrivateKey) crypto.PublicKey {
+		p, err := crypto.PublicOf(k)
+		if err != nil {
+			panic(err)
+		}
+		return p
+	}
+	state, err := (*registry.Registry)(nil).Initial(public(key), public(crypto.DeriveLogKey(key)))
+	if err != nil {
+		panic(err)
+	}
+	return key, state
+}()
+
+func compilePolicy() (*guardian.Policy, error) {
+	doc, err := policy.Parse("crash.yaml", []byte(crashPolicy))
+	if err != nil {
+		return nil, err
+	}
+	return guardian.Compile(doc)
+}
+
+// begin makes the kernel over a store. The clock and the nonces may be nil: the machine's.
+func (l *life) begin(s proofgraph.Store, now func() time.Time, random io.Reader) error {
+	p, err := compilePolicy()
+	if err != nil {
+		return err
+	}
+	if l.through != nil {
+		s = l.through(s)
+	}
+	drivers := map[string]executor.Driver{}
+	for _, tool := range []string{"pay", "fail", "raw", "drift", "nest"} {
+		drivers[tool] = l
+	}
+	l.k, err = helm.New(helm.Options{Policy: p, Key: crashKey, Origin: crashOrigin, Store: s, Drivers: drivers, Keep: helm.Keep{Outputs: true}, Now: now, Rand: random})
+	if err != nil {
+		return err
+	}
+	for e, err := range s.Entries(context.Background(), 0, 1) {
+		if err != nil {
+			return err
+		}
+		l.note(note{Kind: noteBegun, Hash: e.Hash().String()})
+	}
+	return nil
+}
+
+func (l *life) note(n note) {
+	n.Life = l.number
+	l.notes.add(n)
+}
+
+func (l *life) at(moment string) {
+	if l.during != nil {
+		l.during(moment)
+	}
+}
+
+var errTool = errors.New("the tool failed")
+
+// Run is every tool. What it does to the world is to add a note, naming the decision that it holds in its hand.
+func (l *life) Run(ctx context.Context, c contracts.Call) (executor.Result, error) {
+	l.at(momentRun)
+	l.runs.Add(1)
+	l.note(note{Kind: noteEffect, ID: c.Permit.DecisionID, Hash: c.Permit.Decision.Hash().String()})
+	l.at(momentEffect)
+	switch c.Tool {
+	case "fail":
+		return executor.Result{}, errTool
+	case "drift":
+		return executor.Result{Output: []byte(`{"ok":1}`)}, nil
+	case "raw":
+		var args struct{ Zeros int }
+		err := json.Unmarshal(c.Args, &args)
+		return executor.Result{Output: append(make([]byte, args.Zeros), "end"...)}, err
+	case "nest":
+		l.do(ctx, helm.Intent{Tool: "pay", Args: json.RawMessage(`{"to":"inner"}`)})
+	}
+	return executor.Result{Output: c.Args}, nil
+}
+
+// do makes a call and notes the answer.
+func (l *life) do(ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt) {
+	d, r := l.k.Guard(ctx, in)
+	err := d.Err()
+	denied, withheld := errors.Is(err, helm.ErrDenied), errors.Is(err, helm.ErrWithheld)
+	if (err == nil) != (r.Output != nil) || err != nil && denied == withheld && !(d.Reason == contracts.ReasonToolError && d.Allowed()) {
+		l.note(note{Kind: noteTrouble, What: fmt.Sprintf("%s: output released: %v, with the answer %s: %v", in.Tool, r.Output != nil, d.Reason, err)})
+	}
+	switch {
+	case len(r.Entry) > 0:
+		l.note(note{Kind: noteReceipt, ID: d.Record.ID, Session: in.Session, Index: r.Index, Hash: r.Entry.Hash().String(), Reason: d.Reason, Released: r.Output != nil})
+	case denied && (d.Record.Verdict == contracts.Deny || d.Reason == contracts.ReasonFailClosedError || d.Reason == contracts.ReasonKernelSealed):
+		if d.Record.ID != "" {
+			l.note(note{Kind: noteSurely, ID: d.Record.ID, Reason: d.Reason})
+		}
+	case withheld && (d.Reason == contracts.ReasonReceiptNotStored || d.Reason == contracts.ReasonOutputNotKept):
+	default:
+		l.note(note{Kind: noteTrouble, What: fmt.Sprintf("%s: no receipt, and the answer %s: %v", in.Tool, d.Reason, err)})
+	}
+	return d, r
+}
+
+func (l *life) checkpoint() error {
+	c, err := l.k.Checkpoint(context.Background())
+	if err == nil {
+		l.note(note{Kind: noteMark, Index: c.Size, Mark: string(c.Note)})
+	}
+	return err
+}
+
+func (l *life) closeSession(ctx context.Context, name string) error {
+	err := l.k.CloseSession(ctx, name)
+	if err == nil {
+		l.note(note{Kind: noteClosed, Session: name})
+	}
+	return err
+}
+
+// pack writes the evidence of a store, up to its latest checkpoint.
+func pack(s proofgraph.Store) ([]byte, error) {
+	var b bytes.Buffer
+	err := evidence.Write(context.Background(), &b, s, crashKey)
+	return b.Bytes(), err
+}

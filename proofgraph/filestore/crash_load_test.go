@@ -1,0 +1,156 @@
+package filestore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+
+	"github.com/helmkernel/helm"
+)
+
+// keyed is the call that an idempotency key stands for: whoever knows the key can make it again.
+func keyed(session, key string) helm.Intent {
+	return helm.Intent{Tool: "pay", Args: json.RawMessage(`{"to":"` + key + `"}`), Session: session, Idempotency: key, Caller: helm.Caller{ID: "alice", Roles: []string{"clerk"}}}
+}
+
+func pay(session string, memo int) helm.Intent {
+	args := `{"to":"bob","memo":"` + strings.Repeat("m", memo) + `"}`
+	return helm.Intent{Tool: "pay", Args: json.RawMessage(args), Session: session}
+}
+
+// A load is what calls a kernel from several sides at once, until it is told to stop or has made as many calls as it may.
+type load struct {
+	*life
+	seed    uint64
+	callers int
+	calls   int // of each caller; 0: until stop
+	stop    chan struct{}
+
+	mu   sync.Mutex
+	open [2]int // how often the session of that number was closed: then it has another name
+}
+
+// run returns when all callers have. The kernel may be sealed under them: then they stop.
+func (l *load) run() {
+	var all sync.WaitGroup
+	for i := range l.callers {
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(l.seed, uint64(i)))
+			for n := 0; l.calls == 0 || n < l.calls; n++ {
+				select {
+				case <-l.stop:
+					return
+				default:
+				}
+				if !l.one(r) {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// one does one thing. It is false when the kernel is sealed.
+func (l *load) one(r *rand.Rand) bool {
+	ctx := context.Background()
+	session, which := l.session(r)
+	var in helm.Intent
+	switch x := r.IntN(100); {
+	case x < 35:
+		in = pay(session, r.IntN(300))
+	case x < 38:
+		in = pay(session, r.IntN(20_000)) // many sectors
+	case x < 55:
+		in = keyed(session, fmt.Sprint("key-", r.IntN(12)))
+	case x < 58: // bound to another call, or binding it
+		in = keyed(session, fmt.Sprint("key-", r.IntN(12)))
+		in.Args = json.RawMessage(`{"to":"another"}`)
+	case x < 62:
+		in = helm.Intent{Tool: "pay", Args: json.RawMessage(`{"to":"thief"}`), Session: session}
+	case x < 66:
+		in = helm.Intent{Tool: "unheard-of", Args: json.RawMessage(`{}`), Session: session}
+	case x < 69:
+		in = helm.Intent{Tool: "pay", Args: json.RawMessage(`{"to":`), Session: session}
+	case x < 77:
+		in = helm.Intent{Tool: "fail", Args: json.RawMessage(`{}`), Session: session}
+	case x < 82:
+		in = helm.Intent{Tool: "raw", Args: json.RawMessage(fmt.Sprintf(`{"zeros":%d}`, r.IntN(3000))), Session: session}
+	case x < 86:
+		in = helm.Intent{Tool: "drift", Args: json.RawMessage(`{}`), Session: session}
+	case x < 94:
+		in = helm.Intent{Tool: "nest", Args: json.RawMessage(`{}`), Session: session}
+	case x < 97:
+		return l.checkpoint() == nil
+	default:
+		if which < 0 {
+			in = pay(session, 0)
+			break
+		}
+		err := l.closeSession(ctx, session)
+		l.mu.Lock()
+		if name := l.name(which); name == session {
+			l.open[which]++
+		}
+		l.mu.Unlock()
+		return err == nil
+	}
+	d, _ := l.do(ctx, in)
+	return d.Reason != "KERNEL_SEALED"
+}
+
+// session gives the name of one, and its number where it can be closed.
+func (l *load) session(r *rand.Rand) (name string, which int) {
+	switch n := r.IntN(6); n {
+	case 0, 1:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.name(n), n
+	case 2:
+		return "", -1 // main
+	default:
+		return fmt.Sprint("chat-", n), -1
+	}
+}
+
+func (l *load) name(which int) string {
+	return fmt.Sprintf("closing-%d.%d.%d", which, l.number, l.open[which])
+}
+
+// script is a small load of everything, one call after the other: with a given clock and given nonces it makes the same bytes every time.
+// It stops where the kernel is sealed.
+func (l *life) script() {
+	ctx := context.Background()
+	for _, in := range []helm.Intent{
+		pay("a", 0),
+		keyed("b", "one"),
+		{Tool: "pay", Args: json.RawMessage(`{"to":"thief"}`), Session: "a"},
+		{Tool: "nest", Args: json.RawMessage(`{}`), Session: "a"},
+		pay("", 3000),
+		keyed("b", "one"),
+		{Tool: "fail", Args: json.RawMessage(`{}`), Session: "b"},
+		{Tool: "raw", Args: json.RawMessage(`{"zeros":1500}`), Session: "b"},
+		{},
+		pay("gone", 100),
+		{Session: "gone"},
+		keyed("a", "two"),
+		pay("gone", 1),
+		{Tool: "drift", Args: json.RawMessage(`{}`), Session: "a"},
+		{},
+		pay("b", 700),
+	} {
+		switch {
+		case in.Tool != "":
+			if d, _ := l.do(ctx, in); d.Reason == "KERNEL_SEALED" {
+				return
+			}
+		case in.Session != "":
+			_ = l.closeSession(ctx, in.Session) // notes it if it is done
+		default:
+			_ = l.checkpoint()
+		}
+	}
+}

@@ -1,0 +1,74 @@
+//go:build unix
+
+package filestore
+
+import (
+	"math/rand/v2"
+)
+
+// A step is one process that is killed.
+type step struct {
+	failpoint
+	nth    int
+	unseen bool // the next process goes on over what this one leaves, and nobody looks before
+}
+
+// A plan is what happens to one directory. It follows from its number and the seed.
+type plan struct {
+	number int
+	sizes  sizes
+	random *rand.Rand
+	steps  []step
+}
+
+// Killed once while its log begins, five times at failpoints, each in its turn, and between them four times at a random moment.
+func newPlan(number int, seed uint64) *plan {
+	p := &plan{number: number, random: rand.New(rand.NewPCG(seed, uint64(number)))}
+	p.sizes = []sizes{{segment: 24 << 10, ahead: 4 << 10}, {segment: 8 << 10, ahead: 2 << 10}, {segment: 100 << 10, ahead: 16 << 10}, {}}[number%4]
+	rolling := number%4 != 3
+	var begins, others []failpoint
+	for _, f := range failpoints {
+		switch {
+		case f.needs == needsNothing:
+			begins = append(begins, f)
+		case rolling || !f.rolls:
+			others = append(others, f)
+		}
+	}
+	p.at(begins[number%len(begins)])
+	turn := number / 4
+	if rolling {
+		turn = number - number/4
+	}
+	for i := range 9 {
+		if i%2 == 1 {
+			p.steps = append(p.steps, step{unseen: p.random.IntN(4) == 0})
+			continue
+		}
+		f := others[(turn*5+i/2)%len(others)]
+		switch f.needs {
+		case needsTorn:
+			p.at(pointNamed("frame: a part is written"))
+			p.steps[len(p.steps)-1].unseen = true
+		case needsOpen:
+			p.at(pointNamed("after the effect"))
+			p.steps[len(p.steps)-1].unseen = true
+		}
+		p.at(f)
+	}
+	p.steps[len(p.steps)-1].unseen = false
+	return p
+}
+
+func (p *plan) at(f failpoint) {
+	p.steps = append(p.steps, step{failpoint: f, nth: 1 + p.random.IntN(f.most)})
+}
+
+func pointNamed(name string) failpoint {
+	for _, f := range failpoints {
+		if f.name == name {
+			return f
+		}
+	}
+	panic("no failpoint " + name)
+}

@@ -1,0 +1,207 @@
+//go:build unix
+
+package filestore
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// stage is how far a process has come.
+type stage int
+
+const (
+	opening   stage = iota // in open
+	beginning              // in New
+	working
+)
+
+// instant is where in a disk's operation the process is killed.
+type instant int
+
+const (
+	before instant = iota
+	amid           // a write is done up to some byte
+	after
+)
+
+// A failpoint is a place at which a process is killed, when it comes there for the nth time.
+type failpoint struct {
+	name  string
+	needs string // what must be there: "" anything, needsNothing, needsTorn, needsOpen
+	rolls bool   // only where segments are small
+	most  int    // n is between 1 and this
+	when  instant
+	is    func(p *points, o *op) bool // of the disk
+	asks  string                      // of the kernel: what is told to points.moment
+}
+
+const (
+	needsNothing = "a new directory"
+	needsTorn    = "a torn tail"
+	needsOpen    = "a decision without a receipt"
+)
+
+func loaded(kind, ending string) func(*points, *op) bool {
+	return func(p *points, o *op) bool { return p.stage == working && o.is(kind, ending) }
+}
+
+func opened(kind, ending string) func(*points, *op) bool {
+	return func(p *points, o *op) bool { return p.stage == opening && o.is(kind, ending) }
+}
+
+func settling(kind, ending string) func(*points, *op) bool {
+	return func(p *points, o *op) bool { return p.stage == beginning && o.is(kind, ending) }
+}
+
+func isFrame(p *points, o *op) bool {
+	return p.stage == working && o.is("write", logKind) && bytes.HasPrefix(o.data, []byte{kindBegin})
+}
+
+func isAhead(p *points, o *op) bool {
+	return p.stage == working && o.is("write", logKind) && blank(o.data)
+}
+
+func isMark(p *points, o *op) bool {
+	return o.is("write", logKind) && bytes.HasPrefix(o.data, []byte{kindNext})
+}
+
+func isAny(p *points, o *op) bool { return p.stage != working && o.changes }
+
+var failpoints = []failpoint{
+	{name: "frame: before the write", most: 40, when: before, is: isFrame},
+	{name: "frame: a part is written", most: 40, when: amid, is: isFrame},
+	{name: "frame: written, not synced", most: 40, when: after, is: isFrame},
+	{name: "frame: synced, not answered", most: 40, when: after, is: loaded("sync", logKind)},
+	{name: "zeros ahead: a part is written", most: 2, when: amid, is: isAhead, rolls: true},
+
+	{name: "between decision and run", most: 30, asks: momentRun},
+	{name: "after the effect", most: 30, asks: momentEffect},
+	{name: "decision: before Append", most: 30, asks: "decision before"},
+	{name: "decision: after Append", most: 30, asks: "decision after"},
+	{name: "receipt: before Append", most: 30, asks: "receipt before"},
+	{name: "receipt: after Append", most: 30, asks: "receipt after"},
+
+	{name: "roll: a file is made", most: 2, when: after, rolls: true, is: loaded("create", logKind+newKind)},
+	{name: "roll: a part of it is written", most: 4, when: amid, rolls: true, is: loaded("write", logKind+newKind)},
+	{name: "roll: it is synced", most: 2, when: after, rolls: true, is: loaded("sync", logKind+newKind)},
+	{name: "roll: before it is renamed", most: 2, when: before, rolls: true, is: loaded("rename", logKind)},
+	{name: "roll: after it is renamed", most: 2, when: after, rolls: true, is: loaded("rename", logKind)},
+	{name: "roll: the directory is synced", most: 2, when: after, rolls: true, is: loaded("syncdir", "")},
+	{name: "roll: before the end mark", most: 2, when: before, rolls: true, is: isMark},
+	{name: "roll: a part of the end mark", most: 2, when: amid, rolls: true, is: isMark},
+	{name: "roll: after the end mark", most: 2, when: after, rolls: true, is: isMark},
+	{name: "index: a file is made", most: 2, when: after, rolls: true, is: loaded("create", indexKind+newKind)},
+	{name: "index: a part is written", most: 2, when: amid, rolls: true, is: loaded("write", indexKind+newKind)},
+	{name: "index: before it is renamed", most: 2, when: before, rolls: true, is: loaded("rename", indexKind)},
+	{name: "index: after it is renamed", most: 2, when: after, rolls: true, is: loaded("rename", indexKind)},
+
+	{name: "repair: before the write", needs: needsTorn, most: 2, when: before, is: opened("write", logKind)},
+	{name: "repair: a part is written", needs: needsTorn, most: 2, when: amid, is: opened("write", logKind)},
+	{name: "repair: written, not synced", needs: needsTorn, most: 2, when: after, is: opened("write", logKind)},
+	{name: "repair: synced", needs: needsTorn, most: 1, when: after, is: opened("sync", logKind)},
+	{name: "repair: the directory is synced", needs: needsTorn, most: 1, when: after, is: opened("syncdir", "")},
+	{name: "New settles: a part is written", needs: needsOpen, most: 1, when: amid, is: settling("write", logKind)},
+	{name: "New settles: written, not synced", needs: needsOpen, most: 1, when: after, is: settling("write", logKind)},
+	{name: "New settles: synced", needs: needsOpen, most: 1, when: after, is: settling("sync", logKind)},
+
+	{name: "a log begins: before a change", needs: needsNothing, most: 13, when: before, is: isAny},
+	{name: "a log begins: a part of a write", needs: needsNothing, most: 4, when: amid, is: func(p *points, o *op) bool { return isAny(p, o) && o.kind == "write" }},
+	{name: "a log begins: after a change", needs: needsNothing, most: 13, when: after, is: isAny},
+}
+
+// points kills this process at one of them. It stands between the store and its disk, and between the kernel and its store.
+type points struct {
+	failpoint
+	random *rand.Rand
+
+	mu    sync.Mutex
+	stage stage
+	left  int // how often the process may come there and live, and once more
+}
+
+// kill ends this process as the system does when it has no memory left: at once.
+func kill() {
+	if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+		panic(err)
+	}
+	select {}
+}
+
+// here tells whether this is the nth time.
+func (p *points) here() bool {
+	p.left--
+	return p.left == 0
+}
+
+func (p *points) enter(s stage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stage = s
+}
+
+func (p *points) hook(o *op) error {
+	p.mu.Lock()
+	hit := p.is != nil && p.is(p, o) && (p.when != amid || len(o.data) > 0) && p.here()
+	n := 0
+	if hit && p.when == amid {
+		n = p.random.IntN(len(o.data))
+	}
+	p.mu.Unlock()
+	if !hit {
+		return o.do()
+	}
+	switch p.when {
+	case amid:
+		_ = o.part(n)
+	case after:
+		_ = o.do()
+	}
+	kill()
+	return nil
+}
+
+// moment is told of what the kernel does.
+func (p *points) moment(m string) {
+	p.mu.Lock()
+	hit := p.asks != "" && p.asks == m && p.here()
+	p.mu.Unlock()
+	if hit {
+		kill()
+	}
+}
+
+// through puts the moments of decisions and receipts before a store.
+func (p *points) through(s proofgraph.Store) proofgraph.Store {
+	if !strings.Contains(p.asks, " ") {
+		return s
+	}
+	return &storePoints{s, p}
+}
+
+type storePoints struct {
+	proofgraph.Store
+	points *points
+}
+
+func (s *storePoints) Append(ctx context.Context, b proofgraph.Batch) error {
+	var what string
+	switch {
+	case holds(b, contracts.KindReceipt): // and perhaps a decision too
+		what = "receipt"
+	case holds(b, contracts.KindDecision):
+		what = "decision"
+	}
+	s.points.moment(what + " before")
+	err := s.Store.Append(ctx, b)
+	s.points.moment(what + " after")
+	return err
+}

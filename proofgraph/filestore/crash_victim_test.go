@@ -1,0 +1,214 @@
+//go:build unix
+
+package filestore
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// A victim is one directory and the processes over it.
+type victim struct {
+	*killer
+	*plan
+	home, dir, diary string
+}
+
+// suffer is one process, from its start to its end.
+func (v *victim) suffer(life int, s step) bool {
+	o := orders{Dir: v.dir, Diary: v.diary, Life: life, Seed: v.random.Uint64(), Segment: v.sizes.segment, Ahead: v.sizes.ahead,
+		Callers: 1 + v.random.IntN(5), Point: s.name, Nth: s.nth, Drops: v.drops}
+	if s.name != "" {
+		o.Calls = 60
+	}
+	hit, err := v.run(o)
+	if err == nil && s.name != "" && !hit && o.Nth > 1 { // it did not come there so often
+		o.Nth, o.Seed = 1, o.Seed+1
+		hit, err = v.run(o)
+	}
+	if err != nil {
+		v.fault(v.plan, "life %d, killed %s, which is time %d: %v", life, s.name, o.Nth, err)
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	name := s.name
+	if name == "" {
+		name = atRandom
+	}
+	if v.tried[name]++; hit {
+		v.kills[name]++
+	}
+	return true
+}
+
+// run gives whether the process was killed; if not, it came to the end of its work.
+func (v *victim) run(o orders) (killed bool, err error) {
+	c, err := o.command()
+	if err != nil {
+		return false, err
+	}
+	out, in := io.Pipe()
+	c.Stdout, c.Stderr = in, in
+	if err := c.Start(); err != nil {
+		return false, err
+	}
+	ready, said, end := make(chan struct{}), make(chan string, 1), make(chan error, 1)
+	go func() {
+		text := ""
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if lines.Text() == childReady {
+				close(ready)
+				continue
+			}
+			text += lines.Text() + "\n"
+		}
+		said <- text
+	}()
+	go func() {
+		end <- c.Wait()
+		in.Close()
+	}()
+	patience := time.After(2 * time.Minute)
+	if o.Point == "" {
+		v.strike(c.Process, ready, end)
+	}
+	select {
+	case err = <-end:
+	case <-patience:
+		_ = c.Process.Kill()
+		<-end
+		return false, errors.New("it hung")
+	}
+	status, _ := c.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case status.Signaled() && status.Signal() == syscall.SIGKILL:
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("it ended by itself: %v\n%s", err, <-said)
+	}
+	return false, nil
+}
+
+// strike kills a process at a random moment, from its start on or from when its kernel is there. Sometimes an auditor looks just before.
+// If it ended by itself, its status tells.
+func (v *victim) strike(p *os.Process, ready chan struct{}, end chan error) {
+	defer p.Kill()
+	if v.random.IntN(3) == 0 {
+		time.Sleep(time.Duration(v.random.IntN(40_000)) * time.Microsecond * slowness)
+		return
+	}
+	select {
+	case <-ready:
+	case err := <-end:
+		end <- err
+		return
+	}
+	time.Sleep(time.Duration(v.random.IntN(25_000)) * time.Microsecond)
+	if v.random.IntN(3) == 0 {
+		v.look()
+		v.intrude(p.Pid)
+	}
+}
+
+// intrude tries to open the directory for a second writer.
+func (v *victim) intrude(pid int) {
+	s, err := open(osDisk{}, v.dir, Options{}, v.sizes)
+	if err == nil {
+		s.Close()
+	}
+	if by := (held{}); !errors.As(err, &by) || by.pid != strconv.Itoa(pid) {
+		v.fault(v.plan, "process %d writes to it, and opening it again says: %v", pid, err)
+	}
+}
+
+// look is an auditor beside the process, or after it.
+func (v *victim) look() {
+	notes, err := readDiary(v.diary)
+	if err != nil {
+		v.fault(v.plan, "%v", err)
+		return
+	}
+	book, err := openDiary(v.diary)
+	if err != nil {
+		v.fault(v.plan, "%v", err)
+		return
+	}
+	defer book.f.Close()
+	a := &audit{notes: notes, book: book}
+	a.watch(osDisk{}, v.dir)
+	for _, w := range a.wrong {
+		v.fault(v.plan, "%s", w)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.looked++
+}
+
+// begun tells whether there is a directory.
+func (v *victim) begun() bool {
+	_, err := os.Stat(v.dir)
+	return err == nil
+}
+
+// audit opens the directory. A copy of what it was before stays beside it if anything is wrong.
+func (v *victim) audit(life int, last bool) bool {
+	if v.random.IntN(4) == 0 && v.begun() {
+		v.look()
+	}
+	was := filepath.Join(v.home, "before")
+	err := os.RemoveAll(was)
+	if err == nil && v.begun() {
+		err = os.CopyFS(was, os.DirFS(v.dir))
+	}
+	if err != nil {
+		v.fault(v.plan, "%v", err)
+		return false
+	}
+	notes, err := readDiary(v.diary)
+	if err != nil {
+		v.fault(v.plan, "%v", err)
+		return false
+	}
+	book, err := openDiary(v.diary)
+	if err != nil {
+		v.fault(v.plan, "%v", err)
+		return false
+	}
+	defer book.f.Close()
+	a := &audit{notes: notes, book: book}
+	torn := a.visit(osDisk{}, v.dir, v.sizes)
+	v.mu.Lock()
+	v.audits++
+	ask := last || v.audits%50 == 0
+	v.mu.Unlock()
+	if ask && len(a.wrong) == 0 && v.oracle != nil {
+		if err := v.oracle.verify(filepath.Join(v.home, "pack.tar"), a.pack); err != nil {
+			a.fault("%v", err)
+		}
+		v.mu.Lock()
+		v.oracles++
+		v.mu.Unlock()
+	}
+	for _, w := range a.wrong {
+		v.fault(v.plan, "after life %d (%s): %s", life, v.steps[life-1].name, w)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.torn += torn
+	if !last { // what is in the log is counted once, at the end
+		a.effects, a.decisions, a.receipts, a.acknowledged = 0, 0, 0, 0
+	} else {
+		v.directories++
+	}
+	v.add(a.tally)
+	return len(a.wrong) == 0
+}
