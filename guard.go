@@ -15,6 +15,12 @@ import (
 // The signed permission is durable before the driver runs, and the receipt before the output is released. Each judged call leaves exactly
 // one receipt, a denial too; a repeat of a bound idempotency key, and a call to a sealed or closed kernel, leave none. Any failure to sign
 // or to store seals the kernel: every later call is KERNEL_SEALED, and the next [New] over the store reads and settles what is there.
+//
+// Where the store is slower than the calls, at most 1,024 decisions are signed ahead of it, with at most 64 MiB of arguments. Further calls
+// wait, first come first served, until there is room or ctx ends. One whose context ends there is DENY FAIL_CLOSED_ERROR, [ErrDenied] and
+// the context's error, and leaves no receipt, for there was no place in the log to be had; it did not run, and the kernel goes on. With room
+// an ended context is a denial that is recorded. Once its decision is signed a call waits for the store, whatever its context says: what is
+// signed may become durable. And once that is durable, the driver is called, and its receipt waits for no room.
 func (k *Kernel) Guard(ctx context.Context, in Intent) (Decision, Receipt) {
 	if k.none() {
 		d := sealed(errNoKernel)
@@ -43,10 +49,13 @@ func (c *call) guard(in Intent) (Decision, Receipt) {
 		return sealed(err), Receipt{}
 	}
 	defer c.leave()
+	defer c.vacate()
 	c.inputs.State.Trust = c.state.Digest()
 	c.parse()
 	return c.proceed()
 }
+
+const whyFull = "the context ended while the call waited for room in the log: nothing was recorded"
 
 func sealed(cause error) Decision {
 	return Decision{Reason: contracts.ReasonKernelSealed, cause: cause}
@@ -67,6 +76,7 @@ type answer struct {
 	why     string
 	reason  contracts.ReasonCode // as the caller is told; the record's but for misfits
 	faulty  bool                 // denied for the call's fault
+	full    bool                 // there is no room for it: nothing was signed
 	slot    *proofgraph.Slot     // nil: the kernel is sealed, and err says why
 	entry   contracts.Statement
 	denial  contracts.Receipt
@@ -82,8 +92,15 @@ type answer struct {
 // proceed gives a call its answer and carries it out.
 func (c *call) proceed() (Decision, Receipt) {
 	a := c.answer()
+	for a.full {
+		if !c.queue() {
+			return Decision{Reason: contracts.ReasonFailClosedError, Why: whyFull, cause: contextError(c.ctx)}, Receipt{}
+		}
+		a = c.answer() // anew: it is later, and others went before
+	}
 	switch {
 	case a.first != nil:
+		c.vacate()
 		c.repeated = true
 		return c.repeat(a)
 	case a.slot == nil:
@@ -99,7 +116,7 @@ func (c *call) proceed() (Decision, Receipt) {
 		}
 	}
 	if a.err == nil {
-		a.err = a.slot.Wait()
+		a.err = c.commit(a.slot)
 	}
 	if a.err != nil {
 		d.cause = a.err
@@ -108,7 +125,14 @@ func (c *call) proceed() (Decision, Receipt) {
 	return d, Receipt{Record: a.denial, Entry: a.slot.Entry(), Index: a.slot.Index()}
 }
 
-// answer judges the call and signs the judgement, under the lock of the session that its entries stand in.
+// commit waits until the decision is durable. It stands in the queue no more then.
+func (c *call) commit(s *proofgraph.Slot) error {
+	err := s.Wait()
+	c.vacate()
+	return err
+}
+
+// answer judges the call and signs the judgement, under the lock of the session that its entries stand in. It waits for no room.
 func (c *call) answer() *answer {
 	s := c.home()
 	defer s.mu.Unlock()
@@ -121,6 +145,9 @@ func (c *call) answer() *answer {
 		return a
 	}
 	c.refit(a)
+	if a.full = !c.admitted(); a.full {
+		return a
+	}
 	if a.slot, a.err = c.log.Place(s.chain, c.inputs.Time, c.parents, nil); a.err != nil {
 		a.slot = nil
 		c.log.Seal(a.err)

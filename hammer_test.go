@@ -25,14 +25,20 @@ func TestHammer(t *testing.T) {
 		procs int
 		fail  int // Append; 0: never
 		how   func(error) error
+		room  int // decisions in the queue; 0: as many as ever
 	}{
-		{"sound", 4, 0, nil},
-		{"one processor", 1, 0, nil},
-		{"one processor, the disk fails", 1, 200, nil},
-		{"the disk fails", 4, 90, nil},
-		{"the disk panics", 4, 60, func(error) error { panic("disk") }},
-		{"the disk fails after it wrote", 4, 80, func(error) error { return errDisk }},
-		{"the disk ends the goroutine", 4, 70, func(error) error { runtime.Goexit(); return nil }},
+		{"sound", 4, 0, nil, 0},
+		{"one processor", 1, 0, nil, 0},
+		{"one processor, the disk fails", 1, 200, nil, 0},
+		{"the disk fails", 4, 90, nil, 0},
+		{"the disk panics", 4, 60, func(error) error { panic("disk") }, 0},
+		{"the disk fails after it wrote", 4, 80, func(error) error { return errDisk }, 0},
+		{"the disk ends the goroutine", 4, 70, func(error) error { runtime.Goexit(); return nil }, 0},
+		{"room for one", 4, 0, nil, 1},
+		{"room for three", 4, 0, nil, 3},
+		{"room for one, one processor", 1, 0, nil, 1},
+		{"room for two, the disk fails", 4, 300, nil, 2},
+		{"room for two, the disk ends the goroutine", 4, 200, func(error) error { runtime.Goexit(); return nil }, 2},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(x.procs))
@@ -54,6 +60,9 @@ func TestHammer(t *testing.T) {
 			}
 			if w.store.how = x.how; x.fail > 0 {
 				w.store.in(x.fail)
+			}
+			if x.room > 0 {
+				w.k.SetRoom(x.room)
 			}
 			type kept struct {
 				r helm.Receipt
@@ -116,6 +125,9 @@ func TestHammer(t *testing.T) {
 			}
 			if err := w.k.Close(); err != nil {
 				t.Error(err)
+			}
+			if taken, waiting := w.k.Room(); taken != 0 || waiting != 0 {
+				t.Errorf("%d in the room, %d wait for it", taken, waiting)
 			}
 			w.aftermath(stored)
 		})

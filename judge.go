@@ -10,7 +10,7 @@ import (
 func (c *call) home() *session {
 	if c.legal {
 		s := c.session(c.inputs.Session)
-		s.enter(c.done, c.outer)
+		s.enter(c)
 		if !s.chain.Closed() {
 			return s
 		}

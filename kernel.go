@@ -21,6 +21,7 @@ type Kernel struct {
 	mu       sync.RWMutex // protects sessions
 	sessions map[string]*session
 
+	room room
 	life life
 }
 
@@ -45,7 +46,7 @@ func New(o Options) (*Kernel, error) {
 	if err := p.options.Policy.Expired(now); err != nil {
 		return nil, fmt.Errorf("helm: Options.Policy: %w", err)
 	}
-	k := &Kernel{prepared: p, sessions: map[string]*session{}}
+	k := &Kernel{prepared: p, sessions: map[string]*session{}, room: room{limit: capacity}}
 	po := proofgraph.Options{Origin: p.options.Origin, Key: p.options.Key, LogKey: p.options.LogKey, Trust: p.state.Canonical(), Now: now}
 	if err := crypto.ReadRandom(p.options.Rand, po.Nonce[:]); err != nil {
 		return nil, fmt.Errorf("helm: Options.Rand: %w", err)

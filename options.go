@@ -48,7 +48,7 @@ type Event struct {
 	Reason  contracts.ReasonCode
 	Why     string
 	Index   uint64 // of the receipt
-	Err     error  // where nothing was recorded: what the kernel, its store or its signer said; else nil
+	Err     error  // where nothing was recorded: what the kernel, its store, its signer or the context said; else nil
 	Repeat  bool   // the call repeats an idempotency key: ID and Index are those of the first
 	Late    bool   // an abandoned driver ended; its result was dropped
 }

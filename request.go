@@ -23,6 +23,7 @@ type call struct {
 	outer   *running // calls under whose drivers we are
 	done    <-chan struct{}
 	legal   bool // the session has a legal name
+	holds   int  // of the kernel's room
 
 	malformed string // what is outside its limits
 	syntax    string // why the arguments are not strict JSON

@@ -29,7 +29,7 @@ func (c *call) perform(a *answer, d Decision) (last Decision, r Receipt) {
 		}
 		a.session.finish(a, c.inputs.Idempotency, last, r)
 	}()
-	if last.cause = a.slot.Wait(); last.cause != nil {
+	if last.cause = c.commit(a.slot); last.cause != nil {
 		return last, r
 	}
 	last.Reason = contracts.ReasonReceiptNotStored

@@ -60,9 +60,13 @@ func (k *Kernel) session(name string) *session {
 
 // enter locks the session for a new call. While the session is closing, calls from within it go on, for closing waits for them; others
 // wait for the end of it, or of their context.
-func (s *session) enter(done <-chan struct{}, from *running) {
+func (s *session) enter(c *call) {
 	s.mu.Lock()
-	for s.closing != nil && !from.inside(s) && s.await(s.closing, done) {
+	for s.closing != nil && !c.outer.inside(s) {
+		c.vacate()
+		if !s.await(s.closing, c.done) {
+			return
+		}
 	}
 }
 

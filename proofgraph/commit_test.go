@@ -110,6 +110,59 @@ func TestOneAppendForAllThatCameMeanwhile(t *testing.T) {
 	})
 }
 
+// Who comes alone waits for nobody: its entry is all that is written, and at once. The clock of the bubble would show a timer.
+func TestALoneCallerWritesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		spy := w.watch()
+		w.open()
+		start := time.Now()
+		for range 10 {
+			w.say("a")
+		}
+		if waited := time.Since(start); waited != 0 {
+			t.Errorf("waited %v", waited)
+		}
+		if want := []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}; !slices.Equal(spy.appends, want) {
+			t.Errorf("appends of %v entries, want one each", spy.appends)
+		}
+	})
+}
+
+// Whose entry is durable returns, though others wait who came later: one of them writes the next batch, and so on.
+func TestNobodyWritesForThoseAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := opened(t)
+		arrived, release := gate(w.watch())
+		w.open()
+		var all sync.WaitGroup
+		var durable atomic.Int64
+		say := func(session string) {
+			all.Go(func() {
+				w.say(session)
+				durable.Add(1)
+			})
+			synctest.Wait()
+		}
+		say("a")
+		for i, next := range []string{"b", "c", "d", "e"} {
+			if b := <-arrived; b.At != uint64(i+1) || len(b.Entries) != 1 {
+				t.Errorf("append %d: at %d, %d entries", i, b.At, len(b.Entries))
+			}
+			say(next) // while the one before is being written
+			release <- nil
+			synctest.Wait() // the next append is begun, and not let through
+			if n := durable.Load(); n != int64(i+1) {
+				t.Errorf("append %d is done, and %d have returned", i, n)
+			}
+		}
+		<-arrived
+		release <- nil
+		all.Wait()
+		w.reread()
+	})
+}
+
 func TestManyWaitForOneEntry(t *testing.T) {
 	for _, fail := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,9 @@
 //
 // Nothing is written past a place that is not signed yet. There is no timer and no goroutine behind the log: of those who wait, one writes
 // the longest signed prefix of the queue by one Store.Append, then hands that task to one who waits for the next. An Append is never
-// cancelled, and there is one at a time, of at most 1,024 entries and about 4 MiB.
+// cancelled, and there is one at a time, of at most 1,024 entries and about 4 MiB. Who comes alone writes its own entry, at once.
+//
+// The queue has no limit of its own, because what has happened must find a place. Who places what may wait holds it back: see helm.Kernel.Guard.
 //
 // # Failing closed
 //

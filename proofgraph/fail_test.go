@@ -270,11 +270,26 @@ func TestAHoleEndsTheLog(t *testing.T) {
 	})
 }
 
+func over(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
 func TestSealing(t *testing.T) {
 	w := opened(t)
 	s := w.place(w.log.Chain("a"))
 	w.sign(s)
+	if over(w.log.Sealed()) {
+		t.Error("sealed before it was")
+	}
 	w.log.Seal(nil)
+	if !over(w.log.Sealed()) {
+		t.Error("who waits for the log to be sealed is not told")
+	}
 	if err := s.Wait(); err != w.log.Err() || !errors.Is(err, ErrSealed) {
 		t.Error(err)
 	}

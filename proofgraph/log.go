@@ -35,6 +35,7 @@ type Log struct {
 	keyID  contracts.Digest
 	notes  *signer
 	sealed atomic.Pointer[error] // set once, under mu; read anywhere
+	over   chan struct{}         // closed then
 
 	genesis contracts.Digest
 
@@ -61,6 +62,9 @@ func (l *Log) Err() error {
 	return nil
 }
 
+// Sealed is closed when the log is sealed, for who waits for something else too.
+func (l *Log) Sealed() <-chan struct{} { return l.over }
+
 // Seal ends the log: nothing that is not being written already is written any more. Only the first cause counts.
 func (l *Log) Seal(cause error) {
 	l.mu.Lock()
@@ -78,6 +82,7 @@ func (l *Log) seal(cause error) {
 	}
 	err := fmt.Errorf("%w: %w", ErrSealed, cause)
 	l.sealed.Store(&err)
+	close(l.over)
 	l.abandon()
 }
 

@@ -30,7 +30,7 @@ func Open(ctx context.Context, s Store, o Options, each func(index uint64, e con
 	if each == nil {
 		each = func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error { return nil }
 	}
-	l = &Log{store: s, chains: map[string]*Chain{}, checkpoints: make(chan struct{}, 1)}
+	l = &Log{store: s, chains: map[string]*Chain{}, checkpoints: make(chan struct{}, 1), over: make(chan struct{})}
 	if l.key, err = crypto.Pin(o.Key); err != nil {
 		return nil, fmt.Errorf("proofgraph: open: key: %w", err)
 	}

@@ -1,0 +1,574 @@
+package helm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// The tests here run in bubbles of package synctest: where every goroutine waits for another, the test fails at once.
+
+// A dam is a store that can be shut: then what is to be appended waits until it is opened.
+type dam struct {
+	proofgraph.Store
+	mu     sync.Mutex
+	opened chan struct{} // nil: it is open
+	fails  bool          // once opened
+}
+
+func (d *dam) Append(ctx context.Context, b proofgraph.Batch) error {
+	d.mu.Lock()
+	opened := d.opened
+	d.mu.Unlock()
+	if opened != nil {
+		<-opened
+	}
+	d.mu.Lock()
+	fails := d.fails
+	d.mu.Unlock()
+	if fails {
+		return errDisk
+	}
+	return d.Store.Append(ctx, b)
+}
+
+func (d *dam) shut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.opened = make(chan struct{})
+}
+
+func (d *dam) open() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	close(d.opened)
+	d.opened = nil
+}
+
+// A crowd is a world with a dam, and room for a few.
+type crowd struct {
+	*world
+	dam *dam
+	all sync.WaitGroup
+}
+
+// answered is what a call came to, once it did.
+type answered struct {
+	done bool
+	d    helm.Decision
+	r    helm.Receipt
+}
+
+func inCrowd(t *testing.T, room int, f func(w *crowd)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &crowd{dam: &dam{}}
+		w.world = newWorld(t, func(o *helm.Options) {
+			w.dam.Store = o.Store
+			o.Store = w.dam
+		})
+		w.k.SetRoom(room)
+		f(w)
+		w.all.Wait()
+		if taken, waiting := w.k.Room(); taken != 0 || waiting != 0 {
+			t.Errorf("in the end %d are in the room and %d wait for it", taken, waiting)
+		}
+	})
+}
+
+// come makes a call that may have to wait, and lets it go as far as it can.
+func (w *crowd) come(ctx context.Context, in helm.Intent) *answered {
+	if in.Args == nil {
+		in.Args = []byte(`{}`)
+	}
+	a := new(answered)
+	w.all.Go(func() {
+		d, r := w.k.Guard(ctx, in)
+		*a = answered{true, d, r}
+	})
+	synctest.Wait()
+	return a
+}
+
+// fill shuts the dam and has as many come as there is room for.
+func (w *crowd) fill(n int) (list []*answered) {
+	w.t.Helper()
+	w.dam.shut()
+	for i := range n {
+		list = append(list, w.come(context.Background(), helm.Intent{Tool: "echo", Session: fmt.Sprint("fill-", i)}))
+	}
+	w.mustHold(n, 0)
+	return list
+}
+
+// mustHold says how many decisions stand in the queue, and how many calls wait for room.
+func (w *crowd) mustHold(taken, waiting int) {
+	w.t.Helper()
+	synctest.Wait()
+	if a, b := w.k.Room(); a != taken || b != waiting {
+		w.t.Errorf("%d in the room and %d waiting, want %d and %d", a, b, taken, waiting)
+	}
+}
+
+func (w *crowd) mustSucceed(list ...*answered) {
+	w.t.Helper()
+	synctest.Wait()
+	for _, a := range list {
+		if !a.done || a.d.Err() != nil || a.r.Record.Outcome != contracts.Executed {
+			w.t.Errorf("done %v: %s %v", a.done, a.d.Reason, a.d.Err())
+		}
+	}
+}
+
+// With a store that does not write, as many decisions are signed as there is room for, in one session or in many, and not one more; and 64 MiB
+// of arguments. Then all of them are served.
+func TestQueueIsBounded(t *testing.T) {
+	for _, x := range []struct {
+		name           string
+		callers, room  int
+		sessions, size int
+	}{
+		{"many sessions", helm.Capacity + 40, helm.Capacity, 100, 0},
+		{"denials in one session", helm.Capacity + 40, helm.Capacity, 1, -1},
+		{"large arguments", 70, 64, 7, 1000 << 10}, // 1 and 15 more for each
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			inCrowd(t, helm.Capacity, func(w *crowd) {
+				in := helm.Intent{Tool: "echo", Args: []byte(`{}`)}
+				if x.size > 0 {
+					in.Args = fmt.Appendf(nil, `{"text":%q}`, strings.Repeat("x", x.size))
+					w.tool = func(context.Context, contracts.Call) (executor.Result, error) { return executor.Result{}, nil }
+				} else if x.size < 0 {
+					in.Tool = "nobody"
+				}
+				before := w.key.n.Load()
+				w.dam.shut()
+				var served atomic.Int64
+				for i := range x.callers {
+					in := in
+					in.Session = fmt.Sprint("s", i%x.sessions)
+					w.all.Go(func() {
+						if _, r := w.k.Guard(context.Background(), in); r.Entry != nil {
+							served.Add(1)
+						}
+					})
+				}
+				synctest.Wait()
+				if n := w.key.n.Load() - before; int(n) != x.room || served.Load() != 0 {
+					t.Errorf("%d decisions were signed, want %d; %d were served", n, x.room, served.Load())
+				}
+				w.dam.open()
+				w.all.Wait()
+				if n := served.Load(); int(n) != x.callers {
+					t.Errorf("%d of %d were served", n, x.callers)
+				}
+				w.mustVerify()
+			})
+		})
+	}
+}
+
+// Whose context ends while it waits for room is told so; nothing is recorded of it, nothing ran, and the kernel goes on. What stands in the
+// queue waits for the store, whatever its context says.
+func TestContextEndsWhileWaitingForRoom(t *testing.T) {
+	inCrowd(t, 3, func(w *crowd) {
+		queued, cancel := context.WithCancel(context.Background())
+		first := w.fill(2)
+		inside := w.come(queued, helm.Intent{Tool: "echo", Session: "queued"})
+		w.mustHold(3, 0)
+		w.events = nil
+		signed := w.key.n.Load()
+
+		ended, end := context.WithCancel(context.Background())
+		short, stop := context.WithTimeout(context.Background(), time.Second)
+		defer stop()
+		var turned []*answered
+		for _, in := range []helm.Intent{{Tool: "echo", Session: "s"}, {Tool: "nobody", Session: "fill-0"}, {Tool: "echo", Session: "a b"}} {
+			turned = append(turned, w.come(ended, in), w.come(short, in))
+		}
+		patient := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "patient"})
+		w.mustHold(3, 7)
+		end()
+		cancel()
+		time.Sleep(2 * time.Second)
+		turned = append(turned, w.come(ended, helm.Intent{Tool: "echo", Session: "s"}), w.come(short, helm.Intent{Tool: "nobody"})) // over when they come
+		w.mustHold(3, 1)
+		for i, a := range turned {
+			cause := []error{context.Canceled, context.DeadlineExceeded}[i%2]
+			err := a.d.Err()
+			if !a.done || a.d.Verdict != contracts.Deny || a.d.Reason != contracts.ReasonFailClosedError || !errors.Is(err, helm.ErrDenied) || !errors.Is(err, cause) {
+				t.Errorf("call %d: done %v, %s %v", i, a.done, a.d.Reason, err)
+			}
+			if a.r.Entry != nil || a.r.Record.Outcome != "" || a.d.Record.ID != "" {
+				t.Errorf("call %d: a record %+v", i, a.r.Record)
+			}
+		}
+		if len(w.events) != len(turned) {
+			t.Errorf("%d events of %d calls", len(w.events), len(turned))
+		}
+		for _, e := range w.events {
+			if e.Reason != contracts.ReasonFailClosedError || e.Err == nil || e.ID != "" {
+				t.Errorf("%+v", e)
+			}
+		}
+		if n := w.key.n.Load(); n != signed || inside.done {
+			t.Errorf("%d signatures more; the call in the queue is done: %v", n-signed, inside.done)
+		}
+		size := w.size()
+		w.dam.open()
+		w.mustSucceed(append(first, patient)...)
+		if inside.r.Record.Outcome == "" || inside.d.Reason == contracts.ReasonFailClosedError {
+			t.Errorf("the call in the queue: %s, %+v", inside.d.Reason, inside.r.Record)
+		}
+		if n := w.size() - size; n != 8 {
+			t.Errorf("%d entries of four calls", n)
+		}
+		late, r := w.k.Guard(ended, helm.Intent{Tool: "echo", Args: []byte(`{}`)}) // with room it is recorded
+		if late.Reason != contracts.ReasonFailClosedError || r.Record.Outcome != contracts.Denied || !errors.Is(late.Err(), context.Canceled) {
+			t.Errorf("with room: %s, %+v", late.Reason, r.Record)
+		}
+		w.mustVerify()
+	})
+}
+
+// A call whose turn it is, and whose context has ended meanwhile, has its room: it is recorded.
+func TestContextEndsWithTheTurn(t *testing.T) {
+	recorded, turned := 0, 0
+	for range 40 { // which of both is seen first is chance
+		inCrowd(t, 1, func(w *crowd) {
+			w.fill(1)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			a := w.come(ctx, helm.Intent{Tool: "echo", Session: "s"})
+			go cancel()
+			w.dam.open()
+			synctest.Wait()
+			if !a.done || (a.d.Reason == contracts.ReasonAllow || a.d.Reason == contracts.ReasonToolCanceled) == (a.d.Reason == contracts.ReasonFailClosedError) {
+				t.Errorf("done %v: %s", a.done, a.d.Reason)
+			}
+			if a.r.Entry != nil {
+				recorded++
+			} else {
+				turned++
+			}
+			w.mustVerify()
+		})
+	}
+	t.Logf("%d recorded, %d turned away", recorded, turned)
+}
+
+// A call that runs holds no room: tools that call Guard find some, however many run.
+func TestRoomOfCallsInsideCalls(t *testing.T) {
+	inCrowd(t, 2, func(w *crowd) {
+		const callers = 8
+		var arrived atomic.Int64
+		inside := make(chan struct{})
+		w.tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+			if c.Tool != "echo" {
+				return executor.Result{Output: []byte(`{"ok":true}`)}, nil
+			}
+			if arrived.Add(1) == callers {
+				close(inside)
+			}
+			<-inside // until all of them run at once
+			d, r := w.k.Guard(ctx, helm.Intent{Tool: "pinned", Args: []byte(`{}`)})
+			return executor.Result{Output: r.Output}, d.Err()
+		}
+		var list []*answered
+		for i := range callers {
+			list = append(list, w.come(context.Background(), helm.Intent{Tool: "echo", Session: fmt.Sprint("s", i%3)}))
+		}
+		w.mustSucceed(list...)
+		w.mustVerify()
+	})
+}
+
+// Receipts wait for no room: what ran while the queue filled up is recorded in the same queue.
+func TestReceiptsNeedNoRoom(t *testing.T) {
+	inCrowd(t, 3, func(w *crowd) {
+		hold := make(chan struct{})
+		w.tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+			if c.Session == "running" {
+				<-hold
+			}
+			return executor.Result{Output: c.Args}, nil
+		}
+		running := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "running"})
+		list := append(w.fill(3), w.come(context.Background(), helm.Intent{Tool: "echo", Session: "running"}))
+		w.mustHold(3, 1)
+		signed := w.key.n.Load()
+		close(hold)
+		synctest.Wait()
+		if n := w.key.n.Load() - signed; n != 1 || running.done {
+			t.Errorf("%d receipts were signed, done %v", n, running.done)
+		}
+		w.dam.open()
+		w.mustSucceed(append(list, running)...)
+		w.mustVerify()
+	})
+}
+
+// A call that had to wait for room and turns out to repeat a key gives its room up before it waits for the first call.
+func TestRoomOfRepeats(t *testing.T) {
+	inCrowd(t, 2, func(w *crowd) {
+		hold := make(chan struct{})
+		w.tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+			if c.Session == "keyed" {
+				<-hold
+			}
+			return executor.Result{Output: c.Args}, nil
+		}
+		in := helm.Intent{Tool: "echo", Session: "keyed", Idempotency: "k"}
+		list := w.fill(2)
+		for range 5 {
+			list = append(list, w.come(context.Background(), in))
+		}
+		w.mustHold(2, 5)
+		w.dam.open()
+		w.mustHold(0, 0) // one runs, the others wait for it
+		again := w.fill(2)
+		w.dam.open()
+		w.mustSucceed(again...)
+		close(hold)
+		w.mustSucceed(list...)
+		if n := w.runs.Load(); n != 5 {
+			t.Errorf("ran %d times, want 2 + 2 + 1", n)
+		}
+		w.mustVerify()
+	})
+}
+
+// A call that had to wait for room, and finds its session closing, gives its room up before it waits for that.
+func TestRoomOfCallsThatWaitForAClose(t *testing.T) {
+	inCrowd(t, 2, func(w *crowd) {
+		hold := make(chan struct{})
+		w.tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+			if c.Session == "closing" && c.Tool == "echo" {
+				<-hold
+				if d, _ := w.k.Guard(ctx, helm.Intent{Tool: "pinned", Args: []byte(`{}`)}); d.Err() != nil { // which needs room
+					t.Error(d.Err())
+				}
+			}
+			return executor.Result{Output: []byte(`{"ok":true}`)}, nil
+		}
+		in := helm.Intent{Tool: "echo", Session: "closing"}
+		running := w.come(context.Background(), in)
+		list := w.fill(2)
+		var late []*answered
+		for range 3 {
+			late = append(late, w.come(context.Background(), in))
+		}
+		w.mustHold(2, 3)
+		var closed error
+		w.all.Go(func() { closed = w.k.CloseSession(context.Background(), "closing") })
+		synctest.Wait()
+		w.dam.open()
+		w.mustHold(0, 0)
+		again := w.fill(2)
+		close(hold) // the call inside the running one has to wait for room, as everybody has
+		w.mustHold(2, 1)
+		w.dam.open()
+		w.mustSucceed(append(append(list, again...), running)...)
+		for _, a := range late {
+			if !a.done || a.d.Reason != contracts.ReasonSessionClosed || a.r.Record.Outcome != contracts.Denied {
+				t.Errorf("after the close: done %v, %s", a.done, a.d.Reason)
+			}
+		}
+		if closed != nil {
+			t.Error(closed)
+		}
+		w.mustVerify()
+	})
+}
+
+// Nobody waits for room with a session's lock: its other calls come as far, its running ones sign their receipts, it can be closed.
+func TestWaitingForRoomHoldsNoLock(t *testing.T) {
+	inCrowd(t, 1, func(w *crowd) {
+		w.fill(1)
+		ctx, cancel := context.WithCancel(context.Background())
+		first := w.come(ctx, helm.Intent{Tool: "echo", Session: "s"})
+		second := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "s"})
+		w.mustHold(1, 2)
+		var closed error
+		done := false
+		w.all.Go(func() { closed = w.k.CloseSession(context.Background(), "s"); done = true })
+		synctest.Wait()
+		if done {
+			t.Error("closed before the close is durable")
+		}
+		cancel()
+		w.mustHold(1, 1)
+		w.dam.open()
+		synctest.Wait()
+		if !done || closed != nil || first.d.Reason != contracts.ReasonFailClosedError || second.d.Reason != contracts.ReasonSessionClosed {
+			t.Errorf("closed %v %v; %s, %s", done, closed, first.d.Reason, second.d.Reason)
+		}
+		w.mustVerify()
+	})
+}
+
+// Whatever seals the kernel: those who wait for room are told at once, though the store does not answer.
+func TestSealedWhileWaitingForRoom(t *testing.T) {
+	receipt := func(change func(w *crowd)) func(w *crowd, hold chan struct{}) {
+		return func(w *crowd, hold chan struct{}) {
+			change(w)
+			w.key.in(1)
+			close(hold)
+		}
+	}
+	for name, seal := range map[string]func(w *crowd, hold chan struct{}){
+		"the store fails": func(w *crowd, _ chan struct{}) {
+			w.dam.mu.Lock()
+			w.dam.fails = true
+			close(w.dam.opened)
+			w.dam.mu.Unlock()
+		},
+		"Close gives up": func(w *crowd, _ chan struct{}) {
+			w.all.Go(func() {
+				if w.k.Close() == nil {
+					w.t.Error("closed, though calls wait for the store")
+				}
+			})
+			time.Sleep(time.Hour)
+		},
+		"a receipt's signer fails":              receipt(func(*crowd) {}),
+		"a receipt's signer panics":             receipt(func(w *crowd) { w.key.panics = true }),
+		"a receipt's signer ends the goroutine": receipt(func(w *crowd) { w.key.exits = true }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCrowd(t, 1, func(w *crowd) {
+				hold := make(chan struct{})
+				w.tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+					if c.Session == "running" {
+						<-hold
+					}
+					return executor.Result{Output: c.Args}, nil
+				}
+				w.come(context.Background(), helm.Intent{Tool: "echo", Session: "running"})
+				queued := w.fill(1) // all that there is is being written
+				var list []*answered
+				for i := range 5 {
+					list = append(list, w.come(context.Background(), helm.Intent{Tool: "echo", Session: fmt.Sprint("s", i%2)}))
+				}
+				w.mustHold(1, 5)
+				seal(w, hold)
+				synctest.Wait()
+				for _, a := range list {
+					if !a.done || a.d.Reason != contracts.ReasonKernelSealed || !errors.Is(a.d.Err(), helm.ErrDenied) || a.r.Entry != nil {
+						t.Errorf("done %v: %s %v", a.done, a.d.Reason, a.d.Err())
+					}
+				}
+				if name != "the store fails" {
+					if queued[0].done {
+						t.Error("what is being written was answered before it was")
+					}
+					w.dam.open()
+				}
+				synctest.Wait()
+				select {
+				case <-hold:
+				default:
+					close(hold)
+				}
+				synctest.Wait()
+				w.runs.Store(0)
+				w.mustBeSealed()
+			})
+		})
+	}
+}
+
+// Whoever has waited for room and got it gives it back, though the clock panics then, or ends the goroutine, or the signer does.
+func TestRoomOfWhatGoesWrongWithTheTurn(t *testing.T) {
+	for name, x := range map[string]struct {
+		clock  func()
+		key    func(k *signer)
+		sealed bool
+	}{
+		"the clock panics":              {clock: func() { panic("the clock") }},
+		"the clock ends the goroutine":  {clock: runtime.Goexit},
+		"the signer fails":              {key: func(*signer) {}, sealed: true},
+		"the signer panics":             {key: func(k *signer) { k.panics = true }, sealed: true},
+		"the signer ends the goroutine": {key: func(k *signer) { k.exits = true }, sealed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCrowd(t, 1, func(w *crowd) {
+				var broken func()
+				o := w.o
+				o.Now = func() time.Time {
+					if f := broken; f != nil {
+						broken = nil
+						f()
+					}
+					return time.Now()
+				}
+				k, err := helm.New(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.k = k
+				w.k.SetRoom(1)
+				hold := make(chan struct{})
+				w.tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+					<-hold // so that its receipt does not take what is meant for the other
+					return executor.Result{Output: c.Args}, nil
+				}
+				w.fill(1)
+				first := w.come(context.Background(), helm.Intent{Tool: "nobody", Session: "s"})
+				second := w.come(context.Background(), helm.Intent{Tool: "nobody", Session: "s"})
+				w.mustHold(1, 2)
+				if broken = x.clock; x.key != nil {
+					x.key(w.key)
+					w.key.in(1)
+				}
+				w.dam.open()
+				w.mustHold(0, 0)
+				if first.done && first.d.Reason == contracts.ReasonToolNotFound && first.r.Entry != nil {
+					t.Error("nothing went wrong")
+				}
+				if want := map[bool]contracts.ReasonCode{true: contracts.ReasonKernelSealed, false: contracts.ReasonToolNotFound}[x.sealed]; second.d.Reason != want {
+					t.Errorf("the next one: done %v, %s, want %s", second.done, second.d.Reason, want)
+				}
+				close(hold)
+			})
+		})
+	}
+}
+
+// Close lets those who wait for room have their turn: they came before it.
+func TestCloseWaitsForThoseWhoWaitForRoom(t *testing.T) {
+	inCrowd(t, 2, func(w *crowd) {
+		list := w.fill(2)
+		for range 6 {
+			list = append(list, w.come(context.Background(), helm.Intent{Tool: "echo", Session: "s"}))
+		}
+		closed := false
+		w.all.Go(func() {
+			if err := w.k.Close(); err != nil {
+				t.Error(err)
+			}
+			closed = true
+		})
+		time.Sleep(time.Second)
+		if d, _ := w.call("echo", `{}`); d.Reason != contracts.ReasonKernelSealed || closed {
+			t.Errorf("%s, closed %v", d.Reason, closed)
+		}
+		w.dam.open()
+		w.mustSucceed(list...)
+		if !closed {
+			t.Error("not closed")
+		}
+	})
+}
