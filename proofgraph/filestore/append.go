@@ -194,7 +194,11 @@ func (s *Store) roll(log contracts.Digest) error {
 		return err
 	}
 	begin := h.encode()
-	if err := fill(f, begin, s.sizes.ahead); err != nil {
+	_, err = f.WriteAt(begin, 0)
+	if err == nil {
+		err = fill(f, headerSize, s.sizes.ahead)
+	}
+	if err != nil {
 		f.Close()
 		return fmt.Errorf("%s: beginning a segment: %w", path, err)
 	}
@@ -226,17 +230,14 @@ func (s *Store) roll(log contracts.Digest) error {
 	return s.add(g)
 }
 
-// fill writes a new file: its beginning, and zeros.
-func fill(f file, begin []byte, size int64) error {
-	if _, err := f.WriteAt(begin, 0); err != nil {
-		return err
-	}
-	for at := int64(len(begin)); at < size; {
-		n := min(size-at, int64(len(zeros)))
-		if _, err := f.WriteAt(zeros[:n], at); err != nil {
+// fill writes zeros to the end of a new file, and makes it durable.
+func fill(f file, from, to int64) error {
+	for from < to {
+		n := min(to-from, int64(len(zeros)))
+		if _, err := f.WriteAt(zeros[:n], from); err != nil {
 			return err
 		}
-		at += n
+		from += n
 	}
 	return f.Sync()
 }
@@ -251,9 +252,6 @@ func (s *Store) finish(g *segment, f file) error {
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("%s: sync: %w", g.path, err)
 	}
-	s.mu.Lock()
-	g.full = true
-	s.mu.Unlock()
 	s.writeIndex(g)
 	return nil
 }

@@ -38,7 +38,7 @@ func TestAuditorsWhileAWriterRuns(t *testing.T) {
 				if there < int(before) {
 					t.Errorf("%d batches of %d", there, before)
 				}
-				if err := holds(r, there); err != nil {
+				if err := matches(r, there); err != nil {
 					t.Error(err)
 					return
 				}

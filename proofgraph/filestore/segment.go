@@ -17,7 +17,7 @@ type segment struct {
 	firstBlob uint64             // number of the first
 	place
 	before place // the last frame; as place where there is none
-	full   bool  // the log goes on in the next segment
+	full   bool  // as it was read: the log goes on in the next segment
 }
 
 // place is where a segment stands after a frame.

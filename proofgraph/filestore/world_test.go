@@ -40,8 +40,8 @@ func grow(t testing.TB, s *Store, from, to int) {
 	}
 }
 
-// holds reads everything and compares it with the first n batches. The first thing that is not as it was, or an error, is the answer.
-func holds(s *Store, n int) error {
+// matches reads everything and compares it with the first n batches. The first thing that is not as it was, or an error, is the answer.
+func matches(s *Store, n int) error {
 	ctx := context.Background()
 	if size, err := s.Size(ctx); err != nil || size != uint64(2*n) {
 		return fmt.Errorf("%d entries, want %d: %w", size, 2*n, err)
@@ -88,7 +88,7 @@ func mustOpen(t testing.TB, d disk) *Store {
 
 func mustHold(t testing.TB, s *Store, n int) {
 	t.Helper()
-	if err := holds(s, n); err != nil {
+	if err := matches(s, n); err != nil {
 		t.Fatal(err)
 	}
 }

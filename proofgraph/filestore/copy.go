@@ -1,0 +1,89 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+)
+
+// Copy writes the log as it is now into another directory, which it makes, or finds empty: a backup, also of a log that is open elsewhere
+// and being written to ([OpenReadOnly]), where a plain copy of the last segment may catch it between two writes. It is there when Copy
+// returns nil. A copy that was not finished is refused when it is opened.
+func (s *Store) Copy(ctx context.Context, dir string) error {
+	to := &Store{disk: s.disk, dir: dir, sizes: s.sizes.orDefault()}
+	if err := s.disk.mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("filestore: copy: %w", err)
+	}
+	names, err := s.disk.list(dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("filestore: copy: %w", err)
+	case len(names) > 0:
+		return fmt.Errorf("filestore: copy: %s: there are files in it already: name another directory", dir)
+	}
+	list, last, err := s.used()
+	if err != nil {
+		return err
+	}
+	for i, g := range list {
+		size := last
+		if i < len(list)-1 {
+			size = int64(g.end) + endSize
+		}
+		if err := s.copySegment(ctx, g, size, to); err != nil {
+			return fmt.Errorf("filestore: copy: %w", err)
+		}
+	}
+	if err := s.disk.syncDir(dir); err != nil {
+		return fmt.Errorf("filestore: copy: %w", err)
+	}
+	return nil
+}
+
+// used are the segments as they are now. All but the last are full, and do not change any more; of the last, so many bytes are used.
+func (s *Store) used() ([]*segment, int64, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return nil, 0, errClosed
+	}
+	if len(s.segments) == 0 {
+		return nil, 0, nil
+	}
+	return slices.Clone(s.segments), int64(s.last().end), nil
+}
+
+func (s *Store) copySegment(ctx context.Context, g *segment, used int64, to *Store) error {
+	from, err := s.disk.view(g.path)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	path := to.path(g.number, logKind)
+	f, err := s.disk.create(path + newKind)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	buf := make([]byte, min(used, 1<<20))
+	for at := int64(0); at < used; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b := buf[:min(used-at, int64(len(buf)))]
+		if n, err := from.ReadAt(b, at); n < len(b) {
+			return fmt.Errorf("%s: offset %d: %w", g.path, at, errors.Join(err, io.ErrUnexpectedEOF))
+		}
+		if _, err := f.WriteAt(b, at); err != nil {
+			return err
+		}
+		at += int64(len(b))
+	}
+	if err := fill(f, used, used+to.sizes.ahead); err != nil { // the zeros that a log's last segment ends with
+		return err
+	}
+	return s.disk.rename(path+newKind, path)
+}

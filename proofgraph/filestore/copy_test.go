@@ -1,0 +1,124 @@
+package filestore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestCopy(t *testing.T) {
+	for _, n := range []int{0, 1, 3, 4, 12} {
+		d := logOf(t, n).disk()
+		d.dirs[dir] = true
+		for _, opener := range []func() (*Store, error){
+			func() (*Store, error) { return openReadOnly(d, dir) },
+			func() (*Store, error) { return open(d, dir, Options{}, small) },
+		} {
+			s, err := opener()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Copy(t.Context(), "copy"); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Copy(t.Context(), "copy"); n > 0 && (err == nil || !strings.Contains(err.Error(), "copy: there are files in it already")) {
+				t.Error("over another copy:", err)
+			}
+			mustClose(t, s)
+			if err := s.Copy(t.Context(), "other"); n > 0 && !errors.Is(err, errClosed) {
+				t.Error(err)
+			}
+			c, err := open(d, "copy", Options{}, small)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustHold(t, c, n)
+			grow(t, c, n, n+5)
+			mustHold(t, c, n+5)
+			mustClose(t, c)
+			for name := range d.names {
+				if filepath.Dir(name) == "copy" {
+					delete(d.names, name)
+				}
+			}
+		}
+	}
+}
+
+// A copy of a log that grows meanwhile is the log as it was at some moment in between.
+func TestCopyWhileAWriterRuns(t *testing.T) {
+	base := t.TempDir()
+	s, err := open(hasty{}, filepath.Join(base, "log"), Options{}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var writer sync.WaitGroup
+	written := make(chan struct{})
+	const copies, each = 10, 10
+	grow(t, s, 0, each)
+	writer.Go(func() {
+		for i := 1; i <= copies; i++ {
+			written <- struct{}{} // and goes on while it is copied
+			grow(t, s, i*each, (i+1)*each)
+		}
+	})
+	for i := range copies {
+		<-written
+		r, err := openReadOnly(hasty{}, filepath.Join(base, "log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := r
+		if i%2 == 0 {
+			from = s
+		}
+		least := int(r.entries / 2)
+		to := filepath.Join(base, "copy", string(rune('a'+i)))
+		if err := (hasty{}).mkdir(filepath.Dir(to)); err != nil && i == 0 {
+			t.Fatal(err)
+		}
+		if err := from.Copy(t.Context(), to); err != nil {
+			t.Fatal(err)
+		}
+		c, err := open(hasty{}, to, Options{}, small)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := int(c.entries / 2); n < least {
+			t.Errorf("%d batches, there were %d", n, least)
+		} else {
+			mustHold(t, c, n)
+		}
+		mustClose(t, c)
+	}
+	writer.Wait()
+}
+
+// A copy that was not finished does not pass for the log.
+func TestHalfACopy(t *testing.T) {
+	d := logOf(t, 12).disk()
+	s, err := openReadOnly(d, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Copy(over, "copy"); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if err := s.Copy(t.Context(), "whole"); err != nil {
+		t.Fatal(err)
+	}
+	part := d.names["whole/00000001.log"]
+	half := newRAM()
+	half.dirs[dir] = true
+	half.names[dir+"/00000001.log"] = &inode{data: bytes.Clone(part.data), disk: bytes.Clone(part.data)}
+	if _, err := open(half, dir, Options{}, small); err == nil || !strings.Contains(err.Error(), "00000002.log: the file is missing") {
+		t.Error(err)
+	}
+}
