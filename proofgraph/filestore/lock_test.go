@@ -207,7 +207,10 @@ func TestModes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	s := mustOpenReal(t, dir)
 	grow(t, s, 0, 8)
-	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, failed error) error {
+		if failed != nil {
+			return failed
+		}
 		info, err := e.Info()
 		want := os.FileMode(0o600)
 		if e.IsDir() {
