@@ -1,5 +1,14 @@
 package contracts
 
+import (
+	"bytes"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// maxCarry is the size of a carry.
+const maxCarry = 64 << 20
+
 // Carry is the blob that a condense entry names: what entries after a range need of it when its bodies are gone. docs/FORMATS.md section 7.
 type Carry struct {
 	Budgets  []Balance // at To, of each budget that the range charges
@@ -49,3 +58,42 @@ func (c *Carry) visit(f *form) {
 
 // Append appends the canonical form.
 func (c *Carry) Append(dst []byte) []byte { return write(dst, c.visit) }
+
+// ParseCarry reads a carry, and refuses one that is not in canonical form, or whose lists are not in order. Whether it is what the range
+// gives is for whoever has the log.
+func ParseCarry(b []byte) (*Carry, error) {
+	var tree crypto.Tree
+	if err := tree.Parse(b, crypto.Limits{Bytes: maxCarry, Depth: MaxRecordDepth, Object: true}); err != nil {
+		return nil, &FormatError{Encoding, "carry", err.Error()}
+	}
+	if !bytes.Equal(tree.Root().Append(nil), b) {
+		return nil, &FormatError{Encoding, "carry", "not canonical"}
+	}
+	c := new(Carry)
+	if err := read(tree.Root(), Record, func(f *form) {
+		c.visit(f)
+		c.check(f.fail)
+	}); err != nil {
+		err.Field = "carry." + err.Field
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Carry) check(fail func(field, what string)) {
+	for i := range c.Budgets {
+		if i > 0 && bytes.Compare(write(nil, c.Budgets[i-1].visit), write(nil, c.Budgets[i].visit)) >= 0 {
+			fail("budgets", "not sorted by canonical form and unique")
+		}
+	}
+	for i := range c.Named {
+		if i > 0 && bytes.Compare(c.Named[i-1].Entry[:], c.Named[i].Entry[:]) >= 0 {
+			fail("named", "not sorted by entry and unique")
+		}
+	}
+	for i := range c.Sessions {
+		if i > 0 && c.Sessions[i-1].Session >= c.Sessions[i].Session {
+			fail("sessions", "not sorted by name and unique")
+		}
+	}
+}

@@ -2,6 +2,7 @@ package contracts
 
 import (
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/helmkernel/helm/crypto"
 )
@@ -12,13 +13,20 @@ func (f *form) text(name string, p presence, s *string, w word) {
 	if !f.reading {
 		if p == required || *s != "" {
 			f.name(name)
-			f.b = crypto.AppendString(f.b, *s)
+			f.written(name, *s)
 		}
 		return
 	}
 	if v, ok := f.take(name, p); ok {
 		f.textOf(name, v, s, w)
 	}
+}
+
+func (f *form) written(name, s string) {
+	if f.exact && !utf8.ValidString(s) {
+		f.fail(name, "not UTF-8")
+	}
+	f.b = crypto.AppendString(f.b, s)
 }
 
 func (f *form) textOf(name string, v crypto.Value, s *string, w word) {
@@ -69,6 +77,13 @@ func (f *form) digest(name string, d *Digest) {
 	}
 }
 
+// signer is the key that a presented statement names, over which its subject's digest is not.
+func (f *form) signer(id *Digest) {
+	if !f.bare {
+		f.digest("key", id)
+	}
+}
+
 func (f *form) digestValue(d Digest) {
 	f.b = append(f.b, '"')
 	f.b, _ = d.AppendText(f.b)
@@ -100,6 +115,9 @@ func (f *form) time(name string, p presence, t *Time) {
 	if !f.reading {
 		if p == required || *t != 0 {
 			f.name(name)
+			if f.exact && (*t < 0 || *t > maxTime) {
+				f.fail(name, "not in the years 1970 to 9999")
+			}
 			f.b = append(f.b, '"')
 			f.b = append(t.append(f.b), '"')
 		}

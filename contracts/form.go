@@ -14,6 +14,8 @@ import (
 // what is not of its field's form; the first error stays.
 type form struct {
 	reading bool
+	bare    bool        // writing: without what the digest or signature over it is put into, the signer's key and proofs of possession
+	exact   bool        // writing: what its text would not give back is an error
 	b       []byte      // written so far
 	it      crypto.Iter // reading: the members of the present object
 	more    bool        // it stands on a member that nobody asked for yet
@@ -39,6 +41,24 @@ func write(dst []byte, visit func(*form)) []byte {
 	*f = form{}
 	forms.Put(f)
 	return dst
+}
+
+// writeBare writes what the digest of a presented statement, or a proof of possession, is over.
+func writeBare(visit func(*form)) []byte {
+	return write(nil, func(f *form) {
+		f.bare = true
+		visit(f)
+	})
+}
+
+// compose writes a record that somebody made by hand and will sign: whatever would be read back as something else is refused.
+func compose(visit func(*form)) (b []byte, err *FormatError) {
+	b = write(nil, func(f *form) {
+		f.exact, f.class = true, Record
+		visit(f)
+		err = f.err
+	})
+	return b, err
 }
 
 // read goes over the members of v, which must be an object.
@@ -129,7 +149,7 @@ func (f *form) texts(name string, p presence, low, high int, list *[]string, w w
 				if i > 0 {
 					f.b = append(f.b, ',')
 				}
-				f.b = crypto.AppendString(f.b, s)
+				f.written(name, s)
 			}
 			f.b = append(f.b, ']')
 		}

@@ -1,93 +1,22 @@
 package contracts
 
-import "github.com/helmkernel/helm/crypto"
+import (
+	"errors"
+	"fmt"
 
-// What callers present: the predicates of docs/FORMATS.md section 5. Their envelopes are those of entries, without the header.
+	"github.com/helmkernel/helm/crypto"
+)
 
-// ApprovalRequest is what an approver signs: the whole of it, so that an approval fits one call under one policy and no other.
-type ApprovalRequest struct {
-	ArgsHash   Digest
-	Caller     Caller
-	Expires    Time
-	Nonce      string // 32 hex digits
-	NotBefore  Time
-	PolicyHash Digest
-	Quorum     uint64 // distinct holders that must approve
-	Roles      []string
-	SchemaHash Digest // of the canonical tool declaration
-	Session    string
-	Tool       string
-}
-
-func (r *ApprovalRequest) visit(f *form) {
-	f.digest("argsHash", &r.ArgsHash)
-	f.object("caller", true, r.Caller.visit)
-	f.time("expires", required, &r.Expires)
-	f.text("nonce", required, &r.Nonce, nonceText)
-	f.time("notBefore", required, &r.NotBefore)
-	f.digest("policyHash", &r.PolicyHash)
-	f.uint("quorum", required, &r.Quorum, 1, crypto.MaxInt)
-	f.texts("roles", required, 0, MaxRoles, &r.Roles, words64)
-	f.digest("schemaHash", &r.SchemaHash)
-	f.text("session", required, &r.Session, askedName)
-	f.text("tool", required, &r.Tool, toolName)
-}
-
-// Append appends the canonical form.
-func (r *ApprovalRequest) Append(dst []byte) []byte { return write(dst, r.visit) }
-
-// Digest is that of the canonical form: what a decision has as pending.
-func (r *ApprovalRequest) Digest() Digest { return crypto.Sum(r.Append(nil)) }
-
-// Approval is an approver's answer.
-type Approval struct {
-	Key     Digest
-	Request ApprovalRequest
-	Time    Time
-	Verdict Verdict
-}
-
-func (a *Approval) visit(f *form) {
-	f.digest("key", &a.Key)
-	f.object("request", true, a.Request.visit)
-	f.time("time", required, &a.Time)
-	f.verdict(&a.Verdict)
-}
-
-// Delegation is a grant of rights to another caller.
-type Delegation struct {
-	Delegate  string
-	Delegator string
-	Depth     uint64
-	Expires   Time
-	Key       Digest
-	Nonce     string
-	NotBefore Time
-	Only      []string // tools
-	Parent    *Digest
-	When      crypto.Value // a predicate; Missing where there is none
-}
-
-func (d *Delegation) visit(f *form) {
-	f.text("delegate", required, &d.Delegate, words256)
-	f.text("delegator", required, &d.Delegator, words256)
-	f.count("depth", &d.Depth)
-	f.time("expires", required, &d.Expires)
-	f.digest("key", &d.Key)
-	f.text("nonce", required, &d.Nonce, words128)
-	f.time("notBefore", required, &d.NotBefore)
-	f.texts("only", required, 0, 1<<20, &d.Only, toolName)
-	f.maybe("parent", &d.Parent)
-	f.value("when", optional, &d.When, crypto.Object)
-}
+// What callers present: the statements of docs/FORMATS.md section 5. Their envelopes and limits are those of entries; the predicate has the
+// signer's key and no header, and the subject is the digest of the predicate without that key.
 
 // Attestation is a third party's word on a call.
 type Attestation struct {
-	Args    *Digest // argsHash that it is bound to
-	Claims  crypto.Value
-	Expires Time
+	Args    *Digest      // the argsHash that it is bound to; nil: none
+	Claims  crypto.Value // an object
+	Expires Time         // 0: never
 	Key     Digest
-	Session string
+	Session string // that it is bound to; "": none
 	Time    Time
 	Type    string
 }
@@ -96,15 +25,32 @@ func (a *Attestation) visit(f *form) {
 	f.maybe("args", &a.Args)
 	f.value("claims", required, &a.Claims, crypto.Object)
 	f.time("expires", optional, &a.Expires)
-	f.digest("key", &a.Key)
+	f.signer(&a.Key)
 	f.text("session", optional, &a.Session, askedName)
 	f.time("time", required, &a.Time)
 	f.text("type", required, &a.Type, words128)
 }
 
+// Append appends the canonical form.
+func (a *Attestation) Append(dst []byte) []byte { return write(dst, a.visit) }
+
+// Sign signs the attestation with the key of an attestor, and fills in which it is.
+func (a Attestation) Sign(key crypto.Signer) (Envelope, error) {
+	return seal(KindAttestation, key, &a.Key, a.visit, new(Attestation).visit)
+}
+
+// Attestation reads the predicate of an attestation. Call it when the signature was verified. Claims is valid until the Reader opens another.
+func (s *Sealed) Attestation() (*Attestation, *FormatError) {
+	a := new(Attestation)
+	if err := s.presented(KindAttestation, a.visit); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
 // Bundle is a publisher's signature over a P1 document.
 type Bundle struct {
-	Digest  Digest
+	Digest  Digest // of the canonical document
 	Key     Digest
 	Name    string
 	Version uint64
@@ -112,13 +58,80 @@ type Bundle struct {
 
 func (b *Bundle) visit(f *form) {
 	f.digest("digest", &b.Digest)
-	f.digest("key", &b.Key)
+	f.signer(&b.Key)
 	f.text("name", required, &b.Name, id)
 	f.count("version", &b.Version)
 }
 
 // Append appends the canonical form.
-func (a *Approval) Append(dst []byte) []byte    { return write(dst, a.visit) }
-func (d *Delegation) Append(dst []byte) []byte  { return write(dst, d.visit) }
-func (a *Attestation) Append(dst []byte) []byte { return write(dst, a.visit) }
-func (b *Bundle) Append(dst []byte) []byte      { return write(dst, b.visit) }
+func (b *Bundle) Append(dst []byte) []byte { return write(dst, b.visit) }
+
+// Sign signs the bundle with the key of a publisher, and fills in which it is.
+func (b Bundle) Sign(key crypto.Signer) (Envelope, error) {
+	return seal(KindBundle, key, &b.Key, b.visit, new(Bundle).visit)
+}
+
+// Bundle reads the predicate of a bundle's signature. Call it when the signature was verified.
+func (s *Sealed) Bundle() (*Bundle, *FormatError) {
+	b := new(Bundle)
+	if err := s.presented(KindBundle, b.visit); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// presented reads a predicate into what visit goes over, which must be zero.
+func (s *Sealed) presented(kind Kind, visit func(*form)) *FormatError {
+	if s.Kind != kind {
+		return &FormatError{Record, "predicateType", "not that of a statement of kind " + string(kind)}
+	}
+	if err := read(s.pred, Record, visit); err != nil {
+		err.Field = "predicate." + err.Field
+		return err
+	}
+	if s.name != string(kind) || s.digest != crypto.Sum(writeBare(visit)) {
+		return &FormatError{Record, "subject", "not the kind and the digest of the predicate without its key"}
+	}
+	return nil
+}
+
+// seal signs the statement that visit writes. What nobody could read is not signed, so it is read first, by the reader that others have, into
+// what again goes over.
+func seal(kind Kind, key crypto.Signer, id *Digest, visit, again func(*form)) (Envelope, error) {
+	refused := func(err error) (Envelope, error) { return nil, fmt.Errorf("contracts: sign %s: %w", kind, err) }
+	key, public, err := signerOf(key)
+	if err != nil {
+		return refused(err)
+	}
+	*id = crypto.KeyID(public)
+	predicate, ferr := compose(visit)
+	if ferr != nil {
+		return refused(ferr)
+	}
+	payload := appendStatement(nil, kind, string(kind), crypto.Sum(writeBare(visit)), func(dst []byte) []byte { return append(dst, predicate...) })
+	sealed, ferr := new(Reader).Open(crypto.AppendEnvelope(nil, payloadType, payload, *id, make([]byte, 64)))
+	if ferr == nil {
+		ferr = sealed.presented(kind, again)
+	}
+	if ferr != nil {
+		return refused(ferr)
+	}
+	sig, err := crypto.Sign(key, crypto.AppendPAE(nil, payloadType, payload))
+	if err != nil {
+		return refused(err)
+	}
+	return crypto.AppendEnvelope(nil, payloadType, payload, *id, sig), nil
+}
+
+// signerOf binds a signer to the public key that it has now.
+func signerOf(key crypto.Signer) (crypto.Signer, crypto.PublicKey, error) {
+	if key == nil {
+		return nil, nil, errors.New("there is no key")
+	}
+	pinned, err := crypto.Pin(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	public, err := crypto.PublicOf(pinned)
+	return pinned, public, err
+}

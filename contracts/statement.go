@@ -198,37 +198,9 @@ var (
 
 // Open takes an envelope apart: the checks ENCODING and ENVELOPE.
 func (r *Reader) Open(e []byte) (*Sealed, *FormatError) {
-	encoding := func(field, what string) (*Sealed, *FormatError) { return nil, &FormatError{Encoding, field, what} }
-	if err := r.envelope.Parse(e, crypto.Limits{Bytes: MaxEntry, Depth: MaxRecordDepth, Object: true}); err != nil {
-		return encoding("", err.Error())
-	}
-	env := r.envelope.Root()
-	if r.text = env.Append(r.text[:0]); !bytes.Equal(r.text, e) {
-		return encoding("", "not canonical")
-	}
-	payload := env.Get("payload")
-	isText := payload.Kind() == crypto.String
-	if isText {
-		var err error
-		if r.payload, err = crypto.DecodeBase64(r.payload[:0], payload.Bytes()); err != nil {
-			return encoding("payload", "not base64")
-		}
-	}
-	for s := range env.Get("signatures").Elements() {
-		if sig := s.Get("sig"); sig.Kind() == crypto.String {
-			var err error
-			if r.sig, err = crypto.DecodeBase64(r.sig[:0], sig.Bytes()); err != nil {
-				return encoding("signatures.sig", "not base64")
-			}
-		}
-	}
-	if isText {
-		if err := r.statement.Parse(r.payload, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth, Object: true}); err != nil {
-			return encoding("payload", err.Error())
-		}
-		if r.text = r.statement.Root().Append(r.text[:0]); !bytes.Equal(r.text, r.payload) {
-			return encoding("payload", "not canonical")
-		}
+	env, err := r.unwrap(e)
+	if err != nil {
+		return nil, err
 	}
 	s := &r.sealed
 	*s = Sealed{Payload: r.payload, Sig: r.sig[:0]}
@@ -240,6 +212,41 @@ func (r *Reader) Open(e []byte) (*Sealed, *FormatError) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// unwrap is the check ENCODING, of the envelope and of the payload in it, as far as there is one.
+func (r *Reader) unwrap(e []byte) (crypto.Value, *FormatError) {
+	encoding := func(field, what string) (crypto.Value, *FormatError) {
+		return crypto.Value{}, &FormatError{Encoding, field, what}
+	}
+	if err := r.envelope.Parse(e, crypto.Limits{Bytes: MaxEntry, Depth: MaxRecordDepth, Object: true}); err != nil {
+		return encoding("", err.Error())
+	}
+	env := r.envelope.Root()
+	if r.text = env.Append(r.text[:0]); !bytes.Equal(r.text, e) {
+		return encoding("", "not canonical")
+	}
+	for s := range env.Get("signatures").Elements() {
+		if sig := s.Get("sig"); sig.Kind() == crypto.String {
+			var err error
+			if r.sig, err = crypto.DecodeBase64(r.sig[:0], sig.Bytes()); err != nil {
+				return encoding("signatures.sig", "not base64")
+			}
+		}
+	}
+	if payload := env.Get("payload"); payload.Kind() == crypto.String {
+		var err error
+		if r.payload, err = crypto.DecodeBase64(r.payload[:0], payload.Bytes()); err != nil {
+			return encoding("payload", "not base64")
+		}
+		if err := r.statement.Parse(r.payload, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth, Object: true}); err != nil {
+			return encoding("payload", err.Error())
+		}
+		if r.text = r.statement.Root().Append(r.text[:0]); !bytes.Equal(r.text, r.payload) {
+			return encoding("payload", "not canonical")
+		}
+	}
+	return env, nil
 }
 
 func (s *Sealed) envelope(f *form) {

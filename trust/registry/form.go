@@ -2,6 +2,7 @@ package registry
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -9,17 +10,27 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// entry is a key with what only the canonical form needs.
-type entry struct {
-	held
-	roles []string
+// held is a key of a state.
+type held struct {
+	id             contracts.Digest
+	name           string
+	public         crypto.PublicKey
+	role           Role
+	roles          []string // sorted, without repeats
+	since, revoked uint64
+	wasRevoked     bool
 }
 
-// write makes the canonical form, and from it the state.
-func write(frozen bool, keys []entry, revoked []contracts.Digest, threshold, version uint64) []byte {
-	b := strconv.AppendBool([]byte(`{"frozen":`), frozen)
+// valid tells whether the key may sign what stands at an index.
+func (k *held) valid(index uint64) bool {
+	return (k.since == 0 || k.since < index) && (!k.wasRevoked || index <= k.revoked)
+}
+
+// append writes the canonical form.
+func (s *State) append(b []byte) []byte {
+	b = strconv.AppendBool(append(b, `{"frozen":`...), s.frozen)
 	b = append(b, `,"keys":[`...)
-	for i, k := range keys {
+	for i, k := range s.keys {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -45,7 +56,7 @@ func write(frozen bool, keys []entry, revoked []contracts.Digest, threshold, ver
 		b = append(b, '}')
 	}
 	b = append(b, `],"revoked":[`...)
-	for i, d := range revoked {
+	for i, d := range s.revoked {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -53,12 +64,12 @@ func write(frozen bool, keys []entry, revoked []contracts.Digest, threshold, ver
 		b, _ = d.AppendText(b)
 		b = append(b, '"')
 	}
-	b = strconv.AppendUint(append(b, `],"threshold":`...), threshold, 10)
-	b = strconv.AppendUint(append(b, `,"version":`...), version, 10)
+	b = strconv.AppendUint(append(b, `],"threshold":`...), s.threshold, 10)
+	b = strconv.AppendUint(append(b, `,"version":`...), s.version, 10)
 	return append(b, '}')
 }
 
-// read takes a state from its JSON. What write makes of it tells the caller whether the JSON had anything else in it, or in another form.
+// read takes a state from its JSON. What append makes of it tells the caller whether the JSON had anything else in it, or in another form.
 func read(v crypto.Value) (*State, error) {
 	s := &State{frozen: v.Get("frozen").Bool()}
 	var ok bool
@@ -68,73 +79,68 @@ func read(v crypto.Value) (*State, error) {
 	if s.version, ok = v.Get("version").Uint(); !ok {
 		return nil, errors.New("version: not an integer from 1 on")
 	}
-	var keys []entry
-	for k := range v.Get("keys").Elements() {
-		e, err := readKey(k)
+	for x := range v.Get("keys").Elements() {
+		k, err := readKey(x)
 		if err != nil {
-			return nil, errors.New("keys." + strconv.Itoa(len(keys)) + ": " + err.Error())
+			return nil, fmt.Errorf("keys.%d: %w", len(s.keys), err)
 		}
-		keys = append(keys, e)
-		s.keys = append(s.keys, e.held)
+		s.keys = append(s.keys, k)
 	}
-	var revoked []contracts.Digest
 	for x := range v.Get("revoked").Elements() {
 		d, err := crypto.ParseDigest(x.Bytes())
-		if err != nil || len(revoked) > 0 && slices.Compare(revoked[len(revoked)-1][:], d[:]) >= 0 {
+		if err != nil || len(s.revoked) > 0 && slices.Compare(s.revoked[len(s.revoked)-1][:], d[:]) >= 0 {
 			return nil, errors.New("revoked: not a sorted list of digests")
 		}
-		revoked = append(revoked, d)
+		s.revoked = append(s.revoked, d)
 	}
-	s.revoked = revoked
-	s.canonical = write(s.frozen, keys, revoked, s.threshold, s.version)
-	s.digest = crypto.Sum(s.canonical)
 	return s, nil
 }
 
-func readKey(v crypto.Value) (e entry, err error) {
-	if e.id, err = crypto.ParseDigest(v.Get("id").Bytes()); err != nil {
-		return e, errors.New("id: not 64 lower-case hex digits")
+func readKey(v crypto.Value) (k held, err error) {
+	if k.id, err = crypto.ParseDigest(v.Get("id").Bytes()); err != nil {
+		return k, errors.New("id: not 64 lower-case hex digits")
 	}
-	e.name, e.role = v.Get("name").Text(), Role(v.Get("role").Text())
-	public, err := crypto.DecodeBase64(nil, v.Get("public").Bytes())
-	if err != nil {
-		return e, errors.New("public: not base64")
+	k.name, k.role = v.Get("name").Text(), Role(v.Get("role").Text())
+	if k.public, err = crypto.DecodeBase64(nil, v.Get("public").Bytes()); err != nil {
+		return k, errors.New("public: not base64")
 	}
-	e.public = public
 	var ok bool
-	if e.since, ok = v.Get("since").Uint(); !ok {
-		return e, errors.New("since: not an index")
+	if k.since, ok = v.Get("since").Uint(); !ok {
+		return k, errors.New("since: not an index")
 	}
 	if r := v.Get("revoked"); r.Kind() != crypto.Missing {
-		if e.revoked, e.wasRevoked = r.Uint(); !e.wasRevoked {
-			return e, errors.New("revoked: not an index")
+		if k.revoked, k.wasRevoked = r.Uint(); !k.wasRevoked {
+			return k, errors.New("revoked: not an index")
 		}
 	}
 	for r := range v.Get("roles").Elements() {
-		e.roles = append(e.roles, r.Text())
+		k.roles = append(k.roles, r.Text())
 	}
-	return e, e.check()
+	return k, k.check()
 }
 
-func (e entry) check() error {
+// check holds a key to what must be true of every one.
+func (k *held) check() error {
 	limit := 128
-	if e.role == Delegator {
+	if k.role == Delegator {
 		limit = 256 // its name is a caller id
 	}
 	switch {
-	case !slices.Contains(roles, e.role):
+	case !slices.Contains(roles, k.role):
 		return errors.New("role: not one of root, kernel, log, publisher, approver, delegator, attestor, freezer, witness")
-	case !contracts.IsWords(e.name, limit):
+	case !contracts.IsWords(k.name, limit):
 		return errors.New("name: not 1 to " + strconv.Itoa(limit) + " bytes without control characters")
-	case len(e.roles) > 0 && e.role != Approver && e.role != Delegator:
+	case len(k.roles) > 0 && k.role != Approver && k.role != Delegator:
 		return errors.New("roles: only approvers and delegators have any")
-	case len(e.roles) > contracts.MaxRoles:
+	case len(k.roles) > contracts.MaxRoles:
 		return errors.New("roles: more than " + strconv.Itoa(contracts.MaxRoles))
+	case crypto.KeyID(k.public) != k.id:
+		return errors.New("id: not that of the public key")
 	}
-	for i, r := range e.roles {
-		if !contracts.IsWords(r, 64) || i > 0 && r <= e.roles[i-1] {
+	for i, r := range k.roles {
+		if !contracts.IsWords(r, 64) || i > 0 && r <= k.roles[i-1] {
 			return errors.New("roles: not sorted, unique, of 1 to 64 bytes each")
 		}
 	}
-	return nil
+	return crypto.CheckPublicKey(k.public)
 }

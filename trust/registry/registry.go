@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -10,7 +11,7 @@ import (
 // Registry is the initial trust state of a log, before the kernel adds the keys that it signs with. It never changes.
 type Registry struct {
 	threshold uint64
-	keys      []entry
+	keys      []held
 }
 
 // New makes the initial state of a log from its keys. threshold is how many of the root keys must sign a change; it is 0 iff there are no
@@ -19,17 +20,17 @@ func New(threshold int, keys ...Key) (*Registry, error) {
 	r := &Registry{threshold: uint64(max(threshold, 0))}
 	roots := 0
 	for _, k := range keys {
-		e, err := newEntry(k)
+		h, err := newHeld(k)
 		if err != nil {
 			return nil, fmt.Errorf("registry: key %q: %w", k.Name, err)
 		}
-		if slices.ContainsFunc(r.keys, func(x entry) bool { return x.id == e.id }) {
+		if slices.ContainsFunc(r.keys, func(x held) bool { return x.id == h.id }) {
 			return nil, fmt.Errorf("registry: key %q: it is listed twice; a key has one role", k.Name)
 		}
 		if k.Role == Root {
 			roots++
 		}
-		r.keys = append(r.keys, e)
+		r.keys = append(r.keys, h)
 	}
 	if threshold < 0 || threshold > roots || (threshold == 0) != (roots == 0) {
 		return nil, fmt.Errorf("registry: threshold %d with %d root keys: want 1 to the number of root keys, and 0 iff there are none", threshold, roots)
@@ -37,40 +38,34 @@ func New(threshold int, keys ...Key) (*Registry, error) {
 	return r, nil
 }
 
-func newEntry(k Key) (entry, error) {
-	if err := crypto.CheckPublicKey(k.Public); err != nil {
-		return entry{}, err
-	}
+func newHeld(k Key) (held, error) {
 	rs := slices.Clone(k.Roles)
 	slices.Sort(rs)
-	e := entry{held{id: crypto.KeyID(k.Public), public: slices.Clone(k.Public), name: k.Name, role: k.Role}, slices.Compact(rs)}
-	return e, e.check()
+	h := held{id: crypto.KeyID(k.Public), name: k.Name, public: slices.Clone(k.Public), role: k.Role, roles: slices.Compact(rs)}
+	return h, h.check()
 }
 
 // Initial is the state in which a log starts: the keys of r, and those named kernel and log where r lacks them. r may be nil.
 func (r *Registry) Initial(kernel, log crypto.PublicKey) (*State, error) {
-	all, threshold := []entry(nil), uint64(0)
+	var all []held
+	s := &State{version: 1}
 	if r != nil {
-		all, threshold = slices.Clone(r.keys), r.threshold
+		all, s.threshold = slices.Clone(r.keys), r.threshold
 	}
 	for _, k := range []Key{{Name: "kernel", Public: kernel, Role: Kernel}, {Name: "log", Public: log, Role: Log}} {
-		e, err := newEntry(k)
+		h, err := newHeld(k)
 		if err != nil {
 			return nil, fmt.Errorf("registry: %s key: %w", k.Name, err)
 		}
-		if i := slices.IndexFunc(all, func(x entry) bool { return x.id == e.id }); i < 0 {
-			all = append(all, e)
-		} else if all[i].role != e.role {
+		if i := slices.IndexFunc(all, func(x held) bool { return x.id == h.id }); i < 0 {
+			all = append(all, h)
+		} else if all[i].role != h.role {
 			return nil, fmt.Errorf("registry: the %s key is listed with the role %s; a key has one role", k.Name, all[i].role)
 		}
 	}
-	slices.SortFunc(all, func(a, b entry) int { return compareHeld(a.held, b.held) })
-	s := &State{threshold: threshold, version: 1, canonical: write(false, all, nil, threshold, 1)}
-	for _, e := range all {
-		s.keys = append(s.keys, e.held)
-	}
-	s.digest = crypto.Sum(s.canonical)
-	if err := s.check(); err != nil {
+	slices.SortFunc(all, func(a, b held) int { return bytes.Compare(a.id[:], b.id[:]) })
+	s.keys = all
+	if err := s.settle(); err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
 	return s, nil

@@ -7,16 +7,27 @@
 //	state, err := registry.ParseState(trustJSON)          // what an auditor was given
 //	key, ok := state.Key(keyID, registry.Kernel, index)   // may it sign entry index?
 //
-// A State never changes and is safe for concurrent use. Format: docs/FORMATS.md section 6.
+// A State never changes. The trust entries of a log are events that give the next one, [State.Apply]: the state at an index is the fold of
+// the initial state and the events before it, in order. An event is for one log (its origin) and one state (its version is the next), so
+// it can neither be replayed nor be put in another place. Who must sign it follows from its type:
+//
+//	key                adds a key that is no root; it proves that it is held                  root threshold
+//	revoke             ends a key that is no root; it never comes back                        root threshold
+//	root               replaces the roots and their threshold; each proves that it is held    old threshold and new threshold
+//	undelegate         ends a grant                                                           root threshold, or the delegator
+//	freeze, unfreeze   every call is denied, or no longer                                     one root or freezer; root threshold
+//
+// A threshold of 0 means that nothing can ever change. What callers present is opened by [OpenApproval], [OpenAttestation],
+// [OpenDelegation] and [OpenBundle], against the keys that are not revoked.
+//
+// A State is safe for concurrent use. Format: docs/FORMATS.md section 6.
 package registry
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -58,14 +69,8 @@ type State struct {
 	version   uint64
 }
 
-type held struct {
-	id             contracts.Digest
-	public         crypto.PublicKey
-	name           string
-	role           Role
-	since, revoked uint64
-	wasRevoked     bool
-}
+// maxState is the size of a state's canonical form.
+const maxState = 64 << 20
 
 // Digest is the SHA-256 of the canonical form.
 func (s *State) Digest() contracts.Digest {
@@ -99,20 +104,34 @@ func (s *State) Revoked(delegation contracts.Digest) bool {
 	if s == nil {
 		return true
 	}
-	_, ok := slices.BinarySearchFunc(s.revoked, delegation, func(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) })
+	_, ok := slices.BinarySearchFunc(s.revoked, delegation, compareDigests)
 	return ok
+}
+
+// Version counts the events that made the state: an event to come has one more. The initial state has 1, no state 0.
+func (s *State) Version() uint64 {
+	if s == nil {
+		return 0
+	}
+	return s.version
 }
 
 // Key gives the public key of that id if it has the role and may sign at the index. For a checkpoint or manifest of size n the index is n.
 func (s *State) Key(id contracts.Digest, role Role, index uint64) (crypto.PublicKey, bool) {
-	if s == nil {
+	k := s.valid(id, role, index)
+	if k == nil {
 		return nil, false
 	}
-	i, ok := slices.BinarySearchFunc(s.keys, id, func(k held, id contracts.Digest) int { return bytes.Compare(k.id[:], id[:]) })
-	if !ok || s.keys[i].role != role || !s.keys[i].valid(index) {
-		return nil, false
+	return slices.Clone(k.public), true
+}
+
+// Holder is Key with all that the state says of the key: the name of who holds it, and his roles.
+func (s *State) Holder(id contracts.Digest, role Role, index uint64) (Key, bool) {
+	k := s.valid(id, role, index)
+	if k == nil {
+		return Key{}, false
 	}
-	return slices.Clone(s.keys[i].public), true
+	return Key{k.name, slices.Clone(k.public), k.role, slices.Clone(k.roles)}, true
 }
 
 // Keys gives the public keys of a role that may sign at the index, in order of their ids.
@@ -128,19 +147,32 @@ func (s *State) Keys(role Role, index uint64) []crypto.PublicKey {
 	return out
 }
 
-func (k held) valid(index uint64) bool {
-	return (k.since == 0 || k.since < index) && (!k.wasRevoked || index <= k.revoked)
+// find tells where among the keys the one of that id is, or where it would be.
+func (s *State) find(id contracts.Digest) (int, bool) {
+	return slices.BinarySearchFunc(s.keys, id, func(k held, id contracts.Digest) int { return bytes.Compare(k.id[:], id[:]) })
+}
+
+// valid gives the key of that id if it has the role and may sign at the index, or nil.
+func (s *State) valid(id contracts.Digest, role Role, index uint64) *held {
+	if s == nil {
+		return nil
+	}
+	i, ok := s.find(id)
+	if !ok || s.keys[i].role != role || !s.keys[i].valid(index) {
+		return nil
+	}
+	return &s.keys[i]
 }
 
 // ParseState reads the canonical form of a state, and refuses any other spelling.
 func ParseState(b []byte) (*State, error) {
 	var tree crypto.Tree
-	if err := tree.Parse(b, crypto.Limits{Bytes: 64 << 20, Depth: contracts.MaxRecordDepth, Object: true}); err != nil {
+	if err := tree.Parse(b, crypto.Limits{Bytes: maxState, Depth: contracts.MaxRecordDepth, Object: true}); err != nil {
 		return nil, fmt.Errorf("registry: trust state: %w", err)
 	}
 	s, err := read(tree.Root())
 	if err == nil {
-		err = s.check()
+		err = s.settle()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("registry: trust state: %w", err)
@@ -151,40 +183,37 @@ func ParseState(b []byte) (*State, error) {
 	return s, nil
 }
 
-// check holds a state to what must be true of every one.
-func (s *State) check() error {
-	if s.version < 1 {
-		return errors.New("version: not from 1 on")
+// settle writes the canonical form of a state that is otherwise complete, and holds it to what must be true of every one. Each of its keys
+// was checked.
+func (s *State) settle() error {
+	if s.version < 1 || s.version > crypto.MaxInt {
+		return errors.New("version: not from 1 to 2^53-1")
 	}
-	roots := uint64(0)
-	has := map[Role]bool{}
-	for i, k := range s.keys {
-		at := "keys." + strconv.Itoa(i)
-		if i > 0 && bytes.Compare(s.keys[i-1].id[:], k.id[:]) >= 0 {
-			return errors.New(at + ": not sorted by id and unique: a key has one role")
-		}
-		if err := crypto.CheckPublicKey(k.public); err != nil {
-			return fmt.Errorf("%s: %w", at, err)
-		}
-		if crypto.KeyID(k.public) != k.id {
-			return errors.New(at + ": id is not that of the public key")
-		}
-		if !k.wasRevoked {
-			has[k.role] = true
-			if k.role == Root {
-				roots++
-			}
+	for i := 1; i < len(s.keys); i++ {
+		if bytes.Compare(s.keys[i-1].id[:], s.keys[i].id[:]) >= 0 {
+			return fmt.Errorf("keys.%d: not sorted by id and unique: a key has one role", i)
 		}
 	}
-	if !has[Kernel] {
+	if s.left(Kernel) == 0 {
 		return errors.New("keys: no kernel key")
 	}
-	if s.threshold > roots || (s.threshold == 0) != (roots == 0) {
+	if roots := s.left(Root); s.threshold > roots || (s.threshold == 0) != (roots == 0) {
 		return errors.New("threshold: must be from 1 to the number of root keys, and 0 iff there are none")
 	}
+	s.canonical = s.append(nil)
+	if len(s.canonical) > maxState {
+		return errors.New("over 64 MiB")
+	}
+	s.digest = crypto.Sum(s.canonical)
 	return nil
 }
 
-func compareHeld(a, b held) int {
-	return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.role, b.role))
+// left counts the keys of a role that are not revoked.
+func (s *State) left(role Role) (n uint64) {
+	for i := range s.keys {
+		if s.keys[i].role == role && !s.keys[i].wasRevoked {
+			n++
+		}
+	}
+	return n
 }

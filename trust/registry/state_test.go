@@ -12,36 +12,40 @@ import (
 )
 
 // state writes the canonical form of a state that may be none.
-func state(frozen bool, threshold, version uint64, revoked []contracts.Digest, keys ...entry) []byte {
-	slices.SortFunc(keys, func(a, b entry) int { return bytes.Compare(a.id[:], b.id[:]) })
+func state(frozen bool, threshold, version uint64, revoked []contracts.Digest, keys ...held) []byte {
+	slices.SortFunc(keys, func(a, b held) int { return bytes.Compare(a.id[:], b.id[:]) })
 	return write(frozen, keys, revoked, threshold, version)
 }
 
-func keyOf(t testing.TB, name string, role Role, change ...func(*entry)) entry {
-	e := entry{held: held{id: id(t, name), public: public(t, name), name: name, role: role}}
+func write(frozen bool, keys []held, revoked []contracts.Digest, threshold, version uint64) []byte {
+	return (&State{frozen: frozen, keys: keys, revoked: revoked, threshold: threshold, version: version}).append(nil)
+}
+
+func keyOf(t testing.TB, name string, role Role, change ...func(*held)) held {
+	e := held{id: id(t, name), public: public(t, name), name: name, role: role}
 	for _, c := range change {
 		c(&e)
 	}
 	return e
 }
 
-func since(n uint64) func(*entry)   { return func(e *entry) { e.since = n } }
-func revoked(n uint64) func(*entry) { return func(e *entry) { e.revoked, e.wasRevoked = n, true } }
+func since(n uint64) func(*held)   { return func(e *held) { e.since = n } }
+func revoked(n uint64) func(*held) { return func(e *held) { e.revoked, e.wasRevoked = n, true } }
 
 // A key is valid for index i iff (since = 0 or since < i) and (not revoked or i <= revoked).
 func TestKeyValidity(t *testing.T) {
 	for _, c := range []struct {
-		change []func(*entry)
+		change []func(*held)
 		valid  map[uint64]bool
 	}{
 		{nil, map[uint64]bool{0: true, 1: true, 1 << 52: true}},
-		{[]func(*entry){since(5)}, map[uint64]bool{0: false, 4: false, 5: false, 6: true, 7: true}},
-		{[]func(*entry){revoked(5)}, map[uint64]bool{0: true, 4: true, 5: true, 6: false, 1 << 52: false}},
-		{[]func(*entry){revoked(0)}, map[uint64]bool{0: true, 1: false}},
-		{[]func(*entry){since(5), revoked(8)}, map[uint64]bool{0: false, 5: false, 6: true, 8: true, 9: false}},
-		{[]func(*entry){since(5), revoked(6)}, map[uint64]bool{5: false, 6: true, 7: false}},
-		{[]func(*entry){since(5), revoked(5)}, map[uint64]bool{4: false, 5: false, 6: false}},
-		{[]func(*entry){since(1)}, map[uint64]bool{0: false, 1: false, 2: true}},
+		{[]func(*held){since(5)}, map[uint64]bool{0: false, 4: false, 5: false, 6: true, 7: true}},
+		{[]func(*held){revoked(5)}, map[uint64]bool{0: true, 4: true, 5: true, 6: false, 1 << 52: false}},
+		{[]func(*held){revoked(0)}, map[uint64]bool{0: true, 1: false}},
+		{[]func(*held){since(5), revoked(8)}, map[uint64]bool{0: false, 5: false, 6: true, 8: true, 9: false}},
+		{[]func(*held){since(5), revoked(6)}, map[uint64]bool{5: false, 6: true, 7: false}},
+		{[]func(*held){since(5), revoked(5)}, map[uint64]bool{4: false, 5: false, 6: false}},
+		{[]func(*held){since(1)}, map[uint64]bool{0: false, 1: false, 2: true}},
 	} {
 		for _, role := range []Role{Kernel, Log, Approver} {
 			s, err := ParseState(state(false, 0, 1, nil, keyOf(t, "first", Kernel), keyOf(t, "it", role, c.change...)))
@@ -83,7 +87,7 @@ func TestParseStateRefuses(t *testing.T) {
 	d := []contracts.Digest{id(t, "a grant"), id(t, "another")}
 	slices.SortFunc(d, func(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) })
 	good := func() []byte {
-		return state(true, 1, 7, d, kernel, log, root, keyOf(t, "ann", Approver, since(3), revoked(9), func(e *entry) { e.roles = []string{"a", "b"} }))
+		return state(true, 1, 7, d, kernel, log, root, keyOf(t, "ann", Approver, since(3), revoked(9), func(e *held) { e.roles = []string{"a", "b"} }))
 	}
 	if s, err := ParseState(good()); err != nil || !s.Frozen() || s.version != 7 || s.threshold != 1 {
 		t.Fatal(err) // or the refusals below would prove nothing
@@ -99,17 +103,17 @@ func TestParseStateRefuses(t *testing.T) {
 		"threshold of the revoked": state(false, 1, 1, nil, kernel, keyOf(t, "root", Root, revoked(3))),
 		"threshold of one revoked": state(false, 2, 1, nil, kernel, root, keyOf(t, "root 2", Root, revoked(3))),
 		"keys not in order":        write(false, reversed(kernel, log), nil, 0, 1),
-		"a key twice":              write(false, []entry{kernel, kernel}, nil, 0, 1),
-		"a key in two roles":       write(false, []entry{kernel, keyOf(t, "kernel", Log)}, nil, 0, 1),
-		"id of another":            state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *entry) { e.id = id(t, "x") })),
-		"public of 31 bytes":       state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *entry) { e.public = e.public[:31]; e.id = crypto.KeyID(e.public) })),
+		"a key twice":              write(false, []held{kernel, kernel}, nil, 0, 1),
+		"a key in two roles":       write(false, []held{kernel, keyOf(t, "kernel", Log)}, nil, 0, 1),
+		"id of another":            state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *held) { e.id = id(t, "x") })),
+		"public of 31 bytes":       state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *held) { e.public = e.public[:31]; e.id = crypto.KeyID(e.public) })),
 		"role of nobody":           state(false, 0, 1, nil, kernel, keyOf(t, "x", "admin")),
 		"no role":                  state(false, 0, 1, nil, kernel, keyOf(t, "x", "")),
-		"no name":                  state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *entry) { e.name = "" })),
-		"name of 129 bytes":        state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *entry) { e.name = strings.Repeat("x", 129) })),
-		"roles of a log key":       state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *entry) { e.roles = []string{"a"} })),
-		"roles not sorted":         state(false, 0, 1, nil, kernel, keyOf(t, "a", Approver, func(e *entry) { e.roles = []string{"b", "a"} })),
-		"a role twice":             state(false, 0, 1, nil, kernel, keyOf(t, "a", Approver, func(e *entry) { e.roles = []string{"a", "a"} })),
+		"no name":                  state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *held) { e.name = "" })),
+		"name of 129 bytes":        state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *held) { e.name = strings.Repeat("x", 129) })),
+		"roles of a log key":       state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *held) { e.roles = []string{"a"} })),
+		"roles not sorted":         state(false, 0, 1, nil, kernel, keyOf(t, "a", Approver, func(e *held) { e.roles = []string{"b", "a"} })),
+		"a role twice":             state(false, 0, 1, nil, kernel, keyOf(t, "a", Approver, func(e *held) { e.roles = []string{"a", "a"} })),
 		"since beyond doubles":     state(false, 0, 1, nil, kernel, keyOf(t, "a", Approver, since(1<<53))),
 		"revoked beyond doubles":   state(false, 0, 1, nil, kernel, keyOf(t, "a", Approver, revoked(1<<53))),
 		"grants not in order":      state(false, 0, 1, []contracts.Digest{d[1], d[0]}, kernel),
@@ -141,8 +145,8 @@ func TestParseStateRefuses(t *testing.T) {
 	}
 }
 
-func reversed(keys ...entry) []entry {
-	slices.SortFunc(keys, func(a, b entry) int { return bytes.Compare(b.id[:], a.id[:]) })
+func reversed(keys ...held) []held {
+	slices.SortFunc(keys, func(a, b held) int { return bytes.Compare(b.id[:], a.id[:]) })
 	return keys
 }
 

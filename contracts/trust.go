@@ -1,0 +1,173 @@
+package contracts
+
+import (
+	"slices"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// TrustRecord holds one trust event with the signatures over it. docs/FORMATS.md section 6.
+type TrustRecord struct {
+	Event      TrustEvent
+	Signatures []Signature // sorted by key id
+}
+
+// Signature is one key's signature over something that others sign too.
+type Signature struct {
+	KeyID Digest
+	Sig   []byte
+}
+
+func (s *Signature) visit(f *form) {
+	f.digest("keyid", &s.KeyID)
+	f.base64("sig", &s.Sig, 64)
+}
+
+func (t *TrustRecord) visit(f *form, h *Header) {
+	t.Event.member(f)
+	h.front(f)
+	h.links(f)
+	h.back(f)
+	t.signatures(f, 0)
+	f.time("time", required, &h.Time)
+}
+
+func (t *TrustRecord) signatures(f *form, low int) {
+	list(f, "signatures", required, low, 1<<20, &t.Signatures, (*Signature).visit)
+	for i := 1; f.reading && i < len(t.Signatures); i++ {
+		if before := t.Signatures[i-1].KeyID; slices.Compare(before[:], t.Signatures[i].KeyID[:]) >= 0 {
+			f.fail("signatures", "not sorted by key id and unique")
+		}
+	}
+}
+
+// TrustEvent changes who may sign what. Which fields it has follows from its type. To make one: set them, have each key that it adds prove
+// itself by [TrustEvent.Prove], and have as many sign the [TrustRecord] of it as the trust state wants.
+type TrustEvent struct {
+	Type    string // key, revoke, root, undelegate, freeze, unfreeze
+	Origin  string // of the log that it is for
+	Version uint64 // of the state that it makes
+
+	ID         *Digest   // key, revoke
+	Name       string    // key
+	Proof      []byte    // key
+	Public     []byte    // key
+	Role       string    // key
+	Roles      []string  // key of an approver or a delegator
+	Why        string    // revoke, freeze, unfreeze
+	Keys       []RootKey // root
+	Threshold  uint64    // root
+	Delegation *Digest   // undelegate
+	Delegator  string    // undelegate
+
+	other []byte // of a type that nobody knows: its canonical form
+}
+
+// RootKey is a key of the new set that a root event makes.
+type RootKey struct {
+	ID     Digest
+	Name   string
+	Proof  []byte
+	Public []byte
+}
+
+func (k *RootKey) visit(f *form) {
+	f.digest("id", &k.ID)
+	f.text("name", required, &k.Name, words128)
+	f.proof(&k.Proof)
+	f.base64("public", &k.Public, 32)
+}
+
+// proof is that of a new key, which is not over the proofs.
+func (f *form) proof(b *[]byte) {
+	if !f.bare {
+		f.base64("proof", b, 64)
+	}
+}
+
+// member is the event as a member of its entry. One of a type that nobody knows has no form that it could depart from: it is well formed, and
+// the trust state refuses it.
+func (e *TrustEvent) member(f *form) {
+	if !f.reading {
+		f.name("event")
+		f.b = e.Append(f.b)
+		return
+	}
+	if v, ok := f.take("event", required); ok {
+		e.read(f, v)
+		f.under("event")
+	}
+}
+
+func (e *TrustEvent) read(f *form, v crypto.Value) {
+	if typ := v.Get("type").Text(); words128.ok(typ) && !eventType.ok(typ) {
+		e.Type, e.other = typ, v.Append(nil)
+	} else {
+		f.within(v, e.visit)
+	}
+}
+
+var (
+	eventType = oneOf("key", "revoke", "root", "undelegate", "freeze", "unfreeze")
+	roleWord  = word{"a role", func(s string) bool { return IsWords(s, maxWords) }}
+)
+
+func (e *TrustEvent) visit(f *form) {
+	if f.reading { // the type comes last, and says what comes before
+		if v, ok := f.peek("type"); ok {
+			e.Type = v.Text()
+		}
+	}
+	digest := func(name string, d **Digest) {
+		switch {
+		case f.reading:
+			*d = new(Digest)
+		case f.exact && *d == nil:
+			f.fail(name, "missing field")
+			return
+		}
+		f.digest(name, *d)
+	}
+	switch e.Type {
+	case "key":
+		digest("id", &e.ID)
+		f.text("name", required, &e.Name, words256)
+		f.text("origin", required, &e.Origin, originName)
+		f.proof(&e.Proof)
+		f.base64("public", &e.Public, 32)
+		f.text("role", required, &e.Role, roleWord)
+		f.texts("roles", optional, 1, MaxRoles, &e.Roles, words64)
+		if f.reading && e.Role != "delegator" && !IsWords(e.Name, maxWords) {
+			f.fail("name", "longer than 128 bytes") // a delegator's is a caller id, which may be
+		}
+	case "revoke":
+		digest("id", &e.ID)
+		f.text("origin", required, &e.Origin, originName)
+	case "root":
+		list(f, "keys", required, 0, 1<<20, &e.Keys, (*RootKey).visit)
+		f.text("origin", required, &e.Origin, originName)
+		f.count("threshold", &e.Threshold)
+	case "undelegate":
+		digest("delegation", &e.Delegation)
+		f.text("delegator", required, &e.Delegator, words256)
+		f.text("origin", required, &e.Origin, originName)
+	default:
+		f.text("origin", required, &e.Origin, originName)
+	}
+	f.text("type", required, &e.Type, eventType)
+	f.count("version", &e.Version)
+	if e.Type == "revoke" || e.Type == "freeze" || e.Type == "unfreeze" {
+		f.text("why", required, &e.Why, words128)
+	}
+}
+
+// Append appends the canonical form.
+func (e *TrustEvent) Append(dst []byte) []byte {
+	if e.other != nil {
+		return append(dst, e.other...)
+	}
+	return write(dst, e.visit)
+}
+
+// Digest is that of the canonical form.
+func (e *TrustEvent) Digest() Digest { return crypto.Sum(e.Append(nil)) }

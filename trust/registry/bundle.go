@@ -1,0 +1,59 @@
+package registry
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// maxDocument is the size of a policy document: that of a blob.
+const maxDocument = 64 << 20
+
+// OpenBundle verifies that a P1 document is the bundle that a publisher signed, with a key of the state that was not revoked, and gives a copy
+// of the document. It is of layer P1, in canonical form, and its bundle has the name and the version that were signed.
+//
+// That is what keeps an old bundle from coming back under a new number. The state does not know which versions there were: the log does, and
+// whoever loads the document into a kernel that has a log is refused one that goes back.
+func OpenBundle(s *State, e contracts.Envelope, doc contracts.Document) (contracts.Document, error) {
+	doc.Canonical, doc.Lines = bytes.Clone(doc.Canonical), maps.Clone(doc.Lines)
+	if err := s.bundle(e, doc.Canonical); err != nil {
+		return contracts.Document{}, fmt.Errorf("registry: bundle %q: %w", doc.Name, err)
+	}
+	return doc, nil
+}
+
+func (s *State) bundle(e contracts.Envelope, doc []byte) error {
+	sealed, _, err := s.open(e, Publisher)
+	if err != nil {
+		return err
+	}
+	b, ferr := sealed.Bundle()
+	if ferr != nil {
+		return ferr
+	}
+	if crypto.Sum(doc) != b.Digest {
+		return errors.New("digest: another document was signed, or another edition of it: documents are signed in canonical form")
+	}
+	var tree crypto.Tree
+	if err := tree.Parse(doc, crypto.Limits{Bytes: maxDocument, Depth: contracts.MaxRecordDepth, Object: true}); err != nil {
+		return err
+	}
+	root := tree.Root()
+	name, version := root.Get("bundle").Get("name"), root.Get("bundle").Get("version")
+	n, isNumber := version.Uint()
+	switch {
+	case !bytes.Equal(root.Append(nil), doc):
+		return errors.New("the document is not in canonical form")
+	case root.Get("layer").Text() != "P1":
+		return errors.New("layer: not P1: only bundles are published; other layers are the host's own")
+	case name.Text() != b.Name:
+		return errors.New("bundle.name: not the one that was signed")
+	case !isNumber || n != b.Version:
+		return errors.New("bundle.version: not the one that was signed")
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package registry
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// signed tells whether those signed an event who must, in the state before it. Every signature is by a key that has a say on the event, and
+// verifies: one that does not is no mere lack, so it refuses the event though the others be enough.
+func (s *State) signed(t *contracts.TrustRecord, index uint64) error {
+	message := t.Event.Message()
+	var roots, fresh uint64
+	alone := false
+	for i, x := range t.Signatures {
+		if i > 0 && bytes.Compare(t.Signatures[i-1].KeyID[:], x.KeyID[:]) >= 0 {
+			return fmt.Errorf("signatures.%d: not sorted by key id and unique", i)
+		}
+		v := s.voter(&t.Event, x.KeyID, index)
+		switch {
+		case v.public == nil:
+			return fmt.Errorf("signatures.%d: of a key that has no say on this event, or none any more", i)
+		case !crypto.Verify(v.public, message, x.Sig):
+			return fmt.Errorf("signatures.%d: does not verify", i)
+		}
+		roots += one(v.root)
+		fresh += one(v.fresh)
+		alone = alone || v.alone
+	}
+	switch {
+	case alone:
+		return nil
+	case t.Event.Type == "freeze":
+		return errors.New("signatures: want that of a root or a freezer")
+	case roots < s.threshold:
+		return fmt.Errorf("signatures: %d of root keys, want %d", roots, s.threshold)
+	case t.Event.Type == "root" && fresh < t.Event.Threshold:
+		return fmt.Errorf("signatures: %d of the new root keys, want %d", fresh, t.Event.Threshold)
+	}
+	return nil
+}
+
+// A voter is a key that has a say on an event.
+type voter struct {
+	public crypto.PublicKey // nil: it has none
+	root   bool             // it counts for the threshold
+	fresh  bool             // it counts for the threshold that a root event sets
+	alone  bool             // its signature is enough
+}
+
+// voter tells what say a key has on an event that stands at the index. Keys that a root event lists were checked.
+func (s *State) voter(e *contracts.TrustEvent, id contracts.Digest, index uint64) (v voter) {
+	if at, known := s.find(id); known && s.keys[at].valid(index) {
+		k := &s.keys[at]
+		v.root = k.role == Root
+		switch e.Type {
+		case "freeze":
+			v.alone = k.role == Root || k.role == Freezer
+		case "undelegate":
+			v.alone = k.role == Delegator && k.name == e.Delegator
+		}
+		if v.root || v.alone {
+			v.public = k.public
+		}
+	}
+	if e.Type == "root" {
+		i := slices.IndexFunc(e.Keys, func(k contracts.RootKey) bool { return k.ID == id })
+		if i >= 0 {
+			v.public, v.fresh = e.Keys[i].Public, true
+		}
+	}
+	return v
+}
+
+func one(counts bool) uint64 {
+	if counts {
+		return 1
+	}
+	return 0
+}
