@@ -280,3 +280,33 @@ func TestRepeatOfACallWhoseGoroutineEnds(t *testing.T) {
 		}
 	})
 }
+
+// Who closes a session that is being closed hears of it when that is on record, or that it is not.
+func TestCloseSessionTwiceAtOnce(t *testing.T) {
+	for _, stored := range []error{nil, errDisk} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.call("echo", `{}`)
+			release := make(chan struct{})
+			w.store.how = func(error) error { <-release; return stored }
+			w.store.in(1)
+			closed := make(chan error, 2)
+			for range 2 {
+				go func() { closed <- w.k.CloseSession(context.Background(), "s") }()
+			}
+			synctest.Wait()
+			if len(closed) != 0 {
+				t.Errorf("%d closed it before it was on record", len(closed))
+			}
+			close(release)
+			for range 2 {
+				if err := <-closed; !errors.Is(err, stored) {
+					t.Errorf("%v, want %v", err, stored)
+				}
+			}
+			if err := w.k.CloseSession(context.Background(), "s"); stored == nil && err != nil {
+				t.Errorf("again: %v", err)
+			}
+		})
+	}
+}

@@ -18,6 +18,7 @@ type session struct {
 	closing chan struct{}    // while CloseSession waits: closed when it is done or gives up
 	idle    chan struct{}    // while CloseSession waits: closed when nothing runs any more
 	keys    map[string]*once // idempotency keys that an ALLOW bound
+	last    *proofgraph.Slot // of the close, until it is durable
 }
 
 // once is the one call that an idempotency key stands for.
@@ -123,6 +124,9 @@ func (k *Kernel) CloseSession(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("helm: session %s: close: %w", name, err)
 	}
+	s.mu.Lock()
+	s.last = nil
+	s.mu.Unlock()
 	return nil
 }
 
@@ -152,16 +156,17 @@ func (s *session) quiesce(done <-chan struct{}) bool {
 	return true
 }
 
-// closeEntry signs the close with mu held, and unlocks. A session that is closed gives no slot.
+// closeEntry signs the close with mu held, and unlocks. Of a session that somebody else closes just now it gives the slot too, lest it be
+// called closed before that lasts; of one that is closed for good, none.
 func (k *Kernel) closeEntry(s *session) (*proofgraph.Slot, error) {
 	defer s.mu.Unlock()
 	if s.chain.Closed() {
-		return nil, nil
+		return s.last, nil
 	}
 	slot, err := k.record(s, &contracts.Statement{Close: new(contracts.Close)}, nil)
 	if err != nil {
 		return nil, err
 	}
-	s.keys = nil // closed comes before the look-up of a repeat
+	s.keys, s.last = nil, slot // closed comes before the look-up of a repeat
 	return slot, nil
 }
