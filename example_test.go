@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
 const mailPolicy = `
@@ -61,6 +65,48 @@ func Example() {
 	// Output:
 	// ALLOW "sent" receipt 3
 	// DENY DESTINATION_NOT_ALLOWED receipt 4
+}
+
+// The same with a log that stays: the next process, or the next version of it, goes on with it.
+func Example_durable() {
+	base, err := os.MkdirTemp("", "helm-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(base)
+	dir := filepath.Join(base, "log") // yours: /var/lib/agent/log
+	doc, _ := policy.Parse("mail.yaml", []byte(mailPolicy))
+	pol, err := guardian.Compile(doc)
+	if err != nil {
+		log.Fatal(err)
+	}
+	key, err := crypto.GenerateKey() // yours comes from crypto.LoadKey: the log goes on with the key that it began with
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		err := func() error {
+			store, err := filestore.Open(dir, filestore.Options{Wait: 30 * time.Second})
+			if err != nil {
+				return err
+			}
+			defer store.Close() // after the kernel
+			k, err := helm.New(helm.Options{Policy: pol, Key: key, Store: store})
+			if err != nil {
+				return err
+			}
+			defer k.Close()
+			d, r := k.Guard(context.Background(), helm.Intent{Tool: "mail.send", Args: json.RawMessage(`{}`), Session: "chat-1"})
+			fmt.Println(d.Verdict, d.Reason, "receipt", r.Index)
+			return nil
+		}()
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// DENY DRIVER_NOT_BOUND receipt 2
+	// DENY DRIVER_NOT_BOUND receipt 3
 }
 
 func ExampleWrap() {
