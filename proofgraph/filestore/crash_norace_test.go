@@ -4,7 +4,6 @@ package filestore
 
 // What the crash tests do where no flag says otherwise.
 const (
-	underRace    = false
 	defaultKills = 200
 	everyChange  = 1 // the power goes after one change in so many
 	slowness     = 1

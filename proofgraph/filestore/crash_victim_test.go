@@ -28,21 +28,21 @@ func (v *victim) suffer(life int, s step) bool {
 	if s.name != "" {
 		o.Calls = 60
 	}
+	name := s.name
+	if name == "" {
+		name = atRandom
+	}
 	hit, err := v.run(o)
 	if err == nil && s.name != "" && !hit && o.Nth > 1 { // it did not come there so often
 		o.Nth, o.Seed = 1, o.Seed+1
 		hit, err = v.run(o)
 	}
 	if err != nil {
-		v.fault(v.plan, "life %d, killed %s, which is time %d: %v", life, s.name, o.Nth, err)
+		v.fault(v.plan, "life %d, to be killed %q, time %d: %v", life, name, o.Nth, err)
 		return false
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	name := s.name
-	if name == "" {
-		name = atRandom
-	}
 	if v.tried[name]++; hit {
 		v.kills[name]++
 	}
