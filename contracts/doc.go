@@ -20,6 +20,20 @@
 //	key, ok := sealed.Key()                  // find the key, verify the signature over sealed.Payload
 //	statement, err := sealed.Statement()     // RECORD: what the entry shows by itself
 //
+// What callers present are envelopes of the same shape without a header, each of which its signer makes and package trust/registry opens:
+//
+//	approval     Approval     an approver's answer to an ApprovalRequest: request.Approve(key), request.Refuse(key)
+//	delegation   Delegation   a grant: Delegation{…}.Sign(key)
+//	attestation  Attestation  a third party's word: Attestation{…}.Sign(key)
+//	bundle       Bundle       a publisher's signature over a P1 document: Bundle{…}.Sign(key)
+//
+// A trust event has an envelope of its own, which many sign, one after the other: a new key proves itself, then the roots sign.
+//
+//	event, err := TrustEvent{Type: "key", Origin: origin, Version: state.Version() + 1, Name: "ann", Role: "approver"}.Prove(annsKey)
+//	envelope, err := TrustRecord{Event: event}.Sign(firstRoot)
+//	record, err := ParseTrust(envelope)         // the second root reads what it signs
+//	envelope, err = record.Sign(secondRoot)
+//
 // Sizes are in bytes, times in milliseconds, hashes SHA-256. The limits are in names.go, once for writers and readers. Everything here is a
 // value without locks: safe to read from many goroutines, but for a [Reader], which is for one.
 package contracts

@@ -3,6 +3,7 @@ package contracts
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/helmkernel/helm/crypto"
 )
@@ -109,6 +110,9 @@ func seal(kind Kind, key crypto.Signer, id *Digest, visit, again func(*form)) (E
 		return refused(ferr)
 	}
 	payload := appendStatement(nil, kind, string(kind), crypto.Sum(writeBare(visit)), func(dst []byte) []byte { return append(dst, predicate...) })
+	if len(payload) > MaxPayload {
+		return refused(&FormatError{Encoding, "payload", strconv.Itoa(len(payload)) + " bytes, want at most " + strconv.Itoa(MaxPayload)})
+	}
 	sealed, ferr := new(Reader).Open(crypto.AppendEnvelope(nil, payloadType, payload, *id, make([]byte, 64)))
 	if ferr == nil {
 		ferr = sealed.presented(kind, again)

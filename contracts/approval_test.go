@@ -1,0 +1,173 @@
+package contracts
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// A request goes to an approver as JSON, and is there what it was here: the approval of the one is that of the other.
+func TestRequestTravels(t *testing.T) {
+	r := sampleRequest()
+	r.Caller.ID = "a<b>&c\u2028\"é\\"
+	bare := ApprovalRequest{Nonce: strings.Repeat("00", 16), Quorum: 1, Session: "s", Tool: "t"}
+	for name, r := range map[string]ApprovalRequest{"full": r, "bare": bare} {
+		text, err := json.Marshal(map[string]any{"pending": &r, "by value": r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range [][]byte{text, indented(t, text)} {
+			var got struct {
+				Pending *ApprovalRequest
+				Value   ApprovalRequest `json:"by value"`
+			}
+			if err := json.Unmarshal(text, &got); err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if got.Pending.Digest() != r.Digest() || got.Value.Digest() != r.Digest() || !bytes.Equal(got.Value.Append(nil), r.Append(nil)) {
+				t.Errorf("%s: arrived as %+v", name, got.Pending)
+			}
+			there, err := got.Value.Approve(keyOf(t, "ann"))
+			here, err2 := r.Approve(keyOf(t, "ann"))
+			if err != nil || err2 != nil || !bytes.Equal(there, here) {
+				t.Errorf("%s: another approval: %v %v", name, err, err2)
+			}
+		}
+		if b, err := r.MarshalJSON(); err != nil || !bytes.Equal(b, r.Append(nil)) {
+			t.Errorf("%s: %s, %v", name, b, err)
+		}
+	}
+	for name, change := range map[string]func(*ApprovalRequest){"not UTF-8": func(r *ApprovalRequest) { r.Tool = "\xff" }, "of 12047": func(r *ApprovalRequest) { r.Expires = 318_000_000_000_000 }} {
+		r := sampleRequest()
+		change(&r)
+		if b, err := json.Marshal(r); err == nil {
+			t.Errorf("%s: written as %s", name, b)
+		}
+	}
+}
+
+func indented(t *testing.T, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Indent(&out, b, " ", "\t"); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// A request that is not one leaves what was there.
+func TestRequestRefused(t *testing.T) {
+	full := sampleRequest()
+	kept := full.Digest()
+	refuse := func(what string, text []byte) {
+		t.Helper()
+		r := sampleRequest()
+		var f *FormatError
+		if err := r.UnmarshalJSON(text); err == nil || !errors.As(err, &f) || r.Digest() != kept {
+			t.Errorf("%s: %v, %+v", what, err, r)
+		}
+		if err := json.Unmarshal(text, &r); err == nil || r.Digest() != kept {
+			t.Errorf("%s: by package json: %v, %+v", what, err, r)
+		}
+	}
+	refused, taken := 0, 0
+	for _, a := range attacks(value(t, string(full.Append(nil))), "") {
+		var r ApprovalRequest
+		if err := r.UnmarshalJSON(a.text); err == nil {
+			if taken++; !bytes.Equal(r.Append(nil), value(t, string(a.text)).Append(nil)) {
+				t.Errorf("%s %s: became %s", a.at, a.with, r.Append(nil))
+			}
+			continue
+		}
+		refuse(a.at+" "+a.with, a.text)
+		refused++
+	}
+	if refused < 250 || taken > 60 {
+		t.Errorf("%d refused, %d taken", refused, taken)
+	}
+	for how, text := range respell(t, string(full.Append(nil))) {
+		var r ApprovalRequest
+		switch err := r.UnmarshalJSON([]byte(text)); how {
+		case "a space", "a space before", "a line feed behind", "an escaped name", "last member first": // other spellings of the same
+			if err != nil || r.Digest() != kept {
+				t.Errorf("%s: %v", how, err)
+			}
+		default:
+			refuse(how, []byte(text))
+		}
+	}
+	refuse("64 KiB", append([]byte(`{"zz":"`+strings.Repeat("x", maxRequest)), `"}`...))
+	refuse("names by letter case", bytes.Replace(full.Append(nil), []byte(`"tool"`), []byte(`"Tool"`), 1))
+}
+
+// Approve and Refuse are of the request they are of, and differ from each other, by signer, and by every field.
+func TestApprovalsDiffer(t *testing.T) {
+	ann, bob := keyOf(t, "ann"), keyOf(t, "bob")
+	seen := map[Digest]string{}
+	add := func(name string, e Envelope, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other := seen[e.Digest()]; other != "" {
+			t.Errorf("%s is the same as %s", name, other)
+		}
+		seen[e.Digest()] = name
+	}
+	sign := func(name string, r ApprovalRequest) {
+		t.Helper()
+		e, err := r.Approve(ann)
+		add(name, e, err)
+		e, err = r.Refuse(ann)
+		add(name+" refused", e, err)
+		e, err = r.Approve(bob)
+		add(name+" by bob", e, err)
+		e, err = Approval{Request: r, Time: r.NotBefore + 1, Verdict: Allow}.Sign(ann)
+		add(name+" later", e, err)
+	}
+	sign("as it is", sampleRequest())
+	for name, change := range map[string]func(*ApprovalRequest){
+		"args": func(r *ApprovalRequest) { r.ArgsHash[0]++ }, "caller": func(r *ApprovalRequest) { r.Caller.ID = "eve" }, "tenant": func(r *ApprovalRequest) { r.Caller.Tenant = "" },
+		"caller's roles": func(r *ApprovalRequest) { r.Caller.Roles = nil }, "expires": func(r *ApprovalRequest) { r.Expires++ }, "nonce": func(r *ApprovalRequest) { r.Nonce = strings.Repeat("1", 32) },
+		"notBefore": func(r *ApprovalRequest) { r.NotBefore-- }, "policy": func(r *ApprovalRequest) { r.PolicyHash[31]++ }, "quorum": func(r *ApprovalRequest) { r.Quorum-- },
+		"roles": func(r *ApprovalRequest) { r.Roles = r.Roles[:1] }, "schema": func(r *ApprovalRequest) { r.SchemaHash[1]++ }, "session": func(r *ApprovalRequest) { r.Session = "main" },
+		"tool": func(r *ApprovalRequest) { r.Tool = "send" },
+	} {
+		r := sampleRequest()
+		if change(&r); r.Digest() == ptr(sampleRequest()).Digest() {
+			t.Errorf("%s is not in the digest", name)
+		}
+		sign(name, r)
+	}
+	if len(seen) != 14*4 {
+		t.Errorf("%d approvals", len(seen))
+	}
+}
+
+// Whatever the bytes: no panic, and what is taken is the same when it is written and read again.
+func FuzzRequest(f *testing.F) {
+	r := sampleRequest()
+	f.Add(r.Append(nil))
+	f.Add(append(r.Append([]byte(" ")), 10))
+	for i, a := range attacks(value(f, string(r.Append(nil))), "") {
+		if i%4 == 0 {
+			f.Add(a.text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r, again ApprovalRequest
+		if err := r.UnmarshalJSON(b); err != nil {
+			return
+		}
+		text, err := r.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.UnmarshalJSON(text); err != nil || again.Digest() != r.Digest() {
+			t.Fatalf("%v: %s", err, text)
+		}
+	})
+}

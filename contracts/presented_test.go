@@ -1,0 +1,387 @@
+package contracts
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gowebpki/jcs"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+func keyOf(t testing.TB, name string) crypto.PrivateKey {
+	t.Helper()
+	seed := digest("key of " + name)
+	k, err := crypto.NewKeyFromSeed(seed[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func publicOf(t testing.TB, k crypto.Signer) crypto.PublicKey {
+	t.Helper()
+	p, err := crypto.PublicOf(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func sampleRequest() ApprovalRequest {
+	d := digests(3)
+	return ApprovalRequest{ArgsHash: d[0], Caller: Caller{"alice <a@example.org>", "acme", []string{"clerk", "owner"}}, Expires: 1767225900000, Nonce: strings.Repeat("0f", 16),
+		NotBefore: 1767225600123, PolicyHash: d[1], Quorum: 2, Roles: []string{"cfo", "owner"}, SchemaHash: d[2], Session: "chat-1", Tool: "send_money"}
+}
+
+// A presented is one kind of statement that callers present, in every field.
+type sample struct {
+	kind Kind
+	sign func(crypto.Signer) (Envelope, error)
+	open func(*Sealed) (any, *FormatError) // what it reads writes itself again by Append
+	want any                               // what is read, but for the key
+}
+
+type appender interface{ Append([]byte) []byte }
+
+func opening[T any](open func(*Sealed) (*T, *FormatError)) func(*Sealed) (any, *FormatError) {
+	return func(s *Sealed) (any, *FormatError) {
+		x, err := open(s)
+		if err != nil {
+			if x != nil {
+				panic("half a record")
+			}
+			return nil, err
+		}
+		return x, nil
+	}
+}
+
+func presentedSamples(t testing.TB) map[string]sample {
+	request, d := sampleRequest(), digests(2)
+	grant := Delegation{Delegate: "bob", Delegator: "alice \"a\"", Depth: 3, Expires: 1767225900000, Nonce: "n 1", NotBefore: 1767225600000,
+		Only: []string{"list_payments", "send_money"}, Parent: &d[0], When: value(t, `{"arg":"/amount","le":50}`)}
+	bare := Delegation{Delegate: "bob", Delegator: "alice", Expires: 1, Nonce: "n"}
+	word := Attestation{Args: &d[0], Claims: value(t, `{"by":["x",1.5,null]}`), Expires: 1767225900000, Session: "chat-1", Time: 1767225600123, Type: "dual-control"}
+	plain := Attestation{Claims: value(t, `{}`), Time: 1, Type: "x"}
+	bundle := Bundle{Digest: d[1], Name: "bank", Version: 12}
+	approval := Approval{Request: request, Time: 1767225700000, Verdict: Allow}
+	open := map[Kind]func(*Sealed) (any, *FormatError){KindApproval: opening((*Sealed).Approval), KindDelegation: opening((*Sealed).Delegation),
+		KindAttestation: opening((*Sealed).Attestation), KindBundle: opening((*Sealed).Bundle)}
+	return map[string]sample{
+		"approve":       {KindApproval, request.Approve, open[KindApproval], &Approval{Request: request, Time: request.NotBefore, Verdict: Allow}},
+		"refuse":        {KindApproval, request.Refuse, open[KindApproval], &Approval{Request: request, Time: request.NotBefore, Verdict: Deny}},
+		"approval":      {KindApproval, approval.Sign, open[KindApproval], &approval},
+		"grant":         {KindDelegation, grant.Sign, open[KindDelegation], &grant},
+		"bare grant":    {KindDelegation, bare.Sign, open[KindDelegation], &bare},
+		"attestation":   {KindAttestation, word.Sign, open[KindAttestation], &word},
+		"plain word":    {KindAttestation, plain.Sign, open[KindAttestation], &plain},
+		"bundle":        {KindBundle, bundle.Sign, open[KindBundle], &bundle},
+		"bundle of max": {KindBundle, Bundle{Name: strings.Repeat("b", 64), Version: crypto.MaxInt}.Sign, open[KindBundle], &Bundle{Name: strings.Repeat("b", 64), Version: crypto.MaxInt}},
+	}
+}
+
+// What is signed is read as it was meant, by its own reader and by no other, and is written again in the same bytes. The signature is the
+// signer's, and the subject that of the format: the digest of the predicate without the key.
+func TestPresentedRoundTrip(t *testing.T) {
+	k := keyOf(t, "signer")
+	id := crypto.KeyID(publicOf(t, k))
+	for name, p := range presentedSamples(t) {
+		e, err := p.sign(k)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if again, err := p.sign(k); err != nil || !bytes.Equal(again, e) {
+			t.Errorf("%s: signed again it is another: %v", name, err)
+		}
+		var r Reader
+		s, ferr := r.Open(e)
+		if ferr != nil {
+			t.Errorf("%s: %v", name, ferr)
+			continue
+		}
+		if key, ok := s.Key(); !ok || key != id || s.KeyID != id || s.Kind != p.kind {
+			t.Errorf("%s: signed by %s and %s, kind %s", name, key, s.KeyID, s.Kind)
+		}
+		if !crypto.Verify(publicOf(t, k), crypto.AppendPAE(nil, PayloadType, s.Payload), s.Sig) {
+			t.Errorf("%s: the signature does not verify", name)
+		}
+		if want, err := jcs.Transform(e); err != nil || !bytes.Equal(want, e) {
+			t.Errorf("%s: not canonical: %v", name, err)
+		}
+		var st struct {
+			Predicate map[string]json.RawMessage
+			Subject   []struct {
+				Digest struct{ SHA256 string }
+				Name   string
+			}
+		}
+		if err := json.Unmarshal(s.Payload, &st); err != nil {
+			t.Fatal(err)
+		}
+		delete(st.Predicate, "key")
+		rest, err := json.Marshal(st.Predicate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rest, err = jcs.Transform(rest); err != nil {
+			t.Fatal(err)
+		}
+		if len(st.Subject) != 1 || st.Subject[0].Name != string(p.kind) || st.Subject[0].Digest.SHA256 != crypto.Sum(rest).String() {
+			t.Errorf("%s: subject %+v, want the digest of %s", name, st.Subject, rest)
+		}
+		x, ferr := p.open(s)
+		if ferr != nil {
+			t.Errorf("%s: %v", name, ferr)
+			continue
+		}
+		b := x.(appender).Append(nil)
+		if !bytes.Contains(s.Payload, b) {
+			t.Errorf("%s: read and written again\n%s\nwas\n%s", name, b, s.Payload)
+		}
+		reflect.ValueOf(p.want).Elem().FieldByName("Key").Set(reflect.ValueOf(id))
+		if want := p.want.(appender).Append(nil); !bytes.Equal(b, want) {
+			t.Errorf("%s: read\n%s\nwant\n%s", name, b, want)
+		}
+		if _, ferr := s.Statement(); ferr == nil || ferr.Class != Record {
+			t.Errorf("%s: taken for an entry: %v", name, ferr)
+		}
+		if _, ferr := s.Manifest(); ferr == nil || ferr.Class != Record {
+			t.Errorf("%s: taken for a manifest: %v", name, ferr)
+		}
+		for other, q := range presentedSamples(t) {
+			if _, ferr := q.open(s); (ferr == nil) != (q.kind == p.kind) {
+				t.Errorf("%s read as %s: %v", name, other, ferr)
+			}
+		}
+	}
+}
+
+// restate makes the payload of a predicate, whatever is in it, with the subject that is right for it.
+func restate(t testing.TB, kind Kind, predicate []byte) []byte {
+	t.Helper()
+	v := value(t, string(predicate))
+	bare := []byte{'{'}
+	for it := v.Iter(); it.Next(); {
+		if string(it.Key()) == "key" {
+			continue
+		}
+		if len(bare) > 1 {
+			bare = append(bare, ',')
+		}
+		bare = it.Value().Append(append(crypto.AppendString(bare, string(it.Key())), ':'))
+	}
+	return appendStatement(nil, kind, string(kind), crypto.Sum(append(bare, '}')), func(dst []byte) []byte { return v.Append(dst) })
+}
+
+func predicateOf(t testing.TB, e Envelope) crypto.Value {
+	t.Helper()
+	var r Reader
+	s, err := r.Open(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value(t, string(s.Payload)).Get("predicate")
+}
+
+// Each field of each predicate in turn is left out, emptied, made null, of another type, out of its limits, and joined by another. All else
+// is right, the subject too. What is left is refused but for those cases in which it is another record of that kind; they are listed.
+func TestPresentedFieldsAreClosed(t *testing.T) {
+	taken := map[string][]string{
+		"approve": {"request.caller no object", "request.caller.id omitted", "request.caller.id words", "request.caller.id spaces", "request.caller.id allow",
+			"request.caller.id capitals", "request.caller.id a digest and more", "request.caller.id a time with zone", "request.caller.id a time in hours",
+			"request.caller.tenant omitted", "request.caller.tenant words", "request.caller.tenant spaces", "request.caller.tenant allow",
+			"request.caller.tenant capitals", "request.caller.tenant a digest and more", "request.caller.tenant a time with zone", "request.caller.tenant a time in hours",
+			"request.caller.roles omitted", "request.caller.roles.0 omitted", "request.caller.roles.1 omitted", "request.caller.roles.0 allow", "request.caller.roles.0 capitals",
+			"request.caller.roles.0 spaces", "request.caller.roles.0 a time in hours", "request.caller.roles.0 a time with zone", "request.caller.roles.1 words",
+			"request.quorum one", "request.roles no list", "request.roles.0 omitted", "request.roles.1 omitted", "request.roles.0 allow", "request.roles.0 capitals",
+			"request.roles.0 spaces", "request.roles.0 a time in hours", "request.roles.0 a time with zone", "request.roles.1 words",
+			"request.session words", "request.session allow", "request.session capitals", "request.session a digest and more", "request.session a time in hours",
+			"request.tool words", "request.tool allow", "request.tool capitals", "request.tool a digest and more", "request.tool a time in hours"},
+		"grant": {"delegate words", "delegate spaces", "delegate allow", "delegate capitals", "delegate a digest and more", "delegate a time with zone", "delegate a time in hours",
+			"delegator words", "delegator spaces", "delegator allow", "delegator capitals", "delegator a digest and more", "delegator a time with zone", "delegator a time in hours",
+			"depth one", "nonce words", "nonce spaces", "nonce allow", "nonce capitals", "nonce a digest and more", "nonce a time with zone", "nonce a time in hours",
+			"only no list", "only.0 omitted", "only.1 omitted", "only.0 allow", "only.0 capitals", "only.0 a digest and more", "only.0 a time in hours", "only.1 words", "parent omitted",
+			"when omitted", "when no object", "when object", "when unknown field", "when field in capitals", "when.arg *", "when.le *"},
+		"attestation": {"args omitted", "claims no object", "claims object", "claims unknown field", "claims field in capitals", "claims.by *", "claims.by.0 *", "claims.by.1 *", "claims.by.2 *",
+			"expires omitted", "session omitted", "session words", "session allow", "session capitals", "session a digest and more", "session a time in hours",
+			"type words", "type spaces", "type allow", "type capitals", "type a digest and more", "type a time with zone", "type a time in hours"},
+		"bundle": {"name words", "name allow", "name capitals", "version one"},
+	}
+	samples := presentedSamples(t)
+	for name, expected := range taken {
+		p := samples[name]
+		e, err := p.sign(keyOf(t, "signer"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		predicate := predicateOf(t, e)
+		read := func(payload []byte) *FormatError {
+			var r Reader
+			s, ferr := r.Open(sealIn(payload))
+			if ferr != nil {
+				return ferr
+			}
+			x, ferr := p.open(s)
+			if ferr == nil && !bytes.Contains(payload, x.(appender).Append(nil)) {
+				t.Errorf("%s: %s is written %s", name, payload, x.(appender).Append(nil))
+			}
+			return ferr
+		}
+		if ferr := read(restate(t, p.kind, predicate.Append(nil))); ferr != nil {
+			t.Fatalf("%s: %v", name, ferr) // or the refusals below would prove nothing
+		}
+		refused, met := 0, map[string]bool{}
+		for _, a := range attacks(predicate, "") {
+			if a.at == "" && a.text[0] != '{' {
+				continue // a statement's predicate is an object
+			}
+			ferr := read(restate(t, p.kind, a.text))
+			what := a.at + " " + a.with
+			if i := slices.IndexFunc(expected, func(x string) bool {
+				return x == what || strings.HasSuffix(x, "*") && strings.HasPrefix(what, x[:len(x)-1])
+			}); i >= 0 {
+				met[expected[i]] = true
+				if ferr != nil {
+					t.Errorf("%s: %s: %v", name, what, ferr)
+				}
+				continue
+			}
+			switch {
+			case ferr == nil && bytes.Equal(value(t, string(a.text)).Append(nil), predicate.Append(nil)): // as it was
+			case ferr == nil:
+				t.Errorf("%s: %s: taken", name, what)
+			case ferr.Class != Record || !strings.HasPrefix(ferr.Field, "predicate."):
+				t.Errorf("%s: %s: %v", name, what, ferr)
+			default:
+				refused++
+			}
+		}
+		if len(met) != len(expected) || refused < 60 {
+			t.Errorf("%s: %d of %d expected, %d refused", name, len(met), len(expected), refused)
+		}
+	}
+}
+
+// What is around the predicate: other spellings, other types, more or fewer signatures and subjects.
+func TestPresentedEnvelopes(t *testing.T) {
+	k := keyOf(t, "signer")
+	for name, p := range presentedSamples(t) {
+		e, err := p.sign(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r Reader
+		s, ferr := r.Open(e)
+		if ferr != nil {
+			t.Fatal(ferr)
+		}
+		payload, text := string(s.Payload), string(e)
+		open := func(e []byte) *FormatError {
+			s, ferr := new(Reader).Open(e)
+			if ferr == nil {
+				_, ferr = p.open(s)
+			}
+			return ferr
+		}
+		must := func(what string, e []byte, class Class) {
+			t.Helper()
+			if bytes.Equal(e, []byte(text)) {
+				t.Fatalf("%s: %s: the same", name, what)
+			}
+			if ferr := open(e); ferr == nil || ferr.Class != class {
+				t.Errorf("%s: %s: %v, want %s", name, what, ferr, class)
+			}
+		}
+		inside := func(from, to string) []byte {
+			if !strings.Contains(payload, from) {
+				t.Fatalf("%s: no %s", name, from)
+			}
+			return sealIn([]byte(strings.Replace(payload, from, to, 1)))
+		}
+		for how, spelling := range respell(t, text) {
+			must("envelope with "+how, []byte(spelling), Encoding)
+		}
+		for how, spelling := range respell(t, payload) {
+			must("payload with "+how, sealIn([]byte(spelling)), Encoding)
+		}
+		signature := text[strings.Index(text, `"signatures":[`)+14 : len(text)-2]
+		must("two signatures", []byte(strings.Replace(text, signature, signature+","+signature, 1)), Shape)
+		must("no signature", []byte(strings.Replace(text, signature, "", 1)), Shape)
+		must("no signatures", []byte(strings.Replace(text, `,"signatures":[`+signature+`]`, "", 1)), Shape)
+		must("signatures null", []byte(strings.Replace(text, `[`+signature+`]`, "null", 1)), Shape)
+		must("one member more", []byte(strings.Replace(text, `]}`, `],"zz":1}`, 1)), Shape)
+		must("a short signature", []byte(strings.Replace(text, signature[strings.Index(signature, `"sig":"`)+7:len(signature)-2], "AAAA", 1)), Shape)
+		must("the payload type of trust events", []byte(strings.Replace(text, PayloadType, trustType, 1)), Shape)
+		must("another payload type", []byte(strings.Replace(text, PayloadType, "application/json", 1)), Shape)
+		must("a statement of version 0.1", inside("Statement/v1", "Statement/v0.1"), Shape)
+		must("version 2 of the kind", inside(string(p.kind)+"/v1", string(p.kind)+"/v2"), Shape)
+		must("two subjects", inside(`"subject":[`, `"subject":[{"digest":{"sha256":"`+strings.Repeat("0", 64)+`"},"name":"x"},`), Shape)
+		must("another kind of entry", inside("/"+string(p.kind)+"/v1", "/decision/v1"), Record)
+		must("a kind of nobody", inside("/"+string(p.kind)+"/v1", "/nothing/v1"), Record)
+		must("a subject of another name", inside(`"name":"`+string(p.kind)+`"}]`, `"name":"x"}]`), Record)
+		sum := payload[strings.Index(payload, `"sha256":"`)+10:][:64]
+		must("a subject of another digest", inside(sum, strings.Repeat("0", 64)), Record)
+		predicate := value(t, payload).Get("predicate").Append(nil)
+		must("a subject over the key too", inside(sum, crypto.Sum(predicate).String()), Record)
+		other := sealIn([]byte(strings.Replace(payload, s.KeyID.String(), digest("another").String(), 1)))
+		if ferr := open(other); ferr != nil { // another key is another signer, and the subject is the same
+			t.Errorf("%s: of another signer: %v", name, ferr)
+		}
+	}
+}
+
+// Whatever the bytes: no panic, and what is taken is written again as it was.
+func FuzzPresented(f *testing.F) {
+	k := keyOf(f, "signer")
+	seeds := 0
+	for _, p := range presentedSamples(f) {
+		e, err := p.sign(k)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(p.kind), predicateOf(f, e).Append(nil))
+		for i, a := range attacks(predicateOf(f, e), "") {
+			if i%5 == 0 {
+				f.Add(string(p.kind), a.text)
+			}
+		}
+		seeds++
+	}
+	if seeds == 0 {
+		f.Fatal("no seeds")
+	}
+	f.Fuzz(func(t *testing.T, kind string, predicate []byte) {
+		if new(crypto.Tree).Parse(predicate, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth - 1, Object: true}) != nil {
+			return
+		}
+		payload := restate(t, Kind(kind), predicate)
+		var r Reader
+		s, err := r.Open(sealIn(payload))
+		if err != nil {
+			return
+		}
+		read := 0
+		for _, open := range []func(*Sealed) (any, *FormatError){opening((*Sealed).Approval), opening((*Sealed).Delegation), opening((*Sealed).Attestation), opening((*Sealed).Bundle)} {
+			x, err := open(s)
+			if err != nil {
+				if err.Class != Record {
+					t.Fatal(err)
+				}
+				continue
+			}
+			read++
+			if b := x.(appender).Append(nil); !bytes.Equal(restate(t, s.Kind, b), s.Payload) {
+				t.Fatalf("was\n%s\nand is written\n%s", s.Payload, b)
+			}
+		}
+		if read > 1 {
+			t.Fatalf("%s is of %d kinds", predicate, read)
+		}
+	})
+}
