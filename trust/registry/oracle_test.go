@@ -1,0 +1,367 @@
+package registry
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// An oracle is the second implementation of the formats, built.
+type oracle struct {
+	*testing.T
+	bin, dir string
+}
+
+func newOracle(t *testing.T, what string) *oracle {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := filepath.Join(root, "../shared/oracle")
+	if _, err := os.Stat(src); err != nil {
+		t.Skip("no ../shared/oracle: not compared with the second implementation: " + what)
+	}
+	o := &oracle{t, filepath.Join(t.TempDir(), "oracle"), t.TempDir()}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", o.bin, ".")
+	build.Dir, build.Env = src, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return o
+}
+
+func (o *oracle) run(args ...string) (string, int) {
+	o.Helper()
+	cmd := exec.CommandContext(o.Context(), o.bin, args...)
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		o.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+func (o *oracle) path(name string) string { return filepath.Join(o.dir, name) }
+
+func (o *oracle) write(name string, b []byte) string {
+	o.Helper()
+	if err := os.WriteFile(o.path(name), b, 0o600); err != nil {
+		o.Fatal(err)
+	}
+	return o.path(name)
+}
+
+// A finding is what the oracle says of a pack, as far as trust goes.
+type finding struct {
+	Level, Trust string
+	Errors       []struct {
+		Check, Field, Text string
+		Index              int
+	}
+}
+
+func (o *oracle) verify(args ...string) (f finding) {
+	o.Helper()
+	out, _ := o.run(append([]string{"verify"}, args...)...)
+	if err := json.Unmarshal([]byte(out), &f); err != nil {
+		o.Fatalf("%v: %s", err, out)
+	}
+	return f
+}
+
+// members gives the files of an archive.
+func members(t testing.TB, name string) map[string][]byte {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	out := map[string][]byte{}
+	for r := tar.NewReader(f); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return out
+		}
+		if err == nil {
+			out[h.Name], err = io.ReadAll(r)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A folded is what the fold over the entries of a pack finds: the check that refuses an entry, if one does, and the states that were compared.
+type folded struct {
+	state           *State
+	check, why      string
+	events, digests int
+}
+
+// fold goes over the entries as a verifier does, and looks at nothing but keys, trust events and what must agree with the trust state.
+func fold(t testing.TB, pack map[string][]byte) (f folded) {
+	t.Helper()
+	refuse := func(check string, at int, err error) folded {
+		f.check, f.why = check, fmt.Sprintf("entry %d: %v", at, err)
+		return f
+	}
+	log, late := "", ""
+	for i, line := range bytes.SplitAfter(bytes.TrimSuffix(pack["entries.jsonl"], []byte("\n")), []byte("\n")) {
+		var r contracts.Reader
+		sealed, ferr := r.Open(bytes.TrimSuffix(line, []byte("\n")))
+		if ferr != nil {
+			return refuse(string(ferr.Class), i, ferr)
+		}
+		if i == 0 {
+			st, ferr := sealed.Statement()
+			if ferr != nil {
+				t.Fatal(ferr)
+			}
+			var err error
+			if f.state, err = ParseState(pack["blobs/"+st.Genesis.Trust.String()]); err != nil {
+				return refuse("TRUST", i, err)
+			}
+			log = st.Genesis.Origin
+		}
+		key, ok := f.state.Key(sealed.KeyID, Kernel, uint64(i))
+		if id, has := sealed.Key(); !ok || !has || id != sealed.KeyID {
+			return refuse("KEY", i, errors.New("no kernel key"))
+		}
+		if !crypto.Verify(key, crypto.AppendPAE(nil, contracts.PayloadType, sealed.Payload), sealed.Sig) {
+			return refuse("SIGNATURE", i, errors.New("does not verify"))
+		}
+		st, ferr := sealed.Statement()
+		if ferr != nil {
+			return refuse(string(ferr.Class), i, ferr)
+		}
+		switch d := st.Judgement(); {
+		case st.Trust != nil:
+			next, err := f.state.Apply(st.Trust, log, uint64(i))
+			if err != nil {
+				return refuse("TRUST", i, err)
+			}
+			f.state = next
+			f.events++
+		case d == nil:
+		case d.Verdict == contracts.Allow && (f.state.Frozen() || d.Delegation != nil && f.state.Revoked(*d.Delegation)), d.Reason == contracts.ReasonSystemFrozen && !f.state.Frozen():
+			return refuse("TRUST", i, errors.New("the judgement does not agree with the state"))
+		default:
+			if b := pack["blobs/"+d.InputsHash.String()]; b != nil {
+				in, err := contracts.ParseInputs(b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if in.State.Trust != f.state.Digest() && late == "" { // REPLAY comes after what is wrong with later entries
+					late = fmt.Sprintf("entry %d: state %s, its inputs say %s", i, f.state.Digest(), in.State.Trust)
+				}
+				f.digests++
+			}
+		}
+	}
+	if late != "" {
+		f.check, f.why = "REPLAY", late
+	}
+	return f
+}
+
+// TestOracleStates folds the trust entries of a pack that the oracle makes: each is taken, and the states are those that its inputs name.
+func TestOracleStates(t *testing.T) {
+	o := newOracle(t, "states after its trust events (the twin of the tests compares them too)")
+	pack := o.path("gen.tar")
+	if out, status := o.run("gen", pack); status != 0 {
+		t.Fatal(out)
+	}
+	f := fold(t, members(t, pack))
+	theirs := o.verify(pack)
+	if f.check != "" || f.events < 7 || f.digests < 20 || theirs.Level != "LOGGED" || f.state.Digest().String() != theirs.Trust {
+		t.Errorf("%s %s; %d events, %d states; ends in %s, the oracle in %s", f.check, f.why, f.events, f.digests, f.state.Digest(), theirs.Trust)
+	}
+	t.Logf("%d events, %d states of inputs", f.events, f.digests)
+}
+
+// TestOracleMutations has the oracle spoil the trust events of its pack, one thing at a time, with all else signed anew: the fold refuses each
+// by the check that its list names.
+func TestOracleMutations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: the oracle's mutations take five seconds")
+	}
+	o := newOracle(t, "events that it spoils (the tests of Apply have their own)")
+	in, out := o.path("gen.tar"), o.path("spoiled.tar")
+	said, status := o.run("gen", in)
+	if status != 0 {
+		t.Fatal(said)
+	}
+	args := []string{"mutate"}
+	for line := range strings.Lines(said) {
+		if seed, ok := strings.CutPrefix(strings.TrimSpace(line), "seed "); ok {
+			args = append(args, "-seed-hex", seed)
+		}
+	}
+	list, _ := o.run("mutate", "-list")
+	refused := map[string]int{}
+	for line := range strings.Lines(list) {
+		name, check := strings.Fields(line)[0], strings.Fields(line)[1]
+		ours := slices.ContainsFunc([]string{"trust-", "threshold-", "root-", "freeze-", "unfreeze-", "undelegate-", "rotated-", "revoked-", "signed-by-"}, func(p string) bool { return strings.HasPrefix(name, p) })
+		if check != "TRUST" && !ours || check == "BLOB" {
+			continue
+		}
+		if said, status := o.run(append(slices.Clone(args), "-n", name, in, out)...); status != 0 {
+			t.Errorf("%s: exit %d: %s", name, status, said)
+			continue
+		}
+		f := fold(t, members(t, out))
+		if f.check != check {
+			t.Errorf("%s: %s %s, want %s", name, f.check, f.why, check)
+		}
+		refused[f.check]++
+	}
+	if refused["TRUST"] < 50 || refused["RECORD"] < 5 || refused["KEY"] < 4 {
+		t.Errorf("%v: too few to say anything", refused)
+	}
+	t.Logf("%v", refused)
+}
+
+// A chained is a log that consists of its genesis and trust events.
+type chained struct {
+	testing.TB
+	start *State
+	lines [][]byte
+	last  contracts.Digest
+}
+
+func (c *chained) add(by string, st *contracts.Statement) {
+	c.Helper()
+	seq := uint64(len(c.lines))
+	st.Header = contracts.Header{Key: id(c, by), Lamport: seq, Prev: c.last, Seq: seq, Time: contracts.Time(1767225600000 + seq)}
+	payload := st.Append(nil)
+	sig, err := crypto.Sign(private(c, by), crypto.AppendPAE(nil, contracts.PayloadType, payload))
+	if err != nil {
+		c.Fatal(err)
+	}
+	e := contracts.Entry(crypto.AppendEnvelope(nil, contracts.PayloadType, payload, st.Key, sig))
+	c.lines, c.last = append(c.lines, e), e.Hash()
+}
+
+// pack has no checkpoint and no manifest: what is wrong with an entry comes before that.
+func (c *chained) pack() []byte {
+	c.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, m := range []struct {
+		name string
+		body []byte
+	}{{"manifest.json", []byte("{}")}, {"checkpoint", []byte("none\n")}, {"entries.jsonl", append(bytes.Join(c.lines, []byte("\n")), '\n')}, {"blobs/" + c.start.Digest().String(), c.start.Canonical()}} {
+		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: m.name, Size: int64(len(m.body)), Mode: 0o644, Format: tar.FormatUSTAR})
+		if err == nil {
+			_, err = w.Write(m.body)
+		}
+		if err != nil {
+			c.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		c.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestOracleRandomEvents gives events at random, valid and not, to both implementations: they refuse the same one, or take them all and are in
+// the same state.
+func TestOracleRandomEvents(t *testing.T) {
+	o := newOracle(t, "random events (the twin of the tests takes the same)")
+	logs := 60
+	if testing.Short() {
+		logs = 15
+	}
+	trust := o.write("trust.json", full(t).Canonical())
+	ends := map[string]int{}
+	for seed := range uint64(logs) {
+		w := newWild(t, 1000+seed)
+		c := &chained{TB: t, start: full(t)}
+		c.add("kernel", &contracts.Statement{Genesis: &contracts.Genesis{Nonce: strings.Repeat("0", 32), Origin: origin, Trust: c.start.Digest(), Version: 1}})
+		now, other := c.start, twinOf(t, c.start)
+		end, at := "all taken", 0
+		for tries := 0; len(c.lines) < 11; tries++ {
+			index := uint64(len(c.lines))
+			record := w.record(other, index)
+			next, err := now.Apply(record, origin, index)
+			if err != nil && tries < 40 {
+				continue // some of those that are refused are left out: the log would end with the first
+			}
+			var by string
+			for _, name := range w.names {
+				if _, ok := now.Key(id(t, name), Kernel, index); ok {
+					by = name
+				}
+			}
+			c.add(by, &contracts.Statement{Trust: record})
+			if err != nil {
+				end, at = record.Event.Type, int(index)
+				break
+			}
+			now = next
+			other.take(t, record, origin, index)
+		}
+		f := o.verify("-trust", trust, "-origin", origin, o.write("random.tar", c.pack()))
+		if len(f.Errors) == 0 {
+			t.Fatalf("%+v", f)
+		}
+		first := f.Errors[0]
+		refused := first.Check == "TRUST" || first.Check == "RECORD" && strings.Contains(first.Field, "signatures")
+		unchanged := end == "root" && !refused && changesNothing(&other.Keys, other.Threshold, c.lines[at])
+		switch {
+		case unchanged: // the oracle takes a root event that changes nothing, which the format refuses
+			end += ", changing nothing"
+		case refused != (end != "all taken") || refused && first.Index != at:
+			t.Errorf("log %d: ends with %s at %d; the oracle says %s at %d: %s", seed, end, at, first.Check, first.Index, first.Text)
+		case !refused && first.Check != "MERKLE" && first.Check != "CHECKPOINT":
+			t.Errorf("log %d: %+v", seed, first)
+		case !refused && f.Trust != now.Digest().String():
+			t.Errorf("log %d: ends in %s, the oracle in %s", seed, now.Digest(), f.Trust)
+		}
+		ends[end]++
+	}
+	if len(ends) < 5 || ends["all taken"] == 0 || ends["all taken"] == logs {
+		t.Errorf("%v: too few to say anything", ends)
+	}
+	t.Log(slices.Sorted(maps.Keys(ends)), ends)
+}
+
+// changesNothing tells whether a root event lists the roots that there are.
+func changesNothing(keys *map[contracts.Digest]*twinKey, threshold int, line []byte) bool {
+	sealed, ferr := new(contracts.Reader).Open(line)
+	if ferr != nil {
+		return false
+	}
+	st, ferr := sealed.Statement()
+	if ferr != nil || int(st.Trust.Event.Threshold) != threshold {
+		return false
+	}
+	roots := 0
+	for _, k := range *keys {
+		if k.Role == "root" && k.Revoked == nil {
+			roots++
+		}
+	}
+	for _, k := range st.Trust.Event.Keys {
+		if x := (*keys)[k.ID]; x == nil || x.Role != "root" || x.Revoked != nil {
+			return false
+		}
+	}
+	return roots == len(st.Trust.Event.Keys)
+}
