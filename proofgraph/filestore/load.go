@@ -199,6 +199,9 @@ func (s *Store) mend(list []*found, leftover []string) error {
 	if len(list) == 0 {
 		return nil
 	}
+	if err := s.disk.syncDir(s.dir); err != nil { // the last file lasts before the one before it says that it follows
+		return err
+	}
 	for _, g := range unsettled(list) {
 		if g.index { // its end was durable before that was written
 			continue
@@ -227,16 +230,20 @@ func (s *Store) mend(list []*found, leftover []string) error {
 			s.writeIndex(&g.segment)
 		}
 	}
-	return s.disk.syncDir(s.dir)
+	return nil
 }
 
+// rewrite begins to erase behind the beginning of a torn frame, and that goes last: cut short, it leaves a tail that is torn as before.
 func (g *found) rewrite(f file) error {
 	if _, err := f.WriteAt(g.bytes[g.before.end:g.end], int64(g.before.end)); err != nil {
 		return err
 	}
-	for at := uint64(g.end); at < g.size; at += uint64(len(zeros)) {
-		if _, err := f.WriteAt(zeros[:min(g.size-at, uint64(len(zeros)))], int64(at)); err != nil {
-			return err
+	begun := min(int64(g.end)+beginSize, int64(g.size))
+	for _, part := range [...][2]int64{{begun, int64(g.size)}, {int64(g.end), begun}} {
+		for from, to := part[0], part[1]; from < to; from += int64(len(zeros)) {
+			if _, err := f.WriteAt(zeros[:min(to-from, int64(len(zeros)))], from); err != nil {
+				return err
+			}
 		}
 	}
 	return f.Sync()
