@@ -300,7 +300,7 @@ func TestOracleRandomEvents(t *testing.T) {
 			index := uint64(len(c.lines))
 			record := w.record(other, index)
 			next, err := now.Apply(record, origin, index)
-			if err != nil && tries < 40 {
+			if err != nil && tries < 24 {
 				continue // some of those that are refused are left out: the log would end with the first
 			}
 			var by string
