@@ -122,7 +122,7 @@ func TestCrashPowerAtEachChange(t *testing.T) {
 					b.inspect(r.cut(how, random), z, book.copy(), fmt.Sprintf("%v: power lost after change %d of %d, which left %s", z, after, changes, how))
 				}
 			}
-			b.twice(r.cut(leavesSectors, random), z, book.copy(), 1+random.IntN(14), random, fmt.Sprintf("%v: power lost after change %d of %d", z, after, changes))
+			b.twice(r.cut(survivals[1+random.IntN(len(survivals)-1)], random), z, book.copy(), 1+random.IntN(14), random, fmt.Sprintf("%v: power lost after change %d of %d", z, after, changes))
 			if after%2 == 0 || *crashCuts > 0 {
 				b.watched(r.clone(), z, book, random, fmt.Sprintf("%v: power lost after change %d of %d", z, after, changes))
 			}
@@ -136,7 +136,8 @@ func (b *blackout) twice(left *ram, z sizes, book *pages, after int, random *ran
 	if _, err := powered(left, z, &life{number: 2, notes: book}, after, func() {}); err != nil {
 		b.Errorf("%s: %v", what, err)
 	}
-	b.inspect(left.cut(leavesSectors, random), z, book, fmt.Sprintf("%s, and again after change %d", what, after))
+	how := survivals[random.IntN(len(survivals))]
+	b.inspect(left.cut(how, random), z, book, fmt.Sprintf("%s, and again after change %d, which left %s", what, after, how))
 }
 
 // watched has an auditor read the log just before the power goes: what he saw must last.
