@@ -33,8 +33,8 @@
 //	'D' blob    digest[32] bytes
 //	'C' checkpoint
 //	'E' entry
-//	'Z' end     chain[4] mark[8]
-//	'N' next    chain[4] mark[8]    in the place of a frame: the log goes on in the next segment
+//	'Z' end     chain[4] blank[4] mark[8]    512-byte sectors of the frame that are all zeros
+//	'N' next    chain[4] 0[4] mark[8]    in the place of a frame: the log goes on in the next segment
 //
 // A record's checksum covers the header's, the record's offset, kind, size and body; of a blob's body only the digest, so that its bytes can be
 // erased. The chain is a checksum over the checksums of all records in order, from segment to segment. So a record that stands anywhere but

@@ -16,7 +16,7 @@ const (
 	headerSize = 72
 	recordHead = 12 // kind, three zeros, length of the body, checksum
 	beginSize  = recordHead + 32
-	endSize    = recordHead + 12
+	endSize    = recordHead + 16
 	room       = 64  // zeros that follow the last frame: where the file ends before them, it was cut
 	sector     = 512 // what a disk writes whole or not at all
 	maxFrame   = 1 << 30
@@ -134,8 +134,21 @@ func (w *writer) begin(at uint64, entries, blobs, size int) {
 func (w *writer) end(kind byte) {
 	var b [endSize - recordHead]byte
 	binary.LittleEndian.PutUint32(b[:], w.chain)
-	copy(b[4:], endMark[:])
+	binary.LittleEndian.PutUint32(b[4:], blanks(w.buf, w.base))
+	copy(b[8:], endMark[:])
 	w.record(kind, b[:], nil)
+}
+
+// blanks counts the sectors that are all zeros of what stands at an offset, from its beginning up to the sector that it ends in, which has
+// something of an end record.
+func blanks(b []byte, offset uint64) (n uint32) {
+	for first := sector - offset%sector; first <= uint64(len(b)); first = sector {
+		if blank(b[:first]) {
+			n++
+		}
+		b = b[first:]
+	}
+	return n
 }
 
 // A record is one that was read: its checksum is right.

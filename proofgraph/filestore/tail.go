@@ -25,8 +25,8 @@ func blank(b []byte) bool {
 // none is begun before the one before is on stable storage. Of that a crash leaves a part of its bytes, from its beginning on, or any of
 // its sectors; the rest reads as zeros, which the file has there from before.
 //
-// So a tail is torn, and was never acknowledged, if what does not check has lost a sector, or the frame has no end: then it is not the
-// segment's. Any other tail that does not check is damage to what may have been acknowledged.
+// So a tail is torn, and was never acknowledged, if the frame has lost a sector, or has no end: then it is not the segment's. Any other tail
+// that does not check is damage to what may have been acknowledged.
 func (s *segment) settle(b []byte) error {
 	stop, f, bad := s.scan(b)
 	at := uint64(s.end)
@@ -44,13 +44,13 @@ func (s *segment) settle(b []byte) error {
 	used := uint64(len(bytes.TrimRight(b, "\x00"))) // nothing but zeros from here on
 	end := at + f.size
 	switch {
-	case f.size == 0 && used < at+beginSize: // the first bytes of a frame
+	case f.size == 0 && used <= at+beginSize: // the first bytes of a frame
 		return nil
-	case f.size == 0 && lost(b, at, at+beginSize, at, used) && !s.follows(b[:used], at+1):
+	case f.size == 0 && gone(b, at, at+beginSize, at, used) && !s.follows(b[:used], at+1):
 		return nil
 	case f.size == 0 || bad == errOther || end+room > uint64(len(b)) || used > end: // not ours, or cut, or something stands behind it
 		return fail
-	case b[end-1] != 0 && !lost(b, stop, end, at, end):
+	case b[end-1] != 0 && !s.lost(b, at, end):
 		return fail
 	}
 	return nil
@@ -64,7 +64,7 @@ func (s *segment) whole(b []byte) error {
 		if crypto.Sum(r.body[len(s.digests[i]):]) == s.digests[i] {
 			continue
 		}
-		if !lost(b, at, at+recordHead+uint64(len(r.body)), uint64(s.before.end), uint64(s.end)) {
+		if !s.lost(b, uint64(s.before.end), uint64(s.end)) {
 			return &damage{s.path, at, "a damaged blob"}
 		}
 		s.drop()
@@ -73,8 +73,17 @@ func (s *segment) whole(b []byte) error {
 	return nil
 }
 
-// lost tells whether a sector that b[from:to] has a part in is zero, as far as it is within the frame.
-func lost(b []byte, from, to, frame, end uint64) bool {
+// lost tells whether a frame that has its last byte lacks sectors. Blobs have zeros too: its end says how many of its sectors are blank.
+func (s *segment) lost(b []byte, from, to uint64) bool {
+	end := to - endSize
+	if r, ok := s.read(b[:to], 0, end); ok && r.kind == kindEnd && len(r.body) == endSize-recordHead {
+		return blanks(b[from:to], from) > le32(r.body[4:])
+	}
+	return gone(b, end, to, from, to)
+}
+
+// gone tells whether a sector that b[from:to] has a part in is zero, as far as it is within the frame.
+func gone(b []byte, from, to, frame, end uint64) bool {
 	for at := from &^ (sector - 1); at < to; at += sector {
 		if blank(b[max(at, frame):min(at+sector, end)]) {
 			return true
