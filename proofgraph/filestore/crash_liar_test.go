@@ -110,7 +110,7 @@ func TestCrashHarnessFindsLiars(t *testing.T) {
 	for _, x := range lies {
 		said := map[string]bool{}
 		cuts, violations := 0, 0
-		for after := 15; after <= 120; after += 6 + everyChange { // odd: it writes and syncs by turns
+		for after := 15; after <= 183; after += 12 + everyChange { // odd: it writes and syncs by turns
 			r, book := newRAM(), &pages{}
 			l := &life{number: 1, notes: book, through: x.through}
 			var d disk = r
