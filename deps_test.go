@@ -108,6 +108,7 @@ var imports = map[string]allowed{
 		"helm/trust/registry":      "the state that verdicts are recorded under",
 
 		"bytes":        "copies and orders documents",
+		"cmp":          "the order of a stack",
 		"errors":       "where crypto refuses a document",
 		"maps":         "copies documents' lines",
 		"math":         "the largest sizes",

@@ -81,8 +81,8 @@ func (v *verifier) compile(policy contracts.Digest) (x stack, f *Error) {
 	if x.engine != guardian.Engine() {
 		return x, nil
 	}
-	docs := make([]contracts.Document, 0, len(record.Documents))
-	for _, d := range record.Documents {
+	var docs, overlays []contracts.Document
+	for i, d := range record.Documents {
 		b, _, f := v.content(d.Digest)
 		if f != nil || b == nil {
 			x.why = "a policy document is not there"
@@ -92,9 +92,17 @@ func (v *verifier) compile(policy contracts.Digest) (x stack, f *Error) {
 			return x, f
 		}
 		x.bytes += len(b)
-		docs = append(docs, contracts.Document{Name: d.Name, Canonical: bytes.Clone(b)})
+		doc := contracts.Document{Name: d.Name, Canonical: bytes.Clone(b)}
+		if i > 0 && d.Layer == "P2" { // these stand in the order of narrowing, which Compile does not keep
+			overlays = append(overlays, doc)
+		} else {
+			docs = append(docs, doc)
+		}
 	}
 	p, err := guardian.Compile(docs...)
+	if err == nil && overlays != nil {
+		p, err = p.Narrow(overlays...)
+	}
 	var le *guardian.LoadError
 	switch {
 	case errors.As(err, &le):

@@ -1,59 +1,32 @@
 package guardian
 
 import (
-	"bytes"
-	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
-// Keys of the format. The later ones are refused by name: a floor or a budget that is ignored protects nothing.
-var (
-	documentKeys  = []string{"helm", "layer", "bundle", "expires", "tools", "rules", "lists"}
-	documentLater = []string{"for", "only", "profile", "ceilings", "threat", "requires", "budgets", "labels"}
-	toolKeys      = []string{"effect", "risk", "input", "output", "scope", "limits"}
-	toolLater     = []string{"connector", "egress", "trusted", "labels", "facts", "sandbox", "definition", "threat", "requires", "budgets"}
-	ruleLater     = []string{"requires", "budgets"}
+// Layers. A stack is P0 and P1 and each P2; no layer can widen another, since only P1 can allow.
+const (
+	floorLayer   = "P0"
+	bundleLayer  = "P1"
+	overlayLayer = "P2"
 )
+
+// Keys of a document of each layer. The later ones are refused by name: a requirement or a budget that is ignored protects nothing.
+var layers = []struct {
+	name        string
+	keys, later []string
+}{
+	{floorLayer, []string{"helm", "layer", "name", "version", "expires", "labels", "lists", "profile", "ceilings", "rules", "only"}, []string{"threat", "requires", "budgets"}},
+	{bundleLayer, []string{"helm", "layer", "bundle", "expires", "labels", "lists", "tools", "rules"}, []string{"requires", "budgets"}},
+	{overlayLayer, []string{"helm", "layer", "name", "version", "expires", "for", "lists", "rules", "only"}, []string{"requires", "budgets"}},
+}
 
 const maxListed = 10_000 // members of a list, and of an operand
-
-// A tool is what one bundle declares of it, and the rules that name it.
-type tool struct {
-	name   string
-	effect contracts.EffectType
-	risk   contracts.Risk
-	limits Limits
-	input  *jsonschema.Schema
-	output *jsonschema.Schema // nil: any
-
-	scope     []node
-	scopeRule string
-	expires   contracts.Time // 0: never
-	expired   string         // the rule that an expired bundle denies with
-	rules     []rule
-	subjects  []subject
-
-	slots    map[subjectKey]int32 // while loading: where each subject is
-	declared [][]string           // while loading: pointers that scope declares as a path, URL, host or address
-}
-
-// Limits are what one run of a tool may take.
-type Limits struct {
-	Args    int // bytes of the canonical arguments
-	Output  int // bytes of the output
-	Timeout time.Duration
-}
-
-// Limits of a tool that names none, and those that none can exceed.
-var (
-	usualLimits = Limits{Args: 1 << 20, Output: 1 << 20, Timeout: 30 * time.Second}
-	mostLimits  = Limits{Args: 1 << 20, Output: 16 << 20, Timeout: 10 * time.Minute}
-)
 
 // A list is named scalars of one type.
 type list struct {
@@ -63,27 +36,11 @@ type list struct {
 	folded  *set // made when a predicate folds
 }
 
+// load reads what a document is. What it says is read when those that it speaks of are known.
 func load(doc contracts.Document) *loader {
 	l := &loader{doc: doc, lists: map[string]*list{}, tools: map[string]*tool{}, read: map[string]constant{}}
-	root, ok := l.parse()
-	if !ok || !l.head(root) {
-		return l
-	}
-	l.object(root, documentKeys, documentLater)
-	l.expires = l.readExpires(root)
-	if lists := root.get("lists"); lists.there() {
-		l.members(lists, l.readList)
-	}
-	if tools, ok := l.need(root, "tools"); ok {
-		l.members(tools, func(name string, p part) {
-			t := l.readTool(name, p)
-			t.expires, t.expired, t.scopeRule = l.expires, l.prefix+"expires", l.prefix+"scope"
-			l.tools[name] = t
-			l.names = append(l.names, name)
-		})
-	}
-	if rules, ok := l.need(root, "rules"); ok {
-		l.readRules(rules)
+	if root, ok := l.parse(); ok && l.head(root) {
+		l.root, l.whole = root, true
 	}
 	return l
 }
@@ -98,27 +55,104 @@ func (l *loader) head(root part) bool {
 	if !ok || !there {
 		return false
 	}
-	if name, ok := l.text(layer); !ok || name != "P1" {
-		if ok {
-			l.refuse(layer.at, "layer "+quote(name), "write P1: other layers are not supported by this version of helm")
+	if l.layer, ok = l.oneOf(layer, floorLayer, bundleLayer, overlayLayer); !ok {
+		l.layer = ""
+		return false
+	}
+	named := root
+	if l.layer == bundleLayer {
+		if named, ok = l.need(root, "bundle"); !ok || !l.object(named, []string{"name", "version"}, nil) {
+			return false
 		}
-		return false
 	}
-	bundle, ok := l.need(root, "bundle")
-	if !ok || !l.object(bundle, []string{"name", "version"}, nil) {
-		return false
+	name, ok := l.need(named, "name")
+	if ok {
+		l.name, _ = l.word(name, contracts.IsID, "1 to 64 of A-Z a-z 0-9 . _ -")
 	}
-	if name, ok := l.need(bundle, "name"); ok {
-		l.bundle, _ = l.word(name, contracts.IsID, "1 to 64 of A-Z a-z 0-9 . _ -")
+	l.prefix = l.layer + ":" + l.name + ":"
+	l.record = contracts.PolicyDocument{Digest: crypto.Sum(l.doc.Canonical), Layer: l.layer, Name: l.name, Version: 1}
+	if l.layer == overlayLayer && !named.has("version") {
+		return true
 	}
-	l.prefix = "P1:" + l.bundle + ":"
-	l.record = contracts.PolicyDocument{Digest: crypto.Sum(l.doc.Canonical), Layer: "P1", Name: l.bundle}
-	if version, ok := l.need(bundle, "version"); ok {
+	if version, ok := l.need(named, "version"); ok {
 		if l.record.Version, ok = version.v.Uint(); !ok || l.record.Version == 0 {
 			l.refuse(version.at, "not a version", "write an integer from 1 on")
 		}
 	}
 	return true
+}
+
+// keys refuses those that the document's layer does not have.
+func (l *loader) keys() {
+	for _, x := range layers {
+		if x.name == l.layer {
+			l.only(l.root, x.keys, x.later, func(key string) string { return l.elsewhere(key, x.keys, x.later) })
+		}
+	}
+}
+
+// elsewhere says in which layers an unknown key is one, if in any.
+func (l *loader) elsewhere(key string, keys, later []string) string {
+	var in []string
+	for _, x := range layers {
+		if slices.Contains(x.keys, key) || slices.Contains(x.later, key) {
+			in = append(in, x.name)
+		}
+	}
+	if in == nil {
+		return instead(key, keys, later)
+	}
+	return "remove it: " + key + " is a key of " + strings.Join(in, " and ")
+}
+
+// readBundle reads a P1 document.
+func (l *loader) readBundle(labels vocabulary) {
+	l.keys()
+	l.expires = l.readExpires(l.root)
+	l.readLists()
+	if tools, ok := l.need(l.root, "tools"); ok {
+		l.members(tools, func(name string, p part) {
+			t := l.readTool(name, p, labels)
+			t.expires, t.expired, t.scopeRule = l.expires, l.prefix+"expires", l.prefix+"scope"
+			l.tools[name] = t
+			l.names = append(l.names, name)
+		})
+	}
+	if rules, ok := l.need(l.root, "rules"); ok {
+		l.readRules(rules)
+	}
+}
+
+// readLayer reads a P0 or P2 document, which speaks of the tools of all bundles.
+func (l *loader) readLayer(tools map[string]*tool, names []string) {
+	l.tools, l.names = tools, names
+	l.keys()
+	l.expires = l.readExpires(l.root)
+	l.readLists()
+	l.terms = l.readTerms()
+	if profile := l.root.get("profile"); profile.there() {
+		l.readProfile(profile)
+	}
+	if ceilings := l.root.get("ceilings"); ceilings.there() {
+		l.readCeilings(ceilings)
+	}
+	if rules := l.root.get("rules"); rules.there() {
+		l.readRules(rules)
+	}
+	if only := l.root.get("only"); only.there() {
+		l.readOnly(only)
+	}
+	if l.expires > 0 {
+		for _, name := range names {
+			l.clause(tools[name])
+		}
+	}
+}
+
+func (l *loader) readLists() {
+	if lists := l.root.get("lists"); lists.there() {
+		l.members(lists, l.readList)
+	}
 }
 
 func (l *loader) readExpires(root part) contracts.Time {
@@ -186,106 +220,4 @@ func (x *list) set(fold bool) *set {
 		x.folded = newSet(x.members, true)
 	}
 	return x.folded
-}
-
-// readTool gives a tool even if it is wrong, without input then.
-func (l *loader) readTool(name string, p part) *tool {
-	t := &tool{name: name, limits: usualLimits, slots: map[subjectKey]int32{}}
-	if !contracts.IsTool(name) {
-		l.refuse(p.at, quote(name)+" is no name of a tool", "use 1 to 128 of A-Z a-z 0-9 . _ : @ / -")
-	}
-	if !l.object(p, toolKeys, toolLater) {
-		return t
-	}
-	if effect, ok := l.need(p, "effect"); ok {
-		word, _ := l.oneOf(effect, "read", "write", "destructive")
-		t.effect = contracts.EffectType(word)
-	}
-	t.risk = usualRisk(t.effect)
-	if risk := p.get("risk"); risk.there() {
-		word, _ := l.oneOf(risk, "low", "medium", "high")
-		t.risk = contracts.Risk(word)
-	}
-	if limits := p.get("limits"); limits.there() {
-		l.readLimits(limits, t)
-	}
-	if output := p.get("output"); output.there() {
-		t.output = l.schema(output, false)
-	}
-	input, ok := l.need(p, "input")
-	if !ok {
-		return t
-	}
-	if t.input = l.schema(input, true); t.input == nil {
-		return t
-	}
-	if scope := p.get("scope"); scope.there() {
-		l.readScope(scope, t)
-	}
-	return t
-}
-
-// usualRisk is the risk of a tool that names none: it follows its effect, so that nothing irreversible is taken lightly by omission.
-func usualRisk(e contracts.EffectType) contracts.Risk {
-	switch e {
-	case contracts.Read:
-		return contracts.Low
-	case contracts.Write:
-		return contracts.Medium
-	}
-	return contracts.High
-}
-
-func (l *loader) schema(p part, closed bool) *jsonschema.Schema {
-	s, err := jsonschema.Compile(p.v, closed)
-	if err == nil {
-		return s
-	}
-	var e *jsonschema.Error
-	if errors.As(err, &e) {
-		l.refuse(p.at+e.Pointer, e.What, e.Remedy)
-	} else {
-		l.refuse(p.at, err.Error(), "")
-	}
-	return nil
-}
-
-func (l *loader) readLimits(p part, t *tool) {
-	if !l.object(p, []string{"timeout", "output", "args"}, nil) {
-		return
-	}
-	if x := p.get("timeout"); x.there() {
-		s, isText := l.text(x)
-		var ok bool
-		if t.limits.Timeout, ok = readDuration(s); isText && !ok {
-			l.refuse(x.at, quote(s)+" is no duration", "write it like 5s, 10m, 24h or 7d")
-		}
-	}
-	size := func(key string, n *int) {
-		x := p.get(key)
-		if !x.there() {
-			return
-		}
-		s, isText := l.text(x)
-		var ok bool
-		if *n, ok = readSize(s); isText && !ok {
-			l.refuse(x.at, quote(s)+" is no size", "write it like 64KiB or 1MiB")
-		}
-	}
-	size("output", &t.limits.Output)
-	size("args", &t.limits.Args)
-	t.limits.Timeout = min(t.limits.Timeout, mostLimits.Timeout)
-	t.limits.Output = min(t.limits.Output, mostLimits.Output)
-	t.limits.Args = min(t.limits.Args, mostLimits.Args)
-}
-
-// stackOrder is the order of the documents in a stack. Name and content only make it total, whatever order they came in.
-func stackOrder(a, b *loader) int {
-	if c := bytes.Compare([]byte(a.bundle), []byte(b.bundle)); c != 0 {
-		return c
-	}
-	if c := bytes.Compare([]byte(a.doc.Name), []byte(b.doc.Name)); c != 0 {
-		return c
-	}
-	return slices.Compare(a.doc.Canonical, b.doc.Canonical)
 }

@@ -1,6 +1,8 @@
 package guardian
 
 import (
+	"strings"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/trust/registry"
@@ -78,6 +80,12 @@ func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs) {
 	case t == nil:
 		j.deny(contracts.ReasonToolNotFound, "", Why{What: "no bundle declares the tool"})
 		return
+	case t.barred != "":
+		j.deny(t.barred, "", Why{What: t.barrier})
+		return
+	case !t.housed(in.Sandbox):
+		j.deny(contracts.ReasonSandboxViolation, "", Why{What: "the driver does not declare the sandbox that the tool needs: " + strings.Join(t.sandboxes, " and ")})
+		return
 	case in.Drivers == 0:
 		j.deny(contracts.ReasonDriverNotBound, "", Why{What: "no driver is bound: set Intent.Driver or Options.Drivers"})
 		return
@@ -92,11 +100,21 @@ func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs) {
 	}
 	s.begin(t, in)
 	if j.conditions(s, t, in) {
-		r.Condition, r.Verdict, r.Reason = 8, contracts.Allow, contracts.ReasonAllow
+		r.Verdict, r.Reason = contracts.Allow, contracts.ReasonAllow
 		r.Expires = in.Time.Add(t.limits.Timeout)
 	}
 	s.forget() // not deferred: after a panic the scratch is dropped
 	p.scratch.Put(s)
+}
+
+// housed tells whether the driver declares the sandbox that is demanded, if any is.
+func (t *tool) housed(declared *contracts.SandboxInfo) bool {
+	for _, profile := range t.sandboxes {
+		if declared == nil || declared.Profile != profile {
+			return false
+		}
+	}
+	return true
 }
 
 // conditions judges conditions 2 to 8.
@@ -109,6 +127,10 @@ func (j *judging) conditions(s *scratch, t *tool, in *contracts.Inputs) bool {
 			return false
 		}
 		s.buf = s.buf[:0]
+	}
+	if t.depth > 0 && deeper(in.Args, t.depth) {
+		j.deny(contracts.ReasonSchemaViolation, "", Why{What: "the arguments are nested deeper than the ceiling"})
+		return false
 	}
 	if v := t.input.Validate(in.Args); v != nil {
 		j.deny(contracts.ReasonSchemaViolation, "", Why{Pointer: v.Pointer, What: v.Constraint})
@@ -131,7 +153,7 @@ func (j *judging) conditions(s *scratch, t *tool, in *contracts.Inputs) bool {
 		j.deny(contracts.ReasonPolicyViolation, t.expired, Why{Rule: t.expired, What: "the bundle has expired"})
 		return false
 	}
-	if !j.rules(s, t) {
+	if !j.rules(s, t) || !j.clauses(s, t.overlays, in) {
 		return false
 	}
 
@@ -141,33 +163,71 @@ func (j *judging) conditions(s *scratch, t *tool, in *contracts.Inputs) bool {
 		j.deny(contracts.ReasonDelegationInvalid, "", Why{What: "delegations are not supported by this version of helm"})
 		return false
 	}
+
+	r.Condition = 8
+	return j.clauses(s, t.floors, in)
+}
+
+// rules judges those of the bundle: the first that matches tells whether it allows.
+func (j *judging) rules(s *scratch, t *tool) bool {
+	switch x, a := s.match(t.rules); {
+	case a == failed:
+		j.deny(contracts.ReasonFailClosedError, "", Why{x.name, s.pointer, s.what})
+	case a == no:
+		j.deny(contracts.ReasonNoPolicyDefined, "", Why{What: "no rule matches the call"})
+	case !x.allow:
+		j.deny(contracts.ReasonPolicyViolation, x.name, Why{Rule: x.name, What: "the rule denies the call"})
+	default:
+		j.record.Rule = x.name
+		return true
+	}
+	return false
+}
+
+// clauses judges what the documents of P0, or of P2, say of the tool. They can only deny.
+func (j *judging) clauses(s *scratch, list []clause, in *contracts.Inputs) bool {
+	for i := range list {
+		c := &list[i]
+		of := c.of
+		if !of.concern(in) {
+			continue
+		}
+		if c.risky {
+			j.deny(of.reason, of.ceilings, Why{Rule: of.ceilings, What: "the tool's risk is over the ceiling"})
+			return false
+		}
+		if x, a := s.match(c.rules); a == failed {
+			j.deny(contracts.ReasonFailClosedError, "", Why{x.name, s.pointer, s.what})
+			return false
+		} else if a == yes {
+			j.deny(of.reason, x.name, Why{Rule: x.name, What: "the rule denies the call"})
+			return false
+		}
+		if c.outside {
+			j.deny(of.reason, of.only, Why{Rule: of.only, What: "the tool is not among those permitted"})
+			return false
+		}
+		if of.expires != 0 && in.Time >= of.expires {
+			j.deny(of.reason, of.expired, Why{Rule: of.expired, What: "the document has expired"})
+			return false
+		}
+	}
 	return true
 }
 
-// rules finds the first rule that matches, and tells whether it allows.
-func (j *judging) rules(s *scratch, t *tool) bool {
-	for i := range t.rules {
-		x := &t.rules[i]
+// match finds the first rule that matches, or that errs.
+func (s *scratch) match(rules []rule) (*rule, answer) {
+	for i := range rules {
+		x := &rules[i]
 		a := yes
 		for i := range x.tests {
 			if a = s.eval(&x.tests[i]); a != yes {
 				break
 			}
 		}
-		switch a {
-		case failed:
-			j.deny(contracts.ReasonFailClosedError, "", Why{x.name, s.pointer, s.what})
-			return false
-		case no:
-			continue
+		if a != no {
+			return x, a
 		}
-		if !x.allow {
-			j.deny(contracts.ReasonPolicyViolation, x.name, Why{Rule: x.name, What: "the rule denies the call"})
-			return false
-		}
-		j.record.Rule = x.name
-		return true
 	}
-	j.deny(contracts.ReasonNoPolicyDefined, "", Why{What: "no rule matches the call"})
-	return false
+	return nil, no
 }

@@ -248,7 +248,7 @@ func TestPanic(t *testing.T) {
 func TestCost(t *testing.T) {
 	rules := []string{}
 	for i := range 10 {
-		rules = append(rules, fmt.Sprintf(`{"id":"r%d","deny":"t","when":{"some":"/l","that":{"eq":"x"}}}`, i))
+		rules = append(rules, fmt.Sprintf(`{"id":"r%d","deny":"t","when":{"some":"/l","that":{"eq":"x%d"}}}`, i, i))
 	}
 	rules = append(rules, `{"id":"all","allow":"t"}`)
 	p := mustCompile(t, bundle("b", toolText("t", `"l":`+strs, "l"), strings.Join(rules, ",")))

@@ -52,10 +52,7 @@ func (c *compiler) leaf(p part, direct bool, pol polarity) (node, bool) {
 	}
 	maybe = max(maybe, gapOf(place))
 	if o.op == opExists {
-		if maybe != open {
-			c.l.refuse(x.at, "the value is never missing or null in a call of "+c.t.name, "remove the test")
-			return n, false
-		}
+		c.l.idle.note(x.at, maybe == open, "the value is never missing or null in a call of "+c.t.name, "remove the test")
 		maybe = never
 	}
 	s.as = o.as

@@ -51,9 +51,8 @@ var refusals = []refusal{
 	{`"helm": "policy/v1"`, `"helm": "policy/v2"`, "/helm", `"policy/v2"|policy/v1`},
 	{`"helm": "policy/v1",`, ``, "", "no helm|add helm"},
 	{`"layer": "P1",`, ``, "", "no layer"},
-	{`"layer": "P1"`, `"layer": "P3"`, "/layer", "write P1: other layers are not supported by this version of helm"},
-	{`"layer": "P1"`, `"layer": "P0"`, "/layer", `layer "P0"|write P1: other layers are not supported by this version of helm`},
-	{`"layer": "P1"`, `"layer": "P2"`, "/layer", `layer "P2"|write P1: other layers are not supported by this version of helm`},
+	{`"layer": "P1"`, `"layer": "P3"`, "/layer", "P0, P1, P2|did you mean"},
+	{`"layer": "P1"`, `"layer": 1`, "/layer", "a number"},
 	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"name": "b"}`, "/bundle", "no version"},
 	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"version": 1}`, "/bundle", "no name"},
 	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"name": "b", "version": 0}`, "/bundle/version", "integer from 1"},
@@ -317,8 +316,11 @@ var refusals = []refusal{
 
 // Keys of the format that are refused by name, in a document and in a tool.
 func unsupportedKeys() (list []refusal) {
-	for _, key := range documentLater {
+	for _, key := range layers[1].later {
 		list = append(list, refusal{`"layer": "P1"`, `"layer": "P1", "` + key + `": []`, "/" + key, key + " is not supported by this version of helm|remove it"})
+	}
+	for key, in := range map[string]string{"for": "P2", "only": "P0 and P2", "profile": "P0", "ceilings": "P0", "threat": "P0", "name": "P0 and P2", "version": "P0 and P2"} {
+		list = append(list, refusal{`"layer": "P1"`, `"layer": "P1", "` + key + `": {}`, "/" + key, "unknown key|remove it: " + key + " is a key of " + in})
 	}
 	for _, key := range toolLater {
 		list = append(list, refusal{`"risk": "high"`, `"` + key + `": true`, "/tools/t/" + key, key + " is not supported by this version of helm|remove it"})
@@ -346,7 +348,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%v has no remedy", e)
 		}
 	}
-	if n := len(documentLater) + len(toolLater); n != 18 {
+	if n := len(layers[1].later) + len(toolLater); n != 7 {
 		t.Errorf("%d keys are refused by name", n)
 	}
 }
@@ -420,7 +422,7 @@ func TestOffers(t *testing.T) {
 	if len(foreign) < 30 {
 		t.Errorf("%d foreign words", len(foreign))
 	}
-	later := slices.Concat(documentLater, toolLater, ruleLater, leafLater, []string{"receipt"})
+	later := slices.Concat(layers[0].later, layers[1].later, layers[2].later, toolLater, ruleLater, leafLater, []string{"receipt"})
 	for _, c := range []struct{ old, new string }{
 		{`"layer": "P1"`, `"layer": "P1", "zzzzz": 1`},
 		{`"risk": "high"`, `"zzzzz": 1`},
@@ -445,7 +447,7 @@ func TestOffers(t *testing.T) {
 // What the package comment says is not checked.
 func TestNotChecked(t *testing.T) {
 	p := mustCompile(t, bundle("b", toolText("t", `"to":{"type":"string","format":"email"}`, "to"),
-		`{"id":"all","allow":"t"},{"id":"behind","deny":"t"},{"id":"again","deny":"t"}`))
+		`{"id":"all","allow":"t"}`))
 	want{contracts.ReasonAllow, 8, "P1:b:all"}.check(t, p, inputs(t, "t", `{"to":"no address"}`))
 
 	p = mustCompile(t, bundle("b", toolText("t", `"v":{"type":"string","pattern":"b"}`, "v"),

@@ -41,14 +41,19 @@ type loader struct {
 	doc     contracts.Document
 	tree    crypto.Tree
 	errs    []*LoadError
-	bundle  string
-	prefix  string // of the names of rules: P1:bundle:
+	root    part
+	whole   bool   // it is known what document this is, so the rest can be read
+	layer   string // P0, P1 or P2
+	name    string // of the document, or of its bundle
+	prefix  string // of the names of rules: layer:name:
 	record  contracts.PolicyDocument
 	expires contracts.Time // 0: never
+	terms   *terms         // of P0 and P2
 	lists   map[string]*list
-	tools   map[string]*tool
+	tools   map[string]*tool    // those that the document can speak of: of P1 its own, of P0 and P2 all
+	names   []string            // of the tools, sorted
 	read    map[string]constant // operands by pointer: a rule about many tools reads each once
-	names   []string            // of the tools, in canonical order
+	idle    idle                // of the rule being read
 }
 
 func (l *loader) refuse(at, what, remedy string) {
@@ -178,6 +183,33 @@ func (l *loader) list(p part, low, high int) ([]part, bool) {
 		return nil, false
 	}
 	return p.elements(), true
+}
+
+// distinct is a list of strings, none twice.
+func (l *loader) distinct(p part, low int) []part {
+	list, ok := l.list(p, low, maxListed)
+	if !ok {
+		return nil
+	}
+	seen := map[string]bool{}
+	return slices.DeleteFunc(list, func(e part) bool {
+		s, ok := l.text(e)
+		if ok && seen[s] {
+			l.refuse(e.at, quote(s)+" twice", "name it once")
+		}
+		seen[s] = true
+		return !ok
+	})
+}
+
+// words is the set of those of a list; check refuses what is none.
+func (l *loader) words(p part, low int, check func(part)) map[string]bool {
+	set := map[string]bool{}
+	for _, e := range l.distinct(p, low) {
+		check(e)
+		set[e.v.Text()] = true
+	}
+	return set
 }
 
 func article(k crypto.Kind) string {

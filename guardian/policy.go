@@ -2,9 +2,11 @@ package guardian
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/helmkernel/helm/contracts"
@@ -37,29 +39,77 @@ type expiring struct {
 	err LoadError
 }
 
-// Compile makes a policy of P1 bundles, whatever order they come in. The error is a *[LoadError], the first in stack and document order.
-// Compile keeps copies.
+// Compile makes a policy of a floor (P0), bundles (P1) and overlays (P2), any number of each, whatever order they come in. The error is a
+// *[LoadError]. Bundles are read first, since the others speak of their tools; of several errors it is the first in the order of stack and
+// document. Compile keeps copies.
 func Compile(docs ...contracts.Document) (*Policy, error) {
-	if len(docs) == 0 || len(docs) > contracts.MaxDocuments {
-		return nil, &LoadError{What: "a stack of " + strconv.Itoa(len(docs)) + " documents", Remedy: "hand in 1 to " + strconv.Itoa(contracts.MaxDocuments)}
+	if err := stackOf(len(docs)); err != nil {
+		return nil, err
 	}
+	loaders := loadAll(docs)
+	slices.SortFunc(loaders, stackOrder)
+	return compile(loaders)
+}
+
+// Narrow makes the policy of a stack and overlays (P2) that are put at its end, in this order, which is part of the PolicyHash. The
+// policy itself is not changed.
+func (p *Policy) Narrow(overlays ...contracts.Document) (*Policy, error) {
+	if p == nil || len(p.documents) == 0 {
+		return nil, &LoadError{What: "no policy to narrow", Remedy: "narrow one that Compile made"}
+	}
+	if err := stackOf(len(p.documents) + len(overlays)); err != nil {
+		return nil, err
+	}
+	loaders := loadAll(overlays)
+	for _, l := range loaders {
+		if l.whole && l.layer != overlayLayer {
+			l.refuse("/layer", "layer "+l.layer+" over a stack", "write P2: nothing else can be added to a stack that is in use")
+		}
+	}
+	return compile(append(loadAll(p.documents), loaders...))
+}
+
+func stackOf(documents int) error {
+	if documents > 0 && documents <= contracts.MaxDocuments {
+		return nil
+	}
+	return &LoadError{What: "a stack of " + strconv.Itoa(documents) + " documents", Remedy: "hand in 1 to " + strconv.Itoa(contracts.MaxDocuments)}
+}
+
+func loadAll(docs []contracts.Document) []*loader {
 	loaders := make([]*loader, len(docs))
 	for i, doc := range docs {
 		loaders[i] = load(cloned(doc))
 	}
-	slices.SortFunc(loaders, stackOrder)
+	return loaders
+}
+
+// stackOrder is the order of the documents in a stack: layers, names. Name and content of the file only make it total.
+func stackOrder(a, b *loader) int {
+	return cmp.Or(strings.Compare(a.layer, b.layer), strings.Compare(a.name, b.name), strings.Compare(a.doc.Name, b.doc.Name), bytes.Compare(a.doc.Canonical, b.doc.Canonical))
+}
+
+// compile makes a policy of documents in stack order.
+func compile(loaders []*loader) (*Policy, error) {
 	p := &Policy{tools: map[string]*tool{}}
-	owner := map[string]*loader{}
-	for i, l := range loaders {
-		if i > 0 && l.bundle != "" && loaders[i-1].bundle == l.bundle {
-			l.refuse("/bundle/name", "a second bundle "+quote(l.bundle), "a stack holds one version of a bundle")
+	labels := vocabulary{}
+	seen := map[string]bool{}
+	for _, l := range loaders {
+		if l.whole {
+			labels.add(l)
 		}
-		for _, name := range l.names {
-			if o := owner[name]; o != nil {
-				l.refuse("/tools/"+escapeSegment(name), "the tool is in the bundle "+o.bundle+", too", "a tool belongs to one bundle")
-			}
-			owner[name] = l
-			p.tools[name] = l.tools[name]
+		if l.name != "" && seen[l.prefix] {
+			l.again()
+		}
+		seen[l.prefix] = true
+	}
+	names, err := p.bundles(loaders, labels)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range loaders {
+		if l.layer != bundleLayer {
+			l.readLayer(p.tools, names)
 		}
 		if err := l.first(); err != nil {
 			return nil, err
@@ -75,13 +125,51 @@ func Compile(docs ...contracts.Document) (*Policy, error) {
 	return p, nil
 }
 
+// bundles reads those, and gives the names of all their tools, sorted.
+func (p *Policy) bundles(loaders []*loader, labels vocabulary) (names []string, err error) {
+	owner := map[string]*loader{}
+	for _, l := range loaders {
+		if l.layer == bundleLayer && l.whole {
+			l.readBundle(labels)
+		}
+		if l.layer == bundleLayer || !l.whole {
+			for _, name := range l.names {
+				if o := owner[name]; o != nil {
+					l.refuse("/tools/"+escapeSegment(name), "the tool is in the bundle "+o.name+", too", "a tool belongs to one bundle")
+				}
+				owner[name] = l
+				p.tools[name] = l.tools[name]
+			}
+			if err := l.first(); err != nil {
+				return nil, err
+			}
+			names = append(names, l.names...)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// again refuses a second document of one name.
+func (l *loader) again() {
+	if l.layer == bundleLayer {
+		l.refuse("/bundle/name", "a second bundle "+quote(l.name), "a stack holds one version of a bundle")
+		return
+	}
+	l.refuse("/name", "a second "+l.layer+" document "+quote(l.name), "give it a name of its own, since the name tells whose rule denied; a stack holds one version of a document")
+}
+
 func (p *Policy) add(l *loader) {
 	p.documents = append(p.documents, l.doc)
 	p.record.Documents = append(p.record.Documents, l.record)
 	if l.expires > 0 {
+		what, remedy := "the document "+l.layer+":"+l.name, "write a later version"
+		if l.layer == bundleLayer {
+			what, remedy = "the bundle "+l.name, "publish a later version"
+		}
 		p.expiring = append(p.expiring, expiring{l.expires, LoadError{
 			Document: l.doc.Name, Pos: l.pos("/expires"), Pointer: "/expires",
-			What: "the bundle " + l.bundle + " expired at " + l.expires.String(), Remedy: "publish a later version",
+			What: what + " expired at " + l.expires.String(), Remedy: remedy,
 		}})
 	}
 }
@@ -120,8 +208,8 @@ func (p *Policy) Documents() []contracts.Document {
 	return out
 }
 
-// Expired gives a *[LoadError] for the first document that has expired at t. Such a policy still judges, and denies the document's tools,
-// but none should be taken into use.
+// Expired gives a *[LoadError] for the first document that has expired at t. Such a policy still judges, and denies the tools or calls that
+// the document is about, but none should be taken into use: helm.New refuses it.
 func (p *Policy) Expired(t contracts.Time) error {
 	if p == nil {
 		return nil
@@ -142,7 +230,7 @@ func (p *Policy) tool(name string) *tool {
 	return p.tools[name]
 }
 
-// Limits gives those of a declared tool.
+// Limits gives those of a declared tool: the lower of its own and of every ceiling.
 func (p *Policy) Limits(tool string) (Limits, bool) {
 	if t := p.tool(tool); t != nil {
 		return t.limits, true

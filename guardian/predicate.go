@@ -231,14 +231,45 @@ func (c *compiler) absent(p part, maybe gap) (answer, bool) {
 	case maybe == open && !x.there():
 		c.l.refuse(p.at, "the value may be missing or null in a call of "+c.t.name, "add absent: true or absent: false, the answer then")
 		return failed, false
-	case maybe == never && x.there():
-		c.l.refuse(x.at, "the value is never missing or null in a call of "+c.t.name, "remove absent")
-		return failed, false
 	case !x.there():
 		return failed, true
 	}
+	c.l.idle.note(x.at, maybe != never, "the value is never missing or null in a call of "+c.t.name, "remove absent")
 	b, ok := c.l.boolean(x)
+	if maybe == never {
+		return failed, ok
+	}
 	return answerOf(b), ok
+}
+
+// Idle is what of a rule says nothing about one tool, and would have to be left out for it. A rule about several tools may need it for
+// another; if it needs it for none, it is refused.
+type idle struct {
+	places []idlePlace
+	used   map[string]bool
+}
+
+type idlePlace struct{ at, what, remedy string }
+
+func (x *idle) note(at string, used bool, what, remedy string) {
+	switch {
+	case used && x.used == nil:
+		x.used = map[string]bool{at: true}
+	case used:
+		x.used[at] = true
+	case !slices.ContainsFunc(x.places, func(p idlePlace) bool { return p.at == at }):
+		x.places = append(x.places, idlePlace{at, what, remedy})
+	}
+}
+
+// report refuses what no tool needs, and begins anew.
+func (x *idle) report(l *loader) {
+	for _, p := range x.places {
+		if !x.used[p.at] {
+			l.refuse(p.at, p.what, p.remedy)
+		}
+	}
+	*x = idle{}
 }
 
 // pointer reads a pointer and looks up what the input has there. Below an element, base is the pointer to it.

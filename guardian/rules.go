@@ -2,10 +2,8 @@ package guardian
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 )
 
 // A rule of one tool. It matches a call if all tests hold.
@@ -14,6 +12,8 @@ type rule struct {
 	tests []node
 	allow bool
 }
+
+var ruleLater = []string{"requires", "budgets"}
 
 var reservedIDs = []string{"only", "expires", "scope", "ceilings"}
 
@@ -24,12 +24,13 @@ func (l *loader) readRules(p part) {
 		return
 	}
 	ids := make(map[string]bool, len(rules))
+	before := precedence{}
 	for _, r := range rules {
-		before := len(l.errs)
+		errs := len(l.errs)
 		if !l.object(r, []string{"id", "allow", "deny", "when", "unless"}, ruleLater) {
 			continue
 		}
-		spelt := len(l.errs) == before
+		spelt := len(l.errs) == errs
 		id, named := l.ruleID(r, ids)
 		allow, deny := r.get("allow"), r.get("deny")
 		if allow.there() == deny.there() {
@@ -39,22 +40,40 @@ func (l *loader) readRules(p part) {
 			continue
 		}
 		var tools []*tool
-		if allow.there() {
+		switch {
+		case deny.there():
+			tools = l.selected(deny, l.layer != bundleLayer)
+		case l.layer != bundleLayer:
+			l.refuse(allow.at, "allow in layer "+l.layer, "allow it in a bundle: "+l.layer+" can only deny")
+			continue
+		default:
 			tools = l.exactly(allow)
-		} else {
-			tools = l.selected(deny)
 		}
+		name := l.prefix + id
 		for _, t := range tools {
 			if t.input == nil {
 				continue
 			}
 			x, ok := l.readRule(r, t, allow.there())
 			if ok && named {
-				x.name = l.prefix + id
-				t.rules = append(t.rules, x)
+				x.name = name
+				l.give(t, x)
 			}
 		}
+		l.idle.report(l)
+		if len(l.errs) == errs {
+			l.live(r, id, tools, before)
+		}
 	}
+}
+
+// give gives a tool its next rule of this document.
+func (l *loader) give(t *tool, x rule) {
+	rules := &t.rules
+	if l.layer != bundleLayer {
+		rules = &l.clause(t).rules
+	}
+	*rules = append(*rules, x)
 }
 
 func (l *loader) ruleID(r part, ids map[string]bool) (string, bool) {
@@ -94,80 +113,4 @@ func (l *loader) readRule(r part, t *tool, allow bool) (rule, bool) {
 		x.tests, whole = append(x.tests, node{op: opNot, slot: noSlot, kids: []node{n}}), whole && ok
 	}
 	return x, whole
-}
-
-// exactly gives the tools of an allow: names, never patterns, which would take in tools added later.
-func (l *loader) exactly(p part) []*tool {
-	return l.each(p, func(e part, name string) []*tool {
-		if strings.Contains(name, star) {
-			l.refuse(e.at, "allow takes exact names", "name each tool")
-			return nil
-		}
-		return l.named(e, name)
-	})
-}
-
-// selected gives the tools of a deny: names, and patterns over the bundle's own tools.
-func (l *loader) selected(p part) []*tool {
-	if p.v.Kind() == crypto.Object {
-		l.refuse(p.at, "only the layers P0 and P2 select tools by effect", "name the tools")
-		return nil
-	}
-	return l.each(p, func(e part, name string) []*tool {
-		prefix, pattern := strings.CutSuffix(name, star)
-		if !pattern {
-			return l.named(e, name)
-		}
-		var out []*tool
-		for _, n := range l.names {
-			if strings.HasPrefix(n, prefix) {
-				out = append(out, l.tools[n])
-			}
-		}
-		if strings.Contains(prefix, star) {
-			l.refuse(e.at, quote(name)+" is no pattern", "write one * at the end")
-		} else if len(out) == 0 {
-			l.refuse(e.at, quote(name)+" covers no tool of this bundle", "a pattern must cover one")
-		}
-		return out
-	})
-}
-
-func (l *loader) named(e part, name string) []*tool {
-	if t := l.tools[name]; t != nil {
-		return []*tool{t}
-	}
-	l.refuse(e.at, "no tool "+quote(name)+" in this bundle", l.nearTool(name))
-	return nil
-}
-
-func (l *loader) nearTool(name string) string {
-	for _, n := range l.names {
-		if near(name, n) {
-			return "did you mean " + n + "?"
-		}
-	}
-	return "a bundle's rules name its own tools"
-}
-
-// each goes through a name or a list of names, and gives each tool once, in the order of names.
-func (l *loader) each(p part, tools func(e part, name string) []*tool) []*tool {
-	if p.v.Kind() == crypto.Array && p.v.Len() == 0 {
-		l.refuse(p.at, "an empty list", "name a tool")
-	}
-	var out []*tool
-	seen := map[string]bool{}
-	for _, e := range p.elements() {
-		name, ok := l.text(e)
-		if !ok {
-			continue
-		}
-		if seen[name] {
-			l.refuse(e.at, quote(name)+" twice", "name it once")
-		}
-		seen[name] = true
-		out = append(out, tools(e, name)...)
-	}
-	slices.SortFunc(out, func(a, b *tool) int { return strings.Compare(a.name, b.name) })
-	return slices.Compact(out)
 }

@@ -18,6 +18,7 @@ func (l *loader) readScope(p part, t *tool) {
 			t.scope = append(t.scope, n)
 		}
 	}
+	l.idle.report(l)
 }
 
 func (c *compiler) scope(p part) (node, bool) {

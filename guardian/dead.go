@@ -1,0 +1,223 @@
+package guardian
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// A conjunct is one of the predicates that must all hold for a rule to match: the members of `all`, and not of `unless`. A subject and
+// an operator that the table of [conjunct.implies] has are read; of any other conjunct only the text counts.
+type conjunct struct {
+	text    string // canonical
+	subject string // canonical, with its key; "": only the text counts
+	op      op
+	absent  bool // it holds where the value is missing
+	fold    bool
+	members []string // opEq, opIn: canonical texts
+	set     *set     // of the members
+	limit   float64  // opLt to opGe
+	prefix  string
+	below   subtrees
+	nets    networks
+}
+
+// A precedent is a rule that was read before, as far as it decides whether one behind it can.
+type precedent struct {
+	id        string
+	conjuncts []conjunct
+}
+
+// A precedence is the rules so far of each tool, in order.
+type precedence map[*tool][]*precedent
+
+// live refuses a rule that is provably dead: one that for each of its tools stands behind a rule that matches, or errs, whenever it does.
+func (l *loader) live(r part, id string, tools []*tool, before precedence) {
+	x := &precedent{id, l.conjuncts(r)}
+	var by *precedent
+	dead := len(tools) > 0
+	for _, t := range tools {
+		if dead {
+			i := slices.IndexFunc(before[t], func(e *precedent) bool { return e.covers(x) })
+			if dead = i >= 0; dead && by == nil {
+				by = before[t][i]
+			}
+		}
+		before[t] = append(before[t], x)
+	}
+	if dead {
+		l.refuse(r.at, "the rule can never decide: whenever it matches, "+quote(by.id)+" has matched before it", "put it before "+by.id+", or remove it")
+	}
+}
+
+// covers tells whether e matches, or errs, whenever x does: each of its conjuncts is implied by one of the other's.
+func (e *precedent) covers(x *precedent) bool {
+	for i := range e.conjuncts {
+		c := &e.conjuncts[i]
+		if !slices.ContainsFunc(x.conjuncts, func(d conjunct) bool { return d.implies(c) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *loader) conjuncts(r part) (all []conjunct) {
+	if p := r.get("when"); p.there() {
+		all = l.conjunction(all, p)
+	}
+	if p := r.get("unless"); p.there() {
+		all = append(all, conjunct{text: `{"not":` + string(p.v.Append(nil)) + `}`})
+	}
+	return all
+}
+
+func (l *loader) conjunction(all []conjunct, p part) []conjunct {
+	if list := p.get("all"); list.there() {
+		for _, kid := range list.elements() {
+			all = l.conjunction(all, kid)
+		}
+		return all
+	}
+	c := conjunct{text: string(p.v.Append(nil))}
+	l.readConjunct(p, &c)
+	return append(all, c)
+}
+
+// readConjunct reads a predicate that has been compiled, so it has one subject, one operator, and an operand that fits it.
+func (l *loader) readConjunct(p part, c *conjunct) {
+	subject := ""
+	for _, key := range []string{"arg", "caller"} {
+		if p.has(key) {
+			subject = key + ":" + p.get(key).v.Text()
+		}
+	}
+	c.absent, c.fold = p.get("absent").v.Bool(), p.get("fold").v.Bool()
+	for _, name := range []string{"eq", "in", "lt", "le", "gt", "ge", "prefix", "within", "cidr"} {
+		x := p.get(name)
+		if !x.there() || subject == "" {
+			continue
+		}
+		c.op = operatorNamed(name).op
+		if c.readOperand(l, x) {
+			c.subject = subject
+		}
+		return
+	}
+}
+
+func (c *conjunct) readOperand(l *loader, x part) bool {
+	list := x.elements()
+	switch {
+	case c.op == opIn && x.v.Kind() == crypto.Object:
+		named := l.lists[x.get("list").v.Text()]
+		if named == nil || named.plain == nil {
+			return false
+		}
+		c.members, c.set = named.members, named.set(c.fold)
+	case x.v.Kind() == crypto.Object:
+		return false // another value of the call
+	case c.op == opEq, c.op == opIn:
+		for _, e := range list {
+			c.members = append(c.members, string(e.v.Raw()))
+		}
+		c.set = newSet(c.members, c.fold)
+	case c.op == opPrefix:
+		if c.prefix = x.v.Text(); c.fold {
+			c.prefix = string(appendLower(nil, []byte(c.prefix)))
+		}
+	case c.op == opWithin:
+		var below []subtree
+		for _, e := range list {
+			below = append(below, subtree{strings.TrimSuffix(e.v.Text(), "/") + "/", true})
+		}
+		c.below = newSubtrees(below)
+	case c.op == opCIDR:
+		var nets []netip.Prefix
+		for _, e := range list {
+			n, err := netip.ParsePrefix(e.v.Text())
+			if err != nil {
+				return false
+			}
+			nets = append(nets, n)
+		}
+		c.nets = newNetworks(nets)
+	default:
+		c.limit = x.v.Float()
+	}
+	return true
+}
+
+// implies tells whether e holds, or errs, wherever c holds. It is the published table:
+//
+//	equal canonical text
+//	the same subject, and of the operands of c and e
+//	  eq, in            all those of c are among those of e; eq is in of one
+//	  lt le gt ge       the range of c lies in that of e; eq and in of numbers are ranges of points
+//	  prefix            that of c begins with that of e
+//	  within            each of c's is one of e's, or below one
+//	  cidr              each of c's lies in one of e's
+//
+// where absent: true in c needs absent: true in e, and fold: true in c needs it in e. Of anything else it is silent.
+func (c *conjunct) implies(e *conjunct) bool {
+	if c.text == e.text {
+		return true
+	}
+	if c.subject == "" || c.subject != e.subject || c.absent && !e.absent || c.fold && !e.fold {
+		return false
+	}
+	points := c.op == opEq || c.op == opIn
+	switch e.op {
+	case opEq, opIn:
+		return points && !slices.ContainsFunc(c.members, func(m string) bool { return !e.set.has([]byte(m)) })
+	case opLt, opLe, opGt, opGe:
+		return points && !slices.ContainsFunc(c.members, func(m string) bool { return !e.reaches(m) }) || e.spans(c)
+	case opPrefix:
+		prefix := c.prefix
+		if e.fold {
+			prefix = string(appendLower(nil, []byte(prefix)))
+		}
+		return c.op == opPrefix && strings.HasPrefix(prefix, e.prefix)
+	case opWithin:
+		return c.op == opWithin && !slices.ContainsFunc(c.below, func(s subtree) bool {
+			return !slices.ContainsFunc(e.below, func(t subtree) bool { return strings.HasPrefix(s.below, t.below) })
+		})
+	case opCIDR:
+		return c.op == opCIDR && !slices.ContainsFunc(c.nets, func(n netip.Prefix) bool {
+			return !slices.ContainsFunc(e.nets, func(m netip.Prefix) bool { return m.Bits() <= n.Bits() && m.Contains(n.Addr()) })
+		})
+	}
+	return false
+}
+
+// reaches tells whether a range holds a point.
+func (e *conjunct) reaches(member string) bool {
+	n, err := strconv.ParseFloat(member, 64)
+	if err != nil {
+		return false // a string
+	}
+	switch e.op {
+	case opLt:
+		return n < e.limit
+	case opLe:
+		return n <= e.limit
+	case opGt:
+		return n > e.limit
+	}
+	return n >= e.limit
+}
+
+// spans tells whether a range holds another.
+func (e *conjunct) spans(c *conjunct) bool {
+	switch up := e.op == opGt || e.op == opGe; {
+	case c.op != opLt && c.op != opLe && c.op != opGt && c.op != opGe, up != (c.op == opGt || c.op == opGe):
+		return false
+	case c.limit == e.limit:
+		return c.op == e.op || e.op == opLe || e.op == opGe
+	case up:
+		return c.limit > e.limit
+	}
+	return c.limit < e.limit
+}

@@ -1,0 +1,186 @@
+package guardian
+
+import (
+	"errors"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/jsonschema"
+)
+
+// Keys of a tool. The later ones are refused by name.
+var (
+	toolKeys  = []string{"effect", "risk", "connector", "egress", "trusted", "labels", "input", "output", "scope", "limits", "sandbox"}
+	toolLater = []string{"facts", "definition", "threat", "requires", "budgets"}
+)
+
+// A tool is what one bundle declares of it, and what each document of the stack says of it.
+type tool struct {
+	name      string
+	effect    contracts.EffectType
+	risk      contracts.Risk
+	connector string
+	egress    bool
+	limits    Limits // the lower of its own and the ceilings'
+	depth     int    // of the arguments; 0: as deep as any may be
+	input     *jsonschema.Schema
+	output    *jsonschema.Schema // nil: any
+
+	barred    contracts.ReasonCode // why no call of it is permitted; "": a profile bars none
+	barrier   string               // what bars it
+	sandboxes []string             // profiles that the driver must declare; two can never be met
+
+	scope     []node
+	scopeRule string
+	expires   contracts.Time // 0: never
+	expired   string         // the rule that an expired bundle denies with
+	rules     []rule         // of the bundle
+	overlays  []clause       // of P2, in stack order
+	floors    []clause       // of P0, in stack order
+	subjects  []subject
+
+	slots    map[subjectKey]int32 // while loading: where each subject is
+	declared [][]string           // while loading: pointers that scope declares as a path, URL, host or address
+}
+
+// Limits are what one run of a tool may take.
+type Limits struct {
+	Args    int // bytes of the canonical arguments
+	Output  int // bytes of the output
+	Timeout time.Duration
+}
+
+// Limits of a tool that names none, and those that none can exceed.
+var (
+	usualLimits = Limits{Args: 1 << 20, Output: 1 << 20, Timeout: 30 * time.Second}
+	mostLimits  = Limits{Args: 1 << 20, Output: 16 << 20, Timeout: 10 * time.Minute}
+)
+
+// readTool gives a tool even if it is wrong, without input then.
+func (l *loader) readTool(name string, p part, labels vocabulary) *tool {
+	t := &tool{name: name, connector: l.name, limits: usualLimits, slots: map[subjectKey]int32{}}
+	if !contracts.IsTool(name) {
+		l.refuse(p.at, quote(name)+" is no name of a tool", "use 1 to 128 of A-Z a-z 0-9 . _ : @ / -")
+	}
+	if !l.object(p, toolKeys, toolLater) {
+		return t
+	}
+	if effect, ok := l.need(p, "effect"); ok {
+		word, _ := l.oneOf(effect, "read", "write", "destructive")
+		t.effect = contracts.EffectType(word)
+	}
+	t.risk = usualRisk(t.effect)
+	if risk := p.get("risk"); risk.there() {
+		word, _ := l.oneOf(risk, "low", "medium", "high")
+		t.risk = contracts.Risk(word)
+	}
+	l.readSurface(p, t, labels)
+	if limits := p.get("limits"); limits.there() {
+		l.readLimits(limits, t)
+	}
+	if output := p.get("output"); output.there() {
+		t.output = l.schema(output, false)
+	}
+	input, ok := l.need(p, "input")
+	if !ok {
+		return t
+	}
+	if t.input = l.schema(input, true); t.input == nil {
+		return t
+	}
+	if scope := p.get("scope"); scope.there() {
+		l.readScope(scope, t)
+	}
+	return t
+}
+
+// readSurface reads what other documents may go by: where the tool belongs, and whether data leave by it.
+func (l *loader) readSurface(p part, t *tool, labels vocabulary) {
+	if x := p.get("connector"); x.there() {
+		t.connector, _ = l.word(x, contracts.IsID, "1 to 64 of A-Z a-z 0-9 . _ -")
+	}
+	t.egress = t.effect != contracts.Read
+	if x := p.get("egress"); x.there() {
+		t.egress, _ = l.boolean(x)
+	}
+	if x := p.get("trusted"); x.there() {
+		l.boolean(x)
+	}
+	if x := p.get("labels"); x.there() {
+		for _, e := range l.distinct(x, 0) {
+			if name := e.v.Text(); !labels[name] {
+				l.refuse(e.at, "no document of the stack declares the label "+quote(name), labels.remedy(name))
+			}
+		}
+	}
+	if x := p.get("sandbox"); x.there() {
+		if profile, ok := l.word(x, isProfile, "1 to 128 bytes without control characters"); ok {
+			t.sandboxes = []string{profile}
+		}
+	}
+}
+
+// usualRisk is the risk of a tool that names none: it follows its effect, so that nothing irreversible is taken lightly by omission.
+func usualRisk(e contracts.EffectType) contracts.Risk {
+	switch e {
+	case contracts.Read:
+		return contracts.Low
+	case contracts.Write:
+		return contracts.Medium
+	}
+	return contracts.High
+}
+
+func (l *loader) schema(p part, closed bool) *jsonschema.Schema {
+	s, err := jsonschema.Compile(p.v, closed)
+	if err == nil {
+		return s
+	}
+	var e *jsonschema.Error
+	if errors.As(err, &e) {
+		l.refuse(p.at+e.Pointer, e.What, e.Remedy)
+	} else {
+		l.refuse(p.at, err.Error(), "")
+	}
+	return nil
+}
+
+func (l *loader) readLimits(p part, t *tool) {
+	if !l.object(p, []string{"timeout", "output", "args"}, nil) {
+		return
+	}
+	x := usualLimits
+	l.duration(p.get("timeout"), &x.Timeout)
+	l.size(p.get("output"), &x.Output)
+	l.size(p.get("args"), &x.Args)
+	t.limits = x.lower(mostLimits)
+}
+
+// lower is the lower of both, limit by limit.
+func (x Limits) lower(y Limits) Limits {
+	return Limits{min(x.Args, y.Args), min(x.Output, y.Output), min(x.Timeout, y.Timeout)}
+}
+
+// duration reads one that may be left out.
+func (l *loader) duration(p part, d *time.Duration) {
+	if !p.there() {
+		return
+	}
+	s, isText := l.text(p)
+	var ok bool
+	if *d, ok = readDuration(s); isText && !ok {
+		l.refuse(p.at, quote(s)+" is no duration", "write it like 5s, 10m, 24h or 7d")
+	}
+}
+
+// size reads one that may be left out.
+func (l *loader) size(p part, n *int) {
+	if !p.there() {
+		return
+	}
+	s, isText := l.text(p)
+	var ok bool
+	if *n, ok = readSize(s); isText && !ok {
+		l.refuse(p.at, quote(s)+" is no size", "write it like 64KiB or 1MiB")
+	}
+}
