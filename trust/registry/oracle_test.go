@@ -284,7 +284,7 @@ func (c *chained) pack() []byte {
 // the same state.
 func TestOracleRandomEvents(t *testing.T) {
 	o := newOracle(t, "random events (the twin of the tests takes the same)")
-	logs := 60
+	logs := 30
 	if testing.Short() {
 		logs = 15
 	}

@@ -126,7 +126,7 @@ func (w *wild) record(now *twin, index uint64) *contracts.TrustRecord {
 // Any sequence of events, valid and not, gives one state: folded as it comes, from the events that were taken alone, with the state read from
 // its canonical form in the middle, from a registry of keys in another order, and by the twin.
 func TestFoldOfRandomEvents(t *testing.T) {
-	logs, steps := 40, 50
+	logs, steps := 24, 50
 	if testing.Short() {
 		logs = 8
 	}
