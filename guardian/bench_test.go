@@ -36,6 +36,14 @@ func against(b *testing.B, batch int, op func(i int)) {
 	b.ReportMetric(float64(sign), "ns/sign")
 }
 
+// layered is the same with a floor and an overlay: a rule about every tool by its effect and one about the first, a ceiling of each kind, only.
+func layered(n int) []string {
+	return []string{surface(n),
+		floor("f", `,"profile":{"effects":["read"],"connectors":["b"]},"ceilings":{"args":"64KiB","depth":8,"timeout":"10s","risk":"medium"},"expires":"2099-01-01T00:00:00Z",`+
+			`"rules":[{"id":"hours","deny":{"effects":["read"]},"unless":{"time":"utc","in":["Mon-Fri 06:00-20:00"]}},{"id":"big","deny":"tool.0","when":{"arg":"/n","gt":5000}}]`),
+		overlay("o", `,"for":{"session":"main"},"only":"tool.*","expires":"2099-01-01T00:00:00Z","rules":[{"id":"home","deny":"tool.0","unless":{"arg":"/path","within":"/srv"}}]`)}
+}
+
 func run(b *testing.B, p *Policy, ins []contracts.Inputs, reason contracts.ReasonCode) {
 	b.Helper()
 	against(b, max(1, 100_000/(100+len(p.tools[ins[0].Tool].ruleList()))/100), func(i int) {
@@ -78,10 +86,25 @@ func BenchmarkHotTool(b *testing.B) {
 	}
 }
 
-func BenchmarkRandomTool(b *testing.B) {
+// As HotTool, with floor and overlay.
+func BenchmarkHotToolLayers(b *testing.B) {
+	for _, n := range []int{1, 1000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			p := mustCompile(b, layered(n)...)
+			run(b, p, []contracts.Inputs{inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)}, contracts.ReasonAllow)
+		})
+	}
+}
+
+func BenchmarkRandomTool(b *testing.B) { benchmarkRandom(b, func(n int) []string { return []string{surface(n)} }) }
+
+// As RandomTool, with floor and overlay.
+func BenchmarkRandomToolLayers(b *testing.B) { benchmarkRandom(b, layered) }
+
+func benchmarkRandom(b *testing.B, stack func(n int) []string) {
 	for _, n := range []int{1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			p := mustCompile(b, surface(n))
+			p := mustCompile(b, stack(n)...)
 			r := rand.New(rand.NewPCG(1, 2))
 			in := inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)
 			ins := make([]contracts.Inputs, 4096)

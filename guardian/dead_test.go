@@ -1,0 +1,295 @@
+package guardian
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// deadInput has a value for each line of the table. u is of several types.
+const deadInput = `"s":{"type":"string"},"n":{"type":"number"},"o":{"type":"string"},"u":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"}]},"l":{"type":"array","items":{"type":"string"}}`
+
+// dead compiles two rules, in each of the layers, and tells whether the second is refused as dead.
+func dead(t *testing.T, first, second string) bool {
+	t.Helper()
+	tools := toolText("t", deadInput, "s", "n", "u", "l")
+	rules := fmt.Sprintf(`{"id":"one","deny":"t"%s},{"id":"two","deny":"t"%s}`, first, second)
+	lists := `,"lists":{"ab":["a","b"],"abc":["a","b","c"],"some":[1,2]}`
+	base := bundle("b", tools, ``)
+	answers := map[bool]int{}
+	for _, docs := range [][]string{
+		{strings.Replace(bundle("b", tools, rules), `,"tools"`, lists+`,"tools"`, 1)},
+		{base, floor("f", lists+`,"rules":[`+rules+`]`)},
+		{base, overlay("o", lists+`,"rules":[`+rules+`]`)},
+	} {
+		var all []contracts.Document
+		for _, text := range docs {
+			all = append(all, document(t, "", text))
+		}
+		_, err := Compile(all...)
+		var e *LoadError
+		if errors.As(err, &e) && (e.Pointer != "/rules/1" || !strings.Contains(e.What, `can never decide: whenever it matches, "one"`) || e.Remedy != "put it before one, or remove it") {
+			t.Fatalf("%s then %s: %v", first, second, err)
+		}
+		answers[err != nil]++
+	}
+	if len(answers) != 1 {
+		t.Errorf("%s then %s: layers differ: %v", first, second, answers)
+	}
+	return answers[true] > 0
+}
+
+// The published table, line by line: what is refused, and beside it what the procedure must be silent about.
+func TestDead(t *testing.T) {
+	w := func(pred string) string { return `,"when":` + pred }
+	u := func(pred string) string { return `,"unless":` + pred }
+	arg := func(p, rest string) string { return w(`{"arg":"` + p + `",` + rest + `}`) }
+	for _, c := range []struct {
+		name, first, second string
+		dead                bool
+	}{
+		{"no condition", "", "", true},
+		{"no condition before one", "", arg("/s", `"eq":"a"`), true},
+		{"one before no condition", arg("/s", `"eq":"a"`), "", false},
+
+		{"equal text", arg("/s", `"finds":"a"`), arg("/s", `"finds":"a"`), true},
+		{"equal text, keys in another order", w(`{"arg":"/s","eq":"a"}`), w(`{"eq":"a","arg":"/s"}`), true},
+		{"equal text of unless", u(`{"arg":"/s","eq":"a"}`), u(`{"arg":"/s","eq":"a"}`), true},
+		{"unless is not", u(`{"arg":"/s","eq":"a"}`), w(`{"not":{"arg":"/s","eq":"a"}}`), true},
+		{"not is unless", w(`{"not":{"arg":"/s","eq":"a"}}`), u(`{"arg":"/s","eq":"a"}`), true},
+		{"when is not unless", w(`{"arg":"/s","eq":"a"}`), u(`{"arg":"/s","eq":"a"}`), false},
+		{"equal text of a quantifier", w(`{"some":"/l","that":{"eq":"a"}}`), w(`{"some":"/l","that":{"eq":"a"}}`), true},
+		{"inside a quantifier only text counts", w(`{"some":"/l","that":{"in":["a","b"]}}`), w(`{"some":"/l","that":{"eq":"a"}}`), false},
+		{"equal text of any", w(`{"any":[{"arg":"/s","eq":"a"},{"arg":"/n","eq":1}]}`), w(`{"any":[{"arg":"/s","eq":"a"},{"arg":"/n","eq":1}]}`), true},
+		{"inside any only text counts", w(`{"any":[{"arg":"/s","eq":"a"},{"arg":"/n","eq":1}]}`), arg("/s", `"eq":"a"`), false},
+		{"roles", w(`{"caller":"roles","has":"x"}`), w(`{"caller":"roles","has":"x"}`), true},
+		{"other roles", w(`{"caller":"roles","has":"x"}`), w(`{"caller":"roles","has":"y"}`), false},
+		{"time", w(`{"time":"utc","in":["Mon 08:00-09:00"]}`), w(`{"time":"utc","in":["Mon 08:00-09:00"]}`), true},
+		{"a window within another is not in the table", w(`{"time":"utc","in":["Mon 08:00-19:00"]}`), w(`{"time":"utc","in":["Mon 08:00-09:00"]}`), false},
+		{"a reference", w(`{"arg":"/s","eq":{"arg":"/s"}}`), w(`{"arg":"/s","eq":{"arg":"/s"}}`), true},
+		{"a reference is no constant", w(`{"arg":"/s","in":["a"]}`), w(`{"arg":"/s","eq":{"arg":"/s"}}`), false},
+
+		{"all of several", w(`{"all":[{"arg":"/s","eq":"a"},{"arg":"/n","gt":1}]}`), w(`{"all":[{"arg":"/n","gt":2},{"arg":"/s","eq":"a"},{"arg":"/l","type":"array"}]}`), true},
+		{"all within all", w(`{"all":[{"all":[{"arg":"/s","eq":"a"}]},{"arg":"/n","gt":1}]}`), w(`{"all":[{"arg":"/n","gt":2},{"all":[{"arg":"/s","eq":"a"}]}]}`), true},
+		{"when and unless", w(`{"arg":"/s","eq":"a"}`) + u(`{"arg":"/n","gt":1}`), w(`{"arg":"/s","eq":"a"}`) + u(`{"arg":"/n","gt":1}`), true},
+		{"one conjunct more before", w(`{"arg":"/s","eq":"a"}`) + u(`{"arg":"/n","gt":1}`), w(`{"arg":"/s","eq":"a"}`), false},
+		{"one conjunct more after", w(`{"arg":"/s","eq":"a"}`), w(`{"arg":"/s","eq":"a"}`) + u(`{"arg":"/n","gt":1}`), true},
+
+		{"eq in", arg("/s", `"in":["a","b"]`), arg("/s", `"eq":"b"`), true},
+		{"eq not in", arg("/s", `"in":["a","b"]`), arg("/s", `"eq":"c"`), false},
+		{"eq in a list", arg("/s", `"in":{"list":"ab"}`), arg("/s", `"eq":"b"`), true},
+		{"eq not in a list", arg("/s", `"in":{"list":"ab"}`), arg("/s", `"eq":"c"`), false},
+		{"eq of a number in", arg("/n", `"in":[1,2]`), arg("/n", `"eq":2.0`), true},
+		{"eq of a number is not the string", arg("/u", `"in":["1"]`), arg("/u", `"eq":1`), false},
+		{"another argument", arg("/s", `"in":["a","b"]`), arg("/u", `"eq":"b"`), false},
+		{"the caller's id", w(`{"caller":"id","in":["ann","bob"],"absent":false}`), w(`{"caller":"id","eq":"ann","absent":false}`), true},
+		{"the caller's tenant is not the id", w(`{"caller":"id","in":["ann","bob"],"absent":false}`), w(`{"caller":"tenant","eq":"ann","absent":false}`), false},
+		{"the argument /id is not the caller's", w(`{"caller":"id","in":["a"],"absent":false}`), arg("/s", `"eq":"a"`), false},
+
+		{"in in", arg("/s", `"in":["c","a","b"]`), arg("/s", `"in":["a","b"]`), true},
+		{"in not in", arg("/s", `"in":["a","b"]`), arg("/s", `"in":["a","b","c"]`), false},
+		{"in in a list", arg("/s", `"in":{"list":"abc"}`), arg("/s", `"in":{"list":"ab"}`), true},
+		{"a list not in", arg("/s", `"in":{"list":"ab"}`), arg("/s", `"in":{"list":"abc"}`), false},
+		{"in of one is eq", arg("/s", `"eq":"a"`), arg("/s", `"in":["a"]`), true},
+		{"not_in is not in the table", arg("/s", `"not_in":["a"]`), arg("/s", `"not_in":["a","b"]`), false},
+		{"in under not_in", arg("/s", `"in":["a","b"]`), arg("/s", `"not_in":["a"]`), false},
+
+		{"gt gt", arg("/n", `"gt":1`), arg("/n", `"gt":2`), true},
+		{"gt gt, the same", arg("/n", `"gt":1`), w(`{"all":[{"arg":"/n","gt":1.0}]}`), true},
+		{"gt gt, lower", arg("/n", `"gt":2`), arg("/n", `"gt":1`), false},
+		{"gt ge", arg("/n", `"gt":1`), arg("/n", `"ge":2`), true},
+		{"gt ge, the same", arg("/n", `"gt":1`), arg("/n", `"ge":1`), false},
+		{"ge gt, the same", arg("/n", `"ge":1`), arg("/n", `"gt":1`), true},
+		{"ge ge", arg("/n", `"ge":-1`), arg("/n", `"ge":1`), true},
+		{"lt lt", arg("/n", `"lt":2`), arg("/n", `"lt":1`), true},
+		{"lt lt, higher", arg("/n", `"lt":1`), arg("/n", `"lt":2`), false},
+		{"lt le, the same", arg("/n", `"lt":1`), arg("/n", `"le":1`), false},
+		{"le lt, the same", arg("/n", `"le":1`), arg("/n", `"lt":1`), true},
+		{"le le", arg("/n", `"le":1`), arg("/n", `"le":0.5`), true},
+		{"gt lt", arg("/n", `"gt":1`), arg("/n", `"lt":5`), false},
+		{"a point in a range", arg("/n", `"gt":1000`), arg("/n", `"eq":5000`), true},
+		{"a point on its edge", arg("/n", `"gt":1000`), arg("/n", `"eq":1000`), false},
+		{"points in a range", arg("/n", `"le":2`), arg("/n", `"in":{"list":"some"}`), true},
+		{"points not all in a range", arg("/n", `"lt":2`), arg("/n", `"in":[1,2]`), false},
+		{"a range in points", arg("/n", `"in":[1,2]`), arg("/n", `"gt":1`), false},
+		{"strings in a range", arg("/u", `"lt":2`), arg("/u", `"eq":"1"`), false},
+
+		{"prefix", arg("/s", `"prefix":"ab"`), arg("/s", `"prefix":"abc"`), true},
+		{"prefix, longer", arg("/s", `"prefix":"abc"`), arg("/s", `"prefix":"ab"`), false},
+		{"prefix, other", arg("/s", `"prefix":"ab"`), arg("/s", `"prefix":"b"`), false},
+		{"suffix is not in the table", arg("/s", `"suffix":"b"`), arg("/s", `"suffix":"ab"`), false},
+		{"within", arg("/s", `"within":"/srv"`), arg("/s", `"within":["/srv/a","/srv"]`), true},
+		{"within all", arg("/s", `"within":"/"`), arg("/s", `"within":"/srv"`), true},
+		{"within one of several", arg("/s", `"within":["/etc","/srv"]`), arg("/s", `"within":["/srv/x","/etc/y"]`), true},
+		{"within none", arg("/s", `"within":"/srv"`), arg("/s", `"within":"/srv-evil"`), false},
+		{"within one of two", arg("/s", `"within":"/srv"`), arg("/s", `"within":["/srv/a","/etc"]`), false},
+		{"within above", arg("/s", `"within":"/srv/a"`), arg("/s", `"within":"/srv"`), false},
+		{"cidr", arg("/s", `"cidr":"10.0.0.0/8"`), arg("/s", `"cidr":["10.1.0.0/16","10.0.0.0/8"]`), true},
+		{"cidr, wider", arg("/s", `"cidr":"10.1.0.0/16"`), arg("/s", `"cidr":"10.0.0.0/8"`), false},
+		{"cidr, elsewhere", arg("/s", `"cidr":"10.0.0.0/8"`), arg("/s", `"cidr":"11.0.0.0/16"`), false},
+		{"cidr, another family", arg("/s", `"cidr":"0.0.0.0/0"`), arg("/s", `"cidr":"::/96"`), false},
+		{"host is not in the table", arg("/s", `"host":"*.corp.com"`), arg("/s", `"host":"a.corp.com"`), false},
+
+		{"absent where both", arg("/o", `"in":["a","b"],"absent":true`), arg("/o", `"eq":"a","absent":true`), true},
+		{"absent in the later", arg("/o", `"in":["a","b"],"absent":false`), arg("/o", `"eq":"a","absent":true`), false},
+		{"absent in the earlier", arg("/o", `"in":["a","b"],"absent":true`), arg("/o", `"eq":"a","absent":false`), true},
+		{"absent alone", arg("/o", `"eq":"a","absent":false`), arg("/o", `"eq":"a","absent":true`), false},
+		{"fold in the earlier", arg("/s", `"in":["A","b"],"fold":true`), arg("/s", `"eq":"a"`), true},
+		{"fold in the later", arg("/s", `"in":["A","a"]`), arg("/s", `"eq":"a","fold":true`), false},
+		{"fold in both", arg("/s", `"prefix":"aB","fold":true`), arg("/s", `"prefix":"AbC","fold":true`), true},
+		{"fold of a prefix in the earlier", arg("/s", `"prefix":"aB","fold":true`), arg("/s", `"prefix":"AbC"`), true},
+		{"fold of a list", arg("/s", `"in":{"list":"ab"},"fold":true`), arg("/s", `"eq":"B"`), true},
+	} {
+		if got := dead(t, c.first, c.second); got != c.dead {
+			t.Errorf("%s: dead is %v", c.name, got)
+		}
+	}
+}
+
+// A rule is dead only if it is for each of its tools; whether it allows or denies is the same to it.
+func TestDeadTools(t *testing.T) {
+	tools := toolText("t", `"s":{"type":"string"}`, "s") + "," + toolText("u", `"s":{"type":"string"}`, "s")
+	for _, c := range []struct {
+		rules string
+		dead  string
+	}{
+		{`{"id":"a","deny":"t"},{"id":"b","deny":["t","u"]}`, ""},
+		{`{"id":"a","deny":"t"},{"id":"b","deny":"u"}`, ""},
+		{`{"id":"a","deny":"t"},{"id":"b","deny":"u"},{"id":"c","allow":["t","u"]}`, "/rules/2"},
+		{`{"id":"a","deny":"t"},{"id":"b","deny":"u"},{"id":"c","deny":"*","when":{"arg":"/s","eq":"x"}}`, "/rules/2"},
+		{`{"id":"a","allow":"t"},{"id":"b","deny":"t"}`, "/rules/1"},
+		{`{"id":"a","allow":"t","when":{"caller":"roles","has":"clerk"}},{"id":"b","deny":"t"}`, ""},
+		{`{"id":"a","deny":"*"},{"id":"b","allow":["t"]}`, "/rules/1"},
+	} {
+		_, err := Compile(document(t, "", bundle("b", tools, c.rules)))
+		var e *LoadError
+		if errors.As(err, &e) != (c.dead != "") || e != nil && e.Pointer != c.dead {
+			t.Errorf("%s: %v", c.rules, err)
+		}
+	}
+	// Documents are judged each by itself: one may say again what another says.
+	mustCompile(t, bundle("b", tools, `{"id":"a","deny":"t"}`), floor("f", `,"rules":[{"id":"a","deny":"t"}]`), floor("g", `,"rules":[{"id":"a","deny":"t"}]`), overlay("o", `,"rules":[{"id":"a","deny":"*"}]`))
+}
+
+// deadGenerator makes conjuncts over small domains.
+type deadGenerator struct{ generator }
+
+func (g deadGenerator) conjunct() string {
+	absent := pick(g.generator, `,"absent":true`, `,"absent":false`)
+	text := func() string { return pick(g.generator, `"a"`, `"A"`, `"ab"`, `"b"`) }
+	path := func() string { return pick(g.generator, `"/"`, `"/a"`, `"/a/b"`, `"/ab"`) }
+	number := func() string { return pick(g.generator, `0`, `1`, `2`, `1.5`) }
+	switch g.r.IntN(8) {
+	case 0:
+		return `{"arg":"/s","eq":` + text() + pick(g.generator, "", `,"fold":true`) + absent + `}`
+	case 1:
+		return `{"arg":"/s","in":[` + text() + `,` + text() + pick(g.generator, "]", `],"fold":true`) + absent + `}`
+	case 2:
+		return `{"arg":"/s","prefix":` + text() + pick(g.generator, "", `,"fold":true`) + absent + `}`
+	case 3:
+		return `{"arg":"/p","within":[` + path() + `,` + path() + `]` + absent + `}`
+	case 4:
+		return `{"arg":"/ip","cidr":` + pick(g.generator, `"10.0.0.0/8"`, `"10.1.0.0/16"`, `["10.1.0.0/16","11.0.0.0/8"]`, `"0.0.0.0/0"`, `"::/0"`) + absent + `}`
+	case 5:
+		return `{"arg":"/u","` + pick(g.generator, "lt", "le", "gt", "ge", "eq") + `":` + number() + absent + `}`
+	case 6:
+		return pick(g.generator, `{"arg":"/u","in":[1,2]`, `{"arg":"/u","in":["a","1"]`, `{"arg":"/u","eq":"1"`, `{"arg":"/u","in":[0,1,2]`) + absent + `}`
+	}
+	return `{"not":` + g.conjunct() + `}`
+}
+
+func (g deadGenerator) rule() string {
+	var b strings.Builder
+	switch g.r.IntN(4) {
+	case 0, 1:
+		b.WriteString(`,"when":` + g.conjunct())
+	case 2:
+		b.WriteString(`,"when":{"all":[` + g.conjunct() + `,` + g.conjunct() + `]}`)
+	}
+	if g.r.IntN(4) == 0 {
+		b.WriteString(`,"unless":` + g.conjunct())
+	}
+	return b.String()
+}
+
+// Over all calls of a small domain, a rule that is refused as dead never decides. The brute force is the guardian itself, with the order of
+// the two rules told apart by their ids: the second, put alone behind the first, would have to be named once.
+func TestDeadNeverDecides(t *testing.T) {
+	g := deadGenerator{generator{rand.New(rand.NewPCG(21, 22))}}
+	const input = `"s":{"type":"string"},"p":{"type":"string"},"ip":{"type":"string"},"u":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"null"}]}`
+	base := func(rules string) string { return bundle("b", toolText("t", input), rules+`{"id":"end","allow":"t"}`) }
+	var calls []contracts.Inputs
+	values := [][]string{
+		{``, `,"s":"a"`, `,"s":"A"`, `,"s":"ab"`, `,"s":"b"`, `,"s":"B"`, `,"s":""`},
+		{``, `,"p":"/"`, `,"p":"/a"`, `,"p":"/a/b"`, `,"p":"/ab"`, `,"p":"bad"`},
+		{``, `,"ip":"10.1.0.1"`, `,"ip":"10.2.0.1"`, `,"ip":"11.0.0.1"`, `,"ip":"::1"`, `,"ip":"bad"`},
+		{``, `,"u":0`, `,"u":1`, `,"u":1.5`, `,"u":2`, `,"u":3`, `,"u":"1"`, `,"u":"a"`, `,"u":null`},
+	}
+	for _, s := range values[0] {
+		for _, p := range values[1] {
+			for _, ip := range values[2] {
+				for _, u := range values[3] {
+					calls = append(calls, inputs(t, "t", `{`+strings.TrimPrefix(s+p+ip+u, ",")+`}`))
+				}
+			}
+		}
+	}
+	refused, alive, could := 0, 0, 0
+	for range 2000 {
+		first, second := g.rule(), g.rule()
+		if g.r.IntN(4) == 0 {
+			second = first // equal texts are rare by chance
+		}
+		rules := `{"id":"one","deny":"t"` + first + `},{"id":"two","deny":"t"` + second + `},`
+		_, err := Compile(document(t, "", base(rules)))
+		if err != nil {
+			var e *LoadError
+			if !errors.As(err, &e) || !strings.Contains(e.What, "can never decide") || e.Pointer == "/rules/0" {
+				t.Fatalf("%s: %v", rules, err)
+			}
+			if e.Pointer == "/rules/2" {
+				continue // a rule without condition makes the last one dead
+			}
+		}
+		if err == nil && refused > 200 && alive > 300 {
+			continue
+		}
+		// Alone, each rule compiles, unless it leaves the last none.
+		one, err1 := Compile(document(t, "", bundle("b", toolText("t", input), `{"id":"one","deny":"t"`+first+`}`)))
+		two, err2 := Compile(document(t, "", bundle("b", toolText("t", input), `{"id":"two","deny":"t"`+second+`}`)))
+		if err1 != nil || err2 != nil {
+			t.Fatalf("%s: %v, %v", rules, err1, err2)
+		}
+		decides := ""
+		for i := range calls {
+			r1, _ := one.Judge(calls[i], nil)
+			if r1.Reason != contracts.ReasonNoPolicyDefined {
+				continue // the first rule decides, or errs
+			}
+			if r2, _ := two.Judge(calls[i], nil); r2.Reason != contracts.ReasonNoPolicyDefined {
+				if r2.Reason == contracts.ReasonPolicyViolation {
+					decides = string(calls[i].Args.Append(nil))
+					break
+				}
+			}
+		}
+		switch {
+		case err != nil && decides != "":
+			t.Fatalf("%s\nis refused, though the second rule decides %s", rules, decides)
+		case err != nil:
+			refused++
+		case decides == "":
+			could++ // the procedure is silent where it cannot prove
+		default:
+			alive++
+		}
+	}
+	t.Logf("%d refused, %d alive, %d not provable", refused, alive, could)
+	if refused < 200 || alive < 200 || could == 0 {
+		t.Error("the property was hardly tested")
+	}
+}
