@@ -98,6 +98,25 @@ func TestTrustEventIsSignedByMany(t *testing.T) {
 	}
 }
 
+// Two signers of one record do not get into each other's way.
+func TestSignLeavesTheRecord(t *testing.T) {
+	r, err := ParseTrust(signed(t, eventSamples(t)["freeze"], "r1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Signatures = append(make([]Signature, 0, 8), r.Signatures...)
+	before := r.Append(nil)
+	for _, name := range []string{"r1", "r2", "r3", "r4", "r5"} {
+		if _, err := r.Sign(keyOf(t, name)); err != nil || !bytes.Equal(r.Append(nil), before) || len(r.Signatures[:2][1].Sig) != 0 {
+			t.Errorf("%s: %v: %s", name, err, r.Append(nil))
+		}
+	}
+	r.Signatures[0].Sig[3] ^= 1 // whoever signs again puts a wrong signature of his right
+	if again, err := r.Sign(keyOf(t, "r1")); err != nil || !bytes.Equal(again, before) || bytes.Equal(r.Append(nil), before) {
+		t.Errorf("%v: %s", err, again)
+	}
+}
+
 // A proof is over the event without its proofs, so that several keys can prove themselves in any order, and none after a change.
 func TestProofs(t *testing.T) {
 	e := eventSamples(t)
@@ -128,7 +147,7 @@ func TestProofs(t *testing.T) {
 		for _, i := range order {
 			e.Keys = append(e.Keys, listed[i])
 		}
-		mine := slices.Clone(e.Keys)
+		mine, was := e.Keys, slices.Clone(e.Keys)
 		for _, i := range order {
 			var err error
 			if e, err = e.Prove(keyOf(t, listed[i].Name)); err != nil {
@@ -138,8 +157,10 @@ func TestProofs(t *testing.T) {
 		if !bytes.Equal(e.Append(nil), root.Append(nil)) {
 			t.Errorf("%v: %s", order, e.Append(nil))
 		}
-		if mine[0].Proof != nil || mine[0].ID != (Digest{}) {
-			t.Error("Prove changes the list that it was given")
+		for i, k := range mine {
+			if k.Proof != nil || k.ID != (Digest{}) || k.Name != was[i].Name {
+				t.Error("Prove changes the list that it was given")
+			}
 		}
 	}
 	changed := key

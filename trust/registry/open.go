@@ -8,7 +8,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// from now on is later than any index: the keys that are valid then are those that were not revoked.
+// fromNowOn is later than any index: the keys that are valid then are those that were not revoked.
 const fromNowOn = ^uint64(0)
 
 // OpenApproval verifies an approver's answer, yes or no: its bytes, its form, and that a key of an approver signed it which was not revoked.
