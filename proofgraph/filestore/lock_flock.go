@@ -6,48 +6,60 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// lock takes the exclusive lock of a file, which the system lets go of when the process ends, however it ends. The file says who has it.
+// lock takes the exclusive lock of a file, which the system lets go of when the process ends, however it ends. The file says who has it. The
+// directory is locked too, where the system can: a file may be removed by somebody who takes it for a stale one, and then two have a lock each.
 func (osDisk) lock(path string) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
-	case nil:
-	case syscall.EWOULDBLOCK:
-		b, _ := io.ReadAll(io.LimitReader(f, 20))
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
 		f.Close()
-		return nil, held{strings.TrimSpace(string(b)), os.Getpid()}
-	default:
-		f.Close()
-		return nil, &os.PathError{Op: "lock", Path: path, Err: err}
-	}
-	l := holder{f}
-	if err := l.name(strconv.Itoa(os.Getpid()) + "\n"); err != nil {
-		l.Close()
 		return nil, err
 	}
-	return l, nil
+	h := holder{f, dir}
+	err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil && flock(dir, syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK {
+		err = syscall.EWOULDBLOCK
+	}
+	switch err {
+	case nil:
+		h.name(strconv.Itoa(os.Getpid()) + "\n")
+		return h, nil
+	case syscall.EWOULDBLOCK:
+		b, _ := io.ReadAll(io.LimitReader(f, 20))
+		err = held{strings.TrimSpace(string(b)), os.Getpid()}
+	default:
+		err = &os.PathError{Op: "lock", Path: path, Err: err}
+	}
+	f.Close()
+	dir.Close()
+	return nil, err
 }
 
-type holder struct{ f *os.File }
+func flock(f *os.File, how int) error { return syscall.Flock(int(f.Fd()), how) }
 
-func (h holder) name(pid string) error {
-	if err := h.f.Truncate(0); err != nil {
-		return err
+type holder struct{ file, dir *os.File }
+
+// name says in the file whose it is. That is for people only: a disk without room for it is no reason to refuse a log.
+func (h holder) name(pid string) {
+	if h.file.Truncate(0) == nil {
+		h.file.WriteAt([]byte(pid), 0)
 	}
-	_, err := h.f.WriteAt([]byte(pid), 0)
-	return err
 }
 
 // Close lets go of the lock. The file stays: if it were removed, two processes could each have a lock on a file of that name.
 func (h holder) Close() error {
-	h.f.Truncate(0)                                      // so that nobody is told of a process that has gone; what is left is only that
-	err := syscall.Flock(int(h.f.Fd()), syscall.LOCK_UN) // closing is not enough while a process that was forked just now has the file too
-	return errors.Join(err, h.f.Close())
+	h.name("") // so that nobody is told of a process that has gone; what is left is only that
+	// Closing is not enough while a process that was forked just now has the files too. The directory may not be locked.
+	err := errors.Join(flock(h.file, syscall.LOCK_UN), h.file.Close())
+	flock(h.dir, syscall.LOCK_UN)
+	return errors.Join(err, h.dir.Close())
 }

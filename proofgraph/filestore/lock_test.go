@@ -87,6 +87,27 @@ func TestOneProcessAtATime(t *testing.T) {
 	mustClose(t, s)
 }
 
+// Somebody takes the lock's file for a stale one: the log is not open to a second writer for that.
+func TestLockRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	h := hold(t, dir)
+	for range 2 { // the second time over the file that the first one made
+		if err := os.Remove(filepath.Join(dir, lockName)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), dir+": another process has it open") {
+			t.Fatalf("two processes write: %v", err)
+		}
+	}
+	h.Process.Kill()
+	h.Wait()
+	s := mustOpenReal(t, dir)
+	mustHold(t, s, 3)
+	mustClose(t, s)
+	s = mustOpenReal(t, dir)
+	mustHold(t, s, 3)
+}
+
 // In a rolling restart the new process waits for the old one's end.
 func TestWaitForTheOtherProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")

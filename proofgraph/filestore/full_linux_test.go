@@ -1,0 +1,48 @@
+package filestore
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// A disk that is full, a real one: the store dies, and says where. The log is opened all the same, although there is no room for the number
+// of the process in the lock; and when there is room again it goes on.
+func TestFullDisk(t *testing.T) {
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skip("a disk of one's own is for root:", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(disk, 0) })
+	dir, hog := filepath.Join(disk, "log"), filepath.Join(disk, "hog")
+	s := mustOpenReal(t, dir)
+	grow(t, s, 0, 2)
+	if err := os.WriteFile(hog, make([]byte, 1<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	n, err := 2, error(nil)
+	for ; err == nil && n < 100; n++ {
+		err = s.Append(t.Context(), batch(n))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	if err := os.WriteFile(hog, make([]byte, 1<<20), 0o600); !errors.Is(err, syscall.ENOSPC) { // what was in the lock, too
+		t.Fatal(err)
+	}
+	s = mustOpenReal(t, dir)
+	there := int(s.entries / 2)
+	if there != n-1 && there != n { // what was being written may be there, whole
+		t.Fatalf("%d batches, and %d were acknowledged", there, n-1)
+	}
+	mustHold(t, s, there)
+	if err := os.Remove(hog); err != nil {
+		t.Fatal(err)
+	}
+	grow(t, s, there, n+5)
+	mustHold(t, s, n+5)
+	mustClose(t, s)
+}
