@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 )
 
@@ -14,7 +13,7 @@ import (
 // returns nil. A copy that was not finished is refused when it is opened.
 func (s *Store) Copy(ctx context.Context, dir string) error {
 	to := &Store{disk: s.disk, dir: dir, sizes: s.sizes.orDefault()}
-	if err := s.disk.mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := s.disk.mkdir(dir); err != nil {
 		return fmt.Errorf("filestore: copy: %w", err)
 	}
 	names, err := s.disk.list(dir)

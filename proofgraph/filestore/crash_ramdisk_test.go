@@ -14,9 +14,6 @@ var _ disk = (*ram)(nil)
 func (r *ram) mkdir(dir string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.dirs[dir] {
-		return &fs.PathError{Op: "mkdir", Path: dir, Err: fs.ErrExist}
-	}
 	r.dirs[dir] = true
 	return nil
 }

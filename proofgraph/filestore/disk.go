@@ -5,13 +5,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 )
 
 // A disk is what the store asks of the operating system. Tests put another in its place, one that fails, tears and forgets.
 type disk interface {
-	mkdir(dir string) error              // one level; it lasts
+	mkdir(dir string) error              // one level, unless it is there; it lasts
 	list(dir string) ([]string, error)   // names, sorted
 	lock(path string) (io.Closer, error) // errHeld where somebody else has it
 	open(path string) (file, error)      // to read and write what is there
@@ -35,10 +34,15 @@ type file interface {
 type osDisk struct{}
 
 func (osDisk) mkdir(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
+	made := os.Mkdir(dir, 0o700)
+	if made != nil && !errors.Is(made, fs.ErrExist) {
+		return made
 	}
-	return osDisk{}.syncDir(filepath.Dir(dir))
+	err := osDisk{}.syncDir(dir + "/..")
+	if made != nil && errors.Is(err, fs.ErrPermission) { // who made it there saw to that
+		return nil
+	}
+	return err
 }
 
 func (osDisk) list(dir string) ([]string, error) {

@@ -25,14 +25,17 @@ const poll = 20 * time.Millisecond
 
 func open(d disk, dir string, o Options, z sizes) (_ *Store, err error) {
 	s := &Store{disk: d, dir: dir, sizes: z.orDefault()}
-	if _, err := d.list(dir); errors.Is(err, fs.ErrNotExist) {
-		if err := d.mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("filestore: %w", err)
-		}
-	} else if err != nil {
+	names, err := d.list(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 { // who made an empty one may have ended before it was there to stay
+		err = d.mkdir(dir)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("filestore: %w", err)
 	}
-	if _, _, err := s.files(); err != nil { // before there is a lock in somebody's directory
+	if _, _, err = s.files(); err != nil { // before there is a lock in somebody's directory
+		_, _, err = s.files() // but a segment may have come into its place while names were read
+	}
+	if err != nil {
 		return nil, err
 	}
 	for waited := time.Duration(0); s.held == nil; waited += poll {

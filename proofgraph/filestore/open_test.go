@@ -1,0 +1,59 @@
+package filestore
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The process that made the directory may have been killed before it was there to stay. Whoever finds it empty makes sure.
+func TestAnEmptyDirectoryIsMadeToLast(t *testing.T) {
+	d := newRAM()
+	d.dirs[dir] = true
+	var done []string
+	s, err := open(&tap{disk: d, hook: func(o *op) error {
+		if o.changes {
+			done = append(done, o.kind)
+		}
+		return o.do()
+	}}, dir, Options{}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if !slices.Equal(done, []string{"mkdir", "lock"}) {
+		t.Errorf("%q", done)
+	}
+}
+
+// A process that waits for another's end reads the names of files while that goes over to the next segment: it may see the index that is
+// written last, and not the segment.
+func TestNamesThatAreReadWhileASegmentBegins(t *testing.T) {
+	const n = 12
+	d := &glance{ram: logOf(t, n).disk()}
+	s := mustOpen(t, d)
+	mustHold(t, s, n)
+	if d.glances < 2 {
+		t.Error("the names were read once")
+	}
+	if _, err := open(&glance{ram: d.ram, always: true}, dir, Options{}, small); err == nil || !strings.Contains(err.Error(), "00000003.log: the file is missing") {
+		t.Error(err)
+	}
+}
+
+// glance is a disk that overlooks the last segment the first time, or always.
+type glance struct {
+	*ram
+	glances int
+	always  bool
+}
+
+func (g *glance) list(dir string) ([]string, error) {
+	names, err := g.ram.list(dir)
+	if g.glances++; g.glances == 2 || g.always {
+		last := slices.IndexFunc(names, func(name string) bool { return filepath.Base(name) == "00000003.log" })
+		names = slices.Delete(names, last, last+1)
+	}
+	return names, err
+}
