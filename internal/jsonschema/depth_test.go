@@ -1,0 +1,80 @@
+package jsonschema
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+func nesting(v crypto.Value) int {
+	k := v.Kind()
+	if k != crypto.Object && k != crypto.Array {
+		return 0
+	}
+	most := 0
+	for it := v.Iter(); it.Next(); {
+		most = max(most, nesting(it.Value()))
+	}
+	return 1 + most
+}
+
+func TestDepth(t *testing.T) {
+	for text, want := range map[string]int{
+		`{"type":"object"}`: 1,
+		`{"type":"object","properties":{"a":{"type":"string"}}}`: 1,
+		`{"type":"object","properties":{"a":{"type":"array","items":{"type":"number"}},"b":{"type":["object","null"],"properties":{"c":{"type":"object"}}}}}`: 3,
+		`{"type":"object","properties":{"a":{"type":"array"}}}`:                                                                                        Unbounded,
+		`{"type":"object","properties":{"a":{}}}`:                                                                                                      Unbounded,
+		`{"type":"object","properties":{"a":{"enum":[1,"x"]}}}`:                                                                                        1,
+		`{"type":"object","properties":{"a":{"anyOf":[{"type":"array","items":{"type":"string"}},{"type":"string"}]}}}`:                                2,
+		`{"type":"object","properties":{"a":{"anyOf":[{"type":"array"},{"type":"string"}]}}}`:                                                          Unbounded,
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/d"}},"$defs":{"d":{"type":"array","items":{"type":"array","items":{"type":"boolean"}}}}}`: 3,
+	} {
+		s := compile(t, text, true)
+		if got := s.Depth(); got != want {
+			t.Errorf("%s: %d, want %d", text, got, want)
+		}
+	}
+	for _, s := range []*Schema{nil, {}} {
+		if s.Depth() != 0 {
+			t.Error("a schema that allows nothing nests")
+		}
+	}
+	if got := compile(t, `{"type":"object","properties":{"a":{"type":"string"}}}`, false).Depth(); got != Unbounded {
+		t.Errorf("an open schema: %d", got)
+	}
+}
+
+// No valid value is nested deeper, whatever the schema; and there are schemas of which a value reaches the bound.
+func TestDepthBounds(t *testing.T) {
+	r := &random{Rand: rand.New(rand.NewPCG(7, 8)), closed: true}
+	bounded, reached := 0, 0
+	for range 1500 {
+		doc := r.document("object")
+		s, err := Compile(parse(t, string(r.text(doc))), true)
+		if err != nil {
+			continue
+		}
+		bound := s.Depth()
+		if bound < Unbounded {
+			bounded++
+		}
+		for range 20 {
+			v := parse(t, string(r.text(r.value(doc, 4))))
+			if s.Validate(v) != nil {
+				continue
+			}
+			n := nesting(v)
+			if n > bound {
+				t.Fatalf("%s\nbounds %s by %d", r.text(doc), v.Append(nil), bound)
+			}
+			if n == bound && n > 1 {
+				reached++
+			}
+		}
+	}
+	if bounded < 500 || reached < 100 {
+		t.Errorf("only %d schemas were bounded, %d values reached the bound", bounded, reached)
+	}
+}
