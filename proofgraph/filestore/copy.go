@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 )
 
@@ -13,6 +14,14 @@ import (
 // returns nil. A copy that was not finished is refused when it is opened.
 func (s *Store) Copy(ctx context.Context, dir string) error {
 	to := &Store{disk: s.disk, dir: dir, sizes: s.sizes.orDefault()}
+	log, err1 := filepath.Abs(s.dir)
+	parent, err2 := filepath.Abs(filepath.Join(dir, ".."))
+	if err := errors.Join(err1, err2); err != nil {
+		return fmt.Errorf("filestore: copy: %w", err)
+	}
+	if parent == log { // in which every other file is an error
+		return fmt.Errorf("filestore: copy: %s: in the directory of the log itself: name another place", dir)
+	}
 	if err := s.disk.mkdir(dir); err != nil {
 		return fmt.Errorf("filestore: copy: %w", err)
 	}

@@ -99,6 +99,20 @@ func TestCopyWhileAWriterRuns(t *testing.T) {
 	writer.Wait()
 }
 
+// A copy within the log's own directory would be a file that is none of a log's: the log could not be opened any more.
+func TestCopyIntoTheLog(t *testing.T) {
+	d := logOf(t, 3).disk()
+	s := mustOpen(t, d)
+	for _, to := range []string{dir + "/copy", dir + "/../" + dir + "/copy/", dir} {
+		if err := s.Copy(t.Context(), to); err == nil || !strings.Contains(err.Error(), "name another") {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+	if len(d.dirs) != 1 {
+		t.Errorf("%d directories", len(d.dirs))
+	}
+}
+
 // A copy that was not finished does not pass for the log.
 func TestHalfACopy(t *testing.T) {
 	d := logOf(t, 12).disk()
