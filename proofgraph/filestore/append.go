@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -189,6 +190,9 @@ func (s *Store) roll(log contracts.Digest) error {
 		h.number, h.log, h.chain = old.number+1, old.log, old.tail
 	}
 	path := s.path(h.number, logKind)
+	if err := s.free(path, old); err != nil {
+		return err
+	}
 	f, err := s.disk.create(path + newKind)
 	if err != nil {
 		return err
@@ -228,6 +232,24 @@ func (s *Store) roll(log contracts.Digest) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.add(g)
+}
+
+// free makes sure that a new file takes nobody's place, for the directory may have been moved, and another log be there now.
+func (s *Store) free(path string, last *segment) error {
+	switch f, err := s.disk.view(path); {
+	case err == nil:
+		f.Close()
+		return fmt.Errorf("%s: there is such a file already", path)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	case last == nil:
+		return nil
+	}
+	g, err := s.find(last.number)
+	if err == nil && g.header != last.header {
+		err = fmt.Errorf("%s: another log's, and not the one that was opened", last.path)
+	}
+	return err
 }
 
 // fill writes zeros to the end of a new file, and makes it durable.

@@ -149,3 +149,26 @@ func TestNoLogAmongOtherFiles(t *testing.T) {
 		t.Errorf("%d files are left", len(d.names))
 	}
 }
+
+// A directory is moved away while its log is open, and another log, or an older copy of it, comes in its place: of that nothing is overwritten.
+func TestNoSegmentTakesAnothersPlace(t *testing.T) {
+	const n = 12
+	for what, there := range map[string]files{"another log, as long": another(t, n, 0), "another log, shorter": another(t, 2, 0), "a copy": logOf(t, n), "nothing": {}} {
+		d := newRAM()
+		s := mustOpen(t, d)
+		grow(t, s, 0, 2)
+		moved := there.disk()
+		d.names, d.moves = moved.names, nil
+		var err error
+		for i := 2; err == nil && i < n; i++ {
+			err = s.Append(t.Context(), batch(i))
+		}
+		if err == nil || !strings.Contains(err.Error(), "filestore: append: ") || !strings.Contains(err.Error(), filepath.Join(dir, "0000000")) {
+			t.Errorf("%s: %v", what, err)
+		}
+		mustClose(t, s)
+		if !maps.EqualFunc(d.files(), there, bytes.Equal) {
+			t.Errorf("%s: it was changed", what)
+		}
+	}
+}
