@@ -18,7 +18,8 @@ import (
 func Open(dir string, o Options) (*Store, error) { return open(osDisk{}, dir, o, sizes{}) }
 
 // OpenReadOnly opens the log in a directory as it is now, to be read, while a process may be writing to it. What is acknowledged later is
-// not seen; open it again. It changes nothing, and what it gives is on stable storage.
+// not seen; open it again. It changes nothing, and what it gives is on stable storage: only behind a process whose sync failed, and which is
+// sealed, may the system show what it will not keep.
 func OpenReadOnly(dir string) (*Store, error) { return openReadOnly(osDisk{}, dir) }
 
 const poll = 20 * time.Millisecond
@@ -32,8 +33,9 @@ func open(d disk, dir string, o Options, z sizes) (_ *Store, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("filestore: %w", err)
 	}
-	if _, _, err = s.files(); err != nil { // before there is a lock in somebody's directory
-		_, _, err = s.files() // but a segment may have come into its place while names were read
+	_, _, err = s.files() // before there is a lock in somebody's directory
+	if errors.As(err, new(absent)) {
+		_, _, err = s.files() // perhaps a segment came into its place while names were read
 	}
 	if err != nil {
 		return nil, err
@@ -109,6 +111,11 @@ func (s *Store) files() (segments uint32, leftover []string, err error) {
 	return segments, leftover, nil
 }
 
-func (s *Store) missingFile(number uint32) error {
-	return fmt.Errorf("filestore: %s: the file is missing; nothing was changed: restore it from a copy", s.path(number, logKind))
+func (s *Store) missingFile(number uint32) error { return absent{s.path(number, logKind)} }
+
+// absent is the error where there ought to be a segment.
+type absent struct{ path string }
+
+func (a absent) Error() string {
+	return "filestore: " + a.path + ": the file is missing; nothing was changed: restore it from a copy"
 }
