@@ -16,7 +16,7 @@
 //
 // # Files
 //
-//	lock            of the process that writes: locked while it lives, and its number in decimal
+//	lock            of the process that writes: locked while it lives, as is the directory, and its number in decimal
 //	00000001.log    segments, of about 64 MiB: what the log is. Copy these, in the order of their numbers, to have a copy
 //	00000001.index  what is where in a full segment. Derived: written anew where it is missing or wrong
 //	*.new           not yet in its place; removed by the next Open
@@ -45,7 +45,8 @@
 // A frame is written by one write into zeros that are in the file already, then synced, and none is begun before that. A crash leaves of the
 // last one a part of its bytes from its beginning on, or any of its 512-byte sectors, and zeros for the rest. Open drops such a frame: it
 // has not been acknowledged. All else that does not check is damage, and refused with file and offset: a flipped bit, a file that was cut
-// (at least 64 zeros follow the last frame of a log, so a cut shows), a frame before others.
+// (at least 64 zeros follow the last frame of a log, so a cut shows), a frame before others. What a full segment holds is checked when it is
+// read, and its frames by Open where it has no index.
 //
 // After an error of a write or a sync a store is dead, since what is on the disk is unknown then. The log over it seals, and opening the
 // directory anew tells.

@@ -182,5 +182,5 @@ func (w *window) load(at, n uint64) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return &damage{w.segment.path, at, "the file was cut: a record began here"}
 	}
-	return err
+	return fmt.Errorf("%s: offset %d: %w", w.segment.path, at, err)
 }
