@@ -96,7 +96,9 @@ func BenchmarkHotToolLayers(b *testing.B) {
 	}
 }
 
-func BenchmarkRandomTool(b *testing.B) { benchmarkRandom(b, func(n int) []string { return []string{surface(n)} }) }
+func BenchmarkRandomTool(b *testing.B) {
+	benchmarkRandom(b, func(n int) []string { return []string{surface(n)} })
+}
 
 // As RandomTool, with floor and overlay.
 func BenchmarkRandomToolLayers(b *testing.B) { benchmarkRandom(b, layered) }
@@ -128,7 +130,7 @@ func thousand(tests int) string {
 	for i := range 999 {
 		kinds := []string{
 			fmt.Sprintf(`{"arg":"/path","eq":"/srv/other/%d"}`, i),
-			fmt.Sprintf(`{"arg":"/n","gt":%d}`, 1000+i),
+			fmt.Sprintf(`{"arg":"/n","gt":%d}`, 3000-i), // descending, or the first would leave the others nothing
 			fmt.Sprintf(`{"caller":"roles","has":"role%d"}`, i),
 			fmt.Sprintf(`{"arg":"/path","within":"/srv/other/%d"}`, i),
 		}

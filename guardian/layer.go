@@ -26,6 +26,40 @@ type clause struct {
 	outside bool // the tool is not among those of only
 }
 
+// Sharing keeps one copy of clauses that are the same for many tools, as those of a floor mostly are: what is judged at every call then
+// stays in the processor's caches, however many tools there are.
+type sharing map[string][]clause
+
+func (s sharing) clauses(list []clause) []clause {
+	var key []byte
+	for i := range list {
+		c := &list[i]
+		key = append(append(key, c.of.only...), flag(c.risky), flag(c.outside))
+		for i := range c.rules {
+			x := &c.rules[i]
+			if !x.general {
+				return list
+			}
+			key = append(append(key, ' '), x.name...)
+		}
+		key = append(key, '\n')
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	if s[string(key)] == nil {
+		s[string(key)] = list
+	}
+	return s[string(key)]
+}
+
+func flag(b bool) byte {
+	if b {
+		return '1'
+	}
+	return '0'
+}
+
 // clause gives the document's own of a tool, a new one if need be.
 func (l *loader) clause(t *tool) *clause {
 	list := &t.overlays

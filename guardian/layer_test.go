@@ -322,3 +322,38 @@ func TestNoBundle(t *testing.T) {
 	p := mustCompile(t, floor("f", `,"ceilings":{"risk":"low"},"profile":{"effects":["read"],"connectors":["mail"]}`), overlay("o", `,"expires":"2099-01-01T00:00:00Z"`))
 	want{contracts.ReasonToolNotFound, 1, ""}.check(t, p, inputs(t, "mail.send", `{}`))
 }
+
+// Where a floor says the same of many tools, they share what is judged; a rule about arguments is each tool's own.
+func TestShared(t *testing.T) {
+	tools := toolText("a", `"v":{"type":"string"},"w":{"type":"string"}`, "v", "w") + "," + toolText("b", `"w":{"type":"string"},"v":{"type":"string"}`, "v", "w")
+	rules := `{"id":"w","deny":"b","when":{"arg":"/w","eq":"x"}},{"id":"all","allow":["a","b"]}`
+	p := mustCompile(t, bundle("m", tools, rules), floor("f", `,"rules":[{"id":"r","deny":"*","when":{"caller":"roles","has":"guest"}},{"id":"s","deny":"*","unless":{"time":"utc","in":["Mon-Fri 06:00-20:00"]}}]`),
+		overlay("o", `,"rules":[{"id":"r","deny":"*","when":{"arg":"/v","eq":"x"}}]`))
+	a, b := p.tools["a"], p.tools["b"]
+	if &a.floors[0] != &b.floors[0] || len(a.floors[0].rules) != 2 {
+		t.Error("clauses that are the same are not shared")
+	}
+	if &a.overlays[0] == &b.overlays[0] {
+		t.Error("a rule about arguments is shared: tools have them in different slots")
+	}
+	for _, tool := range []string{"a", "b"} {
+		want{contracts.ReasonPolicyViolation, 5, "P2:o:r"}.check(t, p, inputs(t, tool, `{"v":"x","w":"y"}`))
+		in := inputs(t, tool, `{"v":"y","w":"y"}`)
+		want{contracts.ReasonAllow, 8, "P1:m:all"}.check(t, p, in)
+		in.Caller.Roles = []string{"guest"}
+		want{contracts.ReasonCeilingViolation, 8, "P0:f:r"}.check(t, p, in)
+	}
+}
+
+// With a floor and an overlay, judging allocates nothing either.
+func TestLayersAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	p := mustCompile(t, layered(3)...)
+	in := inputs(t, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)
+	want{contracts.ReasonAllow, 8, "P1:b:c0"}.check(t, p, in)
+	if n := testing.AllocsPerRun(100, func() { p.Judge(in, nil) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -116,8 +116,9 @@ func compile(loaders []*loader) (*Policy, error) {
 		}
 		p.add(l)
 	}
-	for _, t := range p.tools {
-		t.slots, t.declared = nil, nil
+	share := sharing{}
+	for _, name := range names {
+		p.tools[name].settle(share)
 	}
 	p.record.Engine = Engine()
 	p.hash = p.record.Hash()

@@ -11,6 +11,8 @@ type rule struct {
 	name  string // layer:bundle:id
 	tests []node
 	allow bool
+
+	general bool // it looks at nothing that is in another place for another tool, so all tools share it
 }
 
 var ruleLater = []string{"requires", "budgets"}
@@ -50,15 +52,19 @@ func (l *loader) readRules(p part) {
 			tools = l.exactly(allow)
 		}
 		name := l.prefix + id
+		var x rule
 		for _, t := range tools {
 			if t.input == nil {
 				continue
 			}
-			x, ok := l.readRule(r, t, allow.there())
-			if ok && named {
+			if whole := x.general; !whole {
+				if x, whole = l.readRule(r, t, allow.there()); !whole || !named {
+					x.general = false
+					continue
+				}
 				x.name = name
-				l.give(t, x)
 			}
+			l.give(t, x)
 		}
 		l.idle.report(l)
 		if len(l.errs) == errs {
@@ -112,5 +118,11 @@ func (l *loader) readRule(r part, t *tool, allow bool) (rule, bool) {
 		n, ok := c.predicate(p, 1, unless)
 		x.tests, whole = append(x.tests, node{op: opNot, slot: noSlot, kids: []node{n}}), whole && ok
 	}
+	x.general = !slices.ContainsFunc(x.tests, func(n node) bool { return n.particular() })
 	return x, whole
+}
+
+// particular tells whether a predicate looks at a value of the call, for which each tool has slots of its own.
+func (n *node) particular() bool {
+	return n.slot != noSlot || n.ref != noSlot && n.op >= opEq || slices.ContainsFunc(n.kids, func(n node) bool { return n.particular() })
 }

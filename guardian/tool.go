@@ -43,6 +43,15 @@ type tool struct {
 	declared [][]string           // while loading: pointers that scope declares as a path, URL, host or address
 }
 
+// settle ends loading: what was needed for it alone is dropped, and what judging can go without.
+func (t *tool) settle(share sharing) {
+	t.slots, t.declared = nil, nil
+	if t.depth > 0 && t.input.Depth() <= t.depth {
+		t.depth = 0 // whatever is nested deeper is not of the schema
+	}
+	t.overlays, t.floors = share.clauses(t.overlays), share.clauses(t.floors)
+}
+
 // Limits are what one run of a tool may take.
 type Limits struct {
 	Args    int // bytes of the canonical arguments
