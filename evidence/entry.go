@@ -163,10 +163,18 @@ func (v *verifier) charged(st *contracts.Statement) *Error {
 	return nil
 }
 
-// governs is TRUST.
+// governs is TRUST. The trust state of the entries that follow is what an event makes of the one here.
 func (v *verifier) governs(st *contracts.Statement) *Error {
 	d := st.Judgement()
 	switch {
+	case st.Trust != nil:
+		next, err := v.state.Apply(st.Trust, v.origin, v.size())
+		if err != nil {
+			return v.fault(ErrTrust, "predicate.event", err.Error())
+		}
+		v.state = next
+	case st.Genesis != nil && v.state.Version() != 1:
+		return v.fault(ErrTrust, "predicate.trust", "the trust state is no initial one, whose version is 1: give the one that the log began with")
 	case st.Genesis != nil && st.Genesis.Trust != v.state.Digest():
 		return v.fault(ErrTrust, "predicate.trust", "not the digest of the trust state")
 	case st.Genesis != nil && v.o.Kernel != nil && !slices.ContainsFunc(v.state.Keys(registry.Kernel, 0), func(k crypto.PublicKey) bool { return bytes.Equal(k, v.o.Kernel) }):

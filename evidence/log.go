@@ -173,7 +173,7 @@ func outputRole(r *contracts.Receipt) role {
 // later is what this version does not know of an entry's kind, or "".
 func later(st *contracts.Statement) string {
 	switch st.Kind() {
-	case contracts.KindTrust, contracts.KindCondense, contracts.KindMessage:
+	case contracts.KindCondense, contracts.KindMessage:
 		return "a " + string(st.Kind()) + " entry" + unsupported
 	}
 	return ""

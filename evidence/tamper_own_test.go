@@ -90,7 +90,7 @@ var ownRows = []tampering{
 	{id: "own", name: "condense", cut: becomes("condense", "condense", func(p object) any { return p["root"] },
 		object{"carry": ones64, "from": 1, "kept": "high", "root": ones64, "to": 2}), want: ErrRecord},
 	{id: "own", name: "trust", cut: becomes("trust", "freeze", func(p object) any { return hexOf(p["event"]) },
-		object{"event": object{"origin": testOrigin, "type": "freeze", "version": 2, "why": "w"}, "signatures": []any{}}), want: ErrRecord},
+		object{"event": object{"origin": testOrigin, "type": "freeze", "version": 2, "why": "w"}, "signatures": []any{}}), want: ErrTrust},
 	{id: "own", name: "message", cut: both(becomes("message", "message", func(object) any { return ones64 }, object{"textHash": ones64}),
 		func(m *model) { m.the("p2").p()["session"] = "main"; m.relink() }), want: ErrRecord},
 	{id: "own", name: "charge", cut: setD("a1", "charges", charge(0, 1, 3)), want: ErrBudget},

@@ -25,7 +25,7 @@ type verifier struct {
 
 	// the fold of the entries
 	log
-	state    *registry.State
+	state    *registry.State  // for the entry at hand: the initial one, and what the trust events before it made of it
 	lines    hash.Hash        // of entries.jsonl
 	reader   contracts.Reader // of entries
 	inputs   contracts.Reader

@@ -31,7 +31,11 @@ func Write(ctx context.Context, w io.Writer, s proofgraph.Store, key crypto.Sign
 	case ctx == nil:
 		ctx = context.Background()
 	}
-	p := packer{store: s, key: key}
+	public, err := crypto.PublicOf(key)
+	if err != nil {
+		return fmt.Errorf("evidence: write: %w", err)
+	}
+	p := packer{store: s, key: key, public: public}
 	if err := p.survey(ctx); err != nil {
 		return fmt.Errorf("evidence: write: %w", err)
 	}
@@ -47,7 +51,9 @@ type packer struct {
 	key      crypto.Signer
 	note     []byte // the checkpoint
 	size     uint64
-	trust    contracts.Digest // of the initial state
+	public   crypto.PublicKey
+	state    *registry.State // at the checkpoint's size
+	revoked  uint64          // the entry that revoked the key, if one did
 	entries  contracts.Bytes
 	blobs    []kept // in order of names
 	manifest []byte
@@ -83,7 +89,7 @@ func (p *packer) survey(ctx context.Context) error {
 	if err := p.look(ctx, named); err != nil {
 		return err
 	}
-	return p.sign(ctx, l)
+	return p.sign(l)
 }
 
 // read goes over the entries, and gives where the log stands and the blobs that it names.
@@ -108,8 +114,8 @@ func (p *packer) read(ctx context.Context) (*log, map[contracts.Digest]role, err
 			return nil, nil, fmt.Errorf("entry %d: %s", at, what)
 		}
 		names(st, func(d contracts.Digest, as role) { named[d] |= as })
-		if st.Genesis != nil {
-			p.trust = st.Genesis.Trust
+		if err := p.governed(ctx, st, l); err != nil {
+			return nil, nil, fmt.Errorf("entry %d: %w", at, err)
 		}
 		sum.Write(e)
 		sum.Write(lineEnd)
@@ -126,6 +132,28 @@ func (p *packer) read(ctx context.Context) (*log, map[contracts.Digest]role, err
 	}
 	sum.Sum(p.entries.SHA256[:0])
 	return l, named, nil
+}
+
+// governed folds the trust events, since a later state says who may sign.
+func (p *packer) governed(ctx context.Context, st *contracts.Statement, l *log) error {
+	switch {
+	case st.Genesis != nil:
+		b, err := p.blob(ctx, st.Genesis.Trust)
+		if err == nil {
+			p.state, err = registry.ParseState(b)
+		}
+		return err
+	case st.Trust != nil:
+		next, err := p.state.Apply(st.Trust, l.origin, l.size())
+		if err != nil {
+			return err
+		}
+		p.state = next
+		if e := &st.Trust.Event; e.Type == "revoke" && *e.ID == crypto.KeyID(p.public) {
+			p.revoked = l.size()
+		}
+	}
+	return nil
 }
 
 var lineEnd = []byte{'\n'}
@@ -164,23 +192,16 @@ func (p *packer) blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 }
 
 // sign makes the manifest. Nobody would take it from a key that may not sign it.
-func (p *packer) sign(ctx context.Context, l *log) error {
-	public, err := crypto.PublicOf(p.key)
-	if err != nil {
-		return err
+func (p *packer) sign(l *log) error {
+	id := crypto.KeyID(p.public)
+	switch _, ok := p.state.Key(id, registry.Kernel, p.size); {
+	case ok:
+	case p.revoked > 0:
+		return fmt.Errorf("the key was revoked by entry %d: give the one that the kernel signs with now", p.revoked)
+	default:
+		return errors.New("the key is no kernel key of this log up to its checkpoint: give the one that the kernel signs with; one that was added later needs a new checkpoint")
 	}
-	b, err := p.blob(ctx, p.trust)
-	if err != nil {
-		return err
-	}
-	state, err := registry.ParseState(b)
-	if err != nil {
-		return err
-	}
-	if _, ok := state.Key(crypto.KeyID(public), registry.Kernel, p.size); !ok {
-		return errors.New("the key is no kernel key of this log: give the one that the kernel signs with")
-	}
-	m := contracts.EvidencePack{Checkpoint: crypto.Sum(p.note), Entries: p.entries, Key: crypto.KeyID(public), MerkleRoot: l.tree.Root(),
+	m := contracts.EvidencePack{Checkpoint: crypto.Sum(p.note), Entries: p.entries, Key: id, MerkleRoot: l.tree.Root(),
 		Origin: l.origin, ProofGraphHash: l.graphHash(), Sessions: l.sessions(), Size: p.size}
 	var names proofgraph.Tree
 	for _, b := range p.blobs {
