@@ -1,0 +1,245 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+)
+
+const floorText = `helm: policy/v1
+layer: P0
+name: floor
+version: 4
+profile:
+  effects: [read, write]
+  connectors: [files, mail]
+ceilings: {args: 64KiB, timeout: 5s}
+rules:
+  - id: nights
+    deny: {effects: [read]}
+    unless: {time: utc, in: ["Mon-Fri 06:00-20:00"]}
+only: [fs.*]
+`
+
+const taskText = `helm: policy/v1
+layer: P2
+name: task
+for: {session: chat-1}
+rules:
+  - {id: mine, deny: fs.read, unless: {arg: /path, within: /home/ann}}
+  - {id: keys, deny: fs.read, when: {arg: /path, within: [/home/ann/.ssh]}}
+`
+
+func layersOf(floor, task string) (*guardian.Policy, error) {
+	var docs []contracts.Document
+	for _, f := range [][2]string{{"task.yaml", task}, {"floor.yaml", floor}, {"files.yaml", files}} {
+		doc, err := Parse(f[0], []byte(f[1]))
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+	return guardian.Compile(docs...)
+}
+
+func TestLoadLayers(t *testing.T) {
+	one, two, three := write(t, "task.yaml", taskText), write(t, "floor.yaml", floorText), write(t, "files.yaml", files)
+	p, err := Load(one, two, three)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Load(three, one, two); err != nil || again.Hash() != p.Hash() {
+		t.Errorf("the order of files changes the policy: %v", err)
+	}
+	if limits, _ := p.Limits("fs.read"); limits.Timeout != 5*time.Second || limits.Args != 64<<10 {
+		t.Errorf("limits %+v", limits)
+	}
+	for _, c := range []struct {
+		path, session string
+		at            contracts.Time
+		reason        contracts.ReasonCode
+		rule          string
+	}{
+		{"/home/ann/a", "chat-1", workday, contracts.ReasonAllow, "P1:files:home"},
+		{"/home/bob/a", "chat-2", workday, contracts.ReasonAllow, "P1:files:home"},
+		{"/home/bob/a", "chat-1", workday, contracts.ReasonPolicyViolation, "P2:task:mine"},
+		{"/home/ann/.ssh/id", "chat-1", workday, contracts.ReasonPolicyViolation, "P2:task:keys"},
+		{"/etc/passwd", "chat-1", workday, contracts.ReasonNoPolicyDefined, ""},
+		{"/home/ann/a", "chat-1", workday.Add(10 * time.Hour), contracts.ReasonCeilingViolation, "P0:floor:nights"},
+	} {
+		r := judged(t, p, "fs.read", `{"path":"`+c.path+`"}`, func(in *contracts.Inputs) { in.Session, in.Time = c.session, c.at })
+		if r.Reason != c.reason || r.Rule != c.rule {
+			t.Errorf("%s in %s: %v by %q", c.path, c.session, r.Reason, r.Rule)
+		}
+	}
+}
+
+// workday is a Wednesday at noon.
+var workday = contracts.TimeOf(time.Date(2026, 7, 15, 12, 0, 0, 0, time.UTC))
+
+func judged(t *testing.T, p *guardian.Policy, tool, args string, change func(*contracts.Inputs)) contracts.DecisionRecord {
+	t.Helper()
+	var tree crypto.Tree
+	canonical, err := tree.ParseArgs(nil, []byte(args))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := contracts.Inputs{Args: tree.Root(), ArgsHash: crypto.Sum(canonical), Caller: contracts.Caller{ID: "ann", Roles: []string{"clerk"}}, Drivers: 1, Session: "main", Time: workday, Tool: tool}
+	if change != nil {
+		change(&in)
+	}
+	r, _ := p.Judge(in, nil)
+	return r
+}
+
+// What is wrong in a floor or a task is said with file, line, column and remedy.
+func TestLayerPlaces(t *testing.T) {
+	if _, err := layersOf(floorText, taskText); err != nil {
+		t.Fatal(err) // or the refusals below would prove nothing
+	}
+	for _, c := range []struct{ right, wrong, want string }{
+		{"version: 4", "version: 0", `floor.yaml:4:10: /version: not a version; write an integer from 1 on`},
+		{"version: 4\n", "", `floor.yaml:1:1: no version; add version`},
+		{"profile:", "profil:", `floor.yaml:5:1: /profil: unknown key "profil"; did you mean profile?`},
+		{"[read, write]", "[read, wirte]", `floor.yaml:6:19: /profile/effects/1: "wirte" is not one of read, write, destructive; did you mean write?`},
+		{"{args: 64KiB", "{args: 2MiB", `floor.yaml:8:18: /ceilings/args: higher than 1MiB, which holds without a ceiling; write a lower one, or remove it`},
+		{"{args: 64KiB", "{calls: 5", `floor.yaml:8:19: /ceilings/calls: calls is not supported by this version of helm; remove it`},
+		{"deny: {effects: [read]}", "allow: [fs.read]", `floor.yaml:11:12: /rules/0/allow: allow in layer P0; allow it in a bundle: P0 can only deny`},
+		{"deny: {effects: [read]}", "deny: {effects: [write]}", `floor.yaml:11:11: /rules/0/deny: covers no tool of this stack; a rule must cover one; what a floor permits of effects is in its profile`},
+		{"deny: {effects: [read]}", "deny: fs.raed", `floor.yaml:11:11: /rules/0/deny: no tool "fs.raed" in this stack; did you mean fs.read?`},
+		{"only: [fs.*]", "only: [db.*]", `floor.yaml:13:8: /only/0: "db.*" covers no tool of this stack; a pattern must cover one`},
+		{"only: [fs.*]", "budgets: []", `floor.yaml:13:10: /budgets: budgets is not supported by this version of helm; remove it`},
+		{"only: [fs.*]", "for: {caller: ann}", `floor.yaml:13:6: /for: unknown key "for"; remove it: for is a key of P2`},
+		{"only: [fs.*]", "labels: [pii, pii]", `floor.yaml:13:15: /labels/1: "pii" twice; name it once`},
+		{"name: task", "name: task\nversion: -1", `task.yaml:4:10: /version: not a version; write an integer from 1 on`},
+		{"name: task", "title: task", `task.yaml:1:1: no name; add name`},
+		{"{session: chat-1}", "{sesion: chat-1}", `task.yaml:4:15: /for/sesion: unknown key "sesion"; did you mean session?`},
+		{"{session: chat-1}", "{}", `task.yaml:4:6: /for: for nobody; write one of session, caller, tenant; or remove it, for every call`},
+		{"unless: {arg: /path, within", "unless: {arg: /path, finds", `task.yaml:6:59: /rules/0/unless/finds: finds where a true answer permits more: any text around what it finds would do; use regex, which matches the whole string`},
+		{"unless: {arg: /path, within: /home/ann}", "unless: {arg: /pth, exists: true}", `task.yaml:6:45: /rules/0/unless/arg: no "/pth" in the input of fs.read; name what the schema declares`},
+		{"{id: keys, deny: fs.read, when: {arg: /path, within: [/home/ann/.ssh]}}", "{id: keys, deny: fs.read, unless: {arg: /path, within: /home/ann}, when: {arg: /path, eq: /x}}",
+			`task.yaml:7:5: /rules/1: the rule can never decide: whenever it matches, "mine" has matched before it; put it before mine, or remove it`},
+	} {
+		if strings.Count(floorText, c.right)+strings.Count(taskText, c.right) != 1 {
+			t.Fatalf("%q is not once in the documents", c.right)
+		}
+		p, err := layersOf(strings.Replace(floorText, c.right, c.wrong, 1), strings.Replace(taskText, c.right, c.wrong, 1))
+		if p != nil || err == nil || err.Error() != c.want {
+			t.Errorf("%v\n\twant %s", err, c.want)
+		}
+	}
+}
+
+// The documents of the specification are a stack. What of them is not supported is refused by name; without it they judge.
+func TestSpecificationStack(t *testing.T) {
+	text, err := os.ReadFile("../docs/POLICY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var docs []contracts.Document
+	for _, part := range strings.Split(string(text), "```yaml\n")[1:] {
+		example, _, _ := strings.Cut(part, "```")
+		docs = append(docs, mustParse(t, "example.yaml", example))
+	}
+	var refused []string
+	p, err := guardian.Compile(docs...)
+	for err != nil {
+		var e *guardian.LoadError
+		if !errors.As(err, &e) || !strings.HasSuffix(e.What, "is not supported by this version of helm") || len(refused) == 20 {
+			t.Fatalf("%v\nafter %v", err, refused)
+		}
+		refused = append(refused, e.Pointer)
+		docs = without(t, docs, e.Pointer)
+		p, err = guardian.Compile(docs...)
+	}
+	want := "/tools/list_payments/facts /requires /budgets /requires /rules/1/when/session /budgets /budgets"
+	if got := strings.Join(refused, " "); !sameWords(got, want) {
+		t.Errorf("refused by name: %s\nwant             %s", got, want)
+	}
+	in := func(session string) func(*contracts.Inputs) {
+		return func(in *contracts.Inputs) { in.Session = session }
+	}
+	for _, c := range []struct {
+		args, session, rule string
+	}{
+		{`{"amount":49.5,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P1:bank:pay"},
+		{`{"amount":49.5,"to":"SE3550000000054910000003"}`, "chat-4711", "P2:refund-4711:payee"},
+		{`{"amount":49.5,"to":"SE3550000000054910000003"}`, "chat-1", "P1:bank:pay"},
+		{`{"amount":51,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P2:refund-4711:small"},
+		{`{"amount":1001,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P1:bank:too-much"},
+	} {
+		if r := judged(t, p, "send_money", c.args, in(c.session)); r.Rule != c.rule {
+			t.Errorf("%s in %s: %v by %q, want %q", c.args, c.session, r.Reason, r.Rule, c.rule)
+		}
+	}
+}
+
+func sameWords(a, b string) bool {
+	count := map[string]int{}
+	for _, w := range strings.Fields(a) {
+		count[w]++
+	}
+	for _, w := range strings.Fields(b) {
+		count[w]--
+	}
+	for _, n := range count {
+		if n != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// without takes a value out of the first document that has it: the rule around it, if it stands in one.
+func without(t *testing.T, docs []contracts.Document, pointer string) []contracts.Document {
+	t.Helper()
+	path := strings.Split(pointer, "/")[1:]
+	for i, doc := range docs {
+		var v map[string]any
+		if err := json.Unmarshal(doc.Canonical, &v); err != nil {
+			t.Fatal(err)
+		}
+		switch list, _ := v["rules"].([]any); {
+		case path[0] == "rules":
+			at := int(path[1][0] - '0')
+			if len(list) <= at || !strings.Contains(string(mustJSON(t, list[at])), `"`+path[len(path)-1]+`"`) {
+				continue
+			}
+			v["rules"] = append(list[:at:at], list[at+1:]...)
+		case len(path) == 1:
+			if v[path[0]] == nil {
+				continue
+			}
+			delete(v, path[0])
+		default:
+			o := v
+			for _, key := range path[:len(path)-1] {
+				o, _ = o[key].(map[string]any)
+			}
+			if o == nil {
+				continue
+			}
+			delete(o, path[len(path)-1])
+		}
+		docs[i] = mustParse(t, "example.json", string(mustJSON(t, v)))
+		return docs
+	}
+	t.Fatalf("no document has %s", pointer)
+	return nil
+}
+
+func mustJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
