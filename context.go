@@ -18,13 +18,15 @@ func With(ctx context.Context, in Intent) context.Context {
 	}
 	in.Args, in.Driver = nil, nil
 	h := held(ctx)
-	return context.WithValue(ctx, contextKey{}, &carried{layer: &layer{in: in.clone(), up: h.layer}, calls: h.calls})
+	h.layer = &layer{in: in.clone(), up: h.layer}
+	return context.WithValue(ctx, contextKey{}, &h)
 }
 
 // carried is what HELM keeps in a context.
 type carried struct {
 	layer *layer // innermost first
 	calls *running
+	used  *used
 }
 
 type layer struct {
@@ -91,6 +93,7 @@ type driven struct {
 	carried carried
 	layer   layer
 	call    running
+	used    used
 	after   [1]contracts.Ref
 	roles   [4]string // room for those of most callers
 }
@@ -111,7 +114,11 @@ func (c *call) drive(s *session, decision contracts.Ref) *driven {
 	caller := in.Caller
 	caller.Roles = append(d.roles[:0], caller.Roles...) // those of the record are handed out
 	d.layer = layer{Intent{Caller: caller, Session: in.Session, Delegation: in.Envelopes.Delegation, After: d.after[:]}, c.log, c.layer.named()}
-	d.carried = carried{&d.layer, &d.call}
+	d.carried = carried{&d.layer, &d.call, c.used}
+	if c.parent != nil && (c.used == nil || c.used.kernel != c.Kernel) {
+		d.used = used{c.Kernel, c.used}
+		d.carried.used = &d.used
+	}
 	return d
 }
 

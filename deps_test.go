@@ -22,7 +22,7 @@ var imports = map[string]allowed{
 		"helm/trust/registry": "which keys count",
 
 		"bytes":          "copies what callers hand in and get back, compares",
-		"container/list": "who waits for room: first come first, and anybody may give up",
+		"container/list": "who waits for room: first come first, and anybody may give up; kernels that follow a swap, in order",
 		"context":        "callers end calls; With carries what the next call is filled from",
 		"encoding/json":  "the type of an Intent's arguments; Wrap's In and Out",
 		"errors":         "sentinels",
@@ -32,6 +32,7 @@ var imports = map[string]allowed{
 		"slices":         "copies and sorts what callers hand in",
 		"strings":        "names the options that are missing",
 		"sync":           "the locks of session and kernel; reuses memory between calls",
+		"sync/atomic":    "the stack that judges is swapped under calls, which take no lock to read it",
 		"time":           "the type of a clock",
 		"time.Now":       "the default of Options.Now, the one clock of every record",
 		"time.NewTimer":  "Close does not wait for ever for calls that are still running",

@@ -44,7 +44,11 @@ func (k *Kernel) Guard(ctx context.Context, in Intent) (Decision, Receipt) {
 // guard is Guard but for the observer, who may close the kernel.
 func (c *call) guard(in Intent) (Decision, Receipt) {
 	c.receive(in)
-	limits, _ := c.options.Policy.Limits(c.inputs.Tool)
+	if c.orphan {
+		return sealed(errOrphan), Receipt{}
+	}
+	c.policy = c.current()
+	limits, _ := c.policy.Limits(c.inputs.Tool)
 	if err := c.enter(limits.Timeout); err != nil {
 		return sealed(err), Receipt{}
 	}
@@ -77,6 +81,7 @@ type answer struct {
 	reason  contracts.ReasonCode // as the caller is told; the record's but for misfits
 	faulty  bool                 // denied for the call's fault
 	full    bool                 // there is no room for it: nothing was signed
+	stale   bool                 // another stack judges now: nothing was signed
 	slot    *proofgraph.Slot     // nil: the kernel is sealed, and err says why
 	entry   contracts.Statement
 	denial  contracts.Receipt
@@ -92,8 +97,10 @@ type answer struct {
 // proceed gives a call its answer and carries it out.
 func (c *call) proceed() (Decision, Receipt) {
 	a := c.answer()
-	for a.full {
-		if !c.queue() {
+	for a.full || a.stale {
+		if a.stale {
+			c.renew()
+		} else if !c.queue() {
 			return Decision{Reason: contracts.ReasonFailClosedError, Why: whyFull, cause: contextError(c.ctx)}, Receipt{}
 		}
 		a = c.answer() // anew: it is later, and others went before
@@ -140,6 +147,9 @@ func (c *call) answer() *answer {
 	if a.err = c.log.Err(); a.err != nil { // while the call came here
 		return a
 	}
+	if a.stale = c.stands() != nil; a.stale {
+		return a
+	}
 	c.stamp(s)
 	if c.judge(s, a); a.first != nil {
 		return a
@@ -148,9 +158,11 @@ func (c *call) answer() *answer {
 	if a.full = !c.admitted(); a.full {
 		return a
 	}
-	if a.slot, a.err = c.log.Place(s.chain, c.inputs.Time, c.parents, nil); a.err != nil {
+	if a.slot, a.err = c.log.Place(s.chain, c.inputs.Time, c.parents, c.unmoved); a.err != nil {
 		a.slot = nil
-		c.log.Seal(a.err)
+		if a.stale = a.err == errMoved; !a.stale {
+			c.log.Seal(a.err)
+		}
 		return a
 	}
 	defer a.slot.Void(errUnsigned)

@@ -12,12 +12,11 @@ import (
 
 // history is what a kernel takes from the log that it continues.
 type history struct {
-	state    *registry.State // in which the log must have begun
-	size     uint64
-	policies map[contracts.Digest]bool
-	versions map[string]uint64 // of each document, by layer and name
-	open     map[contracts.Digest]openCall
-	keys     map[string]map[string]*once
+	state   *registry.State // in which the log must have begun
+	size    uint64
+	enacted *enacted
+	open    map[contracts.Digest]openCall
+	keys    map[string]map[string]*once
 }
 
 // openCall was permitted and has no receipt.
@@ -39,10 +38,7 @@ func (h *history) add(index uint64, _ contracts.Entry, hash contracts.Digest, st
 			return fmt.Errorf("entry 0: the log began with another trust state: Key, LogKey and Trust must be those it began with")
 		}
 	case st.Policy != nil:
-		h.policies[st.Policy.Policy] = true
-		for _, d := range st.Policy.Documents {
-			h.versions[d.Layer+":"+d.Name] = d.Version
-		}
+		h.enacted.add(st.Policy, nil)
 	case st.Decision != nil:
 		d := st.Decision
 		h.open[hash] = openCall{index, st.Session, d}
@@ -77,28 +73,6 @@ func (h *history) close(decision contracts.Digest, session string, receipt uint6
 	return true
 }
 
-// enact writes the policy entry, unless the log has one of this PolicyHash, and refuses a version that goes back.
-func (k *Kernel) enact(h *history) error {
-	record := k.options.Policy.Record()
-	for _, d := range record.Documents {
-		if had := h.versions[d.Layer+":"+d.Name]; d.Version < had {
-			return fmt.Errorf("policy %s %s: version %d goes back: the log has had version %d", d.Layer, d.Name, d.Version, had)
-		}
-	}
-	if h.policies[record.Policy] {
-		return nil
-	}
-	var documents [][]byte
-	for _, d := range k.options.Policy.Documents() {
-		documents = append(documents, d.Canonical)
-	}
-	slot, err := k.record(k.session(contracts.SessionKernel), &contracts.Statement{Policy: &record}, nil, documents...)
-	if err != nil {
-		return err
-	}
-	return slot.Wait()
-}
-
 // settle writes a receipt OUTCOME_UNKNOWN for each call that the process before permitted and did not finish, in log order.
 func (k *Kernel) settle(h *history) error {
 	hashes := make([]contracts.Digest, 0, len(h.open))
@@ -111,7 +85,7 @@ func (k *Kernel) settle(h *history) error {
 		receipt := receipts.Unknown(call.record, hash)
 		s := k.session(call.session)
 		s.mu.Lock()
-		slot, err := k.record(s, &contracts.Statement{Receipt: receipt}, []contracts.Digest{hash})
+		slot, err := k.record(s, &contracts.Statement{Receipt: receipt}, []contracts.Digest{hash}, nil)
 		s.mu.Unlock()
 		if err == nil {
 			err = slot.Wait()

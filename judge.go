@@ -38,7 +38,7 @@ func (c *call) stamp(s *session) {
 // judge answers the call: condition 0 in its published order, then the guardian.
 func (c *call) judge(s *session, a *answer) {
 	refuse := func(reason contracts.ReasonCode, why string) {
-		a.record, a.why = c.options.Policy.Refuse(c.inputs, reason), why
+		a.record, a.why = c.policy.Refuse(c.inputs, reason), why
 	}
 	raw := c.inputs.ArgsForm != ""
 	first := s.keys[c.inputs.Idempotency]
@@ -57,7 +57,7 @@ func (c *call) judge(s *session, a *answer) {
 		a.faulty = true
 		refuse(contracts.ReasonFailClosedError, c.fault)
 	default:
-		d, why := c.options.Policy.Judge(c.inputs, c.state)
+		d, why := c.policy.Judge(c.inputs, c.state)
 		a.record = d
 		if d.Verdict == contracts.Deny {
 			a.why = why.String()
@@ -74,6 +74,6 @@ func (c *call) judge(s *session, a *answer) {
 func (c *call) refit(a *answer) {
 	past := a.record.Verdict == contracts.Allow || a.record.Condition > 2 || a.reason == contracts.ReasonDestinationNotAllowed
 	if c.misfit != "" && past {
-		a.record, a.reason, a.why = c.options.Policy.Refuse(c.inputs, contracts.ReasonIntentMalformed), contracts.ReasonSchemaViolation, c.misfit
+		a.record, a.reason, a.why = c.policy.Refuse(c.inputs, contracts.ReasonIntentMalformed), contracts.ReasonSchemaViolation, c.misfit
 	}
 }

@@ -1,10 +1,12 @@
 package helm
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -15,14 +17,30 @@ import (
 // Kernel judges calls, runs those that are admissible, and records all. It is safe for concurrent use by multiple goroutines, and a tool
 // may call the kernel that runs it. A nil Kernel denies everything.
 type Kernel struct {
+	*common
+	parent   *Kernel              // that it was narrowed from; nil: it is of New
+	overlays []contracts.Document // what makes its stack of that of the root, the outermost first
+	stack    atomic.Pointer[stack]
+	life     life          // of the root: that of all calls
+	open     *list.Element // of common.narrowed
+}
+
+// common is what kernels over one log share: the one that New made and all that are narrowed from it.
+type common struct {
 	*prepared
-	log *proofgraph.Log
+	log  *proofgraph.Log
+	root *Kernel
 
 	mu       sync.RWMutex // protects sessions
 	sessions map[string]*session
 
 	room room
-	life life
+
+	enacted enacted
+	epoch   atomic.Uint64 // how often stacks were swapped
+
+	kin      sync.Mutex // protects narrowed
+	narrowed list.List  // of *Kernel: those that are open, in the order in which they were made
 }
 
 var (
@@ -46,13 +64,13 @@ func New(o Options) (*Kernel, error) {
 	if err := p.options.Policy.Expired(now); err != nil {
 		return nil, fmt.Errorf("helm: Options.Policy: %w", err)
 	}
-	k := &Kernel{prepared: p, sessions: map[string]*session{}, room: room{limit: capacity}}
+	k := &Kernel{common: &common{prepared: p, sessions: map[string]*session{}, room: room{limit: capacity}, enacted: newEnacted()}}
+	k.root = k
 	po := proofgraph.Options{Origin: p.options.Origin, Key: p.options.Key, LogKey: p.options.LogKey, Trust: p.state.Canonical(), Now: now}
 	if err := crypto.ReadRandom(p.options.Rand, po.Nonce[:]); err != nil {
 		return nil, fmt.Errorf("helm: Options.Rand: %w", err)
 	}
-	past := history{state: p.state, policies: map[contracts.Digest]bool{}, versions: map[string]uint64{},
-		open: map[contracts.Digest]openCall{}, keys: map[string]map[string]*once{}}
+	past := history{state: p.state, enacted: &k.enacted, open: map[contracts.Digest]openCall{}, keys: map[string]map[string]*once{}}
 	ctx := context.Background()
 	if k.log, err = proofgraph.Open(ctx, p.options.Store, po, past.add); err != nil {
 		return nil, fmt.Errorf("helm: %w", err)
@@ -63,7 +81,7 @@ func New(o Options) (*Kernel, error) {
 	for name, keys := range past.keys {
 		k.session(name).keys = keys
 	}
-	if err := k.enact(&past); err != nil {
+	if err := k.begin(); err != nil {
 		return nil, fmt.Errorf("helm: %w", err)
 	}
 	if err := k.settle(&past); err != nil {
@@ -73,7 +91,7 @@ func New(o Options) (*Kernel, error) {
 }
 
 // none tells whether there is a kernel at all: the zero Kernel is none.
-func (k *Kernel) none() bool { return k == nil || k.log == nil }
+func (k *Kernel) none() bool { return k == nil || k.common == nil }
 
 // Trust gives the trust state: what to hand to auditors.
 func (k *Kernel) Trust() *registry.State {

@@ -9,6 +9,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/guardian"
 )
 
 // call is one Guard: what was asked, in the form in which it is judged and recorded. It is reused, so nothing that outlives a Guard may
@@ -19,8 +20,11 @@ type call struct {
 	inputs  contracts.Inputs
 	parents []contracts.Digest
 	driver  executor.Driver
-	layer   *layer   // what the context carries
-	outer   *running // calls under whose drivers we are
+	policy  *guardian.Policy // for which the arguments were read, and by which the call is judged
+	layer   *layer           // what the context carries
+	outer   *running         // calls under whose drivers we are
+	used    *used            // kernels whose context it is
+	orphan  bool             // one of them is none
 	done    <-chan struct{}
 	legal   bool // the session has a legal name
 	holds   int  // of the kernel's room
@@ -38,9 +42,15 @@ type call struct {
 	args    []byte // their canonical form, after defaults
 	spare   []byte
 	scratch []byte // the inputs document
+
+	unmoved func(uint64) error // made once
 }
 
-var calls = sync.Pool{New: func() any { return new(call) }}
+var calls = sync.Pool{New: func() any {
+	c := new(call)
+	c.unmoved = func(uint64) error { return c.stands() }
+	return c
+}}
 
 // maxScratch is how much memory a call may leave to the next one.
 const maxScratch = 64 << 10
@@ -49,7 +59,7 @@ func (c *call) free() {
 	if cap(c.raw)+cap(c.args)+cap(c.spare)+cap(c.scratch) > 4*maxScratch || len(c.raw) > maxScratch {
 		return
 	}
-	*c = call{tree: c.tree, reader: c.reader, raw: c.raw[:0], args: c.args[:0], spare: c.spare[:0], scratch: c.scratch[:0], parents: c.parents[:0]}
+	*c = call{tree: c.tree, reader: c.reader, raw: c.raw[:0], args: c.args[:0], spare: c.spare[:0], scratch: c.scratch[:0], parents: c.parents[:0], unmoved: c.unmoved}
 	calls.Put(c)
 }
 
@@ -58,7 +68,12 @@ func (c *call) free() {
 func (c *call) receive(in Intent) {
 	c.raw = append(c.raw[:0], in.Args...)
 	h, done, err := look(c.ctx)
-	c.layer, c.outer, c.done = h.layer, h.calls, done
+	c.layer, c.outer, c.used, c.done = h.layer, h.calls, h.used, done
+	if k := c.Kernel.under(h.used); k != nil {
+		c.Kernel = k
+	} else {
+		c.orphan = true
+	}
 	if err != nil {
 		c.failed("the context ended, or panicked", err)
 	}
@@ -237,7 +252,7 @@ func (c *call) read() (err error) {
 		return err
 	}
 	var filled bool
-	if c.spare, filled = c.options.Policy.AppendDefaults(c.spare[:0], c.inputs.Tool, c.tree.Root()); filled {
+	if c.spare, filled = c.policy.AppendDefaults(c.spare[:0], c.inputs.Tool, c.tree.Root()); filled {
 		if c.args, err = c.tree.ParseArgs(c.args[:0], c.spare); err != nil {
 			return err
 		}

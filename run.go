@@ -77,12 +77,12 @@ func (c *call) run(a *answer) (o executor.Outcome) {
 	if err != nil {
 		return executor.Outcome{Reason: contracts.ReasonToolPanic, Err: err}
 	}
-	a.limits, _ = c.options.Policy.Limits(in.Tool)
+	a.limits, _ = c.policy.Limits(in.Tool)
 	ctx := c.drive(a.session, contracts.Ref{Index: a.slot.Index(), Hash: a.slot.Hash()})
 	a.call = &ctx.call
 	l := executor.Limits{Timeout: a.limits.Timeout, Output: a.limits.Output}
-	if c.options.Policy.HasOutput(in.Tool) {
-		policy, tool := c.options.Policy, in.Tool
+	if c.policy.HasOutput(in.Tool) {
+		policy, tool := c.policy, in.Tool
 		l.Check = func(output crypto.Value) bool {
 			why, ok := policy.CheckOutput(tool, output)
 			a.drift = why
@@ -117,17 +117,18 @@ func (c *call) conclude(a *answer, o *executor.Outcome) (*proofgraph.Slot, *cont
 	}
 	a.session.mu.Lock()
 	defer a.session.mu.Unlock()
-	slot, err := c.record(a.session, &contracts.Statement{Receipt: receipt}, []contracts.Digest{a.slot.Hash()}, blobs...)
+	slot, err := c.record(a.session, &contracts.Statement{Receipt: receipt}, []contracts.Digest{a.slot.Hash()}, nil, blobs...)
 	return slot, receipt, err
 }
 
 // record signs the next entry of a session whose lock the caller holds. A clock that fails stands still: what has happened must be recorded.
-func (k *Kernel) record(s *session, st *contracts.Statement, parents []contracts.Digest, blobs ...[]byte) (*proofgraph.Slot, error) {
+// Where under is not nil it is called with the place taken, and no other can be.
+func (k *Kernel) record(s *session, st *contracts.Statement, parents []contracts.Digest, under func(uint64) error, blobs ...[]byte) (*proofgraph.Slot, error) {
 	at := s.chain.Time()
 	if now, err := k.now(); err == nil {
 		at = max(now, at)
 	}
-	slot, err := k.log.Place(s.chain, at, parents, nil)
+	slot, err := k.log.Place(s.chain, at, parents, under)
 	if err != nil {
 		return nil, err
 	}

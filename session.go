@@ -163,7 +163,7 @@ func (k *Kernel) closeEntry(s *session) (*proofgraph.Slot, error) {
 	if s.chain.Closed() {
 		return s.last, nil
 	}
-	slot, err := k.record(s, &contracts.Statement{Close: new(contracts.Close)}, nil)
+	slot, err := k.record(s, &contracts.Statement{Close: new(contracts.Close)}, nil, nil)
 	if err != nil {
 		return nil, err
 	}
