@@ -2,7 +2,9 @@
 // admissible, why, and by which rule. Judging is pure. It reads no clock, no log and no file, and the same policy and inputs give the same
 // record on any machine, whatever the order of documents, of keys and of roles. Whatever is unknown, missing, malformed or panics is DENY.
 //
-// A stack is one or more P1 bundles. A bundle declares tools and has an ordered list of rules about them:
+// A stack has three layers: bundles (P1) declare tools and say who may call them; floors (P0) say what no bundle can permit; overlays
+// (P2) narrow the stack for one task. Only a bundle can allow, so neither of the others can widen it. There may be any number of each, 64
+// in all. A bundle has an ordered list of rules about its own tools:
 //
 //	{
 //	  "helm": "policy/v1", "layer": "P1", "bundle": {"name": "files", "version": 3}, "expires": "2099-01-01T00:00:00Z",
@@ -22,6 +24,21 @@
 //	  ]
 //	}
 //
+// Floors and overlays speak of the tools of all bundles, by name, by pattern, or by what they do:
+//
+//	{
+//	  "helm": "policy/v1", "layer": "P0", "name": "acme", "version": 4, "labels": ["pii"],
+//	  "profile": {"effects": ["read", "write"], "connectors": ["files"], "sandbox": {"write": "wasi"}},
+//	  "ceilings": {"args": "64KiB", "depth": 8, "output": "4MiB", "timeout": "30s", "risk": "medium"},
+//	  "rules": [{"id": "nights", "deny": {"effects": ["read"]}, "unless": {"time": "utc", "in": ["Mon-Fri 06:00-20:00"]}}]
+//	}
+//
+//	{
+//	  "helm": "policy/v1", "layer": "P2", "name": "task-4711", "expires": "2099-01-01T00:00:00Z", "for": {"session": "chat-1"},
+//	  "only": ["fs.*"],
+//	  "rules": [{"id": "drafts", "deny": "fs.read", "unless": {"arg": "/path", "within": "/srv/data/drafts"}}]
+//	}
+//
 // # Order of judgement
 //
 // Conditions are judged in this order. The first that fails gives the reason, and the condition of the record.
@@ -29,14 +46,30 @@
 //	0  arguments that are not strict JSON (ArgsForm "raw")       ERR_TOOL_ARGS_CANONICALIZATION_FAILED
 //	   any other refusal at 0 is the kernel's own                [Policy.Refuse] records it
 //	1  no bundle declares the tool                               DENY_TOOL_NOT_FOUND
+//	   its effect is not among a floor's profile.effects         SIDE_EFFECT_NOT_PERMITTED
+//	   its connector is not among a floor's profile.connectors   CONNECTOR_NOT_ALLOWED
+//	   the driver does not declare the sandbox that the tool
+//	   names, or that a floor demands for its effect             SANDBOX_VIOLATION
 //	   no driver is bound, or two are                            DRIVER_NOT_BOUND
-//	2  canonical arguments over limits.args, or not of input     SCHEMA_VIOLATION
+//	2  canonical arguments over the lower of limits.args and
+//	   ceilings.args, nested deeper than ceilings.depth, or not
+//	   of input                                                  SCHEMA_VIOLATION
 //	   an entry of scope is false, or errs                       DESTINATION_NOT_ALLOWED, rule P1:bundle:scope
 //	5  inputs.time is not before the bundle's expires            POLICY_VIOLATION, rule P1:bundle:expires
-//	   the first rule that matches denies                        POLICY_VIOLATION, rule P1:bundle:id
+//	   the first of the bundle's rules that matches denies       POLICY_VIOLATION, rule P1:bundle:id
 //	   none matches                                              NO_POLICY_DEFINED
+//	   then each overlay that is for the call, in stack order:
+//	   a rule matches                                            POLICY_VIOLATION, rule P2:name:id
+//	   the tool is not among only                                POLICY_VIOLATION, rule P2:name:only
+//	   inputs.time is not before expires                         POLICY_VIOLATION, rule P2:name:expires
 //	6  a delegation is presented                                 DELEGATION_INVALID: none is supported
-//	8  all hold                                                  ALLOW, rule P1:bundle:id, expires = time + limits.timeout
+//	8  each floor, in stack order:
+//	   the tool's risk is over ceilings.risk                     CEILING_VIOLATION, rule P0:name:ceilings
+//	   a rule matches                                            CEILING_VIOLATION, rule P0:name:id
+//	   the tool is not among only                                CEILING_VIOLATION, rule P0:name:only
+//	   inputs.time is not before expires                         CEILING_VIOLATION, rule P0:name:expires
+//	   all hold                                                  ALLOW, rule P1:bundle:id, expires = time + the lower of
+//	                                                             limits.timeout and ceilings.timeout
 //	-  a predicate errs, or anything panics                      FAIL_CLOSED_ERROR, at the condition being judged
 //
 // A rule matches if its when holds and its unless does not. An error that is reached ends the judgement: it does not become true or
@@ -64,14 +97,50 @@
 // output of 1MiB and arguments of 1MiB. None is more than 10m, 16MiB and 1MiB: timeout: 1h loads, without an error, as 10m. A duration is a number of s, m, h or
 // d, a size one of KiB or MiB.
 //
+// # Layers
+//
+// Depth counts objects and arrays, the root being 1. A ceiling may only be lower than what holds without one: args 1MiB, depth 64, output
+// 16MiB, timeout 10m, risk high. Two sandboxes that are demanded of one tool can never be met.
+//
+// An overlay is for a call if each of session, caller and tenant that its "for" names is the call's; for a call of nobody, a "for" that
+// names a caller is not. One without "for" is for every call.
+//
+// A tool's connector is its bundle's name unless it names another. Data leave by a tool (egress) unless it is a read or says otherwise:
+// {egress: true} selects those. A label of a tool must be declared under labels of some floor or bundle. labels and trusted say what becomes
+// of a session that has read the tool's output; nothing here judges sessions, and predicates over them are refused.
+//
+// A predicate of a rule about several tools must be right for each: its pointers exist in all of their inputs. It needs absent if one of
+// them lets the value be missing.
+//
 // # Documents
 //
-// [Compile] refuses with a [LoadError] what is misspelt, can never be meant, or widens what it seems to restrict. Layers P0 and P2,
-// requires, budgets, labels, facts and whatever else of the format is not judged here are refused by name: they are never ignored.
+// [Compile] refuses with a [LoadError] what is misspelt, can never be meant, or widens what it seems to restrict. requires, budgets,
+// threat, facts, definition, ceilings.calls, predicates over sessions and receipts, and whatever else of the format is not judged here are
+// refused by name: they are never ignored.
 //
-// Two things are not checked. A rule that can never matter loads without an error in this version: one behind a rule about the same tool
-// that has no condition, or the same condition. And format in a schema is an annotation, which no argument is checked against: use scope,
-// or a rule with email, host, url or another operator.
+// A rule or only that names a tool which no bundle of the stack declares, or a pattern or class that covers none, is refused, since it would
+// sleep. A connector that no bundle has is not: a list of what is permitted sleeps closed, and one floor is for many stacks.
 //
-// The PolicyHash is the SHA-256 of canonical {documents, engine}. Documents stand in the order of their bundles' names.
+// A rule that is provably dead is refused, in any layer: one that, for each of its tools, stands behind a rule of its document that matches, or
+// errs, whenever it does. That is so if each conjunct of the earlier rule is implied by one of the later rule's. Conjuncts are the members
+// of when, if it is an all, at any depth of all, else when itself, and {not: unless}. One implies another that has the same canonical text;
+// or the same arg, caller id or tenant, without absent: true and fold: true unless the other has them, and operands such that
+//
+//	eq, in before eq, in           all of the later are among the earlier, lists by their members
+//	lt le gt ge before each other  the later range lies in the earlier
+//	lt le gt ge before eq, in      all of the later lie in the range
+//	prefix before prefix           the later begins with the earlier
+//	within before within           each of the later is, or is below, one of the earlier
+//	cidr before cidr               each of the later lies in one of the earlier
+//
+// Of every other rule nothing is said: it may be dead all the same.
+//
+// One thing is not checked: format in a schema is an annotation, which no argument is checked against; use scope, or a rule with email,
+// host, url or another operator.
+//
+// An expired document denies. That it is not taken into use when it has expired already, and that no version goes back, is for who uses the
+// policy to see: [Policy.Expired] tells the one, [Policy.Record] the other, and helm.New refuses both.
+//
+// The PolicyHash is the SHA-256 of canonical {documents, engine}. Documents stand in the order of layers and names, but for overlays that
+// [Policy.Narrow] adds, which stand at the end in the order of narrowing.
 package guardian

@@ -86,3 +86,54 @@ func ExamplePolicy_Judge() {
 	// ERR_TOOL_ARGS_CANONICALIZATION_FAILED ""
 	// 	the arguments are not strict JSON
 }
+
+const floorText = `
+helm: policy/v1
+layer: P0
+name: acme
+version: 1
+profile: {effects: [read]}
+rules:
+  - {id: nights, deny: {effects: [read]}, unless: {time: utc, in: ["Mon-Fri 08:00-18:00"]}}
+`
+
+const task = `
+helm: policy/v1
+layer: P2
+name: tidy-up
+rules:
+  - {id: logs, deny: fs.read, unless: {arg: /path, within: /srv/log}}
+`
+
+// A floor stands under every bundle; an overlay narrows what is there for one task. Neither can allow anything.
+func ExamplePolicy_Narrow() {
+	var docs []contracts.Document
+	for _, text := range []string{files, floorText, task} {
+		doc, err := policy.Parse("example.yaml", []byte(text))
+		if err != nil {
+			log.Fatal(err)
+		}
+		docs = append(docs, doc)
+	}
+	p, err := guardian.Compile(docs[0], docs[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	narrow, err := p.Narrow(docs[2])
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, p := range []*guardian.Policy{p, narrow} {
+		decision, _ := judge(p, "fs.read", `{"path": "/srv/a"}`, "clerk")
+		fmt.Println(decision.Verdict, decision.Reason, decision.Rule)
+	}
+	for _, d := range narrow.Record().Documents {
+		fmt.Println(d.Layer, d.Name, d.Version)
+	}
+	// Output:
+	// ALLOW ALLOW P1:files:read
+	// DENY POLICY_VIOLATION P2:tidy-up:logs
+	// P0 acme 1
+	// P1 files 1
+	// P2 tidy-up 1
+}

@@ -500,22 +500,27 @@ func TestToolAccessors(t *testing.T) {
 	}
 }
 
-// The example of the package comment compiles and does what it says.
+// The examples of the package comment are a stack, and do what they say.
 func TestPackageExample(t *testing.T) {
 	src, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}
+	var examples []string
 	var example strings.Builder
 	for line := range strings.Lines(string(src)) {
 		if rest, ok := strings.CutPrefix(line, "//\t"); ok && (example.Len() > 0 || rest == "{\n") {
 			example.WriteString(rest)
 			if rest == "}\n" {
-				break
+				examples = append(examples, example.String())
+				example.Reset()
 			}
 		}
 	}
-	p := mustCompile(t, example.String())
+	if len(examples) != 3 {
+		t.Fatalf("%d examples", len(examples))
+	}
+	p := mustCompile(t, examples...)
 	allow := want{contracts.ReasonAllow, 8, "P1:files:read"}
 	r, _ := allow.check(t, p, inputs(t, "fs.read", `{"path":"/srv/data/a"}`))
 	if r.Expires != noon.Add(5*time.Second) {
@@ -524,6 +529,14 @@ func TestPackageExample(t *testing.T) {
 	want{contracts.ReasonPolicyViolation, 5, "P1:files:secrets"}.check(t, p, inputs(t, "fs.read", `{"path":"/srv/data/.env"}`))
 	want{contracts.ReasonPolicyViolation, 5, "P1:files:long"}.check(t, p, inputs(t, "fs.read", `{"path":"/srv/data/a","lines":1001}`))
 	want{contracts.ReasonDestinationNotAllowed, 2, "P1:files:scope"}.check(t, p, inputs(t, "fs.read", `{"path":"/srv"}`))
+	in := inputs(t, "fs.read", `{"path":"/srv/data/a"}`)
+	in.Session = "chat-1"
+	want{contracts.ReasonPolicyViolation, 5, "P2:task-4711:drafts"}.check(t, p, in)
+	in = inputs(t, "fs.read", `{"path":"/srv/data/drafts/a"}`)
+	in.Session = "chat-1"
+	allow.check(t, p, in)
+	in.Time = noon.Add(9 * time.Hour)
+	want{contracts.ReasonCeilingViolation, 8, "P0:acme:nights"}.check(t, p, in)
 }
 
 // Judging ALLOW and ordinary DENY allocates nothing.
