@@ -1,0 +1,109 @@
+package guardian
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// Whatever text is handed in beside a bundle: no panic, an error that points to something in it, and no ALLOW of what the bundle denies.
+func FuzzLayer(f *testing.F) {
+	for _, text := range layerSeeds() {
+		f.Add([]byte(text), []byte(`{"to":"ann@corp.com"}`))
+	}
+	f.Fuzz(func(t *testing.T, text, args []byte) { layerAndJudge(t, text, string(args)) })
+}
+
+func layerSeeds() []string {
+	seeds := []string{goodFloor, goodOverlay, floor("f", labelled), overlay("o", ``)}
+	for _, rules := range []string{
+		`{"id":"a","deny":"mail.*","when":{"caller":"id","in":["ann","bob"],"absent":true}},{"id":"b","deny":"mail.send","when":{"arg":"/sum","gt":5,"absent":false},"unless":{"arg":"/to","suffix":"@corp.com"}}`,
+		`{"id":"a","deny":{"egress":true},"unless":{"time":"utc","in":["Mon-Fri 06:00-20:00"]}},{"id":"b","deny":"page.get","when":{"arg":"/path","within":["/srv","/etc"]}}`,
+		`{"id":"a","deny":"page.get","when":{"all":[{"arg":"/path","prefix":"/a"},{"count":"/deep","gt":2,"absent":false}]}},{"id":"b","deny":"page.get","when":{"arg":"/path","eq":"/ab"}}`,
+	} {
+		seeds = append(seeds, floor("f", `,"rules":[`+rules+`]`), overlay("o", `,"rules":[`+rules+`]`))
+	}
+	return seeds
+}
+
+// layerAndJudge tells whether the document compiles beside the house.
+func layerAndJudge(t *testing.T, text []byte, args string) bool {
+	var tree crypto.Tree
+	doc := contracts.Document{Name: "f", Canonical: text}
+	if tree.Parse(text, crypto.Limits{Bytes: 1 << 20, Depth: 128}) == nil {
+		doc.Canonical = tree.Root().Append(nil)
+	}
+	base := []contracts.Document{document(t, "house", house), document(t, "labels", floor("labels", labelled))}
+	p, err := Compile(append(base, doc)...)
+	if err != nil {
+		var e *LoadError
+		if !errors.As(err, &e) || e.What == "" || p != nil {
+			t.Fatalf("%v", err)
+		}
+		if v := follow(tree.Root(), mustSplit(t, e.Pointer)); e.Document == "f" && tree.Root().Kind() == crypto.Object && v.Kind() == crypto.Missing {
+			t.Fatalf("%v points to nothing in\n%s", err, text)
+		}
+		return false
+	}
+	if layer := tree.Root().Get("layer").Text(); layer == bundleLayer {
+		return false // a bundle of its own: another test's business
+	}
+	bare := mustCompile(t, house, floor("labels", labelled))
+	for _, tool := range []string{"page.get", "mail.send", "mail.wipe", "note.put"} {
+		in := inputs(t, tool, args)
+		housed("wasi-strict")(&in)
+		r, why := p.Judge(in, nil)
+		if b, _ := bare.Judge(in, nil); bool(r.Verdict) && !bool(b.Verdict) {
+			t.Fatalf("%s: %v without, ALLOW with\n%s", tool, b.Reason, text)
+		}
+		if strings.Contains(why.What, "panic") {
+			t.Fatalf("%s: %s in\n%s", tool, why, text)
+		}
+		c := r.Reason.Condition()
+		if c != r.Condition && c != contracts.AnyCondition || r.Reason.NamesRule() != (r.Rule != "") || bool(r.Verdict) != (r.Reason == contracts.ReasonAllow) {
+			t.Fatalf("%s: %+v", tool, r)
+		}
+	}
+	return true
+}
+
+// Floors and overlays with a few values, keys or elements replaced, lost or moved.
+func TestMutatedLayers(t *testing.T) {
+	r := rand.New(rand.NewPCG(51, 52))
+	var seeds []any
+	for _, text := range layerSeeds() {
+		var v any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		seeds = append(seeds, v)
+	}
+	var pool []any
+	var keys []string
+	visitAll(seeds, func(v any) {
+		pool = append(pool, v)
+		if o, ok := v.(map[string]any); ok {
+			keys = append(keys, slices.Sorted(maps.Keys(o))...)
+		}
+	})
+	compiled := 0
+	for range 6_000 {
+		text, err := json.Marshal(mutate(r, seeds[r.IntN(len(seeds))], pool, keys, 1+r.IntN(3)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if layerAndJudge(t, text, pick(generator{r}, `{"to":"ann@corp.com"}`, `{"path":"/srv/a"}`, `{"to":"a","sum":9}`, `{}`)) {
+			compiled++
+		}
+	}
+	if compiled < 500 {
+		t.Errorf("only %d documents compiled", compiled)
+	}
+}
