@@ -90,7 +90,7 @@ func TestNothingGiven(t *testing.T) {
 	var none context.Context // what a caller might give
 	m := smallLog(t, 0)
 	pack := m.pack()
-	key := testKey(t, seedK2)
+	key := testKey(t, m.by)
 	for name, x := range map[string]struct {
 		to    io.Writer
 		store proofgraph.Store

@@ -23,11 +23,12 @@ type object = map[string]any
 // A model is a pack in pieces.
 type model struct {
 	testing.TB
-	nodes []*node
-	blobs map[string][]byte // by name, in hex
-	docs  map[string][]byte // as they were
-	by    byte              // who signs the manifest
-	logBy byte              // who signs the checkpoint
+	nodes  []*node
+	blobs  map[string][]byte // by name, in hex
+	docs   map[string][]byte // as they were
+	by     byte              // who signs the manifest
+	logBy  byte              // who signs the checkpoint
+	origin string            // where it is another than testOrigin
 
 	lines    func([]byte) []byte                    // changes entries.jsonl; all that is said of it follows
 	root     func() [32]byte                        // in place of the root
@@ -136,7 +137,7 @@ func takeApart(t testing.TB, pack []byte) *model {
 	t.Helper()
 	m := &model{TB: t, blobs: map[string][]byte{}, docs: map[string][]byte{}, by: seedK2, logBy: seedL}
 	seeds := map[string]byte{}
-	for _, s := range []byte{seedK1, seedK2} {
+	for _, s := range []byte{seedK1, seedK2, seedK3} {
 		id := crypto.KeyID(testPublic(t, s))
 		seeds[id.String()] = s
 	}
@@ -145,6 +146,12 @@ func takeApart(t testing.TB, pack []byte) *model {
 	for _, x := range untar(t, pack) {
 		if name, ok := strings.CutPrefix(x.name, "blobs/"); ok {
 			m.blobs[name], m.docs[name] = x.body, x.body
+		}
+		if x.name == "checkpoint" {
+			text, _, _ := strings.Cut(string(x.body), "\n\n")
+			if strings.HasSuffix(string(x.body), noteLineOf(t, text+"\n", testOrigin, seedL2)) {
+				m.logBy = seedL2
+			}
 		}
 		if x.name == "manifest.json" {
 			m.by = seeds[sigOf(parseObject(t, x.body))["keyid"].(string)]
@@ -276,14 +283,18 @@ func (m *model) build() []byte {
 	if m.root != nil {
 		root = m.root()
 	}
-	text := fmt.Sprintf("%s\n%d\n%s\n", testOrigin, len(leaves), crypto.AppendBase64(nil, root[:]))
+	origin := testOrigin
+	if m.origin != "" {
+		origin = m.origin
+	}
+	text := fmt.Sprintf("%s\n%d\n%s\n", origin, len(leaves), crypto.AppendBase64(nil, root[:]))
 	mark := m.keep.note
 	switch {
 	case mark != nil:
 	case m.note != nil:
 		mark = m.note(text)
 	default:
-		mark = signNote(m, text, testOrigin, m.logBy)
+		mark = signNote(m, text, origin, m.logBy)
 	}
 	ms := []member{{name: "manifest.json"}, {name: "checkpoint", body: mark}, {name: "entries.jsonl", body: lines}}
 	for _, name := range slices.Sorted(maps.Keys(m.blobs)) {
@@ -358,6 +369,9 @@ func hashes(n *node, p object, session string) {
 	case "session":
 		p["count"], p["last"] = p["seq"], p["prev"]
 		setSubject(n.st, session, p["last"])
+	case "trust":
+		e := p["event"].(object)
+		setSubject(n.st, e["type"], hexOf(e))
 	case "genesis":
 		setSubject(n.st, p["origin"], p["trust"])
 	}

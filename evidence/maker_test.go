@@ -3,7 +3,6 @@ package evidence
 import (
 	"bytes"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 
@@ -20,13 +19,27 @@ const (
 	testStart  = contracts.Time(1790000000000)
 )
 
-// Seeds of the test keys: K1 and K2 are kernel keys of the initial state, L is the log key; X is in no state.
+// Seeds of the test keys: K1 is the kernel key of the initial state, L its log key. X is in no state.
 const (
 	seedK1 = 1 + iota
 	seedK2
+	seedK3
 	seedL
+	seedL2
 	seedX
+	seedB  // an attestor
+	seedR1 // from here on the second implementation has the keys too, and spoils events which they sign
+	seedR2
+	seedR3
+	seedR4
+	seedA // an approver
+	seedA2
+	seedF // a freezer
+	seedD // a delegator
 )
+
+var oracleLabels = map[byte]string{seedR1: "root1", seedR2: "root2", seedR3: "root3", seedR4: "root4", seedA: "approver", seedA2: "approver2",
+	seedF: "freezer", seedD: "delegator"}
 
 var testKeys, testPublics sync.Map // by seed: points are slow to check
 
@@ -35,7 +48,12 @@ func testKey(t testing.TB, seed byte) crypto.PrivateKey {
 	if k, ok := testKeys.Load(seed); ok {
 		return k.(crypto.PrivateKey)
 	}
-	k, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{seed}, 32))
+	long := bytes.Repeat([]byte{seed}, 32)
+	if label, ok := oracleLabels[seed]; ok {
+		d := crypto.Sum([]byte("helm oracle test key, not secret: " + label))
+		long = d[:]
+	}
+	k, err := crypto.NewKeyFromSeed(long)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,20 +72,6 @@ func testPublic(t testing.TB, seed byte) crypto.PublicKey {
 	}
 	testPublics.Store(seed, p)
 	return p
-}
-
-// testState is the initial trust state: K1, K2, L.
-func testState(t testing.TB) *registry.State {
-	t.Helper()
-	r, err := registry.New(0, registry.Key{Name: "kernel 2", Public: testPublic(t, seedK2), Role: registry.Kernel})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := r.Initial(testPublic(t, seedK1), testPublic(t, seedL))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // testPolicy is the P1 document of the tests, in its version.
@@ -90,18 +94,21 @@ type maker struct {
 	testing.TB
 	store  *proofgraph.Memory
 	log    *proofgraph.Log
-	trust  *registry.State
+	trust  *registry.State // the initial one
+	state  *registry.State // as it is now
+	by     byte            // who signs entries
+	logBy  byte            // who signs checkpoints
 	policy *guardian.Policy
 	now    contracts.Time
 	tree   crypto.Tree
 }
 
-func newMaker(t testing.TB) *maker { return newMakerOf(t, 0) }
+func newMaker(t testing.TB) *maker { return newMakerOf(t, testState(t), 0) }
 
-// newMakerOf makes a log whose nonce has a byte of the caller's.
-func newMakerOf(t testing.TB, nonce byte) *maker {
+// newMakerOf makes a log of a trust state, whose nonce has a byte of the caller's.
+func newMakerOf(t testing.TB, state *registry.State, nonce byte) *maker {
 	t.Helper()
-	m := &maker{TB: t, store: proofgraph.NewMemory(), trust: testState(t), now: testStart}
+	m := &maker{TB: t, store: proofgraph.NewMemory(), trust: state, state: state, now: testStart, logBy: seedL}
 	m.open(seedK1, [16]byte{15: nonce})
 	return m
 }
@@ -110,7 +117,8 @@ func newMakerOf(t testing.TB, nonce byte) *maker {
 func (m *maker) open(seed byte, nonce [16]byte) {
 	m.Helper()
 	var err error
-	m.log, err = proofgraph.Open(m.Context(), m.store, proofgraph.Options{Origin: testOrigin, Key: testKey(m, seed), LogKey: testKey(m, seedL),
+	m.by = seed
+	m.log, err = proofgraph.Open(m.Context(), m.store, proofgraph.Options{Origin: testOrigin, Key: testKey(m, seed), LogKey: testKey(m, m.logBy),
 		Trust: m.trust.Canonical(), Nonce: nonce, Now: testStart}, nil)
 	m.must(err)
 }
@@ -200,7 +208,7 @@ func (m *maker) call(a ask) *called {
 		}
 		in.Args, in.ArgsHash = tree.Root(), crypto.Sum(args)
 	}
-	in.State.Trust = m.trust.Digest()
+	in.State.Trust = m.state.Digest()
 	m.now++
 	c := m.log.Chain(a.session)
 	in.Time = max(m.now, c.Time())
@@ -208,7 +216,7 @@ func (m *maker) call(a ask) *called {
 	if a.refuse != "" {
 		d = m.policy.Refuse(in, a.refuse)
 	} else {
-		d, _ = m.policy.Judge(in, m.trust)
+		d, _ = m.policy.Judge(in, m.state)
 	}
 	s, err := m.log.Place(c, in.Time, a.parents, nil)
 	m.must(err)
@@ -282,60 +290,10 @@ func (m *maker) checkpoint() []byte {
 	return c.Note
 }
 
-// pack writes the pack, with a manifest by K2.
+// pack writes the pack, with a manifest by the kernel key.
 func (m *maker) pack() []byte {
 	m.Helper()
 	var b bytes.Buffer
-	m.must(Write(m.Context(), &b, m.store, testKey(m, seedK2)))
+	m.must(Write(m.Context(), &b, m.store, testKey(m, m.by)))
 	return b.Bytes()
-}
-
-// mailPolicy is another bundle of the same stack.
-const mailPolicy = `{"bundle":{"name":"mail","version":1},"helm":"policy/v1","layer":"P1","rules":[],"tools":{"mail.send":{"effect":"write","input":{"type":"object"}}}}`
-
-// baseNames are those of the entries of baseLog, in order: receipts follow their decisions but where calls overlap.
-var baseNames = strings.Fields("g p a1 a2 d1 b1 f1 f2 b2 b3 x r w1 w2 i1 i2 n1 n2 m2 m1 k j dest none e1 e2 p2 t1 t2 u1 u2 q o")
-
-// baseLog is the log that the falsifications start from, in which nearly everything is that this version knows.
-func baseLog(t testing.TB) *maker {
-	t.Helper()
-	m := newMaker(t)
-	m.use(testPolicy(3), mailPolicy)
-	a1 := m.allowed(ask{session: "main", tool: "fs.read", args: `{"path":"/srv/a"}`, who: reader, key: "once"})
-	a2 := a1.ran(`{"text":"a?~>"}`)
-	m.denied(contracts.ReasonNoPolicyDefined, ask{session: "main", tool: "fs.write", args: `{"path":"/srv/a"}`, who: reader}) // d1
-	b1 := m.allowed(ask{session: "s2", tool: "fs.read", args: `{"lines":2,"path":"/srv/b"}`, who: reader, parents: []contracts.Digest{a2}})
-	f1 := m.allowed(ask{session: "main", tool: "fs.read", args: `{"path":"/srv/b"}`, who: reader})
-	f1.failed(contracts.ReasonToolError)
-	b1.ran(`{"text":"b"}`)
-	m.denied(contracts.ReasonPolicyViolation, ask{session: "s2", tool: "fs.list", args: `{}`, who: writer}) // b3
-	m.close("s2")
-	m.denied(contracts.ReasonSessionClosed, ask{session: "@refused", asked: "s2", tool: "fs.read", args: `{"path":"/srv/a"}`, who: reader, refuse: contracts.ReasonSessionClosed}) // r
-	w1 := m.allowed(ask{session: "main", tool: "fs.read", args: `{"path":"/srv/c"}`, who: reader})
-	w1.end(receipts.Result{Reason: contracts.ReasonContractDrift, Output: []byte(`{"txt":"c"}`), Form: "jcs"}, true)
-	i1 := m.allowed(ask{session: "main", tool: "fs.read", args: `{"path":"/srv/d"}`, who: reader})
-	i1.failed(contracts.ReasonToolTimeout)
-	m.open(seedK2, [16]byte{}) // another process, another key
-	n1 := m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader})
-	n2 := m.allowed(ask{session: "main", tool: "fs.list", args: `{"depth":2}`, who: reader})
-	n2.ran(`["x"]`)
-	n1.end(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte("not JSON"), Form: "raw"}, true)
-	m.denied(contracts.ReasonIdempotencyConflict, ask{session: "main", tool: "fs.list", args: `{}`, who: reader, key: "once", refuse: contracts.ReasonIdempotencyConflict})
-	m.denied(contracts.ReasonArgsCanonicalization, ask{session: "main", tool: "fs.read", args: `{"path":`, who: reader, raw: true})
-	m.denied(contracts.ReasonDestinationNotAllowed, ask{session: "main", tool: "fs.read", args: `{"path":"/etc"}`, who: reader})
-	m.denied(contracts.ReasonToolNotFound, ask{session: "main", tool: "fs.format", args: `{}`, who: reader})
-	e1 := m.allowed(ask{session: "main", tool: "fs.write", args: `{"path":"/srv/a","text":"t"}`, who: writer})
-	e1.ran(`{"ok":true}`)
-	m.use(testPolicy(4), mailPolicy)
-	box := &contracts.SandboxInfo{Module: crypto.Sum([]byte("wasm")), Profile: "none"}
-	s1 := m.allowed(ask{session: "main", tool: "fs.stat", args: `{}`, who: reader, sandbox: box})
-	s1.end(receipts.Result{Reason: contracts.ReasonOutputExhausted, Sandbox: &contracts.SandboxUse{Gas: 7, Module: box.Module, Profile: box.Profile}}, false)
-	u1 := m.allowed(ask{session: "main", tool: "fs.list", args: `{"depth":3}`, who: reader})
-	u1.failed(contracts.ReasonOutcomeUnknown)
-	m.denied(contracts.ReasonIntentMalformed, ask{session: "main", tool: "fs.list", args: `{}`, who: reader, refuse: contracts.ReasonIntentMalformed})
-	m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader}) // o
-	if n, err := m.store.Size(t.Context()); err != nil || int(n) != len(baseNames) {
-		t.Fatalf("%d entries, %d names, %v", n, len(baseNames), err)
-	}
-	return m
 }

@@ -196,7 +196,7 @@ func TestOracleMutations(t *testing.T) {
 			t.Errorf("%s: no exception: %v", name, err)
 		}
 	}
-	if refused < 200 {
+	if refused < 360 {
 		t.Errorf("only %d mutations were refused", refused)
 	}
 	t.Logf("%d mutations refused, %d inapplicable", refused, len(idle))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/proofgraph"
@@ -50,7 +51,7 @@ func testPacks(t testing.TB) map[string]testPack {
 		story(m)
 		pack(name, m, replay)
 	}
-	pack("base", baseLog(t), Replay{KernelsOwn: 3})
+	pack("base", baseLog(t), Replay{KernelsOwn: 4})
 	add("OK01 genesis", Replay{}, func(*maker) {})
 	add("OK02 genesis and policy", Replay{}, func(m *maker) { m.use(testPolicy(1)) })
 	add("OK04 texts", Replay{}, func(m *maker) {
@@ -78,12 +79,34 @@ func testPacks(t testing.TB) map[string]testPack {
 	add("OK09 interleaved", Replay{}, interleaved)
 	add("OK10 thirteen strangers", Replay{}, func(m *maker) { m.use(testPolicy(1)) })
 	packs["OK10 thirteen strangers"] = strangers(t, packs["OK10 thirteen strangers"])
-	add("OK11 two kernel keys", Replay{}, func(m *maker) {
+	add("OK11 the kernel key rotated", Replay{}, func(m *maker) {
 		m.use(testPolicy(1))
 		a := m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader})
+		m.add(seedK2, "kernel 2", registry.Kernel)
 		m.open(seedK2, [16]byte{})
 		a.ran(`[]`)
+		m.revoke(seedK1)
+		m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader}).ran(`[]`)
 	})
+	add("the log key rotated", Replay{}, func(m *maker) {
+		m.use(testPolicy(1))
+		m.add(seedL2, "log 2", registry.Log)
+		m.revoke(seedL)
+		m.logBy = seedL2
+		m.open(seedK1, [16]byte{})
+		m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader}).ran(`[]`)
+	})
+	add("keys that the last entries change", Replay{}, func(m *maker) { // manifest and checkpoint are judged by the state after them
+		m.add(seedK2, "kernel 2", registry.Kernel)
+		m.open(seedK2, [16]byte{})
+		m.revoke(seedK1)
+		m.add(seedK3, "kernel 3", registry.Kernel)
+		m.add(seedL2, "log 2", registry.Log)
+		m.revoke(seedL)
+		m.by, m.logBy = seedK3, seedL2
+		m.open(seedK3, [16]byte{})
+	})
+	add("every trust event", Replay{}, everyEvent)
 	add("OK13 erased", Replay{NotReplayable: 2}, func(m *maker) {
 		m.use(testPolicy(1))
 		m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader, drop: true}).end(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte(`[]`), Form: "jcs"}, false)
@@ -102,6 +125,7 @@ func testPacks(t testing.TB) map[string]testPack {
 		m.use(testPolicy(1))
 		a := m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader})
 		m.allowed(ask{session: "s2", tool: "fs.list", args: `{}`, who: reader})
+		m.add(seedK2, "kernel 2", registry.Kernel)
 		m.open(seedK2, [16]byte{})
 		a.failed(contracts.ReasonOutcomeUnknown)
 	})
@@ -118,8 +142,64 @@ func testPacks(t testing.TB) map[string]testPack {
 		m.denied(contracts.ReasonIdempotencyConflict, ask{session: "main", tool: "fs.list", args: `{"depth":1}`, who: reader, key: "k", refuse: contracts.ReasonIdempotencyConflict})
 		m.allowed(ask{session: "s2", tool: "fs.list", args: `{}`, who: reader, key: "k"}).ran(`1`)
 	})
+	add("OK18 frozen in between", Replay{KernelsOwn: 2}, func(m *maker) {
+		m.use(testPolicy(1))
+		list := ask{session: "main", tool: "fs.list", args: `{}`, who: reader}
+		a := m.allowed(list)
+		m.freeze()
+		a.ran(`[]`)
+		list.refuse = contracts.ReasonSystemFrozen
+		m.denied(contracts.ReasonSystemFrozen, list)
+		m.unfreeze()
+		m.add(seedK2, "kernel 2", registry.Kernel)
+		m.revoke(seedK1) // which signs that
+		m.open(seedK2, [16]byte{})
+		m.freeze()
+		m.denied(contracts.ReasonSystemFrozen, list)
+	})
 	packs["a kernel's"] = kernelPack(t)
 	return packs
+}
+
+// everyEvent makes trust events of every type, by every role that has a say, with calls in between.
+func everyEvent(m *maker) {
+	m.use(testPolicy(1))
+	between := func() {
+		m.Helper()
+		m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader}).ran(`[]`)
+	}
+	for i, role := range []registry.Role{registry.Publisher, registry.Attestor, registry.Witness, registry.Freezer} {
+		m.add(byte(100+i), "new", role)
+		between()
+	}
+	m.add(seedA2, "zoe", registry.Approver, "lead", "owner")
+	m.add(104, strings.Repeat("c", 256), registry.Delegator, "reader")
+	between()
+	for i := range byte(3) {
+		by := [][]byte{{104}, {seedR3, seedR1}, {seedR1, seedR2, seedR3, 104}}[i]
+		grant := crypto.Sum([]byte{i})
+		m.govern(contracts.TrustEvent{Type: "undelegate", Delegation: &grant, Delegator: strings.Repeat("c", 256)}, nil, by...)
+		between()
+	}
+	m.revoke(seedA2)
+	for _, by := range []byte{seedR1, 103} {
+		m.govern(contracts.TrustEvent{Type: "freeze", Why: "an incident"}, nil, by)
+		m.govern(contracts.TrustEvent{Type: "unfreeze", Why: "over"}, nil, seedR2, seedR3)
+		between()
+	}
+	root := func(threshold uint64, by []byte, seeds ...byte) {
+		m.Helper()
+		e := contracts.TrustEvent{Type: "root", Threshold: threshold}
+		for _, seed := range seeds {
+			e.Keys = append(e.Keys, contracts.RootKey{Name: "root", Public: testPublic(m, seed)})
+		}
+		m.govern(e, seeds, by...)
+		between()
+	}
+	root(1, []byte{seedR1, seedR2}, seedR1, seedR2, seedR3) // another threshold
+	root(2, []byte{seedR1, seedR4, 105}, seedR4, 105)       // others altogether
+	root(1, []byte{seedR4, 105}, 105)                       // one
+	m.govern(contracts.TrustEvent{Type: "freeze", Why: "the end"}, nil, 105)
 }
 
 // anything is a policy of one tool that takes any argument.

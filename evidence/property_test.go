@@ -9,13 +9,14 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/receipts"
+	"github.com/helmkernel/helm/trust/registry"
 )
 
 var full = flag.Bool("full", false, "try every case of the properties, not a sample")
 
 // smallLog is one of six entries in two sessions, whose pack is small enough to try everything on it.
 func smallLog(t testing.TB, nonce byte) *maker {
-	m := newMakerOf(t, nonce)
+	m := newMakerOf(t, stateOf(t, 0, seedK1, seedL, registry.Key{Name: "kernel 2", Public: testPublic(t, seedK2), Role: registry.Kernel}), nonce)
 	m.use(`{"bundle":{"name":"b","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"t","id":"a"}],"tools":{"t":{"effect":"read","input":{"type":"object"}}}}`)
 	a := m.allowed(ask{session: "a", tool: "t", args: `{}`})
 	a.end(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte("null"), Form: "jcs"}, false)
@@ -235,7 +236,7 @@ func TestFields(t *testing.T) {
 		}
 		tried[e.Check]++
 	}
-	for _, name := range []string{"g", "p", "a1", "a2", "d1", "f2", "w2", "r", "x", "t2"} {
+	for _, name := range []string{"g", "p", "a1", "a2", "d1", "f2", "w2", "r", "x", "y2", "ka", "t2", "z1", "un", "ro"} {
 		st := takeApart(t, w.pack).the(name).st
 		for _, c := range spoiled(t, st, optional) {
 			m := takeApart(t, w.pack)
@@ -256,13 +257,13 @@ func TestFields(t *testing.T) {
 		refuse("manifest "+c.what, m, ErrManifest)
 	}
 	m := takeApart(t, w.pack)
-	in := parseObject(t, m.blobs[m.the("t1").d()["inputsHash"].(string)])
+	in := parseObject(t, m.blobs[m.the("y1").d()["inputsHash"].(string)])
 	for _, c := range spoiled(t, in, map[string]bool{"args": true, "id": true, "roles": true, "sandbox": true}) {
 		if strings.HasPrefix(c.what, "/args/") {
 			continue // any argument may be there
 		}
 		m := takeApart(t, w.pack)
-		m.inputs(m.the("t1"), func(in object) {
+		m.inputs(m.the("y1"), func(in object) {
 			clear(in)
 			for k, v := range c.object {
 				in[k] = v

@@ -57,7 +57,7 @@ var byteRows = []tampering{
 	{id: "E04", cut: func(m *model) {
 		n := m.the("e1")
 		reseal(m, n, func(env object) {
-			other := parseObject(m, m.seal(base64Of(m, env["payload"]), seedK1, nil))
+			other := parseObject(m, m.seal(base64Of(m, env["payload"]), seedK2, nil))
 			env["signatures"] = append(env["signatures"].([]any), sigOf(other))
 		})
 	}, want: ErrEnvelope},
@@ -119,8 +119,7 @@ var byteRows = []tampering{
 		})
 	}, want: ErrSignature},
 	{id: "E14", cut: func(m *model) {
-		n := m.the("e1")
-		n.by = seedK1
+		n := m.the("e1") // signed by K1
 		n.linked = func(st object) { st["predicate"].(object)["key"] = keyHex(m, seedK2) }
 	}, want: ErrKey},
 	{id: "E15", name: "_type", cut: statement("a2", func(st object) { st["_type"] = "https://in-toto.io/Statement/v0.1" }), want: ErrEnvelope},
@@ -161,7 +160,6 @@ var byteRows = []tampering{
 	}, want: ErrEncoding},
 	{id: "E26", name: "line feed", cut: payload("a1", func(b []byte) []byte { return append(b, '\n') }), want: ErrEncoding},
 	{id: "E26", name: "byte order mark", cut: payload("a1", func(b []byte) []byte { return append([]byte("\xef\xbb\xbf"), b...) }), want: ErrEncoding},
-	{id: "T13", cut: func(m *model) { m.the("o").by = seedL }, want: ErrKey},
 }
 
 // retime writes an entry's time otherwise, there, in expires and in the inputs.

@@ -268,7 +268,7 @@ var packRows = []tampering{
 	{id: "P11", name: "none", pack: trailing(func(b []byte) []byte { return b[:len(b)-2*block] }), want: ErrArchive},
 	{id: "P11", name: "three", pack: trailing(func(b []byte) []byte { return append(b, make([]byte, block)...) }), want: ErrArchive},
 	{id: "P11", name: "filled", pack: trailing(func(b []byte) []byte {
-		return append(b, make([]byte, (10240-len(b)%10240)%10240)...)
+		return append(b, make([]byte, 10240-len(b)%10240)...)
 	}), want: ErrArchive},
 	{id: "P12", name: "archive", pack: trailing(func(b []byte) []byte { return append(b, b...) }), want: ErrArchive},
 	{id: "P12", name: "byte", pack: trailing(func(b []byte) []byte { return append(b, 0) }), want: ErrArchive},
@@ -379,18 +379,38 @@ func sessionsOf(m *model, name string, more int, there bool) object {
 	return object{"count": len(leaves), "root": hexRoot(leaves)}
 }
 
-// attacker signs everything by a key of his own, under a trust state of his own.
+// attacker signs everything by keys of his own, under a trust state of his own: he changes hands and roots as the log does.
 func attacker(m *model) {
-	k := registry.Key{Name: "kernel", Public: testPublic(m, seedX), Role: registry.Kernel}
-	r, err := registry.New(0, k)
-	m.must(err)
-	s, err := r.Initial(testPublic(m, seedX), testPublic(m, seedL))
-	m.must(err)
-	replaceTrust(m, s)
-	for _, n := range m.nodes {
-		n.by = seedX
+	const his = 100
+	var pairs []string
+	seeds := map[any]byte{}
+	for seed := byte(1); seed <= seedD; seed++ {
+		seeds[keyHex(m, seed)] = seed
+		pairs = append(pairs, keyHex(m, seed), keyHex(m, seed+his), encoded(testPublic(m, seed)), encoded(testPublic(m, seed+his)))
 	}
-	m.by = seedX
+	swap := strings.NewReplacer(pairs...)
+	m.by, m.logBy = m.by+his, m.logBy+his
+	for _, n := range m.nodes {
+		n.by += his
+		if n.kind() != "trust" {
+			continue
+		}
+		e := parseObject(m, []byte(swap.Replace(string(canonical(n.event())))))
+		if keys, ok := e["keys"].([]any); ok {
+			slices.SortFunc(keys, func(a, b any) int { return strings.Compare(a.(object)["id"].(string), b.(object)["id"].(string)) })
+		}
+		var by, all []byte
+		for _, s := range listOf(n.p(), "signatures") {
+			by = append(by, seeds[s["keyid"]]+his)
+		}
+		for _, seed := range seeds {
+			all = append(all, seed+his)
+		}
+		m.prove(e, all...)
+		n.p()["event"] = e
+		m.resign(n, by...)
+	}
+	replaceTrust(m, stateOf(m, 2, seedK1+his, seedL+his, stateKeys(m, his)...))
 }
 
 // replaceTrust makes another state the initial one.
@@ -398,11 +418,7 @@ func replaceTrust(m *model, s *registry.State) {
 	g := m.the("g")
 	delete(m.blobs, g.text("trust"))
 	g.p()["trust"] = m.blob(s.Canonical())
-	for _, n := range m.nodes {
-		if n.d() != nil {
-			m.inputs(n, func(in object) { in["state"].(object)["trust"] = s.Digest().String() })
-		}
-	}
+	m.retrust()
 }
 
 // given changes what the caller gives, and nothing of the pack.
@@ -417,11 +433,8 @@ var callerRows = []tampering{
 	{id: "V01", cut: attacker, o: given(func(_ *model, o *Options) { o.Trust, o.Last = nil, nil }), then: Report{Level: Logged, History: None, Signer: Unpinned}},
 	{id: "T17", cut: attacker, want: ErrKey},
 	{id: "T18", cut: func(m *model) {
-		r, err := registry.New(1, registry.Key{Name: "kernel 2", Public: testPublic(m, seedK2), Role: registry.Kernel}, registry.Key{Name: "root", Public: testPublic(m, seedX), Role: registry.Root})
-		m.must(err)
-		s, err := r.Initial(testPublic(m, seedK1), testPublic(m, seedL))
-		m.must(err)
-		replaceTrust(m, s)
+		keys := append(stateKeys(m, 0), registry.Key{Name: "root", Public: testPublic(m, seedX), Role: registry.Root})
+		replaceTrust(m, stateOf(m, 2, seedK1, seedL, keys...))
 	}, want: ErrTrust},
 	{id: "V02", o: given(func(_ *model, o *Options) { o.Trust = new(registry.State) }), want: ErrInput},
 	{id: "V03", o: given(func(_ *model, o *Options) { o.Trust, o.Kernel = nil, make(crypto.PublicKey, 32) }), want: ErrInput},

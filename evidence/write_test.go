@@ -221,7 +221,7 @@ func TestWriteRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x.store.Store = m.store
 			if x.key == nil && name != "no key" {
-				x.key = testKey(t, seedK1)
+				x.key = testKey(t, m.by)
 			}
 			if x.to == nil {
 				x.to = io.Discard
@@ -249,7 +249,7 @@ func TestWriteRefuses(t *testing.T) {
 	if err := Write(ctx, io.Discard, m.store, testKey(t, seedK1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("an ended context: %v", err)
 	}
-	if err := Write(t.Context(), &fullWriter{whole}, m.store, testKey(t, seedK1)); err != nil { // or all of the above were refused for nothing
+	if err := Write(t.Context(), &fullWriter{whole}, m.store, testKey(t, m.by)); err != nil { // or all of the above were refused for nothing
 		t.Error(err)
 	}
 }
@@ -268,7 +268,7 @@ func TestErasedWhileWritten(t *testing.T) {
 			return b, nil
 		}
 		var b bytes.Buffer
-		err := Write(t.Context(), &b, s, testKey(t, seedK1))
+		err := Write(t.Context(), &b, s, testKey(t, m.by))
 		if total < 0 {
 			total = 2*len(untar(t, m.pack())) - 6
 		}
@@ -285,7 +285,7 @@ func TestErasedWhileWritten(t *testing.T) {
 		}
 		return b, nil
 	}
-	if err := Write(t.Context(), io.Discard, s, testKey(t, seedK1)); err == nil || !strings.Contains(err.Error(), "write again") {
+	if err := Write(t.Context(), io.Discard, s, testKey(t, m.by)); err == nil || !strings.Contains(err.Error(), "write again") {
 		t.Errorf("erased in between: %v", err)
 	}
 }
