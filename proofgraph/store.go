@@ -18,7 +18,9 @@ type Batch struct {
 
 // A Store keeps the entries of one log, the blobs that they name and the latest checkpoint. It knows nothing of what they say. It is safe
 // for concurrent use by multiple goroutines, and readers see whole batches. Bytes that it returns are the caller's; of those that it is
-// given it keeps copies, for a [Log] uses them again.
+// given it keeps copies, for a [Log] uses them again. Every method honours its context before it does anything: the error is then the
+// context's. Of a store that can be closed everything is an error afterwards, neither ErrNoBlob nor ErrConflict, which say something of
+// the log. Package helmtest has all of this as tests.
 type Store interface {
 	// Append writes all of a batch or nothing, and returns nil when it is on stable storage. A batch that is not At the end is ErrConflict.
 	// After any other error what was stored is unknown, until Size is asked of a store opened anew.
@@ -27,7 +29,7 @@ type Store interface {
 	// Size is the number of entries.
 	Size(ctx context.Context) (uint64, error)
 
-	// Entries gives those with indexes from ≤ i < to, in order; a range beyond Size is an error. The first error is the last pair.
+	// Entries gives those with indexes from ≤ i < to, in order; a range beyond Size, or with from > to, is an error. The first error is the last pair.
 	Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error]
 
 	// Blob gives the bytes whose SHA-256 is d, or ErrNoBlob.
