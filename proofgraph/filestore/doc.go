@@ -17,7 +17,7 @@
 // # Files
 //
 //	lock            of the process that writes: locked while it lives, as is the directory, and its number in decimal
-//	00000001.log    segments, of about 64 MiB: what the log is. Copy these, in the order of their numbers, to have a copy
+//	00000001.log    segments, of about 64 MiB: what the log is. Of a log that is written to, Store.Copy makes a copy
 //	00000001.index  what is where in a full segment. Derived: written anew where it is missing or wrong
 //	*.new           not yet in its place; removed by the next Open
 //
