@@ -12,8 +12,10 @@ import (
 // A conjunct is one of the predicates that must all hold for a rule to match: the members of `all`, and not of `unless`. A subject and
 // an operator that the table of [conjunct.implies] has are read; of any other conjunct only the text counts.
 type conjunct struct {
-	text    string // canonical
-	subject string // canonical, with its key; "": only the text counts
+	text    int32 // the canonical text, as a number; equal text, equal number
+	subject int32 // the subject's, with its key; 0: only the text counts
+	member  int32 // opEq: that of the operand
+	folded  int32 // opEq: the same in lower case
 	op      op
 	absent  bool // it holds where the value is missing
 	fold    bool
@@ -31,22 +33,38 @@ type precedent struct {
 	conjuncts []conjunct
 }
 
-// A precedence is the rules so far of each tool, in order.
-type precedence map[*tool][]*precedent
+// A precedence is the rules so far of each tool of a document, in order. Words are compared as numbers: pairs of rules are many.
+type precedence struct {
+	rules map[*tool][]*precedent
+	words map[string]int32
+}
+
+func newPrecedence() precedence {
+	return precedence{map[*tool][]*precedent{}, map[string]int32{}}
+}
+
+func (x precedence) word(s string) int32 {
+	n, ok := x.words[s]
+	if !ok {
+		n = int32(len(x.words)) + 1
+		x.words[s] = n
+	}
+	return n
+}
 
 // live refuses a rule that is provably dead: one that for each of its tools stands behind a rule that matches, or errs, whenever it does.
 func (l *loader) live(r part, id string, tools []*tool, before precedence) {
-	x := &precedent{id, l.conjuncts(r)}
+	x := &precedent{id, l.conjuncts(r, before)}
 	var by *precedent
 	dead := len(tools) > 0
 	for _, t := range tools {
 		if dead {
-			i := slices.IndexFunc(before[t], func(e *precedent) bool { return e.covers(x) })
+			i := slices.IndexFunc(before.rules[t], func(e *precedent) bool { return e.covers(x) })
 			if dead = i >= 0; dead && by == nil {
-				by = before[t][i]
+				by = before.rules[t][i]
 			}
 		}
-		before[t] = append(before[t], x)
+		before.rules[t] = append(before.rules[t], x)
 	}
 	if dead {
 		l.refuse(r.at, "the rule can never decide: whenever it matches, "+quote(by.id)+" has matched before it", "put it before "+by.id+", or remove it")
@@ -55,39 +73,42 @@ func (l *loader) live(r part, id string, tools []*tool, before precedence) {
 
 // covers tells whether e matches, or errs, whenever x does: each of its conjuncts is implied by one of the other's.
 func (e *precedent) covers(x *precedent) bool {
+next:
 	for i := range e.conjuncts {
-		c := &e.conjuncts[i]
-		if !slices.ContainsFunc(x.conjuncts, func(d conjunct) bool { return d.implies(c) }) {
-			return false
+		for j := range x.conjuncts {
+			if x.conjuncts[j].implies(&e.conjuncts[i]) {
+				continue next
+			}
 		}
+		return false
 	}
 	return true
 }
 
-func (l *loader) conjuncts(r part) (all []conjunct) {
+func (l *loader) conjuncts(r part, words precedence) (all []conjunct) {
 	if p := r.get("when"); p.there() {
-		all = l.conjunction(all, p)
+		all = l.conjunction(all, p, words)
 	}
 	if p := r.get("unless"); p.there() {
-		all = append(all, conjunct{text: `{"not":` + string(p.v.Append(nil)) + `}`})
+		all = append(all, conjunct{text: words.word(`{"not":` + string(p.v.Append(nil)) + `}`)})
 	}
 	return all
 }
 
-func (l *loader) conjunction(all []conjunct, p part) []conjunct {
+func (l *loader) conjunction(all []conjunct, p part, words precedence) []conjunct {
 	if list := p.get("all"); list.there() {
 		for _, kid := range list.elements() {
-			all = l.conjunction(all, kid)
+			all = l.conjunction(all, kid, words)
 		}
 		return all
 	}
-	c := conjunct{text: string(p.v.Append(nil))}
-	l.readConjunct(p, &c)
+	c := conjunct{text: words.word(string(p.v.Append(nil)))}
+	l.readConjunct(p, &c, words)
 	return append(all, c)
 }
 
 // readConjunct reads a predicate that has been compiled, so it has one subject, one operator, and an operand that fits it.
-func (l *loader) readConjunct(p part, c *conjunct) {
+func (l *loader) readConjunct(p part, c *conjunct, words precedence) {
 	subject := ""
 	for _, key := range []string{"arg", "caller"} {
 		if p.has(key) {
@@ -102,7 +123,10 @@ func (l *loader) readConjunct(p part, c *conjunct) {
 		}
 		c.op = operatorNamed(name).op
 		if c.readOperand(l, x) {
-			c.subject = subject
+			c.subject = words.word(subject)
+		}
+		if c.op == opEq && c.subject != 0 {
+			c.member, c.folded = words.word(c.members[0]), words.word(string(appendLower(nil, []byte(c.members[0]))))
 		}
 		return
 	}
@@ -165,12 +189,17 @@ func (c *conjunct) implies(e *conjunct) bool {
 	if c.text == e.text {
 		return true
 	}
-	if c.subject == "" || c.subject != e.subject || c.absent && !e.absent || c.fold && !e.fold {
+	if c.subject == 0 || c.subject != e.subject || c.absent && !e.absent || c.fold && !e.fold {
 		return false
 	}
 	points := c.op == opEq || c.op == opIn
 	switch e.op {
-	case opEq, opIn:
+	case opEq:
+		if c.op == opEq {
+			return c.member == e.member || e.fold && c.folded == e.folded
+		}
+		fallthrough
+	case opIn:
 		return points && !slices.ContainsFunc(c.members, func(m string) bool { return !e.set.has([]byte(m)) })
 	case opLt, opLe, opGt, opGe:
 		return points && !slices.ContainsFunc(c.members, func(m string) bool { return !e.reaches(m) }) || e.spans(c)

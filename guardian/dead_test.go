@@ -130,6 +130,7 @@ func TestDead(t *testing.T) {
 		{"within above", arg("/s", `"within":"/srv/a"`), arg("/s", `"within":"/srv"`), false},
 		{"cidr", arg("/s", `"cidr":"10.0.0.0/8"`), arg("/s", `"cidr":["10.1.0.0/16","10.0.0.0/8"]`), true},
 		{"cidr, wider", arg("/s", `"cidr":"10.1.0.0/16"`), arg("/s", `"cidr":"10.0.0.0/8"`), false},
+		{"cidr, wider from one address on", arg("/s", `"cidr":"10.0.0.0/16"`), arg("/s", `"cidr":"10.0.0.0/8"`), false},
 		{"cidr, elsewhere", arg("/s", `"cidr":"10.0.0.0/8"`), arg("/s", `"cidr":"11.0.0.0/16"`), false},
 		{"cidr, another family", arg("/s", `"cidr":"0.0.0.0/0"`), arg("/s", `"cidr":"::/96"`), false},
 		{"host is not in the table", arg("/s", `"host":"*.corp.com"`), arg("/s", `"host":"a.corp.com"`), false},

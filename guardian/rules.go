@@ -26,7 +26,7 @@ func (l *loader) readRules(p part) {
 		return
 	}
 	ids := make(map[string]bool, len(rules))
-	before := precedence{}
+	before := newPrecedence()
 	for _, r := range rules {
 		errs := len(l.errs)
 		if !l.object(r, []string{"id", "allow", "deny", "when", "unless"}, ruleLater) {
