@@ -137,7 +137,7 @@ func takeApart(t testing.TB, pack []byte) *model {
 	t.Helper()
 	m := &model{TB: t, blobs: map[string][]byte{}, docs: map[string][]byte{}, by: seedK2, logBy: seedL}
 	seeds := map[string]byte{}
-	for _, s := range []byte{seedK1, seedK2, seedK3} {
+	for _, s := range []byte{seedK1, seedK2, seedK3, seedG1, seedG2} {
 		id := crypto.KeyID(testPublic(t, s))
 		seeds[id.String()] = s
 	}

@@ -34,12 +34,17 @@ const (
 	seedR4
 	seedA // an approver
 	seedA2
-	seedF // a freezer
-	seedD // a delegator
+	seedF  // a freezer
+	seedD  // a delegator
+	seedG1 // of the packs that the second implementation makes: kernel, kernel after that, log
+	seedG2
+	seedGL
 )
 
+const oracleSeed = "helm oracle test key, not secret"
+
 var oracleLabels = map[byte]string{seedR1: "root1", seedR2: "root2", seedR3: "root3", seedR4: "root4", seedA: "approver", seedA2: "approver2",
-	seedF: "freezer", seedD: "delegator"}
+	seedF: "freezer", seedD: "delegator", seedG2: "kernel2"}
 
 var testKeys, testPublics sync.Map // by seed: points are slow to check
 
@@ -48,17 +53,27 @@ func testKey(t testing.TB, seed byte) crypto.PrivateKey {
 	if k, ok := testKeys.Load(seed); ok {
 		return k.(crypto.PrivateKey)
 	}
-	long := bytes.Repeat([]byte{seed}, 32)
-	if label, ok := oracleLabels[seed]; ok {
-		d := crypto.Sum([]byte("helm oracle test key, not secret: " + label))
-		long = d[:]
-	}
-	k, err := crypto.NewKeyFromSeed(long)
+	k, err := crypto.NewKeyFromSeed(longSeed(seed))
 	if err != nil {
 		t.Fatal(err)
 	}
+	if seed == seedGL {
+		k = crypto.DeriveLogKey(k)
+	}
 	testKeys.Store(seed, k)
 	return k
+}
+
+func longSeed(seed byte) []byte {
+	label, ok := oracleLabels[seed]
+	switch {
+	case ok:
+		d := crypto.Sum([]byte(oracleSeed + ": " + label))
+		return d[:]
+	case seed == seedG1 || seed == seedGL:
+		return []byte(oracleSeed)
+	}
+	return bytes.Repeat([]byte{seed}, 32)
 }
 
 func testPublic(t testing.TB, seed byte) crypto.PublicKey {

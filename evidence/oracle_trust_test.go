@@ -1,0 +1,99 @@
+package evidence
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestOracleEvents takes of a pack that the oracle makes the trust events and the one session that nothing else of it is needed for. Both
+// implementations must find the same in it, and refuse it with the same check when the oracle spoils keys, events and states.
+func TestOracleEvents(t *testing.T) {
+	o := newOracle(t, "trust events which it makes (TestTamper has its own)")
+	whole := filepath.Join(o.dir, "gen.tar")
+	if said, status := o.run("gen", "-erased", whole); status != 0 {
+		t.Fatal(said)
+	}
+	pack, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := takeApart(t, pack)
+	m.origin, m.logBy = m.nodes[0].text("origin"), seedGL
+	m.nodes = slices.DeleteFunc(m.nodes, func(n *node) bool { return n.text("session") != "" && n.text("session") != "wasm" })
+	m.relink()
+	events := 0
+	for _, n := range m.nodes {
+		if n.kind() == "trust" {
+			events++
+		}
+	}
+	pack = m.build()
+	pin := fmt.Sprintf("%x", testPublic(t, seedG1))
+	theirs := o.verify(pack, "-key", pin)
+	theirs.Errors = nil
+	options := Options{Kernel: testPublic(t, seedG1), Origin: m.origin}
+	r, err := verifyBytes(t, pack, options)
+	if err != nil || events != 7 || r.Allows < 2 || r.Denials < 1 {
+		t.Fatalf("%d events, %+v, %v", events, r, err)
+	}
+	if a, b := fmt.Sprintf("%+v", found(r)), fmt.Sprintf("%+v", theirs); a != b || !r.Success(Logged) {
+		t.Errorf("ours   %s\ntheirs %s", a, b)
+	}
+
+	about := regexp.MustCompile("trust|threshold|freeze|frozen|root|key|delegat")
+	in, out := o.file("events.tar", pack), filepath.Join(o.dir, "spoiled.tar")
+	list, _ := o.run("mutate", "-list")
+	otherwise := map[string]string{ // as the oracle finds too
+		"signed-by-another-key-under-our-keyid": "KEY", // the first decision is by the second key
+		"delegation-not-presented":              "-",   // the inputs are erased
+	}
+	refused, idle := 0, 0
+	for line := range strings.Lines(list) {
+		f := strings.Fields(line)
+		if !about.MatchString(f[0]) || strings.HasPrefix(f[0], "condense") {
+			continue
+		}
+		said, status := o.run("mutate", "-n", f[0], "-seed-hex", fmt.Sprintf("%x", longSeed(seedG1)), "-seed-hex", fmt.Sprintf("%x", longSeed(seedG2)), in, out)
+		if status == 3 {
+			idle++
+			continue
+		}
+		if status != 0 {
+			t.Errorf("%s: exit %d: %s", f[0], status, said)
+			continue
+		}
+		spoiled, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = verifyBytes(t, spoiled, options)
+		var e *Error
+		ours, want := "-", f[1]
+		if errors.As(err, &e) {
+			ours = e.Check.Error()
+			refused++
+		}
+		if other, ok := otherwise[f[0]]; ok {
+			want = "-"
+			if theirs := o.verify(spoiled, "-key", pin); len(theirs.Errors) > 0 {
+				want = theirs.Errors[0].Check
+			}
+			if want != other {
+				t.Errorf("%s: the oracle says %s", f[0], want)
+			}
+		}
+		if ours != want {
+			t.Errorf("%s: %v; want %s", f[0], err, want)
+		}
+	}
+	if refused < 75 {
+		t.Errorf("only %d mutations were refused", refused)
+	}
+	t.Logf("%d events; %d mutations refused, %d inapplicable", events, refused, idle)
+}
