@@ -12,9 +12,11 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/policy"
+	"github.com/helmkernel/helm/proofgraph"
 )
 
 func document(t testing.TB, text string) contracts.Document {
@@ -371,7 +373,7 @@ func TestNarrowSealsTogether(t *testing.T) {
 func TestNarrowClose(t *testing.T) {
 	w := newWorld(t)
 	task := w.narrow(w.k, few(t, "task", 1, 5))
-	step, sibling := w.narrow(task, few(t, "step", 1, 4)), w.narrow(w.k, few(t, "sibling", 1, 3))
+	step, sibling := w.narrow(task, few(t, "step", 1, 4)), w.narrow(w.k, few(t, "sibling", 1, 3, "only: [echo, slow]"))
 	started, release := make(chan struct{}, 2), make(chan struct{})
 	w.tool = func(context.Context, contracts.Call) (executor.Result, error) {
 		started <- struct{}{}
@@ -411,7 +413,8 @@ func TestNarrowClose(t *testing.T) {
 	w.tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
 		return executor.Result{Output: c.Args}, nil
 	}
-	w.mustAllow(step, 4) // whose parent is closed
+	w.swap(version(t, 2, "slow:", "quick:", " slow,", "")) // over which the sibling would not load
+	w.mustAllow(step, 4)                                   // whose parent is closed
 	w.mustDeny(step, 6, "P2:task:few")
 	w.mustAllow(w.k, 6)
 
@@ -445,6 +448,49 @@ func TestNarrowClose(t *testing.T) {
 		t.Error("no kernel was closed")
 	}
 	w.runs.Store(0)
+	w.o.Policy = version(t, 2)
 	w.open()
+	w.mustVerify()
+}
+
+// counting is a store that counts how often it was given each blob.
+type counting struct {
+	proofgraph.Store
+	mu    sync.Mutex
+	times map[contracts.Digest]int
+}
+
+func (c *counting) Append(ctx context.Context, b proofgraph.Batch) error {
+	c.mu.Lock()
+	for _, blob := range b.Blobs {
+		c.times[crypto.Sum(blob)]++
+	}
+	c.mu.Unlock()
+	return c.Store.Append(ctx, b)
+}
+
+// A bundle of which each task's stack consists is stored once.
+func TestNarrowStoresDocumentsOnce(t *testing.T) {
+	store := &counting{times: map[contracts.Digest]int{}}
+	w := newWorld(t, func(o *helm.Options) { store.Store = o.Store; o.Store = store })
+	task := w.narrow(w.k, few(t, "task", 1, 5))
+	w.narrow(task, few(t, "step", 1, 5))
+	w.open()
+	w.narrow(w.k, few(t, "other", 1, 5))
+	w.swap(version(t, 2))
+	documents := 0
+	for _, st := range w.statements() {
+		if st.Policy == nil {
+			continue
+		}
+		for _, d := range st.Policy.Documents {
+			if documents++; store.times[d.Digest] != 1 {
+				t.Errorf("%s %s was stored %d times", d.Layer, d.Name, store.times[d.Digest])
+			}
+		}
+	}
+	if documents != 1+2+3+2+2+1 {
+		t.Errorf("%d documents in policy entries", documents)
+	}
 	w.mustVerify()
 }
