@@ -16,14 +16,14 @@ const (
 	overlayLayer = "P2"
 )
 
-// Keys of a document of each layer. The later ones are refused by name: a requirement or a budget that is ignored protects nothing.
+// Keys of a document of each layer. The later ones are refused by name: a requirement that is ignored protects nothing.
 var layers = []struct {
 	name        string
 	keys, later []string
 }{
-	{floorLayer, []string{"helm", "layer", "name", "version", "expires", "labels", "lists", "profile", "ceilings", "rules", "only"}, []string{"threat", "requires", "budgets"}},
-	{bundleLayer, []string{"helm", "layer", "bundle", "expires", "labels", "lists", "tools", "rules"}, []string{"requires", "budgets"}},
-	{overlayLayer, []string{"helm", "layer", "name", "version", "expires", "for", "lists", "rules", "only"}, []string{"requires", "budgets"}},
+	{floorLayer, []string{"helm", "layer", "name", "version", "expires", "labels", "lists", "profile", "ceilings", "rules", "budgets", "only"}, []string{"threat", "requires"}},
+	{bundleLayer, []string{"helm", "layer", "bundle", "expires", "labels", "lists", "tools", "rules", "budgets"}, []string{"requires"}},
+	{overlayLayer, []string{"helm", "layer", "name", "version", "expires", "for", "lists", "rules", "budgets", "only"}, []string{"requires"}},
 }
 
 const maxListed = 10_000 // members of a list, and of an operand
@@ -38,7 +38,7 @@ type list struct {
 
 // load reads what a document is. What it says is read when those that it speaks of are known.
 func load(doc contracts.Document) *loader {
-	l := &loader{doc: doc, lists: map[string]*list{}, tools: map[string]*tool{}, read: map[string]constant{}}
+	l := &loader{doc: doc, lists: map[string]*list{}, tools: map[string]*tool{}, read: map[string]constant{}, ids: map[string]bool{}}
 	if root, ok := l.parse(); ok && l.head(root) {
 		l.root, l.whole = root, true
 	}
@@ -121,6 +121,9 @@ func (l *loader) readBundle(labels vocabulary) {
 	if rules, ok := l.need(l.root, "rules"); ok {
 		l.readRules(rules)
 	}
+	if budgets := l.root.get("budgets"); budgets.there() {
+		l.readBudgets(budgets)
+	}
 }
 
 // readLayer reads a P0 or P2 document, which speaks of the tools of all bundles.
@@ -138,6 +141,9 @@ func (l *loader) readLayer(tools map[string]*tool, names []string) {
 	}
 	if rules := l.root.get("rules"); rules.there() {
 		l.readRules(rules)
+	}
+	if budgets := l.root.get("budgets"); budgets.there() {
+		l.readBudgets(budgets)
 	}
 	if only := l.root.get("only"); only.there() {
 		l.readOnly(only)

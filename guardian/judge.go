@@ -13,16 +13,28 @@ import (
 // the roles of the caller. It never panics: whatever goes wrong is DENY FAIL_CLOSED_ERROR.
 //
 // Inputs are what the kernel makes of a call: arguments that obey docs/FORMATS.md, section 1, and have their defaults filled in, or ArgsForm "raw".
-func (p *Policy) Judge(in contracts.Inputs, trust *registry.State) (record contracts.DecisionRecord, why Why) {
+// Balances are read from them; one that they lack is DENY.
+func (p *Policy) Judge(in contracts.Inputs, trust *registry.State) (contracts.DecisionRecord, Why) {
+	return p.decide(&in, trust, nil)
+}
+
+// Decide is Judge where the balances are not known yet: it reads them from the ledger, and leaves in the inputs those that it has read. Judge
+// then says the same of these inputs.
+func (p *Policy) Decide(in *contracts.Inputs, trust *registry.State, ledger *Ledger) (contracts.DecisionRecord, Why) {
+	in.State.Budgets = nil
+	return p.decide(in, trust, ledger)
+}
+
+func (p *Policy) decide(in *contracts.Inputs, _ *registry.State, ledger *Ledger) (record contracts.DecisionRecord, why Why) {
 	j := judging{record: &record, why: &why}
 	defer func() {
 		if recover() != nil {
-			record.Verdict, record.Reason, record.Rule, record.Expires = contracts.Deny, contracts.ReasonFailClosedError, "", 0
+			record.Verdict, record.Reason, record.Rule, record.Expires, record.Charges = contracts.Deny, contracts.ReasonFailClosedError, "", 0, nil
 			why = Why{Rule: why.Rule, What: "a panic while judging"}
 		}
 	}()
-	t := p.open(&in, &record)
-	j.judge(p, t, &in)
+	t := p.open(in, &record)
+	j.judge(p, t, in, ledger)
 	return record, why
 }
 
@@ -64,7 +76,7 @@ func (j *judging) deny(reason contracts.ReasonCode, rule string, why Why) {
 	j.record.Reason, j.record.Rule, *j.why = reason, rule, why
 }
 
-func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs) {
+func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs, ledger *Ledger) {
 	r := j.record
 	if in.ArgsForm != "" {
 		j.deny(contracts.ReasonArgsCanonicalization, "", Why{What: "the arguments are not strict JSON"})
@@ -99,9 +111,12 @@ func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs) {
 		s = new(scratch)
 	}
 	s.begin(t, in)
+	s.ledger = ledger
 	if j.conditions(s, t, in) {
 		r.Verdict, r.Reason = contracts.Allow, contracts.ReasonAllow
 		r.Expires = in.Time.Add(t.limits.Timeout)
+	} else {
+		r.Charges = nil
 	}
 	s.forget() // not deferred: after a panic the scratch is dropped
 	p.scratch.Put(s)
@@ -146,6 +161,11 @@ func (j *judging) conditions(s *scratch, t *tool, in *contracts.Inputs) bool {
 			j.deny(contracts.ReasonDestinationNotAllowed, t.scopeRule, why)
 			return false
 		}
+	}
+
+	r.Condition = 3
+	if len(t.budgets) > 0 && !j.charged(s, t, in) {
+		return false
 	}
 
 	r.Condition = 5

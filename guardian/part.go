@@ -54,6 +54,7 @@ type loader struct {
 	names   []string            // of the tools, sorted
 	read    map[string]constant // operands by pointer: a rule about many tools reads each once
 	idle    idle                // of the rule being read
+	ids     map[string]bool     // of rules and budgets
 }
 
 func (l *loader) refuse(at, what, remedy string) {

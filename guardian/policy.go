@@ -79,7 +79,11 @@ func stackOf(documents int) error {
 func loadAll(docs []contracts.Document) []*loader {
 	loaders := make([]*loader, len(docs))
 	for i, doc := range docs {
-		loaders[i] = load(cloned(doc))
+		l := load(cloned(doc))
+		if l.whole && l.root.has("budgets") {
+			l.unsupported("/budgets", "budgets")
+		}
+		loaders[i] = l
 	}
 	return loaders
 }

@@ -15,7 +15,7 @@ type rule struct {
 	general bool // it looks at nothing that is in another place for another tool, so all tools share it
 }
 
-var ruleLater = []string{"requires", "budgets"}
+var ruleLater = []string{"requires"}
 
 var reservedIDs = []string{"only", "expires", "scope", "ceilings"}
 
@@ -25,7 +25,6 @@ func (l *loader) readRules(p part) {
 	if !ok {
 		return
 	}
-	ids := make(map[string]bool, len(rules))
 	before := newPrecedence()
 	for _, r := range rules {
 		errs := len(l.errs)
@@ -33,7 +32,7 @@ func (l *loader) readRules(p part) {
 			continue
 		}
 		spelt := len(l.errs) == errs
-		id, named := l.ruleID(r, ids)
+		id, named := l.ruleID(r)
 		allow, deny := r.get("allow"), r.get("deny")
 		if allow.there() == deny.there() {
 			if spelt || allow.there() { // or one of them may be the misspelt key
@@ -82,7 +81,8 @@ func (l *loader) give(t *tool, x rule) {
 	*rules = append(*rules, x)
 }
 
-func (l *loader) ruleID(r part, ids map[string]bool) (string, bool) {
+// ruleID is that of a rule or budget, none twice in a document: a decision names either by it.
+func (l *loader) ruleID(r part) (string, bool) {
 	p, ok := l.need(r, "id")
 	if !ok {
 		return "", false
@@ -94,11 +94,11 @@ func (l *loader) ruleID(r part, ids map[string]bool) (string, bool) {
 	case slices.Contains(reservedIDs, id):
 		l.refuse(p.at, quote(id)+" is a reserved id", "choose another")
 		return "", false
-	case ids[id]:
-		l.refuse(p.at, "a second rule of id "+quote(id), "choose another")
+	case l.ids[id]:
+		l.refuse(p.at, "a second rule of id "+quote(id), "choose another: rules and budgets are told apart by it")
 		return "", false
 	}
-	ids[id] = true
+	l.ids[id] = true
 	return id, true
 }
 

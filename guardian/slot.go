@@ -79,6 +79,7 @@ type slot struct {
 type scratch struct {
 	args     crypto.Value
 	caller   contracts.Caller
+	ledger   *Ledger // that balances are read from; nil: from the inputs
 	time     contracts.Time
 	subjects []subject // of the tool
 	slots    []slot    // one each

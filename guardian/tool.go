@@ -11,7 +11,7 @@ import (
 // Keys of a tool. The later ones are refused by name.
 var (
 	toolKeys  = []string{"effect", "risk", "connector", "egress", "trusted", "labels", "input", "output", "scope", "limits", "sandbox"}
-	toolLater = []string{"facts", "definition", "threat", "requires", "budgets"}
+	toolLater = []string{"facts", "definition", "threat", "requires"}
 )
 
 // A tool is what one bundle declares of it, and what each document of the stack says of it.
@@ -37,6 +37,7 @@ type tool struct {
 	rules     []rule         // of the bundle
 	overlays  []clause       // of P2, in stack order
 	floors    []clause       // of P0, in stack order
+	budgets   []budget       // of all layers, in stack order
 	subjects  []subject
 
 	slots    map[subjectKey]int32 // while loading: where each subject is
@@ -49,6 +50,7 @@ func (t *tool) settle(share sharing) {
 	if t.depth > 0 && t.input.Depth() <= t.depth {
 		t.depth = 0 // whatever is nested deeper is not of the schema
 	}
+	inStackOrder(t.budgets)
 	t.overlays, t.floors = share.clauses(t.overlays), share.clauses(t.floors)
 }
 

@@ -1,0 +1,335 @@
+package guardian
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// stacked compiles documents with budgets.
+func stacked(docs ...contracts.Document) (*Policy, error) {
+	var loaders []*loader
+	for _, d := range docs {
+		loaders = append(loaders, load(cloned(d)))
+	}
+	slices.SortFunc(loaders, stackOrder)
+	return compile(loaders)
+}
+
+func mustStack(t testing.TB, texts ...string) *Policy {
+	t.Helper()
+	var docs []contracts.Document
+	for _, text := range texts {
+		docs = append(docs, document(t, "", text))
+	}
+	p, err := stacked(docs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+const goodBudget = `{"cost": 1, "id": "b", "limit": 3, "per": "caller", "tools": ["pay"], "window": "day"}`
+
+// bank is a bundle of one tool that costs its amount, with these budgets.
+func bank(budgets string) string {
+	return `{"helm":"policy/v1","layer":"P1","bundle":{"name":"bank","version":1},"tools":{
+		"pay":{"effect":"write","input":{"type":"object","required":["amount","mixed"],"properties":{"amount":{"type":"number"},"tip":{"type":"number"},
+			"null":{"type":["number","null"]},"usual":{"type":"number","default":5},"note":{"type":"string"},"mixed":{"anyOf":[{"type":"number"},{"type":"string"}]}}}},
+		"look":{"effect":"read","input":{"type":"object","properties":{}}}},
+		"rules":[{"id":"all","allow":["pay","look"]}],"budgets":[` + budgets + `]}`
+}
+
+// spending is a floor or overlay with these budgets.
+func spending(layer, name, more, budgets string) string {
+	return `{"helm":"policy/v1","layer":"` + layer + `","name":"` + name + `","version":1` + more + `,"budgets":[` + budgets + `]}`
+}
+
+func TestBudgetRefusals(t *testing.T) {
+	mustStack(t, bank(goodBudget))
+	for _, c := range []struct{ old, new, at, says string }{
+		{goodBudget, `7`, "", "not an object"},
+		{`"cost": 1, `, ``, "", "no cost"},
+		{`"cost": 1`, `"cots": 1`, "/cots", "did you mean cost?"},
+		{`"cost": 1`, `"cost": 0`, "/cost", "from 1 on"},
+		{`"cost": 1`, `"cost": -1`, "/cost", "from 1 on"},
+		{`"cost": 1`, `"cost": 1.5`, "/cost", "from 1 on"},
+		{`"cost": 1`, `"cost": "1"`, "/cost", "from 1 on"},
+		{`"cost": 1`, `"cost": {}`, "/cost", "no arg"},
+		{`"cost": 1`, `"cost": {"arg": "/amount", "scale": 16}`, "/cost/scale", "0 to 15"},
+		{`"cost": 1`, `"cost": {"arg": "/amount", "scale": -1}`, "/cost/scale", "0 to 15"},
+		{`"cost": 1`, `"cost": {"arg": "/amount", "scal": 2}`, "/cost/scal", "did you mean scale?"},
+		{`"cost": 1`, `"cost": {"arg": "/amuont"}`, "/cost/arg", "in the input of pay"},
+		{`"cost": 1`, `"cost": {"arg": "amount"}`, "/cost/arg", "no JSON Pointer"},
+		{`"cost": 1`, `"cost": {"arg": "/note"}`, "/cost/arg", "never a number"},
+		{`"cost": 1`, `"cost": {"arg": "/tip"}`, "/cost/arg", "may be missing or null"},
+		{`"cost": 1`, `"cost": {"arg": "/null"}`, "/cost/arg", "may be missing or null"},
+		{`"id": "b"`, `"id": "b:c"`, "/id", "1 to 64"},
+		{`"id": "b"`, `"id": "only"`, "/id", "reserved"},
+		{`"id": "b"`, `"id": "all"`, "/id", "second rule"},
+		{`"limit": 3`, `"limit": -3`, "/limit", "integer"},
+		{`"limit": 3`, `"limit": 9007199254740992`, "/limit", "integer"},
+		{`"limit": 3`, `"limit": "3"`, "/limit", "integer"},
+		{`"limit": 3, `, ``, "", "no limit"},
+		{`"per": "caller"`, `"per": "user"`, "/per", "caller, tenant, session, tool, all"},
+		{`"window": "day"`, `"window": "week"`, "/window", "hour, day, month, session, total"},
+		{`"window": "day"`, `"window": "session"`, "/window", "per: session"},
+		{`["pay"]`, `["pey"]`, "/tools/0", "did you mean pay?"},
+		{`["pay"]`, `["p*", "x*"]`, "/tools/1", "covers no tool"},
+		{`["pay"]`, `{"effects": ["write"]}`, "/tools", "name the tools"},
+		{`["pay"]`, `[]`, "/tools", "an empty list"},
+		{`"tools": ["pay"], `, ``, "", "no tools"},
+		{`"cost": 1`, `"cost": 1, "refund": true`, "/refund", "a boolean"},
+		{`"cost": 1`, `"cost": 1, "refund": "always"`, "/refund", "error"},
+		{`"cost": 1`, `"cost": 1, "when": {"arg": "/tip", "gt": 1}`, "/when", "absent"},
+		{`"cost": 1`, `"cost": 1, "when": {"session": "calls", "gt": 1}`, "/when/session", "not supported"},
+		{`"cost": 1`, `"cost": 1, "unless": {"arg": "/note", "finds": "x", "absent": false}`, "/unless/finds", "permits more"},
+		{goodBudget, goodBudget + "," + goodBudget, "+/budgets/1/id", "second rule"},
+	} {
+		if !strings.Contains(goodBudget, c.old) {
+			t.Fatalf("%s is not in the budget", c.old)
+		}
+		p, err := stacked(document(t, "", bank(strings.Replace(goodBudget, c.old, c.new, 1))))
+		at := "/budgets/0" + c.at
+		if whole, ok := strings.CutPrefix(c.at, "+"); ok {
+			at = whole
+		}
+		if e, ok := err.(*LoadError); !ok || p != nil || e.Pointer != at || !strings.Contains(e.Error(), c.says) || e.Remedy == "" {
+			t.Errorf("%s: %v, want %s: %s", c.new, err, at, c.says)
+		}
+	}
+	var many []string
+	for i := range contracts.MaxCharges + 1 {
+		many = append(many, strings.Replace(goodBudget, `"b"`, fmt.Sprintf(`"b%d"`, i), 1))
+	}
+	mustStack(t, bank(strings.Join(many[1:], ",")))
+	if _, err := stacked(document(t, "", bank(strings.Join(many, ",")))); err == nil || !strings.Contains(err.Error(), "more than 8") {
+		t.Errorf("nine budgets for a tool: %v", err)
+	}
+}
+
+func TestScaledCost(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		scale int
+		want  uint64
+		err   bool
+	}{
+		{"0", 0, 0, false}, {"4.35", 2, 435, false}, {"1.1", 2, 110, false}, {"0.29", 2, 29, false}, {"1e-7", 7, 1, false}, {"1.5e-7", 8, 15, false},
+		{"7", 0, 7, false}, {"7", 2, 700, false}, {"100", 0, 100, false}, {"9007199254740991", 0, crypto.MaxInt, false},
+		{"4.355", 2, 0, true}, {"0.001", 2, 0, true}, {"1e-7", 2, 0, true}, {"1.5", 0, 0, true}, {"-1", 0, 0, true}, {"-0.5", 1, 0, true}, {"5e-324", 15, 0, true},
+		{"9007199254740992", 0, unaffordable, false}, {"9007199254740991", 1, unaffordable, false}, {"123456789012345680000", 0, unaffordable, false},
+		{"999999999999999900000", 15, unaffordable, false}, {"1e+21", 0, unaffordable, false}, {"1.7976931348623157e+308", 15, unaffordable, false}, {"1e+300", 0, unaffordable, false},
+		{"123456789012.34567", 5, unaffordable, false}, // whole, and more than a record holds
+	} {
+		n, what := scaled([]byte(c.text), c.scale)
+		if n != c.want || (what != "") != c.err {
+			t.Errorf("%s times 10^%d: %d, %q; want %d", c.text, c.scale, n, what, c.want)
+		}
+	}
+}
+
+// Windows begin where the calendar says in UTC, and balances are of whom per says.
+func TestBudgetKeys(t *testing.T) {
+	at := contracts.TimeOf(time.Date(2028, 2, 29, 23, 59, 59, 999e6, time.UTC))
+	long := strings.Repeat("x", 129)
+	for _, c := range []struct {
+		per, window string
+		change      func(*contracts.Inputs)
+		of, starts  string
+		err         bool
+	}{
+		{"caller", "hour", nil, "ann", "2028-02-29T23:00:00.000Z", false},
+		{"tenant", "day", nil, "acme", "2028-02-29T00:00:00.000Z", false},
+		{"tool", "month", nil, "pay", "2028-02-01T00:00:00.000Z", false},
+		{"all", "total", nil, "", "total", false},
+		{"session", "session", func(in *contracts.Inputs) { in.Session = "chat" }, "chat", "session", false},
+		{"session", "total", func(in *contracts.Inputs) { in.Session = "chat" }, "chat", "total", false},
+		{"session", "session", nil, "", "", true}, // main, where calls go that name none
+		{"caller", "day", func(in *contracts.Inputs) { in.Caller.ID = "" }, "", "", true},
+		{"tenant", "day", func(in *contracts.Inputs) { in.Caller.Tenant = "" }, "", "", true},
+		{"caller", "total", func(in *contracts.Inputs) { in.Caller.ID = long }, contracts.Hashed(long), "total", false},
+		{"caller", "total", func(in *contracts.Inputs) { in.Caller.ID = long[1:] }, long[1:], "total", false},
+		{"all", "hour", func(in *contracts.Inputs) { in.Caller = contracts.Caller{} }, "", "2028-02-29T23:00:00.000Z", false},
+	} {
+		p := mustStack(t, bank(strings.NewReplacer("caller", c.per, "day", c.window).Replace(goodBudget)))
+		in := inputs(t, "pay", `{"amount":1,"mixed":1,"usual":5}`)
+		in.Time = at
+		if c.change != nil {
+			c.change(&in)
+		}
+		r, _ := p.Decide(&in, nil, new(Ledger))
+		if c.err {
+			if r.Reason != contracts.ReasonBudgetError || r.Rule != "P1:bank:b" || r.Condition != 3 || r.Charges != nil || in.State.Budgets != nil {
+				t.Errorf("%s: %+v", c.per, r)
+			}
+			continue
+		}
+		want := []contracts.Charge{{Amount: 1, Budget: "P1:bank:b", Limit: 3, Of: c.of, Window: c.starts}}
+		if !slices.Equal(r.Charges, want) || !slices.Equal(in.State.Budgets, []contracts.Balance{{Budget: "P1:bank:b", Of: c.of, Window: c.starts}}) {
+			t.Errorf("%s %s: %s %+v %+v", c.per, c.window, r.Reason, r.Charges, in.State.Budgets)
+		}
+	}
+}
+
+// Errors come before balances, and the first document of the stack decides.
+func TestBudgetOrder(t *testing.T) {
+	money := `{"id":"money","tools":["pay"],"limit":500,"per":"all","window":"total","cost":{"arg":"/amount","scale":2}}`
+	mixed := `{"id":"mixed","tools":["pay"],"limit":500,"per":"all","window":"total","cost":{"arg":"/mixed"},"when":{"arg":"/note","eq":"mixed","absent":false}}`
+	count := `{"id":"count","tools":["p*"],"limit":1,"per":"caller","window":"day","cost":1,"unless":{"caller":"roles","has":"boss"}}`
+	erring := `{"id":"erring","tools":["pay"],"limit":500,"per":"all","window":"total","cost":1,"when":{"arg":"/mixed","gt":3}}`
+	p := mustStack(t, bank(money+","+mixed), spending("P0", "z", "", strings.ReplaceAll(count, `["p*"]`, `{"effects":["write"]}`)), spending("P0", "a", "", money+","+erring),
+		spending("P2", "b", `,"for":{"session":"chat"}`, strings.Replace(count, `"day"`, `"total"`, 1)))
+	balance := func(budget string, spent uint64) contracts.Balance {
+		b := contracts.Balance{Budget: budget, Spent: spent, Window: "total"}
+		if strings.HasSuffix(budget, "count") {
+			b.Of = "ann"
+		}
+		if budget == "P0:z:count" {
+			b.Window = "2026-07-15T00:00:00.000Z"
+		}
+		return b
+	}
+	for _, c := range []struct {
+		args, session string
+		spent         []contracts.Balance
+		want          want
+		charged       string
+	}{
+		{`{"amount":5,"mixed":1,"usual":5}`, "main", nil, want{contracts.ReasonAllow, 8, "P1:bank:all"}, "P0:a:money=500 P0:z:count=1 P1:bank:money=500"},
+		{`{"amount":5,"mixed":1,"usual":5}`, "chat", nil, want{contracts.ReasonAllow, 8, "P1:bank:all"}, "P0:a:money=500 P0:z:count=1 P1:bank:money=500 P2:b:count=1"},
+		{`{"amount":5.01,"mixed":1,"usual":5}`, "main", nil, want{contracts.ReasonBudgetExceeded, 3, "P0:a:money"}, ""},
+		{`{"amount":5.001,"mixed":1,"usual":5}`, "main", nil, want{contracts.ReasonBudgetError, 3, "P0:a:money"}, ""},
+		{`{"amount":-1,"mixed":1,"usual":5}`, "main", nil, want{contracts.ReasonBudgetError, 3, "P0:a:money"}, ""},
+		{`{"amount":1e300,"mixed":1,"usual":5}`, "main", nil, want{contracts.ReasonBudgetExceeded, 3, "P0:a:money"}, ""},
+		{`{"amount":0,"mixed":4,"usual":5}`, "main", nil, want{contracts.ReasonAllow, 8, "P1:bank:all"}, "P0:a:erring=1 P0:a:money=0 P0:z:count=1 P1:bank:money=0"},
+		{`{"amount":1,"mixed":"x","usual":5}`, "main", nil, want{contracts.ReasonFailClosedError, 3, ""}, ""},
+		{`{"amount":9,"mixed":1.5,"note":"mixed","usual":5}`, "main", nil, want{contracts.ReasonBudgetError, 3, "P1:bank:mixed"}, ""}, // though a:money is exceeded
+		{`{"amount":1,"mixed":1,"usual":5}`, "main", []contracts.Balance{balance("P0:z:count", 1), balance("P1:bank:money", 500)}, want{contracts.ReasonBudgetExceeded, 3, "P0:z:count"}, ""},
+		{`{"amount":1,"mixed":1,"usual":5}`, "main", []contracts.Balance{balance("P1:bank:money", 401)}, want{contracts.ReasonBudgetExceeded, 3, "P1:bank:money"}, ""},
+		{`{"amount":1,"mixed":1,"usual":5}`, "main", []contracts.Balance{balance("P1:bank:money", 400)}, want{contracts.ReasonAllow, 8, "P1:bank:all"}, "P0:a:money=100 P0:z:count=1 P1:bank:money=100"},
+		{`{"amount":0,"mixed":1,"usual":5}`, "main", []contracts.Balance{balance("P1:bank:money", 501)}, want{contracts.ReasonBudgetExceeded, 3, "P1:bank:money"}, ""}, // a limit that was lowered
+		{`{"amount":1,"mixed":1,"usual":5}`, "chat", []contracts.Balance{balance("P2:b:count", 1)}, want{contracts.ReasonBudgetExceeded, 3, "P2:b:count"}, ""},
+	} {
+		ledger := new(Ledger)
+		for _, b := range c.spent {
+			if err := ledger.Charge([]contracts.Charge{{Amount: b.Spent, Budget: b.Budget, Limit: b.Spent, Of: b.Of, Window: b.Window}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in := inputs(t, "pay", c.args)
+		in.Session = c.session
+		r, why := p.Decide(&in, nil, ledger)
+		if got := (want{r.Reason, r.Condition, r.Rule}); got != c.want {
+			t.Errorf("%s: %v, want %v: %s", c.args, got, c.want, why)
+		}
+		var charged []string
+		for _, x := range r.Charges {
+			charged = append(charged, fmt.Sprintf("%s=%d", x.Budget, x.Amount))
+		}
+		if got := strings.Join(charged, " "); got != c.charged {
+			t.Errorf("%s: charges %s, want %s", c.args, got, c.charged)
+		}
+		again, _ := c.want.check(t, p, in) // from the balances in the inputs alone
+		if string(again.Append(nil)) != string(r.Append(nil)) {
+			t.Errorf("%s: judged again: %s", c.args, again.Append(nil))
+		}
+		if len(in.State.Budgets) == 0 {
+			continue
+		}
+		if b, err := contracts.ParseInputs(in.Append(nil)); err != nil || len(b.State.Budgets) != len(in.State.Budgets) {
+			t.Errorf("%s: inputs: %v", c.args, err)
+		}
+		in.State.Budgets = in.State.Budgets[1:]
+		want{contracts.ReasonFailClosedError, 3, ""}.check(t, p, in)
+	}
+}
+
+// A budget of a tool costs other tools nothing, and is refunded as it says.
+func TestRefunds(t *testing.T) {
+	p := mustStack(t, bank(strings.Replace(goodBudget, `"id"`, `"refund": "error", "id"`, 1)+","+strings.Replace(goodBudget, `"b"`, `"kept"`, 1)))
+	in := inputs(t, "look", `{}`)
+	if r, _ := p.Decide(&in, nil, new(Ledger)); r.Verdict != contracts.Allow || r.Charges != nil || in.State.Budgets != nil {
+		t.Errorf("look: %+v", r)
+	}
+	if got := p.Refunds("pay", contracts.ReasonToolError); !slices.Equal(got, []string{"P1:bank:b"}) {
+		t.Errorf("refunds %v", got)
+	}
+	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonToolPanic, contracts.ReasonToolTimeout, contracts.ReasonOutcomeUnknown} {
+		if got := p.Refunds("pay", r); got != nil {
+			t.Errorf("%s: refunds %v", r, got)
+		}
+	}
+	if got := p.Refunds("none", contracts.ReasonToolError); got != nil {
+		t.Errorf("an undeclared tool: %v", got)
+	}
+}
+
+// However many reserve at once, a balance never goes over its limit, and a charge is made on all its budgets or on none.
+func TestLedgerReserve(t *testing.T) {
+	var l Ledger
+	var made atomic.Uint64
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 200 {
+				c := []contracts.Charge{{Amount: 3, Budget: "P0:a:b", Limit: 1000, Window: "total"}, {Amount: 1, Budget: "P1:a:b", Limit: 5000, Of: "x", Window: "total"}}
+				if l.Reserve(c, new(contracts.Inputs)) {
+					made.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	one, other := contracts.Charge{Budget: "P0:a:b", Window: "total"}, contracts.Charge{Budget: "P1:a:b", Of: "x", Window: "total"}
+	if made.Load() != 333 || l.Spent(one) != 999 || l.Spent(other) != 333 {
+		t.Errorf("%d made, %d and %d spent", made.Load(), l.Spent(one), l.Spent(other))
+	}
+	if l.Spent(contracts.Charge{Budget: "P1:a:b", Window: "total"}) != 0 || l.Spent(contracts.Charge{Budget: "P1:a:b", Of: "x", Window: "session"}) != 0 {
+		t.Error("balances of others")
+	}
+}
+
+func TestLedgerFold(t *testing.T) {
+	charge := func(before, amount uint64) []contracts.Charge {
+		return []contracts.Charge{{Amount: amount, Before: before, Budget: "P1:a:b", Limit: 10, Of: "x", Window: "total"}}
+	}
+	settled := func(amount uint64, budget, of string) []contracts.Settlement {
+		return []contracts.Settlement{{Amount: amount, Budget: budget, Of: of}}
+	}
+	var l Ledger
+	for _, c := range []struct {
+		what string
+		err  error
+		ok   bool
+	}{
+		{"charge", l.Charge(charge(0, 4)), true},
+		{"another balance", l.Charge(charge(0, 4)), false},
+		{"over the limit", l.Charge(charge(4, 7)), false},
+		{"overflow", l.Charge(charge(4, 1<<64-1)), false},
+		{"to the limit", l.Charge(charge(4, 6)), true},
+		{"kept", l.Settle(charge(0, 4), settled(4, "P1:a:b", "x"), contracts.ReasonAllow), true},
+		{"refund of a success", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonAllow), false},
+		{"refund of a panic", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonToolPanic), false},
+		{"refund of a part", l.Settle(charge(4, 6), settled(5, "P1:a:b", "x"), contracts.ReasonToolError), false},
+		{"another budget", l.Settle(charge(4, 6), settled(6, "P1:a:c", "x"), contracts.ReasonAllow), false},
+		{"another's", l.Settle(charge(4, 6), settled(6, "P1:a:b", "y"), contracts.ReasonAllow), false},
+		{"none", l.Settle(charge(4, 6), nil, contracts.ReasonAllow), false},
+		{"refund", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonToolError), true},
+		{"refund of what was not charged", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonToolError), false},
+	} {
+		if (c.err == nil) != c.ok {
+			t.Errorf("%s: %v", c.what, c.err)
+		}
+	}
+	if left := l.Spent(charge(0, 0)[0]); left != 4 {
+		t.Errorf("%d spent", left)
+	}
+}
