@@ -28,6 +28,15 @@
 // is a C2SP tlog-checkpoint over the RFC 6962 root of the entries; the manifest says what the other members are, signed by a kernel key.
 // Each header is the one that name and size have; whatever other archivers may write is refused, and nothing is ever decompressed.
 //
+// # Trust
+//
+// Keys change hands: trust entries of a log add keys, revoke them, replace the roots, end grants, freeze and unfreeze. Verify starts with the
+// initial trust state, which is what its caller gives and the genesis names, and applies each event where it stands (registry.State.Apply):
+// the entries before it are judged by the state before it, those behind it by the state after it, and manifest and checkpoint, of size n, by
+// the state after entry n-1. So what a key signed before it was revoked stays valid, and nothing that it signs afterwards does. An auditor
+// needs the initial state and no other, however often keys were changed since; [Report].Trust is the digest of the last one. Write holds its
+// key to the state at the checkpoint in the same way.
+//
 // docs/FORMATS.md in this repository specifies packs (section 8) and the entries in them, byte for byte, for those who write another verifier.
 //
 // # Checks
@@ -41,14 +50,15 @@
 //
 //	ENCODING    strict JSON in RFC 8785 bytes, base64, sizes, lines
 //	ENVELOPE    DSSE and in-toto: fields, types, one signature, one subject
-//	KEY         a kernel key of the trust state, valid at the index, and the header's; of the genesis the pinned key
+//	KEY         a kernel key of the trust state here, valid at the index, and the header's; of the genesis the pinned key
 //	SIGNATURE   Ed25519 over the pre-authentication encoding; nothing of an entry is used before
 //	RECORD      the entry by itself: fields, limits, outcome against verdict against reason, its own hashes
 //	CHAIN       seq, prev, time; nothing after a close; one genesis, and first
 //	GRAPH       parents are earlier entries; Lamport times
 //	REFERENCE   a receipt has its decision, once; no close over an open call; policies before their use; keys and approvals used once
-//	BUDGET      charges and settlements
-//	TRUST       the genesis names the trust state; no ALLOW while frozen or on a revoked delegation
+//	BUDGET      charges are made on the balances that the log gives, in its order; what their receipts keep is all, or nothing where a tool failed
+//	TRUST       the genesis names the initial trust state; each trust event may happen: its log, its version, keys, proofs, signatures and
+//	            thresholds; no ALLOW while frozen or on a revoked delegation, no SYSTEM_FROZEN while not
 //
 // and after them
 //
@@ -63,14 +73,15 @@
 // Verdicts whose inputs were erased, and those of another version of the engine, are counted and named, and are no fault. The kernel's own
 // refusals, which no policy makes, are compared as far as their inputs tell.
 //
-// Gaps, condense, trust and message entries, charges and settlements, facts documents, what inputs say of a session's past, and policies that
+// Gaps, condense and message entries, charges and settlements, facts documents, what inputs say of a session's past, and policies that
 // [guardian.Compile] refuses are later features: they are refused by name, under the check that they belong to.
 //
 // # Cost
 //
 // Verify goes over headers and entries once and reads blobs where entries name them. It holds no entry: some 45 bytes for each, 9 a blob, 256 a
 // session, 64 for each idempotency key, used approval and policy, 150 for an ALLOW without a receipt, the compiled policies in use, and what
-// the report lists. A blob of more than 64 MiB is refused. Nearly all the time goes into signatures.
+// the report lists; and the trust state, which grows by some 500 bytes with a key and 110 with a grant that was ended. A blob of more than 64 MiB
+// is refused. Nearly all the time goes into signatures; a trust event takes as long as its own signatures, and as its state is large.
 //
 // # Example
 //

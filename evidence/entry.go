@@ -38,7 +38,7 @@ func (v *verifier) entry(line []byte, at int64) *Error {
 		call, f = v.refers(st, c)
 	}
 	if f == nil {
-		f = v.charged(st)
+		f = v.charged(st, call)
 	}
 	if f == nil {
 		f = v.governs(st)
@@ -152,13 +152,17 @@ func (v *verifier) causes(st *contracts.Statement, c *chain) *Error {
 	return nil
 }
 
-// charged is BUDGET.
-func (v *verifier) charged(st *contracts.Statement) *Error {
+// charged is BUDGET: each charge is made on the balance that the log gives, and each receipt of an ALLOW says of every charge whether it stays.
+func (v *verifier) charged(st *contracts.Statement, call *pending) *Error {
 	switch {
-	case st.Decision != nil && len(st.Decision.Charges) > 0:
-		return v.fault(ErrBudget, "predicate.decision.charges", "a charge"+unsupported)
-	case st.Receipt != nil && len(st.Receipt.Settled) > 0:
-		return v.fault(ErrBudget, "predicate.settled", "a settlement"+unsupported)
+	case st.Decision != nil:
+		if err := v.ledger.Charge(st.Decision.Charges); err != nil {
+			return v.fault(ErrBudget, "predicate.decision.charges", err.Error())
+		}
+	case call != nil:
+		if err := v.ledger.Settle(call.charges, st.Receipt.Settled, st.Receipt.Reason); err != nil {
+			return v.fault(ErrBudget, "predicate.settled", err.Error())
+		}
 	}
 	return nil
 }

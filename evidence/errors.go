@@ -20,7 +20,7 @@ var (
 	ErrGraph      = errors.New("GRAPH")      // parents, lamport
 	ErrReference  = errors.New("REFERENCE")  // receipts and decisions, policies, keys that are used once
 	ErrBudget     = errors.New("BUDGET")     // charges and settlements
-	ErrTrust      = errors.New("TRUST")      // the trust state, and who acts while frozen
+	ErrTrust      = errors.New("TRUST")      // the trust state, its events, and who acts while frozen
 	ErrGap        = errors.New("GAP")        // condensed stretches
 	ErrMerkle     = errors.New("MERKLE")     // size and root
 	ErrCheckpoint = errors.New("CHECKPOINT") // that member, and the log key's line in it

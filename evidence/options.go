@@ -9,14 +9,14 @@ import (
 // Options are what the caller knows, from elsewhere than the pack. The zero Options knows nothing: a pack may then be INTACT or LOGGED, and is
 // UNPINNED, never a success. Verify changes nothing of it, so many goroutines may share one.
 type Options struct {
-	// Trust is the initial trust state of the log, which its genesis names by digest: not a later one. In this version it never changes, and
-	// is what Kernel.Trust gives. Whoever runs the kernel hands its canonical form (State.Canonical) to the auditor once, when the log is new
-	// and by another way than its packs, or publishes its digest; registry.ParseState reads it. The pack holds a copy of it, which proves
-	// nothing to those who trust nobody yet. Nil: Kernel counts.
+	// Trust is the initial trust state of the log, which its genesis names by digest: not a later one, which is refused. The later ones
+	// follow from it and the trust events in the log. Whoever runs the kernel hands its canonical form (State.Canonical of Kernel.Trust) to
+	// the auditor once, when the log is new and by another way than its packs, or publishes its digest; registry.ParseState reads it. The
+	// pack holds a copy of it, which proves nothing to those who trust nobody yet. Nil: Kernel counts.
 	Trust *registry.State
 
-	// Kernel is, instead of Trust, the public key that signs the genesis: 32 bytes of Ed25519. It then vouches for the trust state in the
-	// pack. Nil, and Trust nil too: the pack proves nothing of who made it. Both given is INPUT.
+	// Kernel is, instead of Trust, the public key that signs the genesis, whatever became of it since: 32 bytes of Ed25519. It then vouches
+	// for the initial trust state in the pack. Nil, and Trust nil too: the pack proves nothing of who made it. Both given is INPUT.
 	Kernel crypto.PublicKey
 
 	// Origin is the log's name. "" is any: the report shows which.

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -10,6 +11,9 @@ import (
 // outcome holds a receipt that is no denial to what was kept of its call: the sandbox in the inputs, the output, the pinned schema.
 func (v *verifier) outcome(r *contracts.Receipt, call *pending) *Error {
 	differs := func(field, what string) *Error { return v.late(v.fault(ErrReplay, "predicate."+field, what)) }
+	if f := v.refunded(r, call); f != nil {
+		return f
+	}
 	var facts, output []byte
 	var f *Error
 	if r.FactsHash != nil {
@@ -62,6 +66,27 @@ func (v *verifier) outcome(r *contracts.Receipt, call *pending) *Error {
 	_, conforms := x.policy.CheckOutput(r.Tool, v.json.Root())
 	if err == nil && pinned && conforms != executed {
 		return differs("outputHash", "whether the kept output is as the tool pins it is not what the outcome says")
+	}
+	return nil
+}
+
+// refunded holds what a failed tool's receipt keeps of its charges to what the budgets say. Of every other outcome BUDGET has said it.
+func (v *verifier) refunded(r *contracts.Receipt, call *pending) *Error {
+	if r.Reason != contracts.ReasonToolError || len(call.charges) == 0 {
+		return nil
+	}
+	x, f := v.stack(call.policy)
+	if f != nil || x.policy == nil {
+		return f // why is said where its policy judges
+	}
+	refunds := x.policy.Refunds(r.Tool, r.Reason)
+	for i, c := range call.charges {
+		if slices.Contains(refunds, c.Budget) {
+			c.Amount = 0
+		}
+		if r.Settled[i].Amount != c.Amount {
+			return v.late(v.fault(ErrReplay, "predicate.settled.amount", "not what the budget says of a tool's own failure"))
+		}
 	}
 	return nil
 }

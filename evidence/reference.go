@@ -15,6 +15,7 @@ type pending struct {
 	policy  contracts.Digest
 	sandbox contracts.Digest // of what the driver declared, where the inputs are kept
 	kept    bool             // the inputs are
+	charges []contracts.Charge
 }
 
 // sameOf is the digest of tool, argsHash and effectType.

@@ -22,7 +22,7 @@ func (v *verifier) replay(st *contracts.Statement, c *chain, call *pending, at e
 			v.report.Receipts, v.report.Denials = v.report.Receipts+1, v.report.Denials+1
 			return v.judgement(st, d, &pending{})
 		}
-		call := &pending{chain: c, seq: st.Seq, same: sameOf(d.Tool, d.ArgsHash, d.EffectType), policy: d.PolicyHash}
+		call := &pending{chain: c, seq: st.Seq, same: sameOf(d.Tool, d.ArgsHash, d.EffectType), policy: d.PolicyHash, charges: slices.Clone(d.Charges)}
 		v.report.Allows++
 		v.pending[v.size()] = call
 		c.open++
@@ -100,10 +100,11 @@ func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecor
 // judged asks the guardian, and compares every field.
 func (v *verifier) judged(d *contracts.DecisionRecord, in *contracts.Inputs, p *guardian.Policy) (field, what string) {
 	var again contracts.DecisionRecord
+	read := *in // with the balances that are read
 	if d.KernelsOwn() {
-		again = p.Refuse(*in, d.Reason)
+		again, read.State.Budgets = p.Refuse(*in, d.Reason), nil
 	} else {
-		again, _ = p.Judge(*in, v.state)
+		again, _ = p.Decide(&read, v.state, balances(in.State.Budgets))
 	}
 	again.ID, again.InputsHash, again.PolicyDecisionHash = d.ID, d.InputsHash, d.PolicyDecisionHash // RECORD has checked them
 	v.text = d.Append(v.text[:0])
@@ -112,12 +113,25 @@ func (v *verifier) judged(d *contracts.DecisionRecord, in *contracts.Inputs, p *
 	if !bytes.Equal(v.text[:n], v.text[n:]) {
 		return "predicate.decision." + v.difference(v.text[:n], v.text[n:]), "not what the guardian says, given the kept inputs"
 	}
+	if !slices.Equal(in.State.Budgets, read.State.Budgets) {
+		return "inputs.state.budgets", "not the balances that the guardian reads"
+	}
 	if in.ArgsForm == "" {
 		if _, missing := p.AppendDefaults(v.text[:0], in.Tool, in.Args); missing {
 			return "inputs.args", "a default of the tool's schema is not filled in"
 		}
 	}
 	return "", ""
+}
+
+// balances is a ledger of those that kept inputs give. Of what they lack nothing is spent, and that it was read shows.
+func balances(list []contracts.Balance) *guardian.Ledger {
+	l := new(guardian.Ledger)
+	for _, b := range list {
+		// One that is there twice is not charged again: the inputs are then not those that are read.
+		_ = l.Charge([]contracts.Charge{{Amount: b.Spent, Budget: b.Budget, Limit: b.Spent, Of: b.Of, Window: b.Window}})
+	}
+	return l
 }
 
 // difference is the first field in which two canonical records differ.
@@ -161,7 +175,7 @@ func (v *verifier) asked(st *contracts.Statement, d *contracts.DecisionRecord, i
 		return "session", "not the entry's"
 	case s.Trust != v.state.Digest():
 		return "state.trust", "not the digest of the trust state here"
-	case len(s.Budgets)+len(s.Calls)+len(s.From)+len(s.Receipts) > 0 || s.Labels != nil || s.Tainted != nil || s.Used != nil:
+	case len(s.Calls)+len(s.From)+len(s.Receipts) > 0 || s.Labels != nil || s.Tainted != nil || s.Used != nil:
 		return "state", "what was read of the session's past" + unsupported
 	}
 	if !raw {

@@ -71,7 +71,7 @@ type Report struct {
 	Erased         []contracts.Digest // inputs, outputs and the like that are named and not there, sorted; nil where there are none
 	MerkleRoot     contracts.Digest   // RFC 6962, over the entries; that of the checkpoint
 	ProofGraphHash contracts.Digest   // over the heads: entries that no other one names
-	Trust          contracts.Digest   // of the trust state at the end of the log, in this version that of its genesis
+	Trust          contracts.Digest   // of the trust state at the end of the log: the initial one, and what trust events made of it
 }
 
 // Open is an ALLOW without a receipt: what became of the call is not known yet.

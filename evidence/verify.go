@@ -9,6 +9,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -36,6 +37,7 @@ type verifier struct {
 	bound    map[bound]claim               // idempotency keys
 	approved map[contracts.Digest]struct{} // approvals that an ALLOW consumed
 	stacks   stacks
+	ledger   guardian.Ledger
 	report   Report
 
 	// the first faults of the checks that come after the entries, though found with them

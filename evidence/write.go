@@ -15,11 +15,11 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// Write writes the pack of a store up to its latest checkpoint, with a manifest signed by a kernel key of the log. The same store gives
-// the same bytes. What a store does not have of inputs and outputs is left out; a policy document or the trust state may not be missing.
+// Write writes the pack of a store up to its latest checkpoint, with a manifest signed by a key that is a kernel key of the log there: one that
+// was revoked before, or is added later, is refused. The same store and key give the same bytes. What a store does not have of inputs and outputs is left out; a policy document or the trust state may not be missing.
 // Write reads the store twice and holds 40 bytes a blob and some 64 an entry. After an error, what it wrote is no pack. A nil ctx never ends.
 //
-// It does not verify signatures: that is for those who get the pack.
+// It does not verify signatures, but for those of trust events: that is for those who get the pack.
 func Write(ctx context.Context, w io.Writer, s proofgraph.Store, key crypto.Signer) error {
 	switch {
 	case w == nil:
