@@ -73,13 +73,13 @@
 // Verdicts whose inputs were erased, and those of another version of the engine, are counted and named, and are no fault. The kernel's own
 // refusals, which no policy makes, are compared as far as their inputs tell.
 //
-// Gaps, condense and message entries, charges and settlements, facts documents, what inputs say of a session's past, and policies that
+// Gaps, condense and message entries, facts documents, what inputs say of a session's past but balances, and policies that
 // [guardian.Compile] refuses are later features: they are refused by name, under the check that they belong to.
 //
 // # Cost
 //
 // Verify goes over headers and entries once and reads blobs where entries name them. It holds no entry: some 45 bytes for each, 9 a blob, 256 a
-// session, 64 for each idempotency key, used approval and policy, 150 for an ALLOW without a receipt, the compiled policies in use, and what
+// session, 64 for each idempotency key, balance, used approval and policy, 150 for an ALLOW without a receipt, the compiled policies in use, and what
 // the report lists; and the trust state, which grows by some 500 bytes with a key and 110 with a grant that was ended. A blob of more than 64 MiB
 // is refused. Nearly all the time goes into signatures; a trust event takes as long as its own signatures, and as its state is large.
 //
