@@ -36,12 +36,23 @@ func against(b *testing.B, batch int, op func(i int)) {
 	b.ReportMetric(float64(sign), "ns/sign")
 }
 
-// layered is the same with a floor and an overlay: a rule about every tool by its effect and one about the first, a ceiling of each kind, only.
+// layered is the same three rules a tool, one in each layer, with a profile, a ceiling of each kind, for, only and expires: what a floor and
+// an overlay cost beside their rules.
 func layered(n int) []string {
-	return []string{surface(n),
+	var tools, rules strings.Builder
+	for i := range n {
+		if i > 0 {
+			tools.WriteByte(',')
+			rules.WriteByte(',')
+		}
+		name := fmt.Sprintf("tool.%d", i)
+		tools.WriteString(toolText(name, `"path":{"type":"string"},"n":{"type":"number"}`, "path", "n"))
+		fmt.Fprintf(&rules, `{"id":"c%d","allow":"%s","when":{"caller":"roles","has":"editor"}}`, i, name)
+	}
+	return []string{bundle("b", tools.String(), rules.String()),
 		floor("f", `,"profile":{"effects":["read"],"connectors":["b"]},"ceilings":{"args":"64KiB","depth":8,"timeout":"10s","risk":"medium"},"expires":"2099-01-01T00:00:00Z",`+
-			`"rules":[{"id":"hours","deny":{"effects":["read"]},"unless":{"time":"utc","in":["Mon-Fri 06:00-20:00"]}},{"id":"big","deny":"tool.0","when":{"arg":"/n","gt":5000}}]`),
-		overlay("o", `,"for":{"session":"main"},"only":"tool.*","expires":"2099-01-01T00:00:00Z","rules":[{"id":"home","deny":"tool.0","unless":{"arg":"/path","within":"/srv"}}]`)}
+			`"only":"tool.*","rules":[{"id":"big","deny":{"effects":["read"]},"when":{"arg":"/n","gt":1000}}]`),
+		overlay("o", `,"for":{"session":"main"},"only":"tool.*","expires":"2099-01-01T00:00:00Z","rules":[{"id":"passwd","deny":"tool.*","when":{"arg":"/path","eq":"/etc/passwd"}}]`)}
 }
 
 func run(b *testing.B, p *Policy, ins []contracts.Inputs, reason contracts.ReasonCode) {
