@@ -11,7 +11,7 @@ import (
 // holds for this tool only. With over With: the inner one fills first.
 //
 // A driver's context already carries the Caller, Session and Delegation of its call, and that call's decision as After, so that a tool
-// which calls Guard is chained to the call that runs it.
+// which calls Guard is chained to the call that runs it. And it is of the kernel that runs it: see [Kernel.Context].
 func With(ctx context.Context, in Intent) context.Context {
 	if ctx == nil {
 		ctx = context.Background()

@@ -27,9 +27,13 @@
 // A policy is made by policy.Load from YAML, or by guardian.Compile; a key by crypto.GenerateKey, or any crypto.Signer over Ed25519, a
 // KMS for instance. The log lives in a [proofgraph.Store]. Package evidence writes and verifies packs of it.
 //
+// A policy is put in the place of another, under running calls, by [Kernel.Swap]. [Kernel.Narrow] gives a kernel for one task, over the same
+// log, that can only deny more; under its [Kernel.Context] functions that were wrapped once, and tools that call tools, are judged by it.
+//
 // Limits: arguments of 1 MiB, nested 64 deep; names and lists as in docs/FORMATS.md section 1, the common ones at [Intent]. A kernel
-// keeps in memory a few hundred bytes for every session of its log, 44 for every entry and, until the session is closed, every idempotency
-// key that was bound in it; so a session that ended should be closed ([Kernel.CloseSession]). A store keeps some 2 KiB for a denial and 4 KiB
+// keeps in memory a few hundred bytes for every session of its log and for every policy, 44 for every entry and, until the session is closed,
+// every idempotency key that was bound in it; so a session that ended should be closed ([Kernel.CloseSession]), and a narrowed kernel when its
+// task is over ([Kernel.Close]). A store keeps some 2 KiB for a denial and 4 KiB
 // for a run, and unless Options.Keep says otherwise the arguments, up to 1 MiB, of every call, denied ones too: what a model may call how
 // often is the host's to limit.
 //

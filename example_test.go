@@ -139,6 +139,55 @@ func ExampleWrap() {
 	//  helm: mail.send: denied (NO_POLICY_DEFINED): no rule matches the call
 }
 
+// A function is wrapped once, and each task is judged by an overlay of its own, written from what the task is.
+func ExampleKernel_Narrow() {
+	doc, _ := policy.Parse("mail.yaml", []byte(mailPolicy))
+	pol, err := guardian.Compile(doc)
+	if err != nil {
+		log.Fatal(err)
+	}
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		log.Fatal(err)
+	}
+	k, err := helm.New(helm.Options{Policy: pol, Key: key, Store: proofgraph.NewMemory()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer k.Close()
+
+	type mail struct {
+		To   string `json:"to"`
+		Text string `json:"text"`
+	}
+	send := helm.Wrap(k, "mail.send", func(ctx context.Context, m mail) (string, error) { return "sent to " + m.To, nil })
+
+	overlay, err := policy.Parse("task.yaml", []byte(`
+helm: policy/v1
+layer: P2
+name: answer-ada
+rules:
+  - {id: ada, deny: mail.send, unless: {arg: /to, eq: ada@corp.example}}
+`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	task, err := k.Narrow(overlay)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer task.Close()
+
+	ctx := helm.With(context.Background(), helm.Intent{Caller: helm.Caller{ID: "bob", Roles: []string{"staff"}}, Session: "chat-1"})
+	fmt.Println(send(task.Context(ctx), mail{"ada@corp.example", "hi"}))
+	fmt.Println(send(task.Context(ctx), mail{"grace@corp.example", "hi"}))
+	fmt.Println(send(ctx, mail{"grace@corp.example", "hi"})) // no part of the task
+	// Output:
+	// sent to ada@corp.example <nil>
+	//  helm: mail.send: denied (POLICY_VIOLATION): P2:answer-ada:ada: the rule denies the call
+	// sent to grace@corp.example <nil>
+}
+
 // An agent framework that hands its tools a context of its own type: the wrapper is a closure over Guard.
 func Example_customContext() {
 	type agentContext struct {

@@ -16,6 +16,8 @@ import (
 // one receipt, a denial too; a repeat of a bound idempotency key, and a call to a sealed or closed kernel, leave none. Any failure to sign
 // or to store seals the kernel: every later call is KERNEL_SEALED, and the next [New] over the store reads and settles what is there.
 //
+// Under the context of a kernel that was narrowed from k it is a call of that one: see [Kernel.Context].
+//
 // Where the store is slower than the calls, at most 1,024 decisions are signed ahead of it, with at most 64 MiB of arguments. Further calls
 // wait, first come first served, until there is room or ctx ends. One whose context ends there is DENY FAIL_CLOSED_ERROR, [ErrDenied] and
 // the context's error, and leaves no receipt, for there was no place in the log to be had; it did not run, and the kernel goes on. With room

@@ -16,6 +16,8 @@ import (
 
 // Kernel judges calls, runs those that are admissible, and records all. It is safe for concurrent use by multiple goroutines, and a tool
 // may call the kernel that runs it. A nil Kernel denies everything.
+//
+// [New] makes one over a log, and [Kernel.Narrow] more over the same, which judge by more documents and share all else.
 type Kernel struct {
 	*common
 	parent   *Kernel              // that it was narrowed from; nil: it is of New

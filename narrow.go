@@ -14,9 +14,10 @@ import (
 // Narrow gives a kernel that judges by the stack of k and, behind it, one more overlay: a document of layer P2, written for one task, one
 // session, one caller. An overlay can only deny, so what the new kernel allows k allows, too. It may be narrowed further.
 //
-// Everything but the stack is that of k: the log, sessions, keys, drivers, idempotency keys, the room in front of the store. A seal, and
-// the Close of the kernel that [New] made, are for all. Else each is closed by itself: close a narrowed kernel when its task is over, for
-// [Kernel.Swap] compiles it anew, and its memory is that of a whole policy.
+// Everything but the stack is that of k: the log, sessions, keys, drivers, the room in front of the store; and idempotency keys, so a key
+// that one of them bound gives the others the first outcome, too. A seal, and the Close of the kernel that [New] made, are for all. Else
+// each is closed by itself: close a narrowed kernel when its task is over, for [Kernel.Swap] compiles it anew, and its memory is that of a
+// whole policy.
 //
 // The policy entry is durable when Narrow returns; a PolicyHash that the log has is not written again. What is refused, with nothing written
 // and nothing changed: a document of another layer, or one that does not load over this stack; a name that the stack has already, or a
@@ -99,6 +100,8 @@ func (k *Kernel) forget() {
 // called. So no context leads back to a wider kernel: with a under root and b under a, a call of root or of a is one of b under
 // a.Context(b.Context(ctx)) as under b.Context(a.Context(ctx)). Of two kernels of which neither was narrowed from the other the inner
 // counts, as it would if its Guard were called.
+//
+// It is no wall against the host's own code: who has a wider kernel can call it under another context.
 //
 // A closed kernel's context denies what a closed kernel does. Under the context of a nil or zero Kernel every call is denied: an error of
 // Narrow that nobody looked at must not widen anything.

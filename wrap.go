@@ -14,7 +14,8 @@ import (
 
 // Wrap gives the same function, guarded: its argument is marshalled to JSON, judged as a call of the tool, and decoded again from the judged
 // bytes, exactly; what does not survive that is denied before anything runs. The result is decoded from the released bytes. Whose call it
-// is, its session and its approvals come from [With]; an error is that of [Decision.Err].
+// is, its session and its approvals come from [With]; an error is that of [Decision.Err]. Under the context of a kernel that was narrowed from
+// k it is a call of that one: see [Kernel.Context].
 //
 // The type's JSON names are the schema's, letter case included, so fields want json tags. A field without omitempty is always sent, its zero
 // value too, and then no default of the schema takes its place. An argument that has no JSON, or none that is an object, is denied.
