@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -127,5 +128,34 @@ func TestLastOfRotated(t *testing.T) {
 				t.Errorf("size %d, a line that does not verify: %s, %v; the key counts: %v", size, r.History, err, counts)
 			}
 		}
+	}
+}
+
+// TestKeysByIndex has each entry of the base log signed by each of its keys: a kernel key may sign from the entry behind the one that added it
+// to the one that revokes it, and no other key may sign any.
+func TestKeysByIndex(t *testing.T) {
+	w := newTampered(t)
+	added, revoked := indexOf("t1"), indexOf("t2")
+	good, refused := 0, 0
+	for i, name := range baseNames {
+		for _, seed := range []byte{seedK1, seedK2, seedL, seedA, seedR1, seedF}[:2+4*max(0, 1-i%8)] {
+			m := takeApart(t, w.pack)
+			m.the(name).by = seed
+			r, err := verifyBytes(t, m.build(), Options{Trust: w.o.Trust})
+			may := seed == seedK1 && i <= revoked || seed == seedK2 && i > added
+			switch {
+			case may && (err != nil || !r.Success(Logged)):
+				t.Errorf("entry %d by %d: %v", i, seed, err)
+			case !may && (!errors.Is(err, ErrKey) || r.Level != Invalid):
+				t.Errorf("entry %d by %d: %s, %v", i, seed, r.Level, err)
+			case may:
+				good++
+			default:
+				refused++
+			}
+		}
+	}
+	if good < 40 || refused < 50 {
+		t.Errorf("only %d good ones, and %d refused, were tried", good, refused)
 	}
 }
