@@ -2,9 +2,11 @@ package evidence
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"testing"
 
@@ -79,6 +81,39 @@ func TestWriteRefusesEvents(t *testing.T) {
 		} else if err == nil || !strings.HasPrefix(err.Error(), "evidence: write: entry 1: registry: trust event: ") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestOneThingAtATime: a store may have one connection, and nothing is asked of it while it gives entries.
+func TestOneThingAtATime(t *testing.T) {
+	m := baseLog(t)
+	m.checkpoint()
+	busy, asked := false, 0
+	s := &badStore{Store: m.store}
+	s.entries = func(_ int, e contracts.Entry) (contracts.Entry, error) { busy = true; return e, nil }
+	s.blob = func(_ contracts.Digest, b []byte) ([]byte, error) {
+		asked++
+		if busy {
+			t.Error("a blob was asked for between two entries")
+		}
+		return b, nil
+	}
+	err := Write(t.Context(), io.Discard, &ended{s, &busy}, testKey(t, m.by))
+	if err != nil || asked < 20 {
+		t.Errorf("%d blobs, %v", asked, err)
+	}
+}
+
+// ended notes when entries were all given.
+type ended struct {
+	*badStore
+	busy *bool
+}
+
+func (s *ended) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
+	return func(yield func(contracts.Entry, error) bool) {
+		defer func() { *s.busy = false }()
+		s.badStore.Entries(ctx, from, to)(yield)
 	}
 }
 

@@ -15,9 +15,10 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// Write writes the pack of a store up to its latest checkpoint, with a manifest signed by a key that is a kernel key of the log there: one that
-// was revoked before, or is added later, is refused. The same store and key give the same bytes. What a store does not have of inputs and outputs is left out; a policy document or the trust state may not be missing.
-// Write reads the store twice and holds 40 bytes a blob and some 64 an entry. After an error, what it wrote is no pack. A nil ctx never ends.
+// Write writes the pack of a store up to its latest checkpoint, with a manifest signed by a key that is a kernel key of the log there: one
+// that was revoked before, or is added later, is refused. The same store and key give the same bytes. What a store does not have of inputs
+// and outputs is left out; a policy document or the trust state may not be missing. Write reads the store twice and holds 40 bytes a blob and
+// some 64 an entry. After an error, what it wrote is no pack. A nil ctx never ends.
 //
 // It does not verify signatures, but for those of trust events: that is for those who get the pack.
 func Write(ctx context.Context, w io.Writer, s proofgraph.Store, key crypto.Signer) error {
@@ -77,6 +78,9 @@ func (p *packer) survey(ctx context.Context) error {
 		return fmt.Errorf("checkpoint: %v", err)
 	}
 	p.size = c.Size
+	if err := p.begin(ctx); err != nil {
+		return fmt.Errorf("entry 0: %w", err)
+	}
 	l, named, err := p.read(ctx)
 	switch {
 	case err != nil:
@@ -114,7 +118,7 @@ func (p *packer) read(ctx context.Context) (*log, map[contracts.Digest]role, err
 			return nil, nil, fmt.Errorf("entry %d: %s", at, what)
 		}
 		names(st, func(d contracts.Digest, as role) { named[d] |= as })
-		if err := p.governed(ctx, st, l); err != nil {
+		if err := p.governed(st, l); err != nil {
 			return nil, nil, fmt.Errorf("entry %d: %w", at, err)
 		}
 		sum.Write(e)
@@ -132,28 +136,6 @@ func (p *packer) read(ctx context.Context) (*log, map[contracts.Digest]role, err
 	}
 	sum.Sum(p.entries.SHA256[:0])
 	return l, named, nil
-}
-
-// governed folds the trust events, since a later state says who may sign.
-func (p *packer) governed(ctx context.Context, st *contracts.Statement, l *log) error {
-	switch {
-	case st.Genesis != nil:
-		b, err := p.blob(ctx, st.Genesis.Trust)
-		if err == nil {
-			p.state, err = registry.ParseState(b)
-		}
-		return err
-	case st.Trust != nil:
-		next, err := p.state.Apply(st.Trust, l.origin, l.size())
-		if err != nil {
-			return err
-		}
-		p.state = next
-		if e := &st.Trust.Event; e.Type == "revoke" && *e.ID == crypto.KeyID(p.public) {
-			p.revoked = l.size()
-		}
-	}
-	return nil
 }
 
 var lineEnd = []byte{'\n'}
@@ -189,33 +171,6 @@ func (p *packer) blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 		return nil, fmt.Errorf("blob %s has other content: the store is damaged", d)
 	}
 	return b, nil
-}
-
-// sign makes the manifest. Nobody would take it from a key that may not sign it.
-func (p *packer) sign(l *log) error {
-	id := crypto.KeyID(p.public)
-	switch _, ok := p.state.Key(id, registry.Kernel, p.size); {
-	case ok:
-	case p.revoked > 0:
-		return fmt.Errorf("the key was revoked by entry %d: give the one that the kernel signs with now", p.revoked)
-	default:
-		return errors.New("the key is no kernel key of this log up to its checkpoint: give the one that the kernel signs with; one that was added later needs a new checkpoint")
-	}
-	m := contracts.EvidencePack{Checkpoint: crypto.Sum(p.note), Entries: p.entries, Key: id, MerkleRoot: l.tree.Root(),
-		Origin: l.origin, ProofGraphHash: l.graphHash(), Sessions: l.sessions(), Size: p.size}
-	var names proofgraph.Tree
-	for _, b := range p.blobs {
-		m.Blobs.Bytes += uint64(b.size)
-		names.Append(crypto.LeafHash(b.name[:]))
-	}
-	m.Blobs.Count, m.Blobs.Root = uint64(len(p.blobs)), names.Root()
-	payload := m.Append(nil)
-	sig, err := crypto.Sign(p.key, crypto.AppendPAE(nil, contracts.PayloadType, payload))
-	if err != nil {
-		return err
-	}
-	p.manifest = crypto.AppendEnvelope(nil, contracts.PayloadType, payload, m.Key, sig)
-	return nil
 }
 
 func (p *packer) write(ctx context.Context, to io.Writer) error {

@@ -1,0 +1,87 @@
+package evidence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// begin reads the trust state that the log began with. It does so before the entries are gone over: a store may have to give one thing at a
+// time.
+func (p *packer) begin(ctx context.Context) error {
+	var r contracts.Reader
+	var trust *contracts.Digest
+	for e, err := range p.store.Entries(ctx, 0, min(p.size, 1)) {
+		if err != nil {
+			return err
+		}
+		sealed, ferr := r.Open(e)
+		if ferr != nil {
+			return ferr
+		}
+		if st, ferr := sealed.Statement(); ferr != nil {
+			return ferr
+		} else if st.Genesis != nil {
+			trust = &st.Genesis.Trust
+		}
+	}
+	if trust == nil {
+		return nil // whoever goes over the entries says what there is
+	}
+	b, err := p.blob(ctx, *trust)
+	if err != nil {
+		return err
+	}
+	p.state, err = registry.ParseState(b)
+	return err
+}
+
+// governed folds the trust events, since a later state says who may sign.
+func (p *packer) governed(st *contracts.Statement, l *log) error {
+	switch {
+	case st.Genesis != nil && st.Genesis.Trust != p.state.Digest():
+		return errors.New("another genesis than was read before: the store is damaged")
+	case st.Trust != nil:
+		next, err := p.state.Apply(st.Trust, l.origin, l.size())
+		if err != nil {
+			return err
+		}
+		p.state = next
+		if e := &st.Trust.Event; e.Type == "revoke" && *e.ID == crypto.KeyID(p.public) {
+			p.revoked = l.size()
+		}
+	}
+	return nil
+}
+
+// sign makes the manifest. Nobody would take it from a key that may not sign it.
+func (p *packer) sign(l *log) error {
+	id := crypto.KeyID(p.public)
+	switch _, ok := p.state.Key(id, registry.Kernel, p.size); {
+	case ok:
+	case p.revoked > 0:
+		return fmt.Errorf("the key was revoked by entry %d: give the one that the kernel signs with now", p.revoked)
+	default:
+		return errors.New("the key is no kernel key of this log up to its checkpoint: give the one that the kernel signs with; one that was added later needs a new checkpoint")
+	}
+	m := contracts.EvidencePack{Checkpoint: crypto.Sum(p.note), Entries: p.entries, Key: id, MerkleRoot: l.tree.Root(),
+		Origin: l.origin, ProofGraphHash: l.graphHash(), Sessions: l.sessions(), Size: p.size}
+	var names proofgraph.Tree
+	for _, b := range p.blobs {
+		m.Blobs.Bytes += uint64(b.size)
+		names.Append(crypto.LeafHash(b.name[:]))
+	}
+	m.Blobs.Count, m.Blobs.Root = uint64(len(p.blobs)), names.Root()
+	payload := m.Append(nil)
+	sig, err := crypto.Sign(p.key, crypto.AppendPAE(nil, contracts.PayloadType, payload))
+	if err != nil {
+		return err
+	}
+	p.manifest = crypto.AppendEnvelope(nil, contracts.PayloadType, payload, m.Key, sig)
+	return nil
+}
