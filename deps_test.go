@@ -146,6 +146,7 @@ var imports = map[string]allowed{
 
 		"errors": "refusals without a subject",
 		"fmt":    "refusals with one",
+		"slices": "budgets that give a charge back",
 	},
 	"helm/proofgraph": {
 		"helm/contracts":              "the entries it chains",

@@ -160,7 +160,8 @@ func (c *call) answer() *answer {
 	if a.full = !c.admitted(); a.full {
 		return a
 	}
-	if a.slot, a.err = c.log.Place(s.chain, c.inputs.Time, c.parents, c.unmoved); a.err != nil {
+	c.charges = a.record.Charges
+	if a.slot, a.err = c.log.Place(s.chain, c.inputs.Time, c.parents, c.taken); a.err != nil {
 		a.slot = nil
 		if a.stale = a.err == errMoved; !a.stale {
 			c.log.Seal(a.err)
@@ -168,6 +169,9 @@ func (c *call) answer() *answer {
 		return a
 	}
 	defer a.slot.Void(errUnsigned)
+	if c.lost {
+		c.yield(a)
+	}
 	c.scratch = c.inputs.Append(c.scratch[:0]) // a store copies what it keeps
 	inputs := c.scratch
 	h := a.slot.Header()

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/receipts"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -15,6 +16,7 @@ type history struct {
 	state   *registry.State // in which the log must have begun
 	size    uint64
 	enacted *enacted
+	ledger  *guardian.Ledger
 	open    map[contracts.Digest]openCall
 	keys    map[string]map[string]*once
 }
@@ -41,6 +43,9 @@ func (h *history) add(index uint64, _ contracts.Entry, hash contracts.Digest, st
 		h.enacted.add(st.Policy, nil)
 	case st.Decision != nil:
 		d := st.Decision
+		if err := h.ledger.Charge(d.Charges); err != nil {
+			return fmt.Errorf("entry %d: charges: %w", index, err)
+		}
 		h.open[hash] = openCall{index, st.Session, d}
 		if d.Idempotency != "" {
 			if h.keys[st.Session] == nil {
@@ -49,6 +54,12 @@ func (h *history) add(index uint64, _ contracts.Entry, hash contracts.Digest, st
 			h.keys[st.Session][d.Idempotency] = &once{caller: d.Caller, tool: d.Tool, args: d.ArgsHash, decision: index}
 		}
 	case st.Receipt != nil && st.Receipt.Decision == nil:
+		r := st.Receipt
+		if call := h.open[r.DecisionHash]; call.record != nil {
+			if err := h.ledger.Settle(call.record.Charges, r.Settled, r.Reason); err != nil {
+				return fmt.Errorf("entry %d: settled: %w", index, err)
+			}
+		}
 		if !h.close(st.Receipt.DecisionHash, st.Session, index) {
 			return fmt.Errorf("entry %d: a receipt of no decision of its session that lacks one", index)
 		}
@@ -85,7 +96,7 @@ func (k *Kernel) settle(h *history) error {
 		receipt := receipts.Unknown(call.record, hash)
 		s := k.session(call.session)
 		s.mu.Lock()
-		slot, err := k.record(s, &contracts.Statement{Receipt: receipt}, []contracts.Digest{hash}, nil)
+		slot, err := k.record(s, &contracts.Statement{Receipt: receipt}, []contracts.Digest{hash}, k.giveBack(call.record.Charges, receipt))
 		s.mu.Unlock()
 		if err == nil {
 			err = slot.Wait()

@@ -40,6 +40,7 @@ func (c *call) judge(s *session, a *answer) {
 	refuse := func(reason contracts.ReasonCode, why string) {
 		a.record, a.why = c.policy.Refuse(c.inputs, reason), why
 	}
+	c.inputs.State.Budgets = nil
 	raw := c.inputs.ArgsForm != ""
 	first := s.keys[c.inputs.Idempotency]
 	switch {
@@ -57,7 +58,7 @@ func (c *call) judge(s *session, a *answer) {
 		a.faulty = true
 		refuse(contracts.ReasonFailClosedError, c.fault)
 	default:
-		d, why := c.policy.Judge(c.inputs, c.state)
+		d, why := c.policy.Decide(&c.inputs, c.state, &c.ledger)
 		a.record = d
 		if d.Verdict == contracts.Deny {
 			a.why = why.String()
@@ -74,6 +75,7 @@ func (c *call) judge(s *session, a *answer) {
 func (c *call) refit(a *answer) {
 	past := a.record.Verdict == contracts.Allow || a.record.Condition > 2 || a.reason == contracts.ReasonDestinationNotAllowed
 	if c.misfit != "" && past {
+		c.inputs.State.Budgets = nil
 		a.record, a.reason, a.why = c.policy.Refuse(c.inputs, contracts.ReasonIntentMalformed), contracts.ReasonSchemaViolation, c.misfit
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -37,6 +38,8 @@ type common struct {
 	sessions map[string]*session
 
 	room room
+
+	ledger guardian.Ledger // moved under the log's lock, with the places of entries
 
 	enacted enacted
 	epoch   atomic.Uint64 // how often stacks were swapped
@@ -72,7 +75,7 @@ func New(o Options) (*Kernel, error) {
 	if err := crypto.ReadRandom(p.options.Rand, po.Nonce[:]); err != nil {
 		return nil, fmt.Errorf("helm: Options.Rand: %w", err)
 	}
-	past := history{state: p.state, enacted: &k.enacted, open: map[contracts.Digest]openCall{}, keys: map[string]map[string]*once{}}
+	past := history{state: p.state, enacted: &k.enacted, ledger: &k.ledger, open: map[contracts.Digest]openCall{}, keys: map[string]map[string]*once{}}
 	ctx := context.Background()
 	if k.log, err = proofgraph.Open(ctx, p.options.Store, po, past.add); err != nil {
 		return nil, fmt.Errorf("helm: %w", err)

@@ -43,12 +43,15 @@ type call struct {
 	spare   []byte
 	scratch []byte // the inputs document
 
-	unmoved func(uint64) error // made once
+	charges []contracts.Charge // to reserve with the call's place
+	lost    bool               // others took what they were to be made of
+
+	taken func(uint64) error // made once
 }
 
 var calls = sync.Pool{New: func() any {
 	c := new(call)
-	c.unmoved = func(uint64) error { return c.stands() }
+	c.taken = c.take
 	return c
 }}
 
@@ -59,7 +62,7 @@ func (c *call) free() {
 	if cap(c.raw)+cap(c.args)+cap(c.spare)+cap(c.scratch) > 4*maxScratch || len(c.raw) > maxScratch {
 		return
 	}
-	*c = call{tree: c.tree, reader: c.reader, raw: c.raw[:0], args: c.args[:0], spare: c.spare[:0], scratch: c.scratch[:0], parents: c.parents[:0], unmoved: c.unmoved}
+	*c = call{tree: c.tree, reader: c.reader, raw: c.raw[:0], args: c.args[:0], spare: c.spare[:0], scratch: c.scratch[:0], parents: c.parents[:0], taken: c.taken}
 	calls.Put(c)
 }
 

@@ -107,7 +107,8 @@ func (c *call) late(a *answer) func(executor.Result, error) {
 
 // conclude signs the receipt of a run, under its session's lock.
 func (c *call) conclude(a *answer, o *executor.Outcome) (*proofgraph.Slot, *contracts.Receipt, error) {
-	receipt, err := receipts.Build(&a.record, a.slot.Hash(), receipts.Result{Reason: o.Reason, Output: o.Output, Form: o.Form, Sandbox: o.Sandbox})
+	receipt, err := receipts.Build(&a.record, a.slot.Hash(), receipts.Result{Reason: o.Reason, Output: o.Output, Form: o.Form, Sandbox: o.Sandbox,
+		Refunds: c.refunds(a, o.Reason)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -117,7 +118,7 @@ func (c *call) conclude(a *answer, o *executor.Outcome) (*proofgraph.Slot, *cont
 	}
 	a.session.mu.Lock()
 	defer a.session.mu.Unlock()
-	slot, err := c.record(a.session, &contracts.Statement{Receipt: receipt}, []contracts.Digest{a.slot.Hash()}, nil, blobs...)
+	slot, err := c.record(a.session, &contracts.Statement{Receipt: receipt}, []contracts.Digest{a.slot.Hash()}, c.giveBack(a.record.Charges, receipt), blobs...)
 	return slot, receipt, err
 }
 

@@ -13,29 +13,6 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// stacked compiles documents with budgets.
-func stacked(docs ...contracts.Document) (*Policy, error) {
-	var loaders []*loader
-	for _, d := range docs {
-		loaders = append(loaders, load(cloned(d)))
-	}
-	slices.SortFunc(loaders, stackOrder)
-	return compile(loaders)
-}
-
-func mustStack(t testing.TB, texts ...string) *Policy {
-	t.Helper()
-	var docs []contracts.Document
-	for _, text := range texts {
-		docs = append(docs, document(t, "", text))
-	}
-	p, err := stacked(docs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 const goodBudget = `{"cost": 1, "id": "b", "limit": 3, "per": "caller", "tools": ["pay"], "window": "day"}`
 
 // bank is a bundle of one tool that costs its amount, with these budgets.
@@ -53,7 +30,7 @@ func spending(layer, name, more, budgets string) string {
 }
 
 func TestBudgetRefusals(t *testing.T) {
-	mustStack(t, bank(goodBudget))
+	mustCompile(t, bank(goodBudget))
 	for _, c := range []struct{ old, new, at, says string }{
 		{goodBudget, `7`, "", "not an object"},
 		{`"cost": 1, `, ``, "", "no cost"},
@@ -96,7 +73,7 @@ func TestBudgetRefusals(t *testing.T) {
 		if !strings.Contains(goodBudget, c.old) {
 			t.Fatalf("%s is not in the budget", c.old)
 		}
-		p, err := stacked(document(t, "", bank(strings.Replace(goodBudget, c.old, c.new, 1))))
+		p, err := Compile(document(t, "", bank(strings.Replace(goodBudget, c.old, c.new, 1))))
 		at := "/budgets/0" + c.at
 		if whole, ok := strings.CutPrefix(c.at, "+"); ok {
 			at = whole
@@ -109,8 +86,8 @@ func TestBudgetRefusals(t *testing.T) {
 	for i := range contracts.MaxCharges + 1 {
 		many = append(many, strings.Replace(goodBudget, `"b"`, fmt.Sprintf(`"b%d"`, i), 1))
 	}
-	mustStack(t, bank(strings.Join(many[1:], ",")))
-	if _, err := stacked(document(t, "", bank(strings.Join(many, ",")))); err == nil || !strings.Contains(err.Error(), "more than 8") {
+	mustCompile(t, bank(strings.Join(many[1:], ",")))
+	if _, err := Compile(document(t, "", bank(strings.Join(many, ",")))); err == nil || !strings.Contains(err.Error(), "more than 8") {
 		t.Errorf("nine budgets for a tool: %v", err)
 	}
 }
@@ -159,7 +136,7 @@ func TestBudgetKeys(t *testing.T) {
 		{"caller", "total", func(in *contracts.Inputs) { in.Caller.ID = long[1:] }, long[1:], "total", false},
 		{"all", "hour", func(in *contracts.Inputs) { in.Caller = contracts.Caller{} }, "", "2028-02-29T23:00:00.000Z", false},
 	} {
-		p := mustStack(t, bank(strings.NewReplacer("caller", c.per, "day", c.window).Replace(goodBudget)))
+		p := mustCompile(t, bank(strings.NewReplacer("caller", c.per, "day", c.window).Replace(goodBudget)))
 		in := inputs(t, "pay", `{"amount":1,"mixed":1,"usual":5}`)
 		in.Time = at
 		if c.change != nil {
@@ -185,7 +162,7 @@ func TestBudgetOrder(t *testing.T) {
 	mixed := `{"id":"mixed","tools":["pay"],"limit":500,"per":"all","window":"total","cost":{"arg":"/mixed"},"when":{"arg":"/note","eq":"mixed","absent":false}}`
 	count := `{"id":"count","tools":["p*"],"limit":1,"per":"caller","window":"day","cost":1,"unless":{"caller":"roles","has":"boss"}}`
 	erring := `{"id":"erring","tools":["pay"],"limit":500,"per":"all","window":"total","cost":1,"when":{"arg":"/mixed","gt":3}}`
-	p := mustStack(t, bank(money+","+mixed), spending("P0", "z", "", strings.ReplaceAll(count, `["p*"]`, `{"effects":["write"]}`)), spending("P0", "a", "", money+","+erring),
+	p := mustCompile(t, bank(money+","+mixed), spending("P0", "z", "", strings.ReplaceAll(count, `["p*"]`, `{"effects":["write"]}`)), spending("P0", "a", "", money+","+erring),
 		spending("P2", "b", `,"for":{"session":"chat"}`, strings.Replace(count, `"day"`, `"total"`, 1)))
 	balance := func(budget string, spent uint64) contracts.Balance {
 		b := contracts.Balance{Budget: budget, Spent: spent, Window: "total"}
@@ -254,7 +231,7 @@ func TestBudgetOrder(t *testing.T) {
 
 // A budget of a tool costs other tools nothing, and is refunded as it says.
 func TestRefunds(t *testing.T) {
-	p := mustStack(t, bank(strings.Replace(goodBudget, `"id"`, `"refund": "error", "id"`, 1)+","+strings.Replace(goodBudget, `"b"`, `"kept"`, 1)))
+	p := mustCompile(t, bank(strings.Replace(goodBudget, `"id"`, `"refund": "error", "id"`, 1)+","+strings.Replace(goodBudget, `"b"`, `"kept"`, 1)))
 	in := inputs(t, "look", `{}`)
 	if r, _ := p.Decide(&in, nil, new(Ledger)); r.Verdict != contracts.Allow || r.Charges != nil || in.State.Budgets != nil {
 		t.Errorf("look: %+v", r)

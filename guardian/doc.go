@@ -55,6 +55,9 @@
 //	   ceilings.args, nested deeper than ceilings.depth, or not
 //	   of input                                                  SCHEMA_VIOLATION
 //	   an entry of scope is false, or errs                       DESTINATION_NOT_ALLOWED, rule P1:bundle:scope
+//	3  of a budget that applies, the caller lacks what per names,
+//	   or the cost is not a whole number from 0 on               BUDGET_ERROR, rule layer:name:id
+//	   spent and cost together are over the limit                BUDGET_EXCEEDED, rule layer:name:id
 //	5  inputs.time is not before the bundle's expires            POLICY_VIOLATION, rule P1:bundle:expires
 //	   the first of the bundle's rules that matches denies       POLICY_VIOLATION, rule P1:bundle:id
 //	   none matches                                              NO_POLICY_DEFINED
@@ -112,9 +115,24 @@
 // A predicate of a rule about several tools must be right for each: its pointers exist in all of their inputs. It needs absent if one of
 // them lets the value be missing.
 //
+// # Budgets
+//
+// A document of any layer may have budgets, of which all that apply are charged, or none:
+//
+//	"budgets": [{"id": "money", "tools": ["bank.pay"], "limit": 500000, "per": "tenant", "window": "day",
+//	             "cost": {"arg": "/amount", "scale": 2}, "refund": "error", "when": {"arg": "/to", "ne": "GB29NWBK60161331926819"}}]
+//
+// A cost is an integer from 1 on, or a number of the arguments, whose decimal text is moved by scale digits: 4.35 with scale 2 is 435, and
+// 4.355 is an error. It must be required in the schema, or have a default. Of per all there is one balance, of caller, tenant, session and
+// tool one each; the session of calls that name none, main, has none. Windows hour, day and month begin where the calendar says in UTC;
+// session, which goes with per: session only, and total never end. With refund: error a charge is given back when the tool itself failed,
+// and only then. A tool has at most eight budgets. The ids of a document's rules and budgets are all different.
+//
+// What is spent is in a [Ledger]. [Policy.Decide] reads the balances there and leaves them in the inputs; [Policy.Judge] reads them from the inputs.
+//
 // # Documents
 //
-// [Compile] refuses with a [LoadError] what is misspelt, can never be meant, or widens what it seems to restrict. requires, budgets,
+// [Compile] refuses with a [LoadError] what is misspelt, can never be meant, or widens what it seems to restrict. requires,
 // threat, facts, definition, ceilings.calls, predicates over sessions and receipts, and whatever else of the format is not judged here are
 // refused by name: they are never ignored.
 //

@@ -53,7 +53,9 @@ var bothLayers = []refusal{
 	{`"version": `, `"bundle": {"name": "b", "version": 1}, "version": `, "/bundle", `unknown key "bundle"|remove it: bundle is a key of P1`},
 	{`"version": `, `"tools": {}, "version": `, "/tools", `remove it: tools is a key of P1`},
 	{`"version": `, `"requires": [], "version": `, "/requires", "requires is not supported by this version of helm|remove it"},
-	{`"version": `, `"budgets": [], "version": `, "/budgets", "budgets is not supported by this version of helm|remove it"},
+	{`"version": `, `"budgets": {}, "version": `, "/budgets", "not a list"},
+	{`"version": `, `"budgets": [{"cost": 1, "id": "one", "limit": 1, "per": "all", "tools": "mail.send", "window": "day"}], "version": `, "/budgets/0/id", "second rule of id"},
+	{`"version": `, `"budgets": [{"cost": 1, "id": "b", "limit": 1, "per": "all", "tools": "mail.sned", "window": "day"}], "version": `, "/budgets/0/tools", "no tool"},
 	{`"lists": {"bad": ["eve@corp.com"]}`, `"lists": {"bad": []}`, "/lists/bad", "1 to 10000"},
 
 	// only.

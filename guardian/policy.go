@@ -79,11 +79,7 @@ func stackOf(documents int) error {
 func loadAll(docs []contracts.Document) []*loader {
 	loaders := make([]*loader, len(docs))
 	for i, doc := range docs {
-		l := load(cloned(doc))
-		if l.whole && l.root.has("budgets") {
-			l.unsupported("/budgets", "budgets")
-		}
-		loaders[i] = l
+		loaders[i] = load(cloned(doc))
 	}
 	return loaders
 }

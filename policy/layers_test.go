@@ -95,7 +95,7 @@ func judged(t *testing.T, p *guardian.Policy, tool, args string, change func(*co
 	if change != nil {
 		change(&in)
 	}
-	r, _ := p.Judge(in, nil)
+	r, _ := p.Decide(&in, nil, new(guardian.Ledger)) // nothing is spent
 	return r
 }
 
@@ -115,7 +115,7 @@ func TestLayerPlaces(t *testing.T) {
 		{"deny: {effects: [read]}", "deny: {effects: [write]}", `floor.yaml:11:11: /rules/0/deny: covers no tool of this stack; a rule must cover one; what a floor permits of effects is in its profile`},
 		{"deny: {effects: [read]}", "deny: fs.raed", `floor.yaml:11:11: /rules/0/deny: no tool "fs.raed" in this stack; did you mean fs.read?`},
 		{"only: [fs.*]", "only: [db.*]", `floor.yaml:13:8: /only/0: "db.*" covers no tool of this stack; a pattern must cover one`},
-		{"only: [fs.*]", "budgets: []", `floor.yaml:13:10: /budgets: budgets is not supported by this version of helm; remove it`},
+		{"only: [fs.*]", "requires: []", `floor.yaml:13:11: /requires: requires is not supported by this version of helm; remove it`},
 		{"only: [fs.*]", "for: {caller: ann}", `floor.yaml:13:6: /for: unknown key "for"; remove it: for is a key of P2`},
 		{"only: [fs.*]", "labels: [pii, pii]", `floor.yaml:13:15: /labels/1: "pii" twice; name it once`},
 		{"name: task", "name: task\nversion: -1", `task.yaml:4:10: /version: not a version; write an integer from 1 on`},
@@ -159,16 +159,18 @@ func TestSpecificationStack(t *testing.T) {
 		docs = without(t, docs, e.Pointer)
 		p, err = guardian.Compile(docs...)
 	}
-	want := "/tools/list_payments/facts /requires /budgets /requires /rules/1/when/session /budgets /budgets"
+	want := "/tools/list_payments/facts /requires /requires /rules/1/when/session"
 	if got := strings.Join(refused, " "); !sameWords(got, want) {
 		t.Errorf("refused by name: %s\nwant             %s", got, want)
 	}
 	in := func(session string) func(*contracts.Inputs) {
-		return func(in *contracts.Inputs) { in.Session = session }
+		return func(in *contracts.Inputs) { in.Session, in.Caller.Tenant = session, "acme" }
 	}
 	for _, c := range []struct {
 		args, session, rule string
 	}{
+		{`{"amount":49.505,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P0:acme-floor:money"},
+		{`{"amount":5000.01,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P0:acme-floor:money"},
 		{`{"amount":49.5,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P1:bank:pay"},
 		{`{"amount":49.5,"to":"SE3550000000054910000003"}`, "chat-4711", "P2:refund-4711:payee"},
 		{`{"amount":49.5,"to":"SE3550000000054910000003"}`, "chat-1", "P1:bank:pay"},

@@ -3,6 +3,7 @@ package receipts
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -14,6 +15,7 @@ type Result struct {
 	Output  []byte // canonical JSON, or bytes as the tool returned them; only its hash is recorded
 	Form    string // of Output: "jcs" or "raw"; "" where the reason has no output
 	Sandbox *contracts.SandboxUse
+	Refunds []string // budgets that give their charge back: only where the tool itself failed
 }
 
 // Denied is the receipt of a call that was not admissible. It refers to d. That of an ALLOW is zero, which no writer takes.
@@ -30,6 +32,9 @@ func Build(d *contracts.DecisionRecord, entry contracts.Digest, o Result) (*cont
 	if d == nil || d.Verdict != contracts.Allow {
 		return nil, errors.New("receipts: build: the decision is no ALLOW")
 	}
+	if len(o.Refunds) > 0 && o.Reason != contracts.ReasonToolError {
+		return nil, errors.New("receipts: build: a refund, though it is not the tool itself that failed")
+	}
 	b := &struct {
 		contracts.Receipt
 		output  contracts.Digest
@@ -37,7 +42,7 @@ func Build(d *contracts.DecisionRecord, entry contracts.Digest, o Result) (*cont
 	}{}
 	r := &b.Receipt
 	*r = contracts.Receipt{ArgsHash: d.ArgsHash, DecisionHash: entry, EffectType: d.EffectType, Reason: o.Reason, Tool: d.Tool,
-		OutputForm: o.Form, Settled: settled(d.Charges)}
+		OutputForm: o.Form, Settled: settled(d.Charges, o.Refunds)}
 	r.Outcome, r.Verdict = o.Reason.Ending()
 	if o.Form != "" {
 		b.output = crypto.Sum(o.Output)
@@ -58,13 +63,16 @@ func Build(d *contracts.DecisionRecord, entry contracts.Digest, o Result) (*cont
 	return r, nil
 }
 
-// settled is what stays charged: everything.
-func settled(charges []contracts.Charge) []contracts.Settlement {
+// settled is what stays charged: everything, but of the budgets that give back.
+func settled(charges []contracts.Charge, refunds []string) []contracts.Settlement {
 	if len(charges) == 0 {
 		return nil
 	}
 	list := make([]contracts.Settlement, 0, len(charges))
 	for _, c := range charges {
+		if slices.Contains(refunds, c.Budget) {
+			c.Amount = 0
+		}
 		list = append(list, contracts.Settlement{Amount: c.Amount, Budget: c.Budget, Of: c.Of})
 	}
 	return list

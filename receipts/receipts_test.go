@@ -213,6 +213,14 @@ func TestChargesStay(t *testing.T) {
 			t.Errorf("%s: %+v %v", reason, got.Settled, err)
 		}
 	}
+	back := Result{Reason: contracts.ReasonToolError, Refunds: []string{"P1:bank:pay", "P1:bank:other"}}
+	if r, err := Build(allow(charges...), digest("decision's entry"), back); err != nil || r.Settled[0] != want[0] || r.Settled[2] != (contracts.Settlement{Budget: "P1:bank:pay"}) {
+		t.Errorf("a refund: %+v %v", r, err)
+	}
+	back.Reason = contracts.ReasonToolPanic // the tool ran on, for all that is known
+	if _, err := Build(allow(charges...), digest("decision's entry"), back); err == nil {
+		t.Error("a refund of a panic")
+	}
 	r := Unknown(allow(charges...), digest("decision's entry"))
 	if r == nil || r.Outcome != contracts.Indeterminate || r.Verdict != contracts.Deny || r.Reason != contracts.ReasonOutcomeUnknown || !slices.Equal(r.Settled, want) || r.Sandbox != nil {
 		t.Errorf("%+v", r)

@@ -1,0 +1,44 @@
+package helm
+
+import (
+	"github.com/helmkernel/helm/contracts"
+)
+
+// Budgets. What a call costs is peeked at while it is judged, and reserved with its place in the log: so charges stand in the log in the order
+// in which they were made, whatever the number of callers. What a receipt does not keep is given back with the receipt's place.
+
+// take is called with the place of the call's entry taken.
+func (c *call) take(uint64) error {
+	if err := c.stands(); err != nil {
+		return err
+	}
+	c.lost = len(c.charges) > 0 && !c.ledger.Reserve(c.charges, &c.inputs)
+	return nil
+}
+
+// yield judges the call anew where another took what it was to be charged: on the balances that were found then, so it is a denial, which
+// stands in the same place.
+func (c *call) yield(a *answer) {
+	record, why := c.policy.Judge(c.inputs, c.state)
+	if record.Verdict == contracts.Allow { // a fault of ours: nothing was reserved
+		c.inputs.State.Budgets = nil
+		record, why.What = c.policy.Refuse(c.inputs, contracts.ReasonFailClosedError), "a budget was lost and found"
+	}
+	a.record, a.reason, a.why = record, record.Reason, why.String()
+}
+
+// refunds names the budgets that give a call's charges back.
+func (c *call) refunds(a *answer, reason contracts.ReasonCode) []string {
+	if len(a.record.Charges) == 0 {
+		return nil
+	}
+	return c.policy.Refunds(c.inputs.Tool, reason)
+}
+
+// giveBack settles charges with the place of their receipt taken.
+func (k *Kernel) giveBack(charges []contracts.Charge, r *contracts.Receipt) func(uint64) error {
+	if len(charges) == 0 {
+		return nil
+	}
+	return func(uint64) error { return k.ledger.Settle(charges, r.Settled, r.Reason) }
+}

@@ -1,0 +1,74 @@
+package helm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// A call that was judged while there was enough, and finds with its place that others were faster, is denied in that place, as the guardian
+// denies on the balances that it found; and nothing is charged.
+func TestLostReservation(t *testing.T) {
+	var tree crypto.Tree
+	if err := tree.Parse([]byte(`{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},
+		"tools":{"t":{"effect":"read","input":{"type":"object","properties":{}}}},"rules":[{"id":"all","allow":"t"}],
+		"budgets":[{"id":"one","tools":"t","limit":1,"per":"all","window":"total","cost":1},{"id":"many","tools":"t","limit":9,"per":"all","window":"total","cost":1}]}`),
+		crypto.Limits{Bytes: 1 << 20, Depth: 64}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := guardian.Compile(contracts.Document{Canonical: tree.Root().Append(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool := Func(func(_ context.Context, args json.RawMessage) (json.RawMessage, error) { return args, nil })
+	k, err := New(Options{Policy: p, Key: key, Store: proofgraph.NewMemory()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	in := Intent{Tool: "t", Args: json.RawMessage(`{}`), Session: "s", Driver: tool}
+
+	c := &call{Kernel: k, ctx: context.Background(), policy: p}
+	c.receive(in)
+	c.inputs.State.Trust = c.state.Digest()
+	c.parse()
+	s := c.home()
+	a := &answer{session: s}
+	c.stamp(s)
+	c.judge(s, a)
+	s.mu.Unlock()
+	if a.record.Verdict != contracts.Allow || len(a.record.Charges) != 2 {
+		t.Fatalf("judged %+v", a.record)
+	}
+	in.Session = "faster"
+	if d, _ := k.Guard(context.Background(), in); !d.Allowed() {
+		t.Fatal(d.Err())
+	}
+	c.charges = a.record.Charges
+	if err := c.take(0); err != nil || !c.lost {
+		t.Fatalf("%v, lost is %v", err, c.lost)
+	}
+	c.yield(a)
+	r := &a.record
+	if r.Verdict != contracts.Deny || a.reason != contracts.ReasonBudgetExceeded || r.Reason != a.reason || r.Rule != "P1:b:one" || r.Condition != 3 || r.Charges != nil || r.Expires != 0 || a.why == "" {
+		t.Errorf("%+v %s %s", r, a.reason, a.why)
+	}
+	for _, b := range c.inputs.State.Budgets {
+		if spent := k.ledger.Spent(contracts.Charge{Budget: b.Budget, Of: b.Of, Window: b.Window}); b.Spent != 1 || spent != 1 {
+			t.Errorf("%s: %d in the inputs, %d spent", b.Budget, b.Spent, spent)
+		}
+	}
+	if again, _ := p.Judge(c.inputs, c.state); string(again.Append(nil)) != string(r.Append(nil)) {
+		t.Errorf("judged again: %s", again.Append(nil))
+	}
+}
