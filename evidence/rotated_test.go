@@ -12,6 +12,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -192,5 +193,50 @@ func TestKeysByIndex(t *testing.T) {
 	}
 	if good < 40 || refused < 50 {
 		t.Errorf("only %d good ones, and %d refused, were tried", good, refused)
+	}
+}
+
+// TestInitialVersion: a log begins with an initial trust state. With a later one, keys would be valid that no event in the log added.
+func TestInitialVersion(t *testing.T) {
+	whole := testState(t)
+	for version, want := range map[string]error{"1": nil, "2": ErrTrust, "9007199254740991": ErrTrust} {
+		state, err := registry.ParseState(bytes.Replace(whole.Canonical(), []byte(`"version":1}`), []byte(`"version":`+version+`}`), 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := newMakerOf(t, state, 0)
+		m.use(testPolicy(1))
+		m.checkpoint()
+		pack := m.pack()
+		for name, o := range map[string]Options{"given": {Trust: state}, "pinned": {Kernel: testPublic(t, seedK1)}, "nothing": {}} {
+			r, err := verifyBytes(t, pack, o)
+			if want == nil && (err != nil || r.Level != Logged) {
+				t.Errorf("version %s, %s: %s, %v", version, name, r.Level, err)
+			}
+			if want != nil {
+				mustRefuse(t, r, err, want)
+			}
+		}
+	}
+}
+
+// TestOtherGenesis: a store that gives another genesis the second time gives no pack.
+func TestOtherGenesis(t *testing.T) {
+	m, other := newMaker(t), smallLog(t, 0)
+	m.checkpoint()
+	if err := m.store.Append(t.Context(), proofgraph.Batch{At: 1, Blobs: [][]byte{other.trust.Canonical()}}); err != nil {
+		t.Fatal(err)
+	}
+	first := contracts.Entry(takeApart(t, other.pack()).nodes[0].line)
+	times := 0
+	s := &badStore{Store: m.store}
+	s.entries = func(_ int, e contracts.Entry) (contracts.Entry, error) {
+		if times++; times == 1 {
+			return first, nil
+		}
+		return e, nil
+	}
+	if err := Write(t.Context(), io.Discard, s, testKey(t, seedK1)); err == nil || !strings.Contains(err.Error(), "another genesis") {
+		t.Error(err)
 	}
 }
