@@ -114,6 +114,7 @@ type maker struct {
 	by     byte            // who signs entries
 	logBy  byte            // who signs checkpoints
 	policy *guardian.Policy
+	ledger guardian.Ledger
 	now    contracts.Time
 	tree   crypto.Tree
 }
@@ -231,8 +232,9 @@ func (m *maker) call(a ask) *called {
 	if a.refuse != "" {
 		d = m.policy.Refuse(in, a.refuse)
 	} else {
-		d, _ = m.policy.Judge(in, m.state)
+		d, _ = m.policy.Decide(&in, m.state, &m.ledger)
 	}
+	m.must(m.ledger.Charge(d.Charges))
 	s, err := m.log.Place(c, in.Time, a.parents, nil)
 	m.must(err)
 	b := in.Append(nil)
@@ -270,8 +272,12 @@ func (m *maker) allowed(a ask) *called {
 // end records how the call ended. With an output that is kept it ends in "kept ".
 func (c *called) end(r receipts.Result, keep bool) contracts.Digest {
 	c.m.Helper()
+	if len(c.decision.Charges) > 0 {
+		r.Refunds = c.m.policy.Refunds(c.decision.Tool, r.Reason)
+	}
 	receipt, err := receipts.Build(c.decision, c.entry, r)
 	c.m.must(err)
+	c.m.must(c.m.ledger.Settle(c.decision.Charges, receipt.Settled, receipt.Reason))
 	var blobs [][]byte
 	if keep {
 		blobs = append(blobs, r.Output)

@@ -2,6 +2,7 @@ package guardian
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -308,5 +309,64 @@ func TestLedgerFold(t *testing.T) {
 	}
 	if left := l.Spent(charge(0, 0)[0]); left != 4 {
 		t.Errorf("%d spent", left)
+	}
+}
+
+// Budgets of a floor or overlay, added to a random stack: they deny, at condition 3, or change nothing but the charges. What was decided by the
+// ledger is what the inputs alone give; whatever is charged keeps to its limit.
+func TestBudgetsNeverAllow(t *testing.T) {
+	g := stackGenerator{generator{rand.New(rand.NewPCG(51, 52))}}
+	seen := map[contracts.ReasonCode]int{}
+	for stacks := 0; stacks < 200; {
+		docs := append(g.bundles(), g.floor("f"), g.overlay("o"))
+		before := compiled(t, docs)
+		if before == nil {
+			continue
+		}
+		var budgets []string
+		for i := range 1 + g.r.IntN(3) {
+			b := fmt.Sprintf(`{"id":"b%d","tools":%s,"limit":%d,"per":%s,"cost":%s,"window":%s`, i, pick(g.generator, `"t"`, `"*"`, `{"effects":["read","write"]}`), g.r.IntN(12),
+				pick(g.generator, `"all"`, `"caller"`, `"tool"`, `"all"`), pick(g.generator, `1`, `{"arg":"/n"}`, `{"arg":"/n","scale":1}`), pick(g.generator, `"hour"`, `"month"`, `"total"`))
+			if g.r.IntN(2) == 0 {
+				b += `,"when":` + g.predicate(1)
+			}
+			budgets = append(budgets, b+`}`)
+		}
+		keys := `,"budgets":[` + strings.Join(budgets, ",") + `]`
+		after := mustCompile(t, append(docs, pick(g.generator, floor("money", keys), overlay("money", keys)))...)
+		stacks++
+		var ledger Ledger
+		for range 30 {
+			in := g.call(t, before)
+			b, _ := before.Judge(in, nil)
+			a, why := after.Decide(&in, nil, &ledger)
+			again, _ := after.Judge(in, nil)
+			if string(again.Append(nil)) != string(a.Append(nil)) {
+				t.Fatalf("%s\nfrom the inputs: %s", a.Append(nil), again.Append(nil))
+			}
+			b.PolicyHash = a.PolicyHash
+			charges := a.Charges
+			a.Charges = nil
+			switch same := string(a.Append(nil)) == string(b.Append(nil)); {
+			case same && bool(a.Verdict) && !ledger.Reserve(charges, &in):
+				t.Fatal("a charge that was judged to fit does not")
+			case same:
+			case bool(a.Verdict) || a.Condition != 3 || b.Condition < 3:
+				t.Fatalf("%v at %d became %v at %d: %s", b.Reason, b.Condition, a.Reason, a.Condition, why)
+			default:
+				seen[a.Reason]++
+			}
+			for _, c := range charges {
+				if left := ledger.Spent(c); left > c.Limit {
+					t.Fatalf("%s: %d of %d", c.Budget, left, c.Limit)
+				}
+				seen[contracts.ReasonAllow]++
+			}
+		}
+	}
+	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonBudgetError, contracts.ReasonBudgetExceeded, contracts.ReasonFailClosedError} {
+		if seen[r] < 20 {
+			t.Errorf("only %d of %v", seen[r], r)
+		}
 	}
 }
