@@ -14,14 +14,15 @@ import (
 type conjunct struct {
 	text    int32 // the canonical text, as a number; equal text, equal number
 	subject int32 // the subject's, with its key; 0: only the text counts
-	member  int32 // opEq: that of the operand
+	member  int32 // opEq, opIn: that of the operand
 	folded  int32 // opEq: the same in lower case
 	op      op
 	absent  bool // it holds where the value is missing
 	fold    bool
 	members []string // opEq, opIn: canonical texts
 	set     *set     // of the members
-	limit   float64  // opLt to opGe
+	extent  extent
+	limit   float64 // opLt to opGe
 	prefix  string
 	below   subtrees
 	nets    networks
@@ -33,21 +34,36 @@ type precedent struct {
 	conjuncts []conjunct
 }
 
-// A precedence is the rules so far of each tool of a document, in order. Words are compared as numbers: pairs of rules are many.
+// A precedence is the rules so far of each tool of a document, in order. Pairs of rules are many, so words are compared as numbers, and two
+// sets once. The lists of a document stand in many rules.
 type precedence struct {
 	rules map[*tool][]*precedent
 	words map[string]int32
+	among map[pair]bool
+	wide  map[int32]extent // of operands
+}
+
+// An extent is the least and the greatest of members that are numbers.
+type extent struct {
+	low, high float64
+	points    bool // they are
+}
+
+// A pair of sets, by their operands.
+type pair struct {
+	these, those int32
+	fold         bool
 }
 
 func newPrecedence() precedence {
-	return precedence{map[*tool][]*precedent{}, map[string]int32{}}
+	return precedence{map[*tool][]*precedent{}, map[string]int32{}, map[pair]bool{}, map[int32]extent{}}
 }
 
-func (x precedence) word(s string) int32 {
-	n, ok := x.words[s]
+func (before precedence) word(s string) int32 {
+	n, ok := before.words[s]
 	if !ok {
-		n = int32(len(x.words)) + 1
-		x.words[s] = n
+		n = int32(len(before.words)) + 1
+		before.words[s] = n
 	}
 	return n
 }
@@ -59,7 +75,7 @@ func (l *loader) live(r part, id string, tools []*tool, before precedence) {
 	dead := len(tools) > 0
 	for _, t := range tools {
 		if dead {
-			i := slices.IndexFunc(before.rules[t], func(e *precedent) bool { return e.covers(x) })
+			i := slices.IndexFunc(before.rules[t], func(e *precedent) bool { return before.covers(e, x) })
 			if dead = i >= 0; dead && by == nil {
 				by = before.rules[t][i]
 			}
@@ -72,11 +88,11 @@ func (l *loader) live(r part, id string, tools []*tool, before precedence) {
 }
 
 // covers tells whether e matches, or errs, whenever x does: each of its conjuncts is implied by one of the other's.
-func (e *precedent) covers(x *precedent) bool {
+func (before precedence) covers(e, x *precedent) bool {
 next:
 	for i := range e.conjuncts {
 		for j := range x.conjuncts {
-			if x.conjuncts[j].implies(&e.conjuncts[i]) {
+			if before.implies(&x.conjuncts[j], &e.conjuncts[i]) {
 				continue next
 			}
 		}
@@ -125,8 +141,12 @@ func (l *loader) readConjunct(p part, c *conjunct, words precedence) {
 		if c.readOperand(l, x) {
 			c.subject = words.word(subject)
 		}
-		if c.op == opEq && c.subject != 0 {
-			c.member, c.folded = words.word(c.members[0]), words.word(string(appendLower(nil, []byte(c.members[0]))))
+		if c.subject != 0 && (c.op == opEq || c.op == opIn) {
+			c.member = words.word(string(x.v.Append(nil)))
+			c.extent = words.measure(c)
+		}
+		if c.subject != 0 && c.op == opEq {
+			c.folded = words.word(string(appendLower(nil, []byte(c.members[0]))))
 		}
 		return
 	}
@@ -174,6 +194,24 @@ func (c *conjunct) readOperand(l *loader, x part) bool {
 	return true
 }
 
+func (before precedence) measure(c *conjunct) (x extent) {
+	if known, ok := before.wide[c.member]; ok {
+		return known
+	}
+	for i, m := range c.members {
+		n, err := strconv.ParseFloat(m, 64)
+		if err != nil {
+			break // a string, and so are all
+		}
+		if i == 0 {
+			x = extent{n, n, true}
+		}
+		x.low, x.high = min(x.low, n), max(x.high, n)
+	}
+	before.wide[c.member] = x
+	return x
+}
+
 // implies tells whether e holds, or errs, wherever c holds. It is the published table:
 //
 //	equal canonical text
@@ -185,24 +223,24 @@ func (c *conjunct) readOperand(l *loader, x part) bool {
 //	  cidr              each of c's lies in one of e's
 //
 // where absent: true in c needs absent: true in e, and fold: true in c needs it in e. Of anything else it is silent.
-func (c *conjunct) implies(e *conjunct) bool {
+func (before precedence) implies(c, e *conjunct) bool {
 	if c.text == e.text {
 		return true
 	}
 	if c.subject == 0 || c.subject != e.subject || c.absent && !e.absent || c.fold && !e.fold {
 		return false
 	}
-	points := c.op == opEq || c.op == opIn
 	switch e.op {
-	case opEq:
-		if c.op == opEq {
-			return c.member == e.member || e.fold && c.folded == e.folded
+	case opEq, opIn:
+		switch {
+		case c.op == opIn:
+			return before.subset(c, e)
+		case e.op == opIn:
+			return c.op == opEq && e.set.has([]byte(c.members[0]))
 		}
-		fallthrough
-	case opIn:
-		return points && !slices.ContainsFunc(c.members, func(m string) bool { return !e.set.has([]byte(m)) })
+		return c.op == opEq && (c.member == e.member || e.fold && c.folded == e.folded)
 	case opLt, opLe, opGt, opGe:
-		return points && !slices.ContainsFunc(c.members, func(m string) bool { return !e.reaches(m) }) || e.spans(c)
+		return c.extent.points && e.reaches(c.extent.low) && e.reaches(c.extent.high) || e.spans(c)
 	case opPrefix:
 		prefix := c.prefix
 		if e.fold {
@@ -210,23 +248,35 @@ func (c *conjunct) implies(e *conjunct) bool {
 		}
 		return c.op == opPrefix && strings.HasPrefix(prefix, e.prefix)
 	case opWithin:
-		return c.op == opWithin && !slices.ContainsFunc(c.below, func(s subtree) bool {
-			return !slices.ContainsFunc(e.below, func(t subtree) bool { return strings.HasPrefix(s.below, t.below) })
-		})
+		return c.op == opWithin && !slices.ContainsFunc(c.below, func(s subtree) bool { return !e.below.hold([]byte(strings.TrimSuffix(s.below, "/"))) })
 	case opCIDR:
 		return c.op == opCIDR && !slices.ContainsFunc(c.nets, func(n netip.Prefix) bool {
-			return !slices.ContainsFunc(e.nets, func(m netip.Prefix) bool { return m.Bits() <= n.Bits() && m.Contains(n.Addr()) })
+			m, ok := e.nets.around(n.Addr())
+			return !ok || m.Bits() > n.Bits()
 		})
 	}
 	return false
 }
 
-// reaches tells whether a range holds a point.
-func (e *conjunct) reaches(member string) bool {
-	n, err := strconv.ParseFloat(member, 64)
-	if err != nil {
-		return false // a string
+// subset tells whether all members of c are among those of e.
+func (before precedence) subset(c, e *conjunct) bool {
+	const few, most = 16, 1 << 20 // what is compared soon is not remembered, nor more than fits
+	if c.fold == e.fold && len(c.set.members) > len(e.set.members) {
+		return false
 	}
+	key := pair{c.member, e.member, e.fold}
+	all, known := before.among[key]
+	if !known {
+		all = !slices.ContainsFunc(c.set.members, func(m []byte) bool { return !e.set.has(m) })
+		if len(c.set.members) > few && len(before.among) < most {
+			before.among[key] = all
+		}
+	}
+	return all
+}
+
+// reaches tells whether a range holds a point.
+func (e *conjunct) reaches(n float64) bool {
 	switch e.op {
 	case opLt:
 		return n < e.limit

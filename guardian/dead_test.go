@@ -294,3 +294,46 @@ func TestDeadNeverDecides(t *testing.T) {
 		t.Error("the property was hardly tested")
 	}
 }
+
+// Lists stand in many rules. Two that differ in one member of 10,000, a list beside a range, and long operands in pairs of rules: comparing
+// them anew for each pair takes minutes here. The test is that it ends.
+func TestDeadLists(t *testing.T) {
+	const members, rules = 10_000, 800
+	words := make([]string, members)
+	numbers := make([]string, members)
+	for i := range words {
+		words[i], numbers[i] = fmt.Sprintf(`"w%05d"`, i), fmt.Sprint(i+1)
+	}
+	list := func(members []string, last string) string { return strings.Join(members[1:], ",") + "," + last }
+	lists := fmt.Sprintf(`,"lists":{"a":[%s],"b":[%s],"n":[%s]}`, list(words, `"a"`), list(words, `"b"`), list(numbers, "-1"))
+	text := make([]string, rules)
+	for i := range text {
+		test := []string{`{"arg":"/s","in":{"list":"a"}}`, `{"arg":"/s","in":{"list":"b"}}`, `{"arg":"/n","ge":-1}`, `{"arg":"/n","in":{"list":"n"}}`}[i%4]
+		text[i] = fmt.Sprintf(`{"id":"r%d","deny":"t","when":{"all":[%s,{"arg":"/o","eq":"%d"}]}}`, i, test, i)
+	}
+	paths := func(last string) string {
+		out := make([]string, members)
+		for i := range out {
+			out[i] = fmt.Sprintf(`"/srv/%d"`, i)
+		}
+		return list(out, last)
+	}
+	for i := range 20 {
+		text = append(text, fmt.Sprintf(`{"id":"p%d","deny":"t","when":{"arg":"/o","within":[%s]}}`, i, paths(fmt.Sprintf(`"/zzz/%d"`, i))))
+	}
+	compile := func(rules []string) error {
+		text := bundle("b", toolText("t", deadInput, "s", "n", "o", "u", "l"), strings.Join(rules, ","))
+		_, err := Compile(document(t, "", strings.Replace(text, `,"tools"`, lists+`,"tools"`, 1)))
+		return err
+	}
+	if err := compile(text); err != nil {
+		t.Fatal(err)
+	}
+	// What is remembered of two lists is the same for the last pair of rules as for the first.
+	for _, test := range []string{`{"arg":"/s","in":{"list":"a"}}`, `{"arg":"/n","in":{"list":"n"}}`} {
+		dead := fmt.Sprintf(`{"id":"dead","deny":"t","when":{"all":[%s,{"arg":"/o","eq":"%d"}]}}`, test, map[bool]int{true: 0, false: 2}[strings.Contains(test, "/s")])
+		if err := compile(append(text[:len(text):len(text)], dead)); err == nil || !strings.Contains(err.Error(), "can never decide") {
+			t.Errorf("%s: %v", dead, err)
+		}
+	}
+}

@@ -167,6 +167,12 @@ func newNetworks(list []netip.Prefix) networks {
 }
 
 func (s networks) hold(a netip.Addr) bool {
+	_, ok := s.around(a)
+	return ok
+}
+
+// around gives the network that an address is in.
+func (s networks) around(a netip.Addr) (netip.Prefix, bool) {
 	lo, hi := 0, len(s)
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
@@ -176,5 +182,8 @@ func (s networks) hold(a netip.Addr) bool {
 			lo = mid + 1
 		}
 	}
-	return lo > 0 && s[lo-1].Contains(a)
+	if lo == 0 || !s[lo-1].Contains(a) {
+		return netip.Prefix{}, false
+	}
+	return s[lo-1], true
 }
