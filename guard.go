@@ -18,6 +18,10 @@ import (
 //
 // Under the context of a kernel that was narrowed from k it is a call of that one: see [Kernel.Context].
 //
+// A repeat of a bound idempotency key, by the same caller and with the same tool and arguments, runs nothing and is not judged again: it gets
+// the first outcome, released output and all, also where a budget that is spent, an overlay or a policy that was swapped in would deny the
+// call now. That the effect took place is what the key asks, and a denial would be the wrong answer.
+//
 // Where the store is slower than the calls, at most 1,024 decisions are signed ahead of it, with at most 64 MiB of arguments. Further calls
 // wait, first come first served, until there is room or ctx ends. One whose context ends there is DENY FAIL_CLOSED_ERROR, [ErrDenied] and
 // the context's error, and leaves no receipt, for there was no place in the log to be had; it did not run, and the kernel goes on. With room

@@ -15,7 +15,8 @@ import (
 // session, one caller. An overlay can only deny, so what the new kernel allows k allows, too. It may be narrowed further.
 //
 // Everything but the stack is that of k: the log, sessions, keys, drivers, the room in front of the store; and idempotency keys, so a key
-// that one of them bound gives the others the first outcome, too. A seal, and the Close of the kernel that [New] made, are for all. Else
+// that one of them bound gives the others the first outcome, too, even what their overlay would deny: a task that must not see that needs a
+// session of its own. A seal, and the Close of the kernel that [New] made, are for all. Else
 // each is closed by itself: close a narrowed kernel when its task is over, for [Kernel.Swap] compiles it anew, and its memory is that of a
 // whole policy.
 //

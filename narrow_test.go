@@ -180,6 +180,42 @@ func TestNarrowShares(t *testing.T) {
 	w.mustVerify()
 }
 
+// A repeat of a key runs nothing, writes nothing, and gets the first outcome: from under an overlay, and after a swap, that would deny the
+// call. For anybody else, and for any other call, the key is a conflict.
+func TestRepeatIsNotJudgedAgain(t *testing.T) {
+	w := newWorld(t, func(o *helm.Options) { o.Keep.Outputs = true })
+	task := w.narrow(w.k, few(t, "task", 1, 2))
+	key := func(in *helm.Intent) { in.Idempotency = "k" }
+	w.mustDeny(task, 4, "P2:task:few", key) // binds nothing
+	_, first := w.of(w.k, 4, key)
+	repeat := func(k *helm.Kernel) {
+		t.Helper()
+		w.runs.Store(0)
+		before := w.size()
+		d, r := w.of(k, 4, key)
+		if d.Err() != nil || string(r.Output) != `{"n":4}` || r.Index != first.Index || w.runs.Load() != 0 || w.size() != before {
+			t.Errorf("a repeat: %v, receipt %d, %d runs, %d entries", d.Err(), r.Index, w.runs.Load(), w.size()-before)
+		}
+		for name, change := range map[string]func(*helm.Intent){
+			"caller": func(in *helm.Intent) { in.Caller.ID = "eve" }, "role": func(in *helm.Intent) { in.Caller.Roles = append(in.Caller.Roles, "more") },
+		} {
+			if d, r := w.of(k, 4, key, change); d.Reason != contracts.ReasonIdempotencyConflict || r.Output != nil {
+				t.Errorf("with another %s: %s, %q", name, d.Reason, r.Output)
+			}
+		}
+		if d, r := w.of(k, 4, key, func(in *helm.Intent) { in.Session = "other" }); k == task && (d.Reason != contracts.ReasonPolicyViolation || r.Output != nil) {
+			t.Errorf("in another session: %s", d.Reason)
+		}
+	}
+	repeat(task)
+	w.swap(version(t, 2, noEcho...))
+	if d, _ := w.of(w.k, 4); d.Reason != contracts.ReasonNoPolicyDefined {
+		t.Errorf("after the swap: %s", d.Reason)
+	}
+	repeat(w.k)
+	w.mustVerify()
+}
+
 // What Narrow refuses leaves no entry, and the kernel as it was.
 func TestNarrowRefused(t *testing.T) {
 	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)

@@ -13,9 +13,10 @@ import (
 // the kernel that [New] made can be swapped. Drivers stay as they are.
 //
 // All kernels change at once, at one place of the log: what stands behind the policy's entry is judged by the new stacks alone, and so is
-// every call that comes after Swap has returned. To swap in what is in force does nothing. A call is judged by one stack; one that waited, for room or for a session that was closing,
-// by that which is in force when its turn comes, with the defaults and limits of that. What was permitted before runs on under the limits
-// and the pinned output that it was permitted with.
+// every call that comes after Swap has returned. To swap in what is in force does nothing. A call is judged by one stack; one that waited,
+// for room or for a session that was closing, by that which is in force when its turn comes, with the defaults and limits of that. What was
+// permitted before runs on under the limits and the pinned output that it was permitted with, and repeats of its idempotency key get its
+// outcome.
 //
 // Refused, with nothing written and nothing changed: a nil or empty policy; one in which something has expired; a document with a version
 // lower than the log has had of it; a policy over which the overlay of a kernel that is still open does not load, because its tool is gone,

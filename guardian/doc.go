@@ -157,7 +157,7 @@
 // host, url or another operator.
 //
 // An expired document denies. That it is not taken into use when it has expired already, and that no version goes back, is for who uses the
-// policy to see: [Policy.Expired] tells the one, [Policy.Record] the other, and helm.New refuses both.
+// policy to see: [Policy.Expired] tells the one, [Policy.Record] the other, and a kernel of package helm refuses both.
 //
 // The PolicyHash is the SHA-256 of canonical {documents, engine}. Documents stand in the order of layers and names, but for overlays that
 // [Policy.Narrow] adds, which stand at the end in the order of narrowing.

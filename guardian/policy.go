@@ -210,7 +210,7 @@ func (p *Policy) Documents() []contracts.Document {
 }
 
 // Expired gives a *[LoadError] for the first document that has expired at t. Such a policy still judges, and denies the tools or calls that
-// the document is about, but none should be taken into use: helm.New refuses it.
+// the document is about, but none should be taken into use: New, Narrow and Swap of package helm refuse it.
 func (p *Policy) Expired(t contracts.Time) error {
 	if p == nil {
 		return nil
