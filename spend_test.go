@@ -13,6 +13,8 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
@@ -175,5 +177,97 @@ func TestBudgetWindow(t *testing.T) {
 	now = now.Add(time.Second)
 	call(5, contracts.ReasonAllow)
 	call(1, contracts.ReasonBudgetExceeded)
+	w.mustVerify()
+}
+
+// Which charge a failed call gets back is what the policy says that permitted it, whatever was swapped in while it ran. What is spent is
+// spent under each version of a budget, and over a restart under another one.
+func TestBudgetUnderSwaps(t *testing.T) {
+	const plain, refund = "  - {id: calls, tools: [echo], limit: 2, per: all, window: total, cost: 1}\n", "  - {id: calls, tools: [echo], limit: 2, per: all, window: total, cost: 1, refund: error}\n"
+	nth := 1
+	version := func(budgets string) *guardian.Policy {
+		nth++
+		text := policyText
+		if budgets != "" {
+			text = spending(budgets)
+		}
+		return compile(t, strings.Replace(text, "name: test, version: 1", fmt.Sprint("name: test, version: ", nth), 1))
+	}
+	w := newWorld(t, func(o *helm.Options) { o.Policy = compile(t, spending(refund)) })
+	var next string
+	w.tool = func(context.Context, contracts.Call) (executor.Result, error) {
+		w.swap(version(next))
+		return executor.Result{}, errOwn
+	}
+	for _, x := range []struct {
+		name, next string
+		kept       uint64
+	}{
+		{"permitted with a refund, ended without", plain, 0},
+		{"permitted without a refund, ended with", refund, 1},
+		{"permitted with a refund, ended without a budget", "", 1},
+		{"permitted and ended without a budget", refund, 1},
+	} {
+		next = x.next
+		d, r := w.call("echo", `{}`)
+		w.mustBe(d, r, want{verdict: contracts.Allow, reason: contracts.ReasonToolError, outcome: contracts.Failed, err: errOwn, runs: 1})
+		if kept := w.kept(); kept != x.kept {
+			t.Errorf("%s: %d kept, want %d", x.name, kept, x.kept)
+		}
+	}
+	lower := strings.Replace(plain, "limit: 2", "limit: 1", 1)
+	w.swap(version(lower))
+	d, r := w.call("echo", `{}`)
+	w.mustBe(d, r, want{reason: contracts.ReasonBudgetExceeded, outcome: contracts.Denied, err: helm.ErrDenied})
+	w.mustVerify()
+	if err := w.k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.o.Policy = version(plain)
+	w.open()
+	d, r = w.call("echo", `{}`, func(*helm.Intent) { next = lower })
+	w.mustBe(d, r, want{verdict: contracts.Allow, reason: contracts.ReasonToolError, outcome: contracts.Failed, err: errOwn, runs: 1})
+	d, r = w.call("echo", `{"n":2}`)
+	w.mustBe(d, r, want{reason: contracts.ReasonBudgetExceeded, outcome: contracts.Denied, err: helm.ErrDenied})
+	if kept := w.kept(); kept != 2 {
+		t.Errorf("%d kept after the restart", kept)
+	}
+	w.mustVerify()
+}
+
+// What a task may spend is its overlay's, beside what everybody may: kernels that are narrowed by one overlay share it, a swap and a restart
+// leave it as it is, and the kernel above is charged for its own share only.
+func TestBudgetOfTask(t *testing.T) {
+	doc, err := policy.Parse("task.yaml", []byte("helm: policy/v1\nlayer: P2\nname: task\nbudgets:\n  - {id: few, tools: [echo], limit: 2, per: session, window: session, cost: 1}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const all = "  - {id: calls, tools: [echo], limit: 4, per: all, window: total, cost: 1}\n"
+	w := newWorld(t, func(o *helm.Options) { o.Policy = compile(t, spending(all)) })
+	call := func(k *helm.Kernel, session string, reason contracts.ReasonCode, rule string) {
+		t.Helper()
+		d, _ := k.Guard(context.Background(), helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: session})
+		if d.Reason != reason || d.Record.Rule != rule {
+			t.Errorf("%s by %s: %s, want %s by %s", d.Reason, d.Record.Rule, d.Why, reason, rule)
+		}
+	}
+	const allow, short = contracts.ReasonAllow, contracts.ReasonBudgetExceeded
+	a, b := w.narrow(w.k, doc), w.narrow(w.k, doc)
+	call(a, "chat", allow, "P1:test:all")
+	call(b, "chat", allow, "P1:test:all")
+	call(a, "chat", short, "P2:task:few")
+	w.swap(compile(t, strings.Replace(spending(all), "version: 1", "version: 2", 1)))
+	call(b, "chat", short, "P2:task:few")
+	call(w.k, "chat", allow, "P1:test:all")
+	if err := w.k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.o.Policy = compile(t, strings.Replace(spending(all), "version: 1", "version: 3", 1))
+	w.open()
+	a = w.narrow(w.k, doc)
+	call(a, "chat", short, "P2:task:few")
+	call(a, "", contracts.ReasonBudgetError, "P2:task:few")
+	call(a, "other", allow, "P1:test:all")
+	call(a, "other", short, "P1:test:calls")
 	w.mustVerify()
 }
