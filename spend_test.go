@@ -3,6 +3,7 @@ package helm_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -269,5 +270,25 @@ func TestBudgetOfTask(t *testing.T) {
 	call(a, "", contracts.ReasonBudgetError, "P2:task:few")
 	call(a, "other", allow, "P1:test:all")
 	call(a, "other", short, "P1:test:calls")
+	w.mustVerify()
+}
+
+// A function that was wrapped and says that it succeeded has not failed, though what it gives, which may be a stranger's, cannot be written:
+// its charge stays.
+func TestBudgetOfResultWithoutForm(t *testing.T) {
+	w := newWorld(t, func(o *helm.Options) {
+		o.Policy = compile(t, spending("  - {id: calls, tools: [unbound], limit: 1, per: all, window: total, cost: 1, refund: error}\n"))
+	})
+	runs := 0
+	fetch := helm.Wrap(w.k, "unbound", func(context.Context, struct{}) (json.RawMessage, error) {
+		runs++
+		return json.RawMessage(`{"cut off`), nil
+	})
+	if out, err := fetch(context.Background(), struct{}{}); !errors.Is(err, helm.ErrWithheld) || !strings.Contains(err.Error(), "no JSON form") || out != nil {
+		t.Errorf("%q %v, want ErrWithheld, for it ran", out, err)
+	}
+	if _, err := fetch(context.Background(), struct{}{}); !errors.Is(err, helm.ErrDenied) || runs != 1 || w.kept() != 1 {
+		t.Errorf("%v after %d runs, %d kept", err, runs, w.kept())
+	}
 	w.mustVerify()
 }

@@ -18,7 +18,8 @@ import (
 // k it is a call of that one: see [Kernel.Context].
 //
 // The type's JSON names are the schema's, letter case included, so fields want json tags. A field without omitempty is always sent, its zero
-// value too, and then no default of the schema takes its place. An argument that has no JSON, or none that is an object, is denied.
+// value too, and then no default of the schema takes its place. An argument that has no JSON, or none that is an object, is denied. A result
+// that has no JSON is TOOL_PANIC: the function ran, and has not said that it failed.
 func Wrap[In, Out any](k *Kernel, tool string, fn func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (out Out, err error) {
 		var args []byte
@@ -53,7 +54,7 @@ func (t *typed[In, Out]) Run(ctx context.Context, c contracts.Call) (executor.Re
 	}
 	b, err := json.Marshal(out)
 	if err != nil {
-		return executor.Result{}, errors.New("the result of the wrapped function has no JSON form")
+		panic("the result of the wrapped function has no JSON form") // no error: the function says that it did what it was called for, so its charge stays
 	}
 	return executor.Result{Output: b}, nil
 }
