@@ -128,6 +128,10 @@
 // session, which goes with per: session only, and total never end. With refund: error a charge is given back when the tool itself failed,
 // and only then. A tool has at most eight budgets. The ids of a document's rules and budgets are all different.
 //
+// A balance is known by the budget's layer, document and id, whose it is, and its window. What is spent stays spent when a later version of
+// the document has another limit, or a document of the same name is put into another stack; under another id, per or window there is another
+// balance, of which nothing is spent. So a change of scale, which counts the old balance in new units, belongs at the end of a window.
+//
 // What is spent is in a [Ledger]. [Policy.Decide] reads the balances there and leaves them in the inputs; [Policy.Judge] reads them from the inputs.
 //
 // # Documents
