@@ -14,14 +14,11 @@ import (
 type conjunct struct {
 	text    int32 // the canonical text, as a number; equal text, equal number
 	subject int32 // the subject's, with its key; 0: only the text counts
-	member  int32 // opEq, opIn: that of the operand
-	folded  int32 // opEq: the same in lower case
+	operand int32 // opEq, opIn: the operand's, likewise
 	op      op
 	absent  bool // it holds where the value is missing
 	fold    bool
-	members []string // opEq, opIn: canonical texts
-	set     *set     // of the members
-	extent  extent
+	points  *points // opEq, opIn
 	limit   float64 // opLt to opGe
 	prefix  string
 	below   subtrees
@@ -39,24 +36,25 @@ type precedent struct {
 type precedence struct {
 	rules map[*tool][]*precedent
 	words map[string]int32
+	sets  map[int32]*points // by operand
 	among map[pair]bool
-	wide  map[int32]extent // of operands
 }
 
-// An extent is the least and the greatest of members that are numbers.
-type extent struct {
-	low, high float64
-	points    bool // they are
+// Points are the members of an operand, sorted, each once.
+type points struct {
+	plain, folded []int32 // the canonical texts as numbers, and those in lower case
+	low, high     float64 // the least and the greatest
+	numeric       bool    // they are numbers
 }
 
-// A pair of sets, by their operands.
+// A pair of operands.
 type pair struct {
 	these, those int32
 	fold         bool
 }
 
 func newPrecedence() precedence {
-	return precedence{map[*tool][]*precedent{}, map[string]int32{}, map[pair]bool{}, map[int32]extent{}}
+	return precedence{map[*tool][]*precedent{}, map[string]int32{}, map[int32]*points{}, map[pair]bool{}}
 }
 
 func (before precedence) word(s string) int32 {
@@ -138,21 +136,14 @@ func (l *loader) readConjunct(p part, c *conjunct, words precedence) {
 			continue
 		}
 		c.op = operatorNamed(name).op
-		if c.readOperand(l, x) {
+		if c.readOperand(l, x, words) {
 			c.subject = words.word(subject)
-		}
-		if c.subject != 0 && (c.op == opEq || c.op == opIn) {
-			c.member = words.word(string(x.v.Append(nil)))
-			c.extent = words.measure(c)
-		}
-		if c.subject != 0 && c.op == opEq {
-			c.folded = words.word(string(appendLower(nil, []byte(c.members[0]))))
 		}
 		return
 	}
 }
 
-func (c *conjunct) readOperand(l *loader, x part) bool {
+func (c *conjunct) readOperand(l *loader, x part, words precedence) bool {
 	list := x.elements()
 	switch {
 	case c.op == opIn && x.v.Kind() == crypto.Object:
@@ -160,14 +151,17 @@ func (c *conjunct) readOperand(l *loader, x part) bool {
 		if named == nil || named.plain == nil {
 			return false
 		}
-		c.members, c.set = named.members, named.set(c.fold)
+		c.operand = words.word(string(x.v.Append(nil)))
+		c.points = words.points(c.operand, named.members)
 	case x.v.Kind() == crypto.Object:
 		return false // another value of the call
 	case c.op == opEq, c.op == opIn:
-		for _, e := range list {
-			c.members = append(c.members, string(e.v.Raw()))
+		members := make([]string, len(list))
+		for i, e := range list {
+			members[i] = string(e.v.Raw())
 		}
-		c.set = newSet(c.members, c.fold)
+		c.operand = words.word(string(x.v.Append(nil)))
+		c.points = words.points(c.operand, members)
 	case c.op == opPrefix:
 		if c.prefix = x.v.Text(); c.fold {
 			c.prefix = string(appendLower(nil, []byte(c.prefix)))
@@ -194,21 +188,28 @@ func (c *conjunct) readOperand(l *loader, x part) bool {
 	return true
 }
 
-func (before precedence) measure(c *conjunct) (x extent) {
-	if known, ok := before.wide[c.member]; ok {
-		return known
+// points reads an operand, once.
+func (before precedence) points(operand int32, members []string) *points {
+	if x := before.sets[operand]; x != nil {
+		return x
 	}
-	for i, m := range c.members {
-		n, err := strconv.ParseFloat(m, 64)
-		if err != nil {
-			break // a string, and so are all
+	x := &points{numeric: true}
+	for i, m := range members {
+		x.plain = append(x.plain, before.word(m))
+		x.folded = append(x.folded, before.word(string(appendLower(nil, []byte(m)))))
+		if n, err := strconv.ParseFloat(m, 64); err != nil {
+			x.numeric = false // a string or a boolean
+		} else if i == 0 {
+			x.low, x.high = n, n
+		} else {
+			x.low, x.high = min(x.low, n), max(x.high, n)
 		}
-		if i == 0 {
-			x = extent{n, n, true}
-		}
-		x.low, x.high = min(x.low, n), max(x.high, n)
 	}
-	before.wide[c.member] = x
+	for _, list := range []*[]int32{&x.plain, &x.folded} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	before.sets[operand] = x
 	return x
 }
 
@@ -232,15 +233,12 @@ func (before precedence) implies(c, e *conjunct) bool {
 	}
 	switch e.op {
 	case opEq, opIn:
-		switch {
-		case c.op == opIn:
-			return before.subset(c, e)
-		case e.op == opIn:
-			return c.op == opEq && e.set.has([]byte(c.members[0]))
+		if c.op == opEq && e.op == opEq && !e.fold { // most pairs, so without looking further
+			return c.operand == e.operand
 		}
-		return c.op == opEq && (c.member == e.member || e.fold && c.folded == e.folded)
+		return c.points != nil && before.subset(c, e)
 	case opLt, opLe, opGt, opGe:
-		return c.extent.points && e.reaches(c.extent.low) && e.reaches(c.extent.high) || e.spans(c)
+		return c.points != nil && c.points.numeric && e.reaches(c.points.low) && e.reaches(c.points.high) || e.spans(c)
 	case opPrefix:
 		prefix := c.prefix
 		if e.fold {
@@ -260,19 +258,40 @@ func (before precedence) implies(c, e *conjunct) bool {
 
 // subset tells whether all members of c are among those of e.
 func (before precedence) subset(c, e *conjunct) bool {
-	const few, most = 16, 1 << 20 // what is compared soon is not remembered, nor more than fits
-	if c.fold == e.fold && len(c.set.members) > len(e.set.members) {
+	const few, most = 64, 1 << 20 // what is compared soon is not remembered, nor more than fits
+	these, those := c.points.plain, e.points.plain
+	if e.fold {
+		these, those = c.points.folded, e.points.folded
+	}
+	if len(these) > len(those) {
 		return false
 	}
-	key := pair{c.member, e.member, e.fold}
+	if len(those) <= few {
+		return among(these, those)
+	}
+	key := pair{c.operand, e.operand, e.fold}
 	all, known := before.among[key]
 	if !known {
-		all = !slices.ContainsFunc(c.set.members, func(m []byte) bool { return !e.set.has(m) })
-		if len(c.set.members) > few && len(before.among) < most {
+		if all = among(these, those); len(before.among) < most {
 			before.among[key] = all
 		}
 	}
 	return all
+}
+
+// among tells whether a sorted list has all of another.
+func among(these, those []int32) bool {
+	for _, n := range these {
+		i := 0
+		for i < len(those) && those[i] < n {
+			i++
+		}
+		if i == len(those) || those[i] != n {
+			return false
+		}
+		those = those[i+1:]
+	}
+	return true
 }
 
 // reaches tells whether a range holds a point.

@@ -321,6 +321,10 @@ func TestDeadLists(t *testing.T) {
 	for i := range 20 {
 		text = append(text, fmt.Sprintf(`{"id":"p%d","deny":"t","when":{"arg":"/o","within":[%s]}}`, i, paths(fmt.Sprintf(`"/zzz/%d"`, i))))
 	}
+	some := strings.Join(words[:60], ",") + ","
+	for i := range 2000 {
+		text = append(text, fmt.Sprintf(`{"id":"s%d","deny":"t","when":{"arg":"/s","in":[%s"z%d"]}}`, i, some, i))
+	}
 	compile := func(rules []string) error {
 		text := bundle("b", toolText("t", deadInput, "s", "n", "o", "u", "l"), strings.Join(rules, ","))
 		_, err := Compile(document(t, "", strings.Replace(text, `,"tools"`, lists+`,"tools"`, 1)))
