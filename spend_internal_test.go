@@ -71,4 +71,19 @@ func TestLostReservation(t *testing.T) {
 	if again, _ := p.Judge(c.inputs, c.state); string(again.Append(nil)) != string(r.Append(nil)) {
 		t.Errorf("judged again: %s", again.Append(nil))
 	}
+
+	// What the kernel refuses itself when the call's turn comes again has read no balance: none could be replayed.
+	c.fault = "the context ended"
+	refused := func(what string, f func()) {
+		t.Helper()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		f()
+		if a.record.Verdict != contracts.Deny || a.record.Condition != 0 || c.inputs.State.Budgets != nil {
+			t.Errorf("%s: %s, balances %v", what, a.record.Reason, c.inputs.State.Budgets)
+		}
+	}
+	refused("a fault", func() { c.judge(s, a) })
+	c.fault, c.misfit = "", "a field of another type"
+	refused("a misfit", func() { c.judge(s, a); c.refit(a) })
 }
