@@ -86,4 +86,15 @@ func TestLostReservation(t *testing.T) {
 	refused("a fault", func() { c.judge(s, a) })
 	c.fault, c.misfit = "", "a field of another type"
 	refused("a misfit", func() { c.judge(s, a); c.refit(a) })
+
+	// A call whose stack judges no more goes back without a charge: its next judgement makes its own.
+	c.charges = []contracts.Charge{{Amount: 1, Budget: "P1:b:many", Limit: 9, Window: "total"}}
+	swapped, err := p.Narrow()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.stack.Store(&stack{policy: swapped})
+	if err := c.take(0); err != errMoved || k.ledger.Spent(c.charges[0]) != 1 {
+		t.Errorf("%v, %d spent", err, k.ledger.Spent(c.charges[0]))
+	}
 }
