@@ -1,6 +1,8 @@
 package guardian
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -277,5 +279,28 @@ func TestAbsentOfSeveralTools(t *testing.T) {
 			continue
 		}
 		contains(t, mustRefuse(t, docs...).Error(), says)
+	}
+}
+
+// A pattern that stands in a list again is refused, and not followed: 20,000 of them over 1,000 tools would be 20 million tools.
+func TestPatternTwice(t *testing.T) {
+	var tools []string
+	for i := range 1000 {
+		tools = append(tools, toolText(fmt.Sprintf("t%d", i), ``))
+	}
+	base := document(t, "", bundle("b", strings.Join(tools, ","), ``))
+	list := `"*"` + strings.Repeat(`,"*"`, 20_000)
+	for _, keys := range []string{`,"only":[` + list + `]`, `,"rules":[{"id":"a","deny":[` + list + `]}]`} {
+		var before, after runtime.MemStats
+		doc := document(t, "", floor("f", keys))
+		runtime.ReadMemStats(&before)
+		_, err := Compile(base, doc)
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), "twice") {
+			t.Fatalf("%v", err)
+		}
+		if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 64 {
+			t.Errorf("%.20s: %d MiB to refuse %d KiB", keys, n, len(doc.Canonical)>>10)
+		}
 	}
 }

@@ -124,6 +124,7 @@ func (l *loader) each(p part, tools func(e part, name string) []*tool) []*tool {
 		}
 		if seen[name] {
 			l.refuse(e.at, quote(name)+" twice", "name it once")
+			continue // or a short document, of a pattern many times, were all its tools as many times
 		}
 		seen[name] = true
 		out = append(out, tools(e, name)...)
