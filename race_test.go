@@ -1,0 +1,5 @@
+//go:build race
+
+package helm_test
+
+const underRace = true
