@@ -14,6 +14,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/oracle"
 	"github.com/helmkernel/helm/policy"
 )
 
@@ -176,20 +177,12 @@ func (w *world) mustHold(want string) {
 // mustAgree has the second implementation verify the log.
 func (w *world) mustAgree(report evidence.Report) {
 	w.t.Helper()
-	src, err := filepath.Abs("../shared/oracle")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if _, err := os.Stat(src); err != nil {
+	program, ok := oracle.Build(w.t)
+	if !ok {
 		w.t.Log("no ../shared/oracle: the pack is not compared with the second implementation")
 		return
 	}
 	dir := w.t.TempDir()
-	build := exec.CommandContext(w.t.Context(), "go", "build", "-o", filepath.Join(dir, "oracle"), ".")
-	build.Dir, build.Env = src, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
-	if out, err := build.CombinedOutput(); err != nil {
-		w.t.Fatalf("build: %v\n%s", err, out)
-	}
 	var pack bytes.Buffer
 	if err := evidence.Write(context.Background(), &pack, w.store.Store, w.key.PrivateKey); err != nil {
 		w.t.Fatal(err)
@@ -199,7 +192,7 @@ func (w *world) mustAgree(report evidence.Report) {
 			w.t.Fatal(err)
 		}
 	}
-	verify := exec.CommandContext(w.t.Context(), "./oracle", "verify", "-trust", "trust.json", "-origin", origin, "pack.tar")
+	verify := exec.CommandContext(w.t.Context(), program, "verify", "-trust", "trust.json", "-origin", origin, "pack.tar")
 	verify.Dir = dir
 	out, err := verify.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), report.MerkleRoot.String()) || !strings.Contains(string(out), `"LOGGED"`) {

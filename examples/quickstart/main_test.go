@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/oracle"
 )
 
 // want is what each call of the conversation comes to, in order.
@@ -53,7 +54,7 @@ func TestQuickstart(t *testing.T) {
 	if hidden, _ := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) != 4 || len(hidden) > 0 {
 		t.Errorf("beside directory, pack, trust state and key there are %v %v", left, hidden)
 	}
-	t.Run("second implementation", func(t *testing.T) { oracle(t, pack, key, 26) })
+	t.Run("second implementation", func(t *testing.T) { compare(t, pack, key, 26) })
 	out.Reset()
 	if err := run(context.Background(), &out, where{filepath.Join(dir, "d"), pack, key}); err != nil { // goes on with the log
 		t.Fatal(err)
@@ -63,23 +64,14 @@ func TestQuickstart(t *testing.T) {
 			t.Errorf("the second run does not say %q:\n%s", s, out.String())
 		}
 	}
-	t.Run("second implementation, second run", func(t *testing.T) { oracle(t, pack, key, 50) })
+	t.Run("second implementation, second run", func(t *testing.T) { compare(t, pack, key, 50) })
 }
 
-// oracle has a second implementation of the formats verify the pack and the trust state that stand beside each other.
-func oracle(t *testing.T, pack, key string, size int) {
-	dir, err := filepath.Abs("../../../shared/oracle")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(dir); err != nil {
+// compare has a second implementation of the formats verify the pack and the trust state that stand beside each other.
+func compare(t *testing.T, pack, key string, size int) {
+	bin, ok := oracle.Build(t)
+	if !ok {
 		t.Skip("no ../shared/oracle: neither pack nor trust state is compared with the second implementation, nor one that it spoiled refused")
-	}
-	bin := filepath.Join(t.TempDir(), "oracle")
-	build := exec.Command("go", "build", "-o", bin, ".")
-	build.Dir, build.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false")
-	if b, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, b)
 	}
 	b, err := exec.Command(bin, "verify", "-trust", trustName(pack), "-origin", "example.org/quickstart", pack).CombinedOutput()
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/helmkernel/helm/internal/oracle"
 )
 
 // secondVerifier is the second implementation of the formats, built.
@@ -16,19 +18,11 @@ type secondVerifier struct{ bin, trust string }
 // newSecondVerifier gives nil where there is none.
 func newSecondVerifier(t *testing.T, dir string) *secondVerifier {
 	t.Helper()
-	source, err := filepath.Abs("../../../shared/oracle")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(source); err != nil {
+	program, ok := oracle.Build(t)
+	if !ok {
 		return nil
 	}
-	v := &secondVerifier{filepath.Join(dir, "oracle"), filepath.Join(dir, "trust.json")}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", v.bin, ".")
-	build.Dir, build.Env = source, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	v := &secondVerifier{program, filepath.Join(dir, "trust.json")}
 	if err := os.WriteFile(v.trust, crashTrust.Canonical(), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,10 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	oracles "github.com/helmkernel/helm/internal/oracle"
 )
 
-// An oracle is the second implementation of the formats, built.
+// An oracle is the second implementation of the formats, with a directory for its files.
 type oracle struct {
 	*testing.T
 	bin, dir string
@@ -27,21 +28,11 @@ type oracle struct {
 
 func newOracle(t *testing.T, what string) *oracle {
 	t.Helper()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	src := filepath.Join(root, "../shared/oracle")
-	if _, err := os.Stat(src); err != nil {
+	program, ok := oracles.Build(t)
+	if !ok {
 		t.Skip("no ../shared/oracle: not compared with the second implementation: " + what)
 	}
-	o := &oracle{t, filepath.Join(t.TempDir(), "oracle"), t.TempDir()}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", o.bin, ".")
-	build.Dir, build.Env = src, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return o
+	return &oracle{t, program, t.TempDir()}
 }
 
 func (o *oracle) run(args ...string) (string, int) {
