@@ -1,0 +1,162 @@
+package contracts
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/helmkernel/helm/crypto"
+)
+
+// Envelopes are opened in two steps: their form, by which the signer is found, and after the signature was verified what they say.
+
+// A Reader opens envelopes, reusing its memory from one to the next. The zero Reader is ready. It is for one goroutine.
+type Reader struct {
+	envelope, statement crypto.Tree
+	text                []byte
+	sealed              Sealed
+	payload, sig        []byte
+}
+
+// Sealed is an envelope whose form was checked and whose signature was not: use nothing of it but what finds and checks the key.
+type Sealed struct {
+	Kind    Kind
+	KeyID   Digest // as the envelope says
+	Sig     []byte // it and Payload are valid until the Reader opens another
+	Payload []byte // what PAE is over
+	name    string
+	digest  Digest
+	pred    crypto.Value
+}
+
+var (
+	dsseType = word{"the payload type of HELM", func(s string) bool { return s == payloadType }}
+	inToto   = word{"the type of an in-toto statement v1", func(s string) bool { return s == statementType }}
+)
+
+// Open takes an envelope apart: the checks ENCODING and ENVELOPE.
+func (r *Reader) Open(e []byte) (*Sealed, *FormatError) {
+	env, err := r.unwrap(e)
+	if err != nil {
+		return nil, err
+	}
+	s := &r.sealed
+	*s = Sealed{Payload: r.payload, Sig: r.sig[:0]}
+	if err := read(env, Shape, s.envelope); err != nil {
+		return nil, err
+	}
+	if err := read(r.statement.Root(), Shape, s.statement); err != nil {
+		err.Field = "payload." + err.Field
+		return nil, err
+	}
+	return s, nil
+}
+
+// unwrap is the check ENCODING, of the envelope and of the payload in it, as far as there is one.
+func (r *Reader) unwrap(e []byte) (crypto.Value, *FormatError) {
+	encoding := func(field, what string) (crypto.Value, *FormatError) {
+		return crypto.Value{}, &FormatError{Encoding, field, what}
+	}
+	if err := r.envelope.Parse(e, crypto.Limits{Bytes: MaxEntry, Depth: MaxRecordDepth, Object: true}); err != nil {
+		return encoding("", err.Error())
+	}
+	env := r.envelope.Root()
+	if r.text = env.Append(r.text[:0]); !bytes.Equal(r.text, e) {
+		return encoding("", "not canonical")
+	}
+	for s := range env.Get("signatures").Elements() {
+		if sig := s.Get("sig"); sig.Kind() == crypto.String {
+			var err error
+			if r.sig, err = crypto.DecodeBase64(r.sig[:0], sig.Bytes()); err != nil {
+				return encoding("signatures.sig", "not base64")
+			}
+		}
+	}
+	if payload := env.Get("payload"); payload.Kind() == crypto.String {
+		var err error
+		if r.payload, err = crypto.DecodeBase64(r.payload[:0], payload.Bytes()); err != nil {
+			return encoding("payload", "not base64")
+		}
+		if err := r.statement.Parse(r.payload, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth, Object: true}); err != nil {
+			return encoding("payload", err.Error())
+		}
+		if r.text = r.statement.Root().Append(r.text[:0]); !bytes.Equal(r.text, r.payload) {
+			return encoding("payload", "not canonical")
+		}
+	}
+	return env, nil
+}
+
+func (s *Sealed) envelope(f *form) {
+	var payload crypto.Value
+	var kind string
+	f.value("payload", required, &payload, crypto.String)
+	f.text("payloadType", required, &kind, dsseType)
+	f.elements("signatures", required, 1, 1, func(_ int, v crypto.Value) {
+		f.within(v, func(f *form) {
+			f.digest("keyid", &s.KeyID)
+			f.base64("sig", &s.Sig, 64)
+		})
+	})
+}
+
+func (s *Sealed) statement(f *form) {
+	var typ string
+	f.text("_type", required, &typ, inToto)
+	f.value("predicate", required, &s.pred, crypto.Object)
+	f.text("predicateType", required, &typ, kindName)
+	s.Kind = Kind(strings.TrimSuffix(strings.TrimPrefix(typ, kindPrefix), kindSuffix))
+	f.elements("subject", required, 1, 1, func(_ int, v crypto.Value) {
+		f.within(v, func(f *form) {
+			f.object("digest", true, func(f *form) { f.digest("sha256", &s.digest) })
+			f.text("name", required, &s.name, subjectName)
+		})
+	})
+}
+
+// Key is what the header says of the signer, which must equal KeyID. It is not ok where there is none.
+func (s *Sealed) Key() (Digest, bool) {
+	d, err := crypto.ParseDigest(s.pred.Get("key").Bytes())
+	return d, err == nil
+}
+
+// Statement reads the predicate of an entry: the check RECORD. Call it when the signature was verified.
+func (s *Sealed) Statement() (*Statement, *FormatError) {
+	st := new(Statement)
+	kernels := false // belongs in the session ""
+	switch s.Kind {
+	case KindGenesis:
+		st.Genesis, kernels = new(Genesis), true
+	case KindPolicy:
+		st.Policy, kernels = new(PolicyRecord), true
+	case KindTrust:
+		st.Trust, kernels = new(TrustRecord), true
+	case KindCondense:
+		st.Condense, kernels = new(Condense), true
+	case KindDecision:
+		st.Decision = new(DecisionRecord)
+	case KindReceipt:
+		st.Receipt = new(Receipt)
+		if s.pred.Get("outcome").Text() == string(Denied) {
+			st.Receipt.Decision = new(DecisionRecord)
+		}
+	case KindMessage:
+		st.Message = new(Message)
+	case KindSession:
+		st.Close = new(Close)
+	default:
+		return nil, &FormatError{Record, "predicateType", "not a kind of entry"}
+	}
+	f := form{reading: true, class: Record}
+	f.within(s.pred, st.visit)
+	if f.err == nil {
+		st.check(kernels, f.fail)
+	}
+	if f.err != nil {
+		f.under("predicate")
+		return nil, f.err
+	}
+	if name, digest := st.subject(); name != s.name || digest != s.digest {
+		return nil, &FormatError{Record, "subject", "not that of the record"}
+	}
+	return st, nil
+}
