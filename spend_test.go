@@ -86,7 +86,7 @@ func TestBudgetUnderLoad(t *testing.T) {
 	}{{"in memory", false, false, false}, {"on disk", true, false, false}, {"restarted", false, true, false}, {"restarted, on disk, with refunds", true, true, true}, {"refunds", false, false, true}} {
 		t.Run(x.name, func(t *testing.T) {
 			if underRace && x.restart != x.refund || underRace && x.durable != x.restart {
-				t.Skip("the race detector, which is slow, runs the simplest of these and the one that has all")
+				t.Skip("the race detector, which is slow, runs the simplest of these and the one that has all; without it all run")
 			}
 			text := thousand
 			if x.refund {

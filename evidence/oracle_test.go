@@ -127,7 +127,7 @@ func TestOracleAgrees(t *testing.T) {
 // or none, in this log, or a feature that this version refuses by name. So no mutation is passed over.
 func TestOracleMutations(t *testing.T) {
 	if testing.Short() {
-		t.Skip("short: the oracle's mutations take ten seconds")
+		t.Skip("-short: the oracle's mutations take ten seconds; without it they run")
 	}
 	o := newOracle(t, "checks that refuse the packs which it spoils (TestTamper has its own)")
 	m := baseLog(t)

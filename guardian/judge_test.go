@@ -542,7 +542,7 @@ func TestPackageExample(t *testing.T) {
 // Judging ALLOW and ordinary DENY allocates nothing.
 func TestJudgeAllocations(t *testing.T) {
 	if raceEnabled {
-		t.Skip("a pool forgets under the race detector")
+		t.Skip("a pool forgets under the race detector: this runs without it")
 	}
 	p := mustCompile(t, office, late)
 	for _, c := range []struct {

@@ -348,7 +348,7 @@ func TestShared(t *testing.T) {
 // With a floor and an overlay, judging allocates nothing either.
 func TestLayersAllocate(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates: this runs without it")
 	}
 	p := mustCompile(t, layered(3)...)
 	in := inputs(t, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)

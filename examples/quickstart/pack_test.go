@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -5,10 +7,11 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -130,10 +133,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestUnwritable: a file, or a directory, that this user may not write.
+// TestUnwritable: a file, or a directory, that this user may not write. Root may write anywhere, so root runs it as nobody.
 func TestUnwritable(t *testing.T) {
-	if os.Geteuid() == 0 || runtime.GOOS == "windows" {
-		t.Skip("root may write anywhere: files and directories without write permission are not tried")
+	if os.Geteuid() == 0 {
+		asNobody(t)
+		return
 	}
 	t.Chdir(t.TempDir())
 	write(t, "x.tar", "old")
@@ -144,6 +148,26 @@ func TestUnwritable(t *testing.T) {
 		if err := run(t.Context(), &out, where{dir: t.TempDir(), pack: pack}); err == nil || !strings.Contains(err.Error(), pack) || out.Len() > 0 {
 			t.Errorf("%s: %v\n%s", pack, err, &out)
 		}
+	}
+}
+
+// asNobody runs this test again, in a process of a user who may do little.
+func asNobody(t *testing.T) {
+	t.Helper()
+	b, err := os.ReadFile(os.Args[0])
+	must(t, err)
+	dir, err := os.MkdirTemp("", "quickstart") // not below the test's own, which nobody may enter
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	program := filepath.Join(dir, "quickstart.test")
+	must(t, os.WriteFile(program, b, 0o755))
+	must(t, os.Chmod(program, 0o755))
+	must(t, os.Chmod(dir, 0o755))
+	again := exec.Command(program, "-test.run=^"+t.Name()+"$", "-test.v")
+	again.Dir, again.Env = "/", append(os.Environ(), "TMPDIR=/tmp")
+	again.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if out, err := again.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Fatalf("%v\n%s", err, out)
 	}
 }
 

@@ -189,7 +189,7 @@ func TestOracleStates(t *testing.T) {
 // by the check that its list names.
 func TestOracleMutations(t *testing.T) {
 	if testing.Short() {
-		t.Skip("short: the oracle's mutations take five seconds")
+		t.Skip("-short: the oracle's mutations take five seconds; without it they run")
 	}
 	o := newOracle(t, "events that it spoils (the tests of Apply have their own)")
 	in, out := o.path("gen.tar"), o.path("spoiled.tar")
