@@ -136,7 +136,7 @@ func (k *Kernel) under(u *used) *Kernel {
 	return k
 }
 
-// from tells whether k is another kernel, or was narrowed from it.
+// from tells whether k is the other kernel, or was narrowed from it.
 func (k *Kernel) from(other *Kernel) bool {
 	for ; k != nil; k = k.parent {
 		if k == other {
