@@ -220,6 +220,9 @@ func (c *compiler) pattern(p part, o operator, n *node) bool {
 		c.l.refuse(p.at, "a pattern of "+strconv.Itoa(len(s))+" bytes", "write at most 1024")
 		return false
 	}
+	if c.steps != nil && !c.affordable(p, s) {
+		return false
+	}
 	re, err := regexp.Compile(s) // by itself first: a)|(b would be whole only within the anchors
 	if err == nil && o.name == "regex" {
 		re, err = regexp.Compile(`\A(?:` + s + `)\z`)

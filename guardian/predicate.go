@@ -20,9 +20,10 @@ func (p polarity) flip() polarity { return p>>1 | p<<1&restricts }
 
 // A compiler makes the predicates of one tool.
 type compiler struct {
-	l  *loader
-	t  *tool
-	in *inside
+	l     *loader
+	t     *tool
+	in    *inside
+	steps *int // of a grant: what the patterns of its chain have become so far; nil: of a document
 }
 
 // inside is the quantifier whose `that` is being compiled.
@@ -45,6 +46,9 @@ func (c *compiler) predicate(p part, depth int, pol polarity) (node, bool) {
 	}
 	if depth > maxDepth {
 		c.l.refuse(p.at, "nested more than 8 deep", "split the rule")
+		return node{}, false
+	}
+	if c.steps != nil && !c.apart(p) {
 		return node{}, false
 	}
 	direct := c.in != nil && c.in.direct
