@@ -58,7 +58,7 @@ func (c *call) judge(s *session, a *answer) {
 		a.faulty = true
 		refuse(contracts.ReasonFailClosedError, c.fault)
 	default:
-		d, why := c.policy.Decide(&c.inputs, c.state, &c.ledger)
+		d, why := c.policy.Decide(&c.inputs, c.state, past{c})
 		a.record = d
 		if d.Verdict == contracts.Deny {
 			a.why = why.String()

@@ -232,7 +232,7 @@ func (m *maker) call(a ask) *called {
 	if a.refuse != "" {
 		d = m.policy.Refuse(in, a.refuse)
 	} else {
-		d, _ = m.policy.Decide(&in, m.state, &m.ledger)
+		d, _ = m.policy.Decide(&in, m.state, recalled{&m.ledger})
 	}
 	m.must(m.ledger.Charge(d.Charges))
 	s, err := m.log.Place(c, in.Time, a.parents, nil)

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
@@ -104,7 +105,7 @@ func (v *verifier) judged(d *contracts.DecisionRecord, in *contracts.Inputs, p *
 	if d.KernelsOwn() {
 		again, read.State.Budgets = p.Refuse(*in, d.Reason), nil
 	} else {
-		again, _ = p.Decide(&read, v.state, balances(in.State.Budgets))
+		again, _ = p.Decide(&read, v.state, recalled{balances(in.State.Budgets)})
 	}
 	again.ID, again.InputsHash, again.PolicyDecisionHash = d.ID, d.InputsHash, d.PolicyDecisionHash // RECORD has checked them
 	v.text = d.Append(v.text[:0])
@@ -123,6 +124,17 @@ func (v *verifier) judged(d *contracts.DecisionRecord, in *contracts.Inputs, p *
 	}
 	return "", ""
 }
+
+// recalled is what kept inputs tell of the past: balances, and nothing else.
+type recalled struct{ *guardian.Ledger }
+
+func (recalled) Calls(string) uint64 { return 0 }
+
+func (recalled) Receipt(string, crypto.Value) (contracts.PriorReceipt, error) {
+	return contracts.PriorReceipt{}, errors.New("evidence: receipts of the session's past" + unsupported)
+}
+
+func (recalled) Used(contracts.Digest, *contracts.ApprovalRequest) bool { return true }
 
 // balances is a ledger of those that kept inputs give. Of what they lack nothing is spent, and that it was read shows.
 func balances(list []contracts.Balance) *guardian.Ledger {

@@ -143,7 +143,7 @@ func TestBudgetKeys(t *testing.T) {
 		if c.change != nil {
 			c.change(&in)
 		}
-		r, _ := p.Decide(&in, nil, new(Ledger))
+		r, _ := p.Decide(&in, nil, onlyLedger{new(Ledger)})
 		if c.err {
 			if r.Reason != contracts.ReasonBudgetError || r.Rule != "P1:bank:b" || r.Condition != 3 || r.Charges != nil || in.State.Budgets != nil {
 				t.Errorf("%s: %+v", c.per, r)
@@ -204,7 +204,7 @@ func TestBudgetOrder(t *testing.T) {
 		}
 		in := inputs(t, "pay", c.args)
 		in.Session = c.session
-		r, why := p.Decide(&in, nil, ledger)
+		r, why := p.Decide(&in, nil, onlyLedger{ledger})
 		if got := (want{r.Reason, r.Condition, r.Rule}); got != c.want {
 			t.Errorf("%s: %v, want %v: %s", c.args, got, c.want, why)
 		}
@@ -234,7 +234,7 @@ func TestBudgetOrder(t *testing.T) {
 func TestRefunds(t *testing.T) {
 	p := mustCompile(t, bank(strings.Replace(goodBudget, `"id"`, `"refund": "error", "id"`, 1)+","+strings.Replace(goodBudget, `"b"`, `"kept"`, 1)))
 	in := inputs(t, "look", `{}`)
-	if r, _ := p.Decide(&in, nil, new(Ledger)); r.Verdict != contracts.Allow || r.Charges != nil || in.State.Budgets != nil {
+	if r, _ := p.Decide(&in, nil, onlyLedger{new(Ledger)}); r.Verdict != contracts.Allow || r.Charges != nil || in.State.Budgets != nil {
 		t.Errorf("look: %+v", r)
 	}
 	if got := p.Refunds("pay", contracts.ReasonToolError); !slices.Equal(got, []string{"P1:bank:b"}) {
@@ -339,7 +339,7 @@ func TestBudgetsNeverAllow(t *testing.T) {
 		for range 30 {
 			in := g.call(t, before)
 			b, _ := before.Judge(in, nil)
-			a, why := after.Decide(&in, nil, &ledger)
+			a, why := after.Decide(&in, nil, onlyLedger{&ledger})
 			again, _ := after.Judge(in, nil)
 			if string(again.Append(nil)) != string(a.Append(nil)) {
 				t.Fatalf("%s\nfrom the inputs: %s", a.Append(nil), again.Append(nil))

@@ -30,7 +30,7 @@ func (j *judging) charged(s *scratch, t *tool, in *contracts.Inputs) bool {
 			a = s.eval(&b.tests[i])
 		}
 		if a == failed {
-			j.deny(contracts.ReasonFailClosedError, "", Why{b.name, s.pointer, s.what})
+			j.deny(contracts.ReasonFailClosedError, "", Why{Rule: b.name, Pointer: s.pointer, What: s.what})
 			return false
 		}
 		if a == no {
@@ -86,10 +86,10 @@ func (j *judging) afford(s *scratch, bills []bill, in *contracts.Inputs) bool {
 // nothing left, and a cost may be more than any limit.
 func fits(c *contracts.Charge) bool { return c.Before <= c.Limit && c.Amount <= c.Limit-c.Before }
 
-// balance gives what is spent: as the ledger says, and then the inputs do, or as the inputs say.
+// balance gives what is spent: as the past says, and then the inputs do, or as the inputs say.
 func (s *scratch) balance(c *contracts.Charge, in *contracts.Inputs) (uint64, bool) {
 	list := in.State.Budgets
-	if s.ledger == nil {
+	if s.past == nil {
 		for i := range list {
 			if b := &list[i]; b.Budget == c.Budget && b.Of == c.Of && b.Window == c.Window {
 				return b.Spent, true
@@ -97,7 +97,7 @@ func (s *scratch) balance(c *contracts.Charge, in *contracts.Inputs) (uint64, bo
 		}
 		return 0, false
 	}
-	b := contracts.Balance{Budget: c.Budget, Of: c.Of, Spent: s.ledger.Spent(*c), Window: c.Window}
+	b := contracts.Balance{Budget: c.Budget, Of: c.Of, Spent: s.past.Spent(*c), Window: c.Window}
 	at, _ := slices.BinarySearchFunc(list, b, byBudget)
 	in.State.Budgets = slices.Insert(list, at, b)
 	return b.Spent, true

@@ -39,11 +39,12 @@ func (e *LoadError) Error() string {
 	return b.String()
 }
 
-// Why says where a judgement went wrong, for people: it is not recorded, and holds no value of a call. The zero Why is that of an ALLOW.
+// Why says where a judgement went wrong, for people: it is not recorded, and its text holds no value of a call. The zero Why is that of an ALLOW.
 type Why struct {
 	Rule    string // layer:bundle:id of what was being judged
 	Pointer string // JSON Pointer into the arguments, or the output
 	What    string
+	Pending *contracts.ApprovalRequest // with APPROVAL_REQUIRED: what an approver must sign
 }
 
 func (w Why) String() string {

@@ -13,19 +13,20 @@ import (
 // the roles of the caller. It never panics: whatever goes wrong is DENY FAIL_CLOSED_ERROR.
 //
 // Inputs are what the kernel makes of a call: arguments that obey docs/FORMATS.md, section 1, and have their defaults filled in, or ArgsForm "raw".
-// Balances are read from them; one that they lack is DENY.
+// The past is read from them; what they lack of it is DENY.
 func (p *Policy) Judge(in contracts.Inputs, trust *registry.State) (contracts.DecisionRecord, Why) {
 	return p.decide(&in, trust, nil)
 }
 
-// Decide is Judge where the balances are not known yet: it reads them from the ledger, and leaves in the inputs those that it has read. Judge
-// then says the same of these inputs.
-func (p *Policy) Decide(in *contracts.Inputs, trust *registry.State, ledger *Ledger) (contracts.DecisionRecord, Why) {
-	in.State.Budgets = nil
-	return p.decide(in, trust, ledger)
+// Decide is Judge where the past is not known yet: it asks for it, and leaves in the inputs what it was told, in the order of their canonical
+// form, and nothing else. Judge then says the same of these inputs. The nil Past tells nothing.
+func (p *Policy) Decide(in *contracts.Inputs, trust *registry.State, past Past) (contracts.DecisionRecord, Why) {
+	s := &in.State
+	s.Budgets, s.Calls, s.Receipts, s.Used = nil, nil, nil, nil
+	return p.decide(in, trust, past)
 }
 
-func (p *Policy) decide(in *contracts.Inputs, _ *registry.State, ledger *Ledger) (record contracts.DecisionRecord, why Why) {
+func (p *Policy) decide(in *contracts.Inputs, _ *registry.State, past Past) (record contracts.DecisionRecord, why Why) {
 	j := judging{record: &record, why: &why}
 	defer func() {
 		if recover() != nil {
@@ -34,7 +35,7 @@ func (p *Policy) decide(in *contracts.Inputs, _ *registry.State, ledger *Ledger)
 		}
 	}()
 	t := p.open(in, &record)
-	j.judge(p, t, in, ledger)
+	j.judge(p, t, in, past)
 	return record, why
 }
 
@@ -76,7 +77,7 @@ func (j *judging) deny(reason contracts.ReasonCode, rule string, why Why) {
 	j.record.Reason, j.record.Rule, *j.why = reason, rule, why
 }
 
-func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs, ledger *Ledger) {
+func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs, past Past) {
 	r := j.record
 	if in.ArgsForm != "" {
 		j.deny(contracts.ReasonArgsCanonicalization, "", Why{What: "the arguments are not strict JSON"})
@@ -111,7 +112,7 @@ func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs, ledger *Ledger
 		s = new(scratch)
 	}
 	s.begin(t, in)
-	s.ledger = ledger
+	s.past = past
 	if j.conditions(s, t, in) {
 		r.Verdict, r.Reason = contracts.Allow, contracts.ReasonAllow
 		r.Expires = in.Time.Add(t.limits.Timeout)
@@ -154,7 +155,7 @@ func (j *judging) conditions(s *scratch, t *tool, in *contracts.Inputs) bool {
 	for i := range t.scope {
 		n := &t.scope[i]
 		if a := s.eval(n); a != yes {
-			why := Why{t.scopeRule, s.pointerOf(n.slot), "not among the destinations of the tool's scope"}
+			why := Why{Rule: t.scopeRule, Pointer: s.pointerOf(n.slot), What: "not among the destinations of the tool's scope"}
 			if a == failed {
 				why.Pointer, why.What = s.pointer, s.what
 			}
@@ -192,7 +193,7 @@ func (j *judging) conditions(s *scratch, t *tool, in *contracts.Inputs) bool {
 func (j *judging) rules(s *scratch, t *tool) bool {
 	switch x, a := s.match(t.rules); {
 	case a == failed:
-		j.deny(contracts.ReasonFailClosedError, "", Why{x.name, s.pointer, s.what})
+		j.deny(contracts.ReasonFailClosedError, "", Why{Rule: x.name, Pointer: s.pointer, What: s.what})
 	case a == no:
 		j.deny(contracts.ReasonNoPolicyDefined, "", Why{What: "no rule matches the call"})
 	case !x.allow:
@@ -217,7 +218,7 @@ func (j *judging) clauses(s *scratch, list []clause, in *contracts.Inputs) bool 
 			return false
 		}
 		if x, a := s.match(c.rules); a == failed {
-			j.deny(contracts.ReasonFailClosedError, "", Why{x.name, s.pointer, s.what})
+			j.deny(contracts.ReasonFailClosedError, "", Why{Rule: x.name, Pointer: s.pointer, What: s.what})
 			return false
 		} else if a == yes {
 			j.deny(of.reason, x.name, Why{Rule: x.name, What: "the rule denies the call"})

@@ -79,7 +79,7 @@ type slot struct {
 type scratch struct {
 	args     crypto.Value
 	caller   contracts.Caller
-	ledger   *Ledger // that balances are read from; nil: from the inputs
+	past     Past // that is asked; nil: what there is of it is in the inputs
 	time     contracts.Time
 	subjects []subject // of the tool
 	slots    []slot    // one each

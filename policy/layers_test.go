@@ -95,7 +95,7 @@ func judged(t *testing.T, p *guardian.Policy, tool, args string, change func(*co
 	if change != nil {
 		change(&in)
 	}
-	r, _ := p.Decide(&in, nil, new(guardian.Ledger)) // nothing is spent
+	r, _ := p.Decide(&in, nil, fresh{}) // nothing is spent
 	return r
 }
 
@@ -245,3 +245,16 @@ func mustJSON(t *testing.T, v any) []byte {
 	}
 	return b
 }
+
+// fresh is a past in which nothing happened.
+type fresh struct{}
+
+func (fresh) Spent(contracts.Charge) uint64 { return 0 }
+
+func (fresh) Calls(string) uint64 { return 0 }
+
+func (fresh) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
+	return contracts.PriorReceipt{Tool: tool, Same: same}, nil
+}
+
+func (fresh) Used(contracts.Digest, *contracts.ApprovalRequest) bool { return false }

@@ -1,0 +1,228 @@
+package guardian
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// onlyLedger is a past in which nothing happened but what a ledger says.
+type onlyLedger struct{ *Ledger }
+
+func (onlyLedger) Calls(string) uint64 { return 0 }
+
+func (onlyLedger) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
+	return contracts.PriorReceipt{Tool: tool, Same: same}, nil
+}
+
+func (onlyLedger) Used(contracts.Digest, *contracts.ApprovalRequest) bool { return false }
+
+func value(t testing.TB, text string) crypto.Value {
+	t.Helper()
+	tree := new(crypto.Tree)
+	if err := tree.Parse([]byte(text), crypto.Limits{Bytes: 1 << 20, Depth: 64}); err != nil {
+		t.Fatal(err)
+	}
+	return tree.Root()
+}
+
+// unreadable is for what must not be read.
+func unreadable(Run) (crypto.Value, error) {
+	return crypto.Value{}, errors.New("not kept")
+}
+
+func runAt(tool string, receipt int) Run {
+	return Run{tool, uint64(receipt) - 1, uint64(receipt), crypto.Sum(fmt.Append(nil, receipt)), contracts.Time(1000 * receipt)}
+}
+
+func TestSessionCalls(t *testing.T) {
+	var s Session
+	if s.Calls("") != 0 || s.Calls("a") != 0 {
+		t.Error("calls of no session")
+	}
+	for _, tool := range []string{"a", "b", "a"} {
+		s.Allow(&contracts.DecisionRecord{Tool: tool}, 0, nil)
+	}
+	s.Execute(runAt("c", 1), crypto.Value{}) // no ALLOW
+	if s.Calls("") != 3 || s.Calls("a") != 2 || s.Calls("b") != 1 || s.Calls("c") != 0 || s.Calls("d") != 0 {
+		t.Errorf("%d calls: %d of a, %d of b", s.Calls(""), s.Calls("a"), s.Calls("b"))
+	}
+}
+
+func TestSessionReceipts(t *testing.T) {
+	var s Session
+	ask := func(tool, same string, read func(Run) (crypto.Value, error)) int {
+		t.Helper()
+		var v crypto.Value
+		if same != "" {
+			v = value(t, same)
+		}
+		p, err := s.Receipt(tool, v, read)
+		if err != nil {
+			return -1
+		}
+		if p.Tool != tool || same != "" && !p.Same.Equal(v) {
+			t.Errorf("%s %s: answered %+v", tool, same, p)
+		}
+		if p.Entry == nil {
+			return 0
+		}
+		for n := range 20 {
+			if r := runAt(tool, n); r.Entry == *p.Entry && r.Time == p.Time {
+				return n
+			}
+		}
+		t.Fatal("a receipt that is none")
+		return 0
+	}
+	if ask("a", "", unreadable) != 0 || ask("a", `{"/x":1}`, unreadable) != 0 {
+		t.Error("a receipt of no session")
+	}
+	s.Watch("a", []string{"/x", "/y/0"})
+	s.Execute(runAt("a", 1), value(t, `{"x":1,"y":["p"],"z":true}`))
+	s.Execute(runAt("b", 2), value(t, `{"x":1}`))
+	s.Execute(runAt("a", 3), value(t, `{"x":1,"y":["q"],"z":true}`))
+	s.Execute(runAt("a", 4), value(t, `{"x":1}`))
+	s.Execute(runAt("a", 5), value(t, `{"x":"1","y":["p"],"z":{"x":1}}`))
+	args := map[uint64]string{1: `{"x":1,"y":["p"],"z":true}`, 3: `{"x":1,"y":["q"],"z":true}`, 4: `{"x":1}`, 5: `{"x":"1","y":["p"],"z":{"x":1}}`}
+	var reads []uint64
+	read := func(r Run) (crypto.Value, error) {
+		if r.Tool != "a" || r.Decision != r.Receipt-1 {
+			t.Errorf("read %+v", r)
+		}
+		reads = append(reads, r.Receipt)
+		return value(t, args[r.Receipt]), nil
+	}
+	for _, c := range []struct {
+		same string
+		read func(Run) (crypto.Value, error)
+		want int
+	}{
+		{"", unreadable, 5},
+		{`{"/x":1,"/y/0":"p"}`, unreadable, 1},
+		{`{"/y/0":"q","/x":1}`, unreadable, 3},
+		{`{"/x":"1","/y/0":"p"}`, unreadable, 5},
+		{`{"/x":2,"/y/0":"p"}`, unreadable, 0},
+		{`{"/x":1}`, unreadable, -1}, // not watched, and nothing can be read
+		{`{"/x":1}`, read, 4},        // 1 and 3 need not be read
+		{`{"/x":1}`, unreadable, 4},  // known by now
+		{`{"/x":2}`, unreadable, -1}, // may be one of 1 and 3
+		{`{"/x":2}`, read, 0},
+		{`{"/x":2}`, unreadable, 0},
+		{`{"/z":true}`, read, 3},
+		{`{"/z":{"x":1}}`, unreadable, 5},
+		{`{"/x":1,"/y/0":null}`, unreadable, 0},
+		{`{"x":1}`, unreadable, -1}, // no pointer
+		{`["/x"]`, unreadable, -1},  // no object
+		{`{}`, read, 5},             // of nothing, everything is equal
+	} {
+		if got := ask("a", c.same, c.read); got != c.want {
+			t.Errorf("%s: %d, want %d", c.same, got, c.want)
+		}
+	}
+	if got := fmt.Sprint(reads); got != "[5 4 3 1 5 4 3 5]" {
+		t.Errorf("read %s", got)
+	}
+	if ask("b", "", unreadable) != 2 || ask("c", "", unreadable) != 0 {
+		t.Error("receipts of other tools")
+	}
+	s.Execute(runAt("a", 6), crypto.Value{}) // its arguments are not at hand
+	if ask("a", `{"/x":1}`, unreadable) != -1 || ask("a", "", unreadable) != 6 {
+		t.Error("a run that nobody can read is passed over")
+	}
+	args[6] = `{"x":9}`
+	if ask("a", `{"/x":1}`, read) != 4 || ask("a", `{"/x":9}`, unreadable) != 6 {
+		t.Error("a run that was read late")
+	}
+}
+
+// What is known early, read late, or in any mixture of both gives the same answers.
+func TestSessionOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(61, 62))
+	found := 0
+	for range 300 {
+		var whole, late Session
+		whole.Watch("a", []string{"/x", "/y"})
+		if r.IntN(2) == 0 {
+			late.Watch("a", []string{"/y", "/x", "/x"})
+		}
+		args := map[uint64]crypto.Value{}
+		read := func(r Run) (crypto.Value, error) { return args[r.Receipt], nil }
+		for n := 1; n < 12; n++ {
+			v := value(t, fmt.Sprintf(`{"x":%d,"y":%d}`, r.IntN(3), r.IntN(2)))
+			args[uint64(n)] = v
+			whole.Execute(runAt("a", n), v)
+			if r.IntN(2) == 0 {
+				v = crypto.Value{}
+			}
+			late.Execute(runAt("a", n), v)
+			same := value(t, fmt.Sprintf(`{"/x":%d,"/y":%d}`, r.IntN(3), r.IntN(2)))
+			want, err := whole.Receipt("a", same, unreadable)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := late.Receipt("a", same, read)
+			if err != nil || (got.Entry == nil) != (want.Entry == nil) || got.Entry != nil && *got.Entry != *want.Entry {
+				t.Fatalf("run %d: %+v, %v; want %+v", n, got, err, want)
+			}
+			if got.Entry != nil {
+				found++
+			}
+		}
+	}
+	if found < 500 {
+		t.Errorf("only %d found", found)
+	}
+}
+
+func TestSessionUsed(t *testing.T) {
+	var s Session
+	ann := contracts.Caller{ID: "ann", Roles: []string{"clerk"}}
+	call := contracts.ApprovalRequest{ArgsHash: crypto.Sum([]byte("args")), Caller: ann, Nonce: "n1", NotBefore: 50, PolicyHash: crypto.Sum([]byte("policy")), Session: "s", Tool: "pay"}
+	d := contracts.DecisionRecord{ArgsHash: call.ArgsHash, Caller: ann, PolicyHash: call.PolicyHash, Tool: "pay"}
+	with := func(change func(*contracts.ApprovalRequest)) *contracts.ApprovalRequest {
+		r := call
+		change(&r)
+		return &r
+	}
+	if s.Used(&call) {
+		t.Error("used before anything was")
+	}
+	s.Allow(&d, 60, nil) // without approvals
+	if s.Used(&call) {
+		t.Error("used by a call without approvals")
+	}
+	d.Approvals = []contracts.Digest{crypto.Sum([]byte("approval"))}
+	s.Allow(&d, 70, []string{"n2", "n3"})
+	if s.Used(&call) {
+		t.Error("used by an ALLOW that listed others")
+	}
+	for _, n := range []string{"n2", "n3"} {
+		if !s.Used(with(func(r *contracts.ApprovalRequest) { r.Nonce, r.Tool, r.NotBefore = n, "other", 99 })) {
+			t.Errorf("%s is not used", n)
+		}
+	}
+	s.Allow(&d, 100, nil) // nobody can read which
+	s.Allow(&d, 90, nil)
+	for _, c := range []struct {
+		change func(*contracts.ApprovalRequest)
+		used   bool
+	}{
+		{func(*contracts.ApprovalRequest) {}, true},
+		{func(r *contracts.ApprovalRequest) { r.Roles, r.Quorum, r.Expires = []string{"cfo"}, 3, 9 }, true},
+		{func(r *contracts.ApprovalRequest) { r.NotBefore = 100 }, true},
+		{func(r *contracts.ApprovalRequest) { r.NotBefore = 101 }, false}, // made, or good, only later
+		{func(r *contracts.ApprovalRequest) { r.Tool = "other" }, false},
+		{func(r *contracts.ApprovalRequest) { r.ArgsHash[0]++ }, false},
+		{func(r *contracts.ApprovalRequest) { r.PolicyHash[0]++ }, false},
+		{func(r *contracts.ApprovalRequest) { r.Caller.ID = "bob" }, false},
+	} {
+		if r := with(c.change); s.Used(r) != c.used {
+			t.Errorf("%+v: used is %v", *r, !c.used)
+		}
+	}
+}
