@@ -86,6 +86,17 @@ func (l *Log) seal(cause error) {
 	l.abandon()
 }
 
+// going is nil where the log goes on, or Err. Where the last place was taken it waits for the end, which whoever has that place brings about.
+// The caller holds mu.
+func (l *Log) going() error {
+	if l.last != nil && l.Err() == nil {
+		l.mu.Unlock()
+		<-l.over
+		l.mu.Lock()
+	}
+	return l.Err()
+}
+
 // Lookup finds a durable entry by its hash.
 func (l *Log) Lookup(hash contracts.Digest) (index uint64, ok bool) {
 	l.known.RLock()
@@ -149,7 +160,7 @@ func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	}
 	w := &waiter{log: l, state: signed}
 	l.mu.Lock()
-	if err := l.Err(); err != nil {
+	if err := l.going(); err != nil {
 		l.mu.Unlock()
 		return Checkpoint{}, err
 	}

@@ -16,6 +16,7 @@ type queue struct {
 	slots   []*Slot // of the places from size on
 	ready   int     // of slots: the signed prefix
 	flying  int     // of ready: being written
+	last    error   // nil, or why no place is taken behind those of slots
 	led     bool    // somebody has the lead, or has been woken to take it
 	asleep  int     // goroutines
 	pending request // a checkpoint, which goes with the next batch
@@ -232,6 +233,10 @@ func (l *Log) land(note *waiter, err error) {
 		return
 	}
 	l.size += uint64(n)
+	if l.last != nil && rest == 0 {
+		l.seal(l.last)
+		return
+	}
 	l.handOver()
 }
 

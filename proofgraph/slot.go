@@ -29,6 +29,20 @@ type Slot struct {
 // Where under is not nil it is called with the index of the place while no other can be taken; it must be quick and must not use the log.
 // If it returns an error, that is the answer and no place is taken. A place that was taken must be signed or voided, or the log ends there.
 func (l *Log) Place(c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error) (*Slot, error) {
+	return l.place(c, at, parents, under, nil)
+}
+
+// PlaceLast is Place for the entry that ends the log: after one that revokes the log's own key, say, nothing that the key signs would count.
+// No further place is taken, nor a checkpoint signed: whoever asks for either waits until the entry is durable, which seals the log with that
+// cause. Where the entry cannot be signed or stored the log is sealed with what went wrong, as ever.
+func (l *Log) PlaceLast(c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error, cause error) (*Slot, error) {
+	if cause == nil {
+		cause = errors.New("the log was ended")
+	}
+	return l.place(c, at, parents, under, cause)
+}
+
+func (l *Log) place(c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error, last error) (*Slot, error) {
 	if err := l.Err(); err != nil {
 		return nil, err
 	}
@@ -53,7 +67,7 @@ func (l *Log) Place(c *Chain, at contracts.Time, parents []contracts.Digest, und
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock() // a panic in under takes no place
-	if err := l.Err(); err != nil {
+	if err := l.going(); err != nil {
 		return nil, err
 	}
 	s.index = l.next()
@@ -66,6 +80,7 @@ func (l *Log) Place(c *Chain, at contracts.Time, parents []contracts.Digest, und
 		}
 	}
 	l.slots = append(l.slots, s)
+	l.last = last
 	c.open = true
 	return s, nil
 }

@@ -1,0 +1,145 @@
+package proofgraph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+var errEnd = errors.New("the key is revoked")
+
+// Behind the last place there is none, whoever comes and however early; what has one before it is written, and then the log is sealed with
+// the cause. Nobody seals it before.
+func TestPlaceLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		spy := w.watch()
+		w.open()
+		dam, placed := make(chan struct{}), make(chan struct{})
+		spy.before = func(int, Batch) error { <-dam; return nil }
+		before := w.place(w.log.Chain("before"))
+		var index uint64
+		last, err := w.log.PlaceLast(w.log.Chain("last"), w.options.Now, nil, func(at uint64) error { index = at; close(placed); return nil }, errEnd)
+		if err != nil || index != 2 || last.Index() != 2 {
+			t.Fatalf("place %d, %v", index, err)
+		}
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				<-placed
+				s, err := w.log.Place(w.log.Chain(fmt.Sprint("late-", i)), w.options.Now, nil, func(uint64) error { t.Error("a place behind the last"); return nil })
+				if s != nil || !errors.Is(err, ErrSealed) || !errors.Is(err, errEnd) {
+					t.Errorf("behind the last: %v", err)
+				}
+			})
+		}
+		all.Go(func() {
+			if _, err := w.log.PlaceLast(w.log.Chain("another-end"), w.options.Now, nil, nil, nil); !errors.Is(err, errEnd) {
+				t.Errorf("a second end: %v", err)
+			}
+		})
+		all.Go(func() { // what was signed by then may be what the key says no more
+			if c, err := w.log.Checkpoint(context.Background()); c.Note != nil || !errors.Is(err, errEnd) {
+				t.Errorf("a checkpoint: %v", err)
+			}
+		})
+		synctest.Wait()
+		if w.log.Err() != nil {
+			t.Fatalf("sealed too early: %v", w.log.Err())
+		}
+		w.sign(last)
+		all.Go(func() {
+			if err := last.Wait(); err != nil {
+				t.Errorf("the last: %v", err)
+			}
+		})
+		synctest.Wait()
+		w.sign(before) // it has its place
+		if err := w.log.Err(); err != nil {
+			t.Fatalf("sealed before it was durable: %v", err)
+		}
+		close(dam)
+		all.Wait()
+		for _, s := range []*Slot{before, last} {
+			if err := s.Wait(); err != nil {
+				t.Errorf("entry %d: %v", s.Index(), err)
+			}
+		}
+		if err := w.log.Err(); !errors.Is(err, ErrSealed) || !errors.Is(err, errEnd) {
+			t.Errorf("afterwards: %v", err)
+		}
+		w.log.Seal(errors.New("another cause"))
+		if !errors.Is(w.log.Err(), errEnd) || len(w.reread()) != 3 {
+			t.Errorf("%v, %d entries", w.log.Err(), w.size())
+		}
+		w.open() // who may sign goes on from there
+		w.say("after")
+	})
+}
+
+// What comes in between, the last place's own failure above all, seals as ever, and nobody waits on.
+func TestPlaceLastFails(t *testing.T) {
+	for name, x := range map[string]struct {
+		spoil func(w *world, spy *spy, last *Slot)
+		says  string
+	}{
+		"voided": {func(_ *world, _ *spy, last *Slot) { last.Void(errDisk) }, errDisk.Error()},
+		"not stored": {func(w *world, spy *spy, last *Slot) {
+			spy.before = failAt(0, func() error { return errDisk })
+			w.sign(last)
+		}, errDisk.Error()},
+		"ended": {func(w *world, spy *spy, last *Slot) {
+			spy.before = failAt(0, func() error { runtime.Goexit(); return nil })
+			w.sign(last)
+		}, errGone.Error()},
+		"no record":        {func(_ *world, _ *spy, last *Slot) { _ = last.Sign(new(contracts.Statement)) }, "no record"},
+		"sealed by others": {func(w *world, _ *spy, _ *Slot) { w.log.Seal(errDisk) }, errDisk.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				spy := w.watch()
+				w.open()
+				spy.appends = nil
+				last, err := w.log.PlaceLast(w.log.Chain("last"), w.options.Now, nil, nil, errEnd)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var all sync.WaitGroup
+				all.Go(func() {
+					if _, err := w.log.Place(w.log.Chain("late"), w.options.Now, nil, nil); !errors.Is(err, ErrSealed) || errors.Is(err, errEnd) {
+						t.Errorf("who waited: %v", err)
+					}
+				})
+				synctest.Wait()
+				x.spoil(w, spy, last)
+				all.Go(func() { _ = last.Wait() })
+				all.Wait()
+				if err := w.log.Err(); err == nil || !strings.Contains(err.Error(), x.says) {
+					t.Errorf("%v, want %s", err, x.says)
+				}
+			})
+		})
+	}
+	w := opened(t)
+	refused := errors.New("not now")
+	if s, err := w.log.PlaceLast(w.log.Chain("last"), w.options.Now, nil, func(uint64) error { return refused }, errEnd); s != nil || err != refused {
+		t.Errorf("%v", err)
+	}
+	w.say("a") // no place was taken, so none was the last
+	s, err := w.log.PlaceLast(w.log.Chain("a"), w.options.Now, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.sign(s)
+	if err := s.Wait(); err != nil || !strings.Contains(w.log.Err().Error(), "the log was ended") {
+		t.Errorf("without a cause: %v, %v", err, w.log.Err())
+	}
+}
