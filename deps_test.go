@@ -86,6 +86,7 @@ var imports = map[string]allowed{
 		"maps":    "copies documents' lines",
 		"slices":  "sorted keys, so that there is one state",
 		"strconv": "numbers of the state",
+		"strings": "names of roots who have not signed",
 	},
 	"helm/internal/jsonschema": {
 		"helm/crypto": "the JSON that schemas and values are",

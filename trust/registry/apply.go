@@ -28,12 +28,12 @@ func (s *State) apply(t *contracts.TrustRecord, origin string, index uint64) (*S
 		return nil, errors.New("there is none")
 	case index == 0 || index > crypto.MaxInt:
 		return nil, errors.New("index: not one of an entry that can hold it: 0 is the genesis")
-	case t.Event.Origin != origin:
-		return nil, errors.New("origin: it is for another log")
-	case t.Event.Version != s.version+1:
-		return nil, fmt.Errorf("version: %d, want %d: it is for another state than this one, was applied before, or one before it is missing", t.Event.Version, s.version+1)
 	case s.threshold == 0:
 		return nil, errors.New("the threshold is 0: there are no root keys, and nothing can ever change")
+	case t.Event.Origin != origin:
+		return nil, fmt.Errorf("origin: it is for another log than %s", origin)
+	case t.Event.Version != s.version+1:
+		return nil, fmt.Errorf("version: %d, want %d: it is for another state than this one, was applied before, or one before it is missing", t.Event.Version, s.version+1)
 	}
 	next, err := s.after(&t.Event, index)
 	if err != nil {

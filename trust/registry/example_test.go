@@ -76,7 +76,7 @@ func ExampleState_Apply() {
 	_, err = next.Apply(record, "example.org/log", 8)
 	fmt.Println(err)
 	// Output:
-	// registry: trust event: key: signatures: 1 of root keys, want 2
+	// registry: trust event: key: signatures: 1 of root keys, want 2: ask root 2, root 3
 	// 6 false
 	// 7 false
 	// 8 true

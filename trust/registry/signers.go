@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -37,7 +38,7 @@ func (s *State) signed(t *contracts.TrustRecord, index uint64) error {
 	case t.Event.Type == "freeze":
 		return errors.New("signatures: want that of a root or a freezer")
 	case roots < s.threshold:
-		return fmt.Errorf("signatures: %d of root keys, want %d", roots, s.threshold)
+		return fmt.Errorf("signatures: %d of root keys, want %d: ask %s", roots, s.threshold, s.silent(t, index))
 	case t.Event.Type == "root" && fresh < t.Event.Threshold:
 		return fmt.Errorf("signatures: %d of the new root keys, want %d", fresh, t.Event.Threshold)
 	}
@@ -74,6 +75,19 @@ func (s *State) voter(e *contracts.TrustEvent, id contracts.Digest, index uint64
 		}
 	}
 	return v
+}
+
+// silent names the roots who have not signed.
+func (s *State) silent(t *contracts.TrustRecord, index uint64) string {
+	var names []string
+	for i := range s.keys {
+		k := &s.keys[i]
+		if k.role == Root && k.valid(index) && !slices.ContainsFunc(t.Signatures, func(x contracts.Signature) bool { return x.KeyID == k.id }) {
+			names = append(names, k.name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 func one(counts bool) uint64 {

@@ -21,9 +21,9 @@ func TestReplays(t *testing.T) {
 	w.refuse("version: 5, want 4", ahead, "freezer")
 	other := w.freeze()
 	other.Origin = "example.test/log2"
-	w.refuse("another log", other, "freezer")
+	w.refuse("another log than example.test/log", other, "freezer")
 	other.Origin = ""
-	w.refuse("another log", other, "freezer")
+	w.refuse("another log than example.test/log", other, "freezer")
 	good := sign(t, w.freeze(), "freezer")
 	for _, index := range []uint64{0, 1 << 53, ^uint64(0)} {
 		if next, err := w.state.Apply(good, origin, index); err == nil || next != nil || !strings.Contains(err.Error(), "index") {
@@ -67,8 +67,8 @@ func TestSignatures(t *testing.T) {
 		change(r)
 		return r
 	}
-	w.refuse("0 of root keys", e)
-	w.refuse("1 of root keys", e, "r1")
+	w.refuse("0 of root keys, want 2: ask root 1, root 2, root 3", e)
+	w.refuse("1 of root keys, want 2: ask root 2, root 3", e, "r1")
 	for _, other := range []string{"kernel", "log", "publisher", "attestor", "freezer", "witness", "ann", "bob", "a stranger"} {
 		w.refuse("no say", e, other, "r1")
 		w.refuse("no say", e, other, "r1", "r2") // though the others are enough
