@@ -40,9 +40,12 @@ func TestOrderOfReasons(t *testing.T) {
 		{contracts.ReasonPolicyViolation, func(c *call) {
 			c.in.Args = json.RawMessage(strings.Replace(string(c.in.Args), `"plain"`, `"secret"`, 1))
 		}},
-		{contracts.ReasonDelegationInvalid, func(c *call) { c.in.Delegation = []contracts.Envelope{grant()} }},
+		{contracts.ReasonDelegationInvalid, func(c *call) {
+			c.in.Delegation = chainOf(t, contracts.Delegation{Delegator: "ann", Delegate: "somebody"})
+		}},
 	}
 	w := newWorld(t, func(o *helm.Options) {
+		o.Trust = delegators(t)
 		o.Policy = compile(t, `
 helm: policy/v1
 layer: P1

@@ -23,7 +23,7 @@ func (j *judging) charged(s *scratch, t *tool, in *contracts.Inputs) bool {
 	for i := range t.budgets {
 		b := &t.budgets[i]
 		a := yes
-		if b.of != nil && !b.of.concern(in) {
+		if b.of != nil && !b.of.concern(in, s.root) {
 			a = no
 		}
 		for i := 0; i < len(b.tests) && a == yes; i++ {

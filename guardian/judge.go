@@ -26,8 +26,8 @@ func (p *Policy) Decide(in *contracts.Inputs, trust *registry.State, past Past) 
 	return p.decide(in, trust, past)
 }
 
-func (p *Policy) decide(in *contracts.Inputs, _ *registry.State, past Past) (record contracts.DecisionRecord, why Why) {
-	j := judging{record: &record, why: &why}
+func (p *Policy) decide(in *contracts.Inputs, trust *registry.State, past Past) (record contracts.DecisionRecord, why Why) {
+	j := judging{record: &record, why: &why, trust: trust}
 	defer func() {
 		if recover() != nil {
 			record.Verdict, record.Reason, record.Rule, record.Expires, record.Charges = contracts.Deny, contracts.ReasonFailClosedError, "", 0, nil
@@ -71,6 +71,7 @@ func (p *Policy) Refuse(in contracts.Inputs, reason contracts.ReasonCode) (recor
 type judging struct {
 	record *contracts.DecisionRecord
 	why    *Why
+	trust  *registry.State
 }
 
 func (j *judging) deny(reason contracts.ReasonCode, rule string, why Why) {
@@ -164,6 +165,12 @@ func (j *judging) conditions(s *scratch, t *tool, in *contracts.Inputs) bool {
 		}
 	}
 
+	var c *chain
+	if len(in.Envelopes.Delegation) > 0 {
+		c = opened(in, j.trust)
+		s.root = c.delegator.ID
+	}
+
 	r.Condition = 3
 	if len(t.budgets) > 0 && !j.charged(s, t, in) {
 		return false
@@ -174,14 +181,11 @@ func (j *judging) conditions(s *scratch, t *tool, in *contracts.Inputs) bool {
 		j.deny(contracts.ReasonPolicyViolation, t.expired, Why{Rule: t.expired, What: "the bundle has expired"})
 		return false
 	}
-	if !j.rules(s, t) || !j.clauses(s, t.overlays, in) {
-		return false
-	}
-
-	r.Condition = 6
-	if len(in.Envelopes.Delegation) > 0 {
-		// Nothing here can tell whether a grant is valid, so none is, whatever keys the trust state has.
-		j.deny(contracts.ReasonDelegationInvalid, "", Why{What: "delegations are not supported by this version of helm"})
+	if c != nil {
+		if !j.delegated(s, t, in, c) {
+			return false
+		}
+	} else if !j.rules(s, t) || !j.clauses(s, t.overlays, in) {
 		return false
 	}
 
@@ -210,7 +214,7 @@ func (j *judging) clauses(s *scratch, list []clause, in *contracts.Inputs) bool 
 	for i := range list {
 		c := &list[i]
 		of := c.of
-		if !of.concern(in) {
+		if !of.concern(in, s.root) {
 			continue
 		}
 		if c.risky {

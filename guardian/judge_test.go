@@ -98,8 +98,7 @@ func TestConditions(t *testing.T) {
 		{"first entry of scope", "file.read", `{"path":"/etc","to":["x"]}`, nil, scope, "/path"},
 		{"expiry before rules", "late.read", `{}`, func(in *contracts.Inputs) { in.Caller.ID = "eve"; delegated(in) }, want{contracts.ReasonPolicyViolation, 5, "P1:late:expires"}, ""},
 		{"first rule", "file.read", `{"path":"/srv/data/secret","lines":101}`, func(in *contracts.Inputs) { in.Caller.ID = "eve" }, want{contracts.ReasonPolicyViolation, 5, "P1:office:secret"}, ""},
-		{"rules before delegation", "file.read", `{"path":"/srv/data/secret"}`, delegated, want{contracts.ReasonPolicyViolation, 5, "P1:office:dir"}, ""},
-		{"error before delegation", "file.write", `{"path":""}`, delegated, want{contracts.ReasonFailClosedError, 5, ""}, ""},
+		{"no delegator, no rules", "file.read", `{"path":"/srv/data/secret"}`, delegated, want{contracts.ReasonDelegationInvalid, 6, ""}, "grant 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := inputs(t, c.tool, c.args)
@@ -112,6 +111,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// delegated presents what does not open.
 func delegated(in *contracts.Inputs) {
 	in.Envelopes.Delegation = []contracts.Envelope{[]byte(`{"leaf":1}`), []byte(`{"root":1}`)}
 }

@@ -13,9 +13,11 @@ type terms struct {
 	ceilings, only, expired string // rules that it denies with
 }
 
-// concern tells whether a document is for a call. The others it does not touch.
-func (x *terms) concern(in *contracts.Inputs) bool {
-	return (x.session == "" || x.session == in.Session) && (x.caller == "" || x.caller == in.Caller.ID) && (x.tenant == "" || x.tenant == in.Caller.Tenant)
+// concern tells whether a document is for a call. The others it does not touch. One that is for the caller or for the delegator, if there
+// is one, is for the call: no grant takes anybody out of it.
+func (x *terms) concern(in *contracts.Inputs, delegator string) bool {
+	return (x.session == "" || x.session == in.Session) && (x.caller == "" || x.caller == in.Caller.ID || x.caller == delegator) &&
+		(x.tenant == "" || x.tenant == in.Caller.Tenant)
 }
 
 // A clause is what a P0 or P2 document says of one tool. Tools of which it says nothing have none, so a document costs nothing there.

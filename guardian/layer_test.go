@@ -118,7 +118,7 @@ func TestLayers(t *testing.T) {
 		{"bundle before overlay", overlay("o", `,"only":["page.get"]`), "mail.send", `{"to":"eve@corp.com"}`, nil, violation("P1:house:never"), ""},
 		{"nothing allowed before overlay", overlay("o", `,"only":["page.get"]`), "mail.send", send, func(in *contracts.Inputs) { in.Caller.Roles = nil }, want{contracts.ReasonNoPolicyDefined, 5, ""}, ""},
 		{"each overlay", overlay("a", `,"only":["mail.send"]`) + "\n" + overlay("b", `,"only":["page.get"]`), "mail.send", send, nil, violation("P2:b:only"), ""},
-		{"overlay before delegation", overlay("o", `,"only":["page.get"]`), "mail.send", send, delegated, violation("P2:o:only"), ""},
+		{"no delegator, no overlay", overlay("o", `,"only":["page.get"]`), "mail.send", send, delegated, want{contracts.ReasonDelegationInvalid, 6, ""}, "grant 0"},
 		{"overlay for the session", overlay("o", `,"for":{"session":"chat-1"},"only":["page.get"]`), "mail.send", send, func(in *contracts.Inputs) { in.Session = "chat-1" }, violation("P2:o:only"), ""},
 		{"overlay for another session", overlay("o", `,"for":{"session":"chat-1"},"only":["page.get"]`), "mail.send", send, nil, allow, ""},
 		{"overlay for the caller", overlay("o", `,"for":{"caller":"ann"},"only":["page.get"]`), "mail.send", send, nil, violation("P2:o:only"), ""},

@@ -92,6 +92,7 @@ type scratch struct {
 	visits   int
 	pointer  string // where the first error arose
 	what     string
+	root     string // id of the root delegator, where the call is made under grants
 }
 
 const keptBuffer = 64 << 10

@@ -41,12 +41,12 @@ type tool struct {
 	subjects  []subject
 
 	slots    map[subjectKey]int32 // while loading: where each subject is
-	declared [][]string           // while loading: pointers that scope declares as a path, URL, host or address
+	declared [][]string           // pointers that scope declares as a path, URL, host or address; grants, too, are compiled against them
 }
 
 // settle ends loading: what was needed for it alone is dropped, and what judging can go without.
 func (t *tool) settle(share sharing) {
-	t.slots, t.declared = nil, nil
+	t.slots = nil
 	if t.depth > 0 && t.input.Depth() <= t.depth {
 		t.depth = 0 // whatever is nested deeper is not of the schema
 	}
