@@ -121,6 +121,7 @@ var imports = map[string]allowed{
 		"strconv":       "lines and sizes",
 		"strings":       "names, paths, hosts",
 		"sync":          "reuses memory between verdicts",
+		"sync/atomic":   "the window that a budget was asked for last is remembered without a lock",
 		"time":          "durations, and the call's time in windows; no clock",
 		"unicode":       "white space in a URL",
 		"unicode/utf8":  "lengths of patterns",

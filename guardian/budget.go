@@ -16,7 +16,7 @@ type budget struct {
 	tests  []node // it applies to a call if all hold
 	limit  uint64
 	per    string
-	window string
+	window *window
 	cost   cost
 	refund bool // the charge is given back when the tool itself failed
 }
@@ -84,8 +84,9 @@ func (l *loader) readTerm(b part, x *budget) {
 		x.per, _ = l.oneOf(p, "caller", "tenant", "session", "tool", "all")
 	}
 	if p, ok := l.need(b, "window"); ok {
-		x.window, ok = l.oneOf(p, "hour", "day", "month", "session", "total")
-		if ok && x.window == "session" && x.per != "session" && x.per != "" {
+		word, ok := l.oneOf(p, "hour", "day", "month", "session", "total")
+		x.window = &window{unit: word}
+		if ok && word == "session" && x.per != "session" && x.per != "" {
 			l.refuse(p.at, "window session with per "+x.per, "write per: session; a balance of another's has no session to end with")
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -36,7 +35,7 @@ func (j *judging) charged(s *scratch, t *tool, in *contracts.Inputs) bool {
 		if a == no {
 			continue
 		}
-		c := contracts.Charge{Budget: b.name, Limit: b.limit, Window: b.starts(in.Time)}
+		c := contracts.Charge{Budget: b.name, Limit: b.limit, Window: b.window.starts(in.Time)}
 		why := Why{Rule: b.name}
 		if c.Of, why.What = b.whose(in); why.What == "" {
 			if c.Amount, why.What = b.cost.of(in.Args); why.What != "" {
@@ -130,21 +129,6 @@ func (b *budget) whose(in *contracts.Inputs) (of, what string) {
 		return contracts.Hashed(of), ""
 	}
 	return of, ""
-}
-
-// starts gives the window's first instant, in UTC, or the word for what has none.
-func (b *budget) starts(at contracts.Time) string {
-	u := at.Time()
-	year, month, day := u.Date()
-	switch b.window {
-	case "hour":
-		return contracts.TimeOf(u.Truncate(time.Hour)).String()
-	case "day":
-		return contracts.TimeOf(time.Date(year, month, day, 0, 0, 0, 0, time.UTC)).String()
-	case "month":
-		return contracts.TimeOf(time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)).String()
-	}
-	return b.window
 }
 
 // of gives the cost of a call, or why it has none. A number's decimal text is moved by the scale, digit by digit: no double is multiplied.

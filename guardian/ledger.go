@@ -14,37 +14,54 @@ import (
 //
 // The zero Ledger has spent nothing. It is safe for concurrent use by multiple goroutines, and must not be copied.
 type Ledger struct {
-	mu    sync.Mutex // held for a few look-ups; protects spent
-	spent map[fund]uint64
+	mu       sync.Mutex // held for a few look-ups; protects what follows
+	accounts map[account]uint32
+	spent    map[fund]uint64
 }
 
-// A fund is the digest that stands for (budget, of, window), so that a balance takes the same room whatever its name.
-type fund contracts.Digest
+// An account is one window of a budget. Those that were charged have numbers, from 1 on.
+type account struct{ budget, window string }
 
-func fundOf(c *contracts.Charge) fund {
-	var buf [512]byte
-	b := crypto.AppendString(buf[:0], c.Budget)
-	b = crypto.AppendString(b, c.Of)
-	return fund(crypto.Sum(crypto.AppendString(b, c.Window)))
+// A fund is what one subject has spent of an account. Its key takes the same room whatever the names: a subject of more than 27 bytes stands
+// there by its digest, which the last byte tells from a text and its length.
+type fund struct {
+	account uint32
+	of      [28]byte
+}
+
+// fundOf is the fund of a charge. That of an account which was never charged, which has no number, is empty.
+func (l *Ledger) fundOf(c *contracts.Charge) fund {
+	f := fund{account: l.accounts[account{c.Budget, c.Window}]}
+	const last = len(f.of) - 1
+	if n := copy(f.of[:last], c.Of); n == len(c.Of) {
+		f.of[last] = byte(n)
+	} else {
+		digest := crypto.Sum([]byte(c.Of))
+		copy(f.of[:last], digest[:])
+		f.of[last] = 0xff
+	}
+	return f
 }
 
 // Spent is the balance that a charge would be made on.
 func (l *Ledger) Spent(c contracts.Charge) uint64 {
-	f := fundOf(&c)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.spent[f]
+	return l.spent[l.fundOf(&c)]
 }
 
 // Reserve makes all the charges of an ALLOW or none, and writes into each, and into the inputs that it was decided on, the balance as it is
 // now. It is false, and nothing is charged, where one does not fit its limit: then these inputs are judged again.
 func (l *Ledger) Reserve(charges []contracts.Charge, in *contracts.Inputs) bool {
+	var room [contracts.MaxCharges]fund
+	funds, all := room[:0], true
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := true
 	for i := range charges {
 		c := &charges[i]
-		c.Before = l.spent[fundOf(c)]
+		f := l.fundOf(c)
+		funds = append(funds, f)
+		c.Before = l.spent[f]
 		all = all && fits(c)
 		for j := range in.State.Budgets {
 			if b := &in.State.Budgets[j]; b.Budget == c.Budget {
@@ -53,34 +70,54 @@ func (l *Ledger) Reserve(charges []contracts.Charge, in *contracts.Inputs) bool 
 		}
 	}
 	if all {
-		l.add(charges)
+		l.add(charges, funds)
 	}
 	return all
 }
 
 // Charge folds the charges of a decision. It is an error, and nothing is charged, where a balance before it is another, or it does not fit.
 func (l *Ledger) Charge(charges []contracts.Charge) error {
+	var room [contracts.MaxCharges]fund
+	funds := room[:0]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range charges {
-		switch c := &charges[i]; {
-		case c.Before != l.spent[fundOf(c)]:
+		c := &charges[i]
+		f := l.fundOf(c)
+		funds = append(funds, f)
+		switch {
+		case c.Before != l.spent[f]:
 			return errors.New("before is not the balance that the log gives")
 		case !fits(c):
 			return errors.New("over the limit")
 		}
 	}
-	l.add(charges)
+	l.add(charges, funds)
 	return nil
 }
 
-func (l *Ledger) add(charges []contracts.Charge) {
-	if l.spent == nil && len(charges) > 0 {
-		l.spent = map[fund]uint64{}
-	}
+// add makes charges on their funds.
+func (l *Ledger) add(charges []contracts.Charge, funds []fund) {
 	for i := range charges {
-		l.spent[fundOf(&charges[i])] += charges[i].Amount
+		if funds[i].account == 0 {
+			funds[i].account = l.number(&charges[i])
+		}
+		l.spent[funds[i]] += charges[i].Amount
 	}
+}
+
+// number is that of a charge's account, a new one if need be.
+func (l *Ledger) number(c *contracts.Charge) uint32 {
+	if l.spent == nil {
+		l.accounts, l.spent = map[account]uint32{}, map[fund]uint64{}
+	}
+	a := account{c.Budget, c.Window}
+	n := l.accounts[a]
+	if n == 0 {
+		n = uint32(len(l.accounts)) + 1
+		l.accounts[a] = n
+	}
+	return n
 }
 
 // Settle folds what a receipt of that reason says of the charges of its decision: all stays charged or, where the tool itself failed,
@@ -98,13 +135,13 @@ func (l *Ledger) Settle(charges []contracts.Charge, settled []contracts.Settleme
 			return errors.New("not that of the charge")
 		case s.Amount != c.Amount && (s.Amount != 0 || reason != contracts.ReasonToolError):
 			return errors.New("neither all of the charge nor, where the tool itself failed, nothing")
-		case l.spent[fundOf(c)] < c.Amount:
+		case l.spent[l.fundOf(c)] < c.Amount:
 			return errors.New("of a charge that was not made")
 		}
 	}
 	for i := range charges {
 		if settled[i].Amount == 0 {
-			l.spent[fundOf(&charges[i])] -= charges[i].Amount
+			l.spent[l.fundOf(&charges[i])] -= charges[i].Amount
 		}
 	}
 	return nil

@@ -1,0 +1,105 @@
+package guardian
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// Names that could be taken for one another: subjects about the length from which on a digest stands for them, texts that are the digest of
+// others, with the byte that marks it, and words that run into one another.
+func confusable() (all []contracts.Charge) {
+	var subjects []string
+	for n := range 40 {
+		subjects = append(subjects, strings.Repeat("x", n), strings.Repeat("x", n)+"y", strings.Repeat("x", n)+"\x00")
+	}
+	for _, long := range subjects[60:] {
+		d := crypto.Sum([]byte(long))
+		subjects = append(subjects, string(d[:27]), string(d[:27])+"\xff", string(d[:28]), string(d[:]))
+	}
+	for _, s := range subjects {
+		all = append(all, contracts.Charge{Budget: "P1:a:b", Of: s, Window: "total"})
+	}
+	for _, name := range []string{"P1:a:b", "P1:a:bt", "P1:a:", "P0:a:b", ""} {
+		for _, window := range []string{"total", "otal", "btotal", "session", ""} {
+			for _, of := range []string{"ann", "nn", ""} {
+				all = append(all, contracts.Charge{Budget: name, Of: of, Window: window})
+			}
+		}
+	}
+	return all
+}
+
+// Every budget, window and subject has a balance of its own: a ledger beside a map of the words themselves, over random charges and refunds.
+func TestLedgerModel(t *testing.T) {
+	type key struct{ budget, of, window string }
+	model := map[key]uint64{}
+	all := confusable()
+	var l Ledger
+	r := rand.New(rand.NewPCG(5, 6))
+	for i := range 20_000 {
+		c := all[r.IntN(len(all))]
+		k := key{c.Budget, c.Of, c.Window}
+		c.Amount, c.Limit = uint64(r.IntN(5)), 20
+		if l.Spent(c) != model[k] {
+			t.Fatalf("%q: %d spent, want %d", k, l.Spent(c), model[k])
+		}
+		list := []contracts.Charge{c}
+		switch fit := model[k]+c.Amount <= c.Limit; r.IntN(4) {
+		case 0, 1:
+			if l.Reserve(list, new(contracts.Inputs)) != fit || list[0].Before != model[k] {
+				t.Fatalf("%q: reserved %+v on %d", k, list[0], model[k])
+			}
+			if fit {
+				model[k] += c.Amount
+			}
+		case 2:
+			list[0].Before = model[k]
+			if err := l.Charge(list); (err == nil) != fit {
+				t.Fatalf("%q: charged %+v: %v", k, list[0], err)
+			}
+			if fit {
+				model[k] += c.Amount
+			}
+		case 3:
+			there := model[k] >= c.Amount
+			if err := l.Settle(list, []contracts.Settlement{{Budget: c.Budget, Of: c.Of}}, contracts.ReasonToolError); (err == nil) != there {
+				t.Fatalf("%q: gave back %d of %d: %v", k, c.Amount, model[k], err)
+			}
+			if there {
+				model[k] -= c.Amount
+			}
+		}
+		if i%1000 == 0 {
+			for _, c := range all {
+				if k := (key{c.Budget, c.Of, c.Window}); l.Spent(c) != model[k] {
+					t.Fatalf("%q: %d spent, want %d", k, l.Spent(c), model[k])
+				}
+			}
+		}
+	}
+	if len(model) != len(all)-1 { // (P1:a:b, "", total) is there twice
+		t.Errorf("%d balances of %d", len(model), len(all))
+	}
+}
+
+// More charges than a decision holds, on windows that are new to the ledger, are each made.
+func TestLedgerMany(t *testing.T) {
+	var l Ledger
+	var list []contracts.Charge
+	for i := range 3 * contracts.MaxCharges {
+		list = append(list, contracts.Charge{Amount: uint64(i), Budget: "P1:a:b", Limit: 100, Of: fmt.Sprint(i % 20), Window: fmt.Sprint(i % 2)})
+	}
+	if !l.Reserve(list[:20], new(contracts.Inputs)) {
+		t.Fatal("not reserved")
+	}
+	for i, c := range list[:20] {
+		if l.Spent(c) != uint64(i) {
+			t.Errorf("%+v: %d spent", c, l.Spent(c))
+		}
+	}
+}

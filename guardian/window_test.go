@@ -1,0 +1,133 @@
+package guardian
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// startsOf is what starts gives, made anew from the text of the time alone.
+func startsOf(unit string, at contracts.Time) string {
+	text := at.String()
+	switch unit {
+	case "hour":
+		return text[:len("2006-01-02T15")] + ":00:00.000Z"
+	case "day":
+		return text[:len("2006-01-02")] + "T00:00:00.000Z"
+	case "month":
+		return text[:len("2006-01")] + "-01T00:00:00.000Z"
+	}
+	return unit
+}
+
+var units = []string{"hour", "day", "month", "session", "total"}
+
+// edges are instants around which windows begin: of hours, days, months, years, leap days, and of all the time that records have.
+func edges(t testing.TB) (all []contracts.Time) {
+	for _, text := range []string{
+		"1970-01-01T00:00:00.000Z", "1970-01-01T01:00:00.000Z", "1970-02-01T00:00:00.000Z", "1972-02-29T00:00:00.000Z", "1999-12-31T23:00:00.000Z",
+		"2000-01-01T00:00:00.000Z", "2000-02-29T00:00:00.000Z", "2000-03-01T00:00:00.000Z", "2026-03-29T01:00:00.000Z", "2028-02-29T00:00:00.000Z",
+		"2028-03-01T00:00:00.000Z", "2100-02-28T00:00:00.000Z", "2100-03-01T00:00:00.000Z", "9999-12-01T00:00:00.000Z", "9999-12-31T23:00:00.000Z",
+	} {
+		at, err := contracts.ParseTime(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for d := contracts.Time(-2); d <= 2; d++ {
+			all = append(all, max(at+d, 0))
+		}
+	}
+	return append(all, contracts.TimeOf(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)))
+}
+
+// Whatever was remembered, the window is that of the time that is asked for: at every edge, after every other edge, forwards and back.
+func TestWindowEdges(t *testing.T) {
+	all := edges(t)
+	for _, unit := range units {
+		w := &window{unit: unit}
+		for _, before := range all {
+			for _, at := range all {
+				w.starts(before)
+				if got, want := w.starts(at), startsOf(unit, at); got != want {
+					t.Fatalf("%s of %s after %s: %s, want %s", unit, at, before, got, want)
+				}
+			}
+		}
+	}
+}
+
+// Times that no record has come from nobody but who judges by hand, and are those at the edge of what a record has.
+func TestWindowOutside(t *testing.T) {
+	const most = "9999-12-31T23:59:59.999Z"
+	for _, unit := range units[:3] {
+		w := &window{unit: unit}
+		for _, c := range []struct {
+			at   contracts.Time
+			want string
+		}{{-1, "1970-01-01T00:00:00.000Z"}, {0, "1970-01-01T00:00:00.000Z"}, {-1 << 40, "1970-01-01T00:00:00.000Z"}, {253402300800000, most}, {1 << 50, most}} {
+			if got := w.starts(c.at); got != c.want {
+				t.Errorf("%s of %d: %s, want %s", unit, c.at, got, c.want)
+			}
+		}
+		w.starts(math.MinInt64) // whatever those are, what comes next is right
+		w.starts(math.MaxInt64)
+		if got := w.starts(noon); got != startsOf(unit, noon) {
+			t.Errorf("%s of noon: %s", unit, got)
+		}
+	}
+}
+
+// Callers on both sides of an edge, and one whose clock jumps about, share what is remembered, and each gets the window of its own time.
+func TestWindowRace(t *testing.T) {
+	all := edges(t)
+	edge := contracts.TimeOf(time.Date(2028, 3, 1, 0, 0, 0, 0, time.UTC)) // of an hour, a day and a month
+	for _, unit := range units {
+		w := &window{unit: unit}
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				r := rand.New(rand.NewPCG(1, uint64(i)))
+				for range 2000 {
+					at := edge - contracts.Time(i%2)
+					if i == 3 {
+						at = all[r.IntN(len(all))]
+					}
+					if got, want := w.starts(at), startsOf(unit, at); got != want {
+						t.Errorf("%s of %s: %s, want %s", unit, at, got, want)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// One policy, judging calls at both sides of midnight by turns: each is charged to its own day, also where the clock goes back.
+func TestWindowOfCharges(t *testing.T) {
+	p := mustCompile(t, bank(goodBudget))
+	midnight := contracts.TimeOf(time.Date(2028, 2, 29, 0, 0, 0, 0, time.UTC))
+	var l Ledger
+	for i := range 6 {
+		in := inputs(t, "pay", `{"amount":1,"mixed":1,"usual":5}`)
+		in.Time = midnight - contracts.Time(i%2)
+		r, why := p.Decide(&in, nil, onlyLedger{&l})
+		if r.Verdict != contracts.Allow || len(r.Charges) != 1 || r.Charges[0].Window != startsOf("day", in.Time) || !l.Reserve(r.Charges, &in) {
+			t.Fatalf("%v %s %+v", r.Reason, why, r.Charges)
+		}
+		if r.Charges[0].Before != uint64(i/2) {
+			t.Errorf("call %d on a balance of %d", i, r.Charges[0].Before)
+		}
+	}
+	for i := range 2 { // the limit is three
+		in := inputs(t, "pay", `{"amount":1,"mixed":1,"usual":5}`)
+		in.Time = midnight - contracts.Time(i)
+		if r, _ := p.Decide(&in, nil, onlyLedger{&l}); r.Reason != contracts.ReasonBudgetExceeded {
+			t.Errorf("a fourth call: %v", r.Reason)
+		}
+	}
+}
