@@ -32,10 +32,10 @@ func (v *verifier) late(f *Error) *Error {
 	return nil
 }
 
-// content reads a blob, and checks it against its name. The bytes are valid until the next one is read; they are nil, and the number is
+// content reads a blob, and checks it against its name. The bytes are valid until the reader reads again; they are nil, and the number is
 // noBlob, where the pack does not have it.
-func (v *verifier) content(d contracts.Digest) ([]byte, int, *Error) {
-	i, x, err := v.pack.find(d, v.far.get)
+func (v *verifier) content(d contracts.Digest, r *far) ([]byte, int, *Error) {
+	i, x, err := v.pack.find(d, r.get)
 	if err != nil {
 		return nil, noBlob, &Error{ErrArchive, -1, blobPrefix + d.String(), "it cannot be read", err}
 	}
@@ -45,14 +45,7 @@ func (v *verifier) content(d contracts.Digest) ([]byte, int, *Error) {
 	if x.size > maxBlob {
 		return nil, i, v.fault(ErrBlob, blobPrefix+d.String(), "longer than any blob may be")
 	}
-	b, err := v.far.get(x.at, int(min(x.size, int64(cap(v.far.buf)))))
-	if int64(len(b)) < x.size && err == nil {
-		if int64(cap(v.buf)) < x.size {
-			v.buf = make([]byte, x.size)
-		}
-		b = v.buf[:x.size]
-		err = readAt(v.r, b, x.at)
-	}
+	b, err := r.bytes(x)
 	if err != nil {
 		return nil, noBlob, &Error{ErrArchive, -1, blobPrefix + d.String(), "it cannot be read", err}
 	}
@@ -68,7 +61,7 @@ func (v *verifier) content(d contracts.Digest) ([]byte, int, *Error) {
 // keep notes that the entry at hand names a blob, and holds it to the form of what it is named as. It gives the bytes, or nil where the
 // pack does not have it, or it is not as it should be.
 func (v *verifier) keep(d contracts.Digest, as role) ([]byte, *Error) {
-	b, i, f := v.content(d)
+	b, i, f := v.content(d, v.far)
 	switch {
 	case f != nil:
 		return nil, v.late(f)

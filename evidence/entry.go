@@ -47,9 +47,11 @@ func (v *verifier) entry(line []byte, at int64) *Error {
 		f = v.replay(st, c, call, extent{at, int64(len(line))}) // faults of BLOB and REPLAY wait
 	}
 	if f == nil {
+		v.mark(at)
 		if err := v.add(crypto.LeafHash(line), st, c); err != nil {
 			return v.fault(ErrGraph, "", err.Error())
 		}
+		v.told(st, c, call)
 		f = v.reached()
 	}
 	return f
@@ -99,7 +101,7 @@ func (v *verifier) begins(s *contracts.Sealed) *Error {
 	}
 	d, err := crypto.ParseDigest(t.Root().Get("predicate").Get("trust").Bytes())
 	if err == nil {
-		b, _, f := v.content(d)
+		b, _, f := v.content(d, v.far)
 		if f != nil && f.Check != ErrBlob {
 			return f
 		}

@@ -27,6 +27,7 @@ type chain struct {
 	lamport uint64 // of the last one
 	last    contracts.Digest
 	time    contracts.Time
+	story   *story // what is held of it for questions about its past; nil: nothing
 	open    uint32 // ALLOWs without a receipt
 	closed  bool
 }

@@ -232,7 +232,7 @@ func (m *maker) call(a ask) *called {
 	if a.refuse != "" {
 		d = m.policy.Refuse(in, a.refuse)
 	} else {
-		d, _ = m.policy.Decide(&in, m.state, recalled{&m.ledger})
+		d, _ = m.policy.Decide(&in, m.state, nothing{&m.ledger})
 	}
 	m.must(m.ledger.Charge(d.Charges))
 	s, err := m.log.Place(c, in.Time, a.parents, nil)
@@ -318,3 +318,14 @@ func (m *maker) pack() []byte {
 	m.must(Write(m.Context(), &b, m.store, testKey(m, m.by)))
 	return b.Bytes()
 }
+
+// nothing is a past of which only balances are known.
+type nothing struct{ *guardian.Ledger }
+
+func (nothing) Calls(string) uint64 { return 0 }
+
+func (nothing) Receipt(string, crypto.Value) (contracts.PriorReceipt, error) {
+	return contracts.PriorReceipt{}, nil
+}
+
+func (nothing) Used(contracts.Digest, *contracts.ApprovalRequest) bool { return false }

@@ -10,12 +10,14 @@ import (
 // A pending call is an ALLOW without a receipt, and what its receipt will be compared with.
 type pending struct {
 	chain   *chain
+	index   uint64
 	seq     uint64
 	same    contracts.Digest // of what decision and receipt both say
 	policy  contracts.Digest
 	sandbox contracts.Digest // of what the driver declared, where the inputs are kept
 	kept    bool             // the inputs are
 	charges []contracts.Charge
+	nonces  []string // of the requests whose approvals it consumed; nil where its inputs are not kept
 }
 
 // sameOf is the digest of tool, argsHash and effectType.

@@ -2,7 +2,6 @@ package evidence
 
 import (
 	"bytes"
-	"errors"
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
@@ -21,13 +20,13 @@ func (v *verifier) replay(st *contracts.Statement, c *chain, call *pending, at e
 	case d != nil:
 		if d.Verdict == contracts.Deny {
 			v.report.Receipts, v.report.Denials = v.report.Receipts+1, v.report.Denials+1
-			return v.judgement(st, d, &pending{})
+			return v.judgement(st, d, c, &pending{})
 		}
-		call := &pending{chain: c, seq: st.Seq, same: sameOf(d.Tool, d.ArgsHash, d.EffectType), policy: d.PolicyHash, charges: slices.Clone(d.Charges)}
+		call := &pending{chain: c, index: v.size(), seq: st.Seq, same: sameOf(d.Tool, d.ArgsHash, d.EffectType), policy: d.PolicyHash, charges: slices.Clone(d.Charges)}
 		v.report.Allows++
 		v.pending[v.size()] = call
 		c.open++
-		return v.judgement(st, d, call)
+		return v.judgement(st, d, c, call)
 	case r != nil:
 		v.report.Receipts++
 		c.open--
@@ -48,7 +47,7 @@ func (v *verifier) keepAll(st *contracts.Statement) (f *Error) {
 }
 
 // judgement makes a verdict again from the kept inputs, and compares these with decision, entry and log.
-func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecord, call *pending) *Error {
+func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecord, c *chain, call *pending) *Error {
 	raw, f := v.keep(d.InputsHash, asInputs)
 	if raw == nil {
 		v.report.Replay.NotReplayable++
@@ -74,21 +73,30 @@ func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecor
 	if field, what := v.asked(st, d, in); field != "" {
 		return differs("inputs."+field, what)
 	}
+	call.nonces = v.noncesOf(d, in)
+	past := v.past(c, in)
+	field, what := "", ""
 	switch {
 	case x.why != "":
-		return differs("predicate.decision.policyHash", x.why)
-	case x.policy == nil && own: // whatever engine would have judged, it was not asked
-		v.report.Replay.KernelsOwn++
-		return nil
-	case x.policy == nil:
+		field, what = "predicate.decision.policyHash", x.why
+	case x.policy != nil:
+		field, what = v.judged(d, in, x.policy, past)
+	default: // whatever another engine asked for
+		if field = past.untrue(in); field != "" {
+			field, what = "inputs.state."+field, "not what the log says"
+		}
+	}
+	switch {
+	case past.trouble != nil:
+		return past.trouble
+	case field != "":
+		return differs(field, what)
+	case x.policy == nil && !own: // of its own refusals no engine is asked
 		v.report.Replay.NotReplayable++
 		if !slices.Contains(v.report.Replay.Engines, x.engine) {
 			v.report.Replay.Engines = append(v.report.Replay.Engines, x.engine)
 		}
 		return nil
-	}
-	if field, what := v.judged(d, in, x.policy); field != "" {
-		return differs(field, what)
 	}
 	if own {
 		v.report.Replay.KernelsOwn++
@@ -98,14 +106,14 @@ func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecor
 	return nil
 }
 
-// judged asks the guardian, and compares every field.
-func (v *verifier) judged(d *contracts.DecisionRecord, in *contracts.Inputs, p *guardian.Policy) (field, what string) {
+// judged asks the guardian, and compares every field. Whoever refused by himself asked for nothing.
+func (v *verifier) judged(d *contracts.DecisionRecord, in *contracts.Inputs, p *guardian.Policy, past *past) (field, what string) {
 	var again contracts.DecisionRecord
-	read := *in // with the balances that are read
+	told := *in // with what is read of the past
 	if d.KernelsOwn() {
-		again, read.State.Budgets = p.Refuse(*in, d.Reason), nil
+		again, told.State = p.Refuse(*in, d.Reason), contracts.SessionState{}
 	} else {
-		again, _ = p.Decide(&read, v.state, recalled{balances(in.State.Budgets)})
+		again, _ = p.Decide(&told, v.state, past)
 	}
 	again.ID, again.InputsHash, again.PolicyDecisionHash = d.ID, d.InputsHash, d.PolicyDecisionHash // RECORD has checked them
 	v.text = d.Append(v.text[:0])
@@ -114,8 +122,8 @@ func (v *verifier) judged(d *contracts.DecisionRecord, in *contracts.Inputs, p *
 	if !bytes.Equal(v.text[:n], v.text[n:]) {
 		return "predicate.decision." + v.difference(v.text[:n], v.text[n:]), "not what the guardian says, given the kept inputs"
 	}
-	if !slices.Equal(in.State.Budgets, read.State.Budgets) {
-		return "inputs.state.budgets", "not the balances that the guardian reads"
+	if field := unlike(&in.State, &told.State); field != "" {
+		return "inputs.state." + field, "not what the guardian reads of the log"
 	}
 	if in.ArgsForm == "" {
 		if _, missing := p.AppendDefaults(v.text[:0], in.Tool, in.Args); missing {
@@ -124,17 +132,6 @@ func (v *verifier) judged(d *contracts.DecisionRecord, in *contracts.Inputs, p *
 	}
 	return "", ""
 }
-
-// recalled is what kept inputs tell of the past: balances, and nothing else.
-type recalled struct{ *guardian.Ledger }
-
-func (recalled) Calls(string) uint64 { return 0 }
-
-func (recalled) Receipt(string, crypto.Value) (contracts.PriorReceipt, error) {
-	return contracts.PriorReceipt{}, errors.New("evidence: receipts of the session's past" + unsupported)
-}
-
-func (recalled) Used(contracts.Digest, *contracts.ApprovalRequest) bool { return true }
 
 // balances is a ledger of those that kept inputs give. Of what they lack nothing is spent, and that it was read shows.
 func balances(list []contracts.Balance) *guardian.Ledger {
@@ -187,8 +184,14 @@ func (v *verifier) asked(st *contracts.Statement, d *contracts.DecisionRecord, i
 		return "session", "not the entry's"
 	case s.Trust != v.state.Digest():
 		return "state.trust", "not the digest of the trust state here"
-	case len(s.Calls)+len(s.From)+len(s.Receipts) > 0 || s.Labels != nil || s.Tainted != nil || s.Used != nil:
-		return "state", "what was read of the session's past" + unsupported
+	case s.From != nil:
+		return "state.from", "what was looked up in sources" + unsupported
+	case s.Labels != nil:
+		return "state.labels", "what labels the session had" + unsupported
+	case s.Tainted != nil:
+		return "state.tainted", "whether the session was tainted" + unsupported
+	case slices.ContainsFunc(s.Receipts, func(r contracts.PriorReceipt) bool { return r.Facts.Kind() != crypto.Missing }):
+		return "state.receipts", "facts of an earlier receipt" + unsupported
 	}
 	if !raw {
 		v.text = in.Args.Append(v.text[:0])

@@ -83,7 +83,7 @@ func (v *verifier) compile(policy contracts.Digest) (x stack, f *Error) {
 	}
 	var docs, overlays []contracts.Document
 	for i, d := range record.Documents {
-		b, _, f := v.content(d.Digest)
+		b, _, f := v.content(d.Digest, v.far)
 		if f != nil || b == nil {
 			x.why = "a policy document is not there"
 			if f != nil && f.Check == ErrBlob { // noted already, where the policy entry named it

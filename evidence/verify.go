@@ -21,7 +21,7 @@ type verifier struct {
 	last *signed // that the caller saw
 
 	pack archive
-	far  *window // for blobs
+	far  *far // for blobs
 	buf  []byte
 
 	// the fold of the entries
@@ -38,6 +38,9 @@ type verifier struct {
 	approved map[contracts.Digest]struct{} // approvals that an ALLOW consumed
 	stacks   stacks
 	ledger   guardian.Ledger
+	stories  stories
+	marks    []int64   // where entries lie
+	second   *rereader // of what was gone over before; nil: nothing was needed of it
 	report   Report
 
 	// the first faults of the checks that come after the entries, though found with them
@@ -88,7 +91,7 @@ func (v *verifier) verify(size int64) error {
 		v.report.Signer = Trusted
 	}
 	w := newWindow(v.r, size, 256<<10)
-	v.far = newWindow(v.r, size, 4<<10)
+	v.far = &far{window: newWindow(v.r, size, 4<<10)}
 	if err := v.pack.open(v.ctx, w); err != nil {
 		return err
 	}

@@ -1,0 +1,103 @@
+package evidence
+
+import (
+	"bytes"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// Entries are gone over once. What is needed of an earlier one later is read again: the offset of every eighth is kept, the others follow.
+
+const stride = 8
+
+// mark notes where the next entry lies.
+func (v *verifier) mark(at int64) {
+	if v.size()%stride == 0 {
+		v.marks = append(v.marks, at)
+	}
+}
+
+// A far reads here and there in a pack. What it gives is valid until it reads again.
+type far struct {
+	*window
+	buf []byte
+}
+
+func (f *far) bytes(x extent) ([]byte, error) {
+	if x.size <= int64(cap(f.window.buf)) {
+		return f.get(x.at, int(x.size))
+	}
+	if int64(cap(f.buf)) < x.size {
+		f.buf = make([]byte, x.size)
+	}
+	b := f.buf[:x.size]
+	return b, readAt(f.r, b, x.at)
+}
+
+// A rereader has memory of its own, so that what the entry at hand refers to stays as it is.
+type rereader struct {
+	far    far
+	entry  contracts.Reader
+	inputs contracts.Reader
+}
+
+func (v *verifier) rereader() *rereader {
+	if v.second == nil {
+		v.second = &rereader{far: far{window: newWindow(v.r, v.far.size, 128<<10)}}
+	}
+	return v.second
+}
+
+// again reads an earlier entry. The bytes are those that were verified, or it is a fault.
+func (v *verifier) again(index uint64) (*contracts.Statement, *Error) {
+	r := v.rereader()
+	bad := func(err error) (*contracts.Statement, *Error) {
+		return nil, &Error{ErrArchive, -1, members[entriesMember], "it cannot be read", err}
+	}
+	x := v.pack.members[entriesMember]
+	at, end := v.marks[index/stride], x.at+x.size
+	for n := index % stride; ; n-- {
+		b, err := r.far.get(at, int(min(end-at, contracts.MaxEntry+1)))
+		if err != nil {
+			return bad(err)
+		}
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 {
+			return bad(errChanged)
+		}
+		if at += int64(i) + 1; n > 0 {
+			continue
+		}
+		if crypto.LeafHash(b[:i]) != v.index.Hash(index) {
+			return bad(errChanged)
+		}
+		sealed, ferr := r.entry.Open(b[:i])
+		if ferr != nil {
+			return bad(ferr) // cannot be: it was opened
+		}
+		st, ferr := sealed.Statement()
+		if ferr != nil {
+			return bad(ferr)
+		}
+		return st, nil
+	}
+}
+
+// inputsOf reads the inputs of an earlier judgement, or gives nil where they are not there or are not as they should be, which is noted with
+// that entry.
+func (v *verifier) inputsOf(d *contracts.DecisionRecord) (*contracts.Inputs, *Error) {
+	r := v.rereader()
+	b, _, f := v.content(d.InputsHash, &r.far)
+	if f != nil && f.Check != ErrBlob {
+		return nil, f
+	}
+	if f != nil || b == nil {
+		return nil, nil
+	}
+	in, err := r.inputs.Inputs(b)
+	if err != nil {
+		return nil, nil
+	}
+	return in, nil
+}

@@ -1,0 +1,158 @@
+package evidence
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+)
+
+// A past answers the guardian's questions about the past of a call whose inputs are kept, from the log. Only what the log does not tell is
+// taken from the inputs, as far as it can be: balances, which are as old as the judgement and not as its place in the log (BUDGET holds those of
+// charges to the log); and what hangs on the inputs of earlier calls that were erased.
+type past struct {
+	v       *verifier
+	chain   *chain
+	kept    *contracts.SessionState
+	ledger  *guardian.Ledger
+	trouble *Error // the pack could not be read
+}
+
+var _ guardian.Past = (*past)(nil)
+
+var errUntold = errors.New("evidence: the log does not tell")
+
+func (v *verifier) past(c *chain, in *contracts.Inputs) *past {
+	return &past{v: v, chain: c, kept: &in.State, ledger: balances(in.State.Budgets)}
+}
+
+func (p *past) Spent(c contracts.Charge) uint64 { return p.ledger.Spent(c) }
+
+func (p *past) story() *story {
+	s, f := p.v.story(p.chain)
+	if f != nil {
+		p.trouble = f
+		return new(story) // what is answered now is not used
+	}
+	return s
+}
+
+func (p *past) Calls(tool string) uint64 { return p.story().Calls(tool) }
+
+// Receipt with no values to be equal is what the log says. With values it hangs on the arguments of earlier calls. A kernel that could not
+// read them denied, and recorded nothing. What cannot be read here may be what the inputs name, if it is later than all that can.
+func (p *past) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
+	s := p.story()
+	if same.Kind() != crypto.Missing {
+		p.v.stories.shape(p.chain, tool, same)
+	}
+	r, err := s.Receipt(tool, same, p.arguments)
+	if err != nil || same.Kind() == crypto.Missing {
+		return r, err
+	}
+	for i := range p.kept.Receipts {
+		if k := &p.kept.Receipts[i]; k.Tool == tool && k.Same.Equal(same) {
+			if p.hidden(s, k, &r) {
+				r.Entry, r.Time = k.Entry, k.Time
+			}
+			return r, nil
+		}
+	}
+	return r, errUntold
+}
+
+// hidden tells whether kept inputs name an EXECUTED receipt of the tool whose call cannot be read, and later than the one that can.
+func (p *past) hidden(s *story, kept, found *contracts.PriorReceipt) bool {
+	if kept.Entry == nil {
+		return false
+	}
+	at, _, ok := p.v.index.Lookup(*kept.Entry)
+	run, gone := s.gone[at]
+	if !ok || !gone || run.Tool != kept.Tool || run.Time != kept.Time {
+		return false
+	}
+	if found.Entry == nil {
+		return true
+	}
+	latest, _, _ := p.v.index.Lookup(*found.Entry)
+	return latest < at
+}
+
+// arguments reads those of a run. One whose inputs are not there is like none that is asked for, and is remembered.
+func (p *past) arguments(r guardian.Run) (crypto.Value, error) {
+	st, f := p.v.again(r.Decision)
+	if f != nil {
+		p.trouble = f
+		return crypto.Value{}, f
+	}
+	in, f := p.v.inputsOf(st.Decision)
+	if f != nil {
+		p.trouble = f
+		return crypto.Value{}, f
+	}
+	if in == nil {
+		p.v.stories.miss(p.chain, r)
+		return crypto.Value{}, nil
+	}
+	return in.Args, nil
+}
+
+// Used tells of requests. Where an earlier ALLOW consumed approvals that cannot be read, what it may have consumed is as the inputs say.
+func (p *past) Used(approval contracts.Digest, r *contracts.ApprovalRequest) bool {
+	s := p.story()
+	if s.Used(r) || slices.ContainsFunc(s.lost, func(x lost) bool { return slices.Contains(x.approvals, approval) }) {
+		return true
+	}
+	if len(s.lost) == 0 || p.kept.Used == nil || !slices.Contains(*p.kept.Used, approval) {
+		return false
+	}
+	call := callOf(r.Tool, r.ArgsHash, r.Caller, r.PolicyHash)
+	return slices.ContainsFunc(s.lost, func(x lost) bool { return x.call == call && r.NotBefore <= x.at })
+}
+
+// unlike gives the first field in which kept inputs say another past than was asked for and told.
+func unlike(kept, told *contracts.SessionState) string {
+	receipt := func(a, b contracts.PriorReceipt) bool {
+		return a.Tool == b.Tool && a.Time == b.Time && a.Same.Equal(b.Same) && equal(a.Entry, b.Entry)
+	}
+	switch {
+	case !slices.Equal(kept.Budgets, told.Budgets):
+		return "budgets"
+	case !slices.Equal(kept.Calls, told.Calls):
+		return "calls"
+	case !slices.EqualFunc(kept.Receipts, told.Receipts, receipt):
+		return "receipts"
+	case (kept.Used == nil) != (told.Used == nil), kept.Used != nil && !slices.Equal(*kept.Used, *told.Used):
+		return "used"
+	}
+	return ""
+}
+
+func equal(a, b *contracts.Digest) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// untrue gives the first field in which kept inputs say of the past what the log does not, whatever was asked: of judgements that cannot be
+// made again.
+func (p *past) untrue(in *contracts.Inputs) string {
+	for _, c := range p.kept.Calls {
+		if p.Calls(c.Of) != c.Count {
+			return "calls"
+		}
+	}
+	for i := range p.kept.Receipts {
+		k := &p.kept.Receipts[i]
+		if r, err := p.Receipt(k.Tool, k.Same); err != nil || r.Time != k.Time || !equal(r.Entry, k.Entry) {
+			return "receipts"
+		}
+	}
+	if p.kept.Used == nil {
+		return ""
+	}
+	for _, e := range in.Envelopes.Approvals {
+		if a := p.v.approval(e); a != nil && p.Used(e.Digest(), &a.Request) != slices.Contains(*p.kept.Used, e.Digest()) {
+			return "used"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,219 @@
+package evidence
+
+import (
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+)
+
+// A story is what the entries of a session have left for later calls: the guardian's fold of them, and what is not known here.
+type story struct {
+	guardian.Session
+	runs   int
+	gone   map[uint64]guardian.Run // those whose arguments cannot be read, by the index of their receipts
+	lost   []lost
+	shapes map[string]struct{} // what receipts were asked for by: tool and pointers
+	weight int
+}
+
+// A lost ALLOW consumed approvals that cannot be read: of them are known their digests, and what call they were for.
+type lost struct {
+	call      contracts.Digest
+	at        contracts.Time
+	approvals []contracts.Digest
+}
+
+// callOf is what requests for one call in a session have in common.
+func callOf(tool string, args contracts.Digest, caller contracts.Caller, policy contracts.Digest) contracts.Digest {
+	r := contracts.ApprovalRequest{ArgsHash: args, Caller: caller, PolicyHash: policy, Tool: tool}
+	return r.Digest()
+}
+
+// A story is held from the first question on, which no log without such policies comes to, and from then on for every new session. All are
+// dropped where they outgrow the limit, but for the one at hand: whoever is asked about again is told again, by going back along its entries.
+type stories struct {
+	asked  bool
+	held   []*chain
+	weight int
+}
+
+// What stories weigh, in bytes, a little more than they take.
+const (
+	maxStories = 64 << 20
+	ofStory    = 512
+	ofTool     = 256
+	ofRun      = 112
+	ofValues   = 96 // of a run, for each shape
+	ofNonce    = 128
+)
+
+// story gives that of a session up to its latest entry.
+func (v *verifier) story(c *chain) (*story, *Error) {
+	v.stories.asked = true
+	if c.story == nil {
+		s := new(story)
+		if f := v.retell(s, c); f != nil {
+			return nil, f
+		}
+		v.stories.hold(c, s)
+	}
+	return c.story, nil
+}
+
+func (x *stories) hold(c *chain, s *story) {
+	s.weight += ofStory
+	c.story, x.held = s, append(x.held, c)
+	x.weigh(c, s.weight)
+}
+
+// weigh adds to what is held, and drops what is too much.
+func (x *stories) weigh(c *chain, more int) {
+	if x.weight += more; x.weight <= maxStories {
+		return
+	}
+	for _, o := range x.held {
+		if o != c {
+			o.story = nil
+		}
+	}
+	clear(x.held)
+	x.held, x.weight = append(x.held[:0], c), c.story.weight
+}
+
+// shape notes by what receipts of a tool are asked for, since the values of every run are then kept.
+func (x *stories) shape(c *chain, tool string, same crypto.Value) {
+	b := crypto.AppendString(nil, tool)
+	for it := same.Iter(); it.Next(); {
+		b = crypto.AppendString(b, string(it.Key()))
+	}
+	s := c.story
+	if _, ok := s.shapes[string(b)]; ok {
+		return
+	}
+	if s.shapes == nil {
+		s.shapes = map[string]struct{}{}
+	}
+	s.shapes[string(b)] = struct{}{}
+	more := len(b) + ofStory + ofValues*s.runs
+	s.weight += more
+	x.weigh(c, more)
+}
+
+// miss notes a run whose arguments cannot be read.
+func (x *stories) miss(c *chain, r guardian.Run) {
+	s := c.story
+	if _, ok := s.gone[r.Receipt]; ok {
+		return
+	}
+	if s.gone == nil {
+		s.gone = map[uint64]guardian.Run{}
+	}
+	s.gone[r.Receipt] = r
+	s.weight += 2 * ofRun
+	x.weigh(c, 2*ofRun)
+}
+
+// retell folds the entries of a session that were gone over before.
+func (v *verifier) retell(s *story, c *chain) *Error {
+	all := make([]uint32, c.count) // an index of entries holds no more
+	for at, n := c.index, c.count; n > 0; n-- {
+		all[n-1] = uint32(at)
+		if n == 1 {
+			break
+		}
+		st, f := v.again(at)
+		if f != nil {
+			return f
+		}
+		at, _, _ = v.index.Lookup(st.Prev)
+	}
+	for _, at := range all {
+		st, f := v.again(uint64(at))
+		if f != nil {
+			return f
+		}
+		var nonces []string
+		decision := uint64(0)
+		switch {
+		case st.Decision != nil && len(st.Decision.Approvals) > 0:
+			in, f := v.inputsOf(st.Decision)
+			if f != nil {
+				return f
+			}
+			nonces = v.noncesOf(st.Decision, in)
+		case st.Receipt != nil:
+			decision, _, _ = v.index.Lookup(st.Receipt.DecisionHash)
+		}
+		s.add(st, uint64(at), v.index.Hash(uint64(at)), decision, nonces)
+	}
+	return nil
+}
+
+// told takes the latest entry of a session into its story. call is what a receipt settles.
+func (v *verifier) told(st *contracts.Statement, c *chain, call *pending) {
+	x := &v.stories
+	if x.asked && c.count == 1 && c.story == nil {
+		x.hold(c, new(story))
+	}
+	if st.Decision != nil {
+		call = v.pending[c.index]
+	}
+	if c.story != nil && call != nil {
+		x.weigh(c, c.story.add(st, c.index, c.last, call.index, call.nonces))
+	}
+}
+
+// add folds an entry, of that index and hash, and gives how much more is held. Of a receipt there is the index of its decision, of an ALLOW
+// with approvals the nonces of their requests, nil where they cannot be read.
+func (s *story) add(st *contracts.Statement, at uint64, hash contracts.Digest, decision uint64, nonces []string) (more int) {
+	switch d, r := st.Decision, st.Receipt; {
+	case d != nil:
+		if s.Calls(d.Tool) == 0 {
+			more += ofTool
+		}
+		if nonces == nil && len(d.Approvals) > 0 {
+			s.lost = append(s.lost, lost{callOf(d.Tool, d.ArgsHash, d.Caller, d.PolicyHash), st.Time, d.Approvals})
+			nonces = []string{} // none that is known
+		}
+		s.Allow(d, st.Time, nonces)
+		more += ofNonce * len(d.Approvals)
+	case r != nil && r.Outcome == contracts.Executed:
+		s.Execute(guardian.Run{Tool: r.Tool, Decision: decision, Receipt: at, Entry: hash, Time: st.Time}, crypto.Value{})
+		s.runs++
+		more += ofRun + ofValues*len(s.shapes)
+	}
+	s.weight += more
+	return more
+}
+
+// noncesOf gives those of the requests whose approvals an ALLOW consumed, or nil where its inputs are not there.
+func (v *verifier) noncesOf(d *contracts.DecisionRecord, in *contracts.Inputs) []string {
+	if in == nil {
+		return nil
+	}
+	nonces := []string{}
+	for _, e := range in.Envelopes.Approvals {
+		if !slices.Contains(d.Approvals, e.Digest()) {
+			continue
+		}
+		if a := v.approval(e); a != nil {
+			nonces = append(nonces, a.Request.Nonce)
+		}
+	}
+	return nonces
+}
+
+// approval reads what an envelope says, or gives nil. Who signed it is the guardian's business.
+func (v *verifier) approval(e contracts.Envelope) *contracts.Approval {
+	sealed, ferr := v.rereader().entry.Open(e)
+	if ferr != nil {
+		return nil
+	}
+	a, ferr := sealed.Approval()
+	if ferr != nil {
+		return nil
+	}
+	return a
+}
