@@ -85,10 +85,11 @@ type answer struct {
 	record  contracts.DecisionRecord
 	why     string
 	reason  contracts.ReasonCode // as the caller is told; the record's but for misfits
-	faulty  bool                 // denied for the call's fault
-	full    bool                 // there is no room for it: nothing was signed
-	stale   bool                 // another stack judges now: nothing was signed
-	slot    *proofgraph.Slot     // nil: the kernel is sealed, and err says why
+	pending *contracts.ApprovalRequest
+	faulty  bool             // denied for the call's fault, or for what could not be read
+	full    bool             // there is no room for it: nothing was signed
+	stale   bool             // another stack judges now: nothing was signed
+	slot    *proofgraph.Slot // nil: the kernel is sealed, and err says why
 	entry   contracts.Statement
 	denial  contracts.Receipt
 	started bool     // an ALLOW was signed, and counted in
@@ -119,7 +120,7 @@ func (c *call) proceed() (Decision, Receipt) {
 	case a.slot == nil:
 		return sealed(a.err), Receipt{}
 	}
-	d := Decision{Reason: a.reason, Why: a.why, Record: a.record}
+	d := Decision{Reason: a.reason, Why: a.why, Record: a.record, Pending: a.pending}
 	if a.record.Verdict == contracts.Allow {
 		return c.perform(a, d)
 	}
@@ -193,6 +194,7 @@ func (c *call) answer() *answer {
 		a.err = a.slot.Sign(st, inputs)
 	}
 	if a.err == nil && a.record.Verdict == contracts.Allow {
+		s.allowed(&a.record, c.inputs.Time, &c.reader, c.inputs.Envelopes.Approvals)
 		a.started, a.flight = true, s.start(&c.inputs, a.slot.Index())
 	}
 	return a

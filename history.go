@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/receipts"
 	"github.com/helmkernel/helm/trust/registry"
@@ -19,6 +20,15 @@ type history struct {
 	ledger  *guardian.Ledger
 	open    map[contracts.Digest]openCall
 	keys    map[string]map[string]*once
+	pasts   map[string]*guardian.Session
+	asked   []approved
+}
+
+// approved is an ALLOW that consumed approvals, which are in its inputs.
+type approved struct {
+	session string
+	at      contracts.Time
+	record  *contracts.DecisionRecord
 }
 
 // openCall was permitted and has no receipt.
@@ -47,6 +57,11 @@ func (h *history) add(index uint64, _ contracts.Entry, hash contracts.Digest, st
 			return fmt.Errorf("entry %d: charges: %w", index, err)
 		}
 		h.open[hash] = openCall{index, st.Session, d}
+		if past := h.past(st.Session); len(d.Approvals) == 0 {
+			past.Allow(d, st.Time, nil)
+		} else {
+			h.asked = append(h.asked, approved{st.Session, st.Time, d})
+		}
 		if d.Idempotency != "" {
 			if h.keys[st.Session] == nil {
 				h.keys[st.Session] = map[string]*once{}
@@ -55,7 +70,8 @@ func (h *history) add(index uint64, _ contracts.Entry, hash contracts.Digest, st
 		}
 	case st.Receipt != nil && st.Receipt.Decision == nil:
 		r := st.Receipt
-		if call := h.open[r.DecisionHash]; call.record != nil {
+		call := h.open[r.DecisionHash]
+		if call.record != nil {
 			if err := h.ledger.Settle(call.record.Charges, r.Settled, r.Reason); err != nil {
 				return fmt.Errorf("entry %d: settled: %w", index, err)
 			}
@@ -63,12 +79,45 @@ func (h *history) add(index uint64, _ contracts.Entry, hash contracts.Digest, st
 		if !h.close(st.Receipt.DecisionHash, st.Session, index) {
 			return fmt.Errorf("entry %d: a receipt of no decision of its session that lacks one", index)
 		}
+		if r.Outcome == contracts.Executed && st.Session != contracts.DefaultSession {
+			h.past(st.Session).Execute(guardian.Run{Tool: r.Tool, Decision: call.index, Receipt: index, Entry: hash, Time: st.Time}, crypto.Value{})
+		}
 	case st.Close != nil:
 		delete(h.keys, st.Session)
+		delete(h.pasts, st.Session)
 	case st.Receipt == nil:
 		return fmt.Errorf("entry %d: %s entries are not supported by this version of helm", index, st.Kind())
 	}
 	return nil
+}
+
+// past gives what the session's later calls are judged by.
+func (h *history) past(session string) *guardian.Session {
+	s := h.pasts[session]
+	if s == nil {
+		s = new(guardian.Session)
+		h.pasts[session] = s
+	}
+	return s
+}
+
+// consume uses up what was consumed. Which requests that were is in the inputs; where these were dropped, erased or lost it is not known, and
+// then more count as used, not fewer.
+func (h *history) consume(p *prepared) {
+	var reader contracts.Reader
+	for _, a := range h.asked {
+		s := h.pasts[a.session]
+		if s == nil { // it was closed
+			continue
+		}
+		var nonces []string
+		_ = contained("Options.Store", func() {
+			if in, err := p.inputsOf(&reader, a.record.InputsHash); err == nil {
+				nonces = noncesOf(&reader, in.Envelopes.Approvals, a.record.Approvals)
+			}
+		})
+		s.Allow(a.record, a.at, nonces)
+	}
 }
 
 // close notes the receipt of an open call. It is false where there is no such call.

@@ -9,16 +9,16 @@ import (
 // home locks the session that the call's entries stand in: the one asked for or, where that is closed or has no legal name, @refused.
 func (c *call) home() *session {
 	if c.legal {
-		s := c.session(c.inputs.Session)
-		s.enter(c)
-		if !s.chain.Closed() {
-			return s
+		c.here = c.session(c.inputs.Session)
+		c.here.enter(c)
+		if !c.here.chain.Closed() {
+			return c.here
 		}
-		s.mu.Unlock() // never two sessions at once
+		c.here.mu.Unlock() // never two sessions at once
 	}
-	s := c.session(contracts.SessionRefused)
-	s.mu.Lock()
-	return s
+	c.here = c.session(contracts.SessionRefused)
+	c.here.mu.Lock()
+	return c.here
 }
 
 // stamp gives the call its time, which never runs back within a session. A clock that fails is no clock: the call is refused.
@@ -40,7 +40,7 @@ func (c *call) judge(s *session, a *answer) {
 	refuse := func(reason contracts.ReasonCode, why string) {
 		a.record, a.why = c.policy.Refuse(c.inputs, reason), why
 	}
-	c.inputs.State.Budgets = nil
+	c.forget(a)
 	raw := c.inputs.ArgsForm != ""
 	first := s.keys[c.inputs.Idempotency]
 	switch {
@@ -66,8 +66,18 @@ func (c *call) judge(s *session, a *answer) {
 				a.why = c.syntax
 			}
 		}
+		if a.pending = cloneRequest(why.Pending); c.unread != nil {
+			a.faulty = true
+			c.cause = c.unread
+		}
 	}
 	a.reason = a.record.Reason
+}
+
+// forget undoes what an earlier judgement of the call has read and found: of what the kernel refuses itself nothing was read.
+func (c *call) forget(a *answer) {
+	c.inputs.State = contracts.SessionState{Trust: c.inputs.State.Trust}
+	c.unread, a.pending = nil, nil
 }
 
 // refit denies what the guardian would have let past its schema, but the Go type of a wrapped function cannot hold. No policy could replay
@@ -75,7 +85,7 @@ func (c *call) judge(s *session, a *answer) {
 func (c *call) refit(a *answer) {
 	past := a.record.Verdict == contracts.Allow || a.record.Condition > 2 || a.reason == contracts.ReasonDestinationNotAllowed
 	if c.misfit != "" && past {
-		c.inputs.State.Budgets = nil
+		c.forget(a)
 		a.record, a.reason, a.why = c.policy.Refuse(c.inputs, contracts.ReasonIntentMalformed), contracts.ReasonSchemaViolation, c.misfit
 	}
 }

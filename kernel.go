@@ -75,7 +75,7 @@ func New(o Options) (*Kernel, error) {
 	if err := crypto.ReadRandom(p.options.Rand, po.Nonce[:]); err != nil {
 		return nil, fmt.Errorf("helm: Options.Rand: %w", err)
 	}
-	past := history{state: p.state, enacted: &k.enacted, ledger: &k.ledger, open: map[contracts.Digest]openCall{}, keys: map[string]map[string]*once{}}
+	past := history{state: p.state, enacted: &k.enacted, ledger: &k.ledger, open: map[contracts.Digest]openCall{}, keys: map[string]map[string]*once{}, pasts: map[string]*guardian.Session{}}
 	ctx := context.Background()
 	if k.log, err = proofgraph.Open(ctx, p.options.Store, po, past.add); err != nil {
 		return nil, fmt.Errorf("helm: %w", err)
@@ -85,6 +85,10 @@ func New(o Options) (*Kernel, error) {
 	}
 	for name, keys := range past.keys {
 		k.session(name).keys = keys
+	}
+	past.consume(p)
+	for name, s := range past.pasts {
+		k.session(name).past = *s
 	}
 	if err := k.begin(); err != nil {
 		return nil, fmt.Errorf("helm: %w", err)

@@ -1,21 +1,123 @@
 package helm
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
 )
 
-// past is what the guardian asks of the log for one call.
+// What a verdict depends on of what was before: balances, and the calls, receipts and approvals of the call's session. Each session folds its
+// own entries, those of a decision when it is signed. What the fold does not keep, the arguments of earlier calls, is read from the store.
+
+// past is what the guardian asks for a call, under the lock of the session that it is judged in.
 type past struct{ *call }
 
+var _ guardian.Past = past{}
+
+// Spent is the balance that a charge would be made on.
 func (p past) Spent(c contracts.Charge) uint64 { return p.ledger.Spent(c) }
 
-func (past) Calls(string) uint64 { return 0 }
+// Calls counts the ALLOWs of the session.
+func (p past) Calls(tool string) uint64 { return p.here.past.Calls(tool) }
 
-func (past) Receipt(string, crypto.Value) (contracts.PriorReceipt, error) {
-	return contracts.PriorReceipt{}, errors.New("helm: the session's receipts cannot be told")
+// Used tells whether an ALLOW of the session consumed the request.
+func (p past) Used(_ contracts.Digest, r *contracts.ApprovalRequest) bool { return p.here.past.Used(r) }
+
+// Receipt is the latest one that fits.
+func (p past) Receipt(tool string, same crypto.Value) (r contracts.PriorReceipt, err error) {
+	if p.inputs.Session == contracts.DefaultSession {
+		err = errors.New("the session is the one of all calls that name none: name a session")
+	} else {
+		r, err = p.here.past.Receipt(tool, same, p.argsOf)
+	}
+	p.unread = err
+	return r, err
 }
 
-func (past) Used(contracts.Digest, *contracts.ApprovalRequest) bool { return true }
+// argsOf reads the arguments of an earlier call. They are valid until the next are read.
+func (c *call) argsOf(r guardian.Run) (crypto.Value, error) {
+	var in *contracts.Inputs
+	var err error
+	if trouble := contained("Options.Store", func() {
+		var d contracts.DecisionRecord
+		if d, err = c.decisionAt(r.Decision); err == nil {
+			in, err = c.inputsOf(&c.reader, d.InputsHash)
+		}
+	}); trouble != nil {
+		err = trouble
+	}
+	if err != nil {
+		return crypto.Value{}, fmt.Errorf("the arguments of an earlier call, which entry %d permitted: %w", r.Decision, err)
+	}
+	return in.Args, nil
+}
+
+// decisionAt reads the one of the entry that was written there.
+func (c *call) decisionAt(index uint64) (d contracts.DecisionRecord, err error) {
+	e, err := c.entry(context.Background(), index) // the caller's context is asked nothing under a lock
+	if err != nil {
+		return d, err
+	}
+	sealed, ferr := c.reader.Open(e)
+	if ferr != nil {
+		return d, ferr
+	}
+	st, ferr := sealed.Statement()
+	switch {
+	case ferr != nil:
+		return d, ferr
+	case st.Decision == nil:
+		return d, errors.New("no decision")
+	}
+	return *st.Decision, nil
+}
+
+// inputsOf reads the inputs document with that hash, which may have been dropped or erased. The store is not trusted to give what it was given.
+func (p *prepared) inputsOf(r *contracts.Reader, hash contracts.Digest) (*contracts.Inputs, error) {
+	b, err := p.options.Store.Blob(context.Background(), hash)
+	if err != nil {
+		return nil, err
+	}
+	if crypto.Sum(b) != hash {
+		return nil, errors.New("the store's inputs are not those that were decided on")
+	}
+	return r.Inputs(b)
+}
+
+// allowed folds an ALLOW of the session, whose lock the caller holds. presented are the approvals among which those are that it consumed.
+func (s *session) allowed(d *contracts.DecisionRecord, at contracts.Time, r *contracts.Reader, presented []contracts.Envelope) {
+	s.past.Allow(d, at, noncesOf(r, presented, d.Approvals))
+}
+
+// executed folds the receipt of a run of the session, whose lock the caller holds. That of calls that name none is never asked for receipts.
+func (s *session) executed(r guardian.Run, args crypto.Value) {
+	if s.chain.Session() != contracts.DefaultSession {
+		s.past.Execute(r, args)
+	}
+}
+
+// noncesOf gives those of the requests that were answered by the approvals that counted. It is nil where one of these is not there.
+func noncesOf(r *contracts.Reader, presented []contracts.Envelope, counted []contracts.Digest) (nonces []string) {
+	if len(counted) == 0 {
+		return nil
+	}
+	for _, e := range presented {
+		if !slices.Contains(counted, e.Digest()) {
+			continue
+		}
+		if sealed, err := r.Open(e); err == nil { // the guardian verified it before
+			if a, err := sealed.Approval(); err == nil {
+				nonces = append(nonces, a.Request.Nonce)
+			}
+		}
+	}
+	if len(nonces) < len(counted) {
+		return nil
+	}
+	return nonces
+}

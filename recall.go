@@ -44,14 +44,14 @@ func (c *call) recall(o *once) (d Decision, r Receipt) {
 
 // reread takes decision and receipt from the store.
 func (c *call) reread(o *once) (d Decision, r Receipt, err error) {
-	entry, err := c.entry(o.decision)
+	entry, err := c.entry(context.WithoutCancel(c.ctx), o.decision)
 	if err != nil {
 		return d, r, err
 	}
 	if d.Record, err = receipts.OpenDecision(entry, c.state, o.decision); err != nil {
 		return d, r, err
 	}
-	if r.Entry, err = c.entry(o.receipt); err != nil {
+	if r.Entry, err = c.entry(context.WithoutCancel(c.ctx), o.receipt); err != nil {
 		return d, r, err
 	}
 	if r.Record, err = receipts.Open(r.Entry, c.state, o.receipt); err != nil {
@@ -62,15 +62,15 @@ func (c *call) reread(o *once) (d Decision, r Receipt, err error) {
 }
 
 // entry reads the one that was written at that index.
-func (c *call) entry(index uint64) (contracts.Entry, error) {
-	for e, err := range c.options.Store.Entries(context.WithoutCancel(c.ctx), index, index+1) {
+func (k *Kernel) entry(ctx context.Context, index uint64) (contracts.Entry, error) {
+	for e, err := range k.options.Store.Entries(ctx, index, index+1) {
 		if err != nil {
 			return nil, err
 		}
-		if at, ok := c.log.Lookup(e.Hash()); !ok || at != index {
+		if at, ok := k.log.Lookup(e.Hash()); !ok || at != index {
 			return nil, errors.New("the store's entry is not the one that was written there")
 		}
 		return e, nil
 	}
-	return nil, errors.New("the store lacks the first call's entry")
+	return nil, errors.New("the store lacks the entry")
 }

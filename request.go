@@ -26,13 +26,15 @@ type call struct {
 	used    *used            // kernels whose context it is
 	orphan  bool             // one of them is none
 	done    <-chan struct{}
-	legal   bool // the session has a legal name
-	holds   int  // of the kernel's room
+	here    *session // whose lock it holds while it is judged
+	legal   bool     // the session has a legal name
+	holds   int      // of the kernel's room
 
 	malformed string // what is outside its limits
 	syntax    string // why the arguments are not strict JSON
 	fault     string // what of the caller's failed: the context ended, something panicked
 	cause     error  // of that, where there is one
+	unread    error  // why it cannot be told what was before the call
 	repeated  bool   // an idempotency key of an earlier call
 	misfit    string // a wrapped function's type cannot hold the arguments
 

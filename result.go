@@ -58,11 +58,7 @@ func (r Receipt) MarshalJSON() ([]byte, error) { return r.Entry.MarshalJSON() }
 // clone shares nothing with d that somebody could change.
 func (d Decision) clone() Decision {
 	d.Record = cloneRecord(d.Record)
-	if d.Pending != nil {
-		p := *d.Pending
-		p.Caller.Roles, p.Roles = slices.Clone(p.Caller.Roles), slices.Clone(p.Roles)
-		d.Pending = &p
-	}
+	d.Pending = cloneRequest(d.Pending)
 	return d
 }
 
@@ -84,6 +80,14 @@ func cloneRecord(d contracts.DecisionRecord) contracts.DecisionRecord {
 	d.Caller.Roles = slices.Clone(d.Caller.Roles)
 	d.Delegation, d.Pending = copied(d.Delegation), copied(d.Pending)
 	return d
+}
+
+func cloneRequest(r *contracts.ApprovalRequest) *contracts.ApprovalRequest {
+	r = copied(r)
+	if r != nil {
+		r.Caller.Roles, r.Roles = slices.Clone(r.Caller.Roles), slices.Clone(r.Roles)
+	}
+	return r
 }
 
 // copied gives a pointer to a copy.

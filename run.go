@@ -8,6 +8,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
 )
@@ -119,6 +120,9 @@ func (c *call) conclude(a *answer, o *executor.Outcome) (*proofgraph.Slot, *cont
 	a.session.mu.Lock()
 	defer a.session.mu.Unlock()
 	slot, err := c.record(a.session, &contracts.Statement{Receipt: receipt}, []contracts.Digest{a.slot.Hash()}, c.giveBack(a.record.Charges, receipt), blobs...)
+	if err == nil && receipt.Outcome == contracts.Executed {
+		a.session.executed(guardian.Run{Tool: receipt.Tool, Decision: a.slot.Index(), Receipt: slot.Index(), Entry: slot.Hash(), Time: slot.Header().Time}, c.inputs.Args)
+	}
 	return slot, receipt, err
 }
 

@@ -2,6 +2,7 @@ package helm
 
 import (
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 )
 
 // Budgets. What a call costs is peeked at while it is judged, and reserved with its place in the log: so charges stand in the log in the order
@@ -19,12 +20,29 @@ func (c *call) take(uint64) error {
 // yield judges the call anew where another took what it was to be charged: on the balances that were found then, so it is a denial, which
 // stands in the same place.
 func (c *call) yield(a *answer) {
-	record, why := c.policy.Judge(c.inputs, c.state)
+	record, why := c.policy.Decide(&c.inputs, c.state, found{past{c}, c.inputs.State.Budgets})
 	if record.Verdict == contracts.Allow { // a fault of ours: nothing was reserved
-		c.inputs.State.Budgets = nil
+		c.forget(a)
 		record, why.What = c.policy.Refuse(c.inputs, contracts.ReasonFailClosedError), "a budget was lost and found"
 	}
 	a.record, a.reason, a.why = record, record.Reason, why.String()
+}
+
+// found is the past in which balances are what they were when the call's place was taken. What was read for conditions that come after is read
+// no more, for inputs hold what was read and nothing else.
+type found struct {
+	past
+	balances []contracts.Balance
+}
+
+// Spent is the balance that was found.
+func (f found) Spent(c contracts.Charge) uint64 {
+	for i := range f.balances {
+		if b := &f.balances[i]; b.Budget == c.Budget && b.Of == c.Of && b.Window == c.Window {
+			return b.Spent
+		}
+	}
+	return crypto.MaxInt
 }
 
 // refunds names the budgets that give a call's charges back.
