@@ -61,6 +61,7 @@ func (c *call) guard(in Intent) (Decision, Receipt) {
 	defer c.leave()
 	defer c.vacate()
 	c.inputs.State.Trust = c.state.Digest()
+	c.fit()
 	c.parse()
 	return c.proceed()
 }

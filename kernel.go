@@ -69,6 +69,9 @@ func New(o Options) (*Kernel, error) {
 	if err := p.options.Policy.Expired(now); err != nil {
 		return nil, fmt.Errorf("helm: Options.Policy: %w", err)
 	}
+	if err := p.declare(p.options.Policy); err != nil {
+		return nil, fmt.Errorf("helm: %w", err)
+	}
 	k := &Kernel{common: &common{prepared: p, sessions: map[string]*session{}, room: room{limit: capacity}, enacted: newEnacted()}}
 	k.root = k
 	po := proofgraph.Options{Origin: p.options.Origin, Key: p.options.Key, LogKey: p.options.LogKey, Trust: p.state.Canonical(), Now: now}

@@ -117,12 +117,6 @@ func prepare(o Options) (*prepared, error) {
 	return p, nil
 }
 
-// bound tells whether there is a driver. A nil Func is none.
-func bound(d executor.Driver) bool {
-	f, ok := d.(executor.Func)
-	return d != nil && !(ok && f == nil)
-}
-
 // now is the clock; a panic in it is an error.
 func (p *prepared) now() (t contracts.Time, err error) {
 	defer func() {

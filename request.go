@@ -30,6 +30,10 @@ type call struct {
 	legal   bool     // the session has a legal name
 	holds   int      // of the kernel's room
 
+	bound   uint64                 // drivers
+	sandbox *contracts.SandboxInfo // what the one driver declares; nil: none
+	defined contracts.Digest       // likewise; zero: none
+
 	malformed string // what is outside its limits
 	syntax    string // why the arguments are not strict JSON
 	fault     string // what of the caller's failed: the context ended, something panicked
@@ -87,7 +91,7 @@ func (c *call) receive(in Intent) {
 	c.caller(in.Caller)
 	c.presented(&in)
 	c.after(in.After)
-	if err := contained("the driver's sandbox", func() { c.bind(&in) }); err != nil {
+	if err := contained("the driver's declaration", func() { c.bind(&in) }); err != nil {
 		c.failed(err.Error(), err)
 	}
 }
@@ -218,24 +222,6 @@ func (c *call) after(refs []contracts.Ref) {
 			return
 		}
 		c.parents = append(c.parents, r.Hash)
-	}
-}
-
-// bind finds what runs.
-func (c *call) bind(in *Intent) {
-	for _, d := range [...]executor.Driver{c.options.Drivers[in.Tool], in.Driver} {
-		if bound(d) {
-			c.inputs.Drivers++
-			c.driver = d
-		}
-	}
-	if s, ok := c.driver.(executor.Sandboxed); ok && c.inputs.Drivers == 1 {
-		info := s.Sandbox()
-		if !contracts.IsWords(info.Profile, 128) {
-			c.bad("driver: its sandbox profile is not 1 to 128 bytes without control characters")
-			return
-		}
-		c.inputs.Sandbox = &info
 	}
 }
 

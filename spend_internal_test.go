@@ -41,6 +41,7 @@ func TestLostReservation(t *testing.T) {
 	c := &call{Kernel: k, ctx: context.Background(), policy: p}
 	c.receive(in)
 	c.inputs.State.Trust = c.state.Digest()
+	c.fit()
 	c.parse()
 	s := c.home()
 	a := &answer{session: s}

@@ -45,6 +45,7 @@ func (c *call) renew() {
 	limits, _ := c.policy.Limits(c.inputs.Tool)
 	c.expect(limits.Timeout)
 	c.inputs.ArgsForm, c.syntax, c.misfit = "", "", ""
+	c.fit()
 	c.parse()
 	if c.holds != c.size() {
 		c.vacate()

@@ -19,9 +19,10 @@ import (
 // outcome.
 //
 // Refused, with nothing written and nothing changed: a nil or empty policy; one in which something has expired; a document with a version
-// lower than the log has had of it; a policy over which the overlay of a kernel that is still open does not load, because its tool is gone,
-// for instance: close that kernel first. An overlay that has expired follows all the same, for it denies. A ctx that ends before anything
-// was written is an error, and nothing has changed; later it does not count.
+// lower than the log has had of it; a policy that pins another definition of a tool than the driver in Options declares; a policy over which
+// the overlay of a kernel that is still open does not load, because its tool is gone, for instance: close that kernel first. An overlay that
+// has expired follows all the same, for it denies. A ctx that ends before anything was written is an error, and nothing has changed; later it
+// does not count.
 //
 // The entries of the new policies are durable when Swap returns nil. Where they cannot be signed or stored the kernel seals. Swap may be
 // called from inside a tool; that call goes on under its old stack, and what it calls comes under the new one.
@@ -49,6 +50,9 @@ func (k *Kernel) Swap(ctx context.Context, p *guardian.Policy) error {
 	now, err := k.now()
 	if err == nil {
 		err = p.Expired(now)
+	}
+	if err == nil {
+		err = k.declare(p)
 	}
 	if err != nil {
 		return fmt.Errorf("helm: swap: %w", err)

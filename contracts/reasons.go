@@ -85,7 +85,7 @@ var registry = [...]reason{
 	{code: ReasonSideEffectNotPermitted, condition: 1, meaning: "the floor does not permit tools of this effect", advice: "Tools with this effect are not permitted. Find another way or report this."},
 	{code: ReasonConnectorNotAllowed, condition: 1, meaning: "the floor does not permit this connector", advice: "This connector is not permitted. Find another way or report this."},
 	{code: ReasonSandboxViolation, condition: 1, meaning: "the driver does not declare the sandbox that the tool needs", advice: "The tool is not available in the required sandbox. Report this."},
-	{code: ReasonDriverNotBound, condition: 1, meaning: "no driver is bound to the tool, or more than one", advice: "The tool is not available. Report this."},
+	{code: ReasonDriverNotBound, condition: 1, meaning: "no driver is bound to the tool, or more than one, or none of the definition that it pins", advice: "The tool is not available. Report this."},
 	{code: ReasonSchemaViolation, condition: 2, meaning: "the arguments do not conform to the tool's pinned schema", advice: "Correct the arguments as the tool's schema says, and call again."},
 	{code: ReasonDestinationNotAllowed, condition: 2, named: true, meaning: "the arguments name a destination outside the tool's scope", advice: "This destination is not allowed. Use an allowed one or report this."},
 	{code: ReasonBudgetError, condition: 3, named: true, meaning: "the cost of the call cannot be computed", advice: "The amount is not usable. Correct it and call again."},

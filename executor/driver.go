@@ -28,6 +28,16 @@ type Sandboxed interface {
 	Sandbox() contracts.SandboxInfo
 }
 
+// Defined is a driver of a tool whose provider publishes a definition: of an MCP tool its name, description, inputSchema and whatever else is
+// published with them. Definition is the SHA-256 of the canonical JSON (RFC 8785) of that definition as it is now. It is read before the call is
+// judged: where the policy pins a definition of the tool, a driver that declares another, or none, is no driver for it. So a provider who
+// changes what a tool says of itself, which is what a model goes by, is noticed before the next call, and the digest must not be kept beyond what
+// it is the digest of. The zero Digest is none.
+type Defined interface {
+	Driver
+	Definition() contracts.Digest
+}
+
 // Func is a function as a Driver. A nil Func is no driver.
 type Func func(ctx context.Context, args json.RawMessage) (json.RawMessage, error)
 

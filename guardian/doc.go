@@ -50,7 +50,8 @@
 //	   its connector is not among a floor's profile.connectors   CONNECTOR_NOT_ALLOWED
 //	   the driver does not declare the sandbox that the tool
 //	   names, or that a floor demands for its effect             SANDBOX_VIOLATION
-//	   no driver is bound, or two are                            DRIVER_NOT_BOUND
+//	   no driver is bound, or none that declares the definition
+//	   which the tool pins; or two are                           DRIVER_NOT_BOUND
 //	2  canonical arguments over the lower of limits.args and
 //	   ceilings.args, nested deeper than ceilings.depth, or not
 //	   of input                                                  SCHEMA_VIOLATION
@@ -112,6 +113,10 @@
 // {egress: true} selects those. A label of a tool must be declared under labels of some floor or bundle. labels and trusted say what becomes
 // of a session that has read the tool's output; nothing here judges sessions, and predicates over them are refused.
 //
+// A tool may pin its definition: "definition": the SHA-256, 64 hexadecimal digits, of the canonical JSON of what its provider publishes of it; of
+// an MCP tool the object with name, description, inputSchema and all else that tools/list gives. What that is now, the driver declares
+// (executor.Defined); one that declares something else, or nothing, does not count in inputs.drivers.
+//
 // A predicate of a rule about several tools must be right for each: its pointers exist in all of their inputs. It needs absent if one of
 // them lets the value be missing.
 //
@@ -137,7 +142,7 @@
 // # Documents
 //
 // [Compile] refuses with a [LoadError] what is misspelt, can never be meant, or widens what it seems to restrict. requires,
-// threat, facts, definition, ceilings.calls, predicates over sessions and receipts, and whatever else of the format is not judged here are
+// threat, facts, ceilings.calls, predicates over sessions and receipts, and whatever else of the format is not judged here are
 // refused by name: they are never ignored.
 //
 // A rule or only that names a tool which no bundle of the stack declares, or a pattern or class that covers none, is refused, since it would

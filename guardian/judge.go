@@ -100,6 +100,9 @@ func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs, past Past) {
 	case !t.housed(in.Sandbox):
 		j.deny(contracts.ReasonSandboxViolation, "", Why{What: "the driver does not declare the sandbox that the tool needs: " + strings.Join(t.sandboxes, " and ")})
 		return
+	case in.Drivers == 0 && t.pinned != (contracts.Digest{}):
+		j.deny(contracts.ReasonDriverNotBound, "", Why{What: "no driver is bound that declares the definition which the tool pins: see executor.Defined"})
+		return
 	case in.Drivers == 0:
 		j.deny(contracts.ReasonDriverNotBound, "", Why{What: "no driver is bound: set Intent.Driver or Options.Drivers"})
 		return

@@ -348,7 +348,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%v has no remedy", e)
 		}
 	}
-	if n := len(layers[1].later) + len(toolLater); n != 5 {
+	if n := len(layers[1].later) + len(toolLater); n != 4 {
 		t.Errorf("%d keys are refused by name", n)
 	}
 }

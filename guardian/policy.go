@@ -248,6 +248,16 @@ func (p *Policy) AppendDefaults(dst []byte, tool string, args crypto.Value) ([]b
 	return dst, false
 }
 
+// Definition gives the digest that the tool pins of its definition, and false where it pins none. Who binds drivers must bind one that declares
+// it, or none: see executor.Defined.
+func (p *Policy) Definition(tool string) (contracts.Digest, bool) {
+	t := p.tool(tool)
+	if t == nil || t.pinned == (contracts.Digest{}) {
+		return contracts.Digest{}, false
+	}
+	return t.pinned, true
+}
+
 // HasOutput tells whether the tool pins the schema of its output.
 func (p *Policy) HasOutput(tool string) bool {
 	t := p.tool(tool)

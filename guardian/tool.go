@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
 // Keys of a tool. The later ones are refused by name.
 var (
-	toolKeys  = []string{"effect", "risk", "connector", "egress", "trusted", "labels", "input", "output", "scope", "limits", "sandbox"}
-	toolLater = []string{"facts", "definition", "threat", "requires"}
+	toolKeys  = []string{"effect", "risk", "connector", "egress", "trusted", "labels", "input", "output", "scope", "limits", "sandbox", "definition"}
+	toolLater = []string{"facts", "threat", "requires"}
 )
 
 // A tool is what one bundle declares of it, and what each document of the stack says of it.
@@ -29,6 +30,7 @@ type tool struct {
 	barred    contracts.ReasonCode // why no call of it is permitted; "": a profile bars none
 	barrier   string               // what bars it
 	sandboxes []string             // profiles that the driver must declare; two can never be met
+	pinned    contracts.Digest     // the definition that the driver must declare; zero: none is pinned
 
 	scope     []node
 	scopeRule string
@@ -129,6 +131,23 @@ func (l *loader) readSurface(p part, t *tool, labels vocabulary) {
 			t.sandboxes = []string{profile}
 		}
 	}
+	if x := p.get("definition"); x.there() {
+		l.readDefinition(x, t)
+	}
+}
+
+// readDefinition reads the digest that a driver must declare. Zeros are that of nothing: a driver that knows no definition must not have it.
+func (l *loader) readDefinition(p part, t *tool) {
+	s, isText := l.text(p)
+	if !isText {
+		return
+	}
+	digest, err := crypto.ParseDigest(s)
+	if err != nil || digest == (contracts.Digest{}) {
+		l.refuse(p.at, quote(s)+" is no digest of a definition", "write the SHA-256 of its canonical JSON, 64 lower-case hex digits")
+		return
+	}
+	t.pinned = digest
 }
 
 // usualRisk is the risk of a tool that names none: it follows its effect, so that nothing irreversible is taken lightly by omission.
