@@ -115,6 +115,7 @@ type maker struct {
 	logBy  byte            // who signs checkpoints
 	policy *guardian.Policy
 	ledger guardian.Ledger
+	memory memory
 	now    contracts.Time
 	tree   crypto.Tree
 }
@@ -182,6 +183,7 @@ type ask struct {
 	key                 string
 	parents             []contracts.Digest
 	sandbox             *contracts.SandboxInfo
+	with                contracts.Envelopes
 	raw                 bool // the arguments are not strict JSON
 	drop                bool // the inputs are not kept
 	drivers             uint64
@@ -199,13 +201,15 @@ type called struct {
 	m        *maker
 	session  string
 	entry    contracts.Digest
+	index    uint64
 	decision *contracts.DecisionRecord
+	why      guardian.Why
 }
 
 // call judges and records.
 func (m *maker) call(a ask) *called {
 	m.Helper()
-	in := contracts.Inputs{Caller: a.who, Drivers: 1, Idempotency: a.key, Sandbox: a.sandbox, Session: a.session, Tool: a.tool}
+	in := contracts.Inputs{Caller: a.who, Drivers: 1, Envelopes: a.with, Idempotency: a.key, Sandbox: a.sandbox, Session: a.session, Tool: a.tool}
 	if a.drivers > 0 {
 		in.Drivers = a.drivers
 	}
@@ -229,10 +233,11 @@ func (m *maker) call(a ask) *called {
 	c := m.log.Chain(a.session)
 	in.Time = max(m.now, c.Time())
 	var d contracts.DecisionRecord
+	var why guardian.Why
 	if a.refuse != "" {
 		d = m.policy.Refuse(in, a.refuse)
 	} else {
-		d, _ = m.policy.Decide(&in, m.state, nothing{&m.ledger})
+		d, why = m.policy.Decide(&in, m.state, m.past(a.session))
 	}
 	m.must(m.ledger.Charge(d.Charges))
 	s, err := m.log.Place(c, in.Time, a.parents, nil)
@@ -250,7 +255,8 @@ func (m *maker) call(a ask) *called {
 		m.must(s.Sign(st, b))
 	}
 	m.must(s.Wait())
-	return &called{m, a.session, s.Hash(), &d}
+	m.allow(&d, &in, s.Index())
+	return &called{m, a.session, s.Hash(), s.Index(), &d, why}
 }
 
 // denied is call, which must end in a denial for that reason.
@@ -258,7 +264,7 @@ func (m *maker) denied(reason contracts.ReasonCode, a ask) *called {
 	m.Helper()
 	c := m.call(a)
 	if c.decision.Reason != reason {
-		m.Fatalf("%s: %s, want %s", a.tool, c.decision.Reason, reason)
+		m.Fatalf("%s: %s, want %s: %s", a.tool, c.decision.Reason, reason, c.why)
 	}
 	return c
 }
@@ -282,7 +288,9 @@ func (c *called) end(r receipts.Result, keep bool) contracts.Digest {
 	if keep {
 		blobs = append(blobs, r.Output)
 	}
-	return c.m.put(c.session, []contracts.Digest{c.entry}, &contracts.Statement{Receipt: receipt}, blobs...)
+	h := c.m.put(c.session, []contracts.Digest{c.entry}, &contracts.Statement{Receipt: receipt}, blobs...)
+	c.m.execute(c, receipt, h)
+	return h
 }
 
 // ran ends the call with an output, which is kept.
@@ -318,14 +326,3 @@ func (m *maker) pack() []byte {
 	m.must(Write(m.Context(), &b, m.store, testKey(m, m.by)))
 	return b.Bytes()
 }
-
-// nothing is a past of which only balances are known.
-type nothing struct{ *guardian.Ledger }
-
-func (nothing) Calls(string) uint64 { return 0 }
-
-func (nothing) Receipt(string, crypto.Value) (contracts.PriorReceipt, error) {
-	return contracts.PriorReceipt{}, nil
-}
-
-func (nothing) Used(contracts.Digest, *contracts.ApprovalRequest) bool { return false }

@@ -107,6 +107,7 @@ func testPacks(t testing.TB) map[string]testPack {
 		m.open(seedK3, [16]byte{})
 	})
 	add("every trust event", Replay{}, everyEvent)
+	add("grants", Replay{}, grants)
 	add("OK13 erased", Replay{NotReplayable: 2}, func(m *maker) {
 		m.use(testPolicy(1))
 		m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader, drop: true}).end(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte(`[]`), Form: "jcs"}, false)

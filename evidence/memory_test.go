@@ -1,0 +1,97 @@
+package evidence
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+)
+
+// A memory is what the maker of a log knows of its past: all of it, whatever is kept.
+type memory struct {
+	sessions map[string]*guardian.Session
+	args     map[uint64][]byte // of ALLOWs, by index
+	lie      func(guardian.Past) guardian.Past
+}
+
+type remembered struct {
+	m *maker
+	*guardian.Session
+}
+
+// past is what the guardian is told for a call of a session. A liar tells something else.
+func (m *maker) past(session string) guardian.Past {
+	if m.memory.sessions == nil {
+		m.memory.sessions, m.memory.args = map[string]*guardian.Session{}, map[uint64][]byte{}
+	}
+	if m.memory.sessions[session] == nil {
+		m.memory.sessions[session] = new(guardian.Session)
+	}
+	p := guardian.Past(remembered{m, m.memory.sessions[session]})
+	if m.memory.lie != nil {
+		p = m.memory.lie(p)
+	}
+	return p
+}
+
+func (r remembered) Spent(c contracts.Charge) uint64 { return r.m.ledger.Spent(c) }
+
+func (r remembered) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
+	return r.Session.Receipt(tool, same, func(x guardian.Run) (crypto.Value, error) {
+		b, ok := r.m.memory.args[x.Decision]
+		if !ok {
+			return crypto.Value{}, errors.New("forgotten")
+		}
+		var t crypto.Tree
+		err := t.Parse(b, crypto.Limits{Bytes: len(b), Depth: 64})
+		return t.Root(), err
+	})
+}
+
+func (r remembered) Used(_ contracts.Digest, q *contracts.ApprovalRequest) bool {
+	return r.Session.Used(q)
+}
+
+// allow takes an ALLOW into the memory.
+func (m *maker) allow(d *contracts.DecisionRecord, in *contracts.Inputs, index uint64) {
+	m.Helper()
+	if d.Verdict == contracts.Deny {
+		return
+	}
+	nonces := []string{}
+	for _, e := range in.Envelopes.Approvals {
+		if slices.Contains(d.Approvals, e.Digest()) {
+			nonces = append(nonces, m.answer(e).Request.Nonce)
+		}
+	}
+	m.past(in.Session)
+	m.memory.sessions[in.Session].Allow(d, in.Time, nonces)
+	m.memory.args[index] = in.Args.Append(nil)
+}
+
+// execute takes in what an ALLOW came to.
+func (m *maker) execute(c *called, r *contracts.Receipt, entry contracts.Digest) {
+	m.Helper()
+	if r.Outcome != contracts.Executed {
+		return
+	}
+	size, err := m.store.Size(m.Context())
+	m.must(err)
+	m.memory.sessions[c.session].Execute(guardian.Run{Tool: r.Tool, Decision: c.index, Receipt: size - 1, Entry: entry, Time: m.log.Chain(c.session).Time()}, crypto.Value{})
+}
+
+// answer reads what an approver signed.
+func (m *maker) answer(e contracts.Envelope) *contracts.Approval {
+	m.Helper()
+	sealed, ferr := new(contracts.Reader).Open(e)
+	if ferr != nil {
+		m.Fatal(ferr)
+	}
+	a, ferr := sealed.Approval()
+	if ferr != nil {
+		m.Fatal(ferr)
+	}
+	return a
+}
