@@ -25,7 +25,7 @@ type Intent struct {
 	Session      string               // the conversation that this call belongs to, named like a tool, the first letter not @; "" is "main", which cannot be closed
 	Idempotency  string               // one effect per value and session; at most 256 bytes; bound by the durable ALLOW, never by a denial; never chosen by a model
 	After        []contracts.Ref      // entries that caused this call, at most 32; see Receipt.Ref
-	Delegation   []contracts.Envelope // the leaf grant, each followed by its parent; this version knows no delegators, so any is DENY
+	Delegation   []contracts.Envelope // the grants under which the call is made: the leaf, each followed by its parent; at most 16
 	Approvals    []contracts.Envelope // at most 16; recorded as they are: this version's policies ask for none
 	Attestations []contracts.Envelope // likewise
 	Driver       executor.Driver      // what runs, for tools that Options.Drivers does not bind; both or neither is DENY

@@ -150,12 +150,12 @@ func (c *compiler) affordable(p part, pattern string) bool {
 
 // steps is about how many instructions a pattern becomes, repetitions written out; over the limit it is not counted how many.
 func steps(re *syntax.Regexp) int {
-	n := 1 + len(re.Rune)
+	if re.Op == syntax.OpRepeat {
+		return min(steps(re.Sub[0])*max(re.Min, re.Max, 1), maxSteps+1)
+	}
+	n := max(len(re.Rune), 1)
 	for _, sub := range re.Sub {
 		n += steps(sub)
-	}
-	if re.Op == syntax.OpRepeat {
-		n *= max(re.Min, re.Max, 1)
 	}
 	return min(n, maxSteps+1)
 }

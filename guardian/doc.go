@@ -66,7 +66,10 @@
 //	   a rule matches                                            POLICY_VIOLATION, rule P2:name:id
 //	   the tool is not among only                                POLICY_VIOLATION, rule P2:name:only
 //	   inputs.time is not before expires                         POLICY_VIOLATION, rule P2:name:expires
-//	6  a delegation is presented                                 DELEGATION_INVALID: none is supported
+//	6  the grants presented do not open, are not for the caller,
+//	   do not hold now or not so deep, or ask what cannot be
+//	   asked of the tool                                         DELEGATION_INVALID
+//	   one is not for the tool, or its when is false             DELEGATION_SCOPE_VIOLATION
 //	8  each floor, in stack order:
 //	   the tool's risk is over ceilings.risk                     CEILING_VIOLATION, rule P0:name:ceilings
 //	   a rule matches                                            CEILING_VIOLATION, rule P0:name:id
@@ -138,6 +141,22 @@
 // balance, of which nothing is spent. So a change of scale, which counts the old balance in new units, belongs at the end of a window.
 //
 // What is spent is in a [Ledger]. [Policy.Decide] reads the balances there and leaves them in the inputs; [Policy.Judge] reads them from the inputs.
+//
+// # Delegation
+//
+// A call may be made under grants, the leaf first, each followed by its parent: [registry.OpenDelegation] verifies keys and links, and that
+// none was revoked. The leaf must be for the caller; at inputs.time each grant must hold (from notBefore on, until before expires), and have
+// a depth of at least the number of grants before it. Then each must be for the tool, and its when be true of the call.
+//
+// Condition 5 is judged for the root delegator, whatever the caller may himself: with the name and the roles of the root's key, and the
+// caller's tenant. All else is judged for the caller: the when of each grant, budgets and floors. An overlay that is for the
+// caller or for the root delegator is for the call. Where the grants do not open nobody's rights are judged: of condition 5 there is the
+// bundle's expires alone, then comes 6.
+//
+// A when is a predicate over arg, caller and time, read as that of a rule which allows, for the one tool that is called: what it must not
+// say of it, it must not say. But absent and exists may stand where nothing is ever missing, for other tools of the grant may need them. It
+// knows no lists. Its visits are those of the decision, and the patterns of all grants together have at most 10,000 steps, repetitions
+// written out.
 //
 // # Documents
 //
