@@ -255,7 +255,7 @@ func (m *maker) call(a ask) *called {
 		m.must(s.Sign(st, b))
 	}
 	m.must(s.Wait())
-	m.allow(&d, &in, s.Index())
+	m.allow(&d, &in, s.Index(), a.drop)
 	return &called{m, a.session, s.Hash(), s.Index(), &d, why}
 }
 

@@ -13,7 +13,15 @@ import (
 type memory struct {
 	sessions map[string]*guardian.Session
 	args     map[uint64][]byte // of ALLOWs, by index
+	erased   map[uint64]bool   // whose inputs nobody else has
+	runs     []ran
 	lie      func(guardian.Past) guardian.Past
+}
+
+// A ran is a run of a session.
+type ran struct {
+	session string
+	guardian.Run
 }
 
 type remembered struct {
@@ -24,7 +32,7 @@ type remembered struct {
 // past is what the guardian is told for a call of a session. A liar tells something else.
 func (m *maker) past(session string) guardian.Past {
 	if m.memory.sessions == nil {
-		m.memory.sessions, m.memory.args = map[string]*guardian.Session{}, map[uint64][]byte{}
+		m.memory.sessions, m.memory.args, m.memory.erased = map[string]*guardian.Session{}, map[uint64][]byte{}, map[uint64]bool{}
 	}
 	if m.memory.sessions[session] == nil {
 		m.memory.sessions[session] = new(guardian.Session)
@@ -55,7 +63,7 @@ func (r remembered) Used(_ contracts.Digest, q *contracts.ApprovalRequest) bool 
 }
 
 // allow takes an ALLOW into the memory.
-func (m *maker) allow(d *contracts.DecisionRecord, in *contracts.Inputs, index uint64) {
+func (m *maker) allow(d *contracts.DecisionRecord, in *contracts.Inputs, index uint64, erased bool) {
 	m.Helper()
 	if d.Verdict == contracts.Deny {
 		return
@@ -68,7 +76,7 @@ func (m *maker) allow(d *contracts.DecisionRecord, in *contracts.Inputs, index u
 	}
 	m.past(in.Session)
 	m.memory.sessions[in.Session].Allow(d, in.Time, nonces)
-	m.memory.args[index] = in.Args.Append(nil)
+	m.memory.args[index], m.memory.erased[index] = in.Args.Append(nil), erased
 }
 
 // execute takes in what an ALLOW came to.
@@ -79,7 +87,9 @@ func (m *maker) execute(c *called, r *contracts.Receipt, entry contracts.Digest)
 	}
 	size, err := m.store.Size(m.Context())
 	m.must(err)
-	m.memory.sessions[c.session].Execute(guardian.Run{Tool: r.Tool, Decision: c.index, Receipt: size - 1, Entry: entry, Time: m.log.Chain(c.session).Time()}, crypto.Value{})
+	run := guardian.Run{Tool: r.Tool, Decision: c.index, Receipt: size - 1, Entry: entry, Time: m.log.Chain(c.session).Time()}
+	m.memory.sessions[c.session].Execute(run, crypto.Value{})
+	m.memory.runs = append(m.memory.runs, ran{c.session, run})
 }
 
 // answer reads what an approver signed.

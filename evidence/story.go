@@ -34,6 +34,7 @@ func callOf(tool string, args contracts.Digest, caller contracts.Caller, policy 
 // A story is held from the first question on, which no log without such policies comes to, and from then on for every new session. All are
 // dropped where they outgrow the limit, but for the one at hand: whoever is asked about again is told again, by going back along its entries.
 type stories struct {
+	most   int // what may be held
 	asked  bool
 	held   []*chain
 	weight int
@@ -70,7 +71,7 @@ func (x *stories) hold(c *chain, s *story) {
 
 // weigh adds to what is held, and drops what is too much.
 func (x *stories) weigh(c *chain, more int) {
-	if x.weight += more; x.weight <= maxStories {
+	if x.weight += more; x.weight <= x.most {
 		return
 	}
 	for _, o := range x.held {

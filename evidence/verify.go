@@ -71,7 +71,7 @@ func Verify(ctx context.Context, r io.ReaderAt, size int64, o Options) (Report, 
 }
 
 func newVerifier(ctx context.Context, r io.ReaderAt, o Options) *verifier {
-	return &verifier{ctx: ctx, r: r, o: o, lines: crypto.NewSum(), pending: map[uint64]*pending{}, bound: map[bound]claim{},
+	return &verifier{ctx: ctx, r: r, o: o, lines: crypto.NewSum(), pending: map[uint64]*pending{}, bound: map[bound]claim{}, stories: stories{most: maxStories},
 		approved: map[contracts.Digest]struct{}{}}
 }
 

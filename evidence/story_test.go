@@ -1,0 +1,244 @@
+package evidence
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+)
+
+// wander makes calls of five sessions at random, some of which run, fail, or are never heard of again.
+func wander(m *maker, n int, drop bool) {
+	r := rand.New(rand.NewPCG(3, 4))
+	var open []*called
+	for range n {
+		if len(open) > 3 {
+			i := r.IntN(len(open))
+			c := open[i]
+			open = append(open[:i], open[i+1:]...)
+			if r.IntN(5) == 0 {
+				c.failed(contracts.ReasonToolError)
+			} else if c.decision.Tool == "fs.list" {
+				c.ran(`[1]`)
+			} else {
+				c.ran(`{"text":"t"}`)
+			}
+			continue
+		}
+		a := ask{session: fmt.Sprint("s", r.IntN(5)), tool: "fs.list", args: fmt.Sprintf(`{"depth":%d}`, r.IntN(4)), who: reader, drop: drop && r.IntN(3) == 0}
+		if r.IntN(2) == 0 {
+			a.tool, a.args = "fs.read", fmt.Sprintf(`{"lines":%d,"path":"/srv/%d"}`, r.IntN(2), r.IntN(3))
+		}
+		if r.IntN(8) == 0 {
+			a.who = writer
+			m.denied(contracts.ReasonPolicyViolation, ask{session: a.session, tool: "fs.list", args: `{}`, who: writer})
+			continue
+		}
+		open = append(open, m.allowed(a))
+	}
+}
+
+// TestStories: whether a session is told of as its entries come, or only when somebody asks, or ever again since too much would be held, it is
+// the same story, and that of who made the log.
+func TestStories(t *testing.T) {
+	m := newMaker(t)
+	m.use(testPolicy(1))
+	wander(m, 300, false)
+	m.checkpoint()
+	pack := m.pack()
+	for name, x := range map[string]struct {
+		asked bool
+		most  int
+	}{"as it comes": {true, maxStories}, "when asked": {false, maxStories}, "again and again": {true, 2000}, "one at a time": {false, 1}} {
+		t.Run(name, func(t *testing.T) {
+			v := newVerifier(t.Context(), bytes.NewReader(pack), Options{Trust: m.trust})
+			v.stories.asked, v.stories.most = x.asked, x.most
+			if err := v.verify(int64(len(pack))); err != nil {
+				t.Fatal(err)
+			}
+			some, none := 0, 0
+			for i := range 5 {
+				session := fmt.Sprint("s", i)
+				p := v.past(v.chain(session), new(contracts.Inputs))
+				truth := m.past(session)
+				for _, tool := range []string{"", "fs.list", "fs.read", "fs.stat"} {
+					if a, b := p.Calls(tool), truth.Calls(tool); a != b {
+						t.Errorf("%s: %d calls of %q, want %d", session, a, tool, b)
+					}
+				}
+				for _, same := range []string{"", `{"/depth":0}`, `{"/depth":1}`, `{"/depth":9}`, `{"/path":"/srv/1"}`, `{"/lines":1,"/path":"/srv/2"}`, `{"/lines":0}`, `{"/x":0}`} {
+					for _, tool := range []string{"fs.list", "fs.read", "fs.stat"} {
+						values := valuesOf(t, same)
+						want, err := truth.Receipt(tool, values)
+						if err != nil {
+							t.Fatal(err)
+						}
+						p.kept = &contracts.SessionState{Receipts: []contracts.PriorReceipt{{Tool: tool, Same: values}}}
+						got, err := p.Receipt(tool, values)
+						if err != nil || got.Time != want.Time || !equal(got.Entry, want.Entry) {
+							t.Errorf("%s, %s, %s: %+v, %v; want %+v", session, tool, same, got, err, want)
+						}
+						if got.Entry != nil {
+							some++
+						} else {
+							none++
+						}
+					}
+				}
+				if p.trouble != nil {
+					t.Error(p.trouble)
+				}
+			}
+			if some < 30 || none < 30 {
+				t.Errorf("%d receipts, %d that are none", some, none)
+			}
+			if w := v.stories.weight; w > x.most && len(v.stories.held) > 1 {
+				t.Errorf("%d bytes of %d sessions are held", w, len(v.stories.held))
+			}
+		})
+	}
+}
+
+// TestStoriesOfErased: where inputs of earlier calls are gone, kept inputs are believed in what the log cannot tell, and in nothing else.
+func TestStoriesOfErased(t *testing.T) {
+	m := newMaker(t)
+	m.use(testPolicy(1))
+	wander(m, 300, true)
+	m.checkpoint()
+	pack := m.pack()
+	v := newVerifier(t.Context(), bytes.NewReader(pack), Options{Trust: m.trust})
+	if err := v.verify(int64(len(pack))); err != nil {
+		t.Fatal(err)
+	}
+	tried := map[string]int{}
+	for i := range 5 {
+		session := fmt.Sprint("s", i)
+		for _, x := range []struct{ tool, same string }{{"fs.list", `{"/depth":0}`}, {"fs.list", `{"/depth":1}`}, {"fs.list", `{"/depth":9}`}, {"fs.read", `{"/path":"/srv/1"}`}, {"fs.read", `{"/lines":1,"/path":"/srv/2"}`}} {
+			same := valuesOf(t, x.same)
+			var latest *guardian.Run // of those that can be read
+			var runs []guardian.Run
+			for _, r := range m.memory.runs {
+				if r.session != session || r.Tool != x.tool {
+					continue
+				}
+				runs = append(runs, r.Run)
+				s := new(guardian.Session)
+				s.Execute(r.Run, valuesOf(t, string(m.memory.args[r.Decision])))
+				if p, _ := s.Receipt(x.tool, same, func(guardian.Run) (crypto.Value, error) { return valuesOf(t, string(m.memory.args[r.Decision])), nil }); p.Entry != nil && !m.memory.erased[r.Decision] {
+					latest = &r.Run
+				}
+			}
+			ask := func(entry *contracts.Digest, at contracts.Time) bool {
+				claim := contracts.PriorReceipt{Entry: entry, Same: same, Time: at, Tool: x.tool}
+				p := v.past(v.chain(session), &contracts.Inputs{State: contracts.SessionState{Receipts: []contracts.PriorReceipt{claim}}})
+				got, err := p.Receipt(x.tool, same)
+				if err != nil || p.trouble != nil {
+					t.Fatal(err, p.trouble)
+				}
+				return equal(got.Entry, entry) && got.Time == at
+			}
+			if got, want := ask(nil, 0), latest == nil; got != want {
+				t.Errorf("%s %v: none: %v", session, x, got)
+			}
+			tried[fmt.Sprint("none ", latest == nil)]++
+			for _, r := range runs {
+				want := latest != nil && latest.Entry == r.Entry || m.memory.erased[r.Decision] && (latest == nil || latest.Receipt < r.Receipt)
+				if got := ask(&r.Entry, r.Time); got != want {
+					t.Errorf("%s %v: %d, where %+v can be read: %v", session, x, r.Receipt, latest, got)
+				}
+				tried[fmt.Sprint(m.memory.erased[r.Decision], want)]++
+				if ask(&r.Entry, r.Time+1) {
+					t.Errorf("%s %v: another time is believed", session, x)
+				}
+			}
+			for _, other := range []contracts.Digest{{1}, v.index.Hash(0), m.memory.runs[0].Entry, m.memory.runs[1].Entry, m.memory.runs[2].Entry} {
+				mine := false
+				for _, r := range runs {
+					mine = mine || r.Entry == other
+				}
+				if !mine && ask(&other, testStart) {
+					t.Errorf("%s %v: another entry is believed", session, x)
+				}
+			}
+		}
+	}
+	if len(tried) != 6 {
+		t.Errorf("only %v were tried", tried)
+	}
+}
+
+func valuesOf(t testing.TB, text string) crypto.Value {
+	t.Helper()
+	if text == "" {
+		return crypto.Value{}
+	}
+	var tree crypto.Tree
+	if err := tree.Parse([]byte(text), crypto.Limits{Bytes: len(text), Depth: 8}); err != nil {
+		t.Fatal(err)
+	}
+	return tree.Root()
+}
+
+// TestStoriesOfMany: of a million sessions that are asked about no more is held than may be, and a run weighs what it takes.
+func TestStoriesOfMany(t *testing.T) {
+	n := 1_000_000
+	if testing.Short() {
+		n = 200_000
+	}
+	x := stories{most: maxStories, asked: true}
+	chains := make([]chain, n)
+	st := &contracts.Statement{Decision: &contracts.DecisionRecord{Tool: "fs.read", Approvals: []contracts.Digest{{1}}}}
+	ran := &contracts.Statement{Receipt: &contracts.Receipt{Tool: "fs.read", Outcome: contracts.Executed}}
+	most := uint64(0)
+	base := heap()
+	for i := range chains {
+		c := &chains[i]
+		x.hold(c, new(story))
+		x.weigh(c, c.story.add(st, uint64(i), contracts.Digest{}, 0, []string{fmt.Sprintf("%032d", i)}))
+		x.weigh(c, c.story.add(ran, uint64(i), contracts.Digest{}, 0, nil))
+		if i%100_000 == 99_999 {
+			most = max(most, heap()-base)
+		}
+	}
+	t.Logf("%d bytes at most of %d sessions", most, n)
+	if most == 0 || most > maxStories {
+		t.Errorf("%d bytes are held", most)
+	}
+	runtime.KeepAlive(chains)
+
+	x, base = stories{most: maxStories}, heap()
+	c := new(chain)
+	x.hold(c, new(story))
+	for i := range 100_000 {
+		x.weigh(c, c.story.add(ran, uint64(i), contracts.Digest{}, 0, nil))
+	}
+	if held := heap() - base; held > uint64(x.weight) || x.weight != ofStory+100_000*ofRun {
+		t.Errorf("%d bytes of what weighs %d", held, x.weight)
+	}
+	x.shape(c, "fs.read", valuesOf(t, `{"/path":0}`))
+	read := 0
+	_, err := c.story.Receipt("fs.read", valuesOf(t, `{"/path":-1}`), func(guardian.Run) (crypto.Value, error) {
+		read++
+		return valuesOf(t, fmt.Sprintf(`{"path":%d}`, read)), nil
+	})
+	if err != nil || read != 100_000 {
+		t.Fatal(read, err)
+	}
+	if held := heap() - base; held > uint64(x.weight) {
+		t.Errorf("%d bytes of what weighs %d", held, x.weight)
+	}
+	runtime.KeepAlive(c)
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
