@@ -60,7 +60,6 @@ func (c *call) guard(in Intent) (Decision, Receipt) {
 	}
 	defer c.leave()
 	defer c.vacate()
-	c.inputs.State.Trust = c.state.Digest()
 	c.fit()
 	c.parse()
 	return c.proceed()
@@ -89,7 +88,7 @@ type answer struct {
 	pending *contracts.ApprovalRequest
 	faulty  bool             // denied for the call's fault, or for what could not be read
 	full    bool             // there is no room for it: nothing was signed
-	stale   bool             // another stack judges now: nothing was signed
+	stale   bool             // another stack judges now, or under another trust state: nothing was signed
 	slot    *proofgraph.Slot // nil: the kernel is sealed, and err says why
 	entry   contracts.Statement
 	denial  contracts.Receipt
@@ -155,6 +154,8 @@ func (c *call) answer() *answer {
 	if a.err = c.log.Err(); a.err != nil { // while the call came here
 		return a
 	}
+	c.state = c.trust.Load()
+	c.inputs.State.Trust = c.state.Digest()
 	if a.stale = c.stands() != nil; a.stale {
 		return a
 	}

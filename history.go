@@ -2,6 +2,7 @@ package helm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -14,7 +15,9 @@ import (
 
 // history is what a kernel takes from the log that it continues.
 type history struct {
-	state   *registry.State // in which the log must have begun
+	origin  string
+	trust   *registry.State             // at first that in which the log must have begun
+	revoked map[contracts.Digest]uint64 // keys, and by which entry
 	size    uint64
 	enacted *enacted
 	ledger  *guardian.Ledger
@@ -41,14 +44,16 @@ type openCall struct {
 // add folds one entry.
 func (h *history) add(index uint64, _ contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
 	h.size = index + 1
-	if _, ok := h.state.Key(st.Key, registry.Kernel, index); !ok && st.Genesis == nil {
-		return fmt.Errorf("entry %d: not of a kernel key of the log's trust state", index)
+	if st.Genesis != nil && st.Genesis.Trust != h.trust.Digest() {
+		return errors.New("entry 0: the log began with another trust state")
+	}
+	if _, ok := h.trust.Key(st.Key, registry.Kernel, index); !ok {
+		return fmt.Errorf("entry %d: not of a kernel key of the log's trust state there", index)
 	}
 	switch {
 	case st.Genesis != nil:
-		if st.Genesis.Trust != h.state.Digest() {
-			return fmt.Errorf("entry 0: the log began with another trust state: Key, LogKey and Trust must be those it began with")
-		}
+	case st.Trust != nil:
+		return h.govern(st.Trust, index)
 	case st.Policy != nil:
 		h.enacted.add(st.Policy, nil)
 	case st.Decision != nil:
@@ -118,6 +123,18 @@ func (h *history) consume(p *prepared) {
 		})
 		s.Allow(a.record, a.at, nonces)
 	}
+}
+
+// govern folds a trust event.
+func (h *history) govern(t *contracts.TrustRecord, index uint64) error {
+	next, err := h.trust.Apply(t, h.origin, index)
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", index, err)
+	}
+	if h.trust = next; t.Event.Type == "revoke" {
+		h.revoked[*t.Event.ID] = index
+	}
+	return nil
 }
 
 // close notes the receipt of an open call. It is false where there is no such call.

@@ -39,7 +39,8 @@ type common struct {
 
 	room room
 
-	ledger guardian.Ledger // moved under the log's lock, with the places of entries
+	ledger guardian.Ledger                // moved under the log's lock, with the places of entries
+	trust  atomic.Pointer[registry.State] // likewise, by whoever holds the lock of the kernel's own session
 
 	enacted enacted
 	epoch   atomic.Uint64 // how often stacks were swapped
@@ -56,7 +57,8 @@ var (
 )
 
 // New makes a kernel over a store, which may hold the log of an earlier one: that is read once, and calls that were permitted and have no
-// receipt are settled as OUTCOME_UNKNOWN. The log must have begun with the same trust state.
+// receipt are settled as OUTCOME_UNKNOWN. The log must have begun with the same registry. Key and LogKey may be others than it began with,
+// where its trust events have added them ([Kernel.Govern]) and not revoked them; give its Origin then, for the default is of the Key.
 func New(o Options) (*Kernel, error) {
 	p, err := prepare(o)
 	if err != nil {
@@ -72,20 +74,28 @@ func New(o Options) (*Kernel, error) {
 	if err := p.declare(p.options.Policy); err != nil {
 		return nil, fmt.Errorf("helm: %w", err)
 	}
+	ctx := context.Background()
+	if trouble := contained("Options.Store", func() { err = p.remember(ctx) }); trouble != nil {
+		err = trouble
+	}
+	if err != nil {
+		return nil, fmt.Errorf("helm: %w", err)
+	}
 	k := &Kernel{common: &common{prepared: p, sessions: map[string]*session{}, room: room{limit: capacity}, enacted: newEnacted()}}
 	k.root = k
-	po := proofgraph.Options{Origin: p.options.Origin, Key: p.options.Key, LogKey: p.options.LogKey, Trust: p.state.Canonical(), Now: now}
+	po := proofgraph.Options{Origin: p.options.Origin, Key: p.options.Key, LogKey: p.options.LogKey, Trust: p.initial.Canonical(), Now: now}
 	if err := crypto.ReadRandom(p.options.Rand, po.Nonce[:]); err != nil {
 		return nil, fmt.Errorf("helm: Options.Rand: %w", err)
 	}
-	past := history{state: p.state, enacted: &k.enacted, ledger: &k.ledger, open: map[contracts.Digest]openCall{}, keys: map[string]map[string]*once{}, pasts: map[string]*guardian.Session{}}
-	ctx := context.Background()
+	past := history{origin: p.options.Origin, trust: p.initial, revoked: map[contracts.Digest]uint64{},
+		enacted: &k.enacted, ledger: &k.ledger, open: map[contracts.Digest]openCall{}, keys: map[string]map[string]*once{}, pasts: map[string]*guardian.Session{}}
 	if k.log, err = proofgraph.Open(ctx, p.options.Store, po, past.add); err != nil {
 		return nil, fmt.Errorf("helm: %w", err)
 	}
-	if _, ok := p.state.Key(p.keyID, registry.Kernel, past.size); !ok {
-		return nil, errors.New("helm: Options.Key: not a kernel key of the log's trust state")
+	if err := p.entitled(&past); err != nil {
+		return nil, fmt.Errorf("helm: %w", err)
 	}
+	k.trust.Store(past.trust)
 	for name, keys := range past.keys {
 		k.session(name).keys = keys
 	}
@@ -105,12 +115,13 @@ func New(o Options) (*Kernel, error) {
 // none tells whether there is a kernel at all: the zero Kernel is none.
 func (k *Kernel) none() bool { return k == nil || k.common == nil }
 
-// Trust gives the trust state: what to hand to auditors.
+// Trust gives the trust state that the log began with: what to hand to auditors, once. What has changed since is in the log, signed, and packs
+// bring it with them.
 func (k *Kernel) Trust() *registry.State {
 	if k.none() {
 		return nil
 	}
-	return k.state
+	return k.initial
 }
 
 // Checkpoint signs the log as it is now, durably, and gives the signed note. A pack reaches to the latest checkpoint.

@@ -57,7 +57,9 @@ type Event struct {
 type prepared struct {
 	options Options
 	keyID   contracts.Digest
-	state   *registry.State
+	logID   contracts.Digest
+	derived bool            // the log key, from the key
+	initial *registry.State // in which the log began
 }
 
 func prepare(o Options) (*prepared, error) {
@@ -76,6 +78,7 @@ func prepare(o Options) (*prepared, error) {
 	if len(o.Policy.Documents()) == 0 {
 		return nil, errors.New("helm: Options.Policy: no documents: make it with guardian.Compile or policy.Load")
 	}
+	p := new(prepared)
 	public, err := crypto.PublicOf(o.Key)
 	if err != nil {
 		return nil, fmt.Errorf("helm: Options.Key: %w", err)
@@ -86,6 +89,7 @@ func prepare(o Options) (*prepared, error) {
 			return nil, errors.New("helm: Options.LogKey: missing: it is derived only from a Key in memory; give a second Ed25519 signer")
 		}
 		o.LogKey = crypto.DeriveLogKey(key)
+		p.derived = true
 	}
 	logPublic, err := crypto.PublicOf(o.LogKey)
 	if err != nil {
@@ -94,14 +98,14 @@ func prepare(o Options) (*prepared, error) {
 	if bytes.Equal(public, logPublic) {
 		return nil, errors.New("helm: Options.LogKey: the same key as Key: a key has one role; give another one, or none")
 	}
-	p := &prepared{keyID: crypto.KeyID(public)}
+	p.keyID, p.logID = crypto.KeyID(public), crypto.KeyID(logPublic)
 	if o.Origin == "" {
 		o.Origin = "helm/" + p.keyID.String()[:16]
 	}
 	if !contracts.IsOrigin(o.Origin) {
 		return nil, errors.New("helm: Options.Origin: not 1 to 255 letters, digits and . _ / -")
 	}
-	if p.state, err = o.Trust.Initial(public, logPublic); err != nil {
+	if p.initial, err = o.Trust.Initial(public, logPublic); err != nil {
 		return nil, fmt.Errorf("helm: Options.Trust: %w", err)
 	}
 	o.Drivers = maps.Clone(o.Drivers)

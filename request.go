@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/trust/registry"
 )
 
 // call is one Guard: what was asked, in the form in which it is judged and recorded. It is reused, so nothing that outlives a Guard may
@@ -21,6 +22,7 @@ type call struct {
 	parents []contracts.Digest
 	driver  executor.Driver
 	policy  *guardian.Policy // for which the arguments were read, and by which the call is judged
+	state   *registry.State  // the trust state that it is judged under
 	layer   *layer           // what the context carries
 	outer   *running         // calls under whose drivers we are
 	used    *used            // kernels whose context it is

@@ -126,14 +126,19 @@ func (c *call) conclude(a *answer, o *executor.Outcome) (*proofgraph.Slot, *cont
 	return slot, receipt, err
 }
 
-// record signs the next entry of a session whose lock the caller holds. A clock that fails stands still: what has happened must be recorded.
-// Where under is not nil it is called with the place taken, and no other can be.
-func (k *Kernel) record(s *session, st *contracts.Statement, parents []contracts.Digest, under func(uint64) error, blobs ...[]byte) (*proofgraph.Slot, error) {
+// clock is the time of a session's next entry. A clock that fails stands still: what has happened must be recorded.
+func (k *Kernel) clock(s *session) contracts.Time {
 	at := s.chain.Time()
 	if now, err := k.now(); err == nil {
 		at = max(now, at)
 	}
-	slot, err := k.log.Place(s.chain, at, parents, under)
+	return at
+}
+
+// record signs the next entry of a session whose lock the caller holds.
+// Where under is not nil it is called with the place taken, and no other can be.
+func (k *Kernel) record(s *session, st *contracts.Statement, parents []contracts.Digest, under func(uint64) error, blobs ...[]byte) (*proofgraph.Slot, error) {
+	slot, err := k.log.Place(s.chain, k.clock(s), parents, under)
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,7 @@ func TestLostReservation(t *testing.T) {
 
 	c := &call{Kernel: k, ctx: context.Background(), policy: p}
 	c.receive(in)
+	c.state = k.trust.Load()
 	c.inputs.State.Trust = c.state.Digest()
 	c.fit()
 	c.parse()

@@ -28,20 +28,25 @@ func (k *Kernel) current() *guardian.Policy {
 	return s.policy
 }
 
-var errMoved = errors.New("helm: another stack judges now")
+var errMoved = errors.New("helm: another stack judges now, or under another trust state")
 
-// stands is an error where the call was read for a stack that judges no more. It is asked with the place of the call's entry taken: what
-// stands in the log behind a policy that was swapped in is judged by that.
+// stands is an error where the call was read for a stack that judges no more, or judged under a trust state that holds no more. It is asked
+// with the place of the call's entry taken: what stands in the log behind a policy that was swapped in is judged by that, and what stands
+// behind a trust event under the state that it made.
 func (c *call) stands() error {
-	if c.current() != c.policy {
+	if c.current() != c.policy || c.trust.Load() != c.state {
 		return errMoved
 	}
 	return nil
 }
 
-// renew reads the call again, for the stack that judges now: its defaults and limits may be others. The caller holds no lock.
+// renew reads the call again, where another stack judges now: its defaults and limits may be others. The caller holds no lock.
 func (c *call) renew() {
-	c.policy = c.current()
+	p := c.current()
+	if p == c.policy {
+		return
+	}
+	c.policy = p
 	limits, _ := c.policy.Limits(c.inputs.Tool)
 	c.expect(limits.Timeout)
 	c.inputs.ArgsForm, c.syntax, c.misfit = "", "", ""

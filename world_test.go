@@ -69,6 +69,8 @@ type world struct {
 	tool   func(ctx context.Context, c contracts.Call) (executor.Result, error) // what every bound tool does
 	events []helm.Event
 	mu     sync.Mutex
+
+	governed bool // the log has trust events
 }
 
 func compile(t testing.TB, text string) *guardian.Policy {
@@ -181,7 +183,7 @@ func (w *world) mustBe(d helm.Decision, r helm.Receipt, x want) {
 		}
 		return
 	}
-	record, err := receipts.Open(r.Entry, w.k.Trust(), r.Index)
+	record, err := receipts.Open(r.Entry, w.present(), r.Index)
 	if err != nil {
 		w.t.Fatalf("receipt: %v", err)
 	}
