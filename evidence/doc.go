@@ -67,21 +67,31 @@
 //	CHECKPOINT  that member: three lines, origin, and the log key's line first and verifying
 //	MANIFEST    that member: envelope, key, signature, and each thing that it claims
 //	BLOB        content hashes to its name and has its form; none missing that must be there, none that no entry names
-//	REPLAY      the guardian, given kept inputs and the documents, makes the same decision in every field; inputs agree with decision,
-//	            entry and log; outputs with what names them and with the response schema that the tool pins
+//	REPLAY      the guardian, given kept inputs and the documents, makes the same decision in every field, pending and the approvals that
+//	            count included; inputs agree with decision, entry and log; outputs with what names them and with the response schema that
+//	            the tool pins
 //
 // Verdicts whose inputs were erased, and those of another version of the engine, are counted and named, and are no fault. The kernel's own
 // refusals, which no policy makes, are compared as far as their inputs tell.
 //
-// Gaps, condense and message entries, facts documents, what inputs say of a session's past but balances, and policies that
-// [guardian.Compile] refuses are later features: they are refused by name, under the check that they belong to.
+// What a verdict was made from of the past of its session, the kept inputs say: how many calls it had, which receipt of a tool was the
+// latest, which approvals were used. REPLAY asks the same of the log, and they must agree in all of it, nothing more and nothing less. So a
+// kernel that passed over a call, an earlier receipt or a used approval is found, though it signed a verdict that follows from what it
+// claims. Which receipt has equal values in the arguments of its call hangs on the inputs of that call: where those were erased, what the kept
+// inputs name is taken for true if it may be, an EXECUTED receipt of that session and tool with that time, later than all that can be read. In
+// the same way an approval counts as used or not as they say, where an earlier call of the same kind consumed approvals that were erased.
+//
+// Gaps, condense and message entries, facts documents, what inputs say of sources, labels, taint and facts of earlier receipts, and policies
+// that [guardian.Compile] refuses are later features: they are refused by name, under the check that they belong to.
 //
 // # Cost
 //
-// Verify goes over headers and entries once and reads blobs where entries name them. It holds no entry: some 45 bytes for each, 9 a blob, 256 a
-// session, 64 for each idempotency key, balance, used approval and policy, 150 for an ALLOW without a receipt, the compiled policies in use, and what
-// the report lists; and the trust state, which grows by some 500 bytes with a key and 110 with a grant that was ended. A blob of more than 64 MiB
-// is refused. Nearly all the time goes into signatures; a trust event takes as long as its own signatures, and as its state is large.
+// Verify goes over headers and entries once, and reads blobs where entries name them, and earlier entries where a policy asks for the past of a
+// session. It holds no entry: some 46 bytes for each, 9 a blob, 256 a session, 64 for each idempotency key, balance, used approval and policy,
+// 180 for an ALLOW without a receipt, the compiled policies in use, and what the report lists; and the trust state, which grows by some 500 bytes
+// with a key and 110 with a grant that was ended. Of the sessions whose past is asked for it holds at most 64 MiB, but for a single one, of
+// which it holds at most 112 bytes a run; what was dropped is read again. A blob of more than 64 MiB is refused. Nearly all the time goes into
+// signatures; a trust event takes as long as its own signatures, and as its state is large.
 //
 // # Example
 //

@@ -158,10 +158,13 @@ func (v *verifier) told(st *contracts.Statement, c *chain, call *pending) {
 	if x.asked && c.count == 1 && c.story == nil {
 		x.hold(c, new(story))
 	}
+	if c.story == nil {
+		return
+	}
 	if st.Decision != nil {
 		call = v.pending[c.index]
 	}
-	if c.story != nil && call != nil {
+	if call != nil {
 		x.weigh(c, c.story.add(st, c.index, c.last, call.index, call.nonces))
 	}
 }

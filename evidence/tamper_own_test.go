@@ -83,6 +83,25 @@ func state(change func(s object)) func(*model) {
 	return func(m *model) { m.inputs(m.the("n1"), func(in object) { change(in["state"].(object)) }) }
 }
 
+// otherEngine has the policies of the log be those of another version of the engine, whose verdicts are not made again.
+func otherEngine(m *model) {
+	repolicy("", func(p object) { p["engine"] = object{"rules": 99, "threat": 7} })(m)
+}
+
+// pastOf gives the inputs of n1 what the log says of the past of main, but for a change.
+func pastOf(change func(m *model, s object)) func(*model) {
+	return func(m *model) {
+		m.build() // for the hashes as they are now
+		a2 := m.the("a2")
+		m.inputs(m.the("n1"), func(in object) {
+			s := in["state"].(object)
+			s["calls"] = []any{object{"count": 4, "of": "fs.read"}, object{"count": 4}}
+			s["receipts"] = []any{object{"entry": a2.hash, "time": a2.text("time"), "tool": "fs.read"}, object{"tool": "fs.stat"}}
+			change(m, s)
+		})
+	}
+}
+
 // ownRows are not in the catalogue: what this version refuses by name, and what REPLAY compares beside the verdict.
 var ownRows = []tampering{
 	{id: "own", name: "gap", cut: func(m *model) {
@@ -102,6 +121,26 @@ var ownRows = []tampering{
 	{id: "own", name: "tainted", cut: state(func(s object) { s["tainted"] = false }), want: ErrReplay},
 	{id: "own", name: "labels", cut: state(func(s object) { s["labels"] = []any{} }), want: ErrReplay},
 	{id: "own", name: "used", cut: state(func(s object) { s["used"] = []any{} }), want: ErrReplay},
+	{id: "own", name: "calls that nobody asked for", cut: state(func(s object) { s["calls"] = []any{object{"count": 4}} }), want: ErrReplay},
+	{id: "own", name: "a receipt that nobody asked for", cut: state(func(s object) { s["receipts"] = []any{object{"tool": "fs.write"}} }), want: ErrReplay},
+	{id: "own", name: "sources", cut: state(func(s object) {
+		s["from"] = []any{object{"count": 0, "found": []any{}, "source": "user", "state": zeros64}}
+	}), want: ErrReplay},
+	{id: "own", name: "facts of a receipt", cut: both(otherEngine, pastOf(func(m *model, s object) { s["receipts"].([]any)[0].(object)["facts"] = object{"n": []any{1}} })), want: ErrReplay},
+	{id: "own", name: "another engine's calls", cut: both(otherEngine, pastOf(func(_ *model, s object) { s["calls"].([]any)[1].(object)["count"] = 5 })), want: ErrReplay},
+	{id: "own", name: "another engine's calls of a tool", cut: both(otherEngine, pastOf(func(_ *model, s object) { s["calls"].([]any)[0].(object)["count"] = 3 })), want: ErrReplay},
+	{id: "own", name: "another engine's receipt, passed over", cut: both(otherEngine, pastOf(func(_ *model, s object) {
+		s["receipts"] = []any{object{"tool": "fs.read"}, object{"tool": "fs.stat"}}
+	})), want: ErrReplay},
+	{id: "own", name: "another engine's receipt, of another time", cut: both(otherEngine, pastOf(func(m *model, s object) {
+		s["receipts"].([]any)[0].(object)["time"] = m.the("a1").text("time")
+	})), want: ErrReplay},
+	{id: "own", name: "another engine's receipt, which is none", cut: both(otherEngine, pastOf(func(m *model, s object) {
+		s["receipts"].([]any)[0].(object)["entry"] = m.the("a1").hash
+	})), want: ErrReplay},
+	{id: "own", name: "another engine's receipt, of another session", cut: both(otherEngine, pastOf(func(m *model, s object) {
+		s["receipts"].([]any)[0].(object)["entry"], s["receipts"].([]any)[0].(object)["time"] = m.the("b2").hash, m.the("b2").text("time")
+	})), want: ErrReplay},
 	{id: "own", name: "a floor", cut: repolicy(`{"helm":"policy/v1","layer":"P0","name":"files","version":3}`, func(p object) {
 		p["documents"].([]any)[0].(object)["layer"] = "P0"
 	}), want: ErrReplay},
@@ -196,6 +235,8 @@ func TestNotReplayable(t *testing.T) {
 		"erased":             {erase, Replay{NotReplayable: 20}, 26},
 		"erased, of a floor": {both(repolicy(`{"helm":"policy/v1","layer":"P0","name":"files","version":3}`, nil), erase), Replay{NotReplayable: 20}, 26},
 		"another engine's": {repolicy("", func(p object) { p["engine"] = object{"rules": newer.Rules, "threat": newer.Threat} }),
+			Replay{Replayed: 3, KernelsOwn: 4, NotReplayable: 13, Engines: []contracts.Engine{newer}}, 0},
+		"another engine's, which asked": {both(otherEngine, pastOf(func(*model, object) {})),
 			Replay{Replayed: 3, KernelsOwn: 4, NotReplayable: 13, Engines: []contracts.Engine{newer}}, 0},
 		"another engine's, which does not compile": {repolicy(`{"helm":"policy/v2"}`, func(p object) { p["engine"] = object{"rules": newer.Rules, "threat": newer.Threat} }),
 			Replay{Replayed: 3, KernelsOwn: 4, NotReplayable: 13, Engines: []contracts.Engine{newer}}, 0},
