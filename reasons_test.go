@@ -32,7 +32,7 @@ rules:
   - {id: all, allow: [echo, scoped]}
 `
 
-// grant is the envelope of a grant, signed by nobody whom a trust state of this version could have.
+// grant is the envelope of a grant, signed by nobody.
 func grant() contracts.Envelope {
 	payload := `{"_type":"https://in-toto.io/Statement/v1","predicate":{"key":"` + strings.Repeat("0a", 32) + `"},` +
 		`"predicateType":"https://github.com/helmkernel/helm/delegation/v1","subject":[{"digest":{"sha256":"` + strings.Repeat("0b", 32) + `"},"name":"delegation"}]}`
