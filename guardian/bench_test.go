@@ -9,31 +9,41 @@ import (
 	"time"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
-// against times batches of an operation and, between them, signatures of 256 bytes: whatever else the machine does meets both. It reports
-// the shortest time of one operation, and its ratio to the shortest of a signature.
-func against(b *testing.B, batch int, op func(i int)) {
+// against times batches of operations and, between them, signatures of 256 bytes: whatever else the machine does meets all of them. It gives
+// the shortest time of each in nanoseconds.
+func against(b *testing.B, batch int, ops ...func(i int)) []float64 {
 	b.Helper()
-	b.ReportAllocs()
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	message := make([]byte, 256)
-	least, sign := time.Duration(1<<62), time.Duration(1<<62)
-	n := 0
-	for b.Loop() {
-		start := time.Now()
-		for range batch {
-			op(n)
-			n++
-		}
-		middle := time.Now()
-		ed25519.Sign(key, message)
-		least, sign = min(least, middle.Sub(start)), min(sign, time.Since(middle))
+	least, sign := make([]time.Duration, len(ops)), time.Duration(1<<62)
+	for i := range least {
+		least[i] = 1 << 62
 	}
-	each := float64(least) / float64(batch)
-	b.ReportMetric(each, "ns/judged")
-	b.ReportMetric(each/float64(sign), "x/sign")
+	for n := 0; b.Loop(); n += batch {
+		for k, op := range ops {
+			start := time.Now()
+			for i := range batch {
+				op(n + i)
+			}
+			least[k] = min(least[k], time.Since(start))
+		}
+		start := time.Now()
+		ed25519.Sign(key, message)
+		sign = min(sign, time.Since(start))
+	}
+	var each []float64
+	for _, d := range least {
+		each = append(each, float64(d)/float64(batch))
+	}
+	b.ReportMetric(0, "ns/op") // of a whole round
+	b.ReportMetric(each[0], "ns/judged")
+	b.ReportMetric(testing.AllocsPerRun(100, func() { ops[0](0) }), "allocs/judged")
+	b.ReportMetric(each[0]/float64(sign), "x/sign")
 	b.ReportMetric(float64(sign), "ns/sign")
+	return each
 }
 
 // layered is the same three rules a tool, one in each layer, with a profile, a ceiling of each kind, for, only and expires: what a floor and
@@ -55,21 +65,31 @@ func layered(n int) []string {
 		overlay("o", `,"for":{"session":"main"},"only":"tool.*","expires":"2099-01-01T00:00:00Z","rules":[{"id":"passwd","deny":"tool.*","when":{"arg":"/path","eq":"/etc/passwd"}}]`)}
 }
 
+// run judges calls, all of which end for one reason. What is decided is what is judged less the schema, which is not the guardian's.
 func run(b *testing.B, p *Policy, ins []contracts.Inputs, reason contracts.ReasonCode) {
 	b.Helper()
-	against(b, max(1, 100_000/(100+len(p.tools[ins[0].Tool].ruleList()))/100), func(i int) {
-		in := &ins[i%len(ins)]
-		if r, _ := p.Judge(*in, nil); r.Reason != reason {
-			b.Fatalf("%s: %v", in.Tool, r.Reason)
-		}
+	decide(b, p, ins, func(in *contracts.Inputs) bool {
+		r, _ := p.Judge(*in, nil)
+		return r.Reason == reason
 	})
 }
 
-func (t *tool) ruleList() []rule {
-	if t == nil {
-		return nil
+func decide(b *testing.B, p *Policy, ins []contracts.Inputs, right func(*contracts.Inputs) bool) {
+	b.Helper()
+	rules, input := 0, (*jsonschema.Schema)(nil)
+	if t := p.tools[ins[0].Tool]; t != nil {
+		rules, input = len(t.rules), t.input
 	}
-	return t.rules
+	each := against(b, max(1, 8192/(128+rules)), func(i int) {
+		if in := &ins[i%len(ins)]; !right(in) {
+			b.Fatal(in.Tool)
+		}
+	}, func(int) {
+		if input != nil && input.Validate(ins[0].Args) != nil {
+			b.Fatal("not valid")
+		}
+	})
+	b.ReportMetric(each[0]-each[1], "ns/decided")
 }
 
 // Three rules a tool, of which the last allows; a schema that costs next to nothing, since the schema is not the guardian's.
@@ -162,15 +182,4 @@ func BenchmarkThousandRules(b *testing.B) {
 			run(b, p, []contracts.Inputs{inputs(b, "t", `{"path":"/srv/data/report.txt","n":7}`)}, contracts.ReasonAllow)
 		})
 	}
-}
-
-// The schema of HotTool alone, to be taken off.
-func BenchmarkSchema(b *testing.B) {
-	p := mustCompile(b, surface(1))
-	in := inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)
-	against(b, 10, func(int) {
-		if p.tools["tool.0"].input.Validate(in.Args) != nil {
-			b.Fatal("not valid")
-		}
-	})
 }

@@ -9,75 +9,84 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// A bill is what one budget asks of a call.
-type bill struct {
-	from   *budget
-	charge contracts.Charge
-}
-
 // charged judges condition 3: what the budgets that apply ask, and whether the balances suffice for all of it.
 func (j *judging) charged(s *scratch, t *tool, in *contracts.Inputs) bool {
-	var room [contracts.MaxCharges]bill
-	bills := room[:0]
+	charges, ok := j.bill(s, t, in)
+	n := len(charges)
+	if ok && n > 0 {
+		ok = j.afford(s, charges, in)
+	}
+	if !ok {
+		clear(charges)
+		return false
+	}
+	if n > 0 {
+		s.charges, j.record.Charges = s.charges[n:], charges[:n:n]
+	}
+	return true
+}
+
+// bill gives what each budget that applies asks, in stack order.
+func (j *judging) bill(s *scratch, t *tool, in *contracts.Inputs) ([]contracts.Charge, bool) {
+	if len(s.charges) < len(t.budgets) {
+		s.charges = make([]contracts.Charge, 4*contracts.MaxCharges)
+	}
+	charges := s.charges[:0]
 	for i := range t.budgets {
 		b := &t.budgets[i]
-		a := yes
 		if b.of != nil && !b.of.concern(in, s.root) {
-			a = no
+			continue
 		}
+		a := yes
 		for i := 0; i < len(b.tests) && a == yes; i++ {
 			a = s.eval(&b.tests[i])
 		}
 		if a == failed {
 			j.deny(contracts.ReasonFailClosedError, "", Why{Rule: b.name, Pointer: s.pointer, What: s.what})
-			return false
+			return charges, false
 		}
 		if a == no {
 			continue
 		}
-		c := contracts.Charge{Budget: b.name, Limit: b.limit, Window: b.window.starts(in.Time)}
-		why := Why{Rule: b.name}
-		if c.Of, why.What = b.whose(in); why.What == "" {
-			if c.Amount, why.What = b.cost.of(in.Args); why.What != "" {
-				why.Pointer = b.cost.pointer
-			}
+		of, what := b.whose(in)
+		if what != "" {
+			j.deny(contracts.ReasonBudgetError, b.name, Why{Rule: b.name, What: what})
+			return charges, false
 		}
-		if why.What != "" {
-			j.deny(contracts.ReasonBudgetError, b.name, why)
-			return false
+		amount, what := b.cost.of(in.Args)
+		if what != "" {
+			j.deny(contracts.ReasonBudgetError, b.name, Why{Rule: b.name, Pointer: b.cost.pointer, What: what})
+			return charges, false
 		}
-		bills = append(bills, bill{b, c})
+		charges = append(charges, contracts.Charge{Amount: amount, Budget: b.name, Limit: b.limit, Of: of, Window: b.window.starts(in.Time)})
 	}
-	return j.afford(s, bills, in)
+	return charges, true
 }
 
-// afford reads the balances, and denies by the first budget, in the order of the stack, that does not suffice.
-func (j *judging) afford(s *scratch, bills []bill, in *contracts.Inputs) bool {
-	var short *budget
-	if len(bills) == 0 {
-		return true
+// afford reads the balances, and denies by the first budget, in the order of the stack, that does not suffice. It leaves the charges
+// in the order of records.
+func (j *judging) afford(s *scratch, charges []contracts.Charge, in *contracts.Inputs) bool {
+	short := ""
+	if s.past != nil {
+		s.ask(charges, in)
 	}
-	for i := range bills {
-		c := &bills[i].charge
-		var ok bool
-		if c.Before, ok = s.balance(c, in); !ok {
+	for i := range charges {
+		c := &charges[i]
+		if s.past == nil && !recorded(c, in.State.Budgets) {
 			j.deny(contracts.ReasonFailClosedError, "", Why{Rule: c.Budget, What: "the inputs lack the balance"})
 			return false
 		}
-		if short == nil && !fits(c) {
-			short = bills[i].from
+		if short == "" && !fits(c) {
+			short = c.Budget
 		}
 	}
-	if short != nil {
-		j.deny(contracts.ReasonBudgetExceeded, short.name, Why{Rule: short.name, What: "the budget does not suffice"})
+	if len(charges) > 1 { // each budget is there once
+		slices.SortFunc(charges, func(a, b contracts.Charge) int { return strings.Compare(a.Budget, b.Budget) })
+	}
+	if short != "" {
+		j.deny(contracts.ReasonBudgetExceeded, short, Why{Rule: short, What: "the budget does not suffice"})
 		return false
 	}
-	charges := make([]contracts.Charge, len(bills))
-	for i := range bills {
-		charges[i] = bills[i].charge
-	}
-	j.record.Charges = charges
-	slices.SortFunc(charges, func(a, b contracts.Charge) int { return strings.Compare(a.Budget, b.Budget) }) // each budget is there once
 	return true
 }
 
@@ -85,25 +94,34 @@ func (j *judging) afford(s *scratch, bills []bill, in *contracts.Inputs) bool {
 // nothing left, and a cost may be more than any limit.
 func fits(c *contracts.Charge) bool { return c.Before <= c.Limit && c.Amount <= c.Limit-c.Before }
 
-// balance gives what is spent: as the past says, and then the inputs do, or as the inputs say.
-func (s *scratch) balance(c *contracts.Charge, in *contracts.Inputs) (uint64, bool) {
-	list := in.State.Budgets
-	if s.past == nil {
-		for i := range list {
-			if b := &list[i]; b.Budget == c.Budget && b.Of == c.Of && b.Window == c.Window {
-				return b.Spent, true
-			}
-		}
-		return 0, false
+// ask reads the balances before charges from the past, and leaves them in the inputs.
+func (s *scratch) ask(charges []contracts.Charge, in *contracts.Inputs) {
+	n := len(charges)
+	if len(s.balances) < n {
+		s.balances = make([]contracts.Balance, 4*contracts.MaxCharges)
 	}
-	b := contracts.Balance{Budget: c.Budget, Of: c.Of, Spent: s.past.Spent(*c), Window: c.Window}
-	at, _ := slices.BinarySearchFunc(list, b, byBudget)
-	in.State.Budgets = slices.Insert(list, at, b)
-	return b.Spent, true
+	balances := s.balances[:n:n]
+	s.balances, in.State.Budgets = s.balances[n:], balances
+	for i := range charges {
+		c := &charges[i]
+		c.Before = s.past.Spent(*c)
+		balances[i] = contracts.Balance{Budget: c.Budget, Of: c.Of, Spent: c.Before, Window: c.Window}
+	}
+	if n > 1 { // by canonical form: no id has a character that comes before a quote
+		slices.SortFunc(balances, func(a, b contracts.Balance) int { return strings.Compare(a.Budget, b.Budget) })
+	}
 }
 
-// byBudget is the order of balances in inputs, that of their canonical form: no id has a character that comes before a quote.
-func byBudget(a, b contracts.Balance) int { return strings.Compare(a.Budget, b.Budget) }
+// recorded reads the balance before a charge from those of inputs.
+func recorded(c *contracts.Charge, list []contracts.Balance) bool {
+	for i := range list {
+		if b := &list[i]; b.Budget == c.Budget && b.Of == c.Of && b.Window == c.Window {
+			c.Before = b.Spent
+			return true
+		}
+	}
+	return false
+}
 
 // whose gives the subject that a balance is of, or why there is none.
 func (b *budget) whose(in *contracts.Inputs) (of, what string) {

@@ -58,8 +58,9 @@ func (j *judging) delegated(s *scratch, t *tool, in *contracts.Inputs, c *chain)
 
 // granted judges the scope of every grant: what the leaf permits, each grant behind it must permit too.
 func (j *judging) granted(s *scratch, t, of *tool, in *contracts.Inputs, c *chain, asks []*node) bool {
-	x := &scratch{visits: s.visits}
+	x := new(scratch)
 	x.begin(of, in)
+	x.visits = s.visits
 	for i := range c.grants {
 		what := ""
 		if !c.covers(i, t) {

@@ -14,29 +14,31 @@ import (
 //
 // Inputs are what the kernel makes of a call: arguments that obey docs/FORMATS.md, section 1, and have their defaults filled in, or ArgsForm "raw".
 // The past is read from them; what they lack of it is DENY.
-func (p *Policy) Judge(in contracts.Inputs, trust *registry.State) (contracts.DecisionRecord, Why) {
-	return p.decide(&in, trust, nil)
+func (p *Policy) Judge(in contracts.Inputs, trust *registry.State) (record contracts.DecisionRecord, why Why) {
+	p.decide(&in, trust, nil, &record, &why)
+	return record, why
 }
 
 // Decide is Judge where the past is not known yet: it asks for it, and leaves in the inputs what it was told, in the order of their canonical
 // form, and nothing else. Judge then says the same of these inputs. The nil Past tells nothing.
-func (p *Policy) Decide(in *contracts.Inputs, trust *registry.State, past Past) (contracts.DecisionRecord, Why) {
+func (p *Policy) Decide(in *contracts.Inputs, trust *registry.State, past Past) (record contracts.DecisionRecord, why Why) {
 	s := &in.State
 	s.Budgets, s.Calls, s.Receipts, s.Used = nil, nil, nil, nil
-	return p.decide(in, trust, past)
+	p.decide(in, trust, past, &record, &why)
+	return record, why
 }
 
-func (p *Policy) decide(in *contracts.Inputs, trust *registry.State, past Past) (record contracts.DecisionRecord, why Why) {
-	j := judging{record: &record, why: &why, trust: trust}
+// decide writes into the results of its callers: to copy a record takes a tenth of the time of a judgement.
+func (p *Policy) decide(in *contracts.Inputs, trust *registry.State, past Past, record *contracts.DecisionRecord, why *Why) {
+	j := judging{record: record, why: why, trust: trust}
 	defer func() {
 		if recover() != nil {
 			record.Verdict, record.Reason, record.Rule, record.Expires, record.Charges = contracts.Deny, contracts.ReasonFailClosedError, "", 0, nil
-			why = Why{Rule: why.Rule, What: "a panic while judging"}
+			*why = Why{Rule: why.Rule, What: "a panic while judging"}
 		}
 	}()
-	t := p.open(in, &record)
+	t := p.open(in, record)
 	j.judge(p, t, in, past)
-	return record, why
 }
 
 // open fills in what every record of a call has, denying.

@@ -14,13 +14,18 @@ import (
 //
 // The zero Ledger has spent nothing. It is safe for concurrent use by multiple goroutines, and must not be copied.
 type Ledger struct {
-	mu       sync.Mutex // held for a few look-ups; protects what follows
-	accounts map[account]uint32
+	mu       sync.Mutex       // held for a few look-ups; protects what follows
+	books    map[string]*book // by budget
+	accounts uint32           // how many windows of budgets were charged
 	spent    map[fund]uint64
 }
 
-// An account is one window of a budget. Those that were charged have numbers, from 1 on.
-type account struct{ budget, window string }
+// A book has the accounts of a budget: numbers, from 1 on, of the windows that were charged.
+type book struct {
+	window  string // the latest of them
+	account uint32
+	all     map[string]uint32
+}
 
 // A fund is what one subject has spent of an account. Its key takes the same room whatever the names: a subject of more than 27 bytes stands
 // there by its digest, which the last byte tells from a text and its length.
@@ -30,8 +35,12 @@ type fund struct {
 }
 
 // fundOf is the fund of a charge. That of an account which was never charged, which has no number, is empty.
-func (l *Ledger) fundOf(c *contracts.Charge) fund {
-	f := fund{account: l.accounts[account{c.Budget, c.Window}]}
+func (l *Ledger) fundOf(c *contracts.Charge) (f fund) {
+	if b := l.books[c.Budget]; b != nil {
+		if f.account = b.account; b.window != c.Window {
+			f.account = b.all[c.Window]
+		}
+	}
 	const last = len(f.of) - 1
 	if n := copy(f.of[:last], c.Of); n == len(c.Of) {
 		f.of[last] = byte(n)
@@ -108,16 +117,19 @@ func (l *Ledger) add(charges []contracts.Charge, funds []fund) {
 
 // number is that of a charge's account, a new one if need be.
 func (l *Ledger) number(c *contracts.Charge) uint32 {
-	if l.spent == nil {
-		l.accounts, l.spent = map[account]uint32{}, map[fund]uint64{}
+	if l.books == nil {
+		l.books, l.spent = map[string]*book{}, map[fund]uint64{}
 	}
-	a := account{c.Budget, c.Window}
-	n := l.accounts[a]
-	if n == 0 {
-		n = uint32(len(l.accounts)) + 1
-		l.accounts[a] = n
+	b := l.books[c.Budget]
+	if b == nil {
+		b = &book{all: map[string]uint32{}}
+		l.books[c.Budget] = b
 	}
-	return n
+	if b.all[c.Window] == 0 {
+		l.accounts++
+		b.window, b.account, b.all[c.Window] = c.Window, l.accounts, l.accounts
+	}
+	return b.all[c.Window]
 }
 
 // Settle folds what a receipt of that reason says of the charges of its decision: all stays charged or, where the tool itself failed,

@@ -77,22 +77,34 @@ type slot struct {
 
 // A scratch is the memory of one judgement. It is used again, so [scratch.forget] must leave nothing behind; after a panic it is dropped.
 type scratch struct {
+	matter
+	slots   []slot  // one for each subject of the tool
+	touched []int32 // slots that are not zero
+	items   []slot  // one for each inner subject
+	buf     []byte  // text that had to be made
+	itemBuf []byte  // the same, of the present element
+	rooms
+}
+
+// What is looked at in one judgement, and what it came to.
+type matter struct {
 	args     crypto.Value
 	caller   contracts.Caller
 	past     Past // that is asked; nil: what there is of it is in the inputs
 	time     contracts.Time
 	subjects []subject // of the tool
-	slots    []slot    // one each
-	touched  []int32   // slots that are not zero
 	element  crypto.Value
 	inner    []subject // of the quantifier being judged
-	items    []slot    // one each
-	buf      []byte    // text that had to be made
-	itemBuf  []byte    // the same, of the present element
 	visits   int
 	pointer  string // where the first error arose
 	what     string
 	root     string // id of the root delegator, where the call is made under grants
+}
+
+// What records and inputs to come are cut from: an allocation for several costs less than one each. What is cut is whoever's it was given to.
+type rooms struct {
+	charges  []contracts.Charge
+	balances []contracts.Balance
 }
 
 const keptBuffer = 64 << 10
@@ -108,7 +120,8 @@ func (s *scratch) forget() {
 	for _, i := range s.touched {
 		s.slots[i] = slot{}
 	}
-	*s = scratch{slots: s.slots, touched: s.touched[:0], items: s.items[:0], buf: small(s.buf), itemBuf: small(s.itemBuf)}
+	clear(s.items)
+	s.matter, s.touched, s.items, s.buf, s.itemBuf = matter{}, s.touched[:0], s.items[:0], small(s.buf), small(s.itemBuf)
 }
 
 // small empties a buffer, and drops one that a rare call made large.

@@ -1,0 +1,125 @@
+package guardian
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// A full stack is a thousand tools with three rules each, of which the last allows, and what is asked for of everything else that a call may be
+// judged by. What a tool has, all have.
+type full struct {
+	scope, layers bool
+	budgets       string // insides of a list, of the bundle
+}
+
+func (f full) compile(b *testing.B) *Policy {
+	b.Helper()
+	const n = 1000
+	var tools, rules []string
+	for i := range n {
+		name := fmt.Sprintf("tool.%d", i)
+		text := toolText(name, `"path":{"type":"string"},"n":{"type":"number"}`, "path", "n")
+		if f.scope {
+			text = strings.TrimSuffix(text, "}") + `,"scope":[{"arg":"/path","within":["/srv/data","/srv/more"]}]}`
+		}
+		tools = append(tools, text)
+		rules = append(rules, fmt.Sprintf(`{"id":"a%d","deny":"%s","when":{"arg":"/n","gt":1000}},{"id":"b%d","deny":"%s","when":{"arg":"/path","eq":"/etc/passwd"}},`+
+			`{"id":"c%d","allow":"%s","when":{"caller":"roles","has":"editor"}}`, i, name, i, name, i, name))
+	}
+	bundle := bundle("b", strings.Join(tools, ","), strings.Join(rules, ","))
+	docs := []string{strings.TrimSuffix(bundle, "}") + `,"budgets":[` + f.budgets + `]}`}
+	if f.layers {
+		docs = append(docs, floor("f", `,"profile":{"effects":["read"],"connectors":["b"]},"ceilings":{"args":"64KiB","depth":8,"timeout":"10s","risk":"medium"},"expires":"2099-01-01T00:00:00Z",`+
+			`"only":"tool.*","rules":[{"id":"nights","deny":{"effects":["read"]},"unless":{"time":"utc","in":["Mon-Sun 06:00-20:00"]}}]`),
+			overlay("o", `,"for":{"session":"main"},"only":"tool.*","expires":"2099-01-01T00:00:00Z","rules":[{"id":"dots","deny":"tool.*","when":{"arg":"/n","lt":0}}]`))
+	}
+	return mustCompile(b, docs...)
+}
+
+const (
+	daily   = `{"id":"daily","tools":["tool.*"],"limit":1000000000,"per":"caller","window":"day","cost":1,"refund":"error"}`
+	monthly = `{"id":"monthly","tools":["tool.*"],"limit":1000000000,"per":"tenant","window":"month","cost":{"arg":"/n","scale":2}}`
+)
+
+// BenchmarkDecision is one hot tool with what a stack has step by step, and Decide, so that balances are read from a ledger.
+func BenchmarkDecision(b *testing.B) {
+	for _, x := range []struct {
+		name    string
+		stack   full
+		charges int
+		callers int
+		id      string
+	}{
+		{"manifest", full{}, 0, 1, "%d"},
+		{"scope", full{scope: true}, 0, 1, "%d"},
+		{"layers", full{layers: true}, 0, 1, "%d"},
+		{"budget", full{budgets: daily}, 1, 1, "caller-%d"},
+		{"budget, a long id", full{budgets: daily}, 1, 1, "https://issuer.example/realms/acme/users/%d"},
+		{"budget, 10000 callers", full{budgets: daily}, 1, 10_000, "caller-%d"},
+		{"two budgets", full{budgets: daily + "," + monthly}, 2, 1, "caller-%d"},
+		{"scope, layers", full{scope: true, layers: true}, 0, 1, "%d"},
+		{"scope, layers, budget", full{scope: true, layers: true, budgets: daily}, 1, 1, "caller-%d"},
+		{"scope, layers, two budgets", full{scope: true, layers: true, budgets: daily + "," + monthly}, 2, 1, "caller-%d"},
+	} {
+		b.Run(x.name, func(b *testing.B) {
+			p := x.stack.compile(b)
+			past := onlyLedger{new(Ledger)}
+			in := inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)
+			ins := make([]contracts.Inputs, x.callers)
+			r := rand.New(rand.NewPCG(1, 2))
+			for i := range ins {
+				ins[i] = in
+				ins[i].Caller.ID = fmt.Sprintf(x.id, r.IntN(x.callers))
+				if d, why := p.Decide(&ins[i], nil, past); d.Verdict != contracts.Allow || len(d.Charges) > 0 && !past.Reserve(d.Charges, &ins[i]) {
+					b.Fatal(why)
+				}
+			}
+			decide(b, p, ins, func(in *contracts.Inputs) bool {
+				d, _ := p.Decide(in, nil, past)
+				return d.Verdict == contracts.Allow && len(d.Charges) == x.charges && len(in.State.Budgets) == x.charges && (x.charges == 0 || d.Charges[0].Before > 0)
+			})
+		})
+	}
+}
+
+// BenchmarkLedger is what a call makes of a ledger with balances of so many callers: it peeks, and reserves.
+func BenchmarkLedger(b *testing.B) {
+	for _, n := range []int{1, 10_000, 1_000_000} {
+		var l Ledger
+		charges := make([]contracts.Charge, n)
+		r := rand.New(rand.NewPCG(1, 2))
+		for i := range charges {
+			charges[i] = contracts.Charge{Amount: 1, Budget: "P1:bank:payments", Limit: 1 << 50, Of: fmt.Sprint("caller-", r.IntN(n)), Window: "2026-07-15T00:00:00.000Z"}
+			if !l.Reserve(charges[i:i+1], new(contracts.Inputs)) {
+				b.Fatal("not reserved")
+			}
+		}
+		b.Run(fmt.Sprint("peek/", n), func(b *testing.B) {
+			i := 0
+			for b.Loop() {
+				if l.Spent(charges[i%n]) == 0 {
+					b.Fatal("nothing is spent")
+				}
+				i++
+			}
+		})
+		b.Run(fmt.Sprint("reserve/", n), func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetParallelism(32)
+			b.RunParallel(func(pb *testing.PB) {
+				c, in := make([]contracts.Charge, 1), contracts.Inputs{State: contracts.SessionState{Budgets: make([]contracts.Balance, 1)}}
+				for i := 0; pb.Next(); i++ {
+					c[0] = charges[i%n]
+					in.State.Budgets[0].Budget = c[0].Budget
+					if !l.Reserve(c, &in) || in.State.Budgets[0].Spent == 0 {
+						b.Error("not reserved")
+					}
+				}
+			})
+		})
+	}
+}
