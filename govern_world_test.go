@@ -34,8 +34,10 @@ func public(t testing.TB, seed byte) crypto.PublicKey {
 	return p
 }
 
-func keyID(t testing.TB, seed byte) *contracts.Digest {
-	id := crypto.KeyID(public(t, seed))
+func keyID(t testing.TB, seed byte) *contracts.Digest { return keyIDOf(public(t, seed)) }
+
+func keyIDOf(p crypto.PublicKey) *contracts.Digest {
+	id := crypto.KeyID(p)
 	return &id
 }
 
