@@ -1,0 +1,8 @@
+package office
+
+default allow := false
+
+allow if {
+	not deny
+	permit
+}
