@@ -1,0 +1,191 @@
+package guardian
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// A toyLog is a past that grows with every ALLOW, each of which was executed.
+type toyLog struct {
+	Ledger
+	session Session
+	args    []crypto.Value // by place in the log
+}
+
+func (l *toyLog) Calls(tool string) uint64 { return l.session.Calls(tool) }
+
+func (l *toyLog) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
+	return l.session.Receipt(tool, same, func(r Run) (crypto.Value, error) {
+		if r.Decision >= uint64(len(l.args)) {
+			return crypto.Value{}, errors.New("no such entry")
+		}
+		return l.args[r.Decision], nil
+	})
+}
+
+func (l *toyLog) Used(_ contracts.Digest, r *contracts.ApprovalRequest) bool {
+	return l.session.Used(r)
+}
+
+// add appends what became of a call.
+func (l *toyLog) add(t testing.TB, in *contracts.Inputs, d *contracts.DecisionRecord) {
+	t.Helper()
+	if d.Verdict == contracts.Deny {
+		return
+	}
+	if !l.Reserve(d.Charges, in) {
+		t.Fatal("a charge that was judged to fit does not")
+	}
+	nonces := []string{}
+	for _, e := range in.Envelopes.Approvals {
+		if !slices.Contains(d.Approvals, e.Digest()) {
+			continue
+		}
+		sealed, ferr := new(contracts.Reader).Open(e)
+		if ferr != nil {
+			t.Fatal(ferr)
+		}
+		a, ferr := sealed.Approval()
+		if ferr != nil {
+			t.Fatal(ferr)
+		}
+		nonces = append(nonces, a.Request.Nonce)
+	}
+	at := uint64(len(l.args))
+	l.args = append(l.args, in.Args, crypto.Value{})
+	l.session.Allow(d, in.Time, nonces)
+	l.session.Execute(Run{d.Tool, at, at + 1, crypto.Sum([]byte(d.ID)), in.Time}, crypto.Value{})
+}
+
+// spelt writes a document in YAML, its keys in any order, in block or flow style.
+func spelt(t testing.TB, v any, r *rand.Rand, indent string) string {
+	word := func(s string) string { b, _ := json.Marshal(s); return string(b) }
+	switch v := v.(type) {
+	case map[string]any:
+		keys := make([]string, 0, len(v))
+		for k := range v {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		var parts []string
+		if len(v) == 0 || indent == "" && r.IntN(4) == 0 || indent != "" && r.IntN(2) == 0 {
+			for _, k := range keys {
+				parts = append(parts, word(k)+": "+flow(t, v[k], r))
+			}
+			return "{" + strings.Join(parts, " , ") + "}"
+		}
+		for _, k := range keys {
+			parts = append(parts, "\n"+indent+word(k)+":   "+spelt(t, v[k], r, indent+"  "))
+		}
+		return strings.Join(parts, " # a comment")
+	case []any:
+		if len(v) == 0 || r.IntN(2) == 0 {
+			return flow(t, v, r)
+		}
+		var b strings.Builder
+		for _, e := range v {
+			b.WriteString("\n" + indent + "- " + flow(t, e, r))
+		}
+		return b.String()
+	}
+	return flow(t, v, r)
+}
+
+func flow(t testing.TB, v any, r *rand.Rand) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shuffled(t, string(b), r)
+}
+
+// Deterministic judges the calls of 40 random stacks, one after the other, and gives the digest of everything that is hashed, signed or
+// said. The stacks and calls are always the same; how documents are spelt, and in what order they are handed in, is random. parse reads YAML.
+func Deterministic(t testing.TB, shuffle uint64, parse func(string, []byte) (contracts.Document, error)) string {
+	g, r := newWide(t, 91), rand.New(rand.NewPCG(shuffle, 1))
+	sum := sha256.New()
+	var judged []func() bool // makes a decision again
+	reasons := map[contracts.ReasonCode]int{}
+	for n := 0; n < 40; {
+		docs := g.stack(t)
+		p := wide(t, docs)
+		if p == nil {
+			continue
+		}
+		n++
+		var mixed []contracts.Document
+		for i, d := range docs {
+			text := spelt(t, map[string]any(d), r, "")
+			x, err := parse(strconv.Itoa(i), []byte(text))
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			if !bytes.Equal(x.Canonical, canonical(t, d.text())) {
+				t.Fatalf("another document:\n%s\n%s", x.Canonical, text)
+			}
+			mixed = append(mixed, x)
+		}
+		r.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+		p, err := Compile(mixed...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.Write(p.hash[:])
+		past := new(toyLog)
+		for seq := range uint64(25) {
+			in := g.ask(t, p)
+			if in.ArgsForm == "" {
+				again := inputs(t, in.Tool, shuffled(t, string(in.Args.Append(nil)), r))
+				if in.Args = again.Args; in.ArgsHash != again.ArgsHash {
+					t.Fatal("another order of keys, another argsHash")
+				}
+			}
+			in.State.Trust = g.state.Digest()
+			d, why := p.Decide(&in, g.state, past)
+			reasons[d.Reason]++
+			blob := in.Append(nil)
+			d.Seal(in.Session, seq, crypto.Sum(blob))
+			text := d.Append(nil)
+			sum.Write(append(append(blob, text...), why.String()...))
+			judged = append(judged, func() bool {
+				read, err := contracts.ParseInputs(blob)
+				if err != nil {
+					return false
+				}
+				again, whyAgain := p.Judge(*read, g.state)
+				again.Seal(read.Session, seq, crypto.Sum(blob))
+				return bytes.Equal(again.Append(nil), text) && reflect.DeepEqual(whyAgain, why)
+			})
+			past.add(t, &in, &d)
+		}
+	}
+	// Many at once say the same, from the inputs alone.
+	var wg sync.WaitGroup
+	for from := range 8 {
+		wg.Go(func() {
+			for i := from; i < len(judged); i += 8 {
+				if !judged[i]() {
+					t.Errorf("decision %d is another from its inputs", i)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if len(judged) != 1000 || reasons[contracts.ReasonAllow] < 80 || len(reasons) < 12 {
+		t.Errorf("%d decisions: %v", len(judged), reasons)
+	}
+	return crypto.Digest(sum.Sum(nil)).String()
+}
