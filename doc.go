@@ -27,7 +27,8 @@
 // A policy is made by policy.Load from YAML, or by guardian.Compile; a key by crypto.GenerateKey, or any crypto.Signer over Ed25519, a
 // KMS for instance. The log lives in a [proofgraph.Store]. Package evidence writes and verifies packs of it.
 //
-// A policy is put in the place of another, under running calls, by [Kernel.Swap]. [Kernel.Narrow] gives a kernel for one task, over the same
+// Who may sign what changes by events that the roots of Options.Trust sign ([Kernel.Govern]): keys are added and revoked, that of the kernel
+// too, and a freeze denies every call. A policy is put in the place of another, under running calls, by [Kernel.Swap]. [Kernel.Narrow] gives a kernel for one task, over the same
 // log, that can only deny more; under its [Kernel.Context] functions that were wrapped once, and tools that call tools, are judged by it.
 //
 // Limits: arguments of 1 MiB, nested 64 deep; names and lists as in docs/FORMATS.md section 1, the common ones at [Intent]. A kernel

@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore"
+	"github.com/helmkernel/helm/trust/registry"
 )
 
 const mailPolicy = `
@@ -186,6 +188,78 @@ rules:
 	// sent to ada@corp.example <nil>
 	//  helm: mail.send: denied (POLICY_VIOLATION): P2:answer-ada:ada: the rule denies the call
 	// sent to grace@corp.example <nil>
+}
+
+// Two roots add an approver, and whoever is on call freezes the system. Events are signed where those keys are, not beside the kernel.
+func ExampleKernel_Govern() {
+	pair := func() (crypto.PrivateKey, crypto.PublicKey) {
+		key, err := crypto.GenerateKey()
+		if err != nil {
+			log.Fatal(err)
+		}
+		public, err := crypto.PublicOf(key)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return key, public
+	}
+	key, _ := pair()
+	ada, adaPublic := pair()
+	bob, bobPublic := pair()
+	eve, _ := pair()
+	guard, guardPublic := pair()
+	trust, err := registry.New(2, // of the roots
+		registry.Key{Name: "ada", Public: adaPublic, Role: registry.Root},
+		registry.Key{Name: "bob", Public: bobPublic, Role: registry.Root},
+		registry.Key{Name: "on call", Public: guardPublic, Role: registry.Freezer})
+	if err != nil {
+		log.Fatal(err)
+	}
+	doc, _ := policy.Parse("mail.yaml", []byte(mailPolicy))
+	pol, err := guardian.Compile(doc)
+	if err != nil {
+		log.Fatal(err)
+	}
+	k, err := helm.New(helm.Options{Policy: pol, Key: key, Store: proofgraph.NewMemory(), Trust: trust, Origin: "corp.example/agent"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer k.Close()
+	ctx := context.Background()
+
+	event, err := contracts.TrustEvent{Type: "key", Name: "eve", Role: "approver", Roles: []string{"owner"},
+		Origin: "corp.example/agent", Version: 2}.Prove(eve) // whoever gets a key shows that she has it
+	if err != nil {
+		log.Fatal(err)
+	}
+	half, err := contracts.TrustRecord{Event: event}.Sign(ada)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(k.Govern(ctx, half))
+	signed, err := contracts.ParseTrust(half)
+	if err != nil {
+		log.Fatal(err)
+	}
+	both, err := signed.Sign(bob)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(k.Govern(ctx, both))
+
+	freeze := contracts.TrustEvent{Type: "freeze", Why: "mails that nobody wrote", Origin: "corp.example/agent", Version: 3}
+	alone, err := contracts.TrustRecord{Event: freeze}.Sign(guard)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(k.Govern(ctx, alone))
+	d, r := k.Guard(ctx, helm.Intent{Tool: "mail.send", Args: json.RawMessage(`{}`), Session: "chat-1"})
+	fmt.Println(d.Verdict, d.Reason, "receipt", r.Index)
+	// Output:
+	// helm: govern: registry: trust event: key: signatures: 1 of root keys, want 2: ask bob
+	// <nil>
+	// <nil>
+	// DENY SYSTEM_FROZEN receipt 4
 }
 
 // An agent framework that hands its tools a context of its own type: the wrapper is a closure over Guard.

@@ -23,10 +23,10 @@ type Options struct {
 	Policy  *guardian.Policy             // required
 	Key     crypto.Signer                // required: Ed25519, in memory or in a KMS; signs entries
 	LogKey  crypto.Signer                // signs checkpoints; nil: derived from a Key in memory, else New refuses
-	Origin  string                       // the log's name, 1 to 255 letters, digits and . _ / -; "" is "helm/" and the first 16 digits of the key id
+	Origin  string                       // the log's name, 1 to 255 letters, digits and . _ / -; "" is "helm/" and the first 16 digits of Key's id, so give it where the log was begun with another
 	Store   proofgraph.Store             // required; the caller closes it, after the kernel
 	Drivers map[string]executor.Driver   // by tool; one for a tool that the policy does not declare is never called
-	Trust   *registry.Registry           // initial trust state; nil: only Key and LogKey
+	Trust   *registry.Registry           // the trust state that the log began with, ever the same; nil: only Key and LogKey, for good
 	Keep    Keep                         // the zero value keeps inputs, which replay needs, and not outputs
 	Now     func() time.Time             // nil: time.Now; what it says never runs back within a session
 	Rand    io.Reader                    // nil: crypto/rand; nonces
