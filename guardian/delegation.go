@@ -138,11 +138,14 @@ const maxSteps = 10_000
 
 // affordable takes the steps of one more pattern, or refuses it. One that is no pattern is refused where it is compiled.
 func (c *compiler) affordable(p part, pattern string) bool {
-	re, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return true
+	if *c.steps <= maxSteps {
+		re, err := syntax.Parse(pattern, syntax.Perl)
+		if err != nil {
+			return true
+		}
+		*c.steps += steps(re)
 	}
-	if *c.steps += steps(re); *c.steps > maxSteps {
+	if *c.steps > maxSteps {
 		c.l.refuse(p.at, "patterns of more than "+strconv.Itoa(maxSteps)+" steps in a chain of grants", "repeat less")
 		return false
 	}

@@ -172,12 +172,19 @@ func (w *week) add(s string) bool {
 		return false
 	}
 	for day := a; ; day = (day + 1) % 7 {
-		for m := day*dayMinutes + start; m < day*dayMinutes+end; m++ {
-			w[m/64] |= 1 << (m % 64)
-		}
+		w.fill(day*dayMinutes+start, day*dayMinutes+end)
 		if day == b {
 			return true
 		}
+	}
+}
+
+// fill sets the bits of a span, a word at a time: a grant may have hundreds of windows.
+func (w *week) fill(from, to int) {
+	for from < to {
+		n := min(64-from%64, to-from)
+		w[from/64] |= (1<<n - 1) << (from % 64)
+		from += n
 	}
 }
 
