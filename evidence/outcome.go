@@ -28,6 +28,10 @@ func (v *verifier) outcome(r *contracts.Receipt, call *pending) *Error {
 	case facts != nil:
 		return differs("factsHash", "a facts document"+unsupported)
 	}
+	whole := crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth}
+	if r.OutputForm == "raw" && output != nil && v.json.Parse(output, whole) == nil {
+		return differs("outputForm", "raw, though the output is strict JSON")
+	}
 	if call.kept && r.Sandbox != nil && sandboxOf(r.Sandbox.Module, r.Sandbox.Profile) != call.sandbox {
 		return differs("sandbox", "not the one that the driver declared")
 	}
@@ -53,16 +57,10 @@ func (v *verifier) outcome(r *contracts.Receipt, call *pending) *Error {
 		return differs("reason", "drift, though the tool pins no response schema")
 	case pinned && executed && r.OutputForm == "raw":
 		return differs("outputForm", "raw, though the tool pins a response schema")
-	case output == nil:
+	case output == nil || r.OutputForm == "raw":
 		return nil
 	}
-	err := v.json.Parse(output, crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth})
-	if r.OutputForm == "raw" {
-		if err == nil {
-			return differs("outputForm", "raw, though the output is strict JSON")
-		}
-		return nil
-	}
+	err := v.json.Parse(output, whole)
 	_, conforms := x.policy.CheckOutput(r.Tool, v.json.Root())
 	if err == nil && pinned && conforms != executed {
 		return differs("outputHash", "whether the kept output is as the tool pins it is not what the outcome says")

@@ -131,28 +131,3 @@ func unlike(kept, told *contracts.SessionState) string {
 }
 
 func equal(a, b *contracts.Digest) bool { return a == b || a != nil && b != nil && *a == *b }
-
-// untrue gives the first field in which kept inputs say of the past what the log does not, whatever was asked: of judgements that cannot be
-// made again.
-func (p *past) untrue(in *contracts.Inputs) string {
-	for _, c := range p.kept.Calls {
-		if p.Calls(c.Of) != c.Count {
-			return "calls"
-		}
-	}
-	for i := range p.kept.Receipts {
-		k := &p.kept.Receipts[i]
-		if r, err := p.Receipt(k.Tool, k.Same); err != nil || r.Time != k.Time || !equal(r.Entry, k.Entry) {
-			return "receipts"
-		}
-	}
-	if p.kept.Used == nil {
-		return ""
-	}
-	for _, e := range in.Envelopes.Approvals {
-		if a := p.v.approval(e); a != nil && p.Used(e.Digest(), &a.Request) != slices.Contains(*p.kept.Used, e.Digest()) {
-			return "used"
-		}
-	}
-	return ""
-}

@@ -100,10 +100,11 @@ func (v *verifier) binds(st *contracts.Statement, d *contracts.DecisionRecord) *
 		v.bound[k] = v.claimOf(d)
 	}
 	for _, a := range d.Approvals {
-		if _, ok := v.approved[a]; ok {
+		half := [16]byte(a[:16])
+		if _, ok := v.approved[half]; ok {
 			return v.fault(ErrReference, "predicate.decision.approvals", "one was used before")
 		}
-		v.approved[a] = struct{}{}
+		v.approved[half] = struct{}{}
 	}
 	return nil
 }

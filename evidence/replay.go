@@ -73,7 +73,9 @@ func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecor
 	if field, what := v.asked(st, d, in); field != "" {
 		return differs("inputs."+field, what)
 	}
-	call.nonces = v.noncesOf(d, in)
+	if d.Verdict == contracts.Allow {
+		call.nonces = v.noncesOf(d, in)
+	}
 	past := v.past(c, in)
 	field, what := "", ""
 	switch {
@@ -81,10 +83,17 @@ func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecor
 		field, what = "predicate.decision.policyHash", x.why
 	case x.policy != nil:
 		field, what = v.judged(d, in, x.policy, past)
-	default: // whatever another engine asked for
-		if field = past.untrue(in); field != "" {
-			field, what = "inputs.state."+field, "not what the log says"
+	case own:
+		if field = unlike(&in.State, &contracts.SessionState{}); field != "" {
+			field, what = "inputs.state."+field, "read of the past by a refusal of the kernel's own"
 		}
+	default:
+		if field, what = past.untrue(d, in); field != "" {
+			field = "inputs." + field
+		}
+	}
+	if field == "" && !v.consumes(call) {
+		field, what = "inputs.envelopes.approvals", "an earlier ALLOW consumed the nonce of one that counted"
 	}
 	switch {
 	case past.trouble != nil:

@@ -33,9 +33,10 @@ type verifier struct {
 	json     crypto.Tree // of a blob
 	pae      []byte
 	text     []byte
-	pending  map[uint64]*pending           // ALLOWs without a receipt, by index
-	bound    map[bound]claim               // idempotency keys
-	approved map[contracts.Digest]struct{} // approvals that an ALLOW consumed
+	pending  map[uint64]*pending   // ALLOWs without a receipt, by index
+	bound    map[bound]claim       // idempotency keys
+	approved map[[16]byte]struct{} // approvals that an ALLOW consumed, by half their digest
+	nonces   map[[16]byte]uint32   // of their requests, and which ALLOW it was
 	stacks   stacks
 	ledger   guardian.Ledger
 	stories  stories
@@ -72,7 +73,7 @@ func Verify(ctx context.Context, r io.ReaderAt, size int64, o Options) (Report, 
 
 func newVerifier(ctx context.Context, r io.ReaderAt, o Options) *verifier {
 	return &verifier{ctx: ctx, r: r, o: o, lines: crypto.NewSum(), pending: map[uint64]*pending{}, bound: map[bound]claim{}, stories: stories{most: maxStories},
-		approved: map[contracts.Digest]struct{}{}}
+		approved: map[[16]byte]struct{}{}, nonces: map[[16]byte]uint32{}}
 }
 
 func (v *verifier) verify(size int64) error {

@@ -1,0 +1,74 @@
+package evidence
+
+import (
+	"encoding/hex"
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// What another version of the engine decided is not judged again. But what its inputs say of the log is held to the log, and so is what counted
+// of what was presented.
+
+// untrue gives the first field in which kept inputs say what the log does not.
+func (p *past) untrue(d *contracts.DecisionRecord, in *contracts.Inputs) (field, what string) {
+	const differs = "not what the log says"
+	for i := range d.Charges {
+		c := &d.Charges[i]
+		if !slices.Contains(p.kept.Budgets, contracts.Balance{Budget: c.Budget, Of: c.Of, Spent: c.Before, Window: c.Window}) {
+			return "state.budgets", "they lack the balance before a charge"
+		}
+	}
+	for _, c := range p.kept.Calls {
+		if p.Calls(c.Of) != c.Count {
+			return "state.calls", differs
+		}
+	}
+	for i := range p.kept.Receipts {
+		k := &p.kept.Receipts[i]
+		if r, err := p.Receipt(k.Tool, k.Same); err != nil || r.Time != k.Time || !equal(r.Entry, k.Entry) {
+			return "state.receipts", differs
+		}
+	}
+	return p.misused(d, in)
+}
+
+// misused tells what is wrong with approvals that counted, or that are said to have counted before.
+func (p *past) misused(d *contracts.DecisionRecord, in *contracts.Inputs) (field, what string) {
+	var said []contracts.Digest
+	if p.kept.Used != nil {
+		said = *p.kept.Used
+	}
+	for _, u := range said {
+		if !slices.ContainsFunc(in.Envelopes.Approvals, func(e contracts.Envelope) bool { return e.Digest() == u }) {
+			return "state.used", "an approval that was not presented"
+		}
+	}
+	for _, e := range in.Envelopes.Approvals {
+		name := e.Digest()
+		a := p.v.approval(e)
+		counts, used := slices.Contains(d.Approvals, name), a != nil && p.Used(name, &a.Request)
+		switch {
+		case counts && a == nil:
+			return "envelopes.approvals", "one that counted is no approval"
+		case counts && used:
+			return "envelopes.approvals", "one that counted was used before"
+		case counts && slices.Contains(said, name), p.kept.Used != nil && used != slices.Contains(said, name):
+			return "state.used", "not what the log says"
+		}
+	}
+	return "", ""
+}
+
+// consumes notes the nonces that an ALLOW consumes, whatever the session, and tells whether they were free: those of one ALLOW may be the same.
+func (v *verifier) consumes(call *pending) bool {
+	free := true
+	for _, n := range call.nonces {
+		var b [16]byte
+		hex.Decode(b[:], []byte(n)) // of 32 digits
+		at, ok := v.nonces[b]
+		free = free && (!ok || uint64(at) == call.index)
+		v.nonces[b] = uint32(call.index)
+	}
+	return free
+}
