@@ -243,7 +243,7 @@ func TestNarrowRefused(t *testing.T) {
 		"no document":           {w.k, contracts.Document{Canonical: []byte(`[]`)}, ""},
 		"an allow":              {w.k, text("helm: policy/v1\nlayer: P2\nname: x\nrules: [{id: all, allow: closed}]\n"), "allow"},
 		"another tool":          {w.k, text("helm: policy/v1\nlayer: P2\nname: x\nonly: [nobody]\n"), "nobody"},
-		"a later feature":       {w.k, text("helm: policy/v1\nlayer: P2\nname: x\nrequires: []\n"), "not supported"},
+		"a later feature":       {w.k, text("helm: policy/v1\nlayer: P2\nname: x\nrules: [{id: d, deny: closed, when: {session: tainted, eq: true}}]\n"), "not supported"},
 		"expired":               {w.k, few(t, "x", 1, 5, `expires: "2026-11-20T17:00:00Z"`), "expired at 2026-11-20T17:00:00.000Z"},
 		"its own name again":    {task, few(t, "task", 8, 4), "a second P2 document"},
 		"a version before":      {w.k, few(t, "task", 6, 5), "policy P2 task: version 6 goes back: the log has had version 7"},

@@ -239,6 +239,12 @@ func (r *Reader) Inputs(b []byte) (*Inputs, error) {
 	return in, nil
 }
 
+// Sort puts calls and receipts into the order of their canonical form.
+func (s *SessionState) Sort() {
+	slices.SortFunc(s.Calls, func(a, b CallCount) int { return bytes.Compare(write(nil, a.visit), write(nil, b.visit)) })
+	slices.SortFunc(s.Receipts, func(a, b PriorReceipt) int { return bytes.Compare(write(nil, a.visit), write(nil, b.visit)) })
+}
+
 // check is what lists must show that are sorted by canonical form, and the sizes of parts.
 func (in *Inputs) check(fail func(field, what string)) {
 	s := &in.State

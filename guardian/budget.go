@@ -1,9 +1,7 @@
 package guardian
 
 import (
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -135,10 +133,4 @@ func (l *loader) readCost(p part, t *tool) (cost, bool) {
 	}
 	x.path, x.pointer = segments, joinPointer(segments)
 	return x, true
-}
-
-// inStackOrder puts a tool's budgets, which bundles bring first, into the order of the stack: that of names is not, for overlays stand in
-// the order of narrowing.
-func inStackOrder(list []budget) {
-	slices.SortStableFunc(list, func(a, b budget) int { return strings.Compare(a.name[:len(floorLayer)], b.name[:len(floorLayer)]) })
 }

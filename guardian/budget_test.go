@@ -67,7 +67,7 @@ func TestBudgetRefusals(t *testing.T) {
 		{`"cost": 1`, `"cost": 1, "refund": true`, "/refund", "a boolean"},
 		{`"cost": 1`, `"cost": 1, "refund": "always"`, "/refund", "error"},
 		{`"cost": 1`, `"cost": 1, "when": {"arg": "/tip", "gt": 1}`, "/when", "absent"},
-		{`"cost": 1`, `"cost": 1, "when": {"session": "calls", "gt": 1}`, "/when/session", "not supported"},
+		{`"cost": 1`, `"cost": 1, "when": {"session": "labels", "has": "x"}`, "/when/session", "not supported"},
 		{`"cost": 1`, `"cost": 1, "unless": {"arg": "/note", "finds": "x", "absent": false}`, "/unless/finds", "permits more"},
 		{goodBudget, goodBudget + "," + goodBudget, "+/budgets/1/id", "second rule"},
 	} {

@@ -21,9 +21,9 @@ var layers = []struct {
 	name        string
 	keys, later []string
 }{
-	{floorLayer, []string{"helm", "layer", "name", "version", "expires", "labels", "lists", "profile", "ceilings", "rules", "budgets", "only"}, []string{"threat", "requires"}},
-	{bundleLayer, []string{"helm", "layer", "bundle", "expires", "labels", "lists", "tools", "rules", "budgets"}, []string{"requires"}},
-	{overlayLayer, []string{"helm", "layer", "name", "version", "expires", "for", "lists", "rules", "budgets", "only"}, []string{"requires"}},
+	{floorLayer, []string{"helm", "layer", "name", "version", "expires", "labels", "lists", "profile", "ceilings", "rules", "requires", "budgets", "only"}, []string{"threat"}},
+	{bundleLayer, []string{"helm", "layer", "bundle", "expires", "labels", "lists", "tools", "rules", "requires", "budgets"}, nil},
+	{overlayLayer, []string{"helm", "layer", "name", "version", "expires", "for", "lists", "rules", "requires", "budgets", "only"}, nil},
 }
 
 const maxListed = 10_000 // members of a list, and of an operand
@@ -121,6 +121,9 @@ func (l *loader) readBundle(labels vocabulary) {
 	if rules, ok := l.need(l.root, "rules"); ok {
 		l.readRules(rules)
 	}
+	if requires := l.root.get("requires"); requires.there() {
+		l.readRequires(requires)
+	}
 	if budgets := l.root.get("budgets"); budgets.there() {
 		l.readBudgets(budgets)
 	}
@@ -141,6 +144,9 @@ func (l *loader) readLayer(tools map[string]*tool, names []string) {
 	}
 	if rules := l.root.get("rules"); rules.there() {
 		l.readRules(rules)
+	}
+	if requires := l.root.get("requires"); requires.there() {
+		l.readRequires(requires)
 	}
 	if budgets := l.root.get("budgets"); budgets.there() {
 		l.readBudgets(budgets)

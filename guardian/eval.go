@@ -37,6 +37,8 @@ const (
 	opCount
 	opHas // those that look at no slot
 	opTime
+	opReceipt
+	opCalls
 	opEq // those that do
 	opNe
 	opIn
@@ -87,6 +89,7 @@ type operand struct {
 	re       *regexp.Regexp
 	age      time.Duration
 	week     *week
+	prior    *prior    // of opReceipt, opCalls
 	rest     []string  // of a quantifier: segments from the first star on
 	inner    []subject // of a quantifier: what `that` looks at in the element
 }
@@ -118,6 +121,10 @@ func (s *scratch) eval(n *node) answer {
 		return answerOf(s.hasRole(n.text))
 	case opTime:
 		return answerOf(n.more.week.holds(s.time))
+	case opReceipt:
+		return s.shown(n)
+	case opCalls:
+		return s.had(n)
 	}
 	var x *slot
 	if n.slot < 0 || s.slots[n.slot].state == unresolved {
@@ -209,7 +216,7 @@ func (s *scratch) combined(n *node) answer {
 func (s *scratch) fail(n *node, what string) answer {
 	if s.what == "" {
 		s.what = what
-		if n.op >= opEvery && n.op != opHas && n.op != opTime {
+		if n.slot != noSlot && n.op != 0 {
 			s.pointer = s.pointerOf(n.slot)
 		}
 	}

@@ -34,6 +34,8 @@ func (p *Policy) decide(in *contracts.Inputs, trust *registry.State, past Past, 
 	defer func() {
 		if recover() != nil {
 			record.Verdict, record.Reason, record.Rule, record.Expires, record.Charges = contracts.Deny, contracts.ReasonFailClosedError, "", 0, nil
+			record.Approvals, record.Attestations, record.Pending = nil, nil, nil
+			j.leave(in)
 			*why = Why{Rule: why.Rule, What: "a panic while judging"}
 		}
 	}()
@@ -74,6 +76,7 @@ type judging struct {
 	record *contracts.DecisionRecord
 	why    *Why
 	trust  *registry.State
+	s      *scratch
 }
 
 func (j *judging) deny(reason contracts.ReasonCode, rule string, why Why) {
@@ -118,15 +121,25 @@ func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs, past Past) {
 		s = new(scratch)
 	}
 	s.begin(t, in)
-	s.past = past
+	s.past, j.s = past, s
 	if j.conditions(s, t, in) {
 		r.Verdict, r.Reason = contracts.Allow, contracts.ReasonAllow
 		r.Expires = in.Time.Add(t.limits.Timeout)
 	} else {
 		r.Charges = nil
 	}
+	j.leave(in)
 	s.forget() // not deferred: after a panic the scratch is dropped
 	p.scratch.Put(s)
+}
+
+// leave leaves in the inputs what the past was asked.
+func (j *judging) leave(in *contracts.Inputs) {
+	if j.s == nil || j.s.past == nil || j.s.calls == nil && j.s.receipts == nil {
+		return
+	}
+	in.State.Calls, in.State.Receipts = j.s.calls, j.s.receipts
+	in.State.Sort()
 }
 
 // housed tells whether the driver declares the sandbox that is demanded, if any is.
@@ -181,6 +194,11 @@ func (j *judging) conditions(s *scratch, t *tool, in *contracts.Inputs) bool {
 		return false
 	}
 
+	r.Condition = 4
+	if len(t.requires) > 0 && !j.required(s, t, in) {
+		return false
+	}
+
 	r.Condition = 5
 	if t.expires != 0 && in.Time >= t.expires {
 		j.deny(contracts.ReasonPolicyViolation, t.expired, Why{Rule: t.expired, What: "the bundle has expired"})
@@ -195,7 +213,7 @@ func (j *judging) conditions(s *scratch, t *tool, in *contracts.Inputs) bool {
 	}
 
 	r.Condition = 8
-	return j.clauses(s, t.floors, in)
+	return j.clauses(s, t.floors, in) && (len(s.applied) == 0 || j.approved(s, t, in))
 }
 
 // rules judges those of the bundle: the first that matches tells whether it allows.
@@ -226,6 +244,9 @@ func (j *judging) clauses(s *scratch, list []clause, in *contracts.Inputs) bool 
 			j.deny(of.reason, of.ceilings, Why{Rule: of.ceilings, What: "the tool's risk is over the ceiling"})
 			return false
 		}
+		if of.calls > 0 && !j.allowed(s, of) {
+			return false
+		}
 		if x, a := s.match(c.rules); a == failed {
 			j.deny(contracts.ReasonFailClosedError, "", Why{Rule: x.name, Pointer: s.pointer, What: s.what})
 			return false
@@ -243,6 +264,19 @@ func (j *judging) clauses(s *scratch, list []clause, in *contracts.Inputs) bool 
 		}
 	}
 	return true
+}
+
+// allowed judges the ceiling of calls.
+func (j *judging) allowed(s *scratch, of *terms) bool {
+	switch n, what := s.allowed(""); {
+	case what != "":
+		j.deny(contracts.ReasonFailClosedError, "", Why{Rule: of.ceilings, What: what})
+	case n >= of.calls:
+		j.deny(of.reason, of.ceilings, Why{Rule: of.ceilings, What: "the session has had as many calls as the ceiling permits"})
+	default:
+		return true
+	}
+	return false
 }
 
 // match finds the first rule that matches, or that errs.

@@ -9,6 +9,7 @@ type terms struct {
 	session, caller, tenant string         // of the calls that it is for; "": of any
 	expires                 contracts.Time // 0: never
 	reason                  contracts.ReasonCode
+	calls                   uint64 // ALLOWs that a session may have; 0: any number
 
 	ceilings, only, expired string // rules that it denies with
 }
@@ -19,6 +20,9 @@ func (x *terms) concern(in *contracts.Inputs, delegator string) bool {
 	return (x.session == "" || x.session == in.Session) && (x.caller == "" || x.caller == in.Caller.ID || x.caller == delegator) &&
 		(x.tenant == "" || x.tenant == in.Caller.Tenant)
 }
+
+// everyone tells whether a document is for every call.
+func (x *terms) everyone() bool { return x.session == "" && x.caller == "" && x.tenant == "" }
 
 // A clause is what a P0 or P2 document says of one tool. Tools of which it says nothing have none, so a document costs nothing there.
 type clause struct {

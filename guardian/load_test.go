@@ -121,7 +121,7 @@ var refusals = []refusal{
 	// Rules.
 	{`{"id": "one", `, `{`, "/rules/0", "no id"},
 	{`"id": "one"`, `"Id": "one"`, "/rules/0/Id", `unknown key "Id"|did you mean id?`},
-	{`"id": "one"`, `"id": "one", "requires": []`, "/rules/0/requires", "requires is not supported by this version of helm|remove it"},
+	{`"id": "one"`, `"id": "one", "requires": []`, "/rules/0/requires", `unknown key "requires"`},
 	{`"id": "one"`, `"id": "one", "budgets": []`, "/rules/0/budgets", `unknown key "budgets"`},
 	{`"id": "one"`, `"id": "two"`, "/rules/1/id", `a second rule of id "two"`},
 	{`"id": "one"`, `"id": "expires"`, "/rules/0/id", "reserved"},
@@ -168,8 +168,8 @@ var refusals = []refusal{
 	when(`{"alll": [`+goodWhen+`]}`, "/alll", "did you mean all?"),
 	when(`{"evry": "/l", "that": {"eq": "a"}}`, "/evry", "did you mean every?"),
 	when(`{"everyy": "/l", "that": {"alll": []}}`, "/everyy", "did you mean every?"),
-	when(`{"tool": "t"}`, "/tool", "write one of all, any, not, every, some, count, arg, caller, time"),
-	when(`{}`, "", "write one of all, any, not, every, some, count, arg, caller, time"),
+	when(`{"tool": "t"}`, "/tool", "write one of all, any, not, every, some, count, arg, caller, session, time, receipt"),
+	when(`{}`, "", "write one of all, any, not, every, some, count, arg, caller, session, time, receipt"),
 	when(`{"every": "/l", "that": {"tool": "t"}}`, "/that/tool", "write one of eq, ne, |exists, all, any, not, arg, item, caller, time"),
 	when(`{"every": "/l", "that": {"not": {"tool": "t"}}}`, "/that/not/tool", "write one of all, any, not, arg, item, caller, time"),
 	when(`{"caller": "roles", "role": "t"}`, "/role", "write one of eq, ne, in, not_in, prefix, has"),
@@ -305,11 +305,11 @@ var refusals = []refusal{
 	when(`{"arg": "/rows/0/to", "suffix": "corp.com", "absent": false}`, "/suffix", "within, url, host or email"),
 
 	// Not supported, by name.
-	when(`{"session": "tainted", "eq": true}`, "/session", "session is not supported by this version of helm|remove it"),
-	when(`{"session": "calls", "lt": 5}`, "/session", "session is not supported"),
+	when(`{"session": "tainted", "eq": true}`, "/session", "session: tainted is not supported by this version of helm|remove it"),
+	when(`{"session": "labels", "has": "pii"}`, "/session", "session: labels is not supported"),
 	when(`{"fact": "payee", "eq": "a"}`, "/fact", "fact is not supported"),
 	when(`{"arg": "/s", "from": ["user"]}`, "/from", "from is not supported"),
-	when(`{"receipt": "u", "max_age": "30m"}`, "/receipt", "receipt is not supported"),
+	when(`{"receipt": "u", "that": {"fact": "payee", "eq": "a"}}`, "/that", "that is not supported"),
 	when(`{"arg": "/s", "eq": {"fact": "payee"}}`, "/eq/fact", "fact is not supported"),
 	when(`{"arg": "/s", "in": {"fact": "payee"}}`, "/in/fact", "fact is not supported"),
 }
@@ -348,7 +348,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%v has no remedy", e)
 		}
 	}
-	if n := len(layers[1].later) + len(toolLater); n != 4 {
+	if n := len(layers[1].later) + len(toolLater); n != 2 {
 		t.Errorf("%d keys are refused by name", n)
 	}
 }
@@ -422,7 +422,7 @@ func TestOffers(t *testing.T) {
 	if len(foreign) < 30 {
 		t.Errorf("%d foreign words", len(foreign))
 	}
-	later := slices.Concat(layers[0].later, layers[1].later, layers[2].later, toolLater, ruleLater, leafLater, []string{"receipt"})
+	later := slices.Concat(layers[0].later, layers[1].later, layers[2].later, toolLater, leafLater)
 	for _, c := range []struct{ old, new string }{
 		{`"layer": "P1"`, `"layer": "P1", "zzzzz": 1`},
 		{`"risk": "high"`, `"zzzzz": 1`},

@@ -43,7 +43,7 @@ var operators = []operator{
 
 var (
 	subjectKeys = []string{"arg", "item", "caller", "time"}
-	leafLater   = []string{"fact", "session", "from"}
+	leafLater   = []string{"fact", "from"}
 	callerTests = []string{"eq", "ne", "in", "not_in", "prefix"} // of its id and tenant
 )
 

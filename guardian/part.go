@@ -54,7 +54,8 @@ type loader struct {
 	names   []string            // of the tools, sorted
 	read    map[string]constant // operands by pointer: a rule about many tools reads each once
 	idle    idle                // of the rule being read
-	ids     map[string]bool     // of rules and budgets
+	ids     map[string]bool     // of rules, requirements and budgets
+	stated  []stated            // its requirements
 }
 
 func (l *loader) refuse(at, what, remedy string) {

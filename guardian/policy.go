@@ -116,6 +116,9 @@ func compile(loaders []*loader) (*Policy, error) {
 		}
 		p.add(l)
 	}
+	if err := p.meetable(loaders); err != nil {
+		return nil, err
+	}
 	share := sharing{}
 	for _, name := range names {
 		p.tools[name].settle(share)

@@ -70,15 +70,17 @@ func (c *compiler) predicate(p part, depth int, pol polarity) (node, bool) {
 		}
 		return c.combined(p.get(form.key), form.op, depth, pol)
 	}
-	if p.has("receipt") {
-		c.l.unsupported(p.at+"/receipt", "receipt")
-		return node{}, false
+	switch {
+	case p.has("receipt"):
+		return c.receipt(p)
+	case p.has("session"):
+		return c.calls(p)
 	}
 	return c.leaf(p, direct, pol)
 }
 
 func (c *compiler) combined(p part, o op, depth int, pol polarity) (node, bool) {
-	n := node{op: o, slot: noSlot}
+	n := node{op: o, slot: noSlot, ref: noSlot}
 	kids := []part{p}
 	if o == opNot {
 		pol = pol.flip()

@@ -58,7 +58,7 @@ func (l *loader) demand(effect, profile string) {
 
 // readCeilings reads what no tool may exceed, whatever its bundle says. A ceiling may only be lower than what holds without one.
 func (l *loader) readCeilings(p part) {
-	if !l.object(p, []string{"args", "depth", "output", "timeout", "risk"}, []string{"calls"}) {
+	if !l.object(p, []string{"args", "depth", "output", "timeout", "calls", "risk"}, nil) {
 		return
 	}
 	most, depth, risk := mostLimits, maxArgsDepth, string(contracts.High)
@@ -90,8 +90,17 @@ func (l *loader) readCeilings(p part) {
 	if x := p.get("risk"); x.there() {
 		risk, _ = l.oneOf(x, risks...)
 	}
+	if x := p.get("calls"); x.there() {
+		var ok bool
+		if l.terms.calls, ok = x.v.Uint(); !ok || l.terms.calls == 0 {
+			l.refuse(x.at, "not a number of calls", "write an integer from 1 on: how many calls of a session are allowed, of all tools together")
+		}
+	}
 	for _, name := range l.names {
 		t := l.tools[name]
+		if l.terms.calls > 0 {
+			l.clause(t)
+		}
 		t.limits = t.limits.lower(most)
 		if depth < maxArgsDepth && (t.depth == 0 || depth < t.depth) {
 			t.depth = depth

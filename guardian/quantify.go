@@ -31,7 +31,7 @@ func (s *scratch) quantify(n *node) answer {
 	case a != done:
 		return a
 	case n.op == opCount:
-		return w.counted()
+		return s.comparedCount(n, float64(w.count))
 	}
 	return answerOf(n.op == opEvery)
 }
@@ -103,9 +103,9 @@ func (w *walk) flatten(v crypto.Value, rest []string) answer {
 	return done
 }
 
-func (w *walk) counted() answer {
-	s, n := w.s, w.n
-	count, limit := float64(w.count), n.limit
+// comparedCount compares a count as the predicate says.
+func (s *scratch) comparedCount(n *node, count float64) answer {
+	limit := n.limit
 	if n.ref != noSlot {
 		y := s.at(n.ref)
 		switch y.state {

@@ -15,8 +15,6 @@ type rule struct {
 	general bool // it looks at nothing that is in another place for another tool, so all tools share it
 }
 
-var ruleLater = []string{"requires"}
-
 var reservedIDs = []string{"only", "expires", "scope", "ceilings"}
 
 func (l *loader) readRules(p part) {
@@ -28,7 +26,7 @@ func (l *loader) readRules(p part) {
 	before := newPrecedence()
 	for _, r := range rules {
 		errs := len(l.errs)
-		if !l.object(r, []string{"id", "allow", "deny", "when", "unless"}, ruleLater) {
+		if !l.object(r, []string{"id", "allow", "deny", "when", "unless"}, nil) {
 			continue
 		}
 		spelt := len(l.errs) == errs
@@ -81,7 +79,7 @@ func (l *loader) give(t *tool, x rule) {
 	*rules = append(*rules, x)
 }
 
-// ruleID is that of a rule or budget, none twice in a document: a decision names either by it.
+// ruleID is that of a rule, requirement or budget, none twice in a document: a decision names any of them by it.
 func (l *loader) ruleID(r part) (string, bool) {
 	p, ok := l.need(r, "id")
 	if !ok {
@@ -95,7 +93,7 @@ func (l *loader) ruleID(r part) (string, bool) {
 		l.refuse(p.at, quote(id)+" is a reserved id", "choose another")
 		return "", false
 	case l.ids[id]:
-		l.refuse(p.at, "a second rule of id "+quote(id), "choose another: rules and budgets are told apart by it")
+		l.refuse(p.at, "a second rule of id "+quote(id), "choose another: rules, requirements and budgets are told apart by it")
 		return "", false
 	}
 	l.ids[id] = true
@@ -116,7 +114,7 @@ func (l *loader) readRule(r part, t *tool, allow bool) (rule, bool) {
 	}
 	if p := r.get("unless"); p.there() {
 		n, ok := c.predicate(p, 1, unless)
-		x.tests, whole = append(x.tests, node{op: opNot, slot: noSlot, kids: []node{n}}), whole && ok
+		x.tests, whole = append(x.tests, node{op: opNot, slot: noSlot, ref: noSlot, kids: []node{n}}), whole && ok
 	}
 	x.general = !slices.ContainsFunc(x.tests, func(n node) bool { return n.particular() })
 	return x, whole
@@ -124,5 +122,6 @@ func (l *loader) readRule(r part, t *tool, allow bool) (rule, bool) {
 
 // particular tells whether a predicate looks at a value of the call, for which each tool has slots of its own.
 func (n *node) particular() bool {
-	return n.slot != noSlot || n.ref != noSlot && n.op >= opEq || slices.ContainsFunc(n.kids, func(n node) bool { return n.particular() })
+	return n.slot != noSlot || n.ref != noSlot || n.op == opReceipt && n.more.prior.same != nil ||
+		slices.ContainsFunc(n.kids, func(n node) bool { return n.particular() })
 }

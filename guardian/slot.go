@@ -83,6 +83,7 @@ type scratch struct {
 	items   []slot  // one for each inner subject
 	buf     []byte  // text that had to be made
 	itemBuf []byte  // the same, of the present element
+	applied []applied
 	rooms
 }
 
@@ -99,6 +100,10 @@ type matter struct {
 	pointer  string // where the first error arose
 	what     string
 	root     string // id of the root delegator, where the call is made under grants
+	session  string
+	calls    []contracts.CallCount    // of the past, that the inputs have or were read
+	receipts []contracts.PriorReceipt // likewise
+	words    []word                   // attestations that were presented, and open; nil: not looked at
 }
 
 // What records and inputs to come are cut from: an allocation for several costs less than one each. What is cut is whoever's it was given to.
@@ -111,6 +116,7 @@ const keptBuffer = 64 << 10
 
 func (s *scratch) begin(t *tool, in *contracts.Inputs) {
 	s.args, s.caller, s.time, s.subjects = in.Args, in.Caller, in.Time, t.subjects
+	s.session, s.calls, s.receipts = in.Session, in.State.Calls, in.State.Receipts
 	if n := len(t.subjects); len(s.slots) < n {
 		s.slots = make([]slot, n)
 	}
@@ -121,7 +127,7 @@ func (s *scratch) forget() {
 		s.slots[i] = slot{}
 	}
 	clear(s.items)
-	s.matter, s.touched, s.items, s.buf, s.itemBuf = matter{}, s.touched[:0], s.items[:0], small(s.buf), small(s.itemBuf)
+	s.matter, s.touched, s.items, s.applied, s.buf, s.itemBuf = matter{}, s.touched[:0], s.items[:0], s.applied[:0], small(s.buf), small(s.itemBuf)
 }
 
 // small empties a buffer, and drops one that a rare call made large.

@@ -39,7 +39,7 @@ func (c *compiler) offer(p part, direct bool) []string {
 	case c.in != nil:
 		return slices.Concat(combinators, subjectKeys)
 	}
-	return slices.Concat(combinators, quantifiers, []string{"arg", "caller", "time"})
+	return slices.Concat(combinators, quantifiers, []string{"arg", "caller", "session", "time", "receipt"})
 }
 
 // suggest says what was expected in place of a key of a predicate.
@@ -47,7 +47,7 @@ func suggest(key string, known, offer []string) string {
 	if word := foreign[strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key))]; word != "" {
 		return "did you mean " + word + "?"
 	}
-	for _, k := range slices.Concat(known, combinators, quantifiers, []string{"that"}) {
+	for _, k := range slices.Concat(known, combinators, quantifiers, []string{"that", "session", "receipt"}) {
 		if near(key, k) {
 			return "did you mean " + k + "?"
 		}

@@ -12,7 +12,7 @@ import (
 // Keys of a tool. The later ones are refused by name.
 var (
 	toolKeys  = []string{"effect", "risk", "connector", "egress", "trusted", "labels", "input", "output", "scope", "limits", "sandbox", "definition"}
-	toolLater = []string{"facts", "threat", "requires"}
+	toolLater = []string{"facts", "threat"}
 )
 
 // A tool is what one bundle declares of it, and what each document of the stack says of it.
@@ -26,6 +26,7 @@ type tool struct {
 	depth     int    // of the arguments; 0: as deep as any may be
 	input     *jsonschema.Schema
 	output    *jsonschema.Schema // nil: any
+	digest    contracts.Digest   // of what the bundle declares of it, as it stands there
 
 	barred    contracts.ReasonCode // why no call of it is permitted; "": a profile bars none
 	barrier   string               // what bars it
@@ -39,7 +40,8 @@ type tool struct {
 	rules     []rule         // of the bundle
 	overlays  []clause       // of P2, in stack order
 	floors    []clause       // of P0, in stack order
-	budgets   []budget       // of all layers, in stack order
+	requires  []*requirement // of all layers, in stack order
+	budgets   []budget       // likewise
 	subjects  []subject
 
 	slots    map[subjectKey]int32 // while loading: where each subject is
@@ -52,7 +54,8 @@ func (t *tool) settle(share sharing) {
 	if t.depth > 0 && t.input.Depth() <= t.depth {
 		t.depth = 0 // whatever is nested deeper is not of the schema
 	}
-	inStackOrder(t.budgets)
+	inStackOrder(t.requires, func(x *requirement) string { return x.name })
+	inStackOrder(t.budgets, func(x budget) string { return x.name })
 	t.overlays, t.floors = share.clauses(t.overlays), share.clauses(t.floors)
 }
 
@@ -71,7 +74,7 @@ var (
 
 // readTool gives a tool even if it is wrong, without input then.
 func (l *loader) readTool(name string, p part, labels vocabulary) *tool {
-	t := &tool{name: name, connector: l.name, limits: usualLimits, slots: map[subjectKey]int32{}}
+	t := &tool{name: name, connector: l.name, limits: usualLimits, digest: crypto.Sum(p.v.Append(nil)), slots: map[subjectKey]int32{}}
 	if !contracts.IsTool(name) {
 		l.refuse(p.at, quote(name)+" is no name of a tool", "use 1 to 128 of A-Z a-z 0-9 . _ : @ / -")
 	}

@@ -3,7 +3,10 @@ package policy
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +89,11 @@ var workday = contracts.TimeOf(time.Date(2026, 7, 15, 12, 0, 0, 0, time.UTC))
 
 func judged(t *testing.T, p *guardian.Policy, tool, args string, change func(*contracts.Inputs)) contracts.DecisionRecord {
 	t.Helper()
+	return judgedAfter(t, p, had{}, tool, args, change)
+}
+
+func judgedAfter(t *testing.T, p *guardian.Policy, past had, tool, args string, change func(*contracts.Inputs)) contracts.DecisionRecord {
+	t.Helper()
 	var tree crypto.Tree
 	canonical, err := tree.ParseArgs(nil, []byte(args))
 	if err != nil {
@@ -95,7 +103,7 @@ func judged(t *testing.T, p *guardian.Policy, tool, args string, change func(*co
 	if change != nil {
 		change(&in)
 	}
-	r, _ := p.Decide(&in, nil, fresh{}) // nothing is spent
+	r, _ := p.Decide(&in, nil, past)
 	return r
 }
 
@@ -110,12 +118,12 @@ func TestLayerPlaces(t *testing.T) {
 		{"profile:", "profil:", `floor.yaml:5:1: /profil: unknown key "profil"; did you mean profile?`},
 		{"[read, write]", "[read, wirte]", `floor.yaml:6:19: /profile/effects/1: "wirte" is not one of read, write, destructive; did you mean write?`},
 		{"{args: 64KiB", "{args: 2MiB", `floor.yaml:8:18: /ceilings/args: higher than 1MiB, which holds without a ceiling; write a lower one, or remove it`},
-		{"{args: 64KiB", "{calls: 5", `floor.yaml:8:19: /ceilings/calls: calls is not supported by this version of helm; remove it`},
+		{"{args: 64KiB", "{calls: none", `floor.yaml:8:19: /ceilings/calls: not a number of calls; write an integer from 1 on: how many calls of a session are allowed, of all tools together`},
 		{"deny: {effects: [read]}", "allow: [fs.read]", `floor.yaml:11:12: /rules/0/allow: allow in layer P0; allow it in a bundle: P0 can only deny`},
 		{"deny: {effects: [read]}", "deny: {effects: [write]}", `floor.yaml:11:11: /rules/0/deny: covers no tool of this stack; a rule must cover one; what a floor permits of effects is in its profile`},
 		{"deny: {effects: [read]}", "deny: fs.raed", `floor.yaml:11:11: /rules/0/deny: no tool "fs.raed" in this stack; did you mean fs.read?`},
 		{"only: [fs.*]", "only: [db.*]", `floor.yaml:13:8: /only/0: "db.*" covers no tool of this stack; a pattern must cover one`},
-		{"only: [fs.*]", "requires: []", `floor.yaml:13:11: /requires: requires is not supported by this version of helm; remove it`},
+		{"only: [fs.*]", "threat: {deny: high}", `floor.yaml:13:9: /threat: threat is not supported by this version of helm; remove it`},
 		{"only: [fs.*]", "for: {caller: ann}", `floor.yaml:13:6: /for: unknown key "for"; remove it: for is a key of P2`},
 		{"only: [fs.*]", "labels: [pii, pii]", `floor.yaml:13:15: /labels/1: "pii" twice; name it once`},
 		{"name: task", "name: task\nversion: -1", `task.yaml:4:10: /version: not a version; write an integer from 1 on`},
@@ -159,7 +167,7 @@ func TestSpecificationStack(t *testing.T) {
 		docs = without(t, docs, e.Pointer)
 		p, err = guardian.Compile(docs...)
 	}
-	want := "/tools/list_payments/facts /requires /requires /rules/1/when/session"
+	want := "/tools/list_payments/facts /requires/0/unless/any/1/from /rules/1/when/session /requires/0/when/session"
 	if got := strings.Join(refused, " "); !sameWords(got, want) {
 		t.Errorf("refused by name: %s\nwant             %s", got, want)
 	}
@@ -169,6 +177,7 @@ func TestSpecificationStack(t *testing.T) {
 	for _, c := range []struct {
 		args, session, rule string
 	}{
+		{`{"amount":49.5,"to":"GB33BUKB20201555555555"}`, "chat-1", "P1:bank:stranger"}, // whom somebody must approve, and nobody has
 		{`{"amount":49.505,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P0:acme-floor:money"},
 		{`{"amount":5000.01,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P0:acme-floor:money"},
 		{`{"amount":49.5,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P1:bank:pay"},
@@ -177,8 +186,15 @@ func TestSpecificationStack(t *testing.T) {
 		{`{"amount":51,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P2:refund-4711:small"},
 		{`{"amount":1001,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P1:bank:too-much"},
 	} {
-		if r := judged(t, p, "send_money", c.args, in(c.session)); r.Rule != c.rule {
+		looked := had{"list_payments": workday.Add(-30 * time.Minute)}
+		if r := judgedAfter(t, p, looked, "send_money", c.args, in(c.session)); r.Rule != c.rule {
 			t.Errorf("%s in %s: %v by %q, want %q", c.args, c.session, r.Reason, r.Rule, c.rule)
+		}
+	}
+	paid := `{"amount":49.5,"to":"GB29NWBK60161331926819"}`
+	for name, past := range map[string]had{"never": nil, "long ago": {"list_payments": workday.Add(-30*time.Minute - time.Millisecond)}, "another": {"send_money": workday}} {
+		if r := judgedAfter(t, p, past, "send_money", paid, in("chat-4711")); r.Reason != contracts.ReasonMissingRequirement || r.Rule != "P1:bank:looked-first" {
+			t.Errorf("looked %s: %v by %q", name, r.Reason, r.Rule)
 		}
 	}
 }
@@ -199,41 +215,60 @@ func sameWords(a, b string) bool {
 	return true
 }
 
-// without takes a value out of the first document that has it: the rule around it, if it stands in one.
+// without takes a value out of the first document that has it: the innermost element of a list around it, if it stands in one.
 func without(t *testing.T, docs []contracts.Document, pointer string) []contracts.Document {
 	t.Helper()
 	path := strings.Split(pointer, "/")[1:]
+	out := len(path)
+	for i, key := range path {
+		if _, err := strconv.Atoi(key); err == nil {
+			out = i + 1
+		}
+	}
 	for i, doc := range docs {
-		var v map[string]any
+		var v any
 		if err := json.Unmarshal(doc.Canonical, &v); err != nil {
 			t.Fatal(err)
 		}
-		switch list, _ := v["rules"].([]any); {
-		case path[0] == "rules":
-			at := int(path[1][0] - '0')
-			if len(list) <= at || !strings.Contains(string(mustJSON(t, list[at])), `"`+path[len(path)-1]+`"`) {
-				continue
-			}
-			v["rules"] = append(list[:at:at], list[at+1:]...)
-		case len(path) == 1:
-			if v[path[0]] == nil {
-				continue
-			}
-			delete(v, path[0])
-		default:
-			o := v
-			for _, key := range path[:len(path)-1] {
-				o, _ = o[key].(map[string]any)
-			}
-			if o == nil {
-				continue
-			}
-			delete(o, path[len(path)-1])
+		if taken(v, path, len(path)) != nil {
+			docs[i] = mustParse(t, "example.json", string(mustJSON(t, taken(v, path, out))))
+			return docs
 		}
-		docs[i] = mustParse(t, "example.json", string(mustJSON(t, v)))
-		return docs
 	}
 	t.Fatalf("no document has %s", pointer)
+	return nil
+}
+
+// taken gives v without what the first keys of a path lead to, or nil if v has no such path.
+func taken(v any, path []string, keys int) any {
+	switch v := v.(type) {
+	case map[string]any:
+		inner, ok := v[path[0]]
+		if !ok {
+			return nil
+		}
+		out := maps.Clone(v)
+		if delete(out, path[0]); keys > 1 {
+			if out[path[0]] = taken(inner, path[1:], keys-1); out[path[0]] == nil {
+				return nil
+			}
+		}
+		return out
+	case []any:
+		at, err := strconv.Atoi(path[0])
+		if err != nil || at >= len(v) {
+			return nil
+		}
+		if keys == 1 {
+			return append(v[:at:at], v[at+1:]...)
+		}
+		out := slices.Clone(v)
+		out[at] = taken(v[at], path[1:], keys-1)
+		if out[at] == nil {
+			return nil
+		}
+		return out
+	}
 	return nil
 }
 
@@ -246,15 +281,19 @@ func mustJSON(t *testing.T, v any) []byte {
 	return b
 }
 
-// fresh is a past in which nothing happened.
-type fresh struct{}
+// had is a past in which each of some tools was executed once, and nothing spent.
+type had map[string]contracts.Time
 
-func (fresh) Spent(contracts.Charge) uint64 { return 0 }
+func (had) Spent(contracts.Charge) uint64 { return 0 }
 
-func (fresh) Calls(string) uint64 { return 0 }
+func (h had) Calls(tool string) uint64 { return uint64(len(h)) }
 
-func (fresh) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
-	return contracts.PriorReceipt{Tool: tool, Same: same}, nil
+func (h had) Receipt(tool string, _ crypto.Value) (contracts.PriorReceipt, error) {
+	at, ok := h[tool]
+	if !ok {
+		return contracts.PriorReceipt{}, nil
+	}
+	return contracts.PriorReceipt{Entry: &contracts.Digest{1}, Time: at}, nil
 }
 
-func (fresh) Used(contracts.Digest, *contracts.ApprovalRequest) bool { return false }
+func (had) Used(contracts.Digest, *contracts.ApprovalRequest) bool { return false }

@@ -1,0 +1,327 @@
+package guardian
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// told is a past of which everything is known: a ledger, a session, and the arguments of its runs.
+type told struct {
+	*Ledger
+	*Session
+	args  map[uint64]crypto.Value // by index of the decision; what is not there is not kept
+	asked int                     // receipts
+}
+
+func newTold() *told {
+	return &told{Ledger: new(Ledger), Session: new(Session), args: map[uint64]crypto.Value{}}
+}
+
+func (p *told) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
+	p.asked++
+	return p.Session.Receipt(tool, same, func(r Run) (crypto.Value, error) {
+		v, ok := p.args[r.Decision]
+		if !ok {
+			return v, errors.New("not kept")
+		}
+		return v, nil
+	})
+}
+
+func (p *told) Used(_ contracts.Digest, r *contracts.ApprovalRequest) bool { return p.Session.Used(r) }
+
+// ran notes that a tool was allowed and executed.
+func (p *told) ran(t testing.TB, n int, tool, args string, at contracts.Time) {
+	t.Helper()
+	r := Run{Tool: tool, Decision: uint64(2 * n), Receipt: uint64(2*n + 1), Entry: crypto.Sum([]byte{byte(n), byte(n >> 8)}), Time: at}
+	p.Allow(&contracts.DecisionRecord{Tool: tool}, at, nil)
+	p.args[r.Decision] = value(t, args)
+	p.Execute(r, crypto.Value{})
+}
+
+// people is a trust state of those who approve and attest.
+func people(t testing.TB) *registry.State {
+	t.Helper()
+	key := func(seed, name string, role registry.Role, roles ...string) registry.Key {
+		return registry.Key{Name: name, Public: publicOf(t, seed), Role: role, Roles: roles}
+	}
+	r, err := registry.New(1, key("root", "root", registry.Root), key("olga", "olga", registry.Approver, "owner"), key("olga 2", "olga", registry.Approver, "owner"),
+		key("otto", "otto", registry.Approver, "owner"), key("pat", "pat", registry.Approver, "owner", "cfo"), key("carl", "carl", registry.Approver, "clerk"),
+		key("notary", "notary", registry.Attestor), key("ann", "ann", registry.Delegator, "clerk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.Initial(publicOf(t, "kernel"), publicOf(t, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// bankText is a bundle of tools to pay, to look and to close, with these requirements and more keys.
+func bankText(requires, more string) string {
+	return `{"helm":"policy/v1","layer":"P1","bundle":{"name":"bank","version":1},"lists":{"known":["bob"]},"tools":{
+		"pay":{"effect":"write","input":{"type":"object","required":["to","amount"],"properties":{
+			"to":{"type":"string"},"amount":{"type":"number"},"note":{"type":"string"},"from":{"type":["string","null"]},"kind":{"type":"string","default":"sepa"},"to/0":{"type":"object"}}}},
+		"look":{"effect":"read","input":{"type":"object","properties":{"payee":{"type":"string"},"n":{"type":"integer"},"deep":{"type":"object","properties":{"to":{"type":"string"}}},"list":{"type":"array","items":{"type":"string"}}}}},
+		"close":{"effect":"destructive","input":{"type":"object","properties":{}}},
+		"idle":{"effect":"read","input":{"type":"object","properties":{}}}},
+		"rules":[{"id":"dear","deny":"pay","when":{"arg":"/amount","gt":1000}},{"id":"all","allow":["pay","look","close"],"when":{"caller":"roles","has":"clerk"}}],
+		"requires":[` + requires + `]` + more + `}`
+}
+
+const toBob = `{"amount":5,"kind":"sepa","to":"bob"}`
+
+// inChat are the inputs of a call in a session with a name.
+func inChat(t testing.TB, tool, args string) contracts.Inputs {
+	t.Helper()
+	in := inputs(t, tool, args)
+	in.Session = "chat"
+	return in
+}
+
+// settled judges a call by its past, then by what that left in the inputs, and again after these were written and read.
+func settled(t testing.TB, p *Policy, in *contracts.Inputs, trust *registry.State, past Past) (contracts.DecisionRecord, Why) {
+	t.Helper()
+	r, why := p.Decide(in, trust, past)
+	read, err := contracts.ParseInputs(in.Append(nil))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, in.Append(nil))
+	}
+	for _, in := range []contracts.Inputs{*in, *read} {
+		again, whyAgain := p.Judge(in, trust)
+		if string(again.Append(nil)) != string(r.Append(nil)) {
+			t.Fatalf("%s (%s)\nis, judged again, %s (%s)", r.Append(nil), why, again.Append(nil), whyAgain)
+		}
+		if !reflect.DeepEqual(why.Pending, whyAgain.Pending) {
+			t.Fatalf("pending %v and %v", why.Pending, whyAgain.Pending)
+		}
+	}
+	if r.Verdict == contracts.Deny && why.What == "" || (why.Pending != nil) != (r.Reason == contracts.ReasonApprovalRequired) || (r.Pending != nil) != (why.Pending != nil) {
+		t.Fatalf("%v: why %+v", r.Reason, why)
+	}
+	return r, why
+}
+
+func (w want) settled(t testing.TB, name string, p *Policy, in contracts.Inputs, trust *registry.State, past Past) contracts.DecisionRecord {
+	t.Helper()
+	r, why := settled(t, p, &in, trust, past)
+	if got := (want{r.Reason, r.Condition, r.Rule}); got != w || bool(r.Verdict) != (w.reason == contracts.ReasonAllow) {
+		t.Errorf("%s: %v, want %v (%s)", name, got, w, why)
+	}
+	return r
+}
+
+var allowed = want{contracts.ReasonAllow, 8, "P1:bank:all"}
+
+func missing4(id string) want { return want{contracts.ReasonMissingRequirement, 4, id} }
+
+// A receipt that is there in time, for the same values, meets a requirement; no other does.
+func TestRequiredReceipt(t *testing.T) {
+	p := mustCompile(t, bankText(`{"id":"looked","tools":["pay"],"unless":{"arg":"/amount","lt":2},"all":[{"receipt":"look","max_age":"30m","same":{"/payee":"/to"}}]},
+		{"id":"both","tools":["pay"],"when":{"arg":"/note","eq":"both","absent":false},"all":[{"receipt":"look"},{"receipt":"pay","same":["/kind","/amount"]}]},
+		{"id":"either","tools":["close"],"any":[{"receipt":"pay"},{"receipt":"look","max_age":"5s"}]}`, ``))
+	looked := func(n int, args string, at contracts.Time) func(*told) {
+		return func(p *told) { p.ran(t, n, "look", args, at) }
+	}
+	paid := func(args string) func(*told) { return func(p *told) { p.ran(t, 9, "pay", args, noon) } }
+	both := `{"amount":5,"kind":"sepa","note":"both","to":"bob"}`
+	for _, c := range []struct {
+		name, tool, args string
+		past             []func(*told)
+		want             want
+	}{
+		{"looked", "pay", toBob, []func(*told){looked(1, `{"payee":"bob"}`, noon)}, allowed},
+		{"just in time", "pay", toBob, []func(*told){looked(1, `{"n":1,"payee":"bob"}`, noon.Add(-1800e9))}, allowed},
+		{"the latest in time", "pay", toBob, []func(*told){looked(1, `{"payee":"bob"}`, noon.Add(-7200e9)), looked(2, `{"payee":"bob"}`, noon)}, allowed},
+		{"the latest for the same", "pay", toBob, []func(*told){looked(1, `{"payee":"bob"}`, noon), looked(2, `{"payee":"eve"}`, noon)}, allowed},
+		{"exempt", "pay", `{"amount":1,"kind":"sepa","to":"bob"}`, nil, allowed},
+		{"never", "pay", toBob, nil, missing4("P1:bank:looked")},
+		{"too long ago", "pay", toBob, []func(*told){looked(1, `{"payee":"bob"}`, noon.Add(-1800e9-1e6))}, missing4("P1:bank:looked")},
+		{"in the future", "pay", toBob, []func(*told){looked(1, `{"payee":"bob"}`, noon+1)}, missing4("P1:bank:looked")},
+		{"for another", "pay", toBob, []func(*told){looked(1, `{"payee":"bo"}`, noon)}, missing4("P1:bank:looked")},
+		{"for nobody", "pay", toBob, []func(*told){looked(1, `{}`, noon)}, missing4("P1:bank:looked")},
+		{"for a letter of another case", "pay", toBob, []func(*told){looked(1, `{"payee":"Bob"}`, noon)}, missing4("P1:bank:looked")},
+		{"of another tool", "pay", toBob, []func(*told){func(p *told) { p.ran(t, 1, "pay", toBob, noon) }}, missing4("P1:bank:looked")},
+		{"allowed and not executed", "pay", toBob, []func(*told){func(p *told) { p.Allow(&contracts.DecisionRecord{Tool: "look"}, noon, nil) }}, missing4("P1:bank:looked")},
+		{"arguments that are gone", "pay", toBob, []func(*told){looked(1, `{"payee":"bob"}`, noon), func(p *told) { clear(p.args) }}, want{contracts.ReasonFailClosedError, 4, ""}},
+		{"the latest arguments are gone", "pay", toBob, []func(*told){looked(1, `{"payee":"bob"}`, noon), looked(2, `{"payee":"eve"}`, noon), func(p *told) { delete(p.args, 4) }}, want{contracts.ReasonFailClosedError, 4, ""}},
+		{"older arguments are gone", "pay", toBob, []func(*told){looked(1, `{"payee":"eve"}`, noon), looked(2, `{"payee":"bob"}`, noon), func(p *told) { delete(p.args, 2) }}, allowed},
+		{"gone, but exempt", "pay", `{"amount":1,"kind":"sepa","to":"bob"}`, []func(*told){looked(1, `{"payee":"bob"}`, noon), func(p *told) { clear(p.args) }}, allowed},
+		{"one of two", "pay", both, []func(*told){looked(1, `{"payee":"bob"}`, noon)}, missing4("P1:bank:both")},
+		{"two", "pay", both, []func(*told){looked(1, `{"payee":"bob"}`, noon), paid(`{"amount":5.0,"kind":"sepa","to":"eve"}`)}, allowed},
+		{"two, of other values", "pay", both, []func(*told){looked(1, `{"payee":"bob"}`, noon), paid(`{"amount":5.5,"kind":"sepa","to":"bob"}`)}, missing4("P1:bank:both")},
+		{"two, of values that changed places", "pay", both, []func(*told){looked(1, `{"payee":"bob"}`, noon), paid(`{"amount":7,"kind":"5","to":"bob"}`)}, missing4("P1:bank:both")},
+		{"the first of either", "close", `{}`, []func(*told){paid(toBob)}, allowed},
+		{"the second", "close", `{}`, []func(*told){looked(1, `{}`, noon.Add(-5e9))}, allowed},
+		{"neither", "close", `{}`, []func(*told){looked(1, `{}`, noon.Add(-6e9))}, missing4("P1:bank:either")},
+	} {
+		past := newTold()
+		for _, f := range c.past {
+			f(past)
+		}
+		c.want.settled(t, c.name, p, inChat(t, c.tool, c.args), nil, past)
+	}
+	past := newTold()
+	past.ran(t, 1, "look", `{"payee":"bob"}`, noon)
+	for _, session := range []string{"main", ""} {
+		in := inputs(t, "pay", toBob)
+		in.Session = session
+		if r, why := p.Decide(&in, nil, past); r.Reason != contracts.ReasonFailClosedError || r.Condition != 4 || why.What != unnamed {
+			t.Errorf("without a session: %v at %d, %s", r.Reason, r.Condition, why)
+		}
+	}
+	in := inChat(t, "pay", toBob)
+	if r, _ := p.Decide(&in, nil, nil); r.Reason != contracts.ReasonFailClosedError || r.Condition != 4 {
+		t.Errorf("without a past: %v at %d", r.Reason, r.Condition)
+	}
+}
+
+// What is asked twice is read once, and the inputs have all that was read, in the order of their canonical form, and no more.
+func TestPastIsReadOnce(t *testing.T) {
+	look := `{"receipt":"look","same":{"/payee":"/to"}}`
+	p := mustCompile(t, bankText(`{"id":"a","tools":["pay"],"all":[`+look+`,{"receipt":"look"}]},{"id":"b","tools":["pay"],"when":{"not":`+look+`},"all":[{"receipt":"close"}]}`, ``),
+		floor("f", `,"ceilings":{"calls":20},"rules":[{"id":"r","deny":["pay"],"when":{"all":[{"receipt":"look"},{"session":"calls","gt":30},{"session":"calls","of":"look","lt":3}]}}]`))
+	past := newTold()
+	for n := range 10 {
+		past.ran(t, n, "look", `{"payee":"bob"}`, noon)
+	}
+	in := inChat(t, "pay", toBob)
+	in.State.Calls, in.State.Receipts, in.State.Used = []contracts.CallCount{{Count: 1}}, []contracts.PriorReceipt{{Tool: "close"}}, &[]contracts.Digest{{1}} // of another judgement
+	if r := allowed.settled(t, "ten looks", p, in, nil, past); r.Charges != nil {
+		t.Error("charged")
+	}
+	if past.asked != 2 {
+		t.Errorf("asked for %d receipts", past.asked)
+	}
+	if r, _ := p.Decide(&in, nil, past); r.Reason != contracts.ReasonAllow {
+		t.Fatal(r.Reason)
+	}
+	entry := past.tools["look"].runs[9].entry
+	receipts := []contracts.PriorReceipt{{Entry: &entry, Same: value(t, `{"/payee":"bob"}`), Time: noon, Tool: "look"}, {Entry: &entry, Time: noon, Tool: "look"}}
+	if s := &in.State; !reflect.DeepEqual(s.Calls, []contracts.CallCount{{Count: 10}}) || len(s.Receipts) != 2 || s.Used != nil ||
+		string(s.Receipts[0].Same.Append(nil)) != `{"/payee":"bob"}` || !reflect.DeepEqual(s.Receipts[1], receipts[1]) {
+		t.Errorf("read %+v", s)
+	}
+	for i := range in.State.Receipts {
+		lacks := in
+		lacks.State.Receipts = append(in.State.Receipts[:i:i], in.State.Receipts[i+1:]...)
+		if r, _ := p.Judge(lacks, nil); r.Reason != contracts.ReasonFailClosedError || r.Condition != 4 {
+			t.Errorf("without receipt %d: %v at %d", i, r.Reason, r.Condition)
+		}
+	}
+	lacks := in
+	lacks.State.Calls = []contracts.CallCount{{Count: 10, Of: "look"}}
+	if r, _ := p.Judge(lacks, nil); r.Reason != contracts.ReasonFailClosedError || r.Condition != 8 {
+		t.Errorf("without calls: %v at %d", r.Reason, r.Condition)
+	}
+}
+
+// Requirements are judged in the order of the stack, those that apply; an error is an error.
+func TestRequirementOrder(t *testing.T) {
+	needs := `"all":[{"receipt":"look"}]`
+	of := func(id, more string) string { return `{"id":"` + id + `","tools":["pay"],` + more + needs + `}` }
+	requires := func(list string) string { return `,"requires":[` + list + `]` }
+	looked, closed := newTold(), newTold()
+	looked.ran(t, 1, "look", `{}`, noon)
+	closed.ran(t, 1, "close", `{}`, noon)
+	from := func(v string) string { return `"when":{"arg":"/from","eq":"` + v + `","absent":false},` }
+	for _, c := range []struct {
+		name string
+		docs []string
+		past Past
+		want want
+	}{
+		{"bundle", []string{bankText(of("b", ""), ``)}, closed, missing4("P1:bank:b")},
+		{"floor before bundle", []string{bankText(of("b", ""), ``), floor("f", requires(of("a", "")))}, closed, missing4("P0:f:a")},
+		{"bundle before overlay", []string{bankText(of("b", ""), ``), overlay("o", requires(of("a", "")))}, closed, missing4("P1:bank:b")},
+		{"second in the document", []string{bankText(of("b", from("eve"))+","+of("c", from("bob")), ``)}, closed, missing4("P1:bank:c")},
+		{"none applies", []string{bankText(of("b", from("eve")), ``), floor("f", requires(of("a", `"unless":{"caller":"roles","has":"clerk"},`)))}, closed, allowed},
+		{"overlay of another", []string{bankText("", ``), overlay("o", `,"for":{"caller":"bob"}`+requires(of("a", "")))}, closed, allowed},
+		{"overlay of the caller", []string{bankText("", ``), overlay("o", `,"for":{"caller":"ann"}`+requires(of("a", "")))}, closed, missing4("P2:o:a")},
+		{"all met", []string{bankText(of("b", ""), ``), floor("f", requires(of("a", ""))), overlay("o", requires(of("c", "")))}, looked, allowed},
+		{"by effect", []string{bankText("", ``), floor("f", requires(`{"id":"a","tools":{"effects":["write"]},`+needs+`}`))}, closed, missing4("P0:f:a")},
+		{"an error in when", []string{bankText(of("b", `"when":{"arg":"/to","within":"/srv"},`), ``)}, looked, want{contracts.ReasonFailClosedError, 4, ""}},
+		{"met before an error", []string{bankText(of("b", "")+`,`+of("c", `"when":{"arg":"/to","within":"/srv"},`), ``)}, looked, want{contracts.ReasonFailClosedError, 4, ""}},
+		{"missing before an error", []string{bankText(of("b", "")+`,`+of("c", `"when":{"arg":"/to","within":"/srv"},`), ``)}, closed, missing4("P1:bank:b")},
+		{"missing before a denial", []string{bankText(of("b", ""), ``), overlay("o", `,"rules":[{"id":"no","deny":["pay"]}]`)}, closed, missing4("P1:bank:b")},
+		{"met before a denial", []string{bankText(of("b", ""), ``), overlay("o", `,"rules":[{"id":"no","deny":["pay"]}]`)}, looked, want{contracts.ReasonPolicyViolation, 5, "P2:o:no"}},
+		{"behind a budget", []string{bankText(of("b", ""), `,"budgets":[{"id":"none","tools":["pay"],"limit":0,"per":"all","window":"total","cost":1}]`)}, closed, want{contracts.ReasonBudgetExceeded, 3, "P1:bank:none"}},
+	} {
+		in := inChat(t, "pay", `{"amount":5,"from":"bob","kind":"sepa","to":"bob"}`)
+		c.want.settled(t, c.name, mustCompile(t, c.docs...), in, nil, c.past)
+	}
+}
+
+// Receipts and calls are predicates like others, wherever a rule or budget may have one.
+func TestPastPredicates(t *testing.T) {
+	past := newTold()
+	past.ran(t, 1, "look", `{"n":5,"payee":"bob"}`, noon.Add(-60e9))
+	past.ran(t, 2, "look", `{"payee":"eve"}`, noon)
+	past.Allow(&contracts.DecisionRecord{Tool: "pay"}, noon, nil)
+	for text, holds := range map[string]answer{
+		`{"receipt":"look"}`:                                                               yes,
+		`{"receipt":"pay"}`:                                                                no,
+		`{"not":{"receipt":"pay"}}`:                                                        yes,
+		`{"receipt":"look","same":{"/payee":"/to"}}`:                                       yes,
+		`{"receipt":"look","same":{"/payee":"/to"},"max_age":"1m"}`:                        yes,
+		`{"receipt":"look","same":{"/payee":"/to"},"max_age":"59s"}`:                       no,
+		`{"receipt":"look","same":{"/n":"/amount"}}`:                                       yes,
+		`{"receipt":"look","same":{"/n":"/amount","/payee":"/to"}}`:                        yes,
+		`{"receipt":"look","same":{"/payee":"/kind"}}`:                                     no,
+		`{"all":[{"receipt":"look","max_age":"1s"},{"arg":"/amount","eq":5}]}`:             yes,
+		`{"session":"calls","eq":3}`:                                                       yes,
+		`{"session":"calls","of":"look","eq":2}`:                                           yes,
+		`{"session":"calls","of":"pay","ge":2}`:                                            no,
+		`{"session":"calls","of":"close","lt":1}`:                                          yes,
+		`{"session":"calls","ne":3}`:                                                       no,
+		`{"session":"calls","gt":{"arg":"/amount"}}`:                                       no,
+		`{"session":"calls","le":{"arg":"/amount"}}`:                                       yes,
+		`{"every":"/list","that":{"all":[{"session":"calls","gt":2},{"item":"","eq":1}]}}`: yes,
+	} {
+		doc := strings.Replace(bankText("", ``), `"note":`, `"list":{"type":"array","items":{"type":"number"},"default":[1,1]},"note":`, 1)
+		for _, rule := range []string{`{"id":"w","deny":"pay","when":` + text + `},`, `{"id":"w","deny":"pay","unless":` + text + `},`} {
+			p := mustCompile(t, strings.Replace(doc, `{"id":"all"`, rule+`{"id":"all"`, 1))
+			expect := allowed
+			if (holds == yes) == strings.Contains(rule, "when") {
+				expect = contractsViolation("P1:bank:w")
+			}
+			expect.settled(t, rule, p, inChat(t, "pay", `{"amount":5,"kind":"sepa","list":[1,1],"to":"bob"}`), nil, past)
+			if r, _ := p.Judge(inChat(t, "pay", `{"amount":5,"kind":"sepa","list":[1,1],"to":"bob"}`), nil); r.Reason != contracts.ReasonFailClosedError {
+				t.Errorf("%s: %v without a past", rule, r.Reason)
+			}
+			in := inputs(t, "pay", `{"amount":5,"kind":"sepa","list":[1,1],"to":"bob"}`) // session main
+			want{contracts.ReasonFailClosedError, 5, ""}.settled(t, rule, p, in, nil, past)
+		}
+	}
+}
+
+func contractsViolation(rule string) want { return want{contracts.ReasonPolicyViolation, 5, rule} }
+
+// A session has as many calls as the lowest ceiling permits, of all tools together; a call that names none has no session to count in.
+func TestCallsCeiling(t *testing.T) {
+	p := mustCompile(t, bankText("", ``), floor("a", `,"ceilings":{"calls":3}`), floor("b", `,"ceilings":{"calls":2,"risk":"medium"},"rules":[{"id":"r","deny":["look"]}]`))
+	past := newTold()
+	ceiling := func(rule string) want { return want{contracts.ReasonCeilingViolation, 8, rule} }
+	for n, c := range []struct {
+		tool string
+		want want
+	}{{"pay", allowed}, {"pay", allowed}, {"pay", ceiling("P0:b:ceilings")}, {"close", ceiling("P0:a:ceilings")}, {"pay", ceiling("P0:a:ceilings")}} {
+		args := `{}`
+		if c.tool == "pay" {
+			args = toBob
+		}
+		in := inChat(t, c.tool, args)
+		c.want.settled(t, "call", p, in, nil, past)
+		past.Allow(&contracts.DecisionRecord{Tool: []string{"pay", "look"}[n%2]}, noon, nil)
+		in.Session = "main"
+		want{contracts.ReasonFailClosedError, 8, ""}.settled(t, "no session", p, in, nil, past)
+	}
+	want{contracts.ReasonCeilingViolation, 8, "P0:a:ceilings"}.settled(t, "a rule behind it", p, inChat(t, "look", `{}`), nil, past)
+}
