@@ -49,7 +49,7 @@ func (c *call) judge(s *session, a *answer) {
 	case !raw && s.chain.Session() == contracts.SessionRefused:
 		refuse(contracts.ReasonSessionClosed, "the session is closed")
 	case !raw && c.state.Frozen():
-		refuse(contracts.ReasonSystemFrozen, "")
+		refuse(contracts.ReasonSystemFrozen, "the system is frozen")
 	case !raw && first != nil && first.is(&c.inputs):
 		a.first, a.flight = first, first.flight
 	case !raw && first != nil:
