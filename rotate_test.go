@@ -1,6 +1,7 @@
 package helm_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,11 +12,13 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore"
 	"github.com/helmkernel/helm/trust/registry"
 )
+
 
 // turn makes the options those of other keys; a log key of 0 is one that is derived.
 func (w *world) turn(key, log byte) {
@@ -95,6 +98,10 @@ func TestRotate(t *testing.T) {
 			once := func(in *helm.Intent) { in.Idempotency = "once" }
 			_, first := w.of(w.k, 1, once)
 			w.mustRefuseKeys(t, map[string][2]byte{"not added": {seedK2, 0}})
+			kept, err := w.k.Checkpoint(context.Background()) // by somebody who looks again when all keys are others
+			if err != nil {
+				t.Fatal(err)
+			}
 
 			w.govern(w.adding(seedK2, "kernel 2", registry.Kernel), seedR1, seedR2)
 			next(1, 0) // the process ends before anybody turns
@@ -129,6 +136,20 @@ func TestRotate(t *testing.T) {
 				t.Errorf("%+v", report)
 			}
 			w.mustAgree(report)
+			var pack bytes.Buffer
+			for _, old := range []crypto.Signer{seedKey(t, 1), seedKey(t, seedL2), seedKey(t, seedR1)} {
+				if err := evidence.Write(context.Background(), &pack, w.store.Store, old); err == nil || pack.Len() > 0 {
+					t.Errorf("a pack by a key that is no kernel key any more: %v", err)
+				}
+			}
+			if err := evidence.Write(context.Background(), &pack, w.store.Store, w.key.PrivateKey); err != nil {
+				t.Fatal(err)
+			}
+			verify := evidence.Options{Trust: w.k.Trust(), Origin: origin, Last: kept.Note}
+			report, err = evidence.Verify(context.Background(), bytes.NewReader(pack.Bytes()), int64(pack.Len()), verify)
+			if err != nil || report.History != evidence.Fresh || !report.Success(evidence.Logged) {
+				t.Errorf("after the checkpoint of the beginning: %v, %+v", err, report)
+			}
 		})
 	}
 }
@@ -158,107 +179,6 @@ func (w *world) mustRefuseKeys(t *testing.T, keys map[string][2]byte) {
 		}
 		w.mustRefuse(what, says)
 	}
-}
-
-// The log tells which keys it was begun with; the registry has to be that which it was begun with, whatever keys there are now.
-func TestRotateRefused(t *testing.T) {
-	w := newRealm(t)
-	w.govern(w.adding(seedK2, "kernel 2", registry.Kernel), seedR1, seedR2)
-	w.govern(w.adding(seedL2, "log 2", registry.Log), seedR1, seedR2)
-	w.mustAllow(w.k, 1)
-	if err := w.k.Close(); err != nil {
-		t.Fatal(err)
-	}
-	good := w.o
-	for name, x := range map[string]struct {
-		change func(o *helm.Options)
-		says   string
-	}{
-		"no registry":       {func(o *helm.Options) { o.Trust = nil }, "another trust state than Options.Trust gives"},
-		"another threshold": {func(o *helm.Options) { o.Trust = must(registry.New(1, rootKeys(t)...)) }, "another trust state"},
-		"one who is not in it": {func(o *helm.Options) {
-			o.Trust = must(registry.New(2, append(rootKeys(t), registry.Key{Name: "eve", Public: public(t, seedX), Role: registry.Freezer})...))
-		}, "another trust state"},
-		"with the new key in it": {func(o *helm.Options) {
-			o.Trust = must(registry.New(2, append(rootKeys(t), registry.Key{Name: "kernel 2", Public: public(t, seedK2), Role: registry.Kernel})...))
-		}, "another trust state"},
-		"no origin":         {func(o *helm.Options) { o.Origin = "" }, "this store has the log " + origin},
-		"an approver's key": {func(o *helm.Options) { o.Key = seedKey(t, seedA) }, "the kernel key is listed with the role approver"},
-		"keys exchanged":    {func(o *helm.Options) { o.Key, o.LogKey = seedKey(t, seedL2), seedKey(t, seedK2) }, "Options.Key: not a kernel key"},
-		"a stranger's":      {func(o *helm.Options) { o.Key = seedKey(t, seedX) }, "give the key " + keyID(t, 1).String() + ` of "kernel" or the key `},
-	} {
-		for _, key := range []byte{1, seedK2} {
-			w.o = good
-			w.turn(key, seedL2)
-			x.change(&w.o)
-			if key == 1 && name == "no origin" {
-				continue // of the first key it is another name, likewise
-			}
-			w.mustRefuse(name, x.says)
-		}
-	}
-	w.o = good
-	store := w.store.Store
-	lost, other := *keyID(t, seedX), w.k.Trust().Digest()
-	for name, x := range map[string]struct {
-		blob func(d contracts.Digest) ([]byte, error)
-		says string
-	}{
-		"that is lost": {func(contracts.Digest) ([]byte, error) { return nil, fmt.Errorf("%w: %v", proofgraph.ErrNoBlob, lost) }, "lacks the trust state"},
-		"of another":   {func(contracts.Digest) ([]byte, error) { return []byte("{}"), nil }, "other content"},
-		"that fails":   {func(contracts.Digest) ([]byte, error) { return nil, errRead }, errRead.Error()},
-		"by a panic":   {func(contracts.Digest) ([]byte, error) { panic("the disk") }, "Options.Store panicked"},
-	} {
-		w.turn(seedK2, seedL2)
-		w.store.Store = store
-		w.store.Store = blobs{store, func(d contracts.Digest) ([]byte, error) {
-			if d == other {
-				return x.blob(d)
-			}
-			return store.Blob(context.Background(), d)
-		}}
-		w.mustRefuse("a trust state "+name, x.says)
-		w.turn(1, 0) // with the keys of the beginning nobody asks for it
-		k, err := helm.New(w.o)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		k.Close()
-	}
-	w.store.Store = store
-	w.turn(seedK2, seedL2)
-	w.open() // or the refusals would prove nothing
-	w.mustAllow(w.k, 1)
-	w.mustVerify()
-}
-
-// blobs are a store's, but as somebody else gives them.
-type blobs struct {
-	proofgraph.Store
-	blob func(d contracts.Digest) ([]byte, error)
-}
-
-func (b blobs) Blob(_ context.Context, d contracts.Digest) ([]byte, error) { return b.blob(d) }
-
-func rootKeys(t testing.TB) (list []registry.Key) {
-	for i, seed := range []byte{seedR1, seedR2, seedR3} {
-		list = append(list, registry.Key{Name: fmt.Sprint("root ", i+1), Public: public(t, seed), Role: registry.Root})
-	}
-	return list
-}
-
-// Without a registry a log has its two keys and no others, ever. The same store under another key is refused.
-func TestRotateWithoutRoots(t *testing.T) {
-	w := newWorld(t)
-	w.mustAllow(w.k, 1)
-	w.turn(seedK2, 0)
-	w.mustRefuse("another key", "Options.Key: not a kernel key of the log's trust state, which has no roots, so no other is ever added: give the one that it was begun with")
-	w.turn(1, seedL2)
-	w.mustRefuse("another log key", "Options.LogKey: not a log key of the log's trust state, which has no roots")
-	w.turn(1, 0)
-	w.open()
-	w.mustAllow(w.k, 1)
 }
 
 // A registry may have kernel keys of its own, also under the names that New gives.
@@ -353,36 +273,41 @@ func TestGovernEndsTheKernel(t *testing.T) {
 	}
 }
 
-// Whatever call of the store fails while New goes over a log that was begun with other keys: an error, no kernel, and the next New goes on.
-func TestRotateFailsAtEveryCallOfTheStore(t *testing.T) {
-	for _, panics := range []bool{false, true} {
-		n := 1
-		for ; ; n++ {
-			w := newRealm(t)
-			w.govern(w.adding(seedK2, "kernel 2", registry.Kernel), seedR1, seedR2)
-			w.govern(w.adding(seedL2, "log 2", registry.Log), seedR1, seedR2)
-			w.store.in(2)
-			w.call("echo", `{}`) // stays open
-			w.turn(seedK2, seedL2)
-			o := w.o
-			o.Store = &broken{Store: w.store, failAt: n, panics: panics}
-			k, err := helm.New(o)
-			if err == nil {
-				k.Close()
-				break
-			}
-			if k != nil || !panics && !errors.Is(err, errRead) {
-				t.Errorf("call %d: %v, %v", n, k, err)
-			}
-			w.runs.Store(0)
-			w.open()
-			w.mustRule()
-			if report := w.mustVerify(); len(report.Open) != 0 {
-				t.Errorf("call %d: open decisions %v", n, report.Open)
-			}
+// An event as large as any that is read has its place in an entry: it seals no kernel.
+func TestGovernLargestEvent(t *testing.T) {
+	w := newRealm(t, func(o *helm.Options) { o.Origin = strings.Repeat("o", 255) })
+	var e contracts.TrustEvent
+	sign := func(n int) (contracts.Envelope, error) {
+		e = contracts.TrustEvent{Type: "root", Origin: w.o.Origin, Version: 2, Threshold: 1}
+		seeds := []byte{seedR1, seedR2}
+		for i := range n {
+			seeds = append(seeds, byte(100+i))
 		}
-		if n < 12 {
-			t.Fatalf("New made only %d calls", n)
+		for _, seed := range seeds {
+			e.Keys = append(e.Keys, contracts.RootKey{Name: strings.Repeat("n", 128), Public: public(t, seed)})
 		}
+		e = w.event(e, seeds...)
+		first, err := contracts.TrustRecord{Event: e}.Sign(seedKey(t, seedR1))
+		if err != nil {
+			return nil, err
+		}
+		return must(contracts.ParseTrust(first)).Sign(seedKey(t, seedR2))
+	}
+	n := 1
+	largest, err := sign(n)
+	for ; err == nil; n++ {
+		var next contracts.Envelope
+		if next, err = sign(n + 1); err == nil {
+			largest = next
+		}
+	}
+	if n < 20 {
+		t.Fatalf("%d keys are too many: %v", n, err)
+	}
+	if err := w.k.Govern(context.Background(), largest); err != nil {
+		t.Fatal(err)
+	}
+	if d, _ := w.of(w.k, 1); d.Err() != nil {
+		t.Error(d.Err())
 	}
 }

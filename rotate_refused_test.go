@@ -1,0 +1,199 @@
+package helm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/trust/registry"
+)
+// The log tells which keys it was begun with; the registry has to be that which it was begun with, whatever keys there are now.
+func TestRotateRefused(t *testing.T) {
+	w := newRealm(t)
+	w.govern(w.adding(seedK2, "kernel 2", registry.Kernel), seedR1, seedR2)
+	w.govern(w.adding(seedL2, "log 2", registry.Log), seedR1, seedR2)
+	w.mustAllow(w.k, 1)
+	if err := w.k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good := w.o
+	for name, x := range map[string]struct {
+		change func(o *helm.Options)
+		says   string
+	}{
+		"no registry":       {func(o *helm.Options) { o.Trust = nil }, "another trust state than Options.Trust gives"},
+		"another threshold": {func(o *helm.Options) { o.Trust = must(registry.New(1, rootKeys(t)...)) }, "another trust state"},
+		"one who is not in it": {func(o *helm.Options) {
+			o.Trust = must(registry.New(2, append(rootKeys(t), registry.Key{Name: "eve", Public: public(t, seedX), Role: registry.Freezer})...))
+		}, "another trust state"},
+		"with the new key in it": {func(o *helm.Options) {
+			o.Trust = must(registry.New(2, append(rootKeys(t), registry.Key{Name: "kernel 2", Public: public(t, seedK2), Role: registry.Kernel})...))
+		}, "another trust state"},
+		"no origin":         {func(o *helm.Options) { o.Origin = "" }, "this store has the log " + origin},
+		"an approver's key": {func(o *helm.Options) { o.Key = seedKey(t, seedA) }, "the kernel key is listed with the role approver"},
+		"keys exchanged":    {func(o *helm.Options) { o.Key, o.LogKey = seedKey(t, seedL2), seedKey(t, seedK2) }, "Options.Key: not a kernel key"},
+		"a stranger's":      {func(o *helm.Options) { o.Key = seedKey(t, seedX) }, "give the key " + keyID(t, 1).String() + ` of "kernel" or the key `},
+	} {
+		for _, key := range []byte{1, seedK2} {
+			w.o = good
+			w.turn(key, seedL2)
+			x.change(&w.o)
+			if key == 1 && name == "no origin" {
+				continue // of the first key it is another name, likewise
+			}
+			w.mustRefuse(name, x.says)
+		}
+	}
+	w.o = good
+	store := w.store.Store
+	lost, other := *keyID(t, seedX), w.k.Trust().Digest()
+	for name, x := range map[string]struct {
+		blob func(d contracts.Digest) ([]byte, error)
+		says string
+	}{
+		"that is lost": {func(contracts.Digest) ([]byte, error) { return nil, fmt.Errorf("%w: %v", proofgraph.ErrNoBlob, lost) }, "lacks the trust state"},
+		"of another":   {func(contracts.Digest) ([]byte, error) { return []byte("{}"), nil }, "other content"},
+		"that fails":   {func(contracts.Digest) ([]byte, error) { return nil, errRead }, errRead.Error()},
+		"by a panic":   {func(contracts.Digest) ([]byte, error) { panic("the disk") }, "Options.Store panicked"},
+	} {
+		w.turn(seedK2, seedL2)
+		w.store.Store = store
+		w.store.Store = blobs{store, func(d contracts.Digest) ([]byte, error) {
+			if d == other {
+				return x.blob(d)
+			}
+			return store.Blob(context.Background(), d)
+		}}
+		w.mustRefuse("a trust state "+name, x.says)
+		w.turn(1, 0) // with the keys of the beginning nobody asks for it
+		k, err := helm.New(w.o)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		k.Close()
+	}
+	w.store.Store = store
+	w.turn(seedK2, seedL2)
+	w.open() // or the refusals would prove nothing
+	w.mustAllow(w.k, 1)
+	w.mustVerify()
+}
+
+// blobs are a store's, but as somebody else gives them.
+type blobs struct {
+	proofgraph.Store
+	blob func(d contracts.Digest) ([]byte, error)
+}
+
+func (b blobs) Blob(_ context.Context, d contracts.Digest) ([]byte, error) { return b.blob(d) }
+
+func rootKeys(t testing.TB) (list []registry.Key) {
+	for i, seed := range []byte{seedR1, seedR2, seedR3} {
+		list = append(list, registry.Key{Name: fmt.Sprint("root ", i+1), Public: public(t, seed), Role: registry.Root})
+	}
+	return list
+}
+
+// Without a registry a log has its two keys and no others, ever. The same store under another key is refused.
+func TestRotateWithoutRoots(t *testing.T) {
+	w := newWorld(t)
+	w.mustAllow(w.k, 1)
+	w.turn(seedK2, 0)
+	w.mustRefuse("another key", "Options.Key: not a kernel key of the log's trust state, which has no roots, so no other is ever added: give the one that it was begun with")
+	w.turn(1, seedL2)
+	w.mustRefuse("another log key", "Options.LogKey: not a log key of the log's trust state, which has no roots")
+	w.turn(1, 0)
+	w.open()
+	w.mustAllow(w.k, 1)
+}
+
+// Whatever call of the store fails while New goes over a log that was begun with other keys: an error, no kernel, and the next New goes on.
+func TestRotateFailsAtEveryCallOfTheStore(t *testing.T) {
+	for _, panics := range []bool{false, true} {
+		n := 1
+		for ; ; n++ {
+			w := newRealm(t)
+			w.govern(w.adding(seedK2, "kernel 2", registry.Kernel), seedR1, seedR2)
+			w.govern(w.adding(seedL2, "log 2", registry.Log), seedR1, seedR2)
+			w.store.in(2)
+			w.call("echo", `{}`) // stays open
+			w.turn(seedK2, seedL2)
+			o := w.o
+			o.Store = &broken{Store: w.store, failAt: n, panics: panics}
+			k, err := helm.New(o)
+			if err == nil {
+				k.Close()
+				break
+			}
+			if k != nil || !panics && !errors.Is(err, errRead) {
+				t.Errorf("call %d: %v, %v", n, k, err)
+			}
+			w.runs.Store(0)
+			w.open()
+			w.mustRule()
+			if report := w.mustVerify(); len(report.Open) != 0 {
+				t.Errorf("call %d: open decisions %v", n, report.Open)
+			}
+		}
+		if n < 12 {
+			t.Fatalf("New made only %d calls", n)
+		}
+	}
+}
+
+// New goes by no trust event that Govern would have refused, and by no entry of a key that was not valid where it stands.
+func TestNewRefusesForeignRule(t *testing.T) {
+	entering := func(e func(w *world) contracts.TrustEvent, by ...byte) func(w *world) {
+		return func(w *world) {
+			record := must(contracts.ParseTrust(signed(t, e(w), by...)))
+			write(t, w.store.Store, seedKey(t, 1), "", func(*proofgraph.Chain, []contracts.Digest) *contracts.Statement {
+				return &contracts.Statement{Trust: record}
+			})
+		}
+	}
+	closing := func(seed byte) func(w *world) {
+		return func(w *world) {
+			write(t, w.store.Store, seedKey(t, seed), fmt.Sprint("foreign-", seed), func(*proofgraph.Chain, []contracts.Digest) *contracts.Statement {
+				return &contracts.Statement{Close: new(contracts.Close)}
+			})
+		}
+	}
+	for name, x := range map[string]struct {
+		spoil func(w *world)
+		says  string
+	}{
+		"an event of one root":       {entering(func(w *world) contracts.TrustEvent { return w.adding(seedX, "eve", registry.Kernel) }, seedR1), "1 of root keys, want 2"},
+		"an event of the kernel":     {entering((*world).freezing, 1), "no say"},
+		"an event for another state": {entering(func(w *world) contracts.TrustEvent { return w.event(contracts.TrustEvent{Type: "freeze", Version: 9}) }, seedF), "version: 9"},
+		"an event for another log":   {entering(func(w *world) contracts.TrustEvent { return w.event(contracts.TrustEvent{Type: "freeze", Origin: "o"}) }, seedF), "another log"},
+		"the key that was revoked":   {closing(seedL2), "not of a kernel key of the log's trust state there"},
+		"a key that comes later": {func(w *world) {
+			closing(seedX)(w)
+			entering(func(w *world) contracts.TrustEvent { return w.adding(seedX, "late", registry.Kernel) }, seedR1, seedR2)(w)
+		}, "not of a kernel key of the log's trust state there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newRealm(t)
+			w.govern(w.adding(seedK2, "kernel 2", registry.Kernel), seedR1, seedR2)
+			w.govern(w.adding(seedL2, "kernel 3", registry.Kernel), seedR1, seedR2)
+			w.govern(w.revoking(seedL2), seedR1, seedR2)
+			if err := w.k.Close(); err != nil {
+				t.Fatal(err)
+			}
+			closing(seedK2)(w) // by a key that may
+			w.open()
+			if err := w.k.Close(); err != nil {
+				t.Fatal(err)
+			}
+			size := w.size()
+			x.spoil(w)
+			w.mustRefuse(name, fmt.Sprintf("entry %d: ", size))
+			w.mustRefuse(name, x.says)
+		})
+	}
+}
