@@ -11,6 +11,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 )
+
 // While the system is frozen every call is denied, with a receipt, whatever its key was bound to before; what was permitted before ends as it
 // would have. The rest of the kernel goes on, and the next process is frozen too. Then it is lifted, and all is as before.
 func TestFreeze(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-
 // Every type of event, through the kernel and through one that was narrowed from it. Each call is judged under the state of its place; auditors
 // need the initial one and no other, and the second implementation finds the same.
 func TestGovern(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
+
 // The log tells which keys it was begun with; the registry has to be that which it was begun with, whatever keys there are now.
 func TestRotateRefused(t *testing.T) {
 	w := newRealm(t)

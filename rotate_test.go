@@ -19,7 +19,6 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-
 // turn makes the options those of other keys; a log key of 0 is one that is derived.
 func (w *world) turn(key, log byte) {
 	w.t.Helper()
