@@ -46,9 +46,9 @@ func (p *past) Calls(tool string) uint64 { return p.story().Calls(tool) }
 func (p *past) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
 	s := p.story()
 	if same.Kind() != crypto.Missing {
-		p.v.stories.shape(p.chain, tool, same)
+		p.v.stories.shape(p.chain, s, tool, same)
 	}
-	r, err := s.Receipt(tool, same, p.arguments)
+	r, err := s.Receipt(tool, same, func(r guardian.Run) (crypto.Value, error) { return p.arguments(s, r) })
 	if err != nil || same.Kind() == crypto.Missing {
 		return r, err
 	}
@@ -81,7 +81,7 @@ func (p *past) hidden(s *story, kept, found *contracts.PriorReceipt) bool {
 }
 
 // arguments reads those of a run. One whose inputs are not there is like none that is asked for, and is remembered.
-func (p *past) arguments(r guardian.Run) (crypto.Value, error) {
+func (p *past) arguments(s *story, r guardian.Run) (crypto.Value, error) {
 	st, f := p.v.again(r.Decision)
 	if f != nil {
 		p.trouble = f
@@ -93,7 +93,7 @@ func (p *past) arguments(r guardian.Run) (crypto.Value, error) {
 		return crypto.Value{}, f
 	}
 	if in == nil {
-		p.v.stories.miss(p.chain, r)
+		p.v.stories.miss(p.chain, s, r)
 		return crypto.Value{}, nil
 	}
 	return in.Args, nil

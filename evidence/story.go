@@ -64,32 +64,36 @@ func (v *verifier) story(c *chain) (*story, *Error) {
 }
 
 func (x *stories) hold(c *chain, s *story) {
-	s.weight += ofStory
 	c.story, x.held = s, append(x.held, c)
-	x.weigh(c, s.weight)
+	told := s.weight
+	s.weight = 0
+	x.weigh(c, ofStory+told)
 }
 
-// weigh adds to what is held, and drops what is too much.
+// weigh adds to what is held, and drops what is too much: first of all others, and in the end what the one at hand was asked for by, however
+// much that is.
 func (x *stories) weigh(c *chain, more int) {
+	c.story.weight += more
 	if x.weight += more; x.weight <= x.most {
 		return
 	}
+	mine := c.story
 	for _, o := range x.held {
-		if o != c {
-			o.story = nil
-		}
+		o.story = nil
 	}
 	clear(x.held)
-	x.held, x.weight = append(x.held[:0], c), c.story.weight
+	x.held, x.weight = x.held[:0], 0
+	if mine.weight <= x.most || len(mine.shapes) == 0 {
+		c.story, x.held, x.weight = mine, append(x.held, c), mine.weight
+	}
 }
 
 // shape notes by what receipts of a tool are asked for, since the values of every run are then kept.
-func (x *stories) shape(c *chain, tool string, same crypto.Value) {
+func (x *stories) shape(c *chain, s *story, tool string, same crypto.Value) {
 	b := crypto.AppendString(nil, tool)
 	for it := same.Iter(); it.Next(); {
 		b = crypto.AppendString(b, string(it.Key()))
 	}
-	s := c.story
 	if _, ok := s.shapes[string(b)]; ok {
 		return
 	}
@@ -97,14 +101,11 @@ func (x *stories) shape(c *chain, tool string, same crypto.Value) {
 		s.shapes = map[string]struct{}{}
 	}
 	s.shapes[string(b)] = struct{}{}
-	more := len(b) + ofStory + ofValues*s.runs
-	s.weight += more
-	x.weigh(c, more)
+	x.weigh(c, len(b)+ofStory+ofValues*s.runs)
 }
 
 // miss notes a run whose arguments cannot be read.
-func (x *stories) miss(c *chain, r guardian.Run) {
-	s := c.story
+func (x *stories) miss(c *chain, s *story, r guardian.Run) {
 	if _, ok := s.gone[r.Receipt]; ok {
 		return
 	}
@@ -112,8 +113,9 @@ func (x *stories) miss(c *chain, r guardian.Run) {
 		s.gone = map[uint64]guardian.Run{}
 	}
 	s.gone[r.Receipt] = r
-	s.weight += 2 * ofRun
-	x.weigh(c, 2*ofRun)
+	if c.story == s {
+		x.weigh(c, 2*ofRun)
+	}
 }
 
 // retell folds the entries of a session that were gone over before.
@@ -147,7 +149,7 @@ func (v *verifier) retell(s *story, c *chain) *Error {
 		case st.Receipt != nil:
 			decision, _, _ = v.index.Lookup(st.Receipt.DecisionHash)
 		}
-		s.add(st, uint64(at), v.index.Hash(uint64(at)), decision, nonces)
+		s.weight += s.add(st, uint64(at), v.index.Hash(uint64(at)), decision, nonces)
 	}
 	return nil
 }
@@ -188,7 +190,6 @@ func (s *story) add(st *contracts.Statement, at uint64, hash contracts.Digest, d
 		s.runs++
 		more += ofRun + ofValues*len(s.shapes)
 	}
-	s.weight += more
 	return more
 }
 

@@ -220,7 +220,7 @@ func TestStoriesOfMany(t *testing.T) {
 	if held := heap() - base; held > uint64(x.weight) || x.weight != ofStory+100_000*ofRun {
 		t.Errorf("%d bytes of what weighs %d", held, x.weight)
 	}
-	x.shape(c, "fs.read", valuesOf(t, `{"/path":0}`))
+	x.shape(c, c.story, "fs.read", valuesOf(t, `{"/path":0}`))
 	read := 0
 	_, err := c.story.Receipt("fs.read", valuesOf(t, `{"/path":-1}`), func(guardian.Run) (crypto.Value, error) {
 		read++

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 )
 
 // What another version of the engine decided is not judged again. But what its inputs say of the log is held to the log, and so is what counted
@@ -26,11 +27,34 @@ func (p *past) untrue(d *contracts.DecisionRecord, in *contracts.Inputs) (field,
 	}
 	for i := range p.kept.Receipts {
 		k := &p.kept.Receipts[i]
-		if r, err := p.Receipt(k.Tool, k.Same); err != nil || r.Time != k.Time || !equal(r.Entry, k.Entry) {
+		if k.Same.Kind() == crypto.Missing {
+			if r, err := p.Receipt(k.Tool, k.Same); err != nil || r.Time != k.Time || !equal(r.Entry, k.Entry) {
+				return "state.receipts", differs
+			}
+		} else if !p.ran(k) {
 			return "state.receipts", differs
 		}
 	}
 	return p.misused(d, in)
+}
+
+// ran tells whether a receipt that inputs name is an EXECUTED one of the session and tool, of that time. Whether the values are equal, and no
+// later one has them, is not looked into: a pack could ask it for more values than anybody can look up.
+func (p *past) ran(k *contracts.PriorReceipt) bool {
+	if k.Entry == nil {
+		return true
+	}
+	at, _, ok := p.v.index.Lookup(*k.Entry)
+	if !ok {
+		return false
+	}
+	st, f := p.v.again(at)
+	if f != nil {
+		p.trouble = f
+		return false
+	}
+	r := st.Receipt
+	return r != nil && r.Outcome == contracts.Executed && r.Tool == k.Tool && st.Session == p.chain.name && st.Time == k.Time
 }
 
 // misused tells what is wrong with approvals that counted, or that are said to have counted before.
