@@ -52,16 +52,23 @@ func (l *loader) readBudgets(p part) {
 			tools = l.selected(sel, l.layer != bundleLayer)
 		}
 		price, ok := l.need(b, "cost")
+		made := map[*shape]budget{}
 		for _, t := range tools {
 			if t.input == nil || !ok {
 				continue
 			}
-			x := x
-			var whole bool
-			x.cost, whole = l.readCost(price, t)
-			r, right := l.readRule(b, t, false)
-			if x.tests = r.tests; whole && right && named {
-				t.budgets = append(t.budgets, x)
+			of, whole := made[t.shape]
+			if !whole {
+				of = x
+				of.cost, whole = l.readCost(price, t)
+				r, right := l.readRule(b, t, false)
+				of.tests = r.tests
+				if whole = whole && right && named; whole {
+					made[t.shape] = of
+				}
+			}
+			if whole {
+				t.budgets = append(t.budgets, of)
 			}
 			if len(t.budgets) > contracts.MaxCharges {
 				l.refuse(b.at, "more than "+strconv.Itoa(contracts.MaxCharges)+" budgets for "+t.name, "a decision holds no more charges than that: let one budget do for several")

@@ -43,7 +43,7 @@ func (j *judging) delegated(s *scratch, t *tool, in *contracts.Inputs, c *chain)
 		c.fault = c.invalid(in)
 	}
 	asks := make([]*node, len(c.grants))
-	of := &tool{name: t.name, input: t.input, declared: t.declared, slots: map[subjectKey]int32{}}
+	of := &tool{name: t.name, shape: &shape{input: t.input, declared: t.declared, slots: map[subjectKey]int32{}}}
 	for i, steps := 0, 0; i < len(c.grants) && c.fault == ""; i++ {
 		if c.covers(i, t) {
 			asks[i], c.fault = c.compile(i, of, &steps)

@@ -38,7 +38,7 @@ type list struct {
 
 // load reads what a document is. What it says is read when those that it speaks of are known.
 func load(doc contracts.Document) *loader {
-	l := &loader{doc: doc, lists: map[string]*list{}, tools: map[string]*tool{}, read: map[string]constant{}, ids: map[string]bool{}}
+	l := &loader{doc: doc, lists: map[string]*list{}, tools: map[string]*tool{}, shapes: map[string]*shape{}, read: map[string]constant{}, ids: map[string]bool{}}
 	if root, ok := l.parse(); ok && l.head(root) {
 		l.root, l.whole = root, true
 	}

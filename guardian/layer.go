@@ -34,29 +34,37 @@ type clause struct {
 
 // Sharing keeps one copy of clauses that are the same for many tools, as those of a floor mostly are: what is judged at every call then
 // stays in the processor's caches, however many tools there are.
-type sharing map[string][]clause
+type sharing map[shared][]clause
 
-func (s sharing) clauses(list []clause) []clause {
-	var key []byte
+// What is shared is told by its documents and rules, and by the shape of the tools where a rule looks at a value of the call.
+type shared struct {
+	shape *shape
+	text  string
+}
+
+func (s sharing) clauses(of *shape, list []clause) []clause {
+	var key shared
+	var text []byte
 	for i := range list {
 		c := &list[i]
-		key = append(append(key, c.of.only...), flag(c.risky), flag(c.outside))
+		text = append(append(text, c.of.only...), flag(c.risky), flag(c.outside))
 		for i := range c.rules {
 			x := &c.rules[i]
 			if !x.general {
-				return list
+				key.shape = of
 			}
-			key = append(append(key, ' '), x.name...)
+			text = append(append(text, ' '), x.name...)
 		}
-		key = append(key, '\n')
+		text = append(text, '\n')
 	}
 	if len(list) == 0 {
 		return nil
 	}
-	if s[string(key)] == nil {
-		s[string(key)] = list
+	key.text = string(text)
+	if s[key] == nil {
+		s[key] = list
 	}
-	return s[string(key)]
+	return s[key]
 }
 
 func flag(b bool) byte {

@@ -1,6 +1,7 @@
 package guardian
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -323,25 +324,72 @@ func TestNoBundle(t *testing.T) {
 	want{contracts.ReasonToolNotFound, 1, ""}.check(t, p, inputs(t, "mail.send", `{}`))
 }
 
-// Where a floor says the same of many tools, they share what is judged; a rule about arguments is each tool's own.
+// Where a floor says the same of many tools, they share what is judged; rules about arguments are shared by those that have the same input and
+// scope, whatever else is said of each.
 func TestShared(t *testing.T) {
-	tools := toolText("a", `"v":{"type":"string"},"w":{"type":"string"}`, "v", "w") + "," + toolText("b", `"w":{"type":"string"},"v":{"type":"string"}`, "v", "w")
-	rules := `{"id":"w","deny":"b","when":{"arg":"/w","eq":"x"}},{"id":"all","allow":["a","b"]}`
+	tools := toolText("a", `"v":{"type":"string"},"w":{"type":"string"}`, "v", "w") + "," + toolText("b", `"w":{"type":"string"},"v":{"type":"string"}`, "v", "w") + "," +
+		toolText("c", `"u":{"type":"string"},"v":{"type":"string"},"w":{"type":"string"}`, "v", "w")
+	rules := `{"id":"w","deny":["b","c"],"when":{"arg":"/w","eq":"x"}},{"id":"all","allow":["a","b","c"]}`
 	p := mustCompile(t, bundle("m", tools, rules), floor("f", `,"rules":[{"id":"r","deny":"*","when":{"caller":"roles","has":"guest"}},{"id":"s","deny":"*","unless":{"time":"utc","in":["Mon-Fri 06:00-20:00"]}}]`),
 		overlay("o", `,"rules":[{"id":"r","deny":"*","when":{"arg":"/v","eq":"x"}}]`))
-	a, b := p.tools["a"], p.tools["b"]
-	if &a.floors[0] != &b.floors[0] || len(a.floors[0].rules) != 2 {
+	a, b, c := p.tools["a"], p.tools["b"], p.tools["c"]
+	if &a.floors[0] != &b.floors[0] || &a.floors[0] != &c.floors[0] || len(a.floors[0].rules) != 2 {
 		t.Error("clauses that are the same are not shared")
 	}
-	if &a.overlays[0] == &b.overlays[0] {
-		t.Error("a rule about arguments is shared: tools have them in different slots")
+	if a.shape != b.shape || &a.overlays[0] != &b.overlays[0] {
+		t.Error("tools of one input do not share rules about arguments")
 	}
-	for _, tool := range []string{"a", "b"} {
+	if a.shape == c.shape || &a.overlays[0] == &c.overlays[0] {
+		t.Error("a rule about arguments is shared by tools of different inputs")
+	}
+	if len(b.rules) != 2 || len(a.rules) != 1 {
+		t.Error("a rule of one tool is another's")
+	}
+	for _, tool := range []string{"a", "b", "c"} {
 		want{contracts.ReasonPolicyViolation, 5, "P2:o:r"}.check(t, p, inputs(t, tool, `{"v":"x","w":"y"}`))
 		in := inputs(t, tool, `{"v":"y","w":"y"}`)
 		want{contracts.ReasonAllow, 8, "P1:m:all"}.check(t, p, in)
 		in.Caller.Roles = []string{"guest"}
 		want{contracts.ReasonCeilingViolation, 8, "P0:f:r"}.check(t, p, in)
+	}
+}
+
+// Tools of one input and different scopes are not taken for each other: what a scope declares, and demands, is that of its tool.
+func TestSharedScope(t *testing.T) {
+	path := `"path":{"type":"string"}`
+	scoped := func(name, within string) string {
+		return strings.TrimSuffix(toolText(name, path, "path"), "}") + `,"scope":[{"arg":"/path","within":"` + within + `"}]}`
+	}
+	tools := scoped("a", "/a") + "," + scoped("b", "/b") + "," + toolText("c", path, "path") + "," + scoped("d", "/a")
+	all := `{"id":"all","allow":["a","b","c","d"]}`
+	p := mustCompile(t, bundle("m", tools, all))
+	if p.tools["a"].shape != p.tools["d"].shape {
+		t.Error("tools of one input and scope have two shapes")
+	}
+	for _, c := range []struct {
+		tool string
+		want want
+	}{
+		{"a", want{contracts.ReasonDestinationNotAllowed, 2, "P1:m:scope"}}, {"b", want{contracts.ReasonAllow, 8, "P1:m:all"}},
+		{"c", want{contracts.ReasonAllow, 8, "P1:m:all"}}, {"d", want{contracts.ReasonDestinationNotAllowed, 2, "P1:m:scope"}},
+	} {
+		c.want.check(t, p, inputs(t, c.tool, `{"path":"/b/x"}`))
+	}
+	prefix := `{"id":"p","deny":%s,"when":{"arg":"/path","prefix":"/b"}},` + all
+	mustCompile(t, bundle("m", tools, fmt.Sprintf(prefix, `"c"`)))
+	for _, wrong := range []string{`["c","d"]`, `["b","c"]`, `"*"`} { // whichever of them comes first
+		if e := mustRefuse(t, document(t, "", bundle("m", tools, fmt.Sprintf(prefix, wrong)))); !strings.Contains(e.What, "what scope declares") {
+			t.Errorf("%s: %v", wrong, e)
+		}
+	}
+	// What is wrong with one of several tools of one shape is said of each: the first error is the same, whichever is read first.
+	broken := func(name string) string {
+		return `"` + name + `":{"effect":"read","input":{"type":"object","properties":{"x":{"type":"strong"}}}}`
+	}
+	for _, name := range []string{"a", "z"} {
+		if e := mustRefuse(t, document(t, "", bundle("m", broken("a")+","+broken("z"), `{"id":"all","allow":"`+name+`"}`))); !strings.HasPrefix(e.Pointer, "/tools/a/input") {
+			t.Error(e)
+		}
 	}
 }
 

@@ -11,13 +11,11 @@ import (
 // leaf compiles one operator on one subject. direct: the predicate is the `that` of a quantifier.
 func (c *compiler) leaf(p part, direct bool, pol polarity) (node, bool) {
 	n := node{slot: noSlot, ref: noSlot, absent: failed}
-	names := operatorNames()
-	offer := c.offer(p, direct)
-	known := slices.Concat(subjectKeys, names, []string{"absent", "fold"})
-	if !c.l.only(p, known, leafLater, func(key string) string { return suggest(key, known, offer) }) {
+	offer := func() []string { return c.offer(p, direct) }
+	if !c.l.only(p, leafKeys, leafLater, func(key string) string { return suggest(key, leafKeys, offer()) }) {
 		return n, false
 	}
-	name, ok := c.one(p, names, offer)
+	name, ok := c.one(p, operatorNames, offer)
 	if !ok {
 		return n, false
 	}

@@ -412,7 +412,7 @@ func at(line, column int) contracts.Pos { return contracts.Pos{Line: line, Colum
 
 // What is offered in place of an unknown key is never refused next: nothing that this version does not support, and no word that it does not have.
 func TestOffers(t *testing.T) {
-	known := slices.Concat(operatorNames(), combinators, quantifiers, subjectKeys)
+	known := slices.Concat(operatorNames, combinators, quantifiers, subjectKeys)
 	for word, here := range foreign {
 		if slices.Contains(known, word) || !slices.Contains(known, here) {
 			t.Errorf("%s is said to be %s", word, here)

@@ -1,6 +1,10 @@
 package guardian
 
-import "github.com/helmkernel/helm/internal/jsonschema"
+import (
+	"slices"
+
+	"github.com/helmkernel/helm/internal/jsonschema"
+)
 
 const (
 	numeric = jsonschema.TypeNumber | jsonschema.TypeInteger
@@ -56,10 +60,12 @@ func operatorNamed(name string) operator {
 	return operator{}
 }
 
-func operatorNames() []string {
-	var names []string
+var operatorNames = func() (names []string) {
 	for _, o := range operators {
 		names = append(names, o.name)
 	}
 	return names
-}
+}()
+
+// leafKeys are those that a predicate with a subject may have.
+var leafKeys = slices.Concat(subjectKeys, operatorNames, []string{"absent", "fold"})

@@ -52,6 +52,7 @@ type loader struct {
 	lists   map[string]*list
 	tools   map[string]*tool    // those that the document can speak of: of P1 its own, of P0 and P2 all
 	names   []string            // of the tools, sorted
+	shapes  map[string]*shape   // of a bundle's tools, by the text of input and scope
 	read    map[string]constant // operands by pointer: a rule about many tools reads each once
 	idle    idle                // of the rule being read
 	ids     map[string]bool     // of rules, requirements and budgets

@@ -158,7 +158,7 @@ func (c *compiler) quantifier(p part, key string, o op, depth int, pol polarity)
 
 // counted reads how to compare a count, and tells whether what it is compared with may be missing.
 func (c *compiler) counted(p part, n *node) (maybe gap, ok bool) {
-	name, ok := c.one(p, comparisons, comparisons)
+	name, ok := c.one(p, comparisons, func() []string { return comparisons })
 	if !ok {
 		return never, false
 	}
@@ -193,7 +193,7 @@ func countPolarity(o op, pol polarity) polarity {
 }
 
 // one finds the one key of p that is among the names. If there is none it makes the offer.
-func (c *compiler) one(p part, names, offer []string) (string, bool) {
+func (c *compiler) one(p part, names []string, offer func() []string) (string, bool) {
 	var found []string
 	for _, name := range names {
 		if p.has(name) {
@@ -204,7 +204,7 @@ func (c *compiler) one(p part, names, offer []string) (string, bool) {
 	case 1:
 		return found[0], true
 	case 0:
-		c.l.refuse(p.at, "no operator", "write one of "+strings.Join(offer, ", "))
+		c.l.refuse(p.at, "no operator", "write one of "+strings.Join(offer(), ", "))
 	default:
 		c.l.refuse(p.get(found[1]).at, "two operators in one predicate: "+strings.Join(found, ", "), "combine two predicates with all")
 	}

@@ -43,11 +43,14 @@ func (l *loader) readRequires(p part) {
 		}
 		needs, either, ok := l.needs(r)
 		var x *requirement
+		made := map[*shape]*requirement{}
 		for _, t := range tools {
 			if t.input == nil || !ok || !named {
 				continue
 			}
-			if x == nil || !x.general {
+			if of := made[t.shape]; of != nil {
+				x = of
+			} else if x == nil || !x.general {
 				x = &requirement{name: l.prefix + id, any: either}
 				if l.layer == overlayLayer {
 					x.of = l.terms
@@ -56,6 +59,7 @@ func (l *loader) readRequires(p part) {
 					x = nil
 					continue
 				}
+				made[t.shape] = x
 			}
 			t.requires = append(t.requires, x)
 		}

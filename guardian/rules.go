@@ -50,16 +50,22 @@ func (l *loader) readRules(p part) {
 		}
 		name := l.prefix + id
 		var x rule
+		made := map[*shape]rule{}
 		for _, t := range tools {
 			if t.input == nil {
 				continue
 			}
-			if whole := x.general; !whole {
+			if of, there := made[t.shape]; there {
+				x = of
+			} else if whole := x.general; !whole {
 				if x, whole = l.readRule(r, t, allow.there()); !whole || !named {
 					x.general = false
 					continue
 				}
 				x.name = name
+				if len(tools) > 1 {
+					made[t.shape] = x
+				}
 			}
 			l.give(t, x)
 		}

@@ -31,7 +31,7 @@ func (c *compiler) scope(p part) (node, bool) {
 	if !ok {
 		return n, false
 	}
-	name, ok := c.one(p, scopeTests, scopeTests)
+	name, ok := c.one(p, scopeTests, func() []string { return scopeTests })
 	if !ok {
 		return n, false
 	}

@@ -26,7 +26,7 @@ var foreign = map[string]string{
 
 // offer lists what may stand in a predicate that is not yet one: the operators of its subject, or else all that one can start with.
 func (c *compiler) offer(p part, direct bool) []string {
-	operators := slices.DeleteFunc(operatorNames(), func(name string) bool { return name == "has" }) // that is for roles
+	operators := slices.DeleteFunc(slices.Clone(operatorNames), func(name string) bool { return name == "has" }) // that is for roles
 	switch {
 	case p.has("caller"):
 		return append(slices.Clone(callerTests), "has")

@@ -24,16 +24,15 @@ type tool struct {
 	egress    bool
 	limits    Limits // the lower of its own and the ceilings'
 	depth     int    // of the arguments; 0: as deep as any may be
-	input     *jsonschema.Schema
-	output    *jsonschema.Schema // nil: any
-	digest    contracts.Digest   // of what the bundle declares of it, as it stands there
+	*shape
+	output *jsonschema.Schema // nil: any
+	digest contracts.Digest   // of what the bundle declares of it, as it stands there
 
 	barred    contracts.ReasonCode // why no call of it is permitted; "": a profile bars none
 	barrier   string               // what bars it
 	sandboxes []string             // profiles that the driver must declare; two can never be met
 	pinned    contracts.Digest     // the definition that the driver must declare; zero: none is pinned
 
-	scope     []node
 	scopeRule string
 	expires   contracts.Time // 0: never
 	expired   string         // the rule that an expired bundle denies with
@@ -42,10 +41,6 @@ type tool struct {
 	floors    []clause       // of P0, in stack order
 	requires  []*requirement // of all layers, in stack order
 	budgets   []budget       // likewise
-	subjects  []subject
-
-	slots    map[subjectKey]int32 // while loading: where each subject is
-	declared [][]string           // pointers that scope declares as a path, URL, host or address; grants, too, are compiled against them
 }
 
 // settle ends loading: what was needed for it alone is dropped, and what judging can go without.
@@ -56,7 +51,7 @@ func (t *tool) settle(share sharing) {
 	}
 	inStackOrder(t.requires, func(x *requirement) string { return x.name })
 	inStackOrder(t.budgets, func(x budget) string { return x.name })
-	t.overlays, t.floors = share.clauses(t.overlays), share.clauses(t.floors)
+	t.overlays, t.floors = share.clauses(t.shape, t.overlays), share.clauses(t.shape, t.floors)
 }
 
 // Limits are what one run of a tool may take.
@@ -74,7 +69,7 @@ var (
 
 // readTool gives a tool even if it is wrong, without input then.
 func (l *loader) readTool(name string, p part, labels vocabulary) *tool {
-	t := &tool{name: name, connector: l.name, limits: usualLimits, digest: crypto.Sum(p.v.Append(nil)), slots: map[subjectKey]int32{}}
+	t := &tool{name: name, connector: l.name, limits: usualLimits, digest: crypto.Sum(p.v.Append(nil)), shape: newShape()}
 	if !contracts.IsTool(name) {
 		l.refuse(p.at, quote(name)+" is no name of a tool", "use 1 to 128 of A-Z a-z 0-9 . _ : @ / -")
 	}
@@ -97,16 +92,7 @@ func (l *loader) readTool(name string, p part, labels vocabulary) *tool {
 	if output := p.get("output"); output.there() {
 		t.output = l.schema(output, false)
 	}
-	input, ok := l.need(p, "input")
-	if !ok {
-		return t
-	}
-	if t.input = l.schema(input, true); t.input == nil {
-		return t
-	}
-	if scope := p.get("scope"); scope.there() {
-		l.readScope(scope, t)
-	}
+	l.readShape(p, t)
 	return t
 }
 
