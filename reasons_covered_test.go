@@ -9,7 +9,7 @@ import (
 
 // gates are all tables of attacks, in published order.
 func gates() []gate {
-	return []gate{gateRequest(), gateSurface(), gateArguments(), gateBudgets(), gateRules(), gateDelegation(), gateFloors(), gateErrors(), gateOutcomes()}
+	return []gate{gateRequest(), gateSurface(), gateArguments(), gateBudgets(), gateRequirements(), gateRules(), gateDelegation(), gateFloors(), gateErrors(), gateOutcomes()}
 }
 
 // uncovered are the reasons that nothing can produce, with why, and what tells that something can by now: then a table lacks an attack.
@@ -18,10 +18,6 @@ var uncovered = map[contracts.ReasonCode]struct {
 	producible func() bool
 }{
 	contracts.ReasonThreatSignalDetected: {"the threat scan is refused by name", func() bool { return guardian.Engine().Threat != 0 }},
-	contracts.ReasonMissingRequirement:   {"requirements are refused by name", func() bool { return false }},
-	contracts.ReasonApprovalInvalid:      {"requirements are refused by name", func() bool { return false }},
-	contracts.ReasonApprovalExpired:      {"requirements are refused by name", func() bool { return false }},
-	contracts.ReasonApprovalRequired:     {"requirements are refused by name", func() bool { return false }},
 }
 
 // Each code of the registry ends at least one attack, or an exception says why none can.
