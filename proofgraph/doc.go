@@ -38,6 +38,8 @@
 // log: whoever waits for what was not being written, and whoever comes later, gets [ErrSealed] with the first cause, and nothing is written
 // any more. What was being written is durable or not as its Append says. Who opens the store again goes on from what is there.
 //
+// A log can also be ended in good order: [Log.PlaceLast] takes a place behind which there is none, and the log is sealed when its entry is durable.
+//
 // Open reads each entry once. It checks form, order and links, and the store's checkpoint against the entries, so that a store which lost or
 // exchanged entries below it is noticed. It verifies no signature: that is for those who do not trust the store.
 //
