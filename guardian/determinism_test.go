@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -16,58 +15,6 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 )
-
-// A toyLog is a past that grows with every ALLOW, each of which was executed.
-type toyLog struct {
-	Ledger
-	session Session
-	args    []crypto.Value // by place in the log
-}
-
-func (l *toyLog) Calls(tool string) uint64 { return l.session.Calls(tool) }
-
-func (l *toyLog) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
-	return l.session.Receipt(tool, same, func(r Run) (crypto.Value, error) {
-		if r.Decision >= uint64(len(l.args)) {
-			return crypto.Value{}, errors.New("no such entry")
-		}
-		return l.args[r.Decision], nil
-	})
-}
-
-func (l *toyLog) Used(_ contracts.Digest, r *contracts.ApprovalRequest) bool {
-	return l.session.Used(r)
-}
-
-// add appends what became of a call.
-func (l *toyLog) add(t testing.TB, in *contracts.Inputs, d *contracts.DecisionRecord) {
-	t.Helper()
-	if d.Verdict == contracts.Deny {
-		return
-	}
-	if !l.Reserve(d.Charges, in) {
-		t.Fatal("a charge that was judged to fit does not")
-	}
-	nonces := []string{}
-	for _, e := range in.Envelopes.Approvals {
-		if !slices.Contains(d.Approvals, e.Digest()) {
-			continue
-		}
-		sealed, ferr := new(contracts.Reader).Open(e)
-		if ferr != nil {
-			t.Fatal(ferr)
-		}
-		a, ferr := sealed.Approval()
-		if ferr != nil {
-			t.Fatal(ferr)
-		}
-		nonces = append(nonces, a.Request.Nonce)
-	}
-	at := uint64(len(l.args))
-	l.args = append(l.args, in.Args, crypto.Value{})
-	l.session.Allow(d, in.Time, nonces)
-	l.session.Execute(Run{d.Tool, at, at + 1, crypto.Sum([]byte(d.ID)), in.Time}, crypto.Value{})
-}
 
 // spelt writes a document in YAML, its keys in any order, in block or flow style.
 func spelt(t testing.TB, v any, r *rand.Rand, indent string) string {
@@ -144,7 +91,7 @@ func Deterministic(t testing.TB, shuffle uint64, parse func(string, []byte) (con
 			t.Fatal(err)
 		}
 		sum.Write(p.hash[:])
-		past := new(toyLog)
+		past := newTold()
 		for seq := range uint64(25) {
 			in := g.ask(t, p)
 			if in.ArgsForm == "" {
@@ -154,7 +101,7 @@ func Deterministic(t testing.TB, shuffle uint64, parse func(string, []byte) (con
 				}
 			}
 			in.State.Trust = g.state.Digest()
-			d, why := p.Decide(&in, g.state, past)
+			d, why := g.consult(t, p, &in, past, pick(g.generator, approvers...))
 			reasons[d.Reason]++
 			blob := in.Append(nil)
 			d.Seal(in.Session, seq, crypto.Sum(blob))

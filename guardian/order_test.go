@@ -16,6 +16,7 @@ type trial struct {
 	args   string
 	change []func(*contracts.Inputs)
 	grant  contracts.Delegation
+	late   []string // roles of approvals that are presented out of time
 }
 
 func newTrial(t testing.TB) *trial {
@@ -37,10 +38,25 @@ func (x *trial) judge() (contracts.DecisionRecord, Why) {
 	in := inputs(x.t, "pay", x.args)
 	in.Caller = contracts.Caller{ID: "agent", Tenant: "acme", Roles: []string{"bot"}}
 	in.Envelopes.Delegation = chained(x.t, x.grant)
+	in.Session = "chat"
 	for _, f := range x.change {
 		f(&in)
 	}
-	return mustCompile(x.t, append([]string{x.bundle}, x.docs...)...).Decide(&in, trusted(x.t), onlyLedger{new(Ledger)})
+	p := mustCompile(x.t, append([]string{x.bundle}, x.docs...)...)
+	for _, role := range x.late {
+		e, err := contracts.ApprovalRequest{ArgsHash: in.ArgsHash, Caller: in.Caller, Expires: noon, Nonce: strings.Repeat("0f", 16), NotBefore: noon - 1, PolicyHash: p.Hash(),
+			Quorum: 1, Roles: []string{role}, SchemaHash: p.tools["pay"].digest, Session: in.Session, Tool: in.Tool}.Approve(keyOf(x.t, "olga"))
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		in.Envelopes.Approvals = append(in.Envelopes.Approvals, e)
+	}
+	return p.Decide(&in, trusted(x.t), onlyLedger{new(Ledger)})
+}
+
+// requires adds a floor that requires this of pay.
+func (x *trial) requires(name, need string) {
+	x.floor(name, `,"requires":[{"id":"q","tools":"pay","all":[`+need+`]}]`)
 }
 
 // A fault is one thing that is wrong with a call, and how the call ends for it.
@@ -49,7 +65,15 @@ type fault struct {
 	make func(*trial)
 }
 
-// faults are in the published order of conditions, of reasons within them, and of the stack within these.
+// at is where a fault is looked for.
+func (f fault) at() int {
+	if strings.HasPrefix(string(f.want.reason), "APPROVAL") {
+		return 9
+	}
+	return f.want.condition
+}
+
+// faults are in the published order of conditions, of reasons within them, and of the stack within these. Approvals are asked for last.
 var faults = []fault{
 	{want{contracts.ReasonArgsCanonicalization, 0, ""}, func(x *trial) {
 		x.in(func(in *contracts.Inputs) { in.ArgsForm, in.Args = "raw", follow(in.Args, []string{"none"}) })
@@ -67,6 +91,13 @@ var faults = []fault{
 	}},
 	{want{contracts.ReasonBudgetExceeded, 3, "P0:a:b"}, func(x *trial) {
 		x.floor("a", `,"budgets":[{"id":"b","tools":"pay","limit":0,"per":"all","window":"day","cost":1}]`)
+	}},
+	{want{contracts.ReasonMissingRequirement, 4, "P0:d0:q"}, func(x *trial) { x.requires("d0", `{"receipt":"look"}`) }},
+	{want{contracts.ReasonMissingRequirement, 4, "P0:d1:q"}, func(x *trial) {
+		x.requires("d1", `{"attestation":{"type":"dual","max_age":"1h"}},{"approval":{"roles":["owner"]}}`)
+	}},
+	{want{contracts.ReasonFailClosedError, 4, ""}, func(x *trial) {
+		x.floor("d2", `,"requires":[{"id":"q","tools":"pay","when":{"arg":"/path","host":"a.b"},"all":[{"receipt":"look"}]}]`)
 	}},
 	{want{contracts.ReasonPolicyViolation, 5, "P1:b:expires"}, func(x *trial) {
 		x.bundle = strings.Replace(x.bundle, `"tools":{`, `"expires":"2026-07-15T12:00:00Z","tools":{`, 1)
@@ -88,6 +119,17 @@ var faults = []fault{
 		x.floor("c3", `,"rules":[{"id":"no","deny":"pay","when":{"arg":"/path","host":"a.b"}}]`)
 	}},
 	{want{contracts.ReasonCeilingViolation, 8, "P0:c4:expires"}, func(x *trial) { x.floor("c4", `,"expires":"2026-07-15T12:00:00Z"`) }},
+	{want{contracts.ReasonApprovalInvalid, 4, "P0:e0:q"}, func(x *trial) {
+		x.requires("e0", `{"approval":{"roles":["cfo"]}}`)
+		x.in(func(in *contracts.Inputs) {
+			in.Envelopes.Approvals = append(in.Envelopes.Approvals, in.Envelopes.Delegation...)
+		})
+	}},
+	{want{contracts.ReasonApprovalExpired, 4, "P0:e1:q"}, func(x *trial) {
+		x.requires("e1", `{"approval":{"roles":["owner"]}}`)
+		x.late = append(x.late, "owner")
+	}},
+	{want{contracts.ReasonApprovalRequired, 4, "P0:e2:q"}, func(x *trial) { x.requires("e2", `{"approval":{"roles":["clerk"]}}`) }},
 }
 
 // Of several things that are wrong with a call the first in the published order gives reason, condition and rule: every one by itself, every
@@ -118,11 +160,11 @@ func TestOrderOfConditions(t *testing.T) {
 		behind = append([]int{i}, behind...)
 		judge(behind...)
 	}
-	if n := len(faults); tried != n+n*(n-1)/2+n || !slices.IsSortedFunc(faults, func(a, b fault) int { return a.want.condition - b.want.condition }) {
+	if n := len(faults); tried != n+n*(n-1)/2+n || !slices.IsSortedFunc(faults, func(a, b fault) int { return a.at() - b.at() }) {
 		t.Errorf("%d calls of %d faults", tried, n)
 	}
 	for c := range 9 {
-		if built := c != 4 && c != 7; conditions[c] != built {
+		if built := c != 7; conditions[c] != built {
 			t.Errorf("condition %d: tried %v, judged %v", c, conditions[c], built)
 		}
 	}

@@ -1,0 +1,147 @@
+package guardian
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// What other documents say of the present caller or of the delegator, no grant takes back.
+func TestDelegationAndLayers(t *testing.T) {
+	state := trusted(t)
+	chain := chained(t, contracts.Delegation{Delegator: "ann", Delegate: "agent"})
+	barred := `,"rules":[{"id":"no","deny":"pay"}]`
+	deny := func(of string) string { return `,"rules":[{"id":"no","deny":"pay",` + of + `}]` }
+	allow := want{contracts.ReasonAllow, 8, "P1:shop:clerks"}
+	overlaid, floored := want{contracts.ReasonPolicyViolation, 5, "P2:o:no"}, want{contracts.ReasonCeilingViolation, 8, "P0:f:no"}
+	is := func(id string) string { return `{"caller":"id","eq":"` + id + `","absent":false}` }
+	for _, c := range []struct {
+		name, doc string
+		want      want
+	}{
+		{"nothing", overlay("o", ""), allow},
+		{"an overlay for the caller", overlay("o", `,"for":{"caller":"agent"}`+barred), overlaid},
+		{"an overlay for the delegator", overlay("o", `,"for":{"caller":"ann"}`+barred), overlaid},
+		{"an overlay for another", overlay("o", `,"for":{"caller":"bob"}`+barred), allow},
+		{"an overlay for the caller elsewhere", overlay("o", `,"for":{"caller":"agent","tenant":"other"}`+barred), allow},
+		{"an overlay for the caller here", overlay("o", `,"for":{"caller":"agent","tenant":"acme","session":"main"}`+barred), overlaid},
+		{"an overlay for nobody", overlay("o", `,"for":{"tenant":"other"}`+barred), allow},
+		{"an overlay's only, for the caller", overlay("o", `,"for":{"caller":"agent"},"only":"look"`), want{contracts.ReasonPolicyViolation, 5, "P2:o:only"}},
+		{"an overlay's end, for the delegator", overlay("o", `,"for":{"caller":"ann"},"expires":"2026-07-15T12:00:00Z"`), want{contracts.ReasonPolicyViolation, 5, "P2:o:expires"}},
+		{"an overlay against the delegator", overlay("o", deny(`"when":`+is("ann"))), overlaid},
+		{"an overlay but for the delegator", overlay("o", deny(`"unless":`+is("ann"))), allow},
+		{"an overlay by the delegator's roles", overlay("o", deny(`"when":{"caller":"roles","has":"owner"}`)), overlaid},
+		{"a floor against the caller", floor("f", deny(`"when":`+is("agent"))), floored},
+		{"a floor but for the delegator", floor("f", deny(`"unless":`+is("ann"))), floored},
+		{"a floor against the delegator", floor("f", deny(`"when":`+is("ann"))), allow},
+		{"a floor by the caller's roles", floor("f", deny(`"when":{"caller":"roles","has":"bot"}`)), floored},
+		{"a floor by the delegator's roles", floor("f", deny(`"when":{"caller":"roles","has":"owner"}`)), allow},
+		{"an overlay that compares", overlay("o", deny(`"when":{"arg":"/to","eq":{"caller":"id"},"absent":false}`)), allow},
+	} {
+		in := inputs(t, "pay", paid)
+		in.Caller.ID, in.Caller.Roles, in.Envelopes.Delegation = "agent", []string{"bot"}, chain
+		t.Run(c.name, func(t *testing.T) { c.want.of(t, mustCompile(t, shop, c.doc), in, state) })
+	}
+	// Slots that hold the caller are read anew for each of the two: before 5 for the one, at 5 for the other, at 8 for the one again.
+	p := mustCompile(t, shop, floor("f", deny(`"when":{"arg":"/to","ne":{"caller":"id"},"absent":false}`)),
+		overlay("o", deny(`"when":{"arg":"/to","eq":{"caller":"id"},"absent":false}`)+`,"budgets":[{"id":"b","tools":"pay","limit":9,"per":"caller","window":"day","cost":1,"when":`+is("agent")+`}]`))
+	for to, want := range map[string]want{"agent": allow, "ann": overlaid, "x": floored} {
+		in := inputs(t, "pay", strings.Replace(paid, `"x"`, `"`+to+`"`, 1))
+		in.Caller.ID, in.Caller.Roles, in.Envelopes.Delegation = "agent", []string{"bot"}, chain
+		if r, _ := p.Decide(&in, state, onlyLedger{new(Ledger)}); len(in.State.Budgets) != 1 || in.State.Budgets[0].Of != "agent" || r.Verdict == contracts.Allow && r.Charges[0].Of != "agent" {
+			t.Errorf("%s: charged %+v", to, in.State.Budgets)
+		}
+		want.of(t, p, in, state)
+	}
+	// What is required is required of the caller; so is the approval asked for.
+	needs := func(of, need string) string {
+		return `,"requires":[{"id":"q","tools":"pay",` + of + `"all":[` + need + `]}]`
+	}
+	const look, boss = `{"receipt":"look"}`, `{"approval":{"roles":["owner"]}}`
+	missing, ask := contracts.ReasonMissingRequirement, contracts.ReasonApprovalRequired
+	for doc, end := range map[string]want{
+		floor("f", needs("", look)): {missing, 4, "P0:f:q"}, floor("f", needs(`"unless":`+is("ann")+`,`, look)): {missing, 4, "P0:f:q"}, floor("f", needs(`"unless":`+is("agent")+`,`, look)): allow,
+		overlay("o", `,"for":{"caller":"ann"}`+needs("", look)): {missing, 4, "P2:o:q"}, overlay("o", `,"for":{"caller":"agent"}`+needs("", look)): {missing, 4, "P2:o:q"},
+		overlay("o", `,"for":{"caller":"bob"}`+needs("", look)): allow, overlay("o", `,"for":{"caller":"ann"}`+needs("", boss)): {ask, 4, "P2:o:q"}, floor("f", needs("", boss)): {ask, 4, "P0:f:q"},
+	} {
+		in := inputs(t, "pay", paid)
+		in.Caller.ID, in.Caller.Roles, in.Envelopes.Delegation, in.Session = "agent", []string{"bot"}, chain, "chat"
+		r, why := mustCompile(t, shop, doc).Decide(&in, state, newTold())
+		if got := (want{r.Reason, r.Condition, r.Rule}); got != end || (r.Reason == ask) != (why.Pending != nil) || why.Pending != nil && why.Pending.Caller.ID != "agent" {
+			t.Errorf("%s: %v (%s), pending %+v", doc, got, why, why.Pending)
+		}
+	}
+	// A budget of an overlay that is for the delegator is charged to the caller.
+	for of, n := range map[string]int{"ann": 1, "agent": 1, "bob": 0} {
+		p := mustCompile(t, shop, overlay("o", `,"for":{"caller":"`+of+`"},"budgets":[{"id":"b","tools":"pay","limit":9,"per":"caller","window":"day","cost":1}]`))
+		in := inputs(t, "pay", paid)
+		in.Caller.ID, in.Envelopes.Delegation = "agent", chain
+		if r, _ := p.Decide(&in, state, onlyLedger{new(Ledger)}); len(r.Charges) != n || n > 0 && r.Charges[0].Of != "agent" {
+			t.Errorf("for %s: %+v", of, r)
+		}
+	}
+}
+
+// The grants of a chain share the visits of the decision, and what their patterns become is bounded.
+func TestDelegationWork(t *testing.T) {
+	state := trusted(t)
+	long := `{"amount":5,"n":[` + strings.Repeat("1,", 3999) + `1],"path":"/srv/a","to":"x"}`
+	each := func(n int) string {
+		return `{"all":[` + strings.Repeat(`{"every":"/n","that":{"gt":0}},`, n-1) + `{"every":"/n","that":{"gt":0}}]}`
+	}
+	judge := func(p *Policy, grants ...contracts.Delegation) (contracts.DecisionRecord, Why) {
+		in := inputs(t, "pay", long)
+		in.Caller.ID, in.Envelopes.Delegation = "agent", chained(t, grants...)
+		return p.Judge(in, state)
+	}
+	two := func(a, b string) []contracts.Delegation {
+		return []contracts.Delegation{{Delegator: "ann", Delegate: "bob", Depth: 1, When: value(t, a)}, {Delegator: "bob", Delegate: "agent", When: value(t, b)}}
+	}
+	p, floored := mustCompile(t, shop), mustCompile(t, shop, floor("f", `,"rules":[{"id":"no","deny":"pay","when":{"some":"/n","that":{"lt":0}}}]`))
+	for _, c := range []struct {
+		p      *Policy
+		a, b   string
+		reason contracts.ReasonCode
+		at     int
+	}{
+		{p, each(1), each(1), contracts.ReasonAllow, 8},
+		{p, each(1), each(2), contracts.ReasonFailClosedError, 6}, // 3 times 4,001, and what the scope and the rules tested
+		{p, each(2), each(1), contracts.ReasonFailClosedError, 6},
+		{floored, each(1), `{"arg":"/to","eq":"x"}`, contracts.ReasonAllow, 8},
+		{floored, each(1), each(1), contracts.ReasonFailClosedError, 8},
+	} {
+		if r, why := judge(c.p, two(c.a, c.b)...); r.Reason != c.reason || r.Condition != c.at {
+			t.Errorf("%s at %d (%s), want %s at %d", r.Reason, r.Condition, why, c.reason, c.at)
+		}
+	}
+	matches := func(pattern string) string {
+		return fmt.Sprintf(`{"any":[{"arg":"/to","eq":"x"},{"arg":"/to","regex":%q}]}`, pattern)
+	}
+	for _, c := range []struct {
+		a, b string
+		ok   bool
+	}{
+		{matches(`[A-Z]{2}[0-9A-Z]{13,32}`), matches(`(?i)a{900}`), true},
+		{matches(`a{1000}b{1000}c{1000}d{1000}`), `{"arg":"/to","eq":"x"}`, true},
+		{matches(`a{1000}b{1000}c{1000}d{1000}e{1000}`), matches(`a{1000}b{1000}c{1000}d{1000}e{1000}f`), false},
+		{matches(`(` + strings.Repeat("a", 1000) + `){1000}`), `{"arg":"/to","eq":"x"}`, false},
+		{`{"arg":"/to","eq":"x"}`, matches(`((a{10}){10}b{100}){10}` + strings.Repeat(`\pL`, 300)), false},
+		{`{"arg":"/to","eq":"x"}`, matches(`(`), false},
+	} {
+		r, why := judge(p, two(c.a, c.b)...)
+		if ok := r.Reason == contracts.ReasonAllow; ok != c.ok || !ok && (r.Reason != contracts.ReasonDelegationInvalid || r.Condition != 6) {
+			t.Errorf("%.60s, %.60s: %s (%s)", c.a, c.b, r.Reason, why)
+		}
+	}
+	// Sixteen grants are as many as there may be.
+	var grants []contracts.Delegation
+	for i := range contracts.MaxListed {
+		grants = append(grants, contracts.Delegation{Delegator: []string{"ann", "bob"}[i%2], Delegate: []string{"bob", "ann"}[i%2], Depth: 16})
+	}
+	grants[len(grants)-1].Delegate = "agent"
+	if r, why := judge(p, grants...); r.Verdict != contracts.Allow {
+		t.Errorf("sixteen grants: %s (%s)", r.Reason, why)
+	}
+}
