@@ -9,6 +9,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -106,9 +107,9 @@ func (h *history) past(session string) *guardian.Session {
 	return s
 }
 
-// consume uses up what was consumed. Which requests that were is in the inputs; where these were dropped, erased or lost it is not known, and
-// then more count as used, not fewer.
-func (h *history) consume(p *prepared) {
+// consume uses up what was consumed. Which requests that were is in the inputs. Where these were dropped or erased it is not known, to
+// verifiers neither, and then more count as used, not fewer. Where they cannot be read a verifier, who can, would know better than the kernel.
+func (h *history) consume(p *prepared) error {
 	var reader contracts.Reader
 	for _, a := range h.asked {
 		s := h.pasts[a.session]
@@ -116,13 +117,21 @@ func (h *history) consume(p *prepared) {
 			continue
 		}
 		var nonces []string
-		_ = contained("Options.Store", func() {
-			if in, err := p.inputsOf(&reader, a.record.InputsHash); err == nil {
+		var err error
+		if trouble := contained("Options.Store", func() {
+			var in *contracts.Inputs
+			if in, err = p.inputsOf(&reader, a.record.InputsHash); err == nil {
 				nonces = noncesOf(&reader, in.Envelopes.Approvals, a.record.Approvals)
 			}
-		})
+		}); trouble != nil {
+			err = trouble
+		}
+		if err != nil && !errors.Is(err, proofgraph.ErrNoBlob) {
+			return fmt.Errorf("inputs of decision %s, by which approvals are known that were used: %w", a.record.ID, err)
+		}
 		s.Allow(a.record, a.at, nonces)
 	}
+	return nil
 }
 
 // govern folds a trust event.

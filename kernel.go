@@ -99,7 +99,9 @@ func New(o Options) (*Kernel, error) {
 	for name, keys := range past.keys {
 		k.session(name).keys = keys
 	}
-	past.consume(p)
+	if err := past.consume(p); err != nil {
+		return nil, fmt.Errorf("helm: %w", err)
+	}
 	for name, s := range past.pasts {
 		k.session(name).past = *s
 	}

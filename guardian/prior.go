@@ -169,7 +169,7 @@ func (s *scratch) receipt(p *prior) (r contracts.PriorReceipt, what string) {
 	}
 	told, err := s.past.Receipt(asked.Tool, asked.Same)
 	if err != nil {
-		return r, "the receipts of " + p.of.name + " cannot be told: " + err.Error()
+		return r, "the receipts of " + p.of.name + " cannot be told"
 	}
 	if told.Entry != nil {
 		entry := *told.Entry

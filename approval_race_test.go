@@ -1,0 +1,171 @@
+package helm_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+)
+
+// together calls f from n goroutines at once.
+func together64(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			f(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
+// One yes that many have runs one call. The others are told that it was used, each with a receipt.
+func TestApprovalRacedForOneRun(t *testing.T) {
+	b := newBank(t)
+	yes := b.approve(b.ask("pay", rent), seedAnn)
+	var ran, used atomic.Int64
+	together64(10, func(int) {
+		switch d, r := b.do("pay", rent, with(yes)); {
+		case r.Record.Outcome == contracts.Executed:
+			ran.Add(1)
+		case d.Reason == contracts.ReasonApprovalInvalid && r.Record.Outcome == contracts.Denied:
+			used.Add(1)
+		default:
+			t.Errorf("%s: %s", d.Reason, d.Why)
+		}
+	})
+	if ran.Load() != 1 || used.Load() != 9 || b.runs.Load() != 1 {
+		t.Errorf("%d ran, %d denied, %d runs of the tool", ran.Load(), used.Load(), b.runs.Load())
+	}
+	b.mustVerify()
+}
+
+// Two approvers answer the same request at the same time, and each has the call made with what there is: two of them are needed, so it runs
+// once, when both are there, or not at all.
+func TestApproversRace(t *testing.T) {
+	const account = `{"account":"17"}`
+	for i := range 8 {
+		b := newBank(t)
+		asked := b.ask("close", account)
+		var mu sync.Mutex
+		var given []contracts.Envelope
+		var ran atomic.Int64
+		together64(2, func(i int) {
+			e := b.approve(asked, []byte{seedAnn, seedCid}[i])
+			mu.Lock()
+			given = append(given, e)
+			have := given[:len(given):len(given)]
+			mu.Unlock()
+			switch d, r := b.do("close", account, with(have...)); {
+			case r.Record.Outcome == contracts.Executed:
+				ran.Add(1)
+			case d.Reason == contracts.ReasonApprovalRequired && len(have) == 1, d.Reason == contracts.ReasonApprovalInvalid && len(have) == 1:
+			default:
+				t.Errorf("with %d: %s: %s", len(have), d.Reason, d.Why)
+			}
+		})
+		if ran.Load() != 1 || b.runs.Load() != 1 {
+			t.Errorf("%d: %d ran", i, ran.Load())
+		}
+		b.mustVerify()
+	}
+}
+
+// A swap that comes between a request and its use, while calls are under way: a call runs under the policy that was approved, or does not run.
+func TestApprovalRacedBySwap(t *testing.T) {
+	b := newBank(t)
+	yes := b.approve(b.ask("pay", rent), seedAnn)
+	next := edited(t, "version: 1", "version: 2")
+	hash := next.Hash()
+	var ran atomic.Int64
+	together64(9, func(i int) {
+		if i == 4 {
+			b.swap(next)
+			return
+		}
+		d, r := b.do("pay", rent, with(yes))
+		if r.Record.Outcome == contracts.Executed {
+			ran.Add(1)
+			if d.Record.PolicyHash == hash {
+				t.Error("ran under a policy that nobody approved")
+			}
+		} else if d.Reason != contracts.ReasonApprovalInvalid {
+			t.Errorf("%s: %s", d.Reason, d.Why)
+		}
+	})
+	if ran.Load() > 1 || b.runs.Load() != ran.Load() {
+		t.Errorf("%d ran", ran.Load())
+	}
+	b.mustVerify()
+}
+
+// What a session may do is counted when it is allowed: 64 callers who come at once get no further than one after the other.
+func TestCallsOfSessionRaced(t *testing.T) {
+	floor := "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\n"
+	for _, x := range []struct {
+		name, floor string
+		most        int64
+		rule        string
+	}{
+		{"ceiling", floor + "ceilings: {calls: 20}\n", 20, "P0:floor:ceilings"},
+		{"rule over all", floor + "rules: [{id: enough, deny: [tell], when: {session: calls, ge: 20}}]\n", 20, "P0:floor:enough"},
+		{"rule over one tool", floor + "rules: [{id: enough, deny: [tell], when: {session: calls, of: tell, ge: 7}}]\n", 7, "P0:floor:enough"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			b := newBank(t, func(o *helm.Options) { o.Policy = compileAll(t, bankText, x.floor) })
+			var ran atomic.Int64
+			round := func() {
+				together64(64, func(int) {
+					switch d, r := b.do("tell", `{}`); {
+					case r.Record.Outcome == contracts.Executed:
+						ran.Add(1)
+					case d.Reason == contracts.ReasonCeilingViolation && d.Record.Rule == x.rule && r.Record.Outcome == contracts.Denied:
+					default:
+						t.Errorf("%s: %s", d.Reason, d.Why)
+					}
+				})
+			}
+			if round(); ran.Load() != x.most || b.runs.Load() != x.most {
+				t.Errorf("%d ran, want %d", ran.Load(), x.most)
+			}
+			b.reopen()
+			if round(); ran.Load() != x.most {
+				t.Errorf("%d ran after a restart, want %d", ran.Load(), x.most)
+			}
+			if d, _ := b.do("tell", `{}`, func(in *helm.Intent) { in.Session = "another" }); d.Err() != nil {
+				t.Error(d.Err())
+			}
+			b.runs.Store(0)
+			b.mustNotDo(contracts.ReasonFailClosedError, "tell", `{}`, func(in *helm.Intent) { in.Session = "" })
+			b.mustVerify()
+		})
+	}
+}
+
+// A failed run counts as a call, and a denied one does not.
+func TestCallsOfSession(t *testing.T) {
+	b := newBank(t, func(o *helm.Options) {
+		o.Policy = compileAll(t, bankText, "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\nceilings: {calls: 3}\n")
+	})
+	for i := range 3 {
+		b.mustNotDo(contracts.ReasonApprovalRequired, "pay", rent)
+		b.mustNotDo(contracts.ReasonSchemaViolation, "tell", `{"x":1}`)
+		b.tool = func(context.Context, contracts.Call) (executor.Result, error) {
+			return executor.Result{}, fmt.Errorf("run %d", i)
+		}
+		if d, r := b.do("tell", `{}`); r.Record.Outcome != contracts.Failed || !strings.Contains(d.Err().Error(), "run") {
+			t.Errorf("%s %v", d.Reason, d.Err())
+		}
+		b.runs.Store(0)
+	}
+	b.mustNotDo(contracts.ReasonCeilingViolation, "tell", `{}`)
+	b.mustVerify()
+}
