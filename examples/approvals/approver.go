@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// A question is what goes to an approver: the request, and the arguments that it has the hash of. The tool of this example has no defaults;
+// where there are some, the arguments as judged are in the inputs document that the decision names.
+type question struct {
+	Request contracts.ApprovalRequest `json:"request"`
+	Args    json.RawMessage           `json:"args"`
+}
+
+// ask has the approver's process answer.
+func ask(ctx context.Context, keyFile string, q []byte) (contracts.Envelope, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := exec.CommandContext(ctx, program, "approve", keyFile)
+	c.Stdin, c.Stderr = bytes.NewReader(q), os.Stderr
+	answer, err := c.Output()
+	if err != nil {
+		return nil, fmt.Errorf("the approver: %w", err)
+	}
+	return answer, nil
+}
+
+// approve is the approver. Whoever signs a hash must see what it is the hash of, so that comes first; then a person looks.
+func approve(keyFile string, in io.Reader, out io.Writer) error {
+	text, err := os.ReadFile(keyFile)
+	if err != nil {
+		return err
+	}
+	key, err := crypto.LoadKey(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	var q question
+	if err := json.NewDecoder(in).Decode(&q); err != nil {
+		return err
+	}
+	var tree crypto.Tree
+	args, err := tree.ParseArgs(nil, q.Args)
+	if err != nil {
+		return err
+	}
+	if crypto.Sum(args) != q.Request.ArgsHash {
+		return errors.New("the arguments are not those that the request is about")
+	}
+	sign := q.Request.Approve // or Refuse, which ends this request
+	answer, err := sign(key)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(answer)
+	return err
+}
