@@ -14,13 +14,18 @@ import (
 const mailPolicy = `{"bundle":{"name":"mail","version":1},"helm":"policy/v1","layer":"P1","rules":[],"tools":{"mail.send":{"effect":"write","input":{"type":"object"}}}}`
 
 // baseNames are those of the entries of baseLog, in order: receipts follow their decisions but where calls overlap.
-var baseNames = strings.Fields("g p a1 a2 d1 b1 f1 f2 b2 b3 x r w1 w2 i1 i2 n1 n2 m2 m1 k j dest none ka t1 e1 e2 t2 p2 y1 y2 u1 u2 z1 sf z2 un ro q o")
+var baseNames = strings.Fields("g p a1 a2 d1 b1 f1 f2 b2 b3 x r w1 w2 i1 i2 n1 n2 m2 m1 k j dest none ka t1 h e1 e2 eu t2 p2 y1 y2 u1 u2 z1 sf z2 un ro q o")
+
+// basePolicy is testPolicy, and nothing is written that a person has not approved.
+func basePolicy(version int) string {
+	return strings.Replace(testPolicy(version), `"rules":[`, `"requires":[{"all":[{"approval":{"roles":["lead"],"ttl":"15m"}}],"id":"written","tools":["fs.write"]}],"rules":[`, 1)
+}
 
 // baseLog is the log that the falsifications start from, in which nearly everything is that this version knows.
 func baseLog(t testing.TB) *maker {
 	t.Helper()
 	m := newMaker(t)
-	m.use(testPolicy(3), mailPolicy)
+	m.use(basePolicy(3), mailPolicy)
 	a1 := m.allowed(ask{session: "main", tool: "fs.read", args: `{"path":"/srv/a"}`, who: reader, key: "once"})
 	a2 := a1.ran(`{"text":"a?~>"}`)
 	m.denied(contracts.ReasonNoPolicyDefined, ask{session: "main", tool: "fs.write", args: `{"path":"/srv/a"}`, who: reader}) // d1
@@ -45,11 +50,15 @@ func baseLog(t testing.TB) *maker {
 	m.denied(contracts.ReasonToolNotFound, ask{session: "main", tool: "fs.format", args: `{}`, who: reader})
 	m.add(seedA2, "zoe", registry.Approver, "lead", "owner") // ka
 	m.add(seedK2, "kernel 2", registry.Kernel)               // t1
-	e1 := m.allowed(ask{session: "main", tool: "fs.write", args: `{"path":"/srv/a","text":"t"}`, who: writer})
-	e1.ran(`{"ok":true}`)
-	m.revoke(seedK1)           // t2
-	m.open(seedK2, [16]byte{}) // another process, another key
-	m.use(testPolicy(4), mailPolicy)
+	write := ask{session: "main", tool: "fs.write", args: `{"path":"/srv/a","text":"t"}`, who: writer}
+	h := m.denied(contracts.ReasonApprovalRequired, write)
+	write.with.Approvals = []contracts.Envelope{m.approve(seedA, *h.why.Pending)}
+	write.with.Attestations = []contracts.Envelope{m.attest(`{"amount":1}`)} // which nobody asked for
+	m.allowed(write).ran(`{"ok":true}`)              // e1
+	m.denied(contracts.ReasonApprovalInvalid, write) // eu: it is used
+	m.revoke(seedK1)                                 // t2
+	m.open(seedK2, [16]byte{})                       // another process, another key
+	m.use(basePolicy(4), mailPolicy)
 	box := &contracts.SandboxInfo{Module: crypto.Sum([]byte("wasm")), Profile: "none"}
 	s1 := m.allowed(ask{session: "main", tool: "fs.stat", args: `{}`, who: reader, sandbox: box})
 	s1.end(receipts.Result{Reason: contracts.ReasonOutputExhausted, Sandbox: &contracts.SandboxUse{Gas: 7, Module: box.Module, Profile: box.Profile}}, false)

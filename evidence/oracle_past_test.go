@@ -26,7 +26,7 @@ func TestOraclePast(t *testing.T) {
 	if a, b := fmt.Sprintf("%+v", found(r)), fmt.Sprintf("%+v", theirs); a != b {
 		t.Errorf("ours   %s\ntheirs %s", a, b)
 	}
-	about := regexp.MustCompile("approval|pending|inputs-|decision-|delegation|receipt|rule-")
+	about := regexp.MustCompile("approval|^pending|^inputs-|^decision-|^receipt-")
 	idle := strings.Fields(`pending-of-another-reason receipt-unlinked-from-decision inputs-balance-dropped inputs-balance-other inputs-balances-order inputs-labels-order inputs-source-order inputs-source-of-facts
 		inputs-source-of-the-user`)
 	list, _ := o.run("mutate", "-list")

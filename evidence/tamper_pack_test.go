@@ -410,6 +410,7 @@ func attacker(m *model) {
 		n.p()["event"] = e
 		m.resign(n, by...)
 	}
+	approver(m, seedA+his)
 	replaceTrust(m, stateOf(m, 2, seedK1+his, seedL+his, stateKeys(m, his)...))
 }
 

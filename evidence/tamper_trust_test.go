@@ -262,6 +262,7 @@ var trustRows = []tampering{
 	{id: "T16", name: "delegation", cut: func(m *model) { m.the("o").d()["delegation"] = m.the("un").event()["delegation"] }, want: ErrTrust},
 	{id: "T19", cut: governed(adding(seedK1, "kernel"), seedR1, seedR2), want: ErrTrust},
 	{id: "T20", cut: logRotated, then: Report{Level: Intact, History: Fresh, Signer: Trusted}},
+	{id: "T21", cut: func(m *model) { approver(m, seedB) }, want: ErrReplay},
 	{id: "T22", name: "too early", cut: func(m *model) {
 		settles(m, seedK3)
 		m.govern(m.adds(seedK3, "kernel"), seedR1, seedR2)
