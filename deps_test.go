@@ -313,6 +313,22 @@ var imports = map[string]allowed{
 		"os/exec":       "the approver, in a process of his own",
 		"path/filepath": "names of files",
 	},
+	"helm/examples/layers": {
+		"helm":            "the kernel",
+		"helm/crypto":     "makes a key",
+		"helm/executor":   "the type of its tools",
+		"helm/guardian":   "the policy's type",
+		"helm/policy":     "reads the policies",
+		"helm/proofgraph": "the store",
+
+		"context":       "calls",
+		"embed":         "its policies, wherever it is run",
+		"encoding/json": "what the model sends",
+		"fmt":           "prints",
+		"io":            "prints where a test can read",
+		"os":            "prints",
+		"strings":       "makes the later version of the bundle",
+	},
 	"helm/examples/middleware": {
 		"helm":            "the kernel",
 		"helm/crypto":     "makes a key",
