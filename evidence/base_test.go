@@ -54,10 +54,10 @@ func baseLog(t testing.TB) *maker {
 	h := m.denied(contracts.ReasonApprovalRequired, write)
 	write.with.Approvals = []contracts.Envelope{m.approve(seedA, *h.why.Pending)}
 	write.with.Attestations = []contracts.Envelope{m.attest(`{"amount":1}`)} // which nobody asked for
-	m.allowed(write).ran(`{"ok":true}`)              // e1
-	m.denied(contracts.ReasonApprovalInvalid, write) // eu: it is used
-	m.revoke(seedK1)                                 // t2
-	m.open(seedK2, [16]byte{})                       // another process, another key
+	m.allowed(write).ran(`{"ok":true}`)                                      // e1
+	m.denied(contracts.ReasonApprovalInvalid, write)                         // eu: it is used
+	m.revoke(seedK1)                                                         // t2
+	m.open(seedK2, [16]byte{})                                               // another process, another key
 	m.use(basePolicy(4), mailPolicy)
 	box := &contracts.SandboxInfo{Module: crypto.Sum([]byte("wasm")), Profile: "none"}
 	s1 := m.allowed(ask{session: "main", tool: "fs.stat", args: `{}`, who: reader, sandbox: box})

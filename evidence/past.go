@@ -16,7 +16,6 @@ type past struct {
 	v       *verifier
 	chain   *chain
 	kept    *contracts.SessionState
-	ledger  *guardian.Ledger
 	trouble *Error // the pack could not be read
 }
 
@@ -25,10 +24,18 @@ var _ guardian.Past = (*past)(nil)
 var errUntold = errors.New("evidence: the log does not tell")
 
 func (v *verifier) past(c *chain, in *contracts.Inputs) *past {
-	return &past{v: v, chain: c, kept: &in.State, ledger: balances(in.State.Budgets)}
+	return &past{v: v, chain: c, kept: &in.State}
 }
 
-func (p *past) Spent(c contracts.Charge) uint64 { return p.ledger.Spent(c) }
+// Spent is what the inputs give. Of what they lack nothing is spent, and that it was read shows.
+func (p *past) Spent(c contracts.Charge) uint64 {
+	for i := range p.kept.Budgets {
+		if b := &p.kept.Budgets[i]; b.Budget == c.Budget && b.Of == c.Of && b.Window == c.Window {
+			return b.Spent
+		}
+	}
+	return 0
+}
 
 func (p *past) story() *story {
 	s, f := p.v.story(p.chain)

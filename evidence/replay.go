@@ -142,16 +142,6 @@ func (v *verifier) judged(d *contracts.DecisionRecord, in *contracts.Inputs, p *
 	return "", ""
 }
 
-// balances is a ledger of those that kept inputs give. Of what they lack nothing is spent, and that it was read shows.
-func balances(list []contracts.Balance) *guardian.Ledger {
-	l := new(guardian.Ledger)
-	for _, b := range list {
-		// One that is there twice is not charged again: the inputs are then not those that are read.
-		_ = l.Charge([]contracts.Charge{{Amount: b.Spent, Budget: b.Budget, Limit: b.Spent, Of: b.Of, Window: b.Window}})
-	}
-	return l
-}
-
 // difference is the first field in which two canonical records differ.
 func (v *verifier) difference(a, b []byte) string {
 	var t, u crypto.Tree
