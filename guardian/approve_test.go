@@ -24,7 +24,7 @@ func asked(t testing.TB, p *Policy, in contracts.Inputs, trust *registry.State) 
 	return *why.Pending
 }
 
-// yes signs an approval with the key of any name.
+// approvedBy signs with the key of any name.
 func approvedBy(t testing.TB, q contracts.ApprovalRequest, signer string) contracts.Envelope {
 	t.Helper()
 	e, err := q.Approve(keyOf(t, signer))

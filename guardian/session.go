@@ -100,9 +100,6 @@ func (s *Session) Execute(r Run, args crypto.Value) {
 	}
 }
 
-// Watch keeps the values at these pointers of a tool's arguments from now on, so that none have to be read when they are asked for.
-func (s *Session) Watch(tool string, pointers []string) { s.line(tool).like(pointers) }
-
 // like gives the one of these pointers, a new one if need be. It is nil if they are none.
 func (l *line) like(pointers []string) *likeness {
 	names := slices.Clone(pointers)

@@ -82,7 +82,7 @@ func TestSessionReceipts(t *testing.T) {
 	if ask("a", "", unreadable) != 0 || ask("a", `{"/x":1}`, unreadable) != 0 {
 		t.Error("a receipt of no session")
 	}
-	s.Watch("a", []string{"/x", "/y/0"})
+	s.line("a").like([]string{"/x", "/y/0"})
 	s.Execute(runAt("a", 1), value(t, `{"x":1,"y":["p"],"z":true}`))
 	s.Execute(runAt("b", 2), value(t, `{"x":1}`))
 	s.Execute(runAt("a", 3), value(t, `{"x":1,"y":["q"],"z":true}`))
@@ -146,9 +146,9 @@ func TestSessionOrder(t *testing.T) {
 	found := 0
 	for range 300 {
 		var whole, late Session
-		whole.Watch("a", []string{"/x", "/y"})
+		whole.line("a").like([]string{"/x", "/y"})
 		if r.IntN(2) == 0 {
-			late.Watch("a", []string{"/y", "/x", "/x"})
+			late.line("a").like([]string{"/y", "/x", "/x"})
 		}
 		args := map[uint64]crypto.Value{}
 		read := func(r Run) (crypto.Value, error) { return args[r.Receipt], nil }

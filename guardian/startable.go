@@ -20,6 +20,7 @@ func (p *Policy) meetable(loaders []*loader) error {
 		for _, x := range l.stated {
 			if at := slices.IndexFunc(x.tools, (*tool).callable); at >= 0 && !start.meet(x.requirement) {
 				l.refuse(x.at, "can never be met: "+start.circle(x.tools[at], x.requirement), "need something else, or let it apply under a condition")
+				break // one is enough, and the first
 			}
 		}
 		if err := l.first(); err != nil {
@@ -97,8 +98,13 @@ func (start startable) meet(x *requirement) bool {
 
 // circle tells why a requirement cannot be met: from tool to tool, until one comes again or is never allowed.
 func (start startable) circle(t *tool, x *requirement) string {
+	const most = 8 // of a longer one the beginning is enough to find it
 	var links []string
 	for seen := map[*tool]bool{}; x != nil && !seen[t]; x = start.waits(t) {
+		if len(seen) == most {
+			links = append(links, "and so on")
+			break
+		}
 		seen[t] = true
 		at := slices.IndexFunc(x.needs, func(n need) bool { return n.earlier() != nil && !start[n.earlier()] })
 		e := x.needs[at].earlier()
