@@ -121,6 +121,7 @@ func (c *call) conclude(a *answer, o *executor.Outcome) (*proofgraph.Slot, *cont
 	defer a.session.mu.Unlock()
 	slot, err := c.record(a.session, &contracts.Statement{Receipt: receipt}, []contracts.Digest{a.slot.Hash()}, c.giveBack(a.record.Charges, receipt), blobs...)
 	if err == nil && receipt.Outcome == contracts.Executed {
+		c.current().Watch(&a.session.past, receipt.Tool)
 		a.session.executed(guardian.Run{Tool: receipt.Tool, Decision: a.slot.Index(), Receipt: slot.Index(), Entry: slot.Hash(), Time: slot.Header().Time}, c.inputs.Args)
 	}
 	return slot, receipt, err

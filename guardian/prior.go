@@ -81,7 +81,31 @@ func (c *compiler) equals(p part, earlier *tool, ok bool) ([]equal, bool) {
 		c.l.refuse(p.at, strconv.Itoa(n)+" pointers", "write 1 to "+strconv.Itoa(maxKids)+", or remove same")
 		return nil, false
 	}
-	return inCanonicalOrder(all), ok && len(all) > 0
+	all, ok = inCanonicalOrder(all), ok && len(all) > 0
+	if ok {
+		earlier.compare(all)
+	}
+	return all, ok
+}
+
+// compare notes that later calls will be compared with those of the tool.
+func (t *tool) compare(same []equal) {
+	pointers := make([]string, len(same))
+	for i := range same {
+		pointers[i] = same[i].there
+	}
+	if !slices.ContainsFunc(t.compared, func(x []string) bool { return slices.Equal(x, pointers) }) {
+		t.compared = append(t.compared, pointers)
+	}
+}
+
+// Watch has a session keep, of the tool's runs from now on, the values that the policy compares later calls with: see [Session.Watch].
+func (p *Policy) Watch(s *Session, tool string) {
+	if t := p.tool(tool); t != nil {
+		for _, pointers := range t.compared {
+			s.Watch(tool, pointers)
+		}
+	}
 }
 
 // agrees tells whether the earlier call can have a value there that the present one has here.

@@ -41,6 +41,7 @@ type tool struct {
 	floors    []clause       // of P0, in stack order
 	requires  []*requirement // of all layers, in stack order
 	budgets   []budget       // likewise
+	compared  [][]string     // pointers to what later calls, of whatever tool, are compared with this one's by
 }
 
 // settle ends loading: what was needed for it alone is dropped, and what judging can go without.
