@@ -99,11 +99,11 @@ func (t *tool) compare(same []equal) {
 	}
 }
 
-// Watch has a session keep, of the tool's runs from now on, the values that the policy compares later calls with: see [Session.Watch].
+// Watch has a session keep, of the tool's runs from now on, the values that the policy compares later calls with: so that none have to be read.
 func (p *Policy) Watch(s *Session, tool string) {
 	if t := p.tool(tool); t != nil {
 		for _, pointers := range t.compared {
-			s.Watch(tool, pointers)
+			s.line(tool).like(pointers)
 		}
 	}
 }
