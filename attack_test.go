@@ -245,9 +245,11 @@ func (a *attack) ending(s *siege, d helm.Decision, r helm.Receipt) {
 
 // Changes of a call.
 
-func arguments(text string) func(*siege, *helm.Intent) {
-	return func(_ *siege, in *helm.Intent) { in.Args = []byte(text) }
+func args(text string) func(*helm.Intent) {
+	return func(in *helm.Intent) { in.Args = []byte(text) }
 }
+
+func arguments(text string) func(*siege, *helm.Intent) { return altered(args(text)) }
 
 func altered(f func(in *helm.Intent)) func(*siege, *helm.Intent) {
 	return func(_ *siege, in *helm.Intent) { f(in) }

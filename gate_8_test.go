@@ -51,7 +51,6 @@ func gateFloors() gate {
 	ceiling := func(k kind, name, rule string, f func(in *helm.Intent)) attack {
 		return attack{kind: k, name: name, reason: contracts.ReasonCeilingViolation, rule: "P0:acme:" + rule, change: altered(f)}
 	}
-	args := func(text string) func(*helm.Intent) { return func(in *helm.Intent) { in.Args = []byte(text) } }
 	late := func(rule string, ahead time.Duration) attack {
 		return attack{kind: replayed, name: "a call when the time has come: " + rule, reason: contracts.ReasonCeilingViolation, rule: "P0:acme:" + rule,
 			do: func(s *siege, in helm.Intent) (helm.Decision, helm.Receipt) {
