@@ -59,6 +59,8 @@
 //	3  of a budget that applies, the caller lacks what per names,
 //	   or the cost is not a whole number from 0 on               BUDGET_ERROR, rule layer:name:id
 //	   spent and cost together are over the limit                BUDGET_EXCEEDED, rule layer:name:id
+//	4  of a requirement that applies, something is not there
+//	   that is no approval                                       MISSING_REQUIREMENT, rule layer:name:id
 //	5  inputs.time is not before the bundle's expires            POLICY_VIOLATION, rule P1:bundle:expires
 //	   the first of the bundle's rules that matches denies       POLICY_VIOLATION, rule P1:bundle:id
 //	   none matches                                              NO_POLICY_DEFINED
@@ -71,11 +73,17 @@
 //	   asked of the tool                                         DELEGATION_INVALID
 //	   one is not for the tool, or its when is false             DELEGATION_SCOPE_VIOLATION
 //	8  each floor, in stack order:
-//	   the tool's risk is over ceilings.risk                     CEILING_VIOLATION, rule P0:name:ceilings
+//	   the tool's risk is over ceilings.risk, or the session
+//	   has had ceilings.calls calls                              CEILING_VIOLATION, rule P0:name:ceilings
 //	   a rule matches                                            CEILING_VIOLATION, rule P0:name:id
 //	   the tool is not among only                                CEILING_VIOLATION, rule P0:name:only
 //	   inputs.time is not before expires                         CEILING_VIOLATION, rule P0:name:expires
-//	   all hold                                                  ALLOW, rule P1:bundle:id, expires = time + the lower of
+//	4  then, of a requirement that applies, an approval is not
+//	   there, and of those presented
+//	   one is none for this call                                 APPROVAL_INVALID, rule layer:name:id
+//	   one is outside its time                                   APPROVAL_EXPIRED, rule layer:name:id
+//	   none is at fault                                          APPROVAL_REQUIRED, rule layer:name:id, and what to ask
+//	8  all hold                                                  ALLOW, rule P1:bundle:id, expires = time + the lower of
 //	                                                             limits.timeout and ceilings.timeout
 //	-  a predicate errs, or anything panics                      FAIL_CLOSED_ERROR, at the condition being judged
 //
@@ -98,6 +106,22 @@
 // addresses to some resolvers, so only plain ones like 10.0.0.1 are hosts. A quantifier with * in its pointer goes through all the arrays
 // that it leads to; a missing one of them counts as an element for which that has the answer of absent.
 //
+// # The past
+//
+// What a session has seen can be asked for, wherever a predicate may stand but inside every, some and count, where only calls may:
+//
+//	{"receipt": "bank.list", "same": {"/payee": "/to"}, "max_age": "30m"}
+//	{"session": "calls", "of": "bank.pay", "lt": 5}
+//
+// The first is true if the latest EXECUTED receipt of the tool in the session is no older than max_age. With same it is the latest of a call that
+// had, at each pointer on the left, the value that the present call has at the one on the right; a list names pointers that are the same
+// in both. The value must be required here, or have a default; a call that lacked it there is not meant. The second compares how many
+// calls of the tool, or of all, were allowed. Both err in the session of calls that name none, main. The first also errs where the arguments
+// are not kept of a call that may be the one.
+//
+// A bundle asks for receipts and calls of its own tools, a floor or overlay for those of all. [Policy.Decide] asks the past, a [Past], once
+// for each tool and each values, and leaves the answers in the inputs; [Policy.Judge] reads them there. A [Session] is the past of one session.
+//
 // # Defaults
 //
 // A tool that names no risk has the risk low with effect read, medium with write, high with destructive. Limits are a timeout of 30s, an
@@ -107,14 +131,15 @@
 // # Layers
 //
 // Depth counts objects and arrays, the root being 1. A ceiling may only be lower than what holds without one: args 1MiB, depth 64, output
-// 16MiB, timeout 10m, risk high. Two sandboxes that are demanded of one tool can never be met.
+// 16MiB, timeout 10m, risk high, any number of calls. calls counts those of all tools that a session was allowed; in the session of calls that
+// name none, main, that errs. Two sandboxes that are demanded of one tool can never be met.
 //
 // An overlay is for a call if each of session, caller and tenant that its "for" names is the call's; for a call of nobody, a "for" that
 // names a caller is not. One without "for" is for every call.
 //
 // A tool's connector is its bundle's name unless it names another. Data leave by a tool (egress) unless it is a read or says otherwise:
 // {egress: true} selects those. A label of a tool must be declared under labels of some floor or bundle. labels and trusted say what becomes
-// of a session that has read the tool's output; nothing here judges sessions, and predicates over them are refused.
+// of a session that has read the tool's output; nothing here judges that, and predicates over it are refused.
 //
 // A tool may pin its definition: "definition": the SHA-256, 64 hexadecimal digits, of the canonical JSON of what its provider publishes of it; of
 // an MCP tool the object with name, description, inputSchema and all else that tools/list gives. What that is now, the driver declares
@@ -134,13 +159,48 @@
 // 4.355 is an error. It must be required in the schema, or have a default. Of per all there is one balance, of caller, tenant, session and
 // tool one each; the session of calls that name none, main, has none. Windows hour, day and month begin where the calendar says in UTC;
 // session, which goes with per: session only, and total never end. With refund: error a charge is given back when the tool itself failed,
-// and only then. A tool has at most eight budgets. The ids of a document's rules and budgets are all different.
+// and only then. A tool has at most eight budgets. The ids of a document's rules, requirements and budgets are all different.
 //
 // A balance is known by the budget's layer, document and id, whose it is, and its window. What is spent stays spent when a later version of
 // the document has another limit, or a document of the same name is put into another stack; under another id, per or window there is another
 // balance, of which nothing is spent. So a change of scale, which counts the old balance in new units, belongs at the end of a window.
 //
 // What is spent is in a [Ledger]. [Policy.Decide] reads the balances there and leaves them in the inputs; [Policy.Judge] reads them from the inputs.
+//
+// # Requirements
+//
+// A document of any layer may say what must be there before a call. All requirements that apply must be met; one that has any is met by one of
+// its needs, one that has all by all of them.
+//
+//	"requires": [{"id": "stranger", "tools": ["bank.pay"], "unless": {"arg": "/to", "in": {"list": "payees"}}, "any": [
+//	  {"approval": {"roles": ["owner"], "quorum": 2, "ttl": "15m"}},
+//	  {"attestation": {"type": "payee-check", "bind": {"iban": "/to"}, "max_age": "1h"}},
+//	  {"receipt": "bank.list", "max_age": "30m"}
+//	]}]
+//
+// A need is an approval, an attestation or a receipt, as above. An attestation counts that [registry.OpenAttestation] opens, of the type, made
+// at most max_age before inputs.time and not after it, not at or past its own expires, for these arguments and this session if it names any,
+// and with claims that are the values at the pointers of bind. It may count again and again.
+//
+// Receipts and attestations are judged at condition 4 as if every approval were there, those of any before its approvals, whatever their
+// order: where one of them is there nobody is asked. Approvals are judged when all else allows the call, so that people are asked only
+// where their answer decides. A presented envelope is an approval for the call if
+//
+//	[registry.OpenApproval] opens it
+//	its request is for this tool, argsHash, declaration of the tool, policy, session and caller
+//	and for roles and quorum of an approval that a requirement which applies names
+//	its holder's key has a role of such an approval
+//	it says yes, and nobody of those roles who was presented too has said no to a request of that nonce
+//	no ALLOW of the session has used up a request of that nonce
+//	the request holds no longer than the ttl of such an approval, 10m unless it names another
+//	and inputs.time is neither before notBefore nor at or past expires: else it is outside its time
+//
+// It counts for each approval of which its holder has a role and the request keeps the ttl, whatever roles were asked. A quorum, 1
+// unless another is named, is of people: holders of different names. What is wrong with one envelope takes nothing from the others. The
+// decision lists those that count for the requirements which needed them, an ALLOW uses their requests up, and attestations that counted.
+// Where approvals lack, and nothing is wrong with those presented, the request of the first one that lacks, in stack order and of any
+// its first, is pending: see [Why]. It begins at inputs.time, and its nonce is the beginning of the digest of the request with a nonce of
+// zeros, so a replay asks for the same.
 //
 // # Delegation
 //
@@ -149,7 +209,7 @@
 // a depth of at least the number of grants before it. Then each must be for the tool, and its when be true of the call.
 //
 // Condition 5 is judged for the root delegator, whatever the caller may himself: with the name and the roles of the root's key, and the
-// caller's tenant. All else is judged for the caller: the when of each grant, budgets and floors. An overlay that is for the
+// caller's tenant. All else is judged for the caller: the when of each grant, requirements, budgets and floors. An overlay that is for the
 // caller or for the root delegator is for the call. Where the grants do not open nobody's rights are judged: of condition 5 there is the
 // bundle's expires alone, then comes 6.
 //
@@ -160,12 +220,16 @@
 //
 // # Documents
 //
-// [Compile] refuses with a [LoadError] what is misspelt, can never be meant, or widens what it seems to restrict. requires,
-// threat, facts, ceilings.calls, predicates over sessions and receipts, and whatever else of the format is not judged here are
-// refused by name: they are never ignored.
+// [Compile] refuses with a [LoadError] what is misspelt, can never be meant, or widens what it seems to restrict. threat, facts,
+// predicates over facts, sources, taint and labels, and whatever else of the format is not judged here are refused by name: they are
+// never ignored.
 //
 // A rule or only that names a tool which no bundle of the stack declares, or a pattern or class that covers none, is refused, since it would
 // sleep. A connector that no bundle has is not: a list of what is permitted sleeps closed, and one floor is for many stacks.
+//
+// A requirement that can never be met is refused, if it is of a tool that can be called: one that needs, under no condition, the receipt of a
+// tool that no rule allows, or that a profile, a ceiling of risk or an only keeps from every call, or of one that waits, so or so, for the
+// tool itself. Overlays with a "for" are a condition.
 //
 // A rule that is provably dead is refused, in any layer: one that, for each of its tools, stands behind a rule of its document that matches, or
 // errs, whenever it does. That is so if each conjunct of the earlier rule is implied by one of the later rule's. Conjuncts are the members
