@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -41,10 +42,10 @@ func benchStore(b *testing.B, dir string) *filestore.Store {
 	return s
 }
 
-// benchKernelOn is benchKernel over a store of the caller's.
-func benchKernelOn(b *testing.B, s proofgraph.Store) *helm.Kernel {
+// benchKernelOn is benchKernel over a store of the caller's, with more of policy.
+func benchKernelOn(b *testing.B, s proofgraph.Store, more ...string) *helm.Kernel {
 	b.Helper()
-	k, err := helm.New(helm.Options{Policy: compile(b, benchPolicy), Key: seedKey(b, 1), Store: s,
+	k, err := helm.New(helm.Options{Policy: compile(b, benchPolicy+strings.Join(more, "")), Key: seedKey(b, 1), Store: s,
 		Drivers: map[string]executor.Driver{"code.run": helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
 			return json.RawMessage(`{"exit":0}`), nil
 		})}})
@@ -219,6 +220,63 @@ func BenchmarkDurable64(b *testing.B) {
 			b.ReportMetric(float64(median(syncs).Microseconds()), "µs/fsync")
 		})
 	}
+}
+
+// budgetOf is one for all calls, or one each for something of theirs, which is never spent.
+func budgetOf(per string) string {
+	return `budgets:
+  - {id: calls, tools: [code.run], limit: 1000000000, per: ` + per + `, window: total, cost: 1}
+`
+}
+
+// BenchmarkDurableBudget has 64 callers in 64 sessions, on kernels without a budget, with one for each session, and with one that all of them
+// share, by turns: rates are medians of stretches, and so is what is shared over what is not, of stretches one after the other.
+func BenchmarkDurableBudget(b *testing.B) {
+	for _, x := range []struct {
+		name  string
+		store func() proofgraph.Store
+	}{{"file", func() proofgraph.Store { return benchStore(b, b.TempDir()) }}, {"memory", func() proofgraph.Store { return proofgraph.NewMemory() }}} {
+		b.Run(x.name, func(b *testing.B) {
+			kinds := []string{"", budgetOf("session"), budgetOf("all")}
+			callers := make([][]caller, len(kinds))
+			for i, budgets := range kinds {
+				k := benchKernelOn(b, x.store(), budgets)
+				for n := range 64 {
+					callers[i] = append(callers[i], newCaller(b, k, n, fmt.Sprint("bench-", n), true))
+				}
+			}
+			const stretch = 64 * 16
+			rates, costs := make([][]float64, len(kinds)), make([][]float64, len(kinds))
+			var ratios, signs []float64
+			for b.Loop() {
+				before := cpu(b)
+				signed := signAll(250)
+				signs = append(signs, float64(cpu(b)-before)/float64(signed))
+				for i := range kinds {
+					i = (i + len(ratios)) % len(kinds) // each is first in its turn
+					before, t0 := cpu(b), time.Now()
+					if err := together(callers[i], stretch); err != nil {
+						b.Fatal(err)
+					}
+					rates[i] = append(rates[i], stretch/time.Since(t0).Seconds())
+					costs[i] = append(costs[i], float64(cpu(b)-before)/stretch)
+				}
+				n := len(ratios)
+				ratios = append(ratios, rates[2][n]/rates[1][n])
+			}
+			sign := middle(signs)
+			for i, name := range []string{"none", "distinct", "shared"} {
+				b.ReportMetric(middle(rates[i]), name+"/s")
+				b.ReportMetric(middle(costs[i])/sign, name+"-cpu-x/sign")
+			}
+			b.ReportMetric(middle(ratios), "shared/distinct")
+		})
+	}
+}
+
+func middle(of []float64) float64 {
+	slices.Sort(of)
+	return of[len(of)/2]
 }
 
 // together has callers make n calls in all.

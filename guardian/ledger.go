@@ -45,7 +45,8 @@ func (l *Ledger) fundOf(c *contracts.Charge) (f fund) {
 	if n := copy(f.of[:last], c.Of); n == len(c.Of) {
 		f.of[last] = byte(n)
 	} else {
-		digest := crypto.Sum([]byte(c.Of))
+		var buf [128]byte
+		digest := crypto.Sum(append(buf[:0], c.Of...))
 		copy(f.of[:last], digest[:])
 		f.of[last] = 0xff
 	}

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 )
 
 // A full stack is a thousand tools with three rules each, of which the last allows, and what is asked for of everything else that a call may be
 // judged by. What a tool has, all have.
 type full struct {
-	scope, layers bool
-	budgets       string // insides of a list, of the bundle
+	scope, layers     bool
+	budgets, requires string // insides of lists, of the bundle
 }
 
 func (f full) compile(b *testing.B) *Policy {
@@ -31,11 +32,11 @@ func (f full) compile(b *testing.B) *Policy {
 			`{"id":"c%d","allow":"%s","when":{"caller":"roles","has":"editor"}}`, i, name, i, name, i, name))
 	}
 	bundle := bundle("b", strings.Join(tools, ","), strings.Join(rules, ","))
-	docs := []string{strings.TrimSuffix(bundle, "}") + `,"budgets":[` + f.budgets + `]}`}
+	docs := []string{strings.TrimSuffix(bundle, "}") + `,"budgets":[` + f.budgets + `],"requires":[` + f.requires + `]}`}
 	if f.layers {
 		docs = append(docs, floor("f", `,"profile":{"effects":["read"],"connectors":["b"]},"ceilings":{"args":"64KiB","depth":8,"timeout":"10s","risk":"medium"},"expires":"2099-01-01T00:00:00Z",`+
 			`"only":"tool.*","rules":[{"id":"nights","deny":{"effects":["read"]},"unless":{"time":"utc","in":["Mon-Sun 06:00-20:00"]}}]`),
-			overlay("o", `,"for":{"session":"main"},"only":"tool.*","expires":"2099-01-01T00:00:00Z","rules":[{"id":"dots","deny":"tool.*","when":{"arg":"/n","lt":0}}]`))
+			overlay("o", `,"for":{"session":"chat"},"only":"tool.*","expires":"2099-01-01T00:00:00Z","rules":[{"id":"dots","deny":"tool.*","when":{"arg":"/n","lt":0}}]`))
 	}
 	return mustCompile(b, docs...)
 }
@@ -43,7 +44,20 @@ func (f full) compile(b *testing.B) *Policy {
 const (
 	daily   = `{"id":"daily","tools":["tool.*"],"limit":1000000000,"per":"caller","window":"day","cost":1,"refund":"error"}`
 	monthly = `{"id":"monthly","tools":["tool.*"],"limit":1000000000,"per":"tenant","window":"month","cost":{"arg":"/n","scale":2}}`
+
+	unlessEditor = `{"id":"asked","tools":["tool.*"],"unless":{"caller":"roles","has":"editor"},"all":[{"approval":{"roles":["owner"]}}]}`
+	looked       = `{"id":"looked","tools":["tool.0"],"all":[{"receipt":"tool.1","max_age":"30m"}]}`
+	lookedThere  = `{"id":"looked","tools":["tool.0"],"all":[{"receipt":"tool.1","max_age":"30m","same":["/path"]}]}`
 )
+
+// looking is a past in which every receipt that is asked for was there a minute ago.
+type looking struct{ onlyLedger }
+
+var entry contracts.Digest
+
+func (looking) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
+	return contracts.PriorReceipt{Entry: &entry, Same: same, Time: noon - 60_000, Tool: tool}, nil
+}
 
 // BenchmarkDecision is one hot tool with what a stack has step by step, and Decide, so that balances are read from a ledger.
 func BenchmarkDecision(b *testing.B) {
@@ -62,13 +76,19 @@ func BenchmarkDecision(b *testing.B) {
 		{"budget, 10000 callers", full{budgets: daily}, 1, 10_000, "caller-%d"},
 		{"two budgets", full{budgets: daily + "," + monthly}, 2, 1, "caller-%d"},
 		{"scope, layers", full{scope: true, layers: true}, 0, 1, "%d"},
+		{"requirement, not asked", full{requires: unlessEditor}, 0, 1, "%d"},
+		{"receipt", full{requires: looked}, 0, 1, "%d"},
+		{"receipt, same", full{requires: lookedThere}, 0, 1, "%d"},
 		{"scope, layers, budget", full{scope: true, layers: true, budgets: daily}, 1, 1, "caller-%d"},
 		{"scope, layers, two budgets", full{scope: true, layers: true, budgets: daily + "," + monthly}, 2, 1, "caller-%d"},
+		{"all", full{true, true, daily, unlessEditor}, 1, 1, "caller-%d"},
+		{"all, receipt", full{true, true, daily, unlessEditor + "," + looked}, 1, 1, "caller-%d"},
 	} {
 		b.Run(x.name, func(b *testing.B) {
 			p := x.stack.compile(b)
-			past := onlyLedger{new(Ledger)}
+			past := looking{onlyLedger{new(Ledger)}}
 			in := inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)
+			in.Session = "chat"
 			ins := make([]contracts.Inputs, x.callers)
 			r := rand.New(rand.NewPCG(1, 2))
 			for i := range ins {
