@@ -34,7 +34,7 @@ func TestApproval(t *testing.T) {
 	} else {
 		b.mustDo("pay", rent, with(b.approve(again, seedBob), yes)) // beside a good one a used one changes nothing
 	}
-	b.mustVerify()
+	b.mustAgree(b.mustPass())
 }
 
 // What is asked depends on nothing but the call: the request of a judgement that is made again is the same, and whoever holds it can change
@@ -90,7 +90,7 @@ func TestApprovalFitsOneCall(t *testing.T) {
 			b.mustNotDo(contracts.ReasonApprovalInvalid, x.tool, x.args, change...)
 			b.k = root
 			b.mustDo("pay", rent, with(yes))
-			b.mustVerify()
+			b.mustPass()
 		})
 	}
 }
@@ -100,7 +100,7 @@ func TestApprovalOfSpelling(t *testing.T) {
 	b := newBank(t)
 	yes := b.approve(b.ask("pay", rent), seedAnn)
 	b.mustDo("pay", "{ \"amount\": 9e2, \"note\": \"none\",\n \"to\": \"landlord\" }", with(yes), func(in *helm.Intent) { in.Caller.Roles = []string{"clerk", "clerk"} })
-	b.mustVerify()
+	b.mustPass()
 }
 
 // A policy that was swapped in is another policy, whatever it says, and so is one with another schema of the tool.
@@ -120,7 +120,7 @@ func TestApprovalUnderSwap(t *testing.T) {
 				b.swap(compile(t, bankText))
 				b.mustDo("pay", rent, with(yes))
 			}
-			b.mustVerify()
+			b.mustPass()
 		})
 	}
 }
@@ -154,7 +154,7 @@ func TestApprovalTime(t *testing.T) {
 				b.mustNotDo(x.reason, "pay", rent, with(yes))
 				b.mustDo("pay", rent, with(yes, b.approve(b.ask("pay", rent), seedBob)))
 			}
-			b.mustVerify()
+			b.mustPass()
 		})
 	}
 }
@@ -179,7 +179,7 @@ func TestApprovalQuorum(t *testing.T) {
 		}
 		b.mustNotDo(contracts.ReasonApprovalInvalid, "close", account, with(ann, cid))
 		b.mustNotDo(contracts.ReasonApprovalInvalid, "close", account, with(b.approve(asked, seedBob), cid))
-		b.mustVerify()
+		b.mustAgree(b.mustPass())
 	})
 	t.Run("of different requests", func(t *testing.T) {
 		b := newBank(t)
@@ -188,7 +188,7 @@ func TestApprovalQuorum(t *testing.T) {
 		second := b.ask("close", account)
 		b.mustDo("close", account, with(b.approve(first, seedAnn), b.approve(second, seedBob)))
 		b.mustNotDo(contracts.ReasonApprovalInvalid, "close", account, with(b.approve(first, seedCid), b.approve(second, seedCid)))
-		b.mustVerify()
+		b.mustPass()
 	})
 	t.Run("one says no", func(t *testing.T) {
 		b := newBank(t)
@@ -197,7 +197,7 @@ func TestApprovalQuorum(t *testing.T) {
 		b.mustNotDo(contracts.ReasonApprovalInvalid, "close", account, with(ann, no))
 		b.mustNotDo(contracts.ReasonApprovalInvalid, "close", account, with(ann, b.approve(asked, seedBob), no))
 		b.mustDo("close", account, with(ann, b.approve(asked, seedBob), b.refuse(asked, seedDan))) // who has no say cannot end it
-		b.mustVerify()
+		b.mustPass()
 	})
 }
 
@@ -211,7 +211,7 @@ func TestApprovalRefused(t *testing.T) {
 	b.mustNotDo(contracts.ReasonApprovalInvalid, "pay", rent, with(yes, no))
 	b.pass(time.Second)
 	b.mustDo("pay", rent, with(no, b.approve(b.ask("pay", rent), seedBob)))
-	b.mustVerify()
+	b.mustAgree(b.mustPass())
 }
 
 // A person is asked last, and only when his answer decides: whatever else denies the call says so, approved or not, and takes nothing.
@@ -230,7 +230,7 @@ func TestApprovalIsAskedLast(t *testing.T) {
 	b.mustNotDo(contracts.ReasonBudgetExceeded, "pay", small, with(again))
 	b.pass(24 * time.Hour) // another day's money, but the yes has gone off by then
 	b.mustNotDo(contracts.ReasonApprovalExpired, "pay", small, with(again))
-	b.mustVerify()
+	b.mustAgree(b.mustPass())
 }
 
 // A denial uses up nothing: neither the yes nor the key.
@@ -248,7 +248,7 @@ func TestApprovalAndKeys(t *testing.T) {
 	}
 	b.mustNotDo(contracts.ReasonIdempotencyConflict, "pay", `{"to":"landlord","amount":901}`, key, with(yes))
 	b.mustNotDo(contracts.ReasonApprovalInvalid, "pay", rent, with(yes))
-	b.mustVerify()
+	b.mustPass()
 }
 
 // Approvals come to a wrapped function by its context, and end with its call: what the tool calls has none of them.
@@ -283,7 +283,7 @@ func TestApprovalOfWrapped(t *testing.T) {
 	if _, err := pay(approved, payment{To: "landlord", Amount: 900, Note: "none"}); !errors.Is(err, helm.ErrDenied) || paid != 1 {
 		t.Errorf("used: %v after %d", err, paid)
 	}
-	b.mustVerify()
+	b.mustPass()
 }
 
 // What ran and failed, was withheld, or may have run has used its yes: there may be an effect.
@@ -303,7 +303,7 @@ func TestApprovalIsUsedByEveryRun(t *testing.T) {
 				t.Fatalf("%s %s", d.Reason, r.Record.Outcome)
 			}
 			b.mustNotDo(contracts.ReasonApprovalInvalid, "pay", rent, with(yes))
-			b.mustVerify()
+			b.mustPass()
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/trust/registry"
@@ -213,4 +214,14 @@ func (b *bank) reopen() {
 		b.t.Fatal(err)
 	}
 	b.open()
+}
+
+// mustPass packs the log: it verifies, and every verdict follows from what was kept.
+func (b *bank) mustPass() evidence.Report {
+	b.t.Helper()
+	report := b.mustVerify()
+	if report.Replay.Replayed == 0 && !b.o.Keep.DropInputs {
+		b.t.Errorf("replay: %+v", report.Replay)
+	}
+	return report
 }
