@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/helmkernel/helm/bench/internal/cpu"
 )
 
 // A subject is what a row measures.
@@ -85,7 +87,7 @@ func (r *result) run(s subject, p plan, count bool) error {
 	runtime.GC() // of what others left
 	took := make([][]time.Duration, r.callers)
 	failed := make([]error, r.callers)
-	cpu, start := processorTime(), time.Now()
+	used, start := cpu.Time(), time.Now()
 	var all sync.WaitGroup
 	for c := range r.callers {
 		all.Go(func() {
@@ -101,7 +103,7 @@ func (r *result) run(s subject, p plan, count bool) error {
 	}
 	all.Wait()
 	wall := time.Since(start)
-	cpu = processorTime() - cpu
+	used = cpu.Time() - used
 	for c := range r.callers {
 		if failed[c] != nil {
 			return failed[c]
@@ -112,7 +114,7 @@ func (r *result) run(s subject, p plan, count bool) error {
 		}
 	}
 	if count {
-		r.wall, r.cpu = r.wall+wall, r.cpu+cpu
+		r.wall, r.cpu = r.wall+wall, r.cpu+used
 	}
 	return nil
 }

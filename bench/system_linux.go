@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
-	"time"
 )
 
 func fdatasync(f *os.File) error {
@@ -17,15 +16,6 @@ func fdatasync(f *os.File) error {
 		return err
 	}
 	return os.NewSyscallError("fdatasync", failed)
-}
-
-// processorTime is what this process has used, in the kernel too.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // blocks is what a file takes, holes left out.

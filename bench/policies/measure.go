@@ -5,44 +5,58 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/helmkernel/helm/bench/internal/cpu"
 )
 
 // A figure is what one row costs with one set of questions.
 type figure struct {
 	asked  []question
 	times  []float64 // nanoseconds a decision, of each slice
-	n      uint64    // decisions that were counted
+	took   time.Duration
+	n      uint64 // decisions in all slices
 	allocs uint64
 	bytes  uint64
 }
 
-// slice asks in turn for so long, and checks every answer.
+// slice asks all questions so often that it takes so long, and checks every answer. What counts is the processor's time, where it is known,
+// lest other processes be measured.
 func (f *figure) slice(length time.Duration, count bool) error {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	i, n, stretch := 0, uint64(0), 1
+	n, passes := uint64(0), 1
 	var took time.Duration
-	for start := time.Now(); took < length; took = time.Since(start) {
-		for range stretch {
-			q := &f.asked[i]
-			if got, err := q.decide(); err != nil || got != q.want {
-				return q.ask()
-			}
-			if i++; i == len(f.asked) {
-				i = 0
+	used, start := cpu.Time(), time.Now()
+	for ; took < length; took = time.Since(start) {
+		if n > 0 && took < length/100 {
+			passes *= 2 // the clock is read seldom
+		}
+		for range passes {
+			for i := range f.asked {
+				q := &f.asked[i]
+				if got, err := q.decide(); err != nil || got != q.want {
+					return q.fault(got, err)
+				}
 			}
 		}
-		if n += uint64(stretch); took < length/100 && stretch < 64 { // the clock is read seldom
-			stretch *= 2
-		}
+		n += uint64(passes * len(f.asked))
+	}
+	if used = cpu.Time() - used; used == 0 {
+		used = took
 	}
 	runtime.ReadMemStats(&after)
 	if count {
-		f.times = append(f.times, float64(took)/float64(n))
+		f.times = append(f.times, float64(used)/float64(n))
+		f.took += took
 		f.n, f.allocs, f.bytes = f.n+n, f.allocs+after.Mallocs-before.Mallocs, f.bytes+after.TotalAlloc-before.TotalAlloc
 	}
 	return nil
 }
+
+// least is how many slices a figure has at least, however long they take.
+const least = 3
+
+func (f *figure) done(p plan) bool { return f.took >= p.each && len(f.times) >= least }
 
 // each is the median time of a decision in nanoseconds, and what it allocates.
 func (f *figure) each() (ns, allocs, bytes float64) {
@@ -57,19 +71,16 @@ type result struct {
 	hot, mix figure
 }
 
-// A plan says how long a figure is measured: in so many slices, by turns with all others, each so long.
-type plan struct {
-	slices int
-	slice  time.Duration
-}
+// A plan says how long a figure is measured, and how long each of its slices is, if one pass of all questions does not take longer.
+type plan struct{ each, slice time.Duration }
 
 // forms are the two ways that arguments come to an engine.
 var forms = []struct {
 	name string
 	of   func(engine, *call) (decide, error)
 }{
-	{"arguments parsed before", engine.ready},
-	{"from the JSON text of the arguments", engine.fromText},
+	{"parsed before", engine.ready},
+	{"from JSON text", engine.fromText},
 }
 
 // A loaded is a row's engine, and how long it took to make.
@@ -117,11 +128,15 @@ func measure(engines []loaded, copies int, of func(engine, *call) (decide, error
 		}
 		results = append(results, r)
 	}
-	for n := range p.slices + 1 {
+	for n, going := 0, true; going; n++ {
+		going = false
 		for i := range results {
 			r := results[(i+n)%len(results)] // nobody is always behind the same one
 			for _, f := range []*figure{&r.hot, &r.mix} {
-				runtime.GC() // of what others left
+				if f.done(p) {
+					continue
+				}
+				going = true
 				if err := f.slice(p.slice, n > 0); err != nil {
 					return nil, fmt.Errorf("%s: %w", r.name, err)
 				}

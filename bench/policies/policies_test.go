@@ -17,11 +17,11 @@ import (
 func TestTables(t *testing.T) {
 	var out bytes.Buffer
 	sizes := []int{1, 3}
-	if err := run(&out, plan{slices: 1, slice: time.Millisecond}, sizes...); err != nil {
+	if err := run(&out, plan{each: time.Millisecond, slice: 100 * time.Microsecond}, sizes...); err != nil {
 		t.Fatal(err)
 	}
 	tables := strings.Split(out.String(), "\n### ")[1:]
-	if len(tables) != 1+len(sizes)*len(forms) {
+	if len(tables) != 2+len(sizes)*len(forms) {
 		t.Fatalf("%d tables", len(tables))
 	}
 	for i, table := range tables {
@@ -30,11 +30,14 @@ func TestTables(t *testing.T) {
 		for _, r := range rows {
 			want = append(want, r.name)
 		}
-		if i == 0 {
+		switch i {
+		case 0:
 			want, width = nil, 1+len(probes)
 			for _, p := range probers {
 				want = append(want, p.name)
 			}
+		case len(tables) - 1:
+			width = 1 + 2*len(sizes)*len(forms)
 		}
 		for _, name := range want {
 			_, line, ok := strings.Cut(table, "\n| "+name+" | ")
@@ -124,13 +127,13 @@ func TestLiars(t *testing.T) {
 	} {
 		for _, after := range []int{0, len(calls) - 1, len(calls) + 1, 2 * len(calls)} {
 			l := loaded{row{name: "liar"}, &liar{handRules, after, lie}, 0}
-			if _, err := measure([]loaded{l}, 1, engine.ready, plan{1, 10 * time.Millisecond}); err == nil {
+			if _, err := measure([]loaded{l}, 1, engine.ready, plan{10 * time.Millisecond, time.Millisecond}); err == nil {
 				t.Errorf("%s after %d answers was not noticed", what, after)
 			}
 		}
 	}
 	honest := loaded{row{name: "HELM"}, handRules, 0}
-	if _, err := measure([]loaded{honest}, 1, engine.ready, plan{1, 10 * time.Millisecond}); err != nil {
+	if _, err := measure([]loaded{honest}, 1, engine.ready, plan{10 * time.Millisecond, time.Millisecond}); err != nil {
 		t.Error(err)
 	}
 }

@@ -39,8 +39,8 @@ type question struct {
 	want bool
 }
 
-func (q *question) ask() error {
-	got, err := q.decide()
+// fault is what is wrong with an answer; nil if nothing is.
+func (q *question) fault(got bool, err error) error {
 	if err == nil && got != q.want {
 		err = fmt.Errorf("allowed: %v, and by hand: %v", got, q.want)
 	}
@@ -72,7 +72,7 @@ func questions(calls []call, copies int, of func(engine, *call) (decide, error),
 			return nil, fmt.Errorf("%v: %w", c, err)
 		}
 		q := question{d, c, want}
-		if err := q.ask(); err != nil {
+		if err := q.fault(q.decide()); err != nil {
 			return nil, err
 		}
 		qs = append(qs, q)

@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 )
 
-// table prints results as Markdown.
+// table prints results in full.
 func table(w io.Writer, copies int, form string, results []*result) error {
 	helm, asked, allowed := 0.0, results[0].mix.asked, 0
 	for _, r := range results {
@@ -19,7 +20,7 @@ func table(w io.Writer, copies int, form string, results []*result) error {
 		}
 	}
 	if _, err := fmt.Fprintf(w, `
-### %d tools, %s
+### %d tools, arguments %s
 
 %d requests, %d ALLOW and %d DENY; hot is one payment that is allowed.
 
@@ -40,4 +41,31 @@ func table(w io.Writer, copies int, form string, results []*result) error {
 		}
 	}
 	return nil
+}
+
+// A column is a table's results in the summary.
+type column struct {
+	copies  int
+	form    string
+	results []*result
+}
+
+// summary prints the mix of all tables in one.
+func summary(w io.Writer, columns []column) error {
+	var b strings.Builder
+	b.WriteString("\n### In short: nanoseconds a decision, and allocations, over the mix\n\n| engine |")
+	for _, c := range columns {
+		fmt.Fprintf(&b, " %d tools, %s | allocs |", c.copies*len(tools), c.form)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("--:|", 2*len(columns)) + "\n")
+	for i, r := range rows {
+		fmt.Fprintf(&b, "| %s |", r.name)
+		for _, c := range columns {
+			ns, allocs, _ := c.results[i].mix.each()
+			fmt.Fprintf(&b, " %.0f | %.0f |", ns, allocs)
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
