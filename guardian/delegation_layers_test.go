@@ -33,6 +33,8 @@ func TestDelegationAndLayers(t *testing.T) {
 		{"an overlay against the delegator", overlay("o", deny(`"when":`+is("ann"))), overlaid},
 		{"an overlay but for the delegator", overlay("o", deny(`"unless":`+is("ann"))), allow},
 		{"an overlay by the delegator's roles", overlay("o", deny(`"when":{"caller":"roles","has":"owner"}`)), overlaid},
+		{"an overlay against his tenant", overlay("o", deny(`"when":{"caller":"tenant","eq":"acme","absent":false}`)), overlaid},
+		{"an overlay but for his tenant", overlay("o", deny(`"unless":{"caller":"tenant","eq":"acme","absent":false}`)), allow},
 		{"a floor against the caller", floor("f", deny(`"when":`+is("agent"))), floored},
 		{"a floor but for the delegator", floor("f", deny(`"unless":`+is("ann"))), floored},
 		{"a floor against the delegator", floor("f", deny(`"when":`+is("ann"))), allow},
@@ -99,6 +101,7 @@ func TestDelegationWork(t *testing.T) {
 	two := func(a, b string) []contracts.Delegation {
 		return []contracts.Delegation{{Delegator: "ann", Delegate: "bob", Depth: 1, When: value(t, a)}, {Delegator: "bob", Delegate: "agent", When: value(t, b)}}
 	}
+	ruled := mustCompile(t, strings.Replace(shop, `{"id": "dear"`, `{"id": "bad", "deny": "pay", "when": {"some": "/n", "that": {"lt": 0}}}, {"id": "dear"`, 1))
 	p, floored := mustCompile(t, shop), mustCompile(t, shop, floor("f", `,"rules":[{"id":"no","deny":"pay","when":{"some":"/n","that":{"lt":0}}}]`))
 	for _, c := range []struct {
 		p      *Policy
@@ -109,6 +112,8 @@ func TestDelegationWork(t *testing.T) {
 		{p, each(1), each(1), contracts.ReasonAllow, 8},
 		{p, each(1), each(2), contracts.ReasonFailClosedError, 6}, // 3 times 4,001, and what the scope and the rules tested
 		{p, each(2), each(1), contracts.ReasonFailClosedError, 6},
+		{ruled, each(1), `{"arg":"/to","eq":"x"}`, contracts.ReasonAllow, 8},
+		{ruled, each(1), each(1), contracts.ReasonFailClosedError, 6},
 		{floored, each(1), `{"arg":"/to","eq":"x"}`, contracts.ReasonAllow, 8},
 		{floored, each(1), each(1), contracts.ReasonFailClosedError, 8},
 	} {

@@ -209,7 +209,8 @@
 // a depth of at least the number of grants before it. Then each must be for the tool, and its when be true of the call.
 //
 // Condition 5 is judged for the root delegator, whatever the caller may himself: with the name and the roles of the root's key, and the
-// caller's tenant. All else is judged for the caller: the when of each grant, requirements, budgets and floors. An overlay that is for the
+// caller's tenant. Keys and grants name no tenant: where one id is two callers in two tenants, the when has to name it. All else is judged for
+// the caller: the when of each grant, requirements, budgets and floors. An overlay that is for the
 // caller or for the root delegator is for the call. Where the grants do not open nobody's rights are judged: of condition 5 there is the
 // bundle's expires alone, then comes 6.
 //
