@@ -32,7 +32,8 @@
 // The probes are calls that must not go through, put to a broad allow beside a rule that denies. What is printed is what comes of them in a
 // host that does as the engine's own first example does: README or documentation, named at each prober. In all of these engines a policy can
 // be written that fails closed, mostly by an allow that names everything it needs; the probes are of a policy that relies on its denials. Cedar
-// is probed also with the validator of cedar-go's x/exp, which a host has to call itself, OPA also with StrictBuiltinErrors.
+// is probed also with the validator of cedar-go's x/exp, which a host has to call itself, OPA also with StrictBuiltinErrors. (OPA puts every
+// string above every number. So it denies the numeric string above an upper limit, and would let one pass a lower limit.)
 package main
 
 import (

@@ -174,6 +174,28 @@ func TestProbesHaveControls(t *testing.T) {
 	}
 }
 
+// The README has the probes as they come out, and the rows of the figures.
+func TestReadme(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := probeTable(&out); err != nil {
+		t.Fatal(err)
+	}
+	table, _, _ := strings.Cut(strings.TrimPrefix(out.String(), "\n### A broad allow beside a rule that denies\n\n"), "\n\n")
+	if strings.Count(table, "\n") != 1+len(probers) || !bytes.Contains(readme, []byte(table)) {
+		t.Errorf("README.md does not have these lines:\n%s", table)
+	}
+	_, figures, _ := strings.Cut(string(readme), "\n| engine | 12 tools, ")
+	for _, r := range rows {
+		if !strings.Contains(figures, "\n| "+r.name+" | ") {
+			t.Errorf("README.md has no figures of %s", r.name)
+		}
+	}
+}
+
 // The versions that are told are those that are compared.
 func TestVersions(t *testing.T) {
 	mod, err := os.ReadFile("../go.mod")
