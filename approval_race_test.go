@@ -13,8 +13,8 @@ import (
 	"github.com/helmkernel/helm/executor"
 )
 
-// together calls f from n goroutines at once.
-func together64(n int, f func(i int)) {
+// atOnce calls f from n goroutines at once.
+func atOnce(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for i := range n {
@@ -32,7 +32,7 @@ func TestApprovalRacedForOneRun(t *testing.T) {
 	b := newBank(t)
 	yes := b.approve(b.ask("pay", rent), seedAnn)
 	var ran, used atomic.Int64
-	together64(10, func(int) {
+	atOnce(10, func(int) {
 		switch d, r := b.do("pay", rent, with(yes)); {
 		case r.Record.Outcome == contracts.Executed:
 			ran.Add(1)
@@ -58,7 +58,7 @@ func TestApproversRace(t *testing.T) {
 		var mu sync.Mutex
 		var given []contracts.Envelope
 		var ran atomic.Int64
-		together64(2, func(i int) {
+		atOnce(2, func(i int) {
 			e := b.approve(asked, []byte{seedAnn, seedCid}[i])
 			mu.Lock()
 			given = append(given, e)
@@ -86,7 +86,7 @@ func TestApprovalRacedBySwap(t *testing.T) {
 	next := edited(t, "version: 1", "version: 2")
 	hash := next.Hash()
 	var ran atomic.Int64
-	together64(9, func(i int) {
+	atOnce(9, func(i int) {
 		if i == 4 {
 			b.swap(next)
 			return
@@ -107,6 +107,41 @@ func TestApprovalRacedBySwap(t *testing.T) {
 	b.mustPass()
 }
 
+// Many have a yes each, and there is money for one of them at a time, which comes back, for the tool fails: who was slower has used nothing, and
+// goes on until his own call has run, once.
+func TestApprovalsRaceForBudget(t *testing.T) {
+	const callers = 8
+	b := newBank(t, func(o *helm.Options) {
+		o.Policy = compile(t, bankText+"budgets:\n  - {id: one, tools: [pay], limit: 1, per: all, window: total, cost: 1, refund: error}\n")
+	})
+	b.tool = func(context.Context, contracts.Call) (executor.Result, error) { return executor.Result{}, errOwn }
+	var mine [callers]func(*helm.Intent)
+	var yes [callers]contracts.Envelope
+	for i := range callers {
+		mine[i] = func(in *helm.Intent) { in.Session = fmt.Sprint("chat-", i) }
+		yes[i] = b.approve(b.ask("pay", rent, mine[i]), seedAnn)
+	}
+	atOnce(callers, func(i int) {
+		for tries := 1; ; tries++ {
+			d, _ := b.do("pay", rent, mine[i], with(yes[i]))
+			if d.Reason == contracts.ReasonToolError {
+				break
+			}
+			if d.Reason != contracts.ReasonBudgetExceeded || tries == 10000 {
+				t.Errorf("%s after %d: %s", d.Reason, tries, d.Why)
+				break
+			}
+		}
+		if d, _ := b.do("pay", rent, mine[i], with(yes[i])); d.Reason != contracts.ReasonApprovalInvalid && d.Reason != contracts.ReasonBudgetExceeded {
+			t.Errorf("again: %s", d.Reason)
+		}
+	})
+	if n := b.runs.Load(); n != callers {
+		t.Errorf("%d ran, want %d", n, callers)
+	}
+	b.mustPass()
+}
+
 // What a session may do is counted when it is allowed: 64 callers who come at once get no further than one after the other.
 func TestCallsOfSessionRaced(t *testing.T) {
 	floor := "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\n"
@@ -123,7 +158,7 @@ func TestCallsOfSessionRaced(t *testing.T) {
 			b := newBank(t, func(o *helm.Options) { o.Policy = compileAll(t, bankText, x.floor) })
 			var ran atomic.Int64
 			round := func() {
-				together64(64, func(int) {
+				atOnce(64, func(int) {
 					switch d, r := b.do("tell", `{}`); {
 					case r.Record.Outcome == contracts.Executed:
 						ran.Add(1)

@@ -183,8 +183,8 @@ func TestApprovalOfLostPermission(t *testing.T) {
 	}
 }
 
-// Who loses the last of a budget to somebody else, after his call was approved, has used nothing: there was no ALLOW.
-func TestApprovalOfLostReservation(t *testing.T) {
+// Who finds nothing left of a budget, after his call was approved, has used nothing: there was no ALLOW.
+func TestApprovalUnderSpentBudget(t *testing.T) {
 	b := newBank(t, func(o *helm.Options) {
 		o.Policy = compile(t, bankText+"budgets:\n  - {id: few, tools: [pay], limit: 1, per: all, window: hour, cost: 1, refund: error}\n")
 	})
