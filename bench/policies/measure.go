@@ -95,12 +95,12 @@ func load(copies int) ([]loaded, error) {
 	var all []loaded
 	for _, r := range rows {
 		l, took := loaded{row: r}, make([]time.Duration, 3)
-		make := r.written(copies)
+		build := r.written(copies)
 		for i := range took {
 			runtime.GC()
 			start := time.Now()
 			var err error
-			if l.engine, err = make(); err != nil {
+			if l.engine, err = build(); err != nil {
 				return nil, fmt.Errorf("%s: %w", r.name, err)
 			}
 			took[i] = time.Since(start)
