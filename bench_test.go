@@ -13,15 +13,11 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -64,18 +60,6 @@ func benchArgs(b testing.TB) json.RawMessage {
 	}
 }
 
-func benchKernel(b *testing.B) *helm.Kernel {
-	b.Helper()
-	k, err := helm.New(helm.Options{Policy: compile(b, benchPolicy), Key: seedKey(b, 1), Store: proofgraph.NewMemory(),
-		Drivers: map[string]executor.Driver{"code.run": helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
-			return json.RawMessage(`{"exit":0}`), nil
-		})}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return k
-}
-
 // ratio times one call and one raw signature of 256 bytes by turns, and reports medians and their ratio. GOMAXPROCS is 1: with more, a
 // second core that is idle is woken for the driver's goroutine, and that is what one would measure.
 func ratio(b *testing.B, call func()) {
@@ -106,7 +90,7 @@ func BenchmarkDeny(b *testing.B) {
 		args json.RawMessage
 	}{{"empty", json.RawMessage(`{}`)}, {"900B", benchArgs(b)}} {
 		b.Run(x.name, func(b *testing.B) {
-			k, ctx := benchKernel(b), context.Background()
+			k, ctx := benchKernelOn(b, proofgraph.NewMemory()), context.Background()
 			ratio(b, func() {
 				d, r := k.Guard(ctx, helm.Intent{Tool: "no.such.tool", Args: x.args, Caller: helm.Caller{ID: "ada"}, Session: "bench"})
 				if d.Reason != contracts.ReasonToolNotFound || r.Record.Outcome != contracts.Denied {
@@ -117,44 +101,53 @@ func BenchmarkDeny(b *testing.B) {
 	}
 }
 
-func BenchmarkAllow(b *testing.B) {
-	k, ctx, args := benchKernel(b), context.Background(), benchArgs(b)
-	in := helm.Intent{Tool: "code.run", Args: args, Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}}, Session: "bench"}
-	ratio(b, func() {
-		if d, r := k.Guard(ctx, in); d.Err() != nil || string(r.Output) != `{"exit":0}` {
-			b.Fatal(d.Err())
-		}
-	})
-}
+// benchBudget is charged by every call, and never spent.
+const benchBudget = `
+budgets:
+  - {id: calls, tools: [code.run], limit: 1000000000, per: caller, window: day, cost: 1, refund: error}
+`
 
-// BenchmarkAllowParallel has 64 callers in 64 sessions, and reports the processor time of a call.
-func BenchmarkAllowParallel(b *testing.B) {
-	k, args := benchKernel(b), benchArgs(b)
-	key, msg := ed25519.NewKeyFromSeed(make([]byte, 32)), make([]byte, 256)
-	const signs = 2000
-	t0 := cpu(b)
-	for range signs {
-		ed25519.Sign(key, msg)
-	}
-	sign := float64(cpu(b)-t0) / signs
-	var failed atomic.Int64
-	b.ResetTimer()
-	t0 = cpu(b)
-	var wg sync.WaitGroup
-	for i := range 64 {
-		wg.Go(func() {
-			in := helm.Intent{Tool: "code.run", Args: args, Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}}, Session: fmt.Sprint("bench-", i)}
-			for n := i; n < b.N; n += 64 {
-				if d, _ := k.Guard(context.Background(), in); d.Err() != nil {
-					failed.Add(1)
+// BenchmarkAllow is one caller, without and with a daily budget.
+func BenchmarkAllow(b *testing.B) {
+	for _, more := range []string{"", benchBudget} {
+		b.Run(map[bool]string{false: "rules", true: "budget"}[more != ""], func(b *testing.B) {
+			k, ctx, args := benchKernelOn(b, proofgraph.NewMemory(), more), context.Background(), benchArgs(b)
+			in := helm.Intent{Tool: "code.run", Args: args, Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}}, Session: "bench"}
+			ratio(b, func() {
+				if d, r := k.Guard(ctx, in); d.Err() != nil || string(r.Output) != `{"exit":0}` || (more == "") != (r.Record.Settled == nil) {
+					b.Fatal(d.Err())
 				}
-			}
+			})
 		})
 	}
-	wg.Wait()
-	b.ReportMetric(float64(cpu(b)-t0)/float64(b.N)/sign, "cpu-x/sign")
-	if failed.Load() > 0 {
-		b.Fatal("calls failed")
+}
+
+// BenchmarkAllowParallel has 64 callers in 64 sessions, and reports the processor time of a call. With a budget they share its balance.
+func BenchmarkAllowParallel(b *testing.B) {
+	for _, more := range []string{"", benchBudget} {
+		b.Run(map[bool]string{false: "rules", true: "budget"}[more != ""], func(b *testing.B) {
+			k := benchKernelOn(b, proofgraph.NewMemory(), more)
+			var callers []caller
+			for i := range 64 {
+				callers = append(callers, newCaller(b, k, i, fmt.Sprint("bench-", i), true))
+			}
+			var used, signUsed time.Duration
+			signed := 0
+			b.ResetTimer()
+			for done := 0; done < b.N; {
+				n := min(64*16, b.N-done)
+				before := cpu(b)
+				if err := together(callers, n); err != nil {
+					b.Fatal(err)
+				}
+				used, done, before = used+cpu(b)-before, done+n, cpu(b)
+				signed += signAll(250)
+				signUsed += cpu(b) - before
+			}
+			sign := float64(signUsed) / float64(signed)
+			b.ReportMetric(float64(used)/float64(b.N)/sign, "cpu-x/sign")
+			b.ReportMetric(sign, "ns-cpu/sign")
+		})
 	}
 }
 
@@ -220,13 +213,4 @@ func BenchmarkFootprint(b *testing.B) {
 		b.ReportMetric(plain, "MB-plain")
 		b.ReportMetric(float64(modules), "modules")
 	}
-}
-
-// cpu is the processor time that this process has used.
-func cpu(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
