@@ -117,7 +117,7 @@
 // had, at each pointer on the left, the value that the present call has at the one on the right; a list names pointers that are the same
 // in both. The value must be required here, or have a default; a call that lacked it there is not meant. The second compares how many
 // calls of the tool, or of all, were allowed. Both err in the session of calls that name none, main. The first also errs where the arguments
-// are not kept of a call that may be the one.
+// are not kept of a call that may be the one, and where one decision asks for receipts with more than 1 MiB of values together.
 //
 // A bundle asks for receipts and calls of its own tools, a floor or overlay for those of all. [Policy.Decide] asks the past, a [Past], once
 // for each tool and each values, and leaves the answers in the inputs; [Policy.Judge] reads them there. A [Session] is the past of one session.

@@ -22,6 +22,7 @@ func FuzzCompileAndJudge(f *testing.F) {
 		f.Add([]byte(text), []byte(`{"path":"/srv/data/a"}`))
 		f.Add([]byte(strings.ReplaceAll(text, `"allow"`, `"deny"`)), []byte(`{"path":"/srv/data/a"}`))
 	}
+	f.Add([]byte(bankText(goodRequirement, ``)), []byte(toBob))
 	for _, c := range operatorCases {
 		for v := range c.answers {
 			f.Add([]byte(around(c.schema, `{"id":"x","allow":"t","when":`+c.pred+`}`)), []byte(argsWith(v)))
@@ -55,9 +56,10 @@ func compileAndJudge(t *testing.T, text []byte, args string) bool {
 		in := inputs(t, name, args)
 		r, why := p.Judge(in, nil)
 		again, whyAgain := p.Judge(in, nil)
-		if !reflect.DeepEqual(r, again) || why != whyAgain {
+		if !reflect.DeepEqual(r, again) || !reflect.DeepEqual(why, whyAgain) {
 			t.Fatalf("%s: %v, then %v", name, r.Reason, again.Reason)
 		}
+		inPast(t, p, in)
 		if strings.Contains(why.What, "panic") {
 			t.Fatalf("%s: %s in\n%s", name, why, text)
 		}
@@ -85,6 +87,8 @@ func TestMutatedDocuments(t *testing.T) {
 	}
 	add(good)
 	add(office)
+	add(bankText(goodRequirement, `,"budgets":[{"id":"b","tools":["pay"],"limit":9,"per":"session","window":"total","cost":1,"unless":{"receipt":"look","same":{"/payee":"/to"}}}]`))
+	add(bankText(`{"id":"x","tools":["look"],"when":{"session":"calls","of":"pay","le":3},"all":[{"receipt":"pay","max_age":"1h"},{"approval":{"roles":["owner"]}}]}`, ``))
 	for _, c := range operatorCases {
 		add(around(c.schema, `{"id":"x","allow":"t","when":`+c.pred+`}`))
 	}
@@ -103,12 +107,26 @@ func TestMutatedDocuments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if compileAndJudge(t, text, argsWith(`"a"`)) {
+		if compileAndJudge(t, text, pick(generator{r}, argsWith(`"a"`), argsWith(`"a"`), toBob)) {
 			compiled++
 		}
 	}
 	if compiled < 500 {
 		t.Errorf("only %d documents compiled", compiled)
+	}
+}
+
+// inPast judges a call in a session that has a past, and again from what that left in the inputs.
+func inPast(t *testing.T, p *Policy, in contracts.Inputs) {
+	t.Helper()
+	in.Session = "chat"
+	past := newTold()
+	for n, tool := range []string{"look", "pay", "page.get"} {
+		past.ran(t, n, tool, `{"amount":5,"path":"/srv/a","payee":"bob"}`, noon)
+	}
+	r, _ := p.Decide(&in, nil, past)
+	if again, _ := p.Judge(in, nil); string(again.Append(nil)) != string(r.Append(nil)) {
+		t.Fatalf("%s: %s, then %s", in.Tool, r.Append(nil), again.Append(nil))
 	}
 }
 

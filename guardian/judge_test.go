@@ -351,7 +351,7 @@ func TestDeterminism(t *testing.T) {
 		for _, c := range calls {
 			record, why := first.Judge(inputs(t, c.tool, c.args), nil)
 			again, whyAgain := p.Judge(inputs(t, c.tool, shuffled(t, c.args, r)), nil)
-			if !reflect.DeepEqual(record, again) || why != whyAgain {
+			if !reflect.DeepEqual(record, again) || !reflect.DeepEqual(why, whyAgain) {
 				t.Fatalf("%s %s: %v %v, then %v %v", c.tool, c.args, record.Reason, why, again.Reason, whyAgain)
 			}
 		}

@@ -31,7 +31,9 @@ func layerSeeds() []string {
 	} {
 		seeds = append(seeds, floor("f", `,"rules":[`+rules+`]`), overlay("o", `,"rules":[`+rules+`]`))
 	}
-	return seeds
+	requires := `,"requires":[{"id":"q","tools":"mail.*","any":[{"approval":{"roles":["owner"]}},{"receipt":"page.get","max_age":"1h"}]},` +
+		`{"id":"s","tools":["mail.send"],"when":{"session":"calls","gt":2},"all":[{"receipt":"page.get","same":{"/path":"/to"}},{"attestation":{"type":"x","max_age":"1m","bind":{"a":"/to"}}}]}]`
+	return append(seeds, floor("f", requires+`,"ceilings":{"calls":2}`), overlay("o", requires))
 }
 
 // layerAndJudge tells whether the document compiles beside the house, which is bare without it.
@@ -58,6 +60,7 @@ func layerAndJudge(t *testing.T, bare *Policy, text []byte, args string) bool {
 	for _, tool := range []string{"page.get", "mail.send", "mail.wipe", "note.put"} {
 		in := inputs(t, tool, args)
 		housed("wasi-strict")(&in)
+		inPast(t, p, in)
 		r, why := p.Judge(in, nil)
 		if b, _ := bare.Judge(in, nil); bool(r.Verdict) && !bool(b.Verdict) {
 			t.Fatalf("%s: %v without, ALLOW with\n%s", tool, b.Reason, text)

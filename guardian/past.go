@@ -15,7 +15,8 @@ type Past interface {
 	Calls(tool string) uint64
 
 	// Receipt is the latest EXECUTED receipt of a tool in the session, with these values in the arguments of its call: same is an object of
-	// pointers and values, Missing where any receipt will do. Without Entry there is none. An error says that it cannot be told.
+	// pointers and values, Missing where any receipt will do. Without Entry there is none. An error says that it cannot be told. The answer
+	// is the guardian's to keep.
 	Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error)
 
 	// Used tells whether an earlier ALLOW of the session consumed the request that the approval with that digest answers.

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
@@ -153,66 +152,4 @@ func inCanonicalOrder(all []equal) []equal {
 		sorted = append(sorted, all[at])
 	}
 	return sorted
-}
-
-// shown answers a receipt predicate.
-func (s *scratch) shown(n *node) answer {
-	r, what := s.receipt(n.more.prior)
-	if what != "" {
-		return s.fail(n, what)
-	}
-	return answerOf(r.Entry != nil && (n.more.age == 0 || s.isYoung(momentOf(r.Time), n.more.age)))
-}
-
-const unnamed = "the session is the one of all calls that name none: name a session"
-
-// receipt gives what the past says of a prior, asking at most once, or why it cannot be told.
-func (s *scratch) receipt(p *prior) (r contracts.PriorReceipt, what string) {
-	if s.session == "" || s.session == contracts.DefaultSession {
-		return r, unnamed
-	}
-	from := len(s.buf)
-	s.buf = p.append(s.buf, s.args)
-	same := s.buf[from:]
-	defer func() { s.buf = s.buf[:from] }()
-	for _, r := range s.receipts {
-		if r.Tool == p.of.name && string(r.Same.Append(s.buf)[len(s.buf):]) == string(same) {
-			return r, ""
-		}
-	}
-	if s.past == nil {
-		return r, "the inputs lack the receipt of " + p.of.name
-	}
-	asked := contracts.PriorReceipt{Tool: p.of.name}
-	if len(same) > 0 {
-		tree := new(crypto.Tree)
-		if err := tree.Parse(slices.Clone(same), crypto.Limits{Bytes: len(same), Depth: contracts.MaxRecordDepth, Object: true}); err != nil {
-			return r, "the values that two calls must have in common: " + err.Error()
-		}
-		asked.Same = tree.Root()
-	}
-	told, err := s.past.Receipt(asked.Tool, asked.Same)
-	if err != nil {
-		return r, "the receipts of " + p.of.name + " cannot be told"
-	}
-	if told.Entry != nil {
-		entry := *told.Entry
-		asked.Entry, asked.Time = &entry, told.Time
-	}
-	s.receipts = append(s.receipts, asked)
-	return asked, ""
-}
-
-// append appends the canonical object of the values that must be the same, or nothing.
-func (p *prior) append(b []byte, args crypto.Value) []byte {
-	if len(p.same) == 0 {
-		return b
-	}
-	b = append(b, '{')
-	for i := range p.same {
-		x := &p.same[i]
-		b = append(follow(args, x.here).Append(append(append(b, x.name...), ':')), ',')
-	}
-	b[len(b)-1] = '}'
-	return b
 }

@@ -2,6 +2,7 @@ package guardian
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -324,4 +325,43 @@ func TestCallsCeiling(t *testing.T) {
 		want{contracts.ReasonFailClosedError, 8, ""}.settled(t, "no session", p, in, nil, past)
 	}
 	want{contracts.ReasonCeilingViolation, 8, "P0:a:ceilings"}.settled(t, "a rule behind it", p, inChat(t, "look", `{}`), nil, past)
+}
+
+// However large the values that calls are compared by, what is recorded of a decision stays within its limits.
+func TestAskedIsBounded(t *testing.T) {
+	var rules []string
+	for i := range 40 {
+		rules = append(rules, fmt.Sprintf(`{"id":"r%d","deny":"pay","when":{"receipt":"look","same":{"/payee":"/to","/n":"/amount"},"max_age":"%ds"}}`, i, i+1))
+	}
+	p := mustCompile(t, strings.Replace(bankText("", ``), `{"id":"dear"`, strings.Join(rules, ",")+`,{"id":"dear"`, 1))
+	past := newTold()
+	past.ran(t, 1, "look", `{"payee":"eve"}`, noon)
+	for size, w := range map[int]want{10: allowed, 20_000: allowed, 30_000: {contracts.ReasonFailClosedError, 5, ""}, 1_000_000: {contracts.ReasonFailClosedError, 5, ""}} {
+		in := inChat(t, "pay", `{"amount":5,"kind":"sepa","to":"`+strings.Repeat("x", size)+`"}`)
+		w.settled(t, fmt.Sprint(size), p, in, nil, past)
+	}
+}
+
+// No grant takes a call out of what an overlay requires, of the caller or of who granted; and the rest is required of the caller.
+func TestRequiredUnderGrants(t *testing.T) {
+	trust := people(t)
+	needs := `"requires":[{"id":"r","tools":["pay"],"unless":{"caller":"roles","has":"owner"},"all":[{"receipt":"look"}]}]`
+	for _, c := range []struct {
+		name, of string
+		past     *told
+		want     want
+	}{
+		{"the caller's", `"for":{"caller":"agent"},`, newTold(), missing4("P2:o:r")},
+		{"the delegator's", `"for":{"caller":"ann"},`, newTold(), missing4("P2:o:r")},
+		{"everyone's", ``, newTold(), missing4("P2:o:r")},
+		{"somebody's", `"for":{"caller":"bob"},`, newTold(), allowed},
+		{"the caller's, met", `"for":{"caller":"agent"},`, longSession(t), allowed},
+		{"the delegator's, met", `"for":{"caller":"ann"},`, longSession(t), allowed},
+	} {
+		p := mustCompile(t, bankText("", ``), overlay("o", `,`+c.of+needs))
+		in := inChat(t, "pay", toBob)
+		in.Caller = contracts.Caller{ID: "agent"}
+		in.Envelopes.Delegation = []contracts.Envelope{by(t, "ann", contracts.Delegation{Delegate: "agent", Delegator: "ann"})}
+		c.want.settled(t, c.name, p, in, trust, c.past)
+	}
 }

@@ -130,6 +130,20 @@ func (l *line) like(pointers []string) *likeness {
 	return x
 }
 
+// likeThese gives the one of the pointers that are the keys of an object.
+func (l *line) likeThese(same crypto.Value) *likeness {
+	for _, x := range l.watched {
+		if len(x.names) == same.Len() && !slices.ContainsFunc(x.names, func(name string) bool { return same.Get(name).Kind() == crypto.Missing }) {
+			return x
+		}
+	}
+	var pointers []string
+	for it := same.Iter(); it.Next(); {
+		pointers = append(pointers, string(it.Key()))
+	}
+	return l.like(pointers)
+}
+
 // add takes in the arguments of a run. One that lacks a value has none to be equal to.
 func (x *likeness) add(at int32, args crypto.Value) {
 	var room [512]byte
@@ -207,11 +221,7 @@ func (l *line) find(tool string, same crypto.Value, read func(Run) (crypto.Value
 	if same.Kind() != crypto.Object {
 		return -1, errors.New("guardian: session: the values are no object")
 	}
-	var pointers []string
-	for it := same.Iter(); it.Next(); {
-		pointers = append(pointers, string(it.Key()))
-	}
-	x := l.like(pointers)
+	x := l.likeThese(same)
 	if x == nil {
 		return -1, errors.New("guardian: session: not pointers to values")
 	}

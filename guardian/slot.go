@@ -97,6 +97,7 @@ type matter struct {
 	element  crypto.Value
 	inner    []subject // of the quantifier being judged
 	visits   int
+	asked    int    // bytes that were asked for of receipts
 	pointer  string // where the first error arose
 	what     string
 	root     string // id of the root delegator, where the call is made under grants
