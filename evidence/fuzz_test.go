@@ -26,9 +26,9 @@ func accepted(t *testing.T, pack []byte, trust []*registry.State, good [][]byte)
 }
 
 func fuzzPacks(f *testing.F) (good [][]byte, trust []*registry.State) {
-	small, base := smallLog(f, 0), baseLog(f)
+	small, base, desk := smallLog(f, 0), baseLog(f), deskLog(f)
 	base.checkpoint()
-	return [][]byte{small.pack(), base.pack()}, []*registry.State{small.trust, base.trust}
+	return [][]byte{small.pack(), base.pack(), desk.pack()}, []*registry.State{small.trust, base.trust, desk.trust}
 }
 
 // FuzzVerify is given whole packs. They take long to shrink: run it with -fuzzminimizetime=1x.

@@ -3,7 +3,6 @@ package evidence
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
@@ -325,99 +324,4 @@ func lookedAt(entry contracts.Digest, at contracts.Time) liar {
 		}
 		return r, nil
 	}}
-}
-
-// TestLost: what an ALLOW consumed whose inputs are gone, nobody can tell but the kernel that made it. Whether a request was that one is as
-// the kernel says, if it may have been.
-func TestLost(t *testing.T) {
-	yes, no := true, false
-	for name, x := range map[string]struct {
-		late, other bool  // the request was made after that ALLOW, or for another call
-		same        bool  // it is the one that was consumed, by another answer
-		says        *bool // what the kernel says; nil: what is so
-		want        error
-	}{
-		"it was consumed":                      {same: true},
-		"it was consumed, and is said not":     {same: true, says: &no}, // that cannot be told
-		"it was not":                           {},
-		"it may have been, and is said so":     {says: &yes},
-		"it was made later":                    {late: true},
-		"it was made later, and is said used":  {late: true, says: &yes, want: ErrReplay},
-		"it is of another call":                {other: true},
-		"it is of another call, and said used": {other: true, says: &yes, want: ErrReplay},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
-			first := d.pending(`{"amount":1}`)
-			args := `{"amount":1}`
-			if x.other {
-				args = `{"amount":2}`
-			}
-			second := first
-			if !x.same && !x.late {
-				second = d.pending(args)
-			}
-			a := d.ask("pay", `{"amount":1}`, d.approve(seedA, first))
-			a.drop = true
-			d.allowed(a).ran(`1`)
-			if x.late {
-				second = d.pending(args)
-			}
-			if x.says != nil {
-				d.memory.lie = func(p guardian.Past) guardian.Past {
-					return liar{Past: p, used: func(bool) bool { return *x.says }}
-				}
-			}
-			used := x.same
-			if x.says != nil {
-				used = *x.says
-			}
-			reason := contracts.ReasonAllow
-			if used {
-				reason = contracts.ReasonApprovalInvalid
-			}
-			d.denied(reason, d.ask("pay", args, d.answered(seedA, second, 1, contracts.Allow)))
-			d.checkpoint()
-			r, err := verifyBytes(t, d.pack(), Options{Trust: d.trust, Origin: testOrigin})
-			if x.want != nil {
-				mustRefuse(t, r, err, x.want)
-			} else if err != nil || r.Replay.NotReplayable != 1 {
-				t.Errorf("%+v, %v", r.Replay, err)
-			}
-		})
-	}
-}
-
-// TestErasing: whatever inputs are erased of a log that is right, nothing in it becomes wrong.
-func TestErasing(t *testing.T) {
-	d := deskLog(t)
-	pack := d.pack()
-	r := rand.New(rand.NewPCG(5, 6))
-	total := len(judgements(takeApart(t, pack)))
-	for i := range total + 60 {
-		m := takeApart(t, pack)
-		gone := uint64(0)
-		for j, n := range judgements(m) {
-			if i < total && i == j || i >= total && r.IntN(2) == 0 {
-				delete(m.blobs, n.d()["inputsHash"].(string))
-				gone++
-			}
-		}
-		v, err := verifyBytes(t, m.build(), Options{Trust: d.trust, Origin: testOrigin})
-		if err != nil || v.Replay.NotReplayable != gone || v.Replay.Replayed != v.Allows+v.Denials-gone {
-			t.Errorf("case %d, %d erased: %+v, %v", i, gone, v.Replay, err)
-		}
-	}
-	if total != 25 {
-		t.Errorf("%d judgements", total)
-	}
-}
-
-func judgements(m *model) (list []*node) {
-	for _, n := range m.nodes {
-		if n.d() != nil {
-			list = append(list, n)
-		}
-	}
-	return list
 }
