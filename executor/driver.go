@@ -29,10 +29,9 @@ type Sandboxed interface {
 }
 
 // Defined is a driver of a tool whose provider publishes a definition: of an MCP tool its name, description, inputSchema and whatever else is
-// published with them. Definition is the SHA-256 of the canonical JSON (RFC 8785) of that definition as it is now. It is read before the call is
-// judged: where the policy pins a definition of the tool, a driver that declares another, or none, is no driver for it. So a provider who
-// changes what a tool says of itself, which is what a model goes by, is noticed before the next call, and the digest must not be kept beyond what
-// it is the digest of. The zero Digest is none.
+// published with them. Definition is the SHA-256 of the canonical JSON (RFC 8785) of that definition as the driver knows it now; the zero
+// Digest is none. It is read before each call is judged, from many goroutines: where the policy pins a definition of the tool, a driver that
+// declares another, or none, is no driver for it. So what a tool says of itself, which is what a model goes by, cannot change unnoticed.
 type Defined interface {
 	Driver
 	Definition() contracts.Digest
