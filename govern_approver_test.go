@@ -14,8 +14,7 @@ import (
 // being judged just when the event gets its place.
 func TestGovernApprovers(t *testing.T) {
 	var now func()
-	var b *bank
-	b = newBank(t, func(o *helm.Options) {
+	b := newBank(t, func(o *helm.Options) {
 		clock := o.Now
 		o.Now = func() time.Time { // asked for with the session locked, before the judgement
 			if now != nil {
