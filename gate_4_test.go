@@ -40,7 +40,7 @@ func asked(t testing.TB) func(*helm.Options) {
 		return registry.Key{Name: name, Public: keyOf(t, seed).Public().(crypto.PublicKey), Role: role, Roles: roles}
 	}
 	r, err := registry.New(1, key("root", "root", registry.Root), key("olga", "olga", registry.Approver, "owner"), key("olga's other", "olga", registry.Approver, "owner"),
-		key("otto", "otto", registry.Approver, "owner"), key("carl", "carl", registry.Approver, "clerk"), key("notary", "notary", registry.Attestor))
+		key("otto", "otto", registry.Approver, "owner"), key("pat", "pat", registry.Approver, "owner"), key("carl", "carl", registry.Approver, "clerk"), key("notary", "notary", registry.Attestor))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,6 +163,9 @@ func gateRequirements() gate {
 		}),
 		of(plain, "a no", invalid, func(s *siege, q contracts.ApprovalRequest, in *helm.Intent) {
 			in.Approvals = append(s.approved(q, "olga"), s.sealed(q.Refuse(keyOf(s.t, "otto"))))
+		}),
+		of(plain, "a no beside enough who say yes", invalid, func(s *siege, q contracts.ApprovalRequest, in *helm.Intent) {
+			in.Approvals = append(s.approved(q, "olga", "pat"), s.sealed(q.Refuse(keyOf(s.t, "otto"))))
 		}),
 		of(plain, "a flipped bit", invalid, func(s *siege, q contracts.ApprovalRequest, in *helm.Intent) {
 			in.Approvals = s.approved(q, "olga", "otto")
