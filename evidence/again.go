@@ -84,20 +84,23 @@ func (v *verifier) again(index uint64) (*contracts.Statement, *Error) {
 	}
 }
 
-// inputsOf reads the inputs of an earlier judgement, or gives nil where they are not there or are not as they should be, which is noted with
+// inputsOf reads the inputs of an earlier judgement, or gives nil where they are not there, or are not as they should be, which was noted with
 // that entry.
 func (v *verifier) inputsOf(d *contracts.DecisionRecord) (*contracts.Inputs, *Error) {
 	r := v.rereader()
-	b, _, f := v.content(d.InputsHash, &r.far)
-	if f != nil && f.Check != ErrBlob {
+	b, i, f := v.content(d.InputsHash, &r.far)
+	if f == nil && i == noBlob {
+		return nil, nil
+	}
+	if f == nil {
+		if in, err := r.inputs.Inputs(b); err == nil {
+			return in, nil
+		}
+	} else if f.Check != ErrBlob {
 		return nil, f
 	}
-	if f != nil || b == nil {
-		return nil, nil
+	if v.badBlob == nil {
+		return nil, &Error{ErrArchive, -1, blobPrefix + d.InputsHash.String(), "it cannot be read", errChanged}
 	}
-	in, err := r.inputs.Inputs(b)
-	if err != nil {
-		return nil, nil
-	}
-	return in, nil
+	return nil, nil
 }

@@ -242,8 +242,13 @@ func (f *failing) ReadAt(b []byte, at int64) (int, error) {
 
 // TestFailingReader fails each read in turn, in each way: there is never a level, and the cause is not lost.
 func TestFailingReader(t *testing.T) {
-	m := baseLog(t)
+	m, d := baseLog(t), deskLog(t)
 	m.checkpoint()
+	t.Run("base", func(t *testing.T) { failReads(t, m) })
+	t.Run("earlier entries and inputs", func(t *testing.T) { failReads(t, d.maker) })
+}
+
+func failReads(t *testing.T, m *maker) {
 	pack := m.pack()
 	good, err := verifyBytes(t, pack, Options{Trust: m.trust})
 	if err != nil {

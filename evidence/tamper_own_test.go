@@ -102,6 +102,14 @@ func pastOf(change func(m *model, s object)) func(*model) {
 	}
 }
 
+// valued has one receipt be asked for by values, and named.
+func valued(tool, entry string) func(m *model, s object) {
+	return func(m *model, s object) {
+		n := m.the(entry)
+		s["receipts"] = []any{object{"entry": n.hash, "same": object{"/path": "/srv/a"}, "time": n.text("time"), "tool": tool}}
+	}
+}
+
 // ownRows are not in the catalogue: what this version refuses by name, and what REPLAY compares beside the verdict.
 var ownRows = []tampering{
 	{id: "own", name: "gap", cut: func(m *model) {
@@ -141,6 +149,32 @@ var ownRows = []tampering{
 	{id: "own", name: "another engine's receipt, of another session", cut: both(otherEngine, pastOf(func(m *model, s object) {
 		s["receipts"].([]any)[0].(object)["entry"], s["receipts"].([]any)[0].(object)["time"] = m.the("b2").hash, m.the("b2").text("time")
 	})), want: ErrReplay},
+	{id: "own", name: "another engine's receipt with values, of another tool", cut: both(otherEngine, pastOf(valued("fs.list", "a2"))), want: ErrReplay},
+	{id: "own", name: "another engine's receipt with values, which failed", cut: both(otherEngine, pastOf(valued("fs.read", "f2"))), want: ErrReplay},
+	{id: "own", name: "another engine's receipt with values, which is a decision", cut: both(otherEngine, pastOf(valued("fs.read", "a1"))), want: ErrReplay},
+	{id: "own", name: "another engine's receipt with values, of another session", cut: both(otherEngine, pastOf(valued("fs.read", "b2"))), want: ErrReplay},
+	{id: "own", name: "another engine's receipt with values, of no entry", cut: both(otherEngine, pastOf(func(m *model, s object) {
+		valued("fs.read", "a2")(m, s)
+		s["receipts"].([]any)[0].(object)["entry"] = ones64
+	})), want: ErrReplay},
+	{id: "own", name: "another engine's charge without its balance", cut: both(otherEngine, func(m *model) {
+		m.the("o").d()["charges"] = charge(0, 1, 3)
+	}), want: ErrReplay},
+	{id: "own", name: "another engine's refusal of its own, which asked", cut: both(otherEngine, func(m *model) {
+		m.inputs(m.the("k"), func(in object) { in["state"].(object)["calls"] = []any{object{"count": 6}} })
+	}), want: ErrReplay},
+	{id: "own", name: "a refusal of the kernel's own, which asked", cut: func(m *model) {
+		m.inputs(m.the("k"), func(in object) { in["state"].(object)["calls"] = []any{object{"count": 6}} })
+	}, want: ErrReplay},
+	{id: "own", name: "another engine's approval, which is none", cut: both(otherEngine, func(m *model) {
+		e1 := m.the("e1")
+		e := parseObject(m, m.blobs[e1.d()["inputsHash"].(string)])["envelopes"].(object)["attestations"].([]any)[0].(object)
+		approvedBy(m, e1, e)
+	}), want: ErrReplay},
+	{id: "own", name: "another engine's approval, which is used and counts", cut: both(otherEngine, func(m *model) {
+		e1 := m.the("e1")
+		m.inputs(e1, func(in object) { in["state"].(object)["used"] = e1.d()["approvals"] })
+	}), want: ErrReplay},
 	{id: "own", name: "a floor", cut: repolicy(`{"helm":"policy/v1","layer":"P0","name":"files","version":3}`, func(p object) {
 		p["documents"].([]any)[0].(object)["layer"] = "P0"
 	}), want: ErrReplay},
@@ -238,6 +272,11 @@ func TestNotReplayable(t *testing.T) {
 			Replay{Replayed: 3, KernelsOwn: 4, NotReplayable: 15, Engines: []contracts.Engine{newer}}, 0},
 		"another engine's, which asked": {both(otherEngine, pastOf(func(*model, object) {})),
 			Replay{Replayed: 3, KernelsOwn: 4, NotReplayable: 15, Engines: []contracts.Engine{newer}}, 0},
+		"another engine's, which asked by values": {both(otherEngine, pastOf(valued("fs.read", "a2"))),
+			Replay{Replayed: 3, KernelsOwn: 4, NotReplayable: 15, Engines: []contracts.Engine{newer}}, 0},
+		"another engine's, which asked for what there is not": {both(otherEngine, pastOf(func(_ *model, s object) {
+			s["receipts"] = []any{object{"same": object{"/path": "/srv/z"}, "tool": "fs.read"}}
+		})), Replay{Replayed: 3, KernelsOwn: 4, NotReplayable: 15, Engines: []contracts.Engine{newer}}, 0},
 		"another engine's, which does not compile": {repolicy(`{"helm":"policy/v2"}`, func(p object) { p["engine"] = object{"rules": newer.Rules, "threat": newer.Threat} }),
 			Replay{Replayed: 3, KernelsOwn: 4, NotReplayable: 15, Engines: []contracts.Engine{newer}}, 0},
 	} {
