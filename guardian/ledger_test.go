@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
@@ -101,5 +103,58 @@ func TestLedgerMany(t *testing.T) {
 		if l.Spent(c) != uint64(i) {
 			t.Errorf("%+v: %d spent", c, l.Spent(c))
 		}
+	}
+}
+
+// 64 callers reserve, look, fail and are refunded, over subjects and windows that are new to the ledger as they come: no balance is ever over
+// its limit, what was reserved before is what each is told, and in the end exactly what was kept is spent.
+func TestLedgerRace(t *testing.T) {
+	const callers, each, limit = 64, 60, 40
+	var l Ledger
+	var wg sync.WaitGroup
+	var kept [5][7]atomic.Int64 // by window and subject
+	var lost atomic.Int64
+	charge := func(window, subject int, amount uint64) contracts.Charge {
+		of := fmt.Sprint(strings.Repeat("x", subject*8), subject) // of some, a digest
+		return contracts.Charge{Amount: amount, Budget: "P1:a:b", Limit: limit, Of: of, Window: fmt.Sprint("w", window)}
+	}
+	for i := range callers {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(7, uint64(i)))
+			for n := range each {
+				w, s := (n/20+r.IntN(2))%len(kept), r.IntN(len(kept[0]))
+				list := []contracts.Charge{charge(w, s, 1+uint64(r.IntN(2)))}
+				if spent := l.Spent(list[0]); spent > limit {
+					t.Errorf("%d spent of %d", spent, limit)
+				}
+				in := contracts.Inputs{State: contracts.SessionState{Budgets: []contracts.Balance{{Budget: "P1:a:b"}}}}
+				made := l.Reserve(list, &in)
+				if list[0].Before != in.State.Budgets[0].Spent || made != (list[0].Before+list[0].Amount <= limit) {
+					t.Errorf("reserved %v on %+v, and the inputs say %d", made, list[0], in.State.Budgets[0].Spent)
+				}
+				if !made {
+					lost.Add(1)
+					continue
+				}
+				kept[w][s].Add(int64(list[0].Amount))
+				if r.IntN(3) == 0 {
+					kept[w][s].Add(-int64(list[0].Amount))
+					if err := l.Settle(list, []contracts.Settlement{{Budget: "P1:a:b", Of: list[0].Of}}, contracts.ReasonToolError); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for w := range kept {
+		for s := range kept[w] {
+			if got, want := l.Spent(charge(w, s, 1)), uint64(kept[w][s].Load()); got != want {
+				t.Errorf("window %d, subject %d: %d spent, %d kept", w, s, got, want)
+			}
+		}
+	}
+	if lost.Load() == 0 {
+		t.Error("nobody lost: the limit was not reached")
 	}
 }
