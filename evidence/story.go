@@ -40,9 +40,10 @@ type stories struct {
 	weight int
 }
 
-// What stories weigh, in bytes, a little more than they take.
+// What stories weigh, in bytes, a little more than they take, and how many shapes one may have that is too much by itself.
 const (
-	maxStories = 64 << 20
+	maxStories = 256 << 20
+	maxShapes  = 16
 	ofStory    = 512
 	ofTool     = 256
 	ofRun      = 112
@@ -70,8 +71,8 @@ func (x *stories) hold(c *chain, s *story) {
 	x.weigh(c, ofStory+told)
 }
 
-// weigh adds to what is held, and drops what is too much: first of all others, and in the end what the one at hand was asked for by, however
-// much that is.
+// weigh adds to what is held, and drops what is too much: of all others, and of the one at hand too where a policy that asks for the same
+// receipts in ever other ways has made it so.
 func (x *stories) weigh(c *chain, more int) {
 	c.story.weight += more
 	if x.weight += more; x.weight <= x.most {
@@ -83,7 +84,7 @@ func (x *stories) weigh(c *chain, more int) {
 	}
 	clear(x.held)
 	x.held, x.weight = x.held[:0], 0
-	if mine.weight <= x.most || len(mine.shapes) == 0 {
+	if mine.weight <= x.most || len(mine.shapes) <= maxShapes {
 		c.story, x.held, x.weight = mine, append(x.held, c), mine.weight
 	}
 }
