@@ -102,3 +102,57 @@ func judgements(m *model) (list []*node) {
 	}
 	return list
 }
+
+// TestKeysOfOthers: what approvers, attestors and delegators signed counts as long as their keys do, and not a place longer, whatever trust state
+// the guardian was given.
+func TestKeysOfOthers(t *testing.T) {
+	for name, story := range map[string]func(d *desk, end func(seed byte)) ask{
+		"an approver": func(d *desk, end func(byte)) ask {
+			a := d.ask("pay", `{"amount":1}`, d.approve(seedA, d.pending(`{"amount":1}`)))
+			end(seedA)
+			return a
+		},
+		"an attestor": func(d *desk, end func(byte)) ask {
+			word := d.attest(`{"amount":10}`)
+			a := d.ask("pay", `{"amount":10}`, word, d.approve(seedA, d.pending(`{"amount":10}`, word)))
+			end(seedB)
+			return a
+		},
+		"a delegator": func(d *desk, end func(byte)) ask {
+			a := d.ask("open", `{}`)
+			a.with.Delegation = []contracts.Envelope{d.grant(seedD, "ada", "agent", 0, nil, "open")}
+			end(seedD)
+			return a
+		},
+	} {
+		for _, x := range []struct {
+			name         string
+			revoke, lies bool
+			allowed      bool
+			want         error
+		}{{"good", false, false, true, nil}, {"revoked", true, false, false, nil}, {"revoked, and taken for good", true, true, true, ErrReplay}} {
+			t.Run(name+", "+x.name, func(t *testing.T) {
+				d := newDesk(t)
+				before := d.state
+				a := story(d, func(seed byte) {
+					if x.revoke {
+						d.revoke(seed)
+					}
+				})
+				if x.lies {
+					d.memory.trust = before
+				}
+				if c := d.call(a); bool(c.decision.Verdict) != x.allowed {
+					t.Fatal(c.decision.Reason, c.why)
+				}
+				d.checkpoint()
+				r, err := verifyBytes(t, d.pack(), Options{Trust: d.trust, Origin: testOrigin})
+				if x.want != nil {
+					mustRefuse(t, r, err, x.want)
+				} else if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}

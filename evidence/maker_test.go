@@ -237,7 +237,11 @@ func (m *maker) call(a ask) *called {
 	if a.refuse != "" {
 		d = m.policy.Refuse(in, a.refuse)
 	} else {
-		d, why = m.policy.Decide(&in, m.state, m.past(a.session))
+		state := m.state
+		if m.memory.trust != nil {
+			state = m.memory.trust
+		}
+		d, why = m.policy.Decide(&in, state, m.past(a.session))
 	}
 	m.must(m.ledger.Charge(d.Charges))
 	s, err := m.log.Place(c, in.Time, a.parents, nil)

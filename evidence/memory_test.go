@@ -7,6 +7,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/trust/registry"
 )
 
 // A memory is what the maker of a log knows of its past: all of it, whatever is kept.
@@ -16,6 +17,7 @@ type memory struct {
 	erased   map[uint64]bool   // whose inputs nobody else has
 	runs     []ran
 	lie      func(guardian.Past) guardian.Past
+	trust    *registry.State // a lie too, where it is not that of now
 }
 
 // A ran is a run of a session.

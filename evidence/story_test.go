@@ -184,11 +184,11 @@ func valuesOf(t testing.TB, text string) crypto.Value {
 	return tree.Root()
 }
 
-// TestStoriesOfMany: of a million sessions that are asked about no more is held than may be, and a run weighs what it takes.
+// TestStoriesOfMany: of many sessions that are asked about no more is held than may be, and a run weighs what it takes.
 func TestStoriesOfMany(t *testing.T) {
-	n := 1_000_000
+	n := 300_000
 	if testing.Short() {
-		n = 200_000
+		n = 100_000
 	}
 	const room = 32 << 20
 	x := stories{most: room, asked: true}
