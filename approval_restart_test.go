@@ -212,6 +212,8 @@ func TestApprovalUnderSpentBudget(t *testing.T) {
 // A closed session has no past that anybody could ask for; one of that name is denied, and others are as they were.
 func TestApprovalOfClosedSession(t *testing.T) {
 	b := newBank(t)
+	b.mustDo("pay", rent, with(b.approve(b.ask("pay", rent), seedBob)))
+	b.pass(time.Second)
 	yes := b.approve(b.ask("pay", rent), seedAnn)
 	if err := b.k.CloseSession(context.Background(), "chat"); err != nil {
 		t.Fatal(err)

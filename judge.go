@@ -66,7 +66,7 @@ func (c *call) judge(s *session, a *answer) {
 				a.why = c.syntax
 			}
 		}
-		if a.pending = cloneRequest(why.Pending); c.unread != nil {
+		if a.pending = why.Pending; c.unread != nil {
 			a.faulty = true
 			c.cause = c.unread
 		}

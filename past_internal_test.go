@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
@@ -74,11 +76,15 @@ func TestLostReservationReadsNoFurther(t *testing.T) {
 		t.Fatalf("judged %s %s, having read %+v", a.reason, a.why, st)
 	}
 	c.charges = a.record.Charges
-	if faster := append([]contracts.Charge(nil), c.charges...); !k.ledger.Reserve(faster, &contracts.Inputs{}) {
+	faster := slices.Clone(c.charges)
+	if !k.ledger.Reserve(faster, &contracts.Inputs{}) {
 		t.Fatal("nothing was left")
 	}
 	if err := c.take(0); err != nil || !c.lost {
 		t.Fatalf("%v, lost is %v", err, c.lost)
+	}
+	if err := k.ledger.Settle(faster, []contracts.Settlement{{Budget: faster[0].Budget}}, contracts.ReasonToolError); err != nil {
+		t.Fatal(err) // it comes back, but that is later
 	}
 	c.yield(a)
 	st := &c.inputs.State
@@ -103,6 +109,52 @@ func TestLostReservationReadsNoFurther(t *testing.T) {
 		}
 		c.fault, c.misfit = "", ""
 	}
+}
+
+// What a session was judged by goes when it is closed, and does not come back.
+func TestClosedSessionsForget(t *testing.T) {
+	var tree crypto.Tree
+	if err := tree.Parse([]byte(`{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},
+		"tools":{"t":{"effect":"read","input":{"type":"object","properties":{}}}},"rules":[{"id":"all","allow":"t"}]}`), crypto.Limits{Bytes: 1 << 20, Depth: 64}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := guardian.Compile(contracts.Document{Canonical: tree.Root().Append(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Policy: p, Key: key, Store: proofgraph.NewMemory()}
+	remembers := func(k *Kernel, session string) bool {
+		return !reflect.DeepEqual(k.session(session).past, guardian.Session{})
+	}
+	k, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, session := range []string{"open", "closed"} {
+		d, _ := k.Guard(context.Background(), Intent{Tool: "t", Args: json.RawMessage(`{}`), Session: session, Driver: Func(func(_ context.Context, args json.RawMessage) (json.RawMessage, error) { return args, nil })})
+		if d.Err() != nil || !remembers(k, session) {
+			t.Fatalf("%v, remembers %v", d.Err(), remembers(k, session))
+		}
+	}
+	if err := k.CloseSession(context.Background(), "closed"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if !remembers(k, "open") || remembers(k, "closed") {
+			t.Errorf("remembers the open one: %v, the closed one: %v", remembers(k, "open"), remembers(k, "closed"))
+		}
+		if err := k.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if k, err = New(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.Close()
 }
 
 // Receipts of the session of calls that name none are nobody's.

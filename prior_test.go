@@ -39,6 +39,8 @@ func TestPriorReceipt(t *testing.T) {
 		t.Fatalf("%s", d.Reason)
 	}
 	b.mustNotDo(missing, "move", there)
+	b.reopen()
+	b.mustNotDo(missing, "move", there)
 	b.tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
 		return executor.Result{Output: c.Args}, nil
 	}
@@ -152,16 +154,24 @@ func TestPriorReceiptUnderSwap(t *testing.T) {
 // The store's entries are not believed either: another call's decision is not that of the call that was seen.
 func TestPriorReceiptTrustsNoStore(t *testing.T) {
 	b := newBank(t)
-	b.mustDo("look", look("16"))
+	other, _ := b.mustDo("look", look("16"))
 	b.mustDo("look", look("17"))
 	b.reopen()
 	honest := b.store.Store
 	b.store.Store = reader{Store: honest, entries: func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 		return honest.Entries(ctx, from-2, to-2)
 	}}
-	d, r := b.do("move", `{"from":"17","to":"16"}`)
-	b.store.Store = honest
-	b.mustBe(d, r, want{reason: contracts.ReasonFailClosedError, outcome: contracts.Denied, err: helm.ErrDenied})
+	lied := func() {
+		t.Helper()
+		d, r := b.do("move", `{"from":"17","to":"16"}`)
+		b.store.Store = honest
+		b.mustBe(d, r, want{reason: contracts.ReasonFailClosedError, outcome: contracts.Denied, err: helm.ErrDenied})
+	}
+	lied()
+	b.store.Store = reader{Store: honest, blob: func() ([]byte, error) { // that of another call, well formed
+		return honest.Blob(context.Background(), other.Record.InputsHash)
+	}}
+	lied()
 	b.mustDo("move", `{"from":"17","to":"16"}`)
 	b.mustPass()
 }

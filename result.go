@@ -58,7 +58,9 @@ func (r Receipt) MarshalJSON() ([]byte, error) { return r.Entry.MarshalJSON() }
 // clone shares nothing with d that somebody could change.
 func (d Decision) clone() Decision {
 	d.Record = cloneRecord(d.Record)
-	d.Pending = cloneRequest(d.Pending)
+	if d.Pending = copied(d.Pending); d.Pending != nil {
+		d.Pending.Caller.Roles, d.Pending.Roles = slices.Clone(d.Pending.Caller.Roles), slices.Clone(d.Pending.Roles)
+	}
 	return d
 }
 
@@ -80,14 +82,6 @@ func cloneRecord(d contracts.DecisionRecord) contracts.DecisionRecord {
 	d.Caller.Roles = slices.Clone(d.Caller.Roles)
 	d.Delegation, d.Pending = copied(d.Delegation), copied(d.Pending)
 	return d
-}
-
-func cloneRequest(r *contracts.ApprovalRequest) *contracts.ApprovalRequest {
-	r = copied(r)
-	if r != nil {
-		r.Caller.Roles, r.Roles = slices.Clone(r.Caller.Roles), slices.Clone(r.Roles)
-	}
-	return r
 }
 
 // copied gives a pointer to a copy.
