@@ -316,6 +316,7 @@ func TestApprovalsAmongNeeds(t *testing.T) {
 		{"the first of both", `"all":[` + owner + `,` + cfo + `]`, never, []string{"olga"}, boss(contracts.ReasonApprovalRequired), 1, "cfo"},
 		{"one for both", `"all":[` + owner + `,` + cfo + `]`, never, []string{"pat"}, boss(contracts.ReasonApprovalRequired), 1, "cfo"}, // asked for ten minutes, where a cfo is good for five
 		{"one for both, the cfo's first", `"all":[` + cfo + `,` + owner + `]`, never, []string{"pat"}, allowed, 1, ""},
+		{"one whose own need is shorter", `"all":[` + owner + `,` + cfo + `]`, never, []string{"cleo"}, boss(contracts.ReasonApprovalInvalid), 0, ""},
 		{"any", `"any":[` + owner + `,` + cfo + `]`, never, nil, boss(contracts.ReasonApprovalRequired), 0, "owner"},
 		{"any, by the first", `"any":[` + owner + `,` + cfo + `]`, never, []string{"olga"}, allowed, 1, ""},
 		{"any, by all", `"any":[` + owner + `,` + cfo + `]`, never, []string{"olga", "pat"}, allowed, 2, ""},

@@ -53,7 +53,7 @@ func people(t testing.TB) *registry.State {
 		return registry.Key{Name: name, Public: publicOf(t, seed), Role: role, Roles: roles}
 	}
 	r, err := registry.New(1, key("root", "root", registry.Root), key("olga", "olga", registry.Approver, "owner"), key("olga 2", "olga", registry.Approver, "owner"),
-		key("otto", "otto", registry.Approver, "owner"), key("pat", "pat", registry.Approver, "owner", "cfo"), key("carl", "carl", registry.Approver, "clerk"),
+		key("otto", "otto", registry.Approver, "owner"), key("pat", "pat", registry.Approver, "owner", "cfo"), key("carl", "carl", registry.Approver, "clerk"), key("cleo", "cleo", registry.Approver, "cfo"),
 		key("notary", "notary", registry.Attestor), key("ann", "ann", registry.Delegator, "clerk"))
 	if err != nil {
 		t.Fatal(err)
