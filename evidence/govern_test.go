@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
@@ -89,4 +90,45 @@ func (m *maker) freeze() {
 func (m *maker) unfreeze() {
 	m.Helper()
 	m.govern(contracts.TrustEvent{Type: "unfreeze", Why: "over"}, nil, seedR1, seedR2)
+}
+
+// everyEvent makes trust events of every type, by every role that has a say, with calls in between.
+func everyEvent(m *maker) {
+	m.use(testPolicy(1))
+	between := func() {
+		m.Helper()
+		m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader}).ran(`[]`)
+	}
+	for i, role := range []registry.Role{registry.Publisher, registry.Attestor, registry.Witness, registry.Freezer} {
+		m.add(byte(100+i), "new", role)
+		between()
+	}
+	m.add(seedA2, "zoe", registry.Approver, "lead", "owner")
+	m.add(104, strings.Repeat("c", 256), registry.Delegator, "reader")
+	between()
+	for i := range byte(3) {
+		by := [][]byte{{104}, {seedR3, seedR1}, {seedR1, seedR2, seedR3, 104}}[i]
+		grant := crypto.Sum([]byte{i})
+		m.govern(contracts.TrustEvent{Type: "undelegate", Delegation: &grant, Delegator: strings.Repeat("c", 256)}, nil, by...)
+		between()
+	}
+	m.revoke(seedA2)
+	for _, by := range []byte{seedR1, 103} {
+		m.govern(contracts.TrustEvent{Type: "freeze", Why: "an incident"}, nil, by)
+		m.govern(contracts.TrustEvent{Type: "unfreeze", Why: "over"}, nil, seedR2, seedR3)
+		between()
+	}
+	root := func(threshold uint64, by []byte, seeds ...byte) {
+		m.Helper()
+		e := contracts.TrustEvent{Type: "root", Threshold: threshold}
+		for _, seed := range seeds {
+			e.Keys = append(e.Keys, contracts.RootKey{Name: "root", Public: testPublic(m, seed)})
+		}
+		m.govern(e, seeds, by...)
+		between()
+	}
+	root(1, []byte{seedR1, seedR2}, seedR1, seedR2, seedR3) // another threshold
+	root(2, []byte{seedR1, seedR4, 105}, seedR4, 105)       // others altogether
+	root(1, []byte{seedR4, 105}, 105)                       // one
+	m.govern(contracts.TrustEvent{Type: "freeze", Why: "the end"}, nil, 105)
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/proofgraph"
@@ -108,6 +107,8 @@ func testPacks(t testing.TB) map[string]testPack {
 	})
 	add("every trust event", Replay{}, everyEvent)
 	add("grants", Replay{}, grants)
+	add("floors and overlays that ask", Replay{}, layered)
+	pack("the desk", deskLog(t).maker, Replay{})
 	add("OK13 erased", Replay{NotReplayable: 2}, func(m *maker) {
 		m.use(testPolicy(1))
 		m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader, drop: true}).end(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte(`[]`), Form: "jcs"}, false)
@@ -160,47 +161,6 @@ func testPacks(t testing.TB) map[string]testPack {
 	})
 	packs["a kernel's"] = kernelPack(t)
 	return packs
-}
-
-// everyEvent makes trust events of every type, by every role that has a say, with calls in between.
-func everyEvent(m *maker) {
-	m.use(testPolicy(1))
-	between := func() {
-		m.Helper()
-		m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader}).ran(`[]`)
-	}
-	for i, role := range []registry.Role{registry.Publisher, registry.Attestor, registry.Witness, registry.Freezer} {
-		m.add(byte(100+i), "new", role)
-		between()
-	}
-	m.add(seedA2, "zoe", registry.Approver, "lead", "owner")
-	m.add(104, strings.Repeat("c", 256), registry.Delegator, "reader")
-	between()
-	for i := range byte(3) {
-		by := [][]byte{{104}, {seedR3, seedR1}, {seedR1, seedR2, seedR3, 104}}[i]
-		grant := crypto.Sum([]byte{i})
-		m.govern(contracts.TrustEvent{Type: "undelegate", Delegation: &grant, Delegator: strings.Repeat("c", 256)}, nil, by...)
-		between()
-	}
-	m.revoke(seedA2)
-	for _, by := range []byte{seedR1, 103} {
-		m.govern(contracts.TrustEvent{Type: "freeze", Why: "an incident"}, nil, by)
-		m.govern(contracts.TrustEvent{Type: "unfreeze", Why: "over"}, nil, seedR2, seedR3)
-		between()
-	}
-	root := func(threshold uint64, by []byte, seeds ...byte) {
-		m.Helper()
-		e := contracts.TrustEvent{Type: "root", Threshold: threshold}
-		for _, seed := range seeds {
-			e.Keys = append(e.Keys, contracts.RootKey{Name: "root", Public: testPublic(m, seed)})
-		}
-		m.govern(e, seeds, by...)
-		between()
-	}
-	root(1, []byte{seedR1, seedR2}, seedR1, seedR2, seedR3) // another threshold
-	root(2, []byte{seedR1, seedR4, 105}, seedR4, 105)       // others altogether
-	root(1, []byte{seedR4, 105}, 105)                       // one
-	m.govern(contracts.TrustEvent{Type: "freeze", Why: "the end"}, nil, 105)
 }
 
 // anything is a policy of one tool that takes any argument.

@@ -117,3 +117,34 @@ func (m *model) grant(g contracts.Delegation, seed byte) object {
 	}
 	return parseObject(m, e)
 }
+
+// A floor and an overlay that ask for the past, of tools which they know by name or by what they do.
+const (
+	askingFloor = `{"ceilings":{"calls":7},"helm":"policy/v1","layer":"P0","name":"acme","version":1,"requires":[{"all":[{"receipt":"fs.list"}],"id":"seen","tools":{"effects":["write"]}}]}`
+	askingTask  = `{"for":{"session":"s1"},"helm":"policy/v1","layer":"P2","name":"task","rules":[{"deny":"fs.write","id":"once","when":{"ge":1,"of":"fs.write","session":"calls"}}],` +
+		`"requires":[{"any":[{"approval":{"roles":["owner"]}},{"max_age":"5m","receipt":"fs.read","same":["/path"]}],"id":"read","tools":"fs.write"}]}`
+)
+
+// layered are calls under all three layers.
+func layered(m *maker) {
+	m.use(askingFloor, testPolicy(1), askingTask)
+	m.add(seedA2, "zoe", registry.Approver, "owner")
+	who := contracts.Caller{ID: "ada", Roles: []string{"reader", "writer"}}
+	on := func(session, tool, args string, with ...contracts.Envelope) ask {
+		return ask{session: session, tool: tool, args: args, who: who, with: contracts.Envelopes{Approvals: with}}
+	}
+	write := `{"path":"/srv/a"}`
+	m.denied(contracts.ReasonMissingRequirement, on("s1", "fs.write", write))
+	for _, s := range []string{"s1", "s2", "s3"} {
+		m.allowed(on(s, "fs.list", `{}`)).ran(`[]`)
+	}
+	m.allowed(on("s2", "fs.write", write)).ran(`{"ok":true}`) // whom the overlay does not concern
+	asked := m.denied(contracts.ReasonApprovalRequired, on("s1", "fs.write", write))
+	m.allowed(on("s1", "fs.write", write, m.approve(seedA2, *asked.why.Pending))).ran(`{"ok":true}`)
+	m.denied(contracts.ReasonPolicyViolation, on("s1", "fs.write", write)) // once
+	for range 6 {
+		m.allowed(on("s3", "fs.read", write)).ran(`{"text":""}`)
+	}
+	m.denied(contracts.ReasonCeilingViolation, on("s3", "fs.read", write))
+	m.denied(contracts.ReasonFailClosedError, on("main", "fs.list", `{}`)) // the session of those who name none
+}
