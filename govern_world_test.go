@@ -41,29 +41,37 @@ func keyIDOf(p crypto.PublicKey) *contracts.Digest {
 	return &id
 }
 
-// roots is an option: who governs the log.
-func roots(t testing.TB) func(*helm.Options) {
+// governors are who governs the log, and more keys.
+func governors(t testing.TB, more ...registry.Key) *registry.Registry {
 	t.Helper()
-	var err error
-	r := new(registry.Registry)
-	r, err = registry.New(2,
-		registry.Key{Name: "root 1", Public: public(t, seedR1), Role: registry.Root},
-		registry.Key{Name: "root 2", Public: public(t, seedR2), Role: registry.Root},
-		registry.Key{Name: "root 3", Public: public(t, seedR3), Role: registry.Root},
-		registry.Key{Name: "on call", Public: public(t, seedF), Role: registry.Freezer},
-		registry.Key{Name: "ann", Public: public(t, seedA), Role: registry.Approver, Roles: []string{"owner"}},
-		registry.Key{Name: "dan", Public: public(t, seedD), Role: registry.Delegator, Roles: []string{"owner"}})
+	r, err := registry.New(2, append([]registry.Key{
+		{Name: "root 1", Public: public(t, seedR1), Role: registry.Root},
+		{Name: "root 2", Public: public(t, seedR2), Role: registry.Root},
+		{Name: "root 3", Public: public(t, seedR3), Role: registry.Root},
+		{Name: "on call", Public: public(t, seedF), Role: registry.Freezer},
+		{Name: "ann", Public: public(t, seedA), Role: registry.Approver, Roles: []string{"owner"}},
+		{Name: "dan", Public: public(t, seedD), Role: registry.Delegator, Roles: []string{"owner"}}}, more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+// roots is an option: who governs the log.
+func roots(t testing.TB) func(*helm.Options) {
+	t.Helper()
+	r := governors(t)
 	return func(o *helm.Options) { o.Trust = r }
 }
 
-// newRealm is a world with roots.
+// newRealm is a world with roots. The kernels after the first have the keys of that in their registry, for they may have others.
 func newRealm(t *testing.T, change ...func(*helm.Options)) *world {
 	t.Helper()
 	w := newWorld(t, append([]func(*helm.Options){roots(t)}, change...)...)
 	w.governed = true
+	s := w.k.Trust()
+	w.o.Trust = governors(t, registry.Key{Name: "kernel", Public: s.Keys(registry.Kernel, 0)[0], Role: registry.Kernel},
+		registry.Key{Name: "log", Public: s.Keys(registry.Log, 0)[0], Role: registry.Log})
 	return w
 }
 

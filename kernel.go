@@ -58,7 +58,8 @@ var (
 
 // New makes a kernel over a store, which may hold the log of an earlier one: that is read once, and calls that were permitted and have no
 // receipt are settled as OUTCOME_UNKNOWN. The log must have begun with the same registry. Key and LogKey may be others than it began with,
-// where its trust events have added them ([Kernel.Govern]) and not revoked them; give its Origin then, for the default is of the Key.
+// where its trust events have added them ([Kernel.Govern]) and not revoked them. Then Options.Trust has those of the beginning too, under the
+// names kernel and log, and Origin is given, for the default is of the Key.
 func New(o Options) (*Kernel, error) {
 	p, err := prepare(o)
 	if err != nil {

@@ -26,7 +26,7 @@ type Options struct {
 	Origin  string                       // the log's name, 1 to 255 letters, digits and . _ / -; "" is "helm/" and the first 16 digits of Key's id, so give it where the log was begun with another
 	Store   proofgraph.Store             // required; the caller closes it, after the kernel
 	Drivers map[string]executor.Driver   // by tool; one for a tool that the policy does not declare is never called
-	Trust   *registry.Registry           // the trust state that the log began with, ever the same; nil: only Key and LogKey, for good
+	Trust   *registry.Registry           // the keys that the log began with; what changed since, it has itself. nil: only Key and LogKey, for good
 	Keep    Keep                         // the zero value keeps inputs, which replay needs, and not outputs
 	Now     func() time.Time             // nil: time.Now; what it says never runs back within a session
 	Rand    io.Reader                    // nil: crypto/rand; nonces

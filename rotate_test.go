@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -180,7 +181,7 @@ func (w *world) mustRefuseKeys(t *testing.T, keys map[string][2]byte) {
 	}
 }
 
-// A registry may have kernel keys of its own, also under the names that New gives.
+// A registry may have kernel keys of its own, also under the names that New gives. For others to go on it has those that the log began with.
 func TestRotateBetweenListedKeys(t *testing.T) {
 	listed := append(rootKeys(t), registry.Key{Name: "kernel", Public: public(t, seedK2), Role: registry.Kernel},
 		registry.Key{Name: "log", Public: public(t, seedL2), Role: registry.Log}, registry.Key{Name: "kernel", Public: public(t, 1), Role: registry.Kernel})
@@ -196,6 +197,11 @@ func TestRotateBetweenListedKeys(t *testing.T) {
 				w.govern(w.adding(seedL2, "log", registry.Log), seedR1, seedR2)
 			}
 			initial := w.k.Trust().Digest()
+			began := append(slices.Clone(listed[:n]), registry.Key{Name: "log", Public: must(crypto.PublicOf(crypto.DeriveLogKey(seedKey(t, 1)))), Role: registry.Log})
+			if n < len(listed) {
+				began = append(began, listed[len(listed)-1])
+			}
+			w.o.Trust = must(registry.New(2, began...))
 			for _, turn := range [][2]byte{{seedK2, seedL2}, {1, seedL2}, {1, 0}, {seedK2, seedL2}} {
 				if err := w.k.Close(); err != nil {
 					t.Fatal(err)

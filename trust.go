@@ -7,42 +7,33 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
 // Trust, as it was and as it is. A log begins with one trust state, which Options.Trust gives with the keys that it was begun with; its trust
 // entries make the others, each for what stands behind it. So the keys that the kernel of now signs with may be others than those of then.
 
-// remember makes the initial trust state that of a log which was begun with other keys: it is what Options.Trust gives with those.
+// remember makes the initial trust state that of a log which was begun with other keys than those of now: they are in the registry, then. None
+// is taken from the store, for whoever can write there can begin a log with a key of his own.
 func (p *prepared) remember(ctx context.Context) error {
 	began, err := p.began(ctx)
 	if err != nil || began == nil || *began == p.initial.Digest() {
 		return err
 	}
-	b, err := p.options.Store.Blob(ctx, *began)
-	if errors.Is(err, proofgraph.ErrNoBlob) {
-		return errors.New("the store lacks the trust state that its log began with: it is damaged")
-	} else if err != nil {
-		return err
-	}
-	if crypto.Sum(b) != *began {
-		return errors.New("the store has other content for the trust state that its log began with: it is damaged")
-	}
-	first, err := registry.ParseState(b)
-	if err != nil {
-		return err
-	}
-	for _, key := range added(first, registry.Kernel, "kernel") {
-		for _, log := range added(first, registry.Log, "log") {
-			s, err := p.options.Trust.Initial(key, log)
-			if err == nil && s.Digest() == *began {
+	for _, key := range p.initial.Keys(registry.Kernel, 0) {
+		for _, log := range p.initial.Keys(registry.Log, 0) {
+			if s, err := p.options.Trust.Initial(key, log); err == nil && s.Digest() == *began {
 				p.initial = s
 				return nil
 			}
 		}
 	}
-	return errors.New("entry 0: the log began with another trust state than Options.Trust gives: give the registry that it was begun with; what changed since, its trust events say")
+	const other = "entry 0: the log began with another trust state than Options.Trust gives"
+	if len(p.initial.Keys(registry.Root, 0)) == 0 {
+		return errors.New(other + ", which has no roots, so no other is ever added: give Key, LogKey and the registry that it was begun with")
+	}
+	return errors.New(other + ": give the registry that it was begun with and, " +
+		"where Key or LogKey are others now, in it those of then, under the names kernel and log; what changed since, its trust events say")
 }
 
 // began reads the digest of the trust state from the first entry. What else is wrong with a log, is found where all of it is read.
@@ -63,17 +54,6 @@ func (p *prepared) began(ctx context.Context) (*contracts.Digest, error) {
 		}
 	}
 	return nil, nil
-}
-
-// added gives the keys of a role that may be the one which New adds to a registry, under that name. Where none was added any will do.
-func added(s *registry.State, role registry.Role, name string) (list []crypto.PublicKey) {
-	all := s.Keys(role, 0)
-	for i, k := range all {
-		if h, _ := s.Holder(crypto.KeyID(k), role, 0); i == 0 || h.Name == name {
-			list = append(list, k)
-		}
-	}
-	return list
 }
 
 // entitled is an error where a key that this kernel is to sign with may not sign what comes next in the log.
