@@ -2,9 +2,11 @@ package evidence
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
 )
 
@@ -155,4 +157,34 @@ func TestKeysOfOthers(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestUnreadable: a kernel that could not read the arguments of an earlier call, which are there now, denied and recorded no answer. That is
+// no fault of the log; that it allowed would be one.
+func TestUnreadable(t *testing.T) {
+	d := newDesk(t)
+	d.look("/a")
+	d.memory.lie = func(p guardian.Past) guardian.Past {
+		return liar{Past: p, receipt: func(r contracts.PriorReceipt) (contracts.PriorReceipt, error) {
+			if r.Same.Kind() != crypto.Missing {
+				return r, errDisk
+			}
+			return r, nil
+		}}
+	}
+	d.denied(contracts.ReasonFailClosedError, d.ask("act", `{"path":"/a"}`))
+	d.memory.lie = nil
+	d.allowed(d.ask("act", `{"path":"/a"}`))
+	d.checkpoint()
+	pack, o := d.pack(), Options{Trust: d.trust, Origin: testOrigin}
+	if r, err := verifyBytes(t, pack, o); err != nil || r.Replay.Replayed != 3 {
+		t.Fatalf("%+v, %v", r.Replay, err)
+	}
+	m := takeApart(t, pack)
+	m.inputs(m.nodes[len(m.nodes)-1], func(in object) {
+		s := in["state"].(object)
+		s["receipts"] = slices.DeleteFunc(s["receipts"].([]any), func(x any) bool { return x.(object)["same"] != nil })
+	})
+	r, err := verifyBytes(t, m.build(), o)
+	mustRefuse(t, r, err, ErrReplay)
 }
