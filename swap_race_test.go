@@ -27,7 +27,8 @@ func TestSwapHammer(t *testing.T) {
 		end  bool // Close comes in the middle
 	}{{"sound", 0, false}, {"room for two", 2, false}, {"closed in the middle", 0, true}} {
 		t.Run(x.name, func(t *testing.T) {
-			w := newWorld(t)
+			numbered := func(v int) *guardian.Policy { return version(t, v, "timeout: 1s", "timeout: 10m") } // however slow the machine is
+			w := newWorld(t, func(o *helm.Options) { o.Policy = numbered(1) })
 			if x.room > 0 {
 				w.k.SetRoom(x.room)
 			}
@@ -41,13 +42,20 @@ func TestSwapHammer(t *testing.T) {
 			}
 			policies := make([]*guardian.Policy, last+1)
 			for v := 1; v <= last; v++ {
-				policies[v] = version(t, v)
+				policies[v] = numbered(v)
 			}
 			task := w.narrow(w.k, few(t, "task", 1, 5))
 			step := w.narrow(task, few(t, "step", 1, 4))
 			bg := context.Background()
 			next, swaps, calls := atomic.Int64{}, atomic.Int64{}, atomic.Int64{}
 			next.Store(1)
+			var once sync.Once
+			middle := make(chan struct{}) // closed when enough was done, for those who wait to end it
+			reached := func() {
+				if swaps.Load() > 0 && calls.Load() >= 450 {
+					once.Do(func() { close(middle) })
+				}
+			}
 			swap := func() {
 				v := next.Add(1)
 				if v > last {
@@ -103,6 +111,7 @@ func TestSwapHammer(t *testing.T) {
 							}
 						case 7:
 							if x.end && i == 63 && j == 6 {
+								<-middle
 								if err := w.k.Close(); err != nil {
 									t.Error(err)
 								}
@@ -110,6 +119,7 @@ func TestSwapHammer(t *testing.T) {
 						}
 						d, _ := k.Guard(ctx, in)
 						calls.Add(1)
+						reached()
 						if d.Allowed() && in.Tool == "echo" && j > most {
 							t.Errorf("%d ran where %d is the most", j, most)
 						}
