@@ -27,25 +27,29 @@ func atOnce(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// One yes that many have runs one call. The others are told that it was used, each with a receipt.
+// One yes that many have runs one call. The others are told that it was used, each with a receipt; also those that were judged before, and had
+// to wait for room.
 func TestApprovalRacedForOneRun(t *testing.T) {
-	b := newBank(t)
-	yes := b.approve(b.ask("pay", rent), seedAnn)
-	var ran, used atomic.Int64
-	atOnce(10, func(int) {
-		switch d, r := b.do("pay", rent, with(yes)); {
-		case r.Record.Outcome == contracts.Executed:
-			ran.Add(1)
-		case d.Reason == contracts.ReasonApprovalInvalid && r.Record.Outcome == contracts.Denied:
-			used.Add(1)
-		default:
-			t.Errorf("%s: %s", d.Reason, d.Why)
+	for _, room := range []int{helm.Capacity, 1} {
+		b := newBank(t)
+		b.k.SetRoom(room)
+		yes := b.approve(b.ask("pay", rent), seedAnn)
+		var ran, used atomic.Int64
+		atOnce(10, func(int) {
+			switch d, r := b.do("pay", rent, with(yes)); {
+			case r.Record.Outcome == contracts.Executed:
+				ran.Add(1)
+			case d.Reason == contracts.ReasonApprovalInvalid && r.Record.Outcome == contracts.Denied:
+				used.Add(1)
+			default:
+				t.Errorf("%s: %s", d.Reason, d.Why)
+			}
+		})
+		if ran.Load() != 1 || used.Load() != 9 || b.runs.Load() != 1 {
+			t.Errorf("room %d: %d ran, %d denied, %d runs of the tool", room, ran.Load(), used.Load(), b.runs.Load())
 		}
-	})
-	if ran.Load() != 1 || used.Load() != 9 || b.runs.Load() != 1 {
-		t.Errorf("%d ran, %d denied, %d runs of the tool", ran.Load(), used.Load(), b.runs.Load())
+		b.mustPass()
 	}
-	b.mustPass()
 }
 
 // Two approvers answer the same request at the same time, and each has the call made with what there is: two of them are needed, so it runs
@@ -103,6 +107,46 @@ func TestApprovalRacedBySwap(t *testing.T) {
 	})
 	if ran.Load() > 1 || b.runs.Load() != ran.Load() {
 		t.Errorf("%d ran", ran.Load())
+	}
+	b.mustPass()
+}
+
+// An approver's key is revoked while calls are under way: none is permitted by what he signed from that place of the log on.
+func TestApprovalRacedByRevocation(t *testing.T) {
+	const callers = 12
+	b := newBank(t)
+	var session [callers]func(*helm.Intent)
+	var yes [callers]contracts.Envelope
+	for i := range callers {
+		session[i] = func(in *helm.Intent) { in.Session = fmt.Sprint("chat-", i) }
+		yes[i] = b.approve(b.ask("pay", rent, session[i]), seedAnn)
+	}
+	var ran atomic.Int64
+	atOnce(callers+1, func(i int) {
+		if i == callers {
+			b.govern(b.revoking(seedAnn), seedRoot)
+			return
+		}
+		switch d, r := b.do("pay", rent, session[i], with(yes[i])); {
+		case r.Record.Outcome == contracts.Executed:
+			ran.Add(1)
+		case d.Reason != contracts.ReasonApprovalInvalid:
+			t.Errorf("%s: %s", d.Reason, d.Why)
+		}
+	})
+	revoked, before := false, int64(0)
+	for i, st := range b.statements() {
+		switch {
+		case st.Trust != nil:
+			revoked = true
+		case st.Decision != nil && revoked:
+			t.Errorf("entry %d: permitted by a key that was revoked", i)
+		case st.Decision != nil:
+			before++
+		}
+	}
+	if !revoked || before != ran.Load() || b.runs.Load() != before {
+		t.Errorf("revoked: %v; %d permitted, %d ran", revoked, before, ran.Load())
 	}
 	b.mustPass()
 }

@@ -103,6 +103,22 @@ func TestApprovalOfSpelling(t *testing.T) {
 	b.mustPass()
 }
 
+// Calls that name no session have one in common: what is approved there is used there, over a restart too.
+func TestApprovalInMain(t *testing.T) {
+	b := newBank(t)
+	unnamed := func(in *helm.Intent) { in.Session = "" }
+	asked := b.ask("pay", rent, unnamed)
+	if asked.Session != contracts.DefaultSession {
+		t.Errorf("asked for session %q", asked.Session)
+	}
+	yes := b.approve(asked, seedAnn)
+	b.mustDo("pay", rent, unnamed, with(yes))
+	b.mustNotDo(contracts.ReasonApprovalInvalid, "pay", rent, unnamed, with(yes))
+	b.reopen()
+	b.mustNotDo(contracts.ReasonApprovalInvalid, "pay", rent, unnamed, with(b.approve(asked, seedBob)))
+	b.mustPass()
+}
+
 // A policy that was swapped in is another policy, whatever it says, and so is one with another schema of the tool.
 func TestApprovalUnderSwap(t *testing.T) {
 	for name, edits := range map[string][]string{
