@@ -37,16 +37,30 @@ func (f *far) bytes(x extent) ([]byte, error) {
 
 // A rereader has memory of its own, so that what the entry at hand refers to stays as it is.
 type rereader struct {
-	far    far
-	entry  contracts.Reader
-	inputs contracts.Reader
+	lines, blobs far
+	entry        contracts.Reader
+	inputs       contracts.Reader
 }
 
 func (v *verifier) rereader() *rereader {
 	if v.second == nil {
-		v.second = &rereader{far: far{window: newWindow(v.r, v.far.size, 128<<10)}}
+		size := v.far.size
+		v.second = &rereader{lines: far{window: newWindow(v.r, size, 36<<10)}, blobs: far{window: newWindow(v.r, size, 4<<10)}}
 	}
 	return v.second
+}
+
+// line gives bytes from a line's first on, and where the line ends in them. Most lines are short.
+func (r *rereader) line(at, end int64) (b []byte, n int, err error) {
+	for _, most := range [...]int64{4 << 10, contracts.MaxEntry + 1} {
+		if b, err = r.lines.get(at, int(min(end-at, most))); err != nil {
+			return nil, 0, err
+		}
+		if n = bytes.IndexByte(b, '\n'); n >= 0 {
+			return b, n, nil
+		}
+	}
+	return nil, 0, errChanged
 }
 
 // again reads an earlier entry. The bytes are those that were verified, or it is a fault.
@@ -58,13 +72,9 @@ func (v *verifier) again(index uint64) (*contracts.Statement, *Error) {
 	x := v.pack.members[entriesMember]
 	at, end := v.marks[index/stride], x.at+x.size
 	for n := index % stride; ; n-- {
-		b, err := r.far.get(at, int(min(end-at, contracts.MaxEntry+1)))
+		b, i, err := r.line(at, end)
 		if err != nil {
 			return bad(err)
-		}
-		i := bytes.IndexByte(b, '\n')
-		if i < 0 {
-			return bad(errChanged)
 		}
 		if at += int64(i) + 1; n > 0 {
 			continue
@@ -88,7 +98,7 @@ func (v *verifier) again(index uint64) (*contracts.Statement, *Error) {
 // that entry.
 func (v *verifier) inputsOf(d *contracts.DecisionRecord) (*contracts.Inputs, *Error) {
 	r := v.rereader()
-	b, i, f := v.content(d.InputsHash, &r.far)
+	b, i, f := v.content(d.InputsHash, &r.blobs)
 	if f == nil && i == noBlob {
 		return nil, nil
 	}
