@@ -410,3 +410,43 @@ func TestApprovalsAreAskedLast(t *testing.T) {
 		}
 	}
 }
+
+// A requirement that is met otherwise asks for nothing beside one that asks, and no answer is used up for it.
+func TestApprovalsOfTheOthers(t *testing.T) {
+	trust := people(t)
+	p := mustCompile(t, bankText(`{"id":"either","tools":["pay"],"any":[{"approval":{"roles":["owner"]}},{"receipt":"look"}]},
+		{"id":"boss","tools":["pay"],"all":[{"approval":{"roles":["cfo"]}}]}`, ``))
+	call, never := inChat(t, "pay", toBob), newTold()
+	_, why := settled(t, p, &call, trust, never)
+	owners := *why.Pending
+	looked := longSession(t)
+	_, why = settled(t, p, &call, trust, looked)
+	cfos := *why.Pending
+	if owners.Roles[0] != "owner" || cfos.Roles[0] != "cfo" {
+		t.Fatalf("asked %v, then %v", owners.Roles, cfos.Roles)
+	}
+	olga, cleo := approvedBy(t, owners, "olga"), approvedBy(t, cfos, "cleo")
+	for name, c := range map[string]struct {
+		past *told
+		all  []contracts.Envelope
+		want want
+		list []contracts.Envelope
+	}{
+		"the one that asks":           {looked, []contracts.Envelope{cleo}, allowed, []contracts.Envelope{cleo}},
+		"both":                        {looked, []contracts.Envelope{olga, cleo}, allowed, []contracts.Envelope{cleo}},
+		"the one that is met":         {looked, []contracts.Envelope{olga}, boss(contracts.ReasonApprovalRequired), nil},
+		"both ask":                    {never, []contracts.Envelope{olga, cleo}, allowed, []contracts.Envelope{olga, cleo}},
+		"both ask, and one is there":  {never, []contracts.Envelope{cleo}, want{contracts.ReasonApprovalRequired, 4, "P1:bank:either"}, []contracts.Envelope{cleo}},
+		"both ask, and the other one": {never, []contracts.Envelope{olga}, boss(contracts.ReasonApprovalRequired), []contracts.Envelope{olga}},
+	} {
+		in := call
+		in.Envelopes.Approvals = c.all
+		var listed []contracts.Digest
+		for _, e := range c.list {
+			listed = insert(listed, e.Digest())
+		}
+		if r := c.want.settled(t, name, p, in, trust, c.past); !slices.Equal(r.Approvals, listed) {
+			t.Errorf("%s: lists %v", name, r.Approvals)
+		}
+	}
+}
