@@ -136,6 +136,29 @@ func TestRequirementRefusals(t *testing.T) {
 	mustCompile(t, bankText(``, ``), bundle("other", toolText("o", ``), `{"id":"a","allow":"o"}`), floor("f", `,"requires":[{"id":"x","tools":["o"],"all":[{"receipt":"pay"}]}]`))
 }
 
+// What is right for the first of several tools is not yet right for the others.
+func TestRequirementOfEachTool(t *testing.T) {
+	tools := toolText("a", `"to":{"type":"string"}`, "to") + "," + toolText("b", `"to":{"type":"number"}`, "to") + "," + toolText("c", ``)
+	all := `{"id":"all","allow":["a","b","c"]}`
+	for _, c := range []struct{ needs, says string }{
+		{`"all":[{"receipt":"a","same":["/to"]}],"when":{"caller":"roles","has":"guest"}`, "and number in one of b"},
+		{`"all":[{"receipt":"c"},{"attestation":{"type":"x","max_age":"1m","bind":{"to":"/to"}}}]`, `no "/to" in the input of c`},
+		{`"all":[{"receipt":"c"}],"when":{"receipt":"a","same":["/to"]}`, "and number in one of b"},
+	} {
+		for sel, bad := range map[string]bool{`["a"]`: false, `["a","b","c"]`: true, `"*"`: true} {
+			text := strings.Replace(bundle("m", tools, all), `"rules"`, `"requires":[{"id":"r","tools":`+sel+`,`+c.needs+`}],"rules"`, 1)
+			_, err := Compile(document(t, "", text))
+			if (err != nil) != bad || bad && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s of %s: %v", c.needs, sel, err)
+			}
+		}
+	}
+	rule := `{"id":"r","deny":["a","b"],"when":{"receipt":"a","same":["/to"]}},` + all
+	if e := mustRefuse(t, document(t, "", bundle("m", tools, rule))); e.Pointer != "/rules/0/when/same/0" {
+		t.Errorf("a rule of two tools: %v", e)
+	}
+}
+
 // Requirements that wait for each other in a circle, or for what is never allowed, are refused with the way that they wait.
 func TestUnmeetable(t *testing.T) {
 	of := func(id, tool, needs string) string {
