@@ -54,9 +54,11 @@ func (j *judging) answers(s *scratch, t *tool, in *contracts.Inputs) (answers []
 	case len(in.Envelopes.Approvals) == 0:
 		return nil, ""
 	case s.past != nil:
-		in.State.Used = &[]contracts.Digest{}
+		s.consumed = []contracts.Digest{}
 	case in.State.Used == nil:
 		return nil, "the inputs lack which approvals are used"
+	default:
+		s.consumed = *in.State.Used
 	}
 	var asked []*approval
 	for _, x := range s.applied {
@@ -73,6 +75,10 @@ func (j *judging) answers(s *scratch, t *tool, in *contracts.Inputs) (answers []
 			refused = append(refused, x.request.Nonce)
 		}
 		answers = append(answers, x)
+	}
+	if s.past != nil { // which did not fail, so it was asked of all
+		used := s.consumed
+		in.State.Used = &used
 	}
 	for i := range answers {
 		if x := &answers[i]; x.fault == "" && slices.Contains(refused, x.request.Nonce) {
@@ -112,7 +118,7 @@ func (j *judging) answer(s *scratch, e contracts.Envelope, t *tool, in *contract
 		x.fault = "is by nobody of the roles that the policy asks"
 	case a.Verdict == contracts.Deny:
 		x.fault, no = "is a refusal", true
-	case s.used(in, x.digest, q):
+	case s.used(x.digest, q):
 		x.fault = "is used: a call was allowed by it"
 	case !slices.ContainsFunc(asked, func(a *approval) bool { return mine(a) && a.brief(q) }):
 		x.fault = "holds for longer than the policy lets it"
@@ -123,14 +129,14 @@ func (j *judging) answer(s *scratch, e contracts.Envelope, t *tool, in *contract
 }
 
 // used asks the past, and keeps the answer where it is yes.
-func (s *scratch) used(in *contracts.Inputs, approval contracts.Digest, q *contracts.ApprovalRequest) bool {
+func (s *scratch) used(approval contracts.Digest, q *contracts.ApprovalRequest) bool {
 	if s.past == nil {
-		return slices.Contains(*in.State.Used, approval)
+		return slices.Contains(s.consumed, approval)
 	}
 	if !s.past.Used(approval, q) {
 		return false
 	}
-	*in.State.Used = insert(*in.State.Used, approval)
+	s.consumed = insert(s.consumed, approval)
 	return true
 }
 

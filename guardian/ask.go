@@ -25,6 +25,9 @@ const maxAsked = 1 << 20
 
 const toldSize = 256 // about what is recorded of a receipt, its values apart
 
+// maxSameDepth is how deep the values may be nested in their object: it stands four levels deep in the inputs.
+const maxSameDepth = contracts.MaxInputsDepth - 4
+
 // receipt gives what the past says of a prior, asking at most once, or why it cannot be told.
 func (s *scratch) receipt(p *prior) (r contracts.PriorReceipt, what string) {
 	if s.session == "" || s.session == contracts.DefaultSession {
@@ -51,7 +54,7 @@ func (s *scratch) receipt(p *prior) (r contracts.PriorReceipt, what string) {
 	asked := contracts.PriorReceipt{Tool: p.of.name}
 	if len(same) > 0 {
 		tree := new(crypto.Tree)
-		if err := tree.Parse(slices.Clone(same), crypto.Limits{Bytes: len(same), Depth: contracts.MaxRecordDepth, Object: true}); err != nil {
+		if err := tree.Parse(slices.Clone(same), crypto.Limits{Bytes: len(same), Depth: maxSameDepth, Object: true}); err != nil {
 			return asked, "the values that two calls must have in common: " + err.Error()
 		}
 		asked.Same = tree.Root()

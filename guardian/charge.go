@@ -94,14 +94,13 @@ func (j *judging) afford(s *scratch, charges []contracts.Charge, in *contracts.I
 // nothing left, and a cost may be more than any limit.
 func fits(c *contracts.Charge) bool { return c.Before <= c.Limit && c.Amount <= c.Limit-c.Before }
 
-// ask reads the balances before charges from the past, and leaves them in the inputs.
+// ask reads the balances before charges from the past, and leaves them in the inputs when it has all.
 func (s *scratch) ask(charges []contracts.Charge, in *contracts.Inputs) {
 	n := len(charges)
 	if len(s.balances) < n {
 		s.balances = make([]contracts.Balance, 4*contracts.MaxCharges)
 	}
 	balances := s.balances[:n:n]
-	s.balances, in.State.Budgets = s.balances[n:], balances
 	for i := range charges {
 		c := &charges[i]
 		c.Before = s.past.Spent(*c)
@@ -110,6 +109,7 @@ func (s *scratch) ask(charges []contracts.Charge, in *contracts.Inputs) {
 	if n > 1 { // by canonical form: no id has a character that comes before a quote
 		slices.SortFunc(balances, func(a, b contracts.Balance) int { return strings.Compare(a.Budget, b.Budget) })
 	}
+	s.balances, in.State.Budgets = s.balances[n:], balances
 }
 
 // recorded reads the balance before a charge from those of inputs.

@@ -34,7 +34,7 @@ func (p *Policy) decide(in *contracts.Inputs, trust *registry.State, past Past, 
 	defer func() {
 		if recover() != nil {
 			record.Verdict, record.Reason, record.Rule, record.Expires, record.Charges = contracts.Deny, contracts.ReasonFailClosedError, "", 0, nil
-			record.Approvals, record.Attestations, record.Pending = nil, nil, nil
+			record.Approvals, record.Pending = nil, nil // but the attestations stay, as where a past that fails is not told
 			j.leave(in)
 			*why = Why{Rule: why.Rule, What: "a panic while judging"}
 		}

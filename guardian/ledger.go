@@ -153,7 +153,7 @@ func (l *Ledger) Settle(charges []contracts.Charge, settled []contracts.Settleme
 		}
 	}
 	for i := range charges {
-		if settled[i].Amount == 0 {
+		if settled[i].Amount < charges[i].Amount {
 			l.spent[l.fundOf(&charges[i])] -= charges[i].Amount
 		}
 	}

@@ -158,3 +158,12 @@ func TestLedgerRace(t *testing.T) {
 		t.Error("nobody lost: the limit was not reached")
 	}
 }
+
+// Of nothing nothing is given back, from a ledger of which nothing was charged too.
+func TestLedgerSettlesNothing(t *testing.T) {
+	charges := []contracts.Charge{{Budget: "P1:a:b", Limit: 9, Window: "total"}}
+	l := new(Ledger)
+	if err := l.Settle(charges, []contracts.Settlement{{Budget: "P1:a:b"}}, contracts.ReasonToolError); err != nil || l.Spent(charges[0]) != 0 {
+		t.Errorf("%v, %d spent", err, l.Spent(charges[0]))
+	}
+}

@@ -207,6 +207,59 @@ func TestPastFails(t *testing.T) {
 	}
 }
 
+// A past that panics, whatever it is asked, leaves inputs that can be read, and the verdict follows from them.
+func TestPastPanics(t *testing.T) {
+	trust := people(t)
+	p := mustCompile(t, bankText(`{"id":"r","tools":["pay"],"all":[{"attestation":{"type":"seen","max_age":"1m"}},{"approval":{"roles":["owner"]}}]}`,
+		`,"budgets":[{"id":"x","tools":["pay"],"limit":9,"per":"all","window":"day","cost":1},{"id":"y","tools":["pay"],"limit":9,"per":"all","window":"day","cost":1}]`), floor("f", `,"ceilings":{"calls":9}`))
+	in := inChat(t, "pay", toBob)
+	in.Envelopes.Attestations = []contracts.Envelope{attested(t, "notary", contracts.Attestation{Time: noon, Type: "seen"})}
+	_, why := p.Decide(&in, trust, newTold())
+	in.Envelopes.Approvals = []contracts.Envelope{approvedBy(t, *why.Pending, "olga"), approvedBy(t, *why.Pending, "otto")}
+	for n, condition := range []int{3, 3, 8, 4, 4} {
+		if r, _ := settled(t, p, &in, trust, &panicking{newTold(), n}); r.Reason != contracts.ReasonFailClosedError || r.Condition != condition {
+			t.Errorf("question %d: %v at %d", n, r.Reason, r.Condition)
+		}
+	}
+	if r, _ := settled(t, p, &in, trust, &panicking{newTold(), 5}); r.Reason != contracts.ReasonAllow {
+		t.Errorf("asked for more: %v", r.Reason)
+	}
+}
+
+// panicking is a past that panics after some questions.
+type panicking struct {
+	*told
+	left int
+}
+
+func (p *panicking) ask() {
+	if p.left--; p.left < 0 {
+		panic("the log")
+	}
+}
+
+func (p *panicking) Spent(c contracts.Charge) uint64 { p.ask(); return p.told.Spent(c) }
+
+func (p *panicking) Calls(tool string) uint64 { p.ask(); return p.told.Calls(tool) }
+
+func (p *panicking) Used(d contracts.Digest, r *contracts.ApprovalRequest) bool {
+	p.ask()
+	return p.told.Used(d, r)
+}
+
+// However deep the values are by which calls are compared: what is recorded of a decision is within the depth of inputs, or the call is denied.
+func TestAskedIsShallow(t *testing.T) {
+	for depth, w := range map[int]want{61: {contracts.ReasonAllow, 8, "P1:b:a"}, 62: {contracts.ReasonFailClosedError, 5, ""}} {
+		nested := func(open, inner, end string) string {
+			return strings.Repeat(open, depth) + inner + strings.Repeat(end, depth)
+		}
+		p := mustCompile(t, bundle("b", toolText("t", `"x":`+nested(`{"type":"array","items":`, `{"type":"string"}`, `}`), "x"), `{"id":"again","deny":"t","when":{"receipt":"t","same":["/x"]}},{"id":"a","allow":"t"}`))
+		past := newTold()
+		past.ran(t, 1, "t", `{"x":`+nested(`[`, `"bob"`, `]`)+`}`, noon)
+		w.settled(t, fmt.Sprint(depth), p, inChat(t, "t", `{"x":`+nested(`[`, `"eve"`, `]`)+`}`), nil, past)
+	}
+}
+
 // failing is a past that fails where values must be the same.
 type failing struct {
 	*told

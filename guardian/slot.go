@@ -105,6 +105,7 @@ type matter struct {
 	calls    []contracts.CallCount    // of the past, that the inputs have or were read
 	receipts []contracts.PriorReceipt // likewise
 	words    []word                   // attestations that were presented, and open; nil: not looked at
+	consumed []contracts.Digest       // approvals that were presented, and are used
 }
 
 // What records and inputs to come are cut from: an allocation for several costs less than one each. What is cut is whoever's it was given to.
