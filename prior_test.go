@@ -175,3 +175,23 @@ func TestPriorReceiptTrustsNoStore(t *testing.T) {
 	b.mustDo("move", `{"from":"17","to":"16"}`)
 	b.mustPass()
 }
+
+// A task that may only move money goes by what its session saw before it was narrowed, and by nothing else.
+func TestPriorReceiptNarrowed(t *testing.T) {
+	b := newBank(t)
+	root := b.k
+	b.k = b.narrow(root, document(t, "{helm: policy/v1, layer: P2, name: task, only: [move]}"))
+	b.mustNotDo(contracts.ReasonMissingRequirement, "move", there)
+	b.mustNotDo(contracts.ReasonPolicyViolation, "look", look("17"))
+	task := b.k
+	b.k = root
+	b.mustDo("look", look("17"))
+	b.k = task
+	b.mustDo("move", there)
+	if err := root.Swap(t.Context(), edited(t, "version: 1}", "version: 2}")); err != nil {
+		t.Fatal(err)
+	}
+	b.mustDo("move", there)
+	b.k = root
+	b.mustAgree(b.mustPass())
+}

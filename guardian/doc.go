@@ -117,7 +117,8 @@
 // had, at each pointer on the left, the value that the present call has at the one on the right; a list names pointers that are the same
 // in both. The value must be required here, or have a default; a call that lacked it there is not meant. The second compares how many
 // calls of the tool, or of all, were allowed. Both err in the session of calls that name none, main. The first also errs where the arguments
-// are not kept of a call that may be the one, and where one decision asks for receipts with more than 1 MiB of values together.
+// are not kept of a call that may be the one, and where one decision asks for receipts with more than 1 MiB of values together, or with one
+// that is nested more than 61 deep.
 //
 // A bundle asks for receipts and calls of its own tools, a floor or overlay for those of all. [Policy.Decide] asks the past, a [Past], once
 // for each tool and each values, and leaves the answers in the inputs; [Policy.Judge] reads them there. A [Session] is the past of one session.
@@ -228,9 +229,10 @@
 // A rule or only that names a tool which no bundle of the stack declares, or a pattern or class that covers none, is refused, since it would
 // sleep. A connector that no bundle has is not: a list of what is permitted sleeps closed, and one floor is for many stacks.
 //
-// A requirement that can never be met is refused, if it is of a tool that can be called: one that needs, under no condition, the receipt of a
-// tool that no rule allows, or that a profile, a ceiling of risk or an only keeps from every call, or of one that waits, so or so, for the
-// tool itself. Overlays with a "for" are a condition.
+// A requirement that can never be met is refused, if it is of a tool that can be called: one that needs, so or so, the receipt of a tool
+// that no rule allows, or that a rule without condition, a profile, a ceiling of risk, two sandboxes or an only keeps from every call, or of
+// one that waits for the tool itself, under no condition. Overlays with a "for" are a condition, and so are those over a stack that was
+// narrowed: its sessions may have had the calls before, by a wider stack.
 //
 // A rule that is provably dead is refused, in any layer: one that, for each of its tools, stands behind a rule of its document that matches, or
 // errs, whenever it does. That is so if each conjunct of the earlier rule is implied by one of the later rule's. Conjuncts are the members

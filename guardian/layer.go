@@ -10,6 +10,7 @@ type terms struct {
 	expires                 contracts.Time // 0: never
 	reason                  contracts.ReasonCode
 	calls                   uint64 // ALLOWs that a session may have; 0: any number
+	narrows                 bool   // it was put over a stack, under which its sessions may have had other calls
 
 	ceilings, only, expired string // rules that it denies with
 }
@@ -21,8 +22,10 @@ func (x *terms) concern(in *contracts.Inputs, delegator string) bool {
 		(x.tenant == "" || x.tenant == in.Caller.Tenant)
 }
 
-// everyone tells whether a document is for every call.
-func (x *terms) everyone() bool { return x.session == "" && x.caller == "" && x.tenant == "" }
+// everyone tells whether a document is for every call of a session.
+func (x *terms) everyone() bool {
+	return x.session == "" && x.caller == "" && x.tenant == "" && !x.narrows
+}
 
 // A clause is what a P0 or P2 document says of one tool. Tools of which it says nothing have none, so a document costs nothing there.
 type clause struct {
@@ -88,7 +91,7 @@ func (l *loader) clause(t *tool) *clause {
 
 func (l *loader) readTerms() *terms {
 	x := &terms{
-		expires: l.expires, reason: contracts.ReasonPolicyViolation,
+		expires: l.expires, reason: contracts.ReasonPolicyViolation, narrows: l.narrows,
 		ceilings: l.prefix + "ceilings", only: l.prefix + "only", expired: l.prefix + "expires",
 	}
 	if l.layer == floorLayer {

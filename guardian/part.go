@@ -49,6 +49,7 @@ type loader struct {
 	record  contracts.PolicyDocument
 	expires contracts.Time // 0: never
 	terms   *terms         // of P0 and P2
+	narrows bool           // the overlay is put over a stack that is in use
 	lists   map[string]*list
 	tools   map[string]*tool    // those that the document can speak of: of P1 its own, of P0 and P2 all
 	names   []string            // of the tools, sorted

@@ -66,7 +66,11 @@ func (p *Policy) Narrow(overlays ...contracts.Document) (*Policy, error) {
 			l.refuse("/layer", "layer "+l.layer+" over a stack", "write P2: nothing else can be added to a stack that is in use")
 		}
 	}
-	return compile(append(loadAll(p.documents), loaders...))
+	loaders = append(loadAll(p.documents), loaders...)
+	for _, l := range loaders {
+		l.narrows = l.layer == overlayLayer // those of the stack, too: they may have been put over it
+	}
+	return compile(loaders)
 }
 
 func stackOf(documents int) error {

@@ -19,7 +19,8 @@ func (p *Policy) meetable(loaders []*loader) error {
 	for _, l := range loaders {
 		for _, x := range l.stated {
 			if at := slices.IndexFunc(x.tools, (*tool).callable); at >= 0 && !start.meet(x.requirement) {
-				l.refuse(x.at, "can never be met: "+start.circle(x.tools[at], x.requirement), "need something else, or let it apply under a condition")
+				why, remedy := start.circle(x.tools[at], x.requirement)
+				l.refuse(x.at, "can never be met: "+why, remedy)
 				break // one is enough, and the first
 			}
 		}
@@ -61,8 +62,12 @@ func (p *Policy) startable() startable {
 
 // callable tells whether some call of the tool may be allowed, for all that is known before it.
 func (t *tool) callable() bool {
-	never := func(c clause) bool { return (c.outside || c.risky) && c.of.everyone() }
-	return t.barred == "" && slices.ContainsFunc(t.rules, func(x rule) bool { return x.allow }) &&
+	always := func(x rule) bool { return len(x.tests) == 0 }
+	never := func(c clause) bool {
+		return (c.outside || c.risky || slices.ContainsFunc(c.rules, always)) && c.of.everyone()
+	}
+	decides := slices.IndexFunc(t.rules, func(x rule) bool { return x.allow || always(x) })
+	return t.barred == "" && len(t.sandboxes) < 2 && decides >= 0 && t.rules[decides].allow &&
 		!slices.ContainsFunc(t.overlays, never) && !slices.ContainsFunc(t.floors, never)
 }
 
@@ -97,9 +102,10 @@ func (start startable) meet(x *requirement) bool {
 }
 
 // circle tells why a requirement cannot be met: from tool to tool, until one comes again or is never allowed.
-func (start startable) circle(t *tool, x *requirement) string {
+func (start startable) circle(t *tool, x *requirement) (why, remedy string) {
 	const most = 8 // of a longer one the beginning is enough to find it
 	var links []string
+	remedy = "need something else, or let it apply under a condition"
 	for seen := map[*tool]bool{}; x != nil && !seen[t]; x = start.waits(t) {
 		if len(seen) == most {
 			links = append(links, "and so on")
@@ -110,10 +116,10 @@ func (start startable) circle(t *tool, x *requirement) string {
 		e := x.needs[at].earlier()
 		links = append(links, t.name+" needs a receipt of "+e.name)
 		if !e.callable() {
-			links = append(links, "which is never allowed")
+			links, remedy = append(links, "which is never allowed"), "allow "+e.name+", or need something else"
 			break
 		}
 		t = e
 	}
-	return strings.Join(links, ", ")
+	return strings.Join(links, ", "), remedy
 }
