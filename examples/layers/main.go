@@ -69,6 +69,7 @@ func run(ctx context.Context, out io.Writer) error {
 	d.call(k, "invoice.credit", `{"number": "4711", "amount": 450}`, "clerk") // the bundle would let it pass
 	d.call(k, "invoice.credit", `{"number": "4711", "amount": 900}`, "clerk")
 	d.call(k, "invoice.delete", `{"number": "4711"}`, "clerk") // likewise
+	d.says("A clerk who is a guest in the house:")
 	d.call(k, "invoice.credit", `{"number": "4711", "amount": 80}`, "clerk", "guest")
 
 	overlay, err := policy.Parse("task.yaml", []byte(task))

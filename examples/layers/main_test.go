@@ -18,6 +18,7 @@ func Example() {
 	//   invoice.credit {"number": "4711", "amount": 450}  DENY  CEILING_VIOLATION         P0:acme:large
 	//   invoice.credit {"number": "4711", "amount": 900}  DENY  POLICY_VIOLATION          P1:billing:too-much
 	//   invoice.delete {"number": "4711"}                 DENY  SIDE_EFFECT_NOT_PERMITTED the profile of P0:acme permits no tool of this effect
+	// A clerk who is a guest in the house:
 	//   invoice.credit {"number": "4711", "amount": 80}   DENY  CEILING_VIOLATION         P0:acme:guests
 	// With the task's overlay over them:
 	//   invoice.list   {}                                 DENY  POLICY_VIOLATION          P2:credit-4711:only
