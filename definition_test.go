@@ -141,6 +141,9 @@ func TestDefinitionChanges(t *testing.T) {
 	w.runs.Store(0)
 	both, r := w.call("echo", `{}`, func(in *helm.Intent) { in.Driver = w.defined(constant(changed)) }) // two are two, whatever they declare
 	w.mustBe(both, r, want{reason: contracts.ReasonDriverNotBound, outcome: contracts.Denied, err: helm.ErrDenied})
+	if !strings.HasPrefix(both.Why, "two drivers") {
+		t.Errorf("why: %s", both.Why)
+	}
 
 	var wg sync.WaitGroup // raced: no call runs that was not asked for a definition which was the pinned one
 	for range 16 {

@@ -86,7 +86,7 @@ type answer struct {
 	why     string
 	reason  contracts.ReasonCode // as the caller is told; the record's but for misfits
 	pending *contracts.ApprovalRequest
-	faulty  bool             // denied for the call's fault, or for what could not be read
+	faulty  bool             // denied for the call's fault
 	full    bool             // there is no room for it: nothing was signed
 	stale   bool             // another stack judges now, or under another trust state: nothing was signed
 	slot    *proofgraph.Slot // nil: the kernel is sealed, and err says why
@@ -124,10 +124,13 @@ func (c *call) proceed() (Decision, Receipt) {
 	if a.record.Verdict == contracts.Allow {
 		return c.perform(a, d)
 	}
-	if a.faulty {
-		if d.cause = c.cause; d.cause == nil {
-			d.cause = contextError(c.ctx)
-		}
+	switch {
+	case c.unread != nil:
+		d.cause = c.unread
+	case a.faulty && c.cause != nil:
+		d.cause = c.cause
+	case a.faulty:
+		d.cause = contextError(c.ctx)
 	}
 	if a.err == nil {
 		a.err = c.commit(a.slot)

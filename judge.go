@@ -66,10 +66,7 @@ func (c *call) judge(s *session, a *answer) {
 				a.why = c.syntax
 			}
 		}
-		if a.pending = why.Pending; c.unread != nil {
-			a.faulty = true
-			c.cause = c.unread
-		}
+		a.pending = why.Pending
 	}
 	a.reason = a.record.Reason
 }
