@@ -137,19 +137,26 @@ func (c *compiler) apart(p part) bool {
 const maxSteps = 10_000
 
 // affordable takes the steps of one more pattern, or refuses it. One that is no pattern is refused where it is compiled.
-func (c *compiler) affordable(p part, pattern string) bool {
+func (c *compiler) affordable(p part, pattern string) (n int, ok bool) {
 	if *c.steps <= maxSteps {
 		re, err := syntax.Parse(pattern, syntax.Perl)
 		if err != nil {
-			return true
+			return 0, true
 		}
-		*c.steps += steps(re)
+		n = steps(re)
+		*c.steps += n
 	}
 	if *c.steps > maxSteps {
 		c.l.refuse(p.at, "patterns of more than "+strconv.Itoa(maxSteps)+" steps in a chain of grants", "repeat less")
-		return false
+		return 0, false
 	}
-	return true
+	return n, true
+}
+
+// takes takes visits for what a pattern of a grant may cost: each of its steps may be at each byte of the text.
+func (s *scratch) takes(n *node, text []byte) bool {
+	s.visits += int(int64(n.limit) * int64(len(text)) >> 10)
+	return s.visits <= maxVisits
 }
 
 // steps is about how many instructions a pattern becomes, repetitions written out; over the limit it is not counted how many.

@@ -150,3 +150,28 @@ func TestDelegationWork(t *testing.T) {
 		t.Errorf("sixteen grants: %s (%s)", r.Reason, why)
 	}
 }
+
+// Whoever grants makes nobody wait: what a pattern may cost counts as visits, by its steps and by the length of what it is tested on.
+func TestGrantsArePatient(t *testing.T) {
+	state := trusted(t)
+	p := mustCompile(t, bundle("b", strings.Replace(toolText("pay", `"to":{"type":"string"},"list":{"type":"array","items":{"type":"string"}}`, "list", "to"), `"read"`, `"write"`, 1), `{"id":"a","allow":"pay"}`))
+	slow, long := `(?:........){0,1000}!`, strings.Repeat("a", 1<<19)
+	allow, failed := want{contracts.ReasonAllow, 8, "P1:b:a"}, want{contracts.ReasonFailClosedError, 6, ""}
+	for _, c := range []struct {
+		name, when, to, list string
+		want                 want
+	}{
+		{"slow and long", `{"not":{"arg":"/to","finds":"` + slow + `"}}`, long, ``, failed},
+		{"slow and long, whole", `{"not":{"arg":"/to","regex":".*` + slow + `"}}`, long, ``, failed},
+		{"slow and short", `{"not":{"arg":"/to","finds":"` + slow + `"}}`, "abc", ``, allow},
+		{"quick and long", `{"not":{"arg":"/to","finds":"b"}}`, long, ``, allow},
+		{"slow beside long", `{"not":{"arg":"/to","finds":"` + slow + `"}}`, "abc", `"` + long + `"`, allow},
+		{"slow, and much that is short", `{"every":"/list","that":{"not":{"item":"","finds":"` + slow + `"}}}`, "abc", `"` + strings.Repeat(strings.Repeat("a", 400)+`","`, 99) + `"`, failed},
+		{"quick, and much that is short", `{"every":"/list","that":{"not":{"item":"","finds":"b"}}}`, "abc", `"` + strings.Repeat(strings.Repeat("a", 400)+`","`, 99) + `"`, allow},
+	} {
+		in := inputs(t, "pay", `{"list":[`+c.list+`],"to":"`+c.to+`"}`)
+		in.Caller = contracts.Caller{ID: "agent"}
+		in.Envelopes.Delegation = chained(t, contracts.Delegation{Delegator: "ann", Delegate: "agent", When: value(t, c.when)})
+		t.Run(c.name, func(t *testing.T) { c.want.of(t, p, in, state) })
+	}
+}

@@ -218,7 +218,7 @@
 // A when is a predicate over arg, caller and time, read as that of a rule which allows, for the one tool that is called: what it must not
 // say of it, it must not say. But absent and exists may stand where nothing is ever missing, for other tools of the grant may need them. It
 // knows no lists. Its visits are those of the decision, and the patterns of all grants together have at most 10,000 steps, repetitions
-// written out.
+// written out. A pattern is as many visits more as its steps times the KiB that it is tested on.
 //
 // # Documents
 //

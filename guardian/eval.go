@@ -71,7 +71,7 @@ type node struct {
 	kind   crypto.Kind // of the operand
 	slot   int32       // of the subject
 	ref    int32       // slot of the operand; noSlot: it is constant
-	limit  float64
+	limit  float64     // of opMatch in a grant: the steps of the pattern
 	text   []byte
 	kids   []node
 	more   *operand
@@ -170,6 +170,9 @@ func (s *scratch) eval(n *node) answer {
 		k := len(n.text)
 		return answerOf(len(x.text) >= k && string(x.text[:k]) == string(n.text) && (len(x.text) == k || x.text[k] == '/'))
 	case opMatch:
+		if n.limit > 0 && !s.takes(n, x.text) {
+			return s.fail(n, tooMany)
+		}
 		return answerOf(n.more.re.Match(x.text))
 	case opWithin:
 		return answerOf(n.more.below.hold(x.text))

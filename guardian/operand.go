@@ -220,8 +220,12 @@ func (c *compiler) pattern(p part, o operator, n *node) bool {
 		c.l.refuse(p.at, "a pattern of "+strconv.Itoa(len(s))+" bytes", "write at most 1024")
 		return false
 	}
-	if c.steps != nil && !c.affordable(p, s) {
-		return false
+	if c.steps != nil {
+		steps, ok := c.affordable(p, s)
+		if !ok {
+			return false
+		}
+		n.limit = float64(steps)
 	}
 	re, err := regexp.Compile(s) // by itself first: a)|(b would be whole only within the anchors
 	if err == nil && o.name == "regex" {
