@@ -43,10 +43,13 @@ func (p past) Receipt(tool string, same crypto.Value) (r contracts.PriorReceipt,
 func (c *call) argsOf(r guardian.Run) (crypto.Value, error) {
 	var in *contracts.Inputs
 	var err error
+	if c.earlier == nil {
+		c.earlier = new(contracts.Reader)
+	}
 	if trouble := contained("Options.Store", func() {
 		var d contracts.DecisionRecord
 		if d, err = c.decisionAt(r.Decision); err == nil {
-			in, err = c.inputsOf(&c.reader, d.InputsHash)
+			in, err = c.inputsOf(c.earlier, d.InputsHash)
 		}
 	}); trouble != nil {
 		err = trouble

@@ -46,8 +46,9 @@ type call struct {
 
 	tree    crypto.Tree
 	reader  contracts.Reader
-	raw     []byte // the arguments as received
-	args    []byte // their canonical form, after defaults
+	earlier *contracts.Reader // of the inputs of earlier calls, which may be large: it goes with the call
+	raw     []byte            // the arguments as received
+	args    []byte            // their canonical form, after defaults
 	spare   []byte
 	scratch []byte // the inputs document
 
