@@ -34,7 +34,7 @@ func (j *judging) bill(s *scratch, t *tool, in *contracts.Inputs) ([]contracts.C
 	charges := s.charges[:0]
 	for i := range t.budgets {
 		b := &t.budgets[i]
-		if b.of != nil && !b.of.concern(in, s.root) {
+		if b.of != nil && !b.of.concern(in, s.behind) {
 			continue
 		}
 		a := yes

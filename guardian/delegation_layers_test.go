@@ -46,6 +46,13 @@ func TestDelegationAndLayers(t *testing.T) {
 		in.Caller.ID, in.Caller.Roles, in.Envelopes.Delegation = "agent", []string{"bot"}, chain
 		t.Run(c.name, func(t *testing.T) { c.want.of(t, mustCompile(t, shop, c.doc), in, state) })
 	}
+	// An overlay is not left by passing on what was granted: it is for whoever made a grant of the chain.
+	passed := chained(t, contracts.Delegation{Delegator: "ann", Delegate: "bob", Depth: 1}, contracts.Delegation{Delegator: "bob", Delegate: "agent"})
+	for of, want := range map[string]want{"ann": overlaid, "bob": overlaid, "agent": overlaid, "carl": allow} {
+		in := inputs(t, "pay", paid)
+		in.Caller.ID, in.Caller.Roles, in.Envelopes.Delegation = "agent", []string{"bot"}, passed
+		want.of(t, mustCompile(t, shop, overlay("o", `,"for":{"caller":"`+of+`"}`+barred)), in, state)
+	}
 	// Slots that hold the caller are read anew for each of the two: before 5 for the one, at 5 for the other, at 8 for the one again.
 	p := mustCompile(t, shop, floor("f", deny(`"when":{"arg":"/to","ne":{"caller":"id"},"absent":false}`)),
 		overlay("o", deny(`"when":{"arg":"/to","eq":{"caller":"id"},"absent":false}`)+`,"budgets":[{"id":"b","tools":"pay","limit":9,"per":"caller","window":"day","cost":1,"when":`+is("agent")+`}]`))

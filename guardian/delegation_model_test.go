@@ -2,18 +2,19 @@ package guardian
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// forBoth rewrites overlays so that what is for the caller or for the delegator is for everybody, and what is for somebody else is gone.
-func forBoth(docs []doc, caller, delegator string) (out []doc) {
+// forThem rewrites overlays so that what is for one of some people is for everybody, and what is for somebody else is gone.
+func forThem(docs []doc, people []string) (out []doc) {
 	for _, d := range docs {
 		of, _ := d["for"].(map[string]any)
 		if id, there := of["caller"]; there {
-			if id != caller && id != delegator {
+			if name, _ := id.(string); !slices.Contains(people, name) {
 				continue
 			}
 			rest, changed := doc{}, doc{}
@@ -43,7 +44,11 @@ func expected(t testing.TB, docs []doc, in contracts.Inputs, grants []contracts.
 	t.Helper()
 	own := in
 	own.Envelopes.Delegation, own.Caller = nil, delegator
-	r, _ := wide(t, forBoth(docs, in.Caller.ID, delegator.ID)).Judge(own, nil)
+	people := []string{in.Caller.ID}
+	for _, g := range grants {
+		people = append(people, g.Delegator)
+	}
+	r, _ := wide(t, forThem(docs, people)).Judge(own, nil)
 	if r.Verdict == contracts.Deny {
 		return want{r.Reason, r.Condition, r.Rule}
 	}

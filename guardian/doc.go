@@ -211,9 +211,9 @@
 //
 // Condition 5 is judged for the root delegator, whatever the caller may himself: with the name and the roles of the root's key, and the
 // caller's tenant. Keys and grants name no tenant: where one id is two callers in two tenants, the when has to name it. All else is judged for
-// the caller: the when of each grant, requirements, budgets and floors. An overlay that is for the
-// caller or for the root delegator is for the call. Where the grants do not open nobody's rights are judged: of condition 5 there is the
-// bundle's expires alone, then comes 6.
+// the caller: the when of each grant, requirements, budgets and floors. An overlay that is for the caller, or for the delegator of any of
+// the grants, is for the call. Where the grants do not open nobody's rights are judged: of condition 5 there is the bundle's expires alone,
+// then comes 6.
 //
 // A when is a predicate over arg, caller and time, read as that of a rule which allows, for the one tool that is called: what it must not
 // say of it, it must not say. But absent and exists may stand where nothing is ever missing, for other tools of the grant may need them. It

@@ -186,7 +186,7 @@ func (j *judging) conditions(s *scratch, t *tool, in *contracts.Inputs) bool {
 	var c *chain
 	if len(in.Envelopes.Delegation) > 0 {
 		c = opened(in, j.trust)
-		s.root = c.delegator.ID
+		s.behind = c.grants
 	}
 
 	r.Condition = 3
@@ -237,7 +237,7 @@ func (j *judging) clauses(s *scratch, list []clause, in *contracts.Inputs) bool 
 	for i := range list {
 		c := &list[i]
 		of := c.of
-		if !of.concern(in, s.root) {
+		if !of.concern(in, s.behind) {
 			continue
 		}
 		if c.risky {

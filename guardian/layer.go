@@ -1,6 +1,8 @@
 package guardian
 
 import (
+	"slices"
+
 	"github.com/helmkernel/helm/contracts"
 )
 
@@ -15,11 +17,11 @@ type terms struct {
 	ceilings, only, expired string // rules that it denies with
 }
 
-// concern tells whether a document is for a call. The others it does not touch. One that is for the caller or for the delegator, if there
-// is one, is for the call: no grant takes anybody out of it.
-func (x *terms) concern(in *contracts.Inputs, delegator string) bool {
-	return (x.session == "" || x.session == in.Session) && (x.caller == "" || x.caller == in.Caller.ID || x.caller == delegator) &&
-		(x.tenant == "" || x.tenant == in.Caller.Tenant)
+// concern tells whether a document is for a call. The others it does not touch. One that is for the caller, or for whoever made one of the
+// grants, is for the call: no grant takes anybody out of it, nor does passing it on.
+func (x *terms) concern(in *contracts.Inputs, grants []contracts.Delegation) bool {
+	return (x.session == "" || x.session == in.Session) && (x.tenant == "" || x.tenant == in.Caller.Tenant) &&
+		(x.caller == "" || x.caller == in.Caller.ID || slices.ContainsFunc(grants, func(g contracts.Delegation) bool { return g.Delegator == x.caller }))
 }
 
 // everyone tells whether a document is for every call of a session.

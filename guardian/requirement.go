@@ -113,7 +113,7 @@ type applied struct {
 // required judges condition 4 as if every approval were there.
 func (j *judging) required(s *scratch, t *tool, in *contracts.Inputs) bool {
 	for _, x := range t.requires {
-		if x.of != nil && !x.of.concern(in, s.root) {
+		if x.of != nil && !x.of.concern(in, s.behind) {
 			continue
 		}
 		a := yes

@@ -100,7 +100,7 @@ type matter struct {
 	asked    int    // bytes that were asked for of receipts
 	pointer  string // where the first error arose
 	what     string
-	root     string // id of the root delegator, where the call is made under grants
+	behind   []contracts.Delegation // grants that the call is made under, if they open
 	session  string
 	calls    []contracts.CallCount    // of the past, that the inputs have or were read
 	receipts []contracts.PriorReceipt // likewise
