@@ -84,6 +84,47 @@ func TestPlaceLast(t *testing.T) {
 	})
 }
 
+// What is written while the last place waits does not end the log before it: neither with that place signed nor without.
+func TestPlaceLastBehindAnAppend(t *testing.T) {
+	for _, signed := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			spy := w.watch()
+			w.open()
+			dam := make(chan struct{})
+			spy.before = func(int, Batch) error { <-dam; return nil }
+			first := w.place(w.log.Chain("first"))
+			w.sign(first)
+			var all sync.WaitGroup
+			all.Go(func() {
+				if err := first.Wait(); err != nil {
+					t.Errorf("the first: %v", err)
+				}
+			})
+			synctest.Wait() // it is being written
+			last, err := w.log.PlaceLast(w.log.Chain("last"), w.options.Now, nil, nil, errEnd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if signed {
+				w.sign(last)
+			}
+			dam <- struct{}{}
+			all.Wait()
+			if err := w.log.Err(); err != nil {
+				t.Errorf("signed %v: sealed before the last was written: %v", signed, err)
+			}
+			close(dam)
+			if !signed {
+				w.sign(last)
+			}
+			if err := last.Wait(); err != nil || !errors.Is(w.log.Err(), errEnd) || len(w.reread()) != 3 {
+				t.Errorf("signed %v: the last: %v, sealed with %v", signed, err, w.log.Err())
+			}
+		})
+	}
+}
+
 // What comes in between, the last place's own failure above all, seals as ever, and nobody waits on.
 func TestPlaceLastFails(t *testing.T) {
 	for name, x := range map[string]struct {
