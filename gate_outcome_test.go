@@ -23,9 +23,13 @@ tools:
     effect: write
     input: {type: object}
     output: {type: object, required: [ok], properties: {ok: {type: boolean}, note: {type: string, maxLength: 10}}, additionalProperties: false}
-    limits: {output: 1KiB, timeout: 1s}
+    limits: {output: 1KiB}
+  hurry:
+    effect: write
+    input: {type: object}
+    limits: {timeout: 1s}
 rules:
-  - {id: all, allow: work}
+  - {id: all, allow: [work, hurry]}
 `
 
 // doing is a driver of a tool that does something else than the others.
@@ -60,6 +64,12 @@ func gateOutcomes() gate {
 	ran := func(k kind, name string, reason contracts.ReasonCode, tool func(context.Context, contracts.Call) (executor.Result, error)) attack {
 		return attack{kind: k, name: name, reason: reason, runs: 1, do: func(s *siege, in helm.Intent) (helm.Decision, helm.Receipt) {
 			in.Driver = doing{s.world, tool}
+			return s.guard(in)
+		}}
+	}
+	hurries := func(name string, tool func(s *siege) func(context.Context, contracts.Call) (executor.Result, error)) attack {
+		return attack{name: name, reason: contracts.ReasonToolTimeout, runs: 1, do: func(s *siege, in helm.Intent) (helm.Decision, helm.Receipt) {
+			in.Tool, in.Driver = "hurry", doing{s.world, tool(s)}
 			return s.guard(in)
 		}}
 	}
@@ -102,16 +112,17 @@ func gateOutcomes() gate {
 		ran(plain, "the tool fails, and says that a sandbox stopped it", contracts.ReasonToolError, func(context.Context, contracts.Call) (executor.Result, error) {
 			return executor.Result{}, errors.Join(errOwn, &executor.LimitError{Reason: contracts.ReasonGasExhausted})
 		}),
-		ran(plain, "the tool waits until its time is over", contracts.ReasonToolTimeout, func(ctx context.Context, _ contracts.Call) (executor.Result, error) {
-			<-ctx.Done()
-			return executor.Result{}, ctx.Err()
+		hurries("the tool waits until its time is over", func(*siege) func(context.Context, contracts.Call) (executor.Result, error) {
+			return func(ctx context.Context, _ contracts.Call) (executor.Result, error) {
+				<-ctx.Done()
+				return executor.Result{}, ctx.Err()
+			}
 		}),
-		{name: "the tool does not come back", reason: contracts.ReasonToolTimeout, runs: 1, do: func(s *siege, in helm.Intent) (helm.Decision, helm.Receipt) {
+		hurries("the tool does not come back", func(s *siege) func(context.Context, contracts.Call) (executor.Result, error) {
 			stop := make(chan struct{})
 			s.t.Cleanup(func() { close(stop) })
-			in.Driver = doing{s.world, func(context.Context, contracts.Call) (executor.Result, error) { <-stop; return executor.Result{}, nil }}
-			return s.guard(in)
-		}},
+			return func(context.Context, contracts.Call) (executor.Result, error) { <-stop; return executor.Result{}, nil }
+		}),
 		{name: "the caller goes away", reason: contracts.ReasonToolCanceled, runs: 1, do: func(s *siege, in helm.Intent) (helm.Decision, helm.Receipt) {
 			ctx, cancel := context.WithCancel(context.Background())
 			in.Driver = doing{s.world, func(ctx context.Context, _ contracts.Call) (executor.Result, error) {
