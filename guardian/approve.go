@@ -213,7 +213,19 @@ func (j *judging) ask(x *requirement, a *approval, t *tool, in *contracts.Inputs
 	q := a.request(j.record, t, in)
 	pending := q.Digest()
 	j.record.Pending = &pending
-	j.deny(contracts.ReasonApprovalRequired, x.name, Why{Rule: x.name, What: "a person must approve the call", Pending: q})
+	j.deny(contracts.ReasonApprovalRequired, x.name, Why{Rule: x.name, What: a.asks(), Pending: q})
+}
+
+// asks says whose approval lacks: whom to look for.
+func (a *approval) asks() string {
+	who := "a person"
+	if a.quorum > 1 {
+		who = strconv.FormatUint(a.quorum, 10) + " people"
+	}
+	if len(a.roles) > 1 {
+		return who + " of the roles " + strings.Join(a.roles, ", ") + " must approve the call"
+	}
+	return who + " of the role " + a.roles[0] + " must approve the call"
 }
 
 // request is what an approver must sign. Its nonce follows from the rest, time and all, so that a replay asks for the same.

@@ -189,8 +189,12 @@ func TestPendingRequest(t *testing.T) {
 	}
 	in := call
 	r, why := p.Decide(&in, trust, newTold())
-	if *r.Pending != why.Pending.Digest() {
-		t.Errorf("pending %s", r.Pending)
+	if *r.Pending != why.Pending.Digest() || why.What != "a person of the role owner must approve the call" {
+		t.Errorf("pending %s: %s", r.Pending, why)
+	}
+	two := call
+	if _, why := mustCompile(t, bankText(strings.Replace(byOwner, `"roles":["owner"]`, `"roles":["owner","cfo"],"quorum":2`, 1), ``)).Decide(&two, trust, newTold()); why.What != "2 people of the roles cfo, owner must approve the call" {
+		t.Errorf("asks two: %s", why)
 	}
 	why.Pending.Caller.Roles[0], why.Pending.Roles[0] = "x", "x"
 	if in.Caller.Roles[0] != "clerk" || asked(t, p, call, trust).Nonce != q.Nonce {

@@ -66,7 +66,7 @@ func (c *compiler) need(p part) (need, bool) {
 			return need{}, false
 		}
 		a, ok := c.attestation(p.get("attestation"))
-		return need{attestation: a, lacks: "no attestation of type " + a.kind + ", as it is required"}, ok
+		return need{attestation: a, lacks: "no attestation of type " + a.kind + " that an attestor signed, as it is required"}, ok
 	}
 	if c.l.object(p, []string{"approval", "attestation", "receipt"}, nil) && p.v.Len() == 0 {
 		c.l.refuse(p.at, "no need", "write one of approval, attestation, receipt")

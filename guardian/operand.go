@@ -69,12 +69,8 @@ func (c *compiler) constant(p part, o operator, n *node) (takes jsonschema.Types
 	case opMatch:
 		return o.takes, c.pattern(p, o, n)
 	case opAge:
-		s, isText := c.l.text(p)
 		n.more = &operand{}
-		if n.more.age, ok = readDuration(s); isText && !ok {
-			c.l.refuse(p.at, quote(s)+" is no duration", "write it like 5s, 10m, 24h or 7d")
-		}
-		return o.takes, ok
+		return o.takes, c.l.duration(p, &n.more.age)
 	}
 	n.more = &operand{}
 	list, ok := c.l.strings(p)

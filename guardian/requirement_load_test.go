@@ -62,7 +62,7 @@ func TestRequirementRefusals(t *testing.T) {
 		{`"quorum": 2`, `"quorum": 1.5`, "/any/0/approval/quorum", "from 1 to 16"},
 		{`"quorum": 2`, `"quorum": "2"`, "/any/0/approval/quorum", "from 1 to 16"},
 		{`"quorum": 2`, `"count": 2`, "/any/0/approval/count", "unknown key"},
-		{`"15m"`, `15`, "/any/0/approval/ttl", "quote it"},
+		{`"15m"`, `15`, "/any/0/approval/ttl", "a number is no duration"},
 		{`"15m"`, `"0m"`, "/any/0/approval/ttl", "no duration"},
 		{`"15m"`, `"15"`, "/any/0/approval/ttl", "no duration"},
 		{`"type": "seen", `, ``, "/any/1/attestation", "no type"},

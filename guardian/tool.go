@@ -182,15 +182,14 @@ func (x Limits) lower(y Limits) Limits {
 }
 
 // duration reads one that may be left out.
-func (l *loader) duration(p part, d *time.Duration) {
+func (l *loader) duration(p part, d *time.Duration) (ok bool) {
 	if !p.there() {
-		return
+		return true
 	}
-	s, isText := l.text(p)
-	var ok bool
-	if *d, ok = readDuration(s); isText && !ok {
-		l.refuse(p.at, quote(s)+" is no duration", "write it like 5s, 10m, 24h or 7d")
+	if *d, ok = readDuration(p.v.Text()); !ok {
+		l.refuse(p.at, said(p)+" is no duration", "write it like 5s, 10m, 24h or 7d")
 	}
+	return ok
 }
 
 // size reads one that may be left out.
@@ -198,9 +197,16 @@ func (l *loader) size(p part, n *int) {
 	if !p.there() {
 		return
 	}
-	s, isText := l.text(p)
 	var ok bool
-	if *n, ok = readSize(s); isText && !ok {
-		l.refuse(p.at, quote(s)+" is no size", "write it like 64KiB or 1MiB")
+	if *n, ok = readSize(p.v.Text()); !ok {
+		l.refuse(p.at, said(p)+" is no size", "write it like 64KiB or 1MiB")
 	}
+}
+
+// said is the text of a value or, where it is none, what it is: 15 must not be put into quotes, but given a unit.
+func said(p part) string {
+	if p.v.Kind() == crypto.String {
+		return quote(p.v.Text())
+	}
+	return article(p.v.Kind())
 }
