@@ -59,7 +59,7 @@ func TestRequires(t *testing.T) {
 		{"receipt: list", "receipt: lists", `bank.yaml:17:19: /requires/0/all/0/receipt: no tool "lists" in this bundle; did you mean list?`},
 		{"{/iban: /to}", "{/ibn: /to}", `bank.yaml:17:38: /requires/0/all/0/same/~1ibn: no "/ibn" in the input of list; name what the schema declares`},
 		{"receipt: list, same: {/iban: /to}", "receipt: pay, same: [/to]", `bank.yaml:14:5: /requires/0: can never be met: pay needs a receipt of pay; need something else, or let it apply under a condition`},
-		{"max_age: 30m", "max_age: 30", `bank.yaml:17:54: /requires/0/all/0/max_age: is a number, not a string; quote it`},
+		{"max_age: 30m", "max_age: 30", `bank.yaml:17:54: /requires/0/all/0/max_age: a number is no duration; write it like 5s, 10m, 24h or 7d`},
 		{"quorum: 2", "quorum: 0", `bank.yaml:22:50: /requires/1/any/0/approval/quorum: no quorum; write how many people must approve: an integer from 1 to 16, for no call presents more approvals`},
 		{"attestation: {type", "atestation: {type", `bank.yaml:23:21: /requires/1/any/1/atestation: unknown key "atestation"; did you mean attestation?`},
 		{", max_age: 10m}", "}", `bank.yaml:23:22: /requires/1/any/1/attestation: no max_age; add max_age`},
