@@ -238,3 +238,33 @@ func TestRevokedPublisher(t *testing.T) {
 	w.mustAllow(w.k, 1)
 	w.mustVerify()
 }
+
+// A publisher whom a trust event was to add, that could not be signed or stored, opens nothing: the log does not say that he is one.
+func TestBundleBehindAFailedEvent(t *testing.T) {
+	for name, fail := range map[string]func(w *world){"signed": func(w *world) { w.key.in(1) }, "stored": func(w *world) { w.store.in(1) }} {
+		t.Run(name, func(t *testing.T) {
+			w := newRealm(t)
+			doc, by := edition(t, "2", "late press")
+			add, err := w.event(contracts.TrustEvent{Type: "key", Name: "late press", Role: "publisher"}).Prove(keyOf(t, "late press"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			fail(w)
+			if err := w.k.Govern(context.Background(), signed(t, add, seedR1, seedR2)); err == nil {
+				t.Fatal("it was entered")
+			}
+			for _, next := range []bool{false, true} {
+				if next {
+					w.open()
+				}
+				if doc, err := w.k.OpenBundle(by, doc); err == nil || doc.Canonical != nil {
+					t.Errorf("next kernel %v: opened", next)
+				}
+			}
+			w.govern(add, seedR1, seedR2)
+			if _, err := w.k.OpenBundle(by, doc); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
