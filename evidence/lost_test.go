@@ -188,3 +188,20 @@ func TestUnreadable(t *testing.T) {
 	r, err := verifyBytes(t, m.build(), o)
 	mustRefuse(t, r, err, ErrReplay)
 }
+
+// TestNonceOfTwoSessions: a request is for one session. That an approver signs the same nonce for another one uses up neither.
+func TestNonceOfTwoSessions(t *testing.T) {
+	d := newDesk(t)
+	first := d.pending(`{"amount":1}`)
+	d.allowed(d.ask("pay", `{"amount":1}`, d.approve(seedA, first))).ran(`1`)
+	d.session = "s2"
+	second := d.pending(`{"amount":1}`)
+	second.Nonce = first.Nonce
+	d.allowed(d.ask("pay", `{"amount":1}`, d.approve(seedA, second))).ran(`1`)
+	d.denied(contracts.ReasonApprovalInvalid, d.ask("pay", `{"amount":1}`, d.answered(seedA, second, 1, contracts.Allow)))
+	d.checkpoint()
+	r, err := verifyBytes(t, d.pack(), Options{Trust: d.trust, Origin: testOrigin})
+	if err != nil || r.Replay.Replayed != 5 {
+		t.Errorf("%+v, %v", r.Replay, err)
+	}
+}

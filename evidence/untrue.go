@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"encoding/hex"
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
@@ -84,15 +83,17 @@ func (p *past) misused(d *contracts.DecisionRecord, in *contracts.Inputs) (field
 	return "", ""
 }
 
-// consumes notes the nonces that an ALLOW consumes, whatever the session, and tells whether they were free: those of one ALLOW may be the same.
+// consumes notes the nonces that an ALLOW consumes, whose requests are for its session alone, and tells whether they were free: those of one
+// ALLOW may be the same.
 func (v *verifier) consumes(call *pending) bool {
 	free := true
 	for _, n := range call.nonces {
-		var b [16]byte
-		hex.Decode(b[:], []byte(n)) // of 32 digits
-		at, ok := v.nonces[b]
+		v.buf = crypto.AppendString(v.buf[:0], call.chain.name)
+		sum := crypto.Sum(append(v.buf, n...))
+		half := [16]byte(sum[:16])
+		at, ok := v.nonces[half]
 		free = free && (!ok || uint64(at) == call.index)
-		v.nonces[b] = uint32(call.index)
+		v.nonces[half] = uint32(call.index)
 	}
 	return free
 }
