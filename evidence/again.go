@@ -69,6 +69,9 @@ func (v *verifier) again(index uint64) (*contracts.Statement, *Error) {
 	bad := func(err error) (*contracts.Statement, *Error) {
 		return nil, &Error{ErrArchive, -1, members[entriesMember], "it cannot be read", err}
 	}
+	if err := v.ctx.Err(); err != nil { // a session may be long
+		return bad(err)
+	}
 	x := v.pack.members[entriesMember]
 	at, end := v.marks[index/stride], x.at+x.size
 	for n := index % stride; ; n-- {

@@ -38,12 +38,14 @@ func (p *past) Spent(c contracts.Charge) uint64 {
 }
 
 func (p *past) story() *story {
-	s, f := p.v.story(p.chain)
-	if f != nil {
+	if p.trouble == nil {
+		s, f := p.v.story(p.chain)
+		if f == nil {
+			return s
+		}
 		p.trouble = f
-		return new(story) // what is answered now is not used
 	}
-	return s
+	return new(story) // what is answered now is not used
 }
 
 func (p *past) Calls(tool string) uint64 { return p.story().Calls(tool) }
@@ -109,14 +111,10 @@ func (p *past) arguments(s *story, r guardian.Run) (crypto.Value, error) {
 // Used tells of requests. Where an earlier ALLOW consumed approvals that cannot be read, what it may have consumed is as the inputs say.
 func (p *past) Used(approval contracts.Digest, r *contracts.ApprovalRequest) bool {
 	s := p.story()
-	if s.Used(r) || slices.ContainsFunc(s.lost, func(x lost) bool { return slices.Contains(x.approvals, approval) }) {
+	if _, lost := s.lost.approvals[approval]; lost || s.Used(r) {
 		return true
 	}
-	if len(s.lost) == 0 || p.kept.Used == nil || !slices.Contains(*p.kept.Used, approval) {
-		return false
-	}
-	call := callOf(r.Tool, r.ArgsHash, r.Caller, r.PolicyHash)
-	return slices.ContainsFunc(s.lost, func(x lost) bool { return x.call == call && r.NotBefore <= x.at })
+	return p.kept.Used != nil && slices.Contains(*p.kept.Used, approval) && s.lost.maybe(r)
 }
 
 // unlike gives the first field in which kept inputs say another past than was asked for and told.

@@ -13,16 +13,32 @@ type story struct {
 	guardian.Session
 	runs   int
 	gone   map[uint64]guardian.Run // those whose arguments cannot be read, by the index of their receipts
-	lost   []lost
+	lost   lost
 	shapes map[string]struct{} // what receipts were asked for by: tool and pointers
 	weight int
 }
 
-// A lost ALLOW consumed approvals that cannot be read: of them are known their digests, and what call they were for.
+// What ALLOWs consumed whose approvals cannot be read: of these are known the digests, and what calls they were for.
 type lost struct {
-	call      contracts.Digest
-	at        contracts.Time
-	approvals []contracts.Digest
+	approvals map[contracts.Digest]struct{}
+	calls     map[contracts.Digest]contracts.Time // when the last such call was allowed
+}
+
+func (l *lost) add(d *contracts.DecisionRecord, at contracts.Time) {
+	if l.calls == nil {
+		l.approvals, l.calls = map[contracts.Digest]struct{}{}, map[contracts.Digest]contracts.Time{}
+	}
+	for _, a := range d.Approvals {
+		l.approvals[a] = struct{}{}
+	}
+	call := callOf(d.Tool, d.ArgsHash, d.Caller, d.PolicyHash)
+	l.calls[call] = max(l.calls[call], at)
+}
+
+// maybe tells whether a request may have been consumed.
+func (l *lost) maybe(r *contracts.ApprovalRequest) bool {
+	at, ok := l.calls[callOf(r.Tool, r.ArgsHash, r.Caller, r.PolicyHash)]
+	return ok && r.NotBefore <= at
 }
 
 // callOf is what requests for one call in a session have in common.
@@ -31,18 +47,23 @@ func callOf(tool string, args contracts.Digest, caller contracts.Caller, policy 
 	return r.Digest()
 }
 
-// A story is held from the first question on, which no log without such policies comes to, and from then on for every new session. All are
-// dropped where they outgrow the limit, but for the one at hand: whoever is asked about again is told again, by going back along its entries.
+// A story is held from the first question on, which no log without such policies comes to, and from then on for every new session, until it is
+// closed. All are dropped where they outgrow the room that there is, but for the one at hand: whoever is asked about again is told again, by
+// going back along its entries.
 type stories struct {
 	most   int // what may be held
+	limit  int // what it may come to be
 	asked  bool
 	held   []*chain
 	weight int
+	reread uint64 // entries
+	grown  uint64 // how many it were when there was made more room
 }
 
 // What stories weigh, in bytes, a little more than they take, and how many shapes one may have that is too much by itself.
 const (
 	maxStories = 256 << 20
+	allStories = 1 << 30
 	maxShapes  = 16
 	ofStory    = 512
 	ofTool     = 256
@@ -59,9 +80,18 @@ func (v *verifier) story(c *chain) (*story, *Error) {
 		if f := v.retell(s, c); f != nil {
 			return nil, f
 		}
+		v.stories.grow(c.count, v.size())
 		v.stories.hold(c, s)
 	}
 	return c.story, nil
+}
+
+// grow makes more room, as long as there may be more, where a log of that size is read again and again for want of it. What it takes to tell
+// all stories once is not the want of room.
+func (x *stories) grow(told, size uint64) {
+	if x.reread += told; x.reread > x.grown+2*size && x.most < x.limit {
+		x.most, x.grown = min(2*x.most, x.limit), x.reread
+	}
 }
 
 func (x *stories) hold(c *chain, s *story) {
@@ -102,7 +132,9 @@ func (x *stories) shape(c *chain, s *story, tool string, same crypto.Value) {
 		s.shapes = map[string]struct{}{}
 	}
 	s.shapes[string(b)] = struct{}{}
-	x.weigh(c, len(b)+ofStory+ofValues*s.runs)
+	if c.story == s {
+		x.weigh(c, len(b)+ofStory+ofValues*s.runs)
+	}
 }
 
 // miss notes a run whose arguments cannot be read.
@@ -164,6 +196,11 @@ func (v *verifier) told(st *contracts.Statement, c *chain, call *pending) {
 	if c.story == nil {
 		return
 	}
+	if st.Close != nil { // nobody can ask any more
+		x.weight -= c.story.weight
+		c.story = nil
+		return
+	}
 	if st.Decision != nil {
 		call = v.pending[c.index]
 	}
@@ -181,8 +218,9 @@ func (s *story) add(st *contracts.Statement, at uint64, hash contracts.Digest, d
 			more += ofTool
 		}
 		if nonces == nil && len(d.Approvals) > 0 {
-			s.lost = append(s.lost, lost{callOf(d.Tool, d.ArgsHash, d.Caller, d.PolicyHash), st.Time, d.Approvals})
+			s.lost.add(d, st.Time)
 			nonces = []string{} // none that is known
+			more += ofNonce
 		}
 		s.Allow(d, st.Time, nonces)
 		more += ofNonce * len(d.Approvals)

@@ -72,7 +72,7 @@ func Verify(ctx context.Context, r io.ReaderAt, size int64, o Options) (Report, 
 }
 
 func newVerifier(ctx context.Context, r io.ReaderAt, o Options) *verifier {
-	return &verifier{ctx: ctx, r: r, o: o, lines: crypto.NewSum(), pending: map[uint64]*pending{}, bound: map[bound]claim{}, stories: stories{most: maxStories},
+	return &verifier{ctx: ctx, r: r, o: o, lines: crypto.NewSum(), pending: map[uint64]*pending{}, bound: map[bound]claim{}, stories: stories{most: maxStories, limit: allStories},
 		approved: map[[16]byte]struct{}{}, nonces: map[[16]byte]uint32{}}
 }
 
@@ -122,6 +122,9 @@ func (v *verifier) entries(w *window) error {
 		}
 		v.lines.Write(b[:n+1])
 		if f := v.entry(b[:n], at); f != nil {
+			if err := v.ctx.Err(); err != nil && errors.Is(f, err) {
+				return err // no fault of the pack's
+			}
 			return f
 		}
 		at += int64(n) + 1

@@ -1,0 +1,133 @@
+package evidence
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// turns has some sessions, of as many calls each, which take turns and ask how many calls there were.
+func turns(t testing.TB, sessions, calls int) *desk {
+	d := newDesk(t)
+	for range calls {
+		for i := range sessions {
+			d.session = fmt.Sprint("s", i)
+			d.look("/a")
+		}
+	}
+	return d
+}
+
+// TestNotAgainAndAgain: sessions that need more room than there is get it, as long as there may be more, so that none is told at each question.
+func TestNotAgainAndAgain(t *testing.T) {
+	d := turns(t, 8, 40)
+	for i := range 3 {
+		d.close(fmt.Sprint("s", i))
+	}
+	d.checkpoint()
+	pack := d.pack()
+	for _, limit := range []int{8_000, 1 << 20} {
+		v := newVerifier(t.Context(), bytes.NewReader(pack), Options{Trust: d.trust})
+		v.stories.most, v.stories.limit = 8_000, limit
+		if err := v.verify(int64(len(pack))); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("limit %d: %d entries read again, of %d; room %d", limit, v.stories.reread, v.size(), v.stories.most)
+		if many := v.stories.reread > 10*v.size(); many != (limit == 8_000) {
+			t.Errorf("limit %d: %d entries were read again, of %d", limit, v.stories.reread, v.size())
+		}
+		if v.stories.most > limit {
+			t.Errorf("limit %d: room for %d", limit, v.stories.most)
+		}
+		held := 0
+		for i := range 8 {
+			if s := v.chain(fmt.Sprint("s", i)).story; s != nil && i < 3 {
+				t.Errorf("s%d is closed and held", i)
+			} else if s != nil {
+				held += s.weight
+			}
+		}
+		if v.stories.weight != held {
+			t.Errorf("limit %d: %d bytes are held, and %d counted", limit, held, v.stories.weight)
+		}
+	}
+}
+
+// A canceling reader ends the context at the nth read.
+type canceling struct {
+	io.ReaderAt
+	n      int
+	cancel func()
+}
+
+func (c *canceling) ReadAt(b []byte, at int64) (int, error) {
+	if c.n--; c.n == 0 {
+		c.cancel()
+	}
+	return c.ReaderAt.ReadAt(b, at)
+}
+
+// TestEndsWhileToldAgain: Verify ends with its context, wherever it is, and that is no fault of the pack.
+func TestEndsWhileToldAgain(t *testing.T) {
+	d := newDesk(t)
+	for range 30 {
+		d.allowed(d.ask("open", `{}`)).ran(`1`)
+	}
+	d.allowed(d.ask("act", `{"path":"/a"}`)) // which is the first to ask
+	d.checkpoint()
+	pack := d.pack()
+	ended := 0
+	for n := 1; ; n++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := &canceling{bytes.NewReader(pack), n, cancel}
+		report, err := Verify(ctx, r, int64(len(pack)), Options{Trust: d.trust})
+		cancel()
+		if r.n > 0 {
+			break
+		}
+		if ended++; !errors.Is(err, context.Canceled) || report.Fault != nil || report.Level != Invalid {
+			t.Fatalf("at read %d: %+v, %v", n, report, err)
+		}
+	}
+	if ended < 20 {
+		t.Errorf("it ended %d times", ended)
+	}
+
+	v := newVerifier(t.Context(), bytes.NewReader(pack), Options{Trust: d.trust})
+	if err := v.verify(int64(len(pack))); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	v.ctx, v.chain("s1").story = ctx, nil
+	p := v.past(v.chain("s1"), new(contracts.Inputs))
+	if p.Calls(""); p.trouble == nil || !errors.Is(p.trouble, context.Canceled) {
+		t.Errorf("a session was told after the end: %v", p.trouble)
+	}
+}
+
+// TestAskedWhatCannotBeRead: questions that follow one which failed are answered, and their answers are of no use.
+func TestAskedWhatCannotBeRead(t *testing.T) {
+	d := turns(t, 1, 3)
+	d.checkpoint()
+	pack := d.pack()
+	v := newVerifier(t.Context(), bytes.NewReader(pack), Options{Trust: d.trust})
+	if err := v.verify(int64(len(pack))); err != nil {
+		t.Fatal(err)
+	}
+	v.r, v.second, v.chain("s0").story = gone{}, nil, nil
+	p := v.past(v.chain("s0"), new(contracts.Inputs))
+	if _, err := p.Receipt("look", valuesOf(t, `{"/path":"/a"}`)); err == nil {
+		t.Error("an answer of nothing")
+	}
+	if p.trouble == nil || !errors.Is(p.trouble, errDisk) {
+		t.Errorf("no trouble: %v", p.trouble)
+	}
+	v.second = &rereader{} // which panics
+	p.Calls("")
+}
