@@ -28,8 +28,9 @@
 // KMS for instance. The log lives in a [proofgraph.Store]. Package evidence writes and verifies packs of it.
 //
 // Who may sign what changes by events that the roots of Options.Trust sign ([Kernel.Govern]): keys are added and revoked, that of the kernel
-// too, and a freeze denies every call. A policy is put in the place of another, under running calls, by [Kernel.Swap]. [Kernel.Narrow] gives a kernel for one task, over the same
-// log, that can only deny more; under its [Kernel.Context] functions that were wrapped once, and tools that call tools, are judged by it.
+// too, and a freeze denies every call. A policy is put in the place of another, under running calls, by [Kernel.Swap]. [Kernel.Narrow] gives
+// a kernel for one task, over the same log, that can only deny more; under its [Kernel.Context] functions that were wrapped once, and tools
+// that call tools, are judged by it.
 //
 // A call that a person must approve is denied APPROVAL_REQUIRED, and [Decision].Pending is what he must sign. His answer goes into
 // Intent.Approvals when the same call is made again; it then runs, once. It is no answer to any other call, nor under another policy.

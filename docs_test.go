@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // A promise in the documents whose proof is a test: the test is there. So are the files that they point to.
@@ -42,6 +43,23 @@ func TestDocuments(t *testing.T) {
 			if !named.Match(text) {
 				t.Errorf("%s names no test: its promises have no proof", document)
 			}
+		}
+	}
+}
+
+// README is read in terminals too: no line outside a table has more than 140 characters.
+func TestReadmeWidth(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	if len(lines) < 50 {
+		t.Fatalf("README.md has only %d lines", len(lines))
+	}
+	for i, line := range lines {
+		if n := utf8.RuneCountInString(line); n > 140 && !strings.HasPrefix(line, "|") {
+			t.Errorf("README.md:%d: %d characters", i+1, n)
 		}
 	}
 }

@@ -26,7 +26,7 @@ type Intent struct {
 	Idempotency  string               // one effect per value and session; at most 256 bytes; bound by the durable ALLOW, never by a denial; never chosen by a model
 	After        []contracts.Ref      // entries that caused this call, at most 32; see Receipt.Ref
 	Delegation   []contracts.Envelope // the grants under which the call is made: the leaf, each followed by its parent; at most 16
-	Approvals    []contracts.Envelope // what approvers made of Decision.Pending (ApprovalRequest.Approve), at most 16; those that count are used up by an ALLOW
+	Approvals    []contracts.Envelope // what approvers made of Decision.Pending (ApprovalRequest.Approve), at most 16, what is no envelope left out; those that count are used up by an ALLOW
 	Attestations []contracts.Envelope // what attestors say of the call, at most 16; these are not used up
 	Driver       executor.Driver      // what runs, for tools that Options.Drivers does not bind; both or neither is DENY, and so is one of another definition than is pinned
 }

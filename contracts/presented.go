@@ -14,7 +14,7 @@ import (
 // Attestation is a third party's word on a call.
 type Attestation struct {
 	Args    *Digest      // the argsHash that it is bound to; nil: none
-	Claims  crypto.Value // an object
+	Claims  crypto.Value // an object: {} where nothing is claimed
 	Expires Time         // 0: never
 	Key     Digest
 	Session string // that it is bound to; "": none

@@ -197,8 +197,10 @@
 //	and inputs.time is neither before notBefore nor at or past expires: else it is outside its time
 //
 // It counts for each approval of which its holder has a role and the request keeps the ttl, whatever roles were asked. A quorum, 1
-// unless another is named, is of people: holders of different names. What is wrong with one envelope takes nothing from the others. The
-// decision lists those that count for the requirements which needed them, an ALLOW uses their requests up, and attestations that counted.
+// unless another is named, is of people: holders of different names. The caller may be one of them: keys and callers are not compared.
+// Nor does anybody look whether there are holders of a role; where there are none, nothing but another policy or another trust state helps.
+// What is wrong with one envelope takes nothing from the others. The decision lists those that count for the requirements which needed them,
+// an ALLOW uses their requests up, and attestations that counted.
 // Where approvals lack, and nothing is wrong with those presented, the request of the first one that lacks, in stack order and of any
 // its first, is pending: see [Why]. It begins at inputs.time, and its nonce is the beginning of the digest of the request with a nonce of
 // zeros, so a replay asks for the same.

@@ -55,7 +55,7 @@ type Key struct {
 	Name   string // the holder: quorum counts distinct ones; of a delegator the caller id
 	Public crypto.PublicKey
 	Role   Role
-	Roles  []string // of an approver or a delegator
+	Roles  []string // of an approver or a delegator, who has no say without any
 }
 
 // State is the trust state at one index of a log.
