@@ -163,8 +163,9 @@
 // and only then. A tool has at most eight budgets. The ids of a document's rules, requirements and budgets are all different.
 //
 // A balance is known by the budget's layer, document and id, whose it is, and its window. What is spent stays spent when a later version of
-// the document has another limit, or a document of the same name is put into another stack; under another id, per or window there is another
-// balance, of which nothing is spent. So a change of scale, which counts the old balance in new units, belongs at the end of a window.
+// the document has another limit, or a document of the same name is put into another stack; under another id or window, or by the names of
+// another per, there is another balance, of which nothing is spent. So a change of scale, which counts the old balance in new units, belongs
+// at the end of a window, and so does one of per where a caller may be named as a tenant is.
 //
 // What is spent is in a [Ledger]. [Policy.Decide] reads the balances there and leaves them in the inputs; [Policy.Judge] reads them from the inputs.
 //
