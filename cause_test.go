@@ -15,7 +15,7 @@ func TestCauseIsOfTheReason(t *testing.T) {
 	b := newBank(t, func(o *helm.Options) { delete(o.Drivers, "move") })
 	b.mustDo("look", look("17"))
 	b.reopen()
-	b.store.Store = reader{Store: b.store.Store, blob: func() ([]byte, error) { return nil, errRead }}
+	b.store.Store = reader{Store: b.store.Store, blob: func(contracts.Digest) ([]byte, error) { return nil, errRead }}
 	ctx := helm.With(context.Background(), helm.Intent{Session: "chat", Caller: helm.Caller{ID: "kim"}})
 	type loose struct {
 		From string `json:"from"`

@@ -92,16 +92,16 @@ func TestPriorReceiptOverRestart(t *testing.T) {
 		"kept":    {func(s proofgraph.Store) proofgraph.Store { return s }, contracts.ReasonAllow},
 		"dropped": {func(s proofgraph.Store) proofgraph.Store { return s }, contracts.ReasonFailClosedError},
 		"erased": {func(s proofgraph.Store) proofgraph.Store {
-			return reader{Store: s, blob: func() ([]byte, error) { return nil, proofgraph.ErrNoBlob }}
+			return reader{Store: s, blob: func(contracts.Digest) ([]byte, error) { return nil, proofgraph.ErrNoBlob }}
 		}, contracts.ReasonFailClosedError},
 		"failing": {func(s proofgraph.Store) proofgraph.Store {
-			return reader{Store: s, blob: func() ([]byte, error) { return nil, errRead }}
+			return reader{Store: s, blob: func(contracts.Digest) ([]byte, error) { return nil, errRead }}
 		}, contracts.ReasonFailClosedError},
 		"panicking": {func(s proofgraph.Store) proofgraph.Store {
-			return reader{Store: s, blob: func() ([]byte, error) { panic("disk") }}
+			return reader{Store: s, blob: func(contracts.Digest) ([]byte, error) { panic("disk") }}
 		}, contracts.ReasonFailClosedError},
 		"empty": {func(s proofgraph.Store) proofgraph.Store {
-			return reader{Store: s, blob: func() ([]byte, error) { return nil, nil }}
+			return reader{Store: s, blob: func(contracts.Digest) ([]byte, error) { return nil, nil }}
 		}, contracts.ReasonFailClosedError},
 		"another document": {func(s proofgraph.Store) proofgraph.Store { return lying{s} }, contracts.ReasonFailClosedError},
 	} {
@@ -168,7 +168,7 @@ func TestPriorReceiptTrustsNoStore(t *testing.T) {
 		b.mustBe(d, r, want{reason: contracts.ReasonFailClosedError, outcome: contracts.Denied, err: helm.ErrDenied})
 	}
 	lied()
-	b.store.Store = reader{Store: honest, blob: func() ([]byte, error) { // that of another call, well formed
+	b.store.Store = reader{Store: honest, blob: func(contracts.Digest) ([]byte, error) { // that of another call, well formed
 		return honest.Blob(context.Background(), other.Record.InputsHash)
 	}}
 	lied()

@@ -18,7 +18,7 @@ import (
 type reader struct {
 	proofgraph.Store
 	entries func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error]
-	blob    func() ([]byte, error)
+	blob    func(contracts.Digest) ([]byte, error)
 }
 
 func (r reader) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
@@ -32,7 +32,7 @@ func (r reader) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	if r.blob == nil {
 		return r.Store.Blob(ctx, d)
 	}
-	return r.blob()
+	return r.blob(d)
 }
 
 // Whatever the store hands out for an old call, a repeat of it has the first's output or none: other calls' entries, which are signed too,
@@ -71,19 +71,19 @@ func TestRepeatTrustsNoStore(t *testing.T) {
 			return sequence(s, func(func(contracts.Entry, error) bool) { panic("disk") })
 		},
 		"another blob": func(s proofgraph.Store) proofgraph.Store {
-			return reader{Store: s, blob: func() ([]byte, error) { return []byte(`"forged"`), nil }}
+			return reader{Store: s, blob: func(contracts.Digest) ([]byte, error) { return []byte(`"forged"`), nil }}
 		},
 		"no blob": func(s proofgraph.Store) proofgraph.Store {
-			return reader{Store: s, blob: func() ([]byte, error) { return nil, nil }}
+			return reader{Store: s, blob: func(contracts.Digest) ([]byte, error) { return nil, nil }}
 		},
 		"failing blob": func(s proofgraph.Store) proofgraph.Store {
-			return reader{Store: s, blob: func() ([]byte, error) { return nil, errRead }}
+			return reader{Store: s, blob: func(contracts.Digest) ([]byte, error) { return nil, errRead }}
 		},
 		"panic for the blob": func(s proofgraph.Store) proofgraph.Store {
-			return reader{Store: s, blob: func() ([]byte, error) { panic("disk") }}
+			return reader{Store: s, blob: func(contracts.Digest) ([]byte, error) { panic("disk") }}
 		},
 		"blob with its own nil": func(s proofgraph.Store) proofgraph.Store {
-			return reader{Store: s, blob: func() ([]byte, error) { return []byte{}, nil }}
+			return reader{Store: s, blob: func(contracts.Digest) ([]byte, error) { return []byte{}, nil }}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

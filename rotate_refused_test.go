@@ -51,7 +51,7 @@ func TestRotateRefused(t *testing.T) {
 	}
 	w.o = good
 	store := w.store.Store
-	w.store.Store = blobs{store, func(d contracts.Digest) ([]byte, error) {
+	w.store.Store = reader{Store: store, blob: func(d contracts.Digest) ([]byte, error) {
 		if d == w.k.Trust().Digest() {
 			t.Error("a trust state was asked of the store")
 		}
@@ -63,14 +63,6 @@ func TestRotateRefused(t *testing.T) {
 	w.store.Store = store
 	w.mustVerify()
 }
-
-// blobs are a store's, but as somebody else gives them.
-type blobs struct {
-	proofgraph.Store
-	blob func(d contracts.Digest) ([]byte, error)
-}
-
-func (b blobs) Blob(_ context.Context, d contracts.Digest) ([]byte, error) { return b.blob(d) }
 
 func rootKeys(t testing.TB) (list []registry.Key) {
 	for i, seed := range []byte{seedR1, seedR2, seedR3} {
