@@ -74,6 +74,8 @@ func (p *past) misused(d *contracts.DecisionRecord, in *contracts.Inputs) (field
 		switch {
 		case counts && a == nil:
 			return "envelopes.approvals", "one that counted is no approval"
+		case counts && a.Request.Session != p.chain.name:
+			return "envelopes.approvals", "one that counted is for another session"
 		case counts && used:
 			return "envelopes.approvals", "one that counted was used before"
 		case counts && slices.Contains(said, name), p.kept.Used != nil && used != slices.Contains(said, name):
