@@ -36,14 +36,14 @@
 // Intent.Approvals when the same call is made again; it then runs, once. It is no answer to any other call, nor under another policy.
 // examples/approvals has the whole way.
 //
-// Limits: arguments of 1 MiB, nested 64 deep; names and lists as in docs/FORMATS.md section 1, the common ones at [Intent]. A kernel
-// keeps in memory a few hundred bytes for every session of its log and for every policy, 44 for every entry and, until the session is closed,
-// every idempotency key that was bound in it, and some 60 bytes for every call that ran in it, for the arguments that a policy compares with
-// later ones, and for every approval that was used; so a session that ended should be closed ([Kernel.CloseSession]), and a narrowed kernel when its
-// task is over ([Kernel.Close]). Of budgets it keeps the balance of every window that the log has had, some 80 bytes each: one per caller and
-// hour of a million callers is too many. A store keeps some 2 KiB for a denial and 4 KiB for a run, and unless Options.Keep says otherwise the
-// arguments, up to 1 MiB, of every call, denied ones too: budgets limit what is allowed, and how often a model may be denied is the host's to
-// limit.
+// Limits: arguments of 1 MiB, nested 64 deep; names and lists as in docs/FORMATS.md section 1, the common ones at [Intent]. A kernel keeps
+// in memory a few hundred bytes for every session of its log and for every policy, 44 for every entry and, until the session is closed,
+// every idempotency key that was bound in it, and some 60 bytes for every call that ran in it, for the arguments that a policy compares
+// with later ones, and for every approval that was used; so a session that ended should be closed ([Kernel.CloseSession]), and a narrowed
+// kernel when its task is over ([Kernel.Close]). Of budgets it keeps the balance of every window that the log has had, some 80 bytes each:
+// one per caller and hour of a million callers is too many. A store keeps some 2 KiB for a denial and 4 KiB for a run, and unless
+// Options.Keep says otherwise the arguments, up to 1 MiB, of every call, denied ones too: budgets limit what is allowed, and how often a
+// model may be denied is the host's to limit.
 //
 // A Kernel is safe for concurrent use. Calls of one session are judged one after the other, and run side by side. Tools,
 // observers and contexts may call the kernel; its key, store and clock must not, for every call waits for them.

@@ -41,8 +41,8 @@ func (t *TrustRecord) signatures(f *form, low int) {
 	}
 }
 
-// TrustEvent changes who may sign what. Which fields it has follows from its type. To make one: set them, have each key that it adds prove
-// itself by [TrustEvent.Prove], and have as many sign the [TrustRecord] of it as the trust state wants.
+// TrustEvent changes who may sign what. Which fields it has follows from its type; others are left out. To make one: set them, have each
+// key that it adds prove itself by [TrustEvent.Prove], and have as many sign the [TrustRecord] of it as the trust state wants.
 type TrustEvent struct {
 	Type    string // key, revoke, root, undelegate, freeze, unfreeze
 	Origin  string // of the log that it is for

@@ -86,13 +86,13 @@
 //
 // # Cost
 //
-// Verify goes over headers and entries once, and reads blobs where entries name them, and earlier entries where a policy asks for the past of a
-// session. It holds no entry: some 46 bytes for each, 9 a blob, 256 a session, 64 for each idempotency key, balance, used approval and policy,
-// 180 for an ALLOW without a receipt, the compiled policies in use, and what the report lists; and the trust state, which grows by some 500 bytes
-// with a key and 110 with a grant that was ended. Of the sessions whose past is asked for it holds at most 256 MiB, or up to 1 GiB where a log would
-// be read again and again for want of it, but for a single one: of that 112 bytes a run, and 96 more for each set of values that receipts are asked for by, up to 16 of these. What was dropped is read again. A blob
-// of more than 64 MiB is refused. Nearly all the time goes into signatures; a trust event takes as long as its own signatures, and as its state
-// is large.
+// Verify goes over headers and entries once, and reads blobs where entries name them, and earlier entries where a policy asks for the past
+// of a session. It holds no entry: some 46 bytes for each, 9 a blob, 256 a session, 64 for each idempotency key, balance, used approval and
+// policy, 180 for an ALLOW without a receipt, the compiled policies in use, and what the report lists; and the trust state, which grows by
+// some 500 bytes with a key and 110 with a grant that was ended. Of the sessions whose past is asked for it holds at most 256 MiB, up to 1
+// GiB where a log would else be read again and again, and more for a single one alone: 112 bytes a run, and 96 more for each set of values
+// that receipts are asked for by, up to 16 of these. What was dropped is read again. A blob of more than 64 MiB is refused. Nearly all the
+// time goes into signatures; a trust event takes as long as its own signatures, and as its state is large.
 //
 // # Example
 //

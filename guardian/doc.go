@@ -126,8 +126,8 @@
 // # Defaults
 //
 // A tool that names no risk has the risk low with effect read, medium with write, high with destructive. Limits are a timeout of 30s, an
-// output of 1MiB and arguments of 1MiB. None is more than 10m, 16MiB and 1MiB: timeout: 1h loads, without an error, as 10m. A duration is a number of s, m, h or
-// d, a size one of KiB or MiB.
+// output of 1MiB and arguments of 1MiB. None is more than 10m, 16MiB and 1MiB: timeout: 1h loads, without an error, as 10m. A duration is a
+// number of s, m, h or d, a size one of KiB or MiB.
 //
 // # Layers
 //
@@ -167,7 +167,8 @@
 // another per, there is another balance, of which nothing is spent. So a change of scale, which counts the old balance in new units, belongs
 // at the end of a window, and so does one of per where a caller may be named as a tenant is.
 //
-// What is spent is in a [Ledger]. [Policy.Decide] reads the balances there and leaves them in the inputs; [Policy.Judge] reads them from the inputs.
+// What is spent is in a [Ledger]. [Policy.Decide] reads the balances there and leaves them in the inputs; [Policy.Judge] reads them from
+// the inputs.
 //
 // # Requirements
 //

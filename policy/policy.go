@@ -38,8 +38,8 @@
 //
 // # Errors
 //
-// Every refusal of a text is a [*guardian.LoadError], which prints file, line, column, what is wrong and what to do about it. Lines end at LF, CR LF
-// or CR, columns count characters, both from 1.
+// Every refusal of a text is a [*guardian.LoadError], which prints file, line, column, what is wrong and what to do about it. Lines end at
+// LF, CR LF or CR, columns count characters, both from 1.
 //
 //	bank.yaml:12:15: the plain scalar no means different things to different readers of YAML; quote it to mean the string
 package policy
@@ -84,8 +84,9 @@ func parse(b []byte, onlyJSON bool) (contracts.Document, *guardian.LoadError) {
 	return readYAML(b)
 }
 
-// Load reads files, in any order, and compiles them to one policy. The error of a file that cannot be read names it and wraps the cause,
-// so errors.Is(err, fs.ErrNotExist) tells that there is none. Every other error is a [*guardian.LoadError], with the file and line of what it refuses.
+// Load reads files, in any order, and compiles them to one policy. The error of a file that cannot be read names it and wraps the cause, so
+// errors.Is(err, fs.ErrNotExist) tells that there is none. Every other error is a [*guardian.LoadError], with the file and line of what it
+// refuses.
 func Load(files ...string) (*guardian.Policy, error) {
 	docs := make([]contracts.Document, 0, len(files))
 	for _, name := range files {

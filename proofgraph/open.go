@@ -102,8 +102,11 @@ func (l *Log) restore(ctx context.Context, size uint64, each func(uint64, contra
 		if mark, _, err = ParseCheckpoint(note); err != nil {
 			return err
 		}
-		if mark.Origin != l.notes.Name() || mark.Size > size {
-			return errors.New("the store's checkpoint is of another log, or of entries that it does not have any more")
+		switch {
+		case mark.Origin != l.notes.Name():
+			return fmt.Errorf("the store's checkpoint is of the log %s, not of %s: give the origin that it was begun with", mark.Origin, l.notes.Name())
+		case mark.Size > size:
+			return errors.New("the store's checkpoint is of entries that it does not have any more")
 		}
 	}
 	var reader contracts.Reader

@@ -184,7 +184,7 @@ func TestOpenRefusesAStoreThatLies(t *testing.T) {
 		"it has more than it says":               {liar{extra: extra.Entry()}, "more"},
 		"it lost entries":                        {liar{note: longer}, "does not have any more"},
 		"its checkpoint is of another history":   {liar{note: forked}, "of other entries"},
-		"its checkpoint is of another log":       {liar{note: foreign}, "another log"},
+		"its checkpoint is of another log":       {liar{note: foreign}, "of the log elsewhere, not of "},
 		"its checkpoint is none":                 {liar{note: []byte("none")}, "checkpoint"},
 		"it cannot say what its checkpoint is":   {liar{checkpoint: errDisk}, "fire"},
 		"the log of another origin":              {liar{Store: elsewhere.memory}, "origin"},
