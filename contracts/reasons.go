@@ -91,7 +91,7 @@ var registry = [...]reason{
 	{code: ReasonBudgetError, condition: 3, named: true, meaning: "the cost of the call cannot be computed", advice: "The amount is not usable. Correct it and call again."},
 	{code: ReasonBudgetExceeded, condition: 3, retryable: true, named: true, meaning: "the budget does not suffice", advice: "The budget is used up. Do less, wait for the next period, or report this."},
 	{code: ReasonMissingRequirement, condition: 4, retryable: true, named: true, meaning: "a requirement of the policy is not met", advice: "Something must be done first. Do it, then call again."},
-	{code: ReasonApprovalInvalid, condition: 4, named: true, meaning: "a presented approval is not one for this call", advice: "The approval does not fit this call. Ask for a new one."},
+	{code: ReasonApprovalInvalid, condition: 4, retryable: true, named: true, meaning: "a presented approval is not one for this call", advice: "The approval does not fit this call. Ask for a new one."},
 	{code: ReasonApprovalExpired, condition: 4, retryable: true, named: true, meaning: "a presented approval is outside its time", advice: "The approval is not valid at this time. Ask for a new one."},
 	{code: ReasonApprovalRequired, condition: 4, retryable: true, named: true, meaning: "a person must approve the call", advice: "A person must approve this call. Tell the user, and wait."},
 	{code: ReasonPolicyViolation, condition: 5, named: true, meaning: "a rule denies the call", advice: "A rule forbids this call. Do not try to get round it; find another way or report this."},
@@ -155,7 +155,7 @@ func (r ReasonCode) Ran() bool {
 	return row == nil || row.ran
 }
 
-// Retryable tells whether the same call may fare better later.
+// Retryable tells whether the same call may fare better later, if with other approvals and attestations.
 func (r ReasonCode) Retryable() bool {
 	row := r.row()
 	return row != nil && row.retryable

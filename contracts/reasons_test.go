@@ -117,7 +117,7 @@ func TestUnknownReason(t *testing.T) {
 func TestWhichReasonsNameARule(t *testing.T) {
 	names := []ReasonCode{ReasonAllow, ReasonPolicyViolation, ReasonCeilingViolation, ReasonDestinationNotAllowed, ReasonMissingRequirement,
 		ReasonBudgetError, ReasonBudgetExceeded, ReasonApprovalInvalid, ReasonApprovalExpired, ReasonApprovalRequired}
-	retryable := []ReasonCode{ReasonSystemFrozen, ReasonBudgetExceeded, ReasonMissingRequirement, ReasonApprovalExpired, ReasonApprovalRequired, ReasonFailClosedError, ReasonToolError}
+	retryable := []ReasonCode{ReasonSystemFrozen, ReasonBudgetExceeded, ReasonMissingRequirement, ReasonApprovalInvalid, ReasonApprovalExpired, ReasonApprovalRequired, ReasonFailClosedError, ReasonToolError}
 	for r := range Reasons() {
 		if r.NamesRule() != slices.Contains(names, r) {
 			t.Errorf("%s: names a rule %v", r, r.NamesRule())
