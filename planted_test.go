@@ -1,6 +1,8 @@
 package helm_test
 
 import (
+	"context"
+	"iter"
 	"testing"
 
 	"github.com/helmkernel/helm"
@@ -41,8 +43,19 @@ func TestPlantedLog(t *testing.T) {
 			}
 			w.turn(seedK2, seedL2)
 			w.mustRefuse(name, "another trust state than Options.Trust gives")
-			w.store.Store = proofgraph.NewMemory() // or the refusal would prove nothing
+			planted, honest := w.store.Store, proofgraph.NewMemory()
+			w.store.Store = honest // or the refusal would prove nothing
 			w.open()
+			if err := w.k.Close(); err != nil {
+				t.Fatal(err)
+			}
+			w.store.Store = reader{Store: planted, entries: func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
+				if to == 1 { // for who looks at how it began, and no further
+					return honest.Entries(ctx, from, to)
+				}
+				return planted.Entries(ctx, from, to)
+			}}
+			w.mustRefuse(name, "entry 0: the log began with another trust state")
 		})
 	}
 }
