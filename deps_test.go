@@ -260,6 +260,9 @@ var imports = map[string]allowed{
 		"testing":      "it is for tests; not in the core",
 		"time":         "a deadline that is long over; no clock",
 	},
+	"helm/internal/race": {
+		"testing": "for tests alone",
+	},
 	"helm/internal/oracle": {
 		"os":            "is the second implementation there?",
 		"os/exec":       "builds it",

@@ -15,6 +15,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
@@ -85,7 +86,7 @@ func TestBudgetUnderLoad(t *testing.T) {
 		refund           bool
 	}{{"in memory", false, false, false}, {"on disk", true, false, false}, {"restarted", false, true, false}, {"restarted, on disk, with refunds", true, true, true}, {"refunds", false, false, true}} {
 		t.Run(x.name, func(t *testing.T) {
-			if underRace && x.restart != x.refund || underRace && x.durable != x.restart {
+			if race.Enabled && x.restart != x.refund || race.Enabled && x.durable != x.restart {
 				t.Skip("the race detector, which is slow, runs the simplest of these and the one that has all; without it all run")
 			}
 			text := thousand

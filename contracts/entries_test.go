@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 func refused(t *testing.T, name string, payload []byte, class Class, field string) {
@@ -286,6 +287,7 @@ func TestReaderLayers(t *testing.T) {
 
 // Every flipped bit of an entry, and every truncation: refused by form, or another payload than the one that was signed.
 func TestReaderMangled(t *testing.T) {
+	race.Alone(t)
 	var r Reader
 	for _, name := range []string{"decision", "receipt", "denied"} {
 		payload := samples()[name].Append(nil)

@@ -6,10 +6,12 @@ import (
 
 	"github.com/gowebpki/jcs"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // Every combination of outcome, verdict, reason, output and facts is tried; a reader takes exactly those of the table, and so does a builder.
 func TestReceiptTable(t *testing.T) {
+	race.Alone(t)
 	type row struct {
 		outcome Outcome
 		verdict Verdict

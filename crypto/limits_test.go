@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // nested is an object of a certain depth.
@@ -147,6 +149,7 @@ func hostile() map[string]string {
 // TestHostileTexts holds memory to the bound that Parse promises: 24 bytes for every two of the text, the side buffer, the order of the
 // keys, and what append sets aside. There is no bound on time to assert; whatever is quadratic takes hours here, not milliseconds.
 func TestHostileTexts(t *testing.T) {
+	race.Alone(t)
 	accepted := 0
 	texts := hostile()
 	for name, src := range texts {

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/gowebpki/jcs"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // compareReaders gives a text to Parse, to jcs and to encoding/json, and says what they may differ in:
@@ -90,6 +92,7 @@ func longExponent(src []byte) bool {
 }
 
 func TestAgainstOtherReaders(t *testing.T) {
+	race.Alone(t)
 	g := newGenerator(1)
 	var accepted, refused int
 	count := func(src []byte) {

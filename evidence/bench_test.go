@@ -15,6 +15,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/receipts"
 )
 
@@ -151,6 +152,7 @@ func BenchmarkWrite(b *testing.B) {
 // TestMemory holds a verification to what the format promises: 64 bytes an entry, beside what the report lists, and what is told of sessions,
 // of which there is a bound.
 func TestMemory(t *testing.T) {
+	race.Alone(t)
 	for name, m := range map[string]*maker{"nothing is asked": longLog(t, 8_000), "the past is asked for": pastLog(t, 8_000)} {
 		t.Run(name, func(t *testing.T) {
 			pack := m.pack()

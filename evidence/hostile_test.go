@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A sparse reader has pieces at offsets, and zeros between them: packs of any claimed size, without the bytes.
@@ -165,6 +166,7 @@ func (c *comb) ReadAt(b []byte, at int64) (int, error) {
 
 // TestManyMembers: a million blobs that nobody names cost time and 9 bytes each.
 func TestManyMembers(t *testing.T) {
+	race.Alone(t)
 	m := smallLog(t, 0)
 	c := &comb{n: 1_000_000}
 	if testing.Short() {
@@ -242,6 +244,7 @@ func (f *failing) ReadAt(b []byte, at int64) (int, error) {
 
 // TestFailingReader fails each read in turn, in each way: there is never a level, and the cause is not lost.
 func TestFailingReader(t *testing.T) {
+	race.Alone(t)
 	m, d := baseLog(t), deskLog(t)
 	m.checkpoint()
 	t.Run("base", func(t *testing.T) { failReads(t, m) })

@@ -8,6 +8,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // TestLost: what an ALLOW consumed whose inputs are gone, nobody can tell but the kernel that made it. Whether a request was that one is as
@@ -73,6 +74,7 @@ func TestLost(t *testing.T) {
 
 // TestErasing: whatever inputs are erased of a log that is right, nothing in it becomes wrong.
 func TestErasing(t *testing.T) {
+	race.Alone(t)
 	d := deskLog(t)
 	pack := d.pack()
 	r := rand.New(rand.NewPCG(5, 6))

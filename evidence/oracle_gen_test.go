@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // genPack is what the second implementation generates, with its inputs, but for what this version refuses by name: the message, facts, and
@@ -91,6 +92,7 @@ func approved(m *model, n *node) {
 
 // TestOracleGen: both implementations find the same in that pack, and refuse it with the same check whatever the second one spoils.
 func TestOracleGen(t *testing.T) {
+	race.Alone(t)
 	if testing.Short() {
 		t.Skip("-short: the oracle's mutations take ten seconds; without it they run")
 	}

@@ -9,10 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // TestOraclePast has the second implementation verify the log of the desk, and spoil whatever it can of what was read of the past and presented.
 func TestOraclePast(t *testing.T) {
+	race.Alone(t)
 	o := newOracle(t, "a log of approvals, receipts and calls, and its mutations (TestLies has its own)")
 	d := deskLog(t)
 	pack := d.pack()

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	oracles "github.com/helmkernel/helm/internal/oracle"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // An oracle is the second implementation of the formats, with a directory for its files.
@@ -126,6 +127,7 @@ func TestOracleAgrees(t *testing.T) {
 // with the check that the oracle's list names. The exceptions are in testdata: what the base log has nothing of, and what is another fault,
 // or none, in this log, or a feature that this version refuses by name. So no mutation is passed over.
 func TestOracleMutations(t *testing.T) {
+	race.Alone(t)
 	if testing.Short() {
 		t.Skip("-short: the oracle's mutations take ten seconds; without it they run")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
 	"github.com/helmkernel/helm/trust/registry"
@@ -278,6 +279,7 @@ func TestMustStillPass(t *testing.T) {
 
 // TestEverySize verifies logs of each size, so each shape of tree, and compares the root with that of package tlog.
 func TestEverySize(t *testing.T) { // OK03
+	race.Alone(t)
 	m := newMaker(t)
 	m.use(testPolicy(1))
 	var hashes tlogHashes

@@ -8,6 +8,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -177,6 +178,7 @@ func (l liar) Used(e contracts.Digest, r *contracts.ApprovalRequest) bool {
 // TestLies: a kernel that lied to its guardian about the past signed a verdict that follows from the lie, and all else is in order. The log
 // tells, at that entry.
 func TestLies(t *testing.T) {
+	race.Alone(t)
 	for name, x := range map[string]struct {
 		story func(d *desk) (ask, liar)
 		field string

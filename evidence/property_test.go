@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/receipts"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -74,6 +75,7 @@ func (p *property) atLeast(n int) {
 }
 
 func TestFlippedBits(t *testing.T) { // X01
+	race.Alone(t)
 	p := newProperty(t)
 	p.each(8*len(p.pack), 2000, func(i int) []byte {
 		b := bytes.Clone(p.pack)
@@ -145,6 +147,7 @@ func TestSwappedLines(t *testing.T) { // X07
 
 // TestRemovedEntries takes each entry out, with all else listed and signed anew, but not what depends on it. X08
 func TestRemovedEntries(t *testing.T) {
+	race.Alone(t)
 	made := smallLog(t, 0)
 	p := newProperty(t)
 	size := len(takeApart(t, p.pack).nodes)

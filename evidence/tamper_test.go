@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A tampering is one named way to falsify a pack, with the answer that a verifier must give: a row of the tamper catalogue, or a case of it.
@@ -84,6 +85,7 @@ func mustRefuse(t *testing.T, r Report, err error, want error) {
 }
 
 func TestTamper(t *testing.T) {
+	race.Alone(t)
 	w := newTampered(t)
 	for _, x := range tamperings() {
 		t.Run(strings.TrimSuffix(x.id+"/"+x.name, "/"), func(t *testing.T) { w.run(t, x) })

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A second reading of what the package comment says of requirements, of approvals and attestations alone, in other words and without speed.
@@ -160,6 +161,7 @@ func (g generator) answered(t testing.TB, p *Policy, in *contracts.Inputs, needs
 
 // Random requirements, under random answers, come out as by the second reading: reason, rule, what counts and what is asked.
 func TestApprovalModel(t *testing.T) {
+	race.Alone(t)
 	g, trust := generator{rand.New(rand.NewPCG(91, 92))}, people(t)
 	seen := map[contracts.ReasonCode]int{}
 	for range 700 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 const goodBudget = `{"cost": 1, "id": "b", "limit": 3, "per": "caller", "tools": ["pay"], "window": "day"}`
@@ -315,6 +316,7 @@ func TestLedgerFold(t *testing.T) {
 // Budgets of a floor or overlay, added to a random stack: they deny, at condition 3, or change nothing but the charges. What was decided by the
 // ledger is what the inputs alone give; whatever is charged keeps to its limit.
 func TestBudgetsNeverAllow(t *testing.T) {
+	race.Alone(t)
 	g := stackGenerator{generator{rand.New(rand.NewPCG(51, 52))}}
 	seen := map[contracts.ReasonCode]int{}
 	for stacks := 0; stacks < 200; {

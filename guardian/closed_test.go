@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A second evaluator of predicates, as plain as can be: it knows nothing of slots, sets or polarity, and works on what encoding/json reads.
@@ -304,6 +305,7 @@ func (g generator) args() string {
 
 // Behind a deny that matches or cannot be evaluated, for whatever reason, a broad allow never allows; and the verdict is that of the model.
 func TestFailClosed(t *testing.T) {
+	race.Alone(t)
 	g := generator{rand.New(rand.NewPCG(11, 12))}
 	seen := map[contracts.ReasonCode]int{}
 	for range 1500 {

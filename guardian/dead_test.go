@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // deadInput has a value for each line of the table. u is of several types.
@@ -220,6 +221,7 @@ func (g deadGenerator) rule() string {
 // Over all calls of a small domain, a rule that is refused as dead never decides. The brute force is the guardian itself, with the order of
 // the two rules told apart by their ids: the second, put alone behind the first, would have to be named once.
 func TestDeadNeverDecides(t *testing.T) {
+	race.Alone(t)
 	g := deadGenerator{generator{rand.New(rand.NewPCG(21, 22))}}
 	const input = `"s":{"type":"string"},"p":{"type":"string"},"ip":{"type":"string"},"u":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"null"}]}`
 	base := func(rules string) string { return bundle("b", toolText("t", input), rules+`{"id":"end","allow":"t"}`) }
@@ -298,6 +300,7 @@ func TestDeadNeverDecides(t *testing.T) {
 // Lists stand in many rules. Two that differ in one member of 10,000, a list beside a range, and long operands in pairs of rules: comparing
 // them anew for each pair takes minutes here. The test is that it ends.
 func TestDeadLists(t *testing.T) {
+	race.Alone(t)
 	const members, rules = 10_000, 800
 	words := make([]string, members)
 	numbers := make([]string, members)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -81,6 +82,7 @@ func expected(t testing.TB, docs []doc, in contracts.Inputs, grants []contracts.
 // The rights of a call under grants are those of the root delegator, less what any grant leaves out: in random stacks of bundles and
 // overlays, and under random chains, what is judged is what follows from calls that are made under none.
 func TestDelegationIntersects(t *testing.T) {
+	race.Alone(t)
 	g := newWide(t, 111)
 	seen, cases := map[want]int{}, 0
 	for cases < 1500 {

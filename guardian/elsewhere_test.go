@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/policy"
 )
 
 // Another process, in another zone, of another language, with more or fewer processors, its maps in another order, and documents and
 // arguments in another order: the same PolicyHash, inputs, records and hashes, and the same words. Each verdict follows from its inputs.
 func TestDeterministicElsewhere(t *testing.T) {
+	race.Alone(t)
 	if seed := os.Getenv("HELM_ELSEWHERE"); seed != "" {
 		n, err := strconv.ParseUint(seed, 10, 64)
 		if err != nil {

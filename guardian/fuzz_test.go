@@ -13,6 +13,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // Whatever text is handed in as a document, and whatever as arguments: no panic, an error that says where, and no ALLOW unless a rule of
@@ -76,6 +77,7 @@ func compileAndJudge(t *testing.T, text []byte, args string) bool {
 
 // Documents with a few values, keys or elements replaced, lost or moved, which a mutation of bytes seldom makes.
 func TestMutatedDocuments(t *testing.T) {
+	race.Alone(t)
 	r := rand.New(rand.NewPCG(21, 22))
 	var seeds []any
 	add := func(text string) {

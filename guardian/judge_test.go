@@ -14,6 +14,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // The office has a tool for each condition that can fail.
@@ -541,7 +542,7 @@ func TestPackageExample(t *testing.T) {
 
 // Judging ALLOW and ordinary DENY allocates nothing.
 func TestJudgeAllocations(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("a pool forgets under the race detector: this runs without it")
 	}
 	p := mustCompile(t, office, late)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // The house has tools for every gate of floors and overlays, and allows clerks everything but what its own deny names.
@@ -395,7 +396,7 @@ func TestSharedScope(t *testing.T) {
 
 // With a floor and an overlay, judging allocates nothing either.
 func TestLayersAllocate(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates: this runs without it")
 	}
 	p := mustCompile(t, layered(3)...)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // widened tells what of a decision is more than before.
@@ -94,6 +95,7 @@ func monotone(t testing.TB, seed uint64, stacks int, broken func(*Policy)) tally
 // Whatever is added to a stack, be it a floor, an overlay, or in any document a rule that denies, a budget or a requirement: what it denied
 // stays denied, and what it still allows it allows by the same rule, for no longer, and for the same charges at least.
 func TestMonotone(t *testing.T) {
+	race.Alone(t)
 	c := monotone(t, 71, 180, nil)
 	if c.wider != "" {
 		t.Fatal(c.wider)
@@ -111,6 +113,7 @@ func TestMonotone(t *testing.T) {
 
 // The property is one that a stack can lack: each of these ways to put documents together is found out.
 func TestMonotoneFinds(t *testing.T) {
+	race.Alone(t)
 	each := func(change func(*tool)) func(*Policy) {
 		return func(p *Policy) {
 			for _, t := range p.tools {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A trial is a call that is admissible, under a grant of ann's, and the stack that it is judged by.
@@ -135,6 +136,7 @@ var faults = []fault{
 // Of several things that are wrong with a call the first in the published order gives reason, condition and rule: every one by itself, every
 // pair, and each with all that come behind it.
 func TestOrderOfConditions(t *testing.T) {
+	race.Alone(t)
 	if r, why := newTrial(t).judge(); r.Verdict != contracts.Allow {
 		t.Fatalf("the call that all others depart from: %s (%s)", r.Reason, why)
 	}

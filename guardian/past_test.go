@@ -9,6 +9,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A pastGenerator makes stacks that ask for what was before, calls, what was before them, and what is presented with them.
@@ -110,6 +111,7 @@ func (g pastGenerator) presented(in *contracts.Inputs, q *contracts.ApprovalRequ
 // Whatever a stack asks of the past, the verdict follows from what that left in the inputs, and from all of it: without any part nothing is
 // allowed, and what was not read changes nothing. A requirement never allows.
 func TestPastReplays(t *testing.T) {
+	race.Alone(t)
 	trust := people(t)
 	g := pastGenerator{generator{rand.New(rand.NewPCG(71, 72))}, t}
 	seen, lacking := map[contracts.ReasonCode]int{}, 0

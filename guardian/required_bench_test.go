@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // requiring are stacks, what they are judged by, and how many allocations that may take of the guardian and of the session.
@@ -31,7 +32,7 @@ func longSession(t testing.TB) *told {
 
 // What asks for nothing allocates nothing, and a receipt little.
 func TestRequirementsAllocate(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates: run without -race")
 	}
 	past := longSession(t)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A shapeGenerator makes stacks of tools that are alike, and of such as are nearly so.
@@ -60,6 +61,7 @@ func bundleOf(kinds []kind, apart bool, clauses string) string {
 
 // What tools of one shape have together is right for each: a stack whose tools share what they can judges as one in which none is as another.
 func TestShapesShared(t *testing.T) {
+	race.Alone(t)
 	g, trust := shapeGenerator{generator{rand.New(rand.NewPCG(81, 82))}}, people(t)
 	seen := map[contracts.ReasonCode]int{}
 	for range 150 {

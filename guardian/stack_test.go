@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A stackGenerator makes random stacks over two bundles, whose tools t and w have the same fields.
@@ -141,6 +142,7 @@ func rank(r *contracts.DecisionRecord) int {
 // reasons within 1 and 2, and of the stack; and allows where none of them denies. So no document can widen another, and none can change
 // the reason of a condition that fails before its own. The order in which documents are handed in is nothing to the answer.
 func TestStackIsItsDocuments(t *testing.T) {
+	race.Alone(t)
 	g := stackGenerator{generator{rand.New(rand.NewPCG(31, 32))}}
 	seen := map[contracts.ReasonCode]int{}
 	turned := 0
@@ -216,6 +218,7 @@ func TestStackIsItsDocuments(t *testing.T) {
 // A floor, an overlay, or a deny anywhere in the rules of a bundle, added to a stack: what was denied stays denied, for a reason that is
 // the same unless what was added fails at a condition no later.
 func TestAddingNeverAllows(t *testing.T) {
+	race.Alone(t)
 	g := stackGenerator{generator{rand.New(rand.NewPCG(41, 42))}}
 	kinds := []string{"floor", "overlay", "narrowed", "deny"}
 	denied, changed := map[string]int{}, map[string]int{}

@@ -3,6 +3,8 @@ package policy
 import (
 	"strings"
 	"testing"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 const (
@@ -126,6 +128,7 @@ func TestLimits(t *testing.T) {
 
 // Hostile texts are refused quickly, whatever the library would do with them.
 func TestHostileTexts(t *testing.T) {
+	race.Alone(t)
 	for _, piece := range []string{"[", "{a: ", "- ", "? ", "{\"a\":", "!", "&a ", "*a ", "'", "\"", "|", "---\n", "a: b\n---\n", "\n", "#\n", "%a\n", "\t", "a", "a:\n", "1,"} {
 		for _, before := range []string{"", "a: [", "a: "} {
 			text := before + strings.Repeat(piece, maxYAML/8/len(piece))

@@ -11,6 +11,7 @@ import (
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // compileBoth compiles a random schema with us and with the oracle, to which a closed schema says additionalProperties false itself. A
@@ -92,6 +93,7 @@ func closeAll(v any) any {
 
 // TestOracle compares us with santhosh-tekuri/jsonschema on random schemas and values, and holds each answer to what else is promised.
 func TestOracle(t *testing.T) {
+	race.Alone(t)
 	schemas, refused := 2000, 0
 	if testing.Short() {
 		schemas = 400

@@ -18,6 +18,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	oracles "github.com/helmkernel/helm/internal/oracle"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // An oracle is the second implementation of the formats, with a directory for its files.
@@ -274,6 +275,7 @@ func (c *chained) pack() []byte {
 // TestOracleRandomEvents gives events at random, valid and not, to both implementations: they refuse the same one, or take them all and are in
 // the same state.
 func TestOracleRandomEvents(t *testing.T) {
+	race.Alone(t)
 	o := newOracle(t, "random events (the twin of the tests takes the same)")
 	logs := 30
 	if testing.Short() {

@@ -1,5 +1,0 @@
-//go:build race
-
-package guardian
-
-const raceEnabled = true

@@ -1,0 +1,12 @@
+// Package race tells tests whether the race detector is on, which makes them several times slower.
+package race
+
+import "testing"
+
+// Alone skips a test of one goroutine under the race detector: there is nothing to detect, and the run without it shows the rest.
+func Alone(t testing.TB) {
+	t.Helper()
+	if Enabled {
+		t.Skip("one goroutine alone: it runs without the race detector")
+	}
+}

@@ -1,5 +1,0 @@
-//go:build race
-
-package helm_test
-
-const underRace = true
