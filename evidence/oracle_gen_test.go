@@ -105,41 +105,29 @@ func TestOracleGen(t *testing.T) {
 	if err != nil || !r.Success(0) || !theirs.Success || theirs.MerkleRoot != r.MerkleRoot.String() || theirs.ProofGraphHash != r.ProofGraphHash.String() || len(r.Replay.Engines) != 1 {
 		t.Fatalf("ours   %+v, %v\ntheirs %+v", r, err, theirs)
 	}
-	in, out := o.file("gen.tar", pack), filepath.Join(o.dir, "spoiled.tar")
 	// Documents of another engine are not read: what tools declare in them, nobody here knows.
 	unread := strings.Fields("effect-missing-though-declared effect-though-not-declared effect-other-than-declared risk-other-than-declared")
 	// Of what was taken out there is nothing to spoil.
 	idle := strings.Fields(`message-in-the-kernel-chain message-in-refused message-text-hash-alone message-text-hash facts-hash facts-dropped
 		inputs-labels-order inputs-source-order inputs-source-of-facts inputs-source-of-the-user condense-a-message`)
-	list, _ := o.run("mutate", "-list")
 	refused, later := 0, 0
 	var passed, nothing []string
-	for line := range strings.Lines(list) {
-		f := strings.Fields(line)
-		said, status := o.run("mutate", "-n", f[0], "-seed-hex", fmt.Sprintf("%x", longSeed(seedG1)), "-seed-hex", fmt.Sprintf("%x", longSeed(seedG2)), in, out)
-		if status == 3 {
-			nothing = append(nothing, f[0])
+	for x := range o.spoil(pack, nil, seedG1, seedG2) {
+		if x.pack == nil {
+			nothing = append(nothing, x.name)
 			continue
 		}
-		if status != 0 {
-			t.Errorf("%s: exit %d: %s", f[0], status, said)
-			continue
-		}
-		spoiled, err := os.ReadFile(out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = verifyBytes(t, spoiled, options)
+		_, err := verifyBytes(t, x.pack, options)
 		var e *Error
 		switch {
 		case err == nil:
-			passed = append(passed, f[0])
-		case errors.As(err, &e) && e.Check.Error() == f[1]:
+			passed = append(passed, x.name)
+		case errors.As(err, &e) && e.Check.Error() == x.check:
 			refused++
 		case strings.HasSuffix(err.Error(), unsupported): // gaps and condense entries
 			later++
 		default:
-			t.Errorf("%s: %v; want %s", f[0], err, f[1])
+			t.Errorf("%s: %v; want %s", x.name, err, x.check)
 		}
 	}
 	t.Logf("%d mutations refused, %d more by name", refused, later)

@@ -134,39 +134,20 @@ func TestOracleMutations(t *testing.T) {
 	o := newOracle(t, "checks that refuse the packs which it spoils (TestTamper has its own)")
 	m := baseLog(t)
 	m.checkpoint()
-	in, trust := o.file("base.tar", m.pack()), o.file("trust.json", m.trust.Canonical())
-	out := filepath.Join(o.dir, "spoiled.tar")
+	trust := o.file("trust.json", m.trust.Canonical())
 	inapplicable, other := words(t, "testdata/inapplicable.txt"), map[string]string{}
 	for i, list := 0, words(t, "testdata/otherwise.txt"); i+1 < len(list); i += 2 {
 		other[list[i]] = list[i+1]
 	}
-	list, _ := o.run("mutate", "-list")
 	refused := 0
 	var idle []string
-	for line := range strings.Lines(list) {
-		f := strings.Fields(line)
-		if len(f) != 2 {
-			t.Fatalf("mutate -list: %q", line)
-		}
-		name, check := f[0], f[1]
-		args := []string{"mutate", "-n", name}
-		for _, seed := range []byte{seedK1, seedK2, seedL} {
-			args = append(args, "-seed-hex", strings.Repeat(fmt.Sprintf("%02x", seed), 32))
-		}
-		said, status := o.run(append(args, in, out)...)
-		if status == 3 {
+	for x := range o.spoil(m.pack(), nil, seedK1, seedK2, seedL) {
+		name, check := x.name, x.check
+		if x.pack == nil {
 			idle = append(idle, name)
 			continue
 		}
-		if status != 0 {
-			t.Errorf("%s: exit %d: %s", name, status, said)
-			continue
-		}
-		spoiled, err := os.ReadFile(out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := verifyBytes(t, spoiled, Options{Trust: m.trust, Origin: testOrigin})
+		r, err := verifyBytes(t, x.pack, Options{Trust: m.trust, Origin: testOrigin})
 		var e *Error
 		ours, theirs := "-", "-"
 		if errors.As(err, &e) {
@@ -178,7 +159,7 @@ func TestOracleMutations(t *testing.T) {
 		delete(other, name)
 		if !exception {
 			want, theirs = check, check
-		} else if f := o.verify(spoiled, "-trust", trust, "-origin", testOrigin); len(f.Errors) > 0 {
+		} else if f := o.verify(x.pack, "-trust", trust, "-origin", testOrigin); len(f.Errors) > 0 {
 			theirs = f.Errors[0].Check
 		}
 		switch {

@@ -46,50 +46,36 @@ func TestOracleEvents(t *testing.T) {
 		t.Errorf("ours   %s\ntheirs %s", a, b)
 	}
 
-	about := regexp.MustCompile("trust|threshold|freeze|frozen|root|key|delegat")
-	in, out := o.file("events.tar", pack), filepath.Join(o.dir, "spoiled.tar")
-	list, _ := o.run("mutate", "-list")
+	words := regexp.MustCompile("trust|threshold|freeze|frozen|root|key|delegat")
+	about := func(name string) bool { return words.MatchString(name) && !strings.HasPrefix(name, "condense") }
 	otherwise := map[string]string{ // as the oracle finds too
 		"signed-by-another-key-under-our-keyid": "KEY", // the first decision is by the second key
 		"delegation-not-presented":              "-",   // the inputs are erased
 	}
 	refused, idle := 0, 0
-	for line := range strings.Lines(list) {
-		f := strings.Fields(line)
-		if !about.MatchString(f[0]) || strings.HasPrefix(f[0], "condense") {
-			continue
-		}
-		said, status := o.run("mutate", "-n", f[0], "-seed-hex", fmt.Sprintf("%x", longSeed(seedG1)), "-seed-hex", fmt.Sprintf("%x", longSeed(seedG2)), in, out)
-		if status == 3 {
+	for x := range o.spoil(pack, about, seedG1, seedG2) {
+		if x.pack == nil {
 			idle++
 			continue
 		}
-		if status != 0 {
-			t.Errorf("%s: exit %d: %s", f[0], status, said)
-			continue
-		}
-		spoiled, err := os.ReadFile(out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = verifyBytes(t, spoiled, options)
+		_, err := verifyBytes(t, x.pack, options)
 		var e *Error
-		ours, want := "-", f[1]
+		ours, want := "-", x.check
 		if errors.As(err, &e) {
 			ours = e.Check.Error()
 			refused++
 		}
-		if other, ok := otherwise[f[0]]; ok {
+		if other, ok := otherwise[x.name]; ok {
 			want = "-"
-			if theirs := o.verify(spoiled, "-key", pin); len(theirs.Errors) > 0 {
+			if theirs := o.verify(x.pack, "-key", pin); len(theirs.Errors) > 0 {
 				want = theirs.Errors[0].Check
 			}
 			if want != other {
-				t.Errorf("%s: the oracle says %s", f[0], want)
+				t.Errorf("%s: the oracle says %s", x.name, want)
 			}
 		}
 		if ours != want {
-			t.Errorf("%s: %v; want %s", f[0], err, want)
+			t.Errorf("%s: %v; want %s", x.name, err, want)
 		}
 	}
 	if refused < 75 {
