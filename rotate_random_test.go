@@ -9,12 +9,14 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
 // Events, calls and restarts in any order, with any of the keys: what the trust state of the log says is what happens, and the whole log verifies
 // under the state that it began with.
 func TestRotateAtRandom(t *testing.T) {
+	race.Alone(t)
 	entered, refused, turned, ended := 0, 0, 0, 0
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -50,6 +51,7 @@ func (x *tape) again(t *testing.T) proofgraph.Store {
 // What a kernel knows of its log is what the next one reads from it: after any history of approvals, receipts, budgets, keys, swaps, overlays,
 // trust events and closed sessions the two judge the same calls to the byte, from the same balances, counts, receipts and used approvals.
 func TestTwinOverRestart(t *testing.T) {
+	race.Alone(t)
 	reasons := map[contracts.ReasonCode]int{}
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { twins(t, rand.New(rand.NewPCG(seed, 11)), reasons) })

@@ -226,6 +226,7 @@ func TestForeignEntries(t *testing.T) {
 // TestFields deletes each required field of each kind of entry, of the manifest and of inputs, and adds one that nobody knows to each object,
 // with everything else made right. X10
 func TestFields(t *testing.T) {
+	race.Alone(t)
 	w := newTampered(t)
 	optional := map[string]bool{"idempotency": true, "id": true, "roles": true, "tenant": true, "sandbox": true, "argsForm": true}
 	tried := map[error]int{}
