@@ -170,7 +170,10 @@ func (c *call) answer() *answer {
 	if a.full = !c.admitted(); a.full {
 		return a
 	}
-	c.charges = a.record.Charges
+	c.charges, c.nonces = a.record.Charges, nil
+	if a.record.Verdict == contracts.Allow {
+		c.nonces = noncesOf(&c.reader, c.inputs.Envelopes.Approvals, a.record.Approvals)
+	}
 	if a.slot, a.err = c.log.Place(s.chain, c.inputs.Time, c.parents, c.taken); a.err != nil {
 		a.slot = nil
 		if a.stale = a.err == errMoved; !a.stale {
@@ -199,7 +202,7 @@ func (c *call) answer() *answer {
 		a.err = a.slot.Sign(st, inputs)
 	}
 	if a.err == nil && a.record.Verdict == contracts.Allow {
-		s.allowed(&a.record, c.inputs.Time, &c.reader, c.inputs.Envelopes.Approvals)
+		s.past.Allow(&a.record, c.inputs.Time, c.nonces)
 		a.started, a.flight = true, s.start(&c.inputs, a.slot.Index())
 	}
 	return a

@@ -109,13 +109,9 @@ func (h *history) past(session string) *guardian.Session {
 
 // consume uses up what was consumed. Which requests that were is in the inputs. Where these were dropped or erased it is not known, to
 // verifiers neither, and then more count as used, not fewer. Where they cannot be read a verifier, who can, would know better than the kernel.
-func (h *history) consume(p *prepared) error {
+func (h *history) consume(p *prepared, all *nonces) error {
 	var reader contracts.Reader
 	for _, a := range h.asked {
-		s := h.pasts[a.session]
-		if s == nil { // it was closed
-			continue
-		}
 		var nonces []string
 		var err error
 		if trouble := contained("Options.Store", func() {
@@ -129,7 +125,10 @@ func (h *history) consume(p *prepared) error {
 		if err != nil && !errors.Is(err, proofgraph.ErrNoBlob) {
 			return fmt.Errorf("inputs of decision %s, by which approvals are known that were used: %w", a.record.ID, err)
 		}
-		s.Allow(a.record, a.at, nonces)
+		all.add(nonces)
+		if s := h.pasts[a.session]; s != nil { // it was not closed
+			s.Allow(a.record, a.at, nonces)
+		}
 	}
 	return nil
 }

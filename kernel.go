@@ -39,8 +39,9 @@ type common struct {
 
 	room room
 
-	ledger guardian.Ledger                // moved under the log's lock, with the places of entries
-	trust  atomic.Pointer[registry.State] // likewise, by whoever holds the lock of the kernel's own session
+	ledger   guardian.Ledger                // moved under the log's lock, with the places of entries
+	consumed nonces                         // likewise
+	trust    atomic.Pointer[registry.State] // likewise, by whoever holds the lock of the kernel's own session
 
 	enacted enacted
 	epoch   atomic.Uint64 // how often stacks were swapped
@@ -100,7 +101,7 @@ func New(o Options) (*Kernel, error) {
 	for name, keys := range past.keys {
 		k.session(name).keys = keys
 	}
-	if err := past.consume(p); err != nil {
+	if err := past.consume(p, &k.consumed); err != nil {
 		return nil, fmt.Errorf("helm: %w", err)
 	}
 	for name, s := range past.pasts {

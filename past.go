@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -25,8 +26,10 @@ func (p past) Spent(c contracts.Charge) uint64 { return p.ledger.Spent(c) }
 // Calls counts the ALLOWs of the session.
 func (p past) Calls(tool string) uint64 { return p.here.past.Calls(tool) }
 
-// Used tells whether an ALLOW of the session consumed the request.
-func (p past) Used(_ contracts.Digest, r *contracts.ApprovalRequest) bool { return p.here.past.Used(r) }
+// Used tells whether an ALLOW consumed the request: one of the session or, where somebody signed one nonce for two, of another.
+func (p past) Used(_ contracts.Digest, r *contracts.ApprovalRequest) bool {
+	return p.here.past.Used(r) || p.consumed.has(r.Nonce)
+}
 
 // Receipt is the latest one that fits.
 func (p past) Receipt(tool string, same crypto.Value) (r contracts.PriorReceipt, err error) {
@@ -92,9 +95,33 @@ func (p *prepared) inputsOf(r *contracts.Reader, hash contracts.Digest) (*contra
 	return r.Inputs(b)
 }
 
-// allowed folds an ALLOW of the session, whose lock the caller holds. presented are the approvals among which those are that it consumed.
-func (s *session) allowed(d *contracts.DecisionRecord, at contracts.Time, r *contracts.Reader, presented []contracts.Envelope) {
-	s.past.Allow(d, at, noncesOf(r, presented, d.Approvals))
+// A nonces is those of all requests that were consumed in the log. A request is for one session, but its nonce is its author's: what two
+// sessions have of it at once runs one call. It is written with the place of the call's entry taken, so that no two find it free.
+type nonces struct {
+	mu   sync.Mutex // held for a few look-ups; protects used
+	used map[string]struct{}
+}
+
+func (n *nonces) has(list ...string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, nonce := range list {
+		if _, ok := n.used[nonce]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *nonces) add(list []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.used == nil && len(list) > 0 {
+		n.used = map[string]struct{}{}
+	}
+	for _, nonce := range list {
+		n.used[nonce] = struct{}{}
+	}
 }
 
 // executed folds the receipt of a run of the session, whose lock the caller holds. That of calls that name none is never asked for receipts.

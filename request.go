@@ -53,6 +53,7 @@ type call struct {
 	scratch []byte // the inputs document
 
 	charges []contracts.Charge // to reserve with the call's place
+	nonces  []string           // of the requests that it consumes then
 	lost    bool               // others took what they were to be made of
 
 	taken func(uint64) error // made once

@@ -8,12 +8,18 @@ import (
 // Budgets. What a call costs is peeked at while it is judged, and reserved with its place in the log: so charges stand in the log in the order
 // in which they were made, whatever the number of callers. What a receipt does not keep is given back with the receipt's place.
 
-// take is called with the place of the call's entry taken.
+// take is called with the place of the call's entry taken. A call is judged anew, too, where one of another session has consumed meanwhile
+// what it was approved by.
 func (c *call) take(uint64) error {
 	if err := c.stands(); err != nil {
 		return err
 	}
-	c.lost = len(c.charges) > 0 && !c.ledger.Reserve(c.charges, &c.inputs)
+	if len(c.nonces) > 0 && c.consumed.has(c.nonces...) {
+		return errMoved
+	}
+	if c.lost = len(c.charges) > 0 && !c.ledger.Reserve(c.charges, &c.inputs); !c.lost && len(c.nonces) > 0 {
+		c.consumed.add(c.nonces)
+	}
 	return nil
 }
 

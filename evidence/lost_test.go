@@ -191,19 +191,41 @@ func TestUnreadable(t *testing.T) {
 	mustRefuse(t, r, err, ErrReplay)
 }
 
-// TestNonceOfTwoSessions: a request is for one session. That an approver signs the same nonce for another one uses up neither.
+// TestNonceOfTwoSessions: a request is for one session. An approver who signs the same nonce for another one has still said yes to one call, and
+// a kernel that allows both is found; one that denies the second may say that the first used it, or have judged before that.
 func TestNonceOfTwoSessions(t *testing.T) {
-	d := newDesk(t)
-	first := d.pending(`{"amount":1}`)
-	d.allowed(d.ask("pay", `{"amount":1}`, d.approve(seedA, first))).ran(`1`)
-	d.session = "s2"
-	second := d.pending(`{"amount":1}`)
-	second.Nonce = first.Nonce
-	d.allowed(d.ask("pay", `{"amount":1}`, d.approve(seedA, second))).ran(`1`)
-	d.denied(contracts.ReasonApprovalInvalid, d.ask("pay", `{"amount":1}`, d.answered(seedA, second, 1, contracts.Allow)))
-	d.checkpoint()
-	r, err := verifyBytes(t, d.pack(), Options{Trust: d.trust, Origin: testOrigin})
-	if err != nil || r.Replay.Replayed != 5 {
-		t.Errorf("%+v, %v", r.Replay, err)
+	for name, x := range map[string]struct {
+		used   bool
+		reason contracts.ReasonCode
+	}{"allowed twice": {}, "denied as used": {true, contracts.ReasonApprovalInvalid}, "denied, judged before": {false, contracts.ReasonApprovalRequired}} {
+		d := newDesk(t)
+		first := d.pending(`{"amount":1}`)
+		d.allowed(d.ask("pay", `{"amount":1}`, d.approve(seedA, first))).ran(`1`)
+		d.session = "s2"
+		args := map[bool]string{true: `{"amount":1}`, false: `{"amount":10}`}[x.reason == ""] // for 10 there must be two approvers
+		second := d.pending(args)
+		second.Nonce = first.Nonce
+		late := d.ask("pay", args, d.answered(seedA, second, 1, contracts.Allow))
+		d.memory.lie = func(p guardian.Past) guardian.Past { return liar{Past: p, used: func(bool) bool { return x.used }} }
+		if x.reason == "" {
+			d.allowed(late).ran(`1`)
+		} else {
+			d.denied(x.reason, late)
+		}
+		d.checkpoint()
+		o := Options{Trust: d.trust, Origin: testOrigin}
+		r, err := verifyBytes(t, d.pack(), o)
+		if x.reason == "" {
+			mustRefuse(t, r, err, ErrReplay)
+			continue
+		}
+		if err != nil || r.Replay.Replayed != 4 {
+			t.Errorf("%s: %+v, %v", name, r.Replay, err)
+		}
+		m := takeApart(t, d.pack())
+		delete(m.blobs, judgements(m)[1].d()["inputsHash"].(string)) // of the first ALLOW
+		if r, err := verifyBytes(t, m.build(), o); err != nil || r.Replay.Replayed != 3 {
+			t.Errorf("%s, its inputs erased: %+v, %v", name, r.Replay, err)
+		}
 	}
 }

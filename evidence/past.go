@@ -108,13 +108,15 @@ func (p *past) arguments(s *story, r guardian.Run) (crypto.Value, error) {
 	return in.Args, nil
 }
 
-// Used tells of requests. Where an earlier ALLOW consumed approvals that cannot be read, what it may have consumed is as the inputs say.
+// Used tells of requests. Where an earlier ALLOW consumed approvals that cannot be read, what it may have consumed is as the inputs say; and so
+// is one that an ALLOW of another session has consumed, or may have, since a call that was denied may have been judged before that.
 func (p *past) Used(approval contracts.Digest, r *contracts.ApprovalRequest) bool {
 	s := p.story()
 	if _, lost := s.lost.approvals[approval]; lost || s.Used(r) {
 		return true
 	}
-	return p.kept.Used != nil && slices.Contains(*p.kept.Used, approval) && s.lost.maybe(r)
+	_, elsewhere := p.v.nonces[nonceOf(r.Nonce)]
+	return p.kept.Used != nil && slices.Contains(*p.kept.Used, approval) && (elsewhere || p.v.unread || s.lost.maybe(r))
 }
 
 // unlike gives the first field in which kept inputs say another past than was asked for and told.

@@ -51,6 +51,7 @@ func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecor
 	raw, f := v.keep(d.InputsHash, asInputs)
 	if raw == nil {
 		v.report.Replay.NotReplayable++
+		v.unread = v.unread || d.Verdict == contracts.Allow && len(d.Approvals) > 0
 		return f
 	}
 	own := d.KernelsOwn()

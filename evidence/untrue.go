@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"encoding/hex"
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
@@ -85,17 +86,20 @@ func (p *past) misused(d *contracts.DecisionRecord, in *contracts.Inputs) (field
 	return "", ""
 }
 
-// consumes notes the nonces that an ALLOW consumes, whose requests are for its session alone, and tells whether they were free: those of one
-// ALLOW may be the same.
+// consumes notes the nonces that an ALLOW consumes, whatever the session, and tells whether they were free: those of one ALLOW may be the same.
 func (v *verifier) consumes(call *pending) bool {
 	free := true
 	for _, n := range call.nonces {
-		v.buf = crypto.AppendString(v.buf[:0], call.chain.name)
-		sum := crypto.Sum(append(v.buf, n...))
-		half := [16]byte(sum[:16])
-		at, ok := v.nonces[half]
+		nonce := nonceOf(n)
+		at, ok := v.nonces[nonce]
 		free = free && (!ok || uint64(at) == call.index)
-		v.nonces[half] = uint32(call.index)
+		v.nonces[nonce] = uint32(call.index)
 	}
 	return free
+}
+
+// nonceOf is the bytes of one, which stands in a request as 32 digits.
+func nonceOf(digits string) (b [16]byte) {
+	_, _ = hex.Decode(b[:], []byte(digits))
+	return b
 }
