@@ -116,7 +116,7 @@ func (p *past) Used(approval contracts.Digest, r *contracts.ApprovalRequest) boo
 		return true
 	}
 	_, elsewhere := p.v.nonces[nonceOf(r.Nonce)]
-	return p.kept.Used != nil && slices.Contains(*p.kept.Used, approval) && (elsewhere || p.v.unread || s.lost.maybe(r))
+	return p.kept.Used != nil && slices.Contains(*p.kept.Used, approval) && (elsewhere || p.v.unread.outside(p.chain) || s.lost.maybe(r))
 }
 
 // unlike gives the first field in which kept inputs say another past than was asked for and told.

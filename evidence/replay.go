@@ -51,7 +51,9 @@ func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecor
 	raw, f := v.keep(d.InputsHash, asInputs)
 	if raw == nil {
 		v.report.Replay.NotReplayable++
-		v.unread = v.unread || d.Verdict == contracts.Allow && len(d.Approvals) > 0
+		if d.Verdict == contracts.Allow && len(d.Approvals) > 0 {
+			v.unread.add(c)
+		}
 		return f
 	}
 	own := d.KernelsOwn()

@@ -98,6 +98,22 @@ func (v *verifier) consumes(call *pending) bool {
 	return free
 }
 
+// blanks is in which session something cannot be read any more, or that there are several.
+type blanks struct {
+	chain   *chain
+	several bool
+}
+
+func (u *blanks) add(c *chain) {
+	if u.chain == nil {
+		u.chain = c
+	}
+	u.several = u.several || u.chain != c
+}
+
+// outside tells whether there is another session than that.
+func (u *blanks) outside(c *chain) bool { return u.several || u.chain != nil && u.chain != c }
+
 // nonceOf is the bytes of one, which stands in a request as 32 digits.
 func nonceOf(digits string) (b [16]byte) {
 	_, _ = hex.Decode(b[:], []byte(digits))

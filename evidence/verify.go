@@ -37,7 +37,7 @@ type verifier struct {
 	bound    map[bound]claim       // idempotency keys
 	approved map[[16]byte]struct{} // approvals that an ALLOW consumed, by half their digest
 	nonces   map[[16]byte]uint32   // of their requests, and which ALLOW it was
-	unread   bool                  // an ALLOW consumed approvals whose requests cannot be read
+	unread   blanks                // where ALLOWs consumed approvals whose requests cannot be read
 	stacks   stacks
 	ledger   guardian.Ledger
 	stories  stories

@@ -19,6 +19,6 @@ type Past interface {
 	// is the guardian's to keep.
 	Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error)
 
-	// Used tells whether an earlier ALLOW of the session consumed the request that the approval with that digest answers.
+	// Used tells whether an earlier ALLOW, of the session or of another, consumed the request that the approval with that digest answers.
 	Used(approval contracts.Digest, r *contracts.ApprovalRequest) bool
 }
