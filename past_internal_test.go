@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"reflect"
@@ -18,27 +17,13 @@ import (
 // A call that was approved and finds its budget spent is denied on what was found. Its inputs hold what that verdict was made from and nothing
 // that only the first one read; nothing of it is used.
 func TestLostReservationReadsNoFurther(t *testing.T) {
-	var tree crypto.Tree
-	if err := tree.Parse([]byte(`{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},
+	p := policyOf(t, `{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},
 		"tools":{"t":{"effect":"read","input":{"type":"object","properties":{}}}},
 		"rules":[{"id":"busy","deny":"t","when":{"session":"calls","of":"t","ge":3}},{"id":"all","allow":"t"}],
 		"requires":[{"id":"ask","tools":"t","all":[{"approval":{"roles":["owner"]}}]},
 			{"id":"once","tools":"t","unless":{"session":"calls","lt":1},"all":[{"receipt":"t"}]}],
-		"budgets":[{"id":"one","tools":"t","limit":1,"per":"all","window":"total","cost":1}]}`), crypto.Limits{Bytes: 1 << 20, Depth: 64}); err != nil {
-		t.Fatal(err)
-	}
-	p, err := guardian.Compile(contracts.Document{Canonical: tree.Root().Append(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := func(seed byte) crypto.PrivateKey {
-		k, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{seed}, 32))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return k
-	}
-	ann, err := crypto.PublicOf(key(8))
+		"budgets":[{"id":"one","tools":"t","limit":1,"per":"all","window":"total","cost":1}]}`)
+	ann, err := crypto.PublicOf(keyOf(t, 8))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +31,7 @@ func TestLostReservationReadsNoFurther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := New(Options{Policy: p, Key: key(7), Store: proofgraph.NewMemory(), Trust: trust})
+	k, err := New(Options{Policy: p, Key: keyOf(t, 7), Store: proofgraph.NewMemory(), Trust: trust})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +41,7 @@ func TestLostReservationReadsNoFurther(t *testing.T) {
 	if d.Pending == nil {
 		t.Fatal(d.Err())
 	}
-	yes, err := d.Pending.Approve(key(8))
+	yes, err := d.Pending.Approve(keyOf(t, 8))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,20 +98,9 @@ func TestLostReservationReadsNoFurther(t *testing.T) {
 
 // What a session was judged by goes when it is closed, and does not come back.
 func TestClosedSessionsForget(t *testing.T) {
-	var tree crypto.Tree
-	if err := tree.Parse([]byte(`{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},
-		"tools":{"t":{"effect":"read","input":{"type":"object","properties":{}}}},"rules":[{"id":"all","allow":"t"}]}`), crypto.Limits{Bytes: 1 << 20, Depth: 64}); err != nil {
-		t.Fatal(err)
-	}
-	p, err := guardian.Compile(contracts.Document{Canonical: tree.Root().Append(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := Options{Policy: p, Key: key, Store: proofgraph.NewMemory()}
+	p := policyOf(t, `{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},
+		"tools":{"t":{"effect":"read","input":{"type":"object","properties":{}}}},"rules":[{"id":"all","allow":"t"}]}`)
+	o := Options{Policy: p, Key: keyOf(t, 7), Store: proofgraph.NewMemory()}
 	remembers := func(k *Kernel, session string) bool {
 		return !reflect.DeepEqual(k.session(session).past, guardian.Session{})
 	}

@@ -1,36 +1,22 @@
 package helm
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
 // A call that read the arguments of an earlier one, however large, leaves no more memory to the next call than others do.
 func TestReadingLeavesNoMemory(t *testing.T) {
-	var tree crypto.Tree
-	if err := tree.Parse([]byte(`{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},
+	p := policyOf(t, `{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},
 		"tools":{"t":{"effect":"read","input":{"type":"object","properties":{"list":{"type":"array","items":{"type":"integer"}}}}}},
-		"rules":[{"id":"all","allow":"t"}]}`), crypto.Limits{Bytes: 1 << 20, Depth: 64}); err != nil {
-		t.Fatal(err)
-	}
-	p, err := guardian.Compile(contracts.Document{Canonical: tree.Root().Append(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := New(Options{Policy: p, Key: key, Store: proofgraph.NewMemory()})
+		"rules":[{"id":"all","allow":"t"}]}`)
+	k, err := New(Options{Policy: p, Key: keyOf(t, 7), Store: proofgraph.NewMemory()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,37 +1,22 @@
 package helm
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
 // A call that was judged while there was enough, and finds with its place that others were faster, is denied in that place, as the guardian
 // denies on the balances that it found; and nothing is charged.
 func TestLostReservation(t *testing.T) {
-	var tree crypto.Tree
-	if err := tree.Parse([]byte(`{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},
+	p := policyOf(t, `{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},
 		"tools":{"t":{"effect":"read","input":{"type":"object","properties":{}}}},"rules":[{"id":"all","allow":"t"}],
-		"budgets":[{"id":"one","tools":"t","limit":1,"per":"all","window":"total","cost":1},{"id":"many","tools":"t","limit":9,"per":"all","window":"total","cost":1}]}`),
-		crypto.Limits{Bytes: 1 << 20, Depth: 64}); err != nil {
-		t.Fatal(err)
-	}
-	p, err := guardian.Compile(contracts.Document{Canonical: tree.Root().Append(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+		"budgets":[{"id":"one","tools":"t","limit":1,"per":"all","window":"total","cost":1},{"id":"many","tools":"t","limit":9,"per":"all","window":"total","cost":1}]}`)
 	tool := Func(func(_ context.Context, args json.RawMessage) (json.RawMessage, error) { return args, nil })
-	k, err := New(Options{Policy: p, Key: key, Store: proofgraph.NewMemory()})
+	k, err := New(Options{Policy: p, Key: keyOf(t, 7), Store: proofgraph.NewMemory()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	oracles "github.com/helmkernel/helm/internal/oracle"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/helmkernel/helm/trust/registry"
 )
 
 // An oracle is the second implementation of the formats, with a directory for its files.
@@ -79,6 +80,20 @@ func (o *oracle) verify(pack []byte, args ...string) (f finding) {
 		o.Errorf("exit %d, success %v", status, f.Success)
 	}
 	return f
+}
+
+// agrees has a pack verified by both, who must say the same of it.
+func (o *oracle) agrees(pack []byte, trust *registry.State) {
+	o.Helper()
+	r, err := verifyBytes(o.T, pack, Options{Trust: trust, Origin: testOrigin})
+	if err != nil {
+		o.Fatal(err)
+	}
+	theirs := o.verify(pack, "-trust", o.file("trust.json", trust.Canonical()), "-origin", testOrigin)
+	theirs.Errors = nil
+	if a, b := fmt.Sprintf("%+v", found(r)), fmt.Sprintf("%+v", theirs); a != b {
+		o.Errorf("ours   %s\ntheirs %s", a, b)
+	}
 }
 
 // found gives a report in the oracle's words.
