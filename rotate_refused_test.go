@@ -2,7 +2,6 @@ package helm_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 
@@ -96,36 +95,15 @@ func TestRotateWithoutRoots(t *testing.T) {
 
 // Whatever call of the store fails while New goes over a log that was begun with other keys: an error, no kernel, and the next New goes on.
 func TestRotateFailsAtEveryCallOfTheStore(t *testing.T) {
-	for _, panics := range []bool{false, true} {
-		n := 1
-		for ; ; n++ {
-			w := newRealm(t)
-			w.govern(w.adding(seedK2, "kernel 2", registry.Kernel), seedR1, seedR2)
-			w.govern(w.adding(seedL2, "log 2", registry.Log), seedR1, seedR2)
-			w.store.in(2)
-			w.call("echo", `{}`) // stays open
-			w.turn(seedK2, seedL2)
-			o := w.o
-			o.Store = &broken{Store: w.store, failAt: n, panics: panics}
-			k, err := helm.New(o)
-			if err == nil {
-				k.Close()
-				break
-			}
-			if k != nil || !panics && !errors.Is(err, errRead) {
-				t.Errorf("call %d: %v, %v", n, k, err)
-			}
-			w.runs.Store(0)
-			w.open()
-			w.mustRule()
-			if report := w.mustVerify(); len(report.Open) != 0 {
-				t.Errorf("call %d: open decisions %v", n, report.Open)
-			}
-		}
-		if n < 11 {
-			t.Fatalf("New made only %d calls", n)
-		}
-	}
+	failNew(t, 11, func() *world {
+		w := newRealm(t)
+		w.govern(w.adding(seedK2, "kernel 2", registry.Kernel), seedR1, seedR2)
+		w.govern(w.adding(seedL2, "log 2", registry.Log), seedR1, seedR2)
+		w.store.in(2)
+		w.call("echo", `{}`) // stays open
+		w.turn(seedK2, seedL2)
+		return w
+	})
 }
 
 // New goes by no trust event that Govern would have refused, and by no entry of a key that was not valid where it stands.

@@ -77,19 +77,27 @@ func (b *broken) Checkpoint(ctx context.Context) ([]byte, error) {
 
 // Whatever call of the store fails while New reads and settles an old log: an error, no kernel, and a store that the next New can go on with.
 func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
+	failNew(t, 9, func() *world {
+		w := newWorld(t)
+		w.call("echo", `{}`)
+		if _, err := w.k.Checkpoint(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		w.store.in(2)
+		w.call("echo", `{}`) // stays open
+		return w
+	})
+}
+
+// failNew has each call of the store fail that New makes over a log, which are so many at least.
+func failNew(t *testing.T, calls int, old func() *world) {
+	t.Helper()
 	for _, panics := range []bool{false, true} {
 		n := 1
 		for ; ; n++ {
-			w := newWorld(t)
-			w.call("echo", `{}`)
-			if _, err := w.k.Checkpoint(context.Background()); err != nil {
-				t.Fatal(err)
-			}
-			w.store.in(2)
-			w.call("echo", `{}`) // stays open
+			w := old()
 			o := w.o
-			b := &broken{Store: w.store, failAt: n, panics: panics}
-			o.Store = b
+			o.Store = &broken{Store: w.store, failAt: n, panics: panics}
 			k, err := helm.New(o)
 			if err == nil {
 				k.Close()
@@ -100,11 +108,12 @@ func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
 			}
 			w.runs.Store(0)
 			w.open()
+			w.mustRule()
 			if report := w.mustVerify(); len(report.Open) != 0 {
 				t.Errorf("call %d: open decisions %v", n, report.Open)
 			}
 		}
-		if n < 9 {
+		if n < calls {
 			t.Fatalf("New made only %d calls", n)
 		}
 	}
