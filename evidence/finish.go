@@ -31,6 +31,7 @@ func (v *verifier) finish() error {
 	if v.badReplay != nil {
 		return v.badReplay
 	}
+	r.Checkpoint = note
 	r.Origin, r.Size, r.Sessions, r.Trust = v.origin, v.size(), uint64(len(v.chains)), v.state.Digest()
 	for at, call := range v.pending {
 		r.Open = append(r.Open, Open{at, call.id()})

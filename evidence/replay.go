@@ -50,7 +50,7 @@ func (v *verifier) keepAll(st *contracts.Statement) (f *Error) {
 func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecord, c *chain, call *pending) *Error {
 	raw, f := v.keep(d.InputsHash, asInputs)
 	if raw == nil {
-		v.report.Replay.NotReplayable++
+		v.report.Replay.skip(v.size())
 		if d.Verdict == contracts.Allow && len(d.Approvals) > 0 {
 			v.unread.add(c)
 		}
@@ -104,7 +104,7 @@ func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecor
 	case field != "":
 		return differs(field, what)
 	case x.policy == nil && !own: // of its own refusals no engine is asked
-		v.report.Replay.NotReplayable++
+		v.report.Replay.skip(v.size())
 		if !slices.Contains(v.report.Replay.Engines, x.engine) {
 			v.report.Replay.Engines = append(v.report.Replay.Engines, x.engine)
 		}

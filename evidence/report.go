@@ -51,8 +51,8 @@ func word[T ~uint8](i T, words ...string) string {
 	return words[i]
 }
 
-// Report is what a pack proves to this caller. Of an INVALID pack it says only what is wrong: Level, Asked, Fault and Replay.Differing; all
-// else is zero. The caller may keep and change it.
+// Report is what a pack proves to this caller: String says it to people, MarshalJSON to programs. Of an INVALID pack it says only what is
+// wrong: Level, Asked, Fault and Replay.Differing; all else is zero. The caller may keep and change it.
 type Report struct {
 	Level   Level   // what is proved of the pack
 	Asked   Level   // what Options asked for
@@ -72,6 +72,7 @@ type Report struct {
 	MerkleRoot     contracts.Digest   // RFC 6962, over the entries; that of the checkpoint
 	ProofGraphHash contracts.Digest   // over the heads: entries that no other one names
 	Trust          contracts.Digest   // of the trust state at the end of the log: the initial one, and what trust events made of it
+	Checkpoint     []byte             // the signed note in the pack, to be kept where this is a success: it is Options.Last of the next time
 }
 
 // Open is an ALLOW without a receipt: what became of the call is not known yet.
@@ -86,7 +87,14 @@ type Replay struct {
 	KernelsOwn    uint64             // the kernel's own, which no policy makes
 	NotReplayable uint64             // inputs erased, or another engine's
 	Differing     uint64             // with more than none the pack is INVALID
-	Engines       []contracts.Engine // other ones than this version's, that made verdicts
+	Entries       []uint64           // indexes of the judgements that are NotReplayable, in log order; nil where there are none
+	Engines       []contracts.Engine // other ones than this version's, that made verdicts; nil where there are none
+}
+
+// skip takes note of a judgement that cannot be made again.
+func (r *Replay) skip(index uint64) {
+	r.NotReplayable++
+	r.Entries = append(r.Entries, index)
 }
 
 // Success tells whether a pack proves what is asked: that level or a higher one, under the caller's trust root, and that it extends the last

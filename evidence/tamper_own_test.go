@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -287,7 +288,7 @@ func TestNotReplayable(t *testing.T) {
 			o.Last = nil
 			r, err := verifyBytes(t, m.build(), o)
 			if err != nil || !r.Success(0) || len(r.Erased) != x.gone || r.Replay.Replayed != x.want.Replayed || r.Replay.KernelsOwn != x.want.KernelsOwn ||
-				r.Replay.NotReplayable != x.want.NotReplayable || len(r.Replay.Engines) != len(x.want.Engines) {
+				r.Replay.NotReplayable != x.want.NotReplayable || uint64(len(r.Replay.Entries)) != x.want.NotReplayable || !slices.IsSorted(r.Replay.Entries) || len(r.Replay.Engines) != len(x.want.Engines) {
 				t.Errorf("%+v, %v, %d erased", r, err, len(r.Erased))
 			}
 			for i, e := range x.want.Engines {
