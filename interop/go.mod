@@ -1,0 +1,25 @@
+// The implementations that HELM is held to here are those of others, at exact versions. They are linked into tests of this module alone.
+module github.com/helmkernel/helm/interop
+
+go 1.25.0
+
+require (
+	github.com/cyberphone/json-canonicalization v0.0.0-20241213102144-19d51d7fe467 // Apache-2.0: RFC 8785, by its author
+	github.com/gowebpki/jcs v1.0.2 // Apache-2.0: RFC 8785
+	github.com/helmkernel/helm v0.0.0
+	github.com/in-toto/attestation v1.2.0 // Apache-2.0: in-toto statements
+	github.com/secure-systems-lab/go-securesystemslib v0.11.1 // MIT: DSSE, Ed25519 keys
+	github.com/transparency-dev/formats v0.1.1 // Apache-2.0: tlog-checkpoint
+	github.com/transparency-dev/merkle v0.0.2 // Apache-2.0: RFC 6962
+	golang.org/x/mod v0.40.0 // BSD-3-Clause: signed notes
+	google.golang.org/protobuf v1.36.11 // BSD-3-Clause: the JSON that in-toto's types are read from
+)
+
+require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	go.yaml.in/yaml/v4 v4.0.0 // indirect
+	golang.org/x/crypto v0.55.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+)
+
+replace github.com/helmkernel/helm => ../
