@@ -1,6 +1,7 @@
 package contracts
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -33,5 +34,29 @@ func TestParseTime(t *testing.T) {
 	}
 	if good < 300 || bad < 10_000 {
 		t.Errorf("%d times and %d that are none were tried", good, bad)
+	}
+}
+
+// TestEveryDay reads each day of the calendar's 400 years and of the last ones, and refuses the day after the last one of each month.
+func TestEveryDay(t *testing.T) {
+	days, ends := 0, 0
+	for at := time.Date(1970, 1, 1, 23, 59, 58, 987e6, time.UTC); at.Year() < 10000; at, days = at.AddDate(0, 0, 1), days+1 {
+		if at.Year() == 2371 {
+			at = at.AddDate(9990-2371, 0, 0)
+		}
+		text := at.Format(timeForm)
+		if got, err := ParseTime(text); err != nil || got.Time() != at || got.String() != text {
+			t.Fatalf("%s: %s, %v", text, got, err)
+		}
+		if at.AddDate(0, 0, 1).Day() == 1 {
+			bad := fmt.Sprintf("%s%02d%s", text[:8], at.Day()+1, text[10:])
+			if _, err := ParseTime(bad); err == nil {
+				t.Errorf("%s is a time", bad)
+			}
+			ends++
+		}
+	}
+	if days < 150_000 || ends < 4_900 {
+		t.Errorf("%d days and %d ends of months were tried", days, ends)
 	}
 }

@@ -121,22 +121,41 @@ func digits(b []byte, n, width int) []byte {
 
 // ParseTime reads the one text that a moment has.
 func ParseTime(s string) (Time, error) {
-	var buf [len(timeForm)]byte
-	if len(s) == len(timeForm) {
-		n := func(from, to int) (n int) {
-			for _, c := range []byte(s[from:to]) {
-				n = n*10 + int(c-'0')
-			}
-			return n
-		}
-		u := time.Date(n(0, 4), time.Month(n(5, 7)), n(8, 10), n(11, 13), n(14, 16), n(17, 19), n(20, 23)*1e6, time.UTC)
-		t := Time(u.UnixMilli())
-		if t >= 0 && t <= maxTime && string(t.append(buf[:0])) == s { // whatever else it was, it is not the text of that moment
-			return t, nil
-		}
+	if len(s) != len(timeForm) || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' || s[19] != '.' || s[23] != 'Z' {
+		return 0, errTime
 	}
-	return 0, errors.New("contracts: time is not like 2006-01-02T15:04:05.000Z")
+	none := byte(0)
+	n := func(from, to int) (n int) {
+		for _, c := range []byte(s[from:to]) {
+			none = max(none, c-'0')
+			n = n*10 + int(c-'0')
+		}
+		return n
+	}
+	year, month, day, hour, minute, second, ms := n(0, 4), n(5, 7), n(8, 10), n(11, 13), n(14, 16), n(17, 19), n(20, 23)
+	if none > 9 || year < 1970 || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) || hour > 23 || minute > 59 || second > 59 {
+		return 0, errTime
+	}
+	if month <= 2 { // a year that starts in March ends in its leap day
+		year, month = year-1, month+12
+	}
+	days := 365*year + year/4 - year/100 + year/400 + (153*month-457)/5 + day - 719469
+	return Time(days)*86_400_000 + Time((hour*60+minute)*60_000+second*1000+ms), nil
 }
+
+func daysIn(year, month int) int {
+	switch {
+	case month == 2 && year%4 == 0 && (year%100 != 0 || year%400 == 0):
+		return 29
+	case month == 2:
+		return 28
+	case month == 4, month == 6, month == 9, month == 11:
+		return 30
+	}
+	return 31
+}
+
+var errTime = errors.New("contracts: time is not like 2006-01-02T15:04:05.000Z")
 
 // Caller is on whose behalf a tool is called. The zero Caller is anonymous.
 type Caller struct {

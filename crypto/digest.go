@@ -38,15 +38,28 @@ func ParseDigest[T string | []byte](text T) (Digest, error) {
 	if len(text) != 2*len(d) {
 		return Digest{}, errDigest
 	}
+	none := byte(0)
 	for i := range d {
-		hi, lo := text[2*i], text[2*i+1]
-		if hi >= 'A' && hi <= 'F' || lo >= 'A' && lo <= 'F' || unhex(hi) < 0 || unhex(lo) < 0 {
-			return Digest{}, errDigest
-		}
-		d[i] = byte(unhex(hi)<<4 | unhex(lo))
+		hi, lo := lowerHex[text[2*i]], lowerHex[text[2*i+1]]
+		none |= hi | lo
+		d[i] = hi<<4 | lo
+	}
+	if none > 15 {
+		return Digest{}, errDigest
 	}
 	return d, nil
 }
+
+// lowerHex has the values of the digits that a digest is written with; of all else one above them. Whoever opens an entry reads some ten.
+var lowerHex = func() (t [256]byte) {
+	for c := range t {
+		t[c] = 16
+		if v := unhex(byte(c)); v >= 0 && (c < 'A' || c > 'F') {
+			t[c] = byte(v)
+		}
+	}
+	return t
+}()
 
 var errDigest = errors.New("crypto: digest is not 64 lower-case hex digits")
 
