@@ -66,7 +66,7 @@ func ParseCarry(b []byte) (*Carry, error) {
 	if err := tree.Parse(b, crypto.Limits{Bytes: maxCarry, Depth: MaxRecordDepth, Object: true}); err != nil {
 		return nil, &FormatError{Encoding, "carry", err.Error()}
 	}
-	if !bytes.Equal(tree.Root().Append(nil), b) {
+	if !tree.Canonical() {
 		return nil, &FormatError{Encoding, "carry", "not canonical"}
 	}
 	c := new(Carry)

@@ -225,7 +225,7 @@ func (r *Reader) Inputs(b []byte) (*Inputs, error) {
 	if err := r.statement.Parse(b, crypto.Limits{Bytes: MaxInputs, Depth: MaxInputsDepth, Object: true}); err != nil {
 		return nil, &FormatError{Record, "inputs", err.Error()}
 	}
-	if r.text = r.statement.Root().Append(r.text[:0]); !bytes.Equal(r.text, b) {
+	if !r.statement.Canonical() {
 		return nil, &FormatError{Record, "inputs", "not canonical"}
 	}
 	in := new(Inputs)

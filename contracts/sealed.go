@@ -1,7 +1,6 @@
 package contracts
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/helmkernel/helm/crypto"
@@ -12,7 +11,6 @@ import (
 // A Reader opens envelopes, reusing its memory from one to the next. The zero Reader is ready. It is for one goroutine.
 type Reader struct {
 	envelope, statement crypto.Tree
-	text                []byte
 	sealed              Sealed
 	payload, sig        []byte
 }
@@ -60,7 +58,7 @@ func (r *Reader) unwrap(e []byte) (crypto.Value, *FormatError) {
 		return encoding("", err.Error())
 	}
 	env := r.envelope.Root()
-	if r.text = env.Append(r.text[:0]); !bytes.Equal(r.text, e) {
+	if !r.envelope.Canonical() {
 		return encoding("", "not canonical")
 	}
 	for s := range env.Get("signatures").Elements() {
@@ -79,7 +77,7 @@ func (r *Reader) unwrap(e []byte) (crypto.Value, *FormatError) {
 		if err := r.statement.Parse(r.payload, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth, Object: true}); err != nil {
 			return encoding("payload", err.Error())
 		}
-		if r.text = r.statement.Root().Append(r.text[:0]); !bytes.Equal(r.text, r.payload) {
+		if !r.statement.Canonical() {
 			return encoding("payload", "not canonical")
 		}
 	}

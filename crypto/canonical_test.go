@@ -26,11 +26,14 @@ func mustBe(t *testing.T, src, want string, l Limits) {
 	if got != want {
 		t.Errorf("%.100q is %.200q, want %.200q", src, got, want)
 	}
+	if tree.Canonical() != (src == want) {
+		t.Errorf("%.100q: canonical: %v", src, tree.Canonical())
+	}
 	if err := tree.Parse([]byte(got), l); err != nil {
 		t.Errorf("%.100q is canonical, but: %v", got, err)
 	} else if again := string(tree.Root().Append(nil)); again != got {
 		t.Errorf("%.100q became %.100q", got, again)
-	} else if root := tree.Root(); root.Kind() >= Array && root.node().flags&clean == 0 {
+	} else if !tree.Canonical() {
 		t.Errorf("%.100q is canonical, but not known to be", got)
 	}
 }

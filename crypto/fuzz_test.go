@@ -45,6 +45,10 @@ func walk(t *testing.T, v Value) {
 	v.Float()
 	v.Uint()
 	v.Bool()
+	var args Tree
+	if _, err := args.ParseArgs(nil, v.Append(nil)); v.IsArgs() != (err == nil) {
+		t.Fatalf("%s: arguments: %v, but read once more: %v", v.Append(nil), v.IsArgs(), err)
+	}
 	n, last := 0, ""
 	for it := v.Iter(); it.Next(); n++ {
 		if v.Kind() == Object {

@@ -48,6 +48,9 @@ func compareReaders(t testing.TB, src []byte) bool {
 		t.Fatalf("%q: accepted, but encoding/json does not take it", src)
 	}
 	got := tree.Root().Append(nil)
+	if tree.Canonical() != bytes.Equal(got, src) {
+		t.Fatalf("%q: canonical: %v", src, tree.Canonical())
+	}
 	if longExponent(src) {
 		return true
 	}

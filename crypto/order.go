@@ -214,6 +214,35 @@ func (t *Tree) compareFolded(x, y uint32) int {
 	return len(s) - len(u)
 }
 
+// foldsApart tells whether a value nests no deeper, and folding leaves the keys of each object in it different. It recurses no deeper than depth.
+func (t *Tree) foldsApart(at uint32, depth int) bool {
+	n := &t.nodes[at]
+	if n.kind < Array {
+		return true
+	}
+	if depth == 0 {
+		return false
+	}
+	lower := true
+	for i := at + 1; i < n.next; i = t.nodes[i].next {
+		if n.kind == Object {
+			lower = lower && t.lower(&t.nodes[i])
+			i++
+		}
+		if !t.foldsApart(i, depth-1) {
+			return false
+		}
+	}
+	if lower {
+		return true
+	}
+	keys := make([]uint32, 0, n.count)
+	for i := at + 1; i < n.next; i = t.nodes[i+1].next {
+		keys = append(keys, i)
+	}
+	return t.sortKeys(keys, true) == 0
+}
+
 // foldRune is ASCII case folding plus U+017F = s and U+212A = k.
 func foldRune(r rune) rune {
 	switch {

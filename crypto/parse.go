@@ -5,8 +5,11 @@ import "slices"
 // maxText keeps every offset below 2^32: the canonical text of a number may be five times as long as 1e20.
 const maxText = 512 << 20
 
-// maxArgs is the size of arguments, as received and in canonical form.
-const maxArgs = 1 << 20
+// The size of arguments, as received and in canonical form, and how deep they nest.
+const (
+	maxArgs      = 1 << 20
+	maxArgsDepth = 64
+)
 
 // Parse reads one strict JSON text, as the package comment describes it. On error the Tree is empty; the error is a *[SyntaxError]. Time is
 // linear in the text but for the sorting of keys; memory is 24 bytes a value and a key, which is at most 12 times the text, and what
@@ -24,7 +27,7 @@ func (t *Tree) Parse(src []byte, l Limits) error {
 // ParseArgs reads the arguments of a tool call: an object of at most 1 MiB, as received and in canonical form, nested 64 deep, in which
 // no two keys differ only by letter case. It appends the canonical form to dst.
 func (t *Tree) ParseArgs(dst, src []byte) ([]byte, error) {
-	if err := t.Parse(src, Limits{Bytes: maxArgs, Depth: 64, Object: true, Fold: true}); err != nil {
+	if err := t.Parse(src, Limits{Bytes: maxArgs, Depth: maxArgsDepth, Object: true, Fold: true}); err != nil {
 		return dst, err
 	}
 	from := len(dst)
@@ -34,6 +37,28 @@ func (t *Tree) ParseArgs(dst, src []byte) ([]byte, error) {
 		return dst[:from], &SyntaxError{maxArgs, "the canonical form is longer than 1 MiB"}
 	}
 	return dst, nil
+}
+
+// Canonical tells whether the text that was parsed is its own canonical form.
+func (t *Tree) Canonical() bool {
+	if len(t.nodes) == 0 {
+		return false
+	}
+	n := &t.nodes[0]
+	return n.off == 0 && int(n.end) == len(t.src) && n.flags&inSide == 0 && (n.kind < Array || n.flags&clean != 0)
+}
+
+// IsArgs tells whether ParseArgs accepts the canonical form of v, without reading it once more.
+func (v Value) IsArgs() bool {
+	if v.Kind() != Object {
+		return false
+	}
+	n := v.node()
+	size := int(n.end - n.off)
+	if n.flags&clean == 0 {
+		size = len(v.Append(nil))
+	}
+	return size <= maxArgs && v.t.foldsApart(v.n, maxArgsDepth)
 }
 
 // A parser hands the position from method to method: each takes where it starts and gives where it ended, or failed.

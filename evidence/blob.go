@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"bytes"
 	"errors"
 
 	"github.com/helmkernel/helm/contracts"
@@ -90,7 +89,7 @@ func (v *verifier) form(b []byte, as role) string {
 		if err := v.json.Parse(b, crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth, Object: as != asOutput}); err != nil {
 			return err.Error()
 		}
-		if v.text = v.json.Root().Append(v.text[:0]); !bytes.Equal(v.text, b) {
+		if !v.json.Canonical() {
 			return "not canonical"
 		}
 	}

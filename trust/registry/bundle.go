@@ -46,7 +46,7 @@ func (s *State) bundle(e contracts.Envelope, doc []byte) error {
 	name, version := root.Get("bundle").Get("name"), root.Get("bundle").Get("version")
 	n, isNumber := version.Uint()
 	switch {
-	case !bytes.Equal(root.Append(nil), doc):
+	case !tree.Canonical():
 		return errors.New("the document is not in canonical form")
 	case root.Get("layer").Text() != "P1":
 		return errors.New("layer: not P1: only bundles are published; other layers are the host's own")
