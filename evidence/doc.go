@@ -13,12 +13,13 @@
 //	if err != nil {
 //		return err // INVALID: the first check that failed, the entry, the field
 //	}
+//	fmt.Print(report) // what is proved and what is not, for people; as JSON for programs
 //	if !report.Success(evidence.Logged) {
-//		return fmt.Errorf("%s, %s, %s: not what was asked for", report.Level, report.Signer, report.History)
+//		return errors.New("not what was asked for")
 //	}
 //
-// A nil error is not success: without a trust root anyone may have made the pack (UNPINNED), and an old pack is a valid one (give Last, the
-// checkpoint that you kept). A pack is not evidence of what its kernel never logged.
+// A nil error is not success: without a trust root anyone may have made the pack (UNPINNED), and an old pack is a valid one: give Last, the
+// checkpoint that you kept, as package evidence/kept does. A pack is not evidence of what its kernel never logged.
 //
 // # Packs
 //

@@ -3,6 +3,7 @@ package evidence
 import (
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/helmkernel/helm/contracts"
 )
@@ -38,10 +39,13 @@ type Error struct {
 	Err   error // where r could not be read: what it said
 }
 
-func (e *Error) Error() string {
-	s := "evidence: " + e.Check.Error()
+func (e *Error) Error() string { return "evidence: " + e.told(": entry ") }
+
+// told is check, place and what is wrong, on one line, whatever names of fields a pack may have thought of.
+func (e *Error) told(at string) string {
+	s := e.Check.Error()
 	if e.Entry >= 0 {
-		s += ": entry " + strconv.FormatInt(e.Entry, 10)
+		s += at + strconv.FormatInt(e.Entry, 10)
 	}
 	if e.Field != "" {
 		s += ": " + e.Field
@@ -49,6 +53,15 @@ func (e *Error) Error() string {
 	s += ": " + e.What
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
+	}
+	return plain(s)
+}
+
+// plain is text as a terminal shows it: what is not printable ASCII is escaped.
+func plain(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+		s = strconv.QuoteToASCII(s)
+		s = strings.ReplaceAll(s[1:len(s)-1], `\"`, `"`)
 	}
 	return s
 }

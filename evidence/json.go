@@ -1,0 +1,110 @@
+package evidence
+
+import (
+	"encoding/json"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// What programs read of a report. The names stay as they are; what comes to be reported later is added.
+type (
+	printed struct {
+		Success        bool               `json:"success"`
+		Level          Level              `json:"level"`
+		Asked          Level              `json:"asked"`
+		History        History            `json:"history"`
+		Signer         Signer             `json:"signer"`
+		Replay         replayed           `json:"replay"`
+		Origin         string             `json:"origin"`
+		Size           uint64             `json:"size"`
+		Sessions       uint64             `json:"sessions"`
+		Allows         uint64             `json:"allows"`
+		Denials        uint64             `json:"denials"`
+		Receipts       uint64             `json:"receipts"`
+		Open           []opened           `json:"open"`
+		Erased         []contracts.Digest `json:"erased"`
+		MerkleRoot     contracts.Digest   `json:"merkleRoot"`
+		ProofGraphHash contracts.Digest   `json:"proofGraphHash"`
+		Trust          contracts.Digest   `json:"trust"`
+		Checkpoint     string             `json:"checkpoint"`
+	}
+	replayed struct {
+		Replayed      uint64   `json:"replayed"`
+		KernelsOwn    uint64   `json:"kernelsOwn"`
+		NotReplayable uint64   `json:"notReplayable"`
+		Differing     uint64   `json:"differing"`
+		Entries       []uint64 `json:"entries"`
+		Engines       []engine `json:"engines"`
+	}
+	engine struct {
+		Rules  uint64 `json:"rules"`
+		Threat uint64 `json:"threat"`
+	}
+	opened struct {
+		Index uint64 `json:"entry"`
+		ID    string `json:"id"`
+	}
+
+	// of an INVALID pack
+	refused struct {
+		Success bool   `json:"success"`
+		Level   Level  `json:"level"`
+		Asked   Level  `json:"asked"`
+		Fault   fault  `json:"fault"`
+		Replay  differ `json:"replay"`
+	}
+	fault struct {
+		Check string `json:"check"`
+		Entry int64  `json:"entry"`
+		Field string `json:"field"`
+		What  string `json:"what"`
+		Cause string `json:"cause,omitempty"`
+	}
+	differ struct {
+		Differing uint64 `json:"differing"`
+	}
+
+	// of one of which nothing was found out
+	unfinished struct {
+		Success    bool  `json:"success"`
+		Unfinished bool  `json:"unfinished"`
+		Asked      Level `json:"asked"`
+	}
+)
+
+// MarshalJSON gives the whole report, no list cut, with success for what was asked, digests in hex, the checkpoint as the text that it is, and
+// -1 for the entry of a fault that is of none. The names are those of the fields. Of an INVALID pack there are success, level, asked, fault and
+// how many verdicts differ; of a verification that was ended there is no level but "unfinished", since nothing is said of the pack.
+func (r Report) MarshalJSON() ([]byte, error) {
+	switch f := r.Fault; {
+	case f != nil:
+		x := fault{Check: f.Check.Error(), Entry: f.Entry, Field: f.Field, What: f.What}
+		if f.Err != nil {
+			x.Cause = f.Err.Error()
+		}
+		return json.Marshal(refused{Level: Invalid, Asked: r.asked(), Fault: x, Replay: differ{r.Replay.Differing}})
+	case r.Level == Invalid:
+		return json.Marshal(unfinished{Unfinished: true, Asked: r.asked()})
+	}
+	p := printed{
+		Success: r.Success(Invalid), Level: r.Level, Asked: r.asked(), History: r.History, Signer: r.Signer,
+		Replay: replayed{r.Replay.Replayed, r.Replay.KernelsOwn, r.Replay.NotReplayable, r.Replay.Differing, all(r.Replay.Entries), []engine{}},
+		Origin: r.Origin, Size: r.Size, Sessions: r.Sessions, Allows: r.Allows, Denials: r.Denials, Receipts: r.Receipts, Open: []opened{}, Erased: all(r.Erased),
+		MerkleRoot: r.MerkleRoot, ProofGraphHash: r.ProofGraphHash, Trust: r.Trust, Checkpoint: string(r.Checkpoint),
+	}
+	for _, x := range r.Open {
+		p.Open = append(p.Open, opened(x))
+	}
+	for _, e := range r.Replay.Engines {
+		p.Replay.Engines = append(p.Replay.Engines, engine(e))
+	}
+	return json.Marshal(p)
+}
+
+// all is a list that is [] where there is nothing in it, and not null.
+func all[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,310 @@
+package evidence
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+var updateReports = flag.Bool("update", false, "rewrite testdata/report")
+
+// reports are those of the base log in its fates, as Verify gives them.
+func reports(t *testing.T) map[string]Report {
+	t.Helper()
+	w := newTampered(t)
+	out := map[string]Report{}
+	add := func(name string, cut func(*model), o Options) {
+		t.Helper()
+		pack := w.pack
+		if cut != nil {
+			m := takeApart(t, w.pack)
+			cut(m)
+			pack = m.build()
+		}
+		r, err := verifyBytes(t, pack, o)
+		if (err != nil) != (r.Fault != nil) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		out[name] = r
+	}
+	last := func(o Options, b []byte) Options { o.Last = b; return o }
+	kept := func(size int) Options {
+		text := fmt.Sprintf("%s\n%d\n%s\n", testOrigin, size, crypto.AppendBase64(nil, make([]byte, 32)))
+		return last(w.o, signNote(t, text, testOrigin, seedL))
+	}
+	add("fresh", nil, w.o)
+	add("none", nil, last(w.o, nil))
+	add("stale", nil, kept(1000))
+	add("diverged", nil, kept(20))
+	add("unpinned", nil, Options{})
+	add("unsigned", marked(func(m *model, text string) []byte { return []byte(text + "\n" + stranger(m, text)) }), last(w.o, nil))
+	add("erased", erase, last(w.o, nil))
+	add("engine", otherEngine, last(w.o, nil))
+	add("record", setD("d1", "verdict", "ALLOW"), w.o)
+	add("replay", func(m *model) {
+		for _, name := range []string{"a1", "b3", "r"} {
+			m.inputs(m.the(name), func(in object) { in["state"].(object)["trust"] = ones64 })
+		}
+	}, last(w.o, nil))
+	add("input", nil, Options{Origin: "no origin"})
+	add("archive", archived(func(ms []member) []member { return ms[:2] }), w.o)
+	r, err := Verify(t.Context(), gone{}, 9*block, w.o)
+	if !errors.Is(err, ErrArchive) {
+		t.Fatal(err)
+	}
+	out["unreadable"] = r
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if out["ended"], err = Verify(ctx, bytes.NewReader(w.pack), int64(len(w.pack)), w.o); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestReports holds what people and programs read of each report to a file, line by line.
+func TestReports(t *testing.T) {
+	seen := map[string]bool{}
+	for name, r := range reports(t) {
+		t.Run(name, func(t *testing.T) {
+			b, err := json.MarshalIndent(r, "", "\t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join("testdata", "report", name+".txt")
+			seen[name+".txt"] = true
+			got := r.String() + "\n" + string(b) + "\n"
+			if *updateReports {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("%s is not what is reported:\n%s", file, got)
+			}
+			reread(t, r)
+		})
+	}
+	files, err := os.ReadDir("testdata/report")
+	if err != nil || len(files) != len(seen) || len(seen) < 10 {
+		t.Errorf("%d files of %d reports: %v", len(files), len(seen), err)
+	}
+}
+
+// reread takes the JSON of a report apart strictly, and finds in it what the report has.
+func reread(t *testing.T, r Report) {
+	t.Helper()
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if again, err := json.Marshal(r); err != nil || !bytes.Equal(again, b) {
+			t.Errorf("another JSON of one report: %s, %v", again, err)
+		}
+	}
+	var tree crypto.Tree // no name twice, no lone surrogate
+	if err := tree.Parse(b, crypto.Limits{Bytes: len(b), Depth: 4}); err != nil {
+		t.Error(err)
+	}
+	var got struct {
+		Success, Unfinished                                                                  bool
+		Level, Asked, History, Signer, Origin, MerkleRoot, ProofGraphHash, Trust, Checkpoint string
+		Size, Sessions, Allows, Denials, Receipts                                            uint64
+		Fault                                                                                *struct {
+			Check, Field, What, Cause string
+			Entry                     int64
+		}
+		Replay struct {
+			Replayed, KernelsOwn, NotReplayable, Differing uint64
+			Entries                                        []uint64
+			Engines                                        []contracts.Engine
+		}
+		Open []struct {
+			Entry uint64
+			ID    string
+		}
+		Erased []contracts.Digest
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Success != r.Success(Invalid) || got.Asked != r.Asked.String() || got.Replay.Differing != r.Replay.Differing || got.Unfinished != (r.Level == Invalid && r.Fault == nil) {
+		t.Errorf("%s", b)
+	}
+	if f := r.Fault; f != nil {
+		cause := ""
+		if f.Err != nil {
+			cause = f.Err.Error()
+		}
+		if g := got.Fault; g == nil || got.Level != "INVALID" || g.Check != f.Check.Error() || g.Entry != f.Entry || g.Field != f.Field || g.What != f.What || g.Cause != cause {
+			t.Errorf("%s of %v", b, f)
+		}
+		return
+	}
+	if got.Unfinished {
+		if got.Level != "" || got.Fault != nil {
+			t.Errorf("%s", b)
+		}
+		return
+	}
+	back := Report{Asked: r.Asked, Level: r.Level, History: r.History, Signer: r.Signer, Origin: got.Origin, Size: got.Size, Sessions: got.Sessions, Allows: got.Allows,
+		Denials: got.Denials, Receipts: got.Receipts, Erased: got.Erased, MerkleRoot: digest(t, got.MerkleRoot), ProofGraphHash: digest(t, got.ProofGraphHash),
+		Trust: digest(t, got.Trust), Checkpoint: []byte(got.Checkpoint), Replay: Replay(got.Replay)}
+	for _, x := range got.Open {
+		back.Open = append(back.Open, Open{x.Entry, x.ID})
+	}
+	r.Open, r.Erased = all(r.Open)[:len(r.Open):len(r.Open)], all(r.Erased)
+	r.Replay.Entries, r.Replay.Engines = all(r.Replay.Entries), all(r.Replay.Engines)
+	if back.Open == nil {
+		back.Open = []Open{}
+	}
+	if !reflect.DeepEqual(back, r) || got.Level != r.Level.String() || got.History != r.History.String() || got.Signer != r.Signer.String() {
+		t.Errorf("read back %+v\nof %s", back, b)
+	}
+}
+
+func digest(t *testing.T, s string) contracts.Digest {
+	t.Helper()
+	d, err := crypto.ParseDigest([]byte(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// fullReport is a report in which every field says something.
+func fullReport() Report {
+	return Report{Level: Logged, Asked: Logged, History: Fresh, Signer: Trusted, Origin: "example.test/log", Size: 8001, Sessions: 12, Allows: 9, Denials: 13, Receipts: 14,
+		Replay: Replay{Replayed: 15, KernelsOwn: 16, NotReplayable: 2, Differing: 18, Entries: []uint64{19, 20}, Engines: []contracts.Engine{{Rules: 21, Threat: 22}}},
+		Open:   []Open{{23, "main/24"}}, Erased: []contracts.Digest{{25}}, MerkleRoot: contracts.Digest{26}, ProofGraphHash: contracts.Digest{27}, Trust: contracts.Digest{28},
+		Checkpoint: []byte("a note\n")}
+}
+
+// leaves changes each value in a report in turn, and gives its name to the test.
+func leaves(v reflect.Value, name string, each func(name string)) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			leaves(v.Field(i), name+"."+v.Type().Field(i).Name, each)
+		}
+		return
+	case reflect.Slice:
+		if v.Type().Elem().Kind() != reflect.Uint8 {
+			for i := range v.Len() {
+				leaves(v.Index(i), name, each)
+			}
+			return
+		}
+	}
+	was := reflect.New(v.Type()).Elem()
+	was.Set(v)
+	switch v.Kind() {
+	case reflect.Uint8:
+		v.SetUint(v.Uint() - 1)
+	case reflect.Uint64:
+		v.SetUint(v.Uint() + 1)
+	case reflect.Int64:
+		v.SetInt(v.Int() + 1)
+	case reflect.String:
+		v.SetString(v.String() + "x")
+	case reflect.Pointer: // Fault, of which below
+		return
+	default:
+		v.SetZero()
+	}
+	each(name)
+	v.Set(was)
+}
+
+// TestReportIsWhole: no field is forgotten, neither for programs nor for people. Who adds one says there how it is read.
+func TestReportIsWhole(t *testing.T) {
+	x := fullReport()
+	v := reflect.ValueOf(&x).Elem()
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); v.Field(i).IsZero() && f.Name != "Fault" {
+			t.Errorf("%s has nothing to be forgotten: set it in fullReport", f.Name)
+		}
+	}
+	wasJSON, err := json.Marshal(x)
+	wasText := x.String()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unread := []string{".Checkpoint", ".Asked"} // by people: the one is bytes to be kept, the other a level that was reached
+	n := 0
+	leaves(v, "", func(name string) {
+		n++
+		if b, err := json.Marshal(x); err != nil || bytes.Equal(b, wasJSON) {
+			t.Errorf("programs are not told of %s: %v", name, err)
+		}
+		if !slices.Contains(unread, name) && x.String() == wasText {
+			t.Errorf("people are not told of %s", name)
+		}
+	})
+	if n < 25 {
+		t.Errorf("only %d values were changed", n)
+	}
+	for _, f := range []Error{{ErrInput, 1, "a", "b", errDisk}, {ErrRecord, 2, "a", "b", errDisk}, {ErrRecord, 1, "c", "b", errDisk}, {ErrRecord, 1, "a", "c", errDisk}, {ErrRecord, 1, "a", "b", nil}} {
+		one, other := Report{Fault: &Error{ErrRecord, 1, "a", "b", errDisk}}, Report{Fault: &f}
+		a, _ := json.Marshal(one)
+		b, _ := json.Marshal(other)
+		if bytes.Equal(a, b) || one.String() == other.String() {
+			t.Errorf("a fault like another: %v", f)
+		}
+	}
+}
+
+// TestReportIsCut for people, and not for programs: they get all of a list, and its number.
+func TestReportIsCut(t *testing.T) {
+	r := fullReport()
+	r.Open, r.Erased, r.Replay.Entries, r.Replay.NotReplayable = nil, nil, nil, 2000
+	for i := range uint64(2000) {
+		r.Open = append(r.Open, Open{i, "main/1"})
+		r.Erased = append(r.Erased, contracts.Digest{byte(i >> 8), byte(i), 1})
+		r.Replay.Entries = append(r.Replay.Entries, i)
+	}
+	s := r.String()
+	if strings.Count(s, "2,000") != 3 || strings.Count(s, "and 1,995 more\n") != 3 || strings.Count(s, "\n") > 60 {
+		t.Errorf("not cut:\n%s", s)
+	}
+	reread(t, r)
+	for n, want := range map[uint64]string{0: "0", 7: "7", 999: "999", 1000: "1,000", 12345: "12,345", 1234567: "1,234,567", 1<<64 - 1: "18,446,744,073,709,551,615"} {
+		if got := number(n); got != want {
+			t.Errorf("%d is written %s", n, got)
+		}
+	}
+}
+
+// TestReportCannotBeForged: whatever a pack has in its names, it writes no line of its own, and no terminal does what it says.
+func TestReportCannotBeForged(t *testing.T) {
+	w := newTampered(t)
+	m := takeApart(t, w.pack)
+	repolicy(strings.Replace(testPolicy(3), `"layer":"P1"`, `"layer":"P1","\nSUCCESS: LOGGED, FRESH, TRUSTED\u001b[2J\u202e":1`, 1), nil)(m)
+	r, err := verifyBytes(t, m.build(), Options{Trust: w.o.Trust})
+	mustRefuse(t, r, err, ErrReplay)
+	r.Fault.What += "\nSUCCESS: \x1b[2J\u202e\"" // and if the guardian had not been as careful
+	for _, s := range []string{r.String(), r.Fault.Error()} {
+		if strings.Contains(s, "\nSUCCESS") || strings.ContainsFunc(s, func(c rune) bool { return c != '\n' && (c < ' ' || c > '~') }) || !strings.Contains(s, `\u202e"`) {
+			t.Errorf("%q", s)
+		}
+	}
+	reread(t, r)
+}

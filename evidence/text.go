@@ -1,0 +1,178 @@
+package evidence
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// maxListed is how many of a list people are shown. MarshalJSON gives all of them.
+const maxListed = 5
+
+// String says in some lines of plain ASCII what is proved, and what is not. The first is the answer: it begins with SUCCESS or NO SUCCESS, for
+// what was asked. Long lists are cut, with their number.
+func (r Report) String() string {
+	var t text
+	switch f := r.Fault; {
+	case f != nil:
+		t.line("NO SUCCESS: INVALID: " + f.told(" at entry "))
+		t.line("")
+		switch {
+		case f.Check == ErrInput:
+			t.line("What the caller gave is at fault. Nothing is proved, and nothing is said to be wrong with the log.")
+		case f.Err != nil:
+			t.line("It could not be read. Nothing is proved, and nothing is said to be wrong with what was signed: verify it again.")
+		default:
+			t.line("Nothing that it holds is proved.")
+		}
+		if r.Replay.Differing > 0 {
+			t.line("Verdicts that are not what the guardian says, or whose inputs or outputs are not what the log says: " + number(r.Replay.Differing) + ".")
+		}
+	case r.Level == Invalid:
+		t.line("NO SUCCESS: the verification was ended before it was done")
+		t.line("")
+		t.line("Nothing is proved, and nothing is said to be wrong: verify it again.")
+	default:
+		t.line(r.answer())
+		t.line("")
+		r.proved(&t)
+		t.line("")
+		r.unproved(&t)
+	}
+	return t.String()
+}
+
+// answer is the first line, with what is lacking.
+func (r Report) answer() string {
+	words := fmt.Sprintf("%s, %s, %s", r.Level, r.History, r.Signer)
+	var lacks []string
+	if r.Level < r.asked() {
+		lacks = append(lacks, r.asked().String()+" was asked for")
+	}
+	switch r.History {
+	case Stale:
+		lacks = append(lacks, "it is older than the last checkpoint")
+	case Diverged:
+		lacks = append(lacks, "it is another history than the last checkpoint is of")
+	}
+	if r.Signer == Unpinned {
+		lacks = append(lacks, "no trust root was given")
+	}
+	switch {
+	case !r.Success(Invalid):
+		return "NO SUCCESS: " + words + ": " + strings.Join(lacks, "; ")
+	case r.History == None:
+		return "SUCCESS: " + words + ": no last checkpoint was given, so an old pack passes too"
+	}
+	return "SUCCESS: " + words
+}
+
+func (r Report) proved(t *text) {
+	t.row("log", r.Origin)
+	t.row("entries", number(r.Size))
+	t.row("sessions", number(r.Sessions))
+	t.row("allowed", number(r.Allows))
+	t.row("denied", number(r.Denials))
+	t.row("receipts", number(r.Receipts))
+	list(t, "open", uint64(len(r.Open)), r.Open, func(x Open) string { return fmt.Sprintf("%s, entry %d", x.ID, x.Index) })
+	t.row("replayed", number(r.Replay.Replayed))
+	t.row("kernel's own", number(r.Replay.KernelsOwn))
+	t.row("not replayable", number(r.Replay.NotReplayable)+indexes(r.Replay.Entries))
+	t.row("differing", number(r.Replay.Differing))
+	for _, e := range r.Replay.Engines {
+		t.row("other engine", fmt.Sprintf("rules %d, threat %d", e.Rules, e.Threat))
+	}
+	list(t, "erased", uint64(len(r.Erased)), r.Erased, contracts.Digest.String)
+	t.row("Merkle root", r.MerkleRoot.String())
+	t.row("proof graph", r.ProofGraphHash.String())
+	t.row("trust state", r.Trust.String())
+}
+
+// unproved says what does not follow from a pack like this, and what to do about it.
+func (r Report) unproved(t *text) {
+	t.line("not proved:")
+	if r.Signer == Unpinned {
+		t.item("Who made it. No trust root was given, and anyone can make a pack like this:",
+			"get the initial trust state of the log from its operator, by another way.")
+	}
+	if r.Level < Logged {
+		t.item("That the log stands by it. No log key of the trust state has signed the checkpoint:",
+			"ask for a pack whose checkpoint is signed.")
+	}
+	switch r.History {
+	case None:
+		t.item("That it is the latest, and goes on from what was seen before. No last checkpoint was given,",
+			"and an old pack passes like a new one: keep its checkpoint, and give it the next time.")
+	case Stale:
+		t.item("That it goes on from what was seen before. It ends before the last checkpoint, as an old pack does:",
+			"ask for one that is as large at least.")
+	case Diverged:
+		t.item("Which history is the true one. It and the last checkpoint are of two histories of one log:",
+			"keep both, and rely on neither before that is explained.")
+	}
+	if len(r.Open) > 0 {
+		t.item("What became of the open calls. They were allowed, and have no receipt.")
+	}
+	if r.Replay.NotReplayable > 0 {
+		t.item("That the verdicts which are not replayable follow from their inputs. These were erased,",
+			"or are for another version of the engine; the verdicts are signed, and were not made again.")
+	}
+	if len(r.Erased) > 0 {
+		t.item("What the erased inputs and outputs were. Only their digests are signed.")
+	}
+	t.item("What the kernel never logged.")
+}
+
+func (r Report) asked() Level {
+	if r.Asked == Invalid {
+		return Intact
+	}
+	return r.Asked
+}
+
+// A text is what people read.
+type text struct{ strings.Builder }
+
+func (t *text) line(s string)       { t.WriteString(plain(s) + "\n") }
+func (t *text) row(name, is string) { t.line(fmt.Sprintf("%-16s%s", name, is)) }
+
+// item is a point of a list.
+func (t *text) item(lines ...string) {
+	for i, s := range lines {
+		t.line([]string{"  - ", "    "}[min(i, 1)] + s)
+	}
+}
+
+// indexes are the first ones, on the line of their number.
+func indexes(of []uint64) string {
+	s := ""
+	for i, x := range of[:min(len(of), maxListed)] {
+		s += []string{": entry ", ", "}[min(i, 1)] + strconv.FormatUint(x, 10)
+	}
+	if len(of) > maxListed {
+		s += ", and " + number(uint64(len(of)-maxListed)) + " more"
+	}
+	return s
+}
+
+// list gives a number, and the first ones of what it counts.
+func list[T any](t *text, name string, n uint64, of []T, show func(T) string) {
+	t.row(name, number(n))
+	for _, x := range of[:min(len(of), maxListed)] {
+		t.row("", show(x))
+	}
+	if len(of) > maxListed {
+		t.row("", "and "+number(uint64(len(of)-maxListed))+" more")
+	}
+}
+
+// number groups digits by three.
+func number(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
