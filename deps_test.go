@@ -207,6 +207,7 @@ var imports = map[string]allowed{
 		"helm/proofgraph":     "the store that is packed; trees and checkpoints",
 		"helm/trust/registry": "which keys count",
 
+		"github.com/gowebpki/jcs":     "CrossCheck: a canonicaliser that is not ours",
 		"golang.org/x/mod/sumdb/note": "opens signed checkpoints, C2SP",
 
 		"bufio":         "lines, and small writes",

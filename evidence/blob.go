@@ -85,6 +85,7 @@ func (v *verifier) form(b []byte, as role) string {
 		if _, err := registry.ParseState(b); err != nil {
 			return "not a canonical trust state"
 		}
+		return v.crossed(b)
 	case asDocument, asFacts, asOutput:
 		if err := v.json.Parse(b, crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth, Object: as != asOutput}); err != nil {
 			return err.Error()
@@ -92,6 +93,7 @@ func (v *verifier) form(b []byte, as role) string {
 		if !v.json.Canonical() {
 			return "not canonical"
 		}
+		return v.crossed(b)
 	}
 	return ""
 }

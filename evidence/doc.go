@@ -85,6 +85,9 @@
 // Gaps, condense and message entries, facts documents, what inputs say of sources, labels, taint and facts of earlier receipts, and policies
 // that [guardian.Compile] refuses are later features: they are refused by name, under the check that they belong to.
 //
+// With [Options].CrossCheck whatever JSON ours found canonical is canonicalised by an implementation of others too, and must come out as it
+// is: entries under ENCODING, the manifest under MANIFEST, blobs under BLOB.
+//
 // # Cost
 //
 // Verify goes over headers and entries once, and reads blobs where entries name them, and earlier entries where a policy asks for the past

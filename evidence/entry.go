@@ -18,6 +18,9 @@ func (v *verifier) entry(line []byte, at int64) *Error {
 	if ferr != nil {
 		return v.fault(checkOf(ferr.Class), ferr.Field, ferr.What)
 	}
+	if field, what := v.crossedSealed(line, sealed); what != "" {
+		return v.fault(ErrEncoding, field, what)
+	}
 	if f := v.signed(sealed); f != nil {
 		return f
 	}

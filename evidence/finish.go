@@ -102,6 +102,9 @@ func (v *verifier) manifest(note []byte) *Error {
 	if ferr != nil {
 		return bad(ferr.Field, ferr.What)
 	}
+	if field, what := v.crossedSealed(b, sealed); what != "" {
+		return bad(field, what)
+	}
 	public, ok := v.state.Key(sealed.KeyID, registry.Kernel, v.size())
 	if !ok {
 		return bad("signatures.keyid", "no kernel key that is valid at this size")

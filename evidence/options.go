@@ -26,6 +26,11 @@ type Options struct {
 	// reach: it must extend it. The caller vouches for it. Nil: none, so an old pack passes for the latest.
 	Last []byte
 
+	// CrossCheck has all JSON of the pack, envelopes and what is in them, inputs, documents, outputs, canonicalised by a second implementation
+	// of RFC 8785 too, github.com/gowebpki/jcs, which must give the same bytes: what one of them gets wrong is then found. The verification
+	// takes twice the time, and up to 90 bytes of memory for each of the longest blob.
+	CrossCheck bool
+
 	// Level is what is asked for, and Report.Asked in the answer. Zero is Logged.
 	Level Level
 }

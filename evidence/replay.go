@@ -68,6 +68,9 @@ func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecor
 	if err != nil {
 		return v.late(v.fault(ErrBlob, blobPrefix+d.InputsHash.String(), err.Error()))
 	}
+	if what := v.crossedInputs(raw, in); what != "" {
+		return v.late(v.fault(ErrBlob, blobPrefix+d.InputsHash.String(), what))
+	}
 	call.kept = true
 	if in.Sandbox != nil {
 		call.sandbox = sandboxOf(in.Sandbox.Module, in.Sandbox.Profile)

@@ -7,6 +7,8 @@ import (
 	"hash"
 	"io"
 
+	"github.com/gowebpki/jcs"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
@@ -19,6 +21,8 @@ type verifier struct {
 	r    io.ReaderAt
 	o    Options
 	last *signed // that the caller saw
+
+	canonical func([]byte) ([]byte, error) // the second canonicaliser; nil: none is asked
 
 	pack archive
 	far  *far // for blobs
@@ -73,8 +77,12 @@ func Verify(ctx context.Context, r io.ReaderAt, size int64, o Options) (Report, 
 }
 
 func newVerifier(ctx context.Context, r io.ReaderAt, o Options) *verifier {
-	return &verifier{ctx: ctx, r: r, o: o, lines: crypto.NewSum(), pending: map[uint64]*pending{}, bound: map[bound]claim{}, stories: stories{most: maxStories, limit: allStories},
+	v := &verifier{ctx: ctx, r: r, o: o, lines: crypto.NewSum(), pending: map[uint64]*pending{}, bound: map[bound]claim{}, stories: stories{most: maxStories, limit: allStories},
 		approved: map[[16]byte]struct{}{}, nonces: map[[16]byte]uint32{}}
+	if o.CrossCheck {
+		v.canonical = jcs.Transform
+	}
+	return v
 }
 
 func (v *verifier) verify(size int64) error {
