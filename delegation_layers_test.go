@@ -89,6 +89,7 @@ func TestDelegationRevoked(t *testing.T) {
 	}{
 		{"the leaf", "root", undelegate(chain[0], "bob"), invalid, "grant 0: it was revoked"},
 		{"the leaf, by its delegator", "bob", undelegate(chain[0], "bob"), invalid, "grant 0: it was revoked"},
+		{"the leaf, by another delegator who names himself", "carl", undelegate(chain[0], "carl"), invalid, "grant 0: it was revoked"}, // an event has no grant
 		{"the parent", "ann", undelegate(chain[1], "ann"), invalid, "grant 1: it was revoked"},
 		{"the leaf's key", "root", revoke("bob"), invalid, "grant 0: KEY"},
 		{"the root delegator's key", "root", revoke("ann"), invalid, "grant 1: KEY"},

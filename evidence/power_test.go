@@ -1,0 +1,269 @@
+package evidence
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// A power is one claim of SECURITY.md about whoever holds a key, the store, a pack or nothing: he does it, and the verifier says exactly that.
+type power struct {
+	holder string // the heading
+	can    bool   // or cannot, and tries
+	claim  string // what, and says: word for word
+	says   string
+	do     func(w *theft)
+}
+
+func powers() []power {
+	return slices.Concat(outsiders, keepers, kernels, logs, roots, people, revokeds)
+}
+
+// A theft is somebody with the base log and keys of it, and an auditor who has the trust root, the origin and, at times, a checkpoint that he
+// kept.
+type theft struct {
+	*tampered
+	log  *maker // the base log
+	made []byte // the pack that the auditor is shown
+	said string // instead of what the verifier says
+}
+
+// shown is what the auditor learns: alone, and then with the kept checkpoint, where that makes a difference.
+func (w *theft) shown() string {
+	w.Helper()
+	if w.said != "" {
+		return w.said
+	}
+	say := func(o Options) (string, string) {
+		r, err := verifyBytes(w.T, w.made, o)
+		if err != nil {
+			var e *Error
+			if !errors.As(err, &e) {
+				w.Fatal(err)
+			}
+			mustRefuse(w.T, r, err, e.Check)
+			return "INVALID: " + e.Check.Error(), ""
+		}
+		s := r.Level.String()
+		if r.Signer != Trusted {
+			s += ", " + r.Signer.String()
+		}
+		if n := r.Replay.NotReplayable; n > 0 {
+			s += fmt.Sprintf(", %d not replayable", n)
+		}
+		if r.Success(Logged) != (r.Level == Logged && r.Signer == Trusted && (r.History == None || r.History == Fresh)) {
+			w.Errorf("success: %v", r.Success(Logged))
+		}
+		return s, r.History.String()
+	}
+	o := w.o
+	o.Last = nil
+	s, history := say(o)
+	if history == "" {
+		return s
+	}
+	kept, then := say(w.o)
+	if s != kept {
+		return fmt.Sprintf("%s; kept: %s, %s", s, kept, then)
+	}
+	return fmt.Sprintf("%s, %s; kept: %s", s, history, then)
+}
+
+// TestPowers has everybody do what SECURITY.md says that he can, and try what it says that he cannot. The page has the same claims, word for
+// word, so that neither can be changed alone.
+func TestPowers(t *testing.T) {
+	race.Alone(t)
+	page := claimed(t)
+	base := baseLog(t)
+	base.checkpoint()
+	honest := newTampered(t)
+	for _, x := range powers() {
+		can := "cannot"
+		if x.can {
+			can = "can"
+		}
+		name := x.holder + "/" + can + " " + x.claim
+		t.Run(name, func(t *testing.T) {
+			w := &theft{tampered: &tampered{t, honest.pack, honest.o}, log: base}
+			w.made = w.pack
+			x.do(w)
+			if bytes.Equal(w.made, w.pack) && bytes.Equal(w.o.Last, honest.o.Last) && w.said == "" {
+				t.Fatal("he did nothing")
+			}
+			if got := w.shown(); got != x.says {
+				t.Errorf("%s\nwant %s", got, x.says)
+			}
+			if x.can && slices.Contains([]string{oneRoot, enoughRoots, aFreezer}, x.holder) {
+				if r, err := verifyBytes(t, w.made, w.o); err != nil || r.Trust == base.state.Digest() {
+					t.Errorf("Report.Trust does not show it, %v", err)
+				}
+			}
+			if !x.can && !strings.Contains(x.says, "INVALID") && !strings.HasPrefix(x.says, "INTACT") {
+				t.Errorf("%s is no refusal", x.says)
+			}
+		})
+		if says, ok := page[name]; !ok || says != x.says {
+			t.Errorf("SECURITY.md has not: %s: %s, but %q", name, x.says, says)
+		}
+		delete(page, name)
+	}
+	for name, says := range page {
+		t.Errorf("SECURITY.md claims, and there is no such row: %s: %s", name, says)
+	}
+}
+
+// claimed are those of the page that this test is to hold, and what the verifier says of each. The others name their tests.
+func claimed(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := map[string]string{}
+	holder, sides := "", map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if h, ok := strings.CutPrefix(line, "### "); ok {
+			holder = h
+		}
+		f := strings.Split(line, " | ")
+		if can := strings.TrimPrefix(f[0], "| "); can != f[0] && (can == "can" || can == "cannot") {
+			if len(f) != 4 || !regexp.MustCompile("`Test[A-Za-z]+`").MatchString(f[3]) {
+				t.Errorf("SECURITY.md: %s: %s: no test holds that", holder, line)
+				continue
+			}
+			sides[holder+"/"+can] = true
+			if strings.Contains(f[3], "`TestPowers`") {
+				held[holder+"/"+can+" "+f[1]] = f[2]
+			}
+		}
+	}
+	for _, h := range holders {
+		for _, can := range []string{"can", "cannot"} {
+			if !sides[h+"/"+can] {
+				t.Errorf("SECURITY.md does not say what %s %s", h, can)
+			}
+		}
+	}
+	return held
+}
+
+// holders are all who must have both sides told.
+var holders = []string{nobody, aPack, theStore, kernelAndLog, kernelOnly, logOnly, oneRoot, enoughRoots, oldRoots, aFreezer, anApprover, anAttestor, aPublisher,
+	aDelegator, aRevoked}
+
+const (
+	nobody       = "Whoever holds nothing"
+	aPack        = "Whoever holds a pack"
+	theStore     = "Whoever holds the store"
+	kernelAndLog = "Whoever holds the kernel key and the log key"
+	kernelOnly   = "Whoever holds the kernel key, the log key being kept apart"
+	logOnly      = "Whoever holds the log key alone"
+	oneRoot      = "Whoever holds one root key"
+	enoughRoots  = "Whoever holds enough root keys"
+	oldRoots     = "Whoever holds enough root keys that were replaced"
+	aFreezer     = "Whoever holds a freezer's key"
+	anApprover   = "Whoever holds an approver's key"
+	anAttestor   = "Whoever holds an attestor's key"
+	aPublisher   = "Whoever holds a publisher's key"
+	aDelegator   = "Whoever holds a delegator's key"
+	aRevoked     = "Whoever holds a key that was revoked"
+)
+
+// falsified takes the log apart and puts it together again, signed with what keys the rows say.
+func falsified(cuts ...func(m *model)) func(*theft) {
+	return func(w *theft) {
+		m := takeApart(w, w.pack)
+		both(cuts...)(m)
+		w.made = m.build()
+	}
+}
+
+// keep has the auditor have kept the checkpoint of that size.
+func (w *theft) keep(size int) {
+	m := takeApart(w, w.pack)
+	m.build()
+	w.o.Last = lastOf(m, size, merkle(leavesOf(m, size)), testOrigin)
+}
+
+// copied is a copy of the log as it was at some size, and whoever goes on with it.
+func (w *theft) copied(size int, by byte) *maker {
+	w.Helper()
+	m := &maker{TB: w.T, store: proofgraph.NewMemory(), trust: w.log.trust, state: w.log.trust, now: w.log.now, logBy: seedL}
+	b := proofgraph.Batch{}
+	var r contracts.Reader
+	for e, err := range w.log.store.Entries(w.Context(), 0, uint64(size)) {
+		m.must(err)
+		sealed, ferr := r.Open(e)
+		if ferr != nil {
+			w.Fatal(ferr)
+		}
+		st, ferr := sealed.Statement()
+		if ferr != nil {
+			w.Fatal(ferr)
+		}
+		if st.Trust != nil {
+			m.state, err = m.state.Apply(st.Trust, testOrigin, uint64(len(b.Entries)))
+			m.must(err)
+		}
+		b.Entries = append(b.Entries, e)
+	}
+	for _, x := range untar(w, w.pack)[3:] {
+		b.Blobs = append(b.Blobs, x.body)
+	}
+	m.must(m.store.Append(w.Context(), b))
+	m.open(by, [16]byte{})
+	return m
+}
+
+// goesOn is copied, with calls since then.
+func (w *theft) goesOn(size int, by byte, calls int) *maker {
+	w.Helper()
+	m := w.copied(size, by)
+	if calls > 0 {
+		m.use(basePolicy(5), mailPolicy)
+	}
+	for range calls {
+		m.allowed(ask{session: "since", tool: "fs.list", args: `{}`, who: reader}).ran(`[]`)
+	}
+	return m
+}
+
+// show packs a log.
+func (w *theft) show(m *maker) {
+	w.Helper()
+	m.checkpoint()
+	w.made = m.pack()
+}
+
+// refused is a call that the guardian denies; and then somebody with the kernel key records it as allowed.
+func (w *theft) refused(m *maker, a ask) {
+	w.Helper()
+	c := m.call(a)
+	if c.decision.Verdict != contracts.Deny {
+		w.Fatalf("%s is allowed", a.tool)
+	}
+	w.show(m)
+	if r, err := verifyBytes(w, w.made, w.o); err != nil || !r.Success(Logged) {
+		w.Fatalf("the denial: %s, %v", r.Level, err)
+	}
+	k := takeApart(w, w.made)
+	n := k.nodes[len(k.nodes)-1]
+	n.by = m.by
+	p, d := n.p(), n.d()
+	delete(p, "outcome")
+	delete(d, "pending")
+	n.st["predicateType"] = "https://github.com/helmkernel/helm/decision/v1"
+	d["verdict"], d["reason"], d["condition"], d["rule"], d["expires"] = "ALLOW", "ALLOW", 8, "P1:files:writers", p["time"]
+	w.made = k.build()
+	w.said = "denied " + string(c.decision.Reason) + "; recorded as allowed " + w.shown()
+}

@@ -1,0 +1,96 @@
+package helm_test
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/proofgraph/filestore"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// Whoever has a copy of the log from before a key was revoked, and that key, goes on with it: the kernel does not know better, and no pack of his
+// shows it. A checkpoint that somebody kept does. Over the log with the revocation the key is refused.
+func TestRolledBackPastARevocation(t *testing.T) {
+	ctx := context.Background()
+	real, copied := filepath.Join(t.TempDir(), "log"), filepath.Join(t.TempDir(), "log")
+	open := func(dir string) *filestore.Store {
+		t.Helper()
+		s, err := filestore.Open(dir, filestore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	s := open(real)
+	w := newRealm(t, func(o *helm.Options) { o.Store, o.Key, o.LogKey = s, seedKey(t, 1), nil })
+	w.store.Store = s // where the world looks
+	checkpoint := func() []byte {
+		t.Helper()
+		c, err := w.k.Checkpoint(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Note
+	}
+	w.mustAllow(w.k, 1)
+	before := checkpoint()
+	if err := s.Copy(ctx, copied); err != nil {
+		t.Fatal(err)
+	}
+	w.govern(w.adding(seedK2, "kernel 2", registry.Kernel), seedR1, seedR2)
+	w.govern(w.adding(seedL2, "log 2", registry.Log), seedR1, seedR2)
+	if err := w.k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.o.Store = w.store
+	w.turn(seedK2, seedL2)
+	w.open()
+	w.govern(w.revoking(1), seedR1, seedR2)
+	w.mustAllow(w.k, 2)
+	after := checkpoint()
+	w.mustVerify()
+	if err := w.k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.turn(1, seedL2)
+	w.mustRefuse("the revoked key", "revoked it")
+
+	w.store.Store = open(copied)
+	w.turn(1, 0)
+	w.open()
+	report := func(last []byte) evidence.Report {
+		t.Helper()
+		checkpoint()
+		var pack bytes.Buffer
+		if err := evidence.Write(ctx, &pack, w.store.Store, w.key.PrivateKey); err != nil {
+			t.Fatal(err)
+		}
+		r, err := evidence.Verify(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()), evidence.Options{Trust: w.k.Trust(), Origin: origin, Last: last})
+		if err != nil || r.Level != evidence.Logged || r.Signer != evidence.Trusted {
+			t.Fatalf("%s, %s, %v", r.Level, r.Signer, err)
+		}
+		return r
+	}
+	look := func(when string, kept evidence.History) {
+		t.Helper()
+		for name, x := range map[string]struct {
+			last []byte
+			want evidence.History
+		}{"nothing": {nil, evidence.None}, "a checkpoint of before": {before, evidence.Fresh}, "one of after": {after, kept}} {
+			r := report(x.last)
+			if r.History != x.want || r.Success(evidence.Logged) != (x.want != kept) {
+				t.Errorf("%s, %s was kept: %s, want %s, success %v", when, name, r.History, x.want, r.Success(evidence.Logged))
+			}
+		}
+	}
+	look("as it was", evidence.Stale)
+	for range 5 {
+		w.mustAllow(w.k, 3)
+	}
+	look("it went on", evidence.Diverged)
+}
