@@ -4,8 +4,11 @@ package evidence
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -140,13 +143,51 @@ func pastLog(t testing.TB, n int) *maker {
 // BenchmarkVerifyPast is BenchmarkVerify of a log in which the guardian asks for the past.
 func BenchmarkVerifyPast(b *testing.B) { benchmarkVerify(b, pastLog(b, 10_000)) }
 
+// BenchmarkWrite writes a pack of a store in memory, to nowhere and to a file that is synced, beside the bare write of the same bytes.
 func BenchmarkWrite(b *testing.B) {
 	m := longLog(b, 10_000)
-	for b.Loop() {
-		if err := Write(b.Context(), io.Discard, m.store, testKey(b, seedK1)); err != nil {
+	pack := m.pack()
+	write := func(b *testing.B, to io.Writer) {
+		if err := Write(b.Context(), to, m.store, testKey(b, seedK1)); err != nil {
 			b.Fatal(err)
 		}
 	}
+	b.Run("memory", func(b *testing.B) {
+		b.SetBytes(int64(len(pack)))
+		from := processor(b)
+		for b.Loop() {
+			write(b, io.Discard)
+		}
+		b.ReportMetric(float64(len(pack))*float64(b.N)/1e6/(processor(b)-from).Seconds(), "MB/cpu-s")
+	})
+	b.Run("file", func(b *testing.B) {
+		b.SetBytes(int64(len(pack)))
+		dir := b.TempDir()
+		timed := func(name string, fill func(io.Writer)) time.Duration {
+			from := time.Now()
+			f, err := os.Create(filepath.Join(dir, name))
+			if err != nil {
+				b.Fatal(err)
+			}
+			fill(f)
+			if err := errors.Join(f.Sync(), f.Close()); err != nil {
+				b.Fatal(err)
+			}
+			return time.Since(from)
+		}
+		var ratios []float64
+		for b.Loop() {
+			ours := timed("pack", func(w io.Writer) { write(b, w) })
+			bare := timed("bare", func(w io.Writer) {
+				if _, err := w.Write(pack); err != nil {
+					b.Fatal(err)
+				}
+			})
+			ratios = append(ratios, float64(ours)/float64(bare))
+		}
+		slices.Sort(ratios)
+		b.ReportMetric(ratios[len(ratios)/2], "x/write+sync")
+	})
 }
 
 // TestMemory holds a verification to what the format promises: 64 bytes an entry, beside what the report lists, and what is told of sessions,

@@ -140,7 +140,7 @@ func (p *packer) read(ctx context.Context) (*log, map[contracts.Digest]role, err
 
 var lineEnd = []byte{'\n'}
 
-// look finds out which of the blobs there are.
+// look finds out which of the blobs there are, and how long they are. Whether they are what their names say is seen when they are written.
 func (p *packer) look(ctx context.Context, named map[contracts.Digest]role) error {
 	all := make([]contracts.Digest, 0, len(named))
 	for d := range named {
@@ -148,12 +148,12 @@ func (p *packer) look(ctx context.Context, named map[contracts.Digest]role) erro
 	}
 	slices.SortFunc(all, compareDigests)
 	for _, d := range all {
-		b, err := p.blob(ctx, d)
+		b, err := p.store.Blob(ctx, d)
 		switch {
 		case errors.Is(err, proofgraph.ErrNoBlob) && !named[d].required():
 			continue
 		case err != nil:
-			return err
+			return fmt.Errorf("blob %s: %w", d, err)
 		case len(b) > maxBlob:
 			return fmt.Errorf("blob %s is longer than any may be", d)
 		}
@@ -203,6 +203,9 @@ func (p *packer) write(ctx context.Context, to io.Writer) error {
 		}
 		if err != nil {
 			return err
+		}
+		if int64(len(b)) != x.size {
+			return fmt.Errorf("blob %s had other content before: the store is damaged", x.name)
 		}
 		writeMember(w, blobPrefix+x.name.String(), b)
 	}

@@ -206,6 +206,12 @@ func TestWriteRefuses(t *testing.T) {
 			}
 			return b, nil
 		}}, want: "other content"},
+		"fewer bytes of inputs": {store: badStore{blob: func(d contracts.Digest, b []byte) ([]byte, error) {
+			if is(d, inputs) {
+				b = b[:len(b)-1]
+			}
+			return b, nil
+		}}, want: "other content"},
 		"unreadable inputs": {store: badStore{blob: func(d contracts.Digest, b []byte) ([]byte, error) {
 			if is(d, inputs) {
 				return nil, errDisk
@@ -287,5 +293,42 @@ func TestErasedWhileWritten(t *testing.T) {
 	}
 	if err := Write(t.Context(), io.Discard, s, testKey(t, m.by)); err == nil || !strings.Contains(err.Error(), "write again") {
 		t.Errorf("erased in between: %v", err)
+	}
+}
+
+// TestChangedWhileWritten has each reading of a blob give something else: what is written is what the manifest says, or there is an error.
+func TestChangedWhileWritten(t *testing.T) {
+	m := baseLog(t)
+	m.checkpoint()
+	whole := &badStore{Store: m.store, blob: func(_ contracts.Digest, b []byte) ([]byte, error) { return b, nil }}
+	if err := Write(t.Context(), io.Discard, whole, testKey(t, m.by)); err != nil {
+		t.Fatal(err)
+	}
+	readings := whole.calls
+	for name, change := range map[string]func(b []byte) []byte{
+		"a byte more":  func(b []byte) []byte { return append(b, '\n') },
+		"a byte less":  func(b []byte) []byte { return b[:len(b)-1] },
+		"another byte": func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
+		"nothing":      func([]byte) []byte { return nil },
+	} {
+		refused, written := 0, 0
+		for n := range readings {
+			s := &badStore{Store: m.store}
+			s.blob = func(_ contracts.Digest, b []byte) ([]byte, error) {
+				if s.calls == n+1 {
+					return change(b), nil
+				}
+				return b, nil
+			}
+			var b bytes.Buffer
+			if err := Write(t.Context(), &b, s, testKey(t, m.by)); err != nil {
+				refused++
+			} else if written++; !bytes.Equal(b.Bytes(), m.pack()) {
+				t.Fatalf("%s in reading %d: another pack", name, n)
+			}
+		}
+		if refused < readings/2 || name != "another byte" && written > 0 {
+			t.Errorf("%s: %d refused, %d written", name, refused, written)
+		}
 	}
 }
