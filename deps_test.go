@@ -220,6 +220,7 @@ var imports = map[string]allowed{
 		"fmt":           "errors with a place",
 		"hash":          "digests of what streams by",
 		"io":            "packs are read and written where the caller says",
+		"iter":          "the lines of a log",
 		"slices":        "sorted names",
 		"sort":          "looks names up",
 		"strconv":       "numbers in errors and ids",

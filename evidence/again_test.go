@@ -32,9 +32,9 @@ func TestNotAgainAndAgain(t *testing.T) {
 	d.checkpoint()
 	pack := d.pack()
 	for _, limit := range []int{8_000, 1 << 20} {
-		v := newVerifier(t.Context(), bytes.NewReader(pack), Options{Trust: d.trust})
+		v := newVerifier(t.Context(), Options{Trust: d.trust})
 		v.stories.most, v.stories.limit = 8_000, limit
-		if err := v.verify(int64(len(pack))); err != nil {
+		if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("limit %d: %d entries read again, of %d; room %d", limit, v.stories.reread, v.size(), v.stories.most)
@@ -98,8 +98,8 @@ func TestEndsWhileToldAgain(t *testing.T) {
 		t.Errorf("it ended %d times", ended)
 	}
 
-	v := newVerifier(t.Context(), bytes.NewReader(pack), Options{Trust: d.trust})
-	if err := v.verify(int64(len(pack))); err != nil {
+	v := newVerifier(t.Context(), Options{Trust: d.trust})
+	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -116,11 +116,11 @@ func TestAskedWhatCannotBeRead(t *testing.T) {
 	d := turns(t, 1, 3)
 	d.checkpoint()
 	pack := d.pack()
-	v := newVerifier(t.Context(), bytes.NewReader(pack), Options{Trust: d.trust})
-	if err := v.verify(int64(len(pack))); err != nil {
+	v := newVerifier(t.Context(), Options{Trust: d.trust})
+	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
 		t.Fatal(err)
 	}
-	v.r, v.second, v.chain("s0").story = gone{}, nil, nil
+	v.pack.r, v.second, v.chain("s0").story = gone{}, nil, nil
 	p := v.past(v.chain("s0"), new(contracts.Inputs))
 	if _, err := p.Receipt("look", valuesOf(t, `{"/path":"/a"}`)); err == nil {
 		t.Error("an answer of nothing")

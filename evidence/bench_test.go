@@ -106,11 +106,11 @@ func held(t testing.TB, m *maker, pack []byte) (all, told float64) {
 	runtime.GC()
 	runtime.GC() // what pools hold goes with the second one
 	runtime.ReadMemStats(&before)
-	v := newVerifier(t.Context(), bytes.NewReader(pack), Options{Trust: m.trust})
-	if err := v.verify(int64(len(pack))); err != nil {
+	v := newVerifier(t.Context(), Options{Trust: m.trust})
+	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
 		t.Fatal(err)
 	}
-	v.far, v.second, v.buf, v.text = nil, nil, nil, nil // constant
+	v.far, v.pack.wide, v.second, v.buf, v.text = nil, nil, nil, nil, nil // constant
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&after)

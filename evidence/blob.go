@@ -11,7 +11,10 @@ import (
 // maxBlob is how long a blob may be, which is read into memory: outputs are of at most 16 MiB, trust states of 64.
 const maxBlob = 64 << 20
 
-var errChanged = errors.New("the pack changed while it was read")
+var (
+	errChanged = errors.New("it changed while it was read")
+	errLong    = errors.New("longer than any blob may be")
+)
 
 // late notes a fault of BLOB or REPLAY, which are found with the entry at hand and come after the checks that follow the entries. It gives
 // any other one, which is a fault at once.
@@ -32,23 +35,17 @@ func (v *verifier) late(f *Error) *Error {
 }
 
 // content reads a blob, and checks it against its name. The bytes are valid until the reader reads again; they are nil, and the number is
-// noBlob, where the pack does not have it.
-func (v *verifier) content(d contracts.Digest, r *far) ([]byte, int, *Error) {
-	i, x, err := v.pack.find(d, r.get)
-	if err != nil {
-		return nil, noBlob, &Error{ErrArchive, -1, blobPrefix + d.String(), "it cannot be read", err}
-	}
-	if i == noBlob {
+// noBlob, where it is not there.
+func (v *verifier) content(d contracts.Digest, r view) ([]byte, int, *Error) {
+	b, i, err := r.blob(d)
+	switch {
+	case err == errLong:
+		return nil, i, v.fault(ErrBlob, blobPrefix+d.String(), err.Error())
+	case err != nil:
+		return nil, noBlob, v.from.unread(&d, err)
+	case i == noBlob:
 		return nil, noBlob, nil
-	}
-	if x.size > maxBlob {
-		return nil, i, v.fault(ErrBlob, blobPrefix+d.String(), "longer than any blob may be")
-	}
-	b, err := r.bytes(x)
-	if err != nil {
-		return nil, noBlob, &Error{ErrArchive, -1, blobPrefix + d.String(), "it cannot be read", err}
-	}
-	if crypto.Sum(b) != d {
+	case crypto.Sum(b) != d:
 		return nil, i, v.fault(ErrBlob, blobPrefix+d.String(), "its content does not hash to its name")
 	}
 	if b == nil {
@@ -57,8 +54,8 @@ func (v *verifier) content(d contracts.Digest, r *far) ([]byte, int, *Error) {
 	return b, i, nil
 }
 
-// keep notes that the entry at hand names a blob, and holds it to the form of what it is named as. It gives the bytes, or nil where the
-// pack does not have it, or it is not as it should be.
+// keep notes that the entry at hand names a blob, and holds it to the form of what it is named as. It gives the bytes, or nil where
+// they are not there, or not as they should be.
 func (v *verifier) keep(d contracts.Digest, as role) ([]byte, *Error) {
 	b, i, f := v.content(d, v.far)
 	switch {
@@ -70,9 +67,8 @@ func (v *verifier) keep(d contracts.Digest, as role) ([]byte, *Error) {
 		v.report.Erased = append(v.report.Erased, d)
 		return nil, nil
 	}
-	seen := v.pack.named[i]&as != 0
-	v.pack.named[i] |= as
-	if what := v.form(b, as); !seen && what != "" {
+	first := v.from.names(i, as)
+	if what := v.form(b, as); first && what != "" {
 		return nil, v.late(v.fault(ErrBlob, blobPrefix+d.String(), "as "+as.String()+": "+what))
 	}
 	return b, nil

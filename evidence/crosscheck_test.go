@@ -18,9 +18,9 @@ import (
 // A crossing verifies a pack with a second canonicaliser of the test's.
 func crossing(t testing.TB, pack []byte, o Options, second func([]byte) ([]byte, error)) error {
 	t.Helper()
-	v := newVerifier(t.Context(), bytes.NewReader(pack), o)
+	v := newVerifier(t.Context(), o)
 	v.canonical = second
-	return v.verify(int64(len(pack)))
+	return v.inPack(bytes.NewReader(pack), int64(len(pack)))
 }
 
 // TestCrossCheck: every valid pack is as valid to the second canonicaliser, and the report the same.

@@ -9,16 +9,16 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// entry verifies the next entry, which lies at an offset of the pack, and adds it to the fold.
-func (v *verifier) entry(line []byte, at int64) *Error {
-	if bytes.HasPrefix(line, []byte(`{"gap"`)) {
+// entry verifies the next entry, and adds it to the fold.
+func (v *verifier) entry(l line) *Error {
+	if bytes.HasPrefix(l.bytes, []byte(`{"gap"`)) {
 		return v.fault(ErrGap, "", "a gap"+unsupported)
 	}
-	sealed, ferr := v.reader.Open(line)
+	sealed, ferr := v.reader.Open(l.bytes)
 	if ferr != nil {
 		return v.fault(checkOf(ferr.Class), ferr.Field, ferr.What)
 	}
-	if field, what := v.crossedSealed(line, sealed); what != "" {
+	if field, what := v.crossedSealed(l.bytes, sealed); what != "" {
 		return v.fault(ErrEncoding, field, what)
 	}
 	if f := v.signed(sealed); f != nil {
@@ -47,11 +47,11 @@ func (v *verifier) entry(line []byte, at int64) *Error {
 		f = v.governs(st)
 	}
 	if f == nil {
-		f = v.replay(st, c, call, extent{at, int64(len(line))}) // faults of BLOB and REPLAY wait
+		f = v.replay(st, c, call) // faults of BLOB and REPLAY wait
 	}
 	if f == nil {
-		v.mark(at)
-		if err := v.add(crypto.LeafHash(line), st, c); err != nil {
+		v.mark(l.place)
+		if err := v.add(crypto.LeafHash(l.bytes), st, c); err != nil {
 			return v.fault(ErrGraph, "", err.Error())
 		}
 		v.told(st, c, call)

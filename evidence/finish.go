@@ -22,6 +22,7 @@ func (v *verifier) finish() error {
 	if f != nil {
 		return f
 	}
+	r.ProofGraphHash = v.graphHash()
 	if f := v.manifest(note); f != nil {
 		return f
 	}
@@ -34,9 +35,9 @@ func (v *verifier) finish() error {
 	r.Checkpoint = note
 	r.Origin, r.Size, r.Sessions, r.Trust = v.origin, v.size(), uint64(len(v.chains)), v.state.Digest()
 	for at, call := range v.pending {
-		r.Open = append(r.Open, Open{at, call.id()})
+		r.Open = append(r.Open, Call{at, call.id()})
 	}
-	slices.SortFunc(r.Open, func(a, b Open) int { return cmp.Compare(a.Index, b.Index) })
+	slices.SortFunc(r.Open, func(a, b Call) int { return cmp.Compare(a.Index, b.Index) })
 	slices.SortFunc(r.Erased, compareDigests)
 	r.Erased = slices.Compact(r.Erased)
 	slices.SortFunc(r.Replay.Engines, func(a, b contracts.Engine) int {
@@ -53,10 +54,7 @@ func compareDigests(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]
 // checkpointed is MERKLE and CHECKPOINT. It sets the level, and gives the member.
 func (v *verifier) checkpointed() ([]byte, *Error) {
 	bad := func(field, what string) ([]byte, *Error) { return nil, &Error{ErrCheckpoint, -1, field, what, nil} }
-	if v.pack.members[checkpointMember].size > maxNote {
-		return bad("", "longer than a note may be")
-	}
-	b, f := v.member(checkpointMember)
+	b, f := v.from.checkpoint()
 	if f != nil {
 		return nil, f
 	}
@@ -88,13 +86,16 @@ func (v *verifier) checkpointed() ([]byte, *Error) {
 	return b, nil
 }
 
-// manifest is MANIFEST.
+// manifest is MANIFEST, of which only a pack has one.
 func (v *verifier) manifest(note []byte) *Error {
+	if v.pack == nil {
+		return nil
+	}
 	bad := func(field, what string) *Error { return &Error{ErrManifest, -1, field, what, nil} }
 	if v.pack.members[manifestMember].size > contracts.MaxEntry {
 		return bad("", "longer than an envelope may be")
 	}
-	b, f := v.member(manifestMember)
+	b, f := v.pack.member(manifestMember)
 	if f != nil {
 		return f
 	}
@@ -117,11 +118,10 @@ func (v *verifier) manifest(note []byte) *Error {
 	if ferr != nil {
 		return bad(ferr.Field, ferr.What)
 	}
-	v.report.ProofGraphHash = v.graphHash()
 	want := contracts.EvidencePack{
 		Blobs:          contracts.Blobs{Bytes: v.pack.bytes, Count: uint64(len(v.pack.blobs)), Root: v.pack.root},
 		Checkpoint:     crypto.Sum(note),
-		Entries:        contracts.Bytes{Bytes: uint64(v.pack.members[entriesMember].size), SHA256: contracts.Digest(v.lines.Sum(nil))},
+		Entries:        contracts.Bytes{Bytes: uint64(v.pack.members[entriesMember].size), SHA256: contracts.Digest(v.pack.sum.Sum(nil))},
 		Key:            sealed.KeyID,
 		MerkleRoot:     v.report.MerkleRoot,
 		Origin:         v.origin,
@@ -160,17 +160,18 @@ func unequal(a, b *contracts.EvidencePack) string {
 	return ""
 }
 
-// unnamed ends BLOB: what was noted with the entries, and blobs that none of them names.
+// unnamed ends BLOB: what was noted with the entries, and blobs of a pack that none of them names.
 func (v *verifier) unnamed() *Error {
-	if v.badBlob != nil {
+	p := v.pack
+	if v.badBlob != nil || p == nil {
 		return v.badBlob
 	}
-	i := slices.Index(v.pack.named, 0)
+	i := slices.Index(p.named, 0)
 	if i < 0 {
 		return nil
 	}
 	field := "blobs"
-	if h, err := v.far.get(v.pack.place(i), block); err == nil {
+	if h, err := p.wide.get(p.place(i), block); err == nil {
 		if name, ok := blobName(bytes.TrimRight(h[:maxName], "\x00")); ok {
 			field = blobPrefix + hex.EncodeToString(name[:])
 		}

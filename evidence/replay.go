@@ -10,10 +10,10 @@ import (
 )
 
 // replay takes what an entry says into the fold, and holds the blobs that it names to BLOB and REPLAY.
-func (v *verifier) replay(st *contracts.Statement, c *chain, call *pending, at extent) *Error {
+func (v *verifier) replay(st *contracts.Statement, c *chain, call *pending) *Error {
 	switch r, d := st.Receipt, st.Judgement(); {
 	case st.Policy != nil:
-		v.stacks.add(st.Policy.Policy, at)
+		v.stacks.add(st.Policy.Policy, v.size())
 		return v.keepAll(st)
 	case st.Close != nil:
 		c.closed = true

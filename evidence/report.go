@@ -67,7 +67,7 @@ type Report struct {
 	Allows         uint64             // decisions ALLOW
 	Denials        uint64             // decisions DENY
 	Receipts       uint64             // DENIED ones included: one for each decision but the Open ones
-	Open           []Open             // ALLOWs without a receipt, in log order; nil where there are none
+	Open           []Call             // ALLOWs without a receipt, so what became of the calls is not known yet, in log order; nil where there are none
 	Erased         []contracts.Digest // inputs, outputs and the like that are named and not there, sorted; nil where there are none
 	MerkleRoot     contracts.Digest   // RFC 6962, over the entries; that of the checkpoint
 	ProofGraphHash contracts.Digest   // over the heads: entries that no other one names
@@ -75,8 +75,8 @@ type Report struct {
 	Checkpoint     []byte             // the signed note in the pack, to be kept where this is a success: it is Options.Last of the next time
 }
 
-// Open is an ALLOW without a receipt: what became of the call is not known yet.
-type Open struct {
+// Call names a call by its decision.
+type Call struct {
 	Index uint64
 	ID    string // session/seq
 }

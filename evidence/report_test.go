@@ -169,12 +169,12 @@ func reread(t *testing.T, r Report) {
 		Denials: got.Denials, Receipts: got.Receipts, Erased: got.Erased, MerkleRoot: digest(t, got.MerkleRoot), ProofGraphHash: digest(t, got.ProofGraphHash),
 		Trust: digest(t, got.Trust), Checkpoint: []byte(got.Checkpoint), Replay: Replay(got.Replay)}
 	for _, x := range got.Open {
-		back.Open = append(back.Open, Open{x.Entry, x.ID})
+		back.Open = append(back.Open, Call{x.Entry, x.ID})
 	}
 	r.Open, r.Erased = all(r.Open)[:len(r.Open):len(r.Open)], all(r.Erased)
 	r.Replay.Entries, r.Replay.Engines = all(r.Replay.Entries), all(r.Replay.Engines)
 	if back.Open == nil {
-		back.Open = []Open{}
+		back.Open = []Call{}
 	}
 	if !reflect.DeepEqual(back, r) || got.Level != r.Level.String() || got.History != r.History.String() || got.Signer != r.Signer.String() {
 		t.Errorf("read back %+v\nof %s", back, b)
@@ -194,7 +194,7 @@ func digest(t *testing.T, s string) contracts.Digest {
 func fullReport() Report {
 	return Report{Level: Logged, Asked: Logged, History: Fresh, Signer: Trusted, Origin: "example.test/log", Size: 8001, Sessions: 12, Allows: 9, Denials: 13, Receipts: 14,
 		Replay: Replay{Replayed: 15, KernelsOwn: 16, NotReplayable: 2, Differing: 18, Entries: []uint64{19, 20}, Engines: []contracts.Engine{{Rules: 21, Threat: 22}}},
-		Open:   []Open{{23, "main/24"}}, Erased: []contracts.Digest{{25}}, MerkleRoot: contracts.Digest{26}, ProofGraphHash: contracts.Digest{27}, Trust: contracts.Digest{28},
+		Open:   []Call{{23, "main/24"}}, Erased: []contracts.Digest{{25}}, MerkleRoot: contracts.Digest{26}, ProofGraphHash: contracts.Digest{27}, Trust: contracts.Digest{28},
 		Checkpoint: []byte("a note\n")}
 }
 
@@ -277,7 +277,7 @@ func TestReportIsCut(t *testing.T) {
 	r := fullReport()
 	r.Open, r.Erased, r.Replay.Entries, r.Replay.NotReplayable = nil, nil, nil, 2000
 	for i := range uint64(2000) {
-		r.Open = append(r.Open, Open{i, "main/1"})
+		r.Open = append(r.Open, Call{i, "main/1"})
 		r.Erased = append(r.Erased, contracts.Digest{byte(i >> 8), byte(i), 1})
 		r.Replay.Entries = append(r.Replay.Entries, i)
 	}

@@ -9,11 +9,10 @@ import (
 	"github.com/helmkernel/helm/guardian"
 )
 
-// stacks are the policies of a log. Of each is held where its entry lies; few are compiled at a time.
+// stacks are the policies of a log. Of each is held which entry it is; few are compiled at a time.
 type stacks struct {
-	places map[contracts.Digest]extent // by PolicyHash
-	ready  []stack                     // compiled, the latest last
-	reader contracts.Reader
+	entries map[contracts.Digest]uint64 // by PolicyHash
+	ready   []stack                     // compiled, the latest last
 }
 
 // At most so many policies, of so many bytes of documents, are compiled at a time, but for the last one.
@@ -32,7 +31,7 @@ type stack struct {
 }
 
 func (s *stacks) known(policy contracts.Digest) bool {
-	_, ok := s.places[policy]
+	_, ok := s.entries[policy]
 	return ok
 }
 
@@ -41,7 +40,7 @@ func (s *stacks) has(policy contracts.Digest) bool {
 	return slices.ContainsFunc(s.ready, func(x stack) bool { return x.hash == policy })
 }
 
-// stack gives a policy of the log, compiled from the documents in the pack. Blobs read before are no longer valid.
+// stack gives a policy of the log, compiled from its documents. Blobs read before are no longer valid.
 func (v *verifier) stack(policy contracts.Digest) (*stack, *Error) {
 	s := &v.stacks
 	for i := range s.ready {
@@ -68,15 +67,11 @@ func (v *verifier) stack(policy contracts.Digest) (*stack, *Error) {
 // compile reads a policy entry again, and its documents.
 func (v *verifier) compile(policy contracts.Digest) (x stack, f *Error) {
 	x.hash = policy
-	place := v.stacks.places[policy]
-	line := make([]byte, place.size)
-	if err := readAt(v.r, line, place.at); err != nil {
-		return x, &Error{ErrArchive, -1, members[entriesMember], "it cannot be read", err}
+	st, f := v.again(v.stacks.entries[policy])
+	if f != nil {
+		return x, f
 	}
-	record, ok := v.policyIn(line)
-	if !ok || record.Policy != policy { // its hash covers documents and engine
-		return x, &Error{ErrArchive, -1, members[entriesMember], "it cannot be read", errChanged}
-	}
+	record := st.Policy
 	x.engine = record.Engine
 	if x.engine != guardian.Engine() {
 		return x, nil
@@ -117,22 +112,10 @@ func (v *verifier) compile(policy contracts.Digest) (x stack, f *Error) {
 	return x, nil
 }
 
-func (v *verifier) policyIn(line []byte) (*contracts.PolicyRecord, bool) {
-	sealed, ferr := v.stacks.reader.Open(line)
-	if ferr != nil {
-		return nil, false
-	}
-	st, ferr := sealed.Statement()
-	if ferr != nil || st.Policy == nil {
-		return nil, false
-	}
-	return st.Policy, true
-}
-
 // add notes a policy entry.
-func (s *stacks) add(policy contracts.Digest, at extent) {
-	if s.places == nil {
-		s.places = map[contracts.Digest]extent{}
+func (s *stacks) add(policy contracts.Digest, index uint64) {
+	if s.entries == nil {
+		s.entries = map[contracts.Digest]uint64{}
 	}
-	s.places[policy] = at
+	s.entries[policy] = index
 }

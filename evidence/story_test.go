@@ -56,9 +56,9 @@ func TestStories(t *testing.T) {
 		most  int
 	}{"as it comes": {true, maxStories}, "when asked": {false, maxStories}, "again and again": {true, 2000}, "one at a time": {false, 1}} {
 		t.Run(name, func(t *testing.T) {
-			v := newVerifier(t.Context(), bytes.NewReader(pack), Options{Trust: m.trust})
+			v := newVerifier(t.Context(), Options{Trust: m.trust})
 			v.stories.asked, v.stories.most = x.asked, x.most
-			if err := v.verify(int64(len(pack))); err != nil {
+			if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
 				t.Fatal(err)
 			}
 			some, none := 0, 0
@@ -111,8 +111,8 @@ func TestStoriesOfErased(t *testing.T) {
 	wander(m, 300, true)
 	m.checkpoint()
 	pack := m.pack()
-	v := newVerifier(t.Context(), bytes.NewReader(pack), Options{Trust: m.trust})
-	if err := v.verify(int64(len(pack))); err != nil {
+	v := newVerifier(t.Context(), Options{Trust: m.trust})
+	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
 		t.Fatal(err)
 	}
 	tried := map[string]int{}

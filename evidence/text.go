@@ -76,7 +76,7 @@ func (r Report) proved(t *text) {
 	t.row("allowed", number(r.Allows))
 	t.row("denied", number(r.Denials))
 	t.row("receipts", number(r.Receipts))
-	list(t, "open", uint64(len(r.Open)), r.Open, func(x Open) string { return fmt.Sprintf("%s, entry %d", x.ID, x.Index) })
+	list(t, "open", uint64(len(r.Open)), r.Open, func(x Call) string { return fmt.Sprintf("%s, entry %d", x.ID, x.Index) })
 	t.row("replayed", number(r.Replay.Replayed))
 	t.row("kernel's own", number(r.Replay.KernelsOwn))
 	t.row("not replayable", number(r.Replay.NotReplayable)+indexes(r.Replay.Entries))

@@ -1,10 +1,8 @@
 package evidence
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"hash"
 	"io"
 
 	"github.com/gowebpki/jcs"
@@ -18,20 +16,19 @@ import (
 // A verifier is the state of one verification. Whatever is in it is constant, or of the sizes that the package comment promises.
 type verifier struct {
 	ctx  context.Context
-	r    io.ReaderAt
 	o    Options
 	last *signed // that the caller saw
 
 	canonical func([]byte) ([]byte, error) // the second canonicaliser; nil: none is asked
 
-	pack archive
-	far  *far // for blobs
+	from source
+	pack *packed // the source, where it is one
+	far  view    // for blobs
 	buf  []byte
 
 	// the fold of the entries
 	log
 	state    *registry.State  // for the entry at hand: the initial one, and what the trust events before it made of it
-	lines    hash.Hash        // of entries.jsonl
 	reader   contracts.Reader // of entries
 	inputs   contracts.Reader
 	json     crypto.Tree // of a blob
@@ -45,7 +42,7 @@ type verifier struct {
 	stacks   stacks
 	ledger   guardian.Ledger
 	stories  stories
-	marks    []int64   // where entries lie
+	marks    []int64   // places of entries
 	second   *rereader // of what was gone over before; nil: nothing was needed of it
 	report   Report
 
@@ -61,9 +58,13 @@ func Verify(ctx context.Context, r io.ReaderAt, size int64, o Options) (Report, 
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	v := newVerifier(ctx, r, o)
-	err := v.verify(size)
-	asked := o.Level
+	v := newVerifier(ctx, o)
+	return v.answer(v.inPack(r, size))
+}
+
+// answer is what the caller is told: without an error what was proved, with one what is wrong.
+func (v *verifier) answer(err error) (Report, error) {
+	asked := v.o.Level
 	if asked == Invalid {
 		asked = Logged
 	}
@@ -76,8 +77,8 @@ func Verify(ctx context.Context, r io.ReaderAt, size int64, o Options) (Report, 
 	return report, err
 }
 
-func newVerifier(ctx context.Context, r io.ReaderAt, o Options) *verifier {
-	v := &verifier{ctx: ctx, r: r, o: o, lines: crypto.NewSum(), pending: map[uint64]*pending{}, bound: map[bound]claim{}, stories: stories{most: maxStories, limit: allStories},
+func newVerifier(ctx context.Context, o Options) *verifier {
+	v := &verifier{ctx: ctx, o: o, pending: map[uint64]*pending{}, bound: map[bound]claim{}, stories: stories{most: maxStories, limit: allStories},
 		approved: map[[16]byte]struct{}{}, nonces: map[[16]byte]uint32{}}
 	if o.CrossCheck {
 		v.canonical = jcs.Transform
@@ -85,27 +86,39 @@ func newVerifier(ctx context.Context, r io.ReaderAt, o Options) *verifier {
 	return v
 }
 
-func (v *verifier) verify(size int64) error {
+// inPack verifies a pack.
+func (v *verifier) inPack(r io.ReaderAt, size int64) error {
 	switch {
-	case v.r == nil:
+	case r == nil:
 		return &Error{ErrInput, -1, "r", "no reader was given", nil}
 	case size < 0:
 		return &Error{ErrInput, -1, "size", "negative: give the size of the pack in bytes", nil}
 	}
-	last, fault := v.o.check()
-	if fault != nil {
-		return fault
+	if f := v.given(); f != nil {
+		return f
 	}
-	v.last, v.state = last, v.o.Trust
+	p, err := openPacked(v.ctx, r, size)
+	if err != nil {
+		return err
+	}
+	v.pack = p
+	return v.verify(p)
+}
+
+// given is INPUT.
+func (v *verifier) given() (f *Error) {
+	v.last, f = v.o.check()
+	v.state = v.o.Trust
 	if v.state != nil || v.o.Kernel != nil {
 		v.report.Signer = Trusted
 	}
-	w := newWindow(v.r, size, 256<<10)
-	v.far = &far{window: newWindow(v.r, size, 4<<10)}
-	if err := v.pack.open(v.ctx, w); err != nil {
-		return err
-	}
-	if err := v.entries(w); err != nil {
+	return f
+}
+
+// verify does all checks from the entries on.
+func (v *verifier) verify(from source) error {
+	v.from, v.far = from, from.view()
+	if err := v.entries(); err != nil {
 		return err
 	}
 	if err := v.finish(); err != nil {
@@ -114,41 +127,23 @@ func (v *verifier) verify(size int64) error {
 	return v.ctx.Err()
 }
 
-// entries reads entries.jsonl line by line.
-func (v *verifier) entries(w *window) error {
-	x := v.pack.members[entriesMember]
-	for at, end := x.at, x.at+x.size; at < end; {
+// entries folds the log, entry by entry.
+func (v *verifier) entries() error {
+	for l, f := range v.from.lines() {
 		if err := v.ctx.Err(); err != nil {
 			return err
 		}
-		b, err := w.get(at, int(min(end-at, contracts.MaxEntry+1)))
-		if err != nil {
-			return &Error{ErrArchive, -1, members[entriesMember], "it cannot be read", err}
+		if f == nil {
+			f = v.entry(l)
 		}
-		n := bytes.IndexByte(b, '\n')
-		if n < 0 {
-			return v.fault(ErrEncoding, "", "a line without end, or of more than 32,768 bytes")
-		}
-		v.lines.Write(b[:n+1])
-		if f := v.entry(b[:n], at); f != nil {
+		if f != nil {
 			if err := v.ctx.Err(); err != nil && errors.Is(f, err) {
-				return err // no fault of the pack's
+				return err // no fault of the log's
 			}
 			return f
 		}
-		at += int64(n) + 1
 	}
 	return nil
-}
-
-// member reads one of the first members into memory; the caller has looked at its size.
-func (v *verifier) member(i int) ([]byte, *Error) {
-	x := v.pack.members[i]
-	b := make([]byte, x.size)
-	if err := readAt(v.r, b, x.at); err != nil {
-		return nil, &Error{ErrArchive, -1, members[i], "it cannot be read", err}
-	}
-	return b, nil
 }
 
 // fault is one of the entry at hand.
