@@ -42,6 +42,10 @@ var outsiders = []power{
 	})},
 
 	{aPack, true, "show an old pack as the latest", "LOGGED, NONE; kept: STALE", func(w *theft) { w.show(w.copied(20, seedK1)) }},
+	{aPack, true, "show the pack that was seen last once more: it is FRESH however old it is", "LOGGED, NONE; kept: FRESH", func(w *theft) {
+		w.keep(20)
+		w.show(w.copied(20, seedK1))
+	}},
 	{aPack, false, "take an entry out", "INVALID: CHAIN", falsified(lines(func(m *model, l [][]byte) [][]byte { return slices.Delete(l, indexOf("d1"), indexOf("d1")+1) }))},
 	{aPack, false, "cut it back to a checkpoint that he has from before", "INVALID: MANIFEST", func(w *theft) {
 		m := takeApart(w, w.pack)
@@ -173,6 +177,24 @@ var kernels = []power{
 		w.made = k.build()
 	}},
 	{kernelAndLog, true, "say that another version of the engine judged, whose verdicts are not made again", "LOGGED, 15 not replayable, NONE; kept: DIVERGED", falsified(otherEngine)},
+	{kernelAndLog, true, "refuse any call in the kernel's own name, as malformed say; such refusals are counted in Replay.KernelsOwn", "LOGGED, NONE; kept: FRESH", func(w *theft) {
+		m, a := w.copied(len(baseNames), seedK2), aList
+		m.use(basePolicy(5), mailPolicy)
+		a.refuse = contracts.ReasonIntentMalformed
+		m.denied(a.refuse, a)
+		w.show(m)
+		if r := w.report(); r.Replay.KernelsOwn != 5 { // the base log has four
+			w.Errorf("%d are the kernel's own", r.Replay.KernelsOwn)
+		}
+	}},
+	{kernelAndLog, true, "keep back how a call ended; it is listed in Open", "LOGGED, NONE; kept: FRESH", func(w *theft) {
+		m := w.goesOn(len(baseNames), seedK2, 1)
+		m.allowed(aList)
+		w.show(m)
+		if r := w.report(); len(r.Open) != 2 { // the base log has one
+			w.Errorf("%v are open", r.Open)
+		}
+	}},
 	{kernelAndLog, true, "date the revocation of the key later, and go on until then", "LOGGED, NONE; kept: DIVERGED", falsified(moved)},
 	{kernelAndLog, true, "name roots of his own, where auditors were given the kernel key and no trust root", "LOGGED, NONE; kept: DIVERGED", func(w *theft) {
 		falsified(otherRoots)(w)
