@@ -1,0 +1,138 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// A Source is where entries come from: every proofgraph.Store is one.
+type Source interface {
+	// Size is the number of entries.
+	Size(ctx context.Context) (uint64, error)
+
+	// Entries gives those with indexes from ≤ i < to, in order. The first error is the last pair.
+	Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error]
+}
+
+var _ Source = proofgraph.Store(nil)
+
+// A Graph is how the entries of a log stand to one another, as they were when it was read. It is safe for concurrent use by multiple
+// goroutines, as far as its source is.
+type Graph struct {
+	source   Source
+	index    proofgraph.Index // hash → index
+	nodes    []node
+	parents  []uint32 // of all entries, one after the other
+	during   Set      // entries whose prev is a cause
+	sessions map[string]session
+}
+
+// A node is an entry's edges: 8 bytes, because there are many.
+type node struct {
+	prev    uint32
+	parents uint32 // where those in Graph.parents end; they begin where those of the entry before end
+}
+
+type session struct{ last, next uint32 } // index of its last entry, seq of the next
+
+// maxEntries is such that numbers of entries, and of all their parents, are below 2^32.
+const maxEntries = 1 << 32 / contracts.MaxParents
+
+// Read reads a log of any size, an empty one too, up to the size that it has now.
+func Read(ctx context.Context, s Source) (g *Graph, err error) {
+	defer contain(&err)
+	if s == nil {
+		return nil, errors.New("no source: give a store")
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	size, err := s.Size(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if size > maxEntries {
+		return nil, fmt.Errorf("%d entries; at most %d can be read", size, maxEntries)
+	}
+	read := &Graph{source: s, sessions: map[string]session{}}
+	var decisions Set
+	err = each(ctx, s, 0, size, nil, func(i uint64, hash contracts.Digest, st *contracts.Statement) error {
+		if st.Decision != nil {
+			decisions.add(i)
+		}
+		return read.add(i, hash, st, &decisions)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return read, nil
+}
+
+// add takes in the next entry. What it names must be there: the rest of the graph counts on that, and on seq.
+func (g *Graph) add(i uint64, hash contracts.Digest, st *contracts.Statement, decisions *Set) error {
+	if (st.Genesis != nil) != (i == 0) {
+		return errors.New("predicateType: entry 0, and only it, is the genesis")
+	}
+	c := g.sessions[st.Session] // of a new session its prev is entry 0
+	var prev contracts.Digest
+	if i > 0 {
+		prev = g.index.Hash(uint64(c.last))
+	}
+	if st.Seq != uint64(c.next) {
+		return errors.New("predicate.seq: not the next of its session")
+	}
+	if st.Prev != prev {
+		return errors.New("predicate.prev: not the hash of the session's previous entry, or of the genesis")
+	}
+	from := len(g.parents)
+	for _, p := range st.Parents {
+		at, _, ok := g.index.Lookup(p)
+		if !ok {
+			return errors.New("predicate.parents: one is no earlier entry")
+		}
+		g.parents = append(g.parents, uint32(at))
+	}
+	slices.Sort(g.parents[from:]) // they stand in order of hashes, which says nothing to people
+	g.nodes = append(g.nodes, node{c.last, uint32(len(g.parents))})
+	if causedByPrev(st, decisions.Has(uint64(c.last))) {
+		g.during.add(i)
+	}
+	g.sessions[st.Session] = session{uint32(i), c.next + 1}
+	return g.index.Add(hash, 0) // Lamport times are not asked for here
+}
+
+// causedByPrev tells whether prev is a cause, see the package comment.
+func causedByPrev(st *contracts.Statement, decision bool) bool {
+	if r := st.Receipt; r != nil && r.Decision == nil {
+		return st.Prev == r.DecisionHash
+	}
+	return st.Judgement() != nil && decision
+}
+
+// Size is the number of entries.
+func (g *Graph) Size() uint64 { return uint64(len(g.nodes)) }
+
+// An edge leads to an earlier entry.
+type edge struct {
+	to     uint32
+	parent bool // rather than prev
+	cause  bool
+}
+
+// edges appends those of an entry, prev first.
+func (g *Graph) edges(list []edge, i uint64) []edge {
+	if i == 0 {
+		return list
+	}
+	list = append(list, edge{g.nodes[i].prev, false, g.during.Has(i)})
+	for _, p := range g.parents[g.nodes[i-1].parents:g.nodes[i].parents] {
+		list = append(list, edge{p, true, true})
+	}
+	return list
+}

@@ -1,0 +1,138 @@
+package graph
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// said is what an entry says of its call, "" where it does not.
+type said struct{ tool, verdict, outcome, reason, risk string }
+
+func (s *shown) said() said {
+	if r := s.Receipt; r != nil && r.Decision == nil {
+		return said{r.Tool, r.Verdict.String(), string(r.Outcome), string(r.Reason), ""}
+	}
+	d := s.Judgement()
+	if d == nil {
+		return said{}
+	}
+	c := said{d.Tool, d.Verdict.String(), "", string(d.Reason), string(d.Risk)}
+	if s.Receipt != nil {
+		c.outcome = string(s.Receipt.Outcome)
+	}
+	return c
+}
+
+func (e edge) kind() string {
+	if e.parent {
+		return "parent"
+	}
+	return "prev"
+}
+
+func appendJSON(b []byte, s *shown) []byte {
+	text := func(key, value string) {
+		b = appendJSONText(append(append(append(b, `,"`...), key...), `":"`...), value)
+		b = append(b, '"')
+	}
+	b = strconv.AppendUint(append(b, "\n{\"index\":"...), s.index, 10)
+	text("kind", string(s.Kind()))
+	text("session", s.Session)
+	b = strconv.AppendUint(append(b, `,"seq":`...), s.Seq, 10)
+	text("time", s.Time.String())
+	c := s.said()
+	for _, f := range [...][2]string{{"tool", c.tool}, {"verdict", c.verdict}, {"outcome", c.outcome}, {"reason", c.reason}, {"risk", c.risk}} {
+		if f[1] != "" {
+			text(f[0], f[1])
+		}
+	}
+	text("hash", s.hash.String())
+	b = append(b, `,"edges":[`...)
+	for i, e := range s.edges {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendUint(append(b, `{"to":`...), uint64(e.to), 10)
+		b = append(append(append(b, `,"kind":"`...), e.kind()...), `","cause":`...)
+		b = append(strconv.AppendBool(b, e.cause), '}')
+	}
+	return append(b, "]}"...)
+}
+
+// appendJSONText escapes whatever is not printable ASCII, and what HTML could take for its own.
+func appendJSONText(b []byte, s string) []byte {
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r >= ' ' && r <= '~' && r != '<' && r != '>' && r != '&':
+			b = append(b, byte(r))
+		case r <= 0xffff:
+			b = fmt.Appendf(b, `\u%04x`, r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			b = fmt.Appendf(b, `\u%04x\u%04x`, high, low)
+		}
+	}
+	return b
+}
+
+func appendDOT(b []byte, s *shown) []byte {
+	c := s.said()
+	b = fmt.Appendf(b, "\te%d [group=\"", s.index)
+	b = appendDOTText(b, s.Session)
+	b = fmt.Appendf(b, "\" label=\"%d %s\\n", s.index, s.Kind())
+	b = fmt.Appendf(appendDOTText(b, s.Session), "/%d\\n%s", s.Seq, s.Time)
+	if c.tool != "" {
+		b = appendDOTText(append(b, `\n`...), c.tool)
+		b = appendDOTText(append(b, `\n`...), c.summary())
+	}
+	b = append(b, '"')
+	if c.verdict == contracts.Deny.String() {
+		b = append(b, " color=red"...)
+	}
+	b = append(b, "];\n"...)
+	for _, e := range s.edges {
+		b = fmt.Appendf(b, "\te%d -> e%d [label=%s", s.index, e.to, e.kind())
+		if !e.cause {
+			b = append(b, " style=dotted"...)
+		}
+		b = append(b, "];\n"...)
+	}
+	return b
+}
+
+// summary is what people need of it, such as DENIED POLICY_VIOLATION, high risk.
+func (c said) summary() string {
+	s := cmp.Or(c.outcome, c.verdict)
+	if c.reason != string(contracts.ReasonAllow) {
+		s += " " + c.reason
+	}
+	if c.risk != "" {
+		s += ", " + c.risk + " risk"
+	}
+	return s
+}
+
+// appendDOTText escapes what ends a string, what is markup in a label of whatever shape, and the ampersand, for Graphviz reads entities
+// too. What is not printable ASCII is spelled out: it could reorder what is read, or hide. So is the backslash, which begins that.
+func appendDOTText(b []byte, s string) []byte {
+	for _, r := range s {
+		switch {
+		case strings.ContainsRune(`"{}|<>`, r):
+			b = append(b, '\\', byte(r))
+		case r == '&':
+			b = append(b, "&amp;"...)
+		case r >= ' ' && r <= '~' && r != '\\':
+			b = append(b, byte(r))
+		default:
+			b = fmt.Appendf(b, `\\u%06x`, r)
+		}
+	}
+	return b
+}
