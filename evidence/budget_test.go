@@ -135,6 +135,7 @@ func TestBudgets(t *testing.T) {
 		}, ErrReplay},
 	} {
 		t.Run(x.id, func(t *testing.T) {
+			ranRow(t, strings.Fields(x.id)[0])
 			m := takeApart(t, pack)
 			x.cut(m, func(name string) *node { return m.nodes[slices.Index(budgetNames, name)] })
 			r, err := verifyBytes(t, m.build(), o)

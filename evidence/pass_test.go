@@ -258,6 +258,9 @@ func kernelPack(t testing.TB) testPack {
 func TestMustStillPass(t *testing.T) {
 	for name, p := range testPacks(t) {
 		t.Run(name, func(t *testing.T) {
+			for _, word := range strings.Fields(name) {
+				ranRow(t, word) // OK05 and OK06
+			}
 			r, err := verifyBytes(t, p.pack, Options{Trust: p.trust, Origin: testOrigin, Last: p.last})
 			got := r.Replay
 			got.Replayed = 0
@@ -279,8 +282,9 @@ func TestMustStillPass(t *testing.T) {
 }
 
 // TestEverySize verifies logs of each size, so each shape of tree, and compares the root with that of package tlog.
-func TestEverySize(t *testing.T) { // OK03
+func TestEverySize(t *testing.T) {
 	race.Alone(t)
+	ranRow(t, "OK03")
 	m := newMaker(t)
 	m.use(testPolicy(1))
 	var hashes tlogHashes

@@ -93,7 +93,7 @@ func TestPowers(t *testing.T) {
 		}
 		name := x.holder + "/" + can + " " + x.claim
 		t.Run(name, func(t *testing.T) {
-			w := &theft{tampered: &tampered{t, honest.pack, honest.o}, log: base}
+			w := &theft{tampered: &tampered{T: t, pack: honest.pack, o: honest.o}, log: base}
 			w.made = w.pack
 			x.do(w)
 			if bytes.Equal(w.made, w.pack) && bytes.Equal(w.o.Last, honest.o.Last) && w.said == "" {

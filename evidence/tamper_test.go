@@ -1,18 +1,13 @@
 package evidence
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/internal/race"
 )
 
 // A tampering is one named way to falsify a pack, with the answer that a verifier must give: a row of the tamper catalogue, or a case of it.
@@ -24,50 +19,6 @@ type tampering struct {
 	o    func(m *model, o *Options)         // changes what the caller gives
 	want error                              // INVALID with that check
 	then Report                             // or Level, History and Signer, where it is no check that says so
-}
-
-// A tampered is a base pack to be falsified.
-type tampered struct {
-	*testing.T
-	pack []byte
-	o    Options
-}
-
-func newTampered(t *testing.T) *tampered {
-	t.Helper()
-	m := baseLog(t)
-	last := m.checkpoint()
-	w := &tampered{t, m.pack(), Options{Trust: m.trust, Origin: testOrigin, Last: last}}
-	r, err := verifyBytes(t, w.pack, w.o) // or the refusals below would prove nothing
-	if err != nil || !r.Success(Logged) || r.History != Fresh || r.Replay.Replayed != 18 || r.Replay.KernelsOwn != 4 || r.Replay.NotReplayable+r.Replay.Differing != 0 {
-		t.Fatalf("the base pack: %+v, %v", r, err)
-	}
-	return w
-}
-
-func (w *tampered) run(t *testing.T, x tampering) {
-	m := takeApart(t, w.pack)
-	o, pack := w.o, w.pack
-	if x.cut != nil {
-		x.cut(m)
-		pack = m.build()
-	}
-	if x.pack != nil {
-		pack = x.pack(m, bytes.Clone(pack))
-	}
-	if x.o != nil {
-		x.o(m, &o)
-	} else if bytes.Equal(pack, w.pack) {
-		t.Fatal("nothing was falsified")
-	}
-	r, err := verifyBytes(t, pack, o)
-	if x.want == nil {
-		if err != nil || r.Level != x.then.Level || r.History != x.then.History || r.Signer != x.then.Signer || r.Success(Logged) {
-			t.Errorf("%s, %s, %s, %v; want %s, %s, %s and no success", r.Level, r.History, r.Signer, err, x.then.Level, x.then.History, x.then.Signer)
-		}
-		return
-	}
-	mustRefuse(t, r, err, x.want)
 }
 
 // mustRefuse wants that check, and nothing that the pack says to be handed out.
@@ -82,62 +33,6 @@ func mustRefuse(t *testing.T, r Report, err error, want error) {
 	if !reflect.DeepEqual(r, bare) || (want == ErrReplay) != (r.Replay.Differing > 0) && want == ErrReplay || r.Success(Invalid) {
 		t.Errorf("an INVALID report says more than what is wrong: %+v", r)
 	}
-}
-
-func TestTamper(t *testing.T) {
-	race.Alone(t)
-	w := newTampered(t)
-	for _, x := range tamperings() {
-		t.Run(strings.TrimSuffix(x.id+"/"+x.name, "/"), func(t *testing.T) { w.run(t, x) })
-	}
-}
-
-func tamperings() []tampering {
-	return slices.Concat(recordRows, byteRows, chainRows, checkpointRows, packRows, trustRows, callerRows, approvalRows, ownRows)
-}
-
-// waiting are the rows that need what this version refuses by name: messages, facts, gaps, witnesses, excerpts.
-var waiting = strings.Fields(`
-	R08 R33
-	M06 M07 M08 M15 M16 M17 M18 M19
-	G01 G02 G03 G04 G05 G06 G07 G08 G09 G10 G11 G12 G13 G14
-	V04 V08 V12
-	OK12 OK19`)
-
-// elsewhere are the rows that are tests of their own.
-var elsewhere = strings.Fields(`R26 R28 R29 R30 X01 X02 X03 X04 X05 X06 X07 X08 X09 X10
-	OK01 OK02 OK03 OK04 OK05 OK06 OK07 OK08 OK09 OK10 OK11 OK13 OK14 OK15 OK16 OK17 OK18`)
-
-// TestTamperCatalogue holds the rows to those of the catalogue: none forgotten, none left behind, none that both waits and is here.
-func TestTamperCatalogue(t *testing.T) {
-	have := slices.Concat(waiting, elsewhere)
-	for _, x := range tamperings() {
-		switch {
-		case slices.Contains(waiting, x.id) || slices.Contains(elsewhere, x.id):
-			t.Errorf("%s is here, and is said to be elsewhere or later", x.id)
-		case x.id != "own":
-			have = append(have, x.id)
-		}
-	}
-	slices.Sort(have)
-	have = slices.Compact(have)
-	if len(have) < 100 {
-		t.Errorf("only %d rows: %v", len(have), have)
-	}
-	t.Run("its text", func(t *testing.T) {
-		b, err := os.ReadFile("../../shared/TAMPER.md")
-		if err != nil {
-			t.Skip("no ../shared/TAMPER.md: the ids of the rows are not compared with the catalogue's")
-		}
-		var catalogue []string
-		for _, f := range regexp.MustCompile(`(?m)^\| ([A-Z]+[0-9]+) \|`).FindAllSubmatch(b, -1) {
-			catalogue = append(catalogue, string(f[1]))
-		}
-		slices.Sort(catalogue)
-		if !slices.Equal(catalogue, have) {
-			t.Errorf("catalogue %v\nhere      %v", catalogue, have)
-		}
-	})
 }
 
 // set changes a field of an entry's predicate, of its judgement, or of a statement after hashing.
