@@ -245,6 +245,22 @@ var imports = map[string]allowed{
 		"strings":       "names",
 		"unicode/utf16": "escapes in JSON",
 	},
+	"helm/evidence/kept": {
+		"helm/evidence":   "verifies packs",
+		"helm/proofgraph": "how large a checkpoint is",
+
+		"bytes":         "is the note still the one that was read?",
+		"context":       "a long verification can be ended, and the wait for another auditor",
+		"errors":        "what is no file to keep a note in",
+		"fmt":           "errors with the path",
+		"io":            "packs are read where the caller says; no more of a file than a note may have",
+		"io/fs":         "modes, and files that are not there",
+		"os":            "the file; the one thing about evidence that is not the caller's to read and write",
+		"path/filepath": "the directory of the file",
+		"syscall":       "flock(2)",
+		"time":          "how long another auditor is waited for",
+		"time.After":    "how long until the lock is asked for again",
+	},
 	"helm/policy": {
 		"helm/contracts":     "the document that a text becomes",
 		"helm/crypto":        "is it strict JSON? what is its canonical form?",

@@ -1,0 +1,112 @@
+package kept
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// Begin makes the file, for its owner alone, of the checkpoint of a report that is a success. What is there already stays, and is an error.
+func Begin(path string, r evidence.Report) error { return file{path: path}.begin(r) }
+
+func (f file) begin(r evidence.Report) error {
+	if !r.Success(evidence.Invalid) {
+		return f.wrong(errors.New("the report is no success: there is nothing to begin with"))
+	}
+	if _, err := sizeOf(r.Checkpoint); err != nil {
+		return f.wrong(fmt.Errorf("the report has no checkpoint: %w", err))
+	}
+	err := f.write(r.Checkpoint, 0o600, f.link)
+	if errors.Is(err, fs.ErrExist) {
+		return f.wrong(fmt.Errorf("it is there already, and Verify moves it forward; for another log give another path: %w", err))
+	}
+	if err != nil {
+		return f.wrong(fmt.Errorf("it cannot be made: %w", err))
+	}
+	return nil
+}
+
+// Verify is evidence.Verify with Options.Last from the file, which it moves forward. Where the file is at fault, or
+// cannot be moved, the error has its path, and the Report is zero. It may be called by many goroutines at once.
+func Verify(ctx context.Context, path string, r io.ReaderAt, size int64, o evidence.Options) (evidence.Report, error) {
+	return file{path: path}.verify(ctx, o, func(o evidence.Options) (evidence.Report, error) { return evidence.Verify(ctx, r, size, o) })
+}
+
+// verify does what Verify does, of whatever is verified.
+func (f file) verify(ctx context.Context, o evidence.Options, verify func(evidence.Options) (evidence.Report, error)) (evidence.Report, error) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	if o.Last != nil {
+		return evidence.Report{}, f.wrong(errors.New("Options.Last was given beside it: leave one of them out"))
+	}
+	for {
+		note, at, err := f.read()
+		if err != nil {
+			return evidence.Report{}, f.wrong(err)
+		}
+		o.Last = note
+		report, err := verify(o)
+		if err != nil {
+			if report.Fault != nil && report.Fault.Check == evidence.ErrInput && report.Fault.Field == "Last" {
+				err = f.wrong(err) // it is no note of this log
+			}
+			return report, err
+		}
+		if !report.Success(evidence.Invalid) || report.History != evidence.Fresh {
+			return report, nil
+		}
+		size, err := sizeOf(report.Checkpoint)
+		switch {
+		case err != nil:
+			return evidence.Report{}, f.wrong(err) // cannot be: it was verified
+		case size <= at:
+			return report, nil
+		}
+		moved, err := f.advance(ctx, note, report.Checkpoint)
+		switch {
+		case err != nil:
+			return evidence.Report{}, f.wrong(fmt.Errorf("the checkpoint cannot be kept: %w", err))
+		case moved:
+			return report, nil
+		}
+		// Another auditor has moved it, and what he keeps counts.
+	}
+}
+
+// advance puts a note in the place of the one that is there, and tells whether that was still the one that the caller has read.
+func (f file) advance(ctx context.Context, was, now []byte) (bool, error) {
+	lock, err := f.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer unlock(lock)
+	info, err := lock.Stat()
+	if err != nil {
+		return false, err
+	}
+	b, err := io.ReadAll(io.LimitReader(lock, maxNote+1))
+	if err != nil || !bytes.Equal(b, was) {
+		return false, err
+	}
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	return true, f.write(now, info.Mode().Perm(), f.rename)
+}
+
+// maxNote is how many bytes a signed note may have, as package note has it.
+const maxNote = 1_000_000
+
+func sizeOf(note []byte) (uint64, error) {
+	c, _, err := proofgraph.ParseCheckpoint(note)
+	return c.Size, err
+}
+
+func (f file) wrong(err error) error { return fmt.Errorf("kept: %s: %w", f.path, err) }

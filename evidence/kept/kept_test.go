@@ -1,0 +1,324 @@
+//go:build unix
+
+package kept
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm/evidence"
+)
+
+// TestForward: the file follows the log, and keeps its mode.
+func TestForward(t *testing.T) {
+	a, b, c, _, _ := story(t)
+	f := begun(t, a)
+	check := func(p pack, history evidence.History, holds pack, mode fs.FileMode) {
+		t.Helper()
+		r, err := Verify(t.Context(), f.path, bytes.NewReader(p.bytes), int64(len(p.bytes)), p.o)
+		if err != nil || r.History != history || r.Success(evidence.Logged) != (history == evidence.Fresh) {
+			t.Errorf("%v, %v", r, err)
+		}
+		f.mustHold(t, holds, mode)
+	}
+	same := f.print(t)
+	check(a, evidence.Fresh, a, 0o600)
+	if f.print(t) != same {
+		t.Error("there was nothing to write, and it was written")
+	}
+	check(b, evidence.Fresh, b, 0o600)
+	check(a, evidence.Stale, b, 0o600)
+	if err := os.Chmod(f.path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	umask := syscall.Umask(0o077)
+	defer syscall.Umask(umask)
+	check(c, evidence.Fresh, c, 0o640)
+	check(b, evidence.Stale, c, 0o640)
+	check(c, evidence.Fresh, c, 0o640)
+	var none context.Context // what a caller might give
+	if r, err := c.verify(none, f); err != nil || !r.Success(evidence.Logged) {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// TestUnchanged: whatever is not a success that goes on from what is kept leaves the file as it was, to the byte.
+func TestUnchanged(t *testing.T) {
+	a, b, c, same, fork := story(t)
+	other := packs(t, "example.test/other", "no.tool", 20)[0]
+	other.o.Origin = ""
+	flipped, unpinned, cancelled, beside := c, c, c, c
+	flipped.bytes = bytes.Clone(c.bytes)
+	flipped.bytes[len(c.bytes)/2] ^= 1
+	unpinned.o.Trust = nil
+	beside.o.Last = a.note
+	ended, end := context.WithCancel(t.Context())
+	end()
+	says := func(text string) func(evidence.Report, error) bool {
+		return func(r evidence.Report, err error) bool {
+			return err != nil && strings.HasPrefix(err.Error(), "kept: ") && strings.Contains(err.Error(), "log.checkpoint: ") && strings.Contains(err.Error(), text)
+		}
+	}
+	history := func(h evidence.History) func(evidence.Report, error) bool {
+		return func(r evidence.Report, err error) bool {
+			return err == nil && r.History == h && r.Level == evidence.Logged
+		}
+	}
+	report := func(r evidence.Report) func(evidence.Options) (evidence.Report, error) {
+		return func(evidence.Options) (evidence.Report, error) { r.Checkpoint = c.note; return r, nil }
+	}
+	unlike := func(string) error { return nil }
+	for name, x := range map[string]struct {
+		ctx    context.Context
+		p      pack
+		made   func(path string) error // in place of the file
+		verify func(evidence.Options) (evidence.Report, error)
+		want   func(evidence.Report, error) bool
+	}{
+		"stale":               {p: a, want: history(evidence.Stale)},
+		"diverged":            {p: fork, want: history(evidence.Diverged)},
+		"diverged, same size": {p: same, want: history(evidence.Diverged)},
+		"same":                {p: b, want: func(r evidence.Report, err error) bool { return err == nil && r.Success(evidence.Logged) }},
+		"invalid":             {p: flipped, want: func(r evidence.Report, err error) bool { return r.Fault != nil && errors.Is(err, r.Fault.Check) }},
+		"unpinned":            {p: unpinned, want: func(r evidence.Report, err error) bool { return err == nil && r.Signer == evidence.Unpinned }},
+		"below what was asked": {p: c, verify: report(evidence.Report{Level: evidence.Intact, Asked: evidence.Logged, History: evidence.Fresh, Signer: evidence.Trusted}),
+			want: func(r evidence.Report, err error) bool { return err == nil && r.Level == evidence.Intact }},
+		"no history": {p: c, verify: report(evidence.Report{Level: evidence.Logged, Asked: evidence.Logged, Signer: evidence.Trusted}),
+			want: func(r evidence.Report, err error) bool { return err == nil && r.History == evidence.None }},
+		"a failure with a report": {p: c, verify: func(o evidence.Options) (evidence.Report, error) {
+			r, err := evidence.Verify(t.Context(), bytes.NewReader(c.bytes), int64(len(c.bytes)), o)
+			return r, errors.Join(err, errDisk)
+		}, want: func(_ evidence.Report, err error) bool { return errors.Is(err, errDisk) }},
+		"ended": {p: cancelled, ctx: ended, want: func(_ evidence.Report, err error) bool { return errors.Is(err, context.Canceled) }},
+		"ended when it was verified": {p: c, ctx: ended, verify: func(o evidence.Options) (evidence.Report, error) {
+			return evidence.Verify(t.Context(), bytes.NewReader(c.bytes), int64(len(c.bytes)), o)
+		}, want: says("cannot be kept: context canceled")},
+		"last given beside":    {p: beside, want: says("Options.Last was given beside it")},
+		"another log":          {p: other, want: says("of the origin example.test/log, not example.test/other")},
+		"another origin asked": {p: pack{c.bytes, c.note, other.o}, made: hold(other.note), want: says("of the origin example.test/other, not example.test/log")},
+
+		"nothing":           {p: c, made: unlike, want: says("or make the file with Begin")},
+		"empty":             {p: c, made: hold(nil), want: says("what is there is no checkpoint")},
+		"garbage":           {p: c, made: hold([]byte("garbage")), want: says("what is there is no checkpoint")},
+		"half a note":       {p: c, made: hold(a.note[:len(a.note)/2]), want: says("what is there is no checkpoint")},
+		"two notes":         {p: c, made: hold(append(bytes.Clone(a.note), b.note...)), want: says("what is there is no checkpoint")},
+		"long":              {p: c, made: hold(append(bytes.Clone(a.note), make([]byte, 2<<20)...)), want: says("more than 1,000,000 bytes")},
+		"a directory":       {p: c, made: func(path string) error { return os.Mkdir(path, 0o700) }, want: says("not a regular file")},
+		"a pipe":            {p: c, made: func(path string) error { return syscall.Mkfifo(path, 0o600) }, want: says("not a regular file")},
+		"a link":            {p: c, made: link(a.note), want: says("a symbolic link")},
+		"a link to nothing": {p: c, made: link(nil), want: says("a symbolic link")},
+		"a line that does not verify": {p: c, made: hold(forged(t, a, b)), want: func(r evidence.Report, err error) bool {
+			return errors.Is(err, evidence.ErrInput) && says("a line of a log key does not verify")(r, err)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := begun(t, b)
+			if x.made != nil {
+				if err := errors.Join(os.Remove(f.path), x.made(f.path)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if x.ctx == nil {
+				x.ctx = t.Context()
+			}
+			was := f.print(t)
+			list, _ := os.ReadDir(filepath.Dir(f.path))
+			var r evidence.Report
+			var err error
+			if x.verify != nil {
+				r, err = f.verify(x.ctx, x.p.o, x.verify)
+			} else {
+				r, err = Verify(x.ctx, f.path, bytes.NewReader(x.p.bytes), int64(len(x.p.bytes)), x.p.o)
+			}
+			if !x.want(r, err) || err != nil && r.Level != evidence.Invalid && !errors.Is(err, errDisk) {
+				t.Errorf("%v, %v", r, err)
+			}
+			if is := f.print(t); is != was {
+				t.Errorf("was %s\nis  %s", was, is)
+			}
+			f.mustBeAlone(t, len(list))
+		})
+	}
+	f := begun(t, b) // or all of it was refused for nothing
+	if r, err := c.verify(t.Context(), f); err != nil || !r.Success(evidence.Logged) {
+		t.Errorf("%v, %v", r, err)
+	}
+	f.mustHold(t, c, 0o600)
+}
+
+func hold(b []byte) func(string) error {
+	return func(path string) error { return os.WriteFile(path, b, 0o600) }
+}
+
+// link is a symbolic link to a note beside the directory.
+func link(b []byte) func(string) error {
+	return func(path string) error {
+		to := filepath.Join(filepath.Dir(filepath.Dir(path)), "elsewhere")
+		if b != nil {
+			if err := os.WriteFile(to, b, 0o600); err != nil {
+				return err
+			}
+		}
+		return os.Symlink(to, path)
+	}
+}
+
+// forged is the checkpoint of one pack with the signature of another.
+func forged(t *testing.T, a, b pack) []byte {
+	t.Helper()
+	text, _, ok := bytes.Cut(a.note, []byte("\n\n"))
+	_, line, also := bytes.Cut(b.note, []byte("\n\n"))
+	if !ok || !also {
+		t.Fatal("not notes")
+	}
+	return append(append(bytes.Clone(text), "\n\n"...), line...)
+}
+
+// TestBegin: what is there is never replaced, and nothing is begun with what proves nothing.
+func TestBegin(t *testing.T) {
+	a, b, _, _, _ := story(t)
+	good := verified(t, b)
+	unpinned, low, bare, garbage := good, good, good, good
+	unpinned.Signer, low.Level, bare.Checkpoint, garbage.Checkpoint = evidence.Unpinned, evidence.Intact, nil, []byte("garbage")
+	stale := good
+	stale.History = evidence.Stale
+	for name, r := range map[string]evidence.Report{"zero": {}, "unpinned": unpinned, "low": low, "stale": stale, "bare": bare, "garbage": garbage} {
+		f := file{path: filepath.Join(t.TempDir(), "x")}
+		if err := Begin(f.path, r); err == nil {
+			t.Errorf("%s: begun", name)
+		}
+		f.mustBeAlone(t, 0)
+	}
+	for name, made := range map[string]func(string) error{"a note": hold(a.note), "nothing": hold(nil), "a link": link(a.note), "a link to nothing": link(nil),
+		"a directory": func(path string) error { return os.Mkdir(path, 0o700) }} {
+		f := file{path: filepath.Join(t.TempDir(), "sub", "x")}
+		if err := errors.Join(os.Mkdir(filepath.Dir(f.path), 0o700), made(f.path)); err != nil {
+			t.Fatal(err)
+		}
+		was := f.print(t)
+		if err := Begin(f.path, good); !errors.Is(err, fs.ErrExist) || f.print(t) != was {
+			t.Errorf("%s: %v", name, err)
+		}
+		f.mustBeAlone(t, 1)
+	}
+	if err := Begin(filepath.Join(t.TempDir(), "no", "such"), good); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	defer syscall.Umask(syscall.Umask(0))
+	begun(t, a)
+	syscall.Umask(0o777)
+	begun(t, b)
+}
+
+// TestHeld: whoever has the lock is waited for, as long as the caller has time, and not for ever.
+func TestHeld(t *testing.T) {
+	a, b, _, _, _ := story(t)
+	f := begun(t, a)
+	h, err := f.lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = f.verify(ctx, b.o, func(o evidence.Options) (evidence.Report, error) {
+		defer cancel()
+		return evidence.Verify(ctx, bytes.NewReader(b.bytes), int64(len(b.bytes)), o)
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("ended while it waited: %v", err)
+	}
+	defer func(was time.Duration) { patience = was }(patience)
+	patience = time.Millisecond
+	if r, err := b.verify(t.Context(), f); !errors.Is(err, errHeld) || r.Level != evidence.Invalid {
+		t.Errorf("held for ever: %v, %v", r, err)
+	}
+	if r, err := a.verify(t.Context(), f); err != nil || !r.Success(evidence.Logged) {
+		t.Errorf("there is nothing to move: %v, %v", r, err)
+	}
+	f.mustHold(t, a, 0o600)
+	unlock(h)
+	if r, err := b.verify(t.Context(), f); err != nil || !r.Success(evidence.Logged) {
+		t.Errorf("%v, %v", r, err)
+	}
+	f.mustHold(t, b, 0o600)
+}
+
+// TestMeanwhile: another auditor moves the file while a pack is verified. What he keeps then counts for it, forward, backward or beside.
+func TestMeanwhile(t *testing.T) {
+	_, b, c, same, fork := story(t)
+	for name, x := range map[string]struct {
+		p, other pack
+		want     evidence.History
+		holds    pack
+	}{
+		"the same":          {b, b, evidence.Fresh, b},
+		"less":              {c, b, evidence.Fresh, c},
+		"more":              {b, c, evidence.Stale, c},
+		"a fork":            {c, fork, evidence.Stale, fork},
+		"a fork, same size": {b, same, evidence.Diverged, same},
+		"a smaller fork":    {c, same, evidence.Diverged, same},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := beforeFork(t)
+			n := 0
+			r, err := f.verify(t.Context(), x.p.o, func(o evidence.Options) (evidence.Report, error) {
+				r, err := evidence.Verify(t.Context(), bytes.NewReader(x.p.bytes), int64(len(x.p.bytes)), o)
+				if n++; n == 1 {
+					if r, err := x.other.verify(t.Context(), f); err != nil || !r.Success(evidence.Logged) {
+						t.Fatalf("%v, %v", r, err)
+					}
+				}
+				return r, err
+			})
+			if err != nil || r.History != x.want || n != 2 {
+				t.Errorf("%s, %v after %d verifications; want %s", r.History, err, n, x.want)
+			}
+			f.mustHold(t, x.holds, 0o600)
+		})
+	}
+}
+
+// TestReplaced: another auditor moves the file between its opening and its lock. That lock is of a file that is no longer there, whose note is the one
+// that was read.
+func TestReplaced(t *testing.T) {
+	a, b, c, _, _ := story(t)
+	f := begun(t, a)
+	n := 0
+	f.step = func(name string, _ *os.File) error {
+		if n++; n == 1 && name == "lock" {
+			if r, err := c.verify(t.Context(), file{path: f.path}); err != nil || !r.Success(evidence.Logged) {
+				t.Fatalf("%v, %v", r, err)
+			}
+		}
+		return nil
+	}
+	if r, err := b.verify(t.Context(), f); err != nil || r.History != evidence.Stale || n < 2 {
+		t.Errorf("%v, %v", r, err)
+	}
+	f.mustHold(t, c, 0o600)
+}
+
+// TestEndless: of a file without end no more is read than a note may have.
+func TestEndless(t *testing.T) {
+	a, _, _, _, _ := story(t)
+	f := begun(t, a)
+	if err := os.Truncate(f.path, 1<<40); err != nil {
+		t.Skip("no file with holes can be made here, so none is read:", err)
+	}
+	if r, err := a.verify(t.Context(), f); err == nil || r.Level != evidence.Invalid {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// beforeFork is a file of what both histories have in common: nothing but genesis and policy.
+func beforeFork(t *testing.T) file {
+	t.Helper()
+	return begun(t, packs(t, origin, "none", 0)[0])
+}
