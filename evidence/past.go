@@ -53,23 +53,34 @@ func (p *past) Calls(tool string) uint64 { return p.story().Calls(tool) }
 // Receipt with no values to be equal is what the log says. With values it hangs on the arguments of earlier calls. A kernel that could not
 // read them denied, and recorded nothing. What cannot be read here may be what the inputs name, if it is later than all that can.
 func (p *past) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
+	r, s, err := p.latest(tool, same)
+	if err == nil && same.Kind() != crypto.Missing && !p.answered(s, &r) {
+		err = errUntold
+	}
+	return r, err
+}
+
+// latest is the latest receipt that can be read, and the story that it is in.
+func (p *past) latest(tool string, same crypto.Value) (contracts.PriorReceipt, *story, error) {
 	s := p.story()
 	if same.Kind() != crypto.Missing {
 		p.v.stories.shape(p.chain, s, tool, same)
 	}
 	r, err := s.Receipt(tool, same, func(r guardian.Run) (crypto.Value, error) { return p.arguments(s, r) })
-	if err != nil || same.Kind() == crypto.Missing {
-		return r, err
-	}
+	return r, s, err
+}
+
+// answered tells whether kept inputs have the same question, and makes their answer of the one that can be read where it may be the right one.
+func (p *past) answered(s *story, r *contracts.PriorReceipt) bool {
 	for i := range p.kept.Receipts {
-		if k := &p.kept.Receipts[i]; k.Tool == tool && k.Same.Equal(same) {
-			if p.hidden(s, k, &r) {
+		if k := &p.kept.Receipts[i]; k.Tool == r.Tool && k.Same.Equal(r.Same) {
+			if p.hidden(s, k, r) {
 				r.Entry, r.Time = k.Entry, k.Time
 			}
-			return r, nil
+			return true
 		}
 	}
-	return r, errUntold
+	return false
 }
 
 // hidden tells whether kept inputs name an EXECUTED receipt of the tool whose call cannot be read, and later than the one that can.
@@ -82,10 +93,15 @@ func (p *past) hidden(s *story, kept, found *contracts.PriorReceipt) bool {
 	if !ok || !gone || run.Tool != kept.Tool || run.Time != kept.Time {
 		return false
 	}
+	return p.v.later(at, found)
+}
+
+// later tells whether the receipt at an index is later than one that was found, if any was.
+func (v *verifier) later(at uint64, found *contracts.PriorReceipt) bool {
 	if found.Entry == nil {
 		return true
 	}
-	latest, _, _ := p.v.index.Lookup(*found.Entry)
+	latest, _, _ := v.index.Lookup(*found.Entry)
 	return latest < at
 }
 

@@ -30,6 +30,9 @@ func (v *verifier) replay(st *contracts.Statement, c *chain, call *pending) *Err
 	case r != nil:
 		v.report.Receipts++
 		c.open--
+		if f := v.back.settle(r, call); f != nil {
+			return f
+		}
 		return v.outcome(r, call)
 	default:
 		return v.keepAll(st)
@@ -54,6 +57,7 @@ func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecor
 		if d.Verdict == contracts.Allow && len(d.Approvals) > 0 {
 			v.unread.add(c)
 		}
+		v.back.pass(d)
 		return f
 	}
 	own := d.KernelsOwn()
@@ -111,14 +115,15 @@ func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecor
 		if !slices.Contains(v.report.Replay.Engines, x.engine) {
 			v.report.Replay.Engines = append(v.report.Replay.Engines, x.engine)
 		}
+		v.back.pass(d)
 		return nil
 	}
 	if own {
 		v.report.Replay.KernelsOwn++
-	} else {
-		v.report.Replay.Replayed++
+		return nil
 	}
-	return nil
+	v.report.Replay.Replayed++
+	return v.back.judge(d, in, past)
 }
 
 // judged asks the guardian, and compares every field. Whoever refused by himself asked for nothing.

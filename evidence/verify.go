@@ -43,6 +43,7 @@ type verifier struct {
 	ledger   guardian.Ledger
 	stories  stories
 	marks    []int64   // places of entries
+	back     *backTest // judges by another stack, too; nil: nobody asked for it
 	second   *rereader // of what was gone over before; nil: nothing was needed of it
 	report   Report
 
