@@ -88,6 +88,34 @@
 // With [Options].CrossCheck whatever JSON ours found canonical is canonicalised by an implementation of others too, and must come out as it
 // is: entries under ENCODING, the manifest under MANIFEST, blobs under BLOB.
 //
+// # Back-tests
+//
+// [BackTest] verifies a pack and, in the same pass, has a candidate judge its calls: which verdicts would be others under that stack. The candidate
+// is a whole stack, the overlays included that calls were judged under or should be. A call that it has judged itself it is not asked about
+// again. Of all others it is given what is kept of the call, and the past as the log tells it:
+//
+//	caller, time, session       as they were
+//	arguments                   as kept, with the defaults of then; where the candidate has defaults for what they lack, it is filled in
+//	drivers, sandbox            as kept: a tool that was not declared then may have had none, and whether a driver has another definition,
+//	                            which the candidate pins, nobody knows
+//	attestations, delegation    as presented, by the trust state of the entry
+//	receipts, calls             of the log, also those that nobody asked for then, and whatever the candidate would have let happen before
+//	approvals                   as presented, used or not as the log says. They name a policy and its declaration of the tool, so nearly all
+//	                            are for the stack of then, and none for the candidate
+//	balances                    the candidate's own, from nothing on: what it allows is charged to its budgets, at its place in the log
+//	idempotency keys            nothing: each call is judged by itself, also one that the same key would have made a repeat
+//
+// Approvals are judged last, when all else holds. So a call that ran because people approved it, and now lacks nothing but approvals, is no
+// denial: it counts as Anew, people would have to be asked again, whoever and as many as the candidate asks. It is charged as if they said yes.
+// Where approvals were presented and lacked then, and lack now, neither reason nor rule is compared.
+//
+// What a call has charged comes back as the candidate's refund says, where the receipt in the log says that the tool itself failed. A call that
+// was denied then and is allowed now stays charged: nobody knows how it would have ended. Calls that cannot be judged are taken to have gone as
+// they did: what they charged then stays charged, to budgets of that name. So are calls that the candidate has judged itself. Balances are those
+// at the places of the decisions, where a kernel at work may have read older ones for a denial.
+//
+// It is compared what stands in [Judged]. That other limits, charges or risks would have been recorded is no change.
+//
 // # Cost
 //
 // Verify goes over headers and entries once, and reads blobs where entries name them, and earlier entries where a policy asks for the past
@@ -96,7 +124,8 @@
 // some 500 bytes with a key and 110 with a grant that was ended. Of the sessions whose past is asked for it holds at most 256 MiB, up to 1
 // GiB where a log would else be read again and again, and more for a single one alone: 112 bytes a run, and 96 more for each set of values
 // that receipts are asked for by, up to 16 of these. What was dropped is read again. A blob of more than 64 MiB is refused. Nearly all the
-// time goes into signatures; a trust event takes as long as its own signatures, and as its state is large.
+// time goes into signatures; a trust event takes as long as its own signatures, and as its state is large. BackTest takes one judgement a call
+// longer, and holds 8 bytes a change, whose entries it reads again, 8 for each call that cannot be judged, and the candidate's balances.
 //
 // # Example
 //

@@ -1,0 +1,335 @@
+package evidence
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
+)
+
+// shopPolicy is a policy of one tool, version, budgets and the like, and rules.
+func shopPolicy(version int, more, rules string) string {
+	return fmt.Sprintf(`{"bundle":{"name":"shop","version":%d},"helm":"policy/v1","layer":"P1",%s"rules":[%s{"allow":["buy","look"],"id":"all"}],"tools":{`+
+		`"buy":{"effect":"write","input":{"properties":{"n":{"type":"integer"},"of":{"type":"string"}},"required":["n"],"type":"object"}},`+
+		`"look":{"effect":"read","input":{"properties":{"of":{"type":"string"}},"required":["of"],"type":"object"}}}}`, version, more, rules)
+}
+
+// money is a budget of so much, of what is bought.
+func money(id string, limit int, more string) string {
+	return fmt.Sprintf(`"budgets":[{"id":%q,"tools":["buy"],"limit":%d,"per":"all","window":"total","cost":{"arg":"/n"}%s}],`, id, limit, more)
+}
+
+const refunded = `,"refund":"error"`
+
+// A shop is where one session buys.
+type shop struct{ *maker }
+
+func newShop(t testing.TB, docs ...string) shop {
+	m := newMaker(t)
+	m.use(docs...)
+	return shop{m}
+}
+
+func (s shop) buy(n int) *called {
+	return s.call(ask{session: "s1", tool: "buy", args: fmt.Sprintf(`{"n":%d}`, n), who: reader})
+}
+
+// told is what a candidate changes, in brief, and what cannot be judged.
+func (s shop) told(docs ...string) string {
+	s.Helper()
+	s.checkpoint()
+	d, changes := backTested(s, s.pack(), Options{Trust: s.trust}, compiled(s, docs...))
+	var lines []string
+	for _, c := range changes {
+		lines = append(lines, strings.TrimSuffix(brief(c), " P1:shop:all"))
+	}
+	for _, at := range d.Unjudged {
+		lines = append(lines, fmt.Sprint("!", at))
+	}
+	return strings.Join(lines, "; ")
+}
+
+func (s shop) tells(want string, docs ...string) {
+	s.Helper()
+	if got := s.told(docs...); got != want {
+		s.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestBackTestBalances: what the candidate allows is charged to its own budgets, as the log went on.
+func TestBackTestBalances(t *testing.T) {
+	race.Alone(t)
+	small := `{"deny":"buy","id":"small","when":{"arg":"/n","lt":5}},`
+	over := " BUDGET_EXCEEDED P1:shop:new"
+	plain := shopPolicy(1, "", "")
+	t.Run("what was allowed", func(t *testing.T) {
+		s := newShop(t, plain)
+		for _, n := range []int{4, 4, 4, 1} { // 2, 4, 6, 8
+			s.buy(n).ran(`1`)
+		}
+		s.tells("", shopPolicy(2, money("new", 13, ""), ""))
+		s.tells("-8"+over, shopPolicy(2, money("new", 12, ""), ""))
+		s.tells("-6"+over, shopPolicy(2, money("new", 11, ""), "")) // so that the last is not too much
+	})
+	t.Run("what failed then, and comes back or does not", func(t *testing.T) {
+		s := newShop(t, plain)
+		s.buy(9).failed(contracts.ReasonToolError) // 2
+		s.buy(9).failed(contracts.ReasonToolPanic) // 4
+		s.buy(9).ran(`1`)                          // 6
+		s.tells("-6"+over, shopPolicy(2, money("new", 18, ""), ""))
+		s.tells("", shopPolicy(2, money("new", 18, refunded), ""))
+		s.tells("-6"+over, shopPolicy(2, money("new", 17, refunded), ""))
+	})
+	t.Run("while calls are open", func(t *testing.T) {
+		s := newShop(t, plain)
+		a := s.buy(9) // 2
+		b := s.buy(9) // 3
+		b.failed(contracts.ReasonToolError)
+		c := s.buy(9) // 5
+		a.failed(contracts.ReasonToolError)
+		c.ran(`1`)
+		s.buy(9) // 8
+		s.tells("-5"+over+"; -8"+over, shopPolicy(2, money("new", 18, ""), ""))
+		s.tells("", shopPolicy(2, money("new", 18, refunded), ""))
+		s.tells("-3"+over+"; -5"+over, shopPolicy(2, money("new", 17, refunded), "")) // what did not run gives nothing back
+	})
+	t.Run("what the log gave back, and the candidate does not", func(t *testing.T) {
+		s := newShop(t, shopPolicy(1, money("old", 20, refunded), ""))
+		s.buy(15).failed(contracts.ReasonToolError) // 2
+		s.buy(15).ran(`1`)                          // 4
+		s.tells("-4 BUDGET_EXCEEDED P1:shop:old", shopPolicy(2, money("old", 20, ""), ""))
+		s.tells("", shopPolicy(2, money("old", 20, refunded), ""))
+		s.tells("", shopPolicy(2, money("old", 30, ""), ""))
+	})
+	t.Run("what was denied then", func(t *testing.T) {
+		s := newShop(t, shopPolicy(1, "", small))
+		s.buy(4)          // 2
+		s.buy(9).ran(`1`) // 3
+		s.tells("+2 ALLOW", plain)
+		s.tells("+2 ALLOW", shopPolicy(2, money("new", 13, refunded), ""))
+		s.tells("+2 ALLOW; -3"+over, shopPolicy(2, money("new", 12, refunded), ""))
+	})
+	t.Run("what is denied now", func(t *testing.T) {
+		s := newShop(t, plain)
+		s.buy(4).ran(`1`)                          // 2
+		s.buy(4).failed(contracts.ReasonToolError) // 4
+		s.buy(9).ran(`1`)                          // 6
+		s.tells("-2 POLICY_VIOLATION P1:shop:small; -4 POLICY_VIOLATION P1:shop:small", shopPolicy(2, money("new", 9, refunded), small))
+	})
+	t.Run("windows and people", func(t *testing.T) {
+		s := newShop(t, plain)
+		day := strings.Replace(strings.Replace(money("new", 9, ""), "total", "day", 1), "all", "caller", 1)
+		s.buy(9).ran(`1`)                                                                           // 2
+		s.call(ask{session: "s1", tool: "buy", args: `{"n":9}`, who: writer})                       // 4
+		s.call(ask{session: "s1", tool: "buy", args: `{"n":9}`, who: contracts.Caller{}})           // 5
+		s.call(ask{session: "s2", tool: "buy", args: `{"n":1}`, who: reader, drop: false}).ran(`1`) // 6
+		s.now += 24 * 3_600_000
+		s.buy(9).ran(`1`) // 8
+		s.tells("-5 BUDGET_ERROR P1:shop:new; -6"+over, shopPolicy(2, day, ""))
+	})
+	t.Run("what people approved", func(t *testing.T) {
+		asks := `"requires":[{"id":"asked","tools":["buy"],"when":{"arg":"/n","gt":5},"all":[{"approval":{"roles":["lead"]}}]}],`
+		s := newShop(t, shopPolicy(1, asks, ""))
+		d := &desk{s.maker, "s1", reader}
+		c := d.denied(contracts.ReasonApprovalRequired, d.ask("buy", `{"n":9}`))                   // 2
+		d.allowed(d.ask("buy", `{"n":9}`, d.approve(seedA, *c.why.Pending))).ran(`1`)              // 3
+		s.buy(4).ran(`1`)                                                                          // 5
+		s.tells("?3 APPROVAL_INVALID P1:shop:asked", shopPolicy(2, money("new", 13, "")+asks, "")) // people say yes again, and then it runs
+		s.tells("?3 APPROVAL_INVALID P1:shop:asked; -5"+over, shopPolicy(2, money("new", 12, "")+asks, ""))
+		s.tells("~2"+over+"; -3"+over, shopPolicy(2, money("new", 8, "")+asks, "")) // nobody is asked for what cannot be
+		s.tells("+2 ALLOW; -3"+over+"; -5"+over, shopPolicy(2, money("new", 9, ""), ""))
+	})
+}
+
+// TestBackTestGone: a call that cannot be judged is taken to have gone as it did, with what it charged then to a budget that the candidate has.
+func TestBackTestGone(t *testing.T) {
+	race.Alone(t)
+	for name, gone := range map[string]func(m *model){
+		"erased": func(m *model) { delete(m.blobs, m.nodes[2].d()["inputsHash"].(string)) },
+		"another engine's": func(m *model) { // the first policy is
+			otherEngineOf(m, m.nodes[1])
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, x := range []struct {
+				reason contracts.ReasonCode
+				limit  int
+				want   string
+			}{
+				{contracts.ReasonAllow, 18, ""}, {contracts.ReasonAllow, 17, "-5 BUDGET_EXCEEDED P1:shop:old"},
+				{contracts.ReasonToolError, 17, ""}, {contracts.ReasonToolError, 8, "-5 BUDGET_EXCEEDED P1:shop:old"},
+			} {
+				s := newShop(t, shopPolicy(1, money("old", 100, refunded), ""))
+				if c := s.buy(9); x.reason == contracts.ReasonAllow { // 2
+					c.ran(`1`)
+				} else {
+					c.failed(x.reason)
+				}
+				s.use(shopPolicy(2, money("old", 100, refunded), "")) // 4
+				s.buy(9).ran(`1`)                                     // 5
+				s.checkpoint()
+				m := takeApart(t, s.pack())
+				gone(m)
+				d, changes := backTested(t, m.build(), Options{Trust: s.trust}, compiled(t, shopPolicy(3, money("old", x.limit, ""), "")))
+				got := ""
+				for _, c := range changes {
+					got += brief(c)
+				}
+				if got != x.want || !slices.Equal(d.Unjudged, []uint64{2}) || !slices.Equal(d.Report.Replay.Entries, d.Unjudged) || d.Judged != 1 {
+					t.Errorf("%s, limit %d: %s, %+v", x.reason, x.limit, got, d)
+				}
+			}
+		})
+	}
+}
+
+// otherEngineOf has one policy entry be of another engine, and what it judged.
+func otherEngineOf(m *model, n *node) {
+	p := n.p()
+	was := p["policy"]
+	p["engine"] = object{"rules": 99, "threat": 7}
+	p["policy"] = hexOf(object{"documents": p["documents"], "engine": p["engine"]})
+	for _, x := range m.nodes {
+		if d := x.d(); d != nil && d["policyHash"] == was {
+			d["policyHash"] = p["policy"]
+		}
+	}
+}
+
+// TestBackTestStacks: each stack of a log is a candidate for what the others judged, and says again what it said.
+func TestBackTestStacks(t *testing.T) {
+	race.Alone(t)
+	first, second := shopPolicy(1, money("old", 20, ""), ""), shopPolicy(2, money("old", 10, ""), "")
+	task := `{"helm":"policy/v1","layer":"P2","name":"task","only":["look"]}`
+	s := newShop(t, first)
+	s.buy(9).ran(`1`) // 2
+	s.use(second)     // 4
+	s.buy(1).ran(`1`) // 5
+	s.buy(1)          // 7, too much
+	s.use(first, task)
+	s.buy(1) // 9
+	s.tells("+7 ALLOW; +9 ALLOW", first)
+	s.tells("~9 BUDGET_EXCEEDED P1:shop:old", second)
+	s.tells("-2 POLICY_VIOLATION P2:task:only; -5 POLICY_VIOLATION P2:task:only; ~7 POLICY_VIOLATION P2:task:only", first, task) // a candidate is the whole stack
+	s.tells("-2 BUDGET_EXCEEDED P1:shop:old; +7 ALLOW; +9 ALLOW", shopPolicy(3, money("old", 8, ""), ""))
+}
+
+// TestBackTestPast: the past is that of the log, whatever the candidate would have let happen; what hangs on erased inputs is not judged.
+func TestBackTestPast(t *testing.T) {
+	race.Alone(t)
+	seen := `"requires":[{"id":"seen","tools":["buy"],"all":[{"receipt":"look","same":{"/of":"/of"}}]}],`
+	buy := strings.Replace(shopPolicy(2, seen, ""), `"required":["n"]`, `"required":["n","of"]`, 1)
+	s := newShop(t, shopPolicy(1, "", ""))
+	of := func(tool, of string) *called {
+		args := fmt.Sprintf(`{"of":%q}`, of)
+		if tool == "buy" {
+			args = fmt.Sprintf(`{"n":1,"of":%q}`, of)
+		}
+		return s.allowed(ask{session: "s1", tool: tool, args: args, who: reader})
+	}
+	of("look", "a").ran(`1`)                          // 2, 3
+	of("look", "b").failed(contracts.ReasonToolError) // 4, 5
+	of("buy", "a").ran(`1`)                           // 6, 7
+	of("buy", "b").ran(`1`)                           // 8, 9
+	of("look", "c").ran(`1`)                          // 10, 11
+	of("buy", "c").ran(`1`)                           // 12, 13
+	of("buy", "a").ran(`1`)                           // 14, 15
+	of("buy", "z").ran(`1`)                           // 16, 17
+	s.tells("-8 MISSING_REQUIREMENT P1:shop:seen; -16 MISSING_REQUIREMENT P1:shop:seen", buy)
+	s.tells("-2 POLICY_VIOLATION P1:shop:no; -4 POLICY_VIOLATION P1:shop:no; -8 MISSING_REQUIREMENT P1:shop:seen; -10 POLICY_VIOLATION P1:shop:no; -16 MISSING_REQUIREMENT P1:shop:seen",
+		strings.Replace(buy, `"rules":[`, `"rules":[{"deny":"look","id":"no","unless":{"caller":"roles","has":"owner"}},`, 1))
+	s.tells("-12 POLICY_VIOLATION P1:shop:five; -14 POLICY_VIOLATION P1:shop:five; -16 POLICY_VIOLATION P1:shop:five", shopPolicy(2, "", `{"deny":"buy","id":"five","when":{"session":"calls","ge":5}},`))
+	s.tells("-14 POLICY_VIOLATION P1:shop:three; -16 POLICY_VIOLATION P1:shop:three", shopPolicy(2, "", `{"deny":"buy","id":"three","when":{"session":"calls","of":"buy","ge":3}},`))
+
+	m := takeApart(t, s.pack())
+	delete(m.blobs, m.nodes[10].d()["inputsHash"].(string)) // what was looked at then may have been anything
+	d, changes := backTested(t, m.build(), Options{Trust: s.trust}, compiled(t, buy))
+	if len(changes) != 1 || changes[0].Index != 8 || !slices.Equal(d.Unjudged, []uint64{10, 12, 14, 16}) || !slices.Equal(d.Report.Replay.Entries, []uint64{10}) {
+		t.Errorf("%+v, %v", d, changes)
+	}
+	d, changes = backTested(t, m.build(), Options{Trust: s.trust}, compiled(t, strings.Replace(buy, `,"same":{"/of":"/of"}`, ``, 1)))
+	if len(changes) != 0 || !slices.Equal(d.Unjudged, []uint64{10}) {
+		t.Errorf("any receipt: %+v, %v", d, changes)
+	}
+}
+
+// TestBackTestTrust: envelopes are judged by the trust state of the time, and those of an approval by the policy that it names.
+func TestBackTestTrust(t *testing.T) {
+	race.Alone(t)
+	vouched := `"requires":[{"id":"vouched","tools":["buy"],"all":[{"attestation":{"type":"dual-control","bind":{"amount":"/n"},"max_age":"10m"}}]}],`
+	s := newShop(t, shopPolicy(1, "", ""))
+	with := func() contracts.Envelopes {
+		return contracts.Envelopes{Attestations: []contracts.Envelope{s.attest(`{"amount":1}`)}}
+	}
+	s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1}`, who: reader, with: with()}).ran(`1`) // 2
+	s.allowed(ask{session: "s1", tool: "buy", args: `{"n":2}`, who: reader, with: with()}).ran(`1`) // 4
+	s.revoke(seedB)
+	s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1}`, who: reader, with: with()}).ran(`1`) // 7
+	s.tells("-4 MISSING_REQUIREMENT P1:shop:vouched; -7 MISSING_REQUIREMENT P1:shop:vouched", shopPolicy(2, vouched, ""))
+
+	m := newMaker(t)
+	grants(m)
+	m.checkpoint()
+	wide := edited(t, testPolicy(2), `{"deny":"fs.list","id":"no-strangers","unless":{"caller":"roles","has":"reader"}},`, ``, `,"when":{"caller":"roles","has":"reader"}}`, `}`)
+	_, changes := backTested(t, m.pack(), Options{Trust: m.trust}, compiled(t, wide))
+	if len(changes) != 0 { // whoever may what, a grant that does not hold gives nothing
+		t.Errorf("%v", changes)
+	}
+	_, changes = backTested(t, m.pack(), Options{Trust: m.trust}, compiled(t, edited(t, testPolicy(2), `"unless":{"caller":"roles","has":"reader"}`, `"unless":{"caller":"roles","has":"owner"}`)))
+	if len(changes) == 0 || changes[0].Now.Rule != "P1:files:no-strangers" {
+		t.Errorf("%v", changes)
+	}
+}
+
+// TestBackTestUsed: an approval may be for the candidate, and have been shown to another stack. It counts, unless it was used.
+func TestBackTestUsed(t *testing.T) {
+	race.Alone(t)
+	asks := `"requires":[{"id":"asked","tools":["buy"],"all":[{"approval":{"roles":["lead"]}}]}],`
+	first, second := shopPolicy(1, asks, ""), shopPolicy(2, asks, "")
+	s := newShop(t, first)
+	d := &desk{s.maker, "s1", reader}
+	pending := func(session string) contracts.Envelope {
+		d.session = session
+		c := d.denied(contracts.ReasonApprovalRequired, d.ask("buy", `{"n":9}`))
+		return d.approve(seedA, *c.why.Pending)
+	}
+	free, used := pending("s1"), pending("s1")                               // 2, 3
+	d.allowed(d.ask("buy", `{"n":9}`, used))                                 // 4
+	s.use(second)                                                            // 5
+	d.denied(contracts.ReasonApprovalInvalid, d.ask("buy", `{"n":9}`, free)) // 6, is for the first
+	d.denied(contracts.ReasonApprovalInvalid, d.ask("buy", `{"n":9}`, used)) // 7
+	s.tells("+6 ALLOW", first)
+	s.tells("?4 APPROVAL_INVALID P1:shop:asked", second)
+	s.tells("?4 APPROVAL_INVALID P1:shop:asked", shopPolicy(3, asks, ""))
+
+	m := takeApart(t, s.pack())
+	delete(m.blobs, m.nodes[4].d()["inputsHash"].(string)) // which of them was used its decision still says, but not by which request
+	x, changes := backTested(t, m.build(), Options{Trust: s.trust}, compiled(t, first))
+	if len(changes) != 0 || !slices.Equal(x.Unjudged, []uint64{4, 6}) {
+		t.Errorf("%+v, %v", x, changes)
+	}
+}
+
+// TestBackTestDefaults: arguments are those that were kept, with the candidate's defaults. What is too long with them is no arguments.
+func TestBackTestDefaults(t *testing.T) {
+	race.Alone(t)
+	s := newShop(t, shopPolicy(1, "", ""))
+	s.buy(1).ran(`1`) // 2
+	s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1,"of":"b"}`, who: reader}).ran(`1`)
+	s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1,"of":"` + strings.Repeat("b", 1<<20-25) + `"}`, who: reader}).ran(`1`) // 6
+	s.denied(contracts.ReasonArgsCanonicalization, ask{session: "s1", tool: "buy", args: `{"n":`, who: reader, raw: true})
+	with := func(length int, rules string) string {
+		return strings.Replace(shopPolicy(2, "", rules), `"n":{`, fmt.Sprintf(`"how":{"type":"string","default":%q},"n":{`, strings.Repeat("x", length)), 1)
+	}
+	s.tells("", with(1, ""))
+	s.tells("-6 ERR_TOOL_ARGS_CANONICALIZATION_FAILED", with(2, ""))
+	s.tells("-2 POLICY_VIOLATION P1:shop:how; -4 POLICY_VIOLATION P1:shop:how; -6 POLICY_VIOLATION P1:shop:how", with(1, `{"deny":"buy","id":"how","when":{"arg":"/how","eq":"x"}},`))
+
+	s = newShop(t, with(1, ""))
+	s.buy(1)                                              // 2
+	s.tells("", with(20, ""))                             // what was filled in then stays
+	s.tells("-2 SCHEMA_VIOLATION", shopPolicy(3, "", "")) // also where it is too much
+}
