@@ -17,4 +17,4 @@ type breaches struct {
 	stores  []breach
 }
 
-var broken = slices.Concat(brokenAppends, brokenReads, brokenBlobs, brokenBytes, brokenConcurrently, brokenContexts, brokenOpens)
+var broken = slices.Concat(brokenAppends, brokenReads, brokenBlobs, brokenBytes, brokenConcurrently, brokenContexts, brokenOpens, brokenErasers)

@@ -6,7 +6,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// Store tests that a store keeps the contract of [proofgraph.Store]. Each promise is a subtest with its name.
+// Store tests that a store keeps the contract of [proofgraph.Store], and of [proofgraph.Eraser] if it is one. Each promise is a subtest with
+// its name.
 //
 // Place is called once for each promise. It makes a new, empty place to keep a log in and gives what opens the store there, which is called
 // again to see whether what was acknowledged is found: by another process, as far as the store can tell. Both are called by the goroutine of
@@ -58,6 +59,11 @@ var promises = []promise{
 	{"all who have it open append to one log", shared},
 	{"closed, it says so", closed},
 	{"closing loses nothing that was acknowledged", closing},
+
+	{"a blob that was erased is gone, and nothing else", erases},
+	{"a blob that is appended after it was erased is there again", erasesAgain},
+	{"who may not erase erases nothing", erasesNothing},
+	{"what is erased while others append and read is whole or gone", erasesBeside},
 
 	{"random operations leave what a model has", model},
 }

@@ -69,6 +69,10 @@ func model(t *trial) {
 			t.same()
 		case 13:
 			t.reopen()
+		case 14:
+			if _, ok := t.store.(proofgraph.Eraser); ok {
+				t.erase(pool[random.IntN(len(pool))])
+			}
 		}
 	}
 	t.step = "at the end: "

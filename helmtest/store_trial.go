@@ -192,7 +192,7 @@ func (t *trial) sameBlob(blob string) bool {
 	case t.twin.stored[blob] && (err != nil || string(b) != blob):
 		t.Errorf("Blob gives %s (%v), want %s", brief(b), err, brief([]byte(blob)))
 	case !t.twin.stored[blob] && !errors.Is(err, proofgraph.ErrNoBlob):
-		t.Errorf("Blob gives %s (%v) for what was never acknowledged, want ErrNoBlob", brief(b), err)
+		t.Errorf("Blob gives %s (%v) for what was never acknowledged, or was erased, want ErrNoBlob", brief(b), err)
 	default:
 		return true
 	}

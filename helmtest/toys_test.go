@@ -16,7 +16,16 @@ import (
 
 // honest stores keep every promise.
 var honest = map[string]func() func() proofgraph.Store{
-	"in memory":           toy(func(*hooks) {}),
+	"in memory": toy(func(*hooks) {}),
+	"that erases": func() func() proofgraph.Store {
+		m := proofgraph.NewMemory()
+		return func() proofgraph.Store { return m }
+	},
+	"that erases while it is open": closedErasing(func(d *door) func(context.Context, contracts.Digest) error {
+		return func(ctx context.Context, name contracts.Digest) error {
+			return d.pass(func() error { return d.room.EraseBlob(ctx, name) })
+		}
+	}),
 	"with a method Close": doors(func(*hooks) {}),
 	"that copies by hand": copying(copies, copies),
 	"that selects": toy(func(h *hooks) {

@@ -54,6 +54,19 @@ func (x *Index) Lookup(hash contracts.Digest) (number, lamport uint64, ok bool) 
 	return 0, 0, false
 }
 
+// Earlier gives the number of the entry that was added last before the one with this number, of those with its hash.
+func (x *Index) Earlier(number uint64) (earlier uint64, ok bool) {
+	e := x.entries.at(int(number))
+	for i := e.next; i != 0; {
+		other := x.entries.at(int(i - 1))
+		if other.hash == e.hash {
+			return uint64(i - 1), true
+		}
+		i = other.next
+	}
+	return 0, false
+}
+
 // Hash gives the hash of an entry by its number, which is below Len.
 func (x *Index) Hash(number uint64) contracts.Digest { return x.entries.at(int(number)).hash }
 

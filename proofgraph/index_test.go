@@ -97,3 +97,27 @@ func TestIndexMemory(t *testing.T) {
 	}
 	runtime.KeepAlive(x)
 }
+
+func TestIndexOfEqualHashesGivesThoseBefore(t *testing.T) {
+	var x Index
+	var want [3][]uint64
+	for i := range uint64(600) {
+		if err := x.Add(hashOf(i%7*i%3), 0); err != nil { // 0, 1 and 2, in no order
+			t.Fatal(err)
+		}
+		which := i % 7 * i % 3
+		want[which] = append(want[which], i)
+	}
+	for which, list := range want {
+		n, _, ok := x.Lookup(hashOf(uint64(which)))
+		for i := len(list) - 1; i >= 0; i-- {
+			if !ok || n != list[i] {
+				t.Fatalf("%d (%v), want %d", n, ok, list[i])
+			}
+			n, ok = x.Earlier(n)
+		}
+		if ok || len(list) < 10 {
+			t.Errorf("%d before the first of %d", n, len(list))
+		}
+	}
+}

@@ -14,14 +14,17 @@ import (
 // Memory is a [Store] that ends with the process: write a pack before. It keeps all that it is given, the inputs of every call with its
 // arguments among it. The zero Memory is an empty store. It is safe for concurrent use by multiple goroutines and must not be copied.
 type Memory struct {
-	mu         sync.RWMutex // protects what follows; no stored byte changes, so readers copy without it
+	mu         sync.RWMutex // protects what follows; the bytes of no entry change, so readers copy these without it
 	entries    pages[contracts.Entry]
 	blobs      map[contracts.Digest][]byte
 	checkpoint []byte
 	chunk      []byte // room for what comes next
 }
 
-var _ Store = (*Memory)(nil)
+var (
+	_ Store  = (*Memory)(nil)
+	_ Eraser = (*Memory)(nil)
+)
 
 // NewMemory makes an empty store.
 func NewMemory() *Memory { return new(Memory) }
@@ -111,12 +114,24 @@ func (m *Memory) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 		return nil, err
 	}
 	m.mu.RLock()
+	defer m.mu.RUnlock()
 	b, ok := m.blobs[d]
-	m.mu.RUnlock()
 	if !ok {
 		return nil, ErrNoBlob
 	}
 	return append([]byte{}, b...), nil
+}
+
+// EraseBlob overwrites the bytes too, for they stand in memory among others that stay.
+func (m *Memory) EraseBlob(ctx context.Context, d contracts.Digest) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.blobs[d])
+	delete(m.blobs, d)
+	return nil
 }
 
 // Checkpoint gives a copy of the latest checkpoint.

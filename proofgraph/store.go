@@ -39,6 +39,14 @@ type Store interface {
 	Checkpoint(ctx context.Context) ([]byte, error)
 }
 
+// An Eraser is a [Store] that can forget a blob: what somebody else has a right to have forgotten, while the log stays as it is.
+type Eraser interface {
+	// EraseBlob erases the blob whose SHA-256 is d. When it returns nil, no read of the store gives the bytes any more, after a crash
+	// neither, and nothing in which it keeps the log has them; Blob says ErrNoBlob. So it does of a blob that is not there: that is no error.
+	// After an error it is not known whether the blob is there, whole. One that is appended afterwards is there again.
+	EraseBlob(ctx context.Context, d contracts.Digest) error
+}
+
 var (
 	ErrConflict = errors.New("proofgraph: store: the batch does not begin at the end: somebody else writes to this store")
 	ErrNoBlob   = errors.New("proofgraph: store: no blob of that digest")

@@ -27,13 +27,7 @@ func (s *Store) Append(ctx context.Context, b proofgraph.Batch) error {
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	switch err := ctx.Err(); {
-	case s.readOnly:
-		return errReadOnly
-	case s.closed: // written under writing too
-		return errClosed
-	case s.dead != nil:
-		return s.dead
+	switch err := s.writable(ctx); {
 	case err != nil:
 		return err
 	case b.At != s.entries:
@@ -61,12 +55,25 @@ func (s *Store) Append(ctx context.Context, b proofgraph.Batch) error {
 	return nil
 }
 
+// writable is the error why nothing can be written. The caller holds writing.
+func (s *Store) writable(ctx context.Context) error {
+	switch {
+	case s.readOnly:
+		return errReadOnly
+	case s.closed: // written under writing too
+		return errClosed
+	case s.dead != nil:
+		return s.dead
+	}
+	return ctx.Err()
+}
+
 // missing gives those blobs that the store does not have, with their digests, in memory that is used again.
 func (s *Store) missing(blobs [][]byte, digests []contracts.Digest) ([][]byte, []contracts.Digest) {
 	s.fresh = s.fresh[:0]
 	n := 0
 	for i, d := range digests {
-		if _, _, ok := s.blobs.Lookup(d); !ok {
+		if _, _, ok := s.live(d); !ok {
 			s.fresh = append(s.fresh, blobs[i])
 			digests[n] = d
 			n++

@@ -7,11 +7,13 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+
+	"github.com/helmkernel/helm/contracts"
 )
 
 // Copy writes the log as it is now into another directory, which it makes, or finds empty: a backup, also of a log that is open elsewhere
 // and being written to ([OpenReadOnly]), where a plain copy of the last segment may catch it between two writes. It is there when Copy
-// returns nil. A copy that was not finished is refused when it is opened.
+// returns nil. A copy that was not finished is refused when it is opened. What is erased meanwhile may be in it; what was erased before is not.
 func (s *Store) Copy(ctx context.Context, dir string) error {
 	to := &Store{disk: s.disk, dir: dir, sizes: s.sizes.orDefault()}
 	log, err1 := filepath.Abs(s.dir)
@@ -51,7 +53,7 @@ func (s *Store) Copy(ctx context.Context, dir string) error {
 	return nil
 }
 
-// used are the segments as they are now. All but the last are full, and do not change any more; of the last, so many bytes are used.
+// used are the segments as they are now. All but the last are full, and change only where blobs are erased; of the last, so many bytes are used.
 func (s *Store) used() ([]*segment, int64, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -76,6 +78,9 @@ func (s *Store) copySegment(ctx context.Context, g *segment, used int64, to *Sto
 		return err
 	}
 	defer f.Close()
+	s.mu.RLock()
+	blobs := slices.Clone(g.blobs)
+	s.mu.RUnlock()
 	buf := make([]byte, min(used, 1<<20))
 	for at := int64(0); at < used; {
 		if err := ctx.Err(); err != nil {
@@ -90,8 +95,33 @@ func (s *Store) copySegment(ctx context.Context, g *segment, used int64, to *Sto
 		}
 		at += int64(len(b))
 	}
+	stains, err := erasedBy(from, g, blobs, used)
+	if err != nil {
+		return err
+	}
+	if err := overwrite(f, g, stains); err != nil {
+		return err
+	}
 	if err := fill(f, used, used+to.sizes.ahead); err != nil { // the zeros that a log's last segment ends with
 		return err
 	}
 	return s.disk.rename(path+newKind, path)
+}
+
+// erasedBy are those blobs of a segment that are marked by now. Their bytes may have changed under the copying, and the marks not be in it.
+func erasedBy(f file, g *segment, blobs []uint32, used int64) (stains []stain, err error) {
+	w := window{file: f, segment: g, least: 1 << 20}
+	for _, at := range blobs {
+		if at == 0 || int64(at) >= used {
+			continue
+		}
+		r, err := w.any(at)
+		switch {
+		case err != nil && !errors.As(err, new(*damage)): // that is copied as it is
+			return nil, err
+		case err == nil && r.kind == kindErased:
+			stains = append(stains, stain{at, uint32(len(r.body) - len(contracts.Digest{}))})
+		}
+	}
+	return stains, nil
 }

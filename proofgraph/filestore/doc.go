@@ -18,7 +18,7 @@
 //
 //	lock            of the process that writes: locked while it lives, as is the directory, and its number in decimal
 //	00000001.log    segments, of about 64 MiB: what the log is. Of a log that is written to, Store.Copy makes a copy
-//	00000001.index  what is where in a full segment. Derived: written anew where it is missing or wrong
+//	00000001.index  what is where in a full segment. Derived: written anew where it is missing or wrong, as after blobs of it were erased
 //	*.new           not yet in its place; removed by the next Open
 //
 // A file that is none of these is an error, and so is a segment that is missing: a log loses nothing by itself. Files are created with
@@ -31,6 +31,7 @@
 //	record      kind[1] 0[3] size[4] checksum[4] body
 //	'B' begin   at[8] entries[4] blobs[4] size[8] chain[4] mark[4]    size of the frame; chain before it
 //	'D' blob    digest[32] bytes
+//	'X' erased  a blob, its bytes overwritten: the kind alone was changed, and the checksum is that of 'D'
 //	'C' checkpoint
 //	'E' entry
 //	'Z' end     chain[4] blank[4] mark[8]    512-byte sectors of the frame that are all zeros
@@ -47,6 +48,16 @@
 // has not been acknowledged. All else that does not check is damage, and refused with file and offset: a flipped bit, a file that was cut
 // (at least 64 zeros follow the last frame of a log, so a cut shows), a frame before others. What a full segment holds is checked when it is
 // read, and its frames by Open where it has no index.
+//
+// # What is erased
+//
+// [Store.EraseBlob] changes a blob's record where it stands: first its kind, which marks it, and when that is on stable storage its bytes, in
+// each copy that a batch brought. A crash in between leaves the mark: nobody is given the bytes, they are not taken for damage, and the next
+// Open overwrites them before anything else is done. They become no zeros, lest a sector of them look as if it had never been written.
+// [OpenReadOnly] completes nothing; what another process has marked it does not give.
+//
+// Its size and its SHA-256 stay: whoever can guess the bytes can check the guess. What left the directory is not reached: copies, by
+// [Store.Copy] or others, packs, snapshots, and the blocks that a file system or a drive that writes elsewhere has given up.
 //
 // After an error of a write or a sync a store is dead, since what is on the disk is unknown then. The log over it seals, and opening the
 // directory anew tells.

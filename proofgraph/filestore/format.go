@@ -27,6 +27,7 @@ const (
 const (
 	kindBegin      = 'B' // of a frame
 	kindBlob       = 'D' // digest, bytes; the checksum covers the digest and not the bytes
+	kindErased     = 'X' // was 'D', and its checksum is that of it; three bits of the two differ
 	kindCheckpoint = 'C'
 	kindEntry      = 'E'
 	kindEnd        = 'Z' // of a frame
@@ -169,11 +170,11 @@ func (h *header) read(b []byte, base, offset uint64) (record, bool) {
 		return record{}, false
 	}
 	body := b[recordHead : recordHead+int(size)]
-	covered := body
-	if kind == kindBlob {
-		covered = body[:min(len(body), len(contracts.Digest{}))]
+	covered, written := body, kind
+	if kind == kindBlob || kind == kindErased {
+		covered, written = body[:min(len(body), len(contracts.Digest{}))], kindBlob
 	}
-	if kind == kindBlob && len(body) < len(contracts.Digest{}) || h.checksum(offset, kind, int(size), covered) != sum {
+	if written == kindBlob && len(body) < len(contracts.Digest{}) || h.checksum(offset, written, int(size), covered) != sum {
 		return record{}, false
 	}
 	return record{kind, body, sum}, true

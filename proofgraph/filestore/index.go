@@ -13,6 +13,8 @@ import (
 // is damaged, the segment is read.
 //
 //	"helm log index 1" | header's checksum | end | tail | note | entries | blobs | offset of each entry | digest and offset of each blob | checksum
+//
+// The offset of a blob that was erased is 0. Before anything of a segment is erased its index is removed.
 var indexMagic = []byte("helm log index 1")
 
 const (

@@ -202,6 +202,11 @@ func (s *Store) mend(list []*found, leftover []string) error {
 	if err := s.disk.syncDir(s.dir); err != nil { // the last file lasts before the one before it says that it follows
 		return err
 	}
+	for _, g := range list {
+		if err := s.erasedBefore(&g.segment); err != nil {
+			return err
+		}
+	}
 	for _, g := range unsettled(list) {
 		if g.index { // its end was durable before that was written
 			continue

@@ -97,7 +97,7 @@ func (s *Store) each(ctx context.Context, g *segment, offsets []uint32, index ui
 	return true
 }
 
-// Blob reads a blob, and checks it against its digest.
+// Blob reads a blob, and checks it against its digest. One that is erased meanwhile was marked as such before its bytes changed.
 func (s *Store) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -112,14 +112,12 @@ func (s *Store) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	}
 	defer f.Close()
 	w := window{file: f, segment: g, least: 4 << 10}
-	b, err := w.record(at, kindBlob)
-	if err != nil {
-		return nil, fmt.Errorf("filestore: blob %s: %w", d, err)
+	b, err := w.blob(at, d)
+	if errors.As(err, new(*damage)) {
+		w.buf = w.buf[:0]
+		b, err = w.blob(at, d)
 	}
-	if b = b[len(d):]; crypto.Sum(b) != d {
-		return nil, &damage{g.path, uint64(at), fmt.Sprintf("the bytes of blob %s are damaged", d)}
-	}
-	return append([]byte{}, b...), nil
+	return b, err
 }
 
 func (s *Store) locate(d contracts.Digest) (*segment, uint32, error) {
@@ -128,12 +126,23 @@ func (s *Store) locate(d contracts.Digest) (*segment, uint32, error) {
 	if s.closed {
 		return nil, 0, errClosed
 	}
-	number, _, ok := s.blobs.Lookup(d)
+	g, i, ok := s.live(d)
 	if !ok {
 		return nil, 0, proofgraph.ErrNoBlob
 	}
-	g := s.segments[sort.Search(len(s.segments), func(i int) bool { return s.segments[i].firstBlob > number })-1]
-	return g, g.blobs[number-g.firstBlob], nil
+	return g, g.blobs[i], nil
+}
+
+// live is where a blob stands in a segment's list: the latest of those with that digest which were not erased. The caller holds mu or writing.
+func (s *Store) live(d contracts.Digest) (g *segment, i uint64, ok bool) {
+	number, _, ok := s.blobs.Lookup(d)
+	for ; ok; number, ok = s.blobs.Earlier(number) {
+		g = s.segments[sort.Search(len(s.segments), func(i int) bool { return s.segments[i].firstBlob > number })-1]
+		if i = number - g.firstBlob; g.blobs[i] != 0 {
+			return g, i, true
+		}
+	}
+	return nil, 0, false
 }
 
 // A window is what of a file was read last: records that stand together are read together.
@@ -147,22 +156,50 @@ type window struct {
 
 // record gives the body of the record at an offset, until the next call.
 func (w *window) record(offset uint32, kind byte) ([]byte, error) {
+	r, err := w.any(offset)
+	if err == nil && r.kind != kind {
+		err = w.damaged(offset)
+	}
+	return r.body, err
+}
+
+func (w *window) any(offset uint32) (record, error) {
 	at := uint64(offset)
 	if err := w.load(at, recordHead); err != nil {
-		return nil, err
+		return record{}, err
 	}
 	size := le32(w.buf[at-w.base+4:])
 	if size > maxFrame {
-		return nil, &damage{w.segment.path, at, "a damaged record"}
+		return record{}, w.damaged(offset)
 	}
 	if err := w.load(at, recordHead+uint64(size)); err != nil {
-		return nil, err
+		return record{}, err
 	}
 	r, ok := w.segment.read(w.buf, w.base, at)
-	if !ok || r.kind != kind {
-		return nil, &damage{w.segment.path, at, "a damaged record"}
+	if !ok {
+		return record{}, w.damaged(offset)
 	}
-	return r.body, nil
+	return r, nil
+}
+
+func (w *window) damaged(offset uint32) error {
+	return &damage{w.segment.path, uint64(offset), "a damaged record"}
+}
+
+// blob gives a copy of the bytes of the one whose record is at an offset.
+func (w *window) blob(at uint32, d contracts.Digest) ([]byte, error) {
+	r, err := w.any(at)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("filestore: blob %s: %w", d, err)
+	case r.kind != kindBlob && r.kind != kindErased || contracts.Digest(r.body[:len(d)]) != d:
+		return nil, fmt.Errorf("filestore: blob %s: %w", d, w.damaged(at))
+	case r.kind == kindErased:
+		return nil, proofgraph.ErrNoBlob
+	case crypto.Sum(r.body[len(d):]) != d:
+		return nil, &damage{w.segment.path, uint64(at), fmt.Sprintf("the bytes of blob %s are damaged", d)}
+	}
+	return bytes.Clone(r.body[len(d):]), nil
 }
 
 // load sees to it that n bytes from an offset on are in the window.

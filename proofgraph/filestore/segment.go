@@ -12,12 +12,14 @@ type segment struct {
 	header
 	path      string
 	entries   []uint32
-	blobs     []uint32
+	blobs     []uint32           // 0: it was erased
 	digests   []contracts.Digest // of the blobs, until they are in the store's index
 	firstBlob uint64             // number of the first
 	place
-	before place // the last frame; as place where there is none
-	full   bool  // as it was read: the log goes on in the next segment
+	before  place   // the last frame; as place where there is none
+	full    bool    // as it was read: the log goes on in the next segment
+	stains  []stain // as it was read: marked blobs, whose bytes may not all be overwritten
+	changed bool    // its index was removed, since blobs of it are erased
 }
 
 // place is where a segment stands after a frame.
@@ -55,6 +57,7 @@ func newSegment(path string, b []byte) (*segment, error) {
 type frame struct {
 	entries, blobs []uint32
 	digests        []contracts.Digest
+	stains         []stain
 	note           uint32
 	chain          uint32
 	size           uint64 // as its begin says; 0 where that cannot be read
@@ -86,6 +89,7 @@ func (s *segment) scan(b []byte) (stop uint64, f frame, err error) {
 func (s *segment) take(f *frame) {
 	s.before = s.place
 	s.entries, s.blobs, s.digests = append(s.entries, f.entries...), append(s.blobs, f.blobs...), append(s.digests, f.digests...)
+	s.stains = append(s.stains, f.stains...)
 	s.place = place{s.end + uint32(f.size), f.chain, s.note, uint32(len(s.entries)), uint32(len(s.blobs))}
 	if f.note != 0 {
 		s.note = f.note
@@ -124,6 +128,10 @@ func (s *segment) parse(b []byte) (at uint64, f frame, err error) {
 		switch r.kind {
 		case kindBlob:
 			f.blobs, f.digests = append(f.blobs, uint32(at)), append(f.digests, contracts.Digest(r.body[:len(contracts.Digest{})]))
+		case kindErased:
+			d, rest := contracts.Digest(r.body[:len(contracts.Digest{})]), r.body[len(contracts.Digest{}):]
+			f.blobs, f.digests, f.stains = append(f.blobs, 0), append(f.digests, d), append(f.stains, stain{uint32(at), uint32(len(rest))})
+			blot(rest) // lest it be written back with the frame
 		case kindCheckpoint:
 			f.note = uint32(at)
 		case kindEntry:

@@ -16,15 +16,15 @@ type Options struct {
 	Wait time.Duration // how long to wait for a process that has the log open; 0: not at all
 }
 
-// A Store keeps a log in a directory. It is safe for concurrent use by multiple goroutines. After an error of Append it is dead: it still
-// reads, and what is in the directory is found by opening it anew.
+// A Store keeps a log in a directory. It is safe for concurrent use by multiple goroutines. After an error of the disk, in Append or
+// EraseBlob, it is dead: it still reads, and what is in the directory is found by opening it anew.
 type Store struct {
 	disk     disk
 	dir      string
 	sizes    sizes
 	readOnly bool
 
-	writing sync.Mutex // held across one Append; protects what follows, which only Append uses
+	writing sync.Mutex // held across one Append or EraseBlob; protects what follows, which only these use
 	held    io.Closer  // the lock
 	file    file       // the last segment
 	size    uint64     // of that file
@@ -32,7 +32,7 @@ type Store struct {
 	fresh   [][]byte
 	dead    error
 
-	mu       sync.RWMutex // held for moments; protects what follows: what is on stable storage. Elements of slices do not change
+	mu       sync.RWMutex // held for moments; protects what follows: what is on stable storage. Elements of slices do not change, but for erased blobs
 	closed   bool
 	segments []*segment
 	entries  uint64
@@ -40,7 +40,10 @@ type Store struct {
 	note     []byte
 }
 
-var _ proofgraph.Store = (*Store)(nil)
+var (
+	_ proofgraph.Store  = (*Store)(nil)
+	_ proofgraph.Eraser = (*Store)(nil)
+)
 
 // sizes are those of files, in bytes.
 type sizes struct {
@@ -73,6 +76,13 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	if closed {
 		return nil
+	}
+	if s.dead == nil {
+		for _, g := range s.segments {
+			if g.changed {
+				s.writeIndex(g)
+			}
+		}
 	}
 	return s.release()
 }

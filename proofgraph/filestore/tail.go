@@ -52,6 +52,8 @@ func (s *segment) settle(b []byte) error {
 		return fail
 	case b[end-1] != 0 && !s.lost(b, at, end):
 		return fail
+	case len(f.stains) > 0: // it was acknowledged
+		return fail
 	}
 	return nil
 }
@@ -60,11 +62,15 @@ func (s *segment) settle(b []byte) error {
 func (s *segment) whole(b []byte) error {
 	for i := s.before.blobCount; i < s.blobCount; i++ {
 		at := uint64(s.blobs[i])
+		if at == 0 {
+			continue
+		}
 		r, _ := s.read(b, 0, at)
 		if crypto.Sum(r.body[len(s.digests[i]):]) == s.digests[i] {
 			continue
 		}
-		if !s.lost(b, uint64(s.before.end), uint64(s.end)) {
+		erased := len(s.stains) > 0 && s.stains[len(s.stains)-1].at >= s.before.end // in this frame, so it was acknowledged
+		if erased || !s.lost(b, uint64(s.before.end), uint64(s.end)) {
 			return &damage{s.path, at, "a damaged blob"}
 		}
 		s.drop()

@@ -1,0 +1,263 @@
+package filestore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// Whoever reads or copies the log while a blob is erased, at whatever change to the disk, finds it whole or gone, and never damage.
+func TestReadersAtEachChangeOfAnErasure(t *testing.T) {
+	const n = 9
+	whole, gone := 0, 0
+	for _, which := range []int{1, n - 1} {
+		for after := 0; after < 8; after++ {
+			for _, amid := range []int{0, 1, 600, 1500, 1 << 20} {
+				d, erasing, looked := withSecrets(t, n, 1, n-1), 0, false
+				before, err := openReadOnly(d, dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var s *Store
+				look := func(r *Store, what string) {
+					t.Helper()
+					mustHold(t, r, n)
+					b, err := r.Blob(t.Context(), crypto.Sum(secret(which)))
+					switch {
+					case err == nil && bytes.Equal(b, secret(which)):
+						whole++
+					case errors.Is(err, proofgraph.ErrNoBlob):
+						gone++
+					default:
+						t.Fatalf("secret %d, change %d, %d bytes of it: %s: %d bytes, %v", which, after, amid, what, len(b), err)
+					}
+				}
+				s, err = open(&tap{disk: d, hook: func(o *op) error {
+					if erasing == 0 || looked || !o.changes {
+						return o.do()
+					}
+					if erasing++; erasing-2 < after {
+						return o.do()
+					}
+					looked = true
+					if o.kind == "write" {
+						if err := o.part(min(amid, len(o.data))); err != nil {
+							return err
+						}
+					}
+					look(before, "one who opened it before")
+					look(s, "the store itself")
+					r, err := openReadOnly(d, dir)
+					if err != nil {
+						t.Fatalf("secret %d, change %d, %d bytes of it: %v", which, after, amid, err)
+					}
+					look(r, "one who opens it now")
+					before.sizes, r.sizes = small, small // of copies
+					for i, from := range []*Store{before, s, r} {
+						to := fmt.Sprintf("copy%d", i)
+						if err := from.Copy(t.Context(), to); err != nil {
+							t.Fatal(err)
+						}
+						c, err := open(d, to, Options{}, small)
+						if err != nil {
+							t.Fatalf("secret %d, change %d, %d bytes of it: a copy: %v", which, after, amid, err)
+						}
+						look(c, "a copy")
+						mustClose(t, c)
+					}
+					return o.do()
+				}}, dir, Options{}, small)
+				if err != nil {
+					t.Fatal(err)
+				}
+				erasing = 1
+				mustErase(t, s, which)
+				mustLack(t, before, which)
+				mustHold(t, s, n)
+				mustClose(t, s)
+			}
+		}
+	}
+	t.Logf("%d whole, %d gone", whole, gone)
+	if whole < 100 || gone < 100 {
+		t.Error("that is less than was to be seen")
+	}
+}
+
+// The log is copied while a blob is erased: between any two reads of the copying the blob is marked, overwritten, or both.
+func TestErasedWhileCopied(t *testing.T) {
+	const n = 9
+	whole, gone := 0, 0
+	for _, which := range []int{1, n - 1} {
+		for read := 1; read < 90; read++ {
+			d := withSecrets(t, n, 1, n-1)
+			s := mustOpen(t, d)
+			copying, reads := false, 0
+			r, err := openReadOnly(pieces{&tap{disk: d, hook: func(o *op) error {
+				if copying && o.kind == "read" {
+					if reads++; reads == read {
+						mustErase(t, s, which)
+					}
+				}
+				return o.do()
+			}}}, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.sizes, copying = small, true
+			if err := r.Copy(t.Context(), "copy"); err != nil {
+				t.Fatal(err)
+			}
+			copying = false
+			c, err := open(d, "copy", Options{}, small)
+			if err != nil {
+				t.Fatalf("secret %d, erased before read %d: %v", which, read, err)
+			}
+			mustHold(t, c, n)
+			if b, err := c.Blob(t.Context(), crypto.Sum(secret(which))); errors.Is(err, proofgraph.ErrNoBlob) {
+				gone++
+			} else if whole++; err != nil || !bytes.Equal(b, secret(which)) {
+				t.Fatalf("secret %d, erased before read %d: %d bytes, %v", which, read, len(b), err)
+			}
+			mustClose(t, c)
+		}
+	}
+	t.Logf("%d whole, %d gone", whole, gone)
+	if whole < 20 || gone < 20 {
+		t.Error("that is less than was to be seen")
+	}
+}
+
+// A blob is erased while it is read: between any two reads of it the record is marked, overwritten, or both.
+func TestErasedWhileRead(t *testing.T) {
+	const n = 9
+	whole, gone := 0, 0
+	for _, which := range []int{1, n - 1} {
+		for read := 1; read < 12; read++ {
+			d := withSecrets(t, n, which)
+			s := mustOpen(t, d)
+			reading, reads := false, 0
+			r, err := openReadOnly(pieces{&tap{disk: d, hook: func(o *op) error {
+				if reading && o.kind == "read" {
+					if reads++; reads == read {
+						mustErase(t, s, which)
+					}
+				}
+				return o.do()
+			}}}, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reading = true
+			if b, err := r.Blob(t.Context(), crypto.Sum(secret(which))); errors.Is(err, proofgraph.ErrNoBlob) {
+				gone++
+			} else if whole++; err != nil || !bytes.Equal(b, secret(which)) {
+				t.Fatalf("secret %d, erased before read %d: %d bytes, %v", which, read, len(b), err)
+			}
+			mustClose(t, s)
+		}
+	}
+	t.Logf("%d whole, %d gone", whole, gone)
+	if whole < 4 || gone < 4 {
+		t.Error("that is less than was to be seen")
+	}
+}
+
+// pieces is a disk of which a read is many: what is written meanwhile is in some and not in others.
+type pieces struct{ disk }
+
+type piecesFile struct{ file }
+
+func (p pieces) view(path string) (file, error) {
+	f, err := p.disk.view(path)
+	return piecesFile{f}, err
+}
+
+func (f piecesFile) ReadAt(b []byte, at int64) (n int, err error) {
+	for n < len(b) && err == nil {
+		var got int
+		got, err = f.file.ReadAt(b[n:min(n+500, len(b))], at+int64(n))
+		n += got
+	}
+	return n, err
+}
+
+// Eraser and writer and readers and auditors at once, on real files.
+func TestEraseBesideEverybody(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	s, err := open(hasty{}, dir, Options{}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const n = 60
+	var all sync.WaitGroup
+	written := make(chan int, n)
+	all.Go(func() {
+		defer close(written)
+		for i := range n {
+			b := batch(i)
+			b.Blobs = append(b.Blobs, secret(i))
+			if err := s.Append(context.Background(), b); err != nil {
+				t.Error(err)
+				return
+			}
+			written <- i
+		}
+	})
+	erased := make(chan int, n)
+	all.Go(func() {
+		defer close(erased)
+		for i := range written {
+			if i%2 == 0 {
+				if err := s.EraseBlob(context.Background(), crypto.Sum(secret(i))); err != nil {
+					t.Error(err)
+				}
+				erased <- i
+			}
+		}
+	})
+	for range 2 {
+		all.Go(func() {
+			for i := range erased {
+				r, err := openReadOnly(hasty{}, dir)
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				for _, x := range []*Store{s, r} {
+					if b, err := x.Blob(context.Background(), crypto.Sum(secret(i))); !errors.Is(err, proofgraph.ErrNoBlob) {
+						t.Errorf("secret %d: %d bytes, %v", i, len(b), err)
+					}
+					if b, err := x.Blob(context.Background(), crypto.Sum(secret(i+1))); err == nil && !bytes.Equal(b, secret(i+1)) || err != nil && !errors.Is(err, proofgraph.ErrNoBlob) {
+						t.Errorf("secret %d: %d bytes, %v", i+1, len(b), err)
+					}
+				}
+				if err := matches(r, int(r.entries/2)); err != nil {
+					t.Error(err)
+				}
+				r.Close()
+			}
+		})
+	}
+	all.Wait()
+	mustHold(t, s, n)
+	mustClose(t, s)
+	if s, err = open(hasty{}, dir, Options{}, small); err != nil {
+		t.Fatal(err)
+	}
+	mustHold(t, s, n)
+	for i := range n {
+		b, err := s.Blob(t.Context(), crypto.Sum(secret(i)))
+		if i%2 == 0 && !errors.Is(err, proofgraph.ErrNoBlob) || i%2 == 1 && !bytes.Equal(b, secret(i)) {
+			t.Errorf("secret %d: %d bytes, %v", i, len(b), err)
+		}
+	}
+}

@@ -1,0 +1,404 @@
+package filestore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// secret is what nobody may find: a blob of several sectors, zeros among it or not.
+func secret(n int) []byte {
+	return bytes.Join([][]byte{fmt.Appendf(nil, "secret %d head", n), []byte("secret middle"), []byte("secret tail")}, bytes.Repeat([]byte{byte(n % 4)}, 1100))
+}
+
+const trace = "secret"
+
+// withSecrets makes a log of n batches, of which these have a secret beside their own blob, twice.
+func withSecrets(t testing.TB, n int, those ...int) *ram {
+	t.Helper()
+	d := newRAM()
+	s := mustOpen(t, d)
+	for i := range n {
+		b := batch(i)
+		for _, x := range those {
+			if x == i {
+				b.Blobs = append(b.Blobs, secret(i), secret(i))
+			}
+		}
+		if err := s.Append(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustClose(t, s)
+	return d
+}
+
+// traces tells whether a file has something of a secret, as programs see it or on stable storage.
+func (r *ram) traces() string {
+	for name, i := range r.names {
+		if bytes.Contains(i.data, []byte(trace)) || bytes.Contains(i.disk, []byte(trace)) {
+			return name
+		}
+	}
+	return ""
+}
+
+func mustErase(t testing.TB, s *Store, n int) {
+	t.Helper()
+	if err := s.EraseBlob(t.Context(), crypto.Sum(secret(n))); err != nil {
+		t.Fatal(err)
+	}
+	mustLack(t, s, n)
+}
+
+func mustLack(t testing.TB, s *Store, n int) {
+	t.Helper()
+	if b, err := s.Blob(t.Context(), crypto.Sum(secret(n))); !errors.Is(err, proofgraph.ErrNoBlob) || b != nil {
+		t.Fatalf("secret %d: %d bytes, %v", n, len(b), err)
+	}
+}
+
+// In full segments and in the last one, in its last frame too: nothing of a blob is in any file, and all else is as it was.
+func TestErasedFromEveryFile(t *testing.T) {
+	const n = 12
+	secrets := []int{0, 1, 4, 8, n - 1}
+	d := withSecrets(t, n, secrets...)
+	if len(d.files().segments()) < 4 || d.traces() == "" {
+		t.Fatal("not the log that this test was made for")
+	}
+	s := mustOpen(t, d)
+	for _, i := range secrets {
+		mustErase(t, s, i)
+		mustErase(t, s, i)
+		mustHold(t, s, n)
+		r, err := openReadOnly(d, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustHold(t, r, n)
+		mustLack(t, r, i)
+	}
+	if name := d.traces(); name != "" {
+		t.Fatalf("there is something in %s", name)
+	}
+	mustClose(t, s)
+	if got, want := len(d.files()), 2*len(d.files().segments())-1; got != want {
+		t.Errorf("%d files, want %d: a segment has no index", got, want)
+	}
+	for _, f := range []files{d.files(), d.files().bare()} {
+		d := f.disk()
+		s := mustOpen(t, d)
+		mustHold(t, s, n)
+		for _, i := range secrets {
+			mustLack(t, s, i)
+			if err := s.Append(t.Context(), proofgraph.Batch{At: 2 * n, Blobs: [][]byte{secret(i)}}); err != nil {
+				t.Fatal(err)
+			}
+			if b, err := s.Blob(t.Context(), crypto.Sum(secret(i))); err != nil || !bytes.Equal(b, secret(i)) {
+				t.Fatalf("appended again: %d bytes, %v", len(b), err)
+			}
+		}
+		mustClose(t, s)
+		s = mustOpen(t, d)
+		mustHold(t, s, n)
+		for _, i := range secrets {
+			if b, err := s.Blob(t.Context(), crypto.Sum(secret(i))); err != nil || !bytes.Equal(b, secret(i)) {
+				t.Fatalf("appended again, opened again: %d bytes, %v", len(b), err)
+			}
+			mustErase(t, s, i)
+		}
+		if name := d.traces(); name != "" {
+			t.Fatalf("there is something in %s", name)
+		}
+		mustClose(t, s)
+	}
+}
+
+// The power goes after each change to the disk that an erasure makes, or while a write is going on, and what was not synced survives in every
+// way: the blob is whole or gone, and gone with every trace once it was acknowledged. Never is anything damaged.
+func TestCrashPowerWhileErasing(t *testing.T) {
+	const n = 9
+	random := rand.New(rand.NewPCG(*crashSeed, 3))
+	whole, gone, acknowledged := 0, 0, 0
+	for _, which := range []int{1, n - 1} { // in a full segment, and in the last frame of the log
+		good := withSecrets(t, n, 1, n-1).files()
+		for after := 1; ; after++ {
+			for _, how := range survivals {
+				for _, partly := range []bool{false, true} {
+					d := good.disk()
+					changes, err := erasedUntil(t, d, which, after, partly, random)
+					if err == nil {
+						acknowledged++
+					}
+					left := d.cut(how, random)
+					what := fmt.Sprintf("secret %d, power lost after change %d of an erasure (amid it: %v), which left %s; it said %v", which, after, partly, how, err)
+					if err == nil && bytes.Contains(left.all(), secret(which)[:40]) {
+						t.Fatalf("%s: there is something left", what)
+					}
+					for _, seen := range []*ram{left.clone(), left} {
+						if seen != left {
+							r, err := openReadOnly(seen, dir)
+							if err != nil {
+								t.Fatalf("%s: %v", what, err)
+							}
+							mustHold(t, r, n)
+							continue
+						}
+						s := mustOpen(t, seen)
+						mustHold(t, s, n)
+						b, berr := s.Blob(t.Context(), crypto.Sum(secret(which)))
+						switch {
+						case berr == nil && bytes.Equal(b, secret(which)) && err != nil:
+							whole++
+						case errors.Is(berr, proofgraph.ErrNoBlob):
+							if gone++; bytes.Contains(seen.all(), fmt.Appendf(nil, "secret %d", which)) {
+								t.Fatalf("%s: it is not there, and there is something left", what)
+							}
+						default:
+							t.Fatalf("%s: %d bytes, %v", what, len(b), berr)
+						}
+						mustErase(t, s, which)
+						mustErase(t, s, n-which)
+						mustClose(t, s)
+						if name := seen.traces(); name != "" {
+							t.Fatalf("%s: erased again, and there is something in %s", what, name)
+						}
+					}
+					if after > changes {
+						break
+					}
+				}
+			}
+			if after > 12 {
+				break
+			}
+		}
+	}
+	t.Logf("%d whole, %d gone, %d acknowledged", whole, gone, acknowledged)
+	if whole < 20 || gone < 20 || acknowledged < 10 {
+		t.Error("that is less than was to be seen")
+	}
+}
+
+// all is every byte of the files.
+func (r *ram) all() []byte {
+	var all []byte
+	for _, i := range r.names {
+		all = append(append(all, i.data...), i.disk...)
+	}
+	return all
+}
+
+// erasedUntil erases a secret on a disk whose power goes after so many changes, or amid that one.
+func erasedUntil(t *testing.T, d disk, which, after int, amid bool, random *rand.Rand) (changes int, err error) {
+	off, counting := false, false
+	tapped := &tap{disk: d, hook: func(o *op) error {
+		switch {
+		case off:
+			return errPower
+		case !counting || !o.changes:
+			return o.do()
+		}
+		if changes++; changes < after {
+			return o.do()
+		}
+		off = true
+		if amid && o.kind == "write" {
+			return errors.Join(errPower, o.part(random.IntN(len(o.data)+1)))
+		}
+		return o.do()
+	}}
+	s, oerr := open(tapped, dir, Options{}, small)
+	if oerr != nil {
+		t.Fatal(oerr)
+	}
+	counting = true
+	err = s.EraseBlob(t.Context(), crypto.Sum(secret(which)))
+	return changes, err
+}
+
+// After an error of the disk the store is dead. Opened anew, by a system that shows what it has not kept, the blob is whole, or gone for good.
+func TestEraseOnASickDisk(t *testing.T) {
+	const n = 9
+	failures, gone := 0, 0
+	for _, which := range []int{1, n - 1} {
+		good := withSecrets(t, n, which).files()
+		for after := 1; after < 14; after++ {
+			for _, showing := range []bool{false, true} {
+				d, sick, ops := good.disk(), false, 0
+				s, err := open(&tap{disk: d, hook: func(o *op) error {
+					if !sick {
+						return o.do()
+					}
+					if ops++; ops != after {
+						return o.do()
+					}
+					if f, ok := o.file.(*ramFile); ok && o.kind == "sync" {
+						f.forget(showing)
+					}
+					return errors.New("the head fell off")
+				}}, dir, Options{}, small)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sick = true
+				err = s.EraseBlob(t.Context(), crypto.Sum(secret(which)))
+				if err == nil {
+					mustClose(t, s)
+					continue
+				}
+				failures++
+				if !strings.HasPrefix(err.Error(), "filestore: erase: ") || strings.Contains(err.Error(), trace) {
+					t.Error(err)
+				}
+				if dead := s.Append(t.Context(), batch(n)); dead != nil && dead.Error() != err.Error() || dead == nil && s.dead != nil {
+					t.Errorf("after %v: %v", err, dead)
+				} else if dead != nil {
+					if again := s.EraseBlob(t.Context(), contracts.Digest{}); again == nil || again.Error() != err.Error() {
+						t.Errorf("the dead erase: %v", again)
+					}
+					s.Close()
+				} else {
+					continue // it had not begun
+				}
+				s = mustOpen(t, d)
+				mustHold(t, s, n)
+				if _, err := s.Blob(t.Context(), crypto.Sum(secret(which))); errors.Is(err, proofgraph.ErrNoBlob) {
+					if gone++; d.traces() != "" {
+						t.Fatalf("operation %d failed: gone, and there is something left", after)
+					}
+				} else if err != nil {
+					t.Fatalf("operation %d failed: %v", after, err)
+				}
+				mustErase(t, s, which)
+				if name := d.traces(); name != "" {
+					t.Fatalf("operation %d failed: erased again, and there is something in %s", after, name)
+				}
+				s = mustOpen(t, d.cut(leavesNone, nil))
+				mustHold(t, s, n)
+				mustLack(t, s, which)
+			}
+		}
+	}
+	if failures < 20 || gone < 2 {
+		t.Errorf("%d failures, %d gone", failures, gone)
+	}
+}
+
+// What else is wrong with the last frame is damage, though a blob of it was erased: it was acknowledged, and is not dropped.
+func TestDamageBesideAnErasedBlob(t *testing.T) {
+	for _, n := range []int{5, 6} { // with zeros in it, and without
+		damageBesideAnErasedBlob(t, n)
+	}
+}
+
+func damageBesideAnErasedBlob(t *testing.T, n int) {
+	d := withSecrets(t, n, n-1)
+	s := mustOpen(t, d)
+	mustErase(t, s, n-1)
+	mustClose(t, s)
+	good := d.files()
+	names := good.segments()
+	name := names[len(names)-1]
+	mustAnswer := func(b []byte) error { return good.but(name, b).answer(t, n) }
+	if err := mustAnswer(good[name]); err != nil {
+		t.Fatal(err)
+	}
+	g, err := newSegment("", bytes.Clone(good[name]))
+	if err == nil {
+		err = g.settle(bytes.Clone(good[name]))
+	}
+	if err != nil || len(g.stains) != 2 {
+		t.Fatalf("%d marked, %v", len(g.stains), err)
+	}
+	bits := 0
+	from := int(g.stains[0].at)
+	for at := from; at < int(g.end); at++ {
+		faded := false
+		for _, x := range g.stains {
+			start := int(x.at) + recordHead + len(contracts.Digest{})
+			faded = faded || at >= start && at < start+int(x.size)
+		}
+		if !faded {
+			bits++
+			mustBeIn(t, mustAnswer(flipped(good[name], at, at%8)), name)
+		} else if at%7 == 0 {
+			if err := mustAnswer(flipped(good[name], at, at%8)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if bits < 500 {
+		t.Errorf("%d bits", bits)
+	}
+}
+
+// A sector of an acknowledged frame that is lost is damage where a mark shows that it was acknowledged. Without one it would be torn.
+func TestLostSectorBesideAnErasedBlob(t *testing.T) {
+	dense := func(c byte) []byte { return bytes.Repeat([]byte{c}, 2000) }
+	d := newRAM()
+	s := mustOpen(t, d)
+	grow(t, s, 0, 1)
+	b := batch(1)
+	b.Blobs, b.Entries[1] = [][]byte{dense('a'), secret(1), dense('b')}, dense('e')
+	if err := s.Append(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	mustErase(t, s, 1)
+	mustClose(t, s)
+	good := d.files()
+	name := good.segments()[1] // all of it is this frame
+	file, tried := good[name], map[byte]int{}
+	for at := 0; at+sector < used(file); at += sector {
+		what := file[at]
+		if bytes.Count(file[at:at+sector], []byte{what}) != sector { // more than one record's
+			continue
+		}
+		b := bytes.Clone(file)
+		clear(b[at : at+sector])
+		d := good.but(name, b).disk()
+		s, err := open(d, dir, Options{}, small)
+		if tried[what]++; what == kindErased {
+			if err != nil || s.entries != 4 {
+				t.Fatal(err)
+			}
+			continue
+		}
+		mustBeIn(t, err, name)
+	}
+	if tried['a'] == 0 || tried['b'] == 0 || tried['e'] == 0 || tried[kindErased] == 0 {
+		t.Errorf("%v", tried)
+	}
+}
+
+// Bytes that are not the blob's, without a mark, are damage, even those that an erasure would have left.
+func TestDamageIsNotErased(t *testing.T) {
+	good := withSecrets(t, 9, 1, 8).files()
+	tried := 0
+	for _, name := range good.segments() {
+		for _, which := range []int{1, 8} {
+			for _, spoilt := range [][]byte{flipped(secret(which), 5, 0), fading[:len(secret(which))]} {
+				b := bytes.ReplaceAll(good[name], secret(which), spoilt)
+				if bytes.Equal(b, good[name]) {
+					continue
+				}
+				s, err := open(good.but(name, b).disk(), dir, Options{}, small)
+				if err == nil {
+					_, err = s.Blob(t.Context(), crypto.Sum(secret(which)))
+				}
+				mustBeIn(t, err, name)
+				tried++
+			}
+		}
+	}
+	if tried != 4 {
+		t.Error(tried)
+	}
+}
