@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -45,6 +46,7 @@ type office struct {
 	now    time.Time
 	counts map[contracts.ReasonCode]int
 	given  []contracts.Envelope // approvals
+	nonces io.Reader            // nil: random ones
 }
 
 func (o *office) clock() time.Time {
@@ -75,7 +77,7 @@ func (o *office) open(keep helm.Keep) {
 		})
 	}
 	o.kernel, err = helm.New(helm.Options{Policy: policy, Key: testKey(o, seedK1), LogKey: testKey(o, seedL), Store: o.store, Origin: testOrigin, Trust: o.trust,
-		Drivers: drivers, Keep: keep, Now: o.clock})
+		Drivers: drivers, Keep: keep, Now: o.clock, Rand: o.nonces})
 	if err != nil {
 		o.Fatal(err)
 	}
