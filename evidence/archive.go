@@ -62,7 +62,7 @@ func (a *archive) open(ctx context.Context, w *window) error {
 		}
 		b, err := w.get(at, block)
 		if err != nil {
-			return short("", at+block, err)
+			return short(memberField(count, nil), at+block, err)
 		}
 		h := (*[block]byte)(b)
 		if *h == ([block]byte{}) {
@@ -70,7 +70,7 @@ func (a *archive) open(ctx context.Context, w *window) error {
 		}
 		raw, size, ok := parseHeader(h)
 		if !ok {
-			return bad("", "a header is not the one that its name and size have", nil)
+			return bad(memberField(count, nil), fmt.Sprintf("the header at byte %d is not the one that its name and size have", at), nil)
 		}
 		switch {
 		case count < len(members) && string(raw) != members[count]:
@@ -80,10 +80,10 @@ func (a *archive) open(ctx context.Context, w *window) error {
 		default:
 			name, ok := blobName(raw)
 			if !ok || bytes.Compare(before, name[:]) >= 0 {
-				return bad("blobs", "a member is not the next blob", nil)
+				return bad(memberField(count, nil), fmt.Sprintf("the member at byte %d is not the next blob", at), nil)
 			}
 			if at/block >= 1<<blockBits {
-				return bad("", "larger than 512 TiB", nil)
+				return bad(memberField(count, name[:]), "beyond 512 TiB", nil)
 			}
 			before = append(before[:0], name[:]...)
 			a.blobs = append(a.blobs, prefixOf(name)|uint64(at/block))
@@ -93,10 +93,10 @@ func (a *archive) open(ctx context.Context, w *window) error {
 		at += block + size
 		pad, err := w.get(at, int(padding(size)))
 		if err != nil {
-			return short(memberField(count), at+padding(size), err)
+			return short(memberField(count, before), at+padding(size), err)
 		}
 		if !zero(pad) {
-			return bad("", "padding is not zero", nil)
+			return bad(memberField(count, before), "padding is not zero", nil)
 		}
 		at += int64(len(pad))
 	}
@@ -105,11 +105,11 @@ func (a *archive) open(ctx context.Context, w *window) error {
 	}
 	switch b, err := w.get(at+block, block); {
 	case err != nil:
-		return short("", at+2*block, err)
+		return short("end", at+2*block, err)
 	case !zero(b):
-		return bad("", "it does not end in two zero blocks", nil)
+		return bad("end", "it does not end in two zero blocks", nil)
 	case at+2*block != w.size:
-		return bad("", fmt.Sprintf("%d bytes follow its end", w.size-at-2*block), nil)
+		return bad("end", fmt.Sprintf("%d bytes follow it", w.size-at-2*block), nil)
 	}
 	a.blobs = slices.Clip(a.blobs)
 	a.named = make([]role, len(a.blobs))
@@ -117,12 +117,15 @@ func (a *archive) open(ctx context.Context, w *window) error {
 	return nil
 }
 
-// memberField is how errors name a member.
-func memberField(i int) string {
-	if i < len(members) {
+// memberField is how errors name a member, or the blobs where it is not known which.
+func memberField(i int, blob []byte) string {
+	switch {
+	case i < len(members):
 		return members[i]
+	case blob == nil:
+		return "blobs"
 	}
-	return "blobs"
+	return blobPrefix + hex.EncodeToString(blob)
 }
 
 func zero(b []byte) bool {

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
@@ -12,11 +13,11 @@ import (
 // entry verifies the next entry, and adds it to the fold.
 func (v *verifier) entry(l line) *Error {
 	if bytes.HasPrefix(l.bytes, []byte(`{"gap"`)) {
-		return v.fault(ErrGap, "", "a gap"+unsupported)
+		return v.fault(ErrGap, "gap", "a gap"+unsupported)
 	}
 	sealed, ferr := v.reader.Open(l.bytes)
 	if ferr != nil {
-		return v.fault(checkOf(ferr.Class), ferr.Field, ferr.What)
+		return v.fault(checkOf(ferr.Class), cmp.Or(ferr.Field, "envelope"), ferr.What)
 	}
 	if field, what := v.crossedSealed(l.bytes, sealed); what != "" {
 		return v.fault(ErrEncoding, field, what)

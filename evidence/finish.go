@@ -61,7 +61,7 @@ func (v *verifier) checkpointed() ([]byte, *Error) {
 	c, err := parseSigned(b)
 	switch {
 	case err != nil:
-		return bad("", err.Error())
+		return bad(members[checkpointMember], err.Error())
 	case c.Size != v.size():
 		return nil, &Error{ErrMerkle, -1, "checkpoint.size", "not the log's", nil}
 	case c.Root != v.report.MerkleRoot:
@@ -93,7 +93,7 @@ func (v *verifier) manifest(note []byte) *Error {
 	}
 	bad := func(field, what string) *Error { return &Error{ErrManifest, -1, field, what, nil} }
 	if v.pack.members[manifestMember].size > contracts.MaxEntry {
-		return bad("", "longer than an envelope may be")
+		return bad(members[manifestMember], "longer than an envelope may be")
 	}
 	b, f := v.pack.member(manifestMember)
 	if f != nil {
@@ -101,7 +101,7 @@ func (v *verifier) manifest(note []byte) *Error {
 	}
 	sealed, ferr := v.reader.Open(b)
 	if ferr != nil {
-		return bad(ferr.Field, ferr.What)
+		return bad(cmp.Or(ferr.Field, members[manifestMember]), ferr.What)
 	}
 	if field, what := v.crossedSealed(b, sealed); what != "" {
 		return bad(field, what)
@@ -116,7 +116,7 @@ func (v *verifier) manifest(note []byte) *Error {
 	}
 	m, ferr := sealed.Manifest()
 	if ferr != nil {
-		return bad(ferr.Field, ferr.What)
+		return bad(cmp.Or(ferr.Field, members[manifestMember]), ferr.What)
 	}
 	want := contracts.EvidencePack{
 		Blobs:          contracts.Blobs{Bytes: v.pack.bytes, Count: uint64(len(v.pack.blobs)), Root: v.pack.root},

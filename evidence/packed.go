@@ -43,7 +43,7 @@ func (p *packed) lines() iter.Seq2[line, *Error] {
 			}
 			n := bytes.IndexByte(b, '\n')
 			if n < 0 {
-				yield(line{}, &Error{ErrEncoding, index, "", "a line without end, or of more than 32,768 bytes", nil})
+				yield(line{}, &Error{ErrEncoding, index, members[entriesMember], "a line without end, or of more than 32,768 bytes", nil})
 				return
 			}
 			p.sum.Write(b[:n+1])
@@ -57,7 +57,7 @@ func (p *packed) lines() iter.Seq2[line, *Error] {
 
 func (p *packed) checkpoint() ([]byte, *Error) {
 	if p.members[checkpointMember].size > maxNote {
-		return nil, &Error{ErrCheckpoint, -1, "", "longer than a note may be", nil}
+		return nil, &Error{ErrCheckpoint, -1, members[checkpointMember], "longer than a note may be", nil}
 	}
 	return p.member(checkpointMember)
 }

@@ -80,6 +80,7 @@ func (w *tampered) run(t *testing.T, x tampering) {
 	w.cases[expected][x.id]++
 	if x.want != nil {
 		mustRefuse(t, r, err, x.want)
+		w.mustPlace(t, x, m, r.Fault)
 		return
 	}
 	if err != nil || r.Level != x.then.Level || r.History != x.then.History || r.Signer != x.then.Signer || r.Success(Logged) {
