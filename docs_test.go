@@ -21,7 +21,11 @@ func TestDocuments(t *testing.T) {
 	}
 	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark|Example)[A-Za-z0-9_]*)`")
 	linked := regexp.MustCompile(`\]\(([^)#]+)\)`)
-	for _, document := range []string{"README.md", "SECURITY.md", "RATIONALE.md", "CHANGELOG.md"} {
+	documents, err := filepath.Glob("docs/*.md")
+	if err != nil || documents == nil {
+		t.Fatalf("no documents in docs: %v", err)
+	}
+	for _, document := range append(documents, "README.md", "SECURITY.md", "RATIONALE.md", "CHANGELOG.md") {
 		text, err := os.ReadFile(document)
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +39,7 @@ func TestDocuments(t *testing.T) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.FromSlash(m[1])); err != nil {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(document), filepath.FromSlash(m[1]))); err != nil {
 				t.Errorf("%s points to %s: %v", document, m[1], err)
 			}
 		}
