@@ -18,7 +18,7 @@ var foreigners = []struct{ magic, what string }{
 // foreign says what a file is that does not begin as an archive does, given its first bytes, a block at most; "" where it does.
 func foreign(b []byte) string {
 	if len(b) == 0 {
-		return "empty: not a byte of a pack is there"
+		return "empty: not a byte of a pack is there; a pipe says no size and cannot be read at any place: copy it to a file first"
 	}
 	if len(b) == block && (zero(b) || bytes.HasPrefix(b[257:], []byte("ustar"))) {
 		return "" // an archive, be it of nothing
@@ -54,6 +54,9 @@ func unread(size, end int64, err error) (string, error) {
 		return fmt.Sprintf("truncated: it goes on to byte %d at least, and ends at %d", end, size), nil
 	case err == io.ErrUnexpectedEOF:
 		return fmt.Sprintf("truncated: the reader ends before the %d bytes that were given as its size", size), nil
+	}
+	if end <= block { // not even the first
+		return "it cannot be read; a pack is read at any place, which a pipe cannot be: copy it to a file first", err
 	}
 	return "it cannot be read", err
 }

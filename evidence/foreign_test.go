@@ -64,7 +64,7 @@ func TestForeign(t *testing.T) {
 		"more":              {b: append(bytes.Clone(pack), 0), want: ErrArchive, say: "end: 1 bytes follow it"},
 		"a size too large":  {b: pack, size: int64(size) + block, want: ErrArchive, say: "truncated: the reader ends before"},
 		"a negative size":   {b: pack, size: -1, want: ErrInput, say: "INPUT: size: negative"},
-		"a broken disk":     {r: gone{}, size: int64(size), want: ErrArchive, say: "it cannot be read: the disk is gone"},
+		"a broken disk":     {r: gone{}, size: int64(size), want: ErrArchive, say: "copy it to a file first: the disk is gone"},
 		"a negative disk":   {r: gone{}, size: -9, want: ErrInput, say: "negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
