@@ -33,7 +33,7 @@ func (v *verifier) rereader() *rereader {
 // again reads an earlier entry. The bytes are those that were verified, or it is a fault.
 func (v *verifier) again(index uint64) (*contracts.Statement, *Error) {
 	r := v.rereader()
-	bad := func(err error) (*contracts.Statement, *Error) { return nil, v.from.unread(nil, err) }
+	bad := func(err error) (*contracts.Statement, *Error) { return nil, v.from.unreadable(nil, err) }
 	if err := v.ctx.Err(); err != nil { // a session may be long
 		return bad(err)
 	}
@@ -55,23 +55,23 @@ func (v *verifier) again(index uint64) (*contracts.Statement, *Error) {
 	return st, nil
 }
 
-// inputsOf reads the inputs of an earlier judgement, or gives nil where they are not there, or are not as they should be, which was noted with
-// that entry.
-func (v *verifier) inputsOf(d *contracts.DecisionRecord) (*contracts.Inputs, *Error) {
-	r := v.rereader()
-	b, i, f := v.content(d.InputsHash, r)
-	if f == nil && i == noBlob {
+// inputsOf reads the inputs of an earlier judgement, of that index, or gives nil where they are not there, or are not as they should be, which
+// was noted with that entry.
+func (v *verifier) inputsOf(index uint64, d *contracts.DecisionRecord) (*contracts.Inputs, *Error) {
+	if v.absent.has(index) {
 		return nil, nil
 	}
-	if f == nil {
+	r := v.rereader()
+	b, i, f := v.content(d.InputsHash, r)
+	if f == nil && i != noBlob {
 		if in, err := r.inputs.Inputs(b); err == nil {
 			return in, nil
 		}
-	} else if f.Check != ErrBlob {
+	} else if f != nil && f.Check != ErrBlob {
 		return nil, f
 	}
 	if v.badBlob == nil {
-		return nil, v.from.unread(&d.InputsHash, errChanged)
+		return nil, v.from.unreadable(&d.InputsHash, errChanged)
 	}
 	return nil, nil
 }

@@ -42,7 +42,7 @@ func (v *verifier) content(d contracts.Digest, r view) ([]byte, int, *Error) {
 	case err == errLong:
 		return nil, i, v.fault(ErrBlob, blobPrefix+d.String(), err.Error())
 	case err != nil:
-		return nil, noBlob, v.from.unread(&d, err)
+		return nil, noBlob, v.from.unreadable(&d, err)
 	case i == noBlob:
 		return nil, noBlob, nil
 	case crypto.Sum(b) != d:

@@ -1,7 +1,7 @@
 // Package evidence packs a log for those who were not there, and verifies such packs offline: nothing was removed, reordered, changed or put
 // in, and every verdict that can be made again comes out the same.
 //
-// [Write] makes the pack of a store, [Verify] says what a pack proves to this caller:
+// [Write] makes the pack of a store, [Verify] says what a pack proves to this caller, and [VerifyStore] what a store does, where it is:
 //
 //	state, err := registry.ParseState(trustJSON) // given to the auditor by other means than the pack
 //	…
@@ -29,6 +29,13 @@
 // is a C2SP tlog-checkpoint over the RFC 6962 root of the entries; the manifest says what the other members are, signed by a kernel key.
 // Each header is the one that name and size have; whatever other archivers may write is refused, and nothing is ever decompressed.
 //
+// # Stores
+//
+// VerifyStore verifies a log in place: a directory that was opened to be read (filestore.OpenReadOnly) while a kernel goes on writing it, or a
+// store of this process. It goes as far as the latest checkpoint, as the pack of it would, and the report counts what is behind that. A store
+// has no archive and no manifest, and what no entry names cannot be seen in it; all else is checked as in a pack, and comes out the same. Who
+// keeps a store may give an old one, as who keeps a pack may: Last counts here too.
+//
 // # Trust
 //
 // Keys change hands: trust entries of a log add keys, revoke them, replace the roots, end grants, freeze and unfreeze. Verify starts with the
@@ -45,7 +52,8 @@
 // They fire in this order, and the first that fails is the answer, an [Error] that is one of the exported errors:
 //
 //	INPUT       what the caller gave: reader and size, trust root, origin, last checkpoint
-//	ARCHIVE     headers re-encoded and compared, names, order, padding, end
+//	ARCHIVE     headers re-encoded and compared, names, order, padding, end; a pack that cannot be read, or is another one when it is read again
+//	STORE       in its place of a store: it cannot be read, wherever that is, or is no store: it panics, or gives other things when asked again
 //
 // then entry by entry
 //
@@ -66,8 +74,8 @@
 //	GAP         condensed stretches
 //	MERKLE      size and root of the checkpoint are the log's
 //	CHECKPOINT  that member: three lines, origin, and the log key's line first and verifying
-//	MANIFEST    that member: envelope, key, signature, and each thing that it claims
-//	BLOB        content hashes to its name and has its form; none missing that must be there, none that no entry names
+//	MANIFEST    that member, of a pack: envelope, key, signature, and each thing that it claims
+//	BLOB        content hashes to its name and has its form; none missing that must be there, none in a pack that no entry names
 //	REPLAY      the guardian, given kept inputs and the documents, makes the same decision in every field, pending and the approvals that
 //	            count included; inputs agree with decision, entry and log; outputs with what names them and with the response schema that
 //	            the tool pins

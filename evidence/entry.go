@@ -112,7 +112,7 @@ func (v *verifier) begins(s *contracts.Sealed) *Error {
 		v.state, err = registry.ParseState(b) // of no bytes, where there are none
 	}
 	if err != nil {
-		return v.fault(ErrTrust, "predicate.trust", "the initial trust state is not in the pack, or malformed")
+		return v.fault(ErrTrust, "predicate.trust", "the initial trust state is not there, or malformed")
 	}
 	return nil
 }

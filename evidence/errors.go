@@ -8,9 +8,11 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// The checks, in the order in which they fire: the first that fails is the answer. errors.Is finds them in what [Verify] returns.
+// The checks, in the order in which they fire: the first that fails is the answer. errors.Is finds them in what [Verify] and
+// [VerifyStore] return.
 var (
 	ErrInput      = errors.New("INPUT")      // what the caller gave
+	ErrStore      = errors.New("STORE")      // in place of ARCHIVE, of VerifyStore: the store fails, or does not keep to what a store is
 	ErrArchive    = errors.New("ARCHIVE")    // tar bytes: headers, names, order, padding, end
 	ErrEncoding   = errors.New("ENCODING")   // of an entry: strict canonical JSON, base64, sizes, lines; from here to TRUST entry by entry
 	ErrEnvelope   = errors.New("ENVELOPE")   // DSSE and statement shape
@@ -36,7 +38,7 @@ type Error struct {
 	Entry int64  // index of the entry, or -1 where it is of none
 	Field string // dotted path in the record, or the member or blob; may be ""
 	What  string
-	Err   error // where r could not be read: what it said
+	Err   error // where reader or store could not be read: what they said
 }
 
 func (e *Error) Error() string { return "evidence: " + e.told(": entry ") }

@@ -14,7 +14,7 @@ type log struct {
 	index  proofgraph.Index
 	tree   proofgraph.Tree
 	chains map[string]*chain
-	named  []uint64 // a bit for each entry that another one names
+	named  bits // entries that another one names
 	origin string
 	first  contracts.Digest // hash of genesis
 }
@@ -50,20 +50,17 @@ func (l *log) add(hash contracts.Digest, st *contracts.Statement, c *chain) erro
 	if l.chains == nil {
 		l.chains = map[string]*chain{}
 	}
-	if at&63 == 0 {
-		l.named = append(l.named, 0)
-	}
 	switch {
 	case st.Genesis != nil:
 		l.origin, l.first = st.Genesis.Origin, hash
 	case c.count > 0:
-		l.name(c.index)
+		l.named.set(c.index)
 	default:
-		l.name(0)
+		l.named.set(0)
 	}
 	for _, p := range h.Parents {
 		if i, _, ok := l.index.Lookup(p); ok {
-			l.name(i)
+			l.named.set(i)
 		}
 	}
 	l.chains[c.name] = c
@@ -72,14 +69,26 @@ func (l *log) add(hash contracts.Digest, st *contracts.Statement, c *chain) erro
 	return l.index.Add(hash, h.Lamport)
 }
 
-func (l *log) name(i uint64) { l.named[i>>6] |= 1 << (i & 63) }
+// bits are a set of entries.
+type bits []uint64
+
+func (b *bits) set(index uint64) {
+	for uint64(len(*b)) <= index>>6 {
+		*b = append(*b, 0)
+	}
+	(*b)[index>>6] |= 1 << (index & 63)
+}
+
+func (b bits) has(index uint64) bool {
+	return index>>6 < uint64(len(b)) && b[index>>6]&(1<<(index&63)) != 0
+}
 
 // graphHash is the SHA-256 of the canonical array of all heads, sorted: entries that no other one names. A session's entry is named by the
 // next one, so only last ones are heads.
 func (l *log) graphHash() contracts.Digest {
 	var heads []contracts.Digest
 	for _, c := range l.chains {
-		if l.named[c.index>>6]&(1<<(c.index&63)) == 0 {
+		if !l.named.has(c.index) {
 			heads = append(heads, c.last)
 		}
 	}

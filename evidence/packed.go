@@ -38,7 +38,7 @@ func (p *packed) lines() iter.Seq2[line, *Error] {
 		for at, end := x.at, x.at+x.size; at < end; index++ {
 			b, err := p.wide.get(at, int(min(end-at, contracts.MaxEntry+1)))
 			if err != nil {
-				yield(line{}, p.unread(nil, err))
+				yield(line{}, p.unreadable(nil, err))
 				return
 			}
 			n := bytes.IndexByte(b, '\n')
@@ -78,7 +78,7 @@ func (p *packed) names(number int, as role) bool {
 	return !seen
 }
 
-func (p *packed) unread(blob *contracts.Digest, err error) *Error {
+func (p *packed) unreadable(blob *contracts.Digest, err error) *Error {
 	field := members[entriesMember]
 	if blob != nil {
 		field = blobPrefix + blob.String()

@@ -112,7 +112,7 @@ func (p *past) arguments(s *story, r guardian.Run) (crypto.Value, error) {
 		p.trouble = f
 		return crypto.Value{}, f
 	}
-	in, f := p.v.inputsOf(st.Decision)
+	in, f := p.v.inputsOf(r.Decision, st.Decision)
 	if f != nil {
 		p.trouble = f
 		return crypto.Value{}, f

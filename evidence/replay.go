@@ -53,6 +53,7 @@ func (v *verifier) keepAll(st *contracts.Statement) (f *Error) {
 func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecord, c *chain, call *pending) *Error {
 	raw, f := v.keep(d.InputsHash, asInputs)
 	if raw == nil {
+		v.absent.set(v.size())
 		v.report.Replay.skip(v.size())
 		if d.Verdict == contracts.Allow && len(d.Approvals) > 0 {
 			v.unread.add(c)

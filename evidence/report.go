@@ -63,6 +63,7 @@ type Report struct {
 
 	Origin         string             // of the log, its name
 	Size           uint64             // of the log, in entries, the genesis included; not in bytes
+	Behind         uint64             // entries of a store behind its checkpoint, which were not verified: VerifyStore again when there is one of them
 	Sessions       uint64             // that have entries, the kernel's own included
 	Allows         uint64             // decisions ALLOW
 	Denials        uint64             // decisions DENY

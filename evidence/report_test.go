@@ -125,7 +125,7 @@ func reread(t *testing.T, r Report) {
 	var got struct {
 		Success, Unfinished                                                                  bool
 		Level, Asked, History, Signer, Origin, MerkleRoot, ProofGraphHash, Trust, Checkpoint string
-		Size, Sessions, Allows, Denials, Receipts                                            uint64
+		Size, Behind, Sessions, Allows, Denials, Receipts                                    uint64
 		Fault                                                                                *struct {
 			Check, Field, What, Cause string
 			Entry                     int64
@@ -165,7 +165,7 @@ func reread(t *testing.T, r Report) {
 		}
 		return
 	}
-	back := Report{Asked: r.Asked, Level: r.Level, History: r.History, Signer: r.Signer, Origin: got.Origin, Size: got.Size, Sessions: got.Sessions, Allows: got.Allows,
+	back := Report{Asked: r.Asked, Level: r.Level, History: r.History, Signer: r.Signer, Origin: got.Origin, Size: got.Size, Behind: got.Behind, Sessions: got.Sessions, Allows: got.Allows,
 		Denials: got.Denials, Receipts: got.Receipts, Erased: got.Erased, MerkleRoot: digest(t, got.MerkleRoot), ProofGraphHash: digest(t, got.ProofGraphHash),
 		Trust: digest(t, got.Trust), Checkpoint: []byte(got.Checkpoint), Replay: Replay(got.Replay)}
 	for _, x := range got.Open {
@@ -192,7 +192,7 @@ func digest(t *testing.T, s string) contracts.Digest {
 
 // fullReport is a report in which every field says something.
 func fullReport() Report {
-	return Report{Level: Logged, Asked: Logged, History: Fresh, Signer: Trusted, Origin: "example.test/log", Size: 8001, Sessions: 12, Allows: 9, Denials: 13, Receipts: 14,
+	return Report{Level: Logged, Asked: Logged, History: Fresh, Signer: Trusted, Origin: "example.test/log", Size: 8001, Behind: 17, Sessions: 12, Allows: 9, Denials: 13, Receipts: 14,
 		Replay: Replay{Replayed: 15, KernelsOwn: 16, NotReplayable: 2, Differing: 18, Entries: []uint64{19, 20}, Engines: []contracts.Engine{{Rules: 21, Threat: 22}}},
 		Open:   []Call{{23, "main/24"}}, Erased: []contracts.Digest{{25}}, MerkleRoot: contracts.Digest{26}, ProofGraphHash: contracts.Digest{27}, Trust: contracts.Digest{28},
 		Checkpoint: []byte("a note\n")}

@@ -21,8 +21,8 @@ type source interface {
 	// names notes that an entry names the blob of that number, and what as. It tells whether none did before, as far as is known.
 	names(number int, as role) (first bool)
 
-	// unread is the fault that a blob, or with nil the entries, could not be read.
-	unread(blob *contracts.Digest, err error) *Error
+	// unreadable is the fault that a blob, or with nil the entries, could not be read.
+	unreadable(blob *contracts.Digest, err error) *Error
 }
 
 // A line is an entry as it stands in a source, until the next one is read.

@@ -79,12 +79,14 @@ func (v *verifier) compile(policy contracts.Digest) (x stack, f *Error) {
 	var docs, overlays []contracts.Document
 	for i, d := range record.Documents {
 		b, _, f := v.content(d.Digest, v.far)
-		if f != nil || b == nil {
-			x.why = "a policy document is not there"
-			if f != nil && f.Check == ErrBlob { // noted already, where the policy entry named it
-				f = nil
-			}
+		switch noted := v.badBlob != nil; { // where the policy entry named it
+		case f != nil && f.Check != ErrBlob:
 			return x, f
+		case b == nil && !noted:
+			return x, v.from.unreadable(&d.Digest, errChanged)
+		case b == nil:
+			x.why = "a policy document is not there"
+			return x, nil
 		}
 		x.bytes += len(b)
 		doc := contracts.Document{Name: d.Name, Canonical: bytes.Clone(b)}

@@ -174,7 +174,7 @@ func (v *verifier) retell(s *story, c *chain) *Error {
 		decision := uint64(0)
 		switch {
 		case st.Decision != nil && len(st.Decision.Approvals) > 0:
-			in, f := v.inputsOf(st.Decision)
+			in, f := v.inputsOf(uint64(at), st.Decision)
 			if f != nil {
 				return f
 			}

@@ -44,9 +44,10 @@ func newTampered(t *testing.T) *tampered {
 	return w
 }
 
-func (w *tampered) run(t *testing.T, x tampering) {
-	m := takeApart(t, w.pack)
-	o, pack := w.o, w.pack
+// falsify makes the pack of a row, and gives what its caller has.
+func (w *tampered) falsify(t *testing.T, x tampering) (m *model, pack []byte, o Options) {
+	m = takeApart(t, w.pack)
+	o, pack = w.o, w.pack
 	if x.cut != nil {
 		x.cut(m)
 		pack = m.build()
@@ -65,6 +66,11 @@ func (w *tampered) run(t *testing.T, x tampering) {
 	if x.cut == nil && x.pack == nil && x.o == nil {
 		t.Fatal("the row does nothing")
 	}
+	return m, pack, o
+}
+
+func (w *tampered) run(t *testing.T, x tampering) {
+	m, pack, o := w.falsify(t, x)
 	var r Report
 	var err error
 	if takes := allocated(func() { r, err = verifyBytes(t, pack, o) }); takes > w.takes+w.takes/4 {

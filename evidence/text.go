@@ -72,6 +72,9 @@ func (r Report) answer() string {
 func (r Report) proved(t *text) {
 	t.row("log", r.Origin)
 	t.row("entries", number(r.Size))
+	if r.Behind > 0 {
+		t.row("behind them", number(r.Behind)+", not verified")
+	}
 	t.row("sessions", number(r.Sessions))
 	t.row("allowed", number(r.Allows))
 	t.row("denied", number(r.Denials))
@@ -111,6 +114,9 @@ func (r Report) unproved(t *text) {
 	case Diverged:
 		t.item("Which history is the true one. It and the last checkpoint are of two histories of one log:",
 			"keep both, and rely on neither before that is explained.")
+	}
+	if r.Behind > 0 {
+		t.item("What stands behind the checkpoint: nothing of it was looked at. Verify again when there is a later one.")
 	}
 	if len(r.Open) > 0 {
 		t.item("What became of the open calls. They were allowed, and have no receipt.")

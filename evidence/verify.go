@@ -43,6 +43,7 @@ type verifier struct {
 	ledger   guardian.Ledger
 	stories  stories
 	marks    []int64   // places of entries
+	absent   bits      // judgements whose inputs were not there with their entry, so they are not there for anybody
 	back     *backTest // judges by another stack, too; nil: nobody asked for it
 	second   *rereader // of what was gone over before; nil: nothing was needed of it
 	report   Report
@@ -56,15 +57,15 @@ type verifier struct {
 // headers once, blobs where they are named, and holds none of it; it may be slow on a large pack, and ends when ctx does. A nil ctx never
 // ends. Verify may be called by many goroutines at once, with the same r and Options too.
 func Verify(ctx context.Context, r io.ReaderAt, size int64, o Options) (Report, error) {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	v := newVerifier(ctx, o)
 	return v.answer(v.inPack(r, size))
 }
 
 // answer is what the caller is told: without an error what was proved, with one what is wrong.
 func (v *verifier) answer(err error) (Report, error) {
+	if ended := v.ctx.Err(); ended != nil && errors.Is(err, ended) {
+		err = ended // no fault of what was read
+	}
 	asked := v.o.Level
 	if asked == Invalid {
 		asked = Logged
@@ -79,6 +80,9 @@ func (v *verifier) answer(err error) (Report, error) {
 }
 
 func newVerifier(ctx context.Context, o Options) *verifier {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	v := &verifier{ctx: ctx, o: o, pending: map[uint64]*pending{}, bound: map[bound]claim{}, stories: stories{most: maxStories, limit: allStories},
 		approved: map[[16]byte]struct{}{}, nonces: map[[16]byte]uint32{}}
 	if o.CrossCheck {
@@ -138,9 +142,6 @@ func (v *verifier) entries() error {
 			f = v.entry(l)
 		}
 		if f != nil {
-			if err := v.ctx.Err(); err != nil && errors.Is(f, err) {
-				return err // no fault of the log's
-			}
 			return f
 		}
 	}

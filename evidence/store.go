@@ -1,0 +1,148 @@
+package evidence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// VerifyStore verifies a log where it is kept, up to the store's latest checkpoint: what [Verify] finds out of the pack that [Write] would make
+// of it, and how many entries are behind that checkpoint (Report.Behind), which it does not look at. A store has neither archive nor manifest,
+// and what no entry names cannot be seen in it. The store is believed nothing: one that fails, lies or panics is an error, and never a success.
+// A store of which another process has the kernel is opened for reading alone (filestore.OpenReadOnly); one that a kernel of this process writes
+// to may be given too. VerifyStore ends when ctx does; a nil ctx never ends.
+func VerifyStore(ctx context.Context, s proofgraph.Store, o Options) (Report, error) {
+	v := newVerifier(ctx, o)
+	return v.answer(v.inStore(s))
+}
+
+// inStore verifies a store.
+func (v *verifier) inStore(s proofgraph.Store) error {
+	if s == nil {
+		return &Error{ErrInput, -1, "s", "no store was given", nil}
+	}
+	if f := v.given(); f != nil {
+		return f
+	}
+	l, f := openStored(v.ctx, s)
+	if f != nil {
+		return f
+	}
+	v.report.Behind = l.behind
+	return v.verify(l)
+}
+
+// A stored log is one in a store. What it gives is its caller's, so it is a view of itself.
+type stored struct {
+	ctx    context.Context
+	store  proofgraph.Store
+	note   []byte
+	size   uint64 // how many entries are read: as many as the checkpoint has, if they are there
+	behind uint64
+}
+
+var (
+	_ source = (*stored)(nil)
+	_ view   = (*stored)(nil)
+)
+
+var errMore = errors.New("it gives more entries than it was asked for")
+
+// openStored asks how far the log goes. The checkpoint comes first, for the store may grow.
+func openStored(ctx context.Context, store proofgraph.Store) (*stored, *Error) {
+	s := &stored{ctx: ctx, store: store}
+	err := contained(func() (err error) { s.note, err = store.Checkpoint(ctx); return })
+	switch {
+	case err != nil:
+		return nil, &Error{ErrStore, -1, "checkpoint", "it cannot be read", err}
+	case len(s.note) == 0:
+		return nil, &Error{ErrCheckpoint, -1, "", "the store has none, and a log is verified up to one: make it with Kernel.Checkpoint", nil}
+	}
+	if err := contained(func() (err error) { s.size, err = store.Size(ctx); return }); err != nil {
+		return nil, &Error{ErrStore, -1, "size", "it cannot be read", err}
+	}
+	if c, err := parseSigned(s.note); err == nil && s.size > c.Size { // a malformed one is CHECKPOINT, in its turn
+		s.behind, s.size = s.size-c.Size, c.Size
+	}
+	return s, nil
+}
+
+// contained calls a store, which may panic. Whatever of ours might is not called in it.
+func contained(call func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it panicked: %v", p)
+		}
+	}()
+	return call()
+}
+
+// lines pulls the entries, so that the store's panics can be told from those of who folds them.
+func (s *stored) lines() iter.Seq2[line, *Error] {
+	return func(yield func(line, *Error) bool) {
+		next, stop := iter.Pull2(func(yield func(contracts.Entry, error) bool) { s.store.Entries(s.ctx, 0, s.size)(yield) })
+		defer contained(func() error { stop(); return nil }) // what it says at the end changes nothing
+		for index := uint64(0); ; index++ {
+			var e contracts.Entry
+			var more bool
+			err := contained(func() (err error) { e, err, more = next(); return })
+			switch {
+			case err == nil && !more:
+				return
+			case err == nil && index == s.size:
+				err = errMore
+			}
+			if err != nil {
+				yield(line{}, s.unreadable(nil, err))
+				return
+			}
+			if !yield(line{e, int64(index)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *stored) checkpoint() ([]byte, *Error) { return s.note, nil }
+
+func (s *stored) view() view { return s }
+
+// names remembers nothing: a form is looked at again with each entry that names a blob.
+func (s *stored) names(int, role) bool { return true }
+
+func (s *stored) unreadable(blob *contracts.Digest, err error) *Error {
+	field := "entries"
+	if blob != nil {
+		field = blobPrefix + blob.String()
+	}
+	return &Error{ErrStore, -1, field, "it cannot be read", err}
+}
+
+func (s *stored) line(place int64, n int) (b []byte, err error) {
+	at := uint64(place) + uint64(n)
+	err = contained(func() error {
+		for e, err := range s.store.Entries(s.ctx, at, at+1) {
+			b = e
+			return err
+		}
+		return errChanged
+	})
+	return b, err
+}
+
+func (s *stored) blob(d contracts.Digest) (b []byte, number int, err error) {
+	err = contained(func() (err error) { b, err = s.store.Blob(s.ctx, d); return })
+	switch {
+	case errors.Is(err, proofgraph.ErrNoBlob):
+		return nil, noBlob, nil
+	case err != nil:
+		return nil, noBlob, err
+	case len(b) > maxBlob:
+		return nil, 0, errLong
+	}
+	return b, 0, nil
+}
