@@ -108,6 +108,8 @@ func (r Report) unproved(t *text) {
 	case None:
 		t.item("That it is the latest, and goes on from what was seen before. No last checkpoint was given,",
 			"and an old pack passes like a new one: keep its checkpoint, and give it the next time.")
+	case Fresh:
+		t.item("That it is the latest. It goes on from the last checkpoint, and the log may have gone on since it was made.")
 	case Stale:
 		t.item("That it goes on from what was seen before. It ends before the last checkpoint, as an old pack does:",
 			"ask for one that is as large at least.")
