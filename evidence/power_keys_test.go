@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -83,6 +84,19 @@ var keepers = []power{
 		w.show(w.copied(24, seedK1))
 	}},
 	{theStore, true, "erase what calls were made with, and what they gave", "LOGGED, 22 not replayable, NONE; kept: FRESH", falsified(erase)},
+	{theStore, true, "put an older checkpoint back, where the log is verified in place; Report.Behind tells how much is behind it", "LOGGED, NONE; kept: STALE", func(w *theft) {
+		w.kept = w.copied(30, seedK1)
+		note := w.copied(20, seedK1).checkpoint()
+		w.kept.must(w.kept.store.Append(w.Context(), proofgraph.Batch{At: 30, Checkpoint: note}))
+		if r, err := w.verify(Options{Trust: w.o.Trust}); err != nil || r.Size != 20 || r.Behind != 10 {
+			w.Errorf("%d entries, %d behind them, %v", r.Size, r.Behind, err)
+		}
+	}},
+	{theStore, true, "cut the log short, where it is verified in place, under a checkpoint of his own", "INTACT, NONE; kept: STALE", func(w *theft) {
+		w.kept = w.copied(24, seedK1)
+		w.kept.logBy = seedX
+		w.mark(w.kept)
+	}},
 	{theStore, false, "erase a policy document", "INVALID: BLOB", falsified(func(m *model) { delete(m.blobs, document(m)) })},
 	{theStore, false, "change an entry", "INVALID: SIGNATURE", falsified(func(m *model) {
 		old := sigOf(parseObject(m, m.the("a2").line))["sig"]
@@ -99,6 +113,18 @@ var keepers = []power{
 		m.keep.note = lastOf(m, len(m.nodes), merkle(leavesOf(m, len(m.nodes))), testOrigin)
 		m.remove(m.the("o"))
 	})},
+}
+
+// mark signs a checkpoint over what a store has, by whoever is to sign it, whose kernel it is or not.
+func (w *theft) mark(m *maker) {
+	w.Helper()
+	size, err := m.store.Size(w.Context())
+	m.must(err)
+	k := takeApart(w, w.pack)
+	k.build()
+	root := merkle(leavesOf(k, int(size)))
+	text := fmt.Sprintf("%s\n%d\n%s\n", testOrigin, size, encoded(root[:]))
+	m.must(m.store.Append(w.Context(), proofgraph.Batch{At: size, Checkpoint: signNote(w, text, testOrigin, m.logBy)}))
 }
 
 // fake makes a judgement that no policy gives, and leaves out what it was made from.
@@ -259,6 +285,10 @@ var logs = []power{
 		w.o.Last = lastOf(takeApart(w, w.pack), 20, [32]byte{1}, testOrigin)
 	}},
 	{logOnly, true, "sign nothing any more", "INTACT, NONE; kept: FRESH", falsified(marked(func(m *model, text string) []byte { return []byte(text + "\n" + stranger(m, text)) }))},
+	{logOnly, true, "with the store too: cut the log short, where it is verified in place", "LOGGED, NONE; kept: STALE", func(w *theft) {
+		w.kept = w.copied(24, seedK1)
+		w.mark(w.kept)
+	}},
 	{logOnly, false, "put a checkpoint of another tree over the log", "INVALID: MERKLE", falsified(func(m *model) { m.root = func() [32]byte { return [32]byte{1} } })},
 	{logOnly, false, "cut the log short with a new checkpoint", "INVALID: MANIFEST", func(w *theft) {
 		m := takeApart(w, w.pack)

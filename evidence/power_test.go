@@ -34,6 +34,7 @@ type theft struct {
 	*tampered
 	log  *maker // the base log
 	made []byte // the pack that the auditor is shown
+	kept *maker // instead of it: the log that he verifies where it is kept
 	said string // instead of what the verifier says
 }
 
@@ -44,7 +45,7 @@ func (w *theft) shown() string {
 		return w.said
 	}
 	say := func(o Options) (string, string) {
-		r, err := verifyBytes(w.T, w.made, o)
+		r, err := w.verify(o)
 		if err != nil {
 			var e *Error
 			if !errors.As(err, &e) {
@@ -96,7 +97,7 @@ func TestPowers(t *testing.T) {
 			w := &theft{tampered: &tampered{T: t, pack: honest.pack, o: honest.o}, log: base}
 			w.made = w.pack
 			x.do(w)
-			if bytes.Equal(w.made, w.pack) && bytes.Equal(w.o.Last, honest.o.Last) && w.said == "" {
+			if bytes.Equal(w.made, w.pack) && bytes.Equal(w.o.Last, honest.o.Last) && w.said == "" && w.kept == nil {
 				t.Fatal("he did nothing")
 			}
 			if got := w.shown(); got != x.says {
@@ -245,10 +246,18 @@ func (w *theft) show(m *maker) {
 	w.made = m.pack()
 }
 
-// report is that of a pack that passes.
+func (w *theft) verify(o Options) (Report, error) {
+	w.Helper()
+	if w.kept != nil {
+		return VerifyStore(w.Context(), w.kept.store, o)
+	}
+	return verifyBytes(w.T, w.made, o)
+}
+
+// report is that of what passes.
 func (w *theft) report() Report {
 	w.Helper()
-	r, err := verifyBytes(w, w.made, w.o)
+	r, err := w.verify(w.o)
 	if err != nil || !r.Success(Logged) {
 		w.Fatalf("%s, %s, %v", r.Level, r.History, err)
 	}
