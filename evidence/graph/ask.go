@@ -132,10 +132,7 @@ func (g *Graph) Path(a, b uint64, along Edges) Set {
 		}
 	}
 	for i, n := from, away[from-to]; n > 0; i, n = step(i) {
-		s.add(i)
-		if n == 1 {
-			break
-		}
+		s.add(i) // from the earlier one no step leads on: nothing before it is away
 	}
 	return s
 }

@@ -60,6 +60,9 @@ func newLong(t testing.TB, n, sessions, parents int) *long {
 	for i := 0; len(hashes) < n; i++ {
 		h := &chains[i%sessions]
 		h.Session = fmt.Sprint("chat-", i%sessions)
+		if sessions > 1_000 { // the longest name
+			h.Session = fmt.Sprintf("%0128d", i%sessions)
+		}
 		for range parents {
 			if p := hashes[r.IntN(len(hashes))]; p != h.Prev && h.Seq > 0 {
 				h.Parents = append(h.Parents, p)

@@ -52,7 +52,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 func (w *world) call(ctx context.Context, depth int) {
 	session := ""
 	if depth == 0 || w.rand.IntN(2) == 0 { // else that of the call around it
-		session = fmt.Sprint("s", w.rand.IntN(5))
+		session = fmt.Sprint("s/", w.rand.IntN(5))
 	}
 	var after []contracts.Ref
 	if len(w.refs) > 0 {
@@ -83,7 +83,7 @@ func (w *world) calls(n int) *world {
 	for i := range n {
 		w.call(w.Context(), 0)
 		if i == n/2 {
-			if err := w.k.CloseSession(w.Context(), "s4"); err != nil {
+			if err := w.k.CloseSession(w.Context(), "s/4"); err != nil {
 				w.Fatal(err)
 			}
 		}

@@ -177,6 +177,24 @@ func spelled(s string) string {
 	return b.String()
 }
 
+// Entries are asked for in ranges that the source can read at a stretch, and no others are read.
+func TestStretches(t *testing.T) {
+	var s Set
+	for _, i := range []uint64{3, 4, 5, 9, 9 + near + 1, 9 + 2*near + 3, 9 + 2*near + 4, 1000} {
+		s.add(i)
+	}
+	var got []uint64
+	for from, to := range s.stretches() {
+		got = append(got, from, to)
+	}
+	if want := []uint64{3, 9 + near + 2, 9 + 2*near + 3, 9 + 2*near + 5, 1000, 1001}; !slices.Equal(got, want) {
+		t.Errorf("%d, want %d", got, want)
+	}
+	for range s.stretches() { // whoever stops gets no more
+		break
+	}
+}
+
 // Writing holds nothing of the entries that it has written.
 func TestWriteMemory(t *testing.T) {
 	race.Alone(t)
