@@ -8,8 +8,8 @@ import (
 
 // crossed asks a canonicaliser of others about bytes that ours found canonical, and says what it has against them. Ours comes first: it has
 // held them to depth and size, which the other one, recursive and with a tree of its own, does not.
-func (v *verifier) crossed(b []byte) (what string) {
-	if v.canonical == nil {
+func (o *opener) crossed(b []byte) (what string) {
+	if o.canonical == nil {
 		return ""
 	}
 	defer func() {
@@ -17,7 +17,7 @@ func (v *verifier) crossed(b []byte) (what string) {
 			what = "the second canonicaliser panics"
 		}
 	}()
-	switch c, err := v.canonical(b); {
+	switch c, err := o.canonical(b); {
 	case err != nil:
 		return "not JSON to the second canonicaliser" // whose error quotes it
 	case !bytes.Equal(b, c):
@@ -27,11 +27,11 @@ func (v *verifier) crossed(b []byte) (what string) {
 }
 
 // crossedSealed is crossed for an envelope and what is in it.
-func (v *verifier) crossedSealed(envelope []byte, s *contracts.Sealed) (field, what string) {
-	if what := v.crossed(envelope); what != "" {
+func (o *opener) crossedSealed(envelope []byte, s *contracts.Sealed) (field, what string) {
+	if what := o.crossed(envelope); what != "" {
 		return "", what
 	}
-	return "payload", v.crossed(s.Payload)
+	return "payload", o.crossed(s.Payload)
 }
 
 // crossedInputs is crossed for an inputs document and what is in the envelopes that were presented: these are opened with memory of their own.

@@ -2,7 +2,6 @@ package evidence
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
@@ -10,28 +9,15 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// entry verifies the next entry, and adds it to the fold.
-func (v *verifier) entry(l line) *Error {
-	if bytes.HasPrefix(l.bytes, []byte(`{"gap"`)) {
-		return v.fault(ErrGap, "gap", "a gap"+unsupported)
+// entry verifies the next entry, and adds it to the fold. It was opened before, or it is now.
+func (v *verifier) entry(l line, x early) *Error {
+	if !v.stands(x) {
+		var f *Error
+		if x, f = v.now(l.bytes); f != nil {
+			return f
+		}
 	}
-	sealed, ferr := v.reader.Open(l.bytes)
-	if ferr != nil {
-		return v.fault(checkOf(ferr.Class), cmp.Or(ferr.Field, "envelope"), ferr.What)
-	}
-	if field, what := v.crossedSealed(l.bytes, sealed); what != "" {
-		return v.fault(ErrEncoding, field, what)
-	}
-	if f := v.signed(sealed); f != nil {
-		return f
-	}
-	st, ferr := sealed.Statement()
-	if ferr != nil {
-		return v.fault(ErrRecord, ferr.Field, ferr.What)
-	}
-	if what := later(st); what != "" {
-		return v.fault(ErrRecord, "predicateType", what)
-	}
+	st := x.statement
 	c := v.chain(st.Session)
 	f := v.follows(st, c)
 	if f == nil {
@@ -52,7 +38,7 @@ func (v *verifier) entry(l line) *Error {
 	}
 	if f == nil {
 		v.mark(l.place)
-		if err := v.add(crypto.LeafHash(l.bytes), st, c); err != nil {
+		if err := v.add(x.hash, st, c); err != nil {
 			return v.fault(ErrGraph, "", err.Error())
 		}
 		v.told(st, c, call)
@@ -61,25 +47,31 @@ func (v *verifier) entry(l line) *Error {
 	return f
 }
 
-// signed is KEY and SIGNATURE. Nothing else of an entry is read before.
-func (v *verifier) signed(s *contracts.Sealed) *Error {
-	v.pae = crypto.AppendPAE(v.pae[:0], contracts.PayloadType, s.Payload)
-	if v.size() == 0 {
-		if f := v.begins(s); f != nil {
-			return f
-		}
+// stands tells whether an entry that was opened before its turn would be now: whoever did it may not have known the trust state of here.
+func (v *verifier) stands(x early) bool {
+	if x.statement == nil {
+		return false
 	}
-	public, ok := v.state.Key(s.KeyID, registry.Kernel, v.size())
-	if !ok {
-		return v.fault(ErrKey, "signatures.keyid", "no kernel key that is valid here")
+	public, ok := v.state.Key(x.signer, registry.Kernel, v.size())
+	return ok && bytes.Equal(public, x.public)
+}
+
+// now opens the entry whose turn it is.
+func (v *verifier) now(b []byte) (x early, f *Error) {
+	s, f := v.sealed(b, v.size())
+	if f == nil && v.size() == 0 {
+		f = v.begins(s)
 	}
-	if k, ok := s.Key(); !ok || k != s.KeyID {
-		return v.fault(ErrKey, "predicate.key", "not the signer")
+	if f == nil {
+		_, f = v.signed(s, v.state, v.size())
 	}
-	if !crypto.Verify(public, v.pae, s.Sig) {
-		return v.fault(ErrSignature, "signatures.sig", "does not verify")
+	if f == nil {
+		x.statement, f = v.record(s, v.size())
 	}
-	return nil
+	if f == nil {
+		x.hash = crypto.LeafHash(b)
+	}
+	return x, f
 }
 
 // begins judges entry 0 by the pinned key, and takes the trust state from the pack where the caller gave none: who signs the genesis

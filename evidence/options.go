@@ -31,6 +31,10 @@ type Options struct {
 	// takes twice the time, and up to 90 bytes of memory for each of the longest blob.
 	CrossCheck bool
 
+	// Progress is told how far the verification is, on the goroutine of the caller and about once per MiB of entries: done out of total, in
+	// bytes of entries.jsonl, or in entries where a store is verified. It is told that all is done when all checks have passed. Nil: nobody is.
+	Progress func(done, total uint64)
+
 	// Level is what is asked for, and Report.Asked in the answer. Zero is Logged.
 	Level Level
 }

@@ -47,13 +47,16 @@ func (p *packed) lines() iter.Seq2[line, *Error] {
 				return
 			}
 			p.sum.Write(b[:n+1])
-			if !yield(line{b[:n], at}, nil) {
+			next := at + int64(n) + 1
+			if !yield(line{b[:n], at, uint64(next - x.at)}, nil) {
 				return
 			}
-			at += int64(n) + 1
+			at = next
 		}
 	}
 }
+
+func (p *packed) total() uint64 { return uint64(p.members[entriesMember].size) }
 
 func (p *packed) checkpoint() ([]byte, *Error) {
 	if p.members[checkpointMember].size > maxNote {

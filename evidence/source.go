@@ -12,6 +12,9 @@ type source interface {
 	// lines gives the entries in order. It is not asked for twice, and may be ahead of those who fold what it gives. A fault is the last pair.
 	lines() iter.Seq2[line, *Error]
 
+	// total is how much there is of all lines, in bytes or whatever else they count as they are gone over.
+	total() uint64
+
 	// checkpoint is the signed note.
 	checkpoint() ([]byte, *Error)
 
@@ -27,8 +30,9 @@ type source interface {
 
 // A line is an entry as it stands in a source, until the next one is read.
 type line struct {
-	bytes []byte
-	place int64 // for a view
+	bytes  []byte
+	place  int64  // for a view
+	behind uint64 // it, and what is before it, out of total
 }
 
 // A view reads here and there in a source. What it gives is valid until it reads again.

@@ -100,12 +100,14 @@ func (s *stored) lines() iter.Seq2[line, *Error] {
 				yield(line{}, s.unreadable(nil, err))
 				return
 			}
-			if !yield(line{e, int64(index)}, nil) {
+			if !yield(line{e, int64(index), index + 1}, nil) {
 				return
 			}
 		}
 	}
 }
+
+func (s *stored) total() uint64 { return s.size }
 
 func (s *stored) checkpoint() ([]byte, *Error) { return s.note, nil }
 

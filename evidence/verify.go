@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 
 	"github.com/gowebpki/jcs"
 
@@ -19,7 +20,9 @@ type verifier struct {
 	o    Options
 	last *signed // that the caller saw
 
-	canonical func([]byte) ([]byte, error) // the second canonicaliser; nil: none is asked
+	opener      // of the entry at hand
+	workers int // how many open entries at the same time, the one who folds them included
+	batch   int // bytes of entries that one of them takes at a time
 
 	from source
 	pack *packed // the source, where it is one
@@ -28,11 +31,9 @@ type verifier struct {
 
 	// the fold of the entries
 	log
-	state    *registry.State  // for the entry at hand: the initial one, and what the trust events before it made of it
-	reader   contracts.Reader // of entries
+	state    *registry.State // for the entry at hand: the initial one, and what the trust events before it made of it
 	inputs   contracts.Reader
 	json     crypto.Tree // of a blob
-	pae      []byte
 	text     []byte
 	pending  map[uint64]*pending   // ALLOWs without a receipt, by index
 	bound    map[bound]claim       // idempotency keys
@@ -47,6 +48,7 @@ type verifier struct {
 	back     *backTest // judges by another stack, too; nil: nobody asked for it
 	second   *rereader // of what was gone over before; nil: nothing was needed of it
 	report   Report
+	unsaid   int // bytes of entries since Progress was told
 
 	// the first faults of the checks that come after the entries, though found with them
 	badBlob, badReplay *Error
@@ -83,8 +85,8 @@ func newVerifier(ctx context.Context, o Options) *verifier {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	v := &verifier{ctx: ctx, o: o, pending: map[uint64]*pending{}, bound: map[bound]claim{}, stories: stories{most: maxStories, limit: allStories},
-		approved: map[[16]byte]struct{}{}, nonces: map[[16]byte]uint32{}}
+	v := &verifier{ctx: ctx, o: o, workers: min(runtime.GOMAXPROCS(0), maxWorkers), batch: batchBytes, stories: stories{most: maxStories, limit: allStories},
+		pending: map[uint64]*pending{}, bound: map[bound]claim{}, approved: map[[16]byte]struct{}{}, nonces: map[[16]byte]uint32{}}
 	if o.CrossCheck {
 		v.canonical = jcs.Transform
 	}
@@ -129,23 +131,49 @@ func (v *verifier) verify(from source) error {
 	if err := v.finish(); err != nil {
 		return err
 	}
-	return v.ctx.Err()
+	if err := v.ctx.Err(); err != nil {
+		return err
+	}
+	if v.o.Progress != nil {
+		v.o.Progress(from.total(), from.total())
+	}
+	return nil
 }
 
 // entries folds the log, entry by entry.
 func (v *verifier) entries() error {
+	if v.workers > 1 {
+		return v.ahead()
+	}
 	for l, f := range v.from.lines() {
-		if err := v.ctx.Err(); err != nil {
+		if err := v.next(l, early{}, f); err != nil {
 			return err
-		}
-		if f == nil {
-			f = v.entry(l)
-		}
-		if f != nil {
-			return f
 		}
 	}
 	return nil
+}
+
+// next folds one entry, or the fault that is in its place.
+func (v *verifier) next(l line, x early, f *Error) error {
+	if err := v.ctx.Err(); err != nil {
+		return err
+	}
+	if f == nil {
+		f = v.entry(l, x)
+	}
+	if f != nil {
+		return f
+	}
+	v.said(l)
+	return nil
+}
+
+// said tells the caller of progress, but for the end of it.
+func (v *verifier) said(l line) {
+	if v.unsaid += len(l.bytes); v.o.Progress != nil && v.unsaid >= 1<<20 && l.behind < v.from.total() {
+		v.unsaid = 0
+		v.o.Progress(l.behind, v.from.total())
+	}
 }
 
 // fault is one of the entry at hand.

@@ -1,0 +1,87 @@
+package evidence
+
+import (
+	"bytes"
+	"cmp"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// An opener judges entries by themselves: the checks that ask nothing of the log but a trust state. It has the memory for one entry.
+type opener struct {
+	reader    contracts.Reader
+	pae       []byte                       // of the entry at hand
+	canonical func([]byte) ([]byte, error) // the second canonicaliser; nil: none is asked
+}
+
+// An early is what an opener has of an entry that passed all of its checks. The zero one is nothing.
+type early struct {
+	statement *contracts.Statement
+	hash      contracts.Digest
+	signer    contracts.Digest
+	public    crypto.PublicKey // under which its signature verifies
+}
+
+// open does what can be done before its turn with an entry that will have that index, under a trust state that may be an earlier one. What of it
+// fails is none.
+func (o *opener) open(b []byte, state *registry.State, index uint64) early {
+	s, f := o.sealed(b, index)
+	if f != nil {
+		return early{}
+	}
+	public, f := o.signed(s, state, index)
+	if f != nil {
+		return early{}
+	}
+	x := early{signer: s.KeyID, public: public}
+	if x.statement, f = o.record(s, index); f != nil {
+		return early{}
+	}
+	x.hash = crypto.LeafHash(b)
+	return x
+}
+
+// sealed is ENCODING and ENVELOPE.
+func (o *opener) sealed(b []byte, index uint64) (*contracts.Sealed, *Error) {
+	if bytes.HasPrefix(b, []byte(`{"gap"`)) {
+		return nil, &Error{ErrGap, int64(index), "gap", "a gap" + unsupported, nil}
+	}
+	s, ferr := o.reader.Open(b)
+	if ferr != nil {
+		return nil, &Error{checkOf(ferr.Class), int64(index), cmp.Or(ferr.Field, "envelope"), ferr.What, nil}
+	}
+	if field, what := o.crossedSealed(b, s); what != "" {
+		return nil, &Error{ErrEncoding, int64(index), field, what, nil}
+	}
+	o.pae = crypto.AppendPAE(o.pae[:0], contracts.PayloadType, s.Payload)
+	return s, nil
+}
+
+// signed is KEY and SIGNATURE, and gives the key. Nothing else of an entry is used before.
+func (o *opener) signed(s *contracts.Sealed, state *registry.State, index uint64) (crypto.PublicKey, *Error) {
+	public, ok := state.Key(s.KeyID, registry.Kernel, index)
+	if !ok {
+		return nil, &Error{ErrKey, int64(index), "signatures.keyid", "no kernel key that is valid here", nil}
+	}
+	if k, ok := s.Key(); !ok || k != s.KeyID {
+		return nil, &Error{ErrKey, int64(index), "predicate.key", "not the signer", nil}
+	}
+	if !crypto.Verify(public, o.pae, s.Sig) {
+		return nil, &Error{ErrSignature, int64(index), "signatures.sig", "does not verify", nil}
+	}
+	return public, nil
+}
+
+// record is RECORD.
+func (o *opener) record(s *contracts.Sealed, index uint64) (*contracts.Statement, *Error) {
+	st, ferr := s.Statement()
+	if ferr != nil {
+		return nil, &Error{ErrRecord, int64(index), ferr.Field, ferr.What, nil}
+	}
+	if what := later(st); what != "" {
+		return nil, &Error{ErrRecord, int64(index), "predicateType", what, nil}
+	}
+	return st, nil
+}
