@@ -60,7 +60,7 @@ func openStored(ctx context.Context, store proofgraph.Store) (*stored, *Error) {
 	case err != nil:
 		return nil, &Error{ErrStore, -1, "checkpoint", "it cannot be read", err}
 	case len(s.note) == 0:
-		return nil, &Error{ErrCheckpoint, -1, "", "the store has none, and a log is verified up to one: make it with Kernel.Checkpoint", nil}
+		return nil, &Error{ErrCheckpoint, -1, members[checkpointMember], "the store has none, and a log is verified up to one: make it with Kernel.Checkpoint", nil}
 	}
 	if err := contained(func() (err error) { s.size, err = store.Size(ctx); return }); err != nil {
 		return nil, &Error{ErrStore, -1, "size", "it cannot be read", err}

@@ -38,6 +38,11 @@ func Verify(ctx context.Context, path string, r io.ReaderAt, size int64, o evide
 	return file{path: path}.verify(ctx, o, func(o evidence.Options) (evidence.Report, error) { return evidence.Verify(ctx, r, size, o) })
 }
 
+// VerifyStore is Verify of a log where it is kept, by evidence.VerifyStore.
+func VerifyStore(ctx context.Context, path string, s proofgraph.Store, o evidence.Options) (evidence.Report, error) {
+	return file{path: path}.verify(ctx, o, func(o evidence.Options) (evidence.Report, error) { return evidence.VerifyStore(ctx, s, o) })
+}
+
 // verify does what Verify does, of whatever is verified.
 func (f file) verify(ctx context.Context, o evidence.Options, verify func(evidence.Options) (evidence.Report, error)) (evidence.Report, error) {
 	if ctx == nil {

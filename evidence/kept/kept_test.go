@@ -50,6 +50,34 @@ func TestForward(t *testing.T) {
 	}
 }
 
+// TestStore: a log in place moves the file as its packs do.
+func TestStore(t *testing.T) {
+	a, _, c, _, fork := story(t)
+	f := begun(t, a)
+	for _, x := range []struct {
+		name    string
+		p       pack
+		o       evidence.Options
+		history evidence.History
+		holds   pack
+	}{
+		{"unpinned", c, evidence.Options{}, evidence.Fresh, a},
+		{"forward", c, c.o, evidence.Fresh, c},
+		{"again", c, c.o, evidence.Fresh, c},
+		{"diverged", fork, c.o, evidence.Diverged, c},
+	} {
+		r, err := VerifyStore(t.Context(), f.path, x.p.store, x.o)
+		if err != nil || r.History != x.history || r.Success(evidence.Logged) != (x.history == evidence.Fresh && x.o.Trust != nil) {
+			t.Errorf("%s: %v, %v", x.name, r, err)
+		}
+		f.mustHold(t, x.holds, 0o600)
+	}
+	if r, err := VerifyStore(t.Context(), f.path, nil, c.o); !errors.Is(err, evidence.ErrInput) || r.Level != evidence.Invalid {
+		t.Errorf("of no store: %v, %v", r, err)
+	}
+	f.mustHold(t, c, 0o600)
+}
+
 // TestUnchanged: whatever is not a success that goes on from what is kept leaves the file as it was, to the byte.
 func TestUnchanged(t *testing.T) {
 	a, b, c, same, fork := story(t)
@@ -103,7 +131,7 @@ func TestUnchanged(t *testing.T) {
 		}, want: says("cannot be kept: context canceled")},
 		"last given beside":    {p: beside, want: says("Options.Last was given beside it")},
 		"another log":          {p: other, want: says("of the origin example.test/log, not example.test/other")},
-		"another origin asked": {p: pack{c.bytes, c.note, other.o}, made: hold(other.note), want: says("of the origin example.test/other, not example.test/log")},
+		"another origin asked": {p: pack{bytes: c.bytes, o: other.o}, made: hold(other.note), want: says("of the origin example.test/other, not example.test/log")},
 
 		"nothing":           {p: c, made: unlike, want: says("or make the file with Begin")},
 		"empty":             {p: c, made: hold(nil), want: says("what is there is no checkpoint")},

@@ -26,6 +26,7 @@ import (
 type pack struct {
 	bytes, note []byte
 	o           evidence.Options
+	store       proofgraph.Store // that it is of, as it is now
 }
 
 func key(t testing.TB, seed byte) crypto.PrivateKey {
@@ -66,7 +67,7 @@ func packs(t testing.TB, origin, asked string, n ...int) []pack {
 		if err := evidence.Write(t.Context(), &b, store, key(t, 1)); err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, pack{b.Bytes(), c.Note, evidence.Options{Trust: k.Trust(), Origin: origin}})
+		out = append(out, pack{b.Bytes(), c.Note, evidence.Options{Trust: k.Trust(), Origin: origin}, store})
 	}
 	return out
 }
