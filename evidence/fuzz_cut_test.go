@@ -1,0 +1,134 @@
+package evidence
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// A cutter changes members of packs as the bytes that it is given say. When these come to an end they are zeros.
+type cutter struct{ script []byte }
+
+// next is a number below n, which is more than 0.
+func (c *cutter) next(n int) int {
+	var b [2]byte
+	k := copy(b[:], c.script)
+	c.script = c.script[k:]
+	return int(binary.LittleEndian.Uint16(b[:])) % n
+}
+
+// cut makes one change: of the members, of one's header, of its bytes, or of the lines in it. Those of another pack may come in.
+func (c *cutter) cut(ms, others []member) []member {
+	i, j := c.next(len(ms)), c.next(len(ms))
+	x := &ms[i]
+	switch c.next(16) {
+	case 0:
+		ms[i], ms[j] = ms[j], ms[i]
+	case 1:
+		return slices.Insert(ms, j, *x)
+	case 2:
+		return slices.Delete(ms, i, i+1)
+	case 3:
+		x.name = ms[j].name
+	case 4:
+		x.body = ms[j].body
+	case 5:
+		*x = others[c.next(len(others))]
+	case 6:
+		return slices.Insert(ms, i, others[c.next(len(others))])
+	case 7:
+		at, to := c.next(block), byte(c.next(256))
+		x.head = func(h []byte) { h[at] = to }
+	case 8:
+		at, to := c.next(block), byte(c.next(256))
+		x.late = func(h []byte) { h[at] = to }
+	case 9:
+		x.pad = byte(c.next(256))
+	case 10:
+		if len(x.body) > 0 {
+			x.body[c.next(len(x.body))] ^= 1 << c.next(8)
+		}
+	case 11:
+		x.body = slices.Insert(x.body, c.next(len(x.body)+1), byte(c.next(256)))
+	case 12:
+		from := c.next(len(x.body) + 1)
+		x.body = slices.Delete(x.body, from, min(len(x.body), from+c.next(600)))
+	case 13:
+		from, at := c.next(len(x.body)+1), c.next(len(x.body)+1)
+		x.body = slices.Insert(x.body, at, bytes.Clone(x.body[from:min(len(x.body), from+c.next(600))])...)
+	default:
+		x.body = c.lines(x.body, others)
+	}
+	return ms
+}
+
+// lines changes lines of entries.jsonl, or of what else has some.
+func (c *cutter) lines(body []byte, others []member) []byte {
+	l, o := slices.Collect(bytes.Lines(body)), slices.Collect(bytes.Lines(others[entriesMember].body))
+	if len(l) == 0 {
+		return body
+	}
+	i, j := c.next(len(l)), c.next(len(l))
+	switch c.next(5) {
+	case 0:
+		l[i], l[j] = l[j], l[i]
+	case 1:
+		l = slices.Insert(l, j, l[i])
+	case 2:
+		l = slices.Delete(l, min(i, j), max(i, j))
+	case 3:
+		l[i] = o[c.next(len(o))]
+	case 4:
+		from := c.next(len(o))
+		l = slices.Concat(l[:i], o[from:min(len(o), from+1+c.next(8))], l[j:])
+	}
+	return bytes.Join(l, nil)
+}
+
+// scripted is what a script makes of a pack.
+func scripted(t testing.TB, packs [][]byte, which uint8, script []byte) []byte {
+	n := len(packs)
+	ms, others := untar(t, packs[int(which)%n]), untar(t, packs[int(which)/n%n])
+	c := &cutter{script[:min(len(script), 64)]}
+	for once := true; len(ms) > 0 && (once || len(c.script) > 0); once = false {
+		ms = c.cut(ms, others)
+	}
+	return tarOf(ms)
+}
+
+// FuzzCut is given what to change of the members of valid packs, in an archive that is right but for that, without any key: whatever becomes of
+// it, nothing that nobody signed is accepted.
+func FuzzCut(f *testing.F) {
+	m := smallLog(f, 0)
+	good, trust := [][]byte{m.pack(), smallLog(f, 1).pack()}, []*registry.State{m.trust} // small ones, so that many are tried
+	for which := range uint8(4) {
+		for op := range byte(16) {
+			f.Add(which, []byte{2, 0, 1, 0, op, 0, 3, 0, 1, 0, 2})
+		}
+	}
+	f.Add(uint8(0), []byte{1, 0, 2, 0, 0, 0, 1, 0, 2, 0, 0, 0}) // two changes, of which the second undoes the first
+	f.Fuzz(func(t *testing.T, which uint8, script []byte) {
+		accepted(t, scripted(t, good, which, script), trust, good)
+	})
+}
+
+// TestCut: scripts make very many different packs, and one of those that the fuzz target begins with makes the pack that was there.
+func TestCut(t *testing.T) {
+	m, base := smallLog(t, 0), baseLog(t)
+	base.checkpoint()
+	packs := [][]byte{m.pack(), base.pack()}
+	if got := scripted(t, packs, 0, []byte{1, 0, 2, 0, 0, 0, 1, 0, 2, 0, 0, 0}); !bytes.Equal(got, packs[0]) {
+		t.Error("two members that change places twice are not where they were")
+	}
+	made := map[string]bool{}
+	script := noise(64 * 300)
+	for i := range 300 {
+		made[string(scripted(t, packs, uint8(i), script[64*i:][:1+i%40]))] = true
+	}
+	if len(made) < 250 {
+		t.Errorf("%d packs of 300 scripts", len(made))
+	}
+}
