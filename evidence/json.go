@@ -90,7 +90,8 @@ func (r Report) MarshalJSON() ([]byte, error) {
 	p := printed{
 		Success: r.Success(Invalid), Level: r.Level, Asked: r.asked(), History: r.History, Signer: r.Signer,
 		Replay: replayed{r.Replay.Replayed, r.Replay.KernelsOwn, r.Replay.NotReplayable, r.Replay.Differing, all(r.Replay.Entries), []engine{}},
-		Origin: r.Origin, Size: r.Size, Behind: r.Behind, Sessions: r.Sessions, Allows: r.Allows, Denials: r.Denials, Receipts: r.Receipts, Open: []opened{}, Erased: all(r.Erased),
+		Origin: r.Origin, Size: r.Size, Behind: r.Behind, Sessions: r.Sessions, Allows: r.Allows, Denials: r.Denials, Receipts: r.Receipts,
+		Open: []opened{}, Erased: all(r.Erased),
 		MerkleRoot: r.MerkleRoot, ProofGraphHash: r.ProofGraphHash, Trust: r.Trust, Checkpoint: string(r.Checkpoint),
 	}
 	for _, x := range r.Open {

@@ -21,7 +21,8 @@ func (w *tampered) mustPlace(t *testing.T, x tampering, m *model, f *Error) {
 	if why := placeless[t.Name()]; (f.Field == "") != (why != "") {
 		t.Errorf("the place of %q is %q, and none because %q", f, f.Field, why)
 	}
-	ofEntries := slices.Contains([]error{ErrEncoding, ErrEnvelope, ErrKey, ErrSignature, ErrRecord, ErrChain, ErrGraph, ErrReference, ErrBudget, ErrTrust, ErrGap, ErrReplay}, f.Check)
+	ofEntries := slices.Contains([]error{ErrEncoding, ErrEnvelope, ErrKey, ErrSignature, ErrRecord, ErrChain, ErrGraph, ErrReference, ErrBudget,
+		ErrTrust, ErrGap, ErrReplay}, f.Check)
 	if ofEntries != (f.Entry >= 0) && f.Check != ErrBlob {
 		t.Errorf("at entry %d: %v", f.Entry, f)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 var updateReports = flag.Bool("update", false, "rewrite testdata/report")
@@ -75,6 +76,7 @@ func reports(t *testing.T) map[string]Report {
 
 // TestReports holds what people and programs read of each report to a file, line by line.
 func TestReports(t *testing.T) {
+	race.Alone(t)
 	seen := map[string]bool{}
 	for name, r := range reports(t) {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +148,8 @@ func reread(t *testing.T, r Report) {
 	if err := d.Decode(&got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Success != r.Success(Invalid) || got.Asked != r.Asked.String() || got.Replay.Differing != r.Replay.Differing || got.Unfinished != (r.Level == Invalid && r.Fault == nil) {
+	if got.Success != r.Success(Invalid) || got.Asked != r.Asked.String() || got.Replay.Differing != r.Replay.Differing ||
+		got.Unfinished != (r.Level == Invalid && r.Fault == nil) {
 		t.Errorf("%s", b)
 	}
 	if f := r.Fault; f != nil {
@@ -154,7 +157,8 @@ func reread(t *testing.T, r Report) {
 		if f.Err != nil {
 			cause = f.Err.Error()
 		}
-		if g := got.Fault; g == nil || got.Level != "INVALID" || g.Check != f.Check.Error() || g.Entry != f.Entry || g.Field != f.Field || g.What != f.What || g.Cause != cause {
+		if g := got.Fault; g == nil || got.Level != "INVALID" ||
+			g.Check != f.Check.Error() || g.Entry != f.Entry || g.Field != f.Field || g.What != f.What || g.Cause != cause {
 			t.Errorf("%s of %v", b, f)
 		}
 		return
@@ -165,8 +169,9 @@ func reread(t *testing.T, r Report) {
 		}
 		return
 	}
-	back := Report{Asked: r.Asked, Level: r.Level, History: r.History, Signer: r.Signer, Origin: got.Origin, Size: got.Size, Behind: got.Behind, Sessions: got.Sessions, Allows: got.Allows,
-		Denials: got.Denials, Receipts: got.Receipts, Erased: got.Erased, MerkleRoot: digest(t, got.MerkleRoot), ProofGraphHash: digest(t, got.ProofGraphHash),
+	back := Report{Asked: r.Asked, Level: r.Level, History: r.History, Signer: r.Signer, Origin: got.Origin, Size: got.Size, Behind: got.Behind,
+		Sessions: got.Sessions, Allows: got.Allows, Denials: got.Denials, Receipts: got.Receipts, Erased: got.Erased,
+		MerkleRoot: digest(t, got.MerkleRoot), ProofGraphHash: digest(t, got.ProofGraphHash),
 		Trust: digest(t, got.Trust), Checkpoint: []byte(got.Checkpoint), Replay: Replay(got.Replay)}
 	for _, x := range got.Open {
 		back.Open = append(back.Open, Call{x.Entry, x.ID})
@@ -192,9 +197,12 @@ func digest(t *testing.T, s string) contracts.Digest {
 
 // fullReport is a report in which every field says something.
 func fullReport() Report {
-	return Report{Level: Logged, Asked: Logged, History: Fresh, Signer: Trusted, Origin: "example.test/log", Size: 8001, Behind: 17, Sessions: 12, Allows: 9, Denials: 13, Receipts: 14,
-		Replay: Replay{Replayed: 15, KernelsOwn: 16, NotReplayable: 2, Differing: 18, Entries: []uint64{19, 20}, Engines: []contracts.Engine{{Rules: 21, Threat: 22}}},
-		Open:   []Call{{23, "main/24"}}, Erased: []contracts.Digest{{25}}, MerkleRoot: contracts.Digest{26}, ProofGraphHash: contracts.Digest{27}, Trust: contracts.Digest{28},
+	return Report{Level: Logged, Asked: Logged, History: Fresh, Signer: Trusted, Origin: "example.test/log", Size: 8001, Behind: 17, Sessions: 12,
+		Allows: 9, Denials: 13, Receipts: 14,
+		Replay: Replay{Replayed: 15, KernelsOwn: 16, NotReplayable: 2, Differing: 18, Entries: []uint64{19, 20},
+			Engines: []contracts.Engine{{Rules: 21, Threat: 22}}},
+		Open: []Call{{23, "main/24"}}, Erased: []contracts.Digest{{25}},
+		MerkleRoot: contracts.Digest{26}, ProofGraphHash: contracts.Digest{27}, Trust: contracts.Digest{28},
 		Checkpoint: []byte("a note\n")}
 }
 
@@ -262,7 +270,8 @@ func TestReportIsWhole(t *testing.T) {
 	if n < 25 {
 		t.Errorf("only %d values were changed", n)
 	}
-	for _, f := range []Error{{ErrInput, 1, "a", "b", errDisk}, {ErrRecord, 2, "a", "b", errDisk}, {ErrRecord, 1, "c", "b", errDisk}, {ErrRecord, 1, "a", "c", errDisk}, {ErrRecord, 1, "a", "b", nil}} {
+	for _, f := range []Error{{ErrInput, 1, "a", "b", errDisk}, {ErrRecord, 2, "a", "b", errDisk}, {ErrRecord, 1, "c", "b", errDisk},
+		{ErrRecord, 1, "a", "c", errDisk}, {ErrRecord, 1, "a", "b", nil}} {
 		one, other := Report{Fault: &Error{ErrRecord, 1, "a", "b", errDisk}}, Report{Fault: &f}
 		a, _ := json.Marshal(one)
 		b, _ := json.Marshal(other)
@@ -286,7 +295,8 @@ func TestReportIsCut(t *testing.T) {
 		t.Errorf("not cut:\n%s", s)
 	}
 	reread(t, r)
-	for n, want := range map[uint64]string{0: "0", 7: "7", 999: "999", 1000: "1,000", 12345: "12,345", 1234567: "1,234,567", 1<<64 - 1: "18,446,744,073,709,551,615"} {
+	for n, want := range map[uint64]string{0: "0", 7: "7", 999: "999", 1000: "1,000", 12345: "12,345", 1234567: "1,234,567",
+		1<<64 - 1: "18,446,744,073,709,551,615"} {
 		if got := number(n); got != want {
 			t.Errorf("%d is written %s", n, got)
 		}
@@ -302,7 +312,8 @@ func TestReportCannotBeForged(t *testing.T) {
 	mustRefuse(t, r, err, ErrReplay)
 	r.Fault.What += "\nSUCCESS: \x1b[2J\u202e\"" // and if the guardian had not been as careful
 	for _, s := range []string{r.String(), r.Fault.Error()} {
-		if strings.Contains(s, "\nSUCCESS") || strings.ContainsFunc(s, func(c rune) bool { return c != '\n' && (c < ' ' || c > '~') }) || !strings.Contains(s, `\u202e"`) {
+		if strings.Contains(s, "\nSUCCESS") ||
+			strings.ContainsFunc(s, func(c rune) bool { return c != '\n' && (c < ' ' || c > '~') }) || !strings.Contains(s, `\u202e"`) {
 			t.Errorf("%q", s)
 		}
 	}

@@ -34,7 +34,7 @@ func (f file) open() (*os.File, error) {
 	info, err := os.Lstat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("no checkpoint is kept there: see that the path is right, or make the file with Begin, of the report on a first pack: %w", err)
+		return nil, fmt.Errorf("no checkpoint is kept there: see that the path is right, or make the file with Begin: %w", err)
 	case err != nil:
 		return nil, err
 	case info.Mode()&fs.ModeSymlink != 0:

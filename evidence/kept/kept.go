@@ -32,8 +32,8 @@ func (f file) begin(r evidence.Report) error {
 	return nil
 }
 
-// Verify is evidence.Verify with Options.Last from the file, which it moves forward. Where the file is at fault, or
-// cannot be moved, the error has its path, and the Report is zero. It may be called by many goroutines at once.
+// Verify is evidence.Verify with Options.Last from the file, which it moves forward. Where the file is at fault, or cannot be moved, the error has
+// its path, and there is no success. It may be called by many goroutines at once.
 func Verify(ctx context.Context, path string, r io.ReaderAt, size int64, o evidence.Options) (evidence.Report, error) {
 	return file{path: path}.verify(ctx, o, func(o evidence.Options) (evidence.Report, error) { return evidence.Verify(ctx, r, size, o) })
 }

@@ -92,7 +92,8 @@ func TestUnchanged(t *testing.T) {
 	end()
 	says := func(text string) func(evidence.Report, error) bool {
 		return func(r evidence.Report, err error) bool {
-			return err != nil && strings.HasPrefix(err.Error(), "kept: ") && strings.Contains(err.Error(), "log.checkpoint: ") && strings.Contains(err.Error(), text)
+			return err != nil && strings.HasPrefix(err.Error(), "kept: ") && strings.Contains(err.Error(), "log.checkpoint: ") &&
+				strings.Contains(err.Error(), text)
 		}
 	}
 	history := func(h evidence.History) func(evidence.Report, error) bool {
@@ -117,8 +118,9 @@ func TestUnchanged(t *testing.T) {
 		"same":                {p: b, want: func(r evidence.Report, err error) bool { return err == nil && r.Success(evidence.Logged) }},
 		"invalid":             {p: flipped, want: func(r evidence.Report, err error) bool { return r.Fault != nil && errors.Is(err, r.Fault.Check) }},
 		"unpinned":            {p: unpinned, want: func(r evidence.Report, err error) bool { return err == nil && r.Signer == evidence.Unpinned }},
-		"below what was asked": {p: c, verify: report(evidence.Report{Level: evidence.Intact, Asked: evidence.Logged, History: evidence.Fresh, Signer: evidence.Trusted}),
-			want: func(r evidence.Report, err error) bool { return err == nil && r.Level == evidence.Intact }},
+		"below what was asked": {p: c,
+			verify: report(evidence.Report{Level: evidence.Intact, Asked: evidence.Logged, History: evidence.Fresh, Signer: evidence.Trusted}),
+			want:   func(r evidence.Report, err error) bool { return err == nil && r.Level == evidence.Intact }},
 		"no history": {p: c, verify: report(evidence.Report{Level: evidence.Logged, Asked: evidence.Logged, Signer: evidence.Trusted}),
 			want: func(r evidence.Report, err error) bool { return err == nil && r.History == evidence.None }},
 		"a failure with a report": {p: c, verify: func(o evidence.Options) (evidence.Report, error) {
@@ -129,9 +131,10 @@ func TestUnchanged(t *testing.T) {
 		"ended when it was verified": {p: c, ctx: ended, verify: func(o evidence.Options) (evidence.Report, error) {
 			return evidence.Verify(t.Context(), bytes.NewReader(c.bytes), int64(len(c.bytes)), o)
 		}, want: says("cannot be kept: context canceled")},
-		"last given beside":    {p: beside, want: says("Options.Last was given beside it")},
-		"another log":          {p: other, want: says("of the origin example.test/log, not example.test/other")},
-		"another origin asked": {p: pack{bytes: c.bytes, o: other.o}, made: hold(other.note), want: says("of the origin example.test/other, not example.test/log")},
+		"last given beside": {p: beside, want: says("Options.Last was given beside it")},
+		"another log":       {p: other, want: says("of the origin example.test/log, not example.test/other")},
+		"another origin asked": {p: pack{bytes: c.bytes, o: other.o}, made: hold(other.note),
+			want: says("of the origin example.test/other, not example.test/log")},
 
 		"nothing":           {p: c, made: unlike, want: says("or make the file with Begin")},
 		"empty":             {p: c, made: hold(nil), want: says("what is there is no checkpoint")},
@@ -225,8 +228,9 @@ func TestBegin(t *testing.T) {
 		}
 		f.mustBeAlone(t, 0)
 	}
-	for name, made := range map[string]func(string) error{"a note": hold(a.note), "nothing": hold(nil), "a link": link(a.note), "a link to nothing": link(nil),
-		"a directory": func(path string) error { return os.Mkdir(path, 0o700) }} {
+	for name, made := range map[string]func(string) error{"a note": hold(a.note), "nothing": hold(nil), "a link": link(a.note),
+		"a link to nothing": link(nil),
+		"a directory":       func(path string) error { return os.Mkdir(path, 0o700) }} {
 		f := file{path: filepath.Join(t.TempDir(), "sub", "x")}
 		if err := errors.Join(os.Mkdir(filepath.Dir(f.path), 0o700), made(f.path)); err != nil {
 			t.Fatal(err)
@@ -313,8 +317,8 @@ func TestMeanwhile(t *testing.T) {
 	}
 }
 
-// TestReplaced: another auditor moves the file between its opening and its lock. That lock is of a file that is no longer there, whose note is the one
-// that was read.
+// TestReplaced: another auditor moves the file between its opening and its lock. That lock is of a file that is no longer there, whose note is
+// the one that was read.
 func TestReplaced(t *testing.T) {
 	a, b, c, _, _ := story(t)
 	f := begun(t, a)
