@@ -37,8 +37,9 @@ type archive struct {
 }
 
 const (
-	blockBits = 40 // 512 TiB
-	noBlob    = -1
+	blockBits  = 40 // 512 TiB
+	prefixBits = 64 - blockBits
+	noBlob     = -1
 )
 
 // open reads all headers and all padding: the check ARCHIVE.
@@ -157,12 +158,16 @@ func (a *archive) find(d contracts.Digest, read func(at int64, n int) ([]byte, e
 	high := low + sort.Search(len(a.blobs)-low, func(i int) bool { return a.blobs[low+i]>>blockBits > prefix>>blockBits })
 	var member [len(blobPrefix) + 2*len(d) + 1]byte // its name in a header, and the NUL after it
 	hex.Encode(member[copy(member[:], blobPrefix):], d[:])
-	for low < high { // nearly always one: nobody finds many names that begin alike, but a hostile pack may claim them
+	const known = len(blobPrefix) + prefixBits/4 // of its name, whatever the header says now
+	for low < high {                             // nearly always one: nobody finds many names that begin alike, but a hostile pack may claim them
 		i := int(uint(low+high) / 2)
 		at := a.place(i)
 		h, err := read(at, block)
 		if err != nil {
 			return noBlob, extent{}, err
+		}
+		if !bytes.Equal(h[:known], member[:known]) {
+			return noBlob, extent{}, errChanged
 		}
 		switch c := bytes.Compare(member[:], h[:len(member)]); { // open has compared all of the header; the content has its own hash
 		case c == 0:

@@ -29,6 +29,9 @@
 // is a C2SP tlog-checkpoint over the RFC 6962 root of the entries; the manifest says what the other members are, signed by a kernel key.
 // Each header is the one that name and size have; whatever other archivers may write is refused, and nothing is ever decompressed.
 //
+// [OpenPack] verifies a pack and gives it to be read: entries, blobs and checkpoint as of a store. What it reads again it holds to the hashes that
+// were verified, so whoever changes the file meanwhile causes errors, and no other bytes.
+//
 // # Stores
 //
 // VerifyStore verifies a log in place: a directory that was opened to be read (filestore.OpenReadOnly) while a kernel goes on writing it, or a

@@ -102,9 +102,6 @@ type far struct {
 func (p *packed) far() *far { return &far{p: p, blobs: newWindow(p.r, p.size, 4<<10)} }
 
 func (f *far) line(place int64, n int) ([]byte, error) {
-	if f.lines == nil {
-		f.lines = newWindow(f.p.r, f.p.size, 36<<10)
-	}
 	x := f.p.members[entriesMember]
 	for end := x.at + x.size; ; n-- {
 		b, err := f.until(place, end)
@@ -117,6 +114,9 @@ func (f *far) line(place int64, n int) ([]byte, error) {
 
 // until gives the bytes from a line's first on to where it ends. Most lines are short.
 func (f *far) until(at, end int64) ([]byte, error) {
+	if f.lines == nil {
+		f.lines = newWindow(f.p.r, f.p.size, 36<<10)
+	}
 	for _, most := range [...]int64{4 << 10, contracts.MaxEntry + 1} {
 		b, err := f.lines.get(at, int(min(end-at, most)))
 		if err != nil {
