@@ -222,7 +222,7 @@ var imports = map[string]allowed{
 		"hash":          "digests of what streams by",
 		"io":            "packs are read and written where the caller says",
 		"iter":          "the lines of a log",
-		"runtime":       "how many processors there are",
+		"runtime":       "how many processors there are; what a store panics with",
 		"slices":        "sorted names",
 		"sort":          "looks names up",
 		"strconv":       "numbers in errors and ids",

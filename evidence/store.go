@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph"
@@ -71,11 +72,16 @@ func openStored(ctx context.Context, store proofgraph.Store) (*stored, *Error) {
 	return s, nil
 }
 
-// contained calls a store, which may panic. Whatever of ours might is not called in it.
+// contained calls a store, which may panic. Whatever of ours might is not called in it. What a store panics with may be what it keeps, and is
+// not shown; the runtime's own is.
 func contained(call func() error) (err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("it panicked: %v", p)
+		switch p := recover().(type) {
+		case nil:
+		case runtime.Error:
+			err = fmt.Errorf("it panicked: %w", p)
+		default:
+			err = fmt.Errorf("it panicked with a %T", p)
 		}
 	}()
 	return call()
