@@ -43,7 +43,8 @@ func BenchmarkGraph(b *testing.B) {
 		})
 		asked = took(func() {
 			last := uint64(*longer) - 1
-			if g.Ancestors(last, Links).Len() < *longer/4 || g.Descendants(1, Links).Len() < *longer/4 || g.Path(last, 1, Causes).Len()+g.Path(last, 0, Links).Len() == 0 {
+			if g.Ancestors(last, Links).Len() < *longer/4 || g.Descendants(1, Links).Len() < *longer/4 ||
+				g.Path(last, 1, Causes).Len()+g.Path(last, 0, Links).Len() == 0 {
 				b.Fatal("the log hangs together badly")
 			}
 		})

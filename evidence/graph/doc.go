@@ -39,10 +39,11 @@
 // edges those that lead to another entry of the set. The same set gives the same bytes.
 //
 // [Graph.WriteDOT] writes a digraph for Graphviz: later entries below earlier ones, the session as group, what ended in DENY red, causes as
-// solid lines and the rest of the chains dotted. [Graph.WriteJSON] writes one object, with one entry a line:
+// solid lines and the rest of the chains dotted. [Graph.WriteJSON] writes one object with one entry a line, broken here:
 //
 //	{"size":9,"entries":[
-//	{"index":4,"kind":"receipt","session":"main","seq":1,"time":"2026-09-21T13:46:40.004Z","tool":"fs.read","verdict":"ALLOW","outcome":"EXECUTED","reason":"ALLOW","hash":"9f…","edges":[{"to":3,"kind":"prev","cause":true}]},
+//	{"index":4,"kind":"receipt","session":"main","seq":1,"time":"2026-09-21T13:46:40.004Z","tool":"fs.read","verdict":"ALLOW","outcome":"EXECUTED",
+//	 "reason":"ALLOW","hash":"9f…","edges":[{"to":3,"kind":"prev","cause":true}]},
 //	…
 //	]}
 //

@@ -83,6 +83,7 @@ func TestHostileSources(t *testing.T) {
 	sized := func(n uint64, err error) fake {
 		return fake{func(context.Context) (uint64, error) { return n, err }, w.store.Entries}
 	}
+	panicked := "the source or the writer panicked"
 	giving := func(f iter.Seq2[contracts.Entry, error]) fake {
 		return at(fake{entries: func(context.Context, uint64, uint64) iter.Seq2[contracts.Entry, error] { return f }}, n)
 	}
@@ -91,9 +92,9 @@ func TestHostileSources(t *testing.T) {
 		says string
 	}{
 		"none":                         {nil, "no source"},
-		"a nil store":                  {(*proofgraph.Memory)(nil), "the source or the writer panicked: runtime error"},
+		"a nil store":                  {(*proofgraph.Memory)(nil), panicked + ": runtime error"},
 		"its size is an error":         {sized(n, errSource), "on fire"},
-		"its size panics":              {fake{size: func(context.Context) (uint64, error) { panic(errSource) }}, "the source or the writer panicked with a *errors.errorString"},
+		"its size panics":              {fake{size: func(context.Context) (uint64, error) { panic(errSource) }}, panicked + " with a *errors.errorString"},
 		"a size beyond all":            {sized(1<<64-1, nil), "at most 134217728"},
 		"a size one beyond the limit":  {sized(maxEntries+1, nil), "at most 134217728"},
 		"a size that it has not":       {having(maxEntries, list...), fmt.Sprint("entry ", n, ": the source has fewer entries")},
@@ -105,9 +106,14 @@ func TestHostileSources(t *testing.T) {
 			for i := 0; yield(list[min(i, len(list)-1)], nil); i++ {
 			}
 		}), fmt.Sprint("entry ", n, ": the source has more entries")},
-		"no iterator":         {giving(nil), "panicked: runtime error"},
-		"an error on the way": {giving(func(yield func(contracts.Entry, error) bool) { _ = yield(list[0], nil) && yield(list[1], errSource) }), "entry 1: the disk is on fire"},
-		"a panic on the way":  {giving(func(yield func(contracts.Entry, error) bool) { yield(list[0], nil); panic("secret " + secret) }), "panicked with a string"},
+		"no iterator": {giving(nil), "panicked: runtime error"},
+		"an error on the way": {giving(func(yield func(contracts.Entry, error) bool) {
+			_ = yield(list[0], nil) && yield(list[1], errSource)
+		}), "entry 1: the disk is on fire"},
+		"a panic on the way": {giving(func(yield func(contracts.Entry, error) bool) {
+			yield(list[0], nil)
+			panic("secret " + secret)
+		}), panicked + " with a string"},
 		"it does not stop": {giving(func(yield func(contracts.Entry, error) bool) {
 			for {
 				yield(nil, nil)
@@ -132,7 +138,12 @@ func TestHostileEntries(t *testing.T) {
 	if g, err := Read(t.Context(), having(4, genesis, a0, a1, b0)); err != nil || g.Ancestors(3, Causes).Len() != 2 {
 		t.Fatalf("what is in order: %v", err)
 	}
-	other := &contracts.Genesis{Nonce: strings.Repeat("0", 32), Origin: "other", Version: 1}
+	begin := func(seq uint64, prev contracts.Digest, parents ...contracts.Digest) contracts.Entry {
+		return sealed(&contracts.Statement{Header: contracts.Header{Seq: seq, Prev: prev, Parents: parents},
+			Genesis: &contracts.Genesis{Nonce: strings.Repeat("0", 32), Origin: "other", Version: 1}})
+	}
+	kernels := sealed(&contracts.Statement{Header: contracts.Header{Seq: 1, Prev: a0.Hash()}, Condense: &contracts.Condense{Kept: "high", To: 1}})
+	none := contracts.Digest{}
 	for name, test := range map[string]struct {
 		list []contracts.Entry
 		says string
@@ -143,21 +154,21 @@ func TestHostileEntries(t *testing.T) {
 		"a gap":                              {[]contracts.Entry{genesis, contracts.Entry(`{"gap":{"from":1,"nodes":[],"to":2}}`)}, "entry 1: contracts: ENVELOPE"},
 		"a name that is none":                {[]contracts.Entry{genesis, message("\u202e\"}", 0, h)}, "entry 1: contracts: RECORD: predicate.session"},
 		"no genesis":                         {[]contracts.Entry{a0}, "entry 0: predicateType"},
-		"a second genesis":                   {[]contracts.Entry{genesis, sealed(&contracts.Statement{Header: contracts.Header{Seq: 1, Prev: h}, Genesis: other})}, "entry 1: predicateType"},
-		"a genesis behind something":         {[]contracts.Entry{sealed(&contracts.Statement{Header: contracts.Header{Prev: h}, Genesis: other})}, "entry 0: predicate.prev"},
-		"a genesis with a parent":            {[]contracts.Entry{sealed(&contracts.Statement{Header: contracts.Header{Parents: []contracts.Digest{h}}, Genesis: other})}, "entry 0: predicate.parents"},
-		"a genesis that counts":              {[]contracts.Entry{sealed(&contracts.Statement{Header: contracts.Header{Seq: 1}, Genesis: other})}, "entry 0: predicate.seq"},
+		"a second genesis":                   {[]contracts.Entry{genesis, begin(1, h)}, "entry 1: predicateType"},
+		"a genesis behind something":         {[]contracts.Entry{begin(0, h)}, "entry 0: predicate.prev"},
+		"a genesis with a parent":            {[]contracts.Entry{begin(0, none, h)}, "entry 0: predicate.parents"},
+		"a genesis that counts":              {[]contracts.Entry{begin(1, none)}, "entry 0: predicate.seq"},
 		"one left out":                       {[]contracts.Entry{genesis, a1}, "entry 1: predicate.seq"},
 		"one twice":                          {[]contracts.Entry{genesis, a0, a0}, "entry 2: predicate.seq"},
 		"two in one place":                   {[]contracts.Entry{genesis, a0, message("a", 0, h, a0.Hash())}, "entry 2: predicate.seq"},
 		"the wrong way round":                {[]contracts.Entry{genesis, a0, b0, a1}, "entry 2: predicate.parents"},
 		"behind another of its session":      {[]contracts.Entry{genesis, a0, a1, message("a", 2, a0.Hash())}, "entry 3: predicate.prev"},
 		"behind another session":             {[]contracts.Entry{genesis, a0, message("b", 0, a0.Hash())}, "entry 2: predicate.prev"},
-		"behind nothing":                     {[]contracts.Entry{genesis, message("b", 0, contracts.Digest{})}, "entry 1: predicate.prev"},
+		"behind nothing":                     {[]contracts.Entry{genesis, message("b", 0, none)}, "entry 1: predicate.prev"},
 		"behind what is not there":           {[]contracts.Entry{genesis, message("b", 0, contracts.Digest{1})}, "entry 1: predicate.prev"},
 		"a parent that is not there":         {[]contracts.Entry{genesis, a0, a1, message("b", 0, h, a0.Hash(), contracts.Digest{0xff})}, "entry 3: predicate.parents"},
-		"too many parents":                   {[]contracts.Entry{genesis, message("b", 0, h, slices.Repeat([]contracts.Digest{{1}}, 1_000)...)}, "entry 1: contracts: "},
-		"the first of the kernel's behind b": {[]contracts.Entry{genesis, a0, sealed(&contracts.Statement{Header: contracts.Header{Seq: 1, Prev: a0.Hash()}, Condense: &contracts.Condense{Kept: "high", To: 1}})}, "entry 2: predicate.prev"},
+		"too many parents":                   {[]contracts.Entry{genesis, message("b", 0, h, make([]contracts.Digest, 1_000)...)}, "entry 1: contracts: "},
+		"the first of the kernel's behind b": {[]contracts.Entry{genesis, a0, kernels}, "entry 2: predicate.prev"},
 	} {
 		g, err := Read(t.Context(), having(uint64(len(test.list)), test.list...))
 		mustRefuse(t, g, err, test.says)

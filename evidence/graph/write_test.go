@@ -2,6 +2,7 @@ package graph
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -53,7 +54,8 @@ func TestWrite(t *testing.T) {
 		must(t, err)
 		n := newNaive(t, entries(t, w.store))
 		last := g.Size() - 1
-		for _, s := range []Set{{}, g.All(), g.Ancestors(last, Causes), g.Ancestors(last/2, Links), g.Descendants(last/2, Causes), g.Path(last, 0, Links), g.Ancestors(0, Links)} {
+		for _, s := range []Set{{}, g.All(), g.Ancestors(last, Causes), g.Ancestors(last/2, Links), g.Descendants(last/2, Causes), g.Path(last, 0, Links),
+			g.Ancestors(0, Links)} {
 			var dot, text bytes.Buffer
 			must(t, g.WriteDOT(t.Context(), &dot, s))
 			must(t, g.WriteJSON(t.Context(), &text, s))
@@ -86,16 +88,19 @@ func checkWritten(t *testing.T, n *naive, s Set, w written, d drawing) (kept, al
 		e, h := w.Entries[k], n.order[i]
 		st := n.said[h]
 		p := st.Predicate
-		want := fmt.Sprint(i, h, st.kind(), p.Session, p.Seq, p.Time, p.Tool+p.Decision.Tool, p.Verdict+p.Decision.Verdict, p.Outcome, p.Reason+p.Decision.Reason, p.Decision.Risk)
+		want := fmt.Sprint(i, h, st.kind(), p.Session, p.Seq, p.Time, p.Tool+p.Decision.Tool, p.Verdict+p.Decision.Verdict, p.Outcome,
+			p.Reason+p.Decision.Reason, p.Decision.Risk)
 		if got := fmt.Sprint(e.Index, e.Hash, e.Kind, e.Session, e.Seq, e.Time, e.Tool, e.Verdict, e.Outcome, e.Reason, e.Risk); got != want {
 			t.Fatalf("entry %d: %s, want %s", i, got, want)
 		}
 		node := d.nodes[k]
 		lines := strings.Split(node.attrs["label"], "\n")
-		if node.id != fmt.Sprint("e", i) || node.attrs["group"] != p.Session || lines[0] != fmt.Sprint(i, " ", st.kind()) || lines[1] != fmt.Sprint(p.Session, "/", p.Seq) || lines[2] != p.Time {
+		if node.id != fmt.Sprint("e", i) || node.attrs["group"] != p.Session || lines[0] != fmt.Sprint(i, " ", st.kind()) ||
+			lines[1] != fmt.Sprint(p.Session, "/", p.Seq) || lines[2] != p.Time {
 			t.Fatalf("entry %d is drawn as %v", i, node)
 		}
-		if tool := e.Tool; tool != "" && (lines[3] != tool || !strings.Contains(lines[4], e.Outcome) || e.Reason != "ALLOW" && !strings.Contains(lines[4], e.Reason) ||
+		if tool := e.Tool; tool != "" && (lines[3] != tool || !strings.Contains(lines[4], e.Outcome) ||
+			e.Reason != "ALLOW" && !strings.Contains(lines[4], e.Reason) ||
 			!strings.Contains(lines[4], e.Risk) || (node.attrs["color"] == "red") != (e.Verdict == "DENY")) {
 			t.Fatalf("entry %d is drawn as %v", i, node)
 		}
@@ -128,8 +133,9 @@ func checkWritten(t *testing.T, n *naive, s Set, w written, d drawing) (kept, al
 	return kept, all
 }
 
-var hostileNames = []string{"", "a", `"`, `\`, `\"`, `\\`, `\N`, `\l\r\n`, "\n", "\r\n", "\x00", "\x1b[2J", "\x7f", "\u0085", "\u202e\u2066", "\u2028", "\u200b", "\ufeff", "é", "😀",
-	"\xff\xfe", "{a|b}", "<b>", "<<table>>", "</script>", "&lt;", "&#8238;", "&amp;amp;", `"]; x -> y; "`, "a/b", "//", "/*", "#", "%s%n", strings.Repeat(`\"`, 500), "\ufffd", " ", "'`"}
+var hostileNames = []string{"", "a", `"`, `\`, `\"`, `\\`, `\N`, `\l\r\n`, "\n", "\r\n", "\x00", "\x1b[2J", "\x7f", "\u0085", "\u202e\u2066",
+	"\u2028", "\u200b", "\ufeff", "é", "😀", "\xff\xfe", "{a|b}", "<b>", "<<table>>", "</script>", "&lt;", "&#8238;", "&amp;amp;",
+	`"]; x -> y; "`, "a/b", "//", "/*", "#", "%s%n", strings.Repeat(`\"`, 500), "\ufffd", " ", "'`"}
 
 // Whatever names are in entries, what is written is what was meant: contracts lets few characters through, and nobody here counts on that.
 func FuzzNames(f *testing.F) {
@@ -137,9 +143,11 @@ func FuzzNames(f *testing.F) {
 		f.Add(s, hostileNames[(i+7)%len(hostileNames)])
 	}
 	f.Fuzz(func(t *testing.T, session, tool string) {
-		n := shown{3, contracts.Digest{1}, []edge{{2, false, false}, {1, true, true}}, &contracts.Statement{Header: contracts.Header{Session: session, Seq: 5},
-			Decision: &contracts.DecisionRecord{Tool: tool, Reason: contracts.ReasonAllow, Verdict: contracts.Allow, Risk: "low"}}}
-		dot, text := "digraph log {\n"+string(appendDOT(nil, &n))+"}\n", append(append([]byte(`{"size":9,"entries":[`), appendJSON(nil, &n)...), "]}"...)
+		st := &contracts.Statement{Header: contracts.Header{Session: session, Seq: 5},
+			Decision: &contracts.DecisionRecord{Tool: tool, Reason: contracts.ReasonAllow, Verdict: contracts.Allow, Risk: "low"}}
+		n := shown{3, contracts.Digest{1}, []edge{{2, false, false}, {1, true, true}}, st}
+		dot := "digraph log {\n" + string(appendDOT(nil, &n)) + "}\n"
+		text := append(appendJSON([]byte(`{"size":9,"entries":[`), &n), "]}"...)
 		for _, c := range []byte(dot + string(text)) {
 			if (c < ' ' || c > '~') && c != '\n' && c != '\t' {
 				t.Fatalf("%q %q: there is a byte %#x", session, tool, c)
@@ -201,9 +209,9 @@ func TestWriteMemory(t *testing.T) {
 	g, err := Read(t.Context(), newLong(t, 12_000, 64, 1))
 	must(t, err)
 	all := g.All()
-	for _, write := range []func(io.Writer) error{func(w io.Writer) error { return g.WriteDOT(t.Context(), w, all) }, func(w io.Writer) error { return g.WriteJSON(t.Context(), w, all) }} {
+	for _, write := range []func(context.Context, io.Writer, Set) error{g.WriteDOT, g.WriteJSON} {
 		p := peak{before: allocated()}
-		must(t, write(&p))
+		must(t, write(t.Context(), &p, all))
 		if p.written < 3<<19 || p.samples < 12 || p.most > 512<<10 {
 			t.Errorf("%d bytes were written and looked at %d times, %.0f more bytes were held", p.written, p.samples, p.most)
 		}
