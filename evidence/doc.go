@@ -127,6 +127,13 @@
 //
 // It is compared what stands in [Judged]. That other limits, charges or risks would have been recorded is no change.
 //
+// # Erasure
+//
+// [Erase] erases what a store keeps of calls beside their entries: inputs with their arguments and envelopes, outputs, facts, of the calls of a
+// receipt, a session or a caller. The log stays as it is, so what was proved of it stays proved, checkpoints that were kept included. Of what
+// was erased digests are left, by which a guess can be checked. Copies of a store, packs that were given out before, backups and the worn
+// cells of a drive are beyond it.
+//
 // # Cost
 //
 // Verify goes over headers and entries once, and reads blobs where entries name them, and earlier entries where a policy asks for the past

@@ -1,0 +1,284 @@
+package evidence
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore"
+)
+
+// TestEraseFromFiles: of a log in files, that a kernel writes to and one that is closed, nothing in the directory has the arguments or the
+// outputs any more, and both packs verify: the one from before with every verdict, the one from after with the others.
+func TestEraseFromFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	s, err := filestore.Open(dir, filestore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { s.Close() }()
+	c := newClinic(t, s)
+	traces := func(label string) (n int) {
+		names, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil || len(names) < 2 {
+			t.Fatal(names, err)
+		}
+		for _, name := range names {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += bytes.Count(b, []byte(secretOf(label)))
+		}
+		return n
+	}
+	packBefore, before := c.pack(nil)
+	if before.Replay.NotReplayable != 0 || before.Erased != nil {
+		t.Fatalf("%+v", before)
+	}
+	for round, x := range []struct {
+		which  Selection
+		labels []string
+	}{
+		{Selection{Sessions: []string{"s1"}}, []string{"0", "1", "2", "8"}},
+		{Selection{Callers: []contracts.Caller{aliceOf, alice}}, []string{"0", "2", "4", "5", "6", "7", "13", "16"}},
+	} {
+		if round == 1 { // without a kernel
+			if err := errors.Join(c.kernel.Close(), s.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if s, err = filestore.Open(dir, filestore.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			c.store = s
+			x.which.Callers[0].Roles = nil
+		}
+		for _, label := range x.labels {
+			if round == 0 && traces(label) == 0 {
+				t.Errorf("call %s is nowhere", label)
+			}
+		}
+		c.mustErase(x.which)
+		for _, label := range x.labels {
+			if n := traces(label); n != 0 {
+				t.Errorf("something of call %s is there %d times", label, n)
+			}
+		}
+	}
+	if traces("3") == 0 || traces("11") == 0 {
+		t.Error("the calls of others are gone too")
+	}
+	c.lacks("0 1 2 4 5 6 7 8 13 16")
+	c.open()
+	packAfter, after := c.pack(before.Checkpoint)
+	if after.History != Fresh || after.Replay.NotReplayable != 10 || after.Replay.KernelsOwn != before.Replay.KernelsOwn-2 || after.Replay.Replayed != before.Replay.Replayed-8 || len(after.Replay.Entries) != 10 {
+		t.Errorf("%+v after %+v", after.Replay, before.Replay)
+	}
+	if r, err := verifyBytes(t, packBefore, Options{Trust: c.trust, Origin: testOrigin}); err != nil || r.Erased != nil || r.Replay.NotReplayable != 0 {
+		t.Errorf("the pack from before: %+v, %v", r, err)
+	}
+	for _, label := range []string{"0", "13"} {
+		if bytes.Contains(packAfter, []byte(secretOf(label))) || !bytes.Contains(packBefore, []byte(secretOf(label))) {
+			t.Errorf("call %s is in the pack from after, or was in none", label)
+		}
+	}
+	o := newOracle(t, "packs from before and after an erasure")
+	o.agrees(packBefore, c.trust)
+	o.agrees(packAfter, c.trust)
+}
+
+// TestEraseRefuses: what cannot be done, or is a mistake, is an error, and then nothing is erased.
+func TestEraseRefuses(t *testing.T) {
+	c := newClinic(t, proofgraph.NewMemory())
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	all := Selection{Sessions: []string{"s1", "s2"}}
+	for name, x := range map[string]struct {
+		ctx   context.Context
+		store proofgraph.Store
+		which Selection
+		want  string
+	}{
+		"no store":              {t.Context(), nil, all, "no store was given"},
+		"no eraser":             {t.Context(), struct{ proofgraph.Store }{c.store}, all, "the store cannot erase"},
+		"nothing":               {t.Context(), c.store, Selection{}, "nothing is selected"},
+		"a session of no name":  {t.Context(), c.store, Selection{Sessions: []string{"s1", ""}}, `"main"`},
+		"roles":                 {t.Context(), c.store, Selection{Sessions: []string{"s1"}, Callers: []contracts.Caller{aliceOf}}, "Roles"},
+		"a hash of nothing":     {t.Context(), c.store, Selection{Sessions: []string{"s1"}, Receipts: []contracts.Digest{{1}}}, "is not in the log"},
+		"a hash of inputs":      {t.Context(), c.store, Selection{Sessions: []string{"s1"}, Receipts: []contracts.Digest{c.calls[0].inputs}}, "is not in the log"},
+		"an index behind":       {t.Context(), c.store, Selection{Sessions: []string{"s1"}, Entries: []uint64{1000}}, "entry 1000 is not in the log"},
+		"the genesis":           {t.Context(), c.store, Selection{Sessions: []string{"s1"}, Entries: []uint64{0}}, "entry 0 is a genesis"},
+		"a policy":              {t.Context(), c.store, Selection{Sessions: []string{"s1"}, Entries: []uint64{1}}, "entry 1 is a policy"},
+		"a context that ended":  {over, c.store, all, "context canceled"},
+		"a store that is wrong": {t.Context(), misreading{c.store.(*proofgraph.Memory)}, all, "entry 0: "},
+	} {
+		e, err := Erase(x.ctx, x.store, x.which)
+		if err == nil || !strings.HasPrefix(err.Error(), "evidence: erase: ") || !strings.Contains(err.Error(), x.want) || e.Calls != nil || e.Size != 0 {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+	}
+	c.lacks("")
+}
+
+// misreading gives entries that are none.
+type misreading struct{ *proofgraph.Memory }
+
+func (m misreading) Entries(context.Context, uint64, uint64) iter.Seq2[contracts.Entry, error] {
+	return func(yield func(contracts.Entry, error) bool) { yield(contracts.Entry("{}"), nil) }
+}
+
+// TestEraseGoesOn: it fails at each blob in turn, says how far it came, and a second call ends what the first began.
+func TestEraseGoesOn(t *testing.T) {
+	which := Selection{Callers: []contracts.Caller{alice, {ID: "alice", Tenant: "acme"}}}
+	for n := 0; ; n++ {
+		c := newClinic(t, proofgraph.NewMemory())
+		s := &reluctant{Memory: c.store.(*proofgraph.Memory), left: n}
+		e, err := Erase(t.Context(), s, which)
+		if err == nil {
+			if n < 10 || len(e.Erased) != n {
+				t.Errorf("%d erased, of %d", len(e.Erased), n)
+			}
+			return
+		}
+		if !errors.Is(err, errTool) || !strings.Contains(err.Error(), "call it again") || e.Calls != nil {
+			t.Fatalf("after %d: %+v, %v", n, e, err)
+		}
+		again := c.mustErase(which)
+		if len(again.Gone) != n {
+			t.Errorf("%d were gone, want %d", len(again.Gone), n)
+		}
+		c.lacks("0 2 4 5 6 7 13 16")
+	}
+}
+
+// reluctant erases so many.
+type reluctant struct {
+	*proofgraph.Memory
+	left int
+}
+
+func (s *reluctant) EraseBlob(ctx context.Context, d contracts.Digest) error {
+	if s.left--; s.left < 0 {
+		return errTool
+	}
+	return s.Memory.EraseBlob(ctx, d)
+}
+
+// TestEraseBesideCalls: calls go on while the log is erased from, by the same callers and others. What is not selected stays, and the log
+// verifies.
+func TestEraseBesideCalls(t *testing.T) {
+	s, err := filestore.Open(filepath.Join(t.TempDir(), "log"), filestore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c := newClinic(t, s)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	const calls = 40
+	kept := map[contracts.Digest]bool{}
+	for i := range 3 {
+		all.Go(func() {
+			for n := range calls {
+				d, r := c.kernel.Guard(context.Background(), helm.Intent{Tool: "echo", Session: fmt.Sprint("busy", i), Caller: []contracts.Caller{alice, bob, bob}[i],
+					Args: json.RawMessage(fmt.Sprintf(`{"who":"%d-%d"}`, i, n))})
+				if d.Err() != nil || r.Output == nil {
+					t.Error(d.Err())
+					return
+				}
+				if i > 0 {
+					mu.Lock()
+					kept[d.Record.InputsHash] = true
+					kept[crypto.Sum(r.Output)] = true
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for range 4 {
+		c.mustErase(Selection{Sessions: []string{"s1"}, Callers: []contracts.Caller{alice}})
+	}
+	all.Wait()
+	c.mustErase(Selection{Callers: []contracts.Caller{alice}})
+	for d := range kept {
+		if _, err := s.Blob(t.Context(), d); err != nil {
+			t.Errorf("of another caller: %v", err)
+		}
+	}
+	c.lacks("0 1 2 4 7 8 13")
+	if len(kept) != 4*calls {
+		t.Errorf("%d blobs", len(kept))
+	}
+	_, r := c.pack(nil)
+	if r.Replay.NotReplayable == 0 || len(r.Erased) == 0 || len(r.Open) != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestEraseKeepsDocuments: a tool that puts out what the log needs makes nobody erase it.
+func TestEraseKeepsDocuments(t *testing.T) {
+	c := newClinic(t, proofgraph.NewMemory())
+	c.call(&patient{tool: "none", session: "papers"})
+	document := crypto.Sum(canonicalText(t, clinicPolicy))
+	if e := c.mustErase(Selection{Sessions: []string{"papers"}}); !slices.Equal(e.Kept, []contracts.Digest{document}) || len(e.Erased) != 1 {
+		t.Errorf("%+v", e)
+	}
+	if err := c.kernel.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.open()
+	if _, r := c.pack(nil); len(r.Erased) != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestEraseKeepsWhatOthersBegin: an entry that comes while blobs are erased, and names one of them, keeps it.
+func TestEraseKeepsWhatOthersBegin(t *testing.T) {
+	c := newClinic(t, proofgraph.NewMemory())
+	out := []byte(`{"who":"` + secretOf("0") + `"}`) // as call 0 got it
+	if *c.calls[0].output != crypto.Sum(out) {
+		t.Fatal("not the output of call 0")
+	}
+	s := &interrupted{Memory: c.store.(*proofgraph.Memory)}
+	late := *c.calls[0]
+	s.do = func() {
+		d, _ := c.kernel.Guard(t.Context(), helm.Intent{Tool: "echo", Session: "late", Caller: bob, Args: out})
+		if !d.Allowed() {
+			t.Error(d.Err())
+		}
+	}
+	e, err := Erase(t.Context(), s, Selection{Entries: []uint64{late.receipt}})
+	if err != nil || len(e.Kept) != 1 || e.Kept[0] != *late.output || slices.Contains(e.Erased, *late.output) {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	if b, err := c.store.Blob(t.Context(), *late.output); err != nil || !bytes.Equal(b, out) {
+		t.Error(err)
+	}
+}
+
+// interrupted does something before the first erasure, or before it would be looked for.
+type interrupted struct {
+	*proofgraph.Memory
+	do    func()
+	sizes int
+}
+
+func (s *interrupted) Size(ctx context.Context) (uint64, error) {
+	if s.sizes++; s.sizes == 2 { // the log was read, and nothing was erased
+		s.do()
+	}
+	return s.Memory.Size(ctx)
+}
