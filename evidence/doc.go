@@ -30,7 +30,7 @@
 // Each header is the one that name and size have; whatever other archivers may write is refused, and nothing is ever decompressed.
 //
 // [OpenPack] verifies a pack and gives it to be read: entries, blobs and checkpoint as of a store. What it reads again it holds to the hashes that
-// were verified, so whoever changes the file meanwhile causes errors, and no other bytes.
+// were verified, so whoever changes the file meanwhile causes errors, and no other bytes. Package evidence/graph answers what in it led to what.
 //
 // # Stores
 //

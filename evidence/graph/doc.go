@@ -1,14 +1,16 @@
 // Package graph answers people's questions of a log: what led to this call, what came of it, how two receipts hang together. The answer is a
 // set of entries, which is written as a picture or as data.
 //
-//	g, err := graph.Read(ctx, store)
+//	pack, report, err := evidence.OpenPack(ctx, f, size, evidence.Options{Trust: state})
+//	… // and report.Success
+//	g, err := graph.Read(ctx, pack)
 //	…
 //	receipt, err := g.Find("chat-1/4")
 //	…
 //	err = g.WriteDOT(ctx, os.Stdout, g.Ancestors(receipt, graph.Causes)) // | dot -Tsvg >why.svg
 //
-// [Read] takes a [Source], which every proofgraph.Store is. It checks the form of each entry, and how entries stand to those that they name. It
-// verifies no signature: of a log that somebody else hands over, have package evidence verify the pack first, or the graph is a drawing of a claim.
+// [Read] takes a [Source]: a pack that was verified, or a proofgraph.Store of one's own. It checks the form of each entry, and how entries stand to
+// those that they name. It verifies no signature: of a store that somebody else hands over, the graph is a drawing of a claim.
 //
 // # Edges
 //

@@ -11,7 +11,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A Source is where entries come from: every proofgraph.Store is one.
+// A Source is where entries come from: an *evidence.Pack, which was verified, or any proofgraph.Store.
 type Source interface {
 	// Size is the number of entries.
 	Size(ctx context.Context) (uint64, error)
@@ -48,7 +48,7 @@ const maxEntries = 1 << 32 / contracts.MaxParents
 func Read(ctx context.Context, s Source) (g *Graph, err error) {
 	defer contain(&err)
 	if s == nil {
-		return nil, errors.New("no source: give a store")
+		return nil, errors.New("no source: give a pack that was verified, or a store")
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -2,13 +2,16 @@ package graph
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"testing"
 
+	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
-// Wherever a log is, it has the same graph.
+// Wherever a log is, it has the same graph. A pack that changes after it was verified is found out.
 func TestSources(t *testing.T) {
 	w := newWorld(t, 5).calls(12)
 	dir := t.TempDir()
@@ -19,8 +22,17 @@ func TestSources(t *testing.T) {
 	read, err := filestore.OpenReadOnly(dir)
 	must(t, err)
 	defer read.Close()
+	_, err = w.k.Checkpoint(t.Context())
+	must(t, err)
+	var file bytes.Buffer
+	must(t, evidence.Write(t.Context(), &file, w.store, w.key))
+	pack, report, err := evidence.OpenPack(t.Context(), bytes.NewReader(file.Bytes()), int64(file.Len()), evidence.Options{Trust: w.k.Trust()})
+	must(t, err)
+	if !report.Success(evidence.Logged) {
+		t.Fatal(report)
+	}
 	var want []byte
-	for name, s := range map[string]Source{"memory": w.store, "files": read} {
+	for name, s := range map[string]Source{"memory": w.store, "files": read, "a pack": pack} {
 		g, err := Read(t.Context(), s)
 		must(t, err)
 		var out bytes.Buffer
@@ -34,5 +46,11 @@ func TestSources(t *testing.T) {
 		if !bytes.Equal(out.Bytes(), want) || len(want) < 10_000 {
 			t.Errorf("%s: another graph", name)
 		}
+	}
+	g, err := Read(t.Context(), pack)
+	must(t, err)
+	clear(file.Bytes())
+	if err := g.WriteDOT(t.Context(), io.Discard, g.All()); !errors.Is(err, evidence.ErrArchive) {
+		t.Errorf("of a pack that was changed: %v", err)
 	}
 }

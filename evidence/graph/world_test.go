@@ -24,6 +24,7 @@ const secret = "sesame"
 type world struct {
 	testing.TB
 	rand  *rand.Rand
+	key   crypto.Signer
 	k     *helm.Kernel
 	store *proofgraph.Memory
 	refs  []contracts.Ref
@@ -42,7 +43,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{TB: t, rand: rand.New(rand.NewPCG(seed, 1)), store: proofgraph.NewMemory()}
+	w := &world{TB: t, key: key, rand: rand.New(rand.NewPCG(seed, 1)), store: proofgraph.NewMemory()}
 	if w.k, err = helm.New(helm.Options{Policy: policy, Key: key, Store: w.store}); err != nil {
 		t.Fatal(err)
 	}
