@@ -3,7 +3,9 @@ package graph
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"sync"
 	"testing"
 
 	"github.com/helmkernel/helm/evidence"
@@ -53,4 +55,35 @@ func TestSources(t *testing.T) {
 	if err := g.WriteDOT(t.Context(), io.Discard, g.All()); !errors.Is(err, evidence.ErrArchive) {
 		t.Errorf("of a pack that was changed: %v", err)
 	}
+}
+
+// Many may ask and write at once.
+func TestTogether(t *testing.T) {
+	w := newWorld(t, 5).calls(8)
+	g, err := Read(t.Context(), w.store)
+	must(t, err)
+	ask := func() string {
+		var out bytes.Buffer
+		for i := range g.Size() {
+			name := fmt.Sprint(i)
+			if found, err := g.Find(name); found != i || err != nil {
+				t.Errorf("%s is %d, %v", name, found, err)
+			}
+			fmt.Fprintln(&out, g.Ancestors(i, Causes).Len(), g.Descendants(i, Links).Len(), g.Path(i, 0, Links).Len())
+		}
+		if err := errors.Join(g.WriteDOT(t.Context(), &out, g.All()), g.WriteJSON(t.Context(), &out, g.Ancestors(g.Size()-1, Links))); err != nil {
+			t.Error(err)
+		}
+		return out.String()
+	}
+	want := ask()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if ask() != want {
+				t.Error("another answer")
+			}
+		})
+	}
+	all.Wait()
 }
