@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/evidence/kept"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// An auditor has the log's initial trust state, which he got when the log was new and by another way than its packs, a file of his own in which
+// he keeps the last checkpoint, and the packs that he is given. He needs neither network nor keys.
+type auditor struct {
+	out     io.Writer
+	options evidence.Options
+	kept    string // the file; "" is none, and then an old pack passes for the latest
+	json    bool   // how reports are printed
+}
+
+var errNoSuccess = errors.New("not what was asked for: the report says why")
+
+func newAuditor(out io.Writer, trust, origin, kept string) (*auditor, error) {
+	b, err := os.ReadFile(trust)
+	if err != nil {
+		return nil, err
+	}
+	state, err := registry.ParseState(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", trust, err)
+	}
+	return &auditor{out, evidence.Options{Trust: state, Origin: origin}, kept, false}, nil
+}
+
+// begin audits the first pack, and keeps its checkpoint.
+func (a *auditor) begin(ctx context.Context, pack string) error {
+	report, err := a.read(pack, func(r io.ReaderAt, size int64) (evidence.Report, error) {
+		return evidence.Verify(ctx, r, size, a.options)
+	})
+	if err == nil {
+		err = kept.Begin(a.kept, report)
+	}
+	return err
+}
+
+// audit audits a pack. One that is not what it should be is errNoSuccess.
+func (a *auditor) audit(ctx context.Context, pack string) error {
+	_, err := a.read(pack, func(r io.ReaderAt, size int64) (evidence.Report, error) {
+		if a.kept == "" {
+			return evidence.Verify(ctx, r, size, a.options)
+		}
+		return kept.Verify(ctx, a.kept, r, size, a.options)
+	})
+	return err
+}
+
+func (a *auditor) read(pack string, verify func(r io.ReaderAt, size int64) (evidence.Report, error)) (evidence.Report, error) {
+	f, size, err := openPack(pack)
+	if err != nil {
+		return evidence.Report{}, err
+	}
+	defer f.Close()
+	report, err := verify(f, size)
+	if report.Fault == nil && err != nil {
+		return report, err // not the pack's: the file with the checkpoint, say
+	}
+	if err := a.print(report); err != nil {
+		return report, err
+	}
+	if !report.Success(evidence.Invalid) { // the zero level: what the options ask for
+		return report, errNoSuccess
+	}
+	return report, nil
+}
+
+func (a *auditor) print(report evidence.Report) error {
+	if !a.json {
+		_, err := fmt.Fprint(a.out, report)
+		return err
+	}
+	b, err := json.MarshalIndent(report, "", "  ")
+	if err == nil {
+		_, err = fmt.Fprintf(a.out, "%s\n", b)
+	}
+	return err
+}
+
+// backTest says what would have become of the calls under other rules.
+func (a *auditor) backTest(ctx context.Context, pack string, candidate *guardian.Policy) error {
+	f, size, err := openPack(pack)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	n, err := evidence.BackTest(ctx, f, size, a.options, candidate, func(c evidence.Change) error {
+		_, err := fmt.Fprintln(a.out, "  "+c.String())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, "  %d calls judged: %d as before, %d denied now, %d allowed now\n", n.Judged, n.Same, n.Denied, n.Allowed)
+	return nil
+}
+
+func openPack(name string) (*os.File, int64, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}

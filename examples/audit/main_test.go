@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestAudit holds the demonstration to what it says of each pack, in order.
+func TestAudit(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var out, errs bytes.Buffer
+	if code := start(context.Background(), nil, &out, &errs); code != 0 || errs.Len() > 0 {
+		t.Fatalf("exit %d: %s", code, errs.String())
+	}
+	rest := out.String()
+	for _, want := range []string{
+		`== Monday's pack`, `SUCCESS: LOGGED, NONE, TRUSTED: no last checkpoint`, `replayed        6\n`,
+		`== Tuesday's:`, `SUCCESS: LOGGED, FRESH, TRUSTED\n`, `replayed        12\n`,
+		`== Tuesday's again`, `NO SUCCESS: INVALID: BLOB at entry \d+: blobs/[0-9a-f]{64}: `,
+		`== Monday's again`, `NO SUCCESS: LOGGED, STALE, TRUSTED`,
+		`== Wednesday's`, `\(6 blobs erased\)\n`, `SUCCESS: LOGGED, FRESH, TRUSTED\n`, `replayed        12\n`, `not replayable  6: entry 6, 8, 10, 17, 19, and 1 more\n`,
+		`under candidate.yaml`, `entry 6 monday-ben/0 refund.pay: ALLOW \(P1:desk:clerks\) → DENY MISSING_REQUIREMENT \(P1:desk:looked\)\n`,
+		`12 calls judged: 6 as before, 4 denied now, 0 allowed now\n$`,
+	} {
+		at := regexp.MustCompile(want).FindStringIndex(rest)
+		if at == nil {
+			t.Fatalf("nothing says %q in:\n%s", want, rest)
+		}
+		rest = rest[at[1]:]
+	}
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestOwnPack audits packs from files, as an auditor does who has nothing else.
+func TestOwnPack(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	o, err := open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.close()
+	first, err := o.day(ctx, "monday")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := o.day(ctx, "tuesday")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust, kept := filepath.Join(dir, "trust.json"), filepath.Join(dir, "kept")
+	if err := os.WriteFile(trust, o.Trust().Canonical(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	run := func(want int, args ...string) string {
+		t.Helper()
+		out.Reset()
+		errs.Reset()
+		if code := start(ctx, args, &out, &errs); code != want || (code != 0) != (errs.Len() > 0) {
+			t.Errorf("%v: exit %d, not %d: %s%s", args, code, want, out.String(), errs.String())
+		}
+		return out.String() + errs.String()
+	}
+	with := func(pack string, more ...string) []string {
+		return append([]string{"-pack", pack, "-trust", trust, "-origin", origin}, more...)
+	}
+	run(0, with(second)...)
+	run(1, with(first, "-kept", kept)...) // there is no such file yet, and none is made
+	run(0, with(first, "-kept", kept, "-begin")...)
+	run(1, with(first, "-kept", kept, "-begin")...) // it is not begun anew
+	run(0, with(second, "-kept", kept)...)
+	if s := run(1, with(first, "-kept", kept)...); !strings.Contains(s, "STALE") {
+		t.Errorf("the old pack: %s", s)
+	}
+	run(1, "-pack", second, "-trust", trust, "-origin", "example.org/other")
+	run(1, "-pack", second, "-trust", second)
+	run(1, with(filepath.Join(dir, "none"))...)
+	run(2, "-pack", second)
+	run(2, "-json")
+	run(2, with(first, "-begin")...)
+	run(2, "more")
+	run(2, "-none")
+
+	var report struct {
+		Success bool
+		Size    uint64
+	}
+	run(0, with(second, "-json")...)
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil || !report.Success || report.Size != 24 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
