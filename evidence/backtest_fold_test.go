@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -215,6 +216,13 @@ func TestBackTestStacks(t *testing.T) {
 	s.tells("~9 BUDGET_EXCEEDED P1:shop:old", second)
 	s.tells("-2 POLICY_VIOLATION P2:task:only; -5 POLICY_VIOLATION P2:task:only; ~7 POLICY_VIOLATION P2:task:only", first, task) // a candidate is the whole stack
 	s.tells("-2 BUDGET_EXCEEDED P1:shop:old; +7 ALLOW; +9 ALLOW", shopPolicy(3, money("old", 8, ""), ""))
+
+	s = newShop(t, shopPolicy(1, "", `{"deny":"buy","id":"small","when":{"arg":"/n","lt":5}},`))
+	s.buy(4) // 2
+	s.use(second)
+	s.buy(9).ran(`1`)           // 4, which is too much only if the first had been allowed
+	s.tells("+2 ALLOW", second) // what it said itself stands
+	s.tells("+2 ALLOW; -4 BUDGET_EXCEEDED P1:shop:old", shopPolicy(3, money("old", 10, ""), ""))
 }
 
 // TestBackTestPast: the past is that of the log, whatever the candidate would have let happen; what hangs on erased inputs is not judged.
@@ -244,15 +252,28 @@ func TestBackTestPast(t *testing.T) {
 	s.tells("-12 POLICY_VIOLATION P1:shop:five; -14 POLICY_VIOLATION P1:shop:five; -16 POLICY_VIOLATION P1:shop:five", shopPolicy(2, "", `{"deny":"buy","id":"five","when":{"session":"calls","ge":5}},`))
 	s.tells("-14 POLICY_VIOLATION P1:shop:three; -16 POLICY_VIOLATION P1:shop:three", shopPolicy(2, "", `{"deny":"buy","id":"three","when":{"session":"calls","of":"buy","ge":3}},`))
 
-	m := takeApart(t, s.pack())
-	delete(m.blobs, m.nodes[10].d()["inputsHash"].(string)) // what was looked at then may have been anything
-	d, changes := backTested(t, m.build(), Options{Trust: s.trust}, compiled(t, buy))
-	if len(changes) != 1 || changes[0].Index != 8 || !slices.Equal(d.Unjudged, []uint64{10, 12, 14, 16}) || !slices.Equal(d.Report.Replay.Entries, []uint64{10}) {
-		t.Errorf("%+v, %v", d, changes)
-	}
-	d, changes = backTested(t, m.build(), Options{Trust: s.trust}, compiled(t, strings.Replace(buy, `,"same":{"/of":"/of"}`, ``, 1)))
-	if len(changes) != 0 || !slices.Equal(d.Unjudged, []uint64{10}) {
-		t.Errorf("any receipt: %+v, %v", d, changes)
+	own := strings.Replace(buy, `"rules":[`, `"rules":[{"deny":"buy","id":"twice","when":{"receipt":"buy","same":["/of"]}},`, 1)
+	for _, x := range []struct {
+		erased   int // what it was about may have been anything
+		docs     string
+		changed  string
+		unjudged []uint64
+	}{
+		{10, buy, "8", []uint64{10, 12, 14, 16}},
+		{10, strings.Replace(buy, `,"same":{"/of":"/of"}`, ``, 1), "", []uint64{10}}, // any receipt will do
+		{2, buy, "", []uint64{2, 6, 8, 14, 16}},                                      // but what was bought at 12 was looked at later
+		{12, own, "816", []uint64{12, 14}},                                           // and what was looked at is known
+	} {
+		m := takeApart(t, s.pack())
+		delete(m.blobs, m.nodes[x.erased].d()["inputsHash"].(string))
+		d, changes := backTested(t, m.build(), Options{Trust: s.trust}, compiled(t, x.docs))
+		got := ""
+		for _, c := range changes {
+			got += fmt.Sprint(c.Index)
+		}
+		if got != x.changed || !slices.Equal(d.Unjudged, x.unjudged) || !slices.Equal(d.Report.Replay.Entries, []uint64{uint64(x.erased)}) {
+			t.Errorf("%d is gone: %+v, %v", x.erased, d, changes)
+		}
 	}
 }
 
@@ -269,6 +290,17 @@ func TestBackTestTrust(t *testing.T) {
 	s.revoke(seedB)
 	s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1}`, who: reader, with: with()}).ran(`1`) // 7
 	s.tells("-4 MISSING_REQUIREMENT P1:shop:vouched; -7 MISSING_REQUIREMENT P1:shop:vouched", shopPolicy(2, vouched, ""))
+
+	bound := strings.Replace(vouched, `"bind":{"amount":"/n"},`, ``, 1)
+	s = newShop(t, shopPolicy(1, "", ""))
+	for _, args := range []string{`{"n":1}`, `{"n":1,"of":"x"}`} {
+		hash := crypto.Sum([]byte(args))
+		e, err := contracts.Attestation{Args: &hash, Time: s.now, Type: "dual-control", Claims: valuesOf(t, `{}`)}.Sign(testKey(t, seedB))
+		s.must(err)
+		s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1}`, who: reader, with: contracts.Envelopes{Attestations: []contracts.Envelope{e}}}).ran(`1`) // 2, 4
+	}
+	s.tells("-4 MISSING_REQUIREMENT P1:shop:vouched", shopPolicy(2, bound, ""))
+	s.tells("-2 MISSING_REQUIREMENT P1:shop:vouched", strings.Replace(shopPolicy(2, bound, ""), `"of":{"type":"string"}`, `"of":{"type":"string","default":"x"}`, 1)) // the arguments are others now
 
 	m := newMaker(t)
 	grants(m)
@@ -291,24 +323,26 @@ func TestBackTestUsed(t *testing.T) {
 	first, second := shopPolicy(1, asks, ""), shopPolicy(2, asks, "")
 	s := newShop(t, first)
 	d := &desk{s.maker, "s1", reader}
-	pending := func(session string) contracts.Envelope {
-		d.session = session
-		c := d.denied(contracts.ReasonApprovalRequired, d.ask("buy", `{"n":9}`))
-		return d.approve(seedA, *c.why.Pending)
+	pending := func() contracts.ApprovalRequest {
+		return *d.denied(contracts.ReasonApprovalRequired, d.ask("buy", `{"n":9}`)).why.Pending
 	}
-	free, used := pending("s1"), pending("s1")                               // 2, 3
-	d.allowed(d.ask("buy", `{"n":9}`, used))                                 // 4
-	s.use(second)                                                            // 5
-	d.denied(contracts.ReasonApprovalInvalid, d.ask("buy", `{"n":9}`, free)) // 6, is for the first
-	d.denied(contracts.ReasonApprovalInvalid, d.ask("buy", `{"n":9}`, used)) // 7
+	free, used := pending(), pending() // 2, 3
+	elsewhere := used
+	elsewhere.Session = "s2"                                                                   // one nonce for two
+	d.allowed(d.ask("buy", `{"n":9}`, d.approve(seedA, used)))                                 // 4
+	s.use(second)                                                                              // 5
+	d.denied(contracts.ReasonApprovalInvalid, d.ask("buy", `{"n":9}`, d.approve(seedA, free))) // 6, is for the first
+	d.denied(contracts.ReasonApprovalInvalid, d.ask("buy", `{"n":9}`, d.approve(seedA, used))) // 7
+	d.session = "s2"
+	d.denied(contracts.ReasonApprovalInvalid, d.ask("buy", `{"n":9}`, d.approve(seedA, elsewhere))) // 8
 	s.tells("+6 ALLOW", first)
 	s.tells("?4 APPROVAL_INVALID P1:shop:asked", second)
 	s.tells("?4 APPROVAL_INVALID P1:shop:asked", shopPolicy(3, asks, ""))
 
 	m := takeApart(t, s.pack())
-	delete(m.blobs, m.nodes[4].d()["inputsHash"].(string)) // which of them was used its decision still says, but not by which request
+	delete(m.blobs, m.nodes[4].d()["inputsHash"].(string)) // its decision says which approvals counted, and nobody which requests they answered
 	x, changes := backTested(t, m.build(), Options{Trust: s.trust}, compiled(t, first))
-	if len(changes) != 0 || !slices.Equal(x.Unjudged, []uint64{4, 6}) {
+	if len(changes) != 0 || !slices.Equal(x.Unjudged, []uint64{4, 6, 8}) {
 		t.Errorf("%+v, %v", x, changes)
 	}
 }
