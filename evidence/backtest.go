@@ -81,9 +81,6 @@ type Differences struct {
 // is given back as it is; nil is nobody who wants to know more than the numbers. With any error, be it of [Verify], there are no Differences,
 // but for a Report of what is wrong with the pack, and what each was told before is not all.
 func BackTest(ctx context.Context, r io.ReaderAt, size int64, o Options, candidate *guardian.Policy, each func(Change) error) (Differences, error) {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	v := newVerifier(ctx, o)
 	b := &backTest{v: v, candidate: candidate, lists: each != nil, spent: map[uint64]spending{}, numbers: map[Judged]uint32{}}
 	v.back = b
@@ -96,12 +93,13 @@ func BackTest(ctx context.Context, r io.ReaderAt, size int64, o Options, candida
 		return Differences{Report: b.found.Report}, err
 	}
 	for _, x := range b.changes {
-		if err := ctx.Err(); err != nil {
+		if err := v.ctx.Err(); err != nil {
 			return Differences{}, err
 		}
 		st, f := v.again(uint64(x.index))
 		if f != nil {
-			return Differences{}, f
+			report, err := v.answer(f)
+			return Differences{Report: report}, err
 		}
 		d, now := st.Judgement(), b.said[x.said]
 		if err := each(Change{uint64(x.index), d.ID, d.Tool, judgedOf(d), now, anew(d, now)}); err != nil {

@@ -247,10 +247,13 @@ func TestBackTestPast(t *testing.T) {
 	of("buy", "a").ran(`1`)                           // 14, 15
 	of("buy", "z").ran(`1`)                           // 16, 17
 	s.tells("-8 MISSING_REQUIREMENT P1:shop:seen; -16 MISSING_REQUIREMENT P1:shop:seen", buy)
-	s.tells("-2 POLICY_VIOLATION P1:shop:no; -4 POLICY_VIOLATION P1:shop:no; -8 MISSING_REQUIREMENT P1:shop:seen; -10 POLICY_VIOLATION P1:shop:no; -16 MISSING_REQUIREMENT P1:shop:seen",
+	s.tells("-2 POLICY_VIOLATION P1:shop:no; -4 POLICY_VIOLATION P1:shop:no; -8 MISSING_REQUIREMENT P1:shop:seen; "+
+		"-10 POLICY_VIOLATION P1:shop:no; -16 MISSING_REQUIREMENT P1:shop:seen",
 		strings.Replace(buy, `"rules":[`, `"rules":[{"deny":"look","id":"no","unless":{"caller":"roles","has":"owner"}},`, 1))
-	s.tells("-12 POLICY_VIOLATION P1:shop:five; -14 POLICY_VIOLATION P1:shop:five; -16 POLICY_VIOLATION P1:shop:five", shopPolicy(2, "", `{"deny":"buy","id":"five","when":{"session":"calls","ge":5}},`))
-	s.tells("-14 POLICY_VIOLATION P1:shop:three; -16 POLICY_VIOLATION P1:shop:three", shopPolicy(2, "", `{"deny":"buy","id":"three","when":{"session":"calls","of":"buy","ge":3}},`))
+	s.tells("-12 POLICY_VIOLATION P1:shop:five; -14 POLICY_VIOLATION P1:shop:five; -16 POLICY_VIOLATION P1:shop:five",
+		shopPolicy(2, "", `{"deny":"buy","id":"five","when":{"session":"calls","ge":5}},`))
+	s.tells("-14 POLICY_VIOLATION P1:shop:three; -16 POLICY_VIOLATION P1:shop:three",
+		shopPolicy(2, "", `{"deny":"buy","id":"three","when":{"session":"calls","of":"buy","ge":3}},`))
 
 	own := strings.Replace(buy, `"rules":[`, `"rules":[{"deny":"buy","id":"twice","when":{"receipt":"buy","same":["/of"]}},`, 1)
 	for _, x := range []struct {
@@ -297,20 +300,24 @@ func TestBackTestTrust(t *testing.T) {
 		hash := crypto.Sum([]byte(args))
 		e, err := contracts.Attestation{Args: &hash, Time: s.now, Type: "dual-control", Claims: valuesOf(t, `{}`)}.Sign(testKey(t, seedB))
 		s.must(err)
-		s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1}`, who: reader, with: contracts.Envelopes{Attestations: []contracts.Envelope{e}}}).ran(`1`) // 2, 4
+		s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1}`, who: reader, with: contracts.Envelopes{Attestations: []contracts.Envelope{e}}}).
+			ran(`1`) // 2, 4
 	}
 	s.tells("-4 MISSING_REQUIREMENT P1:shop:vouched", shopPolicy(2, bound, ""))
-	s.tells("-2 MISSING_REQUIREMENT P1:shop:vouched", strings.Replace(shopPolicy(2, bound, ""), `"of":{"type":"string"}`, `"of":{"type":"string","default":"x"}`, 1)) // the arguments are others now
+	s.tells("-2 MISSING_REQUIREMENT P1:shop:vouched", // the arguments are others now
+		strings.Replace(shopPolicy(2, bound, ""), `"of":{"type":"string"}`, `"of":{"type":"string","default":"x"}`, 1))
 
 	m := newMaker(t)
 	grants(m)
 	m.checkpoint()
-	wide := edited(t, testPolicy(2), `{"deny":"fs.list","id":"no-strangers","unless":{"caller":"roles","has":"reader"}},`, ``, `,"when":{"caller":"roles","has":"reader"}}`, `}`)
+	wide := edited(t, testPolicy(2), `{"deny":"fs.list","id":"no-strangers","unless":{"caller":"roles","has":"reader"}},`, ``,
+		`,"when":{"caller":"roles","has":"reader"}}`, `}`)
 	_, changes := backTested(t, m.pack(), Options{Trust: m.trust}, compiled(t, wide))
 	if len(changes) != 0 { // whoever may what, a grant that does not hold gives nothing
 		t.Errorf("%v", changes)
 	}
-	_, changes = backTested(t, m.pack(), Options{Trust: m.trust}, compiled(t, edited(t, testPolicy(2), `"unless":{"caller":"roles","has":"reader"}`, `"unless":{"caller":"roles","has":"owner"}`)))
+	_, changes = backTested(t, m.pack(), Options{Trust: m.trust}, compiled(t, edited(t, testPolicy(2),
+		`"unless":{"caller":"roles","has":"reader"}`, `"unless":{"caller":"roles","has":"owner"}`)))
 	if len(changes) == 0 || changes[0].Now.Rule != "P1:files:no-strangers" {
 		t.Errorf("%v", changes)
 	}
@@ -360,7 +367,8 @@ func TestBackTestDefaults(t *testing.T) {
 	}
 	s.tells("", with(1, ""))
 	s.tells("-6 ERR_TOOL_ARGS_CANONICALIZATION_FAILED", with(2, ""))
-	s.tells("-2 POLICY_VIOLATION P1:shop:how; -4 POLICY_VIOLATION P1:shop:how; -6 POLICY_VIOLATION P1:shop:how", with(1, `{"deny":"buy","id":"how","when":{"arg":"/how","eq":"x"}},`))
+	s.tells("-2 POLICY_VIOLATION P1:shop:how; -4 POLICY_VIOLATION P1:shop:how; -6 POLICY_VIOLATION P1:shop:how",
+		with(1, `{"deny":"buy","id":"how","when":{"arg":"/how","eq":"x"}},`))
 
 	s = newShop(t, with(1, ""))
 	s.buy(1)                                              // 2

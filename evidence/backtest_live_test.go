@@ -49,7 +49,8 @@ func (d dice) budgets(layer string) string {
 		if per == "session" {
 			window = d.one("session", "day")
 		}
-		list = append(list, fmt.Sprintf(`{"id":"%s%d","tools":[%q],"limit":%d,"per":%q,"window":%q,"cost":%s%s%s}`, layer, i, tool, d.IntN(5)*(1+d.IntN(2)*300), per, window, cost,
+		limit := d.IntN(5) * (1 + d.IntN(2)*300)
+		list = append(list, fmt.Sprintf(`{"id":"%s%d","tools":[%q],"limit":%d,"per":%q,"window":%q,"cost":%s%s%s}`, layer, i, tool, limit, per, window, cost,
 			d.one("", refunded), d.one("", "", `,"when":{"caller":"roles","has":"reader"}`)))
 	}
 	return `"budgets":[` + strings.Join(list, ",") + `],`
@@ -61,10 +62,12 @@ func (d dice) stack(version int, filled bool) (docs []string) {
 	if filled {
 		number += `,"default":25`
 	}
-	allows := d.some(`{"id":"a1","allow":"read","when":{"caller":"roles","has":"reader"}}`, `{"id":"a2","allow":["read","write"],"when":{"caller":"roles","has":"writer"}}`,
+	allows := d.some(`{"id":"a1","allow":"read","when":{"caller":"roles","has":"reader"}}`,
+		`{"id":"a2","allow":["read","write"],"when":{"caller":"roles","has":"writer"}}`,
 		`{"id":"a3","allow":"write","when":{"arg":"/amount","lt":80}}`, `{"id":"a4","allow":"read","when":{"arg":"/path","ne":"/srv/c"}}`)
 	denies := d.some(`{"id":"d1","deny":"read","when":{"arg":"/path","within":["/srv/secret"]}}`, `{"id":"d2","deny":"read","when":{"arg":"/n","gt":20,"absent":false}}`,
-		`{"id":"d3","deny":["read","write"],"when":{"caller":"tenant","eq":"evil","absent":true}}`, `{"id":"d4","deny":"write","unless":{"time":"utc","in":["Mon-Fri 06:00-22:00"]}}`,
+		`{"id":"d3","deny":["read","write"],"when":{"caller":"tenant","eq":"evil","absent":true}}`,
+		`{"id":"d4","deny":"write","unless":{"time":"utc","in":["Mon-Fri 06:00-22:00"]}}`,
 		`{"id":"d5","deny":"write","when":{"arg":"/amount","ge":60}}`, `{"id":"d6","deny":"write","when":{"session":"calls","of":"ping","lt":2}}`,
 		`{"id":"d7","deny":"read","unless":{"receipt":"ping","same":["/path"]}}`, `{"id":"d8","deny":"write","unless":{"receipt":"ping","max_age":"12h"}}`)
 	rules := denies + "," + allows
@@ -72,7 +75,9 @@ func (d dice) stack(version int, filled bool) (docs []string) {
 		rules = allows + "," + denies
 	}
 	rules = strings.Trim(strings.Trim(rules, ",")+`,{"id":"ping","allow":"ping"}`, ",")
-	requires := d.some(`{"id":"q1","tools":["write"],"all":[{"receipt":"ping","same":["/path"]}]}`, `{"id":"q2","tools":["write"],"when":{"arg":"/amount","ge":50},"all":[{"attestation":{"type":"dual-control","bind":{"amount":"/amount"},"max_age":"2h"}}]}`,
+	requires := d.some(`{"id":"q1","tools":["write"],"all":[{"receipt":"ping","same":["/path"]}]}`,
+		`{"id":"q2","tools":["write"],"when":{"arg":"/amount","ge":50},`+
+			`"all":[{"attestation":{"type":"dual-control","bind":{"amount":"/amount"},"max_age":"2h"}}]}`,
 		`{"id":"q3","tools":["read"],"when":{"arg":"/path","eq":"/srv/b"},"any":[{"approval":{"roles":["lead"]}},{"receipt":"ping","max_age":"1h"}]}`,
 		`{"id":"q4","tools":["write"],"when":{"arg":"/amount","ge":70},"all":[{"approval":{"roles":["lead"]}}]}`)
 	if d.once(3) {
@@ -81,8 +86,10 @@ func (d dice) stack(version int, filled bool) (docs []string) {
 	docs = append(docs, fmt.Sprintf(`{"helm":"policy/v1","layer":"P1","bundle":{"name":"files","version":%d},%s"requires":[%s],"rules":[%s],"tools":{`+
 		`"ping":{"effect":"read","input":{"type":"object","required":["path"],"properties":{"path":{"type":"string"}}}},`+
 		`"read":{"effect":"read","input":{"type":"object","required":["path"],"properties":{"path":{"type":"string"},"n":{"type":"integer"%s}}}%s},`+
-		`"write":{"effect":"write","risk":%q,"limits":{"args":%q},"input":{"type":"object","required":["amount","path"],"properties":{"path":{"type":"string"},"amount":{"type":"number"},"note":{"type":"string"}}}}}}`,
-		version, d.budgets("b"), requires, rules, number, d.one("", `,"scope":[{"arg":"/path","within":["/srv"]}]`, `,"scope":[{"arg":"/path","within":["/srv/a","/srv/b"]}]`),
+		`"write":{"effect":"write","risk":%q,"limits":{"args":%q},"input":{"type":"object",`+
+		`"required":["amount","path"],"properties":{"path":{"type":"string"},"amount":{"type":"number"},"note":{"type":"string"}}}}}}`,
+		version, d.budgets("b"), requires, rules, number,
+		d.one("", `,"scope":[{"arg":"/path","within":["/srv"]}]`, `,"scope":[{"arg":"/path","within":["/srv/a","/srv/b"]}]`),
 		d.one("low", "medium", "high"), d.one("1KiB", "2KiB")))
 	if d.once(2) {
 		docs = append(docs, fmt.Sprintf(`{"helm":"policy/v1","layer":"P0","name":"floor","version":%d,"profile":{"effects":[%s]},"ceilings":{"risk":%q},%s"rules":[%s]}`, version,
@@ -121,7 +128,10 @@ type trial struct {
 
 func (d dice) trials(t testing.TB, n int) (list []trial) {
 	now := testStart.Time()
-	grant, err := contracts.Delegation{Delegate: "agent", Delegator: "ada", Expires: testStart + 1e11, Nonce: "n", NotBefore: testStart, Only: []string{"read"}}.Sign(testKey(t, seedD))
+	grant, err := contracts.Delegation{Delegate: "agent", Delegator: "ada", Expires: testStart + 1e11, Nonce: "n", NotBefore: testStart,
+		Only: []string{"read"}}.Sign(testKey(t, seedD))
+	people := []contracts.Caller{{ID: "ada", Roles: []string{"reader"}, Tenant: "acme"}, {ID: "bob", Roles: []string{"reader", "writer"}, Tenant: "acme"},
+		{ID: "eve", Roles: []string{"writer"}, Tenant: "evil"}, {}}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +140,7 @@ func (d dice) trials(t testing.TB, n int) (list []trial) {
 		path, amount := d.one("/srv/a", "/srv/b", "/srv/c", "/srv/secret/x", "/etc"), d.IntN(100)
 		x := trial{at: now}
 		x.Session, x.Tool = d.one("", "s1", "s1", "s2"), d.one("ping", "ping", "read", "read", "read", "write", "write", "write", "none")
-		x.Caller = []contracts.Caller{{ID: "ada", Roles: []string{"reader"}, Tenant: "acme"}, {ID: "bob", Roles: []string{"reader", "writer"}, Tenant: "acme"}, {ID: "eve", Roles: []string{"writer"}, Tenant: "evil"}, {}}[d.IntN(4)]
+		x.Caller = people[d.IntN(len(people))]
 		args := fmt.Sprintf(`{"path":%q}`, path)
 		switch x.Tool {
 		case "read":
@@ -141,7 +151,8 @@ func (d dice) trials(t testing.TB, n int) (list []trial) {
 		case "write":
 			args = fmt.Sprintf(`{"path":%q,"amount":%d%s}`, path, amount, d.one("", "", "", ".5", ".05", `,"note":"`+strings.Repeat("n", 1500)+`"`))
 			if d.once(2) {
-				e, err := contracts.Attestation{Claims: valuesOf(t, fmt.Sprintf(`{"amount":%d}`, amount)), Time: contracts.TimeOf(now), Type: "dual-control"}.Sign(testKey(t, seedB))
+				claims := valuesOf(t, fmt.Sprintf(`{"amount":%d}`, amount))
+				e, err := contracts.Attestation{Claims: claims, Time: contracts.TimeOf(now), Type: "dual-control"}.Sign(testKey(t, seedB))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -124,7 +124,8 @@ func TestBackTestTable(t *testing.T) {
 	files := basePolicy(5)
 	rule := func(doc, text string) string { return edited(t, doc, `"rules":[`, `"rules":[`+text+`,`) }
 	need := func(doc, text string) string { return edited(t, doc, `"requires":[`, `"requires":[`+text+`,`) }
-	const anew, paid = "?27 APPROVAL_INVALID P1:files:written", "?24 APPROVAL_INVALID P1:desk:told; ?33 APPROVAL_INVALID P1:desk:asked; ?36 APPROVAL_INVALID P1:desk:told"
+	const anew = "?27 APPROVAL_INVALID P1:files:written"
+	const paid = "?24 APPROVAL_INVALID P1:desk:told; ?33 APPROVAL_INVALID P1:desk:asked; ?36 APPROVAL_INVALID P1:desk:told"
 	for _, x := range []struct {
 		name string
 		log  *maker
@@ -193,11 +194,13 @@ func TestBackTestTable(t *testing.T) {
 		{"a higher limit", budget, []string{edited(t, budgetPolicy, `"id":"reads","limit":3`, `"id":"reads","limit":4`)},
 			"+8 ALLOW P1:files:readers"},
 		{"a budget more", budget, []string{edited(t, budgetPolicy, `"budgets":[`, `"budgets":[{"cost":1,"id":"all","limit":2,"per":"all","tools":["fs.read"],"window":"total"},`)},
-			"-5 BUDGET_EXCEEDED P1:files:all; ~8 BUDGET_EXCEEDED P1:files:all; -10 BUDGET_EXCEEDED P1:files:all; -12 BUDGET_EXCEEDED P1:files:all; ~14 BUDGET_EXCEEDED P1:files:all; -15 BUDGET_EXCEEDED P1:files:all"},
+			"-5 BUDGET_EXCEEDED P1:files:all; ~8 BUDGET_EXCEEDED P1:files:all; -10 BUDGET_EXCEEDED P1:files:all; " +
+				"-12 BUDGET_EXCEEDED P1:files:all; ~14 BUDGET_EXCEEDED P1:files:all; -15 BUDGET_EXCEEDED P1:files:all"},
 		{"no budget", budget, []string{testPolicy(9)},
 			"-4 SCHEMA_VIOLATION; +8 ALLOW P1:files:readers; ~9 SCHEMA_VIOLATION"},
 		{"another scale", budget, []string{edited(t, budgetPolicy, `"scale":1`, `"scale":2`)},
-			"-4 BUDGET_EXCEEDED P1:files:lines; -5 BUDGET_EXCEEDED P1:files:lines; ~8 BUDGET_EXCEEDED P1:files:lines; ~9 BUDGET_EXCEEDED P1:files:lines; -10 BUDGET_EXCEEDED P1:files:lines; -12 BUDGET_EXCEEDED P1:files:lines; ~14 BUDGET_EXCEEDED P1:files:lines; -15 BUDGET_EXCEEDED P1:files:lines"},
+			"-4 BUDGET_EXCEEDED P1:files:lines; -5 BUDGET_EXCEEDED P1:files:lines; ~8 BUDGET_EXCEEDED P1:files:lines; ~9 BUDGET_EXCEEDED P1:files:lines; " +
+				"-10 BUDGET_EXCEEDED P1:files:lines; -12 BUDGET_EXCEEDED P1:files:lines; ~14 BUDGET_EXCEEDED P1:files:lines; -15 BUDGET_EXCEEDED P1:files:lines"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			x.log.checkpoint()

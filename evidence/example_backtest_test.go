@@ -56,7 +56,8 @@ func ExampleBackTest() {
 	}
 
 	candidate := shop(2, `{"deny":"buy","id":"dear","when":{"arg":"/price","gt":50}}`)
-	found, err := evidence.BackTest(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()), evidence.Options{Trust: k.Trust()}, candidate, func(c evidence.Change) error {
+	o := evidence.Options{Trust: k.Trust()}
+	found, err := evidence.BackTest(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()), o, candidate, func(c evidence.Change) error {
 		fmt.Println(c)
 		return nil
 	})
