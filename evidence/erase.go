@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -31,8 +32,8 @@ type Erasure struct {
 // and presented envelopes, the output and the facts. A store that is no [proofgraph.Eraser] is an error, and so is a receipt or an index that
 // is not in the log as one; a session or a caller that has no calls is not. After an error call it again: what is gone stays gone.
 //
-// The log may be one that a kernel writes to. Calls that it enters while Erase runs are not selected, and one of them that ends with bytes
-// that are erased at that moment loses them; so erase calls of sessions that are closed, or again when they are.
+// The log may be one that a kernel writes to. Calls that it enters while Erase runs are not selected, and what an entry comes to name at the
+// moment at which it is erased is put back; so erase calls of sessions that are closed, or again when they are.
 //
 // Every verifier goes on to verify packs of the log. What was erased is named in [Report].Erased, and which verdicts cannot be made again in
 // Replay. A kernel over the log goes by what is left, and denies what it can no longer know: POLICY.md, same and approvals.
@@ -87,7 +88,7 @@ func (r *eraser) one(ctx context.Context, e proofgraph.Eraser, d contracts.Diges
 	if err != nil {
 		return err
 	}
-	_, err = r.store.Blob(ctx, d)
+	b, err := r.store.Blob(ctx, d)
 	switch gone := errors.Is(err, proofgraph.ErrNoBlob); {
 	case gone:
 		r.Gone = append(r.Gone, d)
@@ -97,7 +98,35 @@ func (r *eraser) one(ctx context.Context, e proofgraph.Eraser, d contracts.Diges
 		if err := e.EraseBlob(ctx, d); err != nil { // of damaged bytes, too
 			return err
 		}
-		r.Erased = append(r.Erased, d)
+		return r.settle(context.WithoutCancel(ctx), d, b)
 	}
 	return nil
+}
+
+// settle looks once more, for an entry may have come to name the bytes in the moment in which they were erased: then they are put back. It may
+// be a policy, without whose documents nobody could verify the log again.
+func (r *eraser) settle(ctx context.Context, d contracts.Digest, b []byte) error {
+	for {
+		size, err := r.store.Size(ctx)
+		if err == nil {
+			err = r.others(ctx, size)
+		}
+		switch {
+		case err != nil:
+			return err
+		case r.wanted[d]:
+			r.Erased = append(r.Erased, d)
+			return nil
+		case crypto.Sum(b) != d:
+			return errors.New("an entry came to name it while it was erased, and its bytes were damaged")
+		}
+		err = r.store.Append(ctx, proofgraph.Batch{At: size, Blobs: [][]byte{b}})
+		if err == nil {
+			r.Kept = append(r.Kept, d)
+			return nil
+		}
+		if !errors.Is(err, proofgraph.ErrConflict) { // with which others were faster, who append all the time
+			return err
+		}
+	}
 }

@@ -1,0 +1,69 @@
+package evidence
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// A late store does something when it is to erase a blob, just before it does; and then others are faster, once.
+type late struct {
+	*proofgraph.Memory
+	do     map[contracts.Digest]func()
+	faster bool
+}
+
+func (s *late) EraseBlob(ctx context.Context, d contracts.Digest) error {
+	if f := s.do[d]; f != nil {
+		delete(s.do, d)
+		f()
+		s.faster = true
+	}
+	return s.Memory.EraseBlob(context.Background(), d)
+}
+
+func (s *late) Append(ctx context.Context, b proofgraph.Batch) error {
+	if s.faster {
+		s.faster = false
+		return proofgraph.ErrConflict
+	}
+	return s.Memory.Append(ctx, b)
+}
+
+// TestEraseAtTheLastMoment: a tool put out the next policy, to the letter, and that is put into force in the moment in which the output is erased.
+// The log keeps its documents, also where Erase is told to end just then.
+func TestEraseAtTheLastMoment(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		m := newMaker(t)
+		m.use(testPolicy(1))
+		next := string(canonicalText(t, testPolicy(2)))
+		document := crypto.Sum([]byte(next))
+		m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader}).ran(next)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		s := &late{Memory: m.store, do: map[contracts.Digest]func(){document: func() {
+			m.use(next)
+			if ends {
+				cancel()
+			}
+		}}}
+		e, err := Erase(ctx, s, Selection{Sessions: []string{"main"}})
+		switch {
+		case len(s.do) > 0 || s.faster:
+			t.Error("nothing happened at the last moment")
+		case ends && err != nil && !errors.Is(err, context.Canceled):
+			t.Error(err)
+		case !ends && (err != nil || len(e.Erased) != 1 || len(e.Kept) != 1 || e.Kept[0] != document):
+			t.Errorf("%+v, %v", e, err)
+		}
+		m.checkpoint()
+		r, err := verifyBytes(t, m.pack(), Options{Trust: m.trust})
+		if err != nil || !r.Success(Logged) || len(r.Erased) > 1 {
+			t.Errorf("ends %v: %s, %v", ends, r.Level, err)
+		}
+	}
+}
