@@ -83,8 +83,9 @@
 //	            count included; inputs agree with decision, entry and log; outputs with what names them and with the response schema that
 //	            the tool pins
 //
-// Verdicts whose inputs were erased, and those of another version of the engine, are counted and named, and are no fault. The kernel's own
-// refusals, which no policy makes, are compared as far as their inputs tell.
+// Verdicts whose inputs were erased, and those of another version of the engine, are counted and named, and are no fault. Where only the
+// inputs are gone, effect, risk and time limit are still held to what the documents declare of the tool. The kernel's own refusals, which no
+// policy makes, are compared as far as their inputs tell.
 //
 // What a verdict was made from of the past of its session, the kept inputs say: how many calls it had, which receipt of a tool was the
 // latest, which approvals were used. REPLAY asks the same of the log, and they must agree in all of it, nothing more and nothing less. So a

@@ -59,6 +59,9 @@ func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecor
 			v.unread.add(c)
 		}
 		v.back.pass(d)
+		if f == nil {
+			f = v.declared(st, d)
+		}
 		return f
 	}
 	own := d.KernelsOwn()
@@ -125,6 +128,29 @@ func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecor
 	}
 	v.report.Replay.Replayed++
 	return v.back.judge(d, in, past)
+}
+
+// declared compares what follows from the documents alone, though the inputs are not there: what the tool declares of its effect and risk, and
+// how long it may run. Of the rest the verdict would have to be made again.
+func (v *verifier) declared(st *contracts.Statement, d *contracts.DecisionRecord) *Error {
+	x, f := v.stack(d.PolicyHash)
+	if f != nil || x.policy == nil {
+		return f
+	}
+	tool := x.policy.Refuse(contracts.Inputs{Tool: d.Tool}, d.Reason)
+	limits, _ := x.policy.Limits(d.Tool)
+	field := ""
+	switch {
+	case d.EffectType != tool.EffectType:
+		field = "effectType"
+	case d.Risk != tool.Risk:
+		field = "risk"
+	case d.Verdict == contracts.Allow && d.Expires != st.Time.Add(limits.Timeout):
+		field = "expires"
+	default:
+		return nil
+	}
+	return v.late(v.fault(ErrReplay, "predicate.decision."+field, "not what the tool declares"))
 }
 
 // judged asks the guardian, and compares every field. Whoever refused by himself asked for nothing.

@@ -205,6 +205,22 @@ var ownRows = []tampering{
 		m.the("f2").p()["sandbox"] = object{"gas": 1, "module": ones64, "profile": "none"}
 	}, want: ErrReplay},
 	{id: "own", name: "a rule of its own", cut: setD("b3", "rule", "P1:files:secrets"), want: ErrReplay},
+	{id: "own", name: "another effect, erased", cut: both(func(m *model) { m.the("e1").d()["effectType"], m.the("e2").p()["effectType"] = "read", "read" }, erase), want: ErrReplay},
+	{id: "own", name: "another risk, erased", cut: both(setD("b3", "risk", "high"), erase), want: ErrReplay},
+	{id: "own", name: "no effect of a refusal, erased", cut: both(func(m *model) {
+		d := m.the("q").d()
+		if d["effectType"] == nil {
+			m.Fatal("it has none")
+		}
+		delete(d, "effectType")
+		delete(d, "risk")
+	}, erase), want: ErrReplay},
+	{id: "own", name: "a longer time limit, erased", cut: both(func(m *model) {
+		d := m.the("a1").d()
+		at, err := contracts.ParseTime(d["expires"].(string))
+		m.must(err)
+		d["expires"] = (at + 3_600_000).String()
+	}, erase), want: ErrReplay},
 	{id: "own", name: "an effect of a refusal", cut: func(m *model) {
 		d := m.the("r").d()
 		d["effectType"], d["risk"] = "write", "high"
