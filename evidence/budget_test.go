@@ -94,6 +94,11 @@ func TestBudgets(t *testing.T) {
 			balance(m, the("b1"), "reads", spent(2))
 			balance(m, the("f1"), "reads", spent(1))
 		}, ErrBudget},
+		{"R26 of an open call, which no receipt settles and nobody can replay", func(m *model, the func(string) *node) {
+			c := charge(the("o"), "reads")
+			c["before"] = numberOf(m, c["before"]) - 1
+			delete(m.blobs, the("o").d()["inputsHash"].(string))
+		}, ErrBudget},
 		{"R28", func(m *model, the func(string) *node) { // the last call of its session, so no balance follows
 			delete(the("o").d(), "charges")
 		}, ErrReplay},
