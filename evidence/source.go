@@ -6,7 +6,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// A source is what a log is verified in: a pack. It says where bytes are and makes no claim of them: they are checked by those who read
+// A source is what a log is verified in: a pack or a store. It says where bytes are and makes no claim of them: they are checked by those who read
 // them, each time, for it may give others the second time.
 type source interface {
 	// lines gives the entries in order. It is not asked for twice, and may be ahead of those who fold what it gives. A fault is the last pair.

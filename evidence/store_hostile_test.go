@@ -220,6 +220,7 @@ func TestStoresThatAreNone(t *testing.T) {
 
 // TestStoreEnds: a verification ends with its context, whoever notices, and that is no fault of the store's.
 func TestStoreEnds(t *testing.T) {
+	race.Alone(t)
 	d := deskLog(t)
 	for i := 0; ; i++ {
 		ctx, cancel := context.WithCancel(t.Context())
