@@ -119,7 +119,7 @@ func (v *verifier) follows(st *contracts.Statement, c *chain) *Error {
 		return v.fault(ErrChain, "predicate.session", "it is closed")
 	case st.Seq != c.count:
 		return v.fault(ErrChain, "predicate.seq", "not the next of its session")
-	case st.Prev != c.last:
+	case st.Prev != v.latest(c):
 		return v.fault(ErrChain, "predicate.prev", "not the hash of the session's previous entry, or of the genesis")
 	case st.Time < c.time:
 		return v.fault(ErrChain, "predicate.time", "before that of the session's previous entry")

@@ -25,7 +25,6 @@ type chain struct {
 	count   uint64 // of its entries
 	index   uint64 // of the last one
 	lamport uint64 // of the last one
-	last    contracts.Digest
 	time    contracts.Time
 	story   *story // what is held of it for questions about its past; nil: nothing
 	open    uint32 // ALLOWs without a receipt
@@ -39,9 +38,17 @@ func (l *log) size() uint64 { return l.tree.Size() }
 func (l *log) chain(session string) *chain {
 	c := l.chains[session]
 	if c == nil {
-		c = &chain{name: session, last: l.first}
+		c = &chain{name: session}
 	}
 	return c
+}
+
+// latest is the hash of a session's last entry, of genesis where there is none. The index has it: there may be as many sessions as entries.
+func (l *log) latest(c *chain) contracts.Digest {
+	if c.count == 0 {
+		return l.first
+	}
+	return l.index.Hash(c.index)
 }
 
 // add appends an entry to its chain. A verifier has looked up what it names; a writer passes over what it does not find.
@@ -64,7 +71,7 @@ func (l *log) add(hash contracts.Digest, st *contracts.Statement, c *chain) erro
 		}
 	}
 	l.chains[c.name] = c
-	c.count, c.index, c.lamport, c.last, c.time = c.count+1, at, h.Lamport, hash, h.Time
+	c.count, c.index, c.lamport, c.time = c.count+1, at, h.Lamport, h.Time
 	l.tree.Append(hash)
 	return l.index.Add(hash, h.Lamport)
 }
@@ -89,7 +96,7 @@ func (l *log) graphHash() contracts.Digest {
 	var heads []contracts.Digest
 	for _, c := range l.chains {
 		if !l.named.has(c.index) {
-			heads = append(heads, c.last)
+			heads = append(heads, l.latest(c))
 		}
 	}
 	slices.SortFunc(heads, func(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) })
@@ -116,7 +123,7 @@ func (l *log) sessions() contracts.Sessions {
 	var b []byte
 	for _, name := range names {
 		c := l.chains[name]
-		end := contracts.SessionEnd{Count: c.count, Last: c.last, Session: name}
+		end := contracts.SessionEnd{Count: c.count, Last: l.latest(c), Session: name}
 		b = end.Append(b[:0])
 		t.Append(crypto.LeafHash(b))
 	}

@@ -72,7 +72,7 @@ func (v *verifier) refers(st *contracts.Statement, c *chain) (*pending, *Error) 
 		}
 	case r != nil && d == nil:
 		at := c.index // nearly always the decision is prev
-		if r.DecisionHash != c.last {
+		if r.DecisionHash != v.latest(c) {
 			at, _, _ = v.index.Lookup(r.DecisionHash) // GRAPH has found it
 		}
 		call := v.pending[at]

@@ -205,7 +205,7 @@ func (v *verifier) told(st *contracts.Statement, c *chain, call *pending) {
 		call = v.pending[c.index]
 	}
 	if call != nil {
-		x.weigh(c, c.story.add(st, c.index, c.last, call.index, call.nonces))
+		x.weigh(c, c.story.add(st, c.index, v.latest(c), call.index, call.nonces))
 	}
 }
 
