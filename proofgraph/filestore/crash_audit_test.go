@@ -15,6 +15,7 @@ type tally struct {
 	settled                                    int // calls that New found without a receipt, in one audit
 	repeated                                   int // bound keys that were tried again, in one audit
 	packs                                      int // evidence that was written and verified
+	erased                                     int // blobs that were erased, in one audit
 }
 
 func (t *tally) add(o tally) {
@@ -25,6 +26,7 @@ func (t *tally) add(o tally) {
 	t.settled += o.settled
 	t.repeated += o.repeated
 	t.packs += o.packs
+	t.erased += o.erased
 }
 
 // An audit opens the store that a crash left, makes a kernel over it, and holds both against the notes: what was acknowledged is there, what
@@ -55,6 +57,7 @@ func (a *audit) visit(d disk, dir string, z sizes) (torn int) {
 		}
 		return o.do()
 	}}
+	a.searched(d, dir)
 	s, err := open(t, dir, Options{}, z)
 	if err != nil {
 		a.fault("%v", err)
@@ -62,6 +65,7 @@ func (a *audit) visit(d disk, dir string, z sizes) (torn int) {
 	}
 	t.hook = nil
 	a.inspect(s)
+	a.searched(d, dir)
 	if err := s.Close(); err != nil {
 		a.fault("%v", err)
 	}
@@ -78,6 +82,7 @@ func (a *audit) inspect(s proofgraph.Store) {
 	a.hold(a.before)
 	a.happened(a.before)
 	a.marked(s)
+	a.forgotten(s)
 	l := &life{notes: a.book, through: a.through}
 	if err := l.begin(s, nil, nil); err != nil {
 		a.fault("New: %v", err)

@@ -54,7 +54,9 @@ func (p *patient) tap() *tap {
 }
 
 // derived tells whether what fails can do without.
-func (p *patient) derived() bool { return strings.Contains(p.hit.path, indexKind) }
+func (p *patient) derived() bool {
+	return strings.Contains(p.hit.path, indexKind) && p.hit.kind != "remove" // that is done before something is erased
+}
 
 // Each change of the disk fails in its turn, in each way. The store is dead then, the kernel sealed, and its callers know whether their calls
 // ran; reading goes on. After that, with the power on or off and on again, everything is as after a crash.

@@ -109,7 +109,7 @@ func TestCrashKill(t *testing.T) {
 			t.Errorf("nothing was ever killed at %q, in %d tries", f.name, n)
 		}
 	}
-	if k.killed() < wanted || k.effects == 0 || k.decisions == 0 || k.receipts == 0 || k.acknowledged == 0 || k.settled == 0 || k.torn == 0 || k.repeated == 0 || k.looked == 0 || k.packs == 0 {
+	if k.killed() < wanted || k.effects == 0 || k.decisions == 0 || k.receipts == 0 || k.acknowledged == 0 || k.settled == 0 || k.torn == 0 || k.repeated == 0 || k.looked == 0 || k.packs == 0 || k.erased == 0 {
 		t.Error("that is less than was to be seen")
 	}
 }
@@ -149,9 +149,9 @@ func (k *killer) report(t *testing.T, began time.Time) {
 		t.Log("no ../shared/oracle: evidence was not verified by the second implementation")
 	}
 	t.Logf("%d kills (%d at failpoints, %d %s), %d directories, %d effects, %d decisions, %d receipts, %d acknowledged, %d unknown outcomes settled, "+
-		"%d torn tails repaired, %d keys repeated, %d packs verified, %d looks of an auditor, running processes and dead ones, %d oracle runs, violations %d; seed %d, %v",
+		"%d torn tails repaired, %d blobs erased, %d keys repeated, %d packs verified, %d looks of an auditor, running processes and dead ones, %d oracle runs, violations %d; seed %d, %v",
 		k.killed(), k.killed()-k.kills[atRandom], k.kills[atRandom], atRandom, k.directories, k.effects, k.decisions, k.receipts, k.acknowledged, k.settled,
-		k.torn, k.repeated, k.packs, k.looked, k.oracles, len(k.wrong), *crashSeed, time.Since(began).Round(time.Second))
+		k.torn, k.erased, k.repeated, k.packs, k.looked, k.oracles, len(k.wrong), *crashSeed, time.Since(began).Round(time.Second))
 }
 
 // A store that acknowledges what it does not write is found out by killing it.

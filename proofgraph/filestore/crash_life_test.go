@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,6 +60,10 @@ type life struct {
 	runs    atomic.Int64
 	during  func(moment string)                     // is told of the moments of a run; nil: nobody asks
 	through func(proofgraph.Store) proofgraph.Store // what stands between kernel and store; nil: nothing
+	store   proofgraph.Store
+
+	mu       sync.Mutex
+	confided []confidence // and not forgotten
 }
 
 const (
@@ -100,6 +105,7 @@ func (l *life) begin(s proofgraph.Store, now func() time.Time, random io.Reader)
 	if err != nil {
 		return err
 	}
+	l.store = s
 	if l.through != nil {
 		s = l.through(s)
 	}

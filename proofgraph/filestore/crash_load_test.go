@@ -60,8 +60,13 @@ func (l *load) one(r *rand.Rand) bool {
 	session, which := l.session(r)
 	var in helm.Intent
 	switch x := r.IntN(100); {
-	case x < 35:
+	case x < 28:
 		in = pay(session, r.IntN(300))
+	case x < 32:
+		return l.confide(ctx, session, r.Uint64()).Reason != "KERNEL_SEALED"
+	case x < 35:
+		l.forget(r.IntN(1 << 16))
+		return true
 	case x < 38:
 		in = pay(session, r.IntN(20_000)) // many sectors
 	case x < 55:
@@ -83,8 +88,11 @@ func (l *load) one(r *rand.Rand) bool {
 		in = helm.Intent{Tool: "drift", Args: json.RawMessage(`{}`), Session: session}
 	case x < 94:
 		in = helm.Intent{Tool: "nest", Args: json.RawMessage(`{}`), Session: session}
-	case x < 97:
+	case x < 96:
 		return l.checkpoint() == nil
+	case x < 98:
+		l.forget(r.IntN(1 << 16))
+		return true
 	default:
 		if which < 0 {
 			in = pay(session, 0)
@@ -126,7 +134,9 @@ func (l *life) script() {
 	ctx := context.Background()
 	for _, in := range []helm.Intent{
 		pay("a", 0),
+		{Tool: "confide", Session: "a"},
 		keyed("b", "one"),
+		{Tool: "confide", Session: "b"},
 		{Tool: "pay", Args: json.RawMessage(`{"to":"thief"}`), Session: "a"},
 		{Tool: "nest", Args: json.RawMessage(`{}`), Session: "a"},
 		pay("", 3000),
@@ -137,12 +147,19 @@ func (l *life) script() {
 		pay("gone", 100),
 		{Session: "gone"},
 		keyed("a", "two"),
+		{Tool: "confide", Session: "a"},
+		{Tool: "forget", Args: json.RawMessage(`2`)}, // in the segment that is written to
 		pay("gone", 1),
+		{Tool: "forget", Args: json.RawMessage(`0`)}, // in a full one
 		{Tool: "drift", Args: json.RawMessage(`{}`), Session: "a"},
 		{},
 		pay("b", 700),
 	} {
 		switch {
+		case in.Tool == "confide":
+			l.confide(ctx, in.Session, uint64(len(l.confided)))
+		case in.Tool == "forget":
+			l.forget(int(in.Args[0] - '0'))
 		case in.Tool != "":
 			if d, _ := l.do(ctx, in); d.Reason == "KERNEL_SEALED" {
 				return

@@ -22,17 +22,21 @@ type note struct {
 	Session  string               `json:",omitempty"`
 	Mark     string               `json:",omitempty"` // a checkpoint
 	What     string               `json:",omitempty"` // went wrong
+	Secret   string               `json:",omitempty"` // of a call that was made in confidence
 }
 
 const (
-	noteBegun   = "begun"   // New returned: Hash is genesis
-	noteEffect  = "effect"  // a tool did what it is for: ID and Hash are of the decision in its permit
-	noteReceipt = "receipt" // Guard returned a receipt: Hash and Index are its entry's
-	noteSurely  = "surely"  // Guard returned none and said that the call ID surely did not run
-	noteClosed  = "closed"  // CloseSession returned
-	noteMark    = "mark"    // Checkpoint returned
-	noteSeen    = "seen"    // an auditor who reads beside the writer saw entry Index
-	noteTrouble = "trouble" // what must not happen
+	noteBegun     = "begun"     // New returned: Hash is genesis
+	noteEffect    = "effect"    // a tool did what it is for: ID and Hash are of the decision in its permit
+	noteReceipt   = "receipt"   // Guard returned a receipt: Hash and Index are its entry's
+	noteSurely    = "surely"    // Guard returned none and said that the call ID surely did not run
+	noteClosed    = "closed"    // CloseSession returned
+	noteMark      = "mark"      // Checkpoint returned
+	noteSeen      = "seen"      // an auditor who reads beside the writer saw entry Index
+	noteErasing   = "erasing"   // EraseBlob is called: Hash is the blob's
+	noteErased    = "erased"    // and returned
+	noteForgotten = "forgotten" // everything that has Secret was erased
+	noteTrouble   = "trouble"   // what must not happen
 )
 
 // notebook is where notes go. It is safe for concurrent use.

@@ -50,6 +50,9 @@ func newPlan(number int, seed uint64) *plan {
 		case needsTorn:
 			p.at(pointNamed("frame: a part is written"))
 			p.steps[len(p.steps)-1].unseen = true
+		case needsHalf:
+			p.at(pointNamed("erase: a part is overwritten"))
+			p.steps[len(p.steps)-1].unseen = true
 		case needsOpen:
 			p.at(pointNamed("after the effect"))
 			p.steps[len(p.steps)-1].unseen = true

@@ -36,7 +36,7 @@ const (
 // A failpoint is a place at which a process is killed, when it comes there for the nth time.
 type failpoint struct {
 	name  string
-	needs string // what must be there: "" anything, needsNothing, needsTorn, needsOpen
+	needs string // what must be there: "" anything, or one of those below
 	rolls bool   // only where segments are small
 	most  int    // n is between 1 and this
 	when  instant
@@ -48,6 +48,7 @@ const (
 	needsNothing = "a new directory"
 	needsTorn    = "a torn tail"
 	needsOpen    = "a decision without a receipt"
+	needsHalf    = "an erasure that was cut short"
 )
 
 func loaded(kind, ending string) func(*points, *op) bool {
@@ -72,6 +73,14 @@ func isAhead(p *points, o *op) bool {
 
 func isMark(p *points, o *op) bool {
 	return o.is("write", logKind) && bytes.HasPrefix(o.data, []byte{kindNext})
+}
+
+func isStain(p *points, o *op) bool {
+	return p.stage == working && o.is("write", logKind) && bytes.Equal(o.data, []byte{kindErased})
+}
+
+func isFading(p *points, o *op) bool {
+	return p.stage == working && o.is("write", logKind) && len(o.data) > 1 && bytes.Equal(o.data[:2], fading[:2])
 }
 
 func isAny(p *points, o *op) bool { return p.stage != working && o.changes }
@@ -103,6 +112,17 @@ var failpoints = []failpoint{
 	{name: "index: a part is written", most: 2, when: amid, rolls: true, is: loaded("write", indexKind+newKind)},
 	{name: "index: before it is renamed", most: 2, when: before, rolls: true, is: loaded("rename", indexKind)},
 	{name: "index: after it is renamed", most: 2, when: after, rolls: true, is: loaded("rename", indexKind)},
+
+	{name: "erase: before the mark", most: 3, when: before, is: isStain},
+	{name: "erase: marked, not synced", most: 3, when: after, is: isStain},
+	{name: "erase: before the bytes", most: 3, when: before, is: isFading},
+	{name: "erase: a part is overwritten", most: 3, when: amid, is: isFading},
+	{name: "erase: overwritten, not synced", most: 3, when: after, is: isFading},
+	{name: "erase: synced, not answered", most: 3, asks: momentErased},
+	{name: "erase: the index is removed", most: 1, when: after, rolls: true, is: loaded("remove", indexKind)},
+	{name: "erased before: a write", needs: needsHalf, most: 2, when: before, is: opened("write", logKind)},
+	{name: "erased before: a part of a write", needs: needsHalf, most: 2, when: amid, is: opened("write", logKind)},
+	{name: "erased before: synced", needs: needsHalf, most: 2, when: after, is: opened("sync", logKind)},
 
 	{name: "repair: before the write", needs: needsTorn, most: 2, when: before, is: opened("write", logKind)},
 	{name: "repair: a part is written", needs: needsTorn, most: 2, when: amid, is: opened("write", logKind)},

@@ -181,9 +181,9 @@ func TestCrashPowerUnderLoad(t *testing.T) {
 
 func (b *blackout) report(what string, atLeast int) {
 	b.Helper()
-	b.Logf("%d "+what+", %d effects, %d decisions, %d receipts, %d acknowledged, %d unknown outcomes settled, %d keys repeated, %d packs verified, %d torn tails repaired, violations %d",
-		b.audits, b.effects, b.decisions, b.receipts, b.acknowledged, b.settled, b.repeated, b.packs, b.torn, b.violations)
-	if b.audits < atLeast || b.effects == 0 || b.acknowledged == 0 || b.settled == 0 || b.repeated == 0 || b.packs == 0 || b.torn == 0 {
+	b.Logf("%d "+what+", %d effects, %d decisions, %d receipts, %d acknowledged, %d unknown outcomes settled, %d keys repeated, %d packs verified, %d torn tails repaired, %d blobs erased, violations %d",
+		b.audits, b.effects, b.decisions, b.receipts, b.acknowledged, b.settled, b.repeated, b.packs, b.torn, b.erased, b.violations)
+	if b.audits < atLeast || b.effects == 0 || b.acknowledged == 0 || b.settled == 0 || b.repeated == 0 || b.packs == 0 || b.torn == 0 || b.erased == 0 {
 		b.Errorf("that is less than was to be seen")
 	}
 }
