@@ -154,7 +154,7 @@ func (p *patient) fall(b *blackout, z sizes, book *pages, what string) {
 func TestCrashReadingFails(t *testing.T) {
 	b, failed := &blackout{T: t}, 0
 	random := rand.New(rand.NewPCG(*crashSeed, 0))
-	for after := 20; after < 180; after += 12 + 4*everyChange {
+	for after := 20; after < 236; after += 20 + 4*everyChange {
 		z, r, book := smallSizes, newRAM(), &pages{}
 		l := &life{number: 1, notes: book}
 		if _, err := powered(r, z, l, after, l.script); err != nil {

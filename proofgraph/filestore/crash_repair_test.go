@@ -1,20 +1,22 @@
 package filestore
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 )
 
-// Making a torn tail undone is itself cut short, at each byte of each of its writes. What that leaves is still a torn tail.
+// Making a torn tail undone, or an erasure complete, is itself cut short, at each byte of each of its writes. What that leaves is still a torn
+// tail, or an erasure that was begun.
 func TestCrashRepairAtEachByte(t *testing.T) {
 	random := rand.New(rand.NewPCG(*crashSeed, 2))
 	torn, cuts := 0, 0
-	step, stride := 12+4*everyChange, 61
+	step, stride := 20+4*everyChange, 97
 	if *crashCuts > 0 {
 		step, stride = 5, 7
 	}
-	for after := 20; after < 180; after += step {
+	for after := 20; after < 236; after += step {
 		r, book := newRAM(), &pages{}
 		l := &life{number: 1, notes: book}
 		if _, err := powered(r, smallSizes, l, after, l.script); err != nil {
@@ -28,14 +30,14 @@ func TestCrashRepairAtEachByte(t *testing.T) {
 			}
 			torn++
 			for n, size := range writes {
-				for bytes := 0; bytes < size; bytes += everyChange {
-					if bytes > 50 && bytes%stride > 0 {
+				for part := 0; part < size; part += everyChange {
+					if part > 50 && part%stride > 0 {
 						continue
 					}
 					cuts++
 					again := left.clone()
-					mended(again, n+1, bytes)
-					what := fmt.Sprintf("change %d, which left %s; then write %d of the repair was cut after %d bytes of %d", after, how, n+1, bytes, size)
+					mended(again, n+1, part)
+					what := fmt.Sprintf("change %d, which left %s; then write %d of the repair was cut after %d bytes of %d", after, how, n+1, part, size)
 					if wrong := reopened(again, book); wrong != "" {
 						t.Fatalf("power lost after %s: %s", what, wrong)
 					}
@@ -43,7 +45,7 @@ func TestCrashRepairAtEachByte(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d torn tails, whose repair was cut short %d times", torn, cuts)
+	t.Logf("%d torn tails and erasures, whose repair was cut short %d times", torn, cuts)
 	if torn < 5 || cuts < 300 {
 		t.Error("that is less than was to be seen")
 	}
@@ -51,17 +53,17 @@ func TestCrashRepairAtEachByte(t *testing.T) {
 
 // mended opens a disk and gives the sizes of the writes to the log that this takes, and whether they erase anything. The power goes when so
 // many bytes of the nth are written.
-func mended(r *ram, n, bytes int) (writes []int, erased bool) {
+func mended(r *ram, n, part int) (writes []int, erased bool) {
 	off := false
 	t := &tap{disk: r, hook: func(o *op) error {
 		if off {
 			return errPower
 		}
 		if o.is("write", logKind) {
-			writes, erased = append(writes, len(o.data)), erased || o.erases()
+			writes, erased = append(writes, len(o.data)), erased || o.erases() || bytes.HasPrefix(o.data, fading[:1])
 			if len(writes) == n {
 				off = true
-				_ = o.part(bytes)
+				_ = o.part(part)
 				return errPower
 			}
 		}
@@ -87,6 +89,8 @@ func reopened(r *ram, book *pages) string {
 	a := &audit{notes: book.all()}
 	a.hold(log)
 	a.happened(log)
+	a.forgotten(s)
+	a.searched(r, crashDir)
 	if len(a.wrong) > 0 {
 		return a.wrong[0]
 	}
