@@ -82,8 +82,7 @@ type Differences struct {
 // but for a Report of what is wrong with the pack, and what each was told before is not all.
 func BackTest(ctx context.Context, r io.ReaderAt, size int64, o Options, candidate *guardian.Policy, each func(Change) error) (Differences, error) {
 	v := newVerifier(ctx, o)
-	b := &backTest{v: v, candidate: candidate, lists: each != nil, spent: map[uint64]spending{}, numbers: map[Judged]uint32{}}
-	v.back = b
+	b := v.judgesBy(candidate, each != nil)
 	err := error(&Error{ErrInput, -1, "candidate", "no policy was given: make one with guardian.Compile", nil})
 	if candidate.Hash() != (contracts.Digest{}) {
 		err = v.inPack(r, size)

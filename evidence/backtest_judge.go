@@ -34,6 +34,12 @@ type spending struct {
 	logged  bool // it is taken to have gone as it did then
 }
 
+// judgesBy has a verifier judge by a candidate, too.
+func (v *verifier) judgesBy(candidate *guardian.Policy, lists bool) *backTest {
+	v.back = &backTest{v: v, candidate: candidate, lists: lists, spent: map[uint64]spending{}, numbers: map[Judged]uint32{}}
+	return v.back
+}
+
 // judge judges the call of the entry at hand, whose verdict was made again.
 func (b *backTest) judge(d *contracts.DecisionRecord, in *contracts.Inputs, kept *past) *Error {
 	if b == nil {
