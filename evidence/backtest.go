@@ -63,7 +63,7 @@ func (c Change) String() string {
 type Differences struct {
 	Report    Report // of the verification: ask its Success
 	Judged    uint64 // calls that the candidate judged: each is one of the five that follow
-	Same      uint64 // the same verdict, for the same reason and by the same rule
+	Same      uint64 // the same verdict, for the same reason and by the same rule; or approvals that were shown, and not enough, then and now
 	Denied    uint64 // ALLOW then, DENY now
 	Allowed   uint64 // DENY then, ALLOW now
 	Anew      uint64 // ALLOW then, by approvals, which name the policy of then; now people would have to be asked again
