@@ -182,18 +182,18 @@ func TestAheadEnds(t *testing.T) {
 	pack := m.pack()
 	spoiled := bytes.Replace(pack, []byte(`"}]}`+"\n"+`{"payload"`), []byte(`"]}}`+"\n"+`{"payload"`), 1)
 	size := int64(len(pack))
-	verify := func(ctx context.Context, r io.ReaderAt, o Options) (err error, panicked any) {
+	verify := func(ctx context.Context, r io.ReaderAt, o Options) (panicked any, err error) {
 		defer func() { panicked = recover() }()
 		o.Trust = m.trust
 		_, err = verifyWith(ctx, r, size, o, 4, 1)
-		return err, nil
+		return nil, err
 	}
 	for range 20 {
-		if err, p := verify(t.Context(), bytes.NewReader(pack), Options{}); err != nil || p != nil {
+		if p, err := verify(t.Context(), bytes.NewReader(pack), Options{}); err != nil || p != nil {
 			t.Fatal(err, p)
 		}
 		mustHaveEnded(t, "a good pack")
-		if err, p := verify(t.Context(), bytes.NewReader(spoiled), Options{}); !errors.Is(err, ErrEncoding) || p != nil {
+		if p, err := verify(t.Context(), bytes.NewReader(spoiled), Options{}); !errors.Is(err, ErrEncoding) || p != nil {
 			t.Fatal(err, p)
 		}
 		mustHaveEnded(t, "a bad pack")
@@ -201,7 +201,7 @@ func TestAheadEnds(t *testing.T) {
 	reads, ended := 0, 0
 	for n := 0; ; n++ {
 		f := &failing{bytes.NewReader(pack), n, func([]byte, int, error) (int, error) { panic("the disk") }}
-		if _, p := verify(t.Context(), f, Options{}); p == nil {
+		if p, _ := verify(t.Context(), f, Options{}); p == nil {
 			break
 		} else if p != "the disk" {
 			t.Fatalf("read %d: %v", n, p)
@@ -212,7 +212,7 @@ func TestAheadEnds(t *testing.T) {
 	for n := 0; ; n++ {
 		ctx, cancel := context.WithCancel(t.Context())
 		f := &failing{bytes.NewReader(pack), n, func(_ []byte, n int, err error) (int, error) { cancel(); return n, err }}
-		err, p := verify(ctx, f, Options{})
+		p, err := verify(ctx, f, Options{})
 		cancel()
 		if err == nil && p == nil {
 			break
@@ -226,7 +226,7 @@ func TestAheadEnds(t *testing.T) {
 	if reads < 20 || ended < 20 {
 		t.Errorf("only %d reads panicked, %d ended the context", reads, ended)
 	}
-	if _, p := verify(t.Context(), bytes.NewReader(pack), Options{Progress: func(uint64, uint64) { panic("told") }}); p != "told" {
+	if p, _ := verify(t.Context(), bytes.NewReader(pack), Options{Progress: func(uint64, uint64) { panic("told") }}); p != "told" {
 		t.Errorf("a panic in Progress: %v", p)
 	}
 	mustHaveEnded(t, "a panic in Progress")
