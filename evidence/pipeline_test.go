@@ -14,6 +14,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -307,6 +308,54 @@ func TestAheadIsBounded(t *testing.T) {
 			t.Errorf("%s: %d lines and %d bytes were taken in vain", name, e.given, e.bytes)
 		}
 		mustHaveEnded(t, name)
+	}
+}
+
+// TestAheadInStore verifies a log where it is kept, in the shapes, entry by entry told of it; and with a store that panics at each call.
+func TestAheadInStore(t *testing.T) {
+	m := longLog(t, 60)
+	size, err := m.store.Size(t.Context())
+	m.must(err)
+	verify := func(s proofgraph.Store, workers, batch int, progress func(done, total uint64)) (Report, error) {
+		v := newVerifier(t.Context(), Options{Trust: m.trust, Progress: progress})
+		v.workers, v.batch = workers, batch
+		r, err := v.answer(v.inStore(s))
+		mustHaveEnded(t, "a store")
+		return r, err
+	}
+	want, err := verify(m.store, 1, 0, nil)
+	if err != nil || !want.Success(Logged) {
+		t.Fatal(want, err)
+	}
+	for _, x := range shapes {
+		last := [2]uint64{}
+		got, err := verify(m.store, x.workers, x.batch, func(done, total uint64) { last = [2]uint64{done, total} })
+		if err != nil || !reflect.DeepEqual(got, want) || last != [2]uint64{size, size} {
+			t.Errorf("%+v, %v; of all %v", got, err, last)
+		}
+		calls := 0
+		for n := 0; ; n += 7 {
+			calls = 0
+			s := &badStore{Store: m.store, blob: func(_ contracts.Digest, b []byte) ([]byte, error) {
+				if calls++; calls > n {
+					panic("the store")
+				}
+				return b, nil
+			}, entries: func(i int, e contracts.Entry) (contracts.Entry, error) {
+				if calls++; calls > n {
+					panic("the store")
+				}
+				return e, nil
+			}}
+			r, err := verify(s, x.workers, x.batch, nil)
+			if calls <= n {
+				break
+			}
+			mustRefuse(t, r, err, ErrStore)
+		}
+		if calls < 60 {
+			t.Errorf("only %d calls", calls)
+		}
 	}
 }
 
