@@ -100,7 +100,7 @@ func million(b *testing.B) (f *os.File, size int64, trust *registry.State, entri
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { f.Close() })
-	m := longLog(b, 940_000)
+	m := longLog(b, 1_000_000)
 	w := bufio.NewWriterSize(f, 1<<20)
 	n, err := m.store.Size(b.Context())
 	if err := errors.Join(err, Write(b.Context(), w, m.store, testKey(b, seedK1)), w.Flush()); err != nil || n < 1e6 {

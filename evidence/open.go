@@ -20,8 +20,7 @@ type opener struct {
 type early struct {
 	statement *contracts.Statement
 	hash      contracts.Digest
-	signer    contracts.Digest
-	public    crypto.PublicKey // under which its signature verifies
+	signer    contracts.Digest // the digest of the key under which its signature verifies
 }
 
 // open does what can be done before its turn with an entry that will have that index, under a trust state that may be an earlier one. What of it
@@ -31,11 +30,10 @@ func (o *opener) open(b []byte, state *registry.State, index uint64) early {
 	if f != nil {
 		return early{}
 	}
-	public, f := o.signed(s, state, index)
-	if f != nil {
+	if f = o.signed(s, state, index); f != nil {
 		return early{}
 	}
-	x := early{signer: s.KeyID, public: public}
+	x := early{signer: s.KeyID}
 	if x.statement, f = o.record(s, index); f != nil {
 		return early{}
 	}
@@ -59,19 +57,19 @@ func (o *opener) sealed(b []byte, index uint64) (*contracts.Sealed, *Error) {
 	return s, nil
 }
 
-// signed is KEY and SIGNATURE, and gives the key. Nothing else of an entry is used before.
-func (o *opener) signed(s *contracts.Sealed, state *registry.State, index uint64) (crypto.PublicKey, *Error) {
+// signed is KEY and SIGNATURE. Nothing else of an entry is used before.
+func (o *opener) signed(s *contracts.Sealed, state *registry.State, index uint64) *Error {
 	public, ok := state.Key(s.KeyID, registry.Kernel, index)
 	if !ok {
-		return nil, &Error{ErrKey, int64(index), "signatures.keyid", "no kernel key that is valid here", nil}
+		return &Error{ErrKey, int64(index), "signatures.keyid", "no kernel key that is valid here", nil}
 	}
 	if k, ok := s.Key(); !ok || k != s.KeyID {
-		return nil, &Error{ErrKey, int64(index), "predicate.key", "not the signer", nil}
+		return &Error{ErrKey, int64(index), "predicate.key", "not the signer", nil}
 	}
 	if !crypto.Verify(public, o.pae, s.Sig) {
-		return nil, &Error{ErrSignature, int64(index), "signatures.sig", "does not verify", nil}
+		return &Error{ErrSignature, int64(index), "signatures.sig", "does not verify", nil}
 	}
-	return public, nil
+	return nil
 }
 
 // record is RECORD.
