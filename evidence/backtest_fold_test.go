@@ -224,6 +224,9 @@ func TestBackTestStacks(t *testing.T) {
 	s.buy(9).ran(`1`)           // 4, which is too much only if the first had been allowed
 	s.tells("+2 ALLOW", second) // what it said itself stands
 	s.tells("+2 ALLOW; -4 BUDGET_EXCEEDED P1:shop:old", shopPolicy(3, money("old", 10, ""), ""))
+	s.use(shopPolicy(4, "", ""))
+	s.buy(1) // 7, when 13 of 10 are spent
+	s.tells("+2 ALLOW; -7 BUDGET_EXCEEDED P1:shop:old", second)
 }
 
 // TestBackTestMemory: a change takes 8 bytes, and none where nobody asks for it; of charges are held those of open calls.

@@ -1,9 +1,12 @@
 package evidence
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
@@ -160,4 +163,47 @@ func TestBackTestDefaults(t *testing.T) {
 	s.buy(1)                                              // 2
 	s.tells("", with(20, ""))                             // what was filled in then stays
 	s.tells("-2 SCHEMA_VIOLATION", shopPolicy(3, "", "")) // also where it is too much
+}
+
+// A hiccup is a reader that fails once, at the read of that number.
+type hiccup struct {
+	io.ReaderAt
+	reads, at atomic.Int64
+}
+
+func (f *hiccup) ReadAt(b []byte, at int64) (int, error) {
+	if f.reads.Add(1) == f.at.Load() {
+		return 0, errDisk
+	}
+	return f.ReaderAt.ReadAt(b, at)
+}
+
+// TestBackTestReads: where the past that a candidate asks for cannot be read, that is an error, and no other past.
+func TestBackTestReads(t *testing.T) {
+	race.Alone(t)
+	s := newShop(t, shopPolicy(1, "", ""))
+	s.allowed(ask{session: "s1", tool: "look", args: `{"of":"a"}`, who: reader}).ran(`1`)
+	s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1,"of":"a"}`, who: reader}).ran(`1`)
+	s.checkpoint()
+	pack := s.pack()
+	candidate := compiled(t, strings.Replace(shopPolicy(2, `"requires":[{"id":"seen","tools":["buy"],"all":[{"receipt":"look","same":{"/of":"/of"}}]}],`, ""),
+		`"required":["n"]`, `"required":["n","of"]`, 1))
+	failed := 0
+	for n := int64(1); ; n++ {
+		r := &hiccup{ReaderAt: bytes.NewReader(pack)}
+		r.at.Store(n)
+		d, err := BackTest(t.Context(), r, int64(len(pack)), Options{Trust: s.trust}, candidate, untoldTo(t))
+		if err == nil && d.Same != 2 {
+			t.Errorf("read %d fails: %+v", n, d)
+		}
+		if err != nil {
+			failed++
+		}
+		if r.reads.Load() < n {
+			break
+		}
+	}
+	if failed < 5 {
+		t.Errorf("%d reads failed", failed)
+	}
 }
