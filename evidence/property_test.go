@@ -265,6 +265,7 @@ func TestFields(t *testing.T) {
 	if tried[ErrRecord] < 150 || tried[ErrEnvelope] < 50 || tried[ErrKey] < 5 || tried[ErrManifest] < 30 || tried[ErrBlob] < 14 {
 		t.Errorf("only %v were tried", tried)
 	}
+	t.Logf("by check: %v", tried)
 }
 
 // A spoil is an object with one thing wrong.

@@ -204,14 +204,14 @@ func TestPack(t *testing.T) {
 				t.Errorf("archive/tar reads a pack with byte %d of its first header changed", i)
 			}
 		}
-		if err := o.verify(bad); !errors.Is(err, evidence.ErrArchive) {
+		if err := o.verify(bad, false); !errors.Is(err, evidence.ErrArchive) {
 			t.Errorf("byte %d of the first header changed: %v", i, err)
 		}
 	}
 	for i := 512; i < len(p.raw); i += len(p.raw) / 50 {
 		bad := bytes.Clone(p.raw)
 		bad[i] ^= 4
-		if err := o.verify(bad); err == nil || !strings.HasPrefix(err.Error(), "evidence: ") {
+		if err := o.verify(bad, false); err == nil || !strings.HasPrefix(err.Error(), "evidence: ") {
 			t.Errorf("byte %d changed: %v", i, err)
 		}
 	}

@@ -227,7 +227,7 @@ func (o *office) pack() pack {
 	o.Helper()
 	var b bytes.Buffer
 	o.must(evidence.Write(context.Background(), &b, o.store, o.key))
-	if err := o.verify(b.Bytes()); err != nil {
+	if err := o.verify(b.Bytes(), true); err != nil {
 		o.Fatal(err)
 	}
 	p, err := openPack(b.Bytes())
@@ -235,9 +235,9 @@ func (o *office) pack() pack {
 	return p
 }
 
-// verify is HELM's own verification.
-func (o *office) verify(b []byte) error {
-	r, err := evidence.Verify(context.Background(), bytes.NewReader(b), int64(len(b)), evidence.Options{Kernel: o.public(o.first), Origin: origin})
+// verify is HELM's own verification, with the second canonicaliser or without.
+func (o *office) verify(b []byte, cross bool) error {
+	r, err := evidence.Verify(context.Background(), bytes.NewReader(b), int64(len(b)), evidence.Options{Kernel: o.public(o.first), Origin: origin, CrossCheck: cross})
 	if err == nil && !r.Success(evidence.Logged) {
 		err = fmt.Errorf("%s %s", r.Level, r.Signer)
 	}
