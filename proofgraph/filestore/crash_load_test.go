@@ -136,7 +136,6 @@ func (l *life) script() {
 		pay("a", 0),
 		{Tool: "confide", Session: "a"},
 		keyed("b", "one"),
-		{Tool: "confide", Session: "b"},
 		{Tool: "pay", Args: json.RawMessage(`{"to":"thief"}`), Session: "a"},
 		{Tool: "nest", Args: json.RawMessage(`{}`), Session: "a"},
 		pay("", 3000),
@@ -148,7 +147,7 @@ func (l *life) script() {
 		{Session: "gone"},
 		keyed("a", "two"),
 		{Tool: "confide", Session: "a"},
-		{Tool: "forget", Args: json.RawMessage(`2`)}, // in the segment that is written to
+		{Tool: "forget", Args: json.RawMessage(`1`)}, // in the segment that is written to
 		pay("gone", 1),
 		{Tool: "forget", Args: json.RawMessage(`0`)}, // in a full one
 		{Tool: "drift", Args: json.RawMessage(`{}`), Session: "a"},

@@ -12,7 +12,7 @@ import (
 func TestCrashRepairAtEachByte(t *testing.T) {
 	random := rand.New(rand.NewPCG(*crashSeed, 2))
 	torn, cuts := 0, 0
-	step, stride := 20+4*everyChange, 97
+	step, stride := 23+4*everyChange, 97
 	if *crashCuts > 0 {
 		step, stride = 5, 7
 	}
@@ -31,7 +31,7 @@ func TestCrashRepairAtEachByte(t *testing.T) {
 			torn++
 			for n, size := range writes {
 				for part := 0; part < size; part += everyChange {
-					if part > 50 && part%stride > 0 {
+					if part > 25 && part%stride > 0 {
 						continue
 					}
 					cuts++
