@@ -127,6 +127,16 @@ var approvalRows = []tampering{
 		m.inputs(e1, func(in object) { in["state"].(object)["used"] = e1.d()["approvals"] })
 	}, want: ErrReplay},
 	{id: "own", name: "another engine's approval, used twice", cut: func(m *model) { otherEngine(m); writing(m, 1) }, want: ErrReplay},
+	{id: "own", name: "another engine's approval, for another session", cut: func(m *model) {
+		q := m.request()
+		q.Session = "s2"
+		e := m.answer(q, seedA, 0)
+		approvedBy(m, m.the("e1"), e)
+		m.inputs(m.the("eu"), func(in object) { // which presents it again
+			in["envelopes"].(object)["approvals"], in["state"].(object)["used"] = []any{e}, []any{hexOf(e)}
+		})
+		otherEngine(m)
+	}, want: ErrReplay},
 	{id: "own", name: "another engine's used approval, not said", cut: both(said(func(*model, []any) []any { return []any{} }), otherEngine), want: ErrReplay},
 	{id: "own", name: "another engine's used approval, not presented", cut: both(said(func(_ *model, was []any) []any { return append([]any{zeros64}, was...) }), otherEngine), want: ErrReplay},
 }
