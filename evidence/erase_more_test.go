@@ -87,6 +87,17 @@ func TestEraseFromFiles(t *testing.T) {
 	if after.History != Fresh || after.Replay.NotReplayable != 10 || after.Replay.KernelsOwn != before.Replay.KernelsOwn-2 || after.Replay.Replayed != before.Replay.Replayed-8 || len(after.Replay.Entries) != 10 {
 		t.Errorf("%+v after %+v", after.Replay, before.Replay)
 	}
+	if r, err := filestore.OpenReadOnly(dir); err != nil {
+		t.Error(err)
+	} else {
+		if v, err := VerifyStore(t.Context(), r, Options{Trust: c.trust, Origin: testOrigin}); err != nil || !slices.Equal(v.Erased, after.Erased) || v.Replay.NotReplayable != 10 {
+			t.Errorf("in place: %+v, %v", v, err)
+		}
+		if _, err := Erase(t.Context(), r, Selection{Sessions: []string{"s2"}}); err == nil || !strings.Contains(err.Error(), "read only") {
+			t.Errorf("read only: %v", err)
+		}
+		r.Close()
+	}
 	if r, err := verifyBytes(t, packBefore, Options{Trust: c.trust, Origin: testOrigin}); err != nil || r.Erased != nil || r.Replay.NotReplayable != 0 {
 		t.Errorf("the pack from before: %+v, %v", r, err)
 	}
