@@ -70,7 +70,7 @@ type Differences struct {
 	Otherwise uint64 // the same verdict, for another reason or by another rule
 
 	// Unjudged are the entries with decisions that cannot be judged again, in log order: those that are not replayable, and those on which
-	// the candidate asks for the arguments of an earlier call that were erased. Nil where there are none.
+	// the candidate asks for the arguments of an earlier call that are not there. Nil where there are none.
 	Unjudged []uint64
 }
 

@@ -166,7 +166,7 @@ type elsewise struct {
 	*past
 	ledger  *guardian.Ledger
 	charges []contracts.Charge // that were asked for
-	untold  bool               // the answer hangs on what was erased
+	untold  bool               // the answer hangs on what is not there
 }
 
 var _ guardian.Past = (*elsewise)(nil)

@@ -83,16 +83,17 @@
 //	            count included; inputs agree with decision, entry and log; outputs with what names them and with the response schema that
 //	            the tool pins
 //
-// Verdicts whose inputs were erased, and those of another version of the engine, are counted and named, and are no fault. Where only the
-// inputs are gone, effect, risk and time limit are still held to what the documents declare of the tool. The kernel's own refusals, which no
-// policy makes, are compared as far as their inputs tell.
+// Verdicts whose inputs are not there, because they were erased or never kept, and those of another version of the engine, are counted and
+// named, and are no fault. Where only the inputs are not there, effect, risk and time limit are still held to what the documents declare of the
+// tool. The kernel's own refusals, which no policy makes, are compared as far as their inputs tell.
 //
 // What a verdict was made from of the past of its session, the kept inputs say: how many calls it had, which receipt of a tool was the
 // latest, which approvals were used. REPLAY asks the same of the log, and they must agree in all of it, nothing more and nothing less. So a
 // kernel that passed over a call, an earlier receipt or a used approval is found, though it signed a verdict that follows from what it
-// claims. Which receipt has equal values in the arguments of its call hangs on the inputs of that call: where those were erased, what the kept
-// inputs name is taken for true if it may be, an EXECUTED receipt of that session and tool with that time, later than all that can be read. In
-// the same way an approval counts as used or not as they say, where an earlier call of the same kind consumed approvals that were erased.
+// claims. Which receipt has equal values in the arguments of its call hangs on the inputs of that call: where those are not there, what the
+// kept inputs name is taken for true if it may be, an EXECUTED receipt of that session and tool with that time, later than all that can be
+// read. In the same way an approval counts as used or not as they say, where an earlier call of the same kind consumed approvals that are not
+// there.
 //
 // Gaps, condense and message entries, facts documents, what inputs say of sources, labels, taint and facts of earlier receipts, and policies
 // that [guardian.Compile] refuses are later features: they are refused by name, under the check that they belong to.

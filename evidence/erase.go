@@ -35,8 +35,9 @@ type Erasure struct {
 // The log may be one that a kernel writes to. Calls that it enters while Erase runs are not selected, and what an entry comes to name at the
 // moment at which it is erased is put back; so erase calls of sessions that are closed, or again when they are.
 //
-// Every verifier goes on to verify packs of the log. What was erased is named in [Report].Erased, and which verdicts cannot be made again in
-// Replay. A kernel over the log goes by what is left, and denies what it can no longer know: POLICY.md, same and approvals.
+// Every verifier goes on to verify packs of the log. What was erased is named in [Report].Erased, beside what was never kept, and which verdicts
+// cannot be made again in Replay. A kernel over the log goes by what is left, and denies what it can no longer know: POLICY.md, same and
+// approvals.
 //
 // What entries say stays: who called which tool when, in which session, under which idempotency key, with what result, and the digests of
 // what was erased, by which a guess can be checked. So does whatever left the store: copies of it, packs that were written before, what a
@@ -74,7 +75,7 @@ func (r *eraser) erase(ctx context.Context, e proofgraph.Eraser) error {
 	slices.SortFunc(all, compareDigests)
 	for i, d := range all {
 		if err := r.one(ctx, e, d); err != nil {
-			return fmt.Errorf("blob %s, after %d of %d: %w; call it again", d, i, len(all), err)
+			return fmt.Errorf("blob %s, after %d of %d: %w; mend that and call it again: what is gone stays gone", d, i, len(all), err)
 		}
 	}
 	return nil

@@ -93,8 +93,8 @@ func (p *Pack) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts
 	}
 }
 
-// Blob gives the bytes whose SHA-256 is d, or proofgraph.ErrNoBlob where the pack does not have them: they were erased, or no entry names them.
-// Of a reader that may give others now, believe that only of what is in [Report].Erased.
+// Blob gives the bytes whose SHA-256 is d, or proofgraph.ErrNoBlob where the pack does not have them: they were erased or never kept, or no
+// entry names them. Of a reader that may give others now, believe that only of what is in [Report].Erased.
 func (p *Pack) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	if err := endOf(ctx); err != nil {
 		return nil, err

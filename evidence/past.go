@@ -11,7 +11,7 @@ import (
 
 // A past answers the guardian's questions about the past of a call whose inputs are kept, from the log. Only what the log does not tell is
 // taken from the inputs, as far as it can be: balances, which are as old as the judgement and not as its place in the log (BUDGET holds those of
-// charges to the log); and what hangs on the inputs of earlier calls that were erased.
+// charges to the log); and what hangs on the inputs of earlier calls that are not there.
 type past struct {
 	v       *verifier
 	chain   *chain

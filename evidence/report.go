@@ -69,7 +69,7 @@ type Report struct {
 	Denials        uint64             // decisions DENY
 	Receipts       uint64             // DENIED ones included: one for each decision but the Open ones
 	Open           []Call             // ALLOWs without a receipt, so what became of the calls is not known yet, in log order; nil where there are none
-	Erased         []contracts.Digest // inputs, outputs and the like that are named and not there, sorted; nil where there are none
+	Erased         []contracts.Digest // inputs, outputs and such that are named and not there, erased or never kept, sorted; nil where there are none
 	MerkleRoot     contracts.Digest   // RFC 6962, over the entries; that of the checkpoint
 	ProofGraphHash contracts.Digest   // over the heads: entries that no other one names
 	Trust          contracts.Digest   // of the trust state at the end of the log: the initial one, and what trust events made of it
@@ -86,7 +86,7 @@ type Call struct {
 type Replay struct {
 	Replayed      uint64             // the guardian gave the same verdict again, in every field
 	KernelsOwn    uint64             // the kernel's own, which no policy makes
-	NotReplayable uint64             // inputs erased, or another engine's
+	NotReplayable uint64             // inputs not there, erased or never kept; or another engine's
 	Differing     uint64             // with more than none the pack is INVALID
 	Entries       []uint64           // indexes of the judgements that are NotReplayable, in log order; nil where there are none
 	Engines       []contracts.Engine // other ones than this version's, that made verdicts; nil where there are none

@@ -79,7 +79,7 @@ func (r Report) proved(t *text) {
 	t.row("allowed", number(r.Allows))
 	t.row("denied", number(r.Denials))
 	t.row("receipts", number(r.Receipts))
-	list(t, "open", uint64(len(r.Open)), r.Open, func(x Call) string { return fmt.Sprintf("%s, entry %d", x.ID, x.Index) })
+	list(t, "open", number(uint64(len(r.Open))), r.Open, func(x Call) string { return fmt.Sprintf("%s, entry %d", x.ID, x.Index) })
 	t.row("replayed", number(r.Replay.Replayed))
 	t.row("kernel's own", number(r.Replay.KernelsOwn))
 	t.row("not replayable", number(r.Replay.NotReplayable)+indexes(r.Replay.Entries))
@@ -87,7 +87,11 @@ func (r Report) proved(t *text) {
 	for _, e := range r.Replay.Engines {
 		t.row("other engine", fmt.Sprintf("rules %d, threat %d", e.Rules, e.Threat))
 	}
-	list(t, "erased", uint64(len(r.Erased)), r.Erased, contracts.Digest.String)
+	lacking := number(uint64(len(r.Erased)))
+	if len(r.Erased) > 0 {
+		lacking += ", erased or never kept"
+	}
+	list(t, "not there", lacking, r.Erased, contracts.Digest.String)
 	t.row("Merkle root", r.MerkleRoot.String())
 	t.row("proof graph", r.ProofGraphHash.String())
 	t.row("trust state", r.Trust.String())
@@ -124,11 +128,11 @@ func (r Report) unproved(t *text) {
 		t.item("What became of the open calls. They were allowed, and have no receipt.")
 	}
 	if r.Replay.NotReplayable > 0 {
-		t.item("That the verdicts which are not replayable follow from their inputs. These were erased,",
+		t.item("That the verdicts which are not replayable follow from their inputs. These are not there,",
 			"or are for another version of the engine; the verdicts are signed, and were not made again.")
 	}
 	if len(r.Erased) > 0 {
-		t.item("What the erased inputs and outputs were. Only their digests are signed.")
+		t.item("What the inputs and outputs were that are not there. They were erased, or never kept; their digests are signed.")
 	}
 	t.item("What the kernel never logged.")
 }
@@ -165,9 +169,9 @@ func indexes(of []uint64) string {
 	return s
 }
 
-// list gives a number, and the first ones of what it counts.
-func list[T any](t *text, name string, n uint64, of []T, show func(T) string) {
-	t.row(name, number(n))
+// list says how many there are, and shows the first ones.
+func list[T any](t *text, name, count string, of []T, show func(T) string) {
+	t.row(name, count)
 	for _, x := range of[:min(len(of), maxListed)] {
 		t.row("", show(x))
 	}
