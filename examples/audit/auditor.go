@@ -23,16 +23,26 @@ type auditor struct {
 	json    bool   // how reports are printed
 }
 
+const maxTrust = 64 << 20 // registry.ParseState takes no more
+
 var errNoSuccess = errors.New("not what was asked for: the report says why")
 
 func newAuditor(out io.Writer, trust, origin, kept string) (*auditor, error) {
-	b, err := os.ReadFile(trust)
+	f, size, err := openFile(trust)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size > maxTrust {
+		return nil, fmt.Errorf("%s: %d bytes are no trust state", trust, size)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxTrust))
 	if err != nil {
 		return nil, err
 	}
 	state, err := registry.ParseState(b)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", trust, err)
+		return nil, fmt.Errorf("%s: not the State.Canonical of a log's initial Kernel.Trust: %w", trust, err)
 	}
 	return &auditor{out, evidence.Options{Trust: state, Origin: origin}, kept, false}, nil
 }
@@ -60,7 +70,7 @@ func (a *auditor) audit(ctx context.Context, pack string) error {
 }
 
 func (a *auditor) read(pack string, verify func(r io.ReaderAt, size int64) (evidence.Report, error)) (evidence.Report, error) {
-	f, size, err := openPack(pack)
+	f, size, err := openFile(pack)
 	if err != nil {
 		return evidence.Report{}, err
 	}
@@ -69,10 +79,13 @@ func (a *auditor) read(pack string, verify func(r io.ReaderAt, size int64) (evid
 	if report.Fault == nil && err != nil {
 		return report, err // not the pack's: the file with the checkpoint, say
 	}
-	if err := a.print(report); err != nil {
-		return report, err
+	if perr := a.print(report); perr != nil {
+		return report, perr
 	}
-	if !report.Success(evidence.Invalid) { // the zero level: what the options ask for
+	switch {
+	case errors.Is(err, evidence.ErrInput):
+		return report, err // it names the file too
+	case !report.Success(evidence.Invalid): // the zero level: what the options ask for
 		return report, errNoSuccess
 	}
 	return report, nil
@@ -92,7 +105,7 @@ func (a *auditor) print(report evidence.Report) error {
 
 // backTest says what would have become of the calls under other rules.
 func (a *auditor) backTest(ctx context.Context, pack string, candidate *guardian.Policy) error {
-	f, size, err := openPack(pack)
+	f, size, err := openFile(pack)
 	if err != nil {
 		return err
 	}
@@ -104,19 +117,25 @@ func (a *auditor) backTest(ctx context.Context, pack string, candidate *guardian
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "  %d calls judged: %d as before, %d denied now, %d allowed now\n", n.Judged, n.Same, n.Denied, n.Allowed)
-	return nil
+	if !n.Report.Success(evidence.Invalid) {
+		return errNoSuccess // anyone may have made up these calls
+	}
+	_, err = fmt.Fprintf(a.out, "  %d calls judged: %d as before, %d denied now, %d allowed now, %d to be approved anew, %d otherwise; %d not judged\n",
+		n.Judged, n.Same, n.Denied, n.Allowed, n.Anew, n.Otherwise, len(n.Unjudged))
+	return err
 }
 
-func openPack(name string) (*os.File, int64, error) {
+// openFile opens what can be read at any place, and does not wait for whoever may write to a pipe.
+func openFile(name string) (*os.File, int64, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case info.IsDir():
+		return nil, 0, fmt.Errorf("%s: a directory: give the file that was made of the log", name)
+	case !info.Mode().IsRegular():
+		return nil, 0, fmt.Errorf("%s: not a regular file: copy it to one first", name)
+	}
 	f, err := os.Open(name)
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return nil, 0, err
-	}
-	return f, info.Size(), nil
+	return f, info.Size(), err
 }

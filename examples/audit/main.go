@@ -47,9 +47,18 @@ func start(ctx context.Context, args []string, out, errs io.Writer) int {
 	case f.NArg() > 0:
 		return wrong("unexpected argument %q", f.Arg(0))
 	case f.NFlag() > 0 && (*pack == "" || *trust == ""):
-		return wrong("a pack is audited with -pack and -trust")
+		return wrong("a pack is audited with -pack and -trust: give both")
 	case *begin && *kept == "":
 		return wrong("-begin makes the file of -kept, which is not given")
+	}
+	empty := ""
+	f.Visit(func(x *flag.Flag) {
+		if x.Value.String() == "" {
+			empty = x.Name
+		}
+	})
+	if empty != "" { // of a variable that is not set, say: it is not what -origin or -kept that are left out are
+		return wrong("-%s is empty: give it a value, or leave it out", empty)
 	}
 	err := func() error {
 		if *pack == "" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,7 +27,7 @@ func TestAudit(t *testing.T) {
 		`== Monday's again`, `NO SUCCESS: LOGGED, STALE, TRUSTED`,
 		`== Wednesday's`, `\(6 blobs erased\)\n`, `SUCCESS: LOGGED, FRESH, TRUSTED\n`, `replayed        12\n`, `not replayable  6: entry 6, 8, 10, 17, 19, and 1 more\n`,
 		`under candidate.yaml`, `entry 6 monday-ben/0 refund.pay: ALLOW \(P1:desk:clerks\) → DENY MISSING_REQUIREMENT \(P1:desk:looked\)\n`,
-		`12 calls judged: 6 as before, 4 denied now, 0 allowed now\n$`,
+		`12 calls judged: 6 as before, 4 denied now, 0 allowed now, 0 to be approved anew, 2 otherwise; 0 not judged\n$`,
 	} {
 		at := regexp.MustCompile(want).FindStringIndex(rest)
 		if at == nil {
@@ -87,6 +88,32 @@ func TestOwnPack(t *testing.T) {
 	run(2, "-json")
 	run(2, with(first, "-begin")...)
 	run(2, "more")
+	for what, name := range map[string]string{"directory": dir, "regular file": os.DevNull} {
+		for _, args := range [][]string{with(name), {"-pack", first, "-trust", name}} {
+			if s := run(1, args...); !strings.Contains(s, what) || !strings.Contains(s, name) {
+				t.Errorf("%v: %s", args, s)
+			}
+		}
+	}
+	for _, name := range []string{"-kept", "-origin"} { // of a variable that is not set: no history, and any log, would do
+		if s := run(2, with(second, name, "")...); !strings.Contains(s, name+" is empty") {
+			t.Errorf("%s: %s", name, s)
+		}
+	}
+	other, err := replaced(kept, origin, "example.org/else")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := run(1, with(second, "-kept", other)...); !strings.Contains(s, "audit: kept: "+other) {
+		t.Errorf("the checkpoint of another log: %s", s)
+	}
+	large := filepath.Join(dir, "large")
+	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, maxTrust+1)); err != nil {
+		t.Fatal(err)
+	}
+	if s := run(1, "-pack", first, "-trust", large); !strings.Contains(s, large) {
+		t.Errorf("a large trust state: %s", s)
+	}
 	run(2, "-none")
 
 	var report struct {
