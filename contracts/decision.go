@@ -86,6 +86,17 @@ var decisionReason = word{"a reason of a judgement", func(s string) bool {
 	return r == ReasonAllow || r.Known() && r.Condition() != NoCondition && !r.row().unlogged
 }}
 
+// Equal tells whether two records have the same canonical form.
+func (d *DecisionRecord) Equal(e *DecisionRecord) bool {
+	return d.Verdict == e.Verdict && d.Reason == e.Reason && d.Condition == e.Condition && d.Rule == e.Rule && d.Tool == e.Tool && d.ID == e.ID &&
+		d.ArgsForm == e.ArgsForm && d.EffectType == e.EffectType && d.Risk == e.Risk && d.Expires == e.Expires && d.Idempotency == e.Idempotency &&
+		d.ArgsHash == e.ArgsHash && d.InputsHash == e.InputsHash && d.PolicyHash == e.PolicyHash && d.PolicyDecisionHash == e.PolicyDecisionHash &&
+		sameDigest(d.Delegation, e.Delegation) && sameDigest(d.Pending, e.Pending) && d.Caller.Equal(e.Caller) && slices.Equal(d.Charges, e.Charges) &&
+		slices.Equal(d.Approvals, e.Approvals) && slices.Equal(d.Attestations, e.Attestations) && slices.Equal(d.Signals, e.Signals)
+}
+
+func sameDigest(a, b *Digest) bool { return a == b || a != nil && b != nil && *a == *b }
+
 // Append appends the canonical form.
 func (d *DecisionRecord) Append(dst []byte) []byte { return write(dst, d.visit) }
 

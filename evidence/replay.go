@@ -163,10 +163,10 @@ func (v *verifier) judged(d *contracts.DecisionRecord, in *contracts.Inputs, p *
 		again, _ = p.Decide(&told, v.state, past)
 	}
 	again.ID, again.InputsHash, again.PolicyDecisionHash = d.ID, d.InputsHash, d.PolicyDecisionHash // RECORD has checked them
-	v.text = d.Append(v.text[:0])
-	n := len(v.text)
-	v.text = again.Append(v.text)
-	if !bytes.Equal(v.text[:n], v.text[n:]) {
+	if !d.Equal(&again) {
+		v.text = d.Append(v.text[:0])
+		n := len(v.text)
+		v.text = again.Append(v.text)
 		return "predicate.decision." + v.difference(v.text[:n], v.text[n:]), "not what the guardian says, given the kept inputs"
 	}
 	if field := unlike(&in.State, &told.State); field != "" {
