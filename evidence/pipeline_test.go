@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"math/rand/v2"
 	"reflect"
 	"runtime"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/race"
-	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -265,143 +263,5 @@ func TestPanicAhead(t *testing.T) {
 	p.mu.Unlock()
 	if b := p.ring[0]; !b.ready || p.taken != 1 || b.opened[0].statement != nil {
 		t.Errorf("%+v", b)
-	}
-}
-
-// An endless source has its first entries, and then one that never ends.
-type endless struct {
-	source
-	entries int
-	then    line
-	given   int
-	bytes   int
-}
-
-func (e *endless) lines() iter.Seq2[line, *Error] {
-	return func(yield func(line, *Error) bool) {
-		n := 0
-		for l, f := range e.source.lines() {
-			if n++; n > e.entries || f != nil || !yield(l, f) {
-				break
-			}
-		}
-		for yield(e.then, nil) {
-			e.given, e.bytes = e.given+1, e.bytes+len(e.then.bytes)
-		}
-	}
-}
-
-// TestAheadIsBounded: what is taken before its turn is a constant number of lines and bytes, of entries that are none too.
-func TestAheadIsBounded(t *testing.T) {
-	m := longLog(t, 600)
-	pack := m.pack()
-	for name, then := range map[string][]byte{"line ends": nil, "long lines": make([]byte, contracts.MaxEntry), "one too long": make([]byte, 1<<20)} {
-		v := newVerifier(t.Context(), Options{Trust: m.trust})
-		v.workers = 4
-		p, err := openPacked(t.Context(), bytes.NewReader(pack), int64(len(pack)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := &endless{source: p, entries: 500, then: line{bytes: then}}
-		if err := v.verify(e); !errors.Is(err, ErrEncoding) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if most := 2 * v.workers; e.given > most*batchLines || e.bytes > most*max(batchBytes, len(then)) {
-			t.Errorf("%s: %d lines and %d bytes were taken in vain", name, e.given, e.bytes)
-		}
-		mustHaveEnded(t, name)
-	}
-}
-
-// TestAheadInStore verifies a log where it is kept, in the shapes, entry by entry told of it; and with a store that panics at each call.
-func TestAheadInStore(t *testing.T) {
-	m := longLog(t, 60)
-	size, err := m.store.Size(t.Context())
-	m.must(err)
-	verify := func(s proofgraph.Store, workers, batch int, progress func(done, total uint64)) (Report, error) {
-		v := newVerifier(t.Context(), Options{Trust: m.trust, Progress: progress})
-		v.workers, v.batch = workers, batch
-		r, err := v.answer(v.inStore(s))
-		mustHaveEnded(t, "a store")
-		return r, err
-	}
-	want, err := verify(m.store, 1, 0, nil)
-	if err != nil || !want.Success(Logged) {
-		t.Fatal(want, err)
-	}
-	for _, x := range shapes {
-		last := [2]uint64{}
-		got, err := verify(m.store, x.workers, x.batch, func(done, total uint64) { last = [2]uint64{done, total} })
-		if err != nil || !reflect.DeepEqual(got, want) || last != [2]uint64{size, size} {
-			t.Errorf("%+v, %v; of all %v", got, err, last)
-		}
-		calls := 0
-		for n := 0; ; n += 7 {
-			calls = 0
-			s := &badStore{Store: m.store, blob: func(_ contracts.Digest, b []byte) ([]byte, error) {
-				if calls++; calls > n {
-					panic("the store")
-				}
-				return b, nil
-			}, entries: func(i int, e contracts.Entry) (contracts.Entry, error) {
-				if calls++; calls > n {
-					panic("the store")
-				}
-				return e, nil
-			}}
-			r, err := verify(s, x.workers, x.batch, nil)
-			if calls <= n {
-				break
-			}
-			mustRefuse(t, r, err, ErrStore)
-		}
-		if calls < 60 {
-			t.Errorf("only %d calls", calls)
-		}
-	}
-}
-
-// TestProgress: it never goes back, comes on the caller's goroutine about once per MiB of entries, and at the end of a success, and of nothing
-// else, all is done.
-func TestProgress(t *testing.T) {
-	race.Alone(t)
-	m := longLog(t, 1_900)
-	pack := m.pack()
-	total := uint64(len(untar(t, pack)[entriesMember].body))
-	goroutine := func() string {
-		b := make([]byte, 64)
-		line, _, _ := strings.Cut(string(b[:runtime.Stack(b, false)]), "[")
-		return line
-	}
-	for _, workers := range []int{1, 3} {
-		here, times, last := goroutine(), 0, uint64(0)
-		o := Options{Trust: m.trust, Progress: func(done, of uint64) {
-			if done <= last || of != total || done > of || goroutine() != here {
-				t.Errorf("%d after %d out of %d, want %d; on %s, want %s", done, last, of, total, goroutine(), here)
-			}
-			times, last = times+1, done
-		}}
-		if _, err := verifyWith(t.Context(), bytes.NewReader(pack), int64(len(pack)), o, workers, batchBytes); err != nil || last != total {
-			t.Errorf("%d of %d, %v", last, total, err)
-		}
-		if most := int(total>>20) + 1; times > most || times < most/2 || times < 3 {
-			t.Errorf("%d times, of %d bytes", times, total)
-		}
-		if workers == 1 {
-			continue
-		}
-		for name, change := range map[string]func(ms []member){
-			"an entry":       func(ms []member) { b := ms[entriesMember].body; b[len(b)-3] = ' ' },
-			"the checkpoint": func(ms []member) { ms[checkpointMember].body[0] ^= 1 },
-			"a blob":         func(ms []member) { ms[len(ms)-1].body[0] ^= 1 },
-		} {
-			ms := untar(t, pack)
-			change(ms)
-			last = 0
-			bad := tarOf(ms)
-			if _, err := verifyWith(t.Context(), bytes.NewReader(bad), int64(len(bad)), o, workers, batchBytes); err == nil || last == total || last == 0 {
-				t.Errorf("%s: %d of %d, %v", name, last, total, err)
-			}
-		}
 	}
 }
