@@ -56,7 +56,7 @@ func unread(size, end int64, err error) (string, error) {
 		return fmt.Sprintf("truncated: the reader ends before the %d bytes that were given as its size", size), nil
 	}
 	if end <= block { // not even the first
-		return "it cannot be read; a pack is read at any place, which a pipe cannot be: copy it to a file first", err
+		return "it cannot be read; a pack is read at any place, which neither a pipe nor a directory can be: copy it to a file first", err
 	}
 	return "it cannot be read", err
 }

@@ -15,7 +15,8 @@ import (
 
 // A Pack is one that was verified, to be read: it has the methods of a proofgraph.Store that read. What it gives is what was verified: bytes are
 // read from the reader again, which has to stay open, and held to their hash each time, so of a reader that gives others there is an error
-// that is ErrArchive. It holds 46 bytes an entry and 8 a blob. It is safe for concurrent use by multiple goroutines, as far as its reader is.
+// that is ErrArchive. It holds 46 bytes an entry and 8 a blob. The zero Pack is empty. It is safe for concurrent use by multiple goroutines, as
+// far as its reader is.
 type Pack struct {
 	packed *packed
 	index  proofgraph.Index
@@ -98,6 +99,9 @@ func (p *Pack) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts
 func (p *Pack) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	if err := endOf(ctx); err != nil {
 		return nil, err
+	}
+	if p.packed == nil { // the zero Pack
+		return nil, proofgraph.ErrNoBlob
 	}
 	b, number, err := p.packed.far().blob(d)
 	switch {

@@ -96,6 +96,20 @@ func TestPackRefused(t *testing.T) {
 	}
 }
 
+// TestPackZero: the zero Pack is that of a log without entries.
+func TestPackZero(t *testing.T) {
+	var p Pack
+	size, err := p.Size(t.Context())
+	note, nerr := p.Checkpoint(t.Context())
+	list, lerr := gathered(t.Context(), &p, 0, 0)
+	if _, berr := p.Blob(t.Context(), contracts.Digest{}); size != 0 || note != nil || list != nil || err != nil || nerr != nil || lerr != nil || berr != proofgraph.ErrNoBlob {
+		t.Error(size, note, list, err, nerr, lerr, berr)
+	}
+	if _, err := gathered(t.Context(), &p, 0, 1); err == nil {
+		t.Error("it has an entry")
+	}
+}
+
 // TestPackErased: an erased blob is one that is not there.
 func TestPackErased(t *testing.T) {
 	d := deskLog(t)

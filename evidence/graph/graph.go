@@ -44,11 +44,14 @@ type session struct{ last, next uint32 } // index of its last entry, seq of the 
 // maxEntries is such that numbers of entries, and of all their parents, are below 2^32.
 const maxEntries = 1 << 32 / contracts.MaxParents
 
-// Read reads a log of any size, an empty one too, up to the size that it has now.
+// Read reads a log of any size, an empty one too, up to the size that it has now. A nil ctx never ends, here and in what a Graph writes.
 func Read(ctx context.Context, s Source) (g *Graph, err error) {
 	defer contain(&err)
 	if s == nil {
 		return nil, errors.New("no source: give a pack that was verified, or a store")
+	}
+	if ctx == nil {
+		ctx = context.Background()
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

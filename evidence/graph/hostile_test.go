@@ -246,6 +246,10 @@ func TestContextEnds(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	never, err := Read(nil, proofgraph.NewMemory()) //nolint:staticcheck // nil is what is tested
+	must(t, err)
+	must(t, never.WriteDOT(nil, io.Discard, Set{}))
+	must(t, g.WriteJSON(nil, io.Discard, g.All()))
 	during, end := context.WithCancel(t.Context())
 	ended := having(n, list...)
 	plain := ended.entries

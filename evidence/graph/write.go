@@ -44,6 +44,9 @@ func (g *Graph) write(ctx context.Context, w io.Writer, s Set, f form) (err erro
 	if w == nil {
 		return errors.New("nowhere to write to")
 	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	out := bufio.NewWriterSize(w, 64<<10) // which keeps the first error
 	out.WriteString(f.begin)
 	var buf []byte

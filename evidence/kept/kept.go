@@ -16,6 +16,9 @@ import (
 func Begin(path string, r evidence.Report) error { return file{path: path}.begin(r) }
 
 func (f file) begin(r evidence.Report) error {
+	if f.path == "" {
+		return errNoPath
+	}
 	if !r.Success(evidence.Invalid) {
 		return f.wrong(errors.New("the report is no success: there is nothing to begin with"))
 	}
@@ -47,6 +50,9 @@ func VerifyStore(ctx context.Context, path string, s proofgraph.Store, o evidenc
 func (f file) verify(ctx context.Context, o evidence.Options, verify func(evidence.Options) (evidence.Report, error)) (evidence.Report, error) {
 	if ctx == nil {
 		ctx = context.Background()
+	}
+	if f.path == "" {
+		return evidence.Report{}, errNoPath
 	}
 	if o.Last != nil {
 		return evidence.Report{}, f.wrong(errors.New("Options.Last was given beside it: leave one of them out"))
@@ -105,6 +111,8 @@ func (f file) advance(ctx context.Context, was, now []byte) (bool, error) {
 	}
 	return true, f.write(now, info.Mode().Perm(), f.rename)
 }
+
+var errNoPath = errors.New("kept: no path was given: say which file has the checkpoint")
 
 // maxNote is how many bytes a signed note may have, as package note has it.
 const maxNote = 1_000_000

@@ -244,6 +244,13 @@ func TestBegin(t *testing.T) {
 	if err := Begin(filepath.Join(t.TempDir(), "no", "such"), good); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
+	t.Chdir(t.TempDir()) // where the file would be whose path is ""
+	if err := Begin("", good); !errors.Is(err, errNoPath) {
+		t.Error(err)
+	}
+	if r, err := a.verify(t.Context(), file{}); !errors.Is(err, errNoPath) || r.Level != evidence.Invalid {
+		t.Error(r, err)
+	}
 	defer syscall.Umask(syscall.Umask(0))
 	begun(t, a)
 	syscall.Umask(0o777)
