@@ -229,6 +229,7 @@ var imports = map[string]allowed{
 		"strings":       "the report, for people",
 		"sync":          "what is opened ahead is handed over",
 		"sync/atomic":   "whoever opens ahead sees the end at once",
+		"unicode/utf16": "escapes in JSON",
 	},
 	"helm/evidence/graph": {
 		"helm/contracts":  "the entries that it reads",

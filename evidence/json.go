@@ -2,6 +2,8 @@ package evidence
 
 import (
 	"encoding/json"
+	"fmt"
+	"unicode/utf16"
 
 	"github.com/helmkernel/helm/contracts"
 )
@@ -76,6 +78,7 @@ type (
 // MarshalJSON gives the whole report, no list cut, with success for what was asked, digests in hex, the checkpoint as the text that it is, and
 // -1 for the entry of a fault that is of none. The names are those of the fields. Of an INVALID pack there are success, level, asked, fault and
 // how many verdicts differ; of a verification that was ended there is no level but "unfinished", since nothing is said of the pack.
+// It is ASCII: a pack may have names that no terminal should be shown.
 func (r Report) MarshalJSON() ([]byte, error) {
 	switch f := r.Fault; {
 	case f != nil:
@@ -83,9 +86,9 @@ func (r Report) MarshalJSON() ([]byte, error) {
 		if f.Err != nil {
 			x.Cause = f.Err.Error()
 		}
-		return json.Marshal(refused{Level: Invalid, Asked: r.asked(), Fault: x, Replay: differ{r.Replay.Differing}})
+		return marshal(refused{Level: Invalid, Asked: r.asked(), Fault: x, Replay: differ{r.Replay.Differing}})
 	case r.Level == Invalid:
-		return json.Marshal(unfinished{Unfinished: true, Asked: r.asked()})
+		return marshal(unfinished{Unfinished: true, Asked: r.asked()})
 	}
 	p := printed{
 		Success: r.Success(Invalid), Level: r.Level, Asked: r.asked(), History: r.History, Signer: r.Signer,
@@ -100,7 +103,28 @@ func (r Report) MarshalJSON() ([]byte, error) {
 	for _, e := range r.Replay.Engines {
 		p.Replay.Engines = append(p.Replay.Engines, engine(e))
 	}
-	return json.Marshal(p)
+	return marshal(p)
+}
+
+// marshal escapes whatever is not printable ASCII. JSON has that in strings alone.
+func marshal(x any) ([]byte, error) {
+	b, err := json.Marshal(x)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, len(b))
+	for _, r := range string(b) {
+		switch {
+		case r >= ' ' && r <= '~':
+			out = append(out, byte(r))
+		case r <= 0xffff:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		}
+	}
+	return out, nil
 }
 
 // all is a list that is [] where there is nothing in it, and not null.

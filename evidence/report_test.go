@@ -311,9 +311,15 @@ func TestReportCannotBeForged(t *testing.T) {
 	r, err := verifyBytes(t, m.build(), Options{Trust: w.o.Trust})
 	mustRefuse(t, r, err, ErrReplay)
 	r.Fault.What += "\nSUCCESS: \x1b[2J\u202e\"" // and if the guardian had not been as careful
-	for _, s := range []string{r.String(), r.Fault.Error()} {
+	r.Fault.Err = errors.New("\u009b2J\x7f\U0001f600")
+	b, err := json.MarshalIndent(r, "", " ") // is read in terminals too
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{r.String(), r.Fault.Error(), string(b)} {
 		if strings.Contains(s, "\nSUCCESS") ||
-			strings.ContainsFunc(s, func(c rune) bool { return c != '\n' && (c < ' ' || c > '~') }) || !strings.Contains(s, `\u202e"`) {
+			strings.ContainsFunc(s, func(c rune) bool { return c != '\n' && (c < ' ' || c > '~') }) ||
+			!strings.Contains(s, `\u202e"`) && !strings.Contains(s, `\u202e\"`) {
 			t.Errorf("%q", s)
 		}
 	}

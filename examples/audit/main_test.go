@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/helmkernel/helm/evidence"
 )
 
 // TestAudit holds the demonstration to what it says of each pack, in order.
@@ -123,5 +125,38 @@ func TestOwnPack(t *testing.T) {
 	run(0, with(second, "-json")...)
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil || !report.Success || report.Size != 24 {
 		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestBackTestOfNoSuccess: nothing is told of what a pack says that is not what was asked for.
+func TestBackTestOfNoSuccess(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	o, err := open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.close()
+	first, err := o.day(ctx, "monday")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = o.day(ctx, "tuesday"); err != nil {
+		t.Fatal(err)
+	}
+	last, err := o.store.Checkpoint(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	candidate, err := compile("candidate.yaml", candidateText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, options := range map[string]evidence.Options{"stale": {Trust: o.Trust(), Last: last}, "unpinned": {}} {
+		var out bytes.Buffer
+		a := auditor{out: &out, options: options}
+		if err := a.backTest(ctx, first, candidate); !errors.Is(err, errNoSuccess) || !strings.HasPrefix(out.String(), "NO SUCCESS") ||
+			strings.Contains(out.String(), "refund.pay") {
+			t.Errorf("%s: %v: %s", name, err, out.String())
+		}
 	}
 }
