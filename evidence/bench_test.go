@@ -19,6 +19,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore"
 	"github.com/helmkernel/helm/receipts"
 )
 
@@ -174,19 +176,26 @@ func BenchmarkVerifyPast(b *testing.B) { benchmarkVerify(b, pastLog(b, 10_000)) 
 func BenchmarkWrite(b *testing.B) {
 	m := longLog(b, 10_000)
 	pack := m.pack()
-	write := func(b *testing.B, to io.Writer) {
-		if err := Write(b.Context(), to, m.store, testKey(b, seedK1)); err != nil {
+	write := func(b *testing.B, to io.Writer, store proofgraph.Store) {
+		if err := Write(b.Context(), to, store, testKey(b, seedK1)); err != nil {
 			b.Fatal(err)
 		}
 	}
-	b.Run("memory", func(b *testing.B) {
-		b.SetBytes(int64(len(pack)))
-		from := processor(b)
-		for b.Loop() {
-			write(b, io.Discard)
-		}
-		b.ReportMetric(float64(len(pack))*float64(b.N)/1e6/(processor(b)-from).Seconds(), "MB/cpu-s")
-	})
+	files, err := filestore.Open(filepath.Join(b.TempDir(), "log"), filestore.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer files.Close()
+	for name, store := range map[string]proofgraph.Store{"memory": m.store, "files": shelve(b, pack).fill(b, files)} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(pack)))
+			from := processor(b)
+			for b.Loop() {
+				write(b, io.Discard, store)
+			}
+			b.ReportMetric(float64(len(pack))*float64(b.N)/1e6/(processor(b)-from).Seconds(), "MB/cpu-s")
+		})
+	}
 	b.Run("file", func(b *testing.B) {
 		b.SetBytes(int64(len(pack)))
 		dir := b.TempDir()
@@ -204,7 +213,7 @@ func BenchmarkWrite(b *testing.B) {
 		}
 		var ratios []float64
 		for b.Loop() {
-			ours := timed("pack", func(w io.Writer) { write(b, w) })
+			ours := timed("pack", func(w io.Writer) { write(b, w, m.store) })
 			bare := timed("bare", func(w io.Writer) {
 				if _, err := w.Write(pack); err != nil {
 					b.Fatal(err)
