@@ -71,7 +71,7 @@ func (a *archive) open(ctx context.Context, w *window) error {
 		}
 		raw, size, ok := parseHeader(h)
 		if !ok {
-			return bad(memberField(count, nil), fmt.Sprintf("the header at byte %d is not the one that its name and size have", at), nil)
+			return bad(memberField(count, nil), fmt.Sprintf("the header at byte %d is not the one that its name and size have: a pack is verified as it was written, not packed anew", at), nil)
 		}
 		switch {
 		case count < len(members) && string(raw) != members[count]:

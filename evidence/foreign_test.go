@@ -54,7 +54,7 @@ func TestForeign(t *testing.T) {
 		"zip":               {b: append([]byte("PK\x03\x04"), pack...), want: ErrArchive, say: "a ZIP archive"},
 		"anything":          {b: append([]byte{0}, pack...), want: ErrArchive, say: "not an archive"},
 		"zeros":             {b: make([]byte, 2*block), want: ErrArchive, say: "manifest.json: it is missing"},
-		"another's archive": {b: other.Bytes(), want: ErrArchive, say: "manifest.json: the header at byte 0 is not the one"},
+		"another's archive": {b: other.Bytes(), want: ErrArchive, say: "manifest.json: the header at byte 0 is not the one that its name and size have: a pack is verified as it was written"},
 		"a few bytes of it": {b: pack[:100], want: ErrArchive, say: "truncated: it goes on to byte 512 at least, and ends at 100"},
 		"its first header":  {b: pack[:block], want: ErrArchive, say: "manifest.json: truncated"},
 		"half of it":        {b: pack[:size/2], want: ErrArchive, say: fmt.Sprintf("and ends at %d", size/2)},
@@ -82,6 +82,9 @@ func TestForeign(t *testing.T) {
 	}
 	if _, err := verifyBytes(t, pack, Options{Trust: m.trust}); err != nil { // or all of the above were refused for nothing
 		t.Error(err)
+	}
+	if _, err := verifyBytes(t, pack, Options{Trust: stateOf(t, 0, seedX, seedL)}); !errors.Is(err, ErrKey) || !strings.Contains(err.Error(), "see that the one that was given is this log's") {
+		t.Errorf("the trust state of another log: %v", err)
 	}
 }
 

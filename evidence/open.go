@@ -61,7 +61,11 @@ func (o *opener) sealed(b []byte, index uint64) (*contracts.Sealed, *Error) {
 func (o *opener) signed(s *contracts.Sealed, state *registry.State, index uint64) *Error {
 	public, ok := state.Key(s.KeyID, registry.Kernel, index)
 	if !ok {
-		return &Error{ErrKey, int64(index), "signatures.keyid", "no kernel key that is valid here", nil}
+		what := "no kernel key that is valid here"
+		if index == 0 {
+			what = "no kernel key of the initial trust state: see that the one that was given is this log's"
+		}
+		return &Error{ErrKey, int64(index), "signatures.keyid", what, nil}
 	}
 	if k, ok := s.Key(); !ok || k != s.KeyID {
 		return &Error{ErrKey, int64(index), "predicate.key", "not the signer", nil}
