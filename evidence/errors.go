@@ -43,20 +43,29 @@ type Error struct {
 
 func (e *Error) Error() string { return "evidence: " + e.told(": entry ") }
 
-// told is check, place and what is wrong, on one line, whatever names of fields a pack may have thought of.
+// told is check, place and what is wrong, on one line that is not long, whatever names a pack may have thought of.
 func (e *Error) told(at string) string {
 	s := e.Check.Error()
 	if e.Entry >= 0 {
 		s += at + strconv.FormatInt(e.Entry, 10)
 	}
 	if e.Field != "" {
-		s += ": " + e.Field
+		s += ": " + short(e.Field)
 	}
-	s += ": " + e.What
+	s += ": " + short(e.What)
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}
 	return plain(s)
+}
+
+// short is text without the rest of it: a name in a policy document may be of megabytes, and what is wrong is not seen behind it.
+func short(s string) string {
+	const most = 200
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return s
 }
 
 // plain is text as a terminal shows it: what is not printable ASCII is escaped.

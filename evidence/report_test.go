@@ -295,6 +295,16 @@ func TestReportIsCut(t *testing.T) {
 		t.Errorf("not cut:\n%s", s)
 	}
 	reread(t, r)
+	long := strings.Repeat("\u202e", 100_000) // a key of a policy document may be longer
+	r = Report{Fault: &Error{ErrReplay, 7, long, "x" + long, nil}}
+	for _, s := range []string{r.String(), r.Fault.Error()} {
+		if len(s) > 3000 || !strings.Contains(s, `...: x\u202e`) {
+			t.Errorf("%d bytes: %.200s", len(s), s)
+		}
+	}
+	if b, err := json.Marshal(r); err != nil || len(b) < 12*100_000 {
+		t.Errorf("cut for programs to %d bytes, %v", len(b), err)
+	}
 	for n, want := range map[uint64]string{0: "0", 7: "7", 999: "999", 1000: "1,000", 12345: "12,345", 1234567: "1,234,567",
 		1<<64 - 1: "18,446,744,073,709,551,615"} {
 		if got := number(n); got != want {

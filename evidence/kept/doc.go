@@ -8,10 +8,11 @@
 //	report, err = kept.Verify(ctx, "log.checkpoint", pack, size, options) // from then on
 //
 // The file holds a checkpoint as the log has signed it (C2SP tlog-checkpoint), and nothing else: one that the log has published will do to begin
-// with. [Verify] and [VerifyStore] give it to those of package evidence as Options.Last. They put another in its place only where the report is
-// a success, its history is FRESH, and its checkpoint is larger. After any other answer (STALE, DIVERGED, UNPINNED, a lower level than was asked
-// for, INVALID, an error) the file is what it was, to the byte. Without a file there is no answer, so a path that is mistyped does not switch
-// history off; and what is there and is no checkpoint, or one of another log, is an error.
+// with. Where Options.Level asks for no more than INTACT, no log key need have signed it. [Verify] and [VerifyStore] give it to those of package
+// evidence as Options.Last. They put another in its place only where the report is a success, its history is FRESH, and its checkpoint is larger.
+// After any other answer (STALE, DIVERGED, UNPINNED, a lower level than was asked for, INVALID, an error) the file is what it was, to the byte.
+// Without a file there is no answer, so a path that is mistyped does not switch history off; and what is there and is no checkpoint, or one of
+// another log, is an error.
 //
 // # What may go wrong
 //
