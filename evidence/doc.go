@@ -54,7 +54,7 @@
 //
 // They fire in this order, and the first that fails is the answer, an [Error] that is one of the exported errors:
 //
-//	INPUT       what the caller gave: reader and size, trust root, origin, last checkpoint
+//	INPUT       what the caller gave: reader and size, or store; trust root, origin, last checkpoint, level; the candidate of a back-test
 //	ARCHIVE     headers re-encoded and compared, names, order, padding, end; a pack that cannot be read, or is another one when it is read again
 //	STORE       in its place of a store: it cannot be read, wherever that is, or is no store: it panics, or gives other things when asked again
 //

@@ -16,16 +16,16 @@ type Selection struct {
 	Receipts []contracts.Digest // hashes of entries: a receipt, or the decision that it is of
 	Entries  []uint64           // the same by index
 	Sessions []string           // as calls asked for them, also where they were refused and are in none; "main" for those that named none
-	Callers  []contracts.Caller // by ID and Tenant, both as they were given to Guard; Roles must be nil
+	Callers  []contracts.Caller // by ID and Tenant, both as they were given to Guard, the zero Caller where none was; Roles must be nil
 }
 
 // Erasure says what [Erase] did. Each list of digests is sorted and without repeats; all are nil where there is nothing to list.
 type Erasure struct {
 	Size   uint64             // of the log, in entries, when it was read
 	Calls  []Call             // that were selected, by their decisions, in log order
-	Erased []contracts.Digest // are gone now
+	Erased []contracts.Digest // were there, and are not any more
 	Kept   []contracts.Digest // an entry that was not selected names the same bytes: the output null, a policy document
-	Gone   []contracts.Digest // were not there before
+	Gone   []contracts.Digest // were not there: erased before, or never kept
 }
 
 // Erase erases what a store keeps of calls beside their entries, which stay: the inputs of each judgement, denied ones too, with arguments
