@@ -13,7 +13,7 @@ func (v *verifier) reached() *Error {
 	keys := v.state.Keys(registry.Log, v.last.Size)
 	for _, l := range v.last.lines {
 		if claimed, valid := v.last.by(l, keys); claimed && !valid {
-			return &Error{ErrInput, -1, "Last", "a line of a log key does not verify", nil}
+			return &Error{ErrInput, -1, "Last", "a line of a log key does not verify: it was changed since it was kept, or is not of this log", nil}
 		}
 	}
 	var none proofgraph.Tree

@@ -2,8 +2,9 @@
 //
 // [Open] a log over a [Store], take a place for the next entry of a session's [Chain] with [Log.Place], sign what happened with
 // [Slot.Sign], and act on it when [Slot.Wait] says that it is durable. [Log.Checkpoint] signs the whole. [NewMemory] is a store that ends
-// with the process. Do not write to a store that a log is open over: it has one writer. What the records mean, and whether a signature is
-// of a key that may sign, is not known here: see packages contracts and evidence.
+// with the process. Add no entry and no checkpoint to a store that a log is open over: it has one writer. Blobs may be erased meanwhile
+// ([Eraser]), and put back. What the records mean, and whether a signature is of a key that may sign, is not known here: see packages
+// contracts and evidence.
 //
 // # Entries and how they stand
 //

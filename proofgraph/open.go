@@ -14,7 +14,7 @@ import (
 // parents, Lamport times, and the latest checkpoint against the root; signatures it does not check, for the store is the caller's own. It
 // calls each, which may be nil, for every entry, a new genesis too; an error of it is an error of Open.
 //
-// A log has one writer: while it is open nothing else appends to the store.
+// A log has one writer: while it is open nothing else appends entries or checkpoints to the store.
 func Open(ctx context.Context, s Store, o Options, each func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error) (l *Log, err error) {
 	defer func() {
 		if x := recover(); x != nil {
