@@ -14,7 +14,8 @@ import (
 
 // shopPolicy is a policy of one tool, version, budgets and the like, and rules.
 func shopPolicy(version int, more, rules string) string {
-	return fmt.Sprintf(`{"bundle":{"name":"shop","version":%d},"helm":"policy/v1","layer":"P1",%s"rules":[%s{"allow":["buy","look"],"id":"all"}],"tools":{`+
+	return fmt.Sprintf(`{"bundle":{"name":"shop","version":%d},"helm":"policy/v1","layer":"P1",%s`+
+		`"rules":[%s{"allow":["buy","look"],"id":"all"}],"tools":{`+
 		`"buy":{"effect":"write","input":{"properties":{"n":{"type":"integer"},"of":{"type":"string"}},"required":["n"],"type":"object"}},`+
 		`"look":{"effect":"read","input":{"properties":{"of":{"type":"string"}},"required":["of"],"type":"object"}}}}`, version, more, rules)
 }
@@ -215,7 +216,8 @@ func TestBackTestStacks(t *testing.T) {
 	s.buy(1) // 9
 	s.tells("+7 ALLOW; +9 ALLOW", first)
 	s.tells("~9 BUDGET_EXCEEDED P1:shop:old", second)
-	s.tells("-2 POLICY_VIOLATION P2:task:only; -5 POLICY_VIOLATION P2:task:only; ~7 POLICY_VIOLATION P2:task:only", first, task) // a candidate is the whole stack
+	// a candidate is the whole stack
+	s.tells("-2 POLICY_VIOLATION P2:task:only; -5 POLICY_VIOLATION P2:task:only; ~7 POLICY_VIOLATION P2:task:only", first, task)
 	s.tells("-2 BUDGET_EXCEEDED P1:shop:old; +7 ALLOW; +9 ALLOW", shopPolicy(3, money("old", 8, ""), ""))
 
 	s = newShop(t, shopPolicy(1, "", `{"deny":"buy","id":"small","when":{"arg":"/n","lt":5}},`))

@@ -50,7 +50,8 @@ func (d dice) budgets(layer string) string {
 			window = d.one("session", "day")
 		}
 		limit := d.IntN(5) * (1 + d.IntN(2)*300)
-		list = append(list, fmt.Sprintf(`{"id":"%s%d","tools":[%q],"limit":%d,"per":%q,"window":%q,"cost":%s%s%s}`, layer, i, tool, limit, per, window, cost,
+		list = append(list, fmt.Sprintf(`{"id":"%s%d","tools":[%q],"limit":%d,"per":%q,"window":%q,"cost":%s%s%s}`,
+			layer, i, tool, limit, per, window, cost,
 			d.one("", refunded), d.one("", "", `,"when":{"caller":"roles","has":"reader"}`)))
 	}
 	return `"budgets":[` + strings.Join(list, ",") + `],`
@@ -65,7 +66,8 @@ func (d dice) stack(version int, filled bool) (docs []string) {
 	allows := d.some(`{"id":"a1","allow":"read","when":{"caller":"roles","has":"reader"}}`,
 		`{"id":"a2","allow":["read","write"],"when":{"caller":"roles","has":"writer"}}`,
 		`{"id":"a3","allow":"write","when":{"arg":"/amount","lt":80}}`, `{"id":"a4","allow":"read","when":{"arg":"/path","ne":"/srv/c"}}`)
-	denies := d.some(`{"id":"d1","deny":"read","when":{"arg":"/path","within":["/srv/secret"]}}`, `{"id":"d2","deny":"read","when":{"arg":"/n","gt":20,"absent":false}}`,
+	denies := d.some(`{"id":"d1","deny":"read","when":{"arg":"/path","within":["/srv/secret"]}}`,
+		`{"id":"d2","deny":"read","when":{"arg":"/n","gt":20,"absent":false}}`,
 		`{"id":"d3","deny":["read","write"],"when":{"caller":"tenant","eq":"evil","absent":true}}`,
 		`{"id":"d4","deny":"write","unless":{"time":"utc","in":["Mon-Fri 06:00-22:00"]}}`,
 		`{"id":"d5","deny":"write","when":{"arg":"/amount","ge":60}}`, `{"id":"d6","deny":"write","when":{"session":"calls","of":"ping","lt":2}}`,
@@ -92,13 +94,16 @@ func (d dice) stack(version int, filled bool) (docs []string) {
 		d.one("", `,"scope":[{"arg":"/path","within":["/srv"]}]`, `,"scope":[{"arg":"/path","within":["/srv/a","/srv/b"]}]`),
 		d.one("low", "medium", "high"), d.one("1KiB", "2KiB")))
 	if d.once(2) {
-		docs = append(docs, fmt.Sprintf(`{"helm":"policy/v1","layer":"P0","name":"floor","version":%d,"profile":{"effects":[%s]},"ceilings":{"risk":%q},%s"rules":[%s]}`, version,
+		docs = append(docs, fmt.Sprintf(`{"helm":"policy/v1","layer":"P0","name":"floor","version":%d,"profile":{"effects":[%s]},`+
+			`"ceilings":{"risk":%q},%s"rules":[%s]}`, version,
 			d.one(`"read"`, `"read","write"`, `"read","write"`), d.one("low", "medium", "high", "high"), d.budgets("f"),
-			d.some(`{"id":"f1","deny":"write","when":{"arg":"/amount","gt":40}}`, `{"id":"f2","deny":{"egress":true},"unless":{"caller":"roles","has":"writer"}}`)))
+			d.some(`{"id":"f1","deny":"write","when":{"arg":"/amount","gt":40}}`,
+				`{"id":"f2","deny":{"egress":true},"unless":{"caller":"roles","has":"writer"}}`)))
 	}
 	if d.once(2) {
 		docs = append(docs, fmt.Sprintf(`{"helm":"policy/v1","layer":"P2","name":"task","for":{%s},%s%s"rules":[%s]}`,
-			d.one(`"session":"s1"`, `"caller":"ada"`, `"tenant":"acme"`, `"tenant":"acme","session":"s2"`), d.one(`"only":["ping","read"],`, ``), d.budgets("t"),
+			d.one(`"session":"s1"`, `"caller":"ada"`, `"tenant":"acme"`, `"tenant":"acme","session":"s2"`),
+			d.one(`"only":["ping","read"],`, ``), d.budgets("t"),
 			d.some(`{"id":"t1","deny":"read","when":{"arg":"/path","eq":"/srv/a"}}`, `{"id":"t2","deny":"write","when":{"arg":"/amount","lt":5}}`)))
 	}
 	return docs
@@ -130,7 +135,8 @@ func (d dice) trials(t testing.TB, n int) (list []trial) {
 	now := testStart.Time()
 	grant, err := contracts.Delegation{Delegate: "agent", Delegator: "ada", Expires: testStart + 1e11, Nonce: "n", NotBefore: testStart,
 		Only: []string{"read"}}.Sign(testKey(t, seedD))
-	people := []contracts.Caller{{ID: "ada", Roles: []string{"reader"}, Tenant: "acme"}, {ID: "bob", Roles: []string{"reader", "writer"}, Tenant: "acme"},
+	people := []contracts.Caller{{ID: "ada", Roles: []string{"reader"}, Tenant: "acme"},
+		{ID: "bob", Roles: []string{"reader", "writer"}, Tenant: "acme"},
 		{ID: "eve", Roles: []string{"writer"}, Tenant: "evil"}, {}}
 	if err != nil {
 		t.Fatal(err)

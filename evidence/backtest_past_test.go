@@ -186,7 +186,8 @@ func TestBackTestReads(t *testing.T) {
 	s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1,"of":"a"}`, who: reader}).ran(`1`)
 	s.checkpoint()
 	pack := s.pack()
-	candidate := compiled(t, strings.Replace(shopPolicy(2, `"requires":[{"id":"seen","tools":["buy"],"all":[{"receipt":"look","same":{"/of":"/of"}}]}],`, ""),
+	candidate := compiled(t, strings.Replace(
+		shopPolicy(2, `"requires":[{"id":"seen","tools":["buy"],"all":[{"receipt":"look","same":{"/of":"/of"}}]}],`, ""),
 		`"required":["n"]`, `"required":["n","of"]`, 1))
 	failed := 0
 	for n := int64(1); ; n++ {

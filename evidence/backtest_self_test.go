@@ -263,7 +263,8 @@ func TestBackTestChanging(t *testing.T) {
 	o := Options{Trust: m.trust}
 	candidate := compiled(t, mailPolicy)
 	_, changes := backTested(t, pack, o, candidate)
-	for _, x := range []io.ReaderAt{gone{}, bytes.NewReader(make([]byte, len(pack))), bytes.NewReader(bytes.ReplaceAll(pack, []byte("A"), []byte("B")))} {
+	for _, x := range []io.ReaderAt{gone{}, bytes.NewReader(make([]byte, len(pack))),
+		bytes.NewReader(bytes.ReplaceAll(pack, []byte("A"), []byte("B")))} {
 		r := &swapped{ReaderAt: bytes.NewReader(pack)}
 		n := 0
 		d, err := BackTest(t.Context(), r, int64(len(pack)), o, candidate, func(c Change) error {

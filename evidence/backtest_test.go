@@ -72,7 +72,8 @@ func backTested(t testing.TB, pack []byte, o Options, candidate *guardian.Policy
 		t.Fatal(err)
 	}
 	r := d.Report
-	if r.Level != Logged || d.Judged+uint64(len(d.Unjudged))+r.Replay.KernelsOwn != r.Allows+r.Denials || d.Judged != d.Same+d.Denied+d.Allowed+d.Anew+d.Otherwise {
+	if r.Level != Logged || d.Judged+uint64(len(d.Unjudged))+r.Replay.KernelsOwn != r.Allows+r.Denials ||
+		d.Judged != d.Same+d.Denied+d.Allowed+d.Anew+d.Otherwise {
 		t.Fatalf("%+v", d)
 	}
 	log := decisionsIn(t, pack)
@@ -80,7 +81,8 @@ func backTested(t testing.TB, pack []byte, o Options, candidate *guardian.Policy
 	last := int64(-1)
 	for _, c := range changes {
 		x, ok := log[c.Index]
-		if !ok || int64(c.Index) <= last || c.ID != x.ID || c.Tool != x.Tool || c.Then != (Judged{x.Verdict, x.Reason, x.Condition, x.Rule}) || c.Now == c.Then {
+		if !ok || int64(c.Index) <= last || c.ID != x.ID || c.Tool != x.Tool ||
+			c.Then != (Judged{x.Verdict, x.Reason, x.Condition, x.Rule}) || c.Now == c.Then {
 			t.Fatalf("%+v, of %+v, behind %d", c, x, last)
 		}
 		last = int64(c.Index)
@@ -138,7 +140,8 @@ func TestBackTestTable(t *testing.T) {
 			"{anew}"},
 		{"a rule that denies", base, []string{rule(files, `{"deny":"fs.list","id":"deep","when":{"arg":"/depth","ge":2,"absent":false}}`), mailPolicy},
 			"-17 POLICY_VIOLATION P1:files:deep; {anew}; -34 POLICY_VIOLATION P1:files:deep"},
-		{"a rule less", base, []string{edited(t, files, `{"deny":"fs.list","id":"no-strangers","unless":{"caller":"roles","has":"reader"}},`, ``), mailPolicy},
+		{"a rule less", base,
+			[]string{edited(t, files, `{"deny":"fs.list","id":"no-strangers","unless":{"caller":"roles","has":"reader"}},`, ``), mailPolicy},
 			"~9 NO_POLICY_DEFINED; {anew}"},
 		{"two rules for one", base, []string{edited(t, files, `"allow":["fs.list","fs.read","fs.stat"],"id":"readers"`,
 			`"allow":"fs.list","id":"lists","when":{"caller":"roles","has":"reader"}},{"allow":["fs.read","fs.stat"],"id":"readers"`), mailPolicy},
@@ -164,12 +167,16 @@ func TestBackTestTable(t *testing.T) {
 			"+26 ALLOW P1:files:writers; +29 ALLOW P1:files:writers"},
 		{"people for another tool", base, []string{need(files, `{"id":"seen","tools":["fs.stat"],"all":[{"approval":{"roles":["lead"]}}]}`), mailPolicy},
 			"{anew}; -32 APPROVAL_REQUIRED P1:files:seen"},
-		{"an attestation", base, []string{need(files, `{"id":"vouched","tools":["fs.stat","fs.write"],"all":[{"attestation":{"type":"dual-control","max_age":"10m"}}]}`), mailPolicy},
+		{"an attestation", base,
+			[]string{need(files,
+				`{"id":"vouched","tools":["fs.stat","fs.write"],"all":[{"attestation":{"type":"dual-control","max_age":"10m"}}]}`), mailPolicy},
 			"~4 MISSING_REQUIREMENT P1:files:vouched; ~26 MISSING_REQUIREMENT P1:files:vouched; {anew}; -32 MISSING_REQUIREMENT P1:files:vouched"},
 		{"what cannot be told", base, []string{need(files, `{"id":"listed","tools":["fs.read"],"all":[{"receipt":"fs.list"}]}`), mailPolicy},
 			"-2 FAIL_CLOSED_ERROR; -5 MISSING_REQUIREMENT P1:files:listed; -6 FAIL_CLOSED_ERROR; -12 FAIL_CLOSED_ERROR; -14 FAIL_CLOSED_ERROR; {anew}"},
-		{"a floor of rules", base, []string{fmt.Sprintf(testFloor, `"rules":[{"id":"outside","deny":{"egress":true}},{"id":"old","deny":"fs.stat"}]`), files, mailPolicy},
-			"~26 CEILING_VIOLATION P0:acme:outside; -27 CEILING_VIOLATION P0:acme:outside; ~29 CEILING_VIOLATION P0:acme:outside; -32 CEILING_VIOLATION P0:acme:old"},
+		{"a floor of rules", base,
+			[]string{fmt.Sprintf(testFloor, `"rules":[{"id":"outside","deny":{"egress":true}},{"id":"old","deny":"fs.stat"}]`), files, mailPolicy},
+			"~26 CEILING_VIOLATION P0:acme:outside; -27 CEILING_VIOLATION P0:acme:outside; " +
+				"~29 CEILING_VIOLATION P0:acme:outside; -32 CEILING_VIOLATION P0:acme:old"},
 		{"a floor of effects", base, []string{fmt.Sprintf(testFloor, `"profile":{"effects":["read"]}`), files, mailPolicy},
 			"~4 SIDE_EFFECT_NOT_PERMITTED; ~26 SIDE_EFFECT_NOT_PERMITTED; -27 SIDE_EFFECT_NOT_PERMITTED; ~29 SIDE_EFFECT_NOT_PERMITTED"},
 		{"a floor of risk", base, []string{fmt.Sprintf(testFloor, `"ceilings":{"risk":"medium"}`), files, mailPolicy},
@@ -187,13 +194,16 @@ func TestBackTestTable(t *testing.T) {
 			"+9 ALLOW P1:desk:all; {paid}"},
 		{"fewer calls", desk, []string{edited(t, deskPolicy, `"of":"look","gt":8`, `"of":"look","gt":1`)},
 			"-7 POLICY_VIOLATION P1:desk:often; -20 POLICY_VIOLATION P1:desk:often; {paid}"},
-		{"no attestation", desk, []string{edited(t, deskPolicy, `{"attestation":{"type":"dual-control","bind":{"amount":"/amount"},"max_age":"10m"}},`, ``)},
+		{"no attestation", desk,
+			[]string{edited(t, deskPolicy, `{"attestation":{"type":"dual-control","bind":{"amount":"/amount"},"max_age":"10m"}},`, ``)},
 			"?24 APPROVAL_INVALID P1:desk:told; ?33 APPROVAL_INVALID P1:desk:asked; ~35 APPROVAL_REQUIRED P1:desk:asked; ?36 APPROVAL_INVALID P1:desk:asked"},
 		{"a lower limit", budget, []string{edited(t, budgetPolicy, `"id":"reads","limit":3`, `"id":"reads","limit":2`)},
 			"-5 BUDGET_EXCEEDED P1:files:reads; ~14 BUDGET_EXCEEDED P1:files:reads; -15 BUDGET_EXCEEDED P1:files:reads"},
 		{"a higher limit", budget, []string{edited(t, budgetPolicy, `"id":"reads","limit":3`, `"id":"reads","limit":4`)},
 			"+8 ALLOW P1:files:readers"},
-		{"a budget more", budget, []string{edited(t, budgetPolicy, `"budgets":[`, `"budgets":[{"cost":1,"id":"all","limit":2,"per":"all","tools":["fs.read"],"window":"total"},`)},
+		{"a budget more", budget,
+			[]string{edited(t, budgetPolicy, `"budgets":[`,
+				`"budgets":[{"cost":1,"id":"all","limit":2,"per":"all","tools":["fs.read"],"window":"total"},`)},
 			"-5 BUDGET_EXCEEDED P1:files:all; ~8 BUDGET_EXCEEDED P1:files:all; -10 BUDGET_EXCEEDED P1:files:all; " +
 				"-12 BUDGET_EXCEEDED P1:files:all; ~14 BUDGET_EXCEEDED P1:files:all; -15 BUDGET_EXCEEDED P1:files:all"},
 		{"no budget", budget, []string{testPolicy(9)},

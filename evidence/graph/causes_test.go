@@ -43,7 +43,8 @@ func (w *hand) deny(session string, after ...uint64) uint64 {
 }
 
 func (w *hand) end(session string, of uint64) uint64 {
-	r := &contracts.Receipt{DecisionHash: w.list[of].Hash(), EffectType: "read", Outcome: contracts.Failed, Reason: "TOOL_ERROR", Tool: "t", Verdict: true}
+	r := &contracts.Receipt{DecisionHash: w.list[of].Hash(), EffectType: "read",
+		Outcome: contracts.Failed, Reason: "TOOL_ERROR", Tool: "t", Verdict: true}
 	e := r.Effect()
 	r.EffectHash = e.Hash()
 	if w.next[session].Prev == r.DecisionHash {

@@ -54,7 +54,8 @@ func sealed(st *contracts.Statement) contracts.Entry {
 }
 
 func message(session string, seq uint64, prev contracts.Digest, parents ...contracts.Digest) contracts.Entry {
-	return sealed(&contracts.Statement{Header: contracts.Header{Session: session, Seq: seq, Prev: prev, Parents: parents}, Message: new(contracts.Message)})
+	return sealed(&contracts.Statement{Header: contracts.Header{Session: session, Seq: seq, Prev: prev, Parents: parents},
+		Message: new(contracts.Message)})
 }
 
 var errSource = errors.New("the disk is on fire")
@@ -148,25 +149,27 @@ func TestHostileEntries(t *testing.T) {
 		list []contracts.Entry
 		says string
 	}{
-		"nothing":                            {[]contracts.Entry{genesis, nil}, "entry 1: contracts: ENCODING"},
-		"no JSON":                            {[]contracts.Entry{genesis, a0, contracts.Entry("}")}, "entry 2: contracts: ENCODING"},
-		"too long":                           {[]contracts.Entry{make(contracts.Entry, 64<<20)}, "entry 0: contracts: ENCODING"},
-		"a gap":                              {[]contracts.Entry{genesis, contracts.Entry(`{"gap":{"from":1,"nodes":[],"to":2}}`)}, "entry 1: contracts: ENVELOPE"},
-		"a name that is none":                {[]contracts.Entry{genesis, message("\u202e\"}", 0, h)}, "entry 1: contracts: RECORD: predicate.session"},
-		"no genesis":                         {[]contracts.Entry{a0}, "entry 0: predicateType"},
-		"a second genesis":                   {[]contracts.Entry{genesis, begin(1, h)}, "entry 1: predicateType"},
-		"a genesis behind something":         {[]contracts.Entry{begin(0, h)}, "entry 0: predicate.prev"},
-		"a genesis with a parent":            {[]contracts.Entry{begin(0, none, h)}, "entry 0: predicate.parents"},
-		"a genesis that counts":              {[]contracts.Entry{begin(1, none)}, "entry 0: predicate.seq"},
-		"one left out":                       {[]contracts.Entry{genesis, a1}, "entry 1: predicate.seq"},
-		"one twice":                          {[]contracts.Entry{genesis, a0, a0}, "entry 2: predicate.seq"},
-		"two in one place":                   {[]contracts.Entry{genesis, a0, message("a", 0, h, a0.Hash())}, "entry 2: predicate.seq"},
-		"the wrong way round":                {[]contracts.Entry{genesis, a0, b0, a1}, "entry 2: predicate.parents"},
-		"behind another of its session":      {[]contracts.Entry{genesis, a0, a1, message("a", 2, a0.Hash())}, "entry 3: predicate.prev"},
-		"behind another session":             {[]contracts.Entry{genesis, a0, message("b", 0, a0.Hash())}, "entry 2: predicate.prev"},
-		"behind nothing":                     {[]contracts.Entry{genesis, message("b", 0, none)}, "entry 1: predicate.prev"},
-		"behind what is not there":           {[]contracts.Entry{genesis, message("b", 0, contracts.Digest{1})}, "entry 1: predicate.prev"},
-		"a parent that is not there":         {[]contracts.Entry{genesis, a0, a1, message("b", 0, h, a0.Hash(), contracts.Digest{0xff})}, "entry 3: predicate.parents"},
+		"nothing":  {[]contracts.Entry{genesis, nil}, "entry 1: contracts: ENCODING"},
+		"no JSON":  {[]contracts.Entry{genesis, a0, contracts.Entry("}")}, "entry 2: contracts: ENCODING"},
+		"too long": {[]contracts.Entry{make(contracts.Entry, 64<<20)}, "entry 0: contracts: ENCODING"},
+		"a gap": {[]contracts.Entry{genesis, contracts.Entry(`{"gap":{"from":1,"nodes":[],"to":2}}`)},
+			"entry 1: contracts: ENVELOPE"},
+		"a name that is none":           {[]contracts.Entry{genesis, message("\u202e\"}", 0, h)}, "entry 1: contracts: RECORD: predicate.session"},
+		"no genesis":                    {[]contracts.Entry{a0}, "entry 0: predicateType"},
+		"a second genesis":              {[]contracts.Entry{genesis, begin(1, h)}, "entry 1: predicateType"},
+		"a genesis behind something":    {[]contracts.Entry{begin(0, h)}, "entry 0: predicate.prev"},
+		"a genesis with a parent":       {[]contracts.Entry{begin(0, none, h)}, "entry 0: predicate.parents"},
+		"a genesis that counts":         {[]contracts.Entry{begin(1, none)}, "entry 0: predicate.seq"},
+		"one left out":                  {[]contracts.Entry{genesis, a1}, "entry 1: predicate.seq"},
+		"one twice":                     {[]contracts.Entry{genesis, a0, a0}, "entry 2: predicate.seq"},
+		"two in one place":              {[]contracts.Entry{genesis, a0, message("a", 0, h, a0.Hash())}, "entry 2: predicate.seq"},
+		"the wrong way round":           {[]contracts.Entry{genesis, a0, b0, a1}, "entry 2: predicate.parents"},
+		"behind another of its session": {[]contracts.Entry{genesis, a0, a1, message("a", 2, a0.Hash())}, "entry 3: predicate.prev"},
+		"behind another session":        {[]contracts.Entry{genesis, a0, message("b", 0, a0.Hash())}, "entry 2: predicate.prev"},
+		"behind nothing":                {[]contracts.Entry{genesis, message("b", 0, none)}, "entry 1: predicate.prev"},
+		"behind what is not there":      {[]contracts.Entry{genesis, message("b", 0, contracts.Digest{1})}, "entry 1: predicate.prev"},
+		"a parent that is not there": {[]contracts.Entry{genesis, a0, a1, message("b", 0, h, a0.Hash(), contracts.Digest{0xff})},
+			"entry 3: predicate.parents"},
 		"too many parents":                   {[]contracts.Entry{genesis, message("b", 0, h, make([]contracts.Digest, 1_000)...)}, "entry 1: contracts: "},
 		"the first of the kernel's behind b": {[]contracts.Entry{genesis, a0, kernels}, "entry 2: predicate.prev"},
 	} {
@@ -197,10 +200,11 @@ func TestHostileWhenWritten(t *testing.T) {
 		"fewer entries":         {having(n, list[:7]...), g.All(), io.Discard, "entry 7: the source has fewer"},
 		"more entries":          {having(n, list...), g.Ancestors(2, Links), io.Discard, "more entries"},
 		"an entry that is none": {having(n, append(slices.Clone(list[:7]), nil)...), g.All(), io.Discard, "entry 7: contracts: ENCODING"},
-		"a set of another one":  {having(n, list...), Set{words: []uint64{0, 0, 0, 1 << 63}, n: 1}, io.Discard, "entry 255 is in the set and not in this graph"},
-		"nowhere":               {having(n, list...), g.All(), nil, "nowhere to write to"},
-		"a full disk":           {having(n, list...), g.All(), failing{errSource}, "on fire"},
-		"a writer that panics":  {having(n, list...), g.All(), failing{}, "the source or the writer panicked with a string"},
+		"a set of another one": {having(n, list...), Set{words: []uint64{0, 0, 0, 1 << 63}, n: 1}, io.Discard,
+			"entry 255 is in the set and not in this graph"},
+		"nowhere":              {having(n, list...), g.All(), nil, "nowhere to write to"},
+		"a full disk":          {having(n, list...), g.All(), failing{errSource}, "on fire"},
+		"a writer that panics": {having(n, list...), g.All(), failing{}, "the source or the writer panicked with a string"},
 	} {
 		now = test.now
 		for _, write := range []func(context.Context, io.Writer, Set) error{g.WriteDOT, g.WriteJSON} {

@@ -33,9 +33,10 @@ type world struct {
 func newWorld(t testing.TB, seed uint64) *world {
 	t.Helper()
 	input := `"input":{"properties":{"x":{"type":"string"}},"type":"object"}`
-	policy, err := guardian.Compile(contracts.Document{Name: "p", Canonical: []byte(`{"bundle":{"name":"p","version":1},"helm":"policy/v1","layer":"P1",` +
-		`"rules":[{"allow":["a","b"],"id":"all"}],"tools":{"a":{"effect":"read",` + input + `},"b":{"effect":"destructive",` + input + `},` +
-		`"c":{"effect":"write","input":{"type":"object"}}}}`)})
+	policy, err := guardian.Compile(contracts.Document{Name: "p", Canonical: []byte(
+		`{"bundle":{"name":"p","version":1},"helm":"policy/v1","layer":"P1",` +
+			`"rules":[{"allow":["a","b"],"id":"all"}],"tools":{"a":{"effect":"read",` + input + `},"b":{"effect":"destructive",` + input + `},` +
+			`"c":{"effect":"write","input":{"type":"object"}}}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,8 @@ func Example() {
 		}
 	}
 	policy, err := guardian.Compile(contracts.Document{Name: "clock.json", Canonical: []byte(
-		`{"bundle":{"name":"clock","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"clock.read","id":"all"}],"tools":{"clock.read":{"effect":"read","input":{"type":"object"}}}}`)})
+		`{"bundle":{"name":"clock","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"clock.read","id":"all"}],` +
+			`"tools":{"clock.read":{"effect":"read","input":{"type":"object"}}}}`)})
 	must(err)
 	key, err := crypto.GenerateKey()
 	must(err)

@@ -27,7 +27,8 @@ func TestAudit(t *testing.T) {
 		`== Tuesday's:`, `SUCCESS: LOGGED, FRESH, TRUSTED\n`, `replayed        12\n`,
 		`== Tuesday's again`, `NO SUCCESS: INVALID: BLOB at entry \d+: blobs/[0-9a-f]{64}: `,
 		`== Monday's again`, `NO SUCCESS: LOGGED, STALE, TRUSTED`,
-		`== Wednesday's`, `\(6 blobs erased\)\n`, `SUCCESS: LOGGED, FRESH, TRUSTED\n`, `replayed        12\n`, `not replayable  6: entry 6, 8, 10, 17, 19, and 1 more\n`,
+		`== Wednesday's`, `\(6 blobs erased\)\n`, `SUCCESS: LOGGED, FRESH, TRUSTED\n`, `replayed        12\n`,
+		`not replayable  6: entry 6, 8, 10, 17, 19, and 1 more\n`,
 		`under candidate.yaml`, `entry 6 monday-ben/0 refund.pay: ALLOW \(P1:desk:clerks\) → DENY MISSING_REQUIREMENT \(P1:desk:looked\)\n`,
 		`12 calls judged: 6 as before, 4 denied now, 0 allowed now, 0 to be approved anew, 2 otherwise; 0 not judged\n$`,
 	} {
