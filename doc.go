@@ -25,7 +25,8 @@
 // nothing is released. Neither: the tool's own error. What to tell the model is in Reason.Advice().
 //
 // A policy is made by policy.Load from YAML, or by guardian.Compile; a key by crypto.GenerateKey, or any crypto.Signer over Ed25519, a
-// KMS for instance. The log lives in a [proofgraph.Store]. Package evidence writes and verifies packs of it.
+// KMS for instance. The log lives in a [proofgraph.Store]. Package evidence writes and verifies packs of it, and erases
+// what it keeps of a call beside the signed entries.
 //
 // Who may sign what changes by events that the roots of Options.Trust sign ([Kernel.Govern]): keys are added and revoked, that of the kernel
 // too, and a freeze denies every call. A policy is put in the place of another, under running calls, by [Kernel.Swap]. [Kernel.Narrow] gives
