@@ -19,7 +19,7 @@ func Open(dir string, o Options) (*Store, error) { return open(osDisk{}, dir, o,
 
 // OpenReadOnly opens the log in a directory as it is now, to be read, while a process may be writing to it. What is acknowledged later is
 // not seen; open it again. It changes nothing, and what it gives is on stable storage: only behind a process whose sync failed, and which is
-// sealed, may the system show what it will not keep.
+// sealed, may the system show what it will not keep. Until Close it has up to 16 files open.
 func OpenReadOnly(dir string) (*Store, error) { return openReadOnly(osDisk{}, dir) }
 
 const poll = 20 * time.Millisecond

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"sort"
 
 	"github.com/helmkernel/helm/contracts"
@@ -102,27 +103,32 @@ func (s *Store) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	g, at, err := s.locate(d)
+	w, at, err := s.locate(d)
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.disk.view(g.path)
-	if err != nil {
-		return nil, fmt.Errorf("filestore: %w", err)
+	if w.file == nil {
+		if w.file, err = s.disk.view(w.segment.path); err != nil {
+			return nil, fmt.Errorf("filestore: %w", err)
+		}
 	}
-	defer f.Close()
-	w := window{file: f, segment: g, least: 4 << 10}
 	b, err := w.blob(at, d)
 	if errors.As(err, new(*damage)) {
 		w.buf = w.buf[:0]
 		b, err = w.blob(at, d)
 	}
-	return b, err
+	if err != nil { // of the file perhaps, so that the next call opens it anew
+		w.file.Close()
+		return nil, err
+	}
+	s.keep(w)
+	return b, nil
 }
 
-func (s *Store) locate(d contracts.Digest) (*segment, uint32, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+// locate gives the record of a blob, and a window on its segment: an idle one, or one whose file is to be opened.
+func (s *Store) locate(d contracts.Digest) (*window, uint32, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.closed {
 		return nil, 0, errClosed
 	}
@@ -130,7 +136,37 @@ func (s *Store) locate(d contracts.Digest) (*segment, uint32, error) {
 	if !ok {
 		return nil, 0, proofgraph.ErrNoBlob
 	}
-	return g, g.blobs[i], nil
+	for n, w := range s.idle {
+		if w.segment == g {
+			s.idle = slices.Delete(s.idle, n, n+1)
+			return w, g.blobs[i], nil
+		}
+	}
+	return &window{segment: g, least: 4 << 10}, g.blobs[i], nil
+}
+
+// maxIdle is how many files are left open for whoever reads a blob next: that is one read, and opening one is more than that.
+const maxIdle = 16
+
+// keep makes a window idle. What it has read it forgets, since it may be erased. The one that was idle for longest is closed where there are
+// too many, and this one where the store was closed meanwhile.
+func (s *Store) keep(w *window) {
+	if w.buf = w.buf[:0]; cap(w.buf) > 64<<10 {
+		w.buf = nil
+	}
+	s.mu.Lock()
+	if !s.closed {
+		s.idle = append(s.idle, w)
+		w = nil
+		if len(s.idle) > maxIdle {
+			w = s.idle[0]
+			s.idle = slices.Delete(s.idle, 0, 1)
+		}
+	}
+	s.mu.Unlock()
+	if w != nil {
+		w.file.Close()
+	}
 }
 
 // live is where a blob stands in a segment's list: the latest of those with that digest which were not erased. The caller holds mu or writing.

@@ -38,6 +38,7 @@ type Store struct {
 	entries  uint64
 	blobs    proofgraph.Index // the number of a blob, by its digest
 	note     []byte
+	idle     []*window // for blobs, those used last behind the others; release has them once closed is set
 }
 
 var (
@@ -93,10 +94,13 @@ func (s *Store) release() error {
 	if s.file != nil {
 		err = s.file.Close()
 	}
+	for _, w := range s.idle {
+		err = errors.Join(err, w.file.Close())
+	}
 	if s.held != nil {
 		err = errors.Join(err, s.held.Close())
 	}
-	s.file, s.held = nil, nil
+	s.file, s.idle, s.held = nil, nil, nil
 	if err != nil {
 		return fmt.Errorf("filestore: %s: close: %w", s.dir, err)
 	}

@@ -1,0 +1,175 @@
+package filestore
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// counted is a disk that knows how many files are open, and how often one was opened to be read.
+type counted struct {
+	disk
+	opened, views atomic.Int64
+	sick          atomic.Bool // no read succeeds
+}
+
+type countedFile struct {
+	file
+	disk   *counted
+	closed atomic.Bool
+}
+
+func (d *counted) count(f file, err error) (file, error) {
+	if err != nil {
+		return nil, err
+	}
+	d.opened.Add(1)
+	return &countedFile{file: f, disk: d}, nil
+}
+
+func (d *counted) open(path string) (file, error)   { return d.count(d.disk.open(path)) }
+func (d *counted) create(path string) (file, error) { return d.count(d.disk.create(path)) }
+func (d *counted) view(path string) (file, error) {
+	d.views.Add(1)
+	return d.count(d.disk.view(path))
+}
+
+func (f *countedFile) ReadAt(b []byte, at int64) (int, error) {
+	switch {
+	case f.closed.Load():
+		return 0, errors.New("a closed file is read")
+	case f.disk.sick.Load():
+		return 0, errors.New("the head fell off")
+	}
+	return f.file.ReadAt(b, at)
+}
+
+func (f *countedFile) Close() error {
+	if f.closed.Swap(true) {
+		return errors.New("closed twice")
+	}
+	f.disk.opened.Add(-1)
+	return f.file.Close()
+}
+
+// Blobs are read from files that are open already, of no more than some segments, and none is open behind Close.
+func TestIdleFiles(t *testing.T) {
+	const n = 120
+	d := &counted{disk: logOf(t, n).disk()}
+	writer, err := open(d, dir, Options{}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := openReadOnly(d, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	segments := len(writer.segments)
+	for name, s := range map[string]*Store{"to write": writer, "read only": reader} {
+		before, views := d.opened.Load(), d.views.Load()
+		mustHold(t, s, n)
+		entries := int64(segments)
+		if got := d.views.Load() - views - entries; got != int64(segments) {
+			t.Errorf("%s: blobs in order of %d segments opened %d files", name, segments, got)
+		}
+		if got := d.opened.Load() - before; segments <= maxIdle || got != maxIdle {
+			t.Errorf("%s: of %d segments %d files are left open, want %d", name, segments, got, maxIdle)
+		}
+	}
+	blob := crypto.Sum(batch(n - 1).Blobs[0])
+	d.sick.Store(true)
+	before := d.opened.Load()
+	if _, err := reader.Blob(t.Context(), blob); err == nil || d.opened.Load() != before-1 {
+		t.Errorf("a file that cannot be read is kept: %v", err)
+	}
+	d.sick.Store(false)
+	mustHold(t, reader, n)
+	for range 2 {
+		mustClose(t, reader)
+		mustClose(t, writer)
+	}
+	if got := d.opened.Load(); got != 0 {
+		t.Errorf("%d files are open behind Close", got)
+	}
+	views := d.views.Load()
+	for _, s := range []*Store{writer, reader} {
+		if _, err := s.Blob(t.Context(), blob); err != errClosed || d.views.Load() != views {
+			t.Errorf("a closed store: %v", err)
+		}
+	}
+}
+
+// A store is closed while blobs are read and erased: each reading ends with the bytes or an error, and no file is left open.
+func TestClosedWhileRead(t *testing.T) {
+	const n, readers = 12, 4
+	given, closed := 0, 0
+	for round := range 40 {
+		d := &counted{disk: withSecrets(t, n, 1)}
+		s, err := open(d, dir, Options{}, small)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		var some atomic.Int64
+		enough := make(chan struct{})
+		for r := range readers {
+			all.Go(func() {
+				for i := r; ; i++ {
+					b, err := s.Blob(t.Context(), crypto.Sum(batch(i % n).Blobs[0]))
+					if err == errClosed {
+						return
+					}
+					if err != nil || !bytes.Equal(b, batch(i % n).Blobs[0]) {
+						t.Errorf("%d bytes, %v", len(b), err)
+					}
+					if some.Add(1) == int64(10+round) {
+						close(enough)
+					}
+				}
+			})
+		}
+		all.Go(func() {
+			if err := s.EraseBlob(t.Context(), crypto.Sum(secret(1))); err != nil && err != errClosed {
+				t.Error(err)
+			}
+			if _, err := s.Blob(t.Context(), crypto.Sum(secret(1))); err != errClosed && !errors.Is(err, proofgraph.ErrNoBlob) {
+				t.Error(err)
+			}
+		})
+		<-enough
+		mustClose(t, s)
+		all.Wait()
+		if got := d.opened.Load(); got != 0 {
+			t.Fatalf("%d files are open behind Close", got)
+		}
+		given += int(some.Load())
+		closed++
+	}
+	if given < 400 || closed != 40 {
+		t.Errorf("%d blobs, %d stores", given, closed)
+	}
+}
+
+// What was read of a blob stays in no file that is idle: another process erases it, and the next reading finds that.
+func TestIdleForgets(t *testing.T) {
+	d := withSecrets(t, 3, 1)
+	s := mustOpen(t, d)
+	r, err := openReadOnly(d, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if b, err := r.Blob(t.Context(), crypto.Sum(secret(1))); err != nil || !bytes.Equal(b, secret(1)) {
+		t.Fatal(err)
+	}
+	if len(r.idle) != 1 {
+		t.Fatalf("%d files are idle", len(r.idle))
+	}
+	mustErase(t, s, 1)
+	mustLack(t, r, 1)
+}
