@@ -12,10 +12,12 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A call with two or more faults is denied for the first in the published order, whatever the others are: every set of faults is tried.
 func TestOrderOfReasons(t *testing.T) {
+	race.Alone(t)
 	type call struct {
 		in     helm.Intent
 		cancel bool

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // turns has some sessions, of as many calls each, which take turns and ask how many calls there were.
@@ -25,6 +26,7 @@ func turns(t testing.TB, sessions, calls int) *desk {
 
 // TestNotAgainAndAgain: sessions that need more room than there is get it, as long as there may be more, so that none is told at each question.
 func TestNotAgainAndAgain(t *testing.T) {
+	race.Alone(t)
 	d := turns(t, 8, 40)
 	for i := range 3 {
 		d.close(fmt.Sprint("s", i))
@@ -74,6 +76,7 @@ func (c *canceling) ReadAt(b []byte, at int64) (int, error) {
 
 // TestEndsWhileToldAgain: Verify ends with its context, wherever it is, and that is no fault of the pack.
 func TestEndsWhileToldAgain(t *testing.T) {
+	race.Alone(t)
 	d := newDesk(t)
 	for range 30 {
 		d.allowed(d.ask("open", `{}`)).ran(`1`)

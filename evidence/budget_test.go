@@ -12,6 +12,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/receipts"
 )
 
@@ -151,6 +152,7 @@ func TestBudgets(t *testing.T) {
 
 // TestOracleBudgets has the second implementation verify the log of budgets, and spoil whatever it can of charges, settlements and balances.
 func TestOracleBudgets(t *testing.T) {
+	race.Alone(t)
 	o := newOracle(t, "a log of budgets, and its mutations (TestBudgets has its own)")
 	m := budgetLog(t)
 	pack := m.pack()

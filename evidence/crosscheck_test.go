@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gowebpki/jcs"
@@ -95,7 +96,14 @@ func TestCrossCheckFinds(t *testing.T) {
 	m.checkpoint()
 	pack, o := m.pack(), Options{Trust: m.trust, Origin: testOrigin}
 	all, asked := jsonOf(t, pack), map[string]bool{}
-	if err := crossing(t, pack, o, func(b []byte) ([]byte, error) { asked[string(b)] = true; return jcs.Transform(b) }); err != nil {
+	var mu sync.Mutex // entries are opened by several goroutines
+	ask := func(b []byte) ([]byte, error) {
+		mu.Lock()
+		asked[string(b)] = true
+		mu.Unlock()
+		return jcs.Transform(b)
+	}
+	if err := crossing(t, pack, o, ask); err != nil {
 		t.Fatal(err)
 	}
 	inside := 0

@@ -16,6 +16,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -235,6 +236,7 @@ func TestKernelPast(t *testing.T) {
 
 // TestOracleKernelPast has the second implementation verify them too.
 func TestOracleKernelPast(t *testing.T) {
+	race.Alone(t)
 	o := newOracle(t, "packs of kernels with approvals, receipts and calls (TestKernelPast verifies them by itself)")
 	years(t, 9, func(x *office) {
 		pack, options := x.pack()

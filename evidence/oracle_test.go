@@ -119,6 +119,7 @@ func found(r Report) (f finding) {
 
 // TestOracleAgrees has both implementations verify the packs of the tests. They must say the same, in every word.
 func TestOracleAgrees(t *testing.T) {
+	race.Alone(t)
 	o := newOracle(t, "reports of valid packs (TestMustStillPass verifies them by itself)")
 	for name, p := range testPacks(t) {
 		t.Run(name, func(t *testing.T) {

@@ -9,11 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // TestOracleEvents takes of a pack that the oracle makes the trust events and the one session that nothing else of it is needed for. Both
 // implementations must find the same in it, and refuse it with the same check when the oracle spoils keys, events and states.
 func TestOracleEvents(t *testing.T) {
+	race.Alone(t)
 	o := newOracle(t, "trust events which it makes (TestTamper has its own)")
 	whole := filepath.Join(o.dir, "gen.tar")
 	if said, status := o.run("gen", "-erased", whole); status != 0 {

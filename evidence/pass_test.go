@@ -256,6 +256,7 @@ func kernelPack(t testing.TB) testPack {
 
 // TestMustStillPass: a strict verifier is not one that refuses everything.
 func TestMustStillPass(t *testing.T) {
+	race.Alone(t)
 	for name, p := range testPacks(t) {
 		t.Run(name, func(t *testing.T) {
 			for _, word := range strings.Fields(name) {

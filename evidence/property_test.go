@@ -112,6 +112,7 @@ func TestInsertedBytes(t *testing.T) {
 }
 
 func TestSwappedBlocks(t *testing.T) {
+	race.Alone(t)
 	p := newProperty(t, "X05", "X06")
 	n := len(p.pack) / block
 	at := func(b []byte, i int) []byte { return b[i*block : (i+1)*block] }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -170,6 +171,7 @@ func TestLastOfRotated(t *testing.T) {
 // TestKeysByIndex has each entry of the base log signed by each of its keys: a kernel key may sign from the entry behind the one that added it
 // to the one that revokes it, and no other key may sign any.
 func TestKeysByIndex(t *testing.T) {
+	race.Alone(t)
 	w := newTampered(t)
 	added, revoked := indexOf("t1"), indexOf("t2")
 	good, refused := 0, 0

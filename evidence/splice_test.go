@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A splice is a stretch [from, to) of another log in the place of the stretch at..end of this one, which may be empty.
@@ -28,6 +30,7 @@ func splices(size int) (list []splice) {
 // stretch and between any two: one entry (X09) or more, those of the same places and others. First nothing else is changed, then what manifest
 // and checkpoint say of the entries is made right and signed anew.
 func TestForeignEntries(t *testing.T) {
+	race.Alone(t)
 	p := newProperty(t, "X09")
 	whole := smallLog(t, 1).pack()
 	size := len(takeApart(t, whole).nodes)

@@ -211,16 +211,14 @@ func TestStoreWhileItIsWritten(t *testing.T) {
 	}
 	call()
 	checkpoint()
-	stop, done := make(chan struct{}), make(chan struct{})
+	turns, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for i := 1; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			if call(); i%3 == 0 {
+		for range turns { // a log that grows as fast as it can would be verified for ever longer
+			for range 8 {
+				call()
+				call()
+				call()
 				checkpoint()
 			}
 		}
@@ -234,6 +232,7 @@ func TestStoreWhileItIsWritten(t *testing.T) {
 	}
 	var last []byte
 	for range 8 {
+		turns <- struct{}{}
 		auditor, err := filestore.OpenReadOnly(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -248,7 +247,7 @@ func TestStoreWhileItIsWritten(t *testing.T) {
 		}
 		last = verify(w, last).Checkpoint // not r's: a checkpoint is in the directory a moment before the store gives it
 	}
-	close(stop)
+	close(turns)
 	<-done
 	checkpoint()
 	if r := verify(w, last); r.Behind != 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // wander makes calls of five sessions at random, some of which run, fail, or are never heard of again.
@@ -46,6 +47,7 @@ func wander(m *maker, n int, drop bool) {
 // TestStories: whether a session is told of as its entries come, or only when somebody asks, or ever again since too much would be held, it is
 // the same story, and that of who made the log.
 func TestStories(t *testing.T) {
+	race.Alone(t)
 	m := newMaker(t)
 	m.use(testPolicy(1))
 	wander(m, 300, false)
@@ -186,6 +188,7 @@ func valuesOf(t testing.TB, text string) crypto.Value {
 
 // TestStoriesOfMany: of many sessions that are asked about no more is held than may be, and a run weighs what it takes.
 func TestStoriesOfMany(t *testing.T) {
+	race.Alone(t)
 	n := 300_000
 	if testing.Short() {
 		n = 100_000

@@ -14,6 +14,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -298,6 +299,7 @@ func TestErasedWhileWritten(t *testing.T) {
 
 // TestChangedWhileWritten has each reading of a blob give something else: what is written is what the manifest says, or there is an error.
 func TestChangedWhileWritten(t *testing.T) {
+	race.Alone(t)
 	m := baseLog(t)
 	m.checkpoint()
 	whole := &badStore{Store: m.store, blob: func(_ contracts.Digest, b []byte) ([]byte, error) { return b, nil }}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // Whatever text is handed in beside a bundle: no panic, an error that points to something in it, and no ALLOW of what the bundle denies.
@@ -78,6 +79,7 @@ func layerAndJudge(t *testing.T, bare *Policy, text []byte, args string) bool {
 
 // Floors and overlays with a few values, keys or elements replaced, lost or moved.
 func TestMutatedLayers(t *testing.T) {
+	race.Alone(t)
 	r := rand.New(rand.NewPCG(51, 52))
 	var seeds []any
 	for _, text := range layerSeeds() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A wild makes events at random, valid and not.
@@ -126,6 +127,7 @@ func (w *wild) record(now *twin, index uint64) *contracts.TrustRecord {
 // Any sequence of events, valid and not, gives one state: folded as it comes, from the events that were taken alone, with the state read from
 // its canonical form in the middle, from a registry of keys in another order, and by the twin.
 func TestFoldOfRandomEvents(t *testing.T) {
+	race.Alone(t)
 	logs, steps := 24, 50
 	if testing.Short() {
 		logs = 8

@@ -9,6 +9,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // state writes the canonical form of a state that may be none.
@@ -152,6 +153,7 @@ func reversed(keys ...held) []held {
 
 // Every flipped bit and every truncation of a state is another state or none: never the same one.
 func TestStateMangled(t *testing.T) {
+	race.Alone(t)
 	good := state(false, 1, 1, nil, keyOf(t, "kernel", Kernel), keyOf(t, "root", Root, since(3)), keyOf(t, "a", Approver, revoked(9)))
 	whole, err := ParseState(good)
 	if err != nil {
