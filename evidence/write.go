@@ -17,8 +17,9 @@ import (
 
 // Write writes the pack of a store up to its latest checkpoint, with a manifest signed by a key that is a kernel key of the log there: one
 // that was revoked before, or is added later, is refused. The same store and key give the same bytes. What a store does not have of inputs
-// and outputs is left out; a policy document or the trust state may not be missing. Write reads the store twice and holds 40 bytes a blob and
-// some 64 an entry. After an error, what it wrote is no pack. A nil ctx never ends.
+// and outputs is left out; a policy document or the trust state may not be missing. Write reads the store twice, blobs up to four at a time where
+// there are processors for it, and holds 40 bytes a blob, some 64 an entry, and a few MiB or blobs in hand. After an error, what it wrote is no
+// pack. A nil ctx never ends.
 //
 // It does not verify signatures, but for those of trust events: that is for those who get the pack.
 func Write(ctx context.Context, w io.Writer, s proofgraph.Store, key crypto.Signer) error {
@@ -147,19 +148,34 @@ func (p *packer) look(ctx context.Context, named map[contracts.Digest]role) erro
 		all = append(all, d)
 	}
 	slices.SortFunc(all, compareDigests)
-	for _, d := range all {
-		b, err := p.store.Blob(ctx, d)
-		switch {
-		case errors.Is(err, proofgraph.ErrNoBlob) && !named[d].required():
-			continue
-		case err != nil:
-			return fmt.Errorf("blob %s: %w", d, err)
-		case len(b) > maxBlob:
-			return fmt.Errorf("blob %s is longer than any may be", d)
+	var x waves
+	defer x.end()
+	for some := range slices.Chunk(all, waveItems) {
+		sizes := make([]int64, len(some)) // -1: it is not there
+		if err := x.give(&wave{n: len(some), do: func(i int) error {
+			d := some[i]
+			b, err := p.store.Blob(ctx, d)
+			switch {
+			case errors.Is(err, proofgraph.ErrNoBlob) && !named[d].required():
+				sizes[i] = -1
+				return nil
+			case err != nil:
+				return fmt.Errorf("blob %s: %w", d, err)
+			case len(b) > maxBlob:
+				return fmt.Errorf("blob %s is longer than any may be", d)
+			}
+			sizes[i] = int64(len(b))
+			return nil
+		}, turn: func(i int) error {
+			if sizes[i] >= 0 {
+				p.blobs = append(p.blobs, kept{some[i], sizes[i]})
+			}
+			return nil
+		}}); err != nil {
+			return err
 		}
-		p.blobs = append(p.blobs, kept{d, int64(len(b))})
 	}
-	return nil
+	return x.give(nil)
 }
 
 func (p *packer) blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
@@ -196,22 +212,49 @@ func (p *packer) write(ctx context.Context, to io.Writer) error {
 		return errors.New("the store changed below its checkpoint: it is damaged")
 	}
 	w.Write(zeros[:padding(size)])
-	for _, x := range p.blobs {
-		b, err := p.blob(ctx, x.name)
-		if errors.Is(err, proofgraph.ErrNoBlob) {
-			return fmt.Errorf("%w: it was erased in the meantime; write again", err)
-		}
-		if err != nil {
-			return err
-		}
-		if int64(len(b)) != x.size {
-			return fmt.Errorf("blob %s had other content before: the store is damaged", x.name)
-		}
-		writeMember(w, blobPrefix+x.name.String(), b)
+	if err := p.fetch(ctx, w); err != nil {
+		return err
 	}
 	w.Write(zeros[:])
 	w.Write(zeros[:])
 	return w.Flush()
+}
+
+// fetch writes the blobs.
+func (p *packer) fetch(ctx context.Context, w *bufio.Writer) error {
+	var x waves
+	defer x.end()
+	for rest := p.blobs; len(rest) > 0; {
+		n, size := 1, rest[0].size
+		for n < min(waveItems, len(rest)) && size+rest[n].size <= waveBytes {
+			size += rest[n].size
+			n++
+		}
+		some, got := rest[:n], make([][]byte, n)
+		rest = rest[n:]
+		if err := x.give(&wave{n: n, do: func(i int) (err error) {
+			got[i], err = p.again(ctx, some[i])
+			return err
+		}, turn: func(i int) error {
+			writeMember(w, blobPrefix+some[i].name.String(), got[i])
+			return nil
+		}}); err != nil {
+			return err
+		}
+	}
+	return x.give(nil)
+}
+
+// again reads a blob that was there before.
+func (p *packer) again(ctx context.Context, x kept) ([]byte, error) {
+	b, err := p.blob(ctx, x.name)
+	switch {
+	case errors.Is(err, proofgraph.ErrNoBlob):
+		return nil, fmt.Errorf("%w: it was erased in the meantime; write again", err)
+	case err == nil && int64(len(b)) != x.size:
+		return nil, fmt.Errorf("blob %s had other content before: the store is damaged", x.name)
+	}
+	return b, err
 }
 
 var zeros [block]byte

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/mod/sumdb/note"
@@ -101,7 +102,9 @@ type badStore struct {
 	checkpoint func([]byte) []byte
 	entries    func(i int, e contracts.Entry) (contracts.Entry, error)
 	blob       func(d contracts.Digest, b []byte) ([]byte, error)
-	calls      int
+
+	mu    sync.Mutex // of blob, and calls
+	calls int
 }
 
 func (s *badStore) Checkpoint(ctx context.Context) ([]byte, error) {
@@ -133,6 +136,8 @@ func (s *badStore) Entries(ctx context.Context, from, to uint64) iter.Seq2[contr
 func (s *badStore) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	b, err := s.Store.Blob(ctx, d)
 	if s.blob != nil && err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.calls++
 		return s.blob(d, b)
 	}
@@ -159,61 +164,61 @@ func TestWriteRefuses(t *testing.T) {
 	inputs := model.the("a1").d()["inputsHash"].(string)
 	is := func(d contracts.Digest, name string) bool { return d.String() == name }
 	for name, x := range map[string]struct {
-		store badStore
+		store *badStore
 		key   crypto.Signer
 		to    io.Writer
 		want  string
 	}{
-		"no checkpoint":    {store: badStore{checkpoint: func([]byte) []byte { return nil }}, want: "make one with Kernel.Checkpoint"},
-		"a bad checkpoint": {store: badStore{checkpoint: func(b []byte) []byte { return b[1:] }}, want: "the entries are not those of the checkpoint"},
-		"no note":          {store: badStore{checkpoint: func([]byte) []byte { return []byte("x") }}, want: "checkpoint: "},
-		"a later one": {store: badStore{checkpoint: func(b []byte) []byte {
+		"no checkpoint":    {store: &badStore{checkpoint: func([]byte) []byte { return nil }}, want: "make one with Kernel.Checkpoint"},
+		"a bad checkpoint": {store: &badStore{checkpoint: func(b []byte) []byte { return b[1:] }}, want: "the entries are not those of the checkpoint"},
+		"no note":          {store: &badStore{checkpoint: func([]byte) []byte { return []byte("x") }}, want: "checkpoint: "},
+		"a later one": {store: &badStore{checkpoint: func(b []byte) []byte {
 			return lastOf(model, len(model.nodes)+1, [32]byte{}, testOrigin)
 		}}, want: "entry 0: proofgraph"},
-		"another root": {store: badStore{checkpoint: func(b []byte) []byte {
+		"another root": {store: &badStore{checkpoint: func(b []byte) []byte {
 			return lastOf(model, len(model.nodes), [32]byte{}, testOrigin)
 		}}, want: "the store is damaged"},
-		"fewer entries": {store: badStore{entries: func(i int, e contracts.Entry) (contracts.Entry, error) {
+		"fewer entries": {store: &badStore{entries: func(i int, e contracts.Entry) (contracts.Entry, error) {
 			if i == 7 {
 				return nil, nil
 			}
 			return e, nil
 		}}, want: "the store has 7 entries"},
-		"no genesis": {store: badStore{entries: func(i int, e contracts.Entry) (contracts.Entry, error) {
+		"no genesis": {store: &badStore{entries: func(i int, e contracts.Entry) (contracts.Entry, error) {
 			return contracts.Entry(model.nodes[max(i, 1)].line), nil
 		}}, want: "entry 0: proofgraph: index"},
-		"a damaged entry": {store: badStore{entries: func(i int, e contracts.Entry) (contracts.Entry, error) {
+		"a damaged entry": {store: &badStore{entries: func(i int, e contracts.Entry) (contracts.Entry, error) {
 			if i == 7 {
 				e = append(bytes.Clone(e), ' ')
 			}
 			return e, nil
 		}}, want: "entry 7: contracts: ENCODING"},
-		"an unreadable entry": {store: badStore{entries: func(i int, e contracts.Entry) (contracts.Entry, error) { return e, errDisk }}, want: "the disk is gone"},
-		"no document": {store: badStore{blob: func(d contracts.Digest, b []byte) ([]byte, error) {
+		"an unreadable entry": {store: &badStore{entries: func(i int, e contracts.Entry) (contracts.Entry, error) { return e, errDisk }}, want: "the disk is gone"},
+		"no document": {store: &badStore{blob: func(d contracts.Digest, b []byte) ([]byte, error) {
 			if is(d, doc) {
 				return nil, proofgraph.ErrNoBlob
 			}
 			return b, nil
 		}}, want: "blob " + doc},
-		"no trust state": {store: badStore{blob: func(d contracts.Digest, b []byte) ([]byte, error) {
+		"no trust state": {store: &badStore{blob: func(d contracts.Digest, b []byte) ([]byte, error) {
 			if d == m.trust.Digest() {
 				return nil, proofgraph.ErrNoBlob
 			}
 			return b, nil
 		}}, want: "no blob of that digest"},
-		"other inputs": {store: badStore{blob: func(d contracts.Digest, b []byte) ([]byte, error) {
+		"other inputs": {store: &badStore{blob: func(d contracts.Digest, b []byte) ([]byte, error) {
 			if is(d, inputs) {
 				b = append(b, ' ')
 			}
 			return b, nil
 		}}, want: "other content"},
-		"fewer bytes of inputs": {store: badStore{blob: func(d contracts.Digest, b []byte) ([]byte, error) {
+		"fewer bytes of inputs": {store: &badStore{blob: func(d contracts.Digest, b []byte) ([]byte, error) {
 			if is(d, inputs) {
 				b = b[:len(b)-1]
 			}
 			return b, nil
 		}}, want: "other content"},
-		"unreadable inputs": {store: badStore{blob: func(d contracts.Digest, b []byte) ([]byte, error) {
+		"unreadable inputs": {store: &badStore{blob: func(d contracts.Digest, b []byte) ([]byte, error) {
 			if is(d, inputs) {
 				return nil, errDisk
 			}
@@ -226,6 +231,9 @@ func TestWriteRefuses(t *testing.T) {
 		"nearly enough": {to: &fullWriter{whole - 1}, want: "the disk is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if x.store == nil {
+				x.store = &badStore{}
+			}
 			x.store.Store = m.store
 			if x.key == nil && name != "no key" {
 				x.key = testKey(t, m.by)
@@ -233,7 +241,7 @@ func TestWriteRefuses(t *testing.T) {
 			if x.to == nil {
 				x.to = io.Discard
 			}
-			err := Write(t.Context(), x.to, &x.store, x.key)
+			err := Write(t.Context(), x.to, x.store, x.key)
 			if err == nil || !strings.HasPrefix(err.Error(), "evidence: write: ") || !strings.Contains(err.Error(), x.want) {
 				t.Errorf("%v, want %q", err, x.want)
 			}

@@ -1,0 +1,187 @@
+package evidence
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// onProcessors runs a test on one and on some.
+func onProcessors(t *testing.T, test func(t *testing.T)) {
+	for _, n := range []int{1, 4} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(n))
+			test(t)
+		})
+	}
+}
+
+// outcome runs something on a goroutine of its own: an error, what it panicked with, or that it never returned.
+func outcome(run func() error) (what any) {
+	done := make(chan any)
+	go func() {
+		what := any("ended")
+		defer func() {
+			if p := recover(); p != nil {
+				what = fmt.Sprint("panic: ", p)
+			}
+			done <- what
+		}()
+		what = run()
+	}()
+	return <-done
+}
+
+// TestWaves has each thing, of waves of several lengths, fail, panic or end its goroutine, or its turn fail, and what comes behind it fail too:
+// the caller sees the first, on his goroutine; turns were taken of all before it, in order, and nobody works any more. Where it was his own
+// goroutine that ended, it ended at once.
+func TestWaves(t *testing.T) {
+	onProcessors(t, func(t *testing.T) {
+		cases := 0
+		for _, lengths := range [][]int{nil, {1}, {7}, {5, 1, 4}, {1, 1, 1}, {2, 9, 2, 9}} {
+			total := 0
+			for _, n := range lengths {
+				total += n
+			}
+			for bad := range total + 1 {
+				for how, want := range []any{errDisk, "panic: boom", "ended", errDisk} {
+					var working atomic.Int32
+					next := 0
+					got := outcome(func() error {
+						var x waves
+						defer x.end()
+						first := 0
+						for _, n := range lengths {
+							from := first
+							if err := x.give(&wave{n: n, do: func(i int) error {
+								working.Add(1)
+								defer working.Add(-1)
+								switch {
+								case from+i > bad:
+									return io.EOF
+								case from+i < bad || how == 3:
+									return nil
+								case how == 1:
+									panic("boom")
+								case how == 2:
+									runtime.Goexit()
+								}
+								return errDisk
+							}, turn: func(i int) error {
+								if from+i != next {
+									t.Errorf("the turn of %d, want %d", from+i, next)
+								}
+								if next++; from+i == bad && how == 3 {
+									return errDisk
+								}
+								return nil
+							}}); err != nil {
+								return err
+							}
+							first += n
+						}
+						return x.give(nil)
+					})
+					turns := bad
+					if how == 3 && bad < total {
+						turns++
+					}
+					if bad == total {
+						want = nil
+					}
+					if got != want || next != turns && how != 2 || next > turns || working.Load() != 0 {
+						t.Fatalf("%v, thing %d, way %d: %v after %d turns, %d at work", lengths, bad, how, got, next, working.Load())
+					}
+					cases++
+				}
+			}
+		}
+		if cases < 196 {
+			t.Errorf("%d cases", cases)
+		}
+	})
+}
+
+// A busyStore knows how many calls of Blob it is in.
+type busyStore struct {
+	*badStore
+	in atomic.Int32
+}
+
+func (s *busyStore) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
+	s.in.Add(1)
+	defer s.in.Add(-1)
+	runtime.Gosched()
+	return s.badStore.Blob(ctx, d)
+}
+
+// TestWriteUnwinds has a store panic, end the goroutine, fail and end the context at every third blob: it is the caller's, and when Write is left
+// nobody is in the store any more.
+func TestWriteUnwinds(t *testing.T) {
+	m := baseLog(t)
+	m.checkpoint()
+	var names []string
+	for _, x := range untar(t, m.pack())[entriesMember+1:] {
+		names = append(names, strings.TrimPrefix(x.name, blobPrefix))
+	}
+	onProcessors(t, func(t *testing.T) {
+		for n := 0; n < len(names); n += 3 {
+			d := names[n]
+			for _, reading := range []int{1, 2} {
+				for how, want := range []any{errDisk, "panic: boom", "ended", context.Canceled} {
+					ctx, cancel := context.WithCancel(t.Context())
+					seen := 0
+					s := &busyStore{badStore: &badStore{Store: m.store}}
+					s.blob = func(x contracts.Digest, b []byte) ([]byte, error) {
+						if x.String() != d {
+							return b, nil
+						}
+						if seen++; x == m.trust.Digest() && seen == 1 || seen < reading {
+							return b, nil
+						}
+						switch how {
+						case 1:
+							panic("boom")
+						case 2:
+							runtime.Goexit()
+						case 3:
+							cancel()
+							return nil, ctx.Err()
+						}
+						return nil, errDisk
+					}
+					got := outcome(func() error { return Write(ctx, io.Discard, s, testKey(t, m.by)) })
+					cancel()
+					if err, ok := want.(error); ok && got != nil && errors.Is(got.(error), err) {
+						got = want
+					}
+					if got != want || s.in.Load() != 0 {
+						t.Fatalf("blob %s, reading %d: %v, want %v; %d calls are not over", d, reading, got, want, s.in.Load())
+					}
+				}
+			}
+		}
+		if len(names) < 10 {
+			t.Errorf("%d blobs", len(names))
+		}
+	})
+}
+
+// TestWriteOnProcessors: however many there are, the pack is the same.
+func TestWriteOnProcessors(t *testing.T) {
+	m := longLog(t, 1500) // several waves
+	want := m.pack()
+	onProcessors(t, func(t *testing.T) {
+		if !bytes.Equal(m.pack(), want) {
+			t.Error("another pack")
+		}
+	})
+}
