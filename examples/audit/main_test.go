@@ -46,19 +46,7 @@ func TestAudit(t *testing.T) {
 // TestOwnPack audits packs from files, as an auditor does who has nothing else.
 func TestOwnPack(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
-	o, err := open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer o.close()
-	first, err := o.day(ctx, "monday")
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := o.day(ctx, "tuesday")
-	if err != nil {
-		t.Fatal(err)
-	}
+	o, first, second := twoDays(t, dir)
 	trust, kept := filepath.Join(dir, "trust.json"), filepath.Join(dir, "kept")
 	if err := os.WriteFile(trust, o.Trust().Canonical(), 0o600); err != nil {
 		t.Fatal(err)
@@ -131,19 +119,8 @@ func TestOwnPack(t *testing.T) {
 
 // TestBackTestOfNoSuccess: nothing is told of what a pack says that is not what was asked for.
 func TestBackTestOfNoSuccess(t *testing.T) {
-	ctx, dir := context.Background(), t.TempDir()
-	o, err := open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer o.close()
-	first, err := o.day(ctx, "monday")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = o.day(ctx, "tuesday"); err != nil {
-		t.Fatal(err)
-	}
+	ctx := context.Background()
+	o, first, _ := twoDays(t, t.TempDir())
 	last, err := o.store.Checkpoint(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -160,4 +137,21 @@ func TestBackTestOfNoSuccess(t *testing.T) {
 			t.Errorf("%s: %v: %s", name, err, out.String())
 		}
 	}
+}
+
+// twoDays has an operator with a pack of each.
+func twoDays(t *testing.T, dir string) (o *operator, first, second string) {
+	t.Helper()
+	o, err := open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { o.close() })
+	if first, err = o.day(t.Context(), "monday"); err == nil {
+		second, err = o.day(t.Context(), "tuesday")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o, first, second
 }
