@@ -177,7 +177,7 @@ func TestWriteUnwinds(t *testing.T) {
 
 // TestWriteOnProcessors: however many there are, the pack is the same.
 func TestWriteOnProcessors(t *testing.T) {
-	m := longLog(t, 1500) // several waves
+	m := longLog(t, 1500) // several waves, of entries and of blobs
 	want := m.pack()
 	onProcessors(t, func(t *testing.T) {
 		if !bytes.Equal(m.pack(), want) {

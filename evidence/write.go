@@ -18,8 +18,8 @@ import (
 // Write writes the pack of a store up to its latest checkpoint, with a manifest signed by a key that is a kernel key of the log there: one
 // that was revoked before, or is added later, is refused. The same store and key give the same bytes. What a store does not have of inputs
 // and outputs is left out; a policy document or the trust state may not be missing. Write reads the store twice, blobs up to four at a time where
-// there are processors for it, and holds 40 bytes a blob, some 64 an entry, and a few MiB or blobs in hand. After an error, what it wrote is no
-// pack. A nil ctx never ends.
+// there are processors for it, and holds 40 bytes a blob, some 64 an entry, and a few MiB, or four blobs where these are longer. After an error,
+// what it wrote is no pack. A nil ctx never ends.
 //
 // It does not verify signatures, but for those of trust events: that is for those who get the pack.
 func Write(ctx context.Context, w io.Writer, s proofgraph.Store, key crypto.Signer) error {
@@ -95,48 +95,6 @@ func (p *packer) survey(ctx context.Context) error {
 		return err
 	}
 	return p.sign(l)
-}
-
-// read goes over the entries, and gives where the log stands and the blobs that it names.
-func (p *packer) read(ctx context.Context) (*log, map[contracts.Digest]role, error) {
-	l, named := new(log), map[contracts.Digest]role{}
-	var r contracts.Reader
-	sum := crypto.NewSum()
-	for e, err := range p.store.Entries(ctx, 0, p.size) {
-		at := l.size()
-		if err != nil {
-			return nil, nil, fmt.Errorf("entry %d: %w", at, err)
-		}
-		sealed, ferr := r.Open(e)
-		if ferr != nil {
-			return nil, nil, fmt.Errorf("entry %d: %v", at, ferr)
-		}
-		st, ferr := sealed.Statement()
-		if ferr != nil {
-			return nil, nil, fmt.Errorf("entry %d: %v", at, ferr)
-		}
-		if what := later(st); what != "" {
-			return nil, nil, fmt.Errorf("entry %d: %s", at, what)
-		}
-		names(st, func(d contracts.Digest, as role) { named[d] |= as })
-		if err := p.governed(st, l); err != nil {
-			return nil, nil, fmt.Errorf("entry %d: %w", at, err)
-		}
-		sum.Write(e)
-		sum.Write(lineEnd)
-		p.entries.Bytes += uint64(len(e)) + 1
-		if err := l.add(e.Hash(), st, l.chain(st.Session)); err != nil {
-			return nil, nil, fmt.Errorf("entry %d: %w", at, err)
-		}
-	}
-	if l.size() != p.size {
-		return nil, nil, fmt.Errorf("the store has %d entries, its checkpoint is of %d", l.size(), p.size)
-	}
-	if p.entries.Bytes > maxMember {
-		return nil, nil, errors.New("the entries are more than 8 GiB - 1: condense the log first")
-	}
-	sum.Sum(p.entries.SHA256[:0])
-	return l, named, nil
 }
 
 var lineEnd = []byte{'\n'}
