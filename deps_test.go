@@ -127,8 +127,9 @@ var imports = map[string]allowed{
 		"unicode/utf8":  "lengths of patterns",
 	},
 	"helm/executor": {
-		"helm/contracts": "the call that a driver gets, and reasons",
-		"helm/crypto":    "is the output strict JSON?",
+		"helm/contracts":        "the call that a driver gets, and reasons",
+		"helm/crypto":           "is the output strict JSON?",
+		"helm/internal/contain": "a panic in a driver's error, schema or context costs the caller nothing",
 
 		"bytes":         "the driver gets a copy",
 		"context":       "the run's deadline and end",
@@ -154,6 +155,7 @@ var imports = map[string]allowed{
 	"helm/proofgraph": {
 		"helm/contracts":              "the entries it chains",
 		"helm/crypto":                 "hashes and signs",
+		"helm/internal/contain":       "a panic in a store or a signer is an error",
 		"golang.org/x/mod/sumdb/note": "signed checkpoints, C2SP",
 
 		"bytes":           "copies at the store's boundary",
@@ -165,7 +167,6 @@ var imports = map[string]allowed{
 		"iter":            "entries of a store",
 		"math":            "the largest log",
 		"math/bits":       "shapes of Merkle trees",
-		"runtime":         "of panics in a store, the runtime's own can be shown",
 		"slices":          "sorted parents",
 		"strconv":         "sizes in checkpoints",
 		"strings":         "lines of checkpoints",
@@ -304,6 +305,10 @@ var imports = map[string]allowed{
 		"testing":      "it is for tests; not in the core",
 		"time":         "a deadline that is long over; no clock",
 	},
+	"helm/internal/contain": {
+		"fmt":     "the errors that panics become",
+		"runtime": "a panic of the runtime can be shown; of another value only the type",
+	},
 	"helm/internal/race": {
 		"testing": "for tests alone",
 	},
@@ -424,6 +429,9 @@ var testImports = allowed{
 
 	"github.com/gowebpki/jcs":                  "another RFC 8785",
 	"github.com/santhosh-tekuri/jsonschema/v6": "another JSON Schema",
+
+	"github.com/stretchr/testify/assert":  "comparisons, and what differs",
+	"github.com/stretchr/testify/require": "comparisons without which the test cannot go on",
 
 	"golang.org/x/mod/sumdb/tlog": "another Merkle tree",
 

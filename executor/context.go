@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/helmkernel/helm/internal/contain"
 )
 
 // A leash is the context of one run. It has the values of the caller's context and an end of its own: at the time limit, with the caller's
@@ -50,11 +52,7 @@ func (l *leash) Err() error {
 
 // Value gives the caller's. It does not panic: package context asks it on goroutines that nobody could contain.
 func (l *leash) Value(key any) (value any) {
-	defer func() {
-		if recover() != nil {
-			value = nil
-		}
-	}()
+	defer contain.Drop()
 	return l.caller.Value(key)
 }
 
@@ -121,30 +119,23 @@ func (l *leash) over() error {
 // The caller's context may be of any type. One whose methods panic counts as ended: its driver is told to stop.
 
 func callersDeadline(ctx context.Context) (t time.Time, ok bool) {
-	defer func() {
-		if recover() != nil {
-			t, ok = time.Time{}, false
-		}
-	}()
+	defer contain.Drop()
 	return ctx.Deadline()
 }
 
+// closed is the Done of a context that ended.
+var closed = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
 func callersDone(ctx context.Context) (done <-chan struct{}) {
-	defer func() {
-		if recover() != nil {
-			closed := make(chan struct{})
-			close(closed)
-			done = closed
-		}
-	}()
+	defer contain.Value(&done, closed)
 	return ctx.Done()
 }
 
 func callerEnded(ctx context.Context) (ended bool) {
-	defer func() {
-		if recover() != nil {
-			ended = true
-		}
-	}()
+	defer contain.Value(&ended, true)
 	return ctx.Err() != nil
 }

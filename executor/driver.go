@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/contain"
 )
 
 // A Driver runs one tool. The executor calls it on a goroutine of its own, with a context that ends at the tool's time limit or with the
@@ -69,12 +70,8 @@ func (e LimitError) Error() string {
 }
 
 // limitOf gives the limit that an error names, or "". It calls methods of the error, which are the driver's: one that panics names none.
-func limitOf(err error) (reason contracts.ReasonCode) {
-	defer func() {
-		if recover() != nil {
-			reason = ""
-		}
-	}()
+func limitOf(err error) contracts.ReasonCode {
+	defer contain.Drop()
 	var value LimitError
 	var pointer *LimitError
 	if errors.As(err, &pointer) && pointer != nil {

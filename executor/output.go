@@ -6,6 +6,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/contain"
 )
 
 // paper is memory to read an output with. It is reused, unless it has grown large.
@@ -56,12 +57,8 @@ func release(output []byte, l Limits) Outcome {
 }
 
 // conforms runs the check of the pinned schema. One that panics has not said yes.
-func conforms(check func(crypto.Value) bool, v crypto.Value) (ok bool) {
-	defer func() {
-		if recover() != nil {
-			ok = false
-		}
-	}()
+func conforms(check func(crypto.Value) bool, v crypto.Value) bool {
+	defer contain.Drop()
 	return check(v)
 }
 

@@ -13,12 +13,17 @@ type Permit struct {
 	run *run // shared by all copies
 }
 
-// Admit makes the permit for a call out of the durable ALLOW that is for it. A slot is a place in the log; its Durable is an error unless an
-// ALLOW stands there and is on stable storage. Tool, arguments, caller and session of the call must be those that were decided. Admit
-// copies the call and fills in call.Permit.
-func Admit(slot interface {
+// A Slot is a place in the log. [Admit] asks it for the decision that a permit is made from.
+type Slot interface {
+	// Durable returns the entry and its decision. It is an error unless the decision is an ALLOW
+	// and the entry is on stable storage.
 	Durable() (contracts.Entry, *contracts.DecisionRecord, error)
-}, call contracts.Call) (*Permit, error) {
+}
+
+// Admit makes the permit for a call from the durable ALLOW in slot. Tool, arguments, caller and
+// session of the call must be those that were decided. Admit copies the call and fills in
+// call.Permit.
+func Admit(slot Slot, call contracts.Call) (*Permit, error) {
 	if slot == nil {
 		return nil, errors.New("executor: admit: there is no slot")
 	}

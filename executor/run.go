@@ -8,6 +8,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/contain"
 )
 
 // Limits are those of one run.
@@ -141,7 +142,7 @@ func (r *run) leave() {
 		return
 	}
 	if r.late != nil {
-		defer func() { _ = recover() }()
+		defer contain.Drop()
 		r.late(r.result, r.err)
 	}
 }

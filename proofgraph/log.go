@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -170,12 +169,4 @@ func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
 		return Checkpoint{}, err
 	}
 	return c, nil
-}
-
-// panicked makes an error of a panic in somebody else's code. Its value may hold what must not be shown; the runtime's own does not.
-func panicked(what string, x any) error {
-	if err, ok := x.(runtime.Error); ok {
-		return fmt.Errorf("proofgraph: %s panicked: %w", what, err)
-	}
-	return fmt.Errorf("proofgraph: %s panicked with a %T", what, x)
 }

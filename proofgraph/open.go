@@ -8,6 +8,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/contain"
 )
 
 // Open opens the log in a store, or begins one in an empty store. It reads every entry once and checks how they stand: form, order, chains,
@@ -18,7 +19,7 @@ import (
 func Open(ctx context.Context, s Store, o Options, each func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error) (l *Log, err error) {
 	defer func() {
 		if x := recover(); x != nil {
-			l, err = nil, panicked("open: the store", x)
+			l, err = nil, contain.Describe("proofgraph: open: the store", x)
 		}
 	}()
 	if s == nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"sync"
+
+	"github.com/helmkernel/helm/internal/contain"
 )
 
 // The entries behind the last durable one stand in a queue in the order of their places. They are signed in any order; what is written is
@@ -186,7 +188,7 @@ func (l *Log) commit() {
 	err := errGone
 	defer func() { // on every way out: a store may panic, or end the goroutine
 		if x := recover(); x != nil {
-			err = panicked("store: Append", x)
+			err = contain.Describe("proofgraph: store: Append", x)
 		}
 		l.mu.Lock()
 		l.land(note, err)

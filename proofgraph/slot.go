@@ -7,6 +7,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/contain"
 )
 
 // A Slot is a place in the log, fixed before the bytes of its entry exist. It belongs to the goroutine that placed it, which signs or voids
@@ -158,11 +159,7 @@ func (s *Slot) Sign(st *contracts.Statement, blobs ...[]byte) error {
 
 // write encodes and signs: one buffer for what is signed, one of the entry's size for what is kept.
 func (s *Slot) write(st *contracts.Statement) (err error) {
-	defer func() {
-		if x := recover(); x != nil {
-			err = panicked("writing the record", x)
-		}
-	}()
+	defer contain.Error(&err, "proofgraph: writing the record")
 	l := s.log
 	if st == nil || st.Kind() == "" {
 		return errors.New("proofgraph: sign: no record")

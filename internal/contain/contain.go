@@ -1,0 +1,46 @@
+// Package contain turns a panic in code of the host (a store, a signer, a driver, a context) into a
+// value or an error.
+//
+// Its functions are called by defer, directly, in the function that calls such code:
+//
+//	func (s *stored) size(ctx context.Context) (n uint64, err error) {
+//		defer contain.Error(&err, "the store")
+//		return s.store.Size(ctx)
+//	}
+//
+// They allocate nothing unless there is a panic. A call of runtime.Goexit is no panic and is not
+// stopped: a caller that must know of it sets a variable at the end of the function.
+package contain
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// Error stores in *err that what panicked, as [Describe] does.
+func Error(err *error, what string) {
+	if x := recover(); x != nil {
+		*err = Describe(what, x)
+	}
+}
+
+// Value stores v in *result if there was a panic, of which nothing is kept.
+func Value[T any](result *T, v T) {
+	if recover() != nil {
+		*result = v
+	}
+}
+
+// Drop stops a panic, of which nothing is kept.
+func Drop() {
+	_ = recover()
+}
+
+// Describe returns the error that what panicked with x. It wraps an error of the Go runtime. Of any
+// other value it shows the type alone, because the value may hold what must not be shown.
+func Describe(what string, x any) error {
+	if err, ok := x.(runtime.Error); ok {
+		return fmt.Errorf("%s panicked: %w", what, err)
+	}
+	return fmt.Errorf("%s panicked with a %T", what, x)
+}
