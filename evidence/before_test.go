@@ -1,0 +1,120 @@
+package evidence_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// TestPacksAsBefore writes packs from stores that an earlier version of this package packed. The
+// bytes must be those in testdata/before, and packs and stores must verify with the same report.
+// archive/tar takes the packs apart, so that no code of this package makes both sides.
+func TestPacksAsBefore(t *testing.T) {
+	t.Parallel()
+	for name, seed := range map[string]byte{"base": 2, "budgets": 1, "erased": 1, "past": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := unzipped(t, name+".pack.gz")
+			store, trust := unpacked(t, want)
+			size, err := store.Size(t.Context())
+			require.NoError(t, err)
+			if name == "base" { // has entries after its checkpoint too
+				entries := bytes.Split(bytes.TrimSuffix(unzipped(t, name+".beyond.gz"), []byte("\n")), []byte("\n"))
+				batch := proofgraph.Batch{At: size}
+				for _, e := range entries {
+					batch.Entries = append(batch.Entries, e)
+				}
+				require.NoError(t, store.Append(t.Context(), batch))
+			}
+			key, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{seed}, 32))
+			require.NoError(t, err)
+
+			var got bytes.Buffer
+			require.NoError(t, evidence.Write(t.Context(), &got, store, key))
+			require.True(t, bytes.Equal(want, got.Bytes()), "other bytes, the first at %d of %d and %d",
+				differs(want, got.Bytes()), len(want), got.Len())
+
+			o := evidence.Options{Trust: trust, Origin: "example.test/log"}
+			report, err := os.ReadFile(filepath.Join("testdata", "before", name+".json"))
+			require.NoError(t, err)
+			r, err := evidence.VerifyStore(t.Context(), store, o)
+			require.NoError(t, err)
+			text, err := r.MarshalJSON()
+			require.NoError(t, err)
+			require.Equal(t, string(report), string(text)+"\n")
+			r.Behind = 0
+			ofPack, err := evidence.Verify(t.Context(), bytes.NewReader(want), int64(len(want)), o)
+			require.NoError(t, err)
+			require.Equal(t, r, ofPack)
+		})
+	}
+}
+
+// unzipped is a file of testdata/before.
+func unzipped(t *testing.T, name string) []byte {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", "before", name))
+	require.NoError(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	b, err := io.ReadAll(z)
+	require.NoError(t, err)
+	return b
+}
+
+// unpacked is the store that a pack was written from, and the trust state that its log began with:
+// the first of its blobs that is one.
+func unpacked(t *testing.T, pack []byte) (store *proofgraph.Memory, trust *registry.State) {
+	t.Helper()
+	batch := proofgraph.Batch{}
+	archive := tar.NewReader(bytes.NewReader(pack))
+	for {
+		h, err := archive.Next()
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		b, err := io.ReadAll(archive)
+		require.NoError(t, err)
+		switch h.Name {
+		case "manifest.json":
+		case "checkpoint":
+			batch.Checkpoint = b
+		case "entries.jsonl":
+			for line := range bytes.Lines(b) {
+				batch.Entries = append(batch.Entries, bytes.TrimSuffix(line, []byte("\n")))
+			}
+		default:
+			batch.Blobs = append(batch.Blobs, b)
+			if state, err := registry.ParseState(b); err == nil && trust == nil {
+				trust = state
+			}
+		}
+	}
+	store = proofgraph.NewMemory()
+	require.NoError(t, store.Append(t.Context(), batch))
+	require.NotNil(t, trust)
+	return store, trust
+}
+
+// differs is the first byte in which two files differ.
+func differs(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
