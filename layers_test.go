@@ -14,7 +14,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/guardian"
-	"github.com/helmkernel/helm/internal/oracle"
+	"github.com/helmkernel/helm/internal/shared"
 	"github.com/helmkernel/helm/policy"
 )
 
@@ -177,11 +177,11 @@ func (w *world) mustHold(want string) {
 // mustAgree has the second implementation verify the log.
 func (w *world) mustAgree(report evidence.Report) {
 	w.t.Helper()
-	program, ok := oracle.Build(w.t)
-	if !ok {
+	if !shared.Have(w.t, "oracle") {
 		w.t.Log("no ../shared/oracle: the pack is not compared with the second implementation")
 		return
 	}
+	program := shared.Oracle(w.t, "")
 	dir := w.t.TempDir()
 	var pack bytes.Buffer
 	if err := evidence.Write(context.Background(), &pack, w.store.Store, w.key.PrivateKey); err != nil {

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	oracles "github.com/helmkernel/helm/internal/oracle"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/helmkernel/helm/internal/shared"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -26,11 +26,7 @@ type oracle struct {
 // newOracle skips the test where there is none, and says what was not compared.
 func newOracle(t *testing.T, what string) *oracle {
 	t.Helper()
-	program, ok := oracles.Build(t)
-	if !ok {
-		t.Skip("no ../shared/oracle: not compared with the second implementation: " + what)
-	}
-	return &oracle{t, program, t.TempDir()}
+	return &oracle{t, shared.Oracle(t, "not compared with the second implementation: "+what), t.TempDir()}
 }
 
 // run gives the output and the exit status.

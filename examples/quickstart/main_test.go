@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/internal/oracle"
+	"github.com/helmkernel/helm/internal/shared"
 )
 
 // want is what each call of the conversation comes to, in order.
@@ -69,10 +69,7 @@ func TestQuickstart(t *testing.T) {
 
 // compare has a second implementation of the formats verify the pack and the trust state that stand beside each other.
 func compare(t *testing.T, pack, key string, size int) {
-	bin, ok := oracle.Build(t)
-	if !ok {
-		t.Skip("no ../shared/oracle: neither pack nor trust state is compared with the second implementation, nor one that it spoiled refused")
-	}
+	bin := shared.Oracle(t, "neither pack nor trust state is compared with the second implementation, nor one that it spoiled refused")
 	b, err := exec.Command(bin, "verify", "-trust", trustName(pack), "-origin", "example.org/quickstart", pack).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, b)

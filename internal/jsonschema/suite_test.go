@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/shared"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/suite_out.txt")
@@ -44,11 +45,7 @@ func compile(t testing.TB, schema string, closed bool) *Schema {
 // TestSuite runs the JSON-Schema-Test-Suite, draft 2020-12. Each schema is either within the subset, and then every case must give the
 // stated answer, or is refused for what stands in testdata/suite_out.txt, all of it and nothing else.
 func TestSuite(t *testing.T) {
-	const suite = "../../../shared/data/json-schema-test-suite"
-	files, _ := filepath.Glob(filepath.Join(suite, "*.json"))
-	if len(files) == 0 {
-		t.Skip("no JSON-Schema-Test-Suite beside the repository")
-	}
+	files := suiteFiles(t)
 	var out strings.Builder
 	in, refused, cases := 0, 0, 0
 	for _, file := range files {
@@ -149,13 +146,20 @@ func at(v crypto.Value, pointer string) crypto.Value {
 	return v
 }
 
+func suiteFiles(t *testing.T) []string {
+	t.Helper()
+	suite := shared.Path(t, "data/json-schema-test-suite", "the JSON Schema suite was not run")
+	files, err := filepath.Glob(filepath.Join(suite, "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: no schemas: %v", suite, err)
+	}
+	return files
+}
+
 // TestSuiteClosed compiles the same schemas closed: below a property, since arguments are an object. A case may be refused there that is
 // valid in an open schema, never the other way round.
 func TestSuiteClosed(t *testing.T) {
-	files, _ := filepath.Glob("../../../shared/data/json-schema-test-suite/*.json")
-	if len(files) == 0 {
-		t.Skip("no JSON-Schema-Test-Suite beside the repository")
-	}
+	files := suiteFiles(t)
 	same, closed := 0, 0
 	for _, file := range files {
 		for _, g := range readGroups(t, file) {

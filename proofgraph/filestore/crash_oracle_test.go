@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/helmkernel/helm/internal/oracle"
+	"github.com/helmkernel/helm/internal/shared"
 )
 
 // secondVerifier is the second implementation of the formats, built.
@@ -18,11 +18,10 @@ type secondVerifier struct{ bin, trust string }
 // newSecondVerifier gives nil where there is none.
 func newSecondVerifier(t *testing.T, dir string) *secondVerifier {
 	t.Helper()
-	program, ok := oracle.Build(t)
-	if !ok {
+	if !shared.Have(t, "oracle") {
 		return nil
 	}
-	v := &secondVerifier{program, filepath.Join(dir, "trust.json")}
+	v := &secondVerifier{shared.Oracle(t, ""), filepath.Join(dir, "trust.json")}
 	if err := os.WriteFile(v.trust, crashTrust.Canonical(), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	oracles "github.com/helmkernel/helm/internal/oracle"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/helmkernel/helm/internal/shared"
 )
 
 // An oracle is the second implementation of the formats, with a directory for its files.
@@ -29,11 +29,7 @@ type oracle struct {
 
 func newOracle(t *testing.T, what string) *oracle {
 	t.Helper()
-	program, ok := oracles.Build(t)
-	if !ok {
-		t.Skip("no ../shared/oracle: not compared with the second implementation: " + what)
-	}
-	return &oracle{t, program, t.TempDir()}
+	return &oracle{t, shared.Oracle(t, "not compared with the second implementation: "+what), t.TempDir()}
 }
 
 func (o *oracle) run(args ...string) (string, int) {

@@ -1,4 +1,4 @@
-package helm_test
+package check
 
 import (
 	"bytes"
@@ -16,13 +16,13 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite testdata/api.txt")
+var update = flag.Bool("update", false, "rewrite testdata/api.txt of the module")
 
-const apiFile = "testdata/api.txt"
+const apiFile = root + "/testdata/api.txt"
 
 // What users can name is what they come to depend on: a line for each name, so that a change of any shows in review.
 //
-//	go test -run TestAPI -update .
+//	go test ./internal/check -run TestAPI -update
 func TestAPI(t *testing.T) {
 	packages, exports := compiled(t)
 	var lines []string
@@ -64,14 +64,14 @@ func TestAPI(t *testing.T) {
 			t.Errorf("added: %s", line)
 		}
 	}
-	t.Errorf("the exported API is not %s; if that is meant: go test -run TestAPI -update .", apiFile)
+	t.Errorf("the exported API is not %s; if that is meant: go test ./internal/check -run TestAPI -update", apiFile)
 }
 
 // compiled gives the public packages, sorted, and the export data of all that they need.
 func compiled(t *testing.T) (packages []string, exports map[string]string) {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}\t{{.Name}}\t{{with .Module}}{{.Path}}{{end}}", "./...")
-	cmd.Stderr = os.Stderr
+	cmd.Dir, cmd.Stderr = root, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package helm_test
+package check
 
 import (
 	"go/ast"
@@ -11,39 +11,34 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A promise in the documents whose proof is a test: the test is there. So are the files that they point to.
 func TestDocuments(t *testing.T) {
 	tests := testNames(t)
-	if len(tests) < 50 {
-		t.Fatalf("only %d tests were found in this repository", len(tests))
-	}
+	require.Greater(t, len(tests), 50, "tests found in this repository")
 	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark|Example)[A-Za-z0-9_]*)`")
 	linked := regexp.MustCompile(`\]\(([^)#]+)\)`)
-	documents, err := filepath.Glob("docs/*.md")
-	if err != nil || documents == nil {
-		t.Fatalf("no documents in docs: %v", err)
-	}
-	for _, document := range append(documents, "README.md", "SECURITY.md", "RATIONALE.md", "CHANGELOG.md") {
+	documents, err := filepath.Glob(root + "/docs/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, documents)
+	for _, document := range append(documents, root+"/README.md", root+"/SECURITY.md", root+"/RATIONALE.md", root+"/CHANGELOG.md") {
 		text, err := os.ReadFile(document)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
-			if !tests[m[1]] {
-				t.Errorf("%s names %s, and there is no such test", document, m[1])
-			}
+			assert.True(t, tests[m[1]], "%s names %s, and there is no such test", document, m[1])
 		}
 		for _, m := range linked.FindAllStringSubmatch(string(text), -1) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(document), filepath.FromSlash(m[1]))); err != nil {
-				t.Errorf("%s points to %s: %v", document, m[1], err)
-			}
+			_, err := os.Stat(filepath.Join(filepath.Dir(document), filepath.FromSlash(m[1])))
+			assert.NoError(t, err, "%s points to %s", document, m[1])
 		}
-		if strings.HasPrefix(document, "README") || strings.HasPrefix(document, "SECURITY") {
+		if name := filepath.Base(document); strings.HasPrefix(name, "README") || strings.HasPrefix(name, "SECURITY") {
 			if !named.Match(text) {
 				t.Errorf("%s names no test: its promises have no proof", document)
 			}
@@ -53,10 +48,8 @@ func TestDocuments(t *testing.T) {
 
 // README is read in terminals too: no line outside a table has more than 140 characters.
 func TestReadmeWidth(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text, err := os.ReadFile(root + "/README.md")
+	require.NoError(t, err)
 	lines := strings.Split(string(text), "\n")
 	if len(lines) < 50 {
 		t.Fatalf("README.md has only %d lines", len(lines))
@@ -72,7 +65,7 @@ func TestReadmeWidth(t *testing.T) {
 func testNames(t *testing.T) map[string]bool {
 	t.Helper()
 	names := make(map[string]bool)
-	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(file, "_test.go") {
 			return err
 		}
@@ -87,8 +80,6 @@ func testNames(t *testing.T) map[string]bool {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return names
 }

@@ -1,0 +1,87 @@
+// Package shared finds what tests compare with and a public clone does not have: the folder ../shared
+// beside the repository, with the second implementation of the formats and the suites. Without it the
+// tests that need it are skipped, and say what was not compared.
+package shared
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// Have reports whether the folder has name.
+func Have(t testing.TB, name string) bool {
+	t.Helper()
+	_, err := os.Stat(path(t, name))
+	return err == nil
+}
+
+// Path returns the path of name in the folder. If it is not there, Path skips the test; without says
+// what is then not tested.
+func Path(t testing.TB, name, without string) string {
+	t.Helper()
+	if !Have(t, name) {
+		t.Skipf("no ../shared/%s: %s", name, without)
+	}
+	return path(t, name)
+}
+
+// Oracle returns the second implementation of the formats as a program. It skips the test as Path does.
+func Oracle(t testing.TB, without string) string {
+	t.Helper()
+	source := Path(t, "oracle", without)
+	program, err := build(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+var (
+	mu    sync.Mutex // held while the oracle is built
+	built string     // the program, once it was built
+)
+
+// build builds the oracle once a process, beside the test binary: go test removes that directory.
+func build(source string) (string, error) {
+	mu.Lock()
+	defer mu.Unlock()
+	if built != "" {
+		return built, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(filepath.Dir(self), "oracle")
+	command := exec.Command("go", "build", "-o", program, ".")
+	command.Dir = source
+	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false")
+	if out, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building %s: %w\n%s", source, err, out)
+	}
+	built = program
+	return built, nil
+}
+
+// path is where name would be: the folder is beside the module that the test is in.
+func path(t testing.TB, name string) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(dir, "..", "shared", filepath.FromSlash(name))
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			t.Fatal("no go.mod above the test's directory")
+		}
+		dir = up
+	}
+}
