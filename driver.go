@@ -34,7 +34,7 @@ func (c *call) bind(in *Intent) {
 	}
 	if s, ok := c.driver.(executor.Sandboxed); ok {
 		info := s.Sandbox()
-		if !contracts.IsWords(info.Profile, 128) {
+		if !contracts.IsWords(info.Profile, contracts.MaxWords) {
 			c.bad("driver: its sandbox profile is not 1 to 128 bytes without control characters")
 			return
 		}

@@ -138,7 +138,7 @@ func (c *call) names(in *Intent) {
 		c.inputs.Tool = contracts.Hashed(in.Tool)
 		c.bad("tool: not 1 to 128 letters, digits and . _ : @ / -")
 	}
-	if in.Idempotency != "" && !contracts.IsWords(in.Idempotency, 256) {
+	if in.Idempotency != "" && !contracts.IsWords(in.Idempotency, contracts.MaxCallerID) {
 		c.inputs.Idempotency = contracts.Hashed(in.Idempotency)
 		c.bad("idempotency: more than 256 bytes, or control characters")
 	}
@@ -146,7 +146,7 @@ func (c *call) names(in *Intent) {
 
 func (c *call) caller(who Caller) {
 	limit := func(s *string, what string) {
-		if *s != "" && !contracts.IsWords(*s, 256) {
+		if *s != "" && !contracts.IsWords(*s, contracts.MaxCallerID) {
 			*s = contracts.Hashed(*s)
 			c.bad(what + ": more than 256 bytes, or control characters")
 		}
@@ -157,7 +157,7 @@ func (c *call) caller(who Caller) {
 		roles := slices.Clone(who.Roles)
 		slices.Sort(roles)
 		roles = slices.Compact(roles)
-		if len(roles) > contracts.MaxRoles || slices.ContainsFunc(roles, func(r string) bool { return !contracts.IsWords(r, 64) }) {
+		if len(roles) > contracts.MaxRoles || slices.ContainsFunc(roles, func(r string) bool { return !contracts.IsWords(r, contracts.MaxRole) }) {
 			c.bad("caller roles: more than 32, or not 1 to 64 bytes without control characters")
 			roles = []string{hashedRoles(roles)}
 		}

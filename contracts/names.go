@@ -7,32 +7,44 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Limits of docs/FORMATS.md section 1 and 2, for writers and readers alike.
+// Limits of docs/FORMATS.md sections 1 and 2, for writers and readers alike. Lengths are in bytes.
 const (
-	MaxEntry        = 32 << 10 // bytes of an entry
-	MaxPayload      = 16 << 10 // bytes of its payload
-	MaxInputs       = 4 << 20  // bytes of an inputs document
-	MaxInputsDepth  = 64 + 2
-	MaxRecordDepth  = 128 // of all JSON but arguments and inputs
-	MaxParents      = 32
-	MaxRoles        = 32
-	MaxListed       = 16 // approvals, attestations, signals
-	MaxCharges      = 8
-	MaxDocuments    = 64 // of one policy stack
-	MaxPresented    = 1 << 20
-	MaxEnvelope     = 32 << 10
-	maxCallerID     = 256
-	maxWords        = 128
-	SessionKernel   = ""         // the kernel's own chain
-	SessionRefused  = "@refused" // where denials go that their own session cannot hold
-	DefaultSession  = "main"
-	hashedName      = "sha256:"
-	statementType   = "https://in-toto.io/Statement/v1"
-	payloadType     = "application/vnd.in-toto+json"
-	kindPrefix      = "https://github.com/helmkernel/helm/"
-	kindSuffix      = "/v1"
-	maxSubjectName  = 255
-	maxDecisionName = 128 + 1 + 16 // session/seq
+	MaxEntry       = 32 << 10 // length of an entry
+	MaxPayload     = 16 << 10 // length of an entry's payload
+	MaxEnvelope    = 32 << 10 // length of an envelope that a caller presents
+	MaxInputs      = 4 << 20  // length of an inputs document
+	MaxPresented   = 1 << 20  // length of a call's envelopes together, and of its facts
+	MaxInputsDepth = 64 + 2   // nesting of an inputs document
+	MaxRecordDepth = 128      // nesting of all JSON but arguments and inputs
+	MaxParents     = 32       // entries that one names beside prev
+	MaxRoles       = 32       // roles of a caller, a key or a request
+	MaxListed      = 16       // approvals, attestations and signals, of each
+	MaxCharges     = 8        // budgets that one call charges
+	MaxDocuments   = 64       // documents of one policy stack
+	MaxRole        = 64       // length of a role
+	MaxWords       = 128      // length of a label, a sandbox profile, a signer's name and the like
+	MaxCallerID    = 256      // length of a caller's id, a tenant, an idempotency key
+
+	maxID           = 64  // length of the id of a bundle, rule, budget, document or signal
+	maxName         = 128 // length of a session's or a tool's name
+	maxOrigin       = 255 // length of a log's name
+	maxSubjectName  = maxOrigin
+	maxDecisionName = maxName + 1 + 16 // session/seq
+)
+
+// Sessions that have a name of their own.
+const (
+	SessionKernel  = ""         // the kernel's own chain
+	SessionRefused = "@refused" // holds denials that their own session cannot hold
+	DefaultSession = "main"     // stands for no session in a request
+)
+
+const (
+	hashedName    = "sha256:"
+	statementType = "https://in-toto.io/Statement/v1"
+	payloadType   = "application/vnd.in-toto+json"
+	kindPrefix    = "https://github.com/helmkernel/helm/"
+	kindSuffix    = "/v1"
 )
 
 // A word is a form that a string must have.
@@ -49,9 +61,9 @@ var (
 	id          = word{"an id", IsID}
 	ruleName    = word{"layer:bundle:id", isRule}
 	sourceName  = word{"user or tool#fact", isSource}
-	words64     = word{"1 to 64 bytes without control characters", func(s string) bool { return IsWords(s, 64) }}
-	words128    = word{"1 to 128 bytes without control characters", func(s string) bool { return IsWords(s, maxWords) }}
-	words256    = word{"1 to 256 bytes without control characters", func(s string) bool { return IsWords(s, maxCallerID) }}
+	words64     = word{"1 to 64 bytes without control characters", func(s string) bool { return IsWords(s, MaxRole) }}
+	words128    = word{"1 to 128 bytes without control characters", func(s string) bool { return IsWords(s, MaxWords) }}
+	words256    = word{"1 to 256 bytes without control characters", func(s string) bool { return IsWords(s, MaxCallerID) }}
 	subjectName = word{"1 to 255 bytes without control characters", func(s string) bool { return IsWords(s, maxSubjectName) }}
 	decisionID  = word{"session/seq", func(s string) bool { return IsWords(s, maxDecisionName) }}
 	nonceText   = word{"32 lower-case hex digits", isNonce}
@@ -95,16 +107,16 @@ func IsWords(s string, max int) bool {
 }
 
 // IsSession tells whether s may name a session of a caller.
-func IsSession(s string) bool { return len(s) <= 128 && made(s, "._:@/-") && s[0] != '@' }
+func IsSession(s string) bool { return len(s) <= maxName && made(s, "._:@/-") && s[0] != '@' }
 
 // IsTool tells whether s may name a tool.
-func IsTool(s string) bool { return len(s) <= 128 && made(s, "._:@/-") }
+func IsTool(s string) bool { return len(s) <= maxName && made(s, "._:@/-") }
 
 // IsOrigin tells whether s may name a log.
-func IsOrigin(s string) bool { return len(s) <= 255 && made(s, "._/-") }
+func IsOrigin(s string) bool { return len(s) <= maxOrigin && made(s, "._/-") }
 
 // IsID tells whether s may name a bundle, a rule, a budget, a document or a signal.
-func IsID(s string) bool { return len(s) <= 64 && made(s, "._-") }
+func IsID(s string) bool { return len(s) <= maxID && made(s, "._-") }
 
 // made tells whether s is of letters, digits and the others, at least one.
 func made(s, others string) bool {
@@ -140,7 +152,7 @@ func isRule(s string) bool {
 // isSource accepts the sources of provenance: the user's own words, or a fact of a tool.
 func isSource(s string) bool {
 	tool, fact, ok := strings.Cut(s, "#")
-	return s == "user" || ok && IsTool(tool) && IsWords(fact, maxWords) && !strings.Contains(fact, "#")
+	return s == "user" || ok && IsTool(tool) && IsWords(fact, MaxWords) && !strings.Contains(fact, "#")
 }
 
 func isNonce(s string) bool {

@@ -109,7 +109,7 @@ func (e *TrustEvent) read(f *form, v crypto.Value) {
 
 var (
 	eventType = oneOf("key", "revoke", "root", "undelegate", "freeze", "unfreeze")
-	roleWord  = word{"a role", func(s string) bool { return IsWords(s, maxWords) }}
+	roleWord  = word{"a role", func(s string) bool { return IsWords(s, MaxWords) }}
 )
 
 func (e *TrustEvent) visit(f *form) {
@@ -137,7 +137,7 @@ func (e *TrustEvent) visit(f *form) {
 		f.base64("public", &e.Public, 32)
 		f.text("role", required, &e.Role, roleWord)
 		f.texts("roles", optional, 1, MaxRoles, &e.Roles, words64)
-		if f.reading && e.Role != "delegator" && !IsWords(e.Name, maxWords) {
+		if f.reading && e.Role != "delegator" && !IsWords(e.Name, MaxWords) {
 			f.fail("name", "longer than 128 bytes") // a delegator's is a caller id, which may be
 		}
 	case "revoke":

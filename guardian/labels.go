@@ -21,8 +21,8 @@ func (v vocabulary) add(l *loader) {
 	}
 }
 
-func isLabel(s string) bool   { return contracts.IsWords(s, 128) }
-func isProfile(s string) bool { return contracts.IsWords(s, 128) }
+func isLabel(s string) bool   { return contracts.IsWords(s, contracts.MaxWords) }
+func isProfile(s string) bool { return contracts.IsWords(s, contracts.MaxWords) }
 
 func (v vocabulary) remedy(name string) string {
 	var close []string

@@ -107,7 +107,7 @@ func (l *loader) readTerms() *terms {
 	if p.v.Len() == 0 {
 		l.refuse(p.at, "for nobody", "write one of session, caller, tenant; or remove it, for every call")
 	}
-	words := func(s string) bool { return contracts.IsWords(s, 256) }
+	words := func(s string) bool { return contracts.IsWords(s, contracts.MaxCallerID) }
 	x.session = l.maybe(p.get("session"), contracts.IsSession, "a name of a session")
 	x.caller = l.maybe(p.get("caller"), words, "1 to 256 bytes without control characters")
 	x.tenant = l.maybe(p.get("tenant"), words, "1 to 256 bytes without control characters")

@@ -106,7 +106,7 @@ func (l *loader) readApproval(p part) (*approval, bool) {
 	return x, len(l.errs) == before
 }
 
-func isRole(s string) bool { return contracts.IsWords(s, 64) }
+func isRole(s string) bool { return contracts.IsWords(s, contracts.MaxRole) }
 
 func (c *compiler) attestation(p part) (*attestation, bool) {
 	before := len(c.l.errs)

@@ -121,9 +121,9 @@ func readKey(v crypto.Value) (k held, err error) {
 
 // check holds a key to what must be true of every one.
 func (k *held) check() error {
-	limit := 128
+	limit := contracts.MaxWords
 	if k.role == Delegator {
-		limit = 256 // its name is a caller id
+		limit = contracts.MaxCallerID // its name is a caller id
 	}
 	switch {
 	case !slices.Contains(roles, k.role):
@@ -138,7 +138,7 @@ func (k *held) check() error {
 		return errors.New("id: not that of the public key")
 	}
 	for i, r := range k.roles {
-		if !contracts.IsWords(r, 64) || i > 0 && r <= k.roles[i-1] {
+		if !contracts.IsWords(r, contracts.MaxRole) || i > 0 && r <= k.roles[i-1] {
 			return errors.New("roles: not sorted, unique, of 1 to 64 bytes each")
 		}
 	}
