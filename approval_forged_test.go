@@ -60,9 +60,9 @@ func TestApprovalForged(t *testing.T) {
 func resigned(b *bank, e contracts.Envelope, by byte) contracts.Envelope {
 	b.t.Helper()
 	var r contracts.Reader
-	sealed, ferr := r.Open(e)
-	if ferr != nil {
-		b.t.Fatal(ferr)
+	sealed, err := r.Open(e)
+	if err != nil {
+		b.t.Fatal(err)
 	}
 	sig, err := crypto.Sign(seedKey(b.t, by), crypto.AppendPAE(nil, contracts.PayloadType, sealed.Payload))
 	if err != nil {

@@ -69,14 +69,14 @@ func (c *call) decisionAt(index uint64) (d contracts.DecisionRecord, err error) 
 	if err != nil {
 		return d, err
 	}
-	sealed, ferr := c.reader.Open(e)
-	if ferr != nil {
-		return d, ferr
+	sealed, err := c.reader.Open(e)
+	if err != nil {
+		return d, err
 	}
-	st, ferr := sealed.Statement()
+	st, err := sealed.Statement()
 	switch {
-	case ferr != nil:
-		return d, ferr
+	case err != nil:
+		return d, err
 	case st.Decision == nil:
 		return d, errors.New("no decision")
 	}

@@ -299,13 +299,13 @@ func (w *world) statements() iter.Seq2[uint64, *contracts.Statement] {
 			if err != nil {
 				w.t.Fatal(err)
 			}
-			sealed, ferr := r.Open(e)
-			if ferr != nil {
-				w.t.Fatal(ferr)
+			sealed, err := r.Open(e)
+			if err != nil {
+				w.t.Fatal(err)
 			}
-			st, ferr := sealed.Statement()
-			if ferr != nil {
-				w.t.Fatal(ferr)
+			st, err := sealed.Statement()
+			if err != nil {
+				w.t.Fatal(err)
 			}
 			if !yield(index, st) {
 				return

@@ -73,8 +73,7 @@ func (r *ApprovalRequest) UnmarshalJSON(b []byte) error {
 		return &FormatError{Encoding, "request", err.Error()}
 	}
 	var in ApprovalRequest
-	if err := read(tree.Root(), Record, in.visit); err != nil {
-		err.Field = "request." + err.Field
+	if err := read(tree.Root(), Record, "request.", in.visit); err != nil {
 		return err
 	}
 	*r = in
@@ -105,7 +104,7 @@ func (a Approval) Sign(key crypto.Signer) (Envelope, error) {
 }
 
 // Approval reads the predicate of an approval. Call it when the signature was verified.
-func (s *Sealed) Approval() (*Approval, *FormatError) {
+func (s *Sealed) Approval() (*Approval, error) {
 	a := new(Approval)
 	if err := s.presented(KindApproval, a.visit); err != nil {
 		return nil, err

@@ -70,11 +70,11 @@ func ParseCarry(b []byte) (*Carry, error) {
 		return nil, &FormatError{Encoding, "carry", "not canonical"}
 	}
 	c := new(Carry)
-	if err := read(tree.Root(), Record, func(f *form) {
+	err := read(tree.Root(), Record, "carry.", func(f *form) {
 		c.visit(f)
 		c.check(f.fail)
-	}); err != nil {
-		err.Field = "carry." + err.Field
+	})
+	if err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -2,9 +2,7 @@ package contracts
 
 import (
 	"bytes"
-	"errors"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -43,8 +41,7 @@ func TestParseCarryRefuses(t *testing.T) {
 	must := func(what, bad string, class Class) {
 		t.Helper()
 		c, err := ParseCarry([]byte(bad))
-		var f *FormatError
-		if bad == text || c != nil || !errors.As(err, &f) || f.Class != class || !strings.HasPrefix(f.Field, "carry") {
+		if bad == text || c != nil || !isFault(err, class, "carry") {
 			t.Errorf("%s: %v, want %s", what, err, class)
 		}
 	}

@@ -46,7 +46,7 @@ func (d Delegation) Sign(key crypto.Signer) (Envelope, error) {
 }
 
 // Delegation reads the predicate of a grant. Call it when the signature was verified. When is valid until the Reader opens another.
-func (s *Sealed) Delegation() (*Delegation, *FormatError) {
+func (s *Sealed) Delegation() (*Delegation, error) {
 	d := new(Delegation)
 	if err := s.presented(KindDelegation, d.visit); err != nil {
 		return nil, err

@@ -51,25 +51,34 @@ func writeBare(visit func(*form)) []byte {
 	})
 }
 
-// compose writes a record that somebody made by hand and will sign: whatever would be read back as something else is refused.
-func compose(visit func(*form)) (b []byte, err *FormatError) {
+// compose writes a record that was made by hand and will be signed. It refuses what would be read back as something else.
+func compose(visit func(*form)) (b []byte, err error) {
 	b = write(nil, func(f *form) {
 		f.exact, f.class = true, Record
 		visit(f)
-		err = f.err
+		err = f.failure("")
 	})
 	return b, err
 }
 
-// read goes over the members of v, which must be an object.
-func read(v crypto.Value, class Class, visit func(*form)) *FormatError {
+// read visits the members of v, which must be an object. It puts prefix before the field that an error names.
+func read(v crypto.Value, class Class, prefix string, visit func(*form)) error {
 	f := forms.Get().(*form)
 	f.reading, f.class = true, class
 	f.within(v, visit)
-	err := f.err
+	err := f.failure(prefix)
 	*f = form{}
 	forms.Put(f)
 	return err
+}
+
+// failure returns the first error, with prefix before its field. It returns an error, since a nil *FormatError in one would not be nil.
+func (f *form) failure(prefix string) error {
+	if f.err == nil {
+		return nil
+	}
+	f.err.Field = prefix + f.err.Field
+	return f.err
 }
 
 func (f *form) within(v crypto.Value, visit func(*form)) {

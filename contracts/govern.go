@@ -128,11 +128,12 @@ func ParseTrust(e Envelope) (*TrustRecord, error) {
 		return nil, err
 	}
 	t := new(TrustRecord)
-	if err := read(env, Shape, t.envelope); err != nil {
+	if err := read(env, Shape, "", t.envelope); err != nil {
 		return nil, err
 	}
 	f := form{reading: true, class: Record}
-	if t.Event.read(&f, r.statement.Root()); f.err != nil {
+	t.Event.read(&f, r.statement.Root())
+	if f.err != nil {
 		f.under("payload")
 		return nil, f.err
 	}

@@ -229,11 +229,11 @@ func (r *Reader) Inputs(b []byte) (*Inputs, error) {
 		return nil, &FormatError{Record, "inputs", "not canonical"}
 	}
 	in := new(Inputs)
-	if err := read(r.statement.Root(), Record, func(f *form) {
+	err := read(r.statement.Root(), Record, "inputs.", func(f *form) {
 		in.visit(f)
 		in.check(f.fail)
-	}); err != nil {
-		err.Field = "inputs." + err.Field
+	})
+	if err != nil {
 		return nil, err
 	}
 	return in, nil

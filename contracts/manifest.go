@@ -75,12 +75,12 @@ func (p *EvidencePack) Append(dst []byte) []byte {
 }
 
 // Manifest reads the predicate of a pack's manifest. Call it when the signature was verified.
-func (s *Sealed) Manifest() (*EvidencePack, *FormatError) {
+func (s *Sealed) Manifest() (*EvidencePack, error) {
 	if s.Kind != KindManifest {
 		return nil, &FormatError{Record, "predicateType", "not a manifest"}
 	}
 	p := new(EvidencePack)
-	if err := read(s.pred, Record, p.visit); err != nil {
+	if err := read(s.pred, Record, "", p.visit); err != nil {
 		return nil, err
 	}
 	if s.name != p.Origin || s.digest != p.MerkleRoot {

@@ -41,7 +41,7 @@ func (a Attestation) Sign(key crypto.Signer) (Envelope, error) {
 }
 
 // Attestation reads the predicate of an attestation. Call it when the signature was verified. Claims is valid until the Reader opens another.
-func (s *Sealed) Attestation() (*Attestation, *FormatError) {
+func (s *Sealed) Attestation() (*Attestation, error) {
 	a := new(Attestation)
 	if err := s.presented(KindAttestation, a.visit); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (b Bundle) Sign(key crypto.Signer) (Envelope, error) {
 }
 
 // Bundle reads the predicate of a bundle's signature. Call it when the signature was verified.
-func (s *Sealed) Bundle() (*Bundle, *FormatError) {
+func (s *Sealed) Bundle() (*Bundle, error) {
 	b := new(Bundle)
 	if err := s.presented(KindBundle, b.visit); err != nil {
 		return nil, err
@@ -82,12 +82,11 @@ func (s *Sealed) Bundle() (*Bundle, *FormatError) {
 }
 
 // presented reads a predicate into what visit goes over, which must be zero.
-func (s *Sealed) presented(kind Kind, visit func(*form)) *FormatError {
+func (s *Sealed) presented(kind Kind, visit func(*form)) error {
 	if s.Kind != kind {
 		return &FormatError{Record, "predicateType", "not that of a statement of kind " + string(kind)}
 	}
-	if err := read(s.pred, Record, visit); err != nil {
-		err.Field = "predicate." + err.Field
+	if err := read(s.pred, Record, "predicate.", visit); err != nil {
 		return err
 	}
 	if s.name != string(kind) || s.digest != crypto.Sum(writeBare(visit)) {
@@ -105,20 +104,20 @@ func seal(kind Kind, key crypto.Signer, id *Digest, visit, again func(*form)) (E
 		return refused(err)
 	}
 	*id = crypto.KeyID(public)
-	predicate, ferr := compose(visit)
-	if ferr != nil {
-		return refused(ferr)
+	predicate, err := compose(visit)
+	if err != nil {
+		return refused(err)
 	}
 	payload := appendStatement(nil, kind, string(kind), crypto.Sum(writeBare(visit)), func(dst []byte) []byte { return append(dst, predicate...) })
 	if len(payload) > MaxPayload {
 		return refused(&FormatError{Encoding, "payload", strconv.Itoa(len(payload)) + " bytes, want at most " + strconv.Itoa(MaxPayload)})
 	}
-	sealed, ferr := new(Reader).Open(crypto.AppendEnvelope(nil, payloadType, payload, *id, make([]byte, 64)))
-	if ferr == nil {
-		ferr = sealed.presented(kind, again)
+	sealed, err := new(Reader).Open(crypto.AppendEnvelope(nil, payloadType, payload, *id, make([]byte, 64)))
+	if err != nil {
+		return refused(err)
 	}
-	if ferr != nil {
-		return refused(ferr)
+	if err := sealed.presented(kind, again); err != nil {
+		return refused(err)
 	}
 	sig, err := crypto.Sign(key, crypto.AppendPAE(nil, payloadType, payload))
 	if err != nil {

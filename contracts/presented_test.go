@@ -42,14 +42,14 @@ func sampleRequest() ApprovalRequest {
 type sample struct {
 	kind Kind
 	sign func(crypto.Signer) (Envelope, error)
-	open func(*Sealed) (any, *FormatError) // what it reads writes itself again by Append
-	want any                               // what is read, but for the key
+	open func(*Sealed) (any, error) // what it reads writes itself again by Append
+	want any                        // what is read, but for the key
 }
 
 type appender interface{ Append([]byte) []byte }
 
-func opening[T any](open func(*Sealed) (*T, *FormatError)) func(*Sealed) (any, *FormatError) {
-	return func(s *Sealed) (any, *FormatError) {
+func opening[T any](open func(*Sealed) (*T, error)) func(*Sealed) (any, error) {
+	return func(s *Sealed) (any, error) {
 		x, err := open(s)
 		if err != nil {
 			if x != nil {
@@ -70,7 +70,7 @@ func presentedSamples(t testing.TB) map[string]sample {
 	plain := Attestation{Claims: value(t, `{}`), Time: 1, Type: "x"}
 	bundle := Bundle{Digest: d[1], Name: "bank", Version: 12}
 	approval := Approval{Request: request, Time: 1767225700000, Verdict: Allow}
-	open := map[Kind]func(*Sealed) (any, *FormatError){KindApproval: opening((*Sealed).Approval), KindDelegation: opening((*Sealed).Delegation),
+	open := map[Kind]func(*Sealed) (any, error){KindApproval: opening((*Sealed).Approval), KindDelegation: opening((*Sealed).Delegation),
 		KindAttestation: opening((*Sealed).Attestation), KindBundle: opening((*Sealed).Bundle)}
 	return map[string]sample{
 		"approve":       {KindApproval, request.Approve, open[KindApproval], &Approval{Request: request, Time: request.NotBefore, Verdict: Allow}},
@@ -100,9 +100,9 @@ func TestPresentedRoundTrip(t *testing.T) {
 			t.Errorf("%s: signed again it is another: %v", name, err)
 		}
 		var r Reader
-		s, ferr := r.Open(e)
-		if ferr != nil {
-			t.Errorf("%s: %v", name, ferr)
+		s, err := r.Open(e)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		if key, ok := s.Key(); !ok || key != id || s.KeyID != id || s.Kind != p.kind {
@@ -135,9 +135,9 @@ func TestPresentedRoundTrip(t *testing.T) {
 		if len(st.Subject) != 1 || st.Subject[0].Name != string(p.kind) || st.Subject[0].Digest.SHA256 != crypto.Sum(rest).String() {
 			t.Errorf("%s: subject %+v, want the digest of %s", name, st.Subject, rest)
 		}
-		x, ferr := p.open(s)
-		if ferr != nil {
-			t.Errorf("%s: %v", name, ferr)
+		x, err := p.open(s)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		b := x.(appender).Append(nil)
@@ -148,15 +148,15 @@ func TestPresentedRoundTrip(t *testing.T) {
 		if want := p.want.(appender).Append(nil); !bytes.Equal(b, want) {
 			t.Errorf("%s: read\n%s\nwant\n%s", name, b, want)
 		}
-		if _, ferr := s.Statement(); ferr == nil || ferr.Class != Record {
-			t.Errorf("%s: taken for an entry: %v", name, ferr)
+		if _, err := s.Statement(); !isFault(err, Record, "") {
+			t.Errorf("%s: taken for an entry: %v", name, err)
 		}
-		if _, ferr := s.Manifest(); ferr == nil || ferr.Class != Record {
-			t.Errorf("%s: taken for a manifest: %v", name, ferr)
+		if _, err := s.Manifest(); !isFault(err, Record, "") {
+			t.Errorf("%s: taken for a manifest: %v", name, err)
 		}
 		for other, q := range presentedSamples(t) {
-			if _, ferr := q.open(s); (ferr == nil) != (q.kind == p.kind) {
-				t.Errorf("%s read as %s: %v", name, other, ferr)
+			if _, err := q.open(s); (err == nil) != (q.kind == p.kind) {
+				t.Errorf("%s read as %s: %v", name, other, err)
 			}
 		}
 	}
@@ -221,43 +221,43 @@ func TestPresentedFieldsAreClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		predicate := predicateOf(t, e)
-		read := func(payload []byte) *FormatError {
+		read := func(payload []byte) error {
 			var r Reader
-			s, ferr := r.Open(sealIn(payload))
-			if ferr != nil {
-				return ferr
+			s, err := r.Open(sealIn(payload))
+			if err != nil {
+				return err
 			}
-			x, ferr := p.open(s)
-			if ferr == nil && !bytes.Contains(payload, x.(appender).Append(nil)) {
+			x, err := p.open(s)
+			if err == nil && !bytes.Contains(payload, x.(appender).Append(nil)) {
 				t.Errorf("%s: %s is written %s", name, payload, x.(appender).Append(nil))
 			}
-			return ferr
+			return err
 		}
-		if ferr := read(restate(t, p.kind, predicate.Append(nil))); ferr != nil {
-			t.Fatalf("%s: %v", name, ferr) // or the refusals below would prove nothing
+		if err := read(restate(t, p.kind, predicate.Append(nil))); err != nil {
+			t.Fatalf("%s: %v", name, err) // or the refusals below would prove nothing
 		}
 		refused, met := 0, map[string]bool{}
 		for _, a := range attacks(predicate, "") {
 			if a.at == "" && a.text[0] != '{' {
 				continue // a statement's predicate is an object
 			}
-			ferr := read(restate(t, p.kind, a.text))
+			err := read(restate(t, p.kind, a.text))
 			what := a.at + " " + a.with
 			if i := slices.IndexFunc(expected, func(x string) bool {
 				return x == what || strings.HasSuffix(x, "*") && strings.HasPrefix(what, x[:len(x)-1])
 			}); i >= 0 {
 				met[expected[i]] = true
-				if ferr != nil {
-					t.Errorf("%s: %s: %v", name, what, ferr)
+				if err != nil {
+					t.Errorf("%s: %s: %v", name, what, err)
 				}
 				continue
 			}
 			switch {
-			case ferr == nil && bytes.Equal(value(t, string(a.text)).Append(nil), predicate.Append(nil)): // as it was
-			case ferr == nil:
+			case err == nil && bytes.Equal(value(t, string(a.text)).Append(nil), predicate.Append(nil)): // as it was
+			case err == nil:
 				t.Errorf("%s: %s: taken", name, what)
-			case ferr.Class != Record || !strings.HasPrefix(ferr.Field, "predicate."):
-				t.Errorf("%s: %s: %v", name, what, ferr)
+			case !isFault(err, Record, "predicate."):
+				t.Errorf("%s: %s: %v", name, what, err)
 			default:
 				refused++
 			}
@@ -277,25 +277,25 @@ func TestPresentedEnvelopes(t *testing.T) {
 			t.Fatal(err)
 		}
 		var r Reader
-		s, ferr := r.Open(e)
-		if ferr != nil {
-			t.Fatal(ferr)
+		s, err := r.Open(e)
+		if err != nil {
+			t.Fatal(err)
 		}
 		payload, text := string(s.Payload), string(e)
-		open := func(e []byte) *FormatError {
-			s, ferr := new(Reader).Open(e)
-			if ferr == nil {
-				_, ferr = p.open(s)
+		open := func(e []byte) error {
+			s, err := new(Reader).Open(e)
+			if err == nil {
+				_, err = p.open(s)
 			}
-			return ferr
+			return err
 		}
 		must := func(what string, e []byte, class Class) {
 			t.Helper()
 			if bytes.Equal(e, []byte(text)) {
 				t.Fatalf("%s: %s: the same", name, what)
 			}
-			if ferr := open(e); ferr == nil || ferr.Class != class {
-				t.Errorf("%s: %s: %v, want %s", name, what, ferr, class)
+			if err := open(e); !isFault(err, class, "") {
+				t.Errorf("%s: %s: %v, want %s", name, what, err, class)
 			}
 		}
 		inside := func(from, to string) []byte {
@@ -330,8 +330,8 @@ func TestPresentedEnvelopes(t *testing.T) {
 		predicate := value(t, payload).Get("predicate").Append(nil)
 		must("a subject over the key too", inside(sum, crypto.Sum(predicate).String()), Record)
 		other := sealIn([]byte(strings.Replace(payload, s.KeyID.String(), digest("another").String(), 1)))
-		if ferr := open(other); ferr != nil { // another key is another signer, and the subject is the same
-			t.Errorf("%s: of another signer: %v", name, ferr)
+		if err := open(other); err != nil { // another key is another signer, and the subject is the same
+			t.Errorf("%s: of another signer: %v", name, err)
 		}
 	}
 }
@@ -367,10 +367,10 @@ func FuzzPresented(f *testing.F) {
 			return
 		}
 		read := 0
-		for _, open := range []func(*Sealed) (any, *FormatError){opening((*Sealed).Approval), opening((*Sealed).Delegation), opening((*Sealed).Attestation), opening((*Sealed).Bundle)} {
+		for _, open := range []func(*Sealed) (any, error){opening((*Sealed).Approval), opening((*Sealed).Delegation), opening((*Sealed).Attestation), opening((*Sealed).Bundle)} {
 			x, err := open(s)
 			if err != nil {
-				if err.Class != Record {
+				if !isFault(err, Record, "") {
 					t.Fatal(err)
 				}
 				continue

@@ -260,7 +260,7 @@ func TestDecisionDepartures(t *testing.T) {
 			}
 			continue
 		}
-		if f, ok := err.(*FormatError); !ok || f.Class != Record || !strings.HasPrefix(f.Field, "predicate.decision."+s.field) {
+		if !isFault(err, Record, "predicate.decision."+s.field) {
 			t.Errorf("%s: %v, want a fault of %s", s.name, err, s.field)
 		}
 	}

@@ -32,26 +32,25 @@ var (
 )
 
 // Open takes an envelope apart: the checks ENCODING and ENVELOPE.
-func (r *Reader) Open(e []byte) (*Sealed, *FormatError) {
+func (r *Reader) Open(e []byte) (*Sealed, error) {
 	env, err := r.unwrap(e)
 	if err != nil {
 		return nil, err
 	}
 	s := &r.sealed
 	*s = Sealed{Payload: r.payload, Sig: r.sig[:0]}
-	if err := read(env, Shape, s.envelope); err != nil {
+	if err := read(env, Shape, "", s.envelope); err != nil {
 		return nil, err
 	}
-	if err := read(r.statement.Root(), Shape, s.statement); err != nil {
-		err.Field = "payload." + err.Field
+	if err := read(r.statement.Root(), Shape, "payload.", s.statement); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
 // unwrap is the check ENCODING, of the envelope and of the payload in it, as far as there is one.
-func (r *Reader) unwrap(e []byte) (crypto.Value, *FormatError) {
-	encoding := func(field, what string) (crypto.Value, *FormatError) {
+func (r *Reader) unwrap(e []byte) (crypto.Value, error) {
+	encoding := func(field, what string) (crypto.Value, error) {
 		return crypto.Value{}, &FormatError{Encoding, field, what}
 	}
 	if err := r.envelope.Parse(e, crypto.Limits{Bytes: MaxEntry, Depth: MaxRecordDepth, Object: true}); err != nil {
@@ -118,7 +117,7 @@ func (s *Sealed) Key() (Digest, bool) {
 }
 
 // Statement reads the predicate of an entry: the check RECORD. Call it when the signature was verified.
-func (s *Sealed) Statement() (*Statement, *FormatError) {
+func (s *Sealed) Statement() (*Statement, error) {
 	st := new(Statement)
 	kernels := false // belongs in the session ""
 	switch s.Kind {

@@ -139,16 +139,16 @@ func TestPresentedLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, ferr := new(Reader).Open(e)
-	if ferr != nil {
-		t.Fatal(ferr)
+	s, err := new(Reader).Open(e)
+	if err != nil {
+		t.Fatal(err)
 	}
 	room := MaxPayload - len(s.Payload)
 	if e, err = sign(room); err != nil {
 		t.Fatal(err)
 	}
-	if s, ferr = new(Reader).Open(e); ferr != nil || len(s.Payload) != MaxPayload || len(e) > MaxEnvelope {
-		t.Fatalf("%v, an envelope of %d bytes", ferr, len(e))
+	if s, err = new(Reader).Open(e); err != nil || len(s.Payload) != MaxPayload || len(e) > MaxEnvelope {
+		t.Fatalf("%v, an envelope of %d bytes", err, len(e))
 	}
 	if e, err := sign(room + 1); err == nil || e != nil {
 		t.Error("a payload of 16385 bytes was signed")

@@ -44,13 +44,13 @@ func (v *verifier) again(index uint64) (*contracts.Statement, *Error) {
 	if crypto.LeafHash(b) != v.index.Hash(index) {
 		return bad(errChanged)
 	}
-	sealed, ferr := r.entry.Open(b)
-	if ferr != nil {
-		return bad(ferr) // cannot be: it was opened
+	sealed, err := r.entry.Open(b)
+	if err != nil {
+		return bad(err) // cannot be: it was opened
 	}
-	st, ferr := sealed.Statement()
-	if ferr != nil {
-		return bad(ferr)
+	st, err := sealed.Statement()
+	if err != nil {
+		return bad(err)
 	}
 	return st, nil
 }

@@ -44,13 +44,13 @@ func decisionsIn(t testing.TB, pack []byte) map[uint64]contracts.DecisionRecord 
 	var r contracts.Reader
 	index := uint64(0)
 	for line := range bytes.Lines(untar(t, pack)[entriesMember].body) {
-		sealed, ferr := r.Open(bytes.TrimSuffix(line, []byte("\n")))
-		if ferr != nil {
-			t.Fatal(ferr)
+		sealed, err := r.Open(bytes.TrimSuffix(line, []byte("\n")))
+		if err != nil {
+			t.Fatal(err)
 		}
-		st, ferr := sealed.Statement()
-		if ferr != nil {
-			t.Fatal(ferr)
+		st, err := sealed.Statement()
+		if err != nil {
+			t.Fatal(err)
 		}
 		if d := st.Judgement(); d != nil {
 			all[index] = *d

@@ -51,9 +51,9 @@ type raw struct{ message, sig []byte }
 func raws(t testing.TB, pack []byte) (out []raw) {
 	var r contracts.Reader
 	for line := range bytes.Lines(untar(t, pack)[entriesMember].body) {
-		s, ferr := r.Open(bytes.TrimSuffix(line, []byte("\n")))
-		if ferr != nil {
-			t.Fatal(ferr)
+		s, err := r.Open(bytes.TrimSuffix(line, []byte("\n")))
+		if err != nil {
+			t.Fatal(err)
 		}
 		out = append(out, raw{crypto.AppendPAE(nil, contracts.PayloadType, s.Payload), bytes.Clone(s.Sig)})
 	}

@@ -188,13 +188,13 @@ func fold(t *testing.T, pack []byte) (charges int, err error) {
 		for line := range bytes.Lines(x.body) {
 			line = bytes.TrimSuffix(line, []byte("\n"))
 			var r contracts.Reader
-			sealed, ferr := r.Open(line)
-			if ferr != nil {
-				t.Fatal(ferr)
+			sealed, err := r.Open(line)
+			if err != nil {
+				t.Fatal(err)
 			}
-			st, ferr := sealed.Statement()
-			if ferr != nil {
-				t.Fatal(ferr)
+			st, err := sealed.Statement()
+			if err != nil {
+				t.Fatal(err)
 			}
 			switch {
 			case st.Decision != nil:

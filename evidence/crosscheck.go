@@ -43,7 +43,7 @@ func (v *verifier) crossedInputs(b []byte, in *contracts.Inputs) string {
 	var r contracts.Reader
 	for _, list := range [...][]contracts.Envelope{in.Envelopes.Approvals, in.Envelopes.Attestations, in.Envelopes.Delegation} {
 		for _, e := range list {
-			if s, ferr := r.Open(e); ferr == nil && what == "" { // what is no envelope, REPLAY judges
+			if s, err := r.Open(e); err == nil && what == "" { // what is no envelope, REPLAY judges
 				what = v.crossed(s.Payload)
 			}
 		}

@@ -46,9 +46,9 @@ func jsonOf(t testing.TB, pack []byte) map[string]*Error {
 	all := map[string]*Error{}
 	var r contracts.Reader
 	envelope := func(b []byte, fault Error, field string) []byte {
-		s, ferr := r.Open(b)
-		if ferr != nil {
-			t.Fatal(ferr)
+		s, err := r.Open(b)
+		if err != nil {
+			t.Fatal(err)
 		}
 		fault.Field = field
 		all[string(b)] = &fault

@@ -161,13 +161,13 @@ func (c *clinic) index() {
 		if err != nil {
 			c.Fatal(err)
 		}
-		sealed, ferr := reader.Open(e)
-		if ferr != nil {
-			c.Fatal(ferr)
+		sealed, err := reader.Open(e)
+		if err != nil {
+			c.Fatal(err)
 		}
-		st, ferr := sealed.Statement()
-		if ferr != nil {
-			c.Fatal(ferr)
+		st, err := sealed.Statement()
+		if err != nil {
+			c.Fatal(err)
 		}
 		if d := st.Judgement(); d != nil {
 			x := byID[d.ID]

@@ -91,6 +91,15 @@ func otherOrigin(is, want string) string { return "of the origin " + is + ", not
 // unsupported is what is said of features that later versions of this package know.
 const unsupported = " is not supported by this version"
 
+// formatError returns the departure of a record from its form: every error of reading one is such.
+func formatError(err error) *contracts.FormatError {
+	var f *contracts.FormatError
+	if !errors.As(err, &f) {
+		f = &contracts.FormatError{What: err.Error()}
+	}
+	return f
+}
+
 // checkOf gives the check that a departure from the form of an entry falls to.
 func checkOf(c contracts.Class) error {
 	switch c {

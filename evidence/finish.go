@@ -92,6 +92,10 @@ func (v *verifier) manifest(note []byte) *Error {
 		return nil
 	}
 	bad := func(field, what string) *Error { return &Error{ErrManifest, -1, field, what, nil} }
+	misshapen := func(err error) *Error {
+		form := formatError(err)
+		return bad(cmp.Or(form.Field, members[manifestMember]), form.What)
+	}
 	if v.pack.members[manifestMember].size > contracts.MaxEntry {
 		return bad(members[manifestMember], "longer than an envelope may be")
 	}
@@ -99,9 +103,9 @@ func (v *verifier) manifest(note []byte) *Error {
 	if f != nil {
 		return f
 	}
-	sealed, ferr := v.reader.Open(b)
-	if ferr != nil {
-		return bad(cmp.Or(ferr.Field, members[manifestMember]), ferr.What)
+	sealed, err := v.reader.Open(b)
+	if err != nil {
+		return misshapen(err)
 	}
 	if field, what := v.crossedSealed(b, sealed); what != "" {
 		return bad(field, what)
@@ -114,9 +118,9 @@ func (v *verifier) manifest(note []byte) *Error {
 	if !crypto.Verify(public, v.pae, sealed.Sig) {
 		return bad("signatures.sig", "does not verify")
 	}
-	m, ferr := sealed.Manifest()
-	if ferr != nil {
-		return bad(cmp.Or(ferr.Field, members[manifestMember]), ferr.What)
+	m, err := sealed.Manifest()
+	if err != nil {
+		return misshapen(err)
 	}
 	want := contracts.EvidencePack{
 		Blobs:          contracts.Blobs{Bytes: v.pack.bytes, Count: uint64(len(v.pack.blobs)), Root: v.pack.root},

@@ -158,11 +158,11 @@ func (o *office) erase(r *rand.Rand) {
 		if err != nil {
 			o.Fatal(err)
 		}
-		sealed, ferr := reader.Open(e)
-		if ferr != nil {
-			o.Fatal(ferr)
+		sealed, err := reader.Open(e)
+		if err != nil {
+			o.Fatal(err)
 		}
-		if st, ferr := sealed.Statement(); ferr == nil && st.Judgement() != nil && r.IntN(3) == 0 {
+		if st, err := sealed.Statement(); err == nil && st.Judgement() != nil && r.IntN(3) == 0 {
 			o.store.gone[st.Judgement().InputsHash] = true
 		}
 	}

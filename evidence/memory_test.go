@@ -97,13 +97,13 @@ func (m *maker) execute(c *called, r *contracts.Receipt, entry contracts.Digest)
 // answer reads what an approver signed.
 func (m *maker) answer(e contracts.Envelope) *contracts.Approval {
 	m.Helper()
-	sealed, ferr := new(contracts.Reader).Open(e)
-	if ferr != nil {
-		m.Fatal(ferr)
+	sealed, err := new(contracts.Reader).Open(e)
+	if err != nil {
+		m.Fatal(err)
 	}
-	a, ferr := sealed.Approval()
-	if ferr != nil {
-		m.Fatal(ferr)
+	a, err := sealed.Approval()
+	if err != nil {
+		m.Fatal(err)
 	}
 	return a
 }

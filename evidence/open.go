@@ -46,9 +46,10 @@ func (o *opener) sealed(b []byte, index uint64) (*contracts.Sealed, *Error) {
 	if bytes.HasPrefix(b, []byte(`{"gap"`)) {
 		return nil, &Error{ErrGap, int64(index), "gap", "a gap" + unsupported, nil}
 	}
-	s, ferr := o.reader.Open(b)
-	if ferr != nil {
-		return nil, &Error{checkOf(ferr.Class), int64(index), cmp.Or(ferr.Field, "envelope"), ferr.What, nil}
+	s, err := o.reader.Open(b)
+	if err != nil {
+		bad := formatError(err)
+		return nil, &Error{checkOf(bad.Class), int64(index), cmp.Or(bad.Field, "envelope"), bad.What, nil}
 	}
 	if field, what := o.crossedSealed(b, s); what != "" {
 		return nil, &Error{ErrEncoding, int64(index), field, what, nil}
@@ -78,9 +79,10 @@ func (o *opener) signed(s *contracts.Sealed, state *registry.State, index uint64
 
 // record is RECORD.
 func (o *opener) record(s *contracts.Sealed, index uint64) (*contracts.Statement, *Error) {
-	st, ferr := s.Statement()
-	if ferr != nil {
-		return nil, &Error{ErrRecord, int64(index), ferr.Field, ferr.What, nil}
+	st, err := s.Statement()
+	if err != nil {
+		bad := formatError(err)
+		return nil, &Error{ErrRecord, int64(index), bad.Field, bad.What, nil}
 	}
 	if what := later(st); what != "" {
 		return nil, &Error{ErrRecord, int64(index), "predicateType", what, nil}

@@ -47,9 +47,9 @@ func newDesk(t testing.TB) *desk {
 func (d *desk) ask(tool, args string, with ...contracts.Envelope) ask {
 	a := ask{session: d.session, tool: tool, args: args, who: d.who}
 	for _, e := range with {
-		sealed, ferr := new(contracts.Reader).Open(e)
-		if ferr != nil {
-			d.Fatal(ferr)
+		sealed, err := new(contracts.Reader).Open(e)
+		if err != nil {
+			d.Fatal(err)
 		}
 		if sealed.Kind == contracts.KindAttestation {
 			a.with.Attestations = append(a.with.Attestations, e)

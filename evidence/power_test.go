@@ -204,13 +204,13 @@ func (w *theft) copied(size int, by byte) *maker {
 	var r contracts.Reader
 	for e, err := range w.log.store.Entries(w.Context(), 0, uint64(size)) {
 		m.must(err)
-		sealed, ferr := r.Open(e)
-		if ferr != nil {
-			w.Fatal(ferr)
+		sealed, err := r.Open(e)
+		if err != nil {
+			w.Fatal(err)
 		}
-		st, ferr := sealed.Statement()
-		if ferr != nil {
-			w.Fatal(ferr)
+		st, err := sealed.Statement()
+		if err != nil {
+			w.Fatal(err)
 		}
 		if st.Trust != nil {
 			m.state, err = m.state.Apply(st.Trust, testOrigin, uint64(len(b.Entries)))

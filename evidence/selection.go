@@ -160,9 +160,9 @@ func (r *eraser) selects(ctx context.Context, st *contracts.Statement) (bool, er
 		return false, err
 	}
 	var reader contracts.Reader
-	in, ferr := reader.Inputs(b)
-	if ferr != nil {
-		return false, fmt.Errorf("inputs: %v", ferr)
+	in, err := reader.Inputs(b)
+	if err != nil {
+		return false, fmt.Errorf("inputs: %v", err)
 	}
 	return r.sessions[in.Session], nil
 }
@@ -176,7 +176,7 @@ func recorded(name string, legal bool) string {
 	return contracts.Hashed(name)
 }
 
-func isCallerWord(s string) bool { return s == "" || contracts.IsWords(s, 256) }
+func isCallerWord(s string) bool { return s == "" || contracts.IsWords(s, contracts.MaxCallerID) }
 
 // each reads entries of the log. It verifies no signatures: that is for those who get packs.
 func (r *eraser) each(ctx context.Context, from, to uint64, do func(index uint64, hash contracts.Digest, st *contracts.Statement) error) error {
@@ -186,13 +186,13 @@ func (r *eraser) each(ctx context.Context, from, to uint64, do func(index uint64
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
-		sealed, ferr := reader.Open(e)
-		if ferr != nil {
-			return fmt.Errorf("entry %d: %v", index, ferr)
+		sealed, err := reader.Open(e)
+		if err != nil {
+			return fmt.Errorf("entry %d: %v", index, err)
 		}
-		st, ferr := sealed.Statement()
-		if ferr != nil {
-			return fmt.Errorf("entry %d: %v", index, ferr)
+		st, err := sealed.Statement()
+		if err != nil {
+			return fmt.Errorf("entry %d: %v", index, err)
 		}
 		if what := later(st); what != "" {
 			return fmt.Errorf("entry %d: %s", index, what)

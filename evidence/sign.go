@@ -20,12 +20,12 @@ func (p *packer) begin(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		sealed, ferr := r.Open(e)
-		if ferr != nil {
-			return ferr
+		sealed, err := r.Open(e)
+		if err != nil {
+			return err
 		}
-		if st, ferr := sealed.Statement(); ferr != nil {
-			return ferr
+		if st, err := sealed.Statement(); err != nil {
+			return err
 		} else if st.Genesis != nil {
 			trust = &st.Genesis.Trust
 		}

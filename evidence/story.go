@@ -251,12 +251,12 @@ func (v *verifier) noncesOf(d *contracts.DecisionRecord, in *contracts.Inputs) [
 
 // approval reads what an envelope says, or gives nil. Who signed it is the guardian's business.
 func (v *verifier) approval(e contracts.Envelope) *contracts.Approval {
-	sealed, ferr := v.rereader().entry.Open(e)
-	if ferr != nil {
+	sealed, err := v.rereader().entry.Open(e)
+	if err != nil {
 		return nil
 	}
-	a, ferr := sealed.Approval()
-	if ferr != nil {
+	a, err := sealed.Approval()
+	if err != nil {
 		return nil
 	}
 	return a

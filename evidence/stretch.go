@@ -70,13 +70,13 @@ func (p *packer) reading(u *stretch, l *log, named map[contracts.Digest]role) *w
 		}
 		r := readers.Get().(*contracts.Reader)
 		defer readers.Put(r)
-		sealed, ferr := r.Open(u.entries[i])
-		if ferr != nil {
-			return ferr
+		sealed, err := r.Open(u.entries[i])
+		if err != nil {
+			return err
 		}
-		st, ferr := sealed.Statement()
-		if ferr != nil {
-			return ferr
+		st, err := sealed.Statement()
+		if err != nil {
+			return err
 		}
 		if what := later(st); what != "" {
 			return errors.New(what)

@@ -8,13 +8,13 @@ import (
 func (m *model) request() contracts.ApprovalRequest {
 	m.Helper()
 	e := parseObject(m, m.blobs[m.the("e1").d()["inputsHash"].(string)])["envelopes"].(object)["approvals"].([]any)[0]
-	sealed, ferr := new(contracts.Reader).Open(canonical(e))
-	if ferr != nil {
-		m.Fatal(ferr)
+	sealed, err := new(contracts.Reader).Open(canonical(e))
+	if err != nil {
+		m.Fatal(err)
 	}
-	a, ferr := sealed.Approval()
-	if ferr != nil {
-		m.Fatal(ferr)
+	a, err := sealed.Approval()
+	if err != nil {
+		m.Fatal(err)
 	}
 	return a.Request
 }

@@ -295,13 +295,13 @@ func (p *told) add(t testing.TB, in *contracts.Inputs, d *contracts.DecisionReco
 		if !slices.Contains(d.Approvals, e.Digest()) {
 			continue
 		}
-		sealed, ferr := new(contracts.Reader).Open(e)
-		if ferr != nil {
-			t.Fatal(ferr)
+		sealed, err := new(contracts.Reader).Open(e)
+		if err != nil {
+			t.Fatal(err)
 		}
-		a, ferr := sealed.Approval()
-		if ferr != nil {
-			t.Fatal(ferr)
+		a, err := sealed.Approval()
+		if err != nil {
+			t.Fatal(err)
 		}
 		nonces = append(nonces, a.Request.Nonce)
 	}

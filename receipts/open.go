@@ -31,9 +31,9 @@ func OpenDecision(e contracts.Entry, trust *registry.State, index uint64) (contr
 
 func open(e contracts.Entry, kind contracts.Kind, trust *registry.State, index uint64) (*contracts.Statement, error) {
 	var reader contracts.Reader
-	sealed, ferr := reader.Open(e)
-	if ferr != nil {
-		return refused(ferr)
+	sealed, err := reader.Open(e)
+	if err != nil {
+		return refused(err)
 	}
 	if sealed.Kind != kind {
 		return refused(fmt.Errorf("the entry is no %s", kind))
@@ -48,9 +48,9 @@ func open(e contracts.Entry, kind contracts.Kind, trust *registry.State, index u
 	if !crypto.Verify(key, crypto.AppendPAE(nil, contracts.PayloadType, sealed.Payload), sealed.Sig) {
 		return refused(errors.New("SIGNATURE: does not verify"))
 	}
-	st, ferr := sealed.Statement()
-	if ferr != nil {
-		return refused(ferr)
+	st, err := sealed.Statement()
+	if err != nil {
+		return refused(err)
 	}
 	return st, nil
 }

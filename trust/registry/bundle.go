@@ -31,9 +31,9 @@ func (s *State) bundle(e contracts.Envelope, doc []byte) error {
 	if err != nil {
 		return err
 	}
-	b, ferr := sealed.Bundle()
-	if ferr != nil {
-		return ferr
+	b, err := sealed.Bundle()
+	if err != nil {
+		return err
 	}
 	if crypto.Sum(doc) != b.Digest {
 		return errors.New("digest: another document was signed, or another edition of it: documents are signed in canonical form")

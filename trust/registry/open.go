@@ -18,9 +18,9 @@ func OpenApproval(s *State, e contracts.Envelope) (contracts.Approval, Key, erro
 	if err != nil {
 		return contracts.Approval{}, Key{}, fmt.Errorf("registry: approval: %w", err)
 	}
-	a, ferr := sealed.Approval()
-	if ferr != nil {
-		return contracts.Approval{}, Key{}, fmt.Errorf("registry: approval: %w", ferr)
+	a, err := sealed.Approval()
+	if err != nil {
+		return contracts.Approval{}, Key{}, fmt.Errorf("registry: approval: %w", err)
 	}
 	return *a, holder, nil
 }
@@ -31,9 +31,9 @@ func OpenAttestation(s *State, e contracts.Envelope) (contracts.Attestation, Key
 	if err != nil {
 		return contracts.Attestation{}, Key{}, fmt.Errorf("registry: attestation: %w", err)
 	}
-	a, ferr := sealed.Attestation()
-	if ferr != nil {
-		return contracts.Attestation{}, Key{}, fmt.Errorf("registry: attestation: %w", ferr)
+	a, err := sealed.Attestation()
+	if err != nil {
+		return contracts.Attestation{}, Key{}, fmt.Errorf("registry: attestation: %w", err)
 	}
 	return *a, holder, nil
 }
@@ -70,10 +70,10 @@ func (s *State) grant(e contracts.Envelope) (*contracts.Delegation, Key, error) 
 	if err != nil {
 		return nil, Key{}, err
 	}
-	g, ferr := sealed.Delegation()
+	g, err := sealed.Delegation()
 	switch {
-	case ferr != nil:
-		return nil, Key{}, ferr
+	case err != nil:
+		return nil, Key{}, err
 	case g.Delegator != holder.Name:
 		return nil, Key{}, errors.New("KEY: it is not the delegator who signed it")
 	case s.Revoked(e.Digest()):
@@ -98,9 +98,9 @@ func linked(g, parent *contracts.Delegation, e contracts.Envelope) error {
 // open verifies all of an envelope but what its predicate says: ENCODING, ENVELOPE, KEY, SIGNATURE.
 func (s *State) open(e contracts.Envelope, role Role) (*contracts.Sealed, Key, error) {
 	var r contracts.Reader
-	sealed, ferr := r.Open(e)
-	if ferr != nil {
-		return nil, Key{}, ferr
+	sealed, err := r.Open(e)
+	if err != nil {
+		return nil, Key{}, err
 	}
 	if id, ok := sealed.Key(); !ok || id != sealed.KeyID {
 		return nil, Key{}, errors.New("KEY: the envelope and the predicate name different keys")

@@ -37,9 +37,9 @@ func must[T any](t testing.TB) func(x T, err error) T {
 // forge signs an envelope's payload anew, after a change, by the key of one name under the id of another.
 func forge(t testing.TB, e contracts.Envelope, by, as string, change func(payload string) string) contracts.Envelope {
 	t.Helper()
-	sealed, ferr := new(contracts.Reader).Open(e)
-	if ferr != nil {
-		t.Fatal(ferr)
+	sealed, err := new(contracts.Reader).Open(e)
+	if err != nil {
+		t.Fatal(err)
 	}
 	payload := []byte(change(string(sealed.Payload)))
 	sig, err := crypto.Sign(private(t, by), crypto.AppendPAE(nil, contracts.PayloadType, payload))
@@ -178,9 +178,9 @@ func TestOpenersRefuse(t *testing.T) {
 
 func payloadOf(t testing.TB, e contracts.Envelope) []byte {
 	t.Helper()
-	sealed, ferr := new(contracts.Reader).Open(e)
-	if ferr != nil {
-		t.Fatal(ferr)
+	sealed, err := new(contracts.Reader).Open(e)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return bytes.Clone(sealed.Payload)
 }

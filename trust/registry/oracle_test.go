@@ -101,6 +101,15 @@ type folded struct {
 	events, digests int
 }
 
+// classOf returns the check in which an entry departs from its form.
+func classOf(err error) string {
+	var f *contracts.FormatError
+	if !errors.As(err, &f) {
+		return err.Error()
+	}
+	return string(f.Class)
+}
+
 // fold goes over the entries as a verifier does, and looks at nothing but keys, trust events and what must agree with the trust state.
 func fold(t testing.TB, pack map[string][]byte) (f folded) {
 	t.Helper()
@@ -111,16 +120,15 @@ func fold(t testing.TB, pack map[string][]byte) (f folded) {
 	log, late := "", ""
 	for i, line := range bytes.SplitAfter(bytes.TrimSuffix(pack["entries.jsonl"], []byte("\n")), []byte("\n")) {
 		var r contracts.Reader
-		sealed, ferr := r.Open(bytes.TrimSuffix(line, []byte("\n")))
-		if ferr != nil {
-			return refuse(string(ferr.Class), i, ferr)
+		sealed, err := r.Open(bytes.TrimSuffix(line, []byte("\n")))
+		if err != nil {
+			return refuse(classOf(err), i, err)
 		}
 		if i == 0 {
-			st, ferr := sealed.Statement()
-			if ferr != nil {
-				t.Fatal(ferr)
+			st, err := sealed.Statement()
+			if err != nil {
+				t.Fatal(err)
 			}
-			var err error
 			if f.state, err = ParseState(pack["blobs/"+st.Genesis.Trust.String()]); err != nil {
 				return refuse("TRUST", i, err)
 			}
@@ -133,9 +141,9 @@ func fold(t testing.TB, pack map[string][]byte) (f folded) {
 		if !crypto.Verify(key, crypto.AppendPAE(nil, contracts.PayloadType, sealed.Payload), sealed.Sig) {
 			return refuse("SIGNATURE", i, errors.New("does not verify"))
 		}
-		st, ferr := sealed.Statement()
-		if ferr != nil {
-			return refuse(string(ferr.Class), i, ferr)
+		st, err := sealed.Statement()
+		if err != nil {
+			return refuse(classOf(err), i, err)
 		}
 		switch d := st.Judgement(); {
 		case st.Trust != nil:
@@ -333,12 +341,12 @@ func TestOracleRandomEvents(t *testing.T) {
 
 // changesNothing tells whether a root event lists the roots that there are.
 func changesNothing(keys *map[contracts.Digest]*twinKey, threshold int, line []byte) bool {
-	sealed, ferr := new(contracts.Reader).Open(line)
-	if ferr != nil {
+	sealed, err := new(contracts.Reader).Open(line)
+	if err != nil {
 		return false
 	}
-	st, ferr := sealed.Statement()
-	if ferr != nil || int(st.Trust.Event.Threshold) != threshold {
+	st, err := sealed.Statement()
+	if err != nil || int(st.Trust.Event.Threshold) != threshold {
 		return false
 	}
 	roots := 0
