@@ -95,9 +95,6 @@ func (a *Approval) visit(f *form) {
 	f.verdict(&a.Verdict)
 }
 
-// Append appends the canonical form.
-func (a *Approval) Append(dst []byte) []byte { return write(dst, a.visit) }
-
 // Sign signs the answer with the key of an approver, and fills in which it is.
 func (a Approval) Sign(key crypto.Signer) (Envelope, error) {
 	return seal(KindApproval, key, &a.Key, a.visit, new(Approval).visit)

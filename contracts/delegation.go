@@ -36,9 +36,6 @@ func (d *Delegation) visit(f *form) {
 	f.value("when", optional, &d.When, crypto.Object)
 }
 
-// Append appends the canonical form.
-func (d *Delegation) Append(dst []byte) []byte { return write(dst, d.visit) }
-
 // Sign signs the grant with the delegator's key, and fills in which it is. The order of Only makes no difference.
 func (d Delegation) Sign(key crypto.Signer) (Envelope, error) {
 	d.Only = set(d.Only)

@@ -32,9 +32,6 @@ func (a *Attestation) visit(f *form) {
 	f.text("type", required, &a.Type, words128)
 }
 
-// Append appends the canonical form.
-func (a *Attestation) Append(dst []byte) []byte { return write(dst, a.visit) }
-
 // Sign signs the attestation with the key of an attestor, and fills in which it is.
 func (a Attestation) Sign(key crypto.Signer) (Envelope, error) {
 	return seal(KindAttestation, key, &a.Key, a.visit, new(Attestation).visit)
@@ -63,9 +60,6 @@ func (b *Bundle) visit(f *form) {
 	f.text("name", required, &b.Name, id)
 	f.count("version", &b.Version)
 }
-
-// Append appends the canonical form.
-func (b *Bundle) Append(dst []byte) []byte { return write(dst, b.visit) }
 
 // Sign signs the bundle with the key of a publisher, and fills in which it is.
 func (b Bundle) Sign(key crypto.Signer) (Envelope, error) {
