@@ -15,6 +15,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // counter is a driver that counts its runs.
@@ -112,9 +114,8 @@ func TestRunRefuses(t *testing.T) {
 	if c.runs.Load() != 1 {
 		t.Errorf("ran %d times", c.runs.Load())
 	}
-	if _, err := Func(nil).Run(context.Background(), contracts.Call{}); err == nil {
-		t.Error("a nil Func returned no error")
-	}
+	_, err := Func(nil).Run(context.Background(), contracts.Call{})
+	assert.Error(t, err, "a nil Func returned no error")
 }
 
 func TestPermitIsSpentOnce(t *testing.T) {
@@ -164,9 +165,7 @@ func TestTheCallIsTheDriversOwn(t *testing.T) {
 	s, call := permitted()
 	want, wantCall := permitted()
 	p, err := Admit(s, call)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	wreck := func(c contracts.Call) {
 		for i := range c.Args {
 			c.Args[i] = 'x'
@@ -185,9 +184,7 @@ func TestTheCallIsTheDriversOwn(t *testing.T) {
 		wreck(c)
 		return Result{Output: c.Args}, nil
 	}), ample, nil)
-	if proof != string(want.entry) {
-		t.Errorf("appending to the arguments reached the decision: %q", proof)
-	}
+	assert.Equal(t, string(want.entry), proof, "appending to the arguments reached the decision")
 	if o.Form != "raw" || !strings.HasPrefix(string(o.Output), "xxx") {
 		t.Fatalf("%+v", o) // the driver did scribble
 	}
@@ -197,9 +194,8 @@ func TestTheCallIsTheDriversOwn(t *testing.T) {
 
 	// And the other way: the caller's buffer is used again for the next call while a driver still runs.
 	s, call = permitted()
-	if p, err = Admit(s, call); err != nil {
-		t.Fatal(err)
-	}
+	p, err = Admit(s, call)
+	require.NoError(t, err)
 	wreck(contracts.Call{Args: call.Args, Caller: call.Caller, Permit: contracts.AuthorizedExecutionIntent{Decision: s.entry}})
 	o = Run(context.Background(), p, driver(func(_ context.Context, c contracts.Call) (Result, error) {
 		if c.Caller.Roles[0] != "clerk" || !bytes.Equal(c.Permit.Decision, want.entry) {
@@ -207,9 +203,7 @@ func TestTheCallIsTheDriversOwn(t *testing.T) {
 		}
 		return Result{Output: c.Args}, nil
 	}), ample, nil)
-	if string(o.Output) != string(wantCall.Args) {
-		t.Errorf("%s", o.Output)
-	}
+	assert.Equal(t, string(wantCall.Args), string(o.Output), "%s", o.Output)
 }
 
 // A driver that keeps the slice that it returned, and goes on writing to it, changes nothing.
@@ -388,16 +382,12 @@ func TestHostileContexts(t *testing.T) {
 			_ = context.Cause(inner)
 			return Result{}, c.err
 		}), ample)
-		if o.Reason != c.want {
-			t.Errorf("%s: %s, want %s", name, o.Reason, c.want)
-		}
+		assert.Equal(t, c.want, o.Reason, "%s", name)
 	}
 	// One that cannot be waited for counts as ended: the driver is told at once.
 	o := try(t, odd{panicDone: true}, driver(func(ctx context.Context, _ contracts.Call) (Result, error) {
 		<-ctx.Done()
 		return Result{}, ctx.Err()
 	}), Limits{Timeout: 10 * time.Second})
-	if o.Reason != contracts.ReasonToolCanceled {
-		t.Errorf("Done panics: %s", o.Reason)
-	}
+	assert.Equal(t, contracts.ReasonToolCanceled, o.Reason, "Done panics")
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/stretchr/testify/assert"
 )
 
 type key struct{}
@@ -54,13 +55,9 @@ func TestDriversContext(t *testing.T) {
 				<-ctx.Done()
 				return Result{}, derived.Err()
 			}), Limits{Timeout: c.limit})
-			if o.Reason != c.reason {
-				t.Errorf("%s: %s", c.name, o.Reason)
-			}
+			assert.Equal(t, c.reason, o.Reason, "%s", c.name)
 		}
-		if time.Since(start) == 0 {
-			t.Error("no time passed: nothing was checked")
-		}
+		assert.NotEqual(t, time.Duration(0), time.Since(start), "no time passed: nothing was checked")
 	})
 }
 
@@ -87,9 +84,7 @@ func TestAbandonedAtTheLimitNotBefore(t *testing.T) {
 			<-time.After(59 * time.Second)
 			return Result{Output: []byte("1")}, nil
 		}), Limits{Timeout: time.Minute, Output: 1})
-		if o.Reason != contracts.ReasonAllow {
-			t.Errorf("%+v", o)
-		}
+		assert.Equal(t, contracts.ReasonAllow, o.Reason, "%+v", o)
 	})
 }
 
@@ -107,9 +102,8 @@ func TestContextEndsWithTheRun(t *testing.T) {
 			_ = cancel // not called: the run must end it
 			stopped = context.AfterFunc(ctx, func() { calls <- "stopped" })
 			kept = context.AfterFunc(derived, func() { calls <- "kept" })
-			if n := runtime.NumGoroutine(); n != before {
-				t.Errorf("%d goroutines more for derived contexts", n-before)
-			}
+			n := runtime.NumGoroutine()
+			assert.Equal(t, before, n, "%d goroutines more for derived contexts", n-before)
 			if !stopped() || stopped() {
 				t.Error("stop does not tell whether it stopped")
 			}
@@ -124,9 +118,8 @@ func TestContextEndsWithTheRun(t *testing.T) {
 			t.Errorf("%s was called, %d more", got, len(calls))
 		}
 		late := make(chan bool)
-		if stop := context.AfterFunc(own, func() { close(late) }); stop() {
-			t.Error("stopped what follows at once")
-		}
+		stop := context.AfterFunc(own, func() { close(late) })
+		assert.False(t, stop(), "stopped what follows at once")
 		<-late
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
 )
 
 // What is JSON is released in its canonical form, what is not as it is, and a limit holds for both.
@@ -93,9 +94,8 @@ func TestSchemaThatPanics(t *testing.T) {
 	if o.Reason != contracts.ReasonContractDrift || string(o.Output) != `{"a":1}` || o.Form != "jcs" {
 		t.Errorf("%+v", o)
 	}
-	if o = try(t, context.Background(), returns(`{"a":1}`, nil), ample); o.Reason != contracts.ReasonAllow {
-		t.Errorf("after it: %+v", o)
-	}
+	o = try(t, context.Background(), returns(`{"a":1}`, nil), ample)
+	assert.Equal(t, contracts.ReasonAllow, o.Reason, "after it: %+v", o)
 }
 
 // Memory is reused from run to run; no output ever shows in another.
@@ -111,9 +111,8 @@ func TestConcurrentRunsKeepTheirOutputs(t *testing.T) {
 				text, want = strings.Repeat("y", 70<<10), strings.Repeat("y", 70<<10)
 			}
 			for range 20 {
-				if o := try(t, context.Background(), returns(text, nil), Limits{Timeout: time.Hour, Output: 1 << 20}); string(o.Output) != want {
-					t.Errorf("%d: %.80s", i, o.Output)
-				}
+				o := try(t, context.Background(), returns(text, nil), Limits{Timeout: time.Hour, Output: 1 << 20})
+				assert.Equal(t, want, string(o.Output), "%d: %.80s", i, o.Output)
 				runtime.Gosched()
 			}
 		}()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
 )
 
 // The lines of the outcome table that are the executor's to decide, one case a line.
@@ -135,9 +136,7 @@ func TestEndAtTheMomentOfAbandonment(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if len(late) != 0 {
-			t.Error("late was called for a driver that was heard")
-		}
+		assert.Empty(t, late, "late was called for a driver that was heard")
 	})
 }
 
@@ -161,9 +160,7 @@ func TestDeadlineThatTheDriverMetItself(t *testing.T) {
 			}
 			return Result{}, errOwn
 		}), c.l)
-		if o.Reason != c.want {
-			t.Errorf("%s: %s, want %s", c.name, o.Reason, c.want)
-		}
+		assert.Equal(t, c.want, o.Reason, "%s", c.name)
 	}
 }
 
@@ -186,9 +183,7 @@ func TestLimitErrorIsBelievedFromASandboxOnly(t *testing.T) {
 		"error that says": {boxed{returns("", hostileError{})}, contracts.ReasonToolError},
 	} {
 		o := try(t, context.Background(), c.driver, ample)
-		if o.Reason != c.want {
-			t.Errorf("%s: %s, want %s", name, o.Reason, c.want)
-		}
+		assert.Equal(t, c.want, o.Reason, "%s", name)
 	}
 }
 
@@ -236,13 +231,9 @@ func TestLate(t *testing.T) {
 				t.Fatalf("%+v", o)
 			}
 			close(release)
-			if got := <-seen; got != c.want {
-				t.Errorf("late saw %q, want %q", got, c.want)
-			}
+			assert.Equal(t, c.want, <-seen, "late saw")
 		})
 	}
 	o := Run(context.Background(), admit(t), returns("1", nil), ample, func(Result, error) { t.Error("late was called for a driver in time") })
-	if o.Reason != contracts.ReasonAllow {
-		t.Errorf("%+v", o)
-	}
+	assert.Equal(t, contracts.ReasonAllow, o.Reason, "%+v", o)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/require"
 )
 
 // slot is a place in a log.
@@ -34,9 +35,7 @@ func admit(t testing.TB) *Permit {
 	t.Helper()
 	s, call := permitted()
 	p, err := Admit(s, call)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p
 }
 

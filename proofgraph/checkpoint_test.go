@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	stdcrypto "crypto"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -16,23 +15,21 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func (w *world) checkpoint() Checkpoint {
 	w.Helper()
 	c, err := w.log.Checkpoint(context.Background())
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	return c
 }
 
 func (w *world) logKey() crypto.PublicKey {
 	w.Helper()
 	pub, err := crypto.PublicOf(w.options.LogKey)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	return pub
 }
 
@@ -42,9 +39,7 @@ func (w *world) root(n uint64) contracts.Digest {
 	var ref reference
 	i := uint64(0)
 	for e, err := range w.memory.Entries(context.Background(), 0, n) {
-		if err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, err)
 		ref.add(w, i, e)
 		i++
 	}
@@ -56,13 +51,9 @@ func TestCheckpointIsANoteThatOthersVerify(t *testing.T) {
 	for n := range 5 {
 		c := w.checkpoint()
 		verifier, err := note.NewVerifier(VerifierKey(origin, w.logKey()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		opened, err := note.Open(c.Note, note.VerifierList(verifier))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		root := w.root(uint64(n) + 1)
 		if want := fmt.Sprintf("%s\n%d\n%s\n", origin, n+1, crypto.AppendBase64(nil, root[:])); opened.Text != want {
 			t.Errorf("body\n%swant\n%s", opened.Text, want)
@@ -103,9 +94,7 @@ func TestCheckpointFlushes(t *testing.T) {
 		done := make(chan Checkpoint)
 		go func() {
 			c, err := w.log.Checkpoint(context.Background())
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			done <- c
 		}()
 		synctest.Wait()
@@ -148,9 +137,8 @@ func TestCheckpointsAmongWriters(t *testing.T) {
 	for range 3 {
 		all.Go(func() {
 			for range 10 {
-				if c := w.checkpoint(); c.Root != w.root(c.Size) {
-					t.Error("another root")
-				}
+				c := w.checkpoint()
+				assert.Equal(t, w.root(c.Size), c.Root, "another root")
 			}
 		})
 	}
@@ -215,9 +203,8 @@ func TestCheckpointHonoursItsContext(t *testing.T) {
 	w.options.LogKey = signerFunc{w.options.LogKey, cancel}
 	w.open()
 	for range 2 { // it ends while the key signs; then it has ended before
-		if _, err := w.log.Checkpoint(ctx); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		_, err := w.log.Checkpoint(ctx)
+		assert.ErrorIs(t, err, context.Canceled)
 	}
 	w.log.checkpoints <- struct{}{} // somebody else makes one
 	ctx, cancel = context.WithCancel(context.Background())
@@ -227,13 +214,10 @@ func TestCheckpointHonoursItsContext(t *testing.T) {
 		done <- err
 	}()
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, <-done, context.Canceled)
 	<-w.log.checkpoints
-	if c, _ := w.memory.Checkpoint(context.Background()); c != nil {
-		t.Error("stored")
-	}
+	c, _ := w.memory.Checkpoint(context.Background())
+	assert.Nil(t, c, "stored")
 	w.checkpoint()
 }
 
@@ -251,9 +235,8 @@ func (s signerFunc) Sign(r io.Reader, msg []byte, opts stdcrypto.SignerOpts) ([]
 func TestParseCheckpointRefuses(t *testing.T) {
 	w := opened(t)
 	good := string(w.checkpoint().Note)
-	if _, _, err := ParseCheckpoint([]byte(good)); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := ParseCheckpoint([]byte(good))
+	require.NoError(t, err)
 	lines := strings.SplitAfter(good, "\n") // origin, size, root, "", signature
 	line := lines[4]
 	edit := func(i int, s string) string {
@@ -298,9 +281,7 @@ func TestParseCheckpointRefuses(t *testing.T) {
 		"more than a million bytes":        edit(4, "— "+origin+" "+strings.Repeat("AAAA", 300_000)+"\n"),
 		"body and signatures out of order": line + "\n" + strings.Join(lines[:3], ""),
 	} {
-		if bad == good {
-			t.Errorf("%s: not spoilt", name)
-		}
+		assert.NotEqual(t, good, bad, "%s: not spoilt", name)
 		if c, s, err := ParseCheckpoint([]byte(bad)); err == nil || c.Note != nil || s != nil {
 			t.Errorf("%s: accepted: %+v %v", name, c, s)
 		}
@@ -310,9 +291,8 @@ func TestParseCheckpointRefuses(t *testing.T) {
 		"a witness's":    good + "— witness.example/w1 " + strings.Repeat("AAAA", 10) + "\n",
 		"an empty log":   edit(1, "0\n"),
 	} {
-		if _, _, err := ParseCheckpoint([]byte(fine)); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, _, err := ParseCheckpoint([]byte(fine))
+		assert.NoError(t, err, "%s", name)
 	}
 }
 
@@ -325,15 +305,11 @@ func TestCheckpointMangled(t *testing.T) {
 		c, lines, err := ParseCheckpoint(b)
 		return err == nil && c.SignedBy(lines[0], w.logKey())
 	}
-	if !signed(good) {
-		t.Fatal("the untouched one")
-	}
+	require.True(t, signed(good), "the untouched one")
 	for i := range 8 * len(good) {
 		bad := bytes.Clone(good)
 		bad[i/8] ^= 1 << (i % 8)
-		if signed(bad) {
-			t.Errorf("bit %d flipped: accepted\n%s", i, bad)
-		}
+		assert.False(t, signed(bad), "bit %d flipped: accepted\n%s", i, bad)
 		if signed(good[:i/8]) {
 			t.Errorf("cut at %d: accepted", i/8)
 		}
@@ -345,9 +321,7 @@ func TestVerifierKeyOfWhatIsNoKey(t *testing.T) {
 		t.Error("a verifier key")
 	}
 	var c Checkpoint
-	if c.SignedBy(SignatureLine{}, nil) {
-		t.Error("signed")
-	}
+	assert.False(t, c.SignedBy(SignatureLine{}, nil), "signed")
 }
 
 // What is accepted is a note for package note too, and is written again as it was.
@@ -364,9 +338,8 @@ func FuzzParseCheckpoint(f *testing.F) {
 			return
 		}
 		var unverified *note.UnverifiedNoteError
-		if _, err := note.Open(b, nil); !errors.As(err, &unverified) {
-			t.Fatalf("package note says %v", err)
-		}
+		_, err = note.Open(b, nil)
+		require.ErrorAs(t, err, &unverified, "package note says")
 		if unverified.Note.Text != string(c.body()) || !bytes.Equal(c.Note, b) {
 			t.Error("another body")
 		}
@@ -375,8 +348,6 @@ func FuzzParseCheckpoint(f *testing.F) {
 			sig := append([]byte{byte(l.KeyHash >> 24), byte(l.KeyHash >> 16), byte(l.KeyHash >> 8), byte(l.KeyHash)}, l.Signature...)
 			again = fmt.Appendf(again, "— %s %s\n", l.Name, crypto.AppendBase64(nil, sig))
 		}
-		if !bytes.Equal(again, b) {
-			t.Errorf("written again\n%s", again)
-		}
+		assert.True(t, bytes.Equal(again, b), "written again\n%s", again)
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // The tests here run in bubbles of package synctest: where every goroutine waits for another, the test fails at once.
@@ -48,9 +50,7 @@ func TestEverybodyAtOnce(t *testing.T) {
 				t.Errorf("chain %s: %+v, read %+v", a.session, a, b)
 			}
 		}
-		if before.tree != w.log.tree {
-			t.Error("another tree")
-		}
+		assert.Equal(t, w.log.tree, before.tree, "another tree")
 		newHosts(w, sessions).run(8, 2, nil)
 		w.reread()
 	}
@@ -103,9 +103,7 @@ func TestOneAppendForAllThatCameMeanwhile(t *testing.T) {
 		}
 		release <- nil
 		all.Wait()
-		if err := late.Wait(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, late.Wait())
 		w.reread()
 	})
 }
@@ -228,9 +226,7 @@ func TestTheLeadIsNeverLost(t *testing.T) {
 						session := &h.sessions[i%len(h.sessions)]
 						session.lock <- struct{}{}
 						s, err := w.log.Place(session.chain, 1000, nil, nil)
-						if err != nil {
-							t.Error(err)
-						}
+						assert.NoError(t, err)
 						nap(100)
 						w.sign(s)
 						<-session.lock
@@ -238,9 +234,7 @@ func TestTheLeadIsNeverLost(t *testing.T) {
 							continue
 						}
 						nap(50)
-						if err := s.Wait(); err != nil {
-							t.Error(err)
-						}
+						assert.NoError(t, s.Wait())
 						if (i+n)%11 == 0 {
 							if _, err := w.log.Checkpoint(context.Background()); err != nil {
 								t.Error(err)
@@ -250,9 +244,8 @@ func TestTheLeadIsNeverLost(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if _, err := w.log.Checkpoint(context.Background()); err != nil {
-				t.Error(err)
-			}
+			_, err := w.log.Checkpoint(context.Background())
+			assert.NoError(t, err)
 			if n := len(w.reread()); n != 40*6+1 || spy.overlap {
 				t.Errorf("%d entries, overlap %v", n, spy.overlap)
 			}
@@ -273,19 +266,13 @@ func TestBatchesAreBounded(t *testing.T) {
 		s = w.place(c)
 		w.sign(s)
 	}
-	if err := s.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Wait())
 	blob := make([]byte, maxBatchBytes/2+1)
 	for range 5 {
 		s = w.place(c)
-		if err := s.Sign(message(), blob); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Sign(message(), blob))
 	}
-	if err := s.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Wait())
 	if want := []int{1, maxBatchEntries, 100, 2, 2, 1}; !slices.Equal(spy.appends, want) {
 		t.Errorf("appends of %v entries, want %v", spy.appends, want)
 	}
@@ -295,12 +282,8 @@ func TestBlobsAreStoredWithTheirEntry(t *testing.T) {
 	w := opened(t)
 	s := w.place(w.log.Chain("a"))
 	one, two := []byte("one"), []byte("two")
-	if err := s.Sign(message(), one, two); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Sign(message(), one, two))
+	require.NoError(t, s.Wait())
 	one[0] = 'X'
 	for _, text := range []string{"one", "two", string(w.options.Trust)} {
 		if b, err := w.memory.Blob(context.Background(), crypto.Sum([]byte(text))); err != nil || string(b) != text {
@@ -326,17 +309,14 @@ func TestASessionSignsAheadOfTheStore(t *testing.T) {
 			if h := s.Header(); i > 0 && h.Prev != slots[i-1].Hash() {
 				t.Error("prev")
 			}
-			if _, ok := w.log.Lookup(s.Hash()); ok {
-				t.Error("found before it is durable")
-			}
+			_, ok := w.log.Lookup(s.Hash())
+			assert.False(t, ok, "found before it is durable")
 		}
 		go func() {
 			<-arrived
 			release <- nil
 		}()
-		if err := slots[0].Wait(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, slots[0].Wait())
 		if w.size() != 4 {
 			t.Errorf("%d entries", w.size())
 		}

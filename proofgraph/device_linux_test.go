@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/stretchr/testify/require"
 )
 
 // A device blocks its thread for each Append, as a disk does. It keeps nothing that could be read.
@@ -49,9 +50,7 @@ func disk(b testing.TB) *device {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Cleanup(func() { f.Close() })
 	var frame []byte
 	var at int64

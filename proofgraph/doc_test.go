@@ -5,15 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/note"
 )
 
 // The checkpoint in the package comment is one.
 func TestTheCheckpointInThePackageComment(t *testing.T) {
 	source, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, rest, _ := strings.Cut(string(source), "This one\n//\n")
 	text, rest, _ := strings.Cut(rest, "//\n// verifies under this key")
 	var lines []string
@@ -23,9 +22,7 @@ func TestTheCheckpointInThePackageComment(t *testing.T) {
 	_, key, _ := strings.Cut(rest, "//\t")
 	key, _, _ = strings.Cut(key, "\n")
 	verifier, err := note.NewVerifier(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	msg := strings.Join(lines, "\n") + "\n"
 	if n, err := note.Open([]byte(msg), note.VerifierList(verifier)); err != nil || len(n.Sigs) != 1 {
 		t.Fatalf("%v\n%s", err, msg)

@@ -16,6 +16,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var errDisk = errors.New("disk on fire")
@@ -75,9 +77,7 @@ func TestStoreGoesWrongAtEachAppend(t *testing.T) {
 							if !errors.Is(err, ErrSealed) || err != w.log.Err() || way.is != nil && !errors.Is(err, way.is) {
 								t.Errorf("failed with %v", err)
 							}
-							if strings.Contains(err.Error(), "secret") {
-								t.Errorf("the error shows what the store panicked with: %v", err)
-							}
+							assert.NotContains(t, err.Error(), "secret", "the error shows what the store panicked with: %v", err)
 						})
 						if w.log.Err() == nil || failed == 0 && way.name != "ends the goroutine" {
 							t.Fatal("nobody noticed")
@@ -91,9 +91,7 @@ func TestStoreGoesWrongAtEachAppend(t *testing.T) {
 							there[f.hash] = true
 						}
 						for hash := range durable {
-							if !there[hash] {
-								t.Error("what was called durable is not there")
-							}
+							assert.True(t, there[hash], "what was called durable is not there")
 						}
 						extra := len(there) - 1 - len(durable)
 						if (extra > 0) != way.stored {
@@ -102,9 +100,8 @@ func TestStoreGoesWrongAtEachAppend(t *testing.T) {
 						w.store = w.memory
 						w.open()
 						for hash := range there {
-							if _, ok := w.log.Lookup(hash); !ok {
-								t.Error("an entry is not read again")
-							}
+							_, ok := w.log.Lookup(hash)
+							assert.True(t, ok, "an entry is not read again")
 						}
 						newHosts(w, 5).run(3, 3, nil)
 						if n := len(w.reread()); n != len(there)+9 {
@@ -115,17 +112,13 @@ func TestStoreGoesWrongAtEachAppend(t *testing.T) {
 			}
 		}
 	}
-	if tried != len(ways)*9*2 {
-		t.Errorf("%d cases", tried)
-	}
+	assert.Equal(t, tried, len(ways)*9*2, "%d cases", tried)
 }
 
 func mustBeSealed(t *testing.T, w *world, c *Chain) {
 	t.Helper()
 	cause, size := w.log.Err(), w.size()
-	if !errors.Is(cause, ErrSealed) {
-		t.Fatal("the log is not sealed:", cause)
-	}
+	require.ErrorIs(t, cause, ErrSealed, "the log is not sealed:")
 	w.log.Seal(errors.New("another cause"))
 	if w.log.Err() != cause {
 		t.Error("a later cause replaced the first")
@@ -136,9 +129,7 @@ func mustBeSealed(t *testing.T, w *world, c *Chain) {
 	if _, err := w.log.Checkpoint(context.Background()); err != cause {
 		t.Error("Checkpoint:", err)
 	}
-	if w.size() != size {
-		t.Error("something was written")
-	}
+	assert.Equal(t, size, w.size(), "something was written")
 }
 
 // What a signer may do instead of signing.
@@ -193,9 +184,7 @@ func TestSignerGoesWrongAtEachSignature(t *testing.T) {
 								}
 							}()
 							<-done
-							if w.size() != 0 {
-								t.Error("something was written")
-							}
+							assert.Equal(t, uint64(0), w.size(), "something was written")
 							return
 						}
 						w.open()
@@ -206,9 +195,7 @@ func TestSignerGoesWrongAtEachSignature(t *testing.T) {
 								durable.Add(1)
 								return
 							}
-							if strings.Contains(err.Error(), "secret") {
-								t.Errorf("the error shows what the signer panicked with: %v", err)
-							}
+							assert.NotContains(t, err.Error(), "secret", "the error shows what the signer panicked with: %v", err)
 						})
 						mustBeSealed(t, w, places.sessions[0].chain)
 						if n := int64(len(w.reread())); n != durable.Load()+1 {
@@ -252,12 +239,8 @@ func TestAHoleEndsTheLog(t *testing.T) {
 		hole.Void(errors.New("again"))
 		wait(too, true)
 		synctest.Wait()
-		if err := later.Sign(message()); !errors.Is(err, errDisk) {
-			t.Error("signed in a sealed log:", err)
-		}
-		if err := hole.Sign(message()); !errors.Is(err, errDisk) {
-			t.Error("signed in a place that was given up:", err)
-		}
+		assert.ErrorIs(t, later.Sign(message()), errDisk, "signed in a sealed log:")
+		assert.ErrorIs(t, hole.Sign(message()), errDisk, "signed in a place that was given up:")
 		release <- nil
 		all.Wait()
 		mustBeSealed(t, w, w.log.Chain("a"))
@@ -283,20 +266,14 @@ func TestSealing(t *testing.T) {
 	w := opened(t)
 	s := w.place(w.log.Chain("a"))
 	w.sign(s)
-	if over(w.log.Sealed()) {
-		t.Error("sealed before it was")
-	}
+	assert.False(t, over(w.log.Sealed()), "sealed before it was")
 	w.log.Seal(nil)
-	if !over(w.log.Sealed()) {
-		t.Error("who waits for the log to be sealed is not told")
-	}
+	assert.True(t, over(w.log.Sealed()), "who waits for the log to be sealed is not told")
 	if err := s.Wait(); err != w.log.Err() || !errors.Is(err, ErrSealed) {
 		t.Error(err)
 	}
 	mustBeSealed(t, w, w.log.Chain("b"))
-	if w.size() != 1 {
-		t.Error("an entry was written to a sealed log")
-	}
+	assert.Equal(t, uint64(1), w.size(), "an entry was written to a sealed log")
 }
 
 func TestRecordsThatCannotBeSigned(t *testing.T) {
@@ -335,9 +312,7 @@ func TestSealedWhileSigning(t *testing.T) {
 	seal = func() { w.log.Seal(errDisk) }
 	c := w.log.Chain("a")
 	s := w.place(c)
-	if err := s.Sign(message()); !errors.Is(err, errDisk) {
-		t.Error("signed:", err)
-	}
+	assert.ErrorIs(t, s.Sign(message()), errDisk, "signed:")
 	if err := s.Wait(); !errors.Is(err, errDisk) || c.Next() != 0 {
 		t.Error(err, c.Next())
 	}

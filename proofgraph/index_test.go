@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestIndexFindsWhatIsThereAndNothingElse(t *testing.T) {
@@ -13,12 +15,9 @@ func TestIndexFindsWhatIsThereAndNothingElse(t *testing.T) {
 		t.Error("found in the zero Index")
 	}
 	for i := range uint64(20_000) {
-		if _, _, ok := x.Lookup(hashOf(i)); ok {
-			t.Fatalf("%d found before it was added", i)
-		}
-		if err := x.Add(hashOf(i), i/3); err != nil {
-			t.Fatal(err)
-		}
+		_, _, ok := x.Lookup(hashOf(i))
+		require.False(t, ok, "%d found before it was added", i)
+		require.NoError(t, x.Add(hashOf(i), i/3))
 		for _, old := range []uint64{0, i / 2, i} { // wherever the buckets stand
 			if n, lamport, ok := x.Lookup(hashOf(old)); !ok || n != old || lamport != old/3 || x.Hash(old) != hashOf(old) {
 				t.Fatalf("%d of %d: %d %d %v", old, i, n, lamport, ok)
@@ -30,18 +29,14 @@ func TestIndexFindsWhatIsThereAndNothingElse(t *testing.T) {
 			t.Fatalf("%d: %d %d %v", i, n, lamport, ok)
 		}
 	}
-	if x.Len() != 20_000 {
-		t.Error(x.Len())
-	}
+	assert.Equal(t, uint64(20_000), x.Len())
 }
 
 // Hashes that somebody chose to end up in one bucket are found all the same.
 func TestIndexWithOneBucketForAll(t *testing.T) {
 	var x Index
 	for i := range 1000 {
-		if err := x.Add(contracts.Digest{31: byte(i), 30: byte(i >> 8)}, 0); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, x.Add(contracts.Digest{31: byte(i), 30: byte(i >> 8)}, 0))
 	}
 	for i := range 1000 {
 		if n, _, ok := x.Lookup(contracts.Digest{31: byte(i), 30: byte(i >> 8)}); !ok || n != uint64(i) {
@@ -53,9 +48,7 @@ func TestIndexWithOneBucketForAll(t *testing.T) {
 func TestIndexOfEqualHashesGivesTheLast(t *testing.T) {
 	var x Index
 	for i := range uint64(3) {
-		if err := x.Add(hashOf(7), i); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, x.Add(hashOf(7), i))
 	}
 	if n, lamport, ok := x.Lookup(hashOf(7)); !ok || n != 2 || lamport != 2 {
 		t.Error(n, lamport, ok)
@@ -81,9 +74,7 @@ func TestIndexMemory(t *testing.T) {
 	before := heap()
 	x := new(Index)
 	for i := range uint64(n) {
-		if err := x.Add(hashOf(i), 0); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, x.Add(hashOf(i), 0))
 		if i == n/2 { // just past a power of two, where others are at their worst
 			if got := float64(heap()-before) / float64(i); got > 48 {
 				t.Errorf("%.1f bytes an entry at %d", got, i)

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var errEnd = errors.New("the key is revoked")
@@ -51,20 +53,14 @@ func TestPlaceLast(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		if w.log.Err() != nil {
-			t.Fatalf("sealed too early: %v", w.log.Err())
-		}
+		require.NoError(t, w.log.Err(), "sealed too early")
 		w.sign(last)
 		all.Go(func() {
-			if err := last.Wait(); err != nil {
-				t.Errorf("the last: %v", err)
-			}
+			assert.NoError(t, last.Wait(), "the last")
 		})
 		synctest.Wait()
 		w.sign(before) // it has its place
-		if err := w.log.Err(); err != nil {
-			t.Fatalf("sealed before it was durable: %v", err)
-		}
+		require.NoError(t, w.log.Err(), "sealed before it was durable")
 		close(dam)
 		all.Wait()
 		for _, s := range []*Slot{before, last} {
@@ -97,23 +93,17 @@ func TestPlaceLastBehindAnAppend(t *testing.T) {
 			w.sign(first)
 			var all sync.WaitGroup
 			all.Go(func() {
-				if err := first.Wait(); err != nil {
-					t.Errorf("the first: %v", err)
-				}
+				assert.NoError(t, first.Wait(), "the first")
 			})
 			synctest.Wait() // it is being written
 			last, err := w.log.PlaceLast(w.log.Chain("last"), w.options.Now, nil, nil, errEnd)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if signed {
 				w.sign(last)
 			}
 			dam <- struct{}{}
 			all.Wait()
-			if err := w.log.Err(); err != nil {
-				t.Errorf("signed %v: sealed before the last was written: %v", signed, err)
-			}
+			assert.NoError(t, w.log.Err(), "signed %v: sealed before the last was written", signed)
 			close(dam)
 			if !signed {
 				w.sign(last)
@@ -150,9 +140,7 @@ func TestPlaceLastFails(t *testing.T) {
 				w.open()
 				spy.appends = nil
 				last, err := w.log.PlaceLast(w.log.Chain("last"), w.options.Now, nil, nil, errEnd)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				var all sync.WaitGroup
 				all.Go(func() {
 					if _, err := w.log.Place(w.log.Chain("late"), w.options.Now, nil, nil); !errors.Is(err, ErrSealed) || errors.Is(err, errEnd) {
@@ -176,9 +164,7 @@ func TestPlaceLastFails(t *testing.T) {
 	}
 	w.say("a") // no place was taken, so none was the last
 	s, err := w.log.PlaceLast(w.log.Chain("a"), w.options.Now, nil, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.sign(s)
 	if err := s.Wait(); err != nil || !strings.Contains(w.log.Err().Error(), "the log was ended") {
 		t.Errorf("without a cause: %v, %v", err, w.log.Err())

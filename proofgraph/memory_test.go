@@ -6,6 +6,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // What Memory promises beyond the contract of a Store, which package helmtest tests.
@@ -35,13 +37,9 @@ func TestMemoryEntriesAreThoseOfTheBeginning(t *testing.T) {
 	for range 2 {
 		text := ""
 		for e, err := range all {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			text += string(e)
 		}
-		if text != "ab" {
-			t.Error(text)
-		}
+		assert.Equal(t, "ab", text)
 	}
 }

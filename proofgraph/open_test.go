@@ -10,6 +10,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestOpenBeginsALog(t *testing.T) {
@@ -23,9 +25,7 @@ func TestOpenBeginsALog(t *testing.T) {
 		seen = append(seen, hash)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	list := w.reread()
 	if len(list) != 1 || len(seen) != 1 || list[0].hash != seen[0] {
 		t.Error("each saw something else")
@@ -46,23 +46,20 @@ func TestOpenReadsEveryEntryOnce(t *testing.T) {
 		want = append(want, string(s.Entry()))
 	}
 	var list []*contracts.Statement
-	if _, err := Open(context.Background(), w.store, w.options, func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
+	_, err := Open(context.Background(), w.store, w.options, func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
 		if index != uint64(len(list)) || e.Hash() != hash || index > 0 && string(e) != want[index-1] {
 			t.Errorf("entry %d", index)
 		}
 		list = append(list, st)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
+	require.NoError(t, err)
 	for i, f := range w.reread() {
 		if st := list[i]; st.Session != f.Predicate.Session || st.Seq != f.Predicate.Seq || st.Prev.String() != f.Predicate.Prev {
 			t.Errorf("entry %d became %+v", i, st.Header)
 		}
 	}
-	if len(list) != 51 {
-		t.Error(len(list))
-	}
+	assert.Len(t, list, 51)
 }
 
 func TestOpenHearsEach(t *testing.T) {
@@ -75,9 +72,7 @@ func TestOpenHearsEach(t *testing.T) {
 	}
 	w := newWorld(t)
 	Open(context.Background(), w.store, w.options, func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error { return no })
-	if w.size() != 0 {
-		t.Error("a genesis that was refused is in the store")
-	}
+	assert.Equal(t, uint64(0), w.size(), "a genesis that was refused is in the store")
 }
 
 // The next process may have another key; a log goes on under it.
@@ -89,9 +84,8 @@ func TestOpenWithAnotherKey(t *testing.T) {
 	w.open()
 	s := w.say("a")
 	pub, _ := crypto.PublicOf(w.options.Key)
-	if f := readForeign(t, s.Entry(), pub); f.Predicate.Seq != 1 {
-		t.Error(f.Predicate.Seq)
-	}
+	f := readForeign(t, s.Entry(), pub)
+	assert.Equal(t, uint64(1), f.Predicate.Seq)
 }
 
 func TestOpenRefusesOptions(t *testing.T) {
@@ -113,9 +107,7 @@ func TestOpenRefusesOptions(t *testing.T) {
 		if l, err := Open(context.Background(), w.store, w.options, nil); err == nil || l != nil {
 			t.Errorf("%s: opened", name)
 		}
-		if w.size() != 0 {
-			t.Errorf("%s: something was written", name)
-		}
+		assert.Equal(t, uint64(0), w.size(), "%s: something was written", name)
 	}
 }
 
@@ -200,14 +192,12 @@ func TestOpenRefusesAStoreThatLies(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Open(context.Background(), liar{Store: w.memory, more: 1, extra: extra.Entry()}, w.options, nil); err != nil {
-		t.Fatal("the extra entry as such:", err)
-	}
+	_, err := Open(context.Background(), liar{Store: w.memory, more: 1, extra: extra.Entry()}, w.options, nil)
+	require.NoError(t, err, "the extra entry as such:")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Open(ctx, w.memory, w.options, nil); !errors.Is(err, context.Canceled) {
-		t.Error("an ended context:", err)
-	}
+	_, err = Open(ctx, w.memory, w.options, nil)
+	assert.ErrorIs(t, err, context.Canceled, "an ended context:")
 }
 
 func (w *world) entry(i uint64) contracts.Entry {
@@ -235,17 +225,13 @@ func TestOpenRefusesEntriesThatDoNotFollow(t *testing.T) {
 		key := w.options.Key.(crypto.PrivateKey)
 		payload := st.Append(nil)
 		sig, err := crypto.Sign(key, crypto.AppendPAE(nil, contracts.PayloadType, payload))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		e := crypto.AppendEnvelope(nil, contracts.PayloadType, payload, w.log.keyID, sig)
 		mustAppend(t, w.memory, Batch{At: w.size(), Entries: []contracts.Entry{e}})
 		_, err = Open(context.Background(), w.store, w.options, nil)
 		return err
 	}
-	if err := forge(base()); err != nil {
-		t.Fatal("untouched:", err)
-	}
+	require.NoError(t, forge(base()), "untouched:")
 	for name, c := range map[string]struct {
 		spoil func(w *world, st *contracts.Statement)
 		says  string
@@ -264,12 +250,8 @@ func TestOpenRefusesEntriesThatDoNotFollow(t *testing.T) {
 		}, "genesis"},
 		"an entry after the close": {func(w *world, st *contracts.Statement) {
 			s := w.place(w.log.Chain("c"))
-			if err := s.Sign(&contracts.Statement{Close: &contracts.Close{Last: w.log.genesis}}); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Sign(&contracts.Statement{Close: &contracts.Close{Last: w.log.genesis}}))
+			require.NoError(t, s.Wait())
 			st.Header = contracts.Header{Key: st.Key, Session: "c", Seq: 1, Lamport: 2, Prev: s.Hash(), Time: st.Time}
 		}, "closed"},
 	} {
@@ -299,9 +281,7 @@ func TestOpenRefusesALogWithoutGenesis(t *testing.T) {
 		}
 		payload := st.Append(nil)
 		sig, err := crypto.Sign(key, crypto.AppendPAE(nil, contracts.PayloadType, payload))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		mustAppend(t, w.memory, Batch{Entries: []contracts.Entry{crypto.AppendEnvelope(nil, contracts.PayloadType, payload, h.Key, sig)}})
 		if _, err := Open(context.Background(), w.store, w.options, nil); err == nil || !strings.Contains(err.Error(), "genesis") {
 			t.Errorf("%s: %v", name, err)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestEntriesFollowOneAnother(t *testing.T) {
@@ -28,9 +30,7 @@ func TestEntriesFollowOneAnother(t *testing.T) {
 	slices.Sort(both)
 	want := []place{{"", 0, 0, nil}, {"a", 0, 1, nil}, {"b", 0, 2, []string{a0.Hash().String()}}, {"b", 1, 3, nil},
 		{"a", 1, 3, []string{b0.Hash().String()}}, {"c", 0, 4, both}}
-	if len(list) != len(want) {
-		t.Fatalf("%d entries, want %d", len(list), len(want))
-	}
+	require.Equal(t, len(want), len(list), "%d entries", len(list))
 	for i, f := range list {
 		p := f.Predicate
 		if p.Session != want[i].session || p.Seq != want[i].seq || p.Lamport != want[i].lamport || !slices.Equal(p.Parents, want[i].parents) {
@@ -40,9 +40,8 @@ func TestEntriesFollowOneAnother(t *testing.T) {
 			t.Errorf("Lookup of entry %d: %d %v", i, at, ok)
 		}
 	}
-	if _, ok := w.log.Lookup(crypto.Sum(nil)); ok {
-		t.Error("Lookup found what is not there")
-	}
+	_, ok := w.log.Lookup(crypto.Sum(nil))
+	assert.False(t, ok, "Lookup found what is not there")
 }
 
 func TestHeaderIsFinalBeforeTheEntryIsSigned(t *testing.T) {
@@ -55,12 +54,8 @@ func TestHeaderIsFinalBeforeTheEntryIsSigned(t *testing.T) {
 	before.Parents[0] = contracts.Digest{}                          // and so is what Header gave
 	st := message()
 	st.Header.Session = "forged"
-	if err := s.Sign(st); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Sign(st))
+	require.NoError(t, s.Wait())
 	h := s.Header()
 	if h.Session != "b" || h.Seq != 0 || h.Lamport != 2 || h.Prev != w.log.genesis || !slices.Equal(h.Parents, []contracts.Digest{first.Hash()}) {
 		t.Errorf("header %+v", h)
@@ -81,9 +76,7 @@ func TestChainsKnowWhereTheyStand(t *testing.T) {
 		t.Errorf("a new chain: %+v", c)
 	}
 	s := w.place(c)
-	if c.Next() != 0 {
-		t.Error("a chain goes on before its entry is signed")
-	}
+	assert.Equal(t, uint64(0), c.Next(), "a chain goes on before its entry is signed")
 	w.sign(s)
 	if c.Next() != 1 || c.Time() != 1000 || c.Last() != s.Hash() || c.Closed() {
 		t.Errorf("after an entry: %+v", c)
@@ -131,16 +124,10 @@ func TestPlaceRefuses(t *testing.T) {
 		if got != nil || err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if w.log.next() != before {
-			t.Errorf("%s: a place was taken", c.name)
-		}
+		assert.Equal(t, before, w.log.next(), "%s: a place was taken", c.name)
 	}
-	if w.log.Err() != nil {
-		t.Error("a refusal sealed the log")
-	}
-	if w.place(w.log.Chain("n"), many[:contracts.MaxParents]...) == nil {
-		t.Error("32 parents refused")
-	}
+	assert.NoError(t, w.log.Err(), "a refusal sealed the log")
+	assert.NotNil(t, w.place(w.log.Chain("n"), many[:contracts.MaxParents]...), "32 parents refused")
 	w.place(w.log.Chain(contracts.SessionRefused))
 }
 
@@ -150,15 +137,12 @@ func TestAClosedSessionTakesNothing(t *testing.T) {
 	c := w.log.Chain("a")
 	s := w.place(c)
 	h := s.Header()
-	if err := s.Sign(&contracts.Statement{Close: &contracts.Close{Count: h.Seq, Last: h.Prev}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Sign(&contracts.Statement{Close: &contracts.Close{Count: h.Seq, Last: h.Prev}}))
 	if err := s.Wait(); err != nil || !c.Closed() {
 		t.Fatal(err, c.Closed())
 	}
-	if _, err := w.log.Place(c, 1000, nil, nil); !errors.Is(err, ErrClosed) {
-		t.Error(err)
-	}
+	_, err := w.log.Place(c, 1000, nil, nil)
+	assert.ErrorIs(t, err, ErrClosed)
 	w.say("b")
 	w.open()
 	c = w.log.Chain("a")
@@ -175,9 +159,7 @@ func TestUnder(t *testing.T) {
 	for _, refuse := range []bool{false, true, false} {
 		want := w.log.next()
 		s, err := w.log.Place(c, 1000, nil, func(index uint64) error {
-			if index != want {
-				t.Errorf("index %d, want %d", index, want)
-			}
+			assert.Equal(t, want, index, "index")
 			if refuse {
 				return lost
 			}
@@ -218,35 +200,21 @@ func TestOnlyADurableAllowIsDurable(t *testing.T) {
 		}
 		return err == nil
 	}
-	if durable(nil) {
-		t.Error("no slot")
-	}
+	assert.False(t, durable(nil), "no slot")
 	s := w.place(c)
-	if durable(s) {
-		t.Error("not signed")
-	}
+	assert.False(t, durable(s), "not signed")
 	d := allow(s.Header())
-	if err := s.Sign(&contracts.Statement{Decision: d}); err != nil {
-		t.Fatal(err)
-	}
-	if durable(s) {
-		t.Error("not durable")
-	}
-	if err := s.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Sign(&contracts.Statement{Decision: d}))
+	assert.False(t, durable(s), "not durable")
+	require.NoError(t, s.Wait())
 	if e, got, err := s.Durable(); err != nil || got != d || string(e) != string(s.Entry()) || e.Hash() != s.Hash() {
 		t.Error("an ALLOW that is durable:", err)
 	}
-	if durable(w.say("a")) {
-		t.Error("a message")
-	}
+	assert.False(t, durable(w.say("a")), "a message")
 	w.watch().before = func(int, Batch) error { return errors.New("disk full") }
 	w.open()
 	s = w.place(w.log.Chain("a"))
-	if err := s.Sign(&contracts.Statement{Decision: allow(s.Header())}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Sign(&contracts.Statement{Decision: allow(s.Header())}))
 	if err := s.Wait(); err == nil || durable(s) {
 		t.Error("an ALLOW that could not be stored:", err)
 	}
@@ -255,25 +223,15 @@ func TestOnlyADurableAllowIsDurable(t *testing.T) {
 func TestMisuseOfASlotIsAnError(t *testing.T) {
 	w := opened(t)
 	s := w.place(w.log.Chain("a"))
-	if err := s.Wait(); err == nil {
-		t.Error("waited for an entry that is not signed")
-	}
+	assert.Error(t, s.Wait(), "waited for an entry that is not signed")
 	w.sign(s)
-	if err := s.Sign(message()); err == nil {
-		t.Error("signed twice")
-	}
+	assert.Error(t, s.Sign(message()), "signed twice")
 	s.Void(errors.New("too late"))
-	if err := s.Wait(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.Wait())
 	s.Void(errors.New("too late"))
 	(*Slot)(nil).Void(errors.New("no slot"))
-	if err := (*Slot)(nil).Wait(); err == nil {
-		t.Error("waited for no slot")
-	}
-	if w.log.Err() != nil {
-		t.Error(w.log.Err())
-	}
+	assert.Error(t, (*Slot)(nil).Wait(), "waited for no slot")
+	assert.NoError(t, w.log.Err())
 }
 
 func TestAnEntryHasNoSpareMemory(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/require"
 )
 
 // reference is the log of golang.org/x/mod/sumdb/tlog.
@@ -24,18 +25,14 @@ func (r *reference) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 func (r *reference) add(t testing.TB, n uint64, record []byte) {
 	t.Helper()
 	hashes, err := tlog.StoredHashes(int64(n), record, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.hashes = append(r.hashes, hashes...)
 }
 
 func (r *reference) root(t testing.TB, n uint64) contracts.Digest {
 	t.Helper()
 	h, err := tlog.TreeHash(int64(n), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return contracts.Digest(h)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/require"
 )
 
 const origin = "example.test/log"
@@ -23,9 +24,7 @@ const origin = "example.test/log"
 func seedKey(t testing.TB, seed byte) crypto.PrivateKey {
 	t.Helper()
 	k, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{seed}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return k
 }
 
@@ -56,17 +55,13 @@ func opened(t testing.TB) *world {
 func (w *world) open() {
 	w.Helper()
 	l, err := Open(context.Background(), w.store, w.options, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	w.log = l
 }
 
 func mustAppend(t testing.TB, s Store, b Batch) {
 	t.Helper()
-	if err := s.Append(context.Background(), b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Append(context.Background(), b))
 }
 
 func message() *contracts.Statement {
@@ -77,17 +72,13 @@ func message() *contracts.Statement {
 func (w *world) place(c *Chain, parents ...contracts.Digest) *Slot {
 	w.Helper()
 	s, err := w.log.Place(c, max(c.Time(), w.options.Now), parents, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	return s
 }
 
 func (w *world) sign(s *Slot) {
 	w.Helper()
-	if err := s.Sign(message()); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, s.Sign(message()))
 }
 
 // say makes a message durable.
@@ -95,9 +86,7 @@ func (w *world) say(session string, parents ...contracts.Digest) *Slot {
 	w.Helper()
 	s := w.place(w.log.Chain(session), parents...)
 	w.sign(s)
-	if err := s.Wait(); err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, s.Wait())
 	return s
 }
 
@@ -112,9 +101,7 @@ func allow(h contracts.Header) *contracts.DecisionRecord {
 func (w *world) size() uint64 {
 	w.Helper()
 	n, err := w.memory.Size(context.Background())
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	return n
 }
 
@@ -135,24 +122,14 @@ func readForeign(t testing.TB, e []byte, pub ed25519.PublicKey) (f foreign) {
 		Payload, PayloadType string
 		Signatures           []struct{ Keyid, Sig string }
 	}
-	if err := json.Unmarshal(e, &envelope); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(e, &envelope))
 	payload, err := base64.StdEncoding.DecodeString(envelope.Payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sig, err := base64.StdEncoding.DecodeString(envelope.Signatures[0].Sig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pae := crypto.AppendPAE(nil, "application/vnd.in-toto+json", payload)
-	if !ed25519.Verify(pub, pae, sig) {
-		t.Fatal("a signature does not verify")
-	}
-	if err := json.Unmarshal(payload, &f); err != nil {
-		t.Fatal(err)
-	}
+	require.True(t, ed25519.Verify(pub, pae, sig), "a signature does not verify")
+	require.NoError(t, json.Unmarshal(payload, &f))
 	id := sha256.Sum256(pub)
 	if f.Predicate.Key != hex.EncodeToString(id[:]) || envelope.Signatures[0].Keyid != f.Predicate.Key {
 		t.Fatal("another key's id")
@@ -170,15 +147,11 @@ func (w *world) reread() []foreign {
 		time string
 	}
 	pub, err := crypto.PublicOf(w.options.Key)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	chains, lamports := map[string]end{}, map[string]uint64{}
 	var list []foreign
 	for e, err := range w.memory.Entries(context.Background(), 0, w.size()) {
-		if err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, err)
 		f := readForeign(w, e, pub)
 		p, i := f.Predicate, len(list)
 		c, ok := chains[p.Session]
@@ -198,15 +171,11 @@ func (w *world) reread() []foreign {
 		if i > 0 {
 			for _, named := range append(p.Parents, p.Prev) {
 				at, ok := lamports[named]
-				if !ok {
-					w.Fatalf("entry %d names what does not stand before it", i)
-				}
+				require.True(w, ok, "entry %d names what does not stand before it", i)
 				lamport = max(lamport, at+1)
 			}
 		}
-		if p.Lamport != lamport {
-			w.Fatalf("entry %d: lamport %d, want %d", i, p.Lamport, lamport)
-		}
+		require.Equal(w, lamport, p.Lamport, "entry %d: lamport", i)
 		chains[p.Session] = end{p.Seq + 1, f.hash.String(), p.Time}
 		lamports[f.hash.String()] = lamport
 		list = append(list, f)

@@ -10,6 +10,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const at = contracts.Time(1767225600123)
@@ -20,9 +22,7 @@ func key(t testing.TB, name string) crypto.PrivateKey {
 	t.Helper()
 	seed := digest(name)
 	k, err := crypto.NewKeyFromSeed(seed[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return k
 }
 
@@ -52,27 +52,21 @@ func sign(t testing.TB, k crypto.PrivateKey, st *contracts.Statement) contracts.
 	t.Helper()
 	payload := st.Append(nil)
 	sig, err := crypto.Sign(k, crypto.AppendPAE(nil, contracts.PayloadType, payload))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return crypto.AppendEnvelope(nil, contracts.PayloadType, payload, crypto.KeyID(public(k)), sig)
 }
 
 func trust(t testing.TB, r *registry.Registry) *registry.State {
 	t.Helper()
 	s, err := r.Initial(public(key(t, "kernel")), public(key(t, "log")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
 func build(t testing.TB, o Result) *contracts.Receipt {
 	t.Helper()
 	r, err := Build(allow(), digest("decision's entry"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r
 }
 
@@ -113,9 +107,7 @@ func TestEveryEndingOfARun(t *testing.T) {
 			}
 		}
 	}
-	if endings != 2*2+8*2+1 {
-		t.Errorf("%d endings", endings)
-	}
+	assert.Equal(t, 2*2+8*2+1, endings, "%d endings", endings)
 }
 
 func TestBuildRefuses(t *testing.T) {
@@ -205,9 +197,7 @@ func TestChargesStay(t *testing.T) {
 	kernel := key(t, "kernel")
 	for _, reason := range []contracts.ReasonCode{contracts.ReasonToolError, contracts.ReasonToolPanic, contracts.ReasonToolTimeout, contracts.ReasonOutcomeUnknown} {
 		r, err := Build(allow(charges...), digest("decision's entry"), Result{Reason: reason})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got, err := Open(sign(t, kernel, statement(kernel, r)), trust(t, nil), 7)
 		if err != nil || !slices.Equal(got.Settled, want) {
 			t.Errorf("%s: %+v %v", reason, got.Settled, err)
@@ -218,9 +208,8 @@ func TestChargesStay(t *testing.T) {
 		t.Errorf("a refund: %+v %v", r, err)
 	}
 	back.Reason = contracts.ReasonToolPanic // the tool ran on, for all that is known
-	if _, err := Build(allow(charges...), digest("decision's entry"), back); err == nil {
-		t.Error("a refund of a panic")
-	}
+	_, err := Build(allow(charges...), digest("decision's entry"), back)
+	assert.Error(t, err, "a refund of a panic")
 	r := Unknown(allow(charges...), digest("decision's entry"))
 	if r == nil || r.Outcome != contracts.Indeterminate || r.Verdict != contracts.Deny || r.Reason != contracts.ReasonOutcomeUnknown || !slices.Equal(r.Settled, want) || r.Sandbox != nil {
 		t.Errorf("%+v", r)
@@ -237,9 +226,7 @@ func TestReceiptIsACopy(t *testing.T) {
 	output := []byte(`{"a":1}`)
 	d := allow(contracts.Charge{Amount: 2, Budget: "P1:bank:pay", Limit: 5, Window: "total"})
 	r, err := Build(d, digest("e"), Result{Reason: contracts.ReasonAllow, Output: output, Form: "jcs", Sandbox: use})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	use.Gas, output[1], d.Charges[0].Amount, d.Tool = 6, 'x', 3, "other"
 	if r.Sandbox.Gas != 5 || *r.OutputHash != digest(`{"a":1}`) || r.Settled[0].Amount != 2 || r.Tool != "send_money" {
 		t.Errorf("%+v", r)
@@ -258,21 +245,15 @@ func TestOpenRefuses(t *testing.T) {
 	st := statement(kernel, build(t, result))
 	payload := st.Append(nil)
 	bare, err := crypto.Sign(kernel, payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	signed := func(k crypto.PrivateKey, payload []byte) contracts.Entry { // as k's, whatever the header says
 		sig, err := crypto.Sign(k, crypto.AppendPAE(nil, contracts.PayloadType, payload))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return crypto.AppendEnvelope(nil, contracts.PayloadType, payload, crypto.KeyID(public(k)), sig)
 	}
 	edit := func(from, to string) contracts.Entry {
 		text := strings.Replace(string(payload), from, to, 1)
-		if text == string(payload) {
-			t.Fatalf("%s: nothing was changed", from)
-		}
+		require.NotEqual(t, string(payload), text, "%s: nothing was changed", from)
 		return signed(kernel, []byte(text))
 	}
 	decision := statement(kernel, nil)
@@ -324,9 +305,7 @@ func TestOpenRefuses(t *testing.T) {
 func must(t testing.TB, k crypto.PrivateKey, payload []byte) []byte {
 	t.Helper()
 	sig, err := crypto.Sign(k, crypto.AppendPAE(nil, contracts.PayloadType, payload))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return sig
 }
 
@@ -336,9 +315,7 @@ func TestOpenAtAnIndex(t *testing.T) {
 	good := sign(t, kernel, statement(kernel, build(t, Result{Reason: contracts.ReasonToolError})))
 	second := key(t, "second")
 	r, err := registry.New(0, registry.Key{Name: "second", Public: public(second), Role: registry.Kernel})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text := string(trust(t, r).Canonical())
 	text = strings.Replace(text, `"name":"kernel","public":"`+b64(kernel)+`","role":"kernel","since":0`, `"name":"kernel","public":"`+b64(kernel)+`","revoked":9,"role":"kernel","since":4`, 1)
 	state, err := registry.ParseState([]byte(text))
@@ -350,9 +327,8 @@ func TestOpenAtAnIndex(t *testing.T) {
 			t.Errorf("at %d: %v", index, err)
 		}
 	}
-	if _, err := Open(sign(t, second, statement(second, build(t, Result{Reason: contracts.ReasonToolError}))), state, 0); err != nil {
-		t.Errorf("the other kernel key: %v", err)
-	}
+	_, err = Open(sign(t, second, statement(second, build(t, Result{Reason: contracts.ReasonToolError}))), state, 0)
+	assert.NoError(t, err, "the other kernel key")
 }
 
 func b64(k crypto.PrivateKey) string { return string(crypto.AppendBase64(nil, public(k))) }

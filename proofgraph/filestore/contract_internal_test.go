@@ -5,6 +5,7 @@ import (
 
 	"github.com/helmkernel/helm/helmtest"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/require"
 )
 
 // The contract holds where segments end all the time, too.
@@ -15,9 +16,7 @@ func TestContractOfTinySegments(t *testing.T) {
 				dir := t.TempDir()
 				return func() proofgraph.Store {
 					s, err := open(hasty{}, dir, Options{}, z)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					return s
 				}
 			})

@@ -6,6 +6,7 @@ import (
 	"github.com/helmkernel/helm/helmtest"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore"
+	"github.com/stretchr/testify/require"
 )
 
 func TestContract(t *testing.T) {
@@ -13,9 +14,7 @@ func TestContract(t *testing.T) {
 		dir := t.TempDir()
 		return func() proofgraph.Store {
 			s, err := filestore.Open(dir, filestore.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return s
 		}
 	})

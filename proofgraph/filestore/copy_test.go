@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"github.com/stretchr/testify/require"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,12 +20,8 @@ func TestCopy(t *testing.T) {
 			func() (*Store, error) { return open(d, dir, Options{}, small) },
 		} {
 			s, err := opener()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Copy(t.Context(), "copy"); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			require.NoError(t, s.Copy(t.Context(), "copy"))
 			if err := s.Copy(t.Context(), "copy"); n > 0 && (err == nil || !strings.Contains(err.Error(), "copy: there are files in it already")) {
 				t.Error("over another copy:", err)
 			}
@@ -33,9 +30,7 @@ func TestCopy(t *testing.T) {
 				t.Error(err)
 			}
 			c, err := open(d, "copy", Options{}, small)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			mustHold(t, c, n)
 			grow(t, c, n, n+5)
 			mustHold(t, c, n+5)
@@ -53,9 +48,7 @@ func TestCopy(t *testing.T) {
 func TestCopyWhileAWriterRuns(t *testing.T) {
 	base := t.TempDir()
 	s, err := open(hasty{}, filepath.Join(base, "log"), Options{}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	var writer sync.WaitGroup
 	written := make(chan struct{})
@@ -70,9 +63,7 @@ func TestCopyWhileAWriterRuns(t *testing.T) {
 	for i := range copies {
 		<-written
 		r, err := openReadOnly(hasty{}, filepath.Join(base, "log"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		from := r
 		if i%2 == 0 {
 			from = s
@@ -82,13 +73,9 @@ func TestCopyWhileAWriterRuns(t *testing.T) {
 		if err := (hasty{}).mkdir(filepath.Dir(to)); err != nil && i == 0 {
 			t.Fatal(err)
 		}
-		if err := from.Copy(t.Context(), to); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, from.Copy(t.Context(), to))
 		c, err := open(hasty{}, to, Options{}, small)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if n := int(c.entries / 2); n < least {
 			t.Errorf("%d batches, there were %d", n, least)
 		} else {
@@ -117,17 +104,11 @@ func TestCopyIntoTheLog(t *testing.T) {
 func TestHalfACopy(t *testing.T) {
 	d := logOf(t, 12).disk()
 	s, err := openReadOnly(d, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Copy(over, "copy"); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	if err := s.Copy(t.Context(), "whole"); err != nil {
-		t.Fatal(err)
-	}
+	require.ErrorIs(t, s.Copy(over, "copy"), context.Canceled)
+	require.NoError(t, s.Copy(t.Context(), "whole"))
 	part := d.names["whole/00000001.log"]
 	half := newRAM()
 	half.dirs[dir] = true

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/require"
 )
 
 // orders are what a process is told that is to be killed.
@@ -52,22 +53,16 @@ func TestCrashChild(t *testing.T) {
 		t.Skip("this is the process that TestCrashKill starts and kills")
 	}
 	var o orders
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &o))
 	notes, err := openDiary(o.Diary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p := &points{random: rand.New(rand.NewPCG(o.Seed, 1)), left: o.Nth}
 	for _, f := range failpoints {
 		if f.name == o.Point {
 			p.failpoint = f
 		}
 	}
-	if p.name != o.Point {
-		t.Fatalf("no failpoint %q", o.Point)
-	}
+	require.Equal(t, o.Point, p.name, "no failpoint")
 	l := &life{number: o.Life, notes: notes, during: p.moment, through: p.through}
 	if o.Drops {
 		l.through = func(s proofgraph.Store) proofgraph.Store {
@@ -75,13 +70,9 @@ func TestCrashChild(t *testing.T) {
 		}
 	}
 	s, err := open(&tap{disk: osDisk{}, hook: p.hook}, o.Dir, Options{}, sizes{o.Segment, o.Ahead})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.enter(beginning)
-	if err := l.begin(s, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.begin(s, nil, nil))
 	p.enter(working)
 	fmt.Println(childReady)
 	w := &load{life: l, seed: o.Seed, callers: o.Callers, calls: o.Calls}
@@ -89,10 +80,6 @@ func TestCrashChild(t *testing.T) {
 	if d, _ := l.do(t.Context(), pay("last", 0)); !d.Allowed() {
 		t.Fatal("the kernel does not work any more: ", d.Err())
 	}
-	if err := l.k.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.k.Close())
+	require.NoError(t, s.Close())
 }

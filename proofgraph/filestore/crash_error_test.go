@@ -11,6 +11,8 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // An ailment is how one operation of a disk fails. The disk is well again afterwards: whoever goes on as if nothing had been does harm.
@@ -66,9 +68,7 @@ func TestCrashDiskFails(t *testing.T) {
 		step := everyChange * (1 + 3*i)
 		whole := &life{number: 1, notes: &pages{}}
 		changes, err := powered(newRAM(), z, whole, 0, whole.script)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		each(changes/step, func(at int) {
 			at = at*step + 1
 			random := rand.New(rand.NewPCG(*crashSeed, uint64(at)))
@@ -115,9 +115,7 @@ func (p *patient) fall(b *blackout, z sizes, book *pages, what string) {
 	}
 	switch {
 	case p.hit == nil:
-		if err != nil {
-			b.Errorf("%s: %v", what, err)
-		}
+		assert.NoError(b, err, "%s", what)
 		return
 	case s == nil || l.k == nil:
 		if !errors.Is(err, p.err) && !p.derived() {
@@ -157,9 +155,8 @@ func TestCrashReadingFails(t *testing.T) {
 	for after := 20; after < 236; after += 20 + 4*everyChange {
 		z, r, book := smallSizes, newRAM(), &pages{}
 		l := &life{number: 1, notes: book}
-		if _, err := powered(r, z, l, after, l.script); err != nil {
-			t.Fatal(err)
-		}
+		_, err := powered(r, z, l, after, l.script)
+		require.NoError(t, err)
 		left := r.cut(leavesSectors, random)
 		for at := 1; ; at++ {
 			p := &patient{ram: left.clone(), ailment: ailments[0], at: at, reads: true}

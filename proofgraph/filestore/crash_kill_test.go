@@ -5,6 +5,7 @@ package filestore
 import (
 	"flag"
 	"fmt"
+	"github.com/stretchr/testify/require"
 	"maps"
 	"os"
 	"path/filepath"
@@ -38,9 +39,7 @@ type killer struct {
 
 func newKiller(t *testing.T) *killer {
 	base, err := os.MkdirTemp("", "crash-kill-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if !t.Failed() {
 			os.RemoveAll(base)

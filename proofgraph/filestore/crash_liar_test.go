@@ -11,6 +11,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A lie is a disk, or what stands before a store, that says more than it did. A harness that does not notice is none.
@@ -164,9 +166,8 @@ func TestCrashHarnessFindsRecoveryThatIsNone(t *testing.T) {
 	l := &life{number: 1, notes: book, through: func(s proofgraph.Store) proofgraph.Store {
 		return &dropper{Store: s, drop: func(b proofgraph.Batch) bool { return holds(b, contracts.KindReceipt) }}
 	}}
-	if _, err := powered(r, smallSizes, l, 0, func() { l.do(ctx, pay("a", 0)) }); err != nil {
-		t.Fatal(err)
-	}
+	_, err := powered(r, smallSizes, l, 0, func() { l.do(ctx, pay("a", 0)) })
+	require.NoError(t, err)
 	cancel()
 	var effect []note // without the answer, which no process could have given
 	for _, n := range book.all() {
@@ -182,26 +183,21 @@ func TestCrashHarnessFindsRecoveryThatIsNone(t *testing.T) {
 	}
 	a := &audit{notes: effect, book: &pages{}, through: l.through}
 	a.visit(r.clone(), crashDir, smallSizes)
-	if all := strings.Join(a.wrong, "\n"); !strings.Contains(all, "New made") {
-		t.Errorf("a decision stays without a receipt, and this was noticed:\n%s", all)
-	}
+	assert.Contains(t, strings.Join(a.wrong, "\n"), "New made", "a decision stays without a receipt, and this was noticed:\n")
 }
 
 // Every sentence of an audit can be said: the notes of a sound log are forged, one at a time.
 func TestCrashHarnessFindsForgedNotes(t *testing.T) {
 	r, book := newRAM(), &pages{}
 	l := &life{number: 1, notes: book}
-	if _, err := powered(r, smallSizes, l, 0, l.script); err != nil {
-		t.Fatal(err)
-	}
+	_, err := powered(r, smallSizes, l, 0, l.script)
+	require.NoError(t, err)
 	look := func(notes []note) string {
 		a := &audit{notes: notes, book: &pages{}}
 		a.visit(r.clone(), crashDir, smallSizes)
 		return strings.Join(a.wrong, "\n")
 	}
-	if wrong := look(book.all()); wrong != "" {
-		t.Fatal(wrong)
-	}
+	require.Equal(t, "", look(book.all()))
 	other := strings.Repeat("ab", 32)
 	for i, x := range []struct {
 		of    string
@@ -239,13 +235,9 @@ func TestCrashHarnessFindsForgedNotes(t *testing.T) {
 			effect = n
 		}
 	}
-	if wrong := look(append(book.all(), effect)); !strings.Contains(wrong, "two effects of one decision") {
-		t.Errorf("an effect twice: %q", wrong)
-	}
+	assert.Contains(t, look(append(book.all(), effect)), "two effects of one decision", "an effect twice")
 	effect.Kind = noteSurely
-	if wrong := look(append(book.all(), effect)); !strings.Contains(wrong, "surely did not run") {
-		t.Errorf("an effect that surely was not: %q", wrong)
-	}
+	assert.Contains(t, look(append(book.all(), effect)), "surely did not run", "an effect that surely was not")
 }
 
 // forgedMark is a checkpoint of the log as it never was: longer.
@@ -253,17 +245,13 @@ func forgedMark(t *testing.T) string {
 	t.Helper()
 	m := proofgraph.NewMemory()
 	l := &life{number: 1, notes: &pages{}}
-	if err := l.begin(m, steady(), rand.NewChaCha8([32]byte{1})); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.begin(m, steady(), rand.NewChaCha8([32]byte{1})))
 	for i := range 60 {
 		if d, _ := l.do(context.Background(), pay(fmt.Sprint("s", i), 0)); !d.Allowed() {
 			t.Fatal(d.Err())
 		}
 	}
 	c, err := l.k.Checkpoint(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(c.Note)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/internal/shared"
+	"github.com/stretchr/testify/require"
 )
 
 // secondVerifier is the second implementation of the formats, built.
@@ -22,9 +23,7 @@ func newSecondVerifier(t *testing.T, dir string) *secondVerifier {
 		return nil
 	}
 	v := &secondVerifier{shared.Oracle(t, ""), filepath.Join(dir, "trust.json")}
-	if err := os.WriteFile(v.trust, crashTrust.Canonical(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(v.trust, crashTrust.Canonical(), 0o600))
 	return v
 }
 

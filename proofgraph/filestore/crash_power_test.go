@@ -4,6 +4,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -104,9 +106,7 @@ func TestCrashPowerAtEachChange(t *testing.T) {
 			book = &pages{}
 			l := &life{number: 1, notes: book}
 			changes, err := powered(d, z, l, after, l.script)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return changes, book
 		}
 		changes, book := script(newRAM(), 0)
@@ -133,9 +133,8 @@ func TestCrashPowerAtEachChange(t *testing.T) {
 
 // twice turns the power off once more while a kernel begins over what the first time left.
 func (b *blackout) twice(left *ram, z sizes, book *pages, after int, random *rand.Rand, what string) {
-	if _, err := powered(left, z, &life{number: 2, notes: book}, after, func() {}); err != nil {
-		b.Errorf("%s: %v", what, err)
-	}
+	_, err := powered(left, z, &life{number: 2, notes: book}, after, func() {})
+	assert.NoError(b, err, "%s", what)
 	how := survivals[random.IntN(len(survivals))]
 	b.inspect(left.cut(how, random), z, book, fmt.Sprintf("%s, and again after change %d, which left %s", what, after, how))
 }
@@ -167,9 +166,8 @@ func TestCrashPowerUnderLoad(t *testing.T) {
 			l := &life{number: number, notes: book}
 			w := &load{life: l, seed: random.Uint64(), callers: 1 + random.IntN(6), calls: 12}
 			after, how := 1+random.IntN(120), survivals[random.IntN(len(survivals))]
-			if _, err := powered(r, z, l, after, w.run); err != nil {
-				t.Error(err)
-			}
+			_, err := powered(r, z, l, after, w.run)
+			assert.NoError(t, err)
 			r = r.cut(how, random)
 			if !b.inspect(r, z, book, fmt.Sprintf("%v: directory %d, life %d, %d callers, power lost after change %d, which left %s", z, directory, number, w.callers, after, how)) {
 				return

@@ -3,6 +3,7 @@ package filestore
 import (
 	"bytes"
 	"fmt"
+	"github.com/stretchr/testify/require"
 	"math/rand/v2"
 	"testing"
 )
@@ -19,9 +20,8 @@ func TestCrashRepairAtEachByte(t *testing.T) {
 	for after := 20; after < 236; after += step {
 		r, book := newRAM(), &pages{}
 		l := &life{number: 1, notes: book}
-		if _, err := powered(r, smallSizes, l, after, l.script); err != nil {
-			t.Fatal(err)
-		}
+		_, err := powered(r, smallSizes, l, after, l.script)
+		require.NoError(t, err)
 		for _, how := range survivals {
 			left := r.cut(how, random)
 			writes, erased := mended(left.clone(), 0, 0)
@@ -38,9 +38,7 @@ func TestCrashRepairAtEachByte(t *testing.T) {
 					again := left.clone()
 					mended(again, n+1, part)
 					what := fmt.Sprintf("change %d, which left %s; then write %d of the repair was cut after %d bytes of %d", after, how, n+1, part, size)
-					if wrong := reopened(again, book); wrong != "" {
-						t.Fatalf("power lost after %s: %s", what, wrong)
-					}
+					require.Equal(t, "", reopened(again, book), "power lost after %s", what)
 				}
 			}
 		}

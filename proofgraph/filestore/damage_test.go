@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // answer opens the files to read and to write, and reads everything. Without an error all n batches are there. With one the files are as
@@ -23,9 +25,7 @@ func (f files) answer(t *testing.T, n int) error {
 		readErr = matches(s, n)
 		mustClose(t, s)
 	}
-	if !maps.EqualFunc(d.files(), f, bytes.Equal) {
-		t.Error("reading changed something")
-	}
+	assert.True(t, maps.EqualFunc(d.files(), f, bytes.Equal), "reading changed something")
 	s, err := open(d, dir, Options{}, small)
 	if err != nil && !maps.EqualFunc(d.files(), f, bytes.Equal) {
 		t.Errorf("something was changed: %v", err)
@@ -63,9 +63,7 @@ func TestEveryFlippedBitIsNoticed(t *testing.T) {
 	const n = 12
 	good := logOf(t, n)
 	names := good.segments()
-	if len(names) != 3 {
-		t.Fatalf("segments %q", names)
-	}
+	require.Len(t, names, 3, "segments")
 	noticed, unread := 0, 0
 	for i, name := range names {
 		for at := range used(good[name]) {
@@ -100,9 +98,7 @@ func carries(t *testing.T, b []byte, at int) bool {
 	if err == nil {
 		err = g.settle(b)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, offset := range append(slices.Clone(g.entries), g.blobs...) {
 		if size := recordHead + int(le32(b[offset+4:])); at >= int(offset) && at < int(offset)+size {
 			return true
@@ -160,18 +156,14 @@ func TestTornTailsAreMended(t *testing.T) {
 	before, after := logOf(t, n-1), logOf(t, n)
 	names := after.segments()
 	name := names[len(names)-1]
-	if len(before.segments()) != len(names) {
-		t.Fatal("the last batch began a segment")
-	}
+	require.Equal(t, len(names), len(before.segments()), "the last batch began a segment")
 	from, to := used(before[name]), used(after[name])
 	dropped, kept := 0, 0
 	try := func(b []byte, what string, i int) {
 		t.Helper()
 		d := after.but(name, b).disk()
 		r, err := openReadOnly(d, dir)
-		if err != nil {
-			t.Fatalf("%s %d: to read: %v", what, i, err)
-		}
+		require.NoError(t, err, "%s %d: to read", what, i)
 		s := mustOpen(t, d)
 		there := n
 		if kept++; s.entries < 2*n {
@@ -217,9 +209,7 @@ func TestZerosInABlobAreNoTear(t *testing.T) {
 	b := batch(1)
 	blob := bytes.Join([][]byte{[]byte("head"), []byte("middle"), []byte("tail")}, make([]byte, 1100))
 	b.Blobs = append(b.Blobs, blob)
-	if err := s.Append(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Append(t.Context(), b))
 	mustClose(t, s)
 	good := d.files()
 	s = mustOpen(t, d)

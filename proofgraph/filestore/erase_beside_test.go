@@ -11,6 +11,8 @@ import (
 
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Whoever reads or copies the log while a blob is erased, at whatever change to the disk, finds it whole or gone, and never damage.
@@ -22,9 +24,7 @@ func TestReadersAtEachChangeOfAnErasure(t *testing.T) {
 			for _, amid := range []int{0, 1, 600, 1500, 1 << 20} {
 				d, erasing, looked := withSecrets(t, n, 1, n-1), 0, false
 				before, err := openReadOnly(d, dir)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				var s *Store
 				look := func(r *Store, what string) {
 					t.Helper()
@@ -55,28 +55,20 @@ func TestReadersAtEachChangeOfAnErasure(t *testing.T) {
 					look(before, "one who opened it before")
 					look(s, "the store itself")
 					r, err := openReadOnly(d, dir)
-					if err != nil {
-						t.Fatalf("secret %d, change %d, %d bytes of it: %v", which, after, amid, err)
-					}
+					require.NoError(t, err, "secret %d, change %d, %d bytes of it", which, after, amid)
 					look(r, "one who opens it now")
 					before.sizes, r.sizes = small, small // of copies
 					for i, from := range []*Store{before, s, r} {
 						to := fmt.Sprintf("copy%d", i)
-						if err := from.Copy(t.Context(), to); err != nil {
-							t.Fatal(err)
-						}
+						require.NoError(t, from.Copy(t.Context(), to))
 						c, err := open(d, to, Options{}, small)
-						if err != nil {
-							t.Fatalf("secret %d, change %d, %d bytes of it: a copy: %v", which, after, amid, err)
-						}
+						require.NoError(t, err, "secret %d, change %d, %d bytes of it: a copy", which, after, amid)
 						look(c, "a copy")
 						mustClose(t, c)
 					}
 					return o.do()
 				}}, dir, Options{}, small)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				erasing = 1
 				mustErase(t, s, which)
 				mustLack(t, before, which)
@@ -108,18 +100,12 @@ func TestErasedWhileCopied(t *testing.T) {
 				}
 				return o.do()
 			}}}, dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			r.sizes, copying = small, true
-			if err := r.Copy(t.Context(), "copy"); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, r.Copy(t.Context(), "copy"))
 			copying = false
 			c, err := open(d, "copy", Options{}, small)
-			if err != nil {
-				t.Fatalf("secret %d, erased before read %d: %v", which, read, err)
-			}
+			require.NoError(t, err, "secret %d, erased before read %d", which, read)
 			mustHold(t, c, n)
 			if b, err := c.Blob(t.Context(), crypto.Sum(secret(which))); errors.Is(err, proofgraph.ErrNoBlob) {
 				gone++
@@ -152,9 +138,7 @@ func TestErasedWhileRead(t *testing.T) {
 				}
 				return o.do()
 			}}}, dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			reading = true
 			if b, err := r.Blob(t.Context(), crypto.Sum(secret(which))); errors.Is(err, proofgraph.ErrNoBlob) {
 				gone++
@@ -193,9 +177,7 @@ func (f piecesFile) ReadAt(b []byte, at int64) (n int, err error) {
 func TestEraseBesideEverybody(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	s, err := open(hasty{}, dir, Options{}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	const n = 60
 	var all sync.WaitGroup
@@ -217,9 +199,7 @@ func TestEraseBesideEverybody(t *testing.T) {
 		defer close(erased)
 		for i := range written {
 			if i%2 == 0 {
-				if err := s.EraseBlob(context.Background(), crypto.Sum(secret(i))); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, s.EraseBlob(context.Background(), crypto.Sum(secret(i))))
 				erased <- i
 			}
 		}
@@ -240,9 +220,7 @@ func TestEraseBesideEverybody(t *testing.T) {
 						t.Errorf("secret %d: %d bytes, %v", i+1, len(b), err)
 					}
 				}
-				if err := matches(r, int(r.entries/2)); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, matches(r, int(r.entries/2)))
 				r.Close()
 			}
 		})
@@ -250,9 +228,8 @@ func TestEraseBesideEverybody(t *testing.T) {
 	all.Wait()
 	mustHold(t, s, n)
 	mustClose(t, s)
-	if s, err = open(hasty{}, dir, Options{}, small); err != nil {
-		t.Fatal(err)
-	}
+	s, err = open(hasty{}, dir, Options{}, small)
+	require.NoError(t, err)
 	mustHold(t, s, n)
 	for i := range n {
 		b, err := s.Blob(t.Context(), crypto.Sum(secret(i)))

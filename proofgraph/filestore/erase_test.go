@@ -11,6 +11,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/require"
 )
 
 // secret is what nobody may find: a blob of several sectors, zeros among it or not.
@@ -32,9 +33,7 @@ func withSecrets(t testing.TB, n int, those ...int) *ram {
 				b.Blobs = append(b.Blobs, secret(i), secret(i))
 			}
 		}
-		if err := s.Append(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Append(t.Context(), b))
 	}
 	mustClose(t, s)
 	return d
@@ -52,9 +51,7 @@ func (r *ram) traces() string {
 
 func mustErase(t testing.TB, s *Store, n int) {
 	t.Helper()
-	if err := s.EraseBlob(t.Context(), crypto.Sum(secret(n))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.EraseBlob(t.Context(), crypto.Sum(secret(n))))
 	mustLack(t, s, n)
 }
 
@@ -79,15 +76,11 @@ func TestErasedFromEveryFile(t *testing.T) {
 		mustErase(t, s, i)
 		mustHold(t, s, n)
 		r, err := openReadOnly(d, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		mustHold(t, r, n)
 		mustLack(t, r, i)
 	}
-	if name := d.traces(); name != "" {
-		t.Fatalf("there is something in %s", name)
-	}
+	require.Equal(t, "", d.traces(), "there is something in")
 	mustClose(t, s)
 	if got, want := len(d.files()), 2*len(d.files().segments())-1; got != want {
 		t.Errorf("%d files, want %d: a segment has no index", got, want)
@@ -98,9 +91,7 @@ func TestErasedFromEveryFile(t *testing.T) {
 		mustHold(t, s, n)
 		for _, i := range secrets {
 			mustLack(t, s, i)
-			if err := s.Append(t.Context(), proofgraph.Batch{At: 2 * n, Blobs: [][]byte{secret(i)}}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Append(t.Context(), proofgraph.Batch{At: 2 * n, Blobs: [][]byte{secret(i)}}))
 			if b, err := s.Blob(t.Context(), crypto.Sum(secret(i))); err != nil || !bytes.Equal(b, secret(i)) {
 				t.Fatalf("appended again: %d bytes, %v", len(b), err)
 			}
@@ -114,9 +105,7 @@ func TestErasedFromEveryFile(t *testing.T) {
 			}
 			mustErase(t, s, i)
 		}
-		if name := d.traces(); name != "" {
-			t.Fatalf("there is something in %s", name)
-		}
+		require.Equal(t, "", d.traces(), "there is something in")
 		mustClose(t, s)
 	}
 }
@@ -145,9 +134,7 @@ func TestCrashPowerWhileErasing(t *testing.T) {
 					for _, seen := range []*ram{left.clone(), left} {
 						if seen != left {
 							r, err := openReadOnly(seen, dir)
-							if err != nil {
-								t.Fatalf("%s: %v", what, err)
-							}
+							require.NoError(t, err, "%s", what)
 							mustHold(t, r, n)
 							continue
 						}
@@ -167,9 +154,7 @@ func TestCrashPowerWhileErasing(t *testing.T) {
 						mustErase(t, s, which)
 						mustErase(t, s, n-which)
 						mustClose(t, s)
-						if name := seen.traces(); name != "" {
-							t.Fatalf("%s: erased again, and there is something in %s", what, name)
-						}
+						require.Equal(t, "", seen.traces(), "%s: erased again, and there is something in", what)
 					}
 					if after > changes {
 						break
@@ -216,9 +201,7 @@ func erasedUntil(t *testing.T, d disk, which, after int, amid bool, random *rand
 		return o.do()
 	}}
 	s, oerr := open(tapped, dir, Options{}, small)
-	if oerr != nil {
-		t.Fatal(oerr)
-	}
+	require.NoError(t, oerr)
 	counting = true
 	err = s.EraseBlob(t.Context(), crypto.Sum(secret(which)))
 	return changes, err
@@ -245,9 +228,7 @@ func TestEraseOnASickDisk(t *testing.T) {
 					}
 					return errors.New("the head fell off")
 				}}, dir, Options{}, small)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				sick = true
 				err = s.EraseBlob(t.Context(), crypto.Sum(secret(which)))
 				if err == nil {
@@ -278,9 +259,7 @@ func TestEraseOnASickDisk(t *testing.T) {
 					t.Fatalf("operation %d failed: %v", after, err)
 				}
 				mustErase(t, s, which)
-				if name := d.traces(); name != "" {
-					t.Fatalf("operation %d failed: erased again, and there is something in %s", after, name)
-				}
+				require.Equal(t, "", d.traces(), "operation %d failed: erased again, and there is something in", after)
 				s = mustOpen(t, d.cut(leavesNone, nil))
 				mustHold(t, s, n)
 				mustLack(t, s, which)
@@ -308,9 +287,7 @@ func damageBesideAnErasedBlob(t *testing.T, n int) {
 	names := good.segments()
 	name := names[len(names)-1]
 	mustAnswer := func(b []byte) error { return good.but(name, b).answer(t, n) }
-	if err := mustAnswer(good[name]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, mustAnswer(good[name]))
 	g, err := newSegment("", bytes.Clone(good[name]))
 	if err == nil {
 		err = g.settle(bytes.Clone(good[name]))
@@ -330,9 +307,7 @@ func damageBesideAnErasedBlob(t *testing.T, n int) {
 			bits++
 			mustBeIn(t, mustAnswer(flipped(good[name], at, at%8)), name)
 		} else if at%7 == 0 {
-			if err := mustAnswer(flipped(good[name], at, at%8)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, mustAnswer(flipped(good[name], at, at%8)))
 		}
 	}
 	if bits < 500 {
@@ -348,9 +323,7 @@ func TestLostSectorBesideAnErasedBlob(t *testing.T) {
 	grow(t, s, 0, 1)
 	b := batch(1)
 	b.Blobs, b.Entries[1] = [][]byte{dense('a'), secret(1), dense('b')}, dense('e')
-	if err := s.Append(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Append(t.Context(), b))
 	mustErase(t, s, 1)
 	mustClose(t, s)
 	good := d.files()

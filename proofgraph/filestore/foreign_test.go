@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // another is the log of n batches of which the k-th is another.
@@ -21,9 +23,7 @@ func another(t *testing.T, n, k int) files {
 		if i == k {
 			b.Entries[0][0] = 'E'
 		}
-		if err := s.Append(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Append(t.Context(), b))
 	}
 	mustClose(t, s)
 	return d.files()
@@ -77,9 +77,7 @@ func TestIndexesAreRebuilt(t *testing.T) {
 	const n = 12
 	good := logOf(t, n)
 	indexes := slices.DeleteFunc(slices.Sorted(maps.Keys(good)), func(n string) bool { return filepath.Ext(n) != indexKind })
-	if len(indexes) != 2 {
-		t.Fatalf("indexes %q", indexes)
-	}
+	require.Len(t, indexes, 2, "indexes")
 	for i, name := range indexes {
 		whole := good[name]
 		for what, f := range map[string]files{
@@ -104,16 +102,12 @@ func mustRebuild(t *testing.T, f, good files, what string) {
 	t.Helper()
 	d := f.disk()
 	r, err := openReadOnly(d, dir)
-	if err != nil {
-		t.Fatalf("%s: to read: %v", what, err)
-	}
+	require.NoError(t, err, "%s: to read", what)
 	mustHold(t, r, 12)
 	s := mustOpen(t, d)
 	mustHold(t, s, 12)
 	mustClose(t, s)
-	if !maps.EqualFunc(d.files(), good, bytes.Equal) {
-		t.Errorf("%s: the files are not as if nothing had happened", what)
-	}
+	assert.True(t, maps.EqualFunc(d.files(), good, bytes.Equal), "%s: the files are not as if nothing had happened", what)
 }
 
 // A disk without room for an index is no reason to refuse a log.
@@ -123,9 +117,7 @@ func TestIndexesAreNotNeeded(t *testing.T) {
 	mustHold(t, s, 12)
 	grow(t, s, 12, 24)
 	mustHold(t, s, 24)
-	if len(d.files().bare()) != len(d.files()) {
-		t.Error("there is an index")
-	}
+	assert.Equal(t, len(d.files()), len(d.files().bare()), "there is an index")
 }
 
 // tapless is a disk that makes no indexes.
@@ -167,8 +159,6 @@ func TestNoSegmentTakesAnothersPlace(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		mustClose(t, s)
-		if !maps.EqualFunc(d.files(), there, bytes.Equal) {
-			t.Errorf("%s: it was changed", what)
-		}
+		assert.True(t, maps.EqualFunc(d.files(), there, bytes.Equal), "%s: it was changed", what)
 	}
 }

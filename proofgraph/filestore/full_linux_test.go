@@ -2,6 +2,7 @@ package filestore
 
 import (
 	"errors"
+	"github.com/stretchr/testify/require"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -19,16 +20,12 @@ func TestFullDisk(t *testing.T) {
 	dir, hog := filepath.Join(disk, "log"), filepath.Join(disk, "hog")
 	s := mustOpenReal(t, dir)
 	grow(t, s, 0, 2)
-	if err := os.WriteFile(hog, make([]byte, 1<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
-	}
+	require.ErrorIs(t, os.WriteFile(hog, make([]byte, 1<<20), 0o600), syscall.ENOSPC)
 	n, err := 2, error(nil)
 	for ; err == nil && n < 100; n++ {
 		err = s.Append(t.Context(), batch(n))
 	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
-	}
+	require.ErrorIs(t, err, syscall.ENOSPC)
 	mustClose(t, s)
 	if err := os.WriteFile(hog, make([]byte, 1<<20), 0o600); !errors.Is(err, syscall.ENOSPC) { // what was in the lock, too
 		t.Fatal(err)
@@ -39,9 +36,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("%d batches, and %d were acknowledged", there, n-1)
 	}
 	mustHold(t, s, there)
-	if err := os.Remove(hog); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(hog))
 	grow(t, s, there, n+5)
 	mustHold(t, s, n+5)
 	mustClose(t, s)

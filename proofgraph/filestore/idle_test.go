@@ -9,6 +9,7 @@ import (
 
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/require"
 )
 
 // counted is a disk that knows how many files are open, and how often one was opened to be read.
@@ -62,13 +63,9 @@ func TestIdleFiles(t *testing.T) {
 	const n = 120
 	d := &counted{disk: logOf(t, n).disk()}
 	writer, err := open(d, dir, Options{}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	reader, err := openReadOnly(d, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	segments := len(writer.segments)
 	for name, s := range map[string]*Store{"to write": writer, "read only": reader} {
 		before, views := d.opened.Load(), d.views.Load()
@@ -111,9 +108,7 @@ func TestClosedWhileRead(t *testing.T) {
 	for round := range 40 {
 		d := &counted{disk: withSecrets(t, n, 1)}
 		s, err := open(d, dir, Options{}, small)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var all sync.WaitGroup
 		var some atomic.Int64
 		enough := make(chan struct{})
@@ -160,9 +155,7 @@ func TestIdleForgets(t *testing.T) {
 	d := withSecrets(t, 3, 1)
 	s := mustOpen(t, d)
 	r, err := openReadOnly(d, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer r.Close()
 	if b, err := r.Blob(t.Context(), crypto.Sum(secret(1))); err != nil || !bytes.Equal(b, secret(1)) {
 		t.Fatal(err)

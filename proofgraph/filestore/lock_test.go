@@ -5,6 +5,8 @@ package filestore
 import (
 	"bufio"
 	"errors"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"io"
 	"os"
 	"os/exec"
@@ -25,9 +27,7 @@ func TestHolder(t *testing.T) {
 		t.Skip("it is for the tests below to run, in a process of its own")
 	}
 	s, err := open(osDisk{}, dir, Options{}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	grow(t, s, int(s.entries/2), int(s.entries/2)+3)
 	os.Stdout.WriteString("held\n")
 	io.Copy(io.Discard, os.Stdin) // until the parent has enough, or kills
@@ -46,9 +46,7 @@ func hold(t *testing.T, dir string) holding {
 	c.Env = append(os.Environ(), holderDir+"="+dir)
 	in, err1 := c.StdinPipe()
 	out, err2 := c.StdoutPipe()
-	if err := errors.Join(err1, err2, c.Start()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err1, err2, c.Start()))
 	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "held\n" {
 		t.Fatalf("the other process says %q, %v", line, err)
@@ -64,16 +62,12 @@ func TestOneProcessAtATime(t *testing.T) {
 		t.Fatalf("the holder, %d, is not named: %v", h.Process.Pid, err)
 	}
 	r, err := OpenReadOnly(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	mustHold(t, r, 3)
 	h.Process.Kill()
 	h.Wait()
 	s, err := Open(dir, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	mustHold(t, s, 3)
 	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "this process ("+strconv.Itoa(os.Getpid())+") has it open already") {
@@ -81,9 +75,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	}
 	mustClose(t, s)
 	s, err = Open(dir, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	mustClose(t, s)
 }
 
@@ -92,9 +84,7 @@ func TestLockRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	h := hold(t, dir)
 	for range 2 { // the second time over the file that the first one made
-		if err := os.Remove(filepath.Join(dir, lockName)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(filepath.Join(dir, lockName)))
 		if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), dir+": another process has it open") {
 			t.Fatalf("two processes write: %v", err)
 		}
@@ -126,9 +116,7 @@ func TestWaitForTheOtherProcess(t *testing.T) {
 	}()
 	h.stdin.Close()
 	s := <-done
-	if s.error != nil {
-		t.Fatal(s.error)
-	}
+	require.NoError(t, s.error)
 	defer s.Close()
 	mustHold(t, s.Store, 3)
 	grow(t, s.Store, 3, 5)
@@ -163,12 +151,8 @@ func TestNoPermission(t *testing.T) {
 		write bool // reading is still possible
 	}{{dir, 0, false}, {name, 0, false}, {filepath.Join(dir, "00000002.log"), 0o400, true}, {filepath.Join(dir, lockName), 0o400, true}} {
 		was, err := os.Stat(c.path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(c.path, c.mode); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, os.Chmod(c.path, c.mode))
 		_, err = Open(dir, Options{})
 		if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), c.path) || !strings.HasPrefix(err.Error(), "filestore: ") {
 			t.Errorf("%s: %v", c.path, err)
@@ -180,17 +164,12 @@ func TestNoPermission(t *testing.T) {
 		if err == nil {
 			mustHold(t, r, 8)
 		}
-		if err := os.Chmod(c.path, was.Mode()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chmod(c.path, was.Mode()))
 	}
-	if err := os.Chmod(parent, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(parent, 0o500))
 	defer os.Chmod(parent, 0o700)
-	if _, err := Open(filepath.Join(parent, "new"), Options{}); !errors.Is(err, os.ErrPermission) {
-		t.Error(err)
-	}
+	_, err := Open(filepath.Join(parent, "new"), Options{})
+	assert.ErrorIs(t, err, os.ErrPermission)
 	s = mustOpenReal(t, dir)
 	mustHold(t, s, 8)
 }
@@ -200,23 +179,17 @@ func reachable(t *testing.T) string {
 	t.Helper()
 	b, err1 := os.ReadFile(os.Args[0])
 	dir, err2 := os.MkdirTemp("", "filestore")
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err1, err2))
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	path := filepath.Join(dir, "filestore.test")
-	if err := errors.Join(os.WriteFile(path, b, 0o755), os.Chmod(path, 0o755), os.Chmod(dir, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.WriteFile(path, b, 0o755), os.Chmod(path, 0o755), os.Chmod(dir, 0o755)))
 	return path
 }
 
 func mustOpenReal(t testing.TB, dir string) *Store {
 	t.Helper()
 	s, err := open(osDisk{}, dir, Options{}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -242,7 +215,5 @@ func TestModes(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 }

@@ -3,6 +3,7 @@ package filestore
 import (
 	"errors"
 	"fmt"
+	"github.com/stretchr/testify/require"
 	"math/rand/v2"
 	"testing"
 )
@@ -42,9 +43,7 @@ func TestPowerGoesWhileAKillIsMended(t *testing.T) {
 			for _, how := range survivals {
 				what := fmt.Sprintf("killed after change %d, power lost after change %d of mending, which left %s", kill, after, how)
 				s, err := open(r.cut(how, random), dir, Options{}, small)
-				if err != nil {
-					t.Fatalf("%s: %v", what, err)
-				}
+				require.NoError(t, err, "%s", what)
 				there := int(s.entries / 2)
 				if err := matches(s, there); err != nil || there < acknowledged {
 					t.Fatalf("%s: %d batches of %d acknowledged: %v", what, there, acknowledged, err)

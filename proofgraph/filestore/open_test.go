@@ -1,6 +1,8 @@
 package filestore
 
 import (
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,13 +20,9 @@ func TestAnEmptyDirectoryIsMadeToLast(t *testing.T) {
 		}
 		return o.do()
 	}}, dir, Options{}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
-	if !slices.Equal(done, []string{"mkdir", "lock"}) {
-		t.Errorf("%q", done)
-	}
+	assert.True(t, slices.Equal(done, []string{"mkdir", "lock"}), "%q", done)
 }
 
 // A process that waits for another's end reads the names of files while that goes over to the next segment: it may see the index that is

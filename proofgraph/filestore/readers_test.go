@@ -11,6 +11,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Auditors open the log again and again while it is written to, on real files: they see whole batches, no fewer than were acknowledged
@@ -18,9 +20,7 @@ import (
 func TestAuditorsWhileAWriterRuns(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	s, err := open(hasty{}, dir, Options{}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	const readers, looks, each = 3, 12, 12 // each look begins with a batch, and others come while it lasts
 	var acknowledged atomic.Int64
@@ -40,9 +40,7 @@ func TestAuditorsWhileAWriterRuns(t *testing.T) {
 				if there < int(before) {
 					t.Errorf("%d batches of %d", there, before)
 				}
-				if err := matches(r, there); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, matches(r, there))
 				r.Close()
 			}
 		})
@@ -60,12 +58,8 @@ func TestAuditorsWhileAWriterRuns(t *testing.T) {
 func TestReadOnlyIsReadOnly(t *testing.T) {
 	d := logOf(t, 3).disk()
 	s, err := openReadOnly(d, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Append(t.Context(), batch(3)); !errors.Is(err, errReadOnly) {
-		t.Error(err)
-	}
+	require.NoError(t, err)
+	assert.ErrorIs(t, s.Append(t.Context(), batch(3)), errReadOnly)
 	mustHold(t, s, 3)
 	mustClose(t, s)
 }
@@ -75,9 +69,7 @@ func TestDeadAfterAnError(t *testing.T) {
 	d := newRAM()
 	sick := &sickDisk{disk: d}
 	s, err := open(sick, dir, Options{}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	grow(t, s, 0, 5)
 	sick.err = errors.New("the head fell off")
 	first := s.Append(t.Context(), batch(5))
@@ -92,9 +84,7 @@ func TestDeadAfterAnError(t *testing.T) {
 	}
 	mustHold(t, s, 5)
 	mustClose(t, s)
-	if err := s.Append(t.Context(), batch(5)); err == nil {
-		t.Error("the closed write")
-	}
+	assert.Error(t, s.Append(t.Context(), batch(5)), "the closed write")
 	s = mustOpen(t, d)
 	mustHold(t, s, 5)
 	grow(t, s, 5, 9)
@@ -147,16 +137,12 @@ func TestBlobsAreStoredOnce(t *testing.T) {
 	blob := []byte(strings.Repeat("policy ", 300))
 	for i := range 6 {
 		s := mustOpen(t, d)
-		if err := s.Append(t.Context(), proofgraph.Batch{At: uint64(i), Entries: []contracts.Entry{[]byte("e")}, Blobs: [][]byte{blob}}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Append(t.Context(), proofgraph.Batch{At: uint64(i), Entries: []contracts.Entry{[]byte("e")}, Blobs: [][]byte{blob}}))
 		mustClose(t, s)
 	}
 	total := 0
 	for _, b := range d.files() {
 		total += strings.Count(string(b), string(blob))
 	}
-	if total != 1 {
-		t.Errorf("the blob is there %d times", total)
-	}
+	assert.Equal(t, 1, total, "the blob is there %d times", total)
 }

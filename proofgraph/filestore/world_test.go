@@ -12,6 +12,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/require"
 )
 
 // small makes a log of few batches roll.
@@ -34,9 +35,7 @@ func batch(n int) proofgraph.Batch {
 func grow(t testing.TB, s *Store, from, to int) {
 	t.Helper()
 	for n := from; n < to; n++ {
-		if err := s.Append(context.Background(), batch(n)); err != nil {
-			t.Fatalf("batch %d: %v", n, err)
-		}
+		require.NoError(t, s.Append(context.Background(), batch(n)), "batch %d", n)
 	}
 }
 
@@ -79,25 +78,19 @@ const dir = "log" // on a disk in memory
 func mustOpen(t testing.TB, d disk) *Store {
 	t.Helper()
 	s, err := open(d, dir, Options{}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
 
 func mustHold(t testing.TB, s *Store, n int) {
 	t.Helper()
-	if err := matches(s, n); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, matches(s, n))
 }
 
 func mustClose(t testing.TB, s *Store) {
 	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
 }
 
 // logOf makes a log of n batches.
