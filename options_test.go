@@ -18,6 +18,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -27,7 +28,7 @@ func TestNewRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := func() helm.Options {
-		return helm.Options{Policy: compile(t, policyText), Key: seedKey(t, 1), Store: proofgraph.NewMemory()}
+		return helm.Options{Policy: kerneltest.Compile(t, kerneltest.Policy), Key: kerneltest.SeedKey(t, 1), Store: proofgraph.NewMemory()}
 	}
 	if k, err := helm.New(good()); err != nil {
 		t.Fatal(err)
@@ -41,7 +42,7 @@ func TestNewRefuses(t *testing.T) {
 		"zero":            {func(o *helm.Options) { *o = helm.Options{} }, []string{"Policy", "Key", "Store"}},
 		"no policy":       {func(o *helm.Options) { o.Policy = nil }, []string{"missing Policy"}},
 		"zero policy":     {func(o *helm.Options) { o.Policy = new(guardian.Policy) }, []string{"Options.Policy"}},
-		"KMS, no LogKey":  {func(o *helm.Options) { o.Key = &signer{PrivateKey: seedKey(t, 1)} }, []string{"LogKey"}},
+		"KMS, no LogKey":  {func(o *helm.Options) { o.Key = &kerneltest.FaultySigner{PrivateKey: kerneltest.SeedKey(t, 1)} }, []string{"LogKey"}},
 		"not Ed25519":     {func(o *helm.Options) { o.Key = ec }, []string{"Options.Key", "ed25519"}},
 		"LogKey = Key":    {func(o *helm.Options) { o.LogKey = o.Key }, []string{"one role"}},
 		"origin":          {func(o *helm.Options) { o.Origin = "a b" }, []string{"Options.Origin"}},
@@ -49,9 +50,9 @@ func TestNewRefuses(t *testing.T) {
 		"panicking clock": {func(o *helm.Options) { o.Now = func() time.Time { panic("x") } }, []string{"Options.Now"}},
 		"no randomness":   {func(o *helm.Options) { o.Rand = strings.NewReader("short") }, []string{"Options.Rand"}},
 		"expired": {func(o *helm.Options) {
-			o.Policy = compile(t, strings.Replace(policyText, "layer: P1", "layer: P1\nexpires: \"2020-01-01T00:00:00Z\"", 1))
+			o.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "layer: P1", "layer: P1\nexpires: \"2020-01-01T00:00:00Z\"", 1))
 		}, []string{"test.yaml", "expire"}},
-		"failing store": {func(o *helm.Options) { o.Store = &faulty{Store: o.Store, failAt: 1} }, []string{errDisk.Error()}},
+		"failing store": {func(o *helm.Options) { o.Store = &kerneltest.FaultyStore{Store: o.Store, FailAt: 1} }, []string{kerneltest.ErrDisk.Error()}},
 	}
 	for name, x := range cases {
 		o := good()
@@ -71,64 +72,64 @@ func TestNewRefuses(t *testing.T) {
 
 // A log is continued only by what it began with, and by no older policy.
 func TestNewContinues(t *testing.T) {
-	w := newWorld(t)
-	w.call("echo", `{}`)
+	w := kerneltest.New(t)
+	w.Call("echo", `{}`)
 	for name, change := range map[string]func(o *helm.Options){
 		"another origin": func(o *helm.Options) { o.Origin = "elsewhere" },
-		"another key":    func(o *helm.Options) { o.Key = seedKey(t, 9) },
-		"another log":    func(o *helm.Options) { o.LogKey = seedKey(t, 9) },
+		"another key":    func(o *helm.Options) { o.Key = kerneltest.SeedKey(t, 9) },
+		"another log":    func(o *helm.Options) { o.LogKey = kerneltest.SeedKey(t, 9) },
 	} {
-		o, size := w.o, w.size()
+		o, size := w.Options, w.Size()
 		change(&o)
 		if k, err := helm.New(o); err == nil || k != nil {
 			t.Errorf("%s: accepted", name)
 		}
-		if w.size() != size {
+		if w.Size() != size {
 			t.Errorf("%s: wrote to the log", name)
 		}
 	}
-	size := w.size()
-	w.open()
-	if w.size() != size {
+	size := w.Size()
+	w.Open()
+	if w.Size() != size {
 		t.Error("the same policy was entered again")
 	}
-	w.o.Policy = compile(t, strings.Replace(policyText, "version: 1", "version: 2", 1))
-	w.open()
-	if w.size() != size+1 {
-		t.Errorf("%d entries for a new policy", w.size()-size)
+	w.Options.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "version: 1", "version: 2", 1))
+	w.Open()
+	if w.Size() != size+1 {
+		t.Errorf("%d entries for a new policy", w.Size()-size)
 	}
-	w.o.Policy = compile(t, policyText)
-	if _, err := helm.New(w.o); err == nil || !strings.Contains(err.Error(), "goes back") {
+	w.Options.Policy = kerneltest.Compile(t, kerneltest.Policy)
+	if _, err := helm.New(w.Options); err == nil || !strings.Contains(err.Error(), "goes back") {
 		t.Errorf("an older policy: %v", err)
 	}
-	w.runs.Store(0)
-	w.mustVerify()
+	w.Runs.Store(0)
+	w.MustVerify()
 }
 
 func TestDropInputs(t *testing.T) {
-	w := newWorld(t, func(o *helm.Options) { o.Keep.DropInputs = true })
-	w.call("echo", `{}`)
-	w.call("echo", `{"text":"secret"}`)
-	if report := w.mustVerify(); report.Replay.NotReplayable != 2 || report.Replay.Replayed != 0 {
+	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.DropInputs = true })
+	w.Call("echo", `{}`)
+	w.Call("echo", `{"text":"secret"}`)
+	if report := w.MustVerify(); report.Replay.NotReplayable != 2 || report.Replay.Replayed != 0 {
 		t.Errorf("%+v", report.Replay)
 	}
 }
 
 // An observer hears of every call, once, and of nothing that the tool was given or gave.
 func TestObserve(t *testing.T) {
-	w := newWorld(t)
-	w.tool = func(context.Context, contracts.Call) (executor.Result, error) {
+	w := kerneltest.New(t)
+	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
 		return executor.Result{}, errors.New("private")
 	}
-	w.call("echo", `{"text":"private"}`)
-	w.call("echo", `{"text":"private","more":1}`)
+	w.Call("echo", `{"text":"private"}`)
+	w.Call("echo", `{"text":"private","more":1}`)
 	for range 2 {
-		w.call("pinned", `{}`, func(in *helm.Intent) { in.Idempotency = "k" })
+		w.Call("pinned", `{}`, func(in *helm.Intent) { in.Idempotency = "k" })
 	}
-	w.k.Close()
-	w.call("echo", `{}`)
+	w.Kernel.Close()
+	w.Call("echo", `{}`)
 	var reasons []string
-	for _, e := range w.events {
+	for _, e := range w.Events {
 		reasons = append(reasons, string(e.Reason))
 		if strings.Contains(strings.Join([]string{e.Tool, e.Session, e.ID, e.Why}, " "), "private") {
 			t.Errorf("%+v", e)
@@ -144,17 +145,17 @@ func TestObserve(t *testing.T) {
 
 // An abandoned driver's late end is dropped and shown.
 func TestLateEnd(t *testing.T) {
-	w := newWorld(t)
+	w := kerneltest.New(t)
 	stop, heard := make(chan struct{}), make(chan helm.Event, 4)
-	w.tool = func(context.Context, contracts.Call) (executor.Result, error) {
+	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
 		<-stop
 		return executor.Result{Output: []byte(`"late"`)}, nil
 	}
-	w.o.Observe = func(_ context.Context, e helm.Event) { heard <- e }
-	w.open()
-	d, r := w.call("slow", `{}`)
-	w.mustBe(d, r, want{reason: contracts.ReasonToolTimeout, outcome: contracts.Indeterminate, err: helm.ErrWithheld, runs: 1})
-	size := w.size()
+	w.Options.Observe = func(_ context.Context, e helm.Event) { heard <- e }
+	w.Open()
+	d, r := w.Call("slow", `{}`)
+	w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonToolTimeout, Outcome: contracts.Indeterminate, Err: helm.ErrWithheld, Runs: 1})
+	size := w.Size()
 	close(stop)
 	for e := range heard {
 		if e.Late {
@@ -164,10 +165,10 @@ func TestLateEnd(t *testing.T) {
 			break
 		}
 	}
-	if w.size() != size {
+	if w.Size() != size {
 		t.Error("a late end was recorded")
 	}
-	w.mustVerify()
+	w.MustVerify()
 }
 
 // The README's Go lines are those of Example.
@@ -197,7 +198,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-var _ stdcrypto.Signer = (*signer)(nil)
+var _ stdcrypto.Signer = (*kerneltest.FaultySigner)(nil)
 
 // What a kernel was made of cannot be reached through it, to be replaced: no field of it, promoted ones included, has a name that users see.
 func TestKernelHasNoFields(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
 )
 
 type echoArgs struct {
@@ -18,15 +19,10 @@ type echoArgs struct {
 	Text string  `json:"text,omitempty"`
 }
 
-// wrapped leaves echo without a driver, so that functions can be wrapped around it.
-func wrapped(t *testing.T) *world {
-	return newWorld(t, func(o *helm.Options) { delete(o.Drivers, "echo"); delete(o.Drivers, "pinned") })
-}
-
 func TestWrap(t *testing.T) {
-	w := wrapped(t)
-	echo := helm.Wrap(w.k, "echo", func(ctx context.Context, in echoArgs) (echoArgs, error) {
-		w.runs.Add(1)
+	w := kerneltest.NewUnbound(t)
+	echo := helm.Wrap(w.Kernel, "echo", func(ctx context.Context, in echoArgs) (echoArgs, error) {
+		w.Runs.Add(1)
 		return in, nil
 	})
 	ctx := helm.With(context.Background(), helm.Intent{Session: "s", Caller: helm.Caller{ID: "ada"}})
@@ -40,26 +36,28 @@ func TestWrap(t *testing.T) {
 	if _, err := echo(ctx, echoArgs{2, "secret"}); !errors.As(err, &refused) || refused.Tool != "echo" || refused.Reason != contracts.ReasonPolicyViolation || refused.Reason.Advice() == "" {
 		t.Errorf("%v", err)
 	}
-	if n := w.runs.Load(); n != 1 {
+	if n := w.Runs.Load(); n != 1 {
 		t.Errorf("ran %d times", n)
 	}
-	fails := helm.Wrap(w.k, "echo", func(context.Context, echoArgs) (echoArgs, error) { return echoArgs{1, "half made"}, errOwn })
-	if out, err := fails(ctx, echoArgs{}); !errors.Is(err, errOwn) || out != (echoArgs{}) {
+	fails := helm.Wrap(w.Kernel, "echo", func(context.Context, echoArgs) (echoArgs, error) {
+		return echoArgs{1, "half made"}, kerneltest.ErrTool
+	})
+	if out, err := fails(ctx, echoArgs{}); !errors.Is(err, kerneltest.ErrTool) || out != (echoArgs{}) {
 		t.Errorf("%v %v", out, err)
 	}
-	drifts := helm.Wrap(w.k, "pinned", func(context.Context, struct{}) (map[string]string, error) { return map[string]string{"ok": "?"}, nil })
+	drifts := helm.Wrap(w.Kernel, "pinned", func(context.Context, struct{}) (map[string]string, error) { return map[string]string{"ok": "?"}, nil })
 	if out, err := drifts(ctx, struct{}{}); !errors.Is(err, helm.ErrWithheld) || out != nil {
 		t.Errorf("%v %v", out, err)
 	}
-	w.mustVerify()
+	w.MustVerify()
 }
 
 // What does not survive the way from Go to JSON and back is denied before anything runs, and recorded.
 func TestWrapMisfits(t *testing.T) {
-	w := wrapped(t)
+	w := kerneltest.NewUnbound(t)
 	misfit := func(name string, call func(ctx context.Context) error) {
 		t.Run(name, func(t *testing.T) {
-			before := w.size()
+			before := w.Size()
 			err := call(helm.With(context.Background(), helm.Intent{Session: "s"}))
 			var refused *helm.Error
 			if !errors.As(err, &refused) || !errors.Is(err, helm.ErrDenied) || refused.Reason != contracts.ReasonSchemaViolation || refused.Why == "" {
@@ -68,69 +66,73 @@ func TestWrapMisfits(t *testing.T) {
 			if strings.Contains(err.Error(), "private") {
 				t.Errorf("a value in %v", err)
 			}
-			if w.size() != before+1 || w.runs.Load() != 0 {
-				t.Errorf("%d entries, %d runs", w.size()-before, w.runs.Load())
+			if w.Size() != before+1 || w.Runs.Load() != 0 {
+				t.Errorf("%d entries, %d runs", w.Size()-before, w.Runs.Load())
 			}
 		})
 	}
-	ran := func() { w.runs.Add(1) }
+	ran := func() { w.Runs.Add(1) }
 	misfit("the type lacks what the schema fills in", func(ctx context.Context) error {
 		type onlyText struct {
 			Text string `json:"text"`
 		}
-		_, err := helm.Wrap(w.k, "echo", func(context.Context, onlyText) (int, error) { ran(); return 0, nil })(ctx, onlyText{"private"})
+		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, onlyText) (int, error) { ran(); return 0, nil })(ctx, onlyText{"private"})
 		return err
 	})
 	misfit("the type holds less than the schema", func(ctx context.Context) error {
-		_, err := helm.Wrap(w.k, "echo", func(context.Context, lossy) (int, error) { ran(); return 0, nil })(ctx, lossy{N: 2.5})
+		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, lossy) (int, error) { ran(); return 0, nil })(ctx, lossy{N: 2.5})
 		return err
 	})
 	misfit("the type decodes what it did not encode", func(ctx context.Context) error {
-		_, err := helm.Wrap(w.k, "echo", func(context.Context, oneWay) (int, error) { ran(); return 0, nil })(ctx, oneWay{})
+		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, oneWay) (int, error) { ran(); return 0, nil })(ctx, oneWay{})
 		return err
 	})
 	misfit("the type panics", func(ctx context.Context) error {
-		_, err := helm.Wrap(w.k, "echo", func(context.Context, explosive) (int, error) { ran(); return 0, nil })(ctx, explosive{})
+		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, explosive) (int, error) { ran(); return 0, nil })(ctx, explosive{})
 		return err
 	})
 	misfit("the type tells what it was given", func(ctx context.Context) error {
-		_, err := helm.Wrap(w.k, "echo", func(context.Context, telling) (int, error) { ran(); return 0, nil })(ctx, telling{})
+		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, telling) (int, error) { ran(); return 0, nil })(ctx, telling{})
 		return err
 	})
 	misfit("the function is nil", func(ctx context.Context) error {
-		_, err := helm.Wrap[echoArgs, int](w.k, "echo", nil)(ctx, echoArgs{N: 1})
+		_, err := helm.Wrap[echoArgs, int](w.Kernel, "echo", nil)(ctx, echoArgs{N: 1})
 		return err
 	})
 	misfit("a key of another letter case", func(ctx context.Context) error {
 		type shouting struct{ TEXT string }
-		_, err := helm.Wrap(w.k, "echo", func(context.Context, shouting) (int, error) { ran(); return 0, nil })(ctx, shouting{"private"})
+		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, shouting) (int, error) { ran(); return 0, nil })(ctx, shouting{"private"})
 		return err
 	})
-	if _, err := helm.Wrap(w.k, "echo", func(context.Context, chan int) (int, error) { ran(); return 0, nil })(context.Background(), nil); !errors.Is(err, helm.ErrDenied) {
+	if _, err := helm.Wrap(w.Kernel, "echo", func(context.Context, chan int) (int, error) { ran(); return 0, nil })(context.Background(), nil); !errors.Is(err, helm.ErrDenied) {
 		t.Errorf("a channel as argument: %v", err)
 	}
-	w.mustVerify()
+	w.MustVerify()
 }
 
 type lossy struct{ N float64 }
 
-func (l lossy) MarshalJSON() ([]byte, error)  { return json.Marshal(map[string]float64{"n": l.N}) }
+func (l lossy) MarshalJSON() ([]byte, error) { return json.Marshal(map[string]float64{"n": l.N}) }
+
 func (l *lossy) UnmarshalJSON(b []byte) error { l.N = 2; return nil }
 
 type oneWay struct{}
 
 func (oneWay) MarshalJSON() ([]byte, error) { return []byte(`{"n":1,"text":"private"}`), nil }
-func (*oneWay) UnmarshalJSON([]byte) error  { return errors.New("private") }
+
+func (*oneWay) UnmarshalJSON([]byte) error { return errors.New("private") }
 
 type explosive struct{}
 
 func (explosive) MarshalJSON() ([]byte, error) { return []byte(`{"n":1}`), nil }
-func (*explosive) UnmarshalJSON([]byte) error  { panic("private") }
+
+func (*explosive) UnmarshalJSON([]byte) error { panic("private") }
 
 // telling is an argument whose type says in its error what it was given.
 type telling struct{}
 
 func (telling) MarshalJSON() ([]byte, error) { return []byte(`{"n":1,"text":"private"}`), nil }
+
 func (*telling) UnmarshalJSON([]byte) error {
 	return &json.UnmarshalTypeError{Field: "private", Value: "private", Type: reflect.TypeFor[int]()}
 }
@@ -138,37 +140,39 @@ func (*telling) UnmarshalJSON([]byte) error {
 type bursting struct{}
 
 func (bursting) MarshalJSON() ([]byte, error) { panic("private") }
-func (*bursting) UnmarshalJSON([]byte) error  { panic("private") }
+
+func (*bursting) UnmarshalJSON([]byte) error { panic("private") }
 
 // Methods of the types that are wrapped may panic: going in, that is a denial with a receipt; coming out, an error after the fact.
 func TestWrapPanics(t *testing.T) {
-	w := wrapped(t)
+	w := kerneltest.NewUnbound(t)
 	ctx := helm.With(context.Background(), helm.Intent{Session: "s"})
-	before := w.size()
-	_, err := helm.Wrap(w.k, "echo", func(context.Context, bursting) (int, error) { w.runs.Add(1); return 0, nil })(ctx, bursting{})
-	if !errors.Is(err, helm.ErrDenied) || w.runs.Load() != 0 || w.size() != before+1 || strings.Contains(err.Error(), "private") {
-		t.Errorf("argument: %v, %d runs, %d entries", err, w.runs.Load(), w.size()-before)
+	before := w.Size()
+	_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, bursting) (int, error) { w.Runs.Add(1); return 0, nil })(ctx, bursting{})
+	if !errors.Is(err, helm.ErrDenied) || w.Runs.Load() != 0 || w.Size() != before+1 || strings.Contains(err.Error(), "private") {
+		t.Errorf("argument: %v, %d runs, %d entries", err, w.Runs.Load(), w.Size()-before)
 	}
-	_, err = helm.Wrap(w.k, "echo", func(context.Context, echoArgs) (bursting, error) { return bursting{}, nil })(ctx, echoArgs{N: 1})
+	_, err = helm.Wrap(w.Kernel, "echo", func(context.Context, echoArgs) (bursting, error) { return bursting{}, nil })(ctx, echoArgs{N: 1})
 	if !errors.Is(err, helm.ErrWithheld) {
 		t.Errorf("result that cannot be written: %v", err)
 	}
-	out, err := helm.Wrap(w.k, "echo", func(context.Context, echoArgs) (unreadable, error) { return unreadable{}, nil })(ctx, echoArgs{N: 1})
+	out, err := helm.Wrap(w.Kernel, "echo", func(context.Context, echoArgs) (unreadable, error) { return unreadable{}, nil })(ctx, echoArgs{N: 1})
 	if err == nil || errors.Is(err, helm.ErrDenied) || errors.Is(err, helm.ErrWithheld) || out != (unreadable{}) || strings.Contains(err.Error(), "private") {
 		t.Errorf("result that cannot be read: %+v %v", out, err)
 	}
-	w.mustVerify()
+	w.MustVerify()
 }
 
 type unreadable struct{ half int }
 
-func (unreadable) MarshalJSON() ([]byte, error)    { return []byte(`"private"`), nil }
+func (unreadable) MarshalJSON() ([]byte, error) { return []byte(`"private"`), nil }
+
 func (u *unreadable) UnmarshalJSON(b []byte) error { u.half = 1; panic("private") }
 
 func TestWith(t *testing.T) {
-	w := newWorld(t)
+	w := kerneltest.New(t)
 	var got contracts.Call
-	w.tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+	w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
 		got = c
 		return executor.Result{}, nil
 	}
@@ -176,26 +180,26 @@ func TestWith(t *testing.T) {
 	ctx = helm.With(ctx, helm.Intent{Tool: "pinned", Session: "pinned-only"})
 	ctx = helm.With(ctx, helm.Intent{Caller: helm.Caller{ID: "inner"}})
 	for _, x := range []struct{ tool, session, caller string }{{"echo", "outer", "inner"}, {"slow", "outer", "inner"}, {"pinned", "pinned-only", "inner"}} {
-		w.k.Guard(ctx, helm.Intent{Tool: x.tool, Args: json.RawMessage(`{}`)})
+		w.Kernel.Guard(ctx, helm.Intent{Tool: x.tool, Args: json.RawMessage(`{}`)})
 		if got.Tool != x.tool || got.Session != x.session || got.Caller.ID != x.caller {
 			t.Errorf("%s: got %+v", x.tool, got)
 		}
 	}
-	w.k.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "own", Caller: helm.Caller{Tenant: "own"}})
+	w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "own", Caller: helm.Caller{Tenant: "own"}})
 	if got.Session != "own" || got.Caller.ID != "" || got.Caller.Tenant != "own" || string(got.Args) != `{"n":1}` {
 		t.Errorf("an intent's own fields: %+v", got)
 	}
-	if d, _ := w.k.Guard(ctx, helm.Intent{Args: json.RawMessage(`{}`)}); d.Reason != contracts.ReasonIntentMalformed {
+	if d, _ := w.Kernel.Guard(ctx, helm.Intent{Args: json.RawMessage(`{}`)}); d.Reason != contracts.ReasonIntentMalformed {
 		t.Errorf("an intent without a tool: %s", d.Reason)
 	}
-	if d, _ := w.k.Guard(ctx, helm.Intent{Tool: "echo"}); d.Reason != contracts.ReasonArgsCanonicalization {
+	if d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo"}); d.Reason != contracts.ReasonArgsCanonicalization {
 		t.Errorf("an intent without arguments: %s", d.Reason)
 	}
 }
 
 func TestDriversBound(t *testing.T) {
-	w := newWorld(t)
-	own := helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) { w.runs.Add(1); return nil, nil })
+	w := kerneltest.New(t)
+	own := helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) { w.Runs.Add(1); return nil, nil })
 	for name, x := range map[string]struct {
 		tool   string
 		driver executor.Driver
@@ -209,11 +213,11 @@ func TestDriversBound(t *testing.T) {
 		"bound, undeclared":  {"undeclared", nil, contracts.ReasonToolNotFound},
 		"bound, not allowed": {"closed", nil, contracts.ReasonNoPolicyDefined},
 	} {
-		w.runs.Store(0)
-		d, _ := w.call(x.tool, `{}`, func(in *helm.Intent) { in.Driver = x.driver })
-		if d.Reason != x.reason || (w.runs.Load() == 1) != (x.reason == contracts.ReasonAllow) {
-			t.Errorf("%s: %s, %d runs", name, d.Reason, w.runs.Load())
+		w.Runs.Store(0)
+		d, _ := w.Call(x.tool, `{}`, func(in *helm.Intent) { in.Driver = x.driver })
+		if d.Reason != x.reason || (w.Runs.Load() == 1) != (x.reason == contracts.ReasonAllow) {
+			t.Errorf("%s: %s, %d runs", name, d.Reason, w.Runs.Load())
 		}
 	}
-	w.mustVerify()
+	w.MustVerify()
 }

@@ -1,0 +1,170 @@
+package helm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// Whatever seals the kernel: those who wait for room are told at once, though the store does not answer.
+func TestSealedWhileWaitingForRoom(t *testing.T) {
+	receipt := func(change func(w *crowd)) func(w *crowd, hold chan struct{}) {
+		return func(w *crowd, hold chan struct{}) {
+			change(w)
+			w.Key.FailIn(1)
+			close(hold)
+		}
+	}
+	for name, seal := range map[string]func(w *crowd, hold chan struct{}){
+		"the store fails": func(w *crowd, _ chan struct{}) {
+			w.dam.Mu.Lock()
+			w.dam.Fails = true
+			close(w.dam.Opened)
+			w.dam.Mu.Unlock()
+		},
+		"Close gives up": func(w *crowd, _ chan struct{}) {
+			w.all.Go(func() {
+				if w.Kernel.Close() == nil {
+					w.T.Error("closed, though calls wait for the store")
+				}
+			})
+			time.Sleep(time.Hour)
+		},
+		"a receipt's signer fails":              receipt(func(*crowd) {}),
+		"a receipt's signer panics":             receipt(func(w *crowd) { w.Key.Panics = true }),
+		"a receipt's signer ends the goroutine": receipt(func(w *crowd) { w.Key.Exits = true }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCrowd(t, 1, func(w *crowd) {
+				hold := make(chan struct{})
+				w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+					if c.Session == "running" {
+						<-hold
+					}
+					return executor.Result{Output: c.Args}, nil
+				}
+				w.come(context.Background(), helm.Intent{Tool: "echo", Session: "running"})
+				queued := w.fill(1) // all that there is is being written
+				var list []*answered
+				for i := range 5 {
+					list = append(list, w.come(context.Background(), helm.Intent{Tool: "echo", Session: fmt.Sprint("s", i%2)}))
+				}
+				w.mustHold(1, 5)
+				seal(w, hold)
+				synctest.Wait()
+				for _, a := range list {
+					if !a.done || a.d.Reason != contracts.ReasonKernelSealed || !errors.Is(a.d.Err(), helm.ErrDenied) || a.r.Entry != nil {
+						t.Errorf("done %v: %s %v", a.done, a.d.Reason, a.d.Err())
+					}
+				}
+				if name != "the store fails" {
+					if queued[0].done {
+						t.Error("what is being written was answered before it was")
+					}
+					w.dam.Unblock()
+				}
+				synctest.Wait()
+				select {
+				case <-hold:
+				default:
+					close(hold)
+				}
+				synctest.Wait()
+				w.Runs.Store(0)
+				w.MustBeSealed()
+			})
+		})
+	}
+}
+
+// Whoever has waited for room and got it gives it back, though the clock panics then, or ends the goroutine, or the signer does.
+func TestRoomOfWhatGoesWrongWithTheTurn(t *testing.T) {
+	for name, x := range map[string]struct {
+		clock  func()
+		key    func(k *kerneltest.FaultySigner)
+		sealed bool
+	}{
+		"the clock panics":              {clock: func() { panic("the clock") }},
+		"the clock ends the goroutine":  {clock: runtime.Goexit},
+		"the signer fails":              {key: func(*kerneltest.FaultySigner) {}, sealed: true},
+		"the signer panics":             {key: func(k *kerneltest.FaultySigner) { k.Panics = true }, sealed: true},
+		"the signer ends the goroutine": {key: func(k *kerneltest.FaultySigner) { k.Exits = true }, sealed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCrowd(t, 1, func(w *crowd) {
+				var broken func()
+				o := w.Options
+				o.Now = func() time.Time {
+					if f := broken; f != nil {
+						broken = nil
+						f()
+					}
+					return time.Now()
+				}
+				k, err := helm.New(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.Kernel = k
+				w.Kernel.SetRoom(1)
+				hold := make(chan struct{})
+				w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+					<-hold // so that its receipt does not take what is meant for the other
+					return executor.Result{Output: c.Args}, nil
+				}
+				w.fill(1)
+				first := w.come(context.Background(), helm.Intent{Tool: "nobody", Session: "s"})
+				second := w.come(context.Background(), helm.Intent{Tool: "nobody", Session: "s"})
+				w.mustHold(1, 2)
+				if broken = x.clock; x.key != nil {
+					x.key(w.Key)
+					w.Key.FailIn(1)
+				}
+				w.dam.Unblock()
+				w.mustHold(0, 0)
+				if first.done && first.d.Reason == contracts.ReasonToolNotFound && first.r.Entry != nil {
+					t.Error("nothing went wrong")
+				}
+				if want := map[bool]contracts.ReasonCode{true: contracts.ReasonKernelSealed, false: contracts.ReasonToolNotFound}[x.sealed]; second.d.Reason != want {
+					t.Errorf("the next one: done %v, %s, want %s", second.done, second.d.Reason, want)
+				}
+				close(hold)
+			})
+		})
+	}
+}
+
+// Close lets those who wait for room have their turn: they came before it.
+func TestCloseWaitsForThoseWhoWaitForRoom(t *testing.T) {
+	inCrowd(t, 2, func(w *crowd) {
+		list := w.fill(2)
+		for range 6 {
+			list = append(list, w.come(context.Background(), helm.Intent{Tool: "echo", Session: "s"}))
+		}
+		closed := false
+		w.all.Go(func() {
+			if err := w.Kernel.Close(); err != nil {
+				t.Error(err)
+			}
+			closed = true
+		})
+		time.Sleep(time.Second)
+		if d, _ := w.Call("echo", `{}`); d.Reason != contracts.ReasonKernelSealed || closed {
+			t.Errorf("%s, closed %v", d.Reason, closed)
+		}
+		w.dam.Unblock()
+		w.mustSucceed(list...)
+		if !closed {
+			t.Error("not closed")
+		}
+	})
+}

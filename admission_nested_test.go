@@ -1,0 +1,163 @@
+package helm_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+)
+
+// A call that runs holds no room: tools that call Guard find some, however many run.
+func TestRoomOfCallsInsideCalls(t *testing.T) {
+	inCrowd(t, 2, func(w *crowd) {
+		const callers = 8
+		var arrived atomic.Int64
+		inside := make(chan struct{})
+		w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+			if c.Tool != "echo" {
+				return executor.Result{Output: []byte(`{"ok":true}`)}, nil
+			}
+			if arrived.Add(1) == callers {
+				close(inside)
+			}
+			<-inside // until all of them run at once
+			d, r := w.Kernel.Guard(ctx, helm.Intent{Tool: "pinned", Args: []byte(`{}`)})
+			return executor.Result{Output: r.Output}, d.Err()
+		}
+		var list []*answered
+		for i := range callers {
+			list = append(list, w.come(context.Background(), helm.Intent{Tool: "echo", Session: fmt.Sprint("s", i%3)}))
+		}
+		w.mustSucceed(list...)
+		w.MustVerify()
+	})
+}
+
+// Receipts wait for no room: what ran while the queue filled up is recorded in the same queue.
+func TestReceiptsNeedNoRoom(t *testing.T) {
+	inCrowd(t, 3, func(w *crowd) {
+		hold := make(chan struct{})
+		w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+			if c.Session == "running" {
+				<-hold
+			}
+			return executor.Result{Output: c.Args}, nil
+		}
+		running := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "running"})
+		list := append(w.fill(3), w.come(context.Background(), helm.Intent{Tool: "echo", Session: "running"}))
+		w.mustHold(3, 1)
+		signed := w.Key.N.Load()
+		close(hold)
+		synctest.Wait()
+		if n := w.Key.N.Load() - signed; n != 1 || running.done {
+			t.Errorf("%d receipts were signed, done %v", n, running.done)
+		}
+		w.dam.Unblock()
+		w.mustSucceed(append(list, running)...)
+		w.MustVerify()
+	})
+}
+
+// A call that had to wait for room and turns out to repeat a key gives its room up before it waits for the first call.
+func TestRoomOfRepeats(t *testing.T) {
+	inCrowd(t, 2, func(w *crowd) {
+		hold := make(chan struct{})
+		w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+			if c.Session == "keyed" {
+				<-hold
+			}
+			return executor.Result{Output: c.Args}, nil
+		}
+		in := helm.Intent{Tool: "echo", Session: "keyed", Idempotency: "k"}
+		list := w.fill(2)
+		for range 5 {
+			list = append(list, w.come(context.Background(), in))
+		}
+		w.mustHold(2, 5)
+		w.dam.Unblock()
+		w.mustHold(0, 0) // one runs, the others wait for it
+		again := w.fill(2)
+		w.dam.Unblock()
+		w.mustSucceed(again...)
+		close(hold)
+		w.mustSucceed(list...)
+		if n := w.Runs.Load(); n != 5 {
+			t.Errorf("ran %d times, want 2 + 2 + 1", n)
+		}
+		w.MustVerify()
+	})
+}
+
+// A call that had to wait for room, and finds its session closing, gives its room up before it waits for that.
+func TestRoomOfCallsThatWaitForAClose(t *testing.T) {
+	inCrowd(t, 2, func(w *crowd) {
+		hold := make(chan struct{})
+		w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+			if c.Session == "closing" && c.Tool == "echo" {
+				<-hold
+				if d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "pinned", Args: []byte(`{}`)}); d.Err() != nil { // which needs room
+					t.Error(d.Err())
+				}
+			}
+			return executor.Result{Output: []byte(`{"ok":true}`)}, nil
+		}
+		in := helm.Intent{Tool: "echo", Session: "closing"}
+		running := w.come(context.Background(), in)
+		list := w.fill(2)
+		var late []*answered
+		for range 3 {
+			late = append(late, w.come(context.Background(), in))
+		}
+		w.mustHold(2, 3)
+		var closed error
+		w.all.Go(func() { closed = w.Kernel.CloseSession(context.Background(), "closing") })
+		synctest.Wait()
+		w.dam.Unblock()
+		w.mustHold(0, 0)
+		again := w.fill(2)
+		close(hold) // the call inside the running one has to wait for room, as everybody has
+		w.mustHold(2, 1)
+		w.dam.Unblock()
+		w.mustSucceed(append(append(list, again...), running)...)
+		for _, a := range late {
+			if !a.done || a.d.Reason != contracts.ReasonSessionClosed || a.r.Record.Outcome != contracts.Denied {
+				t.Errorf("after the close: done %v, %s", a.done, a.d.Reason)
+			}
+		}
+		if closed != nil {
+			t.Error(closed)
+		}
+		w.MustVerify()
+	})
+}
+
+// Nobody waits for room with a session's lock: its other calls come as far, its running ones sign their receipts, it can be closed.
+func TestWaitingForRoomHoldsNoLock(t *testing.T) {
+	inCrowd(t, 1, func(w *crowd) {
+		w.fill(1)
+		ctx, cancel := context.WithCancel(context.Background())
+		first := w.come(ctx, helm.Intent{Tool: "echo", Session: "s"})
+		second := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "s"})
+		w.mustHold(1, 2)
+		var closed error
+		done := false
+		w.all.Go(func() { closed = w.Kernel.CloseSession(context.Background(), "s"); done = true })
+		synctest.Wait()
+		if done {
+			t.Error("closed before the close is durable")
+		}
+		cancel()
+		w.mustHold(1, 1)
+		w.dam.Unblock()
+		synctest.Wait()
+		if !done || closed != nil || first.d.Reason != contracts.ReasonFailClosedError || second.d.Reason != contracts.ReasonSessionClosed {
+			t.Errorf("closed %v %v; %s, %s", done, closed, first.d.Reason, second.d.Reason)
+		}
+		w.MustVerify()
+	})
+}

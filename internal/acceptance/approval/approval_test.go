@@ -1,0 +1,328 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// A call is denied and says what somebody must sign; once it is signed, the same call runs, once. The decision lists what it consumed.
+func TestApproval(t *testing.T) {
+	b := kerneltest.NewBank(t)
+	asked := b.Ask("pay", kerneltest.Rent)
+	if asked.Tool != "pay" || asked.Session != "chat" || asked.Caller.ID != "kim" || asked.Quorum != 1 || !slices.Equal(asked.Roles, []string{"owner"}) ||
+		asked.NotBefore != contracts.TimeOf(b.Now()) || asked.Expires != contracts.TimeOf(b.Now().Add(10*time.Minute)) {
+		t.Errorf("the request is %+v", asked)
+	}
+	yes := b.Approve(asked, kerneltest.SeedAnn)
+	b.Pass(time.Minute)
+	d, _ := b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+	if !slices.Equal(d.Record.Approvals, []contracts.Digest{yes.Digest()}) {
+		t.Errorf("consumed %v", d.Record.Approvals)
+	}
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedBob))) // another's yes to what was used
+	b.Pass(time.Minute)
+	if again := b.Ask("pay", kerneltest.Rent); again.Nonce == asked.Nonce {
+		t.Error("a used request is asked for again")
+	} else {
+		b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(again, kerneltest.SeedBob), yes)) // beside a good one a used one changes nothing
+	}
+	b.MustAgree(b.MustPass())
+}
+
+// What is asked depends on nothing but the call: the request of a judgement that is made again is the same, and whoever holds it can change
+// nothing of the decision.
+func TestPendingIsACopy(t *testing.T) {
+	b := kerneltest.NewBank(t)
+	d := b.MustNotDo(contracts.ReasonApprovalRequired, "pay", kerneltest.Rent)
+	first := d.Pending.Digest()
+	d.Pending.Roles[0], d.Pending.Caller.Roles[0], d.Pending.Nonce = "clerk", "owner", "00"
+	if d = b.MustNotDo(contracts.ReasonApprovalRequired, "pay", kerneltest.Rent); d.Pending.Digest() != first {
+		t.Error("the same call at the same time asks for something else")
+	}
+	if d.Record.Caller.Roles[0] != "clerk" {
+		t.Error("the record shares its roles with the request")
+	}
+}
+
+// A yes is for one call. Each of these takes one that would have been enough, and is another call in one thing; nothing runs, and the yes is
+// good for its own call still.
+func TestApprovalFitsOneCall(t *testing.T) {
+	for name, x := range map[string]struct {
+		tool, args string
+		change     func(*helm.Intent)
+		kernel     func(b *kerneltest.Bank) *helm.Kernel
+	}{
+		"amount":      {"pay", `{"to":"landlord","amount":9000}`, nil, nil},
+		"payee":       {"pay", `{"to":"mallory","amount":900}`, nil, nil},
+		"a default":   {"pay", `{"to":"landlord","amount":900,"note":"x"}`, nil, nil},
+		"tool":        {"refund", kerneltest.Rent, nil, nil},
+		"session":     {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Session = "other" }, nil},
+		"no session":  {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Session = "" }, nil},
+		"caller":      {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.ID = "kin" }, nil},
+		"nobody":      {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller = helm.Caller{} }, nil},
+		"tenant":      {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.Tenant = "umbrella" }, nil},
+		"role":        {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.Roles = []string{"manager"} }, nil},
+		"more roles":  {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.Roles = []string{"clerk", "owner"} }, nil},
+		"fewer roles": {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.Roles = nil }, nil},
+		"narrowed": {"pay", kerneltest.Rent, nil, func(b *kerneltest.Bank) *helm.Kernel {
+			return b.Narrow(b.Kernel, kerneltest.Document(b.T, "helm: policy/v1\nlayer: P2\nname: task\n"))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := kerneltest.NewBank(t)
+			yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+			root := b.Kernel
+			if x.kernel != nil {
+				b.Kernel = x.kernel(b)
+			}
+			change := []func(*helm.Intent){kerneltest.WithApprovals(yes)}
+			if x.change != nil {
+				change = append(change, x.change)
+			}
+			b.MustNotDo(contracts.ReasonApprovalInvalid, x.tool, x.args, change...)
+			b.Kernel = root
+			b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+			b.MustPass()
+		})
+	}
+}
+
+// What an argument means does not count, its bytes as judged do: the same call, spelled otherwise, is the same call.
+func TestApprovalOfSpelling(t *testing.T) {
+	b := kerneltest.NewBank(t)
+	yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+	b.MustDo("pay", "{ \"amount\": 9e2, \"note\": \"none\",\n \"to\": \"landlord\" }", kerneltest.WithApprovals(yes), func(in *helm.Intent) { in.Caller.Roles = []string{"clerk", "clerk"} })
+	b.MustPass()
+}
+
+// Calls that name no session have one in common: what is approved there is used there, over a restart too.
+func TestApprovalInMain(t *testing.T) {
+	b := kerneltest.NewBank(t)
+	unnamed := func(in *helm.Intent) { in.Session = "" }
+	asked := b.Ask("pay", kerneltest.Rent, unnamed)
+	if asked.Session != contracts.DefaultSession {
+		t.Errorf("asked for session %q", asked.Session)
+	}
+	yes := b.Approve(asked, kerneltest.SeedAnn)
+	b.MustDo("pay", kerneltest.Rent, unnamed, kerneltest.WithApprovals(yes))
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, unnamed, kerneltest.WithApprovals(yes))
+	b.Reopen()
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, unnamed, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedBob)))
+	b.MustPass()
+}
+
+// A policy that was swapped in is another policy, whatever it says, and so is one with another schema of the tool.
+func TestApprovalUnderSwap(t *testing.T) {
+	for name, edits := range map[string][]string{
+		"next version":   {"version: 1", "version: 2"},
+		"another schema": {"note: {type: string, default: none}", "note: {type: string, default: none}, memo: {type: string}"},
+		"another quorum": {"{roles: [owner], ttl: 10m}", "{roles: [owner], quorum: 2, ttl: 10m}"},
+		"other roles":    {"{roles: [owner], ttl: 10m}", "{roles: [cook, owner], ttl: 10m}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := kerneltest.NewBank(t)
+			yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+			b.Swap(kerneltest.EditedBankPolicy(t, edits...))
+			b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+			if name != "next version" { // else it is a rollback
+				b.Swap(kerneltest.Compile(t, kerneltest.BankPolicy))
+				b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+			}
+			b.MustPass()
+		})
+	}
+}
+
+// A yes has its time: not before, and not from its end on; and it may not be longer than the policy lets it.
+func TestApprovalTime(t *testing.T) {
+	for _, x := range []struct {
+		name       string
+		from, till time.Duration // of the yes, from the request on
+		use        time.Duration
+		reason     contracts.ReasonCode
+	}{
+		{"at once", 0, 10 * time.Minute, 0, contracts.ReasonAllow},
+		{"just in time", 0, 10 * time.Minute, 10*time.Minute - time.Millisecond, contracts.ReasonAllow},
+		{"expired", 0, 10 * time.Minute, 10*time.Minute + time.Millisecond, contracts.ReasonApprovalExpired},
+		{"long expired", 0, 10 * time.Minute, 24 * time.Hour, contracts.ReasonApprovalExpired},
+		{"cut short", 0, time.Minute, 2 * time.Minute, contracts.ReasonApprovalExpired},
+		{"timelock", 5 * time.Minute, 10 * time.Minute, 5*time.Minute - time.Millisecond, contracts.ReasonApprovalExpired},
+		{"timelock is over", 5 * time.Minute, 15 * time.Minute, 5 * time.Minute, contracts.ReasonAllow},
+		{"longer than the policy lets it", 0, 10*time.Minute + time.Millisecond, 0, contracts.ReasonApprovalInvalid},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			b := kerneltest.NewBank(t)
+			asked := b.Ask("pay", kerneltest.Rent)
+			asked.NotBefore, asked.Expires = asked.NotBefore.Add(x.from), asked.NotBefore.Add(x.till)
+			yes := b.Approve(asked, kerneltest.SeedAnn)
+			b.Pass(x.use)
+			if x.reason == contracts.ReasonAllow {
+				b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+			} else {
+				b.MustNotDo(x.reason, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+				b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes, b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedBob)))
+			}
+			b.MustPass()
+		})
+	}
+}
+
+// A quorum is of holders, not of envelopes: two of them, of the roles that are asked for, and one who says no is enough to end it.
+func TestApprovalQuorum(t *testing.T) {
+	const account = `{"account":"17"}`
+	t.Run("two", func(t *testing.T) {
+		b := kerneltest.NewBank(t)
+		asked := b.Ask("close", account)
+		ann, cid := b.Approve(asked, kerneltest.SeedAnn), b.Approve(asked, kerneltest.SeedCid)
+		b.MustNotDo(contracts.ReasonApprovalRequired, "close", account, kerneltest.WithApprovals(ann))
+		b.MustNotDo(contracts.ReasonApprovalRequired, "close", account, kerneltest.WithApprovals(ann, ann))
+		later := asked
+		later.NotBefore = later.NotBefore.Add(time.Millisecond)
+		b.Pass(time.Second)
+		b.MustNotDo(contracts.ReasonApprovalRequired, "close", account, kerneltest.WithApprovals(ann, b.Approve(later, kerneltest.SeedAnn))) // ann twice
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.WithApprovals(ann, b.Approve(asked, kerneltest.SeedDan)))
+		d, _ := b.MustDo("close", account, kerneltest.WithApprovals(ann, cid))
+		if len(d.Record.Approvals) != 2 {
+			t.Errorf("consumed %v", d.Record.Approvals)
+		}
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.WithApprovals(ann, cid))
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedBob), cid))
+		b.MustAgree(b.MustPass())
+	})
+	t.Run("of different requests", func(t *testing.T) {
+		b := kerneltest.NewBank(t)
+		first := b.Ask("close", account)
+		b.Pass(time.Second)
+		second := b.Ask("close", account)
+		b.MustDo("close", account, kerneltest.WithApprovals(b.Approve(first, kerneltest.SeedAnn), b.Approve(second, kerneltest.SeedBob)))
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.WithApprovals(b.Approve(first, kerneltest.SeedCid), b.Approve(second, kerneltest.SeedCid)))
+		b.MustPass()
+	})
+	t.Run("one says no", func(t *testing.T) {
+		b := kerneltest.NewBank(t)
+		asked := b.Ask("close", account)
+		ann, no := b.Approve(asked, kerneltest.SeedAnn), b.Refuse(asked, kerneltest.SeedCid)
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.WithApprovals(ann, no))
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.WithApprovals(ann, b.Approve(asked, kerneltest.SeedBob), no))
+		b.MustDo("close", account, kerneltest.WithApprovals(ann, b.Approve(asked, kerneltest.SeedBob), b.Refuse(asked, kerneltest.SeedDan))) // who has no say cannot end it
+		b.MustPass()
+	})
+}
+
+// A no is no yes, and ends the request; somebody may ask anew.
+func TestApprovalRefused(t *testing.T) {
+	b := kerneltest.NewBank(t)
+	asked := b.Ask("pay", kerneltest.Rent)
+	no, yes := b.Refuse(asked, kerneltest.SeedAnn), b.Approve(asked, kerneltest.SeedBob)
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(no))
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(no, yes))
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes, no))
+	b.Pass(time.Second)
+	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(no, b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedBob)))
+	b.MustAgree(b.MustPass())
+}
+
+// A person is asked last, and only when his answer decides: whatever else denies the call says so, approved or not, and takes nothing.
+func TestApprovalIsAskedLast(t *testing.T) {
+	over := "  - {id: few, tools: [pay], limit: 100, per: caller, window: day, cost: {arg: /amount}}\n"
+	b := kerneltest.NewBank(t, func(o *helm.Options) {
+		o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy+"budgets:\n"+over, "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\nrules: [{id: never, deny: pay, when: {arg: /to, eq: mallory}}]\n")
+	})
+	small, evil := `{"to":"landlord","amount":60}`, `{"to":"mallory","amount":1}`
+	b.MustNotDo(contracts.ReasonBudgetExceeded, "pay", kerneltest.Rent)
+	b.MustNotDo(contracts.ReasonCeilingViolation, "pay", evil)
+	yes := b.Approve(b.Ask("pay", small), kerneltest.SeedAnn)
+	b.Pass(time.Second)
+	again := b.Approve(b.Ask("pay", small), kerneltest.SeedAnn)
+	b.MustDo("pay", small, kerneltest.WithApprovals(yes))
+	b.MustNotDo(contracts.ReasonBudgetExceeded, "pay", small, kerneltest.WithApprovals(again))
+	b.Pass(24 * time.Hour) // another day's money, but the yes has gone off by then
+	b.MustNotDo(contracts.ReasonApprovalExpired, "pay", small, kerneltest.WithApprovals(again))
+	b.MustAgree(b.MustPass())
+}
+
+// A denial uses up nothing: neither the yes nor the key.
+func TestApprovalAndKeys(t *testing.T) {
+	b := kerneltest.NewBank(t, func(o *helm.Options) { o.Keep.Outputs = true })
+	key := func(in *helm.Intent) { in.Idempotency = "rent-11" }
+	yes := b.Approve(b.Ask("pay", kerneltest.Rent, key), kerneltest.SeedAnn)
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", `{"to":"landlord","amount":901}`, key, kerneltest.WithApprovals(yes))
+	_, first := b.MustDo("pay", kerneltest.Rent, key, kerneltest.WithApprovals(yes))
+	for _, change := range [][]func(*helm.Intent){{key}, {key, kerneltest.WithApprovals(yes)}} { // a repeat is not judged again
+		d, r := b.Do("pay", kerneltest.Rent, change...)
+		if d.Err() != nil || r.Index != first.Index || b.Runs.Load() != 0 {
+			t.Errorf("the repeat: %s %v at %d", d.Reason, d.Err(), r.Index)
+		}
+	}
+	b.MustNotDo(contracts.ReasonIdempotencyConflict, "pay", `{"to":"landlord","amount":901}`, key, kerneltest.WithApprovals(yes))
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+	b.MustPass()
+}
+
+// Approvals come to a wrapped function by its context, and end with its call: what the tool calls has none of them.
+func TestApprovalOfWrapped(t *testing.T) {
+	type payment struct {
+		To     string `json:"to"`
+		Amount int    `json:"amount"`
+		Note   string `json:"note,omitempty"`
+	}
+	b := kerneltest.NewBank(t, func(o *helm.Options) { delete(o.Drivers, "pay") })
+	paid := 0
+	pay := helm.Wrap(b.Kernel, "pay", func(ctx context.Context, p payment) (string, error) {
+		paid++
+		if d, _ := b.Kernel.Guard(ctx, helm.Intent{Tool: "refund", Args: []byte(kerneltest.Rent)}); d.Reason != contracts.ReasonApprovalRequired {
+			t.Errorf("a call from inside: %s", d.Reason)
+		}
+		return "paid", nil
+	})
+	ctx := helm.With(context.Background(), helm.Intent{Session: "chat", Caller: helm.Caller{ID: "kim"}})
+	_, err := pay(ctx, payment{To: "landlord", Amount: 900, Note: "none"})
+	var e *helm.Error
+	if !errors.Is(err, helm.ErrApprovalRequired) || !errors.Is(err, helm.ErrDenied) || errors.Is(err, helm.ErrWithheld) || !errors.As(err, &e) || e.Pending == nil || paid != 0 {
+		t.Fatalf("%v after %d", err, paid)
+	}
+	approved := helm.With(ctx, helm.Intent{Tool: "pay", Approvals: []contracts.Envelope{b.Approve(*e.Pending, kerneltest.SeedAnn)}})
+	if _, err := pay(approved, payment{To: "landlord", Amount: 901, Note: "none"}); !errors.Is(err, helm.ErrDenied) || errors.Is(err, helm.ErrApprovalRequired) || paid != 0 {
+		t.Errorf("swapped: %v after %d", err, paid)
+	}
+	if out, err := pay(approved, payment{To: "landlord", Amount: 900, Note: "none"}); err != nil || out != "paid" || paid != 1 {
+		t.Errorf("%q %v after %d", out, err, paid)
+	}
+	if _, err := pay(approved, payment{To: "landlord", Amount: 900, Note: "none"}); !errors.Is(err, helm.ErrDenied) || paid != 1 {
+		t.Errorf("used: %v after %d", err, paid)
+	}
+	b.MustPass()
+}
+
+// What ran and failed, was withheld, or may have run has used its yes: there may be an effect.
+func TestApprovalIsUsedByEveryRun(t *testing.T) {
+	for name, tool := range map[string]func(context.Context, contracts.Call) (executor.Result, error){
+		"failed": func(context.Context, contracts.Call) (executor.Result, error) {
+			return executor.Result{}, kerneltest.ErrTool
+		},
+		"panicked": func(context.Context, contracts.Call) (executor.Result, error) { panic("the tool") },
+		"withheld": func(context.Context, contracts.Call) (executor.Result, error) {
+			return executor.Result{Output: make([]byte, 2<<20)}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := kerneltest.NewBank(t)
+			b.Tool = tool
+			yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+			if d, r := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes)); r.Record.Outcome == contracts.Executed || b.Runs.Swap(0) != 1 {
+				t.Fatalf("%s %s", d.Reason, r.Record.Outcome)
+			}
+			b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+			b.MustPass()
+		})
+	}
+}

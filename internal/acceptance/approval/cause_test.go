@@ -1,0 +1,44 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// A denial has the cause that is its own. That an earlier call could not be read is none of one which is denied for its arguments.
+func TestCauseIsOfTheReason(t *testing.T) {
+	errRead := errors.New("read error")
+	b := kerneltest.NewBank(t, func(o *helm.Options) { delete(o.Drivers, "move") })
+	b.MustDo("look", look("17"))
+	b.Reopen()
+	b.Store.Store = kerneltest.ReadStore{Store: b.Store.Store, OnBlob: func(contracts.Digest) ([]byte, error) { return nil, errRead }}
+	ctx := helm.With(context.Background(), helm.Intent{Session: "chat", Caller: helm.Caller{ID: "kim"}})
+	type loose struct {
+		From string `json:"from"`
+		To   string `json:"to"`
+	}
+	move := helm.Wrap(b.Kernel, "move", func(context.Context, loose) (int, error) { b.Runs.Add(1); return 0, nil })
+	var e *helm.Error
+	if _, err := move(ctx, loose{"16", "17"}); !errors.As(err, &e) || e.Reason != contracts.ReasonFailClosedError || !errors.Is(err, errRead) {
+		t.Errorf("what cannot be read: %v", err)
+	}
+	unfit := helm.Wrap(b.Kernel, "move", func(context.Context, hollow) (int, error) { b.Runs.Add(1); return 0, nil })
+	if _, err := unfit(ctx, hollow{}); !errors.As(err, &e) || e.Reason != contracts.ReasonSchemaViolation || errors.Is(err, errRead) {
+		t.Errorf("what does not fit: %v", err)
+	}
+	if b.Runs.Load() != 0 {
+		t.Error("something ran")
+	}
+}
+
+// hollow writes arguments that it cannot read again.
+type hollow struct{}
+
+func (hollow) MarshalJSON() ([]byte, error) { return []byte(there), nil }
+
+func (*hollow) UnmarshalJSON([]byte) error { return errors.New("unreadable") }

@@ -1,0 +1,242 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/proofgraph/filestore"
+)
+
+// kim is the clerk, as who wants to be forgotten is named.
+var kim = evidence.Selection{Callers: []contracts.Caller{{ID: "kim", Tenant: "acme"}}}
+
+// erase erases from the log of a world, whether or not a kernel is at work on it.
+func erase(w *kerneltest.World, which evidence.Selection) evidence.Erasure {
+	w.T.Helper()
+	e, err := evidence.Erase(context.Background(), w.Store.Store, which)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return e
+}
+
+// onEachStore tests a bank in memory and on disk.
+func onEachStore(t *testing.T, test func(t *testing.T, b *kerneltest.Bank), change ...func(*helm.Options)) {
+	t.Run("in memory", func(t *testing.T) { test(t, kerneltest.NewBank(t, change...)) })
+	t.Run("on disk", func(t *testing.T) {
+		s, err := filestore.Open(t.TempDir(), filestore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		f := &kerneltest.FaultyStore{Store: s}
+		b := kerneltest.NewBank(t, append(change, func(o *helm.Options) { o.Store = f })...)
+		b.Store = f
+		test(t, b)
+	})
+}
+
+// What was approved and used is used, whatever is erased of it, by whichever approver's envelope and in whichever process: the one that knows,
+// and those that come after it.
+func TestErasedApprovalStaysUsed(t *testing.T) {
+	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
+		const one = `{"to":"landlord","amount":1}`
+		asked, other := b.Ask("pay", kerneltest.Rent), b.Ask("pay", one)
+		ann, bob := b.Approve(asked, kerneltest.SeedAnn), b.Approve(asked, kerneltest.SeedBob)
+		b.Pass(time.Second)
+		d, _ := b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(ann))
+		e := erase(b.World, kim)
+		if len(e.Calls) != 3 || len(e.Erased) != 3 { // no outputs are kept
+			t.Errorf("%d calls, %d erased", len(e.Calls), len(e.Erased))
+		}
+		for range 3 {
+			for _, used := range [][]contracts.Envelope{{ann}, {bob}, {ann, bob}} {
+				b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(used...))
+			}
+			erase(b.World, kim)
+			b.Reopen()
+		}
+		b.MustDo("pay", one, kerneltest.WithApprovals(b.Approve(other, kerneltest.SeedBob))) // another call's, and not used
+		erase(b.World, evidence.Selection{Sessions: []string{"chat"}})
+		b.Reopen()
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", one, kerneltest.WithApprovals(b.Approve(other, kerneltest.SeedAnn)))
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(bob))
+		b.Pass(time.Second)
+		b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedBob)))
+		report := b.MustPass()
+		if report.Replay.NotReplayable == 0 || d.Record.Approvals == nil {
+			t.Errorf("%+v", report.Replay)
+		}
+		b.MustAgree(report)
+	})
+}
+
+// A repeat of a call whose output was erased gets no output, and does not run: in the process that ran it, and after it.
+func TestErasedOutputIsNotMadeAgain(t *testing.T) {
+	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
+		key := func(in *helm.Intent) { in.Idempotency = "once" }
+		_, first := b.MustDo("look", look("17"), key)
+		if d, r := b.Do("look", look("17"), key); d.Err() != nil || string(r.Output) != string(first.Output) || b.Runs.Load() != 0 {
+			t.Fatalf("before: %v", d.Err())
+		}
+		erase(b.World, evidence.Selection{Entries: []uint64{first.Index}})
+		for range 2 {
+			for range 2 {
+				before := b.Size()
+				d, r := b.Do("look", look("17"), key)
+				if d.Reason != contracts.ReasonOutputNotKept || d.Verdict != contracts.Deny || !errors.Is(d.Err(), helm.ErrWithheld) || r.Output != nil || r.Index != first.Index ||
+					b.Runs.Load() != 0 || b.Size() != before {
+					t.Errorf("%v %s: %v; output %q, %d runs", d.Verdict, d.Reason, d.Err(), r.Output, b.Runs.Load())
+				}
+			}
+			b.MustNotDo(contracts.ReasonIdempotencyConflict, "look", look("18"), key)
+			b.Reopen()
+		}
+		report := b.MustVerify()
+		if report.Replay.NotReplayable != 1 || len(report.Erased) != 2 {
+			t.Errorf("%+v, %d erased", report.Replay, len(report.Erased))
+		}
+		b.MustAgree(report)
+	}, func(o *helm.Options) { o.Keep.Outputs = true })
+}
+
+// What somebody saw cannot be shown any more where its arguments were erased: after a restart nobody goes by it.
+func TestErasedSightIsNone(t *testing.T) {
+	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
+		b.MustDo("look", look("17"))
+		erase(b.World, kim)
+		b.MustDo("move", there) // this process knows
+		b.Reopen()
+		for range 2 {
+			b.MustNotDo(contracts.ReasonFailClosedError, "move", there)
+		}
+		b.MustDo("look", look("16"))
+		b.MustNotDo(contracts.ReasonFailClosedError, "move", there) // of the earlier look it still cannot be told
+		b.MustDo("look", look("17"))
+		b.MustDo("move", there)
+		erase(b.World, kim)
+		b.Reopen()
+		b.MustNotDo(contracts.ReasonFailClosedError, "move", there)
+		report := b.MustPass()
+		b.MustAgree(report)
+	})
+}
+
+// A budget is spent by what the log says, and no erasure gives anything back.
+func TestErasedCallsStaySpent(t *testing.T) {
+	spent := kerneltest.Compile(t, kerneltest.BankPolicy+"budgets:\n  - {id: few, tools: [tell], limit: 3, per: caller, window: total, cost: 1}\n")
+	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
+		b.MustDo("tell", `{}`)
+		b.MustDo("tell", `{}`)
+		erase(b.World, kim)
+		b.MustDo("tell", `{}`)
+		erase(b.World, kim)
+		b.MustNotDo(contracts.ReasonBudgetExceeded, "tell", `{}`)
+		b.Reopen()
+		b.MustNotDo(contracts.ReasonBudgetExceeded, "tell", `{}`)
+		b.MustAgree(b.MustPass())
+	}, func(o *helm.Options) { o.Policy = spent })
+}
+
+// The inputs of a call are erased while it runs: it ends as it does. And of one whose receipt was lost: the next process settles it, and what
+// it used up stays used.
+func TestErasedInputsOfAnOpenCall(t *testing.T) {
+	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
+		asked := b.Ask("pay", kerneltest.Rent)
+		b.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+			if e := erase(b.World, kim); len(e.Calls) == 0 || len(e.Erased) == 0 {
+				t.Errorf("from inside of it: %d calls, %d erased", len(e.Calls), len(e.Erased))
+			}
+			return executor.Result{Output: c.Args}, nil
+		}
+		b.MustDo("look", look("17"))
+		b.Store.FailIn(2)
+		d, r := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedAnn)))
+		b.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonReceiptNotStored, Err: helm.ErrWithheld, Runs: 1})
+		erase(b.World, kim)
+		b.Reopen()
+		open := 0
+		for _, st := range b.Statements() {
+			if st.Receipt != nil && st.Receipt.Reason == contracts.ReasonOutcomeUnknown && st.Session == "chat" {
+				open++
+			}
+		}
+		if open != 1 {
+			t.Errorf("%d settled", open)
+		}
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedBob)))
+		b.MustAgree(b.MustPass())
+	})
+}
+
+// Nothing is kept of anybody: a kernel begins over such a log, goes on, and it verifies.
+func TestEverythingErased(t *testing.T) {
+	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
+		b.MustDo("look", look("17"))
+		b.MustNotDo(contracts.ReasonMissingRequirement, "move", `{"from":"1","to":"2"}`)
+		b.Do("look", `{"account":`)
+		b.Do("look", look("17"), talk("no such name"))
+		b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)))
+		if err := b.Kernel.CloseSession(t.Context(), "chat"); err != nil {
+			t.Fatal(err)
+		}
+		b.MustNotDo(contracts.ReasonSessionClosed, "look", look("17"))
+		e := erase(b.World, evidence.Selection{Sessions: []string{"chat", "no such name", "main"}, Callers: kim.Callers})
+		if len(e.Calls) != 7 || len(e.Kept) != 0 {
+			t.Errorf("%d calls, %d kept", len(e.Calls), len(e.Kept))
+		}
+		b.Reopen()
+		report := b.MustVerify()
+		if report.Replay.Replayed+report.Replay.KernelsOwn != 0 || report.Replay.NotReplayable != 7 {
+			t.Errorf("%+v", report.Replay)
+		}
+		b.MustAgree(report)
+		b.MustNotDo(contracts.ReasonSessionClosed, "look", look("17"))
+		b.MustDo("look", look("17"), talk("new"))
+		b.MustAgree(b.MustPass())
+	})
+}
+
+// Calls run while others are erased, in the same sessions: what runs, runs once, and the log verifies.
+func TestEraseWhileCallsRun(t *testing.T) {
+	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
+		const callers, rounds = 4, 12
+		kerneltest.AtOnce(callers+1, func(i int) {
+			session := talk(fmt.Sprint("s", i%2))
+			for n := range rounds {
+				if i == callers {
+					if n%4 == 0 {
+						erase(b.World, kim)
+					}
+					continue
+				}
+				d, r := b.Do("look", look(fmt.Sprint(i)), session, func(in *helm.Intent) { in.Idempotency = fmt.Sprint(i, n/2) })
+				switch {
+				case d.Err() == nil && r.Output != nil:
+				case d.Reason == contracts.ReasonOutputNotKept && n%2 == 1 && errors.Is(d.Err(), helm.ErrWithheld):
+				default:
+					t.Errorf("%s: %v", d.Reason, d.Err())
+				}
+				if d, r := b.Do("move", fmt.Sprintf(`{"from":"0","to":"%d"}`, i), session); d.Err() != nil || r.Output == nil {
+					t.Errorf("%s: %v", d.Reason, d.Err())
+				}
+			}
+		})
+		if n := b.Runs.Swap(0); n != callers*(rounds/2+rounds) {
+			t.Errorf("%d runs", n)
+		}
+		erase(b.World, kim)
+		b.Reopen()
+		b.MustNotDo(contracts.ReasonFailClosedError, "move", `{"from":"0","to":"1"}`, talk("s1"))
+		report := b.MustVerify()
+		b.MustAgree(report)
+	}, func(o *helm.Options) { o.Keep.Outputs = true })
+}

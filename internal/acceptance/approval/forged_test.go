@@ -1,0 +1,132 @@
+package approval
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// Who is no approver for what is asked cannot say yes, whatever he signs.
+func TestApprovalForged(t *testing.T) {
+	for name, forge := range map[string]func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope{
+		"by nobody known": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
+			return b.Approve(r, kerneltest.SeedMallory)
+		},
+		"by an attestor": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
+			return b.Approve(r, kerneltest.SeedEve)
+		},
+		"by a root": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
+			return b.Approve(r, kerneltest.SeedRoot)
+		},
+		"by the kernel": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope { return b.Approve(r, 1) },
+		"by an approver of something": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
+			return b.Approve(r, kerneltest.SeedDan)
+		},
+		"by an auditor": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
+			return b.Approve(r, kerneltest.SeedCid)
+		},
+		"for fewer": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
+			r.Roles = []string{}
+			return b.Approve(r, kerneltest.SeedAnn)
+		},
+		"for others": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
+			r.Roles = []string{"cook"}
+			return b.Approve(r, kerneltest.SeedDan)
+		},
+		"by mallory in ann's name": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
+			return resigned(b, b.Approve(r, kerneltest.SeedAnn), kerneltest.SeedMallory)
+		},
+		"an attestation": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
+			var tree crypto.Tree
+			if err := tree.Parse([]byte(`{}`), crypto.Limits{Bytes: 9, Depth: 1}); err != nil {
+				b.T.Fatal(err)
+			}
+			e, err := contracts.Attestation{Args: &r.ArgsHash, Claims: tree.Root(), Time: r.NotBefore, Type: "approval"}.Sign(kerneltest.SeedKey(b.T, kerneltest.SeedEve))
+			if err != nil {
+				b.T.Fatal(err)
+			}
+			return e
+		},
+		"a receipt": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
+			_, x := b.Do("tell", `{}`)
+			b.Runs.Store(0)
+			return contracts.Envelope(x.Entry)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := kerneltest.NewBank(t)
+			asked := b.Ask("pay", kerneltest.Rent)
+			forged := forge(b, asked)
+			b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(forged))
+			b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(forged, b.Approve(asked, kerneltest.SeedAnn))) // beside a good one it changes nothing
+			b.MustPass()
+		})
+	}
+}
+
+// resigned has somebody else's signature under what one said.
+func resigned(b *kerneltest.Bank, e contracts.Envelope, by byte) contracts.Envelope {
+	b.T.Helper()
+	var r contracts.Reader
+	sealed, err := r.Open(e)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	sig, err := crypto.Sign(kerneltest.SeedKey(b.T, by), crypto.AppendPAE(nil, contracts.PayloadType, sealed.Payload))
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return crypto.AppendEnvelope(nil, contracts.PayloadType, sealed.Payload, sealed.KeyID, sig)
+}
+
+// What is no envelope is left out: it is neither a yes nor an obstacle.
+func TestApprovalGarbage(t *testing.T) {
+	for name, garbage := range map[string]contracts.Envelope{
+		"nothing": {}, "null": contracts.Envelope(`null`), "text": contracts.Envelope(`yes`), "an object": contracts.Envelope(`{}`), "a list": contracts.Envelope(`[]`),
+		"a verdict": contracts.Envelope(`{"verdict":"ALLOW"}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := kerneltest.NewBank(t)
+			d := b.MustNotDo(contracts.ReasonApprovalRequired, "pay", kerneltest.Rent, kerneltest.WithApprovals(garbage))
+			yes := b.Approve(*d.Pending, kerneltest.SeedAnn)
+			b.MustNotDo(contracts.ReasonApprovalRequired, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes[:len(yes)-1]))
+			b.MustNotDo(contracts.ReasonApprovalRequired, "pay", kerneltest.Rent, kerneltest.WithApprovals(append(slices.Clone(yes), ' ')))
+			b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(garbage, yes, yes, garbage))
+			b.MustPass()
+		})
+	}
+}
+
+// No bit of a yes can be another: the call that it is for stays denied.
+func TestApprovalFlippedBits(t *testing.T) {
+	b := kerneltest.NewBank(t)
+	yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+	denied := 0
+	for i := 0; i < 8*len(yes); i += 37 {
+		bad := slices.Clone(yes)
+		bad[i/8] ^= 1 << (i % 8)
+		d, _ := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(bad))
+		if d.Reason != contracts.ReasonApprovalInvalid && d.Reason != contracts.ReasonApprovalRequired || b.Runs.Load() != 0 {
+			t.Fatalf("bit %d: %s, ran %d times", i, d.Reason, b.Runs.Load())
+		}
+		denied++
+	}
+	if denied < 100 {
+		t.Errorf("%d bits", denied)
+	}
+	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+}
+
+// An approver whose key was revoked approves nothing any more, not even what he signed before.
+func TestApprovalOfRevokedKey(t *testing.T) {
+	b := kerneltest.NewBank(t)
+	asked := b.Ask("pay", kerneltest.Rent)
+	yes := b.Approve(asked, kerneltest.SeedAnn)
+	b.Govern(b.Revoking(kerneltest.SeedAnn), kerneltest.SeedRoot)
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedBob)))
+	b.MustAgree(b.MustPass())
+}

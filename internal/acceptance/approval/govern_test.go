@@ -1,0 +1,91 @@
+package approval
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// An approver counts from the entry behind the event that adds her, up to the one that revokes her, and over a restart: also for the call that is
+// being judged just when the event gets its place.
+func TestGovernApprovers(t *testing.T) {
+	var now func()
+	b := kerneltest.NewBank(t, func(o *helm.Options) {
+		clock := o.Now
+		o.Now = func() time.Time { // asked for with the session locked, before the judgement
+			if now != nil {
+				f := now
+				now = nil
+				f()
+			}
+			return clock()
+		}
+	})
+	adding := func() {
+		b.Govern(b.Adding(kerneltest.SeedOther, "fay", registry.Approver, "owner"), kerneltest.SeedRoot)
+	}
+	revoking := func() { b.Govern(b.Revoking(kerneltest.SeedOther), kerneltest.SeedRoot) }
+
+	yes := kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedOther))
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, yes) // not yet
+	now = adding
+	b.MustDo("pay", kerneltest.Rent, yes)                                     // judged again, behind the event
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, yes) // once
+
+	b.Pass(time.Minute) // a request of another time is another
+	again := kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedOther))
+	b.Reopen()
+	b.MustDo("pay", kerneltest.Rent, again)
+
+	b.Pass(time.Minute)
+	last := b.Ask("pay", kerneltest.Rent)
+	now = revoking
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(last, kerneltest.SeedOther)))
+	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(last, kerneltest.SeedBob)))
+	b.MustFollowTrust()
+	b.MustPass()
+}
+
+// While the system is frozen an approval is neither asked for nor used up: when that is over it is as good as before.
+func TestFreezeKeepsApprovals(t *testing.T) {
+	b := kerneltest.NewBank(t)
+	yes := kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn))
+	b.Govern(b.Freezing(), kerneltest.SeedRoot)
+	b.MustNotDo(contracts.ReasonSystemFrozen, "pay", kerneltest.Rent, yes)
+	b.MustNotDo(contracts.ReasonSystemFrozen, "pay", kerneltest.Rent)
+	b.Govern(b.Unfreezing(), kerneltest.SeedRoot)
+	b.MustDo("pay", kerneltest.Rent, yes)
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, yes)
+	b.MustFollowTrust()
+	b.MustPass()
+}
+
+// Of an approval and the revocation of its approver, sent off together, the log has one order, and the verdict is that of it.
+func TestGovernRacesApproval(t *testing.T) {
+	allowed := atomic.Int64{}
+	for range 8 {
+		b := kerneltest.NewBank(t)
+		yes := kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn))
+		revoke := kerneltest.SignEvent(t, b.Revoking(kerneltest.SeedAnn), kerneltest.SeedRoot)
+		done := make(chan error)
+		go func() { done <- b.Kernel.Govern(t.Context(), revoke) }()
+		d, _ := b.Do("pay", kerneltest.Rent, yes)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		switch {
+		case d.Allowed():
+			allowed.Add(1)
+		case d.Reason != contracts.ReasonApprovalInvalid:
+			t.Errorf("%s", d.Reason)
+		}
+		b.MustFollowTrust()
+		b.MustVerify()
+	}
+	t.Logf("%d of 8 before the revocation", allowed.Load())
+}

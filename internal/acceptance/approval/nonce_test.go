@@ -1,0 +1,54 @@
+package approval
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// talk moves a call of the clerk to another conversation.
+func talk(session string) func(*helm.Intent) {
+	return func(i *helm.Intent) { i.Session = session }
+}
+
+// A nonce is its author's, and he may sign it for two conversations. It is one yes still: of two calls at once one runs, and over a restart, with
+// the first conversation closed, the other is told that it was used.
+func TestApprovalOfOneNonceForTwoSessions(t *testing.T) {
+	for range 8 {
+		b := kerneltest.NewBank(t)
+		first := b.Ask("pay", kerneltest.Rent)
+		second := b.Ask("pay", kerneltest.Rent, talk("other"))
+		second.Nonce = first.Nonce
+		yes := map[string]contracts.Envelope{"chat": b.Approve(first, kerneltest.SeedAnn), "other": b.Approve(second, kerneltest.SeedAnn)}
+		var ran, used atomic.Int64
+		kerneltest.AtOnce(8, func(i int) {
+			session := []string{"chat", "other"}[i%2]
+			switch d, r := b.Do("pay", kerneltest.Rent, talk(session), kerneltest.WithApprovals(yes[session])); {
+			case r.Record.Outcome == contracts.Executed:
+				ran.Add(1)
+			case d.Reason == contracts.ReasonApprovalInvalid && r.Record.Outcome == contracts.Denied:
+				used.Add(1)
+			default:
+				t.Errorf("%s: %s", d.Reason, d.Why)
+			}
+		})
+		if ran.Load() != 1 || used.Load() != 7 || b.Runs.Load() != 1 {
+			t.Errorf("%d ran, %d denied, %d runs of the tool", ran.Load(), used.Load(), b.Runs.Load())
+		}
+		b.MustPass()
+	}
+	b := kerneltest.NewBank(t)
+	first, second := b.Ask("pay", kerneltest.Rent), b.Ask("pay", kerneltest.Rent, talk("other"))
+	second.Nonce = first.Nonce
+	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(first, kerneltest.SeedAnn)))
+	if err := b.Kernel.CloseSession(t.Context(), "chat"); err != nil {
+		t.Fatal(err)
+	}
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, talk("other"), kerneltest.WithApprovals(b.Approve(second, kerneltest.SeedAnn)))
+	b.Reopen()
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, talk("other"), kerneltest.WithApprovals(b.Approve(second, kerneltest.SeedAnn)))
+	b.MustAgree(b.MustPass())
+}

@@ -1,0 +1,213 @@
+package approval
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// Two approvers answer the same request at the same time, and each has the call made with what there is: two of them are needed, so it runs
+// once, when both are there, or not at all.
+func TestApproversRace(t *testing.T) {
+	const account = `{"account":"17"}`
+	for i := range 8 {
+		b := kerneltest.NewBank(t)
+		asked := b.Ask("close", account)
+		var mu sync.Mutex
+		var given []contracts.Envelope
+		var ran atomic.Int64
+		kerneltest.AtOnce(2, func(i int) {
+			e := b.Approve(asked, []byte{kerneltest.SeedAnn, kerneltest.SeedCid}[i])
+			mu.Lock()
+			given = append(given, e)
+			have := given[:len(given):len(given)]
+			mu.Unlock()
+			switch d, r := b.Do("close", account, kerneltest.WithApprovals(have...)); {
+			case r.Record.Outcome == contracts.Executed:
+				ran.Add(1)
+			case d.Reason == contracts.ReasonApprovalRequired && len(have) == 1, d.Reason == contracts.ReasonApprovalInvalid && len(have) == 1:
+			default:
+				t.Errorf("with %d: %s: %s", len(have), d.Reason, d.Why)
+			}
+		})
+		if ran.Load() != 1 || b.Runs.Load() != 1 {
+			t.Errorf("%d: %d ran", i, ran.Load())
+		}
+		b.MustPass()
+	}
+}
+
+// A swap that comes between a request and its use, while calls are under way: a call runs under the policy that was approved, or does not run.
+func TestApprovalRacedBySwap(t *testing.T) {
+	b := kerneltest.NewBank(t)
+	yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+	next := kerneltest.EditedBankPolicy(t, "version: 1", "version: 2")
+	hash := next.Hash()
+	var ran atomic.Int64
+	kerneltest.AtOnce(9, func(i int) {
+		if i == 4 {
+			b.Swap(next)
+			return
+		}
+		d, r := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+		if r.Record.Outcome == contracts.Executed {
+			ran.Add(1)
+			if d.Record.PolicyHash == hash {
+				t.Error("ran under a policy that nobody approved")
+			}
+		} else if d.Reason != contracts.ReasonApprovalInvalid {
+			t.Errorf("%s: %s", d.Reason, d.Why)
+		}
+	})
+	if ran.Load() > 1 || b.Runs.Load() != ran.Load() {
+		t.Errorf("%d ran", ran.Load())
+	}
+	b.MustPass()
+}
+
+// An approver's key is revoked while calls are under way: none is permitted by what he signed from that place of the log on.
+func TestApprovalRacedByRevocation(t *testing.T) {
+	const callers = 12
+	b := kerneltest.NewBank(t)
+	var session [callers]func(*helm.Intent)
+	var yes [callers]contracts.Envelope
+	for i := range callers {
+		session[i] = func(in *helm.Intent) { in.Session = fmt.Sprint("chat-", i) }
+		yes[i] = b.Approve(b.Ask("pay", kerneltest.Rent, session[i]), kerneltest.SeedAnn)
+	}
+	var ran atomic.Int64
+	kerneltest.AtOnce(callers+1, func(i int) {
+		if i == callers {
+			b.Govern(b.Revoking(kerneltest.SeedAnn), kerneltest.SeedRoot)
+			return
+		}
+		switch d, r := b.Do("pay", kerneltest.Rent, session[i], kerneltest.WithApprovals(yes[i])); {
+		case r.Record.Outcome == contracts.Executed:
+			ran.Add(1)
+		case d.Reason != contracts.ReasonApprovalInvalid:
+			t.Errorf("%s: %s", d.Reason, d.Why)
+		}
+	})
+	revoked, before := false, int64(0)
+	for i, st := range b.Statements() {
+		switch {
+		case st.Trust != nil:
+			revoked = true
+		case st.Decision != nil && revoked:
+			t.Errorf("entry %d: permitted by a key that was revoked", i)
+		case st.Decision != nil:
+			before++
+		}
+	}
+	if !revoked || before != ran.Load() || b.Runs.Load() != before {
+		t.Errorf("revoked: %v; %d permitted, %d ran", revoked, before, ran.Load())
+	}
+	b.MustPass()
+}
+
+// Many have a yes each, and there is money for one of them at a time, which comes back, for the tool fails: who was slower has used nothing, and
+// goes on until his own call has run, once.
+func TestApprovalsRaceForBudget(t *testing.T) {
+	const callers = 8
+	b := kerneltest.NewBank(t, func(o *helm.Options) {
+		o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy+"budgets:\n  - {id: one, tools: [pay], limit: 1, per: all, window: total, cost: 1, refund: error}\n")
+	})
+	b.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+		return executor.Result{}, kerneltest.ErrTool
+	}
+	var mine [callers]func(*helm.Intent)
+	var yes [callers]contracts.Envelope
+	for i := range callers {
+		mine[i] = func(in *helm.Intent) { in.Session = fmt.Sprint("chat-", i) }
+		yes[i] = b.Approve(b.Ask("pay", kerneltest.Rent, mine[i]), kerneltest.SeedAnn)
+	}
+	try := func(i int) {
+		d, _ := b.Do("pay", kerneltest.Rent, mine[i], kerneltest.WithApprovals(yes[i]))
+		for d.Reason == contracts.ReasonBudgetExceeded { // somebody's run has it, and gives it back
+			d, _ = b.Do("pay", kerneltest.Rent, mine[i], kerneltest.WithApprovals(yes[i]))
+		}
+		if d.Reason != contracts.ReasonToolError {
+			t.Errorf("%s: %s", d.Reason, d.Why)
+		}
+		if d, _ := b.Do("pay", kerneltest.Rent, mine[i], kerneltest.WithApprovals(yes[i])); d.Reason != contracts.ReasonApprovalInvalid && d.Reason != contracts.ReasonBudgetExceeded {
+			t.Errorf("again: %s", d.Reason)
+		}
+	}
+	kerneltest.Within(t, time.Minute, "who waits for a budget", func() { kerneltest.AtOnce(callers, try) })
+	if n := b.Runs.Load(); n != callers {
+		t.Errorf("%d ran, want %d", n, callers)
+	}
+	b.MustPass()
+}
+
+// What a session may do is counted when it is allowed: 64 callers who come at once get no further than one after the other.
+func TestCallsOfSessionRaced(t *testing.T) {
+	floor := "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\n"
+	for _, x := range []struct {
+		name, floor string
+		most        int64
+		rule        string
+	}{
+		{"ceiling", floor + "ceilings: {calls: 20}\n", 20, "P0:floor:ceilings"},
+		{"rule over all", floor + "rules: [{id: enough, deny: [tell], when: {session: calls, ge: 20}}]\n", 20, "P0:floor:enough"},
+		{"rule over one tool", floor + "rules: [{id: enough, deny: [tell], when: {session: calls, of: tell, ge: 7}}]\n", 7, "P0:floor:enough"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			b := kerneltest.NewBank(t, func(o *helm.Options) { o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy, x.floor) })
+			var ran atomic.Int64
+			round := func() {
+				kerneltest.AtOnce(64, func(int) {
+					switch d, r := b.Do("tell", `{}`); {
+					case r.Record.Outcome == contracts.Executed:
+						ran.Add(1)
+					case d.Reason == contracts.ReasonCeilingViolation && d.Record.Rule == x.rule && r.Record.Outcome == contracts.Denied:
+					default:
+						t.Errorf("%s: %s", d.Reason, d.Why)
+					}
+				})
+			}
+			if round(); ran.Load() != x.most || b.Runs.Load() != x.most {
+				t.Errorf("%d ran, want %d", ran.Load(), x.most)
+			}
+			b.Reopen()
+			if round(); ran.Load() != x.most {
+				t.Errorf("%d ran after a restart, want %d", ran.Load(), x.most)
+			}
+			if d, _ := b.Do("tell", `{}`, func(in *helm.Intent) { in.Session = "another" }); d.Err() != nil {
+				t.Error(d.Err())
+			}
+			b.Runs.Store(0)
+			b.MustNotDo(contracts.ReasonFailClosedError, "tell", `{}`, func(in *helm.Intent) { in.Session = "" })
+			b.MustPass()
+		})
+	}
+}
+
+// A failed run counts as a call, and a denied one does not.
+func TestCallsOfSession(t *testing.T) {
+	b := kerneltest.NewBank(t, func(o *helm.Options) {
+		o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy, "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\nceilings: {calls: 3}\n")
+	})
+	for i := range 3 {
+		b.MustNotDo(contracts.ReasonApprovalRequired, "pay", kerneltest.Rent)
+		b.MustNotDo(contracts.ReasonSchemaViolation, "tell", `{"x":1}`)
+		b.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+			return executor.Result{}, fmt.Errorf("run %d", i)
+		}
+		if d, r := b.Do("tell", `{}`); r.Record.Outcome != contracts.Failed || !strings.Contains(d.Err().Error(), "run") {
+			t.Errorf("%s %v", d.Reason, d.Err())
+		}
+		b.Runs.Store(0)
+	}
+	b.MustNotDo(contracts.ReasonCeilingViolation, "tell", `{}`)
+	b.MustAgree(b.MustPass())
+}

@@ -1,0 +1,221 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore"
+)
+
+// Whatever process comes after: what was asked for is good for one use, and what was used stays used, by whichever approver's envelope.
+func TestApprovalOverRestart(t *testing.T) {
+	for name, change := range map[string]func(*testing.T) func(*helm.Options){
+		"in memory": func(*testing.T) func(*helm.Options) { return func(*helm.Options) {} },
+		"on disk": func(t *testing.T) func(*helm.Options) {
+			return func(o *helm.Options) {
+				s, err := filestore.Open(t.TempDir(), filestore.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { s.Close() })
+				o.Store = &kerneltest.FaultyStore{Store: s}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := kerneltest.NewBank(t, change(t))
+			b.Store = b.Options.Store.(*kerneltest.FaultyStore)
+			asked := b.Ask("pay", kerneltest.Rent)
+			ann, bob := b.Approve(asked, kerneltest.SeedAnn), b.Approve(asked, kerneltest.SeedBob)
+			b.Reopen()
+			b.Pass(time.Second)
+			b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(ann))
+			b.Reopen()
+			b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(ann))
+			b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(bob))
+			b.Pass(time.Second)
+			b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(bob, b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)))
+			b.MustPass()
+		})
+	}
+}
+
+// Where inputs are not kept, or were erased, nobody can tell which request an ALLOW consumed: so after a restart all that were asked of the
+// same call until then are used. What is asked later is good. A process that knows goes on by what it knows, and who verifies believes both.
+func TestApprovalOverRestartWithoutInputs(t *testing.T) {
+	const one = `{"to":"landlord","amount":1}`
+	for _, x := range []struct {
+		name                       string
+		dropped, erased, restarted bool
+	}{{"kept", false, false, true}, {"dropped", true, false, true}, {"erased", false, true, true}, {"dropped, and known", true, false, false}, {"erased, and known", false, true, false}} {
+		t.Run(x.name, func(t *testing.T) {
+			b := kerneltest.NewBank(t, func(o *helm.Options) { o.Keep.DropInputs = x.dropped })
+			first := b.Ask("pay", kerneltest.Rent)
+			b.Pass(time.Second)
+			second := b.Ask("pay", kerneltest.Rent)
+			other := b.Ask("pay", one)
+			d, _ := b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(first, kerneltest.SeedAnn)))
+			if x.erased {
+				whole := b.Store.Store
+				b.Store.Store = kerneltest.ReadStore{Store: whole, OnBlob: func(x contracts.Digest) ([]byte, error) {
+					if x == d.Record.InputsHash {
+						return nil, proofgraph.ErrNoBlob
+					}
+					return whole.Blob(context.Background(), x)
+				}}
+			}
+			if x.restarted {
+				b.Reopen()
+			}
+			b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(first, kerneltest.SeedBob)))
+			if x.restarted && x.name != "kept" {
+				b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(second, kerneltest.SeedBob)))
+			} else {
+				b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(second, kerneltest.SeedBob)))
+			}
+			b.MustDo("pay", one, kerneltest.WithApprovals(b.Approve(other, kerneltest.SeedBob)))
+			b.Pass(time.Second)
+			b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedBob)))
+			report := b.MustPass()
+			if x.name == "erased" {
+				b.MustAgree(report)
+			}
+		})
+	}
+}
+
+// A store that cannot read what it has, or has something else, is no store to go on with: what the kernel took for used would not be what the
+// log says.
+func TestApprovalOverDamagedInputs(t *testing.T) {
+	for name, lie := range map[string]func(s proofgraph.Store) proofgraph.Store{
+		"lost": func(s proofgraph.Store) proofgraph.Store {
+			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { return nil, kerneltest.ErrDisk }}
+		},
+		"mangled": func(s proofgraph.Store) proofgraph.Store { return kerneltest.LyingStore{Store: s} },
+		"panics": func(s proofgraph.Store) proofgraph.Store {
+			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { panic("disk") }}
+		},
+		"is empty": func(s proofgraph.Store) proofgraph.Store {
+			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { return nil, nil }}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := kerneltest.NewBank(t)
+			asked := b.Ask("pay", kerneltest.Rent)
+			d, _ := b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedAnn)))
+			if err := b.Kernel.Close(); err != nil {
+				t.Fatal(err)
+			}
+			honest := b.Store.Store
+			b.Store.Store = lie(honest)
+			if k, err := helm.New(b.Options); k != nil || err == nil || !strings.Contains(err.Error(), d.Record.ID) {
+				t.Errorf("New gives %v", err)
+			}
+			b.Store.Store = honest
+			b.Open()
+			b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedBob)))
+			b.MustPass()
+		})
+	}
+}
+
+// A call of which nobody knows how it ended has used its yes.
+func TestApprovalOfUnknownOutcome(t *testing.T) {
+	b := kerneltest.NewBank(t)
+	yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+	b.Store.FailIn(2) // the receipt
+	d, r := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+	b.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonReceiptNotStored, Err: helm.ErrWithheld, Runs: 1})
+	b.Open()
+	unknown := false
+	for _, st := range b.Statements() {
+		unknown = unknown || st.Receipt != nil && st.Receipt.Reason == contracts.ReasonOutcomeUnknown
+	}
+	if !unknown {
+		t.Error("the call was not settled")
+	}
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+	b.MustAgree(b.MustPass())
+}
+
+// A permission that could not be stored ran nothing. Whether it used the yes is for the log to say, which the next kernel reads: it may be
+// there, though its store said otherwise.
+func TestApprovalOfLostPermission(t *testing.T) {
+	for name, x := range map[string]struct {
+		how   func(error) error
+		after contracts.ReasonCode
+	}{
+		"not written":          {nil, contracts.ReasonAllow},
+		"written all the same": {func(error) error { return kerneltest.ErrDisk }, contracts.ReasonApprovalInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := kerneltest.NewBank(t)
+			yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+			b.Store.OnFail = x.how
+			b.Store.FailIn(1)
+			d, r := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+			b.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonFailClosedError, Err: helm.ErrDenied})
+			if d, _ := b.Do("tell", `{}`); d.Reason != contracts.ReasonKernelSealed {
+				t.Errorf("the kernel goes on: %s", d.Reason)
+			}
+			b.Open()
+			if x.after == contracts.ReasonAllow {
+				b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+			} else {
+				b.MustNotDo(x.after, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+			}
+			b.MustPass()
+		})
+	}
+}
+
+// Who finds nothing left of a budget, after his call was approved, has used nothing: there was no ALLOW.
+func TestApprovalUnderSpentBudget(t *testing.T) {
+	b := kerneltest.NewBank(t, func(o *helm.Options) {
+		o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy+"budgets:\n  - {id: few, tools: [pay], limit: 1, per: all, window: hour, cost: 1, refund: error}\n")
+	})
+	yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+	elsewhere := func(in *helm.Intent) { in.Session = "elsewhere" }
+	theirs := b.Approve(b.Ask("pay", kerneltest.Rent, elsewhere), kerneltest.SeedAnn)
+	b.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+		if c.Session == "elsewhere" {
+			if d, _ := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes)); d.Reason != contracts.ReasonBudgetExceeded {
+				t.Errorf("%s", d.Reason)
+			}
+		}
+		return executor.Result{}, kerneltest.ErrTool
+	}
+	if d, _ := b.Do("pay", kerneltest.Rent, elsewhere, kerneltest.WithApprovals(theirs)); !errors.Is(d.Err(), kerneltest.ErrTool) || b.Runs.Swap(0) != 1 {
+		t.Errorf("%s %v", d.Reason, d.Err())
+	}
+	b.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+		return executor.Result{Output: c.Args}, nil
+	}
+	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+	b.MustPass()
+}
+
+// A closed session has no past that anybody could ask for; one of that name is denied, and others are as they were.
+func TestApprovalOfClosedSession(t *testing.T) {
+	b := kerneltest.NewBank(t)
+	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedBob)))
+	b.Pass(time.Second)
+	yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+	if err := b.Kernel.CloseSession(context.Background(), "chat"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		d, r := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+		b.MustBe(d, r, kerneltest.Denied(contracts.ReasonSessionClosed))
+		b.Reopen()
+	}
+	b.MustPass()
+}

@@ -1,0 +1,295 @@
+package budget
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/internal/race"
+	"github.com/helmkernel/helm/policy"
+	"github.com/helmkernel/helm/proofgraph/filestore"
+)
+
+// spending is the policy of the tests with a budget over echo, whose text says how it goes on.
+func spending(budgets string) string {
+	return kerneltest.Policy + "budgets:\n" + budgets
+}
+
+const thousand = "  - {id: calls, tools: [echo], limit: 1000, per: all, window: total, cost: 1}\n"
+
+// swarm calls echo from 64 goroutines, each in a session of its own, and gives how many calls were executed.
+func swarm(w *kerneltest.World, each int) (executed int64) {
+	var n atomic.Int64
+	var wg sync.WaitGroup
+	for g := range 64 {
+		wg.Go(func() {
+			for range each {
+				d, r := w.Call("echo", `{}`, func(in *helm.Intent) { in.Session = fmt.Sprintf("s%d", g) })
+				switch {
+				case r.Record.Outcome == contracts.Executed:
+					n.Add(1)
+				case d.Reason == contracts.ReasonToolError, d.Reason == contracts.ReasonBudgetExceeded && d.Record.Rule == "P1:test:calls" && d.Record.Condition == 3:
+				default:
+					w.T.Errorf("%s: %s", d.Reason, d.Why)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return n.Load()
+}
+
+// kept is the fold of what the log says was charged and kept.
+func kept(w *kerneltest.World) (sum uint64) {
+	open := map[contracts.Digest]uint64{}
+	for i, st := range w.Statements() {
+		switch {
+		case st.Decision != nil && len(st.Decision.Charges) > 0:
+			for _, c := range st.Decision.Charges {
+				sum += c.Amount
+			}
+			open[w.Entry(i).Hash()] = st.Decision.Charges[0].Amount
+		case st.Receipt != nil && len(st.Receipt.Settled) > 0:
+			sum -= open[st.Receipt.DecisionHash] - st.Receipt.Settled[0].Amount
+		}
+	}
+	return sum
+}
+
+// However many call at once, a limit of 1,000 lets exactly 1,000 run: over any store, after a restart, after a crash, with refunds.
+func TestBudgetUnderLoad(t *testing.T) {
+	durable := func(o *helm.Options) {
+		s, err := filestore.Open(t.TempDir(), filestore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		o.Store = &kerneltest.FaultyStore{Store: s}
+	}
+	for _, x := range []struct {
+		name             string
+		durable, restart bool
+		refund           bool
+	}{{"in memory", false, false, false}, {"restarted, on disk", true, true, false}, {"restarted, on disk, with refunds", true, true, true}, {"refunds", false, false, true}} {
+		t.Run(x.name, func(t *testing.T) {
+			if race.Enabled && x.restart != x.refund || race.Enabled && x.durable != x.restart {
+				t.Skip("the race detector, which is slow, runs the simplest of these and the one that has all; without it all run")
+			}
+			text := thousand
+			if x.refund {
+				text = strings.Replace(text, "id:", "refund: error, id:", 1)
+			}
+			w := kerneltest.New(t, func(o *helm.Options) {
+				o.Policy = kerneltest.Compile(t, spending(text))
+				if x.durable {
+					durable(o)
+				}
+			})
+			w.Store = w.Options.Store.(*kerneltest.FaultyStore)
+			var ran atomic.Int64
+			w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+				if n := ran.Add(1); x.refund && n%3 == 0 {
+					return executor.Result{}, kerneltest.ErrTool
+				}
+				return executor.Result{Output: c.Args}, nil
+			}
+			executed, rest := int64(0), 100
+			if x.restart {
+				executed, rest = swarm(w, 9), 91
+				if err := w.Kernel.Close(); err != nil {
+					t.Fatal(err)
+				}
+				w.Open()
+			}
+			executed += swarm(w, rest)
+			for x.refund { // what was given back when nobody asked any more
+				d, r := w.Call("echo", `{}`)
+				if d.Reason == contracts.ReasonBudgetExceeded {
+					break
+				}
+				if r.Record.Outcome == contracts.Executed {
+					executed++
+				}
+			}
+			if kept := kept(w); executed != 1000 || kept != 1000 || !x.refund && w.Runs.Load() != 1000 {
+				t.Errorf("%d executed, %d kept, %d ran", executed, kept, w.Runs.Load())
+			}
+			if report := w.MustVerify(); x.refund && !x.durable {
+				w.MustAgree(report)
+			}
+		})
+	}
+}
+
+// What was charged when the process died stays charged.
+func TestBudgetAfterCrash(t *testing.T) {
+	w := kerneltest.New(t, func(o *helm.Options) {
+		o.Policy = kerneltest.Compile(t, spending("  - {id: calls, tools: [echo], limit: 3, per: caller, window: day, cost: 1, refund: error}\n"))
+	})
+	who := func(in *helm.Intent) { in.Caller = helm.Caller{ID: "ann"} }
+	d, r := w.Call("echo", `{}`, who)
+	w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
+	w.Store.FailIn(2) // the receipt
+	d, r = w.Call("echo", `{}`, who)
+	w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonReceiptNotStored, Err: helm.ErrWithheld, Runs: 1})
+	w.Open()
+	d, r = w.Call("echo", `{}`, who)
+	w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
+	d, r = w.Call("echo", `{}`, who)
+	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonBudgetExceeded))
+	d, r = w.Call("echo", `{}`)
+	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonBudgetError))
+	d, r = w.Call("pinned", `{}`, who)
+	w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonContractDrift, Outcome: contracts.Withheld, Err: helm.ErrWithheld, Runs: 1})
+	if kept := kept(w); kept != 3 {
+		t.Errorf("%d kept", kept)
+	}
+	w.MustVerify()
+}
+
+// A window that is over is forgotten: the next one begins with nothing spent, at midnight UTC wherever the host is.
+func TestBudgetWindow(t *testing.T) {
+	now := time.Date(2026, 12, 31, 23, 59, 59, 0, time.FixedZone("far", 9*3600)).Add(9 * time.Hour)
+	w := kerneltest.New(t, func(o *helm.Options) {
+		o.Now = func() time.Time { return now }
+		o.Policy = kerneltest.Compile(t, spending("  - {id: calls, tools: [echo], limit: 5, per: all, window: day, cost: {arg: /n}}\n"))
+	})
+	call := func(n int, reason contracts.ReasonCode) {
+		t.Helper()
+		if d, _ := w.Kernel.Guard(context.Background(), helm.Intent{Tool: "echo", Args: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}); d.Reason != reason {
+			t.Errorf("%d at %v: %s %s", n, now, d.Reason, d.Why)
+		}
+	}
+	call(4, contracts.ReasonAllow)
+	call(2, contracts.ReasonBudgetExceeded)
+	call(0, contracts.ReasonAllow)
+	call(-1, contracts.ReasonBudgetError)
+	call(1, contracts.ReasonAllow)
+	now = now.Add(time.Second)
+	call(5, contracts.ReasonAllow)
+	call(1, contracts.ReasonBudgetExceeded)
+	w.MustVerify()
+}
+
+// Which charge a failed call gets back is what the policy says that permitted it, whatever was swapped in while it ran. What is spent is
+// spent under each version of a budget, and over a restart under another one.
+func TestBudgetUnderSwaps(t *testing.T) {
+	const plain, refund = "  - {id: calls, tools: [echo], limit: 2, per: all, window: total, cost: 1}\n", "  - {id: calls, tools: [echo], limit: 2, per: all, window: total, cost: 1, refund: error}\n"
+	nth := 1
+	version := func(budgets string) *guardian.Policy {
+		nth++
+		text := kerneltest.Policy
+		if budgets != "" {
+			text = spending(budgets)
+		}
+		return kerneltest.Compile(t, strings.Replace(text, "name: test, version: 1", fmt.Sprint("name: test, version: ", nth), 1))
+	}
+	w := kerneltest.New(t, func(o *helm.Options) { o.Policy = kerneltest.Compile(t, spending(refund)) })
+	var next string
+	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+		w.Swap(version(next))
+		return executor.Result{}, kerneltest.ErrTool
+	}
+	for _, x := range []struct {
+		name, next string
+		kept       uint64
+	}{
+		{"permitted with a refund, ended without", plain, 0},
+		{"permitted without a refund, ended with", refund, 1},
+		{"permitted with a refund, ended without a budget", "", 1},
+		{"permitted and ended without a budget", refund, 1},
+	} {
+		next = x.next
+		d, r := w.Call("echo", `{}`)
+		w.MustBe(d, r, kerneltest.Want{Verdict: contracts.Allow, Reason: contracts.ReasonToolError, Outcome: contracts.Failed, Err: kerneltest.ErrTool, Runs: 1})
+		if kept := kept(w); kept != x.kept {
+			t.Errorf("%s: %d kept, want %d", x.name, kept, x.kept)
+		}
+	}
+	lower := strings.Replace(plain, "limit: 2", "limit: 1", 1)
+	w.Swap(version(lower))
+	d, r := w.Call("echo", `{}`)
+	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonBudgetExceeded))
+	w.MustVerify()
+	if err := w.Kernel.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.Options.Policy = version(plain)
+	w.Open()
+	d, r = w.Call("echo", `{}`, func(*helm.Intent) { next = lower })
+	w.MustBe(d, r, kerneltest.Want{Verdict: contracts.Allow, Reason: contracts.ReasonToolError, Outcome: contracts.Failed, Err: kerneltest.ErrTool, Runs: 1})
+	d, r = w.Call("echo", `{"n":2}`)
+	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonBudgetExceeded))
+	if kept := kept(w); kept != 2 {
+		t.Errorf("%d kept after the restart", kept)
+	}
+	w.MustVerify()
+}
+
+// What a task may spend is its overlay's, beside what everybody may: kernels that are narrowed by one overlay share it, a swap and a restart
+// leave it as it is, and the kernel above is charged for its own share only.
+func TestBudgetOfTask(t *testing.T) {
+	doc, err := policy.Parse("task.yaml", []byte("helm: policy/v1\nlayer: P2\nname: task\nbudgets:\n  - {id: few, tools: [echo], limit: 2, per: session, window: session, cost: 1}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const all = "  - {id: calls, tools: [echo], limit: 4, per: all, window: total, cost: 1}\n"
+	w := kerneltest.New(t, func(o *helm.Options) { o.Policy = kerneltest.Compile(t, spending(all)) })
+	call := func(k *helm.Kernel, session string, reason contracts.ReasonCode, rule string) {
+		t.Helper()
+		d, _ := k.Guard(context.Background(), helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: session})
+		if d.Reason != reason || d.Record.Rule != rule {
+			t.Errorf("%s by %s: %s, want %s by %s", d.Reason, d.Record.Rule, d.Why, reason, rule)
+		}
+	}
+	const allow, short = contracts.ReasonAllow, contracts.ReasonBudgetExceeded
+	a, b := w.Narrow(w.Kernel, doc), w.Narrow(w.Kernel, doc)
+	call(a, "chat", allow, "P1:test:all")
+	call(b, "chat", allow, "P1:test:all")
+	call(a, "chat", short, "P2:task:few")
+	w.Swap(kerneltest.Compile(t, strings.Replace(spending(all), "version: 1", "version: 2", 1)))
+	call(b, "chat", short, "P2:task:few")
+	call(w.Kernel, "chat", allow, "P1:test:all")
+	if err := w.Kernel.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.Options.Policy = kerneltest.Compile(t, strings.Replace(spending(all), "version: 1", "version: 3", 1))
+	w.Open()
+	a = w.Narrow(w.Kernel, doc)
+	call(a, "chat", short, "P2:task:few")
+	call(a, "", contracts.ReasonBudgetError, "P2:task:few")
+	call(a, "other", allow, "P1:test:all")
+	call(a, "other", short, "P1:test:calls")
+	w.MustVerify()
+}
+
+// A function that was wrapped and says that it succeeded has not failed, though what it gives, which may be a stranger's, cannot be written:
+// its charge stays.
+func TestBudgetOfResultWithoutForm(t *testing.T) {
+	w := kerneltest.New(t, func(o *helm.Options) {
+		o.Policy = kerneltest.Compile(t, spending("  - {id: calls, tools: [unbound], limit: 1, per: all, window: total, cost: 1, refund: error}\n"))
+	})
+	runs := 0
+	fetch := helm.Wrap(w.Kernel, "unbound", func(context.Context, struct{}) (json.RawMessage, error) {
+		runs++
+		return json.RawMessage(`{"cut off`), nil
+	})
+	if out, err := fetch(context.Background(), struct{}{}); !errors.Is(err, helm.ErrWithheld) || !strings.Contains(err.Error(), "no JSON form") || out != nil {
+		t.Errorf("%q %v, want ErrWithheld, for it ran", out, err)
+	}
+	if _, err := fetch(context.Background(), struct{}{}); !errors.Is(err, helm.ErrDenied) || runs != 1 || kept(w) != 1 {
+		t.Errorf("%v after %d runs, %d kept", err, runs, kept(w))
+	}
+	w.MustVerify()
+}

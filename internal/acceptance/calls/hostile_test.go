@@ -1,0 +1,280 @@
+package calls
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// Whatever of the host panics, at whatever moment: the call is denied or recorded, and the kernel goes on.
+func TestHostileHosts(t *testing.T) {
+	t.Run("context", func(t *testing.T) {
+		w := kerneltest.New(t)
+		denied, allowed := 0, 0
+		for n := range int64(12) {
+			left := new(atomic.Int64)
+			left.Store(n)
+			d, r := w.Kernel.Guard(kerneltest.HostileContext{Context: context.Background(), Left: left}, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "s"})
+			switch {
+			case errors.Is(d.Err(), helm.ErrDenied) && d.Reason == contracts.ReasonFailClosedError && r.Record.Outcome == contracts.Denied:
+				denied++
+			case len(r.Entry) > 0:
+				allowed++
+			default:
+				t.Errorf("panic at touch %d: %s %v", n, d.Reason, d.Err())
+			}
+		}
+		if denied == 0 || allowed == 0 {
+			t.Errorf("%d denied, %d ran: the panics missed one side", denied, allowed)
+		}
+		w.Runs.Store(0)
+		w.MustVerify()
+	})
+	t.Run("nil context", func(t *testing.T) {
+		w := kerneltest.New(t)
+		var none context.Context // what a caller might do
+		d, r := w.Kernel.Guard(none, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)})
+		w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
+	})
+	t.Run("clock", func(t *testing.T) {
+		var broken atomic.Bool
+		w := kerneltest.New(t, func(o *helm.Options) {
+			o.Now = func() time.Time {
+				if broken.Load() {
+					panic("the clock")
+				}
+				return time.Now()
+			}
+		})
+		w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+			broken.Store(true) // while the tool runs: what happened is recorded all the same
+			return executor.Result{}, nil
+		}
+		d, r := w.Call("echo", `{}`)
+		w.MustBe(d, r, kerneltest.Executed("null"))
+		d, r = w.Call("echo", `{}`)
+		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonFailClosedError))
+		broken.Store(false)
+		w.MustVerify()
+	})
+	t.Run("clock that goes back", func(t *testing.T) {
+		now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+		w := kerneltest.New(t, func(o *helm.Options) {
+			o.Now = func() time.Time { now = now.Add(-time.Hour); return now }
+		})
+		for range 3 {
+			w.Call("echo", `{}`)
+		}
+		w.Runs.Store(0)
+		w.MustVerify() // which holds every session to times that do not decrease
+	})
+	t.Run("observer", func(t *testing.T) {
+		w := kerneltest.New(t, func(o *helm.Options) { o.Observe = func(context.Context, helm.Event) { panic("the observer") } })
+		d, r := w.Call("echo", `{}`)
+		w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
+	})
+	t.Run("observer that calls Guard", func(t *testing.T) {
+		var w *kerneltest.World
+		var depth atomic.Int64
+		w = kerneltest.New(t, func(o *helm.Options) {
+			o.Observe = func(ctx context.Context, e helm.Event) {
+				if depth.Add(1) == 1 {
+					if d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: e.Session}); d.Err() != nil {
+						t.Error(d.Err())
+					}
+				}
+			}
+		})
+		kerneltest.Within(t, 10*time.Second, "an observer that calls Guard", func() { w.Call("echo", `{}`) })
+	})
+	t.Run("sandbox declaration", func(t *testing.T) {
+		w := kerneltest.New(t)
+		d, r := w.Call("unbound", `{}`, func(in *helm.Intent) { in.Driver = kerneltest.PanickingSandbox{Driver: w} })
+		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonFailClosedError))
+		w.MustVerify()
+	})
+	t.Run("error of the tool", func(t *testing.T) {
+		w := kerneltest.New(t)
+		w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+			return executor.Result{}, panickingError{}
+		}
+		d, _ := w.Call("echo", `{}`)
+		if d.Reason != contracts.ReasonToolError || d.Err() == nil || d.Err().Error() == "" {
+			t.Errorf("%s %v", d.Reason, d.Err())
+		}
+		w.MustVerify()
+	})
+}
+
+type panickingError struct{}
+
+func (panickingError) Error() string { panic("Error") }
+
+func (panickingError) Is(error) bool { panic("Is") }
+
+func (panickingError) As(any) bool { panic("As") }
+
+func (panickingError) Unwrap() []error { panic("Unwrap") }
+
+// The zero and the nil deny.
+func TestZeroValuesDeny(t *testing.T) {
+	for name, k := range map[string]*helm.Kernel{"nil": nil, "zero": {}} {
+		d, r := k.Guard(context.Background(), helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)})
+		if d.Allowed() || !errors.Is(d.Err(), helm.ErrDenied) || d.Reason != contracts.ReasonKernelSealed || r.Entry != nil {
+			t.Errorf("%s kernel: %+v", name, d)
+		}
+		if k.Trust() != nil {
+			t.Errorf("%s kernel has a trust state", name)
+		}
+		if err := k.Close(); err == nil {
+			t.Errorf("%s kernel closed", name)
+		}
+		if err := k.CloseSession(context.Background(), "s"); err == nil {
+			t.Errorf("%s kernel closed a session", name)
+		}
+		if _, err := k.Checkpoint(context.Background()); err == nil {
+			t.Errorf("%s kernel signed a checkpoint", name)
+		}
+	}
+	if err := (helm.Decision{}).Err(); !errors.Is(err, helm.ErrDenied) || errors.Is(err, helm.ErrWithheld) || (helm.Decision{}).Allowed() {
+		t.Errorf("zero Decision: %v", err)
+	}
+	for _, err := range []error{&helm.Error{}, (*helm.Error)(nil)} {
+		if !errors.Is(err, helm.ErrDenied) || err.Error() == "" {
+			t.Errorf("%#v: %v", err, err)
+		}
+	}
+	if b, err := (helm.Receipt{}).MarshalJSON(); err != nil || string(b) != "null" || (helm.Receipt{}).Ref() != (contracts.Ref{}) {
+		t.Errorf("zero Receipt: %s %v", b, err)
+	}
+}
+
+// What a caller changes afterwards, or a driver keeps, changes nothing.
+func TestNothingIsShared(t *testing.T) {
+	w := kerneltest.New(t)
+	kept := []byte(`{"text":"kept"}`)
+	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+		return executor.Result{Output: kept}, nil
+	}
+	in := helm.Intent{Tool: "echo", Args: json.RawMessage(`{"text":"x"}`), Caller: helm.Caller{ID: "ada", Roles: []string{"b", "a", "b"}}, Session: "s"}
+	d, r := w.Kernel.Guard(context.Background(), in)
+	if in.Caller.Roles[0] != "b" {
+		t.Error("the caller's roles were sorted in place")
+	}
+	entry := bytes.Clone(r.Entry)
+	for _, b := range [][]byte{in.Args, kept} {
+		for i := range b {
+			b[i] = 'x'
+		}
+	}
+	in.Caller.Roles[0], in.Caller.Roles[1] = "root", "root"
+	delete(w.Options.Drivers, "echo")
+	w.Options.Policy = nil
+	if d.Err() != nil || string(r.Output) != `{"text":"kept"}` || d.Record.Caller.Roles[0] != "a" || len(d.Record.Caller.Roles) != 2 {
+		t.Errorf("%v %q %v", d.Err(), r.Output, d.Record.Caller.Roles)
+	}
+	for i := range r.Entry { // the receipt is the caller's
+		r.Entry[i] = 'x'
+	}
+	if !bytes.Equal(w.Entry(r.Index), entry) {
+		t.Error("the store shares the entry with the receipt")
+	}
+	w.Runs.Store(0)
+	if d, _ := w.Call("echo", `{}`); d.Err() != nil {
+		t.Errorf("after the options changed: %v", d.Err())
+	}
+	w.MustVerify()
+}
+
+// A tool that calls Guard is chained to the call that runs it, and does not deadlock, in its own session or another.
+func TestCallsInsideCalls(t *testing.T) {
+	w := kerneltest.New(t)
+	inner := make(chan helm.Receipt, 2)
+	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+		if c.Tool == "echo" && c.Session == "s" {
+			_, r := w.Kernel.Guard(ctx, helm.Intent{Tool: "pinned", Args: json.RawMessage(`{}`)})
+			inner <- r
+			_, r = w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "other"})
+			inner <- r
+		}
+		return executor.Result{Output: []byte(`{"ok":true}`)}, nil
+	}
+	kerneltest.Within(t, 10*time.Second, "calls inside a call", func() {
+		d, _ := w.Call("echo", `{}`, func(in *helm.Intent) { in.Caller.ID, in.Idempotency = "ada", "k" })
+		if d.Err() != nil {
+			t.Error(d.Err())
+		}
+	})
+	sessions := map[string]bool{}
+	for range 2 {
+		r := <-inner
+		for _, st := range w.Statements() {
+			if st.Decision != nil && r.Record.DecisionHash == w.Entry(indexOf(w, st)).Hash() {
+				sessions[st.Session] = true
+				if st.Decision.Caller.ID != "ada" || st.Decision.Idempotency != "" || len(st.Parents) == 0 && st.Seq != 1 {
+					t.Errorf("the inner call: %+v %+v", st.Header, st.Decision)
+				}
+			}
+		}
+	}
+	if !sessions["s"] || !sessions["other"] {
+		t.Errorf("inner calls in %v", sessions)
+	}
+	w.MustVerify()
+}
+
+func indexOf(w *kerneltest.World, want *contracts.Statement) (index uint64) {
+	for i, st := range w.Statements() {
+		if st.Session == want.Session && st.Seq == want.Seq {
+			index = i
+		}
+	}
+	return index
+}
+
+// An inner denial never says of the outer call that it did not run.
+func TestInnerDenialStaysInside(t *testing.T) {
+	w := kerneltest.New(t)
+	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+		d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "nobody", Args: json.RawMessage(`{}`)})
+		return executor.Result{}, d.Err()
+	}
+	d, r := w.Call("echo", `{}`)
+	err := d.Err()
+	if d.Reason != contracts.ReasonToolError || r.Record.Outcome != contracts.Failed || err == nil ||
+		errors.Is(err, helm.ErrDenied) || errors.Is(err, helm.ErrWithheld) || errors.As(err, new(*helm.Error)) {
+		t.Errorf("%s: %v", d.Reason, err)
+	}
+}
+
+// The same calls in another order of keys, time zone and process make the same decisions.
+func TestDeterminism(t *testing.T) {
+	var hashes [2][]contracts.Digest
+	for i, args := range []string{`{"text":"x","n":2}`, ` {"n":2.0, "te\u0078t":"x"}`} {
+		w := kerneltest.New(t, func(o *helm.Options) {
+			at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			if i == 1 {
+				at = at.In(time.FixedZone("elsewhere", -7*3600))
+			}
+			o.Now = func() time.Time { return at }
+		})
+		for _, x := range []string{args, `{"text":"secret"}`} {
+			d, _ := w.Call("echo", x, func(in *helm.Intent) { in.Caller.Roles = [][]string{{"a", "b"}, {"b", "a", "a"}}[i] })
+			hashes[i] = append(hashes[i], d.Record.PolicyDecisionHash, d.Record.PolicyHash, d.Record.InputsHash, d.Record.ArgsHash)
+		}
+	}
+	for i := range hashes[0] {
+		if hashes[0][i] != hashes[1][i] || hashes[0][i] == (contracts.Digest{}) {
+			t.Errorf("hash %d differs", i)
+		}
+	}
+}

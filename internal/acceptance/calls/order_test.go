@@ -1,0 +1,307 @@
+package calls
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/internal/race"
+)
+
+// A call with two or more faults is denied for the first in the published order, whatever the others are: every set of faults is tried.
+func TestOrderOfReasons(t *testing.T) {
+	race.Alone(t)
+	type call struct {
+		in     helm.Intent
+		cancel bool
+		seal   bool
+	}
+	faults := []struct {
+		reason contracts.ReasonCode
+		make   func(c *call)
+	}{
+		{contracts.ReasonKernelSealed, func(c *call) { c.seal = true }},
+		{contracts.ReasonIntentMalformed, func(c *call) { c.in.Caller.Tenant = "a\nb" }},
+		{contracts.ReasonArgsCanonicalization, func(c *call) { c.in.Args = append(c.in.Args, '}') }},
+		{contracts.ReasonSessionClosed, func(c *call) { c.in.Session = "closed" }},
+		{contracts.ReasonIdempotencyConflict, func(c *call) { c.in.Idempotency = "bound" }},
+		{contracts.ReasonFailClosedError, func(c *call) { c.cancel = true }},
+		{contracts.ReasonToolNotFound, func(c *call) { c.in.Tool = "nobody" }},
+		{contracts.ReasonDriverNotBound, func(c *call) { c.in.Driver = nil }},
+		{contracts.ReasonSchemaViolation, func(c *call) { c.in.Args = json.RawMessage(`{"path":"/etc","text":true}`) }},
+		{contracts.ReasonDestinationNotAllowed, func(c *call) {
+			c.in.Args = json.RawMessage(strings.Replace(string(c.in.Args), `"/srv"`, `"/etc"`, 1))
+		}},
+		{contracts.ReasonPolicyViolation, func(c *call) {
+			c.in.Args = json.RawMessage(strings.Replace(string(c.in.Args), `"plain"`, `"secret"`, 1))
+		}},
+		{contracts.ReasonDelegationInvalid, func(c *call) {
+			c.in.Delegation = kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "somebody"})
+		}},
+	}
+	w := kerneltest.New(t, func(o *helm.Options) {
+		o.Trust = kerneltest.Delegators(t)
+		o.Policy = kerneltest.Compile(t, `
+helm: policy/v1
+layer: P1
+bundle: {name: test, version: 1}
+tools:
+  move:
+    effect: write
+    input: {type: object, required: [path, text], properties: {path: {type: string}, text: {type: string}}}
+    scope: [{arg: /path, within: [/srv]}]
+rules:
+  - {id: no-secrets, deny: move, when: {arg: /text, finds: secret}}
+  - {id: all, allow: move}
+`)
+	})
+	other := kerneltest.New(t, func(o *helm.Options) { o.Policy = w.Options.Policy })
+	other.Kernel.Close()
+	good := func() helm.Intent {
+		return helm.Intent{Tool: "move", Args: json.RawMessage(`{"path":"/srv","text":"plain"}`), Session: "open",
+			Driver: helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) { w.Runs.Add(1); return nil, nil })}
+	}
+	first := good()
+	for _, first.Session = range []string{"open", "closed"} {
+		first.Idempotency, first.Caller.ID = "bound", "somebody else"
+		if d, _ := w.Kernel.Guard(context.Background(), first); d.Err() != nil {
+			t.Fatal(d.Err())
+		}
+	}
+	if err := w.Kernel.CloseSession(context.Background(), "closed"); err != nil {
+		t.Fatal(err)
+	}
+	if d, _ := w.Kernel.Guard(context.Background(), good()); d.Err() != nil {
+		t.Fatal(d.Err())
+	}
+	w.Runs.Store(0)
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for set := 1; set < 1<<len(faults); set++ {
+		c := call{in: good()}
+		want := contracts.ReasonCode("")
+		for i := len(faults) - 1; i >= 0; i-- { // so that what one does to the arguments another finds
+			if set>>i&1 == 1 {
+				want = faults[i].reason
+				faults[i].make(&c)
+			}
+		}
+		k, ctx := w.Kernel, context.Background()
+		if c.seal {
+			k = other.Kernel
+		}
+		if c.cancel {
+			ctx = ended
+		}
+		d, r := k.Guard(ctx, c.in)
+		if d.Reason != want || d.Allowed() || !errors.Is(d.Err(), helm.ErrDenied) || errors.Is(d.Err(), helm.ErrWithheld) || (len(r.Entry) == 0) != c.seal {
+			t.Fatalf("faults %012b: %s (%s), want %s", set, d.Reason, d.Why, want)
+		}
+		if errors.Is(d.Err(), context.Canceled) != (want == contracts.ReasonFailClosedError) {
+			t.Fatalf("faults %012b: %v", set, d.Err())
+		}
+	}
+	if n := w.Runs.Load(); n != 0 {
+		t.Errorf("ran %d times", n)
+	}
+	w.MustVerify()
+}
+
+// unfolds is an argument whose type has the kernel sealed at the moment at which it is read: the call was let in before.
+type unfolds struct{}
+
+var whileReading func()
+
+func (unfolds) MarshalJSON() ([]byte, error) { return []byte(`{"n":1}`), nil }
+
+func (*unfolds) UnmarshalJSON([]byte) error { whileReading(); return nil }
+
+// A kernel that seals while a call is on its way to its session's lock denies it as sealed, and writes nothing.
+func TestSealedOnTheWay(t *testing.T) {
+	for _, tool := range []string{"echo", "nobody"} {
+		w := kerneltest.NewUnbound(t)
+		whileReading = func() {
+			w.Store.FailIn(1)
+			w.Call("slow", `{}`, func(in *helm.Intent) { in.Session = "another" })
+		}
+		_, err := helm.Wrap(w.Kernel, tool, func(context.Context, unfolds) (int, error) { w.Runs.Add(1); return 0, nil })(context.Background(), unfolds{})
+		var refused *helm.Error
+		if !errors.As(err, &refused) || refused.Reason != contracts.ReasonKernelSealed || !errors.Is(err, kerneltest.ErrDisk) || !errors.Is(err, helm.ErrDenied) || w.Runs.Load() != 0 {
+			t.Errorf("%s: %v", tool, err)
+		}
+		w.MustBeSealed()
+		w.MustRecover(nil)
+	}
+}
+
+// A cause that has an answer of HELM's in it, or says yes to everything, does not make an error say both that the call ran and that it did not.
+func TestNeverBothSentinels(t *testing.T) {
+	for name, cause := range map[string]error{
+		"denied":   fmt.Errorf("quota: %w", helm.ErrDenied),
+		"withheld": &helm.Error{Tool: "disk", Reason: contracts.ReasonToolTimeout},
+		"yes":      yes{},
+		"approval": helm.ErrApprovalRequired,
+	} {
+		for n := 1; n <= 2; n++ {
+			w := kerneltest.New(t)
+			w.Store.OnFail = func(error) error { return cause }
+			w.Store.FailIn(n)
+			d, _ := w.Call("echo", `{}`)
+			sealed, _ := w.Call("echo", `{}`)
+			for _, d := range []helm.Decision{d, sealed} {
+				err := d.Err()
+				if errors.Is(err, helm.ErrDenied) == errors.Is(err, helm.ErrWithheld) || errors.Is(err, helm.ErrDenied) == d.Reason.Ran() || errors.Is(err, helm.ErrApprovalRequired) {
+					t.Errorf("%s, append %d: %s: denied %v, withheld %v", name, n, d.Reason, errors.Is(err, helm.ErrDenied), errors.Is(err, helm.ErrWithheld))
+				}
+				if !strings.Contains(err.Error(), cause.Error()) {
+					t.Errorf("%v does not name its cause", err)
+				}
+			}
+		}
+	}
+}
+
+type yes struct{}
+
+func (yes) Error() string { return "yes" }
+
+func (yes) Is(error) bool { return true }
+
+// chatty is a context that has ended, whose word on it is private, and which makes a call of its own to say it.
+type chatty struct {
+	context.Context
+	w    *kerneltest.World
+	done chan struct{}
+	busy *bool
+}
+
+func (c chatty) Done() <-chan struct{} { return c.done }
+
+func (c chatty) Err() error {
+	select {
+	case <-c.done:
+	default:
+		return nil
+	}
+	if !*c.busy {
+		*c.busy = true
+		c.w.Call("pinned", `{}`)
+	}
+	return chattyError{c}
+}
+
+type chattyError struct{ c chatty }
+
+func (e chattyError) Error() string { e.c.w.Call("pinned", `{}`); return "private" }
+
+// Nothing of the caller's is asked while a lock is held, and what it says goes to the caller only.
+func TestContextThatMakesCalls(t *testing.T) {
+	w := kerneltest.New(t)
+	ctx := chatty{context.Background(), w, make(chan struct{}), new(bool)}
+	armed := false
+	w.Options.Now = func() time.Time {
+		if armed { // the context ends after it was looked at, and before the call is judged
+			armed = false
+			close(ctx.done)
+		}
+		return time.Now()
+	}
+	w.Open()
+	armed = true
+	kerneltest.Within(t, 10*time.Second, "a context that makes calls", func() {
+		d, r := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "s"})
+		if d.Reason != contracts.ReasonFailClosedError || strings.Contains(d.Why, "private") || d.Why == "" || len(r.Entry) == 0 || !errors.As(d.Err(), new(chattyError)) {
+			t.Errorf("%s %q %v", d.Reason, d.Why, d.Err())
+		}
+	})
+	w.MustVerify()
+}
+
+// Only the two answers that have an output have no error.
+func TestErrIsNilOnlyWithAnOutput(t *testing.T) {
+	for _, d := range []helm.Decision{{}, {Verdict: contracts.Allow}, {Verdict: contracts.Allow, Reason: contracts.ReasonToolError}, {Reason: contracts.ReasonAllow},
+		{Verdict: contracts.Allow, Reason: contracts.ReasonOutcomeUnknown}} {
+		if d.Err() == nil {
+			t.Errorf("%v %s has no error", d.Verdict, d.Reason)
+		}
+	}
+	if err := (helm.Decision{Verdict: contracts.Allow, Reason: contracts.ReasonAllow}).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// An observer of a sealed kernel hears which call it denied, by a name that can be shown.
+func TestSealedCallsHaveNames(t *testing.T) {
+	w := kerneltest.New(t)
+	w.Kernel.Close()
+	w.Events = nil
+	ctx := helm.With(context.Background(), helm.Intent{Session: "s"})
+	w.Kernel.Guard(ctx, helm.Intent{Tool: "echo"})
+	d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "a\nb"})
+	if len(w.Events) != 2 || w.Events[0].Tool != "echo" || w.Events[0].Session != "s" || w.Events[1].Tool != contracts.Hashed("a\nb") {
+		t.Errorf("%+v", w.Events)
+	}
+	if strings.Contains(d.Err().Error(), "\n") {
+		t.Errorf("%q", d.Err())
+	}
+	var none *helm.Kernel
+	if d, _ := none.Guard(ctx, helm.Intent{Tool: "a\nb"}); strings.Contains(d.Err().Error(), "\n") {
+		t.Errorf("%q", d.Err())
+	}
+}
+
+// A tool of one kernel that calls another one is chained in its own log only.
+func TestCallsIntoAnotherKernel(t *testing.T) {
+	w, other := kerneltest.New(t), kerneltest.New(t)
+	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+		d, r := other.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)})
+		if d.Err() != nil || d.Record.Caller.ID != "ada" || d.Record.ID != "s/0" {
+			t.Errorf("%v %+v", d.Err(), d.Record)
+		}
+		return executor.Result{Output: r.Output}, nil
+	}
+	d, r := w.Call("echo", `{}`, func(in *helm.Intent) { in.Caller.ID = "ada" })
+	w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
+}
+
+// What a tool left behind calls with the roles that its caller had, whatever becomes of the answer.
+func TestRolesOfWhatToolsLeaveBehind(t *testing.T) {
+	w := kerneltest.New(t)
+	behind, release := make(chan helm.Decision), make(chan struct{})
+	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+		if c.Tool == "echo" {
+			go func() {
+				<-release
+				d, _ := w.Kernel.Guard(context.WithoutCancel(ctx), helm.Intent{Tool: "pinned", Args: json.RawMessage(`{}`)})
+				behind <- d
+			}()
+		}
+		return executor.Result{Output: []byte(`{"ok":true}`)}, nil
+	}
+	d, r := w.Call("echo", `{}`, func(in *helm.Intent) { in.Caller.Roles = []string{"clerk"} })
+	d.Record.Caller.Roles[0] = "root"
+	_ = r
+	close(release)
+	if d := <-behind; d.Err() != nil || d.Record.Caller.Roles[0] != "clerk" {
+		t.Errorf("%v, as %v", d.Err(), d.Record.Caller.Roles)
+	}
+	w.MustVerify()
+}
+
+// A clock outside the years that a record can have is cut to them.
+func TestClockOutOfRange(t *testing.T) {
+	for _, at := range []time.Time{{}, time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<62, 0), time.Unix(-1<<62, 0)} {
+		w := kerneltest.New(t, func(o *helm.Options) { o.Now = func() time.Time { return at } })
+		d, r := w.Call("echo", `{}`)
+		w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
+		w.MustVerify()
+	}
+}

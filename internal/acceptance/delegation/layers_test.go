@@ -1,0 +1,175 @@
+package delegation
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// What a budget, a floor or an overlay says of the caller, and what an overlay is for, holds under every grant.
+func TestDelegationLeavesNothing(t *testing.T) {
+	chain := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "agent"})
+	layer := func(layer, more string) string {
+		return "helm: policy/v1\nlayer: " + layer + "\nname: x\nversion: 1\n" + more
+	}
+	const no, is = "rules:\n  - {id: 'no', deny: echo}\n", "rules:\n  - {id: 'no', deny: echo, %s: {caller: id, eq: %s, absent: false}}\n"
+	for _, c := range []struct {
+		layer, more string
+		reason      contracts.ReasonCode
+		rule        string
+	}{
+		{"P2", "for: {caller: agent}\n" + no, contracts.ReasonPolicyViolation, "P2:x:no"},
+		{"P2", "for: {caller: ann}\n" + no, contracts.ReasonPolicyViolation, "P2:x:no"},
+		{"P2", "for: {caller: carl}\n" + no, contracts.ReasonAllow, "P1:shop:clerks"},
+		{"P2", "for: {caller: agent}\nonly: outer\n", contracts.ReasonPolicyViolation, "P2:x:only"},
+		{"P2", fmt.Sprintf(is, "when", "ann"), contracts.ReasonPolicyViolation, "P2:x:no"},
+		{"P2", fmt.Sprintf(is, "unless", "ann"), contracts.ReasonAllow, "P1:shop:clerks"},
+		{"P0", fmt.Sprintf(is, "when", "agent"), contracts.ReasonCeilingViolation, "P0:x:no"},
+		{"P0", fmt.Sprintf(is, "unless", "ann"), contracts.ReasonCeilingViolation, "P0:x:no"},
+		{"P0", fmt.Sprintf(is, "unless", "agent"), contracts.ReasonAllow, "P1:shop:clerks"},
+	} {
+		w := shopping(t, layer(c.layer, c.more))
+		if d, _ := under(w, chain); d.Reason != c.reason || d.Record.Rule != c.rule || d.Allowed() != (w.Runs.Load() == 1) {
+			t.Errorf("%s %q: %s %s (%s)", c.layer, c.more, d.Reason, d.Record.Rule, d.Why)
+		}
+		w.MustVerify()
+	}
+	w := shopping(t)
+	for range 30 {
+		if d, _ := under(w, chain); !d.Allowed() {
+			t.Fatal(d.Err())
+		}
+	}
+	w.Runs.Store(0)
+	again := kerneltest.Chain(t, contracts.Delegation{Delegator: "bob", Delegate: "agent"}) // another delegator, the same caller
+	for _, chain := range [][]contracts.Envelope{chain, again} {
+		d, r := under(w, chain)
+		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonBudgetExceeded))
+	}
+	w.MustVerify()
+}
+
+// A grant, or the key of a link, that is revoked while the kernel runs counts for nothing more: in the next call, in one that was judged
+// before and stands behind, and after a restart. What stands before stays as it was judged.
+func TestDelegationRevoked(t *testing.T) {
+	chain := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "bob", Depth: 1}, contracts.Delegation{Delegator: "bob", Delegate: "agent"})
+	undelegate := func(e contracts.Envelope, delegator string) contracts.TrustEvent {
+		digest := e.Digest()
+		return contracts.TrustEvent{Type: "undelegate", Delegation: &digest, Delegator: delegator}
+	}
+	revoke := func(name string) contracts.TrustEvent {
+		id := crypto.KeyID(kerneltest.NamedKey(t, name).Public().(crypto.PublicKey))
+		return contracts.TrustEvent{Type: "revoke", ID: &id}
+	}
+	const invalid = contracts.ReasonDelegationInvalid
+	for _, c := range []struct {
+		name, by string
+		event    contracts.TrustEvent
+		reason   contracts.ReasonCode
+		says     string
+	}{
+		{"the leaf", "root", undelegate(chain[0], "bob"), invalid, "grant 0: it was revoked"},
+		{"the leaf, by its delegator", "bob", undelegate(chain[0], "bob"), invalid, "grant 0: it was revoked"},
+		{"the leaf, by another delegator who names himself", "carl", undelegate(chain[0], "carl"), invalid, "grant 0: it was revoked"}, // an event has no grant
+		{"the parent", "ann", undelegate(chain[1], "ann"), invalid, "grant 1: it was revoked"},
+		{"the leaf's key", "root", revoke("bob"), invalid, "grant 0: KEY"},
+		{"the root delegator's key", "root", revoke("ann"), invalid, "grant 1: KEY"},
+		{"somebody else's key", "root", revoke("carl"), contracts.ReasonAllow, ""},
+		{"another grant", "ann", undelegate(kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "agent"})[0], "ann"), contracts.ReasonAllow, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var during func() // the next look at the clock, which is under the session's lock and before the judgement
+			w := kerneltest.New(t, selling(t), func(o *helm.Options) {
+				o.Now = func() time.Time {
+					if f := during; f != nil {
+						during = nil
+						f()
+					}
+					return kerneltest.Noon
+				}
+			})
+			w.Governed = true
+			calls := func(when string, want contracts.ReasonCode) {
+				t.Helper()
+				d, r := under(w, chain)
+				ran := w.Runs.Swap(0) == 1
+				if d.Reason != want || d.Allowed() != (want == contracts.ReasonAllow) || ran != d.Allowed() || r.Entry == nil || !d.Allowed() && !strings.Contains(d.Why, c.says) {
+					t.Errorf("%s: %s (%s), ran: %v", when, d.Reason, d.Why, ran)
+				}
+			}
+			calls("before", contracts.ReasonAllow)
+			during = func() { w.SignAndGovern(c.event, c.by) }
+			calls("between judgement and place", c.reason)
+			if during != nil {
+				t.Error("nothing was revoked")
+			}
+			calls("behind it", c.reason)
+			if err := w.Kernel.Close(); err != nil {
+				t.Fatal(err)
+			}
+			w.Open()
+			calls("after a restart", c.reason)
+			report := w.MustVerify()
+			if report.Allows+report.Denials != 4 || report.Replay.Replayed != 4 {
+				t.Errorf("%+v", report)
+			}
+			if c.name == "the parent" { // to build the other implementation takes long
+				w.MustAgree(report)
+			}
+		})
+	}
+}
+
+// Under a grant a person is asked about the caller, and says yes to him: an answer about the delegator, or about the call without the grant's
+// caller, is none. The grant is still asked for.
+func TestDelegationApproved(t *testing.T) {
+	w := shopping(t, "helm: policy/v1\nlayer: P0\nname: asks\nversion: 1\nrequires:\n  - {id: people, tools: [echo], all: [{approval: {roles: [clerk]}}]}\n")
+	chain := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "agent"})
+	d, r := under(w, chain)
+	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonApprovalRequired))
+	if !errors.Is(d.Err(), helm.ErrApprovalRequired) || d.Pending == nil || d.Pending.Caller.ID != "agent" || d.Pending.Tool != "echo" {
+		t.Fatalf("asked: %+v", d.Pending)
+	}
+	approved := func(of helm.Caller) func(*helm.Intent) {
+		q := *d.Pending
+		q.Caller = of
+		e, err := q.Approve(kerneltest.NamedKey(t, "dora"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(in *helm.Intent) { in.Approvals = []contracts.Envelope{e} }
+	}
+	for _, x := range []struct {
+		name   string
+		chain  []contracts.Envelope
+		change func(*helm.Intent)
+		reason contracts.ReasonCode
+	}{
+		{"of the delegator", chain, approved(helm.Caller{ID: "ann", Tenant: "acme", Roles: []string{"clerk"}}), contracts.ReasonApprovalInvalid},
+		{"of the caller, without a grant", nil, approved(d.Pending.Caller), contracts.ReasonNoPolicyDefined},
+		{"of the caller, under another's", kerneltest.Chain(t, contracts.Delegation{Delegator: "carl", Delegate: "agent"}), approved(d.Pending.Caller), contracts.ReasonNoPolicyDefined},
+	} {
+		d, r := under(w, x.chain, x.change)
+		if d.Reason != x.reason {
+			t.Errorf("%s: %s (%s)", x.name, d.Reason, d.Why)
+		}
+		w.MustBe(d, r, kerneltest.Denied(x.reason))
+	}
+	d, r = under(w, chain, approved(d.Pending.Caller))
+	w.MustBe(d, r, kerneltest.Executed(string(r.Output)))
+	if d.Record.Delegation == nil || len(d.Record.Approvals) != 1 {
+		t.Errorf("%+v", d.Record)
+	}
+	report := w.MustVerify()
+	if report.Allows != 1 || report.Replay.NotReplayable != 0 {
+		t.Errorf("%+v", report)
+	}
+	w.MustAgree(report)
+}

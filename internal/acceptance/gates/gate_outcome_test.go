@@ -1,0 +1,175 @@
+package gates
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// What a tool does once it runs, and what becomes of the record of it: nothing is released that is not as pinned, in time and recorded.
+
+const outcomeBundle = `
+helm: policy/v1
+layer: P1
+bundle: {name: test, version: 1}
+tools:
+  work:
+    effect: write
+    input: {type: object}
+    output: {type: object, required: [ok], properties: {ok: {type: boolean}, note: {type: string, maxLength: 10}}, additionalProperties: false}
+    limits: {output: 1KiB}
+  hurry:
+    effect: write
+    input: {type: object}
+    limits: {timeout: 1s}
+rules:
+  - {id: all, allow: [work, hurry]}
+`
+
+// doing is a driver of a tool that does something else than the others.
+type doing struct {
+	*kerneltest.World
+	what func(context.Context, contracts.Call) (executor.Result, error)
+}
+
+func (d doing) Run(ctx context.Context, c contracts.Call) (executor.Result, error) {
+	d.Runs.Add(1)
+	return d.what(ctx, c)
+}
+
+// limited is a driver in a sandbox which stops its tool.
+type limited struct {
+	profiled
+	reason contracts.ReasonCode
+}
+
+func (l limited) Run(context.Context, contracts.Call) (executor.Result, error) {
+	l.Runs.Add(1)
+	return executor.Result{Gas: 9}, &executor.LimitError{Reason: l.reason}
+}
+
+func gateOutcomes() gate {
+	stage := func(t *testing.T) *target {
+		s := newTarget(t, helm.Intent{Tool: "work", Args: []byte(`{}`), Session: "s"}, []string{outcomeBundle})
+		s.good.Driver = s.World
+		s.Tool = answers(`{"ok":true}`)
+		return s
+	}
+	ran := func(k kind, name string, reason contracts.ReasonCode, tool func(context.Context, contracts.Call) (executor.Result, error)) attack {
+		return attack{kind: k, name: name, reason: reason, runs: 1, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+			in.Driver = doing{s.World, tool}
+			return s.guard(in)
+		}}
+	}
+	hurries := func(name string, tool func(s *target) func(context.Context, contracts.Call) (executor.Result, error)) attack {
+		return attack{name: name, reason: contracts.ReasonToolTimeout, runs: 1, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+			in.Tool, in.Driver = "hurry", doing{s.World, tool(s)}
+			return s.guard(in)
+		}}
+	}
+	drifts := func(k kind, name, output string) attack {
+		return ran(k, "an answer: "+name, contracts.ReasonContractDrift, answers(output))
+	}
+	stopped := func(reason contracts.ReasonCode) attack {
+		return attack{name: "a sandbox stops the tool: " + string(reason), reason: reason, runs: 1,
+			change: driver(func(s *target) executor.Driver { return limited{profiled{s.World, "wasi"}, reason} })}
+	}
+	unrecorded := func(name string, reason contracts.ReasonCode, runs int64, fail func(s *target)) attack {
+		return attack{name: name, reason: reason, runs: runs, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+			fail(s)
+			return s.guard(in)
+		}}
+	}
+	keyed := func(in *helm.Intent) { in.Idempotency = "k" }
+	return gate{name: "the outcome", stage: stage, spared: map[kind]string{}, attacks: []attack{
+		drifts(omitted, "a member that is required", `{}`),
+		drifts(omitted, "all", ``),
+		drifts(emptied, "nothing in it", ` `),
+		drifts(null, "null", `null`),
+		drifts(null, "a member that is null", `{"ok":null}`),
+		drifts(retyped, "a text for a truth value", `{"ok":"true"}`),
+		drifts(retyped, "a list", `[{"ok":true}]`),
+		drifts(plain, "a member that nobody declared", `{"ok":true,"secret":1}`),
+		drifts(plain, "a member in another spelling", `{"ok":true,"OK":false}`),
+		drifts(plain, "a member twice", `{"ok":false,"ok":true}`),
+		drifts(plain, "no JSON", `{"ok":true`),
+		drifts(oversize, "a text that is too long", `{"ok":true,"note":"`+strings.Repeat("x", 11)+`"}`),
+		ran(oversize, "an answer over its limit", contracts.ReasonOutputExhausted, answers(`{"ok":true,"note":"`+strings.Repeat("x", 1024)+`"}`)),
+		ran(panicking, "the tool", contracts.ReasonToolPanic, func(context.Context, contracts.Call) (executor.Result, error) { panic("ouch") }),
+		ran(panicking, "the tool ends its goroutine", contracts.ReasonToolPanic, func(context.Context, contracts.Call) (executor.Result, error) {
+			runtime.Goexit()
+			return executor.Result{}, nil
+		}),
+		ran(plain, "the tool fails", contracts.ReasonToolError, func(context.Context, contracts.Call) (executor.Result, error) {
+			return executor.Result{Output: []byte(`{"ok":true}`)}, kerneltest.ErrTool
+		}),
+		ran(plain, "the tool fails, and says that a sandbox stopped it", contracts.ReasonToolError, func(context.Context, contracts.Call) (executor.Result, error) {
+			return executor.Result{}, errors.Join(kerneltest.ErrTool, &executor.LimitError{Reason: contracts.ReasonGasExhausted})
+		}),
+		hurries("the tool waits until its time is over", func(*target) func(context.Context, contracts.Call) (executor.Result, error) {
+			return func(ctx context.Context, _ contracts.Call) (executor.Result, error) {
+				<-ctx.Done()
+				return executor.Result{}, ctx.Err()
+			}
+		}),
+		hurries("the tool does not come back", func(s *target) func(context.Context, contracts.Call) (executor.Result, error) {
+			stop := make(chan struct{})
+			s.T.Cleanup(func() { close(stop) })
+			return func(context.Context, contracts.Call) (executor.Result, error) { <-stop; return executor.Result{}, nil }
+		}),
+		{name: "the caller goes away", reason: contracts.ReasonToolCanceled, runs: 1, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+			ctx, cancel := context.WithCancel(context.Background())
+			in.Driver = doing{s.World, func(ctx context.Context, _ contracts.Call) (executor.Result, error) {
+				cancel()
+				<-ctx.Done()
+				return executor.Result{}, ctx.Err()
+			}}
+			return s.Kernel.Guard(ctx, in)
+		}},
+		stopped(contracts.ReasonGasExhausted), stopped(contracts.ReasonTimeExhausted), stopped(contracts.ReasonMemoryExhausted), stopped(contracts.ReasonOutputExhausted),
+
+		unrecorded("the receipt cannot be stored", contracts.ReasonReceiptNotStored, 1, func(s *target) { s.Store.FailIn(2) }),
+		unrecorded("the receipt cannot be signed", contracts.ReasonReceiptNotStored, 1, func(s *target) { s.Key.FailIn(2) }),
+		{kind: replayed, name: "a call that was permitted before the process died", reason: contracts.ReasonOutcomeUnknown, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+			keyed(&in)
+			s.Store.FailIn(2)
+			s.guard(in)
+			s.Runs.Store(0)
+			s.Store.FailIn(0)
+			s.Open()
+			return s.guard(in)
+		}},
+		{kind: replayed, name: "a call whose output was not kept", reason: contracts.ReasonOutputNotKept, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+			s.admit(keyed)
+			keyed(&in)
+			return s.guard(in)
+		}},
+		{kind: elsewhere, name: "the output of a store that lies", reason: contracts.ReasonOutputNotKept, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+			s.Options.Keep.Outputs = true
+			s.restart()
+			s.admit(keyed)
+			keyed(&in)
+			honest := s.Store.Store
+			s.Store.Store = kerneltest.LyingStore{Store: honest}
+			defer func() { s.Store.Store = honest }()
+			return s.guard(in)
+		}},
+		{kind: raced, name: "ten repeats of a call whose output was not kept", reason: contracts.ReasonOutputNotKept, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+			s.admit(keyed)
+			return s.race(in, 10, 0, func(_ int, in *helm.Intent) { keyed(in) })
+		}},
+	}}
+}
+
+func answers(output string) func(context.Context, contracts.Call) (executor.Result, error) {
+	return func(context.Context, contracts.Call) (executor.Result, error) {
+		return executor.Result{Output: []byte(output)}, nil
+	}
+}

@@ -1,0 +1,194 @@
+package gates
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// orderBundle has a tool for each set of faults of the surface: e of its effect, c of its connector, s of its sandbox, r of its risk.
+const orderBundle = `
+helm: policy/v1
+layer: P1
+bundle: {name: test, version: 1}
+tools:
+  look: {effect: read, input: {type: object}}
+TOOLS
+rules:
+  - {id: barred, deny: "move*", when: {arg: /text, eq: barred}}
+  - {id: all, allow: [look, NAMES]}
+requires:
+  - {id: looked, tools: "move*", when: {arg: /unseen, eq: true}, all: [{receipt: look}]}
+  - {id: asked, tools: "move*", when: {arg: /ask, eq: true}, all: [{approval: {roles: [owner]}}]}
+budgets:
+  - {id: tenants, tools: "move*", limit: 9000, per: tenant, window: total, cost: 1}
+  - {id: money, tools: "move*", limit: 9000, per: all, window: total, cost: {arg: /amount}}
+`
+
+const orderTool = `  NAME:
+    effect: EFFECT
+    connector: CONNECTOR
+    risk: RISK
+    SANDBOX
+    input:
+      type: object
+      required: [path, text]
+      properties: {path: {type: string}, text: {type: string}, kind: {type: string, default: a}, amount: {type: integer, default: 0}, ask: {type: boolean, default: false}, unseen: {type: boolean, default: false}}
+    scope: [{arg: /path, within: [/srv]}]
+`
+
+const orderFloor = `
+helm: policy/v1
+layer: P0
+name: acme
+version: 1
+profile: {effects: [read, write], connectors: [test]}
+ceilings: {risk: medium}
+`
+
+// A draft is a call with some faults.
+type draft struct {
+	in                                helm.Intent
+	path, text, more                  string
+	effect, connector, sandbox, risky bool
+	frozen, ended                     bool
+}
+
+// A fault is what a draft is denied for.
+type fault struct {
+	reason contracts.ReasonCode
+	make   func(d *draft)
+}
+
+// faultsInOrder are those of every condition, in published order, each independent of the others.
+func faultsInOrder(chain func(f func(*contracts.Delegation)) []contracts.Envelope) []fault {
+	return []fault{
+		{contracts.ReasonIntentMalformed, func(d *draft) { d.in.Caller.Roles = []string{""} }},
+		{contracts.ReasonArgsCanonicalization, func(d *draft) { d.more += `,"kind":"b","kind":"c"` }},
+		{contracts.ReasonSessionClosed, func(d *draft) { d.in.Session = "closed" }},
+		{contracts.ReasonSystemFrozen, func(d *draft) { d.frozen = true }},
+		{contracts.ReasonIdempotencyConflict, func(d *draft) { d.in.Idempotency = "bound" }},
+		{contracts.ReasonFailClosedError, func(d *draft) { d.ended = true }},
+		{contracts.ReasonToolNotFound, func(d *draft) { d.in.Tool = "nobody" }},
+		{contracts.ReasonSideEffectNotPermitted, func(d *draft) { d.effect = true }},
+		{contracts.ReasonConnectorNotAllowed, func(d *draft) { d.connector = true }},
+		{contracts.ReasonSandboxViolation, func(d *draft) { d.sandbox = true }},
+		{contracts.ReasonDriverNotBound, func(d *draft) { d.in.Driver = nil }},
+		{contracts.ReasonSchemaViolation, func(d *draft) { d.more += `,"sudo":true` }},
+		{contracts.ReasonDestinationNotAllowed, func(d *draft) { d.path = "/etc" }},
+		{contracts.ReasonBudgetError, func(d *draft) { d.in.Caller.Tenant = "" }},
+		{contracts.ReasonBudgetExceeded, func(d *draft) { d.more += `,"amount":9001` }},
+		{contracts.ReasonMissingRequirement, func(d *draft) { d.more += `,"unseen":true` }},
+		{contracts.ReasonPolicyViolation, func(d *draft) { d.text = "barred" }},
+		{contracts.ReasonDelegationInvalid, func(d *draft) { d.in.Delegation = chain(func(g *contracts.Delegation) { g.Expires = 1 }) }},
+		{contracts.ReasonDelegationScopeViolation, func(d *draft) {
+			if d.in.Delegation == nil {
+				d.in.Delegation = chain(func(g *contracts.Delegation) { g.Only = []string{"look"} })
+			}
+		}},
+		{contracts.ReasonCeilingViolation, func(d *draft) { d.risky = true }},
+		{contracts.ReasonApprovalRequired, func(d *draft) { d.more += `,"ask":true` }},
+	}
+}
+
+// Of any two faults, and of many, the first in published order gives the reason, and the receipt has its condition.
+func TestOrderOfGates(t *testing.T) {
+	pick := func(yes bool, a, b string) string {
+		if yes {
+			return a
+		}
+		return b
+	}
+	name := func(d *draft) string {
+		return "move" + pick(d.effect, ".e", "") + pick(d.connector, ".c", "") + pick(d.sandbox, ".s", "") + pick(d.risky, ".r", "")
+	}
+	var tools strings.Builder
+	var names []string
+	for bits := range 16 {
+		d := &draft{effect: bits&1 > 0, connector: bits&2 > 0, sandbox: bits&4 > 0, risky: bits&8 > 0}
+		names = append(names, name(d))
+		tools.WriteString(strings.NewReplacer("NAME", name(d), "EFFECT", pick(d.effect, "destructive", "write"), "CONNECTOR", pick(d.connector, "other", "test"),
+			"RISK", pick(d.risky, "high", "low"), "SANDBOX", pick(d.sandbox, "sandbox: wasi", "trusted: false")).Replace(orderTool))
+	}
+	bundle := strings.NewReplacer("TOOLS\n", tools.String(), "NAMES", strings.Join(names, ", ")).Replace(orderBundle)
+	key := func(name string, role registry.Role, roles ...string) registry.Key {
+		return registry.Key{Name: name, Public: kerneltest.NamedKey(t, name).Public().(crypto.PublicKey), Role: role, Roles: roles}
+	}
+	r, err := registry.New(1, key("root", registry.Root), key("ann", registry.Delegator), key("olga", registry.Approver, "owner"), key("on call", registry.Freezer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := helm.Intent{Session: "open", Caller: helm.Caller{ID: "agent", Tenant: "acme"}}
+	stage := func() *target {
+		s := newTarget(t, good, []string{orderFloor, bundle}, func(o *helm.Options) { o.Trust = r })
+		s.Governed = true
+		s.good.Tool, s.good.Driver, s.good.Args = "move", s.World, []byte(`{"path":"/srv","text":"plain"}`)
+		for _, session := range []string{"open", "closed"} {
+			s.admit(func(in *helm.Intent) { in.Session, in.Idempotency, in.Caller.ID = session, "bound", "somebody else" })
+		}
+		s.close("closed")
+		return s
+	}
+	open, frozen := stage(), stage()
+	frozen.SignAndGovern(contracts.TrustEvent{Type: "freeze"}, "on call")
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	faults := faultsInOrder(func(f func(*contracts.Delegation)) []contracts.Envelope {
+		g := contracts.Delegation{Delegator: "ann", Delegate: "agent", Only: names}
+		f(&g)
+		return kerneltest.Chain(t, g)
+	})
+	try := func(set []int) {
+		t.Helper()
+		d := draft{in: open.good, path: "/srv", text: "plain"}
+		for _, i := range set {
+			faults[i].make(&d)
+		}
+		if d.in.Tool == "move" {
+			d.in.Tool = name(&d)
+		}
+		d.in.Args = []byte(`{"path":"` + d.path + `","text":"` + d.text + `"` + d.more + `}`)
+		s, ctx := open, context.Background()
+		if d.frozen {
+			s = frozen
+		}
+		if d.ended {
+			ctx = ended
+		}
+		want := faults[set[0]].reason
+		a, receipt := s.Kernel.Guard(ctx, d.in)
+		if a.Reason != want || a.Allowed() || !errors.Is(a.Err(), helm.ErrDenied) || receipt.Record.Decision == nil || receipt.Record.Decision.Reason != want {
+			t.Errorf("faults %v: %s (%s), want %s", set, a.Reason, a.Why, want)
+		}
+		if at := a.Record.Condition; at != want.Condition() && want != contracts.ReasonFailClosedError {
+			t.Errorf("faults %v: %s at condition %d", set, a.Reason, at)
+		}
+	}
+	tried := 0
+	for i := range faults {
+		try([]int{i})
+		rest := []int{i}
+		for j := i + 1; j < len(faults); j++ {
+			try([]int{i, j})
+			rest = append(rest, j)
+			try(rest)
+			tried += 2
+		}
+	}
+	for _, s := range []*target{open, frozen} {
+		if n := s.Runs.Load(); n != 0 {
+			t.Errorf("ran %d times", n)
+		}
+		s.MustVerify()
+	}
+	if want := len(faults) * (len(faults) - 1); tried != want || want < 400 {
+		t.Errorf("%d sets of faults were tried, want %d", tried, want)
+	}
+}

@@ -1,0 +1,272 @@
+package govern
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// publishers are two who sign bundles, beside a root and one who approves.
+func publishers(t testing.TB) *registry.Registry {
+	t.Helper()
+	key := func(name string, role registry.Role, roles ...string) registry.Key {
+		return registry.Key{Name: name, Public: kerneltest.NamedKey(t, name).Public().(crypto.PublicKey), Role: role, Roles: roles}
+	}
+	r, err := registry.New(1, key("root", registry.Root), key("press", registry.Publisher), key("other press", registry.Publisher), key("olga", registry.Approver, "owner"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// edition is a version of the bundle of the tests, and what somebody signed of it.
+func edition(t testing.TB, version, signer string, edits ...string) (contracts.Document, contracts.Envelope) {
+	t.Helper()
+	text := strings.Replace(kerneltest.Policy, "version: 1", "version: "+version, 1)
+	doc := kerneltest.Document(t, strings.NewReplacer(edits...).Replace(text))
+	return doc, sealedBundle(t, signer, contracts.Bundle{Name: "test", Version: uint64(version[0] - '0'), Digest: crypto.Sum(doc.Canonical)})
+}
+
+func sealedBundle(t testing.TB, signer string, b contracts.Bundle) contracts.Envelope {
+	t.Helper()
+	e, err := b.Sign(kerneltest.NamedKey(t, signer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// opened compiles a bundle that the kernel has opened.
+func opened(w *kerneltest.World, doc contracts.Document, signed contracts.Envelope) *guardian.Policy {
+	w.T.Helper()
+	bundle, err := w.Kernel.OpenBundle(signed, doc)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	p, err := guardian.Compile(bundle)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return p
+}
+
+// underPress is a world under the first edition of the bundle, which was opened before there was a kernel.
+func underPress(t *testing.T) *kerneltest.World {
+	r := publishers(t)
+	w := kerneltest.New(t, func(o *helm.Options) {
+		state, err := r.Initial(kerneltest.Public(t, 1), crypto.DeriveLogKey(kerneltest.SeedKey(t, 1)).Public().(crypto.PublicKey))
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, signed := edition(t, "1", "press")
+		if doc, err = registry.OpenBundle(state, signed, doc); err != nil {
+			t.Fatal(err)
+		}
+		if o.Policy, err = guardian.Compile(doc); err != nil {
+			t.Fatal(err)
+		}
+		o.Trust = r
+	})
+	w.Governed = true
+	return w
+}
+
+// A bundle comes from its publisher, is opened, compiled, and put into force by New and by Swap; and an old edition, as well signed as the new
+// one, does not come back, neither under the kernel nor under the next one over the same log.
+func TestSignedBundle(t *testing.T) {
+	w := underPress(t)
+	w.MustAllow(w.Kernel, 1)
+	stricter := []string{"allow: [echo, ", "allow: ["}
+	doc, signed := edition(t, "2", "press", stricter...)
+	second := opened(w, doc, signed)
+	w.Swap(second)
+	d, r := w.Call("echo", `{}`)
+	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonNoPolicyDefined))
+	doc, signed = edition(t, "4", "other press")
+	w.Swap(opened(w, doc, signed)) // a publisher is one like the other
+	w.MustAllow(w.Kernel, 1)
+
+	old, oldSignature := edition(t, "1", "press")
+	first := opened(w, old, oldSignature) // for a signature does not grow old
+	size := w.Size()
+	if err := w.Kernel.Swap(context.Background(), first); err == nil || !strings.Contains(err.Error(), "policy P1 test: version 1 goes back: the log has had version 4") {
+		t.Errorf("Swap to an old edition: %v", err)
+	}
+	if w.Size() != size {
+		t.Error("a refused swap wrote to the log")
+	}
+	w.MustAllow(w.Kernel, 1)
+	if err := w.Kernel.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.Options.Policy = second
+	if k, err := helm.New(w.Options); k != nil || err == nil || !strings.Contains(err.Error(), "version 2 goes back: the log has had version 4") {
+		t.Errorf("New with an old edition: %v", err)
+	}
+	doc, signed = edition(t, "5", "press", stricter...)
+	w.Options.Policy = opened(w, doc, signed)
+	w.Open()
+	d, r = w.Call("echo", `{}`)
+	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonNoPolicyDefined))
+	w.MustVerify()
+}
+
+// What a publisher did not sign, as it stands, is no bundle: there is no document, so nothing to put into force, and what was in force stays.
+func TestUnsignedBundles(t *testing.T) {
+	w := underPress(t)
+	doc, good := edition(t, "2", "press")
+	digest := crypto.Sum(doc.Canonical)
+	if _, err := w.Kernel.OpenBundle(good, doc); err != nil {
+		t.Fatal(err) // or the refusals would prove nothing
+	}
+	edited := func(old, new string) contracts.Document {
+		x := doc
+		if x.Canonical = bytes.Replace(doc.Canonical, []byte(old), []byte(new), 1); bytes.Equal(x.Canonical, doc.Canonical) {
+			t.Fatalf("the document has no %q", old)
+		}
+		return x
+	}
+	names := func(x contracts.Document, name string, version uint64) contracts.Envelope {
+		return sealedBundle(t, "press", contracts.Bundle{Name: name, Version: version, Digest: crypto.Sum(x.Canonical)})
+	}
+	floor := kerneltest.Document(t, kerneltest.LayerFloor)
+	spaced := doc
+	spaced.Canonical = append(bytes.Clone(doc.Canonical), '\n')
+	_, old := edition(t, "1", "press")
+	_, foreign := edition(t, "2", "somebody")
+	_, approved := edition(t, "2", "olga")
+	_, rooted := edition(t, "2", "root")
+	own, err := contracts.Bundle{Name: "test", Version: 2, Digest: digest}.Sign(w.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted := kerneltest.Chain(t, contracts.Delegation{Delegator: "press", Delegate: "agent"})[0]
+	flipped := bytes.Clone(good)
+	at := bytes.Index(flipped, []byte(`"sig":"`)) + 20
+	flipped[at] = map[bool]byte{true: 'B', false: 'A'}[flipped[at] == 'A']
+	for name, x := range map[string]struct {
+		signed contracts.Envelope
+		doc    contracts.Document
+		says   string
+	}{
+		"a rule more":                 {good, edited(`"finds":"secret"`, `"finds":"nothing"`), "another document was signed"},
+		"another version":             {good, edited(`"version":2`, `"version":3`), "another document was signed"},
+		"not canonical":               {good, spaced, "another document was signed"},
+		"not canonical, and signed":   {names(spaced, "test", 2), spaced, "not in canonical form"},
+		"no document":                 {good, contracts.Document{}, "another document was signed"},
+		"signed as a later version":   {names(doc, "test", 9), doc, "bundle.version: not the one that was signed"},
+		"signed as another bundle":    {names(doc, "best", 2), doc, "bundle.name: not the one that was signed"},
+		"a floor":                     {names(floor, "acme", 2), floor, "layer: not P1"},
+		"of the version before":       {old, doc, "another document was signed"},
+		"by somebody":                 {foreign, doc, "KEY"},
+		"by an approver":              {approved, doc, "KEY"},
+		"by a root":                   {rooted, doc, "KEY"},
+		"by the kernel":               {own, doc, "KEY"},
+		"a signature with a flip":     {flipped, doc, ""},
+		"a grant":                     {granted, doc, ""},
+		"not signed":                  {nil, doc, ""},
+		"null":                        {contracts.Envelope("null"), doc, ""},
+		"an empty envelope":           {contracts.Envelope("{}"), doc, ""},
+		"an envelope with more to it": {append(bytes.Clone(good), ' '), doc, ""},
+	} {
+		opened, err := w.Kernel.OpenBundle(x.signed, x.doc)
+		if err == nil || !strings.Contains(err.Error(), x.says) || opened.Canonical != nil || opened.Name != "" {
+			t.Errorf("%s: %v", name, err)
+		}
+		p, err := guardian.Compile(opened) // by a host that looks at no errors
+		if p != nil || err == nil || w.Kernel.Swap(context.Background(), p) == nil {
+			t.Errorf("%s: it was put into force", name)
+		}
+	}
+	var none *helm.Kernel
+	if opened, err := none.OpenBundle(good, doc); err == nil || opened.Canonical != nil {
+		t.Error("no kernel opened a bundle")
+	}
+	w.MustAllow(w.Kernel, 1)
+	w.MustHavePolicies("P1:test:1")
+	w.MustVerify()
+}
+
+// A publisher whose key is revoked publishes no more, also what he signed before; one whose key was added does. The kernel opens by the state
+// of now, and so does a narrowed one, and the next over the same log.
+func TestRevokedPublisher(t *testing.T) {
+	w := underPress(t)
+	second, signed := edition(t, "2", "press")
+	third, later := edition(t, "3", "new press")
+	if _, err := w.Kernel.OpenBundle(later, third); err == nil {
+		t.Error("a bundle by nobody who is known was opened")
+	}
+	e, err := contracts.TrustEvent{Type: "key", Origin: kerneltest.Origin, Version: 2, Name: "new press", Role: "publisher"}.Prove(kerneltest.NamedKey(t, "new press"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.SignAndGovern(e, "root")
+	w.Swap(opened(w, second, signed))
+	id := crypto.KeyID(kerneltest.NamedKey(t, "press").Public().(crypto.PublicKey))
+	w.SignAndGovern(contracts.TrustEvent{Type: "revoke", ID: &id}, "root")
+	fourth, revoked := edition(t, "4", "press")
+	look := func(when string, k *helm.Kernel) {
+		t.Helper()
+		for _, x := range []struct {
+			signed contracts.Envelope
+			doc    contracts.Document
+		}{{signed, second}, {revoked, fourth}} {
+			if doc, err := k.OpenBundle(x.signed, x.doc); err == nil || !strings.Contains(err.Error(), "KEY") || doc.Canonical != nil {
+				t.Errorf("%s: a bundle by a key that was revoked: %v", when, err)
+			}
+		}
+		if _, err := k.OpenBundle(later, third); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	look("at once", w.Kernel)
+	look("by a narrowed kernel", w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5)))
+	w.MustAllow(w.Kernel, 1) // what is in force stays
+	if err := w.Kernel.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.Options.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "version: 1", "version: 2", 1)) // what was in force
+	w.Open()
+	look("after a restart", w.Kernel)
+	w.Swap(opened(w, third, later))
+	w.MustAllow(w.Kernel, 1)
+	w.MustVerify()
+}
+
+// A publisher whom a trust event was to add, that could not be signed or stored, opens nothing: the log does not say that he is one.
+func TestBundleBehindAFailedEvent(t *testing.T) {
+	for name, fail := range map[string]func(w *kerneltest.World){"signed": func(w *kerneltest.World) { w.Key.FailIn(1) }, "stored": func(w *kerneltest.World) { w.Store.FailIn(1) }} {
+		t.Run(name, func(t *testing.T) {
+			w := kerneltest.NewGoverned(t)
+			doc, by := edition(t, "2", "late press")
+			add, err := w.Event(contracts.TrustEvent{Type: "key", Name: "late press", Role: "publisher"}).Prove(kerneltest.NamedKey(t, "late press"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			fail(w)
+			if err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, add, kerneltest.SeedRoot1, kerneltest.SeedRoot2)); err == nil {
+				t.Fatal("it was entered")
+			}
+			for _, next := range []bool{false, true} {
+				if next {
+					w.Open()
+				}
+				if doc, err := w.Kernel.OpenBundle(by, doc); err == nil || doc.Canonical != nil {
+					t.Errorf("next kernel %v: opened", next)
+				}
+			}
+			w.Govern(add, kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			if _, err := w.Kernel.OpenBundle(by, doc); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

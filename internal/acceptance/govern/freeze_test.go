@@ -1,0 +1,162 @@
+package govern
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// While the system is frozen every call is denied, with a receipt, whatever its key was bound to before; what was permitted before ends as it
+// would have. The rest of the kernel goes on, and the next process is frozen too. Then it is lifted, and all is as before.
+func TestFreeze(t *testing.T) {
+	w := kerneltest.NewGoverned(t, func(o *helm.Options) { o.Keep.Outputs = true })
+	bg := context.Background()
+	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+	key := func(in *helm.Intent) { in.Idempotency = "k" }
+	_, first := w.Echo(w.Kernel, 1, key)
+	started, release := make(chan struct{}), make(chan struct{})
+	var inner, later helm.Decision
+	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+		if c.Tool == "pinned" {
+			close(started)
+			<-release
+			inner, _ = w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)})
+			return executor.Result{Output: []byte(`{"ok":true}`)}, nil
+		}
+		return executor.Result{Output: c.Args}, nil
+	}
+	type last struct {
+		d helm.Decision
+		r helm.Receipt
+	}
+	ended, repeated := make(chan last, 1), make(chan helm.Decision, 1)
+	running := func(in *helm.Intent) { in.Idempotency, in.Session = "running", "r" }
+	go func() { d, r := w.Call("pinned", `{}`, running); ended <- last{d, r} }()
+	<-started
+	w.Runs.Store(0)
+	w.Govern(w.Freezing(), kerneltest.SeedFreezer)
+	go func() { d, _ := w.Call("pinned", `{}`, running); repeated <- d }()
+
+	frozen := kerneltest.Denied(contracts.ReasonSystemFrozen)
+	for name, x := range map[string]struct {
+		k  *helm.Kernel
+		in helm.Intent
+	}{
+		"a call":               {w.Kernel, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)}},
+		"of a narrowed kernel": {task, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "s"}},
+		"of no tool":           {w.Kernel, helm.Intent{Tool: "nobody", Args: json.RawMessage(`{}`)}},
+		"that is denied":       {task, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":9}`)}},
+		"a repeat":             {w.Kernel, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":1}`), Session: "s", Idempotency: "k"}},
+		"another with its key": {w.Kernel, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":2}`), Session: "s", Idempotency: "k"}},
+	} {
+		d, r := x.k.Guard(bg, x.in)
+		w.MustBe(d, r, frozen)
+		if d.Record.Reason != contracts.ReasonSystemFrozen || d.Record.Condition != 0 {
+			t.Errorf("%s: %+v", name, d.Record)
+		}
+	}
+	done, cancel := context.WithCancel(bg)
+	cancel()
+	if d, _ := w.Kernel.Guard(done, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)}); d.Reason != contracts.ReasonSystemFrozen {
+		t.Errorf("with an ended context: %s", d.Reason)
+	}
+	for reason, in := range map[contracts.ReasonCode]helm.Intent{ // these come before
+		contracts.ReasonIntentMalformed:      {Tool: "e c h o", Args: json.RawMessage(`{}`)},
+		contracts.ReasonArgsCanonicalization: {Tool: "echo", Args: json.RawMessage(`{`)},
+	} {
+		if d, _ := w.Kernel.Guard(bg, in); d.Reason != reason {
+			t.Errorf("%s, want %s", d.Reason, reason)
+		}
+	}
+	if d := <-repeated; d.Reason != contracts.ReasonSystemFrozen {
+		t.Errorf("a repeat of what still runs: %s", d.Reason)
+	}
+	close(release)
+	if x := <-ended; x.d.Err() != nil || x.r.Record.Outcome != contracts.Executed || string(x.r.Output) != `{"ok":true}` {
+		t.Errorf("what was permitted before: %v, %s %q", x.d.Err(), x.r.Record.Outcome, x.r.Output)
+	}
+	if inner.Reason != contracts.ReasonSystemFrozen || w.Runs.Load() != 0 {
+		t.Errorf("from inside of it: %s, %d runs", inner.Reason, w.Runs.Load())
+	}
+
+	late := w.Narrow(w.Kernel, kerneltest.Overlay(t, "late", 1, 5))
+	w.Swap(kerneltest.PolicyVersion(t, 2))
+	if err := w.Kernel.CloseSession(bg, "r"); err != nil {
+		t.Error(err)
+	}
+	if d, _ := w.Echo(w.Kernel, 1, func(in *helm.Intent) { in.Session = "r" }); d.Reason != contracts.ReasonSessionClosed {
+		t.Errorf("a closed session comes first: %s", d.Reason)
+	}
+	d, r := w.Echo(late, 1)
+	w.MustBe(d, r, frozen)
+	w.MustVerify()
+
+	if err := w.Kernel.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.Options.Policy = kerneltest.PolicyVersion(t, 2)
+	w.Open()
+	d, r = w.Echo(w.Kernel, 1)
+	w.MustBe(d, r, frozen)
+	d, r = w.Echo(w.Kernel, 1, key)
+	w.MustBe(d, r, frozen)
+	w.Govern(w.Unfreezing(), kerneltest.SeedRoot3, kerneltest.SeedRoot1)
+	if later, r = w.Echo(w.Kernel, 1, key); later.Err() != nil || r.Index != first.Index || string(r.Output) != `{"n":1}` || w.Runs.Load() != 0 {
+		t.Errorf("the repeat, at last: %v, receipt %d, want %d", later.Err(), r.Index, first.Index)
+	}
+	w.MustAllow(w.Kernel, 1)
+	w.MustFollowTrust()
+	w.MustAgree(w.MustVerify())
+}
+
+// Between judgement and place: what was judged under the state of before would stand behind the event's entry, so it is judged again.
+func TestGovernBetweenJudgementAndPlace(t *testing.T) {
+	for name, x := range map[string]struct {
+		frozen bool // before
+		reason contracts.ReasonCode
+	}{
+		"frozen":   {false, contracts.ReasonSystemFrozen},
+		"unfrozen": {true, contracts.ReasonAllow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var armed atomic.Bool
+			var w *kerneltest.World
+			w = kerneltest.NewGoverned(t, func(o *helm.Options) {
+				o.Now = func() time.Time { // asked for with the session locked, before the judgement
+					if armed.CompareAndSwap(true, false) {
+						kerneltest.Within(t, 10*time.Second, "an event", func() {
+							if x.frozen {
+								w.Govern(w.Unfreezing(), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+							} else {
+								w.Govern(w.Freezing(), kerneltest.SeedFreezer)
+							}
+						})
+					}
+					return time.Now()
+				}
+			})
+			if x.frozen {
+				w.Govern(w.Freezing(), kerneltest.SeedFreezer)
+			}
+			armed.Store(true)
+			d, _ := w.Echo(w.Kernel, 1)
+			if d.Reason != x.reason || armed.Load() {
+				t.Errorf("%s", d.Reason)
+			}
+			if n := w.Runs.Load(); (n == 1) != (x.reason == contracts.ReasonAllow) {
+				t.Errorf("ran %d times", n)
+			}
+			if w.MustFollowTrust() != 1 {
+				t.Error("not one judgement")
+			}
+			w.MustVerify()
+		})
+	}
+}

@@ -1,0 +1,305 @@
+package govern
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// Every type of event, through the kernel and through one that was narrowed from it. Each call is judged under the state of its place; auditors
+// need the initial one and no other, and the second implementation finds the same.
+func TestGovern(t *testing.T) {
+	w := kerneltest.NewGoverned(t)
+	initial := w.Kernel.Trust()
+	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+	w.MustAllow(w.Kernel, 1)
+	w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+	w.MustAllow(w.Kernel, 1)
+	w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot3, kerneltest.SeedRoot2)
+	w.Govern(enthroning(w, 1, kerneltest.SeedRoot1, kerneltest.SeedRoot4), kerneltest.SeedRoot1, kerneltest.SeedRoot2, kerneltest.SeedRoot4)
+	w.MustAllow(task, 1)
+	w.Govern(w.Revoking(kerneltest.SeedApprover), kerneltest.SeedRoot4)
+	if err := task.Govern(context.Background(), kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)); err != nil {
+		t.Fatal(err)
+	}
+	d, r := w.Echo(w.Kernel, 1)
+	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonSystemFrozen))
+	w.Govern(w.Unfreezing(), kerneltest.SeedRoot1)
+	w.MustAllow(w.Kernel, 1)
+	grant := crypto.Sum([]byte("a grant"))
+	w.Govern(w.Event(contracts.TrustEvent{Type: "undelegate", Delegation: &grant, Delegator: "dan"}), kerneltest.SeedDelegator)
+	w.MustDeny(task, 6, "P2:task:few")
+
+	s := w.TrustState()
+	if _, ok := s.Holder(*kerneltest.KeyID(t, kerneltest.SeedApprover), registry.Approver, w.Size()); ok || s.Version() != 8 || !s.Revoked(grant) || s.Frozen() {
+		t.Errorf("in the end: %s", s.Canonical())
+	}
+	if w.Kernel.Trust() != initial || task.Trust() != initial {
+		t.Error("what auditors are given has changed")
+	}
+	if n := w.MustFollowTrust(); n != 6 {
+		t.Errorf("%d judgements", n)
+	}
+	report := w.MustVerify()
+	if report.Trust != s.Digest() || report.Replay.NotReplayable != 0 {
+		t.Errorf("the report: %s, %+v", report.Trust, report.Replay)
+	}
+	w.MustAgree(report)
+}
+
+// What is refused leaves no entry, and the state as it was; the error says what is wanted. Nothing but the log's own rules lets it in.
+func TestGovernRefused(t *testing.T) {
+	w := kerneltest.NewGoverned(t)
+	other := kerneltest.NewGoverned(t)
+	w.MustAllow(w.Kernel, 1)
+	old := w.Freezing()
+	w.Govern(old, kerneltest.SeedFreezer)
+	w.Govern(w.Unfreezing(), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+	w.Govern(enthroning(w, 2, kerneltest.SeedRoot1, kerneltest.SeedRoot2, kerneltest.SeedRoot4), kerneltest.SeedRoot1, kerneltest.SeedRoot2, kerneltest.SeedRoot4) // and no more root 3
+	w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+	w.Govern(w.Revoking(kerneltest.SeedKernel2), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+
+	set := func(e contracts.TrustEvent, f func(e *contracts.TrustEvent)) contracts.TrustEvent { f(&e); return e }
+	add := w.Adding(kerneltest.SeedOther, "new", registry.Approver, "owner")
+	twice := func(e contracts.Envelope) contracts.Envelope { // the first signature once more
+		from := bytes.Index(e, []byte(`"signatures":[`)) + len(`"signatures":[`)
+		end := from + bytes.IndexByte(e[from:], '}') + 1
+		return append(bytes.Clone(e[:end]), append([]byte(","), e[from:]...)...)
+	}
+	before, digest := w.Size(), w.TrustState().Digest()
+	for name, x := range map[string]struct {
+		event contracts.Envelope
+		says  string
+	}{
+		"nothing":     {nil, "ENCODING"},
+		"no JSON":     {contracts.Envelope("freeze!"), "ENCODING"},
+		"no envelope": {contracts.Envelope("{}"), "ENVELOPE"},
+		"white space": {append(kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer), '\n'), "ENCODING"},
+		"too large": {kerneltest.SignEvent(t, set(add, func(e *contracts.TrustEvent) {
+			e.Type, e.ID = "key", kerneltest.KeyID(t, kerneltest.SeedOther)
+			e.Roles = make([]string, 5000)
+		})), "over"},
+		"of another type":            {contracts.Envelope(strings.Replace(string(kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)), "trust-event", "in-toto", 1)), "payloadType"},
+		"that nobody knows":          {kerneltest.SignEvent(t, set(w.Freezing(), func(e *contracts.TrustEvent) { e.Type = "melt" })), ""},
+		"for another log":            {kerneltest.SignEvent(t, w.Event(contracts.TrustEvent{Type: "freeze", Origin: "example.test/other"}), kerneltest.SeedFreezer), "another log than example.test/helm"},
+		"of a log of the same name":  {kerneltest.SignEvent(t, other.Freezing(), kerneltest.SeedFreezer), "version: 2, want 7"},
+		"again":                      {kerneltest.SignEvent(t, old, kerneltest.SeedFreezer), "version: 2, want 7"},
+		"the version of now":         {kerneltest.SignEvent(t, set(w.Freezing(), func(e *contracts.TrustEvent) { e.Version-- }), kerneltest.SeedFreezer), "version: 6, want 7"},
+		"a version ahead":            {kerneltest.SignEvent(t, set(w.Freezing(), func(e *contracts.TrustEvent) { e.Version++ }), kerneltest.SeedFreezer), "version: 8, want 7"},
+		"unsigned":                   {kerneltest.SignEvent(t, add), ""},
+		"one signature of two":       {kerneltest.SignEvent(t, add, kerneltest.SeedRoot1), "1 of root keys, want 2: ask root 2, root 4"},
+		"one signature twice":        {twice(kerneltest.SignEvent(t, add, kerneltest.SeedRoot1)), "not sorted"},
+		"a root that was replaced":   {kerneltest.SignEvent(t, add, kerneltest.SeedRoot1, kerneltest.SeedRoot3), "no say"},
+		"… though two are enough":    {kerneltest.SignEvent(t, add, kerneltest.SeedRoot1, kerneltest.SeedRoot2, kerneltest.SeedRoot3), "no say"},
+		"the kernel itself":          {kerneltest.SignEvent(t, add, 1, kerneltest.SeedRoot1), "no say"},
+		"an approver":                {kerneltest.SignEvent(t, add, kerneltest.SeedApprover, kerneltest.SeedRoot1), "no say"},
+		"another's signature":        {bytes.Replace(kerneltest.SignEvent(t, add, kerneltest.SeedRoot1, kerneltest.SeedRoot2), b64of(t, kerneltest.SeedRoot1, add), b64of(t, kerneltest.SeedRoot2, add), 1), "does not verify"},
+		"no proof":                   {kerneltest.SignEvent(t, set(add, func(e *contracts.TrustEvent) { e.Proof = make([]byte, 64) }), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "proof: not the new key's"},
+		"another's proof":            {kerneltest.SignEvent(t, set(add, func(e *contracts.TrustEvent) { e.Proof = sig(t, kerneltest.SeedRoot1, e.ProofMessage()) }), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "proof: not the new key's"},
+		"the proof of another event": {kerneltest.SignEvent(t, set(add, func(e *contracts.TrustEvent) { e.Name = "eve" }), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "proof: not the new key's"},
+		"a root by an event key":     {kerneltest.SignEvent(t, w.Adding(kerneltest.SeedOther, "eve", registry.Root), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "only an event of type root"},
+		"a key that was revoked":     {kerneltest.SignEvent(t, w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "never returns"},
+		"a root that was left out":   {kerneltest.SignEvent(t, enthroning(w, 1, kerneltest.SeedRoot1, kerneltest.SeedRoot3), kerneltest.SeedRoot1, kerneltest.SeedRoot2, kerneltest.SeedRoot3), "never returns"},
+		"by the old roots alone":     {kerneltest.SignEvent(t, enthroning(w, 1, kerneltest.SeedOther), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "0 of the new root keys, want 1"},
+		"by the new root alone":      {kerneltest.SignEvent(t, enthroning(w, 1, kerneltest.SeedOther), kerneltest.SeedOther), "0 of root keys, want 2: ask root 1, root 2, root 4"},
+		"a freeze by an approver":    {kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedApprover), "no say"},
+		"a freeze by the kernel":     {kerneltest.SignEvent(t, w.Freezing(), 1), "no say"},
+		"a freeze by nobody":         {kerneltest.SignEvent(t, w.Freezing()), ""},
+		"an unfreeze, unfrozen":      {kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "nothing changes"},
+		"a key that nobody has":      {kerneltest.SignEvent(t, w.Revoking(kerneltest.SeedOther), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "of no key"},
+		"a key revoked before":       {kerneltest.SignEvent(t, w.Revoking(kerneltest.SeedKernel2), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "revoked before"},
+		"the one kernel key":         {kerneltest.SignEvent(t, w.Revoking(1), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "no kernel key or no log key"},
+	} {
+		for _, k := range []*helm.Kernel{w.Kernel, w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))} {
+			before = max(before, w.Size())
+			err := k.Govern(context.Background(), x.event)
+			if err == nil || !strings.HasPrefix(err.Error(), "helm: govern: ") || !strings.Contains(err.Error(), x.says) {
+				t.Errorf("%s: %v, want %s", name, err, x.says)
+			}
+			if n := w.Size(); n != before {
+				t.Errorf("%s: wrote %d entries", name, n-before)
+			}
+		}
+	}
+	bg := context.Background()
+	good := kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)
+	ended, cancel := context.WithCancel(bg)
+	cancel()
+	if err := w.Kernel.Govern(ended, good); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("with an ended context: %v", err)
+	}
+	for n := range int64(3) {
+		touches := new(atomic.Int64)
+		touches.Store(n)
+		if err := w.Kernel.Govern(kerneltest.HostileContext{Context: bg, Left: touches}, good); err == nil {
+			t.Errorf("with a context that panics at touch %d", n)
+		}
+	}
+	var none *helm.Kernel
+	for _, k := range []*helm.Kernel{none, new(helm.Kernel)} {
+		if err := k.Govern(bg, good); err == nil || !strings.Contains(err.Error(), "no kernel") {
+			t.Errorf("no kernel: %v", err)
+		}
+	}
+	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+	if err := task.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := task.Govern(bg, good); err == nil {
+		t.Error("a narrowed kernel that is closed governs")
+	}
+	w.MustAllow(w.Kernel, 1)
+	if s := w.TrustState(); s.Digest() != digest {
+		t.Errorf("the state has changed: %s", s.Canonical())
+	}
+	var nowhere context.Context
+	if err := w.Kernel.Govern(nowhere, good); err != nil { // or the refusals would prove nothing
+		t.Errorf("without a context: %v", err)
+	}
+	if d, _ := w.Echo(w.Kernel, 1); d.Reason != contracts.ReasonSystemFrozen {
+		t.Errorf("after the good one: %s", d.Reason)
+	}
+	before = w.Size()
+	for name, e := range map[string]contracts.Envelope{
+		"a freeze, frozen":          kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer),
+		"an unfreeze by a freezer":  kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.SeedFreezer),
+		"… by one root":             kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.SeedRoot2),
+		"… by a freezer and a root": kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.SeedFreezer, kerneltest.SeedRoot2),
+	} {
+		if err := w.Kernel.Govern(bg, e); err == nil || w.Size() != before {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	w.MustFollowTrust()
+	w.MustAgree(w.MustVerify())
+	thaw := kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+	if err := w.Kernel.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Kernel.Govern(bg, thaw); err == nil || w.Size() != before {
+		t.Errorf("a closed kernel governs: %v", err)
+	}
+}
+
+// b64of is a signature as it stands in an envelope.
+func b64of(t *testing.T, seed byte, e contracts.TrustEvent) []byte {
+	return []byte(base64.StdEncoding.EncodeToString(sig(t, seed, e.Message())))
+}
+
+func sig(t *testing.T, seed byte, message []byte) []byte {
+	t.Helper()
+	s, err := crypto.Sign(kerneltest.SeedKey(t, seed), message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Without roots nothing can ever change, a freeze neither.
+func TestGovernWithoutRoots(t *testing.T) {
+	freezer, err := registry.New(0, registry.Key{Name: "on call", Public: kerneltest.Public(t, kerneltest.SeedFreezer), Role: registry.Freezer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, r := range map[string]*registry.Registry{"no registry": nil, "one without roots": freezer} {
+		w := kerneltest.New(t, func(o *helm.Options) { o.Trust = r })
+		for _, e := range []contracts.TrustEvent{w.Freezing(), w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), enthroning(w, 1, kerneltest.SeedRoot1), w.Revoking(1)} {
+			size := w.Size()
+			for _, by := range [][]byte{{kerneltest.SeedFreezer}, {1}, {kerneltest.SeedRoot1}} {
+				if err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...)); err == nil || !strings.Contains(err.Error(), "no root keys, and nothing can ever change") || w.Size() != size {
+					t.Errorf("%s: %s: %v", name, e.Type, err)
+				}
+			}
+		}
+		w.MustAllow(w.Kernel, 1)
+		w.MustVerify()
+	}
+}
+
+// The envelope is the caller's: what becomes of it afterwards changes nothing.
+func TestGovernCopies(t *testing.T) {
+	w := kerneltest.NewGoverned(t)
+	e := kerneltest.SignEvent(t, w.Adding(kerneltest.SeedOther, "eve", registry.Approver, "owner"), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+	if err := w.Kernel.Govern(context.Background(), e); err != nil {
+		t.Fatal(err)
+	}
+	clear(e)
+	w.Govern(w.Freezing(), kerneltest.SeedFreezer)
+	w.MustFollowTrust()
+	if h, ok := w.TrustState().Holder(*kerneltest.KeyID(t, kerneltest.SeedOther), registry.Approver, w.Size()); !ok || h.Name != "eve" {
+		t.Errorf("%+v", h)
+	}
+	w.MustVerify()
+}
+
+// When an event cannot be stored or signed the kernel seals; whether it holds, the log says, which the next kernel goes by.
+func TestGovernFails(t *testing.T) {
+	for name, fail := range map[string]func(w *kerneltest.World){
+		"the store": func(w *kerneltest.World) { w.Store.FailIn(1) },
+		"the store, after it wrote": func(w *kerneltest.World) {
+			w.Store.OnFail = func(error) error { return kerneltest.ErrDisk }
+			w.Store.FailIn(1)
+		},
+		"the store, after it wrote, by a panic": func(w *kerneltest.World) { w.Store.OnFail = func(error) error { panic("disk") }; w.Store.FailIn(1) },
+		"the key":                               func(w *kerneltest.World) { w.Key.FailIn(1) },
+		"the key, by a panic":                   func(w *kerneltest.World) { w.Key.Panics = true; w.Key.FailIn(1) },
+	} {
+		for _, own := range []bool{false, true} { // the event revokes the key that signs it
+			w := kerneltest.NewGoverned(t)
+			task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+			w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			w.MustAllow(w.Kernel, 1)
+			e := w.Freezing()
+			by := []byte{kerneltest.SeedFreezer}
+			if own {
+				e, by = w.Revoking(1), []byte{kerneltest.SeedRoot1, kerneltest.SeedRoot3}
+			}
+			fail(w)
+			size := w.Size()
+			if err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...)); err == nil || !strings.HasPrefix(err.Error(), "helm: govern: ") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...)); err == nil {
+				t.Errorf("%s: a sealed kernel governs", name)
+			}
+			w.MustBeClosed(task)
+			w.MustBeSealed()
+			there := w.Size() > size
+			if there != strings.Contains(name, "after it wrote") {
+				t.Errorf("%s: %d entries", name, w.Size()-size)
+			}
+			if own && there {
+				w.Options.Key = kerneltest.SeedKey(t, 1)
+				if k, err := helm.New(w.Options); k != nil || err == nil || !strings.Contains(err.Error(), "revoked it") {
+					t.Errorf("%s: the next kernel, with the same key: %v", name, err)
+				}
+				w.Key = &kerneltest.FaultySigner{PrivateKey: kerneltest.SeedKey(t, kerneltest.SeedKernel2)}
+				w.Options.Key = w.Key
+			}
+			w.Runs.Store(0)
+			w.MustRecover(nil)
+			if d, _ := w.Echo(w.Kernel, 1); (d.Reason == contracts.ReasonSystemFrozen) != (there && !own) {
+				t.Errorf("%s: afterwards: %s", name, d.Reason)
+			}
+			w.MustFollowTrust()
+		}
+	}
+}
+
+func enthroning(w *kerneltest.World, threshold uint64, seeds ...byte) contracts.TrustEvent {
+	e := contracts.TrustEvent{Type: "root", Threshold: threshold}
+	for _, seed := range seeds {
+		e.Keys = append(e.Keys, contracts.RootKey{Name: "root " + string('1'+rune(seed-kerneltest.SeedRoot1)), Public: kerneltest.Public(w.T, seed)})
+	}
+	return w.Event(e, seeds...)
+}

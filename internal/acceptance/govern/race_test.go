@@ -1,0 +1,223 @@
+package govern
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// Of many who enter the event of one version, all at once, one comes through.
+func TestGovernOnce(t *testing.T) {
+	w := kerneltest.NewGoverned(t)
+	var all sync.WaitGroup
+	var entered atomic.Int64
+	events := make([]contracts.Envelope, 16)
+	for i := range events {
+		events[i] = kerneltest.SignEvent(t, w.Adding(byte(100+i), fmt.Sprint("publisher ", i), registry.Publisher), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+	}
+	for _, e := range events {
+		all.Go(func() {
+			switch err := w.Kernel.Govern(context.Background(), e); {
+			case err == nil:
+				entered.Add(1)
+			case !strings.Contains(err.Error(), "version: 2, want 3"):
+				t.Error(err)
+			}
+		})
+	}
+	kerneltest.Within(t, time.Minute, "16 events", all.Wait)
+	if entered.Load() != 1 || w.TrustState().Version() != 2 {
+		t.Errorf("%d entered", entered.Load())
+	}
+	w.MustVerify()
+}
+
+// A kernel whose own key is revoked under 64 callers: nothing stands behind that entry, nobody is left waiting, and the next kernel settles
+// what ran.
+func TestGovernEndsUnderLoad(t *testing.T) {
+	for _, what := range []string{"Key", "LogKey"} {
+		t.Run(what, func(t *testing.T) {
+			w := kerneltest.NewGoverned(t)
+			w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			e := w.Revoking(1)
+			if what == "LogKey" {
+				id := w.TrustState().Keys(registry.Log, 1)
+				e = w.Event(contracts.TrustEvent{Type: "revoke", ID: kerneltest.KeyIDOf(id[0])})
+			}
+			last := kerneltest.SignEvent(t, e, kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			var all, calling sync.WaitGroup
+			var ran atomic.Int64
+			calling.Add(64)
+			for i := range 64 {
+				all.Go(func() {
+					for j := 0; ; j++ {
+						if j == 3 {
+							calling.Done()
+						}
+						if i == 0 {
+							if _, err := w.Kernel.Checkpoint(context.Background()); err != nil && !errors.Is(err, proofgraph.ErrSealed) {
+								t.Error(err)
+							}
+						}
+						d, _ := w.Call("echo", `{}`, func(in *helm.Intent) { in.Session = fmt.Sprint("s", i%9) })
+						switch {
+						case d.Allowed():
+							ran.Add(1)
+							continue
+						case d.Reason != contracts.ReasonKernelSealed && d.Reason != contracts.ReasonReceiptNotStored && d.Reason != contracts.ReasonFailClosedError:
+							t.Errorf("%s: %v", d.Reason, d.Err())
+						case !strings.Contains(d.Err().Error(), "revoked the "+what):
+							t.Errorf("not the cause: %v", d.Err())
+						}
+						if j < 3 {
+							t.Errorf("the kernel ended before the event")
+						}
+						return
+					}
+				})
+			}
+			kerneltest.Within(t, time.Minute, "callers", calling.Wait)
+			if err := w.Kernel.Govern(context.Background(), last); err != nil {
+				t.Error(err)
+			}
+			size := w.Size()
+			kerneltest.Within(t, time.Minute, "64 callers", all.Wait)
+			if n := w.Size(); n != size || ran.Load() < 64*3 {
+				t.Errorf("%d entries behind the last, %d calls", n-size, ran.Load())
+			}
+			w.Fold(func(i uint64, st *contracts.Statement, _ *registry.State) {
+				if i == size-1 && st.Trust == nil {
+					t.Errorf("the last entry is a %s", st.Kind())
+				}
+			})
+			w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+			w.Open()
+			w.MustFollowTrust()
+			report := w.MustVerify()
+			if len(report.Open) != 0 {
+				t.Errorf("open: %v", report.Open)
+			}
+			w.MustAgree(report)
+		})
+	}
+}
+
+// fading is a context that ends as soon as it was looked at.
+type fading struct {
+	context.Context
+	done chan struct{}
+	once sync.Once
+}
+
+func (f *fading) Done() <-chan struct{} { return f.done }
+
+func (f *fading) Err() (err error) {
+	select {
+	case <-f.done:
+		return context.Canceled
+	default:
+	}
+	f.once.Do(func() { close(f.done) })
+	return nil
+}
+
+// While the store is slow an event holds for what is judged behind it, before it is durable; nobody is told of either before. A context that
+// ends before the event has its place leaves nothing; one that ends later changes nothing.
+func TestGovernBeforeASlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := new(kerneltest.BlockingStore)
+		w := kerneltest.NewGoverned(t, func(o *helm.Options) {
+			d.Store = o.Store
+			o.Store = d
+		})
+		w.MustAllow(w.Kernel, 1)
+		size := w.Size()
+		fade := &fading{Context: context.Background(), done: make(chan struct{})}
+		if err := w.Kernel.Govern(fade, kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was changed") || w.Size() != size {
+			t.Errorf("a context that ends on the way: %v", err)
+		}
+		w.MustAllow(w.Kernel, 1)
+
+		e := kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)
+		d.Block()
+		ctx, cancel := context.WithCancel(context.Background())
+		governed, denied := make(chan error, 1), make(chan helm.Decision, 1)
+		go func() { governed <- w.Kernel.Govern(ctx, e) }()
+		synctest.Wait()
+		go func() { d, _ := w.Echo(w.Kernel, 1); denied <- d }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if len(governed)+len(denied) != 0 {
+			t.Error("somebody was answered before anything was stored")
+		}
+		d.Unblock()
+		if err := <-governed; err != nil {
+			t.Error(err)
+		}
+		if d := <-denied; d.Reason != contracts.ReasonSystemFrozen {
+			t.Errorf("behind the event: %s", d.Reason)
+		}
+		w.MustFollowTrust()
+		w.MustVerify()
+	})
+}
+
+// A process that ends in the middle of a call, between the event that adds a key and its turn, leaves a log that the new key goes on with: it
+// settles the call.
+func TestRotateSettles(t *testing.T) {
+	for _, files := range []bool{false, true} {
+		w := kerneltest.NewGoverned(t)
+		reopen := func() {}
+		if files {
+			w.Store.Store = proofgraph.NewMemory()
+			reopen = kerneltest.OnFiles(t, w)
+			w.Open()
+		}
+		release, started, over := make(chan struct{}), make(chan struct{}), make(chan helm.Decision)
+		w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+			close(started)
+			<-release
+			return executor.Result{Output: []byte(`{}`)}, nil
+		}
+		old := w.Kernel
+		go func() {
+			d, _ := old.Guard(context.Background(), helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "s", Idempotency: "k"})
+			over <- d
+		}()
+		<-started
+		w.Runs.Store(0)
+		w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+		w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+		reopen() // as when the process is gone: nothing of it is written any more
+		w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+		w.Open()
+		d, r := w.Call("echo", `{}`, func(in *helm.Intent) { in.Idempotency = "k" })
+		w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonOutcomeUnknown, Outcome: contracts.Indeterminate, Err: helm.ErrWithheld})
+		close(release)
+		if d := <-over; d.Reason != contracts.ReasonReceiptNotStored {
+			t.Errorf("files %v: what was left behind: %s", files, d.Reason)
+		}
+		w.MustFollowTrust()
+		report := w.MustVerify()
+		if len(report.Open) != 0 || report.Allows != 1 || report.Receipts != 1 {
+			t.Errorf("files %v: %+v", files, report)
+		}
+		w.MustAgree(report)
+	}
+}

@@ -1,0 +1,97 @@
+package govern
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/proofgraph/filestore"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// Whoever has a copy of the log from before a key was revoked, and that key, goes on with it: the kernel does not know better, and no pack of his
+// shows it. A checkpoint that somebody kept does. Over the log with the revocation the key is refused.
+func TestRolledBackPastARevocation(t *testing.T) {
+	ctx := context.Background()
+	real, copied := filepath.Join(t.TempDir(), "log"), filepath.Join(t.TempDir(), "log")
+	open := func(dir string) *filestore.Store {
+		t.Helper()
+		s, err := filestore.Open(dir, filestore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	s := open(real)
+	w := kerneltest.NewGoverned(t, func(o *helm.Options) { o.Store, o.Key, o.LogKey = s, kerneltest.SeedKey(t, 1), nil })
+	w.Store.Store = s // where the world looks
+	checkpoint := func() []byte {
+		t.Helper()
+		c, err := w.Kernel.Checkpoint(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Note
+	}
+	w.MustAllow(w.Kernel, 1)
+	before := checkpoint()
+	if err := s.Copy(ctx, copied); err != nil {
+		t.Fatal(err)
+	}
+	w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+	w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+	if err := w.Kernel.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.Options.Store = w.Store
+	w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+	w.Open()
+	w.Govern(w.Revoking(1), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+	w.MustAllow(w.Kernel, 2)
+	after := checkpoint()
+	w.MustVerify()
+	if err := w.Kernel.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.UseKeys(1, kerneltest.SeedLog2)
+	w.MustRefuseNew("the revoked key", "revoked it")
+
+	w.Store.Store = open(copied)
+	w.UseKeys(1, 0)
+	w.Open()
+	report := func(last []byte) evidence.Report {
+		t.Helper()
+		checkpoint()
+		var pack bytes.Buffer
+		if err := evidence.Write(ctx, &pack, w.Store.Store, w.Key.PrivateKey); err != nil {
+			t.Fatal(err)
+		}
+		r, err := evidence.Verify(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()), evidence.Options{Trust: w.Kernel.Trust(), Origin: kerneltest.Origin, Last: last})
+		if err != nil || r.Level != evidence.Logged || r.Signer != evidence.Trusted {
+			t.Fatalf("%s, %s, %v", r.Level, r.Signer, err)
+		}
+		return r
+	}
+	look := func(when string, kept evidence.History) {
+		t.Helper()
+		for name, x := range map[string]struct {
+			last []byte
+			want evidence.History
+		}{"nothing": {nil, evidence.None}, "a checkpoint of before": {before, evidence.Fresh}, "one of after": {after, kept}} {
+			r := report(x.last)
+			if r.History != x.want || r.Success(evidence.Logged) != (x.want != kept) {
+				t.Errorf("%s, %s was kept: %s, want %s, success %v", when, name, r.History, x.want, r.Success(evidence.Logged))
+			}
+		}
+	}
+	look("as it was", evidence.Stale)
+	for range 5 {
+		w.MustAllow(w.Kernel, 3)
+	}
+	look("it went on", evidence.Diverged)
+}

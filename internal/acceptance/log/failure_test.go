@@ -1,0 +1,131 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// story makes six calls of every sort and tells what their callers learned.
+func makeCalls(w *kerneltest.World) (released, denied, withheld int, stored []helm.Receipt) {
+	for i, x := range []struct{ tool, args string }{
+		{"echo", `{"text":"1"}`}, {"echo", `{"text":"secret"}`}, {"pinned", `{}`}, {"nobody", `{}`}, {"echo", `{"text":"2"}`}, {"echo", `[]`},
+	} {
+		d, r := w.Call(x.tool, x.args, func(in *helm.Intent) { in.Session = fmt.Sprint("s", i%2) })
+		err := d.Err()
+		switch {
+		case err == nil:
+			released++
+		case errors.Is(err, helm.ErrDenied):
+			denied++
+		case errors.Is(err, helm.ErrWithheld):
+			withheld++
+		}
+		if len(r.Entry) > 0 {
+			stored = append(stored, r)
+		}
+		if (err == nil) != (r.Output != nil) {
+			w.T.Errorf("call %d: output %q with error %v", i, r.Output, err)
+		}
+	}
+	return
+}
+
+func TestStoreFailsAtEveryCall(t *testing.T) {
+	sane := kerneltest.New(t)
+	base := sane.Store.N // New's own
+	released, _, _, _ := makeCalls(sane)
+	appends := sane.Store.N - base
+	if appends < 9 || released != 2 {
+		t.Fatalf("%d appends, %d released: the story is not the one that the cases were made for", appends, released)
+	}
+	for how, f := range map[string]func(error) error{
+		"writes nothing":          nil,
+		"writes, reports failure": func(error) error { return kerneltest.ErrDisk },
+		"panics":                  func(error) error { panic("disk") },
+	} {
+		for n := 1; n <= appends; n++ {
+			t.Run(fmt.Sprintf("%s, %d", how, n), func(t *testing.T) {
+				w := kerneltest.New(t)
+				w.Store.OnFail = f
+				w.Store.FailIn(n)
+				released, denied, withheld, stored := makeCalls(w)
+				if w.Kernel.Trust() == nil || released+denied+withheld != 6 || withheld > 2 {
+					t.Errorf("released %d, denied %d, withheld %d", released, denied, withheld)
+				}
+				if d, _ := w.Call("echo", `{}`); d.Reason != contracts.ReasonKernelSealed {
+					t.Errorf("not sealed: %s", d.Reason)
+				}
+				w.MustRecover(stored)
+			})
+		}
+	}
+}
+
+func TestSignerFailsAtEverySignature(t *testing.T) {
+	sane := kerneltest.New(t)
+	base := sane.Key.N.Load()
+	makeCalls(sane)
+	signatures := int(sane.Key.N.Load() - base)
+	if signatures < 9 {
+		t.Fatalf("only %d signatures", signatures)
+	}
+	for _, panics := range []bool{false, true} {
+		for n := 1; n <= signatures; n++ {
+			t.Run(fmt.Sprintf("panics %v, %d", panics, n), func(t *testing.T) {
+				w := kerneltest.New(t)
+				w.Key.Panics = panics
+				w.Key.FailIn(int64(n))
+				_, _, _, stored := makeCalls(w)
+				if d, _ := w.Call("echo", `{}`); d.Reason != contracts.ReasonKernelSealed {
+					t.Errorf("not sealed: %s", d.Reason)
+				}
+				w.MustRecover(stored)
+			})
+		}
+	}
+}
+
+// New itself may fail at each of its calls; the next one goes on from what is there.
+func TestNewFailsAtEveryAppend(t *testing.T) {
+	for n := 1; ; n++ {
+		w := kerneltest.New(t)
+		w.Store.FailIn(2)
+		w.Call("echo", `{}`) // open: the receipt was not stored
+		w.Store.FailIn(n)
+		k, err := helm.New(w.Options)
+		if err == nil {
+			if n == 1 {
+				t.Fatal("New appended nothing")
+			}
+			k.Close()
+			return
+		}
+		if k != nil || !errors.Is(err, kerneltest.ErrDisk) {
+			t.Errorf("append %d: %v, %v", n, k, err)
+		}
+		w.Store.FailAt = 0
+		w.Runs.Store(0)
+		w.Open()
+		if w.MustVerify().Size == 0 {
+			t.Error("an empty log")
+		}
+	}
+}
+
+func TestCheckpointFailureSeals(t *testing.T) {
+	w := kerneltest.New(t)
+	w.Call("echo", `{}`)
+	w.Runs.Store(0)
+	w.Store.FailIn(1)
+	if _, err := w.Kernel.Checkpoint(context.Background()); !errors.Is(err, kerneltest.ErrDisk) {
+		t.Errorf("checkpoint: %v", err)
+	}
+	w.MustBeSealed()
+	w.MustRecover(nil)
+}

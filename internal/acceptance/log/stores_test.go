@@ -1,0 +1,130 @@
+package log
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/receipts"
+)
+
+// Whatever call of the store fails while New reads and settles an old log: an error, no kernel, and a store that the next New can go on with.
+func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
+	kerneltest.MustFailNew(t, 9, func() *kerneltest.World {
+		w := kerneltest.New(t)
+		w.Call("echo", `{}`)
+		if _, err := w.Kernel.Checkpoint(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		w.Store.FailIn(2)
+		w.Call("echo", `{}`) // stays open
+		return w
+	})
+}
+
+// New continues no log that no kernel of its own could have written.
+func TestNewRefusesForeignLogs(t *testing.T) {
+	unknown := func(session string) func(t *testing.T, w *kerneltest.World) {
+		return func(t *testing.T, w *kerneltest.World) {
+			kerneltest.AppendEntry(t, w.Store.Store, kerneltest.SeedKey(t, 1), session, func(_ *proofgraph.Chain, decisions []contracts.Digest) *contracts.Statement {
+				d := contracts.DecisionRecord{ArgsHash: crypto.Sum(nil), EffectType: contracts.Read, Tool: "echo", Verdict: contracts.Allow}
+				return &contracts.Statement{Receipt: receipts.Unknown(&d, decisions[0])}
+			})
+		}
+	}
+	copied := func(marked bool, keep func(index uint64, n uint64) bool) func(t *testing.T, w *kerneltest.World) {
+		return func(t *testing.T, w *kerneltest.World) {
+			m, n := proofgraph.NewMemory(), w.Size()
+			ctx, at := context.Background(), uint64(0)
+			note, err := w.Store.Store.Checkpoint(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !marked {
+				note = nil
+			}
+			for i := range n {
+				if keep(i, n) {
+					if err := m.Append(ctx, proofgraph.Batch{At: at, Entries: []contracts.Entry{w.Entry(i)}, Checkpoint: note}); err != nil {
+						t.Fatal(err)
+					}
+					at++
+				}
+			}
+			w.Store.Store = m
+		}
+	}
+	for name, x := range map[string]struct {
+		spoil func(t *testing.T, w *kerneltest.World)
+		says  string
+	}{
+		"signed by another key": {func(t *testing.T, w *kerneltest.World) {
+			kerneltest.AppendEntry(t, w.Store.Store, kerneltest.SeedKey(t, 9), "foreign", func(*proofgraph.Chain, []contracts.Digest) *contracts.Statement {
+				return &contracts.Statement{Close: new(contracts.Close)}
+			})
+		}, "kernel key"},
+		"a second receipt":             {unknown("s"), "receipt"},
+		"a receipt in another session": {unknown("another"), "receipt"},
+		"an entry missing":             {copied(false, func(i, _ uint64) bool { return i != 2 }), "entry 2"},
+		"genesis missing":              {copied(false, func(i, _ uint64) bool { return i != 0 }), "entry 0"},
+		"cut below its checkpoint":     {copied(true, func(i, n uint64) bool { return i != n-1 }), "checkpoint"},
+		"two logs mixed": {func(t *testing.T, w *kerneltest.World) {
+			second := kerneltest.New(t)
+			second.Call("echo", `{}`)
+			copied(false, func(i, n uint64) bool { return i < 3 })(t, w)
+			if err := w.Store.Store.Append(context.Background(), proofgraph.Batch{At: 3, Entries: []contracts.Entry{second.Entry(3)}}); err != nil {
+				t.Fatal(err)
+			}
+		}, "entry 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := kerneltest.New(t)
+			w.Call("echo", `{}`)
+			w.Call("echo", `{}`, func(in *helm.Intent) { in.Session = "another" })
+			if _, err := w.Kernel.Checkpoint(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			if k, err := helm.New(w.Options); err != nil {
+				t.Fatal(err)
+			} else if err := k.Close(); err != nil {
+				t.Fatal(err)
+			}
+			x.spoil(t, w)
+			size := w.Size()
+			k, err := helm.New(w.Options)
+			if err == nil || k != nil || !strings.Contains(err.Error(), x.says) {
+				t.Errorf("%v, want something of %q", err, x.says)
+			}
+			if w.Size() != size {
+				t.Error("wrote to the log")
+			}
+		})
+	}
+}
+
+// A store that lost its entries and kept its checkpoint had a log: a new one does not take its place.
+func TestEmptiedStore(t *testing.T) {
+	w, ctx := kerneltest.New(t), context.Background()
+	w.Call("echo", `{}`)
+	c, err := w.Kernel.Checkpoint(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	emptied := proofgraph.NewMemory()
+	if err := emptied.Append(ctx, proofgraph.Batch{Checkpoint: c.Note}); err != nil {
+		t.Fatal(err)
+	}
+	o := w.Options
+	o.Store = emptied
+	if k, err := helm.New(o); err == nil || k != nil {
+		t.Error("a log was begun in an emptied store")
+	}
+	if n, err := emptied.Size(ctx); n != 0 || err != nil {
+		t.Errorf("%d entries, %v", n, err)
+	}
+}

@@ -1,0 +1,234 @@
+package narrow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// What Narrow refuses leaves no entry, and the kernel as it was.
+func TestNarrowRefused(t *testing.T) {
+	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
+	fails := false
+	w := kerneltest.New(t, func(o *helm.Options) {
+		o.Now = func() time.Time {
+			if fails {
+				panic("the clock")
+			}
+			return now
+		}
+	})
+	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 7, 5))
+	text := func(s string) contracts.Document { return kerneltest.Document(t, s) }
+	before := w.Size()
+	for name, c := range map[string]struct {
+		k       *helm.Kernel
+		overlay contracts.Document
+		says    string
+	}{
+		"a floor":               {w.Kernel, text("helm: policy/v1\nlayer: P0\nname: f\nversion: 1\n"), "layer P0 over a stack"},
+		"a bundle":              {w.Kernel, text(strings.Replace(kerneltest.Policy, "test", "more", 1)), "layer P1 over a stack"},
+		"the stack's bundle":    {w.Kernel, text(kerneltest.Policy), "layer P1 over a stack"},
+		"nothing":               {w.Kernel, contracts.Document{}, ""},
+		"no document":           {w.Kernel, contracts.Document{Canonical: []byte(`[]`)}, ""},
+		"an allow":              {w.Kernel, text("helm: policy/v1\nlayer: P2\nname: x\nrules: [{id: all, allow: closed}]\n"), "allow"},
+		"another tool":          {w.Kernel, text("helm: policy/v1\nlayer: P2\nname: x\nonly: [nobody]\n"), "nobody"},
+		"a later feature":       {w.Kernel, text("helm: policy/v1\nlayer: P2\nname: x\nrules: [{id: d, deny: closed, when: {session: tainted, eq: true}}]\n"), "not supported"},
+		"expired":               {w.Kernel, kerneltest.Overlay(t, "x", 1, 5, `expires: "2026-11-20T17:00:00Z"`), "expired at 2026-11-20T17:00:00.000Z"},
+		"its own name again":    {task, kerneltest.Overlay(t, "task", 8, 4), "a second P2 document"},
+		"a version before":      {w.Kernel, kerneltest.Overlay(t, "task", 6, 5), "policy P2 task: version 6 goes back: the log has had version 7"},
+		"a version left out":    {w.Kernel, text("helm: policy/v1\nlayer: P2\nname: task\nonly: [echo]\n"), "version 1 goes back"},
+		"of a narrowed kernel":  {task, kerneltest.Overlay(t, "x", 1, 5, `expires: "2001-01-01T00:00:00Z"`), "expired"},
+		"another name's casing": {task, kerneltest.Overlay(t, "Task", 1, 5, `expires: "2001-01-01T00:00:00Z"`), "expired"},
+		"of no kernel":          {nil, kerneltest.Overlay(t, "x", 1, 5), "no kernel"},
+		"of the zero kernel":    {new(helm.Kernel), kerneltest.Overlay(t, "x", 1, 5), "no kernel"},
+	} {
+		n, err := c.k.Narrow(c.overlay)
+		if n != nil || err == nil || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), "helm: ") {
+			t.Errorf("%s: %v, want %s", name, err, c.says)
+		}
+	}
+	var load *guardian.LoadError
+	if _, err := w.Kernel.Narrow(text(kerneltest.Policy)); !errors.As(err, &load) || load.Pointer != "/layer" || load.Remedy == "" {
+		t.Errorf("not where the fault is: %v", err)
+	}
+	fails = true
+	if _, err := w.Kernel.Narrow(kerneltest.Overlay(t, "x", 1, 5)); err == nil || strings.Contains(err.Error(), "the clock") {
+		t.Errorf("without a clock: %v", err)
+	}
+	fails = false
+	if n := w.Size() - before; n != 0 {
+		t.Errorf("%d entries of what was refused", n)
+	}
+	w.MustAllow(task, 5)
+	w.MustAllow(w.Narrow(w.Kernel, kerneltest.Overlay(t, "x", 1, 5, `expires: "2026-11-20T17:00:01Z"`)), 5)
+
+	// A stack whose time is over is judged by, and denies; but it is put into force no more.
+	short := w.Narrow(w.Kernel, kerneltest.Overlay(t, "short", 1, 5, `expires: "2026-11-20T18:00:00Z"`))
+	now = now.Add(time.Hour)
+	w.MustDeny(short, 1, "P2:short:expires")
+	if _, err := short.Narrow(kerneltest.Overlay(t, "late", 1, 5)); err == nil || !strings.Contains(err.Error(), "P2:short expired") {
+		t.Errorf("over an expired overlay: %v", err)
+	}
+	w.MustVerify()
+}
+
+// An overlay that is changed after it was handed in is what it was.
+func TestNarrowCopies(t *testing.T) {
+	w := kerneltest.New(t)
+	overlay := kerneltest.Overlay(t, "task", 1, 5)
+	task := w.Narrow(w.Kernel, overlay)
+	for i := range overlay.Canonical {
+		overlay.Canonical[i] = 'x'
+	}
+	clear(overlay.Lines)
+	if err := w.Kernel.Swap(context.Background(), kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "version: 1", "version: 2", 1))); err != nil {
+		t.Fatal(err) // which compiles the overlay anew
+	}
+	w.MustDeny(task, 6, "P2:task:few")
+	w.MustVerify()
+}
+
+// A PolicyHash has one entry, ever: narrowed twice, at once by many, and by the next process.
+func TestNarrowWritesOnce(t *testing.T) {
+	w := kerneltest.New(t)
+	a, b := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5)), w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+	w.MustDeny(a, 6, "P2:task:few")
+	w.MustDeny(b, 6, "P2:task:few")
+	if a == b {
+		t.Error("one kernel for two tasks: to close one would close both")
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.MustBeClosed(a)
+	w.MustAllow(b, 5)
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			n, err := w.Kernel.Narrow(kerneltest.Overlay(t, fmt.Sprint("raced-", i%4), 1, 5))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			d, r := w.Echo(n, i%5)
+			if d.Err() != nil || len(r.Entry) == 0 {
+				t.Error(d.Err())
+			}
+			if err := n.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	kerneltest.Within(t, time.Minute, "64 narrow", wg.Wait)
+	if n := w.PolicyEntries(); n != 6 {
+		t.Errorf("%d policy entries, want the root's, task's and four that were raced for", n)
+	}
+	w.MustVerify()
+	if err := w.Kernel.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.Open()
+	size := w.Size()
+	again := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+	if w.Size() != size {
+		t.Error("the next process wrote the policy again")
+	}
+	w.MustDeny(again, 6, "P2:task:few")
+	if _, err := w.Kernel.Narrow(kerneltest.Overlay(t, "task", 2, 5)); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.Kernel.Narrow(kerneltest.Overlay(t, "task", 1, 4)); err == nil {
+		t.Error("version 1 came after version 2")
+	}
+	w.Open() // and the process after it
+	if _, err := w.Kernel.Narrow(kerneltest.Overlay(t, "task", 1, 5)); err == nil {
+		t.Error("version 1 came after version 2 and a restart, though the log has had that very policy")
+	}
+	w.Narrow(w.Kernel, kerneltest.Overlay(t, "raced-1", 1, 5)) // versions are those of the name
+	w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 2, 3))    // and may stay
+	w.MustVerify()
+}
+
+// When the policy cannot be stored or signed nobody gets a kernel, and all are sealed.
+func TestNarrowFails(t *testing.T) {
+	for name, fail := range map[string]func(w *kerneltest.World){
+		"the store": func(w *kerneltest.World) { w.Store.FailIn(1) },
+		"the store panics": func(w *kerneltest.World) {
+			w.Store.OnFail = func(error) error { panic("disk") }
+			w.Store.FailIn(1)
+		},
+		"the key": func(w *kerneltest.World) { w.Key.FailIn(1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := kerneltest.New(t)
+			task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+			fail(w)
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					if n, err := w.Kernel.Narrow(kerneltest.Overlay(t, "next", 1, 5)); n != nil || err == nil {
+						t.Error("narrowed over a log that has no entry of it")
+					}
+				})
+			}
+			kerneltest.Within(t, 10*time.Second, "narrowing", wg.Wait)
+			w.MustBeSealed()
+			w.MustBeClosed(task)
+			w.MustRecover(nil)
+		})
+	}
+}
+
+// counting is a store that counts how often it was given each blob.
+type counting struct {
+	proofgraph.Store
+	mu    sync.Mutex
+	times map[contracts.Digest]int
+}
+
+func (c *counting) Append(ctx context.Context, b proofgraph.Batch) error {
+	c.mu.Lock()
+	for _, blob := range b.Blobs {
+		c.times[crypto.Sum(blob)]++
+	}
+	c.mu.Unlock()
+	return c.Store.Append(ctx, b)
+}
+
+// A bundle of which each task's stack consists is stored once.
+func TestNarrowStoresDocumentsOnce(t *testing.T) {
+	store := &counting{times: map[contracts.Digest]int{}}
+	w := kerneltest.New(t, func(o *helm.Options) { store.Store = o.Store; o.Store = store })
+	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+	w.Narrow(task, kerneltest.Overlay(t, "step", 1, 5))
+	w.Open()
+	w.Narrow(w.Kernel, kerneltest.Overlay(t, "other", 1, 5))
+	w.Swap(kerneltest.PolicyVersion(t, 2))
+	documents := 0
+	for _, st := range w.Statements() {
+		if st.Policy == nil {
+			continue
+		}
+		for _, d := range st.Policy.Documents {
+			if documents++; store.times[d.Digest] != 1 {
+				t.Errorf("%s %s was stored %d times", d.Layer, d.Name, store.times[d.Digest])
+			}
+		}
+	}
+	if documents != 1+2+3+2+2+1 {
+		t.Errorf("%d documents in policy entries", documents)
+	}
+	w.MustVerify()
+}

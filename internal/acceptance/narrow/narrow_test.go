@@ -1,0 +1,220 @@
+package narrow
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// A task gets its overlay: it denies what the kernel above allows, and nothing else has changed.
+func TestNarrow(t *testing.T) {
+	w := kerneltest.New(t)
+	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+	w.MustAllow(task, 5)
+	w.MustDeny(task, 6, "P2:task:few")
+	w.MustAllow(w.Kernel, 6)
+
+	// Narrower still. Stack order is that of narrowing, not of names, and the first overlay that denies tells why.
+	step := w.Narrow(task, kerneltest.Overlay(t, "a-step", 3, 3))
+	w.MustAllow(step, 3)
+	w.MustDeny(step, 4, "P2:a-step:few")
+	w.MustDeny(step, 6, "P2:task:few")
+	w.MustAllow(task, 4)
+
+	// A sibling is another branch: its overlay is not those of the first.
+	sibling := w.Narrow(w.Kernel, kerneltest.Overlay(t, "other", 1, 2, "only: [echo]"))
+	w.MustDeny(sibling, 3, "P2:other:few")
+	w.MustAllow(task, 3)
+	if d, _ := sibling.Guard(context.Background(), helm.Intent{Tool: "slow", Args: []byte(`{}`)}); d.Record.Rule != "P2:other:only" {
+		t.Errorf("a tool outside only: %s by %q", d.Reason, d.Record.Rule)
+	}
+
+	// What an overlay is not for it does not touch.
+	ada := w.Narrow(w.Kernel, kerneltest.Overlay(t, "ada", 1, 1, "for: {session: s, caller: ada}"))
+	w.MustDeny(ada, 2, "P2:ada:few", func(in *helm.Intent) { in.Caller.ID = "ada" })
+	w.MustAllow(ada, 2, func(in *helm.Intent) { in.Caller.ID = "eve" })
+	w.MustAllow(ada, 2, func(in *helm.Intent) { in.Caller.ID, in.Session = "ada", "elsewhere" })
+
+	w.MustHavePolicies("P1:test:1, P1:test:1 P2:task:1, P1:test:1 P2:task:1 P2:a-step:3, P1:test:1 P2:other:1, P1:test:1 P2:ada:1")
+	if n := w.PolicyEntries(); n != 5 {
+		t.Errorf("%d policy entries", n)
+	}
+	report := w.MustVerify()
+	if report.Replay.NotReplayable != 0 || report.Replay.Replayed < 13 {
+		t.Errorf("replay: %+v", report.Replay)
+	}
+	w.MustAgree(report)
+}
+
+// Log, sessions, keys and room are the same: a chain has the calls of all kernels, a key has one effect, a session is closed for all.
+func TestNarrowShares(t *testing.T) {
+	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
+	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+	key := func(in *helm.Intent) { in.Idempotency = "k" }
+	_, first := w.Echo(w.Kernel, 4, key)
+	d, again := w.Echo(task, 4, key)
+	if d.Err() != nil || again.Index != first.Index || w.Runs.Swap(0) != 1 {
+		t.Errorf("the key's effect under another kernel: %v, receipts %d and %d", d.Err(), first.Index, again.Index)
+	}
+	if d, _ := w.Echo(task, 3, key); d.Reason != contracts.ReasonIdempotencyConflict {
+		t.Errorf("the key of another call: %s", d.Reason)
+	}
+	_, r := w.Echo(task, 1, func(in *helm.Intent) { in.After = []contracts.Ref{first.Ref()}; in.Session = "t" })
+	if r.Record.Outcome != contracts.Executed {
+		t.Errorf("an entry of the kernel above as parent: %s", r.Record.Outcome)
+	}
+	if task.Trust() != w.Kernel.Trust() {
+		t.Error("another trust state")
+	}
+	if err := task.CloseSession(context.Background(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	if d, _ := w.Echo(w.Kernel, 1); d.Reason != contracts.ReasonSessionClosed {
+		t.Errorf("a session that the narrowed kernel closed: %s", d.Reason)
+	}
+	if c, err := task.Checkpoint(context.Background()); err != nil || c.Size != w.Size() {
+		t.Errorf("checkpoint of %d of %d: %v", c.Size, w.Size(), err)
+	}
+	w.MustVerify()
+}
+
+// A repeat of a key runs nothing, writes nothing, and gets the first outcome: from under an overlay, and after a swap, that would deny the
+// call. For anybody else, and for any other call, the key is a conflict.
+func TestRepeatIsNotJudgedAgain(t *testing.T) {
+	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
+	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 2))
+	key := func(in *helm.Intent) { in.Idempotency = "k" }
+	w.MustDeny(task, 4, "P2:task:few", key) // binds nothing
+	_, first := w.Echo(w.Kernel, 4, key)
+	repeat := func(k *helm.Kernel) {
+		t.Helper()
+		w.Runs.Store(0)
+		before := w.Size()
+		d, r := w.Echo(k, 4, key)
+		if d.Err() != nil || string(r.Output) != `{"n":4}` || r.Index != first.Index || w.Runs.Load() != 0 || w.Size() != before {
+			t.Errorf("a repeat: %v, receipt %d, %d runs, %d entries", d.Err(), r.Index, w.Runs.Load(), w.Size()-before)
+		}
+		for name, change := range map[string]func(*helm.Intent){
+			"caller": func(in *helm.Intent) { in.Caller.ID = "eve" }, "role": func(in *helm.Intent) { in.Caller.Roles = append(in.Caller.Roles, "more") },
+		} {
+			if d, r := w.Echo(k, 4, key, change); d.Reason != contracts.ReasonIdempotencyConflict || r.Output != nil {
+				t.Errorf("with another %s: %s, %q", name, d.Reason, r.Output)
+			}
+		}
+		if d, r := w.Echo(k, 4, key, func(in *helm.Intent) { in.Session = "other" }); k == task && (d.Reason != contracts.ReasonPolicyViolation || r.Output != nil) {
+			t.Errorf("in another session: %s", d.Reason)
+		}
+	}
+	repeat(task)
+	w.Swap(kerneltest.PolicyVersion(t, 2, kerneltest.NoEcho...))
+	if d, _ := w.Echo(w.Kernel, 4); d.Reason != contracts.ReasonNoPolicyDefined {
+		t.Errorf("after the swap: %s", d.Reason)
+	}
+	repeat(w.Kernel)
+	w.MustVerify()
+}
+
+// A seal is for all, whoever's call it was that failed.
+func TestNarrowSealsTogether(t *testing.T) {
+	w := kerneltest.New(t)
+	a, b := w.Narrow(w.Kernel, kerneltest.Overlay(t, "a", 1, 5)), w.Narrow(w.Kernel, kerneltest.Overlay(t, "b", 1, 5))
+	w.Store.FailIn(1)
+	if d, _ := w.Echo(a, 1); d.Reason != contracts.ReasonFailClosedError || !errors.Is(d.Err(), kerneltest.ErrDisk) {
+		t.Errorf("%s: %v", d.Reason, d.Err())
+	}
+	w.MustBeClosed(a)
+	w.MustBeClosed(b)
+	w.MustBeSealed()
+	w.Runs.Store(0)
+	w.MustRecover(nil)
+}
+
+// A narrowed kernel closes itself alone and waits for its own calls; the one that New made closes all, and waits for all.
+func TestNarrowClose(t *testing.T) {
+	w := kerneltest.New(t)
+	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+	step, sibling := w.Narrow(task, kerneltest.Overlay(t, "step", 1, 4)), w.Narrow(w.Kernel, kerneltest.Overlay(t, "sibling", 1, 3, "only: [echo, slow]"))
+	started, release := make(chan struct{}, 2), make(chan struct{})
+	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+		started <- struct{}{}
+		<-release
+		return executor.Result{Output: []byte(`1`)}, nil
+	}
+	done := make(chan helm.Decision, 2)
+	for _, k := range []*helm.Kernel{w.Kernel, sibling} { // neither of which the task waits for
+		go func() { d, _ := w.Echo(k, 1); done <- d }()
+		<-started
+	}
+	kerneltest.Within(t, 10*time.Second, "closing a task that has no calls", func() {
+		if err := task.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.MustBeClosed(task)
+	closed := make(chan error, 1)
+	go func() { closed <- sibling.Close() }()
+	select {
+	case err := <-closed:
+		t.Errorf("Close did not wait: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(release)
+	for range 2 {
+		if d := <-done; d.Err() != nil {
+			t.Errorf("a call that ran: %v", d.Err())
+		}
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if err := sibling.Close(); err != nil {
+		t.Errorf("closing twice: %v", err)
+	}
+	w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+		return executor.Result{Output: c.Args}, nil
+	}
+	w.Swap(kerneltest.PolicyVersion(t, 2, "slow:", "quick:", " slow,", "")) // over which the sibling would not load
+	w.MustAllow(step, 4)                                                    // whose parent is closed
+	w.MustDeny(step, 6, "P2:task:few")
+	w.MustAllow(w.Kernel, 6)
+
+	started, release = make(chan struct{}, 1), make(chan struct{})
+	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+		started <- struct{}{}
+		<-release
+		return executor.Result{Output: []byte(`1`)}, nil
+	}
+	go func() { d, _ := w.Echo(step, 1); done <- d }()
+	<-started
+	go func() { closed <- w.Kernel.Close() }()
+	select {
+	case err := <-closed:
+		t.Errorf("Close did not wait for a narrowed kernel's call: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(release)
+	if d := <-done; d.Err() != nil {
+		t.Errorf("a narrowed kernel's call: %v", d.Err())
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	w.MustBeClosed(step)
+	if err := step.Close(); err != nil {
+		t.Errorf("closing what is closed: %v", err)
+	}
+	var none *helm.Kernel
+	if none.Close() == nil || new(helm.Kernel).Close() == nil {
+		t.Error("no kernel was closed")
+	}
+	w.Runs.Store(0)
+	w.Options.Policy = kerneltest.PolicyVersion(t, 2)
+	w.Open()
+	w.MustVerify()
+}

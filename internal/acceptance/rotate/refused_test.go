@@ -1,0 +1,163 @@
+package rotate
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// The log tells which keys it was begun with; the registry has to be that which it was begun with, whatever keys there are now.
+func TestRotateRefused(t *testing.T) {
+	w := kerneltest.NewGoverned(t)
+	w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+	w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+	w.MustAllow(w.Kernel, 1)
+	if err := w.Kernel.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good := w.Options
+	for name, x := range map[string]struct {
+		change func(o *helm.Options)
+		says   string
+	}{
+		"no registry":       {func(o *helm.Options) { o.Trust = nil }, "another trust state than Options.Trust gives"},
+		"another threshold": {func(o *helm.Options) { o.Trust = kerneltest.Must(registry.New(1, kerneltest.RootKeys(t)...)) }, "another trust state"},
+		"one who is not in it": {func(o *helm.Options) {
+			o.Trust = kerneltest.Must(registry.New(2, append(kerneltest.RootKeys(t), registry.Key{Name: "eve", Public: kerneltest.Public(t, kerneltest.SeedOther), Role: registry.Freezer})...))
+		}, "another trust state"},
+		"with the new key in it": {func(o *helm.Options) {
+			o.Trust = kerneltest.Must(registry.New(2, append(kerneltest.RootKeys(t), registry.Key{Name: "kernel 2", Public: kerneltest.Public(t, kerneltest.SeedKernel2), Role: registry.Kernel})...))
+		}, "another trust state"},
+		"no origin":         {func(o *helm.Options) { o.Origin = "" }, "this store has the log " + kerneltest.Origin},
+		"an approver's key": {func(o *helm.Options) { o.Key = kerneltest.SeedKey(t, kerneltest.SeedApprover) }, "the kernel key is listed with the role approver"},
+		"keys exchanged": {func(o *helm.Options) {
+			o.Key, o.LogKey = kerneltest.SeedKey(t, kerneltest.SeedLog2), kerneltest.SeedKey(t, kerneltest.SeedKernel2)
+		}, "Options.Key: not a kernel key"},
+		"a stranger's": {func(o *helm.Options) { o.Key = kerneltest.SeedKey(t, kerneltest.SeedOther) }, "give the key " + kerneltest.KeyID(t, 1).String() + ` of "kernel" or the key `},
+	} {
+		for _, key := range []byte{1, kerneltest.SeedKernel2} {
+			w.Options = good
+			w.UseKeys(key, kerneltest.SeedLog2)
+			x.change(&w.Options)
+			if key == 1 && name == "no origin" {
+				continue // of the first key it is another name, likewise
+			}
+			w.MustRefuseNew(name, x.says)
+		}
+	}
+	w.Options = good
+	store := w.Store.Store
+	w.Store.Store = kerneltest.ReadStore{Store: store, OnBlob: func(d contracts.Digest) ([]byte, error) {
+		if d == w.Kernel.Trust().Digest() {
+			t.Error("a trust state was asked of the store")
+		}
+		return store.Blob(context.Background(), d)
+	}}
+	w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+	w.Open() // or the refusals would prove nothing
+	w.MustAllow(w.Kernel, 1)
+	w.Store.Store = store
+	w.MustVerify()
+}
+
+// Without roots a log has its keys and no others, ever. The same store under another key is refused, and where the first ones are listed, too.
+func TestRotateWithoutRoots(t *testing.T) {
+	w := kerneltest.New(t)
+	w.MustAllow(w.Kernel, 1)
+	began := w.Kernel.Trust()
+	for _, listed := range []bool{false, true} {
+		const none = "no roots, so no other is ever added"
+		key, log := none, none
+		if listed {
+			w.Options.Trust = kerneltest.Must(registry.New(0, registry.Key{Name: "kernel", Public: began.Keys(registry.Kernel, 0)[0], Role: registry.Kernel},
+				registry.Key{Name: "log", Public: began.Keys(registry.Log, 0)[0], Role: registry.Log}))
+			key, log = "Options.Key: not a kernel key of the log's trust state, which has "+none, "Options.LogKey: not a log key of the log's trust state, which has "+none
+		}
+		w.UseKeys(kerneltest.SeedKernel2, 0)
+		w.MustRefuseNew("another key", key)
+		w.UseKeys(1, kerneltest.SeedLog2)
+		w.MustRefuseNew("another log key", log)
+		w.UseKeys(1, 0)
+		w.Open()
+		w.MustAllow(w.Kernel, 1)
+	}
+}
+
+// Whatever call of the store fails while New goes over a log that was begun with other keys: an error, no kernel, and the next New goes on.
+func TestRotateFailsAtEveryCallOfTheStore(t *testing.T) {
+	kerneltest.MustFailNew(t, 11, func() *kerneltest.World {
+		w := kerneltest.NewGoverned(t)
+		w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+		w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+		w.Store.FailIn(2)
+		w.Call("echo", `{}`) // stays open
+		w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+		return w
+	})
+}
+
+// New goes by no trust event that Govern would have refused, and by no entry of a key that was not valid where it stands.
+func TestNewRefusesForeignRule(t *testing.T) {
+	entering := func(e func(w *kerneltest.World) contracts.TrustEvent, by ...byte) func(w *kerneltest.World) {
+		return func(w *kerneltest.World) {
+			record := kerneltest.Must(contracts.ParseTrust(kerneltest.SignEvent(t, e(w), by...)))
+			kerneltest.AppendEntry(t, w.Store.Store, kerneltest.SeedKey(t, 1), "", func(*proofgraph.Chain, []contracts.Digest) *contracts.Statement {
+				return &contracts.Statement{Trust: record}
+			})
+		}
+	}
+	closing := func(seed byte) func(w *kerneltest.World) {
+		return func(w *kerneltest.World) {
+			kerneltest.AppendEntry(t, w.Store.Store, kerneltest.SeedKey(t, seed), fmt.Sprint("foreign-", seed), func(*proofgraph.Chain, []contracts.Digest) *contracts.Statement {
+				return &contracts.Statement{Close: new(contracts.Close)}
+			})
+		}
+	}
+	for name, x := range map[string]struct {
+		spoil func(w *kerneltest.World)
+		says  string
+	}{
+		"an event of one root": {entering(func(w *kerneltest.World) contracts.TrustEvent {
+			return w.Adding(kerneltest.SeedOther, "eve", registry.Kernel)
+		}, kerneltest.SeedRoot1), "1 of root keys, want 2"},
+		"an event of the kernel": {entering((*kerneltest.World).Freezing, 1), "no say"},
+		"an event for another state": {entering(func(w *kerneltest.World) contracts.TrustEvent {
+			return w.Event(contracts.TrustEvent{Type: "freeze", Version: 9})
+		}, kerneltest.SeedFreezer), "version: 9"},
+		"an event for another log": {entering(func(w *kerneltest.World) contracts.TrustEvent {
+			return w.Event(contracts.TrustEvent{Type: "freeze", Origin: "o"})
+		}, kerneltest.SeedFreezer), "another log"},
+		"the key that was revoked": {closing(kerneltest.SeedLog2), "not of a kernel key of the log's trust state there"},
+		"a key that comes later": {func(w *kerneltest.World) {
+			closing(kerneltest.SeedOther)(w)
+			entering(func(w *kerneltest.World) contracts.TrustEvent {
+				return w.Adding(kerneltest.SeedOther, "late", registry.Kernel)
+			}, kerneltest.SeedRoot1, kerneltest.SeedRoot2)(w)
+		}, "not of a kernel key of the log's trust state there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := kerneltest.NewGoverned(t)
+			w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			w.Govern(w.Adding(kerneltest.SeedLog2, "kernel 3", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			w.Govern(w.Revoking(kerneltest.SeedLog2), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			if err := w.Kernel.Close(); err != nil {
+				t.Fatal(err)
+			}
+			closing(kerneltest.SeedKernel2)(w) // by a key that may
+			w.Open()
+			if err := w.Kernel.Close(); err != nil {
+				t.Fatal(err)
+			}
+			size := w.Size()
+			x.spoil(w)
+			w.MustRefuseNew(name, fmt.Sprintf("entry %d: ", size))
+			w.MustRefuseNew(name, x.says)
+		})
+	}
+}

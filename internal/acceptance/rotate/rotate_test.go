@@ -1,0 +1,265 @@
+package rotate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// A log begun with one key goes on with others, which its trust events added: in memory and in files, over any number of processes, each of
+// which may end between the event and the turn. What they signed stays verifiable, under the trust state of the beginning.
+func TestRotate(t *testing.T) {
+	for _, files := range []bool{false, true} {
+		t.Run(fmt.Sprintf("files %v", files), func(t *testing.T) {
+			reopen := func() {}
+			w := kerneltest.NewGoverned(t, func(o *helm.Options) {
+				o.LogKey = nil
+				o.Key = kerneltest.SeedKey(t, 1)
+				if files {
+					s := &kerneltest.FaultyStore{}
+					o.Store = s
+					reopen = kerneltest.OnFiles(t, &kerneltest.World{T: t, Store: s})
+				}
+			})
+			if files {
+				w.Store = w.Options.Store.(*kerneltest.FaultyStore)
+			}
+			next := func(key, log byte) {
+				t.Helper()
+				if err := w.Kernel.Close(); err != nil {
+					t.Fatal(err)
+				}
+				reopen()
+				w.UseKeys(key, log)
+				w.Open()
+			}
+			once := func(in *helm.Intent) { in.Idempotency = "once" }
+			_, first := w.Echo(w.Kernel, 1, once)
+			mustRefuseKeys(w, t, map[string][2]byte{"not added": {kerneltest.SeedKernel2, 0}})
+			kept, err := w.Kernel.Checkpoint(context.Background()) // by somebody who looks again when all keys are others
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			next(1, 0) // the process ends before anybody turns
+			mustRefuseKeys(w, t, map[string][2]byte{"a log key that is derived of the new": {kerneltest.SeedKernel2, 0}, "a log key that is not added": {kerneltest.SeedKernel2, kerneltest.SeedLog2}})
+			w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			derived := crypto.KeyID(kerneltest.Must(crypto.PublicOf(crypto.DeriveLogKey(kerneltest.SeedKey(t, 1)))))
+			w.MustVerify()
+
+			next(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+			w.MustAllow(w.Kernel, 2)
+			again, r := w.Echo(w.Kernel, 1, once)
+			if again.Reason != contracts.ReasonOutputNotKept || r.Index != first.Index {
+				t.Errorf("what the first key signed: %s, receipt %d, want %d: %v", again.Reason, r.Index, first.Index, again.Err())
+			}
+			w.MustVerify()
+			w.Govern(w.Revoking(1), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			w.Govern(w.Event(contracts.TrustEvent{Type: "revoke", ID: &derived}), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			w.MustAllow(w.Kernel, 3)
+			mustRefuseKeys(w, t, map[string][2]byte{"revoked": {1, kerneltest.SeedLog2}, "revoked, and its log key": {1, 0}})
+			w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+			w.MustVerify()
+
+			next(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+			again, r = w.Echo(w.Kernel, 1, once)
+			if again.Reason != contracts.ReasonOutputNotKept || r.Index != first.Index {
+				t.Errorf("after its revocation: %s, receipt %d, want %d: %v", again.Reason, r.Index, first.Index, again.Err())
+			}
+			w.MustAllow(w.Kernel, 4)
+			w.MustFollowTrust()
+			report := w.MustVerify()
+			if report.Allows != 4 || report.Replay.Replayed != 4 {
+				t.Errorf("%+v", report)
+			}
+			w.MustAgree(report)
+			var pack bytes.Buffer
+			for _, old := range []crypto.Signer{kerneltest.SeedKey(t, 1), kerneltest.SeedKey(t, kerneltest.SeedLog2), kerneltest.SeedKey(t, kerneltest.SeedRoot1)} {
+				if err := evidence.Write(context.Background(), &pack, w.Store.Store, old); err == nil || pack.Len() > 0 {
+					t.Errorf("a pack by a key that is no kernel key any more: %v", err)
+				}
+			}
+			if err := evidence.Write(context.Background(), &pack, w.Store.Store, w.Key.PrivateKey); err != nil {
+				t.Fatal(err)
+			}
+			verify := evidence.Options{Trust: w.Kernel.Trust(), Origin: kerneltest.Origin, Last: kept.Note}
+			report, err = evidence.Verify(context.Background(), bytes.NewReader(pack.Bytes()), int64(pack.Len()), verify)
+			if err != nil || report.History != evidence.Fresh || !report.Success(evidence.Logged) {
+				t.Errorf("after the checkpoint of the beginning: %v, %+v", err, report)
+			}
+		})
+	}
+}
+
+// mustRefuseKeys has New refuse keys, while nobody uses the log, and says what is missing.
+func mustRefuseKeys(w *kerneltest.World, t *testing.T, keys map[string][2]byte) {
+	t.Helper()
+	o, key := w.Options, w.Key
+	defer func() { w.Options, w.Key = o, key }()
+	for what, x := range keys {
+		w.UseKeys(x[0], x[1])
+		says := "Options.Key: not a kernel key of the log's trust state: no trust event of type key has added " + kerneltest.KeyID(t, x[0]).String()
+		switch {
+		case strings.HasPrefix(what, "revoked"):
+			says = "Options.Key: entry "
+		case strings.Contains(what, "derived"):
+			says = "Options.LogKey, which is derived from Key where it is not given: not a log key of the log's trust state: no trust event of type key has added "
+		case strings.Contains(what, "log key"):
+			says = "Options.LogKey: not a log key of the log's trust state: no trust event of type key has added " + kerneltest.KeyID(t, x[1]).String()
+		}
+		w.MustRefuseNew(what, says)
+	}
+}
+
+// A registry may have kernel keys of its own, also under the names that New gives. For others to go on it has those that the log began with.
+func TestRotateBetweenListedKeys(t *testing.T) {
+	listed := append(kerneltest.RootKeys(t), registry.Key{Name: "kernel", Public: kerneltest.Public(t, kerneltest.SeedKernel2), Role: registry.Kernel},
+		registry.Key{Name: "log", Public: kerneltest.Public(t, kerneltest.SeedLog2), Role: registry.Log}, registry.Key{Name: "kernel", Public: kerneltest.Public(t, 1), Role: registry.Kernel})
+	for n := 3; n <= len(listed); n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			w := kerneltest.New(t, func(o *helm.Options) { o.Trust = kerneltest.Must(registry.New(2, listed[:n]...)) })
+			w.Governed = true
+			w.MustAllow(w.Kernel, 1)
+			if n < 4 {
+				w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			}
+			if n < 5 {
+				w.Govern(w.Adding(kerneltest.SeedLog2, "log", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			}
+			initial := w.Kernel.Trust().Digest()
+			began := append(slices.Clone(listed[:n]), registry.Key{Name: "log", Public: kerneltest.Must(crypto.PublicOf(crypto.DeriveLogKey(kerneltest.SeedKey(t, 1)))), Role: registry.Log})
+			if n < len(listed) {
+				began = append(began, listed[len(listed)-1])
+			}
+			w.Options.Trust = kerneltest.Must(registry.New(2, began...))
+			for _, turn := range [][2]byte{{kerneltest.SeedKernel2, kerneltest.SeedLog2}, {1, kerneltest.SeedLog2}, {1, 0}, {kerneltest.SeedKernel2, kerneltest.SeedLog2}} {
+				if err := w.Kernel.Close(); err != nil {
+					t.Fatal(err)
+				}
+				w.UseKeys(turn[0], turn[1])
+				w.Open()
+				w.MustAllow(w.Kernel, 1)
+				if w.Kernel.Trust().Digest() != initial {
+					t.Error("it begins with another state now")
+				}
+			}
+			w.MustFollowTrust()
+			report := w.MustVerify()
+			if n == 4 {
+				w.MustAgree(report)
+			}
+		})
+	}
+}
+
+// Whoever revokes the key that the kernel signs with, or its log key, ends that kernel: the event is durable and the last that it signs, and
+// the cause of the seal says with which key to go on. What ran then is withheld; the next kernel settles it.
+func TestGovernEndsTheKernel(t *testing.T) {
+	derived := crypto.KeyID(kerneltest.Must(crypto.PublicOf(crypto.DeriveLogKey(kerneltest.SeedKey(t, 1)))))
+	for what, id := range map[string]*contracts.Digest{"Key": kerneltest.KeyID(t, 1), "LogKey": &derived} {
+		t.Run(what, func(t *testing.T) {
+			w := kerneltest.NewGoverned(t)
+			task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+			bg := context.Background()
+			w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			var end error
+			w.Tool = func(context.Context, contracts.Call) (executor.Result, error) { // from inside of a call
+				e := kerneltest.SignEvent(t, w.Event(contracts.TrustEvent{Type: "revoke", ID: id}), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+				if end = task.Govern(bg, e); end != nil {
+					t.Error(end)
+				}
+				return executor.Result{Output: []byte(`{}`)}, nil
+			}
+			d, r := w.Echo(w.Kernel, 1)
+			w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonReceiptNotStored, Err: helm.ErrWithheld, Runs: 1})
+			next := *kerneltest.KeyID(t, kerneltest.SeedKernel2)
+			if what == "LogKey" {
+				next = *kerneltest.KeyID(t, kerneltest.SeedLog2)
+			}
+			d, r = w.Echo(w.Kernel, 1)
+			w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonKernelSealed, Err: helm.ErrDenied})
+			says := "a trust event revoked the " + what + " that this kernel signs with: go on with helm.New and the key " + next.String()
+			if err := d.Err(); err == nil || !errors.Is(err, proofgraph.ErrSealed) || !strings.Contains(err.Error(), says) {
+				t.Errorf("the cause: %v", err)
+			}
+			if _, err := w.Kernel.Checkpoint(bg); !errors.Is(err, proofgraph.ErrSealed) {
+				t.Errorf("a checkpoint: %v", err)
+			}
+			if _, err := w.Kernel.Narrow(kerneltest.Overlay(t, "more", 1, 5)); !errors.Is(err, proofgraph.ErrSealed) {
+				t.Errorf("a narrowed kernel: %v", err)
+			}
+			if err := w.Kernel.Govern(bg, kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)); !errors.Is(err, proofgraph.ErrSealed) {
+				t.Errorf("an event: %v", err)
+			}
+			w.MustBeSealed()
+			w.MustBeClosed(task)
+			if w.Fold(nil).Version() != 4 {
+				t.Error("the event is not in the log")
+			}
+			w.UseKeys(1, 0)
+			w.MustRefuseNew("the same keys", what)
+			w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+			w.Open()
+			w.MustFollowTrust()
+			report := w.MustVerify()
+			if len(report.Open) != 0 || report.Receipts != 1 {
+				t.Errorf("not settled: %+v", report)
+			}
+			w.MustAgree(report)
+		})
+	}
+}
+
+// An event as large as any that is read has its place in an entry: it seals no kernel.
+func TestGovernLargestEvent(t *testing.T) {
+	w := kerneltest.NewGoverned(t, func(o *helm.Options) { o.Origin = strings.Repeat("o", 255) })
+	var e contracts.TrustEvent
+	sign := func(n int) (contracts.Envelope, error) {
+		e = contracts.TrustEvent{Type: "root", Origin: w.Options.Origin, Version: 2, Threshold: 1}
+		seeds := []byte{kerneltest.SeedRoot1, kerneltest.SeedRoot2}
+		for i := range n {
+			seeds = append(seeds, byte(100+i))
+		}
+		for _, seed := range seeds {
+			e.Keys = append(e.Keys, contracts.RootKey{Name: strings.Repeat("n", 128), Public: kerneltest.Public(t, seed)})
+		}
+		e = w.Event(e, seeds...)
+		first, err := contracts.TrustRecord{Event: e}.Sign(kerneltest.SeedKey(t, kerneltest.SeedRoot1))
+		if err != nil {
+			return nil, err
+		}
+		return kerneltest.Must(contracts.ParseTrust(first)).Sign(kerneltest.SeedKey(t, kerneltest.SeedRoot2))
+	}
+	n := 1
+	largest, err := sign(n)
+	for ; err == nil; n++ {
+		var next contracts.Envelope
+		if next, err = sign(n + 1); err == nil {
+			largest = next
+		}
+	}
+	if n < 20 {
+		t.Fatalf("%d keys are too many: %v", n, err)
+	}
+	if err := w.Kernel.Govern(context.Background(), largest); err != nil {
+		t.Fatal(err)
+	}
+	if d, _ := w.Echo(w.Kernel, 1); d.Err() != nil {
+		t.Error(d.Err())
+	}
+}

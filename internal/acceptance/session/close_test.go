@@ -1,0 +1,313 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// A context that panics, or none, costs its caller an error, and the session nothing.
+func TestCloseSessionWithHostileContext(t *testing.T) {
+	for n := range int64(6) {
+		w := kerneltest.New(t)
+		started, release := make(chan struct{}), make(chan struct{})
+		w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+			close(started)
+			<-release
+			return executor.Result{}, nil
+		}
+		first := make(chan error)
+		go func() { d, _ := w.Call("echo", `{}`); first <- d.Err() }()
+		<-started
+		left := new(atomic.Int64)
+		left.Store(n)
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := w.Kernel.CloseSession(kerneltest.HostileContext{Context: ended, Left: left}, "s"); err == nil {
+			t.Errorf("touch %d: closed under a running call", n)
+		}
+		if _, err := w.Kernel.Checkpoint(kerneltest.HostileContext{Context: ended, Left: left}); err == nil {
+			t.Errorf("touch %d: a checkpoint under an ended context", n)
+		}
+		w.Tool = func(context.Context, contracts.Call) (executor.Result, error) { return executor.Result{}, nil }
+		kerneltest.Within(t, 10*time.Second, "the session's next call", func() {
+			if d, _ := w.Call("pinned", `{"text":"x"}`); d.Reason != contracts.ReasonContractDrift {
+				t.Errorf("touch %d: %s", n, d.Reason)
+			}
+		})
+		close(release)
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		var none context.Context
+		if err := w.Kernel.CloseSession(none, "s"); err != nil {
+			t.Errorf("without a context: %v", err)
+		}
+		if _, err := w.Kernel.Checkpoint(none); err != nil {
+			t.Errorf("without a context: %v", err)
+		}
+		helm.With(none, helm.Intent{})
+	}
+}
+
+// A goroutine that a tool left behind calls Guard while its session is being closed: the close is the last entry all the same, and nothing
+// that runs loses its receipt.
+func TestCloseSessionAndWhatToolsLeaveBehind(t *testing.T) {
+	for range 20 {
+		w := kerneltest.New(t)
+		var behind sync.WaitGroup
+		started, release := make(chan struct{}), make(chan struct{})
+		w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+			if c.Tool != "echo" {
+				return executor.Result{Output: []byte(`{"ok":true}`)}, nil
+			}
+			ctx = context.WithoutCancel(ctx)
+			for range 16 {
+				behind.Go(func() {
+					<-release
+					for {
+						d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "pinned", Args: json.RawMessage(`{}`)})
+						if d.Reason == contracts.ReasonAllow {
+							continue
+						}
+						if d.Reason != contracts.ReasonSessionClosed {
+							t.Errorf("a call from what a tool left behind: %s %v", d.Reason, d.Err())
+						}
+						return
+					}
+				})
+			}
+			close(started)
+			<-release
+			return executor.Result{}, nil
+		}
+		behind.Go(func() { w.Call("echo", `{}`, func(in *helm.Intent) { in.Driver = nil }) })
+		<-started
+		closed := make(chan error)
+		go func() { closed <- w.Kernel.CloseSession(context.Background(), "s") }()
+		runtime.Gosched()
+		close(release)
+		kerneltest.Within(t, 10*time.Second, "closing", func() {
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+			behind.Wait()
+		})
+		if report := w.MustVerify(); len(report.Open) != 0 {
+			t.Errorf("open decisions %v", report.Open)
+		}
+	}
+}
+
+// Close knows the time limit of a call that has come in, though it does not run yet; and who closes second waits for it too.
+func TestCloseIsPatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := kerneltest.New(t)
+		hold := make(chan struct{})
+		w.Store.OnFail = func(err error) error { <-hold; return err }
+		w.Store.FailIn(1) // a disk that takes its time over the permission
+		first := make(chan helm.Decision)
+		go func() { d, _ := w.Call("echo", `{}`); first <- d }()
+		synctest.Wait()
+		closed := make(chan error, 2)
+		for range 2 {
+			go func() { closed <- w.Kernel.Close() }()
+		}
+		time.Sleep(20 * time.Second) // less than the limit of the tool
+		synctest.Wait()
+		if len(closed) != 0 {
+			t.Errorf("Close gave up on a call within its limit, or did not wait: %v", <-closed)
+		}
+		close(hold)
+		if d := <-first; d.Err() != nil {
+			t.Error(d.Err())
+		}
+		for range 2 {
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Close does not wait for the observer that calls it, for longer than the limit for a driver that does, and for nobody forever.
+func TestCloseFromInside(t *testing.T) {
+	t.Run("observer", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var w *kerneltest.World
+			closed := 0
+			w = kerneltest.New(t, func(o *helm.Options) {
+				o.Observe = func(context.Context, helm.Event) {
+					if err := w.Kernel.CloseSession(context.Background(), "s"); err != nil && closed == 0 {
+						t.Error(err)
+					}
+					if err := w.Kernel.Close(); err != nil {
+						t.Error(err)
+					}
+					closed++
+				}
+			})
+			before := time.Now()
+			if d, _ := w.Call("echo", `{}`); d.Err() != nil || closed != 1 {
+				t.Errorf("%v, closed %d times", d.Err(), closed)
+			}
+			if waited := time.Since(before); waited != 0 {
+				t.Errorf("waited %v for itself", waited)
+			}
+		})
+	})
+	t.Run("driver", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := kerneltest.New(t)
+			closed := make(chan error, 1)
+			w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+				closed <- w.Kernel.Close()
+				return executor.Result{}, nil
+			}
+			d, r := w.Call("slow", `{}`)
+			w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonToolTimeout, Outcome: contracts.Indeterminate, Err: helm.ErrWithheld, Runs: 1})
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+// Whatever ends a goroutine in the middle of a call, in the store, the signer or the clock: whoever waits is woken, and what has no receipt
+// has sealed the kernel.
+func TestGoroutineEndsInTheMiddle(t *testing.T) {
+	type where struct {
+		clock bool
+		store int
+		key   int64
+	}
+	for name, x := range map[string]where{
+		"storing the permission": {store: 1}, "storing the receipt": {store: 2},
+		"signing the permission": {key: 1}, "signing the receipt": {key: 2},
+		"time of the receipt": {clock: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var broken atomic.Bool
+			w := kerneltest.New(t, func(o *helm.Options) {
+				o.Now = func() time.Time {
+					if broken.Load() {
+						runtime.Goexit()
+					}
+					return time.Now()
+				}
+			})
+			inside, others := make(chan struct{}), make(chan struct{})
+			w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+				broken.Store(x.clock)
+				return executor.Result{}, nil
+			}
+			w.Store.OnFail = func(error) error {
+				close(inside)
+				<-others
+				runtime.Goexit()
+				return nil
+			}
+			if x.store > 0 {
+				w.Store.FailIn(x.store)
+			}
+			if x.key > 0 {
+				w.Key.Exits = true
+				w.Key.FailIn(x.key)
+			}
+			key := func(in *helm.Intent) { in.Idempotency = "k" }
+			var all sync.WaitGroup
+			all.Go(func() { w.Call("echo", `{}`, key) })
+			if x.store > 0 { // others come to wait for the call
+				<-inside
+				all.Go(func() { w.Call("echo", `{}`, key) })
+				all.Go(func() { _ = w.Kernel.CloseSession(context.Background(), "s") })
+				for range 100 {
+					runtime.Gosched()
+				}
+				close(others)
+			}
+			kerneltest.Within(t, 10*time.Second, "the call and its repeats", func() {
+				all.Wait()
+				broken.Store(false)
+				if d, _ := w.Call("echo", `{}`, key); d.Reason != contracts.ReasonKernelSealed {
+					t.Errorf("the kernel goes on with %s", d.Reason)
+				}
+				if err := w.Kernel.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			w.MustRecover(nil)
+		})
+	}
+}
+
+// Those who wait for the first call of a key when its goroutine ends are told that nobody knows.
+func TestRepeatOfACallWhoseGoroutineEnds(t *testing.T) {
+	w := kerneltest.New(t)
+	hold, started := make(chan struct{}), make(chan struct{})
+	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+		close(started)
+		<-hold
+		return executor.Result{}, nil
+	}
+	key := func(in *helm.Intent) { in.Idempotency = "k" }
+	w.Store.OnFail = func(error) error { runtime.Goexit(); return nil }
+	go w.Call("echo", `{}`, key)
+	<-started
+	w.Store.FailIn(1)
+	repeat := make(chan helm.Decision)
+	go func() { d, _ := w.Call("echo", `{}`, key); repeat <- d }()
+	for range 100 {
+		runtime.Gosched() // so that it may come to wait
+	}
+	close(hold)
+	kerneltest.Within(t, 10*time.Second, "the repeat", func() {
+		d := <-repeat
+		sealed := d.Reason == contracts.ReasonKernelSealed && errors.Is(d.Err(), helm.ErrDenied)
+		unknown := d.Reason == contracts.ReasonReceiptNotStored && errors.Is(d.Err(), helm.ErrWithheld)
+		if !sealed && !unknown {
+			t.Errorf("%v %s %v", d.Verdict, d.Reason, d.Err())
+		}
+	})
+}
+
+// Who closes a session that is being closed hears of it when that is on record, or that it is not.
+func TestCloseSessionTwiceAtOnce(t *testing.T) {
+	for _, stored := range []error{nil, kerneltest.ErrDisk} {
+		synctest.Test(t, func(t *testing.T) {
+			w := kerneltest.New(t)
+			w.Call("echo", `{}`)
+			release := make(chan struct{})
+			w.Store.OnFail = func(error) error { <-release; return stored }
+			w.Store.FailIn(1)
+			closed := make(chan error, 2)
+			for range 2 {
+				go func() { closed <- w.Kernel.CloseSession(context.Background(), "s") }()
+			}
+			synctest.Wait()
+			if len(closed) != 0 {
+				t.Errorf("%d closed it before it was on record", len(closed))
+			}
+			close(release)
+			for range 2 {
+				if err := <-closed; !errors.Is(err, stored) {
+					t.Errorf("%v, want %v", err, stored)
+				}
+			}
+			if err := w.Kernel.CloseSession(context.Background(), "s"); stored == nil && err != nil {
+				t.Errorf("again: %v", err)
+			}
+		})
+	}
+}

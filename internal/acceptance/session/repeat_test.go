@@ -1,0 +1,192 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// Whatever the store hands out for an old call, a repeat of it has the first's output or none: other calls' entries, which are signed too,
+// are not its own.
+func TestRepeatTrustsNoStore(t *testing.T) {
+	errRead := errors.New("read error")
+	shifted := func(s proofgraph.Store, by uint64) kerneltest.ReadStore {
+		return kerneltest.ReadStore{Store: s, OnEntries: func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
+			return s.Entries(ctx, from+by, to+by)
+		}}
+	}
+	sequence := func(s proofgraph.Store, yields func(yield func(contracts.Entry, error) bool)) kerneltest.ReadStore {
+		return kerneltest.ReadStore{Store: s, OnEntries: func(context.Context, uint64, uint64) iter.Seq2[contracts.Entry, error] { return yields }}
+	}
+	for name, lie := range map[string]func(s proofgraph.Store) proofgraph.Store{
+		"the next call's entries": func(s proofgraph.Store) proofgraph.Store { return shifted(s, 2) },
+		"other entries":           func(s proofgraph.Store) proofgraph.Store { return shifted(s, 1) },
+		"no entry": func(s proofgraph.Store) proofgraph.Store {
+			return sequence(s, func(func(contracts.Entry, error) bool) {})
+		},
+		"empty entry": func(s proofgraph.Store) proofgraph.Store {
+			return sequence(s, func(y func(contracts.Entry, error) bool) { y(nil, nil) })
+		},
+		"entry and error": func(s proofgraph.Store) proofgraph.Store {
+			return sequence(s, func(y func(contracts.Entry, error) bool) { y(contracts.Entry("{}"), errRead) })
+		},
+		"goes on after the end": func(s proofgraph.Store) proofgraph.Store {
+			return sequence(s, func(y func(contracts.Entry, error) bool) {
+				for range 2 {
+					y(nil, errRead)
+				}
+			})
+		},
+		"no iterator": func(s proofgraph.Store) proofgraph.Store { return sequence(s, nil) },
+		"panic": func(s proofgraph.Store) proofgraph.Store {
+			return sequence(s, func(func(contracts.Entry, error) bool) { panic("disk") })
+		},
+		"another blob": func(s proofgraph.Store) proofgraph.Store {
+			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { return []byte(`"forged"`), nil }}
+		},
+		"no blob": func(s proofgraph.Store) proofgraph.Store {
+			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { return nil, nil }}
+		},
+		"failing blob": func(s proofgraph.Store) proofgraph.Store {
+			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { return nil, errRead }}
+		},
+		"panic for the blob": func(s proofgraph.Store) proofgraph.Store {
+			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { panic("disk") }}
+		},
+		"blob with its own nil": func(s proofgraph.Store) proofgraph.Store {
+			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { return []byte{}, nil }}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
+			key := func(k string) func(in *helm.Intent) { return func(in *helm.Intent) { in.Idempotency = k } }
+			w.Call("echo", `{"text":"first"}`, key("k"))
+			w.Call("echo", `{"text":"other"}`, key("l"))
+			w.Runs.Store(0)
+			honest := w.Store.Store
+			if d, r := w.Call("echo", `{"text":"first"}`, key("k")); d.Err() != nil || string(r.Output) != `{"n":1,"text":"first"}` {
+				t.Fatalf("over an honest store: %v %q", d.Err(), r.Output)
+			}
+			w.Store.Store = lie(honest)
+			d, r := w.Call("echo", `{"text":"first"}`, key("k"))
+			if d.Reason != contracts.ReasonOutputNotKept || r.Output != nil || !errors.Is(d.Err(), helm.ErrWithheld) || w.Runs.Load() != 0 {
+				t.Errorf("%v %s with output %q, error %v", d.Verdict, d.Reason, r.Output, d.Err())
+			}
+			w.Store.Store = honest
+			w.MustVerify()
+		})
+	}
+}
+
+// Callers of one key get the same answer, and none can change another's.
+func TestRepeatsShareNothing(t *testing.T) {
+	w := kerneltest.New(t)
+	started, release := make(chan struct{}), make(chan struct{})
+	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+		close(started)
+		<-release
+		return executor.Result{Output: []byte(`"out"`), Gas: 1}, nil
+	}
+	type answer struct {
+		d helm.Decision
+		r helm.Receipt
+	}
+	const callers = 8
+	answers := make(chan answer, callers)
+	call := func() {
+		d, r := w.Call("unbound", `{}`, func(in *helm.Intent) {
+			in.Idempotency, in.Caller, in.Driver = "k", helm.Caller{ID: "ada", Roles: []string{"a", "b"}}, boxed{w}
+		})
+		answers <- answer{d, r}
+		scribble(reflect.ValueOf(&d).Elem()) // while others still read theirs
+		scribble(reflect.ValueOf(&r).Elem())
+	}
+	go call()
+	<-started
+	for range callers - 1 {
+		go call()
+	}
+	close(release)
+	var all []answer
+	kerneltest.Within(t, 10*time.Second, "the callers of one key", func() {
+		for range callers {
+			all = append(all, <-answers)
+		}
+	})
+	seen := map[uintptr]int{}
+	for i, a := range all {
+		mine := map[uintptr]bool{}
+		places(reflect.ValueOf(&a.d).Elem(), mine)
+		places(reflect.ValueOf(&a.r).Elem(), mine)
+		if len(mine) < 4 && a.d.Reason == contracts.ReasonAllow {
+			t.Errorf("only %d places of memory seen", len(mine))
+		}
+		for p := range mine {
+			if j, ok := seen[p]; ok {
+				t.Errorf("answers %d and %d share memory", i, j)
+			}
+			seen[p] = i
+		}
+	}
+}
+
+type boxed struct{ *kerneltest.World }
+
+func (boxed) Sandbox() contracts.SandboxInfo { return contracts.SandboxInfo{Profile: "wasi"} }
+
+// places collects what the exported fields of v refer to.
+func places(v reflect.Value, into map[uintptr]bool) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			into[v.Pointer()] = true
+			places(v.Elem(), into)
+		}
+	case reflect.Slice:
+		if v.Cap() > 0 && v.Type().Elem().Size() > 0 {
+			into[v.Pointer()] = true
+		}
+		for i := range v.Len() {
+			places(v.Index(i), into)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				places(v.Field(i), into)
+			}
+		}
+	}
+}
+
+// scribble overwrites everything that v refers to.
+func scribble(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			scribble(v.Elem())
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			scribble(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				scribble(v.Field(i))
+			}
+		}
+	case reflect.Uint8, reflect.Uint64:
+		v.SetUint(7)
+	case reflect.String:
+		v.SetString("scribbled")
+	}
+}

@@ -1,0 +1,276 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+func TestCloseSession(t *testing.T) {
+	w, ctx := kerneltest.New(t), context.Background()
+	w.Call("echo", `{}`)
+	if err := w.Kernel.CloseSession(ctx, "s"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Kernel.CloseSession(ctx, "s"); err != nil {
+		t.Errorf("closing twice: %v", err)
+	}
+	if err := w.Kernel.CloseSession(ctx, "never-used"); err != nil {
+		t.Errorf("closing a session without calls: %v", err)
+	}
+	for _, name := range []string{"", "main", "@refused", "a b"} {
+		if w.Kernel.CloseSession(ctx, name) == nil {
+			t.Errorf("session %q was closed", name)
+		}
+	}
+	w.Runs.Store(0)
+	for _, session := range []string{"s", "never-used"} {
+		d, r := w.Call("echo", `{}`, func(in *helm.Intent) { in.Session = session })
+		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonSessionClosed))
+	}
+	d, r := w.Call("echo", `[`)
+	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonArgsCanonicalization))
+	w.Open() // and it stays closed
+	d, r = w.Call("echo", `{}`)
+	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonSessionClosed))
+	w.MustVerify()
+}
+
+// Closing waits for the calls that run. Calls from inside them go on, calls from outside wait and are then denied.
+func TestCloseSessionWaits(t *testing.T) {
+	w, ctx := kerneltest.New(t), context.Background()
+	started, release := make(chan struct{}), make(chan struct{})
+	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+		close(started)
+		<-release
+		w.Tool = func(context.Context, contracts.Call) (executor.Result, error) { return executor.Result{}, nil }
+		if err := w.Kernel.CloseSession(ctx, "s"); err == nil {
+			t.Error("closed from inside one of its calls")
+		}
+		if d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "pinned", Args: []byte(`{}`)}); d.Reason != contracts.ReasonContractDrift {
+			t.Errorf("call from inside: %s", d.Reason)
+		}
+		return executor.Result{}, nil
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if d, _ := w.Call("echo", `{}`); d.Err() != nil {
+			t.Error(d.Err())
+		}
+	})
+	<-started
+	short, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	if err := w.Kernel.CloseSession(short, "s"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("closing with a short context: %v", err)
+	}
+	closed := make(chan error, 2)
+	for range 2 {
+		go func() { closed <- w.Kernel.CloseSession(ctx, "s") }()
+	}
+	wg.Go(func() {
+		if d, _ := w.Call("echo", `{"n":2}`); d.Reason != contracts.ReasonSessionClosed && d.Reason != contracts.ReasonAllow {
+			t.Errorf("call from outside: %s", d.Reason)
+		}
+	})
+	close(release)
+	kerneltest.Within(t, 10*time.Second, "closing", func() {
+		for range 2 {
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+		}
+		wg.Wait()
+	})
+	w.MustVerify()
+}
+
+func TestCloseWaitsAndSeals(t *testing.T) {
+	w := kerneltest.New(t)
+	started, release := make(chan struct{}), make(chan struct{})
+	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+		close(started)
+		<-release
+		return executor.Result{}, nil
+	}
+	done := make(chan helm.Decision)
+	go func() { d, _ := w.Call("echo", `{}`); done <- d }()
+	<-started
+	closed := make(chan error)
+	go func() { closed <- w.Kernel.Close() }()
+	select {
+	case err := <-closed:
+		t.Errorf("Close did not wait: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(release)
+	if d := <-done; d.Err() != nil {
+		t.Errorf("the running call: %v", d.Err())
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	w.Runs.Store(0)
+	w.MustBeSealed()
+	if err := w.Kernel.Close(); err != nil {
+		t.Errorf("closing twice: %v", err)
+	}
+}
+
+func TestIdempotency(t *testing.T) {
+	key := func(in *helm.Intent) { in.Idempotency = "k" }
+	other := func(f func(in *helm.Intent)) func(in *helm.Intent) {
+		return func(in *helm.Intent) { key(in); f(in) }
+	}
+	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
+
+	d, r := w.Call("echo", `{"text":"secret"}`, key) // a denial binds nothing
+	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonPolicyViolation))
+	d, first := w.Call("echo", `{"text":"x"}`, key)
+	w.MustBe(d, first, kerneltest.Executed(`{"n":1,"text":"x"}`))
+
+	repeat := func() {
+		t.Helper()
+		d, r := w.Call("echo", `{"text":"x","n":1.0}`, key) // the same after defaults
+		w.MustBe(d, r, kerneltest.Want{Verdict: contracts.Allow, Reason: contracts.ReasonAllow, Outcome: contracts.Executed, Output: `{"n":1,"text":"x"}`, Runs: 0})
+		if r.Index != first.Index {
+			t.Errorf("the repeat has receipt %d, the first %d", r.Index, first.Index)
+		}
+	}
+	size := w.Size()
+	repeat()
+	if w.Size() != size {
+		t.Error("a repeat wrote to the log")
+	}
+	w.Open()
+	repeat()
+	for name, change := range map[string]func(in *helm.Intent){
+		"caller": func(in *helm.Intent) { in.Caller.ID = "eve" },
+		"tool":   func(in *helm.Intent) { in.Tool = "pinned" },
+		"args":   func(in *helm.Intent) { in.Args = []byte(`{"text":"y"}`) },
+	} {
+		d, r := w.Call("echo", `{"text":"x"}`, other(change))
+		if d.Reason != contracts.ReasonIdempotencyConflict {
+			t.Errorf("other %s: %s", name, d.Reason)
+		}
+		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonIdempotencyConflict))
+	}
+	d, r = w.Call("echo", `{"text":"x"}`, other(func(in *helm.Intent) { in.Session = "elsewhere" })) // keys are the session's
+	w.MustBe(d, r, kerneltest.Executed(`{"n":1,"text":"x"}`))
+	w.MustVerify()
+}
+
+// A store that hands out other bytes than were recorded gives no repeat its output.
+func TestIdempotencyTrustsNoStore(t *testing.T) {
+	key := func(in *helm.Intent) { in.Idempotency = "k" }
+	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
+	w.Call("echo", `{}`, key)
+	w.Runs.Store(0)
+	w.Store.Store = kerneltest.LyingStore{Store: w.Store.Store}
+	d, r := w.Call("echo", `{}`, key)
+	if d.Reason != contracts.ReasonOutputNotKept || r.Output != nil || !errors.Is(d.Err(), helm.ErrWithheld) {
+		t.Errorf("%s with output %q, error %v", d.Reason, r.Output, d.Err())
+	}
+}
+
+func TestIdempotencyOfFailures(t *testing.T) {
+	key := func(in *helm.Intent) { in.Idempotency = "k" }
+	w := kerneltest.New(t)
+	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
+		return executor.Result{}, kerneltest.ErrTool
+	}
+	d, r := w.Call("echo", `{}`, key)
+	w.MustBe(d, r, kerneltest.Want{Verdict: contracts.Allow, Reason: contracts.ReasonToolError, Outcome: contracts.Failed, Err: kerneltest.ErrTool, Runs: 1})
+	d, again := w.Call("echo", `{}`, key)
+	if err := d.Err(); d.Reason != contracts.ReasonToolError || err == nil || errors.Is(err, helm.ErrDenied) || again.Index != r.Index || w.Runs.Load() != 0 {
+		t.Errorf("repeat: %s, %v, receipt %d", d.Reason, err, again.Index)
+	}
+	w.MustVerify()
+}
+
+// Ten callers of one key: one effect, and all have its output.
+func TestIdempotencyRaced(t *testing.T) {
+	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			d, r := w.Call("echo", `{"text":"x"}`, func(in *helm.Intent) { in.Idempotency = "k" })
+			if d.Err() != nil || string(r.Output) != `{"n":1,"text":"x"}` {
+				t.Errorf("%v %q", d.Err(), r.Output)
+			}
+		})
+	}
+	kerneltest.Within(t, 10*time.Second, "ten callers", wg.Wait)
+	if w.Runs.Load() != 1 {
+		t.Errorf("ran %d times", w.Runs.Load())
+	}
+	w.MustVerify()
+}
+
+// A call from inside the call that holds its key would wait for itself.
+func TestIdempotencyFromInside(t *testing.T) {
+	w := kerneltest.New(t)
+	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+		for args, recorded := range map[string]bool{`{}`: false, `{"n":2}`: true} {
+			d, r := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: []byte(args), Idempotency: "k"})
+			if d.Reason != contracts.ReasonIdempotencyConflict || (len(r.Entry) > 0) != recorded || !errors.Is(d.Err(), helm.ErrDenied) {
+				t.Errorf("%s: %s, recorded %v", args, d.Reason, len(r.Entry) > 0)
+			}
+		}
+		return executor.Result{}, nil
+	}
+	kerneltest.Within(t, 10*time.Second, "a call from inside", func() {
+		if d, _ := w.Call("echo", `{}`, func(in *helm.Intent) { in.Idempotency = "k" }); d.Err() != nil {
+			t.Error(d.Err())
+		}
+	})
+	w.MustVerify()
+}
+
+func TestConcurrentSessions(t *testing.T) {
+	const callers, calls = 64, 10
+	for name, session := range map[string]func(i int) string{
+		"one": func(int) string { return "one" },
+		"64":  func(i int) string { return fmt.Sprint("s-", i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := kerneltest.New(t)
+			var mu sync.Mutex
+			seen := map[uint64]bool{}
+			var wg sync.WaitGroup
+			for i := range callers {
+				wg.Go(func() {
+					for j := range calls {
+						args, denied := fmt.Sprintf(`{"text":"%d.%d"}`, i, j), j%3 == 2
+						if denied {
+							args = `{"text":"secret"}`
+						}
+						d, r := w.Call("echo", args, func(in *helm.Intent) { in.Session = session(i) })
+						if denied != errors.Is(d.Err(), helm.ErrDenied) || !denied && string(r.Output) != `{"n":1,`+args[1:] {
+							t.Errorf("%d.%d: %v %q", i, j, d.Err(), r.Output)
+						}
+						mu.Lock()
+						if seen[r.Index] {
+							t.Errorf("two receipts at %d", r.Index)
+						}
+						seen[r.Index] = true
+						mu.Unlock()
+					}
+				})
+			}
+			kerneltest.Within(t, time.Minute, "all calls", wg.Wait)
+			if n := w.Runs.Load(); len(seen) != callers*calls || n != callers*7 {
+				t.Errorf("%d receipts, %d runs", len(seen), n)
+			}
+			w.MustVerify()
+		})
+	}
+}

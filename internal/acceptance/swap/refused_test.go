@@ -1,0 +1,174 @@
+package swap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// ending is a context that ends when told to, though nobody waits for it.
+type ending struct {
+	context.Context
+	done chan struct{}
+}
+
+func (e ending) Done() <-chan struct{} { return e.done }
+
+func (e ending) Err() error {
+	select {
+	case <-e.done:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// What Swap refuses leaves no entry, and every kernel as it was.
+func TestSwapRefused(t *testing.T) {
+	var clock func()
+	w := kerneltest.New(t, func(o *helm.Options) {
+		o.Now = func() time.Time {
+			if clock != nil {
+				clock()
+			}
+			return time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
+		}
+	})
+	w.Swap(kerneltest.PolicyVersion(t, 4))
+	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 7, 5, "only: [echo, slow]"))
+	gone := w.Narrow(w.Kernel, kerneltest.Overlay(t, "gone", 7, 5, "for: {session: gone}"))
+	before := w.Size()
+	bg := context.Background()
+	ended, cancel := context.WithCancel(bg)
+	cancel()
+	withTask := func(v int, name string) *guardian.Policy {
+		return kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "version: 1", "version: 5", 1), fmt.Sprintf("helm: policy/v1\nlayer: P2\nname: %s\nversion: %d\nonly: [echo]\n", name, v))
+	}
+	var none *helm.Kernel
+	for name, c := range map[string]struct {
+		k    *helm.Kernel
+		p    *guardian.Policy
+		says string
+	}{
+		"nil":                            {w.Kernel, nil, "no documents"},
+		"the zero policy":                {w.Kernel, new(guardian.Policy), "no documents"},
+		"a version before":               {w.Kernel, kerneltest.PolicyVersion(t, 3), "policy P1 test: version 3 goes back: the log has had version 4"},
+		"that of New":                    {w.Kernel, kerneltest.Compile(t, kerneltest.Policy), "version 1 goes back"},
+		"expired":                        {w.Kernel, kerneltest.PolicyVersion(t, 5, "tools:", "expires: \"2026-11-20T17:00:00Z\"\ntools:"), "expired at"},
+		"an overlay's version before":    {w.Kernel, withTask(6, "task"), "policy P2 task: version 6 goes back: the log has had version 7"},
+		"a name that an overlay has":     {w.Kernel, withTask(8, "task"), "cannot follow"},
+		"without a tool that one names":  {w.Kernel, kerneltest.PolicyVersion(t, 5, "slow:", "quick:", " slow,", ""), "cannot follow"},
+		"with another type for its test": {w.Kernel, kerneltest.PolicyVersion(t, 5, "n: {type: number, default: 1}", "n: {type: string}"), "cannot follow"},
+		"of a narrowed kernel":           {task, kerneltest.PolicyVersion(t, 5), "swap that one"},
+		"of no kernel":                   {none, kerneltest.PolicyVersion(t, 5), "no kernel"},
+		"of the zero kernel":             {new(helm.Kernel), kerneltest.PolicyVersion(t, 5), "no kernel"},
+	} {
+		if err := c.k.Swap(bg, c.p); err == nil || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), "helm: ") {
+			t.Errorf("%s: %v, want %s", name, err, c.says)
+		}
+	}
+	var load *guardian.LoadError
+	if err := w.Kernel.Swap(bg, kerneltest.PolicyVersion(t, 5, "slow:", "quick:", " slow,", "")); !errors.As(err, &load) || load.Document != "overlay.yaml" {
+		t.Errorf("not whose fault it is: %v", err)
+	}
+	if err := w.Kernel.Swap(ended, kerneltest.PolicyVersion(t, 5)); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("with an ended context: %v", err)
+	}
+	late := ending{bg, make(chan struct{})}
+	clock = func() { clock = nil; close(late.done) }
+	if err := w.Kernel.Swap(late, kerneltest.PolicyVersion(t, 5)); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("with a context that ended while policies were compiled: %v", err)
+	}
+	for n := range int64(3) {
+		touches := new(atomic.Int64)
+		touches.Store(n)
+		if err := w.Kernel.Swap(kerneltest.HostileContext{Context: bg, Left: touches}, kerneltest.PolicyVersion(t, 5)); err == nil {
+			t.Errorf("with a context that panics at touch %d", n)
+		}
+	}
+	clock = func() { panic("the clock") }
+	if err := w.Kernel.Swap(bg, kerneltest.PolicyVersion(t, 5)); err == nil || strings.Contains(err.Error(), "the clock") {
+		t.Errorf("without a clock: %v", err)
+	}
+	clock = nil
+	if n := w.Size() - before; n != 0 {
+		t.Errorf("%d entries of what was refused", n)
+	}
+	d, _ := w.Echo(w.Kernel, 1)
+	if d.Record.PolicyHash != kerneltest.PolicyVersion(t, 4).Hash() {
+		t.Error("judged by a policy that was refused")
+	}
+	w.MustDeny(task, 6, "P2:task:few")
+
+	// A kernel that is closed holds nobody up.
+	for _, k := range []*helm.Kernel{task, gone} {
+		if err := k.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Swap(kerneltest.PolicyVersion(t, 5, "slow:", "quick:", " slow,", ""))
+	var nowhere context.Context
+	if err := w.Kernel.Swap(nowhere, kerneltest.PolicyVersion(t, 6)); err != nil {
+		t.Errorf("without a context: %v", err)
+	}
+	w.MustVerify()
+	if err := w.Kernel.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Kernel.Swap(bg, kerneltest.PolicyVersion(t, 7)); err == nil {
+		t.Error("a closed kernel was swapped")
+	}
+	w.Options.Policy = kerneltest.PolicyVersion(t, 5)
+	if k, err := helm.New(w.Options); k != nil || err == nil || !strings.Contains(err.Error(), "version 5 goes back") {
+		t.Errorf("the next process, with the version before: %v", err)
+	}
+}
+
+// When the policies cannot be stored or signed, at whichever of them, the kernel seals; the next one finds a log that holds.
+func TestSwapFails(t *testing.T) {
+	for name, fail := range map[string]func(w *kerneltest.World){
+		"the store": func(w *kerneltest.World) { w.Store.FailIn(1) },
+		"the store, after it wrote": func(w *kerneltest.World) {
+			w.Store.OnFail = func(error) error { return kerneltest.ErrDisk }
+			w.Store.FailIn(1)
+		},
+		"the key, at the first":  func(w *kerneltest.World) { w.Key.FailIn(1) },
+		"the key, at the second": func(w *kerneltest.World) { w.Key.FailIn(2) },
+		"the key, at the last":   func(w *kerneltest.World) { w.Key.FailIn(3) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := kerneltest.New(t)
+			a, b := w.Narrow(w.Kernel, kerneltest.Overlay(t, "a", 1, 5)), w.Narrow(w.Kernel, kerneltest.Overlay(t, "b", 1, 5))
+			fail(w)
+			var wg sync.WaitGroup
+			failed := atomic.Int64{}
+			for i := range 4 {
+				wg.Go(func() {
+					if w.Kernel.Swap(context.Background(), kerneltest.PolicyVersion(t, 2+i)) != nil {
+						failed.Add(1)
+					}
+				})
+			}
+			kerneltest.Within(t, 10*time.Second, "swaps", wg.Wait)
+			if failed.Load() != 4 {
+				t.Errorf("%d of 4 swaps failed", failed.Load())
+			}
+			w.MustBeClosed(a)
+			w.MustBeClosed(b)
+			w.MustBeSealed()
+			w.Runs.Store(0)
+			w.Options.Policy = kerneltest.PolicyVersion(t, 9)
+			w.MustRecover(nil)
+			w.PolicyEntries()
+		})
+	}
+}

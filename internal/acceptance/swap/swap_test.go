@@ -1,0 +1,175 @@
+package swap
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// What was allowed is denied from one call to the next, and allowed again by the version after it. Narrowed kernels follow with their
+// overlays. What was in force before is written once.
+func TestSwap(t *testing.T) {
+	w := kerneltest.New(t)
+	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+	step := w.Narrow(task, kerneltest.Overlay(t, "a-step", 1, 3))
+	w.MustAllow(w.Kernel, 6)
+	w.Swap(kerneltest.PolicyVersion(t, 2, kerneltest.NoEcho...))
+	for _, k := range []*helm.Kernel{w.Kernel, task, step} {
+		d, r := w.Echo(k, 1)
+		w.Runs.Store(0)
+		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonNoPolicyDefined))
+	}
+	w.Swap(kerneltest.PolicyVersion(t, 3, kerneltest.TwoByDefault...))
+	if d, r := w.Call("echo", `{}`); d.Err() != nil || string(r.Output) != `{"n":2}` {
+		t.Errorf("the new default: %q %v", r.Output, d.Err())
+	}
+	w.MustAllow(w.Kernel, 6)
+	w.MustAllow(task, 5)
+	w.MustDeny(task, 6, "P2:task:few")
+	w.MustDeny(step, 6, "P2:task:few")
+	w.MustDeny(step, 4, "P2:a-step:few")
+	w.MustDeny(w.Narrow(task, kerneltest.Overlay(t, "late", 1, 2)), 3, "P2:late:few")
+	w.MustHavePolicies("P1:test:1, P1:test:1 P2:task:1, P1:test:1 P2:task:1 P2:a-step:1, " +
+		"P1:test:2 P2:task:1, P1:test:2 P2:task:1 P2:a-step:1, P1:test:2, " +
+		"P1:test:3 P2:task:1, P1:test:3 P2:task:1 P2:a-step:1, P1:test:3, P1:test:3 P2:task:1 P2:late:1")
+	w.PolicyEntries()
+
+	size := w.Size()
+	w.Swap(kerneltest.PolicyVersion(t, 3, kerneltest.TwoByDefault...)) // in force already
+	if w.Size() != size {
+		t.Error("what is in force was written again")
+	}
+	report := w.MustVerify()
+	if report.Replay.NotReplayable != 0 {
+		t.Errorf("replay: %+v", report.Replay)
+	}
+	w.MustAgree(report)
+}
+
+// Two policies of the same versions may take turns: neither goes back. Each has one entry.
+func TestSwapToAndFro(t *testing.T) {
+	w := kerneltest.New(t)
+	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+	a, b := kerneltest.Compile(t, kerneltest.Policy), kerneltest.PolicyVersion(t, 1, kerneltest.TwoByDefault...)
+	for range 3 {
+		w.Swap(b)
+		if d, r := w.Call("echo", `{}`); string(r.Output) != `{"n":2}` {
+			t.Errorf("%q %v", r.Output, d.Err())
+		}
+		w.MustDeny(task, 6, "P2:task:few")
+		w.Swap(a)
+		if d, r := w.Call("echo", `{}`); string(r.Output) != `{"n":1}` {
+			t.Errorf("%q %v", r.Output, d.Err())
+		}
+		w.MustDeny(task, 6, "P2:task:few")
+	}
+	if n := w.PolicyEntries(); n != 4 {
+		t.Errorf("%d policy entries", n)
+	}
+	w.Options.Policy = b
+	w.Open()
+	if d, r := w.Call("echo", `{}`); string(r.Output) != `{"n":2}` || w.PolicyEntries() != 4 {
+		t.Errorf("%q %v", r.Output, d.Err())
+	}
+	w.MustVerify()
+}
+
+// An overlay that has expired, or of whose name there is a later one, follows: it denies, as it did.
+func TestSwapTakesOldOverlaysAlong(t *testing.T) {
+	var hours atomic.Int64
+	w := kerneltest.New(t, func(o *helm.Options) {
+		o.Now = func() time.Time {
+			return time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC).Add(time.Duration(hours.Load()) * time.Hour)
+		}
+	})
+	short := w.Narrow(w.Kernel, kerneltest.Overlay(t, "short", 1, 5, `expires: "2026-11-20T18:00:00Z"`))
+	first, second := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5)), w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 2, 3))
+	third := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 3, 2))
+	hours.Add(1)
+	if err := third.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.Swap(kerneltest.PolicyVersion(t, 2))
+	w.MustDeny(short, 1, "P2:short:expires")
+	w.MustDeny(first, 6, "P2:task:few")
+	w.MustAllow(first, 4)
+	w.MustDeny(second, 4, "P2:task:few")
+	w.MustVerify()
+	w.Options.Policy = kerneltest.PolicyVersion(t, 2)
+	for range 2 {
+		if _, err := w.Kernel.Narrow(kerneltest.Overlay(t, "task", 2, 3)); err == nil {
+			t.Error("the version that followed last, not the highest, counts")
+		}
+		w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 3, 2))
+		w.Open()
+	}
+}
+
+// Between judgement and place: what was judged by the stack of before is judged again, for it would stand behind the new one's entry.
+func TestSwapBetweenJudgementAndPlace(t *testing.T) {
+	for name, x := range map[string]struct {
+		args, output string
+		to           []string
+		reason       contracts.ReasonCode
+	}{
+		"allowed by both":  {`{}`, `{"n":2}`, kerneltest.TwoByDefault, contracts.ReasonAllow},
+		"allowed before":   {`{}`, "", kerneltest.NoEcho, contracts.ReasonNoPolicyDefined},
+		"denied before":    {`{"text":"a secret"}`, `{"n":1,"text":"a secret"}`, []string{"finds: secret", "finds: nothing"}, contracts.ReasonAllow},
+		"no longer a tool": {`{}`, "", []string{"echo:", "gone:", "deny: echo", "deny: gone", "allow: [echo, ", "allow: ["}, contracts.ReasonToolNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var armed atomic.Bool
+			var w *kerneltest.World
+			w = kerneltest.New(t, func(o *helm.Options) {
+				o.Now = func() time.Time { // asked for with the session locked, before the judgement
+					if armed.CompareAndSwap(true, false) {
+						kerneltest.Within(t, 10*time.Second, "a swap", func() { w.Swap(kerneltest.PolicyVersion(t, 2, x.to...)) })
+					}
+					return time.Now()
+				}
+			})
+			armed.Store(true)
+			d, r := w.Call("echo", x.args)
+			if d.Reason != x.reason || string(r.Output) != x.output || d.Record.PolicyHash != kerneltest.PolicyVersion(t, 2, x.to...).Hash() || armed.Load() {
+				t.Errorf("%s %q", d.Reason, r.Output)
+			}
+			if n := w.Runs.Load(); (n == 1) != (x.reason == contracts.ReasonAllow) {
+				t.Errorf("ran %d times", n)
+			}
+			w.MustVerify()
+		})
+	}
+}
+
+// A tool may swap the policy under which it runs: it ends under the limits and the pinned output that it was permitted with, and what it
+// calls is judged by the new one.
+func TestSwapFromInside(t *testing.T) {
+	w := kerneltest.New(t)
+	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+	var inner helm.Decision
+	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+		if c.Tool == "pinned" {
+			w.Swap(kerneltest.PolicyVersion(t, 2, append([]string{"ok: {type: boolean}", "ok: {type: string}", "allow: [echo, pinned, ", "allow: [pinned, "}, kerneltest.TwoByDefault...)...))
+			inner, _ = w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)})
+		}
+		return executor.Result{Output: []byte(`{"ok":true}`)}, nil
+	}
+	d, r := task.Guard(context.Background(), helm.Intent{Tool: "pinned", Args: json.RawMessage(`{}`), Session: "s"})
+	if d.Err() != nil || string(r.Output) != `{"ok":true}` {
+		t.Errorf("%q %v", r.Output, d.Err())
+	}
+	if inner.Reason != contracts.ReasonNoPolicyDefined {
+		t.Errorf("from inside: %s", inner.Reason)
+	}
+	if d, _ := w.Call("pinned", `{}`); d.Reason != contracts.ReasonContractDrift {
+		t.Errorf("the next call: %s", d.Reason)
+	}
+	w.MustVerify()
+}

@@ -1,0 +1,247 @@
+package helm_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/kerneltest"
+)
+
+// 64 goroutines call root and tasks, directly, by context and nested, while others swap, narrow, close tasks and sessions and sign
+// checkpoints; then the kernel closes in the middle of it. Every call is judged by one stack, that which was in force at its place: the
+// log shows, for at each place the version of what judged is that of the latest policy of root. Nothing a task forbids runs in it.
+func TestSwapHammer(t *testing.T) {
+	const last = 12
+	for _, x := range []struct {
+		name string
+		room int  // decisions in the queue; 0: as many as ever
+		end  bool // Close comes in the middle
+	}{{"sound", 0, false}, {"room for two", 2, false}, {"closed in the middle", 0, true}} {
+		t.Run(x.name, func(t *testing.T) {
+			numbered := func(v int) *guardian.Policy { return kerneltest.PolicyVersion(t, v, "timeout: 1s", "timeout: 10m") } // however slow the machine is
+			w := kerneltest.New(t, func(o *helm.Options) { o.Policy = numbered(1) })
+			if x.room > 0 {
+				w.Kernel.SetRoom(x.room)
+			}
+			w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+				if c.Tool == "slow" { // nested: under the overlay of whoever runs it
+					if d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":6}`)}); d.Allowed() {
+						t.Error("a tool's call left the overlay that the tool runs under")
+					}
+				}
+				return executor.Result{Output: c.Args}, nil
+			}
+			policies := make([]*guardian.Policy, last+1)
+			for v := 1; v <= last; v++ {
+				policies[v] = numbered(v)
+			}
+			task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+			step := w.Narrow(task, kerneltest.Overlay(t, "step", 1, 4))
+			bg := context.Background()
+			next, swaps, calls := atomic.Int64{}, atomic.Int64{}, atomic.Int64{}
+			next.Store(1)
+			var once sync.Once
+			middle := make(chan struct{}) // closed when enough was done, for those who wait to end it
+			reached := func() {
+				if swaps.Load() > 0 && calls.Load() >= 450 {
+					once.Do(func() { close(middle) })
+				}
+			}
+			swap := func() {
+				v := next.Add(1)
+				if v > last {
+					return
+				}
+				switch err := w.Kernel.Swap(bg, policies[v]); {
+				case err == nil:
+					swaps.Add(1)
+				case x.end:
+				default: // somebody else was faster with a later version
+					if next.Load() <= v {
+						t.Error(err)
+					}
+				}
+			}
+			var wg sync.WaitGroup
+			for i := range 64 {
+				wg.Go(func() {
+					for j := range 12 {
+						in := helm.Intent{Tool: "echo", Args: json.RawMessage(fmt.Sprintf(`{"n":%d}`, j)), Session: fmt.Sprint("s", (i+j)%9)}
+						k, ctx, most := w.Kernel, bg, 99
+						switch i % 8 {
+						case 0:
+							k, most = task, 5
+						case 1:
+							ctx, most = step.Context(bg), 4
+						case 2:
+							n, err := task.Narrow(kerneltest.Overlay(t, fmt.Sprint("n", i%3), 1, 3))
+							if err != nil {
+								if !x.end {
+									t.Error(err)
+								}
+								continue
+							}
+							k, most = n, 3
+							defer n.Close()
+						case 3:
+							in.Tool, in.Args = "slow", json.RawMessage(`{}`)
+							k = step
+						case 4:
+							if i%16 == 4 && j%4 == 3 {
+								swap()
+							}
+						case 5:
+							if i == 5 && j%4 == 1 {
+								_ = w.Kernel.CloseSession(bg, in.Session)
+								continue
+							}
+							in.Args = json.RawMessage(`{"n":`)
+						case 6:
+							if i == 6 && j%4 == 1 {
+								_, _ = w.Kernel.Checkpoint(bg)
+							}
+						case 7:
+							if x.end && i == 63 && j == 6 {
+								<-middle
+								if err := w.Kernel.Close(); err != nil {
+									t.Error(err)
+								}
+							}
+						}
+						d, _ := k.Guard(ctx, in)
+						calls.Add(1)
+						reached()
+						if d.Allowed() && in.Tool == "echo" && j > most {
+							t.Errorf("%d ran where %d is the most", j, most)
+						}
+						if !d.Allowed() && errors.Is(d.Err(), helm.ErrWithheld) {
+							t.Errorf("%s: %v", d.Reason, d.Err())
+						}
+					}
+				})
+			}
+			kerneltest.Within(t, time.Minute, "64 callers", wg.Wait)
+			if taken, waiting := w.Kernel.Room(); taken != 0 || waiting != 0 {
+				t.Errorf("%d in the room, %d wait for it", taken, waiting)
+			}
+			if swaps.Load() == 0 || calls.Load() < 64*9 {
+				t.Errorf("%d swaps under %d calls", swaps.Load(), calls.Load())
+			}
+			mustFollow(w, swaps.Load())
+			if x.end {
+				w.Options.Policy = policies[last]
+				w.Open()
+			}
+			if report := w.MustVerify(); report.Replay.NotReplayable != 0 || report.Replay.Replayed < 200 {
+				t.Errorf("replay: %+v", report.Replay)
+			}
+		})
+	}
+}
+
+// mustFollow shows that at every place of the log the policy that judges there has the bundle's version of the latest entry of root's.
+func mustFollow(w *kerneltest.World, swaps int64) {
+	w.T.Helper()
+	versions, inForce, entries, judged := map[contracts.Digest]uint64{}, uint64(0), int64(0), 0
+	for i, st := range w.Statements() {
+		var d *contracts.DecisionRecord
+		switch {
+		case st.Policy != nil:
+			v := st.Policy.Documents[0].Version
+			versions[st.Policy.Policy] = v
+			if len(st.Policy.Documents) == 1 {
+				if v <= inForce {
+					w.T.Errorf("entry %d: version %d after %d", i, v, inForce)
+				}
+				inForce = v
+				entries++
+			} else if v < inForce {
+				w.T.Errorf("entry %d: a narrowed stack of version %d under %d", i, v, inForce)
+			}
+		case st.Decision != nil:
+			d = st.Decision
+		case st.Receipt != nil:
+			d = st.Receipt.Decision
+		}
+		if d == nil {
+			continue
+		}
+		judged++
+		if v := versions[d.PolicyHash]; v != inForce {
+			w.T.Errorf("entry %d: judged by version %d, and %d is in force", i, v, inForce)
+		}
+	}
+	if entries < 1+swaps || judged == 0 {
+		w.T.Errorf("%d of %d swaps in the log, %d judgements", entries-1, swaps, judged)
+	}
+	w.PolicyEntries()
+}
+
+// A call that waits, for room or for a session that closes, is judged by the stack of the moment when it is judged, read anew with its
+// defaults; what is in flight keeps its own.
+func TestSwapUnderWaitingCalls(t *testing.T) {
+	t.Run("room", func(t *testing.T) {
+		inCrowd(t, 1, func(w *crowd) {
+			task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+			first := w.fill(1)
+			in := helm.Intent{Tool: "echo", Session: "s"}
+			allowed, denied := w.come(context.Background(), in), w.come(task.Context(context.Background()), helm.Intent{Tool: "echo", Session: "s", Args: []byte(`{"text":"mars"}`)})
+			swapped := make(chan error, 1)
+			w.all.Go(func() {
+				swapped <- w.Kernel.Swap(context.Background(), kerneltest.PolicyVersion(t, 2, append(kerneltest.TwoByDefault, "finds: secret", "finds: mars")...))
+			})
+			synctest.Wait()
+			w.dam.Unblock()
+			w.mustSucceed(first...)
+			w.mustSucceed(allowed)
+			if err := <-swapped; err != nil {
+				t.Error(err)
+			}
+			if string(first[0].r.Output) != `{"n":1}` || string(allowed.r.Output) != `{"n":2}` || denied.d.Record.Rule != "P1:test:no-secrets" {
+				t.Errorf("first %q, waiting %q and %s", first[0].r.Output, allowed.r.Output, denied.d.Reason)
+			}
+			w.MustVerify()
+		})
+	})
+	t.Run("a closing session", func(t *testing.T) {
+		inCrowd(t, helm.Capacity, func(w *crowd) {
+			release := make(chan struct{})
+			var runs atomic.Int64
+			w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+				if runs.Add(1) == 1 {
+					<-release
+				}
+				return executor.Result{Output: c.Args}, nil
+			}
+			first := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "s", Idempotency: "k"})
+			ctx, cancel := context.WithCancel(context.Background())
+			w.all.Go(func() { _ = w.Kernel.CloseSession(ctx, "s") })
+			synctest.Wait()
+			second := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "s"})
+			repeat := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "s", Idempotency: "k"})
+			w.Swap(kerneltest.PolicyVersion(t, 2, kerneltest.TwoByDefault...))
+			cancel()
+			w.mustSucceed(second)
+			close(release)
+			w.mustSucceed(first)
+			if repeat.d.Reason != contracts.ReasonIdempotencyConflict { // as it would have been, had it come now
+				t.Errorf("with another default the same words are another call: %s", repeat.d.Reason)
+			}
+			if string(first.r.Output) != `{"n":1}` || string(second.r.Output) != `{"n":2}` {
+				t.Errorf("first %q, waiting %q", first.r.Output, second.r.Output)
+			}
+			w.MustVerify()
+		})
+	})
+}
