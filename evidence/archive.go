@@ -10,6 +10,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -30,9 +31,9 @@ type extent struct{ at, size int64 }
 // An archive is a directory of the members of a pack. A blob takes 9 bytes of it; the rest of its name is read from its header again.
 type archive struct {
 	members [len(members)]extent
-	blobs   []uint64 // in order of names: prefixBits of the name, then the block that the header is
-	named   []role   // as what entries named them
-	bytes   uint64   // of all blobs
+	blobs   []uint64     // in order of names: prefixBits of the name, then the block that the header is
+	named   []entry.Role // as what entries named them
+	bytes   uint64       // of all blobs
 	root    contracts.Digest
 }
 
@@ -113,7 +114,7 @@ func (a *archive) open(ctx context.Context, w *window) error {
 		return bad("end", fmt.Sprintf("%d bytes follow it", w.size-at-2*block), nil)
 	}
 	a.blobs = slices.Clip(a.blobs)
-	a.named = make([]role, len(a.blobs))
+	a.named = make([]entry.Role, len(a.blobs))
 	a.root = names.Root()
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -56,12 +57,12 @@ func (v *verifier) content(d contracts.Digest, r view) ([]byte, int, *Error) {
 
 // keep notes that the entry at hand names a blob, and holds it to the form of what it is named as. It gives the bytes, or nil where
 // they are not there, or not as they should be.
-func (v *verifier) keep(d contracts.Digest, as role) ([]byte, *Error) {
+func (v *verifier) keep(d contracts.Digest, as entry.Role) ([]byte, *Error) {
 	b, i, f := v.content(d, v.far)
 	switch {
 	case f != nil:
 		return nil, v.late(f)
-	case i == noBlob && as.required():
+	case i == noBlob && as.Required():
 		return nil, v.late(v.fault(ErrBlob, blobPrefix+d.String(), "the "+as.String()+" is missing"))
 	case i == noBlob:
 		v.report.Erased = append(v.report.Erased, d)
@@ -75,15 +76,15 @@ func (v *verifier) keep(d contracts.Digest, as role) ([]byte, *Error) {
 }
 
 // form says in what a blob departs from the form of what it is named as. Inputs are held to theirs where they are read.
-func (v *verifier) form(b []byte, as role) string {
+func (v *verifier) form(b []byte, as entry.Role) string {
 	switch as {
-	case asTrust:
+	case entry.Trust:
 		if _, err := registry.ParseState(b); err != nil {
 			return "not a canonical trust state"
 		}
 		return v.crossed(b)
-	case asDocument, asFacts, asOutput:
-		if err := v.json.Parse(b, crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth, Object: as != asOutput}); err != nil {
+	case entry.Document, entry.Facts, entry.Output:
+		if err := v.json.Parse(b, crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth, Object: as != entry.Output}); err != nil {
 			return err.Error()
 		}
 		if !v.json.Canonical() {

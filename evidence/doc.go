@@ -131,10 +131,8 @@
 //
 // # Erasure
 //
-// [Erase] erases what a store keeps of calls beside their entries: inputs with their arguments and envelopes, outputs, facts, of the calls of a
-// receipt, a session or a caller. The log stays as it is, so what was proved of it stays proved, checkpoints that were kept included. Of what
-// was erased digests are left, by which a guess can be checked. Copies of a store, packs that were given out before, backups and the worn
-// cells of a drive are beyond it.
+// Package evidence/erasure erases what a store keeps of calls besides their entries. The log stays as it is, so what was proved of it stays
+// proved, and checkpoints that were kept stay valid. A pack that is written afterwards lacks the blobs, and the report lists them as Erased.
 //
 // # Cost
 //

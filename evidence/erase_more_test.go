@@ -17,6 +17,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/erasure"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
@@ -50,11 +51,11 @@ func TestEraseFromFiles(t *testing.T) {
 		t.Fatalf("%+v", before)
 	}
 	for round, x := range []struct {
-		which  Selection
+		which  erasure.Selection
 		labels []string
 	}{
-		{Selection{Sessions: []string{"s1"}}, []string{"0", "1", "2", "8"}},
-		{Selection{Callers: []contracts.Caller{aliceOf, alice}}, []string{"0", "2", "4", "5", "6", "7", "13", "16"}},
+		{erasure.Selection{Sessions: []string{"s1"}}, []string{"0", "1", "2", "8"}},
+		{erasure.Selection{Callers: []contracts.Caller{aliceOf, alice}}, []string{"0", "2", "4", "5", "6", "7", "13", "16"}},
 	} {
 		if round == 1 { // without a kernel
 			if err := errors.Join(c.kernel.Close(), s.Close()); err != nil {
@@ -93,7 +94,7 @@ func TestEraseFromFiles(t *testing.T) {
 		if v, err := VerifyStore(t.Context(), r, Options{Trust: c.trust, Origin: testOrigin}); err != nil || !slices.Equal(v.Erased, after.Erased) || v.Replay.NotReplayable != 10 {
 			t.Errorf("in place: %+v, %v", v, err)
 		}
-		if _, err := Erase(t.Context(), r, Selection{Sessions: []string{"s2"}}); err == nil || !strings.Contains(err.Error(), "read only") {
+		if _, err := erasure.Erase(t.Context(), r, erasure.Selection{Sessions: []string{"s2"}}); err == nil || !strings.Contains(err.Error(), "read only") {
 			t.Errorf("read only: %v", err)
 		}
 		r.Close()
@@ -116,27 +117,27 @@ func TestEraseRefuses(t *testing.T) {
 	c := newClinic(t, proofgraph.NewMemory())
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	all := Selection{Sessions: []string{"s1", "s2"}}
+	all := erasure.Selection{Sessions: []string{"s1", "s2"}}
 	for name, x := range map[string]struct {
 		ctx   context.Context
 		store proofgraph.Store
-		which Selection
+		which erasure.Selection
 		want  string
 	}{
 		"no store":              {t.Context(), nil, all, "no store was given"},
 		"no eraser":             {t.Context(), struct{ proofgraph.Store }{c.store}, all, "the store cannot erase"},
-		"nothing":               {t.Context(), c.store, Selection{}, "nothing is selected"},
-		"a session of no name":  {t.Context(), c.store, Selection{Sessions: []string{"s1", ""}}, `"main"`},
-		"roles":                 {t.Context(), c.store, Selection{Sessions: []string{"s1"}, Callers: []contracts.Caller{aliceOf}}, "Roles"},
-		"a hash of nothing":     {t.Context(), c.store, Selection{Sessions: []string{"s1"}, Receipts: []contracts.Digest{{1}}}, "is not in the log"},
-		"a hash of inputs":      {t.Context(), c.store, Selection{Sessions: []string{"s1"}, Receipts: []contracts.Digest{c.calls[0].inputs}}, "is not in the log"},
-		"an index behind":       {t.Context(), c.store, Selection{Sessions: []string{"s1"}, Entries: []uint64{1000}}, "entry 1000 is not in the log"},
-		"the genesis":           {t.Context(), c.store, Selection{Sessions: []string{"s1"}, Entries: []uint64{0}}, "entry 0 is a genesis"},
-		"a policy":              {t.Context(), c.store, Selection{Sessions: []string{"s1"}, Entries: []uint64{1}}, "entry 1 is a policy"},
+		"nothing":               {t.Context(), c.store, erasure.Selection{}, "nothing is selected"},
+		"a session of no name":  {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1", ""}}, `"main"`},
+		"roles":                 {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"}, Callers: []contracts.Caller{aliceOf}}, "Roles"},
+		"a hash of nothing":     {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"}, Receipts: []contracts.Digest{{1}}}, "is not in the log"},
+		"a hash of inputs":      {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"}, Receipts: []contracts.Digest{c.calls[0].inputs}}, "is not in the log"},
+		"an index behind":       {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"}, Entries: []uint64{1000}}, "entry 1000 is not in the log"},
+		"the genesis":           {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"}, Entries: []uint64{0}}, "entry 0 is a genesis"},
+		"a policy":              {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"}, Entries: []uint64{1}}, "entry 1 is a policy"},
 		"a context that ended":  {over, c.store, all, "context canceled"},
 		"a store that is wrong": {t.Context(), misreading{c.store.(*proofgraph.Memory)}, all, "entry 0: "},
 	} {
-		e, err := Erase(x.ctx, x.store, x.which)
+		e, err := erasure.Erase(x.ctx, x.store, x.which)
 		if err == nil || !strings.HasPrefix(err.Error(), "evidence: erase: ") || !strings.Contains(err.Error(), x.want) || e.Calls != nil || e.Size != 0 {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}
@@ -153,11 +154,11 @@ func (m misreading) Entries(context.Context, uint64, uint64) iter.Seq2[contracts
 
 // TestEraseGoesOn: it fails at each blob in turn, says how far it came, and a second call ends what the first began.
 func TestEraseGoesOn(t *testing.T) {
-	which := Selection{Callers: []contracts.Caller{alice, {ID: "alice", Tenant: "acme"}}}
+	which := erasure.Selection{Callers: []contracts.Caller{alice, {ID: "alice", Tenant: "acme"}}}
 	for n := 0; ; n++ {
 		c := newClinic(t, proofgraph.NewMemory())
 		s := &reluctant{Memory: c.store.(*proofgraph.Memory), left: n}
-		e, err := Erase(t.Context(), s, which)
+		e, err := erasure.Erase(t.Context(), s, which)
 		if err == nil {
 			if n < 10 || len(e.Erased) != n {
 				t.Errorf("%d erased, of %d", len(e.Erased), n)
@@ -220,10 +221,10 @@ func TestEraseBesideCalls(t *testing.T) {
 		})
 	}
 	for range 4 {
-		c.mustErase(Selection{Sessions: []string{"s1"}, Callers: []contracts.Caller{alice}})
+		c.mustErase(erasure.Selection{Sessions: []string{"s1"}, Callers: []contracts.Caller{alice}})
 	}
 	all.Wait()
-	c.mustErase(Selection{Callers: []contracts.Caller{alice}})
+	c.mustErase(erasure.Selection{Callers: []contracts.Caller{alice}})
 	for d := range kept {
 		if _, err := s.Blob(t.Context(), d); err != nil {
 			t.Errorf("of another caller: %v", err)
@@ -244,7 +245,7 @@ func TestEraseKeepsDocuments(t *testing.T) {
 	c := newClinic(t, proofgraph.NewMemory())
 	c.call(&patient{tool: "none", session: "papers"})
 	document := crypto.Sum(canonicalText(t, clinicPolicy))
-	if e := c.mustErase(Selection{Sessions: []string{"papers"}}); !slices.Equal(e.Kept, []contracts.Digest{document}) || len(e.Erased) != 1 {
+	if e := c.mustErase(erasure.Selection{Sessions: []string{"papers"}}); !slices.Equal(e.Kept, []contracts.Digest{document}) || len(e.Erased) != 1 {
 		t.Errorf("%+v", e)
 	}
 	if err := c.kernel.Close(); err != nil {
@@ -271,7 +272,7 @@ func TestEraseKeepsWhatOthersBegin(t *testing.T) {
 			t.Error(d.Err())
 		}
 	}
-	e, err := Erase(t.Context(), s, Selection{Entries: []uint64{late.receipt}})
+	e, err := erasure.Erase(t.Context(), s, erasure.Selection{Entries: []uint64{late.receipt}})
 	if err != nil || len(e.Kept) != 1 || e.Kept[0] != *late.output || slices.Contains(e.Erased, *late.output) {
 		t.Fatalf("%+v, %v", e, err)
 	}

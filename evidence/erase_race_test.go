@@ -7,6 +7,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/erasure"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -51,7 +52,7 @@ func TestEraseAtTheLastMoment(t *testing.T) {
 				cancel()
 			}
 		}}}
-		e, err := Erase(ctx, s, Selection{Sessions: []string{"main"}})
+		e, err := erasure.Erase(ctx, s, erasure.Selection{Sessions: []string{"main"}})
 		switch {
 		case len(s.do) > 0 || s.faster:
 			t.Error("nothing happened at the last moment")

@@ -13,6 +13,8 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/erasure"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/proofgraph"
@@ -181,9 +183,9 @@ func (c *clinic) index() {
 	}
 }
 
-func (c *clinic) mustErase(which Selection) Erasure {
+func (c *clinic) mustErase(which erasure.Selection) erasure.Erasure {
 	c.Helper()
-	e, err := Erase(c.Context(), c.store, which)
+	e, err := erasure.Erase(c.Context(), c.store, which)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -228,31 +230,42 @@ func (c *clinic) lacks(labels string) {
 
 // TestEraseSelects: whatever names a call, everything that is kept of it beside its entries is erased, and nothing of any other call.
 func TestEraseSelects(t *testing.T) {
-	of := func(f func(c *clinic) Selection) func(*clinic) Selection { return f }
-	is := func(s Selection) func(*clinic) Selection { return func(*clinic) Selection { return s } }
+	of := func(f func(c *clinic) erasure.Selection) func(*clinic) erasure.Selection { return f }
+	is := func(s erasure.Selection) func(*clinic) erasure.Selection {
+		return func(*clinic) erasure.Selection { return s }
+	}
 	for _, x := range []struct {
 		name  string
-		which func(c *clinic) Selection
+		which func(c *clinic) erasure.Selection
 		want  string // labels
 		kept  int
 	}{
-		{"a session", is(Selection{Sessions: []string{"s1"}}), "0 1 2 8", 1},
-		{"a session, with calls that were refused because it was closed", is(Selection{Sessions: []string{"gone"}}), "11 15 16", 0},
-		{"a session of no legal name", is(Selection{Sessions: []string{illegal}}), "12 13", 0},
-		{"a session that is not there", is(Selection{Sessions: []string{"s4"}}), "", 0},
-		{"the session of calls that name none", is(Selection{Sessions: []string{"main"}}), "9 10", 0},
-		{"a caller", is(Selection{Callers: []contracts.Caller{alice}}), "0 2 4 7 13", 1},
-		{"a caller of a tenant", is(Selection{Callers: []contracts.Caller{{ID: "alice", Tenant: "acme"}}}), "5 6 16", 0},
-		{"a caller whose names are too long", is(Selection{Callers: []contracts.Caller{long}}), "14", 0},
-		{"a caller with the name of another's digest", is(Selection{Callers: []contracts.Caller{sly}}), "9", 0},
-		{"callers without a name", is(Selection{Callers: []contracts.Caller{{}}}), "10", 0},
-		{"a receipt", of(func(c *clinic) Selection { return Selection{Receipts: []contracts.Digest{c.calls[4].receiptHash}} }), "4", 0},
-		{"a decision", of(func(c *clinic) Selection { return Selection{Receipts: []contracts.Digest{c.calls[4].decisionHash}} }), "4", 0},
-		{"a receipt by index", of(func(c *clinic) Selection { return Selection{Entries: []uint64{c.calls[1].receipt}} }), "1", 0},
-		{"a decision by index", of(func(c *clinic) Selection { return Selection{Entries: []uint64{c.calls[1].decision}} }), "1", 0},
-		{"a denial", of(func(c *clinic) Selection { return Selection{Entries: []uint64{c.calls[7].receipt}} }), "7", 0},
-		{"all of that", of(func(c *clinic) Selection {
-			return Selection{[]contracts.Digest{c.calls[10].receiptHash, c.calls[10].decisionHash}, []uint64{c.calls[1].receipt, c.calls[1].receipt}, []string{"s2", "s3", illegal}, []contracts.Caller{alice}}
+		{"a session", is(erasure.Selection{Sessions: []string{"s1"}}), "0 1 2 8", 1},
+		{"a session, with calls that were refused because it was closed", is(erasure.Selection{Sessions: []string{"gone"}}), "11 15 16", 0},
+		{"a session of no legal name", is(erasure.Selection{Sessions: []string{illegal}}), "12 13", 0},
+		{"a session that is not there", is(erasure.Selection{Sessions: []string{"s4"}}), "", 0},
+		{"the session of calls that name none", is(erasure.Selection{Sessions: []string{"main"}}), "9 10", 0},
+		{"a caller", is(erasure.Selection{Callers: []contracts.Caller{alice}}), "0 2 4 7 13", 1},
+		{"a caller of a tenant", is(erasure.Selection{Callers: []contracts.Caller{{ID: "alice", Tenant: "acme"}}}), "5 6 16", 0},
+		{"a caller whose names are too long", is(erasure.Selection{Callers: []contracts.Caller{long}}), "14", 0},
+		{"a caller with the name of another's digest", is(erasure.Selection{Callers: []contracts.Caller{sly}}), "9", 0},
+		{"callers without a name", is(erasure.Selection{Callers: []contracts.Caller{{}}}), "10", 0},
+		{"a receipt", of(func(c *clinic) erasure.Selection {
+			return erasure.Selection{Receipts: []contracts.Digest{c.calls[4].receiptHash}}
+		}), "4", 0},
+		{"a decision", of(func(c *clinic) erasure.Selection {
+			return erasure.Selection{Receipts: []contracts.Digest{c.calls[4].decisionHash}}
+		}), "4", 0},
+		{"a receipt by index", of(func(c *clinic) erasure.Selection { return erasure.Selection{Entries: []uint64{c.calls[1].receipt}} }), "1", 0},
+		{"a decision by index", of(func(c *clinic) erasure.Selection { return erasure.Selection{Entries: []uint64{c.calls[1].decision}} }), "1", 0},
+		{"a denial", of(func(c *clinic) erasure.Selection { return erasure.Selection{Entries: []uint64{c.calls[7].receipt}} }), "7", 0},
+		{"all of that", of(func(c *clinic) erasure.Selection {
+			return erasure.Selection{
+				Receipts: []contracts.Digest{c.calls[10].receiptHash, c.calls[10].decisionHash},
+				Entries:  []uint64{c.calls[1].receipt, c.calls[1].receipt},
+				Sessions: []string{"s2", "s3", illegal},
+				Callers:  []contracts.Caller{alice},
+			}
 		}), "0 1 2 3 4 5 6 7 10 12 13 14", 0},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -279,7 +292,7 @@ func TestEraseSelects(t *testing.T) {
 				c.calls[2].output, c.calls[3].output = nil, nil
 			}
 			c.lacks(x.want)
-			if len(e.Kept) != x.kept || len(e.Gone) != 0 || !slices.IsSortedFunc(e.Erased, compareDigests) {
+			if len(e.Kept) != x.kept || len(e.Gone) != 0 || !slices.IsSortedFunc(e.Erased, entry.Compare) {
 				t.Errorf("%d kept, %d gone", len(e.Kept), len(e.Gone))
 			}
 			again := c.mustErase(which)

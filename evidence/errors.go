@@ -88,9 +88,6 @@ func (e *Error) Unwrap() []error {
 // otherOrigin shows both: they are public, and had their form checked.
 func otherOrigin(is, want string) string { return "of the origin " + is + ", not " + want }
 
-// unsupported is what is said of features that later versions of this package know.
-const unsupported = " is not supported by this version"
-
 // formatError returns the departure of a record from its form: every error of reading one is such.
 func formatError(err error) *contracts.FormatError {
 	var f *contracts.FormatError

@@ -8,6 +8,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -38,7 +39,7 @@ func (v *verifier) finish() error {
 		r.Open = append(r.Open, Call{at, call.id()})
 	}
 	slices.SortFunc(r.Open, func(a, b Call) int { return cmp.Compare(a.Index, b.Index) })
-	slices.SortFunc(r.Erased, compareDigests)
+	slices.SortFunc(r.Erased, entry.Compare)
 	r.Erased = slices.Compact(r.Erased)
 	slices.SortFunc(r.Replay.Engines, func(a, b contracts.Engine) int {
 		return cmp.Or(cmp.Compare(a.Rules, b.Rules), cmp.Compare(a.Threat, b.Threat))
@@ -48,8 +49,6 @@ func (v *verifier) finish() error {
 	}
 	return nil
 }
-
-func compareDigests(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) }
 
 // checkpointed is MERKLE and CHECKPOINT. It sets the level, and gives the member.
 func (v *verifier) checkpointed() ([]byte, *Error) {

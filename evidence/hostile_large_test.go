@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -115,7 +116,7 @@ func TestManyParents(t *testing.T) {
 		for k := range min(32, i) {
 			parents = append(parents, all[(i*k+k)%i])
 		}
-		slices.SortFunc(parents, compareDigests)
+		slices.SortFunc(parents, entry.Compare)
 		c := m.denied(contracts.ReasonToolNotFound, ask{session: fmt.Sprint("s", i%50), tool: "x", args: `{}`, drop: true, parents: slices.Compact(parents)})
 		all = append(all, c.entry)
 	}

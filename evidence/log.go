@@ -1,11 +1,11 @@
 package evidence
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -99,7 +99,7 @@ func (l *log) graphHash() contracts.Digest {
 			heads = append(heads, l.latest(c))
 		}
 	}
-	slices.SortFunc(heads, func(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(heads, entry.Compare)
 	b := []byte{'['}
 	for i, h := range heads {
 		if i > 0 {
@@ -128,70 +128,4 @@ func (l *log) sessions() contracts.Sessions {
 		t.Append(crypto.LeafHash(b))
 	}
 	return contracts.Sessions{Count: uint64(len(names)), Root: t.Root()}
-}
-
-// A role is what an entry names a blob as.
-type role uint8
-
-const (
-	asTrust    role = 1 << iota // the initial trust state
-	asDocument                  // a policy document
-	asInputs
-	asOutput // canonical
-	asRaw    // an output that is not strict JSON
-	asFacts
-)
-
-func (r role) String() string {
-	switch r {
-	case asTrust:
-		return "trust state"
-	case asDocument:
-		return "policy document"
-	case asInputs:
-		return "inputs"
-	case asFacts:
-		return "facts"
-	}
-	return "output"
-}
-
-// required blobs may not be erased.
-func (r role) required() bool { return r == asTrust || r == asDocument }
-
-// names gives the blobs that an entry names.
-func names(st *contracts.Statement, each func(contracts.Digest, role)) {
-	switch r := st.Receipt; {
-	case st.Genesis != nil:
-		each(st.Genesis.Trust, asTrust)
-	case st.Policy != nil:
-		for _, d := range st.Policy.Documents {
-			each(d.Digest, asDocument)
-		}
-	case st.Judgement() != nil:
-		each(st.Judgement().InputsHash, asInputs)
-	case r != nil:
-		if r.OutputHash != nil {
-			each(*r.OutputHash, outputRole(r))
-		}
-		if r.FactsHash != nil {
-			each(*r.FactsHash, asFacts)
-		}
-	}
-}
-
-func outputRole(r *contracts.Receipt) role {
-	if r.OutputForm == "raw" {
-		return asRaw
-	}
-	return asOutput
-}
-
-// later is what this version does not know of an entry's kind, or "".
-func later(st *contracts.Statement) string {
-	switch st.Kind() {
-	case contracts.KindCondense, contracts.KindMessage:
-		return "a " + string(st.Kind()) + " entry" + unsupported
-	}
-	return ""
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -44,7 +45,7 @@ func (o *opener) open(b []byte, state *registry.State, index uint64) early {
 // sealed is ENCODING and ENVELOPE.
 func (o *opener) sealed(b []byte, index uint64) (*contracts.Sealed, *Error) {
 	if bytes.HasPrefix(b, []byte(`{"gap"`)) {
-		return nil, &Error{ErrGap, int64(index), "gap", "a gap" + unsupported, nil}
+		return nil, &Error{ErrGap, int64(index), "gap", "a gap" + entry.Unsupported, nil}
 	}
 	s, err := o.reader.Open(b)
 	if err != nil {
@@ -84,7 +85,7 @@ func (o *opener) record(s *contracts.Sealed, index uint64) (*contracts.Statement
 		bad := formatError(err)
 		return nil, &Error{ErrRecord, int64(index), bad.Field, bad.What, nil}
 	}
-	if what := later(st); what != "" {
+	if what := entry.Later(st); what != "" {
 		return nil, &Error{ErrRecord, int64(index), "predicateType", what, nil}
 	}
 	return st, nil

@@ -3,6 +3,7 @@ package evidence
 import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -52,7 +53,7 @@ func (o *Options) check() (*signed, *Error) {
 	case o.Origin != "" && !contracts.IsOrigin(o.Origin):
 		return bad("Origin", "not 1 to 255 letters, digits and . _ / -")
 	case o.Level > Logged:
-		return bad("Level", "a level above LOGGED"+unsupported)
+		return bad("Level", "a level above LOGGED"+entry.Unsupported)
 	case o.Last == nil:
 		return nil, nil
 	}

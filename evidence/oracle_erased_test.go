@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -66,7 +67,7 @@ func (o *oracle) erased(pack []byte, options Options, unread, told []string, see
 		}
 		tried++
 		_, err := verifyBytes(o.T, x.pack, options)
-		if err != nil && strings.HasSuffix(err.Error(), unsupported) { // gaps and condense entries
+		if err != nil && strings.HasSuffix(err.Error(), entry.Unsupported) { // gaps and condense entries
 			later++
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -124,7 +125,7 @@ func TestOracleGen(t *testing.T) {
 			passed = append(passed, x.name)
 		case errors.As(err, &e) && e.Check.Error() == x.check:
 			refused++
-		case strings.HasSuffix(err.Error(), unsupported): // gaps and condense entries
+		case strings.HasSuffix(err.Error(), entry.Unsupported): // gaps and condense entries
 			later++
 		default:
 			t.Errorf("%s: %v; want %s", x.name, err, x.check)

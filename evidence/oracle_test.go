@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/internal/shared"
 	"github.com/helmkernel/helm/trust/registry"
@@ -169,7 +170,7 @@ func TestOracleMutations(t *testing.T) {
 			ours = e.Check.Error()
 			refused++
 		}
-		later := err != nil && strings.HasSuffix(err.Error(), unsupported)
+		later := err != nil && strings.HasSuffix(err.Error(), entry.Unsupported)
 		want, exception := other[name]
 		delete(other, name)
 		if !exception {
@@ -240,7 +241,7 @@ func TestOracleLater(t *testing.T) {
 		}
 		r, err := verifyBytes(t, pack, Options{})
 		var e *Error
-		if !errors.As(err, &e) || !strings.HasSuffix(e.What, unsupported) || r.Level != Invalid {
+		if !errors.As(err, &e) || !strings.HasSuffix(e.What, entry.Unsupported) || r.Level != Invalid {
 			t.Errorf("%q: %s, %v", kind, r.Level, err)
 		}
 		t.Log(err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 )
 
 // outcome holds a receipt that is no denial to what was kept of its call: the sandbox in the inputs, the output, the pinned schema.
@@ -17,16 +18,16 @@ func (v *verifier) outcome(r *contracts.Receipt, call *pending) *Error {
 	var facts, output []byte
 	var f *Error
 	if r.FactsHash != nil {
-		facts, f = v.keep(*r.FactsHash, asFacts)
+		facts, f = v.keep(*r.FactsHash, entry.Facts)
 	}
 	if r.OutputHash != nil && f == nil {
-		output, f = v.keep(*r.OutputHash, outputRole(r))
+		output, f = v.keep(*r.OutputHash, entry.OutputRole(r))
 	}
 	switch {
 	case f != nil:
 		return f
 	case facts != nil:
-		return differs("factsHash", "a facts document"+unsupported)
+		return differs("factsHash", "a facts document"+entry.Unsupported)
 	}
 	whole := crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth}
 	if r.OutputForm == "raw" && output != nil && v.json.Parse(output, whole) == nil {

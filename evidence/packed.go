@@ -9,6 +9,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 )
 
 // A packed log is one in a pack.
@@ -75,7 +76,7 @@ func (p *packed) member(i int) ([]byte, *Error) {
 	return b, nil
 }
 
-func (p *packed) names(number int, as role) bool {
+func (p *packed) names(number int, as entry.Role) bool {
 	seen := p.named[number]&as != 0
 	p.named[number] |= as
 	return !seen

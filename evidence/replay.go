@@ -6,6 +6,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/guardian"
 )
 
@@ -41,7 +42,7 @@ func (v *verifier) replay(st *contracts.Statement, c *chain, call *pending) *Err
 }
 
 func (v *verifier) keepAll(st *contracts.Statement) (f *Error) {
-	names(st, func(d contracts.Digest, as role) {
+	entry.Blobs(st, func(d contracts.Digest, as entry.Role) {
 		if f == nil {
 			_, f = v.keep(d, as)
 		}
@@ -51,7 +52,7 @@ func (v *verifier) keepAll(st *contracts.Statement) (f *Error) {
 
 // judgement makes a verdict again from the kept inputs, and compares these with decision, entry and log.
 func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecord, c *chain, call *pending) *Error {
-	raw, f := v.keep(d.InputsHash, asInputs)
+	raw, f := v.keep(d.InputsHash, entry.Inputs)
 	if raw == nil {
 		v.absent.set(v.size())
 		v.report.Replay.skip(v.size())
@@ -222,13 +223,13 @@ func (v *verifier) asked(st *contracts.Statement, d *contracts.DecisionRecord, i
 	case s.Trust != v.state.Digest():
 		return "state.trust", "not the digest of the trust state here"
 	case s.From != nil:
-		return "state.from", "what was looked up in sources" + unsupported
+		return "state.from", "what was looked up in sources" + entry.Unsupported
 	case s.Labels != nil:
-		return "state.labels", "what labels the session had" + unsupported
+		return "state.labels", "what labels the session had" + entry.Unsupported
 	case s.Tainted != nil:
-		return "state.tainted", "whether the session was tainted" + unsupported
+		return "state.tainted", "whether the session was tainted" + entry.Unsupported
 	case slices.ContainsFunc(s.Receipts, func(r contracts.PriorReceipt) bool { return r.Facts.Kind() != crypto.Missing }):
-		return "state.receipts", "facts of an earlier receipt" + unsupported
+		return "state.receipts", "facts of an earlier receipt" + entry.Unsupported
 	}
 	if !raw {
 		v.text = in.Args.Append(v.text[:0])

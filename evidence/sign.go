@@ -7,6 +7,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -20,13 +21,11 @@ func (p *packer) begin(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		sealed, err := r.Open(e)
+		st, err := entry.Open(&r, e)
 		if err != nil {
 			return err
 		}
-		if st, err := sealed.Statement(); err != nil {
-			return err
-		} else if st.Genesis != nil {
+		if st.Genesis != nil {
 			trust = &st.Genesis.Trust
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 )
 
 // A source is what a log is verified in: a pack or a store. It says where bytes are and makes no claim of them: they are checked by those who read
@@ -22,7 +23,7 @@ type source interface {
 	view() view
 
 	// names notes that an entry names the blob of that number, and what as. It tells whether none did before, as far as is known.
-	names(number int, as role) (first bool)
+	names(number int, as entry.Role) (first bool)
 
 	// unreadable is the fault that a blob, or with nil the entries, could not be read.
 	unreadable(blob *contracts.Digest, err error) *Error

@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -120,7 +121,7 @@ func (s *stored) checkpoint() ([]byte, *Error) { return s.note, nil }
 func (s *stored) view() view { return s }
 
 // names remembers nothing: a form is looked at again with each entry that names a blob.
-func (s *stored) names(int, role) bool { return true }
+func (s *stored) names(int, entry.Role) bool { return true }
 
 func (s *stored) unreadable(blob *contracts.Digest, err error) *Error {
 	field := "entries"

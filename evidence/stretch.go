@@ -8,11 +8,12 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 )
 
 // read goes over the entries, and gives where the log stands and the blobs that it names.
-func (p *packer) read(ctx context.Context) (*log, map[contracts.Digest]role, error) {
-	l, named := new(log), map[contracts.Digest]role{}
+func (p *packer) read(ctx context.Context) (*log, map[contracts.Digest]entry.Role, error) {
+	l, named := new(log), map[contracts.Digest]entry.Role{}
 	var x waves
 	defer x.end()
 	sum := crypto.NewSum()
@@ -58,7 +59,7 @@ type stretch struct {
 }
 
 // reading is the work on some entries: they are parsed, and in their turn folded.
-func (p *packer) reading(u *stretch, l *log, named map[contracts.Digest]role) *wave {
+func (p *packer) reading(u *stretch, l *log, named map[contracts.Digest]entry.Role) *wave {
 	type parsed struct {
 		statement *contracts.Statement
 		hash      contracts.Digest
@@ -70,16 +71,9 @@ func (p *packer) reading(u *stretch, l *log, named map[contracts.Digest]role) *w
 		}
 		r := readers.Get().(*contracts.Reader)
 		defer readers.Put(r)
-		sealed, err := r.Open(u.entries[i])
+		st, err := entry.Open(r, u.entries[i])
 		if err != nil {
 			return err
-		}
-		st, err := sealed.Statement()
-		if err != nil {
-			return err
-		}
-		if what := later(st); what != "" {
-			return errors.New(what)
 		}
 		all[i] = parsed{st, u.entries[i].Hash()}
 		return nil
@@ -92,7 +86,7 @@ func (p *packer) reading(u *stretch, l *log, named map[contracts.Digest]role) *w
 	}
 	return &wave{n: len(all), do: func(i int) error { return at(i, parse(i)) }, turn: func(i int) error {
 		st := all[i].statement
-		names(st, func(d contracts.Digest, as role) { named[d] |= as })
+		entry.Blobs(st, func(d contracts.Digest, as entry.Role) { named[d] |= as })
 		err := p.governed(st, l)
 		if err == nil {
 			err = l.add(all[i].hash, st, l.chain(st.Session))

@@ -1,8 +1,6 @@
 package evidence
 
-import (
-	"github.com/helmkernel/helm/contracts"
-)
+import "github.com/helmkernel/helm/contracts"
 
 // request is what h asks a person to sign.
 func (m *model) request() contracts.ApprovalRequest {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -100,12 +101,12 @@ func (p *packer) survey(ctx context.Context) error {
 var lineEnd = []byte{'\n'}
 
 // look finds out which of the blobs there are, and how long they are. Whether they are what their names say is seen when they are written.
-func (p *packer) look(ctx context.Context, named map[contracts.Digest]role) error {
+func (p *packer) look(ctx context.Context, named map[contracts.Digest]entry.Role) error {
 	all := make([]contracts.Digest, 0, len(named))
 	for d := range named {
 		all = append(all, d)
 	}
-	slices.SortFunc(all, compareDigests)
+	slices.SortFunc(all, entry.Compare)
 	var x waves
 	defer x.end()
 	for some := range slices.Chunk(all, waveItems) {
@@ -114,7 +115,7 @@ func (p *packer) look(ctx context.Context, named map[contracts.Digest]role) erro
 			d := some[i]
 			b, err := p.store.Blob(ctx, d)
 			switch {
-			case errors.Is(err, proofgraph.ErrNoBlob) && !named[d].required():
+			case errors.Is(err, proofgraph.ErrNoBlob) && !named[d].Required():
 				sizes[i] = -1
 				return nil
 			case err != nil:

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/helmkernel/helm"
-	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/evidence/erasure"
 )
 
 // demonstrate has a log made and audited. Only files go from the operator to the auditor.
@@ -68,7 +68,7 @@ func demonstrate(ctx context.Context, out io.Writer) (err error) {
 	}
 
 	says("\n== Wednesday's, after the arguments of all of ben's calls were erased")
-	erased, err := evidence.Erase(ctx, o.store, evidence.Selection{Callers: []helm.Caller{{ID: "ben"}}})
+	erased, err := erasure.Erase(ctx, o.store, erasure.Selection{Callers: []helm.Caller{{ID: "ben"}}})
 	if err != nil {
 		return err
 	}

@@ -200,11 +200,12 @@ var imports = map[string]allowed{
 		"time.Sleep":      "Options.Wait: a lock says nothing when it is free",
 	},
 	"helm/evidence": {
-		"helm/contracts":      "the records it verifies",
-		"helm/crypto":         "verifies",
-		"helm/guardian":       "replays verdicts",
-		"helm/proofgraph":     "the store that is packed; trees and checkpoints",
-		"helm/trust/registry": "which keys count",
+		"helm/contracts":               "the records it verifies",
+		"helm/evidence/internal/entry": "which blobs an entry names",
+		"helm/crypto":                  "verifies",
+		"helm/guardian":                "replays verdicts",
+		"helm/proofgraph":              "the store that is packed; trees and checkpoints",
+		"helm/trust/registry":          "which keys count",
 
 		"github.com/gowebpki/jcs":     "CrossCheck: a canonicaliser that is not ours",
 		"golang.org/x/mod/sumdb/note": "opens signed checkpoints, C2SP",
@@ -229,6 +230,23 @@ var imports = map[string]allowed{
 		"sync":          "what is opened ahead is handed over",
 		"sync/atomic":   "whoever opens ahead sees the end at once",
 		"unicode/utf16": "escapes in JSON",
+	},
+	"helm/evidence/erasure": {
+		"helm/contracts":               "the entries that it reads",
+		"helm/crypto":                  "are bytes that are put back those that were erased?",
+		"helm/evidence/internal/entry": "which blobs an entry names",
+		"helm/proofgraph":              "the store that is erased from",
+
+		"context": "a long erasure can be ended",
+		"errors":  "refusals without a place",
+		"fmt":     "refusals with one",
+		"slices":  "sorted digests",
+	},
+	"helm/evidence/internal/entry": {
+		"helm/contracts": "entries",
+
+		"bytes":  "orders digests",
+		"errors": "kinds of a later version",
 	},
 	"helm/evidence/graph": {
 		"helm/contracts":  "the entries that it reads",
@@ -404,7 +422,8 @@ var imports = map[string]allowed{
 	"helm/examples/audit": {
 		"helm":                      "the kernel",
 		"helm/crypto":               "makes a key",
-		"helm/evidence":             "writes, verifies and back-tests packs, and erases",
+		"helm/evidence":             "writes, verifies and back-tests packs",
+		"helm/evidence/erasure":     "erases what a caller asks to have forgotten",
 		"helm/evidence/kept":        "the auditor's last checkpoint",
 		"helm/executor":             "the type of its tools",
 		"helm/guardian":             "the policy's type",

@@ -9,19 +9,19 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/evidence/erasure"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
 // kim is the clerk, as who wants to be forgotten is named.
-var kim = evidence.Selection{Callers: []contracts.Caller{{ID: "kim", Tenant: "acme"}}}
+var kim = erasure.Selection{Callers: []contracts.Caller{{ID: "kim", Tenant: "acme"}}}
 
 // erase erases from the log of a world, whether or not a kernel is at work on it.
-func erase(w *kerneltest.World, which evidence.Selection) evidence.Erasure {
+func erase(w *kerneltest.World, which erasure.Selection) erasure.Erasure {
 	w.T.Helper()
-	e, err := evidence.Erase(context.Background(), w.Store.Store, which)
+	e, err := erasure.Erase(context.Background(), w.Store.Store, which)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestErasedApprovalStaysUsed(t *testing.T) {
 			b.Reopen()
 		}
 		b.MustDo("pay", one, kerneltest.WithApprovals(b.Approve(other, kerneltest.SeedBob))) // another call's, and not used
-		erase(b.World, evidence.Selection{Sessions: []string{"chat"}})
+		erase(b.World, erasure.Selection{Sessions: []string{"chat"}})
 		b.Reopen()
 		b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", one, kerneltest.WithApprovals(b.Approve(other, kerneltest.SeedAnn)))
 		b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(bob))
@@ -87,7 +87,7 @@ func TestErasedOutputIsNotMadeAgain(t *testing.T) {
 		if d, r := b.Do("look", look("17"), key); d.Err() != nil || string(r.Output) != string(first.Output) || b.Runs.Load() != 0 {
 			t.Fatalf("before: %v", d.Err())
 		}
-		erase(b.World, evidence.Selection{Entries: []uint64{first.Index}})
+		erase(b.World, erasure.Selection{Entries: []uint64{first.Index}})
 		for range 2 {
 			for range 2 {
 				before := b.Size()
@@ -189,7 +189,7 @@ func TestEverythingErased(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.MustNotDo(contracts.ReasonSessionClosed, "look", look("17"))
-		e := erase(b.World, evidence.Selection{Sessions: []string{"chat", "no such name", "main"}, Callers: kim.Callers})
+		e := erase(b.World, erasure.Selection{Sessions: []string{"chat", "no such name", "main"}, Callers: kim.Callers})
 		if len(e.Calls) != 7 || len(e.Kept) != 0 {
 			t.Errorf("%d calls, %d kept", len(e.Calls), len(e.Kept))
 		}

@@ -1,4 +1,4 @@
-package evidence
+package erasure
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -18,11 +19,14 @@ type eraser struct {
 	receipts map[contracts.Digest]bool // of the selection; true: found
 	entries  map[uint64]bool
 	sessions map[string]bool
-	callers  map[[2]string]bool
-	read     uint64                    // entries that others has looked at
+	callers  map[callerName]bool
+	read     uint64                    // entries that excludeNamed has read
 	calls    map[contracts.Digest]bool // selected, by the hash of the entry that has the decision
-	wanted   map[contracts.Digest]bool // blobs that these name; false where others do too
+	wanted   map[contracts.Digest]bool // blobs that these name; false: another entry names it too
 }
+
+// A callerName is a caller as entries record it, without roles.
+type callerName struct{ id, tenant string }
 
 func newEraser(s proofgraph.Store, which Selection) (*eraser, error) {
 	for _, c := range which.Callers {
@@ -36,8 +40,16 @@ func newEraser(s proofgraph.Store, which Selection) (*eraser, error) {
 	if len(which.Receipts)+len(which.Entries)+len(which.Sessions)+len(which.Callers) == 0 {
 		return nil, errors.New("nothing is selected")
 	}
-	r := &eraser{store: s, which: which, receipts: map[contracts.Digest]bool{}, entries: map[uint64]bool{}, sessions: map[string]bool{}, callers: map[[2]string]bool{},
-		calls: map[contracts.Digest]bool{}, wanted: map[contracts.Digest]bool{}}
+	r := &eraser{
+		store:    s,
+		which:    which,
+		receipts: map[contracts.Digest]bool{},
+		entries:  map[uint64]bool{},
+		sessions: map[string]bool{},
+		callers:  map[callerName]bool{},
+		calls:    map[contracts.Digest]bool{},
+		wanted:   map[contracts.Digest]bool{},
+	}
 	for _, hash := range which.Receipts {
 		r.receipts[hash] = false
 	}
@@ -48,40 +60,20 @@ func newEraser(s proofgraph.Store, which Selection) (*eraser, error) {
 		r.sessions[recorded(name, contracts.IsSession(name))] = true
 	}
 	for _, c := range which.Callers {
-		r.callers[[2]string{recorded(c.ID, isCallerWord(c.ID)), recorded(c.Tenant, isCallerWord(c.Tenant))}] = true
+		r.callers[callerName{recorded(c.ID, isCallerWord(c.ID)), recorded(c.Tenant, isCallerWord(c.Tenant))}] = true
 	}
 	return r, nil
 }
 
-// survey reads the log three times: which calls are selected, which may only show with their receipts; what they name; who else does.
+// survey reads the log three times: which calls are selected, as a receipt may be the first to show;
+// which blobs they name; which of these other entries name too.
 func (r *eraser) survey(ctx context.Context) error {
 	var err error
 	if r.Size, err = r.store.Size(ctx); err != nil {
 		return err
 	}
 	if err := r.each(ctx, 0, r.Size, func(index uint64, hash contracts.Digest, st *contracts.Statement) error {
-		_, byHash := r.receipts[hash]
-		_, byIndex := r.entries[index]
-		call, ok := decisionOf(st, hash)
-		if (byHash || byIndex) && !ok {
-			return fmt.Errorf("entry %d is a %s: select a receipt or its decision", index, st.Kind())
-		}
-		if byHash {
-			r.receipts[hash] = true
-		}
-		if byIndex {
-			r.entries[index] = true
-		}
-		if ok && !r.calls[call] {
-			selects, err := r.selects(ctx, st)
-			if err != nil {
-				return fmt.Errorf("entry %d: %w", index, err)
-			}
-			if byHash || byIndex || selects {
-				r.calls[call] = true
-			}
-		}
-		return nil
+		return r.selectCall(ctx, index, hash, st)
 	}); err != nil {
 		return err
 	}
@@ -103,21 +95,58 @@ func (r *eraser) survey(ctx context.Context) error {
 		if d := st.Judgement(); d != nil {
 			r.Calls = append(r.Calls, Call{index, d.ID})
 		}
-		names(st, func(d contracts.Digest, _ role) { r.wanted[d] = true })
+		entry.Blobs(st, func(d contracts.Digest, _ entry.Role) { r.wanted[d] = true })
 		return nil
 	}); err != nil {
 		return err
 	}
-	return r.others(ctx, r.Size)
+	return r.excludeNamed(ctx, r.Size)
 }
 
-// others looks at entries that were not looked at yet, for those that were not selected and name the same.
-func (r *eraser) others(ctx context.Context, size uint64) error {
+// selectCall adds the call of an entry to calls if the selection names it.
+func (r *eraser) selectCall(ctx context.Context, index uint64, hash contracts.Digest, st *contracts.Statement) error {
+	_, byHash := r.receipts[hash]
+	_, byIndex := r.entries[index]
+	call, ok := decisionOf(st, hash)
+	if (byHash || byIndex) && !ok {
+		return fmt.Errorf("entry %d is a %s: select a receipt or its decision", index, st.Kind())
+	}
+	if byHash {
+		r.receipts[hash] = true
+	}
+	if byIndex {
+		r.entries[index] = true
+	}
+	if !ok || r.calls[call] {
+		return nil
+	}
+	byName, err := r.selects(ctx, st)
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", index, err)
+	}
+	if byHash || byIndex || byName {
+		r.calls[call] = true
+	}
+	return nil
+}
+
+// catchUp looks at the entries that the log gained, and returns its size.
+func (r *eraser) catchUp(ctx context.Context) (size uint64, err error) {
+	size, err = r.store.Size(ctx)
+	if err == nil {
+		err = r.excludeNamed(ctx, size)
+	}
+	return size, err
+}
+
+// excludeNamed reads the entries that it has not read yet, up to size. Blobs that an entry of no
+// selected call names are no longer wanted.
+func (r *eraser) excludeNamed(ctx context.Context, size uint64) error {
 	err := r.each(ctx, r.read, size, func(_ uint64, hash contracts.Digest, st *contracts.Statement) error {
 		if call, ok := decisionOf(st, hash); ok && r.calls[call] {
 			return nil
 		}
-		names(st, func(d contracts.Digest, _ role) {
+		entry.Blobs(st, func(d contracts.Digest, _ entry.Role) {
 			if r.wanted[d] {
 				r.wanted[d] = false
 			}
@@ -128,7 +157,7 @@ func (r *eraser) others(ctx context.Context, size uint64) error {
 	return err
 }
 
-// decisionOf gives the call that an entry is of, by the hash of the entry that has its decision.
+// decisionOf returns the hash of the entry that has the decision of an entry's call.
 func decisionOf(st *contracts.Statement, hash contracts.Digest) (contracts.Digest, bool) {
 	switch {
 	case st.Judgement() != nil:
@@ -139,14 +168,15 @@ func decisionOf(st *contracts.Statement, hash contracts.Digest) (contracts.Diges
 	return contracts.Digest{}, false
 }
 
-// selects tells whether sessions or callers of the selection are those of a judgement. The session that a call in @refused asked for is in
-// its inputs; where these are gone there is nothing to erase.
+// selects reports whether the selection names the session or the caller of a judgement. If the call
+// was refused and recorded in @refused, its inputs have the session that it asked for. If these are
+// gone, nothing is left to erase.
 func (r *eraser) selects(ctx context.Context, st *contracts.Statement) (bool, error) {
 	d := st.Judgement()
 	if d == nil {
 		return false, nil
 	}
-	if r.callers[[2]string{d.Caller.ID, d.Caller.Tenant}] || r.sessions[st.Session] {
+	if r.callers[callerName{d.Caller.ID, d.Caller.Tenant}] || r.sessions[st.Session] {
 		return true, nil
 	}
 	if st.Session != contracts.SessionRefused || len(r.sessions) == 0 {
@@ -167,8 +197,9 @@ func (r *eraser) selects(ctx context.Context, st *contracts.Statement) (bool, er
 	return r.sessions[in.Session], nil
 }
 
-// recorded is what a kernel makes of a name: one outside its limits is recorded by its digest, and only such a one, for whoever calls himself
-// by the digest of another's name shall not be erased with him.
+// recorded returns the name as a kernel records it: by its digest if it is outside the limits, and
+// only then. Otherwise a caller whose name is the digest of another caller's name would be erased
+// with them.
 func recorded(name string, legal bool) string {
 	if legal {
 		return name
@@ -178,26 +209,22 @@ func recorded(name string, legal bool) string {
 
 func isCallerWord(s string) bool { return s == "" || contracts.IsWords(s, contracts.MaxCallerID) }
 
-// each reads entries of the log. It verifies no signatures: that is for those who get packs.
-func (r *eraser) each(ctx context.Context, from, to uint64, do func(index uint64, hash contracts.Digest, st *contracts.Statement) error) error {
+// each calls f for the entries from ≤ index < to. It verifies no signatures: that is for those who
+// receive packs.
+func (r *eraser) each(
+	ctx context.Context, from, to uint64, f func(index uint64, hash contracts.Digest, st *contracts.Statement) error,
+) error {
 	var reader contracts.Reader
 	index := from
 	for e, err := range r.store.Entries(ctx, from, to) {
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
-		sealed, err := reader.Open(e)
+		st, err := entry.Open(&reader, e)
 		if err != nil {
 			return fmt.Errorf("entry %d: %v", index, err)
 		}
-		st, err := sealed.Statement()
-		if err != nil {
-			return fmt.Errorf("entry %d: %v", index, err)
-		}
-		if what := later(st); what != "" {
-			return fmt.Errorf("entry %d: %s", index, what)
-		}
-		if err := do(index, e.Hash(), st); err != nil {
+		if err := f(index, e.Hash(), st); err != nil {
 			return err
 		}
 		index++

@@ -1,0 +1,99 @@
+// Package entry reads an entry of a log and knows which blobs it names.
+package entry
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// Unsupported ends what is said of features that a later version of the library knows.
+const Unsupported = " is not supported by this version"
+
+// Open reads an entry. It verifies no signature, and refuses a kind that this version does not know.
+// The statement is valid until r reads again.
+func Open(r *contracts.Reader, e contracts.Entry) (*contracts.Statement, error) {
+	sealed, err := r.Open(e)
+	if err != nil {
+		return nil, err
+	}
+	st, err := sealed.Statement()
+	if err != nil {
+		return nil, err
+	}
+	if what := Later(st); what != "" {
+		return nil, errors.New(what)
+	}
+	return st, nil
+}
+
+// Later returns what is wrong with an entry of a kind that this version does not know, or "".
+func Later(st *contracts.Statement) string {
+	switch st.Kind() {
+	case contracts.KindCondense, contracts.KindMessage:
+		return "a " + string(st.Kind()) + " entry" + Unsupported
+	}
+	return ""
+}
+
+// A Role is what an entry names a blob as. Roles are bits: several entries may name one blob.
+type Role uint8
+
+const (
+	Trust    Role = 1 << iota // the initial trust state
+	Document                  // a policy document
+	Inputs                    // inputs of a judgement
+	Output                    // an output in canonical JSON
+	Raw                       // an output that is not strict JSON
+	Facts                     // a facts document
+)
+
+func (r Role) String() string {
+	switch r {
+	case Trust:
+		return "trust state"
+	case Document:
+		return "policy document"
+	case Inputs:
+		return "inputs"
+	case Facts:
+		return "facts"
+	}
+	return "output"
+}
+
+// Required reports whether blobs of this role may not be erased.
+func (r Role) Required() bool { return r == Trust || r == Document }
+
+// Blobs calls f for each blob that an entry names.
+func Blobs(st *contracts.Statement, f func(contracts.Digest, Role)) {
+	switch r := st.Receipt; {
+	case st.Genesis != nil:
+		f(st.Genesis.Trust, Trust)
+	case st.Policy != nil:
+		for _, d := range st.Policy.Documents {
+			f(d.Digest, Document)
+		}
+	case st.Judgement() != nil:
+		f(st.Judgement().InputsHash, Inputs)
+	case r != nil:
+		if r.OutputHash != nil {
+			f(*r.OutputHash, OutputRole(r))
+		}
+		if r.FactsHash != nil {
+			f(*r.FactsHash, Facts)
+		}
+	}
+}
+
+// OutputRole returns the role of a receipt's output.
+func OutputRole(r *contracts.Receipt) Role {
+	if r.OutputForm == "raw" {
+		return Raw
+	}
+	return Output
+}
+
+// Compare orders digests.
+func Compare(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) }
