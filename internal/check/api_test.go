@@ -2,7 +2,6 @@ package check
 
 import (
 	"bytes"
-	"cmp"
 	"flag"
 	"fmt"
 	"go/importer"
@@ -14,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/api.txt of the module")
@@ -24,13 +25,12 @@ const apiFile = root + "/testdata/api.txt"
 //
 //	go test ./internal/check -run TestAPI -update
 func TestAPI(t *testing.T) {
-	packages, exports := compiled(t)
+	_, packages, exports := compiled(t, root)
 	var lines []string
 	for _, path := range packages {
-		p, err := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }).Import(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		open := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
+		p, err := importer.ForCompiler(token.NewFileSet(), "gc", open).Import(path)
+		require.NoError(t, err)
 		names := apiOf(p)
 		if len(names) == 0 {
 			t.Errorf("%s exports nothing", path)
@@ -42,14 +42,10 @@ func TestAPI(t *testing.T) {
 	}
 	got := []byte(strings.Join(lines, "\n") + "\n")
 	if *update {
-		if err := os.WriteFile(apiFile, got, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(apiFile, got, 0o666))
 	}
 	want, err := os.ReadFile(apiFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if bytes.Equal(got, want) {
 		return
 	}
@@ -67,28 +63,40 @@ func TestAPI(t *testing.T) {
 	t.Errorf("the exported API is not %s; if that is meant: go test ./internal/check -run TestAPI -update", apiFile)
 }
 
-// compiled gives the public packages, sorted, and the export data of all that they need.
-func compiled(t *testing.T) (packages []string, exports map[string]string) {
+// A listed is a package of a module, as go list has it.
+type listed struct {
+	path, module, name string
+	files              []string
+}
+
+// compiled returns the packages of the module in dir, those of them that users can import, and the
+// export data of all that they need by path.
+func compiled(t testing.TB, dir string) (module []listed, public []string, exports map[string]string) {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}\t{{.Name}}\t{{with .Module}}{{.Path}}{{end}}", "./...")
-	cmd.Dir, cmd.Stderr = root, os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	const format = `{{.ImportPath}}	{{.Export}}	{{with .Module}}{{.Path}} {{.Main}}{{end}}	{{.Name}}	{{join .GoFiles " "}}`
+	list := exec.Command("go", "list", "-export", "-deps", "-f", format, "./...")
+	list.Dir, list.Stderr = dir, os.Stderr
+	out, err := list.Output()
+	require.NoError(t, err)
 	exports = make(map[string]string)
 	for line := range strings.Lines(string(out)) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		exports[f[0]] = f[1]
-		if inside := "/" + f[0] + "/"; f[3] == modulePath && f[2] != "main" && !strings.Contains(inside, "/internal/") && !strings.Contains(inside, "/examples/") {
-			packages = append(packages, f[0])
+		name, ours := strings.CutSuffix(f[2], " true")
+		if !ours {
+			continue
+		}
+		module = append(module, listed{f[0], name, f[3], strings.Fields(f[4])})
+		inside := "/" + f[0] + "/"
+		if f[3] != "main" && !strings.Contains(inside, "/internal/") && !strings.Contains(inside, "/examples/") {
+			public = append(public, f[0])
 		}
 	}
-	slices.Sort(packages)
-	return packages, exports
+	slices.Sort(public)
+	return module, public, exports
 }
 
-// apiOf gives a line for each exported name, field and method of a package.
+// apiOf returns a line for each exported name, field and method of a package.
 func apiOf(p *types.Package) []string {
 	var lines []string
 	add := func(format string, args ...any) {
@@ -114,7 +122,7 @@ func apiOf(p *types.Package) []string {
 			add("%s", types.ObjectString(o, brief))
 		}
 	}
-	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a, b) })
+	slices.Sort(lines)
 	return lines
 }
 
