@@ -500,6 +500,7 @@ var testImports = allowed{
 	"go/ast":          "the gates read this repository",
 	"go/importer":     "the exported API",
 	"go/parser":       "the gates, and examples of package comments",
+	"go/scanner":      "lines with code",
 	"go/token":        "the gates",
 	"go/types":        "the exported API",
 	"log":             "examples",
