@@ -2,6 +2,7 @@ package contracts
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/helmkernel/helm/crypto"
 )
@@ -81,19 +82,12 @@ func ParseCarry(b []byte) (*Carry, error) {
 }
 
 func (c *Carry) check(fail func(field, what string)) {
-	for i := range c.Budgets {
-		if i > 0 && bytes.Compare(write(nil, c.Budgets[i-1].visit), write(nil, c.Budgets[i].visit)) >= 0 {
-			fail("budgets", "not sorted by canonical form and unique")
-		}
-	}
-	for i := range c.Named {
-		if i > 0 && bytes.Compare(c.Named[i-1].Entry[:], c.Named[i].Entry[:]) >= 0 {
-			fail("named", "not sorted by entry and unique")
-		}
-	}
-	for i := range c.Sessions {
-		if i > 0 && c.Sessions[i-1].Session >= c.Sessions[i].Session {
-			fail("sessions", "not sorted by name and unique")
-		}
+	switch {
+	case !ascends(c.Budgets, byForm):
+		fail("budgets", "not sorted by canonical form and unique")
+	case !ascends(c.Named, func(a, b *Named) int { return bytes.Compare(a.Entry[:], b.Entry[:]) }):
+		fail("named", "not sorted by entry and unique")
+	case !ascends(c.Sessions, func(a, b *CarriedSession) int { return cmp.Compare(a.Session, b.Session) }):
+		fail("sessions", "not sorted by name and unique")
 	}
 }

@@ -1,6 +1,7 @@
 package contracts
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,11 +89,20 @@ var decisionReason = word{"a reason of a judgement", func(s string) bool {
 
 // Equal tells whether two records have the same canonical form.
 func (d *DecisionRecord) Equal(e *DecisionRecord) bool {
-	return d.Verdict == e.Verdict && d.Reason == e.Reason && d.Condition == e.Condition && d.Rule == e.Rule && d.Tool == e.Tool && d.ID == e.ID &&
-		d.ArgsForm == e.ArgsForm && d.EffectType == e.EffectType && d.Risk == e.Risk && d.Expires == e.Expires && d.Idempotency == e.Idempotency &&
-		d.ArgsHash == e.ArgsHash && d.InputsHash == e.InputsHash && d.PolicyHash == e.PolicyHash && d.PolicyDecisionHash == e.PolicyDecisionHash &&
-		sameDigest(d.Delegation, e.Delegation) && sameDigest(d.Pending, e.Pending) && d.Caller.Equal(e.Caller) && slices.Equal(d.Charges, e.Charges) &&
-		slices.Equal(d.Approvals, e.Approvals) && slices.Equal(d.Attestations, e.Attestations) && slices.Equal(d.Signals, e.Signals)
+	switch {
+	case d.Verdict != e.Verdict, d.Reason != e.Reason, d.Condition != e.Condition, d.Rule != e.Rule:
+	case d.ID != e.ID, d.Tool != e.Tool, d.EffectType != e.EffectType, d.Risk != e.Risk:
+	case d.ArgsForm != e.ArgsForm, d.Idempotency != e.Idempotency, d.Expires != e.Expires:
+	case d.ArgsHash != e.ArgsHash, d.InputsHash != e.InputsHash:
+	case d.PolicyHash != e.PolicyHash, d.PolicyDecisionHash != e.PolicyDecisionHash:
+	case !sameDigest(d.Delegation, e.Delegation), !sameDigest(d.Pending, e.Pending):
+	case !d.Caller.Equal(e.Caller), !slices.Equal(d.Charges, e.Charges):
+	case !slices.Equal(d.Approvals, e.Approvals), !slices.Equal(d.Attestations, e.Attestations):
+	case !slices.Equal(d.Signals, e.Signals):
+	default:
+		return true
+	}
+	return false
 }
 
 func sameDigest(a, b *Digest) bool { return a == b || a != nil && b != nil && *a == *b }
@@ -167,7 +177,7 @@ func (d *DecisionRecord) check(h *Header, allow bool, fail func(field, what stri
 		fail("idempotency", "missing field")
 	case !allow && len(d.Charges) > 0:
 		fail("charges", "of a denial")
-	case !slices.IsSortedFunc(d.Charges, compareCharges) || repeats(d.Charges):
+	case !ascends(d.Charges, byBudget):
 		fail("charges", "not sorted by budget and of, and unique")
 	}
 	for _, c := range d.Charges {
@@ -183,18 +193,6 @@ func (d *DecisionRecord) check(h *Header, allow bool, fail func(field, what stri
 	}
 }
 
-func compareCharges(a, b Charge) int {
-	if c := strings.Compare(a.Budget, b.Budget); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Of, b.Of)
-}
-
-func repeats(list []Charge) bool {
-	for i := 1; i < len(list); i++ {
-		if compareCharges(list[i-1], list[i]) == 0 {
-			return true
-		}
-	}
-	return false
+func byBudget(a, b *Charge) int {
+	return cmp.Or(cmp.Compare(a.Budget, b.Budget), cmp.Compare(a.Of, b.Of))
 }

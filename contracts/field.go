@@ -45,7 +45,8 @@ func (f *form) uint(name string, p presence, n *uint64, low, high uint64) {
 		return
 	}
 	if v, ok := f.take(name, p); ok {
-		if *n, ok = v.Uint(); !ok || *n < low || *n > high {
+		*n, ok = v.Uint()
+		if !ok || *n < low || *n > high {
 			f.fail(name, "not an integer from "+strconv.FormatUint(low, 10)+" to "+strconv.FormatUint(high, 10))
 		}
 	}
@@ -60,7 +61,8 @@ func (f *form) flag(name string, on *bool) {
 		return
 	}
 	if v, ok := f.take(name, required); ok {
-		if *on = v.Bool(); v.Kind() != crypto.Bool {
+		*on = v.Bool()
+		if v.Kind() != crypto.Bool {
 			f.fail(name, "not a boolean")
 		}
 	}
@@ -91,10 +93,11 @@ func (f *form) digestValue(d Digest) {
 }
 
 func (f *form) digestOf(name string, v crypto.Value, d *Digest) {
-	var err error
-	if *d, err = crypto.ParseDigest(v.Bytes()); v.Kind() != crypto.String || err != nil {
+	read, err := crypto.ParseDigest(v.Bytes())
+	if v.Kind() != crypto.String || err != nil {
 		f.fail(name, "not 64 lower-case hex digits")
 	}
+	*d = read
 }
 
 // maybe is a digest that may be absent.
@@ -124,12 +127,14 @@ func (f *form) time(name string, p presence, t *Time) {
 		return
 	}
 	if v, ok := f.take(name, p); ok {
-		var err error
-		if *t, err = ParseTime(v.Text()); v.Kind() != crypto.String || err != nil {
+		read, err := ParseTime(v.Text())
+		switch {
+		case v.Kind() != crypto.String || err != nil:
 			f.fail(name, "not a time")
-		} else if p == optional && *t == 0 {
+		case p == optional && read == 0:
 			f.fail(name, "the first moment of 1970, which stands for none")
 		}
+		*t = read
 	}
 }
 
@@ -140,7 +145,7 @@ func (f *form) verdict(v *Verdict) {
 		return
 	}
 	if x, ok := f.take("verdict", required); ok {
-		if err := v.UnmarshalText(x.Bytes()); err != nil {
+		if v.UnmarshalText(x.Bytes()) != nil {
 			f.fail("verdict", "neither ALLOW nor DENY")
 		}
 	}
@@ -171,9 +176,10 @@ func (f *form) base64(name string, b *[]byte, n int) {
 		return
 	}
 	if v, ok := f.take(name, required); ok {
-		var err error
-		if *b, err = crypto.DecodeBase64((*b)[:0], v.Bytes()); v.Kind() != crypto.String || err != nil || n > 0 && len(*b) != n {
+		read, err := crypto.DecodeBase64((*b)[:0], v.Bytes())
+		if v.Kind() != crypto.String || err != nil || n > 0 && len(read) != n {
 			f.fail(name, "not base64 of the right length")
 		}
+		*b = read
 	}
 }

@@ -1,6 +1,7 @@
 package contracts
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,17 +152,7 @@ func (f *form) name(name string) {
 // texts is a set of strings, sorted by bytes.
 func (f *form) texts(name string, p presence, low, high int, list *[]string, w word) {
 	if !f.reading {
-		if p == required || len(*list) > 0 {
-			f.name(name)
-			f.b = append(f.b, '[')
-			for i, s := range *list {
-				if i > 0 {
-					f.b = append(f.b, ',')
-				}
-				f.written(name, s)
-			}
-			f.b = append(f.b, ']')
-		}
+		f.array(name, p, len(*list), func(i int) { f.written(name, (*list)[i]) })
 		return
 	}
 	f.elements(name, p, low, high, func(i int, v crypto.Value) {
@@ -172,6 +163,22 @@ func (f *form) texts(name string, p presence, low, high int, list *[]string, w w
 		}
 		*list = append(*list, s)
 	})
+}
+
+// array writes an array of n elements.
+func (f *form) array(name string, p presence, n int, element func(i int)) {
+	if p == optional && n == 0 {
+		return
+	}
+	f.name(name)
+	f.b = append(f.b, '[')
+	for i := range n {
+		if i > 0 {
+			f.b = append(f.b, ',')
+		}
+		element(i)
+	}
+	f.b = append(f.b, ']')
 }
 
 // elements reads an array.
@@ -200,17 +207,7 @@ func (f *form) elements(name string, p presence, low, high int, each func(i int,
 // digests is a set of digests.
 func (f *form) digests(name string, p presence, low, high int, list *[]Digest) {
 	if !f.reading {
-		if p == required || len(*list) > 0 {
-			f.name(name)
-			f.b = append(f.b, '[')
-			for i, d := range *list {
-				if i > 0 {
-					f.b = append(f.b, ',')
-				}
-				f.digestValue(d)
-			}
-			f.b = append(f.b, ']')
-		}
+		f.array(name, p, len(*list), func(i int) { f.digestValue((*list)[i]) })
 		return
 	}
 	f.elements(name, p, low, high, func(i int, v crypto.Value) {
@@ -235,9 +232,8 @@ func (f *form) object(name string, there bool, visit func(*form)) {
 		return
 	}
 	if v, ok := f.take(name, required); ok {
-		if f.within(v, visit); f.err != nil {
-			f.under(name)
-		}
+		f.within(v, visit)
+		f.under(name)
 	}
 }
 
@@ -267,19 +263,11 @@ func (f *form) peek(name string) (crypto.Value, bool) {
 // list is an array of objects.
 func list[T any](f *form, name string, p presence, low, high int, items *[]T, visit func(*T, *form)) {
 	if !f.reading {
-		if p == required || len(*items) > 0 {
-			f.name(name)
-			f.b = append(f.b, '[')
-			for i := range *items {
-				if i > 0 {
-					f.b = append(f.b, ',')
-				}
-				f.b = append(f.b, '{')
-				visit(&(*items)[i], f)
-				f.b = append(f.b, '}')
-			}
-			f.b = append(f.b, ']')
-		}
+		f.array(name, p, len(*items), func(i int) {
+			f.b = append(f.b, '{')
+			visit(&(*items)[i], f)
+			f.b = append(f.b, '}')
+		})
 		return
 	}
 	f.elements(name, p, low, high, func(_ int, v crypto.Value) {
@@ -287,4 +275,22 @@ func list[T any](f *form, name string, p presence, low, high int, items *[]T, vi
 		f.within(v, func(f *form) { visit(&x, f) })
 		*items = append(*items, x)
 	})
+}
+
+// A visitor is a record.
+type visitor interface{ visit(*form) }
+
+// byForm compares the canonical forms of two records.
+func byForm[V visitor](a, b V) int {
+	return bytes.Compare(write(nil, a.visit), write(nil, b.visit))
+}
+
+// ascends reports whether compare puts each element of the list after the one before it. So none is in it twice.
+func ascends[T any](list []T, compare func(a, b *T) int) bool {
+	for i := 1; i < len(list); i++ {
+		if compare(&list[i-1], &list[i]) >= 0 {
+			return false
+		}
+	}
+	return true
 }

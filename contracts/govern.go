@@ -91,14 +91,16 @@ func (t TrustRecord) Sign(key crypto.Signer) (Envelope, error) {
 	}
 	id := crypto.KeyID(public)
 	i, signed := slices.BinarySearchFunc(t.Signatures, id, func(s Signature, id Digest) int { return bytes.Compare(s.KeyID[:], id[:]) })
-	if t.Signatures = slices.Clone(t.Signatures); !signed {
+	t.Signatures = slices.Clone(t.Signatures)
+	if !signed {
 		t.Signatures = slices.Insert(t.Signatures, i, Signature{KeyID: id})
 	}
 	t.Signatures[i].Sig = make([]byte, 64)
 	if _, err := ParseTrust(t.Append(nil)); err != nil { // what nobody could read is not signed
 		return refused(err)
 	}
-	if t.Signatures[i].Sig, err = crypto.Sign(key, t.Event.Message()); err != nil {
+	t.Signatures[i].Sig, err = crypto.Sign(key, t.Event.Message())
+	if err != nil {
 		return refused(err)
 	}
 	return t.Append(nil), nil

@@ -2,6 +2,7 @@ package contracts
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/helmkernel/helm/crypto"
@@ -153,7 +154,8 @@ func (in *Inputs) visit(f *form) {
 	f.object("caller", true, in.Caller.visit)
 	f.uint("drivers", required, &in.Drivers, 0, 2)
 	if f.has("envelopes", !in.Envelopes.None()) {
-		if f.object("envelopes", true, in.Envelopes.visit); f.reading && in.Envelopes.None() {
+		f.object("envelopes", true, in.Envelopes.visit)
+		if f.reading && in.Envelopes.None() {
 			f.fail("envelopes", "empty: left out where nothing was presented")
 		}
 	}
@@ -184,12 +186,7 @@ func (e *Envelopes) visit(f *form) {
 // presented is a list of envelopes as they came, without repeats.
 func presented(f *form, name string, all *[]Envelope) {
 	if !f.reading {
-		if len(*all) > 0 {
-			f.name(name)
-			f.b = append(f.b, '[')
-			f.b = append(f.b, bytes.Join(asBytes(*all), []byte{','})...)
-			f.b = append(f.b, ']')
-		}
+		f.array(name, optional, len(*all), func(i int) { f.b = append(f.b, (*all)[i]...) })
 		return
 	}
 	f.elements(name, optional, 1, MaxListed, func(_ int, v crypto.Value) {
@@ -203,14 +200,6 @@ func presented(f *form, name string, all *[]Envelope) {
 		}
 		*all = append(*all, e)
 	})
-}
-
-func asBytes(all []Envelope) [][]byte {
-	out := make([][]byte, len(all))
-	for i, e := range all {
-		out[i] = e
-	}
-	return out
 }
 
 // Append appends the canonical form.
@@ -241,24 +230,27 @@ func (r *Reader) Inputs(b []byte) (*Inputs, error) {
 
 // Sort puts calls and receipts into the order of their canonical form.
 func (s *SessionState) Sort() {
-	slices.SortFunc(s.Calls, func(a, b CallCount) int { return bytes.Compare(write(nil, a.visit), write(nil, b.visit)) })
-	slices.SortFunc(s.Receipts, func(a, b PriorReceipt) int { return bytes.Compare(write(nil, a.visit), write(nil, b.visit)) })
+	slices.SortFunc(s.Calls, func(a, b CallCount) int { return byForm(&a, &b) })
+	slices.SortFunc(s.Receipts, func(a, b PriorReceipt) int { return byForm(&a, &b) })
 }
 
 // check is what lists must show that are sorted by canonical form, and the sizes of parts.
 func (in *Inputs) check(fail func(field, what string)) {
 	s := &in.State
-	ordered := func(field string, n int, item func(i int) []byte) {
-		for i := 1; i < n; i++ {
-			if bytes.Compare(item(i-1), item(i)) >= 0 {
-				fail("state."+field, "not sorted by canonical form and unique")
-			}
-		}
+	unordered := ""
+	switch {
+	case !ascends(s.Budgets, byForm):
+		unordered = "budgets"
+	case !ascends(s.Calls, byForm):
+		unordered = "calls"
+	case !ascends(s.From, func(a, b *Source) int { return cmp.Compare(a.Source, b.Source) }):
+		unordered = "from"
+	case !ascends(s.Receipts, byForm):
+		unordered = "receipts"
 	}
-	ordered("budgets", len(s.Budgets), func(i int) []byte { return write(nil, s.Budgets[i].visit) })
-	ordered("calls", len(s.Calls), func(i int) []byte { return write(nil, s.Calls[i].visit) })
-	ordered("from", len(s.From), func(i int) []byte { return []byte(s.From[i].Source) })
-	ordered("receipts", len(s.Receipts), func(i int) []byte { return write(nil, s.Receipts[i].visit) })
+	if unordered != "" {
+		fail("state."+unordered, "not sorted by canonical form and unique")
+	}
 	facts := 0
 	for _, r := range s.Receipts {
 		facts += len(r.Facts.Append(nil))

@@ -1,6 +1,7 @@
 package contracts
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -78,18 +79,7 @@ var (
 )
 
 func oneOf(list ...string) word {
-	what := "one of"
-	for _, s := range list {
-		what += " " + s
-	}
-	return word{what, func(s string) bool {
-		for _, x := range list {
-			if s == x {
-				return true
-			}
-		}
-		return false
-	}}
+	return word{"one of " + strings.Join(list, " "), func(s string) bool { return slices.Contains(list, s) }}
 }
 
 // IsWords tells whether s is not empty, has no control characters, and is at most max bytes in its canonical JSON form without quotes.

@@ -46,8 +46,6 @@ type sample struct {
 	want visitor // what is read, but for the key
 }
 
-type visitor interface{ visit(*form) }
-
 func written(v visitor) []byte { return write(nil, v.visit) }
 
 func opening[V visitor](open func(*Sealed) (V, error)) func(*Sealed) (visitor, error) {

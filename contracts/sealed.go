@@ -60,17 +60,18 @@ func (r *Reader) unwrap(e []byte) (crypto.Value, error) {
 	if !r.envelope.Canonical() {
 		return encoding("", "not canonical")
 	}
+	var err error
 	for s := range env.Get("signatures").Elements() {
 		if sig := s.Get("sig"); sig.Kind() == crypto.String {
-			var err error
-			if r.sig, err = crypto.DecodeBase64(r.sig[:0], sig.Bytes()); err != nil {
+			r.sig, err = crypto.DecodeBase64(r.sig[:0], sig.Bytes())
+			if err != nil {
 				return encoding("signatures.sig", "not base64")
 			}
 		}
 	}
 	if payload := env.Get("payload"); payload.Kind() == crypto.String {
-		var err error
-		if r.payload, err = crypto.DecodeBase64(r.payload[:0], payload.Bytes()); err != nil {
+		r.payload, err = crypto.DecodeBase64(r.payload[:0], payload.Bytes())
+		if err != nil {
 			return encoding("payload", "not base64")
 		}
 		if err := r.statement.Parse(r.payload, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth, Object: true}); err != nil {

@@ -1,7 +1,7 @@
 package contracts
 
 import (
-	"slices"
+	"bytes"
 
 	"github.com/helmkernel/helm/crypto"
 )
@@ -34,10 +34,8 @@ func (t *TrustRecord) visit(f *form, h *Header) {
 
 func (t *TrustRecord) signatures(f *form, low int) {
 	list(f, "signatures", required, low, 1<<20, &t.Signatures, (*Signature).visit)
-	for i := 1; f.reading && i < len(t.Signatures); i++ {
-		if before := t.Signatures[i-1].KeyID; slices.Compare(before[:], t.Signatures[i].KeyID[:]) >= 0 {
-			f.fail("signatures", "not sorted by key id and unique")
-		}
+	if f.reading && !ascends(t.Signatures, func(a, b *Signature) int { return bytes.Compare(a.KeyID[:], b.KeyID[:]) }) {
+		f.fail("signatures", "not sorted by key id and unique")
 	}
 }
 
