@@ -5,15 +5,14 @@ import (
 	"strconv"
 )
 
-// number reads a number and accepts it iff canonicalising does not change its value: the token's decimal value must equal that of the
-// ECMAScript form of its nearest double.
+// number reads a number. It accepts one whose value canonicalising does not change: the decimal value of the token must equal that of
+// the ECMAScript form of its nearest double.
 func (p *parser) number(from int) int {
-	s, i := p.s, from
-	if s[i] == '-' {
-		i++
+	s, whole := p.s, from
+	if s[whole] == '-' {
+		whole++
 	}
-	whole := i
-	i = digits(s, i)
+	i := digits(s, whole)
 	if i == whole || i-whole > 1 && s[whole] == '0' {
 		return p.fail(i, "bad number")
 	}
@@ -25,33 +24,19 @@ func (p *parser) number(from int) int {
 		if i == point {
 			return p.fail(i, "bad number")
 		}
-		for end = i; s[end-1] == '0'; { // stops at the point, if not before
-			end--
-		}
-		if end == point {
-			end--
+		fraction := bytes.TrimRight(s[point:i], "0")
+		end = point + len(fraction)
+		if len(fraction) == 0 {
+			end-- // the point is cut too
 		}
 		if s[whole] == '0' {
-			for zeros < end-point && s[point+zeros] == '0' {
-				zeros++
-			}
+			zeros = len(fraction) - len(bytes.TrimLeft(fraction, "0"))
 			significant = 0
 		}
-		significant += max(0, end-point-zeros)
-	}
-	if i < len(s) && s[i]|0x20 == 'e' {
-		i++
-		if i < len(s) && (s[i] == '+' || s[i] == '-') {
-			i++
-		}
-		power := i
-		if i = digits(s, i); i == power {
-			return p.fail(i, "bad number")
-		}
-		return p.slowNumber(from, i)
+		significant += len(fraction) - zeros
 	}
 	// Fifteen digits are told apart by doubles, and ECMAScript writes them without exponent down to 0.000001.
-	if significant > 15 || zeros > 5 {
+	if significant > 15 || zeros > 5 || i < len(s) && s[i]|0x20 == 'e' {
 		return p.slowNumber(from, i)
 	}
 	start := from
@@ -72,8 +57,18 @@ func digits(s []byte, i int) int {
 	return i
 }
 
-// slowNumber takes the double's canonical text to compare with the token.
+// slowNumber reads the exponent of a number, if it has one, and compares the token with the canonical text of its nearest double.
 func (p *parser) slowNumber(from, end int) int {
+	if end < len(p.s) && p.s[end]|0x20 == 'e' {
+		power := end + 1
+		if power < len(p.s) && (p.s[power] == '+' || p.s[power] == '-') {
+			power++
+		}
+		end = digits(p.s, power)
+		if end == power {
+			return p.fail(end, "bad number")
+		}
+	}
 	token := p.s[from:end]
 	d, ok := decimalOf(token)
 	if !ok {
@@ -128,7 +123,8 @@ func decimalOf(token []byte) (d decimal, ok bool) {
 				zeros++
 			}
 		default:
-			if n += zeros + 1; n > 17 {
+			n += zeros + 1
+			if n > 17 {
 				return decimal{}, false
 			}
 			for ; zeros > 0; zeros-- {

@@ -206,7 +206,8 @@ func (t *Tree) compareFolded(x, y uint32) int {
 	for len(s) > 0 && len(u) > 0 {
 		c, i := decode(s)
 		d, j := decode(u)
-		if c, d = foldRune(c), foldRune(d); c != d {
+		c, d = foldRune(c), foldRune(d)
+		if c != d {
 			return int(c - d)
 		}
 		s, u = s[i:], u[j:]

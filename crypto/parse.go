@@ -108,14 +108,16 @@ func (p *parser) parse() bool {
 		case '"':
 			i = p.str(i)
 		case '{', '[':
-			if i = p.open(i, c); i == failed {
+			i = p.open(i, c)
+			if i == failed {
 				return false
 			}
 			if p.peek(i) == c+2 { // } follows { by two in ASCII, and ] follows [
 				break
 			}
 			if c == '{' {
-				if i = p.key(i); i == failed {
+				i = p.key(i)
+				if i == failed {
 					return false
 				}
 			} else {
@@ -142,7 +144,10 @@ func (p *parser) parse() bool {
 				i = p.space(i + 1)
 				if !f.object {
 					p.t.nodes[f.node].count++
-				} else if i = p.key(i); i == failed {
+					break
+				}
+				i = p.key(i)
+				if i == failed {
 					return false
 				}
 				break
@@ -155,7 +160,8 @@ func (p *parser) parse() bool {
 				p.fail(i, "expected ',' or ']'")
 				return false
 			}
-			if i = p.close(i+1, f); i == failed {
+			i = p.close(i+1, f)
+			if i == failed {
 				return false
 			}
 		}
@@ -225,7 +231,8 @@ func (p *parser) key(i int) int {
 		return p.fail(i, "expected a key")
 	}
 	t, f, at := p.t, p.top(), uint32(len(p.t.nodes))
-	if i = p.str(i); i == failed {
+	i = p.str(i)
+	if i == failed {
 		return failed
 	}
 	t.nodes[f.node].count++

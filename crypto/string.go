@@ -153,12 +153,14 @@ func (p *parser) rewrite(from int) int {
 // unescapeOne reads the escape that b starts with, or two that make a surrogate pair. b has a byte after the backslash.
 func unescapeOne(b []byte) (r rune, n int, what string) {
 	if b[1] != 'u' {
-		if r = simpleEscape(b[1]); r < 0 {
+		r = simpleEscape(b[1])
+		if r < 0 {
 			return 0, 0, "bad escape"
 		}
 		return r, 2, ""
 	}
-	if r = hex4(b[2:]); r < 0 {
+	r = hex4(b[2:])
+	if r < 0 {
 		return 0, 0, "bad escape"
 	}
 	if !utf16.IsSurrogate(r) {
@@ -167,7 +169,8 @@ func unescapeOne(b []byte) (r rune, n int, what string) {
 	if len(b) < 12 || b[6] != '\\' || b[7] != 'u' {
 		return 0, 0, "lone surrogate"
 	}
-	if r = utf16.DecodeRune(r, hex4(b[8:])); r == utf8.RuneError { // which no pair stands for
+	r = utf16.DecodeRune(r, hex4(b[8:]))
+	if r == utf8.RuneError { // which no pair stands for
 		return 0, 0, "lone surrogate"
 	}
 	return r, 12, ""

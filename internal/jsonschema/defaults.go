@@ -63,7 +63,8 @@ func (f *filler) missing(v crypto.Value) bool {
 			if f.next[at] < i || found && f.fills[i].below.missing(it.Value()) {
 				return true
 			}
-			if at = i; found {
+			at = i
+			if found {
 				at++
 			}
 		}
@@ -98,7 +99,8 @@ func (f *filler) append(dst []byte, v crypto.Value, limit int) []byte {
 		i, found := f.find(at, key)
 		dst = f.add(dst, from, at, i)
 		dst = append(crypto.AppendString(comma(dst, from), string(key)), ':')
-		if at = i; found {
+		at = i
+		if found {
 			dst = f.fills[i].below.append(dst, it.Value(), limit)
 			at++
 		} else {

@@ -51,7 +51,8 @@ func (c *compiler) filler(schemas []*node) *filler {
 	f.next = make([]int, len(f.fills)+1)
 	f.next[len(f.fills)] = len(f.fills)
 	for i := len(f.fills) - 1; i >= 0; i-- {
-		if f.next[i] = i; f.fills[i].value == nil {
+		f.next[i] = i
+		if f.fills[i].value == nil {
 			f.next[i] = f.next[i+1]
 		}
 	}
@@ -82,7 +83,8 @@ func (c *compiler) checkDefault(n *node) {
 func (c *compiler) filledIn(n *node, f *filler, schemas []*node) []byte {
 	text := f.append(nil, n.value, maxFilled)
 	at := join(n.at, "default")
-	if c.filled += len(text); c.filled > maxFilled {
+	c.filled += len(text)
+	if c.filled > maxFilled {
 		c.fail(at, "with the defaults in it written out it is too long: all together have 1 MiB", "shorten it")
 	}
 	if c.err != nil {

@@ -139,7 +139,8 @@ func (n *node) gather(t Types, own func(*node) (*node, bool)) (*node, bool) {
 	}
 	for _, s := range n.all {
 		s, ok := s.gather(t, own)
-		if possible = possible && ok; s != nil {
+		possible = possible && ok
+		if s != nil {
 			said = append(said, s)
 		}
 	}

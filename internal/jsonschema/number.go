@@ -32,7 +32,8 @@ func (c *compiler) readNumber(n *node, name string, v crypto.Value, at string) {
 	case "exclusiveMaximum":
 		r.below = f
 	case "multipleOf":
-		if r.multiple = decimalOf(v.Raw()); f <= 0 {
+		r.multiple = decimalOf(v.Raw())
+		if f <= 0 {
 			c.fail(at, "multipleOf is not above 0", "correct it")
 		}
 	}
@@ -94,7 +95,8 @@ func decimalOf(raw []byte) (d decimal) {
 
 // trim counts zeros that were held back.
 func (d decimal) trim(zeros int) decimal {
-	if d.exp += zeros; d.digits == 0 {
+	d.exp += zeros
+	if d.digits == 0 {
 		d.exp = 0
 	}
 	return d

@@ -26,7 +26,8 @@ func newObject(members []member, closed bool) *object {
 	o := &object{members, make([]int, len(members)+1), closed}
 	o.next[len(members)] = len(members)
 	for i := len(members) - 1; i >= 0; i-- {
-		if o.next[i] = o.next[i+1]; members[i].required {
+		o.next[i] = o.next[i+1]
+		if members[i].required {
 			o.next[i] = i
 		}
 	}
@@ -165,7 +166,8 @@ func (n *node) checkObject(v crypto.Value, w *walk) bool {
 		if r := o.next[at]; r < i {
 			return w.missing(n, r)
 		}
-		if at = i; declared {
+		at = i
+		if declared {
 			if m := &o.members[i]; m.schema != nil && !m.schema.check(it.Value(), w) {
 				return w.member(m.name)
 			}

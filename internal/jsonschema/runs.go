@@ -41,7 +41,8 @@ func runsOf(pattern string) []run {
 	runs := make([]run, 0, last)
 	for _, sub := range re.Sub[1:last] {
 		var ok bool
-		if runs, ok = appendRuns(runs, sub); !ok {
+		runs, ok = appendRuns(runs, sub)
+		if !ok {
 			return nil
 		}
 	}
@@ -65,7 +66,8 @@ func appendRuns(runs []run, re *syntax.Regexp) ([]run, bool) {
 	case syntax.OpQuest:
 		lo, hi, re = 0, 1, re.Sub[0]
 	case syntax.OpRepeat:
-		if lo, hi = re.Min, re.Max; hi < 0 {
+		lo, hi = re.Min, re.Max
+		if hi < 0 {
 			hi = math.MaxInt
 		}
 		re = re.Sub[0]

@@ -137,7 +137,8 @@ func appendContent(dst, raw []byte) []byte {
 		case 't':
 			c = '\t'
 		case 'u':
-			if c = raw[5] - '0'; c > 9 {
+			c = raw[5] - '0'
+			if c > 9 {
 				c = raw[5] - 'a' + 10
 			}
 			c |= (raw[4] - '0') << 4

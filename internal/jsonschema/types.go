@@ -87,7 +87,8 @@ func whole(raw []byte) bool {
 func (c *compiler) readType(n *node, v crypto.Value, at string) {
 	const remedy = `write one of string, number, integer, boolean, array, object, null, or [one of them, "null"]`
 	if v.Kind() == crypto.String {
-		if n.types = typeNamed(v.Bytes()); n.types == 0 {
+		n.types = typeNamed(v.Bytes())
+		if n.types == 0 {
 			c.fail(at, "unknown type", remedy)
 		}
 		return

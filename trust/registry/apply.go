@@ -63,7 +63,8 @@ func (s *State) after(e *contracts.TrustEvent, index uint64) (*State, error) {
 	case "undelegate":
 		err = next.undelegate(e)
 	case "freeze", "unfreeze":
-		if next.frozen = e.Type == "freeze"; next.frozen == s.frozen {
+		next.frozen = e.Type == "freeze"
+		if next.frozen == s.frozen {
 			err = errors.New("nothing changes")
 		}
 	default:

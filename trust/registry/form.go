@@ -73,10 +73,12 @@ func (s *State) append(b []byte) []byte {
 func read(v crypto.Value) (*State, error) {
 	s := &State{frozen: v.Get("frozen").Bool()}
 	var ok bool
-	if s.threshold, ok = v.Get("threshold").Uint(); !ok {
+	s.threshold, ok = v.Get("threshold").Uint()
+	if !ok {
 		return nil, errors.New("threshold: not an integer from 0 on")
 	}
-	if s.version, ok = v.Get("version").Uint(); !ok {
+	s.version, ok = v.Get("version").Uint()
+	if !ok {
 		return nil, errors.New("version: not an integer from 1 on")
 	}
 	for x := range v.Get("keys").Elements() {
@@ -97,19 +99,23 @@ func read(v crypto.Value) (*State, error) {
 }
 
 func readKey(v crypto.Value) (k held, err error) {
-	if k.id, err = crypto.ParseDigest(v.Get("id").Bytes()); err != nil {
+	k.id, err = crypto.ParseDigest(v.Get("id").Bytes())
+	if err != nil {
 		return k, errors.New("id: not 64 lower-case hex digits")
 	}
 	k.name, k.role = v.Get("name").Text(), Role(v.Get("role").Text())
-	if k.public, err = crypto.DecodeBase64(nil, v.Get("public").Bytes()); err != nil {
+	k.public, err = crypto.DecodeBase64(nil, v.Get("public").Bytes())
+	if err != nil {
 		return k, errors.New("public: not base64")
 	}
 	var ok bool
-	if k.since, ok = v.Get("since").Uint(); !ok {
+	k.since, ok = v.Get("since").Uint()
+	if !ok {
 		return k, errors.New("since: not an index")
 	}
 	if r := v.Get("revoked"); r.Kind() != crypto.Missing {
-		if k.revoked, k.wasRevoked = r.Uint(); !k.wasRevoked {
+		k.revoked, k.wasRevoked = r.Uint()
+		if !k.wasRevoked {
 			return k, errors.New("revoked: not an index")
 		}
 	}
