@@ -30,12 +30,12 @@ func without(name func(m *model) string) func(*model) {
 
 // outsiders hold no key.
 var outsiders = []power{
-	{nobody, true, "make up a log, roots and all, for auditors who were given no trust root", "LOGGED, UNPINNED, NONE; kept: DIVERGED", func(w *theft) {
+	{nobody, true, "make up a log, roots included, for auditors who have no trust root", "LOGGED, UNPINNED, NONE; kept: DIVERGED", func(w *theft) {
 		falsified(attacker)(w)
 		w.o.Trust = nil
 	}},
-	{nobody, false, "pass it off on who has the trust root", "INVALID: KEY", falsified(attacker)},
-	{nobody, false, "begin it with the real trust root and keys of his own", "INVALID: KEY", falsified(func(m *model) {
+	{nobody, false, "pass it off on auditors who have the trust root", "INVALID: KEY", falsified(attacker)},
+	{nobody, false, "begin it with the real trust root and other keys", "INVALID: KEY", falsified(func(m *model) {
 		for _, n := range m.nodes {
 			n.by = seedX
 		}
@@ -43,12 +43,12 @@ var outsiders = []power{
 	})},
 
 	{aPack, true, "show an old pack as the latest", "LOGGED, NONE; kept: STALE", func(w *theft) { w.show(w.copied(20, seedK1)) }},
-	{aPack, true, "show the pack that was seen last once more: it is FRESH however old it is", "LOGGED, NONE; kept: FRESH", func(w *theft) {
+	{aPack, true, "show the latest pack again: it is FRESH however old it is", "LOGGED, NONE; kept: FRESH", func(w *theft) {
 		w.keep(20)
 		w.show(w.copied(20, seedK1))
 	}},
 	{aPack, false, "take an entry out", "INVALID: CHAIN", falsified(lines(func(m *model, l [][]byte) [][]byte { return slices.Delete(l, indexOf("d1"), indexOf("d1")+1) }))},
-	{aPack, false, "cut it back to a checkpoint that he has from before", "INVALID: MANIFEST", func(w *theft) {
+	{aPack, false, "cut it back to an earlier checkpoint", "INVALID: MANIFEST", func(w *theft) {
 		m := takeApart(w, w.pack)
 		m.keep.manifest = untar(w, w.pack)[0].body
 		m.build()
@@ -61,8 +61,8 @@ var outsiders = []power{
 		}
 		w.made = m.build()
 	}},
-	{aPack, false, "leave out what a call was made with", "INVALID: MANIFEST", falsified(without(func(m *model) string { return m.the("a1").d()["inputsHash"].(string) }))},
-	{aPack, false, "give out one log for another", "INVALID: CHAIN", func(w *theft) {
+	{aPack, false, "leave out the inputs of a call", "INVALID: MANIFEST", falsified(without(func(m *model) string { return m.the("a1").d()["inputsHash"].(string) }))},
+	{aPack, false, "pass one log off as another", "INVALID: CHAIN", func(w *theft) {
 		w.o.Origin, w.o.Last = testOrigin+"2", nil
 	}},
 }
@@ -79,12 +79,12 @@ func base64s(m *model, nodes []*node) (b []byte) {
 var keepers = []power{
 	{theStore, true, "put an older copy back", "LOGGED, NONE; kept: STALE", func(w *theft) { w.show(w.copied(20, seedK1)) }},
 	{theStore, true, "put an older copy back, on which the kernel goes on", "LOGGED, NONE; kept: DIVERGED", func(w *theft) { w.show(w.goesOn(20, seedK1, 20)) }},
-	{theStore, true, "lose what came after the last checkpoint that anybody has", "LOGGED, NONE; kept: FRESH", func(w *theft) {
+	{theStore, true, "lose what came after the last checkpoint that anyone has", "LOGGED, NONE; kept: FRESH", func(w *theft) {
 		w.keep(20)
 		w.show(w.copied(24, seedK1))
 	}},
-	{theStore, true, "erase what calls were made with, and what they gave", "LOGGED, 22 not replayable, NONE; kept: FRESH", falsified(erase)},
-	{theStore, true, "put an older checkpoint back, where the log is verified in place; Report.Behind tells how much is behind it", "LOGGED, NONE; kept: STALE", func(w *theft) {
+	{theStore, true, "erase the inputs and outputs of calls", "LOGGED, 22 not replayable, NONE; kept: FRESH", falsified(erase)},
+	{theStore, true, "put an older checkpoint back, if the log is verified in place; Report.Behind counts the entries after it", "LOGGED, NONE; kept: STALE", func(w *theft) {
 		w.kept = w.copied(30, seedK1)
 		note := w.copied(20, seedK1).checkpoint()
 		w.kept.must(w.kept.store.Append(w.Context(), proofgraph.Batch{At: 30, Checkpoint: note}))
@@ -92,7 +92,7 @@ var keepers = []power{
 			w.Errorf("%d entries, %d behind them, %v", r.Size, r.Behind, err)
 		}
 	}},
-	{theStore, true, "cut the log short, where it is verified in place, under a checkpoint of his own", "INTACT, NONE; kept: STALE", func(w *theft) {
+	{theStore, true, "cut the log short, if it is verified in place, under a checkpoint of their own", "INTACT, NONE; kept: STALE", func(w *theft) {
 		w.kept = w.copied(24, seedK1)
 		w.kept.logBy = seedX
 		w.mark(w.kept)
@@ -107,8 +107,8 @@ var keepers = []power{
 			return canonical(env)
 		}
 	})},
-	{theStore, false, "put in an entry of his own", "INVALID: KEY", falsified(entryOf(seedX))},
-	{theStore, false, "take entries out from under the checkpoint", "INVALID: MERKLE", falsified(func(m *model) {
+	{theStore, false, "add an entry of their own", "INVALID: KEY", falsified(entryOf(seedX))},
+	{theStore, false, "remove entries that the checkpoint covers", "INVALID: MERKLE", falsified(func(m *model) {
 		m.build()
 		m.keep.note = lastOf(m, len(m.nodes), merkle(leavesOf(m, len(m.nodes))), testOrigin)
 		m.remove(m.the("o"))
@@ -163,12 +163,12 @@ func (w *theft) another(logBy byte) {
 // kernels hold a kernel key.
 var kernels = []power{
 	{kernelAndLog, true, "write another history from its start, of calls, callers, outputs and times that never were", "LOGGED, NONE; kept: DIVERGED", func(w *theft) { w.another(seedL) }},
-	{kernelAndLog, true, "write anew whatever came after the checkpoint that was kept", "LOGGED, NONE; kept: FRESH", func(w *theft) {
+	{kernelAndLog, true, "rewrite everything after the kept checkpoint", "LOGGED, NONE; kept: FRESH", func(w *theft) {
 		w.keep(20)
 		w.show(w.goesOn(20, seedK1, 20))
 	}},
 	{kernelAndLog, true, "drop the end, and sign a checkpoint without it", "LOGGED, NONE; kept: STALE", func(w *theft) { w.show(w.copied(29, seedK1)) }},
-	{kernelAndLog, true, "show two auditors two logs; the checkpoint that one of them kept tells the other", "LOGGED, NONE; kept: DIVERGED", func(w *theft) {
+	{kernelAndLog, true, "show two auditors two logs; the checkpoint that one of them kept reveals it to the other", "LOGGED, NONE; kept: DIVERGED", func(w *theft) {
 		var packs, marks [2][]byte
 		for i := range packs {
 			m := w.goesOn(20, seedK1, 1)
@@ -194,7 +194,7 @@ var kernels = []power{
 		m.allowed(aFormat).ran(`1`)
 		w.show(m)
 	}},
-	{kernelAndLog, true, "give a verdict that no policy gives, leaving out what it was made from", "LOGGED, 1 not replayable, NONE; kept: FRESH", func(w *theft) {
+	{kernelAndLog, true, "record a verdict that no policy returns, leaving out its inputs", "LOGGED, 1 not replayable, NONE; kept: FRESH", func(w *theft) {
 		m := w.goesOn(len(baseNames), seedK2, 1)
 		m.allowed(aList)
 		w.show(m)
@@ -202,8 +202,8 @@ var kernels = []power{
 		delete(k.blobs, w.fake(k).d()["inputsHash"].(string))
 		w.made = k.build()
 	}},
-	{kernelAndLog, true, "say that another version of the engine judged, whose verdicts are not made again", "LOGGED, 15 not replayable, NONE; kept: DIVERGED", falsified(otherEngine)},
-	{kernelAndLog, true, "refuse any call in the kernel's own name, as malformed say; such refusals are counted in Replay.KernelsOwn", "LOGGED, NONE; kept: FRESH", func(w *theft) {
+	{kernelAndLog, true, "say that another version of the engine judged, whose verdicts are not replayed", "LOGGED, 15 not replayable, NONE; kept: DIVERGED", falsified(otherEngine)},
+	{kernelAndLog, true, "refuse any call as the kernel's own refusal, for example as malformed; Replay.KernelsOwn counts them", "LOGGED, NONE; kept: FRESH", func(w *theft) {
 		m, a := w.copied(len(baseNames), seedK2), aList
 		m.use(basePolicy(5), mailPolicy)
 		a.refuse = contracts.ReasonIntentMalformed
@@ -213,7 +213,7 @@ var kernels = []power{
 			w.Errorf("%d are the kernel's own", r.Replay.KernelsOwn)
 		}
 	}},
-	{kernelAndLog, true, "keep back how a call ended; it is listed in Open", "LOGGED, NONE; kept: FRESH", func(w *theft) {
+	{kernelAndLog, true, "withhold how a call ended; the report lists it in Open", "LOGGED, NONE; kept: FRESH", func(w *theft) {
 		m := w.goesOn(len(baseNames), seedK2, 1)
 		m.allowed(aList)
 		w.show(m)
@@ -221,13 +221,13 @@ var kernels = []power{
 			w.Errorf("%v are open", r.Open)
 		}
 	}},
-	{kernelAndLog, true, "date the revocation of the key later, and go on until then", "LOGGED, NONE; kept: DIVERGED", falsified(moved)},
-	{kernelAndLog, true, "name roots of his own, where auditors were given the kernel key and no trust root", "LOGGED, NONE; kept: DIVERGED", func(w *theft) {
+	{kernelAndLog, true, "date the revocation of the key later, and continue until then", "LOGGED, NONE; kept: DIVERGED", falsified(moved)},
+	{kernelAndLog, true, "name roots of their own, if auditors have the kernel key and no trust root", "LOGGED, NONE; kept: DIVERGED", func(w *theft) {
 		falsified(otherRoots)(w)
 		w.o.Trust, w.o.Kernel = nil, testPublic(w, seedK1)
 	}},
-	{kernelAndLog, false, "name roots of his own, where auditors were given the trust root", "INVALID: TRUST", falsified(otherRoots)},
-	{kernelAndLog, false, "give a verdict that no policy gives, where what it was made from is kept", "INVALID: REPLAY", func(w *theft) {
+	{kernelAndLog, false, "name roots of their own, if auditors have the trust root", "INVALID: TRUST", falsified(otherRoots)},
+	{kernelAndLog, false, "record a verdict that no policy returns, if its inputs are kept", "INVALID: REPLAY", func(w *theft) {
 		m := w.goesOn(len(baseNames), seedK2, 1)
 		m.allowed(aList)
 		w.show(m)
@@ -237,17 +237,17 @@ var kernels = []power{
 		w.made = k.build()
 	}},
 	{kernelAndLog, false, "approve in an approver's place", "INVALID: REPLAY", falsified(func(m *model) { approver(m, seedK1) })},
-	{kernelAndLog, false, "add a key, or end one, without the roots", "INVALID: TRUST", falsified(governed(adding(seedX, "kernel"), seedK2))},
+	{kernelAndLog, false, "add or revoke a key without the roots", "INVALID: TRUST", falsified(governed(adding(seedX, "kernel"), seedK2))},
 	{kernelAndLog, false, "allow anything while the log is frozen", "INVALID: TRUST", falsified(func(m *model) { m.insert(m.index(m.the("sf")), m.copy(m.the("o"))) })},
 
-	{kernelOnly, true, "do all that the holder of both can, but nobody signs for it", "INTACT, NONE; kept: DIVERGED", func(w *theft) { w.unsigned(func() { w.another(seedL) }) }},
+	{kernelOnly, true, "do all that the holder of both can, but no log key signs for it", "INTACT, NONE; kept: DIVERGED", func(w *theft) { w.unsigned(func() { w.another(seedL) }) }},
 	{kernelOnly, true, "drop the end, as far back as a checkpoint that was signed then", "LOGGED, NONE; kept: STALE", func(w *theft) { w.show(w.copied(20, seedK1)) }},
-	{kernelOnly, true, "name a log key of his own, where auditors were given the kernel key and no trust root", "LOGGED, NONE; kept: DIVERGED", func(w *theft) {
+	{kernelOnly, true, "name a log key of their own, if auditors have the kernel key and no trust root", "LOGGED, NONE; kept: DIVERGED", func(w *theft) {
 		falsified(otherLog)(w)
 		w.o.Trust, w.o.Kernel = nil, testPublic(w, seedK1)
 	}},
-	{kernelOnly, false, "name a log key of his own, where auditors were given the trust root", "INVALID: TRUST", falsified(otherLog)},
-	{kernelOnly, false, "put other entries under a checkpoint that was signed", "INVALID: MERKLE", falsified(func(m *model) {
+	{kernelOnly, false, "name a log key of their own, if auditors have the trust root", "INVALID: TRUST", falsified(otherLog)},
+	{kernelOnly, false, "put other entries under a signed checkpoint", "INVALID: MERKLE", falsified(func(m *model) {
 		m.build()
 		m.keep.note = lastOf(m, len(m.nodes), merkle(leavesOf(m, len(m.nodes))), testOrigin)
 		m.the("a2").p()["outputHash"] = ones64
@@ -281,11 +281,11 @@ func (w *theft) unsigned(do func()) {
 
 // logs hold the log key.
 var logs = []power{
-	{logOnly, true, "sign a checkpoint of a tree that never was: a false alarm for who keeps it", "LOGGED, NONE; kept: DIVERGED", func(w *theft) {
+	{logOnly, true, "sign a checkpoint of a tree that never was: a false alarm for its keeper", "LOGGED, NONE; kept: DIVERGED", func(w *theft) {
 		w.o.Last = lastOf(takeApart(w, w.pack), 20, [32]byte{1}, testOrigin)
 	}},
-	{logOnly, true, "sign nothing any more", "INTACT, NONE; kept: FRESH", falsified(marked(func(m *model, text string) []byte { return []byte(text + "\n" + stranger(m, text)) }))},
-	{logOnly, true, "with the store too: cut the log short, where it is verified in place", "LOGGED, NONE; kept: STALE", func(w *theft) {
+	{logOnly, true, "stop signing", "INTACT, NONE; kept: FRESH", falsified(marked(func(m *model, text string) []byte { return []byte(text + "\n" + stranger(m, text)) }))},
+	{logOnly, true, "with the store too: cut the log short, if it is verified in place", "LOGGED, NONE; kept: STALE", func(w *theft) {
 		w.kept = w.copied(24, seedK1)
 		w.mark(w.kept)
 	}},

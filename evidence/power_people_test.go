@@ -27,13 +27,13 @@ var roots = []power{
 	{oneRoot, true, "freeze the log: nothing is allowed until enough roots unfreeze it", "LOGGED, NONE; kept: FRESH", falsified(governed(freezing, seedR1))},
 	{oneRoot, false, "unfreeze it", "INVALID: TRUST", falsified(governed(freezing, seedR1), governed(unfreezing, seedR1))},
 	{oneRoot, false, "add a key", "INVALID: TRUST", falsified(governed(adding(seedX, "kernel"), seedR1))},
-	{oneRoot, false, "end a key", "INVALID: TRUST", falsified(governed(revoking(seedA), seedR1))},
+	{oneRoot, false, "revoke a key", "INVALID: TRUST", falsified(governed(revoking(seedA), seedR1))},
 	{oneRoot, false, "end a grant", "INVALID: TRUST", falsified(governed(ending("ada"), seedR1))},
 	{oneRoot, false, "replace the roots", "INVALID: TRUST", falsified(governed(enthroning(1, seedR1), seedR1))},
 	{oneRoot, false, "sign twice for two", "INVALID: RECORD", falsified(governed(adding(seedX, "kernel"), seedR1, seedR1))},
 	{oneRoot, false, "sign an entry", "INVALID: KEY", falsified(entryOf(seedR1))},
 
-	{enoughRoots, true, "add kernel and log keys of his own, end all others, and so do from then on what their holders can", "LOGGED, NONE; kept: FRESH", func(w *theft) {
+	{enoughRoots, true, "add kernel and log keys of their own, revoke all others, and so do from then on what their holders can", "LOGGED, NONE; kept: FRESH", func(w *theft) {
 		m := w.goesOn(len(baseNames), seedK2, 1)
 		by := func(e contracts.TrustEvent, adds ...byte) { m.govern(e, adds, seedR1, seedR2) }
 		by(contracts.TrustEvent{Type: "key", Name: "mine", Role: "kernel"}, seedK3)
@@ -49,17 +49,17 @@ var roots = []power{
 	{enoughRoots, true, "replace all roots, so that nobody else ever changes anything", "LOGGED, NONE; kept: FRESH", falsified(governed(enthroning(1, seedX), seedR1, seedR2, seedX))},
 	{enoughRoots, true, "freeze and unfreeze, and end any key and grant", "LOGGED, NONE; kept: FRESH", falsified(governed(freezing, seedR1, seedR2), governed(unfreezing, seedR1, seedR2),
 		governed(revoking(seedA), seedR1, seedR2), governed(ending("ada"), seedR1, seedR2))},
-	{enoughRoots, false, "enter an event by himself: its entry is signed by a kernel key", "INVALID: KEY", falsified(governed(adding(seedX, "kernel"), seedR1, seedR2), func(m *model) { m.nodes[len(m.nodes)-1].by = seedX })},
-	{enoughRoots, false, "have a new key sign what stands before it", "INVALID: KEY", falsified(func(m *model) { m.the("a2").by = seedK2 })},
+	{enoughRoots, false, "record an event alone: a kernel key signs its entry", "INVALID: KEY", falsified(governed(adding(seedX, "kernel"), seedR1, seedR2), func(m *model) { m.nodes[len(m.nodes)-1].by = seedX })},
+	{enoughRoots, false, "let a new key sign earlier entries", "INVALID: KEY", falsified(func(m *model) { m.the("a2").by = seedK2 })},
 	{enoughRoots, false, "bring a revoked key back", "INVALID: TRUST", falsified(governed(adding(seedK1, "kernel"), seedR1, seedR2))},
 	{enoughRoots, false, "leave the log without a kernel key or a log key", "INVALID: TRUST", falsified(governed(revoking(seedK2), seedR1, seedR2))},
-	{enoughRoots, false, "use what was signed for another log", "INVALID: TRUST", falsified(governed(func(m *model) object {
+	{enoughRoots, false, "use signatures made for another log", "INVALID: TRUST", falsified(governed(func(m *model) object {
 		e := m.adds(seedX, "kernel")
 		e["origin"] = testOrigin + "2"
 		return e
 	}, seedR1, seedR2))},
 
-	{oldRoots, true, "with a kernel key and a copy of the log from before, go on as if they had not been replaced", "LOGGED, NONE; kept: DIVERGED", func(w *theft) {
+	{oldRoots, true, "with a kernel key and an earlier copy of the log, continue as if they had not been replaced", "LOGGED, NONE; kept: DIVERGED", func(w *theft) {
 		m := w.goesOn(indexOf("ro"), seedK2, 5)
 		m.govern(contracts.TrustEvent{Type: "key", Name: "mine", Role: "kernel"}, []byte{seedX}, seedR2, seedR3)
 		w.show(m)
@@ -107,13 +107,13 @@ var people = []power{
 	{aFreezer, false, "approve", "INVALID: REPLAY", falsified(func(m *model) { approver(m, seedF) })},
 	{aFreezer, false, "sign an entry", "INVALID: KEY", falsified(entryOf(seedF))},
 
-	{anApprover, true, "approve whatever he is asked, calls that he makes himself too", "LOGGED, NONE; kept: FRESH", func(w *theft) {
+	{anApprover, true, "approve whatever they are asked, their own calls too", "LOGGED, NONE; kept: FRESH", func(w *theft) {
 		m, a := w.end(), aWrite
 		a.with.Approvals = []contracts.Envelope{m.approve(seedA, asks(m, a))} // of the key of eve
 		m.allowed(a).ran(`{"ok":true}`)
 		w.show(m)
 	}},
-	{anApprover, false, "approve a call other than the one he was asked about", "denied APPROVAL_INVALID; recorded as allowed INVALID: REPLAY", func(w *theft) {
+	{anApprover, false, "approve a call other than the one they were asked about", "denied APPROVAL_INVALID; recorded as allowed INVALID: REPLAY", func(w *theft) {
 		m, a := w.end(), aWrite
 		a.with.Approvals = []contracts.Envelope{m.approve(seedA, asks(m, a))}
 		a.args = `{"path":"/srv/b"}`
@@ -142,7 +142,7 @@ var people = []power{
 	{anApprover, false, "add an approver", "INVALID: TRUST", falsified(governed(adding(seedX, "approver"), seedA))},
 	{anApprover, false, "sign an entry", "INVALID: KEY", falsified(entryOf(seedA))},
 
-	{anAttestor, true, "attest what is not so, of every type, for every call that the words fit, again and again until they are too old", "LOGGED, NONE; kept: FRESH", func(w *theft) {
+	{anAttestor, true, "attest falsehoods, of every type, for every call that they fit, until they are too old", "LOGGED, NONE; kept: FRESH", func(w *theft) {
 		m, a := w.end(), aPay
 		m.use(checked)
 		a.with.Attestations = []contracts.Envelope{m.attest(`{"amount":11}`)}
@@ -150,7 +150,7 @@ var people = []power{
 		m.allowed(a).ran(`1`)
 		w.show(m)
 	}},
-	{anAttestor, false, "have his words fit a call that they are not about", "denied MISSING_REQUIREMENT; recorded as allowed INVALID: REPLAY", func(w *theft) {
+	{anAttestor, false, "make an attestation fit a call that it is not about", "denied MISSING_REQUIREMENT; recorded as allowed INVALID: REPLAY", func(w *theft) {
 		m, a := w.end(), aPay
 		m.use(checked)
 		a.with.Attestations = []contracts.Envelope{m.attest(`{"amount":12}`)}
@@ -159,7 +159,7 @@ var people = []power{
 	{anAttestor, false, "approve", "INVALID: REPLAY", falsified(func(m *model) { approver(m, seedB) })},
 	{anAttestor, false, "sign an entry", "INVALID: KEY", falsified(entryOf(seedB))},
 
-	{aPublisher, true, "allow whatever the tools of his bundle do; the pack has the bundle, and not who signed it", "LOGGED, NONE; kept: FRESH", func(w *theft) {
+	{aPublisher, true, "allow whatever the tools of their bundle do; the pack has the bundle, and not who signed it", "LOGGED, NONE; kept: FRESH", func(w *theft) {
 		m := w.end()
 		m.use(permissive)
 		m.allowed(aFormat).ran(`1`)
@@ -172,19 +172,19 @@ var people = []power{
 	}},
 	{aPublisher, false, "approve", "INVALID: REPLAY", falsified(func(m *model) { approver(m, seedX) })},
 
-	{aDelegator, true, "lend all that he may do to anybody", "LOGGED, NONE; kept: FRESH", func(w *theft) {
+	{aDelegator, true, "lend all their rights to anyone", "LOGGED, NONE; kept: FRESH", func(w *theft) {
 		m := w.end()
 		m.allowed(w.lent(m, "fs.list")).ran(`[]`)
 		w.show(m)
 	}},
-	{aDelegator, true, "end any grant whose digest he knows, not only his own", "LOGGED, NONE; kept: FRESH", falsified(governed(ending("ada"), seedD))},
-	{aDelegator, false, "lend what he may not do himself", "denied NO_POLICY_DEFINED; recorded as allowed INVALID: REPLAY", func(w *theft) {
+	{aDelegator, true, "end any grant whose digest they know, not only their own", "LOGGED, NONE; kept: FRESH", falsified(governed(ending("ada"), seedD))},
+	{aDelegator, false, "lend rights that they do not have", "denied NO_POLICY_DEFINED; recorded as allowed INVALID: REPLAY", func(w *theft) {
 		m := w.end()
 		a := w.lent(m, "fs.write")
 		a.args = `{"path":"/srv/a"}`
 		w.refused(m, a)
 	}},
-	{aDelegator, false, "end a grant in somebody else's name", "INVALID: TRUST", falsified(governed(ending("bob"), seedD))},
+	{aDelegator, false, "end a grant in another's name", "INVALID: TRUST", falsified(governed(ending("bob"), seedD))},
 	{aDelegator, false, "sign an entry", "INVALID: KEY", falsified(entryOf(seedD))},
 }
 
@@ -196,15 +196,15 @@ func (w *theft) lent(m *maker, tool string) ask {
 
 // revokeds hold keys that count no more.
 var revokeds = []power{
-	{aRevoked, true, "of the kernel's, with a copy of the log from before: show that as the latest", "LOGGED, NONE; kept: STALE", func(w *theft) { w.show(w.goesOn(indexOf("t2"), seedK1, 2)) }},
-	{aRevoked, true, "of the kernel's, with such a copy: go on with it until it is the longer one", "LOGGED, NONE; kept: DIVERGED", func(w *theft) { w.show(w.goesOn(indexOf("t2"), seedK1, 20)) }},
-	{aRevoked, true, "of the kernel's, so, where auditors keep checkpoints, but none of after the copy", "LOGGED, NONE; kept: FRESH", func(w *theft) {
+	{aRevoked, true, "of the kernel's, with an earlier copy of the log: show that as the latest", "LOGGED, NONE; kept: STALE", func(w *theft) { w.show(w.goesOn(indexOf("t2"), seedK1, 2)) }},
+	{aRevoked, true, "of the kernel's, with such a copy: continue it until it is the longer one", "LOGGED, NONE; kept: DIVERGED", func(w *theft) { w.show(w.goesOn(indexOf("t2"), seedK1, 20)) }},
+	{aRevoked, true, "of the kernel's, the same, if auditors keep checkpoints but none from after the copy", "LOGGED, NONE; kept: FRESH", func(w *theft) {
 		w.keep(indexOf("t2"))
 		w.show(w.goesOn(indexOf("t2"), seedK1, 20))
 	}},
-	{aRevoked, false, "of the kernel's: sign an entry behind its revocation", "INVALID: KEY", falsified(entryOf(seedK1))},
+	{aRevoked, false, "of the kernel's: sign an entry after its revocation", "INVALID: KEY", falsified(entryOf(seedK1))},
 	{aRevoked, false, "of the kernel's: sign a manifest", "INVALID: MANIFEST", falsified(signedAs(seedK1))},
-	{aRevoked, false, "of the log's: sign a checkpoint behind it", "INTACT, NONE; kept: FRESH", falsified(logRotated)},
+	{aRevoked, false, "of the log's: sign a checkpoint after it", "INTACT, NONE; kept: FRESH", falsified(logRotated)},
 	{aRevoked, false, "of a freezer's: freeze", "INVALID: TRUST", falsified(governed(revoking(seedF), seedR1, seedR2), governed(freezing, seedF))},
 	{aRevoked, false, "of an approver's: approve", "denied APPROVAL_INVALID; recorded as allowed INVALID: REPLAY", func(w *theft) {
 		m, a := w.end(), aWrite
@@ -212,7 +212,7 @@ var revokeds = []power{
 		m.revoke(seedA)
 		w.refused(m, a)
 	}},
-	{aRevoked, false, "of an approver's: approve, by the word of a kernel that judges as if nothing had happened", "INVALID: REPLAY", func(w *theft) {
+	{aRevoked, false, "of an approver's: approve, if a kernel judges as if the key still counted", "INVALID: REPLAY", func(w *theft) {
 		m, a := w.end(), aWrite
 		a.with.Approvals = []contracts.Envelope{m.approve(seedA, asks(m, a))}
 		stale(m)

@@ -15,7 +15,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A power is one claim of SECURITY.md about whoever holds a key, the store, a pack or nothing: he does it, and the verifier says exactly that.
+// A power is one claim of THREAT_MODEL.md about whoever holds a key, the store, a pack or nothing: he does it, and the verifier says exactly that.
 type power struct {
 	holder string // the heading
 	can    bool   // or cannot, and tries
@@ -79,7 +79,7 @@ func (w *theft) shown() string {
 	return fmt.Sprintf("%s, %s; kept: %s", s, history, then)
 }
 
-// TestPowers has everybody do what SECURITY.md says that he can, and try what it says that he cannot. The page has the same claims, word for
+// TestPowers has everybody do what THREAT_MODEL.md says that he can, and try what it says that he cannot. The page has the same claims, word for
 // word, so that neither can be changed alone.
 func TestPowers(t *testing.T) {
 	race.Alone(t)
@@ -113,19 +113,19 @@ func TestPowers(t *testing.T) {
 			}
 		})
 		if says, ok := page[name]; !ok || says != x.says {
-			t.Errorf("SECURITY.md has not: %s: %s, but %q", name, x.says, says)
+			t.Errorf("THREAT_MODEL.md has not: %s: %s, but %q", name, x.says, says)
 		}
 		delete(page, name)
 	}
 	for name, says := range page {
-		t.Errorf("SECURITY.md claims, and there is no such row: %s: %s", name, says)
+		t.Errorf("THREAT_MODEL.md claims, and there is no such row: %s: %s", name, says)
 	}
 }
 
 // claimed are those of the page that this test is to hold, and what the verifier says of each. The others name their tests.
 func claimed(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../SECURITY.md")
+	text, err := os.ReadFile("../docs/THREAT_MODEL.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func claimed(t *testing.T) map[string]string {
 		f := strings.Split(line, " | ")
 		if can := strings.TrimPrefix(f[0], "| "); can != f[0] && (can == "can" || can == "cannot") {
 			if len(f) != 4 || !regexp.MustCompile("`Test[A-Za-z]+`").MatchString(f[3]) {
-				t.Errorf("SECURITY.md: %s: %s: no test holds that", holder, line)
+				t.Errorf("THREAT_MODEL.md: %s: %s: no test holds that", holder, line)
 				continue
 			}
 			sides[holder+"/"+can] = true
@@ -151,7 +151,7 @@ func claimed(t *testing.T) map[string]string {
 	for _, h := range holders {
 		for _, can := range []string{"can", "cannot"} {
 			if !sides[h+"/"+can] {
-				t.Errorf("SECURITY.md does not say what %s %s", h, can)
+				t.Errorf("THREAT_MODEL.md does not say what %s %s", h, can)
 			}
 		}
 	}
@@ -163,21 +163,21 @@ var holders = []string{nobody, aPack, theStore, kernelAndLog, kernelOnly, logOnl
 	aDelegator, aRevoked}
 
 const (
-	nobody       = "Whoever holds nothing"
-	aPack        = "Whoever holds a pack"
-	theStore     = "Whoever holds the store"
-	kernelAndLog = "Whoever holds the kernel key and the log key"
-	kernelOnly   = "Whoever holds the kernel key, the log key being kept apart"
-	logOnly      = "Whoever holds the log key alone"
-	oneRoot      = "Whoever holds one root key"
-	enoughRoots  = "Whoever holds enough root keys"
-	oldRoots     = "Whoever holds enough root keys that were replaced"
-	aFreezer     = "Whoever holds a freezer's key"
-	anApprover   = "Whoever holds an approver's key"
-	anAttestor   = "Whoever holds an attestor's key"
-	aPublisher   = "Whoever holds a publisher's key"
-	aDelegator   = "Whoever holds a delegator's key"
-	aRevoked     = "Whoever holds a key that was revoked"
+	nobody       = "The holder of nothing"
+	aPack        = "The holder of a pack"
+	theStore     = "The holder of the store"
+	kernelAndLog = "The holder of the kernel key and the log key"
+	kernelOnly   = "The holder of the kernel key, without the log key"
+	logOnly      = "The holder of the log key alone"
+	oneRoot      = "The holder of one root key"
+	enoughRoots  = "The holder of enough root keys"
+	oldRoots     = "The holder of enough root keys that were replaced"
+	aFreezer     = "The holder of a freezer's key"
+	anApprover   = "The holder of an approver's key"
+	anAttestor   = "The holder of an attestor's key"
+	aPublisher   = "The holder of a publisher's key"
+	aDelegator   = "The holder of a delegator's key"
+	aRevoked     = "The holder of a revoked key"
 )
 
 // falsified takes the log apart and puts it together again, signed with what keys the rows say.
