@@ -55,10 +55,10 @@ func (j *judging) answers(s *scratch, t *tool, in *contracts.Inputs) (answers []
 		return nil, ""
 	case s.past != nil:
 		s.consumed = []contracts.Digest{}
-	case in.State.Used == nil:
+	case j.state.Used == nil:
 		return nil, "the inputs lack which approvals are used"
 	default:
-		s.consumed = *in.State.Used
+		s.consumed = *j.state.Used
 	}
 	var asked []*approval
 	for _, x := range s.applied {
@@ -78,7 +78,7 @@ func (j *judging) answers(s *scratch, t *tool, in *contracts.Inputs) (answers []
 	}
 	if s.past != nil { // which did not fail, so it was asked of all
 		used := s.consumed
-		in.State.Used = &used
+		j.state.Used = &used
 	}
 	for i := range answers {
 		if x := &answers[i]; x.fault == "" && slices.Contains(refused, x.request.Nonce) {

@@ -50,7 +50,7 @@ func TestQuorum(t *testing.T) {
 	} {
 		in := call
 		in.Envelopes.Approvals = c.all
-		r, why := p.Decide(&in, trust, newTold())
+		r, why := judgeBy(p, &in, trust, newTold())
 		if got := (want{r.Reason, r.Condition, r.Rule}); got != c.want || len(r.Approvals) != c.count || !slices.IsSortedFunc(r.Approvals, func(a, b contracts.Digest) int { return strings.Compare(a.String(), b.String()) }) {
 			t.Errorf("%s: %v, want %v, and lists %v: %s", c.name, got, c.want, r.Approvals, why)
 		}
@@ -109,7 +109,7 @@ func TestApprovalsAmongNeeds(t *testing.T) {
 		var q *contracts.ApprovalRequest
 		plain := inChat(t, "pay", toBob)
 		plain.Envelopes.Attestations = []contracts.Envelope{seen}
-		if _, why := p.Decide(&plain, trust, never); why.Pending != nil {
+		if _, why := judgeBy(p, &plain, trust, never); why.Pending != nil {
 			q = why.Pending
 		} else { // an owner is asked for nothing here; if he were, it would be so
 			one := mustCompile(t, bankText(`{"id":"boss","tools":["pay"],"all":[`+owner+`]}`, ``))
@@ -122,7 +122,7 @@ func TestApprovalsAmongNeeds(t *testing.T) {
 				in.Envelopes.Approvals = append(in.Envelopes.Approvals, approvedBy(t, *q, who))
 			}
 		}
-		r, why := p.Decide(&in, trust, c.past)
+		r, why := judgeBy(p, &in, trust, c.past)
 		c.want.settled(t, c.name, p, in, trust, c.past)
 		if len(r.Approvals) != c.count || why.Pending != nil && strings.Join(why.Pending.Roles, " ") != c.roles {
 			t.Errorf("%s: lists %v, asks %+v", c.name, r.Approvals, why.Pending)

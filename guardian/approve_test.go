@@ -45,7 +45,7 @@ func refusedBy(t testing.TB, q contracts.ApprovalRequest, signer string) contrac
 func attested(t testing.TB, signer string, a contracts.Attestation) contracts.Envelope {
 	t.Helper()
 	if a.Claims.Kind() == crypto.Missing {
-		a.Claims = value(t, `{}`)
+		a.Claims = valueOf(t, `{}`)
 	}
 	e, err := a.Sign(keyOf(t, signer))
 	if err != nil {
@@ -157,7 +157,7 @@ func TestApprovalMangled(t *testing.T) {
 		bad := slices.Clone(good)
 		bad[i/8] ^= 1 << (i % 8)
 		in.Envelopes.Approvals = []contracts.Envelope{bad}
-		if r, _ := p.Decide(&in, trust, newTold()); r.Reason != contracts.ReasonApprovalInvalid {
+		if r, _ := judgeBy(p, &in, trust, newTold()); r.Reason != contracts.ReasonApprovalInvalid {
 			t.Fatalf("bit %d: %v", i, r.Reason)
 		}
 	}
@@ -168,7 +168,7 @@ func TestPendingRequest(t *testing.T) {
 	p, trust := mustCompile(t, bankText(byOwner, ``)), people(t)
 	call := inChat(t, "pay", toBob)
 	q := asked(t, p, call, trust)
-	tree := value(t, bankText("", "")).Get("tools").Get("pay")
+	tree := valueOf(t, bankText("", "")).Get("tools").Get("pay")
 	if q.Tool != "pay" || q.ArgsHash != call.ArgsHash || q.Session != "chat" || !q.Caller.Equal(call.Caller) || q.PolicyHash != p.Hash() || q.Quorum != 1 || !slices.Equal(q.Roles, []string{"owner"}) ||
 		q.NotBefore != noon || q.Expires != noon.Add(15*60e9) || q.SchemaHash != crypto.Sum(tree.Append(nil)) {
 		t.Errorf("asked %+v", q)
@@ -187,12 +187,13 @@ func TestPendingRequest(t *testing.T) {
 		t.Error("the same nonce at another time")
 	}
 	in := call
-	r, why := p.Decide(&in, trust, newTold())
+	r, why := judgeBy(p, &in, trust, newTold())
 	if *r.Pending != why.Pending.Digest() || why.What != "a person of the role owner must approve the call" {
 		t.Errorf("pending %s: %s", r.Pending, why)
 	}
 	two := call
-	if _, why := mustCompile(t, bankText(strings.Replace(byOwner, `"roles":["owner"]`, `"roles":["owner","cfo"],"quorum":2`, 1), ``)).Decide(&two, trust, newTold()); why.What != "2 people of the roles cfo, owner must approve the call" {
+	byTwo := strings.Replace(byOwner, `"roles":["owner"]`, `"roles":["owner","cfo"],"quorum":2`, 1)
+	if _, why := judgeBy(mustCompile(t, bankText(byTwo, ``)), &two, trust, newTold()); why.What != "2 people of the roles cfo, owner must approve the call" {
 		t.Errorf("asks two: %s", why)
 	}
 	why.Pending.Caller.Roles[0], why.Pending.Roles[0] = "x", "x"
@@ -216,7 +217,7 @@ func TestApprovalIsUsedOnce(t *testing.T) {
 	first := allowed.settled(t, "first", p, with(olga), trust, past)
 	past.Allow(&first, noon, []string{q.Nonce})
 	for name, in := range map[string]contracts.Inputs{"again": with(olga), "by another": with(otto), "both": with(olga, otto)} {
-		r, _ := p.Decide(&in, trust, past)
+		r, _ := judgeBy(p, &in, trust, past)
 		if len(*in.State.Used) != len(in.Envelopes.Approvals) {
 			t.Errorf("%s: used %v", name, *in.State.Used)
 		}
@@ -226,7 +227,7 @@ func TestApprovalIsUsedOnce(t *testing.T) {
 		boss(contracts.ReasonApprovalInvalid).settled(t, name, p, in, trust, past)
 	}
 	in := with(olga, fresh)
-	r, _ := p.Decide(&in, trust, past)
+	r, _ := judgeBy(p, &in, trust, past)
 	if !bool(r.Verdict) || !slices.Equal(r.Approvals, []contracts.Digest{fresh.Digest()}) || !slices.Equal(*in.State.Used, []contracts.Digest{olga.Digest()}) {
 		t.Errorf("%v: %v, used %v", r.Reason, r.Approvals, in.State.Used)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
 // What is asked of the session's past while a call is judged: each thing once, and the answers are kept for the inputs.
@@ -15,7 +16,7 @@ func (s *scratch) shown(n *node) answer {
 	if what != "" {
 		return s.fail(n, what)
 	}
-	return answerOf(r.Entry != nil && (n.more.age == 0 || s.isYoung(momentOf(r.Time), n.more.age)))
+	return answerOf(r.Entry != nil && (n.more.age == 0 || value.MomentOf(r.Time).Within(n.more.age, s.time)))
 }
 
 const unnamed = "the session is the one of all calls that name none: name a session"
@@ -82,7 +83,7 @@ func (p *prior) append(b []byte, args crypto.Value) []byte {
 			break // however much more there is, it is too much
 		}
 		x := &p.same[i]
-		b = append(follow(args, x.here).Append(append(append(b, x.name...), ':')), ',')
+		b = append(value.Follow(args, x.here).Append(append(append(b, x.name...), ':')), ',')
 	}
 	b[len(b)-1] = '}'
 	return b

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/guardian/internal/value"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -25,7 +26,7 @@ func (j *judging) attested(s *scratch, a *attestation, in *contracts.Inputs) (fo
 		}
 	}
 	for i := range s.words {
-		if w := &s.words[i]; a.counts(s, w, in) {
+		if w := &s.words[i]; a.counts(w, in) {
 			j.record.Attestations = insert(j.record.Attestations, w.digest)
 			found = true
 		}
@@ -34,17 +35,17 @@ func (j *judging) attested(s *scratch, a *attestation, in *contracts.Inputs) (fo
 }
 
 // counts tells whether a word is the one that is asked for. It holds as documents do: until it expires, and then no more.
-func (a *attestation) counts(s *scratch, w *word, in *contracts.Inputs) bool {
+func (a *attestation) counts(w *word, in *contracts.Inputs) bool {
 	switch {
 	case w.Type != a.kind,
 		w.Args != nil && *w.Args != in.ArgsHash,
 		w.Session != "" && w.Session != in.Session,
 		w.Expires != 0 && in.Time >= w.Expires,
-		!s.isYoung(momentOf(w.Time), a.age):
+		!value.MomentOf(w.Time).Within(a.age, in.Time):
 		return false
 	}
 	for _, b := range a.bind {
-		if v := follow(in.Args, b.here); !v.Exists() || !v.Equal(w.Claims.Get(b.claim)) {
+		if v := value.Follow(in.Args, b.here); !v.Exists() || !v.Equal(w.Claims.Get(b.claim)) {
 			return false
 		}
 	}

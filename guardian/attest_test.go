@@ -14,14 +14,14 @@ func TestAttestation(t *testing.T) {
 	trust := people(t)
 	call := inChat(t, "pay", toBob)
 	other := crypto.Sum([]byte("other"))
-	good := contracts.Attestation{Claims: value(t, `{"more":[1],"payee":"bob","sum":5}`), Time: noon, Type: "dual-control"}
+	good := contracts.Attestation{Claims: valueOf(t, `{"more":[1],"payee":"bob","sum":5}`), Time: noon, Type: "dual-control"}
 	with := func(change func(*contracts.Attestation)) contracts.Envelope {
 		a := good
 		change(&a)
 		return attested(t, "notary", a)
 	}
 	claims := func(text string) contracts.Envelope {
-		return with(func(a *contracts.Attestation) { a.Claims = value(t, text) })
+		return with(func(a *contracts.Attestation) { a.Claims = valueOf(t, text) })
 	}
 	type attestation = contracts.Attestation
 	revoked := after(t, trust, contracts.TrustEvent{Type: "revoke", ID: digestOf(crypto.KeyID(publicOf(t, "notary"))), Why: "left"})

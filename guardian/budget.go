@@ -5,6 +5,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
 // A budget of one tool: what a call of it costs, and whose balance that is charged to.
@@ -14,7 +15,7 @@ type budget struct {
 	tests  []node // it applies to a call if all hold
 	limit  uint64
 	per    string
-	window *window
+	window *value.Window
 	cost   cost
 	refund bool // the charge is given back when the tool itself failed
 }
@@ -90,7 +91,7 @@ func (l *loader) readTerm(b part, x *budget) {
 	}
 	if p, ok := l.need(b, "window"); ok {
 		word, ok := l.oneOf(p, "hour", "day", "month", "session", "total")
-		x.window = &window{unit: word}
+		x.window = &value.Window{Unit: word}
 		if ok && word == "session" && x.per != "session" && x.per != "" {
 			l.refuse(p.at, "window session with per "+x.per, "write per: session; a balance of another's has no session to end with")
 		}
@@ -138,6 +139,6 @@ func (l *loader) readCost(p part, t *tool) (cost, bool) {
 		l.refuse(arg.at, "the cost may be missing or null in a call of "+t.name, "make it required in the schema, or give it a default")
 		return cost{}, false
 	}
-	x.path, x.pointer = segments, joinPointer(segments)
+	x.path, x.pointer = segments, value.JoinPointer(segments)
 	return x, true
 }

@@ -5,13 +5,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -94,27 +92,6 @@ func TestBudgetRefusals(t *testing.T) {
 	}
 }
 
-func TestScaledCost(t *testing.T) {
-	for _, c := range []struct {
-		text  string
-		scale int
-		want  uint64
-		err   bool
-	}{
-		{"0", 0, 0, false}, {"4.35", 2, 435, false}, {"1.1", 2, 110, false}, {"0.29", 2, 29, false}, {"1e-7", 7, 1, false}, {"1.5e-7", 8, 15, false},
-		{"7", 0, 7, false}, {"7", 2, 700, false}, {"100", 0, 100, false}, {"9007199254740991", 0, crypto.MaxInt, false},
-		{"4.355", 2, 0, true}, {"0.001", 2, 0, true}, {"1e-7", 2, 0, true}, {"1.5", 0, 0, true}, {"-1", 0, 0, true}, {"-0.5", 1, 0, true}, {"5e-324", 15, 0, true},
-		{"9007199254740992", 0, unaffordable, false}, {"9007199254740991", 1, unaffordable, false}, {"123456789012345680000", 0, unaffordable, false},
-		{"999999999999999900000", 15, unaffordable, false}, {"1e+21", 0, unaffordable, false}, {"1.7976931348623157e+308", 15, unaffordable, false}, {"1e+300", 0, unaffordable, false},
-		{"123456789012.34567", 5, unaffordable, false}, // whole, and more than a record holds
-	} {
-		n, what := scaled([]byte(c.text), c.scale)
-		if n != c.want || (what != "") != c.err {
-			t.Errorf("%s times 10^%d: %d, %q; want %d", c.text, c.scale, n, what, c.want)
-		}
-	}
-}
-
 // Windows begin where the calendar says in UTC, and balances are of whom per says.
 func TestBudgetKeys(t *testing.T) {
 	at := contracts.TimeOf(time.Date(2028, 2, 29, 23, 59, 59, 999e6, time.UTC))
@@ -144,7 +121,7 @@ func TestBudgetKeys(t *testing.T) {
 		if c.change != nil {
 			c.change(&in)
 		}
-		r, _ := p.Decide(&in, nil, onlyLedger{new(Ledger)})
+		r, _ := judgeBy(p, &in, nil, onlyLedger{new(past.Ledger)})
 		if c.err {
 			if r.Reason != contracts.ReasonBudgetError || r.Rule != "P1:bank:b" || r.Condition != 3 || r.Charges != nil || in.State.Budgets != nil {
 				t.Errorf("%s: %+v", c.per, r)
@@ -197,7 +174,7 @@ func TestBudgetOrder(t *testing.T) {
 		{`{"amount":0,"mixed":1,"usual":5}`, "main", []contracts.Balance{balance("P1:bank:money", 501)}, want{contracts.ReasonBudgetExceeded, 3, "P1:bank:money"}, ""}, // a limit that was lowered
 		{`{"amount":1,"mixed":1,"usual":5}`, "chat", []contracts.Balance{balance("P2:b:count", 1)}, want{contracts.ReasonBudgetExceeded, 3, "P2:b:count"}, ""},
 	} {
-		ledger := new(Ledger)
+		ledger := new(past.Ledger)
 		for _, b := range c.spent {
 			if err := ledger.Charge([]contracts.Charge{{Amount: b.Spent, Budget: b.Budget, Limit: b.Spent, Of: b.Of, Window: b.Window}}); err != nil {
 				t.Fatal(err)
@@ -205,7 +182,7 @@ func TestBudgetOrder(t *testing.T) {
 		}
 		in := inputs(t, "pay", c.args)
 		in.Session = c.session
-		r, why := p.Decide(&in, nil, onlyLedger{ledger})
+		r, why := judgeBy(p, &in, nil, onlyLedger{ledger})
 		if got := (want{r.Reason, r.Condition, r.Rule}); got != c.want {
 			t.Errorf("%s: %v, want %v: %s", c.args, got, c.want, why)
 		}
@@ -235,7 +212,7 @@ func TestBudgetOrder(t *testing.T) {
 func TestRefunds(t *testing.T) {
 	p := mustCompile(t, bank(strings.Replace(goodBudget, `"id"`, `"refund": "error", "id"`, 1)+","+strings.Replace(goodBudget, `"b"`, `"kept"`, 1)))
 	in := inputs(t, "look", `{}`)
-	if r, _ := p.Decide(&in, nil, onlyLedger{new(Ledger)}); r.Verdict != contracts.Allow || r.Charges != nil || in.State.Budgets != nil {
+	if r, _ := judgeBy(p, &in, nil, onlyLedger{new(past.Ledger)}); r.Verdict != contracts.Allow || r.Charges != nil || in.State.Budgets != nil {
 		t.Errorf("look: %+v", r)
 	}
 	if got := p.Refunds("pay", contracts.ReasonToolError); !slices.Equal(got, []string{"P1:bank:b"}) {
@@ -248,68 +225,6 @@ func TestRefunds(t *testing.T) {
 	}
 	if got := p.Refunds("none", contracts.ReasonToolError); got != nil {
 		t.Errorf("an undeclared tool: %v", got)
-	}
-}
-
-// However many reserve at once, a balance never goes over its limit, and a charge is made on all its budgets or on none.
-func TestLedgerReserve(t *testing.T) {
-	var l Ledger
-	var made atomic.Uint64
-	var wg sync.WaitGroup
-	for range 16 {
-		wg.Go(func() {
-			for range 200 {
-				c := []contracts.Charge{{Amount: 3, Budget: "P0:a:b", Limit: 1000, Window: "total"}, {Amount: 1, Budget: "P1:a:b", Limit: 5000, Of: "x", Window: "total"}}
-				if l.Reserve(c, new(contracts.Inputs)) {
-					made.Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	one, other := contracts.Charge{Budget: "P0:a:b", Window: "total"}, contracts.Charge{Budget: "P1:a:b", Of: "x", Window: "total"}
-	if made.Load() != 333 || l.Spent(one) != 999 || l.Spent(other) != 333 {
-		t.Errorf("%d made, %d and %d spent", made.Load(), l.Spent(one), l.Spent(other))
-	}
-	if l.Spent(contracts.Charge{Budget: "P1:a:b", Window: "total"}) != 0 || l.Spent(contracts.Charge{Budget: "P1:a:b", Of: "x", Window: "session"}) != 0 {
-		t.Error("balances of others")
-	}
-}
-
-func TestLedgerFold(t *testing.T) {
-	charge := func(before, amount uint64) []contracts.Charge {
-		return []contracts.Charge{{Amount: amount, Before: before, Budget: "P1:a:b", Limit: 10, Of: "x", Window: "total"}}
-	}
-	settled := func(amount uint64, budget, of string) []contracts.Settlement {
-		return []contracts.Settlement{{Amount: amount, Budget: budget, Of: of}}
-	}
-	var l Ledger
-	for _, c := range []struct {
-		what string
-		err  error
-		ok   bool
-	}{
-		{"charge", l.Charge(charge(0, 4)), true},
-		{"another balance", l.Charge(charge(0, 4)), false},
-		{"over the limit", l.Charge(charge(4, 7)), false},
-		{"overflow", l.Charge(charge(4, 1<<64-1)), false},
-		{"to the limit", l.Charge(charge(4, 6)), true},
-		{"kept", l.Settle(charge(0, 4), settled(4, "P1:a:b", "x"), contracts.ReasonAllow), true},
-		{"refund of a success", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonAllow), false},
-		{"refund of a panic", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonToolPanic), false},
-		{"refund of a part", l.Settle(charge(4, 6), settled(5, "P1:a:b", "x"), contracts.ReasonToolError), false},
-		{"another budget", l.Settle(charge(4, 6), settled(6, "P1:a:c", "x"), contracts.ReasonAllow), false},
-		{"another's", l.Settle(charge(4, 6), settled(6, "P1:a:b", "y"), contracts.ReasonAllow), false},
-		{"none", l.Settle(charge(4, 6), nil, contracts.ReasonAllow), false},
-		{"refund", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonToolError), true},
-		{"refund of what was not charged", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonToolError), false},
-	} {
-		if (c.err == nil) != c.ok {
-			t.Errorf("%s: %v", c.what, c.err)
-		}
-	}
-	if left := l.Spent(charge(0, 0)[0]); left != 4 {
-		t.Errorf("%d spent", left)
 	}
 }
 
@@ -337,11 +252,11 @@ func TestBudgetsNeverAllow(t *testing.T) {
 		keys := `,"budgets":[` + strings.Join(budgets, ",") + `]`
 		after := mustCompile(t, append(docs, pick(g.generator, floor("money", keys), overlay("money", keys)))...)
 		stacks++
-		var ledger Ledger
+		var ledger past.Ledger
 		for range 30 {
 			in := g.call(t, before)
 			b, _ := before.Judge(in, nil)
-			a, why := after.Decide(&in, nil, onlyLedger{&ledger})
+			a, why := judgeBy(after, &in, nil, onlyLedger{&ledger})
 			again, _ := after.Judge(in, nil)
 			if string(again.Append(nil)) != string(a.Append(nil)) {
 				t.Fatalf("%s\nfrom the inputs: %s", a.Append(nil), again.Append(nil))
@@ -350,7 +265,7 @@ func TestBudgetsNeverAllow(t *testing.T) {
 			charges := a.Charges
 			a.Charges = nil
 			switch same := string(a.Append(nil)) == string(b.Append(nil)); {
-			case same && bool(a.Verdict) && !ledger.Reserve(charges, &in):
+			case same && bool(a.Verdict) && !ledger.Reserve(charges, in.State.Budgets):
 				t.Fatal("a charge that was judged to fit does not")
 			case same:
 			case bool(a.Verdict) || a.Condition != 3 || b.Condition < 3:
@@ -369,6 +284,31 @@ func TestBudgetsNeverAllow(t *testing.T) {
 	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonBudgetError, contracts.ReasonBudgetExceeded, contracts.ReasonFailClosedError} {
 		if seen[r] < 20 {
 			t.Errorf("only %d of %v", seen[r], r)
+		}
+	}
+}
+
+// One policy, judging calls at both sides of midnight by turns: each is charged to its own day, also where the clock goes back.
+func TestWindowOfCharges(t *testing.T) {
+	p := mustCompile(t, bank(goodBudget))
+	midnight := contracts.TimeOf(time.Date(2028, 2, 29, 0, 0, 0, 0, time.UTC))
+	var l past.Ledger
+	for i := range 6 {
+		in := inputs(t, "pay", `{"amount":1,"mixed":1,"usual":5}`)
+		in.Time = midnight - contracts.Time(i%2)
+		r, why := judgeBy(p, &in, nil, onlyLedger{&l})
+		if r.Verdict != contracts.Allow || len(r.Charges) != 1 || r.Charges[0].Window != in.Time.String()[:len("2006-01-02")]+"T00:00:00.000Z" || !l.Reserve(r.Charges, in.State.Budgets) {
+			t.Fatalf("%v %s %+v", r.Reason, why, r.Charges)
+		}
+		if r.Charges[0].Before != uint64(i/2) {
+			t.Errorf("call %d on a balance of %d", i, r.Charges[0].Before)
+		}
+	}
+	for i := range 2 { // the limit is three
+		in := inputs(t, "pay", `{"amount":1,"mixed":1,"usual":5}`)
+		in.Time = midnight - contracts.Time(i)
+		if r, _ := judgeBy(p, &in, nil, onlyLedger{&l}); r.Reason != contracts.ReasonBudgetExceeded {
+			t.Errorf("a fourth call: %v", r.Reason)
 		}
 	}
 }

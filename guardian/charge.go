@@ -1,12 +1,12 @@
 package guardian
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
 // charged judges condition 3: what the budgets that apply ask, and whether the balances suffice for all of it.
@@ -14,7 +14,7 @@ func (j *judging) charged(s *scratch, t *tool, in *contracts.Inputs) bool {
 	charges, ok := j.bill(s, t, in)
 	n := len(charges)
 	if ok && n > 0 {
-		ok = j.afford(s, charges, in)
+		ok = j.afford(s, charges)
 	}
 	if !ok {
 		clear(charges)
@@ -58,25 +58,25 @@ func (j *judging) bill(s *scratch, t *tool, in *contracts.Inputs) ([]contracts.C
 			j.deny(contracts.ReasonBudgetError, b.name, Why{Rule: b.name, Pointer: b.cost.pointer, What: what})
 			return charges, false
 		}
-		charges = append(charges, contracts.Charge{Amount: amount, Budget: b.name, Limit: b.limit, Of: of, Window: b.window.starts(in.Time)})
+		charges = append(charges, contracts.Charge{Amount: amount, Budget: b.name, Limit: b.limit, Of: of, Window: b.window.Start(in.Time)})
 	}
 	return charges, true
 }
 
 // afford reads the balances, and denies by the first budget, in the order of the stack, that does not suffice. It leaves the charges
 // in the order of records.
-func (j *judging) afford(s *scratch, charges []contracts.Charge, in *contracts.Inputs) bool {
+func (j *judging) afford(s *scratch, charges []contracts.Charge) bool {
 	short := ""
 	if s.past != nil {
-		s.ask(charges, in)
+		s.ask(charges, j.state)
 	}
 	for i := range charges {
 		c := &charges[i]
-		if s.past == nil && !recorded(c, in.State.Budgets) {
+		if s.past == nil && !recorded(c, j.state.Budgets) {
 			j.deny(contracts.ReasonFailClosedError, "", Why{Rule: c.Budget, What: "the inputs lack the balance"})
 			return false
 		}
-		if short == "" && !fits(c) {
+		if short == "" && !value.Fits(c) {
 			short = c.Budget
 		}
 	}
@@ -90,12 +90,8 @@ func (j *judging) afford(s *scratch, charges []contracts.Charge, in *contracts.I
 	return true
 }
 
-// fits tells whether a charge can be made on the balance before it. Nothing overflows: of a limit that was lowered there may be less than
-// nothing left, and a cost may be more than any limit.
-func fits(c *contracts.Charge) bool { return c.Before <= c.Limit && c.Amount <= c.Limit-c.Before }
-
-// ask reads the balances before charges from the past, and leaves them in the inputs when it has all.
-func (s *scratch) ask(charges []contracts.Charge, in *contracts.Inputs) {
+// ask reads the balances before charges from the past, and leaves them in the state when it has all.
+func (s *scratch) ask(charges []contracts.Charge, state *contracts.SessionState) {
 	n := len(charges)
 	if len(s.balances) < n {
 		s.balances = make([]contracts.Balance, 4*contracts.MaxCharges)
@@ -109,7 +105,7 @@ func (s *scratch) ask(charges []contracts.Charge, in *contracts.Inputs) {
 	if n > 1 { // by canonical form: no id has a character that comes before a quote
 		slices.SortFunc(balances, func(a, b contracts.Balance) int { return strings.Compare(a.Budget, b.Budget) })
 	}
-	s.balances, in.State.Budgets = s.balances[n:], balances
+	s.balances, state.Budgets = s.balances[n:], balances
 }
 
 // recorded reads the balance before a charge from those of inputs.
@@ -154,59 +150,11 @@ func (c *cost) of(args crypto.Value) (amount uint64, what string) {
 	if !c.from {
 		return c.fixed, ""
 	}
-	v := follow(args, c.path)
+	v := value.Follow(args, c.path)
 	if v.Kind() != crypto.Number {
 		return 0, "the cost is not a number"
 	}
-	return scaled(v.Raw(), c.scale)
-}
-
-// unaffordable is the amount of a cost that no limit can hold.
-const unaffordable = crypto.MaxInt + 1
-
-// scaled gives the canonical text of a number times ten to a power, which must be whole and not below zero.
-func scaled(text []byte, power int) (n uint64, what string) {
-	if text[0] == '-' {
-		return 0, "the cost is below zero"
-	}
-	mantissa, exponent, _ := bytes.Cut(text, []byte{'e'})
-	for i, c := range exponent {
-		if c == '+' || c == '-' {
-			continue
-		}
-		e := int(c - '0') // at most three digits: the greatest double is 1.8e308
-		for _, c := range exponent[i+1:] {
-			e = e*10 + int(c-'0')
-		}
-		if exponent[0] == '-' {
-			e = -e
-		}
-		power += e
-		break
-	}
-	point := false
-	for _, c := range mantissa { // at most 21 digits, of which the last ones may be zeros
-		if c == '.' {
-			point = true
-			continue
-		}
-		if point {
-			power--
-		}
-		if n = n*10 + uint64(c-'0'); n > unaffordable && power >= 0 && !point {
-			n = unaffordable
-		}
-	}
-	for ; power < 0 && n > 0; power++ {
-		if n%10 != 0 {
-			return 0, "the cost is not a whole number of the budget's units"
-		}
-		n /= 10
-	}
-	for ; power > 0 && n > 0 && n < unaffordable; power-- {
-		n *= 10
-	}
-	return min(n, unaffordable), ""
+	return value.Scaled(v.Raw(), c.scale)
 }
 
 // Refunds names the budgets that give their charge back when a run of the tool ended for this reason: those that say refund: error, where

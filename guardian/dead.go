@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
 // A conjunct is one of the predicates that must all hold for a rule to match: the members of `all`, and not of `unless`. A subject and
@@ -21,8 +22,8 @@ type conjunct struct {
 	points  *points // opEq, opIn
 	limit   float64 // opLt to opGe
 	prefix  string
-	below   subtrees
-	nets    networks
+	below   value.Subtrees
+	nets    value.Networks
 }
 
 // A precedent is a rule that was read before, as far as it decides whether one behind it can.
@@ -164,14 +165,14 @@ func (c *conjunct) readOperand(l *loader, x part, words precedence) bool {
 		c.points = words.points(c.operand, members)
 	case c.op == opPrefix:
 		if c.prefix = x.v.Text(); c.fold {
-			c.prefix = string(appendLower(nil, []byte(c.prefix)))
+			c.prefix = string(value.AppendLower(nil, []byte(c.prefix)))
 		}
 	case c.op == opWithin:
-		var below []subtree
+		var below []value.Subtree
 		for _, e := range list {
-			below = append(below, subtree{strings.TrimSuffix(e.v.Text(), "/") + "/", true})
+			below = append(below, value.PathTree(e.v.Text()))
 		}
-		c.below = newSubtrees(below)
+		c.below = value.NewSubtrees(below)
 	case c.op == opCIDR:
 		var nets []netip.Prefix
 		for _, e := range list {
@@ -181,7 +182,7 @@ func (c *conjunct) readOperand(l *loader, x part, words precedence) bool {
 			}
 			nets = append(nets, n)
 		}
-		c.nets = newNetworks(nets)
+		c.nets = value.NewNetworks(nets)
 	default:
 		c.limit = x.v.Float()
 	}
@@ -196,7 +197,7 @@ func (before precedence) points(operand int32, members []string) *points {
 	x := &points{numeric: true}
 	for i, m := range members {
 		x.plain = append(x.plain, before.word(m))
-		x.folded = append(x.folded, before.word(string(appendLower(nil, []byte(m)))))
+		x.folded = append(x.folded, before.word(string(value.AppendLower(nil, []byte(m)))))
 		if n, err := strconv.ParseFloat(m, 64); err != nil {
 			x.numeric = false // a string or a boolean
 		} else if i == 0 {
@@ -242,14 +243,14 @@ func (before precedence) implies(c, e *conjunct) bool {
 	case opPrefix:
 		prefix := c.prefix
 		if e.fold {
-			prefix = string(appendLower(nil, []byte(prefix)))
+			prefix = string(value.AppendLower(nil, []byte(prefix)))
 		}
 		return c.op == opPrefix && strings.HasPrefix(prefix, e.prefix)
 	case opWithin:
-		return c.op == opWithin && !slices.ContainsFunc(c.below, func(s subtree) bool { return !e.below.hold([]byte(strings.TrimSuffix(s.below, "/"))) })
+		return c.op == opWithin && !slices.ContainsFunc(c.below, func(s value.Subtree) bool { return !e.below.Contains([]byte(strings.TrimSuffix(s.Below, "/"))) })
 	case opCIDR:
 		return c.op == opCIDR && !slices.ContainsFunc(c.nets, func(n netip.Prefix) bool {
-			m, ok := e.nets.around(n.Addr())
+			m, ok := e.nets.Around(n.Addr())
 			return !ok || m.Bits() > n.Bits()
 		})
 	}

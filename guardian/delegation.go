@@ -59,7 +59,7 @@ func (j *judging) delegated(s *scratch, t *tool, in *contracts.Inputs, c *chain)
 // granted judges the scope of every grant: what the leaf permits, each grant behind it must permit too.
 func (j *judging) granted(s *scratch, t, of *tool, in *contracts.Inputs, c *chain, asks []*node) bool {
 	x := new(scratch)
-	x.begin(of, in)
+	x.begin(of, in, j.state)
 	x.visits = s.visits
 	for i := range c.grants {
 		what := ""

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/guardian/past"
 )
 
 // What other documents say of the present caller or of the delegator, no grant takes back.
@@ -59,7 +60,7 @@ func TestDelegationAndLayers(t *testing.T) {
 	for to, want := range map[string]want{"agent": allow, "ann": overlaid, "x": floored} {
 		in := inputs(t, "pay", strings.Replace(paid, `"x"`, `"`+to+`"`, 1))
 		in.Caller.ID, in.Caller.Roles, in.Envelopes.Delegation = "agent", []string{"bot"}, chain
-		if r, _ := p.Decide(&in, state, onlyLedger{new(Ledger)}); len(in.State.Budgets) != 1 || in.State.Budgets[0].Of != "agent" || r.Verdict == contracts.Allow && r.Charges[0].Of != "agent" {
+		if r, _ := judgeBy(p, &in, state, onlyLedger{new(past.Ledger)}); len(in.State.Budgets) != 1 || in.State.Budgets[0].Of != "agent" || r.Verdict == contracts.Allow && r.Charges[0].Of != "agent" {
 			t.Errorf("%s: charged %+v", to, in.State.Budgets)
 		}
 		want.of(t, p, in, state)
@@ -77,7 +78,7 @@ func TestDelegationAndLayers(t *testing.T) {
 	} {
 		in := inputs(t, "pay", paid)
 		in.Caller.ID, in.Caller.Roles, in.Envelopes.Delegation, in.Session = "agent", []string{"bot"}, chain, "chat"
-		r, why := mustCompile(t, shop, doc).Decide(&in, state, newTold())
+		r, why := judgeBy(mustCompile(t, shop, doc), &in, state, newTold())
 		if got := (want{r.Reason, r.Condition, r.Rule}); got != end || (r.Reason == ask) != (why.Pending != nil) || why.Pending != nil && why.Pending.Caller.ID != "agent" {
 			t.Errorf("%s: %v (%s), pending %+v", doc, got, why, why.Pending)
 		}
@@ -87,7 +88,7 @@ func TestDelegationAndLayers(t *testing.T) {
 		p := mustCompile(t, shop, overlay("o", `,"for":{"caller":"`+of+`"},"budgets":[{"id":"b","tools":"pay","limit":9,"per":"caller","window":"day","cost":1}]`))
 		in := inputs(t, "pay", paid)
 		in.Caller.ID, in.Envelopes.Delegation = "agent", chain
-		if r, _ := p.Decide(&in, state, onlyLedger{new(Ledger)}); len(r.Charges) != n || n > 0 && r.Charges[0].Of != "agent" {
+		if r, _ := judgeBy(p, &in, state, onlyLedger{new(past.Ledger)}); len(r.Charges) != n || n > 0 && r.Charges[0].Of != "agent" {
 			t.Errorf("for %s: %+v", of, r)
 		}
 	}
@@ -106,7 +107,7 @@ func TestDelegationWork(t *testing.T) {
 		return p.Judge(in, state)
 	}
 	two := func(a, b string) []contracts.Delegation {
-		return []contracts.Delegation{{Delegator: "ann", Delegate: "bob", Depth: 1, When: value(t, a)}, {Delegator: "bob", Delegate: "agent", When: value(t, b)}}
+		return []contracts.Delegation{{Delegator: "ann", Delegate: "bob", Depth: 1, When: valueOf(t, a)}, {Delegator: "bob", Delegate: "agent", When: valueOf(t, b)}}
 	}
 	ruled := mustCompile(t, strings.Replace(shop, `{"id": "dear"`, `{"id": "bad", "deny": "pay", "when": {"some": "/n", "that": {"lt": 0}}}, {"id": "dear"`, 1))
 	p, floored := mustCompile(t, shop), mustCompile(t, shop, floor("f", `,"rules":[{"id":"no","deny":"pay","when":{"some":"/n","that":{"lt":0}}}]`))
@@ -178,7 +179,7 @@ func TestGrantsArePatient(t *testing.T) {
 	} {
 		in := inputs(t, "pay", `{"list":[`+c.list+`],"to":"`+c.to+`"}`)
 		in.Caller = contracts.Caller{ID: "agent"}
-		in.Envelopes.Delegation = chained(t, contracts.Delegation{Delegator: "ann", Delegate: "agent", When: value(t, c.when)})
+		in.Envelopes.Delegation = chained(t, contracts.Delegation{Delegator: "ann", Delegate: "agent", When: valueOf(t, c.when)})
 		t.Run(c.name, func(t *testing.T) { c.want.of(t, p, in, state) })
 	}
 }

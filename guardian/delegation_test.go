@@ -8,6 +8,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -39,7 +40,7 @@ func TestDelegation(t *testing.T) {
 		return chained(t, g...)
 	}
 	asks := func(link int, text string) []contracts.Envelope {
-		return with(func(g []d) { g[link].When = value(t, text) })
+		return with(func(g []d) { g[link].When = valueOf(t, text) })
 	}
 	allow := want{contracts.ReasonAllow, 8, "P1:shop:clerks"}
 	invalid := want{contracts.ReasonDelegationInvalid, 6, ""}
@@ -119,7 +120,7 @@ func TestDelegation(t *testing.T) {
 		{"out of time", asks(0, `{"time":"utc","in":["Wed 12:01-24:00"]}`), "", nil, nil, outside, "grant 1"},
 		{"of elements", asks(0, `{"every":"/n","that":{"gt":0}}`), "", nil, nil, allow, ""},
 		{"of other elements", asks(0, `{"some":"/n","that":{"gt":2}}`), "", nil, nil, outside, "grant 1"},
-		{"the scope before an error", chained(t, d{Delegator: "ann", Delegate: "bob", Depth: 1, When: value(t, `{"arg":"/to","host":"a.b"}`)}, d{Delegator: "bob", Delegate: "agent", Only: []string{}}),
+		{"the scope before an error", chained(t, d{Delegator: "ann", Delegate: "bob", Depth: 1, When: valueOf(t, `{"arg":"/to","host":"a.b"}`)}, d{Delegator: "bob", Delegate: "agent", Only: []string{}}),
 			strings.Replace(paid, `"x"`, `"no host"`, 1), nil, nil, outside, "grant 0"},
 		{"when errs", asks(1, `{"arg":"/to","host":"a.b"}`), strings.Replace(paid, `"x"`, `"no host"`, 1), nil, nil, errs, "/to: grant 0: "},
 		{"when errs under not", asks(0, `{"not":{"arg":"/to","host":"a.b"}}`), strings.Replace(paid, `"x"`, `"no host"`, 1), nil, nil, errs, "/to: grant 1: "},
@@ -147,8 +148,8 @@ func TestDelegation(t *testing.T) {
 		{"a source", asks(0, `{"arg":"/to","from":["user"]}`), "", nil, nil, invalid, "from in a grant"},
 		{"a fact", asks(0, `{"fact":"payee","eq":"x"}`), "", nil, nil, invalid, "fact in a grant"},
 		{"an item of an element", asks(0, `{"every":"/n","that":{"session":"tainted","eq":false}}`), "", nil, nil, invalid, "session in a grant"},
-		{"invalid before scope", with(func(g []d) { g[0].Only, g[1].When = []string{}, value(t, `{}`) }), "", nil, nil, invalid, "grant 0: /when"},
-		{"not asked of a tool outside", with(func(g []d) { g[0].Only, g[0].When = []string{"look"}, value(t, `{"arg":"/x","eq":1}`) }), "", nil, nil, outside, "grant 1 does not cover the tool"},
+		{"invalid before scope", with(func(g []d) { g[0].Only, g[1].When = []string{}, valueOf(t, `{}`) }), "", nil, nil, invalid, "grant 0: /when"},
+		{"not asked of a tool outside", with(func(g []d) { g[0].Only, g[0].When = []string{"look"}, valueOf(t, `{"arg":"/x","eq":1}`) }), "", nil, nil, outside, "grant 1 does not cover the tool"},
 
 		{"what the delegator may not", chained(t, d{Delegator: "carl", Delegate: "agent"}), "", nil, nil, want{contracts.ReasonNoPolicyDefined, 5, ""}, "no rule"},
 		{"what the caller alone may", chained(t, d{Delegator: "carl", Delegate: "agent"}), "", func(in *contracts.Inputs) { in.Caller.Roles = []string{"clerk"} }, nil, want{contracts.ReasonNoPolicyDefined, 5, ""}, "no rule"},
@@ -182,7 +183,7 @@ func TestDelegation(t *testing.T) {
 			if !reflect.DeepEqual(r.Caller, in.Caller) {
 				t.Errorf("judged for %+v", r.Caller)
 			}
-			if d, _ := p.Decide(&in, c.state, onlyLedger{new(Ledger)}); !reflect.DeepEqual(d, r) {
+			if d, _ := judgeBy(p, &in, c.state, onlyLedger{new(past.Ledger)}); !reflect.DeepEqual(d, r) {
 				t.Errorf("decided: %+v", d)
 			}
 		})

@@ -3,11 +3,13 @@ package guardian
 import (
 	"net/netip"
 	"strings"
+
+	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
 // destinations reads the operands of within, url, host, email and cidr.
 func (c *compiler) destinations(list []part, o op, x *operand) bool {
-	var below, query []subtree
+	var below, query []value.Subtree
 	var names, wild []string
 	var nets []netip.Prefix
 	whole := true
@@ -16,13 +18,13 @@ func (c *compiler) destinations(list []part, o op, x *operand) bool {
 		ok, form := false, ""
 		switch o {
 		case opWithin:
-			ok, form = checkPath(s), "an absolute path like /srv/data"
-			below = append(below, subtree{strings.TrimSuffix(s, "/") + "/", true})
+			ok, form = value.IsPath(s), "an absolute path like /srv/data"
+			below = append(below, value.PathTree(s))
 		case opURL:
 			form = "a URL like https://host/path/, with ? at the end if a query is permitted"
-			var t subtree
+			var t value.Subtree
 			var permitted bool
-			if t, permitted, ok = urlOperand(s); permitted {
+			if t, permitted, ok = value.ReadURLTree(s); permitted {
 				query = append(query, t)
 			}
 			below = append(below, t)
@@ -30,8 +32,8 @@ func (c *compiler) destinations(list []part, o op, x *operand) bool {
 			form = "a host name, or *.name for those strictly below it"
 			name, star := strings.CutPrefix(s, "*.")
 			var host []byte
-			if host, ok = appendHost(nil, []byte(name)); star {
-				_, ip := readIP(host)
+			if host, ok = value.AppendHost(nil, []byte(name)); star {
+				_, ip := value.ReadIP(host)
 				ok = ok && !ip && host[0] != '['
 				wild = append(wild, string(host))
 			} else {
@@ -41,9 +43,9 @@ func (c *compiler) destinations(list []part, o op, x *operand) bool {
 			form = "a domain like corp.com, or an address"
 			var b []byte
 			if strings.Contains(s, "@") {
-				b, _, _, ok = readEmail(nil, []byte(s))
+				b, _, _, ok = value.ReadEmail(nil, []byte(s))
 			} else {
-				b, ok = appendDomain(nil, []byte(s))
+				b, ok = value.AppendDomain(nil, []byte(s))
 			}
 			names = append(names, string(b))
 		case opCIDR:
@@ -60,19 +62,7 @@ func (c *compiler) destinations(list []part, o op, x *operand) bool {
 	if !whole {
 		return false
 	}
-	x.below, x.query, x.networks = newSubtrees(below), newSubtrees(query), newNetworks(nets)
-	x.set, x.wild = newSet(names, false), newSet(wild, false)
+	x.below, x.query, x.networks = value.NewSubtrees(below), value.NewSubtrees(query), value.NewNetworks(nets)
+	x.set, x.wild = value.NewSet(names, false), value.NewSet(wild, false)
 	return true
-}
-
-// urlOperand reads https://host[:port]/path/?. A path without a final slash is in itself, too.
-func urlOperand(s string) (t subtree, query, ok bool) {
-	s, query = strings.CutSuffix(s, "?")
-	u, _, ok := readURL(nil, []byte(s))
-	if !ok || u.query || u.fragment {
-		return t, false, false
-	}
-	path := string(u.text)
-	below := strings.TrimSuffix(path, "/")
-	return subtree{below + "/", below == path}, query, true
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
 // Layers. A stack is P0 and P1 and each P2; no layer can widen another, since only P1 can allow.
@@ -32,8 +33,8 @@ const maxListed = 10_000 // members of a list, and of an operand
 type list struct {
 	kind    crypto.Kind
 	members []string // canonical text
-	plain   *set
-	folded  *set // made when a predicate folds
+	plain   *value.Set
+	folded  *value.Set // made when a predicate folds
 }
 
 // load reads what a document is. What it says is read when those that it speaks of are known.
@@ -176,12 +177,12 @@ func (l *loader) readExpires(root part) contracts.Time {
 	if !ok {
 		return 0
 	}
-	m, ok := readMoment([]byte(s))
-	if !ok || m.sec < 1 {
+	m, ok := value.ReadMoment([]byte(s))
+	if !ok || m.Sec < 1 {
 		l.refuse(p.at, quote(s)+" is no RFC 3339 time with zone, after 1970", `write it like "2027-01-31T18:00:00Z"`)
 		return 0
 	}
-	return contracts.TimeOf(time.Unix(m.sec, m.nano)) // a fraction of a millisecond is cut off: expired the sooner
+	return contracts.TimeOf(time.Unix(m.Sec, m.Nano)) // a fraction of a millisecond is cut off: expired the sooner
 }
 
 // members gives each member of an object.
@@ -192,7 +193,7 @@ func (l *loader) members(p part, each func(name string, p part)) {
 	}
 	for it := p.v.Iter(); it.Next(); {
 		name := string(it.Key())
-		each(name, part{it.Value(), p.at + "/" + escapeSegment(name)})
+		each(name, part{it.Value(), p.at + "/" + value.EscapeSegment(name)})
 	}
 }
 
@@ -207,7 +208,7 @@ func (l *loader) readList(name string, p part) {
 		return
 	}
 	if kind, members, ok := l.scalars(elements); ok {
-		x.kind, x.members, x.plain = kind, members, newSet(members, false)
+		x.kind, x.members, x.plain = kind, members, value.NewSet(members, false)
 	}
 }
 
@@ -224,12 +225,12 @@ func (l *loader) scalars(elements []part) (kind crypto.Kind, members []string, o
 	return kind, members, len(members) > 0
 }
 
-func (x *list) set(fold bool) *set {
+func (x *list) set(fold bool) *value.Set {
 	if !fold {
 		return x.plain
 	}
 	if x.folded == nil {
-		x.folded = newSet(x.members, true)
+		x.folded = value.NewSet(x.members, true)
 	}
 	return x.folded
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
 // An answer of a predicate. An error is one that no not, any or all can turn into another.
@@ -81,14 +82,14 @@ const noSlot = math.MinInt32
 
 // An operand is what few nodes need.
 type operand struct {
-	set      *set
-	below    subtrees
-	query    subtrees // of opURL: where a query is permitted
-	wild     *set     // of opHost: names of which only those strictly below match
-	networks networks
+	set      *value.Set
+	below    value.Subtrees
+	query    value.Subtrees // of opURL: where a query is permitted
+	wild     *value.Set     // of opHost: names of which only those strictly below match
+	networks value.Networks
 	re       *regexp.Regexp
 	age      time.Duration
-	week     *week
+	week     *value.Week
 	prior    *prior    // of opReceipt, opCalls
 	rest     []string  // of a quantifier: segments from the first star on
 	inner    []subject // of a quantifier: what `that` looks at in the element
@@ -120,7 +121,7 @@ func (s *scratch) eval(n *node) answer {
 	case opHas:
 		return answerOf(s.hasRole(n.text))
 	case opTime:
-		return answerOf(n.more.week.holds(s.time))
+		return answerOf(n.more.week.Contains(s.time))
 	case opReceipt:
 		return s.shown(n)
 	case opCalls:
@@ -153,7 +154,7 @@ func (s *scratch) eval(n *node) answer {
 		if x.kind != n.kind {
 			return s.fail(n, otherType)
 		}
-		return answerOf(n.more.set.has(x.text) == (n.op == opIn))
+		return answerOf(n.more.set.Contains(x.text) == (n.op == opIn))
 	case opLt:
 		return answerOf(x.num < n.limit)
 	case opLe:
@@ -175,20 +176,20 @@ func (s *scratch) eval(n *node) answer {
 		}
 		return answerOf(n.more.re.Match(x.text))
 	case opWithin:
-		return answerOf(n.more.below.hold(x.text))
+		return answerOf(n.more.below.Contains(x.text))
 	case opURL:
 		if x.query {
-			return answerOf(!x.extra && n.more.query.hold(x.text))
+			return answerOf(!x.extra && n.more.query.Contains(x.text))
 		}
-		return answerOf(!x.extra && n.more.below.hold(x.text))
+		return answerOf(!x.extra && n.more.below.Contains(x.text))
 	case opHost:
 		return answerOf(n.more.holdsHost(x.text))
 	case opEmail:
-		return answerOf(n.more.set.has(x.text) || n.more.set.has(x.more))
+		return answerOf(n.more.set.Contains(x.text) || n.more.set.Contains(x.more))
 	case opCIDR:
-		return answerOf(n.more.networks.hold(x.ip))
+		return answerOf(n.more.networks.Contains(x.ip))
 	case opAge:
-		return answerOf(s.isYoung(x.at, n.more.age))
+		return answerOf(x.at.Within(n.more.age, s.time))
 	case opType:
 		return answerOf(x.kind == n.kind && (!n.flag || isInteger(x.text)))
 	case opExists:
@@ -269,7 +270,7 @@ func (s *scratch) same(n *node, x *slot, text []byte) answer {
 	case x.kind >= crypto.Array, x.kind != n.kind && n.ref == noSlot:
 		return s.fail(n, otherType)
 	case n.fold:
-		return answerOf(equalFold(x.text, text) == (n.op == opEq))
+		return answerOf(value.EqualFold(x.text, text) == (n.op == opEq))
 	}
 	return answerOf(string(x.text) == string(text) == (n.op == opEq))
 }
@@ -286,31 +287,24 @@ func (s *scratch) gone(n *node) answer {
 
 func (n *node) equal(part []byte) bool {
 	if n.fold {
-		return equalFold(part, n.text)
+		return value.EqualFold(part, n.text)
 	}
 	return string(part) == string(n.text)
 }
 
 func (o *operand) holdsHost(host []byte) bool {
-	if o.set.has(host) {
+	if o.set.Contains(host) {
 		return true
 	}
-	if len(o.wild.members) == 0 || len(host) == 0 || host[0] == '[' {
+	if o.wild.Empty() || len(host) == 0 || host[0] == '[' {
 		return false
 	}
-	for at := indexByte(host, '.'); at >= 0; at = indexByte(host, '.') {
-		if host = host[at+1:]; o.wild.has(host) {
+	for at := bytes.IndexByte(host, '.'); at >= 0; at = bytes.IndexByte(host, '.') {
+		if host = host[at+1:]; o.wild.Contains(host) {
 			return true
 		}
 	}
 	return false
-}
-
-// isYoung tells whether 0 ≤ now − t ≤ age.
-func (s *scratch) isYoung(t moment, age time.Duration) bool {
-	now := momentOf(s.time)
-	oldest := moment{now.sec - int64(age/time.Second), now.nano}
-	return !now.before(t) && !t.before(oldest)
 }
 
 // isInteger tells whether a canonical number is an integer, by value as in a schema: 1e+21 is one, 1e-7 is not.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -46,7 +47,7 @@ func compileAndJudge(t *testing.T, text []byte, args string) bool {
 		if !errors.As(err, &e) || e.What == "" || p != nil {
 			t.Fatalf("%v", err)
 		}
-		if v := follow(tree.Root(), mustSplit(t, e.Pointer)); tree.Root().Kind() == crypto.Object && v.Kind() == crypto.Missing {
+		if v := value.Follow(tree.Root(), mustSplit(t, e.Pointer)); tree.Root().Kind() == crypto.Object && v.Kind() == crypto.Missing {
 			t.Fatalf("%v points to nothing in\n%s", err, text)
 		}
 		return false
@@ -126,7 +127,7 @@ func inPast(t *testing.T, p *Policy, in contracts.Inputs) {
 	for n, tool := range []string{"look", "pay", "page.get"} {
 		past.ran(t, n, tool, `{"amount":5,"path":"/srv/a","payee":"bob"}`, noon)
 	}
-	r, _ := p.Decide(&in, nil, past)
+	r, _ := judgeBy(p, &in, nil, past)
 	if again, _ := p.Judge(in, nil); string(again.Append(nil)) != string(r.Append(nil)) {
 		t.Fatalf("%s: %s, then %s", in.Tool, r.Append(nil), again.Append(nil))
 	}
@@ -184,7 +185,7 @@ func mutate(r *rand.Rand, v any, pool []any, keys []string, changes int) any {
 }
 
 func mustSplit(t *testing.T, pointer string) []string {
-	segments, ok := splitPointer(pointer)
+	segments, ok := value.SplitPointer(pointer)
 	if !ok {
 		t.Fatalf("%q is no pointer", pointer)
 	}

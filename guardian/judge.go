@@ -5,6 +5,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -15,27 +16,30 @@ import (
 // Inputs are what the kernel makes of a call: arguments that obey docs/FORMATS.md, section 1, and have their defaults filled in, or ArgsForm "raw".
 // The past is read from them; what they lack of it is DENY.
 func (p *Policy) Judge(in contracts.Inputs, trust *registry.State) (record contracts.DecisionRecord, why Why) {
-	p.decide(&in, trust, nil, &record, &why)
+	p.decide(&in, trust, nil, &record, &in.State, &why)
 	return record, why
 }
 
-// Decide is Judge where the past is not known yet: it asks for it, and leaves in the inputs what it was told, in the order of their canonical
-// form, and nothing else. Judge then says the same of these inputs. The nil Past tells nothing.
-func (p *Policy) Decide(in *contracts.Inputs, trust *registry.State, past Past) (record contracts.DecisionRecord, why Why) {
-	s := &in.State
-	s.Budgets, s.Calls, s.Receipts, s.Used = nil, nil, nil, nil
-	p.decide(in, trust, past, &record, &why)
-	return record, why
+// Decide is Judge for a call whose past is not known yet: it asks for it. It returns, with the
+// record, the state of the inputs: that of in, with what the past answered in place of what in has
+// of the past. With that state in the inputs Judge returns the same record. A nil Past answers
+// nothing.
+func (p *Policy) Decide(in *contracts.Inputs, trust *registry.State, past past.Past) (record contracts.DecisionRecord, state contracts.SessionState, why Why) {
+	state = in.State
+	state.Budgets, state.Calls, state.Receipts, state.Used = nil, nil, nil, nil
+	p.decide(in, trust, past, &record, &state, &why)
+	return record, state, why
 }
 
-// decide writes into the results of its callers: to copy a record takes a tenth of the time of a judgement.
-func (p *Policy) decide(in *contracts.Inputs, trust *registry.State, past Past, record *contracts.DecisionRecord, why *Why) {
-	j := judging{record: record, why: why, trust: trust}
+// decide writes into the results of its callers: copying a record takes a tenth of the time of a
+// judgement. It reads state, and with a past writes into it.
+func (p *Policy) decide(in *contracts.Inputs, trust *registry.State, past past.Past, record *contracts.DecisionRecord, state *contracts.SessionState, why *Why) {
+	j := judging{record: record, state: state, why: why, trust: trust}
 	defer func() {
 		if recover() != nil {
 			record.Verdict, record.Reason, record.Rule, record.Expires, record.Charges = contracts.Deny, contracts.ReasonFailClosedError, "", 0, nil
 			record.Approvals, record.Pending = nil, nil // but the attestations stay, as where a past that fails is not told
-			j.leave(in)
+			j.leave()
 			*why = Why{Rule: why.Rule, What: "a panic while judging"}
 		}
 	}()
@@ -74,6 +78,7 @@ func (p *Policy) Refuse(in contracts.Inputs, reason contracts.ReasonCode) (recor
 
 type judging struct {
 	record *contracts.DecisionRecord
+	state  *contracts.SessionState // of the inputs: read or, with a past, written
 	why    *Why
 	trust  *registry.State
 	s      *scratch
@@ -83,7 +88,7 @@ func (j *judging) deny(reason contracts.ReasonCode, rule string, why Why) {
 	j.record.Reason, j.record.Rule, *j.why = reason, rule, why
 }
 
-func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs, past Past) {
+func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs, past past.Past) {
 	r := j.record
 	if in.ArgsForm != "" {
 		j.deny(contracts.ReasonArgsCanonicalization, "", Why{What: "the arguments are not strict JSON"})
@@ -120,7 +125,7 @@ func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs, past Past) {
 	if s == nil {
 		s = new(scratch)
 	}
-	s.begin(t, in)
+	s.begin(t, in, j.state)
 	s.past, j.s = past, s
 	if j.conditions(s, t, in) {
 		r.Verdict, r.Reason = contracts.Allow, contracts.ReasonAllow
@@ -128,18 +133,18 @@ func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs, past Past) {
 	} else {
 		r.Charges = nil
 	}
-	j.leave(in)
+	j.leave()
 	s.forget() // not deferred: after a panic the scratch is dropped
 	p.scratch.Put(s)
 }
 
-// leave leaves in the inputs what the past was asked.
-func (j *judging) leave(in *contracts.Inputs) {
+// leave leaves in the state what the past was asked.
+func (j *judging) leave() {
 	if j.s == nil || j.s.past == nil || j.s.calls == nil && j.s.receipts == nil {
 		return
 	}
-	in.State.Calls, in.State.Receipts = j.s.calls, j.s.receipts
-	in.State.Sort()
+	j.state.Calls, j.state.Receipts = j.s.calls, j.s.receipts
+	j.state.Sort()
 }
 
 // housed tells whether the driver declares the sandbox that is demanded, if any is.

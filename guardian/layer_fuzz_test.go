@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -50,7 +51,7 @@ func layerAndJudge(t *testing.T, bare *Policy, text []byte, args string) bool {
 		if !errors.As(err, &e) || e.What == "" || p != nil {
 			t.Fatalf("%v", err)
 		}
-		if v := follow(tree.Root(), mustSplit(t, e.Pointer)); e.Document == "f" && tree.Root().Kind() == crypto.Object && v.Kind() == crypto.Missing {
+		if v := value.Follow(tree.Root(), mustSplit(t, e.Pointer)); e.Document == "f" && tree.Root().Kind() == crypto.Object && v.Kind() == crypto.Missing {
 			t.Fatalf("%v points to nothing in\n%s", err, text)
 		}
 		return false

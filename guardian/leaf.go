@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
@@ -91,17 +92,17 @@ func (c *compiler) subject(p part, direct bool, operator string) (subject, jsons
 		return s, jsonschema.Place{}, ok
 	case key == "arg":
 		segments, place, ok := c.pointer(p.get(key), nil, false)
-		return subject{from: fromArgs, path: segments, pointer: joinPointer(segments)}, place, ok
+		return subject{from: fromArgs, path: segments, pointer: value.JoinPointer(segments)}, place, ok
 	case c.in == nil && key == "item":
 		c.l.refuse(p.get(key).at, "item outside of every, some and count", "write arg: /path")
 		return s, jsonschema.Place{}, false
 	case key == "item":
 		segments, place, ok := c.pointer(p.get(key), c.in.element, false)
-		pointer := joinPointer(append(slices.Clone(c.in.element), segments...))
+		pointer := value.JoinPointer(append(slices.Clone(c.in.element), segments...))
 		return subject{from: fromElement, path: segments, pointer: pointer}, place, ok
 	case direct:
 		place, ok := c.t.input.LookupBelow(c.in.element, nil)
-		return subject{from: fromElement, pointer: joinPointer(c.in.element)}, place, ok
+		return subject{from: fromElement, pointer: value.JoinPointer(c.in.element)}, place, ok
 	case c.in != nil:
 		c.l.refuse(p.at, "no subject", `write item: "" for the element itself, or item: /path below it`)
 	default:
@@ -145,10 +146,10 @@ func (c *compiler) windows(p, x part, n node) (node, bool) {
 		c.l.refuse(p.get("fold").at, "a time has no letters to fold", "remove fold")
 		return n, false
 	}
-	n.op, n.more = opTime, &operand{week: new(week)}
+	n.op, n.more = opTime, &operand{week: new(value.Week)}
 	list, ok := c.l.strings(x)
 	for _, e := range list {
-		if s := e.v.Text(); !n.more.week.add(s) {
+		if s := e.v.Text(); !n.more.week.Add(s) {
 			c.l.refuse(e.at, quote(s)+" is no window", `write it like "Mon-Fri 08:00-18:00", within one day`)
 			ok = false
 		}
@@ -182,7 +183,7 @@ func (c *compiler) permitted(x part, name string, s subject, pol polarity) bool 
 			full = append(slices.Clone(c.in.element), s.path...)
 		}
 		for _, d := range c.t.declared {
-			if overlap(d, full) {
+			if value.Overlap(d, full) {
 				c.l.refuse(x.at, name+" on what scope declares as a path, URL, host or address", "use within, url, host or email: "+name+" would take /data-evil for /data")
 				return false
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
@@ -76,7 +77,7 @@ func (c *compiler) constant(p part, o operator, n *node) (takes jsonschema.Types
 	list, ok := c.l.strings(p)
 	ok = ok && c.destinations(list, o.op, n.more)
 	if ok && o.op == opWithin && len(n.more.below) == 1 {
-		n.op, n.text = opBelow, []byte(strings.TrimSuffix(n.more.below[0].below, "/"))
+		n.op, n.text = opBelow, []byte(strings.TrimSuffix(n.more.below[0].Below, "/"))
 	}
 	return o.takes, ok
 }
@@ -125,7 +126,7 @@ func (c *compiler) reference(p part, as reading, n *node) (place jsonschema.Plac
 		return place, false
 	case arg.there():
 		s.path, place, ok = c.pointer(arg, nil, false)
-		s.pointer = joinPointer(s.path)
+		s.pointer = value.JoinPointer(s.path)
 	default:
 		var word string
 		word, ok = c.l.oneOf(caller, "id", "tenant")
@@ -176,7 +177,7 @@ func (c *compiler) setOf(p part, n *node) (jsonschema.Types, bool) {
 		if !ok {
 			return 0, false
 		}
-		n.kind, n.more.set = kind, newSet(members, n.fold)
+		n.kind, n.more.set = kind, value.NewSet(members, n.fold)
 	}
 	if n.fold && n.kind != crypto.String {
 		c.l.refuse(p.at, "numbers have no letters to fold", "remove fold")

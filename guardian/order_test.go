@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -52,7 +54,7 @@ func (x *trial) judge() (contracts.DecisionRecord, Why) {
 		}
 		in.Envelopes.Approvals = append(in.Envelopes.Approvals, e)
 	}
-	return p.Decide(&in, trusted(x.t), onlyLedger{new(Ledger)})
+	return judgeBy(p, &in, trusted(x.t), onlyLedger{new(past.Ledger)})
 }
 
 // requires adds a floor that requires this of pay.
@@ -77,7 +79,7 @@ func (f fault) at() int {
 // faults are in the published order of conditions, of reasons within them, and of the stack within these. Approvals are asked for last.
 var faults = []fault{
 	{want{contracts.ReasonArgsCanonicalization, 0, ""}, func(x *trial) {
-		x.in(func(in *contracts.Inputs) { in.ArgsForm, in.Args = "raw", follow(in.Args, []string{"none"}) })
+		x.in(func(in *contracts.Inputs) { in.ArgsForm, in.Args = "raw", value.Follow(in.Args, []string{"none"}) })
 	}},
 	{want{contracts.ReasonToolNotFound, 1, ""}, func(x *trial) { x.in(func(in *contracts.Inputs) { in.Tool = "none" }) }},
 	{want{contracts.ReasonSideEffectNotPermitted, 1, ""}, func(x *trial) { x.floor("a1", `,"profile":{"effects":["read"]}`) }},

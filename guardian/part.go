@@ -8,6 +8,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
 // A part is one value of a document, and its JSON Pointer.
@@ -16,7 +17,7 @@ type part struct {
 	at string
 }
 
-func (p part) get(key string) part { return part{p.v.Get(key), p.at + "/" + escapeSegment(key)} }
+func (p part) get(key string) part { return part{p.v.Get(key), p.at + "/" + value.EscapeSegment(key)} }
 
 // has is there of get, without the pointer.
 func (p part) has(key string) bool { return p.v.Get(key).Kind() != crypto.Missing }
@@ -105,7 +106,7 @@ func (l *loader) only(p part, keys, later []string, instead func(key string) str
 	before := len(l.errs)
 	for it := p.v.Iter(); it.Next(); {
 		key := string(it.Key())
-		switch at := p.at + "/" + escapeSegment(key); {
+		switch at := p.at + "/" + value.EscapeSegment(key); {
 		case slices.Contains(keys, key):
 		case slices.Contains(later, key):
 			l.unsupported(at, key)
@@ -127,7 +128,7 @@ func (l *loader) need(p part, key string) (part, bool) {
 	}
 	for it := p.v.Iter(); it.Next(); {
 		if name := string(it.Key()); near(name, key) {
-			l.refuse(p.at+"/"+escapeSegment(name), "unknown key "+quote(name), "did you mean "+key+"?")
+			l.refuse(p.at+"/"+value.EscapeSegment(name), "unknown key "+quote(name), "did you mean "+key+"?")
 			return part{}, false
 		}
 	}

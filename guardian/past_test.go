@@ -103,7 +103,7 @@ func (g pastGenerator) presented(in *contracts.Inputs, q *contracts.ApprovalRequ
 	if g.r.IntN(2) == 0 {
 		in.Envelopes.Attestations = []contracts.Envelope{
 			attested(g.t, "notary", contracts.Attestation{Time: noon - contracts.Time(g.r.IntN(80_000)), Type: "seen"}),
-			attested(g.t, "notary", contracts.Attestation{Claims: value(g.t, `{"payee":"`+pick(g.generator, "bob", "eve")+`"}`), Time: noon, Type: "bound"}),
+			attested(g.t, "notary", contracts.Attestation{Claims: valueOf(g.t, `{"payee":"`+pick(g.generator, "bob", "eve")+`"}`), Time: noon, Type: "bound"}),
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestPastReplays(t *testing.T) {
 		bare := mustCompile(t, bankText(``, ``))
 		for range 4 {
 			in, past := inChat(t, "pay", fmt.Sprintf(`{"amount":%d,"kind":"sepa","to":"bob"}`, g.r.IntN(6))), g.past()
-			_, why := p.Decide(&in, trust, past)
+			_, why := judgeBy(p, &in, trust, past)
 			g.presented(&in, why.Pending, past)
 			r, why := settled(t, p, &in, trust, past)
 			seen[r.Reason]++
@@ -141,7 +141,7 @@ func TestPastReplays(t *testing.T) {
 			}
 			more := in
 			more.State.Calls = append(slices.Clone(in.State.Calls), contracts.CallCount{Count: 99, Of: "close"})
-			more.State.Receipts = append(slices.Clone(in.State.Receipts), contracts.PriorReceipt{Entry: &contracts.Digest{1}, Same: value(t, `{"/x":1}`), Time: noon, Tool: "look"})
+			more.State.Receipts = append(slices.Clone(in.State.Receipts), contracts.PriorReceipt{Entry: &contracts.Digest{1}, Same: valueOf(t, `{"/x":1}`), Time: noon, Tool: "look"})
 			if x, _ := p.Judge(more, trust); string(x.Append(nil)) != string(r.Append(nil)) {
 				t.Fatalf("%v where more is known, else %v", x.Reason, r.Reason)
 			}
@@ -196,7 +196,7 @@ func TestPastFails(t *testing.T) {
 		past := newTold()
 		past.ran(t, 1, "look", `{"payee":"bob"}`, noon)
 		in := inChat(t, "pay", toBob)
-		r, why := p.Decide(&in, nil, failing{past, f})
+		r, why := judgeBy(p, &in, nil, failing{past, f})
 		if r.Reason != contracts.ReasonFailClosedError || r.Condition != 4 || why.What == "" {
 			t.Errorf("%s: %v at %d: %s", name, r.Reason, r.Condition, why)
 		}
@@ -216,7 +216,7 @@ func TestPastPanics(t *testing.T) {
 		`,"budgets":[{"id":"x","tools":["pay"],"limit":9,"per":"all","window":"day","cost":1},{"id":"y","tools":["pay"],"limit":9,"per":"all","window":"day","cost":1}]`), floor("f", `,"ceilings":{"calls":9}`))
 	in := inChat(t, "pay", toBob)
 	in.Envelopes.Attestations = []contracts.Envelope{attested(t, "notary", contracts.Attestation{Time: noon, Type: "seen"})}
-	_, why := p.Decide(&in, trust, newTold())
+	_, why := judgeBy(p, &in, trust, newTold())
 	in.Envelopes.Approvals = []contracts.Envelope{approvedBy(t, *why.Pending, "olga"), approvedBy(t, *why.Pending, "otto")}
 	for n, condition := range []int{3, 3, 8, 4, 4} {
 		if r, _ := settled(t, p, &in, trust, &panicking{newTold(), n}); r.Reason != contracts.ReasonFailClosedError || r.Condition != condition {

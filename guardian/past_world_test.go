@@ -7,24 +7,25 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
 // told is a past of which everything is known: a ledger, a session, and the arguments of its runs.
 type told struct {
-	*Ledger
-	*Session
+	*past.Ledger
+	*past.Session
 	args  map[uint64]crypto.Value // by index of the decision; what is not there is not kept
 	asked int                     // receipts
 }
 
 func newTold() *told {
-	return &told{Ledger: new(Ledger), Session: new(Session), args: map[uint64]crypto.Value{}}
+	return &told{Ledger: new(past.Ledger), Session: new(past.Session), args: map[uint64]crypto.Value{}}
 }
 
 func (p *told) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
 	p.asked++
-	return p.Session.Receipt(tool, same, func(r Run) (crypto.Value, error) {
+	return p.Session.Receipt(tool, same, func(r past.Run) (crypto.Value, error) {
 		v, ok := p.args[r.Decision]
 		if !ok {
 			return v, errors.New("not kept")
@@ -38,9 +39,9 @@ func (p *told) Used(_ contracts.Digest, r *contracts.ApprovalRequest) bool { ret
 // ran notes that a tool was allowed and executed.
 func (p *told) ran(t testing.TB, n int, tool, args string, at contracts.Time) {
 	t.Helper()
-	r := Run{Tool: tool, Decision: uint64(2 * n), Receipt: uint64(2*n + 1), Entry: crypto.Sum([]byte{byte(n), byte(n >> 8)}), Time: at}
+	r := past.Run{Tool: tool, Decision: uint64(2 * n), Receipt: uint64(2*n + 1), Entry: crypto.Sum([]byte{byte(n), byte(n >> 8)}), Time: at}
 	p.Allow(&contracts.DecisionRecord{Tool: tool}, at, nil)
-	p.args[r.Decision] = value(t, args)
+	p.args[r.Decision] = valueOf(t, args)
 	p.Execute(r, crypto.Value{})
 }
 
@@ -86,9 +87,9 @@ func inChat(t testing.TB, tool, args string) contracts.Inputs {
 }
 
 // settled judges a call by its past, then by what that left in the inputs, and again after these were written and read.
-func settled(t testing.TB, p *Policy, in *contracts.Inputs, trust *registry.State, past Past) (contracts.DecisionRecord, Why) {
+func settled(t testing.TB, p *Policy, in *contracts.Inputs, trust *registry.State, past past.Past) (contracts.DecisionRecord, Why) {
 	t.Helper()
-	r, why := p.Decide(in, trust, past)
+	r, why := judgeBy(p, in, trust, past)
 	read, err := contracts.ParseInputs(in.Append(nil))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, in.Append(nil))
@@ -108,7 +109,7 @@ func settled(t testing.TB, p *Policy, in *contracts.Inputs, trust *registry.Stat
 	return r, why
 }
 
-func (w want) settled(t testing.TB, name string, p *Policy, in contracts.Inputs, trust *registry.State, past Past) contracts.DecisionRecord {
+func (w want) settled(t testing.TB, name string, p *Policy, in contracts.Inputs, trust *registry.State, past past.Past) contracts.DecisionRecord {
 	t.Helper()
 	r, why := settled(t, p, &in, trust, past)
 	if got := (want{r.Reason, r.Condition, r.Rule}); got != w || bool(r.Verdict) != (w.reason == contracts.ReasonAllow) {
@@ -120,3 +121,30 @@ func (w want) settled(t testing.TB, name string, p *Policy, in contracts.Inputs,
 var allowed = want{contracts.ReasonAllow, 8, "P1:bank:all"}
 
 func missing4(id string) want { return want{contracts.ReasonMissingRequirement, 4, id} }
+
+// onlyLedger is a past in which nothing happened but what a ledger says.
+type onlyLedger struct{ *past.Ledger }
+
+func (onlyLedger) Calls(string) uint64 { return 0 }
+
+func (onlyLedger) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
+	return contracts.PriorReceipt{Tool: tool, Same: same}, nil
+}
+
+func (onlyLedger) Used(contracts.Digest, *contracts.ApprovalRequest) bool { return false }
+
+func valueOf(t testing.TB, text string) crypto.Value {
+	t.Helper()
+	tree := new(crypto.Tree)
+	if err := tree.Parse([]byte(text), crypto.Limits{Bytes: 1 << 20, Depth: 64}); err != nil {
+		t.Fatal(err)
+	}
+	return tree.Root()
+}
+
+// judgeBy judges a call by its past, and leaves what that answered in the inputs.
+func judgeBy(p *Policy, in *contracts.Inputs, trust *registry.State, log past.Past) (contracts.DecisionRecord, Why) {
+	r, state, why := p.Decide(in, trust, log)
+	in.State = state
+	return r, why
+}

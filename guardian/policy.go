@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
 // Versions of what judges, in every PolicyHash: another engine is another policy.
@@ -143,7 +144,7 @@ func (p *Policy) bundles(loaders []*loader, labels vocabulary) (names []string, 
 		if l.layer == bundleLayer || !l.whole {
 			for _, name := range l.names {
 				if o := owner[name]; o != nil {
-					l.refuse("/tools/"+escapeSegment(name), "the tool is in the bundle "+o.name+", too", "a tool belongs to one bundle")
+					l.refuse("/tools/"+value.EscapeSegment(name), "the tool is in the bundle "+o.name+", too", "a tool belongs to one bundle")
 				}
 				owner[name] = l
 				p.tools[name] = l.tools[name]

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
@@ -122,10 +123,10 @@ func (c *compiler) quantifier(p part, key string, o op, depth int, pol polarity)
 		return n, false
 	}
 	head := segments
-	if at := slices.Index(segments, star); at >= 0 {
+	if at := slices.Index(segments, value.Star); at >= 0 {
 		head, n.more.rest = segments[:at], segments[at:]
 	}
-	n.slot = c.slot(subject{from: fromArgs, as: asElement, path: head, pointer: joinPointer(segments)})
+	n.slot = c.slot(subject{from: fromArgs, as: asElement, path: head, pointer: value.JoinPointer(segments)})
 	maybe := gapOf(place)
 	if o == opCount {
 		refMaybe, ok := c.counted(p, &n)
@@ -149,7 +150,7 @@ func (c *compiler) quantifier(p part, key string, o op, depth int, pol polarity)
 		}
 		return n, o == opCount
 	}
-	c.in = &inside{element: append(slices.Clone(segments), star), direct: true}
+	c.in = &inside{element: append(slices.Clone(segments), value.Star), direct: true}
 	kid, ok := c.predicate(that, depth+1, pol)
 	n.kids, n.more.inner = []node{kid}, c.in.subjects
 	c.in = nil
@@ -284,18 +285,18 @@ func (c *compiler) pointer(p part, base []string, stars bool) ([]string, jsonsch
 	if !ok {
 		return nil, jsonschema.Place{}, false
 	}
-	segments, ok := splitPointer(s)
+	segments, ok := value.SplitPointer(s)
 	switch {
 	case !ok:
 		c.l.refuse(p.at, quote(s)+" is no JSON Pointer", "write it like /path, with ~0 for ~ and ~1 for /")
 		return nil, jsonschema.Place{}, false
-	case !stars && slices.Contains(segments, star):
+	case !stars && slices.Contains(segments, value.Star):
 		c.l.refuse(p.at, "a * in a pointer to one value", "use every, some or count")
 		return nil, jsonschema.Place{}, false
 	}
 	place, ok := c.t.input.LookupBelow(base, segments)
 	if !ok {
-		c.l.refuse(p.at, "no "+quote(joinPointer(append(slices.Clone(base), segments...)))+" in the input of "+c.t.name, "name what the schema declares")
+		c.l.refuse(p.at, "no "+quote(value.JoinPointer(append(slices.Clone(base), segments...)))+" in the input of "+c.t.name, "name what the schema declares")
 	}
 	return segments, place, ok && c.arrays(p, segments)
 }
@@ -303,11 +304,11 @@ func (c *compiler) pointer(p part, base []string, stars bool) ([]string, jsonsch
 // arrays refuses a * that stands for anything but the elements of an array.
 func (c *compiler) arrays(p part, segments []string) bool {
 	for i, seg := range segments {
-		if seg != star {
+		if seg != value.Star {
 			continue
 		}
 		if place, ok := c.t.input.Lookup(segments[:i]); !ok || place.Types&jsonschema.TypeArray == 0 {
-			c.l.refuse(p.at, quote(joinPointer(segments[:i]))+" is never an array in a call of "+c.t.name, "a * stands for the elements of an array")
+			c.l.refuse(p.at, quote(value.JoinPointer(segments[:i]))+" is never an array in a call of "+c.t.name, "a * stands for the elements of an array")
 			return false
 		}
 	}

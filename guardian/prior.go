@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
@@ -98,19 +99,24 @@ func (t *tool) compare(same []equal) {
 	}
 }
 
-// Watch has a session keep, of the tool's runs from now on, the values that the policy compares later calls with: so that none have to be read.
-func (p *Policy) Watch(s *Session, tool string) {
-	if t := p.tool(tool); t != nil {
-		for _, pointers := range t.compared {
-			s.line(tool).like(pointers)
-		}
+// Compared returns, for each way in which the policy compares later calls with those of the tool, the
+// JSON Pointers to the values in its arguments that must be the same: see [past.Session.Watch].
+func (p *Policy) Compared(tool string) [][]string {
+	t := p.tool(tool)
+	if t == nil || len(t.compared) == 0 {
+		return nil
 	}
+	list := make([][]string, len(t.compared))
+	for i, pointers := range t.compared {
+		list[i] = slices.Clone(pointers)
+	}
+	return list
 }
 
 // agrees tells whether the earlier call can have a value there that the present one has here.
 func (c *compiler) agrees(there, at string, earlier *tool, here jsonschema.Place) bool {
-	segments, ok := splitPointer(there)
-	if !ok || slices.Contains(segments, star) {
+	segments, ok := value.SplitPointer(there)
+	if !ok || slices.Contains(segments, value.Star) {
 		c.l.refuse(at, quote(there)+" is no JSON Pointer to one value", "write it like /path, with ~0 for ~ and ~1 for /")
 		return false
 	}

@@ -1,6 +1,9 @@
 package guardian
 
-import "github.com/helmkernel/helm/crypto"
+import (
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
+)
 
 // A walk goes through the arrays that a quantifier names, and the elements of each.
 type walk struct {
@@ -77,14 +80,14 @@ func (w *walk) flatten(v crypto.Value, rest []string) answer {
 	s, n := w.s, w.n
 	rest = rest[1:] // the star
 	next := 0
-	for next < len(rest) && rest[next] != star {
+	for next < len(rest) && rest[next] != value.Star {
 		next++
 	}
 	for it := v.Iter(); it.Next(); {
 		if s.visits++; s.visits > maxVisits {
 			return s.fail(n, tooMany)
 		}
-		x := follow(it.Value(), rest[:next])
+		x := value.Follow(it.Value(), rest[:next])
 		a := done
 		switch {
 		case !x.Exists():

@@ -55,7 +55,7 @@ func BenchmarkRequired(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			p := mustCompile(b, bankText(c.requires, ``))
 			decide(b, p, []contracts.Inputs{inChat(b, "pay", toBob)}, func(in *contracts.Inputs) bool {
-				r, _ := p.Decide(in, nil, past)
+				r, _, _ := p.Decide(in, nil, past)
 				return bool(r.Verdict)
 			})
 		})
@@ -74,7 +74,7 @@ func BenchmarkApproved(b *testing.B) {
 				q = otherNonce(q)
 			}
 			decide(b, p, []contracts.Inputs{in}, func(in *contracts.Inputs) bool {
-				r, _ := p.Decide(in, trust, newTold())
+				r, _, _ := p.Decide(in, trust, newTold())
 				return bool(r.Verdict)
 			})
 		})

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/past"
 )
 
 // A receipt that is there in time, for the same values, meets a requirement; no other does.
@@ -60,12 +62,12 @@ func TestRequiredReceipt(t *testing.T) {
 	for _, session := range []string{"main", ""} {
 		in := inputs(t, "pay", toBob)
 		in.Session = session
-		if r, why := p.Decide(&in, nil, past); r.Reason != contracts.ReasonFailClosedError || r.Condition != 4 || why.What != unnamed {
+		if r, why := judgeBy(p, &in, nil, past); r.Reason != contracts.ReasonFailClosedError || r.Condition != 4 || why.What != unnamed {
 			t.Errorf("without a session: %v at %d, %s", r.Reason, r.Condition, why)
 		}
 	}
 	in := inChat(t, "pay", toBob)
-	if r, _ := p.Decide(&in, nil, nil); r.Reason != contracts.ReasonFailClosedError || r.Condition != 4 {
+	if r, _ := judgeBy(p, &in, nil, nil); r.Reason != contracts.ReasonFailClosedError || r.Condition != 4 {
 		t.Errorf("without a past: %v at %d", r.Reason, r.Condition)
 	}
 }
@@ -87,11 +89,11 @@ func TestPastIsReadOnce(t *testing.T) {
 	if past.asked != 2 {
 		t.Errorf("asked for %d receipts", past.asked)
 	}
-	if r, _ := p.Decide(&in, nil, past); r.Reason != contracts.ReasonAllow {
+	if r, _ := judgeBy(p, &in, nil, past); r.Reason != contracts.ReasonAllow {
 		t.Fatal(r.Reason)
 	}
-	entry := past.tools["look"].runs[9].entry
-	receipts := []contracts.PriorReceipt{{Entry: &entry, Same: value(t, `{"/payee":"bob"}`), Time: noon, Tool: "look"}, {Entry: &entry, Time: noon, Tool: "look"}}
+	entry := crypto.Sum([]byte{9, 0}) // as ran has it
+	receipts := []contracts.PriorReceipt{{Entry: &entry, Same: valueOf(t, `{"/payee":"bob"}`), Time: noon, Tool: "look"}, {Entry: &entry, Time: noon, Tool: "look"}}
 	if s := &in.State; !reflect.DeepEqual(s.Calls, []contracts.CallCount{{Count: 10}}) || len(s.Receipts) != 2 || s.Used != nil ||
 		string(s.Receipts[0].Same.Append(nil)) != `{"/payee":"bob"}` || !reflect.DeepEqual(s.Receipts[1], receipts[1]) {
 		t.Errorf("read %+v", s)
@@ -122,7 +124,7 @@ func TestRequirementOrder(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		docs []string
-		past Past
+		past past.Past
 		want want
 	}{
 		{"bundle", []string{bankText(of("b", ""), ``)}, closed, missing4("P1:bank:b")},

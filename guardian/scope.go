@@ -2,6 +2,8 @@ package guardian
 
 import (
 	"slices"
+
+	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
 var scopeTests = []string{"within", "url", "host", "email", "cidr", "in"}
@@ -56,10 +58,10 @@ func (c *compiler) scope(p part) (node, bool) {
 	case "within", "url", "host", "email":
 		c.t.declared = append(c.t.declared, segments)
 	}
-	pointer := joinPointer(segments)
+	pointer := value.JoinPointer(segments)
 	last := -1
 	for i, seg := range segments {
-		if seg == star {
+		if seg == value.Star {
 			last = i
 		}
 	}
@@ -68,12 +70,12 @@ func (c *compiler) scope(p part) (node, bool) {
 		return n, true
 	}
 	// Everything that is missing on the way answers as the entry does.
-	arrays, first := segments[:last], slices.Index(segments, star)
+	arrays, first := segments[:last], slices.Index(segments, value.Star)
 	every := node{op: opEvery, slot: noSlot, ref: noSlot, absent: n.absent, more: &operand{}}
 	c.in = &inside{element: segments[:last+1]}
 	n.slot = c.slot(subject{from: fromElement, as: o.as, path: segments[last+1:], pointer: pointer})
 	every.kids, every.more.inner, every.more.rest = []node{n}, c.in.subjects, arrays[first:]
 	c.in = nil
-	every.slot = c.slot(subject{from: fromArgs, as: asElement, path: segments[:first], pointer: joinPointer(arrays)})
+	every.slot = c.slot(subject{from: fromArgs, as: asElement, path: segments[:first], pointer: value.JoinPointer(arrays)})
 	return every, true
 }

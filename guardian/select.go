@@ -5,12 +5,13 @@ import (
 	"strings"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
 // exactly gives the tools of an allow: names, never patterns, which would take in tools added later.
 func (l *loader) exactly(p part) []*tool {
 	return l.each(p, func(e part, name string) []*tool {
-		if strings.Contains(name, star) {
+		if strings.Contains(name, value.Star) {
 			l.refuse(e.at, "allow takes exact names", "name each tool")
 			return nil
 		}
@@ -28,7 +29,7 @@ func (l *loader) selected(p part, classes bool) []*tool {
 		return nil
 	}
 	return l.each(p, func(e part, name string) []*tool {
-		prefix, pattern := strings.CutSuffix(name, star)
+		prefix, pattern := strings.CutSuffix(name, value.Star)
 		if !pattern {
 			return l.named(e, name)
 		}
@@ -38,7 +39,7 @@ func (l *loader) selected(p part, classes bool) []*tool {
 				out = append(out, l.tools[n])
 			}
 		}
-		if strings.Contains(prefix, star) {
+		if strings.Contains(prefix, value.Star) {
 			l.refuse(e.at, quote(name)+" is no pattern", "write one * at the end")
 		} else if len(out) == 0 {
 			l.refuse(e.at, quote(name)+" covers no tool of this "+l.scope(), "a pattern must cover one")

@@ -91,8 +91,8 @@ func TestShapesShared(t *testing.T) {
 				in.Envelopes.Attestations = []contracts.Envelope{attested(t, "notary", contracts.Attestation{Time: noon, Type: "seen"})}
 			}
 			again := in
-			a, why := one.Decide(&in, trust, newTold())
-			b, whyAgain := other.Decide(&again, trust, newTold())
+			a, why := judgeBy(one, &in, trust, newTold())
+			b, whyAgain := judgeBy(other, &again, trust, newTold())
 			seen[a.Reason]++
 			a.PolicyHash, a.Pending, why.Pending, b.Pending, whyAgain.Pending = b.PolicyHash, nil, nil, nil, nil // the requests are of the declarations, too
 			if string(a.Append(nil)) != string(b.Append(nil)) || why != whyAgain || string(in.Append(nil)) != string(again.Append(nil)) {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/guardian/past"
 )
 
 // A source says where a subject is looked up.
@@ -71,7 +73,7 @@ type slot struct {
 	more  []byte       // domain
 	num   float64
 	ip    netip.Addr
-	at    moment
+	at    value.Moment
 	what  string // of malformed
 }
 
@@ -91,7 +93,7 @@ type scratch struct {
 type matter struct {
 	args     crypto.Value
 	caller   contracts.Caller
-	past     Past // that is asked; nil: what there is of it is in the inputs
+	past     past.Past // that is asked; nil: what there is of it is in the inputs
 	time     contracts.Time
 	subjects []subject // of the tool
 	element  crypto.Value
@@ -116,9 +118,9 @@ type rooms struct {
 
 const keptBuffer = 64 << 10
 
-func (s *scratch) begin(t *tool, in *contracts.Inputs) {
+func (s *scratch) begin(t *tool, in *contracts.Inputs, state *contracts.SessionState) {
 	s.args, s.caller, s.time, s.subjects = in.Args, in.Caller, in.Time, t.subjects
-	s.session, s.calls, s.receipts = in.Session, in.State.Calls, in.State.Receipts
+	s.session, s.calls, s.receipts = in.Session, state.Calls, state.Receipts
 	if n := len(t.subjects); len(s.slots) < n {
 		s.slots = make([]slot, n)
 	}
@@ -174,9 +176,9 @@ func (s *scratch) resolve(from *subject, x *slot) {
 	var v crypto.Value
 	switch from.from {
 	case fromArgs:
-		v = follow(s.args, from.path)
+		v = value.Follow(s.args, from.path)
 	case fromElement:
-		v = follow(s.element, from.path)
+		v = value.Follow(s.element, from.path)
 	case fromID:
 		s.word(s.caller.ID, from.as, x)
 		return
@@ -232,24 +234,24 @@ func (x *slot) read(as reading, b []byte, buf *[]byte) {
 		x.text = b
 	case asPath:
 		x.text = b
-		x.is(checkPath(b), badPath)
+		x.is(value.IsPath(b), value.BadPath)
 	case asURL:
-		var u location
-		u, *buf, ok = readURL(*buf, b)
-		x.text, x.query, x.extra = u.text, u.query, u.fragment
-		x.is(ok, badURL)
+		var u value.Location
+		u, *buf, ok = value.ReadURL(*buf, b)
+		x.text, x.query, x.extra = u.Text, u.Query, u.Fragment
+		x.is(ok, value.BadURL)
 	case asHost:
-		x.text, *buf, ok = readHost(*buf, b)
-		x.is(ok, badHost)
+		x.text, *buf, ok = value.ReadHost(*buf, b)
+		x.is(ok, value.BadHost)
 	case asEmail:
-		x.text, x.more, *buf, ok = readEmail(*buf, b)
-		x.is(ok, badEmail)
+		x.text, x.more, *buf, ok = value.ReadEmail(*buf, b)
+		x.is(ok, value.BadEmail)
 	case asIP:
-		x.ip, ok = readIP(b)
-		x.is(ok, badIP)
+		x.ip, ok = value.ReadIP(b)
+		x.is(ok, value.BadIP)
 	case asMoment:
-		x.at, ok = readMoment(b)
-		x.is(ok, badMoment)
+		x.at, ok = value.ReadMoment(b)
+		x.is(ok, value.BadMoment)
 	default:
 		x.is(false, "not readable") // cannot be: resolve reads the others
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/past"
 )
 
 // A full stack is a thousand tools with three rules each, of which the last allows, and what is asked for of everything else that a call may be
@@ -86,7 +87,7 @@ func BenchmarkDecision(b *testing.B) {
 	} {
 		b.Run(x.name, func(b *testing.B) {
 			p := x.stack.compile(b)
-			past := looking{onlyLedger{new(Ledger)}}
+			past := looking{onlyLedger{new(past.Ledger)}}
 			in := inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)
 			in.Session = "chat"
 			ins := make([]contracts.Inputs, x.callers)
@@ -94,51 +95,13 @@ func BenchmarkDecision(b *testing.B) {
 			for i := range ins {
 				ins[i] = in
 				ins[i].Caller.ID = fmt.Sprintf(x.id, r.IntN(x.callers))
-				if d, why := p.Decide(&ins[i], nil, past); d.Verdict != contracts.Allow || len(d.Charges) > 0 && !past.Reserve(d.Charges, &ins[i]) {
+				if d, why := judgeBy(p, &ins[i], nil, past); d.Verdict != contracts.Allow || len(d.Charges) > 0 && !past.Reserve(d.Charges, ins[i].State.Budgets) {
 					b.Fatal(why)
 				}
 			}
 			decide(b, p, ins, func(in *contracts.Inputs) bool {
-				d, _ := p.Decide(in, nil, past)
-				return d.Verdict == contracts.Allow && len(d.Charges) == x.charges && len(in.State.Budgets) == x.charges && (x.charges == 0 || d.Charges[0].Before > 0)
-			})
-		})
-	}
-}
-
-// BenchmarkLedger is what a call makes of a ledger with balances of so many callers: it peeks, and reserves.
-func BenchmarkLedger(b *testing.B) {
-	for _, n := range []int{1, 10_000, 1_000_000} {
-		var l Ledger
-		charges := make([]contracts.Charge, n)
-		r := rand.New(rand.NewPCG(1, 2))
-		for i := range charges {
-			charges[i] = contracts.Charge{Amount: 1, Budget: "P1:bank:payments", Limit: 1 << 50, Of: fmt.Sprint("caller-", r.IntN(n)), Window: "2026-07-15T00:00:00.000Z"}
-			if !l.Reserve(charges[i:i+1], new(contracts.Inputs)) {
-				b.Fatal("not reserved")
-			}
-		}
-		b.Run(fmt.Sprint("peek/", n), func(b *testing.B) {
-			i := 0
-			for b.Loop() {
-				if l.Spent(charges[i%n]) == 0 {
-					b.Fatal("nothing is spent")
-				}
-				i++
-			}
-		})
-		b.Run(fmt.Sprint("reserve/", n), func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetParallelism(32)
-			b.RunParallel(func(pb *testing.PB) {
-				c, in := make([]contracts.Charge, 1), contracts.Inputs{State: contracts.SessionState{Budgets: make([]contracts.Balance, 1)}}
-				for i := 0; pb.Next(); i++ {
-					c[0] = charges[i%n]
-					in.State.Budgets[0].Budget = c[0].Budget
-					if !l.Reserve(c, &in) || in.State.Budgets[0].Spent == 0 {
-						b.Error("not reserved")
-					}
-				}
+				d, state, _ := p.Decide(in, nil, past)
+				return d.Verdict == contracts.Allow && len(d.Charges) == x.charges && len(state.Budgets) == x.charges && (x.charges == 0 || d.Charges[0].Before > 0)
 			})
 		})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
@@ -186,7 +187,7 @@ func (l *loader) duration(p part, d *time.Duration) (ok bool) {
 	if !p.there() {
 		return true
 	}
-	if *d, ok = readDuration(p.v.Text()); !ok {
+	if *d, ok = value.ReadDuration(p.v.Text()); !ok {
 		l.refuse(p.at, said(p)+" is no duration", "write it like 5s, 10m, 24h or 7d")
 	}
 	return ok
@@ -198,7 +199,7 @@ func (l *loader) size(p part, n *int) {
 		return
 	}
 	var ok bool
-	if *n, ok = readSize(p.v.Text()); !ok {
+	if *n, ok = value.ReadSize(p.v.Text()); !ok {
 		l.refuse(p.at, said(p)+" is no size", "write it like 64KiB or 1MiB")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -26,7 +27,7 @@ func newWide(t testing.TB, seed uint64) *wideGenerator {
 	g := &wideGenerator{stackGenerator: stackGenerator{generator{rand.New(rand.NewPCG(seed, seed+1))}}, state: trusted(t)}
 	g.forged = chained(t, contracts.Delegation{Delegator: "a stranger", Delegate: "ann", Only: []string{"t", "w"}})
 	for _, n := range []string{"1", "2"} {
-		e, err := contracts.Attestation{Claims: value(t, `{"n":`+n+`}`), Time: noon, Type: "dual"}.Sign(keyOf(t, "notary"))
+		e, err := contracts.Attestation{Claims: valueOf(t, `{"n":`+n+`}`), Time: noon, Type: "dual"}.Sign(keyOf(t, "notary"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,7 @@ func newWide(t testing.TB, seed uint64) *wideGenerator {
 		delegate := pick(g.generator, "ann", "bob", "agent", "agent")
 		leaf := contracts.Delegation{Delegator: pick(g.generator, "ann", "ann", "bob", "carl"), Delegate: delegate, Only: pick(g.generator, []string{"t", "w"}, []string{"t", "w"}, []string{"w"})}
 		if g.r.IntN(2) == 0 {
-			leaf.When = value(t, g.test())
+			leaf.When = valueOf(t, g.test())
 		}
 		grants := []contracts.Delegation{leaf}
 		if g.r.IntN(3) == 0 {
@@ -222,7 +223,7 @@ func (g *wideGenerator) ask(t testing.TB, p *Policy) (in contracts.Inputs) {
 	for range 1 + g.r.IntN(4) {
 		in = g.anyCall(t, p)
 		asked := in
-		if d, _ := p.Decide(&asked, g.state, onlyLedger{new(Ledger)}); d.Verdict == contracts.Allow {
+		if d, _ := judgeBy(p, &asked, g.state, onlyLedger{new(past.Ledger)}); d.Verdict == contracts.Allow {
 			break
 		}
 	}
@@ -253,9 +254,9 @@ func (g *wideGenerator) anyCall(t testing.TB, p *Policy) contracts.Inputs {
 
 // consult judges a call, and has those who are willing approve what is asked of them until nobody asks any more. An approval is for one
 // policy, so everybody is asked anew for another.
-func (g *wideGenerator) consult(t testing.TB, p *Policy, in *contracts.Inputs, past Past, willing []string) (contracts.DecisionRecord, Why) {
+func (g *wideGenerator) consult(t testing.TB, p *Policy, in *contracts.Inputs, past past.Past, willing []string) (contracts.DecisionRecord, Why) {
 	for {
-		d, why := p.Decide(in, g.state, past)
+		d, why := judgeBy(p, in, g.state, past)
 		if why.Pending == nil {
 			return d, why
 		}
@@ -287,7 +288,7 @@ func (p *told) add(t testing.TB, in *contracts.Inputs, d *contracts.DecisionReco
 	if d.Verdict == contracts.Deny {
 		return
 	}
-	if !p.Reserve(d.Charges, in) {
+	if !p.Reserve(d.Charges, in.State.Budgets) {
 		t.Fatal("a charge that was judged to fit does not")
 	}
 	nonces := []string{}
@@ -308,5 +309,5 @@ func (p *told) add(t testing.TB, in *contracts.Inputs, d *contracts.DecisionReco
 	at := uint64(2 * len(p.args))
 	p.args[at] = in.Args
 	p.Allow(d, in.Time, nonces)
-	p.Execute(Run{d.Tool, at, at + 1, crypto.Sum(fmt.Append(nil, at)), in.Time}, crypto.Value{})
+	p.Execute(past.Run{Tool: d.Tool, Decision: at, Receipt: at + 1, Entry: crypto.Sum(fmt.Append(nil, at)), Time: in.Time}, crypto.Value{})
 }

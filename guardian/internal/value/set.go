@@ -1,4 +1,4 @@
-package guardian
+package value
 
 import (
 	"bytes"
@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// A set holds byte strings, ordered by length and then by content, so that a look-up compares little. Folded, its members are lower-case,
+// A Set holds byte strings, ordered by length and then by content, so that a look-up compares little. Folded, its members are lower-case,
 // and so is every letter of ASCII that is compared with them.
-type set struct {
+type Set struct {
 	members [][]byte
 	folded  bool
 }
 
-func newSet(members []string, fold bool) *set {
-	s := &set{folded: fold}
+func NewSet(members []string, fold bool) *Set {
+	s := &Set{folded: fold}
 	for _, m := range members {
 		b := []byte(m)
 		if fold {
-			b = appendLower(nil, b)
+			b = AppendLower(nil, b)
 		}
 		s.members = append(s.members, b)
 	}
@@ -28,7 +28,10 @@ func newSet(members []string, fold bool) *set {
 	return s
 }
 
-func (s *set) compare(member, b []byte) int {
+// Empty reports whether the set has no members.
+func (s *Set) Empty() bool { return len(s.members) == 0 }
+
+func (s *Set) compare(member, b []byte) int {
 	if len(member) != len(b) {
 		return len(member) - len(b)
 	}
@@ -43,7 +46,7 @@ func (s *set) compare(member, b []byte) int {
 	return 0
 }
 
-func (s *set) has(b []byte) bool {
+func (s *Set) Contains(b []byte) bool {
 	lo, hi := 0, len(s.members)
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
@@ -67,15 +70,15 @@ func lower(c byte) byte {
 	return c
 }
 
-func appendLower(dst, b []byte) []byte {
+func AppendLower(dst, b []byte) []byte {
 	for _, c := range b {
 		dst = append(dst, lower(c))
 	}
 	return dst
 }
 
-// equalFold compares b with a; letters of ASCII fold, others do not: no locale, and no two spellings of different length.
-func equalFold(a, b []byte) bool {
+// EqualFold compares b with a; letters of ASCII fold, others do not: no locale, and no two spellings of different length.
+func EqualFold(a, b []byte) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -87,24 +90,29 @@ func equalFold(a, b []byte) bool {
 	return true
 }
 
-// A subtree is a path and everything below it.
-type subtree struct {
-	below string // the path with a final slash
-	self  bool   // the path without it is in, too
+// A Subtree is a path and everything below it.
+type Subtree struct {
+	Below string // the path with a final slash
+	Self  bool   // the path without it is in, too
 }
 
-// subtrees are ordered, and none lies within another, so only one of them can hold a path: the last that is not behind it.
-type subtrees []subtree
+// PathTree is the subtree of an absolute path, itself included.
+func PathTree(path string) Subtree {
+	return Subtree{Below: strings.TrimSuffix(path, "/") + "/", Self: true}
+}
 
-func newSubtrees(list []subtree) subtrees {
-	slices.SortFunc(list, func(a, b subtree) int { return strings.Compare(a.below, b.below) })
-	var out subtrees
+// Subtrees are ordered, and none lies within another, so only one of them can hold a path: the last that is not behind it.
+type Subtrees []Subtree
+
+func NewSubtrees(list []Subtree) Subtrees {
+	slices.SortFunc(list, func(a, b Subtree) int { return strings.Compare(a.Below, b.Below) })
+	var out Subtrees
 	for _, x := range list {
 		n := len(out)
 		switch {
-		case n > 0 && out[n-1].below == x.below:
-			out[n-1].self = out[n-1].self || x.self
-		case n > 0 && strings.HasPrefix(x.below, out[n-1].below):
+		case n > 0 && out[n-1].Below == x.Below:
+			out[n-1].Self = out[n-1].Self || x.Self
+		case n > 0 && strings.HasPrefix(x.Below, out[n-1].Below):
 		default:
 			out = append(out, x)
 		}
@@ -112,11 +120,11 @@ func newSubtrees(list []subtree) subtrees {
 	return out
 }
 
-func (s subtrees) hold(path []byte) bool {
+func (s Subtrees) Contains(path []byte) bool {
 	lo, hi := 0, len(s)
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
-		if behind(s[mid].below, path) {
+		if behind(s[mid].Below, path) {
 			hi = mid
 		} else {
 			lo = mid + 1
@@ -126,11 +134,11 @@ func (s subtrees) hold(path []byte) bool {
 		return false
 	}
 	x := s[lo-1]
-	switch n := len(x.below); {
+	switch n := len(x.Below); {
 	case n <= len(path):
-		return string(path[:n]) == x.below
+		return string(path[:n]) == x.Below
 	case n == len(path)+1:
-		return x.self && string(path) == x.below[:n-1]
+		return x.Self && string(path) == x.Below[:n-1]
 	}
 	return false
 }
@@ -147,17 +155,17 @@ func behind(below string, path []byte) bool {
 	return below[n] > '/' || below[n] == '/' && len(below) > n+1
 }
 
-// networks are ordered, and none lies within another.
-type networks []netip.Prefix
+// Networks are ordered, and none lies within another.
+type Networks []netip.Prefix
 
-func newNetworks(list []netip.Prefix) networks {
+func NewNetworks(list []netip.Prefix) Networks {
 	slices.SortFunc(list, func(a, b netip.Prefix) int {
 		if c := a.Addr().Compare(b.Addr()); c != 0 {
 			return c
 		}
 		return a.Bits() - b.Bits()
 	})
-	var out networks
+	var out Networks
 	for _, x := range list {
 		if n := len(out); n == 0 || !out[n-1].Overlaps(x) {
 			out = append(out, x)
@@ -166,13 +174,13 @@ func newNetworks(list []netip.Prefix) networks {
 	return out
 }
 
-func (s networks) hold(a netip.Addr) bool {
-	_, ok := s.around(a)
+func (s Networks) Contains(a netip.Addr) bool {
+	_, ok := s.Around(a)
 	return ok
 }
 
-// around gives the network that an address is in.
-func (s networks) around(a netip.Addr) (netip.Prefix, bool) {
+// Around gives the network that an address is in.
+func (s Networks) Around(a netip.Addr) (netip.Prefix, bool) {
 	lo, hi := 0, len(s)
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)

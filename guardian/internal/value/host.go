@@ -1,21 +1,22 @@
-package guardian
+package value
 
 import (
+	"bytes"
 	"net/netip"
 	"strings"
 )
 
 // What is wrong with a value that an operator cannot read. Malformed is an error, never false: false would let it pass a deny rule.
 const (
-	badPath  = "not an absolute path without empty, . and .. segments, backslash and NUL"
-	badURL   = "not an absolute URL without user, white space, control characters, backslash, %2e, %2f, %5c and dot segments"
-	badHost  = "not a host name of ASCII letters, digits, hyphens and dots"
-	badEmail = "not one bare mailbox@domain"
-	badIP    = "not an IP address"
+	BadPath  = "not an absolute path without empty, . and .. segments, backslash and NUL"
+	BadURL   = "not an absolute URL without user, white space, control characters, backslash, %2e, %2f, %5c and dot segments"
+	BadHost  = "not a host name of ASCII letters, digits, hyphens and dots"
+	BadEmail = "not one bare mailbox@domain"
+	BadIP    = "not an IP address"
 )
 
-// checkPath tells whether b is an absolute path that nothing can read in two ways. It is not cleaned: what needs cleaning is malformed.
-func checkPath[T string | []byte](b T) bool {
+// IsPath tells whether b is an absolute path that nothing can read in two ways. It is not cleaned: what needs cleaning is malformed.
+func IsPath[T string | []byte](b T) bool {
 	if len(b) == 0 || b[0] != '/' {
 		return false
 	}
@@ -30,7 +31,7 @@ func checkPath[T string | []byte](b T) bool {
 			}
 			continue
 		}
-		if i == from || dots(b[from:i]) {
+		if i == from || isDots(b[from:i]) {
 			return false
 		}
 		from = i + 1
@@ -38,17 +39,17 @@ func checkPath[T string | []byte](b T) bool {
 	return true
 }
 
-func dots[T string | []byte](seg T) bool {
+func isDots[T string | []byte](seg T) bool {
 	return len(seg) <= 2 && len(seg) > 0 && seg[0] == '.' && seg[len(seg)-1] == '.'
 }
 
-// appendHost appends a host in one spelling: a name in lower case, an IP address as the standard library writes it, IPv6 in brackets.
+// AppendHost appends a host in one spelling: a name in lower case, an IP address as the standard library writes it, IPv6 in brackets.
 // A name whose last label is a number is an address to some resolvers (127.1, 0x7f.1), so it must be a plain IPv4 address.
-func appendHost(dst, b []byte) ([]byte, bool) {
+func AppendHost(dst, b []byte) ([]byte, bool) {
 	if len(b) > 2 && b[0] == '[' && b[len(b)-1] == ']' {
-		a, ok := readIP(b[1 : len(b)-1])
+		a, ok := ReadIP(b[1 : len(b)-1])
 		switch {
-		case !ok || indexByte(b, ':') < 0:
+		case !ok || bytes.IndexByte(b, ':') < 0:
 			return dst, false
 		case a.Is4():
 			return a.AppendTo(dst), true
@@ -82,7 +83,7 @@ func appendHost(dst, b []byte) ([]byte, bool) {
 			return dst, false
 		}
 	}
-	return appendLower(dst, b), true
+	return AppendLower(dst, b), true
 }
 
 // readIPv4 reads four decimal numbers without leading zeros.
@@ -110,49 +111,49 @@ func readIPv4(b []byte) (netip.Addr, bool) {
 	return netip.AddrFrom4(a), at == 4
 }
 
-// readIP reads an IP literal without zone. IPv4 in IPv6 is IPv4. Only IPv6 allocates.
-func readIP(b []byte) (netip.Addr, bool) {
+// ReadIP reads an IP literal without zone. IPv4 in IPv6 is IPv4. Only IPv6 allocates.
+func ReadIP(b []byte) (netip.Addr, bool) {
 	if a, ok := readIPv4(b); ok {
 		return a, true
 	}
-	if len(b) > 45 || indexByte(b, ':') < 0 {
+	if len(b) > 45 || bytes.IndexByte(b, ':') < 0 {
 		return netip.Addr{}, false
 	}
 	a, err := netip.ParseAddr(string(b))
 	return a.Unmap(), err == nil && a.Zone() == ""
 }
 
-// readHost takes the host of a bare name or of an absolute URL, which has a slash.
-func readHost(buf, b []byte) (host, out []byte, ok bool) {
-	if indexByte(b, '/') >= 0 {
-		u, out, ok := readURL(buf, b)
-		return u.host, out, ok
+// ReadHost takes the host of a bare name or of an absolute URL, which has a slash.
+func ReadHost(buf, b []byte) (host, out []byte, ok bool) {
+	if bytes.IndexByte(b, '/') >= 0 {
+		u, out, ok := ReadURL(buf, b)
+		return u.Host, out, ok
 	}
 	from := len(buf)
-	out, ok = appendHost(buf, b)
+	out, ok = AppendHost(buf, b)
 	return out[from:], out, ok
 }
 
-// readEmail appends the address with its domain in lower case, and gives it and the domain. The local part is exact: only its own host
+// ReadEmail appends the address with its domain in lower case, and gives it and the domain. The local part is exact: only its own host
 // knows what in it may vary.
-func readEmail(buf, b []byte) (address, domain, out []byte, ok bool) {
-	at := indexByte(b, '@')
+func ReadEmail(buf, b []byte) (address, domain, out []byte, ok bool) {
+	at := bytes.IndexByte(b, '@')
 	if at < 1 || at > 64 || !isLocal(b[:at]) {
 		return nil, nil, buf, false
 	}
 	from := len(buf)
 	out = append(buf, b[:at+1]...)
 	start := len(out)
-	out, ok = appendDomain(out, b[at+1:])
+	out, ok = AppendDomain(out, b[at+1:])
 	return out[from:], out[start:], out, ok
 }
 
-// appendDomain appends the domain of an address; an IP address is none.
-func appendDomain(dst, b []byte) ([]byte, bool) {
+// AppendDomain appends the domain of an address; an IP address is none.
+func AppendDomain(dst, b []byte) ([]byte, bool) {
 	if _, ip := readIPv4(b); ip || len(b) > 0 && b[0] == '[' {
 		return dst, false
 	}
-	return appendHost(dst, b)
+	return AppendHost(dst, b)
 }
 
 // isLocal tells whether b is a dot-atom, RFC 5322 section 3.2.3.
@@ -166,13 +167,4 @@ func isLocal(b []byte) bool {
 		before = c
 	}
 	return before != '.'
-}
-
-func indexByte(b []byte, c byte) int {
-	for i := range b {
-		if b[i] == c {
-			return i
-		}
-	}
-	return -1
 }

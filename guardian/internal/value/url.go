@@ -1,40 +1,42 @@
-package guardian
+package value
 
 import (
+	"bytes"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// A location is an absolute URL in one spelling: scheme and host in lower case, the usual port left out, an empty path written /.
+// A Location is an absolute URL in one spelling: scheme and host in lower case, the usual port left out, an empty path written /.
 // Its path is as it was.
-type location struct {
-	text     []byte // without query and fragment
-	host     []byte
-	query    bool
-	fragment bool
+type Location struct {
+	Text     []byte // without query and fragment
+	Host     []byte
+	Query    bool
+	Fragment bool
 }
 
-// readURL appends the text of the location to buf.
-func readURL(buf, b []byte) (u location, out []byte, ok bool) {
+// ReadURL appends the text of the location to buf.
+func ReadURL(buf, b []byte) (u Location, out []byte, ok bool) {
 	if !plainURL(b) {
 		return u, buf, false
 	}
-	if at := indexByte(b, '#'); at >= 0 {
-		b, u.fragment = b[:at], true
+	if at := bytes.IndexByte(b, '#'); at >= 0 {
+		b, u.Fragment = b[:at], true
 	}
-	if at := indexByte(b, '?'); at >= 0 {
-		b, u.query = b[:at], true
+	if at := bytes.IndexByte(b, '?'); at >= 0 {
+		b, u.Query = b[:at], true
 	}
-	at := indexByte(b, ':')
+	at := bytes.IndexByte(b, ':')
 	if at <= 0 || len(b) < at+3 || b[at+1] != '/' || b[at+2] != '/' || !isScheme(b[:at]) {
 		return u, buf, false
 	}
 	from := len(buf)
-	buf = append(appendLower(buf, b[:at]), "://"...)
+	buf = append(AppendLower(buf, b[:at]), "://"...)
 	scheme := buf[from : from+at]
 	b = b[at+3:]
 	path := []byte("/")
-	if at := indexByte(b, '/'); at >= 0 {
+	if at := bytes.IndexByte(b, '/'); at >= 0 {
 		b, path = b[:at], b[at:]
 	}
 	host, port, ok := splitPort(b)
@@ -42,7 +44,7 @@ func readURL(buf, b []byte) (u location, out []byte, ok bool) {
 		return u, buf, false
 	}
 	start := len(buf)
-	if buf, ok = appendHost(buf, host); !ok {
+	if buf, ok = AppendHost(buf, host); !ok {
 		return u, buf, false
 	}
 	end := len(buf)
@@ -50,20 +52,20 @@ func readURL(buf, b []byte) (u location, out []byte, ok bool) {
 		buf = append(append(buf, ':'), port...)
 	}
 	for seg := path[1:]; ; {
-		at := indexByte(seg, '/')
+		at := bytes.IndexByte(seg, '/')
 		if at < 0 {
-			if dots(seg) {
+			if isDots(seg) {
 				return u, buf, false
 			}
 			break
 		}
-		if dots(seg[:at]) {
+		if isDots(seg[:at]) {
 			return u, buf, false
 		}
 		seg = seg[at+1:]
 	}
 	buf = append(buf, path...)
-	u.text, u.host = buf[from:], buf[start:end]
+	u.Text, u.Host = buf[from:], buf[start:end]
 	return u, buf, true
 }
 
@@ -148,4 +150,16 @@ func splitPort(b []byte) (host, port []byte, ok bool) {
 		n = n*10 + int(c-'0')
 	}
 	return host, port, n <= 65535
+}
+
+// ReadURLTree reads https://host[:port]/path/?. A path without a final slash is in itself, too.
+func ReadURLTree(s string) (t Subtree, query, ok bool) {
+	s, query = strings.CutSuffix(s, "?")
+	u, _, ok := ReadURL(nil, []byte(s))
+	if !ok || u.Query || u.Fragment {
+		return t, false, false
+	}
+	path := string(u.Text)
+	below := strings.TrimSuffix(path, "/")
+	return Subtree{Below: below + "/", Self: below == path}, query, true
 }

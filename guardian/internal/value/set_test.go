@@ -1,4 +1,4 @@
-package guardian
+package value
 
 import (
 	"fmt"
@@ -24,25 +24,25 @@ func TestSets(t *testing.T) {
 	hits := map[string]int{}
 	for range 3000 {
 		var members []string
-		var trees []subtree
+		var trees []Subtree
 		var nets []netip.Prefix
 		for range r.IntN(6) {
 			members = append(members, word("aAb", 4))
-			trees = append(trees, subtree{"/" + word("a/-0", 5) + "/", r.IntN(2) == 0})
+			trees = append(trees, Subtree{"/" + word("a/-0", 5) + "/", r.IntN(2) == 0})
 			nets = append(nets, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(r.IntN(4)), 0, byte(r.IntN(4))}), r.IntN(33)).Masked())
 		}
-		plain, folded := newSet(members, false), newSet(members, true)
-		below, networks := newSubtrees(slices.Clone(trees)), newNetworks(slices.Clone(nets))
+		plain, folded := NewSet(members, false), NewSet(members, true)
+		below, networks := NewSubtrees(slices.Clone(trees)), NewNetworks(slices.Clone(nets))
 		for range 10 {
 			w, path := word("aAb", 4), "/"+word("a/-0", 7)
 			ip := netip.AddrFrom4([4]byte{10, byte(r.IntN(4)), 0, byte(r.IntN(4))})
 			results := map[string][2]bool{
-				"set":    {plain.has([]byte(w)), slices.Contains(members, w)},
-				"folded": {folded.has([]byte(w)), slices.ContainsFunc(members, func(m string) bool { return strings.EqualFold(m, w) })},
-				"below": {below.hold([]byte(path)), slices.ContainsFunc(trees, func(x subtree) bool {
-					return strings.HasPrefix(path, x.below) || x.self && path+"/" == x.below
+				"set":    {plain.Contains([]byte(w)), slices.Contains(members, w)},
+				"folded": {folded.Contains([]byte(w)), slices.ContainsFunc(members, func(m string) bool { return strings.EqualFold(m, w) })},
+				"below": {below.Contains([]byte(path)), slices.ContainsFunc(trees, func(x Subtree) bool {
+					return strings.HasPrefix(path, x.Below) || x.Self && path+"/" == x.Below
 				})},
-				"networks": {networks.hold(ip), slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(ip) })},
+				"networks": {networks.Contains(ip), slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(ip) })},
 			}
 			for name, x := range results {
 				if x[0] != x[1] {
@@ -63,13 +63,13 @@ func TestSets(t *testing.T) {
 
 func TestPointers(t *testing.T) {
 	for text, want := range map[string]string{"": "[]", "/": `[""]`, "/a/b": `["a" "b"]`, "/~1~0/x~01": `["/~" "x~1"]`, "//": `["" ""]`} {
-		got, ok := splitPointer(text)
-		if !ok || fmt.Sprintf("%q", got) != want || joinPointer(got) != text {
+		got, ok := SplitPointer(text)
+		if !ok || fmt.Sprintf("%q", got) != want || JoinPointer(got) != text {
 			t.Errorf("%q gave %q", text, got)
 		}
 	}
 	for _, text := range []string{"a", "/~", "/~2", "/a~", "#/a"} {
-		if _, ok := splitPointer(text); ok {
+		if _, ok := SplitPointer(text); ok {
 			t.Errorf("%q is a pointer", text)
 		}
 	}
@@ -82,22 +82,22 @@ func TestPointers(t *testing.T) {
 
 func TestDurationsAndSizes(t *testing.T) {
 	for text, seconds := range map[string]int{"5s": 5, "10m": 600, "24h": 86400, "7d": 604800, "36525d": 36525 * 86400} {
-		if d, ok := readDuration(text); !ok || int(d.Seconds()) != seconds {
+		if d, ok := ReadDuration(text); !ok || int(d.Seconds()) != seconds {
 			t.Errorf("%s is %v", text, d)
 		}
 	}
 	for _, text := range []string{"", "s", "5", "05s", "-5s", "+5s", "1.5s", "5 s", "5S", "5ms", "36526d", "9999999999999d", "0s", "1h30m"} {
-		if d, ok := readDuration(text); ok {
+		if d, ok := ReadDuration(text); ok {
 			t.Errorf("%q is %v", text, d)
 		}
 	}
 	for text, n := range map[string]int{"1KiB": 1 << 10, "64KiB": 1 << 16, "16MiB": 16 << 20} {
-		if got, ok := readSize(text); !ok || got != n {
+		if got, ok := ReadSize(text); !ok || got != n {
 			t.Errorf("%s is %d", text, got)
 		}
 	}
 	for _, text := range []string{"", "KiB", "1", "1kib", "1 KiB", "0KiB", "01KiB", "1GiB", "1.5MiB", "999999999999MiB", "2048MiB"} {
-		if got, ok := readSize(text); ok {
+		if got, ok := ReadSize(text); ok {
 			t.Errorf("%q is %d", text, got)
 		}
 	}
@@ -113,8 +113,8 @@ func TestWeek(t *testing.T) {
 		{"Sat-Mon 00:00-24:00", "2026-07-18T00:00:00.000Z", "2026-07-21T00:00:00.000Z"},
 		{"Thu 00:00-00:01", "1970-01-01T00:00:00.000Z", "1970-01-01T00:01:00.000Z"},
 	} {
-		var w week
-		if !w.add(c.window) {
+		var w Week
+		if !w.Add(c.window) {
 			t.Fatal(c.window)
 		}
 		from, err := contracts.ParseTime(c.from)
@@ -126,22 +126,9 @@ func TestWeek(t *testing.T) {
 			t.Fatal(err)
 		}
 		for at, in := range map[contracts.Time]bool{from - 1: false, from: true, to - 1: true, to: false} {
-			if at >= 0 && w.holds(at) != in {
+			if at >= 0 && w.Contains(at) != in {
 				t.Errorf("%s: %v is in: %v", c.window, at, !in)
 			}
-		}
-	}
-}
-
-func TestNear(t *testing.T) {
-	for _, c := range [][2]string{{"exprires", "expires"}, {"expire", "expires"}, {"exipres", "expires"}, {"Expires", "expires"}, {"expirez", "expires"}} {
-		if !near(c[0], c[1]) {
-			t.Errorf("%s is not near %s", c[0], c[1])
-		}
-	}
-	for _, c := range [][2]string{{"", "ab"}, {"eq", "ne"}, {"limits", "lists"}, {"expires", "expires2x"}} {
-		if near(c[0], c[1]) {
-			t.Errorf("%s is near %s", c[0], c[1])
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package guardian
+package value
 
 import (
 	"math"
@@ -48,11 +48,11 @@ func edges(t testing.TB) (all []contracts.Time) {
 func TestWindowEdges(t *testing.T) {
 	all := edges(t)
 	for _, unit := range units {
-		w := &window{unit: unit}
+		w := &Window{Unit: unit}
 		for _, before := range all {
 			for _, at := range all {
-				w.starts(before)
-				if got, want := w.starts(at), startsOf(unit, at); got != want {
+				w.Start(before)
+				if got, want := w.Start(at), startsOf(unit, at); got != want {
 					t.Fatalf("%s of %s after %s: %s, want %s", unit, at, before, got, want)
 				}
 			}
@@ -63,19 +63,20 @@ func TestWindowEdges(t *testing.T) {
 // Times that no record has come from nobody but who judges by hand, and are those at the edge of what a record has.
 func TestWindowOutside(t *testing.T) {
 	const most = "9999-12-31T23:59:59.999Z"
+	noon := contracts.TimeOf(time.Date(2026, 7, 15, 12, 0, 0, 0, time.UTC))
 	for _, unit := range units[:3] {
-		w := &window{unit: unit}
+		w := &Window{Unit: unit}
 		for _, c := range []struct {
 			at   contracts.Time
 			want string
 		}{{-1, "1970-01-01T00:00:00.000Z"}, {0, "1970-01-01T00:00:00.000Z"}, {-1 << 40, "1970-01-01T00:00:00.000Z"}, {253402300800000, most}, {1 << 50, most}} {
-			if got := w.starts(c.at); got != c.want {
+			if got := w.Start(c.at); got != c.want {
 				t.Errorf("%s of %d: %s, want %s", unit, c.at, got, c.want)
 			}
 		}
-		w.starts(math.MinInt64) // whatever those are, what comes next is right
-		w.starts(math.MaxInt64)
-		if got := w.starts(noon); got != startsOf(unit, noon) {
+		w.Start(math.MinInt64) // whatever those are, what comes next is right
+		w.Start(math.MaxInt64)
+		if got := w.Start(noon); got != startsOf(unit, noon) {
 			t.Errorf("%s of noon: %s", unit, got)
 		}
 	}
@@ -86,7 +87,7 @@ func TestWindowRace(t *testing.T) {
 	all := edges(t)
 	edge := contracts.TimeOf(time.Date(2028, 3, 1, 0, 0, 0, 0, time.UTC)) // of an hour, a day and a month
 	for _, unit := range units {
-		w := &window{unit: unit}
+		w := &Window{Unit: unit}
 		var wg sync.WaitGroup
 		for i := range 4 {
 			wg.Go(func() {
@@ -96,7 +97,7 @@ func TestWindowRace(t *testing.T) {
 					if i == 3 {
 						at = all[r.IntN(len(all))]
 					}
-					if got, want := w.starts(at), startsOf(unit, at); got != want {
+					if got, want := w.Start(at), startsOf(unit, at); got != want {
 						t.Errorf("%s of %s: %s, want %s", unit, at, got, want)
 						return
 					}
@@ -104,30 +105,5 @@ func TestWindowRace(t *testing.T) {
 			})
 		}
 		wg.Wait()
-	}
-}
-
-// One policy, judging calls at both sides of midnight by turns: each is charged to its own day, also where the clock goes back.
-func TestWindowOfCharges(t *testing.T) {
-	p := mustCompile(t, bank(goodBudget))
-	midnight := contracts.TimeOf(time.Date(2028, 2, 29, 0, 0, 0, 0, time.UTC))
-	var l Ledger
-	for i := range 6 {
-		in := inputs(t, "pay", `{"amount":1,"mixed":1,"usual":5}`)
-		in.Time = midnight - contracts.Time(i%2)
-		r, why := p.Decide(&in, nil, onlyLedger{&l})
-		if r.Verdict != contracts.Allow || len(r.Charges) != 1 || r.Charges[0].Window != startsOf("day", in.Time) || !l.Reserve(r.Charges, &in) {
-			t.Fatalf("%v %s %+v", r.Reason, why, r.Charges)
-		}
-		if r.Charges[0].Before != uint64(i/2) {
-			t.Errorf("call %d on a balance of %d", i, r.Charges[0].Before)
-		}
-	}
-	for i := range 2 { // the limit is three
-		in := inputs(t, "pay", `{"amount":1,"mixed":1,"usual":5}`)
-		in.Time = midnight - contracts.Time(i)
-		if r, _ := p.Decide(&in, nil, onlyLedger{&l}); r.Reason != contracts.ReasonBudgetExceeded {
-			t.Errorf("a fourth call: %v", r.Reason)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package guardian
+package past
 
 import (
 	"fmt"
@@ -53,7 +53,7 @@ func TestLedgerModel(t *testing.T) {
 		list := []contracts.Charge{c}
 		switch fit := model[k]+c.Amount <= c.Limit; r.IntN(4) {
 		case 0, 1:
-			if l.Reserve(list, new(contracts.Inputs)) != fit || list[0].Before != model[k] {
+			if l.Reserve(list, nil) != fit || list[0].Before != model[k] {
 				t.Fatalf("%q: reserved %+v on %d", k, list[0], model[k])
 			}
 			if fit {
@@ -96,7 +96,7 @@ func TestLedgerMany(t *testing.T) {
 	for i := range 3 * contracts.MaxCharges {
 		list = append(list, contracts.Charge{Amount: uint64(i), Budget: "P1:a:b", Limit: 100, Of: fmt.Sprint(i % 20), Window: fmt.Sprint(i % 2)})
 	}
-	if !l.Reserve(list[:20], new(contracts.Inputs)) {
+	if !l.Reserve(list[:20], nil) {
 		t.Fatal("not reserved")
 	}
 	for i, c := range list[:20] {
@@ -127,10 +127,10 @@ func TestLedgerRace(t *testing.T) {
 				if spent := l.Spent(list[0]); spent > limit {
 					t.Errorf("%d spent of %d", spent, limit)
 				}
-				in := contracts.Inputs{State: contracts.SessionState{Budgets: []contracts.Balance{{Budget: "P1:a:b"}}}}
-				made := l.Reserve(list, &in)
-				if list[0].Before != in.State.Budgets[0].Spent || made != (list[0].Before+list[0].Amount <= limit) {
-					t.Errorf("reserved %v on %+v, and the inputs say %d", made, list[0], in.State.Budgets[0].Spent)
+				balances := []contracts.Balance{{Budget: "P1:a:b"}}
+				made := l.Reserve(list, balances)
+				if list[0].Before != balances[0].Spent || made != (list[0].Before+list[0].Amount <= limit) {
+					t.Errorf("reserved %v on %+v, and the inputs say %d", made, list[0], balances[0].Spent)
 				}
 				if !made {
 					lost.Add(1)
@@ -165,5 +165,105 @@ func TestLedgerSettlesNothing(t *testing.T) {
 	l := new(Ledger)
 	if err := l.Settle(charges, []contracts.Settlement{{Budget: "P1:a:b"}}, contracts.ReasonToolError); err != nil || l.Spent(charges[0]) != 0 {
 		t.Errorf("%v, %d spent", err, l.Spent(charges[0]))
+	}
+}
+
+// BenchmarkLedger is what a call makes of a ledger with balances of so many callers: it peeks, and reserves.
+func BenchmarkLedger(b *testing.B) {
+	for _, n := range []int{1, 10_000, 1_000_000} {
+		var l Ledger
+		charges := make([]contracts.Charge, n)
+		r := rand.New(rand.NewPCG(1, 2))
+		for i := range charges {
+			charges[i] = contracts.Charge{Amount: 1, Budget: "P1:bank:payments", Limit: 1 << 50, Of: fmt.Sprint("caller-", r.IntN(n)), Window: "2026-07-15T00:00:00.000Z"}
+			if !l.Reserve(charges[i:i+1], nil) {
+				b.Fatal("not reserved")
+			}
+		}
+		b.Run(fmt.Sprint("peek/", n), func(b *testing.B) {
+			i := 0
+			for b.Loop() {
+				if l.Spent(charges[i%n]) == 0 {
+					b.Fatal("nothing is spent")
+				}
+				i++
+			}
+		})
+		b.Run(fmt.Sprint("reserve/", n), func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetParallelism(32)
+			b.RunParallel(func(pb *testing.PB) {
+				c, balances := make([]contracts.Charge, 1), make([]contracts.Balance, 1)
+				for i := 0; pb.Next(); i++ {
+					c[0] = charges[i%n]
+					balances[0].Budget = c[0].Budget
+					if !l.Reserve(c, balances) || balances[0].Spent == 0 {
+						b.Error("not reserved")
+					}
+				}
+			})
+		})
+	}
+}
+
+// However many reserve at once, a balance never goes over its limit, and a charge is made on all its budgets or on none.
+func TestLedgerReserve(t *testing.T) {
+	var l Ledger
+	var made atomic.Uint64
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 200 {
+				c := []contracts.Charge{{Amount: 3, Budget: "P0:a:b", Limit: 1000, Window: "total"}, {Amount: 1, Budget: "P1:a:b", Limit: 5000, Of: "x", Window: "total"}}
+				if l.Reserve(c, nil) {
+					made.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	one, other := contracts.Charge{Budget: "P0:a:b", Window: "total"}, contracts.Charge{Budget: "P1:a:b", Of: "x", Window: "total"}
+	if made.Load() != 333 || l.Spent(one) != 999 || l.Spent(other) != 333 {
+		t.Errorf("%d made, %d and %d spent", made.Load(), l.Spent(one), l.Spent(other))
+	}
+	if l.Spent(contracts.Charge{Budget: "P1:a:b", Window: "total"}) != 0 || l.Spent(contracts.Charge{Budget: "P1:a:b", Of: "x", Window: "session"}) != 0 {
+		t.Error("balances of others")
+	}
+}
+
+func TestLedgerFold(t *testing.T) {
+	charge := func(before, amount uint64) []contracts.Charge {
+		return []contracts.Charge{{Amount: amount, Before: before, Budget: "P1:a:b", Limit: 10, Of: "x", Window: "total"}}
+	}
+	settled := func(amount uint64, budget, of string) []contracts.Settlement {
+		return []contracts.Settlement{{Amount: amount, Budget: budget, Of: of}}
+	}
+	var l Ledger
+	for _, c := range []struct {
+		what string
+		err  error
+		ok   bool
+	}{
+		{"charge", l.Charge(charge(0, 4)), true},
+		{"another balance", l.Charge(charge(0, 4)), false},
+		{"over the limit", l.Charge(charge(4, 7)), false},
+		{"overflow", l.Charge(charge(4, 1<<64-1)), false},
+		{"to the limit", l.Charge(charge(4, 6)), true},
+		{"kept", l.Settle(charge(0, 4), settled(4, "P1:a:b", "x"), contracts.ReasonAllow), true},
+		{"refund of a success", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonAllow), false},
+		{"refund of a panic", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonToolPanic), false},
+		{"refund of a part", l.Settle(charge(4, 6), settled(5, "P1:a:b", "x"), contracts.ReasonToolError), false},
+		{"another budget", l.Settle(charge(4, 6), settled(6, "P1:a:c", "x"), contracts.ReasonAllow), false},
+		{"another's", l.Settle(charge(4, 6), settled(6, "P1:a:b", "y"), contracts.ReasonAllow), false},
+		{"none", l.Settle(charge(4, 6), nil, contracts.ReasonAllow), false},
+		{"refund", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonToolError), true},
+		{"refund of what was not charged", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonToolError), false},
+	} {
+		if (c.err == nil) != c.ok {
+			t.Errorf("%s: %v", c.what, c.err)
+		}
+	}
+	if left := l.Spent(charge(0, 0)[0]); left != 4 {
+		t.Errorf("%d spent", left)
 	}
 }

@@ -1,4 +1,4 @@
-package guardian
+package past
 
 import (
 	"errors"
@@ -6,35 +6,40 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
-// A Ledger is what is spent of every budget, in every window: the fold of the charges of a log's decisions in log order, less what their
-// receipts did not keep. Who writes a log moves it in the same order, by [Ledger.Reserve] and [Ledger.Settle], each at the place in the log
-// of the entry that says so; who reads one folds it with [Ledger.Charge] and [Ledger.Settle].
+// A Ledger holds what is spent of every budget, in every window: the fold of the charges of a log's
+// decisions in log order, less what their receipts gave back. The writer of a log calls
+// [Ledger.Reserve] and [Ledger.Settle] in the order of the log, each when the place of its entry is
+// taken. A reader folds the log with [Ledger.Charge] and [Ledger.Settle].
 //
-// The zero Ledger has spent nothing. It is safe for concurrent use by multiple goroutines, and must not be copied.
+// Nothing is spent in the zero Ledger. It is safe for concurrent use by multiple goroutines, and must
+// not be copied.
 type Ledger struct {
-	mu       sync.Mutex       // held for a few look-ups; protects what follows
+	mu       sync.Mutex       // held for a few look-ups; protects the fields below
 	books    map[string]*book // by budget
 	accounts uint32           // how many windows of budgets were charged
 	spent    map[fund]uint64
 }
 
-// A book has the accounts of a budget: numbers, from 1 on, of the windows that were charged.
+// A book numbers the accounts of one budget: an account for each window that was charged, from 1 on
+// across all budgets.
 type book struct {
 	window  string // the latest of them
 	account uint32
 	all     map[string]uint32
 }
 
-// A fund is what one subject has spent of an account. Its key takes the same room whatever the names: a subject of more than 27 bytes stands
-// there by its digest, which the last byte tells from a text and its length.
+// A fund is the key of what one subject has spent of an account. It has the same size whatever the
+// names are: a subject of more than 27 bytes is held as its digest. The last byte is the length of
+// the text, or 0xff for a digest.
 type fund struct {
 	account uint32
 	of      [28]byte
 }
 
-// fundOf is the fund of a charge. That of an account which was never charged, which has no number, is empty.
+// fundOf returns the fund of a charge. Its account is 0 if the window was never charged.
 func (l *Ledger) fundOf(c *contracts.Charge) (f fund) {
 	if b := l.books[c.Budget]; b != nil {
 		if f.account = b.account; b.window != c.Window {
@@ -53,18 +58,19 @@ func (l *Ledger) fundOf(c *contracts.Charge) (f fund) {
 	return f
 }
 
-// Spent is the balance that a charge would be made on.
+// Spent returns the balance that a charge would be made on.
 func (l *Ledger) Spent(c contracts.Charge) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.spent[l.fundOf(&c)]
 }
 
-// Reserve makes all the charges of an ALLOW or none, and writes into each, and into the inputs that it was decided on, the balance as it is
-// now. It is false, and nothing is charged, where one does not fit its limit: then these inputs are judged again.
-func (l *Ledger) Reserve(charges []contracts.Charge, in *contracts.Inputs) bool {
-	var room [contracts.MaxCharges]fund
-	funds, all := room[:0], true
+// Reserve makes all the charges of an ALLOW or none, and reports whether it made them. It makes none
+// if one of them does not fit its limit: then the call must be judged again. In either case it
+// updates Before of each charge, and Spent of the balances of the same budgets, to the balance now.
+func (l *Ledger) Reserve(charges []contracts.Charge, balances []contracts.Balance) bool {
+	var buf [contracts.MaxCharges]fund
+	funds, all := buf[:0], true
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range charges {
@@ -72,10 +78,10 @@ func (l *Ledger) Reserve(charges []contracts.Charge, in *contracts.Inputs) bool 
 		f := l.fundOf(c)
 		funds = append(funds, f)
 		c.Before = l.spent[f]
-		all = all && fits(c)
-		for j := range in.State.Budgets {
-			if b := &in.State.Budgets[j]; b.Budget == c.Budget {
-				b.Spent = c.Before
+		all = all && value.Fits(c)
+		for j := range balances {
+			if balances[j].Budget == c.Budget {
+				balances[j].Spent = c.Before
 			}
 		}
 	}
@@ -85,10 +91,11 @@ func (l *Ledger) Reserve(charges []contracts.Charge, in *contracts.Inputs) bool 
 	return all
 }
 
-// Charge folds the charges of a decision. It is an error, and nothing is charged, where a balance before it is another, or it does not fit.
+// Charge folds the charges of a decision. It returns an error, and charges nothing, if the Before of
+// one is not the balance, or if one does not fit its limit.
 func (l *Ledger) Charge(charges []contracts.Charge) error {
-	var room [contracts.MaxCharges]fund
-	funds := room[:0]
+	var buf [contracts.MaxCharges]fund
+	funds := buf[:0]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range charges {
@@ -98,7 +105,7 @@ func (l *Ledger) Charge(charges []contracts.Charge) error {
 		switch {
 		case c.Before != l.spent[f]:
 			return errors.New("before is not the balance that the log gives")
-		case !fits(c):
+		case !value.Fits(c):
 			return errors.New("over the limit")
 		}
 	}
@@ -106,7 +113,7 @@ func (l *Ledger) Charge(charges []contracts.Charge) error {
 	return nil
 }
 
-// add makes charges on their funds.
+// add makes charges on their funds, which are in the same order.
 func (l *Ledger) add(charges []contracts.Charge, funds []fund) {
 	for i := range charges {
 		if funds[i].account == 0 {
@@ -116,7 +123,7 @@ func (l *Ledger) add(charges []contracts.Charge, funds []fund) {
 	}
 }
 
-// number is that of a charge's account, a new one if need be.
+// number returns the account of a charge, and opens one if there is none.
 func (l *Ledger) number(c *contracts.Charge) uint32 {
 	if l.books == nil {
 		l.books, l.spent = map[string]*book{}, map[fund]uint64{}
@@ -133,8 +140,9 @@ func (l *Ledger) number(c *contracts.Charge) uint32 {
 	return b.all[c.Window]
 }
 
-// Settle folds what a receipt of that reason says of the charges of its decision: all stays charged or, where the tool itself failed,
-// nothing may. It is an error, and nothing is given back, where it says anything else.
+// Settle folds what a receipt with that reason says of the charges of its decision. Each charge stays
+// whole; only if the tool itself failed may it be given back, and then whole too. If the receipt says
+// anything else Settle returns an error, and gives nothing back.
 func (l *Ledger) Settle(charges []contracts.Charge, settled []contracts.Settlement, reason contracts.ReasonCode) error {
 	if len(charges) != len(settled) {
 		return errors.New("not one for each charge")

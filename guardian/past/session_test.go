@@ -1,4 +1,4 @@
-package guardian
+package past
 
 import (
 	"errors"
@@ -10,18 +10,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// onlyLedger is a past in which nothing happened but what a ledger says.
-type onlyLedger struct{ *Ledger }
-
-func (onlyLedger) Calls(string) uint64 { return 0 }
-
-func (onlyLedger) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
-	return contracts.PriorReceipt{Tool: tool, Same: same}, nil
-}
-
-func (onlyLedger) Used(contracts.Digest, *contracts.ApprovalRequest) bool { return false }
-
-func value(t testing.TB, text string) crypto.Value {
+func valueOf(t testing.TB, text string) crypto.Value {
 	t.Helper()
 	tree := new(crypto.Tree)
 	if err := tree.Parse([]byte(text), crypto.Limits{Bytes: 1 << 20, Depth: 64}); err != nil {
@@ -59,7 +48,7 @@ func TestSessionReceipts(t *testing.T) {
 		t.Helper()
 		var v crypto.Value
 		if same != "" {
-			v = value(t, same)
+			v = valueOf(t, same)
 		}
 		p, err := s.Receipt(tool, v, read)
 		if err != nil {
@@ -82,12 +71,12 @@ func TestSessionReceipts(t *testing.T) {
 	if ask("a", "", unreadable) != 0 || ask("a", `{"/x":1}`, unreadable) != 0 {
 		t.Error("a receipt of no session")
 	}
-	s.line("a").like([]string{"/x", "/y/0"})
-	s.Execute(runAt("a", 1), value(t, `{"x":1,"y":["p"],"z":true}`))
-	s.Execute(runAt("b", 2), value(t, `{"x":1}`))
-	s.Execute(runAt("a", 3), value(t, `{"x":1,"y":["q"],"z":true}`))
-	s.Execute(runAt("a", 4), value(t, `{"x":1}`))
-	s.Execute(runAt("a", 5), value(t, `{"x":"1","y":["p"],"z":{"x":1}}`))
+	s.Watch("a", []string{"/x", "/y/0"})
+	s.Execute(runAt("a", 1), valueOf(t, `{"x":1,"y":["p"],"z":true}`))
+	s.Execute(runAt("b", 2), valueOf(t, `{"x":1}`))
+	s.Execute(runAt("a", 3), valueOf(t, `{"x":1,"y":["q"],"z":true}`))
+	s.Execute(runAt("a", 4), valueOf(t, `{"x":1}`))
+	s.Execute(runAt("a", 5), valueOf(t, `{"x":"1","y":["p"],"z":{"x":1}}`))
 	args := map[uint64]string{1: `{"x":1,"y":["p"],"z":true}`, 3: `{"x":1,"y":["q"],"z":true}`, 4: `{"x":1}`, 5: `{"x":"1","y":["p"],"z":{"x":1}}`}
 	var reads []uint64
 	read := func(r Run) (crypto.Value, error) {
@@ -95,7 +84,7 @@ func TestSessionReceipts(t *testing.T) {
 			t.Errorf("read %+v", r)
 		}
 		reads = append(reads, r.Receipt)
-		return value(t, args[r.Receipt]), nil
+		return valueOf(t, args[r.Receipt]), nil
 	}
 	for _, c := range []struct {
 		same string
@@ -146,21 +135,21 @@ func TestSessionOrder(t *testing.T) {
 	found := 0
 	for range 300 {
 		var whole, late Session
-		whole.line("a").like([]string{"/x", "/y"})
+		whole.Watch("a", []string{"/x", "/y"})
 		if r.IntN(2) == 0 {
-			late.line("a").like([]string{"/y", "/x", "/x"})
+			late.Watch("a", []string{"/y", "/x", "/x"})
 		}
 		args := map[uint64]crypto.Value{}
 		read := func(r Run) (crypto.Value, error) { return args[r.Receipt], nil }
 		for n := 1; n < 12; n++ {
-			v := value(t, fmt.Sprintf(`{"x":%d,"y":%d}`, r.IntN(3), r.IntN(2)))
+			v := valueOf(t, fmt.Sprintf(`{"x":%d,"y":%d}`, r.IntN(3), r.IntN(2)))
 			args[uint64(n)] = v
 			whole.Execute(runAt("a", n), v)
 			if r.IntN(2) == 0 {
 				v = crypto.Value{}
 			}
 			late.Execute(runAt("a", n), v)
-			same := value(t, fmt.Sprintf(`{"/x":%d,"/y":%d}`, r.IntN(3), r.IntN(2)))
+			same := valueOf(t, fmt.Sprintf(`{"/x":%d,"/y":%d}`, r.IntN(3), r.IntN(2)))
 			want, err := whole.Receipt("a", same, unreadable)
 			if err != nil {
 				t.Fatal(err)

@@ -1,4 +1,4 @@
-package guardian
+package value
 
 import (
 	"math"
@@ -8,42 +8,49 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-const badMoment = "not an RFC 3339 time with zone"
+const BadMoment = "not an RFC 3339 time with zone"
 
-// A moment is a time to the nanosecond: seconds since 1970, and nanoseconds.
-type moment struct{ sec, nano int64 }
+// A Moment is a time to the nanosecond: seconds since 1970, and nanoseconds.
+type Moment struct{ Sec, Nano int64 }
 
-func momentOf(t contracts.Time) moment { return moment{int64(t) / 1000, int64(t) % 1000 * 1e6} }
+func MomentOf(t contracts.Time) Moment { return Moment{int64(t) / 1000, int64(t) % 1000 * 1e6} }
 
-func (m moment) before(n moment) bool { return m.sec < n.sec || m.sec == n.sec && m.nano < n.nano }
+func (m Moment) Before(n Moment) bool { return m.Sec < n.Sec || m.Sec == n.Sec && m.Nano < n.Nano }
 
-// readMoment reads an RFC 3339 time of the years 0 to 9999 with at most nine fractional digits. Package time reads more than the RFC
+// Within reports whether m is at most age before now, and not after it.
+func (m Moment) Within(age time.Duration, now contracts.Time) bool {
+	latest := MomentOf(now)
+	oldest := Moment{latest.Sec - int64(age/time.Second), latest.Nano}
+	return !latest.Before(m) && !m.Before(oldest)
+}
+
+// ReadMoment reads an RFC 3339 time of the years 0 to 9999 with at most nine fractional digits. Package time reads more than the RFC
 // allows, and takes strings. A leap second is refused: what follows it cannot be told from it.
-func readMoment(b []byte) (moment, bool) {
+func ReadMoment(b []byte) (Moment, bool) {
 	const form = "dddd-dd-ddTdd:dd:dd"
 	if len(b) < len(form)+1 {
-		return moment{}, false
+		return Moment{}, false
 	}
 	var n [19]int
 	for i := range len(form) {
 		switch c := b[i]; {
 		case form[i] == 'd':
 			if c < '0' || c > '9' {
-				return moment{}, false
+				return Moment{}, false
 			}
 			n[i] = int(c - '0')
 		case c != form[i] && (form[i] != 'T' || c != 't'):
-			return moment{}, false
+			return Moment{}, false
 		}
 	}
 	two := func(i int) int { return n[i]*10 + n[i+1] }
 	year, month, day, hour, minute, second := two(0)*100+two(2), two(5), two(8), two(11), two(14), two(17)
 	if month < 1 || month > 12 || day < 1 || hour > 23 || minute > 59 || second > 59 {
-		return moment{}, false
+		return Moment{}, false
 	}
 	d := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
 	if d.Day() != day {
-		return moment{}, false
+		return Moment{}, false
 	}
 	rest, nano := b[len(form):], int64(0)
 	if rest[0] == '.' {
@@ -51,11 +58,11 @@ func readMoment(b []byte) (moment, bool) {
 		for rest = rest[1:]; digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9'; digits++ {
 			nano = nano*10 + int64(rest[digits]-'0')
 			if digits == 9 {
-				return moment{}, false
+				return Moment{}, false
 			}
 		}
 		if digits == 0 {
-			return moment{}, false
+			return Moment{}, false
 		}
 		for range 9 - digits {
 			nano *= 10
@@ -63,7 +70,7 @@ func readMoment(b []byte) (moment, bool) {
 		rest = rest[digits:]
 	}
 	offset, ok := zone(rest)
-	return moment{d.Unix() - offset, nano}, ok
+	return Moment{d.Unix() - offset, nano}, ok
 }
 
 // zone reads Z or ±hh:mm, in seconds.
@@ -87,8 +94,8 @@ func zone(b []byte) (int64, bool) {
 	return offset, hours < 24 && minutes < 60
 }
 
-// readDuration reads a policy's duration: a positive number of s, m, h or d, at most 100 years.
-func readDuration(s string) (time.Duration, bool) {
+// ReadDuration reads a policy's duration: a positive number of s, m, h or d, at most 100 years.
+func ReadDuration(s string) (time.Duration, bool) {
 	const most = 36525 * 24 * time.Hour
 	if len(s) < 2 {
 		return 0, false
@@ -111,8 +118,8 @@ func readDuration(s string) (time.Duration, bool) {
 	return time.Duration(n) * unit, true
 }
 
-// readSize reads a policy's size: a positive number of KiB or MiB.
-func readSize(s string) (int, bool) {
+// ReadSize reads a policy's size: a positive number of KiB or MiB.
+func ReadSize(s string) (int, bool) {
 	digits, shift := strings.CutSuffix(s, "KiB")
 	bits := 10
 	if !shift {
@@ -148,16 +155,16 @@ const (
 	weekMinutes = 7 * dayMinutes
 )
 
-// A week has a bit for each of its minutes in UTC, from Monday 00:00 on.
-type week [weekMinutes/64 + 1]uint64
+// A Week has a bit for each of its minutes in UTC, from Monday 00:00 on.
+type Week [weekMinutes/64 + 1]uint64
 
-func (w *week) holds(t contracts.Time) bool {
+func (w *Week) Contains(t contracts.Time) bool {
 	minute := (int64(t)/60000 + 3*dayMinutes) % weekMinutes // 1970 began on a Thursday
 	return minute >= 0 && w[minute/64]>>(minute%64)&1 != 0
 }
 
-// add adds a window like "Mon-Fri 08:00-18:00": days, which may go over the end of a week, and a half-open span within each of them.
-func (w *week) add(s string) bool {
+// Add adds a window like "Mon-Fri 08:00-18:00": days, which may go over the end of a week, and a half-open span within each of them.
+func (w *Week) Add(s string) bool {
 	days, hours, ok := strings.Cut(s, " ")
 	if !ok {
 		return false
@@ -180,7 +187,7 @@ func (w *week) add(s string) bool {
 }
 
 // fill sets the bits of a span, a word at a time: a grant may have hundreds of windows.
-func (w *week) fill(from, to int) {
+func (w *Week) fill(from, to int) {
 	for from < to {
 		n := min(64-from%64, to-from)
 		w[from/64] |= (1<<n - 1) << (from % 64)

@@ -1,4 +1,4 @@
-package guardian
+package value
 
 import (
 	"strings"
@@ -6,10 +6,10 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-const star = "*" // the segment that stands for each element of an array
+const Star = "*" // the segment that stands for each element of an array
 
-// splitPointer reads an RFC 6901 pointer into its decoded segments.
-func splitPointer(s string) (segments []string, ok bool) {
+// SplitPointer reads an RFC 6901 pointer into its decoded segments.
+func SplitPointer(s string) (segments []string, ok bool) {
 	if s == "" {
 		return nil, true
 	}
@@ -33,23 +33,23 @@ func splitPointer(s string) (segments []string, ok bool) {
 	return segments, true
 }
 
-func joinPointer(segments []string) string {
+func JoinPointer(segments []string) string {
 	var b strings.Builder
 	for _, seg := range segments {
-		b.WriteString("/" + escapeSegment(seg))
+		b.WriteString("/" + EscapeSegment(seg))
 	}
 	return b.String()
 }
 
-func escapeSegment(s string) string {
+func EscapeSegment(s string) string {
 	if !strings.ContainsAny(s, "~/") {
 		return s
 	}
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
 
-// follow goes down from v. What is not there, and whatever is below a scalar, is Missing.
-func follow(v crypto.Value, segments []string) crypto.Value {
+// Follow goes down from v. What is not there, and whatever is below a scalar, is Missing.
+func Follow(v crypto.Value, segments []string) crypto.Value {
 	for _, seg := range segments {
 		if v.Kind() == crypto.Array {
 			v = v.At(index(seg))
@@ -75,13 +75,13 @@ func index(seg string) int {
 	return n
 }
 
-// overlap tells whether two pointers may meet at one value: a star meets every segment.
-func overlap(a, b []string) bool {
+// Overlap tells whether two pointers may meet at one value: a star meets every segment.
+func Overlap(a, b []string) bool {
 	if len(a) != len(b) {
 		return false
 	}
 	for i := range a {
-		if a[i] != b[i] && a[i] != star && b[i] != star {
+		if a[i] != b[i] && a[i] != Star && b[i] != Star {
 			return false
 		}
 	}
