@@ -8,7 +8,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
 	"github.com/helmkernel/helm/trust/registry"
@@ -21,10 +21,10 @@ type history struct {
 	revoked map[contracts.Digest]uint64 // keys, and by which entry
 	size    uint64
 	enacted *enacted
-	ledger  *guardian.Ledger
+	ledger  *past.Ledger
 	open    map[contracts.Digest]openCall
 	keys    map[string]map[string]*once
-	pasts   map[string]*guardian.Session
+	pasts   map[string]*past.Session
 	asked   []approved
 }
 
@@ -86,7 +86,7 @@ func (h *history) add(index uint64, _ contracts.Entry, hash contracts.Digest, st
 			return fmt.Errorf("entry %d: a receipt of no decision of its session that lacks one", index)
 		}
 		if r.Outcome == contracts.Executed && st.Session != contracts.DefaultSession {
-			h.past(st.Session).Execute(guardian.Run{Tool: r.Tool, Decision: call.index, Receipt: index, Entry: hash, Time: st.Time}, crypto.Value{})
+			h.past(st.Session).Execute(past.Run{Tool: r.Tool, Decision: call.index, Receipt: index, Entry: hash, Time: st.Time}, crypto.Value{})
 		}
 	case st.Close != nil:
 		delete(h.keys, st.Session)
@@ -98,10 +98,10 @@ func (h *history) add(index uint64, _ contracts.Entry, hash contracts.Digest, st
 }
 
 // past gives what the session's later calls are judged by.
-func (h *history) past(session string) *guardian.Session {
+func (h *history) past(session string) *past.Session {
 	s := h.pasts[session]
 	if s == nil {
-		s = new(guardian.Session)
+		s = new(past.Session)
 		h.pasts[session] = s
 	}
 	return s

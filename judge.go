@@ -58,8 +58,8 @@ func (c *call) judge(s *session, a *answer) {
 		a.faulty = true
 		refuse(contracts.ReasonFailClosedError, c.fault)
 	default:
-		d, why := c.policy.Decide(&c.inputs, c.state, past{c})
-		a.record = d
+		d, state, why := c.policy.Decide(&c.inputs, c.state, priors{c})
+		a.record, c.inputs.State = d, state
 		if d.Verdict == contracts.Deny {
 			a.why = why.String()
 			if raw {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -39,7 +39,7 @@ type common struct {
 
 	room room
 
-	ledger   guardian.Ledger                // moved under the log's lock, with the places of entries
+	ledger   past.Ledger                    // moved under the log's lock, with the places of entries
 	consumed nonces                         // likewise
 	trust    atomic.Pointer[registry.State] // likewise, by whoever holds the lock of the kernel's own session
 
@@ -90,7 +90,7 @@ func New(o Options) (*Kernel, error) {
 		return nil, fmt.Errorf("helm: Options.Rand: %w", err)
 	}
 	past := history{origin: p.options.Origin, trust: p.initial, revoked: map[contracts.Digest]uint64{},
-		enacted: &k.enacted, ledger: &k.ledger, open: map[contracts.Digest]openCall{}, keys: map[string]map[string]*once{}, pasts: map[string]*guardian.Session{}}
+		enacted: &k.enacted, ledger: &k.ledger, open: map[contracts.Digest]openCall{}, keys: map[string]map[string]*once{}, pasts: map[string]*past.Session{}}
 	if k.log, err = proofgraph.Open(ctx, p.options.Store, po, past.add); err != nil {
 		return nil, fmt.Errorf("helm: %w", err)
 	}

@@ -9,30 +9,30 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 )
 
 // What a verdict depends on of what was before: balances, and the calls, receipts and approvals of the call's session. Each session folds its
 // own entries, those of a decision when it is signed. What the fold does not keep, the arguments of earlier calls, is read from the store.
 
-// past is what the guardian asks for a call, under the lock of the session that it is judged in.
-type past struct{ *call }
+// priors is what the guardian asks for a call, under the lock of the session that it is judged in.
+type priors struct{ *call }
 
-var _ guardian.Past = past{}
+var _ past.Past = priors{}
 
 // Spent is the balance that a charge would be made on.
-func (p past) Spent(c contracts.Charge) uint64 { return p.ledger.Spent(c) }
+func (p priors) Spent(c contracts.Charge) uint64 { return p.ledger.Spent(c) }
 
 // Calls counts the ALLOWs of the session.
-func (p past) Calls(tool string) uint64 { return p.here.past.Calls(tool) }
+func (p priors) Calls(tool string) uint64 { return p.here.past.Calls(tool) }
 
 // Used tells whether an ALLOW consumed the request: one of the session or, where somebody signed one nonce for two, of another.
-func (p past) Used(_ contracts.Digest, r *contracts.ApprovalRequest) bool {
+func (p priors) Used(_ contracts.Digest, r *contracts.ApprovalRequest) bool {
 	return p.here.past.Used(r) || p.consumed.has(r.Nonce)
 }
 
 // Receipt is the latest one that fits.
-func (p past) Receipt(tool string, same crypto.Value) (r contracts.PriorReceipt, err error) {
+func (p priors) Receipt(tool string, same crypto.Value) (r contracts.PriorReceipt, err error) {
 	if p.inputs.Session == contracts.DefaultSession {
 		err = errors.New("the session is the one of all calls that name none: name a session")
 	} else {
@@ -43,7 +43,7 @@ func (p past) Receipt(tool string, same crypto.Value) (r contracts.PriorReceipt,
 }
 
 // argsOf reads the arguments of an earlier call. They are valid until the next are read.
-func (c *call) argsOf(r guardian.Run) (crypto.Value, error) {
+func (c *call) argsOf(r past.Run) (crypto.Value, error) {
 	var in *contracts.Inputs
 	var err error
 	if c.earlier == nil {
@@ -125,7 +125,7 @@ func (n *nonces) add(list []string) {
 }
 
 // executed folds the receipt of a run of the session, whose lock the caller holds. That of calls that name none is never asked for receipts.
-func (s *session) executed(r guardian.Run, args crypto.Value) {
+func (s *session) executed(r past.Run, args crypto.Value) {
 	if s.chain.Session() != contracts.DefaultSession {
 		s.past.Execute(r, args)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -62,7 +62,7 @@ func TestLostReservationReadsNoFurther(t *testing.T) {
 	}
 	c.charges = a.record.Charges
 	faster := slices.Clone(c.charges)
-	if !k.ledger.Reserve(faster, &contracts.Inputs{}) {
+	if !k.ledger.Reserve(faster, nil) {
 		t.Fatal("nothing was left")
 	}
 	if err := c.take(0); err != nil || !c.lost {
@@ -102,7 +102,7 @@ func TestClosedSessionsForget(t *testing.T) {
 		"tools":{"t":{"effect":"read","input":{"type":"object","properties":{}}}},"rules":[{"id":"all","allow":"t"}]}`)
 	o := Options{Policy: p, Key: keyOf(t, 7), Store: proofgraph.NewMemory()}
 	remembers := func(k *Kernel, session string) bool {
-		return !reflect.DeepEqual(k.session(session).past, guardian.Session{})
+		return !reflect.DeepEqual(k.session(session).past, past.Session{})
 	}
 	k, err := New(o)
 	if err != nil {
@@ -135,7 +135,7 @@ func TestClosedSessionsForget(t *testing.T) {
 func TestNoReceiptsOfMain(t *testing.T) {
 	c := &call{here: new(session)}
 	c.inputs.Session = contracts.DefaultSession
-	if r, err := (past{c}).Receipt("t", crypto.Value{}); err == nil || r.Entry != nil || c.unread == nil {
+	if r, err := (priors{c}).Receipt("t", crypto.Value{}); err == nil || r.Entry != nil || c.unread == nil {
 		t.Errorf("%+v %v", r, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/executor"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
 )
@@ -121,8 +121,10 @@ func (c *call) conclude(a *answer, o *executor.Outcome) (*proofgraph.Slot, *cont
 	defer a.session.mu.Unlock()
 	slot, err := c.record(a.session, &contracts.Statement{Receipt: receipt}, []contracts.Digest{a.slot.Hash()}, c.giveBack(a.record.Charges, receipt), blobs...)
 	if err == nil && receipt.Outcome == contracts.Executed {
-		c.current().Watch(&a.session.past, receipt.Tool)
-		a.session.executed(guardian.Run{Tool: receipt.Tool, Decision: a.slot.Index(), Receipt: slot.Index(), Entry: slot.Hash(), Time: slot.Header().Time}, c.inputs.Args)
+		for _, pointers := range c.current().Compared(receipt.Tool) {
+			a.session.past.Watch(receipt.Tool, pointers)
+		}
+		a.session.executed(past.Run{Tool: receipt.Tool, Decision: a.slot.Index(), Receipt: slot.Index(), Entry: slot.Hash(), Time: slot.Header().Time}, c.inputs.Args)
 	}
 	return slot, receipt, err
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -30,7 +30,7 @@ func TestReadingLeavesNoMemory(t *testing.T) {
 	}
 	c := &call{Kernel: k, ctx: context.Background()}
 	c.taken = c.take
-	v, err := c.argsOf(guardian.Run{Decision: r.Index - 1})
+	v, err := c.argsOf(past.Run{Decision: r.Index - 1})
 	if err != nil || v.Get("list").Len() != many+1 {
 		t.Fatalf("%d values were read: %v", v.Get("list").Len(), err)
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -19,7 +19,7 @@ type session struct {
 	closing chan struct{}    // while CloseSession waits: closed when it is done or gives up
 	idle    chan struct{}    // while CloseSession waits: closed when nothing runs any more
 	keys    map[string]*once // idempotency keys that an ALLOW bound
-	past    guardian.Session // what verdicts in it go by
+	past    past.Session     // what verdicts in it go by
 	last    *proofgraph.Slot // of the close, until it is durable
 }
 
@@ -169,6 +169,6 @@ func (k *Kernel) closeEntry(s *session) (*proofgraph.Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.keys, s.past, s.last = nil, guardian.Session{}, slot // closed comes before the look-up of a repeat, and nothing is judged by its past
+	s.keys, s.past, s.last = nil, past.Session{}, slot // closed comes before the look-up of a repeat, and nothing is judged by its past
 	return slot, nil
 }

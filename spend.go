@@ -17,7 +17,7 @@ func (c *call) take(uint64) error {
 	if len(c.nonces) > 0 && c.consumed.has(c.nonces...) {
 		return errMoved
 	}
-	if c.lost = len(c.charges) > 0 && !c.ledger.Reserve(c.charges, &c.inputs); !c.lost && len(c.nonces) > 0 {
+	if c.lost = len(c.charges) > 0 && !c.ledger.Reserve(c.charges, c.inputs.State.Budgets); !c.lost && len(c.nonces) > 0 {
 		c.consumed.add(c.nonces)
 	}
 	return nil
@@ -26,7 +26,8 @@ func (c *call) take(uint64) error {
 // yield judges the call anew where another took what it was to be charged: on the balances that were found then, so it is a denial, which
 // stands in the same place.
 func (c *call) yield(a *answer) {
-	record, why := c.policy.Decide(&c.inputs, c.state, found{past{c}, c.inputs.State.Budgets})
+	record, state, why := c.policy.Decide(&c.inputs, c.state, found{priors{c}, c.inputs.State.Budgets})
+	c.inputs.State = state
 	if record.Verdict == contracts.Allow { // a fault of ours: nothing was reserved
 		c.forget(a)
 		record, why.What = c.policy.Refuse(c.inputs, contracts.ReasonFailClosedError), "a budget was lost and found"
@@ -37,7 +38,7 @@ func (c *call) yield(a *answer) {
 // found is the past in which balances are what they were when the call's place was taken. What was read for conditions that come after is read
 // no more, for inputs hold what was read and nothing else.
 type found struct {
-	past
+	priors
 	balances []contracts.Balance
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 )
 
 // A backTest judges by a candidate what a verifier goes over. Of a change it holds where it is and what is said now; all else is read again when
@@ -18,7 +19,7 @@ type backTest struct {
 	changes   []changed
 	said      []Judged // each once
 	numbers   map[Judged]uint32
-	ledger    guardian.Ledger // of the candidate's budgets
+	ledger    past.Ledger // of the candidate's budgets
 	spent     map[uint64]spending
 
 	tree         crypto.Tree // of arguments with the candidate's defaults
@@ -41,7 +42,7 @@ func (v *verifier) judgesBy(candidate *guardian.Policy, lists bool) *backTest {
 }
 
 // judge judges the call of the entry at hand, whose verdict was made again.
-func (b *backTest) judge(d *contracts.DecisionRecord, in *contracts.Inputs, kept *past) *Error {
+func (b *backTest) judge(d *contracts.DecisionRecord, in *contracts.Inputs, kept *logPast) *Error {
 	if b == nil {
 		return nil
 	}
@@ -52,8 +53,8 @@ func (b *backTest) judge(d *contracts.DecisionRecord, in *contracts.Inputs, kept
 	}
 	told := *in
 	b.fill(&told)
-	p := &elsewise{past: kept, ledger: &b.ledger}
-	again, _ := b.candidate.Decide(&told, b.v.state, p)
+	p := &elsewise{logPast: kept, ledger: &b.ledger}
+	again, _, _ := b.candidate.Decide(&told, b.v.state, p)
 	switch {
 	case p.trouble != nil:
 		return p.trouble
@@ -129,7 +130,7 @@ func (b *backTest) spend(d *contracts.DecisionRecord, charges []contracts.Charge
 	for i := range charges {
 		charges[i].Limit = ^uint64(0)
 	}
-	b.ledger.Reserve(charges, new(contracts.Inputs))
+	b.ledger.Reserve(charges, nil)
 	if d.Verdict == contracts.Allow { // else it did not run, and nobody knows what would have become of it: all stays charged
 		b.spent[b.v.size()] = spending{charges, logged}
 	}
@@ -163,13 +164,13 @@ func (b *backTest) settle(r *contracts.Receipt, call *pending) *Error {
 
 // An elsewise is the past of a call for another stack than the one that judged it: what the log tells, and balances of the stack's own.
 type elsewise struct {
-	*past
-	ledger  *guardian.Ledger
+	*logPast
+	ledger  *past.Ledger
 	charges []contracts.Charge // that were asked for
 	untold  bool               // the answer hangs on what is not there
 }
 
-var _ guardian.Past = (*elsewise)(nil)
+var _ past.Past = (*elsewise)(nil)
 
 // Spent is asked for each charge once.
 func (p *elsewise) Spent(c contracts.Charge) uint64 {
@@ -194,7 +195,7 @@ func (p *elsewise) Receipt(tool string, same crypto.Value) (contracts.PriorRecei
 
 // Used is what the log says: an approval may be for the candidate, and have been shown to another stack.
 func (p *elsewise) Used(approval contracts.Digest, r *contracts.ApprovalRequest) bool {
-	if at, ok := p.v.nonces[nonceOf(r.Nonce)]; ok && uint64(at) != p.v.size() || p.past.Used(approval, r) {
+	if at, ok := p.v.nonces[nonceOf(r.Nonce)]; ok && uint64(at) != p.v.size() || p.logPast.Used(approval, r) {
 		return true
 	}
 	p.untold = p.untold || p.v.unread.outside(p.chain) || p.story().lost.maybe(r)

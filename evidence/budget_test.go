@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/receipts"
 )
@@ -179,7 +179,7 @@ func TestOracleBudgets(t *testing.T) {
 // fold folds the charges of a pack's entries, whatever else is in them, and gives their number.
 func fold(t *testing.T, pack []byte) (charges int, err error) {
 	t.Helper()
-	var l guardian.Ledger
+	var l past.Ledger
 	open := map[contracts.Digest][]contracts.Charge{}
 	for _, x := range untar(t, pack) {
 		if x.name != members[entriesMember] {
@@ -188,13 +188,13 @@ func fold(t *testing.T, pack []byte) (charges int, err error) {
 		for line := range bytes.Lines(x.body) {
 			line = bytes.TrimSuffix(line, []byte("\n"))
 			var r contracts.Reader
-			sealed, err := r.Open(line)
-			if err != nil {
-				t.Fatal(err)
+			sealed, unread := r.Open(line)
+			if unread != nil {
+				t.Fatal(unread)
 			}
-			st, err := sealed.Statement()
-			if err != nil {
-				t.Fatal(err)
+			st, unread := sealed.Statement()
+			if unread != nil {
+				t.Fatal(unread)
 			}
 			switch {
 			case st.Decision != nil:

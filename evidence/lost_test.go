@@ -7,7 +7,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -48,7 +48,7 @@ func TestLost(t *testing.T) {
 				second = d.pending(args)
 			}
 			if x.says != nil {
-				d.memory.lie = func(p guardian.Past) guardian.Past {
+				d.memory.lie = func(p past.Past) past.Past {
 					return liar{Past: p, used: func(bool) bool { return *x.says }}
 				}
 			}
@@ -166,7 +166,7 @@ func TestKeysOfOthers(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	d := newDesk(t)
 	d.look("/a")
-	d.memory.lie = func(p guardian.Past) guardian.Past {
+	d.memory.lie = func(p past.Past) past.Past {
 		return liar{Past: p, receipt: func(r contracts.PriorReceipt) (contracts.PriorReceipt, error) {
 			if r.Same.Kind() != crypto.Missing {
 				return r, errDisk
@@ -206,7 +206,7 @@ func TestNonceOfTwoSessions(t *testing.T) {
 		second := d.pending(args)
 		second.Nonce = first.Nonce
 		late := d.ask("pay", args, d.answered(seedA, second, 1, contracts.Allow))
-		d.memory.lie = func(p guardian.Past) guardian.Past { return liar{Past: p, used: func(bool) bool { return x.used }} }
+		d.memory.lie = func(p past.Past) past.Past { return liar{Past: p, used: func(bool) bool { return x.used }} }
 		if x.reason == "" {
 			d.allowed(late).ran(`1`)
 		} else {

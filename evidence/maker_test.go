@@ -9,6 +9,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
 	"github.com/helmkernel/helm/trust/registry"
@@ -114,7 +115,7 @@ type maker struct {
 	by     byte            // who signs entries
 	logBy  byte            // who signs checkpoints
 	policy *guardian.Policy
-	ledger guardian.Ledger
+	ledger past.Ledger
 	memory memory
 	now    contracts.Time
 	tree   crypto.Tree
@@ -241,7 +242,7 @@ func (m *maker) call(a ask) *called {
 		if m.memory.trust != nil {
 			state = m.memory.trust
 		}
-		d, why = m.policy.Decide(&in, state, m.past(a.session))
+		d, in.State, why = m.policy.Decide(&in, state, m.past(a.session))
 	}
 	m.must(m.ledger.Charge(d.Charges))
 	s, err := m.log.Place(c, in.Time, a.parents, nil)

@@ -6,40 +6,40 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
 // A memory is what the maker of a log knows of its past: all of it, whatever is kept.
 type memory struct {
-	sessions map[string]*guardian.Session
+	sessions map[string]*past.Session
 	args     map[uint64][]byte // of ALLOWs, by index
 	erased   map[uint64]bool   // whose inputs nobody else has
 	runs     []ran
-	lie      func(guardian.Past) guardian.Past
+	lie      func(past.Past) past.Past
 	trust    *registry.State // a lie too, where it is not that of now
 }
 
 // A ran is a run of a session.
 type ran struct {
 	session string
-	guardian.Run
+	past.Run
 }
 
 type remembered struct {
 	m *maker
-	*guardian.Session
+	*past.Session
 }
 
 // past is what the guardian is told for a call of a session. A liar tells something else.
-func (m *maker) past(session string) guardian.Past {
+func (m *maker) past(session string) past.Past {
 	if m.memory.sessions == nil {
-		m.memory.sessions, m.memory.args, m.memory.erased = map[string]*guardian.Session{}, map[uint64][]byte{}, map[uint64]bool{}
+		m.memory.sessions, m.memory.args, m.memory.erased = map[string]*past.Session{}, map[uint64][]byte{}, map[uint64]bool{}
 	}
 	if m.memory.sessions[session] == nil {
-		m.memory.sessions[session] = new(guardian.Session)
+		m.memory.sessions[session] = new(past.Session)
 	}
-	p := guardian.Past(remembered{m, m.memory.sessions[session]})
+	p := past.Past(remembered{m, m.memory.sessions[session]})
 	if m.memory.lie != nil {
 		p = m.memory.lie(p)
 	}
@@ -49,7 +49,7 @@ func (m *maker) past(session string) guardian.Past {
 func (r remembered) Spent(c contracts.Charge) uint64 { return r.m.ledger.Spent(c) }
 
 func (r remembered) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
-	return r.Session.Receipt(tool, same, func(x guardian.Run) (crypto.Value, error) {
+	return r.Session.Receipt(tool, same, func(x past.Run) (crypto.Value, error) {
 		b, ok := r.m.memory.args[x.Decision]
 		if !ok {
 			return crypto.Value{}, errors.New("forgotten")
@@ -89,7 +89,7 @@ func (m *maker) execute(c *called, r *contracts.Receipt, entry contracts.Digest)
 	}
 	size, err := m.store.Size(m.Context())
 	m.must(err)
-	run := guardian.Run{Tool: r.Tool, Decision: c.index, Receipt: size - 1, Entry: entry, Time: m.log.Chain(c.session).Time()}
+	run := past.Run{Tool: r.Tool, Decision: c.index, Receipt: size - 1, Entry: entry, Time: m.log.Chain(c.session).Time()}
 	m.memory.sessions[c.session].Execute(run, crypto.Value{})
 	m.memory.runs = append(m.memory.runs, ran{c.session, run})
 }

@@ -6,29 +6,29 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 )
 
-// A past answers the guardian's questions about the past of a call whose inputs are kept, from the log. Only what the log does not tell is
+// A logPast answers the guardian's questions about the past of a call whose inputs are kept, from the log. Only what the log does not tell is
 // taken from the inputs, as far as it can be: balances, which are as old as the judgement and not as its place in the log (BUDGET holds those of
 // charges to the log); and what hangs on the inputs of earlier calls that are not there.
-type past struct {
+type logPast struct {
 	v       *verifier
 	chain   *chain
 	kept    *contracts.SessionState
 	trouble *Error // the pack could not be read
 }
 
-var _ guardian.Past = (*past)(nil)
+var _ past.Past = (*logPast)(nil)
 
 var errUntold = errors.New("evidence: the log does not tell")
 
-func (v *verifier) past(c *chain, in *contracts.Inputs) *past {
-	return &past{v: v, chain: c, kept: &in.State}
+func (v *verifier) past(c *chain, in *contracts.Inputs) *logPast {
+	return &logPast{v: v, chain: c, kept: &in.State}
 }
 
 // Spent is what the inputs give. Of what they lack nothing is spent, and that it was read shows.
-func (p *past) Spent(c contracts.Charge) uint64 {
+func (p *logPast) Spent(c contracts.Charge) uint64 {
 	for i := range p.kept.Budgets {
 		if b := &p.kept.Budgets[i]; b.Budget == c.Budget && b.Of == c.Of && b.Window == c.Window {
 			return b.Spent
@@ -37,7 +37,7 @@ func (p *past) Spent(c contracts.Charge) uint64 {
 	return 0
 }
 
-func (p *past) story() *story {
+func (p *logPast) story() *story {
 	if p.trouble == nil {
 		s, f := p.v.story(p.chain)
 		if f == nil {
@@ -48,11 +48,11 @@ func (p *past) story() *story {
 	return new(story) // what is answered now is not used
 }
 
-func (p *past) Calls(tool string) uint64 { return p.story().Calls(tool) }
+func (p *logPast) Calls(tool string) uint64 { return p.story().Calls(tool) }
 
 // Receipt with no values to be equal is what the log says. With values it hangs on the arguments of earlier calls. A kernel that could not
 // read them denied, and recorded nothing. What cannot be read here may be what the inputs name, if it is later than all that can.
-func (p *past) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
+func (p *logPast) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
 	r, s, err := p.latest(tool, same)
 	if err == nil && same.Kind() != crypto.Missing && !p.answered(s, &r) {
 		err = errUntold
@@ -61,17 +61,17 @@ func (p *past) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, 
 }
 
 // latest is the latest receipt that can be read, and the story that it is in.
-func (p *past) latest(tool string, same crypto.Value) (contracts.PriorReceipt, *story, error) {
+func (p *logPast) latest(tool string, same crypto.Value) (contracts.PriorReceipt, *story, error) {
 	s := p.story()
 	if same.Kind() != crypto.Missing {
 		p.v.stories.shape(p.chain, s, tool, same)
 	}
-	r, err := s.Receipt(tool, same, func(r guardian.Run) (crypto.Value, error) { return p.arguments(s, r) })
+	r, err := s.Receipt(tool, same, func(r past.Run) (crypto.Value, error) { return p.arguments(s, r) })
 	return r, s, err
 }
 
 // answered tells whether kept inputs have the same question, and makes their answer of the one that can be read where it may be the right one.
-func (p *past) answered(s *story, r *contracts.PriorReceipt) bool {
+func (p *logPast) answered(s *story, r *contracts.PriorReceipt) bool {
 	for i := range p.kept.Receipts {
 		if k := &p.kept.Receipts[i]; k.Tool == r.Tool && k.Same.Equal(r.Same) {
 			if p.hidden(s, k, r) {
@@ -84,7 +84,7 @@ func (p *past) answered(s *story, r *contracts.PriorReceipt) bool {
 }
 
 // hidden tells whether kept inputs name an EXECUTED receipt of the tool whose call cannot be read, and later than the one that can.
-func (p *past) hidden(s *story, kept, found *contracts.PriorReceipt) bool {
+func (p *logPast) hidden(s *story, kept, found *contracts.PriorReceipt) bool {
 	if kept.Entry == nil {
 		return false
 	}
@@ -106,7 +106,7 @@ func (v *verifier) later(at uint64, found *contracts.PriorReceipt) bool {
 }
 
 // arguments reads those of a run. One whose inputs are not there is like none that is asked for, and is remembered.
-func (p *past) arguments(s *story, r guardian.Run) (crypto.Value, error) {
+func (p *logPast) arguments(s *story, r past.Run) (crypto.Value, error) {
 	st, f := p.v.again(r.Decision)
 	if f != nil {
 		p.trouble = f
@@ -126,7 +126,7 @@ func (p *past) arguments(s *story, r guardian.Run) (crypto.Value, error) {
 
 // Used tells of requests. Where an earlier ALLOW consumed approvals that cannot be read, what it may have consumed is as the inputs say; and so
 // is one that an ALLOW of another session has consumed, or may have, since a call that was denied may have been judged before that.
-func (p *past) Used(approval contracts.Digest, r *contracts.ApprovalRequest) bool {
+func (p *logPast) Used(approval contracts.Digest, r *contracts.ApprovalRequest) bool {
 	s := p.story()
 	if _, lost := s.lost.approvals[approval]; lost || s.Used(r) {
 		return true

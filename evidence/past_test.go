@@ -7,7 +7,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -145,7 +145,7 @@ func TestDesk(t *testing.T) {
 
 // A liar tells the guardian another past. What it does not lie about is true.
 type liar struct {
-	guardian.Past
+	past.Past
 	calls   func(tool string, n uint64) uint64
 	receipt func(r contracts.PriorReceipt) (contracts.PriorReceipt, error)
 	used    func(bool) bool
@@ -288,7 +288,7 @@ func TestLies(t *testing.T) {
 				d.memory.runs = nil
 				a, l := x.story(d)
 				if lies {
-					d.memory.lie = func(p guardian.Past) guardian.Past { l.Past = p; return l }
+					d.memory.lie = func(p past.Past) past.Past { l.Past = p; return l }
 				}
 				at := d.call(a).index
 				d.memory.lie = nil

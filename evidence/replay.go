@@ -155,13 +155,13 @@ func (v *verifier) declared(st *contracts.Statement, d *contracts.DecisionRecord
 }
 
 // judged asks the guardian, and compares every field. Whoever refused by himself asked for nothing.
-func (v *verifier) judged(d *contracts.DecisionRecord, in *contracts.Inputs, p *guardian.Policy, past *past) (field, what string) {
+func (v *verifier) judged(d *contracts.DecisionRecord, in *contracts.Inputs, p *guardian.Policy, past *logPast) (field, what string) {
 	var again contracts.DecisionRecord
 	told := *in // with what is read of the past
 	if d.KernelsOwn() {
 		again, told.State = p.Refuse(*in, d.Reason), contracts.SessionState{}
 	} else {
-		again, _ = p.Decide(&told, v.state, past)
+		again, told.State, _ = p.Decide(in, v.state, past)
 	}
 	again.ID, again.InputsHash, again.PolicyDecisionHash = d.ID, d.InputsHash, d.PolicyDecisionHash // RECORD has checked them
 	if !d.Equal(&again) {

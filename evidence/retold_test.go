@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 )
 
 // TestLieToldAgain: an ALLOW consumed a request, and the session's story was let go of and is told again. What another request of the same call
@@ -23,7 +23,7 @@ func TestLieToldAgain(t *testing.T) {
 		d.session = "s1"
 		ask := d.ask("pay", `{"amount":1}`, d.approve(seedA, second))
 		if lies {
-			d.memory.lie = func(p guardian.Past) guardian.Past { return liar{Past: p, used: func(bool) bool { return true }} }
+			d.memory.lie = func(p past.Past) past.Past { return liar{Past: p, used: func(bool) bool { return true }} }
 			d.denied(contracts.ReasonApprovalInvalid, ask)
 		} else {
 			d.allowed(ask).ran(`1`)

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 )
@@ -262,7 +262,7 @@ func TestErasedInBetween(t *testing.T) {
 	d := newDesk(t)
 	d.look("/a")
 	a, l := d.ask("act", `{"path":"/b"}`), lookedAt(d.memory.runs[0].Entry, d.memory.runs[0].Time)
-	d.memory.lie = func(p guardian.Past) guardian.Past { l.Past = p; return l }
+	d.memory.lie = func(p past.Past) past.Past { l.Past = p; return l }
 	d.allowed(a)
 	d.checkpoint()
 	pack := d.pack()

@@ -5,14 +5,14 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 )
 
 // A story is what the entries of a session have left for later calls: the guardian's fold of them, and what is not known here.
 type story struct {
-	guardian.Session
+	past.Session
 	runs   int
-	gone   map[uint64]guardian.Run // those whose arguments cannot be read, by the index of their receipts
+	gone   map[uint64]past.Run // those whose arguments cannot be read, by the index of their receipts
 	lost   lost
 	shapes map[string]struct{} // what receipts were asked for by: tool and pointers
 	weight int
@@ -138,12 +138,12 @@ func (x *stories) shape(c *chain, s *story, tool string, same crypto.Value) {
 }
 
 // miss notes a run whose arguments cannot be read.
-func (x *stories) miss(c *chain, s *story, r guardian.Run) {
+func (x *stories) miss(c *chain, s *story, r past.Run) {
 	if _, ok := s.gone[r.Receipt]; ok {
 		return
 	}
 	if s.gone == nil {
-		s.gone = map[uint64]guardian.Run{}
+		s.gone = map[uint64]past.Run{}
 	}
 	s.gone[r.Receipt] = r
 	if c.story == s {
@@ -225,7 +225,7 @@ func (s *story) add(st *contracts.Statement, at uint64, hash contracts.Digest, d
 		s.Allow(d, st.Time, nonces)
 		more += ofNonce * len(d.Approvals)
 	case r != nil && r.Outcome == contracts.Executed:
-		s.Execute(guardian.Run{Tool: r.Tool, Decision: decision, Receipt: at, Entry: hash, Time: st.Time}, crypto.Value{})
+		s.Execute(past.Run{Tool: r.Tool, Decision: decision, Receipt: at, Entry: hash, Time: st.Time}, crypto.Value{})
 		s.runs++
 		more += ofRun + ofValues*len(s.shapes)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -122,16 +122,16 @@ func TestStoriesOfErased(t *testing.T) {
 		session := fmt.Sprint("s", i)
 		for _, x := range []struct{ tool, same string }{{"fs.list", `{"/depth":0}`}, {"fs.list", `{"/depth":1}`}, {"fs.list", `{"/depth":9}`}, {"fs.read", `{"/path":"/srv/1"}`}, {"fs.read", `{"/lines":1,"/path":"/srv/2"}`}} {
 			same := valuesOf(t, x.same)
-			var latest *guardian.Run // of those that can be read
-			var runs []guardian.Run
+			var latest *past.Run // of those that can be read
+			var runs []past.Run
 			for _, r := range m.memory.runs {
 				if r.session != session || r.Tool != x.tool {
 					continue
 				}
 				runs = append(runs, r.Run)
-				s := new(guardian.Session)
+				s := new(past.Session)
 				s.Execute(r.Run, valuesOf(t, string(m.memory.args[r.Decision])))
-				if p, _ := s.Receipt(x.tool, same, func(guardian.Run) (crypto.Value, error) { return valuesOf(t, string(m.memory.args[r.Decision])), nil }); p.Entry != nil && !m.memory.erased[r.Decision] {
+				if p, _ := s.Receipt(x.tool, same, func(past.Run) (crypto.Value, error) { return valuesOf(t, string(m.memory.args[r.Decision])), nil }); p.Entry != nil && !m.memory.erased[r.Decision] {
 					latest = &r.Run
 				}
 			}
@@ -226,7 +226,7 @@ func TestStoriesOfMany(t *testing.T) {
 	}
 	x.shape(c, c.story, "fs.read", valuesOf(t, `{"/path":0}`))
 	read := 0
-	_, err := c.story.Receipt("fs.read", valuesOf(t, `{"/path":-1}`), func(guardian.Run) (crypto.Value, error) {
+	_, err := c.story.Receipt("fs.read", valuesOf(t, `{"/path":-1}`), func(past.Run) (crypto.Value, error) {
 		read++
 		return valuesOf(t, fmt.Sprintf(`{"path":%d}`, read)), nil
 	})

@@ -12,7 +12,7 @@ import (
 // of what was presented.
 
 // untrue gives the first field in which kept inputs say what the log does not.
-func (p *past) untrue(d *contracts.DecisionRecord, in *contracts.Inputs) (field, what string) {
+func (p *logPast) untrue(d *contracts.DecisionRecord, in *contracts.Inputs) (field, what string) {
 	const differs = "not what the log says"
 	for i := range d.Charges {
 		c := &d.Charges[i]
@@ -40,7 +40,7 @@ func (p *past) untrue(d *contracts.DecisionRecord, in *contracts.Inputs) (field,
 
 // ran tells whether a receipt that inputs name is an EXECUTED one of the session and tool, of that time. Whether the values are equal, and no
 // later one has them, is not looked into: a pack could ask it for more values than anybody can look up.
-func (p *past) ran(k *contracts.PriorReceipt) bool {
+func (p *logPast) ran(k *contracts.PriorReceipt) bool {
 	if k.Entry == nil {
 		return true
 	}
@@ -58,7 +58,7 @@ func (p *past) ran(k *contracts.PriorReceipt) bool {
 }
 
 // misused tells what is wrong with approvals that counted, or that are said to have counted before.
-func (p *past) misused(d *contracts.DecisionRecord, in *contracts.Inputs) (field, what string) {
+func (p *logPast) misused(d *contracts.DecisionRecord, in *contracts.Inputs) (field, what string) {
 	var said []contracts.Digest
 	if p.kept.Used != nil {
 		said = *p.kept.Used

@@ -10,7 +10,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -41,7 +41,7 @@ type verifier struct {
 	nonces   map[[16]byte]uint32   // of their requests, and which ALLOW it was
 	unread   blanks                // where ALLOWs consumed approvals whose requests cannot be read
 	stacks   stacks
-	ledger   guardian.Ledger
+	ledger   past.Ledger
 	stories  stories
 	marks    []int64   // places of entries
 	absent   bits      // judgements whose inputs were not there with their entry, so they are not there for anybody

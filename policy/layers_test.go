@@ -103,7 +103,7 @@ func judgedAfter(t *testing.T, p *guardian.Policy, past had, tool, args string, 
 	if change != nil {
 		change(&in)
 	}
-	r, _ := p.Decide(&in, nil, past)
+	r, _, _ := p.Decide(&in, nil, past)
 	return r
 }
 
