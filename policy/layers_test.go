@@ -5,11 +5,14 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -145,16 +148,14 @@ func TestLayerPlaces(t *testing.T) {
 	}
 }
 
-// The documents of the specification are a stack. What of them is not supported is refused by name; without it they judge.
+// The example documents of the language are a stack. What this version does not support is refused by
+// name, and without it they judge.
 func TestSpecificationStack(t *testing.T) {
-	text, err := os.ReadFile("../docs/POLICY.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var docs []contracts.Document
-	for _, part := range strings.Split(string(text), "```yaml\n")[1:] {
-		example, _, _ := strings.Cut(part, "```")
-		docs = append(docs, mustParse(t, "example.yaml", example))
+	for _, name := range specification {
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		require.NoError(t, err)
+		docs = append(docs, mustParse(t, name, string(text)))
 	}
 	var refused []string
 	p, err := guardian.Compile(docs...)
