@@ -4,10 +4,12 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// ApprovalRequest is what an approver signs: the whole of it, so that an approval fits one call under one policy and no other.
+// ApprovalRequest is the whole of what an approver signs, so an approval fits one call under one
+// policy and no other.
 //
-// A kernel that denies a call for want of an approval gives it as pending. It travels to an approver as JSON, who looks at it and answers by
-// Approve or Refuse; the envelope travels back and is presented with the same call.
+// A kernel that denies a call for lack of an approval returns the request as pending. It travels as
+// JSON to an approver, who reads it and calls Approve or Refuse. The envelope travels back and is
+// presented with the same call.
 type ApprovalRequest struct {
 	ArgsHash   Digest
 	Caller     Caller
@@ -15,8 +17,8 @@ type ApprovalRequest struct {
 	Nonce      string // 32 hex digits
 	NotBefore  Time
 	PolicyHash Digest
-	Quorum     uint64   // distinct holders that must approve
-	Roles      []string // of which a holder must have one
+	Quorum     uint64   // number of distinct holders that must approve
+	Roles      []string // a holder must have one of these
 	SchemaHash Digest   // of the canonical tool declaration
 	Session    string
 	Tool       string
@@ -39,21 +41,21 @@ func (r *ApprovalRequest) visit(f *form) {
 // Append appends the canonical form.
 func (r *ApprovalRequest) Append(dst []byte) []byte { return write(dst, r.visit) }
 
-// Digest is that of the canonical form: what a decision has as pending.
+// Digest returns the digest of the canonical form, which a decision records as Pending.
 func (r *ApprovalRequest) Digest() Digest { return crypto.Sum(r.Append(nil)) }
 
-// Approve answers yes. The approval says NotBefore for its time, since this package has no clock: an approver who wants to say when he
-// answered signs an [Approval].
+// Approve returns a signed approval. Its time is NotBefore, since this package has no clock: an
+// approver who wants to record the time of the answer signs an [Approval].
 func (r ApprovalRequest) Approve(key crypto.Signer) (Envelope, error) {
 	return Approval{Request: r, Time: r.NotBefore, Verdict: Allow}.Sign(key)
 }
 
-// Refuse answers no, which is final for this request.
+// Refuse returns a signed refusal, which is final for this request.
 func (r ApprovalRequest) Refuse(key crypto.Signer) (Envelope, error) {
 	return Approval{Request: r, Time: r.NotBefore, Verdict: Deny}.Sign(key)
 }
 
-// MarshalJSON writes the canonical form.
+// MarshalJSON returns the canonical form.
 func (r ApprovalRequest) MarshalJSON() ([]byte, error) {
 	b, err := compose(r.visit)
 	if err != nil {
@@ -62,11 +64,13 @@ func (r ApprovalRequest) MarshalJSON() ([]byte, error) {
 	return b, nil
 }
 
-// maxRequest is the size of a request as JSON on its way, where it may be spelled otherwise; six bytes stand for one at most.
+// maxRequest bounds a request in transit, where it need not be canonical: a byte may take up to
+// six, as an escape.
 const maxRequest = 64 << 10
 
-// UnmarshalJSON reads a request strictly: no field is missing, unknown or out of its limits. Unlike what is signed it may be spelled
-// otherwise than in canonical form, since package json does that on the way. On error r is unchanged.
+// UnmarshalJSON reads a request strictly: no field may be missing, unknown or out of its limits.
+// Unlike signed JSON it need not be canonical, since package json changes the spelling in transit.
+// On error r is unchanged.
 func (r *ApprovalRequest) UnmarshalJSON(b []byte) error {
 	var tree crypto.Tree
 	if err := tree.Parse(b, crypto.Limits{Bytes: maxRequest, Depth: MaxRecordDepth, Object: true}); err != nil {
@@ -80,12 +84,12 @@ func (r *ApprovalRequest) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Approval is an approver's answer, yes or no.
+// Approval is the answer of an approver.
 type Approval struct {
 	Key     Digest
 	Request ApprovalRequest
-	Time    Time    // when he answered, by his own clock
-	Verdict Verdict // Deny refuses
+	Time    Time    // time of the answer, by the approver's own clock
+	Verdict Verdict // Allow approves, Deny refuses
 }
 
 func (a *Approval) visit(f *form) {
@@ -95,12 +99,12 @@ func (a *Approval) visit(f *form) {
 	f.verdict(&a.Verdict)
 }
 
-// Sign signs the answer with the key of an approver, and fills in which it is.
+// Sign signs the answer with the key of an approver and sets Key.
 func (a Approval) Sign(key crypto.Signer) (Envelope, error) {
 	return seal(KindApproval, key, &a.Key, a.visit, new(Approval).visit)
 }
 
-// Approval reads the predicate of an approval. Call it when the signature was verified.
+// Approval returns the predicate of an approval. Verify the signature first.
 func (s *Sealed) Approval() (*Approval, error) {
 	a := new(Approval)
 	if err := s.presented(KindApproval, a.visit); err != nil {

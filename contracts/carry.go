@@ -7,27 +7,28 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// maxCarry is the size of a carry.
+// maxCarry bounds the length of a carry.
 const maxCarry = 64 << 20
 
-// Carry is the blob that a condense entry names: what entries after a range need of it when its bodies are gone. docs/FORMATS.md section 7.
+// Carry is the blob that a condense entry names: the data of a range of entries that later entries
+// need after the bodies are dropped. docs/FORMATS.md section 7.
 type Carry struct {
 	Budgets  []Balance // at To, of each budget that the range charges
-	Heads    []Digest  // hashes in the range that no entry in it names
-	Named    []Named   // entries of the range that later ones name, up to the condense entry
-	Names    []Digest  // entries before the range that entries of it name
+	Heads    []Digest  // hashes of entries in the range that no entry of the range names
+	Named    []Named   // entries of the range that later entries name, up to the condense entry
+	Names    []Digest  // hashes of entries before the range that entries of the range name
 	Sessions []CarriedSession
 }
 
-// Named is an entry that others name.
+// Named is an entry that later entries name.
 type Named struct {
 	Entry   Digest
 	Lamport uint64
 }
 
-// CarriedSession is where a session stands after the range.
+// CarriedSession is the state of a session after the range.
 type CarriedSession struct {
-	Count   uint64 // entries of the range
+	Count   uint64 // number of entries in the range
 	Lamport uint64
 	Last    Digest
 	Seq     uint64
@@ -60,8 +61,8 @@ func (c *Carry) visit(f *form) {
 // Append appends the canonical form.
 func (c *Carry) Append(dst []byte) []byte { return write(dst, c.visit) }
 
-// ParseCarry reads a carry, and refuses one that is not in canonical form, or whose lists are not in order. Whether it is what the range
-// gives is for whoever has the log.
+// ParseCarry reads a carry. It refuses one that is not canonical, or whose lists are not sorted.
+// Whether it matches the range can only be checked with the log.
 func ParseCarry(b []byte) (*Carry, error) {
 	var tree crypto.Tree
 	if err := tree.Parse(b, crypto.Limits{Bytes: maxCarry, Depth: MaxRecordDepth, Object: true}); err != nil {

@@ -9,23 +9,23 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// DecisionRecord is what was decided of a call before anything ran, and on what. It stands in a decision entry if it is an ALLOW, and in
-// a DENIED receipt if not. docs/FORMATS.md section 3.
+// DecisionRecord is the judgement of a call, made before anything ran, and the data it was made
+// from. An ALLOW is in a decision entry, a denial in a DENIED receipt. docs/FORMATS.md section 3.
 type DecisionRecord struct {
-	Approvals          []Digest // of the presented envelopes that counted; sorted
-	ArgsForm           string   // "raw" where the arguments are not strict JSON; else ""
-	ArgsHash           Digest   // of the canonical arguments after defaults, or of the bytes as received
+	Approvals          []Digest // digests of the presented envelopes that counted; sorted
+	ArgsForm           string   // "raw" if the arguments are not strict JSON; otherwise ""
+	ArgsHash           Digest   // of the canonical arguments after defaults; if "raw", of the bytes as received
 	Attestations       []Digest
 	Caller             Caller
 	Charges            []Charge
-	Condition          int // the first that failed, 8 for ALLOW
+	Condition          int // the first that failed; 8 for ALLOW
 	Delegation         *Digest
-	EffectType         EffectType // "" where the tool is not declared
-	Expires            Time       // 0 where denied
+	EffectType         EffectType // "" if the tool is not declared
+	Expires            Time       // 0 in a denial
 	ID                 string     // session/seq
 	Idempotency        string
 	InputsHash         Digest
-	Pending            *Digest // of the ApprovalRequest
+	Pending            *Digest // digest of the ApprovalRequest
 	PolicyDecisionHash Digest
 	PolicyHash         Digest
 	Reason             ReasonCode
@@ -36,14 +36,14 @@ type DecisionRecord struct {
 	Verdict            Verdict
 }
 
-// Charge is what an ALLOW takes from a budget.
+// Charge is the amount that an ALLOW takes from a budget.
 type Charge struct {
 	Amount uint64
-	Before uint64 // the balance before it
+	Before uint64 // the balance before the charge
 	Budget string // layer:bundle:id
 	Limit  uint64
-	Of     string // whose balance; "" where it is everyone's
-	Window string // the window's first instant, or "session", or "total"
+	Of     string // whose balance; "" if all share it
+	Window string // the first instant of the window, or "session", or "total"
 }
 
 func (c *Charge) visit(f *form) {
@@ -87,7 +87,7 @@ var decisionReason = word{"a reason of a judgement", func(s string) bool {
 	return r == ReasonAllow || r.Known() && r.Condition() != NoCondition && !r.row().unlogged
 }}
 
-// Equal tells whether two records have the same canonical form.
+// Equal reports whether d and e have the same canonical form.
 func (d *DecisionRecord) Equal(e *DecisionRecord) bool {
 	switch {
 	case d.Verdict != e.Verdict, d.Reason != e.Reason, d.Condition != e.Condition, d.Rule != e.Rule:
@@ -110,7 +110,8 @@ func sameDigest(a, b *Digest) bool { return a == b || a != nil && b != nil && *a
 // Append appends the canonical form.
 func (d *DecisionRecord) Append(dst []byte) []byte { return write(dst, d.visit) }
 
-// Seal fills in what follows from the rest: the id, the hash of the inputs, and the hash that binds the answer to what it was made from.
+// Seal sets the fields that follow from the others: the id, the hash of the inputs, and the hash
+// that binds the verdict to the policy and the inputs.
 func (d *DecisionRecord) Seal(session string, seq uint64, inputs Digest) {
 	d.ID = decisionName(session, seq)
 	d.InputsHash = inputs
@@ -122,7 +123,7 @@ func decisionName(session string, seq uint64) string {
 	return string(strconv.AppendUint(append(append(buf[:0], session...), '/'), seq, 10))
 }
 
-// hash is that of canonical {condition, inputsHash, policyHash, reason, rule?, verdict}.
+// hash returns the digest of canonical {condition, inputsHash, policyHash, reason, rule?, verdict}.
 func (d *DecisionRecord) hash() Digest {
 	var buf [512]byte
 	b := append(buf[:0], `{"condition":`...)
@@ -137,7 +138,8 @@ func (d *DecisionRecord) hash() Digest {
 	return crypto.Sum(append(b, '}'))
 }
 
-// check is what is true of every judgement by itself. allow tells in which kind of entry it stands.
+// check tests what holds for every judgement by itself. allow says whether it is in a decision
+// entry.
 func (d *DecisionRecord) check(h *Header, allow bool, fail func(field, what string)) {
 	declared := d.EffectType != ""
 	switch {
@@ -147,7 +149,8 @@ func (d *DecisionRecord) check(h *Header, allow bool, fail func(field, what stri
 		fail("reason", "does not go with the verdict")
 	case allow && d.Condition != 8 || !allow && !d.Reason.denies(d.Condition):
 		fail("condition", "not that of the reason")
-	case (d.Reason == ReasonSessionClosed) && h.Session != SessionRefused || h.Session == SessionRefused && d.Condition != 0:
+	case (d.Reason == ReasonSessionClosed) && h.Session != SessionRefused ||
+		h.Session == SessionRefused && d.Condition != 0:
 		fail("reason", "does not belong in this session")
 	case d.ID != decisionName(h.Session, h.Seq):
 		fail("id", "not session/seq")

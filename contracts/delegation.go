@@ -6,21 +6,23 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Delegation is a grant of rights to another caller: what the delegator may do, as far as Only and When let it.
+// Delegation is a grant of rights to another caller: the rights of the delegator, restricted by
+// Only and When.
 //
-// Grants form chains: whoever got one may grant less of it, naming it as the parent by the digest of its envelope. A chain is presented leaf
-// first, each grant followed by its parent, up to the one that has none.
+// Grants form chains. A delegate may grant a part of their rights on; the new grant names its
+// parent by the digest of the parent's envelope. A chain is presented leaf first, each grant
+// followed by its parent, up to the grant that has none.
 type Delegation struct {
-	Delegate  string // caller ids
+	Delegate  string // caller id, like Delegator
 	Delegator string
-	Depth     uint64 // how many grants may follow it below
+	Depth     uint64 // number of grants that may follow below it
 	Expires   Time
 	Key       Digest
 	Nonce     string
 	NotBefore Time
-	Only      []string     // tools
-	Parent    *Digest      // of the envelope of the grant that this one is made from
-	When      crypto.Value // a predicate over the call; Missing where there is none
+	Only      []string     // names of tools
+	Parent    *Digest      // digest of the parent grant's envelope
+	When      crypto.Value // a predicate over the call; Missing if there is none
 }
 
 func (d *Delegation) visit(f *form) {
@@ -36,13 +38,14 @@ func (d *Delegation) visit(f *form) {
 	f.value("when", optional, &d.When, crypto.Object)
 }
 
-// Sign signs the grant with the delegator's key, and fills in which it is. The order of Only makes no difference.
+// Sign signs the grant with the delegator's key and sets Key. The order of Only does not matter.
 func (d Delegation) Sign(key crypto.Signer) (Envelope, error) {
 	d.Only = set(d.Only)
 	return seal(KindDelegation, key, &d.Key, d.visit, new(Delegation).visit)
 }
 
-// Delegation reads the predicate of a grant. Call it when the signature was verified. When is valid until the Reader opens another.
+// Delegation returns the predicate of a grant. Verify the signature first. When is valid until the
+// Reader opens another envelope.
 func (s *Sealed) Delegation() (*Delegation, error) {
 	d := new(Delegation)
 	if err := s.presented(KindDelegation, d.visit); err != nil {
@@ -51,7 +54,7 @@ func (s *Sealed) Delegation() (*Delegation, error) {
 	return d, nil
 }
 
-// set is a list as records have it, and another slice.
+// set returns a sorted copy of the list without repeats, as records have it.
 func set(list []string) []string {
 	list = slices.Clone(list)
 	slices.Sort(list)

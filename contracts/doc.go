@@ -1,39 +1,54 @@
-// Package contracts has the records of HELM, their one canonical form, the closed registry of reasons, and the table of outcomes.
+// Package contracts holds the records of HELM, their one canonical form, the closed registry of
+// reasons, and the table of outcomes.
 //
-// A record is written and read by one description of its fields ([Statement.Append], [Reader.Open], [Sealed.Statement],
-// [Inputs.Append], [ParseInputs], …): canonical JSON (RFC 8785), every field known, none missing, absent optional fields left out,
-// lists sorted where they are sets. A reader refuses what a writer would not have written, byte for byte.
+// A record is written and read by one description of its fields: [Statement.Append], [Reader.Open],
+// [Sealed.Statement], [Inputs.Append], [ParseInputs] and so on. Its form is canonical JSON (RFC
+// 8785). Every field is known and none is missing, except optional fields, which are left out if
+// they are zero. Lists that are sets are sorted. A reader refuses whatever differs by one byte from
+// the text that a writer would write.
 //
-// An entry of the log is a DSSE envelope with exactly one Ed25519 signature around an in-toto Statement v1; its predicate has a [Header]
-// (where the entry stands) and one record (what it says):
+// # Entries
+//
+// An entry of the log is a DSSE envelope with exactly one Ed25519 signature. Its payload is an
+// in-toto Statement v1. The predicate has a [Header], the position of the entry, and one record:
 //
 //	genesis   Genesis         the first entry of a log: its name, its initial trust state
 //	policy    PolicyRecord    the documents and the engine that a PolicyHash stands for
 //	decision  DecisionRecord  an ALLOW, durable before the tool runs
-//	receipt   Receipt         what became of a call; a denial holds its DecisionRecord
+//	receipt   Receipt         how a call ended; a denial holds its DecisionRecord
 //	session   Close           the last entry of a session
-//	message, trust, condense  Message, TrustRecord, Condense
+//	message   Message         a text of the user
+//	trust     TrustRecord     a change of the keys that may sign
+//	condense  Condense        entries whose bodies may be dropped
 //
-// Reading is in three steps, because a record that nobody signed says nothing:
+// Nothing in a record can be relied on before its signature is verified. So reading has three
+// steps, of which the first and the last return a [FormatError] if the entry is not of its form:
 //
-//	sealed, err := reader.Open(entry)        // ENCODING, ENVELOPE
-//	key, ok := sealed.Key()                  // find the key, verify the signature over sealed.Payload
-//	statement, err := sealed.Statement()     // RECORD: what the entry shows by itself
+//	sealed, err := reader.Open(entry)     // the form of the envelope and of the statement
+//	key, ok := sealed.Key()               // find the key, verify Sig over PAE of Payload
+//	statement, err := sealed.Statement()  // the form of the record
 //
-// What callers present are envelopes of the same shape without a header, each of which its signer makes and package trust/registry opens:
+// # Envelopes that callers present
 //
-//	approval     Approval     an approver's answer to an ApprovalRequest: request.Approve(key), request.Refuse(key)
+// These have the same form but no header. Each is signed by its author and opened by package
+// trust/registry:
+//
+//	approval     Approval     the answer to an ApprovalRequest: request.Approve(key)
 //	delegation   Delegation   a grant: Delegation{…}.Sign(key)
-//	attestation  Attestation  a third party's word: Attestation{…}.Sign(key)
+//	attestation  Attestation  a statement of a third party: Attestation{…}.Sign(key)
 //	bundle       Bundle       a publisher's signature over a P1 document: Bundle{…}.Sign(key)
 //
-// A trust event has an envelope of its own, which many sign, one after the other: a new key proves itself, then the roots sign.
+// # Trust events
 //
-//	event, err := TrustEvent{Type: "key", Origin: origin, Version: state.Version() + 1, Name: "ann", Role: "approver"}.Prove(annsKey)
+// A trust event has an envelope of its own, which several keys sign in turn. First a new key proves
+// its possession, then the roots sign:
+//
+//	event := TrustEvent{Type: "key", Name: "ann", Role: "approver", Origin: origin, Version: 2}
+//	event, err := event.Prove(annsKey)
 //	envelope, err := TrustRecord{Event: event}.Sign(firstRoot)
-//	record, err := ParseTrust(envelope)         // the second root reads what it signs
+//	record, err := ParseTrust(envelope) // the second root reads the event before signing it
 //	envelope, err = record.Sign(secondRoot)
 //
-// Sizes are in bytes, times in milliseconds, hashes SHA-256. The limits are in names.go, once for writers and readers. Everything here is a
-// value without locks: safe to read from many goroutines, but for a [Reader], which is for one.
+// Lengths are in bytes, times in milliseconds, and hashes are SHA-256. All values may be read from
+// several goroutines at once, except a [Reader].
 package contracts

@@ -8,10 +8,10 @@ import (
 
 // Genesis is the first entry of a log.
 type Genesis struct {
-	Nonce   string // 32 hex digits, random: two logs of one key and origin differ
-	Origin  string // the log's name
-	Trust   Digest // of the initial trust state, which is a blob
-	Version uint64 // 1
+	Nonce   string // 32 hex digits, random: logs of one key and origin differ in it
+	Origin  string // name of the log
+	Trust   Digest // digest of the initial trust state, which is a blob
+	Version uint64 // always 1
 }
 
 func (g *Genesis) visit(f *form, h *Header) {
@@ -25,7 +25,7 @@ func (g *Genesis) visit(f *form, h *Header) {
 	f.uint("version", required, &g.Version, 1, 1)
 }
 
-// PolicyRecord says which documents, read by which engine, are the policy of that hash.
+// PolicyRecord lists the documents and the engine that a PolicyHash stands for.
 type PolicyRecord struct {
 	Documents []PolicyDocument // in stack order
 	Engine    Engine
@@ -40,7 +40,8 @@ type PolicyDocument struct {
 	Version uint64
 }
 
-// Engine is the version of what judges: other rules would be another policy.
+// Engine is the version of the rules and threat patterns. The same documents under another engine
+// are another policy.
 type Engine struct{ Rules, Threat uint64 }
 
 var layerWord = oneOf("P0", "P1", "P2")
@@ -72,14 +73,14 @@ func (p *PolicyRecord) visit(f *form, h *Header) {
 	f.time("time", required, &h.Time)
 }
 
-// Hash is the PolicyHash: that of canonical {documents, engine}.
+// Hash returns the PolicyHash: the digest of canonical {documents, engine}.
 func (p *PolicyRecord) Hash() Digest { return crypto.Sum(write(nil, p.documents)) }
 
 func (p *PolicyRecord) check(fail func(field, what string)) {
 	for i, d := range p.Documents[1:] {
 		before := p.Documents[i]
 		switch c := strings.Compare(before.Layer, d.Layer); {
-		case c > 0, c == 0 && d.Layer != "P2" && before.Name > d.Name: // overlays stand in order of narrowing
+		case c > 0, c == 0 && d.Layer != "P2" && before.Name > d.Name: // overlays are in order of narrowing
 			fail("documents", "not in stack order")
 		case c == 0 && d.Layer != "P2" && before.Name == d.Name:
 			fail("documents", "one document twice")
@@ -90,7 +91,7 @@ func (p *PolicyRecord) check(fail func(field, what string)) {
 	}
 }
 
-// Message is what the user said, handed in by the host. The text is a blob.
+// Message records a text of the user, passed in by the host. The text is a blob.
 type Message struct{ TextHash Digest }
 
 func (m *Message) visit(f *form, h *Header) {
@@ -103,8 +104,8 @@ func (m *Message) visit(f *form, h *Header) {
 
 // Close is the last entry of a session.
 type Close struct {
-	Count uint64 // entries before it
-	Last  Digest // the one before it
+	Count uint64 // number of entries before it
+	Last  Digest // hash of the entry before it
 }
 
 var closeWord = oneOf("close")
@@ -120,12 +121,13 @@ func (c *Close) visit(f *form, h *Header) {
 	f.time("time", required, &h.Time)
 }
 
-// Condense says that the bodies of the entries [From, To) may be dropped. docs/FORMATS.md section 7.
+// Condense says that the bodies of the entries From to To-1 may be dropped. docs/FORMATS.md section
+// 7.
 type Condense struct {
-	Carry Digest // of the blob that holds what later entries need of them
+	Carry Digest // digest of the blob with the data that later entries need of them
 	From  uint64
 	Kept  string // medium or high: entries of that risk are not in the range
-	Root  Digest // the log's at size To
+	Root  Digest // root of the log at size To
 	To    uint64
 }
 

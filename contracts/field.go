@@ -7,7 +7,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// The fields that a record may have. Each writes itself, or reads itself and refuses what is not of its form.
+// The kinds of fields that records have. Each method writes the field, or reads it and refuses a
+// value that is not of its form.
 
 func (f *form) text(name string, p presence, s *string, w word) {
 	if !f.reading {
@@ -79,7 +80,8 @@ func (f *form) digest(name string, d *Digest) {
 	}
 }
 
-// signer is the key that a presented statement names, over which its subject's digest is not.
+// signer visits the signer's key in a presented statement. The digest in the subject does not cover
+// it.
 func (f *form) signer(id *Digest) {
 	if !f.bare {
 		f.digest("key", id)
@@ -100,7 +102,7 @@ func (f *form) digestOf(name string, v crypto.Value, d *Digest) {
 	*d = read
 }
 
-// maybe is a digest that may be absent.
+// maybe visits a digest that may be absent.
 func (f *form) maybe(name string, d **Digest) {
 	if !f.reading {
 		if *d != nil {
@@ -151,7 +153,7 @@ func (f *form) verdict(v *Verdict) {
 	}
 }
 
-// value is a member of any content. What is read is valid as long as the tree that it was read from.
+// value visits a member of any content. A Value that was read is valid as long as its tree.
 func (f *form) value(name string, p presence, v *crypto.Value, kind crypto.Kind) {
 	if !f.reading {
 		if v.Kind() != crypto.Missing {
@@ -167,7 +169,7 @@ func (f *form) value(name string, p presence, v *crypto.Value, kind crypto.Kind)
 	*v = x
 }
 
-// base64 is bytes of a fixed number, or of any where n is 0. They are read into the memory of *b, if there is any.
+// base64 visits n bytes, or any number if n is 0. It reads into the memory of *b, if there is any.
 func (f *form) base64(name string, b *[]byte, n int) {
 	if !f.reading {
 		f.name(name)

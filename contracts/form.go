@@ -10,18 +10,21 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// A form visits the fields of a record in canonical order. Going over a record once more with the same visit method it either writes the
-// canonical JSON or reads it strictly, so that writer and reader cannot disagree. Reading, it refuses missing and unknown fields, and
-// what is not of its field's form; the first error stays.
+// A form visits the fields of a record in canonical order. With the same visit method it either
+// writes the canonical JSON or reads it strictly, so writer and reader cannot disagree. Reading
+// refuses missing fields, unknown fields and values that are not of the field's form. The first
+// error is kept.
 type form struct {
 	reading bool
-	bare    bool        // writing: without what the digest or signature over it is put into, the signer's key and proofs of possession
-	exact   bool        // writing: what its text would not give back is an error
-	b       []byte      // written so far
-	it      crypto.Iter // reading: the members of the present object
-	more    bool        // it stands on a member that nobody asked for yet
-	err     *FormatError
-	class   Class
+	// writing: leave out the signer's key and proofs of possession, which depend on the digest or
+	// signature of the rest
+	bare  bool
+	exact bool        // writing: it is an error if reading the text would not return the same value
+	b     []byte      // written so far
+	it    crypto.Iter // reading: the members of the present object
+	more  bool        // the iterator is at a member that was not taken yet
+	err   *FormatError
+	class Class
 }
 
 type presence bool
@@ -31,7 +34,7 @@ const (
 	optional presence = false // left out when it is zero
 )
 
-// forms are reused: one that is handed to functions lives on the heap.
+// forms are pooled: a form that is passed to a function value is allocated on the heap.
 var forms = sync.Pool{New: func() any { return new(form) }}
 
 func write(dst []byte, visit func(*form)) []byte {
@@ -44,7 +47,8 @@ func write(dst []byte, visit func(*form)) []byte {
 	return dst
 }
 
-// writeBare writes what the digest of a presented statement, or a proof of possession, is over.
+// writeBare writes the bytes that the subject of a presented statement, or a proof of possession,
+// is computed over.
 func writeBare(visit func(*form)) []byte {
 	return write(nil, func(f *form) {
 		f.bare = true
@@ -52,7 +56,8 @@ func writeBare(visit func(*form)) []byte {
 	})
 }
 
-// compose writes a record that was made by hand and will be signed. It refuses what would be read back as something else.
+// compose writes a record that a caller composed and is about to sign. It fails if reading the text
+// would not return the same record.
 func compose(visit func(*form)) (b []byte, err error) {
 	b = write(nil, func(f *form) {
 		f.exact, f.class = true, Record
@@ -62,7 +67,8 @@ func compose(visit func(*form)) (b []byte, err error) {
 	return b, err
 }
 
-// read visits the members of v, which must be an object. It puts prefix before the field that an error names.
+// read visits the members of v, which must be an object. It puts prefix before the field in an
+// error.
 func read(v crypto.Value, class Class, prefix string, visit func(*form)) error {
 	f := forms.Get().(*form)
 	f.reading, f.class = true, class
@@ -73,7 +79,8 @@ func read(v crypto.Value, class Class, prefix string, visit func(*form)) error {
 	return err
 }
 
-// failure returns the first error, with prefix before its field. It returns an error, since a nil *FormatError in one would not be nil.
+// failure returns the first error, with prefix before its field. Its type is error, because a nil
+// *FormatError in an error is not nil.
 func (f *form) failure(prefix string) error {
 	if f.err == nil {
 		return nil
@@ -97,7 +104,7 @@ func (f *form) within(v crypto.Value, visit func(*form)) {
 	f.it, f.more = it, more
 }
 
-// shown is a field's name as a message may have it.
+// shown returns a field name that may be quoted in a message.
 func shown(name []byte) string {
 	if !IsID(string(name)) {
 		return "(unnamed)"
@@ -111,14 +118,15 @@ func (f *form) fail(field, what string) {
 	}
 }
 
-// under puts the name of an object or list before the field of an error that arose in it.
+// under puts the name of the containing object or list before the field of the error, if there is
+// one.
 func (f *form) under(name string) {
 	if f.err != nil {
 		f.err.Field = strings.TrimSuffix(name+"."+f.err.Field, ".")
 	}
 }
 
-// take gives the member of that name. Members come in canonical order, and so do the calls.
+// take returns the named member and moves past it. Members must be taken in canonical order.
 func (f *form) take(name string, p presence) (crypto.Value, bool) {
 	if f.err != nil {
 		return crypto.Value{}, false
@@ -149,7 +157,7 @@ func (f *form) name(name string) {
 	f.b = append(append(append(f.b, '"'), name...), '"', ':')
 }
 
-// texts is a set of strings, sorted by bytes.
+// texts visits a set of strings, sorted by bytes.
 func (f *form) texts(name string, p presence, low, high int, list *[]string, w word) {
 	if !f.reading {
 		f.array(name, p, len(*list), func(i int) { f.written(name, (*list)[i]) })
@@ -181,7 +189,7 @@ func (f *form) array(name string, p presence, n int, element func(i int)) {
 	f.b = append(f.b, ']')
 }
 
-// elements reads an array.
+// elements reads an array of low to high elements.
 func (f *form) elements(name string, p presence, low, high int, each func(i int, v crypto.Value)) {
 	v, ok := f.take(name, p)
 	switch {
@@ -204,7 +212,7 @@ func (f *form) elements(name string, p presence, low, high int, each func(i int,
 	}
 }
 
-// digests is a set of digests.
+// digests visits a set of digests, sorted.
 func (f *form) digests(name string, p presence, low, high int, list *[]Digest) {
 	if !f.reading {
 		f.array(name, p, len(*list), func(i int) { f.digestValue((*list)[i]) })
@@ -220,10 +228,10 @@ func (f *form) digests(name string, p presence, low, high int, list *[]Digest) {
 	})
 }
 
-// object is a member that is an object with fields of its own. there tells, when writing, whether it is there.
-func (f *form) object(name string, there bool, visit func(*form)) {
+// object visits a member that is an object. When writing, present says whether the member exists.
+func (f *form) object(name string, present bool, visit func(*form)) {
 	if !f.reading {
-		if there {
+		if present {
 			f.name(name)
 			f.b = append(f.b, '{')
 			visit(f)
@@ -237,15 +245,15 @@ func (f *form) object(name string, there bool, visit func(*form)) {
 	}
 }
 
-// has tells whether the next member is the one named; when writing, what there says.
-func (f *form) has(name string, there bool) bool {
+// has reports whether the next member is the named one. When writing it returns present.
+func (f *form) has(name string, present bool) bool {
 	if !f.reading {
-		return there
+		return present
 	}
 	return f.err == nil && f.more && string(f.it.Key()) == name
 }
 
-// peek looks a member of the present object up, out of order.
+// peek returns the named member of the present object without moving, so out of order.
 func (f *form) peek(name string) (crypto.Value, bool) {
 	if !f.more {
 		return crypto.Value{}, false
@@ -260,7 +268,7 @@ func (f *form) peek(name string) (crypto.Value, bool) {
 	}
 }
 
-// list is an array of objects.
+// list visits an array of objects.
 func list[T any](f *form, name string, p presence, low, high int, items *[]T, visit func(*T, *form)) {
 	if !f.reading {
 		f.array(name, p, len(*items), func(i int) {
@@ -277,7 +285,7 @@ func list[T any](f *form, name string, p presence, low, high int, items *[]T, vi
 	})
 }
 
-// A visitor is a record.
+// A visitor is a record, or an object in one.
 type visitor interface{ visit(*form) }
 
 // byForm compares the canonical forms of two records.
@@ -285,7 +293,8 @@ func byForm[V visitor](a, b V) int {
 	return bytes.Compare(write(nil, a.visit), write(nil, b.visit))
 }
 
-// ascends reports whether compare puts each element of the list after the one before it. So none is in it twice.
+// ascends reports whether each element compares greater than the one before, so the list is sorted
+// and has no repeats.
 func ascends[T any](list []T, compare func(a, b *T) int) bool {
 	for i := 1; i < len(list); i++ {
 		if compare(&list[i-1], &list[i]) >= 0 {

@@ -9,22 +9,25 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// trustType is the DSSE payload type of trust events, which have many signers.
+// trustType is the DSSE payload type of trust events, which several keys sign.
 const trustType = "application/vnd.helm.trust-event+json"
 
-// maxGoverned is the size of an event and its signatures in an envelope: the entry that they go into has room for it, whatever its header.
+// maxGoverned bounds an event with its signatures in an envelope, so that they fit into an entry
+// with any header.
 const maxGoverned = MaxPayload - 4<<10
 
-// Message is what the signatures of an event are over.
+// Message returns the bytes that the keys sign.
 func (e *TrustEvent) Message() []byte { return crypto.AppendPAE(nil, trustType, e.Append(nil)) }
 
-// ProofMessage is what a new key's proof of possession is over: the same, without the proofs.
+// ProofMessage returns the bytes that a new key signs to prove its possession: the event without
+// the proofs.
 func (e *TrustEvent) ProofMessage() []byte {
 	return crypto.AppendPAE(nil, trustType, writeBare(e.visit))
 }
 
-// Prove fills in the proof of possession of a key that the event adds. Call it when the rest of the event is settled: the proof is over all of
-// it. For an event of type key it fills in Public and ID too; the keys of one of type root need Public, of each, and get ID and their order.
+// Prove returns the event with the proof of possession of a key that it adds. Call it after all
+// other fields are set, since the proof covers them. An event of type key gets Public and ID too.
+// The keys of an event of type root must have Public; they get ID and are sorted.
 func (e TrustEvent) Prove(key crypto.Signer) (TrustEvent, error) {
 	proved, err := e.prove(key)
 	if err != nil {
@@ -75,8 +78,8 @@ func (e TrustEvent) prove(key crypto.Signer) (TrustEvent, error) {
 	return e, err
 }
 
-// Sign adds the signature of one more key, and gives the envelope that goes to the next signer, or to the kernel. Of a key that has signed
-// before there is one signature still.
+// Sign returns the envelope with the signature of one more key, for the next signer or for the
+// kernel. A key that signs again replaces its signature.
 func (t TrustRecord) Sign(key crypto.Signer) (Envelope, error) {
 	refused := func(err error) (Envelope, error) { return nil, fmt.Errorf("contracts: sign a trust event: %w", err) }
 	key, public, err := signerOf(key)
@@ -90,13 +93,14 @@ func (t TrustRecord) Sign(key crypto.Signer) (Envelope, error) {
 		return refused(err)
 	}
 	id := crypto.KeyID(public)
-	i, signed := slices.BinarySearchFunc(t.Signatures, id, func(s Signature, id Digest) int { return bytes.Compare(s.KeyID[:], id[:]) })
+	byID := func(s Signature, id Digest) int { return bytes.Compare(s.KeyID[:], id[:]) }
+	i, signed := slices.BinarySearchFunc(t.Signatures, id, byID)
 	t.Signatures = slices.Clone(t.Signatures)
 	if !signed {
 		t.Signatures = slices.Insert(t.Signatures, i, Signature{KeyID: id})
 	}
 	t.Signatures[i].Sig = make([]byte, 64)
-	if _, err := ParseTrust(t.Append(nil)); err != nil { // what nobody could read is not signed
+	if _, err := ParseTrust(t.Append(nil)); err != nil { // what cannot be read is not signed
 		return refused(err)
 	}
 	t.Signatures[i].Sig, err = crypto.Sign(key, t.Event.Message())
@@ -118,11 +122,13 @@ func (t *TrustRecord) envelope(f *form) {
 	t.signatures(f, 1)
 }
 
-// Append appends the envelope of an event with its signatures, as [TrustRecord.Sign] gives it.
+// Append appends the envelope of the event with its signatures, the same as [TrustRecord.Sign]
+// returns.
 func (t *TrustRecord) Append(dst []byte) []byte { return write(dst, t.envelope) }
 
-// ParseTrust reads the envelope of a trust event. Its signatures were not verified: the trust state does that, and knows whose count. The
-// entry that an event and its signatures go into has room for them.
+// ParseTrust reads the envelope of a trust event. It does not verify signatures: the trust state
+// does, and knows which keys count. It refuses an event that with its signatures would not fit into
+// an entry.
 func ParseTrust(e Envelope) (*TrustRecord, error) {
 	var r Reader
 	env, err := r.unwrap(e)

@@ -8,30 +8,32 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Inputs is everything that a verdict was made from, beside the policy and the trust state. Its canonical form is a blob, named by the
-// decision's inputsHash. docs/FORMATS.md section 3.
+// Inputs is all that a verdict was made from, except the policy and the trust state. Its canonical
+// form is a blob, which the decision names by InputsHash. docs/FORMATS.md section 3.
 type Inputs struct {
-	Args        crypto.Value // after defaults; Missing with ArgsForm "raw"
+	Args        crypto.Value // after defaults; Missing if ArgsForm is "raw"
 	ArgsForm    string
 	ArgsHash    Digest
 	Caller      Caller
-	Drivers     uint64 // how many are bound: 0, 1 or 2
+	Drivers     uint64 // number of drivers bound: 0, 1 or 2
 	Envelopes   Envelopes
 	Idempotency string
-	Sandbox     *SandboxInfo // what the driver declares
-	Session     string       // as asked
+	Sandbox     *SandboxInfo // as the driver declares it
+	Session     string       // as requested
 	State       SessionState
-	Time        Time // the entry's
+	Time        Time // time of the entry
 	Tool        string
 }
 
-// Envelopes are those that the caller presented, as presented; a delegation is its leaf grant, each followed by its parent.
+// Envelopes are the envelopes of a call as the caller presented them. Delegation is a chain of
+// grants, the leaf first, each followed by its parent.
 type Envelopes struct{ Approvals, Attestations, Delegation []Envelope }
 
-// None tells whether nothing was presented.
+// None reports whether nothing was presented.
 func (e *Envelopes) None() bool { return len(e.Approvals)+len(e.Attestations)+len(e.Delegation) == 0 }
 
-// SessionState is what was read of the session's past, and of the trust state its digest.
+// SessionState is the part of the session's history that the policy read, and the digest of the
+// trust state.
 type SessionState struct {
 	Budgets  []Balance
 	Calls    []CallCount
@@ -43,7 +45,7 @@ type SessionState struct {
 	Used     *[]Digest // nil: not read
 }
 
-// Balance is what is spent of a budget.
+// Balance is the amount spent of a budget.
 type Balance struct {
 	Budget string
 	Of     string
@@ -51,13 +53,13 @@ type Balance struct {
 	Window string
 }
 
-// CallCount is how many ALLOWs the session had, of one tool or, with Of "", of all.
+// CallCount is the number of ALLOWs in the session: of one tool, or of all if Of is "".
 type CallCount struct {
 	Count uint64
 	Of    string
 }
 
-// Source is what was looked up in a source of provenance.
+// Source is the result of a lookup in a source of provenance.
 type Source struct {
 	Count  uint64
 	Found  []Digest
@@ -65,7 +67,8 @@ type Source struct {
 	State  Digest
 }
 
-// PriorReceipt is the latest EXECUTED receipt that was asked for; without Entry there was none.
+// PriorReceipt is the latest EXECUTED receipt that the policy asked for. Entry is nil if there is
+// none.
 type PriorReceipt struct {
 	Entry *Digest
 	Facts crypto.Value
@@ -129,7 +132,8 @@ func (s *SessionState) visit(f *form) {
 	}
 }
 
-// labels are sorted by canonical form, as every list is whose order is not stated: a quote is written with a backslash, and so comes later.
+// labels are sorted by canonical form, as is every list without an order of its own. A quote is
+// written with a backslash there, so it sorts later than by bytes.
 func (f *form) labels(list *[]string) {
 	if !f.reading {
 		f.texts("labels", required, 0, 1<<20, list, words128)
@@ -183,7 +187,7 @@ func (e *Envelopes) visit(f *form) {
 	presented(f, "delegation", &e.Delegation)
 }
 
-// presented is a list of envelopes as they came, without repeats.
+// presented visits a list of envelopes in the order of presentation, without repeats.
 func presented(f *form, name string, all *[]Envelope) {
 	if !f.reading {
 		f.array(name, optional, len(*all), func(i int) { f.b = append(f.b, (*all)[i]...) })
@@ -205,11 +209,12 @@ func presented(f *form, name string, all *[]Envelope) {
 // Append appends the canonical form.
 func (in *Inputs) Append(dst []byte) []byte { return write(dst, in.visit) }
 
-// ParseInputs reads an inputs document, and refuses one that is not in canonical form, or not of the form, order and limits of FORMATS
-// section 3. Args and the like refer to b, which must not change.
+// ParseInputs reads an inputs document. It refuses one that is not canonical, or breaks the form,
+// order or limits of FORMATS section 3. The Values in it refer to b, which must not change.
 func ParseInputs(b []byte) (*Inputs, error) { return new(Reader).Inputs(b) }
 
-// Inputs is ParseInputs with the memory of the Reader: what it gives is valid until the Reader opens another.
+// Inputs is like [ParseInputs] but uses the memory of the Reader: the result is valid until the
+// Reader opens another envelope or document.
 func (r *Reader) Inputs(b []byte) (*Inputs, error) {
 	if err := r.statement.Parse(b, crypto.Limits{Bytes: MaxInputs, Depth: MaxInputsDepth, Object: true}); err != nil {
 		return nil, &FormatError{Record, "inputs", err.Error()}
@@ -228,13 +233,13 @@ func (r *Reader) Inputs(b []byte) (*Inputs, error) {
 	return in, nil
 }
 
-// Sort puts calls and receipts into the order of their canonical form.
+// Sort sorts Calls and Receipts by canonical form.
 func (s *SessionState) Sort() {
 	slices.SortFunc(s.Calls, func(a, b CallCount) int { return byForm(&a, &b) })
 	slices.SortFunc(s.Receipts, func(a, b PriorReceipt) int { return byForm(&a, &b) })
 }
 
-// check is what lists must show that are sorted by canonical form, and the sizes of parts.
+// check tests the order of lists that are sorted by canonical form, and the sizes of parts.
 func (in *Inputs) check(fail func(field, what string)) {
 	s := &in.State
 	unordered := ""

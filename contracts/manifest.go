@@ -1,37 +1,38 @@
 package contracts
 
-// EvidencePack is what a pack's manifest says of its other members. docs/FORMATS.md section 8.
+// EvidencePack is the manifest of a pack: it describes the other members. docs/FORMATS.md section
+// 8.
 type EvidencePack struct {
 	Blobs          Blobs
-	Checkpoint     Digest // of the member's bytes
+	Checkpoint     Digest // digest of the member's bytes
 	Entries        Bytes
 	Key            Digest
 	MerkleRoot     Digest
 	Origin         string
-	ProofGraphHash Digest // of the canonical array of all heads
+	ProofGraphHash Digest // digest of the canonical array of all heads
 	Sessions       Sessions
-	Size           uint64 // of the log
+	Size           uint64 // size of the log
 }
 
-// Blobs are counted, measured, and named under one root.
+// Blobs is the number, total length and Merkle root of a pack's blobs.
 type Blobs struct {
 	Bytes, Count uint64
-	Root         Digest // RFC 6962, over the 32-byte names in order
+	Root         Digest // RFC 6962, over the 32-byte digests in order
 }
 
-// Bytes are a member's length and hash.
+// Bytes is the length and hash of a member.
 type Bytes struct {
 	Bytes  uint64
 	SHA256 Digest
 }
 
-// Sessions are counted and stand under one root.
+// Sessions is the number and Merkle root of a pack's sessions.
 type Sessions struct {
 	Count uint64
 	Root  Digest // RFC 6962, over canonical SessionEnd in order of names
 }
 
-// SessionEnd is where a session stands at the end of a pack.
+// SessionEnd is the length and the last entry of a session in a pack.
 type SessionEnd struct {
 	Count   uint64
 	Last    Digest
@@ -71,10 +72,12 @@ func (p *EvidencePack) visit(f *form) {
 
 // Append appends the payload: the canonical in-toto statement.
 func (p *EvidencePack) Append(dst []byte) []byte {
-	return appendStatement(dst, KindManifest, p.Origin, p.MerkleRoot, func(dst []byte) []byte { return write(dst, p.visit) })
+	return appendStatement(dst, KindManifest, p.Origin, p.MerkleRoot,
+		func(dst []byte) []byte { return write(dst, p.visit) })
 }
 
-// Manifest reads the predicate of a pack's manifest. Call it when the signature was verified.
+// Manifest returns the predicate of a pack's manifest. Verify the signature first. Its error is a
+// [FormatError].
 func (s *Sealed) Manifest() (*EvidencePack, error) {
 	if s.Kind != KindManifest {
 		return nil, &FormatError{Record, "predicateType", "not a manifest"}

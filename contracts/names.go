@@ -2,24 +2,26 @@ package contracts
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Limits of docs/FORMATS.md sections 1 and 2, for writers and readers alike. Lengths are in bytes.
+// Limits of docs/FORMATS.md sections 1 and 2, the same for writers and readers. Lengths are in
+// bytes.
 const (
 	MaxEntry       = 32 << 10 // length of an entry
 	MaxPayload     = 16 << 10 // length of an entry's payload
 	MaxEnvelope    = 32 << 10 // length of an envelope that a caller presents
 	MaxInputs      = 4 << 20  // length of an inputs document
-	MaxPresented   = 1 << 20  // length of a call's envelopes together, and of its facts
+	MaxPresented   = 1 << 20  // length of the envelopes of one call together, and of its facts together
 	MaxInputsDepth = 64 + 2   // nesting of an inputs document
 	MaxRecordDepth = 128      // nesting of all JSON but arguments and inputs
-	MaxParents     = 32       // entries that one names beside prev
+	MaxParents     = 32       // entries that one entry may name besides Prev
 	MaxRoles       = 32       // roles of a caller, a key or a request
-	MaxListed      = 16       // approvals, attestations and signals, of each
+	MaxListed      = 16       // approvals, attestations or signals of one call
 	MaxCharges     = 8        // budgets that one call charges
 	MaxDocuments   = 64       // documents of one policy stack
 	MaxRole        = 64       // length of a role
@@ -48,24 +50,26 @@ const (
 	kindSuffix    = "/v1"
 )
 
-// A word is a form that a string must have.
+// A word is a form that a string must have. The text what completes "not …" in an error.
 type word struct {
 	what string
 	ok   func(string) bool
 }
 
 var (
-	sessionName = word{"a session name", func(s string) bool { return s == SessionKernel || s == SessionRefused || IsSession(s) }}
+	sessionName = word{"a session name", func(s string) bool {
+		return s == SessionKernel || s == SessionRefused || IsSession(s)
+	}}
 	askedName   = word{"a session name", IsSession}
 	originName  = word{"an origin", IsOrigin}
 	toolName    = word{"a tool name", IsTool}
 	id          = word{"an id", IsID}
 	ruleName    = word{"layer:bundle:id", isRule}
 	sourceName  = word{"user or tool#fact", isSource}
-	words64     = word{"1 to 64 bytes without control characters", func(s string) bool { return IsWords(s, MaxRole) }}
-	words128    = word{"1 to 128 bytes without control characters", func(s string) bool { return IsWords(s, MaxWords) }}
-	words256    = word{"1 to 256 bytes without control characters", func(s string) bool { return IsWords(s, MaxCallerID) }}
-	subjectName = word{"1 to 255 bytes without control characters", func(s string) bool { return IsWords(s, maxSubjectName) }}
+	words64     = wordsOf(MaxRole)
+	words128    = wordsOf(MaxWords)
+	words256    = wordsOf(MaxCallerID)
+	subjectName = wordsOf(maxSubjectName)
 	decisionID  = word{"session/seq", func(s string) bool { return IsWords(s, maxDecisionName) }}
 	nonceText   = word{"32 lower-case hex digits", isNonce}
 	kindName    = word{"a predicate type", isKindName}
@@ -78,11 +82,17 @@ var (
 	}}
 )
 
+func wordsOf(max int) word {
+	what := "1 to " + strconv.Itoa(max) + " bytes without control characters"
+	return word{what, func(s string) bool { return IsWords(s, max) }}
+}
+
 func oneOf(list ...string) word {
 	return word{"one of " + strings.Join(list, " "), func(s string) bool { return slices.Contains(list, s) }}
 }
 
-// IsWords tells whether s is not empty, has no control characters, and is at most max bytes in its canonical JSON form without quotes.
+// IsWords reports whether s is not empty, has no control characters, is valid UTF-8, and is at most
+// max bytes long in canonical JSON without the quotes.
 func IsWords(s string, max int) bool {
 	n := len(s)
 	for i := range len(s) {
@@ -96,20 +106,21 @@ func IsWords(s string, max int) bool {
 	return n > 0 && n <= max && utf8.ValidString(s)
 }
 
-// IsSession tells whether s may name a session of a caller.
-func IsSession(s string) bool { return len(s) <= maxName && made(s, "._:@/-") && s[0] != '@' }
+// IsSession reports whether s may name a session in a request.
+func IsSession(s string) bool { return len(s) <= maxName && consistsOf(s, "._:@/-") && s[0] != '@' }
 
-// IsTool tells whether s may name a tool.
-func IsTool(s string) bool { return len(s) <= maxName && made(s, "._:@/-") }
+// IsTool reports whether s may name a tool.
+func IsTool(s string) bool { return len(s) <= maxName && consistsOf(s, "._:@/-") }
 
-// IsOrigin tells whether s may name a log.
-func IsOrigin(s string) bool { return len(s) <= maxOrigin && made(s, "._/-") }
+// IsOrigin reports whether s may name a log.
+func IsOrigin(s string) bool { return len(s) <= maxOrigin && consistsOf(s, "._/-") }
 
-// IsID tells whether s may name a bundle, a rule, a budget, a document or a signal.
-func IsID(s string) bool { return len(s) <= maxID && made(s, "._-") }
+// IsID reports whether s may name a bundle, a rule, a budget, a document or a signal.
+func IsID(s string) bool { return len(s) <= maxID && consistsOf(s, "._-") }
 
-// made tells whether s is of letters, digits and the others, at least one.
-func made(s, others string) bool {
+// consistsOf reports whether s is not empty and has only ASCII letters, digits and the bytes of
+// others.
+func consistsOf(s, others string) bool {
 next:
 	for i := range len(s) {
 		c := s[i]
@@ -126,7 +137,7 @@ next:
 	return s != ""
 }
 
-// isRule accepts layer:bundle:id.
+// isRule reports whether s is layer:bundle:id.
 func isRule(s string) bool {
 	if len(s) < 6 || s[0] != 'P' || s[1] < '0' || s[1] > '2' || s[2] != ':' {
 		return false
@@ -139,7 +150,8 @@ func isRule(s string) bool {
 	return false
 }
 
-// isSource accepts the sources of provenance: the user's own words, or a fact of a tool.
+// isSource reports whether s is a source of provenance: the word user, or a tool and one of its
+// facts.
 func isSource(s string) bool {
 	tool, fact, ok := strings.Cut(s, "#")
 	return s == "user" || ok && IsTool(tool) && IsWords(fact, MaxWords) && !strings.Contains(fact, "#")
@@ -167,10 +179,11 @@ func isKindName(s string) bool {
 	return true
 }
 
-// Hashed is the name under which a string is recorded that breaks the limits of its field: sha256: and the digest of its bytes.
+// Hashed returns the name that a record has in place of s if s breaks the limits of its field:
+// sha256: and the digest of its bytes.
 func Hashed(s string) string { return hashedName + crypto.Sum([]byte(s)).String() }
 
-// IsHashed tells whether s has the form that Hashed gives.
+// IsHashed reports whether s has the form that [Hashed] returns.
 func IsHashed(s string) bool {
 	if len(s) != len(hashedName)+64 || s[:len(hashedName)] != hashedName {
 		return false

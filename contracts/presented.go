@@ -3,21 +3,21 @@ package contracts
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/helmkernel/helm/crypto"
 )
 
-// What callers present: the statements of docs/FORMATS.md section 5. Their envelopes and limits are those of entries; the predicate has the
-// signer's key and no header, and the subject is the digest of the predicate without that key.
+// Statements that callers present: docs/FORMATS.md section 5. Their envelopes and limits are the
+// same as for entries. The predicate has the signer's key and no header, and the subject is the
+// digest of the predicate without that key.
 
-// Attestation is a third party's word on a call.
+// Attestation is a statement of a third party about a call.
 type Attestation struct {
-	Args    *Digest      // the argsHash that it is bound to; nil: none
-	Claims  crypto.Value // an object: {} where nothing is claimed
-	Expires Time         // 0: never
+	Args    *Digest      // the argsHash that it is bound to; nil means any
+	Claims  crypto.Value // an object; {} if nothing is claimed
+	Expires Time         // 0 means never
 	Key     Digest
-	Session string // that it is bound to; "": none
+	Session string // the session that it is bound to; "" means any
 	Time    Time
 	Type    string
 }
@@ -32,12 +32,13 @@ func (a *Attestation) visit(f *form) {
 	f.text("type", required, &a.Type, words128)
 }
 
-// Sign signs the attestation with the key of an attestor, and fills in which it is.
+// Sign signs the attestation with the key of an attestor and sets Key.
 func (a Attestation) Sign(key crypto.Signer) (Envelope, error) {
 	return seal(KindAttestation, key, &a.Key, a.visit, new(Attestation).visit)
 }
 
-// Attestation reads the predicate of an attestation. Call it when the signature was verified. Claims is valid until the Reader opens another.
+// Attestation returns the predicate of an attestation. Verify the signature first. Claims is valid
+// until the Reader opens another envelope.
 func (s *Sealed) Attestation() (*Attestation, error) {
 	a := new(Attestation)
 	if err := s.presented(KindAttestation, a.visit); err != nil {
@@ -61,12 +62,12 @@ func (b *Bundle) visit(f *form) {
 	f.count("version", &b.Version)
 }
 
-// Sign signs the bundle with the key of a publisher, and fills in which it is.
+// Sign signs the statement with the key of a publisher and sets Key.
 func (b Bundle) Sign(key crypto.Signer) (Envelope, error) {
 	return seal(KindBundle, key, &b.Key, b.visit, new(Bundle).visit)
 }
 
-// Bundle reads the predicate of a bundle's signature. Call it when the signature was verified.
+// Bundle returns the predicate of a bundle's signature. Verify the signature first.
 func (s *Sealed) Bundle() (*Bundle, error) {
 	b := new(Bundle)
 	if err := s.presented(KindBundle, b.visit); err != nil {
@@ -75,7 +76,7 @@ func (s *Sealed) Bundle() (*Bundle, error) {
 	return b, nil
 }
 
-// presented reads a predicate into what visit goes over, which must be zero.
+// presented reads a predicate into the record that visit belongs to, which must be zero.
 func (s *Sealed) presented(kind Kind, visit func(*form)) error {
 	if s.Kind != kind {
 		return &FormatError{Record, "predicateType", "not that of a statement of kind " + string(kind)}
@@ -89,8 +90,8 @@ func (s *Sealed) presented(kind Kind, visit func(*form)) error {
 	return nil
 }
 
-// seal signs the statement that visit writes. What nobody could read is not signed, so it is read first, by the reader that others have, into
-// what again goes over.
+// seal signs the statement that visit writes. It refuses to sign a statement that could not be
+// read: before signing, the reader that everyone uses reads it into the record of again.
 func seal(kind Kind, key crypto.Signer, id *Digest, visit, again func(*form)) (Envelope, error) {
 	refused := func(err error) (Envelope, error) { return nil, fmt.Errorf("contracts: sign %s: %w", kind, err) }
 	key, public, err := signerOf(key)
@@ -102,9 +103,11 @@ func seal(kind Kind, key crypto.Signer, id *Digest, visit, again func(*form)) (E
 	if err != nil {
 		return refused(err)
 	}
-	payload := appendStatement(nil, kind, string(kind), crypto.Sum(writeBare(visit)), func(dst []byte) []byte { return append(dst, predicate...) })
+	payload := appendStatement(nil, kind, string(kind), crypto.Sum(writeBare(visit)),
+		func(dst []byte) []byte { return append(dst, predicate...) })
 	if len(payload) > MaxPayload {
-		return refused(&FormatError{Encoding, "payload", strconv.Itoa(len(payload)) + " bytes, want at most " + strconv.Itoa(MaxPayload)})
+		what := fmt.Sprintf("%d bytes, want at most %d", len(payload), MaxPayload)
+		return refused(&FormatError{Encoding, "payload", what})
 	}
 	sealed, err := new(Reader).Open(crypto.AppendEnvelope(nil, payloadType, payload, *id, make([]byte, 64)))
 	if err != nil {
@@ -120,7 +123,7 @@ func seal(kind Kind, key crypto.Signer, id *Digest, visit, again func(*form)) (E
 	return crypto.AppendEnvelope(nil, payloadType, payload, *id, sig), nil
 }
 
-// signerOf binds a signer to the public key that it has now.
+// signerOf binds a signer to its present public key.
 func signerOf(key crypto.Signer) (crypto.Signer, crypto.PublicKey, error) {
 	if key == nil {
 		return nil, nil, errors.New("there is no key")

@@ -5,10 +5,12 @@ import (
 	"slices"
 )
 
-// ReasonCode says why a call was denied, or what became of it. The registry is closed: a code that is not in it is in no record.
+// ReasonCode says why a call was denied, or how it ended. The registry is closed: no record has a
+// code that is not in it.
 type ReasonCode string
 
-// Codes in the order of the conditions in which they arise, then the outcomes.
+// The codes of judgements in the order of the conditions that they belong to, then those of
+// outcomes.
 const (
 	ReasonKernelSealed             ReasonCode = "KERNEL_SEALED"
 	ReasonIntentMalformed          ReasonCode = "INTENT_MALFORMED"
@@ -52,20 +54,20 @@ const (
 	ReasonOutputNotKept    ReasonCode = "OUTPUT_NOT_KEPT"
 )
 
-// Conditions that are none of the eight.
+// Values of [ReasonCode.Condition] other than 0 to 8.
 const (
-	AnyCondition = -1 // FAIL_CLOSED_ERROR: the one being judged
-	NoCondition  = -2 // a reason of an outcome, not of a judgement
+	AnyCondition = -1 // FAIL_CLOSED_ERROR: whichever condition was being judged
+	NoCondition  = -2 // the reason of an outcome, not of a judgement
 )
 
 type reason struct {
 	code      ReasonCode
 	condition int
-	ran       bool    // it ran, or may have
-	retryable bool    // the same call may fare better later
-	unlogged  bool    // never in a log
+	ran       bool    // the tool ran, or may have
+	retryable bool    // the same call may succeed later
+	unlogged  bool    // in no log
 	named     bool    // a judgement with it names a rule
-	outcome   Outcome // of a receipt with it; "" where it never ends a run
+	outcome   Outcome // of a receipt with it; "" if it never ends a run
 	verdict   Verdict
 	output    bool // the receipt has outputHash and outputForm
 	refund    bool // a budget may give the charge back
@@ -73,7 +75,8 @@ type reason struct {
 	advice    string // for the model
 }
 
-// registry is the one table outcome × verdict × reason × condition, for writer and verifier alike, in the order of the constants above.
+// registry is the table outcome × verdict × reason × condition, in the order of the constants
+// above. Writers and verifiers share it.
 var registry = [...]reason{
 	{code: ReasonKernelSealed, condition: 0, unlogged: true,
 		meaning: "the kernel stopped after a failure it could not record, or was closed",
@@ -158,8 +161,10 @@ var registry = [...]reason{
 		meaning: "the call was admissible, ran and was recorded"},
 	{code: ReasonContractDrift, condition: NoCondition, ran: true, outcome: Withheld, output: true,
 		meaning: "the output breaks the tool's pinned response schema",
-		advice:  "The tool ran, but its answer cannot be trusted and is withheld. Do not repeat the call; report this."},
-	{code: ReasonToolError, condition: NoCondition, ran: true, retryable: true, outcome: Failed, verdict: Allow, refund: true,
+		advice: "The tool ran, but its answer cannot be trusted and is withheld. " +
+			"Do not repeat the call; report this."},
+	{code: ReasonToolError, condition: NoCondition, ran: true, retryable: true,
+		outcome: Failed, verdict: Allow, refund: true,
 		meaning: "the tool itself failed",
 		advice:  "The tool failed. Read its error before you try again."},
 	{code: ReasonToolPanic, condition: NoCondition, ran: true, outcome: Failed,
@@ -194,7 +199,7 @@ var registry = [...]reason{
 		advice:  "This call was made before; its answer was not kept. Do not repeat it."},
 }
 
-// row searches the table: a map would have to be built at start.
+// row searches the table, since a map would have to be built at program start.
 func (r ReasonCode) row() *reason {
 	for i := range registry {
 		if registry[i].code == r {
@@ -204,7 +209,7 @@ func (r ReasonCode) row() *reason {
 	return nil
 }
 
-// Reasons gives every code of the registry, in its order.
+// Reasons returns an iterator over all codes, in the order of the registry.
 func Reasons() iter.Seq[ReasonCode] {
 	return func(yield func(ReasonCode) bool) {
 		for i := range registry {
@@ -215,10 +220,11 @@ func Reasons() iter.Seq[ReasonCode] {
 	}
 }
 
-// Known tells whether the code is in the registry.
+// Known reports whether the code is in the registry.
 func (r ReasonCode) Known() bool { return r.row() != nil }
 
-// Condition is the condition of admissibility that fails with this reason: 0 to 8, [AnyCondition] or [NoCondition].
+// Condition returns the condition of admissibility that fails with this reason: 0 to 8,
+// [AnyCondition] or [NoCondition].
 func (r ReasonCode) Condition() int {
 	if row := r.row(); row != nil {
 		return row.condition
@@ -226,25 +232,28 @@ func (r ReasonCode) Condition() int {
 	return NoCondition
 }
 
-// Ran tells whether a call that ended with this reason ran, or may have: false means that it surely did not.
+// Ran reports whether a call that ended with this reason ran, or may have run. False means that it
+// certainly did not.
 func (r ReasonCode) Ran() bool {
 	row := r.row()
 	return row == nil || row.ran
 }
 
-// Retryable tells whether the same call may fare better later, if with other approvals and attestations.
+// Retryable reports whether the same call may succeed later, perhaps with other approvals and
+// attestations.
 func (r ReasonCode) Retryable() bool {
 	row := r.row()
 	return row != nil && row.retryable
 }
 
-// NamesRule tells whether a judgement with this reason names what decided: a rule, a requirement, a budget.
+// NamesRule reports whether a judgement with this reason names the rule, requirement or budget that
+// decided.
 func (r ReasonCode) NamesRule() bool {
 	row := r.row()
 	return row != nil && row.named
 }
 
-// Meaning is one line for people who read a log.
+// Meaning returns one line for people who read a log.
 func (r ReasonCode) Meaning() string {
 	if row := r.row(); row != nil {
 		return row.meaning
@@ -252,7 +261,7 @@ func (r ReasonCode) Meaning() string {
 	return "not a reason of this registry"
 }
 
-// Advice is what to tell the model; "" for ALLOW.
+// Advice returns the text for the model that made the call; "" for ALLOW.
 func (r ReasonCode) Advice() string {
 	if row := r.row(); row != nil {
 		return row.advice
@@ -260,7 +269,8 @@ func (r ReasonCode) Advice() string {
 	return ReasonFailClosedError.Advice()
 }
 
-// Ending gives the outcome and the last word of a run that ended with this reason; Denied and Deny where none does.
+// Ending returns the outcome and verdict of a receipt with this reason, or Denied and Deny if no
+// run ends with it.
 func (r ReasonCode) Ending() (Outcome, Verdict) {
 	if row := r.row(); row != nil && row.outcome != "" {
 		return row.outcome, row.verdict
@@ -268,25 +278,26 @@ func (r ReasonCode) Ending() (Outcome, Verdict) {
 	return Denied, Deny
 }
 
-// endsRun tells whether a receipt that is no denial may have this reason.
+// endsRun reports whether the receipt of a run may have this reason.
 func (r ReasonCode) endsRun() bool {
 	row := r.row()
 	return row != nil && row.outcome != "" && !row.unlogged
 }
 
-// denies tells whether a denial with this reason may be in a log, at that condition.
+// denies reports whether a log may hold a denial with this reason at that condition.
 func (r ReasonCode) denies(condition int) bool {
 	row := r.row()
 	return row != nil && !row.unlogged && !row.ran && (row.condition == condition || row.condition == AnyCondition)
 }
 
-// KernelsOwn tells whether a judgement is the kernel's own refusal, which no policy can replay: condition 0, but for arguments that are
-// not strict JSON, which anyone can see.
+// KernelsOwn reports whether the judgement is a refusal by the kernel itself, which replaying the
+// policy cannot reproduce: condition 0, except for arguments that are not strict JSON, which anyone
+// can check.
 func (d *DecisionRecord) KernelsOwn() bool {
 	return d.Verdict == Deny && d.Condition == 0 && d.Reason != ReasonArgsCanonicalization
 }
 
 var outcomes = []Outcome{Executed, Failed, Withheld, Indeterminate, Denied}
 
-// Known tells whether o is one of the five outcomes.
+// Known reports whether o is one of the five outcomes.
 func (o Outcome) Known() bool { return slices.Contains(outcomes, o) }

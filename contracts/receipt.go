@@ -6,14 +6,14 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Receipt is what became of a call. A denial holds the whole judgement and repeats nothing of it; every other receipt names its decision.
-// docs/FORMATS.md section 4.
+// Receipt records how a call ended. The receipt of a denial holds the whole judgement; any other
+// names its decision. docs/FORMATS.md section 4.
 type Receipt struct {
 	Outcome  Outcome
-	Decision *DecisionRecord // of a denial; nil else
+	Decision *DecisionRecord // of a denial; otherwise nil
 
 	ArgsHash     Digest
-	DecisionHash Digest // of the decision's entry
+	DecisionHash Digest // leaf hash of the decision's entry
 	EffectHash   Digest
 	EffectType   EffectType
 	FactsHash    *Digest
@@ -21,13 +21,13 @@ type Receipt struct {
 	OutputHash   *Digest
 	Reason       ReasonCode
 	Sandbox      *SandboxUse
-	Settled      []Settlement // what stays charged
+	Settled      []Settlement // amounts that stay charged
 	Signals      []string
 	Tool         string
-	Verdict      Verdict // the last word
+	Verdict      Verdict // the final one
 }
 
-// SandboxUse is what a run used of its sandbox.
+// SandboxUse is the sandbox that a run used, and the gas.
 type SandboxUse struct {
 	Gas     uint64
 	Module  Digest
@@ -40,7 +40,7 @@ func (s *SandboxUse) visit(f *form) {
 	f.text("profile", required, &s.Profile, words128)
 }
 
-// Settlement is what stays of one charge.
+// Settlement is the amount of one charge that stays charged.
 type Settlement struct {
 	Amount uint64
 	Budget string
@@ -95,15 +95,16 @@ func (r *Receipt) visit(f *form, h *Header) {
 	f.verdict(&r.Verdict)
 }
 
-// Effect is what a receipt's effectHash is of.
+// Effect is the record that the effectHash of a receipt is computed over.
 type Effect struct {
 	EffectType EffectType
-	InputHash  Digest // argsHash
+	InputHash  Digest // the receipt's argsHash
 	OutputHash *Digest
 	ToolName   string
 }
 
-// Hash is that of the canonical form. It is written here, not visited, for it is never read and is made for every call that runs.
+// Hash returns the digest of the canonical form. It is written by hand because it is never read and
+// is made for every call that runs.
 func (e *Effect) Hash() Digest {
 	var buf [512]byte
 	b := crypto.AppendString(append(buf[:0], `{"effectType":`...), string(e.EffectType))
@@ -115,12 +116,12 @@ func (e *Effect) Hash() Digest {
 	return crypto.Sum(append(b, '}'))
 }
 
-// Effect is that of a receipt which is no denial.
+// Effect returns the effect of a receipt that is not a denial.
 func (r *Receipt) Effect() Effect {
 	return Effect{r.EffectType, r.ArgsHash, r.OutputHash, r.Tool}
 }
 
-// check is what a receipt shows by itself.
+// check tests what holds for every receipt by itself.
 func (r *Receipt) check(h *Header, fail func(field, what string)) {
 	if r.Decision != nil {
 		r.Decision.check(h, false, func(field, what string) { fail("decision."+field, what) })
@@ -141,7 +142,8 @@ func (r *Receipt) check(h *Header, fail func(field, what string)) {
 	}
 }
 
-// Check holds a receipt that is no denial to the table of outcomes, for whoever builds one. A reader does the same, and makes the hashes anew.
+// Check tests a receipt that is not a denial against the table of outcomes, for code that builds
+// one. A reader tests the same, and recomputes the hashes.
 func (r *Receipt) Check() error {
 	if r.Decision != nil {
 		return &FormatError{Record, "decision", "of a denial, which is judged in its place in the log"}
@@ -166,7 +168,8 @@ func (r *Receipt) Check() error {
 	return nil
 }
 
-// departs says in what a receipt that is no denial departs from the table of outcomes.
+// departs returns the field in which a receipt that is not a denial departs from the table of
+// outcomes.
 func (r *Receipt) departs() (field, what string) {
 	row := r.Reason.row()
 	if row == nil || !r.Reason.endsRun() {

@@ -6,21 +6,24 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Envelopes are opened in two steps: their form, by which the signer is found, and after the signature was verified what they say.
+// Envelopes are opened in two steps: first their form, which names the signer; then, after the
+// signature was verified, the record inside.
 
-// A Reader opens envelopes, reusing its memory from one to the next. The zero Reader is ready. It is for one goroutine.
+// A Reader opens envelopes and reuses its memory. The zero Reader is ready to use. It is not safe
+// for concurrent use.
 type Reader struct {
 	envelope, statement crypto.Tree
 	sealed              Sealed
 	payload, sig        []byte
 }
 
-// Sealed is an envelope whose form was checked and whose signature was not: use nothing of it but what finds and checks the key.
+// Sealed is an envelope whose form was checked and whose signature was not. Use only the fields
+// that find and check the key until the signature is verified.
 type Sealed struct {
 	Kind    Kind
-	KeyID   Digest // as the envelope says
-	Sig     []byte // it and Payload are valid until the Reader opens another
-	Payload []byte // what PAE is over
+	KeyID   Digest // as the envelope names it
+	Sig     []byte // valid, like Payload, until the Reader opens another envelope
+	Payload []byte // the bytes that the pre-authentication encoding covers
 	name    string
 	digest  Digest
 	pred    crypto.Value
@@ -31,7 +34,8 @@ var (
 	inToto   = word{"the type of an in-toto statement v1", func(s string) bool { return s == statementType }}
 )
 
-// Open takes an envelope apart: the checks ENCODING and ENVELOPE.
+// Open checks the form of an envelope: the checks ENCODING and ENVELOPE. Its error is a
+// [FormatError].
 func (r *Reader) Open(e []byte) (*Sealed, error) {
 	env, err := r.unwrap(e)
 	if err != nil {
@@ -48,7 +52,7 @@ func (r *Reader) Open(e []byte) (*Sealed, error) {
 	return s, nil
 }
 
-// unwrap is the check ENCODING, of the envelope and of the payload in it, as far as there is one.
+// unwrap is the check ENCODING: it parses the envelope and, if there is one, the payload in it.
 func (r *Reader) unwrap(e []byte) (crypto.Value, error) {
 	encoding := func(field, what string) (crypto.Value, error) {
 		return crypto.Value{}, &FormatError{Encoding, field, what}
@@ -74,7 +78,8 @@ func (r *Reader) unwrap(e []byte) (crypto.Value, error) {
 		if err != nil {
 			return encoding("payload", "not base64")
 		}
-		if err := r.statement.Parse(r.payload, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth, Object: true}); err != nil {
+		err = r.statement.Parse(r.payload, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth, Object: true})
+		if err != nil {
 			return encoding("payload", err.Error())
 		}
 		if !r.statement.Canonical() {
@@ -111,16 +116,18 @@ func (s *Sealed) statement(f *form) {
 	})
 }
 
-// Key is what the header says of the signer, which must equal KeyID. It is not ok where there is none.
+// Key returns the signer's key id of the header, which must equal KeyID. It reports false if the
+// header has none.
 func (s *Sealed) Key() (Digest, bool) {
 	d, err := crypto.ParseDigest(s.pred.Get("key").Bytes())
 	return d, err == nil
 }
 
-// Statement reads the predicate of an entry: the check RECORD. Call it when the signature was verified.
+// Statement returns the record of an entry after the check RECORD. Verify the signature first. Its
+// error is a [FormatError].
 func (s *Sealed) Statement() (*Statement, error) {
 	st := new(Statement)
-	kernels := false // belongs in the session ""
+	kernels := false // the entry belongs in the session ""
 	switch s.Kind {
 	case KindGenesis:
 		st.Genesis, kernels = new(Genesis), true

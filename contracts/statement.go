@@ -4,18 +4,18 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Header is where an entry stands; every kind of entry has one. docs/FORMATS.md section 2.
+// Header is the position of an entry. Every kind of entry has one. docs/FORMATS.md section 2.
 type Header struct {
 	Key     Digest // id of the signer's key
 	Lamport uint64
-	Parents []Digest // entries that caused this one; sorted, never Prev
-	Prev    Digest   // the session's previous entry, or genesis
-	Seq     uint64   // counts within the session
+	Parents []Digest // hashes of the entries that caused this one; sorted, without Prev
+	Prev    Digest   // hash of the session's previous entry, or of genesis
+	Seq     uint64   // number of entries before it in the session
 	Session string
 	Time    Time
 }
 
-// A header's fields stand among those of each kind, in canonical order.
+// The fields of a header are interleaved with those of each kind, in canonical order.
 
 func (h *Header) front(f *form) {
 	f.digest("key", &h.Key)
@@ -37,6 +37,7 @@ func (h *Header) back(f *form) {
 // Kind is the kind of an entry, or of an envelope that callers present.
 type Kind string
 
+// The kinds of entries, then those of envelopes that are not entries.
 const (
 	KindGenesis  Kind = "genesis"
 	KindPolicy   Kind = "policy"
@@ -54,7 +55,7 @@ const (
 	KindBundle      Kind = "bundle"
 )
 
-// Statement is what an entry says: where it stands, and exactly one of the records.
+// Statement is the content of an entry: its position, and exactly one record.
 type Statement struct {
 	Header
 	Genesis  *Genesis
@@ -67,7 +68,7 @@ type Statement struct {
 	Close    *Close
 }
 
-// Kind is the kind of the record that is set.
+// Kind returns the kind of the record that is set.
 func (s *Statement) Kind() Kind {
 	switch {
 	case s.Decision != nil:
@@ -90,7 +91,7 @@ func (s *Statement) Kind() Kind {
 	return ""
 }
 
-// Judgement is the decision that the entry holds, an ALLOW or a denial, or nil.
+// Judgement returns the decision of the entry, an ALLOW or a denial, or nil.
 func (s *Statement) Judgement() *DecisionRecord {
 	if s.Receipt != nil {
 		return s.Receipt.Decision
@@ -124,7 +125,8 @@ func (s *Statement) visit(f *form) {
 	}
 }
 
-// subject is the name and digest that stand outside the predicate, for tools that know in-toto and not HELM.
+// subject returns the name and digest outside the predicate, for tools that know in-toto but not
+// HELM.
 func (s *Statement) subject() (string, Digest) {
 	switch {
 	case s.Decision != nil:
@@ -166,10 +168,11 @@ func appendStatement(dst []byte, kind Kind, name string, digest Digest, predicat
 	return append(dst, `}]}`...)
 }
 
-// PayloadType is the DSSE payload type of every envelope but those around trust events.
+// PayloadType is the DSSE payload type of every envelope except those of trust events.
 const PayloadType = payloadType
 
-// check is what an entry shows by itself.
+// check tests what holds for every entry by itself. kernels says whether the kind belongs in the
+// kernel's session.
 func (s *Statement) check(kernels bool, fail func(field, what string)) {
 	for _, p := range s.Parents {
 		if p == s.Prev {

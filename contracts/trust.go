@@ -6,13 +6,13 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// TrustRecord holds one trust event with the signatures over it. docs/FORMATS.md section 6.
+// TrustRecord holds a trust event and the signatures over it. docs/FORMATS.md section 6.
 type TrustRecord struct {
 	Event      TrustEvent
 	Signatures []Signature // sorted by key id
 }
 
-// Signature is one key's signature over something that others sign too.
+// Signature is the signature of one key among several over the same bytes.
 type Signature struct {
 	KeyID Digest
 	Sig   []byte
@@ -39,12 +39,13 @@ func (t *TrustRecord) signatures(f *form, low int) {
 	}
 }
 
-// TrustEvent changes who may sign what. Which fields it has follows from its type; others are left out. To make one: set them, have each
-// key that it adds prove itself by [TrustEvent.Prove], and have as many sign the [TrustRecord] of it as the trust state wants.
+// TrustEvent changes which keys may sign what. Its Type determines which fields it has; the others
+// must be zero. To make one, set the fields, call [TrustEvent.Prove] with each key that it adds,
+// and [TrustRecord.Sign] with as many keys as the trust state requires.
 type TrustEvent struct {
 	Type    string // key, revoke, root, undelegate, freeze, unfreeze
-	Origin  string // of the log that it is for
-	Version uint64 // of the state that it makes
+	Origin  string // name of the log that it is for
+	Version uint64 // version of the trust state after it
 
 	ID         *Digest   // key, revoke
 	Name       string    // key
@@ -58,10 +59,10 @@ type TrustEvent struct {
 	Delegation *Digest   // undelegate
 	Delegator  string    // undelegate
 
-	other []byte // of a type that nobody knows: its canonical form
+	other []byte // canonical form of an event of an unknown type
 }
 
-// RootKey is a key of the new set that a root event makes.
+// RootKey is a key of the set that a root event installs.
 type RootKey struct {
 	ID     Digest
 	Name   string
@@ -76,15 +77,15 @@ func (k *RootKey) visit(f *form) {
 	f.base64("public", &k.Public, 32)
 }
 
-// proof is that of a new key, which is not over the proofs.
+// proof visits the proof of possession of a new key. Proofs do not cover each other.
 func (f *form) proof(b *[]byte) {
 	if !f.bare {
 		f.base64("proof", b, 64)
 	}
 }
 
-// member is the event as a member of its entry. One of a type that nobody knows has no form that it could depart from: it is well formed, and
-// the trust state refuses it.
+// member visits the event as a member of its entry. An event of an unknown type is well formed
+// whatever its other fields; the trust state refuses it.
 func (e *TrustEvent) member(f *form) {
 	if !f.reading {
 		f.name("event")
@@ -111,7 +112,7 @@ var (
 )
 
 func (e *TrustEvent) visit(f *form) {
-	if f.reading { // the type comes last, and says what comes before
+	if f.reading { // the type comes last and determines the fields before it
 		if v, ok := f.peek("type"); ok {
 			e.Type = v.Text()
 		}
@@ -136,7 +137,7 @@ func (e *TrustEvent) visit(f *form) {
 		f.text("role", required, &e.Role, roleWord)
 		f.texts("roles", optional, 1, MaxRoles, &e.Roles, words64)
 		if f.reading && e.Role != "delegator" && !IsWords(e.Name, MaxWords) {
-			f.fail("name", "longer than 128 bytes") // a delegator's is a caller id, which may be
+			f.fail("name", "longer than 128 bytes") // a delegator's name is a caller id, which may be longer
 		}
 	case "revoke":
 		digest("id", &e.ID)
@@ -167,5 +168,5 @@ func (e *TrustEvent) Append(dst []byte) []byte {
 	return write(dst, e.visit)
 }
 
-// Digest is that of the canonical form.
+// Digest returns the digest of the canonical form.
 func (e *TrustEvent) Digest() Digest { return crypto.Sum(e.Append(nil)) }

@@ -16,11 +16,13 @@ type Digest = crypto.Digest
 // Verdict is the answer to a call. There is no third value, and the zero value denies.
 type Verdict bool
 
+// The two verdicts.
 const (
 	Deny  Verdict = false
 	Allow Verdict = true
 )
 
+// String returns "ALLOW" or "DENY".
 func (v Verdict) String() string {
 	if v {
 		return "ALLOW"
@@ -28,10 +30,11 @@ func (v Verdict) String() string {
 	return "DENY"
 }
 
-// MarshalText gives "ALLOW" or "DENY".
+// MarshalText returns "ALLOW" or "DENY".
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText reads what MarshalText writes. Anything else is an error, and Deny too.
+// UnmarshalText reads the text that MarshalText returns. Any other text is an error and sets v to
+// Deny.
 func (v *Verdict) UnmarshalText(text []byte) error {
 	*v = string(text) == "ALLOW"
 	if !*v && string(text) != "DENY" {
@@ -40,7 +43,7 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalJSON refuses what UnmarshalText would never see: package json skips it for null.
+// UnmarshalJSON refuses null, for which package json would not call UnmarshalText.
 func (v *Verdict) UnmarshalJSON(b []byte) error {
 	*v = Deny
 	if len(b) < 2 || b[0] != '"' || b[len(b)-1] != '"' {
@@ -51,9 +54,10 @@ func (v *Verdict) UnmarshalJSON(b []byte) error {
 
 var errVerdict = errors.New("contracts: verdict is neither ALLOW nor DENY")
 
-// Outcome is what became of a call.
+// Outcome says how a call ended.
 type Outcome string
 
+// The outcomes.
 const (
 	Executed      Outcome = "EXECUTED"      // it ran; its output was released
 	Failed        Outcome = "FAILED"        // it ran and failed
@@ -62,25 +66,28 @@ const (
 	Denied        Outcome = "DENIED"        // it did not run
 )
 
-// EffectType is what a tool does to the world: read, write or destructive.
+// EffectType is the effect of a tool on the world: read, write or destructive.
 type EffectType string
 
+// The effect types.
 const (
 	Read        EffectType = "read"
 	Write       EffectType = "write"
 	Destructive EffectType = "destructive"
 )
 
-// Risk is what a tool's declaration says of it: low, medium or high.
+// Risk is the risk that a tool's declaration states: low, medium or high.
 type Risk string
 
+// The risks.
 const (
 	Low    Risk = "low"
 	Medium Risk = "medium"
 	High   Risk = "high"
 )
 
-// Time is a moment in milliseconds since 1970 UTC. Its text has exactly three fractional digits: 2006-01-02T15:04:05.000Z.
+// Time is a moment in milliseconds since 1970 UTC. Its text has exactly three fractional digits:
+// 2006-01-02T15:04:05.000Z.
 type Time int64
 
 const (
@@ -88,15 +95,17 @@ const (
 	maxTime  = Time(253402300799999) // 9999-12-31T23:59:59.999Z
 )
 
-// TimeOf cuts t to milliseconds and to the years 1970 to 9999, outside which no record has a text.
+// TimeOf returns t cut to milliseconds and clamped to the years 1970 to 9999, the only ones that
+// records can hold.
 func TimeOf(t time.Time) Time { return min(max(Time(t.UnixMilli()), 0), maxTime) }
 
-// Time is t as the standard library has it, in UTC.
+// Time returns t as a [time.Time] in UTC.
 func (t Time) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 
-// Add gives the moment d later, at most the last of year 9999.
+// Add returns the time d later, at most the last of year 9999.
 func (t Time) Add(d time.Duration) Time { return min(t+Time(d.Milliseconds()), maxTime) }
 
+// String returns the text of t.
 func (t Time) String() string { return string(t.append(nil)) }
 
 func (t Time) append(b []byte) []byte {
@@ -119,9 +128,10 @@ func digits(b []byte, n, width int) []byte {
 	return b
 }
 
-// ParseTime reads the one text that a moment has.
+// ParseTime reads the text of a Time. Each Time has exactly one text.
 func ParseTime(s string) (Time, error) {
-	if len(s) != len(timeForm) || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' || s[19] != '.' || s[23] != 'Z' {
+	if len(s) != len(timeForm) || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' ||
+		s[19] != '.' || s[23] != 'Z' {
 		return 0, errTime
 	}
 	none := byte(0)
@@ -133,10 +143,11 @@ func ParseTime(s string) (Time, error) {
 		return n
 	}
 	year, month, day, hour, minute, second, ms := n(0, 4), n(5, 7), n(8, 10), n(11, 13), n(14, 16), n(17, 19), n(20, 23)
-	if none > 9 || year < 1970 || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) || hour > 23 || minute > 59 || second > 59 {
+	if none > 9 || year < 1970 || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) || hour > 23 ||
+		minute > 59 || second > 59 {
 		return 0, errTime
 	}
-	if month <= 2 { // a year that starts in March ends in its leap day
+	if month <= 2 { // a year that starts in March ends with its leap day
 		year, month = year-1, month+12
 	}
 	days := 365*year + year/4 - year/100 + year/400 + (153*month-457)/5 + day - 719469
@@ -157,14 +168,14 @@ func daysIn(year, month int) int {
 
 var errTime = errors.New("contracts: time is not like 2006-01-02T15:04:05.000Z")
 
-// Caller is on whose behalf a tool is called. The zero Caller is anonymous.
+// Caller is the person or program that a tool is called for. The zero Caller is anonymous.
 type Caller struct {
 	ID     string
 	Tenant string
 	Roles  []string // in records: sorted, without repeats
 }
 
-// Equal tells whether two callers are the same.
+// Equal reports whether c and d are the same.
 func (c Caller) Equal(d Caller) bool {
 	return c.ID == d.ID && c.Tenant == d.Tenant && slices.Equal(c.Roles, d.Roles)
 }
@@ -181,25 +192,27 @@ type Ref struct {
 	Hash  Digest
 }
 
-// Entry is the exact signed bytes of one entry of the log. It says nothing until it is opened: receipts.Open.
+// Entry is the exact signed bytes of one entry of the log. Nothing in it can be relied on before it
+// is opened with receipts.Open.
 type Entry []byte
 
-// Hash is the RFC 6962 leaf hash of the entry, by which others name it.
+// Hash returns the RFC 6962 leaf hash of the entry, by which other entries name it.
 func (e Entry) Hash() Digest { return crypto.LeafHash(e) }
 
-// MarshalJSON writes the entry as it is: its bytes are JSON.
+// MarshalJSON returns the entry unchanged: its bytes are JSON.
 func (e Entry) MarshalJSON() ([]byte, error) { return asJSON(e) }
 
-// Envelope is a signed statement that a caller presents: an approval, an attestation, a grant, a bundle's signature. Its bytes are JSON.
+// Envelope is a signed statement that a caller presents: an approval, an attestation, a grant, a
+// bundle's signature. Its bytes are JSON.
 type Envelope []byte
 
-// Digest names an envelope in records.
+// Digest returns the digest by which records name the envelope.
 func (e Envelope) Digest() Digest { return crypto.Sum(e) }
 
-// MarshalJSON writes the envelope as it is.
+// MarshalJSON returns the envelope unchanged.
 func (e Envelope) MarshalJSON() ([]byte, error) { return asJSON(e) }
 
-// UnmarshalJSON keeps the bytes as they are.
+// UnmarshalJSON keeps a copy of b unchanged.
 func (e *Envelope) UnmarshalJSON(b []byte) error {
 	*e = bytes.Clone(b)
 	return nil
@@ -214,53 +227,58 @@ func asJSON(b []byte) ([]byte, error) {
 
 // Document is one policy document.
 type Document struct {
-	Name      string         // where it came from, for messages: a file name
-	Canonical []byte         // RFC 8785; what is hashed
-	Lines     map[string]Pos // where each value stands in its source, by JSON Pointer; may be nil, and is not hashed
+	Name      string         // the source, for messages: a file name
+	Canonical []byte         // RFC 8785; the bytes that are hashed
+	Lines     map[string]Pos // source position of each value by JSON Pointer; may be nil, and is not hashed
 }
 
-// Pos is a place in a source text. Both count from 1.
+// Pos is a position in a source text. Both count from 1.
 type Pos struct{ Line, Column int }
 
-// SandboxInfo is what a driver says of the sandbox that it runs tools in.
+// SandboxInfo is the sandbox that a driver declares to run tools in.
 type SandboxInfo struct {
 	Profile string
-	Module  Digest // of the code that runs there
+	Module  Digest // digest of the code that runs in the sandbox
 }
 
-// Call is what a driver gets: exactly the canonical bytes that were judged, and the proof that they were.
+// Call is the argument of a driver: exactly the canonical bytes that were judged, and the proof
+// that they were.
 type Call struct {
 	Tool    string
-	Args    []byte // canonical JSON, defaults filled in
+	Args    []byte // canonical JSON with defaults filled in
 	Session string
 	Caller  Caller
 	Permit  AuthorizedExecutionIntent
 }
 
-// AuthorizedExecutionIntent is a permission to run one call once. A remote executor verifies Decision, an ALLOW that was durable before the
-// call was made, against its own copy of the kernel's key, and refuses after Expires.
+// AuthorizedExecutionIntent is the permission to run one call once. A remote executor verifies
+// Decision, an ALLOW that was durable before the call was made, against its own copy of the
+// kernel's key, and refuses after Expires.
 type AuthorizedExecutionIntent struct {
 	DecisionID string
 	Expires    Time
 	Decision   Entry
 }
 
-// A FormatError says in what a record departs from its form.
+// A FormatError says how a record departs from its form.
 type FormatError struct {
 	Class Class
 	Field string // dotted path
 	What  string
 }
 
-// Class tells the three layers of an entry apart; a verifier reports them as different checks.
+// Class is the layer of an entry in which an error is. A verifier reports each as a check of its
+// own.
 type Class string
 
+// The classes, in the order in which an entry is checked.
 const (
 	Encoding Class = "ENCODING" // strict JSON, canonical bytes, base64, sizes
 	Shape    Class = "ENVELOPE" // DSSE envelope and in-toto statement
 	Record   Class = "RECORD"   // the predicate
 )
 
+// Error returns "contracts: class: field: what".
 func (e *FormatError) Error() string {
 	if e.Field == "" {
 		return fmt.Sprintf("contracts: %s: %s", e.Class, e.What)
