@@ -13,6 +13,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Whatever seals the kernel: those who wait for room are told at once, though the store does not answer.
@@ -111,9 +113,7 @@ func TestRoomOfWhatGoesWrongWithTheTurn(t *testing.T) {
 					return time.Now()
 				}
 				k, err := helm.New(o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				w.Kernel = k
 				w.Kernel.SetRoom(1)
 				hold := make(chan struct{})
@@ -152,9 +152,7 @@ func TestCloseWaitsForThoseWhoWaitForRoom(t *testing.T) {
 		}
 		closed := false
 		w.all.Go(func() {
-			if err := w.Kernel.Close(); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, w.Kernel.Close())
 			closed = true
 		})
 		time.Sleep(time.Second)
@@ -163,8 +161,6 @@ func TestCloseWaitsForThoseWhoWaitForRoom(t *testing.T) {
 		}
 		w.dam.Unblock()
 		w.mustSucceed(list...)
-		if !closed {
-			t.Error("not closed")
-		}
+		assert.True(t, closed, "not closed")
 	})
 }

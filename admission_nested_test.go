@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
+	"github.com/stretchr/testify/assert"
 )
 
 // A call that runs holds no room: tools that call Guard find some, however many run.
@@ -129,9 +130,7 @@ func TestRoomOfCallsThatWaitForAClose(t *testing.T) {
 				t.Errorf("after the close: done %v, %s", a.done, a.d.Reason)
 			}
 		}
-		if closed != nil {
-			t.Error(closed)
-		}
+		assert.NoError(t, closed)
 		w.MustVerify()
 	})
 }
@@ -148,9 +147,7 @@ func TestWaitingForRoomHoldsNoLock(t *testing.T) {
 		done := false
 		w.all.Go(func() { closed = w.Kernel.CloseSession(context.Background(), "s"); done = true })
 		synctest.Wait()
-		if done {
-			t.Error("closed before the close is durable")
-		}
+		assert.False(t, done, "closed before the close is durable")
 		cancel()
 		w.mustHold(1, 1)
 		w.dam.Unblock()

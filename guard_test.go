@@ -16,6 +16,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
 // One yes that many have runs one call. The others are told that it was used, each with a receipt; also those that were judged before, and had
@@ -78,9 +79,7 @@ func TestHammer(t *testing.T) {
 				}
 				if c.Tool == "scoped" { // calls that nest
 					d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "pinned", Args: json.RawMessage(`{}`)})
-					if d.Reason == contracts.ReasonSessionClosed {
-						t.Error("closed under a running call")
-					}
+					assert.NotEqual(t, contracts.ReasonSessionClosed, d.Reason, "closed under a running call")
 				}
 				return executor.Result{Output: []byte(`{"ok":true}`)}, nil
 			}
@@ -149,9 +148,7 @@ func TestHammer(t *testing.T) {
 			if len(released) == 0 || keyed == 0 || answered.Load() != 64 {
 				t.Errorf("%d released, %d effects with keys, %d callers came back", len(released), keyed, answered.Load())
 			}
-			if err := w.Kernel.Close(); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, w.Kernel.Close())
 			if taken, waiting := w.Kernel.Room(); taken != 0 || waiting != 0 {
 				t.Errorf("%d in the room, %d wait for it", taken, waiting)
 			}

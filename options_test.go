@@ -20,13 +20,13 @@ import (
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestNewRefuses(t *testing.T) {
 	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	good := func() helm.Options {
 		return helm.Options{Policy: kerneltest.Compile(t, kerneltest.Policy), Key: kerneltest.SeedKey(t, 1), Store: proofgraph.NewMemory()}
 	}
@@ -63,9 +63,7 @@ func TestNewRefuses(t *testing.T) {
 			continue
 		}
 		for _, s := range x.says {
-			if !strings.Contains(err.Error(), s) {
-				t.Errorf("%s: %v does not say %q", name, err, s)
-			}
+			assert.Contains(t, err.Error(), s, "%s: %v does not say", name, err)
 		}
 	}
 }
@@ -84,15 +82,11 @@ func TestNewContinues(t *testing.T) {
 		if k, err := helm.New(o); err == nil || k != nil {
 			t.Errorf("%s: accepted", name)
 		}
-		if w.Size() != size {
-			t.Errorf("%s: wrote to the log", name)
-		}
+		assert.Equal(t, size, w.Size(), "%s: wrote to the log", name)
 	}
 	size := w.Size()
 	w.Open()
-	if w.Size() != size {
-		t.Error("the same policy was entered again")
-	}
+	assert.Equal(t, size, w.Size(), "the same policy was entered again")
 	w.Options.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "version: 1", "version: 2", 1))
 	w.Open()
 	if w.Size() != size+1 {
@@ -131,16 +125,12 @@ func TestObserve(t *testing.T) {
 	var reasons []string
 	for _, e := range w.Events {
 		reasons = append(reasons, string(e.Reason))
-		if strings.Contains(strings.Join([]string{e.Tool, e.Session, e.ID, e.Why}, " "), "private") {
-			t.Errorf("%+v", e)
-		}
+		assert.NotContains(t, strings.Join([]string{e.Tool, e.Session, e.ID, e.Why}, " "), "private", "%+v", e)
 		if (e.Err != nil) != (e.Reason == contracts.ReasonKernelSealed) || e.Repeat != (len(reasons) == 4) {
 			t.Errorf("event %d: %+v", len(reasons), e)
 		}
 	}
-	if got := strings.Join(reasons, " "); got != "TOOL_ERROR SCHEMA_VIOLATION TOOL_ERROR TOOL_ERROR KERNEL_SEALED" {
-		t.Error(got)
-	}
+	assert.Equal(t, "TOOL_ERROR SCHEMA_VIOLATION TOOL_ERROR TOOL_ERROR KERNEL_SEALED", strings.Join(reasons, " "))
 }
 
 // An abandoned driver's late end is dropped and shown.
@@ -159,37 +149,27 @@ func TestLateEnd(t *testing.T) {
 	close(stop)
 	for e := range heard {
 		if e.Late {
-			if e.ID != d.Record.ID {
-				t.Errorf("%+v", e)
-			}
+			assert.Equal(t, d.Record.ID, e.ID, "%+v", e)
 			break
 		}
 	}
-	if w.Size() != size {
-		t.Error("a late end was recorded")
-	}
+	assert.Equal(t, size, w.Size(), "a late end was recorded")
 	w.MustVerify()
 }
 
 // The README's Go lines are those of Example.
 func TestReadme(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	source, err := os.ReadFile("example_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	blocks := regexp.MustCompile("(?s)```(go|yaml)\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
 	lines := 0
 	for _, b := range blocks {
 		for line := range strings.Lines(b[2]) {
 			if line = strings.TrimSpace(line); line != "" && line != "// …" {
 				lines++
-				if !strings.Contains(string(source), line) {
-					t.Errorf("not in example_test.go: %s", line)
-				}
+				assert.Contains(t, string(source), line, "not in example_test.go")
 			}
 		}
 	}
@@ -204,11 +184,7 @@ var _ stdcrypto.Signer = (*kerneltest.FaultySigner)(nil)
 func TestKernelHasNoFields(t *testing.T) {
 	fields := reflect.VisibleFields(reflect.TypeFor[helm.Kernel]())
 	for _, f := range fields {
-		if f.IsExported() {
-			t.Errorf("Kernel.%s", f.Name)
-		}
+		assert.False(t, f.IsExported(), "Kernel.%s", f.Name)
 	}
-	if len(fields) == 0 {
-		t.Error("no fields were seen")
-	}
+	assert.NotEqual(t, 0, len(fields), "no fields were seen")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
 // 64 goroutines call root and tasks, directly, by context and nested, while others swap, narrow, close tasks and sessions and sign
@@ -36,9 +37,8 @@ func TestSwapHammer(t *testing.T) {
 			}
 			w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 				if c.Tool == "slow" { // nested: under the overlay of whoever runs it
-					if d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":6}`)}); d.Allowed() {
-						t.Error("a tool's call left the overlay that the tool runs under")
-					}
+					d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":6}`)})
+					assert.False(t, d.Allowed(), "a tool's call left the overlay that the tool runs under")
 				}
 				return executor.Result{Output: c.Args}, nil
 			}
@@ -114,9 +114,7 @@ func TestSwapHammer(t *testing.T) {
 						case 7:
 							if x.end && i == 63 && j == 6 {
 								<-middle
-								if err := w.Kernel.Close(); err != nil {
-									t.Error(err)
-								}
+								assert.NoError(t, w.Kernel.Close())
 							}
 						}
 						d, _ := k.Guard(ctx, in)
@@ -205,9 +203,7 @@ func TestSwapUnderWaitingCalls(t *testing.T) {
 			w.dam.Unblock()
 			w.mustSucceed(first...)
 			w.mustSucceed(allowed)
-			if err := <-swapped; err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, <-swapped)
 			if string(first[0].r.Output) != `{"n":1}` || string(allowed.r.Output) != `{"n":2}` || denied.d.Record.Rule != "P1:test:no-secrets" {
 				t.Errorf("first %q, waiting %q and %s", first[0].r.Output, allowed.r.Output, denied.d.Reason)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
 type echoArgs struct {
@@ -63,9 +64,7 @@ func TestWrapMisfits(t *testing.T) {
 			if !errors.As(err, &refused) || !errors.Is(err, helm.ErrDenied) || refused.Reason != contracts.ReasonSchemaViolation || refused.Why == "" {
 				t.Errorf("%v", err)
 			}
-			if strings.Contains(err.Error(), "private") {
-				t.Errorf("a value in %v", err)
-			}
+			assert.NotContains(t, err.Error(), "private", "a value in %v", err)
 			if w.Size() != before+1 || w.Runs.Load() != 0 {
 				t.Errorf("%d entries, %d runs", w.Size()-before, w.Runs.Load())
 			}
@@ -104,9 +103,8 @@ func TestWrapMisfits(t *testing.T) {
 		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, shouting) (int, error) { ran(); return 0, nil })(ctx, shouting{"private"})
 		return err
 	})
-	if _, err := helm.Wrap(w.Kernel, "echo", func(context.Context, chan int) (int, error) { ran(); return 0, nil })(context.Background(), nil); !errors.Is(err, helm.ErrDenied) {
-		t.Errorf("a channel as argument: %v", err)
-	}
+	_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, chan int) (int, error) { ran(); return 0, nil })(context.Background(), nil)
+	assert.ErrorIs(t, err, helm.ErrDenied, "a channel as argument")
 	w.MustVerify()
 }
 
@@ -153,9 +151,7 @@ func TestWrapPanics(t *testing.T) {
 		t.Errorf("argument: %v, %d runs, %d entries", err, w.Runs.Load(), w.Size()-before)
 	}
 	_, err = helm.Wrap(w.Kernel, "echo", func(context.Context, echoArgs) (bursting, error) { return bursting{}, nil })(ctx, echoArgs{N: 1})
-	if !errors.Is(err, helm.ErrWithheld) {
-		t.Errorf("result that cannot be written: %v", err)
-	}
+	assert.ErrorIs(t, err, helm.ErrWithheld, "result that cannot be written")
 	out, err := helm.Wrap(w.Kernel, "echo", func(context.Context, echoArgs) (unreadable, error) { return unreadable{}, nil })(ctx, echoArgs{N: 1})
 	if err == nil || errors.Is(err, helm.ErrDenied) || errors.Is(err, helm.ErrWithheld) || out != (unreadable{}) || strings.Contains(err.Error(), "private") {
 		t.Errorf("result that cannot be read: %+v %v", out, err)
@@ -189,9 +185,8 @@ func TestWith(t *testing.T) {
 	if got.Session != "own" || got.Caller.ID != "" || got.Caller.Tenant != "own" || string(got.Args) != `{"n":1}` {
 		t.Errorf("an intent's own fields: %+v", got)
 	}
-	if d, _ := w.Kernel.Guard(ctx, helm.Intent{Args: json.RawMessage(`{}`)}); d.Reason != contracts.ReasonIntentMalformed {
-		t.Errorf("an intent without a tool: %s", d.Reason)
-	}
+	d, _ := w.Kernel.Guard(ctx, helm.Intent{Args: json.RawMessage(`{}`)})
+	assert.Equal(t, contracts.ReasonIntentMalformed, d.Reason, "an intent without a tool")
 	if d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo"}); d.Reason != contracts.ReasonArgsCanonicalization {
 		t.Errorf("an intent without arguments: %s", d.Reason)
 	}

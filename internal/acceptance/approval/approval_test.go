@@ -11,6 +11,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
 // A call is denied and says what somebody must sign; once it is signed, the same call runs, once. The decision lists what it consumed.
@@ -24,9 +25,7 @@ func TestApproval(t *testing.T) {
 	yes := b.Approve(asked, kerneltest.SeedAnn)
 	b.Pass(time.Minute)
 	d, _ := b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
-	if !slices.Equal(d.Record.Approvals, []contracts.Digest{yes.Digest()}) {
-		t.Errorf("consumed %v", d.Record.Approvals)
-	}
+	assert.True(t, slices.Equal(d.Record.Approvals, []contracts.Digest{yes.Digest()}), "consumed %v", d.Record.Approvals)
 	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
 	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedBob))) // another's yes to what was used
 	b.Pass(time.Minute)
@@ -45,12 +44,9 @@ func TestPendingIsACopy(t *testing.T) {
 	d := b.MustNotDo(contracts.ReasonApprovalRequired, "pay", kerneltest.Rent)
 	first := d.Pending.Digest()
 	d.Pending.Roles[0], d.Pending.Caller.Roles[0], d.Pending.Nonce = "clerk", "owner", "00"
-	if d = b.MustNotDo(contracts.ReasonApprovalRequired, "pay", kerneltest.Rent); d.Pending.Digest() != first {
-		t.Error("the same call at the same time asks for something else")
-	}
-	if d.Record.Caller.Roles[0] != "clerk" {
-		t.Error("the record shares its roles with the request")
-	}
+	d = b.MustNotDo(contracts.ReasonApprovalRequired, "pay", kerneltest.Rent)
+	assert.Equal(t, first, d.Pending.Digest(), "the same call at the same time asks for something else")
+	assert.Equal(t, "clerk", d.Record.Caller.Roles[0], "the record shares its roles with the request")
 }
 
 // A yes is for one call. Each of these takes one that would have been enough, and is another call in one thing; nothing runs, and the yes is
@@ -109,9 +105,7 @@ func TestApprovalInMain(t *testing.T) {
 	b := kerneltest.NewBank(t)
 	unnamed := func(in *helm.Intent) { in.Session = "" }
 	asked := b.Ask("pay", kerneltest.Rent, unnamed)
-	if asked.Session != contracts.DefaultSession {
-		t.Errorf("asked for session %q", asked.Session)
-	}
+	assert.Equal(t, contracts.DefaultSession, asked.Session, "asked for session")
 	yes := b.Approve(asked, kerneltest.SeedAnn)
 	b.MustDo("pay", kerneltest.Rent, unnamed, kerneltest.WithApprovals(yes))
 	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, unnamed, kerneltest.WithApprovals(yes))
@@ -191,9 +185,7 @@ func TestApprovalQuorum(t *testing.T) {
 		b.MustNotDo(contracts.ReasonApprovalRequired, "close", account, kerneltest.WithApprovals(ann, b.Approve(later, kerneltest.SeedAnn))) // ann twice
 		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.WithApprovals(ann, b.Approve(asked, kerneltest.SeedDan)))
 		d, _ := b.MustDo("close", account, kerneltest.WithApprovals(ann, cid))
-		if len(d.Record.Approvals) != 2 {
-			t.Errorf("consumed %v", d.Record.Approvals)
-		}
+		assert.Len(t, d.Record.Approvals, 2, "consumed")
 		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.WithApprovals(ann, cid))
 		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedBob), cid))
 		b.MustAgree(b.MustPass())
@@ -279,9 +271,8 @@ func TestApprovalOfWrapped(t *testing.T) {
 	paid := 0
 	pay := helm.Wrap(b.Kernel, "pay", func(ctx context.Context, p payment) (string, error) {
 		paid++
-		if d, _ := b.Kernel.Guard(ctx, helm.Intent{Tool: "refund", Args: []byte(kerneltest.Rent)}); d.Reason != contracts.ReasonApprovalRequired {
-			t.Errorf("a call from inside: %s", d.Reason)
-		}
+		d, _ := b.Kernel.Guard(ctx, helm.Intent{Tool: "refund", Args: []byte(kerneltest.Rent)})
+		assert.Equal(t, contracts.ReasonApprovalRequired, d.Reason, "a call from inside")
 		return "paid", nil
 	})
 	ctx := helm.With(context.Background(), helm.Intent{Session: "chat", Caller: helm.Caller{ID: "kim"}})

@@ -8,6 +8,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
 // A denial has the cause that is its own. That an earlier call could not be read is none of one which is denied for its arguments.
@@ -31,9 +32,7 @@ func TestCauseIsOfTheReason(t *testing.T) {
 	if _, err := unfit(ctx, hollow{}); !errors.As(err, &e) || e.Reason != contracts.ReasonSchemaViolation || errors.Is(err, errRead) {
 		t.Errorf("what does not fit: %v", err)
 	}
-	if b.Runs.Load() != 0 {
-		t.Error("something ran")
-	}
+	assert.Equal(t, int64(0), b.Runs.Load(), "something ran")
 }
 
 // hollow writes arguments that it cannot read again.

@@ -13,6 +13,8 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph/filestore"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // kim is the clerk, as who wants to be forgotten is named.
@@ -33,9 +35,7 @@ func onEachStore(t *testing.T, test func(t *testing.T, b *kerneltest.Bank), chan
 	t.Run("in memory", func(t *testing.T) { test(t, kerneltest.NewBank(t, change...)) })
 	t.Run("on disk", func(t *testing.T) {
 		s, err := filestore.Open(t.TempDir(), filestore.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { s.Close() })
 		f := &kerneltest.FaultyStore{Store: s}
 		b := kerneltest.NewBank(t, append(change, func(o *helm.Options) { o.Store = f })...)
@@ -169,9 +169,7 @@ func TestErasedInputsOfAnOpenCall(t *testing.T) {
 				open++
 			}
 		}
-		if open != 1 {
-			t.Errorf("%d settled", open)
-		}
+		assert.Equal(t, 1, open, "%d settled", open)
 		b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedBob)))
 		b.MustAgree(b.MustPass())
 	})
@@ -185,9 +183,7 @@ func TestEverythingErased(t *testing.T) {
 		b.Do("look", `{"account":`)
 		b.Do("look", look("17"), talk("no such name"))
 		b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)))
-		if err := b.Kernel.CloseSession(t.Context(), "chat"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.Kernel.CloseSession(t.Context(), "chat"))
 		b.MustNotDo(contracts.ReasonSessionClosed, "look", look("17"))
 		e := erase(b.World, erasure.Selection{Sessions: []string{"chat", "no such name", "main"}, Callers: kim.Callers})
 		if len(e.Calls) != 7 || len(e.Kept) != 0 {

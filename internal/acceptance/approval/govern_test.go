@@ -9,6 +9,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/assert"
 )
 
 // An approver counts from the entry behind the event that adds her, up to the one that revokes her, and over a restart: also for the call that is
@@ -75,9 +76,7 @@ func TestGovernRacesApproval(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- b.Kernel.Govern(t.Context(), revoke) }()
 		d, _ := b.Do("pay", kerneltest.Rent, yes)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-done)
 		switch {
 		case d.Allowed():
 			allowed.Add(1)

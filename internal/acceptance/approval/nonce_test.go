@@ -7,6 +7,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/require"
 )
 
 // talk moves a call of the clerk to another conversation.
@@ -44,9 +45,7 @@ func TestApprovalOfOneNonceForTwoSessions(t *testing.T) {
 	first, second := b.Ask("pay", kerneltest.Rent), b.Ask("pay", kerneltest.Rent, talk("other"))
 	second.Nonce = first.Nonce
 	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(first, kerneltest.SeedAnn)))
-	if err := b.Kernel.CloseSession(t.Context(), "chat"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Kernel.CloseSession(t.Context(), "chat"))
 	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, talk("other"), kerneltest.WithApprovals(b.Approve(second, kerneltest.SeedAnn)))
 	b.Reopen()
 	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, talk("other"), kerneltest.WithApprovals(b.Approve(second, kerneltest.SeedAnn)))

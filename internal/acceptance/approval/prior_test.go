@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/require"
 )
 
 const there = `{"from":"16","to":"17"}`
@@ -191,9 +192,7 @@ func TestPriorReceiptNarrowed(t *testing.T) {
 	b.MustDo("look", look("17"))
 	b.Kernel = task
 	b.MustDo("move", there)
-	if err := root.Swap(t.Context(), kerneltest.EditedBankPolicy(t, "version: 1}", "version: 2}")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, root.Swap(t.Context(), kerneltest.EditedBankPolicy(t, "version: 1}", "version: 2}")))
 	b.MustDo("move", there)
 	b.Kernel = root
 	b.MustAgree(b.MustPass())

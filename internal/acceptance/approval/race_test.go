@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
 // Two approvers answer the same request at the same time, and each has the call made with what there is: two of them are needed, so it runs
@@ -61,9 +62,7 @@ func TestApprovalRacedBySwap(t *testing.T) {
 		d, r := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
 		if r.Record.Outcome == contracts.Executed {
 			ran.Add(1)
-			if d.Record.PolicyHash == hash {
-				t.Error("ran under a policy that nobody approved")
-			}
+			assert.NotEqual(t, hash, d.Record.PolicyHash, "ran under a policy that nobody approved")
 		} else if d.Reason != contracts.ReasonApprovalInvalid {
 			t.Errorf("%s: %s", d.Reason, d.Why)
 		}
@@ -135,9 +134,7 @@ func TestApprovalsRaceForBudget(t *testing.T) {
 		for d.Reason == contracts.ReasonBudgetExceeded { // somebody's run has it, and gives it back
 			d, _ = b.Do("pay", kerneltest.Rent, mine[i], kerneltest.WithApprovals(yes[i]))
 		}
-		if d.Reason != contracts.ReasonToolError {
-			t.Errorf("%s: %s", d.Reason, d.Why)
-		}
+		assert.Equal(t, contracts.ReasonToolError, d.Reason, "%s: %s", d.Reason, d.Why)
 		if d, _ := b.Do("pay", kerneltest.Rent, mine[i], kerneltest.WithApprovals(yes[i])); d.Reason != contracts.ReasonApprovalInvalid && d.Reason != contracts.ReasonBudgetExceeded {
 			t.Errorf("again: %s", d.Reason)
 		}
@@ -182,9 +179,8 @@ func TestCallsOfSessionRaced(t *testing.T) {
 			if round(); ran.Load() != x.most {
 				t.Errorf("%d ran after a restart, want %d", ran.Load(), x.most)
 			}
-			if d, _ := b.Do("tell", `{}`, func(in *helm.Intent) { in.Session = "another" }); d.Err() != nil {
-				t.Error(d.Err())
-			}
+			d, _ := b.Do("tell", `{}`, func(in *helm.Intent) { in.Session = "another" })
+			assert.NoError(t, d.Err())
 			b.Runs.Store(0)
 			b.MustNotDo(contracts.ReasonFailClosedError, "tell", `{}`, func(in *helm.Intent) { in.Session = "" })
 			b.MustPass()

@@ -13,6 +13,8 @@ import (
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Whatever process comes after: what was asked for is good for one use, and what was used stays used, by whichever approver's envelope.
@@ -22,9 +24,7 @@ func TestApprovalOverRestart(t *testing.T) {
 		"on disk": func(t *testing.T) func(*helm.Options) {
 			return func(o *helm.Options) {
 				s, err := filestore.Open(t.TempDir(), filestore.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				t.Cleanup(func() { s.Close() })
 				o.Store = &kerneltest.FaultyStore{Store: s}
 			}
@@ -111,9 +111,7 @@ func TestApprovalOverDamagedInputs(t *testing.T) {
 			b := kerneltest.NewBank(t)
 			asked := b.Ask("pay", kerneltest.Rent)
 			d, _ := b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedAnn)))
-			if err := b.Kernel.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, b.Kernel.Close())
 			honest := b.Store.Store
 			b.Store.Store = lie(honest)
 			if k, err := helm.New(b.Options); k != nil || err == nil || !strings.Contains(err.Error(), d.Record.ID) {
@@ -139,9 +137,7 @@ func TestApprovalOfUnknownOutcome(t *testing.T) {
 	for _, st := range b.Statements() {
 		unknown = unknown || st.Receipt != nil && st.Receipt.Reason == contracts.ReasonOutcomeUnknown
 	}
-	if !unknown {
-		t.Error("the call was not settled")
-	}
+	assert.True(t, unknown, "the call was not settled")
 	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
 	b.MustAgree(b.MustPass())
 }
@@ -187,9 +183,8 @@ func TestApprovalUnderSpentBudget(t *testing.T) {
 	theirs := b.Approve(b.Ask("pay", kerneltest.Rent, elsewhere), kerneltest.SeedAnn)
 	b.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
 		if c.Session == "elsewhere" {
-			if d, _ := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes)); d.Reason != contracts.ReasonBudgetExceeded {
-				t.Errorf("%s", d.Reason)
-			}
+			d, _ := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+			assert.Equal(t, contracts.ReasonBudgetExceeded, d.Reason)
 		}
 		return executor.Result{}, kerneltest.ErrTool
 	}
@@ -209,9 +204,7 @@ func TestApprovalOfClosedSession(t *testing.T) {
 	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedBob)))
 	b.Pass(time.Second)
 	yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
-	if err := b.Kernel.CloseSession(context.Background(), "chat"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Kernel.CloseSession(context.Background(), "chat"))
 	for range 2 {
 		d, r := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
 		b.MustBe(d, r, kerneltest.Denied(contracts.ReasonSessionClosed))

@@ -17,6 +17,8 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // tape is a store that can be had twice.
@@ -42,9 +44,7 @@ func (x *tape) again(t *testing.T) proofgraph.Store {
 	t.Helper()
 	s := proofgraph.NewMemory()
 	for _, b := range x.all {
-		if err := s.Append(context.Background(), b); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Append(context.Background(), b))
 	}
 	return s
 }
@@ -59,9 +59,7 @@ func TestTwinOverRestart(t *testing.T) {
 	}
 	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonToolError, contracts.ReasonApprovalRequired, contracts.ReasonApprovalInvalid, contracts.ReasonBudgetExceeded,
 		contracts.ReasonMissingRequirement, contracts.ReasonCeilingViolation, contracts.ReasonSystemFrozen, contracts.ReasonSessionClosed, contracts.ReasonIdempotencyConflict, contracts.ReasonPolicyViolation} {
-		if reasons[r] == 0 {
-			t.Errorf("nothing was %s: %v", r, reasons)
-		}
+		assert.NotEqual(t, 0, reasons[r], "nothing was %s: %v", r, reasons)
 	}
 }
 
@@ -131,9 +129,7 @@ func twins(t *testing.T, random *rand.Rand, reasons map[contracts.ReasonCode]int
 				b.Govern(b.Adding(owners[len(owners)-1], fmt.Sprint("owner ", len(owners)), registry.Approver, "owner"), kerneltest.SeedRoot)
 			}
 		case 4:
-			if err := b.Kernel.CloseSession(context.Background(), fmt.Sprint("d", closed)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, b.Kernel.CloseSession(context.Background(), fmt.Sprint("d", closed)))
 			closed += random.IntN(2)
 		default:
 			k := b.Kernel
@@ -157,9 +153,7 @@ func twins(t *testing.T, random *rand.Rand, reasons map[contracts.ReasonCode]int
 		o := b.Options
 		o.Store, o.Policy = played.again(t), kerneltest.Compile(t, stack(version), floor)
 		twin, err := helm.New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		fails = false
 		for i := range 25 {
 			in := intent()
@@ -170,9 +164,7 @@ func twins(t *testing.T, random *rand.Rand, reasons map[contracts.ReasonCode]int
 				t.Fatalf("call %d: %s %s\n%s\nand after a restart %s %s\n%s", i, here.Reason, here.Why, here.Record.Append(nil), there.Reason, there.Why, there.Record.Append(nil))
 			}
 		}
-		if err := twin.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, twin.Close())
 	}
 	b.Runs.Store(0)
 	b.MustPass()

@@ -17,6 +17,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/require"
 )
 
 // benchPolicy has the shape of the goal: a schema of seven properties, and three rules.
@@ -49,9 +50,7 @@ func benchArgs(b testing.TB) json.RawMessage {
 	code := strings.Repeat("for i := range 10 {\n\tfmt.Println(\"line\", i)\n}\n", 20)
 	for n := len(code); ; n-- {
 		raw, err := json.Marshal(map[string]any{"language": "go", "code": code[:n], "file": "main.go", "line": 12, "timeout": 30.5, "dry": false, "tags": []string{"a", "b"}})
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		if len(raw) <= 900 {
 			return raw
 		}

@@ -19,6 +19,8 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/proofgraph/filestore"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // spending is the policy of the tests with a budget over echo, whose text says how it goes on.
@@ -71,9 +73,7 @@ func kept(w *kerneltest.World) (sum uint64) {
 func TestBudgetUnderLoad(t *testing.T) {
 	durable := func(o *helm.Options) {
 		s, err := filestore.Open(t.TempDir(), filestore.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { s.Close() })
 		o.Store = &kerneltest.FaultyStore{Store: s}
 	}
@@ -107,9 +107,7 @@ func TestBudgetUnderLoad(t *testing.T) {
 			executed, rest := int64(0), 100
 			if x.restart {
 				executed, rest = swarm(w, 9), 91
-				if err := w.Kernel.Close(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, w.Kernel.Close())
 				w.Open()
 			}
 			executed += swarm(w, rest)
@@ -167,9 +165,8 @@ func TestBudgetWindow(t *testing.T) {
 	})
 	call := func(n int, reason contracts.ReasonCode) {
 		t.Helper()
-		if d, _ := w.Kernel.Guard(context.Background(), helm.Intent{Tool: "echo", Args: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}); d.Reason != reason {
-			t.Errorf("%d at %v: %s %s", n, now, d.Reason, d.Why)
-		}
+		d, _ := w.Kernel.Guard(context.Background(), helm.Intent{Tool: "echo", Args: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))})
+		assert.Equal(t, reason, d.Reason, "%d at %v: %s %s", n, now, d.Reason, d.Why)
 	}
 	call(4, contracts.ReasonAllow)
 	call(2, contracts.ReasonBudgetExceeded)
@@ -222,9 +219,7 @@ func TestBudgetUnderSwaps(t *testing.T) {
 	d, r := w.Call("echo", `{}`)
 	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonBudgetExceeded))
 	w.MustVerify()
-	if err := w.Kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Kernel.Close())
 	w.Options.Policy = version(plain)
 	w.Open()
 	d, r = w.Call("echo", `{}`, func(*helm.Intent) { next = lower })
@@ -241,9 +236,7 @@ func TestBudgetUnderSwaps(t *testing.T) {
 // leave it as it is, and the kernel above is charged for its own share only.
 func TestBudgetOfTask(t *testing.T) {
 	doc, err := policy.Parse("task.yaml", []byte("helm: policy/v1\nlayer: P2\nname: task\nbudgets:\n  - {id: few, tools: [echo], limit: 2, per: session, window: session, cost: 1}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const all = "  - {id: calls, tools: [echo], limit: 4, per: all, window: total, cost: 1}\n"
 	w := kerneltest.New(t, func(o *helm.Options) { o.Policy = kerneltest.Compile(t, spending(all)) })
 	call := func(k *helm.Kernel, session string, reason contracts.ReasonCode, rule string) {
@@ -261,9 +254,7 @@ func TestBudgetOfTask(t *testing.T) {
 	w.Swap(kerneltest.Compile(t, strings.Replace(spending(all), "version: 1", "version: 2", 1)))
 	call(b, "chat", short, "P2:task:few")
 	call(w.Kernel, "chat", allow, "P1:test:all")
-	if err := w.Kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Kernel.Close())
 	w.Options.Policy = kerneltest.Compile(t, strings.Replace(spending(all), "version: 1", "version: 3", 1))
 	w.Open()
 	a = w.Narrow(w.Kernel, doc)

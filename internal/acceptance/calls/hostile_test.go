@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
 // Whatever of the host panics, at whatever moment: the call is denied or recorded, and the kernel goes on.
@@ -88,9 +89,8 @@ func TestHostileHosts(t *testing.T) {
 		w = kerneltest.New(t, func(o *helm.Options) {
 			o.Observe = func(ctx context.Context, e helm.Event) {
 				if depth.Add(1) == 1 {
-					if d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: e.Session}); d.Err() != nil {
-						t.Error(d.Err())
-					}
+					d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: e.Session})
+					assert.NoError(t, d.Err())
 				}
 			}
 		})
@@ -132,18 +132,11 @@ func TestZeroValuesDeny(t *testing.T) {
 		if d.Allowed() || !errors.Is(d.Err(), helm.ErrDenied) || d.Reason != contracts.ReasonKernelSealed || r.Entry != nil {
 			t.Errorf("%s kernel: %+v", name, d)
 		}
-		if k.Trust() != nil {
-			t.Errorf("%s kernel has a trust state", name)
-		}
-		if err := k.Close(); err == nil {
-			t.Errorf("%s kernel closed", name)
-		}
-		if err := k.CloseSession(context.Background(), "s"); err == nil {
-			t.Errorf("%s kernel closed a session", name)
-		}
-		if _, err := k.Checkpoint(context.Background()); err == nil {
-			t.Errorf("%s kernel signed a checkpoint", name)
-		}
+		assert.Nil(t, k.Trust(), "%s kernel has a trust state", name)
+		assert.Error(t, k.Close(), "%s kernel closed", name)
+		assert.Error(t, k.CloseSession(context.Background(), "s"), "%s kernel closed a session", name)
+		_, err := k.Checkpoint(context.Background())
+		assert.Error(t, err, "%s kernel signed a checkpoint", name)
 	}
 	if err := (helm.Decision{}).Err(); !errors.Is(err, helm.ErrDenied) || errors.Is(err, helm.ErrWithheld) || (helm.Decision{}).Allowed() {
 		t.Errorf("zero Decision: %v", err)
@@ -167,9 +160,7 @@ func TestNothingIsShared(t *testing.T) {
 	}
 	in := helm.Intent{Tool: "echo", Args: json.RawMessage(`{"text":"x"}`), Caller: helm.Caller{ID: "ada", Roles: []string{"b", "a", "b"}}, Session: "s"}
 	d, r := w.Kernel.Guard(context.Background(), in)
-	if in.Caller.Roles[0] != "b" {
-		t.Error("the caller's roles were sorted in place")
-	}
+	assert.Equal(t, "b", in.Caller.Roles[0], "the caller's roles were sorted in place")
 	entry := bytes.Clone(r.Entry)
 	for _, b := range [][]byte{in.Args, kept} {
 		for i := range b {
@@ -185,9 +176,7 @@ func TestNothingIsShared(t *testing.T) {
 	for i := range r.Entry { // the receipt is the caller's
 		r.Entry[i] = 'x'
 	}
-	if !bytes.Equal(w.Entry(r.Index), entry) {
-		t.Error("the store shares the entry with the receipt")
-	}
+	assert.True(t, bytes.Equal(w.Entry(r.Index), entry), "the store shares the entry with the receipt")
 	w.Runs.Store(0)
 	if d, _ := w.Call("echo", `{}`); d.Err() != nil {
 		t.Errorf("after the options changed: %v", d.Err())
@@ -210,9 +199,7 @@ func TestCallsInsideCalls(t *testing.T) {
 	}
 	kerneltest.Within(t, 10*time.Second, "calls inside a call", func() {
 		d, _ := w.Call("echo", `{}`, func(in *helm.Intent) { in.Caller.ID, in.Idempotency = "ada", "k" })
-		if d.Err() != nil {
-			t.Error(d.Err())
-		}
+		assert.NoError(t, d.Err())
 	})
 	sessions := map[string]bool{}
 	for range 2 {

@@ -14,6 +14,8 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A call with two or more faults is denied for the first in the published order, whatever the others are: every set of faults is tried.
@@ -72,16 +74,12 @@ rules:
 	first := good()
 	for _, first.Session = range []string{"open", "closed"} {
 		first.Idempotency, first.Caller.ID = "bound", "somebody else"
-		if d, _ := w.Kernel.Guard(context.Background(), first); d.Err() != nil {
-			t.Fatal(d.Err())
-		}
+		d, _ := w.Kernel.Guard(context.Background(), first)
+		require.NoError(t, d.Err())
 	}
-	if err := w.Kernel.CloseSession(context.Background(), "closed"); err != nil {
-		t.Fatal(err)
-	}
-	if d, _ := w.Kernel.Guard(context.Background(), good()); d.Err() != nil {
-		t.Fatal(d.Err())
-	}
+	require.NoError(t, w.Kernel.CloseSession(context.Background(), "closed"))
+	d, _ := w.Kernel.Guard(context.Background(), good())
+	require.NoError(t, d.Err())
 	w.Runs.Store(0)
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -161,9 +159,7 @@ func TestNeverBothSentinels(t *testing.T) {
 				if errors.Is(err, helm.ErrDenied) == errors.Is(err, helm.ErrWithheld) || errors.Is(err, helm.ErrDenied) == d.Reason.Ran() || errors.Is(err, helm.ErrApprovalRequired) {
 					t.Errorf("%s, append %d: %s: denied %v, withheld %v", name, n, d.Reason, errors.Is(err, helm.ErrDenied), errors.Is(err, helm.ErrWithheld))
 				}
-				if !strings.Contains(err.Error(), cause.Error()) {
-					t.Errorf("%v does not name its cause", err)
-				}
+				assert.Contains(t, err.Error(), cause.Error(), "%v does not name its cause", err)
 			}
 		}
 	}
@@ -229,13 +225,9 @@ func TestContextThatMakesCalls(t *testing.T) {
 func TestErrIsNilOnlyWithAnOutput(t *testing.T) {
 	for _, d := range []helm.Decision{{}, {Verdict: contracts.Allow}, {Verdict: contracts.Allow, Reason: contracts.ReasonToolError}, {Reason: contracts.ReasonAllow},
 		{Verdict: contracts.Allow, Reason: contracts.ReasonOutcomeUnknown}} {
-		if d.Err() == nil {
-			t.Errorf("%v %s has no error", d.Verdict, d.Reason)
-		}
+		assert.Error(t, d.Err(), "%v %s has no error", d.Verdict, d.Reason)
 	}
-	if err := (helm.Decision{Verdict: contracts.Allow, Reason: contracts.ReasonAllow}).Err(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, (helm.Decision{Verdict: contracts.Allow, Reason: contracts.ReasonAllow}).Err())
 }
 
 // An observer of a sealed kernel hears which call it denied, by a name that can be shown.

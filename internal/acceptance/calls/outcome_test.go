@@ -12,6 +12,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
 // The outcome table of Guard, one case a row.
@@ -190,9 +191,8 @@ func TestOutcomeTable(t *testing.T) {
 				w.Store.FailAt = 0
 				w.Open() // the next New settles what was open
 			}
-			if report := w.MustVerify(); len(report.Open) != 0 {
-				t.Errorf("open decisions %v", report.Open)
-			}
+			report := w.MustVerify()
+			assert.Empty(t, report.Open, "open decisions")
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
 // Whatever the arguments are that are not strict JSON: a denial with its reason, a DENIED receipt, and no run.
@@ -64,9 +65,7 @@ func TestStrictArguments(t *testing.T) {
 			if got := r.Record.Decision; got.ArgsForm != "raw" || got.Condition != 0 {
 				t.Errorf("recorded as %q at condition %d", got.ArgsForm, got.Condition)
 			}
-			if !strings.HasPrefix(d.Why, "args: ") {
-				t.Errorf("why: %q", d.Why)
-			}
+			assert.True(t, strings.HasPrefix(d.Why, "args: "), "why: %q", d.Why)
 		})
 	}
 	w.T = t
@@ -97,9 +96,7 @@ func TestDriverGetsWhatWasJudged(t *testing.T) {
 	} {
 		d, r := w.Call("echo", args)
 		w.MustBe(d, r, kerneltest.Executed("null"))
-		if string(got.Args) != canonical {
-			t.Errorf("%.60s: the driver got %.60s", args, got.Args)
-		}
+		assert.Equal(t, canonical, string(got.Args), "%.60s: the driver got %.60s", args, got.Args)
 		if p := got.Permit; p.DecisionID != d.Record.ID || p.Expires != d.Record.Expires || len(p.Decision) == 0 || got.Tool != "echo" || got.Session != "s" {
 			t.Errorf("the driver got %+v", got)
 		}
@@ -153,9 +150,7 @@ func TestMalformedIntents(t *testing.T) {
 			w.T = t
 			d, r := w.Call("echo", `{}`, change)
 			w.MustBe(d, r, kerneltest.Denied(contracts.ReasonIntentMalformed))
-			if d.Why == "" {
-				t.Error("nothing says what is malformed")
-			}
+			assert.NotEqual(t, "", d.Why, "nothing says what is malformed")
 		})
 	}
 	w.T = t

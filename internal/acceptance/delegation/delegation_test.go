@@ -12,6 +12,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/require"
 )
 
 // Whatever is wrong with the grants that a call is made under denies it, with a receipt that names the leaf, and nothing runs. The pack
@@ -30,9 +31,7 @@ func TestDelegationGuarded(t *testing.T) {
 	by := func(signer string, g contracts.Delegation) []contracts.Envelope {
 		g.Nonce, g.Expires, g.Only = "n", 4e12, []string{"echo"}
 		e, err := g.Sign(kerneltest.NamedKey(t, signer))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return []contracts.Envelope{e}
 	}
 	good := kerneltest.Chain(t, passed...)
@@ -77,9 +76,7 @@ func TestDelegationGuarded(t *testing.T) {
 		{"by the kernel's key", func() []contracts.Envelope {
 			g := contracts.Delegation{Delegator: "kernel", Delegate: "agent", Nonce: "n", Expires: 4e12, Only: []string{"echo"}}
 			e, err := g.Sign(w.Key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return []contracts.Envelope{e}
 		}(), nil, invalid, 6, "KEY"},
 		{"a pointer that the tool lacks", asks(1, `{"arg":"/amount","le":5}`), nil, invalid, 6, `no "/amount" in the input of echo`},

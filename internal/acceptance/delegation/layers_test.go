@@ -11,6 +11,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // What a budget, a floor or an overlay says of the caller, and what an overlay is for, holds under every grant.
@@ -107,13 +109,9 @@ func TestDelegationRevoked(t *testing.T) {
 			calls("before", contracts.ReasonAllow)
 			during = func() { w.SignAndGovern(c.event, c.by) }
 			calls("between judgement and place", c.reason)
-			if during != nil {
-				t.Error("nothing was revoked")
-			}
+			assert.Nil(t, during, "nothing was revoked")
 			calls("behind it", c.reason)
-			if err := w.Kernel.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.Kernel.Close())
 			w.Open()
 			calls("after a restart", c.reason)
 			report := w.MustVerify()
@@ -141,9 +139,7 @@ func TestDelegationApproved(t *testing.T) {
 		q := *d.Pending
 		q.Caller = of
 		e, err := q.Approve(kerneltest.NamedKey(t, "dora"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return func(in *helm.Intent) { in.Approvals = []contracts.Envelope{e} }
 	}
 	for _, x := range []struct {
@@ -157,9 +153,7 @@ func TestDelegationApproved(t *testing.T) {
 		{"of the caller, under another's", kerneltest.Chain(t, contracts.Delegation{Delegator: "carl", Delegate: "agent"}), approved(d.Pending.Caller), contracts.ReasonNoPolicyDefined},
 	} {
 		d, r := under(w, x.chain, x.change)
-		if d.Reason != x.reason {
-			t.Errorf("%s: %s (%s)", x.name, d.Reason, d.Why)
-		}
+		assert.Equal(t, x.reason, d.Reason, "%s: %s (%s)", x.name, d.Reason, d.Why)
 		w.MustBe(d, r, kerneltest.Denied(x.reason))
 	}
 	d, r = under(w, chain, approved(d.Pending.Caller))

@@ -16,6 +16,8 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // The definition of a tool as its provider published it when the policy was written, and as he might publish it later.
@@ -117,9 +119,7 @@ func TestDefinitionChanges(t *testing.T) {
 	var d *defined
 	w := kerneltest.New(t, func(o *helm.Options) { o.Policy = pinning(t, 1, published, "echo"); delete(o.Drivers, "echo") })
 	d = define(w, func() contracts.Digest { return *now.Load() })
-	if err := w.Kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Kernel.Close())
 	w.Options.Drivers["echo"] = d
 	w.Open()
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
@@ -144,9 +144,7 @@ func TestDefinitionChanges(t *testing.T) {
 	w.Runs.Store(0)
 	both, r := w.Call("echo", `{}`, func(in *helm.Intent) { in.Driver = define(w, constant(changed)) }) // two are two, whatever they declare
 	w.MustBe(both, r, kerneltest.Denied(contracts.ReasonDriverNotBound))
-	if !strings.HasPrefix(both.Why, "two drivers") {
-		t.Errorf("why: %s", both.Why)
-	}
+	assert.True(t, strings.HasPrefix(both.Why, "two drivers"), "why: %s", both.Why)
 
 	var wg sync.WaitGroup // raced: no call runs that was not asked for a definition which was the pinned one
 	for range 16 {
@@ -176,9 +174,7 @@ func TestDefinitionAtLoad(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := kerneltest.New(t)
-			if err := w.Kernel.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.Kernel.Close())
 			before, was := w.Size(), w.Options.Policy
 			w.Options.Policy, w.Options.Drivers["echo"] = pinning(t, 2, published, "echo"), x.driver(w)
 			if k, err := helm.New(w.Options); k != nil || err == nil || !strings.Contains(err.Error(), x.says) {
@@ -189,9 +185,8 @@ func TestDefinitionAtLoad(t *testing.T) {
 			if err := w.Kernel.Swap(context.Background(), pinning(t, 2, published, "echo")); err == nil || !strings.Contains(err.Error(), x.says) {
 				t.Errorf("Swap: %v", err)
 			}
-			if n := w.Size(); n != before {
-				t.Errorf("%d entries were written", n-before)
-			}
+			n := w.Size()
+			assert.Equal(t, before, n, "%d entries were written", n-before)
 			d, r := w.Call("slow", `{}`)
 			w.MustBe(d, r, kerneltest.Executed(`{}`))
 			w.MustVerify()
@@ -227,8 +222,6 @@ func TestDefinitionAndSwap(t *testing.T) {
 	w.MustBe(d, r, deny)
 	d, r = w.Call("unbound", `{}`, later)
 	w.MustBe(d, r, allow)
-	if armed.Load() {
-		t.Error("no swap came in between")
-	}
+	assert.False(t, armed.Load(), "no swap came in between")
 	w.MustVerify()
 }

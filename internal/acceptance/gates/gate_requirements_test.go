@@ -15,6 +15,7 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/require"
 )
 
 // Condition 4: the requirements are met: what was done before, what somebody attests, and whom a person must ask.
@@ -42,9 +43,7 @@ func asked(t testing.TB) func(*helm.Options) {
 	}
 	r, err := registry.New(1, key("root", "root", registry.Root), key("olga", "olga", registry.Approver, "owner"), key("olga's other", "olga", registry.Approver, "owner"),
 		key("otto", "otto", registry.Approver, "owner"), key("pat", "pat", registry.Approver, "owner"), key("carl", "carl", registry.Approver, "clerk"), key("notary", "notary", registry.Attestor))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return func(o *helm.Options) { o.Trust = r }
 }
 

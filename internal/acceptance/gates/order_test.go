@@ -11,6 +11,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/require"
 )
 
 // orderBundle has a tool for each set of faults of the surface: e of its effect, c of its connector, s of its sandbox, r of its risk.
@@ -122,9 +123,7 @@ func TestOrderOfGates(t *testing.T) {
 		return registry.Key{Name: name, Public: kerneltest.NamedKey(t, name).Public().(crypto.PublicKey), Role: role, Roles: roles}
 	}
 	r, err := registry.New(1, key("root", registry.Root), key("ann", registry.Delegator), key("olga", registry.Approver, "owner"), key("on call", registry.Freezer))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	good := helm.Intent{Session: "open", Caller: helm.Caller{ID: "agent", Tenant: "acme"}}
 	stage := func() *target {
 		s := newTarget(t, good, []string{orderFloor, bundle}, func(o *helm.Options) { o.Trust = r })

@@ -5,6 +5,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/stretchr/testify/assert"
 )
 
 // gates are all tables of attacks, in published order.
@@ -24,9 +25,7 @@ var uncovered = map[contracts.ReasonCode]struct {
 func TestReasonsCovered(t *testing.T) {
 	attacks := map[contracts.ReasonCode]int{contracts.ReasonAllow: 1} // every attack's good call
 	for _, g := range gates() {
-		if len(g.attacks) == 0 {
-			t.Errorf("%s: no attacks", g.name)
-		}
+		assert.NotEqual(t, 0, len(g.attacks), "%s: no attacks", g.name)
 		for _, a := range g.attacks {
 			attacks[a.reason]++
 		}

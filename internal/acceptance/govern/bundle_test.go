@@ -12,6 +12,8 @@ import (
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // publishers are two who sign bundles, beside a root and one who approves.
@@ -21,9 +23,7 @@ func publishers(t testing.TB) *registry.Registry {
 		return registry.Key{Name: name, Public: kerneltest.NamedKey(t, name).Public().(crypto.PublicKey), Role: role, Roles: roles}
 	}
 	r, err := registry.New(1, key("root", registry.Root), key("press", registry.Publisher), key("other press", registry.Publisher), key("olga", registry.Approver, "owner"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r
 }
 
@@ -38,9 +38,7 @@ func edition(t testing.TB, version, signer string, edits ...string) (contracts.D
 func sealedBundle(t testing.TB, signer string, b contracts.Bundle) contracts.Envelope {
 	t.Helper()
 	e, err := b.Sign(kerneltest.NamedKey(t, signer))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -63,16 +61,12 @@ func underPress(t *testing.T) *kerneltest.World {
 	r := publishers(t)
 	w := kerneltest.New(t, func(o *helm.Options) {
 		state, err := r.Initial(kerneltest.Public(t, 1), crypto.DeriveLogKey(kerneltest.SeedKey(t, 1)).Public().(crypto.PublicKey))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		doc, signed := edition(t, "1", "press")
-		if doc, err = registry.OpenBundle(state, signed, doc); err != nil {
-			t.Fatal(err)
-		}
-		if o.Policy, err = guardian.Compile(doc); err != nil {
-			t.Fatal(err)
-		}
+		doc, err = registry.OpenBundle(state, signed, doc)
+		require.NoError(t, err)
+		o.Policy, err = guardian.Compile(doc)
+		require.NoError(t, err)
 		o.Trust = r
 	})
 	w.Governed = true
@@ -100,13 +94,9 @@ func TestSignedBundle(t *testing.T) {
 	if err := w.Kernel.Swap(context.Background(), first); err == nil || !strings.Contains(err.Error(), "policy P1 test: version 1 goes back: the log has had version 4") {
 		t.Errorf("Swap to an old edition: %v", err)
 	}
-	if w.Size() != size {
-		t.Error("a refused swap wrote to the log")
-	}
+	assert.Equal(t, size, w.Size(), "a refused swap wrote to the log")
 	w.MustAllow(w.Kernel, 1)
-	if err := w.Kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Kernel.Close())
 	w.Options.Policy = second
 	if k, err := helm.New(w.Options); k != nil || err == nil || !strings.Contains(err.Error(), "version 2 goes back: the log has had version 4") {
 		t.Errorf("New with an old edition: %v", err)
@@ -129,9 +119,8 @@ func TestUnsignedBundles(t *testing.T) {
 	}
 	edited := func(old, new string) contracts.Document {
 		x := doc
-		if x.Canonical = bytes.Replace(doc.Canonical, []byte(old), []byte(new), 1); bytes.Equal(x.Canonical, doc.Canonical) {
-			t.Fatalf("the document has no %q", old)
-		}
+		x.Canonical = bytes.Replace(doc.Canonical, []byte(old), []byte(new), 1)
+		require.False(t, bytes.Equal(x.Canonical, doc.Canonical), "the document has no %q", old)
 		return x
 	}
 	names := func(x contracts.Document, name string, version uint64) contracts.Envelope {
@@ -145,9 +134,7 @@ func TestUnsignedBundles(t *testing.T) {
 	_, approved := edition(t, "2", "olga")
 	_, rooted := edition(t, "2", "root")
 	own, err := contracts.Bundle{Name: "test", Version: 2, Digest: digest}.Sign(w.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	granted := kerneltest.Chain(t, contracts.Delegation{Delegator: "press", Delegate: "agent"})[0]
 	flipped := bytes.Clone(good)
 	at := bytes.Index(flipped, []byte(`"sig":"`)) + 20
@@ -205,9 +192,7 @@ func TestRevokedPublisher(t *testing.T) {
 		t.Error("a bundle by nobody who is known was opened")
 	}
 	e, err := contracts.TrustEvent{Type: "key", Origin: kerneltest.Origin, Version: 2, Name: "new press", Role: "publisher"}.Prove(kerneltest.NamedKey(t, "new press"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.SignAndGovern(e, "root")
 	w.Swap(opened(w, second, signed))
 	id := crypto.KeyID(kerneltest.NamedKey(t, "press").Public().(crypto.PublicKey))
@@ -230,9 +215,7 @@ func TestRevokedPublisher(t *testing.T) {
 	look("at once", w.Kernel)
 	look("by a narrowed kernel", w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5)))
 	w.MustAllow(w.Kernel, 1) // what is in force stays
-	if err := w.Kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Kernel.Close())
 	w.Options.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "version: 1", "version: 2", 1)) // what was in force
 	w.Open()
 	look("after a restart", w.Kernel)
@@ -248,13 +231,9 @@ func TestBundleBehindAFailedEvent(t *testing.T) {
 			w := kerneltest.NewGoverned(t)
 			doc, by := edition(t, "2", "late press")
 			add, err := w.Event(contracts.TrustEvent{Type: "key", Name: "late press", Role: "publisher"}).Prove(kerneltest.NamedKey(t, "late press"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			fail(w)
-			if err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, add, kerneltest.SeedRoot1, kerneltest.SeedRoot2)); err == nil {
-				t.Fatal("it was entered")
-			}
+			require.Error(t, w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, add, kerneltest.SeedRoot1, kerneltest.SeedRoot2)), "it was entered")
 			for _, next := range []bool{false, true} {
 				if next {
 					w.Open()
@@ -264,9 +243,8 @@ func TestBundleBehindAFailedEvent(t *testing.T) {
 				}
 			}
 			w.Govern(add, kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-			if _, err := w.Kernel.OpenBundle(by, doc); err != nil {
-				t.Error(err)
-			}
+			_, err = w.Kernel.OpenBundle(by, doc)
+			assert.NoError(t, err)
 		})
 	}
 }

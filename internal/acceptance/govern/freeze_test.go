@@ -11,6 +11,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // While the system is frozen every call is denied, with a receipt, whatever its key was bound to before; what was permitted before ends as it
@@ -88,9 +90,7 @@ func TestFreeze(t *testing.T) {
 
 	late := w.Narrow(w.Kernel, kerneltest.Overlay(t, "late", 1, 5))
 	w.Swap(kerneltest.PolicyVersion(t, 2))
-	if err := w.Kernel.CloseSession(bg, "r"); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, w.Kernel.CloseSession(bg, "r"))
 	if d, _ := w.Echo(w.Kernel, 1, func(in *helm.Intent) { in.Session = "r" }); d.Reason != contracts.ReasonSessionClosed {
 		t.Errorf("a closed session comes first: %s", d.Reason)
 	}
@@ -98,9 +98,7 @@ func TestFreeze(t *testing.T) {
 	w.MustBe(d, r, frozen)
 	w.MustVerify()
 
-	if err := w.Kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Kernel.Close())
 	w.Options.Policy = kerneltest.PolicyVersion(t, 2)
 	w.Open()
 	d, r = w.Echo(w.Kernel, 1)
@@ -153,9 +151,7 @@ func TestGovernBetweenJudgementAndPlace(t *testing.T) {
 			if n := w.Runs.Load(); (n == 1) != (x.reason == contracts.ReasonAllow) {
 				t.Errorf("ran %d times", n)
 			}
-			if w.MustFollowTrust() != 1 {
-				t.Error("not one judgement")
-			}
+			assert.Equal(t, 1, w.MustFollowTrust(), "not one judgement")
 			w.MustVerify()
 		})
 	}

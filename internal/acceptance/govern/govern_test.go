@@ -14,6 +14,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Every type of event, through the kernel and through one that was narrowed from it. Each call is judged under the state of its place; auditors
@@ -29,9 +31,7 @@ func TestGovern(t *testing.T) {
 	w.Govern(enthroning(w, 1, kerneltest.SeedRoot1, kerneltest.SeedRoot4), kerneltest.SeedRoot1, kerneltest.SeedRoot2, kerneltest.SeedRoot4)
 	w.MustAllow(task, 1)
 	w.Govern(w.Revoking(kerneltest.SeedApprover), kerneltest.SeedRoot4)
-	if err := task.Govern(context.Background(), kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, task.Govern(context.Background(), kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)))
 	d, r := w.Echo(w.Kernel, 1)
 	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonSystemFrozen))
 	w.Govern(w.Unfreezing(), kerneltest.SeedRoot1)
@@ -126,9 +126,8 @@ func TestGovernRefused(t *testing.T) {
 			if err == nil || !strings.HasPrefix(err.Error(), "helm: govern: ") || !strings.Contains(err.Error(), x.says) {
 				t.Errorf("%s: %v, want %s", name, err, x.says)
 			}
-			if n := w.Size(); n != before {
-				t.Errorf("%s: wrote %d entries", name, n-before)
-			}
+			n := w.Size()
+			assert.Equal(t, before, n, "%s: wrote %d entries", name, n-before)
 		}
 	}
 	bg := context.Background()
@@ -141,9 +140,7 @@ func TestGovernRefused(t *testing.T) {
 	for n := range int64(3) {
 		touches := new(atomic.Int64)
 		touches.Store(n)
-		if err := w.Kernel.Govern(kerneltest.HostileContext{Context: bg, Left: touches}, good); err == nil {
-			t.Errorf("with a context that panics at touch %d", n)
-		}
+		assert.Error(t, w.Kernel.Govern(kerneltest.HostileContext{Context: bg, Left: touches}, good), "with a context that panics at touch %d", n)
 	}
 	var none *helm.Kernel
 	for _, k := range []*helm.Kernel{none, new(helm.Kernel)} {
@@ -152,12 +149,8 @@ func TestGovernRefused(t *testing.T) {
 		}
 	}
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
-	if err := task.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := task.Govern(bg, good); err == nil {
-		t.Error("a narrowed kernel that is closed governs")
-	}
+	require.NoError(t, task.Close())
+	assert.Error(t, task.Govern(bg, good), "a narrowed kernel that is closed governs")
 	w.MustAllow(w.Kernel, 1)
 	if s := w.TrustState(); s.Digest() != digest {
 		t.Errorf("the state has changed: %s", s.Canonical())
@@ -166,9 +159,8 @@ func TestGovernRefused(t *testing.T) {
 	if err := w.Kernel.Govern(nowhere, good); err != nil { // or the refusals would prove nothing
 		t.Errorf("without a context: %v", err)
 	}
-	if d, _ := w.Echo(w.Kernel, 1); d.Reason != contracts.ReasonSystemFrozen {
-		t.Errorf("after the good one: %s", d.Reason)
-	}
+	d, _ := w.Echo(w.Kernel, 1)
+	assert.Equal(t, contracts.ReasonSystemFrozen, d.Reason, "after the good one")
 	before = w.Size()
 	for name, e := range map[string]contracts.Envelope{
 		"a freeze, frozen":          kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer),
@@ -183,9 +175,7 @@ func TestGovernRefused(t *testing.T) {
 	w.MustFollowTrust()
 	w.MustAgree(w.MustVerify())
 	thaw := kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-	if err := w.Kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Kernel.Close())
 	if err := w.Kernel.Govern(bg, thaw); err == nil || w.Size() != before {
 		t.Errorf("a closed kernel governs: %v", err)
 	}
@@ -199,18 +189,14 @@ func b64of(t *testing.T, seed byte, e contracts.TrustEvent) []byte {
 func sig(t *testing.T, seed byte, message []byte) []byte {
 	t.Helper()
 	s, err := crypto.Sign(kerneltest.SeedKey(t, seed), message)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
 // Without roots nothing can ever change, a freeze neither.
 func TestGovernWithoutRoots(t *testing.T) {
 	freezer, err := registry.New(0, registry.Key{Name: "on call", Public: kerneltest.Public(t, kerneltest.SeedFreezer), Role: registry.Freezer})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, r := range map[string]*registry.Registry{"no registry": nil, "one without roots": freezer} {
 		w := kerneltest.New(t, func(o *helm.Options) { o.Trust = r })
 		for _, e := range []contracts.TrustEvent{w.Freezing(), w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), enthroning(w, 1, kerneltest.SeedRoot1), w.Revoking(1)} {
@@ -230,9 +216,7 @@ func TestGovernWithoutRoots(t *testing.T) {
 func TestGovernCopies(t *testing.T) {
 	w := kerneltest.NewGoverned(t)
 	e := kerneltest.SignEvent(t, w.Adding(kerneltest.SeedOther, "eve", registry.Approver, "owner"), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-	if err := w.Kernel.Govern(context.Background(), e); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Kernel.Govern(context.Background(), e))
 	clear(e)
 	w.Govern(w.Freezing(), kerneltest.SeedFreezer)
 	w.MustFollowTrust()
@@ -269,9 +253,7 @@ func TestGovernFails(t *testing.T) {
 			if err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...)); err == nil || !strings.HasPrefix(err.Error(), "helm: govern: ") {
 				t.Errorf("%s: %v", name, err)
 			}
-			if err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...)); err == nil {
-				t.Errorf("%s: a sealed kernel governs", name)
-			}
+			assert.Error(t, w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...)), "%s: a sealed kernel governs", name)
 			w.MustBeClosed(task)
 			w.MustBeSealed()
 			there := w.Size() > size

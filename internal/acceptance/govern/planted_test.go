@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/require"
 )
 
 // Whoever holds the store can begin a log of his own in it, with a key of his own that the roots never saw, and put what they signed for the
@@ -34,22 +35,16 @@ func TestPlantedLog(t *testing.T) {
 			})
 			w.Governed = true
 			for _, e := range x.events(w) {
-				if err := w.Kernel.Govern(t.Context(), e); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, w.Kernel.Govern(t.Context(), e))
 			}
 			w.MustAllow(w.Kernel, 1)
-			if err := w.Kernel.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.Kernel.Close())
 			w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
 			w.MustRefuseNew(name, "another trust state than Options.Trust gives")
 			planted, honest := w.Store.Store, proofgraph.NewMemory()
 			w.Store.Store = honest // or the refusal would prove nothing
 			w.Open()
-			if err := w.Kernel.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.Kernel.Close())
 			w.Store.Store = kerneltest.ReadStore{Store: planted, OnEntries: func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 				if to == 1 { // for who looks at how it began, and no further
 					return honest.Entries(ctx, from, to)

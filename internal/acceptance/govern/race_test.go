@@ -18,6 +18,7 @@ import (
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/assert"
 )
 
 // Of many who enter the event of one version, all at once, one comes through.
@@ -92,9 +93,7 @@ func TestGovernEndsUnderLoad(t *testing.T) {
 				})
 			}
 			kerneltest.Within(t, time.Minute, "callers", calling.Wait)
-			if err := w.Kernel.Govern(context.Background(), last); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, w.Kernel.Govern(context.Background(), last))
 			size := w.Size()
 			kerneltest.Within(t, time.Minute, "64 callers", all.Wait)
 			if n := w.Size(); n != size || ran.Load() < 64*3 {
@@ -109,9 +108,7 @@ func TestGovernEndsUnderLoad(t *testing.T) {
 			w.Open()
 			w.MustFollowTrust()
 			report := w.MustVerify()
-			if len(report.Open) != 0 {
-				t.Errorf("open: %v", report.Open)
-			}
+			assert.Empty(t, report.Open, "open")
 			w.MustAgree(report)
 		})
 	}
@@ -163,13 +160,9 @@ func TestGovernBeforeASlowStore(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		if len(governed)+len(denied) != 0 {
-			t.Error("somebody was answered before anything was stored")
-		}
+		assert.Equal(t, 0, len(governed)+len(denied), "somebody was answered before anything was stored")
 		d.Unblock()
-		if err := <-governed; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-governed)
 		if d := <-denied; d.Reason != contracts.ReasonSystemFrozen {
 			t.Errorf("behind the event: %s", d.Reason)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph/filestore"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/require"
 )
 
 // Whoever has a copy of the log from before a key was revoked, and that key, goes on with it: the kernel does not know better, and no pack of his
@@ -21,9 +22,7 @@ func TestRolledBackPastARevocation(t *testing.T) {
 	open := func(dir string) *filestore.Store {
 		t.Helper()
 		s, err := filestore.Open(dir, filestore.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { s.Close() })
 		return s
 	}
@@ -33,21 +32,15 @@ func TestRolledBackPastARevocation(t *testing.T) {
 	checkpoint := func() []byte {
 		t.Helper()
 		c, err := w.Kernel.Checkpoint(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return c.Note
 	}
 	w.MustAllow(w.Kernel, 1)
 	before := checkpoint()
-	if err := s.Copy(ctx, copied); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Copy(ctx, copied))
 	w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
 	w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-	if err := w.Kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Kernel.Close())
 	w.Options.Store = w.Store
 	w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
 	w.Open()
@@ -55,9 +48,7 @@ func TestRolledBackPastARevocation(t *testing.T) {
 	w.MustAllow(w.Kernel, 2)
 	after := checkpoint()
 	w.MustVerify()
-	if err := w.Kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Kernel.Close())
 	w.UseKeys(1, kerneltest.SeedLog2)
 	w.MustRefuseNew("the revoked key", "revoked it")
 
@@ -68,9 +59,7 @@ func TestRolledBackPastARevocation(t *testing.T) {
 		t.Helper()
 		checkpoint()
 		var pack bytes.Buffer
-		if err := evidence.Write(ctx, &pack, w.Store.Store, w.Key.PrivateKey); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, evidence.Write(ctx, &pack, w.Store.Store, w.Key.PrivateKey))
 		r, err := evidence.Verify(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()), evidence.Options{Trust: w.Kernel.Trust(), Origin: kerneltest.Origin, Last: last})
 		if err != nil || r.Level != evidence.Logged || r.Signer != evidence.Trusted {
 			t.Fatalf("%s, %s, %v", r.Level, r.Signer, err)

@@ -9,6 +9,8 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // story makes six calls of every sort and tells what their callers learned.
@@ -58,9 +60,8 @@ func TestStoreFailsAtEveryCall(t *testing.T) {
 				if w.Kernel.Trust() == nil || released+denied+withheld != 6 || withheld > 2 {
 					t.Errorf("released %d, denied %d, withheld %d", released, denied, withheld)
 				}
-				if d, _ := w.Call("echo", `{}`); d.Reason != contracts.ReasonKernelSealed {
-					t.Errorf("not sealed: %s", d.Reason)
-				}
+				d, _ := w.Call("echo", `{}`)
+				assert.Equal(t, contracts.ReasonKernelSealed, d.Reason, "not sealed")
 				w.MustRecover(stored)
 			})
 		}
@@ -82,9 +83,8 @@ func TestSignerFailsAtEverySignature(t *testing.T) {
 				w.Key.Panics = panics
 				w.Key.FailIn(int64(n))
 				_, _, _, stored := makeCalls(w)
-				if d, _ := w.Call("echo", `{}`); d.Reason != contracts.ReasonKernelSealed {
-					t.Errorf("not sealed: %s", d.Reason)
-				}
+				d, _ := w.Call("echo", `{}`)
+				assert.Equal(t, contracts.ReasonKernelSealed, d.Reason, "not sealed")
 				w.MustRecover(stored)
 			})
 		}
@@ -100,9 +100,7 @@ func TestNewFailsAtEveryAppend(t *testing.T) {
 		w.Store.FailIn(n)
 		k, err := helm.New(w.Options)
 		if err == nil {
-			if n == 1 {
-				t.Fatal("New appended nothing")
-			}
+			require.NotEqual(t, 1, n, "New appended nothing")
 			k.Close()
 			return
 		}
@@ -112,9 +110,7 @@ func TestNewFailsAtEveryAppend(t *testing.T) {
 		w.Store.FailAt = 0
 		w.Runs.Store(0)
 		w.Open()
-		if w.MustVerify().Size == 0 {
-			t.Error("an empty log")
-		}
+		assert.NotEqual(t, uint64(0), w.MustVerify().Size, "an empty log")
 	}
 }
 
@@ -123,9 +119,8 @@ func TestCheckpointFailureSeals(t *testing.T) {
 	w.Call("echo", `{}`)
 	w.Runs.Store(0)
 	w.Store.FailIn(1)
-	if _, err := w.Kernel.Checkpoint(context.Background()); !errors.Is(err, kerneltest.ErrDisk) {
-		t.Errorf("checkpoint: %v", err)
-	}
+	_, err := w.Kernel.Checkpoint(context.Background())
+	assert.ErrorIs(t, err, kerneltest.ErrDisk, "checkpoint")
 	w.MustBeSealed()
 	w.MustRecover(nil)
 }

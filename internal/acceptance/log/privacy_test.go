@@ -11,6 +11,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
 // Whatever is wrong with a call, nothing of its arguments or its output is in an error, a Why or an event.
@@ -24,9 +25,7 @@ func TestPrivacy(t *testing.T) {
 			return
 		}
 		for _, s := range []string{d.Why, d.Err().Error(), fmt.Sprintf("%+v", d.Err()), fmt.Sprint(w.Events)} {
-			if strings.Contains(s, private) {
-				t.Errorf("%s %s: %s", tool, d.Reason, s)
-			}
+			assert.NotContains(t, s, private, "%s %s", tool, d.Reason)
 		}
 	}
 	for _, args := range []string{`PRIVATE`, `"PRIVATE"`, `{"PRIVATE":`, `{"PRIVATE":1,"PRIVATE":2}`, `{"PRIVATE":1,"private":2}`, `{"text":"PRIVATE`, `{"text":"\uPRIVATE"}`,

@@ -11,6 +11,8 @@ import (
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Whatever call of the store fails while New reads and settles an old log: an error, no kernel, and a store that the next New can go on with.
@@ -18,9 +20,8 @@ func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
 	kerneltest.MustFailNew(t, 9, func() *kerneltest.World {
 		w := kerneltest.New(t)
 		w.Call("echo", `{}`)
-		if _, err := w.Kernel.Checkpoint(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.Kernel.Checkpoint(context.Background())
+		require.NoError(t, err)
 		w.Store.FailIn(2)
 		w.Call("echo", `{}`) // stays open
 		return w
@@ -42,17 +43,13 @@ func TestNewRefusesForeignLogs(t *testing.T) {
 			m, n := proofgraph.NewMemory(), w.Size()
 			ctx, at := context.Background(), uint64(0)
 			note, err := w.Store.Store.Checkpoint(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if !marked {
 				note = nil
 			}
 			for i := range n {
 				if keep(i, n) {
-					if err := m.Append(ctx, proofgraph.Batch{At: at, Entries: []contracts.Entry{w.Entry(i)}, Checkpoint: note}); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, m.Append(ctx, proofgraph.Batch{At: at, Entries: []contracts.Entry{w.Entry(i)}, Checkpoint: note}))
 					at++
 				}
 			}
@@ -77,9 +74,7 @@ func TestNewRefusesForeignLogs(t *testing.T) {
 			second := kerneltest.New(t)
 			second.Call("echo", `{}`)
 			copied(false, func(i, n uint64) bool { return i < 3 })(t, w)
-			if err := w.Store.Store.Append(context.Background(), proofgraph.Batch{At: 3, Entries: []contracts.Entry{second.Entry(3)}}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.Store.Store.Append(context.Background(), proofgraph.Batch{At: 3, Entries: []contracts.Entry{second.Entry(3)}}))
 		}, "entry 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,9 +95,7 @@ func TestNewRefusesForeignLogs(t *testing.T) {
 			if err == nil || k != nil || !strings.Contains(err.Error(), x.says) {
 				t.Errorf("%v, want something of %q", err, x.says)
 			}
-			if w.Size() != size {
-				t.Error("wrote to the log")
-			}
+			assert.Equal(t, size, w.Size(), "wrote to the log")
 		})
 	}
 }
@@ -112,13 +105,9 @@ func TestEmptiedStore(t *testing.T) {
 	w, ctx := kerneltest.New(t), context.Background()
 	w.Call("echo", `{}`)
 	c, err := w.Kernel.Checkpoint(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	emptied := proofgraph.NewMemory()
-	if err := emptied.Append(ctx, proofgraph.Batch{Checkpoint: c.Note}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, emptied.Append(ctx, proofgraph.Batch{Checkpoint: c.Note}))
 	o := w.Options
 	o.Store = emptied
 	if k, err := helm.New(o); err == nil || k != nil {

@@ -12,6 +12,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 type echoArgs struct {
@@ -127,20 +129,15 @@ func TestContext(t *testing.T) {
 func TestContextOfClosedKernel(t *testing.T) {
 	f := newFamily(t)
 	ctx := f.b.Context(f.a.Context(context.Background()))
-	if err := f.b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.b.Close())
 	before := f.Size()
 	for _, k := range []*helm.Kernel{f.root, f.a, f.b} {
 		d, r := k.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":1}`), Session: "s", Driver: f.World})
 		f.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonKernelSealed, Err: helm.ErrDenied})
 	}
-	if f.Size() != before {
-		t.Error("a closed kernel wrote")
-	}
-	if d, _ := f.n.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":1}`), Session: "s", Driver: f.World}); d.Err() != nil {
-		t.Errorf("a sibling: %v", d.Err())
-	}
+	assert.Equal(t, before, f.Size(), "a closed kernel wrote")
+	d, _ := f.n.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":1}`), Session: "s", Driver: f.World})
+	assert.NoError(t, d.Err(), "a sibling")
 }
 
 // What a tool calls stays under the overlay that the tool was called under, whoever wrote the tool with whichever kernel: wrapped, direct,
@@ -164,15 +161,11 @@ func TestContextOfDrivers(t *testing.T) {
 		for _, k := range []*helm.Kernel{f.root, f.a, f.b} {
 			for _, ctx := range []context.Context{ctx, f.root.Context(ctx), f.a.Context(ctx), helm.With(ctx, helm.Intent{Tool: "echo"})} {
 				d, _ := k.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":5}`), Driver: f.World}) // a would allow it
-				if d.Record.Rule != "P2:b:few" {
-					t.Errorf("from inside: %s by %q", d.Reason, d.Record.Rule)
-				}
+				assert.Equal(t, "P2:b:few", d.Record.Rule, "from inside: %s by", d.Reason)
 			}
 		}
 		_, err := echo(ctx, echoArgs{N: 5})
-		if !errors.Is(err, helm.ErrDenied) {
-			t.Errorf("wrapped, from inside: %v", err)
-		}
+		assert.ErrorIs(t, err, helm.ErrDenied, "wrapped, from inside")
 		return outcome{true}, nil
 	})
 	f.Tool = func(ctx context.Context, call contracts.Call) (executor.Result, error) {
@@ -193,12 +186,10 @@ func TestContextOfDrivers(t *testing.T) {
 
 	// One that root runs is under no overlay, and what it puts itself under is.
 	f.Tool = func(ctx context.Context, call contracts.Call) (executor.Result, error) {
-		if _, err := echo(ctx, echoArgs{N: 6}); err != nil {
-			t.Errorf("under root: %v", err)
-		}
-		if _, err := echo(f.n.Context(ctx), echoArgs{N: 6}); !errors.Is(err, helm.ErrDenied) {
-			t.Errorf("under n, from root's: %v", err)
-		}
+		_, err := echo(ctx, echoArgs{N: 6})
+		assert.NoError(t, err, "under root")
+		_, err = echo(f.n.Context(ctx), echoArgs{N: 6})
+		assert.ErrorIs(t, err, helm.ErrDenied, "under n, from root's")
 		return executor.Result{}, nil
 	}
 	if d, _ := f.root.Guard(context.Background(), helm.Intent{Tool: "slow", Args: json.RawMessage(`{}`), Session: "s"}); d.Err() != nil {

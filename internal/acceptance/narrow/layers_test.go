@@ -9,6 +9,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // layered is the stack, its documents in no order.
@@ -62,9 +64,7 @@ func TestLayers(t *testing.T) {
 		if d.Record.Condition != c.condition || d.Record.Rule != c.rule {
 			t.Errorf("%s %s: condition %d by %q, want %d by %q", c.tool, c.args, d.Record.Condition, d.Record.Rule, c.condition, c.rule)
 		}
-		if t.Failed() {
-			t.Fatalf("at %s %s", c.tool, c.args)
-		}
+		require.False(t, t.Failed(), "at %s %s", c.tool, c.args)
 	}
 	report := w.MustVerify()
 	if report.Replay.Replayed != 19 || report.Replay.NotReplayable != 0 {
@@ -74,9 +74,7 @@ func TestLayers(t *testing.T) {
 	w.MustHavePolicies("P0:acme:2 P1:test:1 P2:task:1")
 
 	// Another floor, and the task gone on to its next version.
-	if err := w.Kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Kernel.Close())
 	w.Options.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.LayerTask, "name: task", "name: task\nversion: 2", 1), strings.Replace(kerneltest.LayerFloor, "version: 2", "version: 3", 1),
 		strings.Replace(kerneltest.Policy, "rules:\n", strings.TrimPrefix(kerneltest.LayerTools, "\n"), 1))
 	w.Open()
@@ -92,9 +90,7 @@ func TestLayersRefusedByNew(t *testing.T) {
 	w := kerneltest.New(t, func(o *helm.Options) {
 		o.Policy = kerneltest.Compile(t, bundle, kerneltest.LayerFloor, strings.Replace(kerneltest.LayerTask, "name: task", "name: task\nversion: 7", 1))
 	})
-	if err := w.Kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Kernel.Close())
 	for _, c := range []struct{ floor, task, says string }{
 		{strings.Replace(kerneltest.LayerFloor, "version: 2", "version: 1", 1), kerneltest.LayerTask, "policy P0 acme: version 1 goes back: the log has had version 2"},
 		{kerneltest.LayerFloor, strings.Replace(kerneltest.LayerTask, "name: task", "name: task\nversion: 6", 1), "policy P2 task: version 6 goes back: the log has had version 7"},
@@ -122,9 +118,7 @@ func TestLayersExpire(t *testing.T) {
 		acme := func(in *helm.Intent) { in.Caller.Tenant = "acme" }
 		d, r := w.Call("echo", `{}`, acme)
 		w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
-		if d.Record.Expires != contracts.TimeOf(now.Add(20*time.Second)) {
-			t.Errorf("permitted until %v: not the ceiling's 20s", d.Record.Expires)
-		}
+		assert.Equal(t, contracts.TimeOf(now.Add(20*time.Second)), d.Record.Expires, "permitted until %v: not the ceiling's 20s", d.Record.Expires)
 		now = now.Add(time.Hour)
 		if d, _ = w.Call("echo", `{}`, acme); d.Verdict != contracts.Deny || d.Record.Rule != c.rule {
 			t.Errorf("an hour later %v by %q, want %q", d.Reason, d.Record.Rule, c.rule)

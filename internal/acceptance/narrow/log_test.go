@@ -15,6 +15,8 @@ import (
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // What Narrow refuses leaves no entry, and the kernel as it was.
@@ -106,12 +108,8 @@ func TestNarrowWritesOnce(t *testing.T) {
 	a, b := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5)), w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
 	w.MustDeny(a, 6, "P2:task:few")
 	w.MustDeny(b, 6, "P2:task:few")
-	if a == b {
-		t.Error("one kernel for two tasks: to close one would close both")
-	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NotSame(t, b, a, "one kernel for two tasks: to close one would close both")
+	require.NoError(t, a.Close())
 	w.MustBeClosed(a)
 	w.MustAllow(b, 5)
 	var wg sync.WaitGroup
@@ -126,9 +124,7 @@ func TestNarrowWritesOnce(t *testing.T) {
 			if d.Err() != nil || len(r.Entry) == 0 {
 				t.Error(d.Err())
 			}
-			if err := n.Close(); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, n.Close())
 		})
 	}
 	kerneltest.Within(t, time.Minute, "64 narrow", wg.Wait)
@@ -136,26 +132,19 @@ func TestNarrowWritesOnce(t *testing.T) {
 		t.Errorf("%d policy entries, want the root's, task's and four that were raced for", n)
 	}
 	w.MustVerify()
-	if err := w.Kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Kernel.Close())
 	w.Open()
 	size := w.Size()
 	again := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
-	if w.Size() != size {
-		t.Error("the next process wrote the policy again")
-	}
+	assert.Equal(t, size, w.Size(), "the next process wrote the policy again")
 	w.MustDeny(again, 6, "P2:task:few")
-	if _, err := w.Kernel.Narrow(kerneltest.Overlay(t, "task", 2, 5)); err != nil {
-		t.Error(err)
-	}
-	if _, err := w.Kernel.Narrow(kerneltest.Overlay(t, "task", 1, 4)); err == nil {
-		t.Error("version 1 came after version 2")
-	}
+	_, err := w.Kernel.Narrow(kerneltest.Overlay(t, "task", 2, 5))
+	assert.NoError(t, err)
+	_, err = w.Kernel.Narrow(kerneltest.Overlay(t, "task", 1, 4))
+	assert.Error(t, err, "version 1 came after version 2")
 	w.Open() // and the process after it
-	if _, err := w.Kernel.Narrow(kerneltest.Overlay(t, "task", 1, 5)); err == nil {
-		t.Error("version 1 came after version 2 and a restart, though the log has had that very policy")
-	}
+	_, err = w.Kernel.Narrow(kerneltest.Overlay(t, "task", 1, 5))
+	assert.Error(t, err, "version 1 came after version 2 and a restart, though the log has had that very policy")
 	w.Narrow(w.Kernel, kerneltest.Overlay(t, "raced-1", 1, 5)) // versions are those of the name
 	w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 2, 3))    // and may stay
 	w.MustVerify()
@@ -227,8 +216,6 @@ func TestNarrowStoresDocumentsOnce(t *testing.T) {
 			}
 		}
 	}
-	if documents != 1+2+3+2+2+1 {
-		t.Errorf("%d documents in policy entries", documents)
-	}
+	assert.Equal(t, 1+2+3+2+2+1, documents, "%d documents in policy entries", documents)
 	w.MustVerify()
 }

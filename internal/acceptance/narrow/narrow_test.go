@@ -10,6 +10,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A task gets its overlay: it denies what the kernel above allows, and nothing else has changed.
@@ -31,9 +33,8 @@ func TestNarrow(t *testing.T) {
 	sibling := w.Narrow(w.Kernel, kerneltest.Overlay(t, "other", 1, 2, "only: [echo]"))
 	w.MustDeny(sibling, 3, "P2:other:few")
 	w.MustAllow(task, 3)
-	if d, _ := sibling.Guard(context.Background(), helm.Intent{Tool: "slow", Args: []byte(`{}`)}); d.Record.Rule != "P2:other:only" {
-		t.Errorf("a tool outside only: %s by %q", d.Reason, d.Record.Rule)
-	}
+	d, _ := sibling.Guard(context.Background(), helm.Intent{Tool: "slow", Args: []byte(`{}`)})
+	assert.Equal(t, "P2:other:only", d.Record.Rule, "a tool outside only: %s by", d.Reason)
 
 	// What an overlay is not for it does not touch.
 	ada := w.Narrow(w.Kernel, kerneltest.Overlay(t, "ada", 1, 1, "for: {session: s, caller: ada}"))
@@ -66,15 +67,9 @@ func TestNarrowShares(t *testing.T) {
 		t.Errorf("the key of another call: %s", d.Reason)
 	}
 	_, r := w.Echo(task, 1, func(in *helm.Intent) { in.After = []contracts.Ref{first.Ref()}; in.Session = "t" })
-	if r.Record.Outcome != contracts.Executed {
-		t.Errorf("an entry of the kernel above as parent: %s", r.Record.Outcome)
-	}
-	if task.Trust() != w.Kernel.Trust() {
-		t.Error("another trust state")
-	}
-	if err := task.CloseSession(context.Background(), "s"); err != nil {
-		t.Fatal(err)
-	}
+	assert.Equal(t, contracts.Executed, r.Record.Outcome, "an entry of the kernel above as parent")
+	assert.Same(t, w.Kernel.Trust(), task.Trust(), "another trust state")
+	require.NoError(t, task.CloseSession(context.Background(), "s"))
 	if d, _ := w.Echo(w.Kernel, 1); d.Reason != contracts.ReasonSessionClosed {
 		t.Errorf("a session that the narrowed kernel closed: %s", d.Reason)
 	}
@@ -113,9 +108,8 @@ func TestRepeatIsNotJudgedAgain(t *testing.T) {
 	}
 	repeat(task)
 	w.Swap(kerneltest.PolicyVersion(t, 2, kerneltest.NoEcho...))
-	if d, _ := w.Echo(w.Kernel, 4); d.Reason != contracts.ReasonNoPolicyDefined {
-		t.Errorf("after the swap: %s", d.Reason)
-	}
+	d, _ := w.Echo(w.Kernel, 4)
+	assert.Equal(t, contracts.ReasonNoPolicyDefined, d.Reason, "after the swap")
 	repeat(w.Kernel)
 	w.MustVerify()
 }
@@ -152,9 +146,7 @@ func TestNarrowClose(t *testing.T) {
 		<-started
 	}
 	kerneltest.Within(t, 10*time.Second, "closing a task that has no calls", func() {
-		if err := task.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, task.Close())
 	})
 	w.MustBeClosed(task)
 	closed := make(chan error, 1)
@@ -166,16 +158,11 @@ func TestNarrowClose(t *testing.T) {
 	}
 	close(release)
 	for range 2 {
-		if d := <-done; d.Err() != nil {
-			t.Errorf("a call that ran: %v", d.Err())
-		}
+		d := <-done
+		assert.NoError(t, d.Err(), "a call that ran")
 	}
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
-	if err := sibling.Close(); err != nil {
-		t.Errorf("closing twice: %v", err)
-	}
+	assert.NoError(t, <-closed)
+	assert.NoError(t, sibling.Close(), "closing twice")
 	w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
 		return executor.Result{Output: c.Args}, nil
 	}
@@ -199,16 +186,11 @@ func TestNarrowClose(t *testing.T) {
 	case <-time.After(20 * time.Millisecond):
 	}
 	close(release)
-	if d := <-done; d.Err() != nil {
-		t.Errorf("a narrowed kernel's call: %v", d.Err())
-	}
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
+	d := <-done
+	assert.NoError(t, d.Err(), "a narrowed kernel's call")
+	assert.NoError(t, <-closed)
 	w.MustBeClosed(step)
-	if err := step.Close(); err != nil {
-		t.Errorf("closing what is closed: %v", err)
-	}
+	assert.NoError(t, step.Close(), "closing what is closed")
 	var none *helm.Kernel
 	if none.Close() == nil || new(helm.Kernel).Close() == nil {
 		t.Error("no kernel was closed")

@@ -12,6 +12,7 @@ import (
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/require"
 )
 
 // Events, calls and restarts in any order, with any of the keys: what the trust state of the log says is what happens, and the whole log verifies
@@ -41,9 +42,7 @@ func TestRotateAtRandom(t *testing.T) {
 				switch n := random.IntN(10); {
 				case !alive || n < 3: // the next process
 					k, l := pick(registry.Kernel), pick(registry.Log)
-					if err := w.Kernel.Close(); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, w.Kernel.Close())
 					w.UseKeys(k, l)
 					if !valid(k, registry.Kernel) || !valid(l, registry.Log) {
 						w.MustRefuseNew(fmt.Sprint("keys ", k, " and ", l), "key")
@@ -94,9 +93,7 @@ func TestRotateAtRandom(t *testing.T) {
 					w.MustBeSealed()
 				}
 			}
-			if err := w.Kernel.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.Kernel.Close())
 			for _, k := range pool[registry.Kernel] {
 				for _, l := range pool[registry.Log] {
 					if valid(k, registry.Kernel) && valid(l, registry.Log) {

@@ -10,6 +10,8 @@ import (
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // The log tells which keys it was begun with; the registry has to be that which it was begun with, whatever keys there are now.
@@ -18,9 +20,7 @@ func TestRotateRefused(t *testing.T) {
 	w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
 	w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
 	w.MustAllow(w.Kernel, 1)
-	if err := w.Kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Kernel.Close())
 	good := w.Options
 	for name, x := range map[string]struct {
 		change func(o *helm.Options)
@@ -54,9 +54,7 @@ func TestRotateRefused(t *testing.T) {
 	w.Options = good
 	store := w.Store.Store
 	w.Store.Store = kerneltest.ReadStore{Store: store, OnBlob: func(d contracts.Digest) ([]byte, error) {
-		if d == w.Kernel.Trust().Digest() {
-			t.Error("a trust state was asked of the store")
-		}
+		assert.NotEqual(t, w.Kernel.Trust().Digest(), d, "a trust state was asked of the store")
 		return store.Blob(context.Background(), d)
 	}}
 	w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
@@ -146,14 +144,10 @@ func TestNewRefusesForeignRule(t *testing.T) {
 			w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
 			w.Govern(w.Adding(kerneltest.SeedLog2, "kernel 3", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
 			w.Govern(w.Revoking(kerneltest.SeedLog2), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-			if err := w.Kernel.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.Kernel.Close())
 			closing(kerneltest.SeedKernel2)(w) // by a key that may
 			w.Open()
-			if err := w.Kernel.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.Kernel.Close())
 			size := w.Size()
 			x.spoil(w)
 			w.MustRefuseNew(name, fmt.Sprintf("entry %d: ", size))

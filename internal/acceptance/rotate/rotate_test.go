@@ -17,6 +17,8 @@ import (
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A log begun with one key goes on with others, which its trust events added: in memory and in files, over any number of processes, each of
@@ -39,9 +41,7 @@ func TestRotate(t *testing.T) {
 			}
 			next := func(key, log byte) {
 				t.Helper()
-				if err := w.Kernel.Close(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, w.Kernel.Close())
 				reopen()
 				w.UseKeys(key, log)
 				w.Open()
@@ -50,9 +50,7 @@ func TestRotate(t *testing.T) {
 			_, first := w.Echo(w.Kernel, 1, once)
 			mustRefuseKeys(w, t, map[string][2]byte{"not added": {kerneltest.SeedKernel2, 0}})
 			kept, err := w.Kernel.Checkpoint(context.Background()) // by somebody who looks again when all keys are others
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 
 			w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
 			next(1, 0) // the process ends before anybody turns
@@ -93,9 +91,7 @@ func TestRotate(t *testing.T) {
 					t.Errorf("a pack by a key that is no kernel key any more: %v", err)
 				}
 			}
-			if err := evidence.Write(context.Background(), &pack, w.Store.Store, w.Key.PrivateKey); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, evidence.Write(context.Background(), &pack, w.Store.Store, w.Key.PrivateKey))
 			verify := evidence.Options{Trust: w.Kernel.Trust(), Origin: kerneltest.Origin, Last: kept.Note}
 			report, err = evidence.Verify(context.Background(), bytes.NewReader(pack.Bytes()), int64(pack.Len()), verify)
 			if err != nil || report.History != evidence.Fresh || !report.Success(evidence.Logged) {
@@ -147,15 +143,11 @@ func TestRotateBetweenListedKeys(t *testing.T) {
 			}
 			w.Options.Trust = kerneltest.Must(registry.New(2, began...))
 			for _, turn := range [][2]byte{{kerneltest.SeedKernel2, kerneltest.SeedLog2}, {1, kerneltest.SeedLog2}, {1, 0}, {kerneltest.SeedKernel2, kerneltest.SeedLog2}} {
-				if err := w.Kernel.Close(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, w.Kernel.Close())
 				w.UseKeys(turn[0], turn[1])
 				w.Open()
 				w.MustAllow(w.Kernel, 1)
-				if w.Kernel.Trust().Digest() != initial {
-					t.Error("it begins with another state now")
-				}
+				assert.Equal(t, initial, w.Kernel.Trust().Digest(), "it begins with another state now")
 			}
 			w.MustFollowTrust()
 			report := w.MustVerify()
@@ -180,9 +172,8 @@ func TestGovernEndsTheKernel(t *testing.T) {
 			var end error
 			w.Tool = func(context.Context, contracts.Call) (executor.Result, error) { // from inside of a call
 				e := kerneltest.SignEvent(t, w.Event(contracts.TrustEvent{Type: "revoke", ID: id}), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-				if end = task.Govern(bg, e); end != nil {
-					t.Error(end)
-				}
+				end = task.Govern(bg, e)
+				assert.NoError(t, end)
 				return executor.Result{Output: []byte(`{}`)}, nil
 			}
 			d, r := w.Echo(w.Kernel, 1)
@@ -197,20 +188,14 @@ func TestGovernEndsTheKernel(t *testing.T) {
 			if err := d.Err(); err == nil || !errors.Is(err, proofgraph.ErrSealed) || !strings.Contains(err.Error(), says) {
 				t.Errorf("the cause: %v", err)
 			}
-			if _, err := w.Kernel.Checkpoint(bg); !errors.Is(err, proofgraph.ErrSealed) {
-				t.Errorf("a checkpoint: %v", err)
-			}
-			if _, err := w.Kernel.Narrow(kerneltest.Overlay(t, "more", 1, 5)); !errors.Is(err, proofgraph.ErrSealed) {
-				t.Errorf("a narrowed kernel: %v", err)
-			}
-			if err := w.Kernel.Govern(bg, kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)); !errors.Is(err, proofgraph.ErrSealed) {
-				t.Errorf("an event: %v", err)
-			}
+			_, err := w.Kernel.Checkpoint(bg)
+			assert.ErrorIs(t, err, proofgraph.ErrSealed, "a checkpoint")
+			_, err = w.Kernel.Narrow(kerneltest.Overlay(t, "more", 1, 5))
+			assert.ErrorIs(t, err, proofgraph.ErrSealed, "a narrowed kernel")
+			assert.ErrorIs(t, w.Kernel.Govern(bg, kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)), proofgraph.ErrSealed, "an event")
 			w.MustBeSealed()
 			w.MustBeClosed(task)
-			if w.Fold(nil).Version() != 4 {
-				t.Error("the event is not in the log")
-			}
+			assert.Equal(t, uint64(4), w.Fold(nil).Version(), "the event is not in the log")
 			w.UseKeys(1, 0)
 			w.MustRefuseNew("the same keys", what)
 			w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
@@ -256,10 +241,7 @@ func TestGovernLargestEvent(t *testing.T) {
 	if n < 20 {
 		t.Fatalf("%d keys are too many: %v", n, err)
 	}
-	if err := w.Kernel.Govern(context.Background(), largest); err != nil {
-		t.Fatal(err)
-	}
-	if d, _ := w.Echo(w.Kernel, 1); d.Err() != nil {
-		t.Error(d.Err())
-	}
+	require.NoError(t, w.Kernel.Govern(context.Background(), largest))
+	d, _ := w.Echo(w.Kernel, 1)
+	assert.NoError(t, d.Err())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
 // A context that panics, or none, costs its caller an error, and the session nothing.
@@ -34,29 +35,20 @@ func TestCloseSessionWithHostileContext(t *testing.T) {
 		left.Store(n)
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := w.Kernel.CloseSession(kerneltest.HostileContext{Context: ended, Left: left}, "s"); err == nil {
-			t.Errorf("touch %d: closed under a running call", n)
-		}
-		if _, err := w.Kernel.Checkpoint(kerneltest.HostileContext{Context: ended, Left: left}); err == nil {
-			t.Errorf("touch %d: a checkpoint under an ended context", n)
-		}
+		assert.Error(t, w.Kernel.CloseSession(kerneltest.HostileContext{Context: ended, Left: left}, "s"), "touch %d: closed under a running call", n)
+		_, err := w.Kernel.Checkpoint(kerneltest.HostileContext{Context: ended, Left: left})
+		assert.Error(t, err, "touch %d: a checkpoint under an ended context", n)
 		w.Tool = func(context.Context, contracts.Call) (executor.Result, error) { return executor.Result{}, nil }
 		kerneltest.Within(t, 10*time.Second, "the session's next call", func() {
-			if d, _ := w.Call("pinned", `{"text":"x"}`); d.Reason != contracts.ReasonContractDrift {
-				t.Errorf("touch %d: %s", n, d.Reason)
-			}
+			d, _ := w.Call("pinned", `{"text":"x"}`)
+			assert.Equal(t, contracts.ReasonContractDrift, d.Reason, "touch %d", n)
 		})
 		close(release)
-		if err := <-first; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-first)
 		var none context.Context
-		if err := w.Kernel.CloseSession(none, "s"); err != nil {
-			t.Errorf("without a context: %v", err)
-		}
-		if _, err := w.Kernel.Checkpoint(none); err != nil {
-			t.Errorf("without a context: %v", err)
-		}
+		assert.NoError(t, w.Kernel.CloseSession(none, "s"), "without a context")
+		_, err = w.Kernel.Checkpoint(none)
+		assert.NoError(t, err, "without a context")
 		helm.With(none, helm.Intent{})
 	}
 }
@@ -99,14 +91,11 @@ func TestCloseSessionAndWhatToolsLeaveBehind(t *testing.T) {
 		runtime.Gosched()
 		close(release)
 		kerneltest.Within(t, 10*time.Second, "closing", func() {
-			if err := <-closed; err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, <-closed)
 			behind.Wait()
 		})
-		if report := w.MustVerify(); len(report.Open) != 0 {
-			t.Errorf("open decisions %v", report.Open)
-		}
+		report := w.MustVerify()
+		assert.Empty(t, report.Open, "open decisions")
 	}
 }
 
@@ -130,13 +119,10 @@ func TestCloseIsPatient(t *testing.T) {
 			t.Errorf("Close gave up on a call within its limit, or did not wait: %v", <-closed)
 		}
 		close(hold)
-		if d := <-first; d.Err() != nil {
-			t.Error(d.Err())
-		}
+		d := <-first
+		assert.NoError(t, d.Err())
 		for range 2 {
-			if err := <-closed; err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, <-closed)
 		}
 	})
 }
@@ -152,9 +138,7 @@ func TestCloseFromInside(t *testing.T) {
 					if err := w.Kernel.CloseSession(context.Background(), "s"); err != nil && closed == 0 {
 						t.Error(err)
 					}
-					if err := w.Kernel.Close(); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, w.Kernel.Close())
 					closed++
 				}
 			})
@@ -177,9 +161,7 @@ func TestCloseFromInside(t *testing.T) {
 			}
 			d, r := w.Call("slow", `{}`)
 			w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonToolTimeout, Outcome: contracts.Indeterminate, Err: helm.ErrWithheld, Runs: 1})
-			if err := <-closed; err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, <-closed)
 		})
 	})
 }
@@ -240,12 +222,9 @@ func TestGoroutineEndsInTheMiddle(t *testing.T) {
 			kerneltest.Within(t, 10*time.Second, "the call and its repeats", func() {
 				all.Wait()
 				broken.Store(false)
-				if d, _ := w.Call("echo", `{}`, key); d.Reason != contracts.ReasonKernelSealed {
-					t.Errorf("the kernel goes on with %s", d.Reason)
-				}
-				if err := w.Kernel.Close(); err != nil {
-					t.Error(err)
-				}
+				d, _ := w.Call("echo", `{}`, key)
+				assert.Equal(t, contracts.ReasonKernelSealed, d.Reason, "the kernel goes on with")
+				assert.NoError(t, w.Kernel.Close())
 			})
 			w.MustRecover(nil)
 		})
@@ -296,14 +275,10 @@ func TestCloseSessionTwiceAtOnce(t *testing.T) {
 				go func() { closed <- w.Kernel.CloseSession(context.Background(), "s") }()
 			}
 			synctest.Wait()
-			if len(closed) != 0 {
-				t.Errorf("%d closed it before it was on record", len(closed))
-			}
+			assert.Empty(t, closed, "%d closed it before it was on record", len(closed))
 			close(release)
 			for range 2 {
-				if err := <-closed; !errors.Is(err, stored) {
-					t.Errorf("%v, want %v", err, stored)
-				}
+				assert.ErrorIs(t, <-closed, stored)
 			}
 			if err := w.Kernel.CloseSession(context.Background(), "s"); stored == nil && err != nil {
 				t.Errorf("again: %v", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/assert"
 )
 
 // Whatever the store hands out for an old call, a repeat of it has the first's output or none: other calls' entries, which are signed too,
@@ -131,9 +132,8 @@ func TestRepeatsShareNothing(t *testing.T) {
 			t.Errorf("only %d places of memory seen", len(mine))
 		}
 		for p := range mine {
-			if j, ok := seen[p]; ok {
-				t.Errorf("answers %d and %d share memory", i, j)
-			}
+			j, ok := seen[p]
+			assert.False(t, ok, "answers %d and %d share memory", i, j)
 			seen[p] = i
 		}
 	}

@@ -12,24 +12,18 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestCloseSession(t *testing.T) {
 	w, ctx := kerneltest.New(t), context.Background()
 	w.Call("echo", `{}`)
-	if err := w.Kernel.CloseSession(ctx, "s"); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Kernel.CloseSession(ctx, "s"); err != nil {
-		t.Errorf("closing twice: %v", err)
-	}
-	if err := w.Kernel.CloseSession(ctx, "never-used"); err != nil {
-		t.Errorf("closing a session without calls: %v", err)
-	}
+	require.NoError(t, w.Kernel.CloseSession(ctx, "s"))
+	assert.NoError(t, w.Kernel.CloseSession(ctx, "s"), "closing twice")
+	assert.NoError(t, w.Kernel.CloseSession(ctx, "never-used"), "closing a session without calls")
 	for _, name := range []string{"", "main", "@refused", "a b"} {
-		if w.Kernel.CloseSession(ctx, name) == nil {
-			t.Errorf("session %q was closed", name)
-		}
+		assert.Error(t, w.Kernel.CloseSession(ctx, name), "session %q was closed", name)
 	}
 	w.Runs.Store(0)
 	for _, session := range []string{"s", "never-used"} {
@@ -52,26 +46,20 @@ func TestCloseSessionWaits(t *testing.T) {
 		close(started)
 		<-release
 		w.Tool = func(context.Context, contracts.Call) (executor.Result, error) { return executor.Result{}, nil }
-		if err := w.Kernel.CloseSession(ctx, "s"); err == nil {
-			t.Error("closed from inside one of its calls")
-		}
-		if d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "pinned", Args: []byte(`{}`)}); d.Reason != contracts.ReasonContractDrift {
-			t.Errorf("call from inside: %s", d.Reason)
-		}
+		assert.Error(t, w.Kernel.CloseSession(ctx, "s"), "closed from inside one of its calls")
+		d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "pinned", Args: []byte(`{}`)})
+		assert.Equal(t, contracts.ReasonContractDrift, d.Reason, "call from inside")
 		return executor.Result{}, nil
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if d, _ := w.Call("echo", `{}`); d.Err() != nil {
-			t.Error(d.Err())
-		}
+		d, _ := w.Call("echo", `{}`)
+		assert.NoError(t, d.Err())
 	})
 	<-started
 	short, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
-	if err := w.Kernel.CloseSession(short, "s"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("closing with a short context: %v", err)
-	}
+	assert.ErrorIs(t, w.Kernel.CloseSession(short, "s"), context.DeadlineExceeded, "closing with a short context")
 	closed := make(chan error, 2)
 	for range 2 {
 		go func() { closed <- w.Kernel.CloseSession(ctx, "s") }()
@@ -84,9 +72,7 @@ func TestCloseSessionWaits(t *testing.T) {
 	close(release)
 	kerneltest.Within(t, 10*time.Second, "closing", func() {
 		for range 2 {
-			if err := <-closed; err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, <-closed)
 		}
 		wg.Wait()
 	})
@@ -112,17 +98,12 @@ func TestCloseWaitsAndSeals(t *testing.T) {
 	case <-time.After(20 * time.Millisecond):
 	}
 	close(release)
-	if d := <-done; d.Err() != nil {
-		t.Errorf("the running call: %v", d.Err())
-	}
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
+	d := <-done
+	assert.NoError(t, d.Err(), "the running call")
+	assert.NoError(t, <-closed)
 	w.Runs.Store(0)
 	w.MustBeSealed()
-	if err := w.Kernel.Close(); err != nil {
-		t.Errorf("closing twice: %v", err)
-	}
+	assert.NoError(t, w.Kernel.Close(), "closing twice")
 }
 
 func TestIdempotency(t *testing.T) {
@@ -141,15 +122,11 @@ func TestIdempotency(t *testing.T) {
 		t.Helper()
 		d, r := w.Call("echo", `{"text":"x","n":1.0}`, key) // the same after defaults
 		w.MustBe(d, r, kerneltest.Want{Verdict: contracts.Allow, Reason: contracts.ReasonAllow, Outcome: contracts.Executed, Output: `{"n":1,"text":"x"}`, Runs: 0})
-		if r.Index != first.Index {
-			t.Errorf("the repeat has receipt %d, the first %d", r.Index, first.Index)
-		}
+		assert.Equal(t, first.Index, r.Index, "the repeat has receipt %d, the first", r.Index)
 	}
 	size := w.Size()
 	repeat()
-	if w.Size() != size {
-		t.Error("a repeat wrote to the log")
-	}
+	assert.Equal(t, size, w.Size(), "a repeat wrote to the log")
 	w.Open()
 	repeat()
 	for name, change := range map[string]func(in *helm.Intent){
@@ -158,9 +135,7 @@ func TestIdempotency(t *testing.T) {
 		"args":   func(in *helm.Intent) { in.Args = []byte(`{"text":"y"}`) },
 	} {
 		d, r := w.Call("echo", `{"text":"x"}`, other(change))
-		if d.Reason != contracts.ReasonIdempotencyConflict {
-			t.Errorf("other %s: %s", name, d.Reason)
-		}
+		assert.Equal(t, contracts.ReasonIdempotencyConflict, d.Reason, "other %s", name)
 		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonIdempotencyConflict))
 	}
 	d, r = w.Call("echo", `{"text":"x"}`, other(func(in *helm.Intent) { in.Session = "elsewhere" })) // keys are the session's
@@ -228,9 +203,8 @@ func TestIdempotencyFromInside(t *testing.T) {
 		return executor.Result{}, nil
 	}
 	kerneltest.Within(t, 10*time.Second, "a call from inside", func() {
-		if d, _ := w.Call("echo", `{}`, func(in *helm.Intent) { in.Idempotency = "k" }); d.Err() != nil {
-			t.Error(d.Err())
-		}
+		d, _ := w.Call("echo", `{}`, func(in *helm.Intent) { in.Idempotency = "k" })
+		assert.NoError(t, d.Err())
 	})
 	w.MustVerify()
 }

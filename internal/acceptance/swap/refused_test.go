@@ -13,6 +13,8 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // ending is a context that ends when told to, though nobody waits for it.
@@ -91,9 +93,7 @@ func TestSwapRefused(t *testing.T) {
 	for n := range int64(3) {
 		touches := new(atomic.Int64)
 		touches.Store(n)
-		if err := w.Kernel.Swap(kerneltest.HostileContext{Context: bg, Left: touches}, kerneltest.PolicyVersion(t, 5)); err == nil {
-			t.Errorf("with a context that panics at touch %d", n)
-		}
+		assert.Error(t, w.Kernel.Swap(kerneltest.HostileContext{Context: bg, Left: touches}, kerneltest.PolicyVersion(t, 5)), "with a context that panics at touch %d", n)
 	}
 	clock = func() { panic("the clock") }
 	if err := w.Kernel.Swap(bg, kerneltest.PolicyVersion(t, 5)); err == nil || strings.Contains(err.Error(), "the clock") {
@@ -104,29 +104,19 @@ func TestSwapRefused(t *testing.T) {
 		t.Errorf("%d entries of what was refused", n)
 	}
 	d, _ := w.Echo(w.Kernel, 1)
-	if d.Record.PolicyHash != kerneltest.PolicyVersion(t, 4).Hash() {
-		t.Error("judged by a policy that was refused")
-	}
+	assert.Equal(t, kerneltest.PolicyVersion(t, 4).Hash(), d.Record.PolicyHash, "judged by a policy that was refused")
 	w.MustDeny(task, 6, "P2:task:few")
 
 	// A kernel that is closed holds nobody up.
 	for _, k := range []*helm.Kernel{task, gone} {
-		if err := k.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, k.Close())
 	}
 	w.Swap(kerneltest.PolicyVersion(t, 5, "slow:", "quick:", " slow,", ""))
 	var nowhere context.Context
-	if err := w.Kernel.Swap(nowhere, kerneltest.PolicyVersion(t, 6)); err != nil {
-		t.Errorf("without a context: %v", err)
-	}
+	assert.NoError(t, w.Kernel.Swap(nowhere, kerneltest.PolicyVersion(t, 6)), "without a context")
 	w.MustVerify()
-	if err := w.Kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Kernel.Swap(bg, kerneltest.PolicyVersion(t, 7)); err == nil {
-		t.Error("a closed kernel was swapped")
-	}
+	require.NoError(t, w.Kernel.Close())
+	assert.Error(t, w.Kernel.Swap(bg, kerneltest.PolicyVersion(t, 7)), "a closed kernel was swapped")
 	w.Options.Policy = kerneltest.PolicyVersion(t, 5)
 	if k, err := helm.New(w.Options); k != nil || err == nil || !strings.Contains(err.Error(), "version 5 goes back") {
 		t.Errorf("the next process, with the version before: %v", err)

@@ -11,6 +11,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // What was allowed is denied from one call to the next, and allowed again by the version after it. Narrowed kernels follow with their
@@ -43,13 +45,9 @@ func TestSwap(t *testing.T) {
 
 	size := w.Size()
 	w.Swap(kerneltest.PolicyVersion(t, 3, kerneltest.TwoByDefault...)) // in force already
-	if w.Size() != size {
-		t.Error("what is in force was written again")
-	}
+	assert.Equal(t, size, w.Size(), "what is in force was written again")
 	report := w.MustVerify()
-	if report.Replay.NotReplayable != 0 {
-		t.Errorf("replay: %+v", report.Replay)
-	}
+	assert.Equal(t, uint64(0), report.Replay.NotReplayable, "replay: %+v", report.Replay)
 	w.MustAgree(report)
 }
 
@@ -93,9 +91,7 @@ func TestSwapTakesOldOverlaysAlong(t *testing.T) {
 	first, second := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5)), w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 2, 3))
 	third := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 3, 2))
 	hours.Add(1)
-	if err := third.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, third.Close())
 	w.Swap(kerneltest.PolicyVersion(t, 2))
 	w.MustDeny(short, 1, "P2:short:expires")
 	w.MustDeny(first, 6, "P2:task:few")
@@ -104,9 +100,8 @@ func TestSwapTakesOldOverlaysAlong(t *testing.T) {
 	w.MustVerify()
 	w.Options.Policy = kerneltest.PolicyVersion(t, 2)
 	for range 2 {
-		if _, err := w.Kernel.Narrow(kerneltest.Overlay(t, "task", 2, 3)); err == nil {
-			t.Error("the version that followed last, not the highest, counts")
-		}
+		_, err := w.Kernel.Narrow(kerneltest.Overlay(t, "task", 2, 3))
+		assert.Error(t, err, "the version that followed last, not the highest, counts")
 		w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 3, 2))
 		w.Open()
 	}
@@ -165,9 +160,7 @@ func TestSwapFromInside(t *testing.T) {
 	if d.Err() != nil || string(r.Output) != `{"ok":true}` {
 		t.Errorf("%q %v", r.Output, d.Err())
 	}
-	if inner.Reason != contracts.ReasonNoPolicyDefined {
-		t.Errorf("from inside: %s", inner.Reason)
-	}
+	assert.Equal(t, contracts.ReasonNoPolicyDefined, inner.Reason, "from inside")
 	if d, _ := w.Call("pinned", `{}`); d.Reason != contracts.ReasonContractDrift {
 		t.Errorf("the next call: %s", d.Reason)
 	}
