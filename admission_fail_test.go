@@ -27,12 +27,7 @@ func TestSealedWhileWaitingForRoom(t *testing.T) {
 		}
 	}
 	for name, seal := range map[string]func(w *crowd, hold chan struct{}){
-		"the store fails": func(w *crowd, _ chan struct{}) {
-			w.dam.Mu.Lock()
-			w.dam.Fails = true
-			close(w.dam.Opened)
-			w.dam.Mu.Unlock()
-		},
+		"the store fails": func(w *crowd, _ chan struct{}) { w.dam.Fail() },
 		"Close gives up": func(w *crowd, _ chan struct{}) {
 			w.all.Go(func() {
 				if w.Kernel.Close() == nil {

@@ -52,10 +52,10 @@ func TestReceiptsNeedNoRoom(t *testing.T) {
 		running := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "running"})
 		list := append(w.fill(3), w.come(context.Background(), helm.Intent{Tool: "echo", Session: "running"}))
 		w.mustHold(3, 1)
-		signed := w.Key.N.Load()
+		signed := w.Key.Signatures()
 		close(hold)
 		synctest.Wait()
-		if n := w.Key.N.Load() - signed; n != 1 || running.done {
+		if n := w.Key.Signatures() - signed; n != 1 || running.done {
 			t.Errorf("%d receipts were signed, done %v", n, running.done)
 		}
 		w.dam.Unblock()

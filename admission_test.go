@@ -13,7 +13,6 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 )
 
@@ -109,11 +108,11 @@ func TestQueueIsBounded(t *testing.T) {
 				in := helm.Intent{Tool: "echo", Args: []byte(`{}`)}
 				if x.size > 0 {
 					in.Args = fmt.Appendf(nil, `{"text":%q}`, strings.Repeat("x", x.size))
-					w.Tool = func(context.Context, contracts.Call) (executor.Result, error) { return executor.Result{}, nil }
+					w.Tool = kerneltest.NoOutput(nil)
 				} else if x.size < 0 {
 					in.Tool = "nobody"
 				}
-				before := w.Key.N.Load()
+				before := w.Key.Signatures()
 				w.dam.Block()
 				var served atomic.Int64
 				for i := range x.callers {
@@ -126,7 +125,7 @@ func TestQueueIsBounded(t *testing.T) {
 					})
 				}
 				synctest.Wait()
-				if n := w.Key.N.Load() - before; int(n) != x.room || served.Load() != 0 {
+				if n := w.Key.Signatures() - before; int(n) != x.room || served.Load() != 0 {
 					t.Errorf("%d decisions were signed, want %d; %d were served", n, x.room, served.Load())
 				}
 				w.dam.Unblock()
@@ -149,7 +148,7 @@ func TestContextEndsWhileWaitingForRoom(t *testing.T) {
 		inside := w.come(queued, helm.Intent{Tool: "echo", Session: "queued"})
 		w.mustHold(3, 0)
 		w.Events = nil
-		signed := w.Key.N.Load()
+		signed := w.Key.Signatures()
 
 		ended, end := context.WithCancel(context.Background())
 		short, stop := context.WithTimeout(context.Background(), time.Second)
@@ -183,7 +182,7 @@ func TestContextEndsWhileWaitingForRoom(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 		}
-		if n := w.Key.N.Load(); n != signed || inside.done {
+		if n := w.Key.Signatures(); n != signed || inside.done {
 			t.Errorf("%d signatures more; the call in the queue is done: %v", n-signed, inside.done)
 		}
 		size := w.Size()

@@ -44,12 +44,12 @@ func TestGovernHammer(t *testing.T) {
 					state := w.Kernel.Trust()
 					for n := range 6 {
 						e := contracts.TrustEvent{Type: "freeze"}
-						by := []byte{kerneltest.SeedFreezer}
+						by := []byte{kerneltest.Freezer}
 						if g%2 == 1 { // those who add keys are there to be in the way
 							e = w.Event(contracts.TrustEvent{Type: "key", Name: "new", Role: "publisher", Version: state.Version() + 1}, byte(60+20*g+n))
-							by = []byte{kerneltest.SeedRoot1, kerneltest.SeedRoot2}
+							by = []byte{kerneltest.Root1, kerneltest.Root2}
 						} else if state.Frozen() {
-							e.Type, by = "unfreeze", []byte{kerneltest.SeedRoot1, kerneltest.SeedRoot3}
+							e.Type, by = "unfreeze", []byte{kerneltest.Root1, kerneltest.Root3}
 						}
 						e.Version = state.Version() + 1
 						err := w.Kernel.Govern(bg, kerneltest.SignEvent(t, w.Event(e), by...))
@@ -100,7 +100,7 @@ func TestGovernHammer(t *testing.T) {
 				t.Errorf("version %d, %d events entered, %d refused", s.Version(), entered.Load(), refused.Load())
 			}
 			if !w.TrustState().Frozen() {
-				w.Govern(w.Freezing(), kerneltest.SeedRoot1)
+				w.Govern(w.Freezing(), kerneltest.Root1)
 			}
 			if d, _ := w.Echo(task, 1); d.Reason == contracts.ReasonSystemFrozen {
 				frozen.Add(1)

@@ -25,10 +25,10 @@ func TestApprovalRacedForOneRun(t *testing.T) {
 	for _, room := range []int{helm.Capacity, 1} {
 		b := kerneltest.NewBank(t)
 		b.Kernel.SetRoom(room)
-		yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+		yes := b.ApprovedRent(kerneltest.Ann)
 		var ran, used atomic.Int64
 		kerneltest.AtOnce(10, func(int) {
-			switch d, r := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes)); {
+			switch d, r := b.Pay(yes); {
 			case r.Record.Outcome == contracts.Executed:
 				ran.Add(1)
 			case d.Reason == contracts.ReasonApprovalInvalid && r.Record.Outcome == contracts.Denied:

@@ -52,7 +52,11 @@ func TestNewRefuses(t *testing.T) {
 		"expired": {func(o *helm.Options) {
 			o.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "layer: P1", "layer: P1\nexpires: \"2020-01-01T00:00:00Z\"", 1))
 		}, []string{"test.yaml", "expire"}},
-		"failing store": {func(o *helm.Options) { o.Store = &kerneltest.FaultyStore{Store: o.Store, FailAt: 1} }, []string{kerneltest.ErrDisk.Error()}},
+		"failing store": {func(o *helm.Options) {
+			s := &kerneltest.FaultyStore{Store: o.Store}
+			s.FailIn(1)
+			o.Store = s
+		}, []string{kerneltest.ErrDisk.Error()}},
 	}
 	for name, x := range cases {
 		o := good()
@@ -118,7 +122,7 @@ func TestObserve(t *testing.T) {
 	w.Call("echo", `{"text":"private"}`)
 	w.Call("echo", `{"text":"private","more":1}`)
 	for range 2 {
-		w.Call("pinned", `{}`, func(in *helm.Intent) { in.Idempotency = "k" })
+		w.Call("pinned", `{}`, kerneltest.WithKey("k"))
 	}
 	w.Kernel.Close()
 	w.Call("echo", `{}`)
@@ -144,7 +148,7 @@ func TestLateEnd(t *testing.T) {
 	w.Options.Observe = func(_ context.Context, e helm.Event) { heard <- e }
 	w.Open()
 	d, r := w.Call("slow", `{}`)
-	w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonToolTimeout, Outcome: contracts.Indeterminate, Err: helm.ErrWithheld, Runs: 1})
+	w.MustBe(d, r, kerneltest.Withheld(contracts.ReasonToolTimeout, contracts.Indeterminate))
 	size := w.Size()
 	close(stop)
 	for e := range heard {

@@ -30,7 +30,7 @@ func TestSwapHammer(t *testing.T) {
 		end  bool // Close comes in the middle
 	}{{"sound", 0, false}, {"room for two", 2, false}, {"closed in the middle", 0, true}} {
 		t.Run(x.name, func(t *testing.T) {
-			numbered := func(v int) *guardian.Policy { return kerneltest.PolicyVersion(t, v, "timeout: 1s", "timeout: 10m") } // however slow the machine is
+			numbered := func(v int) *guardian.Policy { return kerneltest.Version(t, v, "timeout: 1s", "timeout: 10m") } // however slow the machine is
 			w := kerneltest.New(t, func(o *helm.Options) { o.Policy = numbered(1) })
 			if x.room > 0 {
 				w.Kernel.SetRoom(x.room)
@@ -197,7 +197,7 @@ func TestSwapUnderWaitingCalls(t *testing.T) {
 			allowed, denied := w.come(context.Background(), in), w.come(task.Context(context.Background()), helm.Intent{Tool: "echo", Session: "s", Args: []byte(`{"text":"mars"}`)})
 			swapped := make(chan error, 1)
 			w.all.Go(func() {
-				swapped <- w.Kernel.Swap(context.Background(), kerneltest.PolicyVersion(t, 2, append(kerneltest.TwoByDefault, "finds: secret", "finds: mars")...))
+				swapped <- w.Kernel.Swap(context.Background(), kerneltest.Version(t, 2, append(kerneltest.TwoByDefault, "finds: secret", "finds: mars")...))
 			})
 			synctest.Wait()
 			w.dam.Unblock()
@@ -226,7 +226,7 @@ func TestSwapUnderWaitingCalls(t *testing.T) {
 			synctest.Wait()
 			second := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "s"})
 			repeat := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "s", Idempotency: "k"})
-			w.Swap(kerneltest.PolicyVersion(t, 2, kerneltest.TwoByDefault...))
+			w.Swap(kerneltest.Version(t, 2, kerneltest.TwoByDefault...))
 			cancel()
 			w.mustSucceed(second)
 			close(release)

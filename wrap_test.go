@@ -209,7 +209,7 @@ func TestDriversBound(t *testing.T) {
 		"bound, not allowed": {"closed", nil, contracts.ReasonNoPolicyDefined},
 	} {
 		w.Runs.Store(0)
-		d, _ := w.Call(x.tool, `{}`, func(in *helm.Intent) { in.Driver = x.driver })
+		d, _ := w.Call(x.tool, `{}`, kerneltest.WithDriver(x.driver))
 		if d.Reason != x.reason || (w.Runs.Load() == 1) != (x.reason == contracts.ReasonAllow) {
 			t.Errorf("%s: %s, %d runs", name, d.Reason, w.Runs.Load())
 		}

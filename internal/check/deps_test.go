@@ -363,6 +363,9 @@ var imports = map[string]allowed{
 		"helm/receipts":             "opens receipts",
 		"helm/trust/registry":       "trust states of tests",
 
+		"github.com/stretchr/testify/assert":  "what must hold",
+		"github.com/stretchr/testify/require": "what must hold, or the test ends",
+
 		"bytes":         "compares entries, holds packs",
 		"context":       "calls are made with it; contexts that panic",
 		"crypto":        "the signature of a signer",

@@ -3,21 +3,23 @@ package kerneltest
 import (
 	"encoding/json"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// bankText is a policy that asks: an owner for what is paid, two of them for what is closed, and that somebody has looked at the account
-// before money is moved there.
+// BankPolicy is a policy that asks: an owner for payments, an owner and an auditor before an account is
+// closed, and a look at the account before money is moved there.
 const BankPolicy = `
 helm: policy/v1
 layer: P1
@@ -50,51 +52,44 @@ requires:
   - {id: seen, tools: [move], all: [{receipt: look, same: {/account: /to}, max_age: 30m}]}
 `
 
-// edited gives the policy with edits by pairs.
-func EditedBankPolicy(t testing.TB, edits ...string) *guardian.Policy {
+// EditedBank is [BankPolicy] with edits by pairs.
+func EditedBank(t testing.TB, edits ...string) *guardian.Policy {
 	t.Helper()
-	text := BankPolicy
-	for i := 0; i < len(edits); i += 2 {
-		if !strings.Contains(text, edits[i]) {
-			t.Fatalf("the policy has no %q", edits[i])
-		}
-		text = strings.Replace(text, edits[i], edits[i+1], 1)
-	}
-	return Compile(t, text)
+	return Compile(t, Edit(t, BankPolicy, edits...))
 }
 
-// Seeds of those who are asked, and of those who are not.
+// Seeds of those who are asked in a [Bank], and of those who are not.
 const (
-	SeedAnn = 41 + iota // ann and bob own the bank
-	SeedBob
-	SeedCid     // audits it
-	SeedDan     // may approve other things
-	SeedEve     // attests
-	SeedRoot    // governs
-	SeedMallory // is nobody
+	Ann      = 41 + iota // an owner
+	Bob                  // an owner
+	Cid                  // an auditor
+	Dan                  // approves other things
+	Eve                  // attests
+	BankRoot             // governs
+	Mallory              // has no role
 )
 
-// A bank is a world that asks for approvals, with a clock of its own.
+// A Bank is a world with the policy [BankPolicy] and a clock of its own. Its calls are those of a clerk.
 type Bank struct {
 	*World
 
-	mu sync.Mutex // protects at
-	at time.Time
+	mu  sync.Mutex // protects now
+	now time.Time
 }
 
+// NewBank makes a bank. The changes are made to the options before the kernel is made.
 func NewBank(t *testing.T, change ...func(*helm.Options)) *Bank {
 	t.Helper()
-	b := &Bank{at: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
-	trust, err := registry.New(1,
-		registry.Key{Name: "root", Public: Public(t, SeedRoot), Role: registry.Root},
-		registry.Key{Name: "ann", Public: Public(t, SeedAnn), Role: registry.Approver, Roles: []string{"owner"}},
-		registry.Key{Name: "bob", Public: Public(t, SeedBob), Role: registry.Approver, Roles: []string{"owner"}},
-		registry.Key{Name: "cid", Public: Public(t, SeedCid), Role: registry.Approver, Roles: []string{"auditor"}},
-		registry.Key{Name: "dan", Public: Public(t, SeedDan), Role: registry.Approver, Roles: []string{"cook"}},
-		registry.Key{Name: "eve", Public: Public(t, SeedEve), Role: registry.Attestor})
-	if err != nil {
-		t.Fatal(err)
+	b := &Bank{now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
+	approver := func(name string, seed byte, role string) registry.Key {
+		return registry.Key{Name: name, Public: Public(t, seed), Role: registry.Approver, Roles: []string{role}}
 	}
+	trust, err := registry.New(1,
+		registry.Key{Name: "root", Public: Public(t, BankRoot), Role: registry.Root},
+		approver("ann", Ann, "owner"), approver("bob", Bob, "owner"),
+		approver("cid", Cid, "auditor"), approver("dan", Dan, "cook"),
+		registry.Key{Name: "eve", Public: Public(t, Eve), Role: registry.Attestor})
+	require.NoError(t, err)
 	b.World = New(t, append([]func(*helm.Options){func(o *helm.Options) {
 		o.Policy, o.Trust, o.Now = Compile(t, BankPolicy), trust, b.Now
 		drivers := map[string]executor.Driver{}
@@ -107,121 +102,136 @@ func NewBank(t *testing.T, change ...func(*helm.Options)) *Bank {
 	return b
 }
 
+// Now is the bank's clock.
 func (b *Bank) Now() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.at
+	return b.now
 }
 
-// pass lets time go by.
+// Pass lets time go by.
 func (b *Bank) Pass(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.at = b.at.Add(d)
+	b.now = b.now.Add(d)
 }
 
-// clerk is who calls in these tests, in a conversation of its own.
 func clerk(in *helm.Intent) {
 	in.Session, in.Caller = "chat", helm.Caller{ID: "kim", Tenant: "acme", Roles: []string{"clerk"}}
 }
 
-// with presents approvals.
-func WithApprovals(approvals ...contracts.Envelope) func(*helm.Intent) {
+// With presents approvals.
+func With(approvals ...contracts.Envelope) func(*helm.Intent) {
 	return func(in *helm.Intent) { in.Approvals = approvals }
 }
 
+// Rent is the arguments of a payment.
 const Rent = `{"to":"landlord","amount":900}`
 
-// do makes a call as the clerk.
+// Do makes a call as the clerk.
 func (b *Bank) Do(tool, args string, change ...func(*helm.Intent)) (helm.Decision, helm.Receipt) {
 	return b.Call(tool, args, append([]func(*helm.Intent){clerk}, change...)...)
 }
 
-// ask makes a call that somebody must approve, and gives what he is to sign.
+// Pay pays the rent with approvals.
+func (b *Bank) Pay(approvals ...contracts.Envelope) (helm.Decision, helm.Receipt) {
+	return b.Do("pay", Rent, With(approvals...))
+}
+
+// Ask makes a call that needs approvals, and returns the request to approve.
 func (b *Bank) Ask(tool, args string, change ...func(*helm.Intent)) contracts.ApprovalRequest {
 	b.T.Helper()
 	d, r := b.Do(tool, args, change...)
 	b.MustBe(d, r, Denied(contracts.ReasonApprovalRequired))
 	var e *helm.Error
-	if !errors.Is(d.Err(), helm.ErrApprovalRequired) || !errors.As(d.Err(), &e) || d.Pending == nil || e.Pending == nil {
-		b.T.Fatalf("%s: %s: %v: nothing to approve", tool, d.Reason, d.Err())
-	}
-	if want := d.Pending.Digest(); d.Record.Pending == nil || *d.Record.Pending != want || r.Record.Decision.Pending == nil || *r.Record.Decision.Pending != want {
-		b.T.Errorf("%s: the record is not of the request that was given", tool)
-	}
+	require.ErrorIs(b.T, d.Err(), helm.ErrApprovalRequired)
+	require.ErrorAs(b.T, d.Err(), &e)
+	require.NotNil(b.T, d.Pending, "nothing to approve")
+	require.NotNil(b.T, e.Pending, "nothing to approve in the error")
+	want := d.Pending.Digest()
+	assert.Equal(b.T, &want, d.Record.Pending, "%s: the record is not of the request that was returned", tool)
+	assert.Equal(b.T, &want, r.Record.Decision.Pending, "%s: the receipt is not of the request that was returned", tool)
 	return *d.Pending
 }
 
-// approve signs a request, after it went to the approver as JSON and came back.
+// AskToPay asks for the approval of the rent.
+func (b *Bank) AskToPay() contracts.ApprovalRequest {
+	b.T.Helper()
+	return b.Ask("pay", Rent)
+}
+
+// Approve signs a request, after it went to the approver as JSON and came back.
 func (b *Bank) Approve(r contracts.ApprovalRequest, by byte) contracts.Envelope {
 	b.T.Helper()
-	return b.answer(r, contracts.Allow, by)
+	return b.answer(r, contracts.ApprovalRequest.Approve, by)
 }
 
+// Refuse signs the refusal of a request, after it went to the approver as JSON and came back.
 func (b *Bank) Refuse(r contracts.ApprovalRequest, by byte) contracts.Envelope {
 	b.T.Helper()
-	return b.answer(r, contracts.Deny, by)
+	return b.answer(r, contracts.ApprovalRequest.Refuse, by)
 }
 
-func (b *Bank) answer(r contracts.ApprovalRequest, v contracts.Verdict, by byte) contracts.Envelope {
+func (b *Bank) answer(
+	r contracts.ApprovalRequest, sign func(contracts.ApprovalRequest, crypto.Signer) (contracts.Envelope, error), by byte,
+) contracts.Envelope {
 	b.T.Helper()
 	text, err := json.Marshal(r)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	require.NoError(b.T, err)
 	var got contracts.ApprovalRequest
-	if err := json.Unmarshal(text, &got); err != nil {
-		b.T.Fatal(err)
-	}
-	sign := got.Refuse
-	if v == contracts.Allow {
-		sign = got.Approve
-	}
-	e, err := sign(SeedKey(b.T, by))
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	require.NoError(b.T, json.Unmarshal(text, &got))
+	e, err := sign(got, SeedKey(b.T, by))
+	require.NoError(b.T, err)
 	return e
 }
 
-// mustDo makes a call that must run.
+// ApprovedRent asks for the approval of the rent, and approves it.
+func (b *Bank) ApprovedRent(by byte) contracts.Envelope {
+	b.T.Helper()
+	return b.Approve(b.AskToPay(), by)
+}
+
+// MustDo makes a call that must run.
 func (b *Bank) MustDo(tool, args string, change ...func(*helm.Intent)) (helm.Decision, helm.Receipt) {
 	b.T.Helper()
 	d, r := b.Do(tool, args, change...)
 	b.MustBe(d, r, Executed(string(r.Output)))
-	if d.Pending != nil {
-		b.T.Error("an allowed call has something pending")
-	}
+	assert.Nil(b.T, d.Pending, "an allowed call has something pending")
 	return d, r
 }
 
-// mustNotDo makes a call that must be denied for that reason, with a receipt, and nothing run. What it leaves pending is new.
-func (b *Bank) MustNotDo(reason contracts.ReasonCode, tool, args string, change ...func(*helm.Intent)) helm.Decision {
+// MustPay pays the rent with approvals, which must do.
+func (b *Bank) MustPay(approvals ...contracts.Envelope) (helm.Decision, helm.Receipt) {
+	b.T.Helper()
+	return b.MustDo("pay", Rent, With(approvals...))
+}
+
+// MustNotDo makes a call that must be denied for that reason, with a receipt, and must not run.
+func (b *Bank) MustNotDo(
+	reason contracts.ReasonCode, tool, args string, change ...func(*helm.Intent),
+) helm.Decision {
 	b.T.Helper()
 	d, r := b.Do(tool, args, change...)
 	b.MustBe(d, r, Denied(reason))
 	asked := reason == contracts.ReasonApprovalRequired
-	if errors.Is(d.Err(), helm.ErrApprovalRequired) != asked || (d.Pending != nil) != asked || (d.Record.Pending != nil) != asked {
-		b.T.Errorf("%s: pending %v, error %v", d.Reason, d.Pending, d.Err())
-	}
+	assert.Equal(b.T, asked, errors.Is(d.Err(), helm.ErrApprovalRequired), "%s: %v", d.Reason, d.Err())
+	assert.Equal(b.T, asked, d.Pending != nil, "pending")
+	assert.Equal(b.T, asked, d.Record.Pending != nil, "pending in the record")
 	return d
 }
 
-// reopen makes another kernel over the same store.
-func (b *Bank) Reopen() {
+// MustNotPay pays the rent with approvals, which must be denied for that reason.
+func (b *Bank) MustNotPay(reason contracts.ReasonCode, approvals ...contracts.Envelope) helm.Decision {
 	b.T.Helper()
-	if err := b.Kernel.Close(); err != nil {
-		b.T.Fatal(err)
-	}
-	b.Open()
+	return b.MustNotDo(reason, "pay", Rent, With(approvals...))
 }
 
-// mustPass packs the log: it verifies, and every verdict follows from what was kept.
+// MustPass packs the log and verifies it. Every verdict must follow from the inputs that were kept.
 func (b *Bank) MustPass() evidence.Report {
 	b.T.Helper()
 	report := b.MustVerify()
-	if report.Replay.Replayed == 0 && !b.Options.Keep.DropInputs {
-		b.T.Errorf("replay: %+v", report.Replay)
+	if !b.Options.Keep.DropInputs {
+		assert.NotZero(b.T, report.Replay.Replayed, "replay: %+v", report.Replay)
 	}
 	return report
 }

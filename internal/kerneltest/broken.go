@@ -10,37 +10,40 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var errRead = errors.New("read error")
 
-// broken is a store whose nth call, of whatever sort, fails or panics; every entry that is read counts as one.
+// A broken store fails or panics at its nth call, of whatever method. An entry that is read is a call.
 type broken struct {
 	proofgraph.Store
 	n, failAt int
 	panics    bool
 }
 
-func (b *broken) fails() bool {
-	if b.n++; b.n != b.failAt {
-		return false
-	}
-	if b.panics {
+func (b *broken) fail() error {
+	b.n++
+	switch {
+	case b.n != b.failAt:
+		return nil
+	case b.panics:
 		panic("disk")
 	}
-	return true
+	return errRead
 }
 
 func (b *broken) Append(ctx context.Context, batch proofgraph.Batch) error {
-	if b.fails() {
-		return errRead
+	if err := b.fail(); err != nil {
+		return err
 	}
 	return b.Store.Append(ctx, batch)
 }
 
 func (b *broken) Size(ctx context.Context) (uint64, error) {
-	if b.fails() {
-		return 0, errRead
+	if err := b.fail(); err != nil {
+		return 0, err
 	}
 	return b.Store.Size(ctx)
 }
@@ -48,8 +51,8 @@ func (b *broken) Size(ctx context.Context) (uint64, error) {
 func (b *broken) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 	return func(yield func(contracts.Entry, error) bool) {
 		for e, err := range b.Store.Entries(ctx, from, to) {
-			if b.fails() {
-				yield(nil, errRead)
+			if err := b.fail(); err != nil {
+				yield(nil, err)
 				return
 			}
 			if !yield(e, err) {
@@ -60,80 +63,81 @@ func (b *broken) Entries(ctx context.Context, from, to uint64) iter.Seq2[contrac
 }
 
 func (b *broken) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
-	if b.fails() {
-		return nil, errRead
+	if err := b.fail(); err != nil {
+		return nil, err
 	}
 	return b.Store.Blob(ctx, d)
 }
 
 func (b *broken) Checkpoint(ctx context.Context) ([]byte, error) {
-	if b.fails() {
-		return nil, errRead
+	if err := b.fail(); err != nil {
+		return nil, err
 	}
 	return b.Store.Checkpoint(ctx)
 }
 
-// failNew has each call of the store fail that New makes over a log, which are so many at least.
-func MustFailNew(t *testing.T, calls int, old func() *World) {
+// MustFailNew has each call of the store fail, and then panic, that New makes over the log of a world:
+// New must fail without a kernel, and leave a store with which the next New goes on. There must be at
+// least so many calls.
+func MustFailNew(t *testing.T, calls int, world func() *World) {
 	t.Helper()
 	for _, panics := range []bool{false, true} {
 		n := 1
-		for ; ; n++ {
-			w := old()
-			o := w.Options
-			o.Store = &broken{Store: w.Store, failAt: n, panics: panics}
-			k, err := helm.New(o)
-			if err == nil {
-				k.Close()
-				break
-			}
-			if k != nil || !panics && !errors.Is(err, errRead) {
-				t.Errorf("call %d: %v, %v", n, k, err)
-			}
-			w.Runs.Store(0)
-			w.Open()
-			w.MustFollowTrust()
-			if report := w.MustVerify(); len(report.Open) != 0 {
-				t.Errorf("call %d: open decisions %v", n, report.Open)
-			}
+		for ; mustFailNewAt(t, n, panics, world()); n++ {
 		}
-		if n < calls {
-			t.Fatalf("New made only %d calls", n)
-		}
+		require.GreaterOrEqual(t, n, calls, "New made too few calls")
 	}
 }
 
-// write opens the log of a store past the kernel, with a key that may be another, and writes an entry of a session.
-func AppendEntry(t *testing.T, s proofgraph.Store, key crypto.PrivateKey, session string, make func(c *proofgraph.Chain, seen []contracts.Digest) *contracts.Statement) {
+// mustFailNewAt has one call fail, and reports whether there was such a call.
+func mustFailNewAt(t *testing.T, n int, panics bool, w *World) bool {
 	t.Helper()
-	var seen []contracts.Digest
-	l, err := proofgraph.Open(context.Background(), s, proofgraph.Options{Origin: Origin, Key: key, LogKey: crypto.DeriveLogKey(SeedKey(t, 1)), Trust: []byte("{}")},
-		func(_ uint64, _ contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
-			if st.Decision != nil {
-				seen = append(seen, hash)
-			}
-			return nil
-		})
-	if err != nil {
-		t.Fatal(err)
+	o := w.Options
+	o.Store = &broken{Store: w.Store, failAt: n, panics: panics}
+	k, err := helm.New(o)
+	if err == nil {
+		k.Close()
+		return false
 	}
+	assert.Nil(t, k, "call %d", n)
+	if !panics {
+		assert.ErrorIs(t, err, errRead, "call %d", n)
+	}
+	w.Runs.Store(0)
+	w.Open()
+	w.MustFollowTrust()
+	assert.Empty(t, w.MustVerify().Open, "call %d: open decisions", n)
+	return true
+}
+
+// AppendEntry opens the log of a store past the kernel, with any key, and writes an entry of a session.
+// The entry is made by statement, which is given the decisions that the log has.
+func AppendEntry(
+	t *testing.T, s proofgraph.Store, key crypto.PrivateKey, session string,
+	statement func(c *proofgraph.Chain, decisions []contracts.Digest) *contracts.Statement,
+) {
+	t.Helper()
+	var decisions []contracts.Digest
+	l, err := proofgraph.Open(context.Background(), s, proofgraph.Options{
+		Origin: Origin, Key: key, LogKey: crypto.DeriveLogKey(SeedKey(t, 1)), Trust: []byte("{}"),
+	}, func(_ uint64, _ contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
+		if st.Decision != nil {
+			decisions = append(decisions, hash)
+		}
+		return nil
+	})
+	require.NoError(t, err)
 	c := l.Chain(session)
-	st := make(c, seen)
+	st := statement(c, decisions)
 	var parents []contracts.Digest
 	if st.Receipt != nil {
 		parents = append(parents, st.Receipt.DecisionHash)
 	}
 	slot, err := l.Place(c, c.Time(), parents, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if st.Close != nil {
 		st.Close.Count, st.Close.Last = slot.Header().Seq, slot.Header().Prev
 	}
-	if err := slot.Sign(st); err != nil {
-		t.Fatal(err)
-	}
-	if err := slot.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, slot.Sign(st))
+	require.NoError(t, slot.Wait())
 }

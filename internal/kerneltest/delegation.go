@@ -6,75 +6,12 @@ import (
 	"time"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/require"
 )
 
-// end enters a trust event that ends something, signed by the key of that name.
-func (w *World) SignAndGovern(e contracts.TrustEvent, by string) {
-	w.T.Helper()
-	event, err := contracts.TrustRecord{Event: w.Event(e)}.Sign(NamedKey(w.T, by))
-	if err == nil {
-		err = w.Kernel.Govern(context.Background(), event)
-	}
-	if err != nil {
-		w.T.Fatal(err)
-	}
-}
-
-// keyOf is the key of a name.
-func NamedKey(t testing.TB, name string) crypto.PrivateKey {
-	t.Helper()
-	seed := crypto.Sum([]byte(name))
-	key, err := crypto.NewKeyFromSeed(seed[:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-// delegators is a trust state in which ann and bob may do what a clerk may, carl what a guest may, and dora holds a key that approves.
-func Delegators(t testing.TB) *registry.Registry {
-	t.Helper()
-	public := func(name string) crypto.PublicKey { return NamedKey(t, name).Public().(crypto.PublicKey) }
-	r, err := registry.New(1, registry.Key{Name: "root", Public: public("root"), Role: registry.Root},
-		registry.Key{Name: "ann", Public: public("ann"), Role: registry.Delegator, Roles: []string{"clerk"}},
-		registry.Key{Name: "bob", Public: public("bob"), Role: registry.Delegator, Roles: []string{"clerk"}},
-		registry.Key{Name: "carl", Public: public("carl"), Role: registry.Delegator, Roles: []string{"guest"}},
-		registry.Key{Name: "dora", Public: public("dora"), Role: registry.Approver, Roles: []string{"clerk"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// chainOf signs grants, the root's first, each by its delegator and made from the one before it, and gives them as they are presented. What
-// they leave out holds for long, for the tool echo, and as deep as may be.
-func Chain(t testing.TB, grants ...contracts.Delegation) []contracts.Envelope {
-	t.Helper()
-	var chain []contracts.Envelope
-	for i, g := range grants {
-		if g.Expires == 0 {
-			g.Expires = 4e12
-		}
-		if g.Only == nil {
-			g.Only = []string{"echo"}
-		}
-		if i > 0 && g.Parent == nil {
-			parent := chain[0].Digest()
-			g.Parent = &parent
-		}
-		g.Nonce = "n"
-		e, err := g.Sign(NamedKey(t, g.Delegator))
-		if err != nil {
-			t.Fatal(err)
-		}
-		chain = append([]contracts.Envelope{e}, chain...)
-	}
-	return chain
-}
-
-// shop is the policy of the tests with grants: clerks may echo, and ann what is dear; echo may be called 30 times by each caller.
+// DelegationPolicy is a policy for calls under delegations: clerks may echo sums up to 1000, ann all of
+// them, and each caller may echo 30 times.
 const DelegationPolicy = `
 helm: policy/v1
 layer: P1
@@ -93,14 +30,52 @@ budgets:
   - {id: each, tools: [echo], limit: 30, per: caller, window: total, cost: 1}
 `
 
-// atNoon is a clock that stands.
+// Noon is a fixed time within the validity of every [Chain].
 var Noon = time.Date(2026, 7, 15, 12, 0, 0, 0, time.UTC)
 
-func Value(t testing.TB, text string) crypto.Value {
+// Delegators is a trust state in which ann and bob may do what a clerk may, and carl what a guest may;
+// dora's key approves.
+func Delegators(t testing.TB) *registry.Registry {
 	t.Helper()
-	tree := new(crypto.Tree)
-	if err := tree.Parse([]byte(text), crypto.Limits{Bytes: len(text), Depth: crypto.MaxDepth}); err != nil {
-		t.Fatal(err)
+	key := func(name string, role registry.Role, roles ...string) registry.Key {
+		return registry.Key{Name: name, Public: NamedPublic(t, name), Role: role, Roles: roles}
 	}
-	return tree.Root()
+	r, err := registry.New(1, key("root", registry.Root),
+		key("ann", registry.Delegator, "clerk"), key("bob", registry.Delegator, "clerk"),
+		key("carl", registry.Delegator, "guest"), key("dora", registry.Approver, "clerk"))
+	require.NoError(t, err)
+	return r
+}
+
+// Chain signs grants, the first by the one who has the right, each by its delegator and made from the one
+// before. It returns them in the order in which they are presented. What a grant leaves out is: a long
+// validity, the tool echo, and any depth.
+func Chain(t testing.TB, grants ...contracts.Delegation) []contracts.Envelope {
+	t.Helper()
+	var chain []contracts.Envelope
+	for i, g := range grants {
+		if g.Expires == 0 {
+			g.Expires = 4e12
+		}
+		if g.Only == nil {
+			g.Only = []string{"echo"}
+		}
+		if i > 0 && g.Parent == nil {
+			parent := chain[0].Digest()
+			g.Parent = &parent
+		}
+		g.Nonce = "n"
+		e, err := g.Sign(NamedKey(t, g.Delegator))
+		require.NoError(t, err)
+		chain = append([]contracts.Envelope{e}, chain...)
+	}
+	return chain
+}
+
+// GovernByName enters a trust event, signed by the key of that name.
+func (w *World) GovernByName(e contracts.TrustEvent, by string) {
+	w.T.Helper()
+	event, err := contracts.TrustRecord{Event: w.Event(e)}.Sign(NamedKey(w.T, by))
+	require.NoError(w.T, err)
+	require.NoError(w.T, w.Kernel.Govern(context.Background(), event))
 }

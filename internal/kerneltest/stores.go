@@ -11,22 +11,69 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore"
+	"github.com/stretchr/testify/require"
 )
 
-// lying is a store that hands out blobs of its own.
+// ErrDisk is the error of a store that fails.
+var ErrDisk = errors.New("no space left on device")
+
+// A FaultyStore is a store of which one Append can be made to fail, panic or lie.
+type FaultyStore struct {
+	proofgraph.Store
+	OnFail func(err error) error // the failing Append, given what the store returned; nil: nothing is written
+
+	mu        sync.Mutex // protects n and failAt
+	n, failAt int
+}
+
+// Appends returns how many Appends there were so far.
+func (f *FaultyStore) Appends() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.n
+}
+
+// FailIn makes the nth Append from now on fail.
+func (f *FaultyStore) FailIn(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failAt = f.n + n
+}
+
+// Heal makes no Append fail.
+func (f *FaultyStore) Heal() { f.FailIn(0) }
+
+// Append implements [proofgraph.Store].
+func (f *FaultyStore) Append(ctx context.Context, b proofgraph.Batch) error {
+	f.mu.Lock()
+	f.n++
+	fails := f.n == f.failAt
+	f.mu.Unlock()
+	switch {
+	case fails && f.OnFail == nil:
+		return ErrDisk
+	case fails:
+		return f.OnFail(f.Store.Append(ctx, b))
+	}
+	return f.Store.Append(ctx, b)
+}
+
+// A LyingStore returns the same blob for every digest.
 type LyingStore struct{ proofgraph.Store }
 
+// Blob implements [proofgraph.Store].
 func (LyingStore) Blob(context.Context, contracts.Digest) ([]byte, error) {
 	return []byte(`"forged"`), nil
 }
 
-// reader is a store that reads as the test says.
+// A ReadStore is a store whose reads are the test's.
 type ReadStore struct {
 	proofgraph.Store
-	OnEntries func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error]
-	OnBlob    func(contracts.Digest) ([]byte, error)
+	OnEntries func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] // nil: the store's
+	OnBlob    func(contracts.Digest) ([]byte, error)                                       // nil: the store's
 }
 
+// Entries implements [proofgraph.Store].
 func (r ReadStore) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 	if r.OnEntries == nil {
 		return r.Store.Entries(ctx, from, to)
@@ -34,6 +81,7 @@ func (r ReadStore) Entries(ctx context.Context, from, to uint64) iter.Seq2[contr
 	return r.OnEntries(ctx, from, to)
 }
 
+// Blob implements [proofgraph.Store].
 func (r ReadStore) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	if r.OnBlob == nil {
 		return r.Store.Blob(ctx, d)
@@ -41,96 +89,81 @@ func (r ReadStore) Blob(ctx context.Context, d contracts.Digest) ([]byte, error)
 	return r.OnBlob(d)
 }
 
-// The tests here run in bubbles of package synctest: where every goroutine waits for another, the test fails at once.
-
-// A dam is a store that can be shut: then what is to be appended waits until it is opened.
-type BlockingStore struct {
-	proofgraph.Store
-	Mu     sync.Mutex
-	Opened chan struct{} // nil: it is open
-	Fails  bool          // once opened
+// ReadBlob is a ReadStore whose every blob is b, or fails with err.
+func ReadBlob(s proofgraph.Store, b []byte, err error) ReadStore {
+	return ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { return b, err }}
 }
 
-func (d *BlockingStore) Append(ctx context.Context, b proofgraph.Batch) error {
-	d.Mu.Lock()
-	opened := d.Opened
-	d.Mu.Unlock()
-	if opened != nil {
-		<-opened
+// PanicBlob is a ReadStore that panics if a blob is read.
+func PanicBlob(s proofgraph.Store) ReadStore {
+	return ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { panic("disk") }}
+}
+
+// A BlockingStore is a store whose Append can be made to wait.
+type BlockingStore struct {
+	proofgraph.Store
+
+	mu      sync.Mutex    // protects blocked and fails
+	blocked chan struct{} // nil: Append does not wait
+	fails   bool
+}
+
+// Append implements [proofgraph.Store].
+func (s *BlockingStore) Append(ctx context.Context, b proofgraph.Batch) error {
+	s.mu.Lock()
+	blocked := s.blocked
+	s.mu.Unlock()
+	if blocked != nil {
+		<-blocked
 	}
-	d.Mu.Lock()
-	fails := d.Fails
-	d.Mu.Unlock()
+	s.mu.Lock()
+	fails := s.fails
+	s.mu.Unlock()
 	if fails {
 		return ErrDisk
 	}
-	return d.Store.Append(ctx, b)
+	return s.Store.Append(ctx, b)
 }
 
-func (d *BlockingStore) Block() {
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
-	d.Opened = make(chan struct{})
+// Block makes every Append wait until Unblock or Fail is called.
+func (s *BlockingStore) Block() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.blocked = make(chan struct{})
 }
 
-func (d *BlockingStore) Unblock() {
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
-	close(d.Opened)
-	d.Opened = nil
+// Unblock lets the Appends go on that wait.
+func (s *BlockingStore) Unblock() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.blocked)
+	s.blocked = nil
 }
 
-// onFiles puts a world's store on disk; what it gives closes and opens it anew.
-func OnFiles(t *testing.T, w *World) (reopen func()) {
+// Fail lets the Appends go on that wait, and makes them and all later ones fail.
+func (s *BlockingStore) Fail() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fails = true
+	close(s.blocked)
+}
+
+// OnFiles puts a world's store on disk. The function that it returns closes the store and opens it again.
+func OnFiles(t *testing.T, store *FaultyStore) (reopen func()) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "log")
 	var s *filestore.Store
 	open := func() {
 		var err error
-		if s, err = filestore.Open(dir, filestore.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		w.Store.Store = s
+		s, err = filestore.Open(dir, filestore.Options{})
+		require.NoError(t, err)
+		store.Store = s
 	}
 	open()
 	t.Cleanup(func() { s.Close() })
 	return func() {
 		t.Helper()
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Close())
 		open()
 	}
-}
-
-// faulty is a store that fails, panics or lies at a call of Append.
-type FaultyStore struct {
-	proofgraph.Store
-	mu     sync.Mutex
-	N      int                     // Appends so far
-	FailAt int                     // the nth fails; 0 is never
-	OnFail func(store error) error // of a failing Append, given what the store would have said; nil: it writes nothing
-}
-
-var ErrDisk = errors.New("no space left on device")
-
-func (f *FaultyStore) Append(ctx context.Context, b proofgraph.Batch) error {
-	f.mu.Lock()
-	f.N++
-	fail, how := f.N == f.FailAt, f.OnFail
-	f.mu.Unlock()
-	switch {
-	case fail && how == nil:
-		return ErrDisk
-	case fail:
-		return how(f.Store.Append(ctx, b))
-	}
-	return f.Store.Append(ctx, b)
-}
-
-// in makes the nth Append from now on fail.
-func (f *FaultyStore) FailIn(n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.FailAt = f.N + n
 }

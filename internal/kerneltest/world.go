@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
@@ -18,37 +17,292 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// atOnce calls f from n goroutines at once.
-func AtOnce(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			f(i)
-		})
-	}
-	close(start)
-	wg.Wait()
+// Origin is the name of every world's log.
+const Origin = "example.test/helm"
+
+// A World is a kernel over a store and a signer that can be made to fail, with tools that count their
+// runs. It is the driver of every tool that is bound.
+type World struct {
+	T        *testing.T
+	Kernel   *helm.Kernel
+	Options  helm.Options // of the kernel, and of the next one that Open makes
+	Store    *FaultyStore
+	Key      *FaultySigner
+	Runs     atomic.Int64 // of the tool, since MustBe looked at them
+	Tool     Tool         // what every bound tool does
+	Events   []helm.Event // what was observed
+	Governed bool         // the log has trust events
+
+	mu sync.Mutex // protects Events while calls run
 }
 
-// Changes of a call.
+// A Tool is what a driver does.
+type Tool = func(context.Context, contracts.Call) (executor.Result, error)
 
+// Returns is a tool that returns output and err.
+func Returns(output string, err error) Tool {
+	return func(context.Context, contracts.Call) (executor.Result, error) {
+		return executor.Result{Output: []byte(output)}, err
+	}
+}
+
+// NoOutput is a tool that returns no output, and err.
+func NoOutput(err error) Tool {
+	return func(context.Context, contracts.Call) (executor.Result, error) { return executor.Result{}, err }
+}
+
+// ReturnsArgs is a tool that returns its arguments: what the tools of a new world do.
+func ReturnsArgs(_ context.Context, c contracts.Call) (executor.Result, error) {
+	return executor.Result{Output: c.Args}, nil
+}
+
+// ErrTool is the error of a tool that fails.
+var ErrTool = errors.New("the tool's own error")
+
+// New makes a world whose policy is [Policy], over a log in memory. The changes are made to the options
+// before the kernel is made.
+func New(t *testing.T, change ...func(*helm.Options)) *World {
+	t.Helper()
+	w := &World{T: t, Tool: ReturnsArgs, Store: &FaultyStore{Store: proofgraph.NewMemory()},
+		Key: &FaultySigner{PrivateKey: SeedKey(t, 1)}}
+	w.Options = helm.Options{Policy: Compile(t, Policy), Key: w.Key, LogKey: crypto.DeriveLogKey(w.Key.PrivateKey),
+		Store: w.Store, Origin: Origin, Drivers: map[string]executor.Driver{},
+		Observe: func(_ context.Context, e helm.Event) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.Events = append(w.Events, e)
+		}}
+	for _, tool := range []string{"echo", "pinned", "slow", "scoped", "closed", "undeclared"} {
+		w.Options.Drivers[tool] = w
+	}
+	for _, f := range change {
+		f(&w.Options)
+	}
+	w.Open()
+	return w
+}
+
+// NewUnbound makes a world that has no driver for echo and pinned, so that functions can be wrapped as
+// these tools.
+func NewUnbound(t *testing.T) *World {
+	t.Helper()
+	return New(t, func(o *helm.Options) { delete(o.Drivers, "echo"); delete(o.Drivers, "pinned") })
+}
+
+// Open makes a kernel over the store as it is. The one before is left alone.
+func (w *World) Open() {
+	w.T.Helper()
+	k, err := helm.New(w.Options)
+	require.NoError(w.T, err)
+	w.Kernel = k
+	w.T.Cleanup(func() { k.Close() })
+}
+
+// Close closes the kernel.
+func (w *World) Close() {
+	w.T.Helper()
+	require.NoError(w.T, w.Kernel.Close())
+}
+
+// Reopen closes the kernel and makes another one over the same store, as another process would.
+func (w *World) Reopen() {
+	w.T.Helper()
+	w.Close()
+	w.Open()
+}
+
+// Run makes a World a driver.
+func (w *World) Run(ctx context.Context, c contracts.Call) (executor.Result, error) {
+	w.Runs.Add(1)
+	return w.Tool(ctx, c)
+}
+
+// Call calls a tool in the session s.
+func (w *World) Call(tool, args string, change ...func(*helm.Intent)) (helm.Decision, helm.Receipt) {
+	in := helm.Intent{Tool: tool, Args: json.RawMessage(args), Session: "s"}
+	for _, f := range change {
+		f(&in)
+	}
+	return w.Kernel.Guard(context.Background(), in)
+}
+
+// MustCall makes a call that must come to x.
+func (w *World) MustCall(
+	x Want, tool, args string, change ...func(*helm.Intent),
+) (d helm.Decision, r helm.Receipt) {
+	w.T.Helper()
+	d, r = w.Call(tool, args, change...)
+	w.MustBe(d, r, x)
+	return d, r
+}
+
+// WithArgs changes the arguments of a call.
 func WithArgs(text string) func(*helm.Intent) {
 	return func(in *helm.Intent) { in.Args = []byte(text) }
 }
 
-// aftermath shows what must hold after a failure, whatever it was: an effect has a durable decision, what was acknowledged is there, the
-// next New settles what was open, and the whole log verifies.
-func (w *World) MustRecover(stored []helm.Receipt) {
+// WithKey makes a call idempotent by a key.
+func WithKey(key string) func(*helm.Intent) {
+	return func(in *helm.Intent) { in.Idempotency = key }
+}
+
+// WithDriver binds a driver for one call.
+func WithDriver(d executor.Driver) func(*helm.Intent) {
+	return func(in *helm.Intent) { in.Driver = d }
+}
+
+// InSession makes a call one of another session.
+func InSession(name string) func(*helm.Intent) {
+	return func(in *helm.Intent) { in.Session = name }
+}
+
+// Want is what a call must come to.
+type Want struct {
+	Verdict contracts.Verdict
+	Reason  contracts.ReasonCode
+	Outcome contracts.Outcome // "" means that there is no receipt
+	Err     error             // nil, ErrDenied or ErrWithheld; ErrTool is the tool's own
+	Output  string            // "" means that none is released
+	Runs    int64             // since the last look
+}
+
+// Executed is what an allowed call comes to that ran once and returned output.
+func Executed(output string) Want {
+	return Want{Verdict: contracts.Allow, Reason: contracts.ReasonAllow, Outcome: contracts.Executed,
+		Output: output, Runs: 1}
+}
+
+// Repeated is what a call comes to that repeats an executed one: its output is released, and nothing runs.
+func Repeated(output string) Want {
+	x := Executed(output)
+	x.Runs = 0
+	return x
+}
+
+// Denied is what a call comes to that is denied with a receipt, and does not run.
+func Denied(reason contracts.ReasonCode) Want {
+	return Want{Reason: reason, Outcome: contracts.Denied, Err: helm.ErrDenied}
+}
+
+// Sealed is what a call comes to when the kernel is closed or sealed: it is denied without a receipt.
+func Sealed() Want { return Want{Reason: contracts.ReasonKernelSealed, Err: helm.ErrDenied} }
+
+// Withheld is what a call comes to that ran once and whose output is not released.
+func Withheld(reason contracts.ReasonCode, outcome contracts.Outcome) Want {
+	return Want{Reason: reason, Outcome: outcome, Err: helm.ErrWithheld, Runs: 1}
+}
+
+// MustBe holds one call to what it must come to, the signed receipt included. It sets Runs to 0.
+func (w *World) MustBe(d helm.Decision, r helm.Receipt, x Want) {
 	w.T.Helper()
-	ran := w.Runs.Load()
-	w.Store.mu.Lock()
-	w.Store.FailAt = 0
-	w.Store.mu.Unlock()
-	w.Key.FailAt.Store(0)
+	assert.Equal(w.T, x.Verdict, d.Verdict, "%s (%s)", d.Reason, d.Why)
+	assert.Equal(w.T, x.Reason, d.Reason, d.Why)
+	err := d.Err()
+	for _, sentinel := range []error{helm.ErrDenied, helm.ErrWithheld} {
+		assert.Equal(w.T, x.Err == sentinel, errors.Is(err, sentinel), "error %v is %v", err, sentinel)
+	}
+	assert.Equal(w.T, x.Err == nil, err == nil, "error %v, want %v", err, x.Err)
+	if x.Err == ErrTool {
+		assert.ErrorIs(w.T, err, ErrTool)
+	}
+	assert.Equal(w.T, err == nil, r.Output != nil, "output %q with error %v", r.Output, err)
+	assert.Equal(w.T, x.Output, string(r.Output), "output")
+	assert.Equal(w.T, x.Verdict == contracts.Allow, d.Allowed(), "Allowed")
+	assert.Equal(w.T, x.Runs, w.Runs.Swap(0), "runs of the tool")
+	if x.Outcome == "" {
+		if r.Entry != nil || r.Record.Outcome != "" || r.Index != 0 {
+			w.T.Errorf("a receipt %s, although nothing was recorded", r.Record.Outcome)
+		}
+		return
+	}
+	record, err := receipts.Open(r.Entry, w.TrustState(), r.Index)
+	require.NoError(w.T, err, "receipt")
+	assert.Equal(w.T, x.Outcome, record.Outcome, "signed")
+	assert.Equal(w.T, x.Outcome, r.Record.Outcome, "returned")
+	assert.Equal(w.T, string(w.Entry(r.Index)), string(r.Entry), "entry %d of the store is not the receipt", r.Index)
+}
+
+// Entry reads one entry of the log.
+func (w *World) Entry(index uint64) contracts.Entry {
+	w.T.Helper()
+	for e, err := range w.Store.Store.Entries(context.Background(), index, index+1) {
+		require.NoError(w.T, err)
+		return e
+	}
+	w.T.Fatalf("no entry %d", index)
+	return nil
+}
+
+// Size returns how many entries the log has.
+func (w *World) Size() uint64 {
+	w.T.Helper()
+	n, err := w.Store.Store.Size(context.Background())
+	require.NoError(w.T, err)
+	return n
+}
+
+// Statements reads the whole log.
+func (w *World) Statements() iter.Seq2[uint64, *contracts.Statement] {
+	return func(yield func(uint64, *contracts.Statement) bool) {
+		var r contracts.Reader
+		index := uint64(0)
+		for e, err := range w.Store.Store.Entries(context.Background(), 0, w.Size()) {
+			require.NoError(w.T, err)
+			sealed, err := r.Open(e)
+			require.NoError(w.T, err)
+			st, err := sealed.Statement()
+			require.NoError(w.T, err)
+			if !yield(index, st) {
+				return
+			}
+			index++
+		}
+	}
+}
+
+// MustBeSealed shows that nothing runs any more and nothing is written.
+func (w *World) MustBeSealed() {
+	w.T.Helper()
+	before := w.Size()
+	w.MustCall(Sealed(), "echo", `{}`)
+	assert.Equal(w.T, before, w.Size(), "a sealed kernel wrote entries")
+}
+
+// Pack writes an evidence pack of the whole log.
+func (w *World) Pack() []byte {
+	w.T.Helper()
+	var pack bytes.Buffer
+	require.NoError(w.T, evidence.Write(context.Background(), &pack, w.Store.Store, w.Key.PrivateKey))
+	return pack.Bytes()
+}
+
+// MustVerify packs the log and verifies it: every chain, signature and verdict.
+func (w *World) MustVerify() evidence.Report {
+	w.T.Helper()
+	ctx := context.Background()
+	_, err := w.Kernel.Checkpoint(ctx)
+	require.NoError(w.T, err)
+	pack := w.Pack()
+	report, err := evidence.Verify(ctx, bytes.NewReader(pack), int64(len(pack)),
+		evidence.Options{Trust: w.Kernel.Trust(), Origin: Origin})
+	if err != nil || report.Level != evidence.Logged || report.Replay.Differing != 0 {
+		w.T.Fatalf("pack: %v %+v", err, report)
+	}
+	return report
+}
+
+// MustRecover shows what must hold after any failure: an effect has a durable decision, the receipts that
+// were returned are in the log, the next New settles what was open, and the whole log verifies. Store and
+// signer fail no more, and the kernel is a new one.
+func (w *World) MustRecover(returned []helm.Receipt) {
+	w.T.Helper()
+	ran := w.Runs.Swap(0)
+	w.Store.Heal()
+	w.Key.failAt.Store(0)
 	w.Open()
 	decisions, receipts := int64(0), int64(0)
 	for _, st := range w.Statements() {
@@ -59,245 +313,10 @@ func (w *World) MustRecover(stored []helm.Receipt) {
 			receipts++
 		}
 	}
-	if ran > decisions {
-		w.T.Errorf("%d effects with %d durable decisions", ran, decisions)
+	assert.LessOrEqual(w.T, ran, decisions, "effects without a durable decision")
+	assert.Equal(w.T, decisions, receipts, "decisions and their receipts, after settling")
+	for _, r := range returned {
+		assert.Equal(w.T, string(r.Entry), string(w.Entry(r.Index)), "receipt %d was returned and is not there", r.Index)
 	}
-	if decisions != receipts {
-		w.T.Errorf("%d decisions and %d receipts after settling", decisions, receipts)
-	}
-	for _, r := range stored {
-		if string(w.Entry(r.Index)) != string(r.Entry) {
-			w.T.Errorf("receipt %d was acknowledged and is not there", r.Index)
-		}
-	}
-	w.Runs.Store(0)
 	w.MustVerify()
-}
-
-func Must[T any](x T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return x
-}
-
-const Origin = "example.test/helm"
-
-// A world is a kernel over a store and a signer that can be made to fail, with tools that count their runs.
-type World struct {
-	T       *testing.T
-	Kernel  *helm.Kernel
-	Options helm.Options
-	Store   *FaultyStore
-	Key     *FaultySigner
-	Runs    atomic.Int64
-	Tool    func(ctx context.Context, c contracts.Call) (executor.Result, error) // what every bound tool does
-	Events  []helm.Event
-	mu      sync.Mutex
-
-	Governed bool // the log has trust events
-}
-
-func SeedKey(t testing.TB, seed byte) crypto.PrivateKey {
-	t.Helper()
-	k, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{seed}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
-func New(t *testing.T, change ...func(*helm.Options)) *World {
-	t.Helper()
-	w := &World{T: t, Store: &FaultyStore{Store: proofgraph.NewMemory()}, Key: &FaultySigner{PrivateKey: SeedKey(t, 1)}}
-	w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
-		return executor.Result{Output: c.Args}, nil
-	}
-	log := crypto.DeriveLogKey(w.Key.PrivateKey)
-	w.Options = helm.Options{Policy: Compile(t, Policy), Key: w.Key, LogKey: log, Store: w.Store, Origin: Origin,
-		Drivers: map[string]executor.Driver{"echo": w, "pinned": w, "slow": w, "scoped": w, "closed": w, "undeclared": w},
-		Observe: func(_ context.Context, e helm.Event) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.Events = append(w.Events, e)
-		}}
-	for _, f := range change {
-		f(&w.Options)
-	}
-	w.Open()
-	return w
-}
-
-// open makes a kernel over what the store has.
-func (w *World) Open() {
-	w.T.Helper()
-	k, err := helm.New(w.Options)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	w.Kernel = k
-	w.T.Cleanup(func() { k.Close() })
-}
-
-// Run makes the world a driver.
-func (w *World) Run(ctx context.Context, c contracts.Call) (executor.Result, error) {
-	w.Runs.Add(1)
-	return w.Tool(ctx, c)
-}
-
-func (w *World) Call(tool, args string, change ...func(*helm.Intent)) (helm.Decision, helm.Receipt) {
-	in := helm.Intent{Tool: tool, Args: json.RawMessage(args), Session: "s"}
-	for _, f := range change {
-		f(&in)
-	}
-	return w.Kernel.Guard(context.Background(), in)
-}
-
-// want is what a call must come to.
-type Want struct {
-	Verdict contracts.Verdict
-	Reason  contracts.ReasonCode
-	Outcome contracts.Outcome // "" is: no receipt
-	Err     error             // nil, ErrDenied or ErrWithheld; errOwn is the tool's own
-	Output  string            // "" is: none released
-	Runs    int64             // since the last look
-}
-
-// Executed is what an allowed call comes to that ran once and returned output.
-func Executed(output string) Want {
-	return Want{Verdict: contracts.Allow, Reason: contracts.ReasonAllow, Outcome: contracts.Executed, Output: output, Runs: 1}
-}
-
-// Denied is what a call comes to that is denied with a receipt, and does not run.
-func Denied(reason contracts.ReasonCode) Want {
-	return Want{Reason: reason, Outcome: contracts.Denied, Err: helm.ErrDenied}
-}
-
-var ErrTool = errors.New("the tool's own error")
-
-// mustBe holds one call to what it must come to, the signed receipt included.
-func (w *World) MustBe(d helm.Decision, r helm.Receipt, x Want) {
-	w.T.Helper()
-	if d.Verdict != x.Verdict || d.Reason != x.Reason {
-		w.T.Errorf("got %v %s (%s), want %v %s", d.Verdict, d.Reason, d.Why, x.Verdict, x.Reason)
-	}
-	err := d.Err()
-	for _, sentinel := range []error{helm.ErrDenied, helm.ErrWithheld} {
-		if errors.Is(err, sentinel) != (x.Err == sentinel) {
-			w.T.Errorf("error %v: Is %v is %v", err, sentinel, errors.Is(err, sentinel))
-		}
-	}
-	if (err == nil) != (x.Err == nil) || x.Err == ErrTool && !errors.Is(err, ErrTool) {
-		w.T.Errorf("error %v, want %v", err, x.Err)
-	}
-	if (err == nil) != (r.Output != nil) || string(r.Output) != x.Output {
-		w.T.Errorf("output %q with error %v, want %q", r.Output, err, x.Output)
-	}
-	if d.Allowed() != (x.Verdict == contracts.Allow) {
-		w.T.Errorf("Allowed is %v", d.Allowed())
-	}
-	if runs := w.Runs.Swap(0); runs != x.Runs {
-		w.T.Errorf("ran %d times, want %d", runs, x.Runs)
-	}
-	if x.Outcome == "" {
-		if r.Entry != nil || r.Record.Outcome != "" || r.Index != 0 {
-			w.T.Errorf("a receipt %s where nothing was recorded", r.Record.Outcome)
-		}
-		return
-	}
-	record, err := receipts.Open(r.Entry, w.TrustState(), r.Index)
-	if err != nil {
-		w.T.Fatalf("receipt: %v", err)
-	}
-	if record.Outcome != x.Outcome || r.Record.Outcome != x.Outcome {
-		w.T.Errorf("receipt %s, want %s", record.Outcome, x.Outcome)
-	}
-	if stored := w.Entry(r.Index); !bytes.Equal(stored, r.Entry) {
-		w.T.Errorf("entry %d of the store is not the receipt", r.Index)
-	}
-}
-
-func (w *World) Entry(index uint64) contracts.Entry {
-	w.T.Helper()
-	for e, err := range w.Store.Store.Entries(context.Background(), index, index+1) {
-		if err != nil {
-			w.T.Fatal(err)
-		}
-		return e
-	}
-	w.T.Fatalf("no entry %d", index)
-	return nil
-}
-
-func (w *World) Size() uint64 {
-	n, err := w.Store.Store.Size(context.Background())
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	return n
-}
-
-// mustBeSealed shows that nothing runs any more and nothing is written.
-func (w *World) MustBeSealed() {
-	w.T.Helper()
-	before := w.Size()
-	d, r := w.Call("echo", `{}`)
-	w.MustBe(d, r, Want{Reason: contracts.ReasonKernelSealed, Err: helm.ErrDenied})
-	if after := w.Size(); after != before {
-		w.T.Errorf("a sealed kernel wrote %d entries", after-before)
-	}
-}
-
-// mustVerify packs the log and verifies it: every chain, signature and verdict.
-func (w *World) MustVerify() evidence.Report {
-	w.T.Helper()
-	ctx := context.Background()
-	if _, err := w.Kernel.Checkpoint(ctx); err != nil {
-		w.T.Fatal(err)
-	}
-	var pack bytes.Buffer
-	if err := evidence.Write(ctx, &pack, w.Store.Store, w.Key.PrivateKey); err != nil {
-		w.T.Fatal(err)
-	}
-	report, err := evidence.Verify(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()), evidence.Options{Trust: w.Kernel.Trust(), Origin: Origin})
-	if err != nil || report.Level != evidence.Logged || report.Replay.Differing != 0 {
-		w.T.Fatalf("pack: %v %+v", err, report)
-	}
-	return report
-}
-
-// statements reads the whole log.
-func (w *World) Statements() iter.Seq2[uint64, *contracts.Statement] {
-	return func(yield func(uint64, *contracts.Statement) bool) {
-		var r contracts.Reader
-		index := uint64(0)
-		for e, err := range w.Store.Store.Entries(context.Background(), 0, w.Size()) {
-			if err != nil {
-				w.T.Fatal(err)
-			}
-			sealed, err := r.Open(e)
-			if err != nil {
-				w.T.Fatal(err)
-			}
-			st, err := sealed.Statement()
-			if err != nil {
-				w.T.Fatal(err)
-			}
-			if !yield(index, st) {
-				return
-			}
-			index++
-		}
-	}
-}
-
-func Within(t *testing.T, d time.Duration, what string, f func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
-	select {
-	case <-done:
-	case <-time.After(d):
-		t.Fatalf("%s: still waiting after %v", what, d)
-	}
 }

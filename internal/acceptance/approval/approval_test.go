@@ -17,22 +17,22 @@ import (
 // A call is denied and says what somebody must sign; once it is signed, the same call runs, once. The decision lists what it consumed.
 func TestApproval(t *testing.T) {
 	b := kerneltest.NewBank(t)
-	asked := b.Ask("pay", kerneltest.Rent)
+	asked := b.AskToPay()
 	if asked.Tool != "pay" || asked.Session != "chat" || asked.Caller.ID != "kim" || asked.Quorum != 1 || !slices.Equal(asked.Roles, []string{"owner"}) ||
 		asked.NotBefore != contracts.TimeOf(b.Now()) || asked.Expires != contracts.TimeOf(b.Now().Add(10*time.Minute)) {
 		t.Errorf("the request is %+v", asked)
 	}
-	yes := b.Approve(asked, kerneltest.SeedAnn)
+	yes := b.Approve(asked, kerneltest.Ann)
 	b.Pass(time.Minute)
-	d, _ := b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+	d, _ := b.MustPay(yes)
 	assert.True(t, slices.Equal(d.Record.Approvals, []contracts.Digest{yes.Digest()}), "consumed %v", d.Record.Approvals)
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedBob))) // another's yes to what was used
+	b.MustNotPay(contracts.ReasonApprovalInvalid, yes)
+	b.MustNotPay(contracts.ReasonApprovalInvalid, b.Approve(asked, kerneltest.Bob)) // another's yes to what was used
 	b.Pass(time.Minute)
-	if again := b.Ask("pay", kerneltest.Rent); again.Nonce == asked.Nonce {
+	if again := b.AskToPay(); again.Nonce == asked.Nonce {
 		t.Error("a used request is asked for again")
 	} else {
-		b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(again, kerneltest.SeedBob), yes)) // beside a good one a used one changes nothing
+		b.MustPay(b.Approve(again, kerneltest.Bob), yes) // beside a good one a used one changes nothing
 	}
 	b.MustAgree(b.MustPass())
 }
@@ -41,10 +41,10 @@ func TestApproval(t *testing.T) {
 // nothing of the decision.
 func TestPendingIsACopy(t *testing.T) {
 	b := kerneltest.NewBank(t)
-	d := b.MustNotDo(contracts.ReasonApprovalRequired, "pay", kerneltest.Rent)
+	d := b.MustNotPay(contracts.ReasonApprovalRequired)
 	first := d.Pending.Digest()
 	d.Pending.Roles[0], d.Pending.Caller.Roles[0], d.Pending.Nonce = "clerk", "owner", "00"
-	d = b.MustNotDo(contracts.ReasonApprovalRequired, "pay", kerneltest.Rent)
+	d = b.MustNotPay(contracts.ReasonApprovalRequired)
 	assert.Equal(t, first, d.Pending.Digest(), "the same call at the same time asks for something else")
 	assert.Equal(t, "clerk", d.Record.Caller.Roles[0], "the record shares its roles with the request")
 }
@@ -61,8 +61,8 @@ func TestApprovalFitsOneCall(t *testing.T) {
 		"payee":       {"pay", `{"to":"mallory","amount":900}`, nil, nil},
 		"a default":   {"pay", `{"to":"landlord","amount":900,"note":"x"}`, nil, nil},
 		"tool":        {"refund", kerneltest.Rent, nil, nil},
-		"session":     {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Session = "other" }, nil},
-		"no session":  {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Session = "" }, nil},
+		"session":     {"pay", kerneltest.Rent, kerneltest.InSession("other"), nil},
+		"no session":  {"pay", kerneltest.Rent, kerneltest.InSession(""), nil},
 		"caller":      {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.ID = "kin" }, nil},
 		"nobody":      {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller = helm.Caller{} }, nil},
 		"tenant":      {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.Tenant = "umbrella" }, nil},
@@ -75,18 +75,18 @@ func TestApprovalFitsOneCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := kerneltest.NewBank(t)
-			yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+			yes := b.ApprovedRent(kerneltest.Ann)
 			root := b.Kernel
 			if x.kernel != nil {
 				b.Kernel = x.kernel(b)
 			}
-			change := []func(*helm.Intent){kerneltest.WithApprovals(yes)}
+			change := []func(*helm.Intent){kerneltest.With(yes)}
 			if x.change != nil {
 				change = append(change, x.change)
 			}
 			b.MustNotDo(contracts.ReasonApprovalInvalid, x.tool, x.args, change...)
 			b.Kernel = root
-			b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+			b.MustPay(yes)
 			b.MustPass()
 		})
 	}
@@ -95,22 +95,22 @@ func TestApprovalFitsOneCall(t *testing.T) {
 // What an argument means does not count, its bytes as judged do: the same call, spelled otherwise, is the same call.
 func TestApprovalOfSpelling(t *testing.T) {
 	b := kerneltest.NewBank(t)
-	yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
-	b.MustDo("pay", "{ \"amount\": 9e2, \"note\": \"none\",\n \"to\": \"landlord\" }", kerneltest.WithApprovals(yes), func(in *helm.Intent) { in.Caller.Roles = []string{"clerk", "clerk"} })
+	yes := b.ApprovedRent(kerneltest.Ann)
+	b.MustDo("pay", "{ \"amount\": 9e2, \"note\": \"none\",\n \"to\": \"landlord\" }", kerneltest.With(yes), func(in *helm.Intent) { in.Caller.Roles = []string{"clerk", "clerk"} })
 	b.MustPass()
 }
 
 // Calls that name no session have one in common: what is approved there is used there, over a restart too.
 func TestApprovalInMain(t *testing.T) {
 	b := kerneltest.NewBank(t)
-	unnamed := func(in *helm.Intent) { in.Session = "" }
+	unnamed := kerneltest.InSession("")
 	asked := b.Ask("pay", kerneltest.Rent, unnamed)
 	assert.Equal(t, contracts.DefaultSession, asked.Session, "asked for session")
-	yes := b.Approve(asked, kerneltest.SeedAnn)
-	b.MustDo("pay", kerneltest.Rent, unnamed, kerneltest.WithApprovals(yes))
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, unnamed, kerneltest.WithApprovals(yes))
+	yes := b.Approve(asked, kerneltest.Ann)
+	b.MustDo("pay", kerneltest.Rent, unnamed, kerneltest.With(yes))
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, unnamed, kerneltest.With(yes))
 	b.Reopen()
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, unnamed, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedBob)))
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, unnamed, kerneltest.With(b.Approve(asked, kerneltest.Bob)))
 	b.MustPass()
 }
 
@@ -124,12 +124,12 @@ func TestApprovalUnderSwap(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := kerneltest.NewBank(t)
-			yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
-			b.Swap(kerneltest.EditedBankPolicy(t, edits...))
-			b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+			yes := b.ApprovedRent(kerneltest.Ann)
+			b.Swap(kerneltest.EditedBank(t, edits...))
+			b.MustNotPay(contracts.ReasonApprovalInvalid, yes)
 			if name != "next version" { // else it is a rollback
 				b.Swap(kerneltest.Compile(t, kerneltest.BankPolicy))
-				b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+				b.MustPay(yes)
 			}
 			b.MustPass()
 		})
@@ -155,15 +155,15 @@ func TestApprovalTime(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			b := kerneltest.NewBank(t)
-			asked := b.Ask("pay", kerneltest.Rent)
+			asked := b.AskToPay()
 			asked.NotBefore, asked.Expires = asked.NotBefore.Add(x.from), asked.NotBefore.Add(x.till)
-			yes := b.Approve(asked, kerneltest.SeedAnn)
+			yes := b.Approve(asked, kerneltest.Ann)
 			b.Pass(x.use)
 			if x.reason == contracts.ReasonAllow {
-				b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+				b.MustPay(yes)
 			} else {
-				b.MustNotDo(x.reason, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
-				b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes, b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedBob)))
+				b.MustNotPay(x.reason, yes)
+				b.MustPay(yes, b.ApprovedRent(kerneltest.Bob))
 			}
 			b.MustPass()
 		})
@@ -176,18 +176,18 @@ func TestApprovalQuorum(t *testing.T) {
 	t.Run("two", func(t *testing.T) {
 		b := kerneltest.NewBank(t)
 		asked := b.Ask("close", account)
-		ann, cid := b.Approve(asked, kerneltest.SeedAnn), b.Approve(asked, kerneltest.SeedCid)
-		b.MustNotDo(contracts.ReasonApprovalRequired, "close", account, kerneltest.WithApprovals(ann))
-		b.MustNotDo(contracts.ReasonApprovalRequired, "close", account, kerneltest.WithApprovals(ann, ann))
+		ann, cid := b.Approve(asked, kerneltest.Ann), b.Approve(asked, kerneltest.Cid)
+		b.MustNotDo(contracts.ReasonApprovalRequired, "close", account, kerneltest.With(ann))
+		b.MustNotDo(contracts.ReasonApprovalRequired, "close", account, kerneltest.With(ann, ann))
 		later := asked
 		later.NotBefore = later.NotBefore.Add(time.Millisecond)
 		b.Pass(time.Second)
-		b.MustNotDo(contracts.ReasonApprovalRequired, "close", account, kerneltest.WithApprovals(ann, b.Approve(later, kerneltest.SeedAnn))) // ann twice
-		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.WithApprovals(ann, b.Approve(asked, kerneltest.SeedDan)))
-		d, _ := b.MustDo("close", account, kerneltest.WithApprovals(ann, cid))
+		b.MustNotDo(contracts.ReasonApprovalRequired, "close", account, kerneltest.With(ann, b.Approve(later, kerneltest.Ann))) // ann twice
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(ann, b.Approve(asked, kerneltest.Dan)))
+		d, _ := b.MustDo("close", account, kerneltest.With(ann, cid))
 		assert.Len(t, d.Record.Approvals, 2, "consumed")
-		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.WithApprovals(ann, cid))
-		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedBob), cid))
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(ann, cid))
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(b.Approve(asked, kerneltest.Bob), cid))
 		b.MustAgree(b.MustPass())
 	})
 	t.Run("of different requests", func(t *testing.T) {
@@ -195,17 +195,17 @@ func TestApprovalQuorum(t *testing.T) {
 		first := b.Ask("close", account)
 		b.Pass(time.Second)
 		second := b.Ask("close", account)
-		b.MustDo("close", account, kerneltest.WithApprovals(b.Approve(first, kerneltest.SeedAnn), b.Approve(second, kerneltest.SeedBob)))
-		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.WithApprovals(b.Approve(first, kerneltest.SeedCid), b.Approve(second, kerneltest.SeedCid)))
+		b.MustDo("close", account, kerneltest.With(b.Approve(first, kerneltest.Ann), b.Approve(second, kerneltest.Bob)))
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(b.Approve(first, kerneltest.Cid), b.Approve(second, kerneltest.Cid)))
 		b.MustPass()
 	})
 	t.Run("one says no", func(t *testing.T) {
 		b := kerneltest.NewBank(t)
 		asked := b.Ask("close", account)
-		ann, no := b.Approve(asked, kerneltest.SeedAnn), b.Refuse(asked, kerneltest.SeedCid)
-		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.WithApprovals(ann, no))
-		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.WithApprovals(ann, b.Approve(asked, kerneltest.SeedBob), no))
-		b.MustDo("close", account, kerneltest.WithApprovals(ann, b.Approve(asked, kerneltest.SeedBob), b.Refuse(asked, kerneltest.SeedDan))) // who has no say cannot end it
+		ann, no := b.Approve(asked, kerneltest.Ann), b.Refuse(asked, kerneltest.Cid)
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(ann, no))
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(ann, b.Approve(asked, kerneltest.Bob), no))
+		b.MustDo("close", account, kerneltest.With(ann, b.Approve(asked, kerneltest.Bob), b.Refuse(asked, kerneltest.Dan))) // who has no say cannot end it
 		b.MustPass()
 	})
 }
@@ -213,13 +213,13 @@ func TestApprovalQuorum(t *testing.T) {
 // A no is no yes, and ends the request; somebody may ask anew.
 func TestApprovalRefused(t *testing.T) {
 	b := kerneltest.NewBank(t)
-	asked := b.Ask("pay", kerneltest.Rent)
-	no, yes := b.Refuse(asked, kerneltest.SeedAnn), b.Approve(asked, kerneltest.SeedBob)
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(no))
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(no, yes))
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes, no))
+	asked := b.AskToPay()
+	no, yes := b.Refuse(asked, kerneltest.Ann), b.Approve(asked, kerneltest.Bob)
+	b.MustNotPay(contracts.ReasonApprovalInvalid, no)
+	b.MustNotPay(contracts.ReasonApprovalInvalid, no, yes)
+	b.MustNotPay(contracts.ReasonApprovalInvalid, yes, no)
 	b.Pass(time.Second)
-	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(no, b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedBob)))
+	b.MustPay(no, b.ApprovedRent(kerneltest.Bob))
 	b.MustAgree(b.MustPass())
 }
 
@@ -230,33 +230,33 @@ func TestApprovalIsAskedLast(t *testing.T) {
 		o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy+"budgets:\n"+over, "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\nrules: [{id: never, deny: pay, when: {arg: /to, eq: mallory}}]\n")
 	})
 	small, evil := `{"to":"landlord","amount":60}`, `{"to":"mallory","amount":1}`
-	b.MustNotDo(contracts.ReasonBudgetExceeded, "pay", kerneltest.Rent)
+	b.MustNotPay(contracts.ReasonBudgetExceeded)
 	b.MustNotDo(contracts.ReasonCeilingViolation, "pay", evil)
-	yes := b.Approve(b.Ask("pay", small), kerneltest.SeedAnn)
+	yes := b.Approve(b.Ask("pay", small), kerneltest.Ann)
 	b.Pass(time.Second)
-	again := b.Approve(b.Ask("pay", small), kerneltest.SeedAnn)
-	b.MustDo("pay", small, kerneltest.WithApprovals(yes))
-	b.MustNotDo(contracts.ReasonBudgetExceeded, "pay", small, kerneltest.WithApprovals(again))
+	again := b.Approve(b.Ask("pay", small), kerneltest.Ann)
+	b.MustDo("pay", small, kerneltest.With(yes))
+	b.MustNotDo(contracts.ReasonBudgetExceeded, "pay", small, kerneltest.With(again))
 	b.Pass(24 * time.Hour) // another day's money, but the yes has gone off by then
-	b.MustNotDo(contracts.ReasonApprovalExpired, "pay", small, kerneltest.WithApprovals(again))
+	b.MustNotDo(contracts.ReasonApprovalExpired, "pay", small, kerneltest.With(again))
 	b.MustAgree(b.MustPass())
 }
 
 // A denial uses up nothing: neither the yes nor the key.
 func TestApprovalAndKeys(t *testing.T) {
 	b := kerneltest.NewBank(t, func(o *helm.Options) { o.Keep.Outputs = true })
-	key := func(in *helm.Intent) { in.Idempotency = "rent-11" }
-	yes := b.Approve(b.Ask("pay", kerneltest.Rent, key), kerneltest.SeedAnn)
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", `{"to":"landlord","amount":901}`, key, kerneltest.WithApprovals(yes))
-	_, first := b.MustDo("pay", kerneltest.Rent, key, kerneltest.WithApprovals(yes))
-	for _, change := range [][]func(*helm.Intent){{key}, {key, kerneltest.WithApprovals(yes)}} { // a repeat is not judged again
+	key := kerneltest.WithKey("rent-11")
+	yes := b.Approve(b.Ask("pay", kerneltest.Rent, key), kerneltest.Ann)
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", `{"to":"landlord","amount":901}`, key, kerneltest.With(yes))
+	_, first := b.MustDo("pay", kerneltest.Rent, key, kerneltest.With(yes))
+	for _, change := range [][]func(*helm.Intent){{key}, {key, kerneltest.With(yes)}} { // a repeat is not judged again
 		d, r := b.Do("pay", kerneltest.Rent, change...)
 		if d.Err() != nil || r.Index != first.Index || b.Runs.Load() != 0 {
 			t.Errorf("the repeat: %s %v at %d", d.Reason, d.Err(), r.Index)
 		}
 	}
-	b.MustNotDo(contracts.ReasonIdempotencyConflict, "pay", `{"to":"landlord","amount":901}`, key, kerneltest.WithApprovals(yes))
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+	b.MustNotDo(contracts.ReasonIdempotencyConflict, "pay", `{"to":"landlord","amount":901}`, key, kerneltest.With(yes))
+	b.MustNotPay(contracts.ReasonApprovalInvalid, yes)
 	b.MustPass()
 }
 
@@ -281,7 +281,7 @@ func TestApprovalOfWrapped(t *testing.T) {
 	if !errors.Is(err, helm.ErrApprovalRequired) || !errors.Is(err, helm.ErrDenied) || errors.Is(err, helm.ErrWithheld) || !errors.As(err, &e) || e.Pending == nil || paid != 0 {
 		t.Fatalf("%v after %d", err, paid)
 	}
-	approved := helm.With(ctx, helm.Intent{Tool: "pay", Approvals: []contracts.Envelope{b.Approve(*e.Pending, kerneltest.SeedAnn)}})
+	approved := helm.With(ctx, helm.Intent{Tool: "pay", Approvals: []contracts.Envelope{b.Approve(*e.Pending, kerneltest.Ann)}})
 	if _, err := pay(approved, payment{To: "landlord", Amount: 901, Note: "none"}); !errors.Is(err, helm.ErrDenied) || errors.Is(err, helm.ErrApprovalRequired) || paid != 0 {
 		t.Errorf("swapped: %v after %d", err, paid)
 	}
@@ -297,9 +297,7 @@ func TestApprovalOfWrapped(t *testing.T) {
 // What ran and failed, was withheld, or may have run has used its yes: there may be an effect.
 func TestApprovalIsUsedByEveryRun(t *testing.T) {
 	for name, tool := range map[string]func(context.Context, contracts.Call) (executor.Result, error){
-		"failed": func(context.Context, contracts.Call) (executor.Result, error) {
-			return executor.Result{}, kerneltest.ErrTool
-		},
+		"failed":   kerneltest.NoOutput(kerneltest.ErrTool),
 		"panicked": func(context.Context, contracts.Call) (executor.Result, error) { panic("the tool") },
 		"withheld": func(context.Context, contracts.Call) (executor.Result, error) {
 			return executor.Result{Output: make([]byte, 2<<20)}, nil
@@ -308,11 +306,11 @@ func TestApprovalIsUsedByEveryRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := kerneltest.NewBank(t)
 			b.Tool = tool
-			yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
-			if d, r := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes)); r.Record.Outcome == contracts.Executed || b.Runs.Swap(0) != 1 {
+			yes := b.ApprovedRent(kerneltest.Ann)
+			if d, r := b.Pay(yes); r.Record.Outcome == contracts.Executed || b.Runs.Swap(0) != 1 {
 				t.Fatalf("%s %s", d.Reason, r.Record.Outcome)
 			}
-			b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+			b.MustNotPay(contracts.ReasonApprovalInvalid, yes)
 			b.MustPass()
 		})
 	}

@@ -49,28 +49,28 @@ func onEachStore(t *testing.T, test func(t *testing.T, b *kerneltest.Bank), chan
 func TestErasedApprovalStaysUsed(t *testing.T) {
 	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
 		const one = `{"to":"landlord","amount":1}`
-		asked, other := b.Ask("pay", kerneltest.Rent), b.Ask("pay", one)
-		ann, bob := b.Approve(asked, kerneltest.SeedAnn), b.Approve(asked, kerneltest.SeedBob)
+		asked, other := b.AskToPay(), b.Ask("pay", one)
+		ann, bob := b.Approve(asked, kerneltest.Ann), b.Approve(asked, kerneltest.Bob)
 		b.Pass(time.Second)
-		d, _ := b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(ann))
+		d, _ := b.MustPay(ann)
 		e := erase(b.World, kim)
 		if len(e.Calls) != 3 || len(e.Erased) != 3 { // no outputs are kept
 			t.Errorf("%d calls, %d erased", len(e.Calls), len(e.Erased))
 		}
 		for range 3 {
 			for _, used := range [][]contracts.Envelope{{ann}, {bob}, {ann, bob}} {
-				b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(used...))
+				b.MustNotPay(contracts.ReasonApprovalInvalid, used...)
 			}
 			erase(b.World, kim)
 			b.Reopen()
 		}
-		b.MustDo("pay", one, kerneltest.WithApprovals(b.Approve(other, kerneltest.SeedBob))) // another call's, and not used
+		b.MustDo("pay", one, kerneltest.With(b.Approve(other, kerneltest.Bob))) // another call's, and not used
 		erase(b.World, erasure.Selection{Sessions: []string{"chat"}})
 		b.Reopen()
-		b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", one, kerneltest.WithApprovals(b.Approve(other, kerneltest.SeedAnn)))
-		b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(bob))
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", one, kerneltest.With(b.Approve(other, kerneltest.Ann)))
+		b.MustNotPay(contracts.ReasonApprovalInvalid, bob)
 		b.Pass(time.Second)
-		b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedBob)))
+		b.MustPay(b.ApprovedRent(kerneltest.Bob))
 		report := b.MustPass()
 		if report.Replay.NotReplayable == 0 || d.Record.Approvals == nil {
 			t.Errorf("%+v", report.Replay)
@@ -82,7 +82,7 @@ func TestErasedApprovalStaysUsed(t *testing.T) {
 // A repeat of a call whose output was erased gets no output, and does not run: in the process that ran it, and after it.
 func TestErasedOutputIsNotMadeAgain(t *testing.T) {
 	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
-		key := func(in *helm.Intent) { in.Idempotency = "once" }
+		key := kerneltest.WithKey("once")
 		_, first := b.MustDo("look", look("17"), key)
 		if d, r := b.Do("look", look("17"), key); d.Err() != nil || string(r.Output) != string(first.Output) || b.Runs.Load() != 0 {
 			t.Fatalf("before: %v", d.Err())
@@ -150,7 +150,7 @@ func TestErasedCallsStaySpent(t *testing.T) {
 // it used up stays used.
 func TestErasedInputsOfAnOpenCall(t *testing.T) {
 	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
-		asked := b.Ask("pay", kerneltest.Rent)
+		asked := b.AskToPay()
 		b.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
 			if e := erase(b.World, kim); len(e.Calls) == 0 || len(e.Erased) == 0 {
 				t.Errorf("from inside of it: %d calls, %d erased", len(e.Calls), len(e.Erased))
@@ -159,7 +159,7 @@ func TestErasedInputsOfAnOpenCall(t *testing.T) {
 		}
 		b.MustDo("look", look("17"))
 		b.Store.FailIn(2)
-		d, r := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedAnn)))
+		d, r := b.Pay(b.Approve(asked, kerneltest.Ann))
 		b.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonReceiptNotStored, Err: helm.ErrWithheld, Runs: 1})
 		erase(b.World, kim)
 		b.Reopen()
@@ -170,7 +170,7 @@ func TestErasedInputsOfAnOpenCall(t *testing.T) {
 			}
 		}
 		assert.Equal(t, 1, open, "%d settled", open)
-		b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedBob)))
+		b.MustNotPay(contracts.ReasonApprovalInvalid, b.Approve(asked, kerneltest.Bob))
 		b.MustAgree(b.MustPass())
 	})
 }
@@ -182,7 +182,7 @@ func TestEverythingErased(t *testing.T) {
 		b.MustNotDo(contracts.ReasonMissingRequirement, "move", `{"from":"1","to":"2"}`)
 		b.Do("look", `{"account":`)
 		b.Do("look", look("17"), talk("no such name"))
-		b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)))
+		b.MustPay(b.ApprovedRent(kerneltest.Ann))
 		require.NoError(t, b.Kernel.CloseSession(t.Context(), "chat"))
 		b.MustNotDo(contracts.ReasonSessionClosed, "look", look("17"))
 		e := erase(b.World, erasure.Selection{Sessions: []string{"chat", "no such name", "main"}, Callers: kim.Callers})

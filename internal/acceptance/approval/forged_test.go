@@ -13,38 +13,38 @@ import (
 func TestApprovalForged(t *testing.T) {
 	for name, forge := range map[string]func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope{
 		"by nobody known": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
-			return b.Approve(r, kerneltest.SeedMallory)
+			return b.Approve(r, kerneltest.Mallory)
 		},
 		"by an attestor": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
-			return b.Approve(r, kerneltest.SeedEve)
+			return b.Approve(r, kerneltest.Eve)
 		},
 		"by a root": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
-			return b.Approve(r, kerneltest.SeedRoot)
+			return b.Approve(r, kerneltest.BankRoot)
 		},
 		"by the kernel": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope { return b.Approve(r, 1) },
 		"by an approver of something": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
-			return b.Approve(r, kerneltest.SeedDan)
+			return b.Approve(r, kerneltest.Dan)
 		},
 		"by an auditor": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
-			return b.Approve(r, kerneltest.SeedCid)
+			return b.Approve(r, kerneltest.Cid)
 		},
 		"for fewer": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
 			r.Roles = []string{}
-			return b.Approve(r, kerneltest.SeedAnn)
+			return b.Approve(r, kerneltest.Ann)
 		},
 		"for others": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
 			r.Roles = []string{"cook"}
-			return b.Approve(r, kerneltest.SeedDan)
+			return b.Approve(r, kerneltest.Dan)
 		},
 		"by mallory in ann's name": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
-			return resigned(b, b.Approve(r, kerneltest.SeedAnn), kerneltest.SeedMallory)
+			return resigned(b, b.Approve(r, kerneltest.Ann), kerneltest.Mallory)
 		},
 		"an attestation": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
 			var tree crypto.Tree
 			if err := tree.Parse([]byte(`{}`), crypto.Limits{Bytes: 9, Depth: 1}); err != nil {
 				b.T.Fatal(err)
 			}
-			e, err := contracts.Attestation{Args: &r.ArgsHash, Claims: tree.Root(), Time: r.NotBefore, Type: "approval"}.Sign(kerneltest.SeedKey(b.T, kerneltest.SeedEve))
+			e, err := contracts.Attestation{Args: &r.ArgsHash, Claims: tree.Root(), Time: r.NotBefore, Type: "approval"}.Sign(kerneltest.SeedKey(b.T, kerneltest.Eve))
 			if err != nil {
 				b.T.Fatal(err)
 			}
@@ -58,10 +58,10 @@ func TestApprovalForged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := kerneltest.NewBank(t)
-			asked := b.Ask("pay", kerneltest.Rent)
+			asked := b.AskToPay()
 			forged := forge(b, asked)
-			b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(forged))
-			b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(forged, b.Approve(asked, kerneltest.SeedAnn))) // beside a good one it changes nothing
+			b.MustNotPay(contracts.ReasonApprovalInvalid, forged)
+			b.MustPay(forged, b.Approve(asked, kerneltest.Ann)) // beside a good one it changes nothing
 			b.MustPass()
 		})
 	}
@@ -90,11 +90,11 @@ func TestApprovalGarbage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := kerneltest.NewBank(t)
-			d := b.MustNotDo(contracts.ReasonApprovalRequired, "pay", kerneltest.Rent, kerneltest.WithApprovals(garbage))
-			yes := b.Approve(*d.Pending, kerneltest.SeedAnn)
-			b.MustNotDo(contracts.ReasonApprovalRequired, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes[:len(yes)-1]))
-			b.MustNotDo(contracts.ReasonApprovalRequired, "pay", kerneltest.Rent, kerneltest.WithApprovals(append(slices.Clone(yes), ' ')))
-			b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(garbage, yes, yes, garbage))
+			d := b.MustNotPay(contracts.ReasonApprovalRequired, garbage)
+			yes := b.Approve(*d.Pending, kerneltest.Ann)
+			b.MustNotPay(contracts.ReasonApprovalRequired, yes[:len(yes)-1])
+			b.MustNotPay(contracts.ReasonApprovalRequired, append(slices.Clone(yes), ' '))
+			b.MustPay(garbage, yes, yes, garbage)
 			b.MustPass()
 		})
 	}
@@ -103,12 +103,12 @@ func TestApprovalGarbage(t *testing.T) {
 // No bit of a yes can be another: the call that it is for stays denied.
 func TestApprovalFlippedBits(t *testing.T) {
 	b := kerneltest.NewBank(t)
-	yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+	yes := b.ApprovedRent(kerneltest.Ann)
 	denied := 0
 	for i := 0; i < 8*len(yes); i += 37 {
 		bad := slices.Clone(yes)
 		bad[i/8] ^= 1 << (i % 8)
-		d, _ := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(bad))
+		d, _ := b.Pay(bad)
 		if d.Reason != contracts.ReasonApprovalInvalid && d.Reason != contracts.ReasonApprovalRequired || b.Runs.Load() != 0 {
 			t.Fatalf("bit %d: %s, ran %d times", i, d.Reason, b.Runs.Load())
 		}
@@ -117,16 +117,16 @@ func TestApprovalFlippedBits(t *testing.T) {
 	if denied < 100 {
 		t.Errorf("%d bits", denied)
 	}
-	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+	b.MustPay(yes)
 }
 
 // An approver whose key was revoked approves nothing any more, not even what he signed before.
 func TestApprovalOfRevokedKey(t *testing.T) {
 	b := kerneltest.NewBank(t)
-	asked := b.Ask("pay", kerneltest.Rent)
-	yes := b.Approve(asked, kerneltest.SeedAnn)
-	b.Govern(b.Revoking(kerneltest.SeedAnn), kerneltest.SeedRoot)
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
-	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedBob)))
+	asked := b.AskToPay()
+	yes := b.Approve(asked, kerneltest.Ann)
+	b.Govern(b.Revoking(kerneltest.Ann), kerneltest.BankRoot)
+	b.MustNotPay(contracts.ReasonApprovalInvalid, yes)
+	b.MustPay(b.Approve(asked, kerneltest.Bob))
 	b.MustAgree(b.MustPass())
 }

@@ -28,26 +28,26 @@ func TestGovernApprovers(t *testing.T) {
 		}
 	})
 	adding := func() {
-		b.Govern(b.Adding(kerneltest.SeedOther, "fay", registry.Approver, "owner"), kerneltest.SeedRoot)
+		b.Govern(b.Adding(kerneltest.Stranger, "fay", registry.Approver, "owner"), kerneltest.BankRoot)
 	}
-	revoking := func() { b.Govern(b.Revoking(kerneltest.SeedOther), kerneltest.SeedRoot) }
+	revoking := func() { b.Govern(b.Revoking(kerneltest.Stranger), kerneltest.BankRoot) }
 
-	yes := kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedOther))
+	yes := kerneltest.With(b.ApprovedRent(kerneltest.Stranger))
 	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, yes) // not yet
 	now = adding
 	b.MustDo("pay", kerneltest.Rent, yes)                                     // judged again, behind the event
 	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, yes) // once
 
 	b.Pass(time.Minute) // a request of another time is another
-	again := kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedOther))
+	again := kerneltest.With(b.ApprovedRent(kerneltest.Stranger))
 	b.Reopen()
 	b.MustDo("pay", kerneltest.Rent, again)
 
 	b.Pass(time.Minute)
-	last := b.Ask("pay", kerneltest.Rent)
+	last := b.AskToPay()
 	now = revoking
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(last, kerneltest.SeedOther)))
-	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(last, kerneltest.SeedBob)))
+	b.MustNotPay(contracts.ReasonApprovalInvalid, b.Approve(last, kerneltest.Stranger))
+	b.MustPay(b.Approve(last, kerneltest.Bob))
 	b.MustFollowTrust()
 	b.MustPass()
 }
@@ -55,11 +55,11 @@ func TestGovernApprovers(t *testing.T) {
 // While the system is frozen an approval is neither asked for nor used up: when that is over it is as good as before.
 func TestFreezeKeepsApprovals(t *testing.T) {
 	b := kerneltest.NewBank(t)
-	yes := kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn))
-	b.Govern(b.Freezing(), kerneltest.SeedRoot)
+	yes := kerneltest.With(b.ApprovedRent(kerneltest.Ann))
+	b.Govern(b.Freezing(), kerneltest.BankRoot)
 	b.MustNotDo(contracts.ReasonSystemFrozen, "pay", kerneltest.Rent, yes)
-	b.MustNotDo(contracts.ReasonSystemFrozen, "pay", kerneltest.Rent)
-	b.Govern(b.Unfreezing(), kerneltest.SeedRoot)
+	b.MustNotPay(contracts.ReasonSystemFrozen)
+	b.Govern(b.Unfreezing(), kerneltest.BankRoot)
 	b.MustDo("pay", kerneltest.Rent, yes)
 	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, yes)
 	b.MustFollowTrust()
@@ -71,8 +71,8 @@ func TestGovernRacesApproval(t *testing.T) {
 	allowed := atomic.Int64{}
 	for range 8 {
 		b := kerneltest.NewBank(t)
-		yes := kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn))
-		revoke := kerneltest.SignEvent(t, b.Revoking(kerneltest.SeedAnn), kerneltest.SeedRoot)
+		yes := kerneltest.With(b.ApprovedRent(kerneltest.Ann))
+		revoke := kerneltest.SignEvent(t, b.Revoking(kerneltest.Ann), kerneltest.BankRoot)
 		done := make(chan error)
 		go func() { done <- b.Kernel.Govern(t.Context(), revoke) }()
 		d, _ := b.Do("pay", kerneltest.Rent, yes)

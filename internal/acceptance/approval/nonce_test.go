@@ -20,14 +20,14 @@ func talk(session string) func(*helm.Intent) {
 func TestApprovalOfOneNonceForTwoSessions(t *testing.T) {
 	for range 8 {
 		b := kerneltest.NewBank(t)
-		first := b.Ask("pay", kerneltest.Rent)
+		first := b.AskToPay()
 		second := b.Ask("pay", kerneltest.Rent, talk("other"))
 		second.Nonce = first.Nonce
-		yes := map[string]contracts.Envelope{"chat": b.Approve(first, kerneltest.SeedAnn), "other": b.Approve(second, kerneltest.SeedAnn)}
+		yes := map[string]contracts.Envelope{"chat": b.Approve(first, kerneltest.Ann), "other": b.Approve(second, kerneltest.Ann)}
 		var ran, used atomic.Int64
 		kerneltest.AtOnce(8, func(i int) {
 			session := []string{"chat", "other"}[i%2]
-			switch d, r := b.Do("pay", kerneltest.Rent, talk(session), kerneltest.WithApprovals(yes[session])); {
+			switch d, r := b.Do("pay", kerneltest.Rent, talk(session), kerneltest.With(yes[session])); {
 			case r.Record.Outcome == contracts.Executed:
 				ran.Add(1)
 			case d.Reason == contracts.ReasonApprovalInvalid && r.Record.Outcome == contracts.Denied:
@@ -42,12 +42,12 @@ func TestApprovalOfOneNonceForTwoSessions(t *testing.T) {
 		b.MustPass()
 	}
 	b := kerneltest.NewBank(t)
-	first, second := b.Ask("pay", kerneltest.Rent), b.Ask("pay", kerneltest.Rent, talk("other"))
+	first, second := b.AskToPay(), b.Ask("pay", kerneltest.Rent, talk("other"))
 	second.Nonce = first.Nonce
-	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(first, kerneltest.SeedAnn)))
+	b.MustPay(b.Approve(first, kerneltest.Ann))
 	require.NoError(t, b.Kernel.CloseSession(t.Context(), "chat"))
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, talk("other"), kerneltest.WithApprovals(b.Approve(second, kerneltest.SeedAnn)))
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, talk("other"), kerneltest.With(b.Approve(second, kerneltest.Ann)))
 	b.Reopen()
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, talk("other"), kerneltest.WithApprovals(b.Approve(second, kerneltest.SeedAnn)))
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, talk("other"), kerneltest.With(b.Approve(second, kerneltest.Ann)))
 	b.MustAgree(b.MustPass())
 }

@@ -30,27 +30,21 @@ func TestPriorReceipt(t *testing.T) {
 
 	// What was denied, failed or withheld showed nobody anything.
 	b.MustNotDo(contracts.ReasonSchemaViolation, "look", `{"account":"17","page":"two"}`)
-	b.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
-		return executor.Result{}, kerneltest.ErrTool
-	}
+	b.Tool = kerneltest.NoOutput(kerneltest.ErrTool)
 	if d, r := b.Do("look", look("17")); r.Record.Outcome != contracts.Failed || b.Runs.Swap(0) != 1 {
 		t.Fatalf("%s", d.Reason)
 	}
-	b.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
-		return executor.Result{Output: []byte(`{"account":17}`)}, nil
-	}
+	b.Tool = kerneltest.Returns(`{"account":17}`, nil)
 	if d, r := b.Do("look", look("17")); r.Record.Outcome != contracts.Withheld || b.Runs.Swap(0) != 1 {
 		t.Fatalf("%s", d.Reason)
 	}
 	b.MustNotDo(missing, "move", there)
 	b.Reopen()
 	b.MustNotDo(missing, "move", there)
-	b.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
-		return executor.Result{Output: c.Args}, nil
-	}
+	b.Tool = kerneltest.ReturnsArgs
 
 	// What was seen elsewhere was not seen here.
-	if d, _ := b.Do("look", look("17"), func(in *helm.Intent) { in.Session = "other" }); d.Err() != nil || b.Runs.Swap(0) != 1 {
+	if d, _ := b.Do("look", look("17"), kerneltest.InSession("other")); d.Err() != nil || b.Runs.Swap(0) != 1 {
 		t.Fatal(d.Err())
 	}
 	b.MustNotDo(missing, "move", there)
@@ -64,7 +58,7 @@ func TestPriorReceipt(t *testing.T) {
 	b.MustNotDo(missing, "move", there) // too long ago
 	b.MustDo("look", look("17"))
 	b.MustDo("move", there)
-	b.MustNotDo(contracts.ReasonFailClosedError, "move", there, func(in *helm.Intent) { in.Session = "" }) // everybody's session is nobody's
+	b.MustNotDo(contracts.ReasonFailClosedError, "move", there, kerneltest.InSession("")) // everybody's session is nobody's
 	b.MustNotDo(contracts.ReasonFailClosedError, "move", there, func(in *helm.Intent) { in.Session = contracts.DefaultSession })
 	b.MustAgree(b.MustPass())
 }
@@ -143,12 +137,12 @@ func TestPriorReceiptUnderSwap(t *testing.T) {
 	b.MustDo("look", `{"account":"17","page":3}`)
 	b.MustDo("look", `{"account":"16","page":4}`)
 	const asks = "{receipt: look, same: {/account: /to}, max_age: 30m}"
-	b.Swap(kerneltest.EditedBankPolicy(t, "version: 1", "version: 2", asks, "{receipt: look, same: {/account: /from}}"))
+	b.Swap(kerneltest.EditedBank(t, "version: 1", "version: 2", asks, "{receipt: look, same: {/account: /from}}"))
 	b.MustDo("move", there)
 	b.MustNotDo(contracts.ReasonMissingRequirement, "move", `{"from":"18","to":"17"}`)
-	b.Swap(kerneltest.EditedBankPolicy(t, "version: 1", "version: 3", asks, "{receipt: look}"))
+	b.Swap(kerneltest.EditedBank(t, "version: 1", "version: 3", asks, "{receipt: look}"))
 	b.MustDo("move", `{"from":"18","to":"19"}`)
-	b.Swap(kerneltest.EditedBankPolicy(t, "version: 1", "version: 4", asks, "{receipt: tell}"))
+	b.Swap(kerneltest.EditedBank(t, "version: 1", "version: 4", asks, "{receipt: tell}"))
 	b.MustNotDo(contracts.ReasonMissingRequirement, "move", there)
 	b.MustDo("tell", `{}`)
 	b.MustDo("move", there)
@@ -192,7 +186,7 @@ func TestPriorReceiptNarrowed(t *testing.T) {
 	b.MustDo("look", look("17"))
 	b.Kernel = task
 	b.MustDo("move", there)
-	require.NoError(t, root.Swap(t.Context(), kerneltest.EditedBankPolicy(t, "version: 1}", "version: 2}")))
+	require.NoError(t, root.Swap(t.Context(), kerneltest.EditedBank(t, "version: 1}", "version: 2}")))
 	b.MustDo("move", there)
 	b.Kernel = root
 	b.MustAgree(b.MustPass())

@@ -27,12 +27,12 @@ func TestApproversRace(t *testing.T) {
 		var given []contracts.Envelope
 		var ran atomic.Int64
 		kerneltest.AtOnce(2, func(i int) {
-			e := b.Approve(asked, []byte{kerneltest.SeedAnn, kerneltest.SeedCid}[i])
+			e := b.Approve(asked, []byte{kerneltest.Ann, kerneltest.Cid}[i])
 			mu.Lock()
 			given = append(given, e)
 			have := given[:len(given):len(given)]
 			mu.Unlock()
-			switch d, r := b.Do("close", account, kerneltest.WithApprovals(have...)); {
+			switch d, r := b.Do("close", account, kerneltest.With(have...)); {
 			case r.Record.Outcome == contracts.Executed:
 				ran.Add(1)
 			case d.Reason == contracts.ReasonApprovalRequired && len(have) == 1, d.Reason == contracts.ReasonApprovalInvalid && len(have) == 1:
@@ -50,8 +50,8 @@ func TestApproversRace(t *testing.T) {
 // A swap that comes between a request and its use, while calls are under way: a call runs under the policy that was approved, or does not run.
 func TestApprovalRacedBySwap(t *testing.T) {
 	b := kerneltest.NewBank(t)
-	yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
-	next := kerneltest.EditedBankPolicy(t, "version: 1", "version: 2")
+	yes := b.ApprovedRent(kerneltest.Ann)
+	next := kerneltest.EditedBank(t, "version: 1", "version: 2")
 	hash := next.Hash()
 	var ran atomic.Int64
 	kerneltest.AtOnce(9, func(i int) {
@@ -59,7 +59,7 @@ func TestApprovalRacedBySwap(t *testing.T) {
 			b.Swap(next)
 			return
 		}
-		d, r := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+		d, r := b.Pay(yes)
 		if r.Record.Outcome == contracts.Executed {
 			ran.Add(1)
 			assert.NotEqual(t, hash, d.Record.PolicyHash, "ran under a policy that nobody approved")
@@ -81,15 +81,15 @@ func TestApprovalRacedByRevocation(t *testing.T) {
 	var yes [callers]contracts.Envelope
 	for i := range callers {
 		session[i] = func(in *helm.Intent) { in.Session = fmt.Sprint("chat-", i) }
-		yes[i] = b.Approve(b.Ask("pay", kerneltest.Rent, session[i]), kerneltest.SeedAnn)
+		yes[i] = b.Approve(b.Ask("pay", kerneltest.Rent, session[i]), kerneltest.Ann)
 	}
 	var ran atomic.Int64
 	kerneltest.AtOnce(callers+1, func(i int) {
 		if i == callers {
-			b.Govern(b.Revoking(kerneltest.SeedAnn), kerneltest.SeedRoot)
+			b.Govern(b.Revoking(kerneltest.Ann), kerneltest.BankRoot)
 			return
 		}
-		switch d, r := b.Do("pay", kerneltest.Rent, session[i], kerneltest.WithApprovals(yes[i])); {
+		switch d, r := b.Do("pay", kerneltest.Rent, session[i], kerneltest.With(yes[i])); {
 		case r.Record.Outcome == contracts.Executed:
 			ran.Add(1)
 		case d.Reason != contracts.ReasonApprovalInvalid:
@@ -120,22 +120,20 @@ func TestApprovalsRaceForBudget(t *testing.T) {
 	b := kerneltest.NewBank(t, func(o *helm.Options) {
 		o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy+"budgets:\n  - {id: one, tools: [pay], limit: 1, per: all, window: total, cost: 1, refund: error}\n")
 	})
-	b.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
-		return executor.Result{}, kerneltest.ErrTool
-	}
+	b.Tool = kerneltest.NoOutput(kerneltest.ErrTool)
 	var mine [callers]func(*helm.Intent)
 	var yes [callers]contracts.Envelope
 	for i := range callers {
 		mine[i] = func(in *helm.Intent) { in.Session = fmt.Sprint("chat-", i) }
-		yes[i] = b.Approve(b.Ask("pay", kerneltest.Rent, mine[i]), kerneltest.SeedAnn)
+		yes[i] = b.Approve(b.Ask("pay", kerneltest.Rent, mine[i]), kerneltest.Ann)
 	}
 	try := func(i int) {
-		d, _ := b.Do("pay", kerneltest.Rent, mine[i], kerneltest.WithApprovals(yes[i]))
+		d, _ := b.Do("pay", kerneltest.Rent, mine[i], kerneltest.With(yes[i]))
 		for d.Reason == contracts.ReasonBudgetExceeded { // somebody's run has it, and gives it back
-			d, _ = b.Do("pay", kerneltest.Rent, mine[i], kerneltest.WithApprovals(yes[i]))
+			d, _ = b.Do("pay", kerneltest.Rent, mine[i], kerneltest.With(yes[i]))
 		}
 		assert.Equal(t, contracts.ReasonToolError, d.Reason, "%s: %s", d.Reason, d.Why)
-		if d, _ := b.Do("pay", kerneltest.Rent, mine[i], kerneltest.WithApprovals(yes[i])); d.Reason != contracts.ReasonApprovalInvalid && d.Reason != contracts.ReasonBudgetExceeded {
+		if d, _ := b.Do("pay", kerneltest.Rent, mine[i], kerneltest.With(yes[i])); d.Reason != contracts.ReasonApprovalInvalid && d.Reason != contracts.ReasonBudgetExceeded {
 			t.Errorf("again: %s", d.Reason)
 		}
 	}
@@ -179,10 +177,10 @@ func TestCallsOfSessionRaced(t *testing.T) {
 			if round(); ran.Load() != x.most {
 				t.Errorf("%d ran after a restart, want %d", ran.Load(), x.most)
 			}
-			d, _ := b.Do("tell", `{}`, func(in *helm.Intent) { in.Session = "another" })
+			d, _ := b.Do("tell", `{}`, kerneltest.InSession("another"))
 			assert.NoError(t, d.Err())
 			b.Runs.Store(0)
-			b.MustNotDo(contracts.ReasonFailClosedError, "tell", `{}`, func(in *helm.Intent) { in.Session = "" })
+			b.MustNotDo(contracts.ReasonFailClosedError, "tell", `{}`, kerneltest.InSession(""))
 			b.MustPass()
 		})
 	}
@@ -194,7 +192,7 @@ func TestCallsOfSession(t *testing.T) {
 		o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy, "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\nceilings: {calls: 3}\n")
 	})
 	for i := range 3 {
-		b.MustNotDo(contracts.ReasonApprovalRequired, "pay", kerneltest.Rent)
+		b.MustNotPay(contracts.ReasonApprovalRequired)
 		b.MustNotDo(contracts.ReasonSchemaViolation, "tell", `{"x":1}`)
 		b.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
 			return executor.Result{}, fmt.Errorf("run %d", i)

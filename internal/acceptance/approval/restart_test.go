@@ -33,16 +33,16 @@ func TestApprovalOverRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := kerneltest.NewBank(t, change(t))
 			b.Store = b.Options.Store.(*kerneltest.FaultyStore)
-			asked := b.Ask("pay", kerneltest.Rent)
-			ann, bob := b.Approve(asked, kerneltest.SeedAnn), b.Approve(asked, kerneltest.SeedBob)
+			asked := b.AskToPay()
+			ann, bob := b.Approve(asked, kerneltest.Ann), b.Approve(asked, kerneltest.Bob)
 			b.Reopen()
 			b.Pass(time.Second)
-			b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(ann))
+			b.MustPay(ann)
 			b.Reopen()
-			b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(ann))
-			b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(bob))
+			b.MustNotPay(contracts.ReasonApprovalInvalid, ann)
+			b.MustNotPay(contracts.ReasonApprovalInvalid, bob)
 			b.Pass(time.Second)
-			b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(bob, b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)))
+			b.MustPay(bob, b.ApprovedRent(kerneltest.Ann))
 			b.MustPass()
 		})
 	}
@@ -58,11 +58,11 @@ func TestApprovalOverRestartWithoutInputs(t *testing.T) {
 	}{{"kept", false, false, true}, {"dropped", true, false, true}, {"erased", false, true, true}, {"dropped, and known", true, false, false}, {"erased, and known", false, true, false}} {
 		t.Run(x.name, func(t *testing.T) {
 			b := kerneltest.NewBank(t, func(o *helm.Options) { o.Keep.DropInputs = x.dropped })
-			first := b.Ask("pay", kerneltest.Rent)
+			first := b.AskToPay()
 			b.Pass(time.Second)
-			second := b.Ask("pay", kerneltest.Rent)
+			second := b.AskToPay()
 			other := b.Ask("pay", one)
-			d, _ := b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(first, kerneltest.SeedAnn)))
+			d, _ := b.MustPay(b.Approve(first, kerneltest.Ann))
 			if x.erased {
 				whole := b.Store.Store
 				b.Store.Store = kerneltest.ReadStore{Store: whole, OnBlob: func(x contracts.Digest) ([]byte, error) {
@@ -75,15 +75,15 @@ func TestApprovalOverRestartWithoutInputs(t *testing.T) {
 			if x.restarted {
 				b.Reopen()
 			}
-			b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(first, kerneltest.SeedBob)))
+			b.MustNotPay(contracts.ReasonApprovalInvalid, b.Approve(first, kerneltest.Bob))
 			if x.restarted && x.name != "kept" {
-				b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(second, kerneltest.SeedBob)))
+				b.MustNotPay(contracts.ReasonApprovalInvalid, b.Approve(second, kerneltest.Bob))
 			} else {
-				b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(second, kerneltest.SeedBob)))
+				b.MustPay(b.Approve(second, kerneltest.Bob))
 			}
-			b.MustDo("pay", one, kerneltest.WithApprovals(b.Approve(other, kerneltest.SeedBob)))
+			b.MustDo("pay", one, kerneltest.With(b.Approve(other, kerneltest.Bob)))
 			b.Pass(time.Second)
-			b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedBob)))
+			b.MustPay(b.ApprovedRent(kerneltest.Bob))
 			report := b.MustPass()
 			if x.name == "erased" {
 				b.MustAgree(report)
@@ -109,9 +109,9 @@ func TestApprovalOverDamagedInputs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := kerneltest.NewBank(t)
-			asked := b.Ask("pay", kerneltest.Rent)
-			d, _ := b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedAnn)))
-			require.NoError(t, b.Kernel.Close())
+			asked := b.AskToPay()
+			d, _ := b.MustPay(b.Approve(asked, kerneltest.Ann))
+			b.Close()
 			honest := b.Store.Store
 			b.Store.Store = lie(honest)
 			if k, err := helm.New(b.Options); k != nil || err == nil || !strings.Contains(err.Error(), d.Record.ID) {
@@ -119,7 +119,7 @@ func TestApprovalOverDamagedInputs(t *testing.T) {
 			}
 			b.Store.Store = honest
 			b.Open()
-			b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(asked, kerneltest.SeedBob)))
+			b.MustNotPay(contracts.ReasonApprovalInvalid, b.Approve(asked, kerneltest.Bob))
 			b.MustPass()
 		})
 	}
@@ -128,9 +128,9 @@ func TestApprovalOverDamagedInputs(t *testing.T) {
 // A call of which nobody knows how it ended has used its yes.
 func TestApprovalOfUnknownOutcome(t *testing.T) {
 	b := kerneltest.NewBank(t)
-	yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+	yes := b.ApprovedRent(kerneltest.Ann)
 	b.Store.FailIn(2) // the receipt
-	d, r := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+	d, r := b.Pay(yes)
 	b.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonReceiptNotStored, Err: helm.ErrWithheld, Runs: 1})
 	b.Open()
 	unknown := false
@@ -138,7 +138,7 @@ func TestApprovalOfUnknownOutcome(t *testing.T) {
 		unknown = unknown || st.Receipt != nil && st.Receipt.Reason == contracts.ReasonOutcomeUnknown
 	}
 	assert.True(t, unknown, "the call was not settled")
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+	b.MustNotPay(contracts.ReasonApprovalInvalid, yes)
 	b.MustAgree(b.MustPass())
 }
 
@@ -154,19 +154,19 @@ func TestApprovalOfLostPermission(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := kerneltest.NewBank(t)
-			yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+			yes := b.ApprovedRent(kerneltest.Ann)
 			b.Store.OnFail = x.how
 			b.Store.FailIn(1)
-			d, r := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+			d, r := b.Pay(yes)
 			b.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonFailClosedError, Err: helm.ErrDenied})
 			if d, _ := b.Do("tell", `{}`); d.Reason != contracts.ReasonKernelSealed {
 				t.Errorf("the kernel goes on: %s", d.Reason)
 			}
 			b.Open()
 			if x.after == contracts.ReasonAllow {
-				b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+				b.MustPay(yes)
 			} else {
-				b.MustNotDo(x.after, "pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+				b.MustNotPay(x.after, yes)
 			}
 			b.MustPass()
 		})
@@ -178,35 +178,33 @@ func TestApprovalUnderSpentBudget(t *testing.T) {
 	b := kerneltest.NewBank(t, func(o *helm.Options) {
 		o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy+"budgets:\n  - {id: few, tools: [pay], limit: 1, per: all, window: hour, cost: 1, refund: error}\n")
 	})
-	yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
-	elsewhere := func(in *helm.Intent) { in.Session = "elsewhere" }
-	theirs := b.Approve(b.Ask("pay", kerneltest.Rent, elsewhere), kerneltest.SeedAnn)
+	yes := b.ApprovedRent(kerneltest.Ann)
+	elsewhere := kerneltest.InSession("elsewhere")
+	theirs := b.Approve(b.Ask("pay", kerneltest.Rent, elsewhere), kerneltest.Ann)
 	b.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
 		if c.Session == "elsewhere" {
-			d, _ := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+			d, _ := b.Pay(yes)
 			assert.Equal(t, contracts.ReasonBudgetExceeded, d.Reason)
 		}
 		return executor.Result{}, kerneltest.ErrTool
 	}
-	if d, _ := b.Do("pay", kerneltest.Rent, elsewhere, kerneltest.WithApprovals(theirs)); !errors.Is(d.Err(), kerneltest.ErrTool) || b.Runs.Swap(0) != 1 {
+	if d, _ := b.Do("pay", kerneltest.Rent, elsewhere, kerneltest.With(theirs)); !errors.Is(d.Err(), kerneltest.ErrTool) || b.Runs.Swap(0) != 1 {
 		t.Errorf("%s %v", d.Reason, d.Err())
 	}
-	b.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
-		return executor.Result{Output: c.Args}, nil
-	}
-	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+	b.Tool = kerneltest.ReturnsArgs
+	b.MustPay(yes)
 	b.MustPass()
 }
 
 // A closed session has no past that anybody could ask for; one of that name is denied, and others are as they were.
 func TestApprovalOfClosedSession(t *testing.T) {
 	b := kerneltest.NewBank(t)
-	b.MustDo("pay", kerneltest.Rent, kerneltest.WithApprovals(b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedBob)))
+	b.MustPay(b.ApprovedRent(kerneltest.Bob))
 	b.Pass(time.Second)
-	yes := b.Approve(b.Ask("pay", kerneltest.Rent), kerneltest.SeedAnn)
+	yes := b.ApprovedRent(kerneltest.Ann)
 	require.NoError(t, b.Kernel.CloseSession(context.Background(), "chat"))
 	for range 2 {
-		d, r := b.Do("pay", kerneltest.Rent, kerneltest.WithApprovals(yes))
+		d, r := b.Pay(yes)
 		b.MustBe(d, r, kerneltest.Denied(contracts.ReasonSessionClosed))
 		b.Reopen()
 	}

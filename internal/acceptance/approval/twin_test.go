@@ -88,7 +88,7 @@ func twins(t *testing.T, random *rand.Rand, reasons map[contracts.ReasonCode]int
 	}
 	task := b.Narrow(b.Kernel, kerneltest.Document(t, "helm: policy/v1\nlayer: P2\nname: task\nversion: 1\nrules: [{id: none, deny: [refund]}]\n"))
 	var yes []contracts.Envelope
-	version, owners, closed := 1, []byte{kerneltest.SeedAnn, kerneltest.SeedBob}, 0
+	version, owners, closed := 1, []byte{kerneltest.Ann, kerneltest.Bob}, 0
 	intent := func() helm.Intent {
 		pick := func(list ...string) string { return list[random.IntN(len(list))] }
 		in := helm.Intent{Session: pick("a", "b", "c", fmt.Sprint("d", closed), ""), Caller: helm.Caller{ID: pick("kim", "lee"), Roles: []string{"clerk"}}}
@@ -119,14 +119,14 @@ func twins(t *testing.T, random *rand.Rand, reasons map[contracts.ReasonCode]int
 			b.Swap(kerneltest.Compile(t, stack(version), floor))
 		case 2:
 			if b.TrustState().Frozen() {
-				b.Govern(b.Unfreezing(), kerneltest.SeedRoot)
+				b.Govern(b.Unfreezing(), kerneltest.BankRoot)
 			} else if random.IntN(3) == 0 {
-				b.Govern(b.Freezing(), kerneltest.SeedRoot)
+				b.Govern(b.Freezing(), kerneltest.BankRoot)
 			}
 		case 3:
 			if len(owners) < 5 {
 				owners = append(owners, byte(130+len(owners)))
-				b.Govern(b.Adding(owners[len(owners)-1], fmt.Sprint("owner ", len(owners)), registry.Approver, "owner"), kerneltest.SeedRoot)
+				b.Govern(b.Adding(owners[len(owners)-1], fmt.Sprint("owner ", len(owners)), registry.Approver, "owner"), kerneltest.BankRoot)
 			}
 		case 4:
 			require.NoError(t, b.Kernel.CloseSession(context.Background(), fmt.Sprint("d", closed)))

@@ -98,7 +98,7 @@ func TestHostileHosts(t *testing.T) {
 	})
 	t.Run("sandbox declaration", func(t *testing.T) {
 		w := kerneltest.New(t)
-		d, r := w.Call("unbound", `{}`, func(in *helm.Intent) { in.Driver = kerneltest.PanickingSandbox{Driver: w} })
+		d, r := w.Call("unbound", `{}`, kerneltest.WithDriver(kerneltest.PanickingSandbox{Driver: w}))
 		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonFailClosedError))
 		w.MustVerify()
 	})

@@ -128,7 +128,7 @@ func TestSealedOnTheWay(t *testing.T) {
 		w := kerneltest.NewUnbound(t)
 		whileReading = func() {
 			w.Store.FailIn(1)
-			w.Call("slow", `{}`, func(in *helm.Intent) { in.Session = "another" })
+			w.Call("slow", `{}`, kerneltest.InSession("another"))
 		}
 		_, err := helm.Wrap(w.Kernel, tool, func(context.Context, unfolds) (int, error) { w.Runs.Add(1); return 0, nil })(context.Background(), unfolds{})
 		var refused *helm.Error

@@ -148,10 +148,10 @@ func TestOutcomeTable(t *testing.T) {
 		}, kerneltest.Want{Verdict: deny, Reason: contracts.ReasonFailClosedError, Outcome: contracts.Denied, Err: helm.ErrDenied, Runs: 0}, nil},
 		{"process died between permission and receipt", func(w *kerneltest.World) (helm.Decision, helm.Receipt) {
 			w.Store.FailIn(2)
-			w.Call("echo", `{}`, func(in *helm.Intent) { in.Idempotency = "k" })
+			w.Call("echo", `{}`, kerneltest.WithKey("k"))
 			w.Runs.Store(0)
 			w.Open()
-			return w.Call("echo", `{}`, func(in *helm.Intent) { in.Idempotency = "k" })
+			return w.Call("echo", `{}`, kerneltest.WithKey("k"))
 		}, kerneltest.Want{Verdict: deny, Reason: contracts.ReasonOutcomeUnknown, Outcome: contracts.Indeterminate, Err: helm.ErrWithheld, Runs: 0}, nil},
 		{"repeat of a key while the first runs", func(w *kerneltest.World) (helm.Decision, helm.Receipt) {
 			started := make(chan struct{})
@@ -160,7 +160,7 @@ func TestOutcomeTable(t *testing.T) {
 				time.Sleep(5 * time.Millisecond) // the second call comes to wait, or to find the result
 				return executor.Result{Output: []byte("2")}, nil
 			}
-			key := func(in *helm.Intent) { in.Idempotency = "k" }
+			key := kerneltest.WithKey("k")
 			first := make(chan helm.Receipt)
 			go func() { _, r := w.Call("slow", `{}`, key); first <- r }()
 			<-started
@@ -171,12 +171,12 @@ func TestOutcomeTable(t *testing.T) {
 			return d, r
 		}, kerneltest.Want{Verdict: allow, Reason: contracts.ReasonAllow, Outcome: contracts.Executed, Output: "2", Runs: 1}, nil},
 		{"repeat of a key, output not kept", func(w *kerneltest.World) (helm.Decision, helm.Receipt) {
-			key := func(in *helm.Intent) { in.Idempotency = "k" }
+			key := kerneltest.WithKey("k")
 			w.Call("echo", `{}`, key)
 			return w.Call("echo", `{"n":1}`, key)
 		}, kerneltest.Want{Verdict: deny, Reason: contracts.ReasonOutputNotKept, Outcome: contracts.Executed, Err: helm.ErrWithheld, Runs: 1}, nil},
 		{"repeat of a key with other arguments", func(w *kerneltest.World) (helm.Decision, helm.Receipt) {
-			key := func(in *helm.Intent) { in.Idempotency = "k" }
+			key := kerneltest.WithKey("k")
 			w.Call("echo", `{}`, key)
 			return w.Call("echo", `{"n":2}`, key)
 		}, kerneltest.Want{Verdict: deny, Reason: contracts.ReasonIdempotencyConflict, Outcome: contracts.Denied, Err: helm.ErrDenied, Runs: 1}, nil},
@@ -188,7 +188,7 @@ func TestOutcomeTable(t *testing.T) {
 			w.MustBe(d, r, row.want)
 			if row.then != nil {
 				row.then(w)
-				w.Store.FailAt = 0
+				w.Store.Heal()
 				w.Open() // the next New settles what was open
 			}
 			report := w.MustVerify()

@@ -67,7 +67,7 @@ func TestDelegationRevoked(t *testing.T) {
 		return contracts.TrustEvent{Type: "undelegate", Delegation: &digest, Delegator: delegator}
 	}
 	revoke := func(name string) contracts.TrustEvent {
-		id := crypto.KeyID(kerneltest.NamedKey(t, name).Public().(crypto.PublicKey))
+		id := crypto.KeyID(kerneltest.NamedPublic(t, name))
 		return contracts.TrustEvent{Type: "revoke", ID: &id}
 	}
 	const invalid = contracts.ReasonDelegationInvalid
@@ -107,12 +107,11 @@ func TestDelegationRevoked(t *testing.T) {
 				}
 			}
 			calls("before", contracts.ReasonAllow)
-			during = func() { w.SignAndGovern(c.event, c.by) }
+			during = func() { w.GovernByName(c.event, c.by) }
 			calls("between judgement and place", c.reason)
 			assert.Nil(t, during, "nothing was revoked")
 			calls("behind it", c.reason)
-			require.NoError(t, w.Kernel.Close())
-			w.Open()
+			w.Reopen()
 			calls("after a restart", c.reason)
 			report := w.MustVerify()
 			if report.Allows+report.Denials != 4 || report.Replay.Replayed != 4 {

@@ -192,7 +192,7 @@ func (a *attack) run(s *target) {
 	}
 	a.ending(s, d, r)
 	if d.Reason == contracts.ReasonKernelSealed || d.Reason == contracts.ReasonReceiptNotStored || a.lost {
-		s.Store.FailIn(0) // the disk is well again
+		s.Store.Heal() // the disk is well again
 		s.Open()
 	}
 	if !a.ends {

@@ -17,7 +17,6 @@ import (
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // The definition of a tool as its provider published it when the policy was written, and as he might publish it later.
@@ -33,7 +32,7 @@ func pinning(t testing.TB, n int, definition contracts.Digest, tools ...string) 
 	for _, tool := range tools {
 		edits = append(edits, "  "+tool+":\n", "  "+tool+":\n    definition: "+definition.String()+"\n")
 	}
-	return kerneltest.PolicyVersion(t, n, edits...)
+	return kerneltest.Version(t, n, edits...)
 }
 
 // A defined driver says which definition it serves, whatever that is at the moment.
@@ -86,7 +85,7 @@ func TestPinnedDefinition(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.T = t
-			d, r := w.Call("unbound", `{}`, func(in *helm.Intent) { in.Driver = x.driver })
+			d, r := w.Call("unbound", `{}`, kerneltest.WithDriver(x.driver))
 			w.MustBe(d, r, x.want)
 			if x.want.Reason == contracts.ReasonDriverNotBound && !strings.Contains(d.Why, "definition") {
 				t.Errorf("why: %s", d.Why)
@@ -119,7 +118,7 @@ func TestDefinitionChanges(t *testing.T) {
 	var d *defined
 	w := kerneltest.New(t, func(o *helm.Options) { o.Policy = pinning(t, 1, published, "echo"); delete(o.Drivers, "echo") })
 	d = define(w, func() contracts.Digest { return *now.Load() })
-	require.NoError(t, w.Kernel.Close())
+	w.Close()
 	w.Options.Drivers["echo"] = d
 	w.Open()
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
@@ -142,7 +141,7 @@ func TestDefinitionChanges(t *testing.T) {
 	}
 	now.Store(&published)
 	w.Runs.Store(0)
-	both, r := w.Call("echo", `{}`, func(in *helm.Intent) { in.Driver = define(w, constant(changed)) }) // two are two, whatever they declare
+	both, r := w.Call("echo", `{}`, kerneltest.WithDriver(define(w, constant(changed)))) // two are two, whatever they declare
 	w.MustBe(both, r, kerneltest.Denied(contracts.ReasonDriverNotBound))
 	assert.True(t, strings.HasPrefix(both.Why, "two drivers"), "why: %s", both.Why)
 
@@ -174,7 +173,7 @@ func TestDefinitionAtLoad(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := kerneltest.New(t)
-			require.NoError(t, w.Kernel.Close())
+			w.Close()
 			before, was := w.Size(), w.Options.Policy
 			w.Options.Policy, w.Options.Drivers["echo"] = pinning(t, 2, published, "echo"), x.driver(w)
 			if k, err := helm.New(w.Options); k != nil || err == nil || !strings.Contains(err.Error(), x.says) {
@@ -208,13 +207,13 @@ func TestDefinitionAndSwap(t *testing.T) {
 			return time.Now()
 		}
 	})
-	later := func(in *helm.Intent) { in.Driver = define(w, constant(changed)) }
-	earlier := func(in *helm.Intent) { in.Driver = define(w, constant(published)) }
+	later := kerneltest.WithDriver(define(w, constant(changed)))
+	earlier := kerneltest.WithDriver(define(w, constant(published)))
 	deny := kerneltest.Denied(contracts.ReasonDriverNotBound)
 	allow := kerneltest.Executed(`{}`)
 	d, r := w.Call("unbound", `{}`, later)
 	w.MustBe(d, r, deny)
-	w.Swap(kerneltest.PolicyVersion(t, 2)) // which pins nothing
+	w.Swap(kerneltest.Version(t, 2)) // which pins nothing
 	d, r = w.Call("unbound", `{}`, later)
 	w.MustBe(d, r, allow)
 	armed.Store(true)

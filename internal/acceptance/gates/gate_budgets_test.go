@@ -63,8 +63,8 @@ func gateBudgets() gate {
 	}, attacks: []attack{
 		unclear(omitted, "caller", "calls", func(in *helm.Intent) { in.Caller.ID = "" }),
 		unclear(omitted, "tenant", "money", func(in *helm.Intent) { in.Caller.Tenant = "" }),
-		unclear(omitted, "session", "talk", func(in *helm.Intent) { in.Session = "" }),
-		unclear(elsewhere, "the session of those that have none", "talk", func(in *helm.Intent) { in.Session = "main" }),
+		unclear(omitted, "session", "talk", kerneltest.InSession("")),
+		unclear(elsewhere, "the session of those that have none", "talk", kerneltest.InSession("main")),
 		unclear(emptied, "caller and tenant", "money", func(in *helm.Intent) { in.Caller = helm.Caller{} }),
 		amount(plain, "below zero", "-1"),
 		amount(plain, "a part of a cent", "4.355"),
@@ -88,9 +88,7 @@ func gateBudgets() gate {
 			return s.guard(in)
 		}),
 		exceeded(replayed, "a call too many, the tool of the others having failed", "calls", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			return afterThree(s, in, func(context.Context, contracts.Call) (executor.Result, error) {
-				return executor.Result{}, kerneltest.ErrTool
-			})
+			return afterThree(s, in, kerneltest.NoOutput(kerneltest.ErrTool))
 		}),
 		exceeded(elsewhere, "a caller's last calls, in another session", "calls", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
 			spend(s, 3, calls)

@@ -96,5 +96,5 @@ func gateDelegation() gate {
 
 func (s *target) undelegate(e contracts.Envelope, delegator string) {
 	digest := e.Digest()
-	s.SignAndGovern(contracts.TrustEvent{Type: "undelegate", Delegation: &digest, Delegator: delegator}, "root")
+	s.GovernByName(contracts.TrustEvent{Type: "undelegate", Delegation: &digest, Delegator: delegator}, "root")
 }

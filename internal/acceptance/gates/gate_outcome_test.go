@@ -87,7 +87,7 @@ func gateOutcomes() gate {
 			return s.guard(in)
 		}}
 	}
-	keyed := func(in *helm.Intent) { in.Idempotency = "k" }
+	keyed := kerneltest.WithKey("k")
 	return gate{name: "the outcome", stage: stage, spared: map[kind]string{}, attacks: []attack{
 		drifts(omitted, "a member that is required", `{}`),
 		drifts(omitted, "all", ``),
@@ -142,7 +142,7 @@ func gateOutcomes() gate {
 			s.Store.FailIn(2)
 			s.guard(in)
 			s.Runs.Store(0)
-			s.Store.FailIn(0)
+			s.Store.Heal()
 			s.Open()
 			return s.guard(in)
 		}},

@@ -39,7 +39,7 @@ func gateRequest() gate {
 		malformed(null, "delegation", altered(func(in *helm.Intent) { in.Delegation = []contracts.Envelope{nil} })),
 		malformed(retyped, "delegation", altered(func(in *helm.Intent) { in.Delegation = []contracts.Envelope{contracts.Envelope(`[]`)} })),
 		malformed(oversize, "tool", altered(func(in *helm.Intent) { in.Tool = long })),
-		malformed(oversize, "session", altered(func(in *helm.Intent) { in.Session = long })),
+		malformed(oversize, "session", altered(kerneltest.InSession(long))),
 		malformed(oversize, "caller id", altered(func(in *helm.Intent) { in.Caller.ID = strings.Repeat("x", 257) })),
 		malformed(oversize, "tenant", altered(func(in *helm.Intent) { in.Caller.Tenant = strings.Repeat("x", 257) })),
 		malformed(oversize, "roles", altered(func(in *helm.Intent) {
@@ -57,10 +57,10 @@ func gateRequest() gate {
 		}),
 		malformed(plain, "control characters", altered(func(in *helm.Intent) { in.Caller.ID = "ann\nbob" })),
 		malformed(plain, "no UTF-8", altered(func(in *helm.Intent) { in.Caller.Tenant = "\xc0\xaf" })),
-		malformed(elsewhere, "the kernel's own session", altered(func(in *helm.Intent) { in.Session = "@refused" })),
+		malformed(elsewhere, "the kernel's own session", altered(kerneltest.InSession("@refused"))),
 		malformed(elsewhere, "a cause of another log", func(s *target, in *helm.Intent) {
 			other := stage(s.T)
-			in.After = []contracts.Ref{other.admit(func(in *helm.Intent) { in.Session = "other" }).Ref()}
+			in.After = []contracts.Ref{other.admit(kerneltest.InSession("other")).Ref()}
 		}),
 		malformed(elsewhere, "a cause at another place", func(s *target, in *helm.Intent) {
 			ref := s.admit().Ref()
@@ -89,7 +89,7 @@ func gateRequest() gate {
 		}, ends: true},
 		{kind: replayed, name: "a key that was bound in the session before it was closed", reason: contracts.ReasonSessionClosed, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
 			in.Idempotency = "k"
-			s.admit(func(in *helm.Intent) { in.Idempotency = "k" })
+			s.admit(kerneltest.WithKey("k"))
 			s.close(in.Session)
 			return s.guard(in)
 		}, ends: true},
@@ -124,11 +124,11 @@ func gateRequest() gate {
 			return s.guard(in)
 		}),
 		{kind: raced, name: "a freeze between reading and judgement", reason: contracts.ReasonSystemFrozen, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			return s.between(in, func() { s.Govern(s.Freezing(), kerneltest.SeedFreezer) })
+			return s.between(in, func() { s.Freeze() })
 		}, ends: true},
 		{kind: raced, name: "a freeze meanwhile", reason: contracts.ReasonSystemFrozen, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
 			freeze := s.Freezing()
-			return s.until(in, func() { s.Govern(freeze, kerneltest.SeedFreezer) })
+			return s.until(in, func() { s.Govern(freeze, kerneltest.Freezer) })
 		}, ends: true},
 
 		conflict(replayed, "with other arguments", func(in *helm.Intent) { in.Args = []byte(`{"text":"ho"}`) }),
@@ -137,7 +137,7 @@ func gateRequest() gate {
 		conflict(elsewhere, "for another tenant", func(in *helm.Intent) { in.Caller.Tenant = "umbrella" }),
 		conflict(elsewhere, "with other roles", func(in *helm.Intent) { in.Caller.Roles = []string{"root"} }),
 		{kind: replayed, name: "a key after a restart", reason: contracts.ReasonIdempotencyConflict, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			s.admit(func(in *helm.Intent) { in.Idempotency = "k" })
+			s.admit(kerneltest.WithKey("k"))
 			s.restart()
 			in.Idempotency, in.Args = "k", []byte(`{"text":"ho"}`)
 			return s.guard(in)
@@ -196,17 +196,17 @@ func gateRequest() gate {
 // frozen makes its call while the system is frozen. The good one was made with a key before, and is admitted when it is frozen no more.
 func frozen(k kind, name string, do func(s *target, in helm.Intent) (helm.Decision, helm.Receipt)) attack {
 	return attack{kind: k, name: "a frozen system: " + name, reason: contracts.ReasonSystemFrozen, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-		s.admit(func(in *helm.Intent) { in.Idempotency = "k" })
-		s.Govern(s.Freezing(), kerneltest.SeedFreezer)
+		s.admit(kerneltest.WithKey("k"))
+		s.Freeze()
 		d, r := do(s, in)
-		s.Govern(s.Unfreezing(), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+		s.Unfreeze()
 		return d, r
 	}}
 }
 
 func conflict(k kind, name string, f func(in *helm.Intent)) attack {
 	return attack{kind: k, name: "a key " + name, reason: contracts.ReasonIdempotencyConflict, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-		s.admit(func(in *helm.Intent) { in.Idempotency = "k" })
+		s.admit(kerneltest.WithKey("k"))
 		in.Idempotency = "k"
 		f(&in)
 		return s.guard(in)

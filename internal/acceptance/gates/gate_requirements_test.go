@@ -12,7 +12,6 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/trust/registry"
 	"github.com/stretchr/testify/require"
@@ -90,7 +89,7 @@ func gateRequirements() gate {
 	return gate{name: "4 the requirements", stage: stage, spared: map[kind]string{
 		panicking: "receipts, attestations and approvals are data: nothing of theirs is called",
 	}, attacks: []attack{
-		lacks(omitted, "none in this session", altered(func(in *helm.Intent) { in.Session = "fresh" })),
+		lacks(omitted, "none in this session", altered(kerneltest.InSession("fresh"))),
 		lacks(plain, "for somebody else", arguments(`{"amount":5,"to":"eve"}`)),
 		lacks(emptied, "for nobody", arguments(`{"amount":5,"to":""}`)),
 		{kind: replayed, name: "a look: too long ago", reason: contracts.ReasonMissingRequirement, rule: "P1:bank:looked", do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
@@ -103,15 +102,13 @@ func gateRequirements() gate {
 		}),
 		lacks(plain, "that failed", func(s *target, in *helm.Intent) {
 			look := s.good
-			look.Tool, look.Args, look.Driver = "look", []byte(`{"payee":"eve"}`), doing{s.World, func(context.Context, contracts.Call) (executor.Result, error) {
-				return executor.Result{}, kerneltest.ErrTool
-			}}
+			look.Tool, look.Args, look.Driver = "look", []byte(`{"payee":"eve"}`), doing{s.World, kerneltest.NoOutput(kerneltest.ErrTool)}
 			if d, _ := s.guard(look); !errors.Is(d.Err(), kerneltest.ErrTool) || s.Runs.Swap(0) != 1 {
 				s.T.Error(d.Err())
 			}
 			in.Args = []byte(`{"amount":5,"to":"eve"}`)
 		}),
-		{kind: omitted, name: "a look: no session at all", reason: contracts.ReasonFailClosedError, change: altered(func(in *helm.Intent) { in.Session = "" })},
+		{kind: omitted, name: "a look: no session at all", reason: contracts.ReasonFailClosedError, change: altered(kerneltest.InSession(""))},
 
 		unsworn(omitted, "none", func(*target, *helm.Intent) {}),
 		unsworn(null, "null", func(_ *target, in *helm.Intent) { in.Attestations = []contracts.Envelope{contracts.Envelope("null")} }),
@@ -140,7 +137,7 @@ func gateRequirements() gate {
 			in.Args, in.Attestations = []byte(large), []contracts.Envelope{s.sealed(a.Sign(kerneltest.NamedKey(s.T, "notary")))}
 			in.Approvals = s.approved(s.pending(in), "olga", "otto")
 			id := crypto.KeyID(kerneltest.NamedKey(s.T, "notary").Public().(crypto.PublicKey))
-			return s.between(in, func() { s.SignAndGovern(contracts.TrustEvent{Type: "revoke", ID: &id}, "root") })
+			return s.between(in, func() { s.GovernByName(contracts.TrustEvent{Type: "revoke", ID: &id}, "root") })
 		}},
 
 		of(omitted, "none", required, func(*target, contracts.ApprovalRequest, *helm.Intent) {}),

@@ -8,7 +8,6 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/trust/registry"
 	"github.com/stretchr/testify/require"
@@ -120,7 +119,7 @@ func TestOrderOfGates(t *testing.T) {
 	}
 	bundle := strings.NewReplacer("TOOLS\n", tools.String(), "NAMES", strings.Join(names, ", ")).Replace(orderBundle)
 	key := func(name string, role registry.Role, roles ...string) registry.Key {
-		return registry.Key{Name: name, Public: kerneltest.NamedKey(t, name).Public().(crypto.PublicKey), Role: role, Roles: roles}
+		return registry.Key{Name: name, Public: kerneltest.NamedPublic(t, name), Role: role, Roles: roles}
 	}
 	r, err := registry.New(1, key("root", registry.Root), key("ann", registry.Delegator), key("olga", registry.Approver, "owner"), key("on call", registry.Freezer))
 	require.NoError(t, err)
@@ -136,7 +135,7 @@ func TestOrderOfGates(t *testing.T) {
 		return s
 	}
 	open, frozen := stage(), stage()
-	frozen.SignAndGovern(contracts.TrustEvent{Type: "freeze"}, "on call")
+	frozen.GovernByName(contracts.TrustEvent{Type: "freeze"}, "on call")
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	faults := faultsInOrder(func(f func(*contracts.Delegation)) []contracts.Envelope {

@@ -20,7 +20,7 @@ import (
 func publishers(t testing.TB) *registry.Registry {
 	t.Helper()
 	key := func(name string, role registry.Role, roles ...string) registry.Key {
-		return registry.Key{Name: name, Public: kerneltest.NamedKey(t, name).Public().(crypto.PublicKey), Role: role, Roles: roles}
+		return registry.Key{Name: name, Public: kerneltest.NamedPublic(t, name), Role: role, Roles: roles}
 	}
 	r, err := registry.New(1, key("root", registry.Root), key("press", registry.Publisher), key("other press", registry.Publisher), key("olga", registry.Approver, "owner"))
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func TestSignedBundle(t *testing.T) {
 	}
 	assert.Equal(t, size, w.Size(), "a refused swap wrote to the log")
 	w.MustAllow(w.Kernel, 1)
-	require.NoError(t, w.Kernel.Close())
+	w.Close()
 	w.Options.Policy = second
 	if k, err := helm.New(w.Options); k != nil || err == nil || !strings.Contains(err.Error(), "version 2 goes back: the log has had version 4") {
 		t.Errorf("New with an old edition: %v", err)
@@ -193,10 +193,10 @@ func TestRevokedPublisher(t *testing.T) {
 	}
 	e, err := contracts.TrustEvent{Type: "key", Origin: kerneltest.Origin, Version: 2, Name: "new press", Role: "publisher"}.Prove(kerneltest.NamedKey(t, "new press"))
 	require.NoError(t, err)
-	w.SignAndGovern(e, "root")
+	w.GovernByName(e, "root")
 	w.Swap(opened(w, second, signed))
-	id := crypto.KeyID(kerneltest.NamedKey(t, "press").Public().(crypto.PublicKey))
-	w.SignAndGovern(contracts.TrustEvent{Type: "revoke", ID: &id}, "root")
+	id := crypto.KeyID(kerneltest.NamedPublic(t, "press"))
+	w.GovernByName(contracts.TrustEvent{Type: "revoke", ID: &id}, "root")
 	fourth, revoked := edition(t, "4", "press")
 	look := func(when string, k *helm.Kernel) {
 		t.Helper()
@@ -215,7 +215,7 @@ func TestRevokedPublisher(t *testing.T) {
 	look("at once", w.Kernel)
 	look("by a narrowed kernel", w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5)))
 	w.MustAllow(w.Kernel, 1) // what is in force stays
-	require.NoError(t, w.Kernel.Close())
+	w.Close()
 	w.Options.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "version: 1", "version: 2", 1)) // what was in force
 	w.Open()
 	look("after a restart", w.Kernel)
@@ -233,7 +233,7 @@ func TestBundleBehindAFailedEvent(t *testing.T) {
 			add, err := w.Event(contracts.TrustEvent{Type: "key", Name: "late press", Role: "publisher"}).Prove(kerneltest.NamedKey(t, "late press"))
 			require.NoError(t, err)
 			fail(w)
-			require.Error(t, w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, add, kerneltest.SeedRoot1, kerneltest.SeedRoot2)), "it was entered")
+			require.Error(t, w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, add, kerneltest.Root1, kerneltest.Root2)), "it was entered")
 			for _, next := range []bool{false, true} {
 				if next {
 					w.Open()
@@ -242,7 +242,7 @@ func TestBundleBehindAFailedEvent(t *testing.T) {
 					t.Errorf("next kernel %v: opened", next)
 				}
 			}
-			w.Govern(add, kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			w.GovernByRoots(add)
 			_, err = w.Kernel.OpenBundle(by, doc)
 			assert.NoError(t, err)
 		})

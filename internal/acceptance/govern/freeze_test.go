@@ -12,7 +12,6 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // While the system is frozen every call is denied, with a receipt, whatever its key was bound to before; what was permitted before ends as it
@@ -21,7 +20,7 @@ func TestFreeze(t *testing.T) {
 	w := kerneltest.NewGoverned(t, func(o *helm.Options) { o.Keep.Outputs = true })
 	bg := context.Background()
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
-	key := func(in *helm.Intent) { in.Idempotency = "k" }
+	key := kerneltest.WithKey("k")
 	_, first := w.Echo(w.Kernel, 1, key)
 	started, release := make(chan struct{}), make(chan struct{})
 	var inner, later helm.Decision
@@ -43,7 +42,7 @@ func TestFreeze(t *testing.T) {
 	go func() { d, r := w.Call("pinned", `{}`, running); ended <- last{d, r} }()
 	<-started
 	w.Runs.Store(0)
-	w.Govern(w.Freezing(), kerneltest.SeedFreezer)
+	w.Freeze()
 	go func() { d, _ := w.Call("pinned", `{}`, running); repeated <- d }()
 
 	frozen := kerneltest.Denied(contracts.ReasonSystemFrozen)
@@ -89,23 +88,23 @@ func TestFreeze(t *testing.T) {
 	}
 
 	late := w.Narrow(w.Kernel, kerneltest.Overlay(t, "late", 1, 5))
-	w.Swap(kerneltest.PolicyVersion(t, 2))
+	w.Swap(kerneltest.Version(t, 2))
 	assert.NoError(t, w.Kernel.CloseSession(bg, "r"))
-	if d, _ := w.Echo(w.Kernel, 1, func(in *helm.Intent) { in.Session = "r" }); d.Reason != contracts.ReasonSessionClosed {
+	if d, _ := w.Echo(w.Kernel, 1, kerneltest.InSession("r")); d.Reason != contracts.ReasonSessionClosed {
 		t.Errorf("a closed session comes first: %s", d.Reason)
 	}
 	d, r := w.Echo(late, 1)
 	w.MustBe(d, r, frozen)
 	w.MustVerify()
 
-	require.NoError(t, w.Kernel.Close())
-	w.Options.Policy = kerneltest.PolicyVersion(t, 2)
+	w.Close()
+	w.Options.Policy = kerneltest.Version(t, 2)
 	w.Open()
 	d, r = w.Echo(w.Kernel, 1)
 	w.MustBe(d, r, frozen)
 	d, r = w.Echo(w.Kernel, 1, key)
 	w.MustBe(d, r, frozen)
-	w.Govern(w.Unfreezing(), kerneltest.SeedRoot3, kerneltest.SeedRoot1)
+	w.Govern(w.Unfreezing(), kerneltest.Root3, kerneltest.Root1)
 	if later, r = w.Echo(w.Kernel, 1, key); later.Err() != nil || r.Index != first.Index || string(r.Output) != `{"n":1}` || w.Runs.Load() != 0 {
 		t.Errorf("the repeat, at last: %v, receipt %d, want %d", later.Err(), r.Index, first.Index)
 	}
@@ -131,9 +130,9 @@ func TestGovernBetweenJudgementAndPlace(t *testing.T) {
 					if armed.CompareAndSwap(true, false) {
 						kerneltest.Within(t, 10*time.Second, "an event", func() {
 							if x.frozen {
-								w.Govern(w.Unfreezing(), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+								w.Unfreeze()
 							} else {
-								w.Govern(w.Freezing(), kerneltest.SeedFreezer)
+								w.Freeze()
 							}
 						})
 					}
@@ -141,7 +140,7 @@ func TestGovernBetweenJudgementAndPlace(t *testing.T) {
 				}
 			})
 			if x.frozen {
-				w.Govern(w.Freezing(), kerneltest.SeedFreezer)
+				w.Freeze()
 			}
 			armed.Store(true)
 			d, _ := w.Echo(w.Kernel, 1)

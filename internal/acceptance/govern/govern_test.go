@@ -25,23 +25,23 @@ func TestGovern(t *testing.T) {
 	initial := w.Kernel.Trust()
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
 	w.MustAllow(w.Kernel, 1)
-	w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+	w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
 	w.MustAllow(w.Kernel, 1)
-	w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot3, kerneltest.SeedRoot2)
-	w.Govern(enthroning(w, 1, kerneltest.SeedRoot1, kerneltest.SeedRoot4), kerneltest.SeedRoot1, kerneltest.SeedRoot2, kerneltest.SeedRoot4)
+	w.Govern(w.Adding(kerneltest.Log2, "log 2", registry.Log), kerneltest.Root3, kerneltest.Root2)
+	w.Govern(enthroning(w, 1, kerneltest.Root1, kerneltest.Root4), kerneltest.Root1, kerneltest.Root2, kerneltest.Root4)
 	w.MustAllow(task, 1)
-	w.Govern(w.Revoking(kerneltest.SeedApprover), kerneltest.SeedRoot4)
-	require.NoError(t, task.Govern(context.Background(), kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)))
+	w.Govern(w.Revoking(kerneltest.Approver), kerneltest.Root4)
+	require.NoError(t, task.Govern(context.Background(), kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer)))
 	d, r := w.Echo(w.Kernel, 1)
 	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonSystemFrozen))
-	w.Govern(w.Unfreezing(), kerneltest.SeedRoot1)
+	w.Govern(w.Unfreezing(), kerneltest.Root1)
 	w.MustAllow(w.Kernel, 1)
 	grant := crypto.Sum([]byte("a grant"))
-	w.Govern(w.Event(contracts.TrustEvent{Type: "undelegate", Delegation: &grant, Delegator: "dan"}), kerneltest.SeedDelegator)
+	w.Govern(w.Event(contracts.TrustEvent{Type: "undelegate", Delegation: &grant, Delegator: "dan"}), kerneltest.Delegator)
 	w.MustDeny(task, 6, "P2:task:few")
 
 	s := w.TrustState()
-	if _, ok := s.Holder(*kerneltest.KeyID(t, kerneltest.SeedApprover), registry.Approver, w.Size()); ok || s.Version() != 8 || !s.Revoked(grant) || s.Frozen() {
+	if _, ok := s.Holder(*kerneltest.KeyID(t, kerneltest.Approver), registry.Approver, w.Size()); ok || s.Version() != 8 || !s.Revoked(grant) || s.Frozen() {
 		t.Errorf("in the end: %s", s.Canonical())
 	}
 	if w.Kernel.Trust() != initial || task.Trust() != initial {
@@ -63,14 +63,14 @@ func TestGovernRefused(t *testing.T) {
 	other := kerneltest.NewGoverned(t)
 	w.MustAllow(w.Kernel, 1)
 	old := w.Freezing()
-	w.Govern(old, kerneltest.SeedFreezer)
-	w.Govern(w.Unfreezing(), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-	w.Govern(enthroning(w, 2, kerneltest.SeedRoot1, kerneltest.SeedRoot2, kerneltest.SeedRoot4), kerneltest.SeedRoot1, kerneltest.SeedRoot2, kerneltest.SeedRoot4) // and no more root 3
-	w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-	w.Govern(w.Revoking(kerneltest.SeedKernel2), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+	w.Govern(old, kerneltest.Freezer)
+	w.Unfreeze()
+	w.Govern(enthroning(w, 2, kerneltest.Root1, kerneltest.Root2, kerneltest.Root4), kerneltest.Root1, kerneltest.Root2, kerneltest.Root4) // and no more root 3
+	w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
+	w.GovernByRoots(w.Revoking(kerneltest.Kernel2))
 
 	set := func(e contracts.TrustEvent, f func(e *contracts.TrustEvent)) contracts.TrustEvent { f(&e); return e }
-	add := w.Adding(kerneltest.SeedOther, "new", registry.Approver, "owner")
+	add := w.Adding(kerneltest.Stranger, "new", registry.Approver, "owner")
 	twice := func(e contracts.Envelope) contracts.Envelope { // the first signature once more
 		from := bytes.Index(e, []byte(`"signatures":[`)) + len(`"signatures":[`)
 		end := from + bytes.IndexByte(e[from:], '}') + 1
@@ -84,41 +84,41 @@ func TestGovernRefused(t *testing.T) {
 		"nothing":     {nil, "ENCODING"},
 		"no JSON":     {contracts.Envelope("freeze!"), "ENCODING"},
 		"no envelope": {contracts.Envelope("{}"), "ENVELOPE"},
-		"white space": {append(kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer), '\n'), "ENCODING"},
+		"white space": {append(kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer), '\n'), "ENCODING"},
 		"too large": {kerneltest.SignEvent(t, set(add, func(e *contracts.TrustEvent) {
-			e.Type, e.ID = "key", kerneltest.KeyID(t, kerneltest.SeedOther)
+			e.Type, e.ID = "key", kerneltest.KeyID(t, kerneltest.Stranger)
 			e.Roles = make([]string, 5000)
 		})), "over"},
-		"of another type":            {contracts.Envelope(strings.Replace(string(kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)), "trust-event", "in-toto", 1)), "payloadType"},
+		"of another type":            {contracts.Envelope(strings.Replace(string(kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer)), "trust-event", "in-toto", 1)), "payloadType"},
 		"that nobody knows":          {kerneltest.SignEvent(t, set(w.Freezing(), func(e *contracts.TrustEvent) { e.Type = "melt" })), ""},
-		"for another log":            {kerneltest.SignEvent(t, w.Event(contracts.TrustEvent{Type: "freeze", Origin: "example.test/other"}), kerneltest.SeedFreezer), "another log than example.test/helm"},
-		"of a log of the same name":  {kerneltest.SignEvent(t, other.Freezing(), kerneltest.SeedFreezer), "version: 2, want 7"},
-		"again":                      {kerneltest.SignEvent(t, old, kerneltest.SeedFreezer), "version: 2, want 7"},
-		"the version of now":         {kerneltest.SignEvent(t, set(w.Freezing(), func(e *contracts.TrustEvent) { e.Version-- }), kerneltest.SeedFreezer), "version: 6, want 7"},
-		"a version ahead":            {kerneltest.SignEvent(t, set(w.Freezing(), func(e *contracts.TrustEvent) { e.Version++ }), kerneltest.SeedFreezer), "version: 8, want 7"},
+		"for another log":            {kerneltest.SignEvent(t, w.Event(contracts.TrustEvent{Type: "freeze", Origin: "example.test/other"}), kerneltest.Freezer), "another log than example.test/helm"},
+		"of a log of the same name":  {kerneltest.SignEvent(t, other.Freezing(), kerneltest.Freezer), "version: 2, want 7"},
+		"again":                      {kerneltest.SignEvent(t, old, kerneltest.Freezer), "version: 2, want 7"},
+		"the version of now":         {kerneltest.SignEvent(t, set(w.Freezing(), func(e *contracts.TrustEvent) { e.Version-- }), kerneltest.Freezer), "version: 6, want 7"},
+		"a version ahead":            {kerneltest.SignEvent(t, set(w.Freezing(), func(e *contracts.TrustEvent) { e.Version++ }), kerneltest.Freezer), "version: 8, want 7"},
 		"unsigned":                   {kerneltest.SignEvent(t, add), ""},
-		"one signature of two":       {kerneltest.SignEvent(t, add, kerneltest.SeedRoot1), "1 of root keys, want 2: ask root 2, root 4"},
-		"one signature twice":        {twice(kerneltest.SignEvent(t, add, kerneltest.SeedRoot1)), "not sorted"},
-		"a root that was replaced":   {kerneltest.SignEvent(t, add, kerneltest.SeedRoot1, kerneltest.SeedRoot3), "no say"},
-		"… though two are enough":    {kerneltest.SignEvent(t, add, kerneltest.SeedRoot1, kerneltest.SeedRoot2, kerneltest.SeedRoot3), "no say"},
-		"the kernel itself":          {kerneltest.SignEvent(t, add, 1, kerneltest.SeedRoot1), "no say"},
-		"an approver":                {kerneltest.SignEvent(t, add, kerneltest.SeedApprover, kerneltest.SeedRoot1), "no say"},
-		"another's signature":        {bytes.Replace(kerneltest.SignEvent(t, add, kerneltest.SeedRoot1, kerneltest.SeedRoot2), b64of(t, kerneltest.SeedRoot1, add), b64of(t, kerneltest.SeedRoot2, add), 1), "does not verify"},
-		"no proof":                   {kerneltest.SignEvent(t, set(add, func(e *contracts.TrustEvent) { e.Proof = make([]byte, 64) }), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "proof: not the new key's"},
-		"another's proof":            {kerneltest.SignEvent(t, set(add, func(e *contracts.TrustEvent) { e.Proof = sig(t, kerneltest.SeedRoot1, e.ProofMessage()) }), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "proof: not the new key's"},
-		"the proof of another event": {kerneltest.SignEvent(t, set(add, func(e *contracts.TrustEvent) { e.Name = "eve" }), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "proof: not the new key's"},
-		"a root by an event key":     {kerneltest.SignEvent(t, w.Adding(kerneltest.SeedOther, "eve", registry.Root), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "only an event of type root"},
-		"a key that was revoked":     {kerneltest.SignEvent(t, w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "never returns"},
-		"a root that was left out":   {kerneltest.SignEvent(t, enthroning(w, 1, kerneltest.SeedRoot1, kerneltest.SeedRoot3), kerneltest.SeedRoot1, kerneltest.SeedRoot2, kerneltest.SeedRoot3), "never returns"},
-		"by the old roots alone":     {kerneltest.SignEvent(t, enthroning(w, 1, kerneltest.SeedOther), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "0 of the new root keys, want 1"},
-		"by the new root alone":      {kerneltest.SignEvent(t, enthroning(w, 1, kerneltest.SeedOther), kerneltest.SeedOther), "0 of root keys, want 2: ask root 1, root 2, root 4"},
-		"a freeze by an approver":    {kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedApprover), "no say"},
+		"one signature of two":       {kerneltest.SignEvent(t, add, kerneltest.Root1), "1 of root keys, want 2: ask root 2, root 4"},
+		"one signature twice":        {twice(kerneltest.SignEvent(t, add, kerneltest.Root1)), "not sorted"},
+		"a root that was replaced":   {kerneltest.SignEvent(t, add, kerneltest.Root1, kerneltest.Root3), "no say"},
+		"… though two are enough":    {kerneltest.SignEvent(t, add, kerneltest.Root1, kerneltest.Root2, kerneltest.Root3), "no say"},
+		"the kernel itself":          {kerneltest.SignEvent(t, add, 1, kerneltest.Root1), "no say"},
+		"an approver":                {kerneltest.SignEvent(t, add, kerneltest.Approver, kerneltest.Root1), "no say"},
+		"another's signature":        {bytes.Replace(kerneltest.SignEvent(t, add, kerneltest.Root1, kerneltest.Root2), b64of(t, kerneltest.Root1, add), b64of(t, kerneltest.Root2, add), 1), "does not verify"},
+		"no proof":                   {kerneltest.SignEvent(t, set(add, func(e *contracts.TrustEvent) { e.Proof = make([]byte, 64) }), kerneltest.Root1, kerneltest.Root2), "proof: not the new key's"},
+		"another's proof":            {kerneltest.SignEvent(t, set(add, func(e *contracts.TrustEvent) { e.Proof = sig(t, kerneltest.Root1, e.ProofMessage()) }), kerneltest.Root1, kerneltest.Root2), "proof: not the new key's"},
+		"the proof of another event": {kerneltest.SignEvent(t, set(add, func(e *contracts.TrustEvent) { e.Name = "eve" }), kerneltest.Root1, kerneltest.Root2), "proof: not the new key's"},
+		"a root by an event key":     {kerneltest.SignEvent(t, w.Adding(kerneltest.Stranger, "eve", registry.Root), kerneltest.Root1, kerneltest.Root2), "only an event of type root"},
+		"a key that was revoked":     {kerneltest.SignEvent(t, w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel), kerneltest.Root1, kerneltest.Root2), "never returns"},
+		"a root that was left out":   {kerneltest.SignEvent(t, enthroning(w, 1, kerneltest.Root1, kerneltest.Root3), kerneltest.Root1, kerneltest.Root2, kerneltest.Root3), "never returns"},
+		"by the old roots alone":     {kerneltest.SignEvent(t, enthroning(w, 1, kerneltest.Stranger), kerneltest.Root1, kerneltest.Root2), "0 of the new root keys, want 1"},
+		"by the new root alone":      {kerneltest.SignEvent(t, enthroning(w, 1, kerneltest.Stranger), kerneltest.Stranger), "0 of root keys, want 2: ask root 1, root 2, root 4"},
+		"a freeze by an approver":    {kerneltest.SignEvent(t, w.Freezing(), kerneltest.Approver), "no say"},
 		"a freeze by the kernel":     {kerneltest.SignEvent(t, w.Freezing(), 1), "no say"},
 		"a freeze by nobody":         {kerneltest.SignEvent(t, w.Freezing()), ""},
-		"an unfreeze, unfrozen":      {kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "nothing changes"},
-		"a key that nobody has":      {kerneltest.SignEvent(t, w.Revoking(kerneltest.SeedOther), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "of no key"},
-		"a key revoked before":       {kerneltest.SignEvent(t, w.Revoking(kerneltest.SeedKernel2), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "revoked before"},
-		"the one kernel key":         {kerneltest.SignEvent(t, w.Revoking(1), kerneltest.SeedRoot1, kerneltest.SeedRoot2), "no kernel key or no log key"},
+		"an unfreeze, unfrozen":      {kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.Root1, kerneltest.Root2), "nothing changes"},
+		"a key that nobody has":      {kerneltest.SignEvent(t, w.Revoking(kerneltest.Stranger), kerneltest.Root1, kerneltest.Root2), "of no key"},
+		"a key revoked before":       {kerneltest.SignEvent(t, w.Revoking(kerneltest.Kernel2), kerneltest.Root1, kerneltest.Root2), "revoked before"},
+		"the one kernel key":         {kerneltest.SignEvent(t, w.Revoking(1), kerneltest.Root1, kerneltest.Root2), "no kernel key or no log key"},
 	} {
 		for _, k := range []*helm.Kernel{w.Kernel, w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))} {
 			before = max(before, w.Size())
@@ -131,7 +131,7 @@ func TestGovernRefused(t *testing.T) {
 		}
 	}
 	bg := context.Background()
-	good := kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)
+	good := kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer)
 	ended, cancel := context.WithCancel(bg)
 	cancel()
 	if err := w.Kernel.Govern(ended, good); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was changed") {
@@ -163,10 +163,10 @@ func TestGovernRefused(t *testing.T) {
 	assert.Equal(t, contracts.ReasonSystemFrozen, d.Reason, "after the good one")
 	before = w.Size()
 	for name, e := range map[string]contracts.Envelope{
-		"a freeze, frozen":          kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer),
-		"an unfreeze by a freezer":  kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.SeedFreezer),
-		"… by one root":             kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.SeedRoot2),
-		"… by a freezer and a root": kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.SeedFreezer, kerneltest.SeedRoot2),
+		"a freeze, frozen":          kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer),
+		"an unfreeze by a freezer":  kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.Freezer),
+		"… by one root":             kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.Root2),
+		"… by a freezer and a root": kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.Freezer, kerneltest.Root2),
 	} {
 		if err := w.Kernel.Govern(bg, e); err == nil || w.Size() != before {
 			t.Errorf("%s: %v", name, err)
@@ -174,8 +174,8 @@ func TestGovernRefused(t *testing.T) {
 	}
 	w.MustFollowTrust()
 	w.MustAgree(w.MustVerify())
-	thaw := kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-	require.NoError(t, w.Kernel.Close())
+	thaw := kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.Root1, kerneltest.Root2)
+	w.Close()
 	if err := w.Kernel.Govern(bg, thaw); err == nil || w.Size() != before {
 		t.Errorf("a closed kernel governs: %v", err)
 	}
@@ -195,13 +195,13 @@ func sig(t *testing.T, seed byte, message []byte) []byte {
 
 // Without roots nothing can ever change, a freeze neither.
 func TestGovernWithoutRoots(t *testing.T) {
-	freezer, err := registry.New(0, registry.Key{Name: "on call", Public: kerneltest.Public(t, kerneltest.SeedFreezer), Role: registry.Freezer})
+	freezer, err := registry.New(0, registry.Key{Name: "on call", Public: kerneltest.Public(t, kerneltest.Freezer), Role: registry.Freezer})
 	require.NoError(t, err)
 	for name, r := range map[string]*registry.Registry{"no registry": nil, "one without roots": freezer} {
 		w := kerneltest.New(t, func(o *helm.Options) { o.Trust = r })
-		for _, e := range []contracts.TrustEvent{w.Freezing(), w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), enthroning(w, 1, kerneltest.SeedRoot1), w.Revoking(1)} {
+		for _, e := range []contracts.TrustEvent{w.Freezing(), w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel), enthroning(w, 1, kerneltest.Root1), w.Revoking(1)} {
 			size := w.Size()
-			for _, by := range [][]byte{{kerneltest.SeedFreezer}, {1}, {kerneltest.SeedRoot1}} {
+			for _, by := range [][]byte{{kerneltest.Freezer}, {1}, {kerneltest.Root1}} {
 				if err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...)); err == nil || !strings.Contains(err.Error(), "no root keys, and nothing can ever change") || w.Size() != size {
 					t.Errorf("%s: %s: %v", name, e.Type, err)
 				}
@@ -215,12 +215,12 @@ func TestGovernWithoutRoots(t *testing.T) {
 // The envelope is the caller's: what becomes of it afterwards changes nothing.
 func TestGovernCopies(t *testing.T) {
 	w := kerneltest.NewGoverned(t)
-	e := kerneltest.SignEvent(t, w.Adding(kerneltest.SeedOther, "eve", registry.Approver, "owner"), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+	e := kerneltest.SignEvent(t, w.Adding(kerneltest.Stranger, "eve", registry.Approver, "owner"), kerneltest.Root1, kerneltest.Root2)
 	require.NoError(t, w.Kernel.Govern(context.Background(), e))
 	clear(e)
-	w.Govern(w.Freezing(), kerneltest.SeedFreezer)
+	w.Freeze()
 	w.MustFollowTrust()
-	if h, ok := w.TrustState().Holder(*kerneltest.KeyID(t, kerneltest.SeedOther), registry.Approver, w.Size()); !ok || h.Name != "eve" {
+	if h, ok := w.TrustState().Holder(*kerneltest.KeyID(t, kerneltest.Stranger), registry.Approver, w.Size()); !ok || h.Name != "eve" {
 		t.Errorf("%+v", h)
 	}
 	w.MustVerify()
@@ -241,12 +241,12 @@ func TestGovernFails(t *testing.T) {
 		for _, own := range []bool{false, true} { // the event revokes the key that signs it
 			w := kerneltest.NewGoverned(t)
 			task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
-			w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
 			w.MustAllow(w.Kernel, 1)
 			e := w.Freezing()
-			by := []byte{kerneltest.SeedFreezer}
+			by := []byte{kerneltest.Freezer}
 			if own {
-				e, by = w.Revoking(1), []byte{kerneltest.SeedRoot1, kerneltest.SeedRoot3}
+				e, by = w.Revoking(1), []byte{kerneltest.Root1, kerneltest.Root3}
 			}
 			fail(w)
 			size := w.Size()
@@ -265,7 +265,7 @@ func TestGovernFails(t *testing.T) {
 				if k, err := helm.New(w.Options); k != nil || err == nil || !strings.Contains(err.Error(), "revoked it") {
 					t.Errorf("%s: the next kernel, with the same key: %v", name, err)
 				}
-				w.Key = &kerneltest.FaultySigner{PrivateKey: kerneltest.SeedKey(t, kerneltest.SeedKernel2)}
+				w.Key = &kerneltest.FaultySigner{PrivateKey: kerneltest.SeedKey(t, kerneltest.Kernel2)}
 				w.Options.Key = w.Key
 			}
 			w.Runs.Store(0)
@@ -281,7 +281,7 @@ func TestGovernFails(t *testing.T) {
 func enthroning(w *kerneltest.World, threshold uint64, seeds ...byte) contracts.TrustEvent {
 	e := contracts.TrustEvent{Type: "root", Threshold: threshold}
 	for _, seed := range seeds {
-		e.Keys = append(e.Keys, contracts.RootKey{Name: "root " + string('1'+rune(seed-kerneltest.SeedRoot1)), Public: kerneltest.Public(w.T, seed)})
+		e.Keys = append(e.Keys, contracts.RootKey{Name: "root " + string('1'+rune(seed-kerneltest.Root1)), Public: kerneltest.Public(w.T, seed)})
 	}
 	return w.Event(e, seeds...)
 }

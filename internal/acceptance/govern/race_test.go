@@ -14,6 +14,7 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph"
@@ -28,7 +29,7 @@ func TestGovernOnce(t *testing.T) {
 	var entered atomic.Int64
 	events := make([]contracts.Envelope, 16)
 	for i := range events {
-		events[i] = kerneltest.SignEvent(t, w.Adding(byte(100+i), fmt.Sprint("publisher ", i), registry.Publisher), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+		events[i] = kerneltest.SignEvent(t, w.Adding(byte(100+i), fmt.Sprint("publisher ", i), registry.Publisher), kerneltest.Root1, kerneltest.Root2)
 	}
 	for _, e := range events {
 		all.Go(func() {
@@ -53,14 +54,14 @@ func TestGovernEndsUnderLoad(t *testing.T) {
 	for _, what := range []string{"Key", "LogKey"} {
 		t.Run(what, func(t *testing.T) {
 			w := kerneltest.NewGoverned(t)
-			w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-			w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
+			w.GovernByRoots(w.Adding(kerneltest.Log2, "log 2", registry.Log))
 			e := w.Revoking(1)
 			if what == "LogKey" {
-				id := w.TrustState().Keys(registry.Log, 1)
-				e = w.Event(contracts.TrustEvent{Type: "revoke", ID: kerneltest.KeyIDOf(id[0])})
+				id := crypto.KeyID(w.TrustState().Keys(registry.Log, 1)[0])
+				e = w.Event(contracts.TrustEvent{Type: "revoke", ID: &id})
 			}
-			last := kerneltest.SignEvent(t, e, kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			last := kerneltest.SignEvent(t, e, kerneltest.Root1, kerneltest.Root2)
 			var all, calling sync.WaitGroup
 			var ran atomic.Int64
 			calling.Add(64)
@@ -104,7 +105,7 @@ func TestGovernEndsUnderLoad(t *testing.T) {
 					t.Errorf("the last entry is a %s", st.Kind())
 				}
 			})
-			w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+			w.UseKeys(kerneltest.Kernel2, kerneltest.Log2)
 			w.Open()
 			w.MustFollowTrust()
 			report := w.MustVerify()
@@ -145,12 +146,12 @@ func TestGovernBeforeASlowStore(t *testing.T) {
 		w.MustAllow(w.Kernel, 1)
 		size := w.Size()
 		fade := &fading{Context: context.Background(), done: make(chan struct{})}
-		if err := w.Kernel.Govern(fade, kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was changed") || w.Size() != size {
+		if err := w.Kernel.Govern(fade, kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer)); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was changed") || w.Size() != size {
 			t.Errorf("a context that ends on the way: %v", err)
 		}
 		w.MustAllow(w.Kernel, 1)
 
-		e := kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)
+		e := kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer)
 		d.Block()
 		ctx, cancel := context.WithCancel(context.Background())
 		governed, denied := make(chan error, 1), make(chan helm.Decision, 1)
@@ -179,7 +180,7 @@ func TestRotateSettles(t *testing.T) {
 		reopen := func() {}
 		if files {
 			w.Store.Store = proofgraph.NewMemory()
-			reopen = kerneltest.OnFiles(t, w)
+			reopen = kerneltest.OnFiles(t, w.Store)
 			w.Open()
 		}
 		release, started, over := make(chan struct{}), make(chan struct{}), make(chan helm.Decision)
@@ -195,12 +196,12 @@ func TestRotateSettles(t *testing.T) {
 		}()
 		<-started
 		w.Runs.Store(0)
-		w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-		w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+		w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
+		w.GovernByRoots(w.Adding(kerneltest.Log2, "log 2", registry.Log))
 		reopen() // as when the process is gone: nothing of it is written any more
-		w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+		w.UseKeys(kerneltest.Kernel2, kerneltest.Log2)
 		w.Open()
-		d, r := w.Call("echo", `{}`, func(in *helm.Intent) { in.Idempotency = "k" })
+		d, r := w.Call("echo", `{}`, kerneltest.WithKey("k"))
 		w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonOutcomeUnknown, Outcome: contracts.Indeterminate, Err: helm.ErrWithheld})
 		close(release)
 		if d := <-over; d.Reason != contracts.ReasonReceiptNotStored {

@@ -40,9 +40,9 @@ func makeCalls(w *kerneltest.World) (released, denied, withheld int, stored []he
 
 func TestStoreFailsAtEveryCall(t *testing.T) {
 	sane := kerneltest.New(t)
-	base := sane.Store.N // New's own
+	base := sane.Store.Appends() // New's own
 	released, _, _, _ := makeCalls(sane)
-	appends := sane.Store.N - base
+	appends := sane.Store.Appends() - base
 	if appends < 9 || released != 2 {
 		t.Fatalf("%d appends, %d released: the story is not the one that the cases were made for", appends, released)
 	}
@@ -70,9 +70,9 @@ func TestStoreFailsAtEveryCall(t *testing.T) {
 
 func TestSignerFailsAtEverySignature(t *testing.T) {
 	sane := kerneltest.New(t)
-	base := sane.Key.N.Load()
+	base := sane.Key.Signatures()
 	makeCalls(sane)
-	signatures := int(sane.Key.N.Load() - base)
+	signatures := int(sane.Key.Signatures() - base)
 	if signatures < 9 {
 		t.Fatalf("only %d signatures", signatures)
 	}
@@ -107,7 +107,7 @@ func TestNewFailsAtEveryAppend(t *testing.T) {
 		if k != nil || !errors.Is(err, kerneltest.ErrDisk) {
 			t.Errorf("append %d: %v, %v", n, k, err)
 		}
-		w.Store.FailAt = 0
+		w.Store.Heal()
 		w.Runs.Store(0)
 		w.Open()
 		assert.NotEqual(t, uint64(0), w.MustVerify().Size, "an empty log")

@@ -55,9 +55,7 @@ func TestPrivacy(t *testing.T) {
 		t.Errorf("the tool's own error is the caller's, and no one else's: %v", d.Err())
 	}
 	w.Store.FailIn(2)
-	w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
-		return executor.Result{Output: c.Args}, nil
-	}
+	w.Tool = kerneltest.ReturnsArgs
 	d, _ = w.Call("echo", `{"text":"PRIVATE"}`)
 	check(d, "not stored")
 	if len(w.Events) < 25 {

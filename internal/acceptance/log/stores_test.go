@@ -80,7 +80,7 @@ func TestNewRefusesForeignLogs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := kerneltest.New(t)
 			w.Call("echo", `{}`)
-			w.Call("echo", `{}`, func(in *helm.Intent) { in.Session = "another" })
+			w.Call("echo", `{}`, kerneltest.InSession("another"))
 			if _, err := w.Kernel.Checkpoint(context.Background()); err != nil {
 				t.Fatal(err)
 			}

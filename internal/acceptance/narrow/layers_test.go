@@ -22,8 +22,8 @@ func layered(t testing.TB) *guardian.Policy {
 // is denied; the pack verifies, replays, and the second implementation agrees; and so it is after a restart under later documents.
 func TestLayers(t *testing.T) {
 	w := kerneltest.New(t, func(o *helm.Options) { o.Policy = layered(t) })
-	boxed := func(in *helm.Intent) { in.Driver = kerneltest.Sandboxed{World: w} }
-	open := func(in *helm.Intent) { in.Driver = w }
+	boxed := kerneltest.WithDriver(kerneltest.Sandboxed{World: w})
+	open := kerneltest.WithDriver(w)
 	who := func(tenant string, roles ...string) func(*helm.Intent) {
 		return func(in *helm.Intent) { in.Caller = helm.Caller{ID: "ann", Tenant: tenant, Roles: roles} }
 	}
@@ -74,7 +74,7 @@ func TestLayers(t *testing.T) {
 	w.MustHavePolicies("P0:acme:2 P1:test:1 P2:task:1")
 
 	// Another floor, and the task gone on to its next version.
-	require.NoError(t, w.Kernel.Close())
+	w.Close()
 	w.Options.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.LayerTask, "name: task", "name: task\nversion: 2", 1), strings.Replace(kerneltest.LayerFloor, "version: 2", "version: 3", 1),
 		strings.Replace(kerneltest.Policy, "rules:\n", strings.TrimPrefix(kerneltest.LayerTools, "\n"), 1))
 	w.Open()
@@ -90,7 +90,7 @@ func TestLayersRefusedByNew(t *testing.T) {
 	w := kerneltest.New(t, func(o *helm.Options) {
 		o.Policy = kerneltest.Compile(t, bundle, kerneltest.LayerFloor, strings.Replace(kerneltest.LayerTask, "name: task", "name: task\nversion: 7", 1))
 	})
-	require.NoError(t, w.Kernel.Close())
+	w.Close()
 	for _, c := range []struct{ floor, task, says string }{
 		{strings.Replace(kerneltest.LayerFloor, "version: 2", "version: 1", 1), kerneltest.LayerTask, "policy P0 acme: version 1 goes back: the log has had version 2"},
 		{kerneltest.LayerFloor, strings.Replace(kerneltest.LayerTask, "name: task", "name: task\nversion: 6", 1), "policy P2 task: version 6 goes back: the log has had version 7"},

@@ -132,8 +132,7 @@ func TestNarrowWritesOnce(t *testing.T) {
 		t.Errorf("%d policy entries, want the root's, task's and four that were raced for", n)
 	}
 	w.MustVerify()
-	require.NoError(t, w.Kernel.Close())
-	w.Open()
+	w.Reopen()
 	size := w.Size()
 	again := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
 	assert.Equal(t, size, w.Size(), "the next process wrote the policy again")
@@ -204,7 +203,7 @@ func TestNarrowStoresDocumentsOnce(t *testing.T) {
 	w.Narrow(task, kerneltest.Overlay(t, "step", 1, 5))
 	w.Open()
 	w.Narrow(w.Kernel, kerneltest.Overlay(t, "other", 1, 5))
-	w.Swap(kerneltest.PolicyVersion(t, 2))
+	w.Swap(kerneltest.Version(t, 2))
 	documents := 0
 	for _, st := range w.Statements() {
 		if st.Policy == nil {

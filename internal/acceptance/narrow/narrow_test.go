@@ -57,7 +57,7 @@ func TestNarrow(t *testing.T) {
 func TestNarrowShares(t *testing.T) {
 	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
-	key := func(in *helm.Intent) { in.Idempotency = "k" }
+	key := kerneltest.WithKey("k")
 	_, first := w.Echo(w.Kernel, 4, key)
 	d, again := w.Echo(task, 4, key)
 	if d.Err() != nil || again.Index != first.Index || w.Runs.Swap(0) != 1 {
@@ -84,7 +84,7 @@ func TestNarrowShares(t *testing.T) {
 func TestRepeatIsNotJudgedAgain(t *testing.T) {
 	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 2))
-	key := func(in *helm.Intent) { in.Idempotency = "k" }
+	key := kerneltest.WithKey("k")
 	w.MustDeny(task, 4, "P2:task:few", key) // binds nothing
 	_, first := w.Echo(w.Kernel, 4, key)
 	repeat := func(k *helm.Kernel) {
@@ -102,12 +102,12 @@ func TestRepeatIsNotJudgedAgain(t *testing.T) {
 				t.Errorf("with another %s: %s, %q", name, d.Reason, r.Output)
 			}
 		}
-		if d, r := w.Echo(k, 4, key, func(in *helm.Intent) { in.Session = "other" }); k == task && (d.Reason != contracts.ReasonPolicyViolation || r.Output != nil) {
+		if d, r := w.Echo(k, 4, key, kerneltest.InSession("other")); k == task && (d.Reason != contracts.ReasonPolicyViolation || r.Output != nil) {
 			t.Errorf("in another session: %s", d.Reason)
 		}
 	}
 	repeat(task)
-	w.Swap(kerneltest.PolicyVersion(t, 2, kerneltest.NoEcho...))
+	w.Swap(kerneltest.Version(t, 2, kerneltest.NoEcho...))
 	d, _ := w.Echo(w.Kernel, 4)
 	assert.Equal(t, contracts.ReasonNoPolicyDefined, d.Reason, "after the swap")
 	repeat(w.Kernel)
@@ -163,11 +163,9 @@ func TestNarrowClose(t *testing.T) {
 	}
 	assert.NoError(t, <-closed)
 	assert.NoError(t, sibling.Close(), "closing twice")
-	w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
-		return executor.Result{Output: c.Args}, nil
-	}
-	w.Swap(kerneltest.PolicyVersion(t, 2, "slow:", "quick:", " slow,", "")) // over which the sibling would not load
-	w.MustAllow(step, 4)                                                    // whose parent is closed
+	w.Tool = kerneltest.ReturnsArgs
+	w.Swap(kerneltest.Version(t, 2, "slow:", "quick:", " slow,", "")) // over which the sibling would not load
+	w.MustAllow(step, 4)                                              // whose parent is closed
 	w.MustDeny(step, 6, "P2:task:few")
 	w.MustAllow(w.Kernel, 6)
 
@@ -196,7 +194,7 @@ func TestNarrowClose(t *testing.T) {
 		t.Error("no kernel was closed")
 	}
 	w.Runs.Store(0)
-	w.Options.Policy = kerneltest.PolicyVersion(t, 2)
+	w.Options.Policy = kerneltest.Version(t, 2)
 	w.Open()
 	w.MustVerify()
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/trust/registry"
-	"github.com/stretchr/testify/require"
 )
 
 // Events, calls and restarts in any order, with any of the keys: what the trust state of the log says is what happens, and the whole log verifies
@@ -42,7 +41,7 @@ func TestRotateAtRandom(t *testing.T) {
 				switch n := random.IntN(10); {
 				case !alive || n < 3: // the next process
 					k, l := pick(registry.Kernel), pick(registry.Log)
-					require.NoError(t, w.Kernel.Close())
+					w.Close()
 					w.UseKeys(k, l)
 					if !valid(k, registry.Kernel) || !valid(l, registry.Log) {
 						w.MustRefuseNew(fmt.Sprint("keys ", k, " and ", l), "key")
@@ -76,9 +75,9 @@ func TestRotateAtRandom(t *testing.T) {
 					e = w.Freezing()
 				}
 				before := w.TrustState()
-				record := kerneltest.Must(contracts.ParseTrust(kerneltest.SignEvent(t, e, kerneltest.SeedRoot1, kerneltest.SeedRoot3)))
+				record := kerneltest.Must(contracts.ParseTrust(kerneltest.SignEvent(t, e, kerneltest.Root1, kerneltest.Root3)))
 				_, want := before.Apply(record, kerneltest.Origin, w.Size())
-				err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, kerneltest.SeedRoot1, kerneltest.SeedRoot3))
+				err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, kerneltest.Root1, kerneltest.Root3))
 				if (err == nil) != (want == nil) || err != nil && !strings.Contains(err.Error(), want.Error()) {
 					t.Errorf("%s: %v, want %v", e.Type, err, want)
 				}
@@ -93,7 +92,7 @@ func TestRotateAtRandom(t *testing.T) {
 					w.MustBeSealed()
 				}
 			}
-			require.NoError(t, w.Kernel.Close())
+			w.Close()
 			for _, k := range pool[registry.Kernel] {
 				for _, l := range pool[registry.Log] {
 					if valid(k, registry.Kernel) && valid(l, registry.Log) {

@@ -11,16 +11,15 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // The log tells which keys it was begun with; the registry has to be that which it was begun with, whatever keys there are now.
 func TestRotateRefused(t *testing.T) {
 	w := kerneltest.NewGoverned(t)
-	w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-	w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+	w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
+	w.GovernByRoots(w.Adding(kerneltest.Log2, "log 2", registry.Log))
 	w.MustAllow(w.Kernel, 1)
-	require.NoError(t, w.Kernel.Close())
+	w.Close()
 	good := w.Options
 	for name, x := range map[string]struct {
 		change func(o *helm.Options)
@@ -29,21 +28,21 @@ func TestRotateRefused(t *testing.T) {
 		"no registry":       {func(o *helm.Options) { o.Trust = nil }, "another trust state than Options.Trust gives"},
 		"another threshold": {func(o *helm.Options) { o.Trust = kerneltest.Must(registry.New(1, kerneltest.RootKeys(t)...)) }, "another trust state"},
 		"one who is not in it": {func(o *helm.Options) {
-			o.Trust = kerneltest.Must(registry.New(2, append(kerneltest.RootKeys(t), registry.Key{Name: "eve", Public: kerneltest.Public(t, kerneltest.SeedOther), Role: registry.Freezer})...))
+			o.Trust = kerneltest.Must(registry.New(2, append(kerneltest.RootKeys(t), registry.Key{Name: "eve", Public: kerneltest.Public(t, kerneltest.Stranger), Role: registry.Freezer})...))
 		}, "another trust state"},
 		"with the new key in it": {func(o *helm.Options) {
-			o.Trust = kerneltest.Must(registry.New(2, append(kerneltest.RootKeys(t), registry.Key{Name: "kernel 2", Public: kerneltest.Public(t, kerneltest.SeedKernel2), Role: registry.Kernel})...))
+			o.Trust = kerneltest.Must(registry.New(2, append(kerneltest.RootKeys(t), registry.Key{Name: "kernel 2", Public: kerneltest.Public(t, kerneltest.Kernel2), Role: registry.Kernel})...))
 		}, "another trust state"},
 		"no origin":         {func(o *helm.Options) { o.Origin = "" }, "this store has the log " + kerneltest.Origin},
-		"an approver's key": {func(o *helm.Options) { o.Key = kerneltest.SeedKey(t, kerneltest.SeedApprover) }, "the kernel key is listed with the role approver"},
+		"an approver's key": {func(o *helm.Options) { o.Key = kerneltest.SeedKey(t, kerneltest.Approver) }, "the kernel key is listed with the role approver"},
 		"keys exchanged": {func(o *helm.Options) {
-			o.Key, o.LogKey = kerneltest.SeedKey(t, kerneltest.SeedLog2), kerneltest.SeedKey(t, kerneltest.SeedKernel2)
+			o.Key, o.LogKey = kerneltest.SeedKey(t, kerneltest.Log2), kerneltest.SeedKey(t, kerneltest.Kernel2)
 		}, "Options.Key: not a kernel key"},
-		"a stranger's": {func(o *helm.Options) { o.Key = kerneltest.SeedKey(t, kerneltest.SeedOther) }, "give the key " + kerneltest.KeyID(t, 1).String() + ` of "kernel" or the key `},
+		"a stranger's": {func(o *helm.Options) { o.Key = kerneltest.SeedKey(t, kerneltest.Stranger) }, "give the key " + kerneltest.KeyID(t, 1).String() + ` of "kernel" or the key `},
 	} {
-		for _, key := range []byte{1, kerneltest.SeedKernel2} {
+		for _, key := range []byte{1, kerneltest.Kernel2} {
 			w.Options = good
-			w.UseKeys(key, kerneltest.SeedLog2)
+			w.UseKeys(key, kerneltest.Log2)
 			x.change(&w.Options)
 			if key == 1 && name == "no origin" {
 				continue // of the first key it is another name, likewise
@@ -57,7 +56,7 @@ func TestRotateRefused(t *testing.T) {
 		assert.NotEqual(t, w.Kernel.Trust().Digest(), d, "a trust state was asked of the store")
 		return store.Blob(context.Background(), d)
 	}}
-	w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+	w.UseKeys(kerneltest.Kernel2, kerneltest.Log2)
 	w.Open() // or the refusals would prove nothing
 	w.MustAllow(w.Kernel, 1)
 	w.Store.Store = store
@@ -77,9 +76,9 @@ func TestRotateWithoutRoots(t *testing.T) {
 				registry.Key{Name: "log", Public: began.Keys(registry.Log, 0)[0], Role: registry.Log}))
 			key, log = "Options.Key: not a kernel key of the log's trust state, which has "+none, "Options.LogKey: not a log key of the log's trust state, which has "+none
 		}
-		w.UseKeys(kerneltest.SeedKernel2, 0)
+		w.UseKeys(kerneltest.Kernel2, 0)
 		w.MustRefuseNew("another key", key)
-		w.UseKeys(1, kerneltest.SeedLog2)
+		w.UseKeys(1, kerneltest.Log2)
 		w.MustRefuseNew("another log key", log)
 		w.UseKeys(1, 0)
 		w.Open()
@@ -91,11 +90,11 @@ func TestRotateWithoutRoots(t *testing.T) {
 func TestRotateFailsAtEveryCallOfTheStore(t *testing.T) {
 	kerneltest.MustFailNew(t, 11, func() *kerneltest.World {
 		w := kerneltest.NewGoverned(t)
-		w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-		w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+		w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
+		w.GovernByRoots(w.Adding(kerneltest.Log2, "log 2", registry.Log))
 		w.Store.FailIn(2)
 		w.Call("echo", `{}`) // stays open
-		w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+		w.UseKeys(kerneltest.Kernel2, kerneltest.Log2)
 		return w
 	})
 }
@@ -122,32 +121,32 @@ func TestNewRefusesForeignRule(t *testing.T) {
 		says  string
 	}{
 		"an event of one root": {entering(func(w *kerneltest.World) contracts.TrustEvent {
-			return w.Adding(kerneltest.SeedOther, "eve", registry.Kernel)
-		}, kerneltest.SeedRoot1), "1 of root keys, want 2"},
+			return w.Adding(kerneltest.Stranger, "eve", registry.Kernel)
+		}, kerneltest.Root1), "1 of root keys, want 2"},
 		"an event of the kernel": {entering((*kerneltest.World).Freezing, 1), "no say"},
 		"an event for another state": {entering(func(w *kerneltest.World) contracts.TrustEvent {
 			return w.Event(contracts.TrustEvent{Type: "freeze", Version: 9})
-		}, kerneltest.SeedFreezer), "version: 9"},
+		}, kerneltest.Freezer), "version: 9"},
 		"an event for another log": {entering(func(w *kerneltest.World) contracts.TrustEvent {
 			return w.Event(contracts.TrustEvent{Type: "freeze", Origin: "o"})
-		}, kerneltest.SeedFreezer), "another log"},
-		"the key that was revoked": {closing(kerneltest.SeedLog2), "not of a kernel key of the log's trust state there"},
+		}, kerneltest.Freezer), "another log"},
+		"the key that was revoked": {closing(kerneltest.Log2), "not of a kernel key of the log's trust state there"},
 		"a key that comes later": {func(w *kerneltest.World) {
-			closing(kerneltest.SeedOther)(w)
+			closing(kerneltest.Stranger)(w)
 			entering(func(w *kerneltest.World) contracts.TrustEvent {
-				return w.Adding(kerneltest.SeedOther, "late", registry.Kernel)
-			}, kerneltest.SeedRoot1, kerneltest.SeedRoot2)(w)
+				return w.Adding(kerneltest.Stranger, "late", registry.Kernel)
+			}, kerneltest.Root1, kerneltest.Root2)(w)
 		}, "not of a kernel key of the log's trust state there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := kerneltest.NewGoverned(t)
-			w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-			w.Govern(w.Adding(kerneltest.SeedLog2, "kernel 3", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-			w.Govern(w.Revoking(kerneltest.SeedLog2), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-			require.NoError(t, w.Kernel.Close())
-			closing(kerneltest.SeedKernel2)(w) // by a key that may
+			w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
+			w.GovernByRoots(w.Adding(kerneltest.Log2, "kernel 3", registry.Kernel))
+			w.GovernByRoots(w.Revoking(kerneltest.Log2))
+			w.Close()
+			closing(kerneltest.Kernel2)(w) // by a key that may
 			w.Open()
-			require.NoError(t, w.Kernel.Close())
+			w.Close()
 			size := w.Size()
 			x.spoil(w)
 			w.MustRefuseNew(name, fmt.Sprintf("entry %d: ", size))

@@ -33,7 +33,7 @@ func TestRotate(t *testing.T) {
 				if files {
 					s := &kerneltest.FaultyStore{}
 					o.Store = s
-					reopen = kerneltest.OnFiles(t, &kerneltest.World{T: t, Store: s})
+					reopen = kerneltest.OnFiles(t, s)
 				}
 			})
 			if files {
@@ -41,39 +41,39 @@ func TestRotate(t *testing.T) {
 			}
 			next := func(key, log byte) {
 				t.Helper()
-				require.NoError(t, w.Kernel.Close())
+				w.Close()
 				reopen()
 				w.UseKeys(key, log)
 				w.Open()
 			}
-			once := func(in *helm.Intent) { in.Idempotency = "once" }
+			once := kerneltest.WithKey("once")
 			_, first := w.Echo(w.Kernel, 1, once)
-			mustRefuseKeys(w, t, map[string][2]byte{"not added": {kerneltest.SeedKernel2, 0}})
+			mustRefuseKeys(w, t, map[string][2]byte{"not added": {kerneltest.Kernel2, 0}})
 			kept, err := w.Kernel.Checkpoint(context.Background()) // by somebody who looks again when all keys are others
 			require.NoError(t, err)
 
-			w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
 			next(1, 0) // the process ends before anybody turns
-			mustRefuseKeys(w, t, map[string][2]byte{"a log key that is derived of the new": {kerneltest.SeedKernel2, 0}, "a log key that is not added": {kerneltest.SeedKernel2, kerneltest.SeedLog2}})
-			w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			mustRefuseKeys(w, t, map[string][2]byte{"a log key that is derived of the new": {kerneltest.Kernel2, 0}, "a log key that is not added": {kerneltest.Kernel2, kerneltest.Log2}})
+			w.GovernByRoots(w.Adding(kerneltest.Log2, "log 2", registry.Log))
 			derived := crypto.KeyID(kerneltest.Must(crypto.PublicOf(crypto.DeriveLogKey(kerneltest.SeedKey(t, 1)))))
 			w.MustVerify()
 
-			next(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+			next(kerneltest.Kernel2, kerneltest.Log2)
 			w.MustAllow(w.Kernel, 2)
 			again, r := w.Echo(w.Kernel, 1, once)
 			if again.Reason != contracts.ReasonOutputNotKept || r.Index != first.Index {
 				t.Errorf("what the first key signed: %s, receipt %d, want %d: %v", again.Reason, r.Index, first.Index, again.Err())
 			}
 			w.MustVerify()
-			w.Govern(w.Revoking(1), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-			w.Govern(w.Event(contracts.TrustEvent{Type: "revoke", ID: &derived}), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			w.GovernByRoots(w.Revoking(1))
+			w.GovernByRoots(w.Event(contracts.TrustEvent{Type: "revoke", ID: &derived}))
 			w.MustAllow(w.Kernel, 3)
-			mustRefuseKeys(w, t, map[string][2]byte{"revoked": {1, kerneltest.SeedLog2}, "revoked, and its log key": {1, 0}})
-			w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+			mustRefuseKeys(w, t, map[string][2]byte{"revoked": {1, kerneltest.Log2}, "revoked, and its log key": {1, 0}})
+			w.UseKeys(kerneltest.Kernel2, kerneltest.Log2)
 			w.MustVerify()
 
-			next(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+			next(kerneltest.Kernel2, kerneltest.Log2)
 			again, r = w.Echo(w.Kernel, 1, once)
 			if again.Reason != contracts.ReasonOutputNotKept || r.Index != first.Index {
 				t.Errorf("after its revocation: %s, receipt %d, want %d: %v", again.Reason, r.Index, first.Index, again.Err())
@@ -86,7 +86,7 @@ func TestRotate(t *testing.T) {
 			}
 			w.MustAgree(report)
 			var pack bytes.Buffer
-			for _, old := range []crypto.Signer{kerneltest.SeedKey(t, 1), kerneltest.SeedKey(t, kerneltest.SeedLog2), kerneltest.SeedKey(t, kerneltest.SeedRoot1)} {
+			for _, old := range []crypto.Signer{kerneltest.SeedKey(t, 1), kerneltest.SeedKey(t, kerneltest.Log2), kerneltest.SeedKey(t, kerneltest.Root1)} {
 				if err := evidence.Write(context.Background(), &pack, w.Store.Store, old); err == nil || pack.Len() > 0 {
 					t.Errorf("a pack by a key that is no kernel key any more: %v", err)
 				}
@@ -123,18 +123,18 @@ func mustRefuseKeys(w *kerneltest.World, t *testing.T, keys map[string][2]byte) 
 
 // A registry may have kernel keys of its own, also under the names that New gives. For others to go on it has those that the log began with.
 func TestRotateBetweenListedKeys(t *testing.T) {
-	listed := append(kerneltest.RootKeys(t), registry.Key{Name: "kernel", Public: kerneltest.Public(t, kerneltest.SeedKernel2), Role: registry.Kernel},
-		registry.Key{Name: "log", Public: kerneltest.Public(t, kerneltest.SeedLog2), Role: registry.Log}, registry.Key{Name: "kernel", Public: kerneltest.Public(t, 1), Role: registry.Kernel})
+	listed := append(kerneltest.RootKeys(t), registry.Key{Name: "kernel", Public: kerneltest.Public(t, kerneltest.Kernel2), Role: registry.Kernel},
+		registry.Key{Name: "log", Public: kerneltest.Public(t, kerneltest.Log2), Role: registry.Log}, registry.Key{Name: "kernel", Public: kerneltest.Public(t, 1), Role: registry.Kernel})
 	for n := 3; n <= len(listed); n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			w := kerneltest.New(t, func(o *helm.Options) { o.Trust = kerneltest.Must(registry.New(2, listed[:n]...)) })
 			w.Governed = true
 			w.MustAllow(w.Kernel, 1)
 			if n < 4 {
-				w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+				w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel", registry.Kernel))
 			}
 			if n < 5 {
-				w.Govern(w.Adding(kerneltest.SeedLog2, "log", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+				w.GovernByRoots(w.Adding(kerneltest.Log2, "log", registry.Log))
 			}
 			initial := w.Kernel.Trust().Digest()
 			began := append(slices.Clone(listed[:n]), registry.Key{Name: "log", Public: kerneltest.Must(crypto.PublicOf(crypto.DeriveLogKey(kerneltest.SeedKey(t, 1)))), Role: registry.Log})
@@ -142,8 +142,8 @@ func TestRotateBetweenListedKeys(t *testing.T) {
 				began = append(began, listed[len(listed)-1])
 			}
 			w.Options.Trust = kerneltest.Must(registry.New(2, began...))
-			for _, turn := range [][2]byte{{kerneltest.SeedKernel2, kerneltest.SeedLog2}, {1, kerneltest.SeedLog2}, {1, 0}, {kerneltest.SeedKernel2, kerneltest.SeedLog2}} {
-				require.NoError(t, w.Kernel.Close())
+			for _, turn := range [][2]byte{{kerneltest.Kernel2, kerneltest.Log2}, {1, kerneltest.Log2}, {1, 0}, {kerneltest.Kernel2, kerneltest.Log2}} {
+				w.Close()
 				w.UseKeys(turn[0], turn[1])
 				w.Open()
 				w.MustAllow(w.Kernel, 1)
@@ -167,23 +167,23 @@ func TestGovernEndsTheKernel(t *testing.T) {
 			w := kerneltest.NewGoverned(t)
 			task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
 			bg := context.Background()
-			w.Govern(w.Adding(kerneltest.SeedKernel2, "kernel 2", registry.Kernel), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
-			w.Govern(w.Adding(kerneltest.SeedLog2, "log 2", registry.Log), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+			w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
+			w.GovernByRoots(w.Adding(kerneltest.Log2, "log 2", registry.Log))
 			var end error
 			w.Tool = func(context.Context, contracts.Call) (executor.Result, error) { // from inside of a call
-				e := kerneltest.SignEvent(t, w.Event(contracts.TrustEvent{Type: "revoke", ID: id}), kerneltest.SeedRoot1, kerneltest.SeedRoot2)
+				e := kerneltest.SignEvent(t, w.Event(contracts.TrustEvent{Type: "revoke", ID: id}), kerneltest.Root1, kerneltest.Root2)
 				end = task.Govern(bg, e)
 				assert.NoError(t, end)
 				return executor.Result{Output: []byte(`{}`)}, nil
 			}
 			d, r := w.Echo(w.Kernel, 1)
 			w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonReceiptNotStored, Err: helm.ErrWithheld, Runs: 1})
-			next := *kerneltest.KeyID(t, kerneltest.SeedKernel2)
+			next := *kerneltest.KeyID(t, kerneltest.Kernel2)
 			if what == "LogKey" {
-				next = *kerneltest.KeyID(t, kerneltest.SeedLog2)
+				next = *kerneltest.KeyID(t, kerneltest.Log2)
 			}
 			d, r = w.Echo(w.Kernel, 1)
-			w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonKernelSealed, Err: helm.ErrDenied})
+			w.MustBe(d, r, kerneltest.Sealed())
 			says := "a trust event revoked the " + what + " that this kernel signs with: go on with helm.New and the key " + next.String()
 			if err := d.Err(); err == nil || !errors.Is(err, proofgraph.ErrSealed) || !strings.Contains(err.Error(), says) {
 				t.Errorf("the cause: %v", err)
@@ -192,13 +192,13 @@ func TestGovernEndsTheKernel(t *testing.T) {
 			assert.ErrorIs(t, err, proofgraph.ErrSealed, "a checkpoint")
 			_, err = w.Kernel.Narrow(kerneltest.Overlay(t, "more", 1, 5))
 			assert.ErrorIs(t, err, proofgraph.ErrSealed, "a narrowed kernel")
-			assert.ErrorIs(t, w.Kernel.Govern(bg, kerneltest.SignEvent(t, w.Freezing(), kerneltest.SeedFreezer)), proofgraph.ErrSealed, "an event")
+			assert.ErrorIs(t, w.Kernel.Govern(bg, kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer)), proofgraph.ErrSealed, "an event")
 			w.MustBeSealed()
 			w.MustBeClosed(task)
 			assert.Equal(t, uint64(4), w.Fold(nil).Version(), "the event is not in the log")
 			w.UseKeys(1, 0)
 			w.MustRefuseNew("the same keys", what)
-			w.UseKeys(kerneltest.SeedKernel2, kerneltest.SeedLog2)
+			w.UseKeys(kerneltest.Kernel2, kerneltest.Log2)
 			w.Open()
 			w.MustFollowTrust()
 			report := w.MustVerify()
@@ -216,7 +216,7 @@ func TestGovernLargestEvent(t *testing.T) {
 	var e contracts.TrustEvent
 	sign := func(n int) (contracts.Envelope, error) {
 		e = contracts.TrustEvent{Type: "root", Origin: w.Options.Origin, Version: 2, Threshold: 1}
-		seeds := []byte{kerneltest.SeedRoot1, kerneltest.SeedRoot2}
+		seeds := []byte{kerneltest.Root1, kerneltest.Root2}
 		for i := range n {
 			seeds = append(seeds, byte(100+i))
 		}
@@ -224,11 +224,11 @@ func TestGovernLargestEvent(t *testing.T) {
 			e.Keys = append(e.Keys, contracts.RootKey{Name: strings.Repeat("n", 128), Public: kerneltest.Public(t, seed)})
 		}
 		e = w.Event(e, seeds...)
-		first, err := contracts.TrustRecord{Event: e}.Sign(kerneltest.SeedKey(t, kerneltest.SeedRoot1))
+		first, err := contracts.TrustRecord{Event: e}.Sign(kerneltest.SeedKey(t, kerneltest.Root1))
 		if err != nil {
 			return nil, err
 		}
-		return kerneltest.Must(contracts.ParseTrust(first)).Sign(kerneltest.SeedKey(t, kerneltest.SeedRoot2))
+		return kerneltest.Must(contracts.ParseTrust(first)).Sign(kerneltest.SeedKey(t, kerneltest.Root2))
 	}
 	n := 1
 	largest, err := sign(n)

@@ -38,7 +38,7 @@ func TestCloseSessionWithHostileContext(t *testing.T) {
 		assert.Error(t, w.Kernel.CloseSession(kerneltest.HostileContext{Context: ended, Left: left}, "s"), "touch %d: closed under a running call", n)
 		_, err := w.Kernel.Checkpoint(kerneltest.HostileContext{Context: ended, Left: left})
 		assert.Error(t, err, "touch %d: a checkpoint under an ended context", n)
-		w.Tool = func(context.Context, contracts.Call) (executor.Result, error) { return executor.Result{}, nil }
+		w.Tool = kerneltest.NoOutput(nil)
 		kerneltest.Within(t, 10*time.Second, "the session's next call", func() {
 			d, _ := w.Call("pinned", `{"text":"x"}`)
 			assert.Equal(t, contracts.ReasonContractDrift, d.Reason, "touch %d", n)
@@ -84,7 +84,7 @@ func TestCloseSessionAndWhatToolsLeaveBehind(t *testing.T) {
 			<-release
 			return executor.Result{}, nil
 		}
-		behind.Go(func() { w.Call("echo", `{}`, func(in *helm.Intent) { in.Driver = nil }) })
+		behind.Go(func() { w.Call("echo", `{}`, kerneltest.WithDriver(nil)) })
 		<-started
 		closed := make(chan error)
 		go func() { closed <- w.Kernel.CloseSession(context.Background(), "s") }()
@@ -160,7 +160,7 @@ func TestCloseFromInside(t *testing.T) {
 				return executor.Result{}, nil
 			}
 			d, r := w.Call("slow", `{}`)
-			w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonToolTimeout, Outcome: contracts.Indeterminate, Err: helm.ErrWithheld, Runs: 1})
+			w.MustBe(d, r, kerneltest.Withheld(contracts.ReasonToolTimeout, contracts.Indeterminate))
 			assert.NoError(t, <-closed)
 		})
 	})
@@ -207,7 +207,7 @@ func TestGoroutineEndsInTheMiddle(t *testing.T) {
 				w.Key.Exits = true
 				w.Key.FailIn(x.key)
 			}
-			key := func(in *helm.Intent) { in.Idempotency = "k" }
+			key := kerneltest.WithKey("k")
 			var all sync.WaitGroup
 			all.Go(func() { w.Call("echo", `{}`, key) })
 			if x.store > 0 { // others come to wait for the call
@@ -240,7 +240,7 @@ func TestRepeatOfACallWhoseGoroutineEnds(t *testing.T) {
 		<-hold
 		return executor.Result{}, nil
 	}
-	key := func(in *helm.Intent) { in.Idempotency = "k" }
+	key := kerneltest.WithKey("k")
 	w.Store.OnFail = func(error) error { runtime.Goexit(); return nil }
 	go w.Call("echo", `{}`, key)
 	<-started

@@ -69,7 +69,7 @@ func TestRepeatTrustsNoStore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
-			key := func(k string) func(in *helm.Intent) { return func(in *helm.Intent) { in.Idempotency = k } }
+			key := func(k string) func(in *helm.Intent) { return kerneltest.WithKey(k) }
 			w.Call("echo", `{"text":"first"}`, key("k"))
 			w.Call("echo", `{"text":"other"}`, key("l"))
 			w.Runs.Store(0)

@@ -27,7 +27,7 @@ func TestCloseSession(t *testing.T) {
 	}
 	w.Runs.Store(0)
 	for _, session := range []string{"s", "never-used"} {
-		d, r := w.Call("echo", `{}`, func(in *helm.Intent) { in.Session = session })
+		d, r := w.Call("echo", `{}`, kerneltest.InSession(session))
 		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonSessionClosed))
 	}
 	d, r := w.Call("echo", `[`)
@@ -45,7 +45,7 @@ func TestCloseSessionWaits(t *testing.T) {
 	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 		close(started)
 		<-release
-		w.Tool = func(context.Context, contracts.Call) (executor.Result, error) { return executor.Result{}, nil }
+		w.Tool = kerneltest.NoOutput(nil)
 		assert.Error(t, w.Kernel.CloseSession(ctx, "s"), "closed from inside one of its calls")
 		d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "pinned", Args: []byte(`{}`)})
 		assert.Equal(t, contracts.ReasonContractDrift, d.Reason, "call from inside")
@@ -107,7 +107,7 @@ func TestCloseWaitsAndSeals(t *testing.T) {
 }
 
 func TestIdempotency(t *testing.T) {
-	key := func(in *helm.Intent) { in.Idempotency = "k" }
+	key := kerneltest.WithKey("k")
 	other := func(f func(in *helm.Intent)) func(in *helm.Intent) {
 		return func(in *helm.Intent) { key(in); f(in) }
 	}
@@ -138,14 +138,14 @@ func TestIdempotency(t *testing.T) {
 		assert.Equal(t, contracts.ReasonIdempotencyConflict, d.Reason, "other %s", name)
 		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonIdempotencyConflict))
 	}
-	d, r = w.Call("echo", `{"text":"x"}`, other(func(in *helm.Intent) { in.Session = "elsewhere" })) // keys are the session's
+	d, r = w.Call("echo", `{"text":"x"}`, other(kerneltest.InSession("elsewhere"))) // keys are the session's
 	w.MustBe(d, r, kerneltest.Executed(`{"n":1,"text":"x"}`))
 	w.MustVerify()
 }
 
 // A store that hands out other bytes than were recorded gives no repeat its output.
 func TestIdempotencyTrustsNoStore(t *testing.T) {
-	key := func(in *helm.Intent) { in.Idempotency = "k" }
+	key := kerneltest.WithKey("k")
 	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
 	w.Call("echo", `{}`, key)
 	w.Runs.Store(0)
@@ -157,11 +157,9 @@ func TestIdempotencyTrustsNoStore(t *testing.T) {
 }
 
 func TestIdempotencyOfFailures(t *testing.T) {
-	key := func(in *helm.Intent) { in.Idempotency = "k" }
+	key := kerneltest.WithKey("k")
 	w := kerneltest.New(t)
-	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
-		return executor.Result{}, kerneltest.ErrTool
-	}
+	w.Tool = kerneltest.NoOutput(kerneltest.ErrTool)
 	d, r := w.Call("echo", `{}`, key)
 	w.MustBe(d, r, kerneltest.Want{Verdict: contracts.Allow, Reason: contracts.ReasonToolError, Outcome: contracts.Failed, Err: kerneltest.ErrTool, Runs: 1})
 	d, again := w.Call("echo", `{}`, key)
@@ -177,7 +175,7 @@ func TestIdempotencyRaced(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 10 {
 		wg.Go(func() {
-			d, r := w.Call("echo", `{"text":"x"}`, func(in *helm.Intent) { in.Idempotency = "k" })
+			d, r := w.Call("echo", `{"text":"x"}`, kerneltest.WithKey("k"))
 			if d.Err() != nil || string(r.Output) != `{"n":1,"text":"x"}` {
 				t.Errorf("%v %q", d.Err(), r.Output)
 			}
@@ -203,7 +201,7 @@ func TestIdempotencyFromInside(t *testing.T) {
 		return executor.Result{}, nil
 	}
 	kerneltest.Within(t, 10*time.Second, "a call from inside", func() {
-		d, _ := w.Call("echo", `{}`, func(in *helm.Intent) { in.Idempotency = "k" })
+		d, _ := w.Call("echo", `{}`, kerneltest.WithKey("k"))
 		assert.NoError(t, d.Err())
 	})
 	w.MustVerify()

@@ -45,7 +45,7 @@ func TestSwapRefused(t *testing.T) {
 			return time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
 		}
 	})
-	w.Swap(kerneltest.PolicyVersion(t, 4))
+	w.Swap(kerneltest.Version(t, 4))
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 7, 5, "only: [echo, slow]"))
 	gone := w.Narrow(w.Kernel, kerneltest.Overlay(t, "gone", 7, 5, "for: {session: gone}"))
 	before := w.Size()
@@ -63,40 +63,40 @@ func TestSwapRefused(t *testing.T) {
 	}{
 		"nil":                            {w.Kernel, nil, "no documents"},
 		"the zero policy":                {w.Kernel, new(guardian.Policy), "no documents"},
-		"a version before":               {w.Kernel, kerneltest.PolicyVersion(t, 3), "policy P1 test: version 3 goes back: the log has had version 4"},
+		"a version before":               {w.Kernel, kerneltest.Version(t, 3), "policy P1 test: version 3 goes back: the log has had version 4"},
 		"that of New":                    {w.Kernel, kerneltest.Compile(t, kerneltest.Policy), "version 1 goes back"},
-		"expired":                        {w.Kernel, kerneltest.PolicyVersion(t, 5, "tools:", "expires: \"2026-11-20T17:00:00Z\"\ntools:"), "expired at"},
+		"expired":                        {w.Kernel, kerneltest.Version(t, 5, "tools:", "expires: \"2026-11-20T17:00:00Z\"\ntools:"), "expired at"},
 		"an overlay's version before":    {w.Kernel, withTask(6, "task"), "policy P2 task: version 6 goes back: the log has had version 7"},
 		"a name that an overlay has":     {w.Kernel, withTask(8, "task"), "cannot follow"},
-		"without a tool that one names":  {w.Kernel, kerneltest.PolicyVersion(t, 5, "slow:", "quick:", " slow,", ""), "cannot follow"},
-		"with another type for its test": {w.Kernel, kerneltest.PolicyVersion(t, 5, "n: {type: number, default: 1}", "n: {type: string}"), "cannot follow"},
-		"of a narrowed kernel":           {task, kerneltest.PolicyVersion(t, 5), "swap that one"},
-		"of no kernel":                   {none, kerneltest.PolicyVersion(t, 5), "no kernel"},
-		"of the zero kernel":             {new(helm.Kernel), kerneltest.PolicyVersion(t, 5), "no kernel"},
+		"without a tool that one names":  {w.Kernel, kerneltest.Version(t, 5, "slow:", "quick:", " slow,", ""), "cannot follow"},
+		"with another type for its test": {w.Kernel, kerneltest.Version(t, 5, "n: {type: number, default: 1}", "n: {type: string}"), "cannot follow"},
+		"of a narrowed kernel":           {task, kerneltest.Version(t, 5), "swap that one"},
+		"of no kernel":                   {none, kerneltest.Version(t, 5), "no kernel"},
+		"of the zero kernel":             {new(helm.Kernel), kerneltest.Version(t, 5), "no kernel"},
 	} {
 		if err := c.k.Swap(bg, c.p); err == nil || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), "helm: ") {
 			t.Errorf("%s: %v, want %s", name, err, c.says)
 		}
 	}
 	var load *guardian.LoadError
-	if err := w.Kernel.Swap(bg, kerneltest.PolicyVersion(t, 5, "slow:", "quick:", " slow,", "")); !errors.As(err, &load) || load.Document != "overlay.yaml" {
+	if err := w.Kernel.Swap(bg, kerneltest.Version(t, 5, "slow:", "quick:", " slow,", "")); !errors.As(err, &load) || load.Document != "overlay.yaml" {
 		t.Errorf("not whose fault it is: %v", err)
 	}
-	if err := w.Kernel.Swap(ended, kerneltest.PolicyVersion(t, 5)); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was changed") {
+	if err := w.Kernel.Swap(ended, kerneltest.Version(t, 5)); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("with an ended context: %v", err)
 	}
 	late := ending{bg, make(chan struct{})}
 	clock = func() { clock = nil; close(late.done) }
-	if err := w.Kernel.Swap(late, kerneltest.PolicyVersion(t, 5)); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was changed") {
+	if err := w.Kernel.Swap(late, kerneltest.Version(t, 5)); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("with a context that ended while policies were compiled: %v", err)
 	}
 	for n := range int64(3) {
 		touches := new(atomic.Int64)
 		touches.Store(n)
-		assert.Error(t, w.Kernel.Swap(kerneltest.HostileContext{Context: bg, Left: touches}, kerneltest.PolicyVersion(t, 5)), "with a context that panics at touch %d", n)
+		assert.Error(t, w.Kernel.Swap(kerneltest.HostileContext{Context: bg, Left: touches}, kerneltest.Version(t, 5)), "with a context that panics at touch %d", n)
 	}
 	clock = func() { panic("the clock") }
-	if err := w.Kernel.Swap(bg, kerneltest.PolicyVersion(t, 5)); err == nil || strings.Contains(err.Error(), "the clock") {
+	if err := w.Kernel.Swap(bg, kerneltest.Version(t, 5)); err == nil || strings.Contains(err.Error(), "the clock") {
 		t.Errorf("without a clock: %v", err)
 	}
 	clock = nil
@@ -104,20 +104,20 @@ func TestSwapRefused(t *testing.T) {
 		t.Errorf("%d entries of what was refused", n)
 	}
 	d, _ := w.Echo(w.Kernel, 1)
-	assert.Equal(t, kerneltest.PolicyVersion(t, 4).Hash(), d.Record.PolicyHash, "judged by a policy that was refused")
+	assert.Equal(t, kerneltest.Version(t, 4).Hash(), d.Record.PolicyHash, "judged by a policy that was refused")
 	w.MustDeny(task, 6, "P2:task:few")
 
 	// A kernel that is closed holds nobody up.
 	for _, k := range []*helm.Kernel{task, gone} {
 		require.NoError(t, k.Close())
 	}
-	w.Swap(kerneltest.PolicyVersion(t, 5, "slow:", "quick:", " slow,", ""))
+	w.Swap(kerneltest.Version(t, 5, "slow:", "quick:", " slow,", ""))
 	var nowhere context.Context
-	assert.NoError(t, w.Kernel.Swap(nowhere, kerneltest.PolicyVersion(t, 6)), "without a context")
+	assert.NoError(t, w.Kernel.Swap(nowhere, kerneltest.Version(t, 6)), "without a context")
 	w.MustVerify()
-	require.NoError(t, w.Kernel.Close())
-	assert.Error(t, w.Kernel.Swap(bg, kerneltest.PolicyVersion(t, 7)), "a closed kernel was swapped")
-	w.Options.Policy = kerneltest.PolicyVersion(t, 5)
+	w.Close()
+	assert.Error(t, w.Kernel.Swap(bg, kerneltest.Version(t, 7)), "a closed kernel was swapped")
+	w.Options.Policy = kerneltest.Version(t, 5)
 	if k, err := helm.New(w.Options); k != nil || err == nil || !strings.Contains(err.Error(), "version 5 goes back") {
 		t.Errorf("the next process, with the version before: %v", err)
 	}
@@ -143,7 +143,7 @@ func TestSwapFails(t *testing.T) {
 			failed := atomic.Int64{}
 			for i := range 4 {
 				wg.Go(func() {
-					if w.Kernel.Swap(context.Background(), kerneltest.PolicyVersion(t, 2+i)) != nil {
+					if w.Kernel.Swap(context.Background(), kerneltest.Version(t, 2+i)) != nil {
 						failed.Add(1)
 					}
 				})
@@ -156,7 +156,7 @@ func TestSwapFails(t *testing.T) {
 			w.MustBeClosed(b)
 			w.MustBeSealed()
 			w.Runs.Store(0)
-			w.Options.Policy = kerneltest.PolicyVersion(t, 9)
+			w.Options.Policy = kerneltest.Version(t, 9)
 			w.MustRecover(nil)
 			w.PolicyEntries()
 		})

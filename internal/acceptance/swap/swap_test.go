@@ -22,13 +22,13 @@ func TestSwap(t *testing.T) {
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
 	step := w.Narrow(task, kerneltest.Overlay(t, "a-step", 1, 3))
 	w.MustAllow(w.Kernel, 6)
-	w.Swap(kerneltest.PolicyVersion(t, 2, kerneltest.NoEcho...))
+	w.Swap(kerneltest.Version(t, 2, kerneltest.NoEcho...))
 	for _, k := range []*helm.Kernel{w.Kernel, task, step} {
 		d, r := w.Echo(k, 1)
 		w.Runs.Store(0)
 		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonNoPolicyDefined))
 	}
-	w.Swap(kerneltest.PolicyVersion(t, 3, kerneltest.TwoByDefault...))
+	w.Swap(kerneltest.Version(t, 3, kerneltest.TwoByDefault...))
 	if d, r := w.Call("echo", `{}`); d.Err() != nil || string(r.Output) != `{"n":2}` {
 		t.Errorf("the new default: %q %v", r.Output, d.Err())
 	}
@@ -44,7 +44,7 @@ func TestSwap(t *testing.T) {
 	w.PolicyEntries()
 
 	size := w.Size()
-	w.Swap(kerneltest.PolicyVersion(t, 3, kerneltest.TwoByDefault...)) // in force already
+	w.Swap(kerneltest.Version(t, 3, kerneltest.TwoByDefault...)) // in force already
 	assert.Equal(t, size, w.Size(), "what is in force was written again")
 	report := w.MustVerify()
 	assert.Equal(t, uint64(0), report.Replay.NotReplayable, "replay: %+v", report.Replay)
@@ -55,7 +55,7 @@ func TestSwap(t *testing.T) {
 func TestSwapToAndFro(t *testing.T) {
 	w := kerneltest.New(t)
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
-	a, b := kerneltest.Compile(t, kerneltest.Policy), kerneltest.PolicyVersion(t, 1, kerneltest.TwoByDefault...)
+	a, b := kerneltest.Compile(t, kerneltest.Policy), kerneltest.Version(t, 1, kerneltest.TwoByDefault...)
 	for range 3 {
 		w.Swap(b)
 		if d, r := w.Call("echo", `{}`); string(r.Output) != `{"n":2}` {
@@ -92,13 +92,13 @@ func TestSwapTakesOldOverlaysAlong(t *testing.T) {
 	third := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 3, 2))
 	hours.Add(1)
 	require.NoError(t, third.Close())
-	w.Swap(kerneltest.PolicyVersion(t, 2))
+	w.Swap(kerneltest.Version(t, 2))
 	w.MustDeny(short, 1, "P2:short:expires")
 	w.MustDeny(first, 6, "P2:task:few")
 	w.MustAllow(first, 4)
 	w.MustDeny(second, 4, "P2:task:few")
 	w.MustVerify()
-	w.Options.Policy = kerneltest.PolicyVersion(t, 2)
+	w.Options.Policy = kerneltest.Version(t, 2)
 	for range 2 {
 		_, err := w.Kernel.Narrow(kerneltest.Overlay(t, "task", 2, 3))
 		assert.Error(t, err, "the version that followed last, not the highest, counts")
@@ -125,14 +125,14 @@ func TestSwapBetweenJudgementAndPlace(t *testing.T) {
 			w = kerneltest.New(t, func(o *helm.Options) {
 				o.Now = func() time.Time { // asked for with the session locked, before the judgement
 					if armed.CompareAndSwap(true, false) {
-						kerneltest.Within(t, 10*time.Second, "a swap", func() { w.Swap(kerneltest.PolicyVersion(t, 2, x.to...)) })
+						kerneltest.Within(t, 10*time.Second, "a swap", func() { w.Swap(kerneltest.Version(t, 2, x.to...)) })
 					}
 					return time.Now()
 				}
 			})
 			armed.Store(true)
 			d, r := w.Call("echo", x.args)
-			if d.Reason != x.reason || string(r.Output) != x.output || d.Record.PolicyHash != kerneltest.PolicyVersion(t, 2, x.to...).Hash() || armed.Load() {
+			if d.Reason != x.reason || string(r.Output) != x.output || d.Record.PolicyHash != kerneltest.Version(t, 2, x.to...).Hash() || armed.Load() {
 				t.Errorf("%s %q", d.Reason, r.Output)
 			}
 			if n := w.Runs.Load(); (n == 1) != (x.reason == contracts.ReasonAllow) {
@@ -151,7 +151,7 @@ func TestSwapFromInside(t *testing.T) {
 	var inner helm.Decision
 	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 		if c.Tool == "pinned" {
-			w.Swap(kerneltest.PolicyVersion(t, 2, append([]string{"ok: {type: boolean}", "ok: {type: string}", "allow: [echo, pinned, ", "allow: [pinned, "}, kerneltest.TwoByDefault...)...))
+			w.Swap(kerneltest.Version(t, 2, append([]string{"ok: {type: boolean}", "ok: {type: string}", "allow: [echo, pinned, ", "allow: [pinned, "}, kerneltest.TwoByDefault...)...))
 			inner, _ = w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)})
 		}
 		return executor.Result{Output: []byte(`{"ok":true}`)}, nil
