@@ -9,16 +9,17 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/internal/race"
 )
 
 // turns has some sessions, of as many calls each, which take turns and ask how many calls there were.
-func turns(t testing.TB, sessions, calls int) *desk {
-	d := newDesk(t)
+func turns(t testing.TB, sessions, calls int) *forge.Fixture {
+	d := forge.NewFixture(t)
 	for range calls {
 		for i := range sessions {
-			d.session = fmt.Sprint("s", i)
-			d.look("/a")
+			d.Session = fmt.Sprint("s", i)
+			d.Look("/a")
 		}
 	}
 	return d
@@ -29,12 +30,12 @@ func TestNotAgainAndAgain(t *testing.T) {
 	race.Alone(t)
 	d := turns(t, 8, 40)
 	for i := range 3 {
-		d.close(fmt.Sprint("s", i))
+		d.Close(fmt.Sprint("s", i))
 	}
-	d.checkpoint()
-	pack := d.pack()
+	d.Checkpoint()
+	pack := d.Pack(Write)
 	for _, limit := range []int{8_000, 1 << 20} {
-		v := newVerifier(t.Context(), Options{Trust: d.trust})
+		v := newVerifier(t.Context(), Options{Trust: d.Trust})
 		v.stories.most, v.stories.limit = 8_000, limit
 		if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
 			t.Fatal(err)
@@ -77,18 +78,18 @@ func (c *canceling) ReadAt(b []byte, at int64) (int, error) {
 // TestEndsWhileToldAgain: Verify ends with its context, wherever it is, and that is no fault of the pack.
 func TestEndsWhileToldAgain(t *testing.T) {
 	race.Alone(t)
-	d := newDesk(t)
+	d := forge.NewFixture(t)
 	for range 30 {
-		d.allowed(d.ask("open", `{}`)).ran(`1`)
+		d.Allowed(d.Ask("open", `{}`)).Ran(`1`)
 	}
-	d.allowed(d.ask("act", `{"path":"/a"}`)) // which is the first to ask
-	d.checkpoint()
-	pack := d.pack()
+	d.Allowed(d.Ask("act", `{"path":"/a"}`)) // which is the first to ask
+	d.Checkpoint()
+	pack := d.Pack(Write)
 	ended := 0
 	for n := 1; ; n++ {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := &canceling{bytes.NewReader(pack), n, cancel}
-		report, err := Verify(ctx, r, int64(len(pack)), Options{Trust: d.trust})
+		report, err := Verify(ctx, r, int64(len(pack)), Options{Trust: d.Trust})
 		cancel()
 		if r.n > 0 {
 			break
@@ -101,7 +102,7 @@ func TestEndsWhileToldAgain(t *testing.T) {
 		t.Errorf("it ended %d times", ended)
 	}
 
-	v := newVerifier(t.Context(), Options{Trust: d.trust})
+	v := newVerifier(t.Context(), Options{Trust: d.Trust})
 	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
 		t.Fatal(err)
 	}
@@ -117,15 +118,15 @@ func TestEndsWhileToldAgain(t *testing.T) {
 // TestAskedWhatCannotBeRead: questions that follow one which failed are answered, and their answers are of no use.
 func TestAskedWhatCannotBeRead(t *testing.T) {
 	d := turns(t, 1, 3)
-	d.checkpoint()
-	pack := d.pack()
-	v := newVerifier(t.Context(), Options{Trust: d.trust})
+	d.Checkpoint()
+	pack := d.Pack(Write)
+	v := newVerifier(t.Context(), Options{Trust: d.Trust})
 	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
 		t.Fatal(err)
 	}
 	v.pack.r, v.second, v.chain("s0").story = gone{}, nil, nil
 	p := v.past(v.chain("s0"), new(contracts.Inputs))
-	if _, err := p.Receipt("look", valuesOf(t, `{"/path":"/a"}`)); err == nil {
+	if _, err := p.Receipt("look", forge.ValuesOf(t, `{"/path":"/a"}`)); err == nil {
 		t.Error("an answer of nothing")
 	}
 	if p.trouble == nil || !errors.Is(p.trouble, errDisk) {

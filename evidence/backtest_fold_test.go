@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -28,23 +29,23 @@ func money(id string, limit int, more string) string {
 const refunded = `,"refund":"error"`
 
 // A shop is where one session buys.
-type shop struct{ *maker }
+type shop struct{ *forge.Maker }
 
 func newShop(t testing.TB, docs ...string) shop {
-	m := newMaker(t)
-	m.use(docs...)
+	m := forge.NewMaker(t)
+	m.Use(docs...)
 	return shop{m}
 }
 
-func (s shop) buy(n int) *called {
-	return s.call(ask{session: "s1", tool: "buy", args: fmt.Sprintf(`{"n":%d}`, n), who: reader})
+func (s shop) buy(n int) *forge.Called {
+	return s.Call(forge.Ask{Session: "s1", Tool: "buy", Args: fmt.Sprintf(`{"n":%d}`, n), Who: forge.Reader})
 }
 
 // told is what a candidate changes, in brief, and what cannot be judged.
 func (s shop) told(docs ...string) string {
 	s.Helper()
-	s.checkpoint()
-	d, changes := backTested(s, s.pack(), Options{Trust: s.trust}, compiled(s, docs...))
+	s.Checkpoint()
+	d, changes := backTested(s, s.Pack(Write), Options{Trust: s.Trust}, forge.Compiled(s, docs...))
 	var lines []string
 	for _, c := range changes {
 		lines = append(lines, strings.TrimSuffix(brief(c), " P1:shop:all"))
@@ -71,7 +72,7 @@ func TestBackTestBalances(t *testing.T) {
 	t.Run("what was allowed", func(t *testing.T) {
 		s := newShop(t, plain)
 		for _, n := range []int{4, 4, 4, 1} { // 2, 4, 6, 8
-			s.buy(n).ran(`1`)
+			s.buy(n).Ran(`1`)
 		}
 		s.tells("", shopPolicy(2, money("new", 13, ""), ""))
 		s.tells("-8"+over, shopPolicy(2, money("new", 12, ""), ""))
@@ -79,9 +80,9 @@ func TestBackTestBalances(t *testing.T) {
 	})
 	t.Run("what failed then, and comes back or does not", func(t *testing.T) {
 		s := newShop(t, plain)
-		s.buy(9).failed(contracts.ReasonToolError) // 2
-		s.buy(9).failed(contracts.ReasonToolPanic) // 4
-		s.buy(9).ran(`1`)                          // 6
+		s.buy(9).Failed(contracts.ReasonToolError) // 2
+		s.buy(9).Failed(contracts.ReasonToolPanic) // 4
+		s.buy(9).Ran(`1`)                          // 6
 		s.tells("-6"+over, shopPolicy(2, money("new", 18, ""), ""))
 		s.tells("", shopPolicy(2, money("new", 18, refunded), ""))
 		s.tells("-6"+over, shopPolicy(2, money("new", 17, refunded), ""))
@@ -90,10 +91,10 @@ func TestBackTestBalances(t *testing.T) {
 		s := newShop(t, plain)
 		a := s.buy(9) // 2
 		b := s.buy(9) // 3
-		b.failed(contracts.ReasonToolError)
+		b.Failed(contracts.ReasonToolError)
 		c := s.buy(9) // 5
-		a.failed(contracts.ReasonToolError)
-		c.ran(`1`)
+		a.Failed(contracts.ReasonToolError)
+		c.Ran(`1`)
 		s.buy(9) // 8
 		s.tells("-5"+over+"; -8"+over, shopPolicy(2, money("new", 18, ""), ""))
 		s.tells("", shopPolicy(2, money("new", 18, refunded), ""))
@@ -101,8 +102,8 @@ func TestBackTestBalances(t *testing.T) {
 	})
 	t.Run("what the log gave back, and the candidate does not", func(t *testing.T) {
 		s := newShop(t, shopPolicy(1, money("old", 20, refunded), ""))
-		s.buy(15).failed(contracts.ReasonToolError) // 2
-		s.buy(15).ran(`1`)                          // 4
+		s.buy(15).Failed(contracts.ReasonToolError) // 2
+		s.buy(15).Ran(`1`)                          // 4
 		s.tells("-4 BUDGET_EXCEEDED P1:shop:old", shopPolicy(2, money("old", 20, ""), ""))
 		s.tells("", shopPolicy(2, money("old", 20, refunded), ""))
 		s.tells("", shopPolicy(2, money("old", 30, ""), ""))
@@ -110,36 +111,36 @@ func TestBackTestBalances(t *testing.T) {
 	t.Run("what was denied then", func(t *testing.T) {
 		s := newShop(t, shopPolicy(1, "", small))
 		s.buy(4)          // 2
-		s.buy(9).ran(`1`) // 3
+		s.buy(9).Ran(`1`) // 3
 		s.tells("+2 ALLOW", plain)
 		s.tells("+2 ALLOW", shopPolicy(2, money("new", 13, refunded), ""))
 		s.tells("+2 ALLOW; -3"+over, shopPolicy(2, money("new", 12, refunded), ""))
 	})
 	t.Run("what is denied now", func(t *testing.T) {
 		s := newShop(t, plain)
-		s.buy(4).ran(`1`)                          // 2
-		s.buy(4).failed(contracts.ReasonToolError) // 4
-		s.buy(9).ran(`1`)                          // 6
+		s.buy(4).Ran(`1`)                          // 2
+		s.buy(4).Failed(contracts.ReasonToolError) // 4
+		s.buy(9).Ran(`1`)                          // 6
 		s.tells("-2 POLICY_VIOLATION P1:shop:small; -4 POLICY_VIOLATION P1:shop:small", shopPolicy(2, money("new", 9, refunded), small))
 	})
 	t.Run("windows and people", func(t *testing.T) {
 		s := newShop(t, plain)
 		day := strings.Replace(strings.Replace(money("new", 9, ""), "total", "day", 1), "all", "caller", 1)
-		s.buy(9).ran(`1`)                                                                           // 2
-		s.call(ask{session: "s1", tool: "buy", args: `{"n":9}`, who: writer})                       // 4
-		s.call(ask{session: "s1", tool: "buy", args: `{"n":9}`, who: contracts.Caller{}})           // 5
-		s.call(ask{session: "s2", tool: "buy", args: `{"n":1}`, who: reader, drop: false}).ran(`1`) // 6
-		s.now += 24 * 3_600_000
-		s.buy(9).ran(`1`) // 8
+		s.buy(9).Ran(`1`)                                                                                       // 2
+		s.Call(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":9}`, Who: forge.Writer})                       // 4
+		s.Call(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":9}`, Who: contracts.Caller{}})                 // 5
+		s.Call(forge.Ask{Session: "s2", Tool: "buy", Args: `{"n":1}`, Who: forge.Reader, Drop: false}).Ran(`1`) // 6
+		s.Now += 24 * 3_600_000
+		s.buy(9).Ran(`1`) // 8
 		s.tells("-5 BUDGET_ERROR P1:shop:new; -6"+over, shopPolicy(2, day, ""))
 	})
 	t.Run("what people approved", func(t *testing.T) {
 		asks := `"requires":[{"id":"asked","tools":["buy"],"when":{"arg":"/n","gt":5},"all":[{"approval":{"roles":["lead"]}}]}],`
 		s := newShop(t, shopPolicy(1, asks, ""))
-		d := &desk{s.maker, "s1", reader}
-		c := d.denied(contracts.ReasonApprovalRequired, d.ask("buy", `{"n":9}`))                   // 2
-		d.allowed(d.ask("buy", `{"n":9}`, d.approve(seedA, *c.why.Pending))).ran(`1`)              // 3
-		s.buy(4).ran(`1`)                                                                          // 5
+		d := &forge.Fixture{Maker: s.Maker, Session: "s1", Who: forge.Reader}
+		c := d.Denied(contracts.ReasonApprovalRequired, d.Ask("buy", `{"n":9}`))                   // 2
+		d.Allowed(d.Ask("buy", `{"n":9}`, d.Approve(forge.SeedA, *c.Why.Pending))).Ran(`1`)        // 3
+		s.buy(4).Ran(`1`)                                                                          // 5
 		s.tells("?3 APPROVAL_INVALID P1:shop:asked", shopPolicy(2, money("new", 13, "")+asks, "")) // people say yes again, and then it runs
 		s.tells("?3 APPROVAL_INVALID P1:shop:asked; -5"+over, shopPolicy(2, money("new", 12, "")+asks, ""))
 		s.tells("~2"+over+"; -3"+over, shopPolicy(2, money("new", 8, "")+asks, "")) // nobody is asked for what cannot be
@@ -150,10 +151,10 @@ func TestBackTestBalances(t *testing.T) {
 // TestBackTestGone: a call that cannot be judged is taken to have gone as it did, with what it charged then to a budget that the candidate has.
 func TestBackTestGone(t *testing.T) {
 	race.Alone(t)
-	for name, gone := range map[string]func(m *model){
-		"erased": func(m *model) { delete(m.blobs, m.nodes[2].d()["inputsHash"].(string)) },
-		"another engine's": func(m *model) { // the first policy is
-			otherEngineOf(m, m.nodes[1])
+	for name, gone := range map[string]func(m *forge.Model){
+		"erased": func(m *forge.Model) { delete(m.Blobs, m.Nodes[2].D()["inputsHash"].(string)) },
+		"another engine's": func(m *forge.Model) { // the first policy is
+			otherEngineOf(m, m.Nodes[1])
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,16 +168,16 @@ func TestBackTestGone(t *testing.T) {
 			} {
 				s := newShop(t, shopPolicy(1, money("old", 100, refunded), ""))
 				if c := s.buy(9); x.reason == contracts.ReasonAllow { // 2
-					c.ran(`1`)
+					c.Ran(`1`)
 				} else {
-					c.failed(x.reason)
+					c.Failed(x.reason)
 				}
-				s.use(shopPolicy(2, money("old", 100, refunded), "")) // 4
-				s.buy(9).ran(`1`)                                     // 5
-				s.checkpoint()
-				m := takeApart(t, s.pack())
+				s.Use(shopPolicy(2, money("old", 100, refunded), "")) // 4
+				s.buy(9).Ran(`1`)                                     // 5
+				s.Checkpoint()
+				m := forge.TakeApart(t, s.Pack(Write))
 				gone(m)
-				d, changes := backTested(t, m.build(), Options{Trust: s.trust}, compiled(t, shopPolicy(3, money("old", x.limit, ""), "")))
+				d, changes := backTested(t, m.Build(), Options{Trust: s.Trust}, forge.Compiled(t, shopPolicy(3, money("old", x.limit, ""), "")))
 				got := ""
 				for _, c := range changes {
 					got += brief(c)
@@ -190,13 +191,13 @@ func TestBackTestGone(t *testing.T) {
 }
 
 // otherEngineOf has one policy entry be of another engine, and what it judged.
-func otherEngineOf(m *model, n *node) {
-	p := n.p()
+func otherEngineOf(m *forge.Model, n *forge.Node) {
+	p := n.P()
 	was := p["policy"]
-	p["engine"] = object{"rules": 99, "threat": 7}
-	p["policy"] = hexOf(object{"documents": p["documents"], "engine": p["engine"]})
-	for _, x := range m.nodes {
-		if d := x.d(); d != nil && d["policyHash"] == was {
+	p["engine"] = forge.Object{"rules": 99, "threat": 7}
+	p["policy"] = forge.HexOf(forge.Object{"documents": p["documents"], "engine": p["engine"]})
+	for _, x := range m.Nodes {
+		if d := x.D(); d != nil && d["policyHash"] == was {
 			d["policyHash"] = p["policy"]
 		}
 	}
@@ -208,11 +209,11 @@ func TestBackTestStacks(t *testing.T) {
 	first, second := shopPolicy(1, money("old", 20, ""), ""), shopPolicy(2, money("old", 10, ""), "")
 	task := `{"helm":"policy/v1","layer":"P2","name":"task","only":["look"]}`
 	s := newShop(t, first)
-	s.buy(9).ran(`1`) // 2
-	s.use(second)     // 4
-	s.buy(1).ran(`1`) // 5
+	s.buy(9).Ran(`1`) // 2
+	s.Use(second)     // 4
+	s.buy(1).Ran(`1`) // 5
 	s.buy(1)          // 7, too much
-	s.use(first, task)
+	s.Use(first, task)
 	s.buy(1) // 9
 	s.tells("+7 ALLOW; +9 ALLOW", first)
 	s.tells("~9 BUDGET_EXCEEDED P1:shop:old", second)
@@ -222,11 +223,11 @@ func TestBackTestStacks(t *testing.T) {
 
 	s = newShop(t, shopPolicy(1, "", `{"deny":"buy","id":"small","when":{"arg":"/n","lt":5}},`))
 	s.buy(4) // 2
-	s.use(second)
-	s.buy(9).ran(`1`)           // 4, which is too much only if the first had been allowed
+	s.Use(second)
+	s.buy(9).Ran(`1`)           // 4, which is too much only if the first had been allowed
 	s.tells("+2 ALLOW", second) // what it said itself stands
 	s.tells("+2 ALLOW; -4 BUDGET_EXCEEDED P1:shop:old", shopPolicy(3, money("old", 10, ""), ""))
-	s.use(shopPolicy(4, "", ""))
+	s.Use(shopPolicy(4, "", ""))
 	s.buy(1) // 7, when 13 of 10 are spent
 	s.tells("+2 ALLOW; -7 BUDGET_EXCEEDED P1:shop:old", second)
 }
@@ -251,14 +252,14 @@ func TestBackTestMemory(t *testing.T) {
 	s := newShop(t, shopPolicy(1, "", `{"deny":"buy","id":"small","when":{"arg":"/n","lt":5}},`))
 	for n := range 9 {
 		if c := s.buy(n); n > 4 {
-			c.ran(`1`)
+			c.Ran(`1`)
 		}
 	}
 	s.buy(9)
-	s.checkpoint()
-	pack := s.pack()
-	v := newVerifier(t.Context(), Options{Trust: s.trust})
-	b := v.judgesBy(compiled(t, shopPolicy(2, money("new", 100, ""), "")), false)
+	s.Checkpoint()
+	pack := s.Pack(Write)
+	v := newVerifier(t.Context(), Options{Trust: s.Trust})
+	b := v.judgesBy(forge.Compiled(t, shopPolicy(2, money("new", 100, ""), "")), false)
 	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil || b.found.Allowed != 5 || len(b.spent) != 1 {
 		t.Errorf("%+v, %d calls are held, %v", b.found, len(b.spent), err)
 	}

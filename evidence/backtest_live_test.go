@@ -14,6 +14,7 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/race"
@@ -114,7 +115,7 @@ func (d dice) policy(t testing.TB, version int, filled bool) *guardian.Policy {
 	for range 100 {
 		var list []contracts.Document
 		for _, doc := range d.stack(version, filled) {
-			list = append(list, contracts.Document{Canonical: canonicalText(t, doc)})
+			list = append(list, contracts.Document{Canonical: forge.CanonicalText(t, doc)})
 		}
 		if p, err := guardian.Compile(list...); err == nil {
 			return p
@@ -132,9 +133,9 @@ type trial struct {
 }
 
 func (d dice) trials(t testing.TB, n int) (list []trial) {
-	now := testStart.Time()
-	grant, err := contracts.Delegation{Delegate: "agent", Delegator: "ada", Expires: testStart + 1e11, Nonce: "n", NotBefore: testStart,
-		Only: []string{"read"}}.Sign(testKey(t, seedD))
+	now := forge.Start.Time()
+	grant, err := contracts.Delegation{Delegate: "agent", Delegator: "ada", Expires: forge.Start + 1e11, Nonce: "n", NotBefore: forge.Start,
+		Only: []string{"read"}}.Sign(forge.Key(t, forge.SeedD))
 	people := []contracts.Caller{{ID: "ada", Roles: []string{"reader"}, Tenant: "acme"},
 		{ID: "bob", Roles: []string{"reader", "writer"}, Tenant: "acme"},
 		{ID: "eve", Roles: []string{"writer"}, Tenant: "evil"}, {}}
@@ -157,8 +158,8 @@ func (d dice) trials(t testing.TB, n int) (list []trial) {
 		case "write":
 			args = fmt.Sprintf(`{"path":%q,"amount":%d%s}`, path, amount, d.one("", "", "", ".5", ".05", `,"note":"`+strings.Repeat("n", 1500)+`"`))
 			if d.once(2) {
-				claims := valuesOf(t, fmt.Sprintf(`{"amount":%d}`, amount))
-				e, err := contracts.Attestation{Claims: claims, Time: contracts.TimeOf(now), Type: "dual-control"}.Sign(testKey(t, seedB))
+				claims := forge.ValuesOf(t, fmt.Sprintf(`{"amount":%d}`, amount))
+				e, err := contracts.Attestation{Claims: claims, Time: contracts.TimeOf(now), Type: "dual-control"}.Sign(forge.Key(t, forge.SeedB))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -178,7 +179,7 @@ func (d dice) trials(t testing.TB, n int) (list []trial) {
 // live is what a kernel says of trials, by their ids, and the pack of its log.
 func live(t testing.TB, policy *guardian.Policy, list []trial) (said []Judged, ids []string, pack []byte, o Options) {
 	t.Helper()
-	trust, err := registry.New(2, stateKeys(t, 0)...)
+	trust, err := registry.New(2, forge.StateKeys(t, 0)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,8 +191,8 @@ func live(t testing.TB, policy *guardian.Policy, list []trial) (said []Judged, i
 		return json.RawMessage(`1`), nil
 	})
 	store := proofgraph.NewMemory()
-	start := testStart.Time()
-	k, err := helm.New(helm.Options{Policy: policy, Key: testKey(t, seedK1), LogKey: testKey(t, seedL), Store: store, Origin: testOrigin, Trust: trust,
+	start := forge.Start.Time()
+	k, err := helm.New(helm.Options{Policy: policy, Key: forge.Key(t, forge.SeedK1), LogKey: forge.Key(t, forge.SeedL), Store: store, Origin: forge.Origin, Trust: trust,
 		Drivers: map[string]executor.Driver{"ping": driver, "read": driver, "write": driver}, Now: func() time.Time {
 			if now == nil {
 				return start
@@ -211,17 +212,17 @@ func live(t testing.TB, policy *guardian.Policy, list []trial) (said []Judged, i
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := Write(t.Context(), &b, store, testKey(t, seedK1)); err != nil {
+	if err := Write(t.Context(), &b, store, forge.Key(t, forge.SeedK1)); err != nil {
 		t.Fatal(err)
 	}
-	return said, ids, b.Bytes(), Options{Trust: k.Trust(), Origin: testOrigin}
+	return said, ids, b.Bytes(), Options{Trust: k.Trust(), Origin: forge.Origin}
 }
 
 // TestBackTestLive: what a back-test of a log says of a candidate is what a kernel with the candidate says when the same calls are made of it.
 func TestBackTestLive(t *testing.T) {
 	race.Alone(t)
 	pairs := uint64(60)
-	if *full {
+	if *forge.Full {
 		pairs = 2000
 	}
 	calls, kinds, reasons := 0, map[string]int{}, map[string]int{}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -20,21 +21,21 @@ func TestBackTestPast(t *testing.T) {
 	seen := `"requires":[{"id":"seen","tools":["buy"],"all":[{"receipt":"look","same":{"/of":"/of"}}]}],`
 	buy := strings.Replace(shopPolicy(2, seen, ""), `"required":["n"]`, `"required":["n","of"]`, 1)
 	s := newShop(t, shopPolicy(1, "", ""))
-	of := func(tool, of string) *called {
+	of := func(tool, of string) *forge.Called {
 		args := fmt.Sprintf(`{"of":%q}`, of)
 		if tool == "buy" {
 			args = fmt.Sprintf(`{"n":1,"of":%q}`, of)
 		}
-		return s.allowed(ask{session: "s1", tool: tool, args: args, who: reader})
+		return s.Allowed(forge.Ask{Session: "s1", Tool: tool, Args: args, Who: forge.Reader})
 	}
-	of("look", "a").ran(`1`)                          // 2, 3
-	of("look", "b").failed(contracts.ReasonToolError) // 4, 5
-	of("buy", "a").ran(`1`)                           // 6, 7
-	of("buy", "b").ran(`1`)                           // 8, 9
-	of("look", "c").ran(`1`)                          // 10, 11
-	of("buy", "c").ran(`1`)                           // 12, 13
-	of("buy", "a").ran(`1`)                           // 14, 15
-	of("buy", "z").ran(`1`)                           // 16, 17
+	of("look", "a").Ran(`1`)                          // 2, 3
+	of("look", "b").Failed(contracts.ReasonToolError) // 4, 5
+	of("buy", "a").Ran(`1`)                           // 6, 7
+	of("buy", "b").Ran(`1`)                           // 8, 9
+	of("look", "c").Ran(`1`)                          // 10, 11
+	of("buy", "c").Ran(`1`)                           // 12, 13
+	of("buy", "a").Ran(`1`)                           // 14, 15
+	of("buy", "z").Ran(`1`)                           // 16, 17
 	s.tells("-8 MISSING_REQUIREMENT P1:shop:seen; -16 MISSING_REQUIREMENT P1:shop:seen", buy)
 	s.tells("-2 POLICY_VIOLATION P1:shop:no; -4 POLICY_VIOLATION P1:shop:no; -8 MISSING_REQUIREMENT P1:shop:seen; "+
 		"-10 POLICY_VIOLATION P1:shop:no; -16 MISSING_REQUIREMENT P1:shop:seen",
@@ -56,9 +57,9 @@ func TestBackTestPast(t *testing.T) {
 		{2, buy, "", []uint64{2, 6, 8, 14, 16}},                                      // but what was bought at 12 was looked at later
 		{12, own, "816", []uint64{12, 14}},                                           // and what was looked at is known
 	} {
-		m := takeApart(t, s.pack())
-		delete(m.blobs, m.nodes[x.erased].d()["inputsHash"].(string))
-		d, changes := backTested(t, m.build(), Options{Trust: s.trust}, compiled(t, x.docs))
+		m := forge.TakeApart(t, s.Pack(Write))
+		delete(m.Blobs, m.Nodes[x.erased].D()["inputsHash"].(string))
+		d, changes := backTested(t, m.Build(), Options{Trust: s.Trust}, forge.Compiled(t, x.docs))
 		got := ""
 		for _, c := range changes {
 			got += fmt.Sprint(c.Index)
@@ -75,37 +76,37 @@ func TestBackTestTrust(t *testing.T) {
 	vouched := `"requires":[{"id":"vouched","tools":["buy"],"all":[{"attestation":{"type":"dual-control","bind":{"amount":"/n"},"max_age":"10m"}}]}],`
 	s := newShop(t, shopPolicy(1, "", ""))
 	with := func() contracts.Envelopes {
-		return contracts.Envelopes{Attestations: []contracts.Envelope{s.attest(`{"amount":1}`)}}
+		return contracts.Envelopes{Attestations: []contracts.Envelope{s.Attest(`{"amount":1}`)}}
 	}
-	s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1}`, who: reader, with: with()}).ran(`1`) // 2
-	s.allowed(ask{session: "s1", tool: "buy", args: `{"n":2}`, who: reader, with: with()}).ran(`1`) // 4
-	s.revoke(seedB)
-	s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1}`, who: reader, with: with()}).ran(`1`) // 7
+	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1}`, Who: forge.Reader, With: with()}).Ran(`1`) // 2
+	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":2}`, Who: forge.Reader, With: with()}).Ran(`1`) // 4
+	s.Revoke(forge.SeedB)
+	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1}`, Who: forge.Reader, With: with()}).Ran(`1`) // 7
 	s.tells("-4 MISSING_REQUIREMENT P1:shop:vouched; -7 MISSING_REQUIREMENT P1:shop:vouched", shopPolicy(2, vouched, ""))
 
 	bound := strings.Replace(vouched, `"bind":{"amount":"/n"},`, ``, 1)
 	s = newShop(t, shopPolicy(1, "", ""))
 	for _, args := range []string{`{"n":1}`, `{"n":1,"of":"x"}`} {
 		hash := crypto.Sum([]byte(args))
-		e, err := contracts.Attestation{Args: &hash, Time: s.now, Type: "dual-control", Claims: valuesOf(t, `{}`)}.Sign(testKey(t, seedB))
-		s.must(err)
-		s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1}`, who: reader, with: contracts.Envelopes{Attestations: []contracts.Envelope{e}}}).
-			ran(`1`) // 2, 4
+		e, err := contracts.Attestation{Args: &hash, Time: s.Now, Type: "dual-control", Claims: forge.ValuesOf(t, `{}`)}.Sign(forge.Key(t, forge.SeedB))
+		s.Must(err)
+		s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1}`, Who: forge.Reader, With: contracts.Envelopes{Attestations: []contracts.Envelope{e}}}).
+			Ran(`1`) // 2, 4
 	}
 	s.tells("-4 MISSING_REQUIREMENT P1:shop:vouched", shopPolicy(2, bound, ""))
 	s.tells("-2 MISSING_REQUIREMENT P1:shop:vouched", // the arguments are others now
 		strings.Replace(shopPolicy(2, bound, ""), `"of":{"type":"string"}`, `"of":{"type":"string","default":"x"}`, 1))
 
-	m := newMaker(t)
-	grants(m)
-	m.checkpoint()
-	wide := edited(t, testPolicy(2), `{"deny":"fs.list","id":"no-strangers","unless":{"caller":"roles","has":"reader"}},`, ``,
+	m := forge.NewMaker(t)
+	forge.Grants(m)
+	m.Checkpoint()
+	wide := edited(t, forge.FilesPolicy(2), `{"deny":"fs.list","id":"no-strangers","unless":{"caller":"roles","has":"reader"}},`, ``,
 		`,"when":{"caller":"roles","has":"reader"}}`, `}`)
-	_, changes := backTested(t, m.pack(), Options{Trust: m.trust}, compiled(t, wide))
+	_, changes := backTested(t, m.Pack(Write), Options{Trust: m.Trust}, forge.Compiled(t, wide))
 	if len(changes) != 0 { // whoever may what, a grant that does not hold gives nothing
 		t.Errorf("%v", changes)
 	}
-	_, changes = backTested(t, m.pack(), Options{Trust: m.trust}, compiled(t, edited(t, testPolicy(2),
+	_, changes = backTested(t, m.Pack(Write), Options{Trust: m.Trust}, forge.Compiled(t, edited(t, forge.FilesPolicy(2),
 		`"unless":{"caller":"roles","has":"reader"}`, `"unless":{"caller":"roles","has":"owner"}`)))
 	if len(changes) == 0 || changes[0].Now.Rule != "P1:files:no-strangers" {
 		t.Errorf("%v", changes)
@@ -118,26 +119,26 @@ func TestBackTestUsed(t *testing.T) {
 	asks := `"requires":[{"id":"asked","tools":["buy"],"all":[{"approval":{"roles":["lead"]}}]}],`
 	first, second := shopPolicy(1, asks, ""), shopPolicy(2, asks, "")
 	s := newShop(t, first)
-	d := &desk{s.maker, "s1", reader}
+	d := &forge.Fixture{Maker: s.Maker, Session: "s1", Who: forge.Reader}
 	pending := func() contracts.ApprovalRequest {
-		return *d.denied(contracts.ReasonApprovalRequired, d.ask("buy", `{"n":9}`)).why.Pending
+		return *d.Denied(contracts.ReasonApprovalRequired, d.Ask("buy", `{"n":9}`)).Why.Pending
 	}
 	free, used := pending(), pending() // 2, 3
 	elsewhere := used
-	elsewhere.Session = "s2"                                                                   // one nonce for two
-	d.allowed(d.ask("buy", `{"n":9}`, d.approve(seedA, used)))                                 // 4
-	s.use(second)                                                                              // 5
-	d.denied(contracts.ReasonApprovalInvalid, d.ask("buy", `{"n":9}`, d.approve(seedA, free))) // 6, is for the first
-	d.denied(contracts.ReasonApprovalInvalid, d.ask("buy", `{"n":9}`, d.approve(seedA, used))) // 7
-	d.session = "s2"
-	d.denied(contracts.ReasonApprovalInvalid, d.ask("buy", `{"n":9}`, d.approve(seedA, elsewhere))) // 8
+	elsewhere.Session = "s2"                                                                         // one nonce for two
+	d.Allowed(d.Ask("buy", `{"n":9}`, d.Approve(forge.SeedA, used)))                                 // 4
+	s.Use(second)                                                                                    // 5
+	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("buy", `{"n":9}`, d.Approve(forge.SeedA, free))) // 6, is for the first
+	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("buy", `{"n":9}`, d.Approve(forge.SeedA, used))) // 7
+	d.Session = "s2"
+	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("buy", `{"n":9}`, d.Approve(forge.SeedA, elsewhere))) // 8
 	s.tells("+6 ALLOW", first)
 	s.tells("?4 APPROVAL_INVALID P1:shop:asked", second)
 	s.tells("?4 APPROVAL_INVALID P1:shop:asked", shopPolicy(3, asks, ""))
 
-	m := takeApart(t, s.pack())
-	delete(m.blobs, m.nodes[4].d()["inputsHash"].(string)) // its decision says which approvals counted, and nobody which requests they answered
-	x, changes := backTested(t, m.build(), Options{Trust: s.trust}, compiled(t, first))
+	m := forge.TakeApart(t, s.Pack(Write))
+	delete(m.Blobs, m.Nodes[4].D()["inputsHash"].(string)) // its decision says which approvals counted, and nobody which requests they answered
+	x, changes := backTested(t, m.Build(), Options{Trust: s.Trust}, forge.Compiled(t, first))
 	if len(changes) != 0 || !slices.Equal(x.Unjudged, []uint64{4, 6, 8}) {
 		t.Errorf("%+v, %v", x, changes)
 	}
@@ -147,10 +148,10 @@ func TestBackTestUsed(t *testing.T) {
 func TestBackTestDefaults(t *testing.T) {
 	race.Alone(t)
 	s := newShop(t, shopPolicy(1, "", ""))
-	s.buy(1).ran(`1`) // 2
-	s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1,"of":"b"}`, who: reader}).ran(`1`)
-	s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1,"of":"` + strings.Repeat("b", 1<<20-25) + `"}`, who: reader}).ran(`1`) // 6
-	s.denied(contracts.ReasonArgsCanonicalization, ask{session: "s1", tool: "buy", args: `{"n":`, who: reader, raw: true})
+	s.buy(1).Ran(`1`) // 2
+	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1,"of":"b"}`, Who: forge.Reader}).Ran(`1`)
+	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1,"of":"` + strings.Repeat("b", 1<<20-25) + `"}`, Who: forge.Reader}).Ran(`1`) // 6
+	s.Denied(contracts.ReasonArgsCanonicalization, forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":`, Who: forge.Reader, Raw: true})
 	with := func(length int, rules string) string {
 		return strings.Replace(shopPolicy(2, "", rules), `"n":{`, fmt.Sprintf(`"how":{"type":"string","default":%q},"n":{`, strings.Repeat("x", length)), 1)
 	}
@@ -182,18 +183,18 @@ func (f *hiccup) ReadAt(b []byte, at int64) (int, error) {
 func TestBackTestReads(t *testing.T) {
 	race.Alone(t)
 	s := newShop(t, shopPolicy(1, "", ""))
-	s.allowed(ask{session: "s1", tool: "look", args: `{"of":"a"}`, who: reader}).ran(`1`)
-	s.allowed(ask{session: "s1", tool: "buy", args: `{"n":1,"of":"a"}`, who: reader}).ran(`1`)
-	s.checkpoint()
-	pack := s.pack()
-	candidate := compiled(t, strings.Replace(
+	s.Allowed(forge.Ask{Session: "s1", Tool: "look", Args: `{"of":"a"}`, Who: forge.Reader}).Ran(`1`)
+	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1,"of":"a"}`, Who: forge.Reader}).Ran(`1`)
+	s.Checkpoint()
+	pack := s.Pack(Write)
+	candidate := forge.Compiled(t, strings.Replace(
 		shopPolicy(2, `"requires":[{"id":"seen","tools":["buy"],"all":[{"receipt":"look","same":{"/of":"/of"}}]}],`, ""),
 		`"required":["n"]`, `"required":["n","of"]`, 1))
 	failed := 0
 	for n := int64(1); ; n++ {
 		r := &hiccup{ReaderAt: bytes.NewReader(pack)}
 		r.at.Store(n)
-		d, err := BackTest(t.Context(), r, int64(len(pack)), Options{Trust: s.trust}, candidate, untoldTo(t))
+		d, err := BackTest(t.Context(), r, int64(len(pack)), Options{Trust: s.Trust}, candidate, untoldTo(t))
 		if err == nil && d.Same != 2 {
 			t.Errorf("read %d fails: %+v", n, d)
 		}

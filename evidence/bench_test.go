@@ -1,5 +1,3 @@
-//go:build unix
-
 package evidence
 
 import (
@@ -18,39 +16,19 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore"
 	"github.com/helmkernel/helm/receipts"
 )
 
-// longLog is one of so many entries: calls with 900 bytes of arguments that ran, one call in eight denied.
-func longLog(t testing.TB, n int) *maker {
-	m := newMaker(t)
-	m.use(`{"bundle":{"name":"code","version":1},"helm":"policy/v1","layer":"P1","rules":[` +
-		`{"deny":"edit","id":"secrets","when":{"arg":"/path","within":["/srv/secret"]}},{"allow":"edit","id":"all","when":{"caller":"roles","has":"writer"}}],` +
-		`"tools":{"edit":{"effect":"write","input":{"properties":{"path":{"type":"string"},"text":{"type":"string"}},"required":["path","text"],"type":"object"}}}}`)
-	args := `{"path":"/srv/%s/%d","text":"` + strings.Repeat(`if err != nil {\n\treturn err\n}\n`, 24) + `"}`
-	for i := 0; i < n; i += 2 {
-		session := fmt.Sprint("chat-", i%64)
-		if i%16 == 0 {
-			m.denied(contracts.ReasonPolicyViolation, ask{session: session, tool: "edit", args: fmt.Sprintf(args, "secret", i), who: writer})
-			i--
-			continue
-		}
-		m.allowed(ask{session: session, tool: "edit", args: fmt.Sprintf(args, "work", i), who: writer}).
-			end(receipts.Result{Reason: contracts.ReasonAllow, Output: fmt.Appendf(nil, `{"ok":%d}`, i), Form: "jcs"}, false)
-	}
-	m.checkpoint()
-	return m
-}
-
 // A raw is what must be verified of an entry whatever else is done.
 type raw struct{ message, sig []byte }
 
 func raws(t testing.TB, pack []byte) (out []raw) {
 	var r contracts.Reader
-	for line := range bytes.Lines(untar(t, pack)[entriesMember].body) {
+	for line := range bytes.Lines(forge.Untar(t, pack)[forge.EntriesAt].Body) {
 		s, err := r.Open(bytes.TrimSuffix(line, []byte("\n")))
 		if err != nil {
 			t.Fatal(err)
@@ -61,17 +39,17 @@ func raws(t testing.TB, pack []byte) (out []raw) {
 }
 
 // BenchmarkVerify measures a whole verification with replay against the bare signatures of the same bytes, which are verified in between.
-func BenchmarkVerify(b *testing.B) { benchmarkVerify(b, longLog(b, 10_000)) }
+func BenchmarkVerify(b *testing.B) { benchmarkVerify(b, forge.LongLog(b, 10_000)) }
 
-func benchmarkVerify(b *testing.B, m *maker) {
+func benchmarkVerify(b *testing.B, m *forge.Maker) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	pack := m.pack()
-	x := bench{TB: b, bare: raws(b, pack), public: testPublic(b, seedK1)}
+	pack := m.Pack(Write)
+	x := bench{TB: b, bare: raws(b, pack), public: forge.Public(b, forge.SeedK1)}
 	n := float64(len(x.bare))
 	var ours, ratios []float64
 	for b.Loop() {
 		each, ratio := x.verify(len(x.bare), len(x.bare), func(progress func(done, total uint64)) error {
-			r, err := Verify(b.Context(), bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.trust, Progress: progress})
+			r, err := Verify(b.Context(), bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.Trust, Progress: progress})
 			if !r.Success(Logged) || r.Replay.Replayed < 5_000 || r.Replay.NotReplayable != 0 {
 				b.Fatal(r, err)
 			}
@@ -124,8 +102,8 @@ func processor(t testing.TB) time.Duration {
 }
 
 // held is how many bytes a verification holds at its end, and how many it thinks that it holds of sessions whose past was asked for.
-func held(t testing.TB, m *maker, pack []byte) (all, told float64) {
-	v, all := holding(t, func(v *verifier) error { return v.inPack(bytes.NewReader(pack), int64(len(pack))) }, Options{Trust: m.trust})
+func held(t testing.TB, m *forge.Maker, pack []byte) (all, told float64) {
+	v, all := holding(t, func(v *verifier) error { return v.inPack(bytes.NewReader(pack), int64(len(pack))) }, Options{Trust: m.Trust})
 	runtime.KeepAlive(pack)
 	runtime.KeepAlive(m)
 	return all, float64(v.stories.weight)
@@ -150,9 +128,9 @@ func holding(t testing.TB, verify func(*verifier) error, o Options) (*verifier, 
 }
 
 // pastLog is one of so many entries in which every second call is judged by the receipt of the one before.
-func pastLog(t testing.TB, n int) *maker {
-	m := newMaker(t)
-	m.use(`{"bundle":{"name":"code","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":["edit","view"],"id":"all","when":{"caller":"roles","has":"writer"}}],` +
+func pastLog(t testing.TB, n int) *forge.Maker {
+	m := forge.NewMaker(t)
+	m.Use(`{"bundle":{"name":"code","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":["edit","view"],"id":"all","when":{"caller":"roles","has":"writer"}}],` +
 		`"requires":[{"id":"seen","tools":"edit","all":[{"receipt":"view","same":["/path"]}]}],` +
 		`"tools":{"edit":{"effect":"write","input":{"properties":{"path":{"type":"string"},"text":{"type":"string"}},"required":["path","text"],"type":"object"}},` +
 		`"view":{"effect":"read","input":{"properties":{"path":{"type":"string"}},"required":["path"],"type":"object"}}}}`)
@@ -160,12 +138,12 @@ func pastLog(t testing.TB, n int) *maker {
 	for i := 0; i < n; i += 4 {
 		session := fmt.Sprint("chat-", i%64)
 		path := fmt.Sprintf("/srv/work/%d", i)
-		m.allowed(ask{session: session, tool: "view", args: fmt.Sprintf(`{"path":%q}`, path), who: writer}).
-			end(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte("null"), Form: "jcs"}, false)
-		m.allowed(ask{session: session, tool: "edit", args: fmt.Sprintf(`{"path":%q,"text":"%s"}`, path, text), who: writer}).
-			end(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte("null"), Form: "jcs"}, false)
+		m.Allowed(forge.Ask{Session: session, Tool: "view", Args: fmt.Sprintf(`{"path":%q}`, path), Who: forge.Writer}).
+			End(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte("null"), Form: "jcs"}, false)
+		m.Allowed(forge.Ask{Session: session, Tool: "edit", Args: fmt.Sprintf(`{"path":%q,"text":"%s"}`, path, text), Who: forge.Writer}).
+			End(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte("null"), Form: "jcs"}, false)
 	}
-	m.checkpoint()
+	m.Checkpoint()
 	return m
 }
 
@@ -174,10 +152,10 @@ func BenchmarkVerifyPast(b *testing.B) { benchmarkVerify(b, pastLog(b, 10_000)) 
 
 // BenchmarkWrite writes a pack of a store in memory, to nowhere and to a file that is synced, beside the bare write of the same bytes.
 func BenchmarkWrite(b *testing.B) {
-	m := longLog(b, 10_000)
-	pack := m.pack()
+	m := forge.LongLog(b, 10_000)
+	pack := m.Pack(Write)
 	write := func(b *testing.B, to io.Writer, store proofgraph.Store) {
-		if err := Write(b.Context(), to, store, testKey(b, seedK1)); err != nil {
+		if err := Write(b.Context(), to, store, forge.Key(b, forge.SeedK1)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -186,7 +164,7 @@ func BenchmarkWrite(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer files.Close()
-	for name, store := range map[string]proofgraph.Store{"memory": m.store, "files": shelve(b, pack).fill(b, files)} {
+	for name, store := range map[string]proofgraph.Store{"memory": m.Store, "files": forge.Shelve(b, pack).Fill(b, files)} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(pack)))
 			from := processor(b)
@@ -213,7 +191,7 @@ func BenchmarkWrite(b *testing.B) {
 		}
 		var ratios []float64
 		for b.Loop() {
-			ours := timed("pack", func(w io.Writer) { write(b, w, m.store) })
+			ours := timed("pack", func(w io.Writer) { write(b, w, m.Store) })
 			bare := timed("bare", func(w io.Writer) {
 				if _, err := w.Write(pack); err != nil {
 					b.Fatal(err)
@@ -230,11 +208,11 @@ func BenchmarkWrite(b *testing.B) {
 // of which there is a bound.
 func TestMemory(t *testing.T) {
 	race.Alone(t)
-	for name, m := range map[string]*maker{"nothing is asked": longLog(t, 8_000), "the past is asked for": pastLog(t, 8_000)} {
+	for name, m := range map[string]*forge.Maker{"nothing is asked": forge.LongLog(t, 8_000), "the past is asked for": pastLog(t, 8_000)} {
 		t.Run(name, func(t *testing.T) {
-			pack := m.pack()
+			pack := m.Pack(Write)
 			n := float64(len(raws(t, pack)))
-			r, err := verifyBytes(t, pack, Options{Trust: m.trust})
+			r, err := verifyBytes(t, pack, Options{Trust: m.Trust})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/gowebpki/jcs"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 )
 
 // A crossing verifies a pack with a second canonicaliser of the test's.
@@ -22,22 +22,6 @@ func crossing(t testing.TB, pack []byte, o Options, second func([]byte) ([]byte,
 	v := newVerifier(t.Context(), o)
 	v.canonical = second
 	return v.inPack(bytes.NewReader(pack), int64(len(pack)))
-}
-
-// TestCrossCheck: every valid pack is as valid to the second canonicaliser, and the report the same.
-func TestCrossCheck(t *testing.T) {
-	for name, p := range testPacks(t) {
-		o := Options{Trust: p.trust, Last: p.last}
-		want, err := verifyBytes(t, p.pack, o)
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		o.CrossCheck = true
-		got, err := verifyBytes(t, p.pack, o)
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %v\n%+v\n%+v", name, err, got, want)
-		}
-	}
 }
 
 // jsonOf is all JSON in a pack: where it is, and under which check it falls.
@@ -59,29 +43,29 @@ func jsonOf(t testing.TB, pack []byte) map[string]*Error {
 		all[string(s.Payload)] = &inside
 		return s.Payload
 	}
-	ms := untar(t, pack)
-	envelope(ms[manifestMember].body, Error{Check: ErrManifest, Entry: -1}, "")
+	ms := forge.Untar(t, pack)
+	envelope(ms[forge.ManifestAt].Body, Error{Check: ErrManifest, Entry: -1}, "")
 	first := map[string]int64{} // which entry names a blob first
-	for i, line := range slices.Collect(bytes.Lines(ms[entriesMember].body)) {
+	for i, line := range slices.Collect(bytes.Lines(ms[forge.EntriesAt].Body)) {
 		payload := string(envelope(bytes.TrimSuffix(line, lineEnd), Error{Check: ErrEncoding, Entry: int64(i)}, ""))
-		for _, m := range ms[entriesMember+1:] {
-			if _, ok := first[m.name]; !ok && strings.Contains(payload, strings.TrimPrefix(m.name, blobPrefix)) {
-				first[m.name] = int64(i)
+		for _, m := range ms[forge.EntriesAt+1:] {
+			if _, ok := first[m.Name]; !ok && strings.Contains(payload, strings.TrimPrefix(m.Name, blobPrefix)) {
+				first[m.Name] = int64(i)
 			}
 		}
 	}
-	for _, m := range ms[entriesMember+1:] {
-		if !json.Valid(m.body) {
+	for _, m := range ms[forge.EntriesAt+1:] {
+		if !json.Valid(m.Body) {
 			continue
 		}
-		all[string(m.body)] = &Error{Check: ErrBlob, Entry: first[m.name], Field: m.name}
+		all[string(m.Body)] = &Error{Check: ErrBlob, Entry: first[m.Name], Field: m.Name}
 		var in struct {
 			Envelopes map[string][]json.RawMessage
 		}
-		if json.Unmarshal(m.body, &in) == nil {
+		if json.Unmarshal(m.Body, &in) == nil {
 			for _, list := range in.Envelopes {
 				for _, e := range list {
-					envelope(e, Error{Check: ErrBlob, Entry: first[m.name]}, m.name)
+					envelope(e, Error{Check: ErrBlob, Entry: first[m.Name]}, m.Name)
 					delete(all, string(e)) // it is crossed with the inputs around it
 				}
 			}
@@ -92,9 +76,9 @@ func jsonOf(t testing.TB, pack []byte) map[string]*Error {
 
 // TestCrossCheckFinds: whatever JSON of a pack the second canonicaliser finds fault with, that is the fault of the pack, under its own check.
 func TestCrossCheckFinds(t *testing.T) {
-	m := baseLog(t)
-	m.checkpoint()
-	pack, o := m.pack(), Options{Trust: m.trust, Origin: testOrigin}
+	m := forge.BaseLog(t)
+	m.Checkpoint()
+	pack, o := m.Pack(Write), Options{Trust: m.Trust, Origin: forge.Origin}
 	all, asked := jsonOf(t, pack), map[string]bool{}
 	var mu sync.Mutex // entries are opened by several goroutines
 	ask := func(b []byte) ([]byte, error) {
@@ -142,23 +126,23 @@ func TestCrossCheckFinds(t *testing.T) {
 
 // TestCrossCheckHostile: the second canonicaliser is not asked about what is too deep, too long or not canonical to ours.
 func TestCrossCheckHostile(t *testing.T) {
-	m := newMaker(t)
-	m.use(anything)
-	m.allowed(ask{session: "main", tool: "any", args: `{"a":1}`}).ran(`[1,2,3]`)
-	m.checkpoint()
+	m := forge.NewMaker(t)
+	m.Use(forge.Anything)
+	m.Allowed(forge.Ask{Session: "main", Tool: "any", Args: `{"a":1}`}).Ran(`[1,2,3]`)
+	m.Checkpoint()
 	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
 	for what, text := range map[string]string{"deep": deep, "not canonical": `[1, 2,3]`, "no JSON": `[1,2,3`, "a number": `[1,2,9007199254740993]`} {
-		x := takeApart(t, m.pack())
-		for _, n := range x.nodes {
-			if n.kind() == "receipt" {
-				old := n.text("outputHash")
-				delete(x.blobs, old)
-				n.p()["outputHash"] = hexSum([]byte(text))
-				x.blobs[hexSum([]byte(text))] = []byte(text)
+		x := forge.TakeApart(t, m.Pack(Write))
+		for _, n := range x.Nodes {
+			if n.Kind() == "receipt" {
+				old := n.Text("outputHash")
+				delete(x.Blobs, old)
+				n.P()["outputHash"] = forge.HexSum([]byte(text))
+				x.Blobs[forge.HexSum([]byte(text))] = []byte(text)
 			}
 		}
-		pack := x.build()
-		err := crossing(t, pack, Options{Trust: m.trust}, func(b []byte) ([]byte, error) {
+		pack := x.Build()
+		err := crossing(t, pack, Options{Trust: m.Trust}, func(b []byte) ([]byte, error) {
 			if string(b) == text {
 				t.Errorf("%s: asked", what)
 			}
@@ -172,14 +156,14 @@ func TestCrossCheckHostile(t *testing.T) {
 
 // BenchmarkCrossCheck is BenchmarkVerify with the second canonicaliser.
 func BenchmarkCrossCheck(b *testing.B) {
-	m := longLog(b, 2_000)
-	pack := m.pack()
+	m := forge.LongLog(b, 2_000)
+	pack := m.Pack(Write)
 	for _, cross := range []bool{false, true} {
 		b.Run(fmt.Sprint(cross), func(b *testing.B) {
 			b.ReportAllocs()
 			t0 := processor(b)
 			for b.Loop() {
-				if r, err := Verify(b.Context(), bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.trust, CrossCheck: cross}); err != nil || !r.Success(Logged) {
+				if r, err := Verify(b.Context(), bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.Trust, CrossCheck: cross}); err != nil || !r.Success(Logged) {
 					b.Fatal(err)
 				}
 			}

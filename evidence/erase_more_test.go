@@ -18,6 +18,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/erasure"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
@@ -91,7 +92,7 @@ func TestEraseFromFiles(t *testing.T) {
 	if r, err := filestore.OpenReadOnly(dir); err != nil {
 		t.Error(err)
 	} else {
-		if v, err := VerifyStore(t.Context(), r, Options{Trust: c.trust, Origin: testOrigin}); err != nil || !slices.Equal(v.Erased, after.Erased) || v.Replay.NotReplayable != 10 {
+		if v, err := VerifyStore(t.Context(), r, Options{Trust: c.trust, Origin: forge.Origin}); err != nil || !slices.Equal(v.Erased, after.Erased) || v.Replay.NotReplayable != 10 {
 			t.Errorf("in place: %+v, %v", v, err)
 		}
 		if _, err := erasure.Erase(t.Context(), r, erasure.Selection{Sessions: []string{"s2"}}); err == nil || !strings.Contains(err.Error(), "read only") {
@@ -99,7 +100,7 @@ func TestEraseFromFiles(t *testing.T) {
 		}
 		r.Close()
 	}
-	if r, err := verifyBytes(t, packBefore, Options{Trust: c.trust, Origin: testOrigin}); err != nil || r.Erased != nil || r.Replay.NotReplayable != 0 {
+	if r, err := verifyBytes(t, packBefore, Options{Trust: c.trust, Origin: forge.Origin}); err != nil || r.Erased != nil || r.Replay.NotReplayable != 0 {
 		t.Errorf("the pack from before: %+v, %v", r, err)
 	}
 	for _, label := range []string{"0", "13"} {
@@ -244,7 +245,7 @@ func TestEraseBesideCalls(t *testing.T) {
 func TestEraseKeepsDocuments(t *testing.T) {
 	c := newClinic(t, proofgraph.NewMemory())
 	c.call(&patient{tool: "none", session: "papers"})
-	document := crypto.Sum(canonicalText(t, clinicPolicy))
+	document := crypto.Sum(forge.CanonicalText(t, clinicPolicy))
 	if e := c.mustErase(erasure.Selection{Sessions: []string{"papers"}}); !slices.Equal(e.Kept, []contracts.Digest{document}) || len(e.Erased) != 1 {
 		t.Errorf("%+v", e)
 	}

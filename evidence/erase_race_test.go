@@ -8,6 +8,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/erasure"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -39,15 +40,15 @@ func (s *late) Append(ctx context.Context, b proofgraph.Batch) error {
 // The log keeps its documents, also where Erase is told to end just then.
 func TestEraseAtTheLastMoment(t *testing.T) {
 	for _, ends := range []bool{false, true} {
-		m := newMaker(t)
-		m.use(testPolicy(1))
-		next := string(canonicalText(t, testPolicy(2)))
+		m := forge.NewMaker(t)
+		m.Use(forge.FilesPolicy(1))
+		next := string(forge.CanonicalText(t, forge.FilesPolicy(2)))
 		document := crypto.Sum([]byte(next))
-		m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader}).ran(next)
+		m.Allowed(forge.Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: forge.Reader}).Ran(next)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		s := &late{Memory: m.store, do: map[contracts.Digest]func(){document: func() {
-			m.use(next)
+		s := &late{Memory: m.Store, do: map[contracts.Digest]func(){document: func() {
+			m.Use(next)
 			if ends {
 				cancel()
 			}
@@ -61,8 +62,8 @@ func TestEraseAtTheLastMoment(t *testing.T) {
 		case !ends && (err != nil || len(e.Erased) != 1 || len(e.Kept) != 1 || e.Kept[0] != document):
 			t.Errorf("%+v, %v", e, err)
 		}
-		m.checkpoint()
-		r, err := verifyBytes(t, m.pack(), Options{Trust: m.trust})
+		m.Checkpoint()
+		r, err := verifyBytes(t, m.Pack(Write), Options{Trust: m.Trust})
 		if err != nil || !r.Success(Logged) || len(r.Erased) > 1 {
 			t.Errorf("ends %v: %s, %v", ends, r.Level, err)
 		}

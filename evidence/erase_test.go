@@ -15,6 +15,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/erasure"
 	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/proofgraph"
@@ -103,7 +104,7 @@ func newClinic(t testing.TB, s proofgraph.Store) *clinic {
 
 func (c *clinic) open() {
 	c.Helper()
-	policy, err := guardian.Compile(contracts.Document{Name: "clinic", Canonical: canonicalText(c, clinicPolicy)})
+	policy, err := guardian.Compile(contracts.Document{Name: "clinic", Canonical: forge.CanonicalText(c, clinicPolicy)})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func (c *clinic) open() {
 	for _, tool := range []string{"drift", "echo", "fail", "never", "none", "text"} {
 		drivers[tool] = ward(tool)
 	}
-	if c.kernel, err = helm.New(helm.Options{Policy: policy, Key: testKey(c, seedK1), LogKey: testKey(c, seedL), Store: c.store, Origin: testOrigin,
+	if c.kernel, err = helm.New(helm.Options{Policy: policy, Key: forge.Key(c, forge.SeedK1), LogKey: forge.Key(c, forge.SeedL), Store: c.store, Origin: forge.Origin,
 		Drivers: drivers, Keep: helm.Keep{Outputs: true}}); err != nil {
 		c.Fatal(err)
 	}
@@ -199,10 +200,10 @@ func (c *clinic) pack(last []byte) ([]byte, Report) {
 		c.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := Write(c.Context(), &b, c.store, testKey(c, seedK1)); err != nil {
+	if err := Write(c.Context(), &b, c.store, forge.Key(c, forge.SeedK1)); err != nil {
 		c.Fatal(err)
 	}
-	r, err := verifyBytes(c, b.Bytes(), Options{Trust: c.trust, Origin: testOrigin, Last: last})
+	r, err := verifyBytes(c, b.Bytes(), Options{Trust: c.trust, Origin: forge.Origin, Last: last})
 	if err != nil || !r.Success(Logged) {
 		c.Fatalf("%+v, %v", r, err)
 	}
@@ -309,3 +310,5 @@ func TestEraseSelects(t *testing.T) {
 		})
 	}
 }
+
+var errTool = errors.New("the tool fails")

@@ -15,18 +15,14 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A gone reader has an error for every byte.
-type gone struct{}
-
-func (gone) ReadAt([]byte, int64) (int, error) { return 0, errDisk }
-
 // TestForeign: what is no pack is refused in words that say what it is.
 func TestForeign(t *testing.T) {
-	m := smallLog(t, 0)
-	pack := m.pack()
+	m := forge.SmallLog(t, 0)
+	pack := m.Pack(Write)
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	if _, err := z.Write(pack); err != nil || z.Close() != nil {
@@ -53,16 +49,16 @@ func TestForeign(t *testing.T) {
 		"zstd":              {b: append([]byte{0x28, 0xb5, 0x2f, 0xfd}, pack...), want: ErrArchive, say: "compressed with zstd"},
 		"zip":               {b: append([]byte("PK\x03\x04"), pack...), want: ErrArchive, say: "a ZIP archive"},
 		"anything":          {b: append([]byte{0}, pack...), want: ErrArchive, say: "not an archive"},
-		"zeros":             {b: make([]byte, 2*block), want: ErrArchive, say: "manifest.json: it is missing"},
+		"zeros":             {b: make([]byte, 2*forge.TarBlock), want: ErrArchive, say: "manifest.json: it is missing"},
 		"another's archive": {b: other.Bytes(), want: ErrArchive, say: "manifest.json: the header at byte 0 is not the one that its name and size have: a pack is verified as it was written"},
 		"a few bytes of it": {b: pack[:100], want: ErrArchive, say: "truncated: it goes on to byte 512 at least, and ends at 100"},
-		"its first header":  {b: pack[:block], want: ErrArchive, say: "manifest.json: truncated"},
+		"its first header":  {b: pack[:forge.TarBlock], want: ErrArchive, say: "manifest.json: truncated"},
 		"half of it":        {b: pack[:size/2], want: ErrArchive, say: fmt.Sprintf("and ends at %d", size/2)},
-		"no end":            {b: pack[:size-2*block], want: ErrArchive, say: "truncated"},
-		"half an end":       {b: pack[:size-block], want: ErrArchive, say: "truncated"},
+		"no end":            {b: pack[:size-2*forge.TarBlock], want: ErrArchive, say: "truncated"},
+		"half an end":       {b: pack[:size-forge.TarBlock], want: ErrArchive, say: "truncated"},
 		"nearly all":        {b: pack[:size-1], want: ErrArchive, say: "truncated"},
 		"more":              {b: append(bytes.Clone(pack), 0), want: ErrArchive, say: "end: 1 bytes follow it"},
-		"a size too large":  {b: pack, size: int64(size) + block, want: ErrArchive, say: "truncated: the reader ends before"},
+		"a size too large":  {b: pack, size: int64(size) + forge.TarBlock, want: ErrArchive, say: "truncated: the reader ends before"},
 		"a negative size":   {b: pack, size: -1, want: ErrInput, say: "INPUT: size: negative"},
 		"a broken disk":     {r: gone{}, size: int64(size), want: ErrArchive, say: "copy it to a file first: the disk is gone"},
 		"a negative disk":   {r: gone{}, size: -9, want: ErrInput, say: "negative"},
@@ -74,16 +70,16 @@ func TestForeign(t *testing.T) {
 			if x.r == nil {
 				x.r = bytes.NewReader(x.b)
 			}
-			report, err := Verify(t.Context(), x.r, x.size, Options{Trust: m.trust})
+			report, err := Verify(t.Context(), x.r, x.size, Options{Trust: m.Trust})
 			if !errors.Is(err, x.want) || !strings.Contains(err.Error(), x.say) || report.Level != Invalid || report.Fault == nil {
 				t.Errorf("%s, %v; want %v: %s", report.Level, err, x.want, x.say)
 			}
 		})
 	}
-	if _, err := verifyBytes(t, pack, Options{Trust: m.trust}); err != nil { // or all of the above were refused for nothing
+	if _, err := verifyBytes(t, pack, Options{Trust: m.Trust}); err != nil { // or all of the above were refused for nothing
 		t.Error(err)
 	}
-	if _, err := verifyBytes(t, pack, Options{Trust: stateOf(t, 0, seedX, seedL)}); !errors.Is(err, ErrKey) || !strings.Contains(err.Error(), "see that the one that was given is this log's") {
+	if _, err := verifyBytes(t, pack, Options{Trust: forge.StateOf(t, 0, forge.SeedX, forge.SeedL)}); !errors.Is(err, ErrKey) || !strings.Contains(err.Error(), "see that the one that was given is this log's") {
 		t.Errorf("the trust state of another log: %v", err)
 	}
 }
@@ -91,43 +87,43 @@ func TestForeign(t *testing.T) {
 // TestNothingGiven: nothing is an error, and a context of nothing one that never ends.
 func TestNothingGiven(t *testing.T) {
 	var none context.Context // what a caller might give
-	m := smallLog(t, 0)
-	pack := m.pack()
-	key := testKey(t, m.by)
+	m := forge.SmallLog(t, 0)
+	pack := m.Pack(Write)
+	key := forge.Key(t, m.By)
 	for name, x := range map[string]struct {
 		to    io.Writer
 		store proofgraph.Store
 		key   crypto.Signer
 		say   string
 	}{
-		"no writer": {nil, m.store, key, "no writer"},
+		"no writer": {nil, m.Store, key, "no writer"},
 		"no store":  {io.Discard, nil, key, "no store"},
-		"no key":    {io.Discard, m.store, nil, "no signer"},
-		"zero key":  {io.Discard, m.store, crypto.PrivateKey{}, "signer"},
-		"nil key":   {io.Discard, m.store, (*crypto.PrivateKey)(nil), "signer"},
+		"no key":    {io.Discard, m.Store, nil, "no signer"},
+		"zero key":  {io.Discard, m.Store, crypto.PrivateKey{}, "signer"},
+		"nil key":   {io.Discard, m.Store, (*crypto.PrivateKey)(nil), "signer"},
 		"empty":     {io.Discard, new(proofgraph.Memory), key, "Checkpoint first"},
 	} {
 		if err := Write(none, x.to, x.store, x.key); err == nil || !strings.Contains(err.Error(), x.say) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Verify(none, nil, 1, Options{Trust: m.trust}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "no reader") {
+	if _, err := Verify(none, nil, 1, Options{Trust: m.Trust}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "no reader") {
 		t.Errorf("no reader: %v", err)
 	}
 	var b bytes.Buffer
-	if err := Write(none, &b, m.store, key); err != nil || !bytes.Equal(b.Bytes(), pack) {
+	if err := Write(none, &b, m.Store, key); err != nil || !bytes.Equal(b.Bytes(), pack) {
 		t.Errorf("written without a context: %v", err)
 	}
-	if r, err := Verify(none, bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.trust}); err != nil || !r.Success(Logged) {
+	if r, err := Verify(none, bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.Trust}); err != nil || !r.Success(Logged) {
 		t.Errorf("verified without a context: %s, %v", r.Level, err)
 	}
 }
 
 // TestShared: many goroutines verify one pack, with one reader and one Options.
 func TestShared(t *testing.T) {
-	m := smallLog(t, 0)
-	pack := m.pack()
-	r, o := bytes.NewReader(pack), Options{Trust: m.trust, Origin: testOrigin, Last: untar(t, pack)[checkpointMember].body}
+	m := forge.SmallLog(t, 0)
+	pack := m.Pack(Write)
+	r, o := bytes.NewReader(pack), Options{Trust: m.Trust, Origin: forge.Origin, Last: forge.Untar(t, pack)[forge.CheckpointAt].Body}
 	want, err := Verify(t.Context(), r, r.Size(), o)
 	if err != nil || !want.Success(Logged) {
 		t.Fatalf("%+v, %v", want, err)
@@ -145,17 +141,22 @@ func TestShared(t *testing.T) {
 
 // TestBothOrigins: names are public, and an error shows the one that is and the one that was asked for.
 func TestBothOrigins(t *testing.T) {
-	m := smallLog(t, 0)
-	pack := m.pack()
-	last := lastOf(takeApart(t, pack), 1, contracts.Digest{}, "example.test/other")
+	m := forge.SmallLog(t, 0)
+	pack := m.Pack(Write)
+	last := forge.LastOf(forge.TakeApart(t, pack), 1, contracts.Digest{}, "example.test/other")
 	for name, o := range map[string]Options{
 		"the pack's":         {Origin: "example.test/other"},
-		"the checkpoint's":   {Origin: testOrigin, Last: last},
+		"the checkpoint's":   {Origin: forge.Origin, Last: last},
 		"the pack's by last": {Last: last},
 	} {
 		_, err := verifyBytes(t, pack, o)
-		if err == nil || !strings.Contains(err.Error(), testOrigin) || !strings.Contains(err.Error(), "example.test/other") {
+		if err == nil || !strings.Contains(err.Error(), forge.Origin) || !strings.Contains(err.Error(), "example.test/other") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
+
+// A gone reader has an error for every byte.
+type gone struct{}
+
+func (gone) ReadAt([]byte, int64) (int, error) { return 0, errDisk }

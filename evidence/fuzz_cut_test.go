@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -21,7 +22,7 @@ func (c *cutter) next(n int) int {
 }
 
 // cut makes one change: of the members, of one's header, of its bytes, or of the lines in it. Those of another pack may come in.
-func (c *cutter) cut(ms, others []member) []member {
+func (c *cutter) cut(ms, others []forge.Member) []forge.Member {
 	i, j := c.next(len(ms)), c.next(len(ms))
 	x := &ms[i]
 	switch c.next(16) {
@@ -32,42 +33,42 @@ func (c *cutter) cut(ms, others []member) []member {
 	case 2:
 		return slices.Delete(ms, i, i+1)
 	case 3:
-		x.name = ms[j].name
+		x.Name = ms[j].Name
 	case 4:
-		x.body = ms[j].body
+		x.Body = ms[j].Body
 	case 5:
 		*x = others[c.next(len(others))]
 	case 6:
 		return slices.Insert(ms, i, others[c.next(len(others))])
 	case 7:
-		at, to := c.next(block), byte(c.next(256))
-		x.head = func(h []byte) { h[at] = to }
+		at, to := c.next(forge.TarBlock), byte(c.next(256))
+		x.Head = func(h []byte) { h[at] = to }
 	case 8:
-		at, to := c.next(block), byte(c.next(256))
-		x.late = func(h []byte) { h[at] = to }
+		at, to := c.next(forge.TarBlock), byte(c.next(256))
+		x.Late = func(h []byte) { h[at] = to }
 	case 9:
-		x.pad = byte(c.next(256))
+		x.Pad = byte(c.next(256))
 	case 10:
-		if len(x.body) > 0 {
-			x.body[c.next(len(x.body))] ^= 1 << c.next(8)
+		if len(x.Body) > 0 {
+			x.Body[c.next(len(x.Body))] ^= 1 << c.next(8)
 		}
 	case 11:
-		x.body = slices.Insert(x.body, c.next(len(x.body)+1), byte(c.next(256)))
+		x.Body = slices.Insert(x.Body, c.next(len(x.Body)+1), byte(c.next(256)))
 	case 12:
-		from := c.next(len(x.body) + 1)
-		x.body = slices.Delete(x.body, from, min(len(x.body), from+c.next(600)))
+		from := c.next(len(x.Body) + 1)
+		x.Body = slices.Delete(x.Body, from, min(len(x.Body), from+c.next(600)))
 	case 13:
-		from, at := c.next(len(x.body)+1), c.next(len(x.body)+1)
-		x.body = slices.Insert(x.body, at, bytes.Clone(x.body[from:min(len(x.body), from+c.next(600))])...)
+		from, at := c.next(len(x.Body)+1), c.next(len(x.Body)+1)
+		x.Body = slices.Insert(x.Body, at, bytes.Clone(x.Body[from:min(len(x.Body), from+c.next(600))])...)
 	default:
-		x.body = c.lines(x.body, others)
+		x.Body = c.lines(x.Body, others)
 	}
 	return ms
 }
 
 // lines changes lines of entries.jsonl, or of what else has some.
-func (c *cutter) lines(body []byte, others []member) []byte {
-	l, o := slices.Collect(bytes.Lines(body)), slices.Collect(bytes.Lines(others[entriesMember].body))
+func (c *cutter) lines(body []byte, others []forge.Member) []byte {
+	l, o := slices.Collect(bytes.Lines(body)), slices.Collect(bytes.Lines(others[forge.EntriesAt].Body))
 	if len(l) == 0 {
 		return body
 	}
@@ -91,19 +92,19 @@ func (c *cutter) lines(body []byte, others []member) []byte {
 // scripted is what a script makes of a pack.
 func scripted(t testing.TB, packs [][]byte, which uint8, script []byte) []byte {
 	n := len(packs)
-	ms, others := untar(t, packs[int(which)%n]), untar(t, packs[int(which)/n%n])
+	ms, others := forge.Untar(t, packs[int(which)%n]), forge.Untar(t, packs[int(which)/n%n])
 	c := &cutter{script[:min(len(script), 64)]}
 	for once := true; len(ms) > 0 && (once || len(c.script) > 0); once = false {
 		ms = c.cut(ms, others)
 	}
-	return tarOf(ms)
+	return forge.TarOf(ms)
 }
 
 // FuzzCut is given what to change of the members of valid packs, in an archive that is right but for that, without any key: whatever becomes of
 // it, nothing that nobody signed is accepted.
 func FuzzCut(f *testing.F) {
-	m := smallLog(f, 0)
-	good, trust := [][]byte{m.pack(), smallLog(f, 1).pack()}, []*registry.State{m.trust} // small ones, so that many are tried
+	m := forge.SmallLog(f, 0)
+	good, trust := [][]byte{m.Pack(Write), forge.SmallLog(f, 1).Pack(Write)}, []*registry.State{m.Trust} // small ones, so that many are tried
 	for which := range uint8(4) {
 		for op := range byte(16) {
 			f.Add(which, []byte{2, 0, 1, 0, op, 0, 3, 0, 1, 0, 2})
@@ -117,9 +118,9 @@ func FuzzCut(f *testing.F) {
 
 // TestCut: scripts make very many different packs, and one of those that the fuzz target begins with makes the pack that was there.
 func TestCut(t *testing.T) {
-	m, base := smallLog(t, 0), baseLog(t)
-	base.checkpoint()
-	packs := [][]byte{m.pack(), base.pack()}
+	m, base := forge.SmallLog(t, 0), forge.BaseLog(t)
+	base.Checkpoint()
+	packs := [][]byte{m.Pack(Write), base.Pack(Write)}
 	if got := scripted(t, packs, 0, []byte{1, 0, 2, 0, 0, 0, 1, 0, 2, 0, 0, 0}); !bytes.Equal(got, packs[0]) {
 		t.Error("two members that change places twice are not where they were")
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -12,7 +13,7 @@ import (
 func accepted(t *testing.T, pack []byte, trust []*registry.State, good [][]byte) {
 	t.Helper()
 	for _, state := range trust {
-		r, err := verifyBytes(t, pack, Options{Trust: state, Origin: testOrigin})
+		r, err := verifyBytes(t, pack, Options{Trust: state, Origin: forge.Origin})
 		if (err == nil) != (r.Level > Invalid) || (err == nil) != (r.Fault == nil) {
 			t.Errorf("%s, %v", r.Level, err)
 		}
@@ -26,9 +27,9 @@ func accepted(t *testing.T, pack []byte, trust []*registry.State, good [][]byte)
 }
 
 func fuzzPacks(f *testing.F) (good [][]byte, trust []*registry.State) {
-	small, base, desk := smallLog(f, 0), baseLog(f), deskLog(f)
-	base.checkpoint()
-	return [][]byte{small.pack(), base.pack(), desk.pack()}, []*registry.State{small.trust, base.trust, desk.trust}
+	small, base, Fixture := forge.SmallLog(f, 0), forge.BaseLog(f), forge.FixtureLog(f)
+	base.Checkpoint()
+	return [][]byte{small.Pack(Write), base.Pack(Write), Fixture.Pack(Write)}, []*registry.State{small.Trust, base.Trust, Fixture.Trust}
 }
 
 // FuzzVerify is given whole packs. They take long to shrink: run it with -fuzzminimizetime=1x.
@@ -39,7 +40,7 @@ func FuzzVerify(f *testing.F) {
 		f.Add(b[:len(b)/2])
 	}
 	f.Add([]byte{})
-	f.Add(make([]byte, 2*block))
+	f.Add(make([]byte, 2*forge.TarBlock))
 	f.Fuzz(func(t *testing.T, pack []byte) { accepted(t, pack, trust, good) })
 }
 
@@ -47,18 +48,18 @@ func FuzzVerify(f *testing.F) {
 func FuzzMembers(f *testing.F) {
 	good, trust := fuzzPacks(f)
 	for _, b := range good {
-		ms := untar(f, b)
+		ms := forge.Untar(f, b)
 		for i := 3; i < min(len(ms), 9); i++ {
-			f.Add(b, ms[0].body, ms[1].body, ms[2].body, ms[i].body, uint8(i))
+			f.Add(b, ms[0].Body, ms[1].Body, ms[2].Body, ms[i].Body, uint8(i))
 		}
 	}
 	f.Fuzz(func(t *testing.T, pack, manifest, checkpoint, entries, blob []byte, which uint8) {
 		if !slices.ContainsFunc(good, func(b []byte) bool { return bytes.Equal(b, pack) }) {
 			return
 		}
-		ms := untar(t, pack)
-		ms[0].body, ms[1].body, ms[2].body = manifest, checkpoint, entries
-		ms[3+int(which)%(len(ms)-3)].body = blob
-		accepted(t, tarOf(ms), trust, good)
+		ms := forge.Untar(t, pack)
+		ms[0].Body, ms[1].Body, ms[2].Body = manifest, checkpoint, entries
+		ms[3+int(which)%(len(ms)-3)].Body = blob
+		accepted(t, forge.TarOf(ms), trust, good)
 	})
 }

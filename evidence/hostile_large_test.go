@@ -14,6 +14,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -36,22 +37,22 @@ type weighed struct {
 }
 
 // weigh writes the pack of a log into a file and verifies it there, so that the pack itself is not in memory.
-func weigh(t *testing.T, m *maker) (w weighed) {
+func weigh(t *testing.T, m *forge.Maker) (w weighed) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "pack")
 	f, err := os.Create(name)
-	m.must(err)
+	m.Must(err)
 	defer f.Close()
-	m.must(Write(t.Context(), f, m.store, testKey(t, m.by)))
+	m.Must(Write(t.Context(), f, m.Store, forge.Key(t, m.By)))
 	info, err := f.Stat()
-	m.must(err)
+	m.Must(err)
 	r := &counting{ReaderAt: f}
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	v := newVerifier(t.Context(), Options{Trust: m.trust})
-	m.must(v.inPack(r, info.Size()))
+	v := newVerifier(t.Context(), Options{Trust: m.Trust})
+	m.Must(v.inPack(r, info.Size()))
 	w.Report = v.report
 	v.far, v.pack.wide, v.second, v.buf, v.text = nil, nil, nil, nil, nil // constant
 	runtime.ReadMemStats(&after)
@@ -73,16 +74,16 @@ func weigh(t *testing.T, m *maker) (w weighed) {
 func TestManySessions(t *testing.T) {
 	race.Alone(t)
 	n := 20_000
-	if *full {
+	if *forge.Full {
 		n = 1_000_000
 	}
 	var each []float64
 	for _, n := range []int{n / 10, n} {
-		m := newMaker(t)
+		m := forge.NewMaker(t)
 		for i := range n {
-			m.close(fmt.Sprintf("%0128d", i))
+			m.Close(fmt.Sprintf("%0128d", i))
 		}
-		m.checkpoint()
+		m.Checkpoint()
 		t0 := processor(t)
 		w := weigh(t, m)
 		if w.Sessions != uint64(n)+1 || w.Size != uint64(n)+1 || w.Level != Logged {
@@ -105,11 +106,11 @@ func TestManySessions(t *testing.T) {
 func TestManyParents(t *testing.T) {
 	race.Alone(t)
 	n := 1_500
-	if *full {
+	if *forge.Full {
 		n = 31_250
 	}
-	m := newMaker(t)
-	m.use(testPolicy(1))
+	m := forge.NewMaker(t)
+	m.Use(forge.FilesPolicy(1))
 	all := []contracts.Digest{}
 	for i := range n {
 		var parents []contracts.Digest
@@ -117,32 +118,32 @@ func TestManyParents(t *testing.T) {
 			parents = append(parents, all[(i*k+k)%i])
 		}
 		slices.SortFunc(parents, entry.Compare)
-		c := m.denied(contracts.ReasonToolNotFound, ask{session: fmt.Sprint("s", i%50), tool: "x", args: `{}`, drop: true, parents: slices.Compact(parents)})
-		all = append(all, c.entry)
+		c := m.Denied(contracts.ReasonToolNotFound, forge.Ask{Session: fmt.Sprint("s", i%50), Tool: "x", Args: `{}`, Drop: true, Parents: slices.Compact(parents)})
+		all = append(all, c.Entry)
 	}
-	m.checkpoint()
+	m.Checkpoint()
 	w := weigh(t, m)
 	listed := int64(len(w.Erased)*32 + len(w.Replay.Entries)*8)
 	if each := float64(w.held-listed*2-256<<10) / float64(n); w.Size < uint64(n) || each > 64 {
 		t.Errorf("%+v: %.0f bytes are held for an entry", w.Report, each)
 	}
 
-	base := baseLog(t)
-	base.checkpoint()
-	pack, o := base.pack(), Options{Trust: base.trust}
+	base := forge.BaseLog(t)
+	base.Checkpoint()
+	pack, o := base.Pack(Write), Options{Trust: base.Trust}
 	for parents, want := range map[int]error{33: ErrRecord, 1_000_000: ErrEncoding} {
-		x := takeApart(t, pack)
-		x.the("o").payload = func(b []byte) []byte {
+		x := forge.TakeApart(t, pack)
+		x.The("o").Payload = func(b []byte) []byte {
 			var list strings.Builder
 			for i := range parents {
 				fmt.Fprintf(&list, `,"%064x"`, i)
 			}
 			return []byte(strings.Replace(string(b), `"parents":[]`, `"parents":[`+list.String()[1:]+`]`, 1))
 		}
-		bad := x.build()
+		bad := x.Build()
 		var r Report
 		var err error
-		used := allocated(func() { r, err = verifyBytes(t, bad, o) })
+		used := forge.Allocated(func() { r, err = verifyBytes(t, bad, o) })
 		mustRefuse(t, r, err, want)
 		if used > 4<<20 || len(bad) < len(pack)+60*parents {
 			t.Errorf("%d parents: %d bytes were allocated", parents, used)
@@ -153,19 +154,19 @@ func TestManyParents(t *testing.T) {
 // TestZeros: a gibibyte of them, wherever it is, is refused after little of it was read.
 func TestZeros(t *testing.T) {
 	const gib = 1 << 30
-	m := smallLog(t, 0)
-	pack := m.pack()
-	ms := untar(t, pack)
+	m := forge.SmallLog(t, 0)
+	pack := m.Pack(Write)
+	ms := forge.Untar(t, pack)
 	end := int64(len(pack) - 2*block)
 	// member gives a pack whose ith member ends in that many zeros, of its content or after its padding.
 	member := func(i int, inside bool) (*sparse, int64) {
 		s, at := &sparse{}, int64(0)
 		for k, x := range ms {
-			size := int64(len(x.body))
+			size := int64(len(x.Body))
 			if k == i && inside {
 				size += gib
 			}
-			if at = s.add(at, x.name, size, x.body); k == i && !inside {
+			if at = s.add(at, x.Name, size, x.Body); k == i && !inside {
 				at += gib
 			}
 		}
@@ -190,7 +191,7 @@ func TestZeros(t *testing.T) {
 		s, size := x.make()
 		var r Report
 		var err error
-		used := allocated(func() { r, err = Verify(t.Context(), s, size, Options{Trust: m.trust}) })
+		used := forge.Allocated(func() { r, err = Verify(t.Context(), s, size, Options{Trust: m.Trust}) })
 		mustRefuse(t, r, err, x.want)
 		if used > 4<<20 || s.read > 4<<20 {
 			t.Errorf("%s: %d bytes allocated, %d read", name, used, s.read)
@@ -200,25 +201,25 @@ func TestZeros(t *testing.T) {
 
 // TestClaimedBlob: a blob of 8 GiB that an entry names, and a manifest which a kernel key signed that says so, is refused unread.
 func TestClaimedBlob(t *testing.T) {
-	m := baseLog(t)
-	m.checkpoint()
-	x := takeApart(t, m.pack())
-	name := x.the("a1").d()["inputsHash"].(string)
-	claims(func(m *model, p object) {
+	m := forge.BaseLog(t)
+	m.Checkpoint()
+	x := forge.TakeApart(t, m.Pack(Write))
+	name := x.The("a1").D()["inputsHash"].(string)
+	claims(func(m *forge.Model, p forge.Object) {
 		b := sub(p, "blobs")
-		b["bytes"] = b["bytes"].(int) - len(m.blobs[name]) + maxMember
+		b["bytes"] = b["bytes"].(int) - len(m.Blobs[name]) + maxMember
 	})(x)
 	s, at := &sparse{}, int64(0)
-	for _, member := range untar(t, x.build()) {
-		size := int64(len(member.body))
-		if member.name == blobPrefix+name {
+	for _, member := range forge.Untar(t, x.Build()) {
+		size := int64(len(member.Body))
+		if member.Name == blobPrefix+name {
 			size = maxMember
 		}
-		at = s.add(at, member.name, size, member.body)
+		at = s.add(at, member.Name, size, member.Body)
 	}
 	var r Report
 	var err error
-	used := allocated(func() { r, err = Verify(t.Context(), s, at+2*block, Options{Trust: m.trust}) })
+	used := forge.Allocated(func() { r, err = Verify(t.Context(), s, at+2*block, Options{Trust: m.Trust}) })
 	mustRefuse(t, r, err, ErrBlob)
 	if !strings.Contains(err.Error(), "longer than any blob may be") || used > 8<<20 || s.read > 8<<20 {
 		t.Errorf("%v; %d bytes allocated, %d read", err, used, s.read)
@@ -227,8 +228,8 @@ func TestClaimedBlob(t *testing.T) {
 
 // TestPipe: what comes through a pipe cannot be read twice, nor at any place, and says no size. The error says what to do.
 func TestPipe(t *testing.T) {
-	m := smallLog(t, 0)
-	pack := m.pack()
+	m := forge.SmallLog(t, 0)
+	pack := m.Pack(Write)
 	for _, told := range []bool{false, true} {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -249,7 +250,7 @@ func TestPipe(t *testing.T) {
 		if told {
 			size = int64(len(pack)) // by somebody who knows it otherwise
 		}
-		report, err := Verify(t.Context(), r, size, Options{Trust: m.trust})
+		report, err := Verify(t.Context(), r, size, Options{Trust: m.Trust})
 		mustRefuse(t, report, err, ErrArchive)
 		if !strings.Contains(err.Error(), "pipe") || !strings.Contains(err.Error(), "copy it to a file first") {
 			t.Errorf("size %d: %v", size, err)
@@ -258,3 +259,10 @@ func TestPipe(t *testing.T) {
 		<-ctx.Done()
 	}
 }
+
+// claims changes what the manifest claims.
+func claims(change func(m *forge.Model, p forge.Object)) func(*forge.Model) {
+	return func(m *forge.Model) { m.Manifest = func(p forge.Object) { change(m, p) } }
+}
+
+func sub(p forge.Object, k string) forge.Object { return p[k].(forge.Object) }

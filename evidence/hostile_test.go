@@ -9,10 +9,11 @@ import (
 	"io"
 	"math/rand/v2"
 	"reflect"
-	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -45,19 +46,10 @@ func (s *sparse) add(end int64, name string, size int64, body []byte) int64 {
 	return end + block + size + padding(size)
 }
 
-// allocated is how many bytes f allocates.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
-
 // TestHugeClaims: members of gigabytes are refused, or read past, in bounded memory.
 func TestHugeClaims(t *testing.T) {
-	m := smallLog(t, 0)
-	ms := untar(t, m.pack())
+	m := forge.SmallLog(t, 0)
+	ms := forge.Untar(t, m.Pack(Write))
 	const huge = maxMember
 	for name, x := range map[string]struct {
 		size map[int]int64
@@ -67,34 +59,34 @@ func TestHugeClaims(t *testing.T) {
 		"manifest":   {size: map[int]int64{0: huge}, want: ErrManifest},
 		"checkpoint": {size: map[int]int64{1: huge}, want: ErrCheckpoint},
 		"entries":    {size: map[int]int64{2: huge}, want: ErrEncoding},
-		"a blob":     {more: blobPrefix + ones64, want: ErrManifest},
+		"a blob":     {more: blobPrefix + strings.Repeat("1", 64), want: ErrManifest},
 		"the trust":  {size: map[int]int64{3: huge}, want: ErrManifest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, at := &sparse{}, int64(0)
 			for i, member := range ms {
-				size := int64(len(member.body))
+				size := int64(len(member.Body))
 				if n, ok := x.size[i]; ok {
 					size = n
 				}
-				at = s.add(at, member.name, size, member.body)
+				at = s.add(at, member.Name, size, member.Body)
 			}
 			if x.more != "" {
-				ms := untar(t, m.pack())
+				ms := forge.Untar(t, m.Pack(Write))
 				s, at = &sparse{}, 0
 				for _, member := range ms[:3] {
-					at = s.add(at, member.name, int64(len(member.body)), member.body)
+					at = s.add(at, member.Name, int64(len(member.Body)), member.Body)
 				}
 				at = s.add(at, x.more, huge, nil)
 			}
 			var err error
 			var r Report
-			used := allocated(func() { r, err = Verify(t.Context(), s, at+2*block, Options{Trust: m.trust}) })
+			used := forge.Allocated(func() { r, err = Verify(t.Context(), s, at+2*block, Options{Trust: m.Trust}) })
 			mustRefuse(t, r, err, x.want)
 			if used > 4<<20 || s.read > 64<<20 {
 				t.Errorf("%d bytes allocated, %d read", used, s.read)
 			}
-			r, err = Verify(t.Context(), bytes.NewReader(s.pieces[0].b), int64(len(s.pieces[0].b)), Options{Trust: m.trust})
+			r, err = Verify(t.Context(), bytes.NewReader(s.pieces[0].b), int64(len(s.pieces[0].b)), Options{Trust: m.Trust})
 			mustRefuse(t, r, err, ErrArchive)
 		})
 	}
@@ -102,8 +94,8 @@ func TestHugeClaims(t *testing.T) {
 
 // TestBadHeaders: what other readers of tar take for a size, a name, a checksum.
 func TestBadHeaders(t *testing.T) {
-	m := smallLog(t, 0)
-	pack := m.pack()
+	m := forge.SmallLog(t, 0)
+	pack := m.Pack(Write)
 	for name, change := range map[string]func(h []byte){
 		"negative octal":    func(h []byte) { copy(h[124:], "-0000000001\x00") },
 		"base 256 negative": func(h []byte) { copy(h[124:], "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff") },
@@ -119,13 +111,13 @@ func TestBadHeaders(t *testing.T) {
 		"after the prefix":  func(h []byte) { h[511] = 1 },
 	} {
 		for i := range 3 {
-			ms := untar(t, pack)
-			ms[i].head = change
-			b := tarOf(ms)
+			ms := forge.Untar(t, pack)
+			ms[i].Head = change
+			b := forge.TarOf(ms)
 			if bytes.Equal(b, pack) {
 				t.Fatalf("%s: nothing was changed", name)
 			}
-			r, err := verifyBytes(t, b, Options{Trust: m.trust})
+			r, err := verifyBytes(t, b, Options{Trust: m.Trust})
 			mustRefuse(t, r, err, ErrArchive)
 		}
 	}
@@ -167,25 +159,25 @@ func (c *comb) ReadAt(b []byte, at int64) (int, error) {
 // TestManyMembers: a million blobs that nobody names cost time and 9 bytes each.
 func TestManyMembers(t *testing.T) {
 	race.Alone(t)
-	m := smallLog(t, 0)
+	m := forge.SmallLog(t, 0)
 	c := &comb{n: 1_000_000}
 	if testing.Short() {
 		c.n = 50_000
 	}
-	ms := untar(t, m.pack())
-	c.front = tarOf(ms[:3])
+	ms := forge.Untar(t, m.Pack(Write))
+	c.front = forge.TarOf(ms[:3])
 	c.front = c.front[:len(c.front)-2*block]
 	var r Report
 	var err error
 	var kept uint64
-	used := allocated(func() {
+	used := forge.Allocated(func() {
 		v := &archive{}
 		w := newWindow(c, c.size(), 256<<10)
 		if err := v.open(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
 		kept = uint64(cap(v.blobs)*8 + cap(v.named))
-		r, err = Verify(t.Context(), c, c.size(), Options{Trust: m.trust})
+		r, err = Verify(t.Context(), c, c.size(), Options{Trust: m.Trust})
 	})
 	mustRefuse(t, r, err, ErrManifest)
 	if kept > uint64(10*c.n) || used > uint64(200*c.n)+8<<20 {
@@ -194,7 +186,7 @@ func TestManyMembers(t *testing.T) {
 }
 
 func TestNoPack(t *testing.T) {
-	state := testState(t)
+	state := forge.State(t)
 	for name, b := range map[string][]byte{
 		"nothing":     nil,
 		"zeros":       make([]byte, 2*block),
@@ -225,8 +217,6 @@ func noise(n int) []byte {
 	return b
 }
 
-var errDisk = errors.New("the disk is gone")
-
 // A failing reader fails at the nth read, or gives fewer bytes, or other ones.
 type failing struct {
 	io.ReaderAt
@@ -245,15 +235,15 @@ func (f *failing) ReadAt(b []byte, at int64) (int, error) {
 // TestFailingReader fails each read in turn, in each way: there is never a level, and the cause is not lost.
 func TestFailingReader(t *testing.T) {
 	race.Alone(t)
-	m, d := baseLog(t), deskLog(t)
-	m.checkpoint()
+	m, d := forge.BaseLog(t), forge.FixtureLog(t)
+	m.Checkpoint()
 	t.Run("base", func(t *testing.T) { failReads(t, m) })
-	t.Run("earlier entries and inputs", func(t *testing.T) { failReads(t, d.maker) })
+	t.Run("earlier entries and inputs", func(t *testing.T) { failReads(t, d.Maker) })
 }
 
-func failReads(t *testing.T, m *maker) {
-	pack := m.pack()
-	good, err := verifyBytes(t, pack, Options{Trust: m.trust})
+func failReads(t *testing.T, m *forge.Maker) {
+	pack := m.Pack(Write)
+	good, err := verifyBytes(t, pack, Options{Trust: m.Trust})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +257,7 @@ func failReads(t *testing.T, m *maker) {
 		failed := 0
 		for i := 0; ; i++ {
 			f := &failing{bytes.NewReader(pack), i, what}
-			r, err := Verify(t.Context(), f, int64(len(pack)), Options{Trust: m.trust})
+			r, err := Verify(t.Context(), f, int64(len(pack)), Options{Trust: m.Trust})
 			if f.n >= 0 { // it never came to that
 				break
 			}
@@ -290,12 +280,14 @@ func failReads(t *testing.T, m *maker) {
 
 // TestCanceled: an ended context ends verification, with no level and no verdict on the pack.
 func TestCanceled(t *testing.T) {
-	m := smallLog(t, 0)
+	m := forge.SmallLog(t, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	pack := m.pack()
-	r, err := Verify(ctx, bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.trust})
+	pack := m.Pack(Write)
+	r, err := Verify(ctx, bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.Trust})
 	if !errors.Is(err, context.Canceled) || r.Level != Invalid || r.Fault != nil || r.Success(0) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+var errDisk = errors.New("the disk is gone")

@@ -1,5 +1,3 @@
-//go:build unix
-
 package evidence
 
 import (
@@ -14,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -23,14 +22,14 @@ func BenchmarkVerifyCores(b *testing.B) {
 	if runtime.NumCPU() < 2 {
 		b.Skip("one processor")
 	}
-	m := longLog(b, 10_000)
-	pack := m.pack()
-	body := untar(b, pack)[entriesMember].body
+	m := forge.LongLog(b, 10_000)
+	pack := m.Pack(Write)
+	body := forge.Untar(b, pack)[forge.EntriesAt].Body
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	verify := func(processors int) (wall, cpu float64) {
 		runtime.GOMAXPROCS(processors)
 		t0, c0 := time.Now(), processor(b)
-		if r, err := verifyBytes(b, pack, Options{Trust: m.trust}); err != nil || !r.Success(Logged) {
+		if r, err := verifyBytes(b, pack, Options{Trust: m.Trust}); err != nil || !r.Success(Logged) {
 			b.Fatal(r, err)
 		}
 		return time.Since(t0).Seconds(), (processor(b) - c0).Seconds()
@@ -43,7 +42,7 @@ func BenchmarkVerifyCores(b *testing.B) {
 		var x opener
 		from, index := processor(b), uint64(0)
 		for line := range bytes.Lines(body) {
-			if x.open(line[:len(line)-1], m.trust, index).statement == nil {
+			if x.open(line[:len(line)-1], m.Trust, index).statement == nil {
 				b.Fatal("an entry is not opened")
 			}
 			index++
@@ -61,10 +60,10 @@ func BenchmarkVerifyCores(b *testing.B) {
 
 // BenchmarkVerifyMillion verifies a file of 10^6 entries, once, with -full. Between its entries bare signatures are verified, one in ten.
 func BenchmarkVerifyMillion(b *testing.B) {
-	if !*full {
+	if !*forge.Full {
 		b.Skip("a file of 2.6 GB: with -full")
 	}
-	x := bench{TB: b, bare: raws(b, longLog(b, 6_000).pack()), public: testPublic(b, seedK1)}
+	x := bench{TB: b, bare: raws(b, forge.LongLog(b, 6_000).Pack(Write)), public: forge.Public(b, forge.SeedK1)}
 	f, size, trust, n := million(b)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for b.Loop() {
@@ -103,15 +102,15 @@ func million(b *testing.B) (f *os.File, size int64, trust *registry.State, entri
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { f.Close() })
-	m := longLog(b, 1_000_000)
+	m := forge.LongLog(b, 1_000_000)
 	w := bufio.NewWriterSize(f, 1<<20)
-	n, err := m.store.Size(b.Context())
-	if err := errors.Join(err, Write(b.Context(), w, m.store, testKey(b, seedK1)), w.Flush()); err != nil || n < 1e6 {
+	n, err := m.Store.Size(b.Context())
+	if err := errors.Join(err, Write(b.Context(), w, m.Store, forge.Key(b, forge.SeedK1)), w.Flush()); err != nil || n < 1e6 {
 		b.Fatal(n, err)
 	}
 	info, err := f.Stat()
 	if err != nil {
 		b.Fatal(err)
 	}
-	return f, info.Size(), m.trust, int(n)
+	return f, info.Size(), m.Trust, int(n)
 }

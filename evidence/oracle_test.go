@@ -9,11 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/helmkernel/helm/evidence/internal/entry"
-	"github.com/helmkernel/helm/internal/race"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/internal/shared"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -85,11 +83,11 @@ func (o *oracle) verify(pack []byte, args ...string) (f finding) {
 // agrees has a pack verified by both, who must say the same of it.
 func (o *oracle) agrees(pack []byte, trust *registry.State) {
 	o.Helper()
-	r, err := verifyBytes(o.T, pack, Options{Trust: trust, Origin: testOrigin})
+	r, err := verifyBytes(o.T, pack, Options{Trust: trust, Origin: forge.Origin})
 	if err != nil {
 		o.Fatal(err)
 	}
-	theirs := o.verify(pack, "-trust", o.file("trust.json", trust.Canonical()), "-origin", testOrigin)
+	theirs := o.verify(pack, "-trust", o.file("trust.json", trust.Canonical()), "-origin", forge.Origin)
 	theirs.Errors = nil
 	if a, b := fmt.Sprintf("%+v", found(r)), fmt.Sprintf("%+v", theirs); a != b {
 		o.Errorf("ours   %s\ntheirs %s", a, b)
@@ -112,138 +110,4 @@ func found(r Report) (f finding) {
 	f.Replay.Compared, f.Replay.Refusals, f.Replay.NotReplayable = r.Replay.Replayed, r.Replay.KernelsOwn, r.Replay.NotReplayable
 	f.Replay.Differing = r.Replay.Differing
 	return f
-}
-
-// TestOracleAgrees has both implementations verify the packs of the tests. They must say the same, in every word.
-func TestOracleAgrees(t *testing.T) {
-	race.Alone(t)
-	o := newOracle(t, "reports of valid packs (TestMustStillPass verifies them by itself)")
-	for name, p := range testPacks(t) {
-		t.Run(name, func(t *testing.T) {
-			o.T = t
-			args := []string{"-trust", o.file("trust.json", p.trust.Canonical()), "-origin", testOrigin}
-			if p.last != nil {
-				args = append(args, "-last", o.file("last", p.last))
-			}
-			theirs := o.verify(p.pack, args...)
-			r, err := verifyBytes(t, p.pack, Options{Trust: p.trust, Origin: testOrigin, Last: p.last})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ours := found(r)
-			theirs.Errors = nil
-			if a, b := fmt.Sprintf("%+v", ours), fmt.Sprintf("%+v", theirs); a != b || !ours.Success {
-				t.Errorf("ours   %s\ntheirs %s", a, b)
-			}
-		})
-	}
-}
-
-// TestOracleMutations has the oracle spoil the base log, one thing at a time, with all else signed anew. Both implementations must refuse it
-// with the check that the oracle's list names. The exceptions are in testdata: what the base log has nothing of, and what is another fault,
-// or none, in this log, or a feature that this version refuses by name. So no mutation is passed over.
-func TestOracleMutations(t *testing.T) {
-	race.Alone(t)
-	if testing.Short() {
-		t.Skip("-short: the oracle's mutations take ten seconds; without it they run")
-	}
-	o := newOracle(t, "checks that refuse the packs which it spoils (TestTamper has its own)")
-	m := baseLog(t)
-	m.checkpoint()
-	trust := o.file("trust.json", m.trust.Canonical())
-	inapplicable, other := words(t, "testdata/inapplicable.txt"), map[string]string{}
-	for i, list := 0, words(t, "testdata/otherwise.txt"); i+1 < len(list); i += 2 {
-		other[list[i]] = list[i+1]
-	}
-	refused := 0
-	var idle []string
-	for x := range o.spoil(m.pack(), nil, seedK1, seedK2, seedL) {
-		name, check := x.name, x.check
-		if x.pack == nil {
-			idle = append(idle, name)
-			continue
-		}
-		r, err := verifyBytes(t, x.pack, Options{Trust: m.trust, Origin: testOrigin})
-		var e *Error
-		ours, theirs := "-", "-"
-		if errors.As(err, &e) {
-			ours = e.Check.Error()
-			refused++
-		}
-		later := err != nil && strings.HasSuffix(err.Error(), entry.Unsupported)
-		want, exception := other[name]
-		delete(other, name)
-		if !exception {
-			want, theirs = check, check
-		}
-		if exception || *full {
-			if f := o.verify(x.pack, "-trust", trust, "-origin", testOrigin); len(f.Errors) > 0 {
-				theirs = f.Errors[0].Check
-				if e != nil && ours == theirs && !later && e.Check != ErrBlob && e.Entry != f.Errors[0].Index { // of a blob it does not say who names it
-					t.Errorf("%s: %v; the oracle says that it is entry %d", name, err, f.Errors[0].Index)
-				}
-			}
-		}
-		switch {
-		case ours != want || (ours == "-") != (r.Level == Logged):
-			t.Errorf("%s: %s, %v; want %s", name, r.Level, err, want)
-		case ours != theirs && !later:
-			t.Errorf("%s: %v; the oracle says %s", name, err, theirs)
-		case exception && want == check:
-			t.Errorf("%s: no exception: %v", name, err)
-		}
-	}
-	if refused < 360 {
-		t.Errorf("only %d mutations were refused", refused)
-	}
-	t.Logf("%d mutations refused, %d inapplicable", refused, len(idle))
-	if !slices.Equal(idle, inapplicable) {
-		t.Errorf("the mutations that find nothing in the base log are not those of testdata/inapplicable.txt:\n%s", strings.Join(idle, "\n"))
-	}
-	if len(other) > 0 {
-		t.Errorf("exceptions that are none: %v", other)
-	}
-}
-
-// words are those of a file, but for lines that begin with #.
-func words(t *testing.T, name string) (out []string) {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(b)) {
-		if !strings.HasPrefix(line, "#") {
-			out = append(out, strings.Fields(line)...)
-		}
-	}
-	return out
-}
-
-// TestOracleLater: packs of features that this version does not know are refused by name.
-func TestOracleLater(t *testing.T) {
-	o := newOracle(t, "packs of later features which it makes (TestTamper has its own)")
-	for _, kind := range []string{"", "-condensed", "-erased"} {
-		name := filepath.Join(o.dir, "gen.tar")
-		args := []string{"gen", name}
-		if kind != "" {
-			args = []string{"gen", kind, name}
-		}
-		if said, status := o.run(args...); status != 0 {
-			t.Fatal(said)
-		}
-		pack, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if theirs := o.verify(pack); theirs.Level != "LOGGED" {
-			t.Fatalf("%q: the oracle finds its own pack %s", kind, theirs.Level)
-		}
-		r, err := verifyBytes(t, pack, Options{})
-		var e *Error
-		if !errors.As(err, &e) || !strings.HasSuffix(e.What, entry.Unsupported) || r.Level != Invalid {
-			t.Errorf("%q: %s, %v", kind, r.Level, err)
-		}
-		t.Log(err)
-	}
 }

@@ -13,81 +13,19 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-func openBytes(t testing.TB, pack []byte, o Options) *Pack {
-	t.Helper()
-	p, r, err := OpenPack(t.Context(), bytes.NewReader(pack), int64(len(pack)), o)
-	want, werr := verifyBytes(t, pack, o)
-	if p == nil || err != nil || werr != nil || !reflect.DeepEqual(r, want) {
-		t.Fatalf("%+v, %v\nVerify says %+v, %v", r, err, want, werr)
-	}
-	return p
-}
-
-// gathered are the entries of a range, as far as they come.
-func gathered(ctx context.Context, p *Pack, from, to uint64) (list []contracts.Entry, err error) {
-	for e, err := range p.Entries(ctx, from, to) {
-		if err != nil {
-			return list, err
-		}
-		list = append(list, e)
-	}
-	return list, nil
-}
-
-// TestPackIsItsStore: a pack that was opened gives what the store gives that it was made of.
-func TestPackIsItsStore(t *testing.T) {
-	race.Alone(t)
-	for name, x := range testPacks(t) {
-		t.Run(name, func(t *testing.T) {
-			p, s := openBytes(t, x.pack, Options{Trust: x.trust}), shelve(t, x.pack)
-			n := uint64(len(s.entries))
-			note, err := p.Checkpoint(t.Context())
-			if size, serr := p.Size(t.Context()); size != n || serr != nil || err != nil || !bytes.Equal(note, s.note) {
-				t.Fatalf("%d of %d, %v, %v, %q", size, n, serr, err, note)
-			}
-			for _, r := range [][2]uint64{{0, n}, {0, 0}, {n, n}, {0, 1}, {n - 1, n}, {n / 2, n}, {n / 2, n/2 + 1}, {min(7, n), min(9, n)}, {min(8, n), n}} {
-				list, err := gathered(t.Context(), p, r[0], r[1])
-				if err != nil || uint64(len(list)) != r[1]-r[0] {
-					t.Fatalf("%d: %d, %v", r, len(list), err)
-				}
-				for i, e := range list {
-					if !bytes.Equal(e, s.entries[r[0]+uint64(i)]) {
-						t.Errorf("%d: another entry %d", r, i)
-					}
-				}
-			}
-			for _, r := range [][2]uint64{{1, 0}, {0, n + 1}, {n + 1, n + 1}, {n, 0}, {1 << 63, 1<<64 - 1}} {
-				if list, err := gathered(t.Context(), p, r[0], r[1]); err == nil || len(list) > 0 || errors.Is(err, ErrArchive) {
-					t.Errorf("%d: %d entries, %v", r, len(list), err)
-				}
-			}
-			for d, want := range s.blobs {
-				if b, err := p.Blob(t.Context(), d); err != nil || !bytes.Equal(b, want) || b == nil {
-					t.Errorf("%s: %d bytes, %v", d, len(b), err)
-				}
-				d[31] ^= 1
-				if b, err := p.Blob(t.Context(), d); b != nil || !errors.Is(err, proofgraph.ErrNoBlob) {
-					t.Errorf("a blob that is not there: %d bytes, %v", len(b), err)
-				}
-			}
-			if b, err := p.Blob(t.Context(), contracts.Digest{1}); b != nil || !errors.Is(err, proofgraph.ErrNoBlob) {
-				t.Errorf("a blob that is not there: %d bytes, %v", len(b), err)
-			}
-		})
-	}
-}
-
 // TestPackRefused: of what does not verify there is no Pack.
 func TestPackRefused(t *testing.T) {
-	m := smallLog(t, 0)
-	pack := m.pack()
+	m := forge.SmallLog(t, 0)
+	pack := m.Pack(Write)
 	pack[len(pack)/2] ^= 1
-	p, r, err := OpenPack(t.Context(), bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.trust})
-	want, werr := verifyBytes(t, pack, Options{Trust: m.trust})
+	p, r, err := OpenPack(t.Context(), bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.Trust})
+	want, werr := verifyBytes(t, pack, Options{Trust: m.Trust})
 	if p != nil || err == nil || !reflect.DeepEqual(r, want) || err.Error() != werr.Error() {
 		t.Errorf("%v, %+v, %v; Verify says %+v, %v", p, r, err, want, werr)
 	}
@@ -112,12 +50,12 @@ func TestPackZero(t *testing.T) {
 
 // TestPackErased: an erased blob is one that is not there.
 func TestPackErased(t *testing.T) {
-	d := deskLog(t)
-	m := takeApart(t, d.pack())
-	name := judgements(m)[0].d()["inputsHash"].(string)
-	delete(m.blobs, name)
-	pack := m.build()
-	p := openBytes(t, pack, Options{Trust: d.trust})
+	d := forge.FixtureLog(t)
+	m := forge.TakeApart(t, d.Pack(Write))
+	name := forge.Judgements(m)[0].D()["inputsHash"].(string)
+	delete(m.Blobs, name)
+	pack := m.Build()
+	p := openBytes(t, pack, Options{Trust: d.Trust})
 	if b, err := p.Blob(t.Context(), digest(t, name)); b != nil || err != proofgraph.ErrNoBlob {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
@@ -140,22 +78,22 @@ func (r *turncoat) ReadAt(b []byte, at int64) (int, error) {
 // then all that there is is asked for.
 func TestPackThatChanged(t *testing.T) {
 	race.Alone(t)
-	m := newMaker(t)
-	m.use(testPolicy(1))
-	m.allowed(ask{session: "main", tool: "fs.list", args: `{}`, who: reader}).ran(`[]`)
-	m.checkpoint()
-	pack := m.pack()
-	s := shelve(t, pack)
-	n := uint64(len(s.entries))
+	m := forge.NewMaker(t)
+	m.Use(forge.FilesPolicy(1))
+	m.Allowed(forge.Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: forge.Reader}).Ran(`[]`)
+	m.Checkpoint()
+	pack := m.Pack(Write)
+	s := forge.Shelve(t, pack)
+	n := uint64(len(s.Lines))
 	bads := map[string]io.ReaderAt{"gone": gone{}, "empty": bytes.NewReader(nil), "cut": bytes.NewReader(pack[:len(pack)/2]), "zeros": bytes.NewReader(make([]byte, len(pack))),
-		"shifted": bytes.NewReader(pack[1:]), "another": bytes.NewReader(smallLog(t, 0).pack())}
+		"shifted": bytes.NewReader(pack[1:]), "another": bytes.NewReader(forge.SmallLog(t, 0).Pack(Write))}
 	for i := range pack {
 		b := bytes.Clone(pack)
 		b[i] ^= 1
 		bads[fmt.Sprint("byte ", i)] = bytes.NewReader(b)
 	}
 	r := &turncoat{good: bytes.NewReader(pack)}
-	p, report, err := OpenPack(t.Context(), r, int64(len(pack)), Options{Trust: m.trust})
+	p, report, err := OpenPack(t.Context(), r, int64(len(pack)), Options{Trust: m.Trust})
 	if err != nil || !report.Success(0) {
 		t.Fatalf("%+v, %v", report, err)
 	}
@@ -165,7 +103,7 @@ func TestPackThatChanged(t *testing.T) {
 		r.bad = bad
 		list, err := gathered(t.Context(), p, 0, n)
 		for i, e := range list {
-			if !bytes.Equal(e, s.entries[i]) {
+			if !bytes.Equal(e, s.Lines[i]) {
 				t.Fatalf("%s: another entry %d", name, i)
 			}
 		}
@@ -175,7 +113,7 @@ func TestPackThatChanged(t *testing.T) {
 		if err != nil {
 			entries++
 		}
-		for d, want := range s.blobs {
+		for d, want := range s.Blobs {
 			b, err := p.Blob(t.Context(), d)
 			if err == nil && !bytes.Equal(b, want) || err != nil && (b != nil || !errors.Is(err, ErrArchive) && err != proofgraph.ErrNoBlob) {
 				t.Fatalf("%s: blob %s: %d bytes, %v", name, d, len(b), err)
@@ -185,33 +123,33 @@ func TestPackThatChanged(t *testing.T) {
 			}
 		}
 	}
-	members := untar(t, pack)
+	members := forge.Untar(t, pack)
 	least := 0
-	for _, x := range members[entriesMember+1:] {
-		least += len(x.body)
+	for _, x := range members[forge.EntriesAt+1:] {
+		least += len(x.Body)
 	}
-	if entries != len(members[entriesMember].body)+len(bads)-len(pack) || blobs < least {
+	if entries != len(members[forge.EntriesAt].Body)+len(bads)-len(pack) || blobs < least {
 		t.Errorf("of %d changes, entries were refused by %d, blobs by %d", len(bads), entries, blobs)
 	}
 }
 
 // TestPackOfMany: many goroutines read a Pack at once.
 func TestPackOfMany(t *testing.T) {
-	d := deskLog(t)
-	pack := d.pack()
-	p, s := openBytes(t, pack, Options{Trust: d.trust}), shelve(t, pack)
-	n := uint64(len(s.entries))
+	d := forge.FixtureLog(t)
+	pack := d.Pack(Write)
+	p, s := openBytes(t, pack, Options{Trust: d.Trust}), forge.Shelve(t, pack)
+	n := uint64(len(s.Lines))
 	var wait sync.WaitGroup
 	for i := range uint64(8) {
 		wait.Go(func() {
 			for from := range n {
 				list, err := gathered(t.Context(), p, from, min(from+i+1, n))
-				if err != nil || !bytes.Equal(list[0], s.entries[from]) {
+				if err != nil || !bytes.Equal(list[0], s.Lines[from]) {
 					t.Errorf("entry %d: %v", from, err)
 				}
 				clear(list[0]) // it is ours
 			}
-			for name, want := range s.blobs {
+			for name, want := range s.Blobs {
 				b, err := p.Blob(t.Context(), name)
 				if err != nil || !bytes.Equal(b, want) {
 					t.Errorf("%s: %v", name, err)
@@ -219,7 +157,7 @@ func TestPackOfMany(t *testing.T) {
 				clear(b)
 			}
 			note, err := p.Checkpoint(t.Context())
-			if err != nil || !bytes.Equal(note, s.note) {
+			if err != nil || !bytes.Equal(note, s.Note) {
 				t.Error(err)
 			}
 			clear(note)
@@ -230,8 +168,8 @@ func TestPackOfMany(t *testing.T) {
 
 // TestPackEnds: an ended context ends every method.
 func TestPackEnds(t *testing.T) {
-	m := smallLog(t, 0)
-	p := openBytes(t, m.pack(), Options{Trust: m.trust})
+	m := forge.SmallLog(t, 0)
+	p := openBytes(t, m.Pack(Write), Options{Trust: m.Trust})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range p.Entries(ctx, 0, 6) { // in the midst of it
@@ -263,8 +201,8 @@ func TestPackEnds(t *testing.T) {
 // TestPackMemory: a Pack holds what finds entries and blobs, and nothing else of the verification.
 func TestPackMemory(t *testing.T) {
 	race.Alone(t)
-	m := longLog(t, 4_000)
-	pack := m.pack()
+	m := forge.LongLog(t, 4_000)
+	pack := m.Pack(Write)
 	heap := func() float64 {
 		runtime.GC()
 		runtime.GC() // what pools hold goes with the second one
@@ -273,7 +211,7 @@ func TestPackMemory(t *testing.T) {
 		return float64(s.HeapAlloc)
 	}
 	before := heap()
-	p, _, err := OpenPack(t.Context(), bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.trust})
+	p, _, err := OpenPack(t.Context(), bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.Trust})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,10 +220,40 @@ func TestPackMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if held > 48*float64(n)+8*float64(len(untar(t, pack)))+64<<10 || n < 4_000 {
+	if held > 48*float64(n)+8*float64(len(forge.Untar(t, pack)))+64<<10 || n < 4_000 {
 		t.Errorf("%.0f bytes are held of %d entries", held, n)
 	}
 	runtime.KeepAlive(p)
 	runtime.KeepAlive(pack)
 	runtime.KeepAlive(m)
+}
+
+func openBytes(t testing.TB, pack []byte, o Options) *Pack {
+	t.Helper()
+	p, r, err := OpenPack(t.Context(), bytes.NewReader(pack), int64(len(pack)), o)
+	want, werr := verifyBytes(t, pack, o)
+	if p == nil || err != nil || werr != nil || !reflect.DeepEqual(r, want) {
+		t.Fatalf("%+v, %v\nVerify says %+v, %v", r, err, want, werr)
+	}
+	return p
+}
+
+// gathered are the entries of a range, as far as they come.
+func gathered(ctx context.Context, p *Pack, from, to uint64) (list []contracts.Entry, err error) {
+	for e, err := range p.Entries(ctx, from, to) {
+		if err != nil {
+			return list, err
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+func digest(t *testing.T, s string) contracts.Digest {
+	t.Helper()
+	d, err := crypto.ParseDigest([]byte(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 )
@@ -39,10 +40,10 @@ func (e *endless) lines() iter.Seq2[line, *Error] {
 
 // TestAheadIsBounded: what is taken before its turn is a constant number of lines and bytes, of entries that are none too.
 func TestAheadIsBounded(t *testing.T) {
-	m := longLog(t, 600)
-	pack := m.pack()
+	m := forge.LongLog(t, 600)
+	pack := m.Pack(Write)
 	for name, then := range map[string][]byte{"line ends": nil, "long lines": make([]byte, contracts.MaxEntry), "one too long": make([]byte, 1<<20)} {
-		v := newVerifier(t.Context(), Options{Trust: m.trust})
+		v := newVerifier(t.Context(), Options{Trust: m.Trust})
 		v.workers = 4
 		p, err := openPacked(t.Context(), bytes.NewReader(pack), int64(len(pack)))
 		if err != nil {
@@ -61,41 +62,41 @@ func TestAheadIsBounded(t *testing.T) {
 
 // TestAheadInStore verifies a log where it is kept, in the shapes, entry by entry told of it; and with a store that panics at each call.
 func TestAheadInStore(t *testing.T) {
-	m := longLog(t, 60)
-	size, err := m.store.Size(t.Context())
-	m.must(err)
+	m := forge.LongLog(t, 60)
+	size, err := m.Store.Size(t.Context())
+	m.Must(err)
 	verify := func(s proofgraph.Store, workers, batch int, progress func(done, total uint64)) (Report, error) {
-		v := newVerifier(t.Context(), Options{Trust: m.trust, Progress: progress})
+		v := newVerifier(t.Context(), Options{Trust: m.Trust, Progress: progress})
 		v.workers, v.batch = workers, batch
 		r, err := v.answer(v.inStore(s))
 		mustHaveEnded(t, "a store")
 		return r, err
 	}
-	want, err := verify(m.store, 1, 0, nil)
+	want, err := verify(m.Store, 1, 0, nil)
 	if err != nil || !want.Success(Logged) {
 		t.Fatal(want, err)
 	}
 	for _, x := range shapes {
 		last := [2]uint64{}
-		got, err := verify(m.store, x.workers, x.batch, func(done, total uint64) { last = [2]uint64{done, total} })
+		got, err := verify(m.Store, x.Workers, x.Batch, func(done, total uint64) { last = [2]uint64{done, total} })
 		if err != nil || !reflect.DeepEqual(got, want) || last != [2]uint64{size, size} {
 			t.Errorf("%+v, %v; of all %v", got, err, last)
 		}
 		calls := 0
 		for n := 0; ; n += 7 {
 			calls = 0
-			s := &badStore{Store: m.store, blob: func(_ contracts.Digest, b []byte) ([]byte, error) {
+			s := &forge.FaultyStore{Store: m.Store, OnBlob: func(_ contracts.Digest, b []byte) ([]byte, error) {
 				if calls++; calls > n {
 					panic("the store")
 				}
 				return b, nil
-			}, entries: func(i int, e contracts.Entry) (contracts.Entry, error) {
+			}, OnEntry: func(i int, e contracts.Entry) (contracts.Entry, error) {
 				if calls++; calls > n {
 					panic("the store")
 				}
 				return e, nil
 			}}
-			r, err := verify(s, x.workers, x.batch, nil)
+			r, err := verify(s, x.Workers, x.Batch, nil)
 			if calls <= n {
 				break
 			}
@@ -111,9 +112,9 @@ func TestAheadInStore(t *testing.T) {
 // else, all is done.
 func TestProgress(t *testing.T) {
 	race.Alone(t)
-	m := longLog(t, 1_900)
-	pack := m.pack()
-	total := uint64(len(untar(t, pack)[entriesMember].body))
+	m := forge.LongLog(t, 1_900)
+	pack := m.Pack(Write)
+	total := uint64(len(forge.Untar(t, pack)[forge.EntriesAt].Body))
 	goroutine := func() string {
 		b := make([]byte, 64)
 		line, _, _ := strings.Cut(string(b[:runtime.Stack(b, false)]), "[")
@@ -121,7 +122,7 @@ func TestProgress(t *testing.T) {
 	}
 	for _, workers := range []int{1, 3} {
 		here, times, last := goroutine(), 0, uint64(0)
-		o := Options{Trust: m.trust, Progress: func(done, of uint64) {
+		o := Options{Trust: m.Trust, Progress: func(done, of uint64) {
 			if done <= last || of != total || done > of || goroutine() != here {
 				t.Errorf("%d after %d out of %d, want %d; on %s, want %s", done, last, of, total, goroutine(), here)
 			}
@@ -136,15 +137,15 @@ func TestProgress(t *testing.T) {
 		if workers == 1 {
 			continue
 		}
-		for name, change := range map[string]func(ms []member){
-			"an entry":       func(ms []member) { b := ms[entriesMember].body; b[len(b)-3] = ' ' },
-			"the checkpoint": func(ms []member) { ms[checkpointMember].body[0] ^= 1 },
-			"a blob":         func(ms []member) { ms[len(ms)-1].body[0] ^= 1 },
+		for name, change := range map[string]func(ms []forge.Member){
+			"an entry":       func(ms []forge.Member) { b := ms[forge.EntriesAt].Body; b[len(b)-3] = ' ' },
+			"the checkpoint": func(ms []forge.Member) { ms[forge.CheckpointAt].Body[0] ^= 1 },
+			"a blob":         func(ms []forge.Member) { ms[len(ms)-1].Body[0] ^= 1 },
 		} {
-			ms := untar(t, pack)
+			ms := forge.Untar(t, pack)
 			change(ms)
 			last = 0
-			bad := tarOf(ms)
+			bad := forge.TarOf(ms)
 			if _, err := verifyWith(t.Context(), bytes.NewReader(bad), int64(len(bad)), o, workers, batchBytes); err == nil || last == total || last == 0 {
 				t.Errorf("%s: %d of %d, %v", name, last, total, err)
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/guardian/past"
 )
 
@@ -13,26 +14,26 @@ import (
 // is said to be, used or not, is held to the log as if the story had been kept: the first one's inputs are there, so nothing is left open.
 func TestLieToldAgain(t *testing.T) {
 	for _, lies := range []bool{false, true} {
-		d := newDesk(t)
-		first := d.pending(`{"amount":1}`)
-		second := d.pending(`{"amount":1}`)
-		d.allowed(d.ask("pay", `{"amount":1}`, d.approve(seedA, first))).ran(`1`)
-		d.session = "s2"
-		d.look("/a")
-		d.allowed(d.ask("act", `{"path":"/a"}`)).ran(`1`) // which asks for the past of that one
-		d.session = "s1"
-		ask := d.ask("pay", `{"amount":1}`, d.approve(seedA, second))
+		d := forge.NewFixture(t)
+		first := d.Pending(`{"amount":1}`)
+		second := d.Pending(`{"amount":1}`)
+		d.Allowed(d.Ask("pay", `{"amount":1}`, d.Approve(forge.SeedA, first))).Ran(`1`)
+		d.Session = "s2"
+		d.Look("/a")
+		d.Allowed(d.Ask("act", `{"path":"/a"}`)).Ran(`1`) // which asks for the past of that one
+		d.Session = "s1"
+		ask := d.Ask("pay", `{"amount":1}`, d.Approve(forge.SeedA, second))
 		if lies {
-			d.memory.lie = func(p past.Past) past.Past { return liar{Past: p, used: func(bool) bool { return true }} }
-			d.denied(contracts.ReasonApprovalInvalid, ask)
+			d.Memory.Lie = func(p past.Past) past.Past { return forge.Liar{Past: p, FakeUsed: func(bool) bool { return true }} }
+			d.Denied(contracts.ReasonApprovalInvalid, ask)
 		} else {
-			d.allowed(ask).ran(`1`)
+			d.Allowed(ask).Ran(`1`)
 		}
-		d.checkpoint()
-		pack := d.pack()
+		d.Checkpoint()
+		pack := d.Pack(Write)
 		told := uint64(0)
 		for _, most := range []int{maxStories, 1} {
-			v := newVerifier(t.Context(), Options{Trust: d.trust})
+			v := newVerifier(t.Context(), Options{Trust: d.Trust})
 			v.stories.most, v.stories.limit = most, most
 			err := v.inPack(bytes.NewReader(pack), int64(len(pack)))
 			if lies != errors.Is(err, ErrReplay) || !lies && err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
@@ -104,15 +105,15 @@ var lies = map[string]lie{
 // TestLyingStore: whatever a store says, at whatever answer, it is found out, or what is reported is what is true of it.
 func TestLyingStore(t *testing.T) {
 	race.Alone(t)
-	base, d := baseLog(t), deskLog(t)
-	base.checkpoint()
-	for name, m := range map[string]*maker{"base": base, "earlier entries and inputs": d.maker} {
-		good, err := VerifyStore(t.Context(), m.store, Options{Trust: m.trust})
+	base, d := forge.BaseLog(t), forge.FixtureLog(t)
+	base.Checkpoint()
+	for name, m := range map[string]*forge.Maker{"base": base, "earlier entries and inputs": d.Maker} {
+		good, err := VerifyStore(t.Context(), m.Store, Options{Trust: m.Trust})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for kind, what := range lies {
-			if m == d.maker && what.size != nil && kind != "other" {
+			if m == d.Maker && what.size != nil && kind != "other" {
 				continue
 			}
 			t.Run(name+"/"+kind, func(t *testing.T) {
@@ -122,8 +123,8 @@ func TestLyingStore(t *testing.T) {
 					step = 3
 				}
 				for i := 0; ; i += step {
-					l := &lyingStore{m.store, i, what}
-					r, err := VerifyStore(t.Context(), l, Options{Trust: m.trust})
+					l := &lyingStore{m.Store, i, what}
+					r, err := VerifyStore(t.Context(), l, Options{Trust: m.Trust})
 					if l.n >= 0 { // it never came to that
 						break
 					}
@@ -170,14 +171,14 @@ type void struct{ proofgraph.Store }
 func (void) Entries(context.Context, uint64, uint64) iter.Seq2[contracts.Entry, error] { return nil }
 
 func TestStoresThatAreNone(t *testing.T) {
-	d := deskLog(t)
-	whole := shelve(t, d.pack())
-	with := func(change func(s *shelf)) *shelf {
+	d := forge.FixtureLog(t)
+	whole := forge.Shelve(t, d.Pack(Write))
+	with := func(change func(s *forge.Shelf)) *forge.Shelf {
 		s := *whole
 		change(&s)
 		return &s
 	}
-	n := len(whole.entries)
+	n := len(whole.Lines)
 	for name, x := range map[string]struct {
 		store proofgraph.Store
 		want  error
@@ -186,46 +187,46 @@ func TestStoresThatAreNone(t *testing.T) {
 		"none":             {nil, ErrInput, "no store was given"},
 		"nil":              {(*proofgraph.Memory)(nil), ErrStore, "it panicked"},
 		"empty":            {proofgraph.NewMemory(), ErrCheckpoint, "make it with Kernel.Checkpoint"},
-		"no checkpoint":    {with(func(s *shelf) { s.note = nil }), ErrCheckpoint, "make it with Kernel.Checkpoint"},
-		"a bad checkpoint": {with(func(s *shelf) { s.note = []byte("log\n") }), ErrCheckpoint, ""},
-		"a long one":       {with(func(s *shelf) { s.note = append(slices.Clip(s.note), make([]byte, maxNote)...) }), ErrCheckpoint, "1,000,000"},
-		"no entries":       {with(func(s *shelf) { s.entries = nil }), ErrChain, "no genesis"},
-		"one":              {with(func(s *shelf) { s.entries = s.entries[:1] }), ErrMerkle, "checkpoint.size"},
-		"one fewer":        {with(func(s *shelf) { s.entries = s.entries[:n-1] }), ErrMerkle, "checkpoint.size"},
+		"no checkpoint":    {with(func(s *forge.Shelf) { s.Note = nil }), ErrCheckpoint, "make it with Kernel.Checkpoint"},
+		"a bad checkpoint": {with(func(s *forge.Shelf) { s.Note = []byte("log\n") }), ErrCheckpoint, ""},
+		"a long one":       {with(func(s *forge.Shelf) { s.Note = append(slices.Clip(s.Note), make([]byte, maxNote)...) }), ErrCheckpoint, "1,000,000"},
+		"no entries":       {with(func(s *forge.Shelf) { s.Lines = nil }), ErrChain, "no genesis"},
+		"one":              {with(func(s *forge.Shelf) { s.Lines = s.Lines[:1] }), ErrMerkle, "checkpoint.size"},
+		"one fewer":        {with(func(s *forge.Shelf) { s.Lines = s.Lines[:n-1] }), ErrMerkle, "checkpoint.size"},
 		"deaf":             {deaf{whole}, ErrChain, ""}, // each entry comes twice
 		"void":             {void{whole}, ErrStore, "it panicked"},
-		"a long entry": {with(func(s *shelf) {
-			s.entries = slices.Clone(s.entries)
-			s.entries[3] = make([]byte, contracts.MaxEntry+1)
+		"a long entry": {with(func(s *forge.Shelf) {
+			s.Lines = slices.Clone(s.Lines)
+			s.Lines[3] = make([]byte, contracts.MaxEntry+1)
 		}), ErrEncoding, "entry 3"},
-		"a long blob": {with(func(s *shelf) {
-			s.blobs = maps.Clone(s.blobs)
-			for d := range s.blobs {
-				s.blobs[d] = make([]byte, maxBlob+1)
+		"a long blob": {with(func(s *forge.Shelf) {
+			s.Blobs = maps.Clone(s.Blobs)
+			for d := range s.Blobs {
+				s.Blobs[d] = make([]byte, maxBlob+1)
 				break
 			}
 		}), ErrBlob, "longer than any blob may be"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := VerifyStore(t.Context(), x.store, Options{Trust: d.trust})
+			r, err := VerifyStore(t.Context(), x.store, Options{Trust: d.Trust})
 			mustRefuse(t, r, err, x.want)
 			if !strings.Contains(fmt.Sprint(err), x.say) {
 				t.Error(err)
 			}
 		})
 	}
-	r, err := VerifyStore(t.Context(), whole, Options{Trust: d.trust, Level: Logged + 1})
+	r, err := VerifyStore(t.Context(), whole, Options{Trust: d.Trust, Level: Logged + 1})
 	mustRefuse(t, r, err, ErrInput)
 }
 
 // TestStoreEnds: a verification ends with its context, whoever notices, and that is no fault of the store's.
 func TestStoreEnds(t *testing.T) {
 	race.Alone(t)
-	d := deskLog(t)
+	d := forge.FixtureLog(t)
 	for i := 0; ; i++ {
 		ctx, cancel := context.WithCancel(t.Context())
-		l := &lyingStore{d.store, i, lie{more: 1, bytes: func(b []byte, err error) ([]byte, error) { cancel(); return b, err }, size: func(n uint64) (uint64, error) { cancel(); return n, nil }}}
-		r, err := VerifyStore(ctx, l, Options{Trust: d.trust})
+		l := &lyingStore{d.Store, i, lie{more: 1, bytes: func(b []byte, err error) ([]byte, error) { cancel(); return b, err }, size: func(n uint64) (uint64, error) { cancel(); return n, nil }}}
+		r, err := VerifyStore(ctx, l, Options{Trust: d.Trust})
 		cancel()
 		if l.n >= 0 {
 			if i < 60 {
@@ -248,7 +249,7 @@ type forgetful struct {
 
 func (f *forgetful) ReadAt(b []byte, at int64) (int, error) {
 	n, err := f.ReaderAt.ReadAt(b, at)
-	if i := f.at - at; i >= 0 && i+block <= int64(n) {
+	if i := f.at - at; i >= 0 && i+forge.TarBlock <= int64(n) {
 		if f.n--; f.n == -1 {
 			b[i+int64(len(blobPrefix))+63] ^= 1
 		}
@@ -259,17 +260,17 @@ func (f *forgetful) ReadAt(b []byte, at int64) (int, error) {
 // TestErasedInBetween: inputs that were there once, and are not when they are needed again, are no erased ones: what hangs on them is not
 // believed. Here a kernel took a receipt of other values for one of these.
 func TestErasedInBetween(t *testing.T) {
-	d := newDesk(t)
-	d.look("/a")
-	a, l := d.ask("act", `{"path":"/b"}`), lookedAt(d.memory.runs[0].Entry, d.memory.runs[0].Time)
-	d.memory.lie = func(p past.Past) past.Past { l.Past = p; return l }
-	d.allowed(a)
-	d.checkpoint()
-	pack := d.pack()
-	m := takeApart(t, pack)
-	name := judgements(m)[0].d()["inputsHash"].(string)
-	delete(m.blobs, name)
-	if r, err := verifyBytes(t, m.build(), Options{Trust: d.trust}); err != nil || len(r.Erased) != 1 { // or it would be found out anyway
+	d := forge.NewFixture(t)
+	d.Look("/a")
+	a, l := d.Ask("act", `{"path":"/b"}`), forge.LookedAt(d.Memory.Runs[0].Entry, d.Memory.Runs[0].Time)
+	d.Memory.Lie = func(p past.Past) past.Past { l.Past = p; return l }
+	d.Allowed(a)
+	d.Checkpoint()
+	pack := d.Pack(Write)
+	m := forge.TakeApart(t, pack)
+	name := forge.Judgements(m)[0].D()["inputsHash"].(string)
+	delete(m.Blobs, name)
+	if r, err := verifyBytes(t, m.Build(), Options{Trust: d.Trust}); err != nil || len(r.Erased) != 1 { // or it would be found out anyway
 		t.Fatalf("%+v, %v", r, err)
 	}
 	never := func(from string, i int, r Report, err error) { // with nothing that is said to be erased
@@ -279,9 +280,9 @@ func TestErasedInBetween(t *testing.T) {
 	}
 	changed := 0
 	for i := 0; ; i++ {
-		s := &lyingStore{d.store, i, lies["fewer"]}
+		s := &lyingStore{d.Store, i, lies["fewer"]}
 		s.what.more = 1
-		r, err := VerifyStore(t.Context(), s, Options{Trust: d.trust})
+		r, err := VerifyStore(t.Context(), s, Options{Trust: d.Trust})
 		if s.n >= 0 {
 			break
 		}
@@ -291,7 +292,7 @@ func TestErasedInBetween(t *testing.T) {
 	}
 	for i := range 8 {
 		f := &forgetful{bytes.NewReader(pack), int64(bytes.Index(pack, []byte(blobPrefix+name))), i}
-		r, err := Verify(t.Context(), f, int64(len(pack)), Options{Trust: d.trust})
+		r, err := Verify(t.Context(), f, int64(len(pack)), Options{Trust: d.Trust})
 		if never("pack", i, r, err); errors.Is(err, errChanged) {
 			changed++
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -25,21 +26,21 @@ func (s wild) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 
 // TestPanicIsNotShown: whatever a store panics with may be what it keeps, and stands in no error. The runtime's own may.
 func TestPanicIsNotShown(t *testing.T) {
-	m := newMaker(t)
-	m.use(testPolicy(1))
-	m.allowed(ask{session: "main", tool: "fs.read", args: `{"path":"/srv/private"}`, who: reader})
-	m.checkpoint()
-	r, err := VerifyStore(t.Context(), wild{m.store, func(b []byte) {
+	m := forge.NewMaker(t)
+	m.Use(forge.FilesPolicy(1))
+	m.Allowed(forge.Ask{Session: "main", Tool: "fs.read", Args: `{"path":"/srv/private"}`, Who: forge.Reader})
+	m.Checkpoint()
+	r, err := VerifyStore(t.Context(), wild{m.Store, func(b []byte) {
 		if strings.Contains(string(b), "private") {
 			panic(string(b))
 		}
-	}}, Options{Trust: m.trust})
+	}}, Options{Trust: m.Trust})
 	mustRefuse(t, r, err, ErrStore)
 	if !strings.Contains(err.Error(), "panicked") || strings.Contains(err.Error(), "private") {
 		t.Error(err)
 	}
 	var none []byte
-	r, err = VerifyStore(t.Context(), wild{m.store, func([]byte) { none[0]++ }}, Options{Trust: m.trust})
+	r, err = VerifyStore(t.Context(), wild{m.Store, func([]byte) { none[0]++ }}, Options{Trust: m.Trust})
 	mustRefuse(t, r, err, ErrStore)
 	if !strings.Contains(err.Error(), "index out of range") {
 		t.Error(err)
@@ -48,18 +49,18 @@ func TestPanicIsNotShown(t *testing.T) {
 
 // TestGoroutineEndsInAStore: where a store ends the goroutine that asks it, nobody is told of a success, and nothing of the verification is left.
 func TestGoroutineEndsInAStore(t *testing.T) {
-	m := deskLog(t)
+	m := forge.FixtureLog(t)
 	before := runtime.NumGoroutine()
 	answered := false
 	done := make(chan struct{})
 	n := 0
 	go func() {
 		defer close(done)
-		VerifyStore(context.Background(), wild{m.store, func([]byte) {
+		VerifyStore(context.Background(), wild{m.Store, func([]byte) {
 			if n++; n > 5 {
 				runtime.Goexit()
 			}
-		}}, Options{Trust: m.trust})
+		}}, Options{Trust: m.Trust})
 		answered = true
 	}()
 	<-done

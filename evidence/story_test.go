@@ -3,62 +3,31 @@ package evidence
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/race"
 )
-
-// wander makes calls of five sessions at random, some of which run, fail, or are never heard of again.
-func wander(m *maker, n int, drop bool) {
-	r := rand.New(rand.NewPCG(3, 4))
-	var open []*called
-	for range n {
-		if len(open) > 3 {
-			i := r.IntN(len(open))
-			c := open[i]
-			open = append(open[:i], open[i+1:]...)
-			if r.IntN(5) == 0 {
-				c.failed(contracts.ReasonToolError)
-			} else if c.decision.Tool == "fs.list" {
-				c.ran(`[1]`)
-			} else {
-				c.ran(`{"text":"t"}`)
-			}
-			continue
-		}
-		a := ask{session: fmt.Sprint("s", r.IntN(5)), tool: "fs.list", args: fmt.Sprintf(`{"depth":%d}`, r.IntN(4)), who: reader, drop: drop && r.IntN(3) == 0}
-		if r.IntN(2) == 0 {
-			a.tool, a.args = "fs.read", fmt.Sprintf(`{"lines":%d,"path":"/srv/%d"}`, r.IntN(2), r.IntN(3))
-		}
-		if r.IntN(8) == 0 {
-			a.who = writer
-			m.denied(contracts.ReasonPolicyViolation, ask{session: a.session, tool: "fs.list", args: `{}`, who: writer})
-			continue
-		}
-		open = append(open, m.allowed(a))
-	}
-}
 
 // TestStories: whether a session is told of as its entries come, or only when somebody asks, or ever again since too much would be held, it is
 // the same story, and that of who made the log.
 func TestStories(t *testing.T) {
 	race.Alone(t)
-	m := newMaker(t)
-	m.use(testPolicy(1))
-	wander(m, 300, false)
-	m.checkpoint()
-	pack := m.pack()
+	m := forge.NewMaker(t)
+	m.Use(forge.FilesPolicy(1))
+	forge.Wander(m, 300, false)
+	m.Checkpoint()
+	pack := m.Pack(Write)
 	for name, x := range map[string]struct {
 		asked bool
 		most  int
 	}{"as it comes": {true, maxStories}, "when asked": {false, maxStories}, "again and again": {true, 2000}, "one at a time": {false, 1}} {
 		t.Run(name, func(t *testing.T) {
-			v := newVerifier(t.Context(), Options{Trust: m.trust})
+			v := newVerifier(t.Context(), Options{Trust: m.Trust})
 			v.stories.asked, v.stories.most = x.asked, x.most
 			if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
 				t.Fatal(err)
@@ -67,7 +36,7 @@ func TestStories(t *testing.T) {
 			for i := range 5 {
 				session := fmt.Sprint("s", i)
 				p := v.past(v.chain(session), new(contracts.Inputs))
-				truth := m.past(session)
+				truth := m.Past(session)
 				for _, tool := range []string{"", "fs.list", "fs.read", "fs.stat"} {
 					if a, b := p.Calls(tool), truth.Calls(tool); a != b {
 						t.Errorf("%s: %d calls of %q, want %d", session, a, tool, b)
@@ -75,7 +44,7 @@ func TestStories(t *testing.T) {
 				}
 				for _, same := range []string{"", `{"/depth":0}`, `{"/depth":1}`, `{"/depth":9}`, `{"/path":"/srv/1"}`, `{"/lines":1,"/path":"/srv/2"}`, `{"/lines":0}`, `{"/x":0}`, `{"/y":0}`, `{"/z":0}`} {
 					for _, tool := range []string{"fs.list", "fs.read", "fs.stat"} {
-						values := valuesOf(t, same)
+						values := forge.ValuesOf(t, same)
 						want, err := truth.Receipt(tool, values)
 						if err != nil {
 							t.Fatal(err)
@@ -108,12 +77,12 @@ func TestStories(t *testing.T) {
 
 // TestStoriesOfErased: where inputs of earlier calls are gone, kept inputs are believed in what the log cannot tell, and in nothing else.
 func TestStoriesOfErased(t *testing.T) {
-	m := newMaker(t)
-	m.use(testPolicy(1))
-	wander(m, 300, true)
-	m.checkpoint()
-	pack := m.pack()
-	v := newVerifier(t.Context(), Options{Trust: m.trust})
+	m := forge.NewMaker(t)
+	m.Use(forge.FilesPolicy(1))
+	forge.Wander(m, 300, true)
+	m.Checkpoint()
+	pack := m.Pack(Write)
+	v := newVerifier(t.Context(), Options{Trust: m.Trust})
 	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
 		t.Fatal(err)
 	}
@@ -121,17 +90,17 @@ func TestStoriesOfErased(t *testing.T) {
 	for i := range 5 {
 		session := fmt.Sprint("s", i)
 		for _, x := range []struct{ tool, same string }{{"fs.list", `{"/depth":0}`}, {"fs.list", `{"/depth":1}`}, {"fs.list", `{"/depth":9}`}, {"fs.read", `{"/path":"/srv/1"}`}, {"fs.read", `{"/lines":1,"/path":"/srv/2"}`}} {
-			same := valuesOf(t, x.same)
+			same := forge.ValuesOf(t, x.same)
 			var latest *past.Run // of those that can be read
 			var runs []past.Run
-			for _, r := range m.memory.runs {
-				if r.session != session || r.Tool != x.tool {
+			for _, r := range m.Memory.Runs {
+				if r.Session != session || r.Tool != x.tool {
 					continue
 				}
 				runs = append(runs, r.Run)
 				s := new(past.Session)
-				s.Execute(r.Run, valuesOf(t, string(m.memory.args[r.Decision])))
-				if p, _ := s.Receipt(x.tool, same, func(past.Run) (crypto.Value, error) { return valuesOf(t, string(m.memory.args[r.Decision])), nil }); p.Entry != nil && !m.memory.erased[r.Decision] {
+				s.Execute(r.Run, forge.ValuesOf(t, string(m.Memory.Args[r.Decision])))
+				if p, _ := s.Receipt(x.tool, same, func(past.Run) (crypto.Value, error) { return forge.ValuesOf(t, string(m.Memory.Args[r.Decision])), nil }); p.Entry != nil && !m.Memory.Erased[r.Decision] {
 					latest = &r.Run
 				}
 			}
@@ -149,21 +118,21 @@ func TestStoriesOfErased(t *testing.T) {
 			}
 			tried[fmt.Sprint("none ", latest == nil)]++
 			for _, r := range runs {
-				want := latest != nil && latest.Entry == r.Entry || m.memory.erased[r.Decision] && (latest == nil || latest.Receipt < r.Receipt)
+				want := latest != nil && latest.Entry == r.Entry || m.Memory.Erased[r.Decision] && (latest == nil || latest.Receipt < r.Receipt)
 				if got := ask(&r.Entry, r.Time); got != want {
 					t.Errorf("%s %v: %d, where %+v can be read: %v", session, x, r.Receipt, latest, got)
 				}
-				tried[fmt.Sprint(m.memory.erased[r.Decision], want)]++
+				tried[fmt.Sprint(m.Memory.Erased[r.Decision], want)]++
 				if ask(&r.Entry, r.Time+1) {
 					t.Errorf("%s %v: another time is believed", session, x)
 				}
 			}
-			for _, other := range []contracts.Digest{{1}, v.index.Hash(0), m.memory.runs[0].Entry, m.memory.runs[1].Entry, m.memory.runs[2].Entry} {
+			for _, other := range []contracts.Digest{{1}, v.index.Hash(0), m.Memory.Runs[0].Entry, m.Memory.Runs[1].Entry, m.Memory.Runs[2].Entry} {
 				mine := false
 				for _, r := range runs {
 					mine = mine || r.Entry == other
 				}
-				if !mine && ask(&other, testStart) {
+				if !mine && ask(&other, forge.Start) {
 					t.Errorf("%s %v: another entry is believed", session, x)
 				}
 			}
@@ -172,18 +141,6 @@ func TestStoriesOfErased(t *testing.T) {
 	if len(tried) != 6 {
 		t.Errorf("only %v were tried", tried)
 	}
-}
-
-func valuesOf(t testing.TB, text string) crypto.Value {
-	t.Helper()
-	if text == "" {
-		return crypto.Value{}
-	}
-	var tree crypto.Tree
-	if err := tree.Parse([]byte(text), crypto.Limits{Bytes: len(text), Depth: 8}); err != nil {
-		t.Fatal(err)
-	}
-	return tree.Root()
 }
 
 // TestStoriesOfMany: of many sessions that are asked about no more is held than may be, and a run weighs what it takes.
@@ -224,11 +181,11 @@ func TestStoriesOfMany(t *testing.T) {
 	if held := heap() - base; held > uint64(x.weight) || x.weight != ofStory+100_000*ofRun {
 		t.Errorf("%d bytes of what weighs %d", held, x.weight)
 	}
-	x.shape(c, c.story, "fs.read", valuesOf(t, `{"/path":0}`))
+	x.shape(c, c.story, "fs.read", forge.ValuesOf(t, `{"/path":0}`))
 	read := 0
-	_, err := c.story.Receipt("fs.read", valuesOf(t, `{"/path":-1}`), func(past.Run) (crypto.Value, error) {
+	_, err := c.story.Receipt("fs.read", forge.ValuesOf(t, `{"/path":-1}`), func(past.Run) (crypto.Value, error) {
 		read++
-		return valuesOf(t, fmt.Sprintf(`{"path":%d}`, read)), nil
+		return forge.ValuesOf(t, fmt.Sprintf(`{"path":%d}`, read)), nil
 	})
 	if err != nil || read != 100_000 {
 		t.Fatal(read, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/inorder"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -85,7 +86,8 @@ func newVerifier(ctx context.Context, o Options) *verifier {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	v := &verifier{ctx: ctx, o: o, workers: min(runtime.GOMAXPROCS(0), maxWorkers), batch: batchBytes, stories: stories{most: maxStories, limit: allStories},
+	shape := inorder.Of(ctx, inorder.Shape{Workers: min(runtime.GOMAXPROCS(0), maxWorkers), Batch: batchBytes})
+	v := &verifier{ctx: ctx, o: o, workers: shape.Workers, batch: shape.Batch, stories: stories{most: maxStories, limit: allStories},
 		pending: map[uint64]*pending{}, bound: map[bound]claim{}, approved: map[[16]byte]struct{}{}, nonces: map[[16]byte]uint32{}}
 	if o.CrossCheck {
 		v.canonical = jcs.Transform

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence/internal/forge"
 )
 
 // onProcessors runs a test on one and on some.
@@ -112,7 +113,7 @@ func TestWaves(t *testing.T) {
 
 // A busyStore knows how many calls of Blob it is in.
 type busyStore struct {
-	*badStore
+	*forge.FaultyStore
 	in atomic.Int32
 }
 
@@ -120,17 +121,17 @@ func (s *busyStore) Blob(ctx context.Context, d contracts.Digest) ([]byte, error
 	s.in.Add(1)
 	defer s.in.Add(-1)
 	runtime.Gosched()
-	return s.badStore.Blob(ctx, d)
+	return s.FaultyStore.Blob(ctx, d)
 }
 
 // TestWriteUnwinds has a store panic, end the goroutine, fail and end the context at every third blob: it is the caller's, and when Write is left
 // nobody is in the store any more.
 func TestWriteUnwinds(t *testing.T) {
-	m := baseLog(t)
-	m.checkpoint()
+	m := forge.BaseLog(t)
+	m.Checkpoint()
 	var names []string
-	for _, x := range untar(t, m.pack())[entriesMember+1:] {
-		names = append(names, strings.TrimPrefix(x.name, blobPrefix))
+	for _, x := range forge.Untar(t, m.Pack(Write))[forge.EntriesAt+1:] {
+		names = append(names, strings.TrimPrefix(x.Name, blobPrefix))
 	}
 	onProcessors(t, func(t *testing.T) {
 		for n := 0; n < len(names); n += 3 {
@@ -139,12 +140,12 @@ func TestWriteUnwinds(t *testing.T) {
 				for how, want := range []any{errDisk, "panic: boom", "ended", context.Canceled} {
 					ctx, cancel := context.WithCancel(t.Context())
 					seen := 0
-					s := &busyStore{badStore: &badStore{Store: m.store}}
-					s.blob = func(x contracts.Digest, b []byte) ([]byte, error) {
+					s := &busyStore{FaultyStore: &forge.FaultyStore{Store: m.Store}}
+					s.OnBlob = func(x contracts.Digest, b []byte) ([]byte, error) {
 						if x.String() != d {
 							return b, nil
 						}
-						if seen++; x == m.trust.Digest() && seen == 1 || seen < reading {
+						if seen++; x == m.Trust.Digest() && seen == 1 || seen < reading {
 							return b, nil
 						}
 						switch how {
@@ -158,7 +159,7 @@ func TestWriteUnwinds(t *testing.T) {
 						}
 						return nil, errDisk
 					}
-					got := outcome(func() error { return Write(ctx, io.Discard, s, testKey(t, m.by)) })
+					got := outcome(func() error { return Write(ctx, io.Discard, s, forge.Key(t, m.By)) })
 					cancel()
 					if err, ok := want.(error); ok && got != nil && errors.Is(got.(error), err) {
 						got = want
@@ -177,10 +178,10 @@ func TestWriteUnwinds(t *testing.T) {
 
 // TestWriteOnProcessors: however many there are, the pack is the same.
 func TestWriteOnProcessors(t *testing.T) {
-	m := longLog(t, 1500) // several waves, of entries and of blobs
-	want := m.pack()
+	m := forge.LongLog(t, 1500) // several waves, of entries and of blobs
+	want := m.Pack(Write)
 	onProcessors(t, func(t *testing.T) {
-		if !bytes.Equal(m.pack(), want) {
+		if !bytes.Equal(m.Pack(Write), want) {
 			t.Error("another pack")
 		}
 	})

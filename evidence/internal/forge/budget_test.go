@@ -1,0 +1,205 @@
+package forge
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/guardian/past"
+	"github.com/helmkernel/helm/internal/race"
+)
+
+// Charges, settlements and the balances in the inputs verify and replay; whoever changes one is found, as the catalogue says by what.
+func TestBudgets(t *testing.T) {
+	m := BudgetLog(t)
+	pack := m.Pack(evidence.Write)
+	o := evidence.Options{Trust: m.Trust, Origin: Origin}
+	r, err := verifyBytes(t, pack, o)
+	if err != nil || !r.Success(evidence.Logged) || r.Replay.Replayed != 9 || r.Replay.NotReplayable+r.Replay.Differing != 0 || len(r.Open) != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	charge := func(n *Node, budget string) Object {
+		for _, c := range n.D()["charges"].([]any) {
+			if c := c.(Object); c["budget"] == "P1:files:"+budget {
+				return c
+			}
+		}
+		t.Fatal("no charge")
+		return nil
+	}
+	settled := func(n *Node, i int) Object { return n.P()["settled"].([]any)[i].(Object) }
+	balance := func(m *Model, n *Node, budget string, change func(Object)) {
+		m.inputs(n, func(in Object) {
+			for _, b := range in["state"].(Object)["budgets"].([]any) {
+				if b := b.(Object); b["budget"] == "P1:files:"+budget {
+					change(b)
+				}
+			}
+		})
+	}
+	spent := func(n int) func(Object) { return func(b Object) { b["spent"] = n } }
+	for _, x := range []struct {
+		id   string
+		cut  func(m *Model, the func(string) *Node)
+		want error
+	}{
+		{"R26", func(m *Model, the func(string) *Node) {
+			charge(the("b1"), "reads")["before"] = 0
+			balance(m, the("b1"), "reads", spent(0))
+		}, evidence.ErrBudget},
+		{"R26 in another order", func(m *Model, the func(string) *Node) {
+			charge(the("b1"), "reads")["before"], charge(the("f1"), "reads")["before"] = 2, 1
+			balance(m, the("b1"), "reads", spent(2))
+			balance(m, the("f1"), "reads", spent(1))
+		}, evidence.ErrBudget},
+		{"R26 of an open call, which no receipt settles and nobody can replay", func(m *Model, the func(string) *Node) {
+			c := charge(the("o"), "reads")
+			c["before"] = numberOf(m, c["before"]) - 1
+			delete(m.Blobs, the("o").D()["inputsHash"].(string))
+		}, evidence.ErrBudget},
+		{"R28", func(m *Model, the func(string) *Node) { // the last call of its session, so no balance follows
+			delete(the("o").D(), "charges")
+		}, evidence.ErrReplay},
+		{"R29", func(m *Model, the func(string) *Node) { charge(the("a1"), "reads")["limit"] = 20 }, evidence.ErrReplay},
+		{"R29 of another", func(m *Model, the func(string) *Node) {
+			charge(the("o"), "reads")["of"], charge(the("o"), "reads")["before"] = "zoe", 0
+			balance(m, the("o"), "reads", func(b Object) { b["of"], b["spent"] = "zoe", 0 })
+		}, evidence.ErrReplay},
+		{"R30", func(m *Model, the func(string) *Node) { settled(the("a2"), 1)["amount"] = 0 }, evidence.ErrBudget},
+		{"R30 indeterminate", func(m *Model, the func(string) *Node) { settled(the("i2"), 1)["amount"] = 0 }, evidence.ErrBudget},
+		{"R30 another budget", func(m *Model, the func(string) *Node) { settled(the("a2"), 1)["budget"] = "P1:files:writes" }, evidence.ErrBudget},
+		{"a refund where the budget gives none", func(m *Model, the func(string) *Node) { // nobody is charged to it afterwards
+			settled(the("f2"), 1)["amount"] = 0
+		}, evidence.ErrReplay},
+		{"no refund where the budget gives one", func(m *Model, the func(string) *Node) {
+			settled(the("f2"), 0)["amount"] = 100
+			for i, name := range strings.Fields("w1 i1 o") {
+				charge(the(name), "lines")["before"] = 205 + 100*i
+				balance(m, the(name), "lines", spent(205+100*i))
+			}
+		}, evidence.ErrReplay},
+		{"a denial's balance is not read", func(m *Model, the func(string) *Node) {
+			m.inputs(the("b3"), func(in Object) { in["state"].(Object)["budgets"] = in["state"].(Object)["budgets"].([]any)[1:] })
+		}, evidence.ErrReplay},
+		{"a denial's balances are not there", func(m *Model, the func(string) *Node) {
+			m.inputs(the("b3"), func(in Object) { delete(in["state"].(Object), "budgets") })
+		}, evidence.ErrReplay},
+		{"a denial with enough", func(m *Model, the func(string) *Node) { balance(m, the("b3"), "reads", spent(2)) }, evidence.ErrReplay},
+		{"a balance that nobody read", func(m *Model, the func(string) *Node) {
+			m.inputs(the("b4"), func(in Object) {
+				in["state"].(Object)["budgets"] = []any{Object{"budget": "P1:files:lines", "spent": 5, "window": "total"}}
+			})
+		}, evidence.ErrReplay},
+		{"a balance beside the charges", func(m *Model, the func(string) *Node) {
+			m.inputs(the("o"), func(in Object) {
+				s := in["state"].(Object)
+				s["budgets"] = append([]any{Object{"budget": "P0:x:y", "spent": 5, "window": "total"}}, s["budgets"].([]any)...)
+			})
+		}, evidence.ErrReplay},
+	} {
+		t.Run(x.id, func(t *testing.T) {
+			ranRow(t, strings.Fields(x.id)[0])
+			m := TakeApart(t, pack)
+			x.cut(m, func(name string) *Node { return m.Nodes[slices.Index(budgetNames, name)] })
+			r, err := verifyBytes(t, m.Build(), o)
+			mustRefuse(t, r, err, x.want)
+		})
+	}
+}
+
+// TestOracleBudgets has the second implementation verify the log of budgets, and spoil whatever it can of charges, settlements and balances.
+func TestOracleBudgets(t *testing.T) {
+	race.Alone(t)
+	o := newOracle(t, "a log of budgets, and its mutations (TestBudgets has its own)")
+	m := BudgetLog(t)
+	pack := m.Pack(evidence.Write)
+	o.agrees(pack, m.Trust)
+	about := regexp.MustCompile("charge|^settled|^inputs-balance")
+	refused := 0
+	for x := range o.spoil(pack, about.MatchString, SeedK1, SeedL) {
+		if x.pack == nil {
+			t.Logf("%s finds nothing", x.name)
+			continue
+		}
+		_, err := verifyBytes(t, x.pack, evidence.Options{Trust: m.Trust, Origin: Origin})
+		var e *evidence.Error
+		if !errors.As(err, &e) || e.Check.Error() != x.check {
+			t.Errorf("%s: %v, want %s", x.name, err, x.check)
+		}
+		refused++
+	}
+	if refused < 20 {
+		t.Errorf("only %d mutations were refused", refused)
+	}
+}
+
+// fold folds the charges of a pack's entries, whatever else is in them, and gives their number.
+func fold(t *testing.T, pack []byte) (charges int, err error) {
+	t.Helper()
+	var l past.Ledger
+	open := map[contracts.Digest][]contracts.Charge{}
+	for _, x := range Untar(t, pack) {
+		if x.Name != "entries.jsonl" {
+			continue
+		}
+		for line := range bytes.Lines(x.Body) {
+			line = bytes.TrimSuffix(line, []byte("\n"))
+			var r contracts.Reader
+			sealed, unread := r.Open(line)
+			if unread != nil {
+				t.Fatal(unread)
+			}
+			st, unread := sealed.Statement()
+			if unread != nil {
+				t.Fatal(unread)
+			}
+			switch {
+			case st.Decision != nil:
+				err = errors.Join(err, l.Charge(st.Decision.Charges))
+				open[contracts.Entry(line).Hash()] = st.Decision.Charges
+				charges += len(st.Decision.Charges)
+			case st.Receipt != nil && st.Receipt.Decision == nil:
+				err = errors.Join(err, l.Settle(open[st.Receipt.DecisionHash], st.Receipt.Settled, st.Receipt.Reason))
+			}
+		}
+	}
+	return charges, err
+}
+
+// TestOracleCharges folds the charges of the second implementation's own packs, of which this version refuses other things by name; and of
+// what it makes of them when it spoils what the check BUDGET looks at.
+func TestOracleCharges(t *testing.T) {
+	o := newOracle(t, "the charges of packs which it makes (TestBudgets has its own)")
+	name := filepath.Join(o.dir, "gen.tar")
+	if said, status := o.run("gen", name); status != 0 {
+		t.Fatal(said)
+	}
+	pack, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := fold(t, pack); err != nil || n < 6 {
+		t.Fatalf("%d charges, %v", n, err)
+	}
+	about := regexp.MustCompile("^charge|^settled")
+	n := 0
+	for x := range o.spoil(pack, about.MatchString, seedG1, seedG2) {
+		if x.check != "BUDGET" {
+			continue
+		}
+		if _, err := fold(t, x.pack); x.pack == nil || err == nil {
+			t.Errorf("%s folds", x.name)
+		}
+		n++
+	}
+	if n < 10 {
+		t.Errorf("only %d were spoiled", n)
+	}
+}

@@ -1,0 +1,477 @@
+package forge
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// The knife: a pack taken apart so that one thing can be falsified and everything else be made right again, links, hashes and signatures.
+// It knows the formats by their JSON alone, not by the code under test.
+
+type Object = map[string]any
+
+// A model is a pack in pieces.
+type Model struct {
+	testing.TB
+	Nodes  []*Node
+	Blobs  map[string][]byte // by name, in hex
+	docs   map[string][]byte // as they were
+	by     byte              // who signs the manifest
+	logBy  byte              // who signs the checkpoint
+	origin string            // where it is another than testOrigin
+
+	lines    func([]byte) []byte                    // changes entries.jsonl; all that is said of it follows
+	root     func() [32]byte                        // in place of the root
+	note     func(text string) []byte               // in place of the signed note
+	Manifest func(p Object)                         // changes the manifest's predicate
+	envelope func([]byte) []byte                    // changes the manifest's bytes
+	members  func([]Member) []Member                // changes the archive
+	keep     struct{ note, manifest, lines []byte } // in place of what would be made
+}
+
+// A node is one entry.
+type Node struct {
+	st       Object // the statement
+	prev     *Node  // of its session; nil: genesis
+	parents  []*Node
+	decision *Node // of a receipt
+	by       byte  // who signs
+
+	linked  func(st Object)         // changes the statement after links and hashes were made right
+	Payload func([]byte) []byte     // changes what is signed
+	message func(pae []byte) []byte // changes what the signature is over
+	sealed  func([]byte) []byte     // changes the envelope
+	frozen  bool                    // keeps its line
+	hash    string
+	Line    []byte
+}
+
+func (n *Node) P() Object { return n.st["predicate"].(Object) }
+
+func (n *Node) Kind() string { return strings.Split(n.st["predicateType"].(string), "/")[5] }
+
+func (n *Node) Text(k string) string {
+	s, _ := n.P()[k].(string)
+	return s
+}
+
+// D is the judgement in it.
+func (n *Node) D() Object {
+	d, _ := n.P()["decision"].(Object)
+	return d
+}
+
+func parseObject(t testing.TB, b []byte) Object {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var o Object
+	if err := d.Decode(&o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// canonical writes RFC 8785 for what records hold.
+func canonical(x any) []byte {
+	switch x := x.(type) {
+	case Object:
+		keys := slices.Sorted(maps.Keys(x))
+		b := []byte{'{'}
+		for i, k := range keys {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(append(crypto.AppendString(b, k), ':'), canonical(x[k])...)
+		}
+		return append(b, '}')
+	case []any:
+		b := []byte{'['}
+		for i, y := range x {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, canonical(y)...)
+		}
+		return append(b, ']')
+	case string:
+		return crypto.AppendString(nil, x)
+	case nil:
+		return []byte("null")
+	}
+	return fmt.Append(nil, x) // numbers and booleans
+}
+
+func HexSum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
+
+func HexOf(x any) string { return HexSum(canonical(x)) }
+
+func leafOf(b []byte) string { return HexSum(append([]byte{0}, b...)) }
+
+func base64Of(t testing.TB, s any) []byte {
+	t.Helper()
+	b, err := crypto.DecodeBase64(nil, []byte(s.(string)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TakeApart reads a pack.
+func TakeApart(t testing.TB, pack []byte) *Model {
+	t.Helper()
+	m := &Model{TB: t, Blobs: map[string][]byte{}, docs: map[string][]byte{}, by: seedK2, logBy: SeedL}
+	seeds := map[string]byte{}
+	for _, s := range []byte{SeedK1, seedK2, seedK3, seedG1, seedG2} {
+		id := crypto.KeyID(Public(t, s))
+		seeds[id.String()] = s
+	}
+	byHash := map[string]*Node{}
+	last := map[string]*Node{}
+	for _, x := range Untar(t, pack) {
+		if name, ok := strings.CutPrefix(x.Name, "blobs/"); ok {
+			m.Blobs[name], m.docs[name] = x.Body, x.Body
+		}
+		if x.Name == "checkpoint" {
+			text, _, _ := strings.Cut(string(x.Body), "\n\n")
+			if strings.HasSuffix(string(x.Body), noteLineOf(t, text+"\n", Origin, seedL2)) {
+				m.logBy = seedL2
+			}
+		}
+		if x.Name == "manifest.json" {
+			m.by = seeds[sigOf(parseObject(t, x.Body))["keyid"].(string)]
+		}
+		if x.Name != "entries.jsonl" {
+			continue
+		}
+		for line := range bytes.Lines(x.Body) {
+			line = bytes.TrimSuffix(line, []byte("\n"))
+			n := &Node{st: parseObject(t, base64Of(t, parseObject(t, line)["payload"])), hash: leafOf(line), Line: line}
+			p := n.P()
+			n.by, n.prev = seeds[n.Text("key")], last[n.Text("session")]
+			for _, h := range p["parents"].([]any) {
+				n.parents = append(n.parents, byHash[h.(string)])
+			}
+			n.decision = byHash[n.Text("decisionHash")]
+			last[n.Text("session")], byHash[n.hash] = n, n
+			m.Nodes = append(m.Nodes, n)
+		}
+	}
+	return m
+}
+
+// The is the entry of that name in the base log, as long as none was taken out or put in.
+func (m *Model) The(name string) *Node {
+	m.Helper()
+	i := slices.Index(baseNames, name)
+	if i < 0 || len(m.Nodes) != len(baseNames) {
+		m.Fatalf("no entry %q", name)
+	}
+	return m.Nodes[i]
+}
+
+func (m *Model) index(n *Node) int { return slices.Index(m.Nodes, n) }
+
+// remove takes a node out; what follows it in its session follows the one before it.
+func (m *Model) remove(n *Node) {
+	m.Nodes = slices.Delete(m.Nodes, m.index(n), m.index(n)+1)
+	for _, x := range m.Nodes {
+		if x.prev == n {
+			x.prev = n.prev
+		}
+		x.parents = slices.DeleteFunc(x.parents, func(p *Node) bool { return p == n })
+	}
+}
+
+// copy makes one like n.
+func (m *Model) copy(n *Node) *Node {
+	c := *n
+	c.st = parseObject(m, canonical(n.st))
+	c.parents, c.Line = slices.Clone(n.parents), nil
+	return &c
+}
+
+// insert puts a node at an index; the rest of its session follows it.
+func (m *Model) insert(i int, n *Node) {
+	n.prev = nil
+	for _, x := range m.Nodes[:i] {
+		if x.Text("session") == n.Text("session") {
+			n.prev = x
+		}
+	}
+	for _, x := range m.Nodes[i:] {
+		if x.Text("session") == n.Text("session") {
+			x.prev = n
+			break
+		}
+	}
+	m.Nodes = slices.Insert(m.Nodes, i, n)
+}
+
+func (m *Model) push(n *Node) { m.insert(len(m.Nodes), n) }
+
+// inputs changes the inputs of a judgement; their name follows.
+func (m *Model) inputs(n *Node, change func(in Object)) {
+	m.Helper()
+	old := n.D()["inputsHash"].(string)
+	in := parseObject(m, m.Blobs[old])
+	change(in)
+	delete(m.Blobs, old)
+	n.D()["inputsHash"] = m.blob(canonical(in))
+}
+
+// blob adds one, and gives its name.
+func (m *Model) blob(b []byte) string {
+	m.Blobs[HexSum(b)] = b
+	return HexSum(b)
+}
+
+// Build puts everything together again.
+func (m *Model) Build() []byte {
+	m.Helper()
+	count := map[string]int{}
+	lamport := map[*Node]int{}
+	var lines []byte
+	var leaves [][]byte
+	for i, n := range m.Nodes {
+		m.link(n, i, count, lamport)
+		if !n.frozen {
+			m.sign(n)
+		}
+		n.hash = leafOf(n.Line)
+		lines = append(append(lines, n.Line...), '\n')
+	}
+	if m.lines != nil {
+		lines = m.lines(lines)
+	}
+	if m.keep.lines != nil {
+		lines = m.keep.lines
+	}
+	for line := range bytes.Lines(lines) {
+		leaves = append(leaves, append([]byte{0}, bytes.TrimSuffix(line, []byte("\n"))...))
+	}
+	root := merkle(leaves)
+	if m.root != nil {
+		root = m.root()
+	}
+	origin := Origin
+	if m.origin != "" {
+		origin = m.origin
+	}
+	text := fmt.Sprintf("%s\n%d\n%s\n", origin, len(leaves), crypto.AppendBase64(nil, root[:]))
+	mark := m.keep.note
+	switch {
+	case mark != nil:
+	case m.note != nil:
+		mark = m.note(text)
+	default:
+		mark = signNote(m, text, origin, m.logBy)
+	}
+	ms := []Member{{Name: "manifest.json"}, {Name: "checkpoint", Body: mark}, {Name: "entries.jsonl", Body: lines}}
+	for _, name := range slices.Sorted(maps.Keys(m.Blobs)) {
+		ms = append(ms, Member{Name: "blobs/" + name, Body: m.Blobs[name]})
+	}
+	ms[0].Body = m.listed(lines, mark, root)
+	if m.envelope != nil {
+		ms[0].Body = m.envelope(ms[0].Body)
+	}
+	if m.keep.manifest != nil {
+		ms[0].Body = m.keep.manifest
+	}
+	if m.members != nil {
+		ms = m.members(ms)
+	}
+	return TarOf(ms)
+}
+
+// link makes right what an entry says of others, and the hashes of its own.
+func (m *Model) link(n *Node, i int, count map[string]int, lamport map[*Node]int) {
+	p, session := n.P(), n.Text("session")
+	p["key"] = keyHex(m, n.by)
+	p["seq"] = count[session]
+	count[session]++
+	most := -1
+	name := func(x *Node) string {
+		most = max(most, lamport[x])
+		return x.hash
+	}
+	switch {
+	case i == 0:
+		p["prev"] = strings.Repeat("0", 64)
+	case n.prev == nil:
+		p["prev"] = name(m.Nodes[0])
+	default:
+		p["prev"] = name(n.prev)
+	}
+	parents := []any{}
+	for _, x := range n.parents {
+		if x != n.prev {
+			parents = append(parents, name(x))
+		}
+	}
+	slices.SortFunc(parents, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+	p["parents"] = slices.Compact(parents)
+	p["lamport"] = most + 1
+	lamport[n] = most + 1
+	hashes(n, p, session)
+	if n.linked != nil {
+		n.linked(n.st)
+	}
+}
+
+// hashes makes an entry's own right, and its subject.
+func hashes(n *Node, p Object, session string) {
+	if d := n.D(); d != nil {
+		d["id"] = fmt.Sprintf("%s/%v", session, p["seq"])
+		hashDecision(d)
+		setSubject(n.st, d["tool"], d["argsHash"])
+		return
+	}
+	switch n.Kind() {
+	case "policy":
+		p["policy"] = HexOf(Object{"documents": p["documents"], "engine": p["engine"]})
+		setSubject(n.st, "policy", p["policy"])
+	case "receipt":
+		if n.decision != nil {
+			p["decisionHash"] = n.decision.hash
+		}
+		hashEffect(p)
+		setSubject(n.st, p["tool"], p["effectHash"])
+	case "session":
+		p["count"], p["last"] = p["seq"], p["prev"]
+		setSubject(n.st, session, p["last"])
+	case "trust":
+		e := p["event"].(Object)
+		setSubject(n.st, e["type"], HexOf(e))
+	case "genesis":
+		setSubject(n.st, p["origin"], p["trust"])
+	}
+}
+
+func hashDecision(d Object) {
+	o := Object{}
+	for _, k := range []string{"condition", "inputsHash", "policyHash", "reason", "rule", "verdict"} {
+		if d[k] != nil {
+			o[k] = d[k]
+		}
+	}
+	d["policyDecisionHash"] = HexOf(o)
+}
+
+func hashEffect(p Object) {
+	o := Object{"effectType": p["effectType"], "inputHash": p["argsHash"], "toolName": p["tool"]}
+	if p["outputHash"] != nil {
+		o["outputHash"] = p["outputHash"]
+	}
+	p["effectHash"] = HexOf(o)
+}
+
+func setSubject(st Object, name, digest any) {
+	st["subject"] = []any{Object{"digest": Object{"sha256": digest}, "name": name}}
+}
+
+func keyHex(t testing.TB, seed byte) string { return crypto.KeyID(Public(t, seed)).String() }
+
+func (m *Model) sign(n *Node) {
+	m.Helper()
+	payload := canonical(n.st)
+	if n.Payload != nil {
+		payload = n.Payload(payload)
+	}
+	n.Line = m.seal(payload, n.by, n.message)
+	if n.sealed != nil {
+		n.Line = n.sealed(n.Line)
+	}
+}
+
+// seal makes an envelope.
+func (m *Model) seal(payload []byte, by byte, message func([]byte) []byte) []byte {
+	m.Helper()
+	pae := crypto.AppendPAE(nil, contracts.PayloadType, payload)
+	if message != nil {
+		pae = message(pae)
+	}
+	return canonical(Object{"payload": string(crypto.AppendBase64(nil, payload)), "payloadType": contracts.PayloadType,
+		"signatures": []any{Object{"keyid": keyHex(m, by), "sig": string(crypto.AppendBase64(nil, signWith(m, by, pae)))}}})
+}
+
+func signWith(t testing.TB, seed byte, msg []byte) []byte {
+	t.Helper()
+	sig, err := crypto.Sign(Key(t, seed), msg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sig
+}
+
+// listed makes the manifest.
+func (m *Model) listed(lines, mark []byte, root [32]byte) []byte {
+	m.Helper()
+	heads, count, last := map[string]bool{}, map[string]int{}, map[string]string{}
+	for _, n := range m.Nodes {
+		heads[n.hash] = true
+		for _, h := range n.P()["parents"].([]any) {
+			delete(heads, h.(string))
+		}
+		delete(heads, n.Text("prev"))
+		count[n.Text("session")]++
+		last[n.Text("session")] = n.hash
+	}
+	var sessions, names [][]byte
+	for _, s := range slices.Sorted(maps.Keys(count)) {
+		sessions = append(sessions, append([]byte{0}, canonical(Object{"count": count[s], "last": last[s], "session": s})...))
+	}
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(m.Blobs)) {
+		d, _ := hex.DecodeString(name)
+		names = append(names, append([]byte{0}, d...))
+		total += len(m.Blobs[name])
+	}
+	origin := m.Nodes[0].Text("origin")
+	p := Object{
+		"blobs":      Object{"bytes": total, "count": len(names), "root": hexRoot(names)},
+		"checkpoint": HexSum(mark), "entries": Object{"bytes": len(lines), "sha256": HexSum(lines)}, "key": keyHex(m, m.by),
+		"merkleRoot": hex.EncodeToString(root[:]), "origin": origin, "proofGraphHash": HexOf(sortedAny(heads)),
+		"sessions": Object{"count": len(sessions), "root": hexRoot(sessions)}, "size": bytes.Count(lines, []byte("\n")),
+	}
+	st := Object{"_type": "https://in-toto.io/Statement/v1", "predicate": p, "predicateType": "https://github.com/helmkernel/helm/manifest/v1"}
+	if m.Manifest != nil {
+		m.Manifest(p)
+	}
+	setSubject(st, p["origin"], p["merkleRoot"])
+	return m.seal(canonical(st), m.by, nil)
+}
+
+func sortedAny(set map[string]bool) []any {
+	out := []any{}
+	for _, h := range slices.Sorted(maps.Keys(set)) {
+		out = append(out, h)
+	}
+	return out
+}
+
+func Judgements(m *Model) (list []*Node) {
+	for _, n := range m.Nodes {
+		if n.D() != nil {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// sigOf gives the signature of an envelope.
+func sigOf(env Object) Object { return env["signatures"].([]any)[0].(Object) }
+
+func Document(m *Model) string {
+	return m.The("p").P()["documents"].([]any)[0].(Object)["digest"].(string)
+}

@@ -1,0 +1,134 @@
+package forge
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// StateKeys are those of testState, but for kernel and log. Seeds may be those of somebody else.
+func StateKeys(t testing.TB, shift byte) []registry.Key {
+	t.Helper()
+	var keys []registry.Key
+	for _, k := range []struct {
+		seed  byte
+		name  string
+		role  registry.Role
+		roles []string
+	}{
+		{seedR1, "root 1", registry.Root, nil}, {seedR2, "root 2", registry.Root, nil}, {seedR3, "root 3", registry.Root, nil},
+		{SeedA, "eve", registry.Approver, []string{"lead"}}, {SeedB, "scanner", registry.Attestor, nil},
+		{seedF, "on call", registry.Freezer, nil}, {SeedD, "ada", registry.Delegator, []string{"reader"}},
+	} {
+		keys = append(keys, registry.Key{Name: k.name, Public: Public(t, k.seed+shift), Role: k.role, Roles: k.roles})
+	}
+	return keys
+}
+
+func StateOf(t testing.TB, threshold int, kernel, log byte, keys ...registry.Key) *registry.State {
+	t.Helper()
+	r, err := registry.New(threshold, keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.Initial(Public(t, kernel), Public(t, log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// State is the initial trust state: K1, L, and people, of whom two of three roots decide.
+func State(t testing.TB) *registry.State {
+	t.Helper()
+	return StateOf(t, 2, SeedK1, SeedL, StateKeys(t, 0)...)
+}
+
+// govern enters a trust event, proved by the keys that it adds and signed by these.
+func (m *Maker) govern(e contracts.TrustEvent, adds []byte, by ...byte) {
+	m.Helper()
+	var err error
+	e.Origin, e.Version = Origin, m.state.Version()+1
+	for _, seed := range adds {
+		e, err = e.Prove(Key(m, seed))
+		m.Must(err)
+	}
+	t := &contracts.TrustRecord{Event: e}
+	for _, seed := range by {
+		envelope, err := t.Sign(Key(m, seed))
+		m.Must(err)
+		t, err = contracts.ParseTrust(envelope)
+		m.Must(err)
+	}
+	size, err := m.Store.Size(m.Context())
+	m.Must(err)
+	m.state, err = m.state.Apply(t, Origin, size)
+	m.Must(err)
+	m.put(contracts.SessionKernel, nil, &contracts.Statement{Trust: t})
+}
+
+// add adds a key, and revoke ends one, by two of the roots.
+func (m *Maker) add(seed byte, name string, role registry.Role, roles ...string) {
+	m.Helper()
+	m.govern(contracts.TrustEvent{Type: "key", Name: name, Role: string(role), Roles: roles}, []byte{seed}, seedR1, seedR2)
+}
+
+func (m *Maker) Revoke(seed byte) {
+	m.Helper()
+	id := crypto.KeyID(Public(m, seed))
+	m.govern(contracts.TrustEvent{Type: "revoke", ID: &id, Why: "rotation"}, nil, seedR2, seedR1)
+}
+
+func (m *Maker) freeze() {
+	m.Helper()
+	m.govern(contracts.TrustEvent{Type: "freeze", Why: "an incident"}, nil, seedF)
+}
+
+func (m *Maker) unfreeze() {
+	m.Helper()
+	m.govern(contracts.TrustEvent{Type: "unfreeze", Why: "over"}, nil, seedR1, seedR2)
+}
+
+// everyEvent makes trust events of every type, by every role that has a say, with calls in between.
+func everyEvent(m *Maker) {
+	m.Use(FilesPolicy(1))
+	between := func() {
+		m.Helper()
+		m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader}).Ran(`[]`)
+	}
+	for i, role := range []registry.Role{registry.Publisher, registry.Attestor, registry.Witness, registry.Freezer} {
+		m.add(byte(100+i), "new", role)
+		between()
+	}
+	m.add(seedA2, "zoe", registry.Approver, "lead", "owner")
+	m.add(104, strings.Repeat("c", 256), registry.Delegator, "reader")
+	between()
+	for i := range byte(3) {
+		by := [][]byte{{104}, {seedR3, seedR1}, {seedR1, seedR2, seedR3, 104}}[i]
+		grant := crypto.Sum([]byte{i})
+		m.govern(contracts.TrustEvent{Type: "undelegate", Delegation: &grant, Delegator: strings.Repeat("c", 256)}, nil, by...)
+		between()
+	}
+	m.Revoke(seedA2)
+	for _, by := range []byte{seedR1, 103} {
+		m.govern(contracts.TrustEvent{Type: "freeze", Why: "an incident"}, nil, by)
+		m.govern(contracts.TrustEvent{Type: "unfreeze", Why: "over"}, nil, seedR2, seedR3)
+		between()
+	}
+	root := func(threshold uint64, by []byte, seeds ...byte) {
+		m.Helper()
+		e := contracts.TrustEvent{Type: "root", Threshold: threshold}
+		for _, seed := range seeds {
+			e.Keys = append(e.Keys, contracts.RootKey{Name: "root", Public: Public(m, seed)})
+		}
+		m.govern(e, seeds, by...)
+		between()
+	}
+	root(1, []byte{seedR1, seedR2}, seedR1, seedR2, seedR3) // another threshold
+	root(2, []byte{seedR1, seedR4, 105}, seedR4, 105)       // others altogether
+	root(1, []byte{seedR4, 105}, 105)                       // one
+	m.govern(contracts.TrustEvent{Type: "freeze", Why: "the end"}, nil, 105)
+}

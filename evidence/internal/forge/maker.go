@@ -1,0 +1,259 @@
+package forge
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/receipts"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// FilesPolicy is the P1 document of the tests, in its version.
+func FilesPolicy(version int) string {
+	return fmt.Sprintf(`{"bundle":{"name":"files","version":%d},"helm":"policy/v1","layer":"P1","rules":[`+
+		`{"deny":"fs.list","id":"no-strangers","unless":{"caller":"roles","has":"reader"}},`+
+		`{"deny":"fs.read","id":"secrets","when":{"arg":"/path","within":["/srv/secret"]}},`+
+		`{"allow":["fs.list","fs.read","fs.stat"],"id":"readers","when":{"caller":"roles","has":"reader"}},`+
+		`{"allow":"fs.write","id":"writers","when":{"caller":"roles","has":"writer"}}],`+
+		`"tools":{"fs.list":{"effect":"read","input":{"properties":{"depth":{"type":"integer"}},"type":"object"},"risk":"low"},`+
+		`"fs.read":{"effect":"read","input":{"properties":{"lines":{"default":10,"type":"integer"},"path":{"type":"string"}},"required":["path"],"type":"object"},`+
+		`"limits":{"timeout":"5s"},"output":{"properties":{"text":{"type":"string"}},"required":["text"],"type":"object"},"risk":"low","scope":[{"arg":"/path","within":["/srv"]}]},`+
+		`"fs.stat":{"effect":"read","input":{"type":"object"},"risk":"low"},`+
+		`"fs.write":{"effect":"write","input":{"properties":{"path":{"type":"string"},"text":{"type":"string"}},"required":["path"],"type":"object"},`+
+		`"output":{"properties":{"ok":{"type":"boolean"}},"required":["ok"],"type":"object"},"risk":"high"}}}`, version)
+}
+
+// A maker makes logs from fixed keys, nonces and a fixed clock, through the packages that a kernel is made of.
+type Maker struct {
+	testing.TB
+	Store  *proofgraph.Memory
+	Proofs *proofgraph.Log
+	Trust  *registry.State // the initial one
+	state  *registry.State // as it is now
+	By     byte            // who signs entries
+	logBy  byte            // who signs checkpoints
+	policy *guardian.Policy
+	ledger past.Ledger
+	Memory memory
+	Now    contracts.Time
+	tree   crypto.Tree
+}
+
+func NewMaker(t testing.TB) *Maker { return newMakerOf(t, State(t), 0) }
+
+// newMakerOf makes a log of a trust state, whose nonce has a byte of the caller's.
+func newMakerOf(t testing.TB, state *registry.State, nonce byte) *Maker {
+	t.Helper()
+	m := &Maker{TB: t, Store: proofgraph.NewMemory(), Trust: state, state: state, Now: Start, logBy: SeedL}
+	m.open(SeedK1, [16]byte{15: nonce})
+	return m
+}
+
+// open goes on with another kernel key.
+func (m *Maker) open(seed byte, nonce [16]byte) {
+	m.Helper()
+	var err error
+	m.By = seed
+	m.Proofs, err = proofgraph.Open(m.Context(), m.Store, proofgraph.Options{Origin: Origin, Key: Key(m, seed), LogKey: Key(m, m.logBy),
+		Trust: m.Trust.Canonical(), Nonce: nonce, Now: Start}, nil)
+	m.Must(err)
+}
+
+func (m *Maker) Must(err error) {
+	m.Helper()
+	if err != nil {
+		m.Fatal(err)
+	}
+}
+
+// Use enters a policy.
+func (m *Maker) Use(docs ...string) {
+	m.Helper()
+	var list []contracts.Document
+	var blobs [][]byte
+	for _, d := range docs {
+		m.Must(m.tree.Parse([]byte(d), crypto.Limits{Bytes: len(d), Depth: 128}))
+		c := m.tree.Root().Append(nil)
+		list, blobs = append(list, contracts.Document{Canonical: c}), append(blobs, c)
+	}
+	p, err := guardian.Compile(list...)
+	m.Must(err)
+	m.policy = p
+	r := p.Record()
+	m.put(contracts.SessionKernel, nil, &contracts.Statement{Policy: &r}, blobs...)
+}
+
+// put signs an entry.
+func (m *Maker) put(session string, parents []contracts.Digest, st *contracts.Statement, blobs ...[]byte) contracts.Digest {
+	m.Helper()
+	m.Now++
+	c := m.Proofs.Chain(session)
+	s, err := m.Proofs.Place(c, max(m.Now, c.Time()), parents, nil)
+	m.Must(err)
+	m.Must(s.Sign(st, blobs...))
+	m.Must(s.Wait())
+	return s.Hash()
+}
+
+// An ask is a call that somebody makes.
+type Ask struct {
+	Session, Tool, Args string
+	Who                 contracts.Caller
+	key                 string
+	Parents             []contracts.Digest
+	sandbox             *contracts.SandboxInfo
+	With                contracts.Envelopes
+	Raw                 bool // the arguments are not strict JSON
+	Drop                bool // the inputs are not kept
+	drivers             uint64
+	refuse              contracts.ReasonCode // the kernel's own refusal
+	asked               string               // the session asked for, where it is another than the one that holds the refusal
+}
+
+var (
+	Reader = contracts.Caller{ID: "ada", Roles: []string{"reader"}}
+	Writer = contracts.Caller{ID: "bob???", Roles: []string{"writer"}, Tenant: "acme"}
+)
+
+// A called is what became of it so far.
+type Called struct {
+	m        *Maker
+	session  string
+	Entry    contracts.Digest
+	index    uint64
+	decision *contracts.DecisionRecord
+	Why      guardian.Why
+}
+
+// Call judges and records.
+func (m *Maker) Call(a Ask) *Called {
+	m.Helper()
+	in := contracts.Inputs{Caller: a.Who, Drivers: 1, Envelopes: a.With, Idempotency: a.key, Sandbox: a.sandbox, Session: a.Session, Tool: a.Tool}
+	if a.drivers > 0 {
+		in.Drivers = a.drivers
+	}
+	if a.asked != "" {
+		in.Session = a.asked
+	}
+	var tree crypto.Tree
+	if a.Raw {
+		in.ArgsForm, in.ArgsHash = "raw", crypto.Sum([]byte(a.Args))
+	} else {
+		args, err := tree.ParseArgs(nil, []byte(a.Args))
+		m.Must(err)
+		if full, ok := m.policy.AppendDefaults(nil, a.Tool, tree.Root()); ok {
+			args, err = tree.ParseArgs(nil, full)
+			m.Must(err)
+		}
+		in.Args, in.ArgsHash = tree.Root(), crypto.Sum(args)
+	}
+	in.State.Trust = m.state.Digest()
+	m.Now++
+	c := m.Proofs.Chain(a.Session)
+	in.Time = max(m.Now, c.Time())
+	var d contracts.DecisionRecord
+	var why guardian.Why
+	if a.refuse != "" {
+		d = m.policy.Refuse(in, a.refuse)
+	} else {
+		state := m.state
+		if m.Memory.trust != nil {
+			state = m.Memory.trust
+		}
+		d, in.State, why = m.policy.Decide(&in, state, m.Past(a.Session))
+	}
+	m.Must(m.ledger.Charge(d.Charges))
+	s, err := m.Proofs.Place(c, in.Time, a.Parents, nil)
+	m.Must(err)
+	b := in.Append(nil)
+	d.Seal(a.Session, s.Header().Seq, crypto.Sum(b))
+	st := &contracts.Statement{Decision: &d}
+	if d.Verdict == contracts.Deny {
+		denial := receipts.Denied(&d)
+		st = &contracts.Statement{Receipt: &denial}
+	}
+	if a.Drop {
+		m.Must(s.Sign(st))
+	} else {
+		m.Must(s.Sign(st, b))
+	}
+	m.Must(s.Wait())
+	m.allow(&d, &in, s.Index(), a.Drop)
+	return &Called{m, a.Session, s.Hash(), s.Index(), &d, why}
+}
+
+// Denied is call, which must end in a denial for that reason.
+func (m *Maker) Denied(reason contracts.ReasonCode, a Ask) *Called {
+	m.Helper()
+	c := m.Call(a)
+	if c.decision.Reason != reason {
+		m.Fatalf("%s: %s, want %s: %s", a.Tool, c.decision.Reason, reason, c.Why)
+	}
+	return c
+}
+
+// Allowed is call, which must end in an ALLOW.
+func (m *Maker) Allowed(a Ask) *Called {
+	m.Helper()
+	return m.Denied(contracts.ReasonAllow, a)
+}
+
+// End records how the call ended. With an output that is kept it ends in "kept ".
+func (c *Called) End(r receipts.Result, keep bool) contracts.Digest {
+	c.m.Helper()
+	if len(c.decision.Charges) > 0 {
+		r.Refunds = c.m.policy.Refunds(c.decision.Tool, r.Reason)
+	}
+	receipt, err := receipts.Build(c.decision, c.Entry, r)
+	c.m.Must(err)
+	c.m.Must(c.m.ledger.Settle(c.decision.Charges, receipt.Settled, receipt.Reason))
+	var blobs [][]byte
+	if keep {
+		blobs = append(blobs, r.Output)
+	}
+	h := c.m.put(c.session, []contracts.Digest{c.Entry}, &contracts.Statement{Receipt: receipt}, blobs...)
+	c.m.execute(c, receipt, h)
+	return h
+}
+
+// Ran ends the call with an output, which is kept.
+func (c *Called) Ran(output string) contracts.Digest {
+	c.m.Helper()
+	c.m.Must(c.m.tree.Parse([]byte(output), crypto.Limits{Bytes: len(output), Depth: 128}))
+	return c.End(receipts.Result{Reason: contracts.ReasonAllow, Output: c.m.tree.Root().Append(nil), Form: "jcs"}, true)
+}
+
+// Failed ends it with a reason that has no output.
+func (c *Called) Failed(reason contracts.ReasonCode) contracts.Digest {
+	return c.End(receipts.Result{Reason: reason}, false)
+}
+
+func (m *Maker) Close(session string) {
+	m.Helper()
+	c := m.Proofs.Chain(session)
+	m.put(session, nil, &contracts.Statement{Close: &contracts.Close{Count: c.Next(), Last: c.Last()}})
+}
+
+// Checkpoint signs the log as it is.
+func (m *Maker) Checkpoint() []byte {
+	m.Helper()
+	c, err := m.Proofs.Checkpoint(m.Context())
+	m.Must(err)
+	return c.Note
+}
+
+// Pack has write, which is evidence.Write, write the pack, with a manifest by the kernel key.
+func (m *Maker) Pack(write func(context.Context, io.Writer, proofgraph.Store, crypto.Signer) error) []byte {
+	m.Helper()
+	var b bytes.Buffer
+	m.Must(write(m.Context(), &b, m.Store, Key(m, m.By)))
+	return b.Bytes()
+}

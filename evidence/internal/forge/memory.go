@@ -1,0 +1,109 @@
+package forge
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/past"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// A memory is what the maker of a log knows of its past: all of it, whatever is kept.
+type memory struct {
+	sessions map[string]*past.Session
+	Args     map[uint64][]byte // of ALLOWs, by index
+	Erased   map[uint64]bool   // whose inputs nobody else has
+	Runs     []ran
+	Lie      func(past.Past) past.Past
+	trust    *registry.State // a lie too, where it is not that of now
+}
+
+// A ran is a run of a session.
+type ran struct {
+	Session string
+	past.Run
+}
+
+type remembered struct {
+	m *Maker
+	*past.Session
+}
+
+// Past is what the guardian is told for a call of a session. A liar tells something else.
+func (m *Maker) Past(session string) past.Past {
+	if m.Memory.sessions == nil {
+		m.Memory.sessions, m.Memory.Args, m.Memory.Erased = map[string]*past.Session{}, map[uint64][]byte{}, map[uint64]bool{}
+	}
+	if m.Memory.sessions[session] == nil {
+		m.Memory.sessions[session] = new(past.Session)
+	}
+	p := past.Past(remembered{m, m.Memory.sessions[session]})
+	if m.Memory.Lie != nil {
+		p = m.Memory.Lie(p)
+	}
+	return p
+}
+
+func (r remembered) Spent(c contracts.Charge) uint64 { return r.m.ledger.Spent(c) }
+
+func (r remembered) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
+	return r.Session.Receipt(tool, same, func(x past.Run) (crypto.Value, error) {
+		b, ok := r.m.Memory.Args[x.Decision]
+		if !ok {
+			return crypto.Value{}, errors.New("forgotten")
+		}
+		var t crypto.Tree
+		err := t.Parse(b, crypto.Limits{Bytes: len(b), Depth: 64})
+		return t.Root(), err
+	})
+}
+
+func (r remembered) Used(_ contracts.Digest, q *contracts.ApprovalRequest) bool {
+	return r.Session.Used(q)
+}
+
+// allow takes an ALLOW into the memory.
+func (m *Maker) allow(d *contracts.DecisionRecord, in *contracts.Inputs, index uint64, erased bool) {
+	m.Helper()
+	if d.Verdict == contracts.Deny {
+		return
+	}
+	nonces := []string{}
+	for _, e := range in.Envelopes.Approvals {
+		if slices.Contains(d.Approvals, e.Digest()) {
+			nonces = append(nonces, m.answer(e).Request.Nonce)
+		}
+	}
+	m.Past(in.Session)
+	m.Memory.sessions[in.Session].Allow(d, in.Time, nonces)
+	m.Memory.Args[index], m.Memory.Erased[index] = in.Args.Append(nil), erased
+}
+
+// execute takes in what an ALLOW came to.
+func (m *Maker) execute(c *Called, r *contracts.Receipt, entry contracts.Digest) {
+	m.Helper()
+	if r.Outcome != contracts.Executed {
+		return
+	}
+	size, err := m.Store.Size(m.Context())
+	m.Must(err)
+	run := past.Run{Tool: r.Tool, Decision: c.index, Receipt: size - 1, Entry: entry, Time: m.Proofs.Chain(c.session).Time()}
+	m.Memory.sessions[c.session].Execute(run, crypto.Value{})
+	m.Memory.Runs = append(m.Memory.Runs, ran{c.session, run})
+}
+
+// answer reads what an approver signed.
+func (m *Maker) answer(e contracts.Envelope) *contracts.Approval {
+	m.Helper()
+	sealed, err := new(contracts.Reader).Open(e)
+	if err != nil {
+		m.Fatal(err)
+	}
+	a, err := sealed.Approval()
+	if err != nil {
+		m.Fatal(err)
+	}
+	return a
+}

@@ -1,0 +1,45 @@
+package forge
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/internal/race"
+)
+
+// TestOraclePast has the second implementation verify the log of the desk, and spoil whatever it can of what was read of the past and presented.
+func TestOraclePast(t *testing.T) {
+	race.Alone(t)
+	o := newOracle(t, "a log of approvals, receipts and calls, and its mutations (TestLies has its own)")
+	d := FixtureLog(t)
+	pack := d.Pack(evidence.Write)
+	o.agrees(pack, d.Trust)
+	about := regexp.MustCompile("approval|^pending|^inputs-|^decision-|^receipt-")
+	idle := strings.Fields(`pending-of-another-reason receipt-unlinked-from-decision inputs-balance-dropped inputs-balance-other inputs-balances-order inputs-labels-order inputs-source-order inputs-source-of-facts
+		inputs-source-of-the-user`)
+	refused := 0
+	var nothing []string
+	for x := range o.spoil(pack, about.MatchString, SeedK1, SeedL) {
+		if x.pack == nil {
+			nothing = append(nothing, x.name)
+			continue
+		}
+		_, err := verifyBytes(t, x.pack, evidence.Options{Trust: d.Trust, Origin: Origin})
+		var e *evidence.Error
+		if !errors.As(err, &e) || e.Check.Error() != x.check {
+			t.Errorf("%s: %v, want %s", x.name, err, x.check)
+		}
+		refused++
+	}
+	if !slices.Equal(nothing, idle) {
+		t.Errorf("the mutations that find nothing: %v", nothing)
+	}
+	if refused < 50 {
+		t.Errorf("only %d mutations were refused", refused)
+	}
+	t.Logf("%d refused", refused)
+}

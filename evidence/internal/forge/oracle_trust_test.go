@@ -1,0 +1,89 @@
+package forge
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/internal/race"
+)
+
+// TestOracleEvents takes of a pack that the oracle makes the trust events and the one session that nothing else of it is needed for. Both
+// implementations must find the same in it, and refuse it with the same check when the oracle spoils keys, events and states.
+func TestOracleEvents(t *testing.T) {
+	race.Alone(t)
+	o := newOracle(t, "trust events which it makes (TestTamper has its own)")
+	whole := filepath.Join(o.dir, "gen.tar")
+	if said, status := o.run("gen", "-erased", whole); status != 0 {
+		t.Fatal(said)
+	}
+	pack, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := TakeApart(t, pack)
+	m.origin, m.logBy = m.Nodes[0].Text("origin"), seedGL
+	m.Nodes = slices.DeleteFunc(m.Nodes, func(n *Node) bool { return n.Text("session") != "" && n.Text("session") != "wasm" })
+	m.relink()
+	events := 0
+	for _, n := range m.Nodes {
+		if n.Kind() == "trust" {
+			events++
+		}
+	}
+	pack = m.Build()
+	pin := fmt.Sprintf("%x", Public(t, seedG1))
+	theirs := o.verify(pack, "-key", pin)
+	theirs.Errors = nil
+	options := evidence.Options{Kernel: Public(t, seedG1), Origin: m.origin}
+	r, err := verifyBytes(t, pack, options)
+	if err != nil || events != 7 || r.Allows < 2 || r.Denials < 1 {
+		t.Fatalf("%d events, %+v, %v", events, r, err)
+	}
+	if a, b := fmt.Sprintf("%+v", found(r)), fmt.Sprintf("%+v", theirs); a != b || !r.Success(evidence.Logged) {
+		t.Errorf("ours   %s\ntheirs %s", a, b)
+	}
+
+	words := regexp.MustCompile("trust|threshold|freeze|frozen|root|key|delegat")
+	about := func(name string) bool { return words.MatchString(name) && !strings.HasPrefix(name, "condense") }
+	otherwise := map[string]string{ // as the oracle finds too
+		"signed-by-another-key-under-our-keyid": "KEY", // the first decision is by the second key
+		"delegation-not-presented":              "-",   // the inputs are erased
+	}
+	refused, idle := 0, 0
+	for x := range o.spoil(pack, about, seedG1, seedG2) {
+		if x.pack == nil {
+			idle++
+			continue
+		}
+		_, err := verifyBytes(t, x.pack, options)
+		var e *evidence.Error
+		ours, want := "-", x.check
+		if errors.As(err, &e) {
+			ours = e.Check.Error()
+			refused++
+		}
+		if other, ok := otherwise[x.name]; ok {
+			want = "-"
+			if theirs := o.verify(x.pack, "-key", pin); len(theirs.Errors) > 0 {
+				want = theirs.Errors[0].Check
+			}
+			if want != other {
+				t.Errorf("%s: the oracle says %s", x.name, want)
+			}
+		}
+		if ours != want {
+			t.Errorf("%s: %v; want %s", x.name, err, want)
+		}
+	}
+	if refused < 75 {
+		t.Errorf("only %d mutations were refused", refused)
+	}
+	t.Logf("%d events; %d mutations refused, %d inapplicable", events, refused, idle)
+}

@@ -1,0 +1,295 @@
+package forge
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/internal/race"
+)
+
+// A property is tried on many falsified packs, none of which may pass.
+type property struct {
+	*testing.T
+	o     evidence.Options
+	pack  []byte
+	tried int
+}
+
+// newProperty is that of some rows of the catalogue.
+func newProperty(t *testing.T, rows ...string) *property {
+	t.Helper()
+	for _, id := range rows {
+		ranRow(t, id)
+	}
+	m := SmallLog(t, 0)
+	p := &property{T: t, o: evidence.Options{Trust: m.Trust, Origin: Origin}, pack: m.Pack(evidence.Write)}
+	if r, err := verifyBytes(t, p.pack, p.o); err != nil || !r.Success(0) || len(p.pack) > 18<<10 {
+		t.Fatalf("the pack of %d bytes: %+v, %v", len(p.pack), r, err)
+	}
+	return p
+}
+
+// each calls try for every n below end, or for a sample.
+func (p *property) each(end, sample int, try func(i int) []byte) {
+	p.Helper()
+	step := 1
+	if !*Full {
+		step = max(1, end/sample) | 1
+	}
+	for i := 0; i < end; i += step {
+		if b := try(i); b != nil && !bytes.Equal(b, p.pack) {
+			p.refuse(i, b)
+		}
+	}
+}
+
+func (p *property) refuse(i int, pack []byte) {
+	p.Helper()
+	p.tried++
+	if r, err := verifyBytes(p, pack, p.o); err == nil || r.Level != evidence.Invalid {
+		p.Fatalf("case %d: %s", i, r.Level)
+	}
+}
+
+func (p *property) atLeast(n int) {
+	p.Helper()
+	if p.tried < n {
+		p.Errorf("only %d cases were tried", p.tried)
+	}
+	p.Logf("%d cases", p.tried)
+}
+
+func TestFlippedBits(t *testing.T) {
+	race.Alone(t)
+	p := newProperty(t, "X01")
+	p.each(8*len(p.pack), 2000, func(i int) []byte {
+		b := bytes.Clone(p.pack)
+		b[i/8] ^= 1 << (i % 8)
+		return b
+	})
+	p.atLeast(1900)
+}
+
+func TestTruncated(t *testing.T) {
+	p := newProperty(t, "X02")
+	p.each(len(p.pack), 2000, func(i int) []byte { return p.pack[:i] })
+	p.atLeast(1800)
+}
+
+func TestDeletedBytes(t *testing.T) {
+	p := newProperty(t, "X03")
+	p.each(len(p.pack), 1000, func(i int) []byte { return slices.Delete(bytes.Clone(p.pack), i, i+1) })
+	p.atLeast(900)
+}
+
+func TestInsertedBytes(t *testing.T) {
+	p := newProperty(t, "X04")
+	for _, c := range []byte{0, ' ', '\n', 0xff} {
+		p.each(len(p.pack)+1, 500, func(i int) []byte { return slices.Insert(bytes.Clone(p.pack), i, c) })
+		p.refuse(-1, append(bytes.Clone(p.pack), c))
+	}
+	p.atLeast(1800)
+}
+
+func TestSwappedBlocks(t *testing.T) {
+	race.Alone(t)
+	p := newProperty(t, "X05", "X06")
+	n := len(p.pack) / TarBlock
+	at := func(b []byte, i int) []byte { return b[i*TarBlock : (i+1)*TarBlock] }
+	p.each(n*n, 500, func(k int) []byte {
+		i, j := k/n, k%n
+		b := bytes.Clone(p.pack)
+		copy(at(b, i), at(p.pack, j))
+		copy(at(b, j), at(p.pack, i))
+		return b
+	})
+	for i := range n {
+		b := bytes.Clone(p.pack)
+		p.refuse(i, slices.Insert(b, i*TarBlock, at(p.pack, i)...))
+		b = bytes.Clone(p.pack)
+		clear(at(b, i))
+		if !bytes.Equal(b, p.pack) {
+			p.refuse(i, b)
+		}
+	}
+	p.atLeast(400)
+}
+
+func TestSwappedLines(t *testing.T) {
+	p := newProperty(t, "X07")
+	n := len(TakeApart(t, p.pack).Nodes)
+	for i := range n {
+		for j := range i {
+			m := TakeApart(t, p.pack)
+			l := slices.Collect(bytes.Lines(entriesOf(m)))
+			l[i], l[j] = l[j], l[i]
+			ms := Untar(t, p.pack)
+			ms[EntriesAt].Body = bytes.Join(l, nil)
+			p.refuse(i*n+j, TarOf(ms))
+		}
+	}
+	p.atLeast(15)
+}
+
+// TestRemovedEntries takes each entry out, with all else listed and signed anew, but not what depends on it.
+func TestRemovedEntries(t *testing.T) {
+	race.Alone(t)
+	made := SmallLog(t, 0)
+	p := newProperty(t, "X08")
+	size := len(TakeApart(t, p.pack).Nodes)
+	last := made.Checkpoint()
+	heads := 0
+	for i := range size {
+		m := TakeApart(t, p.pack)
+		n := m.Nodes[i]
+		head := n.Kind() != "policy" && !slices.ContainsFunc(m.Nodes, func(x *Node) bool { return x.prev == n || slices.Contains(x.parents, n) || i == 0 && x != n })
+		for _, x := range m.Nodes {
+			x.frozen = true
+		}
+		m.Nodes = slices.Delete(m.Nodes, i, i+1)
+		for name := range m.Blobs {
+			if strings.Contains(string(canonical(n.st)), name) && !bytes.Contains(entriesText(m), []byte(name)) {
+				delete(m.Blobs, name)
+			}
+		}
+		o := p.o
+		o.Last = last
+		r, err := verifyBytes(t, m.Build(), o)
+		p.tried++
+		switch {
+		case !head:
+			if err == nil {
+				t.Errorf("entry %d, which others depend on: %s", i, r.Level)
+			}
+		case i == size-1:
+			heads++
+			if err != nil || r.History != evidence.Stale || r.Success(evidence.Intact) {
+				t.Errorf("the last entry: %s, %s, %v", r.Level, r.History, err)
+			}
+		default:
+			heads++
+			kept := TakeApart(t, p.pack)
+			root := merkle(leavesOf(kept, size-1))
+			o.Last = LastOf(kept, size-1, root, Origin)
+			if r, err = verifyBytes(t, m.Build(), o); err != nil || r.History != evidence.Diverged || r.Success(evidence.Intact) {
+				t.Errorf("entry %d, a head: %s, %s, %v", i, r.Level, r.History, err)
+			}
+		}
+	}
+	if heads < 2 {
+		t.Errorf("%d heads", heads)
+	}
+	p.atLeast(6)
+}
+
+// entriesText is all statements.
+func entriesText(m *Model) (b []byte) {
+	for _, n := range m.Nodes {
+		b = append(b, canonical(n.st)...)
+	}
+	return b
+}
+
+// TestFields deletes each required field of each kind of entry, of the manifest and of inputs, and adds one that nobody knows to each object,
+// with everything else made right.
+func TestFields(t *testing.T) {
+	race.Alone(t)
+	ranRow(t, "X10")
+	w := newTampered(t)
+	optional := map[string]bool{"idempotency": true, "id": true, "roles": true, "tenant": true, "sandbox": true, "argsForm": true}
+	tried := map[error]int{}
+	refuse := func(what string, m *Model, checks ...error) {
+		t.Helper()
+		r, err := verifyBytes(t, m.Build(), w.o)
+		e, _ := err.(*evidence.Error)
+		if e == nil || r.Level != evidence.Invalid || !slices.Contains(checks, e.Check) {
+			t.Errorf("%s: %s, %v", what, r.Level, err)
+			return
+		}
+		tried[e.Check]++
+	}
+	for _, name := range []string{"g", "p", "a1", "a2", "d1", "f2", "w2", "r", "x", "y2", "ka", "t2", "z1", "un", "ro"} {
+		st := TakeApart(t, w.pack).The(name).st
+		for _, c := range spoiled(t, st, optional) {
+			m := TakeApart(t, w.pack)
+			m.The(name).Payload = func([]byte) []byte { return canonical(c.object) }
+			refuse(name+" "+c.what, m, evidence.ErrRecord, evidence.ErrEnvelope, evidence.ErrKey)
+		}
+	}
+	env := parseObject(t, TakeApart(t, w.pack).The("a2").Line)
+	for _, c := range spoiled(t, env, nil) {
+		m := TakeApart(t, w.pack)
+		m.The("a2").sealed = func([]byte) []byte { return canonical(c.object) }
+		refuse("envelope "+c.what, m, evidence.ErrEnvelope)
+	}
+	manifest := parseObject(t, Untar(t, w.pack)[0].Body)
+	for _, c := range spoiled(t, parseObject(t, base64Of(t, manifest["payload"])), nil) {
+		m := TakeApart(t, w.pack)
+		m.envelope = func([]byte) []byte { return m.seal(canonical(c.object), m.by, nil) }
+		refuse("manifest "+c.what, m, evidence.ErrManifest)
+	}
+	m := TakeApart(t, w.pack)
+	in := parseObject(t, m.Blobs[m.The("y1").D()["inputsHash"].(string)])
+	for _, c := range spoiled(t, in, map[string]bool{"args": true, "id": true, "roles": true, "sandbox": true}) {
+		if strings.HasPrefix(c.what, "/args/") {
+			continue // any argument may be there
+		}
+		m := TakeApart(t, w.pack)
+		m.inputs(m.The("y1"), func(in Object) {
+			clear(in)
+			for k, v := range c.object {
+				in[k] = v
+			}
+		})
+		refuse("inputs "+c.what, m, evidence.ErrBlob)
+	}
+	if tried[evidence.ErrRecord] < 150 || tried[evidence.ErrEnvelope] < 50 || tried[evidence.ErrKey] < 5 || tried[evidence.ErrManifest] < 30 || tried[evidence.ErrBlob] < 14 {
+		t.Errorf("only %v were tried", tried)
+	}
+	t.Logf("by check: %v", tried)
+}
+
+// A spoil is an object with one thing wrong.
+type spoil struct {
+	what   string
+	object Object
+}
+
+// spoiled gives o with each field deleted, but for optional ones, and with an unknown one in each object.
+func spoiled(t testing.TB, o Object, optional map[string]bool) (out []spoil) {
+	var walk func(path string, x any)
+	change := func(path string, f func(o Object)) Object {
+		c := parseObject(t, canonical(o))
+		var at any = c
+		for _, k := range strings.Split(path, "/")[1:] {
+			if list, ok := at.([]any); ok {
+				at = list[int(k[0]-'0')]
+			} else {
+				at = at.(Object)[k]
+			}
+		}
+		f(at.(Object))
+		return c
+	}
+	walk = func(path string, x any) {
+		switch x := x.(type) {
+		case Object:
+			out = append(out, spoil{path + "/zz", change(path, func(o Object) { o["zz"] = 1 })})
+			for k, v := range x {
+				if !optional[k] || k == "id" && x["inputsHash"] != nil {
+					out = append(out, spoil{path + "/" + k, change(path, func(o Object) { delete(o, k) })})
+				}
+				walk(path+"/"+k, v)
+			}
+		case []any:
+			for i, v := range x {
+				walk(path+"/"+string(rune('0'+i)), v)
+			}
+		}
+	}
+	walk("", o)
+	return out
+}

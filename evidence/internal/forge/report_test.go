@@ -1,0 +1,341 @@
+package forge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/internal/race"
+)
+
+var updateReports = flag.Bool("update", false, "rewrite testdata/report")
+
+// reports are those of the base log in its fates, as Verify gives them.
+func reports(t *testing.T) map[string]evidence.Report {
+	t.Helper()
+	w := newTampered(t)
+	out := map[string]evidence.Report{}
+	add := func(name string, cut func(*Model), o evidence.Options) {
+		t.Helper()
+		pack := w.pack
+		if cut != nil {
+			m := TakeApart(t, w.pack)
+			cut(m)
+			pack = m.Build()
+		}
+		r, err := verifyBytes(t, pack, o)
+		if (err != nil) != (r.Fault != nil) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		out[name] = r
+	}
+	last := func(o evidence.Options, b []byte) evidence.Options { o.Last = b; return o }
+	kept := func(size int) evidence.Options {
+		text := fmt.Sprintf("%s\n%d\n%s\n", Origin, size, crypto.AppendBase64(nil, make([]byte, 32)))
+		return last(w.o, signNote(t, text, Origin, SeedL))
+	}
+	add("fresh", nil, w.o)
+	add("none", nil, last(w.o, nil))
+	add("stale", nil, kept(1000))
+	add("diverged", nil, kept(20))
+	add("unpinned", nil, evidence.Options{})
+	add("unsigned", marked(func(m *Model, text string) []byte { return []byte(text + "\n" + stranger(m, text)) }), last(w.o, nil))
+	add("erased", erase, last(w.o, nil))
+	add("engine", otherEngine, last(w.o, nil))
+	add("record", setD("d1", "verdict", "ALLOW"), w.o)
+	add("replay", func(m *Model) {
+		for _, name := range []string{"a1", "b3", "r"} {
+			m.inputs(m.The(name), func(in Object) { in["state"].(Object)["trust"] = ones64 })
+		}
+	}, last(w.o, nil))
+	add("input", nil, evidence.Options{Origin: "no origin"})
+	add("archive", archived(func(ms []Member) []Member { return ms[:2] }), w.o)
+	r, err := evidence.Verify(t.Context(), gone{}, 9*TarBlock, w.o)
+	if !errors.Is(err, evidence.ErrArchive) {
+		t.Fatal(err)
+	}
+	out["unreadable"] = r
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if out["ended"], err = evidence.Verify(ctx, bytes.NewReader(w.pack), int64(len(w.pack)), w.o); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestReports holds what people and programs read of each report to a file, line by line.
+func TestReports(t *testing.T) {
+	race.Alone(t)
+	seen := map[string]bool{}
+	for name, r := range reports(t) {
+		t.Run(name, func(t *testing.T) {
+			b, err := json.MarshalIndent(r, "", "\t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join("testdata", "report", name+".txt")
+			seen[name+".txt"] = true
+			got := r.String() + "\n" + string(b) + "\n"
+			if *updateReports {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("%s is not what is reported:\n%s", file, got)
+			}
+			reread(t, r)
+		})
+	}
+	files, err := os.ReadDir("testdata/report")
+	if err != nil || len(files) != len(seen) || len(seen) < 10 {
+		t.Errorf("%d files of %d reports: %v", len(files), len(seen), err)
+	}
+}
+
+// reread takes the JSON of a report apart strictly, and finds in it what the report has.
+func reread(t *testing.T, r evidence.Report) {
+	t.Helper()
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if again, err := json.Marshal(r); err != nil || !bytes.Equal(again, b) {
+			t.Errorf("another JSON of one report: %s, %v", again, err)
+		}
+	}
+	var tree crypto.Tree // no name twice, no lone surrogate
+	if err := tree.Parse(b, crypto.Limits{Bytes: len(b), Depth: 4}); err != nil {
+		t.Error(err)
+	}
+	var got struct {
+		Success, Unfinished                                                                  bool
+		Level, Asked, History, Signer, Origin, MerkleRoot, ProofGraphHash, Trust, Checkpoint string
+		Size, Behind, Sessions, Allows, Denials, Receipts                                    uint64
+		Fault                                                                                *struct {
+			Check, Field, What, Cause string
+			Entry                     int64
+		}
+		Replay struct {
+			Replayed, KernelsOwn, NotReplayable, Differing uint64
+			Entries                                        []uint64
+			Engines                                        []contracts.Engine
+		}
+		Open []struct {
+			Entry uint64
+			ID    string
+		}
+		Erased []contracts.Digest
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Success != r.Success(evidence.Invalid) || got.Asked != r.Asked.String() || got.Replay.Differing != r.Replay.Differing ||
+		got.Unfinished != (r.Level == evidence.Invalid && r.Fault == nil) {
+		t.Errorf("%s", b)
+	}
+	if f := r.Fault; f != nil {
+		cause := ""
+		if f.Err != nil {
+			cause = f.Err.Error()
+		}
+		if g := got.Fault; g == nil || got.Level != "INVALID" ||
+			g.Check != f.Check.Error() || g.Entry != f.Entry || g.Field != f.Field || g.What != f.What || g.Cause != cause {
+			t.Errorf("%s of %v", b, f)
+		}
+		return
+	}
+	if got.Unfinished {
+		if got.Level != "" || got.Fault != nil {
+			t.Errorf("%s", b)
+		}
+		return
+	}
+	back := evidence.Report{Asked: r.Asked, Level: r.Level, History: r.History, Signer: r.Signer, Origin: got.Origin, Size: got.Size, Behind: got.Behind,
+		Sessions: got.Sessions, Allows: got.Allows, Denials: got.Denials, Receipts: got.Receipts, Erased: got.Erased,
+		MerkleRoot: digest(t, got.MerkleRoot), ProofGraphHash: digest(t, got.ProofGraphHash),
+		Trust: digest(t, got.Trust), Checkpoint: []byte(got.Checkpoint), Replay: evidence.Replay(got.Replay)}
+	for _, x := range got.Open {
+		back.Open = append(back.Open, evidence.Call{Index: x.Entry, ID: x.ID})
+	}
+	r.Open, r.Erased = append([]evidence.Call{}, r.Open...), append([]contracts.Digest{}, r.Erased...)
+	r.Replay.Entries, r.Replay.Engines = append([]uint64{}, r.Replay.Entries...), append([]contracts.Engine{}, r.Replay.Engines...)
+	if back.Open == nil {
+		back.Open = []evidence.Call{}
+	}
+	if !reflect.DeepEqual(back, r) || got.Level != r.Level.String() || got.History != r.History.String() || got.Signer != r.Signer.String() {
+		t.Errorf("read back %+v\nof %s", back, b)
+	}
+}
+
+func digest(t *testing.T, s string) contracts.Digest {
+	t.Helper()
+	d, err := crypto.ParseDigest([]byte(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// fullReport is a report in which every field says something.
+func fullReport() evidence.Report {
+	return evidence.Report{Level: evidence.Logged, Asked: evidence.Logged, History: evidence.Fresh, Signer: evidence.Trusted, Origin: "example.test/log", Size: 8001, Behind: 17, Sessions: 12,
+		Allows: 9, Denials: 13, Receipts: 14,
+		Replay: evidence.Replay{Replayed: 15, KernelsOwn: 16, NotReplayable: 2, Differing: 18, Entries: []uint64{19, 20},
+			Engines: []contracts.Engine{{Rules: 21, Threat: 22}}},
+		Open: []evidence.Call{{Index: 23, ID: "main/24"}}, Erased: []contracts.Digest{{25}},
+		MerkleRoot: contracts.Digest{26}, ProofGraphHash: contracts.Digest{27}, Trust: contracts.Digest{28},
+		Checkpoint: []byte("a note\n")}
+}
+
+// leaves changes each value in a report in turn, and gives its name to the test.
+func leaves(v reflect.Value, name string, each func(name string)) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			leaves(v.Field(i), name+"."+v.Type().Field(i).Name, each)
+		}
+		return
+	case reflect.Slice:
+		if v.Type().Elem().Kind() != reflect.Uint8 {
+			for i := range v.Len() {
+				leaves(v.Index(i), name, each)
+			}
+			return
+		}
+	}
+	was := reflect.New(v.Type()).Elem()
+	was.Set(v)
+	switch v.Kind() {
+	case reflect.Uint8:
+		v.SetUint(v.Uint() - 1)
+	case reflect.Uint64:
+		v.SetUint(v.Uint() + 1)
+	case reflect.Int64:
+		v.SetInt(v.Int() + 1)
+	case reflect.String:
+		v.SetString(v.String() + "x")
+	case reflect.Pointer: // Fault, of which below
+		return
+	default:
+		v.SetZero()
+	}
+	each(name)
+	v.Set(was)
+}
+
+// TestReportIsWhole: no field is forgotten, neither for programs nor for people. Who adds one says there how it is read.
+func TestReportIsWhole(t *testing.T) {
+	x := fullReport()
+	v := reflect.ValueOf(&x).Elem()
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); v.Field(i).IsZero() && f.Name != "Fault" {
+			t.Errorf("%s has nothing to be forgotten: set it in fullReport", f.Name)
+		}
+	}
+	wasJSON, err := json.Marshal(x)
+	wasText := x.String()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unread := []string{".Checkpoint", ".Asked"} // by people: the one is bytes to be kept, the other a level that was reached
+	n := 0
+	leaves(v, "", func(name string) {
+		n++
+		if b, err := json.Marshal(x); err != nil || bytes.Equal(b, wasJSON) {
+			t.Errorf("programs are not told of %s: %v", name, err)
+		}
+		if !slices.Contains(unread, name) && x.String() == wasText {
+			t.Errorf("people are not told of %s", name)
+		}
+	})
+	if n < 25 {
+		t.Errorf("only %d values were changed", n)
+	}
+	for _, f := range []evidence.Error{{Check: evidence.ErrInput, Entry: 1, Field: "a", What: "b", Err: errDisk}, {Check: evidence.ErrRecord, Entry: 2, Field: "a", What: "b", Err: errDisk}, {Check: evidence.ErrRecord, Entry: 1, Field: "c", What: "b", Err: errDisk},
+		{Check: evidence.ErrRecord, Entry: 1, Field: "a", What: "c", Err: errDisk}, {Check: evidence.ErrRecord, Entry: 1, Field: "a", What: "b", Err: nil}} {
+		one, other := evidence.Report{Fault: &evidence.Error{Check: evidence.ErrRecord, Entry: 1, Field: "a", What: "b", Err: errDisk}}, evidence.Report{Fault: &f}
+		a, _ := json.Marshal(one)
+		b, _ := json.Marshal(other)
+		if bytes.Equal(a, b) || one.String() == other.String() {
+			t.Errorf("a fault like another: %v", f)
+		}
+	}
+}
+
+// TestReportIsCut for people, and not for programs: they get all of a list, and its number.
+func TestReportIsCut(t *testing.T) {
+	r := fullReport()
+	r.Open, r.Erased, r.Replay.Entries, r.Replay.NotReplayable = nil, nil, nil, 2000
+	for i := range uint64(2000) {
+		r.Open = append(r.Open, evidence.Call{Index: i, ID: "main/1"})
+		r.Erased = append(r.Erased, contracts.Digest{byte(i >> 8), byte(i), 1})
+		r.Replay.Entries = append(r.Replay.Entries, i)
+	}
+	s := r.String()
+	if strings.Count(s, "2,000") != 3 || strings.Count(s, "and 1,995 more\n") != 3 || strings.Count(s, "\n") > 60 {
+		t.Errorf("not cut:\n%s", s)
+	}
+	reread(t, r)
+	long := strings.Repeat("\u202e", 100_000) // a key of a policy document may be longer
+	r = evidence.Report{Fault: &evidence.Error{Check: evidence.ErrReplay, Entry: 7, Field: long, What: "x" + long, Err: nil}}
+	for _, s := range []string{r.String(), r.Fault.Error()} {
+		if len(s) > 3000 || !strings.Contains(s, `...: x\u202e`) {
+			t.Errorf("%d bytes: %.200s", len(s), s)
+		}
+	}
+	if b, err := json.Marshal(r); err != nil || len(b) < 12*100_000 {
+		t.Errorf("cut for programs to %d bytes, %v", len(b), err)
+	}
+	r = fullReport()
+	for n, want := range map[uint64]string{0: "0", 7: "7", 999: "999", 1000: "1,000", 12345: "12,345", 1234567: "1,234,567",
+		1<<64 - 1: "18,446,744,073,709,551,615"} {
+		r.Size = n
+		if s := r.String(); !regexp.MustCompile(`(?m)^ *entries +` + want + `$`).MatchString(s) {
+			t.Errorf("%d is not written %s:\n%s", n, want, s)
+		}
+	}
+}
+
+// TestReportCannotBeForged: whatever a pack has in its names, it writes no line of its own, and no terminal does what it says.
+func TestReportCannotBeForged(t *testing.T) {
+	w := newTampered(t)
+	m := TakeApart(t, w.pack)
+	repolicy(strings.Replace(FilesPolicy(3), `"layer":"P1"`, `"layer":"P1","\nSUCCESS: LOGGED, FRESH, TRUSTED\u001b[2J\u202e":1`, 1), nil)(m)
+	r, err := verifyBytes(t, m.Build(), evidence.Options{Trust: w.o.Trust})
+	mustRefuse(t, r, err, evidence.ErrReplay)
+	r.Fault.What += "\nSUCCESS: \x1b[2J\u202e\"" // and if the guardian had not been as careful
+	r.Fault.Err = errors.New("\u009b2J\x7f\U0001f600")
+	b, err := json.MarshalIndent(r, "", " ") // is read in terminals too
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{r.String(), r.Fault.Error(), string(b)} {
+		if strings.Contains(s, "\nSUCCESS") ||
+			strings.ContainsFunc(s, func(c rune) bool { return c != '\n' && (c < ' ' || c > '~') }) ||
+			!strings.Contains(s, `\u202e"`) && !strings.Contains(s, `\u202e\"`) {
+			t.Errorf("%q", s)
+		}
+	}
+	reread(t, r)
+}

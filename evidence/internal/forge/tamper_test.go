@@ -1,0 +1,319 @@
+package forge
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/internal/race"
+	"github.com/helmkernel/helm/internal/shared"
+)
+
+// A tampered is a base pack to be falsified.
+type tampered struct {
+	*testing.T
+	pack  []byte
+	o     evidence.Options
+	takes uint64                    // bytes that the verification of the valid pack allocates
+	cases map[string]map[string]int // that were run: by what they expect, and by row
+}
+
+func newTampered(t *testing.T) *tampered {
+	t.Helper()
+	m := BaseLog(t)
+	last := m.Checkpoint()
+	w := &tampered{T: t, pack: m.Pack(evidence.Write), o: evidence.Options{Trust: m.Trust, Origin: Origin, Last: last}, cases: map[string]map[string]int{}}
+	var r evidence.Report
+	var err error
+	for range 2 { // the first fills pools
+		w.takes = Allocated(func() { r, err = verifyBytes(t, w.pack, w.o) })
+	}
+	if err != nil || !r.Success(evidence.Logged) || r.History != evidence.Fresh || r.Replay.Replayed != 18 || r.Replay.KernelsOwn != 4 || r.Replay.NotReplayable+r.Replay.Differing != 0 { // or the refusals below would prove nothing
+		t.Fatalf("the base pack: %+v, %v", r, err)
+	}
+	if !bytes.Equal(TakeApart(t, w.pack).Build(), w.pack) {
+		t.Fatal("the knife cuts where nothing is to be cut")
+	}
+	return w
+}
+
+// falsify makes the pack of a row, and gives what its caller has.
+func (w *tampered) falsify(t *testing.T, x tampering) (m *Model, pack []byte, o evidence.Options) {
+	m = TakeApart(t, w.pack)
+	o, pack = w.o, w.pack
+	if x.cut != nil {
+		x.cut(m)
+		pack = m.Build()
+	}
+	if x.pack != nil {
+		pack = x.pack(m, bytes.Clone(pack))
+	}
+	if (x.cut != nil || x.pack != nil) && bytes.Equal(pack, w.pack) {
+		t.Fatal("nothing was falsified")
+	}
+	if x.o != nil {
+		if x.o(m, &o); reflect.DeepEqual(o, w.o) {
+			t.Fatal("the caller gives what he gave before")
+		}
+	}
+	if x.cut == nil && x.pack == nil && x.o == nil {
+		t.Fatal("the row does nothing")
+	}
+	return m, pack, o
+}
+
+func (w *tampered) run(t *testing.T, x tampering) {
+	m, pack, o := w.falsify(t, x)
+	var r evidence.Report
+	var err error
+	if takes := Allocated(func() { r, err = verifyBytes(t, pack, o) }); takes > w.takes+w.takes/4 {
+		t.Errorf("%d bytes were allocated, %d for the valid pack", takes, w.takes)
+	}
+	expected := fmt.Sprint(x.want)
+	if x.want == nil {
+		expected = fmt.Sprintf("%s %s %s", x.then.Level, x.then.History, x.then.Signer)
+	}
+	if w.cases[expected] == nil {
+		w.cases[expected] = map[string]int{}
+	}
+	w.cases[expected][x.id]++
+	if x.want != nil {
+		mustRefuse(t, r, err, x.want)
+		w.mustPlace(t, x, m, r.Fault)
+		return
+	}
+	if err != nil || r.Level != x.then.Level || r.History != x.then.History || r.Signer != x.then.Signer || r.Success(evidence.Logged) {
+		t.Errorf("%s, %s, %s, %v; want %s, %s, %s and no success", r.Level, r.History, r.Signer, err, x.then.Level, x.then.History, x.then.Signer)
+	}
+	if x.then.History == evidence.Diverged || x.then.History == evidence.Stale { // a limit: who kept no checkpoint sees nothing
+		o.Last = nil
+		if r, err := verifyBytes(t, pack, o); err != nil || !r.Success(evidence.Logged) || r.History != evidence.None {
+			t.Errorf("without the kept checkpoint: %s, %s, %s, %v", r.Level, r.History, r.Signer, err)
+		}
+	}
+}
+
+// TestTamper runs the rows of the catalogue, and those of this version's own. It counts them by what refuses them.
+func TestTamper(t *testing.T) {
+	race.Alone(t)
+	w := newTampered(t)
+	for _, x := range tamperings() {
+		t.Run(strings.TrimSuffix(x.id+"/"+x.name, "/"), func(t *testing.T) {
+			ranRow(t, x.id)
+			w.run(t, x)
+		})
+	}
+	for _, expected := range slices.Sorted(maps.Keys(w.cases)) {
+		rows, cases := w.cases[expected], 0
+		own := rows["own"]
+		delete(rows, "own")
+		for _, n := range rows {
+			cases += n
+		}
+		t.Logf("%-24s %2d rows of the catalogue in %2d cases, %2d more", expected, len(rows), cases, own)
+	}
+}
+
+func tamperings() []tampering {
+	return slices.Concat(recordRows, byteRows, chainRows, checkpointRows, packRows, trustRows, callerRows, approvalRows, ownRows)
+}
+
+// A row of the catalogue, as testdata has it.
+type row struct {
+	id    string
+	test  string // that runs it; "" where it waits
+	waits string // for what
+}
+
+func tamperRows(fatal func(...any)) (list []row) {
+	b, err := os.ReadFile("testdata/tamper.txt")
+	if err != nil {
+		fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		switch {
+		case strings.HasPrefix(line, "#"):
+		case len(f) == 1:
+			list = append(list, row{id: f[0], test: "TestTamper"})
+		case len(f) == 2:
+			list = append(list, row{id: f[0], test: f[1]})
+		case len(f) == 4 && f[1] == "waits":
+			list = append(list, row{id: f[0], waits: f[3]})
+		default:
+			fatal("testdata/tamper.txt: " + line)
+		}
+	}
+	return list
+}
+
+// TestTamperCatalogue holds the table to the list in testdata, and this to the catalogue: no row forgotten, none left behind, none that both
+// waits and is run.
+func TestTamperCatalogue(t *testing.T) {
+	var here, listed, all []string
+	for _, x := range tamperings() {
+		if x.id != "own" && !slices.Contains(here, x.id) {
+			here = append(here, x.id)
+		}
+	}
+	waiting := map[string]int{}
+	for _, x := range tamperRows(t.Fatal) {
+		if all = append(all, x.id); x.test == "TestTamper" {
+			listed = append(listed, x.id)
+		}
+		if x.waits != "" {
+			waiting[x.waits]++
+		}
+	}
+	slices.Sort(here)
+	slices.Sort(listed)
+	if !slices.Equal(here, listed) || len(here) < 120 {
+		t.Errorf("testdata/tamper.txt has these in the table:\n%v\nand there are\n%v", listed, here)
+	}
+	for wait := range waiting {
+		if !slices.Contains([]string{"facts", "messages", "gaps", "witnesses", "excerpts"}, wait) {
+			t.Errorf("a row waits for %s", wait)
+		}
+	}
+	if n := len(notRun(new(sync.Map))); n < 170 || n+len(waiting) > len(all) {
+		t.Errorf("%d rows of %d are to be run", n, len(all))
+	}
+	t.Run("its text", func(t *testing.T) {
+		b, err := os.ReadFile(shared.Path(t, "TAMPER.md", "the ids of the rows are not compared with the catalogue's"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var catalogue []string
+		for _, f := range regexp.MustCompile(`(?m)^\| ([A-Z]+[0-9]+) \|`).FindAllSubmatch(b, -1) {
+			catalogue = append(catalogue, string(f[1]))
+		}
+		if !slices.Equal(catalogue, all) {
+			t.Errorf("catalogue %v\nlist      %v", catalogue, all)
+		}
+	})
+}
+
+var rowsRun sync.Map // id and test of rows of the catalogue that were run
+
+// ranRow notes that a test runs a row.
+func ranRow(t testing.TB, id string) {
+	test, _, _ := strings.Cut(t.Name(), "/")
+	rowsRun.Store(id+" "+test, true)
+}
+
+// TestMain looks, where all tests of the package were run, whether every row of the catalogue that does not wait was, by the test that has it.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, name := range []string{"run", "skip", "list", "fuzz"} {
+		if flag.Lookup("test."+name).Value.String() != "" {
+			os.Exit(code)
+		}
+	}
+	if code == 0 && !race.Enabled { // under which tests of one goroutine are skipped
+		if missing := notRun(&rowsRun); len(missing) > 0 {
+			fmt.Println("rows of the catalogue that no test ran:", missing)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// notRun are the rows that should have been, and the tests that should have run them.
+func notRun(rows *sync.Map) (missing []string) {
+	for _, x := range tamperRows(func(a ...any) { panic(fmt.Sprint(a...)) }) {
+		if _, ok := rows.Load(x.id + " " + x.test); !ok && x.waits == "" {
+			missing = append(missing, x.id+" "+x.test)
+		}
+	}
+	return missing
+}
+
+// A tampering is one named way to falsify a pack, with the answer that a verifier must give: a row of the tamper catalogue, or a case of it.
+type tampering struct {
+	id   string
+	name string                              // of the case
+	cut  func(m *Model)                      // falsifies; whatever depends on it is made right again and signed
+	pack func(m *Model, pack []byte) []byte  // falsifies bytes
+	o    func(m *Model, o *evidence.Options) // changes what the caller gives
+	want error                               // INVALID with that check
+	then evidence.Report                     // or Level, History and Signer, where it is no check that says so
+}
+
+// mustRefuse wants that check, and nothing that the pack says to be handed out.
+func mustRefuse(t *testing.T, r evidence.Report, err error, want error) {
+	t.Helper()
+	var e *evidence.Error
+	if !errors.As(err, &e) || e.Check != want || !errors.Is(err, want) {
+		t.Errorf("%s, %v; want %v", r.Level, err, want)
+		return
+	}
+	bare := evidence.Report{Asked: r.Asked, Fault: e, Replay: evidence.Replay{Differing: r.Replay.Differing}}
+	if !reflect.DeepEqual(r, bare) || (want == evidence.ErrReplay) != (r.Replay.Differing > 0) && want == evidence.ErrReplay || r.Success(evidence.Invalid) {
+		t.Errorf("an INVALID report says more than what is wrong: %+v", r)
+	}
+}
+
+// set changes a field of an entry's predicate, of its judgement, or of a statement after hashing.
+func setP(name, field string, value any) func(*Model) {
+	return func(m *Model) { m.The(name).P()[field] = value }
+}
+
+func setD(name, field string, value any) func(*Model) {
+	return func(m *Model) { m.The(name).D()[field] = value }
+}
+
+// left changes the predicate when links and hashes are right already.
+func left(name string, change func(p Object)) func(*Model) {
+	return func(m *Model) { m.The(name).linked = func(st Object) { change(st["predicate"].(Object)) } }
+}
+
+// statement does so with the whole statement.
+func statement(name string, change func(st Object)) func(*Model) {
+	return func(m *Model) { m.The(name).linked = change }
+}
+
+var (
+	zeros64 = strings.Repeat("0", 64)
+	ones64  = strings.Repeat("1", 64)
+)
+
+func charge(before, amount, limit any) []any {
+	return []any{Object{"amount": amount, "before": before, "budget": "P1:files:reads", "limit": limit, "window": "total"}}
+}
+
+// closing is a close of a session.
+func closing(m *Model, session string) *Node {
+	c := m.copy(m.The("x"))
+	c.P()["session"], c.by = session, seedK2
+	c.P()["time"] = m.Nodes[len(m.Nodes)-1].Text("time")
+	return c
+}
+
+// relink finds the entry before each in its session anew.
+func (m *Model) relink() {
+	last := map[string]*Node{}
+	for _, n := range m.Nodes {
+		n.prev = last[n.Text("session")]
+		last[n.Text("session")] = n
+	}
+}
+
+// seq gives an entry another seq, and its judgement the id that goes with it.
+func seq(st Object, change int) {
+	p := st["predicate"].(Object)
+	n := p["seq"].(int) + change
+	p["seq"] = n
+	if d, ok := p["decision"].(Object); ok {
+		d["id"] = fmt.Sprintf("%s/%d", p["session"], n)
+	}
+}

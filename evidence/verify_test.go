@@ -1,0 +1,27 @@
+package evidence
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"testing"
+)
+
+func verifyBytes(t testing.TB, pack []byte, o Options) (Report, error) {
+	t.Helper()
+	return Verify(t.Context(), bytes.NewReader(pack), int64(len(pack)), o)
+}
+
+// mustRefuse wants that check, and nothing that the pack says to be handed out.
+func mustRefuse(t *testing.T, r Report, err error, want error) {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) || e.Check != want || !errors.Is(err, want) {
+		t.Errorf("%s, %v; want %v", r.Level, err, want)
+		return
+	}
+	bare := Report{Asked: r.Asked, Fault: e, Replay: Replay{Differing: r.Replay.Differing}}
+	if !reflect.DeepEqual(r, bare) || (want == ErrReplay) != (r.Replay.Differing > 0) && want == ErrReplay || r.Success(Invalid) {
+		t.Errorf("an INVALID report says more than what is wrong: %+v", r)
+	}
+}
