@@ -1,0 +1,117 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/format"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/policy"
+)
+
+// TestDocumentExamples holds what the documents show: policies in YAML and JSON load, JSON is JSON, and
+// Go is formatted; a whole program is built and run. A block is taken by the tag of its fence.
+func TestDocumentExamples(t *testing.T) {
+	t.Parallel()
+	blocks := make(map[string]int)
+	for name, text := range readTree(t, root).pages {
+		if filepath.Ext(name) != ".md" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			var policies []contracts.Document
+			for _, m := range fences.FindAllStringSubmatch(string(text), -1) {
+				tag, block := m[1], m[2]
+				blocks[tag]++
+				switch tag {
+				case "go":
+					checkGo(t, block)
+				case "json":
+					assert.True(t, json.Valid([]byte(block)), "no JSON:\n%s", block)
+				}
+				if document := tag == "yaml" || tag == "json"; document {
+					if doc, ok := checkPolicy(t, name+"."+tag, block); ok {
+						policies = append(policies, doc)
+					}
+				}
+			}
+			checkStack(t, policies)
+		})
+	}
+	assert.Positive(t, blocks["go"], "no Go was checked")
+	assert.Positive(t, blocks["yaml"], "no policy was checked")
+}
+
+// checkGo checks a declaration, a list of statements or a whole file, and runs that.
+func checkGo(t *testing.T, text string) {
+	t.Helper()
+	formatted, err := format.Source([]byte(text))
+	if !assert.NoError(t, err, text) {
+		return
+	}
+	assert.Equal(t, string(formatted), text, "gofmt would change it")
+	if !strings.HasPrefix(text, "package main\n") {
+		return
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "main.go")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o666))
+	program := filepath.Join(dir, "program")
+	build := exec.Command("go", "build", "-o", program, file)
+	build.Dir = root
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s\n%s", out, text)
+	run := exec.Command(program)
+	run.Dir = dir
+	out, err = run.CombinedOutput()
+	require.NoError(t, err, "%s\n%s", out, text)
+	if _, want, ok := strings.Cut(text, "// Output:\n"); ok {
+		for line := range strings.Lines(want) {
+			line, comment := strings.CutPrefix(strings.TrimSpace(line), "// ")
+			assert.True(t, !comment || bytes.Contains(out, []byte(line)), "%q is not in the output:\n%s", line, out)
+		}
+	}
+}
+
+// checkPolicy parses a document, and reports whether it is a whole policy.
+func checkPolicy(t *testing.T, name, text string) (contracts.Document, bool) {
+	t.Helper()
+	doc, err := policy.Parse(name, []byte(text))
+	if !assert.NoError(t, err, text) {
+		return contracts.Document{}, false
+	}
+	_, whole := doc.Lines["/helm"]
+	return doc, whole
+}
+
+// checkStack compiles the policies of a page: each bundle with the documents of other layers.
+func checkStack(t *testing.T, policies []contracts.Document) {
+	t.Helper()
+	var bundles, layers []contracts.Document
+	for _, doc := range policies {
+		if _, bundle := doc.Lines["/bundle"]; bundle {
+			bundles = append(bundles, doc)
+		} else {
+			layers = append(layers, doc)
+		}
+	}
+	for _, doc := range bundles {
+		stack := append([]contracts.Document{doc}, layers...)
+		_, err := guardian.Compile(stack...)
+		if err != nil && strings.Contains(err.Error(), "is not supported by this version of helm") {
+			t.Logf("pending: %v", err)
+			continue
+		}
+		assert.NoError(t, err)
+	}
+	assert.True(t, len(bundles) > 0 || len(layers) == 0, "layers without a bundle to be over")
+}
