@@ -65,6 +65,7 @@ var imports = map[string]allowed{
 		"helm/crypto": "the JSON that records are, and their digests",
 
 		"bytes":        "compares the re-encoded record",
+		"cmp":          "orders of several fields",
 		"errors":       "refusals without a place",
 		"fmt":          "refusals with one",
 		"iter":         "the registry of reasons",
@@ -560,6 +561,7 @@ var testImports = allowed{
 	"crypto/sha512":   "signatures by hand, under keys that are none",
 	"encoding/pem":    "where the key in a file is",
 	"go/ast":          "the gates read this repository",
+	"go/format":       "examples in documents",
 	"go/importer":     "the exported API",
 	"go/parser":       "the gates, and examples of package comments",
 	"go/scanner":      "lines with code",
