@@ -5,6 +5,7 @@ import (
 
 	"github.com/helmkernel/helm/helmtest"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,14 +26,17 @@ func TestContractOfTinySegments(t *testing.T) {
 }
 
 // A hasty disk syncs nothing: the machine does not crash here, and thousands of segments are many syncs.
-type hasty struct{ osDisk }
+type hasty struct{ disk.OS }
 
-type hastyFile struct{ file }
+type hastyFile struct{ disk.File }
 
-func (hasty) open(path string) (file, error) { f, err := osDisk{}.open(path); return hastyFile{f}, err }
-func (hasty) create(path string) (file, error) {
-	f, err := osDisk{}.create(path)
+func (hasty) Open(path string) (disk.File, error) {
+	f, err := disk.OS{}.Open(path)
 	return hastyFile{f}, err
 }
-func (hasty) syncDir(string) error { return nil }
+func (hasty) Create(path string) (disk.File, error) {
+	f, err := disk.OS{}.Create(path)
+	return hastyFile{f}, err
+}
+func (hasty) SyncDir(string) error { return nil }
 func (hastyFile) Sync() error      { return nil }

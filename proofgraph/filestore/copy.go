@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
 // Copy writes the log as it is now into another directory, which it makes, or finds empty: a backup, also of a log that is open elsewhere
@@ -24,10 +25,10 @@ func (s *Store) Copy(ctx context.Context, dir string) error {
 	if parent == log { // in which every other file is an error
 		return fmt.Errorf("filestore: copy: %s: in the directory of the log itself: name another place", dir)
 	}
-	if err := s.disk.mkdir(dir); err != nil {
+	if err := s.disk.Mkdir(dir); err != nil {
 		return fmt.Errorf("filestore: copy: %w", err)
 	}
-	names, err := s.disk.list(dir)
+	names, err := s.disk.List(dir)
 	switch {
 	case err != nil:
 		return fmt.Errorf("filestore: copy: %w", err)
@@ -47,7 +48,7 @@ func (s *Store) Copy(ctx context.Context, dir string) error {
 			return fmt.Errorf("filestore: copy: %w", err)
 		}
 	}
-	if err := s.disk.syncDir(dir); err != nil {
+	if err := s.disk.SyncDir(dir); err != nil {
 		return fmt.Errorf("filestore: copy: %w", err)
 	}
 	return nil
@@ -67,13 +68,13 @@ func (s *Store) used() ([]*segment, int64, error) {
 }
 
 func (s *Store) copySegment(ctx context.Context, g *segment, used int64, to *Store) error {
-	from, err := s.disk.view(g.path)
+	from, err := s.disk.View(g.path)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
 	path := to.path(g.number, logKind)
-	f, err := s.disk.create(path + newKind)
+	f, err := s.disk.Create(path + newKind)
 	if err != nil {
 		return err
 	}
@@ -105,11 +106,11 @@ func (s *Store) copySegment(ctx context.Context, g *segment, used int64, to *Sto
 	if err := fill(f, used, used+to.sizes.ahead); err != nil { // the zeros that a log's last segment ends with
 		return err
 	}
-	return s.disk.rename(path+newKind, path)
+	return s.disk.Rename(path+newKind, path)
 }
 
 // erasedBy are those blobs of a segment that are marked by now. Their bytes may have changed under the copying, and the marks not be in it.
-func erasedBy(f file, g *segment, blobs []uint32, used int64) (stains []stain, err error) {
+func erasedBy(f disk.File, g *segment, blobs []uint32, used int64) (stains []stain, err error) {
 	w := window{file: f, segment: g, least: 1 << 20}
 	for _, at := range blobs {
 		if at == 0 || int64(at) >= used {

@@ -9,12 +9,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
 func TestCopy(t *testing.T) {
 	for _, n := range []int{0, 1, 3, 4, 12} {
 		d := logOf(t, n).disk()
-		d.dirs[dir] = true
+		d.Dirs[dir] = true
 		for _, opener := range []func() (*Store, error){
 			func() (*Store, error) { return openReadOnly(d, dir) },
 			func() (*Store, error) { return open(d, dir, Options{}, small) },
@@ -35,9 +37,9 @@ func TestCopy(t *testing.T) {
 			grow(t, c, n, n+5)
 			mustHold(t, c, n+5)
 			mustClose(t, c)
-			for name := range d.names {
+			for name := range d.Names {
 				if filepath.Dir(name) == "copy" {
-					delete(d.names, name)
+					delete(d.Names, name)
 				}
 			}
 		}
@@ -70,7 +72,7 @@ func TestCopyWhileAWriterRuns(t *testing.T) {
 		}
 		least := int(r.entries / 2)
 		to := filepath.Join(base, "copy", string(rune('a'+i)))
-		if err := (hasty{}).mkdir(filepath.Dir(to)); err != nil && i == 0 {
+		if err := (hasty{}).Mkdir(filepath.Dir(to)); err != nil && i == 0 {
 			t.Fatal(err)
 		}
 		require.NoError(t, from.Copy(t.Context(), to))
@@ -95,8 +97,8 @@ func TestCopyIntoTheLog(t *testing.T) {
 			t.Errorf("%s: %v", to, err)
 		}
 	}
-	if len(d.dirs) != 1 {
-		t.Errorf("%d directories", len(d.dirs))
+	if len(d.Dirs) != 1 {
+		t.Errorf("%d directories", len(d.Dirs))
 	}
 }
 
@@ -109,10 +111,10 @@ func TestHalfACopy(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, s.Copy(over, "copy"), context.Canceled)
 	require.NoError(t, s.Copy(t.Context(), "whole"))
-	part := d.names["whole/00000001.log"]
-	half := newRAM()
-	half.dirs[dir] = true
-	half.names[dir+"/00000001.log"] = &inode{data: bytes.Clone(part.data), disk: bytes.Clone(part.data)}
+	part := d.Names["whole/00000001.log"]
+	half := disktest.NewRAM()
+	half.Dirs[dir] = true
+	half.Names[dir+"/00000001.log"] = &disktest.Inode{Data: bytes.Clone(part.Data), Disk: bytes.Clone(part.Data)}
 	if _, err := open(half, dir, Options{}, small); err == nil || !strings.Contains(err.Error(), "00000002.log: the file is missing") {
 		t.Error(err)
 	}

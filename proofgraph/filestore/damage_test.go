@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -25,9 +27,9 @@ func (f files) answer(t *testing.T, n int) error {
 		readErr = matches(s, n)
 		mustClose(t, s)
 	}
-	assert.True(t, maps.EqualFunc(d.files(), f, bytes.Equal), "reading changed something")
+	assert.True(t, maps.EqualFunc(filesOf(d), f, bytes.Equal), "reading changed something")
 	s, err := open(d, dir, Options{}, small)
-	if err != nil && !maps.EqualFunc(d.files(), f, bytes.Equal) {
+	if err != nil && !maps.EqualFunc(filesOf(d), f, bytes.Equal) {
 		t.Errorf("something was changed: %v", err)
 	}
 	if err == nil {
@@ -49,7 +51,16 @@ func mustBeIn(t *testing.T, err error, name string) {
 	}
 }
 
-const everyByte = 3 * slowness // odd: one in so many is flipped, or the file cut there
+// everyByte is how many bytes there are to one that is flipped, or at which the file is cut. It is odd.
+func everyByte() int {
+	switch {
+	case testing.Short():
+		return 63
+	case race.Enabled:
+		return 15
+	}
+	return 3
+}
 
 func flipped(b []byte, at int, bit int) []byte {
 	b = bytes.Clone(b)
@@ -67,7 +78,7 @@ func TestEveryFlippedBitIsNoticed(t *testing.T) {
 	noticed, unread := 0, 0
 	for i, name := range names {
 		for at := range used(good[name]) {
-			if at%everyByte != 0 {
+			if at%everyByte() != 0 {
 				continue
 			}
 			f := good
@@ -87,7 +98,7 @@ func TestEveryFlippedBitIsNoticed(t *testing.T) {
 		}
 	}
 	t.Logf("%d noticed, %d in what is not read where there is an index", noticed, unread)
-	if noticed < 2*unread || noticed < 10_000/everyByte {
+	if noticed < 2*unread || noticed < 10_000/everyByte() {
 		t.Errorf("%d noticed, %d not", noticed, unread)
 	}
 }
@@ -134,7 +145,7 @@ func TestEveryCutIsNoticed(t *testing.T) {
 	const n = 12
 	good := logOf(t, n)
 	for _, name := range good.segments() {
-		for i := 0; i < len(good[name]); i += everyByte {
+		for i := 0; i < len(good[name]); i += everyByte() {
 			f := good
 			if i%2 == 0 {
 				f = good.bare()
@@ -202,16 +213,16 @@ func TestTornTailsAreMended(t *testing.T) {
 
 // A frame whose blob has zeros by itself is not torn: no flipped bit in it passes for a crash. And if it is torn, it is dropped.
 func TestZerosInABlobAreNoTear(t *testing.T) {
-	d := newRAM()
+	d := disktest.NewRAM()
 	s := mustOpen(t, d)
 	grow(t, s, 0, 1)
-	before := d.files()
+	before := filesOf(d)
 	b := batch(1)
 	blob := bytes.Join([][]byte{[]byte("head"), []byte("middle"), []byte("tail")}, make([]byte, 1100))
 	b.Blobs = append(b.Blobs, blob)
 	require.NoError(t, s.Append(t.Context(), b))
 	mustClose(t, s)
-	good := d.files()
+	good := filesOf(d)
 	s = mustOpen(t, d)
 	mustHold(t, s, 2)
 	if z, err := s.Blob(t.Context(), crypto.Sum(blob)); err != nil || !bytes.Equal(z, blob) {

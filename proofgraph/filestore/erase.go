@@ -8,6 +8,7 @@ import (
 	"io/fs"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
 // A blob is erased in two steps, as the package comment has it. Open takes both again for whatever is marked: where a sync failed before, the
@@ -51,7 +52,7 @@ func (s *Store) erase(g *segment, i uint64, d contracts.Digest) error {
 	f := s.file
 	if g != s.last() {
 		var err error
-		if f, err = s.disk.open(g.path); err != nil {
+		if f, err = s.disk.Open(g.path); err != nil {
 			return err
 		}
 		defer f.Close()
@@ -79,18 +80,18 @@ func (s *Store) unindex(g *segment) error {
 	if g == s.last() || g.changed {
 		return nil
 	}
-	if err := s.disk.remove(s.path(g.number, indexKind)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.disk.Remove(s.path(g.number, indexKind)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	g.changed = true
-	return s.disk.syncDir(s.dir)
+	return s.disk.SyncDir(s.dir)
 }
 
 // A stain is a blob that is erased: where its record is, and how many bytes follow its digest.
 type stain struct{ at, size uint32 }
 
 // overwrite takes both steps for blobs of a segment.
-func overwrite(f file, g *segment, stains []stain) error {
+func overwrite(f disk.File, g *segment, stains []stain) error {
 	if len(stains) == 0 {
 		return nil
 	}
@@ -121,7 +122,7 @@ func (s *Store) erasedBefore(g *segment) error {
 	if len(g.stains) == 0 {
 		return nil // and nothing to open
 	}
-	f, err := s.disk.open(g.path)
+	f, err := s.disk.Open(g.path)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -39,16 +41,16 @@ func TestReadersAtEachChangeOfAnErasure(t *testing.T) {
 						t.Fatalf("secret %d, change %d, %d bytes of it: %s: %d bytes, %v", which, after, amid, what, len(b), err)
 					}
 				}
-				s, err = open(&tap{disk: d, hook: func(o *op) error {
-					if erasing == 0 || looked || !o.changes {
-						return o.do()
+				s, err = open(&disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
+					if erasing == 0 || looked || !o.Changes {
+						return o.Do()
 					}
 					if erasing++; erasing-2 < after {
-						return o.do()
+						return o.Do()
 					}
 					looked = true
-					if o.kind == "write" {
-						if err := o.part(min(amid, len(o.data))); err != nil {
+					if o.Kind == "write" {
+						if err := o.Part(min(amid, len(o.Data))); err != nil {
 							return err
 						}
 					}
@@ -66,7 +68,7 @@ func TestReadersAtEachChangeOfAnErasure(t *testing.T) {
 						look(c, "a copy")
 						mustClose(t, c)
 					}
-					return o.do()
+					return o.Do()
 				}}, dir, Options{}, small)
 				require.NoError(t, err)
 				erasing = 1
@@ -92,13 +94,13 @@ func TestErasedWhileCopied(t *testing.T) {
 			d := withSecrets(t, n, 1, n-1)
 			s := mustOpen(t, d)
 			copying, reads := false, 0
-			r, err := openReadOnly(pieces{&tap{disk: d, hook: func(o *op) error {
-				if copying && o.kind == "read" {
+			r, err := openReadOnly(pieces{&disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
+				if copying && o.Kind == "read" {
 					if reads++; reads == read {
 						mustErase(t, s, which)
 					}
 				}
-				return o.do()
+				return o.Do()
 			}}}, dir)
 			require.NoError(t, err)
 			r.sizes, copying = small, true
@@ -130,13 +132,13 @@ func TestErasedWhileRead(t *testing.T) {
 			d := withSecrets(t, n, which)
 			s := mustOpen(t, d)
 			reading, reads := false, 0
-			r, err := openReadOnly(pieces{&tap{disk: d, hook: func(o *op) error {
-				if reading && o.kind == "read" {
+			r, err := openReadOnly(pieces{&disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
+				if reading && o.Kind == "read" {
 					if reads++; reads == read {
 						mustErase(t, s, which)
 					}
 				}
-				return o.do()
+				return o.Do()
 			}}}, dir)
 			require.NoError(t, err)
 			reading = true
@@ -155,19 +157,19 @@ func TestErasedWhileRead(t *testing.T) {
 }
 
 // pieces is a disk of which a read is many: what is written meanwhile is in some and not in others.
-type pieces struct{ disk }
+type pieces struct{ disk.Disk }
 
-type piecesFile struct{ file }
+type piecesFile struct{ disk.File }
 
-func (p pieces) view(path string) (file, error) {
-	f, err := p.disk.view(path)
+func (p pieces) View(path string) (disk.File, error) {
+	f, err := p.Disk.View(path)
 	return piecesFile{f}, err
 }
 
 func (f piecesFile) ReadAt(b []byte, at int64) (n int, err error) {
 	for n < len(b) && err == nil {
 		var got int
-		got, err = f.file.ReadAt(b[n:min(n+500, len(b))], at+int64(n))
+		got, err = f.File.ReadAt(b[n:min(n+500, len(b))], at+int64(n))
 		n += got
 	}
 	return n, err

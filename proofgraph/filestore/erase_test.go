@@ -11,6 +11,9 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/crash"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,9 +25,9 @@ func secret(n int) []byte {
 const trace = "secret"
 
 // withSecrets makes a log of n batches, of which these have a secret beside their own blob, twice.
-func withSecrets(t testing.TB, n int, those ...int) *ram {
+func withSecrets(t testing.TB, n int, those ...int) *disktest.RAM {
 	t.Helper()
-	d := newRAM()
+	d := disktest.NewRAM()
 	s := mustOpen(t, d)
 	for i := range n {
 		b := batch(i)
@@ -40,9 +43,9 @@ func withSecrets(t testing.TB, n int, those ...int) *ram {
 }
 
 // traces tells whether a file has something of a secret, as programs see it or on stable storage.
-func (r *ram) traces() string {
-	for name, i := range r.names {
-		if bytes.Contains(i.data, []byte(trace)) || bytes.Contains(i.disk, []byte(trace)) {
+func traces(r *disktest.RAM) string {
+	for name, i := range r.Names {
+		if bytes.Contains(i.Data, []byte(trace)) || bytes.Contains(i.Disk, []byte(trace)) {
 			return name
 		}
 	}
@@ -67,7 +70,7 @@ func TestErasedFromEveryFile(t *testing.T) {
 	const n = 12
 	secrets := []int{0, 1, 4, 8, n - 1}
 	d := withSecrets(t, n, secrets...)
-	if len(d.files().segments()) < 4 || d.traces() == "" {
+	if len(filesOf(d).segments()) < 4 || traces(d) == "" {
 		t.Fatal("not the log that this test was made for")
 	}
 	s := mustOpen(t, d)
@@ -80,12 +83,12 @@ func TestErasedFromEveryFile(t *testing.T) {
 		mustHold(t, r, n)
 		mustLack(t, r, i)
 	}
-	require.Equal(t, "", d.traces(), "there is something in")
+	require.Equal(t, "", traces(d), "there is something in")
 	mustClose(t, s)
-	if got, want := len(d.files()), 2*len(d.files().segments())-1; got != want {
+	if got, want := len(filesOf(d)), 2*len(filesOf(d).segments())-1; got != want {
 		t.Errorf("%d files, want %d: a segment has no index", got, want)
 	}
-	for _, f := range []files{d.files(), d.files().bare()} {
+	for _, f := range []files{filesOf(d), filesOf(d).bare()} {
 		d := f.disk()
 		s := mustOpen(t, d)
 		mustHold(t, s, n)
@@ -105,7 +108,7 @@ func TestErasedFromEveryFile(t *testing.T) {
 			}
 			mustErase(t, s, i)
 		}
-		require.Equal(t, "", d.traces(), "there is something in")
+		require.Equal(t, "", traces(d), "there is something in")
 		mustClose(t, s)
 	}
 }
@@ -114,24 +117,24 @@ func TestErasedFromEveryFile(t *testing.T) {
 // way: the blob is whole or gone, and gone with every trace once it was acknowledged. Never is anything damaged.
 func TestCrashPowerWhileErasing(t *testing.T) {
 	const n = 9
-	random := rand.New(rand.NewPCG(*crashSeed, 3))
+	random := rand.New(rand.NewPCG(*crash.Seed, 3))
 	whole, gone, acknowledged := 0, 0, 0
 	for _, which := range []int{1, n - 1} { // in a full segment, and in the last frame of the log
-		good := withSecrets(t, n, 1, n-1).files()
+		good := filesOf(withSecrets(t, n, 1, n-1))
 		for after := 1; ; after++ {
-			for _, how := range survivals {
+			for _, how := range disktest.Survivals {
 				for _, partly := range []bool{false, true} {
 					d := good.disk()
 					changes, err := erasedUntil(t, d, which, after, partly, random)
 					if err == nil {
 						acknowledged++
 					}
-					left := d.cut(how, random)
+					left := d.Cut(how, random)
 					what := fmt.Sprintf("secret %d, power lost after change %d of an erasure (amid it: %v), which left %s; it said %v", which, after, partly, how, err)
-					if err == nil && bytes.Contains(left.all(), secret(which)[:40]) {
+					if err == nil && bytes.Contains(bytesOf(left), secret(which)[:40]) {
 						t.Fatalf("%s: there is something left", what)
 					}
-					for _, seen := range []*ram{left.clone(), left} {
+					for _, seen := range []*disktest.RAM{left.Clone(), left} {
 						if seen != left {
 							r, err := openReadOnly(seen, dir)
 							require.NoError(t, err, "%s", what)
@@ -145,7 +148,7 @@ func TestCrashPowerWhileErasing(t *testing.T) {
 						case berr == nil && bytes.Equal(b, secret(which)) && err != nil:
 							whole++
 						case errors.Is(berr, proofgraph.ErrNoBlob):
-							if gone++; bytes.Contains(seen.all(), fmt.Appendf(nil, "secret %d", which)) {
+							if gone++; bytes.Contains(bytesOf(seen), fmt.Appendf(nil, "secret %d", which)) {
 								t.Fatalf("%s: it is not there, and there is something left", what)
 							}
 						default:
@@ -154,7 +157,7 @@ func TestCrashPowerWhileErasing(t *testing.T) {
 						mustErase(t, s, which)
 						mustErase(t, s, n-which)
 						mustClose(t, s)
-						require.Equal(t, "", seen.traces(), "%s: erased again, and there is something in", what)
+						require.Equal(t, "", traces(seen), "%s: erased again, and there is something in", what)
 					}
 					if after > changes {
 						break
@@ -173,32 +176,32 @@ func TestCrashPowerWhileErasing(t *testing.T) {
 }
 
 // all is every byte of the files.
-func (r *ram) all() []byte {
+func bytesOf(r *disktest.RAM) []byte {
 	var all []byte
-	for _, i := range r.names {
-		all = append(append(all, i.data...), i.disk...)
+	for _, i := range r.Names {
+		all = append(append(all, i.Data...), i.Disk...)
 	}
 	return all
 }
 
 // erasedUntil erases a secret on a disk whose power goes after so many changes, or amid that one.
-func erasedUntil(t *testing.T, d disk, which, after int, amid bool, random *rand.Rand) (changes int, err error) {
+func erasedUntil(t *testing.T, d disk.Disk, which, after int, amid bool, random *rand.Rand) (changes int, err error) {
 	off, counting := false, false
-	tapped := &tap{disk: d, hook: func(o *op) error {
+	tapped := &disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
 		switch {
 		case off:
-			return errPower
-		case !counting || !o.changes:
-			return o.do()
+			return disktest.ErrPower
+		case !counting || !o.Changes:
+			return o.Do()
 		}
 		if changes++; changes < after {
-			return o.do()
+			return o.Do()
 		}
 		off = true
-		if amid && o.kind == "write" {
-			return errors.Join(errPower, o.part(random.IntN(len(o.data)+1)))
+		if amid && o.Kind == "write" {
+			return errors.Join(disktest.ErrPower, o.Part(random.IntN(len(o.Data)+1)))
 		}
-		return o.do()
+		return o.Do()
 	}}
 	s, oerr := open(tapped, dir, Options{}, small)
 	require.NoError(t, oerr)
@@ -212,19 +215,19 @@ func TestEraseOnASickDisk(t *testing.T) {
 	const n = 9
 	failures, gone := 0, 0
 	for _, which := range []int{1, n - 1} {
-		good := withSecrets(t, n, which).files()
+		good := filesOf(withSecrets(t, n, which))
 		for after := 1; after < 14; after++ {
 			for _, showing := range []bool{false, true} {
 				d, sick, ops := good.disk(), false, 0
-				s, err := open(&tap{disk: d, hook: func(o *op) error {
+				s, err := open(&disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
 					if !sick {
-						return o.do()
+						return o.Do()
 					}
 					if ops++; ops != after {
-						return o.do()
+						return o.Do()
 					}
-					if f, ok := o.file.(*ramFile); ok && o.kind == "sync" {
-						f.forget(showing)
+					if f, ok := o.File.(*disktest.RAMFile); ok && o.Kind == "sync" {
+						f.Forget(showing)
 					}
 					return errors.New("the head fell off")
 				}}, dir, Options{}, small)
@@ -252,15 +255,15 @@ func TestEraseOnASickDisk(t *testing.T) {
 				s = mustOpen(t, d)
 				mustHold(t, s, n)
 				if _, err := s.Blob(t.Context(), crypto.Sum(secret(which))); errors.Is(err, proofgraph.ErrNoBlob) {
-					if gone++; d.traces() != "" {
+					if gone++; traces(d) != "" {
 						t.Fatalf("operation %d failed: gone, and there is something left", after)
 					}
 				} else if err != nil {
 					t.Fatalf("operation %d failed: %v", after, err)
 				}
 				mustErase(t, s, which)
-				require.Equal(t, "", d.traces(), "operation %d failed: erased again, and there is something in", after)
-				s = mustOpen(t, d.cut(leavesNone, nil))
+				require.Equal(t, "", traces(d), "operation %d failed: erased again, and there is something in", after)
+				s = mustOpen(t, d.Cut(disktest.LeavesNone, nil))
 				mustHold(t, s, n)
 				mustLack(t, s, which)
 			}
@@ -283,7 +286,7 @@ func damageBesideAnErasedBlob(t *testing.T, n int) {
 	s := mustOpen(t, d)
 	mustErase(t, s, n-1)
 	mustClose(t, s)
-	good := d.files()
+	good := filesOf(d)
 	names := good.segments()
 	name := names[len(names)-1]
 	mustAnswer := func(b []byte) error { return good.but(name, b).answer(t, n) }
@@ -318,7 +321,7 @@ func damageBesideAnErasedBlob(t *testing.T, n int) {
 // A sector of an acknowledged frame that is lost is damage where a mark shows that it was acknowledged. Without one it would be torn.
 func TestLostSectorBesideAnErasedBlob(t *testing.T) {
 	dense := func(c byte) []byte { return bytes.Repeat([]byte{c}, 2000) }
-	d := newRAM()
+	d := disktest.NewRAM()
 	s := mustOpen(t, d)
 	grow(t, s, 0, 1)
 	b := batch(1)
@@ -326,7 +329,7 @@ func TestLostSectorBesideAnErasedBlob(t *testing.T) {
 	require.NoError(t, s.Append(t.Context(), b))
 	mustErase(t, s, 1)
 	mustClose(t, s)
-	good := d.files()
+	good := filesOf(d)
 	name := good.segments()[1] // all of it is this frame
 	file, tried := good[name], map[byte]int{}
 	for at := 0; at+sector < used(file); at += sector {
@@ -353,7 +356,7 @@ func TestLostSectorBesideAnErasedBlob(t *testing.T) {
 
 // Bytes that are not the blob's, without a mark, are damage, even those that an erasure would have left.
 func TestDamageIsNotErased(t *testing.T) {
-	good := withSecrets(t, 9, 1, 8).files()
+	good := filesOf(withSecrets(t, 9, 1, 8))
 	tried, erased := 0, 0
 	for _, name := range good.segments() {
 		for _, which := range []int{1, 8} {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -16,7 +18,7 @@ import (
 // another is the log of n batches of which the k-th is another.
 func another(t *testing.T, n, k int) files {
 	t.Helper()
-	d := newRAM()
+	d := disktest.NewRAM()
 	s := mustOpen(t, d)
 	for i := range n {
 		b := batch(i)
@@ -26,7 +28,7 @@ func another(t *testing.T, n, k int) files {
 		require.NoError(t, s.Append(t.Context(), b))
 	}
 	mustClose(t, s)
-	return d.files()
+	return filesOf(d)
 }
 
 func TestWhatIsNotTheLog(t *testing.T) {
@@ -107,27 +109,27 @@ func mustRebuild(t *testing.T, f, good files, what string) {
 	s := mustOpen(t, d)
 	mustHold(t, s, 12)
 	mustClose(t, s)
-	assert.True(t, maps.EqualFunc(d.files(), good, bytes.Equal), "%s: the files are not as if nothing had happened", what)
+	assert.True(t, maps.EqualFunc(filesOf(d), good, bytes.Equal), "%s: the files are not as if nothing had happened", what)
 }
 
 // A disk without room for an index is no reason to refuse a log.
 func TestIndexesAreNotNeeded(t *testing.T) {
-	d := &tapless{ram: logOf(t, 12).bare().disk()}
+	d := &tapless{RAM: logOf(t, 12).bare().disk()}
 	s := mustOpen(t, d)
 	mustHold(t, s, 12)
 	grow(t, s, 12, 24)
 	mustHold(t, s, 24)
-	assert.Equal(t, len(d.files()), len(d.files().bare()), "there is an index")
+	assert.Equal(t, len(filesOf(d.RAM)), len(filesOf(d.RAM).bare()), "there is an index")
 }
 
 // tapless is a disk that makes no indexes.
-type tapless struct{ *ram }
+type tapless struct{ *disktest.RAM }
 
-func (d *tapless) create(path string) (file, error) {
+func (d *tapless) Create(path string) (disk.File, error) {
 	if strings.Contains(path, indexKind) {
 		return nil, proofgraph.ErrConflict // any error
 	}
-	return d.ram.create(path)
+	return d.RAM.Create(path)
 }
 
 // A directory with other files in it does not become a log's.
@@ -137,8 +139,8 @@ func TestNoLogAmongOtherFiles(t *testing.T) {
 	if _, err := open(d, dir, Options{}, sizes{}); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "thesis.tex")) {
 		t.Error(err)
 	}
-	if len(d.names) != 1 {
-		t.Errorf("%d files are left", len(d.names))
+	if len(d.Names) != 1 {
+		t.Errorf("%d files are left", len(d.Names))
 	}
 }
 
@@ -146,11 +148,11 @@ func TestNoLogAmongOtherFiles(t *testing.T) {
 func TestNoSegmentTakesAnothersPlace(t *testing.T) {
 	const n = 12
 	for what, there := range map[string]files{"another log, as long": another(t, n, 0), "another log, shorter": another(t, 2, 0), "a copy": logOf(t, n), "nothing": {}} {
-		d := newRAM()
+		d := disktest.NewRAM()
 		s := mustOpen(t, d)
 		grow(t, s, 0, 2)
 		moved := there.disk()
-		d.names, d.moves = moved.names, nil
+		d.Names, d.Moves = moved.Names, nil
 		var err error
 		for i := 2; err == nil && i < n; i++ {
 			err = s.Append(t.Context(), batch(i))
@@ -159,6 +161,6 @@ func TestNoSegmentTakesAnothersPlace(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		mustClose(t, s)
-		assert.True(t, maps.EqualFunc(d.files(), there, bytes.Equal), "%s: it was changed", what)
+		assert.True(t, maps.EqualFunc(filesOf(d), there, bytes.Equal), "%s: it was changed", what)
 	}
 }

@@ -9,35 +9,36 @@ import (
 
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 	"github.com/stretchr/testify/require"
 )
 
 // counted is a disk that knows how many files are open, and how often one was opened to be read.
 type counted struct {
-	disk
+	disk.Disk
 	opened, views atomic.Int64
 	sick          atomic.Bool // no read succeeds
 }
 
 type countedFile struct {
-	file
+	disk.File
 	disk   *counted
 	closed atomic.Bool
 }
 
-func (d *counted) count(f file, err error) (file, error) {
+func (d *counted) count(f disk.File, err error) (disk.File, error) {
 	if err != nil {
 		return nil, err
 	}
 	d.opened.Add(1)
-	return &countedFile{file: f, disk: d}, nil
+	return &countedFile{File: f, disk: d}, nil
 }
 
-func (d *counted) open(path string) (file, error)   { return d.count(d.disk.open(path)) }
-func (d *counted) create(path string) (file, error) { return d.count(d.disk.create(path)) }
-func (d *counted) view(path string) (file, error) {
+func (d *counted) Open(path string) (disk.File, error)   { return d.count(d.Disk.Open(path)) }
+func (d *counted) Create(path string) (disk.File, error) { return d.count(d.Disk.Create(path)) }
+func (d *counted) View(path string) (disk.File, error) {
 	d.views.Add(1)
-	return d.count(d.disk.view(path))
+	return d.count(d.Disk.View(path))
 }
 
 func (f *countedFile) ReadAt(b []byte, at int64) (int, error) {
@@ -47,7 +48,7 @@ func (f *countedFile) ReadAt(b []byte, at int64) (int, error) {
 	case f.disk.sick.Load():
 		return 0, errors.New("the head fell off")
 	}
-	return f.file.ReadAt(b, at)
+	return f.File.ReadAt(b, at)
 }
 
 func (f *countedFile) Close() error {
@@ -55,13 +56,13 @@ func (f *countedFile) Close() error {
 		return errors.New("closed twice")
 	}
 	f.disk.opened.Add(-1)
-	return f.file.Close()
+	return f.File.Close()
 }
 
 // Blobs are read from files that are open already, of no more than some segments, and none is open behind Close.
 func TestIdleFiles(t *testing.T) {
 	const n = 120
-	d := &counted{disk: logOf(t, n).disk()}
+	d := &counted{Disk: logOf(t, n).disk()}
 	writer, err := open(d, dir, Options{}, small)
 	require.NoError(t, err)
 	reader, err := openReadOnly(d, dir)
@@ -106,7 +107,7 @@ func TestClosedWhileRead(t *testing.T) {
 	const n, readers = 12, 4
 	given, closed := 0, 0
 	for round := range 40 {
-		d := &counted{disk: withSecrets(t, n, 1)}
+		d := &counted{Disk: withSecrets(t, n, 1)}
 		s, err := open(d, dir, Options{}, small)
 		require.NoError(t, err)
 		var all sync.WaitGroup

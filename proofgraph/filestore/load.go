@@ -6,6 +6,8 @@ import (
 	"io"
 	"path/filepath"
 	"syscall"
+
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
 // load finds out what is in the directory, and if it is to be written to, mends what a crash left and makes ready for what comes.
@@ -65,7 +67,7 @@ type found struct {
 // find reads the header of a segment.
 func (s *Store) find(number uint32) (*found, error) {
 	path := s.path(number, logKind)
-	f, err := s.disk.view(path)
+	f, err := s.disk.View(path)
 	if err != nil {
 		return nil, fmt.Errorf("filestore: %w", err)
 	}
@@ -123,7 +125,7 @@ func (s *segment) precedes(next *segment) bool {
 
 // indexed takes what a segment holds from its index.
 func (s *Store) indexed(g, next *found) bool {
-	f, err := s.disk.view(s.path(g.number, indexKind))
+	f, err := s.disk.View(s.path(g.number, indexKind))
 	if err != nil {
 		return false
 	}
@@ -146,7 +148,7 @@ func (s *Store) indexed(g, next *found) bool {
 
 // read reads a whole file.
 func (s *Store) read(g *found) ([]byte, error) {
-	f, err := s.disk.view(g.path)
+	f, err := s.disk.View(g.path)
 	if err != nil {
 		return nil, fmt.Errorf("filestore: %w", err)
 	}
@@ -175,7 +177,7 @@ func unsettled(list []*found) []*found {
 // settled sees to it that what was read is durable, so that an auditor sees nothing that a crash could take back.
 func (s *Store) settled(list []*found) error {
 	for _, g := range unsettled(list) {
-		f, err := s.disk.view(g.path)
+		f, err := s.disk.View(g.path)
 		if err != nil {
 			return err
 		}
@@ -192,14 +194,14 @@ func (s *Store) settled(list []*found) error {
 // before, the system may show bytes that are not on the disk, and will not write them by itself.
 func (s *Store) mend(list []*found, leftover []string) error {
 	for _, name := range leftover {
-		if err := s.disk.remove(filepath.Join(s.dir, name)); err != nil {
+		if err := s.disk.Remove(filepath.Join(s.dir, name)); err != nil {
 			return err
 		}
 	}
 	if len(list) == 0 {
 		return nil
 	}
-	if err := s.disk.syncDir(s.dir); err != nil { // the last file lasts before the one before it says that it follows
+	if err := s.disk.SyncDir(s.dir); err != nil { // the last file lasts before the one before it says that it follows
 		return err
 	}
 	for _, g := range list {
@@ -215,7 +217,7 @@ func (s *Store) mend(list []*found, leftover []string) error {
 			s.file.Close()
 			s.file = nil
 		}
-		f, err := s.disk.open(g.path)
+		f, err := s.disk.Open(g.path)
 		if err != nil {
 			return err
 		}
@@ -239,7 +241,7 @@ func (s *Store) mend(list []*found, leftover []string) error {
 }
 
 // rewrite begins to erase behind the beginning of a torn frame, and that goes last: cut short, it leaves a tail that is torn as before.
-func (g *found) rewrite(f file) error {
+func (g *found) rewrite(f disk.File) error {
 	if _, err := f.WriteAt(g.bytes[g.before.end:g.end], int64(g.before.end)); err != nil {
 		return err
 	}
@@ -261,7 +263,7 @@ func (s *Store) recall() error {
 		if g.note == 0 {
 			continue
 		}
-		f, err := s.disk.view(g.path)
+		f, err := s.disk.View(g.path)
 		if err != nil {
 			return fmt.Errorf("filestore: %w", err)
 		}

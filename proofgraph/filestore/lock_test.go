@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
 // These tests run this binary again, as another process that has the log.
@@ -26,7 +28,7 @@ func TestHolder(t *testing.T) {
 	if dir == "" {
 		t.Skip("it is for the tests below to run, in a process of its own")
 	}
-	s, err := open(osDisk{}, dir, Options{}, small)
+	s, err := open(disk.OS{}, dir, Options{}, small)
 	require.NoError(t, err)
 	grow(t, s, int(s.entries/2), int(s.entries/2)+3)
 	os.Stdout.WriteString("held\n")
@@ -111,7 +113,7 @@ func TestWaitForTheOtherProcess(t *testing.T) {
 	}
 	done := make(chan opened, 1)
 	go func() {
-		s, err := open(osDisk{}, dir, Options{Wait: time.Minute}, small)
+		s, err := open(disk.OS{}, dir, Options{Wait: time.Minute}, small)
 		done <- opened{s, err}
 	}()
 	h.stdin.Close()
@@ -188,7 +190,7 @@ func reachable(t *testing.T) string {
 
 func mustOpenReal(t testing.TB, dir string) *Store {
 	t.Helper()
-	s, err := open(osDisk{}, dir, Options{}, small)
+	s, err := open(disk.OS{}, dir, Options{}, small)
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s

@@ -6,17 +6,20 @@ import (
 	"github.com/stretchr/testify/require"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
 // until is a disk that a process reaches until it has made so many changes; then nothing is done any more. It tells whether it came to that.
-func until(d disk, changes int) (_ disk, gone *bool) {
+func until(d disk.Disk, changes int) (_ disk.Disk, gone *bool) {
 	gone = new(bool)
-	return &tap{disk: d, hook: func(o *op) error {
+	return &disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
 		if *gone {
 			return errors.New("the process has ended")
 		}
-		err := o.do()
-		*gone = o.changes && o.n == changes
+		err := o.Do()
+		*gone = o.Changes && o.N == changes
 		return err
 	}}, gone
 }
@@ -27,7 +30,7 @@ func TestPowerGoesWhileAKillIsMended(t *testing.T) {
 	const n, changes = 12, 8
 	cuts := 0
 	for kill, killed := 1, true; killed; kill++ {
-		shown, acknowledged := newRAM(), 0
+		shown, acknowledged := disktest.NewRAM(), 0
 		d, gone := until(shown, kill)
 		if s, err := open(d, dir, Options{}, small); err == nil {
 			for acknowledged < n && s.Append(t.Context(), batch(acknowledged)) == nil {
@@ -36,13 +39,13 @@ func TestPowerGoesWhileAKillIsMended(t *testing.T) {
 		}
 		killed = *gone
 		for after := 1; after <= changes; after++ {
-			r := shown.clone()
+			r := shown.Clone()
 			d, _ := until(r, after)
 			_, _ = open(d, dir, Options{}, small) // its power goes, and it is gone
 			random := rand.New(rand.NewPCG(uint64(kill), uint64(after)))
-			for _, how := range survivals {
+			for _, how := range disktest.Survivals {
 				what := fmt.Sprintf("killed after change %d, power lost after change %d of mending, which left %s", kill, after, how)
-				s, err := open(r.cut(how, random), dir, Options{}, small)
+				s, err := open(r.Cut(how, random), dir, Options{}, small)
 				require.NoError(t, err, "%s", what)
 				there := int(s.entries / 2)
 				if err := matches(s, there); err != nil || there < acknowledged {

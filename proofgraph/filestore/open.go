@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
 // Open opens the log in a directory, to read and to write, or makes the directory, in one that is there, for a log that begins. The directory
@@ -15,20 +17,20 @@ import (
 //
 // What a crash left half written is made undone: nothing of it was acknowledged. A file that is damaged, cut, missing, or of another log
 // is an error that names file and offset, and then nothing is changed.
-func Open(dir string, o Options) (*Store, error) { return open(osDisk{}, dir, o, sizes{}) }
+func Open(dir string, o Options) (*Store, error) { return open(disk.OS{}, dir, o, sizes{}) }
 
 // OpenReadOnly opens the log in a directory as it is now, to be read, while a process may be writing to it. What is acknowledged later is
 // not seen; open it again. It changes nothing, and what it gives is on stable storage: only behind a process whose sync failed, and which is
 // sealed, may the system show what it will not keep. Until Close it has up to 16 files open.
-func OpenReadOnly(dir string) (*Store, error) { return openReadOnly(osDisk{}, dir) }
+func OpenReadOnly(dir string) (*Store, error) { return openReadOnly(disk.OS{}, dir) }
 
 const poll = 20 * time.Millisecond
 
-func open(d disk, dir string, o Options, z sizes) (_ *Store, err error) {
+func open(d disk.Disk, dir string, o Options, z sizes) (_ *Store, err error) {
 	s := &Store{disk: d, dir: dir, sizes: z.orDefault()}
-	names, err := d.list(dir)
+	names, err := d.List(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 { // who made an empty one may have ended before it was there to stay
-		err = d.mkdir(dir)
+		err = d.Mkdir(dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("filestore: %w", err)
@@ -41,10 +43,10 @@ func open(d disk, dir string, o Options, z sizes) (_ *Store, err error) {
 		return nil, err
 	}
 	for waited := time.Duration(0); s.held == nil; waited += poll {
-		if s.held, err = d.lock(filepath.Join(dir, lockName)); err == nil {
+		if s.held, err = d.Lock(filepath.Join(dir, lockName)); err == nil {
 			break
 		}
-		if !errors.As(err, new(held)) || waited >= o.Wait {
+		if !errors.As(err, new(disk.HeldError)) || waited >= o.Wait {
 			return nil, fmt.Errorf("filestore: %s: %w", dir, err)
 		}
 		time.Sleep(min(poll, o.Wait-waited))
@@ -62,7 +64,7 @@ func open(d disk, dir string, o Options, z sizes) (_ *Store, err error) {
 
 // openReadOnly reads what may be written to meanwhile, which is not read at one moment: a frame may be seen and the one before it not yet,
 // a segment and not its successor. Read again, that is there; what is wrong stays.
-func openReadOnly(d disk, dir string) (*Store, error) {
+func openReadOnly(d disk.Disk, dir string) (*Store, error) {
 	for before := ""; ; {
 		s := &Store{disk: d, dir: dir, readOnly: true}
 		err := s.load()
@@ -78,7 +80,7 @@ func openReadOnly(d disk, dir string) (*Store, error) {
 
 // files gives the number of segments, and what was not finished when a process ended.
 func (s *Store) files() (segments uint32, leftover []string, err error) {
-	names, err := s.disk.list(s.dir)
+	names, err := s.disk.List(s.dir)
 	if err != nil {
 		return 0, nil, fmt.Errorf("filestore: %w", err)
 	}

@@ -7,18 +7,20 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
 // The process that made the directory may have been killed before it was there to stay. Whoever finds it empty makes sure.
 func TestAnEmptyDirectoryIsMadeToLast(t *testing.T) {
-	d := newRAM()
-	d.dirs[dir] = true
+	d := disktest.NewRAM()
+	d.Dirs[dir] = true
 	var done []string
-	s, err := open(&tap{disk: d, hook: func(o *op) error {
-		if o.changes {
-			done = append(done, o.kind)
+	s, err := open(&disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
+		if o.Changes {
+			done = append(done, o.Kind)
 		}
-		return o.do()
+		return o.Do()
 	}}, dir, Options{}, small)
 	require.NoError(t, err)
 	defer s.Close()
@@ -29,26 +31,26 @@ func TestAnEmptyDirectoryIsMadeToLast(t *testing.T) {
 // written last, and not the segment.
 func TestNamesThatAreReadWhileASegmentBegins(t *testing.T) {
 	const n = 12
-	d := &glance{ram: logOf(t, n).disk()}
+	d := &glance{RAM: logOf(t, n).disk()}
 	s := mustOpen(t, d)
 	mustHold(t, s, n)
 	if d.glances < 2 {
 		t.Error("the names were read once")
 	}
-	if _, err := open(&glance{ram: d.ram, always: true}, dir, Options{}, small); err == nil || !strings.Contains(err.Error(), "00000003.log: the file is missing") {
+	if _, err := open(&glance{RAM: d.RAM, always: true}, dir, Options{}, small); err == nil || !strings.Contains(err.Error(), "00000003.log: the file is missing") {
 		t.Error(err)
 	}
 }
 
 // glance is a disk that overlooks the last segment the first time, or always.
 type glance struct {
-	*ram
+	*disktest.RAM
 	glances int
 	always  bool
 }
 
-func (g *glance) list(dir string) ([]string, error) {
-	names, err := g.ram.list(dir)
+func (g *glance) List(dir string) ([]string, error) {
+	names, err := g.RAM.List(dir)
 	if g.glances++; g.glances == 2 || g.always {
 		last := slices.IndexFunc(names, func(name string) bool { return filepath.Base(name) == "00000003.log" })
 		names = slices.Delete(names, last, last+1)

@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
 // Size is the number of entries on stable storage.
@@ -73,7 +74,7 @@ func (s *Store) holding(entry uint64) (*segment, []uint32) {
 
 // each yields entries of one segment.
 func (s *Store) each(ctx context.Context, g *segment, offsets []uint32, index uint64, yield func(contracts.Entry, error) bool) bool {
-	f, err := s.disk.view(g.path)
+	f, err := s.disk.View(g.path)
 	if err != nil {
 		yield(nil, fmt.Errorf("filestore: %w", err))
 		return false
@@ -108,7 +109,7 @@ func (s *Store) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 		return nil, err
 	}
 	if w.file == nil {
-		if w.file, err = s.disk.view(w.segment.path); err != nil {
+		if w.file, err = s.disk.View(w.segment.path); err != nil {
 			return nil, fmt.Errorf("filestore: %w", err)
 		}
 	}
@@ -183,7 +184,7 @@ func (s *Store) live(d contracts.Digest) (g *segment, i uint64, ok bool) {
 
 // A window is what of a file was read last: records that stand together are read together.
 type window struct {
-	file    file
+	file    disk.File
 	segment *segment
 	buf     []byte
 	base    uint64 // of buf

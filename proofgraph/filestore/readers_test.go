@@ -11,6 +11,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -66,8 +68,8 @@ func TestReadOnlyIsReadOnly(t *testing.T) {
 
 // After an error of the disk nothing is written any more, whatever is tried; what was acknowledged can be read, and is there afterwards.
 func TestDeadAfterAnError(t *testing.T) {
-	d := newRAM()
-	sick := &sickDisk{disk: d}
+	d := disktest.NewRAM()
+	sick := &sickDisk{Disk: d}
 	s, err := open(sick, dir, Options{}, small)
 	require.NoError(t, err)
 	grow(t, s, 0, 5)
@@ -93,17 +95,17 @@ func TestDeadAfterAnError(t *testing.T) {
 
 // sickDisk fails while it has an error.
 type sickDisk struct {
-	disk
+	disk.Disk
 	err error
 }
 
 type sickFile struct {
-	file
+	disk.File
 	disk *sickDisk
 }
 
-func (d *sickDisk) create(path string) (file, error) {
-	f, err := d.disk.create(path)
+func (d *sickDisk) Create(path string) (disk.File, error) {
+	f, err := d.Disk.Create(path)
 	return sickFile{f, d}, err
 }
 
@@ -111,12 +113,12 @@ func (f sickFile) WriteAt(b []byte, at int64) (int, error) {
 	if f.disk.err != nil {
 		return 0, f.disk.err
 	}
-	return f.file.WriteAt(b, at)
+	return f.File.WriteAt(b, at)
 }
 
 // A batch that is too large is refused, and the store lives.
 func TestTooLarge(t *testing.T) {
-	d := newRAM()
+	d := disktest.NewRAM()
 	s := mustOpen(t, d)
 	grow(t, s, 0, 2)
 	b := batch(2)
@@ -133,7 +135,7 @@ func TestTooLarge(t *testing.T) {
 
 // Blobs that are there already are not written again, after a restart neither.
 func TestBlobsAreStoredOnce(t *testing.T) {
-	d := newRAM()
+	d := disktest.NewRAM()
 	blob := []byte(strings.Repeat("policy ", 300))
 	for i := range 6 {
 		s := mustOpen(t, d)
@@ -141,7 +143,7 @@ func TestBlobsAreStoredOnce(t *testing.T) {
 		mustClose(t, s)
 	}
 	total := 0
-	for _, b := range d.files() {
+	for _, b := range filesOf(d) {
 		total += strings.Count(string(b), string(blob))
 	}
 	assert.Equal(t, 1, total, "the blob is there %d times", total)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
 // The change from one segment to the next.
@@ -21,7 +22,7 @@ func (s *Store) roll(log contracts.Digest) error {
 	if err := s.free(path, old); err != nil {
 		return err
 	}
-	f, err := s.disk.create(path + newKind)
+	f, err := s.disk.Create(path + newKind)
 	if err != nil {
 		return err
 	}
@@ -34,11 +35,11 @@ func (s *Store) roll(log contracts.Digest) error {
 		f.Close()
 		return fmt.Errorf("%s: beginning a segment: %w", path, err)
 	}
-	if err := s.disk.rename(path+newKind, path); err != nil {
+	if err := s.disk.Rename(path+newKind, path); err != nil {
 		f.Close()
 		return err
 	}
-	if err := s.disk.syncDir(s.dir); err != nil {
+	if err := s.disk.SyncDir(s.dir); err != nil {
 		f.Close()
 		return err
 	}
@@ -64,7 +65,7 @@ func (s *Store) roll(log contracts.Digest) error {
 
 // free makes sure that a new file takes nobody's place, for the directory may have been moved, and another log be there now.
 func (s *Store) free(path string, last *segment) error {
-	switch f, err := s.disk.view(path); {
+	switch f, err := s.disk.View(path); {
 	case err == nil:
 		f.Close()
 		return fmt.Errorf("%s: there is such a file already", path)
@@ -81,7 +82,7 @@ func (s *Store) free(path string, last *segment) error {
 }
 
 // fill writes zeros to the end of a new file, and makes it durable.
-func fill(f file, from, to int64) error {
+func fill(f disk.File, from, to int64) error {
 	for from < to {
 		n := min(to-from, int64(len(zeros)))
 		if _, err := f.WriteAt(zeros[:n], from); err != nil {
@@ -93,7 +94,7 @@ func fill(f file, from, to int64) error {
 }
 
 // finish writes into a segment that the next one follows, and its index.
-func (s *Store) finish(g *segment, f file) error {
+func (s *Store) finish(g *segment, f disk.File) error {
 	w := writer{header: &g.header, base: uint64(g.end), chain: g.tail}
 	w.end(kindNext)
 	if _, err := f.WriteAt(w.buf, int64(g.end)); err != nil {
@@ -109,12 +110,12 @@ func (s *Store) finish(g *segment, f file) error {
 // writeIndex keeps what the next Open would else read the segment for. Without it that is slower, and nothing else: errors do not matter.
 func (s *Store) writeIndex(g *segment) {
 	path := s.path(g.number, indexKind)
-	f, err := s.disk.create(path + newKind)
+	f, err := s.disk.Create(path + newKind)
 	if err != nil {
 		return
 	}
 	_, err = f.WriteAt(g.encodeIndex(&s.blobs), 0)
 	if f.Close() == nil && err == nil {
-		s.disk.rename(path+newKind, path)
+		s.disk.Rename(path+newKind, path)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
 // Options say how a directory is opened.
@@ -19,14 +20,14 @@ type Options struct {
 // A Store keeps a log in a directory. It is safe for concurrent use by multiple goroutines. After an error of the disk, in Append or
 // EraseBlob, it is dead: it still reads, and what is in the directory is found by opening it anew.
 type Store struct {
-	disk     disk
+	disk     disk.Disk
 	dir      string
 	sizes    sizes
 	readOnly bool
 
 	writing sync.Mutex // held across one Append or EraseBlob; protects what follows, which only these use
 	held    io.Closer  // the lock
-	file    file       // the last segment
+	file    disk.File  // the last segment
 	size    uint64     // of that file
 	buf     []byte
 	fresh   [][]byte

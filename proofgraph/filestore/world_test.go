@@ -12,6 +12,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -75,7 +77,7 @@ func matches(s *Store, n int) error {
 
 const dir = "log" // on a disk in memory
 
-func mustOpen(t testing.TB, d disk) *Store {
+func mustOpen(t testing.TB, d disk.Disk) *Store {
 	t.Helper()
 	s, err := open(d, dir, Options{}, small)
 	require.NoError(t, err)
@@ -96,34 +98,34 @@ func mustClose(t testing.TB, s *Store) {
 // logOf makes a log of n batches.
 func logOf(t testing.TB, n int) files {
 	t.Helper()
-	d := newRAM()
+	d := disktest.NewRAM()
 	s := mustOpen(t, d)
 	grow(t, s, 0, n)
 	mustClose(t, s)
-	return d.files()
+	return filesOf(d)
 }
 
 // files are the contents of a directory, but for the lock.
 type files map[string][]byte
 
-func (r *ram) files() files {
+func filesOf(r *disktest.RAM) files {
 	f := files{}
-	for name, i := range r.names {
+	for name, i := range r.Names {
 		if filepath.Base(name) != lockName {
-			f[filepath.Base(name)] = bytes.Clone(i.data)
+			f[filepath.Base(name)] = bytes.Clone(i.Data)
 		}
 	}
 	return f
 }
 
 // disk has these files, on stable storage.
-func (f files) disk() *ram {
-	d := newRAM()
-	d.dirs[dir] = true
+func (f files) disk() *disktest.RAM {
+	d := disktest.NewRAM()
+	d.Dirs[dir] = true
 	for name, b := range f {
-		d.names[filepath.Join(dir, name)] = &inode{data: bytes.Clone(b), disk: bytes.Clone(b)}
+		d.Names[filepath.Join(dir, name)] = &disktest.Inode{Data: bytes.Clone(b), Disk: bytes.Clone(b)}
 	}
-	d.kept = maps.Clone(d.names)
+	d.Kept = maps.Clone(d.Names)
 	return d
 }
 

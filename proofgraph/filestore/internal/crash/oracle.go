@@ -1,6 +1,6 @@
 //go:build unix
 
-package filestore
+package crash
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ func newSecondVerifier(t *testing.T, dir string) *secondVerifier {
 		return nil
 	}
 	v := &secondVerifier{shared.Oracle(t, ""), filepath.Join(dir, "trust.json")}
-	require.NoError(t, os.WriteFile(v.trust, crashTrust.Canonical(), 0o600))
+	require.NoError(t, os.WriteFile(v.trust, trustState.Canonical(), 0o600))
 	return v
 }
 
@@ -32,7 +32,7 @@ func (v *secondVerifier) verify(name string, pack []byte) error {
 	if err := os.WriteFile(name, pack, 0o600); err != nil {
 		return err
 	}
-	if out, err := exec.Command(v.bin, "verify", "-trust", v.trust, "-origin", crashOrigin, name).CombinedOutput(); err != nil {
+	if out, err := exec.Command(v.bin, "verify", "-trust", v.trust, "-origin", origin, name).CombinedOutput(); err != nil {
 		return fmt.Errorf("the second implementation refuses %s: %v\n%s", name, err, out)
 	}
 	return os.Remove(name)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package filestore
+package crash
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
 // stage is how far a process has come.
@@ -40,8 +41,8 @@ type failpoint struct {
 	rolls bool   // only where segments are small
 	most  int    // n is between 1 and this
 	when  instant
-	is    func(p *points, o *op) bool // of the disk
-	asks  string                      // of the kernel: what is told to points.moment
+	is    func(p *points, o *disktest.Op) bool // of the disk
+	asks  string                               // of the kernel: what is told to points.moment
 }
 
 const (
@@ -51,46 +52,46 @@ const (
 	needsHalf    = "an erasure that was cut short"
 )
 
-func loaded(kind, ending string) func(*points, *op) bool {
-	return func(p *points, o *op) bool { return p.stage == working && o.is(kind, ending) }
+func loaded(kind, ending string) func(*points, *disktest.Op) bool {
+	return func(p *points, o *disktest.Op) bool { return p.stage == working && o.Is(kind, ending) }
 }
 
-func opened(kind, ending string) func(*points, *op) bool {
-	return func(p *points, o *op) bool { return p.stage == opening && o.is(kind, ending) }
+func opened(kind, ending string) func(*points, *disktest.Op) bool {
+	return func(p *points, o *disktest.Op) bool { return p.stage == opening && o.Is(kind, ending) }
 }
 
-func settling(kind, ending string) func(*points, *op) bool {
-	return func(p *points, o *op) bool { return p.stage == beginning && o.is(kind, ending) }
+func settling(kind, ending string) func(*points, *disktest.Op) bool {
+	return func(p *points, o *disktest.Op) bool { return p.stage == beginning && o.Is(kind, ending) }
 }
 
-func isFrame(p *points, o *op) bool {
-	return p.stage == working && o.is("write", logKind) && bytes.HasPrefix(o.data, []byte{kindBegin})
+func isFrame(p *points, o *disktest.Op) bool {
+	return p.stage == working && o.Is("write", logKind) && bytes.HasPrefix(o.Data, []byte{kindBegin})
 }
 
-func isAhead(p *points, o *op) bool {
-	return p.stage == working && o.is("write", logKind) && blank(o.data)
+func isAhead(p *points, o *disktest.Op) bool {
+	return p.stage == working && o.Is("write", logKind) && disktest.Blank(o.Data)
 }
 
-func isMark(p *points, o *op) bool {
-	return o.is("write", logKind) && bytes.HasPrefix(o.data, []byte{kindNext})
+func isEndMark(p *points, o *disktest.Op) bool {
+	return o.Is("write", logKind) && bytes.HasPrefix(o.Data, []byte{kindNext})
 }
 
-func isStain(p *points, o *op) bool {
-	return p.stage == working && o.is("write", logKind) && bytes.Equal(o.data, []byte{kindErased})
+func isErasureMark(p *points, o *disktest.Op) bool {
+	return p.stage == working && o.Is("write", logKind) && bytes.Equal(o.Data, []byte{kindErased})
 }
 
-func isFading(p *points, o *op) bool {
-	return p.stage == working && o.is("write", logKind) && len(o.data) > 1 && bytes.Equal(o.data[:2], fading[:2])
+func isOverwrite(p *points, o *disktest.Op) bool {
+	return p.stage == working && o.Is("write", logKind) && len(o.Data) > 1 && bytes.Equal(o.Data[:2], overwritten[:2])
 }
 
-func isAny(p *points, o *op) bool { return p.stage != working && o.changes }
+func isAny(p *points, o *disktest.Op) bool { return p.stage != working && o.Changes }
 
 var failpoints = []failpoint{
 	{name: "frame: before the write", most: 40, when: before, is: isFrame},
 	{name: "frame: a part is written", most: 40, when: amid, is: isFrame},
 	{name: "frame: written, not synced", most: 40, when: after, is: isFrame},
 	{name: "frame: synced, not answered", most: 40, when: after, is: loaded("sync", logKind)},
-	{name: "zeros ahead: a part is written", most: 2, when: amid, is: isAhead, rolls: true},
+	{name: "zeros Ahead: a part is written", most: 2, when: amid, is: isAhead, rolls: true},
 
 	{name: "between decision and run", most: 30, asks: momentRun},
 	{name: "after the effect", most: 30, asks: momentEffect},
@@ -105,19 +106,19 @@ var failpoints = []failpoint{
 	{name: "roll: before it is renamed", most: 2, when: before, rolls: true, is: loaded("rename", logKind)},
 	{name: "roll: after it is renamed", most: 2, when: after, rolls: true, is: loaded("rename", logKind)},
 	{name: "roll: the directory is synced", most: 2, when: after, rolls: true, is: loaded("syncdir", "")},
-	{name: "roll: before the end mark", most: 2, when: before, rolls: true, is: isMark},
-	{name: "roll: a part of the end mark", most: 2, when: amid, rolls: true, is: isMark},
-	{name: "roll: after the end mark", most: 2, when: after, rolls: true, is: isMark},
+	{name: "roll: before the end mark", most: 2, when: before, rolls: true, is: isEndMark},
+	{name: "roll: a part of the end mark", most: 2, when: amid, rolls: true, is: isEndMark},
+	{name: "roll: after the end mark", most: 2, when: after, rolls: true, is: isEndMark},
 	{name: "index: a file is made", most: 2, when: after, rolls: true, is: loaded("create", indexKind+newKind)},
 	{name: "index: a part is written", most: 2, when: amid, rolls: true, is: loaded("write", indexKind+newKind)},
 	{name: "index: before it is renamed", most: 2, when: before, rolls: true, is: loaded("rename", indexKind)},
 	{name: "index: after it is renamed", most: 2, when: after, rolls: true, is: loaded("rename", indexKind)},
 
-	{name: "erase: before the mark", most: 3, when: before, is: isStain},
-	{name: "erase: marked, not synced", most: 3, when: after, is: isStain},
-	{name: "erase: before the bytes", most: 3, when: before, is: isFading},
-	{name: "erase: a part is overwritten", most: 3, when: amid, is: isFading},
-	{name: "erase: overwritten, not synced", most: 3, when: after, is: isFading},
+	{name: "erase: before the mark", most: 3, when: before, is: isErasureMark},
+	{name: "erase: marked, not synced", most: 3, when: after, is: isErasureMark},
+	{name: "erase: before the bytes", most: 3, when: before, is: isOverwrite},
+	{name: "erase: a part is overwritten", most: 3, when: amid, is: isOverwrite},
+	{name: "erase: overwritten, not synced", most: 3, when: after, is: isOverwrite},
 	{name: "erase: synced, not answered", most: 3, asks: momentErased},
 	{name: "erase: the index is removed", most: 1, when: after, rolls: true, is: loaded("remove", indexKind)},
 	{name: "erased before: a write", needs: needsHalf, most: 2, when: before, is: opened("write", logKind)},
@@ -134,7 +135,7 @@ var failpoints = []failpoint{
 	{name: "New settles: synced", needs: needsOpen, most: 1, when: after, is: settling("sync", logKind)},
 
 	{name: "a log begins: before a change", needs: needsNothing, most: 13, when: before, is: isAny},
-	{name: "a log begins: a part of a write", needs: needsNothing, most: 4, when: amid, is: func(p *points, o *op) bool { return isAny(p, o) && o.kind == "write" }},
+	{name: "a log begins: a part of a write", needs: needsNothing, most: 4, when: amid, is: func(p *points, o *disktest.Op) bool { return isAny(p, o) && o.Kind == "write" }},
 	{name: "a log begins: after a change", needs: needsNothing, most: 13, when: after, is: isAny},
 }
 
@@ -168,22 +169,22 @@ func (p *points) enter(s stage) {
 	p.stage = s
 }
 
-func (p *points) hook(o *op) error {
+func (p *points) hook(o *disktest.Op) error {
 	p.mu.Lock()
-	hit := p.is != nil && p.is(p, o) && (p.when != amid || len(o.data) > 0) && p.here()
+	hit := p.is != nil && p.is(p, o) && (p.when != amid || len(o.Data) > 0) && p.here()
 	n := 0
 	if hit && p.when == amid {
-		n = p.random.IntN(len(o.data))
+		n = p.random.IntN(len(o.Data))
 	}
 	p.mu.Unlock()
 	if !hit {
-		return o.do()
+		return o.Do()
 	}
 	switch p.when {
 	case amid:
-		_ = o.part(n)
+		_ = o.Part(n)
 	case after:
-		_ = o.do()
+		_ = o.Do()
 	}
 	kill()
 	return nil

@@ -1,4 +1,4 @@
-package filestore
+package crash
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 )
 
 // What crashes is a kernel at work: these are its policy, its tools and its calls.
-const crashPolicy = `
+const policyText = `
 helm: policy/v1
 layer: P1
 bundle: {name: crash, version: 1}
@@ -50,20 +50,20 @@ rules:
   - {id: all, allow: [pay, fail, raw, drift, nest]}
 `
 
-const crashOrigin = "crash.test/helm"
+const origin = "crash.test/helm"
 
 // A life is that of one process: a kernel over a store, with tools whose effects are noted outside.
-type life struct {
+type process struct {
 	number  int // 1, 2, 3 … over one directory
 	k       *helm.Kernel
-	notes   notebook
+	events  recorder
 	runs    atomic.Int64
 	during  func(moment string)                     // is told of the moments of a run; nil: nobody asks
 	through func(proofgraph.Store) proofgraph.Store // what stands between kernel and store; nil: nothing
 	store   proofgraph.Store
 
-	mu       sync.Mutex
-	confided []confidence // and not forgotten
+	mu      sync.Mutex
+	secrets []secretCall // and not forgotten
 }
 
 const (
@@ -72,7 +72,7 @@ const (
 )
 
 // The keys are given, so that whoever checks knows them.
-var crashKey, crashTrust = func() (crypto.PrivateKey, *registry.State) {
+var key, trustState = func() (crypto.PrivateKey, *registry.State) {
 	key, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
 	if err != nil {
 		panic(err)
@@ -92,7 +92,7 @@ var crashKey, crashTrust = func() (crypto.PrivateKey, *registry.State) {
 }()
 
 func compilePolicy() (*guardian.Policy, error) {
-	doc, err := policy.Parse("crash.yaml", []byte(crashPolicy))
+	doc, err := policy.Parse("crash.yaml", []byte(policyText))
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func compilePolicy() (*guardian.Policy, error) {
 }
 
 // begin makes the kernel over a store. The clock and the nonces may be nil: the machine's.
-func (l *life) begin(s proofgraph.Store, now func() time.Time, random io.Reader) error {
+func (l *process) start(s proofgraph.Store, now func() time.Time, random io.Reader) error {
 	p, err := compilePolicy()
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (l *life) begin(s proofgraph.Store, now func() time.Time, random io.Reader)
 	for _, tool := range []string{"pay", "fail", "raw", "drift", "nest"} {
 		drivers[tool] = l
 	}
-	l.k, err = helm.New(helm.Options{Policy: p, Key: crashKey, Origin: crashOrigin, Store: s, Drivers: drivers, Keep: helm.Keep{Outputs: true}, Now: now, Rand: random})
+	l.k, err = helm.New(helm.Options{Policy: p, Key: key, Origin: origin, Store: s, Drivers: drivers, Keep: helm.Keep{Outputs: true}, Now: now, Rand: random})
 	if err != nil {
 		return err
 	}
@@ -121,17 +121,17 @@ func (l *life) begin(s proofgraph.Store, now func() time.Time, random io.Reader)
 		if err != nil {
 			return err
 		}
-		l.note(note{Kind: noteBegun, Hash: e.Hash().String()})
+		l.record(event{Kind: eventBegun, Hash: e.Hash().String()})
 	}
 	return nil
 }
 
-func (l *life) note(n note) {
-	n.Life = l.number
-	l.notes.add(n)
+func (l *process) record(n event) {
+	n.Process = l.number
+	l.events.add(n)
 }
 
-func (l *life) at(moment string) {
+func (l *process) reached(moment string) {
 	if l.during != nil {
 		l.during(moment)
 	}
@@ -140,11 +140,11 @@ func (l *life) at(moment string) {
 var errTool = errors.New("the tool failed")
 
 // Run is every tool. What it does to the world is to add a note, naming the decision that it holds in its hand.
-func (l *life) Run(ctx context.Context, c contracts.Call) (executor.Result, error) {
-	l.at(momentRun)
+func (l *process) Run(ctx context.Context, c contracts.Call) (executor.Result, error) {
+	l.reached(momentRun)
 	l.runs.Add(1)
-	l.note(note{Kind: noteEffect, ID: c.Permit.DecisionID, Hash: c.Permit.Decision.Hash().String()})
-	l.at(momentEffect)
+	l.record(event{Kind: eventEffect, ID: c.Permit.DecisionID, Hash: c.Permit.Decision.Hash().String()})
+	l.reached(momentEffect)
 	switch c.Tool {
 	case "fail":
 		return executor.Result{}, errTool
@@ -155,45 +155,45 @@ func (l *life) Run(ctx context.Context, c contracts.Call) (executor.Result, erro
 		err := json.Unmarshal(c.Args, &args)
 		return executor.Result{Output: append(make([]byte, args.Zeros), "end"...)}, err
 	case "nest":
-		l.do(ctx, helm.Intent{Tool: "pay", Args: json.RawMessage(`{"to":"inner"}`)})
+		l.call(ctx, helm.Intent{Tool: "pay", Args: json.RawMessage(`{"to":"inner"}`)})
 	}
 	return executor.Result{Output: c.Args}, nil
 }
 
 // do makes a call and notes the answer.
-func (l *life) do(ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt) {
+func (l *process) call(ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt) {
 	d, r := l.k.Guard(ctx, in)
 	err := d.Err()
 	denied, withheld := errors.Is(err, helm.ErrDenied), errors.Is(err, helm.ErrWithheld)
 	if (err == nil) != (r.Output != nil) || err != nil && denied == withheld && !(d.Reason == contracts.ReasonToolError && d.Allowed()) {
-		l.note(note{Kind: noteTrouble, What: fmt.Sprintf("%s: output released: %v, with the answer %s: %v", in.Tool, r.Output != nil, d.Reason, err)})
+		l.record(event{Kind: eventTrouble, What: fmt.Sprintf("%s: output released: %v, with the answer %s: %v", in.Tool, r.Output != nil, d.Reason, err)})
 	}
 	switch {
 	case len(r.Entry) > 0:
-		l.note(note{Kind: noteReceipt, ID: d.Record.ID, Session: in.Session, Index: r.Index, Hash: r.Entry.Hash().String(), Reason: d.Reason, Released: r.Output != nil})
+		l.record(event{Kind: eventReceipt, ID: d.Record.ID, Session: in.Session, Index: r.Index, Hash: r.Entry.Hash().String(), Reason: d.Reason, Released: r.Output != nil})
 	case denied && (d.Record.Verdict == contracts.Deny || d.Reason == contracts.ReasonFailClosedError || d.Reason == contracts.ReasonKernelSealed):
 		if d.Record.ID != "" {
-			l.note(note{Kind: noteSurely, ID: d.Record.ID, Reason: d.Reason})
+			l.record(event{Kind: eventDenied, ID: d.Record.ID, Reason: d.Reason})
 		}
 	case withheld && (d.Reason == contracts.ReasonReceiptNotStored || d.Reason == contracts.ReasonOutputNotKept):
 	default:
-		l.note(note{Kind: noteTrouble, What: fmt.Sprintf("%s: no receipt, and the answer %s: %v", in.Tool, d.Reason, err)})
+		l.record(event{Kind: eventTrouble, What: fmt.Sprintf("%s: no receipt, and the answer %s: %v", in.Tool, d.Reason, err)})
 	}
 	return d, r
 }
 
-func (l *life) checkpoint() error {
+func (l *process) checkpoint() error {
 	c, err := l.k.Checkpoint(context.Background())
 	if err == nil {
-		l.note(note{Kind: noteMark, Index: c.Size, Mark: string(c.Note)})
+		l.record(event{Kind: eventCheckpoint, Index: c.Size, Checkpoint: string(c.Note)})
 	}
 	return err
 }
 
-func (l *life) closeSession(ctx context.Context, name string) error {
+func (l *process) closeSession(ctx context.Context, name string) error {
 	err := l.k.CloseSession(ctx, name)
 	if err == nil {
-		l.note(note{Kind: noteClosed, Session: name})
+		l.record(event{Kind: eventClosed, Session: name})
 	}
 	return err
 }
@@ -201,6 +201,6 @@ func (l *life) closeSession(ctx context.Context, name string) error {
 // pack writes the evidence of a store, up to its latest checkpoint.
 func pack(s proofgraph.Store) ([]byte, error) {
 	var b bytes.Buffer
-	err := evidence.Write(context.Background(), &b, s, crashKey)
+	err := evidence.Write(context.Background(), &b, s, key)
 	return b.Bytes(), err
 }

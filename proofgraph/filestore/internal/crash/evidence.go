@@ -1,4 +1,4 @@
-package filestore
+package crash
 
 import (
 	"bytes"
@@ -9,53 +9,55 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
 // verify packs the log, and verifies the pack.
 func (a *audit) verify(s proofgraph.Store) {
 	var err error
 	if a.pack, err = pack(s); err != nil {
-		a.fault("%v", err)
+		a.errorf("%v", err)
 		return
 	}
 	a.packs++
-	wrong, report := verifyPack(a.pack, lastMark(a.notes))
-	wrong = append(wrong, missed(report, a.notes)...)
+	wrong, report := verifyPack(a.pack, lastCheckpoint(a.events))
+	wrong = append(wrong, checkMissing(report, a.events)...)
 	for _, w := range wrong {
-		a.fault("%s", w)
+		a.errorf("%s", w)
 	}
 	if len(report.Open) != 0 {
-		a.fault("evidence: decisions without a receipt: %v", report.Open)
+		a.errorf("evidence: decisions without a receipt: %v", report.Open)
 	}
 }
 
 // marked looks for the checkpoint that was handed out last.
-func (a *audit) marked(s proofgraph.Store) {
-	mark := lastMark(a.notes)
+func (a *audit) checkCheckpoint(s proofgraph.Store) {
+	mark := lastCheckpoint(a.events)
 	if mark == nil {
 		return
 	}
 	want, _, err := proofgraph.ParseCheckpoint(mark)
 	if err != nil {
-		a.fault("%v", err)
+		a.errorf("%v", err)
 		return
 	}
 	note, err := s.Checkpoint(context.Background())
 	if err != nil {
-		a.fault("%v", err)
+		a.errorf("%v", err)
 		return
 	}
 	if got, _, err := proofgraph.ParseCheckpoint(note); err != nil || got.Size < want.Size {
-		a.fault("a checkpoint of %d entries was handed out, and the store's is of %d: %v", want.Size, got.Size, err)
+		a.errorf("a checkpoint of %d entries was handed out, and the store's is of %d: %v", want.Size, got.Size, err)
 	}
 }
 
 // lastMark is the largest checkpoint that was handed out.
-func lastMark(notes []note) (mark []byte) {
+func lastCheckpoint(notes []event) (mark []byte) {
 	size := uint64(0)
 	for _, n := range notes {
-		if n.Kind == noteMark && n.Index >= size {
-			size, mark = n.Index, []byte(n.Mark)
+		if n.Kind == eventCheckpoint && n.Index >= size {
+			size, mark = n.Index, []byte(n.Checkpoint)
 		}
 	}
 	return mark
@@ -63,7 +65,7 @@ func lastMark(notes []note) (mark []byte) {
 
 // verifyPack verifies it as a stranger would, who kept the last checkpoint that he was given.
 func verifyPack(pack []byte, last []byte) (wrong []string, report evidence.Report) {
-	report, err := evidence.Verify(context.Background(), bytes.NewReader(pack), int64(len(pack)), evidence.Options{Trust: crashTrust, Origin: crashOrigin, Last: last})
+	report, err := evidence.Verify(context.Background(), bytes.NewReader(pack), int64(len(pack)), evidence.Options{Trust: trustState, Origin: origin, Last: last})
 	switch {
 	case err != nil:
 		wrong = append(wrong, fmt.Sprintf("evidence: %v", err))
@@ -75,32 +77,32 @@ func verifyPack(pack []byte, last []byte) (wrong []string, report evidence.Repor
 
 // watch reads the log as an auditor does beside a process that may be writing to it. What is noted already must be there; what he sees must
 // last, and is noted.
-func (a *audit) watch(d disk, dir string) {
-	s, err := openReadOnly(&tap{disk: d, hook: func(o *op) error {
-		if o.changes && o.kind != "sync" {
-			a.fault("an auditor changes the disk: %s of %s", o.kind, o.path)
+func (a *audit) view(d disk.Disk, dir string) {
+	s, err := View(&disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
+		if o.Changes && o.Kind != "sync" {
+			a.errorf("an auditor changes the disk: %s of %s", o.Kind, o.Path)
 		}
-		return o.do()
+		return o.Do()
 	}}, dir)
 	if err != nil {
-		a.fault("read only: %v", err)
+		a.errorf("read only: %v", err)
 		return
 	}
 	defer s.Close()
 	log, err := readLog(s)
 	if err != nil {
-		a.fault("read only: %v", err)
+		a.errorf("read only: %v", err)
 		return
 	}
-	a.hold(log)
-	a.marked(s)
+	a.checkEvents(log)
+	a.checkCheckpoint(s)
 	if len(log) == 0 {
 		return
 	}
-	a.book.add(note{Kind: noteSeen, Index: uint64(len(log) - 1), Hash: log[len(log)-1].hash})
-	o := proofgraph.Options{Origin: crashOrigin, Key: crashKey, LogKey: crypto.DeriveLogKey(crashKey)}
+	a.recorder.add(event{Kind: eventSeen, Index: uint64(len(log) - 1), Hash: log[len(log)-1].hash})
+	o := proofgraph.Options{Origin: origin, Key: key, LogKey: crypto.DeriveLogKey(key)}
 	if _, err := proofgraph.Open(context.Background(), s, o, nil); err != nil { // writes to a log that is empty, and only to that
-		a.fault("read only: %v", err)
+		a.errorf("read only: %v", err)
 	}
 	if n, err := s.Checkpoint(context.Background()); err != nil || n == nil {
 		return // none was made yet
@@ -110,12 +112,12 @@ func (a *audit) watch(d disk, dir string) {
 	}
 	if err != nil {
 		if !errors.Is(err, proofgraph.ErrNoBlob) {
-			a.fault("read only: %v", err)
+			a.errorf("read only: %v", err)
 		}
 		return
 	}
-	wrong, _ := verifyPack(a.pack, lastMark(a.notes))
+	wrong, _ := verifyPack(a.pack, lastCheckpoint(a.events))
 	for _, w := range wrong {
-		a.fault("read only: %s", w)
+		a.errorf("read only: %s", w)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package filestore
+package crash
 
 import (
 	"math/rand/v2"
@@ -16,7 +16,7 @@ type step struct {
 // A plan is what happens to one directory. It follows from its number and the seed.
 type plan struct {
 	number int
-	sizes  sizes
+	sizes  Sizes
 	random *rand.Rand
 	steps  []step
 }
@@ -24,7 +24,7 @@ type plan struct {
 // Killed once while its log begins, five times at failpoints, each in its turn, and between them four times at a random moment.
 func newPlan(number int, seed uint64) *plan {
 	p := &plan{number: number, random: rand.New(rand.NewPCG(seed, uint64(number)))}
-	p.sizes = []sizes{{segment: 24 << 10, ahead: 4 << 10}, {segment: 8 << 10, ahead: 2 << 10}, {segment: 100 << 10, ahead: 16 << 10}, {}}[number%4]
+	p.sizes = []Sizes{{Segment: 24 << 10, Ahead: 4 << 10}, {Segment: 8 << 10, Ahead: 2 << 10}, {Segment: 100 << 10, Ahead: 16 << 10}, {}}[number%4]
 	rolling := number%4 != 3
 	var begins, others []failpoint
 	for _, f := range failpoints {

@@ -1,4 +1,4 @@
-package filestore
+package crash
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func pay(session string, memo int) helm.Intent {
 
 // A load is what calls a kernel from several sides at once, until it is told to stop or has made as many calls as it may.
 type load struct {
-	*life
+	*process
 	seed    uint64
 	callers int
 	calls   int // of each caller; 0: until stop
@@ -63,9 +63,9 @@ func (l *load) one(r *rand.Rand) bool {
 	case x < 28:
 		in = pay(session, r.IntN(300))
 	case x < 32:
-		return l.confide(ctx, session, r.Uint64()).Reason != "KERNEL_SEALED"
+		return l.callWithSecret(ctx, session, r.Uint64()).Reason != "KERNEL_SEALED"
 	case x < 35:
-		l.forget(r.IntN(1 << 16))
+		l.eraseSecret(r.IntN(1 << 16))
 		return true
 	case x < 38:
 		in = pay(session, r.IntN(20_000)) // many sectors
@@ -91,7 +91,7 @@ func (l *load) one(r *rand.Rand) bool {
 	case x < 96:
 		return l.checkpoint() == nil
 	case x < 98:
-		l.forget(r.IntN(1 << 16))
+		l.eraseSecret(r.IntN(1 << 16))
 		return true
 	default:
 		if which < 0 {
@@ -106,7 +106,7 @@ func (l *load) one(r *rand.Rand) bool {
 		l.mu.Unlock()
 		return err == nil
 	}
-	d, _ := l.do(ctx, in)
+	d, _ := l.call(ctx, in)
 	return d.Reason != "KERNEL_SEALED"
 }
 
@@ -130,7 +130,7 @@ func (l *load) name(which int) string {
 
 // script is a small load of everything, one call after the other: with a given clock and given nonces it makes the same bytes every time.
 // It stops where the kernel is sealed.
-func (l *life) script() {
+func (l *process) script() {
 	ctx := context.Background()
 	for _, in := range []helm.Intent{
 		pay("a", 0),
@@ -156,11 +156,11 @@ func (l *life) script() {
 	} {
 		switch {
 		case in.Tool == "confide":
-			l.confide(ctx, in.Session, uint64(len(l.confided)))
+			l.callWithSecret(ctx, in.Session, uint64(len(l.secrets)))
 		case in.Tool == "forget":
-			l.forget(int(in.Args[0] - '0'))
+			l.eraseSecret(int(in.Args[0] - '0'))
 		case in.Tool != "":
-			if d, _ := l.do(ctx, in); d.Reason == "KERNEL_SEALED" {
+			if d, _ := l.call(ctx, in); d.Reason == "KERNEL_SEALED" {
 				return
 			}
 		case in.Session != "":

@@ -1,31 +1,33 @@
-package filestore
+package disktest
 
 import (
 	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
+
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
 // What follows makes a ram a disk.
 
-var _ disk = (*ram)(nil)
+var _ disk.Disk = (*RAM)(nil)
 
-func (r *ram) mkdir(dir string) error {
+func (r *RAM) Mkdir(dir string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.dirs[dir] = true
+	r.Dirs[dir] = true
 	return nil
 }
 
-func (r *ram) list(dir string) ([]string, error) {
+func (r *RAM) List(dir string) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.dirs[dir] {
+	if !r.Dirs[dir] {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: fs.ErrNotExist}
 	}
 	var names []string
-	for name := range r.names {
+	for name := range r.Names {
 		if filepath.Dir(name) == dir {
 			names = append(names, filepath.Base(name))
 		}
@@ -34,75 +36,75 @@ func (r *ram) list(dir string) ([]string, error) {
 	return names, nil
 }
 
-func (r *ram) lock(path string) (io.Closer, error) {
+func (r *RAM) Lock(path string) (io.Closer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.held[path] {
-		return nil, held{pid: "1"}
+		return nil, disk.HeldError{PID: "1"}
 	}
-	if r.names[path] == nil {
-		r.move(move{to: path, file: &inode{}})
+	if r.Names[path] == nil {
+		r.move(move{to: path, file: &Inode{}})
 	}
 	r.held[path] = true
 	return ramLock{r, path}, nil
 }
 
-func (r *ram) open(path string) (file, error) {
+func (r *RAM) Open(path string) (disk.File, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if i := r.names[path]; i != nil {
-		return &ramFile{r, i}, nil
+	if i := r.Names[path]; i != nil {
+		return &RAMFile{r, i}, nil
 	}
 	return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 }
 
-func (r *ram) view(path string) (file, error) { return r.open(path) }
+func (r *RAM) View(path string) (disk.File, error) { return r.Open(path) }
 
-func (r *ram) create(path string) (file, error) {
+func (r *RAM) Create(path string) (disk.File, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := r.names[path]
+	i := r.Names[path]
 	if i == nil {
-		i = &inode{}
+		i = &Inode{}
 		r.move(move{to: path, file: i})
 	} else {
 		i.write(wrote{cut: true})
 	}
-	return &ramFile{r, i}, nil
+	return &RAMFile{r, i}, nil
 }
 
-func (r *ram) rename(from, to string) error {
+func (r *RAM) Rename(from, to string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.names[from] == nil {
+	if r.Names[from] == nil {
 		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
 	}
-	r.move(move{from, to, r.names[from]})
+	r.move(move{from, to, r.Names[from]})
 	return nil
 }
 
-func (r *ram) remove(path string) error {
+func (r *RAM) Remove(path string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.names[path] == nil {
+	if r.Names[path] == nil {
 		return &fs.PathError{Op: "remove", Path: path, Err: fs.ErrNotExist}
 	}
 	r.move(move{from: path})
 	return nil
 }
 
-func (r *ram) syncDir(dir string) error {
+func (r *RAM) SyncDir(dir string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, m := range r.moves {
-		m.do(r.kept)
+	for _, m := range r.Moves {
+		m.do(r.Kept)
 	}
-	r.moves = nil
+	r.Moves = nil
 	return nil
 }
 
 type ramLock struct {
-	*ram
+	*RAM
 	path string
 }
 
@@ -113,16 +115,16 @@ func (l ramLock) Close() error {
 	return nil
 }
 
-type ramFile struct {
-	ram *ram
-	of  *inode
+type RAMFile struct {
+	ram *RAM
+	of  *Inode
 }
 
-func (f *ramFile) ReadAt(b []byte, at int64) (n int, err error) {
+func (f *RAMFile) ReadAt(b []byte, at int64) (n int, err error) {
 	f.ram.mu.Lock()
 	defer f.ram.mu.Unlock()
-	if at < int64(len(f.of.data)) {
-		n = copy(b, f.of.data[at:])
+	if at < int64(len(f.of.Data)) {
+		n = copy(b, f.of.Data[at:])
 	}
 	if n < len(b) {
 		err = io.EOF
@@ -130,34 +132,34 @@ func (f *ramFile) ReadAt(b []byte, at int64) (n int, err error) {
 	return n, err
 }
 
-func (f *ramFile) WriteAt(b []byte, at int64) (int, error) {
+func (f *RAMFile) WriteAt(b []byte, at int64) (int, error) {
 	f.ram.mu.Lock()
 	defer f.ram.mu.Unlock()
 	f.of.write(wrote{at: at, data: slices.Clone(b)})
 	return len(b), nil
 }
 
-func (f *ramFile) Size() (int64, error) {
+func (f *RAMFile) Size() (int64, error) {
 	f.ram.mu.Lock()
 	defer f.ram.mu.Unlock()
-	return int64(len(f.of.data)), nil
+	return int64(len(f.of.Data)), nil
 }
 
-func (f *ramFile) Sync() error {
+func (f *RAMFile) Sync() error {
 	f.ram.mu.Lock()
 	defer f.ram.mu.Unlock()
 	f.of.sync()
 	return nil
 }
 
-func (f *ramFile) Close() error { return nil }
+func (f *RAMFile) Close() error { return nil }
 
 // forget is what becomes of what was to be synced where that fails: it is not on the disk and will not be. Some systems go on showing it.
-func (f *ramFile) forget(showing bool) {
+func (f *RAMFile) Forget(showing bool) {
 	f.ram.mu.Lock()
 	defer f.ram.mu.Unlock()
 	f.of.wrote = nil
 	if !showing {
-		f.of.data = slices.Clone(f.of.disk)
+		f.of.Data = slices.Clone(f.of.Disk)
 	}
 }

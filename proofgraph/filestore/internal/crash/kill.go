@@ -1,6 +1,6 @@
 //go:build unix
 
-package filestore
+package crash
 
 import (
 	"flag"
@@ -18,18 +18,18 @@ import (
 )
 
 var (
-	crashKills     = flag.Int("crash.kills", 0, "processes that TestCrashKill kills; 0: a few hundred")
-	crashDirectory = flag.Int("crash.directory", -1, "the one directory of TestCrashKill to repeat, by its number")
+	wantedKills   = flag.Int("crash.kills", 0, "processes that TestCrashKill kills; 0: a few hundred")
+	onlyDirectory = flag.Int("crash.directory", -1, "the one directory of TestCrashKill to repeat, by its number")
 )
 
 // A killer starts processes and kills them, and audits what they leave. It counts, from several goroutines.
-type killer struct {
+type killRun struct {
 	base   string
 	oracle *secondVerifier // nil: there is none
 	drops  bool            // the processes are liars, and are to be found out
 
 	mu                                sync.Mutex
-	tally                             // of the last audit of each directory
+	counts                            // of the last audit of each directory
 	kills                             map[string]int
 	tried                             map[string]int
 	directories, audits, torn, looked int
@@ -37,7 +37,7 @@ type killer struct {
 	wrong                             []string
 }
 
-func newKiller(t *testing.T) *killer {
+func newKillRun(t *testing.T) *killRun {
 	base, err := os.MkdirTemp("", "crash-kill-")
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -45,18 +45,18 @@ func newKiller(t *testing.T) *killer {
 			os.RemoveAll(base)
 		}
 	})
-	return &killer{base: base, kills: map[string]int{}, tried: map[string]int{}}
+	return &killRun{base: base, kills: map[string]int{}, tried: map[string]int{}}
 }
 
 const atRandom = "at a random moment"
 
-func (k *killer) fault(p *plan, format string, args ...any) {
+func (k *killRun) errorf(p *plan, format string, args ...any) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.wrong = append(k.wrong, fmt.Sprintf("directory %d, in %s: ", p.number, filepath.Join(k.base, fmt.Sprint(p.number)))+fmt.Sprintf(format, args...))
 }
 
-func (k *killer) killed() (n int) {
+func (k *killRun) killed() (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, m := range k.kills {
@@ -66,15 +66,15 @@ func (k *killer) killed() (n int) {
 }
 
 // directory carries a plan out. It is over at the first thing that is wrong; then everything stays as it is.
-func (k *killer) directory(p *plan) {
+func (k *killRun) run(p *plan) {
 	home := filepath.Join(k.base, fmt.Sprint(p.number))
 	if err := os.Mkdir(home, 0o700); err != nil {
-		k.fault(p, "%v", err)
+		k.errorf(p, "%v", err)
 		return
 	}
-	v := &victim{killer: k, plan: p, home: home, dir: filepath.Join(home, "log"), diary: filepath.Join(home, "notes")}
+	v := &directory{killRun: k, plan: p, home: home, dir: filepath.Join(home, "log"), diary: filepath.Join(home, "notes")}
 	for i, s := range p.steps {
-		if !v.suffer(i+1, s) {
+		if !v.kill(i+1, s) {
 			return
 		}
 		if !s.unseen && !v.audit(i+1, i+1 == len(p.steps)) {
@@ -87,20 +87,20 @@ func (k *killer) directory(p *plan) {
 // A child is killed at each failpoint and at random moments, over and over, and everything is looked at in between.
 //
 //	go test ./proofgraph/filestore -run TestCrashKill -crash.kills 10000 -timeout 0 -v
-func TestCrashKill(t *testing.T) {
-	began, wanted := time.Now(), *crashKills
+func Kill(t *testing.T) {
+	began, wanted := time.Now(), *wantedKills
 	if wanted == 0 {
-		wanted = defaultKills
+		wanted = defaultKills()
 	}
-	k := newKiller(t)
+	k := newKillRun(t)
 	k.oracle = newSecondVerifier(t, k.base)
-	if *crashDirectory >= 0 {
-		k.directory(newPlan(*crashDirectory, *crashSeed))
+	if *onlyDirectory >= 0 {
+		k.run(newPlan(*onlyDirectory, *Seed))
 	} else {
 		k.all(t, wanted)
 	}
 	k.report(t, began)
-	if *crashDirectory >= 0 {
+	if *onlyDirectory >= 0 {
 		return
 	}
 	for _, f := range failpoints {
@@ -114,7 +114,7 @@ func TestCrashKill(t *testing.T) {
 }
 
 // all goes from directory to directory until there were as many kills, or too much is wrong.
-func (k *killer) all(t *testing.T, wanted int) {
+func (k *killRun) all(t *testing.T, wanted int) {
 	var next int
 	var lanes sync.WaitGroup
 	for range max(2, runtime.GOMAXPROCS(0)) {
@@ -127,7 +127,7 @@ func (k *killer) all(t *testing.T, wanted int) {
 				if enough {
 					return
 				}
-				if k.directory(newPlan(number, *crashSeed)); number%100 == 99 {
+				if k.run(newPlan(number, *Seed)); number%100 == 99 {
 					t.Logf("%d directories, %d kills", number+1, k.killed())
 				}
 			}
@@ -136,10 +136,10 @@ func (k *killer) all(t *testing.T, wanted int) {
 	lanes.Wait()
 }
 
-func (k *killer) report(t *testing.T, began time.Time) {
+func (k *killRun) report(t *testing.T, began time.Time) {
 	t.Helper()
 	for _, w := range k.wrong {
-		t.Errorf("-crash.seed %d, %s", *crashSeed, w)
+		t.Errorf("-crash.seed %d, %s", *Seed, w)
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.tried)) {
 		t.Logf("%5d kills: %s", k.kills[name], name)
@@ -150,15 +150,15 @@ func (k *killer) report(t *testing.T, began time.Time) {
 	t.Logf("%d kills (%d at failpoints, %d %s), %d directories, %d effects, %d decisions, %d receipts, %d acknowledged, %d unknown outcomes settled, "+
 		"%d torn tails repaired, %d blobs erased, %d keys repeated, %d packs verified, %d looks of an auditor, running processes and dead ones, %d oracle runs, violations %d; seed %d, %v",
 		k.killed(), k.killed()-k.kills[atRandom], k.kills[atRandom], atRandom, k.directories, k.effects, k.decisions, k.receipts, k.acknowledged, k.settled,
-		k.torn, k.erased, k.repeated, k.packs, k.looked, k.oracles, len(k.wrong), *crashSeed, time.Since(began).Round(time.Second))
+		k.torn, k.erased, k.repeated, k.packs, k.looked, k.oracles, len(k.wrong), *Seed, time.Since(began).Round(time.Second))
 }
 
 // A store that acknowledges what it does not write is found out by killing it.
-func TestCrashKillFindsLiars(t *testing.T) {
-	k := newKiller(t)
+func KillFindsLiars(t *testing.T) {
+	k := newKillRun(t)
 	k.drops = true
 	for number := 0; number < 4 && len(k.wrong) == 0; number++ {
-		k.directory(newPlan(number, *crashSeed))
+		k.run(newPlan(number, *Seed))
 	}
 	all := strings.Join(k.wrong, "\n")
 	if !strings.Contains(all, "an acknowledged receipt is not there") || !strings.Contains(all, "an effect without a durable decision") {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package filestore
+package crash
 
 import (
 	"encoding/json"
@@ -11,13 +11,15 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 	"github.com/stretchr/testify/require"
 )
 
 // orders are what a process is told that is to be killed.
-type orders struct {
-	Dir, Diary     string
-	Life           int
+type childOptions struct {
+	Dir, Events    string
+	Process        int
 	Seed           uint64
 	Segment, Ahead int64
 	Callers, Calls int
@@ -27,12 +29,12 @@ type orders struct {
 }
 
 const (
-	ordersVariable = "HELM_CRASH_ORDERS"
-	childReady     = "the kernel is there"
+	childVariable = "HELM_CRASH_ORDERS"
+	childReady    = "the kernel is there"
 )
 
 // command is this program again, as the process that is to be killed.
-func (o orders) command() (*exec.Cmd, error) {
+func (o childOptions) command() (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -42,19 +44,19 @@ func (o orders) command() (*exec.Cmd, error) {
 		return nil, err
 	}
 	c := exec.Command(self, "-test.run=^TestCrashChild$", "-test.count=1", "-test.timeout=2m")
-	c.Env = append(os.Environ(), ordersVariable+"="+string(text))
+	c.Env = append(os.Environ(), childVariable+"="+string(text))
 	return c, nil
 }
 
 // TestCrashChild is that process: a kernel under load, which TestCrashKill starts and kills.
-func TestCrashChild(t *testing.T) {
-	text, ok := os.LookupEnv(ordersVariable)
+func Child(t *testing.T) {
+	text, ok := os.LookupEnv(childVariable)
 	if !ok {
 		t.Skip("this is the process that TestCrashKill starts and kills")
 	}
-	var o orders
+	var o childOptions
 	require.NoError(t, json.Unmarshal([]byte(text), &o))
-	notes, err := openDiary(o.Diary)
+	notes, err := openEvents(o.Events)
 	require.NoError(t, err)
 	p := &points{random: rand.New(rand.NewPCG(o.Seed, 1)), left: o.Nth}
 	for _, f := range failpoints {
@@ -63,21 +65,21 @@ func TestCrashChild(t *testing.T) {
 		}
 	}
 	require.Equal(t, o.Point, p.name, "no failpoint")
-	l := &life{number: o.Life, notes: notes, during: p.moment, through: p.through}
+	l := &process{number: o.Process, events: notes, during: p.moment, through: p.through}
 	if o.Drops {
 		l.through = func(s proofgraph.Store) proofgraph.Store {
 			return &dropper{Store: s, from: 8, drop: func(proofgraph.Batch) bool { return true }}
 		}
 	}
-	s, err := open(&tap{disk: osDisk{}, hook: p.hook}, o.Dir, Options{}, sizes{o.Segment, o.Ahead})
+	s, err := Open(&disktest.Tap{Disk: disk.OS{}, Hook: p.hook}, o.Dir, Sizes{o.Segment, o.Ahead})
 	require.NoError(t, err)
 	p.enter(beginning)
-	require.NoError(t, l.begin(s, nil, nil))
+	require.NoError(t, l.start(s, nil, nil))
 	p.enter(working)
 	fmt.Println(childReady)
-	w := &load{life: l, seed: o.Seed, callers: o.Callers, calls: o.Calls}
+	w := &load{process: l, seed: o.Seed, callers: o.Callers, calls: o.Calls}
 	w.run()
-	if d, _ := l.do(t.Context(), pay("last", 0)); !d.Allowed() {
+	if d, _ := l.call(t.Context(), pay("last", 0)); !d.Allowed() {
 		t.Fatal("the kernel does not work any more: ", d.Err())
 	}
 	require.NoError(t, l.k.Close())

@@ -1,4 +1,4 @@
-package filestore
+package crash
 
 import (
 	"bytes"
@@ -11,64 +11,66 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // A lie is a disk, or what stands before a store, that says more than it did. A harness that does not notice is none.
-type lie struct {
+type defect struct {
 	name    string
-	hook    func() func(o *op) error                  // of the disk
+	hook    func() func(o *disktest.Op) error         // of the disk
 	through func(s proofgraph.Store) proofgraph.Store // of the store
 	found   string                                    // what the audit says
 }
 
-var lies = []lie{
-	{name: "a sync that is none", found: "is not there", hook: func() func(*op) error {
-		return func(o *op) error {
-			if o.kind == "sync" {
+var defects = []defect{
+	{name: "a sync that is none", found: "is not there", hook: func() func(*disktest.Op) error {
+		return func(o *disktest.Op) error {
+			if o.Kind == "sync" {
 				return nil
 			}
-			return o.do()
+			return o.Do()
 		}
 	}},
-	{name: "a store that answers before the sync is done", found: "is not there", hook: func() func(*op) error {
+	{name: "a store that answers before the sync is done", found: "is not there", hook: func() func(*disktest.Op) error {
 		late := func() error { return nil }
-		return func(o *op) error {
-			if o.is("sync", logKind) {
-				late = o.do
+		return func(o *disktest.Op) error {
+			if o.Is("sync", logKind) {
+				late = o.Do
 				return nil
 			}
-			if o.is("write", logKind) { // the next one; the answer was given long ago
+			if o.Is("write", logKind) { // the next one; the answer was given long ago
 				if err := late(); err != nil {
 					return err
 				}
 			}
-			return o.do()
+			return o.Do()
 		}
 	}},
-	{name: "a directory that is never synced", found: "is not there", hook: func() func(*op) error {
-		return func(o *op) error {
-			if o.kind == "syncdir" {
+	{name: "a directory that is never synced", found: "is not there", hook: func() func(*disktest.Op) error {
+		return func(o *disktest.Op) error {
+			if o.Kind == "syncdir" {
 				return nil
 			}
-			return o.do()
+			return o.Do()
 		}
 	}},
-	{name: "an erasure that overwrites nothing", found: "has something of what was erased", hook: func() func(*op) error {
-		return func(o *op) error {
-			if o.is("write", logKind) && len(o.data) > 1 && bytes.Equal(o.data[:2], fading[:2]) {
+	{name: "an erasure that overwrites nothing", found: "has something of what was erased", hook: func() func(*disktest.Op) error {
+		return func(o *disktest.Op) error {
+			if o.Is("write", logKind) && len(o.Data) > 1 && bytes.Equal(o.Data[:2], overwritten[:2]) {
 				return nil
 			}
-			return o.do()
+			return o.Do()
 		}
 	}},
-	{name: "an erasure that marks nothing", found: "was erased in life 1, and is of", hook: func() func(*op) error {
-		return func(o *op) error {
-			if o.is("write", logKind) && bytes.HasPrefix(o.data, fading[:1]) {
+	{name: "an erasure that marks nothing", found: "was erased in life 1, and is of", hook: func() func(*disktest.Op) error {
+		return func(o *disktest.Op) error {
+			if o.Is("write", logKind) && bytes.HasPrefix(o.Data, overwritten[:1]) {
 				return nil
 			}
-			return o.do()
+			return o.Do()
 		}
 	}},
 	{name: "a batch that is dropped", found: "an acknowledged receipt is not there", through: func(s proofgraph.Store) proofgraph.Store {
@@ -124,22 +126,22 @@ func (s blobless) Append(ctx context.Context, b proofgraph.Batch) error {
 }
 
 // The harness finds what liars do.
-func TestCrashHarnessFindsLiars(t *testing.T) {
-	random := rand.New(rand.NewPCG(*crashSeed, 0))
-	for _, x := range lies {
+func HarnessFindsLiars(t *testing.T) {
+	random := rand.New(rand.NewPCG(*Seed, 0))
+	for _, x := range defects {
 		said := map[string]bool{}
 		cuts, violations := 0, 0
-		for after := 15; after <= 236; after += 12 + everyChange { // odd: it writes and syncs by turns
-			r, book := newRAM(), &pages{}
-			l := &life{number: 1, notes: book, through: x.through}
-			var d disk = r
+		for after := 15; after <= 236; after += 12 + everyChange() { // odd: it writes and syncs by turns
+			r, book := disktest.NewRAM(), &memoryEvents{}
+			l := &process{number: 1, events: book, through: x.through}
+			var d disk.Disk = r
 			if x.hook != nil {
-				d = &tap{disk: r, hook: x.hook()}
+				d = &disktest.Tap{Disk: r, Hook: x.hook()}
 			}
-			_, _ = powered(d, smallSizes, l, after, l.script) // a kernel may notice
-			for _, how := range []survival{leavesNone, leavesSectors} {
-				a := &audit{notes: book.all(), book: book.copy()}
-				a.visit(r.cut(how, random), crashDir, smallSizes)
+			_, _ = untilPowerCut(d, smallSizes, l, after, l.script) // a kernel may notice
+			for _, how := range []disktest.Survival{disktest.LeavesNone, disktest.LeavesSectors} {
+				a := &audit{events: book.all(), recorder: book.copy()}
+				a.open(r.Cut(how, random), logDir, smallSizes)
 				if cuts++; len(a.wrong) > 0 {
 					violations++
 				}
@@ -160,63 +162,63 @@ func TestCrashHarnessFindsLiars(t *testing.T) {
 }
 
 // What New does not write, or what it says it wrote, is found out too.
-func TestCrashHarnessFindsRecoveryThatIsNone(t *testing.T) {
-	r, book := newRAM(), &pages{}
+func HarnessFindsRecoveryThatIsNone(t *testing.T) {
+	r, book := disktest.NewRAM(), &memoryEvents{}
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &life{number: 1, notes: book, through: func(s proofgraph.Store) proofgraph.Store {
+	l := &process{number: 1, events: book, through: func(s proofgraph.Store) proofgraph.Store {
 		return &dropper{Store: s, drop: func(b proofgraph.Batch) bool { return holds(b, contracts.KindReceipt) }}
 	}}
-	_, err := powered(r, smallSizes, l, 0, func() { l.do(ctx, pay("a", 0)) })
+	_, err := untilPowerCut(r, smallSizes, l, 0, func() { l.call(ctx, pay("a", 0)) })
 	require.NoError(t, err)
 	cancel()
-	var effect []note // without the answer, which no process could have given
+	var effect []event // without the answer, which no process could have given
 	for _, n := range book.all() {
-		if n.Kind == noteEffect || n.Kind == noteBegun {
+		if n.Kind == eventEffect || n.Kind == eventBegun {
 			effect = append(effect, n)
 		}
 	}
-	if a := (&audit{notes: effect, book: &pages{}}); true {
-		a.visit(r.clone(), crashDir, smallSizes)
+	if a := (&audit{events: effect, recorder: &memoryEvents{}}); true {
+		a.open(r.Clone(), logDir, smallSizes)
 		if len(a.wrong) > 0 || a.settled != 1 {
 			t.Fatal(a.settled, a.wrong)
 		}
 	}
-	a := &audit{notes: effect, book: &pages{}, through: l.through}
-	a.visit(r.clone(), crashDir, smallSizes)
+	a := &audit{events: effect, recorder: &memoryEvents{}, through: l.through}
+	a.open(r.Clone(), logDir, smallSizes)
 	assert.Contains(t, strings.Join(a.wrong, "\n"), "New made", "a decision stays without a receipt, and this was noticed:\n")
 }
 
 // Every sentence of an audit can be said: the notes of a sound log are forged, one at a time.
-func TestCrashHarnessFindsForgedNotes(t *testing.T) {
-	r, book := newRAM(), &pages{}
-	l := &life{number: 1, notes: book}
-	_, err := powered(r, smallSizes, l, 0, l.script)
+func HarnessFindsForgedNotes(t *testing.T) {
+	r, book := disktest.NewRAM(), &memoryEvents{}
+	l := &process{number: 1, events: book}
+	_, err := untilPowerCut(r, smallSizes, l, 0, l.script)
 	require.NoError(t, err)
-	look := func(notes []note) string {
-		a := &audit{notes: notes, book: &pages{}}
-		a.visit(r.clone(), crashDir, smallSizes)
+	look := func(notes []event) string {
+		a := &audit{events: notes, recorder: &memoryEvents{}}
+		a.open(r.Clone(), logDir, smallSizes)
 		return strings.Join(a.wrong, "\n")
 	}
 	require.Equal(t, "", look(book.all()))
 	other := strings.Repeat("ab", 32)
 	for i, x := range []struct {
 		of    string
-		forge func(n *note) bool // false: this note does not do
+		forge func(n *event) bool // false: this note does not do
 		found string
 	}{
-		{noteEffect, func(n *note) bool { n.Hash = other; return true }, "an effect without a durable decision"},
-		{noteEffect, func(n *note) bool { n.ID = "a/77"; return true }, "under the decision"},
-		{noteEffect, func(n *note) bool { *n = note{Kind: "none"}; return true }, "never happened"},
-		{noteReceipt, func(n *note) bool { n.Hash = other; return true }, "an acknowledged receipt is not there"},
-		{noteReceipt, func(n *note) bool { n.Index++; return true }, "an acknowledged receipt is not there"},
-		{noteReceipt, func(n *note) bool { n.Reason = "TOOL_PANIC"; return true }, "a caller was told TOOL_PANIC"},
-		{noteReceipt, func(n *note) bool { n.Released = !n.Released; return n.Released }, "released: true"},
-		{noteEffect, func(n *note) bool { n.Kind = noteSurely; return true }, "never happened"},
-		{noteBegun, func(n *note) bool { n.Hash = other; return true }, "the log that began is not there"},
-		{noteClosed, func(n *note) bool { n.Session = "a"; return true }, "was closed, and is not"},
-		{noteClosed, func(n *note) bool { n.Kind = noteTrouble; return true }, "life 1"},
-		{noteReceipt, func(n *note) bool { *n = note{Kind: noteSeen, Index: n.Index, Hash: other}; return true }, "an auditor saw"},
-		{noteMark, func(n *note) bool { n.Index, n.Mark = 1<<20, forgedMark(t); return true }, "STALE"},
+		{eventEffect, func(n *event) bool { n.Hash = other; return true }, "an effect without a durable decision"},
+		{eventEffect, func(n *event) bool { n.ID = "a/77"; return true }, "under the decision"},
+		{eventEffect, func(n *event) bool { *n = event{Kind: "none"}; return true }, "never happened"},
+		{eventReceipt, func(n *event) bool { n.Hash = other; return true }, "an acknowledged receipt is not there"},
+		{eventReceipt, func(n *event) bool { n.Index++; return true }, "an acknowledged receipt is not there"},
+		{eventReceipt, func(n *event) bool { n.Reason = "TOOL_PANIC"; return true }, "a caller was told TOOL_PANIC"},
+		{eventReceipt, func(n *event) bool { n.Released = !n.Released; return n.Released }, "released: true"},
+		{eventEffect, func(n *event) bool { n.Kind = eventDenied; return true }, "never happened"},
+		{eventBegun, func(n *event) bool { n.Hash = other; return true }, "the log that began is not there"},
+		{eventClosed, func(n *event) bool { n.Session = "a"; return true }, "was closed, and is not"},
+		{eventClosed, func(n *event) bool { n.Kind = eventTrouble; return true }, "life 1"},
+		{eventReceipt, func(n *event) bool { *n = event{Kind: eventSeen, Index: n.Index, Hash: other}; return true }, "an auditor saw"},
+		{eventCheckpoint, func(n *event) bool { n.Index, n.Checkpoint = 1<<20, forgedCheckpoint(t); return true }, "STALE"},
 	} {
 		notes, done := book.all(), false
 		for j := range notes {
@@ -229,25 +231,25 @@ func TestCrashHarnessFindsForgedNotes(t *testing.T) {
 			t.Errorf("forgery %d of a note of kind %s: %q, want %q", i, x.of, wrong, x.found)
 		}
 	}
-	var effect note
+	var effect event
 	for _, n := range book.all() {
-		if n.Kind == noteEffect {
+		if n.Kind == eventEffect {
 			effect = n
 		}
 	}
 	assert.Contains(t, look(append(book.all(), effect)), "two effects of one decision", "an effect twice")
-	effect.Kind = noteSurely
+	effect.Kind = eventDenied
 	assert.Contains(t, look(append(book.all(), effect)), "surely did not run", "an effect that surely was not")
 }
 
 // forgedMark is a checkpoint of the log as it never was: longer.
-func forgedMark(t *testing.T) string {
+func forgedCheckpoint(t *testing.T) string {
 	t.Helper()
 	m := proofgraph.NewMemory()
-	l := &life{number: 1, notes: &pages{}}
-	require.NoError(t, l.begin(m, steady(), rand.NewChaCha8([32]byte{1})))
+	l := &process{number: 1, events: &memoryEvents{}}
+	require.NoError(t, l.start(m, testClock(), rand.NewChaCha8([32]byte{1})))
 	for i := range 60 {
-		if d, _ := l.do(context.Background(), pay(fmt.Sprint("s", i), 0)); !d.Allowed() {
+		if d, _ := l.call(context.Background(), pay(fmt.Sprint("s", i), 0)); !d.Allowed() {
 			t.Fatal(d.Err())
 		}
 	}

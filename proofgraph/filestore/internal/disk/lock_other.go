@@ -1,6 +1,6 @@
 //go:build !(darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd)
 
-package filestore
+package disk
 
 import (
 	"errors"
@@ -9,6 +9,6 @@ import (
 )
 
 // lock is refused where there is no lock that ends with its process: two writers would destroy the log.
-func (osDisk) lock(path string) (io.Closer, error) {
+func (OS) lock(path string) (io.Closer, error) {
 	return nil, &os.PathError{Op: "lock", Path: path, Err: errors.ErrUnsupported}
 }

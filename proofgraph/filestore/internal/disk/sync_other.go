@@ -1,6 +1,6 @@
 //go:build !linux
 
-package filestore
+package disk
 
 import "os"
 

@@ -1,4 +1,4 @@
-package filestore
+package disk
 
 import (
 	"errors"
@@ -9,20 +9,20 @@ import (
 )
 
 // A disk is what the store asks of the operating system. Tests put another in its place, one that fails, tears and forgets.
-type disk interface {
-	mkdir(dir string) error              // one level, unless it is there; it lasts
-	list(dir string) ([]string, error)   // names, sorted
-	lock(path string) (io.Closer, error) // errHeld where somebody else has it
-	open(path string) (file, error)      // to read and write what is there
-	view(path string) (file, error)      // to read what is there
-	create(path string) (file, error)    // anew, to read and write
-	rename(from, to string) error        // lasts after syncDir, as creating and removing do
-	remove(path string) error
-	syncDir(dir string) error
+type Disk interface {
+	Mkdir(dir string) error              // one level, unless it is there; it lasts
+	List(dir string) ([]string, error)   // names, sorted
+	Lock(path string) (io.Closer, error) // errHeld where somebody else has it
+	Open(path string) (File, error)      // to read and write what is there
+	View(path string) (File, error)      // to read what is there
+	Create(path string) (File, error)    // anew, to read and write
+	Rename(from, to string) error        // lasts after syncDir, as creating and removing do
+	Remove(path string) error
+	SyncDir(dir string) error
 }
 
 // A file is one that is open.
-type file interface {
+type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
@@ -31,21 +31,21 @@ type file interface {
 }
 
 // osDisk is the machine's. Directories and files are for their owner alone, since they hold the arguments of calls.
-type osDisk struct{}
+type OS struct{}
 
-func (osDisk) mkdir(dir string) error {
+func (OS) Mkdir(dir string) error {
 	made := os.Mkdir(dir, 0o700)
 	if made != nil && !errors.Is(made, fs.ErrExist) {
 		return made
 	}
-	err := osDisk{}.syncDir(dir + "/..")
+	err := OS{}.SyncDir(dir + "/..")
 	if made != nil && errors.Is(err, fs.ErrPermission) { // who made it there saw to that
 		return nil
 	}
 	return err
 }
 
-func (osDisk) list(dir string) ([]string, error) {
+func (OS) List(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -58,15 +58,15 @@ func (osDisk) list(dir string) ([]string, error) {
 	return names, nil
 }
 
-func (osDisk) open(path string) (file, error) { return osOpen(path, os.O_RDWR) }
-func (osDisk) view(path string) (file, error) { return osOpen(path, os.O_RDONLY) }
-func (osDisk) create(path string) (file, error) {
+func (OS) Open(path string) (File, error) { return osOpen(path, os.O_RDWR) }
+func (OS) View(path string) (File, error) { return osOpen(path, os.O_RDONLY) }
+func (OS) Create(path string) (File, error) {
 	return osOpen(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 }
-func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
-func (osDisk) remove(path string) error     { return os.Remove(path) }
+func (OS) Rename(from, to string) error { return os.Rename(from, to) }
+func (OS) Remove(path string) error     { return os.Remove(path) }
 
-func (osDisk) syncDir(dir string) error {
+func (OS) SyncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (osDisk) syncDir(dir string) error {
 
 type osFile struct{ *os.File }
 
-func osOpen(path string, flag int) (file, error) {
+func osOpen(path string, flag int) (File, error) {
 	f, err := os.OpenFile(path, flag, 0o600)
 	if err != nil {
 		return nil, err

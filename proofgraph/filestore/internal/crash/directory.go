@@ -1,6 +1,6 @@
 //go:build unix
 
-package filestore
+package crash
 
 import (
 	"bufio"
@@ -12,18 +12,20 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
 // A victim is one directory and the processes over it.
-type victim struct {
-	*killer
+type directory struct {
+	*killRun
 	*plan
 	home, dir, diary string
 }
 
 // suffer is one process, from its start to its end.
-func (v *victim) suffer(life int, s step) bool {
-	o := orders{Dir: v.dir, Diary: v.diary, Life: life, Seed: v.random.Uint64(), Segment: v.sizes.segment, Ahead: v.sizes.ahead,
+func (v *directory) kill(life int, s step) bool {
+	o := childOptions{Dir: v.dir, Events: v.diary, Process: life, Seed: v.random.Uint64(), Segment: v.sizes.Segment, Ahead: v.sizes.Ahead,
 		Callers: 1 + v.random.IntN(5), Point: s.name, Nth: s.nth, Drops: v.drops}
 	if s.name != "" {
 		o.Calls = 60
@@ -32,13 +34,13 @@ func (v *victim) suffer(life int, s step) bool {
 	if name == "" {
 		name = atRandom
 	}
-	hit, err := v.run(o)
+	hit, err := v.start(o)
 	if err == nil && s.name != "" && !hit && o.Nth > 1 { // it did not come there so often
 		o.Nth, o.Seed = 1, o.Seed+1
-		hit, err = v.run(o)
+		hit, err = v.start(o)
 	}
 	if err != nil {
-		v.fault(v.plan, "life %d, to be killed %q, time %d: %v", life, name, o.Nth, err)
+		v.errorf(v.plan, "life %d, to be killed %q, time %d: %v", life, name, o.Nth, err)
 		return false
 	}
 	v.mu.Lock()
@@ -50,7 +52,7 @@ func (v *victim) suffer(life int, s step) bool {
 }
 
 // run gives whether the process was killed; if not, it came to the end of its work.
-func (v *victim) run(o orders) (killed bool, err error) {
+func (v *directory) start(o childOptions) (killed bool, err error) {
 	c, err := o.command()
 	if err != nil {
 		return false, err
@@ -79,7 +81,7 @@ func (v *victim) run(o orders) (killed bool, err error) {
 	}()
 	patience := time.After(2 * time.Minute)
 	if o.Point == "" {
-		v.strike(c.Process, ready, end)
+		v.killAtRandom(c.Process, ready, end)
 	}
 	select {
 	case err = <-end:
@@ -100,10 +102,10 @@ func (v *victim) run(o orders) (killed bool, err error) {
 
 // strike kills a process at a random moment, from its start on or from when its kernel is there. Sometimes an auditor looks just before.
 // If it ended by itself, its status tells.
-func (v *victim) strike(p *os.Process, ready chan struct{}, end chan error) {
+func (v *directory) killAtRandom(p *os.Process, ready chan struct{}, end chan error) {
 	defer p.Kill()
 	if v.random.IntN(3) == 0 {
-		time.Sleep(time.Duration(v.random.IntN(40_000)) * time.Microsecond * slowness)
+		time.Sleep(time.Duration(v.random.IntN(40_000)) * time.Microsecond * slowness())
 		return
 	}
 	select {
@@ -114,39 +116,39 @@ func (v *victim) strike(p *os.Process, ready chan struct{}, end chan error) {
 	}
 	time.Sleep(time.Duration(v.random.IntN(25_000)) * time.Microsecond)
 	if v.random.IntN(3) == 0 {
-		v.look()
-		v.intrude(p.Pid)
+		v.view()
+		v.openSecond(p.Pid)
 	}
 }
 
 // intrude tries to open the directory for a second writer.
-func (v *victim) intrude(pid int) {
-	s, err := open(osDisk{}, v.dir, Options{}, v.sizes)
+func (v *directory) openSecond(pid int) {
+	s, err := Open(disk.OS{}, v.dir, v.sizes)
 	if err == nil {
 		s.Close()
 	}
-	if by := (held{}); !errors.As(err, &by) || by.pid != strconv.Itoa(pid) {
-		v.fault(v.plan, "process %d writes to it, and opening it again says: %v", pid, err)
+	if by := (disk.HeldError{}); !errors.As(err, &by) || by.PID != strconv.Itoa(pid) {
+		v.errorf(v.plan, "process %d writes to it, and opening it again says: %v", pid, err)
 	}
 }
 
 // look is an auditor beside the process, or after it.
-func (v *victim) look() {
-	notes, err := readDiary(v.diary)
+func (v *directory) view() {
+	notes, err := readEvents(v.diary)
 	if err != nil {
-		v.fault(v.plan, "%v", err)
+		v.errorf(v.plan, "%v", err)
 		return
 	}
-	book, err := openDiary(v.diary)
+	book, err := openEvents(v.diary)
 	if err != nil {
-		v.fault(v.plan, "%v", err)
+		v.errorf(v.plan, "%v", err)
 		return
 	}
 	defer book.f.Close()
-	a := &audit{notes: notes, book: book}
-	a.watch(osDisk{}, v.dir)
+	a := &audit{events: notes, recorder: book}
+	a.view(disk.OS{}, v.dir)
 	for _, w := range a.wrong {
-		v.fault(v.plan, "%s", w)
+		v.errorf(v.plan, "%s", w)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -154,52 +156,52 @@ func (v *victim) look() {
 }
 
 // begun tells whether there is a directory.
-func (v *victim) begun() bool {
+func (v *directory) exists() bool {
 	_, err := os.Stat(v.dir)
 	return err == nil
 }
 
 // audit opens the directory. A copy of what it was before stays beside it if anything is wrong.
-func (v *victim) audit(life int, last bool) bool {
-	if v.random.IntN(4) == 0 && v.begun() {
-		v.look()
+func (v *directory) audit(life int, last bool) bool {
+	if v.random.IntN(4) == 0 && v.exists() {
+		v.view()
 	}
 	was := filepath.Join(v.home, "before")
 	err := os.RemoveAll(was)
-	if err == nil && v.begun() {
+	if err == nil && v.exists() {
 		err = os.CopyFS(was, os.DirFS(v.dir))
 	}
 	if err != nil {
-		v.fault(v.plan, "%v", err)
+		v.errorf(v.plan, "%v", err)
 		return false
 	}
-	notes, err := readDiary(v.diary)
+	notes, err := readEvents(v.diary)
 	if err != nil {
-		v.fault(v.plan, "%v", err)
+		v.errorf(v.plan, "%v", err)
 		return false
 	}
-	book, err := openDiary(v.diary)
+	book, err := openEvents(v.diary)
 	if err != nil {
-		v.fault(v.plan, "%v", err)
+		v.errorf(v.plan, "%v", err)
 		return false
 	}
 	defer book.f.Close()
-	a := &audit{notes: notes, book: book}
-	torn := a.visit(osDisk{}, v.dir, v.sizes)
+	a := &audit{events: notes, recorder: book}
+	torn := a.open(disk.OS{}, v.dir, v.sizes)
 	v.mu.Lock()
 	v.audits++
 	ask := last || v.audits%50 == 0
 	v.mu.Unlock()
 	if ask && len(a.wrong) == 0 && v.oracle != nil {
 		if err := v.oracle.verify(filepath.Join(v.home, "pack.tar"), a.pack); err != nil {
-			a.fault("%v", err)
+			a.errorf("%v", err)
 		}
 		v.mu.Lock()
 		v.oracles++
 		v.mu.Unlock()
 	}
 	for _, w := range a.wrong {
-		v.fault(v.plan, "after life %d (%s): %s", life, v.steps[life-1].name, w)
+		v.errorf(v.plan, "after life %d (%s): %s", life, v.steps[life-1].name, w)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -209,6 +211,6 @@ func (v *victim) audit(life int, last bool) bool {
 	} else {
 		v.directories++
 	}
-	v.add(a.tally)
+	v.add(a.counts)
 	return len(a.wrong) == 0
 }

@@ -1,4 +1,4 @@
-package filestore
+package crash
 
 import (
 	"bytes"
@@ -12,12 +12,13 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
 // What crashes is erased from, too: some calls are made in confidence, and forgotten sooner or later.
 
 // A confidence is a call whose arguments, and output, have a secret in them.
-type confidence struct {
+type secretCall struct {
 	secret string
 	blobs  []contracts.Digest
 }
@@ -25,93 +26,93 @@ type confidence struct {
 const momentErased = "erased" // a blob was, and nobody was told
 
 // confide makes a call with a secret.
-func (l *life) confide(ctx context.Context, session string, number uint64) helm.Decision {
-	c := confidence{secret: fmt.Sprintf("secret %d of life %d.", number, l.number)}
-	d, r := l.do(ctx, helm.Intent{Tool: "pay", Args: json.RawMessage(`{"to":"bob","memo":"` + c.secret + `"}`), Session: session})
+func (l *process) callWithSecret(ctx context.Context, session string, number uint64) helm.Decision {
+	c := secretCall{secret: fmt.Sprintf("secret %d of life %d.", number, l.number)}
+	d, r := l.call(ctx, helm.Intent{Tool: "pay", Args: json.RawMessage(`{"to":"bob","memo":"` + c.secret + `"}`), Session: session})
 	if len(r.Entry) > 0 && d.Allowed() {
 		c.blobs = []contracts.Digest{d.Record.InputsHash, *r.Record.OutputHash}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.confided = append(l.confided, c)
+		l.secrets = append(l.secrets, c)
 	}
 	return d
 }
 
 // forget erases what is kept of one of these calls.
-func (l *life) forget(which int) {
+func (l *process) eraseSecret(which int) {
 	l.mu.Lock()
-	if len(l.confided) == 0 {
+	if len(l.secrets) == 0 {
 		l.mu.Unlock()
 		return
 	}
-	which %= len(l.confided)
-	c := l.confided[which]
-	l.confided = append(l.confided[:which:which], l.confided[which+1:]...)
+	which %= len(l.secrets)
+	c := l.secrets[which]
+	l.secrets = append(l.secrets[:which:which], l.secrets[which+1:]...)
 	l.mu.Unlock()
 	for _, d := range c.blobs {
-		l.note(note{Kind: noteErasing, Hash: d.String()})
+		l.record(event{Kind: eventErasing, Hash: d.String()})
 		if err := l.store.(proofgraph.Eraser).EraseBlob(context.Background(), d); err != nil {
 			return // it is not known: an audit shows whether it is whole or gone
 		}
-		l.at(momentErased)
-		l.note(note{Kind: noteErased, Hash: d.String()})
+		l.reached(momentErased)
+		l.record(event{Kind: eventErased, Hash: d.String()})
 	}
-	l.note(note{Kind: noteForgotten, Secret: c.secret})
+	l.record(event{Kind: eventForgotten, Secret: c.secret})
 }
 
 // forgotten looks for what was erased, in files and in the store: what was acknowledged is nowhere, and what was not is whole or gone.
-func (a *audit) forgotten(s proofgraph.Store) {
-	for _, n := range a.notes {
-		if n.Kind != noteErased && n.Kind != noteErasing {
+func (a *audit) checkErased(s proofgraph.Store) {
+	for _, n := range a.events {
+		if n.Kind != eventErased && n.Kind != eventErasing {
 			continue
 		}
 		d, err := crypto.ParseDigest(n.Hash)
 		if err != nil {
-			a.fault("%v", err)
+			a.errorf("%v", err)
 			return
 		}
 		switch b, err := s.Blob(context.Background(), d); {
 		case errors.Is(err, proofgraph.ErrNoBlob):
 			a.erased++
-		case n.Kind == noteErased:
-			a.fault("blob %s was erased in life %d, and is of %d bytes now: %v", d, n.Life, len(b), err)
+		case n.Kind == eventErased:
+			a.errorf("blob %s was erased in life %d, and is of %d bytes now: %v", d, n.Process, len(b), err)
 		case err != nil:
-			a.fault("blob %s was to be erased in life %d: %v", d, n.Life, err)
+			a.errorf("blob %s was to be erased in life %d: %v", d, n.Process, err)
 		}
 	}
 }
 
 // searched looks for it in the bytes of every file.
-func (a *audit) searched(d disk, dir string) {
-	names, err := d.list(dir)
+func (a *audit) search(d disk.Disk, dir string) {
+	names, err := d.List(dir)
 	if err != nil {
 		return // there is nothing yet
 	}
 	for _, name := range names {
-		f, err := d.view(dir + "/" + name)
+		f, err := d.View(dir + "/" + name)
 		if err != nil {
-			a.fault("%v", err)
+			a.errorf("%v", err)
 			return
 		}
 		size, err := f.Size()
 		b := make([]byte, size)
 		if n, _ := f.ReadAt(b, 0); err != nil || int64(n) != size {
-			a.fault("%s: %d bytes of %d: %v", name, n, size, err)
+			a.errorf("%s: %d bytes of %d: %v", name, n, size, err)
 		}
 		f.Close()
-		for _, n := range a.notes {
-			if n.Kind == noteForgotten && bytes.Contains(b, []byte(n.Secret)) {
-				a.fault("%s has something of what was erased in life %d", name, n.Life)
+		for _, n := range a.events {
+			if n.Kind == eventForgotten && bytes.Contains(b, []byte(n.Secret)) {
+				a.errorf("%s has something of what was erased in life %d", name, n.Process)
 			}
 		}
 	}
 }
 
 // missed says what a pack lacks that nobody erased.
-func missed(r evidence.Report, notes []note) (wrong []string) {
+func checkMissing(r evidence.Report, notes []event) (wrong []string) {
 	erasing, gone := map[string]bool{}, 0
 	for _, n := range notes {
-		erasing[n.Hash] = erasing[n.Hash] || n.Kind == noteErasing
+		erasing[n.Hash] = erasing[n.Hash] || n.Kind == eventErasing
 	}
 	for _, d := range r.Erased {
 		if erasing[d.String()] {

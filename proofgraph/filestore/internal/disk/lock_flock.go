@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
 
-package filestore
+package disk
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 
 // lock takes the exclusive lock of a file, which the system lets go of when the process ends, however it ends. The file says who has it. The
 // directory is locked too, where the system can: a file may be removed by somebody who takes it for a stale one, and then two have a lock each.
-func (osDisk) lock(path string) (io.Closer, error) {
+func (OS) Lock(path string) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (osDisk) lock(path string) (io.Closer, error) {
 		return h, nil
 	case syscall.EWOULDBLOCK:
 		b, _ := io.ReadAll(io.LimitReader(f, 20))
-		err = held{strings.TrimSpace(string(b)), os.Getpid()}
+		err = HeldError{strings.TrimSpace(string(b)), os.Getpid()}
 	default:
 		err = &os.PathError{Op: "lock", Path: path, Err: err}
 	}

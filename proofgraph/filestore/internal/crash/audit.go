@@ -1,4 +1,4 @@
-package filestore
+package crash
 
 import (
 	"context"
@@ -7,10 +7,12 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
 // A tally is what audits saw. Numbers of the log are those of its end, so they are added up over directories, not over audits.
-type tally struct {
+type counts struct {
 	effects, decisions, receipts, acknowledged int
 	settled                                    int // calls that New found without a receipt, in one audit
 	repeated                                   int // bound keys that were tried again, in one audit
@@ -18,7 +20,7 @@ type tally struct {
 	erased                                     int // blobs that were erased, in one audit
 }
 
-func (t *tally) add(o tally) {
+func (t *counts) add(o counts) {
 	t.effects += o.effects
 	t.decisions += o.decisions
 	t.receipts += o.receipts
@@ -32,42 +34,42 @@ func (t *tally) add(o tally) {
 // An audit opens the store that a crash left, makes a kernel over it, and holds both against the notes: what was acknowledged is there, what
 // happened was permitted, and every permission has one receipt.
 type audit struct {
-	notes   []note
-	book    notebook                                // for what the audit's own kernel answers
-	through func(proofgraph.Store) proofgraph.Store // what stands between its kernel and the store; nil: nothing
-	brief   bool                                    // leaves the evidence out, which takes longer than all the rest
-	before  []line                                  // the log as the crash left it
-	after   []line                                  // the log as New left it
-	pack    []byte                                  // its evidence, verified
-	tally
+	events   []event
+	recorder recorder                                // for what the audit's own kernel answers
+	through  func(proofgraph.Store) proofgraph.Store // what stands between its kernel and the store; nil: nothing
+	brief    bool                                    // leaves the evidence out, which takes longer than all the rest
+	before   []line                                  // the log as the crash left it
+	after    []line                                  // the log as New left it
+	pack     []byte                                  // its evidence, verified
+	counts
 	wrong []string // what does not hold
 }
 
-func (a *audit) fault(format string, args ...any) {
+func (a *audit) errorf(format string, args ...any) {
 	if len(a.wrong) < 20 {
 		a.wrong = append(a.wrong, fmt.Sprintf(format, args...))
 	}
 }
 
 // visit opens a directory, inspects what is in it, and closes it. torn is 1 where opening made a torn tail undone.
-func (a *audit) visit(d disk, dir string, z sizes) (torn int) {
-	t := &tap{disk: d, hook: func(o *op) error {
-		if o.is("write", logKind) && o.erases() {
+func (a *audit) open(d disk.Disk, dir string, z Sizes) (torn int) {
+	t := &disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
+		if o.Is("write", logKind) && o.Erases() {
 			torn = 1
 		}
-		return o.do()
+		return o.Do()
 	}}
-	a.searched(d, dir)
-	s, err := open(t, dir, Options{}, z)
+	a.search(d, dir)
+	s, err := Open(t, dir, z)
 	if err != nil {
-		a.fault("%v", err)
+		a.errorf("%v", err)
 		return torn
 	}
-	t.hook = nil
+	t.Hook = nil
 	a.inspect(s)
-	a.searched(d, dir)
+	a.search(d, dir)
 	if err := s.Close(); err != nil {
-		a.fault("%v", err)
+		a.errorf("%v", err)
 	}
 	return torn
 }
@@ -76,31 +78,31 @@ func (a *audit) visit(d disk, dir string, z sizes) (torn int) {
 func (a *audit) inspect(s proofgraph.Store) {
 	var err error
 	if a.before, err = readLog(s); err != nil {
-		a.fault("reading the log: %v", err)
+		a.errorf("reading the log: %v", err)
 		return
 	}
-	a.hold(a.before)
-	a.happened(a.before)
-	a.marked(s)
-	a.forgotten(s)
-	l := &life{notes: a.book, through: a.through}
-	if err := l.begin(s, nil, nil); err != nil {
-		a.fault("New: %v", err)
+	a.checkEvents(a.before)
+	a.checkReceipts(a.before)
+	a.checkCheckpoint(s)
+	a.checkErased(s)
+	l := &process{events: a.recorder, through: a.through}
+	if err := l.start(s, nil, nil); err != nil {
+		a.errorf("New: %v", err)
 		return
 	}
 	defer l.k.Close()
 	if a.after, err = readLog(s); err != nil {
-		a.fault("reading the log after New: %v", err)
+		a.errorf("reading the log after New: %v", err)
 		return
 	}
-	a.recovered()
-	a.repeat(l)
+	a.checkRestored()
+	a.repeatCalls(l)
 	if err := l.checkpoint(); err != nil {
-		a.fault("Checkpoint: %v", err)
+		a.errorf("Checkpoint: %v", err)
 		return
 	}
 	if n := l.runs.Load(); n != 0 {
-		a.fault("a tool ran %d times, and nobody called it anew", n)
+		a.errorf("a tool ran %d times, and nobody called it anew", n)
 	}
 	if !a.brief {
 		a.verify(s)
@@ -108,71 +110,71 @@ func (a *audit) inspect(s proofgraph.Store) {
 }
 
 // hold looks in the log for what the notes say.
-func (a *audit) hold(log []line) {
+func (a *audit) checkEvents(log []line) {
 	at, last := map[string]int{}, map[string]contracts.Kind{}
 	for i, x := range log {
 		at[x.hash], last[x.session] = i, x.kind
 	}
 	effects, lives := map[string]bool{}, map[string]bool{}
-	for _, n := range a.notes {
+	for _, n := range a.events {
 		switch i, ok := at[n.Hash]; n.Kind {
-		case noteEffect:
+		case eventEffect:
 			a.effects++
 			switch {
 			case !ok || log[i].kind != contracts.KindDecision:
-				a.fault("an effect without a durable decision: %s in life %d", n.ID, n.Life)
+				a.errorf("an effect without a durable decision: %s in life %d", n.ID, n.Process)
 			case log[i].id != n.ID:
-				a.fault("an effect of %s under the decision %s", n.ID, log[i].id)
+				a.errorf("an effect of %s under the decision %s", n.ID, log[i].id)
 			case effects[n.Hash]:
-				a.fault("two effects of one decision: %s", n.ID)
+				a.errorf("two effects of one decision: %s", n.ID)
 			}
-			effects[n.Hash], lives[fmt.Sprint(n.Life, n.ID)] = true, true
-		case noteReceipt:
+			effects[n.Hash], lives[fmt.Sprint(n.Process, n.ID)] = true, true
+		case eventReceipt:
 			a.acknowledged++
 			switch {
 			case !ok || uint64(i) != n.Index:
-				a.fault("an acknowledged receipt is not there: entry %d, of %s, %s in life %d", n.Index, n.ID, n.Reason, n.Life)
+				a.errorf("an acknowledged receipt is not there: entry %d, of %s, %s in life %d", n.Index, n.ID, n.Reason, n.Process)
 			case log[i].kind != contracts.KindReceipt || log[i].outcome != contracts.Executed && n.Released || log[i].reason != n.Reason && n.Reason != contracts.ReasonOutputNotKept:
-				a.fault("a caller was told %s (released: %v), and entry %d says %s %s", n.Reason, n.Released, i, log[i].outcome, log[i].reason)
+				a.errorf("a caller was told %s (released: %v), and entry %d says %s %s", n.Reason, n.Released, i, log[i].outcome, log[i].reason)
 			}
-		case noteBegun:
+		case eventBegun:
 			if !ok || i != 0 {
-				a.fault("the log that began is not there: genesis of life %d", n.Life)
+				a.errorf("the log that began is not there: genesis of life %d", n.Process)
 			}
-		case noteSeen:
+		case eventSeen:
 			if !ok || uint64(i) != n.Index {
-				a.fault("an auditor saw entry %d, which is not there any more", n.Index)
+				a.errorf("an auditor saw entry %d, which is not there any more", n.Index)
 			}
-		case noteClosed:
+		case eventClosed:
 			if last[n.Session] != contracts.KindSession {
-				a.fault("session %s was closed, and is not", n.Session)
+				a.errorf("session %s was closed, and is not", n.Session)
 			}
-		case noteTrouble:
-			a.fault("life %d: %s", n.Life, n.What)
+		case eventTrouble:
+			a.errorf("life %d: %s", n.Process, n.What)
 		}
 	}
-	for _, n := range a.notes {
-		if n.Kind == noteSurely && lives[fmt.Sprint(n.Life, n.ID)] {
-			a.fault("%s had its effect in life %d, and its caller was told that it surely did not run", n.ID, n.Life)
+	for _, n := range a.events {
+		if n.Kind == eventDenied && lives[fmt.Sprint(n.Process, n.ID)] {
+			a.errorf("%s had its effect in life %d, and its caller was told that it surely did not run", n.ID, n.Process)
 		}
 	}
 }
 
 // happened looks in the notes for what the log says.
-func (a *audit) happened(log []line) {
+func (a *audit) checkReceipts(log []line) {
 	effects := map[string]bool{}
-	for _, n := range a.notes {
-		effects[n.Hash] = effects[n.Hash] || n.Kind == noteEffect
+	for _, n := range a.events {
+		effects[n.Hash] = effects[n.Hash] || n.Kind == eventEffect
 	}
 	for i, x := range log {
 		if x.of != "" && x.reason != contracts.ReasonOutcomeUnknown && !effects[x.of] {
-			a.fault("entry %d says %s %s of what never happened", i, x.outcome, x.reason)
+			a.errorf("entry %d says %s %s of what never happened", i, x.outcome, x.reason)
 		}
 	}
 }
 
 // recovered holds what New wrote against what it found.
-func (a *audit) recovered() {
+func (a *audit) checkRestored() {
 	var want []line // beside the policy
 	open, bound := map[string]bool{}, map[string]bool{}
 	began, enacted := false, false
@@ -183,7 +185,7 @@ func (a *audit) recovered() {
 		}
 		delete(open, x.of)
 		if name := x.session + " " + x.key; x.key != "" && bound[name] {
-			a.fault("%s: the key is bound twice", name)
+			a.errorf("%s: the key is bound twice", name)
 		} else if x.key != "" {
 			bound[name] = true
 		}
@@ -201,18 +203,18 @@ func (a *audit) recovered() {
 	}
 	a.settled = len(open)
 	if len(a.after) != len(a.before)+len(want) {
-		a.fault("New made %d entries of %d, want %d more", len(a.after), len(a.before), len(want))
+		a.errorf("New made %d entries of %d, want %d more", len(a.after), len(a.before), len(want))
 		return
 	}
 	for i, x := range a.after {
 		if i < len(a.before) {
 			if x != a.before[i] {
-				a.fault("New changed entry %d", i)
+				a.errorf("New changed entry %d", i)
 			}
 			continue
 		}
 		if x.hash = ""; x != want[i-len(a.before)] {
-			a.fault("New wrote %+v, want %+v", x, want[i-len(a.before)])
+			a.errorf("New wrote %+v, want %+v", x, want[i-len(a.before)])
 		}
 	}
 	receipts := map[string]int{}
@@ -226,7 +228,7 @@ func (a *audit) recovered() {
 		if x.kind == contracts.KindDecision {
 			a.decisions++
 			if n := receipts[x.hash]; n != 1 {
-				a.fault("%s has %d receipts", x.id, n)
+				a.errorf("%s has %d receipts", x.id, n)
 			}
 		}
 	}
@@ -234,7 +236,7 @@ func (a *audit) recovered() {
 
 // repeat makes calls again whose keys were bound before the crash. They have the first outcome and no second effect; where the key stands
 // for another call, it is a conflict.
-func (a *audit) repeat(l *life) {
+func (a *audit) repeatCalls(l *process) {
 	first, closed := map[string]line{}, map[string]bool{}
 	for _, x := range a.after {
 		first[x.of] = x
@@ -245,14 +247,14 @@ func (a *audit) repeat(l *life) {
 			continue
 		}
 		a.repeated++
-		d, r := l.do(context.Background(), keyed(x.session, x.key))
+		d, r := l.call(context.Background(), keyed(x.session, x.key))
 		want := first[x.hash]
 		same := x.args == crypto.Sum([]byte(`{"memo":"none","to":"`+x.key+`"}`))
 		switch {
 		case same && (d.Reason != want.reason || r.Entry.Hash().String() != want.hash || (r.Output != nil) != (want.outcome == contracts.Executed)):
-			a.fault("%s: repeating %s gives %s (%v) of entry %d, first it was %s", x.id, x.key, d.Reason, d.Err(), r.Index, want.reason)
+			a.errorf("%s: repeating %s gives %s (%v) of entry %d, first it was %s", x.id, x.key, d.Reason, d.Err(), r.Index, want.reason)
 		case !same && d.Reason != contracts.ReasonIdempotencyConflict:
-			a.fault("%s: another call with the key %s gives %s", x.id, x.key, d.Reason)
+			a.errorf("%s: another call with the key %s gives %s", x.id, x.key, d.Reason)
 		}
 	}
 }

@@ -1,0 +1,38 @@
+package filestore
+
+import (
+	"testing"
+
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/crash"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
+)
+
+func init() {
+	crash.Open = func(d disk.Disk, dir string, z crash.Sizes) (crash.Store, error) {
+		s, err := open(d, dir, Options{}, sizes{z.Segment, z.Ahead})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	crash.View = func(d disk.Disk, dir string) (crash.Store, error) {
+		s, err := openReadOnly(d, dir)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+}
+
+func TestCrashPowerAtEachChange(t *testing.T) { crash.PowerAtEachChange(t) }
+func TestCrashPowerUnderLoad(t *testing.T)    { crash.PowerUnderLoad(t) }
+func TestCrashRepairAtEachByte(t *testing.T)  { crash.RepairAtEachByte(t) }
+func TestCrashDiskFails(t *testing.T)         { crash.DiskFails(t) }
+func TestCrashReadingFails(t *testing.T)      { crash.ReadingFails(t) }
+func TestCrashHarnessFindsLiars(t *testing.T) { crash.HarnessFindsLiars(t) }
+
+func TestCrashHarnessFindsRecoveryThatIsNone(t *testing.T) {
+	crash.HarnessFindsRecoveryThatIsNone(t)
+}
+
+func TestCrashHarnessFindsForgedNotes(t *testing.T) { crash.HarnessFindsForgedNotes(t) }

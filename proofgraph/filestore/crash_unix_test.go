@@ -1,0 +1,13 @@
+//go:build unix
+
+package filestore
+
+import (
+	"testing"
+
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/crash"
+)
+
+func TestCrashKill(t *testing.T)           { crash.Kill(t) }
+func TestCrashKillFindsLiars(t *testing.T) { crash.KillFindsLiars(t) }
+func TestCrashChild(t *testing.T)          { crash.Child(t) }

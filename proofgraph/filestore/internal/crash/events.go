@@ -1,0 +1,111 @@
+package crash
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// A note is what somebody outside the process knows of it: what its tools did, and what it answered. Nothing of it is undone by a crash.
+type event struct {
+	Kind       string               // of those below
+	Process    int                  // of the process: 1, 2, 3 …
+	ID         string               `json:",omitempty"` // of the decision: session/seq
+	Hash       string               `json:",omitempty"` // of an entry: the leaf hash, which covers every byte
+	Index      uint64               `json:",omitempty"` // of that entry
+	Reason     contracts.ReasonCode `json:",omitempty"` // as the caller was told
+	Released   bool                 `json:",omitempty"` // the caller got the output
+	Session    string               `json:",omitempty"`
+	Checkpoint string               `json:",omitempty"` // a checkpoint
+	What       string               `json:",omitempty"` // went wrong
+	Secret     string               `json:",omitempty"` // of a call that was made in confidence
+}
+
+const (
+	eventBegun      = "begun"     // New returned: Hash is genesis
+	eventEffect     = "effect"    // a tool did what it is for: ID and Hash are of the decision in its permit
+	eventReceipt    = "receipt"   // Guard returned a receipt: Hash and Index are its entry's
+	eventDenied     = "surely"    // Guard returned none and said that the call ID surely did not run
+	eventClosed     = "closed"    // CloseSession returned
+	eventCheckpoint = "mark"      // Checkpoint returned
+	eventSeen       = "seen"      // an auditor who reads beside the writer saw entry Index
+	eventErasing    = "erasing"   // EraseBlob is called: Hash is the blob's
+	eventErased     = "erased"    // and returned
+	eventForgotten  = "forgotten" // everything that has Secret was erased
+	eventTrouble    = "trouble"   // what must not happen
+)
+
+// notebook is where notes go. It is safe for concurrent use.
+type recorder interface{ add(n event) }
+
+// pages is a notebook in memory.
+type memoryEvents struct {
+	mu     sync.Mutex
+	events []event
+}
+
+func (p *memoryEvents) add(n event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events = append(p.events, n)
+}
+
+func (p *memoryEvents) all() []event {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]event(nil), p.events...)
+}
+
+func (p *memoryEvents) copy() *memoryEvents { return &memoryEvents{events: p.all()} }
+
+// diary is a notebook in a file, which a killed process leaves as it is: each note is one write to the end of the file, of a size that
+// divides a page, since a signal may end a longer one between two pages.
+type fileEvents struct{ f *os.File }
+
+const eventSize = 1024
+
+func openEvents(path string) (fileEvents, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	return fileEvents{f}, err
+}
+
+func (d fileEvents) add(n event) {
+	b, err := json.Marshal(n)
+	if err == nil && len(b) >= eventSize {
+		err = fmt.Errorf("a note of %d bytes", len(b))
+	}
+	if err == nil {
+		b = append(b, bytes.Repeat([]byte{' '}, eventSize-1-len(b))...)
+		_, err = d.f.Write(append(b, '\n'))
+	}
+	if err != nil {
+		panic("the harness cannot write: " + err.Error())
+	}
+}
+
+// readDiary gives the notes of a file, none where there is no file.
+func readEvents(path string) ([]event, error) {
+	b, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(b)%eventSize != 0 {
+		return nil, fmt.Errorf("%s: half a note at the end, of %d bytes", path, len(b))
+	}
+	var notes []event
+	for len(b) > 0 {
+		var n event
+		if err := json.Unmarshal(b[:eventSize], &n); err != nil {
+			return nil, fmt.Errorf("%s: note %d: %v", path, len(notes), err)
+		}
+		notes, b = append(notes, n), b[eventSize:]
+	}
+	return notes, nil
+}

@@ -1,0 +1,190 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// An ailment is how one operation of a disk fails. The disk is well again afterwards: whoever goes on as if nothing had been does harm.
+type fault struct {
+	name string
+	err  error
+	of   string // the kind of operation; "": any
+	do   func(o *disktest.Op, r *rand.Rand)
+}
+
+var faults = []fault{
+	{"fails", syscall.EIO, "", func(*disktest.Op, *rand.Rand) {}},
+	{"is done, and said to have failed", syscall.EIO, "", func(o *disktest.Op, _ *rand.Rand) { _ = o.Do() }},
+	{"finds the disk full after a part", syscall.ENOSPC, "write", func(o *disktest.Op, r *rand.Rand) { _ = o.Part(r.IntN(len(o.Data) + 1)) }},
+	{"fails and drops what it was to keep", syscall.EIO, "sync", func(o *disktest.Op, _ *rand.Rand) { o.File.(*disktest.RAMFile).Forget(false) }},
+	{"fails and shows what it will never keep", syscall.EIO, "sync", func(o *disktest.Op, _ *rand.Rand) { o.File.(*disktest.RAMFile).Forget(true) }},
+}
+
+// A patient is a disk of which one operation fails.
+type faultyDisk struct {
+	*disktest.RAM
+	fault
+	at     int // the how manieth change fails, or the how manieth reading operation
+	reads  bool
+	random *rand.Rand
+	hit    *disktest.Op
+}
+
+func (p *faultyDisk) tap() *disktest.Tap {
+	return &disktest.Tap{Disk: p.RAM, Hook: func(o *disktest.Op) error {
+		if o.N != p.at || o.Changes == p.reads {
+			return o.Do()
+		}
+		if p.of != "" && p.of != o.Kind {
+			return o.Do()
+		}
+		p.hit = o
+		p.do(o, p.random)
+		return p.err
+	}}
+}
+
+// derived tells whether what fails can do without.
+func (p *faultyDisk) derived() bool {
+	return strings.Contains(p.hit.Path, indexKind) && p.hit.Kind != "remove" // that is done before something is erased
+}
+
+// Each change of the disk fails in its turn, in each way. The store is dead then, the kernel sealed, and its callers know whether their calls
+// ran; reading goes on. After that, with the power on or off and on again, everything is as after a crash.
+func DiskFails(t *testing.T) {
+	b, failed := &powerCuts{T: t}, map[string]int{}
+	for i, z := range someSizes[:2] {
+		step := everyChange() * (1 + 3*i)
+		whole := &process{number: 1, events: &memoryEvents{}}
+		changes, err := untilPowerCut(disktest.NewRAM(), z, whole, 0, whole.script)
+		require.NoError(t, err)
+		parallel(changes/step, func(at int) {
+			at = at*step + 1
+			random := rand.New(rand.NewPCG(*Seed, uint64(at)))
+			for i, ill := range faults {
+				if ill.of == "" && i%2 != at%2 && *wantedCuts == 0 {
+					continue
+				}
+				p, book := &faultyDisk{RAM: disktest.NewRAM(), fault: ill, at: at, random: random}, &memoryEvents{}
+				what := fmt.Sprintf("%v: change %d of %d %s", z, at, changes, ill.name)
+				p.run(b, z, book, what)
+				if p.hit == nil {
+					continue
+				}
+				b.mu.Lock()
+				failed[p.hit.Kind]++
+				b.mu.Unlock()
+				b.inspect(p.Cut(disktest.Survivals[at%len(disktest.Survivals)], random), z, book.copy(), what+"; then the power went")
+				again := p.Clone()
+				if b.inspect(again, z, book, what+"; then it was opened again") && p.of == "sync" {
+					b.inspect(again.Cut(disktest.LeavesNone, random), z, book, what+"; then it was opened again, and then the power went")
+				}
+			}
+		})
+	}
+	b.report("disks that failed and were opened again", 500/everyChange())
+	t.Logf("failures, of each kind of operation: %v", failed)
+	for _, kind := range []string{"mkdir", "lock", "create", "write", "sync", "rename", "syncdir"} {
+		if failed[kind] == 0 && everyChange() == 1 {
+			t.Errorf("no %s failed", kind)
+		}
+	}
+}
+
+// fall runs the script on a disk that fails once, and looks whether what noticed it behaves.
+func (p *faultyDisk) run(b *powerCuts, z Sizes, book *memoryEvents, what string) {
+	l := &process{number: 1, events: book}
+	s, err := Open(p.tap(), logDir, z)
+	if err == nil {
+		defer s.Close()
+		if err = l.start(s, testClock(), rand.NewChaCha8([32]byte{1})); err == nil {
+			defer l.k.Close()
+			l.script()
+		}
+	}
+	switch {
+	case p.hit == nil:
+		assert.NoError(b, err, "%s", what)
+		return
+	case s == nil || l.k == nil:
+		if !errors.Is(err, p.err) && !p.derived() {
+			b.Errorf("%s: opening says %v", what, err)
+		}
+		return
+	case p.derived():
+		return
+	}
+	ctx := context.Background()
+	d, _ := l.call(ctx, pay("after", 0))
+	if !errors.Is(d.Err(), helm.ErrDenied) || d.Reason != "KERNEL_SEALED" || !errors.Is(d.Err(), p.err) {
+		b.Errorf("%s: the kernel goes on: %v", what, d.Err())
+	}
+	size, _ := s.Size(ctx)
+	first := s.Append(ctx, proofgraph.Batch{At: size})
+	if second := s.Append(ctx, proofgraph.Batch{At: size}); !errors.Is(first, p.err) || second != first {
+		b.Errorf("%s: a dead store says %v, then %v", what, first, second)
+	}
+	a := &audit{events: book.all(), recorder: book}
+	log, err := readLog(s)
+	if err != nil {
+		a.errorf("a dead store does not read: %v", err)
+	}
+	a.checkEvents(log)
+	a.checkReceipts(log)
+	for _, w := range a.wrong {
+		b.Errorf("%s: before anything was opened again: %s", what, w)
+	}
+}
+
+// Each time that opening and New read a disk which a power cut left, it fails in its turn. What cannot be read is not taken for what is not
+// there: nothing is lost.
+func ReadingFails(t *testing.T) {
+	b, failed := &powerCuts{T: t}, 0
+	random := rand.New(rand.NewPCG(*Seed, 0))
+	for after := 20; after < 236; after += 20 + 4*everyChange() {
+		z, r, book := smallSizes, disktest.NewRAM(), &memoryEvents{}
+		l := &process{number: 1, events: book}
+		_, err := untilPowerCut(r, z, l, after, l.script)
+		require.NoError(t, err)
+		left := r.Cut(disktest.LeavesSectors, random)
+		for at := 1; ; at++ {
+			p := &faultyDisk{RAM: left.Clone(), fault: faults[0], at: at, reads: true}
+			notes := book.copy()
+			s, err := Open(p.tap(), logDir, z)
+			if err == nil {
+				l := &process{number: 2, events: notes}
+				if err = l.start(s, nil, nil); err == nil {
+					l.k.Close()
+				}
+				s.Close()
+			}
+			if p.hit == nil {
+				break
+			}
+			failed++
+			what := fmt.Sprintf("reading operation %d, %s of %s, failed after a power cut at change %d", at, p.hit.Kind, p.hit.Path, after)
+			if !errors.Is(err, syscall.EIO) && !p.derived() {
+				t.Errorf("%s: nobody noticed: %v", what, err)
+			}
+			if at%everyChange() == 0 {
+				b.inspect(p.Clone(), z, notes, what)
+			}
+		}
+	}
+	t.Logf("%d reading operations failed, %d disks were opened again, violations %d", failed, b.audits, b.violations)
+	if failed < 100 {
+		t.Error("that is less than was to be seen")
+	}
+}

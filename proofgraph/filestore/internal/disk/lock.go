@@ -1,0 +1,19 @@
+package disk
+
+import "strconv"
+
+// held is the error where somebody else has the lock.
+type HeldError struct {
+	PID  string // "" where the holder has not written it yet
+	self int
+}
+
+func (h HeldError) Error() string {
+	switch h.PID {
+	case "":
+		return "another process has it open"
+	case strconv.Itoa(h.self):
+		return "this process (" + h.PID + ") has it open already"
+	}
+	return "process " + h.PID + " has it open: end that, or wait for it by Options.Wait"
+}
