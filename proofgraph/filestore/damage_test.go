@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )

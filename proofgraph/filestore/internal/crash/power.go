@@ -157,7 +157,7 @@ func (b *powerCuts) viewed(r *disktest.RAM, z Sizes, book *memoryEvents, random 
 func PowerUnderLoad(t *testing.T) {
 	b, wanted := &powerCuts{T: t}, *wantedCuts
 	if wanted == 0 {
-		wanted = 200 / everyChange()
+		wanted = max(200/everyChange(), 80)
 	}
 	parallel((wanted+4)/5, func(directory int) {
 		random := rand.New(rand.NewPCG(*Seed, 1<<32|uint64(directory)))
