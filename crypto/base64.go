@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// strict refuses spare bits that are not zero: they would give one byte string several texts.
+// strict refuses spare bits that are not zero, which would be a second text of the same bytes.
 var strict = base64.StdEncoding.Strict()
 
-// pairs are the two digits of every twelve bits, the first in the low byte.
+// pairs holds the two digits of every twelve bits, the first digit in the low byte.
 var pairs = func() (t [1 << 12]uint16) {
 	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	for i := range t {
@@ -20,8 +20,9 @@ var pairs = func() (t [1 << 12]uint16) {
 	return t
 }()
 
-// AppendBase64 appends the base64 of b, RFC 4648 section 4, with padding. Every entry is written by it, so it takes six bytes at a time, in
-// a good half of the standard library's time, which encodes what is left over.
+// AppendBase64 appends the base64 of b, RFC 4648 section 4, with padding. It encodes six bytes at a
+// time, in about half the time of the standard library, because every entry is written with it. The
+// standard library encodes the rest.
 func AppendBase64(dst, b []byte) []byte {
 	dst = slices.Grow(dst, base64.StdEncoding.EncodedLen(len(b)))
 	for len(b) >= 8 {
@@ -33,14 +34,14 @@ func AppendBase64(dst, b []byte) []byte {
 	return strict.AppendEncode(dst, b)
 }
 
-// places are the digits' values where they stand in 24 bits: of the first digit of four, the second, and so on. What is no digit has the bit
-// noDigit instead.
+// places holds the values of digits, shifted to their place in 24 bits: for the first digit of
+// four, the second, and so on. A byte that is not a digit has the bit noDigit.
 var places = func() (t [4][256]uint32) {
 	for i := range t {
 		for c := range t[i] {
 			t[i][c] = noDigit
 		}
-		for v, pair := range pairs[:64] { // of zero and v
+		for v, pair := range pairs[:64] { // the digits of 0 and v
 			t[i][pair>>8] = uint32(v) << (18 - 6*i)
 		}
 	}
@@ -49,10 +50,11 @@ var places = func() (t [4][256]uint32) {
 
 const noDigit = 1 << 31
 
-// DecodeBase64 appends what text encodes. It accepts only what [AppendBase64] writes. On error dst is unchanged. Like the writer it takes six
-// bytes at a time, and leaves the end, with the padding, to the standard library.
+// DecodeBase64 appends the bytes that text encodes. It accepts only text that [AppendBase64]
+// writes. On error it returns dst unchanged. It decodes six bytes at a time; the standard library
+// decodes the end, with the padding.
 func DecodeBase64(dst, text []byte) ([]byte, error) {
-	out := slices.Grow(dst, base64.StdEncoding.DecodedLen(len(text))+2) // eight bytes are written for six
+	out := slices.Grow(dst, base64.StdEncoding.DecodedLen(len(text))+2) // every six bytes are written as eight
 	none := uint32(0)
 	for len(text) >= 12 {
 		s := text[:8]
@@ -63,7 +65,8 @@ func DecodeBase64(dst, text []byte) ([]byte, error) {
 		binary.BigEndian.PutUint64(out[n:n+8], uint64(v)<<40|uint64(w)<<16)
 		out, text = out[:n+6], text[8:]
 	}
-	if none&noDigit != 0 || bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 { // the standard library skips them
+	// The standard library skips line ends.
+	if none&noDigit != 0 || bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 {
 		return dst, errBase64
 	}
 	out, err := strict.AppendDecode(out, text)

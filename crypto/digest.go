@@ -10,10 +10,11 @@ import (
 // Digest is a SHA-256 hash. Its text is 64 lower-case hex digits.
 type Digest [sha256.Size]byte
 
-// Sum is the SHA-256 of b.
+// Sum returns the SHA-256 of b.
 func Sum(b []byte) Digest { return sha256.Sum256(b) }
 
-// LeafHash is the RFC 6962 leaf hash, SHA-256(0x00 ‖ b), which is what "the hash of an entry" means.
+// LeafHash returns the RFC 6962 leaf hash of b, SHA-256(0x00 ‖ b). The hash of an entry is its leaf
+// hash.
 func LeafHash(b []byte) Digest {
 	h := sha256.New()
 	h.Write([]byte{0})
@@ -23,7 +24,7 @@ func LeafHash(b []byte) Digest {
 	return d
 }
 
-// NodeHash is the RFC 6962 hash of an interior node, SHA-256(0x01 ‖ left ‖ right).
+// NodeHash returns the RFC 6962 hash of an interior node, SHA-256(0x01 ‖ left ‖ right).
 func NodeHash(left, right Digest) Digest {
 	var b [1 + 2*sha256.Size]byte
 	b[0] = 1
@@ -32,7 +33,8 @@ func NodeHash(left, right Digest) Digest {
 	return sha256.Sum256(b[:])
 }
 
-// ParseDigest reads 64 lower-case hex digits; upper case would be a second spelling.
+// ParseDigest reads 64 lower-case hex digits. It refuses upper case, which would be a second
+// spelling.
 func ParseDigest[T string | []byte](text T) (Digest, error) {
 	var d Digest
 	if len(text) != 2*len(d) {
@@ -50,7 +52,8 @@ func ParseDigest[T string | []byte](text T) (Digest, error) {
 	return d, nil
 }
 
-// lowerHex has the values of the digits that a digest is written with; of all else one above them. Whoever opens an entry reads some ten.
+// lowerHex holds the values of lower-case hex digits, and 16 for all other bytes. It is a table
+// because opening an entry parses some ten digests.
 var lowerHex = func() (t [256]byte) {
 	for c := range t {
 		t[c] = 16
@@ -63,15 +66,16 @@ var lowerHex = func() (t [256]byte) {
 
 var errDigest = errors.New("crypto: digest is not 64 lower-case hex digits")
 
+// String returns the 64 hex digits.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
 // AppendText appends the 64 hex digits.
 func (d Digest) AppendText(b []byte) ([]byte, error) { return hex.AppendEncode(b, d[:]), nil }
 
-// MarshalText gives the 64 hex digits.
+// MarshalText returns the 64 hex digits.
 func (d Digest) MarshalText() ([]byte, error) { return d.AppendText(nil) }
 
-// UnmarshalText reads what MarshalText writes. On error d is unchanged.
+// UnmarshalText reads the text that MarshalText returns. On error d is unchanged.
 func (d *Digest) UnmarshalText(text []byte) error {
 	x, err := ParseDigest(text)
 	if err != nil {
@@ -81,5 +85,6 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// NewSum is for what is too long to hold: what is written to it is hashed, and its Sum(nil) is the bytes of the Digest.
+// NewSum returns a hash for data that is too long to hold in memory. Its Sum(nil) returns the bytes
+// of the Digest of everything written to it.
 func NewSum() hash.Hash { return sha256.New() }

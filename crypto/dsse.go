@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// AppendPAE appends what a DSSE envelope's signature is over, the pre-authentication encoding of its type and payload: lengths stand
-// before both, so no two pairs have one encoding.
+// AppendPAE appends the pre-authentication encoding of a payload and its type, which the signature
+// of a DSSE envelope covers. Both have their length in front, so no two pairs have the same
+// encoding.
 func AppendPAE(dst []byte, payloadType string, payload []byte) []byte {
 	dst = append(dst, "DSSEv1 "...)
 	dst = strconv.AppendInt(dst, int64(len(payloadType)), 10)

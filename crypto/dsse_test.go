@@ -59,9 +59,9 @@ func TestPackageComment(t *testing.T) {
 		t.Fatal(err)
 	}
 	var examples []string
-	for line := range strings.Lines(string(doc)) {
-		if text, ok := strings.CutPrefix(line, "//\t"); ok {
-			examples = append(examples, strings.TrimSuffix(text, "\n"))
+	for block := range strings.SplitSeq(string(doc), "\n//\n") {
+		if text, ok := strings.CutPrefix(block, "//\t"); ok {
+			examples = append(examples, strings.ReplaceAll(text, "\n//\t", ""))
 		}
 	}
 	if len(examples) != 3 {

@@ -8,26 +8,27 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is the deepest nesting that any [Limits] may allow; the root is 1.
+// MaxDepth is the deepest nesting that [Limits] can allow. The root has depth 1.
 const MaxDepth = 128
 
-// MaxInt is the largest integer of a record, 2^53-1: above it doubles skip values.
+// MaxInt is the largest integer in a record, 2^53-1. Doubles do not hold all integers above it.
 const MaxInt = 1<<53 - 1
 
-// Limits are those of one sort of JSON text.
+// Limits bounds a JSON text.
 type Limits struct {
-	Bytes  int  // of the text; at most 512 MiB
-	Depth  int  // of nested objects and arrays, the root being 1; at most MaxDepth
+	Bytes  int  // length of the text; at most 512 MiB
+	Depth  int  // nesting of objects and arrays, the root being 1; at most MaxDepth
 	Object bool // the root must be an object
-	Fold   bool // no two keys of one object may be equal under ASCII case folding plus U+017F = s and U+212A = k
+	Fold   bool // no two keys of an object may be equal under ASCII case folding plus U+017F = s and U+212A = k
 }
 
-// A SyntaxError says where a text stops being JSON that HELM accepts. It never quotes the text.
+// A SyntaxError describes a text that is not JSON as HELM accepts it. It never quotes the text.
 type SyntaxError struct {
-	Offset int // in bytes
+	Offset int // of the error, in bytes
 	What   string
 }
 
+// Error returns "crypto: json: what at byte offset".
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("crypto: json: %s at byte %d", e.What, e.Offset)
 }
@@ -35,8 +36,9 @@ func (e *SyntaxError) Error() string {
 // Kind is the type of a [Value].
 type Kind uint8
 
+// The kinds.
 const (
-	Missing Kind = iota // the zero Value: there is none
+	Missing Kind = iota // no value; the kind of the zero Value
 	Null
 	Bool
 	Number
@@ -45,46 +47,50 @@ const (
 	Object
 )
 
+// String returns the name of the kind as in JSON Schema, "missing" for Missing.
 func (k Kind) String() string {
 	return [...]string{"missing", "null", "boolean", "number", "string", "array", "object"}[k]
 }
 
-// A Tree holds one parsed JSON text. The zero Tree is ready for [Tree.Parse], and parsing again reuses its memory: Values of the text
-// before are then no longer valid. A Tree may be read by many goroutines, but not while it is parsed.
+// A Tree holds one parsed JSON text. The zero Tree is ready for [Tree.Parse]. Parsing again reuses
+// its memory and invalidates the Values of the text before. A Tree may be read by multiple
+// goroutines, but not while it parses.
 type Tree struct {
-	src   []byte // the text; not copied, so it must not change while the Tree is used
-	side  []byte // canonical text of scalars whose spelling in src is another
+	src   []byte // the text; not copied, so it must not change as long as the Tree is used
+	side  []byte // canonical text of scalars that src spells differently
 	nodes []node
-	order []uint32 // key nodes of objects whose members do not stand in canonical order
+	order []uint32 // key nodes of objects whose members are not in canonical order
 }
 
-// A node is a value or, before each member's value, its key. Children follow their parent.
+// A node is a value, or the key in front of a member's value. Children follow their parent.
 type node struct {
 	kind  Kind
 	flags uint8
 	off   uint32 // the canonical text of a scalar, or the source text of a container
 	end   uint32
-	next  uint32 // the node after this one and all below it; of a key, see prefix
-	count uint32 // elements, or members; of a key, see prefix
-	order uint32 // of a permuted object, where in Tree.order its keys are listed; of a string in side, where it stands in src
+	next  uint32 // the node after this one and all its children; of a key, see prefix
+	count uint32 // number of elements or members; of a key, see prefix
+	// Of a permuted object, the index in Tree.order of its keys; of a string in side, its offset in
+	// src.
+	order uint32
 }
 
 const (
-	inSide   = 1 << iota // the text lies in Tree.side
-	escaped              // a string whose text has escapes
+	inSide   = 1 << iota // the text is in Tree.side
+	escaped              // a string whose text contains escapes
 	wide                 // a string that is not all ASCII
 	permuted             // an object whose members are not in canonical order
 	clean                // a container whose source text is its canonical text
 )
 
-// Value is one value of a [Tree]. It is valid until the Tree is parsed again. The zero Value is Missing, and so is whatever is looked up
-// in a value of another kind.
+// A Value is one value of a [Tree]. It is valid until the Tree parses again. The zero Value is
+// Missing, and so is the result of looking into a value of another kind.
 type Value struct {
 	t *Tree
 	n uint32
 }
 
-// Root is the value that was parsed, or Missing.
+// Root returns the value of the text, or Missing if there is none.
 func (t *Tree) Root() Value {
 	if len(t.nodes) == 0 {
 		return Value{}
@@ -94,7 +100,7 @@ func (t *Tree) Root() Value {
 
 func (v Value) node() *node { return &v.t.nodes[v.n] }
 
-// Kind gives the type of v.
+// Kind returns the kind of v.
 func (v Value) Kind() Kind {
 	if v.t == nil {
 		return Missing
@@ -102,10 +108,10 @@ func (v Value) Kind() Kind {
 	return v.node().kind
 }
 
-// Exists tells whether v is there and not null.
+// Exists reports whether v is neither Missing nor null.
 func (v Value) Exists() bool { return v.Kind() > Null }
 
-// text is the canonical text of a scalar.
+// text returns the canonical text of a scalar.
 func (t *Tree) text(n *node) []byte {
 	if n.flags&inSide != 0 {
 		return t.side[n.off:n.end:n.end]
@@ -113,7 +119,8 @@ func (t *Tree) text(n *node) []byte {
 	return t.src[n.off:n.end:n.end]
 }
 
-// Raw is the canonical text of a scalar, with the quotes of a string; nil for others. It must not be modified.
+// Raw returns the canonical text of a scalar, with the quotes of a string, or nil for other values.
+// It must not be modified.
 func (v Value) Raw() []byte {
 	switch v.Kind() {
 	case Missing, Array, Object:
@@ -122,7 +129,8 @@ func (v Value) Raw() []byte {
 	return v.t.text(v.node())
 }
 
-// Bytes is the content of a string, or nil. It must not be modified. It allocates only where the string has escapes.
+// Bytes returns the content of a string, or nil for other values. It must not be modified. It
+// allocates only if the string contains escapes.
 func (v Value) Bytes() []byte {
 	if v.Kind() != String {
 		return nil
@@ -139,13 +147,13 @@ func (t *Tree) content(n *node) []byte {
 	return b
 }
 
-// Text is the content of a string, as a string of its own, or "".
+// Text returns a copy of the content of a string, or "" for other values.
 func (v Value) Text() string { return string(v.Bytes()) }
 
-// Bool is the value of a boolean, or false.
+// Bool returns the value of a boolean, or false for other values.
 func (v Value) Bool() bool { return v.Kind() == Bool && v.Raw()[0] == 't' }
 
-// Float is the value of a number, or NaN.
+// Float returns the value of a number, or NaN for other values.
 func (v Value) Float() float64 {
 	if v.Kind() != Number {
 		return math.NaN()
@@ -156,12 +164,12 @@ func (v Value) Float() float64 {
 	}
 	f, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil {
-		return math.NaN() // cannot be: Parse read the same text
+		return math.NaN() // cannot happen: Parse read the same text
 	}
 	return f
 }
 
-// Uint is the value of an integer from 0 to 2^53-1.
+// Uint returns the value of an integer from 0 to 2^53-1. It reports false for any other value.
 func (v Value) Uint() (uint64, bool) {
 	if v.Kind() != Number {
 		return 0, false
@@ -194,7 +202,7 @@ func integer(b []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// Len is the number of elements or members; 0 for scalars.
+// Len returns the number of elements or members, 0 for other values.
 func (v Value) Len() int {
 	if k := v.Kind(); k == Array || k == Object {
 		return int(v.node().count)
@@ -202,7 +210,7 @@ func (v Value) Len() int {
 	return 0
 }
 
-// Get looks a member of an object up, in time linear in their number.
+// Get returns a member of an object. It searches the members one by one.
 func (v Value) Get(key string) Value {
 	if v.Kind() != Object {
 		return Value{}
@@ -216,7 +224,7 @@ func (v Value) Get(key string) Value {
 	return Value{}
 }
 
-// named tells whether a key is name, without decoding it anew for each look-up.
+// named reports whether a key is name, without decoding the key.
 func (t *Tree) named(k *node, name string) bool {
 	b := t.text(k)
 	b = b[1 : len(b)-1]
@@ -226,7 +234,7 @@ func (t *Tree) named(k *node, name string) bool {
 	for len(b) > 0 {
 		r, n := decode(b)
 		s, m := utf8.DecodeRuneInString(name)
-		if m == 0 || r != s || r == utf8.RuneError && m == 1 { // broken UTF-8 in name is not U+FFFD in the key
+		if m == 0 || r != s || r == utf8.RuneError && m == 1 { // invalid UTF-8 in name is not U+FFFD in the key
 			return false
 		}
 		b, name = b[n:], name[m:]
@@ -234,7 +242,7 @@ func (t *Tree) named(k *node, name string) bool {
 	return name == ""
 }
 
-// At is the element of an array at an index, found in time linear in it.
+// At returns the element of an array at an index. It walks there from the first.
 func (v Value) At(index int) Value {
 	if v.Kind() != Array || index < 0 || index >= v.Len() {
 		return Value{}
@@ -246,7 +254,7 @@ func (v Value) At(index int) Value {
 	return Value{v.t, at}
 }
 
-// Elements gives the elements of an array.
+// Elements returns an iterator over the elements of an array.
 func (v Value) Elements() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		if v.Kind() != Array {
@@ -257,18 +265,18 @@ func (v Value) Elements() iter.Seq[Value] {
 	}
 }
 
-// An Iter walks through the elements of an array, or the members of an object in canonical order: whatever the order of the keys in a
-// text, whoever reads it meets them in the same one.
+// An Iter walks through the elements of an array, or through the members of an object in canonical
+// order, whatever their order in the text.
 type Iter struct {
 	t       *Tree
 	at, end uint32
-	keys    []uint32 // what is left of a permuted object
+	keys    []uint32 // keys of a permuted object that are still to come
 	object  bool
 	key     uint32
 	value   uint32
 }
 
-// Iter starts before the first element or member; a scalar has none.
+// Iter returns an Iter before the first element or member. Other values have none.
 func (v Value) Iter() Iter {
 	it := Iter{t: v.t}
 	switch v.Kind() {
@@ -286,7 +294,7 @@ func (v Value) Iter() Iter {
 	return it
 }
 
-// Next goes to the next element or member, if there is one.
+// Next moves to the next element or member and reports whether there is one.
 func (it *Iter) Next() bool {
 	if len(it.keys) > 0 {
 		it.key, it.keys = it.keys[0], it.keys[1:]
@@ -304,13 +312,15 @@ func (it *Iter) Next() bool {
 	return true
 }
 
-// Key is the name of the present member. It must not be modified. It allocates only where the name has escapes.
+// Key returns the name of the current member. It must not be modified. It allocates only if the
+// name contains escapes.
 func (it *Iter) Key() []byte { return it.t.content(&it.t.nodes[it.key]) }
 
-// Value is the present element, or the value of the present member.
+// Value returns the current element, or the value of the current member.
 func (it *Iter) Value() Value { return Value{it.t, it.value} }
 
-// Equal tells whether two values are the same: numbers by value, strings by content, objects whatever the order of their members.
+// Equal reports whether v and w are the same: numbers by value, strings by content, objects in any
+// order of their members.
 func (v Value) Equal(w Value) bool {
 	if v.Kind() != w.Kind() || v.Len() != w.Len() {
 		return false
@@ -327,5 +337,5 @@ func (v Value) Equal(w Value) bool {
 		}
 		return true
 	}
-	return string(v.Raw()) == string(w.Raw()) // canonical text is unique
+	return string(v.Raw()) == string(w.Raw()) // a value has only one canonical text
 }

@@ -8,20 +8,23 @@ import (
 	"io"
 )
 
-// A key file is one PEM block of PKCS #8, RFC 8410, as `openssl genpkey -algorithm ed25519` writes it. It is written and read by hand:
-// crypto/x509 links the network, and encoding/pem skips what it does not know.
+// A key file is one PEM block of PKCS #8, RFC 8410, as openssl genpkey -algorithm ed25519 writes
+// it. The code does not use crypto/x509, which links package net, or encoding/pem, which skips text
+// that it does not know.
 const (
 	pemBegin = "-----BEGIN PRIVATE KEY-----"
 	pemEnd   = "-----END PRIVATE KEY-----"
 
-	// pkcs8 is all of the DER but the seed: version 0, algorithm 1.3.101.112 without parameters, a seed of 32 bytes, no attributes.
+	// pkcs8 is the DER in front of the seed: version 0, algorithm 1.3.101.112 without parameters, a
+	// seed of 32 bytes, no attributes.
 	pkcs8      = "\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20"
 	oidEd25519 = "\x06\x03\x2b\x65\x70"
 
-	maxKeyFile = 16 << 10 // enough to say of an RSA key that it is none of ours
+	maxKeyFile = 16 << 10 // an RSA key is shorter, so it gets an error of its own
 )
 
-// LoadKey reads a key file: one PEM block of PKCS #8 with an Ed25519 key, and nothing else. No error quotes what it holds.
+// LoadKey reads a key file: one PEM block of PKCS #8 with an Ed25519 key, and nothing else. No
+// error quotes the file.
 func LoadKey(r io.Reader) (PrivateKey, error) {
 	if r == nil {
 		return PrivateKey{}, errors.New("crypto: key file: there is none")
@@ -35,15 +38,17 @@ func LoadKey(r io.Reader) (PrivateKey, error) {
 		return PrivateKey{}, errors.New("crypto: key file: " + what)
 	}
 	if len(der) != len(pkcs8)+ed25519.SeedSize || string(der[:len(pkcs8)]) != pkcs8 {
+		what = "not an Ed25519 key; make one with openssl genpkey -algorithm ed25519"
 		if bytes.Contains(der, []byte(oidEd25519)) {
-			return PrivateKey{}, errors.New("crypto: key file: an Ed25519 key in another form than RFC 8410's version 0; pass it through openssl pkey")
+			what = "an Ed25519 key in another form than RFC 8410's version 0; pass it through openssl pkey"
 		}
-		return PrivateKey{}, errors.New("crypto: key file: not an Ed25519 key; make one with openssl genpkey -algorithm ed25519")
+		return PrivateKey{}, errors.New("crypto: key file: " + what)
 	}
 	return NewKeyFromSeed(der[len(pkcs8):])
 }
 
-// decodeKeyFile gives the DER of the only block, or what is wrong. Lines end with LF or CRLF; the last one's end may be missing.
+// decodeKeyFile returns the DER of the only block, or the fault. Lines end with LF or CRLF; the end
+// of the last line may be missing.
 func decodeKeyFile(text []byte) (der []byte, what string) {
 	if len(text) > maxKeyFile {
 		return nil, "longer than 16 KiB"
@@ -90,7 +95,8 @@ func cutLine(text []byte) (line, rest []byte) {
 	return bytes.TrimSuffix(line, []byte{'\r'}), rest
 }
 
-// WriteKey writes a key file, as [LoadKey] reads it. It is not encrypted: whoever can read it can sign.
+// WriteKey writes a key file for [LoadKey]. The file is not encrypted: everyone who can read it can
+// sign.
 func WriteKey(w io.Writer, k PrivateKey) error {
 	if k.pair == nil {
 		return errors.New("crypto: key file: the zero PrivateKey is none to write")

@@ -12,20 +12,23 @@ import (
 	"io"
 )
 
-// PublicKey is an Ed25519 public key of 32 bytes. One that comes from elsewhere goes through [CheckPublicKey] first.
+// PublicKey is an Ed25519 public key of 32 bytes. Pass a key from an untrusted source to
+// [CheckPublicKey] first.
 type PublicKey = ed25519.PublicKey
 
-// KeyID names a public key: the SHA-256 of its 32 bytes.
+// KeyID returns the id of a public key, the SHA-256 of its 32 bytes.
 func KeyID(pub PublicKey) Digest { return Sum(pub) }
 
-// PrivateKey is an Ed25519 key held in memory, a [Signer]. The zero PrivateKey signs nothing. However it is printed or marshalled, it
-// shows its key id and no more; only [WriteKey] writes it. It is safe for concurrent use by multiple goroutines.
+// PrivateKey is an Ed25519 key in memory. It is a [Signer]. The zero PrivateKey signs nothing.
+// Printed or marshalled in any way, it shows its key id and nothing else; only [WriteKey] writes
+// the key. It is safe for concurrent use by multiple goroutines.
 type PrivateKey struct {
 	pair *keyPair
 }
 
-// keyPair holds the key behind a second pointer: where a PrivateKey is an unexported field, fmt cannot call its methods, and with a verb
-// that does not suit a pointer, say %s, it prints what the first one points to.
+// keyPair holds the key through a second pointer. If a PrivateKey is in an unexported field, fmt
+// cannot call its methods, and for a verb that does not apply to pointers, such as %s, it prints
+// the value that the first pointer points to.
 type keyPair struct {
 	private *[ed25519.PrivateKeySize]byte // seed, public key
 	id      Digest
@@ -33,7 +36,7 @@ type keyPair struct {
 
 var _ Signer = PrivateKey{}
 
-// GenerateKey makes a key from the system's randomness.
+// GenerateKey returns a new key from the system's random source.
 func GenerateKey() (PrivateKey, error) {
 	seed := make([]byte, ed25519.SeedSize)
 	if _, err := rand.Read(seed); err != nil {
@@ -42,7 +45,7 @@ func GenerateKey() (PrivateKey, error) {
 	return NewKeyFromSeed(seed)
 }
 
-// NewKeyFromSeed makes the key of an RFC 8032 seed, 32 secret random bytes.
+// NewKeyFromSeed returns the key of an RFC 8032 seed of 32 bytes, which must be random and secret.
 func NewKeyFromSeed(seed []byte) (PrivateKey, error) {
 	if len(seed) != ed25519.SeedSize {
 		return PrivateKey{}, fmt.Errorf("crypto: key seed: %d bytes, want %d", len(seed), ed25519.SeedSize)
@@ -51,24 +54,26 @@ func NewKeyFromSeed(seed []byte) (PrivateKey, error) {
 	return PrivateKey{&keyPair{&private, KeyID(private[ed25519.SeedSize:])}}, nil
 }
 
-// logKeyInfo separates the key that signs checkpoints from all else that might be derived from the same seed.
+// logKeyInfo separates the key that signs checkpoints from other keys that might be derived from
+// the same seed.
 const logKeyInfo = "helm checkpoint"
 
-// DeriveLogKey gives the key that signs checkpoints where there is no other: HKDF-SHA256 of the seed, without salt. It protects against
-// mixing up roles, not against a thief of k. That of the zero PrivateKey is the zero PrivateKey.
+// DeriveLogKey returns the key that signs checkpoints if no other is given: HKDF-SHA256 of the seed
+// of k, without salt. It protects against confusing the two roles, not against theft of k. For the
+// zero PrivateKey it returns the zero PrivateKey.
 func DeriveLogKey(k PrivateKey) PrivateKey {
 	if k.pair == nil {
 		return PrivateKey{}
 	}
 	seed, err := hkdf.Key(sha256.New, k.pair.private[:ed25519.SeedSize], nil, logKeyInfo, ed25519.SeedSize)
 	if err != nil {
-		return PrivateKey{} // cannot be: the length is one that HKDF gives
+		return PrivateKey{} // cannot happen: HKDF can return this length
 	}
 	log, _ := NewKeyFromSeed(seed)
 	return log
 }
 
-// Public gives the PublicKey, of length 0 for the zero PrivateKey.
+// Public returns the [PublicKey], of length 0 for the zero PrivateKey.
 func (k PrivateKey) Public() crypto.PublicKey {
 	if k.pair == nil {
 		return PublicKey(nil)
@@ -76,9 +81,10 @@ func (k PrivateKey) Public() crypto.PublicKey {
 	return PublicKey(bytes.Clone(k.pair.private[ed25519.SeedSize:]))
 }
 
-// Sign makes an Ed25519 signature of msg, without prehash or context: opts must be crypto.Hash(0). The reader is not used.
+// Sign returns the Ed25519 signature of msg, without prehash or context: opts must be
+// crypto.Hash(0). It does not use the reader.
 func (k PrivateKey) Sign(_ io.Reader, msg []byte, opts crypto.SignerOpts) ([]byte, error) {
-	if opts != crypto.Hash(0) { // ed25519.Options too: they may ask for a context
+	if opts != crypto.Hash(0) { // ed25519.Options too, which may ask for a context
 		return nil, errPlain
 	}
 	return k.sign(msg)
@@ -93,7 +99,7 @@ func (k PrivateKey) sign(msg []byte) ([]byte, error) {
 	return ed25519.Sign(k.pair.private[:], msg), nil
 }
 
-// String names the key by its id.
+// String returns "private key" and the key id.
 func (k PrivateKey) String() string {
 	if k.pair == nil {
 		return "no private key"
@@ -101,16 +107,16 @@ func (k PrivateKey) String() string {
 	return "private key " + k.pair.id.String()
 }
 
-// GoString is String.
+// GoString returns the same as String.
 func (k PrivateKey) GoString() string { return k.String() }
 
-// Format prints String, whatever the verb.
+// Format prints the same as String for every verb.
 func (k PrivateKey) Format(s fmt.State, _ rune) { io.WriteString(s, k.String()) }
 
-// MarshalText refuses: see [WriteKey].
+// MarshalText returns an error. Use [WriteKey].
 func (k PrivateKey) MarshalText() ([]byte, error) {
 	return nil, errors.New("crypto: a private key is not marshalled; WriteKey writes it")
 }
 
-// MarshalJSON refuses: see [WriteKey].
+// MarshalJSON returns an error. Use [WriteKey].
 func (k PrivateKey) MarshalJSON() ([]byte, error) { return k.MarshalText() }

@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// number reads a number. It accepts one whose value canonicalising does not change: the decimal value of the token must equal that of
-// the ECMAScript form of its nearest double.
+// number reads a number. It accepts a number whose value is the same after canonicalising: the
+// decimal value of the token must equal the decimal value of the ECMAScript form of its nearest
+// double.
 func (p *parser) number(from int) int {
 	s, whole := p.s, from
 	if s[whole] == '-' {
@@ -17,7 +18,7 @@ func (p *parser) number(from int) int {
 		return p.fail(i, "bad number")
 	}
 	significant := i - whole
-	end, zeros := i, 0 // end is where the canonical text ends, if nothing but zeros is to be cut
+	end, zeros := i, 0 // end is the end of the canonical text, if only zeros are cut
 	if i < len(s) && s[i] == '.' {
 		point := i + 1
 		i = digits(s, point)
@@ -35,7 +36,8 @@ func (p *parser) number(from int) int {
 		}
 		significant += len(fraction) - zeros
 	}
-	// Fifteen digits are told apart by doubles, and ECMAScript writes them without exponent down to 0.000001.
+	// Doubles hold all numbers of fifteen digits, and ECMAScript writes them without exponent down
+	// to 0.000001.
 	if significant > 15 || zeros > 5 || i < len(s) && s[i]|0x20 == 'e' {
 		return p.slowNumber(from, i)
 	}
@@ -57,7 +59,8 @@ func digits(s []byte, i int) int {
 	return i
 }
 
-// slowNumber reads the exponent of a number, if it has one, and compares the token with the canonical text of its nearest double.
+// slowNumber reads the exponent, if there is one, and compares the token with the canonical text of
+// its nearest double.
 func (p *parser) slowNumber(from, end int) int {
 	if end < len(p.s) && p.s[end]|0x20 == 'e' {
 		power := end + 1
@@ -97,16 +100,18 @@ func (p *parser) slowNumber(from, end int) int {
 	return end
 }
 
-// decimal is the absolute value of a number token: an integer without zeros at its end, times ten to the power exp.
+// decimal is the absolute value of a number token: an integer that does not end in zero, times ten
+// to the power exp.
 type decimal struct {
 	digits uint64
 	exp    int64
 }
 
-// decimalOf is not ok where a token has more digits than the shortest form of any double, 17. It does not matter how long the token is:
-// strconv.ParseFloat gives up on exponents that many zeros would balance.
+// decimalOf reports false if the token has more than 17 digits, the most that the shortest form of
+// a double has. It accepts tokens of any length, unlike strconv.ParseFloat, which fails if many
+// zeros balance a large exponent.
 func decimalOf(token []byte) (d decimal, ok bool) {
-	n, zeros, fraction, point := 0, 0, int64(0), false // digits of d, zeros since the last of them
+	n, zeros, fraction, point := 0, 0, int64(0), false // n counts the digits of d, zeros those since the last one
 	for i, c := range token {
 		if c|0x20 == 'e' {
 			d.exp = exponentOf(token[i+1:])
@@ -143,7 +148,7 @@ func decimalOf(token []byte) (d decimal, ok bool) {
 	return d, true
 }
 
-// exponentOf saturates far beyond what any text in memory could bring back into range.
+// exponentOf saturates far beyond any exponent that zeros in memory could balance.
 func exponentOf(b []byte) (n int64) {
 	negative := b[0] == '-'
 	if b[0] == '-' || b[0] == '+' {
@@ -160,7 +165,7 @@ func exponentOf(b []byte) (n int64) {
 	return n
 }
 
-// float is the nearest double, if there is a finite one.
+// float returns the nearest double, and false if that is not finite.
 func (d decimal) float() (float64, bool) {
 	var buf [40]byte
 	text := strconv.AppendUint(buf[:0], d.digits, 10)

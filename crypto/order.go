@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// setPrefix notes the first eight bytes of a key, as a big-endian number, where other nodes have next and count: nearly all keys that
-// are compared differ there. No key has a zero byte in its text, so zeros at the end say that it is shorter.
+// setPrefix stores the first eight bytes of a key, as a big-endian number, in the place of next and
+// count in other nodes: most keys differ there. No key has a zero byte in its text, so zeros at the
+// end mean that the key is shorter.
 func (t *Tree) setPrefix(k *node) {
 	var w uint64
 	if from := int(k.off) + 1; k.flags&inSide == 0 && len(t.src)-from >= 8 {
@@ -26,7 +27,7 @@ func (t *Tree) setPrefix(k *node) {
 
 func (k *node) prefix() uint64 { return uint64(k.next)<<32 | uint64(k.count) }
 
-// compareKeys orders keys by their UTF-16 code units, RFC 8785 section 3.2.3.
+// compareKeys compares keys by their UTF-16 code units, RFC 8785 section 3.2.3.
 func (t *Tree) compareKeys(x, y uint32) int {
 	a, b := &t.nodes[x], &t.nodes[y]
 	if (a.flags|b.flags)&(escaped|wide) == 0 {
@@ -45,7 +46,9 @@ func (t *Tree) compareNames(a, b *node) int {
 	if (a.flags|b.flags)&escaped != 0 {
 		return compareEscaped(s, u)
 	}
-	if a.flags&b.flags&wide == 0 { // with one all ASCII, where they differ one has an ASCII byte, which is before all else
+	// If one of them is all ASCII, one of the bytes in which they differ is ASCII, which sorts
+	// before all else.
+	if a.flags&b.flags&wide == 0 {
 		return bytes.Compare(s, u)
 	}
 	n := min(len(s), len(u))
@@ -57,8 +60,9 @@ func (t *Tree) compareNames(a, b *node) int {
 	return len(s) - len(u)
 }
 
-// compareUnits orders two texts in UTF-8 by the first bytes in which they differ, as UTF-16 would: U+E000 to U+FFFF, which start with EE
-// and EF, come after what is written as surrogates, which starts with F0 to F4. Otherwise the order of bytes is that of code units.
+// compareUnits compares two UTF-8 texts by the first bytes in which they differ, in the order of
+// UTF-16. There U+E000 to U+FFFF, whose first byte is EE or EF in UTF-8, come after the characters
+// written as surrogates, whose first byte is F0 to F4. All others are in the order of bytes.
 func compareUnits(c, d byte) int {
 	if c >= 0xEE && d >= 0xEE && (c >= 0xF0) != (d >= 0xF0) {
 		return int(d) - int(c)
@@ -74,14 +78,14 @@ func compareEscaped(s, u []byte) int {
 			if v, w := firstUnit(c), firstUnit(d); v != w {
 				return int(v - w)
 			}
-			return int(c - d) // two pairs with one high surrogate
+			return int(c - d) // two pairs with the same high surrogate
 		}
 		s, u = s[i:], u[j:]
 	}
 	return len(s) - len(u)
 }
 
-// firstUnit is the first UTF-16 code unit of a character.
+// firstUnit returns the first UTF-16 code unit of a character.
 func firstUnit(r rune) rune {
 	if r < 0x10000 {
 		return r
@@ -89,7 +93,8 @@ func firstUnit(r rune) rune {
 	return 0xD800 + (r-0x10000)>>10
 }
 
-// arrange sorts the members of an object whose keys did not come in canonical order, and refuses duplicates and keys that fold alike.
+// arrange sorts the members of an object whose keys are not in canonical order in the text. It
+// refuses duplicate keys, and keys that fold alike.
 func (p *parser) arrange(f *frame, n *node) bool {
 	t := p.t
 	from := len(t.order)
@@ -120,8 +125,9 @@ func (p *parser) arrange(f *frame, n *node) bool {
 	return true
 }
 
-// sortKeys sorts keys, and gives the later one of two that are equal, or 0. Insertion is for the few keys that most objects have, and
-// finds equal ones by the way; more are sorted before, so that no choice of keys makes it quadratic.
+// sortKeys sorts keys and returns the later one of two that are equal, or 0. Most objects have few
+// keys, for which insertion is fast and finds equal keys on the way. More than twelve are sorted
+// first, so that no choice of keys takes quadratic time.
 func (t *Tree) sortKeys(keys []uint32, folded bool) uint32 {
 	if len(keys) > 12 {
 		if folded {
@@ -152,7 +158,7 @@ func (t *Tree) sortKeys(keys []uint32, folded bool) uint32 {
 	return 0
 }
 
-// offset is where in the text a key stands.
+// offset returns the offset of a key in the text.
 func (t *Tree) offset(key uint32) int {
 	n := &t.nodes[key]
 	if n.flags&inSide != 0 {
@@ -161,12 +167,12 @@ func (t *Tree) offset(key uint32) int {
 	return int(n.off)
 }
 
-// lower tells whether folding leaves a key as it is. Escapes are written in lower case.
+// lower reports whether a key equals its folded form. Escapes are written in lower case.
 func (t *Tree) lower(k *node) bool {
 	if k.flags&wide != 0 {
 		return false
 	}
-	if k.end-k.off <= 8+2 && k.flags&escaped == 0 { // all of it is in the prefix
+	if k.end-k.off <= 8+2 && k.flags&escaped == 0 { // all of the key is in the prefix
 		return upper(k.prefix()) == 0
 	}
 	text := t.text(k)
@@ -183,15 +189,15 @@ func (t *Tree) lower(k *node) bool {
 	return true
 }
 
-// upper sets the high bit of bytes from A to Z, in a word of ASCII.
+// upper sets the high bit of each byte from A to Z in a word of ASCII.
 func upper(w uint64) uint64 {
 	return (w + ones*(0x80-'A')) &^ (w + ones*(0x80-'Z'-1)) & highs
 }
 
-// lowered folds a word of ASCII: a letter's case is the bit 0x20.
+// lowered folds a word of ASCII: the bit 0x20 is the case of a letter.
 func lowered(w uint64) uint64 { return w | upper(w)>>2 }
 
-// compareFolded orders keys by what folding leaves of them: only whether it is the same counts.
+// compareFolded compares keys by their folded form. The order does not matter, only equality.
 func (t *Tree) compareFolded(x, y uint32) int {
 	a, b := &t.nodes[x], &t.nodes[y]
 	if (a.flags|b.flags)&(escaped|wide) == 0 {
@@ -215,7 +221,8 @@ func (t *Tree) compareFolded(x, y uint32) int {
 	return len(s) - len(u)
 }
 
-// foldsApart tells whether a value nests no deeper, and folding leaves the keys of each object in it different. It recurses no deeper than depth.
+// foldsApart reports whether a value is nested at most depth deep and no object in it has keys that
+// fold alike. Its recursion is at most depth deep.
 func (t *Tree) foldsApart(at uint32, depth int) bool {
 	n := &t.nodes[at]
 	if n.kind < Array {
@@ -244,7 +251,7 @@ func (t *Tree) foldsApart(at uint32, depth int) bool {
 	return t.sortKeys(keys, true) == 0
 }
 
-// foldRune is ASCII case folding plus U+017F = s and U+212A = k.
+// foldRune applies ASCII case folding plus U+017F = s and U+212A = k.
 func foldRune(r rune) rune {
 	switch {
 	case r >= 'A' && r <= 'Z':

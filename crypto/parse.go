@@ -2,18 +2,20 @@ package crypto
 
 import "slices"
 
-// maxText keeps every offset below 2^32: the canonical text of a number may be five times as long as 1e20.
+// maxText keeps every offset below 2^32, even if the text is all numbers like 1e20, whose canonical
+// text is five times as long.
 const maxText = 512 << 20
 
-// The size of arguments, as received and in canonical form, and how deep they nest.
+// Limits of arguments: their length, as received and in canonical form, and their nesting.
 const (
 	maxArgs      = 1 << 20
 	maxArgsDepth = 64
 )
 
-// Parse reads one strict JSON text, as the package comment describes it. On error the Tree is empty; the error is a *[SyntaxError]. Time is
-// linear in the text but for the sorting of keys; memory is 24 bytes a value and a key, which is at most 12 times the text, and what
-// append sets aside.
+// Parse reads one strict JSON text, as the package comment describes it. On error the Tree is
+// empty, and the error is a *[SyntaxError]. The time is linear in the text except for sorting keys.
+// The memory is 24 bytes for each value and key, at most 12 times the text, plus the growth of
+// append.
 func (t *Tree) Parse(src []byte, l Limits) error {
 	t.src, t.side, t.nodes, t.order = src, t.side[:0], t.nodes[:0], t.order[:0]
 	p := parser{t: t, s: src, limits: l}
@@ -24,8 +26,9 @@ func (t *Tree) Parse(src []byte, l Limits) error {
 	return nil
 }
 
-// ParseArgs reads the arguments of a tool call: an object of at most 1 MiB, as received and in canonical form, nested 64 deep, in which
-// no two keys differ only by letter case. It appends the canonical form to dst.
+// ParseArgs reads the arguments of a tool call: an object of at most 1 MiB, as received and in
+// canonical form, nested at most 64 deep, without keys that differ only by letter case. It appends
+// the canonical form to dst.
 func (t *Tree) ParseArgs(dst, src []byte) ([]byte, error) {
 	if err := t.Parse(src, Limits{Bytes: maxArgs, Depth: maxArgsDepth, Object: true, Fold: true}); err != nil {
 		return dst, err
@@ -39,7 +42,7 @@ func (t *Tree) ParseArgs(dst, src []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Canonical tells whether the text that was parsed is its own canonical form.
+// Canonical reports whether the parsed text is its own canonical form.
 func (t *Tree) Canonical() bool {
 	if len(t.nodes) == 0 {
 		return false
@@ -48,7 +51,7 @@ func (t *Tree) Canonical() bool {
 	return n.off == 0 && int(n.end) == len(t.src) && n.flags&inSide == 0 && (n.kind < Array || n.flags&clean != 0)
 }
 
-// IsArgs tells whether ParseArgs accepts the canonical form of v, without reading it once more.
+// IsArgs reports whether ParseArgs accepts the canonical form of v, without parsing it again.
 func (v Value) IsArgs() bool {
 	if v.Kind() != Object {
 		return false
@@ -61,15 +64,16 @@ func (v Value) IsArgs() bool {
 	return size <= maxArgs && v.t.foldsApart(v.n, maxArgsDepth)
 }
 
-// A parser hands the position from method to method: each takes where it starts and gives where it ended, or failed.
+// A parser passes the position from method to method: each takes the offset at which it starts and
+// returns the offset at which it ended, or failed.
 type parser struct {
 	t      *Tree
 	s      []byte
 	limits Limits
 	depth  int
-	stack  [1 + MaxDepth]frame // the containers that i is in; the first is what is around the root
-	at     int                 // where it failed
-	what   string              // and why
+	stack  [1 + MaxDepth]frame // the open containers; the first frame is around the root
+	at     int                 // offset of the error
+	what   string              // text of the error
 }
 
 const failed = -1
@@ -81,17 +85,17 @@ func (p *parser) fail(i int, what string) int {
 	return failed
 }
 
-// A frame is an object or array that is not closed yet.
+// A frame is an object or array that is still open.
 type frame struct {
 	node   uint32
-	last   uint32 // the key before; 0 is none
+	last   uint32 // the key before; 0 if there is none
 	object bool
 	sorted bool // keys came in canonical order
 	lower  bool // no key has a letter that folds
 	clean  bool // the text so far is canonical
 }
 
-// parse is a loop, not a recursion: no text can exhaust the goroutine's stack.
+// parse is a loop rather than a recursion, so no text can exhaust the goroutine's stack.
 func (p *parser) parse() bool {
 	if limit := max(0, min(p.limits.Bytes, maxText)); len(p.s) > limit {
 		p.fail(limit, "longer than its limit")
@@ -130,7 +134,7 @@ func (p *parser) parse() bool {
 		if i == failed {
 			return false
 		}
-		// A value ended here, and maybe those that it is the last of.
+		// A value ended here, and perhaps containers of which it is the last value.
 		for {
 			i = p.space(i)
 			f, c := p.top(), p.peek(i)
@@ -168,7 +172,8 @@ func (p *parser) parse() bool {
 	}
 }
 
-// peek is 0 at the end of the text, which is no byte that any text may have where it asks.
+// peek returns 0 at the end of the text. No text may have a zero byte at any offset that it is
+// called with.
 func (p *parser) peek(i int) byte {
 	if i < len(p.s) {
 		return p.s[i]
@@ -271,7 +276,8 @@ func (p *parser) scalar(i int, c byte) int {
 	return i + len(word)
 }
 
-// add appends a scalar. Its fields are set one by one: a node made elsewhere and copied costs a quarter of the parser's time.
+// add appends a scalar. It sets the fields one by one, since copying a node made elsewhere takes a
+// quarter of the parser's time.
 func (p *parser) add(kind Kind, flags uint8, off, end int) *node {
 	t := p.t
 	at := len(t.nodes)

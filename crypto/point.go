@@ -8,8 +8,9 @@ import (
 	"filippo.io/edwards25519"
 )
 
-// CheckPublicKey refuses keys under which one signature could be valid for many messages, or that two libraries could judge differently:
-// the encoding must be canonical, and the point on the curve, in the prime-order subgroup and not the identity.
+// CheckPublicKey refuses keys under which one signature could be valid for many messages, or that
+// two libraries could judge differently. The encoding must be canonical. The point must be on the
+// curve, in the prime-order subgroup, and not the identity.
 func CheckPublicKey(pub PublicKey) error {
 	if len(pub) != ed25519.PublicKeySize {
 		return fmt.Errorf("crypto: public key: %d bytes, want %d", len(pub), ed25519.PublicKeySize)
@@ -24,10 +25,11 @@ func CheckPublicKey(pub PublicKey) error {
 	if p.Equal(edwards25519.NewIdentityPoint()) == 1 {
 		return errors.New("crypto: public key: the identity")
 	}
-	// L·p is the identity exactly where (L-1)·p = -p; L itself is zero as a scalar. Nothing here is secret, so variable time will do.
+	// L·p is the identity exactly if (L-1)·p = -p; as a scalar, L itself is zero. Nothing here is
+	// secret, so variable time is fine.
 	one, err := new(edwards25519.Scalar).SetCanonicalBytes(append([]byte{1}, make([]byte, 31)...))
 	if err != nil {
-		return errors.New("crypto: public key: cannot be checked") // cannot be: 1 is canonical
+		return errors.New("crypto: public key: cannot be checked") // cannot happen: 1 is canonical
 	}
 	zero := edwards25519.NewScalar()
 	q := new(edwards25519.Point).VarTimeDoubleScalarBaseMult(new(edwards25519.Scalar).Subtract(zero, one), p, zero)

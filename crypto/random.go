@@ -6,7 +6,8 @@ import (
 	"io"
 )
 
-// ReadRandom fills b from r, or from crypto/rand where r is nil. A reader that panics is an error.
+// ReadRandom fills b from r, or from crypto/rand if r is nil. If the reader panics it returns an
+// error.
 func ReadRandom(r io.Reader, b []byte) (err error) {
 	if r == nil {
 		r = rand.Reader

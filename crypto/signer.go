@@ -11,10 +11,11 @@ import (
 	"io"
 )
 
-// Signer is a private key in memory or elsewhere: the standard [crypto.Signer], whose Public is an Ed25519 key.
+// Signer is a private key in memory or elsewhere: a standard [crypto.Signer] whose Public is an
+// Ed25519 key.
 type Signer = crypto.Signer
 
-// PublicOf gives the public key of a Signer, checked as by [CheckPublicKey]. A panic in the Signer is an error.
+// PublicOf returns the public key of s after [CheckPublicKey]. If s panics it returns an error.
 func PublicOf(s Signer) (PublicKey, error) {
 	pub, err := publicOf(s)
 	if err != nil {
@@ -36,11 +37,12 @@ func publicOf(s Signer) (pub PublicKey, err error) {
 		}
 	case ed25519.PrivateKey:
 		if len(k) != ed25519.PrivateKeySize {
-			return nil, fmt.Errorf("crypto: signer: an ed25519.PrivateKey of %d bytes, want %d", len(k), ed25519.PrivateKeySize)
+			return nil, fmt.Errorf("crypto: signer: an ed25519.PrivateKey of %d bytes, want %d", len(k),
+				ed25519.PrivateKeySize)
 		}
 	}
 	defer func() {
-		if recover() != nil { // what it panicked with is not shown: it may hold the key
+		if recover() != nil { // the panic value is not shown: it may hold the key
 			pub, err = nil, errors.New("crypto: signer: Public panicked")
 		}
 	}()
@@ -54,8 +56,9 @@ func publicOf(s Signer) (pub PublicKey, err error) {
 
 var errZeroKey = errors.New("crypto: signer: the zero PrivateKey; make one with GenerateKey or LoadKey")
 
-// InMemory gives the key of a Signer that holds it in memory: a [PrivateKey] or an ed25519.PrivateKey, which is copied, or a pointer to
-// one. It is false for all others, and for an ed25519.PrivateKey whose two halves do not belong together.
+// InMemory returns the key of a Signer that holds it in memory: a [PrivateKey], an
+// ed25519.PrivateKey, which it copies, or a pointer to one of them. It reports false for any other
+// Signer, and for an ed25519.PrivateKey whose two halves do not match.
 func InMemory(s Signer) (PrivateKey, bool) {
 	var raw ed25519.PrivateKey
 	switch k := s.(type) {
@@ -83,9 +86,10 @@ func InMemory(s Signer) (PrivateKey, bool) {
 	return k, true
 }
 
-// Sign makes an Ed25519 signature of msg. What a [PrivateKey] signs is taken as it is. Any other Signer may be a remote one, and what it
-// returns is verified first: a wrong signature must not get into a log. It gets a copy of msg, and a panic in it is an error; one that
-// ends the goroutine ends it.
+// Sign returns the Ed25519 signature of msg. It does not verify the signature of a [PrivateKey].
+// Any other Signer may be remote, so its signature is verified: a wrong one must not get into a
+// log. Such a Signer gets a copy of msg. If it panics, Sign returns an error; if it ends the
+// goroutine, the goroutine ends.
 func Sign(s Signer, msg []byte) ([]byte, error) {
 	switch k := s.(type) {
 	case PrivateKey:
@@ -104,7 +108,8 @@ func Sign(s Signer, msg []byte) ([]byte, error) {
 	return signVerified(s, pub, msg)
 }
 
-// AppendSignature is Sign with the signature appended to dst: where dst has room, a [PrivateKey] signs without allocating.
+// AppendSignature appends the signature that [Sign] returns to dst. If dst has room, a [PrivateKey]
+// signs without allocating.
 func AppendSignature(dst []byte, s Signer, msg []byte) ([]byte, error) {
 	if k, ok := s.(PrivateKey); ok && k.pair != nil {
 		return append(dst, ed25519.Sign(k.pair.private[:], msg)...), nil
@@ -129,15 +134,16 @@ func signVerified(s Signer, pub PublicKey, msg []byte) (sig []byte, err error) {
 	if len(sig) != ed25519.SignatureSize {
 		return nil, fmt.Errorf("crypto: sign: the signer returned %d bytes, want %d", len(sig), ed25519.SignatureSize)
 	}
-	sig = bytes.Clone(sig) // before it is verified: the signer may keep what it returned
+	sig = bytes.Clone(sig) // before it is verified: the signer may keep the slice that it returned
 	if !Verify(pub, msg, sig) {
 		return nil, errors.New("crypto: sign: what the signer returned is not its signature of the message")
 	}
 	return sig, nil
 }
 
-// Pin checks the public key of a Signer and binds the Signer to it: [Sign] refuses whatever does not verify under that key, though the
-// one behind a remote Signer be exchanged. For one that is [InMemory] it gives the [PrivateKey], which signs without being verified.
+// Pin checks the public key of a Signer and binds the Signer to it: [Sign] refuses signatures that
+// do not verify under that key, even if a remote Signer changes its key. For a Signer that is
+// [InMemory] it returns the [PrivateKey], whose signatures are not verified.
 func Pin(s Signer) (Signer, error) {
 	if k, ok := InMemory(s); ok {
 		return k, nil
@@ -163,7 +169,9 @@ func (p *pinned) Sign(_ io.Reader, msg []byte, opts crypto.SignerOpts) ([]byte, 
 	return signVerified(p.signer, p.public, msg)
 }
 
-// Verify tells whether sig is an Ed25519 signature of msg, by the standard library's rule. The key is one that [CheckPublicKey] accepts.
+// Verify reports whether sig is an Ed25519 signature of msg, by the rule of the standard library.
+// The key must be one that [CheckPublicKey] accepts.
 func Verify(pub PublicKey, msg, sig []byte) bool {
-	return len(pub) == ed25519.PublicKeySize && ed25519.Verify(pub, msg, sig) // which panics for keys of another length
+	// ed25519.Verify panics on keys of another length
+	return len(pub) == ed25519.PublicKeySize && ed25519.Verify(pub, msg, sig)
 }

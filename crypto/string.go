@@ -7,21 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// Eight bytes at once, in a word whose lowest byte comes first in the text.
+// Constants for eight bytes at once, in a word whose lowest byte comes first in the text.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// special sets the high bit of the bytes that end a run of plain ASCII in a string: quote, backslash, controls and all from 0x80. A byte
-// from which 1 or 0x20 is taken borrows from the next only where it is smaller, and so set itself: the lowest one set is always right,
-// those above it may be wrong.
+// special sets the high bit of bytes that end a run of plain ASCII in a string: quotes,
+// backslashes, control characters, and bytes from 0x80. A byte from which 1 or 0x20 is subtracted
+// borrows from the next byte only if it is smaller, and then its own bit is set. So the lowest bit
+// set is always right; those above it may be wrong.
 func special(w uint64) uint64 {
 	quote, slash := w^(ones*'"'), w^(ones*'\\')
 	return (w | (quote - ones) | (slash - ones) | (w - ones*0x20)) & highs
 }
 
-// plain skips what stands for itself in canonical text, but for the last few bytes of s.
+// plain skips bytes that canonical text has unchanged, except the last few bytes of s.
 func plain(s []byte, i int) int {
 	for len(s)-i >= 8 {
 		if m := special(binary.LittleEndian.Uint64(s[i:])); m != 0 {
@@ -32,7 +33,7 @@ func plain(s []byte, i int) int {
 	return i
 }
 
-// str reads a string. Its text stays where it is unless an escape in it is not the canonical one.
+// str reads a string. Its text remains in src unless it contains an escape that is not canonical.
 func (p *parser) str(from int) int {
 	s, flags := p.s, uint8(0)
 	for i := plain(s, from+1); i < len(s); {
@@ -51,7 +52,7 @@ func (p *parser) str(from int) int {
 			return p.fail(i, "control character in a string")
 		case c < utf8.RuneSelf:
 			i++
-			continue // within the last few bytes
+			continue // one of the last few bytes
 		default:
 			n := multibyte(s[i:])
 			if n == 0 {
@@ -65,7 +66,8 @@ func (p *parser) str(from int) int {
 	return p.fail(len(s), "string without end")
 }
 
-// multibyte is the length of the character from U+0080 that b starts with, or 0 if that is no UTF-8.
+// multibyte returns the length of the character from U+0080 up at the start of b, or 0 if b is not
+// UTF-8.
 func multibyte(b []byte) int {
 	if _, n := utf8.DecodeRune(b); n > 1 {
 		return n
@@ -73,7 +75,8 @@ func multibyte(b []byte) int {
 	return 0
 }
 
-// canonicalEscape is the length of the escape that b starts with, or 0 if RFC 8785 writes it otherwise.
+// canonicalEscape returns the length of the escape at the start of b, or 0 if RFC 8785 writes it
+// differently.
 func canonicalEscape(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -82,7 +85,8 @@ func canonicalEscape(b []byte) int {
 	case '"', '\\', 'b', 'f', 'n', 'r', 't':
 		return 2
 	case 'u':
-		if len(b) < 6 || b[2] != '0' || b[3] != '0' || b[4] != '0' && b[4] != '1' || unhex(b[5]) < 0 || b[5] >= 'A' && b[5] <= 'F' {
+		if len(b) < 6 || b[2] != '0' || b[3] != '0' || b[4] != '0' && b[4] != '1' || unhex(b[5]) < 0 ||
+			b[5] >= 'A' && b[5] <= 'F' {
 			return 0
 		}
 		switch c := unhex(b[4])<<4 | unhex(b[5]); c {
@@ -94,11 +98,12 @@ func canonicalEscape(b []byte) int {
 	return 0
 }
 
-// rewrite reads a string and puts its canonical text into the side buffer. The string is scanned twice, never more often.
+// rewrite reads a string and writes its canonical text to the side buffer. So a string is scanned
+// at most twice.
 func (p *parser) rewrite(from int) int {
 	s, side := p.s, append(p.t.side, '"')
 	start, flags := len(p.t.side), uint8(inSide)
-	i, run := from+1, from+1 // what stands for itself is copied in runs
+	i, run := from+1, from+1 // bytes from run on are copied in one piece
 	for {
 		if i < len(s) && s[i] != '\\' {
 			i = plain(s, i)
@@ -150,7 +155,8 @@ func (p *parser) rewrite(from int) int {
 	}
 }
 
-// unescapeOne reads the escape that b starts with, or two that make a surrogate pair. b has a byte after the backslash.
+// unescapeOne reads the escape at the start of b, or the two that make a surrogate pair. There must
+// be a byte after the backslash.
 func unescapeOne(b []byte) (r rune, n int, what string) {
 	if b[1] != 'u' {
 		r = simpleEscape(b[1])
@@ -170,7 +176,7 @@ func unescapeOne(b []byte) (r rune, n int, what string) {
 		return 0, 0, "lone surrogate"
 	}
 	r = utf16.DecodeRune(r, hex4(b[8:]))
-	if r == utf8.RuneError { // which no pair stands for
+	if r == utf8.RuneError { // no pair stands for it
 		return 0, 0, "lone surrogate"
 	}
 	return r, 12, ""
@@ -194,7 +200,7 @@ func simpleEscape(c byte) rune {
 	return -1
 }
 
-// hex4 is the value of four hex digits, or -1.
+// hex4 returns the value of four hex digits, or -1.
 func hex4(b []byte) rune {
 	if len(b) < 4 {
 		return -1
@@ -213,10 +219,12 @@ func unhex(c byte) rune {
 	return -1
 }
 
-// hexValue has the values of hex digits, each with the bit isHex; a table, since the digits of an escape are nothing that can be guessed.
+// hexValue holds the values of hex digits, with the bit isHex set. It is a table because branches
+// on the digits of an escape cannot be predicted.
 var hexValue = [256]byte{
-	'0': isHex, '1': isHex | 1, '2': isHex | 2, '3': isHex | 3, '4': isHex | 4, '5': isHex | 5, '6': isHex | 6, '7': isHex | 7,
-	'8': isHex | 8, '9': isHex | 9, 'a': isHex | 10, 'b': isHex | 11, 'c': isHex | 12, 'd': isHex | 13, 'e': isHex | 14, 'f': isHex | 15,
+	'0': isHex, '1': isHex | 1, '2': isHex | 2, '3': isHex | 3, '4': isHex | 4,
+	'5': isHex | 5, '6': isHex | 6, '7': isHex | 7, '8': isHex | 8, '9': isHex | 9,
+	'a': isHex | 10, 'b': isHex | 11, 'c': isHex | 12, 'd': isHex | 13, 'e': isHex | 14, 'f': isHex | 15,
 	'A': isHex | 10, 'B': isHex | 11, 'C': isHex | 12, 'D': isHex | 13, 'E': isHex | 14, 'F': isHex | 15,
 }
 
@@ -233,7 +241,7 @@ func unescape(b []byte) []byte {
 	return out
 }
 
-// decode reads one character of canonical text without its quotes.
+// decode reads one character of canonical text without quotes.
 func decode(b []byte) (r rune, n int) {
 	if b[0] != '\\' {
 		return utf8.DecodeRune(b)

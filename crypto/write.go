@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Append appends the canonical form of v, RFC 8785; nothing for a Missing value.
+// Append appends the canonical form of v, RFC 8785. It appends nothing for a Missing value.
 func (v Value) Append(dst []byte) []byte {
 	if v.t == nil {
 		return dst
@@ -13,7 +13,7 @@ func (v Value) Append(dst []byte) []byte {
 	return v.t.append(dst, v.n)
 }
 
-// append recurses no deeper than the text is nested, which the parser bounds.
+// append recurses as deep as the text is nested, which the parser bounds.
 func (t *Tree) append(dst []byte, i uint32) []byte {
 	n := &t.nodes[i]
 	switch {
@@ -52,7 +52,8 @@ func (t *Tree) appendMember(dst []byte, key uint32) []byte {
 	return append(dst, ',')
 }
 
-// closing ends a container in place of its last comma, if it has one.
+// closing replaces the last comma of a container by its end, or appends the end if the container is
+// empty.
 func closing(dst []byte, with byte) []byte {
 	if dst[len(dst)-1] == ',' {
 		dst[len(dst)-1] = with
@@ -61,8 +62,8 @@ func closing(dst []byte, with byte) []byte {
 	return append(dst, with)
 }
 
-// AppendString appends s as canonical JSON, RFC 8785 section 3.2.2.2. s must be valid UTF-8: what is not is replaced by U+FFFD, so that
-// the result is JSON whatever s is.
+// AppendString appends s as canonical JSON, RFC 8785 section 3.2.2.2. It replaces bytes that are
+// not valid UTF-8 by U+FFFD, so the result is always JSON.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	from := 0
@@ -88,7 +89,7 @@ func AppendString(dst []byte, s string) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendEscape appends the one canonical escape of a quote, a backslash or a control character.
+// appendEscape appends the canonical escape of a quote, a backslash or a control character.
 func appendEscape(dst []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':
@@ -107,8 +108,8 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 }
 
-// AppendFloat appends a finite number as ECMA-262 Number::toString does, RFC 8785 section 3.2.2.3. What is not finite has no JSON form; it
-// is appended as NaN or Inf, which no reader of JSON accepts.
+// AppendFloat appends a finite number like Number::toString of ECMA-262, RFC 8785 section 3.2.2.3.
+// It appends other numbers as NaN or Inf, which no JSON reader accepts.
 func AppendFloat(dst []byte, f float64) []byte {
 	if f == 0 {
 		return append(dst, '0')
