@@ -10,8 +10,9 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Apply gives the state after a trust event: the one for entries behind the index, where the entry stands that holds the event, in the log of
-// that origin. s stays as it is. An event that may not happen is refused, and the error says why.
+// Apply returns the state after a trust event, for the entries after index, where the entry with
+// the event is in the log of that origin. It does not change s. It refuses an event that is not
+// allowed, and the error says why.
 func (s *State) Apply(t *contracts.TrustRecord, origin string, index uint64) (*State, error) {
 	next, err := s.apply(t, origin, index)
 	if err != nil {
@@ -33,25 +34,30 @@ func (s *State) apply(t *contracts.TrustRecord, origin string, index uint64) (*S
 	case t.Event.Origin != origin:
 		return nil, fmt.Errorf("origin: it is for another log than %s", origin)
 	case t.Event.Version != s.version+1:
-		return nil, fmt.Errorf("version: %d, want %d: it is for another state than this one, was applied before, or one before it is missing", t.Event.Version, s.version+1)
+		return nil, fmt.Errorf("version: %d, want %d: it is for another state than this one, was applied before, "+
+			"or one before it is missing", t.Event.Version, s.version+1)
 	}
 	next, err := s.after(&t.Event, index)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Event.Type, err)
 	}
-	if next.left(Kernel) == 0 || next.left(Log) == 0 {
-		return nil, fmt.Errorf("%s: it leaves no kernel key or no log key: add the one that comes next before", t.Event.Type)
+	if next.unrevoked(Kernel) == 0 || next.unrevoked(Log) == 0 {
+		return nil, fmt.Errorf("%s: it leaves no kernel key or no log key: add the one that comes next before",
+			t.Event.Type)
 	}
-	if err := s.signed(t, index); err != nil {
+	if err := s.checkSigners(t, index); err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Event.Type, err)
 	}
 	next.version++
-	return next, next.settle()
+	return next, next.complete()
 }
 
-// after makes what the event makes of the state, whoever signed it.
+// after returns the state that the event leads to, whoever signed it.
 func (s *State) after(e *contracts.TrustEvent, index uint64) (*State, error) {
-	next := &State{frozen: s.frozen, keys: slices.Clone(s.keys), revoked: s.revoked, threshold: s.threshold, version: s.version}
+	next := &State{
+		frozen: s.frozen, keys: slices.Clone(s.keys), revoked: s.revoked,
+		threshold: s.threshold, version: s.version,
+	}
 	var err error
 	switch e.Type {
 	case "key":
@@ -77,7 +83,10 @@ func (s *State) add(e *contracts.TrustEvent, index uint64) error {
 	if e.ID == nil {
 		return errors.New("id: missing")
 	}
-	k := held{id: *e.ID, name: e.Name, public: bytes.Clone(e.Public), role: Role(e.Role), roles: slices.Clone(e.Roles), since: index}
+	k := held{
+		id: *e.ID, name: e.Name, public: bytes.Clone(e.Public),
+		role: Role(e.Role), roles: slices.Clone(e.Roles), since: index,
+	}
 	at, known := s.find(k.id)
 	switch {
 	case k.role == Root:
@@ -96,7 +105,8 @@ func (s *State) add(e *contracts.TrustEvent, index uint64) error {
 }
 
 var (
-	errKnown = errors.New("id: the key is known already: a key has one role, and one that was revoked or left out never returns")
+	errKnown = errors.New("id: the key is known already: a key has one role, and one that was revoked or left out " +
+		"never returns")
 	errProof = errors.New("proof: not the new key's signature over the event without its proofs")
 )
 
@@ -117,7 +127,8 @@ func (s *State) revoke(e *contracts.TrustEvent, index uint64) error {
 	return nil
 }
 
-// replace adds the root keys that are new, and revokes those that are left out. Of those that stay nothing changes, their names neither.
+// replace adds the root keys that are new and revokes those that are left out. Root keys that stay
+// keep everything, even their names.
 func (s *State) replace(e *contracts.TrustEvent, index uint64) error {
 	changes := e.Threshold != s.threshold
 	given := make(map[contracts.Digest]bool)

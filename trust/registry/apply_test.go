@@ -393,7 +393,7 @@ func TestStateLimits(t *testing.T) {
 	}
 	large := *full(t)
 	large.revoked = make([]contracts.Digest, maxState/67+1)
-	if err := large.settle(); err == nil || !strings.Contains(err.Error(), "64 MiB") {
+	if err := large.complete(); err == nil || !strings.Contains(err.Error(), "64 MiB") {
 		t.Error(err)
 	}
 	if (*State)(nil).Version() != 0 || full(t).Version() != 1 {

@@ -10,14 +10,16 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// maxDocument is the size of a policy document: that of a blob.
+// maxDocument bounds a policy document to the size of a blob.
 const maxDocument = 64 << 20
 
-// OpenBundle verifies that a P1 document is the bundle that a publisher signed, with a key of the state that was not revoked, and gives a copy
-// of the document. It is of layer P1, in canonical form, and its bundle has the name and the version that were signed.
+// OpenBundle verifies that a P1 document is the bundle that a publisher signed, with a key of the
+// state that is not revoked, and returns a copy of the document. It checks that the document is of
+// layer P1 and in canonical form, and that its bundle has the signed name and version.
 //
-// That is what keeps an old bundle from coming back under a new number. The state does not know which versions there were: the log does, and
-// whoever loads the document into a kernel that has a log is refused one that goes back.
+// So an old bundle cannot come back under a new number. The state does not know which versions were
+// in force before. The log does: a kernel that has a log refuses a document whose version goes
+// back.
 func OpenBundle(s *State, e contracts.Envelope, doc contracts.Document) (contracts.Document, error) {
 	doc.Canonical, doc.Lines = bytes.Clone(doc.Canonical), maps.Clone(doc.Lines)
 	if err := s.bundle(e, doc.Canonical); err != nil {
@@ -36,10 +38,12 @@ func (s *State) bundle(e contracts.Envelope, doc []byte) error {
 		return err
 	}
 	if crypto.Sum(doc) != b.Digest {
-		return errors.New("digest: another document was signed, or another edition of it: documents are signed in canonical form")
+		return errors.New("digest: another document was signed, or another edition of it: documents are signed in " +
+			"canonical form")
 	}
 	var tree crypto.Tree
-	if err := tree.Parse(doc, crypto.Limits{Bytes: maxDocument, Depth: contracts.MaxRecordDepth, Object: true}); err != nil {
+	err = tree.Parse(doc, crypto.Limits{Bytes: maxDocument, Depth: contracts.MaxRecordDepth, Object: true})
+	if err != nil {
 		return err
 	}
 	root := tree.Root()

@@ -21,12 +21,12 @@ type held struct {
 	wasRevoked     bool
 }
 
-// valid tells whether the key may sign what stands at an index.
+// valid reports whether the key may sign at an index.
 func (k *held) valid(index uint64) bool {
 	return (k.since == 0 || k.since < index) && (!k.wasRevoked || index <= k.revoked)
 }
 
-// append writes the canonical form.
+// append appends the canonical form.
 func (s *State) append(b []byte) []byte {
 	b = strconv.AppendBool(append(b, `{"frozen":`...), s.frozen)
 	b = append(b, `,"keys":[`...)
@@ -69,7 +69,8 @@ func (s *State) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// read takes a state from its JSON. What append makes of it tells the caller whether the JSON had anything else in it, or in another form.
+// read takes a state from its JSON and ignores all other content. The caller compares the canonical
+// form of the result with the JSON, which shows any other content or spelling.
 func read(v crypto.Value) (*State, error) {
 	s := &State{frozen: v.Get("frozen").Bool()}
 	var ok bool
@@ -125,15 +126,16 @@ func readKey(v crypto.Value) (k held, err error) {
 	return k, k.check()
 }
 
-// check holds a key to what must be true of every one.
+// check tests what holds for every key.
 func (k *held) check() error {
 	limit := contracts.MaxWords
 	if k.role == Delegator {
-		limit = contracts.MaxCallerID // its name is a caller id
+		limit = contracts.MaxCallerID // the name is a caller id
 	}
 	switch {
 	case !slices.Contains(roles, k.role):
-		return errors.New("role: not one of root, kernel, log, publisher, approver, delegator, attestor, freezer, witness")
+		return errors.New("role: not one of root, kernel, log, publisher, approver, delegator, attestor, " +
+			"freezer, witness")
 	case !contracts.IsWords(k.name, limit):
 		return errors.New("name: not 1 to " + strconv.Itoa(limit) + " bytes without control characters")
 	case len(k.roles) > 0 && k.role != Approver && k.role != Delegator:

@@ -8,11 +8,13 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// fromNowOn is later than any index: the keys that are valid then are those that were not revoked.
+// fromNowOn is later than any index: only keys that are not revoked are valid then.
 const fromNowOn = ^uint64(0)
 
-// OpenApproval verifies an approver's answer, yes or no: its bytes, its form, and that a key of an approver signed it which was not revoked.
-// With it comes the key: Name is the holder, Roles are those that he can answer for. Whether the answer is to the question, is for the guardian.
+// OpenApproval verifies the answer of an approver: its bytes, its form, and that it is signed with
+// an approver's key that is not revoked. It also returns the key: Name is the holder, and Roles are
+// the roles for which they can answer. It does not check that the answer is an approval, or for
+// which request; the guardian does.
 func OpenApproval(s *State, e contracts.Envelope) (contracts.Approval, Key, error) {
 	sealed, holder, err := s.open(e, Approver)
 	if err != nil {
@@ -25,7 +27,7 @@ func OpenApproval(s *State, e contracts.Envelope) (contracts.Approval, Key, erro
 	return *a, holder, nil
 }
 
-// OpenAttestation verifies an attestation in the same way; Name of the key is whose word it is.
+// OpenAttestation verifies an attestation in the same way. The key's Name is the attestor.
 func OpenAttestation(s *State, e contracts.Envelope) (contracts.Attestation, Key, error) {
 	sealed, holder, err := s.open(e, Attestor)
 	if err != nil {
@@ -38,10 +40,12 @@ func OpenAttestation(s *State, e contracts.Envelope) (contracts.Attestation, Key
 	return *a, holder, nil
 }
 
-// OpenDelegation verifies a chain of grants, the leaf first, each followed by its parent: every grant in the same way as OpenApproval, that
-// its delegator signed it, that it names the one behind it by the digest of its bytes and was made by whom that one is for, that the last
-// names none, and that none was revoked. With the grants comes the key of the last, the root delegator: his name and roles are what the
-// chain can grant at most. Who presents it, when, for what and how deep the chain may be, is for the guardian.
+// OpenDelegation verifies a chain of grants, the leaf first, each followed by its parent. Every
+// grant is verified in the same way as by OpenApproval and must be signed by its delegator. It must
+// name the grant after it by the digest of its bytes, and be made by that grant's delegate. The
+// last must name none, and none may be revoked. With the grants comes the key of the last, the root
+// delegator: its name and roles are the most that the chain can grant. The guardian checks who
+// presents the chain, when, for which call, and how deep it may be.
 func OpenDelegation(s *State, chain []contracts.Envelope) ([]contracts.Delegation, Key, error) {
 	if len(chain) == 0 || len(chain) > contracts.MaxListed {
 		return nil, Key{}, fmt.Errorf("registry: delegation: %d grants, want 1 to %d", len(chain), contracts.MaxListed)
@@ -51,7 +55,7 @@ func OpenDelegation(s *State, chain []contracts.Envelope) ([]contracts.Delegatio
 	for i, e := range chain {
 		g, holder, err := s.grant(e)
 		if err == nil && i > 0 {
-			err = linked(&grants[i-1], g, e)
+			err = checkLink(&grants[i-1], g, e)
 		}
 		if err != nil {
 			return nil, Key{}, fmt.Errorf("registry: delegation: grant %d: %w", i, err)
@@ -59,12 +63,13 @@ func OpenDelegation(s *State, chain []contracts.Envelope) ([]contracts.Delegatio
 		grants, root = append(grants, *g), holder
 	}
 	if grants[len(grants)-1].Parent != nil {
-		return nil, Key{}, errors.New("registry: delegation: the chain ends in a grant that has a parent: present that too")
+		err := errors.New("registry: delegation: the chain ends in a grant that has a parent: present that too")
+		return nil, Key{}, err
 	}
 	return grants, root, nil
 }
 
-// grant verifies one link.
+// grant verifies one grant of a chain.
 func (s *State) grant(e contracts.Envelope) (*contracts.Delegation, Key, error) {
 	sealed, holder, err := s.open(e, Delegator)
 	if err != nil {
@@ -82,8 +87,8 @@ func (s *State) grant(e contracts.Envelope) (*contracts.Delegation, Key, error) 
 	return g, holder, nil
 }
 
-// linked tells whether a grant follows from its parent.
-func linked(g, parent *contracts.Delegation, e contracts.Envelope) error {
+// checkLink returns an error if g does not follow from its parent, whose envelope is e.
+func checkLink(g, parent *contracts.Delegation, e contracts.Envelope) error {
 	switch {
 	case g.Parent == nil:
 		return errors.New("the grant before it has no parent")
@@ -95,7 +100,7 @@ func linked(g, parent *contracts.Delegation, e contracts.Envelope) error {
 	return nil
 }
 
-// open verifies all of an envelope but what its predicate says: ENCODING, ENVELOPE, KEY, SIGNATURE.
+// open verifies an envelope except for its predicate: ENCODING, ENVELOPE, KEY, SIGNATURE.
 func (s *State) open(e contracts.Envelope, role Role) (*contracts.Sealed, Key, error) {
 	var r contracts.Reader
 	sealed, err := r.Open(e)

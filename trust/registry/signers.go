@@ -11,9 +11,10 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// signed tells whether those signed an event who must, in the state before it. Every signature is by a key that has a say on the event, and
-// verifies: one that does not is no mere lack, so it refuses the event though the others be enough.
-func (s *State) signed(t *contracts.TrustRecord, index uint64) error {
+// checkSigners returns an error unless the keys that must sign the event, in the state before it,
+// have signed it. Every signature must be of a key that counts for the event, and must verify: one
+// that does not refuses the event even if the others are enough.
+func (s *State) checkSigners(t *contracts.TrustRecord, index uint64) error {
 	message := t.Event.Message()
 	var roots, fresh uint64
 	alone := false
@@ -38,22 +39,23 @@ func (s *State) signed(t *contracts.TrustRecord, index uint64) error {
 	case t.Event.Type == "freeze":
 		return errors.New("signatures: want that of a root or a freezer")
 	case roots < s.threshold:
-		return fmt.Errorf("signatures: %d of root keys, want %d: ask %s", roots, s.threshold, s.silent(t, index))
+		return fmt.Errorf("signatures: %d of root keys, want %d: ask %s", roots, s.threshold, s.missingRoots(t, index))
 	case t.Event.Type == "root" && fresh < t.Event.Threshold:
 		return fmt.Errorf("signatures: %d of the new root keys, want %d", fresh, t.Event.Threshold)
 	}
 	return nil
 }
 
-// A voter is a key that has a say on an event.
+// A voter says how a key counts for an event.
 type voter struct {
-	public crypto.PublicKey // nil: it has none
-	root   bool             // it counts for the threshold
-	fresh  bool             // it counts for the threshold that a root event sets
+	public crypto.PublicKey // nil if it does not count
+	root   bool             // counts for the threshold
+	fresh  bool             // counts for the threshold that a root event sets
 	alone  bool             // its signature is enough
 }
 
-// voter tells what say a key has on an event that stands at the index. Keys that a root event lists were checked.
+// voter returns how a key counts for an event at the index. The keys in a root event were checked
+// before.
 func (s *State) voter(e *contracts.TrustEvent, id contracts.Digest, index uint64) (v voter) {
 	if at, known := s.find(id); known && s.keys[at].valid(index) {
 		k := &s.keys[at]
@@ -77,12 +79,13 @@ func (s *State) voter(e *contracts.TrustEvent, id contracts.Digest, index uint64
 	return v
 }
 
-// silent names the roots who have not signed.
-func (s *State) silent(t *contracts.TrustRecord, index uint64) string {
+// missingRoots returns the names of the root keys that have not signed.
+func (s *State) missingRoots(t *contracts.TrustRecord, index uint64) string {
 	var names []string
 	for i := range s.keys {
 		k := &s.keys[i]
-		if k.role == Root && k.valid(index) && !slices.ContainsFunc(t.Signatures, func(x contracts.Signature) bool { return x.KeyID == k.id }) {
+		signed := func(x contracts.Signature) bool { return x.KeyID == k.id }
+		if k.role == Root && k.valid(index) && !slices.ContainsFunc(t.Signatures, signed) {
 			names = append(names, k.name)
 		}
 	}

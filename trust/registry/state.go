@@ -1,26 +1,3 @@
-// Package registry knows which key may sign what, and when.
-//
-// A [State] is a value: canonical JSON with a digest, which the genesis of a log names and auditors hold. A key is valid for the entry at
-// an index iff (since = 0 or since < index) and (it is not revoked or index <= revoked), so that what was signed before a revocation
-// stays verifiable. A key has one role. Keys are Ed25519 points of the prime-order subgroup, canonically encoded.
-//
-//	state, err := registry.ParseState(trustJSON)          // what an auditor was given
-//	key, ok := state.Key(keyID, registry.Kernel, index)   // may it sign entry index?
-//
-// A State never changes. The trust entries of a log are events that give the next one, [State.Apply]: the state at an index is the fold of
-// the initial state and the events before it, in order. An event is for one log (its origin) and one state (its version is the next), so
-// it can neither be replayed nor be put in another place. Who must sign it follows from its type:
-//
-//	key                adds a key that is no root; it proves that it is held                  root threshold
-//	revoke             ends a key that is no root; it never comes back                        root threshold
-//	root               replaces the roots and their threshold; each proves that it is held    old threshold and new threshold
-//	undelegate         ends a grant                                                           root threshold, or the delegator
-//	freeze, unfreeze   every call is denied, or no longer                                     one root or freezer; root threshold
-//
-// A threshold of 0 means that nothing can ever change. What callers present is opened by [OpenApproval], [OpenAttestation],
-// [OpenDelegation] and [OpenBundle], against the keys that are not revoked.
-//
-// A State is safe for concurrent use. Format: docs/FORMATS.md section 6.
 package registry
 
 import (
@@ -33,9 +10,10 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Role is the one thing that a key may sign.
+// Role is what a key may sign. A key has exactly one role.
 type Role string
 
+// The roles.
 const (
 	Root      Role = "root"      // trust events, by threshold
 	Kernel    Role = "kernel"    // entries and manifests
@@ -52,13 +30,15 @@ var roles = []Role{Root, Kernel, Log, Publisher, Approver, Delegator, Attestor, 
 
 // Key is a key of an initial state.
 type Key struct {
-	Name   string // the holder: quorum counts distinct ones; of a delegator the caller id
+	Name   string // of the holder; a quorum counts distinct holders; of a delegator, the caller id
 	Public crypto.PublicKey
 	Role   Role
-	Roles  []string // of an approver or a delegator, who has no say without any
+	// Roles that an approver or a delegator can answer for. Without any they have no say.
+	Roles []string
 }
 
-// State is the trust state at one index of a log.
+// State is the trust state at one index of a log. It is immutable and safe for concurrent use by
+// multiple goroutines. A nil *State has no keys and is frozen.
 type State struct {
 	canonical []byte
 	digest    contracts.Digest
@@ -69,10 +49,10 @@ type State struct {
 	version   uint64
 }
 
-// maxState is the size of a state's canonical form.
+// maxState bounds the canonical form of a state.
 const maxState = 64 << 20
 
-// Digest is the SHA-256 of the canonical form.
+// Digest returns the SHA-256 of the canonical form.
 func (s *State) Digest() contracts.Digest {
 	if s == nil {
 		return contracts.Digest{}
@@ -80,7 +60,7 @@ func (s *State) Digest() contracts.Digest {
 	return s.digest
 }
 
-// Canonical is the canonical form: what to hand to auditors.
+// Canonical returns the canonical form, for auditors.
 func (s *State) Canonical() []byte {
 	if s == nil {
 		return nil
@@ -88,7 +68,7 @@ func (s *State) Canonical() []byte {
 	return bytes.Clone(s.canonical)
 }
 
-// MarshalJSON writes the canonical form.
+// MarshalJSON returns the canonical form.
 func (s *State) MarshalJSON() ([]byte, error) {
 	if s == nil {
 		return nil, errors.New("registry: no state")
@@ -96,10 +76,10 @@ func (s *State) MarshalJSON() ([]byte, error) {
 	return s.Canonical(), nil
 }
 
-// Frozen tells whether every call is denied.
+// Frozen reports whether every call is denied.
 func (s *State) Frozen() bool { return s == nil || s.frozen }
 
-// Revoked tells whether the delegation with that digest was revoked.
+// Revoked reports whether the delegation with that digest is revoked.
 func (s *State) Revoked(delegation contracts.Digest) bool {
 	if s == nil {
 		return true
@@ -108,7 +88,8 @@ func (s *State) Revoked(delegation contracts.Digest) bool {
 	return ok
 }
 
-// Version counts the events that made the state: an event to come has one more. The initial state has 1, no state 0.
+// Version returns 1 for the initial state and one more after each event, or 0 if s is nil. The next
+// event must have the version after it.
 func (s *State) Version() uint64 {
 	if s == nil {
 		return 0
@@ -116,7 +97,8 @@ func (s *State) Version() uint64 {
 	return s.version
 }
 
-// Key gives the public key of that id if it has the role and may sign at the index. For a checkpoint or manifest of size n the index is n.
+// Key returns the public key with that id if it has the role and may sign at the index. For a
+// checkpoint or manifest of size n the index is n.
 func (s *State) Key(id contracts.Digest, role Role, index uint64) (crypto.PublicKey, bool) {
 	k := s.valid(id, role, index)
 	if k == nil {
@@ -125,7 +107,7 @@ func (s *State) Key(id contracts.Digest, role Role, index uint64) (crypto.Public
 	return slices.Clone(k.public), true
 }
 
-// Holder is Key with all that the state says of the key: the name of who holds it, and his roles.
+// Holder is like Key, but also returns the holder's name and roles.
 func (s *State) Holder(id contracts.Digest, role Role, index uint64) (Key, bool) {
 	k := s.valid(id, role, index)
 	if k == nil {
@@ -134,7 +116,7 @@ func (s *State) Holder(id contracts.Digest, role Role, index uint64) (Key, bool)
 	return Key{k.name, slices.Clone(k.public), k.role, slices.Clone(k.roles)}, true
 }
 
-// Keys gives the public keys of a role that may sign at the index, in order of their ids.
+// Keys returns the public keys of a role that may sign at the index, in order of their ids.
 func (s *State) Keys(role Role, index uint64) []crypto.PublicKey {
 	var out []crypto.PublicKey
 	if s != nil {
@@ -147,12 +129,13 @@ func (s *State) Keys(role Role, index uint64) []crypto.PublicKey {
 	return out
 }
 
-// find tells where among the keys the one of that id is, or where it would be.
+// find returns the position of the key with that id, or the one where it would be inserted.
 func (s *State) find(id contracts.Digest) (int, bool) {
-	return slices.BinarySearchFunc(s.keys, id, func(k held, id contracts.Digest) int { return bytes.Compare(k.id[:], id[:]) })
+	byID := func(k held, id contracts.Digest) int { return compareDigests(k.id, id) }
+	return slices.BinarySearchFunc(s.keys, id, byID)
 }
 
-// valid gives the key of that id if it has the role and may sign at the index, or nil.
+// valid returns the key with that id if it has the role and may sign at the index, or nil.
 func (s *State) valid(id contracts.Digest, role Role, index uint64) *held {
 	if s == nil {
 		return nil
@@ -164,7 +147,7 @@ func (s *State) valid(id contracts.Digest, role Role, index uint64) *held {
 	return &s.keys[i]
 }
 
-// ParseState reads the canonical form of a state, and refuses any other spelling.
+// ParseState reads the canonical form of a state. It refuses any other spelling.
 func ParseState(b []byte) (*State, error) {
 	var tree crypto.Tree
 	if err := tree.Parse(b, crypto.Limits{Bytes: maxState, Depth: contracts.MaxRecordDepth, Object: true}); err != nil {
@@ -172,7 +155,7 @@ func ParseState(b []byte) (*State, error) {
 	}
 	s, err := read(tree.Root())
 	if err == nil {
-		err = s.settle()
+		err = s.complete()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("registry: trust state: %w", err)
@@ -183,9 +166,9 @@ func ParseState(b []byte) (*State, error) {
 	return s, nil
 }
 
-// settle writes the canonical form of a state that is otherwise complete, and holds it to what must be true of every one. Each of its keys
-// was checked.
-func (s *State) settle() error {
+// complete sets the canonical form of a state whose other fields are set, and checks what holds for
+// every state. Its keys were checked before.
+func (s *State) complete() error {
 	if s.version < 1 || s.version > crypto.MaxInt {
 		return errors.New("version: not from 1 to 2^53-1")
 	}
@@ -194,10 +177,10 @@ func (s *State) settle() error {
 			return fmt.Errorf("keys.%d: not sorted by id and unique: a key has one role", i)
 		}
 	}
-	if s.left(Kernel) == 0 {
+	if s.unrevoked(Kernel) == 0 {
 		return errors.New("keys: no kernel key")
 	}
-	if roots := s.left(Root); s.threshold > roots || (s.threshold == 0) != (roots == 0) {
+	if roots := s.unrevoked(Root); s.threshold > roots || (s.threshold == 0) != (roots == 0) {
 		return errors.New("threshold: must be from 1 to the number of root keys, and 0 iff there are none")
 	}
 	s.canonical = s.append(nil)
@@ -208,8 +191,8 @@ func (s *State) settle() error {
 	return nil
 }
 
-// left counts the keys of a role that are not revoked.
-func (s *State) left(role Role) (n uint64) {
+// unrevoked counts the keys of a role that are not revoked.
+func (s *State) unrevoked(role Role) (n uint64) {
 	for i := range s.keys {
 		if s.keys[i].role == role && !s.keys[i].wasRevoked {
 			n++
