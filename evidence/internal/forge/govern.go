@@ -1,7 +1,6 @@
 package forge
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
@@ -90,45 +89,4 @@ func (m *Maker) freeze() {
 func (m *Maker) unfreeze() {
 	m.Helper()
 	m.govern(contracts.TrustEvent{Type: "unfreeze", Why: "over"}, nil, seedR1, seedR2)
-}
-
-// everyEvent makes trust events of every type, by every role that has a say, with calls in between.
-func everyEvent(m *Maker) {
-	m.Use(FilesPolicy(1))
-	between := func() {
-		m.Helper()
-		m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader}).Ran(`[]`)
-	}
-	for i, role := range []registry.Role{registry.Publisher, registry.Attestor, registry.Witness, registry.Freezer} {
-		m.add(byte(100+i), "new", role)
-		between()
-	}
-	m.add(seedA2, "zoe", registry.Approver, "lead", "owner")
-	m.add(104, strings.Repeat("c", 256), registry.Delegator, "reader")
-	between()
-	for i := range byte(3) {
-		by := [][]byte{{104}, {seedR3, seedR1}, {seedR1, seedR2, seedR3, 104}}[i]
-		grant := crypto.Sum([]byte{i})
-		m.govern(contracts.TrustEvent{Type: "undelegate", Delegation: &grant, Delegator: strings.Repeat("c", 256)}, nil, by...)
-		between()
-	}
-	m.Revoke(seedA2)
-	for _, by := range []byte{seedR1, 103} {
-		m.govern(contracts.TrustEvent{Type: "freeze", Why: "an incident"}, nil, by)
-		m.govern(contracts.TrustEvent{Type: "unfreeze", Why: "over"}, nil, seedR2, seedR3)
-		between()
-	}
-	root := func(threshold uint64, by []byte, seeds ...byte) {
-		m.Helper()
-		e := contracts.TrustEvent{Type: "root", Threshold: threshold}
-		for _, seed := range seeds {
-			e.Keys = append(e.Keys, contracts.RootKey{Name: "root", Public: Public(m, seed)})
-		}
-		m.govern(e, seeds, by...)
-		between()
-	}
-	root(1, []byte{seedR1, seedR2}, seedR1, seedR2, seedR3) // another threshold
-	root(2, []byte{seedR1, seedR4, 105}, seedR4, 105)       // others altogether
-	root(1, []byte{seedR4, 105}, 105)                       // one
-	m.govern(contracts.TrustEvent{Type: "freeze", Why: "the end"}, nil, 105)
 }

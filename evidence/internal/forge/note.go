@@ -61,14 +61,6 @@ func noteLineOf(t testing.TB, text, name string, seed byte) string {
 	return string(b[len(text)+1:])
 }
 
-func leavesOf(m *Model, n int) [][]byte {
-	var out [][]byte
-	for _, x := range m.Nodes[:n] {
-		out = append(out, append([]byte{0}, x.Line...))
-	}
-	return out
-}
-
 func LastOf(m *Model, size int, root [32]byte, origin string) []byte {
 	return signNote(m, fmt.Sprintf("%s\n%d\n%s\n", origin, size, crypto.AppendBase64(nil, root[:])), origin, SeedL)
 }
