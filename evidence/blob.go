@@ -6,6 +6,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -13,7 +14,7 @@ import (
 const maxBlob = 64 << 20
 
 var (
-	errChanged = errors.New("it changed while it was read")
+	errChanged = ustar.ErrChanged
 	errLong    = errors.New("longer than any blob may be")
 )
 
@@ -41,13 +42,13 @@ func (v *verifier) content(d contracts.Digest, r view) ([]byte, int, *Error) {
 	b, i, err := r.blob(d)
 	switch {
 	case err == errLong:
-		return nil, i, v.fault(ErrBlob, blobPrefix+d.String(), err.Error())
+		return nil, i, v.fault(ErrBlob, ustar.BlobPrefix+d.String(), err.Error())
 	case err != nil:
 		return nil, noBlob, v.from.unreadable(&d, err)
 	case i == noBlob:
 		return nil, noBlob, nil
 	case crypto.Sum(b) != d:
-		return nil, i, v.fault(ErrBlob, blobPrefix+d.String(), "its content does not hash to its name")
+		return nil, i, v.fault(ErrBlob, ustar.BlobPrefix+d.String(), "its content does not hash to its name")
 	}
 	if b == nil {
 		b = []byte{} // there, and empty
@@ -63,14 +64,14 @@ func (v *verifier) keep(d contracts.Digest, as entry.Role) ([]byte, *Error) {
 	case f != nil:
 		return nil, v.late(f)
 	case i == noBlob && as.Required():
-		return nil, v.late(v.fault(ErrBlob, blobPrefix+d.String(), "the "+as.String()+" is missing"))
+		return nil, v.late(v.fault(ErrBlob, ustar.BlobPrefix+d.String(), "the "+as.String()+" is missing"))
 	case i == noBlob:
 		v.report.Erased = append(v.report.Erased, d)
 		return nil, nil
 	}
 	first := v.from.names(i, as)
 	if what := v.form(b, as); first && what != "" {
-		return nil, v.late(v.fault(ErrBlob, blobPrefix+d.String(), "as "+as.String()+": "+what))
+		return nil, v.late(v.fault(ErrBlob, ustar.BlobPrefix+d.String(), "as "+as.String()+": "+what))
 	}
 	return b, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/forge"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 )
 
 // A crossing verifies a pack with a second canonicaliser of the test's.
@@ -49,7 +50,7 @@ func jsonOf(t testing.TB, pack []byte) map[string]*Error {
 	for i, line := range slices.Collect(bytes.Lines(ms[forge.EntriesAt].Body)) {
 		payload := string(envelope(bytes.TrimSuffix(line, lineEnd), Error{Check: ErrEncoding, Entry: int64(i)}, ""))
 		for _, m := range ms[forge.EntriesAt+1:] {
-			if _, ok := first[m.Name]; !ok && strings.Contains(payload, strings.TrimPrefix(m.Name, blobPrefix)) {
+			if _, ok := first[m.Name]; !ok && strings.Contains(payload, strings.TrimPrefix(m.Name, ustar.BlobPrefix)) {
 				first[m.Name] = int64(i)
 			}
 		}

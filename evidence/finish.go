@@ -1,14 +1,13 @@
 package evidence
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/hex"
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -60,7 +59,7 @@ func (v *verifier) checkpointed() ([]byte, *Error) {
 	c, err := parseSigned(b)
 	switch {
 	case err != nil:
-		return bad(members[checkpointMember], err.Error())
+		return bad(ustar.Members[ustar.Checkpoint], err.Error())
 	case c.Size != v.size():
 		return nil, &Error{ErrMerkle, -1, "checkpoint.size", "not the log's", nil}
 	case c.Root != v.report.MerkleRoot:
@@ -93,12 +92,12 @@ func (v *verifier) manifest(note []byte) *Error {
 	bad := func(field, what string) *Error { return &Error{ErrManifest, -1, field, what, nil} }
 	misshapen := func(err error) *Error {
 		form := formatError(err)
-		return bad(cmp.Or(form.Field, members[manifestMember]), form.What)
+		return bad(cmp.Or(form.Field, ustar.Members[ustar.Manifest]), form.What)
 	}
-	if v.pack.members[manifestMember].size > contracts.MaxEntry {
-		return bad(members[manifestMember], "longer than an envelope may be")
+	if v.pack.Members[ustar.Manifest].Size > contracts.MaxEntry {
+		return bad(ustar.Members[ustar.Manifest], "longer than an envelope may be")
 	}
-	b, f := v.pack.member(manifestMember)
+	b, f := v.pack.member(ustar.Manifest)
 	if f != nil {
 		return f
 	}
@@ -122,9 +121,9 @@ func (v *verifier) manifest(note []byte) *Error {
 		return misshapen(err)
 	}
 	want := contracts.EvidencePack{
-		Blobs:          contracts.Blobs{Bytes: v.pack.bytes, Count: uint64(len(v.pack.blobs)), Root: v.pack.root},
+		Blobs:          contracts.Blobs{Bytes: v.pack.Bytes, Count: uint64(len(v.pack.Blobs)), Root: v.pack.Root},
 		Checkpoint:     crypto.Sum(note),
-		Entries:        contracts.Bytes{Bytes: uint64(v.pack.members[entriesMember].size), SHA256: contracts.Digest(v.pack.sum.Sum(nil))},
+		Entries:        contracts.Bytes{Bytes: uint64(v.pack.Members[ustar.Entries].Size), SHA256: contracts.Digest(v.pack.sum.Sum(nil))},
 		Key:            sealed.KeyID,
 		MerkleRoot:     v.report.MerkleRoot,
 		Origin:         v.origin,
@@ -174,10 +173,8 @@ func (v *verifier) unnamed() *Error {
 		return nil
 	}
 	field := "blobs"
-	if h, err := p.wide.get(p.place(i), block); err == nil {
-		if name, ok := blobName(bytes.TrimRight(h[:maxName], "\x00")); ok {
-			field = blobPrefix + hex.EncodeToString(name[:])
-		}
+	if name, ok := p.NameAt(i, p.wide); ok {
+		field = ustar.BlobPrefix + name.String()
 	}
 	return &Error{ErrBlob, -1, field, "no entry names it", nil}
 }

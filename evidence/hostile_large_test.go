@@ -15,6 +15,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/evidence/internal/forge"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -157,7 +158,7 @@ func TestZeros(t *testing.T) {
 	m := forge.SmallLog(t, 0)
 	pack := m.Pack(Write)
 	ms := forge.Untar(t, pack)
-	end := int64(len(pack) - 2*block)
+	end := int64(len(pack) - 2*ustar.Block)
 	// member gives a pack whose ith member ends in that many zeros, of its content or after its padding.
 	member := func(i int, inside bool) (*sparse, int64) {
 		s, at := &sparse{}, int64(0)
@@ -170,14 +171,14 @@ func TestZeros(t *testing.T) {
 				at += gib
 			}
 		}
-		return s, at + 2*block
+		return s, at + 2*ustar.Block
 	}
 	for name, x := range map[string]struct {
 		make func() (*sparse, int64)
 		want error
 	}{
-		"before all":                     {func() (*sparse, int64) { return &sparse{pieces: []piece{{gib, pack}}}, gib + end + 2*block }, ErrArchive},
-		"before the end":                 {func() (*sparse, int64) { return &sparse{pieces: []piece{{0, pack}}}, end + gib + 2*block }, ErrArchive},
+		"before all":                     {func() (*sparse, int64) { return &sparse{pieces: []piece{{gib, pack}}}, gib + end + 2*ustar.Block }, ErrArchive},
+		"before the end":                 {func() (*sparse, int64) { return &sparse{pieces: []piece{{0, pack}}}, end + gib + 2*ustar.Block }, ErrArchive},
 		"after the manifest's padding":   {func() (*sparse, int64) { return member(0, false) }, ErrArchive},
 		"after the entries' padding":     {func() (*sparse, int64) { return member(2, false) }, ErrArchive},
 		"after a blob's padding":         {func() (*sparse, int64) { return member(3, false) }, ErrArchive},
@@ -207,19 +208,19 @@ func TestClaimedBlob(t *testing.T) {
 	name := x.The("a1").D()["inputsHash"].(string)
 	claims(func(m *forge.Model, p forge.Object) {
 		b := sub(p, "blobs")
-		b["bytes"] = b["bytes"].(int) - len(m.Blobs[name]) + maxMember
+		b["bytes"] = b["bytes"].(int) - len(m.Blobs[name]) + ustar.MaxMember
 	})(x)
 	s, at := &sparse{}, int64(0)
 	for _, member := range forge.Untar(t, x.Build()) {
 		size := int64(len(member.Body))
-		if member.Name == blobPrefix+name {
-			size = maxMember
+		if member.Name == ustar.BlobPrefix+name {
+			size = ustar.MaxMember
 		}
 		at = s.add(at, member.Name, size, member.Body)
 	}
 	var r Report
 	var err error
-	used := forge.Allocated(func() { r, err = Verify(t.Context(), s, at+2*block, Options{Trust: m.Trust}) })
+	used := forge.Allocated(func() { r, err = Verify(t.Context(), s, at+2*ustar.Block, Options{Trust: m.Trust}) })
 	mustRefuse(t, r, err, ErrBlob)
 	if !strings.Contains(err.Error(), "longer than any blob may be") || used > 8<<20 || s.read > 8<<20 {
 		t.Errorf("%v; %d bytes allocated, %d read", err, used, s.read)

@@ -12,8 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/forge"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -41,16 +44,16 @@ func (s *sparse) ReadAt(b []byte, at int64) (int, error) {
 
 // add puts a member after the others, of which only the header is given.
 func (s *sparse) add(end int64, name string, size int64, body []byte) int64 {
-	h := header([]byte(name), size)
-	s.pieces = append(s.pieces, piece{end, h[:]}, piece{end + block, body})
-	return end + block + size + padding(size)
+	h := ustar.Header([]byte(name), size)
+	s.pieces = append(s.pieces, piece{end, h[:]}, piece{end + ustar.Block, body})
+	return end + ustar.Block + size + ustar.Padding(size)
 }
 
 // TestHugeClaims: members of gigabytes are refused, or read past, in bounded memory.
 func TestHugeClaims(t *testing.T) {
 	m := forge.SmallLog(t, 0)
 	ms := forge.Untar(t, m.Pack(Write))
-	const huge = maxMember
+	const huge = ustar.MaxMember
 	for name, x := range map[string]struct {
 		size map[int]int64
 		more string
@@ -59,7 +62,7 @@ func TestHugeClaims(t *testing.T) {
 		"manifest":   {size: map[int]int64{0: huge}, want: ErrManifest},
 		"checkpoint": {size: map[int]int64{1: huge}, want: ErrCheckpoint},
 		"entries":    {size: map[int]int64{2: huge}, want: ErrEncoding},
-		"a blob":     {more: blobPrefix + strings.Repeat("1", 64), want: ErrManifest},
+		"a blob":     {more: ustar.BlobPrefix + strings.Repeat("1", 64), want: ErrManifest},
 		"the trust":  {size: map[int]int64{3: huge}, want: ErrManifest},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +84,7 @@ func TestHugeClaims(t *testing.T) {
 			}
 			var err error
 			var r Report
-			used := forge.Allocated(func() { r, err = Verify(t.Context(), s, at+2*block, Options{Trust: m.Trust}) })
+			used := forge.Allocated(func() { r, err = Verify(t.Context(), s, at+2*ustar.Block, Options{Trust: m.Trust}) })
 			mustRefuse(t, r, err, x.want)
 			if used > 4<<20 || s.read > 64<<20 {
 				t.Errorf("%d bytes allocated, %d read", used, s.read)
@@ -129,7 +132,7 @@ type comb struct {
 	n     int64
 }
 
-func (c *comb) size() int64 { return int64(len(c.front)) + c.n*block + 2*block }
+func (c *comb) size() int64 { return int64(len(c.front)) + c.n*ustar.Block + 2*ustar.Block }
 
 func (c *comb) ReadAt(b []byte, at int64) (int, error) {
 	if at+int64(len(b)) > c.size() {
@@ -142,15 +145,15 @@ func (c *comb) ReadAt(b []byte, at int64) (int, error) {
 			n, at = n+k, at+int64(k)
 			continue
 		}
-		i := (at - int64(len(c.front))) / block
-		var h [block]byte
+		i := (at - int64(len(c.front))) / ustar.Block
+		var h [ustar.Block]byte
 		if i < c.n {
 			var d contracts.Digest // all but the last names begin alike
 			binary.BigEndian.PutUint64(d[24:], uint64(i))
-			var room [len(blobPrefix) + 64]byte
-			h = header(hex.AppendEncode(append(room[:0], blobPrefix...), d[:]), 0)
+			var room [len(ustar.BlobPrefix) + 64]byte
+			h = ustar.Header(hex.AppendEncode(append(room[:0], ustar.BlobPrefix...), d[:]), 0)
 		}
-		k := copy(b[n:], h[(at-int64(len(c.front)))%block:])
+		k := copy(b[n:], h[(at-int64(len(c.front)))%ustar.Block:])
 		n, at = n+k, at+int64(k)
 	}
 	return n, nil
@@ -166,17 +169,14 @@ func TestManyMembers(t *testing.T) {
 	}
 	ms := forge.Untar(t, m.Pack(Write))
 	c.front = forge.TarOf(ms[:3])
-	c.front = c.front[:len(c.front)-2*block]
+	c.front = c.front[:len(c.front)-2*ustar.Block]
 	var r Report
 	var err error
 	var kept uint64
 	used := forge.Allocated(func() {
-		v := &archive{}
-		w := newWindow(c, c.size(), 256<<10)
-		if err := v.open(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
-		kept = uint64(cap(v.blobs)*8 + cap(v.named))
+		p, failed := openPacked(t.Context(), c, c.size())
+		require.NoError(t, failed)
+		kept = uint64(cap(p.Blobs)*8 + cap(p.named))
 		r, err = Verify(t.Context(), c, c.size(), Options{Trust: m.Trust})
 	})
 	mustRefuse(t, r, err, ErrManifest)
@@ -189,11 +189,11 @@ func TestNoPack(t *testing.T) {
 	state := forge.State(t)
 	for name, b := range map[string][]byte{
 		"nothing":     nil,
-		"zeros":       make([]byte, 2*block),
-		"one block":   make([]byte, block),
+		"zeros":       make([]byte, 2*ustar.Block),
+		"one block":   make([]byte, ustar.Block),
 		"text":        []byte("not an archive"),
 		"noise":       noise(4096),
-		"noise block": append(noise(block), make([]byte, 2*block)...),
+		"noise block": append(noise(ustar.Block), make([]byte, 2*ustar.Block)...),
 	} {
 		r, err := verifyBytes(t, b, Options{Trust: state})
 		t.Run(name, func(t *testing.T) { mustRefuse(t, r, err, ErrArchive) })
@@ -205,7 +205,7 @@ func TestNoPack(t *testing.T) {
 		if size < 0 {
 			want = ErrInput
 		}
-		r, err := Verify(t.Context(), bytes.NewReader(make([]byte, block)), size, Options{Trust: state})
+		r, err := Verify(t.Context(), bytes.NewReader(make([]byte, ustar.Block)), size, Options{Trust: state})
 		mustRefuse(t, r, err, want)
 	}
 }

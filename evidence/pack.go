@@ -10,6 +10,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -68,10 +69,10 @@ func (p *Pack) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts
 			return
 		}
 		f := p.packed.far()
-		x := p.packed.members[entriesMember]
+		x := p.packed.Members[ustar.Entries]
 		at := p.marks[from/stride]
 		for i := from - from%stride; i < to; i++ {
-			b, err := f.until(at, x.at+x.size)
+			b, err := f.until(at, x.At+x.Size)
 			at += int64(len(b)) + 1
 			switch {
 			case err == nil && i < from:

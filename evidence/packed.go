@@ -3,6 +3,7 @@ package evidence
 import (
 	"bytes"
 	"context"
+	"errors"
 	"hash"
 	"io"
 	"iter"
@@ -10,46 +11,55 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 )
 
 // A packed log is one in a pack.
 type packed struct {
-	archive
+	ustar.Archive
 	r    io.ReaderAt
 	size int64
-	wide *window   // over headers, and then entries
-	sum  hash.Hash // of entries.jsonl, as far as it was read
+	wide *ustar.Window // over headers, and then entries
+	sum  hash.Hash     // of entries.jsonl, as far as it was read
+
+	named []entry.Role // of its blobs, as entries named them
 }
 
 var _ source = (*packed)(nil)
 
 // openPacked is ARCHIVE.
 func openPacked(ctx context.Context, r io.ReaderAt, size int64) (*packed, error) {
-	p := &packed{r: r, size: size, wide: newWindow(r, size, 256<<10), sum: crypto.NewSum()}
-	if err := p.open(ctx, p.wide); err != nil {
+	p := &packed{r: r, size: size, wide: ustar.NewWindow(r, size, 256<<10), sum: crypto.NewSum()}
+	a, err := ustar.Open(ctx, p.wide)
+	var bad *ustar.Error
+	if errors.As(err, &bad) {
+		return nil, &Error{ErrArchive, -1, bad.Field, bad.What, bad.Err}
+	}
+	if err != nil {
 		return nil, err
 	}
+	p.Archive, p.named = *a, make([]entry.Role, len(a.Blobs))
 	return p, nil
 }
 
 func (p *packed) lines() iter.Seq2[line, *Error] {
 	return func(yield func(line, *Error) bool) {
-		x := p.members[entriesMember]
+		x := p.Members[ustar.Entries]
 		index := int64(0)
-		for at, end := x.at, x.at+x.size; at < end; index++ {
-			b, err := p.wide.get(at, int(min(end-at, contracts.MaxEntry+1)))
+		for at, end := x.At, x.At+x.Size; at < end; index++ {
+			b, err := p.wide.Get(at, int(min(end-at, contracts.MaxEntry+1)))
 			if err != nil {
 				yield(line{}, p.unreadable(nil, err))
 				return
 			}
 			n := bytes.IndexByte(b, '\n')
 			if n < 0 {
-				yield(line{}, &Error{ErrEncoding, index, members[entriesMember], "a line without end, or of more than 32,768 bytes", nil})
+				yield(line{}, &Error{ErrEncoding, index, ustar.Members[ustar.Entries], "a line without end, or of more than 32,768 bytes", nil})
 				return
 			}
 			p.sum.Write(b[:n+1])
 			next := at + int64(n) + 1
-			if !yield(line{b[:n], at, uint64(next - x.at)}, nil) {
+			if !yield(line{b[:n], at, uint64(next - x.At)}, nil) {
 				return
 			}
 			at = next
@@ -57,21 +67,21 @@ func (p *packed) lines() iter.Seq2[line, *Error] {
 	}
 }
 
-func (p *packed) total() uint64 { return uint64(p.members[entriesMember].size) }
+func (p *packed) total() uint64 { return uint64(p.Members[ustar.Entries].Size) }
 
 func (p *packed) checkpoint() ([]byte, *Error) {
-	if p.members[checkpointMember].size > maxNote {
-		return nil, &Error{ErrCheckpoint, -1, members[checkpointMember], "longer than a note may be", nil}
+	if p.Members[ustar.Checkpoint].Size > maxNote {
+		return nil, &Error{ErrCheckpoint, -1, ustar.Members[ustar.Checkpoint], "longer than a note may be", nil}
 	}
-	return p.member(checkpointMember)
+	return p.member(ustar.Checkpoint)
 }
 
 // member reads one of the first members into memory; the caller has looked at its size.
 func (p *packed) member(i int) ([]byte, *Error) {
-	x := p.members[i]
-	b := make([]byte, x.size)
-	if err := readAt(p.r, b, x.at); err != nil {
-		return nil, &Error{ErrArchive, -1, members[i], "it cannot be read", err}
+	x := p.Members[i]
+	b := make([]byte, x.Size)
+	if err := ustar.ReadAt(p.r, b, x.At); err != nil {
+		return nil, &Error{ErrArchive, -1, ustar.Members[i], "it cannot be read", err}
 	}
 	return b, nil
 }
@@ -83,9 +93,9 @@ func (p *packed) names(number int, as entry.Role) bool {
 }
 
 func (p *packed) unreadable(blob *contracts.Digest, err error) *Error {
-	field := members[entriesMember]
+	field := ustar.Members[ustar.Entries]
 	if blob != nil {
-		field = blobPrefix + blob.String()
+		field = ustar.BlobPrefix + blob.String()
 	}
 	return &Error{ErrArchive, -1, field, "it cannot be read", err}
 }
@@ -95,16 +105,16 @@ func (p *packed) view() view { return p.far() }
 // A far reads here and there in a pack.
 type far struct {
 	p     *packed
-	lines *window
-	blobs *window
+	lines *ustar.Window
+	blobs *ustar.Window
 	buf   []byte // for what blobs is too narrow for
 }
 
-func (p *packed) far() *far { return &far{p: p, blobs: newWindow(p.r, p.size, 4<<10)} }
+func (p *packed) far() *far { return &far{p: p, blobs: ustar.NewWindow(p.r, p.size, 4<<10)} }
 
 func (f *far) line(place int64, n int) ([]byte, error) {
-	x := f.p.members[entriesMember]
-	for end := x.at + x.size; ; n-- {
+	x := f.p.Members[ustar.Entries]
+	for end := x.At + x.Size; ; n-- {
 		b, err := f.until(place, end)
 		if err != nil || n == 0 {
 			return b, err
@@ -116,10 +126,10 @@ func (f *far) line(place int64, n int) ([]byte, error) {
 // until gives the bytes from a line's first on to where it ends. Most lines are short.
 func (f *far) until(at, end int64) ([]byte, error) {
 	if f.lines == nil {
-		f.lines = newWindow(f.p.r, f.p.size, 36<<10)
+		f.lines = ustar.NewWindow(f.p.r, f.p.size, 36<<10)
 	}
 	for _, most := range [...]int64{4 << 10, contracts.MaxEntry + 1} {
-		b, err := f.lines.get(at, int(min(end-at, most)))
+		b, err := f.lines.Get(at, int(min(end-at, most)))
 		if err != nil {
 			return nil, err
 		}
@@ -131,19 +141,19 @@ func (f *far) until(at, end int64) ([]byte, error) {
 }
 
 func (f *far) blob(d contracts.Digest) ([]byte, int, error) {
-	i, x, err := f.p.find(d, f.blobs.get)
+	i, x, err := f.p.Find(d, f.blobs)
 	switch {
 	case err != nil || i == noBlob:
 		return nil, noBlob, err
-	case x.size > maxBlob:
+	case x.Size > maxBlob:
 		return nil, i, errLong
-	case x.size <= int64(cap(f.blobs.buf)):
-		b, err := f.blobs.get(x.at, int(x.size))
+	case x.Size <= f.blobs.Width():
+		b, err := f.blobs.Get(x.At, int(x.Size))
 		return b, i, err
 	}
-	if int64(cap(f.buf)) < x.size {
-		f.buf = make([]byte, x.size)
+	if int64(cap(f.buf)) < x.Size {
+		f.buf = make([]byte, x.Size)
 	}
-	b := f.buf[:x.size]
-	return b, i, readAt(f.p.r, b, x.at)
+	b := f.buf[:x.Size]
+	return b, i, ustar.ReadAt(f.p.r, b, x.At)
 }

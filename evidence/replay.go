@@ -7,6 +7,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 	"github.com/helmkernel/helm/guardian"
 )
 
@@ -75,10 +76,10 @@ func (v *verifier) judgement(st *contracts.Statement, d *contracts.DecisionRecor
 	}
 	in, err := v.inputs.Inputs(raw)
 	if err != nil {
-		return v.late(v.fault(ErrBlob, blobPrefix+d.InputsHash.String(), err.Error()))
+		return v.late(v.fault(ErrBlob, ustar.BlobPrefix+d.InputsHash.String(), err.Error()))
 	}
 	if what := v.crossedInputs(raw, in); what != "" {
-		return v.late(v.fault(ErrBlob, blobPrefix+d.InputsHash.String(), what))
+		return v.late(v.fault(ErrBlob, ustar.BlobPrefix+d.InputsHash.String(), what))
 	}
 	call.kept = true
 	if in.Sandbox != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 )
 
 // A source is what a log is verified in: a pack or a store. It says where bytes are and makes no claim of them: they are checked by those who read
@@ -35,6 +36,9 @@ type line struct {
 	place  int64  // for a view
 	behind uint64 // it, and what is before it, out of total
 }
+
+// noBlob is the number of a blob that is not there.
+const noBlob = ustar.NotFound
 
 // A view reads here and there in a source. What it gives is valid until it reads again.
 type view interface {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -62,7 +63,7 @@ func openStored(ctx context.Context, store proofgraph.Store) (*stored, *Error) {
 	case err != nil:
 		return nil, &Error{ErrStore, -1, "checkpoint", "it cannot be read", err}
 	case len(s.note) == 0:
-		return nil, &Error{ErrCheckpoint, -1, members[checkpointMember], "the store has none, and a log is verified up to one: make it with Kernel.Checkpoint", nil}
+		return nil, &Error{ErrCheckpoint, -1, ustar.Members[ustar.Checkpoint], "the store has none, and a log is verified up to one: make it with Kernel.Checkpoint", nil}
 	}
 	if err := contained(func() (err error) { s.size, err = store.Size(ctx); return }); err != nil {
 		return nil, &Error{ErrStore, -1, "size", "it cannot be read", err}
@@ -126,7 +127,7 @@ func (s *stored) names(int, entry.Role) bool { return true }
 func (s *stored) unreadable(blob *contracts.Digest, err error) *Error {
 	field := "entries"
 	if blob != nil {
-		field = blobPrefix + blob.String()
+		field = ustar.BlobPrefix + blob.String()
 	}
 	return &Error{ErrStore, -1, field, "it cannot be read", err}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/forge"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
@@ -251,7 +252,7 @@ func (f *forgetful) ReadAt(b []byte, at int64) (int, error) {
 	n, err := f.ReaderAt.ReadAt(b, at)
 	if i := f.at - at; i >= 0 && i+forge.TarBlock <= int64(n) {
 		if f.n--; f.n == -1 {
-			b[i+int64(len(blobPrefix))+63] ^= 1
+			b[i+int64(len(ustar.BlobPrefix))+63] ^= 1
 		}
 	}
 	return n, err
@@ -291,7 +292,7 @@ func TestErasedInBetween(t *testing.T) {
 		}
 	}
 	for i := range 8 {
-		f := &forgetful{bytes.NewReader(pack), int64(bytes.Index(pack, []byte(blobPrefix+name))), i}
+		f := &forgetful{bytes.NewReader(pack), int64(bytes.Index(pack, []byte(ustar.BlobPrefix+name))), i}
 		r, err := Verify(t.Context(), f, int64(len(pack)), Options{Trust: d.Trust})
 		if never("pack", i, r, err); errors.Is(err, errChanged) {
 			changed++

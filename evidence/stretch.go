@@ -9,6 +9,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 )
 
 // read goes over the entries, and gives where the log stands and the blobs that it names.
@@ -43,7 +44,7 @@ func (p *packer) read(ctx context.Context) (*log, map[contracts.Digest]entry.Rol
 	if l.size() != p.size {
 		return nil, nil, fmt.Errorf("the store has %d entries, its checkpoint is of %d", l.size(), p.size)
 	}
-	if p.entries.Bytes > maxMember {
+	if p.entries.Bytes > ustar.MaxMember {
 		return nil, nil, errors.New("the entries are more than 8 GiB - 1: condense the log first")
 	}
 	sum.Sum(p.entries.SHA256[:0])

@@ -13,6 +13,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/forge"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 )
 
 // onProcessors runs a test on one and on some.
@@ -131,7 +132,7 @@ func TestWriteUnwinds(t *testing.T) {
 	m.Checkpoint()
 	var names []string
 	for _, x := range forge.Untar(t, m.Pack(Write))[forge.EntriesAt+1:] {
-		names = append(names, strings.TrimPrefix(x.Name, blobPrefix))
+		names = append(names, strings.TrimPrefix(x.Name, ustar.BlobPrefix))
 	}
 	onProcessors(t, func(t *testing.T) {
 		for n := 0; n < len(names); n += 3 {

@@ -12,6 +12,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -150,10 +151,10 @@ func (p *packer) blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 
 func (p *packer) write(ctx context.Context, to io.Writer) error {
 	w := bufio.NewWriterSize(to, 64<<10) // it keeps its first error, which Flush gives
-	writeMember(w, members[manifestMember], p.manifest)
-	writeMember(w, members[checkpointMember], p.note)
+	ustar.WriteMember(w, ustar.Members[ustar.Manifest], p.manifest)
+	ustar.WriteMember(w, ustar.Members[ustar.Checkpoint], p.note)
 	size := int64(p.entries.Bytes)
-	h := header([]byte(members[entriesMember]), size)
+	h := ustar.Header([]byte(ustar.Members[ustar.Entries]), size)
 	w.Write(h[:])
 	sum := crypto.NewSum()
 	for e, err := range p.store.Entries(ctx, 0, p.size) {
@@ -170,12 +171,12 @@ func (p *packer) write(ctx context.Context, to io.Writer) error {
 	if !bytes.Equal(sum.Sum(nil), p.entries.SHA256[:]) {
 		return errors.New("the store changed below its checkpoint: it is damaged")
 	}
-	w.Write(zeros[:padding(size)])
+	w.Write(ustar.Zeros[:ustar.Padding(size)])
 	if err := p.fetch(ctx, w); err != nil {
 		return err
 	}
-	w.Write(zeros[:])
-	w.Write(zeros[:])
+	w.Write(ustar.Zeros[:])
+	w.Write(ustar.Zeros[:])
 	return w.Flush()
 }
 
@@ -195,7 +196,7 @@ func (p *packer) fetch(ctx context.Context, w *bufio.Writer) error {
 			got[i], err = p.again(ctx, some[i])
 			return err
 		}, turn: func(i int) error {
-			writeMember(w, blobPrefix+some[i].name.String(), got[i])
+			ustar.WriteMember(w, ustar.BlobPrefix+some[i].name.String(), got[i])
 			return nil
 		}}); err != nil {
 			return err
@@ -214,13 +215,4 @@ func (p *packer) again(ctx context.Context, x kept) ([]byte, error) {
 		return nil, fmt.Errorf("blob %s had other content before: the store is damaged", x.name)
 	}
 	return b, err
-}
-
-var zeros [block]byte
-
-func writeMember(w *bufio.Writer, name string, b []byte) {
-	h := header([]byte(name), int64(len(b)))
-	w.Write(h[:])
-	w.Write(b)
-	w.Write(zeros[:padding(int64(len(b)))])
 }
