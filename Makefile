@@ -1,0 +1,101 @@
+# The commands of this repository; .ci/run calls them all. See CONTRIBUTING.md.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := short
+.PHONY: test short race lint fuzz bench api measures examples modules tidy vuln
+
+# Tools are pinned, and are built outside this module: go.mod does not name them.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+REVIVE      := github.com/mgechev/revive@v1.17.0
+MISSPELL    := github.com/golangci/misspell/cmd/misspell@v0.8.0
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+
+# A count: a fuzz run that ends by the clock fails now and then with "context deadline exceeded".
+FUZZTIME ?= 20000x
+
+# The tests of all modules of the workspace.
+test:
+	go test work
+
+# The same without the long runs: crashes, random logs and everything that is built again.
+short:
+	go test -short ./...
+
+race:
+	go test -race ./...
+
+lint:
+	@files=$$(find . -name '*.go' -not -path './.git/*' | wc -l); \
+	[ "$$files" -gt 0 ] || { echo 'there are no Go files' >&2; exit 1; }; \
+	unformatted=$$(gofmt -l .); \
+	[ -z "$$unformatted" ] || { echo "gofmt would change: $$unformatted" >&2; exit 1; }; \
+	echo "$$files files are formatted"
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	go run $(REVIVE) -config .ci/revive.toml ./...
+	git ls-files '*.go' '*.md' '*.yaml' '*.yml' Makefile .ci | xargs go run $(MISSPELL) -error -i nmae,aproval
+
+# Each fuzz target by its name: -fuzz takes one target, and a pattern that matches none passes.
+fuzz:
+	@targets=0; \
+	for package in $$(go list ./...); do \
+		listed=$$(go test -list '^Fuzz' "$$package"); \
+		for name in $$(grep '^Fuzz' <<<"$$listed" || true); do \
+			echo "$$package $$name"; \
+			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$package"; \
+			targets=$$((targets + 1)); \
+		done; \
+	done; \
+	[ "$$targets" -gt 0 ] || { echo 'no fuzz target was found' >&2; exit 1; }; \
+	echo "$$targets targets"
+
+# Every benchmark once, so that each still runs. For figures see bench/README.md.
+bench:
+	@figures=$$(go test -run '^$$' -bench . -benchtime 1x ./...) || { printf '%s\n' "$$figures"; exit 1; }; \
+	grep '^Benchmark' <<<"$$figures" || { echo 'no benchmark ran' >&2; exit 1; }
+
+# Rewrites testdata/api.txt.
+api:
+	go test ./internal/check -run TestAPI -update
+
+measures:
+	go test ./internal/check -run 'TestMeasures|TestTrace' -count 1 -v
+
+examples:
+	@examples=0; \
+	for main in examples/*/main.go; do \
+		[ -f "$$main" ] || continue; \
+		echo "$$(dirname "$$main")"; \
+		go run "./$$(dirname "$$main")"; \
+		examples=$$((examples + 1)); \
+	done; \
+	[ "$$examples" -gt 0 ] || { echo 'there is no example' >&2; exit 1; }; \
+	echo "$$examples examples"
+
+# Modules of their own, outside the workspace.
+modules:
+	@modules=0; \
+	while IFS= read -r mod; do \
+		echo "in $$(dirname "$$mod")"; \
+		(cd "$$(dirname "$$mod")" && GOWORK=off go vet ./... && GOWORK=off go test ./...); \
+		modules=$$((modules + 1)); \
+	done < <(find . -mindepth 2 -name go.mod -not -path '*/testdata/*'); \
+	echo "$$modules modules"
+
+# Modules are as go.sum says, and go.mod names what is used.
+tidy:
+	go mod verify
+	go mod tidy -diff
+
+# It fails if a vulnerability is known in code that is called, and says if it could not look.
+vuln:
+	@tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
+	if ! GOBIN="$$tools" go install $(GOVULNCHECK) 2>"$$tools/log"; then \
+		echo "not run: govulncheck cannot be installed: $$(tail -n 1 "$$tools/log")"; exit 0; \
+	fi; \
+	code=0; "$$tools/govulncheck" ./... >"$$tools/log" 2>&1 || code=$$?; \
+	case $$code in \
+	0) cat "$$tools/log" ;; \
+	3) cat "$$tools/log"; exit 1 ;; \
+	*) echo "not run: $$(tail -n 1 "$$tools/log")" ;; \
+	esac
