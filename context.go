@@ -2,134 +2,195 @@ package helm
 
 import (
 	"context"
+	"errors"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// With gives a context in which an Intent takes the fields that it leaves zero from in: never Tool, Args or Driver. With in.Tool set that
-// holds for this tool only. With over With: the inner one fills first.
+// With returns a context under which an Intent takes the fields that it leaves zero from in, except
+// Tool, Args and Driver. If in.Tool is set this holds for that tool only. With over With: the inner
+// one fills first.
 //
-// A driver's context already carries the Caller, Session and Delegation of its call, and that call's decision as After, so that a tool
-// which calls Guard is chained to the call that runs it. And it is of the kernel that runs it: see [Kernel.Context].
+// A driver's context already carries the Caller, Session and Delegation of its call, and that call's
+// decision as After, so that a tool which calls Guard is chained to the call that runs it. It is also
+// the context of the kernel that runs it: see [Kernel.Context].
 func With(ctx context.Context, in Intent) context.Context {
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	in.Args, in.Driver = nil, nil
-	h := held(ctx)
-	h.layer = &layer{in: in.clone(), up: h.layer}
-	return context.WithValue(ctx, contextKey{}, &h)
+	c := fromContext(ctx)
+	c.layer = &layer{in: in.clone(), outer: c.layer}
+	return context.WithValue(ctx, contextKey{}, &c)
 }
 
-// carried is what HELM keeps in a context.
+// carried is what this package keeps in a context, each list innermost first.
 type carried struct {
-	layer *layer // innermost first
-	calls *running
-	used  *used
+	layer  *layer       // from With and from drivers
+	calls  *runningCall // under whose drivers we are
+	kernel *usedKernel  // from Kernel.Context and from drivers
 }
 
+// A layer fills fields that an Intent leaves zero.
 type layer struct {
-	in  Intent
-	log *proofgraph.Log // a driver's: in.After is for this log only; nil: for any
-	up  *layer
+	in    Intent
+	log   *proofgraph.Log // if a driver's: in.After is for this log only; nil: for any
+	outer *layer
 }
 
-// running is a call under whose driver we are.
-type running struct {
-	session *session
-	key     string // its idempotency key
-	up      *running
-	over    bool // protected by session.mu: what its driver left behind is inside no more
+// A usedKernel is a kernel whose context one is.
+type usedKernel struct {
+	kernel *Kernel
+	outer  *usedKernel
 }
 
 type contextKey struct{}
 
-func held(ctx context.Context) carried {
-	if h, ok := ctx.Value(contextKey{}).(*carried); ok {
-		return *h
+func fromContext(ctx context.Context) carried {
+	if c, ok := ctx.Value(contextKey{}).(*carried); ok {
+		return *c
 	}
 	return carried{}
 }
 
-// look takes what matters of a context, whose methods may panic: then it has ended. One that has ended is an error.
-func look(ctx context.Context) (h carried, done <-chan struct{}, err error) {
-	if trouble := contained("the context", func() {
-		h = held(ctx)
-		_, _ = ctx.Deadline()
-		done = ctx.Done()
-		err = ctx.Err()
-	}); trouble != nil {
-		ended := make(chan struct{})
-		close(ended)
-		done, err = ended, trouble
-	}
-	return h, done, err
+// inspect reads what matters of a context. It returns an error if the context has ended. A context
+// whose methods panic counts as ended.
+func inspect(ctx context.Context) (c carried, done <-chan struct{}, err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			closed := make(chan struct{})
+			close(closed)
+			done, err = closed, contain.Describe("the context", x)
+		}
+	}()
+	c = fromContext(ctx)
+	_, _ = ctx.Deadline() // or its panic would come once the driver asks
+	return c, ctx.Done(), ctx.Err()
 }
 
-// inside tells whether one of the calls that still run is of that session, whose mu the caller holds.
-func (r *running) inside(s *session) bool {
-	for ; r != nil; r = r.up {
-		if r.session == s && !r.over {
+// contextError returns the error of a context that has ended, whose methods may panic.
+func contextError(ctx context.Context) (err error) {
+	defer contain.Error(&err, "the context")
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return errors.New("the context ended")
+}
+
+// ended reports whether done is closed.
+func ended(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// fill sets the fields that in leaves zero.
+func (l *layer) fill(in *Intent, log *proofgraph.Log) {
+	for ; l != nil; l = l.outer {
+		from := &l.in
+		if from.Tool != "" && from.Tool != in.Tool {
+			continue
+		}
+		if in.Caller.ID == "" && in.Caller.Tenant == "" && len(in.Caller.Roles) == 0 {
+			in.Caller = from.Caller
+		}
+		if in.Session == "" {
+			in.Session = from.Session
+		}
+		if in.Idempotency == "" {
+			in.Idempotency = from.Idempotency
+		}
+		if len(in.After) == 0 && (l.log == nil || l.log == log) {
+			in.After = from.After
+		}
+		if len(in.Delegation) == 0 {
+			in.Delegation = from.Delegation
+		}
+		if len(in.Approvals) == 0 {
+			in.Approvals = from.Approvals
+		}
+		if len(in.Attestations) == 0 {
+			in.Attestations = from.Attestations
+		}
+	}
+}
+
+// forNamedTools returns the layers that are for one tool.
+func (l *layer) forNamedTools() *layer {
+	if l == nil {
+		return nil
+	}
+	outer := l.outer.forNamedTools()
+	if l.in.Tool == "" {
+		return outer
+	}
+	return &layer{l.in, l.log, outer}
+}
+
+// under returns the kernel that judges calls of k: k, or the narrowest kernel that u leads to. It
+// returns nil if one of the contexts is of no kernel.
+func (u *usedKernel) under(k *Kernel) *Kernel {
+	for ; u != nil; u = u.outer {
+		if u.kernel.none() {
+			return nil
+		}
+		if descends(u.kernel, k) {
+			k = u.kernel
+		}
+	}
+	return k
+}
+
+// descends reports whether k is the other kernel, or was narrowed from it.
+func descends(k, other *Kernel) bool {
+	for ; k != nil; k = k.parent {
+		if k == other {
 			return true
 		}
 	}
 	return false
 }
 
-// holds tells whether one of the running calls of that session has that key: who waited for it would wait for itself.
-func (r *running) holds(s *session, key string) bool {
-	for ; r != nil; r = r.up {
-		if r.session == s && r.key == key {
-			return true
-		}
-	}
-	return false
-}
-
-// driven is the context of a driver: that of the caller, with what calls inside this one inherit.
-type driven struct {
+// A driverContext is the context of a driver: the caller's, with what the calls it makes inherit.
+type driverContext struct {
 	context.Context
 	carried carried
 	layer   layer
-	call    running
-	used    used
+	call    runningCall
+	kernel  usedKernel
 	after   [1]contracts.Ref
-	roles   [4]string // room for those of most callers
+	roles   [4]string // enough for most callers
 }
 
-// Value gives what HELM keeps in a context, and what else the caller's has.
-func (d *driven) Value(key any) any {
-	if key == (contextKey{}) {
-		return &d.carried
-	}
-	return d.Context.Value(key)
-}
-
-// drive makes the context of a driver. What an outer With gave to any tool was for the call that is running now and ends here, its
-// idempotency key above all; what it gave to one tool by name stays.
-func (c *call) drive(s *session, decision contracts.Ref) *driven {
-	in := &c.inputs
-	d := &driven{Context: c.ctx, call: running{session: s, key: in.Idempotency, up: c.outer}, after: [1]contracts.Ref{decision}}
+// newDriverContext returns the context of a call's driver. A field that an outer With set for all
+// tools was for this call and ends here, its idempotency key above all. One that it set for a named
+// tool stays.
+func newDriverContext(
+	ctx context.Context, outer carried, k *Kernel, s *session, in *contracts.Inputs, decision contracts.Ref,
+) *driverContext {
+	d := &driverContext{Context: ctx, after: [1]contracts.Ref{decision}}
+	d.call = runningCall{session: s, key: in.Idempotency, outer: outer.calls}
 	caller := in.Caller
-	caller.Roles = append(d.roles[:0], caller.Roles...) // those of the record are handed out
-	d.layer = layer{Intent{Caller: caller, Session: in.Session, Delegation: in.Envelopes.Delegation, After: d.after[:]}, c.log, c.layer.named()}
-	d.carried = carried{&d.layer, &d.call, c.used}
-	if c.parent != nil && (c.used == nil || c.used.kernel != c.Kernel) {
-		d.used = used{c.Kernel, c.used}
-		d.carried.used = &d.used
+	caller.Roles = append(d.roles[:0], caller.Roles...) // the record's are handed out
+	from := Intent{Caller: caller, Session: in.Session, Delegation: in.Envelopes.Delegation, After: d.after[:]}
+	d.layer = layer{from, k.shared.log, outer.layer.forNamedTools()}
+	d.carried = carried{&d.layer, &d.call, outer.kernel}
+	if k.parent != nil && (outer.kernel == nil || outer.kernel.kernel != k) {
+		d.kernel = usedKernel{k, outer.kernel}
+		d.carried.kernel = &d.kernel
 	}
 	return d
 }
 
-// named gives the layers that are for one tool.
-func (l *layer) named() *layer {
-	if l == nil {
-		return nil
+// Value returns what this package keeps in the context, and what the caller's context has.
+func (d *driverContext) Value(key any) any {
+	if key == (contextKey{}) {
+		return &d.carried
 	}
-	up := l.up.named()
-	if l.in.Tool == "" {
-		return up
-	}
-	return &layer{l.in, l.log, up}
+	return d.Context.Value(key)
 }

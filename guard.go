@@ -2,31 +2,40 @@ package helm
 
 import (
 	"context"
+	"errors"
+	"sync"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
 )
 
-// Guard judges a call, runs it if it is admissible, and records both. What it answers is the last word: do not run the tool yourself.
+// Guard judges a call, runs it if it is admissible, and records both. What it returns is the last
+// word: do not run the tool yourself.
 //
-// The signed permission is durable before the driver runs, and the receipt before the output is released. Each judged call leaves exactly
-// one receipt, a denial too; a repeat of a bound idempotency key, and a call to a sealed or closed kernel, leave none. Any failure to sign
-// or to store seals the kernel: every later call is KERNEL_SEALED, and the next [New] over the store reads and settles what is there.
+// The signed permission is durable before the driver runs, and the receipt before the output is
+// released. Each judged call leaves exactly one receipt, a denial too. A repeat of a bound
+// idempotency key leaves none, nor does a call to a sealed or closed kernel. Any failure to sign or
+// to store seals the kernel: every later call is KERNEL_SEALED, and the next [New] over the store
+// reads and settles what is there.
 //
-// Under the context of a kernel that was narrowed from k it is a call of that one: see [Kernel.Context].
+// Under the context of a kernel that was narrowed from k, the call is one of that kernel: see
+// [Kernel.Context].
 //
-// A repeat of a bound idempotency key, by the same caller and with the same tool and arguments, runs nothing and is not judged again: it gets
-// the first outcome, released output and all, also where a budget that is spent, an overlay or a policy that was swapped in would deny the
-// call now. That the effect took place is what the key asks, and a denial would be the wrong answer.
+// A repeat of a bound idempotency key, by the same caller and with the same tool and arguments, runs
+// nothing and is not judged again. It gets the first outcome with its released output, even if a
+// budget that is spent, an overlay or a policy that was swapped in would deny the call now. The key
+// asks whether the effect took place, and a denial would be the wrong answer.
 //
-// Where the store is slower than the calls, at most 1,024 decisions are signed ahead of it, with at most 64 MiB of arguments. Further calls
-// wait, first come first served, until there is room or ctx ends. One whose context ends there is DENY FAIL_CLOSED_ERROR, [ErrDenied] and
-// the context's error, and leaves no receipt, for there was no place in the log to be had; it did not run, and the kernel goes on. With room
-// an ended context is a denial that is recorded. Once its decision is signed a call waits for the store, whatever its context says: what is
-// signed may become durable. And once that is durable, the driver is called, and its receipt waits for no room.
+// If the store is slower than the calls, at most 1,024 decisions are signed ahead of it, with at most
+// 64 MiB of arguments. Further calls wait, first come, first served, until there is room or ctx ends.
+// A call whose ctx ends there is DENY FAIL_CLOSED_ERROR, [ErrDenied] and the context's error. It did
+// not run, it leaves no receipt because it had no place in the log, and the kernel goes on. Once there
+// is room, an ended context is a denial that is recorded. Once its decision is signed a call waits for
+// the store, whatever its context says, because what is signed may become durable. Once that is
+// durable the driver is called. Its receipt waits for no room.
 func (k *Kernel) Guard(ctx context.Context, in Intent) (Decision, Receipt) {
 	if k.none() {
 		d := sealed(errNoKernel)
@@ -39,171 +48,445 @@ func (k *Kernel) Guard(ctx context.Context, in Intent) (Decision, Receipt) {
 		ctx = context.Background()
 	}
 	c := calls.Get().(*call)
-	defer c.free()
-	c.Kernel, c.ctx = k, ctx
-	d, r := c.guard(in)
+	c.k, c.ctx = k, ctx
+	c.receive(in)
+	d, r := c.guard()
 	d.tool = c.inputs.Tool
-	c.report(&d, &r)
+	e := c.event(&d, &r)
+	c.free()
+	k.shared.observe(ctx, e)
 	return d, r
 }
 
-// guard is Guard but for the observer, who may close the kernel.
-func (c *call) guard(in Intent) (Decision, Receipt) {
-	c.receive(in)
-	if c.orphan {
-		return sealed(errOrphan), Receipt{}
-	}
-	c.policy = c.current()
-	limits, _ := c.policy.Limits(c.inputs.Tool)
-	if err := c.enter(limits.Timeout); err != nil {
-		return sealed(err), Receipt{}
-	}
-	defer c.leave()
-	defer c.vacate()
-	c.fit()
-	c.parse()
-	return c.proceed()
-}
+var (
+	errOrphan = errors.New("helm: the context is of no kernel: what Narrow gave was nil")
+	errStale  = errors.New("helm: another stack judges now, or under another trust state")
+)
 
 const whyFull = "the context ended while the call waited for room in the log: nothing was recorded"
 
-func sealed(cause error) Decision {
-	return Decision{Reason: contracts.ReasonKernelSealed, cause: cause}
-}
-
-func (c *call) report(d *Decision, r *Receipt) {
-	e := Event{Tool: c.inputs.Tool, Session: c.inputs.Session, ID: d.Record.ID, Verdict: d.Verdict, Reason: d.Reason, Why: d.Why, Index: r.Index, Repeat: c.repeated}
-	if r.Entry == nil {
-		e.Err = d.cause
+// guard takes a call that was received to its outcome.
+func (c *call) guard() (Decision, Receipt) {
+	if c.orphan {
+		return sealed(errOrphan), Receipt{}
 	}
-	c.observe(c.ctx, e)
-}
-
-// An answer is what the call got under its session's lock: a signed judgement, or the call that it repeats.
-type answer struct {
-	session *session
-	record  contracts.DecisionRecord
-	why     string
-	reason  contracts.ReasonCode // as the caller is told; the record's but for misfits
-	pending *contracts.ApprovalRequest
-	faulty  bool             // denied for the call's fault
-	full    bool             // there is no room for it: nothing was signed
-	stale   bool             // another stack judges now, or under another trust state: nothing was signed
-	slot    *proofgraph.Slot // nil: the kernel is sealed, and err says why
-	entry   contracts.Statement
-	denial  contracts.Receipt
-	started bool     // an ALLOW was signed, and counted in
-	call    *running // once it runs
-	limits  guardian.Limits
-	drift   guardian.Why // where the output left its pinned schema
-	err     error        // the judgement could not be signed
-	first   *once        // the call that this one repeats
-	flight  *flight      // of the first, or of this one if it has a key
-}
-
-// proceed gives a call its answer and carries it out.
-func (c *call) proceed() (Decision, Receipt) {
-	a := c.answer()
-	for a.full || a.stale {
-		if a.stale {
-			c.renew()
+	c.policy = c.k.current()
+	limits, _ := c.policy.Limits(c.inputs.Tool)
+	if err := c.k.enter(limits.Timeout); err != nil {
+		return sealed(err), Receipt{}
+	}
+	defer c.release()
+	defer c.k.leave()
+	c.applyPin()
+	c.parse()
+	p := c.decide()
+	for p.full || p.stale { // again: it is later, and other calls went first
+		if p.stale {
+			if c.follow(); c.held != c.weight() {
+				c.release()
+			}
 		} else if !c.queue() {
 			return Decision{Reason: contracts.ReasonFailClosedError, Why: whyFull, cause: contextError(c.ctx)}, Receipt{}
 		}
-		a = c.answer() // anew: it is later, and others went before
+		p = c.decide()
 	}
 	switch {
-	case a.first != nil:
-		c.vacate()
-		c.repeated = true
-		return c.repeat(a)
-	case a.slot == nil:
-		return sealed(a.err), Receipt{}
+	case p.repeats != nil:
+		return c.repeat(p)
+	case p.slot == nil:
+		return sealed(p.err), Receipt{}
+	case p.record.Verdict == contracts.Deny:
+		return c.deny(p)
 	}
-	d := Decision{Reason: a.reason, Why: a.why, Record: a.record, Pending: a.pending}
-	if a.record.Verdict == contracts.Allow {
-		return c.perform(a, d)
-	}
-	switch {
-	case c.unread != nil:
-		d.cause = c.unread
-	case a.faulty && c.cause != nil:
-		d.cause = c.cause
-	case a.faulty:
-		d.cause = contextError(c.ctx)
-	}
-	if a.err == nil {
-		a.err = c.commit(a.slot)
-	}
-	if a.err != nil {
-		d.cause = a.err
-		return d, Receipt{}
-	}
-	return d, Receipt{Record: a.denial, Entry: a.slot.Entry(), Index: a.slot.Index()}
+	return c.perform(p)
 }
 
-// commit waits until the decision is durable. It stands in the queue no more then.
-func (c *call) commit(s *proofgraph.Slot) error {
-	err := s.Wait()
-	c.vacate()
+// decide judges the call and signs the decision while holding the session lock. It never blocks on
+// the admission queue; it sets p.full instead.
+func (c *call) decide() *placement {
+	sh, s := c.k.shared, c.lockSession()
+	defer s.mu.Unlock()
+	p := &placement{session: s}
+	if p.err = sh.log.Err(); p.err != nil { // sealed while the call came here
+		return p
+	}
+	at, err := sh.clock(s)
+	c.state = sh.trust.Load()
+	c.inputs.State.Trust = c.state.Digest()
+	if p.stale = !c.k.judgesBy(c.policy, c.state); p.stale {
+		return p
+	}
+	c.stamp(at, err)
+	if c.judge(p); p.repeats != nil {
+		return p
+	}
+	c.denyUnrepresentable(p)
+	if p.full = !c.admit(); p.full {
+		return p
+	}
+	if c.place(p); p.slot != nil {
+		defer p.slot.Void(errUnsigned)
+		c.sign(p)
+	}
+	return p
+}
+
+// lockSession locks the session that the call's entries belong to: the one asked for or, if that is
+// closed or has no legal name, @refused. While a session is closing, calls from inside it go on,
+// because closing waits for them. Others wait until it is closed or their context ends.
+func (c *call) lockSession() *session {
+	sh := c.k.shared
+	if c.legal {
+		s := sh.session(c.inputs.Session)
+		s.mu.Lock()
+		for more := true; more && s.closing != nil && !c.context.calls.inside(s); {
+			c.release()
+			more = s.await(s.closing, c.done)
+		}
+		if !s.chain.Closed() {
+			return s
+		}
+		s.mu.Unlock() // never two sessions at once
+	}
+	s := sh.session(contracts.SessionRefused)
+	s.mu.Lock()
+	return s
+}
+
+// stamp sets the call's time. If the clock failed or the context ended, the call is refused.
+func (c *call) stamp(at contracts.Time, err error) {
+	c.inputs.Time = at
+	if err != nil {
+		c.fail(err.Error(), err)
+	}
+	select {
+	case <-c.done:
+		c.fail("the context ended", nil) // its own error is asked for when no lock is held
+	default:
+	}
+}
+
+// judge decides the call: condition 0 in its published order, then the guardian.
+func (c *call) judge(p *placement) {
+	refuse := func(reason contracts.ReasonCode, why string) {
+		p.record, p.why = c.policy.Refuse(c.inputs, reason), why
+	}
+	c.forget(p)
+	f, raw := &c.flaws, c.inputs.ArgsForm != ""
+	bound := p.session.bindings[c.inputs.Idempotency]
+	switch {
+	case f.malformed != "":
+		refuse(contracts.ReasonIntentMalformed, f.malformed)
+	case !raw && p.session.chain.Session() == contracts.SessionRefused:
+		refuse(contracts.ReasonSessionClosed, "the session is closed")
+	case !raw && c.state.Frozen():
+		refuse(contracts.ReasonSystemFrozen, "the system is frozen")
+	case !raw && bound != nil && bound.matches(&c.inputs):
+		p.repeats, p.first = bound, bound.pending
+	case !raw && bound != nil:
+		refuse(contracts.ReasonIdempotencyConflict, "idempotency: bound to another call")
+	case !raw && f.fault != "":
+		p.faulty = true
+		refuse(contracts.ReasonFailClosedError, f.fault)
+	default:
+		record, state, why := c.policy.Decide(&c.inputs, c.state, c.past(p.session))
+		p.record, p.pending, c.inputs.State = record, why.Pending, state
+		switch {
+		case record.Verdict == contracts.Allow:
+		case raw:
+			p.why = f.syntax
+		default:
+			p.why = why.String()
+		}
+	}
+	p.reason = p.record.Reason
+}
+
+// past returns what the guardian asks about the past, of a session whose lock the caller holds.
+func (c *call) past(s *session) *priors {
+	sh, p := c.k.shared, &c.priors
+	p.session, p.ledger, p.used = s, &sh.ledger, &sh.used
+	p.from = logReader{sh.options.Store, sh.log}
+	return p
+}
+
+// forget undoes what an earlier judgement of the call has read: for what the kernel refuses itself,
+// nothing was read.
+func (c *call) forget(p *placement) {
+	c.inputs.State = contracts.SessionState{Trust: c.inputs.State.Trust}
+	c.priors.unread, p.pending = nil, nil
+}
+
+// denyUnrepresentable denies what the guardian let past its schema, but the Go type of a wrapped
+// function cannot hold. No policy could replay that, so the log has the kernel's own refusal of the
+// request.
+func (c *call) denyUnrepresentable(p *placement) {
+	past := p.record.Verdict == contracts.Allow || p.record.Condition > 2 ||
+		p.reason == contracts.ReasonDestinationNotAllowed
+	if why := c.flaws.unrepresentable; why != "" && past {
+		c.forget(p)
+		p.record = c.policy.Refuse(c.inputs, contracts.ReasonIntentMalformed)
+		p.reason, p.why = contracts.ReasonSchemaViolation, why
+	}
+}
+
+// admit holds room in the admission queue for the call's decision, unless the call holds some. It
+// reports false if there is none.
+func (c *call) admit() bool {
+	if c.held == 0 {
+		if weight := c.weight(); c.k.shared.admission.TryAcquire(weight) {
+			c.held = weight
+		}
+	}
+	return c.held > 0
+}
+
+// queue waits for room. It reports false if the context ended first. If the kernel was sealed first
+// it reports true: decide says so.
+//
+// A caller waiting for admission holds no lock and no log slot. An admitted caller waits only for the
+// signer, the store and per-entry locks, so it always makes progress. Receipts need no room, because
+// what has run is recorded.
+func (c *call) queue() bool {
+	sh := c.k.shared
+	if weight := c.weight(); sh.admission.Acquire(weight, c.done, sh.log.Sealed()) {
+		c.held = weight
+	}
+	return c.held > 0 || sh.log.Err() != nil
+}
+
+// weight returns the room that the call's decision takes.
+func (c *call) weight() int {
+	n := len(c.buffers.args)
+	e := &c.inputs.Envelopes
+	for _, list := range [...][]contracts.Envelope{e.Approvals, e.Attestations, e.Delegation} {
+		for _, envelope := range list {
+			n += len(envelope)
+		}
+	}
+	return 1 + n>>16
+}
+
+// release gives the call's room back, if it holds any.
+func (c *call) release() {
+	if c.held > 0 {
+		c.k.shared.admission.Release(c.held)
+		c.held = 0
+	}
+}
+
+// place takes the decision's place in the log, and with it what the decision reserves.
+func (c *call) place(p *placement) {
+	r := &c.reserved
+	r.charges, r.nonces = p.record.Charges, nil
+	if p.record.Verdict == contracts.Allow && len(p.record.Approvals) > 0 {
+		r.nonces = noncesOf(&c.buffers.reader, c.inputs.Envelopes.Approvals, p.record.Approvals)
+	}
+	log := c.k.shared.log
+	slot, err := log.Place(p.session.chain, c.inputs.Time, c.parents, r.take)
+	switch {
+	case err == errStale:
+		p.stale = true
+	case err != nil:
+		p.err = err
+		log.Seal(err)
+	default:
+		p.slot = slot
+	}
+}
+
+// reserve is called when the call's entry takes its place in the log, and no other can take one
+// meanwhile. So charges are in the log in the order in which they were made, whatever the number of
+// callers. A call is stale if its policy or the trust state changed since it was judged: an entry
+// after a policy entry is judged by that policy, and one after a trust event under the state it made.
+// It is stale too if a call of another session has consumed one of its approvals.
+func (c *call) reserve(uint64) error {
+	sh, r := c.k.shared, &c.reserved
+	if !c.k.judgesBy(c.policy, c.state) {
+		return errStale
+	}
+	if len(r.nonces) > 0 && sh.used.has(r.nonces...) {
+		return errStale
+	}
+	r.lost = len(r.charges) > 0 && !sh.ledger.Reserve(r.charges, c.inputs.State.Budgets)
+	if !r.lost && len(r.nonces) > 0 {
+		sh.used.add(r.nonces)
+	}
+	return nil
+}
+
+// denyLostReservation re-judges a call whose budget was taken by a concurrent call, using the
+// balances seen when its slot was assigned. The result is always a denial in the same slot.
+func (c *call) denyLostReservation(p *placement) {
+	frozen := frozenBalances{&c.priors, c.inputs.State.Budgets}
+	record, state, why := c.policy.Decide(&c.inputs, c.state, frozen)
+	c.inputs.State = state
+	if record.Verdict == contracts.Allow { // a fault of ours: nothing was reserved
+		c.forget(p)
+		record, why.What = c.policy.Refuse(c.inputs, contracts.ReasonFailClosedError), "a budget was lost and found"
+	}
+	p.record, p.reason, p.why = record, record.Reason, why.String()
+}
+
+// sign signs the decision into its place in the log.
+func (c *call) sign(p *placement) {
+	if c.reserved.lost {
+		c.denyLostReservation(p)
+	}
+	b := c.buffers
+	b.document = c.inputs.Append(b.document[:0]) // the store copies what it keeps
+	h := p.slot.Header()
+	p.record.Seal(h.Session, h.Seq, crypto.Sum(b.document))
+	allowed := p.record.Verdict == contracts.Allow
+	if allowed {
+		p.entry.Decision = &p.record
+	} else {
+		p.denial = receipts.Denied(&p.record)
+		p.entry.Receipt = &p.denial
+	}
+	if c.k.shared.options.Keep.DropInputs {
+		p.err = p.slot.Sign(&p.entry)
+	} else {
+		p.err = p.slot.Sign(&p.entry, b.document)
+	}
+	if allowed && p.err == nil {
+		p.session.past.Allow(&p.record, c.inputs.Time, c.reserved.nonces)
+		p.started, p.first = true, p.session.start(&c.inputs, p.slot.Index())
+	}
+}
+
+// awaitDurable waits until the decision is durable. It takes no room in the queue then.
+func (c *call) awaitDurable(slot *proofgraph.Slot) error {
+	err := slot.Wait()
+	c.release()
 	return err
 }
 
-// answer judges the call and signs the judgement, under the lock of the session that its entries stand in. It waits for no room.
-func (c *call) answer() *answer {
-	s := c.home()
-	defer s.mu.Unlock()
-	a := &answer{session: s}
-	if a.err = c.log.Err(); a.err != nil { // while the call came here
-		return a
+// repeat returns the first outcome of an idempotency key to a call that is the same. It writes
+// nothing.
+func (c *call) repeat(p *placement) (Decision, Receipt) {
+	c.release()
+	c.repeated = true
+	sh := c.k.shared
+	if p.first == nil {
+		return p.repeats.recall(context.WithoutCancel(c.ctx), logReader{sh.options.Store, sh.log}, c.state)
 	}
-	c.state = c.trust.Load()
-	c.inputs.State.Trust = c.state.Digest()
-	if a.stale = c.stands() != nil; a.stale {
-		return a
+	if c.context.calls.holds(p.session, c.inputs.Idempotency) { // it would wait for itself
+		why := "idempotency: the key of the call that this one is made from"
+		return Decision{Reason: contracts.ReasonIdempotencyConflict, Why: why}, Receipt{}
 	}
-	c.stamp(s)
-	if c.judge(s, a); a.first != nil {
-		return a
+	if d, r, ok := p.first.await(c.done); ok {
+		return d, r
 	}
-	c.refit(a)
-	if a.full = !c.admitted(); a.full {
-		return a
+	why := "idempotency: the first call still runs"
+	return Decision{Reason: contracts.ReasonToolCanceled, Why: why, cause: contextError(c.ctx)}, Receipt{}
+}
+
+// deny returns a denial once it is durable.
+func (c *call) deny(p *placement) (Decision, Receipt) {
+	d := p.decision()
+	switch {
+	case c.priors.unread != nil:
+		d.cause = c.priors.unread
+	case p.faulty && c.flaws.cause != nil:
+		d.cause = c.flaws.cause
+	case p.faulty:
+		d.cause = contextError(c.ctx)
 	}
-	c.charges, c.nonces = a.record.Charges, nil
-	if a.record.Verdict == contracts.Allow {
-		c.nonces = noncesOf(&c.reader, c.inputs.Envelopes.Approvals, a.record.Approvals)
+	err := p.err
+	if err == nil {
+		err = c.awaitDurable(p.slot)
 	}
-	if a.slot, a.err = c.log.Place(s.chain, c.inputs.Time, c.parents, c.taken); a.err != nil {
-		a.slot = nil
-		if a.stale = a.err == errMoved; !a.stale {
-			c.log.Seal(a.err)
+	if err != nil {
+		d.cause = err
+		return d, Receipt{}
+	}
+	return d, Receipt{Record: p.denial, Entry: p.slot.Entry(), Index: p.slot.Index()}
+}
+
+// perform runs a call whose permission was signed, if that becomes durable, and records what became
+// of it. Whatever happens, panics and the end of the goroutine included, the session and the repeats
+// that wait for this call are told, and a call without a receipt seals the kernel.
+func (c *call) perform(p *placement) (d Decision, r Receipt) {
+	d = p.decision()
+	d.Reason, d.cause = contracts.ReasonFailClosedError, p.err
+	if !p.started {
+		return d, r
+	}
+	log := c.k.shared.log
+	defer func() {
+		if r.Entry == nil {
+			log.Seal(errUnrecorded)
 		}
-		return a
+		p.session.finish(p.run.call, p.first, c.inputs.Idempotency, d, r)
+	}()
+	defer contain.Error(&d.cause, "recording the call")
+	if d.cause = c.awaitDurable(p.slot); d.cause != nil {
+		return d, r
 	}
-	defer a.slot.Void(errUnsigned)
-	if c.lost {
-		c.yield(a)
+	d.Reason = contracts.ReasonReceiptNotStored
+	o := c.run(p)
+	slot, receipt, err := c.conclude(p, &o)
+	if err == nil {
+		err = slot.Wait()
 	}
-	c.scratch = c.inputs.Append(c.scratch[:0]) // a store copies what it keeps
-	inputs := c.scratch
-	h := a.slot.Header()
-	a.record.Seal(h.Session, h.Seq, crypto.Sum(inputs))
-	st := &a.entry
-	if a.record.Verdict == contracts.Allow {
-		st.Decision = &a.record
-	} else {
-		a.denial = receipts.Denied(&a.record)
-		st.Receipt = &a.denial
+	if err != nil {
+		log.Seal(err)
+		d.cause = err
+		return d, r
 	}
-	if c.options.Keep.DropInputs {
-		a.err = a.slot.Sign(st)
-	} else {
-		a.err = a.slot.Sign(st, inputs)
+	d.Verdict, d.Reason, d.cause = receipt.Verdict, receipt.Reason, o.Err
+	r = Receipt{Record: *receipt, Entry: slot.Entry(), Index: slot.Index()}
+	switch receipt.Reason {
+	case contracts.ReasonAllow:
+		r.Output = o.Output
+	case contracts.ReasonToolError:
+		d.toolError, d.cause = foreign(o.Err), nil
+	default:
+		d.Why = p.run.why(receipt.Reason)
 	}
-	if a.err == nil && a.record.Verdict == contracts.Allow {
-		s.past.Allow(&a.record, c.inputs.Time, c.nonces)
-		a.started, a.flight = true, s.start(&c.inputs, a.slot.Index())
+	return d, r
+}
+
+// decision returns the decision as it was before anything ran, which is a denial.
+func (j *judgement) decision() Decision {
+	return Decision{Reason: j.reason, Why: j.why, Record: j.record, Pending: j.pending}
+}
+
+// event returns what the observer is told of the call.
+func (c *call) event(d *Decision, r *Receipt) Event {
+	e := Event{
+		Tool:    c.inputs.Tool,
+		Session: c.inputs.Session,
+		ID:      d.Record.ID,
+		Verdict: d.Verdict,
+		Reason:  d.Reason,
+		Why:     d.Why,
+		Index:   r.Index,
+		Repeat:  c.repeated,
 	}
-	return a
+	if r.Entry == nil {
+		e.Err = d.cause
+	}
+	return e
+}
+
+var calls = sync.Pool{New: func() any {
+	c := &call{buffers: new(buffers)}
+	c.reserved.take = c.reserve
+	return c
+}}
+
+// maxScratch is how much memory a call may leave to the next one.
+const maxScratch = 64 << 10
+
+// free makes the call ready to be used again.
+func (c *call) free() {
+	b := c.buffers
+	if cap(b.raw)+cap(b.args)+cap(b.spare)+cap(b.document) > 4*maxScratch || len(b.raw) > maxScratch {
+		return
+	}
+	b.raw, b.args, b.spare, b.document = b.raw[:0], b.args[:0], b.spare[:0], b.document[:0]
+	*c = call{parents: c.parents[:0], reserved: reservation{take: c.reserved.take}, buffers: b}
+	calls.Put(c)
 }

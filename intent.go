@@ -7,62 +7,55 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
-	"github.com/helmkernel/helm/proofgraph"
 )
 
-// Caller is on whose behalf a tool is called. The zero Caller is anonymous. ID and Tenant have at most 256 bytes, and there are at most 32
-// Roles of 64 bytes, in any order.
+// A Caller is on whose behalf a tool is called. The zero Caller is anonymous. ID and Tenant have at
+// most 256 bytes. There are at most 32 Roles of 64 bytes, in any order.
 type Caller = contracts.Caller
 
 // Func is a function as a Driver.
 type Func = executor.Func
 
-// Intent is a call that somebody wants to make. A field outside its limits is DENY, with a receipt; docs/FORMATS.md section 1 has them all.
+// An Intent is a call to be judged. A field outside its limits is DENY, with a receipt;
+// docs/FORMATS.md section 1 lists all limits.
 type Intent struct {
-	Tool         string          // 1 to 128 letters, digits and . _ : @ / -
-	Args         json.RawMessage // as the model wrote them: one JSON object of at most 1 MiB; empty is DENY
-	Caller       Caller
-	Session      string               // the conversation that this call belongs to, named like a tool, the first letter not @; "" is "main", which cannot be closed
-	Idempotency  string               // one effect per value and session; at most 256 bytes; bound by the durable ALLOW, never by a denial; never chosen by a model
-	After        []contracts.Ref      // entries that caused this call, at most 32; see Receipt.Ref
-	Delegation   []contracts.Envelope // the grants under which the call is made: the leaf, each followed by its parent; at most 16
-	Approvals    []contracts.Envelope // what approvers made of Decision.Pending (ApprovalRequest.Approve), at most 16, what is no envelope left out; those that count are used up by an ALLOW
-	Attestations []contracts.Envelope // what attestors say of the call, at most 16; these are not used up
-	Driver       executor.Driver      // what runs, for tools that Options.Drivers does not bind; both or neither is DENY, and so is one of another definition than is pinned
+	// Tool has 1 to 128 letters, digits and . _ : @ / -.
+	Tool string
+
+	// Args is one JSON object of at most 1 MiB, as the model wrote it. Empty is DENY.
+	Args json.RawMessage
+
+	// Caller is on whose behalf the tool is called.
+	Caller Caller
+
+	// Session is the conversation that this call belongs to. It is named like a tool, but does not
+	// begin with @. Empty is "main", which cannot be closed.
+	Session string
+
+	// Idempotency is a key of at most 256 bytes: one effect per key and session. The durable ALLOW
+	// binds it, a denial never. It must not be chosen by a model.
+	Idempotency string
+
+	// After names the entries that caused this call, at most 32. See Receipt.Ref.
+	After []contracts.Ref
+
+	// Delegation holds the grants under which the call is made, at most 16: the leaf, then each
+	// grant's parent.
+	Delegation []contracts.Envelope
+
+	// Approvals holds what approvers made of Decision.Pending (ApprovalRequest.Approve), at most 16.
+	// Anything that is no envelope is left out. Those that count are used up by an ALLOW.
+	Approvals []contracts.Envelope
+
+	// Attestations holds what attestors say of the call, at most 16. They are not used up.
+	Attestations []contracts.Envelope
+
+	// Driver is what runs, for a tool that Options.Drivers does not bind. Both or neither is DENY,
+	// and so is one whose definition differs from the pinned one.
+	Driver executor.Driver
 }
 
-// fill takes what in leaves zero from the layers of a context.
-func (in *Intent) fill(l *layer, log *proofgraph.Log) {
-	for ; l != nil; l = l.up {
-		from := &l.in
-		if from.Tool != "" && from.Tool != in.Tool {
-			continue
-		}
-		if in.Caller.ID == "" && in.Caller.Tenant == "" && len(in.Caller.Roles) == 0 {
-			in.Caller = from.Caller
-		}
-		if in.Session == "" {
-			in.Session = from.Session
-		}
-		if in.Idempotency == "" {
-			in.Idempotency = from.Idempotency
-		}
-		if len(in.After) == 0 && (l.log == nil || l.log == log) {
-			in.After = from.After
-		}
-		if len(in.Delegation) == 0 {
-			in.Delegation = from.Delegation
-		}
-		if len(in.Approvals) == 0 {
-			in.Approvals = from.Approvals
-		}
-		if len(in.Attestations) == 0 {
-			in.Attestations = from.Attestations
-		}
-	}
-}
-
-// clone shares nothing with in that somebody could change.
+// clone returns a copy that shares nothing with in that could be changed.
 func (in Intent) clone() Intent {
 	in.Args = bytes.Clone(in.Args)
 	in.Caller.Roles = slices.Clone(in.Caller.Roles)

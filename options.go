@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,55 +15,84 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
 // Options are what a kernel is made of. New copies them and refuses the zero value.
 type Options struct {
-	Policy  *guardian.Policy             // required
-	Key     crypto.Signer                // required: Ed25519, in memory or in a KMS; signs entries
-	LogKey  crypto.Signer                // signs checkpoints; nil: derived from a Key in memory, else New refuses
-	Origin  string                       // the log's name, 1 to 255 letters, digits and . _ / -; "" is "helm/" and the first 16 digits of Key's id, so give it where the log was begun with another
-	Store   proofgraph.Store             // required; the caller closes it, after the kernel
-	Drivers map[string]executor.Driver   // by tool; one for a tool that the policy does not declare is never called
-	Trust   *registry.Registry           // the keys that the log began with; what changed since, it has itself. nil: only Key and LogKey, for good
-	Keep    Keep                         // the zero value keeps inputs, which replay needs, and not outputs
-	Now     func() time.Time             // nil: time.Now; what it says never runs back within a session
-	Rand    io.Reader                    // nil: crypto/rand; nonces
-	Observe func(context.Context, Event) // after the fact, synchronously, without any lock; its panics are contained
+	// Policy decides. Required.
+	Policy *guardian.Policy
+
+	// Key signs entries: an Ed25519 key, in memory or in a KMS. Required.
+	Key crypto.Signer
+
+	// LogKey signs checkpoints. If it is nil it is derived from a Key in memory; New refuses any
+	// other Key then.
+	LogKey crypto.Signer
+
+	// Origin is the log's name: 1 to 255 letters, digits and . _ / -. If it is empty it is "helm/"
+	// and the first 16 digits of Key's id, so set it if the log was begun with another Key.
+	Origin string
+
+	// Store keeps the log. Required. The caller closes it, after the kernel.
+	Store proofgraph.Store
+
+	// Drivers are what runs, by tool. One for a tool that the policy does not declare is never
+	// called.
+	Drivers map[string]executor.Driver
+
+	// Trust is the initial trust state: the keys that the log began with. What changed since is in
+	// the log. If it is nil only Key and LogKey count, for good.
+	Trust *registry.Registry
+
+	// Keep says which bytes the store keeps besides the log. The zero value keeps inputs, which
+	// replay needs, and no outputs.
+	Keep Keep
+
+	// Now is the clock; nil means time.Now. Time never runs back within a session, whatever it says.
+	Now func() time.Time
+
+	// Rand is where nonces come from; nil means crypto/rand.
+	Rand io.Reader
+
+	// Observe is called with each event after the fact, synchronously and without any lock. Its
+	// panics are contained.
+	Observe func(context.Context, Event)
 }
 
-// Keep says which bytes stay in the store beside the log. Hashes of both are always recorded.
+// Keep says which bytes stay in the store besides the log. Hashes of both are always recorded.
 type Keep struct {
 	DropInputs bool // verdicts can then not be replayed
 	Outputs    bool // a repeat of an idempotency key then finds the first output
 }
 
-// Event tells an observer what became of a call. It has no arguments and no outputs.
+// Event is what an observer is told of a call. It has no arguments and no outputs.
 type Event struct {
 	Tool    string
 	Session string
-	ID      string // of the decision: session/seq; "" where nothing was recorded
+	ID      string // of the decision: session/seq; "" if nothing was recorded
 	Verdict contracts.Verdict
 	Reason  contracts.ReasonCode
 	Why     string
 	Index   uint64 // of the receipt
-	Err     error  // where nothing was recorded: what the kernel, its store, its signer or the context said; else nil
+	Err     error  // if nothing was recorded, what the kernel, its store, its signer or the context said
 	Repeat  bool   // the call repeats an idempotency key: ID and Index are those of the first
 	Late    bool   // an abandoned driver ended; its result was dropped
 }
 
-// prepared is Options with every default filled in. They are not embedded: a Kernel's users would reach them, and round it its tools.
-type prepared struct {
-	options Options
+// settings are Options with every default filled in.
+type settings struct {
+	Options
 	keyID   contracts.Digest
 	logID   contracts.Digest
-	derived bool            // the log key, from the key
-	initial *registry.State // in which the log began
+	derived bool            // LogKey is derived from Key
+	initial *registry.State // the trust state in which the log began
 }
 
-func prepare(o Options) (*prepared, error) {
+// prepare checks the options and fills in the defaults.
+func prepare(o Options) (*settings, error) {
 	var missing []string
 	for _, need := range []struct {
 		name string
@@ -78,7 +108,7 @@ func prepare(o Options) (*prepared, error) {
 	if len(o.Policy.Documents()) == 0 {
 		return nil, errors.New("helm: Options.Policy: no documents: make it with guardian.Compile or policy.Load")
 	}
-	p := new(prepared)
+	p := new(settings)
 	public, err := crypto.PublicOf(o.Key)
 	if err != nil {
 		return nil, fmt.Errorf("helm: Options.Key: %w", err)
@@ -110,32 +140,54 @@ func prepare(o Options) (*prepared, error) {
 	}
 	o.Drivers = maps.Clone(o.Drivers)
 	for tool, d := range o.Drivers {
-		if !bound(d) {
+		if !isDriver(d) {
 			return nil, fmt.Errorf("helm: Options.Drivers: %q is nil", tool)
 		}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	p.options = o
+	p.Options = o
 	return p, nil
 }
 
-// now is the clock; a panic in it is an error.
-func (p *prepared) now() (t contracts.Time, err error) {
-	defer func() {
-		if x := recover(); x != nil {
-			err = panicked("Options.Now", x)
-		}
-	}()
-	return contracts.TimeOf(p.options.Now()), nil
+// isDriver reports whether d is a driver. A nil Func is none.
+func isDriver(d executor.Driver) bool {
+	f, ok := d.(executor.Func)
+	return d != nil && !(ok && f == nil)
 }
 
-// observe reports what happened. Whatever the observer does, the call is over.
-func (p *prepared) observe(ctx context.Context, e Event) {
-	if p.options.Observe == nil {
-		return
+// checkDefinitions returns an error if a driver of the options does not declare the definition that
+// the policy pins for its tool, because no call of that tool could run. It asks the drivers, so the
+// caller must hold no lock.
+func (p *settings) checkDefinitions(policy *guardian.Policy) error {
+	for _, tool := range slices.Sorted(maps.Keys(p.Drivers)) {
+		pinned, ok := policy.Definition(tool)
+		if !ok {
+			continue
+		}
+		declared, err := definitionOf(p.Drivers[tool])
+		if err != nil {
+			return fmt.Errorf("Options.Drivers: %q: %w", tool, err)
+		}
+		switch declared {
+		case pinned:
+		case contracts.Digest{}:
+			return fmt.Errorf("Options.Drivers: %q: the policy pins a definition of this tool, "+
+				"and the driver declares none: give an executor.Defined", tool)
+		default:
+			return fmt.Errorf("Options.Drivers: %q: the definition is %v now, and the policy pins %v: "+
+				"look at what changed, then pin it in a later version of the bundle", tool, declared, pinned)
+		}
 	}
-	defer func() { _ = recover() }()
-	p.options.Observe(ctx, e)
+	return nil
+}
+
+// definitionOf returns the definition that a driver declares, the zero Digest if it declares none.
+func definitionOf(d executor.Driver) (digest contracts.Digest, err error) {
+	defer contain.Error(&err, "its Definition")
+	if d, ok := d.(executor.Defined); ok {
+		digest = d.Definition()
+	}
+	return digest, nil
 }

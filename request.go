@@ -4,124 +4,134 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// call is one Guard: what was asked, in the form in which it is judged and recorded. It is reused, so nothing that outlives a Guard may
-// refer to its buffers.
+// A call is one Guard: what was asked, in the form in which it is judged and recorded. It is reused,
+// so nothing that outlives a Guard may refer to its buffers.
 type call struct {
-	*Kernel
-	ctx     context.Context
-	inputs  contracts.Inputs
-	parents []contracts.Digest
-	driver  executor.Driver
-	policy  *guardian.Policy // for which the arguments were read, and by which the call is judged
-	state   *registry.State  // the trust state that it is judged under
-	layer   *layer           // what the context carries
-	outer   *running         // calls under whose drivers we are
-	used    *used            // kernels whose context it is
-	orphan  bool             // one of them is none
-	done    <-chan struct{}
-	here    *session // whose lock it holds while it is judged
-	legal   bool     // the session has a legal name
-	holds   int      // of the kernel's room
-
-	bound   uint64                 // drivers
-	sandbox *contracts.SandboxInfo // what the one driver declares; nil: none
-	defined contracts.Digest       // likewise; zero: none
-
-	malformed string // what is outside its limits
-	syntax    string // why the arguments are not strict JSON
-	fault     string // what of the caller's failed: the context ended, something panicked
-	cause     error  // of that, where there is one
-	unread    error  // why it cannot be told what was before the call
-	repeated  bool   // an idempotency key of an earlier call
-	misfit    string // a wrapped function's type cannot hold the arguments
-
-	tree    crypto.Tree
-	reader  contracts.Reader
-	earlier *contracts.Reader // of the inputs of earlier calls, which may be large: it goes with the call
-	raw     []byte            // the arguments as received
-	args    []byte            // their canonical form, after defaults
-	spare   []byte
-	scratch []byte // the inputs document
-
-	charges []contracts.Charge // to reserve with the call's place
-	nonces  []string           // of the requests that it consumes then
-	lost    bool               // others took what they were to be made of
-
-	taken func(uint64) error // made once
+	k        *Kernel // whose policy judges it
+	ctx      context.Context
+	done     <-chan struct{} // of ctx
+	context  carried         // what ctx carries
+	orphan   bool            // ctx is that of no kernel
+	inputs   contracts.Inputs
+	parents  []contracts.Digest
+	legal    bool // the session has a legal name
+	driver   binder
+	flaws    flaws
+	policy   *guardian.Policy // for which the arguments were read, and by which the call is judged
+	state    *registry.State  // the trust state under which it is judged
+	priors   priors
+	reserved reservation
+	held     int  // weight held of the kernel's admission queue
+	repeated bool // an idempotency key of an earlier call
+	buffers  *buffers
 }
 
-var calls = sync.Pool{New: func() any {
-	c := new(call)
-	c.taken = c.take
-	return c
-}}
-
-// maxScratch is how much memory a call may leave to the next one.
-const maxScratch = 64 << 10
-
-func (c *call) free() {
-	if cap(c.raw)+cap(c.args)+cap(c.spare)+cap(c.scratch) > 4*maxScratch || len(c.raw) > maxScratch {
-		return
-	}
-	*c = call{tree: c.tree, reader: c.reader, raw: c.raw[:0], args: c.args[:0], spare: c.spare[:0], scratch: c.scratch[:0], parents: c.parents[:0], taken: c.taken}
-	calls.Put(c)
+// flaws are what is wrong with a call before it is judged. Of each kind only the first counts.
+type flaws struct {
+	malformed       string // a field outside its limits
+	syntax          string // why the arguments are not strict JSON
+	unrepresentable string // why a wrapped function's Go type cannot hold the arguments
+	fault           string // what of the caller's failed: the context ended, or something panicked
+	cause           error  // of the fault, if there is one
 }
 
-// receive takes a request in. It copies what the caller could change, and touches everything of the caller's that can panic before
-// anything is decided.
+// A reservation is what a call takes, with its place in the log, before any other call can.
+type reservation struct {
+	charges []contracts.Charge
+	nonces  []string           // of the requests that it consumes
+	lost    bool               // another call took the budget first
+	take    func(uint64) error // call.reserve, made once
+}
+
+// buffers are what a call leaves to the next one.
+type buffers struct {
+	tree     crypto.Tree
+	reader   contracts.Reader
+	raw      []byte // the arguments as received
+	args     []byte // their canonical form, after defaults
+	spare    []byte
+	document []byte // the inputs
+}
+
+// A binder is what runs, and what it declares.
+type binder struct {
+	driver     executor.Driver
+	bound      uint64                 // how many drivers there are
+	sandbox    *contracts.SandboxInfo // in which the one driver runs; nil: none
+	definition contracts.Digest       // that it serves; zero: none
+}
+
+// A judgement is what was decided about a call.
+type judgement struct {
+	record  contracts.DecisionRecord
+	why     string
+	reason  contracts.ReasonCode // as the caller is told; the record's unless the arguments are unrepresentable
+	pending *contracts.ApprovalRequest
+	faulty  bool     // denied for a fault of the caller's
+	repeats *binding // the call that this one repeats; then nothing was decided
+}
+
+// A placement is a judgement that was signed into its place in the log, and what became of it.
+type placement struct {
+	judgement
+	session *session
+	full    bool             // there was no room: nothing was signed
+	stale   bool             // another stack judges now, or under another trust state: nothing was signed
+	slot    *proofgraph.Slot // nil: the kernel is sealed, and err says why
+	entry   contracts.Statement
+	denial  contracts.Receipt
+	err     error        // the judgement could not be signed
+	started bool         // an ALLOW was signed, and counted in
+	first   *pendingCall // the repeated call if it still runs; this one if it has an idempotency key
+	run     execution
+}
+
+// receive copies the intent and calls every caller-supplied method that might panic (context,
+// driver), so that nothing can panic once judging has begun.
 func (c *call) receive(in Intent) {
-	c.raw = append(c.raw[:0], in.Args...)
-	h, done, err := look(c.ctx)
-	c.layer, c.outer, c.used, c.done = h.layer, h.calls, h.used, done
-	if k := c.Kernel.under(h.used); k != nil {
-		c.Kernel = k
+	c.buffers.raw = append(c.buffers.raw[:0], in.Args...)
+	var err error
+	c.context, c.done, err = inspect(c.ctx)
+	if err != nil {
+		c.fail("the context ended, or panicked", err)
+	}
+	if k := c.context.kernel.under(c.k); k != nil {
+		c.k = k
 	} else {
 		c.orphan = true
 	}
-	if err != nil {
-		c.failed("the context ended, or panicked", err)
-	}
-	in.fill(c.layer, c.log)
+	c.context.layer.fill(&in, c.k.shared.log)
 	c.names(&in)
 	c.caller(in.Caller)
 	c.presented(&in)
 	c.after(in.After)
-	if err := contained("the driver's declaration", func() { c.bind(&in) }); err != nil {
-		c.failed(err.Error(), err)
+	if err := c.bind(&in); err != nil {
+		c.fail(err.Error(), err)
 	}
 }
 
-// failed notes the first thing of the caller's that failed. What it says goes to observers, so it has no text of the caller's.
-func (c *call) failed(what string, cause error) {
-	if c.fault == "" {
-		c.fault, c.cause = what, cause
+// fail notes the first thing of the caller's that failed. Observers are told what, so it must have no
+// text of the caller's.
+func (c *call) fail(what string, cause error) {
+	if c.flaws.fault == "" {
+		c.flaws.fault, c.flaws.cause = what, cause
 	}
 }
 
-// contained calls what may panic.
-func contained(what string, f func()) (err error) {
-	defer func() {
-		if x := recover(); x != nil {
-			err = panicked(what, x)
-		}
-	}()
-	f()
-	return nil
-}
-
-// bad notes the first thing that is outside its limits.
-func (c *call) bad(what string) {
-	if c.malformed == "" {
-		c.malformed = what
+// malformed notes the first field that is outside its limits.
+func (c *call) malformed(what string) {
+	if c.flaws.malformed == "" {
+		c.flaws.malformed = what
 	}
 }
 
@@ -132,15 +142,15 @@ func (c *call) names(in *Intent) {
 	}
 	if c.legal = contracts.IsSession(c.inputs.Session); !c.legal {
 		c.inputs.Session = contracts.Hashed(c.inputs.Session)
-		c.bad("session: not 1 to 128 letters, digits and . _ : @ / -, the first not @")
+		c.malformed("session: not 1 to 128 letters, digits and . _ : @ / -, the first not @")
 	}
 	if !contracts.IsTool(in.Tool) {
 		c.inputs.Tool = contracts.Hashed(in.Tool)
-		c.bad("tool: not 1 to 128 letters, digits and . _ : @ / -")
+		c.malformed("tool: not 1 to 128 letters, digits and . _ : @ / -")
 	}
 	if in.Idempotency != "" && !contracts.IsWords(in.Idempotency, contracts.MaxCallerID) {
 		c.inputs.Idempotency = contracts.Hashed(in.Idempotency)
-		c.bad("idempotency: more than 256 bytes, or control characters")
+		c.malformed("idempotency: more than 256 bytes, or control characters")
 	}
 }
 
@@ -148,7 +158,7 @@ func (c *call) caller(who Caller) {
 	limit := func(s *string, what string) {
 		if *s != "" && !contracts.IsWords(*s, contracts.MaxCallerID) {
 			*s = contracts.Hashed(*s)
-			c.bad(what + ": more than 256 bytes, or control characters")
+			c.malformed(what + ": more than 256 bytes, or control characters")
 		}
 	}
 	limit(&who.ID, "caller id")
@@ -157,8 +167,9 @@ func (c *call) caller(who Caller) {
 		roles := slices.Clone(who.Roles)
 		slices.Sort(roles)
 		roles = slices.Compact(roles)
-		if len(roles) > contracts.MaxRoles || slices.ContainsFunc(roles, func(r string) bool { return !contracts.IsWords(r, contracts.MaxRole) }) {
-			c.bad("caller roles: more than 32, or not 1 to 64 bytes without control characters")
+		illegal := func(role string) bool { return !contracts.IsWords(role, contracts.MaxRole) }
+		if len(roles) > contracts.MaxRoles || slices.ContainsFunc(roles, illegal) {
+			c.malformed("caller roles: more than 32, or not 1 to 64 bytes without control characters")
 			roles = []string{hashedRoles(roles)}
 		}
 		who.Roles = roles
@@ -168,8 +179,8 @@ func (c *call) caller(who Caller) {
 	c.inputs.Caller = who
 }
 
-// hashedRoles is the one role under which roles outside their limits are recorded: the digest of their canonical array. It has no
-// "sha256:" before it, with which it would itself be longer than a role may be.
+// hashedRoles returns the one role under which roles outside their limits are recorded: the digest of
+// their canonical array. It has no "sha256:" prefix, which would make it longer than a role may be.
 func hashedRoles(roles []string) string {
 	b := []byte{'['}
 	for i, r := range roles {
@@ -181,8 +192,9 @@ func hashedRoles(roles []string) string {
 	return crypto.Sum(append(b, ']')).String()
 }
 
-// presented keeps the envelopes that have the form of one, without repeats. A malformed approval changes nothing; a delegation is what the
-// call is made under, so it must not fall away.
+// presented keeps the envelopes that have the form of one, without repeats. A malformed approval
+// changes nothing. A malformed delegation must not just fall away, because it is what the call is
+// made under.
 func (c *call) presented(in *Intent) {
 	if len(in.Delegation)+len(in.Approvals)+len(in.Attestations) == 0 {
 		return
@@ -190,14 +202,14 @@ func (c *call) presented(in *Intent) {
 	size := 0
 	keep := func(list []contracts.Envelope, what string) (out []contracts.Envelope) {
 		if len(list) > contracts.MaxListed {
-			c.bad(what + ": more than 16")
+			c.malformed(what + ": more than 16")
 			list = list[:contracts.MaxListed]
 		}
 		for _, e := range list {
 			e = slices.Clone(e)
-			if _, err := c.reader.Open(e); err != nil {
+			if _, err := c.buffers.reader.Open(e); err != nil {
 				if what == "delegation" {
-					c.bad("delegation: not the envelope of a grant")
+					c.malformed("delegation: not the envelope of a grant")
 				}
 				continue
 			}
@@ -208,20 +220,24 @@ func (c *call) presented(in *Intent) {
 		}
 		return out
 	}
-	c.inputs.Envelopes = contracts.Envelopes{Approvals: keep(in.Approvals, "approvals"), Attestations: keep(in.Attestations, "attestations"),
-		Delegation: keep(in.Delegation, "delegation")}
+	c.inputs.Envelopes = contracts.Envelopes{
+		Approvals:    keep(in.Approvals, "approvals"),
+		Attestations: keep(in.Attestations, "attestations"),
+		Delegation:   keep(in.Delegation, "delegation"),
+	}
 	if size > contracts.MaxPresented {
-		c.bad("envelopes: more than 1 MiB together")
+		c.malformed("envelopes: more than 1 MiB together")
 		c.inputs.Envelopes = contracts.Envelopes{}
 	}
 }
 
-// after makes the parents of the entry. One that is unknown would be a lie in the graph, so then there are none, and the call is denied.
+// after makes the parents of the entry. An unknown one would be a lie in the graph, so there are none
+// then, and the call is denied.
 func (c *call) after(refs []contracts.Ref) {
 	for _, r := range refs {
-		index, ok := c.log.Lookup(r.Hash)
+		index, ok := c.k.shared.log.Lookup(r.Hash)
 		if !ok || index != r.Index || len(refs) > contracts.MaxParents {
-			c.bad("after: more than 32 entries, or one that is not in this log")
+			c.malformed("after: more than 32 entries, or one that is not in this log")
 			c.parents = c.parents[:0]
 			return
 		}
@@ -229,32 +245,89 @@ func (c *call) after(refs []contracts.Ref) {
 	}
 }
 
-// parse reads the arguments, fills in the tool's defaults, and hashes what everything after means by them. What cannot be read, be it for
-// a fault of ours, is no arguments.
-func (c *call) parse() {
-	var err error
-	if trouble := contained("reading the arguments", func() { err = c.read() }); trouble != nil {
-		err = trouble
+// bind finds what runs, and asks it what it declares.
+func (c *call) bind(in *Intent) (err error) {
+	defer contain.Error(&err, "the driver's declaration")
+	b := &c.driver
+	for _, d := range [...]executor.Driver{c.k.shared.options.Drivers[in.Tool], in.Driver} {
+		if isDriver(d) {
+			b.bound++
+			b.driver = d
+		}
 	}
-	if err != nil {
-		c.inputs.Args, c.inputs.ArgsForm, c.inputs.ArgsHash = crypto.Value{}, "raw", crypto.Sum(c.raw)
-		c.syntax = "args: " + strings.TrimPrefix(err.Error(), "crypto: json: ")
+	if b.bound != 1 {
+		return nil
+	}
+	if d, ok := b.driver.(executor.Defined); ok {
+		b.definition = d.Definition()
+	}
+	if s, ok := b.driver.(executor.Sandboxed); ok {
+		info := s.Sandbox()
+		if !contracts.IsWords(info.Profile, contracts.MaxWords) {
+			c.malformed("driver: its sandbox profile is not 1 to 128 bytes without control characters")
+			return nil
+		}
+		b.sandbox = &info
+	}
+	return nil
+}
+
+// applyPin sets the drivers that the guardian counts. One driver that does not declare the definition
+// which the policy pins counts as none. Two count as two, whatever they declare.
+func (c *call) applyPin() {
+	b := &c.driver
+	c.inputs.Drivers, c.inputs.Sandbox = b.bound, b.sandbox
+	if pinned, ok := c.policy.Definition(c.inputs.Tool); ok && b.bound == 1 && b.definition != pinned {
+		c.inputs.Drivers, c.inputs.Sandbox = 0, nil
+	}
+}
+
+// parse reads the arguments, fills in the tool's defaults, and hashes the result, which is what all
+// that follows means by the arguments. Arguments that cannot be read, be it through a fault of ours,
+// are recorded as raw bytes.
+func (c *call) parse() {
+	if err := c.read(); err != nil {
+		c.inputs.Args, c.inputs.ArgsForm, c.inputs.ArgsHash = crypto.Value{}, "raw", crypto.Sum(c.buffers.raw)
+		c.flaws.syntax = "args: " + strings.TrimPrefix(err.Error(), "crypto: json: ")
 	}
 }
 
 func (c *call) read() (err error) {
-	if c.args, err = c.tree.ParseArgs(c.args[:0], c.raw); err != nil {
+	defer contain.Error(&err, "reading the arguments")
+	b := c.buffers
+	if b.args, err = b.tree.ParseArgs(b.args[:0], b.raw); err != nil {
 		return err
 	}
 	var filled bool
-	if c.spare, filled = c.policy.AppendDefaults(c.spare[:0], c.inputs.Tool, c.tree.Root()); filled {
-		if c.args, err = c.tree.ParseArgs(c.args[:0], c.spare); err != nil {
+	if b.spare, filled = c.policy.AppendDefaults(b.spare[:0], c.inputs.Tool, b.tree.Root()); filled {
+		if b.args, err = b.tree.ParseArgs(b.args[:0], b.spare); err != nil {
 			return err
 		}
 	}
-	c.inputs.Args, c.inputs.ArgsHash = c.tree.Root(), crypto.Sum(c.args)
-	if w, ok := c.driver.(wrapped); ok {
-		c.misfit = w.misfit(c.args)
+	c.inputs.Args, c.inputs.ArgsHash = b.tree.Root(), crypto.Sum(b.args)
+	if f, ok := c.driver.driver.(typed); ok {
+		c.flaws.unrepresentable = f.unrepresentable(b.args)
 	}
 	return nil
+}
+
+// follow reads the call again if another stack judges now, whose defaults and limits may differ. The
+// caller holds no lock.
+func (c *call) follow() {
+	policy := c.k.current()
+	if policy == c.policy {
+		return
+	}
+	c.policy = policy
+	limits, _ := policy.Limits(c.inputs.Tool)
+	c.k.extend(limits.Timeout)
+	c.inputs.ArgsForm, c.flaws.syntax, c.flaws.unrepresentable = "", "", ""
+	c.applyPin()
+	c.parse()
+}
+
+// typed is a driver that knows before it runs whether its Go type can hold the arguments.
+type typed interface {
+	// unrepresentable returns why it cannot, "" if it can.
+	unrepresentable(args []byte) string
 }

@@ -1,79 +1,59 @@
 package helm
 
 import (
-	"context"
-	"errors"
-	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A session is one chain of the log, with what its calls need of each other.
+// A session is one chain of the log and what its calls need of each other.
 type session struct {
-	mu      sync.Mutex // held from the time stamp to the signature of one entry; protects all below
-	chain   *proofgraph.Chain
-	running int              // permitted calls whose receipt is not signed yet
-	closing chan struct{}    // while CloseSession waits: closed when it is done or gives up
-	idle    chan struct{}    // while CloseSession waits: closed when nothing runs any more
-	keys    map[string]*once // idempotency keys that an ALLOW bound
-	past    past.Session     // what verdicts in it go by
-	last    *proofgraph.Slot // of the close, until it is durable
+	mu        sync.Mutex // held from the time stamp to the signature of one entry; protects all below
+	chain     *proofgraph.Chain
+	running   int                 // permitted calls whose receipt is not signed yet
+	closing   chan struct{}       // non-nil while CloseSession waits; closed when it is done or gives up
+	idle      chan struct{}       // non-nil while CloseSession waits; closed when nothing runs any more
+	bindings  map[string]*binding // by idempotency key: those that an ALLOW bound
+	past      past.Session        // what its later calls are judged by
+	closeSlot *proofgraph.Slot    // of the close entry, until that is durable
 }
 
-// once is the one call that an idempotency key stands for.
-type once struct {
-	caller   contracts.Caller
-	tool     string
-	args     contracts.Digest
-	decision uint64 // index
-	receipt  uint64 // index; 0 while it runs
-	flight   *flight
+// A runningCall is a call whose driver made another call.
+type runningCall struct {
+	session *session
+	key     string // its idempotency key
+	outer   *runningCall
+	over    bool // protected by session.mu: calls of goroutines it left behind are not inside it
 }
 
-// flight is a call that runs, for those who wait for it.
-type flight struct {
-	done     chan struct{} // closed when decision and receipt are set
-	decision Decision
-	receipt  Receipt
-}
-
-func (o *once) is(in *contracts.Inputs) bool {
-	return o.tool == in.Tool && o.args == in.ArgsHash && o.caller.Equal(in.Caller)
-}
-
-// session gives the session of that name, which may be new.
-func (k *Kernel) session(name string) *session {
-	k.mu.RLock()
-	s := k.sessions[name]
-	k.mu.RUnlock()
-	if s != nil {
-		return s
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if s = k.sessions[name]; s == nil {
-		s = &session{chain: k.log.Chain(name)}
-		k.sessions[name] = s
-	}
-	return s
-}
-
-// enter locks the session for a new call. While the session is closing, calls from within it go on, for closing waits for them; others
-// wait for the end of it, or of their context.
-func (s *session) enter(c *call) {
-	s.mu.Lock()
-	for s.closing != nil && !c.outer.inside(s) {
-		c.vacate()
-		if !s.await(s.closing, c.done) {
-			return
+// inside reports whether r or a call around it belongs to the session and still runs. The caller
+// holds s.mu.
+func (r *runningCall) inside(s *session) bool {
+	for ; r != nil; r = r.outer {
+		if r.session == s && !r.over {
+			return true
 		}
 	}
+	return false
 }
 
-// await lets go of mu, which the caller holds, until something happens. It is false where that is the end of the caller's context.
+// holds reports whether r or a call around it belongs to the session and has that key. To wait for
+// such a call would be to wait for itself.
+func (r *runningCall) holds(s *session, key string) bool {
+	for ; r != nil; r = r.outer {
+		if r.session == s && r.key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// await unlocks mu, which the caller holds, until event is closed. It reports false if done was
+// closed first. The caller holds mu again then.
 func (s *session) await(event, done <-chan struct{}) bool {
 	s.mu.Unlock()
 	defer s.mu.Lock()
@@ -85,57 +65,11 @@ func (s *session) await(event, done <-chan struct{}) bool {
 	}
 }
 
-// CloseSession ends a session: new calls in it are denied SESSION_CLOSED from now on. It waits for the calls that run, until ctx ends; then
-// the session is not closed, and the error says so. New calls wait meanwhile. From inside one of the calls it is an error at once. Closing
-// a closed session does nothing. The session "main" cannot be closed.
-func (k *Kernel) CloseSession(ctx context.Context, name string) error {
-	if k.none() {
-		return errNoKernel
-	}
-	if name == "" || name == contracts.DefaultSession {
-		return errors.New(`helm: session "main" cannot be closed: name a session per conversation`)
-	}
-	if !contracts.IsSession(name) {
-		return errors.New("helm: close session: not a legal session name")
-	}
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	h, done, err := look(ctx)
-	if err != nil {
-		return fmt.Errorf("helm: session %s: not closed: %w", name, err)
-	}
-	if err := k.enter(0); err != nil {
-		return err
-	}
-	defer k.leave()
-	s := k.session(name)
-	s.mu.Lock()
-	inside := h.calls.inside(s)
-	s.mu.Unlock()
-	if inside {
-		return fmt.Errorf("helm: session %s: cannot be closed from inside one of its calls", name)
-	}
-	if !s.quiesce(done) {
-		return fmt.Errorf("helm: session %s: not closed, calls are still running: %w", name, contextError(ctx))
-	}
-	slot, err := k.closeEntry(s) // unlocks
-	if err == nil && slot != nil {
-		err = slot.Wait()
-	}
-	if err != nil {
-		return fmt.Errorf("helm: session %s: close: %w", name, err)
-	}
-	s.mu.Lock()
-	s.last = nil
-	s.mu.Unlock()
-	return nil
-}
-
-// quiesce waits until nothing runs, and keeps mu. It is false, with mu not held, where done came first.
+// quiesce waits until nothing runs and returns true with mu held. If done is closed first it returns
+// false with mu not held.
 func (s *session) quiesce(done <-chan struct{}) bool {
 	s.mu.Lock()
-	for s.closing != nil { // somebody else closes it
+	for s.closing != nil { // another caller closes it
 		if !s.await(s.closing, done) {
 			s.mu.Unlock()
 			return false
@@ -158,17 +92,53 @@ func (s *session) quiesce(done <-chan struct{}) bool {
 	return true
 }
 
-// closeEntry signs the close with mu held, and unlocks. Of a session that somebody else closes just now it gives the slot too, lest it be
-// called closed before that lasts; of one that is closed for good, none.
-func (k *Kernel) closeEntry(s *session) (*proofgraph.Slot, error) {
+// start counts a permitted call in and binds its idempotency key, if it has one. The caller holds mu.
+func (s *session) start(in *contracts.Inputs, decision uint64) *pendingCall {
+	s.running++
+	if in.Idempotency == "" {
+		return nil
+	}
+	if s.bindings == nil {
+		s.bindings = map[string]*binding{}
+	}
+	b := &binding{
+		caller:   in.Caller,
+		tool:     in.Tool,
+		args:     in.ArgsHash,
+		decision: decision,
+		pending:  &pendingCall{done: make(chan struct{})},
+	}
+	b.caller.Roles = slices.Clone(in.Caller.Roles) // the record's are handed out
+	s.bindings[in.Idempotency] = b
+	return b.pending
+}
+
+// finish counts a permitted call out, and gives its outcome to the repeats that wait for it. If there
+// is no receipt the kernel is sealed, and nobody asks for the key again.
+func (s *session) finish(run *runningCall, pending *pendingCall, key string, d Decision, r Receipt) {
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.chain.Closed() {
-		return s.last, nil
+	if run != nil {
+		run.over = true
 	}
-	slot, err := k.record(s, &contracts.Statement{Close: new(contracts.Close)}, nil, nil)
-	if err != nil {
-		return nil, err
+	if pending != nil {
+		pending.decision, pending.receipt = d.clone(), r.clone() // d and r are the caller's
+		close(pending.done)
+		if b := s.bindings[key]; b != nil {
+			b.receipt, b.pending = r.Index, nil
+		}
 	}
-	s.keys, s.past, s.last = nil, past.Session{}, slot // closed comes before the look-up of a repeat, and nothing is judged by its past
-	return slot, nil
+	s.running--
+	if s.running == 0 && s.idle != nil {
+		close(s.idle)
+		s.idle = nil
+	}
+}
+
+// executed notes the receipt of a run. Nothing asks the session "main" for receipts, so it keeps
+// none. The caller holds mu.
+func (s *session) executed(r past.Run, args crypto.Value) {
+	if s.chain.Session() != contracts.DefaultSession {
+		s.past.Execute(r, args)
+	}
 }

@@ -24,6 +24,17 @@ type Slot struct {
 	blob     [1][]byte
 }
 
+// Next returns the index that the next place will have, unless another is taken first. After
+// [Log.PlaceLast] it waits for the end of the log.
+func (l *Log) Next() (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.going(); err != nil {
+		return 0, err
+	}
+	return l.next(), nil
+}
+
 // Place takes the next place of the log for the next entry of a chain, which was at the time given, not before the chain's own. The parents
 // are the entries that caused it, in any order; repeats and the chain's last entry are left out. They are durable, or ErrUnknownParent.
 //

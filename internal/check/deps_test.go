@@ -20,8 +20,12 @@ var imports = map[string]allowed{
 		"helm/receipts":       "builds and opens receipts",
 		"helm/trust/registry": "which keys count",
 
+		"helm/internal/admission": "decisions that the store has not written yet are bounded",
+		"helm/internal/contain":   "a panic in a context, a clock, a store, a driver's declaration or a wrapped type is an error",
+
 		"bytes":          "copies what callers hand in and get back, compares",
-		"container/list": "who waits for room: first come first, and anybody may give up; kernels that follow a swap, in order",
+		"cmp":            "unfinished calls are settled in log order",
+		"container/list": "kernels that follow a swap, in order",
 		"context":        "callers end calls; With carries what the next call is filled from",
 		"encoding/json":  "the type of an Intent's arguments; Wrap's In and Out",
 		"errors":         "sentinels",
@@ -465,6 +469,10 @@ var imports = map[string]allowed{
 		"sync/atomic":  "when readers may stop",
 		"testing":      "it is for tests; not in the core",
 		"time":         "a deadline that is long over; no clock",
+	},
+	"helm/internal/admission": {
+		"container/list": "callers that wait: first come, first served, and any of them may give up",
+		"sync":           "protects the queue",
 	},
 	"helm/internal/contain": {
 		"fmt":     "the errors that panics become",

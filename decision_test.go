@@ -3,22 +3,23 @@ package helm
 import (
 	"reflect"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
-// A clone has everything of what it was made from, and shares nothing with it: every field is filled in, those of later versions too.
+// A clone has everything of what it was made from, and shares nothing with it: every field is filled
+// in, those of later versions too.
 func TestCloneSharesNothing(t *testing.T) {
+	t.Parallel()
 	var d Decision
 	var r Receipt
-	for _, v := range []reflect.Value{reflect.ValueOf(&d), reflect.ValueOf(&r)} {
-		fill(v.Elem())
-	}
+	fill(reflect.ValueOf(&d).Elem())
+	fill(reflect.ValueOf(&r).Elem())
 	for _, x := range [][2]any{{d, d.clone()}, {r, r.clone()}} {
-		if !reflect.DeepEqual(x[0], x[1]) {
-			t.Errorf("%T: the clone differs", x[0])
-		}
-		if n := shared(t, reflect.TypeOf(x[0]).Name(), reflect.ValueOf(x[0]), reflect.ValueOf(x[1])); n < 4 {
-			t.Errorf("%T: only %d places were compared", x[0], n)
-		}
+		assert.Equal(t, x[0], x[1])
+		name := reflect.TypeOf(x[0]).Name()
+		n := notShared(t, name, reflect.ValueOf(x[0]), reflect.ValueOf(x[1]))
+		assert.GreaterOrEqual(t, n, 4, "%s: places that were compared", name)
 	}
 }
 
@@ -47,27 +48,26 @@ func fill(v reflect.Value) {
 	}
 }
 
-// shared compares the places to which two values refer, and counts them.
-func shared(t *testing.T, path string, a, b reflect.Value) (n int) {
+// notShared compares the places to which two values refer, and counts them.
+func notShared(t *testing.T, path string, a, b reflect.Value) (n int) {
 	switch a.Kind() {
 	case reflect.Pointer, reflect.Slice:
-		if n++; a.Pointer() == b.Pointer() {
-			t.Errorf("%s is shared", path)
-		}
+		n++
+		assert.NotEqual(t, a.Pointer(), b.Pointer(), "%s is shared", path)
 		if a.Kind() == reflect.Pointer {
-			return n + shared(t, path, a.Elem(), b.Elem())
+			return n + notShared(t, path, a.Elem(), b.Elem())
 		}
 		for i := range a.Len() {
-			n += shared(t, path+"[]", a.Index(i), b.Index(i))
+			n += notShared(t, path+"[]", a.Index(i), b.Index(i))
 		}
 	case reflect.Struct:
 		for i := range a.NumField() {
 			if f := a.Type().Field(i); f.IsExported() {
-				n += shared(t, path+"."+f.Name, a.Field(i), b.Field(i))
+				n += notShared(t, path+"."+f.Name, a.Field(i), b.Field(i))
 			}
 		}
 	case reflect.Map, reflect.Interface, reflect.Chan, reflect.Func:
-		t.Errorf("%s is a %s, which nobody clones", path, a.Kind())
+		assert.Fail(t, "a clone does not copy this", "%s is a %s", path, a.Kind())
 	}
 	return n
 }

@@ -1,0 +1,201 @@
+package helm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/contain"
+)
+
+// One question matters for a retry: did it run?
+var (
+	// ErrDenied means that the call surely did not run.
+	ErrDenied = errors.New("denied")
+	// ErrWithheld means that the call ran, or may have run, and nothing of its output is released.
+	// No error is both ErrDenied and ErrWithheld.
+	ErrWithheld = errors.New("output withheld")
+	// ErrApprovalRequired means that a person must approve the call first. It Is ErrDenied too.
+	ErrApprovalRequired = errors.New("approval required")
+)
+
+// A Decision is what became of an Intent. The zero Decision denies.
+type Decision struct {
+	Verdict contracts.Verdict          // the last word: Allow only if allowed, ran and recorded
+	Reason  contracts.ReasonCode       // of the verdict
+	Why     string                     // where it went wrong: JSON Pointer, constraint, rule id; never a value
+	Record  contracts.DecisionRecord   // what was decided before anything ran, as signed in its entry
+	Pending *contracts.ApprovalRequest // with APPROVAL_REQUIRED: what an approver must sign
+
+	tool      string
+	toolError error // the tool's own error
+	cause     error
+}
+
+// Allowed reports whether the call was judged admissible, ran, and was recorded. It is true even if
+// the tool itself failed: [Decision.Err] is nil exactly when the output was released.
+func (d Decision) Allowed() bool { return d.Verdict == contracts.Allow }
+
+// Err returns nil exactly when the output was released. Otherwise it returns an [*Error], which Is
+// ErrDenied or ErrWithheld, or the tool's own error, which is neither.
+func (d Decision) Err() error {
+	switch {
+	case d.Verdict == contracts.Allow && d.Reason == contracts.ReasonAllow:
+		return nil
+	case d.Verdict == contracts.Allow && d.toolError != nil:
+		return d.toolError
+	}
+	return &Error{Tool: d.tool, Reason: d.Reason, Why: d.Why, Pending: d.Pending, Err: foreign(d.cause)}
+}
+
+// sealed returns the decision of a kernel that takes no calls, because of cause.
+func sealed(cause error) Decision {
+	return Decision{Reason: contracts.ReasonKernelSealed, cause: cause}
+}
+
+// An Error says why a call has no output. It Is [ErrDenied] or [ErrWithheld], and unwraps to the
+// cause if there is one. Its text has the tool, the reason and where it went wrong. It has no
+// argument and no output, except what a tool says itself when it panics. The zero Error is a denial.
+type Error struct {
+	Tool    string
+	Reason  contracts.ReasonCode
+	Why     string                     // JSON Pointer, constraint, rule id
+	Pending *contracts.ApprovalRequest // with APPROVAL_REQUIRED
+	Err     error                      // the cause: the store's or the signer's error, the context's
+}
+
+func (e *Error) Error() string {
+	tool, reason, why, cause := "", contracts.ReasonFailClosedError, "", error(nil)
+	if e != nil {
+		tool, why, cause = e.Tool, e.Why, e.Err
+		if e.Reason != "" {
+			reason = e.Reason
+		}
+	}
+	s := "helm: "
+	if tool != "" {
+		s += tool + ": "
+	}
+	s += fmt.Sprintf("%v (%s)", e.sentinel(), reason)
+	if why != "" {
+		s += ": " + why
+	}
+	if cause != nil {
+		s += ": " + errorText(cause)
+	}
+	return s
+}
+
+func (e *Error) sentinel() error {
+	if e != nil && e.Reason != "" && e.Reason.Ran() {
+		return ErrWithheld
+	}
+	return ErrDenied
+}
+
+// Unwrap returns the sentinels and the cause.
+func (e *Error) Unwrap() []error {
+	list := []error{e.sentinel()}
+	if e != nil {
+		if e.Reason == contracts.ReasonApprovalRequired {
+			list = append(list, ErrApprovalRequired)
+		}
+		if e.Err != nil {
+			list = append(list, e.Err)
+		}
+	}
+	return list
+}
+
+// opaque is an error of which only the text is left.
+type opaque struct{ text string }
+
+func (o opaque) Error() string { return o.text }
+
+// foreign returns an error of a tool, a store or a signer as the caller may see it. If it holds an
+// error of this package, because the tool made a call of its own, only its text is left: it must not
+// say of this call whether it ran.
+func foreign(err error) (seen error) {
+	if err == nil {
+		return nil
+	}
+	defer func() {
+		if recover() != nil { // in the error's own Is or As
+			seen = opaque{errorText(err)}
+		}
+	}()
+	var inner *Error
+	if errors.As(err, &inner) || errors.Is(err, ErrDenied) || errors.Is(err, ErrWithheld) ||
+		errors.Is(err, ErrApprovalRequired) {
+		return opaque{errorText(err)}
+	}
+	return err
+}
+
+// errorText returns the text of an error, whose methods may panic.
+func errorText(err error) (text string) {
+	defer contain.Value(&text, "an error whose text cannot be had")
+	return err.Error()
+}
+
+// A Receipt is the proof of what became of a call. It is zero if nothing was recorded.
+type Receipt struct {
+	Record contracts.Receipt // what was signed, to read
+	Entry  contracts.Entry   // the exact signed bytes: what to keep, send and verify
+	Index  uint64            // place in the log
+	Output []byte            // nil unless released; JSON, or raw bytes if the output is not strict JSON
+}
+
+// Ref returns the name of the receipt, for Intent.After.
+func (r Receipt) Ref() contracts.Ref {
+	if len(r.Entry) == 0 {
+		return contracts.Ref{}
+	}
+	return contracts.Ref{Index: r.Index, Hash: r.Entry.Hash()}
+}
+
+// MarshalJSON returns the entry. There is no UnmarshalJSON: a receipt is verified, by receipts.Open,
+// not decoded.
+func (r Receipt) MarshalJSON() ([]byte, error) { return r.Entry.MarshalJSON() }
+
+// clone returns a copy that shares nothing with d that could be changed.
+func (d Decision) clone() Decision {
+	d.Record = cloneRecord(d.Record)
+	if d.Pending = clonePointer(d.Pending); d.Pending != nil {
+		d.Pending.Caller.Roles = slices.Clone(d.Pending.Caller.Roles)
+		d.Pending.Roles = slices.Clone(d.Pending.Roles)
+	}
+	return d
+}
+
+// clone returns a copy that shares nothing with r that could be changed.
+func (r Receipt) clone() Receipt {
+	r.Entry, r.Output = bytes.Clone(r.Entry), bytes.Clone(r.Output)
+	x := &r.Record
+	if x.Decision != nil {
+		d := cloneRecord(*x.Decision)
+		x.Decision = &d
+	}
+	x.FactsHash, x.OutputHash, x.Sandbox = clonePointer(x.FactsHash), clonePointer(x.OutputHash), clonePointer(x.Sandbox)
+	x.Settled, x.Signals = slices.Clone(x.Settled), slices.Clone(x.Signals)
+	return r
+}
+
+func cloneRecord(d contracts.DecisionRecord) contracts.DecisionRecord {
+	d.Approvals, d.Attestations = slices.Clone(d.Approvals), slices.Clone(d.Attestations)
+	d.Charges, d.Signals = slices.Clone(d.Charges), slices.Clone(d.Signals)
+	d.Caller.Roles = slices.Clone(d.Caller.Roles)
+	d.Delegation, d.Pending = clonePointer(d.Delegation), clonePointer(d.Pending)
+	return d
+}
+
+// clonePointer returns a pointer to a copy.
+func clonePointer[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	x := *p
+	return &x
+}

@@ -1,0 +1,291 @@
+// Package helm decides whether a tool call of an AI agent may run, runs it, and leaves a signed
+// receipt that anyone can check offline.
+//
+// Make a [Kernel] with [New] and pass every call through [Kernel.Guard], or wrap a function once
+// with [Wrap]. An [Intent] describes the call. The result is a [Decision] and a [Receipt]:
+//
+//	k, err := helm.New(helm.Options{Policy: pol, Key: key, Store: proofgraph.NewMemory()})
+//	d, r := k.Guard(ctx, helm.Intent{Tool: "fs.read", Args: args, Caller: who, Session: "chat-1", Driver: helm.Func(readFile)})
+//	if err := d.Err(); err != nil {
+//		return err // denied, withheld, or the tool's own error
+//	}
+//	use(r.Output)
+//
+// Do not run the tool yourself after an Allow: the kernel has run it already, and recorded it. Do
+// not judge by d.Record: it is what was decided before anything ran. d.Verdict is the last word.
+//
+// Whatever fails, this holds:
+//
+//   - Anything unknown, invalid, missing, failing or panicking is DENY. A zero or nil Kernel,
+//     Decision or Error denies.
+//   - The driver gets exactly the canonical bytes that were judged, defaults filled in, and no
+//     others.
+//   - The signed permission is durable before the driver runs, and the receipt before the output is
+//     released. If signing or storing fails, the kernel seals: every later call is KERNEL_SEALED,
+//     and the next New over the store settles what was open.
+//   - The same policy and inputs yield the same verdict, reason, rule and hashes, on any machine.
+//
+// An error from [Decision.Err] answers one question first: did it run? [ErrDenied]: surely not.
+// [ErrWithheld]: it did, or may have, and nothing is released. Neither: the tool's own error. What
+// to tell the model is in Reason.Advice().
+//
+// A policy is loaded from YAML by policy.Load, or compiled by guardian.Compile. A key is made by
+// crypto.GenerateKey; any crypto.Signer over Ed25519 will do, one in a KMS for instance. The log
+// lives in a [proofgraph.Store]. Package evidence writes and verifies packs of it.
+//
+// A call that a person must approve is denied APPROVAL_REQUIRED, and [Decision].Pending is what they
+// must sign. Their answer goes into Intent.Approvals when the same call is made again; it then runs,
+// once. It is no answer to any other call, nor under another policy. See examples/approvals.
+//
+// The roots of Options.Trust sign events that change who may sign ([Kernel.Govern]): they add and
+// revoke keys, the kernel's own too, and a freeze denies every call. [Kernel.Swap] replaces the
+// policy under running calls. [Kernel.Narrow] returns a kernel for one task, over the same log, that
+// can only deny more; under its [Kernel.Context] it judges functions that were wrapped once, and
+// tools that call tools.
+//
+// Limits: arguments of 1 MiB, nested 64 deep; names and lists as in docs/FORMATS.md section 1, the
+// common ones at [Intent]. What a kernel keeps in memory and in its store is said at [Kernel].
+package helm
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/past"
+	"github.com/helmkernel/helm/internal/admission"
+	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// A Kernel judges calls, runs those that are admissible, and records all of them. [New] makes one
+// over a log. [Kernel.Narrow] makes more over the same log, which judge by more documents and share
+// everything else. A nil Kernel denies everything.
+//
+// It is safe for concurrent use by multiple goroutines. Calls of one session are judged one after
+// the other, and run side by side. Tools, observers and contexts may call the kernel. Its key, store
+// and clock must not, because every call waits for them.
+//
+// A kernel keeps in memory a few hundred bytes for every session of its log and for every policy, 44
+// for every entry, and some 80 for every budget window that the log has had: one per caller and hour
+// of a million callers is too many. For every session that is not closed it keeps the idempotency
+// keys bound in it, and some 60 bytes for each call that ran in it, for the arguments that a policy
+// compares with later ones, and for each approval that was used. So close a session that ended
+// ([Kernel.CloseSession]), and a narrowed kernel when its task is over ([Kernel.Close]).
+//
+// Its store keeps some 2 KiB for a denial and 4 KiB for a run. Unless Options.Keep says otherwise it
+// keeps the arguments of every call too, up to 1 MiB, denied calls included. Budgets limit what is
+// allowed; how often a model may be denied is for the host to limit.
+type Kernel struct {
+	shared   *shared              // nil in the zero Kernel
+	parent   *Kernel              // nil if New made it
+	overlays []contracts.Document // what narrowing added to the root kernel's stack, outermost first
+	stack    atomic.Pointer[stack]
+	calls    inflight      // in the root kernel, the calls of all kernels over the log
+	listed   *list.Element // in shared.narrowed
+}
+
+// shared is what all kernels over one log share: the root, which New made, and those narrowed from
+// it.
+type shared struct {
+	options   *settings
+	log       *proofgraph.Log
+	root      *Kernel
+	admission *admission.Queue // bounds what is signed ahead of the store
+
+	mu       sync.RWMutex // protects sessions
+	sessions map[string]*session
+
+	ledger past.Ledger                    // changed under the log's lock, when an entry takes its place
+	used   usedNonces                     // likewise
+	trust  atomic.Pointer[registry.State] // likewise, by the holder of the kernel session's lock
+
+	policies policyLog
+	epoch    atomic.Uint64 // how often stacks were swapped
+
+	narrowedMu sync.Mutex // protects narrowed
+	narrowed   list.List  // of *Kernel: those that are open, in the order in which they were made
+}
+
+// capacity is the limit of a kernel's admission queue. A decision holds one, and one more for each
+// 64 KiB of arguments and envelopes. So at most 1,024 decisions wait for the store, as many as one
+// Append writes, and 64 MiB of their inputs.
+const capacity = 1024
+
+var (
+	errNoKernel   = errors.New("helm: no kernel")
+	errClosed     = errors.New("helm: the kernel was closed")
+	errUnsigned   = errors.New("helm: a place in the log was not used") // because of a panic
+	errUnrecorded = errors.New("helm: a call that was permitted has no receipt")
+)
+
+// New returns a kernel over a store. If the store holds the log of an earlier kernel, New reads it
+// once, and settles as OUTCOME_UNKNOWN the calls that were permitted and have no receipt.
+//
+// The log must have begun with the same registry. Key and LogKey may differ from those it began
+// with, if its trust events added them ([Kernel.Govern]) and did not revoke them. Options.Trust then
+// has the keys of the beginning too, under the names kernel and log, and Origin must be set, because
+// its default is derived from Key.
+func New(o Options) (*Kernel, error) {
+	options, err := prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	sh := &shared{
+		options:   options,
+		admission: admission.New(capacity),
+		sessions:  map[string]*session{},
+		policies:  newPolicyLog(),
+	}
+	k := &Kernel{shared: sh}
+	sh.root = k
+	if err := k.open(context.Background()); err != nil {
+		return nil, fmt.Errorf("helm: %w", err)
+	}
+	return k, nil
+}
+
+// open restores the state of the log, puts the policy in force and settles unfinished calls.
+func (k *Kernel) open(ctx context.Context) error {
+	sh, o := k.shared, k.shared.options
+	now, err := sh.now()
+	if err != nil {
+		return err
+	}
+	if err := o.Policy.Expired(now); err != nil {
+		return fmt.Errorf("Options.Policy: %w", err)
+	}
+	if err := o.checkDefinitions(o.Policy); err != nil {
+		return err
+	}
+	if err := o.initialTrust(ctx); err != nil {
+		return err
+	}
+	begin := proofgraph.Options{Origin: o.Origin, Key: o.Key, LogKey: o.LogKey, Trust: o.initial.Canonical(), Now: now}
+	if err := crypto.ReadRandom(o.Rand, begin.Nonce[:]); err != nil {
+		return fmt.Errorf("Options.Rand: %w", err)
+	}
+	prior := newPriorLog(sh)
+	if sh.log, err = proofgraph.Open(ctx, o.Store, begin, prior.add); err != nil {
+		return err
+	}
+	if err := o.checkSigners(prior); err != nil {
+		return err
+	}
+	if err := sh.restore(prior); err != nil {
+		return err
+	}
+	if err := k.begin(); err != nil {
+		return err
+	}
+	if err := sh.settleUnfinished(prior); err != nil {
+		return fmt.Errorf("settling calls without a receipt: %w", err)
+	}
+	return nil
+}
+
+// Trust returns the initial trust state: the one that the log began with, which is what to hand to
+// auditors, once. Changes since then are in the log, signed, and packs bring them along.
+func (k *Kernel) Trust() *registry.State {
+	if k.none() {
+		return nil
+	}
+	return k.shared.options.initial
+}
+
+// Checkpoint signs the log as it is now, stores the signed note durably and returns it. A pack
+// reaches to the latest checkpoint.
+func (k *Kernel) Checkpoint(ctx context.Context) (proofgraph.Checkpoint, error) {
+	if k.none() {
+		return proofgraph.Checkpoint{}, errNoKernel
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	if err := k.enter(0); err != nil {
+		return proofgraph.Checkpoint{}, err
+	}
+	defer k.leave()
+	return k.shared.checkpoint(ctx)
+}
+
+func (sh *shared) checkpoint(ctx context.Context) (c proofgraph.Checkpoint, err error) {
+	defer contain.Error(&err, "helm: checkpoint: the context")
+	return sh.log.Checkpoint(ctx)
+}
+
+// session returns the session with that name. It may be new.
+func (sh *shared) session(name string) *session {
+	sh.mu.RLock()
+	s := sh.sessions[name]
+	sh.mu.RUnlock()
+	if s != nil {
+		return s
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if s = sh.sessions[name]; s == nil {
+		s = &session{chain: sh.log.Chain(name)}
+		sh.sessions[name] = s
+	}
+	return s
+}
+
+// now reads the clock. A panic in it is an error.
+func (sh *shared) now() (t contracts.Time, err error) {
+	defer contain.Error(&err, "Options.Now")
+	return contracts.TimeOf(sh.options.Now()), nil
+}
+
+// clock returns the time of a session's next entry, which never runs back. If the clock fails, time
+// stands still, because what has happened must be recorded, and clock returns the error too. The
+// caller holds the session's lock.
+func (sh *shared) clock(s *session) (contracts.Time, error) {
+	now, err := sh.now()
+	if err != nil {
+		return s.chain.Time(), err
+	}
+	return max(now, s.chain.Time()), nil
+}
+
+// record signs the next entry of a session, whose lock the caller holds. If under is not nil, record
+// calls it with the entry's index when the place is taken, while no other place can be.
+func (sh *shared) record(
+	s *session, st *contracts.Statement, parents []contracts.Digest, under func(uint64) error, blobs ...[]byte,
+) (*proofgraph.Slot, error) {
+	at, _ := sh.clock(s) // it stands still if it fails
+	slot, err := sh.log.Place(s.chain, at, parents, under)
+	if err != nil {
+		return nil, err
+	}
+	defer slot.Void(errUnsigned)
+	if st.Close != nil {
+		h := slot.Header()
+		st.Close.Count, st.Close.Last = h.Seq, h.Prev
+	}
+	return slot, slot.Sign(st, blobs...)
+}
+
+// settle returns what settles a call's charges when its receipt takes its place in the log: what the
+// receipt does not keep is given back.
+func (sh *shared) settle(charges []contracts.Charge, r *contracts.Receipt) func(uint64) error {
+	if len(charges) == 0 {
+		return nil
+	}
+	return func(uint64) error { return sh.ledger.Settle(charges, r.Settled, r.Reason) }
+}
+
+// observe reports an event to the observer. Its panics are dropped, because the call is over.
+func (sh *shared) observe(ctx context.Context, e Event) {
+	if sh.options.Observe == nil {
+		return
+	}
+	defer contain.Drop()
+	sh.options.Observe(ctx, e)
+}

@@ -1,0 +1,217 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/guardian/past"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// inflight counts the calls inside a kernel, so that Close can wait for them. Calls inside a
+// narrowed kernel are inside the root kernel too.
+type inflight struct {
+	mu      sync.Mutex // protects all below
+	calls   int
+	longest time.Duration // the longest time limit of any call that ever entered
+	idle    chan struct{} // non-nil while Close waits; closed when the last call has left
+	closed  chan struct{} // non-nil once Close has begun; closed when it is done
+}
+
+var (
+	errStillRunning  = errors.New("helm: close: calls were still running; the next New over the store settles them")
+	errStillRecorded = errors.New("helm: close: calls were still running; they are recorded when they end")
+)
+
+// none reports whether k is no kernel: nil, or the zero Kernel.
+func (k *Kernel) none() bool { return k == nil || k.shared == nil }
+
+// enter counts in a call with that time limit; leave counts it out. A kernel that is sealed or
+// closed lets no call in, and the error says which.
+func (k *Kernel) enter(limit time.Duration) error {
+	if err := k.shared.log.Err(); err != nil {
+		return err
+	}
+	root := k.shared.root
+	if !root.calls.add(limit) {
+		return errClosed
+	}
+	if k != root && !k.calls.add(limit) {
+		root.calls.done()
+		return errClosed
+	}
+	return nil
+}
+
+func (k *Kernel) leave() {
+	root := k.shared.root
+	if k != root && k.calls.done() {
+		k.remove()
+	}
+	root.calls.done()
+}
+
+// extend raises the longest time limit that Close must wait for.
+func (k *Kernel) extend(limit time.Duration) {
+	root := k.shared.root
+	root.calls.extend(limit)
+	if k != root {
+		k.calls.extend(limit)
+	}
+}
+
+// remove takes a closed kernel off the list that Swap recompiles. It is idempotent.
+func (k *Kernel) remove() {
+	sh := k.shared
+	sh.narrowedMu.Lock()
+	defer sh.narrowedMu.Unlock()
+	sh.narrowed.Remove(k.listed)
+}
+
+// add counts a call in. It reports false if the kernel is closed.
+func (f *inflight) add(limit time.Duration) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed != nil {
+		return false
+	}
+	f.calls++
+	f.longest = max(f.longest, limit)
+	return true
+}
+
+func (f *inflight) extend(limit time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.longest = max(f.longest, limit)
+}
+
+// done counts a call out. It reports whether that was the last call that there will be.
+func (f *inflight) done() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls--
+	if f.calls == 0 && f.idle != nil {
+		close(f.idle)
+		f.idle = nil
+	}
+	return f.calls == 0 && f.closed != nil
+}
+
+// Close lets no new call in and waits for those inside, at most as long as the longest time limit of
+// a tool that was ever called. After Close nothing more is written. The store is closed by whoever
+// opened it. Closing again waits for the first Close and does nothing else.
+//
+// Closing the kernel that [New] made closes all that were narrowed from it, and waits for their calls
+// too. A narrowed kernel closes itself alone: not its parent, nor those narrowed from it. Calls that
+// its Close did not wait for are recorded when they end.
+func (k *Kernel) Close() error {
+	if k.none() {
+		return errNoKernel
+	}
+	f := &k.calls
+	f.mu.Lock()
+	if closed := f.closed; closed != nil {
+		f.mu.Unlock()
+		<-closed
+		return nil
+	}
+	closed, idle, limit := make(chan struct{}), make(chan struct{}), f.longest
+	defer close(closed)
+	f.closed = closed
+	last := f.calls == 0
+	if last {
+		close(idle)
+	} else {
+		f.idle = idle
+	}
+	f.mu.Unlock()
+	if k.parent != nil && last {
+		k.remove()
+	}
+	patience := time.NewTimer(limit + time.Second) // receipts have to be written too
+	defer patience.Stop()
+	var err error
+	select {
+	case <-idle:
+	case <-patience.C:
+		err = errStillRunning
+		if k.parent != nil {
+			err = errStillRecorded
+		}
+	}
+	if k.parent == nil {
+		k.shared.log.Seal(errClosed)
+	}
+	return err
+}
+
+// CloseSession ends a session: from now on new calls in it are denied SESSION_CLOSED. It waits for
+// the calls that run, and new calls wait meanwhile. If ctx ends first the session is not closed, and
+// the error says so. From inside one of the session's calls it returns an error at once. Closing a
+// closed session does nothing. The session "main" cannot be closed.
+func (k *Kernel) CloseSession(ctx context.Context, name string) error {
+	if k.none() {
+		return errNoKernel
+	}
+	if name == "" || name == contracts.DefaultSession {
+		return errors.New(`helm: session "main" cannot be closed: name a session per conversation`)
+	}
+	if !contracts.IsSession(name) {
+		return errors.New("helm: close session: not a legal session name")
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	seen, done, err := inspect(ctx)
+	if err != nil {
+		return fmt.Errorf("helm: session %s: not closed: %w", name, err)
+	}
+	if err := k.enter(0); err != nil {
+		return err
+	}
+	defer k.leave()
+	s := k.shared.session(name)
+	s.mu.Lock()
+	inside := seen.calls.inside(s)
+	s.mu.Unlock()
+	if inside {
+		return fmt.Errorf("helm: session %s: cannot be closed from inside one of its calls", name)
+	}
+	if !s.quiesce(done) {
+		return fmt.Errorf("helm: session %s: not closed, calls are still running: %w", name, contextError(ctx))
+	}
+	slot, err := k.shared.signClose(s) // unlocks s
+	if err == nil && slot != nil {
+		err = slot.Wait()
+	}
+	if err != nil {
+		return fmt.Errorf("helm: session %s: close: %w", name, err)
+	}
+	s.mu.Lock()
+	s.closeSlot = nil
+	s.mu.Unlock()
+	return nil
+}
+
+// signClose signs the close entry of a session, whose lock the caller holds, and unlocks it. If
+// another caller has signed one that may not be durable yet, signClose returns its slot, so that
+// nobody reports the session closed before that lasts. If the session is closed for good it returns
+// nil.
+func (sh *shared) signClose(s *session) (*proofgraph.Slot, error) {
+	defer s.mu.Unlock()
+	if s.chain.Closed() {
+		return s.closeSlot, nil
+	}
+	slot, err := sh.record(s, &contracts.Statement{Close: new(contracts.Close)}, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	// Nothing reads these any more: closed comes before the look-up of a repeat and before judging.
+	s.bindings, s.past, s.closeSlot = nil, past.Session{}, slot
+	return slot, nil
+}

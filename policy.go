@@ -1,0 +1,307 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// A stack is what a kernel judges by. A swap stores the next stack of each kernel, which counts from
+// the next epoch on, and then moves the epoch. So all kernels change at once, and readers take no
+// lock.
+type stack struct {
+	policy *guardian.Policy
+	since  uint64           // the epoch from which it counts
+	before *guardian.Policy // what counts until then
+}
+
+// current returns the policy that judges now.
+func (k *Kernel) current() *guardian.Policy {
+	epoch := k.shared.epoch.Load() // first: a stack loaded after it is at least that of this epoch
+	s := k.stack.Load()
+	if s.since > epoch {
+		return s.before
+	}
+	return s.policy
+}
+
+// judgesBy reports whether k judges by that policy now, under that trust state.
+func (k *Kernel) judgesBy(policy *guardian.Policy, state *registry.State) bool {
+	return k.current() == policy && k.shared.trust.Load() == state
+}
+
+// A policyLog is what the log has of policies.
+type policyLog struct {
+	// mu is held while stacks are put in force, but not while their entries become durable. It is
+	// locked before that of a session.
+	mu        sync.Mutex
+	slots     map[contracts.Digest]*proofgraph.Slot // by PolicyHash; nil once the entry is durable
+	versions  map[string]uint64                     // the highest of each document, by layer and name
+	documents map[contracts.Digest]bool             // whose bytes are blobs of these entries
+}
+
+func newPolicyLog() policyLog {
+	return policyLog{
+		slots:     map[contracts.Digest]*proofgraph.Slot{},
+		versions:  map[string]uint64{},
+		documents: map[contracts.Digest]bool{},
+	}
+}
+
+// add notes an entry.
+func (l *policyLog) add(r *contracts.PolicyRecord, slot *proofgraph.Slot) {
+	l.slots[r.Policy] = slot
+	for _, d := range r.Documents {
+		key := d.Layer + ":" + d.Name
+		// A narrowed kernel that follows a swap keeps its overlay, even if others had a later one.
+		l.versions[key] = max(l.versions[key], d.Version)
+		l.documents[d.Digest] = true
+	}
+}
+
+// checkVersions returns an error if the version of one of the documents goes back.
+func (l *policyLog) checkVersions(documents []contracts.PolicyDocument) error {
+	for _, d := range documents {
+		if had := l.versions[d.Layer+":"+d.Name]; d.Version < had {
+			return fmt.Errorf("policy %s %s: version %d goes back: the log has had version %d", d.Layer, d.Name, d.Version, had)
+		}
+	}
+	return nil
+}
+
+// has reports whether the log has the policy's entry, durable or not.
+func (l *policyLog) has(p *guardian.Policy) bool {
+	_, ok := l.slots[p.Hash()]
+	return ok
+}
+
+// awaitDurable waits until the entries of these policies are durable, whoever signed them.
+func (l *policyLog) awaitDurable(policies ...contracts.Digest) error {
+	for _, hash := range policies {
+		l.mu.Lock()
+		slot := l.slots[hash]
+		l.mu.Unlock()
+		if slot == nil {
+			continue
+		}
+		if err := slot.Wait(); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		l.slots[hash] = nil
+		l.mu.Unlock()
+	}
+	return nil
+}
+
+// recordPolicy signs the policy's entry, unless the log has it: there is one for each PolicyHash. The
+// store already has the documents of earlier entries. The caller holds policies.mu.
+func (sh *shared) recordPolicy(p *guardian.Policy, under func(uint64) error) error {
+	l := &sh.policies
+	if l.has(p) {
+		return nil
+	}
+	record := p.Record()
+	var blobs [][]byte
+	for i, d := range p.Documents() {
+		if !l.documents[record.Documents[i].Digest] {
+			blobs = append(blobs, d.Canonical)
+		}
+	}
+	s := sh.session(contracts.SessionKernel)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slot, err := sh.record(s, &contracts.Statement{Policy: &record}, nil, under, blobs...)
+	if err == nil {
+		l.add(&record, slot)
+	}
+	return err
+}
+
+// begin puts the policy in force with which New makes its kernel.
+func (k *Kernel) begin() error {
+	sh := k.shared
+	p := sh.options.Policy
+	sh.options.Policy = nil // from now on current says which policy judges
+	if err := sh.policies.checkVersions(p.Record().Documents); err != nil {
+		return err
+	}
+	k.stack.Store(&stack{policy: p})
+	if err := sh.recordPolicy(p, nil); err != nil {
+		return err
+	}
+	return sh.policies.awaitDurable(p.Hash())
+}
+
+// Swap replaces the policy that k judges by, for k and for all kernels narrowed from it, which keep
+// their overlays. Only the kernel that [New] made can be swapped. Drivers stay as they are.
+//
+// All kernels change at once, at one place of the log: entries after the policy's entry, and every
+// call made after Swap has returned, are judged by the new stacks alone. Swapping in the policy that
+// is in force does nothing. A call is judged by one stack. A call that waited, for room or for a
+// session that was closing, is judged by the stack in force when its turn comes, with its defaults and
+// limits. A call that was permitted before runs on under the limits and the pinned output that it was
+// permitted with, and repeats of its idempotency key get its outcome.
+//
+// Swap refuses, with nothing written and nothing changed: a nil or empty policy; one in which
+// something has expired; a document with a version lower than the log has had of it; a policy that
+// pins another definition of a tool than the driver in Options declares; a policy over which the
+// overlay of an open kernel does not load, for instance because its tool is gone: close that kernel
+// first. An overlay that has expired follows all the same, because it denies. If ctx ends before
+// anything is written Swap returns an error, and nothing has changed; later ctx does not count.
+//
+// The entries of the new policies are durable when Swap returns nil. If they cannot be signed or
+// stored the kernel seals. Swap may be called from inside a tool: that call goes on under its old
+// stack, and the calls it makes are judged by the new one.
+func (k *Kernel) Swap(ctx context.Context, p *guardian.Policy) error {
+	if k.none() {
+		return errNoKernel
+	}
+	if k.parent != nil {
+		return errors.New("helm: swap: a narrowed kernel follows the kernel that New made: swap that one")
+	}
+	if len(p.Record().Documents) == 0 {
+		return errors.New("helm: swap: no documents: make the policy with guardian.Compile or policy.Load")
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	_, done, err := inspect(ctx)
+	if err != nil {
+		return fmt.Errorf("helm: swap: nothing was changed: %w", err)
+	}
+	if err := k.enter(0); err != nil {
+		return err
+	}
+	defer k.leave()
+	err = k.swap(p, done)
+	if errors.Is(err, errEnded) {
+		err = fmt.Errorf("nothing was changed: %w", contextError(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("helm: swap: %w", err)
+	}
+	return nil
+}
+
+var errEnded = errors.New("helm: the context ended")
+
+// swap checks the policy, puts it in force and waits until its entries are durable.
+func (k *Kernel) swap(p *guardian.Policy, done <-chan struct{}) error {
+	sh := k.shared
+	now, err := sh.now()
+	if err != nil {
+		return err
+	}
+	if err := p.Expired(now); err != nil {
+		return err
+	}
+	if err := sh.options.checkDefinitions(p); err != nil {
+		return err
+	}
+	hashes, err := k.enact(p, done)
+	if err != nil {
+		return err
+	}
+	return sh.policies.awaitDurable(hashes...)
+}
+
+// A swapStep pairs a kernel with the stack it will judge by after the swap.
+type swapStep struct {
+	kernel *Kernel
+	stack  *stack
+}
+
+// enact puts the policy in force and returns the policies that all kernels judge by then. Their
+// entries are in the log, but may not be durable.
+func (k *Kernel) enact(p *guardian.Policy, done <-chan struct{}) ([]contracts.Digest, error) {
+	l := &k.shared.policies
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.checkVersions(p.Record().Documents); err != nil {
+		return nil, err
+	}
+	if p.Hash() == k.current().Hash() {
+		return []contracts.Digest{p.Hash()}, nil
+	}
+	steps, err := k.compileSteps(p, done)
+	if err != nil {
+		return nil, err
+	}
+	var hashes []contracts.Digest
+	var fresh []*guardian.Policy // of which the log has no entry
+	seen := map[contracts.Digest]bool{}
+	for _, step := range steps {
+		p := step.stack.policy
+		if seen[p.Hash()] { // the same overlay twice
+			continue
+		}
+		seen[p.Hash()] = true
+		hashes = append(hashes, p.Hash())
+		if !l.has(p) {
+			fresh = append(fresh, p)
+		}
+	}
+	if fresh == nil {
+		k.shared.move(steps)
+	}
+	for i, p := range fresh {
+		var under func(uint64) error
+		if i == len(fresh)-1 {
+			under = func(uint64) error { k.shared.move(steps); return nil }
+		}
+		if err := k.shared.recordPolicy(p, under); err != nil {
+			return nil, err
+		}
+	}
+	for _, step := range steps {
+		step.kernel.stack.Store(&stack{policy: step.stack.policy}) // drops the policy that judged before
+	}
+	return hashes, nil
+}
+
+// compileSteps compiles the stack of each kernel: of the narrowed ones in the order in which they
+// were made, and last of k. Entries after that of k are judged by the new stacks. No kernel can be
+// narrowed meanwhile, because the caller holds policies.mu.
+func (k *Kernel) compileSteps(p *guardian.Policy, done <-chan struct{}) ([]swapStep, error) {
+	next := k.shared.epoch.Load() + 1
+	var steps []swapStep
+	for _, n := range k.shared.descendants() {
+		if ended(done) {
+			return nil, errEnded
+		}
+		narrowed, err := p.Narrow(n.overlays...)
+		if err != nil {
+			return nil, fmt.Errorf("a kernel that was narrowed cannot follow: %w", err)
+		}
+		steps = append(steps, swapStep{n, &stack{narrowed, next, n.current()}})
+	}
+	if ended(done) {
+		return nil, errEnded
+	}
+	return append(steps, swapStep{k, &stack{p, next, k.current()}}), nil
+}
+
+// descendants returns the narrowed kernels that are open.
+func (sh *shared) descendants() (list []*Kernel) {
+	sh.narrowedMu.Lock()
+	defer sh.narrowedMu.Unlock()
+	for e := sh.narrowed.Front(); e != nil; e = e.Next() {
+		list = append(list, e.Value.(*Kernel))
+	}
+	return list
+}
+
+// move puts all stacks in force, at once.
+func (sh *shared) move(steps []swapStep) {
+	for _, step := range steps {
+		step.kernel.stack.Store(step.stack)
+	}
+	sh.epoch.Add(1)
+}

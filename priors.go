@@ -1,0 +1,194 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/past"
+	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// priors is what the guardian may ask about the past of a call: balances, and the calls, receipts
+// and approvals of its session. It is used under the lock of that session. What the session does not
+// keep, the arguments of earlier calls, is read back from the store.
+type priors struct {
+	session *session
+	ledger  *past.Ledger
+	used    *usedNonces
+	from    logReader
+	inputs  *contracts.Reader // of inputs of earlier calls, which may be large: it goes with the call
+	unread  error             // why the past could not be read
+}
+
+var _ past.Past = (*priors)(nil)
+
+// Spent returns the balance that a charge would be made on.
+func (p *priors) Spent(c contracts.Charge) uint64 { return p.ledger.Spent(c) }
+
+// Calls returns how often an ALLOW of the session was for the tool.
+func (p *priors) Calls(tool string) uint64 { return p.session.past.Calls(tool) }
+
+// Used reports whether an ALLOW consumed the request: one of the session, or of another session if
+// one nonce was signed for both.
+func (p *priors) Used(_ contracts.Digest, r *contracts.ApprovalRequest) bool {
+	return p.session.past.Used(r) || p.used.has(r.Nonce)
+}
+
+// Receipt returns the latest receipt of the tool in the session with the same arguments.
+func (p *priors) Receipt(tool string, same crypto.Value) (r contracts.PriorReceipt, err error) {
+	if p.session.chain.Session() == contracts.DefaultSession {
+		err = errors.New("the session is the one of all calls that name none: name a session")
+	} else {
+		r, err = p.session.past.Receipt(tool, same, p.args)
+	}
+	p.unread = err
+	return r, err
+}
+
+// args reads the arguments of an earlier call. They are valid until the next are read.
+func (p *priors) args(r past.Run) (v crypto.Value, err error) {
+	if p.inputs == nil {
+		p.inputs = new(contracts.Reader)
+	}
+	in, err := p.from.inputsAt(p.inputs, r.Decision)
+	if err != nil {
+		return v, fmt.Errorf("the arguments of an earlier call, which entry %d permitted: %w", r.Decision, err)
+	}
+	return in.Args, nil
+}
+
+// frozenBalances is a Past that returns the balances as of slot assignment. These deny the call, so
+// what was read before for later conditions is not read again: inputs hold what was read and nothing
+// else.
+type frozenBalances struct {
+	*priors
+	balances []contracts.Balance
+}
+
+// Spent returns the balance that was found.
+func (f frozenBalances) Spent(c contracts.Charge) uint64 {
+	for i := range f.balances {
+		if b := &f.balances[i]; b.Budget == c.Budget && b.Of == c.Of && b.Window == c.Window {
+			return b.Spent
+		}
+	}
+	return crypto.MaxInt
+}
+
+// usedNonces is the set of approval nonces consumed anywhere in the log, across sessions. A request
+// is for one session, but its nonce is chosen by its author: if two sessions present one nonce at
+// once, one call runs. A nonce is added while its entry takes its place in the log, so that no two
+// calls find it free.
+type usedNonces struct {
+	mu     sync.Mutex // held for a few look-ups; protects nonces
+	nonces map[string]struct{}
+}
+
+// has reports whether any of the nonces is used.
+func (u *usedNonces) has(nonces ...string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, nonce := range nonces {
+		if _, ok := u.nonces[nonce]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (u *usedNonces) add(nonces []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.nonces == nil && len(nonces) > 0 {
+		u.nonces = map[string]struct{}{}
+	}
+	for _, nonce := range nonces {
+		u.nonces[nonce] = struct{}{}
+	}
+}
+
+// noncesOf returns the nonces of the requests that the counted approvals answered. It returns nil if
+// one of these is not presented.
+func noncesOf(r *contracts.Reader, presented []contracts.Envelope, counted []contracts.Digest) (nonces []string) {
+	for _, e := range presented {
+		if !slices.Contains(counted, e.Digest()) {
+			continue
+		}
+		if sealed, err := r.Open(e); err == nil { // the guardian verified it before
+			if a, err := sealed.Approval(); err == nil {
+				nonces = append(nonces, a.Request.Nonce)
+			}
+		}
+	}
+	if len(nonces) < len(counted) {
+		return nil
+	}
+	return nonces
+}
+
+// A logReader reads back what the kernel wrote. The store is not trusted to return the same bytes,
+// nor not to panic.
+type logReader struct {
+	store proofgraph.Store
+	log   *proofgraph.Log
+}
+
+// entry returns the entry that was written at that index.
+func (l logReader) entry(ctx context.Context, index uint64) (e contracts.Entry, err error) {
+	defer contain.Error(&err, "Options.Store")
+	for e, err := range l.store.Entries(ctx, index, index+1) {
+		if err != nil {
+			return nil, err
+		}
+		if at, ok := l.log.Lookup(e.Hash()); !ok || at != index {
+			return nil, errors.New("the store's entry is not the one that was written there")
+		}
+		return e, nil
+	}
+	return nil, errors.New("the store lacks the entry")
+}
+
+// blob returns the bytes that the store keeps under that digest, unchecked.
+func (l logReader) blob(ctx context.Context, digest contracts.Digest) (b []byte, err error) {
+	defer contain.Error(&err, "Options.Store")
+	return l.store.Blob(ctx, digest)
+}
+
+// inputs returns the inputs with that digest. They may have been dropped or erased.
+func (l logReader) inputs(r *contracts.Reader, digest contracts.Digest) (*contracts.Inputs, error) {
+	b, err := l.blob(context.Background(), digest)
+	if err != nil {
+		return nil, err
+	}
+	if crypto.Sum(b) != digest {
+		return nil, errors.New("the store's inputs are not those that were decided on")
+	}
+	return r.Inputs(b)
+}
+
+// inputsAt returns the inputs of the decision at that index. It is called under a session's lock, so
+// the caller's context is asked nothing.
+func (l logReader) inputsAt(r *contracts.Reader, index uint64) (*contracts.Inputs, error) {
+	e, err := l.entry(context.Background(), index)
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := r.Open(e)
+	if err != nil {
+		return nil, err
+	}
+	st, err := sealed.Statement()
+	if err != nil {
+		return nil, err
+	}
+	if st.Decision == nil {
+		return nil, errors.New("no decision")
+	}
+	return l.inputs(r, st.Decision.InputsHash)
+}
