@@ -15,7 +15,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// A Checkpoint says what a log holds: its first Size entries have the RFC 6962 root Root.
+// A Checkpoint says that the first Size entries of a log have the RFC 6962 root Root.
 type Checkpoint struct {
 	Origin string
 	Size   uint64
@@ -23,27 +23,29 @@ type Checkpoint struct {
 	Note   []byte // the signed note
 }
 
-// A SignatureLine is one of those at the end of a checkpoint, not verified.
+// A SignatureLine is a signature at the end of a checkpoint. It is not verified.
 type SignatureLine struct {
 	Name      string
 	KeyHash   uint32
-	Signature []byte // what the line has beside the key hash
+	Signature []byte // follows the key hash
 }
 
-// body is what signatures are over.
+// body returns the signed part of the note.
 func (c Checkpoint) body() []byte {
 	b := append([]byte(c.Origin), '\n')
 	b = append(strconv.AppendUint(b, c.Size, 10), '\n')
 	return append(crypto.AppendBase64(b, c.Root[:]), '\n')
 }
 
-// SignedBy tells whether the line is a signature of the checkpoint by that key, under the name of the log.
+// SignedBy reports whether the line is a signature of the checkpoint by that key, under the name of
+// the log.
 func (c Checkpoint) SignedBy(line SignatureLine, pub crypto.PublicKey) bool {
 	v, err := note.NewVerifier(VerifierKey(c.Origin, pub))
 	return err == nil && line.Name == v.Name() && line.KeyHash == v.KeyHash() && crypto.Verify(pub, c.body(), line.Signature)
 }
 
-// VerifierKey is the key in the form in which tools for signed notes take it: origin+hash+base64. It is "" for what is not a key.
+// VerifierKey returns the key as tools for signed notes read it: origin+hash+base64. It returns ""
+// if pub is not a key.
 func VerifierKey(origin string, pub crypto.PublicKey) string {
 	key, err := note.NewEd25519VerifierKey(origin, pub)
 	if err != nil {
@@ -52,7 +54,7 @@ func VerifierKey(origin string, pub crypto.PublicKey) string {
 	return key
 }
 
-// signer signs notes with a key, under the name of the log.
+// A signer signs notes with a key, under the name of the log.
 type signer struct {
 	note.Verifier
 	key crypto.Signer
@@ -83,12 +85,12 @@ func (s *signer) checkpoint(size uint64, root contracts.Digest) (Checkpoint, err
 
 const (
 	signaturePrefix = "— "
-	maxSignatures   = 100       // both as package note has them
+	maxSignatures   = 100       // both as in package note
 	maxNote         = 1_000_000 // bytes
 )
 
-// ParseCheckpoint takes a signed checkpoint apart. It accepts a body of exactly the three lines that body writes, an empty line, and 1 to
-// 100 signature lines; it verifies none of them.
+// ParseCheckpoint parses a signed checkpoint. It accepts a body of exactly three lines as a [Log]
+// writes them, an empty line, and 1 to 100 signature lines. It verifies no signature.
 func ParseCheckpoint(b []byte) (Checkpoint, []SignatureLine, error) {
 	bad := func(what string) (Checkpoint, []SignatureLine, error) {
 		return Checkpoint{}, nil, errors.New("proofgraph: checkpoint: " + what)
@@ -146,7 +148,7 @@ func parseSignature(line string) (SignatureLine, bool) {
 	return SignatureLine{name, binary.BigEndian.Uint32(sig), sig[4:]}, true
 }
 
-// isKeyName is the rule of signed notes.
+// isKeyName reports whether signed notes allow the name for a key.
 func isKeyName(name string) bool {
 	return name != "" && utf8.ValidString(name) && strings.IndexFunc(name, func(r rune) bool {
 		return r < 0x20 || r == '+' || unicode.IsSpace(r)

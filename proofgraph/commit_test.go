@@ -195,7 +195,7 @@ func TestManyWaitForOneEntry(t *testing.T) {
 			}
 			release <- err
 			all.Wait()
-			if w.log.asleep != 0 || s.asleep != 0 || s.bell != nil {
+			if w.log.asleep != 0 || s.asleep != 0 || s.wakeup != nil {
 				t.Error("somebody is counted as asleep")
 			}
 		})
@@ -249,7 +249,7 @@ func TestTheLeadIsNeverLost(t *testing.T) {
 			if n := len(w.reread()); n != 40*6+1 || spy.overlap {
 				t.Errorf("%d entries, overlap %v", n, spy.overlap)
 			}
-			if l := w.log; l.led || l.asleep != 0 || len(l.slots) != 0 || l.ready != 0 || l.flying != 0 || l.pending.waiter != nil {
+			if l := w.log; l.led || l.asleep != 0 || len(l.slots) != 0 || l.ready != 0 || l.writing != 0 || l.pending.waiter != nil {
 				t.Errorf("the queue is not at rest: %+v", &l.queue)
 			}
 		})

@@ -9,10 +9,11 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// An Index finds entries by hash. It holds 44 bytes an entry, at most 2^32 - 1 entries. The zero Index is empty. It is for one goroutine,
-// or behind a lock.
+// An Index finds entries by hash. It holds 44 bytes an entry and at most 2^32 - 1 entries. The zero
+// Index is empty. It is not safe for concurrent use.
 //
-// It is a hash table by linear hashing: with each entry one bucket is split, so there is no moment at which all of them move.
+// It is a hash table by linear hashing: with each entry one bucket is split, so that there is no
+// moment at which all of them move.
 type Index struct {
 	entries pages[indexed]
 	buckets pages[uint32] // number of the first entry, counted from 1
@@ -21,12 +22,12 @@ type Index struct {
 type indexed struct {
 	hash    contracts.Digest
 	lamport uint32 // at most the entry's number
-	next    uint32 // in the bucket, as there
+	next    uint32 // in the bucket, counted from 1
 }
 
 var errIndex = errors.New("proofgraph: index: full, or a Lamport time beyond the entry's number")
 
-// Add adds the entry with the number Len. Of entries with one hash, the last is found.
+// Add adds the entry with the number Len. Of several entries with one hash, Lookup finds the last.
 func (x *Index) Add(hash contracts.Digest, lamport uint64) error {
 	n := x.entries.n
 	if uint64(n) >= math.MaxUint32 || lamport > uint64(n) {
@@ -39,7 +40,7 @@ func (x *Index) Add(hash contracts.Digest, lamport uint64) error {
 	return nil
 }
 
-// Lookup gives number and Lamport time of the entry with that hash.
+// Lookup returns number and Lamport time of the entry with that hash.
 func (x *Index) Lookup(hash contracts.Digest) (number, lamport uint64, ok bool) {
 	if x.entries.n == 0 {
 		return 0, 0, false
@@ -54,7 +55,7 @@ func (x *Index) Lookup(hash contracts.Digest) (number, lamport uint64, ok bool) 
 	return 0, 0, false
 }
 
-// Earlier gives the number of the entry that was added last before the one with this number, of those with its hash.
+// Earlier returns the number of the last entry with the same hash that was added before this one.
 func (x *Index) Earlier(number uint64) (earlier uint64, ok bool) {
 	e := x.entries.at(int(number))
 	for i := e.next; i != 0; {
@@ -67,15 +68,16 @@ func (x *Index) Earlier(number uint64) (earlier uint64, ok bool) {
 	return 0, false
 }
 
-// Hash gives the hash of an entry by its number, which is below Len.
+// Hash returns the hash of the entry with that number, which must be below Len.
 func (x *Index) Hash(number uint64) contracts.Digest { return x.entries.at(int(number)).hash }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (x *Index) Len() uint64 { return uint64(x.entries.n) }
 
 func spread(hash *contracts.Digest) int { return int(binary.LittleEndian.Uint32(hash[:])) }
 
-// bucket is the one that a hash belongs in: its low bits as a number, with the highest one dropped if there is no such bucket yet.
+// bucket returns the bucket of a hash: the hash's low bits as a number, without the highest of them
+// if there is no such bucket yet.
 func (x *Index) bucket(hash *contracts.Digest) int {
 	mask := 1<<bits.Len(uint(x.buckets.n-1)) - 1
 	if b := spread(hash) & mask; b < x.buckets.n {
@@ -84,7 +86,7 @@ func (x *Index) bucket(hash *contracts.Digest) int {
 	return spread(hash) & (mask >> 1)
 }
 
-// split adds a bucket, and gives it those entries that were in another for want of it.
+// split adds a bucket and moves into it the entries that belong there.
 func (x *Index) split() {
 	n := x.buckets.n
 	x.buckets.add(0)

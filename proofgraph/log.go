@@ -12,48 +12,56 @@ import (
 )
 
 var (
-	ErrSealed        = errors.New("proofgraph: the log is sealed") // wraps beside it the first cause
-	ErrClosed        = errors.New("proofgraph: the session is closed")
+	// ErrSealed is wrapped together with the first cause: nothing is written any more.
+	ErrSealed = errors.New("proofgraph: the log is sealed")
+
+	// ErrClosed is returned by Place if the last entry of the session closed it.
+	ErrClosed = errors.New("proofgraph: the session is closed")
+
+	// ErrUnknownParent is returned by Place if a parent is not the hash of a durable entry.
 	ErrUnknownParent = errors.New("proofgraph: parent: no durable entry has that hash")
 )
 
-// Options are what a log is opened with.
+// Options are the options of [Open].
 type Options struct {
 	Origin string         // the log's name
 	Key    crypto.Signer  // signs entries
 	LogKey crypto.Signer  // signs checkpoints
-	Trust  []byte         // canonical initial trust state; a new log's genesis names it and the store keeps it
-	Nonce  [16]byte       // random: two logs of one origin and key differ by it
+	Trust  []byte         // canonical initial trust state, which a new log's genesis names and the store keeps
+	Nonce  [16]byte       // random; two logs with the same origin and key differ by it
 	Now    contracts.Time // of a new log's genesis
 }
 
-// A Log puts signed entries in order and makes them durable. It is safe for concurrent use by multiple goroutines.
+// A Log puts signed entries in order and makes them durable. It is safe for concurrent use by
+// multiple goroutines.
 type Log struct {
 	store  Store
 	key    crypto.Signer
 	keyID  contracts.Digest
 	notes  *signer
-	sealed atomic.Pointer[error] // set once, under mu; read anywhere
-	over   chan struct{}         // closed then
+	sealed atomic.Pointer[error] // set once, under mu; read without it
+	done   chan struct{}         // closed when sealed is set
 
 	genesis contracts.Digest
 
-	named  sync.RWMutex // protects chains
-	chains map[string]*Chain
+	chainsMu sync.RWMutex // protects chains
+	chains   map[string]*Chain
 
-	known sync.RWMutex // protects index and tree, which hold what is durable
-	index Index
-	tree  Tree
+	indexMu sync.RWMutex // protects index and tree, which hold the durable entries
+	index   Index
+	tree    Tree
 
-	checkpoints chan struct{} // full while a checkpoint is made: one at a time, or an older one might replace a newer
+	// checkpoints is full while a checkpoint is made: one at a time, so that no older one replaces
+	// a newer one.
+	checkpoints chan struct{}
 
 	mu sync.Mutex // never held while signing or writing; protects the queue
 	queue
 
-	scratch sync.Pool // *[]byte: what is written to be signed
+	scratch sync.Pool // of *[]byte: buffers for signing
 }
 
-// Err is nil, or ErrSealed with the first cause.
+// Err returns nil, or ErrSealed with the first cause.
 func (l *Log) Err() error {
 	if err := l.sealed.Load(); err != nil {
 		return *err
@@ -61,17 +69,18 @@ func (l *Log) Err() error {
 	return nil
 }
 
-// Sealed is closed when the log is sealed, for who waits for something else too.
-func (l *Log) Sealed() <-chan struct{} { return l.over }
+// Sealed returns a channel that is closed when the log is sealed.
+func (l *Log) Sealed() <-chan struct{} { return l.done }
 
-// Seal ends the log: nothing that is not being written already is written any more. Only the first cause counts.
+// Seal ends the log. An Append that has begun is finished, and nothing is written after it. Only
+// the first cause counts.
 func (l *Log) Seal(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seal(cause)
 }
 
-// seal wakes everybody who waits for what will not be written. The caller holds mu.
+// seal wakes every goroutine that waits for an entry that will not be written. The caller holds mu.
 func (l *Log) seal(cause error) {
 	if l.Err() != nil {
 		return
@@ -81,33 +90,33 @@ func (l *Log) seal(cause error) {
 	}
 	err := fmt.Errorf("%w: %w", ErrSealed, cause)
 	l.sealed.Store(&err)
-	close(l.over)
-	l.abandon()
+	close(l.done)
+	l.drop()
 }
 
-// going is nil where the log goes on, or Err. Where the last place was taken it waits for the end, which whoever has that place brings about.
-// The caller holds mu.
-func (l *Log) going() error {
+// notSealed returns Err. If the last place was taken, it first waits until the log is sealed, which
+// the holder of that place causes. The caller holds mu, which is released meanwhile.
+func (l *Log) notSealed() error {
 	if l.last != nil && l.Err() == nil {
 		l.mu.Unlock()
-		<-l.over
+		<-l.done
 		l.mu.Lock()
 	}
 	return l.Err()
 }
 
-// Lookup finds a durable entry by its hash.
+// Lookup returns the index of the durable entry with that hash.
 func (l *Log) Lookup(hash contracts.Digest) (index uint64, ok bool) {
-	l.known.RLock()
-	defer l.known.RUnlock()
+	l.indexMu.RLock()
+	defer l.indexMu.RUnlock()
 	index, _, ok = l.index.Lookup(hash)
 	return index, ok
 }
 
-// learn takes note of an entry that is durable, the next one.
-func (l *Log) learn(hash contracts.Digest, lamport uint64) error {
-	l.known.Lock()
-	defer l.known.Unlock()
+// indexEntry adds the next durable entry to index and tree.
+func (l *Log) indexEntry(hash contracts.Digest, lamport uint64) error {
+	l.indexMu.Lock()
+	defer l.indexMu.Unlock()
 	if err := l.index.Add(hash, lamport); err != nil {
 		return err
 	}
@@ -115,16 +124,16 @@ func (l *Log) learn(hash contracts.Digest, lamport uint64) error {
 	return nil
 }
 
-// Chain gives the chain of that session. There is one for each name.
+// Chain returns the chain of a session. There is one for each name.
 func (l *Log) Chain(session string) *Chain {
-	l.named.RLock()
+	l.chainsMu.RLock()
 	c := l.chains[session]
-	l.named.RUnlock()
+	l.chainsMu.RUnlock()
 	if c != nil {
 		return c
 	}
-	l.named.Lock()
-	defer l.named.Unlock()
+	l.chainsMu.Lock()
+	defer l.chainsMu.Unlock()
 	if c = l.chains[session]; c == nil {
 		c = &Chain{log: l, session: session, last: l.genesis}
 		l.chains[session] = c
@@ -132,8 +141,9 @@ func (l *Log) Chain(session string) *Chain {
 	return c
 }
 
-// Checkpoint waits until what is signed is durable, signs the log as it is then, stores the signed note and gives it. Where it fails
-// because of the signer the log goes on. Once the note is being stored ctx does not matter any more.
+// Checkpoint waits until the signed entries are durable, signs the log as it is then, stores the
+// signed note and returns it. If the signer fails, the log goes on. ctx is not checked any more
+// once the note is being stored.
 func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	if err := ctx.Err(); err != nil {
 		return Checkpoint{}, err
@@ -147,9 +157,9 @@ func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	if err := l.flush(); err != nil {
 		return Checkpoint{}, err
 	}
-	l.known.RLock()
+	l.indexMu.RLock()
 	size, root := l.tree.Size(), l.tree.Root()
-	l.known.RUnlock()
+	l.indexMu.RUnlock()
 	c, err := l.notes.checkpoint(size, root)
 	if err != nil {
 		return Checkpoint{}, err
@@ -159,7 +169,7 @@ func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	}
 	w := &waiter{log: l, state: signed}
 	l.mu.Lock()
-	if err := l.going(); err != nil {
+	if err := l.notSealed(); err != nil {
 		l.mu.Unlock()
 		return Checkpoint{}, err
 	}

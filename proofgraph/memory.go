@@ -11,14 +11,17 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Memory is a [Store] that ends with the process: write a pack before. It keeps all that it is given, the inputs of every call with its
-// arguments among it. The zero Memory is an empty store. It is safe for concurrent use by multiple goroutines and must not be copied.
+// Memory is a [Store] that ends with the process; write a pack before that. It keeps everything
+// that it is given, the arguments of every call included. The zero Memory is an empty store. It is
+// safe for concurrent use by multiple goroutines and must not be copied.
 type Memory struct {
-	mu         sync.RWMutex // protects what follows; the bytes of no entry change, so readers copy these without it
+	// mu protects the fields below. The bytes of an entry never change, so readers copy them
+	// without it.
+	mu         sync.RWMutex
 	entries    pages[contracts.Entry]
 	blobs      map[contracts.Digest][]byte
 	checkpoint []byte
-	chunk      []byte // room for what comes next
+	chunk      []byte // free memory for the next blobs and entries
 }
 
 var (
@@ -26,7 +29,7 @@ var (
 	_ Eraser = (*Memory)(nil)
 )
 
-// NewMemory makes an empty store.
+// NewMemory returns an empty store.
 func NewMemory() *Memory { return new(Memory) }
 
 // Append stores copies of everything in b.
@@ -62,7 +65,7 @@ func (m *Memory) Append(ctx context.Context, b Batch) error {
 	return nil
 }
 
-// keep copies b into a chunk that holds many: the collector has fewer things to look at.
+// keep copies b into a chunk that holds many, so that the garbage collector has less to scan.
 func (m *Memory) keep(b []byte) []byte {
 	const size = 64 << 10
 	if len(b) > size/8 {
@@ -76,7 +79,7 @@ func (m *Memory) keep(b []byte) []byte {
 	return m.chunk[start:len(m.chunk):len(m.chunk)]
 }
 
-// Size is the number of entries.
+// Size returns the number of entries.
 func (m *Memory) Size(ctx context.Context) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -86,7 +89,7 @@ func (m *Memory) Size(ctx context.Context) (uint64, error) {
 	return uint64(m.entries.n), nil
 }
 
-// Entries gives the entries as they are when the iteration begins.
+// Entries returns the entries that were there when the iteration began.
 func (m *Memory) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 	return func(yield func(contracts.Entry, error) bool) {
 		m.mu.RLock()
@@ -108,7 +111,7 @@ func (m *Memory) Entries(ctx context.Context, from, to uint64) iter.Seq2[contrac
 	}
 }
 
-// Blob gives a copy of the blob of that name.
+// Blob returns a copy of the blob with digest d.
 func (m *Memory) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -122,7 +125,7 @@ func (m *Memory) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	return append([]byte{}, b...), nil
 }
 
-// EraseBlob overwrites the bytes too, for they stand in memory among others that stay.
+// EraseBlob removes the blob and overwrites its bytes, because the chunk that they are in stays.
 func (m *Memory) EraseBlob(ctx context.Context, d contracts.Digest) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -134,7 +137,7 @@ func (m *Memory) EraseBlob(ctx context.Context, d contracts.Digest) error {
 	return nil
 }
 
-// Checkpoint gives a copy of the latest checkpoint.
+// Checkpoint returns a copy of the latest checkpoint.
 func (m *Memory) Checkpoint(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

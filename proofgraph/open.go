@@ -11,11 +11,13 @@ import (
 	"github.com/helmkernel/helm/internal/contain"
 )
 
-// Open opens the log in a store, or begins one in an empty store. It reads every entry once and checks how they stand: form, order, chains,
-// parents, Lamport times, and the latest checkpoint against the root; signatures it does not check, for the store is the caller's own. It
-// calls each, which may be nil, for every entry, a new genesis too; an error of it is an error of Open.
+// Open opens the log in a store, or begins one if the store is empty. It reads every entry once and
+// checks form, order, chains, parents, Lamport times, and the latest checkpoint against the root.
+// It verifies no signature, because the store is the caller's own. It calls each, unless that is
+// nil, for every entry, also for the genesis of a new log; an error of each is an error of Open.
 //
-// A log has one writer: while it is open nothing else appends entries or checkpoints to the store.
+// A log has one writer: while it is open, nothing else may append entries or checkpoints to the
+// store.
 func Open(ctx context.Context, s Store, o Options, each func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error) (l *Log, err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -31,7 +33,7 @@ func Open(ctx context.Context, s Store, o Options, each func(index uint64, e con
 	if each == nil {
 		each = func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error { return nil }
 	}
-	l = &Log{store: s, chains: map[string]*Chain{}, checkpoints: make(chan struct{}, 1), over: make(chan struct{})}
+	l = &Log{store: s, chains: map[string]*Chain{}, checkpoints: make(chan struct{}, 1), done: make(chan struct{})}
 	if l.key, err = crypto.Pin(o.Key); err != nil {
 		return nil, fmt.Errorf("proofgraph: open: key: %w", err)
 	}
@@ -89,10 +91,10 @@ func (l *Log) begin(ctx context.Context, o Options, each func(uint64, contracts.
 	}
 	l.genesis, l.size = s.hash, 1
 	c.advance(&s.header, s.hash, false)
-	return l.learn(s.hash, 0)
+	return l.indexEntry(s.hash, 0)
 }
 
-// restore reads the log that is there.
+// restore reads the log in the store.
 func (l *Log) restore(ctx context.Context, size uint64, each func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error) error {
 	note, err := l.store.Checkpoint(ctx)
 	if err != nil {
@@ -118,7 +120,7 @@ func (l *Log) restore(ctx context.Context, size uint64, each func(uint64, contra
 		if l.size == size {
 			return errors.New("the store has more entries than it says")
 		}
-		st, err := l.follow(&reader, e)
+		st, err := l.checkNext(&reader, e)
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", l.size, err)
 		}
@@ -127,7 +129,7 @@ func (l *Log) restore(ctx context.Context, size uint64, each func(uint64, contra
 			l.genesis = hash
 		}
 		l.Chain(st.Session).advance(&st.Header, hash, st.Close != nil)
-		if err := l.learn(hash, st.Lamport); err != nil {
+		if err := l.indexEntry(hash, st.Lamport); err != nil {
 			return err
 		}
 		if err := each(l.size, e, hash, st); err != nil {
@@ -143,8 +145,8 @@ func (l *Log) restore(ctx context.Context, size uint64, each func(uint64, contra
 	return nil
 }
 
-// follow reads the next entry and checks that it follows from those before.
-func (l *Log) follow(r *contracts.Reader, e contracts.Entry) (*contracts.Statement, error) {
+// checkNext reads the next entry and checks that it follows from those before.
+func (l *Log) checkNext(r *contracts.Reader, e contracts.Entry) (*contracts.Statement, error) {
 	sealed, bad := r.Open(e)
 	if bad != nil {
 		return nil, bad

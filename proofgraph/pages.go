@@ -1,7 +1,8 @@
 package proofgraph
 
-// pages is a list that grows by pages of fixed size: elements never move, and no append pays for those before it. A copy of the value is a
-// snapshot of its length; elements that are there and do not change may be read while others are added.
+// pages is a list that grows by pages of fixed size. Elements never move, and no append copies
+// those before it. A copy of the value is a snapshot of its length. Elements that do not change may
+// be read while others are added.
 type pages[T any] struct {
 	list []*[page]T
 	n    int

@@ -9,24 +9,32 @@ import (
 	"github.com/helmkernel/helm/internal/contain"
 )
 
-// The entries behind the last durable one stand in a queue in the order of their places. They are signed in any order; what is written is
-// always the longest signed prefix, by one Append, and never two at once. There is neither a timer nor a goroutine for it: whoever waits
-// for an entry of the prefix, and finds that nobody has the lead, takes it, writes, and hands it to somebody who waits for one of the
-// next prefix. So while nobody has the lead, nobody sleeps whose entry could be written.
+// A queue holds the entries after the last durable one, in the order of their places. They are
+// signed in any order. The longest signed prefix is written by one Append, and there is one Append
+// at a time.
+//
+// There is no timer and no goroutine for it. A goroutine that waits for an entry of the signed
+// prefix takes the lead if nobody has it. The leader writes, and then hands the lead to a goroutine
+// that waits for an entry of the next prefix. So while nobody has the lead, no goroutine sleeps
+// whose entry could be written.
+//
+// The queue counts sleeping goroutines itself, instead of using a sync.Cond, because a Broadcast
+// after each batch would wake all of them, although only those with an entry in the batch have
+// anything to do.
 type queue struct {
-	size    uint64  // durable entries
-	slots   []*Slot // of the places from size on
-	ready   int     // of slots: the signed prefix
-	flying  int     // of ready: being written
-	last    error   // nil, or why no place is taken behind those of slots
-	led     bool    // somebody has the lead, or has been woken to take it
-	asleep  int     // goroutines
-	pending request // a checkpoint, which goes with the next batch
-	batch   Batch   // its slices are used again
-	bells   sync.Pool
+	size    uint64    // durable entries
+	slots   []*Slot   // of the places from size on
+	ready   int       // how many of slots are the signed prefix
+	writing int       // how many of ready are being written
+	last    error     // not nil: no place is taken after those of slots, and why
+	led     bool      // a goroutine has the lead, or was woken to take it
+	asleep  int       // sleeping goroutines
+	pending request   // a checkpoint that goes with the next batch
+	batch   Batch     // its slices are reused
+	wakeups sync.Pool // of channels for waiter.wakeup
 }
 
-// request is a checkpoint to be stored.
+// A request is a checkpoint to be stored.
 type request struct {
 	*waiter
 	note []byte
@@ -34,28 +42,28 @@ type request struct {
 
 const (
 	maxEntries      = math.MaxUint32 // see Index
-	maxBatchEntries = 1024           // one who leads is not to write for others forever
-	maxBatchBytes   = 4 << 20        // reached by one entry at most
+	maxBatchEntries = 1024           // so that a leader does not write for others forever
+	maxBatchBytes   = 4 << 20        // exceeded by one entry at most
 )
 
-type state int8
+type slotState int8
 
 const (
-	placed  state = iota
-	signed        // may be written
-	flying        // is being written
-	stored        // is durable
-	refused       // writing it failed: whether it is stored is unknown
+	placed  slotState = iota
+	signed            // may be written
+	writing           // is being written
+	stored            // is durable
+	refused           // writing it failed: it is unknown whether it is stored
 )
 
-// A waiter is what a goroutine can wait for: a slot's entry, or a request.
+// A waiter is what a goroutine waits for: the entry of a slot, or a request.
 type waiter struct {
 	log    *Log
 	index  uint64 // of a slot; 0 for requests, which need no place
-	state  state
-	leads  bool          // somebody who sleeps here was woken to take the lead
-	asleep int           // goroutines
-	bell   chan struct{} // wakes one of them; there while one sleeps
+	state  slotState
+	leader bool          // a goroutine that sleeps here was woken to take the lead
+	asleep int           // goroutines that sleep here
+	wakeup chan struct{} // wakes one of them; nil if none sleeps
 }
 
 func (l *Log) next() uint64 { return l.size + uint64(len(l.slots)) }
@@ -72,7 +80,7 @@ func (w *waiter) durable() bool {
 	return w.state == stored
 }
 
-// fill puts a signed entry in its place. It is false where the log was sealed meanwhile.
+// fill puts a signed entry in its place. It returns false if the log was sealed meanwhile.
 func (l *Log) fill(s *Slot, closes bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +92,7 @@ func (l *Log) fill(s *Slot, closes bool) bool {
 		l.ready++
 	}
 	s.chain.advance(&s.header, s.hash, closes)
-	l.handOver() // who sleeps behind this entry must not depend on somebody waiting for this one
+	l.handOver() // goroutines that wait for later entries must not depend on one that waits for this
 	return true
 }
 
@@ -98,12 +106,12 @@ func (w *waiter) wait() error {
 		switch {
 		case w.state == stored:
 			return nil
-		case w.settled():
+		case w.finished():
 			return l.Err()
 		case w.state == placed:
 			return errUnsigned
-		case w.leads || !l.led && w.state == signed && w.index < l.size+uint64(l.ready):
-			w.leads, l.led = false, true
+		case w.leader || !l.led && w.state == signed && w.index < l.size+uint64(l.ready):
+			w.leader, l.led = false, true
 			l.commit()
 		default:
 			l.sleep(w)
@@ -111,19 +119,19 @@ func (w *waiter) wait() error {
 	}
 }
 
-// settled tells whether there is nothing left to wait for.
-func (w *waiter) settled() bool {
-	return w.state >= stored || w.state != flying && w.log.Err() != nil
+// finished reports whether there is nothing left to wait for.
+func (w *waiter) finished() bool {
+	return w.state >= stored || w.state != writing && w.log.Err() != nil
 }
 
 // sleep returns when there may be something to do.
 func (l *Log) sleep(w *waiter) {
-	if w.bell == nil {
-		if w.bell, _ = l.bells.Get().(chan struct{}); w.bell == nil {
-			w.bell = make(chan struct{}, 1)
+	if w.wakeup == nil {
+		if w.wakeup, _ = l.wakeups.Get().(chan struct{}); w.wakeup == nil {
+			w.wakeup = make(chan struct{}, 1)
 		}
 	}
-	bell := w.bell
+	bell := w.wakeup
 	w.asleep++
 	l.asleep++
 	l.mu.Unlock()
@@ -133,24 +141,26 @@ func (l *Log) sleep(w *waiter) {
 	l.asleep--
 	switch {
 	case w.asleep == 0:
-		w.bell = nil
-		l.bells.Put(bell) // perhaps rung once more: then somebody wakes for nothing
-	case w.settled():
-		w.wake() // the next one: a bell wakes one
+		w.wakeup = nil
+		l.wakeups.Put(bell) // it may hold one more signal: then a goroutine wakes for nothing
+	case w.finished():
+		w.wake() // the next one: a signal wakes one
 	}
 }
 
-// wake wakes one who sleeps here, if anybody does. Who is woken for nothing sleeps again.
+// wake wakes one goroutine that sleeps here, if there is one. A goroutine that is woken for nothing
+// sleeps again.
 func (w *waiter) wake() {
 	if w.asleep > 0 {
 		select {
-		case w.bell <- struct{}{}:
+		case w.wakeup <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// handOver gives the lead, if nobody has it, to somebody who sleeps and has something to write.
+// handOver passes the lead, if nobody has it, to a goroutine that sleeps and has something to
+// write.
 func (l *Log) handOver() {
 	if l.led || l.asleep == 0 {
 		return
@@ -159,19 +169,20 @@ func (l *Log) handOver() {
 	for i := 0; i < l.ready && (heir == nil || heir.asleep == 0); i++ {
 		heir = &l.slots[i].waiter
 	}
-	if heir != nil && heir.asleep > 0 && !heir.settled() {
-		l.led, heir.leads = true, true
+	if heir != nil && heir.asleep > 0 && !heir.finished() {
+		l.led, heir.leader = true, true
 		heir.wake()
 	}
 }
 
-// commit writes the longest signed prefix, within limits. The caller has the lead and holds mu, which is not held meanwhile.
+// commit writes the longest signed prefix, within limits. The caller has the lead and holds mu,
+// which is released meanwhile.
 func (l *Log) commit() {
 	b := &l.batch
 	b.At, b.Checkpoint = l.size, l.pending.note
-	for bytes := 0; l.flying < l.ready && l.flying < maxBatchEntries && bytes < maxBatchBytes; l.flying++ {
-		s := l.slots[l.flying]
-		s.state = flying
+	for bytes := 0; l.writing < l.ready && l.writing < maxBatchEntries && bytes < maxBatchBytes; l.writing++ {
+		s := l.slots[l.writing]
+		s.state = writing
 		b.Entries = append(b.Entries, s.entry)
 		b.Blobs = append(b.Blobs, s.blobs...)
 		bytes += len(s.entry)
@@ -181,9 +192,9 @@ func (l *Log) commit() {
 	}
 	note := l.pending.waiter
 	if note != nil {
-		note.state = flying
+		note.state = writing
 	}
-	written := l.slots[:l.flying]
+	written := l.slots[:l.writing]
 	l.mu.Unlock()
 	err := errGone
 	defer func() { // on every way out: a store may panic, or end the goroutine
@@ -191,26 +202,27 @@ func (l *Log) commit() {
 			err = contain.Describe("proofgraph: store: Append", x)
 		}
 		l.mu.Lock()
-		l.land(note, err)
+		l.settle(note, err)
 	}()
-	if err = l.store.Append(context.Background(), *b); err != nil { // whoever waits, what is signed is to be stored
+	// Not the waiter's context: what is signed is to be stored.
+	if err = l.store.Append(context.Background(), *b); err != nil {
 		return
 	}
 	for _, s := range written {
-		if err = l.learn(s.hash, s.header.Lamport); err != nil {
+		if err = l.indexEntry(s.hash, s.header.Lamport); err != nil {
 			return
 		}
 	}
 }
 
-// land settles what was written, and hands the lead on. The caller holds mu.
-func (l *Log) land(note *waiter, err error) {
-	n, outcome := l.flying, stored
+// settle records the outcome of an Append and passes the lead on. The caller holds mu.
+func (l *Log) settle(note *waiter, err error) {
+	n, outcome := l.writing, stored
 	if err != nil {
 		outcome = refused
 	}
 	written := l.slots[:n]
-	l.flying, l.led = 0, false
+	l.writing, l.led = 0, false
 	for _, s := range written {
 		s.state, s.blobs, s.blob = outcome, nil, [1][]byte{}
 	}
@@ -242,20 +254,20 @@ func (l *Log) land(note *waiter, err error) {
 	l.handOver()
 }
 
-// abandon lets go of everything that is not being written.
-func (l *Log) abandon() {
-	for _, s := range l.slots[l.flying:] {
+// drop removes everything from the queue that is not being written.
+func (l *Log) drop() {
+	for _, s := range l.slots[l.writing:] {
 		s.wake()
 	}
-	if r := l.pending.waiter; r != nil && r.state != flying {
+	if r := l.pending.waiter; r != nil && r.state != writing {
 		r.wake()
 		l.pending = request{}
 	}
-	clear(l.slots[l.flying:])
-	l.slots, l.ready = l.slots[:l.flying], l.flying
+	clear(l.slots[l.writing:])
+	l.slots, l.ready = l.slots[:l.writing], l.writing
 }
 
-// flush waits until what is signed is durable: the whole prefix.
+// flush waits until the signed prefix is durable.
 func (l *Log) flush() error {
 	l.mu.Lock()
 	var last *Slot

@@ -10,8 +10,9 @@ import (
 	"github.com/helmkernel/helm/internal/contain"
 )
 
-// A Slot is a place in the log, fixed before the bytes of its entry exist. It belongs to the goroutine that placed it, which signs or voids
-// it; after that every method but Sign is safe for concurrent use.
+// A Slot is a place in the log, fixed before the bytes of its entry exist. It belongs to the
+// goroutine that placed it, which signs or voids it. After that every method but Sign is safe for
+// concurrent use.
 type Slot struct {
 	waiter
 	chain    *Chain
@@ -20,7 +21,7 @@ type Slot struct {
 	hash     contracts.Digest
 	decision *contracts.DecisionRecord
 	blobs    [][]byte
-	parent   [1]contracts.Digest // room for what most entries have
+	parent   [1]contracts.Digest // memory for the parents that most entries have
 	blob     [1][]byte
 }
 
@@ -29,24 +30,29 @@ type Slot struct {
 func (l *Log) Next() (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.going(); err != nil {
+	if err := l.notSealed(); err != nil {
 		return 0, err
 	}
 	return l.next(), nil
 }
 
-// Place takes the next place of the log for the next entry of a chain, which was at the time given, not before the chain's own. The parents
-// are the entries that caused it, in any order; repeats and the chain's last entry are left out. They are durable, or ErrUnknownParent.
+// Place takes the next place of the log for the next entry of a chain. at is the time of the entry,
+// which must not be before the chain's Time. parents are the entries that caused it, in any order;
+// repeats and the chain's last entry are left out. If one of them is not durable, Place returns
+// ErrUnknownParent.
 //
-// Where under is not nil it is called with the index of the place while no other can be taken; it must be quick and must not use the log.
-// If it returns an error, that is the answer and no place is taken. A place that was taken must be signed or voided, or the log ends there.
+// If under is not nil, Place calls it with the index of the place while no other place can be
+// taken. It must be quick and must not use the log. If it returns an error, Place returns that
+// error and takes no place. A place that was taken must be signed or voided; otherwise the log ends
+// there.
 func (l *Log) Place(c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error) (*Slot, error) {
 	return l.place(c, at, parents, under, nil)
 }
 
-// PlaceLast is Place for the entry that ends the log: after one that revokes the log's own key, say, nothing that the key signs would count.
-// No further place is taken, nor a checkpoint signed: whoever asks for either waits until the entry is durable, which seals the log with that
-// cause. Where the entry cannot be signed or stored the log is sealed with what went wrong, as ever.
+// PlaceLast is Place for the entry that ends the log, for instance one that revokes the log's own
+// key, after which nothing that the key signs would count. No further place is taken and no
+// checkpoint is signed: calls for either wait until the entry is durable, which seals the log with
+// that cause. If the entry cannot be signed or stored, the log is sealed with that error.
 func (l *Log) PlaceLast(c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error, cause error) (*Slot, error) {
 	if cause == nil {
 		cause = errors.New("the log was ended")
@@ -65,7 +71,7 @@ func (l *Log) place(c *Chain, at contracts.Time, parents []contracts.Digest, und
 		return nil, ErrClosed
 	case c.open:
 		return nil, errors.New("proofgraph: place: the chain's entry before this one is not signed yet")
-	case !legal(c.session):
+	case !isSessionName(c.session):
 		return nil, errors.New("proofgraph: place: not a legal session name")
 	case at < c.time:
 		return nil, errors.New("proofgraph: place: time runs back within the session; give at least Chain.Time")
@@ -79,7 +85,7 @@ func (l *Log) place(c *Chain, at contracts.Time, parents []contracts.Digest, und
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock() // a panic in under takes no place
-	if err := l.going(); err != nil {
+	if err := l.notSealed(); err != nil {
 		return nil, err
 	}
 	s.index = l.next()
@@ -97,7 +103,7 @@ func (l *Log) place(c *Chain, at contracts.Time, parents []contracts.Digest, und
 	return s, nil
 }
 
-// link fills in the parents and the Lamport time, which is later than that of everything named.
+// link fills in the parents and the Lamport time, which is later than that of every entry named.
 func (s *Slot) link(parents []contracts.Digest) error {
 	h := &s.header
 	h.Lamport = s.chain.lamport
@@ -114,8 +120,8 @@ func (s *Slot) link(parents []contracts.Digest) error {
 	}
 	if len(list) > 0 {
 		h.Parents = list
-		s.log.known.RLock()
-		defer s.log.known.RUnlock()
+		s.log.indexMu.RLock()
+		defer s.log.indexMu.RUnlock()
 		for _, p := range list {
 			_, lamport, ok := s.log.index.Lookup(p)
 			if !ok {
@@ -128,20 +134,22 @@ func (s *Slot) link(parents []contracts.Digest) error {
 	return nil
 }
 
-// Index is the entry's place in the log.
+// Index returns the index of the entry in the log.
 func (s *Slot) Index() uint64 { return s.index }
 
-// Header is where the entry stands: all of it is final.
+// Header returns the header of the entry. All of it is final.
 func (s *Slot) Header() contracts.Header {
 	h := s.header
 	h.Parents = slices.Clone(h.Parents)
 	return h
 }
 
-// Sign makes the entry of st, whose Header it sets, and the chain goes on behind it. The blobs become durable no later than the entry; they
-// are not copied and must not change before Wait returns. Nor must st.Decision, which Durable gives.
+// Sign sets the Header of st, signs st as the entry of the slot, and lets the chain go on after it.
+// The blobs become durable no later than the entry. They are not copied and must not change before
+// Wait returns. Nor must st.Decision, which Durable returns.
 //
-// If it fails, because the signer fails or panics or the record is too large, the place is void and the log is sealed.
+// If the signer fails or panics, or the record is too large, Sign returns an error, the place is
+// void and the log is sealed.
 func (s *Slot) Sign(st *contracts.Statement, blobs ...[]byte) error {
 	l := s.log
 	if err := l.Err(); err != nil {
@@ -150,25 +158,28 @@ func (s *Slot) Sign(st *contracts.Statement, blobs ...[]byte) error {
 	if s.signed() {
 		return errors.New("proofgraph: sign: the place has its entry already")
 	}
-	err := errGone
+	done := false
 	defer func() {
-		if err != nil {
-			l.Seal(err)
+		if !done {
+			l.Seal(errGone)
 		}
 	}()
-	if err = s.write(st); err != nil {
+	err := s.write(st)
+	done = true
+	if err != nil {
+		l.Seal(err)
 		return err
 	}
 	s.decision = st.Decision
 	s.blobs = append(s.blob[:0], blobs...)
 	if !l.fill(s, st.Close != nil) {
-		err = nil // sealed meanwhile, with another cause
-		return l.Err()
+		return l.Err() // sealed meanwhile, with another cause
 	}
 	return nil
 }
 
-// write encodes and signs: one buffer for what is signed, one of the entry's size for what is kept.
+// write encodes and signs. It uses one buffer for the bytes to be signed and one of the entry's
+// size for the entry.
 func (s *Slot) write(st *contracts.Statement) (err error) {
 	defer contain.Error(&err, "proofgraph: writing the record")
 	l := s.log
@@ -202,19 +213,20 @@ func (s *Slot) write(st *contracts.Statement) (err error) {
 	return nil
 }
 
-// envelopeSize is what an entry has beside its payload.
+// envelopeSize is the size of an entry without its payload, at most.
 const envelopeSize = 256
 
-// Void gives the place up, which seals the log: what comes behind a hole cannot be written. Where the entry is signed, or the slot nil, it
-// does nothing, so it can be deferred.
+// Void gives the place up, which seals the log, because nothing is written after a hole. If the
+// entry is signed, or the slot is nil, Void does nothing, so that it can be deferred.
 func (s *Slot) Void(cause error) {
 	if s != nil && !s.signed() {
 		s.log.Seal(cause)
 	}
 }
 
-// Wait returns nil when the entry is durable, and everything before it. Otherwise the log is sealed and it returns Err. Whether the entry
-// was stored is then unknown, unless the log was sealed before it was written.
+// Wait returns nil when the entry, and every entry before it, is durable. Otherwise the log is
+// sealed and Wait returns Err. It is then unknown whether the entry was stored, unless the log was
+// sealed before it was written.
 func (s *Slot) Wait() error {
 	if s == nil {
 		return errNoSlot
@@ -222,13 +234,14 @@ func (s *Slot) Wait() error {
 	return s.wait()
 }
 
-// Entry is the signed entry. It must not be changed before Wait returns.
+// Entry returns the signed entry. It must not be changed before Wait returns.
 func (s *Slot) Entry() contracts.Entry { return s.entry }
 
-// Hash is the hash of the entry, by which others name it.
+// Hash returns the hash of the entry, by which other entries name it.
 func (s *Slot) Hash() contracts.Digest { return s.hash }
 
-// Durable gives the entry and its decision if it is an ALLOW that is durable: what a permit to run is made of.
+// Durable returns the entry and its decision if that is an ALLOW and durable. A permit to run is
+// made from them.
 func (s *Slot) Durable() (contracts.Entry, *contracts.DecisionRecord, error) {
 	switch {
 	case s == nil:

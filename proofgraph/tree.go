@@ -7,14 +7,14 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// A Tree computes the RFC 6962 root of leaves that are appended one by one, keeping only the roots of the complete subtrees that they
-// make up. The zero Tree is empty; a copy goes its own way.
+// A Tree computes the RFC 6962 root of leaves that are appended one by one. It keeps only the roots
+// of the complete subtrees. The zero Tree is empty. A copy is independent of the original.
 type Tree struct {
 	size  uint64
 	nodes [64]contracts.Digest // nodes[k], where bit k of size is set, is the root over 2^k leaves
 }
 
-// Append adds a leaf by its hash, as [crypto.LeafHash] gives it.
+// Append adds a leaf by its hash, as [crypto.LeafHash] returns it.
 func (t *Tree) Append(leaf contracts.Digest) {
 	k := bits.TrailingZeros64(^t.size) // complete subtrees to the left that the leaf completes
 	for _, left := range t.nodes[:k] {
@@ -24,10 +24,10 @@ func (t *Tree) Append(leaf contracts.Digest) {
 	t.size++
 }
 
-// Size is the number of leaves.
+// Size returns the number of leaves.
 func (t *Tree) Size() uint64 { return t.size }
 
-// Root is the root over all leaves; over none it is the SHA-256 of nothing.
+// Root returns the root over all leaves; without any it is the SHA-256 of the empty string.
 func (t *Tree) Root() contracts.Digest {
 	if t.size == 0 {
 		return crypto.Sum(nil)
