@@ -34,23 +34,29 @@ func TestAdmitTakesTheDurableAllowOfThisCallOnly(t *testing.T) {
 	}
 	notDurable := errors.New("not durable")
 	for name, spoil := range map[string]func(*slot, *contracts.Call){
-		"not durable":                     func(s *slot, _ *contracts.Call) { s.err = notDurable },
-		"no decision":                     func(s *slot, _ *contracts.Call) { s.decision = nil },
-		"no entry":                        func(s *slot, _ *contracts.Call) { s.entry = nil },
-		"denied":                          func(s *slot, _ *contracts.Call) { s.decision.Verdict = contracts.Deny },
-		"denied, reason left":             func(s *slot, _ *contracts.Call) { s.decision.Reason = contracts.ReasonPolicyViolation },
-		"arguments never understood":      func(s *slot, _ *contracts.Call) { s.decision.ArgsForm = "raw" },
-		"other tool":                      func(_ *slot, c *contracts.Call) { c.Tool = "fs.write" },
-		"other arguments":                 func(_ *slot, c *contracts.Call) { c.Args = []byte(`{"path":"/etc/shadow"}`) },
+		"not durable": func(s *slot, _ *contracts.Call) { s.err = notDurable },
+		"no decision": func(s *slot, _ *contracts.Call) { s.decision = nil },
+		"no entry":    func(s *slot, _ *contracts.Call) { s.entry = nil },
+		"denied":      func(s *slot, _ *contracts.Call) { s.decision.Verdict = contracts.Deny },
+		"denied, reason left": func(s *slot, _ *contracts.Call) {
+			s.decision.Reason = contracts.ReasonPolicyViolation
+		},
+		"arguments never understood": func(s *slot, _ *contracts.Call) { s.decision.ArgsForm = "raw" },
+		"other tool":                 func(_ *slot, c *contracts.Call) { c.Tool = "fs.write" },
+		"other arguments": func(_ *slot, c *contracts.Call) {
+			c.Args = []byte(`{"path":"/etc/shadow"}`)
+		},
 		"same arguments, spelt otherwise": func(_ *slot, c *contracts.Call) { c.Args = []byte(`{"path": "/srv/a"}`) },
 		"no arguments":                    func(_ *slot, c *contracts.Call) { c.Args = nil },
 		"other caller":                    func(_ *slot, c *contracts.Call) { c.Caller.ID = "mallory" },
 		"other tenant":                    func(_ *slot, c *contracts.Call) { c.Caller.Tenant = "evil" },
-		"more roles":                      func(_ *slot, c *contracts.Call) { c.Caller.Roles = []string{"clerk", "owner", "root"} },
-		"other session":                   func(_ *slot, c *contracts.Call) { c.Session = "chat/2" },
-		"session that is a prefix":        func(_ *slot, c *contracts.Call) { c.Session = "chat" },
-		"no session":                      func(_ *slot, c *contracts.Call) { c.Session = "" },
-		"decision without id":             func(s *slot, c *contracts.Call) { s.decision.ID, c.Session = "x", "x" },
+		"more roles": func(_ *slot, c *contracts.Call) {
+			c.Caller.Roles = []string{"clerk", "owner", "root"}
+		},
+		"other session":            func(_ *slot, c *contracts.Call) { c.Session = "chat/2" },
+		"session that is a prefix": func(_ *slot, c *contracts.Call) { c.Session = "chat" },
+		"no session":               func(_ *slot, c *contracts.Call) { c.Session = "" },
+		"decision without id":      func(s *slot, c *contracts.Call) { s.decision.ID, c.Session = "x", "x" },
 	} {
 		s, call := permitted()
 		spoil(s, &call)
@@ -70,11 +76,14 @@ func TestAdmitTakesTheDurableAllowOfThisCallOnly(t *testing.T) {
 func TestPermitIsWhatTheDriverCanProve(t *testing.T) {
 	s, call := permitted()
 	var got contracts.Call
-	Run(context.Background(), admit(t), driver(func(_ context.Context, c contracts.Call) (Result, error) { got = c; return Result{}, nil }), ample, nil)
-	if got.Permit.DecisionID != s.decision.ID || got.Permit.Expires != s.decision.Expires || !bytes.Equal(got.Permit.Decision, s.entry) {
+	Run(context.Background(), admit(t),
+		driver(func(_ context.Context, c contracts.Call) (Result, error) { got = c; return Result{}, nil }), ample, nil)
+	if got.Permit.DecisionID != s.decision.ID || got.Permit.Expires != s.decision.Expires ||
+		!bytes.Equal(got.Permit.Decision, s.entry) {
 		t.Errorf("%+v", got.Permit)
 	}
-	if got.Tool != call.Tool || !bytes.Equal(got.Args, call.Args) || got.Session != call.Session || !got.Caller.Equal(call.Caller) {
+	if got.Tool != call.Tool || !bytes.Equal(got.Args, call.Args) || got.Session != call.Session ||
+		!got.Caller.Equal(call.Caller) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -188,15 +197,18 @@ func TestTheCallIsTheDriversOwn(t *testing.T) {
 	if o.Form != "raw" || !strings.HasPrefix(string(o.Output), "xxx") {
 		t.Fatalf("%+v", o) // the driver did scribble
 	}
-	if !bytes.Equal(s.entry, want.entry) || !bytes.Equal(call.Args, wantCall.Args) || !call.Caller.Equal(wantCall.Caller) || !s.decision.Caller.Equal(wantCall.Caller) {
+	if !bytes.Equal(s.entry, want.entry) || !bytes.Equal(call.Args, wantCall.Args) ||
+		!call.Caller.Equal(wantCall.Caller) || !s.decision.Caller.Equal(wantCall.Caller) {
 		t.Error("the driver changed what it was given a copy of")
 	}
 
-	// And the other way: the caller's buffer is used again for the next call while a driver still runs.
+	// And the other way: the caller's buffer is used again for the next call while a driver still
+	// runs.
 	s, call = permitted()
 	p, err = Admit(s, call)
 	require.NoError(t, err)
-	wreck(contracts.Call{Args: call.Args, Caller: call.Caller, Permit: contracts.AuthorizedExecutionIntent{Decision: s.entry}})
+	wreck(contracts.Call{Args: call.Args, Caller: call.Caller,
+		Permit: contracts.AuthorizedExecutionIntent{Decision: s.entry}})
 	o = Run(context.Background(), p, driver(func(_ context.Context, c contracts.Call) (Result, error) {
 		if c.Caller.Roles[0] != "clerk" || !bytes.Equal(c.Permit.Decision, want.entry) {
 			t.Error("the driver sees what became of the caller's memory")
@@ -212,7 +224,8 @@ func TestTheOutputIsACopy(t *testing.T) {
 		kept := []byte(text)
 		l := ample
 		l.Check = nil
-		o := try(t, context.Background(), driver(func(context.Context, contracts.Call) (Result, error) { return Result{Output: kept}, nil }), l)
+		o := try(t, context.Background(),
+			driver(func(context.Context, contracts.Call) (Result, error) { return Result{Output: kept}, nil }), l)
 		want := string(o.Output)
 		for i := range kept {
 			kept[i] = 'x'
@@ -228,7 +241,8 @@ func TestTheOutputIsACopy(t *testing.T) {
 		copy(kept, `{"admin":true }`)
 		return !v.Get("admin").Bool()
 	}
-	o := try(t, context.Background(), driver(func(context.Context, contracts.Call) (Result, error) { return Result{Output: kept}, nil }), l)
+	o := try(t, context.Background(),
+		driver(func(context.Context, contracts.Call) (Result, error) { return Result{Output: kept}, nil }), l)
 	if o.Reason != contracts.ReasonAllow || string(o.Output) != `{"admin":false}` {
 		t.Errorf("%s %s", o.Reason, o.Output)
 	}
@@ -254,7 +268,8 @@ type stringer struct{}
 
 func (stringer) String() string { return "a word from a Stringer" }
 
-// An error shows what a driver panicked with where it has a text, a bounded part of it, and never the content of other values.
+// An error shows what a driver panicked with where it has a text, a bounded part of it, and never
+// the content of other values.
 func TestPanicIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		with any
@@ -271,9 +286,11 @@ func TestPanicIsNamed(t *testing.T) {
 		"hostile":  {hostileError{}, "executor: the driver panicked: a executor.hostileError whose text cannot be had"},
 		"exiting":  {exitingError{}, "executor: the driver panicked"},
 		"long":     {strings.Repeat("é", 500), "executor: the driver panicked: " + strings.Repeat("é", 128) + " …"},
-		"cut":      {"x" + strings.Repeat("é", 500), "executor: the driver panicked: x" + strings.Repeat("é", 127) + " …"},
+		"cut": {"x" + strings.Repeat("é", 500), "executor: the driver panicked: x" + strings.Repeat("é",
+			127) + " …"},
 	} {
-		o := try(t, context.Background(), driver(func(context.Context, contracts.Call) (Result, error) { panic(c.with) }), ample)
+		o := try(t, context.Background(),
+			driver(func(context.Context, contracts.Call) (Result, error) { panic(c.with) }), ample)
 		if o.Reason != contracts.ReasonToolPanic || o.Err == nil || o.Err.Error() != c.want {
 			t.Errorf("%s: %s %v, want %s", name, o.Reason, o.Err, c.want)
 		} else if !utf8.ValidString(o.Err.Error()) || errors.Is(o.Err, errOwn) {
@@ -350,7 +367,8 @@ func (o odd) Value(any) any {
 	return nil
 }
 
-// A caller's context whose methods panic hurts nobody, not even on the goroutines that package context starts for derived contexts.
+// A caller's context whose methods panic hurts nobody, not even on the goroutines that package
+// context starts for derived contexts.
 func TestHostileContexts(t *testing.T) {
 	ended := make(chan struct{})
 	close(ended)

@@ -8,121 +8,126 @@ import (
 	"github.com/helmkernel/helm/internal/contain"
 )
 
-// A leash is the context of one run. It has the values of the caller's context and an end of its own: at the time limit, with the caller's
-// context, or when the run is over. It stands in the run, so it costs no memory of its own, and unlike a context derived by package context it
-// starts no goroutine that calls methods of the caller's context, in which a panic would end the process.
-type leash struct {
+// A runContext is the context of one run. It has the values of the caller's context and an end of
+// its own: at the time limit, with the caller's context, or when the run ends. It is a field of the
+// run, so that it needs no allocation. Unlike a context derived by package context, it starts no
+// goroutine that calls methods of the caller's context, in which a panic would end the process.
+type runContext struct {
 	caller   context.Context
 	deadline time.Time
 
 	mu    sync.Mutex // protects the rest
 	err   error      // not nil: it has ended
 	done  chan struct{}
-	after map[*func()]struct{} // to be called at the end
+	after map[*func()]struct{} // functions to call at the end
 }
 
-var _ context.Context = (*leash)(nil)
+var _ context.Context = (*runContext)(nil)
 
-// Deadline is the earlier one of the time limit and the caller's deadline.
-func (l *leash) Deadline() (time.Time, bool) {
-	if d, ok := callersDeadline(l.caller); ok && d.Before(l.deadline) {
+// Deadline returns the earlier of the time limit and the caller's deadline.
+func (c *runContext) Deadline() (time.Time, bool) {
+	if d, ok := callersDeadline(c.caller); ok && d.Before(c.deadline) {
 		return d, true
 	}
-	return l.deadline, true
+	return c.deadline, true
 }
 
-// Done is made when it is asked for: most drivers never do.
-func (l *leash) Done() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.done == nil {
-		l.done = make(chan struct{})
-		if l.err != nil {
-			close(l.done)
+// Done returns a channel that is made at the first call, because most drivers never ask for it.
+func (c *runContext) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.err != nil {
+			close(c.done)
 		}
 	}
-	return l.done
+	return c.done
 }
 
-func (l *leash) Err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
+func (c *runContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
 }
 
-// Value gives the caller's. It does not panic: package context asks it on goroutines that nobody could contain.
-func (l *leash) Value(key any) (value any) {
+// Value returns the caller's value, or nil if the caller's context panics: package context calls it
+// on goroutines that nothing could contain.
+func (c *runContext) Value(key any) (value any) {
 	defer contain.Drop()
-	return l.caller.Value(key)
+	return c.caller.Value(key)
 }
 
 // String keeps fmt from printing the call.
-func (l *leash) String() string { return "executor.run" }
+func (c *runContext) String() string { return "executor.run" }
 
-// AfterFunc is what package context looks for: contexts derived from this one then need no goroutine that waits for its end.
-func (l *leash) AfterFunc(f func()) (stop func() bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
+// AfterFunc is the method by which package context waits for the end of a parent without a
+// goroutine.
+func (c *runContext) AfterFunc(f func()) (stop func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
 		go f()
 		return func() bool { return false }
 	}
-	if l.after == nil {
-		l.after = map[*func()]struct{}{}
+	if c.after == nil {
+		c.after = map[*func()]struct{}{}
 	}
-	l.after[&f] = struct{}{}
+	c.after[&f] = struct{}{}
 	return func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		_, waiting := l.after[&f]
-		delete(l.after, &f)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, waiting := c.after[&f]
+		delete(c.after, &f)
 		return waiting
 	}
 }
 
-// end ends the context. It is false where that had ended before.
-func (l *leash) end(err error) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
+// end ends the context. It returns false if the context had ended before.
+func (c *runContext) end(err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
 		return false
 	}
-	l.err = err
-	if l.done != nil {
-		close(l.done)
+	c.err = err
+	if c.done != nil {
+		close(c.done)
 	}
-	for f := range l.after {
+	for f := range c.after {
 		go (*f)()
 	}
-	l.after = nil
+	c.after = nil
 	return true
 }
 
-// over is Err as a driver may know it before await does: from the caller's context, or from a clock. A connection whose deadline is that of
-// this context fails in the same moment in which the limit ends it, and that is no error of the tool's own.
-func (l *leash) over() error {
-	if err := l.Err(); err != nil {
+// endedBy is Err as a driver may know it before await does: from the caller's context, or from a
+// clock. A connection with the deadline of this context fails at the moment at which the limit ends
+// it, and that is no error of the tool's own.
+func (c *runContext) endedBy() error {
+	if err := c.Err(); err != nil {
 		return err
 	}
-	first, _ := l.Deadline()
+	first, _ := c.Deadline()
 	switch {
-	case callerEnded(l.caller):
+	case callerEnded(c.caller):
 		return context.Canceled
 	case time.Now().Before(first):
 		return nil
-	case first.Before(l.deadline):
+	case first.Before(c.deadline):
 		return context.Canceled
 	}
 	return context.DeadlineExceeded
 }
-
-// The caller's context may be of any type. One whose methods panic counts as ended: its driver is told to stop.
 
 func callersDeadline(ctx context.Context) (t time.Time, ok bool) {
 	defer contain.Drop()
 	return ctx.Deadline()
 }
 
+// The caller's context may be of any type. One whose methods panic counts as ended, so that its
+// driver is told to stop.
+//
 // closed is the Done of a context that ended.
 var closed = func() <-chan struct{} {
 	c := make(chan struct{})

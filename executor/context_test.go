@@ -50,7 +50,8 @@ func TestDriversContext(t *testing.T) {
 				defer cancel()
 				<-derived.Done()
 				if ctx.Err() != c.err || derived.Err() != c.err || time.Since(from) != c.want {
-					t.Errorf("%s: ended with %v, the derived one with %v, after %v", c.name, ctx.Err(), derived.Err(), time.Since(from))
+					t.Errorf("%s: ended with %v, the derived one with %v, after %v", c.name, ctx.Err(), derived.Err(),
+						time.Since(from))
 				}
 				<-ctx.Done()
 				return Result{}, derived.Err()
@@ -61,7 +62,8 @@ func TestDriversContext(t *testing.T) {
 	})
 }
 
-// A caller that goes away does not free the driver: it has until its limit, and then it is abandoned.
+// A caller that goes away does not free the driver: it has until its limit, and then it is
+// abandoned.
 func TestAbandonedAtTheLimitNotBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -88,7 +90,8 @@ func TestAbandonedAtTheLimitNotBefore(t *testing.T) {
 	})
 }
 
-// When the run is over its context ends, and so does everything that was derived from it; nothing is left running.
+// When the run is over its context ends, and so does everything that was derived from it; nothing
+// is left running.
 func TestContextEndsWithTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left behind
 		var own, derived context.Context
@@ -124,9 +127,10 @@ func TestContextEndsWithTheRun(t *testing.T) {
 	})
 }
 
-// What is to be called at an end that has been is called, in its own goroutine; package context asks only where it has not.
+// What is to be called at an end that has been is called, in its own goroutine; package context
+// asks only where it has not.
 func TestAfterFuncAfterTheEnd(t *testing.T) {
-	l := leash{caller: context.Background()}
+	l := runContext{caller: context.Background()}
 	if !l.end(errOwn) || l.end(context.Canceled) || l.Err() != errOwn {
 		t.Fatal("a context ends once")
 	}
@@ -180,8 +184,8 @@ func TestOverByTheClock(t *testing.T) {
 		"caller first": {-2, -1, context.Canceled},
 		"limit first":  {-1, -2, context.DeadlineExceeded},
 	} {
-		l := leash{caller: odd{deadline: now.Add(c.callers)}, deadline: now.Add(c.limit)}
-		if err := l.over(); err != c.want || l.Err() != nil {
+		l := runContext{caller: odd{deadline: now.Add(c.callers)}, deadline: now.Add(c.limit)}
+		if err := l.endedBy(); err != c.want || l.Err() != nil {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/helmkernel/helm/executor"
 )
 
-// durable stands for a place in the log with an ALLOW that is on stable storage. A kernel has a *proofgraph.Slot there.
+// durable stands for a place in the log with an ALLOW that is on stable storage. A kernel has a
+// *proofgraph.Slot there.
 type durable struct{ decision contracts.DecisionRecord }
 
 func (d *durable) Durable() (contracts.Entry, *contracts.DecisionRecord, error) {
@@ -21,7 +22,8 @@ func (d *durable) Durable() (contracts.Entry, *contracts.DecisionRecord, error) 
 // A permit is for one call, and is spent once.
 func ExampleRun() {
 	call := contracts.Call{Tool: "add", Args: []byte(`{"a":1,"b":2}`), Session: "chat-1"}
-	slot := &durable{contracts.DecisionRecord{Verdict: contracts.Allow, Reason: contracts.ReasonAllow, ID: "chat-1/0", Tool: "add", ArgsHash: crypto.Sum(call.Args)}}
+	slot := &durable{contracts.DecisionRecord{Verdict: contracts.Allow, Reason: contracts.ReasonAllow, ID: "chat-1/0",
+		Tool: "add", ArgsHash: crypto.Sum(call.Args)}}
 	add := executor.Func(func(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
 		var in struct{ A, B int }
 		if err := json.Unmarshal(args, &in); err != nil {

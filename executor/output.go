@@ -9,22 +9,23 @@ import (
 	"github.com/helmkernel/helm/internal/contain"
 )
 
-// paper is memory to read an output with. It is reused, unless it has grown large.
-type paper struct {
+// A scratch is memory to parse an output with. It is reused, unless it has grown large.
+type scratch struct {
 	tree crypto.Tree
 	text []byte
 }
 
-var papers = sync.Pool{New: func() any { return new(paper) }}
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-const maxPaper = 64 << 10
+const maxScratch = 64 << 10
 
 const (
 	jcs = "jcs"
 	raw = "raw"
 )
 
-// release makes of what the driver returned what may be released, if it keeps to the limits.
+// release returns the outcome for an output that a driver returned: the output that may be
+// released, if it keeps to the limits.
 func release(output []byte, l Limits) Outcome {
 	if len(output) > l.Output {
 		return Outcome{Reason: contracts.ReasonOutputExhausted}
@@ -33,7 +34,7 @@ func release(output []byte, l Limits) Outcome {
 	if len(own) == 0 {
 		own = []byte("null")
 	}
-	p := papers.Get().(*paper)
+	p := scratches.Get().(*scratch)
 	defer p.free(len(own))
 	if err := p.tree.Parse(own, crypto.Limits{Bytes: len(own), Depth: crypto.MaxDepth}); err != nil {
 		if l.Check != nil {
@@ -56,18 +57,18 @@ func release(output []byte, l Limits) Outcome {
 	return Outcome{Reason: reason, Output: own, Form: jcs}
 }
 
-// conforms runs the check of the pinned schema. One that panics has not said yes.
+// conforms calls the check of the pinned schema. It returns false if the check panics.
 func conforms(check func(crypto.Value) bool, v crypto.Value) bool {
 	defer contain.Drop()
 	return check(v)
 }
 
-func (p *paper) free(size int) {
-	if size > maxPaper || cap(p.text) > maxPaper {
+func (p *scratch) free(size int) {
+	if size > maxScratch || cap(p.text) > maxScratch {
 		return
 	}
 	p.text = append(p.text[:0], '0')
-	if p.tree.Parse(p.text, crypto.Limits{Bytes: 1}) == nil { // so that the tree lets go of the output
-		papers.Put(p)
+	if p.tree.Parse(p.text, crypto.Limits{Bytes: 1}) == nil { // so that the tree drops the output
+		scratches.Put(p)
 	}
 }

@@ -65,13 +65,15 @@ func TestOutput(t *testing.T) {
 			want = contracts.ReasonContractDrift
 		}
 		if o.Reason != want || string(o.Output) != c.want || o.Form != c.form {
-			t.Errorf("%s, with a schema: %s %q %q, want %s %q %q", name, o.Reason, o.Output, o.Form, want, c.want, c.form)
+			t.Errorf("%s, with a schema: %s %q %q, want %s %q %q", name, o.Reason, o.Output, o.Form, want, c.want,
+				c.form)
 		}
 	}
 }
 
 func TestSchemaSeesTheWholeOutput(t *testing.T) {
-	for text, want := range map[string]crypto.Kind{``: crypto.Null, `[]`: crypto.Array, `"x"`: crypto.String, `{"a":{}}`: crypto.Object} {
+	for text, want := range map[string]crypto.Kind{``: crypto.Null, `[]`: crypto.Array, `"x"`: crypto.String,
+		`{"a":{}}`: crypto.Object} {
 		seen := crypto.Missing
 		l := ample
 		l.Check = func(v crypto.Value) bool { seen = v.Kind(); return true }
@@ -126,17 +128,22 @@ func BenchmarkRun(b *testing.B) {
 	call.Args = []byte(`{"code":"` + strings.Repeat("x", 890) + `"}`)
 	s.decision.ArgsHash = crypto.Sum(call.Args)
 	s.entry = make([]byte, 1668)
-	canonical, other := json.RawMessage(`{"ok":true,"text":"`+strings.Repeat("x", 200)+`"}`), json.RawMessage(`{"text":"`+strings.Repeat("x", 200)+`","ok":true}`)
+	canonical, other := json.RawMessage(`{"ok":true,"text":"`+strings.Repeat("x", 200)+`"}`),
+		json.RawMessage(`{"text":"`+strings.Repeat("x", 200)+`","ok":true}`)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for name, c := range map[string]struct {
 		ctx context.Context
 		f   Func
 	}{
-		"no output":         {context.Background(), func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, nil }},
-		"output":            {context.Background(), func(context.Context, json.RawMessage) (json.RawMessage, error) { return canonical, nil }},
-		"unsorted output":   {context.Background(), func(context.Context, json.RawMessage) (json.RawMessage, error) { return other, nil }},
-		"cancelable caller": {ctx, func(context.Context, json.RawMessage) (json.RawMessage, error) { return canonical, nil }},
+		"no output": {context.Background(),
+			func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, nil }},
+		"output": {context.Background(),
+			func(context.Context, json.RawMessage) (json.RawMessage, error) { return canonical, nil }},
+		"unsorted output": {context.Background(),
+			func(context.Context, json.RawMessage) (json.RawMessage, error) { return other, nil }},
+		"cancelable caller": {ctx,
+			func(context.Context, json.RawMessage) (json.RawMessage, error) { return canonical, nil }},
 		"derived context": {ctx, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 			_, cancel := context.WithCancel(ctx)
 			cancel()

@@ -8,21 +8,23 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// maxPanic is how many bytes of what a driver panicked with an error shows.
+// maxPanic is how many bytes of a panic's text an error shows.
 const maxPanic = 256
 
 var errGoexit = errors.New("executor: the driver ended its goroutine (runtime.Goexit)")
 
-// panicked notes that the driver did not return. x is nil where it called runtime.Goexit, which no recover sees.
-func (r *run) panicked(x any) {
+// recordPanic notes that the driver did not return. x is nil after runtime.Goexit, which recover
+// does not see.
+func (r *run) recordPanic(x any) {
 	r.reason, r.err = contracts.ReasonToolPanic, errGoexit
 	if x != nil {
 		r.err = errors.New("executor: the driver panicked")
-		r.err = fmt.Errorf("executor: the driver panicked: %s", textOf(x)) // which may not come back
+		r.err = fmt.Errorf("executor: the driver panicked: %s", textOf(x)) // textOf may not return
 	}
 }
 
-// textOf is what a driver panicked with, in few words. Of a value that has none it shows the type: the value may hold anything.
+// textOf returns a short text of the value that a driver panicked with. If the value has no text of
+// its own, textOf shows its type alone, because the value may hold anything.
 func textOf(x any) (text string) {
 	defer func() {
 		if recover() != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Permit allows one call to be run once. Only [Admit] makes one: the zero Permit, a used one, and a copy of a used one run nothing.
+// A Permit allows one call to be run once. Only [Admit] makes one. The zero Permit, a used one, and
+// a copy of a used one run nothing.
 type Permit struct {
 	run *run // shared by all copies
 }
@@ -31,10 +32,10 @@ func Admit(slot Slot, call contracts.Call) (*Permit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if what := differs(entry, d, &call); what != "" {
+	if what := mismatch(entry, d, &call); what != "" {
 		return nil, errors.New("executor: admit: " + what)
 	}
-	buf := make([]byte, len(call.Args)+len(entry)) // one for both: the driver may do with them what it likes
+	buf := make([]byte, len(call.Args)+len(entry)) // one for both: the driver may write to them
 	args, proof := buf[:len(call.Args):len(call.Args)], buf[len(call.Args):]
 	copy(args, call.Args)
 	copy(proof, entry)
@@ -46,8 +47,8 @@ func Admit(slot Slot, call contracts.Call) (*Permit, error) {
 	return &r.permit, nil
 }
 
-// differs says in what the decision does not permit the call, or "".
-func differs(entry contracts.Entry, d *contracts.DecisionRecord, call *contracts.Call) string {
+// mismatch returns why the decision does not permit the call, or "".
+func mismatch(entry contracts.Entry, d *contracts.DecisionRecord, call *contracts.Call) string {
 	switch {
 	case d == nil || len(entry) == 0:
 		return "the slot holds no decision"

@@ -11,39 +11,49 @@ import (
 	"github.com/helmkernel/helm/internal/contain"
 )
 
-// Limits are those of one run.
+// Limits are the limits of one run.
 type Limits struct {
 	Timeout time.Duration
-	Output  int                       // bytes of the output, as returned and in canonical form
-	Check   func(v crypto.Value) bool // the tool's pinned response schema; nil where it has none
+	Output  int                       // bytes of the output, both as returned and in canonical form
+	Check   func(v crypto.Value) bool // the tool's pinned response schema; nil if it has none
 }
 
-// Outcome is what became of a run. Reason is ALLOW or one with which a run ends, but for FAIL_CLOSED_ERROR: then nothing was called.
+// An Outcome is how a run ended. Reason is ALLOW or a reason of a run that ended, or it is
+// FAIL_CLOSED_ERROR: then nothing was called.
 type Outcome struct {
-	Reason  contracts.ReasonCode
-	Output  []byte                // with ALLOW and with ERR_CONNECTOR_CONTRACT_DRIFT, which releases nothing: canonical JSON, or bytes as returned
-	Form    string                // of Output: "jcs" or "raw"
-	Err     error                 // with TOOL_ERROR the tool's own, as it is; with others what happened, in words of this package
-	Sandbox *contracts.SandboxUse // of a Sandboxed driver that returned: its gas. Module and profile are those that were judged
+	Reason contracts.ReasonCode
+
+	// Output is not nil with ALLOW, and with ERR_CONNECTOR_CONTRACT_DRIFT, which releases nothing.
+	// It is canonical JSON, or bytes as the driver returned them.
+	Output []byte
+	Form   string // of Output: "jcs" or "raw"
+
+	// Err is the tool's own error with TOOL_ERROR. With another reason it is an error of this
+	// package.
+	Err error
+
+	// Sandbox is the gas that a Sandboxed driver used, if it returned. Module and profile are those
+	// that the call was judged by.
+	Sandbox *contracts.SandboxUse
 }
 
-// run is a permitted call, and then its run.
+// A run is a permitted call, and then its run.
 type run struct {
 	permit    Permit
 	spent     atomic.Bool
 	call      contracts.Call
-	roles     [4]string // room for those of most callers
+	roles     [4]string // memory for the roles of most callers
 	driver    Driver
 	sandboxed bool
-	ctx       leash
+	ctx       runContext
 	late      func(Result, error)
 	phase     atomic.Uint32
-	over      chan struct{} // closed by whoever leaves the phase running: the driver's goroutine at its end, or the clock
+	done      chan struct{} // closed when phase is no longer running, by the driver's goroutine or the clock
 
 	// Written by the driver's goroutine before it leaves the phase running.
 	result   Result
 	err      error
-	reason   contracts.ReasonCode // "" where the driver returned no error
+	reason   contracts.ReasonCode // "" if the driver returned no error
 	returned bool
 }
 
@@ -53,18 +63,19 @@ const (
 	abandoned
 )
 
-// grace is what a driver has from the end of its time limit to return, if only then it learned that its context has ended. Without it no
-// driver could heed a limit: each would be abandoned in the moment in which it is told.
+// grace is how long a driver has after its time limit to return. Without it no driver could heed a
+// limit: each would be abandoned at the moment at which its context ends.
 const grace = 100 * time.Millisecond
 
-// Run calls the driver, once for each permit, and tells what became of it. It returns when the driver does, and at the latest a tenth of a
-// second after the time limit: a driver that is still running then ignores its context, and is abandoned. late, if it is not nil, gets what
-// an abandoned driver returns after all; it is called on the driver's goroutine.
+// Run calls the driver, once for each permit, and returns how that ended. It returns when the
+// driver does, and at the latest a tenth of a second after the time limit: a driver that is still
+// running then ignores its context, and is abandoned. If late is not nil, it is called with the
+// result of an abandoned driver that returns after all, on the driver's goroutine.
 func Run(ctx context.Context, p *Permit, d Driver, l Limits, late func(Result, error)) Outcome {
 	switch {
 	case p == nil || p.run == nil:
 		return refuse("there is no permit")
-	case !runs(d):
+	case !runnable(d):
 		return Outcome{Reason: contracts.ReasonFailClosedError, Err: errNoDriver}
 	case !p.run.spent.CompareAndSwap(false, true):
 		return refuse("the permit was used before")
@@ -73,7 +84,7 @@ func Run(ctx context.Context, p *Permit, d Driver, l Limits, late func(Result, e
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	r.driver, r.late, r.over = d, late, make(chan struct{})
+	r.driver, r.late, r.done = d, late, make(chan struct{})
 	_, r.sandboxed = d.(Sandboxed)
 	r.ctx.caller = ctx
 	r.ctx.deadline = time.Now().Add(l.Timeout) // for the driver to see; nothing that is recorded depends on it
@@ -88,23 +99,23 @@ func refuse(what string) Outcome {
 	return Outcome{Reason: contracts.ReasonFailClosedError, Err: errors.New("executor: run: " + what)}
 }
 
-// await starts the driver and waits for its end. It is false where the driver was abandoned.
+// await starts the driver and waits for its end. It returns false if the driver was abandoned.
 func (r *run) await(gone <-chan struct{}, limit time.Duration) bool {
 	timer := time.AfterFunc(limit, r.timeout)
 	defer timer.Stop()
 	go r.drive()
 	for {
 		select {
-		case <-r.over:
+		case <-r.done:
 			return r.phase.Load() == ended
-		case <-gone: // the driver is told, and has until its limit to end; it may yet return without error
+		case <-gone: // the driver has until its limit to end, and may yet return without error
 			r.ctx.end(context.Canceled)
 			gone = nil
 		}
 	}
 }
 
-// timeout is the end of the time limit.
+// timeout is called at the end of the time limit.
 func (r *run) timeout() {
 	if r.ctx.end(context.DeadlineExceeded) {
 		time.AfterFunc(grace, r.abandon)
@@ -115,7 +126,7 @@ func (r *run) timeout() {
 
 func (r *run) abandon() {
 	if r.phase.CompareAndSwap(running, abandoned) {
-		close(r.over)
+		close(r.done)
 	}
 }
 
@@ -124,21 +135,21 @@ func (r *run) drive() {
 	defer r.leave()
 	defer func() {
 		if !r.returned {
-			r.panicked(recover())
+			r.recordPanic(recover())
 		}
 	}()
 	result, err := r.driver.Run(&r.ctx, r.call)
 	r.result, r.err = result, err
 	if err != nil {
-		r.reason = r.failed(err)
+		r.reason = r.reasonFor(err)
 	}
 	r.returned = true
 }
 
-// leave runs on every way out of the driver's goroutine.
+// leave is called on every way out of the driver's goroutine.
 func (r *run) leave() {
 	if r.phase.CompareAndSwap(running, ended) {
-		close(r.over)
+		close(r.done)
 		return
 	}
 	if r.late != nil {
@@ -147,21 +158,22 @@ func (r *run) leave() {
 	}
 }
 
-// failed is the reason of an error that the driver returned. What a sandbox says of itself is certain, whatever its context says. Else, once
-// the context has ended, nobody knows what the tool had done by then.
-func (r *run) failed(err error) contracts.ReasonCode {
+// reasonFor returns the reason for an error that the driver returned. A limit that a sandbox
+// reports is certain, whether the context has ended or not. Otherwise, once the context has ended,
+// it is unknown how much the tool had done by then.
+func (r *run) reasonFor(err error) contracts.ReasonCode {
 	if r.sandboxed {
 		if reason := limitOf(err); reason != "" {
 			return reason
 		}
 	}
-	if end := r.ctx.over(); end != nil {
+	if end := r.ctx.endedBy(); end != nil {
 		return ending(end).Reason
 	}
 	return contracts.ReasonToolError
 }
 
-// ending is the outcome of a run of which nothing is known but how its context ended.
+// ending returns the outcome of a run of which only the end of its context is known.
 func ending(err error) Outcome {
 	if err == context.DeadlineExceeded {
 		return Outcome{Reason: contracts.ReasonToolTimeout, Err: err}
@@ -169,7 +181,7 @@ func ending(err error) Outcome {
 	return Outcome{Reason: contracts.ReasonToolCanceled, Err: context.Canceled}
 }
 
-// outcome is that of a driver that ended.
+// outcome returns the outcome of a driver that ended.
 func (r *run) outcome(l Limits) (o Outcome) {
 	switch r.reason {
 	case "":

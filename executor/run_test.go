@@ -19,7 +19,10 @@ func TestOutcomeTable(t *testing.T) {
 	held := make(chan struct{})
 	defer close(held)
 	hang := driver(func(context.Context, contracts.Call) (Result, error) { <-held; return Result{}, nil })
-	heed := driver(func(ctx context.Context, _ contracts.Call) (Result, error) { <-ctx.Done(); return Result{}, ctx.Err() })
+	heed := driver(func(ctx context.Context, _ contracts.Call) (Result, error) {
+		<-ctx.Done()
+		return Result{}, ctx.Err()
+	})
 	pinned := func(ok bool) Limits { l := ample; l.Check = func(crypto.Value) bool { return ok }; return l }
 
 	// goes is a case in which the caller goes away while the driver runs.
@@ -49,26 +52,42 @@ func TestOutcomeTable(t *testing.T) {
 		{"ran, no output", plain(returns(``, nil), ample), contracts.ReasonAllow, `null`, "jcs", nil},
 		{"the tool's own error", plain(returns(`{"a":1}`, errOwn), ample), contracts.ReasonToolError, "", "", errOwn},
 		{"schema kept", plain(returns(`{"a":1}`, nil), pinned(true)), contracts.ReasonAllow, `{"a":1}`, "jcs", nil},
-		{"schema broken", plain(returns(`{ "a":1}`, nil), pinned(false)), contracts.ReasonContractDrift, `{"a":1}`, "jcs", nil},
-		{"schema and not JSON", plain(returns(`{"a":1`, nil), pinned(true)), contracts.ReasonContractDrift, `{"a":1`, "raw", nil},
-		{"output over its limit", plain(returns(`{"a":1}`, nil), Limits{Timeout: time.Hour, Output: 6}), contracts.ReasonOutputExhausted, "", "", nil},
-		{"gas", plain(boxed{returns("", LimitError{contracts.ReasonGasExhausted})}, ample), contracts.ReasonGasExhausted, "", "", LimitError{contracts.ReasonGasExhausted}},
-		{"time of a sandbox", plain(boxed{returns("", &LimitError{contracts.ReasonTimeExhausted})}, ample), contracts.ReasonTimeExhausted, "", "", LimitError{contracts.ReasonTimeExhausted}},
-		{"memory", plain(boxed{returns("", fmt.Errorf("guest: %w", LimitError{contracts.ReasonMemoryExhausted}))}, ample), contracts.ReasonMemoryExhausted, "", "", nil},
-		{"output of a sandbox", plain(boxed{returns("x", LimitError{contracts.ReasonOutputExhausted})}, ample), contracts.ReasonOutputExhausted, "", "", nil},
+		{"schema broken", plain(returns(`{ "a":1}`, nil), pinned(false)), contracts.ReasonContractDrift, `{"a":1}`,
+			"jcs", nil},
+		{"schema and not JSON", plain(returns(`{"a":1`, nil), pinned(true)), contracts.ReasonContractDrift, `{"a":1`,
+			"raw", nil},
+		{"output over its limit", plain(returns(`{"a":1}`, nil), Limits{Timeout: time.Hour, Output: 6}),
+			contracts.ReasonOutputExhausted, "", "", nil},
+		{"gas", plain(boxed{returns("", LimitError{contracts.ReasonGasExhausted})}, ample),
+			contracts.ReasonGasExhausted, "", "", LimitError{contracts.ReasonGasExhausted}},
+		{"time of a sandbox", plain(boxed{returns("", &LimitError{contracts.ReasonTimeExhausted})}, ample),
+			contracts.ReasonTimeExhausted, "", "", LimitError{contracts.ReasonTimeExhausted}},
+		{"memory", plain(boxed{returns("", fmt.Errorf("guest: %w", LimitError{contracts.ReasonMemoryExhausted}))},
+			ample), contracts.ReasonMemoryExhausted, "", "", nil},
+		{"output of a sandbox", plain(boxed{returns("x", LimitError{contracts.ReasonOutputExhausted})}, ample),
+			contracts.ReasonOutputExhausted, "", "", nil},
 		{"time limit, error", plain(heed, brief), contracts.ReasonToolTimeout, "", "", context.DeadlineExceeded},
 		{"time limit, no return", plain(hang, brief), contracts.ReasonToolTimeout, "", "", context.DeadlineExceeded},
 		{"no time at all", plain(hang, Limits{}), contracts.ReasonToolTimeout, "", "", context.DeadlineExceeded},
-		{"caller gone, error", goes(returns("", errOwn), ample), contracts.ReasonToolCanceled, "", "", context.Canceled},
-		{"caller gone, no return", goes(hang, Limits{Timeout: 20 * time.Millisecond}), contracts.ReasonToolCanceled, "", "", context.Canceled},
+		{"caller gone, error", goes(returns("", errOwn), ample), contracts.ReasonToolCanceled, "", "",
+			context.Canceled},
+		{"caller gone, no return", goes(hang, Limits{Timeout: 20 * time.Millisecond}), contracts.ReasonToolCanceled, "",
+			"", context.Canceled},
 		{"caller gone, no error", goes(returns("1", nil), ample), contracts.ReasonAllow, "1", "jcs", nil},
-		{"panic", plain(driver(func(context.Context, contracts.Call) (Result, error) { panic("ouch") }), ample), contracts.ReasonToolPanic, "", "", nil},
-		{"Goexit", plain(driver(func(context.Context, contracts.Call) (Result, error) { runtime.Goexit(); return Result{}, nil }), ample), contracts.ReasonToolPanic, "", "", errGoexit},
-		{"caller gone, panic", goes(func(context.Context, contracts.Call) (Result, error) { panic("ouch") }, ample), contracts.ReasonToolPanic, "", "", nil},
+		{"panic", plain(driver(func(context.Context, contracts.Call) (Result, error) { panic("ouch") }), ample),
+			contracts.ReasonToolPanic, "", "", nil},
+		{"Goexit",
+			plain(driver(func(context.Context, contracts.Call) (Result, error) {
+				runtime.Goexit()
+				return Result{}, nil
+			}), ample), contracts.ReasonToolPanic, "", "", errGoexit},
+		{"caller gone, panic", goes(func(context.Context, contracts.Call) (Result, error) { panic("ouch") }, ample),
+			contracts.ReasonToolPanic, "", "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := c.do(t)
-			if o.Reason != c.reason || string(o.Output) != c.output || o.Form != c.form || (o.Output == nil) != (c.form == "") {
+			if o.Reason != c.reason || string(o.Output) != c.output || o.Form != c.form ||
+				(o.Output == nil) != (c.form == "") {
 				t.Errorf("%s %q %q, want %s %q %q", o.Reason, o.Output, o.Form, c.reason, c.output, c.form)
 			}
 			if c.err != nil && !errors.Is(o.Err, c.err) {
@@ -77,15 +96,17 @@ func TestOutcomeTable(t *testing.T) {
 			if (c.reason == contracts.ReasonAllow || c.reason == contracts.ReasonContractDrift) && o.Err != nil {
 				t.Errorf("error %v with %s", o.Err, c.reason)
 			}
-			if _, verdict := o.Reason.Ending(); !o.Reason.Ran() || verdict == contracts.Allow && c.reason != contracts.ReasonAllow && c.reason != contracts.ReasonToolError {
+			if _, verdict := o.Reason.Ending(); !o.Reason.Ran() ||
+				verdict == contracts.Allow && c.reason != contracts.ReasonAllow &&
+					c.reason != contracts.ReasonToolError {
 				t.Errorf("%s: verdict %s", o.Reason, verdict)
 			}
 		})
 	}
 }
 
-// A nil error wins over an ended context, and what a sandbox says of itself is heard too: a driver that heeds its context is not abandoned
-// in the moment in which the limit is reached.
+// A nil error wins over an ended context, and what a sandbox says of itself is heard too: a driver
+// that heeds its context is not abandoned in the moment in which the limit is reached.
 func TestDriverThatHeedsItsLimitIsHeard(t *testing.T) {
 	limit := LimitError{contracts.ReasonTimeExhausted}
 	for _, c := range []struct {
@@ -140,7 +161,8 @@ func TestEndAtTheMomentOfAbandonment(t *testing.T) {
 	})
 }
 
-// A driver that reads the deadline and keeps to it by itself has met the tool's limit, though its context may not have ended yet.
+// A driver that reads the deadline and keeps to it by itself has met the tool's limit, though its
+// context may not have ended yet.
 func TestDeadlineThatTheDriverMetItself(t *testing.T) {
 	past := time.Unix(0, 0)
 	for _, c := range []struct {
@@ -164,7 +186,8 @@ func TestDeadlineThatTheDriverMetItself(t *testing.T) {
 	}
 }
 
-// What a sandbox says of its limits is believed only from a driver that has one, and only of limits.
+// What a sandbox says of its limits is believed only from a driver that has one, and only of
+// limits.
 func TestLimitErrorIsBelievedFromASandboxOnly(t *testing.T) {
 	gas := LimitError{contracts.ReasonGasExhausted}
 	for name, c := range map[string]struct {
@@ -216,7 +239,8 @@ func TestLate(t *testing.T) {
 		"result": {func() (Result, error) { return Result{Output: []byte("late")}, nil }, "late <nil>"},
 		"error":  {func() (Result, error) { return Result{}, errOwn }, " no such file"},
 		"panic":  {func() (Result, error) { panic("ouch") }, " executor: the driver panicked: ouch"},
-		"Goexit": {func() (Result, error) { runtime.Goexit(); return Result{}, nil }, " executor: the driver ended its goroutine (runtime.Goexit)"},
+		"Goexit": {func() (Result, error) { runtime.Goexit(); return Result{}, nil },
+			" executor: the driver ended its goroutine (runtime.Goexit)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			release, seen := make(chan struct{}), make(chan string, 1)
@@ -234,6 +258,7 @@ func TestLate(t *testing.T) {
 			assert.Equal(t, c.want, <-seen, "late saw")
 		})
 	}
-	o := Run(context.Background(), admit(t), returns("1", nil), ample, func(Result, error) { t.Error("late was called for a driver in time") })
+	o := Run(context.Background(), admit(t), returns("1", nil), ample,
+		func(Result, error) { t.Error("late was called for a driver in time") })
 	assert.Equal(t, contracts.ReasonAllow, o.Reason, "%+v", o)
 }

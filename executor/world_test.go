@@ -26,7 +26,8 @@ func (s *slot) Durable() (contracts.Entry, *contracts.DecisionRecord, error) {
 func permitted() (*slot, contracts.Call) {
 	call := contracts.Call{Tool: "fs.read", Args: []byte(`{"path":"/srv/a"}`), Session: "chat/1",
 		Caller: contracts.Caller{ID: "alice", Tenant: "acme", Roles: []string{"clerk", "owner"}}}
-	d := &contracts.DecisionRecord{Verdict: contracts.Allow, Reason: contracts.ReasonAllow, Condition: 8, Tool: call.Tool,
+	d := &contracts.DecisionRecord{Verdict: contracts.Allow, Reason: contracts.ReasonAllow, Condition: 8,
+		Tool:     call.Tool,
 		ArgsHash: crypto.Sum(call.Args), Caller: call.Caller, ID: "chat/1/7", Expires: 1767225600123}
 	return &slot{entry: contracts.Entry(`{"payload":"…"}`), decision: d}, call
 }
@@ -55,7 +56,8 @@ func returns(output string, err error) driver {
 	}
 }
 
-// ample limits are never reached by a driver that returns; brief ones are reached at once by one that does not.
+// ample limits are never reached by a driver that returns; brief ones are reached at once by one
+// that does not.
 var (
 	ample = Limits{Timeout: time.Hour, Output: 1 << 10}
 	brief = Limits{Timeout: time.Millisecond, Output: 1 << 10}

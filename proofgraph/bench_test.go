@@ -15,7 +15,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// ratio times fn and one raw signature of 256 bytes by turns, one P, and reports the medians' ratio.
+// ratio times fn and one raw signature of 256 bytes by turns, one P, and reports the medians'
+// ratio.
 func ratio(b *testing.B, fn func()) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	key, msg := ed25519.NewKeyFromSeed(make([]byte, 32)), make([]byte, 256)
@@ -37,7 +38,8 @@ func ratio(b *testing.B, fn func()) {
 // record is a receipt with a payload of about 1,000 bytes, a typical entry.
 func record() *contracts.Receipt {
 	out := crypto.Sum([]byte("output"))
-	r := &contracts.Receipt{Outcome: contracts.Executed, Verdict: contracts.Allow, Reason: contracts.ReasonAllow, Tool: "code.run",
+	r := &contracts.Receipt{Outcome: contracts.Executed, Verdict: contracts.Allow, Reason: contracts.ReasonAllow,
+		Tool:       "code.run",
 		EffectType: contracts.Write, OutputForm: "jcs", OutputHash: &out}
 	e := r.Effect()
 	r.EffectHash = e.Hash()
@@ -148,10 +150,11 @@ func BenchmarkOpen(b *testing.B) {
 	n := 0
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Open(context.Background(), w.memory, w.options, func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error {
-			n++
-			return nil
-		}); err != nil {
+		if _, err := Open(context.Background(), w.memory, w.options,
+			func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error {
+				n++
+				return nil
+			}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -41,7 +41,8 @@ func (c Checkpoint) body() []byte {
 // the log.
 func (c Checkpoint) SignedBy(line SignatureLine, pub crypto.PublicKey) bool {
 	v, err := note.NewVerifier(VerifierKey(c.Origin, pub))
-	return err == nil && line.Name == v.Name() && line.KeyHash == v.KeyHash() && crypto.Verify(pub, c.body(), line.Signature)
+	return err == nil && line.Name == v.Name() && line.KeyHash == v.KeyHash() && crypto.Verify(pub, c.body(),
+		line.Signature)
 }
 
 // VerifierKey returns the key as tools for signed notes read it: origin+hash+base64. It returns ""

@@ -65,7 +65,8 @@ func TestCheckpointIsANoteThatOthersVerify(t *testing.T) {
 			t.Error("not stored:", err)
 		}
 		got, lines, err := ParseCheckpoint(c.Note)
-		if err != nil || len(lines) != 1 || !got.SignedBy(lines[0], w.logKey()) || got.Root != c.Root || got.Size != c.Size || got.Origin != c.Origin {
+		if err != nil || len(lines) != 1 || !got.SignedBy(lines[0], w.logKey()) || got.Root != c.Root ||
+			got.Size != c.Size || got.Origin != c.Origin {
 			t.Errorf("%+v %v %v", got, lines, err)
 		}
 		kernel, _ := crypto.PublicOf(w.options.Key)
@@ -167,7 +168,8 @@ func TestLogKeyGoesWrong(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if c, err := w.log.Checkpoint(context.Background()); err == nil || c.Note != nil || strings.Contains(err.Error(), "secret") {
+			if c, err := w.log.Checkpoint(context.Background()); err == nil || c.Note != nil ||
+				strings.Contains(err.Error(), "secret") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}()
@@ -345,7 +347,8 @@ func FuzzParseCheckpoint(f *testing.F) {
 		}
 		again := append(c.body(), '\n')
 		for _, l := range lines {
-			sig := append([]byte{byte(l.KeyHash >> 24), byte(l.KeyHash >> 16), byte(l.KeyHash >> 8), byte(l.KeyHash)}, l.Signature...)
+			sig := append([]byte{byte(l.KeyHash >> 24), byte(l.KeyHash >> 16), byte(l.KeyHash >> 8), byte(l.KeyHash)},
+				l.Signature...)
 			again = fmt.Appendf(again, "— %s %s\n", l.Name, crypto.AppendBase64(nil, sig))
 		}
 		assert.True(t, bytes.Equal(again, b), "written again\n%s", again)

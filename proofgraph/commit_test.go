@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests here run in bubbles of package synctest: where every goroutine waits for another, the test fails at once.
+// The tests here run in bubbles of package synctest: where every goroutine waits for another, the
+// test fails at once.
 
 func TestEverybodyAtOnce(t *testing.T) {
 	for _, sessions := range []int{1, 64} {
@@ -108,7 +109,8 @@ func TestOneAppendForAllThatCameMeanwhile(t *testing.T) {
 	})
 }
 
-// Who comes alone waits for nobody: its entry is all that is written, and at once. The clock of the bubble would show a timer.
+// Who comes alone waits for nobody: its entry is all that is written, and at once. The clock of the
+// bubble would show a timer.
 func TestALoneCallerWritesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -127,7 +129,8 @@ func TestALoneCallerWritesAtOnce(t *testing.T) {
 	})
 }
 
-// Whose entry is durable returns, though others wait who came later: one of them writes the next batch, and so on.
+// Whose entry is durable returns, though others wait who came later: one of them writes the next
+// batch, and so on.
 func TestNobodyWritesForThoseAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := opened(t)
@@ -202,7 +205,8 @@ func TestManyWaitForOneEntry(t *testing.T) {
 	}
 }
 
-// Callers that sign slowly and at random, before a store that writes slowly: whatever the order, nobody waits for ever.
+// Callers that sign slowly and at random, before a store that writes slowly: whatever the order,
+// nobody waits for ever.
 func TestTheLeadIsNeverLost(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
@@ -249,7 +253,8 @@ func TestTheLeadIsNeverLost(t *testing.T) {
 			if n := len(w.reread()); n != 40*6+1 || spy.overlap {
 				t.Errorf("%d entries, overlap %v", n, spy.overlap)
 			}
-			if l := w.log; l.led || l.asleep != 0 || len(l.slots) != 0 || l.ready != 0 || l.writing != 0 || l.pending.waiter != nil {
+			if l := w.log; l.led || l.asleep != 0 || len(l.slots) != 0 || l.ready != 0 || l.writing != 0 ||
+				l.pending.waiter != nil {
 				t.Errorf("the queue is not at rest: %+v", &l.queue)
 			}
 		})
@@ -292,7 +297,8 @@ func TestBlobsAreStoredWithTheirEntry(t *testing.T) {
 	}
 }
 
-// A session that is signed ahead of the store does not overtake it: its entries become durable in their order.
+// A session that is signed ahead of the store does not overtake it: its entries become durable in
+// their order.
 func TestASessionSignsAheadOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := opened(t)

@@ -73,8 +73,9 @@ func disk(b testing.TB) *device {
 	}}
 }
 
-// BenchmarkDurable writes entries with their inputs to a device, each caller waiting for its own before the next. It reports them per second
-// and as a part of the raw signatures that two cores make, how many share an Append, and the processor time of one in raw signatures.
+// BenchmarkDurable writes entries with their inputs to a device, each caller waiting for its own
+// before the next. It reports them per second and as a part of the raw signatures that two cores
+// make, how many share an Append, and the processor time of one in raw signatures.
 func BenchmarkDurable(b *testing.B) {
 	for _, on := range []struct {
 		name string

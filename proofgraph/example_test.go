@@ -19,7 +19,8 @@ func Example() {
 	}
 	ctx, store := context.Background(), proofgraph.NewMemory()
 	log, err := proofgraph.Open(ctx, store, proofgraph.Options{
-		Origin: "example.com/log", Key: key, LogKey: crypto.DeriveLogKey(key), Trust: []byte("{}"), Now: 1767225600000}, nil)
+		Origin: "example.com/log", Key: key, LogKey: crypto.DeriveLogKey(key), Trust: []byte("{}"), Now: 1767225600000},
+		nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -32,10 +32,13 @@ var ways = []struct {
 	is     error // the cause that it gives
 }{
 	{"fails", func(s *spy, at int) { s.before = failAt(at, func() error { return errDisk }) }, false, errDisk},
-	{"conflicts", func(s *spy, at int) { s.before = failAt(at, func() error { return ErrConflict }) }, false, ErrConflict},
-	{"panics", func(s *spy, at int) { s.before = failAt(at, func() error { panic("secret of the store") }) }, false, nil},
+	{"conflicts", func(s *spy, at int) { s.before = failAt(at, func() error { return ErrConflict }) }, false,
+		ErrConflict},
+	{"panics", func(s *spy, at int) { s.before = failAt(at, func() error { panic("secret of the store") }) }, false,
+		nil},
 	{endsIt, func(s *spy, at int) { s.before = failAt(at, func() error { runtime.Goexit(); return nil }) }, false, nil},
-	{"stores and says it failed", func(s *spy, at int) { s.after = failAt(at, func() error { return errDisk }) }, true, errDisk},
+	{"stores and says it failed", func(s *spy, at int) { s.after = failAt(at, func() error { return errDisk }) }, true,
+		errDisk},
 	{"stores and panics", func(s *spy, at int) { s.after = failAt(at, func() error { panic(errDisk) }) }, true, nil},
 }
 
@@ -48,8 +51,9 @@ func failAt(at int, how func() error) func(int, Batch) error {
 	}
 }
 
-// Whichever append goes wrong, in whichever way, with one caller and with many: the log is sealed, all who wait hear of it, nothing is written
-// any more, what was called durable is there, and who opens the store again goes on from what is there.
+// Whichever append goes wrong, in whichever way, with one caller and with many: the log is sealed,
+// all who wait hear of it, nothing is written any more, what was called durable is there, and who
+// opens the store again goes on from what is there.
 func TestStoreGoesWrongAtEachAppend(t *testing.T) {
 	tried := 0
 	for _, way := range ways {
@@ -74,10 +78,12 @@ func TestStoreGoesWrongAtEachAppend(t *testing.T) {
 								return
 							}
 							failed++
-							if !errors.Is(err, ErrSealed) || err != w.log.Err() || way.is != nil && !errors.Is(err, way.is) {
+							if !errors.Is(err, ErrSealed) || err != w.log.Err() ||
+								way.is != nil && !errors.Is(err, way.is) {
 								t.Errorf("failed with %v", err)
 							}
-							assert.NotContains(t, err.Error(), "secret", "the error shows what the store panicked with: %v", err)
+							assert.NotContains(t, err.Error(), "secret",
+								"the error shows what the store panicked with: %v", err)
 						})
 						if w.log.Err() == nil || failed == 0 && way.name != "ends the goroutine" {
 							t.Fatal("nobody noticed")
@@ -134,12 +140,15 @@ func mustBeSealed(t *testing.T, w *world, c *Chain) {
 
 // What a signer may do instead of signing.
 var misdeeds = map[string]func(key crypto.PrivateKey, msg []byte) ([]byte, error){
-	"fails":                 func(crypto.PrivateKey, []byte) ([]byte, error) { return nil, errDisk },
-	"panics":                func(crypto.PrivateKey, []byte) ([]byte, error) { panic("secret of the signer") },
-	"ends the goroutine":    func(crypto.PrivateKey, []byte) ([]byte, error) { runtime.Goexit(); return nil, nil },
-	"signs something else":  func(k crypto.PrivateKey, msg []byte) ([]byte, error) { return crypto.Sign(k, msg[1:]) },
-	"signs nothing":         func(crypto.PrivateKey, []byte) ([]byte, error) { return nil, nil },
-	"changes what it signs": func(k crypto.PrivateKey, msg []byte) ([]byte, error) { msg[20]++; return crypto.Sign(k, msg) },
+	"fails":                func(crypto.PrivateKey, []byte) ([]byte, error) { return nil, errDisk },
+	"panics":               func(crypto.PrivateKey, []byte) ([]byte, error) { panic("secret of the signer") },
+	"ends the goroutine":   func(crypto.PrivateKey, []byte) ([]byte, error) { runtime.Goexit(); return nil, nil },
+	"signs something else": func(k crypto.PrivateKey, msg []byte) ([]byte, error) { return crypto.Sign(k, msg[1:]) },
+	"signs nothing":        func(crypto.PrivateKey, []byte) ([]byte, error) { return nil, nil },
+	"changes what it signs": func(k crypto.PrivateKey, msg []byte) ([]byte, error) {
+		msg[20]++
+		return crypto.Sign(k, msg)
+	},
 }
 
 // A remote signer misbehaves at its nth signature.
@@ -179,7 +188,8 @@ func TestSignerGoesWrongAtEachSignature(t *testing.T) {
 							done := make(chan struct{})
 							go func() {
 								defer close(done)
-								if l, err := Open(context.Background(), w.store, w.options, nil); err == nil || l != nil {
+								if l, err := Open(context.Background(), w.store, w.options, nil); err == nil ||
+									l != nil {
 									t.Error("opened with a genesis that was not signed")
 								}
 							}()
@@ -195,7 +205,8 @@ func TestSignerGoesWrongAtEachSignature(t *testing.T) {
 								durable.Add(1)
 								return
 							}
-							assert.NotContains(t, err.Error(), "secret", "the error shows what the signer panicked with: %v", err)
+							assert.NotContains(t, err.Error(), "secret",
+								"the error shows what the signer panicked with: %v", err)
 						})
 						mustBeSealed(t, w, places.sessions[0].chain)
 						if n := int64(len(w.reread())); n != durable.Load()+1 {
@@ -211,7 +222,8 @@ func TestSignerGoesWrongAtEachSignature(t *testing.T) {
 	}
 }
 
-// A place that is given up is a hole: what is behind it is never written, and everybody who waits there hears why.
+// A place that is given up is a hole: what is behind it is never written, and everybody who waits
+// there hears why.
 func TestAHoleEndsTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := opened(t)
@@ -281,11 +293,13 @@ func TestRecordsThatCannotBeSigned(t *testing.T) {
 		st   *contracts.Statement
 		says string
 	}{
-		"none":          {nil, "no record"},
-		"empty":         {new(contracts.Statement), "no record"},
-		"too large":     {&contracts.Statement{Receipt: &contracts.Receipt{Tool: strings.Repeat("x", contracts.MaxPayload)}}, "16384"},
-		"a genesis":     {&contracts.Statement{Genesis: new(contracts.Genesis)}, "genesis"},
-		"one that errs": {&contracts.Statement{Condense: (*contracts.Condense)(nil), Trust: &contracts.TrustRecord{Event: contracts.TrustEvent{Type: "key"}}}, "panicked"},
+		"none":  {nil, "no record"},
+		"empty": {new(contracts.Statement), "no record"},
+		"too large": {&contracts.Statement{Receipt: &contracts.Receipt{Tool: strings.Repeat("x",
+			contracts.MaxPayload)}}, "16384"},
+		"a genesis": {&contracts.Statement{Genesis: new(contracts.Genesis)}, "genesis"},
+		"one that errs": {&contracts.Statement{Condense: (*contracts.Condense)(nil),
+			Trust: &contracts.TrustRecord{Event: contracts.TrustEvent{Type: "key"}}}, "panicked"},
 	} {
 		w := opened(t)
 		s := w.place(w.log.Chain("a"))
@@ -300,7 +314,8 @@ func TestRecordsThatCannotBeSigned(t *testing.T) {
 	}
 }
 
-// Who is signing when the log is sealed has signed in vain, and the session does not go on behind it.
+// Who is signing when the log is sealed has signed in vain, and the session does not go on behind
+// it.
 func TestSealedWhileSigning(t *testing.T) {
 	w := newWorld(t)
 	var seal func()

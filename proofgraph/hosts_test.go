@@ -7,7 +7,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// hosts are sessions as the kernel has them: a chain behind a lock, held from the time stamp to the signature and not while waiting.
+// hosts are sessions as the kernel has them: a chain behind a lock, held from the time stamp to the
+// signature and not while waiting.
 type hosts struct {
 	w        *world
 	sessions []session
@@ -26,7 +27,8 @@ func newHosts(w *world, n int) *hosts {
 	return h
 }
 
-// run has callers write each messages, every other one naming the caller's last. What became of each is told to after.
+// run has callers write each messages, every other one naming the caller's last. What became of
+// each is told to after.
 func (h *hosts) run(callers, each int, after func(s *Slot, err error)) {
 	var all sync.WaitGroup
 	for i := range callers {

@@ -19,7 +19,8 @@ func TestIndexFindsWhatIsThereAndNothingElse(t *testing.T) {
 		require.False(t, ok, "%d found before it was added", i)
 		require.NoError(t, x.Add(hashOf(i), i/3))
 		for _, old := range []uint64{0, i / 2, i} { // wherever the buckets stand
-			if n, lamport, ok := x.Lookup(hashOf(old)); !ok || n != old || lamport != old/3 || x.Hash(old) != hashOf(old) {
+			if n, lamport, ok := x.Lookup(hashOf(old)); !ok || n != old || lamport != old/3 ||
+				x.Hash(old) != hashOf(old) {
 				t.Fatalf("%d of %d: %d %d %v", old, i, n, lamport, ok)
 			}
 		}

@@ -17,8 +17,8 @@ import (
 
 var errEnd = errors.New("the key is revoked")
 
-// Behind the last place there is none, whoever comes and however early; what has one before it is written, and then the log is sealed with
-// the cause. Nobody seals it before.
+// Behind the last place there is none, whoever comes and however early; what has one before it is
+// written, and then the log is sealed with the cause. Nobody seals it before.
 func TestPlaceLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -28,7 +28,8 @@ func TestPlaceLast(t *testing.T) {
 		spy.before = func(int, Batch) error { <-dam; return nil }
 		before := w.place(w.log.Chain("before"))
 		var index uint64
-		last, err := w.log.PlaceLast(w.log.Chain("last"), w.options.Now, nil, func(at uint64) error { index = at; close(placed); return nil }, errEnd)
+		last, err := w.log.PlaceLast(w.log.Chain("last"), w.options.Now, nil,
+			func(at uint64) error { index = at; close(placed); return nil }, errEnd)
 		if err != nil || index != 2 || last.Index() != 2 {
 			t.Fatalf("place %d, %v", index, err)
 		}
@@ -36,14 +37,16 @@ func TestPlaceLast(t *testing.T) {
 		for i := range 8 {
 			all.Go(func() {
 				<-placed
-				s, err := w.log.Place(w.log.Chain(fmt.Sprint("late-", i)), w.options.Now, nil, func(uint64) error { t.Error("a place behind the last"); return nil })
+				s, err := w.log.Place(w.log.Chain(fmt.Sprint("late-", i)), w.options.Now, nil,
+					func(uint64) error { t.Error("a place behind the last"); return nil })
 				if s != nil || !errors.Is(err, ErrSealed) || !errors.Is(err, errEnd) {
 					t.Errorf("behind the last: %v", err)
 				}
 			})
 		}
 		all.Go(func() {
-			if _, err := w.log.PlaceLast(w.log.Chain("another-end"), w.options.Now, nil, nil, nil); !errors.Is(err, errEnd) {
+			if _, err := w.log.PlaceLast(w.log.Chain("another-end"), w.options.Now, nil, nil, nil); !errors.Is(err,
+				errEnd) {
 				t.Errorf("a second end: %v", err)
 			}
 		})
@@ -80,7 +83,8 @@ func TestPlaceLast(t *testing.T) {
 	})
 }
 
-// What is written while the last place waits does not end the log before it: neither with that place signed nor without.
+// What is written while the last place waits does not end the log before it: neither with that
+// place signed nor without.
 func TestPlaceLastBehindAnAppend(t *testing.T) {
 	for _, signed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -115,7 +119,8 @@ func TestPlaceLastBehindAnAppend(t *testing.T) {
 	}
 }
 
-// What comes in between, the last place's own failure above all, seals as ever, and nobody waits on.
+// What comes in between, the last place's own failure above all, seals as ever, and nobody waits
+// on.
 func TestPlaceLastFails(t *testing.T) {
 	for name, x := range map[string]struct {
 		spoil func(w *world, spy *spy, last *Slot)
@@ -130,7 +135,8 @@ func TestPlaceLastFails(t *testing.T) {
 			spy.before = failAt(0, func() error { runtime.Goexit(); return nil })
 			w.sign(last)
 		}, errGone.Error()},
-		"no record":        {func(_ *world, _ *spy, last *Slot) { _ = last.Sign(new(contracts.Statement)) }, "no record"},
+		"no record": {func(_ *world, _ *spy, last *Slot) { _ = last.Sign(new(contracts.Statement)) },
+			"no record"},
 		"sealed by others": {func(w *world, _ *spy, _ *Slot) { w.log.Seal(errDisk) }, errDisk.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +149,8 @@ func TestPlaceLastFails(t *testing.T) {
 				require.NoError(t, err)
 				var all sync.WaitGroup
 				all.Go(func() {
-					if _, err := w.log.Place(w.log.Chain("late"), w.options.Now, nil, nil); !errors.Is(err, ErrSealed) || errors.Is(err, errEnd) {
+					if _, err := w.log.Place(w.log.Chain("late"), w.options.Now, nil, nil); !errors.Is(err,
+						ErrSealed) || errors.Is(err, errEnd) {
 						t.Errorf("who waited: %v", err)
 					}
 				})
@@ -159,7 +166,8 @@ func TestPlaceLastFails(t *testing.T) {
 	}
 	w := opened(t)
 	refused := errors.New("not now")
-	if s, err := w.log.PlaceLast(w.log.Chain("last"), w.options.Now, nil, func(uint64) error { return refused }, errEnd); s != nil || err != refused {
+	if s, err := w.log.PlaceLast(w.log.Chain("last"), w.options.Now, nil, func(uint64) error { return refused },
+		errEnd); s != nil || err != refused {
 		t.Errorf("%v", err)
 	}
 	w.say("a") // no place was taken, so none was the last

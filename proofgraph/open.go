@@ -18,7 +18,10 @@ import (
 //
 // A log has one writer: while it is open, nothing else may append entries or checkpoints to the
 // store.
-func Open(ctx context.Context, s Store, o Options, each func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error) (l *Log, err error) {
+func Open(
+	ctx context.Context, s Store, o Options,
+	each func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error,
+) (l *Log, err error) {
 	defer func() {
 		if x := recover(); x != nil {
 			l, err = nil, contain.Describe("proofgraph: open: the store", x)
@@ -64,8 +67,11 @@ func Open(ctx context.Context, s Store, o Options, each func(index uint64, e con
 	return l, nil
 }
 
+// A visitor is called for each entry.
+type visitor func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error
+
 // begin writes genesis.
-func (l *Log) begin(ctx context.Context, o Options, each func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error) error {
+func (l *Log) begin(ctx context.Context, o Options, each visitor) error {
 	if len(o.Trust) == 0 {
 		return errors.New("a new log needs an initial trust state")
 	}
@@ -75,11 +81,13 @@ func (l *Log) begin(ctx context.Context, o Options, each func(uint64, contracts.
 	if note, err := l.store.Checkpoint(ctx); err != nil {
 		return err
 	} else if note != nil {
-		return errors.New("the store has a checkpoint and no entries: it lost a log, and a new one must not take its place")
+		return errors.New("the store has a checkpoint and no entries: it lost a log, " +
+			"and a new one must not take its place")
 	}
 	c := l.Chain(contracts.SessionKernel)
 	s := &Slot{chain: c, waiter: waiter{log: l}, header: contracts.Header{Key: l.keyID, Time: o.Now}}
-	st := &contracts.Statement{Genesis: &contracts.Genesis{Nonce: hex.EncodeToString(o.Nonce[:]), Origin: o.Origin, Trust: crypto.Sum(o.Trust), Version: 1}}
+	st := &contracts.Statement{Genesis: &contracts.Genesis{Nonce: hex.EncodeToString(o.Nonce[:]), Origin: o.Origin,
+		Trust: crypto.Sum(o.Trust), Version: 1}}
 	if err := s.write(st); err != nil {
 		return err
 	}
@@ -95,7 +103,7 @@ func (l *Log) begin(ctx context.Context, o Options, each func(uint64, contracts.
 }
 
 // restore reads the log in the store.
-func (l *Log) restore(ctx context.Context, size uint64, each func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error) error {
+func (l *Log) restore(ctx context.Context, size uint64, each visitor) error {
 	note, err := l.store.Checkpoint(ctx)
 	if err != nil {
 		return err
@@ -107,7 +115,8 @@ func (l *Log) restore(ctx context.Context, size uint64, each func(uint64, contra
 		}
 		switch {
 		case mark.Origin != l.notes.Name():
-			return fmt.Errorf("the store's checkpoint is of the log %s, not of %s: give the origin that it was begun with", mark.Origin, l.notes.Name())
+			return fmt.Errorf("the store's checkpoint is of the log %s, not of %s: give the origin that it was "+
+				"begun with", mark.Origin, l.notes.Name())
 		case mark.Size > size:
 			return errors.New("the store's checkpoint is of entries that it does not have any more")
 		}
@@ -164,7 +173,8 @@ func (l *Log) checkNext(r *contracts.Reader, e contracts.Entry) (*contracts.Stat
 	}
 	if g := st.Genesis; g != nil {
 		if g.Origin != l.notes.Name() {
-			return nil, fmt.Errorf("origin: this store has the log %s, not %s: give the log its own store, or the origin that it was begun with (of itself that has the first key's name)", g.Origin, l.notes.Name())
+			return nil, fmt.Errorf("origin: this store has the log %s, not %s: give the log its own store, "+
+				"or the origin that it was begun with (of itself that has the first key's name)", g.Origin, l.notes.Name())
 		}
 		if h.Seq != 0 || h.Lamport != 0 || len(h.Parents) != 0 || h.Prev != (contracts.Digest{}) {
 			return nil, errors.New("genesis follows nothing")

@@ -17,20 +17,23 @@ import (
 func TestOpenBeginsALog(t *testing.T) {
 	w := newWorld(t)
 	var seen []contracts.Digest
-	l, err := Open(context.Background(), w.store, w.options, func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
-		g := st.Genesis
-		if index != 0 || g == nil || g.Origin != origin || g.Nonce != "07000000000000000000000000000000" || g.Trust != crypto.Sum(w.options.Trust) || st.Time != 1000 || e.Hash() != hash {
-			t.Errorf("entry %d: %+v", index, st)
-		}
-		seen = append(seen, hash)
-		return nil
-	})
+	l, err := Open(context.Background(), w.store, w.options,
+		func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
+			g := st.Genesis
+			if index != 0 || g == nil || g.Origin != origin || g.Nonce != "07000000000000000000000000000000" ||
+				g.Trust != crypto.Sum(w.options.Trust) || st.Time != 1000 || e.Hash() != hash {
+				t.Errorf("entry %d: %+v", index, st)
+			}
+			seen = append(seen, hash)
+			return nil
+		})
 	require.NoError(t, err)
 	list := w.reread()
 	if len(list) != 1 || len(seen) != 1 || list[0].hash != seen[0] {
 		t.Error("each saw something else")
 	}
-	if b, err := w.memory.Blob(context.Background(), crypto.Sum(w.options.Trust)); err != nil || !bytes.Equal(b, w.options.Trust) {
+	if b, err := w.memory.Blob(context.Background(), crypto.Sum(w.options.Trust)); err != nil ||
+		!bytes.Equal(b, w.options.Trust) {
 		t.Error("the trust state is not kept:", err)
 	}
 	w.log = l
@@ -46,16 +49,18 @@ func TestOpenReadsEveryEntryOnce(t *testing.T) {
 		want = append(want, string(s.Entry()))
 	}
 	var list []*contracts.Statement
-	_, err := Open(context.Background(), w.store, w.options, func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
-		if index != uint64(len(list)) || e.Hash() != hash || index > 0 && string(e) != want[index-1] {
-			t.Errorf("entry %d", index)
-		}
-		list = append(list, st)
-		return nil
-	})
+	_, err := Open(context.Background(), w.store, w.options,
+		func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
+			if index != uint64(len(list)) || e.Hash() != hash || index > 0 && string(e) != want[index-1] {
+				t.Errorf("entry %d", index)
+			}
+			list = append(list, st)
+			return nil
+		})
 	require.NoError(t, err)
 	for i, f := range w.reread() {
-		if st := list[i]; st.Session != f.Predicate.Session || st.Seq != f.Predicate.Seq || st.Prev.String() != f.Predicate.Prev {
+		if st := list[i]; st.Session != f.Predicate.Session || st.Seq != f.Predicate.Seq ||
+			st.Prev.String() != f.Predicate.Prev {
 			t.Errorf("entry %d became %+v", i, st.Header)
 		}
 	}
@@ -65,13 +70,15 @@ func TestOpenReadsEveryEntryOnce(t *testing.T) {
 func TestOpenHearsEach(t *testing.T) {
 	no := errors.New("not this one")
 	for _, w := range []*world{newWorld(t), opened(t)} {
-		l, err := Open(context.Background(), w.store, w.options, func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error { return no })
+		l, err := Open(context.Background(), w.store, w.options,
+			func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error { return no })
 		if l != nil || !errors.Is(err, no) {
 			t.Error(err)
 		}
 	}
 	w := newWorld(t)
-	Open(context.Background(), w.store, w.options, func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error { return no })
+	Open(context.Background(), w.store, w.options,
+		func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error { return no })
 	assert.Equal(t, uint64(0), w.size(), "a genesis that was refused is in the store")
 }
 
@@ -172,16 +179,17 @@ func TestOpenRefusesAStoreThatLies(t *testing.T) {
 		store liar
 		says  string
 	}{
-		"it has less than it says":               {liar{more: 1}, "fewer"},
-		"it has more than it says":               {liar{extra: extra.Entry()}, "more"},
-		"it lost entries":                        {liar{note: longer}, "does not have any more"},
-		"its checkpoint is of another history":   {liar{note: forked}, "of other entries"},
-		"its checkpoint is of another log":       {liar{note: foreign}, "of the log elsewhere, not of "},
-		"its checkpoint is none":                 {liar{note: []byte("none")}, "checkpoint"},
-		"it cannot say what its checkpoint is":   {liar{checkpoint: errDisk}, "fire"},
-		"the log of another origin":              {liar{Store: elsewhere.memory}, "origin"},
-		"an entry that is none":                  {liar{more: 1, extra: contracts.Entry("{}")}, "entry 1"},
-		"an entry that is not canonical":         {liar{more: 1, extra: append(bytes.Clone(extra.Entry()), ' ')}, "entry 1"},
+		"it has less than it says":             {liar{more: 1}, "fewer"},
+		"it has more than it says":             {liar{extra: extra.Entry()}, "more"},
+		"it lost entries":                      {liar{note: longer}, "does not have any more"},
+		"its checkpoint is of another history": {liar{note: forked}, "of other entries"},
+		"its checkpoint is of another log":     {liar{note: foreign}, "of the log elsewhere, not of "},
+		"its checkpoint is none":               {liar{note: []byte("none")}, "checkpoint"},
+		"it cannot say what its checkpoint is": {liar{checkpoint: errDisk}, "fire"},
+		"the log of another origin":            {liar{Store: elsewhere.memory}, "origin"},
+		"an entry that is none":                {liar{more: 1, extra: contracts.Entry("{}")}, "entry 1"},
+		"an entry that is not canonical": {liar{more: 1, extra: append(bytes.Clone(extra.Entry()), ' ')},
+			"entry 1"},
 		"an entry that is signed twice the same": {liar{more: 1, extra: w.entry(0)}, "genesis"},
 	} {
 		if c.store.Store == nil {
@@ -218,7 +226,8 @@ func TestOpenRefusesEntriesThatDoNotFollow(t *testing.T) {
 		w.options.Now = 2000
 		first, second := w.say("a"), w.say("b")
 		st := message()
-		st.Header = contracts.Header{Key: w.log.keyID, Lamport: 2, Parents: []contracts.Digest{second.Hash()}, Prev: first.Hash(), Seq: 1, Session: "a", Time: 2000}
+		st.Header = contracts.Header{Key: w.log.keyID, Lamport: 2, Parents: []contracts.Digest{second.Hash()},
+			Prev: first.Hash(), Seq: 1, Session: "a", Time: 2000}
 		return w, st
 	}
 	forge := func(w *world, st *contracts.Statement) error {
@@ -236,17 +245,19 @@ func TestOpenRefusesEntriesThatDoNotFollow(t *testing.T) {
 		spoil func(w *world, st *contracts.Statement)
 		says  string
 	}{
-		"a seq that is skipped":      {func(w *world, st *contracts.Statement) { st.Seq++ }, "seq"},
-		"a seq that comes again":     {func(w *world, st *contracts.Statement) { st.Seq-- }, "seq"},
-		"another prev":               {func(w *world, st *contracts.Statement) { st.Prev = w.log.genesis }, "prev"},
-		"a Lamport time too low":     {func(w *world, st *contracts.Statement) { st.Lamport-- }, "lamport"},
-		"a Lamport time too high":    {func(w *world, st *contracts.Statement) { st.Lamport++ }, "lamport"},
-		"an earlier time":            {func(w *world, st *contracts.Statement) { st.Time = 1999 }, "time"},
-		"an unknown parent":          {func(w *world, st *contracts.Statement) { st.Parents = []contracts.Digest{{1}} }, "parent"},
+		"a seq that is skipped":   {func(w *world, st *contracts.Statement) { st.Seq++ }, "seq"},
+		"a seq that comes again":  {func(w *world, st *contracts.Statement) { st.Seq-- }, "seq"},
+		"another prev":            {func(w *world, st *contracts.Statement) { st.Prev = w.log.genesis }, "prev"},
+		"a Lamport time too low":  {func(w *world, st *contracts.Statement) { st.Lamport-- }, "lamport"},
+		"a Lamport time too high": {func(w *world, st *contracts.Statement) { st.Lamport++ }, "lamport"},
+		"an earlier time":         {func(w *world, st *contracts.Statement) { st.Time = 1999 }, "time"},
+		"an unknown parent": {func(w *world, st *contracts.Statement) { st.Parents = []contracts.Digest{{1}} },
+			"parent"},
 		"another key's id":           {func(w *world, st *contracts.Statement) { st.Key[0]++ }, "key"},
 		"a session that begins late": {func(w *world, st *contracts.Statement) { st.Session = "new" }, "seq"},
 		"a second genesis": {func(w *world, st *contracts.Statement) {
-			*st = contracts.Statement{Header: contracts.Header{Key: st.Key, Time: 5000}, Genesis: &contracts.Genesis{Nonce: strings.Repeat("0", 32), Origin: origin, Version: 1}}
+			*st = contracts.Statement{Header: contracts.Header{Key: st.Key, Time: 5000},
+				Genesis: &contracts.Genesis{Nonce: strings.Repeat("0", 32), Origin: origin, Version: 1}}
 		}, "genesis"},
 		"an entry after the close": {func(w *world, st *contracts.Statement) {
 			s := w.place(w.log.Chain("c"))
@@ -275,15 +286,18 @@ func TestOpenRefusesALogWithoutGenesis(t *testing.T) {
 		key := w.options.Key.(crypto.PrivateKey)
 		pub, _ := crypto.PublicOf(key)
 		h.Key = crypto.KeyID(pub)
-		st := &contracts.Statement{Header: h, Genesis: &contracts.Genesis{Nonce: strings.Repeat("0", 32), Origin: origin, Version: 1}}
+		st := &contracts.Statement{Header: h, Genesis: &contracts.Genesis{Nonce: strings.Repeat("0", 32),
+			Origin: origin, Version: 1}}
 		if h.Session != "" {
 			st.Genesis, st.Message = nil, message().Message
 		}
 		payload := st.Append(nil)
 		sig, err := crypto.Sign(key, crypto.AppendPAE(nil, contracts.PayloadType, payload))
 		require.NoError(t, err)
-		mustAppend(t, w.memory, Batch{Entries: []contracts.Entry{crypto.AppendEnvelope(nil, contracts.PayloadType, payload, h.Key, sig)}})
-		if _, err := Open(context.Background(), w.store, w.options, nil); err == nil || !strings.Contains(err.Error(), "genesis") {
+		mustAppend(t, w.memory,
+			Batch{Entries: []contracts.Entry{crypto.AppendEnvelope(nil, contracts.PayloadType, payload, h.Key, sig)}})
+		if _, err := Open(context.Background(), w.store, w.options, nil); err == nil ||
+			!strings.Contains(err.Error(), "genesis") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -33,7 +33,8 @@ func TestEntriesFollowOneAnother(t *testing.T) {
 	require.Equal(t, len(want), len(list), "%d entries", len(list))
 	for i, f := range list {
 		p := f.Predicate
-		if p.Session != want[i].session || p.Seq != want[i].seq || p.Lamport != want[i].lamport || !slices.Equal(p.Parents, want[i].parents) {
+		if p.Session != want[i].session || p.Seq != want[i].seq || p.Lamport != want[i].lamport ||
+			!slices.Equal(p.Parents, want[i].parents) {
 			t.Errorf("entry %d is %+v, want %+v", i, p, want[i])
 		}
 		if at, ok := w.log.Lookup(f.hash); !ok || at != uint64(i) {
@@ -57,7 +58,8 @@ func TestHeaderIsFinalBeforeTheEntryIsSigned(t *testing.T) {
 	require.NoError(t, s.Sign(st))
 	require.NoError(t, s.Wait())
 	h := s.Header()
-	if h.Session != "b" || h.Seq != 0 || h.Lamport != 2 || h.Prev != w.log.genesis || !slices.Equal(h.Parents, []contracts.Digest{first.Hash()}) {
+	if h.Session != "b" || h.Seq != 0 || h.Lamport != 2 || h.Prev != w.log.genesis ||
+		!slices.Equal(h.Parents, []contracts.Digest{first.Hash()}) {
 		t.Errorf("header %+v", h)
 	}
 	got := w.reread()[s.Index()].Predicate
@@ -237,11 +239,13 @@ func TestMisuseOfASlotIsAnError(t *testing.T) {
 func TestAnEntryHasNoSpareMemory(t *testing.T) {
 	w := opened(t)
 	s := w.say("a")
-	if got := len(s.entry) + 1; got > 1+envelopeSize+(len(message().Append(nil))+500)/3*4 || cap(s.entry) != len(s.entry) {
+	if got := len(s.entry) + 1; got > 1+envelopeSize+(len(message().Append(nil))+500)/3*4 ||
+		cap(s.entry) != len(s.entry) {
 		t.Errorf("len %d cap %d", got, cap(s.entry))
 	}
 	key := contracts.Digest{}
-	if n := len(crypto.AppendEnvelope(nil, contracts.PayloadType, nil, key, make([]byte, 64))); n > envelopeSize || n < envelopeSize-16 {
+	if n := len(crypto.AppendEnvelope(nil, contracts.PayloadType, nil, key, make([]byte, 64))); n > envelopeSize ||
+		n < envelopeSize-16 {
 		t.Errorf("an empty envelope has %d bytes, envelopeSize is %d", n, envelopeSize)
 	}
 }

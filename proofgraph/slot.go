@@ -45,7 +45,9 @@ func (l *Log) Next() (uint64, error) {
 // taken. It must be quick and must not use the log. If it returns an error, Place returns that
 // error and takes no place. A place that was taken must be signed or voided; otherwise the log ends
 // there.
-func (l *Log) Place(c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error) (*Slot, error) {
+func (l *Log) Place(
+	c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error,
+) (*Slot, error) {
 	return l.place(c, at, parents, under, nil)
 }
 
@@ -53,14 +55,18 @@ func (l *Log) Place(c *Chain, at contracts.Time, parents []contracts.Digest, und
 // key, after which nothing that the key signs would count. No further place is taken and no
 // checkpoint is signed: calls for either wait until the entry is durable, which seals the log with
 // that cause. If the entry cannot be signed or stored, the log is sealed with that error.
-func (l *Log) PlaceLast(c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error, cause error) (*Slot, error) {
+func (l *Log) PlaceLast(
+	c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error, cause error,
+) (*Slot, error) {
 	if cause == nil {
 		cause = errors.New("the log was ended")
 	}
 	return l.place(c, at, parents, under, cause)
 }
 
-func (l *Log) place(c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error, last error) (*Slot, error) {
+func (l *Log) place(
+	c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error, last error,
+) (*Slot, error) {
 	if err := l.Err(); err != nil {
 		return nil, err
 	}

@@ -58,7 +58,8 @@ type Eraser interface {
 // The errors of a [Store] that say something of the log.
 var (
 	// ErrConflict is returned by Append if the batch does not begin at the end of the log.
-	ErrConflict = errors.New("proofgraph: store: the batch does not begin at the end: somebody else writes to this store")
+	ErrConflict = errors.New("proofgraph: store: the batch does not begin at the end: somebody else writes to " +
+		"this store")
 
 	// ErrNoBlob is returned by Blob if the store does not have the blob, or has erased it.
 	ErrNoBlob = errors.New("proofgraph: store: no blob of that digest")

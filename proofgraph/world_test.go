@@ -40,8 +40,9 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	m := NewMemory()
-	return &world{TB: t, memory: m, store: m, options: Options{Origin: origin, Key: seedKey(t, 1), LogKey: seedKey(t, 2),
-		Trust: []byte(`{"trust":"state"}`), Nonce: [16]byte{7}, Now: 1000}}
+	return &world{TB: t, memory: m, store: m, options: Options{Origin: origin, Key: seedKey(t, 1),
+		LogKey: seedKey(t, 2),
+		Trust:  []byte(`{"trust":"state"}`), Nonce: [16]byte{7}, Now: 1000}}
 }
 
 // opened is a world whose log is open.
@@ -92,7 +93,8 @@ func (w *world) say(session string, parents ...contracts.Digest) *Slot {
 
 // allow is an ALLOW as the place's entry has it.
 func allow(h contracts.Header) *contracts.DecisionRecord {
-	d := &contracts.DecisionRecord{ArgsHash: crypto.Sum([]byte("{}")), Condition: 8, EffectType: contracts.Read, Risk: contracts.Low,
+	d := &contracts.DecisionRecord{ArgsHash: crypto.Sum([]byte("{}")), Condition: 8, EffectType: contracts.Read,
+		Risk:    contracts.Low,
 		Expires: h.Time + 1000, Reason: contracts.ReasonAllow, Rule: "P1:b:r", Tool: "t", Verdict: contracts.Allow}
 	d.Seal(h.Session, h.Seq, crypto.Sum([]byte("inputs")))
 	return d
@@ -162,9 +164,11 @@ func (w *world) reread() []foreign {
 			c = end{hash: list[0].hash.String()}
 		}
 		if p.Seq != c.seq || p.Prev != c.hash || p.Time < c.time {
-			w.Fatalf("entry %d does not follow in session %q: seq %d after %d, prev %s after %s", i, p.Session, p.Seq, c.seq, p.Prev, c.hash)
+			w.Fatalf("entry %d does not follow in session %q: seq %d after %d, prev %s after %s", i, p.Session, p.Seq,
+				c.seq, p.Prev, c.hash)
 		}
-		if !slices.IsSorted(p.Parents) || slices.Contains(p.Parents, p.Prev) || len(slices.Compact(slices.Clone(p.Parents))) != len(p.Parents) {
+		if !slices.IsSorted(p.Parents) || slices.Contains(p.Parents, p.Prev) ||
+			len(slices.Compact(slices.Clone(p.Parents))) != len(p.Parents) {
 			w.Fatalf("entry %d: parents %v", i, p.Parents)
 		}
 		lamport := uint64(0)
@@ -183,7 +187,8 @@ func (w *world) reread() []foreign {
 	return list
 }
 
-// A spy stands between log and store. It counts appends, notices two at once, and lets a test say what becomes of each.
+// A spy stands between log and store. It counts appends, notices two at once, and lets a test say
+// what becomes of each.
 type spy struct {
 	Store
 	before func(n int, b Batch) error // of append n, which counts from 0; an error and nothing is stored

@@ -9,16 +9,17 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Result is how a run ended.
+// A Result is how a run ended.
 type Result struct {
 	Reason  contracts.ReasonCode
 	Output  []byte // canonical JSON, or bytes as the tool returned them; only its hash is recorded
-	Form    string // of Output: "jcs" or "raw"; "" where the reason has no output
+	Form    string // of Output: "jcs" or "raw"; "" if the reason has no output
 	Sandbox *contracts.SandboxUse
-	Refunds []string // budgets that give their charge back: only where the tool itself failed
+	Refunds []string // budgets that return their charge: only if the tool itself failed
 }
 
-// Denied is the receipt of a call that was not admissible. It refers to d. That of an ALLOW is zero, which no writer takes.
+// Denied returns the receipt of a call that was not admissible. It refers to d. For an ALLOW it
+// returns the zero Receipt, which no writer accepts.
 func Denied(d *contracts.DecisionRecord) contracts.Receipt {
 	if d == nil || d.Verdict == contracts.Allow {
 		return contracts.Receipt{}
@@ -26,8 +27,8 @@ func Denied(d *contracts.DecisionRecord) contracts.Receipt {
 	return contracts.Receipt{Outcome: contracts.Denied, Decision: d}
 }
 
-// Build is the receipt of a permitted call. d is its decision, and entry the hash of the entry in which that stands. Build refuses what no
-// reader would take.
+// Build returns the receipt of a permitted call. d is its decision, and entry the hash of the
+// decision's entry. Build refuses a result that no reader would accept.
 func Build(d *contracts.DecisionRecord, entry contracts.Digest, o Result) (*contracts.Receipt, error) {
 	if d == nil || d.Verdict != contracts.Allow {
 		return nil, errors.New("receipts: build: the decision is no ALLOW")
@@ -41,7 +42,8 @@ func Build(d *contracts.DecisionRecord, entry contracts.Digest, o Result) (*cont
 		sandbox contracts.SandboxUse
 	}{}
 	r := &b.Receipt
-	*r = contracts.Receipt{ArgsHash: d.ArgsHash, DecisionHash: entry, EffectType: d.EffectType, Reason: o.Reason, Tool: d.Tool,
+	*r = contracts.Receipt{ArgsHash: d.ArgsHash, DecisionHash: entry, EffectType: d.EffectType, Reason: o.Reason,
+		Tool:       d.Tool,
 		OutputForm: o.Form, Settled: settled(d.Charges, o.Refunds)}
 	r.Outcome, r.Verdict = o.Reason.Ending()
 	if o.Form != "" {
@@ -63,7 +65,7 @@ func Build(d *contracts.DecisionRecord, entry contracts.Digest, o Result) (*cont
 	return r, nil
 }
 
-// settled is what stays charged: everything, but of the budgets that give back.
+// settled returns the charges that stay: all but those of the budgets that return theirs.
 func settled(charges []contracts.Charge, refunds []string) []contracts.Settlement {
 	if len(charges) == 0 {
 		return nil
@@ -78,7 +80,8 @@ func settled(charges []contracts.Charge, refunds []string) []contracts.Settlemen
 	return list
 }
 
-// Unknown is the receipt of a permitted call that the process before did not finish. d is its decision, and entry the hash of its entry.
+// Unknown returns the receipt of a permitted call that an earlier process did not finish. d is its
+// decision, and entry the hash of the decision's entry.
 func Unknown(d *contracts.DecisionRecord, entry contracts.Digest) *contracts.Receipt {
 	r, err := Build(d, entry, Result{Reason: contracts.ReasonOutcomeUnknown})
 	if err != nil {

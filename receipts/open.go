@@ -9,9 +9,11 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// Open verifies a receipt: its bytes, its form, that a kernel key of the trust state which is valid at the index signed it, and what it says by
-// itself. index is the receipt's place in the log as the caller has it: it only selects which keys are valid. Open does not prove it, nor that
-// the receipt is in any log: packs do (see package evidence). Whatever is not a receipt is refused, and then the Receipt is zero.
+// Open verifies a receipt: its bytes, its form, that it is signed by a kernel key of the trust
+// state that is valid at the index, and that its fields agree. index is the receipt's index in the
+// log as the caller knows it. It only selects the valid keys: Open does not prove the index, nor
+// that the receipt is in any log. Packs do (see package evidence). If anything is not as it should
+// be, Open returns an error and the zero Receipt.
 func Open(e contracts.Entry, trust *registry.State, index uint64) (contracts.Receipt, error) {
 	st, err := open(e, contracts.KindReceipt, trust, index)
 	if err != nil {

@@ -30,14 +30,17 @@ func public(k crypto.PrivateKey) crypto.PublicKey { return k.Public().(crypto.Pu
 
 // allow is a decision of the session chat, seq 3.
 func allow(charges ...contracts.Charge) *contracts.DecisionRecord {
-	d := &contracts.DecisionRecord{ArgsHash: digest("args"), Charges: charges, Condition: 8, EffectType: contracts.Write, Expires: at + 30_000, Risk: contracts.High,
-		PolicyHash: digest("policy"), Reason: contracts.ReasonAllow, Rule: "P1:bank:pay", Tool: "send_money", Verdict: contracts.Allow}
+	d := &contracts.DecisionRecord{ArgsHash: digest("args"), Charges: charges, Condition: 8,
+		EffectType: contracts.Write, Expires: at + 30_000, Risk: contracts.High,
+		PolicyHash: digest("policy"), Reason: contracts.ReasonAllow, Rule: "P1:bank:pay", Tool: "send_money",
+		Verdict: contracts.Allow}
 	d.Seal("chat", 3, digest("inputs"))
 	return d
 }
 
 func deny() contracts.DecisionRecord {
-	d := contracts.DecisionRecord{ArgsHash: digest("args"), Condition: 5, EffectType: contracts.Write, Risk: contracts.High, PolicyHash: digest("policy"),
+	d := contracts.DecisionRecord{ArgsHash: digest("args"), Condition: 5, EffectType: contracts.Write,
+		Risk: contracts.High, PolicyHash: digest("policy"),
 		Reason: contracts.ReasonNoPolicyDefined, Tool: "send_money"}
 	d.Seal("chat", 4, digest("inputs"))
 	return d
@@ -45,7 +48,8 @@ func deny() contracts.DecisionRecord {
 
 // statement puts a receipt behind the decision's entry.
 func statement(k crypto.PrivateKey, r *contracts.Receipt) *contracts.Statement {
-	return &contracts.Statement{Header: contracts.Header{Key: crypto.KeyID(public(k)), Lamport: 5, Prev: digest("decision's entry"), Seq: 4, Session: "chat", Time: at}, Receipt: r}
+	return &contracts.Statement{Header: contracts.Header{Key: crypto.KeyID(public(k)), Lamport: 5,
+		Prev: digest("decision's entry"), Seq: 4, Session: "chat", Time: at}, Receipt: r}
 }
 
 func sign(t testing.TB, k crypto.PrivateKey, st *contracts.Statement) contracts.Entry {
@@ -77,11 +81,14 @@ func TestEveryEndingOfARun(t *testing.T) {
 	for reason := range contracts.Reasons() {
 		outcome, verdict := reason.Ending()
 		for name, o := range map[string]Result{
-			"no output": {Reason: reason}, "jcs": {Reason: reason, Output: []byte(`{"a":1}`), Form: "jcs"}, "raw": {Reason: reason, Output: []byte("hello"), Form: "raw"},
-			"sandbox": {Reason: reason, Sandbox: &contracts.SandboxUse{Gas: 5, Module: digest("module"), Profile: "wasi"}},
+			"no output": {Reason: reason}, "jcs": {Reason: reason, Output: []byte(`{"a":1}`), Form: "jcs"},
+			"raw": {Reason: reason, Output: []byte("hello"), Form: "raw"},
+			"sandbox": {Reason: reason, Sandbox: &contracts.SandboxUse{Gas: 5, Module: digest("module"),
+				Profile: "wasi"}},
 		} {
 			hasOutput := reason == contracts.ReasonAllow || reason == contracts.ReasonContractDrift
-			possible := outcome != contracts.Denied && hasOutput == (o.Form != "") && (o.Sandbox == nil || reason != contracts.ReasonOutcomeUnknown)
+			possible := outcome != contracts.Denied && hasOutput == (o.Form != "") && (o.Sandbox == nil ||
+				reason != contracts.ReasonOutcomeUnknown)
 			r, err := Build(allow(), digest("decision's entry"), o)
 			if (err == nil) != possible || (r != nil) != possible {
 				t.Errorf("%s, %s: %v", reason, name, err)
@@ -95,8 +102,10 @@ func TestEveryEndingOfARun(t *testing.T) {
 				t.Errorf("%s, %s: %v", reason, name, err)
 				continue
 			}
-			if got.Outcome != outcome || got.Verdict != verdict || got.Reason != reason || got.Tool != "send_money" || got.ArgsHash != digest("args") || got.EffectType != contracts.Write ||
-				got.DecisionHash != digest("decision's entry") || got.OutputForm != o.Form || (got.OutputHash != nil) != (o.Form != "") || got.Settled != nil || got.Decision != nil {
+			if got.Outcome != outcome || got.Verdict != verdict || got.Reason != reason || got.Tool != "send_money" ||
+				got.ArgsHash != digest("args") || got.EffectType != contracts.Write ||
+				got.DecisionHash != digest("decision's entry") || got.OutputForm != o.Form ||
+				(got.OutputHash != nil) != (o.Form != "") || got.Settled != nil || got.Decision != nil {
 				t.Errorf("%s, %s: %+v", reason, name, got)
 			}
 			if o.Form != "" && *got.OutputHash != digest(string(o.Output)) {
@@ -132,14 +141,18 @@ func TestBuildRefuses(t *testing.T) {
 		"a reason that is not logged": {allow(), Result{Reason: contracts.ReasonReceiptNotStored}},
 		"executed without output":     {allow(), Result{Reason: contracts.ReasonAllow}},
 		"executed with empty output":  {allow(), Result{Reason: contracts.ReasonAllow, Form: "jcs"}},
-		"output of another form":      {allow(), Result{Reason: contracts.ReasonAllow, Form: "utf8", Output: []byte("1")}},
-		"output of no form":           {allow(), Result{Reason: contracts.ReasonAllow, Output: []byte("1")}},
-		"output of a failure":         {allow(), jcs(Result{Reason: contracts.ReasonToolError})},
-		"bytes of a failure":          {allow(), Result{Reason: contracts.ReasonToolError, Output: []byte("secret")}},
-		"bytes of an exhaustion":      {allow(), jcs(Result{Reason: contracts.ReasonOutputExhausted})},
-		"sandbox of the unseen":       {allow(), Result{Reason: contracts.ReasonOutcomeUnknown, Sandbox: &contracts.SandboxUse{Profile: "wasi"}}},
-		"sandbox without a profile":   {allow(), Result{Reason: contracts.ReasonToolError, Sandbox: &contracts.SandboxUse{}}},
-		"gas beyond doubles":          {allow(), Result{Reason: contracts.ReasonToolError, Sandbox: &contracts.SandboxUse{Gas: crypto.MaxInt + 1, Profile: "wasi"}}},
+		"output of another form": {allow(), Result{Reason: contracts.ReasonAllow, Form: "utf8",
+			Output: []byte("1")}},
+		"output of no form":      {allow(), Result{Reason: contracts.ReasonAllow, Output: []byte("1")}},
+		"output of a failure":    {allow(), jcs(Result{Reason: contracts.ReasonToolError})},
+		"bytes of a failure":     {allow(), Result{Reason: contracts.ReasonToolError, Output: []byte("secret")}},
+		"bytes of an exhaustion": {allow(), jcs(Result{Reason: contracts.ReasonOutputExhausted})},
+		"sandbox of the unseen": {allow(), Result{Reason: contracts.ReasonOutcomeUnknown,
+			Sandbox: &contracts.SandboxUse{Profile: "wasi"}}},
+		"sandbox without a profile": {allow(), Result{Reason: contracts.ReasonToolError,
+			Sandbox: &contracts.SandboxUse{}}},
+		"gas beyond doubles": {allow(), Result{Reason: contracts.ReasonToolError,
+			Sandbox: &contracts.SandboxUse{Gas: crypto.MaxInt + 1, Profile: "wasi"}}},
 	} {
 		if r, err := Build(c.d, digest("e"), c.o); err == nil || r != nil {
 			t.Errorf("%s: %+v", name, r)
@@ -155,7 +168,8 @@ func TestDenied(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	got, err := Open(sign(t, kernel, statement(kernel, &r)), trust(t, nil), 7)
-	if err != nil || got.Outcome != contracts.Denied || got.Decision == nil || !bytes.Equal(got.Decision.Append(nil), d.Append(nil)) {
+	if err != nil || got.Outcome != contracts.Denied || got.Decision == nil ||
+		!bytes.Equal(got.Decision.Append(nil), d.Append(nil)) {
 		t.Errorf("%+v %v", got, err)
 	}
 	for name, none := range map[string]contracts.Receipt{"an ALLOW": Denied(allow()), "nothing": Denied(nil)} {
@@ -171,14 +185,16 @@ func TestOpenDecision(t *testing.T) {
 	st := statement(kernel, nil)
 	st.Seq, st.Decision = 3, allow()
 	good := sign(t, kernel, st)
-	if d, err := OpenDecision(good, state, 6); err != nil || d.Tool != "send_money" || !bytes.Equal(d.Append(nil), allow().Append(nil)) {
+	if d, err := OpenDecision(good, state, 6); err != nil || d.Tool != "send_money" ||
+		!bytes.Equal(d.Append(nil), allow().Append(nil)) {
 		t.Fatalf("%+v %v", d, err)
 	}
 	denied := deny()
 	denial := Denied(&denied)
 	spoilt := bytes.Clone(good)
 	spoilt[len(spoilt)-10] ^= 1
-	for name, bad := range map[string]contracts.Entry{"a denial": sign(t, kernel, statement(kernel, &denial)), "a receipt": sign(t, kernel, statement(kernel, build(t, Result{Reason: contracts.ReasonToolError}))),
+	for name, bad := range map[string]contracts.Entry{"a denial": sign(t, kernel, statement(kernel, &denial)),
+		"a receipt":    sign(t, kernel, statement(kernel, build(t, Result{Reason: contracts.ReasonToolError}))),
 		"a stranger's": sign(t, key(t, "stranger"), st), "a flipped bit": spoilt, "nothing": nil} {
 		if d, err := OpenDecision(bad, state, 6); err == nil || d.Verdict == contracts.Allow {
 			t.Errorf("%s: %+v", name, d)
@@ -193,9 +209,11 @@ func TestChargesStay(t *testing.T) {
 		{Amount: 0, Before: 5, Budget: "P1:bank:money", Limit: 5, Of: "bob", Window: "2026-01-01T00:00:00.000Z"},
 		{Amount: 7, Budget: "P1:bank:pay", Limit: 7, Window: "total"},
 	}
-	want := []contracts.Settlement{{Amount: 2, Budget: "P1:bank:money", Of: "alice"}, {Amount: 0, Budget: "P1:bank:money", Of: "bob"}, {Amount: 7, Budget: "P1:bank:pay"}}
+	want := []contracts.Settlement{{Amount: 2, Budget: "P1:bank:money", Of: "alice"},
+		{Amount: 0, Budget: "P1:bank:money", Of: "bob"}, {Amount: 7, Budget: "P1:bank:pay"}}
 	kernel := key(t, "kernel")
-	for _, reason := range []contracts.ReasonCode{contracts.ReasonToolError, contracts.ReasonToolPanic, contracts.ReasonToolTimeout, contracts.ReasonOutcomeUnknown} {
+	for _, reason := range []contracts.ReasonCode{contracts.ReasonToolError, contracts.ReasonToolPanic,
+		contracts.ReasonToolTimeout, contracts.ReasonOutcomeUnknown} {
 		r, err := Build(allow(charges...), digest("decision's entry"), Result{Reason: reason})
 		require.NoError(t, err)
 		got, err := Open(sign(t, kernel, statement(kernel, r)), trust(t, nil), 7)
@@ -204,14 +222,16 @@ func TestChargesStay(t *testing.T) {
 		}
 	}
 	back := Result{Reason: contracts.ReasonToolError, Refunds: []string{"P1:bank:pay", "P1:bank:other"}}
-	if r, err := Build(allow(charges...), digest("decision's entry"), back); err != nil || r.Settled[0] != want[0] || r.Settled[2] != (contracts.Settlement{Budget: "P1:bank:pay"}) {
+	if r, err := Build(allow(charges...), digest("decision's entry"), back); err != nil || r.Settled[0] != want[0] ||
+		r.Settled[2] != (contracts.Settlement{Budget: "P1:bank:pay"}) {
 		t.Errorf("a refund: %+v %v", r, err)
 	}
 	back.Reason = contracts.ReasonToolPanic // the tool ran on, for all that is known
 	_, err := Build(allow(charges...), digest("decision's entry"), back)
 	assert.Error(t, err, "a refund of a panic")
 	r := Unknown(allow(charges...), digest("decision's entry"))
-	if r == nil || r.Outcome != contracts.Indeterminate || r.Verdict != contracts.Deny || r.Reason != contracts.ReasonOutcomeUnknown || !slices.Equal(r.Settled, want) || r.Sandbox != nil {
+	if r == nil || r.Outcome != contracts.Indeterminate || r.Verdict != contracts.Deny ||
+		r.Reason != contracts.ReasonOutcomeUnknown || !slices.Equal(r.Settled, want) || r.Sandbox != nil {
 		t.Errorf("%+v", r)
 	}
 	d := deny()
@@ -267,33 +287,43 @@ func TestOpenRefuses(t *testing.T) {
 		class contracts.Class // "": not a fault of the form
 		says  string
 	}{
-		"nothing":                  {nil, state, contracts.Encoding, ""},
-		"white space":              {append(contracts.Entry(" "), good...), state, contracts.Encoding, ""},
-		"two receipts":             {append(bytes.Clone(good), good...), state, contracts.Encoding, ""},
-		"no signature":             {contracts.Entry(`{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[]}`), state, contracts.Shape, ""},
-		"a decision":               {sign(t, kernel, decision), state, "", "no receipt"},
-		"a message":                {sign(t, kernel, message), state, "", "no receipt"},
-		"a manifest":               {signed(kernel, manifest.Append(nil)), state, "", "no receipt"},
-		"no trust state":           {good, nil, "", "KEY"},
-		"a stranger's":             {sign(t, stranger, statement(stranger, build(t, result))), state, "", "KEY"},
-		"the log key's":            {sign(t, log, statement(log, build(t, result))), state, "", "KEY"},
-		"header of another key":    {signed(log, payload), state, "", "KEY"},
-		"header without a key":     {edit(`"key":"`+crypto.KeyID(public(kernel)).String()+`",`, ``), state, "", "KEY"},
-		"envelope of another key":  {crypto.AppendEnvelope(nil, contracts.PayloadType, payload, crypto.KeyID(public(log)), bare), state, "", "KEY"},
-		"another's signature":      {crypto.AppendEnvelope(nil, contracts.PayloadType, payload, crypto.KeyID(public(kernel)), must(t, stranger, payload)), state, "", "SIGNATURE"},
-		"signature without PAE":    {crypto.AppendEnvelope(nil, contracts.PayloadType, payload, crypto.KeyID(public(kernel)), bare), state, "", "SIGNATURE"},
-		"signature of nothing":     {crypto.AppendEnvelope(nil, contracts.PayloadType, payload, crypto.KeyID(public(kernel)), make([]byte, 64)), state, "", "SIGNATURE"},
-		"verdict turned":           {edit(`"verdict":"ALLOW"`, `"verdict":"DENY"`), state, contracts.Record, "verdict"},
-		"outcome turned":           {edit(`"outcome":"EXECUTED"`, `"outcome":"FAILED"`), state, contracts.Record, "outcome"},
-		"a field nobody knows":     {edit(`"verdict":"ALLOW"`, `"verdict":"ALLOW","zz":1`), state, contracts.Record, "zz"},
-		"the subject of another":   {edit(`"name":"send_money"`, `"name":"fs.read"`), state, contracts.Record, "subject"},
-		"effect of another output": {edit(`"outputHash":"`+digest("1").String(), `"outputHash":"`+digest("2").String()), state, contracts.Record, "effectHash"},
-		"of no decision":           {edit(`"prev":"`+digest("decision's entry").String(), `"prev":"`+digest("other").String()), state, contracts.Record, "parents"},
-		"in the refused":           {edit(`"session":"chat"`, `"session":"@refused"`), state, contracts.Record, "session"},
+		"nothing":               {nil, state, contracts.Encoding, ""},
+		"white space":           {append(contracts.Entry(" "), good...), state, contracts.Encoding, ""},
+		"two receipts":          {append(bytes.Clone(good), good...), state, contracts.Encoding, ""},
+		"no signature":          {contracts.Entry(`{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[]}`), state, contracts.Shape, ""},
+		"a decision":            {sign(t, kernel, decision), state, "", "no receipt"},
+		"a message":             {sign(t, kernel, message), state, "", "no receipt"},
+		"a manifest":            {signed(kernel, manifest.Append(nil)), state, "", "no receipt"},
+		"no trust state":        {good, nil, "", "KEY"},
+		"a stranger's":          {sign(t, stranger, statement(stranger, build(t, result))), state, "", "KEY"},
+		"the log key's":         {sign(t, log, statement(log, build(t, result))), state, "", "KEY"},
+		"header of another key": {signed(log, payload), state, "", "KEY"},
+		"header without a key":  {edit(`"key":"`+crypto.KeyID(public(kernel)).String()+`",`, ``), state, "", "KEY"},
+		"envelope of another key": {crypto.AppendEnvelope(nil, contracts.PayloadType, payload,
+			crypto.KeyID(public(log)), bare), state, "", "KEY"},
+		"another's signature": {crypto.AppendEnvelope(nil, contracts.PayloadType, payload,
+			crypto.KeyID(public(kernel)), must(t, stranger, payload)), state, "", "SIGNATURE"},
+		"signature without PAE": {crypto.AppendEnvelope(nil, contracts.PayloadType, payload,
+			crypto.KeyID(public(kernel)), bare), state, "", "SIGNATURE"},
+		"signature of nothing": {crypto.AppendEnvelope(nil, contracts.PayloadType, payload,
+			crypto.KeyID(public(kernel)), make([]byte, 64)), state, "", "SIGNATURE"},
+		"verdict turned": {edit(`"verdict":"ALLOW"`, `"verdict":"DENY"`), state, contracts.Record, "verdict"},
+		"outcome turned": {edit(`"outcome":"EXECUTED"`, `"outcome":"FAILED"`), state, contracts.Record,
+			"outcome"},
+		"a field nobody knows": {edit(`"verdict":"ALLOW"`, `"verdict":"ALLOW","zz":1`), state, contracts.Record,
+			"zz"},
+		"the subject of another": {edit(`"name":"send_money"`, `"name":"fs.read"`), state, contracts.Record,
+			"subject"},
+		"effect of another output": {edit(`"outputHash":"`+digest("1").String(), `"outputHash":"`+digest("2").String()),
+			state, contracts.Record, "effectHash"},
+		"of no decision": {edit(`"prev":"`+digest("decision's entry").String(), `"prev":"`+digest("other").String()),
+			state, contracts.Record, "parents"},
+		"in the refused": {edit(`"session":"chat"`, `"session":"@refused"`), state, contracts.Record, "session"},
 	} {
 		r, err := Open(c.entry, c.trust, 7)
 		var f *contracts.FormatError
-		if err == nil || r.Outcome != "" || r.Tool != "" || !strings.HasPrefix(err.Error(), "receipts: open: ") || !strings.Contains(err.Error(), c.says) {
+		if err == nil || r.Outcome != "" || r.Tool != "" || !strings.HasPrefix(err.Error(), "receipts: open: ") ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %+v %v", name, r, err)
 		}
 		if errors.As(err, &f) != (c.class != "") || f != nil && f.Class != c.class {
@@ -309,7 +339,8 @@ func must(t testing.TB, k crypto.PrivateKey, payload []byte) []byte {
 	return sig
 }
 
-// Which key may have signed depends on where the receipt stands: a kernel key counts from after its addition up to its revocation.
+// Which key may have signed depends on where the receipt stands: a kernel key counts from after its
+// addition up to its revocation.
 func TestOpenAtAnIndex(t *testing.T) {
 	kernel := key(t, "kernel")
 	good := sign(t, kernel, statement(kernel, build(t, Result{Reason: contracts.ReasonToolError})))
@@ -317,7 +348,8 @@ func TestOpenAtAnIndex(t *testing.T) {
 	r, err := registry.New(0, registry.Key{Name: "second", Public: public(second), Role: registry.Kernel})
 	require.NoError(t, err)
 	text := string(trust(t, r).Canonical())
-	text = strings.Replace(text, `"name":"kernel","public":"`+b64(kernel)+`","role":"kernel","since":0`, `"name":"kernel","public":"`+b64(kernel)+`","revoked":9,"role":"kernel","since":4`, 1)
+	text = strings.Replace(text, `"name":"kernel","public":"`+b64(kernel)+`","role":"kernel","since":0`,
+		`"name":"kernel","public":"`+b64(kernel)+`","revoked":9,"role":"kernel","since":4`, 1)
 	state, err := registry.ParseState([]byte(text))
 	if err != nil || !strings.Contains(text, `"revoked":9`) {
 		t.Fatal(err)
@@ -336,7 +368,8 @@ func b64(k crypto.PrivateKey) string { return string(crypto.AppendBase64(nil, pu
 // Every flipped bit and every truncation is refused.
 func TestReceiptMangled(t *testing.T) {
 	kernel, state := key(t, "kernel"), trust(t, nil)
-	good := sign(t, kernel, statement(kernel, build(t, Result{Reason: contracts.ReasonAllow, Output: []byte("1"), Form: "jcs"})))
+	good := sign(t, kernel,
+		statement(kernel, build(t, Result{Reason: contracts.ReasonAllow, Output: []byte("1"), Form: "jcs"})))
 	if _, err := Open(good, state, 7); err != nil {
 		t.Fatal(err) // or the refusals below would prove nothing
 	}
@@ -356,7 +389,8 @@ func BenchmarkBuild(b *testing.B) {
 	d, output := allow(), []byte(`{"a":1}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Build(d, d.ArgsHash, Result{Reason: contracts.ReasonAllow, Output: output, Form: "jcs"}); err != nil {
+		if _, err := Build(d, d.ArgsHash, Result{Reason: contracts.ReasonAllow, Output: output,
+			Form: "jcs"}); err != nil {
 			b.Fatal(err)
 		}
 	}
