@@ -25,7 +25,7 @@ func TestDocuments(t *testing.T) {
 	documents, err := filepath.Glob(root + "/docs/*.md")
 	require.NoError(t, err)
 	require.NotEmpty(t, documents)
-	for _, document := range append(documents, root+"/README.md", root+"/SECURITY.md", root+"/CHANGELOG.md") {
+	for _, document := range append(documents, root+"/README.md", root+"/SECURITY.md", root+"/CHANGELOG.md", root+"/CONTRIBUTING.md") {
 		text, err := os.ReadFile(document)
 		require.NoError(t, err)
 		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
