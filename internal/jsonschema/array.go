@@ -10,23 +10,15 @@ import (
 
 const unlimited = math.MaxUint64
 
-// array is what a schema says of arrays.
+// array holds the keywords for arrays.
 type array struct {
 	min, max uint64
 	unique   bool
-	items    *node // nil: elements may be anything
-	implied  bool  // no keyword says what the elements are; a closed schema implies it
+	items    *node // nil if elements may be anything
+	implied  bool  // items is implied by a closed schema, not written
 }
 
-func (n *node) arrays() *array {
-	if n.array == nil {
-		n.array = &array{max: unlimited}
-	}
-	return n.array
-}
-
-func (c *compiler) readArray(n *node, name string, v crypto.Value, at string) {
-	a := n.arrays()
+func (a *array) read(c *compiler, name string, v crypto.Value, at string) {
 	switch name {
 	case "minItems":
 		a.min = c.length(v, at)
@@ -40,28 +32,15 @@ func (c *compiler) readArray(n *node, name string, v crypto.Value, at string) {
 	}
 }
 
-// elements compiles items, or what a closed schema without it implies: elements of any type, but no object has a member.
-func (c *compiler) elements(n *node, p place, implied bool, depth int) {
-	v := p.v.Get("items")
-	switch {
-	case v.Kind() == crypto.Array:
-		c.fail(join(p.at, "items"), "items is one schema for all elements", "use an object with named members")
-	case v.Kind() != crypto.Missing:
-		n.arrays().items = c.schema(place{v, join(p.at, "items")}, inside{!c.closed, !c.closed}, depth+1)
-	case implied && n.types&TypeArray != 0:
-		n.arrays().items, n.array.implied = c.anything, true
-	}
-}
-
-// newAnything is the schema of such elements.
+// newAnything returns the schema of the elements of a closed array without items: any type, but no
+// object has a member.
 func newAnything() *node {
 	n := &node{types: anyType, may: anyType, object: newObject(nil, true)}
 	n.array = &array{max: unlimited, items: n, implied: true}
 	return n
 }
 
-func (n *node) checkArray(v crypto.Value, w *walk) bool {
-	a := n.array
+func (a *array) check(n *node, v crypto.Value, w *walk) bool {
 	switch count := uint64(v.Len()); {
 	case count < a.min:
 		return w.fail(n, "minItems")
@@ -82,7 +61,7 @@ func (n *node) checkArray(v crypto.Value, w *walk) bool {
 	return true
 }
 
-// scratch is memory that validation borrows, where it needs any.
+// scratch is memory that validation borrows if it needs any.
 type scratch struct {
 	text  []byte
 	parts []span
@@ -91,11 +70,11 @@ type scratch struct {
 // A span is the canonical form of one element in scratch.text.
 type span struct{ from, to int }
 
-// few elements are compared each with each.
+// Up to few elements are compared with each other one by one.
 const few = 8
 
-// unique tells whether no two elements are equal. It sorts the canonical forms, so no choice of elements makes it slow, and memory is that
-// of the text and 16 bytes an element.
+// unique reports whether no two elements are equal. It sorts the canonical forms, so no choice of
+// elements makes it slow. It uses the memory of the text and 16 bytes an element.
 func (w *walk) unique(v crypto.Value) bool {
 	if v.Len() <= few {
 		return uniqueFew(v)

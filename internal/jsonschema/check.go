@@ -6,9 +6,10 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Validate gives the first violation, or nil if v is valid. First is: type, const, enum, bounds and lengths, members in canonical order
-// (a missing one at its place) or elements, and then $ref, anyOf and oneOf. Where no branch of these holds, but one alone has the value's
-// type, it is the violation of that branch.
+// Validate returns the first violation, or nil if v is valid. The order is: type, const, enum,
+// bounds and lengths, members in canonical order (a missing one at its place) or elements, and then
+// $ref, anyOf and oneOf. If no branch of an anyOf or oneOf holds, but only one allows the type of
+// the value, it returns the violation of that branch.
 func (s *Schema) Validate(v crypto.Value) *Violation {
 	if s == nil || s.root == nil {
 		return &Violation{"", "no schema: nothing is allowed"}
@@ -23,9 +24,10 @@ func (s *Schema) Validate(v crypto.Value) *Violation {
 	return w.violation()
 }
 
-// walk is the state of one validation. It notes what fails only where that is the answer, not in a branch that is tried.
+// walk is the state of one validation. It records a violation only if that will be the result, not
+// in a branch that is tried.
 type walk struct {
-	quiet   int // how many anyOf and oneOf are being tried
+	quiet   int // number of anyOf and oneOf being tried
 	node    *node
 	keyword string
 	name    string // of the missing member
@@ -33,7 +35,7 @@ type walk struct {
 	pool    *sync.Pool
 }
 
-// A step leads to an element or, where the index is -1, to a member.
+// A step leads to an element, or to a member if the index is -1.
 type step struct {
 	name  string
 	index int
@@ -67,7 +69,8 @@ func (w *walk) element(i int) bool {
 	return false
 }
 
-// check recurses no deeper than schemas are nested, but for the implied elements of a closed array, which are no deeper than the value.
+// check recurses as deep as schemas are nested. In the implied elements of a closed array it
+// recurses as deep as the value.
 func (n *node) check(v crypto.Value, w *walk) bool {
 	k := v.Kind()
 	if t := n.types & kindTypes[k]; t == 0 || t == TypeInteger && !whole(v.Raw()) {
@@ -79,18 +82,18 @@ func (n *node) check(v crypto.Value, w *walk) bool {
 	if n.enum != nil && !n.enum.has(v) {
 		return w.fail(n, "enum")
 	}
-	ok := true
 	switch {
 	case k == crypto.String && n.text != nil:
-		ok = n.checkText(v, w)
+		if keyword := n.text.check(v, w); keyword != "" {
+			return w.fail(n, keyword)
+		}
 	case k == crypto.Number && n.number != nil:
-		ok = n.checkNumber(v, w)
-	case k == crypto.Object && n.object != nil:
-		ok = n.checkObject(v, w)
-	case k == crypto.Array && n.array != nil:
-		ok = n.checkArray(v, w)
-	}
-	if !ok {
+		if keyword := n.number.check(v); keyword != "" {
+			return w.fail(n, keyword)
+		}
+	case k == crypto.Object && n.object != nil && !n.object.check(n, v, w):
+		return false
+	case k == crypto.Array && n.array != nil && !n.array.check(n, v, w):
 		return false
 	}
 	for _, s := range n.all {
@@ -131,8 +134,8 @@ func (n *node) checkOne(v crypto.Value, w *walk) bool {
 	return w.fail(n, "oneOf")
 }
 
-// explain says which demand no branch meets. It checks one branch again, so that the cost of a violation is at most that of the nesting
-// times that of the check.
+// explain records the violation of a value that no branch allows. It checks one branch again, so a
+// violation costs at most the check times the nesting.
 func (w *walk) explain(n *node, keyword string, branches []*node, v crypto.Value) bool {
 	if w.quiet > 0 {
 		return false
@@ -160,7 +163,7 @@ func (w *walk) borrow() *scratch {
 	return new(scratch)
 }
 
-// giveBack keeps the memory, unless one large value would hold it for all time.
+// giveBack keeps the memory, unless a large value made it grow too far to keep.
 func (w *walk) giveBack(s *scratch) {
 	const large = 64 << 10
 	if cap(s.text) <= large && cap(s.parts) <= large/16 {

@@ -2,18 +2,20 @@ package jsonschema
 
 import "github.com/helmkernel/helm/crypto"
 
-// inside says what a schema around another, for the same value, closes already.
+// inside says which parts of a value the schemas around a schema, for the same value, close
+// already.
 type inside struct {
-	object bool // it says which members there are
-	array  bool // it says what the elements are
+	object bool // they determine the members
+	array  bool // they determine the elements
 }
 
-// closing tells which part of closing a value falls to the schema v itself, and what those in place below it find closed.
+// closing returns which parts of a value the schema v itself must close, and which parts are closed
+// for the schemas in it.
 func (c *compiler) closing(n *node, v crypto.Value, in inside) (self, below inside) {
 	if n.constant != nil || n.enum != nil {
-		in = inside{true, true} // the values are given whole
+		in = inside{true, true} // these keywords give the whole value
 	}
-	last := !has(v, "$ref") && !has(v, "anyOf") && !has(v, "oneOf") // there is none to leave it to
+	last := !has(v, "$ref") && !has(v, "anyOf") && !has(v, "oneOf") // no other schema can close the value
 	self.object = has(v, "additionalProperties") || c.closed && has(v, "properties") || !in.object && last
 	self.array = !has(v, "items") && !in.array && last
 	return self, inside{in.object || self.object, in.array || self.array || has(v, "items")}
@@ -21,8 +23,9 @@ func (c *compiler) closing(n *node, v crypto.Value, in inside) (self, below insi
 
 func has(v crypto.Value, keyword string) bool { return v.Get(keyword).Kind() != crypto.Missing }
 
-// conflicts refuses, in a closed schema, members that a schema in place demands or describes and one around it does not have: no value
-// could have them. around are the schemas around n for the same value.
+// conflicts refuses, in a closed schema, members that a schema requires or describes and a schema
+// around it does not have: no value could have them. around are the schemas around n for the same
+// value.
 func (c *compiler) conflicts(n *node, around []*node) {
 	if n.object != nil {
 		for _, outer := range around {
@@ -54,12 +57,14 @@ func (c *compiler) conflict(n, outer *node) {
 	}
 	for _, m := range n.object.members {
 		if outer.object.closed && !outer.object.has(m.name) {
-			c.fail(n.at, "it has "+label(m.name)+", which the schema around it, at "+label(outer.at)+", does not allow", remedy)
+			c.fail(n.at, "it has "+label(m.name)+", which the schema around it, at "+label(outer.at)+", does not allow",
+				remedy)
 		}
 	}
 	for _, m := range outer.object.members {
 		if m.required && n.object.closed && !n.object.has(m.name) {
-			c.fail(n.at, "it lacks "+label(m.name)+", which the schema around it, at "+label(outer.at)+", requires", remedy)
+			c.fail(n.at, "it lacks "+label(m.name)+", which the schema around it, at "+label(outer.at)+", requires",
+				remedy)
 		}
 	}
 }

@@ -10,22 +10,23 @@ import (
 type compiler struct {
 	doc      crypto.Value
 	closed   bool
-	nodes    map[key]*node // nil is one that is being compiled
-	anything *node         // of a closed schema: whatever has no members
-	defs     []place       // of $defs, which are read even if no $ref leads there
+	nodes    map[key]*node // nil if it is still being compiled
+	anything *node         // of a closed schema: allows values without members
+	defs     []place       // schemas in $defs, compiled even if no $ref leads there
 	patterns map[string]*pattern
 	sets     map[string]*set // by pointer
-	filled   int             // bytes that defaults filled in
-	err      *Error          // the first one; whoever finds it set returns
+	filled   int             // bytes of defaults filled in so far
+	err      *Error          // the first error; methods return if it is set
 }
 
-// A place is where a schema stands in the document.
+// A place is a schema and its position in the document.
 type place struct {
 	v  crypto.Value
 	at string
 }
 
-// key names a node: what a schema means depends on whether the schema around it closes the value already.
+// A key names a node. The node of a schema also depends on whether the schemas around it close the
+// value already.
 type key struct {
 	at string
 	in inside
@@ -38,7 +39,7 @@ func (c *compiler) fail(at, what, remedy string) {
 }
 
 func (c *compiler) compile() *Schema {
-	// An open schema leaves nothing to be closed but where it says so, which is as if all were closed already.
+	// An open schema closes a value only if it says so: the same as if all were closed already.
 	outside := inside{!c.closed, !c.closed}
 	root := c.schema(place{c.doc, ""}, outside, 1)
 	for i := 0; i < len(c.defs) && c.err == nil; i++ {
@@ -56,7 +57,7 @@ func (c *compiler) compile() *Schema {
 	return &Schema{root: root, filler: c.filler([]*node{root})}
 }
 
-// schema compiles the schema at a place, once for each sort of surroundings.
+// schema compiles the schema at a place, once for each kind of surroundings.
 func (c *compiler) schema(p place, in inside, depth int) *node {
 	n := c.nodes[key{p.at, in}]
 	switch {
@@ -91,7 +92,7 @@ func (c *compiler) schema(p place, in inside, depth int) *node {
 	return n
 }
 
-// applicators compiles the schemas in a schema, knowing which of them have to close the value.
+// applicators compiles the schemas in a schema. It determines which of them must close the value.
 func (c *compiler) applicators(n *node, p place, in inside, depth int) {
 	self, in := c.closing(n, p.v, in)
 	c.members(n, p, self.object, depth)
@@ -106,7 +107,27 @@ func (c *compiler) applicators(n *node, p place, in inside, depth int) {
 	}
 	n.anyOf = c.branches(p, "anyOf", in, depth)
 	n.oneOf = c.branches(p, "oneOf", in, depth)
-	c.holder(p)
+	c.collectDefs(p)
+}
+
+// elements compiles items. If a closed schema has none, elements may have any type but no members.
+func (c *compiler) elements(n *node, p place, implied bool, depth int) {
+	v := p.v.Get("items")
+	switch {
+	case v.Kind() == crypto.Array:
+		c.fail(join(p.at, "items"), "items is one schema for all elements", "use an object with named members")
+	case v.Kind() != crypto.Missing:
+		n.arrays().items = c.schema(place{v, join(p.at, "items")}, inside{!c.closed, !c.closed}, depth+1)
+	case implied && n.types&TypeArray != 0:
+		n.arrays().items, n.array.implied = c.anything, true
+	}
+}
+
+func (n *node) arrays() *array {
+	if n.array == nil {
+		n.array = &array{max: unlimited}
+	}
+	return n.array
 }
 
 func (c *compiler) branches(p place, keyword string, in inside, depth int) (nodes []*node) {
@@ -120,7 +141,8 @@ func (c *compiler) branches(p place, keyword string, in inside, depth int) (node
 	for e := range v.Elements() {
 		n := c.schema(place{e, join(at, strconv.Itoa(len(nodes)))}, in, depth+1)
 		if c.err == nil && n.defaultAt != "" {
-			c.fail(n.defaultAt, "no default is filled in below anyOf or oneOf", "remove it, or state it beside the "+keyword)
+			c.fail(n.defaultAt, "no default is filled in below anyOf or oneOf",
+				"remove it, or state it beside the "+keyword)
 		}
 		if c.err != nil {
 			return nil
@@ -130,8 +152,9 @@ func (c *compiler) branches(p place, keyword string, in inside, depth int) (node
 	return nodes
 }
 
-// holder notes the schemas in $defs; they are read last, for one of them may lead to the schema that holds them.
-func (c *compiler) holder(p place) {
+// collectDefs notes the schemas in $defs. They are compiled last, since one of them may lead to the
+// schema that holds it.
+func (c *compiler) collectDefs(p place) {
 	defs := p.v.Get("$defs")
 	if k := defs.Kind(); k != crypto.Missing && k != crypto.Object {
 		c.fail(join(p.at, "$defs"), "$defs is an object of schemas", "name each schema")
@@ -141,7 +164,7 @@ func (c *compiler) holder(p place) {
 	}
 }
 
-// finish works out what is known of a node once all below it are compiled.
+// finish computes the properties of a node that depend on the nodes below it.
 func (c *compiler) finish(n *node) {
 	n.narrow()
 	n.size, n.height = 1, 0
@@ -169,7 +192,7 @@ func (c *compiler) finish(n *node) {
 	}
 }
 
-// children are the schemas written in a schema, and that which its $ref leads to.
+// children calls yield for the schemas written in a schema and the one that its $ref leads to.
 func (n *node) children(yield func(*node) bool) {
 	if n.object != nil {
 		for _, m := range n.object.members {

@@ -6,23 +6,25 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// filler says which defaults are missing from a value, all schemas that hold for it together. It is nil where none can be.
+// filler holds the defaults that may be missing from a value, of all schemas that hold for it
+// together. It is nil if there are none.
 type filler struct {
 	fills []fill // in canonical order of names
-	next  []int  // next[i] is the first one from i on that has a default, or len(fills)
+	next  []int  // next[i] is the first one with a default at or after i, or len(fills)
 	items *filler
 }
 
 type fill struct {
 	name  string
-	key   []byte // canonical text, with the colon
-	value []byte // the default, itself filled in; nil if there is none, but there may be below
+	key   []byte // canonical text and the colon
+	value []byte // the default, with its own defaults filled in; nil if only below has any
 	below *filler
 }
 
-// AppendDefaults appends the canonical form of v with defaults filled in. Where none is missing it gives false, and dst as it was.
-// Defaults in elements could make a text many times longer than v, so filling stops beyond 1 MiB: what is appended then is longer than
-// arguments may be and, unless it is whole, not JSON.
+// AppendDefaults appends the canonical form of v with defaults filled in. If none is missing it
+// returns dst and false. Defaults in elements could make a text many times longer than v, so
+// filling stops after 1 MiB. The text is then longer than arguments may be and, unless it is
+// complete, not JSON.
 func (s *Schema) AppendDefaults(dst []byte, v crypto.Value) ([]byte, bool) {
 	if s == nil || !s.filler.missing(v) {
 		return dst, false
@@ -30,7 +32,8 @@ func (s *Schema) AppendDefaults(dst []byte, v crypto.Value) ([]byte, bool) {
 	return s.filler.append(dst, v, len(dst)+maxFilled), true
 }
 
-// find is where in the fills from the nth on the name is, or would be. Most often that is the nth.
+// find returns the position of the name among the fills from n on, or where it would be. It is fast
+// if that is n, the most common case.
 func (f *filler) find(n int, name []byte) (int, bool) {
 	switch {
 	case n == len(f.fills):
@@ -40,11 +43,12 @@ func (f *filler) find(n int, name []byte) (int, bool) {
 	case compareNames(f.fills[n].name, name) > 0:
 		return n, false
 	}
-	i, found := slices.BinarySearchFunc(f.fills[n+1:], name, func(x fill, name []byte) int { return compareNames(x.name, name) })
+	byName := func(x fill, name []byte) int { return compareNames(x.name, name) }
+	i, found := slices.BinarySearchFunc(f.fills[n+1:], name, byName)
 	return n + 1 + i, found
 }
 
-// missing tells whether append would add anything.
+// missing reports whether append would add anything.
 func (f *filler) missing(v crypto.Value) bool {
 	if f == nil {
 		return false
@@ -73,7 +77,8 @@ func (f *filler) missing(v crypto.Value) bool {
 	return false
 }
 
-// append merges the members of v and those it lacks, both of which are in canonical order. Beyond the limit it ends where it is.
+// append merges the members of v with those that it lacks. Both are in canonical order. It stops
+// when dst is longer than limit.
 func (f *filler) append(dst []byte, v crypto.Value, limit int) []byte {
 	switch k := v.Kind(); {
 	case f == nil || k < crypto.Array || k == crypto.Array && f.items == nil:
@@ -118,7 +123,7 @@ func (f *filler) add(dst []byte, from, i, end int) []byte {
 	return dst
 }
 
-// comma separates what comes from what is there since from.
+// comma appends a comma if anything was appended since from.
 func comma(dst []byte, from int) []byte {
 	if len(dst) > from {
 		return append(dst, ',')

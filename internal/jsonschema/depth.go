@@ -1,10 +1,11 @@
 package jsonschema
 
-// Unbounded is the Depth of a schema that does not bound it.
+// Unbounded is the Depth of a schema that does not bound the depth.
 const Unbounded = 1 << 30
 
-// Depth bounds how deep objects and arrays are nested in values that the schema allows, the root being 1. It follows properties, items,
-// $ref, anyOf and oneOf; what const and enum allow it does not look into.
+// Depth returns a bound of the nesting of objects and arrays in values that the schema allows, the
+// root being 1. It follows properties, items, $ref, anyOf and oneOf. It does not look into const
+// and enum.
 func (s *Schema) Depth() int {
 	if s == nil || s.root == nil {
 		return 0
@@ -12,13 +13,13 @@ func (s *Schema) Depth() int {
 	return make(depths).value(s.root)
 }
 
-// A container is a schema, and one of the two types that nest.
+// A container is a schema and one of the two types that nest.
 type container struct {
 	n *node
 	t Types
 }
 
-// depths remembers, since many a $ref may lead to one schema.
+// depths holds results, since many $ref may lead to the same schema.
 type depths map[container]int
 
 func (d depths) value(n *node) int {
@@ -31,7 +32,7 @@ func (d depths) value(n *node) int {
 	return most
 }
 
-// below is the least of what each schema in place says by itself.
+// below returns the least of the bounds that the schemas for the value set.
 func (d depths) below(c container) int {
 	least, ok := d[c]
 	if ok {
@@ -65,7 +66,8 @@ func (d depths) own(c container) int {
 				most = max(most, d.value(m.schema))
 			}
 		}
-	case c.t == TypeArray && a != nil && a.items != nil && !a.implied: // implied elements may hold arrays of their own kind without end
+	// implied elements may hold arrays of the same kind without end
+	case c.t == TypeArray && a != nil && a.items != nil && !a.implied:
 		most = d.value(a.items)
 	default:
 		return Unbounded

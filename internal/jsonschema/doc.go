@@ -1,50 +1,62 @@
-// Package jsonschema is the closed subset of JSON Schema 2020-12 in which tools declare their arguments and outputs, compiled once.
+// Package jsonschema compiles the closed subset of JSON Schema 2020-12 in which tools declare their
+// arguments and outputs, and validates values.
 //
 //	{"type": "object", "required": ["to", "amount"],
 //	 "properties": {"to": {"type": "string", "pattern": "^[A-Z]{2}[0-9A-Z]{13,32}$"},
 //	                "amount": {"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.01},
 //	                "note": {"type": "string", "maxLength": 140, "default": ""}}}
 //
-// [Compile] refuses whatever is not in the subset, by name, with the place and a remedy. [Schema.Validate] gives the first violation,
-// [Schema.AppendDefaults] fills defaults in, and [Schema.Lookup] says what may stand at a pointer before any value is there.
+// [Compile] refuses all that is not in the subset, by name, with the place and a remedy.
+// [Schema.Validate] returns the first violation, [Schema.AppendDefaults] fills in defaults, and
+// [Schema.Lookup] describes the values at a pointer without a value at hand.
 //
 // # Keywords
 //
-// Each has its 2020-12 meaning, but for what is said here.
+// Each has its 2020-12 meaning, except as stated here.
 //
 //   - type: one type, or [type, "null"] in either order; enum and const, of any values.
-//   - minimum, maximum, exclusiveMinimum, exclusiveMaximum compare doubles; multipleOf is exact on decimals: 4.35 is a multiple of 0.01.
-//   - minLength, maxLength count code points; pattern is RE2 and a search, so a check of the whole string needs ^ and $.
+//   - minimum, maximum, exclusiveMinimum and exclusiveMaximum compare doubles. multipleOf is exact
+//     on decimals: 4.35 is a multiple of 0.01.
+//   - minLength and maxLength count code points. pattern is RE2 and a search: to check the whole
+//     string it needs ^ and $.
 //   - items (one schema for all elements), minItems, maxItems, uniqueItems.
 //   - properties, required, and additionalProperties, which is false or absent.
-//   - anyOf, oneOf, and $ref with $defs. A $ref is local, # or # and a JSON Pointer to a schema, and never leads back to where it stands.
-//   - default: section Defaults below.
-//   - title, description, examples, deprecated, readOnly, writeOnly, $schema, $comment and format are annotations, never checks.
+//   - anyOf, oneOf, and $ref with $defs. A $ref is local, # or # and a JSON Pointer to a schema,
+//     and never leads back to a schema that it is in.
+//   - default: see section Defaults.
+//   - title, description, examples, deprecated, readOnly, writeOnly, $schema, $comment and format
+//     are annotations, never checks.
 //
-// Boolean schemas are refused, and so is what no value can meet: an empty enum, bounds that cross, a required name that the closed object
-// does not have.
+// Boolean schemas are refused, and so are schemas that no value can meet: an empty enum, bounds
+// that cross, a required name that the closed object does not have.
 //
 // # Closed schemas
 //
-// In a closed schema no object has a member that is not declared, at any depth, whatever the schema leaves out:
+// In a closed schema no object has a member that is not declared, at any depth:
 //
 //   - A schema with properties is closed by them, as if it said "additionalProperties": false.
-//   - One without leaves that to its $ref, anyOf and oneOf; inside one that is closed, a branch such as {"required": ["to"]} adds nothing.
-//   - One with none of these allows empty objects only, and so do the elements of an array without items. const and enum say it all.
+//   - A schema without properties leaves that to its $ref, anyOf and oneOf. Inside a closed one, a
+//     branch such as {"required": ["to"]} adds nothing.
+//   - A schema with none of these allows only empty objects, and so do the elements of an array
+//     without items. const and enum describe the whole value.
 //
-// Since each schema closes itself, a branch cannot add members to the schema around it. One that tries is refused, and so are properties
-// that differ by letter case only, which no arguments may hold together. The root of a closed schema has type object.
-// In an open schema, for outputs, an absent additionalProperties leaves the object open.
+// Since each schema closes itself, a branch cannot add members to the schema around it. A branch
+// that tries is refused. So are properties that differ only by letter case, which arguments may not
+// have together. The root of a closed schema has type object. In an open schema, for outputs, an
+// absent additionalProperties leaves the object open.
 //
 // # Defaults
 //
-// A missing member of an object that properties describe is given its default, through items and $ref, but never below anyOf or oneOf,
-// where a default is refused. The one beside a $ref wins over the one it leads to. What a default itself leaves out is filled in too, and
-// it must then validate. A default of the root or of elements, which cannot be missing, has no effect.
+// A missing member of an object that properties describe gets its default, through items and $ref.
+// Below anyOf or oneOf a default is refused. A default next to a $ref precedes the one that the
+// $ref leads to. Members that a default omits are filled in too, and the result must validate. A
+// default of the root or of elements, which cannot be missing, has no effect.
 //
 // # Limits
 //
-// A schema has at most 10,000 schemas and required names, counting what a $ref leads to once for each $ref, nested 64 deep; a pattern
-// 1 KiB, an enum 10,000 values; defaults fill in at most 1 MiB. Validation takes no more time than schemas times values, bar sorting for
-// uniqueItems and what RE2 takes for a pattern, and validating a valid value allocates nothing, member names with escapes apart.
+// A schema has at most 10,000 schemas and required names, where the target of a $ref counts once
+// for each $ref, nested 64 deep; a pattern at most 1 KiB; an enum at most 10,000 values. Defaults
+// fill in at most 1 MiB. Validation takes time in proportion to schemas times values, plus sorting
+// for uniqueItems and the time of RE2 for patterns. Validating a valid value allocates nothing,
+// except for member names with escapes.
 package jsonschema

@@ -6,11 +6,11 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// filler works out which defaults may be missing from a value for which all of the schemas hold, and checks them: what a caller leaves out
-// becomes a value that these schemas allow.
+// filler returns the defaults that may be missing from a value for which all of the schemas hold.
+// It checks that these schemas allow the value with the defaults filled in.
 func (c *compiler) filler(schemas []*node) *filler {
 	schemas = withRefs(schemas)
-	var names []string // of members in which there is a default
+	var names []string // members with a default in them
 	var elements []*node
 	inElements := false
 	for _, n := range schemas {
@@ -45,7 +45,7 @@ func (c *compiler) filler(schemas []*node) *filler {
 			f.fills = append(f.fills, x)
 		}
 	}
-	if f.items == nil && f.fills == nil { // a default of elements fills nothing
+	if f.items == nil && f.fills == nil { // a default of elements has no effect
 		return nil
 	}
 	f.next = make([]int, len(f.fills)+1)
@@ -59,7 +59,7 @@ func (c *compiler) filler(schemas []*node) *filler {
 	return f
 }
 
-// fill works out the default of one member.
+// fill returns the default of one member.
 func (c *compiler) fill(name string, schemas []*node) fill {
 	x := fill{name: name, key: append(crypto.AppendString(nil, name), ':'), below: c.filler(schemas)}
 	for _, n := range withRefs(schemas) {
@@ -71,7 +71,7 @@ func (c *compiler) fill(name string, schemas []*node) fill {
 	return x
 }
 
-// checkDefault checks a default by the schema in which it stands, be it ever filled in or not.
+// checkDefault checks a default against the schema that states it, even if it is never filled in.
 func (c *compiler) checkDefault(n *node) {
 	if n.value.Kind() != crypto.Missing {
 		itself := []*node{n}
@@ -79,7 +79,8 @@ func (c *compiler) checkDefault(n *node) {
 	}
 }
 
-// filledIn is the default of n with what it leaves out itself, for which the schemas must hold.
+// filledIn returns the default of n with the defaults that it omits itself. The schemas must allow
+// it.
 func (c *compiler) filledIn(n *node, f *filler, schemas []*node) []byte {
 	text := f.append(nil, n.value, maxFilled)
 	at := join(n.at, "default")
@@ -108,10 +109,21 @@ func (c *compiler) filledIn(n *node, f *filler, schemas []*node) []byte {
 	return text
 }
 
-// withRefs are schemas and what their $ref leads to, a schema before what it refers to.
+// withRefs returns the schemas and those that their $ref lead to, each before the ones that it
+// refers to.
 func withRefs(schemas []*node) (all []*node) {
 	for _, n := range schemas {
 		all = append(append(all, n), withRefs(n.all)...)
 	}
 	return all
+}
+
+// declares returns the schema that n itself has for a member, or nil.
+func (n *node) declares(name string) *node {
+	if n.object != nil {
+		if i, found := n.object.find(0, []byte(name)); found {
+			return n.object.members[i].schema
+		}
+	}
+	return nil
 }

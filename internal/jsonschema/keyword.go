@@ -1,13 +1,15 @@
 package jsonschema
 
 import (
+	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/helmkernel/helm/crypto"
 )
 
-// keyword reads one keyword, unless there are schemas in it.
+// keyword reads one keyword, except those that hold schemas.
 func (c *compiler) keyword(n *node, name string, v crypto.Value, at string) {
 	switch name {
 	case "type":
@@ -17,15 +19,21 @@ func (c *compiler) keyword(n *node, name string, v crypto.Value, at string) {
 	case "enum":
 		n.enum = c.readEnum(v, at)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
-		c.readNumber(n, name, v, at)
+		if n.number == nil {
+			n.number = newNumber()
+		}
+		n.number.read(c, name, v, at)
 	case "minLength", "maxLength", "pattern":
-		c.readText(n, name, v, at)
+		if n.text == nil {
+			n.text = &text{max: unlimited}
+		}
+		n.text.read(c, name, v, at)
 	case "minItems", "maxItems", "uniqueItems":
-		c.readArray(n, name, v, at)
+		n.arrays().read(c, name, v, at)
 	case "default":
 		n.value = v
 	case "properties", "required", "additionalProperties", "items", "anyOf", "oneOf", "$ref", "$defs":
-		// applicators
+		// read by applicators
 	case "title", "description", "format", "$schema", "$comment":
 		c.want(v, crypto.String, at)
 	case "examples":
@@ -41,7 +49,7 @@ func (c *compiler) keyword(n *node, name string, v crypto.Value, at string) {
 	}
 }
 
-// remedies has what to do instead of the keywords that people write most.
+// remedies says what to use instead of common keywords that are not supported.
 var remedies = map[string]string{
 	"$anchor":               "use $ref with a pointer, such as #/$defs/name",
 	"$dynamicAnchor":        "write the levels out, as many as there may be",
@@ -80,7 +88,7 @@ func (c *compiler) want(v crypto.Value, k crypto.Kind, at string) bool {
 	return v.Kind() == k
 }
 
-// length reads a bound on lengths.
+// length reads a bound of a length.
 func (c *compiler) length(v crypto.Value, at string) uint64 {
 	n, ok := v.Uint()
 	if !ok {
@@ -89,7 +97,94 @@ func (c *compiler) length(v crypto.Value, at string) uint64 {
 	return n
 }
 
-// label is a name as messages show it: as it is, or quoted where that could mislead.
+// readType reads the keyword type.
+func (c *compiler) readType(n *node, v crypto.Value, at string) {
+	const remedy = `write one of string, number, integer, boolean, array, object, null, or [one of them, "null"]`
+	if v.Kind() == crypto.String {
+		n.types = typeNamed(v.Bytes())
+		if n.types == 0 {
+			c.fail(at, "unknown type", remedy)
+		}
+		return
+	}
+	if v.Kind() != crypto.Array || v.Len() != 2 {
+		c.fail(at, "type is one type, or one with null", remedy)
+		return
+	}
+	n.types = 0
+	for e := range v.Elements() {
+		t := typeNamed(e.Bytes())
+		if t == 0 || t&n.types != 0 {
+			c.fail(at, "unknown type, or the same twice", remedy)
+			return
+		}
+		n.types |= t
+	}
+	if n.types&TypeNull == 0 {
+		c.fail(at, "type is one type, or one with null", `write one type here, or an anyOf with a schema for each`)
+	}
+}
+
+// readConst reads the keyword const. The set of a place is made once, however many $ref lead there.
+func (c *compiler) readConst(v crypto.Value, at string) *set {
+	if c.sets[at] == nil {
+		c.sets[at] = newSet([]crypto.Value{v})
+	}
+	return c.sets[at]
+}
+
+// readEnum reads the keyword enum.
+func (c *compiler) readEnum(v crypto.Value, at string) *set {
+	if c.sets[at] != nil || !c.want(v, crypto.Array, at) {
+		return c.sets[at]
+	}
+	switch n := v.Len(); {
+	case n == 0:
+		c.fail(at, "an empty enum allows nothing", "list the values")
+		return nil
+	case n > maxEnum:
+		c.fail(at, fmt.Sprintf("more than %d values", maxEnum), "use pattern, or a list in the policy")
+		return nil
+	}
+	values := make([]crypto.Value, 0, v.Len())
+	seen := make(map[string]bool, v.Len())
+	var text []byte
+	for e := range v.Elements() {
+		text = e.Append(text[:0])
+		if seen[string(text)] {
+			c.fail(at, "a value stands twice", "remove one")
+			return nil
+		}
+		seen[string(text)] = true
+		values = append(values, e)
+	}
+	c.sets[at] = newSet(values)
+	return c.sets[at]
+}
+
+// pattern compiles a regular expression once, however often the schema contains it.
+func (c *compiler) pattern(v crypto.Value, at string) *pattern {
+	if !c.want(v, crypto.String, at) {
+		return nil
+	}
+	s := v.Text()
+	if c.patterns[s] != nil {
+		return c.patterns[s]
+	}
+	if len(s) > maxPattern {
+		c.fail(at, "the pattern is longer than 1 KiB", "shorten it")
+		return nil
+	}
+	re, err := regexp.Compile(s)
+	if err != nil {
+		c.fail(at, "the pattern is not RE2: "+err.Error(), "correct it; RE2 has no lookaround and no back-references")
+		return nil
+	}
+	c.patterns[s] = &pattern{re, runsOf(s)}
+	return c.patterns[s]
+}
+
+// label returns a name for messages, quoted if it could mislead.
 func label(name string) string {
 	const enough = 64
 	if len(name) > enough {
@@ -101,7 +196,7 @@ func label(name string) string {
 	return plain(name)
 }
 
-// plain quotes what is not printable ASCII.
+// plain returns s, quoted if it contains bytes that are not printable ASCII.
 func plain(s string) string {
 	for _, c := range []byte(s) {
 		if c < ' ' || c >= 0x7f {

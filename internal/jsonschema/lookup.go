@@ -7,25 +7,28 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Place is what may stand at a pointer.
+// Place describes the values at a pointer.
 type Place struct {
-	Types    Types // that the value may have, null apart
+	Types    Types // of the value, except null
 	Optional bool  // the value may be missing
 	Nullable bool  // the value may be null
-	Filled   bool  // Optional, but after AppendDefaults it is never missing
+	Filled   bool  // Optional, but never missing after AppendDefaults
 }
 
-// Lookup tells what may stand at a JSON Pointer, given as its decoded segments, in values that the schema allows. "*" stands for each
-// element of an array, and for each member's value of an object if that is closed. It gives false where no schema declares the member, or
-// where nothing can stand. Below anyOf and oneOf one branch that declares it is enough. Elements need not be declared: without items they
-// may be anything.
+// Lookup describes the values at a JSON Pointer, given as decoded segments, in values that the
+// schema allows. "*" stands for each element of an array, and for the value of each member of a
+// closed object. It returns false if no schema declares the member, or if no value can be there.
+// Below anyOf and oneOf it is enough if one branch declares the member. Elements need not be
+// declared: without items they may be anything.
 //
-// A value may be missing if on the way to it a member is not required, or is in some branches only, if what holds it may be null or of
-// another type, and if it is the element at an index. Where a default would fill in all that may be missing, that is said too.
+// A value is Optional if a member on the way to it is not required, or is in some branches only; if
+// a container on the way may be null or of another type; or if it is the element at an index. It is
+// Filled if a default fills in everything that may be missing.
 func (s *Schema) Lookup(pointer []string) (Place, bool) { return s.LookupBelow(nil, pointer) }
 
-// LookupBelow is Lookup for the pointer that continues base, given that there is a value at base: it may be missing only if what is below
-// base may be. So it tells of the elements that a quantifier goes through.
+// LookupBelow is like Lookup for the pointer that continues base, but it assumes that there is a
+// value at base. So the result is Optional only if something below base may be missing. A
+// quantifier uses it for the elements that it visits.
 func (s *Schema) LookupBelow(base, pointer []string) (Place, bool) {
 	if s == nil || s.root == nil {
 		return Place{}, false
@@ -57,16 +60,21 @@ func (s *Schema) LookupBelow(base, pointer []string) (Place, bool) {
 		}
 	}
 	below := len(pointer) > 0
-	return Place{n.may.plain() &^ TypeNull, below && (optional || filled), n.may&TypeNull != 0, below && filled && !optional}, n.may != 0
+	return Place{
+		Types:    n.may.plain() &^ TypeNull,
+		Optional: below && (optional || filled),
+		Nullable: n.may&TypeNull != 0,
+		Filled:   below && filled && !optional,
+	}, n.may != 0
 }
 
-// isIndex tells whether a segment is an array index, RFC 6901 section 4.
+// isIndex reports whether a segment is an array index, RFC 6901 section 4.
 func isIndex(s string) bool {
 	i, err := strconv.ParseUint(s, 10, 32)
 	return err == nil && strconv.FormatUint(i, 10) == s
 }
 
-// Below, nodes are made that stand for several schemas at once: all of them, or one of them.
+// both and either return nodes that stand for several schemas: all of them, or one of them.
 func both(nodes []*node) *node {
 	if len(nodes) == 0 {
 		return nil
@@ -86,7 +94,8 @@ func either(nodes ...*node) *node {
 	return n
 }
 
-// member is what holds for the member's value, or nil if it is not declared or cannot be.
+// member returns the schema of a member's value, or nil if the member is not declared or cannot
+// exist.
 func (n *node) member(name string) *node {
 	if n.may&TypeObject == 0 {
 		return nil
@@ -98,7 +107,7 @@ func (n *node) member(name string) *node {
 	return m
 }
 
-// element is what holds for the elements.
+// element returns the schema of elements.
 func (n *node) element() *node {
 	if n.may&TypeArray == 0 {
 		return nil
@@ -115,7 +124,7 @@ func (n *node) element() *node {
 	return e
 }
 
-// each is what holds for the elements, or for the values of members.
+// each returns the schema of elements, or of the values of members.
 func (n *node) each() *node {
 	some := []*node{n.element()}
 	if n.may&TypeObject != 0 {
@@ -129,8 +138,9 @@ func (n *node) each() *node {
 	return either(some...)
 }
 
-// gather collects what schemas in place, for values of type t, say of something below. own gives what a node by itself says, nil if it is
-// silent, and whether it can be there at all. A branch that it cannot be in is not the one that holds.
+// gather collects the schemas of a member or of elements from all schemas that apply to a value of
+// type t. own returns the schema that a node itself has, or nil, and whether the node allows the
+// member or elements at all. A branch that does not allow them cannot be the one that holds.
 func (n *node) gather(t Types, own func(*node) (*node, bool)) (*node, bool) {
 	var said []*node
 	s, possible := own(n)
@@ -174,7 +184,7 @@ func (n *node) gather(t Types, own func(*node) (*node, bool)) (*node, bool) {
 	return both(said), true
 }
 
-// requires tells whether every object allowed has the member.
+// requires reports whether every allowed object has the member.
 func (n *node) requires(name string) bool {
 	if n.object != nil {
 		if i, found := n.object.find(0, []byte(name)); found && n.object.members[i].required {
@@ -184,33 +194,37 @@ func (n *node) requires(name string) bool {
 	return n.inPlace(func(s *node) bool { return s.requires(name) })
 }
 
-// fills tells whether every object allowed gets the member from a default. Those below anyOf and oneOf fill nothing.
+// fills reports whether every allowed object gets the member from a default. Defaults below anyOf
+// and oneOf are not filled in.
 func (n *node) fills(name string) bool {
-	if m := n.declares(name); m != nil && slices.ContainsFunc(withRefs([]*node{m}), func(s *node) bool { return s.value.Kind() != crypto.Missing }) {
+	hasDefault := func(s *node) bool { return s.value.Kind() != crypto.Missing }
+	if m := n.declares(name); m != nil && slices.ContainsFunc(withRefs([]*node{m}), hasDefault) {
 		return true
 	}
 	return slices.ContainsFunc(n.all, func(s *node) bool { return s.fills(name) })
 }
 
-// closed tells whether every member an object may have is declared.
+// closed reports whether every member that an object may have is declared.
 func (n *node) closed() bool {
 	return n.object != nil && n.object.closed || n.inPlace((*node).closed)
 }
 
-// inPlace tells whether something holds for objects by the $ref, or by every branch of anyOf or of oneOf.
+// inPlace reports whether something holds for objects because of the $ref, or because of every
+// branch of anyOf or of oneOf.
 func (n *node) inPlace(holds func(*node) bool) bool {
 	if slices.ContainsFunc(n.all, holds) {
 		return true
 	}
+	fails := func(s *node) bool { return s.may&TypeObject != 0 && !holds(s) }
 	for _, branches := range [...][]*node{n.anyOf, n.oneOf} {
-		if branches != nil && !slices.ContainsFunc(branches, func(s *node) bool { return s.may&TypeObject != 0 && !holds(s) }) {
+		if branches != nil && !slices.ContainsFunc(branches, fails) {
 			return true
 		}
 	}
 	return false
 }
 
-// names are those declared in place, in canonical order.
+// names returns the members that are declared, in canonical order.
 func (n *node) names(names []string) []string {
 	if n.object != nil {
 		for _, m := range n.object.members {

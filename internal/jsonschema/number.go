@@ -7,21 +7,23 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// number is what a schema says of numbers. Bounds are doubles, since every number that the reader accepts is one.
+// number holds the keywords for numbers. Bounds are doubles, as is every number that the reader
+// accepts.
 type number struct {
 	min, max     float64
 	above, below float64 // exclusive
-	multiple     decimal // zero: of anything
+	multiple     decimal // zero if there is no multipleOf
 }
 
-func (c *compiler) readNumber(n *node, name string, v crypto.Value, at string) {
+func newNumber() *number {
+	return &number{min: math.Inf(-1), max: math.Inf(1), above: math.Inf(-1), below: math.Inf(1)}
+}
+
+func (r *number) read(c *compiler, name string, v crypto.Value, at string) {
 	if !c.want(v, crypto.Number, at) {
 		return
 	}
-	if n.number == nil {
-		n.number = &number{min: math.Inf(-1), max: math.Inf(1), above: math.Inf(-1), below: math.Inf(1)}
-	}
-	r, f := n.number, v.Float()
+	f := v.Float()
 	switch name {
 	case "minimum":
 		r.min = f
@@ -42,32 +44,33 @@ func (c *compiler) readNumber(n *node, name string, v crypto.Value, at string) {
 	}
 }
 
-func (n *node) checkNumber(v crypto.Value, w *walk) bool {
-	r := n.number
+// check returns the keyword that a number violates, or "".
+func (r *number) check(v crypto.Value) string {
 	switch f := v.Float(); {
 	case !(f >= r.min):
-		return w.fail(n, "minimum")
+		return "minimum"
 	case !(f > r.above):
-		return w.fail(n, "exclusiveMinimum")
+		return "exclusiveMinimum"
 	case !(f <= r.max):
-		return w.fail(n, "maximum")
+		return "maximum"
 	case !(f < r.below):
-		return w.fail(n, "exclusiveMaximum")
+		return "exclusiveMaximum"
 	case r.multiple.digits != 0 && !decimalOf(v.Raw()).multipleOf(r.multiple):
-		return w.fail(n, "multipleOf")
+		return "multipleOf"
 	}
-	return true
+	return ""
 }
 
-// decimal is the absolute value of a number, digits × 10^exp: exactly what its text says, unlike the double nearest to it.
+// decimal is the absolute value of a number, digits × 10^exp. It is exact, unlike the nearest
+// double.
 type decimal struct {
-	digits uint64 // at most 17 of them and four zeros, and so below 2^64; not ending in zero
+	digits uint64 // at most 17 digits and four zeros, so below 2^64; does not end in zero
 	exp    int
 }
 
-// decimalOf reads canonical text: at most 17 digits that count, at most 21 in all.
+// decimalOf reads canonical text. It has at most 17 significant digits, and 21 digits in all.
 func decimalOf(raw []byte) (d decimal) {
-	point, zeros := false, 0 // zeros since the last other digit
+	point, zeros := false, 0 // zeros counts those since the last other digit
 	for i, c := range raw {
 		switch {
 		case c == '-':
@@ -93,7 +96,7 @@ func decimalOf(raw []byte) (d decimal) {
 	return d.trim(zeros)
 }
 
-// trim counts zeros that were held back.
+// trim adds zeros at the end to the exponent.
 func (d decimal) trim(zeros int) decimal {
 	d.exp += zeros
 	if d.digits == 0 {
@@ -103,7 +106,7 @@ func (d decimal) trim(zeros int) decimal {
 }
 
 func exponent(b []byte) (n int) {
-	for _, c := range b[1:] { // canonical text has a sign
+	for _, c := range b[1:] { // canonical text always has a sign here
 		n = n*10 + int(c-'0')
 	}
 	if b[0] == '-' {
@@ -112,15 +115,15 @@ func exponent(b []byte) (n int) {
 	return n
 }
 
-// multipleOf tells whether d is a whole number of times by, which is not zero.
+// multipleOf reports whether d is a multiple of by, which is not zero.
 func (d decimal) multipleOf(by decimal) bool {
 	if d.digits == 0 {
 		return true
 	}
 	if d.exp < by.exp {
-		return false // else ten would divide d.digits
+		return false // otherwise ten would divide d.digits
 	}
-	// d.digits × 10^(d.exp - by.exp) modulo by.digits, the power by squaring.
+	// Compute d.digits × 10^(d.exp - by.exp) modulo by.digits, the power by squaring.
 	m := by.digits
 	rest, power := d.digits%m, 10%m
 	for k := uint(d.exp - by.exp); k > 0; k >>= 1 {
@@ -132,7 +135,7 @@ func (d decimal) multipleOf(by decimal) bool {
 	return rest == 0
 }
 
-// mulmod is a × b modulo m, where a and b are below m.
+// mulmod returns a × b modulo m, for a and b below m.
 func mulmod(a, b, m uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	return bits.Rem64(hi, lo, m)

@@ -8,8 +8,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// resolve finds the schema that a $ref leads to. It walks from schema to schema, never through enum, default or an annotation, whose
-// content is data, whatever it looks like.
+// resolve returns the schema that a $ref leads to. It walks from schema to schema and never through
+// enum, default or an annotation: their content is data, even if it looks like a schema.
 func (c *compiler) resolve(ref crypto.Value, at string) (place, bool) {
 	const remedy = "use # or a pointer to a schema here, such as #/$defs/name"
 	if !c.want(ref, crypto.String, at) {
@@ -35,7 +35,8 @@ func (c *compiler) resolve(ref crypto.Value, at string) (place, bool) {
 	return p, ok
 }
 
-// step goes from a schema to the one in it that a pointer leads to.
+// step returns the schema within a schema that a pointer leads to first, and the rest of the
+// pointer.
 func (p place) step(pointer string) (next place, rest string, ok bool) {
 	keyword, rest, ok := segment(pointer)
 	v, at := p.v.Get(keyword), join(p.at, keyword)
@@ -59,7 +60,8 @@ func (p place) step(pointer string) (next place, rest string, ok bool) {
 	return place{v, join(at, name)}, rest, ok && v.Kind() != crypto.Missing
 }
 
-// segment cuts the first segment off a JSON Pointer, if there is one and it is well formed.
+// segment cuts the first segment off a JSON Pointer. It reports false if there is none or it is
+// malformed.
 func segment(pointer string) (name, rest string, ok bool) {
 	if pointer == "" {
 		return "", "", false

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// A run is from min to max bytes of one class, all ASCII.
+// A run is from min to max bytes of one class of ASCII characters.
 type run struct {
 	class    class
 	min, max int
-	rest     int // how many bytes the runs after it need at least
+	rest     int // number of bytes that the runs after it need at least
 }
 
 // class is a set of ASCII characters.
@@ -27,10 +27,11 @@ func (c *class) add(lo, hi rune) {
 
 func (c *class) meets(d *class) bool { return c[0]&d[0] != 0 || c[1]&d[1] != 0 }
 
-// runsOf recognises patterns of the form ^[class]{m,n}literal[class]+…$ that can be matched without going back: each run that may vary in
-// length is the last such, or no run that could follow it shares a character with it. It gives nil for others.
+// runsOf compiles patterns of the form ^[class]{m,n}literal[class]+…$ that can be matched without
+// backtracking: each run of variable length is the last such, or shares no character with the runs
+// that could follow it. It returns nil for other patterns.
 func runsOf(pattern string) []run {
-	re, err := syntax.Parse(pattern, syntax.Perl) // as package regexp does
+	re, err := syntax.Parse(pattern, syntax.Perl) // like package regexp
 	if err != nil || re.Op != syntax.OpConcat || len(re.Sub) < 2 {
 		return nil
 	}
@@ -93,7 +94,7 @@ func appendRuns(runs []run, re *syntax.Regexp) ([]run, bool) {
 	return nil, false
 }
 
-// forced tells whether the length of every run follows from the text.
+// forced reports whether the text determines the length of every run.
 func forced(runs []run) bool {
 	for i := range runs {
 		if runs[i].min == runs[i].max || !slices.ContainsFunc(runs[i+1:], func(r run) bool { return r.min != r.max }) {
@@ -111,8 +112,9 @@ func forced(runs []run) bool {
 	return true
 }
 
-// matchRuns gives each run as much as it can have, but for what the runs after it need. The last that varies gets what is left; for one
-// before it, the byte at which it stops can belong to no run that follows unless it is right to stop there.
+// matchRuns gives each run as many bytes as it can have, except those that the runs after it need.
+// The last run of variable length gets the rest. An earlier one stops at a byte that no following
+// run can have, unless it is right to stop there.
 func matchRuns(runs []run, b []byte) bool {
 	for i := range runs {
 		r := &runs[i]

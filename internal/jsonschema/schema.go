@@ -8,43 +8,48 @@ import (
 
 const (
 	maxSchemas = 10_000  // schemas and required names, after $ref is expanded
-	maxNesting = 64      // of schemas, after $ref is expanded
+	maxNesting = 64      // nesting of schemas, after $ref is expanded
 	maxPattern = 1 << 10 // bytes
 	maxEnum    = 10_000  // values
-	maxFilled  = 1 << 20 // bytes that defaults fill in, at compile time all together, later each time; arguments may not be longer
+	// bytes that defaults fill in: in all at compile time, and each time later; arguments may not
+	// be longer
+	maxFilled = 1 << 20
 )
 
-// Schema is a compiled schema. It is immutable, and safe for concurrent use by multiple goroutines. A nil or zero Schema allows nothing.
+// Schema is a compiled schema. It is immutable and safe for concurrent use by multiple goroutines.
+// A nil or zero Schema allows nothing.
 type Schema struct {
 	root    *node
-	filler  *filler   // nil where no default is
+	filler  *filler   // nil if there are no defaults
 	scratch sync.Pool // of *scratch
 }
 
-// A node is one schema. What a $ref leads to is compiled once, so nodes form a graph without cycles, the implied elements apart.
+// A node is one schema. The target of a $ref is compiled once, so nodes form a graph. It has no
+// cycles, except for implied elements.
 type node struct {
-	at    string // where it stands in the document, as a JSON Pointer
-	types Types  // that the keyword type allows; number sets the bit of integer too
-	may   Types  // that enum, const, $ref, anyOf and oneOf leave of them
+	at    string // position in the document, as a JSON Pointer
+	types Types  // allowed by the keyword type; number sets the bit of integer too
+	may   Types  // the ones that enum, const, $ref, anyOf and oneOf leave
 
-	constant *set // nil, like each of the following, where the keywords are absent
+	constant *set // nil, like each field below, if the keywords are absent
 	enum     *set
 	number   *number
 	text     *text
 	array    *array
 	object   *object
-	all      []*node // what $ref leads to
+	all      []*node // the schema that $ref leads to
 	anyOf    []*node
 	oneOf    []*node
 
 	value     crypto.Value // the default
-	defaultAt string       // where the first default in it stands, or ""
-	size      int          // schemas and required names, expanded
-	height    int          // of nesting, expanded
+	defaultAt string       // position of the first default in it, or ""
+	size      int          // number of schemas and required names, expanded
+	height    int          // depth of nesting, expanded
 }
 
-// Compile reads a schema. In a closed one, for the arguments of a tool, an absent additionalProperties means false; in an open one, for
-// outputs, true. The error is a *[Error]. The Schema holds nothing of v.
+// Compile compiles a schema. In a closed schema, for the arguments of a tool, an absent
+// additionalProperties means false; in an open one, for outputs, true. The error is a *[Error]. The
+// Schema keeps no reference to v.
 func Compile(v crypto.Value, closed bool) (*Schema, error) {
 	doc, tree := v.Append(nil), new(crypto.Tree)
 	if err := tree.Parse(doc, crypto.Limits{Bytes: len(doc), Depth: crypto.MaxDepth}); err != nil {
@@ -61,13 +66,14 @@ func Compile(v crypto.Value, closed bool) (*Schema, error) {
 	return s, nil
 }
 
-// Error says why a schema is refused.
+// Error says why Compile refused a schema.
 type Error struct {
 	Pointer string // into the schema
 	What    string
 	Remedy  string
 }
 
+// Error returns "jsonschema: pointer: what; remedy".
 func (e *Error) Error() string {
 	at := e.Pointer
 	if at == "" {
@@ -76,10 +82,12 @@ func (e *Error) Error() string {
 	return "jsonschema: " + at + ": " + e.What + "; " + e.Remedy
 }
 
-// Violation is the first demand of a schema that a value does not meet. It never holds a value, nor a name that the schema does not.
+// Violation is the first constraint of a schema that a value violates. It never contains a value,
+// or a name that is not in the schema.
 type Violation struct {
-	Pointer    string // of the value; of the object, where a member is missing or not declared
-	Constraint string // what the schema demands, such as "maxLength: 140"
+	Pointer    string // of the value; if a member is missing or not declared, of the object
+	Constraint string // the constraint, such as "maxLength: 140"
 }
 
+// String returns "pointer: constraint".
 func (v *Violation) String() string { return v.Pointer + ": " + v.Constraint }

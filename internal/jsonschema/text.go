@@ -8,92 +8,67 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// text is what a schema says of strings.
+// text holds the keywords for strings.
 type text struct {
-	min, max uint64 // code points
+	min, max uint64 // in code points
 	pattern  *pattern
 }
 
-// pattern is a regular expression, and where it is simple enough the same as tables of bytes, which are several times faster.
+// A pattern is a regular expression. If it is simple enough it is also compiled to tables of bytes,
+// which are several times faster.
 type pattern struct {
 	re   *regexp.Regexp
-	runs []run // nil if it is not
+	runs []run // nil if it is not simple enough
 }
 
-func (c *compiler) readText(n *node, name string, v crypto.Value, at string) {
-	if n.text == nil {
-		n.text = &text{max: unlimited}
-	}
+func (t *text) read(c *compiler, name string, v crypto.Value, at string) {
 	switch name {
 	case "minLength":
-		n.text.min = c.length(v, at)
+		t.min = c.length(v, at)
 	case "maxLength":
-		n.text.max = c.length(v, at)
+		t.max = c.length(v, at)
 	case "pattern":
-		n.text.pattern = c.readPattern(v, at)
+		t.pattern = c.pattern(v, at)
 	}
-	if n.text.min > n.text.max {
+	if t.min > t.max {
 		c.fail(at, "minLength is more than maxLength", "swap them")
 	}
 }
 
-// readPattern compiles a regular expression once, however often it stands in the schema.
-func (c *compiler) readPattern(v crypto.Value, at string) *pattern {
-	if !c.want(v, crypto.String, at) {
-		return nil
+// match reports whether a string matches, given its canonical text without quotes.
+func (p *pattern) match(raw []byte, w *walk) bool {
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		s := w.borrow()
+		defer w.giveBack(s)
+		s.text = appendContent(s.text, raw)
+		raw = s.text
 	}
-	s := v.Text()
-	if c.patterns[s] != nil {
-		return c.patterns[s]
-	}
-	if len(s) > maxPattern {
-		c.fail(at, "the pattern is longer than 1 KiB", "shorten it")
-		return nil
-	}
-	re, err := regexp.Compile(s)
-	if err != nil {
-		c.fail(at, "the pattern is not RE2: "+err.Error(), "correct it; RE2 has no lookaround and no back-references")
-		return nil
-	}
-	c.patterns[s] = &pattern{re, runsOf(s)}
-	return c.patterns[s]
-}
-
-func (p *pattern) match(b []byte) bool {
 	if p.runs != nil {
-		return matchRuns(p.runs, b)
+		return matchRuns(p.runs, raw)
 	}
-	return p.re.Match(b)
+	return p.re.Match(raw)
 }
 
-func (n *node) checkText(v crypto.Value, w *walk) bool {
-	t, raw := n.text, v.Raw()
+// check returns the keyword that a string violates, or "".
+func (t *text) check(v crypto.Value, w *walk) string {
+	raw := v.Raw()
 	raw = raw[1 : len(raw)-1]
 	// A code point takes 1 to 6 bytes of canonical text, so most lengths need no counting.
 	if size := uint64(len(raw)); size > t.max || size < 6*t.min {
 		switch count := codePoints(raw); {
 		case count < t.min:
-			return w.fail(n, "minLength")
+			return "minLength"
 		case count > t.max:
-			return w.fail(n, "maxLength")
+			return "maxLength"
 		}
 	}
-	if t.pattern == nil {
-		return true
+	if t.pattern != nil && !t.pattern.match(raw, w) {
+		return "pattern"
 	}
-	matches := false
-	if bytes.IndexByte(raw, '\\') < 0 {
-		matches = t.pattern.match(raw)
-	} else {
-		s := w.borrow()
-		s.text = appendContent(s.text, raw)
-		matches = t.pattern.match(s.text)
-		w.giveBack(s)
-	}
-	return matches || w.fail(n, "pattern")
+	return ""
 }
 
-// codePoints counts those of a string by its canonical text without quotes.
+// codePoints counts the code points of a string, given its canonical text without quotes.
 func codePoints(raw []byte) uint64 {
 	n := utf8.RuneCount(raw)
 	for {
@@ -107,7 +82,8 @@ func codePoints(raw []byte) uint64 {
 	}
 }
 
-// escapeLength is that of the escape canonical text starts with: \u00XX, or a backslash and a character.
+// escapeLength returns the length of the escape at the start of canonical text: \u00XX, or a
+// backslash and a character.
 func escapeLength(raw []byte) int {
 	if raw[1] == 'u' {
 		return 6
@@ -115,7 +91,7 @@ func escapeLength(raw []byte) int {
 	return 2
 }
 
-// appendContent decodes canonical text, where \u00XX stands for a control character.
+// appendContent decodes canonical text, in which \u00XX is a control character.
 func appendContent(dst, raw []byte) []byte {
 	for {
 		i := bytes.IndexByte(raw, '\\')

@@ -10,10 +10,11 @@ import (
 // Types is a set of the types of JSON Schema.
 type Types uint8
 
+// The types.
 const (
 	TypeString  Types = 1 << iota
 	TypeNumber        // any number, whole or not
-	TypeInteger       // whole numbers only; not beside TypeNumber in a Place
+	TypeInteger       // whole numbers only; in a Place never together with TypeNumber
 	TypeBoolean
 	TypeArray
 	TypeObject
@@ -35,7 +36,7 @@ func (t Types) String() string {
 	return strings.Join(names, " or ")
 }
 
-// plain drops the bit of integer where that of number says it too.
+// plain removes the bit of integer if the bit of number is set, which includes it.
 func (t Types) plain() Types {
 	if t&TypeNumber != 0 {
 		return t &^ TypeInteger
@@ -43,7 +44,7 @@ func (t Types) plain() Types {
 	return t
 }
 
-// typeNamed is 0 for what is not the name of a type.
+// typeNamed returns the type of that name, or 0.
 func typeNamed(name []byte) Types {
 	for i, s := range typeNames {
 		if s == string(name) {
@@ -56,13 +57,13 @@ func typeNamed(name []byte) Types {
 	return 0
 }
 
-// kindTypes has the types that values of a crypto.Kind may be of.
+// kindTypes holds the types that values of a crypto.Kind may have.
 var kindTypes = [...]Types{
 	crypto.Null: TypeNull, crypto.Bool: TypeBoolean, crypto.Number: TypeNumber | TypeInteger,
 	crypto.String: TypeString, crypto.Array: TypeArray, crypto.Object: TypeObject,
 }
 
-// typeOf is the one type of v; of a number that is not whole, TypeNumber.
+// typeOf returns the type of v; TypeNumber only for a number that is not whole.
 func typeOf(v crypto.Value) Types {
 	t := kindTypes[v.Kind()]
 	if t&TypeNumber != 0 {
@@ -74,8 +75,8 @@ func typeOf(v crypto.Value) Types {
 	return t
 }
 
-// whole tells whether the canonical text of a number is that of an integer. RFC 8785 writes exponents from 1e+21, where every double is
-// whole, and below 1e-6.
+// whole reports whether the canonical text of a number is an integer. RFC 8785 uses exponents from
+// 1e+21 up, where every double is whole, and below 1e-6.
 func whole(raw []byte) bool {
 	if e := bytes.IndexByte(raw, 'e'); e >= 0 {
 		return raw[e+1] == '+'
@@ -83,35 +84,7 @@ func whole(raw []byte) bool {
 	return bytes.IndexByte(raw, '.') < 0
 }
 
-// readType reads the keyword type.
-func (c *compiler) readType(n *node, v crypto.Value, at string) {
-	const remedy = `write one of string, number, integer, boolean, array, object, null, or [one of them, "null"]`
-	if v.Kind() == crypto.String {
-		n.types = typeNamed(v.Bytes())
-		if n.types == 0 {
-			c.fail(at, "unknown type", remedy)
-		}
-		return
-	}
-	if v.Kind() != crypto.Array || v.Len() != 2 {
-		c.fail(at, "type is one type, or one with null", remedy)
-		return
-	}
-	n.types = 0
-	for e := range v.Elements() {
-		t := typeNamed(e.Bytes())
-		if t == 0 || t&n.types != 0 {
-			c.fail(at, "unknown type, or the same twice", remedy)
-			return
-		}
-		n.types |= t
-	}
-	if n.types&TypeNull == 0 {
-		c.fail(at, "type is one type, or one with null", `write one type here, or an anyOf with a schema for each`)
-	}
-}
-
-// narrow works out which types are left to n by all that stands beside type.
+// narrow computes the types that the other keywords leave of n.types.
 func (n *node) narrow() {
 	n.may = n.types
 	if n.constant != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// violation words what a walk has noted.
+// violation returns the violation that a walk recorded.
 func (w *walk) violation() *Violation {
 	var pointer string
 	for i := len(w.path) - 1; i >= 0; i-- {
@@ -20,7 +20,7 @@ func (w *walk) violation() *Violation {
 	return &Violation{pointer, w.keyword + ": " + w.node.demand(w.keyword, w.name)}
 }
 
-// demand is what a keyword of n demands.
+// demand returns the constraint of a keyword of n.
 func (n *node) demand(keyword, name string) string {
 	switch keyword {
 	case "type":
@@ -64,17 +64,18 @@ func (n *node) demand(keyword, name string) string {
 func float(f float64) string { return string(crypto.AppendFloat(nil, f)) }
 
 func (d decimal) String() string {
-	f, _ := strconv.ParseFloat(strconv.FormatUint(d.digits, 10)+"e"+strconv.Itoa(d.exp), 64) // a double it was
+	// exact, since the text was a double
+	f, _ := strconv.ParseFloat(strconv.FormatUint(d.digits, 10)+"e"+strconv.Itoa(d.exp), 64)
 	return float(f)
 }
 
-// Messages are as long as is of use to whoever corrects a call.
+// Limits of messages, which only need to help correct a call.
 const (
 	maxListed = 20  // values or names
-	maxShown  = 400 // bytes of them
+	maxShown  = 400 // bytes of values or names
 )
 
-// list names the declared members, never the one that is too many.
+// list returns the declared members, never the one that is not allowed.
 func (o *object) list() string {
 	var names []string
 	for _, m := range o.members {
@@ -100,7 +101,7 @@ func (s *set) list() string {
 	return abridge(texts, len(s.values))
 }
 
-// abridge lists the first of some items, and says how many more there are of all.
+// abridge lists the first items and the number of the others.
 func abridge(items []string, all int) string {
 	var b strings.Builder
 	for i, s := range items {

@@ -17,7 +17,7 @@
 //	key         adds a key that is no root, with proof of possession  root threshold
 //	revoke      ends a key that is no root, for ever                  root threshold
 //	root        replaces the roots and their threshold, with proofs   old and new root threshold
-//	undelegate  ends a grant                                          root threshold, or the delegator
+//	undelegate  ends a grant                                          root threshold or the delegator
 //	freeze      denies every call                                     one root or freezer
 //	unfreeze    ends the freeze                                       root threshold
 //
