@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/evidence/internal/entry"
@@ -56,16 +57,8 @@ func (o *oracle) file(name string, b []byte) string {
 
 // A finding is what the oracle says of a pack.
 type finding struct {
-	Success                           bool
-	Level                             string
-	History, Signer                   string
-	Origin                            string
-	Size, Sessions, Receipts          uint64
-	Allows, Denies                    uint64
-	Open, Erased                      []string
-	MerkleRoot, ProofGraphHash, Trust string
-	Replay                            struct{ Compared, Refusals, NotReplayable, Differing uint64 }
-	Errors                            []struct {
+	Finding
+	Errors []struct {
 		Check, Field, Text string
 		Index              int64
 	}
@@ -91,28 +84,7 @@ func (o *oracle) agrees(pack []byte, trust *registry.State) {
 		o.Fatal(err)
 	}
 	theirs := o.verify(pack, "-trust", o.file("trust.json", trust.Canonical()), "-origin", Origin)
-	theirs.Errors = nil
-	if a, b := fmt.Sprintf("%+v", found(r)), fmt.Sprintf("%+v", theirs); a != b {
-		o.Errorf("ours   %s\ntheirs %s", a, b)
-	}
-}
-
-// found gives a report in the oracle's words.
-func found(r evidence.Report) (f finding) {
-	f.Success, f.Level, f.History, f.Signer = r.Success(0), r.Level.String(), r.History.String(), r.Signer.String()
-	f.Origin, f.Size, f.Sessions, f.Receipts, f.Allows, f.Denies = r.Origin, r.Size, r.Sessions, r.Receipts, r.Allows, r.Denials
-	f.Open, f.Erased = []string{}, []string{}
-	for _, x := range r.Open {
-		f.Open = append(f.Open, x.ID)
-	}
-	slices.Sort(f.Open)
-	for _, d := range r.Erased {
-		f.Erased = append(f.Erased, d.String())
-	}
-	f.MerkleRoot, f.ProofGraphHash, f.Trust = r.MerkleRoot.String(), r.ProofGraphHash.String(), r.Trust.String()
-	f.Replay.Compared, f.Replay.Refusals, f.Replay.NotReplayable = r.Replay.Replayed, r.Replay.KernelsOwn, r.Replay.NotReplayable
-	f.Replay.Differing = r.Replay.Differing
-	return f
+	require.Equal(o, FindingOf(o, r), theirs.Finding)
 }
 
 // TestOracleAgrees has both implementations verify the packs of the tests. They must say the same, in every word.
@@ -128,14 +100,9 @@ func TestOracleAgrees(t *testing.T) {
 			}
 			theirs := o.verify(p.pack, args...)
 			r, err := verifyBytes(t, p.pack, evidence.Options{Trust: p.trust, Origin: Origin, Last: p.last})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ours := found(r)
-			theirs.Errors = nil
-			if a, b := fmt.Sprintf("%+v", ours), fmt.Sprintf("%+v", theirs); a != b || !ours.Success {
-				t.Errorf("ours   %s\ntheirs %s", a, b)
-			}
+			require.NoError(t, err)
+			require.True(t, r.Success(0))
+			require.Equal(t, FindingOf(t, r), theirs.Finding)
 		})
 	}
 }

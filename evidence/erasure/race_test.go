@@ -1,4 +1,4 @@
-package evidence
+package erasure_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/evidence/erasure"
 	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/proofgraph"
@@ -63,8 +64,8 @@ func TestEraseAtTheLastMoment(t *testing.T) {
 			t.Errorf("%+v, %v", e, err)
 		}
 		m.Checkpoint()
-		r, err := verifyBytes(t, m.Pack(Write), Options{Trust: m.Trust})
-		if err != nil || !r.Success(Logged) || len(r.Erased) > 1 {
+		r, err := verifyBytes(t, m.Pack(evidence.Write), evidence.Options{Trust: m.Trust})
+		if err != nil || !r.Success(evidence.Logged) || len(r.Erased) > 1 {
 			t.Errorf("ends %v: %s, %v", ends, r.Level, err)
 		}
 	}

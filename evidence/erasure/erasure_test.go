@@ -1,4 +1,4 @@
-package evidence
+package erasure_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/evidence/erasure"
 	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/evidence/internal/forge"
@@ -22,7 +23,7 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-const clinicPolicy = `{"bundle":{"name":"clinic","version":1},"helm":"policy/v1","layer":"P1","rules":[` +
+const fixturePolicy = `{"bundle":{"name":"fixture","version":1},"helm":"policy/v1","layer":"P1","rules":[` +
 	`{"allow":["echo","none","text","drift","fail"],"id":"all"}],` +
 	`"tools":{"drift":{"effect":"read","input":{"properties":{"who":{"type":"string"}},"type":"object"},"output":{"properties":{"ok":{"type":"boolean"}},"required":["ok"],"type":"object"},"risk":"low"},` +
 	`"echo":{"effect":"read","input":{"properties":{"who":{"type":"string"}},"type":"object"},"risk":"low"},` +
@@ -31,8 +32,8 @@ const clinicPolicy = `{"bundle":{"name":"clinic","version":1},"helm":"policy/v1"
 	`"none":{"effect":"read","input":{"properties":{"who":{"type":"string"}},"type":"object"},"risk":"low"},` +
 	`"text":{"effect":"read","input":{"properties":{"who":{"type":"string"}},"type":"object"},"risk":"low"}}}`
 
-// A patient is one call of the clinic's log, whose arguments and output have its label in them.
-type patient struct {
+// A testCall is one call of the fixture's log, whose arguments and output have its label in them.
+type testCall struct {
 	label   string
 	tool    string
 	session string
@@ -45,13 +46,13 @@ type patient struct {
 	output                    *contracts.Digest
 }
 
-// A clinic is a kernel's log of which people want something forgotten.
-type clinic struct {
+// A fixture is a kernel's log of which people want something forgotten.
+type fixture struct {
 	testing.TB
 	store  proofgraph.Store
 	kernel *helm.Kernel
 	trust  *registry.State
-	calls  []*patient
+	calls  []*testCall
 }
 
 // secretOf is in the arguments of a call, and in its output.
@@ -67,12 +68,12 @@ var (
 
 const illegal = "no such name"
 
-// newClinic makes a log of calls that went in every way, with the session "gone" closed before the last of them.
-func newClinic(t testing.TB, s proofgraph.Store) *clinic {
+// newFixture makes a log of calls that went in every way, with the session "gone" closed before the last of them.
+func newFixture(t testing.TB, s proofgraph.Store) *fixture {
 	t.Helper()
-	c := &clinic{TB: t, store: s}
+	c := &fixture{TB: t, store: s}
 	c.open()
-	for i, x := range []*patient{
+	for i, x := range []*testCall{
 		{tool: "echo", session: "s1", caller: alice},
 		{tool: "echo", session: "s1", caller: bob},
 		{tool: "none", session: "s1", caller: alice},
@@ -102,15 +103,15 @@ func newClinic(t testing.TB, s proofgraph.Store) *clinic {
 	return c
 }
 
-func (c *clinic) open() {
+func (c *fixture) open() {
 	c.Helper()
-	policy, err := guardian.Compile(contracts.Document{Name: "clinic", Canonical: forge.CanonicalText(c, clinicPolicy)})
+	policy, err := guardian.Compile(contracts.Document{Name: "fixture", Canonical: forge.CanonicalText(c, fixturePolicy)})
 	if err != nil {
 		c.Fatal(err)
 	}
 	drivers := map[string]executor.Driver{}
 	for _, tool := range []string{"drift", "echo", "fail", "never", "none", "text"} {
-		drivers[tool] = ward(tool)
+		drivers[tool] = scripted(tool)
 	}
 	if c.kernel, err = helm.New(helm.Options{Policy: policy, Key: forge.Key(c, forge.SeedK1), LogKey: forge.Key(c, forge.SeedL), Store: c.store, Origin: forge.Origin,
 		Drivers: drivers, Keep: helm.Keep{Outputs: true}}); err != nil {
@@ -119,12 +120,12 @@ func (c *clinic) open() {
 	c.trust = c.kernel.Trust()
 }
 
-// A ward is a tool, by its name.
-type ward string
+// A scripted is a tool, by its name.
+type scripted string
 
-func (w ward) Run(_ context.Context, call contracts.Call) (executor.Result, error) {
+func (w scripted) Run(_ context.Context, call contracts.Call) (executor.Result, error) {
 	if call.Session == "papers" {
-		return executor.Result{Output: []byte(clinicPolicy)}, nil
+		return executor.Result{Output: []byte(fixturePolicy)}, nil
 	}
 	switch w {
 	case "none":
@@ -137,7 +138,7 @@ func (w ward) Run(_ context.Context, call contracts.Call) (executor.Result, erro
 	return executor.Result{Output: call.Args}, nil
 }
 
-func (c *clinic) call(x *patient) {
+func (c *fixture) call(x *testCall) {
 	c.Helper()
 	x.label = fmt.Sprint(len(c.calls))
 	d, _ := c.kernel.Guard(c.Context(), helm.Intent{Tool: x.tool, Session: x.session, Caller: x.caller, Args: json.RawMessage(fmt.Sprintf(`{"who":%q}`, secretOf(x.label)))})
@@ -148,9 +149,9 @@ func (c *clinic) call(x *patient) {
 }
 
 // index finds the entries of the calls.
-func (c *clinic) index() {
+func (c *fixture) index() {
 	c.Helper()
-	byID, byDecision := map[string]*patient{}, map[contracts.Digest]*patient{}
+	byID, byDecision := map[string]*testCall{}, map[contracts.Digest]*testCall{}
 	for _, x := range c.calls {
 		byID[x.id] = x
 	}
@@ -184,7 +185,7 @@ func (c *clinic) index() {
 	}
 }
 
-func (c *clinic) mustErase(which erasure.Selection) erasure.Erasure {
+func (c *fixture) mustErase(which erasure.Selection) erasure.Erasure {
 	c.Helper()
 	e, err := erasure.Erase(c.Context(), c.store, which)
 	if err != nil {
@@ -194,24 +195,24 @@ func (c *clinic) mustErase(which erasure.Selection) erasure.Erasure {
 }
 
 // pack makes a checkpoint and gives the evidence, verified.
-func (c *clinic) pack(last []byte) ([]byte, Report) {
+func (c *fixture) pack(last []byte) ([]byte, evidence.Report) {
 	c.Helper()
 	if _, err := c.kernel.Checkpoint(c.Context()); err != nil {
 		c.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := Write(c.Context(), &b, c.store, forge.Key(c, forge.SeedK1)); err != nil {
+	if err := evidence.Write(c.Context(), &b, c.store, forge.Key(c, forge.SeedK1)); err != nil {
 		c.Fatal(err)
 	}
-	r, err := verifyBytes(c, b.Bytes(), Options{Trust: c.trust, Origin: forge.Origin, Last: last})
-	if err != nil || !r.Success(Logged) {
+	r, err := verifyBytes(c, b.Bytes(), evidence.Options{Trust: c.trust, Origin: forge.Origin, Last: last})
+	if err != nil || !r.Success(evidence.Logged) {
 		c.Fatalf("%+v, %v", r, err)
 	}
 	return b.Bytes(), r
 }
 
 // lacks holds the store against what must be gone of it.
-func (c *clinic) lacks(labels string) {
+func (c *fixture) lacks(labels string) {
 	c.Helper()
 	gone := strings.Fields(labels)
 	for _, x := range c.calls {
@@ -231,13 +232,13 @@ func (c *clinic) lacks(labels string) {
 
 // TestEraseSelects: whatever names a call, everything that is kept of it beside its entries is erased, and nothing of any other call.
 func TestEraseSelects(t *testing.T) {
-	of := func(f func(c *clinic) erasure.Selection) func(*clinic) erasure.Selection { return f }
-	is := func(s erasure.Selection) func(*clinic) erasure.Selection {
-		return func(*clinic) erasure.Selection { return s }
+	of := func(f func(c *fixture) erasure.Selection) func(*fixture) erasure.Selection { return f }
+	is := func(s erasure.Selection) func(*fixture) erasure.Selection {
+		return func(*fixture) erasure.Selection { return s }
 	}
 	for _, x := range []struct {
 		name  string
-		which func(c *clinic) erasure.Selection
+		which func(c *fixture) erasure.Selection
 		want  string // labels
 		kept  int
 	}{
@@ -251,16 +252,16 @@ func TestEraseSelects(t *testing.T) {
 		{"a caller whose names are too long", is(erasure.Selection{Callers: []contracts.Caller{long}}), "14", 0},
 		{"a caller with the name of another's digest", is(erasure.Selection{Callers: []contracts.Caller{sly}}), "9", 0},
 		{"callers without a name", is(erasure.Selection{Callers: []contracts.Caller{{}}}), "10", 0},
-		{"a receipt", of(func(c *clinic) erasure.Selection {
+		{"a receipt", of(func(c *fixture) erasure.Selection {
 			return erasure.Selection{Receipts: []contracts.Digest{c.calls[4].receiptHash}}
 		}), "4", 0},
-		{"a decision", of(func(c *clinic) erasure.Selection {
+		{"a decision", of(func(c *fixture) erasure.Selection {
 			return erasure.Selection{Receipts: []contracts.Digest{c.calls[4].decisionHash}}
 		}), "4", 0},
-		{"a receipt by index", of(func(c *clinic) erasure.Selection { return erasure.Selection{Entries: []uint64{c.calls[1].receipt}} }), "1", 0},
-		{"a decision by index", of(func(c *clinic) erasure.Selection { return erasure.Selection{Entries: []uint64{c.calls[1].decision}} }), "1", 0},
-		{"a denial", of(func(c *clinic) erasure.Selection { return erasure.Selection{Entries: []uint64{c.calls[7].receipt}} }), "7", 0},
-		{"all of that", of(func(c *clinic) erasure.Selection {
+		{"a receipt by index", of(func(c *fixture) erasure.Selection { return erasure.Selection{Entries: []uint64{c.calls[1].receipt}} }), "1", 0},
+		{"a decision by index", of(func(c *fixture) erasure.Selection { return erasure.Selection{Entries: []uint64{c.calls[1].decision}} }), "1", 0},
+		{"a denial", of(func(c *fixture) erasure.Selection { return erasure.Selection{Entries: []uint64{c.calls[7].receipt}} }), "7", 0},
+		{"all of that", of(func(c *fixture) erasure.Selection {
 			return erasure.Selection{
 				Receipts: []contracts.Digest{c.calls[10].receiptHash, c.calls[10].decisionHash},
 				Entries:  []uint64{c.calls[1].receipt, c.calls[1].receipt},
@@ -270,7 +271,7 @@ func TestEraseSelects(t *testing.T) {
 		}), "0 1 2 3 4 5 6 7 10 12 13 14", 0},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			c := newClinic(t, proofgraph.NewMemory())
+			c := newFixture(t, proofgraph.NewMemory())
 			_, before := c.pack(nil)
 			which := x.which(c)
 			e := c.mustErase(which)
@@ -301,7 +302,7 @@ func TestEraseSelects(t *testing.T) {
 				t.Errorf("again: %+v after %+v", again, e)
 			}
 			_, after := c.pack(before.Checkpoint)
-			if after.History != Fresh || after.Size != before.Size || after.MerkleRoot != before.MerkleRoot || !slices.Equal(after.Erased, e.Erased) {
+			if after.History != evidence.Fresh || after.Size != before.Size || after.MerkleRoot != before.MerkleRoot || !slices.Equal(after.Erased, e.Erased) {
 				t.Errorf("%+v", after)
 			}
 			if n := before.Replay.Replayed + before.Replay.KernelsOwn; after.Replay.NotReplayable > uint64(len(labels)) || after.Replay.Replayed+after.Replay.KernelsOwn+after.Replay.NotReplayable != n {
@@ -312,3 +313,8 @@ func TestEraseSelects(t *testing.T) {
 }
 
 var errTool = errors.New("the tool fails")
+
+func verifyBytes(t testing.TB, pack []byte, o evidence.Options) (evidence.Report, error) {
+	t.Helper()
+	return evidence.Verify(t.Context(), bytes.NewReader(pack), int64(len(pack)), o)
+}

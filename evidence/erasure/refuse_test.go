@@ -1,4 +1,4 @@
-package evidence
+package erasure_test
 
 import (
 	"bytes"
@@ -8,19 +8,25 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/evidence/erasure"
 	"github.com/helmkernel/helm/evidence/internal/forge"
+	"github.com/helmkernel/helm/internal/shared"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore"
+	"github.com/helmkernel/helm/trust/registry"
 )
 
 // TestEraseFromFiles: of a log in files, that a kernel writes to and one that is closed, nothing in the directory has the arguments or the
@@ -32,7 +38,7 @@ func TestEraseFromFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { s.Close() }()
-	c := newClinic(t, s)
+	c := newFixture(t, s)
 	traces := func(label string) (n int) {
 		names, err := filepath.Glob(filepath.Join(dir, "*"))
 		if err != nil || len(names) < 2 {
@@ -86,13 +92,13 @@ func TestEraseFromFiles(t *testing.T) {
 	c.lacks("0 1 2 4 5 6 7 8 13 16")
 	c.open()
 	packAfter, after := c.pack(before.Checkpoint)
-	if after.History != Fresh || after.Replay.NotReplayable != 10 || after.Replay.KernelsOwn != before.Replay.KernelsOwn-2 || after.Replay.Replayed != before.Replay.Replayed-8 || len(after.Replay.Entries) != 10 {
+	if after.History != evidence.Fresh || after.Replay.NotReplayable != 10 || after.Replay.KernelsOwn != before.Replay.KernelsOwn-2 || after.Replay.Replayed != before.Replay.Replayed-8 || len(after.Replay.Entries) != 10 {
 		t.Errorf("%+v after %+v", after.Replay, before.Replay)
 	}
 	if r, err := filestore.OpenReadOnly(dir); err != nil {
 		t.Error(err)
 	} else {
-		if v, err := VerifyStore(t.Context(), r, Options{Trust: c.trust, Origin: forge.Origin}); err != nil || !slices.Equal(v.Erased, after.Erased) || v.Replay.NotReplayable != 10 {
+		if v, err := evidence.VerifyStore(t.Context(), r, evidence.Options{Trust: c.trust, Origin: forge.Origin}); err != nil || !slices.Equal(v.Erased, after.Erased) || v.Replay.NotReplayable != 10 {
 			t.Errorf("in place: %+v, %v", v, err)
 		}
 		if _, err := erasure.Erase(t.Context(), r, erasure.Selection{Sessions: []string{"s2"}}); err == nil || !strings.Contains(err.Error(), "read only") {
@@ -100,7 +106,7 @@ func TestEraseFromFiles(t *testing.T) {
 		}
 		r.Close()
 	}
-	if r, err := verifyBytes(t, packBefore, Options{Trust: c.trust, Origin: forge.Origin}); err != nil || r.Erased != nil || r.Replay.NotReplayable != 0 {
+	if r, err := verifyBytes(t, packBefore, evidence.Options{Trust: c.trust, Origin: forge.Origin}); err != nil || r.Erased != nil || r.Replay.NotReplayable != 0 {
 		t.Errorf("the pack from before: %+v, %v", r, err)
 	}
 	for _, label := range []string{"0", "13"} {
@@ -108,14 +114,13 @@ func TestEraseFromFiles(t *testing.T) {
 			t.Errorf("call %s is in the pack from after, or was in none", label)
 		}
 	}
-	o := newOracle(t, "packs from before and after an erasure")
-	o.agrees(packBefore, c.trust)
-	o.agrees(packAfter, c.trust)
+	agrees(t, packBefore, c.trust)
+	agrees(t, packAfter, c.trust)
 }
 
 // TestEraseRefuses: what cannot be done, or is a mistake, is an error, and then nothing is erased.
 func TestEraseRefuses(t *testing.T) {
-	c := newClinic(t, proofgraph.NewMemory())
+	c := newFixture(t, proofgraph.NewMemory())
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	all := erasure.Selection{Sessions: []string{"s1", "s2"}}
@@ -157,7 +162,7 @@ func (m misreading) Entries(context.Context, uint64, uint64) iter.Seq2[contracts
 func TestEraseGoesOn(t *testing.T) {
 	which := erasure.Selection{Callers: []contracts.Caller{alice, {ID: "alice", Tenant: "acme"}}}
 	for n := 0; ; n++ {
-		c := newClinic(t, proofgraph.NewMemory())
+		c := newFixture(t, proofgraph.NewMemory())
 		s := &reluctant{Memory: c.store.(*proofgraph.Memory), left: n}
 		e, err := erasure.Erase(t.Context(), s, which)
 		if err == nil {
@@ -198,7 +203,7 @@ func TestEraseBesideCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	c := newClinic(t, s)
+	c := newFixture(t, s)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	const calls = 40
@@ -243,9 +248,9 @@ func TestEraseBesideCalls(t *testing.T) {
 
 // TestEraseKeepsDocuments: a tool that puts out what the log needs makes nobody erase it.
 func TestEraseKeepsDocuments(t *testing.T) {
-	c := newClinic(t, proofgraph.NewMemory())
-	c.call(&patient{tool: "none", session: "papers"})
-	document := crypto.Sum(forge.CanonicalText(t, clinicPolicy))
+	c := newFixture(t, proofgraph.NewMemory())
+	c.call(&testCall{tool: "none", session: "papers"})
+	document := crypto.Sum(forge.CanonicalText(t, fixturePolicy))
 	if e := c.mustErase(erasure.Selection{Sessions: []string{"papers"}}); !slices.Equal(e.Kept, []contracts.Digest{document}) || len(e.Erased) != 1 {
 		t.Errorf("%+v", e)
 	}
@@ -260,7 +265,7 @@ func TestEraseKeepsDocuments(t *testing.T) {
 
 // TestEraseKeepsWhatOthersBegin: an entry that comes while blobs are erased, and names one of them, keeps it.
 func TestEraseKeepsWhatOthersBegin(t *testing.T) {
-	c := newClinic(t, proofgraph.NewMemory())
+	c := newFixture(t, proofgraph.NewMemory())
 	out := []byte(`{"who":"` + secretOf("0") + `"}`) // as call 0 got it
 	if *c.calls[0].output != crypto.Sum(out) {
 		t.Fatal("not the output of call 0")
@@ -294,4 +299,23 @@ func (s *interrupted) Size(ctx context.Context) (uint64, error) {
 		s.do()
 	}
 	return s.Memory.Size(ctx)
+}
+
+// agrees has the second implementation verify a pack: it must say the same of it.
+func agrees(t *testing.T, pack []byte, trust *registry.State) {
+	t.Helper()
+	r, err := verifyBytes(t, pack, evidence.Options{Trust: trust, Origin: forge.Origin})
+	require.NoError(t, err)
+	file := func(name string, b []byte) string {
+		name = filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(name, b, 0o600))
+		return name
+	}
+	program := shared.Oracle(t, "not compared with the second implementation: packs from before and after an erasure")
+	out, err := exec.CommandContext(t.Context(), program, "verify", "-trust", file("trust.json", trust.Canonical()),
+		"-origin", forge.Origin, file("pack.tar", pack)).Output()
+	require.NoError(t, err, "%s", out)
+	var theirs forge.Finding
+	require.NoError(t, json.Unmarshal(out, &theirs))
+	require.Equal(t, forge.FindingOf(t, r), theirs)
 }
