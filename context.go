@@ -13,9 +13,9 @@ import (
 // Tool, Args and Driver. If in.Tool is set this holds for that tool only. With over With: the inner
 // one fills first.
 //
-// A driver's context already carries the Caller, Session and Delegation of its call, and that call's
-// decision as After, so that a tool which calls Guard is chained to the call that runs it. It is also
-// the context of the kernel that runs it: see [Kernel.Context].
+// A driver's context already carries the Caller, Session and Delegation of its call, and that
+// call's decision as After, so that a tool which calls Guard is chained to the call that runs it.
+// It is also the context of the kernel that runs it: see [Kernel.Context].
 func With(ctx context.Context, in Intent) context.Context {
 	if ctx == nil {
 		ctx = context.Background()

@@ -57,7 +57,8 @@ func sealed(cause error) Decision {
 
 // An Error says why a call has no output. It Is [ErrDenied] or [ErrWithheld], and unwraps to the
 // cause if there is one. Its text has the tool, the reason and where it went wrong. It has no
-// argument and no output, except what a tool says itself when it panics. The zero Error is a denial.
+// argument and no output, except what a tool says itself when it panics. The zero Error is a
+// denial.
 type Error struct {
 	Tool    string
 	Reason  contracts.ReasonCode
@@ -115,8 +116,8 @@ type opaque struct{ text string }
 func (o opaque) Error() string { return o.text }
 
 // foreign returns an error of a tool, a store or a signer as the caller may see it. If it holds an
-// error of this package, because the tool made a call of its own, only its text is left: it must not
-// say of this call whether it ran.
+// error of this package, because the tool made a call of its own, only its text is left: it must
+// not say of this call whether it ran.
 func foreign(err error) (seen error) {
 	if err == nil {
 		return nil
@@ -156,8 +157,8 @@ func (r Receipt) Ref() contracts.Ref {
 	return contracts.Ref{Index: r.Index, Hash: r.Entry.Hash()}
 }
 
-// MarshalJSON returns the entry. There is no UnmarshalJSON: a receipt is verified, by receipts.Open,
-// not decoded.
+// MarshalJSON returns the entry. There is no UnmarshalJSON: a receipt is verified, by
+// receipts.Open, not decoded.
 func (r Receipt) MarshalJSON() ([]byte, error) { return r.Entry.MarshalJSON() }
 
 // clone returns a copy that shares nothing with d that could be changed.
@@ -178,7 +179,8 @@ func (r Receipt) clone() Receipt {
 		d := cloneRecord(*x.Decision)
 		x.Decision = &d
 	}
-	x.FactsHash, x.OutputHash, x.Sandbox = clonePointer(x.FactsHash), clonePointer(x.OutputHash), clonePointer(x.Sandbox)
+	x.FactsHash, x.OutputHash = clonePointer(x.FactsHash), clonePointer(x.OutputHash)
+	x.Sandbox = clonePointer(x.Sandbox)
 	x.Settled, x.Signals = slices.Clone(x.Settled), slices.Clone(x.Signals)
 	return r
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A clone has everything of what it was made from, and shares nothing with it: every field is filled
-// in, those of later versions too.
+// A clone has everything of what it was made from, and shares nothing with it: every field is
+// filled in, those of later versions too.
 func TestCloneSharesNothing(t *testing.T) {
 	t.Parallel()
 	var d Decision

@@ -11,30 +11,32 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// Govern puts a trust event in force: it adds or revokes a key, replaces the roots, ends a grant, or
-// freezes or unfreezes the system. The event is a [contracts.TrustEvent], signed by as many roots as
-// the trust state requires: see [contracts.TrustRecord]. Its entry in the log is durable when Govern
-// returns nil. It holds for the entries after it: a call that was judged before but is recorded after
-// it is judged again. All kernels over one log have one trust state, so k may be a narrowed one.
+// Govern puts a trust event in force: it adds or revokes a key, replaces the roots, ends a grant,
+// or freezes or unfreezes the system. The event is a [contracts.TrustEvent], signed by as many
+// roots as the trust state requires: see [contracts.TrustRecord]. Its entry in the log is durable
+// when Govern returns nil. It holds for the entries after it: a call that was judged before but is
+// recorded after it is judged again. All kernels over one log have one trust state, so k may be a
+// narrowed one.
 //
-// Govern refuses, with nothing written and nothing changed: an event of another log; one for another
-// version of the state; one with too few signatures, with one of a signer who has no say, or with one
-// that does not verify; one without the proof of a key that it adds; one that would change nothing.
-// The error says what is wanted: the next version, the log's name, the roots who have not signed.
-// There is no other way to learn the version, and no need to know it before: an event of any other
-// version is refused with the next one. If the registry of [Options] has no roots, or there is none,
-// nothing can ever change. If ctx ends before anything is written Govern returns an error, and nothing
-// has changed; later ctx does not count.
+// Govern refuses, with nothing written and nothing changed: an event of another log; one for
+// another version of the state; one with too few signatures, with one of a signer who has no say,
+// or with one that does not verify; one without the proof of a key that it adds; one that would
+// change nothing. The error says what is wanted: the next version, the log's name, the roots who
+// have not signed. There is no other way to learn the version, and no need to know it before: an
+// event of any other version is refused with the next one. If the registry of [Options] has no
+// roots, or there is none, nothing can ever change. If ctx ends before anything is written Govern
+// returns an error, and nothing has changed; later ctx does not count.
 //
 // While the system is frozen every call is SYSTEM_FROZEN, with a receipt, and so is a repeat of an
-// idempotency key. Calls that were permitted before run on and get their receipts. Checkpoints, swaps,
-// new overlays and the closing of sessions go on.
+// idempotency key. Calls that were permitted before run on and get their receipts. Checkpoints,
+// swaps, new overlays and the closing of sessions go on.
 //
-// An event that revokes the Key or the LogKey with which k was made is the last entry of this kernel.
-// It is signed, by that Key too, and when it is durable the kernel is sealed, with a cause that says
-// which keys there are. Govern returns nil. Calls that still run then end as under any seal: nothing is
-// released, and the next [New], with another key, settles them. So add that key first. Better, close
-// the kernel, begin the next one with the new key, and have that one enter the revocation.
+// An event that revokes the Key or the LogKey with which k was made is the last entry of this
+// kernel. It is signed, by that Key too, and when it is durable the kernel is sealed, with a cause
+// that says which keys there are. Govern returns nil. Calls that still run then end as under any
+// seal: nothing is released, and the next [New], with another key, settles them. So add that key
+// first. Better, close the kernel, begin the next one with the new key, and have that one enter the
+// revocation.
 //
 // If the entry cannot be signed or stored, the kernel is sealed and the error says why.
 func (k *Kernel) Govern(ctx context.Context, event contracts.Envelope) error {
@@ -109,18 +111,18 @@ func (sh *shared) govern(t *contracts.TrustRecord, done <-chan struct{}) (*proof
 	return slot, slot.Sign(&contracts.Statement{Trust: t})
 }
 
-// OpenBundle verifies that a document is a bundle (P1) which a publisher signed, and returns a copy of
-// it, for [guardian.Compile]. It goes by the trust state of now: a publisher's key that was added by
-// [Kernel.Govern] counts, and a revoked one does not, whatever it signed before. On error it returns
-// no document, and the error says what is wrong. A kernel that is sealed opens none; one that was
-// closed does.
+// OpenBundle verifies that a document is a bundle (P1) which a publisher signed, and returns a copy
+// of it, for [guardian.Compile]. It goes by the trust state of now: a publisher's key that was
+// added by [Kernel.Govern] counts, and a revoked one does not, whatever it signed before. On error
+// it returns no document, and the error says what is wrong. A kernel that is sealed opens none; one
+// that was closed does.
 //
 // A signature cannot say which versions there were. [Kernel.Swap] and [New] refuse to go back to an
 // older one.
 //
 // Before there is a kernel, registry.OpenBundle goes by the state that the log begins with. A later
-// state is known once the log was read. So over a log with trust events begin with the bundle that was
-// in force, and swap in the next one.
+// state is known once the log was read. So over a log with trust events begin with the bundle that
+// was in force, and swap in the next one.
 func (k *Kernel) OpenBundle(signed contracts.Envelope, doc contracts.Document) (contracts.Document, error) {
 	if k.none() {
 		return contracts.Document{}, errNoKernel

@@ -24,18 +24,18 @@ import (
 // Under the context of a kernel that was narrowed from k, the call is one of that kernel: see
 // [Kernel.Context].
 //
-// A repeat of a bound idempotency key, by the same caller and with the same tool and arguments, runs
-// nothing and is not judged again. It gets the first outcome with its released output, even if a
-// budget that is spent, an overlay or a policy that was swapped in would deny the call now. The key
-// asks whether the effect took place, and a denial would be the wrong answer.
+// A repeat of a bound idempotency key, by the same caller and with the same tool and arguments,
+// runs nothing and is not judged again. It gets the first outcome with its released output, even if
+// a budget that is spent, an overlay or a policy that was swapped in would deny the call now. The
+// key asks whether the effect took place, and a denial would be the wrong answer.
 //
-// If the store is slower than the calls, at most 1,024 decisions are signed ahead of it, with at most
-// 64 MiB of arguments. Further calls wait, first come, first served, until there is room or ctx ends.
-// A call whose ctx ends there is DENY FAIL_CLOSED_ERROR, [ErrDenied] and the context's error. It did
-// not run, it leaves no receipt because it had no place in the log, and the kernel goes on. Once there
-// is room, an ended context is a denial that is recorded. Once its decision is signed a call waits for
-// the store, whatever its context says, because what is signed may become durable. Once that is
-// durable the driver is called. Its receipt waits for no room.
+// If the store is slower than the calls, at most 1,024 decisions are signed ahead of it, with at
+// most 64 MiB of arguments. Further calls wait, first come, first served, until there is room or
+// ctx ends. A call whose ctx ends there is DENY FAIL_CLOSED_ERROR, [ErrDenied] and the context's
+// error. It did not run, it leaves no receipt because it had no place in the log, and the kernel
+// goes on. Once there is room, an ended context is a denial that is recorded. Once its decision is
+// signed a call waits for the store, whatever its context says, because what is signed may become
+// durable. Once that is durable the driver is called. Its receipt waits for no room.
 func (k *Kernel) Guard(ctx context.Context, in Intent) (Decision, Receipt) {
 	if k.none() {
 		d := sealed(errNoKernel)
@@ -95,7 +95,7 @@ func (c *call) guard() (Decision, Receipt) {
 		return c.repeat(p)
 	case p.slot == nil:
 		return sealed(p.err), Receipt{}
-	case p.record.Verdict == contracts.Deny:
+	case p.d.Record.Verdict == contracts.Deny:
 		return c.deny(p)
 	}
 	return c.perform(p)
@@ -169,7 +169,7 @@ func (c *call) stamp(at contracts.Time, err error) {
 // judge decides the call: condition 0 in its published order, then the guardian.
 func (c *call) judge(p *placement) {
 	refuse := func(reason contracts.ReasonCode, why string) {
-		p.record, p.why = c.policy.Refuse(c.inputs, reason), why
+		p.d.Record, p.d.Why = c.policy.Refuse(c.inputs, reason), why
 	}
 	c.forget(p)
 	f, raw := &c.flaws, c.inputs.ArgsForm != ""
@@ -190,16 +190,16 @@ func (c *call) judge(p *placement) {
 		refuse(contracts.ReasonFailClosedError, f.fault)
 	default:
 		record, state, why := c.policy.Decide(&c.inputs, c.state, c.past(p.session))
-		p.record, p.pending, c.inputs.State = record, why.Pending, state
+		p.d.Record, p.d.Pending, c.inputs.State = record, why.Pending, state
 		switch {
 		case record.Verdict == contracts.Allow:
 		case raw:
-			p.why = f.syntax
+			p.d.Why = f.syntax
 		default:
-			p.why = why.String()
+			p.d.Why = why.String()
 		}
 	}
-	p.reason = p.record.Reason
+	p.d.Reason = p.d.Record.Reason
 }
 
 // past returns what the guardian asks about the past, of a session whose lock the caller holds.
@@ -214,19 +214,19 @@ func (c *call) past(s *session) *priors {
 // nothing was read.
 func (c *call) forget(p *placement) {
 	c.inputs.State = contracts.SessionState{Trust: c.inputs.State.Trust}
-	c.priors.unread, p.pending = nil, nil
+	c.priors.unread, p.d.Pending = nil, nil
 }
 
 // denyUnrepresentable denies what the guardian let past its schema, but the Go type of a wrapped
 // function cannot hold. No policy could replay that, so the log has the kernel's own refusal of the
 // request.
 func (c *call) denyUnrepresentable(p *placement) {
-	past := p.record.Verdict == contracts.Allow || p.record.Condition > 2 ||
-		p.reason == contracts.ReasonDestinationNotAllowed
+	past := p.d.Record.Verdict == contracts.Allow || p.d.Record.Condition > 2 ||
+		p.d.Reason == contracts.ReasonDestinationNotAllowed
 	if why := c.flaws.unrepresentable; why != "" && past {
 		c.forget(p)
-		p.record = c.policy.Refuse(c.inputs, contracts.ReasonIntentMalformed)
-		p.reason, p.why = contracts.ReasonSchemaViolation, why
+		p.d.Record = c.policy.Refuse(c.inputs, contracts.ReasonIntentMalformed)
+		p.d.Reason, p.d.Why = contracts.ReasonSchemaViolation, why
 	}
 }
 
@@ -244,9 +244,9 @@ func (c *call) admit() bool {
 // queue waits for room. It reports false if the context ended first. If the kernel was sealed first
 // it reports true: decide says so.
 //
-// A caller waiting for admission holds no lock and no log slot. An admitted caller waits only for the
-// signer, the store and per-entry locks, so it always makes progress. Receipts need no room, because
-// what has run is recorded.
+// A caller waiting for admission holds no lock and no log slot. An admitted caller waits only for
+// the signer, the store and per-entry locks, so it always makes progress. Receipts need no room,
+// because what has run is recorded.
 func (c *call) queue() bool {
 	sh := c.k.shared
 	if weight := c.weight(); sh.admission.Acquire(weight, c.done, sh.log.Sealed()) {
@@ -278,9 +278,9 @@ func (c *call) release() {
 // place takes the decision's place in the log, and with it what the decision reserves.
 func (c *call) place(p *placement) {
 	r := &c.reserved
-	r.charges, r.nonces = p.record.Charges, nil
-	if p.record.Verdict == contracts.Allow && len(p.record.Approvals) > 0 {
-		r.nonces = noncesOf(&c.buffers.reader, c.inputs.Envelopes.Approvals, p.record.Approvals)
+	r.charges, r.nonces = p.d.Record.Charges, nil
+	if p.d.Record.Verdict == contracts.Allow && len(p.d.Record.Approvals) > 0 {
+		r.nonces = noncesOf(&c.buffers.reader, c.inputs.Envelopes.Approvals, p.d.Record.Approvals)
 	}
 	log := c.k.shared.log
 	slot, err := log.Place(p.session.chain, c.inputs.Time, c.parents, r.take)
@@ -298,8 +298,8 @@ func (c *call) place(p *placement) {
 // reserve is called when the call's entry takes its place in the log, and no other can take one
 // meanwhile. So charges are in the log in the order in which they were made, whatever the number of
 // callers. A call is stale if its policy or the trust state changed since it was judged: an entry
-// after a policy entry is judged by that policy, and one after a trust event under the state it made.
-// It is stale too if a call of another session has consumed one of its approvals.
+// after a policy entry is judged by that policy, and one after a trust event under the state it
+// made. It is stale too if a call of another session has consumed one of its approvals.
 func (c *call) reserve(uint64) error {
 	sh, r := c.k.shared, &c.reserved
 	if !c.k.judgesBy(c.policy, c.state) {
@@ -325,7 +325,7 @@ func (c *call) denyLostReservation(p *placement) {
 		c.forget(p)
 		record, why.What = c.policy.Refuse(c.inputs, contracts.ReasonFailClosedError), "a budget was lost and found"
 	}
-	p.record, p.reason, p.why = record, record.Reason, why.String()
+	p.d.Record, p.d.Reason, p.d.Why = record, record.Reason, why.String()
 }
 
 // sign signs the decision into its place in the log.
@@ -336,12 +336,12 @@ func (c *call) sign(p *placement) {
 	b := c.buffers
 	b.document = c.inputs.Append(b.document[:0]) // the store copies what it keeps
 	h := p.slot.Header()
-	p.record.Seal(h.Session, h.Seq, crypto.Sum(b.document))
-	allowed := p.record.Verdict == contracts.Allow
+	p.d.Record.Seal(h.Session, h.Seq, crypto.Sum(b.document))
+	allowed := p.d.Record.Verdict == contracts.Allow
 	if allowed {
-		p.entry.Decision = &p.record
+		p.entry.Decision = &p.d.Record
 	} else {
-		p.denial = receipts.Denied(&p.record)
+		p.denial = receipts.Denied(&p.d.Record)
 		p.entry.Receipt = &p.denial
 	}
 	if c.k.shared.options.Keep.DropInputs {
@@ -350,7 +350,7 @@ func (c *call) sign(p *placement) {
 		p.err = p.slot.Sign(&p.entry, b.document)
 	}
 	if allowed && p.err == nil {
-		p.session.past.Allow(&p.record, c.inputs.Time, c.reserved.nonces)
+		p.session.past.Allow(&p.d.Record, c.inputs.Time, c.reserved.nonces)
 		p.started, p.first = true, p.session.start(&c.inputs, p.slot.Index())
 	}
 }
@@ -384,7 +384,7 @@ func (c *call) repeat(p *placement) (Decision, Receipt) {
 
 // deny returns a denial once it is durable.
 func (c *call) deny(p *placement) (Decision, Receipt) {
-	d := p.decision()
+	d := p.d
 	switch {
 	case c.priors.unread != nil:
 		d.cause = c.priors.unread
@@ -405,10 +405,10 @@ func (c *call) deny(p *placement) (Decision, Receipt) {
 }
 
 // perform runs a call whose permission was signed, if that becomes durable, and records what became
-// of it. Whatever happens, panics and the end of the goroutine included, the session and the repeats
-// that wait for this call are told, and a call without a receipt seals the kernel.
+// of it. Whatever happens, panics and the end of the goroutine included, the session and the
+// repeats that wait for this call are told, and a call without a receipt seals the kernel.
 func (c *call) perform(p *placement) (d Decision, r Receipt) {
-	d = p.decision()
+	d = p.d
 	d.Reason, d.cause = contracts.ReasonFailClosedError, p.err
 	if !p.started {
 		return d, r
@@ -446,11 +446,6 @@ func (c *call) perform(p *placement) (d Decision, r Receipt) {
 		d.Why = p.run.why(receipt.Reason)
 	}
 	return d, r
-}
-
-// decision returns the decision as it was before anything ran, which is a denial.
-func (j *judgement) decision() Decision {
-	return Decision{Reason: j.reason, Why: j.why, Record: j.record, Pending: j.pending}
 }
 
 // event returns what the observer is told of the call.

@@ -5,7 +5,9 @@
 // with [Wrap]. An [Intent] describes the call. The result is a [Decision] and a [Receipt]:
 //
 //	k, err := helm.New(helm.Options{Policy: pol, Key: key, Store: proofgraph.NewMemory()})
-//	d, r := k.Guard(ctx, helm.Intent{Tool: "fs.read", Args: args, Caller: who, Session: "chat-1", Driver: helm.Func(readFile)})
+//	d, r := k.Guard(ctx, helm.Intent{
+//		Tool: "fs.read", Args: args, Caller: who, Session: "chat-1", Driver: helm.Func(readFile),
+//	})
 //	if err := d.Err(); err != nil {
 //		return err // denied, withheld, or the tool's own error
 //	}
@@ -31,17 +33,18 @@
 //
 // A policy is loaded from YAML by policy.Load, or compiled by guardian.Compile. A key is made by
 // crypto.GenerateKey; any crypto.Signer over Ed25519 will do, one in a KMS for instance. The log
-// lives in a [proofgraph.Store]. Package evidence writes and verifies packs of it.
+// lives in a [proofgraph.Store]. Package evidence writes and verifies packs of it, and
+// evidence/erasure erases what it keeps of a call besides the signed entries.
 //
-// A call that a person must approve is denied APPROVAL_REQUIRED, and [Decision].Pending is what they
-// must sign. Their answer goes into Intent.Approvals when the same call is made again; it then runs,
-// once. It is no answer to any other call, nor under another policy. See examples/approvals.
+// A call that a person must approve is denied APPROVAL_REQUIRED, and [Decision].Pending is what
+// they must sign. Their answer goes into Intent.Approvals when the same call is made again; it then
+// runs, once. It is no answer to any other call, nor under another policy. See examples/approvals.
 //
 // The roots of Options.Trust sign events that change who may sign ([Kernel.Govern]): they add and
 // revoke keys, the kernel's own too, and a freeze denies every call. [Kernel.Swap] replaces the
-// policy under running calls. [Kernel.Narrow] returns a kernel for one task, over the same log, that
-// can only deny more; under its [Kernel.Context] it judges functions that were wrapped once, and
-// tools that call tools.
+// policy under running calls. [Kernel.Narrow] returns a kernel for one task, over the same log,
+// that can only deny more; under its [Kernel.Context] it judges functions that were wrapped once,
+// and tools that call tools.
 //
 // Limits: arguments of 1 MiB, nested 64 deep; names and lists as in docs/FORMATS.md section 1, the
 // common ones at [Intent]. What a kernel keeps in memory and in its store is said at [Kernel].
@@ -69,19 +72,19 @@ import (
 // everything else. A nil Kernel denies everything.
 //
 // It is safe for concurrent use by multiple goroutines. Calls of one session are judged one after
-// the other, and run side by side. Tools, observers and contexts may call the kernel. Its key, store
-// and clock must not, because every call waits for them.
+// the other, and run side by side. Tools, observers and contexts may call the kernel. Its key,
+// store and clock must not, because every call waits for them.
 //
-// A kernel keeps in memory a few hundred bytes for every session of its log and for every policy, 44
-// for every entry, and some 80 for every budget window that the log has had: one per caller and hour
-// of a million callers is too many. For every session that is not closed it keeps the idempotency
-// keys bound in it, and some 60 bytes for each call that ran in it, for the arguments that a policy
-// compares with later ones, and for each approval that was used. So close a session that ended
-// ([Kernel.CloseSession]), and a narrowed kernel when its task is over ([Kernel.Close]).
+// A kernel keeps in memory a few hundred bytes for every session of its log and for every policy,
+// 44 for every entry, and some 80 for every budget window that the log has had: one per caller and
+// hour of a million callers is too many. For every session that is not closed it keeps the
+// idempotency keys bound in it, and some 60 bytes for each call that ran in it, for the arguments
+// that a policy compares with later ones, and for each approval that was used. So close a session
+// that ended ([Kernel.CloseSession]), and a narrowed kernel when its task is over ([Kernel.Close]).
 //
-// Its store keeps some 2 KiB for a denial and 4 KiB for a run. Unless Options.Keep says otherwise it
-// keeps the arguments of every call too, up to 1 MiB, denied calls included. Budgets limit what is
-// allowed; how often a model may be denied is for the host to limit.
+// Its store keeps some 2 KiB for a denial and 4 KiB for a run. Unless Options.Keep says otherwise
+// it keeps the arguments of every call too, up to 1 MiB, denied calls included. Budgets limit what
+// is allowed; how often a model may be denied is for the host to limit.
 type Kernel struct {
 	shared   *shared              // nil in the zero Kernel
 	parent   *Kernel              // nil if New made it
@@ -129,9 +132,9 @@ var (
 // once, and settles as OUTCOME_UNKNOWN the calls that were permitted and have no receipt.
 //
 // The log must have begun with the same registry. Key and LogKey may differ from those it began
-// with, if its trust events added them ([Kernel.Govern]) and did not revoke them. Options.Trust then
-// has the keys of the beginning too, under the names kernel and log, and Origin must be set, because
-// its default is derived from Key.
+// with, if its trust events added them ([Kernel.Govern]) and did not revoke them. Options.Trust
+// then has the keys of the beginning too, under the names kernel and log, and Origin must be set,
+// because its default is derived from Key.
 func New(o Options) (*Kernel, error) {
 	options, err := prepare(o)
 	if err != nil {
@@ -254,8 +257,8 @@ func (sh *shared) clock(s *session) (contracts.Time, error) {
 	return max(now, s.chain.Time()), nil
 }
 
-// record signs the next entry of a session, whose lock the caller holds. If under is not nil, record
-// calls it with the entry's index when the place is taken, while no other place can be.
+// record signs the next entry of a session, whose lock the caller holds. If under is not nil,
+// record calls it with the entry's index when the place is taken, while no other place can be.
 func (sh *shared) record(
 	s *session, st *contracts.Statement, parents []contracts.Digest, under func(uint64) error, blobs ...[]byte,
 ) (*proofgraph.Slot, error) {
@@ -272,8 +275,8 @@ func (sh *shared) record(
 	return slot, slot.Sign(st, blobs...)
 }
 
-// settle returns what settles a call's charges when its receipt takes its place in the log: what the
-// receipt does not keep is given back.
+// settle returns what settles a call's charges when its receipt takes its place in the log: what
+// the receipt does not keep is given back.
 func (sh *shared) settle(charges []contracts.Charge, r *contracts.Receipt) func(uint64) error {
 	if len(charges) == 0 {
 		return nil

@@ -59,7 +59,8 @@ func (b *binding) recall(ctx context.Context, from logReader, trust *registry.St
 		return Decision{Reason: contracts.ReasonOutputNotKept, cause: err}, Receipt{}
 	}
 	if d.Reason == contracts.ReasonToolError {
-		d.toolError = fmt.Errorf("helm: %s: the tool failed, when this call was first made; its error was not kept", b.tool)
+		const failed = "helm: %s: the tool failed, when this call was first made; its error was not kept"
+		d.toolError = fmt.Errorf(failed, b.tool)
 	}
 	if d.Reason != contracts.ReasonAllow {
 		return d, r
@@ -77,7 +78,9 @@ func (b *binding) recall(ctx context.Context, from logReader, trust *registry.St
 }
 
 // entries reads and verifies the decision and the receipt.
-func (b *binding) entries(ctx context.Context, from logReader, trust *registry.State) (d Decision, r Receipt, err error) {
+func (b *binding) entries(
+	ctx context.Context, from logReader, trust *registry.State,
+) (d Decision, r Receipt, err error) {
 	defer contain.Error(&err, "Options.Store")
 	decision, err := from.entry(ctx, b.decision)
 	if err != nil {

@@ -43,8 +43,8 @@ type Intent struct {
 	// grant's parent.
 	Delegation []contracts.Envelope
 
-	// Approvals holds what approvers made of Decision.Pending (ApprovalRequest.Approve), at most 16.
-	// Anything that is no envelope is left out. Those that count are used up by an ALLOW.
+	// Approvals holds what approvers made of Decision.Pending (ApprovalRequest.Approve), at most
+	// 16. Anything that is no envelope is left out. Those that count are used up by an ALLOW.
 	Approvals []contracts.Envelope
 
 	// Attestations holds what attestors say of the call, at most 16. They are not used up.

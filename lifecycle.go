@@ -102,13 +102,13 @@ func (f *inflight) done() bool {
 	return f.calls == 0 && f.closed != nil
 }
 
-// Close lets no new call in and waits for those inside, at most as long as the longest time limit of
-// a tool that was ever called. After Close nothing more is written. The store is closed by whoever
-// opened it. Closing again waits for the first Close and does nothing else.
+// Close lets no new call in and waits for those inside, at most as long as the longest time limit
+// of a tool that was ever called. After Close nothing more is written. The store is closed by
+// whoever opened it. Closing again waits for the first Close and does nothing else.
 //
-// Closing the kernel that [New] made closes all that were narrowed from it, and waits for their calls
-// too. A narrowed kernel closes itself alone: not its parent, nor those narrowed from it. Calls that
-// its Close did not wait for are recorded when they end.
+// Closing the kernel that [New] made closes all that were narrowed from it, and waits for their
+// calls too. A narrowed kernel closes itself alone: not its parent, nor those narrowed from it.
+// Calls that its Close did not wait for are recorded when they end.
 func (k *Kernel) Close() error {
 	if k.none() {
 		return errNoKernel
@@ -151,9 +151,9 @@ func (k *Kernel) Close() error {
 }
 
 // CloseSession ends a session: from now on new calls in it are denied SESSION_CLOSED. It waits for
-// the calls that run, and new calls wait meanwhile. If ctx ends first the session is not closed, and
-// the error says so. From inside one of the session's calls it returns an error at once. Closing a
-// closed session does nothing. The session "main" cannot be closed.
+// the calls that run, and new calls wait meanwhile. If ctx ends first the session is not closed,
+// and the error says so. From inside one of the session's calls it returns an error at once.
+// Closing a closed session does nothing. The session "main" cannot be closed.
 func (k *Kernel) CloseSession(ctx context.Context, name string) error {
 	if k.none() {
 		return errNoKernel

@@ -51,7 +51,8 @@ type Options struct {
 	// replay needs, and no outputs.
 	Keep Keep
 
-	// Now is the clock; nil means time.Now. Time never runs back within a session, whatever it says.
+	// Now is the clock; nil means time.Now. Time never runs back within a session, whatever it
+	// says.
 	Now func() time.Time
 
 	// Rand is where nonces come from; nil means crypto/rand.
@@ -103,7 +104,8 @@ func prepare(o Options) (*settings, error) {
 		}
 	}
 	if missing != nil {
-		return nil, fmt.Errorf("helm: Options: missing %s: there are no defaults for what decides, signs and remembers", strings.Join(missing, ", "))
+		return nil, fmt.Errorf("helm: Options: missing %s: "+
+			"there are no defaults for what decides, signs and remembers", strings.Join(missing, ", "))
 	}
 	if len(o.Policy.Documents()) == 0 {
 		return nil, errors.New("helm: Options.Policy: no documents: make it with guardian.Compile or policy.Load")
@@ -116,7 +118,8 @@ func prepare(o Options) (*settings, error) {
 	if o.LogKey == nil {
 		key, ok := crypto.InMemory(o.Key)
 		if !ok {
-			return nil, errors.New("helm: Options.LogKey: missing: it is derived only from a Key in memory; give a second Ed25519 signer")
+			return nil, errors.New("helm: Options.LogKey: missing: " +
+				"it is derived only from a Key in memory; give a second Ed25519 signer")
 		}
 		o.LogKey = crypto.DeriveLogKey(key)
 		p.derived = true
@@ -126,7 +129,8 @@ func prepare(o Options) (*settings, error) {
 		return nil, fmt.Errorf("helm: Options.LogKey: %w", err)
 	}
 	if bytes.Equal(public, logPublic) {
-		return nil, errors.New("helm: Options.LogKey: the same key as Key: a key has one role; give another one, or none")
+		return nil, errors.New("helm: Options.LogKey: the same key as Key: " +
+			"a key has one role; give another one, or none")
 	}
 	p.keyID, p.logID = crypto.KeyID(public), crypto.KeyID(logPublic)
 	if o.Origin == "" {

@@ -12,9 +12,9 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A stack is what a kernel judges by. A swap stores the next stack of each kernel, which counts from
-// the next epoch on, and then moves the epoch. So all kernels change at once, and readers take no
-// lock.
+// A stack is what a kernel judges by. A swap stores the next stack of each kernel, which counts
+// from the next epoch on, and then moves the epoch. So all kernels change at once, and readers take
+// no lock.
 type stack struct {
 	policy *guardian.Policy
 	since  uint64           // the epoch from which it counts
@@ -69,7 +69,8 @@ func (l *policyLog) add(r *contracts.PolicyRecord, slot *proofgraph.Slot) {
 func (l *policyLog) checkVersions(documents []contracts.PolicyDocument) error {
 	for _, d := range documents {
 		if had := l.versions[d.Layer+":"+d.Name]; d.Version < had {
-			return fmt.Errorf("policy %s %s: version %d goes back: the log has had version %d", d.Layer, d.Name, d.Version, had)
+			return fmt.Errorf("policy %s %s: version %d goes back: the log has had version %d",
+				d.Layer, d.Name, d.Version, had)
 		}
 	}
 	return nil
@@ -100,8 +101,8 @@ func (l *policyLog) awaitDurable(policies ...contracts.Digest) error {
 	return nil
 }
 
-// recordPolicy signs the policy's entry, unless the log has it: there is one for each PolicyHash. The
-// store already has the documents of earlier entries. The caller holds policies.mu.
+// recordPolicy signs the policy's entry, unless the log has it: there is one for each PolicyHash.
+// The store already has the documents of earlier entries. The caller holds policies.mu.
 func (sh *shared) recordPolicy(p *guardian.Policy, under func(uint64) error) error {
 	l := &sh.policies
 	if l.has(p) {
@@ -143,11 +144,11 @@ func (k *Kernel) begin() error {
 // their overlays. Only the kernel that [New] made can be swapped. Drivers stay as they are.
 //
 // All kernels change at once, at one place of the log: entries after the policy's entry, and every
-// call made after Swap has returned, are judged by the new stacks alone. Swapping in the policy that
-// is in force does nothing. A call is judged by one stack. A call that waited, for room or for a
-// session that was closing, is judged by the stack in force when its turn comes, with its defaults and
-// limits. A call that was permitted before runs on under the limits and the pinned output that it was
-// permitted with, and repeats of its idempotency key get its outcome.
+// call made after Swap has returned, are judged by the new stacks alone. Swapping in the policy
+// that is in force does nothing. A call is judged by one stack. A call that waited, for room or for
+// a session that was closing, is judged by the stack in force when its turn comes, with its
+// defaults and limits. A call that was permitted before runs on under the limits and the pinned
+// output that it was permitted with, and repeats of its idempotency key get its outcome.
 //
 // Swap refuses, with nothing written and nothing changed: a nil or empty policy; one in which
 // something has expired; a document with a version lower than the log has had of it; a policy that

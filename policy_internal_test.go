@@ -8,7 +8,8 @@ import (
 	"github.com/helmkernel/helm/guardian"
 )
 
-// Stacks that are put in place one after the other count together, when the epoch moves: not before.
+// Stacks that are put in place one after the other count together, when the epoch moves: not
+// before.
 func TestStacksMoveTogether(t *testing.T) {
 	t.Parallel()
 	before, after := new(guardian.Policy), new(guardian.Policy)

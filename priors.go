@@ -15,8 +15,8 @@ import (
 )
 
 // priors is what the guardian may ask about the past of a call: balances, and the calls, receipts
-// and approvals of its session. It is used under the lock of that session. What the session does not
-// keep, the arguments of earlier calls, is read back from the store.
+// and approvals of its session. It is used under the lock of that session. What the session does
+// not keep, the arguments of earlier calls, is read back from the store.
 type priors struct {
 	session *session
 	ledger  *past.Ledger
@@ -64,8 +64,8 @@ func (p *priors) args(r past.Run) (v crypto.Value, err error) {
 }
 
 // frozenBalances is a Past that returns the balances as of slot assignment. These deny the call, so
-// what was read before for later conditions is not read again: inputs hold what was read and nothing
-// else.
+// what was read before for later conditions is not read again: inputs hold what was read and
+// nothing else.
 type frozenBalances struct {
 	*priors
 	balances []contracts.Balance
@@ -113,8 +113,8 @@ func (u *usedNonces) add(nonces []string) {
 	}
 }
 
-// noncesOf returns the nonces of the requests that the counted approvals answered. It returns nil if
-// one of these is not presented.
+// noncesOf returns the nonces of the requests that the counted approvals answered. It returns nil
+// if one of these is not presented.
 func noncesOf(r *contracts.Reader, presented []contracts.Envelope, counted []contracts.Digest) (nonces []string) {
 	for _, e := range presented {
 		if !slices.Contains(counted, e.Digest()) {
@@ -172,8 +172,8 @@ func (l logReader) inputs(r *contracts.Reader, digest contracts.Digest) (*contra
 	return r.Inputs(b)
 }
 
-// inputsAt returns the inputs of the decision at that index. It is called under a session's lock, so
-// the caller's context is asked nothing.
+// inputsAt returns the inputs of the decision at that index. It is called under a session's lock,
+// so the caller's context is asked nothing.
 func (l logReader) inputsAt(r *contracts.Reader, index uint64) (*contracts.Inputs, error) {
 	e, err := l.entry(context.Background(), index)
 	if err != nil {

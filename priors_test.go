@@ -61,7 +61,8 @@ func intent(session string) Intent {
 	return Intent{Tool: "t", Args: json.RawMessage(`{}`), Session: session, Driver: Func(echo)}
 }
 
-// judged takes a call to where its place in the log is to be taken. It holds the lock of its session.
+// judged takes a call to where its place in the log is to be taken. It holds the lock of its
+// session.
 func judged(k *Kernel, in Intent) (*call, *placement) {
 	c := calls.New().(*call)
 	c.k, c.ctx = k, context.Background()
@@ -73,7 +74,7 @@ func judged(k *Kernel, in Intent) (*call, *placement) {
 	p := &placement{session: c.lockSession()}
 	c.stamp(k.shared.clock(p.session))
 	c.judge(p)
-	c.reserved.charges = p.record.Charges
+	c.reserved.charges = p.d.Record.Charges
 	return c, p
 }
 
@@ -87,21 +88,22 @@ func mustReadNothing(t *testing.T, c *call, p *placement, what string, flaw flaw
 	c.judge(p)
 	c.denyUnrepresentable(p)
 	c.flaws = flaws{}
-	assert.Equal(t, contracts.Deny, p.record.Verdict, what)
-	assert.Zero(t, p.record.Condition, what)
+	assert.Equal(t, contracts.Deny, p.d.Record.Verdict, what)
+	assert.Zero(t, p.d.Record.Condition, what)
 	assert.Equal(t, contracts.SessionState{Trust: c.inputs.State.Trust}, c.inputs.State, "%s: read", what)
-	assert.Nil(t, p.pending, what)
+	assert.Nil(t, p.d.Pending, what)
 }
 
 // mustReplay fails the test if the policy decides differently on the inputs that are recorded.
 func mustReplay(t *testing.T, c *call, p *placement) {
 	t.Helper()
 	again, _ := c.policy.Judge(c.inputs, c.state)
-	assert.Equal(t, string(p.record.Append(nil)), string(again.Append(nil)), "judged again")
+	assert.Equal(t, string(p.d.Record.Append(nil)), string(again.Append(nil)), "judged again")
 }
 
-// A call that was judged while there was enough, and finds with its place that others were faster, is
-// denied in that place, as the guardian denies on the balances that it found; and nothing is charged.
+// A call that was judged while there was enough, and finds with its place that others were faster,
+// is denied in that place, as the guardian denies on the balances that it found; and nothing is
+// charged.
 func TestLostReservation(t *testing.T) {
 	t.Parallel()
 	policy := compile(t, document(allowAll+`,"budgets":[
@@ -110,23 +112,23 @@ func TestLostReservation(t *testing.T) {
 	k := open(t, policy, nil)
 	c, p := judged(k, intent("s"))
 	p.session.mu.Unlock()
-	require.Equal(t, contracts.Allow, p.record.Verdict)
-	require.Len(t, p.record.Charges, 2)
+	require.Equal(t, contracts.Allow, p.d.Record.Verdict)
+	require.Len(t, p.d.Record.Charges, 2)
 	d, _ := k.Guard(context.Background(), intent("faster"))
 	require.True(t, d.Allowed(), "%v", d.Err())
 
 	require.NoError(t, c.reserve(0))
 	require.True(t, c.reserved.lost)
 	c.denyLostReservation(p)
-	r := &p.record
+	r := &p.d.Record
 	assert.Equal(t, contracts.Deny, r.Verdict)
-	assert.Equal(t, contracts.ReasonBudgetExceeded, p.reason)
-	assert.Equal(t, p.reason, r.Reason)
+	assert.Equal(t, contracts.ReasonBudgetExceeded, p.d.Reason)
+	assert.Equal(t, p.d.Reason, r.Reason)
 	assert.Equal(t, "P1:b:one", r.Rule)
 	assert.EqualValues(t, 3, r.Condition)
 	assert.Nil(t, r.Charges)
 	assert.Zero(t, r.Expires)
-	assert.NotEmpty(t, p.why)
+	assert.NotEmpty(t, p.d.Why)
 	for _, b := range c.inputs.State.Budgets {
 		spent := k.shared.ledger.Spent(contracts.Charge{Budget: b.Budget, Of: b.Of, Window: b.Window})
 		assert.EqualValues(t, 1, b.Spent, "%s: in the inputs", b.Budget)
@@ -140,7 +142,8 @@ func TestLostReservation(t *testing.T) {
 	mustReadNothing(t, c, p, "unrepresentable", flaws{unrepresentable: "a field of another type"})
 	p.session.mu.Unlock()
 
-	// A call whose stack judges no more goes back without a charge: its next judgement makes its own.
+	// A call whose stack judges no more goes back without a charge: its next judgement makes its
+	// own.
 	c.reserved.charges = []contracts.Charge{{Amount: 1, Budget: "P1:b:many", Limit: 9, Window: "total"}}
 	swapped, err := policy.Narrow()
 	require.NoError(t, err)
@@ -174,8 +177,8 @@ func TestLostReservationReadsNoFurther(t *testing.T) {
 	c, p := judged(k, in)
 	defer p.session.mu.Unlock()
 	st := &c.inputs.State
-	require.Equal(t, contracts.Allow, p.record.Verdict, p.why)
-	require.Len(t, p.record.Approvals, 1)
+	require.Equal(t, contracts.Allow, p.d.Record.Verdict, p.d.Why)
+	require.Len(t, p.d.Record.Approvals, 1)
 	require.NotNil(t, st.Used)
 	require.Len(t, st.Calls, 2)
 	faster := slices.Clone(c.reserved.charges)
@@ -186,8 +189,8 @@ func TestLostReservationReadsNoFurther(t *testing.T) {
 	require.NoError(t, k.shared.ledger.Settle(faster, back, contracts.ReasonToolError))
 
 	c.denyLostReservation(p)
-	assert.Equal(t, contracts.ReasonBudgetExceeded, p.reason, p.why)
-	assert.Nil(t, p.record.Approvals)
+	assert.Equal(t, contracts.ReasonBudgetExceeded, p.d.Reason, p.d.Why)
+	assert.Nil(t, p.d.Record.Approvals)
 	assert.Nil(t, st.Used)
 	assert.Nil(t, st.Calls)
 	assert.Nil(t, st.Receipts)
@@ -237,8 +240,8 @@ func TestNoReceiptsOfMain(t *testing.T) {
 	assert.Equal(t, err, p.unread)
 }
 
-// A call that read the arguments of an earlier one, however large, leaves no more memory to the next
-// call than others do.
+// A call that read the arguments of an earlier one, however large, leaves no more memory to the
+// next call than others do.
 func TestReadingLeavesNoMemory(t *testing.T) {
 	t.Parallel()
 	const many = 100_000

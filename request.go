@@ -14,8 +14,8 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A call is one Guard: what was asked, in the form in which it is judged and recorded. It is reused,
-// so nothing that outlives a Guard may refer to its buffers.
+// A call is one Guard: what was asked, in the form in which it is judged and recorded. It is
+// reused, so nothing that outlives a Guard may refer to its buffers.
 type call struct {
 	k        *Kernel // whose policy judges it
 	ctx      context.Context
@@ -73,10 +73,7 @@ type binder struct {
 
 // A judgement is what was decided about a call.
 type judgement struct {
-	record  contracts.DecisionRecord
-	why     string
-	reason  contracts.ReasonCode // as the caller is told; the record's unless the arguments are unrepresentable
-	pending *contracts.ApprovalRequest
+	d       Decision // as it was before anything ran, so its Verdict is Deny
 	faulty  bool     // denied for a fault of the caller's
 	repeats *binding // the call that this one repeats; then nothing was decided
 }
@@ -120,8 +117,8 @@ func (c *call) receive(in Intent) {
 	}
 }
 
-// fail notes the first thing of the caller's that failed. Observers are told what, so it must have no
-// text of the caller's.
+// fail notes the first thing of the caller's that failed. Observers are told what, so it must have
+// no text of the caller's.
 func (c *call) fail(what string, cause error) {
 	if c.flaws.fault == "" {
 		c.flaws.fault, c.flaws.cause = what, cause
@@ -179,8 +176,9 @@ func (c *call) caller(who Caller) {
 	c.inputs.Caller = who
 }
 
-// hashedRoles returns the one role under which roles outside their limits are recorded: the digest of
-// their canonical array. It has no "sha256:" prefix, which would make it longer than a role may be.
+// hashedRoles returns the one role under which roles outside their limits are recorded: the digest
+// of their canonical array. It has no "sha256:" prefix, which would make it longer than a role may
+// be.
 func hashedRoles(roles []string) string {
 	b := []byte{'['}
 	for i, r := range roles {
@@ -231,8 +229,8 @@ func (c *call) presented(in *Intent) {
 	}
 }
 
-// after makes the parents of the entry. An unknown one would be a lie in the graph, so there are none
-// then, and the call is denied.
+// after makes the parents of the entry. An unknown one would be a lie in the graph, so there are
+// none then, and the call is denied.
 func (c *call) after(refs []contracts.Ref) {
 	for _, r := range refs {
 		index, ok := c.k.shared.log.Lookup(r.Hash)
@@ -272,8 +270,8 @@ func (c *call) bind(in *Intent) (err error) {
 	return nil
 }
 
-// applyPin sets the drivers that the guardian counts. One driver that does not declare the definition
-// which the policy pins counts as none. Two count as two, whatever they declare.
+// applyPin sets the drivers that the guardian counts. One driver that does not declare the
+// definition which the policy pins counts as none. Two count as two, whatever they declare.
 func (c *call) applyPin() {
 	b := &c.driver
 	c.inputs.Drivers, c.inputs.Sandbox = b.bound, b.sandbox
@@ -283,8 +281,8 @@ func (c *call) applyPin() {
 }
 
 // parse reads the arguments, fills in the tool's defaults, and hashes the result, which is what all
-// that follows means by the arguments. Arguments that cannot be read, be it through a fault of ours,
-// are recorded as raw bytes.
+// that follows means by the arguments. Arguments that cannot be read, be it through a fault of
+// ours, are recorded as raw bytes.
 func (c *call) parse() {
 	if err := c.read(); err != nil {
 		c.inputs.Args, c.inputs.ArgsForm, c.inputs.ArgsHash = crypto.Value{}, "raw", crypto.Sum(c.buffers.raw)
@@ -311,8 +309,8 @@ func (c *call) read() (err error) {
 	return nil
 }
 
-// follow reads the call again if another stack judges now, whose defaults and limits may differ. The
-// caller holds no lock.
+// follow reads the call again if another stack judges now, whose defaults and limits may differ.
+// The caller holds no lock.
 func (c *call) follow() {
 	policy := c.k.current()
 	if policy == c.policy {

@@ -177,10 +177,10 @@ func (sh *shared) restore(l *priorLog) error {
 	return nil
 }
 
-// restoreNonces uses up the approvals that were used. Their requests are in the inputs. If these were
-// dropped or erased it is not known which requests they were, not even to verifiers; then more of them
-// count as used, not fewer. If they cannot be read New fails, because a verifier, who can read them,
-// would know better than the kernel.
+// restoreNonces uses up the approvals that were used. Their requests are in the inputs. If these
+// were dropped or erased it is not known which requests they were, not even to verifiers; then more
+// of them count as used, not fewer. If they cannot be read New fails, because a verifier, who can
+// read them, would know better than the kernel.
 func (sh *shared) restoreNonces(l *priorLog) error {
 	var reader contracts.Reader
 	from := logReader{store: sh.options.Store}
@@ -191,7 +191,8 @@ func (sh *shared) restoreNonces(l *priorLog) error {
 		case err == nil:
 			nonces = noncesOf(&reader, in.Envelopes.Approvals, a.record.Approvals)
 		case !errors.Is(err, proofgraph.ErrNoBlob):
-			return fmt.Errorf("inputs of decision %s, by which approvals are known that were used: %w", a.record.ID, err)
+			return fmt.Errorf("inputs of decision %s, by which approvals are known that were used: %w",
+				a.record.ID, err)
 		}
 		sh.used.add(nonces)
 		if s := l.sessions[a.session]; s != nil { // it was not closed
@@ -240,9 +241,9 @@ func (sh *shared) settleUnknown(c openCall, decision contracts.Digest) (*proofgr
 	return slot, receipt, slot.Wait()
 }
 
-// initialTrust finds the trust state that the log began with. If keys were rotated since, the original
-// keys must be in Options.Trust. None is taken from the store, because whoever can write there could
-// begin a log with a key of their own.
+// initialTrust finds the trust state that the log began with. If keys were rotated since, the
+// original keys must be in Options.Trust. None is taken from the store, because whoever can write
+// there could begin a log with a key of their own.
 func (p *settings) initialTrust(ctx context.Context) error {
 	genesis, err := p.genesisTrust(ctx)
 	if err != nil || genesis == nil || *genesis == p.initial.Digest() {
@@ -288,8 +289,8 @@ func (p *settings) genesisTrust(ctx context.Context) (digest *contracts.Digest, 
 	return nil, nil
 }
 
-// checkSigners returns an error if a key that this kernel is to sign with may not sign what comes next
-// in the log.
+// checkSigners returns an error if a key that this kernel is to sign with may not sign what comes
+// next in the log.
 func (p *settings) checkSigners(l *priorLog) error {
 	for _, x := range []struct {
 		option string

@@ -80,7 +80,7 @@ func (c *call) late(p *placement) func(executor.Result, error) {
 	if sh.options.Observe == nil {
 		return nil
 	}
-	e := Event{Tool: c.inputs.Tool, Session: c.inputs.Session, ID: p.record.ID, Late: true}
+	e := Event{Tool: c.inputs.Tool, Session: c.inputs.Session, ID: p.d.Record.ID, Late: true}
 	return func(executor.Result, error) { sh.observe(context.Background(), e) }
 }
 
@@ -88,10 +88,10 @@ func (c *call) late(p *placement) func(executor.Result, error) {
 func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *contracts.Receipt, error) {
 	sh, s, decision := c.k.shared, p.session, p.slot.Hash()
 	result := receipts.Result{Reason: o.Reason, Output: o.Output, Form: o.Form, Sandbox: o.Sandbox}
-	if len(p.record.Charges) > 0 {
+	if len(p.d.Record.Charges) > 0 {
 		result.Refunds = c.policy.Refunds(c.inputs.Tool, o.Reason)
 	}
-	receipt, err := receipts.Build(&p.record, decision, result)
+	receipt, err := receipts.Build(&p.d.Record, decision, result)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -103,7 +103,7 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 	parents := []contracts.Digest{decision}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot, err := sh.record(s, st, parents, sh.settle(p.record.Charges, receipt), blobs...)
+	slot, err := sh.record(s, st, parents, sh.settle(p.d.Record.Charges, receipt), blobs...)
 	if err == nil && receipt.Outcome == contracts.Executed {
 		for _, pointers := range c.k.current().Compared(receipt.Tool) {
 			s.past.Watch(receipt.Tool, pointers)

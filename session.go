@@ -65,8 +65,8 @@ func (s *session) await(event, done <-chan struct{}) bool {
 	}
 }
 
-// quiesce waits until nothing runs and returns true with mu held. If done is closed first it returns
-// false with mu not held.
+// quiesce waits until nothing runs and returns true with mu held. If done is closed first it
+// returns false with mu not held.
 func (s *session) quiesce(done <-chan struct{}) bool {
 	s.mu.Lock()
 	for s.closing != nil { // another caller closes it
@@ -92,7 +92,8 @@ func (s *session) quiesce(done <-chan struct{}) bool {
 	return true
 }
 
-// start counts a permitted call in and binds its idempotency key, if it has one. The caller holds mu.
+// start counts a permitted call in and binds its idempotency key, if it has one. The caller holds
+// mu.
 func (s *session) start(in *contracts.Inputs, decision uint64) *pendingCall {
 	s.running++
 	if in.Idempotency == "" {
@@ -113,8 +114,8 @@ func (s *session) start(in *contracts.Inputs, decision uint64) *pendingCall {
 	return b.pending
 }
 
-// finish counts a permitted call out, and gives its outcome to the repeats that wait for it. If there
-// is no receipt the kernel is sealed, and nobody asks for the key again.
+// finish counts a permitted call out, and gives its outcome to the repeats that wait for it. If
+// there is no receipt the kernel is sealed, and nobody asks for the key again.
 func (s *session) finish(run *runningCall, pending *pendingCall, key string, d Decision, r Receipt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,16 +13,17 @@ import (
 	"github.com/helmkernel/helm/internal/contain"
 )
 
-// Wrap returns the same function, guarded. Its argument is marshalled to JSON, judged as a call of the
-// tool, and decoded again from the judged bytes, exactly: an argument that does not survive this is
-// denied before anything runs. The result is decoded from the released bytes. Whose call it is, its
-// session and its approvals come from [With]. An error is that of [Decision.Err]. Under the context of
-// a kernel that was narrowed from k the call is one of that kernel: see [Kernel.Context].
+// Wrap returns the same function, guarded. Its argument is marshalled to JSON, judged as a call of
+// the tool, and decoded again from the judged bytes, exactly: an argument that does not survive
+// this is denied before anything runs. The result is decoded from the released bytes. Whose call it
+// is, its session and its approvals come from [With]. An error is that of [Decision.Err]. Under the
+// context of a kernel that was narrowed from k the call is one of that kernel: see
+// [Kernel.Context].
 //
 // The type's JSON names are the schema's, letter case included, so fields need json tags. A field
 // without omitempty is always sent, its zero value too, and then no default of the schema takes its
-// place. An argument that has no JSON form, or none that is an object, is denied. A result that has no
-// JSON form is TOOL_PANIC: the function ran, and has not said that it failed.
+// place. An argument that has no JSON form, or none that is an object, is denied. A result that has
+// no JSON form is TOOL_PANIC: the function ran, and has not said that it failed.
 func Wrap[In, Out any](
 	k *Kernel, tool string, fn func(context.Context, In) (Out, error),
 ) func(context.Context, In) (Out, error) {
@@ -76,14 +77,15 @@ func (w *wrapped[In, Out]) Run(ctx context.Context, c contracts.Call) (executor.
 	}
 	b, err := json.Marshal(out)
 	if err != nil {
-		panic("the result of the wrapped function has no JSON form") // no error: the function says that it did what it was called for, so its charge stays
+		// No error: the function says that it did what it was called for, so its charge stays.
+		panic("the result of the wrapped function has no JSON form")
 	}
 	return executor.Result{Output: b}, nil
 }
 
-// unrepresentable decodes the arguments and encodes them again. Keys that differ by letter case, names
-// that the type lacks and values that it cannot hold all show as other bytes. What it returns has
-// nothing of the text of an error, which may be the type's own.
+// unrepresentable decodes the arguments and encodes them again. Keys that differ by letter case,
+// names that the type lacks and values that it cannot hold all show as other bytes. What it returns
+// has nothing of the text of an error, which may be the type's own.
 func (w *wrapped[In, Out]) unrepresentable(args []byte) (why string) {
 	const unfit = "the arguments, after defaults, do not fit the argument type of the wrapped function"
 	defer contain.Value(&why, unfit) // a panic in the type's own methods

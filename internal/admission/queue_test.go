@@ -73,8 +73,8 @@ func TestRoomForWhatIsTooLarge(t *testing.T) {
 	})
 }
 
-// However many come, give up and leave, at whatever moment: never more is held than the limit, and in
-// the end nothing.
+// However many come, give up and leave, at whatever moment: never more is held than the limit, and
+// in the end nothing.
 func TestRoomIsStrict(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
