@@ -75,12 +75,12 @@ func (w *wrapped[In, Out]) Run(ctx context.Context, c contracts.Call) (executor.
 	if err != nil {
 		return executor.Result{}, err
 	}
-	b, err := json.Marshal(out)
+	output, err := json.Marshal(out)
 	if err != nil {
-		// No error: the function says that it did what it was called for, so its charge stays.
-		panic("the result of the wrapped function has no JSON form")
+		// A Fault, because the function says that it did what it was called for: its charge stays.
+		return executor.Result{}, contain.Fault("the result of the wrapped function has no JSON form")
 	}
-	return executor.Result{Output: b}, nil
+	return executor.Result{Output: output}, nil
 }
 
 // unrepresentable decodes the arguments and encodes them again. Keys that differ by letter case,

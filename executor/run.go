@@ -140,7 +140,9 @@ func (r *run) drive() {
 	}()
 	result, err := r.driver.Run(&r.ctx, r.call)
 	r.result, r.err = result, err
-	if err != nil {
+	if fault, ok := err.(contain.Fault); ok {
+		r.recordPanic(string(fault))
+	} else if err != nil {
 		r.reason = r.reasonFor(err)
 	}
 	r.returned = true

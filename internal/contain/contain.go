@@ -44,3 +44,9 @@ func Describe(what string, x any) error {
 	}
 	return fmt.Errorf("%s panicked with a %T", what, x)
 }
+
+// A Fault is an error that a driver of this module returns in place of a panic: its tool ran and did
+// not say that it failed, and yet has no output.
+type Fault string
+
+func (f Fault) Error() string { return string(f) }
