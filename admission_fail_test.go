@@ -2,7 +2,6 @@ package helm_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -17,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever seals the kernel: those who wait for room are told at once, though the store does not answer.
+// Whatever seals the kernel: those who wait for room are told at once, though the store does not
+// answer.
 func TestSealedWhileWaitingForRoom(t *testing.T) {
 	receipt := func(change func(w *crowd)) func(w *crowd, hold chan struct{}) {
 		return func(w *crowd, hold chan struct{}) {
@@ -30,9 +30,7 @@ func TestSealedWhileWaitingForRoom(t *testing.T) {
 		"the store fails": func(w *crowd, _ chan struct{}) { w.dam.Fail() },
 		"Close gives up": func(w *crowd, _ chan struct{}) {
 			w.all.Go(func() {
-				if w.Kernel.Close() == nil {
-					w.T.Error("closed, though calls wait for the store")
-				}
+				assert.Error(w.T, w.Kernel.Close(), "closed, though calls wait for the store")
 			})
 			time.Sleep(time.Hour)
 		},
@@ -59,14 +57,13 @@ func TestSealedWhileWaitingForRoom(t *testing.T) {
 				seal(w, hold)
 				synctest.Wait()
 				for _, a := range list {
-					if !a.done || a.d.Reason != contracts.ReasonKernelSealed || !errors.Is(a.d.Err(), helm.ErrDenied) || a.r.Entry != nil {
-						t.Errorf("done %v: %s %v", a.done, a.d.Reason, a.d.Err())
-					}
+					assert.True(t, a.done)
+					assert.Equal(t, contracts.ReasonKernelSealed, a.d.Reason)
+					assert.ErrorIs(t, a.d.Err(), helm.ErrDenied)
+					assert.Nil(t, a.r.Entry)
 				}
 				if name != "the store fails" {
-					if queued[0].done {
-						t.Error("what is being written was answered before it was")
-					}
+					assert.False(t, queued[0].done, "what is being written was answered before it was")
 					w.dam.Unblock()
 				}
 				synctest.Wait()
@@ -83,7 +80,8 @@ func TestSealedWhileWaitingForRoom(t *testing.T) {
 	}
 }
 
-// Whoever has waited for room and got it gives it back, though the clock panics then, or ends the goroutine, or the signer does.
+// Whoever has waited for room and got it gives it back, though the clock panics then, or ends the
+// goroutine, or the signer does.
 func TestRoomOfWhatGoesWrongWithTheTurn(t *testing.T) {
 	for name, x := range map[string]struct {
 		clock  func()
@@ -126,12 +124,9 @@ func TestRoomOfWhatGoesWrongWithTheTurn(t *testing.T) {
 				}
 				w.dam.Unblock()
 				w.mustHold(0, 0)
-				if first.done && first.d.Reason == contracts.ReasonToolNotFound && first.r.Entry != nil {
-					t.Error("nothing went wrong")
-				}
-				if want := map[bool]contracts.ReasonCode{true: contracts.ReasonKernelSealed, false: contracts.ReasonToolNotFound}[x.sealed]; second.d.Reason != want {
-					t.Errorf("the next one: done %v, %s, want %s", second.done, second.d.Reason, want)
-				}
+				assert.False(t, first.done && first.d.Reason == contracts.ReasonToolNotFound && first.r.Entry != nil, "nothing went wrong")
+				want := map[bool]contracts.ReasonCode{true: contracts.ReasonKernelSealed, false: contracts.ReasonToolNotFound}[x.sealed]
+				assert.Equal(t, want, second.d.Reason, "the next one")
 				close(hold)
 			})
 		})
@@ -151,9 +146,9 @@ func TestCloseWaitsForThoseWhoWaitForRoom(t *testing.T) {
 			closed = true
 		})
 		time.Sleep(time.Second)
-		if d, _ := w.Call("echo", `{}`); d.Reason != contracts.ReasonKernelSealed || closed {
-			t.Errorf("%s, closed %v", d.Reason, closed)
-		}
+		d, _ := w.Call("echo", `{}`)
+		assert.Equal(t, contracts.ReasonKernelSealed, d.Reason)
+		assert.False(t, closed)
 		w.dam.Unblock()
 		w.mustSucceed(list...)
 		assert.True(t, closed, "not closed")

@@ -55,16 +55,17 @@ func TestReceiptsNeedNoRoom(t *testing.T) {
 		signed := w.Key.Signatures()
 		close(hold)
 		synctest.Wait()
-		if n := w.Key.Signatures() - signed; n != 1 || running.done {
-			t.Errorf("%d receipts were signed, done %v", n, running.done)
-		}
+		n := w.Key.Signatures() - signed
+		assert.Equal(t, int64(1), n)
+		assert.False(t, running.done)
 		w.dam.Unblock()
 		w.mustSucceed(append(list, running)...)
 		w.MustVerify()
 	})
 }
 
-// A call that had to wait for room and turns out to repeat a key gives its room up before it waits for the first call.
+// A call that had to wait for room and turns out to repeat a key gives its room up before it waits
+// for the first call.
 func TestRoomOfRepeats(t *testing.T) {
 	inCrowd(t, 2, func(w *crowd) {
 		hold := make(chan struct{})
@@ -87,23 +88,21 @@ func TestRoomOfRepeats(t *testing.T) {
 		w.mustSucceed(again...)
 		close(hold)
 		w.mustSucceed(list...)
-		if n := w.Runs.Load(); n != 5 {
-			t.Errorf("ran %d times, want 2 + 2 + 1", n)
-		}
+		assert.Equal(t, int64(5), w.Runs.Load())
 		w.MustVerify()
 	})
 }
 
-// A call that had to wait for room, and finds its session closing, gives its room up before it waits for that.
+// A call that had to wait for room, and finds its session closing, gives its room up before it
+// waits for that.
 func TestRoomOfCallsThatWaitForAClose(t *testing.T) {
 	inCrowd(t, 2, func(w *crowd) {
 		hold := make(chan struct{})
 		w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 			if c.Session == "closing" && c.Tool == "echo" {
 				<-hold
-				if d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "pinned", Args: []byte(`{}`)}); d.Err() != nil { // which needs room
-					t.Error(d.Err())
-				}
+				d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "pinned", Args: []byte(`{}`)})
+				assert.NoError(t, d.Err()) // which needs room
 			}
 			return executor.Result{Output: []byte(`{"ok":true}`)}, nil
 		}
@@ -126,16 +125,17 @@ func TestRoomOfCallsThatWaitForAClose(t *testing.T) {
 		w.dam.Unblock()
 		w.mustSucceed(append(append(list, again...), running)...)
 		for _, a := range late {
-			if !a.done || a.d.Reason != contracts.ReasonSessionClosed || a.r.Record.Outcome != contracts.Denied {
-				t.Errorf("after the close: done %v, %s", a.done, a.d.Reason)
-			}
+			assert.True(t, a.done, "after the close")
+			assert.Equal(t, contracts.ReasonSessionClosed, a.d.Reason)
+			assert.Equal(t, contracts.Denied, a.r.Record.Outcome)
 		}
 		assert.NoError(t, closed)
 		w.MustVerify()
 	})
 }
 
-// Nobody waits for room with a session's lock: its other calls come as far, its running ones sign their receipts, it can be closed.
+// Nobody waits for room with a session's lock: its other calls come as far, its running ones sign
+// their receipts, it can be closed.
 func TestWaitingForRoomHoldsNoLock(t *testing.T) {
 	inCrowd(t, 1, func(w *crowd) {
 		w.fill(1)
@@ -152,9 +152,10 @@ func TestWaitingForRoomHoldsNoLock(t *testing.T) {
 		w.mustHold(1, 1)
 		w.dam.Unblock()
 		synctest.Wait()
-		if !done || closed != nil || first.d.Reason != contracts.ReasonFailClosedError || second.d.Reason != contracts.ReasonSessionClosed {
-			t.Errorf("closed %v %v; %s, %s", done, closed, first.d.Reason, second.d.Reason)
-		}
+		assert.True(t, done)
+		assert.NoError(t, closed)
+		assert.Equal(t, contracts.ReasonFailClosedError, first.d.Reason)
+		assert.Equal(t, contracts.ReasonSessionClosed, second.d.Reason)
 		w.MustVerify()
 	})
 }

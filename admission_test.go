@@ -2,7 +2,6 @@ package helm_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
 // A crowd is a world with a dam, and room for a few.
@@ -41,9 +41,9 @@ func inCrowd(t *testing.T, room int, f func(w *crowd)) {
 		w.Kernel.SetRoom(room)
 		f(w)
 		w.all.Wait()
-		if taken, waiting := w.Kernel.Room(); taken != 0 || waiting != 0 {
-			t.Errorf("in the end %d are in the room and %d wait for it", taken, waiting)
-		}
+		taken, waiting := w.Kernel.Room()
+		assert.Zero(t, taken)
+		assert.Zero(t, waiting)
 	})
 }
 
@@ -76,23 +76,23 @@ func (w *crowd) fill(n int) (list []*answered) {
 func (w *crowd) mustHold(taken, waiting int) {
 	w.T.Helper()
 	synctest.Wait()
-	if a, b := w.Kernel.Room(); a != taken || b != waiting {
-		w.T.Errorf("%d in the room and %d waiting, want %d and %d", a, b, taken, waiting)
-	}
+	a, b := w.Kernel.Room()
+	assert.Equal(w.T, taken, a)
+	assert.Equal(w.T, waiting, b)
 }
 
 func (w *crowd) mustSucceed(list ...*answered) {
 	w.T.Helper()
 	synctest.Wait()
 	for _, a := range list {
-		if !a.done || a.d.Err() != nil || a.r.Record.Outcome != contracts.Executed {
-			w.T.Errorf("done %v: %s %v", a.done, a.d.Reason, a.d.Err())
-		}
+		assert.True(w.T, a.done)
+		assert.NoError(w.T, a.d.Err())
+		assert.Equal(w.T, contracts.Executed, a.r.Record.Outcome)
 	}
 }
 
-// With a store that does not write, as many decisions are signed as there is room for, in one session or in many, and not one more; and 64 MiB
-// of arguments. Then all of them are served.
+// With a store that does not write, as many decisions are signed as there is room for, in one
+// session or in many, and not one more; and 64 MiB of arguments. Then all of them are served.
 func TestQueueIsBounded(t *testing.T) {
 	for _, x := range []struct {
 		name           string
@@ -125,22 +125,20 @@ func TestQueueIsBounded(t *testing.T) {
 					})
 				}
 				synctest.Wait()
-				if n := w.Key.Signatures() - before; int(n) != x.room || served.Load() != 0 {
-					t.Errorf("%d decisions were signed, want %d; %d were served", n, x.room, served.Load())
-				}
+				n := w.Key.Signatures() - before
+				assert.Equal(t, x.room, int(n))
+				assert.Zero(t, served.Load())
 				w.dam.Unblock()
 				w.all.Wait()
-				if n := served.Load(); int(n) != x.callers {
-					t.Errorf("%d of %d were served", n, x.callers)
-				}
+				assert.Equal(t, x.callers, int(served.Load()))
 				w.MustVerify()
 			})
 		})
 	}
 }
 
-// Whose context ends while it waits for room is told so; nothing is recorded of it, nothing ran, and the kernel goes on. What stands in the
-// queue waits for the store, whatever its context says.
+// Whose context ends while it waits for room is told so; nothing is recorded of it, nothing ran,
+// and the kernel goes on. What stands in the queue waits for the store, whatever its context says.
 func TestContextEndsWhileWaitingForRoom(t *testing.T) {
 	inCrowd(t, 3, func(w *crowd) {
 		queued, cancel := context.WithCancel(context.Background())
@@ -162,42 +160,42 @@ func TestContextEndsWhileWaitingForRoom(t *testing.T) {
 		end()
 		cancel()
 		time.Sleep(2 * time.Second)
-		turned = append(turned, w.come(ended, helm.Intent{Tool: "echo", Session: "s"}), w.come(short, helm.Intent{Tool: "nobody"})) // over when they come
+		// over when they come
+		turned = append(turned, w.come(ended, helm.Intent{Tool: "echo", Session: "s"}), w.come(short, helm.Intent{Tool: "nobody"}))
 		w.mustHold(3, 1)
 		for i, a := range turned {
 			cause := []error{context.Canceled, context.DeadlineExceeded}[i%2]
 			err := a.d.Err()
-			if !a.done || a.d.Verdict != contracts.Deny || a.d.Reason != contracts.ReasonFailClosedError || !errors.Is(err, helm.ErrDenied) || !errors.Is(err, cause) {
-				t.Errorf("call %d: done %v, %s %v", i, a.done, a.d.Reason, err)
-			}
-			if a.r.Entry != nil || a.r.Record.Outcome != "" || a.d.Record.ID != "" {
-				t.Errorf("call %d: a record %+v", i, a.r.Record)
-			}
+			assert.True(t, a.done, "call %d", i)
+			assert.Equal(t, contracts.Deny, a.d.Verdict, "call %d", i)
+			assert.Equal(t, contracts.ReasonFailClosedError, a.d.Reason, "call %d", i)
+			assert.ErrorIs(t, err, helm.ErrDenied, "call %d", i)
+			assert.ErrorIs(t, err, cause, "call %d", i)
+			assert.Nil(t, a.r.Entry, "call %d", i)
+			assert.Empty(t, a.r.Record.Outcome, "call %d", i)
+			assert.Empty(t, a.d.Record.ID, "call %d", i)
 		}
-		if len(w.Events) != len(turned) {
-			t.Errorf("%d events of %d calls", len(w.Events), len(turned))
-		}
+		assert.Len(t, w.Events, len(turned))
 		for _, e := range w.Events {
-			if e.Reason != contracts.ReasonFailClosedError || e.Err == nil || e.ID != "" {
-				t.Errorf("%+v", e)
-			}
+			assert.Equal(t, contracts.ReasonFailClosedError, e.Reason)
+			assert.Error(t, e.Err)
+			assert.Empty(t, e.ID)
 		}
-		if n := w.Key.Signatures(); n != signed || inside.done {
-			t.Errorf("%d signatures more; the call in the queue is done: %v", n-signed, inside.done)
-		}
+		n := w.Key.Signatures()
+		assert.Equal(t, signed, n, "the call in the queue is done")
+		assert.False(t, inside.done)
 		size := w.Size()
 		w.dam.Unblock()
 		w.mustSucceed(append(first, patient)...)
-		if inside.r.Record.Outcome == "" || inside.d.Reason == contracts.ReasonFailClosedError {
-			t.Errorf("the call in the queue: %s, %+v", inside.d.Reason, inside.r.Record)
-		}
+		assert.NotEmpty(t, inside.r.Record.Outcome, "the call in the queue")
+		assert.NotEqual(t, contracts.ReasonFailClosedError, inside.d.Reason)
 		if n := w.Size() - size; n != 8 {
 			t.Errorf("%d entries of four calls", n)
 		}
 		late, r := w.Kernel.Guard(ended, helm.Intent{Tool: "echo", Args: []byte(`{}`)}) // with room it is recorded
-		if late.Reason != contracts.ReasonFailClosedError || r.Record.Outcome != contracts.Denied || !errors.Is(late.Err(), context.Canceled) {
-			t.Errorf("with room: %s, %+v", late.Reason, r.Record)
-		}
+		assert.Equal(t, contracts.ReasonFailClosedError, late.Reason, "with room")
+		assert.Equal(t, contracts.Denied, r.Record.Outcome)
+		assert.ErrorIs(t, late.Err(), context.Canceled)
 		w.MustVerify()
 	})
 }
@@ -214,9 +212,8 @@ func TestContextEndsWithTheTurn(t *testing.T) {
 			go cancel()
 			w.dam.Unblock()
 			synctest.Wait()
-			if !a.done || (a.d.Reason == contracts.ReasonAllow || a.d.Reason == contracts.ReasonToolCanceled) == (a.d.Reason == contracts.ReasonFailClosedError) {
-				t.Errorf("done %v: %s", a.done, a.d.Reason)
-			}
+			assert.True(t, a.done)
+			assert.NotEqual(t, a.d.Reason == contracts.ReasonFailClosedError, a.d.Reason == contracts.ReasonAllow || a.d.Reason == contracts.ReasonToolCanceled)
 			if a.r.Entry != nil {
 				recorded++
 			} else {

@@ -15,11 +15,13 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
-// 64 callers, directly, of a task and nested, while four govern: they freeze and lift it, add keys and end them, all for the version that they
-// think is next. Of each version one comes through. The log shows of each call that it was judged under the state of its place, and no ALLOW
-// behind a freeze.
+// 64 callers, directly, of a task and nested, while four govern: they freeze and lift it, add keys
+// and end them, all for the version that they think is next. Of each version one comes through. The
+// log shows of each call that it was judged under the state of its place, and no ALLOW behind a
+// freeze.
 func TestGovernHammer(t *testing.T) {
 	for _, room := range []int{0, 2} {
 		t.Run(fmt.Sprint("room ", room), func(t *testing.T) {
@@ -87,7 +89,8 @@ func TestGovernHammer(t *testing.T) {
 							allowed.Add(1)
 						case d.Reason == contracts.ReasonSystemFrozen:
 							frozen.Add(1)
-						case d.Reason == contracts.ReasonOutputNotKept || d.Reason == contracts.ReasonToolTimeout: // a repeat; a slow machine
+						// a repeat; a slow machine
+						case d.Reason == contracts.ReasonOutputNotKept || d.Reason == contracts.ReasonToolTimeout:
 						case errors.Is(d.Err(), helm.ErrWithheld):
 							t.Errorf("%s: %v", d.Reason, d.Err())
 						}
@@ -96,9 +99,10 @@ func TestGovernHammer(t *testing.T) {
 			}
 			kerneltest.Within(t, time.Minute, "those who govern", governing.Wait)
 			kerneltest.Within(t, time.Minute, "64 callers", done.Wait)
-			if s := w.TrustState(); int64(s.Version()) != 1+entered.Load() || entered.Load() == 0 || entered.Load()+refused.Load() != 24 {
-				t.Errorf("version %d, %d events entered, %d refused", s.Version(), entered.Load(), refused.Load())
-			}
+			s := w.TrustState()
+			assert.Equal(t, 1+entered.Load(), int64(s.Version()))
+			assert.NotZero(t, entered.Load())
+			assert.Equal(t, int64(24), entered.Load()+refused.Load())
 			if !w.TrustState().Frozen() {
 				w.Govern(w.Freezing(), kerneltest.Root1)
 			}
@@ -106,9 +110,9 @@ func TestGovernHammer(t *testing.T) {
 				frozen.Add(1)
 			}
 			judged := w.MustFollowTrust()
-			if judged < 200 || allowed.Load() == 0 || frozen.Load() == 0 {
-				t.Errorf("%d judgements, %d allowed, %d frozen", judged, allowed.Load(), frozen.Load())
-			}
+			assert.GreaterOrEqual(t, judged, 200)
+			assert.NotZero(t, allowed.Load())
+			assert.NotZero(t, frozen.Load())
 			report := w.MustVerify()
 			if room > 0 {
 				w.MustAgree(report)

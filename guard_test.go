@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// One yes that many have runs one call. The others are told that it was used, each with a receipt; also those that were judged before, and had
-// to wait for room.
+// One yes that many have runs one call. The others are told that it was used, each with a receipt;
+// also those that were judged before, and had to wait for room.
 func TestApprovalRacedForOneRun(t *testing.T) {
 	for _, room := range []int{helm.Capacity, 1} {
 		b := kerneltest.NewBank(t)
@@ -37,15 +37,16 @@ func TestApprovalRacedForOneRun(t *testing.T) {
 				t.Errorf("%s: %s", d.Reason, d.Why)
 			}
 		})
-		if ran.Load() != 1 || used.Load() != 9 || b.Runs.Load() != 1 {
-			t.Errorf("room %d: %d ran, %d denied, %d runs of the tool", room, ran.Load(), used.Load(), b.Runs.Load())
-		}
+		assert.Equal(t, int64(1), ran.Load(), "room %d", room)
+		assert.Equal(t, int64(9), used.Load(), "room %d", room)
+		assert.Equal(t, int64(1), b.Runs.Load(), "room %d", room)
 		b.MustPass()
 	}
 }
 
-// 64 goroutines call, repeat, nest, close sessions and sign checkpoints, in a few sessions with a few keys, until the disk fails in the middle
-// of it. No key has two effects, nothing is released that is not in the log, nobody waits for ever, and what is there verifies.
+// 64 goroutines call, repeat, nest, close sessions and sign checkpoints, in a few sessions with a
+// few keys, until the disk fails in the middle of it. No key has two effects, nothing is released
+// that is not in the log, nobody waits for ever, and what is there verifies.
 func TestHammer(t *testing.T) {
 	for _, x := range []struct {
 		name  string
@@ -73,9 +74,8 @@ func TestHammer(t *testing.T) {
 			var effects sync.Map // by session and key
 			w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 				if c.Tool == "echo" && bytes.Contains(c.Args, []byte(`"key `)) {
-					if n, _ := effects.LoadOrStore(c.Session+string(c.Args), new(atomic.Int64)); n.(*atomic.Int64).Add(1) > 1 {
-						t.Errorf("a second effect of %s %s", c.Session, c.Args)
-					}
+					n, _ := effects.LoadOrStore(c.Session+string(c.Args), new(atomic.Int64))
+					assert.LessOrEqual(t, n.(*atomic.Int64).Add(1), int64(1))
 				}
 				if c.Tool == "scoped" { // calls that nest
 					d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "pinned", Args: json.RawMessage(`{}`)})
@@ -125,9 +125,7 @@ func TestHammer(t *testing.T) {
 						}
 						d, r := w.Kernel.Guard(ctx, in)
 						cancel()
-						if (d.Err() == nil) != (r.Output != nil) {
-							t.Errorf("output %q with %v", r.Output, d.Err())
-						}
+						assert.Equal(t, r.Output != nil, d.Err() == nil)
 						if d.Err() == nil {
 							mu.Lock()
 							released = append(released, kept{r, d})
@@ -145,13 +143,13 @@ func TestHammer(t *testing.T) {
 			}
 			keyed := 0
 			effects.Range(func(any, any) bool { keyed++; return true })
-			if len(released) == 0 || keyed == 0 || answered.Load() != 64 {
-				t.Errorf("%d released, %d effects with keys, %d callers came back", len(released), keyed, answered.Load())
-			}
+			assert.NotEmpty(t, released)
+			assert.NotZero(t, keyed)
+			assert.Equal(t, int64(64), answered.Load())
 			assert.NoError(t, w.Kernel.Close())
-			if taken, waiting := w.Kernel.Room(); taken != 0 || waiting != 0 {
-				t.Errorf("%d in the room, %d wait for it", taken, waiting)
-			}
+			taken, waiting := w.Kernel.Room()
+			assert.Zero(t, taken)
+			assert.Zero(t, waiting)
 			w.MustRecover(stored)
 		})
 	}

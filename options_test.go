@@ -7,9 +7,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"errors"
-	"os"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -83,9 +81,9 @@ func TestNewContinues(t *testing.T) {
 	} {
 		o, size := w.Options, w.Size()
 		change(&o)
-		if k, err := helm.New(o); err == nil || k != nil {
-			t.Errorf("%s: accepted", name)
-		}
+		k, err := helm.New(o)
+		assert.Error(t, err, "%s: accepted", name)
+		assert.Nil(t, k, "%s: accepted", name)
 		assert.Equal(t, size, w.Size(), "%s: wrote to the log", name)
 	}
 	size := w.Size()
@@ -93,13 +91,10 @@ func TestNewContinues(t *testing.T) {
 	assert.Equal(t, size, w.Size(), "the same policy was entered again")
 	w.Options.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "version: 1", "version: 2", 1))
 	w.Open()
-	if w.Size() != size+1 {
-		t.Errorf("%d entries for a new policy", w.Size()-size)
-	}
+	assert.Equal(t, size+1, w.Size(), "entries for a new policy")
 	w.Options.Policy = kerneltest.Compile(t, kerneltest.Policy)
-	if _, err := helm.New(w.Options); err == nil || !strings.Contains(err.Error(), "goes back") {
-		t.Errorf("an older policy: %v", err)
-	}
+	_, err := helm.New(w.Options)
+	assert.ErrorContains(t, err, "goes back", "an older policy")
 	w.Runs.Store(0)
 	w.MustVerify()
 }
@@ -108,9 +103,9 @@ func TestDropInputs(t *testing.T) {
 	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.DropInputs = true })
 	w.Call("echo", `{}`)
 	w.Call("echo", `{"text":"secret"}`)
-	if report := w.MustVerify(); report.Replay.NotReplayable != 2 || report.Replay.Replayed != 0 {
-		t.Errorf("%+v", report.Replay)
-	}
+	report := w.MustVerify()
+	assert.Equal(t, uint64(2), report.Replay.NotReplayable)
+	assert.Zero(t, report.Replay.Replayed)
 }
 
 // An observer hears of every call, once, and of nothing that the tool was given or gave.
@@ -130,9 +125,8 @@ func TestObserve(t *testing.T) {
 	for _, e := range w.Events {
 		reasons = append(reasons, string(e.Reason))
 		assert.NotContains(t, strings.Join([]string{e.Tool, e.Session, e.ID, e.Why}, " "), "private", "%+v", e)
-		if (e.Err != nil) != (e.Reason == contracts.ReasonKernelSealed) || e.Repeat != (len(reasons) == 4) {
-			t.Errorf("event %d: %+v", len(reasons), e)
-		}
+		assert.Equal(t, e.Reason == contracts.ReasonKernelSealed, e.Err != nil)
+		assert.Equal(t, len(reasons) == 4, e.Repeat)
 	}
 	assert.Equal(t, "TOOL_ERROR SCHEMA_VIOLATION TOOL_ERROR TOOL_ERROR KERNEL_SEALED", strings.Join(reasons, " "))
 }
@@ -161,30 +155,10 @@ func TestLateEnd(t *testing.T) {
 	w.MustVerify()
 }
 
-// The README's Go lines are those of Example.
-func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	source, err := os.ReadFile("example_test.go")
-	require.NoError(t, err)
-	blocks := regexp.MustCompile("(?s)```(go|yaml)\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
-	lines := 0
-	for _, b := range blocks {
-		for line := range strings.Lines(b[2]) {
-			if line = strings.TrimSpace(line); line != "" && line != "// …" {
-				lines++
-				assert.Contains(t, string(source), line, "not in example_test.go")
-			}
-		}
-	}
-	if lines < 15 {
-		t.Errorf("only %d lines compared", lines)
-	}
-}
-
 var _ stdcrypto.Signer = (*kerneltest.FaultySigner)(nil)
 
-// What a kernel was made of cannot be reached through it, to be replaced: no field of it, promoted ones included, has a name that users see.
+// What a kernel was made of cannot be reached through it, to be replaced: no field of it, promoted
+// ones included, has a name that users see.
 func TestKernelHasNoFields(t *testing.T) {
 	fields := reflect.VisibleFields(reflect.TypeFor[helm.Kernel]())
 	for _, f := range fields {

@@ -19,9 +19,11 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// 64 goroutines call root and tasks, directly, by context and nested, while others swap, narrow, close tasks and sessions and sign
-// checkpoints; then the kernel closes in the middle of it. Every call is judged by one stack, that which was in force at its place: the
-// log shows, for at each place the version of what judged is that of the latest policy of root. Nothing a task forbids runs in it.
+// 64 goroutines call root and tasks, directly, by context and nested, while others swap, narrow,
+// close tasks and sessions and sign checkpoints; then the kernel closes in the middle of it. Every
+// call is judged by one stack, that which was in force at its place: the log shows, for at each
+// place the version of what judged is that of the latest policy of root. Nothing a task forbids
+// runs in it.
 func TestSwapHammer(t *testing.T) {
 	const last = 12
 	for _, x := range []struct {
@@ -30,7 +32,8 @@ func TestSwapHammer(t *testing.T) {
 		end  bool // Close comes in the middle
 	}{{"sound", 0, false}, {"room for two", 2, false}, {"closed in the middle", 0, true}} {
 		t.Run(x.name, func(t *testing.T) {
-			numbered := func(v int) *guardian.Policy { return kerneltest.Version(t, v, "timeout: 1s", "timeout: 10m") } // however slow the machine is
+			// however slow the machine is
+			numbered := func(v int) *guardian.Policy { return kerneltest.Version(t, v, "timeout: 1s", "timeout: 10m") }
 			w := kerneltest.New(t, func(o *helm.Options) { o.Policy = numbered(1) })
 			if x.room > 0 {
 				w.Kernel.SetRoom(x.room)
@@ -68,9 +71,7 @@ func TestSwapHammer(t *testing.T) {
 					swaps.Add(1)
 				case x.end:
 				default: // somebody else was faster with a later version
-					if next.Load() <= v {
-						t.Error(err)
-					}
+					assert.Greater(t, next.Load(), v)
 				}
 			}
 			var wg sync.WaitGroup
@@ -87,9 +88,7 @@ func TestSwapHammer(t *testing.T) {
 						case 2:
 							n, err := task.Narrow(kerneltest.Overlay(t, fmt.Sprint("n", i%3), 1, 3))
 							if err != nil {
-								if !x.end {
-									t.Error(err)
-								}
+								assert.True(t, x.end, err)
 								continue
 							}
 							k, most = n, 3
@@ -120,35 +119,31 @@ func TestSwapHammer(t *testing.T) {
 						d, _ := k.Guard(ctx, in)
 						calls.Add(1)
 						reached()
-						if d.Allowed() && in.Tool == "echo" && j > most {
-							t.Errorf("%d ran where %d is the most", j, most)
-						}
-						if !d.Allowed() && errors.Is(d.Err(), helm.ErrWithheld) {
-							t.Errorf("%s: %v", d.Reason, d.Err())
-						}
+						assert.False(t, d.Allowed() && in.Tool == "echo" && j > most, "%d ran where %d is the most", j, most)
+						assert.False(t, !d.Allowed() && errors.Is(d.Err(), helm.ErrWithheld))
 					}
 				})
 			}
 			kerneltest.Within(t, time.Minute, "64 callers", wg.Wait)
-			if taken, waiting := w.Kernel.Room(); taken != 0 || waiting != 0 {
-				t.Errorf("%d in the room, %d wait for it", taken, waiting)
-			}
-			if swaps.Load() == 0 || calls.Load() < 64*9 {
-				t.Errorf("%d swaps under %d calls", swaps.Load(), calls.Load())
-			}
+			taken, waiting := w.Kernel.Room()
+			assert.Zero(t, taken)
+			assert.Zero(t, waiting)
+			assert.NotZero(t, swaps.Load())
+			assert.GreaterOrEqual(t, calls.Load(), int64(64*9))
 			mustFollow(w, swaps.Load())
 			if x.end {
 				w.Options.Policy = policies[last]
 				w.Open()
 			}
-			if report := w.MustVerify(); report.Replay.NotReplayable != 0 || report.Replay.Replayed < 200 {
-				t.Errorf("replay: %+v", report.Replay)
-			}
+			report := w.MustVerify()
+			assert.Zero(t, report.Replay.NotReplayable, "replay")
+			assert.GreaterOrEqual(t, report.Replay.Replayed, uint64(200))
 		})
 	}
 }
 
-// mustFollow shows that at every place of the log the policy that judges there has the bundle's version of the latest entry of root's.
+// mustFollow shows that at every place of the log the policy that judges there has the bundle's
+// version of the latest entry of root's.
 func mustFollow(w *kerneltest.World, swaps int64) {
 	w.T.Helper()
 	versions, inForce, entries, judged := map[contracts.Digest]uint64{}, uint64(0), int64(0), 0
@@ -159,9 +154,7 @@ func mustFollow(w *kerneltest.World, swaps int64) {
 			v := st.Policy.Documents[0].Version
 			versions[st.Policy.Policy] = v
 			if len(st.Policy.Documents) == 1 {
-				if v <= inForce {
-					w.T.Errorf("entry %d: version %d after %d", i, v, inForce)
-				}
+				assert.Greater(w.T, v, inForce, "entry %d", i)
 				inForce = v
 				entries++
 			} else if v < inForce {
@@ -176,18 +169,16 @@ func mustFollow(w *kerneltest.World, swaps int64) {
 			continue
 		}
 		judged++
-		if v := versions[d.PolicyHash]; v != inForce {
-			w.T.Errorf("entry %d: judged by version %d, and %d is in force", i, v, inForce)
-		}
+		v := versions[d.PolicyHash]
+		assert.Equal(w.T, inForce, v, "entry %d", i)
 	}
-	if entries < 1+swaps || judged == 0 {
-		w.T.Errorf("%d of %d swaps in the log, %d judgements", entries-1, swaps, judged)
-	}
+	assert.GreaterOrEqual(w.T, entries, 1+swaps)
+	assert.NotZero(w.T, judged)
 	w.PolicyEntries()
 }
 
-// A call that waits, for room or for a session that closes, is judged by the stack of the moment when it is judged, read anew with its
-// defaults; what is in flight keeps its own.
+// A call that waits, for room or for a session that closes, is judged by the stack of the moment
+// when it is judged, read anew with its defaults; what is in flight keeps its own.
 func TestSwapUnderWaitingCalls(t *testing.T) {
 	t.Run("room", func(t *testing.T) {
 		inCrowd(t, 1, func(w *crowd) {
@@ -204,9 +195,9 @@ func TestSwapUnderWaitingCalls(t *testing.T) {
 			w.mustSucceed(first...)
 			w.mustSucceed(allowed)
 			assert.NoError(t, <-swapped)
-			if string(first[0].r.Output) != `{"n":1}` || string(allowed.r.Output) != `{"n":2}` || denied.d.Record.Rule != "P1:test:no-secrets" {
-				t.Errorf("first %q, waiting %q and %s", first[0].r.Output, allowed.r.Output, denied.d.Reason)
-			}
+			assert.Equal(t, `{"n":1}`, string(first[0].r.Output))
+			assert.Equal(t, `{"n":2}`, string(allowed.r.Output))
+			assert.Equal(t, "P1:test:no-secrets", denied.d.Record.Rule)
 			w.MustVerify()
 		})
 	})
@@ -231,12 +222,10 @@ func TestSwapUnderWaitingCalls(t *testing.T) {
 			w.mustSucceed(second)
 			close(release)
 			w.mustSucceed(first)
-			if repeat.d.Reason != contracts.ReasonIdempotencyConflict { // as it would have been, had it come now
-				t.Errorf("with another default the same words are another call: %s", repeat.d.Reason)
-			}
-			if string(first.r.Output) != `{"n":1}` || string(second.r.Output) != `{"n":2}` {
-				t.Errorf("first %q, waiting %q", first.r.Output, second.r.Output)
-			}
+			// as it would have been, had it come now
+			assert.Equal(t, contracts.ReasonIdempotencyConflict, repeat.d.Reason, "with another default the same words are another call")
+			assert.Equal(t, `{"n":1}`, string(first.r.Output))
+			assert.Equal(t, `{"n":2}`, string(second.r.Output))
 			w.MustVerify()
 		})
 	})

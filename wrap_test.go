@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/helmkernel/helm"
@@ -13,6 +12,7 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 type echoArgs struct {
@@ -27,25 +27,25 @@ func TestWrap(t *testing.T) {
 		return in, nil
 	})
 	ctx := helm.With(context.Background(), helm.Intent{Session: "s", Caller: helm.Caller{ID: "ada"}})
-	if out, err := echo(ctx, echoArgs{2, "x"}); err != nil || out != (echoArgs{2, "x"}) {
-		t.Errorf("%v %v", out, err)
-	}
-	if out, err := echo(ctx, echoArgs{2, "a secret"}); !errors.Is(err, helm.ErrDenied) || out != (echoArgs{}) {
-		t.Errorf("%v %v", out, err)
-	}
+	out, err := echo(ctx, echoArgs{2, "x"})
+	assert.NoError(t, err)
+	assert.Equal(t, echoArgs{2, "x"}, out)
+	out, err = echo(ctx, echoArgs{2, "a secret"})
+	assert.ErrorIs(t, err, helm.ErrDenied)
+	assert.Equal(t, echoArgs{}, out)
 	var refused *helm.Error
-	if _, err := echo(ctx, echoArgs{2, "secret"}); !errors.As(err, &refused) || refused.Tool != "echo" || refused.Reason != contracts.ReasonPolicyViolation || refused.Reason.Advice() == "" {
-		t.Errorf("%v", err)
-	}
-	if n := w.Runs.Load(); n != 1 {
-		t.Errorf("ran %d times", n)
-	}
+	_, err = echo(ctx, echoArgs{2, "secret"})
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, "echo", refused.Tool)
+	assert.Equal(t, contracts.ReasonPolicyViolation, refused.Reason)
+	assert.NotEmpty(t, refused.Reason.Advice())
+	assert.Equal(t, int64(1), w.Runs.Load(), "runs of the tool")
 	fails := helm.Wrap(w.Kernel, "echo", func(context.Context, echoArgs) (echoArgs, error) {
 		return echoArgs{1, "half made"}, kerneltest.ErrTool
 	})
-	if out, err := fails(ctx, echoArgs{}); !errors.Is(err, kerneltest.ErrTool) || out != (echoArgs{}) {
-		t.Errorf("%v %v", out, err)
-	}
+	out, err = fails(ctx, echoArgs{})
+	assert.ErrorIs(t, err, kerneltest.ErrTool)
+	assert.Equal(t, echoArgs{}, out)
 	drifts := helm.Wrap(w.Kernel, "pinned", func(context.Context, struct{}) (map[string]string, error) { return map[string]string{"ok": "?"}, nil })
 	if out, err := drifts(ctx, struct{}{}); !errors.Is(err, helm.ErrWithheld) || out != nil {
 		t.Errorf("%v %v", out, err)
@@ -53,7 +53,8 @@ func TestWrap(t *testing.T) {
 	w.MustVerify()
 }
 
-// What does not survive the way from Go to JSON and back is denied before anything runs, and recorded.
+// What does not survive the way from Go to JSON and back is denied before anything runs, and
+// recorded.
 func TestWrapMisfits(t *testing.T) {
 	w := kerneltest.NewUnbound(t)
 	misfit := func(name string, call func(ctx context.Context) error) {
@@ -61,13 +62,13 @@ func TestWrapMisfits(t *testing.T) {
 			before := w.Size()
 			err := call(helm.With(context.Background(), helm.Intent{Session: "s"}))
 			var refused *helm.Error
-			if !errors.As(err, &refused) || !errors.Is(err, helm.ErrDenied) || refused.Reason != contracts.ReasonSchemaViolation || refused.Why == "" {
-				t.Errorf("%v", err)
-			}
+			require.ErrorAs(t, err, &refused)
+			assert.ErrorIs(t, err, helm.ErrDenied)
+			assert.Equal(t, contracts.ReasonSchemaViolation, refused.Reason)
+			assert.NotEmpty(t, refused.Why)
 			assert.NotContains(t, err.Error(), "private", "a value in %v", err)
-			if w.Size() != before+1 || w.Runs.Load() != 0 {
-				t.Errorf("%d entries, %d runs", w.Size()-before, w.Runs.Load())
-			}
+			assert.Equal(t, before+1, w.Size())
+			assert.Zero(t, w.Runs.Load())
 		})
 	}
 	ran := func() { w.Runs.Add(1) }
@@ -141,21 +142,25 @@ func (bursting) MarshalJSON() ([]byte, error) { panic("private") }
 
 func (*bursting) UnmarshalJSON([]byte) error { panic("private") }
 
-// Methods of the types that are wrapped may panic: going in, that is a denial with a receipt; coming out, an error after the fact.
+// Methods of the types that are wrapped may panic: going in, that is a denial with a receipt;
+// coming out, an error after the fact.
 func TestWrapPanics(t *testing.T) {
 	w := kerneltest.NewUnbound(t)
 	ctx := helm.With(context.Background(), helm.Intent{Session: "s"})
 	before := w.Size()
 	_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, bursting) (int, error) { w.Runs.Add(1); return 0, nil })(ctx, bursting{})
-	if !errors.Is(err, helm.ErrDenied) || w.Runs.Load() != 0 || w.Size() != before+1 || strings.Contains(err.Error(), "private") {
-		t.Errorf("argument: %v, %d runs, %d entries", err, w.Runs.Load(), w.Size()-before)
-	}
+	require.ErrorIs(t, err, helm.ErrDenied, "argument")
+	assert.Zero(t, w.Runs.Load())
+	assert.Equal(t, before+1, w.Size())
+	assert.NotContains(t, err.Error(), "private")
 	_, err = helm.Wrap(w.Kernel, "echo", func(context.Context, echoArgs) (bursting, error) { return bursting{}, nil })(ctx, echoArgs{N: 1})
 	assert.ErrorIs(t, err, helm.ErrWithheld, "result that cannot be written")
 	out, err := helm.Wrap(w.Kernel, "echo", func(context.Context, echoArgs) (unreadable, error) { return unreadable{}, nil })(ctx, echoArgs{N: 1})
-	if err == nil || errors.Is(err, helm.ErrDenied) || errors.Is(err, helm.ErrWithheld) || out != (unreadable{}) || strings.Contains(err.Error(), "private") {
-		t.Errorf("result that cannot be read: %+v %v", out, err)
-	}
+	require.Error(t, err, "result that cannot be read")
+	require.NotErrorIs(t, err, helm.ErrDenied)
+	require.NotErrorIs(t, err, helm.ErrWithheld)
+	assert.Equal(t, unreadable{}, out)
+	assert.NotContains(t, err.Error(), "private")
 	w.MustVerify()
 }
 
@@ -177,19 +182,19 @@ func TestWith(t *testing.T) {
 	ctx = helm.With(ctx, helm.Intent{Caller: helm.Caller{ID: "inner"}})
 	for _, x := range []struct{ tool, session, caller string }{{"echo", "outer", "inner"}, {"slow", "outer", "inner"}, {"pinned", "pinned-only", "inner"}} {
 		w.Kernel.Guard(ctx, helm.Intent{Tool: x.tool, Args: json.RawMessage(`{}`)})
-		if got.Tool != x.tool || got.Session != x.session || got.Caller.ID != x.caller {
-			t.Errorf("%s: got %+v", x.tool, got)
-		}
+		assert.Equal(t, x.tool, got.Tool)
+		assert.Equal(t, x.session, got.Session)
+		assert.Equal(t, x.caller, got.Caller.ID)
 	}
 	w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "own", Caller: helm.Caller{Tenant: "own"}})
-	if got.Session != "own" || got.Caller.ID != "" || got.Caller.Tenant != "own" || string(got.Args) != `{"n":1}` {
-		t.Errorf("an intent's own fields: %+v", got)
-	}
+	assert.Equal(t, "own", got.Session, "an intent's own fields")
+	assert.Empty(t, got.Caller.ID)
+	assert.Equal(t, "own", got.Caller.Tenant)
+	assert.Equal(t, `{"n":1}`, string(got.Args))
 	d, _ := w.Kernel.Guard(ctx, helm.Intent{Args: json.RawMessage(`{}`)})
 	assert.Equal(t, contracts.ReasonIntentMalformed, d.Reason, "an intent without a tool")
-	if d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo"}); d.Reason != contracts.ReasonArgsCanonicalization {
-		t.Errorf("an intent without arguments: %s", d.Reason)
-	}
+	d, _ = w.Kernel.Guard(ctx, helm.Intent{Tool: "echo"})
+	assert.Equal(t, contracts.ReasonArgsCanonicalization, d.Reason, "an intent without arguments")
 }
 
 func TestDriversBound(t *testing.T) {
@@ -210,9 +215,8 @@ func TestDriversBound(t *testing.T) {
 	} {
 		w.Runs.Store(0)
 		d, _ := w.Call(x.tool, `{}`, kerneltest.WithDriver(x.driver))
-		if d.Reason != x.reason || (w.Runs.Load() == 1) != (x.reason == contracts.ReasonAllow) {
-			t.Errorf("%s: %s, %d runs", name, d.Reason, w.Runs.Load())
-		}
+		assert.Equal(t, x.reason, d.Reason, name)
+		assert.Equal(t, x.reason == contracts.ReasonAllow, w.Runs.Load() == 1, name)
 	}
 	w.MustVerify()
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BankPolicy is a policy that asks: an owner for payments, an owner and an auditor before an account is
-// closed, and a look at the account before money is moved there.
+// BankPolicy is a policy that asks: an owner for payments, an owner and an auditor before an
+// account is closed, and a look at the account before money is moved there.
 const BankPolicy = `
 helm: policy/v1
 layer: P1
@@ -69,7 +69,8 @@ const (
 	Mallory              // has no role
 )
 
-// A Bank is a world with the policy [BankPolicy] and a clock of its own. Its calls are those of a clerk.
+// A Bank is a world with the policy [BankPolicy] and a clock of its own. Its calls are those of a
+// clerk.
 type Bank struct {
 	*World
 

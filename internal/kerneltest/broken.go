@@ -16,7 +16,8 @@ import (
 
 var errRead = errors.New("read error")
 
-// A broken store fails or panics at its nth call, of whatever method. An entry that is read is a call.
+// A broken store fails or panics at its nth call, of whatever method. An entry that is read is a
+// call.
 type broken struct {
 	proofgraph.Store
 	n, failAt int
@@ -76,9 +77,9 @@ func (b *broken) Checkpoint(ctx context.Context) ([]byte, error) {
 	return b.Store.Checkpoint(ctx)
 }
 
-// MustFailNew has each call of the store fail, and then panic, that New makes over the log of a world:
-// New must fail without a kernel, and leave a store with which the next New goes on. There must be at
-// least so many calls.
+// MustFailNew has each call of the store fail, and then panic, that New makes over the log of a
+// world: New must fail without a kernel, and leave a store with which the next New goes on. There
+// must be at least so many calls.
 func MustFailNew(t *testing.T, calls int, world func() *World) {
 	t.Helper()
 	for _, panics := range []bool{false, true} {
@@ -110,8 +111,8 @@ func mustFailNewAt(t *testing.T, n int, panics bool, w *World) bool {
 	return true
 }
 
-// AppendEntry opens the log of a store past the kernel, with any key, and writes an entry of a session.
-// The entry is made by statement, which is given the decisions that the log has.
+// AppendEntry opens the log of a store past the kernel, with any key, and writes an entry of a
+// session. The entry is made by statement, which is given the decisions that the log has.
 func AppendEntry(
 	t *testing.T, s proofgraph.Store, key crypto.PrivateKey, session string,
 	statement func(c *proofgraph.Chain, decisions []contracts.Digest) *contracts.Statement,

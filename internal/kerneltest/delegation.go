@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// DelegationPolicy is a policy for calls under delegations: clerks may echo sums up to 1000, ann all of
-// them, and each caller may echo 30 times.
+// DelegationPolicy is a policy for calls under delegations: clerks may echo sums up to 1000, ann
+// all of them, and each caller may echo 30 times.
 const DelegationPolicy = `
 helm: policy/v1
 layer: P1
@@ -33,8 +33,8 @@ budgets:
 // Noon is a fixed time within the validity of every [Chain].
 var Noon = time.Date(2026, 7, 15, 12, 0, 0, 0, time.UTC)
 
-// Delegators is a trust state in which ann and bob may do what a clerk may, and carl what a guest may;
-// dora's key approves.
+// Delegators is a trust state in which ann and bob may do what a clerk may, and carl what a guest
+// may; dora's key approves.
 func Delegators(t testing.TB) *registry.Registry {
 	t.Helper()
 	key := func(name string, role registry.Role, roles ...string) registry.Key {
@@ -47,9 +47,9 @@ func Delegators(t testing.TB) *registry.Registry {
 	return r
 }
 
-// Chain signs grants, the first by the one who has the right, each by its delegator and made from the one
-// before. It returns them in the order in which they are presented. What a grant leaves out is: a long
-// validity, the tool echo, and any depth.
+// Chain signs grants, the first by the one who has the right, each by its delegator and made from
+// the one before. It returns them in the order in which they are presented. What a grant leaves out
+// is: a long validity, the tool echo, and any depth.
 func Chain(t testing.TB, grants ...contracts.Delegation) []contracts.Envelope {
 	t.Helper()
 	var chain []contracts.Envelope

@@ -17,7 +17,8 @@ func Must[T any](x T, err error) T {
 	return x
 }
 
-// SeedKey is the key whose seed is one byte, repeated. The kernel of a new world has the key of seed 1.
+// SeedKey is the key whose seed is one byte, repeated. The kernel of a new world has the key of
+// seed 1.
 func SeedKey(t testing.TB, seed byte) crypto.PrivateKey {
 	t.Helper()
 	k, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{seed}, 32))

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// MustAgree has the second implementation verify the log, which must come to the same root. Without that
-// implementation MustAgree says so in the test's log.
+// MustAgree has the second implementation verify the log, which must come to the same root. Without
+// that implementation MustAgree says so in the test's log.
 func (w *World) MustAgree(report evidence.Report) {
 	w.T.Helper()
 	if !shared.Have(w.T, "oracle") {

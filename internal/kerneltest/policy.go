@@ -54,8 +54,8 @@ var (
 	TwoByDefault = []string{"default: 1", "default: 2"}   // the argument n of echo is 2 if it is left out
 )
 
-// A stack of all three layers over the tools of [Policy]: a floor, an overlay, and what the bundle has in
-// place of its line "rules:".
+// A stack of all three layers over the tools of [Policy]: a floor, an overlay, and what the bundle
+// has in place of its line "rules:".
 const (
 	LayerFloor = `
 helm: policy/v1
@@ -139,7 +139,8 @@ func Version(t testing.TB, n int, edits ...string) *guardian.Policy {
 	return Compile(t, Edit(t, named, edits...))
 }
 
-// Overlay is an overlay that lets echo have numbers up to n; its rule is called few. More keys may follow.
+// Overlay is an overlay that lets echo have numbers up to n; its rule is called few. More keys may
+// follow.
 func Overlay(t testing.TB, name string, version, n int, more ...string) contracts.Document {
 	return Document(t, fmt.Sprintf("helm: policy/v1\nlayer: P2\nname: %q\nversion: %d\n"+
 		"rules: [{id: few, deny: echo, when: {arg: /n, gt: %d}}]\n%s", name, version, n, strings.Join(more, "\n")))
@@ -198,8 +199,8 @@ func (w *World) MustBeClosed(k *helm.Kernel) {
 	assert.Nil(w.T, n)
 }
 
-// MustHavePolicies compares the policy entries of the log, with a comma between entries and documents as
-// layer:name:version.
+// MustHavePolicies compares the policy entries of the log, with a comma between entries and
+// documents as layer:name:version.
 func (w *World) MustHavePolicies(want string) {
 	w.T.Helper()
 	var entries []string
@@ -216,7 +217,8 @@ func (w *World) MustHavePolicies(want string) {
 	assert.Equal(w.T, want, strings.Join(entries, ", "), "policy entries")
 }
 
-// PolicyEntries counts the policy entries. No policy may have two, and none may judge before its own.
+// PolicyEntries counts the policy entries. No policy may have two, and none may judge before its
+// own.
 func (w *World) PolicyEntries() int {
 	w.T.Helper()
 	seen := map[contracts.Digest]bool{}

@@ -148,7 +148,8 @@ func (s *BlockingStore) Fail() {
 	close(s.blocked)
 }
 
-// OnFiles puts a world's store on disk. The function that it returns closes the store and opens it again.
+// OnFiles puts a world's store on disk. The function that it returns closes the store and opens it
+// again.
 func OnFiles(t *testing.T, store *FaultyStore) (reopen func()) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "log")

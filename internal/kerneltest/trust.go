@@ -37,8 +37,8 @@ func RootKeys(t testing.TB) (list []registry.Key) {
 	return list
 }
 
-// Governors are a registry of three roots, of which two decide, a freezer, an approver and a delegator,
-// and of more keys.
+// Governors are a registry of three roots, of which two decide, a freezer, an approver and a
+// delegator, and of more keys.
 func Governors(t testing.TB, more ...registry.Key) *registry.Registry {
 	t.Helper()
 	owner := []string{"owner"}
@@ -57,8 +57,8 @@ func Roots(t testing.TB) func(*helm.Options) {
 	return func(o *helm.Options) { o.Trust = r }
 }
 
-// NewGoverned is a world with [Governors]. The registry of later kernels has the keys of the first one as
-// well, since later kernels may have other keys.
+// NewGoverned is a world with [Governors]. The registry of later kernels has the keys of the first
+// one as well, since later kernels may have other keys.
 func NewGoverned(t *testing.T, change ...func(*helm.Options)) *World {
 	t.Helper()
 	w := New(t, append([]func(*helm.Options){Roots(t)}, change...)...)
@@ -70,8 +70,8 @@ func NewGoverned(t *testing.T, change ...func(*helm.Options)) *World {
 	return w
 }
 
-// Fold applies the trust events of the log and returns the state at its end. It calls see, if it is not
-// nil, for each entry with the state there.
+// Fold applies the trust events of the log and returns the state at its end. It calls see, if it is
+// not nil, for each entry with the state there.
 func (w *World) Fold(see func(index uint64, st *contracts.Statement, s *registry.State)) *registry.State {
 	w.T.Helper()
 	s := w.Kernel.Trust()
@@ -187,8 +187,8 @@ var beforeFrozen = []contracts.ReasonCode{
 	contracts.ReasonIntentMalformed, contracts.ReasonArgsCanonicalization, contracts.ReasonSessionClosed,
 }
 
-// MustFollowTrust holds the log to the trust state at each of its places: who signed, under which state
-// was judged, frozen or not. It returns how many judgements it saw.
+// MustFollowTrust holds the log to the trust state at each of its places: who signed, under which
+// state was judged, frozen or not. It returns how many judgements it saw.
 func (w *World) MustFollowTrust() (judged int) {
 	w.T.Helper()
 	var reader contracts.Reader

@@ -24,8 +24,8 @@ import (
 // Origin is the name of every world's log.
 const Origin = "example.test/helm"
 
-// A World is a kernel over a store and a signer that can be made to fail, with tools that count their
-// runs. It is the driver of every tool that is bound.
+// A World is a kernel over a store and a signer that can be made to fail, with tools that count
+// their runs. It is the driver of every tool that is bound.
 type World struct {
 	T        *testing.T
 	Kernel   *helm.Kernel
@@ -63,8 +63,8 @@ func ReturnsArgs(_ context.Context, c contracts.Call) (executor.Result, error) {
 // ErrTool is the error of a tool that fails.
 var ErrTool = errors.New("the tool's own error")
 
-// New makes a world whose policy is [Policy], over a log in memory. The changes are made to the options
-// before the kernel is made.
+// New makes a world whose policy is [Policy], over a log in memory. The changes are made to the
+// options before the kernel is made.
 func New(t *testing.T, change ...func(*helm.Options)) *World {
 	t.Helper()
 	w := &World{T: t, Tool: ReturnsArgs, Store: &FaultyStore{Store: proofgraph.NewMemory()},
@@ -86,8 +86,8 @@ func New(t *testing.T, change ...func(*helm.Options)) *World {
 	return w
 }
 
-// NewUnbound makes a world that has no driver for echo and pinned, so that functions can be wrapped as
-// these tools.
+// NewUnbound makes a world that has no driver for echo and pinned, so that functions can be wrapped
+// as these tools.
 func NewUnbound(t *testing.T) *World {
 	t.Helper()
 	return New(t, func(o *helm.Options) { delete(o.Drivers, "echo"); delete(o.Drivers, "pinned") })
@@ -176,7 +176,8 @@ func Executed(output string) Want {
 		Output: output, Runs: 1}
 }
 
-// Repeated is what a call comes to that repeats an executed one: its output is released, and nothing runs.
+// Repeated is what a call comes to that repeats an executed one: its output is released, and
+// nothing runs.
 func Repeated(output string) Want {
 	x := Executed(output)
 	x.Runs = 0
@@ -188,7 +189,8 @@ func Denied(reason contracts.ReasonCode) Want {
 	return Want{Reason: reason, Outcome: contracts.Denied, Err: helm.ErrDenied}
 }
 
-// Sealed is what a call comes to when the kernel is closed or sealed: it is denied without a receipt.
+// Sealed is what a call comes to when the kernel is closed or sealed: it is denied without a
+// receipt.
 func Sealed() Want { return Want{Reason: contracts.ReasonKernelSealed, Err: helm.ErrDenied} }
 
 // Withheld is what a call comes to that ran once and whose output is not released.
@@ -295,9 +297,9 @@ func (w *World) MustVerify() evidence.Report {
 	return report
 }
 
-// MustRecover shows what must hold after any failure: an effect has a durable decision, the receipts that
-// were returned are in the log, the next New settles what was open, and the whole log verifies. Store and
-// signer fail no more, and the kernel is a new one.
+// MustRecover shows what must hold after any failure: an effect has a durable decision, the
+// receipts that were returned are in the log, the next New settles what was open, and the whole log
+// verifies. Store and signer fail no more, and the kernel is a new one.
 func (w *World) MustRecover(returned []helm.Receipt) {
 	w.T.Helper()
 	ran := w.Runs.Swap(0)

@@ -12,9 +12,11 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// A call is denied and says what somebody must sign; once it is signed, the same call runs, once. The decision lists what it consumed.
+// A call is denied and says what somebody must sign; once it is signed, the same call runs, once.
+// The decision lists what it consumed.
 func TestApproval(t *testing.T) {
 	b := kerneltest.NewBank(t)
 	asked := b.AskToPay()
@@ -37,8 +39,8 @@ func TestApproval(t *testing.T) {
 	b.MustAgree(b.MustPass())
 }
 
-// What is asked depends on nothing but the call: the request of a judgement that is made again is the same, and whoever holds it can change
-// nothing of the decision.
+// What is asked depends on nothing but the call: the request of a judgement that is made again is
+// the same, and whoever holds it can change nothing of the decision.
 func TestPendingIsACopy(t *testing.T) {
 	b := kerneltest.NewBank(t)
 	d := b.MustNotPay(contracts.ReasonApprovalRequired)
@@ -49,8 +51,8 @@ func TestPendingIsACopy(t *testing.T) {
 	assert.Equal(t, "clerk", d.Record.Caller.Roles[0], "the record shares its roles with the request")
 }
 
-// A yes is for one call. Each of these takes one that would have been enough, and is another call in one thing; nothing runs, and the yes is
-// good for its own call still.
+// A yes is for one call. Each of these takes one that would have been enough, and is another call
+// in one thing; nothing runs, and the yes is good for its own call still.
 func TestApprovalFitsOneCall(t *testing.T) {
 	for name, x := range map[string]struct {
 		tool, args string
@@ -92,7 +94,8 @@ func TestApprovalFitsOneCall(t *testing.T) {
 	}
 }
 
-// What an argument means does not count, its bytes as judged do: the same call, spelled otherwise, is the same call.
+// What an argument means does not count, its bytes as judged do: the same call, spelled otherwise,
+// is the same call.
 func TestApprovalOfSpelling(t *testing.T) {
 	b := kerneltest.NewBank(t)
 	yes := b.ApprovedRent(kerneltest.Ann)
@@ -100,7 +103,8 @@ func TestApprovalOfSpelling(t *testing.T) {
 	b.MustPass()
 }
 
-// Calls that name no session have one in common: what is approved there is used there, over a restart too.
+// Calls that name no session have one in common: what is approved there is used there, over a
+// restart too.
 func TestApprovalInMain(t *testing.T) {
 	b := kerneltest.NewBank(t)
 	unnamed := kerneltest.InSession("")
@@ -114,7 +118,8 @@ func TestApprovalInMain(t *testing.T) {
 	b.MustPass()
 }
 
-// A policy that was swapped in is another policy, whatever it says, and so is one with another schema of the tool.
+// A policy that was swapped in is another policy, whatever it says, and so is one with another
+// schema of the tool.
 func TestApprovalUnderSwap(t *testing.T) {
 	for name, edits := range map[string][]string{
 		"next version":   {"version: 1", "version: 2"},
@@ -136,7 +141,8 @@ func TestApprovalUnderSwap(t *testing.T) {
 	}
 }
 
-// A yes has its time: not before, and not from its end on; and it may not be longer than the policy lets it.
+// A yes has its time: not before, and not from its end on; and it may not be longer than the policy
+// lets it.
 func TestApprovalTime(t *testing.T) {
 	for _, x := range []struct {
 		name       string
@@ -170,7 +176,8 @@ func TestApprovalTime(t *testing.T) {
 	}
 }
 
-// A quorum is of holders, not of envelopes: two of them, of the roles that are asked for, and one who says no is enough to end it.
+// A quorum is of holders, not of envelopes: two of them, of the roles that are asked for, and one
+// who says no is enough to end it.
 func TestApprovalQuorum(t *testing.T) {
 	const account = `{"account":"17"}`
 	t.Run("two", func(t *testing.T) {
@@ -182,7 +189,8 @@ func TestApprovalQuorum(t *testing.T) {
 		later := asked
 		later.NotBefore = later.NotBefore.Add(time.Millisecond)
 		b.Pass(time.Second)
-		b.MustNotDo(contracts.ReasonApprovalRequired, "close", account, kerneltest.With(ann, b.Approve(later, kerneltest.Ann))) // ann twice
+		// ann twice
+		b.MustNotDo(contracts.ReasonApprovalRequired, "close", account, kerneltest.With(ann, b.Approve(later, kerneltest.Ann)))
 		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(ann, b.Approve(asked, kerneltest.Dan)))
 		d, _ := b.MustDo("close", account, kerneltest.With(ann, cid))
 		assert.Len(t, d.Record.Approvals, 2, "consumed")
@@ -205,7 +213,8 @@ func TestApprovalQuorum(t *testing.T) {
 		ann, no := b.Approve(asked, kerneltest.Ann), b.Refuse(asked, kerneltest.Cid)
 		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(ann, no))
 		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(ann, b.Approve(asked, kerneltest.Bob), no))
-		b.MustDo("close", account, kerneltest.With(ann, b.Approve(asked, kerneltest.Bob), b.Refuse(asked, kerneltest.Dan))) // who has no say cannot end it
+		// who has no say cannot end it
+		b.MustDo("close", account, kerneltest.With(ann, b.Approve(asked, kerneltest.Bob), b.Refuse(asked, kerneltest.Dan)))
 		b.MustPass()
 	})
 }
@@ -223,7 +232,8 @@ func TestApprovalRefused(t *testing.T) {
 	b.MustAgree(b.MustPass())
 }
 
-// A person is asked last, and only when his answer decides: whatever else denies the call says so, approved or not, and takes nothing.
+// A person is asked last, and only when his answer decides: whatever else denies the call says so,
+// approved or not, and takes nothing.
 func TestApprovalIsAskedLast(t *testing.T) {
 	over := "  - {id: few, tools: [pay], limit: 100, per: caller, window: day, cost: {arg: /amount}}\n"
 	b := kerneltest.NewBank(t, func(o *helm.Options) {
@@ -251,16 +261,17 @@ func TestApprovalAndKeys(t *testing.T) {
 	_, first := b.MustDo("pay", kerneltest.Rent, key, kerneltest.With(yes))
 	for _, change := range [][]func(*helm.Intent){{key}, {key, kerneltest.With(yes)}} { // a repeat is not judged again
 		d, r := b.Do("pay", kerneltest.Rent, change...)
-		if d.Err() != nil || r.Index != first.Index || b.Runs.Load() != 0 {
-			t.Errorf("the repeat: %s %v at %d", d.Reason, d.Err(), r.Index)
-		}
+		assert.NoError(t, d.Err(), "the repeat")
+		assert.Equal(t, first.Index, r.Index)
+		assert.Zero(t, b.Runs.Load())
 	}
 	b.MustNotDo(contracts.ReasonIdempotencyConflict, "pay", `{"to":"landlord","amount":901}`, key, kerneltest.With(yes))
 	b.MustNotPay(contracts.ReasonApprovalInvalid, yes)
 	b.MustPass()
 }
 
-// Approvals come to a wrapped function by its context, and end with its call: what the tool calls has none of them.
+// Approvals come to a wrapped function by its context, and end with its call: what the tool calls
+// has none of them.
 func TestApprovalOfWrapped(t *testing.T) {
 	type payment struct {
 		To     string `json:"to"`
@@ -282,15 +293,17 @@ func TestApprovalOfWrapped(t *testing.T) {
 		t.Fatalf("%v after %d", err, paid)
 	}
 	approved := helm.With(ctx, helm.Intent{Tool: "pay", Approvals: []contracts.Envelope{b.Approve(*e.Pending, kerneltest.Ann)}})
-	if _, err := pay(approved, payment{To: "landlord", Amount: 901, Note: "none"}); !errors.Is(err, helm.ErrDenied) || errors.Is(err, helm.ErrApprovalRequired) || paid != 0 {
-		t.Errorf("swapped: %v after %d", err, paid)
-	}
-	if out, err := pay(approved, payment{To: "landlord", Amount: 900, Note: "none"}); err != nil || out != "paid" || paid != 1 {
-		t.Errorf("%q %v after %d", out, err, paid)
-	}
-	if _, err := pay(approved, payment{To: "landlord", Amount: 900, Note: "none"}); !errors.Is(err, helm.ErrDenied) || paid != 1 {
-		t.Errorf("used: %v after %d", err, paid)
-	}
+	_, err = pay(approved, payment{To: "landlord", Amount: 901, Note: "none"})
+	assert.ErrorIs(t, err, helm.ErrDenied, "swapped")
+	assert.NotErrorIs(t, err, helm.ErrApprovalRequired)
+	assert.Zero(t, paid)
+	out, err := pay(approved, payment{To: "landlord", Amount: 900, Note: "none"})
+	assert.NoError(t, err)
+	assert.Equal(t, "paid", out)
+	assert.Equal(t, 1, paid)
+	_, err = pay(approved, payment{To: "landlord", Amount: 900, Note: "none"})
+	assert.ErrorIs(t, err, helm.ErrDenied, "used")
+	assert.Equal(t, 1, paid)
 	b.MustPass()
 }
 
@@ -307,9 +320,9 @@ func TestApprovalIsUsedByEveryRun(t *testing.T) {
 			b := kerneltest.NewBank(t)
 			b.Tool = tool
 			yes := b.ApprovedRent(kerneltest.Ann)
-			if d, r := b.Pay(yes); r.Record.Outcome == contracts.Executed || b.Runs.Swap(0) != 1 {
-				t.Fatalf("%s %s", d.Reason, r.Record.Outcome)
-			}
+			_, r := b.Pay(yes)
+			require.NotEqual(t, contracts.Executed, r.Record.Outcome)
+			require.Equal(t, int64(1), b.Runs.Swap(0))
 			b.MustNotPay(contracts.ReasonApprovalInvalid, yes)
 			b.MustPass()
 		})

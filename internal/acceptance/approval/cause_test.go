@@ -9,9 +9,11 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// A denial has the cause that is its own. That an earlier call could not be read is none of one which is denied for its arguments.
+// A denial has the cause that is its own. That an earlier call could not be read is none of one
+// which is denied for its arguments.
 func TestCauseIsOfTheReason(t *testing.T) {
 	errRead := errors.New("read error")
 	b := kerneltest.NewBank(t, func(o *helm.Options) { delete(o.Drivers, "move") })
@@ -25,13 +27,15 @@ func TestCauseIsOfTheReason(t *testing.T) {
 	}
 	move := helm.Wrap(b.Kernel, "move", func(context.Context, loose) (int, error) { b.Runs.Add(1); return 0, nil })
 	var e *helm.Error
-	if _, err := move(ctx, loose{"16", "17"}); !errors.As(err, &e) || e.Reason != contracts.ReasonFailClosedError || !errors.Is(err, errRead) {
-		t.Errorf("what cannot be read: %v", err)
-	}
+	_, err := move(ctx, loose{"16", "17"})
+	require.ErrorAs(t, err, &e, "what cannot be read")
+	assert.Equal(t, contracts.ReasonFailClosedError, e.Reason)
+	assert.ErrorIs(t, err, errRead)
 	unfit := helm.Wrap(b.Kernel, "move", func(context.Context, hollow) (int, error) { b.Runs.Add(1); return 0, nil })
-	if _, err := unfit(ctx, hollow{}); !errors.As(err, &e) || e.Reason != contracts.ReasonSchemaViolation || errors.Is(err, errRead) {
-		t.Errorf("what does not fit: %v", err)
-	}
+	_, err = unfit(ctx, hollow{})
+	require.ErrorAs(t, err, &e, "what does not fit")
+	assert.Equal(t, contracts.ReasonSchemaViolation, e.Reason)
+	assert.NotErrorIs(t, err, errRead)
 	assert.Equal(t, int64(0), b.Runs.Load(), "something ran")
 }
 

@@ -24,9 +24,7 @@ var kim = erasure.Selection{Callers: []contracts.Caller{{ID: "kim", Tenant: "acm
 func erase(w *kerneltest.World, which erasure.Selection) erasure.Erasure {
 	w.T.Helper()
 	e, err := erasure.Erase(context.Background(), w.Store.Store, which)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	require.NoError(w.T, err)
 	return e
 }
 
@@ -44,8 +42,8 @@ func onEachStore(t *testing.T, test func(t *testing.T, b *kerneltest.Bank), chan
 	})
 }
 
-// What was approved and used is used, whatever is erased of it, by whichever approver's envelope and in whichever process: the one that knows,
-// and those that come after it.
+// What was approved and used is used, whatever is erased of it, by whichever approver's envelope
+// and in whichever process: the one that knows, and those that come after it.
 func TestErasedApprovalStaysUsed(t *testing.T) {
 	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
 		const one = `{"to":"landlord","amount":1}`
@@ -54,9 +52,8 @@ func TestErasedApprovalStaysUsed(t *testing.T) {
 		b.Pass(time.Second)
 		d, _ := b.MustPay(ann)
 		e := erase(b.World, kim)
-		if len(e.Calls) != 3 || len(e.Erased) != 3 { // no outputs are kept
-			t.Errorf("%d calls, %d erased", len(e.Calls), len(e.Erased))
-		}
+		assert.Len(t, e.Calls, 3)
+		assert.Len(t, e.Erased, 3) // no outputs are kept
 		for range 3 {
 			for _, used := range [][]contracts.Envelope{{ann}, {bob}, {ann, bob}} {
 				b.MustNotPay(contracts.ReasonApprovalInvalid, used...)
@@ -72,21 +69,22 @@ func TestErasedApprovalStaysUsed(t *testing.T) {
 		b.Pass(time.Second)
 		b.MustPay(b.ApprovedRent(kerneltest.Bob))
 		report := b.MustPass()
-		if report.Replay.NotReplayable == 0 || d.Record.Approvals == nil {
-			t.Errorf("%+v", report.Replay)
-		}
+		assert.NotZero(t, report.Replay.NotReplayable)
+		assert.NotNil(t, d.Record.Approvals)
 		b.MustAgree(report)
 	})
 }
 
-// A repeat of a call whose output was erased gets no output, and does not run: in the process that ran it, and after it.
+// A repeat of a call whose output was erased gets no output, and does not run: in the process that
+// ran it, and after it.
 func TestErasedOutputIsNotMadeAgain(t *testing.T) {
 	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
 		key := kerneltest.WithKey("once")
 		_, first := b.MustDo("look", look("17"), key)
-		if d, r := b.Do("look", look("17"), key); d.Err() != nil || string(r.Output) != string(first.Output) || b.Runs.Load() != 0 {
-			t.Fatalf("before: %v", d.Err())
-		}
+		d, r := b.Do("look", look("17"), key)
+		require.NoError(t, d.Err(), "before")
+		require.Equal(t, string(first.Output), string(r.Output))
+		require.Zero(t, b.Runs.Load())
 		erase(b.World, erasure.Selection{Entries: []uint64{first.Index}})
 		for range 2 {
 			for range 2 {
@@ -101,14 +99,14 @@ func TestErasedOutputIsNotMadeAgain(t *testing.T) {
 			b.Reopen()
 		}
 		report := b.MustVerify()
-		if report.Replay.NotReplayable != 1 || len(report.Erased) != 2 {
-			t.Errorf("%+v, %d erased", report.Replay, len(report.Erased))
-		}
+		assert.Equal(t, uint64(1), report.Replay.NotReplayable)
+		assert.Len(t, report.Erased, 2)
 		b.MustAgree(report)
 	}, func(o *helm.Options) { o.Keep.Outputs = true })
 }
 
-// What somebody saw cannot be shown any more where its arguments were erased: after a restart nobody goes by it.
+// What somebody saw cannot be shown any more where its arguments were erased: after a restart
+// nobody goes by it.
 func TestErasedSightIsNone(t *testing.T) {
 	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
 		b.MustDo("look", look("17"))
@@ -146,15 +144,15 @@ func TestErasedCallsStaySpent(t *testing.T) {
 	}, func(o *helm.Options) { o.Policy = spent })
 }
 
-// The inputs of a call are erased while it runs: it ends as it does. And of one whose receipt was lost: the next process settles it, and what
-// it used up stays used.
+// The inputs of a call are erased while it runs: it ends as it does. And of one whose receipt was
+// lost: the next process settles it, and what it used up stays used.
 func TestErasedInputsOfAnOpenCall(t *testing.T) {
 	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
 		asked := b.AskToPay()
 		b.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
-			if e := erase(b.World, kim); len(e.Calls) == 0 || len(e.Erased) == 0 {
-				t.Errorf("from inside of it: %d calls, %d erased", len(e.Calls), len(e.Erased))
-			}
+			e := erase(b.World, kim)
+			assert.NotEmpty(t, e.Calls, "from inside of it")
+			assert.NotEmpty(t, e.Erased)
 			return executor.Result{Output: c.Args}, nil
 		}
 		b.MustDo("look", look("17"))
@@ -186,14 +184,12 @@ func TestEverythingErased(t *testing.T) {
 		require.NoError(t, b.Kernel.CloseSession(t.Context(), "chat"))
 		b.MustNotDo(contracts.ReasonSessionClosed, "look", look("17"))
 		e := erase(b.World, erasure.Selection{Sessions: []string{"chat", "no such name", "main"}, Callers: kim.Callers})
-		if len(e.Calls) != 7 || len(e.Kept) != 0 {
-			t.Errorf("%d calls, %d kept", len(e.Calls), len(e.Kept))
-		}
+		assert.Len(t, e.Calls, 7)
+		assert.Empty(t, e.Kept)
 		b.Reopen()
 		report := b.MustVerify()
-		if report.Replay.Replayed+report.Replay.KernelsOwn != 0 || report.Replay.NotReplayable != 7 {
-			t.Errorf("%+v", report.Replay)
-		}
+		assert.Zero(t, report.Replay.Replayed+report.Replay.KernelsOwn)
+		assert.Equal(t, uint64(7), report.Replay.NotReplayable)
 		b.MustAgree(report)
 		b.MustNotDo(contracts.ReasonSessionClosed, "look", look("17"))
 		b.MustDo("look", look("17"), talk("new"))
@@ -201,7 +197,8 @@ func TestEverythingErased(t *testing.T) {
 	})
 }
 
-// Calls run while others are erased, in the same sessions: what runs, runs once, and the log verifies.
+// Calls run while others are erased, in the same sessions: what runs, runs once, and the log
+// verifies.
 func TestEraseWhileCallsRun(t *testing.T) {
 	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
 		const callers, rounds = 4, 12
@@ -221,14 +218,12 @@ func TestEraseWhileCallsRun(t *testing.T) {
 				default:
 					t.Errorf("%s: %v", d.Reason, d.Err())
 				}
-				if d, r := b.Do("move", fmt.Sprintf(`{"from":"0","to":"%d"}`, i), session); d.Err() != nil || r.Output == nil {
-					t.Errorf("%s: %v", d.Reason, d.Err())
-				}
+				d, r = b.Do("move", fmt.Sprintf(`{"from":"0","to":"%d"}`, i), session)
+				assert.NoError(t, d.Err())
+				assert.NotNil(t, r.Output)
 			}
 		})
-		if n := b.Runs.Swap(0); n != callers*(rounds/2+rounds) {
-			t.Errorf("%d runs", n)
-		}
+		assert.EqualValues(t, callers*(rounds/2+rounds), b.Runs.Swap(0), "runs")
 		erase(b.World, kim)
 		b.Reopen()
 		b.MustNotDo(contracts.ReasonFailClosedError, "move", `{"from":"0","to":"1"}`, talk("s1"))

@@ -7,6 +7,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Who is no approver for what is asked cannot say yes, whatever he signs.
@@ -72,13 +74,9 @@ func resigned(b *kerneltest.Bank, e contracts.Envelope, by byte) contracts.Envel
 	b.T.Helper()
 	var r contracts.Reader
 	sealed, err := r.Open(e)
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	require.NoError(b.T, err)
 	sig, err := crypto.Sign(kerneltest.SeedKey(b.T, by), crypto.AppendPAE(nil, contracts.PayloadType, sealed.Payload))
-	if err != nil {
-		b.T.Fatal(err)
-	}
+	require.NoError(b.T, err)
 	return crypto.AppendEnvelope(nil, contracts.PayloadType, sealed.Payload, sealed.KeyID, sig)
 }
 
@@ -109,14 +107,11 @@ func TestApprovalFlippedBits(t *testing.T) {
 		bad := slices.Clone(yes)
 		bad[i/8] ^= 1 << (i % 8)
 		d, _ := b.Pay(bad)
-		if d.Reason != contracts.ReasonApprovalInvalid && d.Reason != contracts.ReasonApprovalRequired || b.Runs.Load() != 0 {
-			t.Fatalf("bit %d: %s, ran %d times", i, d.Reason, b.Runs.Load())
-		}
+		require.False(t, d.Reason != contracts.ReasonApprovalInvalid && d.Reason != contracts.ReasonApprovalRequired, "bit %d", i)
+		require.Zero(t, b.Runs.Load(), "bit %d", i)
 		denied++
 	}
-	if denied < 100 {
-		t.Errorf("%d bits", denied)
-	}
+	assert.GreaterOrEqual(t, denied, 100, "bits")
 	b.MustPay(yes)
 }
 

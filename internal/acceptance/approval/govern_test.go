@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// An approver counts from the entry behind the event that adds her, up to the one that revokes her, and over a restart: also for the call that is
-// being judged just when the event gets its place.
+// An approver counts from the entry behind the event that adds her, up to the one that revokes her,
+// and over a restart: also for the call that is being judged just when the event gets its place.
 func TestGovernApprovers(t *testing.T) {
 	var now func()
 	b := kerneltest.NewBank(t, func(o *helm.Options) {
@@ -52,7 +52,8 @@ func TestGovernApprovers(t *testing.T) {
 	b.MustPass()
 }
 
-// While the system is frozen an approval is neither asked for nor used up: when that is over it is as good as before.
+// While the system is frozen an approval is neither asked for nor used up: when that is over it is
+// as good as before.
 func TestFreezeKeepsApprovals(t *testing.T) {
 	b := kerneltest.NewBank(t)
 	yes := kerneltest.With(b.ApprovedRent(kerneltest.Ann))
@@ -66,7 +67,8 @@ func TestFreezeKeepsApprovals(t *testing.T) {
 	b.MustPass()
 }
 
-// Of an approval and the revocation of its approver, sent off together, the log has one order, and the verdict is that of it.
+// Of an approval and the revocation of its approver, sent off together, the log has one order, and
+// the verdict is that of it.
 func TestGovernRacesApproval(t *testing.T) {
 	allowed := atomic.Int64{}
 	for range 8 {

@@ -7,6 +7,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,8 +16,9 @@ func talk(session string) func(*helm.Intent) {
 	return func(i *helm.Intent) { i.Session = session }
 }
 
-// A nonce is its author's, and he may sign it for two conversations. It is one yes still: of two calls at once one runs, and over a restart, with
-// the first conversation closed, the other is told that it was used.
+// A nonce is its author's, and he may sign it for two conversations. It is one yes still: of two
+// calls at once one runs, and over a restart, with the first conversation closed, the other is told
+// that it was used.
 func TestApprovalOfOneNonceForTwoSessions(t *testing.T) {
 	for range 8 {
 		b := kerneltest.NewBank(t)
@@ -36,9 +38,9 @@ func TestApprovalOfOneNonceForTwoSessions(t *testing.T) {
 				t.Errorf("%s: %s", d.Reason, d.Why)
 			}
 		})
-		if ran.Load() != 1 || used.Load() != 7 || b.Runs.Load() != 1 {
-			t.Errorf("%d ran, %d denied, %d runs of the tool", ran.Load(), used.Load(), b.Runs.Load())
-		}
+		assert.Equal(t, int64(1), ran.Load())
+		assert.Equal(t, int64(7), used.Load())
+		assert.Equal(t, int64(1), b.Runs.Load())
 		b.MustPass()
 	}
 	b := kerneltest.NewBank(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -31,22 +32,22 @@ func TestPriorReceipt(t *testing.T) {
 	// What was denied, failed or withheld showed nobody anything.
 	b.MustNotDo(contracts.ReasonSchemaViolation, "look", `{"account":"17","page":"two"}`)
 	b.Tool = kerneltest.NoOutput(kerneltest.ErrTool)
-	if d, r := b.Do("look", look("17")); r.Record.Outcome != contracts.Failed || b.Runs.Swap(0) != 1 {
-		t.Fatalf("%s", d.Reason)
-	}
+	_, r := b.Do("look", look("17"))
+	require.Equal(t, contracts.Failed, r.Record.Outcome)
+	require.Equal(t, int64(1), b.Runs.Swap(0))
 	b.Tool = kerneltest.Returns(`{"account":17}`, nil)
-	if d, r := b.Do("look", look("17")); r.Record.Outcome != contracts.Withheld || b.Runs.Swap(0) != 1 {
-		t.Fatalf("%s", d.Reason)
-	}
+	_, r = b.Do("look", look("17"))
+	require.Equal(t, contracts.Withheld, r.Record.Outcome)
+	require.Equal(t, int64(1), b.Runs.Swap(0))
 	b.MustNotDo(missing, "move", there)
 	b.Reopen()
 	b.MustNotDo(missing, "move", there)
 	b.Tool = kerneltest.ReturnsArgs
 
 	// What was seen elsewhere was not seen here.
-	if d, _ := b.Do("look", look("17"), kerneltest.InSession("other")); d.Err() != nil || b.Runs.Swap(0) != 1 {
-		t.Fatal(d.Err())
-	}
+	d, _ := b.Do("look", look("17"), kerneltest.InSession("other"))
+	require.NoError(t, d.Err())
+	require.Equal(t, int64(1), b.Runs.Swap(0))
 	b.MustNotDo(missing, "move", there)
 
 	b.MustDo("look", `{"account":"17","page":2}`)
@@ -58,7 +59,8 @@ func TestPriorReceipt(t *testing.T) {
 	b.MustNotDo(missing, "move", there) // too long ago
 	b.MustDo("look", look("17"))
 	b.MustDo("move", there)
-	b.MustNotDo(contracts.ReasonFailClosedError, "move", there, kerneltest.InSession("")) // everybody's session is nobody's
+	// everybody's session is nobody's
+	b.MustNotDo(contracts.ReasonFailClosedError, "move", there, kerneltest.InSession(""))
 	b.MustNotDo(contracts.ReasonFailClosedError, "move", there, func(in *helm.Intent) { in.Session = contracts.DefaultSession })
 	b.MustAgree(b.MustPass())
 }
@@ -68,9 +70,9 @@ func TestPriorReceiptOfRunningCall(t *testing.T) {
 	b := kerneltest.NewBank(t)
 	b.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 		if c.Tool == "look" {
-			if d, r := b.Kernel.Guard(ctx, helm.Intent{Tool: "move", Args: []byte(there)}); d.Reason != contracts.ReasonMissingRequirement || r.Record.Outcome != contracts.Denied {
-				t.Errorf("from inside: %s", d.Reason)
-			}
+			d, r := b.Kernel.Guard(ctx, helm.Intent{Tool: "move", Args: []byte(there)})
+			assert.Equal(t, contracts.ReasonMissingRequirement, d.Reason, "from inside")
+			assert.Equal(t, contracts.Denied, r.Record.Outcome)
 		}
 		return executor.Result{Output: c.Args}, nil
 	}
@@ -79,8 +81,9 @@ func TestPriorReceiptOfRunningCall(t *testing.T) {
 	b.MustPass()
 }
 
-// After a restart the arguments of earlier calls are read from the store. Where they are not kept, or are not what they were, it cannot be told
-// what was seen: DENY, though somebody may have seen it. A later look is good again.
+// After a restart the arguments of earlier calls are read from the store. Where they are not kept,
+// or are not what they were, it cannot be told what was seen: DENY, though somebody may have seen
+// it. A later look is good again.
 func TestPriorReceiptOverRestart(t *testing.T) {
 	errRead := errors.New("read error")
 	for name, x := range map[string]struct {
@@ -116,9 +119,10 @@ func TestPriorReceiptOverRestart(t *testing.T) {
 				b.MustNotDo(contracts.ReasonMissingRequirement, "move", `{"from":"17","to":"18"}`)
 			} else {
 				b.MustNotDo(x.reason, "move", there)
-				if d := b.MustNotDo(x.reason, "move", there); d.Why == "" || name == "failing" && !errors.Is(d.Err(), errRead) || name == "erased" && !errors.Is(d.Err(), proofgraph.ErrNoBlob) {
-					t.Errorf("why: %s; cause: %v", d.Why, d.Err())
-				}
+				d := b.MustNotDo(x.reason, "move", there)
+				assert.NotEmpty(t, d.Why, "why: cause")
+				assert.False(t, name == "failing" && !errors.Is(d.Err(), errRead))
+				assert.False(t, name == "erased" && !errors.Is(d.Err(), proofgraph.ErrNoBlob))
 				b.MustDo("look", look("17"))
 				b.MustDo("move", there) // the latest is known, so nothing is read
 			}
@@ -149,7 +153,8 @@ func TestPriorReceiptUnderSwap(t *testing.T) {
 	b.MustAgree(b.MustPass())
 }
 
-// The store's entries are not believed either: another call's decision is not that of the call that was seen.
+// The store's entries are not believed either: another call's decision is not that of the call that
+// was seen.
 func TestPriorReceiptTrustsNoStore(t *testing.T) {
 	b := kerneltest.NewBank(t)
 	other, _ := b.MustDo("look", look("16"))
@@ -166,7 +171,8 @@ func TestPriorReceiptTrustsNoStore(t *testing.T) {
 		b.MustBe(d, r, kerneltest.Denied(contracts.ReasonFailClosedError))
 	}
 	lied()
-	b.Store.Store = kerneltest.ReadStore{Store: honest, OnBlob: func(contracts.Digest) ([]byte, error) { // that of another call, well formed
+	// that of another call, well formed
+	b.Store.Store = kerneltest.ReadStore{Store: honest, OnBlob: func(contracts.Digest) ([]byte, error) {
 		return honest.Blob(context.Background(), other.Record.InputsHash)
 	}}
 	lied()
@@ -174,7 +180,8 @@ func TestPriorReceiptTrustsNoStore(t *testing.T) {
 	b.MustPass()
 }
 
-// A task that may only move money goes by what its session saw before it was narrowed, and by nothing else.
+// A task that may only move money goes by what its session saw before it was narrowed, and by
+// nothing else.
 func TestPriorReceiptNarrowed(t *testing.T) {
 	b := kerneltest.NewBank(t)
 	root := b.Kernel

@@ -3,7 +3,6 @@ package approval
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Two approvers answer the same request at the same time, and each has the call made with what there is: two of them are needed, so it runs
-// once, when both are there, or not at all.
+// Two approvers answer the same request at the same time, and each has the call made with what
+// there is: two of them are needed, so it runs once, when both are there, or not at all.
 func TestApproversRace(t *testing.T) {
 	const account = `{"account":"17"}`
 	for i := range 8 {
@@ -40,14 +39,14 @@ func TestApproversRace(t *testing.T) {
 				t.Errorf("with %d: %s: %s", len(have), d.Reason, d.Why)
 			}
 		})
-		if ran.Load() != 1 || b.Runs.Load() != 1 {
-			t.Errorf("%d: %d ran", i, ran.Load())
-		}
+		assert.Equal(t, int64(1), ran.Load(), "%d", i)
+		assert.Equal(t, int64(1), b.Runs.Load(), "%d", i)
 		b.MustPass()
 	}
 }
 
-// A swap that comes between a request and its use, while calls are under way: a call runs under the policy that was approved, or does not run.
+// A swap that comes between a request and its use, while calls are under way: a call runs under the
+// policy that was approved, or does not run.
 func TestApprovalRacedBySwap(t *testing.T) {
 	b := kerneltest.NewBank(t)
 	yes := b.ApprovedRent(kerneltest.Ann)
@@ -67,13 +66,13 @@ func TestApprovalRacedBySwap(t *testing.T) {
 			t.Errorf("%s: %s", d.Reason, d.Why)
 		}
 	})
-	if ran.Load() > 1 || b.Runs.Load() != ran.Load() {
-		t.Errorf("%d ran", ran.Load())
-	}
+	assert.LessOrEqual(t, ran.Load(), int64(1))
+	assert.Equal(t, ran.Load(), b.Runs.Load())
 	b.MustPass()
 }
 
-// An approver's key is revoked while calls are under way: none is permitted by what he signed from that place of the log on.
+// An approver's key is revoked while calls are under way: none is permitted by what he signed from
+// that place of the log on.
 func TestApprovalRacedByRevocation(t *testing.T) {
 	const callers = 12
 	b := kerneltest.NewBank(t)
@@ -107,14 +106,14 @@ func TestApprovalRacedByRevocation(t *testing.T) {
 			before++
 		}
 	}
-	if !revoked || before != ran.Load() || b.Runs.Load() != before {
-		t.Errorf("revoked: %v; %d permitted, %d ran", revoked, before, ran.Load())
-	}
+	assert.True(t, revoked, "revoked")
+	assert.Equal(t, ran.Load(), before)
+	assert.Equal(t, before, b.Runs.Load())
 	b.MustPass()
 }
 
-// Many have a yes each, and there is money for one of them at a time, which comes back, for the tool fails: who was slower has used nothing, and
-// goes on until his own call has run, once.
+// Many have a yes each, and there is money for one of them at a time, which comes back, for the
+// tool fails: who was slower has used nothing, and goes on until his own call has run, once.
 func TestApprovalsRaceForBudget(t *testing.T) {
 	const callers = 8
 	b := kerneltest.NewBank(t, func(o *helm.Options) {
@@ -133,18 +132,16 @@ func TestApprovalsRaceForBudget(t *testing.T) {
 			d, _ = b.Do("pay", kerneltest.Rent, mine[i], kerneltest.With(yes[i]))
 		}
 		assert.Equal(t, contracts.ReasonToolError, d.Reason, "%s: %s", d.Reason, d.Why)
-		if d, _ := b.Do("pay", kerneltest.Rent, mine[i], kerneltest.With(yes[i])); d.Reason != contracts.ReasonApprovalInvalid && d.Reason != contracts.ReasonBudgetExceeded {
-			t.Errorf("again: %s", d.Reason)
-		}
+		d, _ = b.Do("pay", kerneltest.Rent, mine[i], kerneltest.With(yes[i]))
+		assert.False(t, d.Reason != contracts.ReasonApprovalInvalid && d.Reason != contracts.ReasonBudgetExceeded, "again")
 	}
 	kerneltest.Within(t, time.Minute, "who waits for a budget", func() { kerneltest.AtOnce(callers, try) })
-	if n := b.Runs.Load(); n != callers {
-		t.Errorf("%d ran, want %d", n, callers)
-	}
+	assert.EqualValues(t, callers, b.Runs.Load())
 	b.MustPass()
 }
 
-// What a session may do is counted when it is allowed: 64 callers who come at once get no further than one after the other.
+// What a session may do is counted when it is allowed: 64 callers who come at once get no further
+// than one after the other.
 func TestCallsOfSessionRaced(t *testing.T) {
 	floor := "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\n"
 	for _, x := range []struct {
@@ -197,9 +194,9 @@ func TestCallsOfSession(t *testing.T) {
 		b.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
 			return executor.Result{}, fmt.Errorf("run %d", i)
 		}
-		if d, r := b.Do("tell", `{}`); r.Record.Outcome != contracts.Failed || !strings.Contains(d.Err().Error(), "run") {
-			t.Errorf("%s %v", d.Reason, d.Err())
-		}
+		d, r := b.Do("tell", `{}`)
+		assert.Equal(t, contracts.Failed, r.Record.Outcome)
+		assert.ErrorContains(t, d.Err(), "run")
 		b.Runs.Store(0)
 	}
 	b.MustNotDo(contracts.ReasonCeilingViolation, "tell", `{}`)

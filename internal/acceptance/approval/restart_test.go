@@ -2,8 +2,6 @@ package approval
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever process comes after: what was asked for is good for one use, and what was used stays used, by whichever approver's envelope.
+// Whatever process comes after: what was asked for is good for one use, and what was used stays
+// used, by whichever approver's envelope.
 func TestApprovalOverRestart(t *testing.T) {
 	for name, change := range map[string]func(*testing.T) func(*helm.Options){
 		"in memory": func(*testing.T) func(*helm.Options) { return func(*helm.Options) {} },
@@ -48,8 +47,9 @@ func TestApprovalOverRestart(t *testing.T) {
 	}
 }
 
-// Where inputs are not kept, or were erased, nobody can tell which request an ALLOW consumed: so after a restart all that were asked of the
-// same call until then are used. What is asked later is good. A process that knows goes on by what it knows, and who verifies believes both.
+// Where inputs are not kept, or were erased, nobody can tell which request an ALLOW consumed: so
+// after a restart all that were asked of the same call until then are used. What is asked later is
+// good. A process that knows goes on by what it knows, and who verifies believes both.
 func TestApprovalOverRestartWithoutInputs(t *testing.T) {
 	const one = `{"to":"landlord","amount":1}`
 	for _, x := range []struct {
@@ -92,8 +92,8 @@ func TestApprovalOverRestartWithoutInputs(t *testing.T) {
 	}
 }
 
-// A store that cannot read what it has, or has something else, is no store to go on with: what the kernel took for used would not be what the
-// log says.
+// A store that cannot read what it has, or has something else, is no store to go on with: what the
+// kernel took for used would not be what the log says.
 func TestApprovalOverDamagedInputs(t *testing.T) {
 	for name, lie := range map[string]func(s proofgraph.Store) proofgraph.Store{
 		"lost": func(s proofgraph.Store) proofgraph.Store {
@@ -114,9 +114,9 @@ func TestApprovalOverDamagedInputs(t *testing.T) {
 			b.Close()
 			honest := b.Store.Store
 			b.Store.Store = lie(honest)
-			if k, err := helm.New(b.Options); k != nil || err == nil || !strings.Contains(err.Error(), d.Record.ID) {
-				t.Errorf("New gives %v", err)
-			}
+			k, err := helm.New(b.Options)
+			assert.Nil(t, k)
+			assert.ErrorContains(t, err, d.Record.ID)
 			b.Store.Store = honest
 			b.Open()
 			b.MustNotPay(contracts.ReasonApprovalInvalid, b.Approve(asked, kerneltest.Bob))
@@ -142,8 +142,8 @@ func TestApprovalOfUnknownOutcome(t *testing.T) {
 	b.MustAgree(b.MustPass())
 }
 
-// A permission that could not be stored ran nothing. Whether it used the yes is for the log to say, which the next kernel reads: it may be
-// there, though its store said otherwise.
+// A permission that could not be stored ran nothing. Whether it used the yes is for the log to say,
+// which the next kernel reads: it may be there, though its store said otherwise.
 func TestApprovalOfLostPermission(t *testing.T) {
 	for name, x := range map[string]struct {
 		how   func(error) error
@@ -159,9 +159,8 @@ func TestApprovalOfLostPermission(t *testing.T) {
 			b.Store.FailIn(1)
 			d, r := b.Pay(yes)
 			b.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonFailClosedError, Err: helm.ErrDenied})
-			if d, _ := b.Do("tell", `{}`); d.Reason != contracts.ReasonKernelSealed {
-				t.Errorf("the kernel goes on: %s", d.Reason)
-			}
+			d, _ = b.Do("tell", `{}`)
+			assert.Equal(t, contracts.ReasonKernelSealed, d.Reason, "the kernel goes on")
 			b.Open()
 			if x.after == contracts.ReasonAllow {
 				b.MustPay(yes)
@@ -173,7 +172,8 @@ func TestApprovalOfLostPermission(t *testing.T) {
 	}
 }
 
-// Who finds nothing left of a budget, after his call was approved, has used nothing: there was no ALLOW.
+// Who finds nothing left of a budget, after his call was approved, has used nothing: there was no
+// ALLOW.
 func TestApprovalUnderSpentBudget(t *testing.T) {
 	b := kerneltest.NewBank(t, func(o *helm.Options) {
 		o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy+"budgets:\n  - {id: few, tools: [pay], limit: 1, per: all, window: hour, cost: 1, refund: error}\n")
@@ -188,15 +188,16 @@ func TestApprovalUnderSpentBudget(t *testing.T) {
 		}
 		return executor.Result{}, kerneltest.ErrTool
 	}
-	if d, _ := b.Do("pay", kerneltest.Rent, elsewhere, kerneltest.With(theirs)); !errors.Is(d.Err(), kerneltest.ErrTool) || b.Runs.Swap(0) != 1 {
-		t.Errorf("%s %v", d.Reason, d.Err())
-	}
+	d, _ := b.Do("pay", kerneltest.Rent, elsewhere, kerneltest.With(theirs))
+	assert.ErrorIs(t, d.Err(), kerneltest.ErrTool)
+	assert.Equal(t, int64(1), b.Runs.Swap(0))
 	b.Tool = kerneltest.ReturnsArgs
 	b.MustPay(yes)
 	b.MustPass()
 }
 
-// A closed session has no past that anybody could ask for; one of that name is denied, and others are as they were.
+// A closed session has no past that anybody could ask for; one of that name is denied, and others
+// are as they were.
 func TestApprovalOfClosedSession(t *testing.T) {
 	b := kerneltest.NewBank(t)
 	b.MustPay(b.ApprovedRent(kerneltest.Bob))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,8 +48,9 @@ func (x *tape) again(t *testing.T) proofgraph.Store {
 	return s
 }
 
-// What a kernel knows of its log is what the next one reads from it: after any history of approvals, receipts, budgets, keys, swaps, overlays,
-// trust events and closed sessions the two judge the same calls to the byte, from the same balances, counts, receipts and used approvals.
+// What a kernel knows of its log is what the next one reads from it: after any history of
+// approvals, receipts, budgets, keys, swaps, overlays, trust events and closed sessions the two
+// judge the same calls to the byte, from the same balances, counts, receipts and used approvals.
 func TestTwinOverRestart(t *testing.T) {
 	race.Alone(t)
 	reasons := map[contracts.ReasonCode]int{}
@@ -160,9 +160,10 @@ func twins(t *testing.T, random *rand.Rand, reasons map[contracts.ReasonCode]int
 			here, r := b.Kernel.Guard(context.Background(), in)
 			there, s := twin.Guard(context.Background(), in)
 			reasons[here.Reason]++
-			if here.Reason != there.Reason || here.Why != there.Why || r.Index != s.Index || !slices.Equal(here.Record.Append(nil), there.Record.Append(nil)) {
-				t.Fatalf("call %d: %s %s\n%s\nand after a restart %s %s\n%s", i, here.Reason, here.Why, here.Record.Append(nil), there.Reason, there.Why, there.Record.Append(nil))
-			}
+			require.Equal(t, there.Reason, here.Reason, "call %d", i)
+			require.Equal(t, there.Why, here.Why, "call %d", i)
+			require.Equal(t, s.Index, r.Index, "call %d", i)
+			require.Equal(t, there.Record.Append(nil), here.Record.Append(nil), "call %d", i)
 		}
 		require.NoError(t, twin.Close())
 	}

@@ -57,8 +57,9 @@ func benchArgs(b testing.TB) json.RawMessage {
 	}
 }
 
-// ratio times one call and one raw signature of 256 bytes by turns, and reports medians and their ratio. GOMAXPROCS is 1: with more, a
-// second core that is idle is woken for the driver's goroutine, and that is what one would measure.
+// ratio times one call and one raw signature of 256 bytes by turns, and reports medians and their
+// ratio. GOMAXPROCS is 1: with more, a second core that is idle is woken for the driver's
+// goroutine, and that is what one would measure.
 func ratio(b *testing.B, call func()) {
 	b.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -119,7 +120,8 @@ func BenchmarkAllow(b *testing.B) {
 	}
 }
 
-// BenchmarkAllowParallel has 64 callers in 64 sessions, and reports the processor time of a call. With a budget they share its balance.
+// BenchmarkAllowParallel has 64 callers in 64 sessions, and reports the processor time of a call.
+// With a budget they share its balance.
 func BenchmarkAllowParallel(b *testing.B) {
 	for _, more := range []string{"", benchBudget} {
 		b.Run(map[bool]string{false: "rules", true: "budget"}[more != ""], func(b *testing.B) {
@@ -174,14 +176,16 @@ func main() {
 }
 `
 
-// BenchmarkFootprint is the size of a stripped program that embeds HELM, beside that of one that prints a line, and how many modules it links.
+// BenchmarkFootprint is the size of a stripped program that embeds HELM, beside that of one that
+// prints a line, and how many modules it links.
 func BenchmarkFootprint(b *testing.B) {
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
 		b.Fatal(err)
 	}
 	size := func(source string) (float64, int) {
-		dir, err := os.MkdirTemp(filepath.Join(root, "testdata"), "footprint-") // inside the module, whose dependencies it has
+		// inside the module, whose dependencies it has
+		dir, err := os.MkdirTemp(filepath.Join(root, "testdata"), "footprint-")
 		if err != nil {
 			b.Fatal(err)
 		}

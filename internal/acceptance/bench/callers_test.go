@@ -23,7 +23,8 @@ import (
 
 // What benchmarks call with.
 
-// benchKernelOn is a kernel of the policy of benchmarks, with more of it, over a store of the caller's.
+// benchKernelOn is a kernel of the policy of benchmarks, with more of it, over a store of the
+// caller's.
 func benchKernelOn(b *testing.B, s proofgraph.Store, more ...string) *helm.Kernel {
 	b.Helper()
 	k, err := helm.New(helm.Options{Policy: kerneltest.Compile(b, benchPolicy+strings.Join(more, "")), Key: kerneltest.SeedKey(b, 1), Store: s,
@@ -42,8 +43,8 @@ type caller struct {
 	in helm.Intent
 }
 
-// newCaller is the ith: its arguments differ from those of others, or the inputs of two calls of one session in one millisecond would be
-// the same, and be stored once.
+// newCaller is the ith: its arguments differ from those of others, or the inputs of two calls of
+// one session in one millisecond would be the same, and be stored once.
 func newCaller(b *testing.B, k *helm.Kernel, i int, session string, allow bool) caller {
 	args := bytes.Replace(benchArgs(b), []byte(`"line":12`), fmt.Appendf(nil, `"line":%d`, 10+i), 1)
 	in := helm.Intent{Tool: "code.run", Args: args, Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}}, Session: session}

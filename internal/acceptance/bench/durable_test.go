@@ -31,7 +31,8 @@ func benchStore(b *testing.B, dir string) *filestore.Store {
 	return s
 }
 
-// A rawFile is what the store's own file is: zeros written a mebibyte ahead, then one write and one fdatasync at a time.
+// A rawFile is what the store's own file is: zeros written a mebibyte ahead, then one write and one
+// fdatasync at a time.
 type rawFile struct {
 	f           *os.File
 	end, filled int64
@@ -82,8 +83,9 @@ func median(of []time.Duration) time.Duration {
 	return of[len(of)/2]
 }
 
-// BenchmarkDurable is one caller on the file store. Beside each call, in the same loop, the bytes that it stored are written and synced to a
-// plain file of the same layout, append by append, and as many messages of 256 bytes are signed: "raw" is the sum.
+// BenchmarkDurable is one caller on the file store. Beside each call, in the same loop, the bytes
+// that it stored are written and synced to a plain file of the same layout, append by append, and
+// as many messages of 256 bytes are signed: "raw" is the sum.
 func BenchmarkDurable(b *testing.B) {
 	for _, allow := range []bool{false, true} {
 		b.Run(map[bool]string{false: "deny", true: "allow"}[allow], func(b *testing.B) {
@@ -126,8 +128,8 @@ func BenchmarkDurable(b *testing.B) {
 	}
 }
 
-// BenchmarkDurable64 has 64 callers on the file store. Between stretches of calls all cores sign, and a lone caller syncs: both rates are of
-// the same minutes on the same machine.
+// BenchmarkDurable64 has 64 callers on the file store. Between stretches of calls all cores sign,
+// and a lone caller syncs: both rates are of the same minutes on the same machine.
 func BenchmarkDurable64(b *testing.B) {
 	for _, x := range []struct {
 		name     string
@@ -179,8 +181,9 @@ func budgetOf(per string) string {
 `
 }
 
-// BenchmarkDurableBudget has 64 callers in 64 sessions, on kernels without a budget, with one for each session, and with one that all of them
-// share, by turns: rates are medians of stretches, and so is what is shared over what is not, of stretches one after the other.
+// BenchmarkDurableBudget has 64 callers in 64 sessions, on kernels without a budget, with one for
+// each session, and with one that all of them share, by turns: rates are medians of stretches, and
+// so is what is shared over what is not, of stretches one after the other.
 func BenchmarkDurableBudget(b *testing.B) {
 	for _, x := range []struct {
 		name  string

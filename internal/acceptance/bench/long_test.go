@@ -19,7 +19,8 @@ import (
 
 var entries = flag.Int("entries", 10_000, "length of the long log of BenchmarkLong; 1000000 takes a minute to write and 2.3 GB")
 
-// BenchmarkLong is what depends on the length of a log, and what must not: opening it, and calls on a log of 1,000 entries and on a long one.
+// BenchmarkLong is what depends on the length of a log, and what must not: opening it, and calls on
+// a log of 1,000 entries and on a long one.
 //
 //	go test -run '^$' -bench Long -entries 1000000 .
 func BenchmarkLong(b *testing.B) {
@@ -39,7 +40,8 @@ func BenchmarkLong(b *testing.B) {
 	}
 }
 
-// writtenLog is a directory with a log of at least so many entries: calls that were allowed, two entries and their inputs each.
+// writtenLog is a directory with a log of at least so many entries: calls that were allowed, two
+// entries and their inputs each.
 func writtenLog(b *testing.B, n int) string {
 	b.Helper()
 	dir := b.TempDir()

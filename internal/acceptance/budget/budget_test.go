@@ -3,7 +3,6 @@ package budget
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -30,7 +29,8 @@ func spending(budgets string) string {
 
 const thousand = "  - {id: calls, tools: [echo], limit: 1000, per: all, window: total, cost: 1}\n"
 
-// swarm calls echo from 64 goroutines, each in a session of its own, and gives how many calls were executed.
+// swarm calls echo from 64 goroutines, each in a session of its own, and gives how many calls were
+// executed.
 func swarm(w *kerneltest.World, each int) (executed int64) {
 	var n atomic.Int64
 	var wg sync.WaitGroup
@@ -69,7 +69,8 @@ func kept(w *kerneltest.World) (sum uint64) {
 	return sum
 }
 
-// However many call at once, a limit of 1,000 lets exactly 1,000 run: over any store, after a restart, after a crash, with refunds.
+// However many call at once, a limit of 1,000 lets exactly 1,000 run: over any store, after a
+// restart, after a crash, with refunds.
 func TestBudgetUnderLoad(t *testing.T) {
 	durable := func(o *helm.Options) {
 		s, err := filestore.Open(t.TempDir(), filestore.Options{})
@@ -149,13 +150,12 @@ func TestBudgetAfterCrash(t *testing.T) {
 	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonBudgetError))
 	d, r = w.Call("pinned", `{}`, who)
 	w.MustBe(d, r, kerneltest.Withheld(contracts.ReasonContractDrift, contracts.Withheld))
-	if kept := kept(w); kept != 3 {
-		t.Errorf("%d kept", kept)
-	}
+	assert.Equal(t, uint64(3), kept(w), "kept")
 	w.MustVerify()
 }
 
-// A window that is over is forgotten: the next one begins with nothing spent, at midnight UTC wherever the host is.
+// A window that is over is forgotten: the next one begins with nothing spent, at midnight UTC
+// wherever the host is.
 func TestBudgetWindow(t *testing.T) {
 	now := time.Date(2026, 12, 31, 23, 59, 59, 0, time.FixedZone("far", 9*3600)).Add(9 * time.Hour)
 	w := kerneltest.New(t, func(o *helm.Options) {
@@ -178,8 +178,9 @@ func TestBudgetWindow(t *testing.T) {
 	w.MustVerify()
 }
 
-// Which charge a failed call gets back is what the policy says that permitted it, whatever was swapped in while it ran. What is spent is
-// spent under each version of a budget, and over a restart under another one.
+// Which charge a failed call gets back is what the policy says that permitted it, whatever was
+// swapped in while it ran. What is spent is spent under each version of a budget, and over a
+// restart under another one.
 func TestBudgetUnderSwaps(t *testing.T) {
 	const plain, refund = "  - {id: calls, tools: [echo], limit: 2, per: all, window: total, cost: 1}\n", "  - {id: calls, tools: [echo], limit: 2, per: all, window: total, cost: 1, refund: error}\n"
 	nth := 1
@@ -209,9 +210,7 @@ func TestBudgetUnderSwaps(t *testing.T) {
 		next = x.next
 		d, r := w.Call("echo", `{}`)
 		w.MustBe(d, r, kerneltest.Want{Verdict: contracts.Allow, Reason: contracts.ReasonToolError, Outcome: contracts.Failed, Err: kerneltest.ErrTool, Runs: 1})
-		if kept := kept(w); kept != x.kept {
-			t.Errorf("%s: %d kept, want %d", x.name, kept, x.kept)
-		}
+		assert.Equal(t, x.kept, kept(w), x.name)
 	}
 	lower := strings.Replace(plain, "limit: 2", "limit: 1", 1)
 	w.Swap(version(lower))
@@ -225,14 +224,13 @@ func TestBudgetUnderSwaps(t *testing.T) {
 	w.MustBe(d, r, kerneltest.Want{Verdict: contracts.Allow, Reason: contracts.ReasonToolError, Outcome: contracts.Failed, Err: kerneltest.ErrTool, Runs: 1})
 	d, r = w.Call("echo", `{"n":2}`)
 	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonBudgetExceeded))
-	if kept := kept(w); kept != 2 {
-		t.Errorf("%d kept after the restart", kept)
-	}
+	assert.Equal(t, uint64(2), kept(w), "kept after the restart")
 	w.MustVerify()
 }
 
-// What a task may spend is its overlay's, beside what everybody may: kernels that are narrowed by one overlay share it, a swap and a restart
-// leave it as it is, and the kernel above is charged for its own share only.
+// What a task may spend is its overlay's, beside what everybody may: kernels that are narrowed by
+// one overlay share it, a swap and a restart leave it as it is, and the kernel above is charged for
+// its own share only.
 func TestBudgetOfTask(t *testing.T) {
 	doc, err := policy.Parse("task.yaml", []byte("helm: policy/v1\nlayer: P2\nname: task\nbudgets:\n  - {id: few, tools: [echo], limit: 2, per: session, window: session, cost: 1}\n"))
 	require.NoError(t, err)
@@ -241,9 +239,8 @@ func TestBudgetOfTask(t *testing.T) {
 	call := func(k *helm.Kernel, session string, reason contracts.ReasonCode, rule string) {
 		t.Helper()
 		d, _ := k.Guard(context.Background(), helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: session})
-		if d.Reason != reason || d.Record.Rule != rule {
-			t.Errorf("%s by %s: %s, want %s by %s", d.Reason, d.Record.Rule, d.Why, reason, rule)
-		}
+		assert.Equal(t, reason, d.Reason)
+		assert.Equal(t, rule, d.Record.Rule)
 	}
 	const allow, short = contracts.ReasonAllow, contracts.ReasonBudgetExceeded
 	a, b := w.Narrow(w.Kernel, doc), w.Narrow(w.Kernel, doc)
@@ -264,8 +261,8 @@ func TestBudgetOfTask(t *testing.T) {
 	w.MustVerify()
 }
 
-// A function that was wrapped and says that it succeeded has not failed, though what it gives, which may be a stranger's, cannot be written:
-// its charge stays.
+// A function that was wrapped and says that it succeeded has not failed, though what it gives,
+// which may be a stranger's, cannot be written: its charge stays.
 func TestBudgetOfResultWithoutForm(t *testing.T) {
 	w := kerneltest.New(t, func(o *helm.Options) {
 		o.Policy = kerneltest.Compile(t, spending("  - {id: calls, tools: [unbound], limit: 1, per: all, window: total, cost: 1, refund: error}\n"))
@@ -275,11 +272,13 @@ func TestBudgetOfResultWithoutForm(t *testing.T) {
 		runs++
 		return json.RawMessage(`{"cut off`), nil
 	})
-	if out, err := fetch(context.Background(), struct{}{}); !errors.Is(err, helm.ErrWithheld) || !strings.Contains(err.Error(), "no JSON form") || out != nil {
-		t.Errorf("%q %v, want ErrWithheld, for it ran", out, err)
-	}
-	if _, err := fetch(context.Background(), struct{}{}); !errors.Is(err, helm.ErrDenied) || runs != 1 || kept(w) != 1 {
-		t.Errorf("%v after %d runs, %d kept", err, runs, kept(w))
-	}
+	out, err := fetch(context.Background(), struct{}{})
+	assert.ErrorIs(t, err, helm.ErrWithheld)
+	assert.ErrorContains(t, err, "no JSON form")
+	assert.Nil(t, out)
+	_, err = fetch(context.Background(), struct{}{})
+	assert.ErrorIs(t, err, helm.ErrDenied)
+	assert.Equal(t, 1, runs)
+	assert.Equal(t, uint64(1), kept(w))
 	w.MustVerify()
 }

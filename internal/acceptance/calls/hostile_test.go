@@ -14,9 +14,11 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// Whatever of the host panics, at whatever moment: the call is denied or recorded, and the kernel goes on.
+// Whatever of the host panics, at whatever moment: the call is denied or recorded, and the kernel
+// goes on.
 func TestHostileHosts(t *testing.T) {
 	t.Run("context", func(t *testing.T) {
 		w := kerneltest.New(t)
@@ -34,9 +36,8 @@ func TestHostileHosts(t *testing.T) {
 				t.Errorf("panic at touch %d: %s %v", n, d.Reason, d.Err())
 			}
 		}
-		if denied == 0 || allowed == 0 {
-			t.Errorf("%d denied, %d ran: the panics missed one side", denied, allowed)
-		}
+		assert.NotZero(t, denied, "the panics missed one side")
+		assert.NotZero(t, allowed)
 		w.Runs.Store(0)
 		w.MustVerify()
 	})
@@ -108,9 +109,9 @@ func TestHostileHosts(t *testing.T) {
 			return executor.Result{}, panickingError{}
 		}
 		d, _ := w.Call("echo", `{}`)
-		if d.Reason != contracts.ReasonToolError || d.Err() == nil || d.Err().Error() == "" {
-			t.Errorf("%s %v", d.Reason, d.Err())
-		}
+		assert.Equal(t, contracts.ReasonToolError, d.Reason)
+		require.Error(t, d.Err())
+		assert.NotEmpty(t, d.Err().Error())
 		w.MustVerify()
 	})
 }
@@ -129,26 +130,28 @@ func (panickingError) Unwrap() []error { panic("Unwrap") }
 func TestZeroValuesDeny(t *testing.T) {
 	for name, k := range map[string]*helm.Kernel{"nil": nil, "zero": {}} {
 		d, r := k.Guard(context.Background(), helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)})
-		if d.Allowed() || !errors.Is(d.Err(), helm.ErrDenied) || d.Reason != contracts.ReasonKernelSealed || r.Entry != nil {
-			t.Errorf("%s kernel: %+v", name, d)
-		}
+		assert.False(t, d.Allowed(), "%s kernel", name)
+		assert.ErrorIs(t, d.Err(), helm.ErrDenied, "%s kernel", name)
+		assert.Equal(t, contracts.ReasonKernelSealed, d.Reason, "%s kernel", name)
+		assert.Nil(t, r.Entry, "%s kernel", name)
 		assert.Nil(t, k.Trust(), "%s kernel has a trust state", name)
 		assert.Error(t, k.Close(), "%s kernel closed", name)
 		assert.Error(t, k.CloseSession(context.Background(), "s"), "%s kernel closed a session", name)
 		_, err := k.Checkpoint(context.Background())
 		assert.Error(t, err, "%s kernel signed a checkpoint", name)
 	}
-	if err := (helm.Decision{}).Err(); !errors.Is(err, helm.ErrDenied) || errors.Is(err, helm.ErrWithheld) || (helm.Decision{}).Allowed() {
-		t.Errorf("zero Decision: %v", err)
-	}
+	err := (helm.Decision{}).Err()
+	assert.ErrorIs(t, err, helm.ErrDenied, "zero Decision")
+	assert.NotErrorIs(t, err, helm.ErrWithheld)
+	assert.False(t, (helm.Decision{}).Allowed())
 	for _, err := range []error{&helm.Error{}, (*helm.Error)(nil)} {
-		if !errors.Is(err, helm.ErrDenied) || err.Error() == "" {
-			t.Errorf("%#v: %v", err, err)
-		}
+		require.ErrorIs(t, err, helm.ErrDenied)
+		assert.NotEmpty(t, err.Error())
 	}
-	if b, err := (helm.Receipt{}).MarshalJSON(); err != nil || string(b) != "null" || (helm.Receipt{}).Ref() != (contracts.Ref{}) {
-		t.Errorf("zero Receipt: %s %v", b, err)
-	}
+	b, err := (helm.Receipt{}).MarshalJSON()
+	assert.NoError(t, err, "zero Receipt")
+	assert.Equal(t, "null", string(b))
+	assert.Equal(t, contracts.Ref{}, (helm.Receipt{}).Ref())
 }
 
 // What a caller changes afterwards, or a driver keeps, changes nothing.
@@ -170,21 +173,22 @@ func TestNothingIsShared(t *testing.T) {
 	in.Caller.Roles[0], in.Caller.Roles[1] = "root", "root"
 	delete(w.Options.Drivers, "echo")
 	w.Options.Policy = nil
-	if d.Err() != nil || string(r.Output) != `{"text":"kept"}` || d.Record.Caller.Roles[0] != "a" || len(d.Record.Caller.Roles) != 2 {
-		t.Errorf("%v %q %v", d.Err(), r.Output, d.Record.Caller.Roles)
-	}
+	assert.NoError(t, d.Err())
+	assert.Equal(t, `{"text":"kept"}`, string(r.Output))
+	assert.Equal(t, "a", d.Record.Caller.Roles[0])
+	assert.Len(t, d.Record.Caller.Roles, 2)
 	for i := range r.Entry { // the receipt is the caller's
 		r.Entry[i] = 'x'
 	}
 	assert.True(t, bytes.Equal(w.Entry(r.Index), entry), "the store shares the entry with the receipt")
 	w.Runs.Store(0)
-	if d, _ := w.Call("echo", `{}`); d.Err() != nil {
-		t.Errorf("after the options changed: %v", d.Err())
-	}
+	d, _ = w.Call("echo", `{}`)
+	assert.NoError(t, d.Err(), "after the options changed")
 	w.MustVerify()
 }
 
-// A tool that calls Guard is chained to the call that runs it, and does not deadlock, in its own session or another.
+// A tool that calls Guard is chained to the call that runs it, and does not deadlock, in its own
+// session or another.
 func TestCallsInsideCalls(t *testing.T) {
 	w := kerneltest.New(t)
 	inner := make(chan helm.Receipt, 2)
@@ -207,15 +211,14 @@ func TestCallsInsideCalls(t *testing.T) {
 		for _, st := range w.Statements() {
 			if st.Decision != nil && r.Record.DecisionHash == w.Entry(indexOf(w, st)).Hash() {
 				sessions[st.Session] = true
-				if st.Decision.Caller.ID != "ada" || st.Decision.Idempotency != "" || len(st.Parents) == 0 && st.Seq != 1 {
-					t.Errorf("the inner call: %+v %+v", st.Header, st.Decision)
-				}
+				assert.Equal(t, "ada", st.Decision.Caller.ID, "the inner call")
+				assert.Empty(t, st.Decision.Idempotency)
+				assert.False(t, len(st.Parents) == 0 && st.Seq != 1)
 			}
 		}
 	}
-	if !sessions["s"] || !sessions["other"] {
-		t.Errorf("inner calls in %v", sessions)
-	}
+	assert.True(t, sessions["s"])
+	assert.True(t, sessions["other"])
 	w.MustVerify()
 }
 
@@ -260,8 +263,7 @@ func TestDeterminism(t *testing.T) {
 		}
 	}
 	for i := range hashes[0] {
-		if hashes[0][i] != hashes[1][i] || hashes[0][i] == (contracts.Digest{}) {
-			t.Errorf("hash %d differs", i)
-		}
+		assert.Equal(t, hashes[1][i], hashes[0][i], "hash %d differs", i)
+		assert.NotEqual(t, contracts.Digest{}, hashes[0][i], "hash %d differs", i)
 	}
 }

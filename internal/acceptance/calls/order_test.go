@@ -18,7 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A call with two or more faults is denied for the first in the published order, whatever the others are: every set of faults is tried.
+// A call with two or more faults is denied for the first in the published order, whatever the
+// others are: every set of faults is tried.
 func TestOrderOfReasons(t *testing.T) {
 	race.Alone(t)
 	type call struct {
@@ -100,20 +101,19 @@ rules:
 			ctx = ended
 		}
 		d, r := k.Guard(ctx, c.in)
-		if d.Reason != want || d.Allowed() || !errors.Is(d.Err(), helm.ErrDenied) || errors.Is(d.Err(), helm.ErrWithheld) || (len(r.Entry) == 0) != c.seal {
-			t.Fatalf("faults %012b: %s (%s), want %s", set, d.Reason, d.Why, want)
-		}
-		if errors.Is(d.Err(), context.Canceled) != (want == contracts.ReasonFailClosedError) {
-			t.Fatalf("faults %012b: %v", set, d.Err())
-		}
+		require.Equal(t, want, d.Reason, "faults %012b", set)
+		require.False(t, d.Allowed(), "faults %012b", set)
+		require.ErrorIs(t, d.Err(), helm.ErrDenied, "faults %012b", set)
+		require.NotErrorIs(t, d.Err(), helm.ErrWithheld, "faults %012b", set)
+		require.Equal(t, c.seal, len(r.Entry) == 0, "faults %012b", set)
+		require.Equal(t, want == contracts.ReasonFailClosedError, errors.Is(d.Err(), context.Canceled), "faults %012b", set)
 	}
-	if n := w.Runs.Load(); n != 0 {
-		t.Errorf("ran %d times", n)
-	}
+	assert.Zero(t, w.Runs.Load(), "runs of the tool")
 	w.MustVerify()
 }
 
-// unfolds is an argument whose type has the kernel sealed at the moment at which it is read: the call was let in before.
+// unfolds is an argument whose type has the kernel sealed at the moment at which it is read: the
+// call was let in before.
 type unfolds struct{}
 
 var whileReading func()
@@ -122,7 +122,8 @@ func (unfolds) MarshalJSON() ([]byte, error) { return []byte(`{"n":1}`), nil }
 
 func (*unfolds) UnmarshalJSON([]byte) error { whileReading(); return nil }
 
-// A kernel that seals while a call is on its way to its session's lock denies it as sealed, and writes nothing.
+// A kernel that seals while a call is on its way to its session's lock denies it as sealed, and
+// writes nothing.
 func TestSealedOnTheWay(t *testing.T) {
 	for _, tool := range []string{"echo", "nobody"} {
 		w := kerneltest.NewUnbound(t)
@@ -132,15 +133,18 @@ func TestSealedOnTheWay(t *testing.T) {
 		}
 		_, err := helm.Wrap(w.Kernel, tool, func(context.Context, unfolds) (int, error) { w.Runs.Add(1); return 0, nil })(context.Background(), unfolds{})
 		var refused *helm.Error
-		if !errors.As(err, &refused) || refused.Reason != contracts.ReasonKernelSealed || !errors.Is(err, kerneltest.ErrDisk) || !errors.Is(err, helm.ErrDenied) || w.Runs.Load() != 0 {
-			t.Errorf("%s: %v", tool, err)
-		}
+		require.ErrorAs(t, err, &refused, tool)
+		assert.Equal(t, contracts.ReasonKernelSealed, refused.Reason, tool)
+		assert.ErrorIs(t, err, kerneltest.ErrDisk, tool)
+		assert.ErrorIs(t, err, helm.ErrDenied, tool)
+		assert.Zero(t, w.Runs.Load(), tool)
 		w.MustBeSealed()
 		w.MustRecover(nil)
 	}
 }
 
-// A cause that has an answer of HELM's in it, or says yes to everything, does not make an error say both that the call ran and that it did not.
+// A cause that has an answer of HELM's in it, or says yes to everything, does not make an error say
+// both that the call ran and that it did not.
 func TestNeverBothSentinels(t *testing.T) {
 	for name, cause := range map[string]error{
 		"denied":   fmt.Errorf("quota: %w", helm.ErrDenied),
@@ -156,9 +160,9 @@ func TestNeverBothSentinels(t *testing.T) {
 			sealed, _ := w.Call("echo", `{}`)
 			for _, d := range []helm.Decision{d, sealed} {
 				err := d.Err()
-				if errors.Is(err, helm.ErrDenied) == errors.Is(err, helm.ErrWithheld) || errors.Is(err, helm.ErrDenied) == d.Reason.Ran() || errors.Is(err, helm.ErrApprovalRequired) {
-					t.Errorf("%s, append %d: %s: denied %v, withheld %v", name, n, d.Reason, errors.Is(err, helm.ErrDenied), errors.Is(err, helm.ErrWithheld))
-				}
+				assert.NotEqual(t, errors.Is(err, helm.ErrWithheld), errors.Is(err, helm.ErrDenied), "%s, append %d", name, n)
+				assert.NotEqual(t, d.Reason.Ran(), errors.Is(err, helm.ErrDenied), "%s, append %d", name, n)
+				assert.NotErrorIs(t, err, helm.ErrApprovalRequired, "%s, append %d", name, n)
 				assert.Contains(t, err.Error(), cause.Error(), "%v does not name its cause", err)
 			}
 		}
@@ -171,7 +175,8 @@ func (yes) Error() string { return "yes" }
 
 func (yes) Is(error) bool { return true }
 
-// chatty is a context that has ended, whose word on it is private, and which makes a call of its own to say it.
+// chatty is a context that has ended, whose word on it is private, and which makes a call of its
+// own to say it.
 type chatty struct {
 	context.Context
 	w    *kerneltest.World
@@ -214,9 +219,11 @@ func TestContextThatMakesCalls(t *testing.T) {
 	armed = true
 	kerneltest.Within(t, 10*time.Second, "a context that makes calls", func() {
 		d, r := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "s"})
-		if d.Reason != contracts.ReasonFailClosedError || strings.Contains(d.Why, "private") || d.Why == "" || len(r.Entry) == 0 || !errors.As(d.Err(), new(chattyError)) {
-			t.Errorf("%s %q %v", d.Reason, d.Why, d.Err())
-		}
+		assert.Equal(t, contracts.ReasonFailClosedError, d.Reason)
+		assert.NotContains(t, d.Why, "private")
+		assert.NotEmpty(t, d.Why)
+		assert.NotEmpty(t, r.Entry)
+		assert.ErrorAs(t, d.Err(), new(chattyError))
 	})
 	w.MustVerify()
 }
@@ -238,9 +245,10 @@ func TestSealedCallsHaveNames(t *testing.T) {
 	ctx := helm.With(context.Background(), helm.Intent{Session: "s"})
 	w.Kernel.Guard(ctx, helm.Intent{Tool: "echo"})
 	d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "a\nb"})
-	if len(w.Events) != 2 || w.Events[0].Tool != "echo" || w.Events[0].Session != "s" || w.Events[1].Tool != contracts.Hashed("a\nb") {
-		t.Errorf("%+v", w.Events)
-	}
+	require.Len(t, w.Events, 2)
+	assert.Equal(t, "echo", w.Events[0].Tool)
+	assert.Equal(t, "s", w.Events[0].Session)
+	assert.Equal(t, contracts.Hashed("a\nb"), w.Events[1].Tool)
 	if strings.Contains(d.Err().Error(), "\n") {
 		t.Errorf("%q", d.Err())
 	}
@@ -255,9 +263,9 @@ func TestCallsIntoAnotherKernel(t *testing.T) {
 	w, other := kerneltest.New(t), kerneltest.New(t)
 	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 		d, r := other.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)})
-		if d.Err() != nil || d.Record.Caller.ID != "ada" || d.Record.ID != "s/0" {
-			t.Errorf("%v %+v", d.Err(), d.Record)
-		}
+		assert.NoError(t, d.Err())
+		assert.Equal(t, "ada", d.Record.Caller.ID)
+		assert.Equal(t, "s/0", d.Record.ID)
 		return executor.Result{Output: r.Output}, nil
 	}
 	d, r := w.Call("echo", `{}`, func(in *helm.Intent) { in.Caller.ID = "ada" })
@@ -282,9 +290,9 @@ func TestRolesOfWhatToolsLeaveBehind(t *testing.T) {
 	d.Record.Caller.Roles[0] = "root"
 	_ = r
 	close(release)
-	if d := <-behind; d.Err() != nil || d.Record.Caller.Roles[0] != "clerk" {
-		t.Errorf("%v, as %v", d.Err(), d.Record.Caller.Roles)
-	}
+	d = <-behind
+	assert.NoError(t, d.Err())
+	assert.Equal(t, "clerk", d.Record.Caller.Roles[0])
 	w.MustVerify()
 }
 

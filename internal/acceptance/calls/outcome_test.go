@@ -132,18 +132,14 @@ func TestOutcomeTable(t *testing.T) {
 			return w.Call("echo", `{}`)
 		}, kerneltest.Want{Verdict: deny, Reason: contracts.ReasonReceiptNotStored, Err: helm.ErrWithheld, Runs: 1}, sealed},
 		{"after Close", func(w *kerneltest.World) (helm.Decision, helm.Receipt) {
-			if err := w.Kernel.Close(); err != nil {
-				w.T.Error(err)
-			}
+			assert.NoError(w.T, w.Kernel.Close())
 			return w.Call("echo", `{}`)
 		}, kerneltest.Want{Verdict: deny, Reason: contracts.ReasonKernelSealed, Err: helm.ErrDenied, Runs: 0}, sealed},
 		{"ctx ended before the decision", func(w *kerneltest.World) (helm.Decision, helm.Receipt) {
 			ctx, cancel := context.WithCancel(ctx)
 			cancel()
 			d, r := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: []byte(`{}`)})
-			if !errors.Is(d.Err(), context.Canceled) {
-				w.T.Errorf("error %v is not that of the context", d.Err())
-			}
+			assert.ErrorIs(w.T, d.Err(), context.Canceled)
 			return d, r
 		}, kerneltest.Want{Verdict: deny, Reason: contracts.ReasonFailClosedError, Outcome: contracts.Denied, Err: helm.ErrDenied, Runs: 0}, nil},
 		{"process died between permission and receipt", func(w *kerneltest.World) (helm.Decision, helm.Receipt) {
@@ -165,9 +161,9 @@ func TestOutcomeTable(t *testing.T) {
 			go func() { _, r := w.Call("slow", `{}`, key); first <- r }()
 			<-started
 			d, r := w.Call("slow", `{}`, key)
-			if f := <-first; f.Index != r.Index || string(f.Output) != string(r.Output) {
-				w.T.Errorf("the repeat has receipt %d, the first %d", r.Index, f.Index)
-			}
+			f := <-first
+			assert.Equal(w.T, r.Index, f.Index)
+			assert.Equal(w.T, string(r.Output), string(f.Output))
 			return d, r
 		}, kerneltest.Want{Verdict: allow, Reason: contracts.ReasonAllow, Outcome: contracts.Executed, Output: "2", Runs: 1}, nil},
 		{"repeat of a key, output not kept", func(w *kerneltest.World) (helm.Decision, helm.Receipt) {

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Whatever the arguments are that are not strict JSON: a denial with its reason, a DENIED receipt, and no run.
+// Whatever the arguments are that are not strict JSON: a denial with its reason, a DENIED receipt,
+// and no run.
 func TestStrictArguments(t *testing.T) {
 	keys := func(n int, last string) string {
 		var b strings.Builder
@@ -62,9 +63,9 @@ func TestStrictArguments(t *testing.T) {
 			w.T = t
 			d, r := w.Call("echo", args)
 			w.MustBe(d, r, kerneltest.Denied(contracts.ReasonArgsCanonicalization))
-			if got := r.Record.Decision; got.ArgsForm != "raw" || got.Condition != 0 {
-				t.Errorf("recorded as %q at condition %d", got.ArgsForm, got.Condition)
-			}
+			got := r.Record.Decision
+			assert.Equal(t, "raw", got.ArgsForm)
+			assert.Zero(t, got.Condition)
 			assert.True(t, strings.HasPrefix(d.Why, "args: "), "why: %q", d.Why)
 		})
 	}
@@ -97,9 +98,12 @@ func TestDriverGetsWhatWasJudged(t *testing.T) {
 		d, r := w.Call("echo", args)
 		w.MustBe(d, r, kerneltest.Executed("null"))
 		assert.Equal(t, canonical, string(got.Args), "%.60s: the driver got %.60s", args, got.Args)
-		if p := got.Permit; p.DecisionID != d.Record.ID || p.Expires != d.Record.Expires || len(p.Decision) == 0 || got.Tool != "echo" || got.Session != "s" {
-			t.Errorf("the driver got %+v", got)
-		}
+		p := got.Permit
+		assert.Equal(t, d.Record.ID, p.DecisionID)
+		assert.Equal(t, d.Record.Expires, p.Expires)
+		assert.NotEmpty(t, p.Decision)
+		assert.Equal(t, "echo", got.Tool)
+		assert.Equal(t, "s", got.Session)
 	}
 	// With its default the same object is over the limit, and so no arguments.
 	d, r := w.Call("echo", `{"text":"`+strings.Repeat("x", 1<<20-11)+`"}`)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,11 +11,12 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever is wrong with the grants that a call is made under denies it, with a receipt that names the leaf, and nothing runs. The pack
-// replays, for both implementations.
+// Whatever is wrong with the grants that a call is made under denies it, with a receipt that names
+// the leaf, and nothing runs. The pack replays, for both implementations.
 func TestDelegationGuarded(t *testing.T) {
 	noon := contracts.TimeOf(kerneltest.Noon)
 	passed := []contracts.Delegation{{Delegator: "ann", Delegate: "bob", Depth: 1}, {Delegator: "bob", Delegate: "agent"}}
@@ -113,24 +113,21 @@ func TestDelegationGuarded(t *testing.T) {
 			x, allowed = kerneltest.Want{Verdict: contracts.Allow, Reason: c.reason, Outcome: contracts.Executed, Output: string(r.Output), Runs: 1}, allowed+1
 		}
 		w.MustBe(d, r, x)
-		if d.Record.Condition != c.at || !strings.Contains(d.Why, c.says) {
-			t.Errorf("%s: at %d, %q", c.name, d.Record.Condition, d.Why)
-		}
-		if leaf := d.Record.Delegation; c.reason != contracts.ReasonIntentMalformed && ((leaf == nil) != (c.chain == nil) || leaf != nil && *leaf != c.chain[0].Digest()) {
-			t.Errorf("%s: recorded as made under %v", c.name, leaf)
-		}
-		if c.reason == contracts.ReasonAllow && (d.Record.Caller.ID != "agent" || len(d.Record.Charges) != 1 || d.Record.Charges[0].Of != "agent") {
-			t.Errorf("%s: charged to %+v", c.name, d.Record.Charges)
-		}
+		assert.Equal(t, c.at, d.Record.Condition, c.name)
+		assert.Contains(t, d.Why, c.says, c.name)
+		leaf := d.Record.Delegation
+		assert.False(t, c.reason != contracts.ReasonIntentMalformed && ((leaf == nil) != (c.chain == nil) || leaf != nil && *leaf != c.chain[0].Digest()), "%s: recorded as made under", c.name)
+		assert.False(t, c.reason == contracts.ReasonAllow && (d.Record.Caller.ID != "agent" || len(d.Record.Charges) != 1 || d.Record.Charges[0].Of != "agent"), "%s: charged to", c.name)
 	}
 	report := w.MustVerify()
-	if report.Replay.NotReplayable != 0 || report.Allows != allowed || allowed < 4 {
-		t.Errorf("%+v", report)
-	}
+	assert.Zero(t, report.Replay.NotReplayable)
+	assert.Equal(t, allowed, report.Allows)
+	assert.GreaterOrEqual(t, allowed, uint64(4))
 	w.MustAgree(report)
 }
 
-// A tool that calls others calls them under the grants that it was called under, and never as itself.
+// A tool that calls others calls them under the grants that it was called under, and never as
+// itself.
 func TestDelegationOfNestedCalls(t *testing.T) {
 	both := []string{"echo", "outer"}
 	for _, c := range []struct {
@@ -163,16 +160,15 @@ func TestDelegationOfNestedCalls(t *testing.T) {
 		ctx := helm.With(context.Background(), helm.Intent{Caller: helm.Caller{ID: "agent"}, Session: "s", Delegation: chain})
 		d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "outer", Args: []byte(`{}`)})
 		leaf := inner.Record.Delegation
-		if !d.Allowed() || inner.Reason != c.reason || leaf == nil || (*leaf == chain[0].Digest()) != (c.name != "under another grant") {
-			t.Errorf("%s: %s, then %s (%s)", c.name, d.Reason, inner.Reason, inner.Why)
-		}
+		assert.True(t, d.Allowed(), c.name)
+		assert.Equal(t, c.reason, inner.Reason, c.name)
+		require.NotNil(t, leaf, c.name)
+		assert.Equal(t, c.name != "under another grant", *leaf == chain[0].Digest(), c.name)
 		ran := int64(1)
 		if c.reason == contracts.ReasonAllow {
 			ran = 2
 		}
-		if n := w.Runs.Load(); n != ran {
-			t.Errorf("%s: ran %d times", c.name, n)
-		}
+		assert.Equal(t, ran, w.Runs.Load(), "%s: runs of the tool", c.name)
 		w.MustVerify()
 	}
 }

@@ -1,7 +1,6 @@
 package delegation
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a budget, a floor or an overlay says of the caller, and what an overlay is for, holds under every grant.
+// What a budget, a floor or an overlay says of the caller, and what an overlay is for, holds under
+// every grant.
 func TestDelegationLeavesNothing(t *testing.T) {
 	chain := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "agent"})
 	layer := func(layer, more string) string {
@@ -38,19 +38,20 @@ func TestDelegationLeavesNothing(t *testing.T) {
 		{"P0", fmt.Sprintf(is, "unless", "agent"), contracts.ReasonAllow, "P1:shop:clerks"},
 	} {
 		w := shopping(t, layer(c.layer, c.more))
-		if d, _ := under(w, chain); d.Reason != c.reason || d.Record.Rule != c.rule || d.Allowed() != (w.Runs.Load() == 1) {
-			t.Errorf("%s %q: %s %s (%s)", c.layer, c.more, d.Reason, d.Record.Rule, d.Why)
-		}
+		d, _ := under(w, chain)
+		assert.Equal(t, c.reason, d.Reason, "%s %q", c.layer, c.more)
+		assert.Equal(t, c.rule, d.Record.Rule, "%s %q", c.layer, c.more)
+		assert.Equal(t, w.Runs.Load() == 1, d.Allowed(), "%s %q", c.layer, c.more)
 		w.MustVerify()
 	}
 	w := shopping(t)
 	for range 30 {
-		if d, _ := under(w, chain); !d.Allowed() {
-			t.Fatal(d.Err())
-		}
+		d, _ := under(w, chain)
+		require.True(t, d.Allowed(), d.Err())
 	}
 	w.Runs.Store(0)
-	again := kerneltest.Chain(t, contracts.Delegation{Delegator: "bob", Delegate: "agent"}) // another delegator, the same caller
+	// another delegator, the same caller
+	again := kerneltest.Chain(t, contracts.Delegation{Delegator: "bob", Delegate: "agent"})
 	for _, chain := range [][]contracts.Envelope{chain, again} {
 		d, r := under(w, chain)
 		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonBudgetExceeded))
@@ -58,8 +59,9 @@ func TestDelegationLeavesNothing(t *testing.T) {
 	w.MustVerify()
 }
 
-// A grant, or the key of a link, that is revoked while the kernel runs counts for nothing more: in the next call, in one that was judged
-// before and stands behind, and after a restart. What stands before stays as it was judged.
+// A grant, or the key of a link, that is revoked while the kernel runs counts for nothing more: in
+// the next call, in one that was judged before and stands behind, and after a restart. What stands
+// before stays as it was judged.
 func TestDelegationRevoked(t *testing.T) {
 	chain := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "bob", Depth: 1}, contracts.Delegation{Delegator: "bob", Delegate: "agent"})
 	undelegate := func(e contracts.Envelope, delegator string) contracts.TrustEvent {
@@ -79,7 +81,8 @@ func TestDelegationRevoked(t *testing.T) {
 	}{
 		{"the leaf", "root", undelegate(chain[0], "bob"), invalid, "grant 0: it was revoked"},
 		{"the leaf, by its delegator", "bob", undelegate(chain[0], "bob"), invalid, "grant 0: it was revoked"},
-		{"the leaf, by another delegator who names himself", "carl", undelegate(chain[0], "carl"), invalid, "grant 0: it was revoked"}, // an event has no grant
+		// an event has no grant
+		{"the leaf, by another delegator who names himself", "carl", undelegate(chain[0], "carl"), invalid, "grant 0: it was revoked"},
 		{"the parent", "ann", undelegate(chain[1], "ann"), invalid, "grant 1: it was revoked"},
 		{"the leaf's key", "root", revoke("bob"), invalid, "grant 0: KEY"},
 		{"the root delegator's key", "root", revoke("ann"), invalid, "grant 1: KEY"},
@@ -102,9 +105,11 @@ func TestDelegationRevoked(t *testing.T) {
 				t.Helper()
 				d, r := under(w, chain)
 				ran := w.Runs.Swap(0) == 1
-				if d.Reason != want || d.Allowed() != (want == contracts.ReasonAllow) || ran != d.Allowed() || r.Entry == nil || !d.Allowed() && !strings.Contains(d.Why, c.says) {
-					t.Errorf("%s: %s (%s), ran: %v", when, d.Reason, d.Why, ran)
-				}
+				assert.Equal(t, want, d.Reason, when)
+				assert.Equal(t, want == contracts.ReasonAllow, d.Allowed(), when)
+				assert.Equal(t, d.Allowed(), ran, when)
+				assert.NotNil(t, r.Entry, when)
+				assert.False(t, !d.Allowed() && !strings.Contains(d.Why, c.says), when)
 			}
 			calls("before", contracts.ReasonAllow)
 			during = func() { w.GovernByName(c.event, c.by) }
@@ -114,9 +119,8 @@ func TestDelegationRevoked(t *testing.T) {
 			w.Reopen()
 			calls("after a restart", c.reason)
 			report := w.MustVerify()
-			if report.Allows+report.Denials != 4 || report.Replay.Replayed != 4 {
-				t.Errorf("%+v", report)
-			}
+			assert.Equal(t, uint64(4), report.Allows+report.Denials)
+			assert.Equal(t, uint64(4), report.Replay.Replayed)
 			if c.name == "the parent" { // to build the other implementation takes long
 				w.MustAgree(report)
 			}
@@ -124,16 +128,17 @@ func TestDelegationRevoked(t *testing.T) {
 	}
 }
 
-// Under a grant a person is asked about the caller, and says yes to him: an answer about the delegator, or about the call without the grant's
-// caller, is none. The grant is still asked for.
+// Under a grant a person is asked about the caller, and says yes to him: an answer about the
+// delegator, or about the call without the grant's caller, is none. The grant is still asked for.
 func TestDelegationApproved(t *testing.T) {
 	w := shopping(t, "helm: policy/v1\nlayer: P0\nname: asks\nversion: 1\nrequires:\n  - {id: people, tools: [echo], all: [{approval: {roles: [clerk]}}]}\n")
 	chain := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "agent"})
 	d, r := under(w, chain)
 	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonApprovalRequired))
-	if !errors.Is(d.Err(), helm.ErrApprovalRequired) || d.Pending == nil || d.Pending.Caller.ID != "agent" || d.Pending.Tool != "echo" {
-		t.Fatalf("asked: %+v", d.Pending)
-	}
+	require.ErrorIs(t, d.Err(), helm.ErrApprovalRequired, "asked")
+	require.NotNil(t, d.Pending)
+	require.Equal(t, "agent", d.Pending.Caller.ID)
+	require.Equal(t, "echo", d.Pending.Tool)
 	approved := func(of helm.Caller) func(*helm.Intent) {
 		q := *d.Pending
 		q.Caller = of
@@ -157,12 +162,10 @@ func TestDelegationApproved(t *testing.T) {
 	}
 	d, r = under(w, chain, approved(d.Pending.Caller))
 	w.MustBe(d, r, kerneltest.Executed(string(r.Output)))
-	if d.Record.Delegation == nil || len(d.Record.Approvals) != 1 {
-		t.Errorf("%+v", d.Record)
-	}
+	assert.NotNil(t, d.Record.Delegation)
+	assert.Len(t, d.Record.Approvals, 1)
 	report := w.MustVerify()
-	if report.Allows != 1 || report.Replay.NotReplayable != 0 {
-		t.Errorf("%+v", report)
-	}
+	assert.Equal(t, uint64(1), report.Allows)
+	assert.Zero(t, report.Replay.NotReplayable)
 	w.MustAgree(report)
 }

@@ -14,10 +14,13 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/receipts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// Attacks on each gate of a call, one table a condition: gate_<condition>_test.go, and gate_outcome_test.go for what a tool does when it runs.
-// Each is a call that is admissible but for one thing, on a kernel of its own, and ends with its own reason and a receipt.
+// Attacks on each gate of a call, one table a condition: gate_<condition>_test.go, and
+// gate_outcome_test.go for what a tool does when it runs. Each is a call that is admissible but for
+// one thing, on a kernel of its own, and ends with its own reason and a receipt.
 
 // kind is the way in which somebody tries to get past.
 type kind string
@@ -54,7 +57,8 @@ type attack struct {
 	do     func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) // nil: Guard
 	runs   int64                                                         // of the tool in the attacked call
 	ends   bool                                                          // nothing is admitted afterwards
-	lost   bool                                                          // the log could not be written to: there is no receipt, whatever the reason
+	// the log could not be written to: there is no receipt, whatever the reason
+	lost bool
 }
 
 // A siege is a kernel under attack, and the call that it admits.
@@ -86,9 +90,9 @@ func (s *target) admit(change ...func(*helm.Intent)) helm.Receipt {
 		f(&in)
 	}
 	d, r := s.guard(in)
-	if n := s.Runs.Swap(0); d.Err() != nil || n != 1 {
-		s.T.Fatalf("the call that the others depart from ran %d times: %v", n, d.Err())
-	}
+	n := s.Runs.Swap(0)
+	require.NoError(s.T, d.Err())
+	require.Equal(s.T, int64(1), n)
 	return r
 }
 
@@ -115,19 +119,18 @@ func (s *target) race(in helm.Intent, calls, admitted int, change func(i int, in
 		})
 	}
 	wg.Wait()
-	if n := s.Runs.Swap(0); ran != admitted || n != int64(admitted) {
-		s.T.Errorf("%d of %d calls were admitted, and %d ran; want %d", ran, calls, n, admitted)
-	}
+	n := s.Runs.Swap(0)
+	assert.Equal(s.T, admitted, ran)
+	assert.Equal(s.T, int64(admitted), n)
 	return d, r
 }
 
-// between makes the call while something happens between its reading and its judgement: the clock is asked for with the session locked.
+// between makes the call while something happens between its reading and its judgement: the clock
+// is asked for with the session locked.
 func (s *target) between(in helm.Intent, what func()) (helm.Decision, helm.Receipt) {
 	s.T.Helper()
 	var armed atomic.Bool
-	if err := s.Kernel.Close(); err != nil {
-		s.T.Fatal(err)
-	}
+	require.NoError(s.T, s.Kernel.Close())
 	now := s.Options.Now
 	s.Options.Now = func() time.Time {
 		if armed.CompareAndSwap(true, false) {
@@ -138,18 +141,14 @@ func (s *target) between(in helm.Intent, what func()) (helm.Decision, helm.Recei
 	s.Open()
 	armed.Store(true)
 	d, r := s.guard(in)
-	if armed.Load() {
-		s.T.Error("nothing came in between")
-	}
+	assert.False(s.T, armed.Load(), "nothing came in between")
 	return d, r
 }
 
 // restart is another process over the same store.
 func (s *target) restart() {
 	s.T.Helper()
-	if err := s.Kernel.Close(); err != nil {
-		s.T.Fatal(err)
-	}
+	require.NoError(s.T, s.Kernel.Close())
 	s.Open()
 }
 
@@ -166,15 +165,16 @@ func TestAttacks(t *testing.T) {
 				t.Run(name, func(t *testing.T) { a.run(g.stage(t)) })
 			}
 			for _, k := range kinds {
-				if why, spared := g.spared[k]; seen[k] == spared || spared && why == "" {
-					t.Errorf("attacks with what is %s: %v, spared because %q", k, seen[k], why)
-				}
+				why, spared := g.spared[k]
+				assert.NotEqual(t, spared, seen[k], "attacks with what is %s", k)
+				assert.False(t, spared && why == "", "attacks with what is %s", k)
 			}
 		})
 	}
 }
 
-// run makes one attack: the good call is admitted, the attack ends as it must, and the good call is admitted still.
+// run makes one attack: the good call is admitted, the attack ends as it must, and the good call is
+// admitted still.
 func (a *attack) run(s *target) {
 	s.T.Helper()
 	s.admit()
@@ -187,9 +187,9 @@ func (a *attack) run(s *target) {
 		do = (*target).guard
 	}
 	d, r := do(s, in)
-	if decided := !a.reason.Ran() && !a.lost; decided && d.Record.Rule != a.rule || a.reason.NamesRule() != (a.rule != "") {
-		s.T.Errorf("by the rule %q, want %q", d.Record.Rule, a.rule)
-	}
+	decided := !a.reason.Ran() && !a.lost
+	assert.False(s.T, decided && d.Record.Rule != a.rule)
+	assert.Equal(s.T, a.rule != "", a.reason.NamesRule())
 	a.ending(s, d, r)
 	if d.Reason == contracts.ReasonKernelSealed || d.Reason == contracts.ReasonReceiptNotStored || a.lost {
 		s.Store.Heal() // the disk is well again
@@ -219,19 +219,15 @@ func (a *attack) ending(s *target, d helm.Decision, r helm.Receipt) {
 		x.Outcome = contracts.Executed // the first's
 	}
 	s.MustBe(d, r, x)
-	if errors.Is(d.Err(), helm.ErrApprovalRequired) != (a.reason == contracts.ReasonApprovalRequired) {
-		s.T.Errorf("error %v", d.Err())
-	}
-	if a.reason.Advice() == "" || !d.Reason.Known() {
-		s.T.Errorf("%s: nothing to tell the model", d.Reason)
-	}
+	assert.Equal(s.T, a.reason == contracts.ReasonApprovalRequired, errors.Is(d.Err(), helm.ErrApprovalRequired), "error")
+	assert.NotEmpty(s.T, a.reason.Advice(), "nothing to tell the model")
+	assert.True(s.T, d.Reason.Known())
 	if x.Outcome == "" || s.T.Failed() {
 		return
 	}
 	signed, err := receipts.Open(r.Entry, s.TrustState(), r.Index)
-	if err != nil || !reflect.DeepEqual(signed, r.Record) {
-		s.T.Fatalf("signed was %+v, and handed out %+v: %v", signed, r.Record, err)
-	}
+	require.NoError(s.T, err)
+	require.Equal(s.T, r.Record, signed)
 	switch {
 	case x.Outcome == contracts.Denied && !reflect.DeepEqual(*signed.Decision, d.Record):
 		s.T.Errorf("signed was %+v, and answered %+v", *signed.Decision, d.Record)

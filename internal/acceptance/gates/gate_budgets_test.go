@@ -11,6 +11,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
 // Condition 3: the budgets suffice.
@@ -53,10 +54,14 @@ func gateBudgets() gate {
 			s.admit(func(in *helm.Intent) { f(i, in) })
 		}
 	}
-	calls := func(i int, in *helm.Intent) { in.Session = fmt.Sprint("s", i) }                                   // by one caller
-	money := func(i int, in *helm.Intent) { calls(i, in); in.Caller.ID = fmt.Sprint("c", i) }                   // of one tenant
-	talk := func(i int, in *helm.Intent) { in.Caller = who(fmt.Sprint("c", i), fmt.Sprint("t", i)) }            // in one session
-	fresh := func(in *helm.Intent) { in.Session, in.Caller = "fresh", who(in.Caller.ID+"2", in.Caller.Tenant) } // but for the tenant
+	// by one caller
+	calls := func(i int, in *helm.Intent) { in.Session = fmt.Sprint("s", i) }
+	// of one tenant
+	money := func(i int, in *helm.Intent) { calls(i, in); in.Caller.ID = fmt.Sprint("c", i) }
+	// in one session
+	talk := func(i int, in *helm.Intent) { in.Caller = who(fmt.Sprint("c", i), fmt.Sprint("t", i)) }
+	// but for the tenant
+	fresh := func(in *helm.Intent) { in.Session, in.Caller = "fresh", who(in.Caller.ID+"2", in.Caller.Tenant) }
 	return gate{name: "3 the budgets", stage: stage, spared: map[kind]string{
 		null:    "an amount that is null is no number: SCHEMA_VIOLATION",
 		retyped: "an amount that is a text is no number: SCHEMA_VIOLATION",
@@ -137,8 +142,6 @@ func afterThree(s *target, in helm.Intent, tool func(context.Context, contracts.
 	for range 3 {
 		s.guard(others)
 	}
-	if n := s.Runs.Swap(0); n != 3 {
-		s.T.Errorf("%d others ran", n)
-	}
+	assert.Equal(s.T, int64(3), s.Runs.Swap(0), "others ran")
 	return s.guard(in)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/helmkernel/helm/internal/kerneltest"
 )
 
-// Condition 6: the delegation is valid and covers the call. What may be wrong with a chain of grants has a longer table: TestDelegationGuarded.
+// Condition 6: the delegation is valid and covers the call. What may be wrong with a chain of
+// grants has a longer table: TestDelegationGuarded.
 
 func gateDelegation() gate {
 	links := []contracts.Delegation{{Delegator: "ann", Delegate: "bob", Depth: 1}, {Delegator: "bob", Delegate: "agent"}}
@@ -78,7 +79,8 @@ func gateDelegation() gate {
 		called(elsewhere, "somebody else's grants", func(in *helm.Intent) { in.Caller.ID = "eve" }),
 		called(elsewhere, "the delegator, under the grant that he gave", func(in *helm.Intent) { in.Caller.ID = "ann" }),
 		{kind: omitted, name: "the caller", reason: invalid, change: func(s *target, in *helm.Intent) {
-			in.Caller, in.Tool, in.Args, in.Driver = helm.Caller{}, "outer", []byte(`{}`), s.World // which no budget is charged for
+			// which no budget is charged for
+			in.Caller, in.Tool, in.Args, in.Driver = helm.Caller{}, "outer", []byte(`{}`), s.World
 		}},
 		granted(elsewhere, "by a key of another name", invalid, 1, func(_ *target, g *contracts.Delegation) { g.Delegator = "carl" }),
 

@@ -14,7 +14,8 @@ import (
 	"github.com/helmkernel/helm/internal/kerneltest"
 )
 
-// At any condition: what errs or panics while a call is judged denies it. A rule behind the one that errs never gets a say.
+// At any condition: what errs or panics while a call is judged denies it. A rule behind the one
+// that errs never gets a say.
 
 const erringBundle = `
 helm: policy/v1

@@ -13,7 +13,8 @@ import (
 	"github.com/helmkernel/helm/internal/kerneltest"
 )
 
-// What a tool does once it runs, and what becomes of the record of it: nothing is released that is not as pinned, in time and recorded.
+// What a tool does once it runs, and what becomes of the record of it: nothing is released that is
+// not as pinned, in time and recorded.
 
 const outcomeBundle = `
 helm: policy/v1

@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
 // Condition 0: the request is well-formed, kernel and session are live.
@@ -156,9 +157,7 @@ func gateRequest() gate {
 			return new(helm.Kernel).Guard(context.Background(), in)
 		}),
 		sealing(plain, "a closed kernel", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			if err := s.Kernel.Close(); err != nil {
-				s.T.Error(err)
-			}
+			assert.NoError(s.T, s.Kernel.Close())
 			return s.guard(in)
 		}),
 		sealing(plain, "a kernel whose store failed", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
@@ -174,9 +173,7 @@ func gateRequest() gate {
 		}),
 		sealing(elsewhere, "a narrowed kernel that was closed", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
 			task := s.Narrow(s.Kernel, kerneltest.Overlay(s.T, "task", 1, 5))
-			if err := task.Close(); err != nil {
-				s.T.Error(err)
-			}
+			assert.NoError(s.T, task.Close())
 			return task.Guard(context.Background(), in)
 		}),
 		sealing(elsewhere, "the context of a narrowed kernel that was not made", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
@@ -185,15 +182,14 @@ func gateRequest() gate {
 		}),
 		sealing(raced, "a kernel that is closed meanwhile", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
 			return s.until(in, func() {
-				if err := s.Kernel.Close(); err != nil {
-					s.T.Error(err)
-				}
+				assert.NoError(s.T, s.Kernel.Close())
 			})
 		}),
 	}}
 }
 
-// frozen makes its call while the system is frozen. The good one was made with a key before, and is admitted when it is frozen no more.
+// frozen makes its call while the system is frozen. The good one was made with a key before, and is
+// admitted when it is frozen no more.
 func frozen(k kind, name string, do func(s *target, in helm.Intent) (helm.Decision, helm.Receipt)) attack {
 	return attack{kind: k, name: "a frozen system: " + name, reason: contracts.ReasonSystemFrozen, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
 		s.admit(kerneltest.WithKey("k"))
@@ -232,12 +228,11 @@ func (p profiled) Sandbox() contracts.SandboxInfo { return contracts.SandboxInfo
 
 func (s *target) close(session string) {
 	s.T.Helper()
-	if err := s.Kernel.CloseSession(context.Background(), session); err != nil {
-		s.T.Error(err)
-	}
+	assert.NoError(s.T, s.Kernel.CloseSession(context.Background(), session))
 }
 
-// until makes the call again and again, while something happens that ends it: nothing but the end and yes may be the answer.
+// until makes the call again and again, while something happens that ends it: nothing but the end
+// and yes may be the answer.
 func (s *target) until(in helm.Intent, what func()) (d helm.Decision, r helm.Receipt) {
 	s.T.Helper()
 	done := make(chan struct{})

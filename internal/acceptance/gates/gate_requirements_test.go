@@ -3,7 +3,6 @@ package gates
 import (
 	"bytes"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -14,10 +13,12 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// Condition 4: the requirements are met: what was done before, what somebody attests, and whom a person must ask.
+// Condition 4: the requirements are met: what was done before, what somebody attests, and whom a
+// person must ask.
 
 const requiringBundle = `
 helm: policy/v1
@@ -103,9 +104,9 @@ func gateRequirements() gate {
 		lacks(plain, "that failed", func(s *target, in *helm.Intent) {
 			look := s.good
 			look.Tool, look.Args, look.Driver = "look", []byte(`{"payee":"eve"}`), doing{s.World, kerneltest.NoOutput(kerneltest.ErrTool)}
-			if d, _ := s.guard(look); !errors.Is(d.Err(), kerneltest.ErrTool) || s.Runs.Swap(0) != 1 {
-				s.T.Error(d.Err())
-			}
+			d, _ := s.guard(look)
+			assert.ErrorIs(s.T, d.Err(), kerneltest.ErrTool)
+			assert.Equal(s.T, int64(1), s.Runs.Swap(0))
 			in.Args = []byte(`{"amount":5,"to":"eve"}`)
 		}),
 		{kind: omitted, name: "a look: no session at all", reason: contracts.ReasonFailClosedError, change: altered(kerneltest.InSession(""))},
@@ -239,9 +240,9 @@ func (s *target) pending(in helm.Intent) contracts.ApprovalRequest {
 	s.T.Helper()
 	d, r := s.guard(in)
 	s.MustBe(d, r, kerneltest.Denied(contracts.ReasonApprovalRequired))
-	if d.Pending == nil || d.Record.Pending == nil || d.Pending.Digest() != *d.Record.Pending {
-		s.T.Fatalf("pending is %+v, recorded %v", d.Pending, d.Record.Pending)
-	}
+	require.NotNil(s.T, d.Pending)
+	require.NotNil(s.T, d.Record.Pending)
+	require.Equal(s.T, *d.Record.Pending, d.Pending.Digest())
 	return *d.Pending
 }
 
@@ -255,9 +256,7 @@ func (s *target) approved(q contracts.ApprovalRequest, by ...string) (list []con
 
 func (s *target) sealed(e contracts.Envelope, err error) contracts.Envelope {
 	s.T.Helper()
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	require.NoError(s.T, err)
 	return e
 }
 

@@ -8,9 +8,11 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/stretchr/testify/assert"
 )
 
-// Condition 5: the caller is authorised, by the bundle's rules and by every overlay that is for the call.
+// Condition 5: the caller is authorised, by the bundle's rules and by every overlay that is for the
+// call.
 
 const ruleBundle = `
 helm: policy/v1
@@ -56,9 +58,9 @@ func gateRules() gate {
 	task := func(k kind, name, rule string, f func(s *target, in *helm.Intent)) attack {
 		return attack{kind: k, name: "a task: " + name, reason: contracts.ReasonPolicyViolation, rule: "P2:task:" + rule, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
 			n := s.task(ruleTask)
-			if d, _ := n.Guard(context.Background(), in); d.Err() != nil || s.Runs.Swap(0) != 1 {
-				s.T.Errorf("the task's own call: %v", d.Err())
-			}
+			d, _ := n.Guard(context.Background(), in)
+			assert.NoError(s.T, d.Err(), "the task's own call")
+			assert.Equal(s.T, int64(1), s.Runs.Swap(0))
 			f(s, &in)
 			return n.Guard(context.Background(), in)
 		}}

@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/assert"
 )
 
 // Condition 1: the tool is of the declared surface.
@@ -103,9 +104,9 @@ func gateSurface() gate {
 		{kind: replayed, name: "a sandbox that was declared at the call before", reason: contracts.ReasonSandboxViolation, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
 			n := 1
 			in.Tool, in.Driver = "put", moody{s.World, &n}
-			if d, _ := s.guard(in); d.Err() != nil || s.Runs.Swap(0) != 1 {
-				s.T.Error(d.Err())
-			}
+			d, _ := s.guard(in)
+			assert.NoError(s.T, d.Err())
+			assert.Equal(s.T, int64(1), s.Runs.Swap(0))
 			return s.guard(in)
 		}},
 

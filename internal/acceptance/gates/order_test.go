@@ -10,10 +10,12 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// orderBundle has a tool for each set of faults of the surface: e of its effect, c of its connector, s of its sandbox, r of its risk.
+// orderBundle has a tool for each set of faults of the surface: e of its effect, c of its
+// connector, s of its sandbox, r of its risk.
 const orderBundle = `
 helm: policy/v1
 layer: P1
@@ -98,7 +100,8 @@ func faultsInOrder(chain func(f func(*contracts.Delegation)) []contracts.Envelop
 	}
 }
 
-// Of any two faults, and of many, the first in published order gives the reason, and the receipt has its condition.
+// Of any two faults, and of many, the first in published order gives the reason, and the receipt
+// has its condition.
 func TestOrderOfGates(t *testing.T) {
 	pick := func(yes bool, a, b string) string {
 		if yes {
@@ -165,9 +168,8 @@ func TestOrderOfGates(t *testing.T) {
 		if a.Reason != want || a.Allowed() || !errors.Is(a.Err(), helm.ErrDenied) || receipt.Record.Decision == nil || receipt.Record.Decision.Reason != want {
 			t.Errorf("faults %v: %s (%s), want %s", set, a.Reason, a.Why, want)
 		}
-		if at := a.Record.Condition; at != want.Condition() && want != contracts.ReasonFailClosedError {
-			t.Errorf("faults %v: %s at condition %d", set, a.Reason, at)
-		}
+		at := a.Record.Condition
+		assert.False(t, at != want.Condition() && want != contracts.ReasonFailClosedError, "faults")
 	}
 	tried := 0
 	for i := range faults {
@@ -181,12 +183,10 @@ func TestOrderOfGates(t *testing.T) {
 		}
 	}
 	for _, s := range []*target{open, frozen} {
-		if n := s.Runs.Load(); n != 0 {
-			t.Errorf("ran %d times", n)
-		}
+		assert.Zero(t, s.Runs.Load(), "runs of the tool")
 		s.MustVerify()
 	}
-	if want := len(faults) * (len(faults) - 1); tried != want || want < 400 {
-		t.Errorf("%d sets of faults were tried, want %d", tried, want)
-	}
+	want := len(faults) * (len(faults) - 1)
+	assert.Equal(t, want, tried)
+	assert.GreaterOrEqual(t, want, 400)
 }

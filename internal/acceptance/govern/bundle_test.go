@@ -46,17 +46,14 @@ func sealedBundle(t testing.TB, signer string, b contracts.Bundle) contracts.Env
 func opened(w *kerneltest.World, doc contracts.Document, signed contracts.Envelope) *guardian.Policy {
 	w.T.Helper()
 	bundle, err := w.Kernel.OpenBundle(signed, doc)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	require.NoError(w.T, err)
 	p, err := guardian.Compile(bundle)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	require.NoError(w.T, err)
 	return p
 }
 
-// underPress is a world under the first edition of the bundle, which was opened before there was a kernel.
+// underPress is a world under the first edition of the bundle, which was opened before there was a
+// kernel.
 func underPress(t *testing.T) *kerneltest.World {
 	r := publishers(t)
 	w := kerneltest.New(t, func(o *helm.Options) {
@@ -73,8 +70,9 @@ func underPress(t *testing.T) *kerneltest.World {
 	return w
 }
 
-// A bundle comes from its publisher, is opened, compiled, and put into force by New and by Swap; and an old edition, as well signed as the new
-// one, does not come back, neither under the kernel nor under the next one over the same log.
+// A bundle comes from its publisher, is opened, compiled, and put into force by New and by Swap;
+// and an old edition, as well signed as the new one, does not come back, neither under the kernel
+// nor under the next one over the same log.
 func TestSignedBundle(t *testing.T) {
 	w := underPress(t)
 	w.MustAllow(w.Kernel, 1)
@@ -91,16 +89,15 @@ func TestSignedBundle(t *testing.T) {
 	old, oldSignature := edition(t, "1", "press")
 	first := opened(w, old, oldSignature) // for a signature does not grow old
 	size := w.Size()
-	if err := w.Kernel.Swap(context.Background(), first); err == nil || !strings.Contains(err.Error(), "policy P1 test: version 1 goes back: the log has had version 4") {
-		t.Errorf("Swap to an old edition: %v", err)
-	}
+	err := w.Kernel.Swap(context.Background(), first)
+	assert.ErrorContains(t, err, "policy P1 test: version 1 goes back: the log has had version 4", "Swap to an old edition")
 	assert.Equal(t, size, w.Size(), "a refused swap wrote to the log")
 	w.MustAllow(w.Kernel, 1)
 	w.Close()
 	w.Options.Policy = second
-	if k, err := helm.New(w.Options); k != nil || err == nil || !strings.Contains(err.Error(), "version 2 goes back: the log has had version 4") {
-		t.Errorf("New with an old edition: %v", err)
-	}
+	k, err := helm.New(w.Options)
+	assert.Nil(t, k, "New with an old edition")
+	assert.ErrorContains(t, err, "version 2 goes back: the log has had version 4")
 	doc, signed = edition(t, "5", "press", stricter...)
 	w.Options.Policy = opened(w, doc, signed)
 	w.Open()
@@ -109,7 +106,8 @@ func TestSignedBundle(t *testing.T) {
 	w.MustVerify()
 }
 
-// What a publisher did not sign, as it stands, is no bundle: there is no document, so nothing to put into force, and what was in force stays.
+// What a publisher did not sign, as it stands, is no bundle: there is no document, so nothing to
+// put into force, and what was in force stays.
 func TestUnsignedBundles(t *testing.T) {
 	w := underPress(t)
 	doc, good := edition(t, "2", "press")
@@ -165,13 +163,13 @@ func TestUnsignedBundles(t *testing.T) {
 		"an envelope with more to it": {append(bytes.Clone(good), ' '), doc, ""},
 	} {
 		opened, err := w.Kernel.OpenBundle(x.signed, x.doc)
-		if err == nil || !strings.Contains(err.Error(), x.says) || opened.Canonical != nil || opened.Name != "" {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.ErrorContains(t, err, x.says, name)
+		assert.Nil(t, opened.Canonical, name)
+		assert.Empty(t, opened.Name, name)
 		p, err := guardian.Compile(opened) // by a host that looks at no errors
-		if p != nil || err == nil || w.Kernel.Swap(context.Background(), p) == nil {
-			t.Errorf("%s: it was put into force", name)
-		}
+		assert.Nil(t, p, "%s: it was put into force", name)
+		assert.Error(t, err, "%s: it was put into force", name)
+		assert.Error(t, w.Kernel.Swap(context.Background(), p), "%s: it was put into force", name)
 	}
 	var none *helm.Kernel
 	if opened, err := none.OpenBundle(good, doc); err == nil || opened.Canonical != nil {
@@ -182,8 +180,9 @@ func TestUnsignedBundles(t *testing.T) {
 	w.MustVerify()
 }
 
-// A publisher whose key is revoked publishes no more, also what he signed before; one whose key was added does. The kernel opens by the state
-// of now, and so does a narrowed one, and the next over the same log.
+// A publisher whose key is revoked publishes no more, also what he signed before; one whose key was
+// added does. The kernel opens by the state of now, and so does a narrowed one, and the next over
+// the same log.
 func TestRevokedPublisher(t *testing.T) {
 	w := underPress(t)
 	second, signed := edition(t, "2", "press")
@@ -204,19 +203,19 @@ func TestRevokedPublisher(t *testing.T) {
 			signed contracts.Envelope
 			doc    contracts.Document
 		}{{signed, second}, {revoked, fourth}} {
-			if doc, err := k.OpenBundle(x.signed, x.doc); err == nil || !strings.Contains(err.Error(), "KEY") || doc.Canonical != nil {
-				t.Errorf("%s: a bundle by a key that was revoked: %v", when, err)
-			}
+			doc, err := k.OpenBundle(x.signed, x.doc)
+			assert.ErrorContains(t, err, "KEY", "%s: a bundle by a key that was revoked", when)
+			assert.Nil(t, doc.Canonical, "%s: a bundle by a key that was revoked", when)
 		}
-		if _, err := k.OpenBundle(later, third); err != nil {
-			t.Errorf("%s: %v", when, err)
-		}
+		_, err := k.OpenBundle(later, third)
+		assert.NoError(t, err, when)
 	}
 	look("at once", w.Kernel)
 	look("by a narrowed kernel", w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5)))
 	w.MustAllow(w.Kernel, 1) // what is in force stays
 	w.Close()
-	w.Options.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "version: 1", "version: 2", 1)) // what was in force
+	// what was in force
+	w.Options.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "version: 1", "version: 2", 1))
 	w.Open()
 	look("after a restart", w.Kernel)
 	w.Swap(opened(w, third, later))
@@ -224,7 +223,8 @@ func TestRevokedPublisher(t *testing.T) {
 	w.MustVerify()
 }
 
-// A publisher whom a trust event was to add, that could not be signed or stored, opens nothing: the log does not say that he is one.
+// A publisher whom a trust event was to add, that could not be signed or stored, opens nothing: the
+// log does not say that he is one.
 func TestBundleBehindAFailedEvent(t *testing.T) {
 	for name, fail := range map[string]func(w *kerneltest.World){"signed": func(w *kerneltest.World) { w.Key.FailIn(1) }, "stored": func(w *kerneltest.World) { w.Store.FailIn(1) }} {
 		t.Run(name, func(t *testing.T) {
@@ -238,9 +238,9 @@ func TestBundleBehindAFailedEvent(t *testing.T) {
 				if next {
 					w.Open()
 				}
-				if doc, err := w.Kernel.OpenBundle(by, doc); err == nil || doc.Canonical != nil {
-					t.Errorf("next kernel %v: opened", next)
-				}
+				doc, err := w.Kernel.OpenBundle(by, doc)
+				assert.Error(t, err, "next kernel %v: opened", next)
+				assert.Nil(t, doc.Canonical, "next kernel %v: opened", next)
 			}
 			w.GovernByRoots(add)
 			_, err = w.Kernel.OpenBundle(by, doc)

@@ -14,8 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// While the system is frozen every call is denied, with a receipt, whatever its key was bound to before; what was permitted before ends as it
-// would have. The rest of the kernel goes on, and the next process is frozen too. Then it is lifted, and all is as before.
+// While the system is frozen every call is denied, with a receipt, whatever its key was bound to
+// before; what was permitted before ends as it would have. The rest of the kernel goes on, and the
+// next process is frozen too. Then it is lifted, and all is as before.
 func TestFreeze(t *testing.T) {
 	w := kerneltest.NewGoverned(t, func(o *helm.Options) { o.Keep.Outputs = true })
 	bg := context.Background()
@@ -59,9 +60,8 @@ func TestFreeze(t *testing.T) {
 	} {
 		d, r := x.k.Guard(bg, x.in)
 		w.MustBe(d, r, frozen)
-		if d.Record.Reason != contracts.ReasonSystemFrozen || d.Record.Condition != 0 {
-			t.Errorf("%s: %+v", name, d.Record)
-		}
+		assert.Equal(t, contracts.ReasonSystemFrozen, d.Record.Reason, name)
+		assert.Zero(t, d.Record.Condition, name)
 	}
 	done, cancel := context.WithCancel(bg)
 	cancel()
@@ -72,20 +72,17 @@ func TestFreeze(t *testing.T) {
 		contracts.ReasonIntentMalformed:      {Tool: "e c h o", Args: json.RawMessage(`{}`)},
 		contracts.ReasonArgsCanonicalization: {Tool: "echo", Args: json.RawMessage(`{`)},
 	} {
-		if d, _ := w.Kernel.Guard(bg, in); d.Reason != reason {
-			t.Errorf("%s, want %s", d.Reason, reason)
-		}
+		d, _ := w.Kernel.Guard(bg, in)
+		assert.Equal(t, reason, d.Reason)
 	}
-	if d := <-repeated; d.Reason != contracts.ReasonSystemFrozen {
-		t.Errorf("a repeat of what still runs: %s", d.Reason)
-	}
+	assert.Equal(t, contracts.ReasonSystemFrozen, (<-repeated).Reason, "a repeat of what still runs")
 	close(release)
-	if x := <-ended; x.d.Err() != nil || x.r.Record.Outcome != contracts.Executed || string(x.r.Output) != `{"ok":true}` {
-		t.Errorf("what was permitted before: %v, %s %q", x.d.Err(), x.r.Record.Outcome, x.r.Output)
-	}
-	if inner.Reason != contracts.ReasonSystemFrozen || w.Runs.Load() != 0 {
-		t.Errorf("from inside of it: %s, %d runs", inner.Reason, w.Runs.Load())
-	}
+	x := <-ended
+	assert.NoError(t, x.d.Err(), "what was permitted before")
+	assert.Equal(t, contracts.Executed, x.r.Record.Outcome)
+	assert.Equal(t, `{"ok":true}`, string(x.r.Output))
+	assert.Equal(t, contracts.ReasonSystemFrozen, inner.Reason, "from inside of it")
+	assert.Zero(t, w.Runs.Load())
 
 	late := w.Narrow(w.Kernel, kerneltest.Overlay(t, "late", 1, 5))
 	w.Swap(kerneltest.Version(t, 2))
@@ -105,15 +102,18 @@ func TestFreeze(t *testing.T) {
 	d, r = w.Echo(w.Kernel, 1, key)
 	w.MustBe(d, r, frozen)
 	w.Govern(w.Unfreezing(), kerneltest.Root3, kerneltest.Root1)
-	if later, r = w.Echo(w.Kernel, 1, key); later.Err() != nil || r.Index != first.Index || string(r.Output) != `{"n":1}` || w.Runs.Load() != 0 {
-		t.Errorf("the repeat, at last: %v, receipt %d, want %d", later.Err(), r.Index, first.Index)
-	}
+	later, r = w.Echo(w.Kernel, 1, key)
+	assert.NoError(t, later.Err(), "the repeat, at last")
+	assert.Equal(t, first.Index, r.Index)
+	assert.Equal(t, `{"n":1}`, string(r.Output))
+	assert.Zero(t, w.Runs.Load())
 	w.MustAllow(w.Kernel, 1)
 	w.MustFollowTrust()
 	w.MustAgree(w.MustVerify())
 }
 
-// Between judgement and place: what was judged under the state of before would stand behind the event's entry, so it is judged again.
+// Between judgement and place: what was judged under the state of before would stand behind the
+// event's entry, so it is judged again.
 func TestGovernBetweenJudgementAndPlace(t *testing.T) {
 	for name, x := range map[string]struct {
 		frozen bool // before
@@ -144,12 +144,10 @@ func TestGovernBetweenJudgementAndPlace(t *testing.T) {
 			}
 			armed.Store(true)
 			d, _ := w.Echo(w.Kernel, 1)
-			if d.Reason != x.reason || armed.Load() {
-				t.Errorf("%s", d.Reason)
-			}
-			if n := w.Runs.Load(); (n == 1) != (x.reason == contracts.ReasonAllow) {
-				t.Errorf("ran %d times", n)
-			}
+			assert.Equal(t, x.reason, d.Reason)
+			assert.False(t, armed.Load())
+			n := w.Runs.Load()
+			assert.Equal(t, x.reason == contracts.ReasonAllow, n == 1, "ran %d times", n)
 			assert.Equal(t, 1, w.MustFollowTrust(), "not one judgement")
 			w.MustVerify()
 		})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,8 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every type of event, through the kernel and through one that was narrowed from it. Each call is judged under the state of its place; auditors
-// need the initial one and no other, and the second implementation finds the same.
+// Every type of event, through the kernel and through one that was narrowed from it. Each call is
+// judged under the state of its place; auditors need the initial one and no other, and the second
+// implementation finds the same.
 func TestGovern(t *testing.T) {
 	w := kerneltest.NewGoverned(t)
 	initial := w.Kernel.Trust()
@@ -41,23 +41,22 @@ func TestGovern(t *testing.T) {
 	w.MustDeny(task, 6, "P2:task:few")
 
 	s := w.TrustState()
-	if _, ok := s.Holder(*kerneltest.KeyID(t, kerneltest.Approver), registry.Approver, w.Size()); ok || s.Version() != 8 || !s.Revoked(grant) || s.Frozen() {
-		t.Errorf("in the end: %s", s.Canonical())
-	}
-	if w.Kernel.Trust() != initial || task.Trust() != initial {
-		t.Error("what auditors are given has changed")
-	}
-	if n := w.MustFollowTrust(); n != 6 {
-		t.Errorf("%d judgements", n)
-	}
+	_, ok := s.Holder(*kerneltest.KeyID(t, kerneltest.Approver), registry.Approver, w.Size())
+	assert.False(t, ok, "in the end")
+	assert.Equal(t, uint64(8), s.Version())
+	assert.True(t, s.Revoked(grant))
+	assert.False(t, s.Frozen())
+	assert.Equal(t, initial, w.Kernel.Trust(), "what auditors are given has changed")
+	assert.Equal(t, initial, task.Trust())
+	assert.Equal(t, 6, w.MustFollowTrust(), "judgements")
 	report := w.MustVerify()
-	if report.Trust != s.Digest() || report.Replay.NotReplayable != 0 {
-		t.Errorf("the report: %s, %+v", report.Trust, report.Replay)
-	}
+	assert.Equal(t, s.Digest(), report.Trust, "the report")
+	assert.Zero(t, report.Replay.NotReplayable)
 	w.MustAgree(report)
 }
 
-// What is refused leaves no entry, and the state as it was; the error says what is wanted. Nothing but the log's own rules lets it in.
+// What is refused leaves no entry, and the state as it was; the error says what is wanted. Nothing
+// but the log's own rules lets it in.
 func TestGovernRefused(t *testing.T) {
 	w := kerneltest.NewGoverned(t)
 	other := kerneltest.NewGoverned(t)
@@ -65,7 +64,8 @@ func TestGovernRefused(t *testing.T) {
 	old := w.Freezing()
 	w.Govern(old, kerneltest.Freezer)
 	w.Unfreeze()
-	w.Govern(enthroning(w, 2, kerneltest.Root1, kerneltest.Root2, kerneltest.Root4), kerneltest.Root1, kerneltest.Root2, kerneltest.Root4) // and no more root 3
+	// and no more root 3
+	w.Govern(enthroning(w, 2, kerneltest.Root1, kerneltest.Root2, kerneltest.Root4), kerneltest.Root1, kerneltest.Root2, kerneltest.Root4)
 	w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
 	w.GovernByRoots(w.Revoking(kerneltest.Kernel2))
 
@@ -123,9 +123,9 @@ func TestGovernRefused(t *testing.T) {
 		for _, k := range []*helm.Kernel{w.Kernel, w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))} {
 			before = max(before, w.Size())
 			err := k.Govern(context.Background(), x.event)
-			if err == nil || !strings.HasPrefix(err.Error(), "helm: govern: ") || !strings.Contains(err.Error(), x.says) {
-				t.Errorf("%s: %v, want %s", name, err, x.says)
-			}
+			require.Error(t, err, name)
+			assert.True(t, strings.HasPrefix(err.Error(), "helm: govern: "), name)
+			assert.ErrorContains(t, err, x.says, name)
 			n := w.Size()
 			assert.Equal(t, before, n, "%s: wrote %d entries", name, n-before)
 		}
@@ -134,9 +134,9 @@ func TestGovernRefused(t *testing.T) {
 	good := kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer)
 	ended, cancel := context.WithCancel(bg)
 	cancel()
-	if err := w.Kernel.Govern(ended, good); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was changed") {
-		t.Errorf("with an ended context: %v", err)
-	}
+	err := w.Kernel.Govern(ended, good)
+	assert.ErrorIs(t, err, context.Canceled, "with an ended context")
+	assert.ErrorContains(t, err, "nothing was changed")
 	for n := range int64(3) {
 		touches := new(atomic.Int64)
 		touches.Store(n)
@@ -144,21 +144,16 @@ func TestGovernRefused(t *testing.T) {
 	}
 	var none *helm.Kernel
 	for _, k := range []*helm.Kernel{none, new(helm.Kernel)} {
-		if err := k.Govern(bg, good); err == nil || !strings.Contains(err.Error(), "no kernel") {
-			t.Errorf("no kernel: %v", err)
-		}
+		err := k.Govern(bg, good)
+		assert.ErrorContains(t, err, "no kernel", "no kernel")
 	}
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
 	require.NoError(t, task.Close())
 	assert.Error(t, task.Govern(bg, good), "a narrowed kernel that is closed governs")
 	w.MustAllow(w.Kernel, 1)
-	if s := w.TrustState(); s.Digest() != digest {
-		t.Errorf("the state has changed: %s", s.Canonical())
-	}
+	assert.Equal(t, digest, w.TrustState().Digest(), "the state has changed")
 	var nowhere context.Context
-	if err := w.Kernel.Govern(nowhere, good); err != nil { // or the refusals would prove nothing
-		t.Errorf("without a context: %v", err)
-	}
+	assert.NoError(t, w.Kernel.Govern(nowhere, good), "without a context") // or the refusals would prove nothing
 	d, _ := w.Echo(w.Kernel, 1)
 	assert.Equal(t, contracts.ReasonSystemFrozen, d.Reason, "after the good one")
 	before = w.Size()
@@ -168,17 +163,17 @@ func TestGovernRefused(t *testing.T) {
 		"… by one root":             kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.Root2),
 		"… by a freezer and a root": kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.Freezer, kerneltest.Root2),
 	} {
-		if err := w.Kernel.Govern(bg, e); err == nil || w.Size() != before {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := w.Kernel.Govern(bg, e)
+		assert.Error(t, err, name)
+		assert.Equal(t, before, w.Size(), name)
 	}
 	w.MustFollowTrust()
 	w.MustAgree(w.MustVerify())
 	thaw := kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.Root1, kerneltest.Root2)
 	w.Close()
-	if err := w.Kernel.Govern(bg, thaw); err == nil || w.Size() != before {
-		t.Errorf("a closed kernel governs: %v", err)
-	}
+	err = w.Kernel.Govern(bg, thaw)
+	assert.Error(t, err, "a closed kernel governs")
+	assert.Equal(t, before, w.Size())
 }
 
 // b64of is a signature as it stands in an envelope.
@@ -202,9 +197,9 @@ func TestGovernWithoutRoots(t *testing.T) {
 		for _, e := range []contracts.TrustEvent{w.Freezing(), w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel), enthroning(w, 1, kerneltest.Root1), w.Revoking(1)} {
 			size := w.Size()
 			for _, by := range [][]byte{{kerneltest.Freezer}, {1}, {kerneltest.Root1}} {
-				if err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...)); err == nil || !strings.Contains(err.Error(), "no root keys, and nothing can ever change") || w.Size() != size {
-					t.Errorf("%s: %s: %v", name, e.Type, err)
-				}
+				err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...))
+				assert.ErrorContains(t, err, "no root keys, and nothing can ever change", name)
+				assert.Equal(t, size, w.Size(), name)
 			}
 		}
 		w.MustAllow(w.Kernel, 1)
@@ -220,13 +215,14 @@ func TestGovernCopies(t *testing.T) {
 	clear(e)
 	w.Freeze()
 	w.MustFollowTrust()
-	if h, ok := w.TrustState().Holder(*kerneltest.KeyID(t, kerneltest.Stranger), registry.Approver, w.Size()); !ok || h.Name != "eve" {
-		t.Errorf("%+v", h)
-	}
+	h, ok := w.TrustState().Holder(*kerneltest.KeyID(t, kerneltest.Stranger), registry.Approver, w.Size())
+	assert.True(t, ok)
+	assert.Equal(t, "eve", h.Name)
 	w.MustVerify()
 }
 
-// When an event cannot be stored or signed the kernel seals; whether it holds, the log says, which the next kernel goes by.
+// When an event cannot be stored or signed the kernel seals; whether it holds, the log says, which
+// the next kernel goes by.
 func TestGovernFails(t *testing.T) {
 	for name, fail := range map[string]func(w *kerneltest.World){
 		"the store": func(w *kerneltest.World) { w.Store.FailIn(1) },
@@ -250,29 +246,26 @@ func TestGovernFails(t *testing.T) {
 			}
 			fail(w)
 			size := w.Size()
-			if err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...)); err == nil || !strings.HasPrefix(err.Error(), "helm: govern: ") {
-				t.Errorf("%s: %v", name, err)
-			}
+			err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...))
+			require.Error(t, err, name)
+			assert.True(t, strings.HasPrefix(err.Error(), "helm: govern: "), name)
 			assert.Error(t, w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...)), "%s: a sealed kernel governs", name)
 			w.MustBeClosed(task)
 			w.MustBeSealed()
 			there := w.Size() > size
-			if there != strings.Contains(name, "after it wrote") {
-				t.Errorf("%s: %d entries", name, w.Size()-size)
-			}
+			assert.Equal(t, strings.Contains(name, "after it wrote"), there, "%s: entries", name)
 			if own && there {
 				w.Options.Key = kerneltest.SeedKey(t, 1)
-				if k, err := helm.New(w.Options); k != nil || err == nil || !strings.Contains(err.Error(), "revoked it") {
-					t.Errorf("%s: the next kernel, with the same key: %v", name, err)
-				}
+				k, err := helm.New(w.Options)
+				assert.Nil(t, k, "%s: the next kernel, with the same key", name)
+				assert.ErrorContains(t, err, "revoked it", "%s: the next kernel, with the same key", name)
 				w.Key = &kerneltest.FaultySigner{PrivateKey: kerneltest.SeedKey(t, kerneltest.Kernel2)}
 				w.Options.Key = w.Key
 			}
 			w.Runs.Store(0)
 			w.MustRecover(nil)
-			if d, _ := w.Echo(w.Kernel, 1); (d.Reason == contracts.ReasonSystemFrozen) != (there && !own) {
-				t.Errorf("%s: afterwards: %s", name, d.Reason)
-			}
+			d, _ := w.Echo(w.Kernel, 1)
+			assert.Equal(t, there && !own, d.Reason == contracts.ReasonSystemFrozen, "%s: afterwards", name)
 			w.MustFollowTrust()
 		}
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever holds the store can begin a log of his own in it, with a key of his own that the roots never saw, and put what they signed for the
-// real one into it. No kernel goes on with that, lest it tell auditors that this key is one of theirs.
+// Whoever holds the store can begin a log of his own in it, with a key of his own that the roots
+// never saw, and put what they signed for the real one into it. No kernel goes on with that, lest
+// it tell auditors that this key is one of theirs.
 func TestPlantedLog(t *testing.T) {
 	ours := []registry.Key{{Name: "kernel", Public: kerneltest.Public(t, kerneltest.Kernel2), Role: registry.Kernel}, {Name: "log", Public: kerneltest.Public(t, kerneltest.Log2), Role: registry.Log}}
 	for name, x := range map[string]struct {
@@ -31,7 +32,8 @@ func TestPlantedLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := kerneltest.New(t, func(o *helm.Options) {
 				o.Trust = kerneltest.Must(registry.New(2, append(kerneltest.RootKeys(t), x.listed...)...))
-				o.Key, o.LogKey = kerneltest.SeedKey(t, kerneltest.Stranger), kerneltest.SeedKey(t, kerneltest.Stranger+1) // the thief's
+				// the thief's
+				o.Key, o.LogKey = kerneltest.SeedKey(t, kerneltest.Stranger), kerneltest.SeedKey(t, kerneltest.Stranger+1)
 			})
 			w.Governed = true
 			for _, e := range x.events(w) {

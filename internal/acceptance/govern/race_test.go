@@ -42,14 +42,13 @@ func TestGovernOnce(t *testing.T) {
 		})
 	}
 	kerneltest.Within(t, time.Minute, "16 events", all.Wait)
-	if entered.Load() != 1 || w.TrustState().Version() != 2 {
-		t.Errorf("%d entered", entered.Load())
-	}
+	assert.Equal(t, int64(1), entered.Load())
+	assert.Equal(t, uint64(2), w.TrustState().Version())
 	w.MustVerify()
 }
 
-// A kernel whose own key is revoked under 64 callers: nothing stands behind that entry, nobody is left waiting, and the next kernel settles
-// what ran.
+// A kernel whose own key is revoked under 64 callers: nothing stands behind that entry, nobody is
+// left waiting, and the next kernel settles what ran.
 func TestGovernEndsUnderLoad(t *testing.T) {
 	for _, what := range []string{"Key", "LogKey"} {
 		t.Run(what, func(t *testing.T) {
@@ -72,9 +71,8 @@ func TestGovernEndsUnderLoad(t *testing.T) {
 							calling.Done()
 						}
 						if i == 0 {
-							if _, err := w.Kernel.Checkpoint(context.Background()); err != nil && !errors.Is(err, proofgraph.ErrSealed) {
-								t.Error(err)
-							}
+							_, err := w.Kernel.Checkpoint(context.Background())
+							assert.False(t, err != nil && !errors.Is(err, proofgraph.ErrSealed), err)
 						}
 						d, _ := w.Call("echo", `{}`, func(in *helm.Intent) { in.Session = fmt.Sprint("s", i%9) })
 						switch {
@@ -86,9 +84,7 @@ func TestGovernEndsUnderLoad(t *testing.T) {
 						case !strings.Contains(d.Err().Error(), "revoked the "+what):
 							t.Errorf("not the cause: %v", d.Err())
 						}
-						if j < 3 {
-							t.Errorf("the kernel ended before the event")
-						}
+						assert.GreaterOrEqual(t, j, 3, "the kernel ended before the event")
 						return
 					}
 				})
@@ -97,13 +93,11 @@ func TestGovernEndsUnderLoad(t *testing.T) {
 			assert.NoError(t, w.Kernel.Govern(context.Background(), last))
 			size := w.Size()
 			kerneltest.Within(t, time.Minute, "64 callers", all.Wait)
-			if n := w.Size(); n != size || ran.Load() < 64*3 {
-				t.Errorf("%d entries behind the last, %d calls", n-size, ran.Load())
-			}
+			n := w.Size()
+			assert.Equal(t, size, n)
+			assert.GreaterOrEqual(t, ran.Load(), int64(64*3))
 			w.Fold(func(i uint64, st *contracts.Statement, _ *registry.State) {
-				if i == size-1 && st.Trust == nil {
-					t.Errorf("the last entry is a %s", st.Kind())
-				}
+				assert.False(t, i == size-1 && st.Trust == nil, "the last entry is a")
 			})
 			w.UseKeys(kerneltest.Kernel2, kerneltest.Log2)
 			w.Open()
@@ -134,8 +128,9 @@ func (f *fading) Err() (err error) {
 	return nil
 }
 
-// While the store is slow an event holds for what is judged behind it, before it is durable; nobody is told of either before. A context that
-// ends before the event has its place leaves nothing; one that ends later changes nothing.
+// While the store is slow an event holds for what is judged behind it, before it is durable; nobody
+// is told of either before. A context that ends before the event has its place leaves nothing; one
+// that ends later changes nothing.
 func TestGovernBeforeASlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := new(kerneltest.BlockingStore)
@@ -146,9 +141,10 @@ func TestGovernBeforeASlowStore(t *testing.T) {
 		w.MustAllow(w.Kernel, 1)
 		size := w.Size()
 		fade := &fading{Context: context.Background(), done: make(chan struct{})}
-		if err := w.Kernel.Govern(fade, kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer)); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was changed") || w.Size() != size {
-			t.Errorf("a context that ends on the way: %v", err)
-		}
+		err := w.Kernel.Govern(fade, kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer))
+		assert.ErrorIs(t, err, context.Canceled, "a context that ends on the way")
+		assert.ErrorContains(t, err, "nothing was changed")
+		assert.Equal(t, size, w.Size())
 		w.MustAllow(w.Kernel, 1)
 
 		e := kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer)
@@ -164,16 +160,14 @@ func TestGovernBeforeASlowStore(t *testing.T) {
 		assert.Equal(t, 0, len(governed)+len(denied), "somebody was answered before anything was stored")
 		d.Unblock()
 		assert.NoError(t, <-governed)
-		if d := <-denied; d.Reason != contracts.ReasonSystemFrozen {
-			t.Errorf("behind the event: %s", d.Reason)
-		}
+		assert.Equal(t, contracts.ReasonSystemFrozen, (<-denied).Reason, "behind the event")
 		w.MustFollowTrust()
 		w.MustVerify()
 	})
 }
 
-// A process that ends in the middle of a call, between the event that adds a key and its turn, leaves a log that the new key goes on with: it
-// settles the call.
+// A process that ends in the middle of a call, between the event that adds a key and its turn,
+// leaves a log that the new key goes on with: it settles the call.
 func TestRotateSettles(t *testing.T) {
 	for _, files := range []bool{false, true} {
 		w := kerneltest.NewGoverned(t)
@@ -204,14 +198,12 @@ func TestRotateSettles(t *testing.T) {
 		d, r := w.Call("echo", `{}`, kerneltest.WithKey("k"))
 		w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonOutcomeUnknown, Outcome: contracts.Indeterminate, Err: helm.ErrWithheld})
 		close(release)
-		if d := <-over; d.Reason != contracts.ReasonReceiptNotStored {
-			t.Errorf("files %v: what was left behind: %s", files, d.Reason)
-		}
+		assert.Equal(t, contracts.ReasonReceiptNotStored, (<-over).Reason, "files %v: what was left behind", files)
 		w.MustFollowTrust()
 		report := w.MustVerify()
-		if len(report.Open) != 0 || report.Allows != 1 || report.Receipts != 1 {
-			t.Errorf("files %v: %+v", files, report)
-		}
+		assert.Empty(t, report.Open, "files %v", files)
+		assert.Equal(t, uint64(1), report.Allows, "files %v", files)
+		assert.Equal(t, uint64(1), report.Receipts, "files %v", files)
 		w.MustAgree(report)
 	}
 }

@@ -11,11 +11,13 @@ import (
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph/filestore"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever has a copy of the log from before a key was revoked, and that key, goes on with it: the kernel does not know better, and no pack of his
-// shows it. A checkpoint that somebody kept does. Over the log with the revocation the key is refused.
+// Whoever has a copy of the log from before a key was revoked, and that key, goes on with it: the
+// kernel does not know better, and no pack of his shows it. A checkpoint that somebody kept does.
+// Over the log with the revocation the key is refused.
 func TestRolledBackPastARevocation(t *testing.T) {
 	ctx := context.Background()
 	real, copied := filepath.Join(t.TempDir(), "log"), filepath.Join(t.TempDir(), "log")
@@ -73,9 +75,8 @@ func TestRolledBackPastARevocation(t *testing.T) {
 			want evidence.History
 		}{"nothing": {nil, evidence.None}, "a checkpoint of before": {before, evidence.Fresh}, "one of after": {after, kept}} {
 			r := report(x.last)
-			if r.History != x.want || r.Success(evidence.Logged) != (x.want != kept) {
-				t.Errorf("%s, %s was kept: %s, want %s, success %v", when, name, r.History, x.want, r.Success(evidence.Logged))
-			}
+			assert.Equal(t, x.want, r.History, "%s, %s was kept", when, name)
+			assert.Equal(t, x.want != kept, r.Success(evidence.Logged), "%s, %s was kept", when, name)
 		}
 	}
 	look("as it was", evidence.Stale)

@@ -31,9 +31,7 @@ func makeCalls(w *kerneltest.World) (released, denied, withheld int, stored []he
 		if len(r.Entry) > 0 {
 			stored = append(stored, r)
 		}
-		if (err == nil) != (r.Output != nil) {
-			w.T.Errorf("call %d: output %q with error %v", i, r.Output, err)
-		}
+		assert.Equal(w.T, r.Output != nil, err == nil, "call %d", i)
 	}
 	return
 }
@@ -43,9 +41,8 @@ func TestStoreFailsAtEveryCall(t *testing.T) {
 	base := sane.Store.Appends() // New's own
 	released, _, _, _ := makeCalls(sane)
 	appends := sane.Store.Appends() - base
-	if appends < 9 || released != 2 {
-		t.Fatalf("%d appends, %d released: the story is not the one that the cases were made for", appends, released)
-	}
+	require.GreaterOrEqual(t, appends, 9, "the story is not the one that the cases were made for")
+	require.Equal(t, 2, released)
 	for how, f := range map[string]func(error) error{
 		"writes nothing":          nil,
 		"writes, reports failure": func(error) error { return kerneltest.ErrDisk },
@@ -57,9 +54,9 @@ func TestStoreFailsAtEveryCall(t *testing.T) {
 				w.Store.OnFail = f
 				w.Store.FailIn(n)
 				released, denied, withheld, stored := makeCalls(w)
-				if w.Kernel.Trust() == nil || released+denied+withheld != 6 || withheld > 2 {
-					t.Errorf("released %d, denied %d, withheld %d", released, denied, withheld)
-				}
+				assert.NotNil(t, w.Kernel.Trust())
+				assert.Equal(t, 6, released+denied+withheld)
+				assert.LessOrEqual(t, withheld, 2)
 				d, _ := w.Call("echo", `{}`)
 				assert.Equal(t, contracts.ReasonKernelSealed, d.Reason, "not sealed")
 				w.MustRecover(stored)
@@ -73,9 +70,7 @@ func TestSignerFailsAtEverySignature(t *testing.T) {
 	base := sane.Key.Signatures()
 	makeCalls(sane)
 	signatures := int(sane.Key.Signatures() - base)
-	if signatures < 9 {
-		t.Fatalf("only %d signatures", signatures)
-	}
+	require.GreaterOrEqual(t, signatures, 9)
 	for _, panics := range []bool{false, true} {
 		for n := 1; n <= signatures; n++ {
 			t.Run(fmt.Sprintf("panics %v, %d", panics, n), func(t *testing.T) {
@@ -104,9 +99,8 @@ func TestNewFailsAtEveryAppend(t *testing.T) {
 			k.Close()
 			return
 		}
-		if k != nil || !errors.Is(err, kerneltest.ErrDisk) {
-			t.Errorf("append %d: %v, %v", n, k, err)
-		}
+		assert.Nil(t, k, "append %d", n)
+		assert.ErrorIs(t, err, kerneltest.ErrDisk, "append %d", n)
 		w.Store.Heal()
 		w.Runs.Store(0)
 		w.Open()

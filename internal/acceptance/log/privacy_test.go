@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/helmkernel/helm"
@@ -12,9 +11,11 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// Whatever is wrong with a call, nothing of its arguments or its output is in an error, a Why or an event.
+// Whatever is wrong with a call, nothing of its arguments or its output is in an error, a Why or an
+// event.
 func TestPrivacy(t *testing.T) {
 	const private = "PRIVATE"
 	w := kerneltest.New(t)
@@ -51,14 +52,13 @@ func TestPrivacy(t *testing.T) {
 	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
 		return executor.Result{Output: []byte(private)}, errors.New(private)
 	}
-	if d, _ = w.Call("pinned", `{}`); d.Err() == nil || d.Err().Error() != private || strings.Contains(fmt.Sprint(w.Events), private) {
-		t.Errorf("the tool's own error is the caller's, and no one else's: %v", d.Err())
-	}
+	d, _ = w.Call("pinned", `{}`)
+	require.Error(t, d.Err(), "the tool's own error is the caller's, and no one else's")
+	assert.Equal(t, private, d.Err().Error())
+	assert.NotContains(t, fmt.Sprint(w.Events), private)
 	w.Store.FailIn(2)
 	w.Tool = kerneltest.ReturnsArgs
 	d, _ = w.Call("echo", `{"text":"PRIVATE"}`)
 	check(d, "not stored")
-	if len(w.Events) < 25 {
-		t.Errorf("only %d events", len(w.Events))
-	}
+	assert.GreaterOrEqual(t, len(w.Events), 25)
 }

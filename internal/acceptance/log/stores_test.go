@@ -2,7 +2,6 @@ package log
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"github.com/helmkernel/helm"
@@ -15,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever call of the store fails while New reads and settles an old log: an error, no kernel, and a store that the next New can go on with.
+// Whatever call of the store fails while New reads and settles an old log: an error, no kernel, and
+// a store that the next New can go on with.
 func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
 	kerneltest.MustFailNew(t, 9, func() *kerneltest.World {
 		w := kerneltest.New(t)
@@ -92,15 +92,15 @@ func TestNewRefusesForeignLogs(t *testing.T) {
 			x.spoil(t, w)
 			size := w.Size()
 			k, err := helm.New(w.Options)
-			if err == nil || k != nil || !strings.Contains(err.Error(), x.says) {
-				t.Errorf("%v, want something of %q", err, x.says)
-			}
+			assert.Nil(t, k)
+			assert.ErrorContains(t, err, x.says)
 			assert.Equal(t, size, w.Size(), "wrote to the log")
 		})
 	}
 }
 
-// A store that lost its entries and kept its checkpoint had a log: a new one does not take its place.
+// A store that lost its entries and kept its checkpoint had a log: a new one does not take its
+// place.
 func TestEmptiedStore(t *testing.T) {
 	w, ctx := kerneltest.New(t), context.Background()
 	w.Call("echo", `{}`)
@@ -110,10 +110,10 @@ func TestEmptiedStore(t *testing.T) {
 	require.NoError(t, emptied.Append(ctx, proofgraph.Batch{Checkpoint: c.Note}))
 	o := w.Options
 	o.Store = emptied
-	if k, err := helm.New(o); err == nil || k != nil {
-		t.Error("a log was begun in an emptied store")
-	}
-	if n, err := emptied.Size(ctx); n != 0 || err != nil {
-		t.Errorf("%d entries, %v", n, err)
-	}
+	k, err := helm.New(o)
+	assert.Error(t, err, "a log was begun in an emptied store")
+	assert.Nil(t, k)
+	n, err := emptied.Size(ctx)
+	assert.Zero(t, n)
+	assert.NoError(t, err)
 }

@@ -20,7 +20,8 @@ type echoArgs struct {
 	N float64 `json:"n"`
 }
 
-// A family is kernels over one log: a and n are narrowed from root, b from a. Each has an overlay of its own name. The stranger is of another log.
+// A family is kernels over one log: a and n are narrowed from root, b from a. Each has an overlay
+// of its own name. The stranger is of another log.
 type family struct {
 	*kerneltest.World
 	root, a, b, n, stranger *helm.Kernel
@@ -33,11 +34,10 @@ func newFamily(t *testing.T) *family {
 	return f
 }
 
-// judge tells which kernel it is whose policy judged, for which a number is denied that only root lets pass.
+// judge tells which kernel it is whose policy judged, for which a number is denied that only root
+// lets pass.
 func (f *family) judge(d helm.Decision) string {
-	if d.Err() != nil && !errors.Is(d.Err(), helm.ErrDenied) {
-		f.T.Errorf("%v", d.Err())
-	}
+	assert.False(f.T, d.Err() != nil && !errors.Is(d.Err(), helm.ErrDenied))
 	if d.Reason == contracts.ReasonKernelSealed {
 		return "nobody"
 	}
@@ -51,8 +51,8 @@ func (f *family) judge(d helm.Decision) string {
 	return names[d.Record.PolicyHash]
 }
 
-// Under a context the kernel that is called, directly or by a wrapped function, gives way to the one below it that the context is of, and
-// to none other.
+// Under a context the kernel that is called, directly or by a wrapped function, gives way to the
+// one below it that the context is of, and to none other.
 func TestContext(t *testing.T) {
 	f := newFamily(t)
 	bg := context.Background()
@@ -97,14 +97,12 @@ func TestContext(t *testing.T) {
 		f.Runs.Store(0)
 		in := helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":1}`), Session: "s", Driver: f.World}
 		d, _ := c.called.Guard(c.ctx, in)
-		if got := f.judge(d); got != c.want || (c.want == "nobody") != (f.Runs.Load() == 0) {
-			t.Errorf("%s: judged by %q with %d runs, want %q", c.name, got, f.Runs.Load(), c.want)
-		}
+		got := f.judge(d)
+		assert.Equal(t, c.want, got, c.name)
+		assert.Equal(t, f.Runs.Load() == 0, c.want == "nobody", c.name)
 		in.Args = json.RawMessage(`{"n":6}`) // more than any overlay lets pass
 		d, _ = c.called.Guard(c.ctx, in)
-		if d.Allowed() != (c.want == "test") {
-			t.Errorf("%s: %s", c.name, d.Reason)
-		}
+		assert.Equal(t, c.want == "test", d.Allowed(), c.name)
 		echo := helm.Wrap(c.called, "echo", func(_ context.Context, in echoArgs) (echoArgs, error) { return in, nil })
 		n := 6.0
 		if c.want == "b" { // to which the first overlay says no, were it more
@@ -119,9 +117,8 @@ func TestContext(t *testing.T) {
 		}
 	}
 	var nowhere context.Context
-	if d, _ := f.root.Guard(f.a.Context(nowhere), helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Driver: f.World}); f.judge(d) != "a" {
-		t.Errorf("without a context: %v", d.Err())
-	}
+	d, _ := f.root.Guard(f.a.Context(nowhere), helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Driver: f.World})
+	assert.Equal(t, "a", f.judge(d), "without a context")
 	f.MustVerify()
 }
 
@@ -140,8 +137,8 @@ func TestContextOfClosedKernel(t *testing.T) {
 	assert.NoError(t, d.Err(), "a sibling")
 }
 
-// What a tool calls stays under the overlay that the tool was called under, whoever wrote the tool with whichever kernel: wrapped, direct,
-// nested deeper, from a goroutine that outlives the tool.
+// What a tool calls stays under the overlay that the tool was called under, whoever wrote the tool
+// with whichever kernel: wrapped, direct, nested deeper, from a goroutine that outlives the tool.
 func TestContextOfDrivers(t *testing.T) {
 	f := newFamily(t)
 	var left context.Context
@@ -160,7 +157,8 @@ func TestContextOfDrivers(t *testing.T) {
 		}
 		for _, k := range []*helm.Kernel{f.root, f.a, f.b} {
 			for _, ctx := range []context.Context{ctx, f.root.Context(ctx), f.a.Context(ctx), helm.With(ctx, helm.Intent{Tool: "echo"})} {
-				d, _ := k.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":5}`), Driver: f.World}) // a would allow it
+				// a would allow it
+				d, _ := k.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":5}`), Driver: f.World})
 				assert.Equal(t, "P2:b:few", d.Record.Rule, "from inside: %s by", d.Reason)
 			}
 		}
@@ -173,16 +171,15 @@ func TestContextOfDrivers(t *testing.T) {
 		return executor.Result{}, err
 	}
 	d, _ := f.b.Guard(context.Background(), helm.Intent{Tool: "slow", Args: json.RawMessage(`{}`), Session: "s"})
-	if d.Err() != nil || echoed.Load() != 1 {
-		t.Fatalf("%v, %d echoes", d.Err(), echoed.Load())
-	}
+	require.NoError(t, d.Err())
+	require.Equal(t, int64(1), echoed.Load())
 	if d, _ := f.root.Guard(context.WithoutCancel(left), helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":5}`), Driver: f.World}); d.Record.Rule != "P2:b:few" {
 		t.Errorf("when the tool has ended: %s by %q", d.Reason, d.Record.Rule)
 	}
-	d, _ = f.a.Guard(f.b.Context(context.Background()), helm.Intent{Tool: "slow", Args: json.RawMessage(`{}`), Session: "s"}) // as b
-	if d.Err() != nil || echoed.Load() != 2 {
-		t.Errorf("called by context: %v, %d echoes", d.Err(), echoed.Load())
-	}
+	// as b
+	d, _ = f.a.Guard(f.b.Context(context.Background()), helm.Intent{Tool: "slow", Args: json.RawMessage(`{}`), Session: "s"})
+	assert.NoError(t, d.Err(), "called by context")
+	assert.Equal(t, int64(2), echoed.Load())
 
 	// One that root runs is under no overlay, and what it puts itself under is.
 	f.Tool = func(ctx context.Context, call contracts.Call) (executor.Result, error) {
@@ -192,9 +189,8 @@ func TestContextOfDrivers(t *testing.T) {
 		assert.ErrorIs(t, err, helm.ErrDenied, "under n, from root's")
 		return executor.Result{}, nil
 	}
-	if d, _ := f.root.Guard(context.Background(), helm.Intent{Tool: "slow", Args: json.RawMessage(`{}`), Session: "s"}); d.Err() != nil {
-		t.Error(d.Err())
-	}
+	d, _ = f.root.Guard(context.Background(), helm.Intent{Tool: "slow", Args: json.RawMessage(`{}`), Session: "s"})
+	assert.NoError(t, d.Err())
 	f.MustVerify()
 }
 
@@ -207,15 +203,13 @@ func TestContextPanics(t *testing.T) {
 		touches := new(atomic.Int64)
 		touches.Store(n)
 		d, _ := f.root.Guard(kerneltest.HostileContext{Context: f.a.Context(context.Background()), Left: touches}, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":6}`), Session: "s", Driver: f.World})
-		if d.Allowed() || f.Runs.Load() != 0 {
-			t.Errorf("touch %d: ran outside the overlay", n)
-		}
+		assert.False(t, d.Allowed(), "touch %d: ran outside the overlay", n)
+		assert.Zero(t, f.Runs.Load(), "touch %d: ran outside the overlay", n)
 		if f.judge(d) == "a" {
 			ran++
 		}
 	}
-	if ran == 0 || ran == 12 {
-		t.Errorf("%d of 12 were judged by the overlay: the panics missed one side", ran)
-	}
+	assert.NotZero(t, ran, "the panics missed one side")
+	assert.NotEqual(t, 12, ran)
 	f.MustVerify()
 }

@@ -18,8 +18,9 @@ func layered(t testing.TB) *guardian.Policy {
 	return kerneltest.Compile(t, kerneltest.LayerTask, strings.Replace(kerneltest.Policy, "rules:\n", strings.TrimPrefix(kerneltest.LayerTools, "\n"), 1), kerneltest.LayerFloor)
 }
 
-// One kernel under a floor, a bundle and an overlay: calls are allowed and denied at each layer, each with its receipt, nothing runs that
-// is denied; the pack verifies, replays, and the second implementation agrees; and so it is after a restart under later documents.
+// One kernel under a floor, a bundle and an overlay: calls are allowed and denied at each layer,
+// each with its receipt, nothing runs that is denied; the pack verifies, replays, and the second
+// implementation agrees; and so it is after a restart under later documents.
 func TestLayers(t *testing.T) {
 	w := kerneltest.New(t, func(o *helm.Options) { o.Policy = layered(t) })
 	boxed := kerneltest.WithDriver(kerneltest.Sandboxed{World: w})
@@ -36,7 +37,8 @@ func TestLayers(t *testing.T) {
 		output     string
 	}{
 		{"echo", `{"text":"hi"}`, nil, contracts.ReasonAllow, 8, "P1:test:all", `{"n":1,"text":"hi"}`},
-		{"echo", `{"text":"hi","n":6}`, nil, contracts.ReasonAllow, 8, "P1:test:all", `{"n":6,"text":"hi"}`}, // the overlay is for a tenant
+		// the overlay is for a tenant
+		{"echo", `{"text":"hi","n":6}`, nil, contracts.ReasonAllow, 8, "P1:test:all", `{"n":6,"text":"hi"}`},
 		{"written", `{}`, []func(*helm.Intent){boxed}, contracts.ReasonAllow, 8, "P1:test:more", `null`},
 		{"nothing", `{}`, nil, contracts.ReasonToolNotFound, 1, "", ""},
 		{"closed", `{}`, nil, contracts.ReasonSideEffectNotPermitted, 1, "", ""},
@@ -61,15 +63,13 @@ func TestLayers(t *testing.T) {
 			x = kerneltest.Want{Verdict: contracts.Allow, Reason: c.reason, Outcome: contracts.Executed, Output: c.output, Runs: 1}
 		}
 		w.MustBe(d, r, x)
-		if d.Record.Condition != c.condition || d.Record.Rule != c.rule {
-			t.Errorf("%s %s: condition %d by %q, want %d by %q", c.tool, c.args, d.Record.Condition, d.Record.Rule, c.condition, c.rule)
-		}
+		assert.Equal(t, c.condition, d.Record.Condition, "%s %s", c.tool, c.args)
+		assert.Equal(t, c.rule, d.Record.Rule, "%s %s", c.tool, c.args)
 		require.False(t, t.Failed(), "at %s %s", c.tool, c.args)
 	}
 	report := w.MustVerify()
-	if report.Replay.Replayed != 19 || report.Replay.NotReplayable != 0 {
-		t.Errorf("replay: %+v", report.Replay)
-	}
+	assert.Equal(t, uint64(19), report.Replay.Replayed, "replay")
+	assert.Zero(t, report.Replay.NotReplayable)
 	w.MustAgree(report)
 	w.MustHavePolicies("P0:acme:2 P1:test:1 P2:task:1")
 
@@ -98,9 +98,9 @@ func TestLayersRefusedByNew(t *testing.T) {
 		{kerneltest.LayerFloor, kerneltest.LayerTask + "expires: \"2001-01-01T00:00:00Z\"\n", "/expires: the document P2:task expired at 2001-01-01T00:00:00.000Z"},
 	} {
 		w.Options.Policy = kerneltest.Compile(t, bundle, c.floor, c.task)
-		if k, err := helm.New(w.Options); k != nil || err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("New gives %v, want %s", err, c.says)
-		}
+		k, err := helm.New(w.Options)
+		assert.Nil(t, k)
+		assert.ErrorContains(t, err, c.says)
 	}
 }
 
@@ -120,9 +120,9 @@ func TestLayersExpire(t *testing.T) {
 		w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
 		assert.Equal(t, contracts.TimeOf(now.Add(20*time.Second)), d.Record.Expires, "permitted until %v: not the ceiling's 20s", d.Record.Expires)
 		now = now.Add(time.Hour)
-		if d, _ = w.Call("echo", `{}`, acme); d.Verdict != contracts.Deny || d.Record.Rule != c.rule {
-			t.Errorf("an hour later %v by %q, want %q", d.Reason, d.Record.Rule, c.rule)
-		}
+		d, _ = w.Call("echo", `{}`, acme)
+		assert.Equal(t, contracts.Deny, d.Verdict)
+		assert.Equal(t, c.rule, d.Record.Rule)
 		w.MustVerify()
 	}
 }

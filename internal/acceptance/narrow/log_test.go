@@ -2,7 +2,6 @@ package narrow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -57,22 +56,23 @@ func TestNarrowRefused(t *testing.T) {
 		"of the zero kernel":    {new(helm.Kernel), kerneltest.Overlay(t, "x", 1, 5), "no kernel"},
 	} {
 		n, err := c.k.Narrow(c.overlay)
-		if n != nil || err == nil || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), "helm: ") {
-			t.Errorf("%s: %v, want %s", name, err, c.says)
-		}
+		assert.Nil(t, n, name)
+		require.Error(t, err, name)
+		require.ErrorContains(t, err, c.says, name)
+		assert.True(t, strings.HasPrefix(err.Error(), "helm: "), name)
 	}
 	var load *guardian.LoadError
-	if _, err := w.Kernel.Narrow(text(kerneltest.Policy)); !errors.As(err, &load) || load.Pointer != "/layer" || load.Remedy == "" {
-		t.Errorf("not where the fault is: %v", err)
-	}
+	_, err := w.Kernel.Narrow(text(kerneltest.Policy))
+	require.ErrorAs(t, err, &load, "not where the fault is")
+	assert.Equal(t, "/layer", load.Pointer)
+	assert.NotEmpty(t, load.Remedy)
 	fails = true
-	if _, err := w.Kernel.Narrow(kerneltest.Overlay(t, "x", 1, 5)); err == nil || strings.Contains(err.Error(), "the clock") {
-		t.Errorf("without a clock: %v", err)
-	}
+	_, err = w.Kernel.Narrow(kerneltest.Overlay(t, "x", 1, 5))
+	require.Error(t, err, "without a clock")
+	assert.NotContains(t, err.Error(), "the clock")
 	fails = false
-	if n := w.Size() - before; n != 0 {
-		t.Errorf("%d entries of what was refused", n)
-	}
+	n := w.Size() - before
+	assert.Zero(t, n, "entries of what was refused")
 	w.MustAllow(task, 5)
 	w.MustAllow(w.Narrow(w.Kernel, kerneltest.Overlay(t, "x", 1, 5, `expires: "2026-11-20T17:00:01Z"`)), 5)
 
@@ -80,9 +80,8 @@ func TestNarrowRefused(t *testing.T) {
 	short := w.Narrow(w.Kernel, kerneltest.Overlay(t, "short", 1, 5, `expires: "2026-11-20T18:00:00Z"`))
 	now = now.Add(time.Hour)
 	w.MustDeny(short, 1, "P2:short:expires")
-	if _, err := short.Narrow(kerneltest.Overlay(t, "late", 1, 5)); err == nil || !strings.Contains(err.Error(), "P2:short expired") {
-		t.Errorf("over an expired overlay: %v", err)
-	}
+	_, err = short.Narrow(kerneltest.Overlay(t, "late", 1, 5))
+	assert.ErrorContains(t, err, "P2:short expired", "over an expired overlay")
 	w.MustVerify()
 }
 
@@ -121,16 +120,13 @@ func TestNarrowWritesOnce(t *testing.T) {
 				return
 			}
 			d, r := w.Echo(n, i%5)
-			if d.Err() != nil || len(r.Entry) == 0 {
-				t.Error(d.Err())
-			}
+			assert.NoError(t, d.Err())
+			assert.NotEmpty(t, r.Entry)
 			assert.NoError(t, n.Close())
 		})
 	}
 	kerneltest.Within(t, time.Minute, "64 narrow", wg.Wait)
-	if n := w.PolicyEntries(); n != 6 {
-		t.Errorf("%d policy entries, want the root's, task's and four that were raced for", n)
-	}
+	assert.Equal(t, 6, w.PolicyEntries(), "policy entries, want the root's, task's and four that were raced for")
 	w.MustVerify()
 	w.Reopen()
 	size := w.Size()
@@ -166,9 +162,9 @@ func TestNarrowFails(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 8 {
 				wg.Go(func() {
-					if n, err := w.Kernel.Narrow(kerneltest.Overlay(t, "next", 1, 5)); n != nil || err == nil {
-						t.Error("narrowed over a log that has no entry of it")
-					}
+					n, err := w.Kernel.Narrow(kerneltest.Overlay(t, "next", 1, 5))
+					assert.Nil(t, n, "narrowed over a log that has no entry of it")
+					assert.Error(t, err)
 				})
 			}
 			kerneltest.Within(t, 10*time.Second, "narrowing", wg.Wait)

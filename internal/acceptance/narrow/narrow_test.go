@@ -2,7 +2,6 @@ package narrow
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -22,7 +21,8 @@ func TestNarrow(t *testing.T) {
 	w.MustDeny(task, 6, "P2:task:few")
 	w.MustAllow(w.Kernel, 6)
 
-	// Narrower still. Stack order is that of narrowing, not of names, and the first overlay that denies tells why.
+	// Narrower still. Stack order is that of narrowing, not of names, and the first overlay that
+	// denies tells why.
 	step := w.Narrow(task, kerneltest.Overlay(t, "a-step", 3, 3))
 	w.MustAllow(step, 3)
 	w.MustDeny(step, 4, "P2:a-step:few")
@@ -43,44 +43,41 @@ func TestNarrow(t *testing.T) {
 	w.MustAllow(ada, 2, func(in *helm.Intent) { in.Caller.ID, in.Session = "ada", "elsewhere" })
 
 	w.MustHavePolicies("P1:test:1, P1:test:1 P2:task:1, P1:test:1 P2:task:1 P2:a-step:3, P1:test:1 P2:other:1, P1:test:1 P2:ada:1")
-	if n := w.PolicyEntries(); n != 5 {
-		t.Errorf("%d policy entries", n)
-	}
+	assert.Equal(t, 5, w.PolicyEntries(), "policy entries")
 	report := w.MustVerify()
-	if report.Replay.NotReplayable != 0 || report.Replay.Replayed < 13 {
-		t.Errorf("replay: %+v", report.Replay)
-	}
+	assert.Zero(t, report.Replay.NotReplayable, "replay")
+	assert.GreaterOrEqual(t, report.Replay.Replayed, uint64(13))
 	w.MustAgree(report)
 }
 
-// Log, sessions, keys and room are the same: a chain has the calls of all kernels, a key has one effect, a session is closed for all.
+// Log, sessions, keys and room are the same: a chain has the calls of all kernels, a key has one
+// effect, a session is closed for all.
 func TestNarrowShares(t *testing.T) {
 	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
 	key := kerneltest.WithKey("k")
 	_, first := w.Echo(w.Kernel, 4, key)
 	d, again := w.Echo(task, 4, key)
-	if d.Err() != nil || again.Index != first.Index || w.Runs.Swap(0) != 1 {
-		t.Errorf("the key's effect under another kernel: %v, receipts %d and %d", d.Err(), first.Index, again.Index)
-	}
-	if d, _ := w.Echo(task, 3, key); d.Reason != contracts.ReasonIdempotencyConflict {
-		t.Errorf("the key of another call: %s", d.Reason)
-	}
+	assert.NoError(t, d.Err(), "the key's effect under another kernel")
+	assert.Equal(t, first.Index, again.Index)
+	assert.Equal(t, int64(1), w.Runs.Swap(0))
+	d, _ = w.Echo(task, 3, key)
+	assert.Equal(t, contracts.ReasonIdempotencyConflict, d.Reason, "the key of another call")
 	_, r := w.Echo(task, 1, func(in *helm.Intent) { in.After = []contracts.Ref{first.Ref()}; in.Session = "t" })
 	assert.Equal(t, contracts.Executed, r.Record.Outcome, "an entry of the kernel above as parent")
 	assert.Same(t, w.Kernel.Trust(), task.Trust(), "another trust state")
 	require.NoError(t, task.CloseSession(context.Background(), "s"))
-	if d, _ := w.Echo(w.Kernel, 1); d.Reason != contracts.ReasonSessionClosed {
-		t.Errorf("a session that the narrowed kernel closed: %s", d.Reason)
-	}
-	if c, err := task.Checkpoint(context.Background()); err != nil || c.Size != w.Size() {
-		t.Errorf("checkpoint of %d of %d: %v", c.Size, w.Size(), err)
-	}
+	d, _ = w.Echo(w.Kernel, 1)
+	assert.Equal(t, contracts.ReasonSessionClosed, d.Reason, "a session that the narrowed kernel closed")
+	c, err := task.Checkpoint(context.Background())
+	assert.NoError(t, err)
+	assert.Equal(t, w.Size(), c.Size)
 	w.MustVerify()
 }
 
-// A repeat of a key runs nothing, writes nothing, and gets the first outcome: from under an overlay, and after a swap, that would deny the
-// call. For anybody else, and for any other call, the key is a conflict.
+// A repeat of a key runs nothing, writes nothing, and gets the first outcome: from under an
+// overlay, and after a swap, that would deny the call. For anybody else, and for any other call,
+// the key is a conflict.
 func TestRepeatIsNotJudgedAgain(t *testing.T) {
 	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 2))
@@ -92,19 +89,20 @@ func TestRepeatIsNotJudgedAgain(t *testing.T) {
 		w.Runs.Store(0)
 		before := w.Size()
 		d, r := w.Echo(k, 4, key)
-		if d.Err() != nil || string(r.Output) != `{"n":4}` || r.Index != first.Index || w.Runs.Load() != 0 || w.Size() != before {
-			t.Errorf("a repeat: %v, receipt %d, %d runs, %d entries", d.Err(), r.Index, w.Runs.Load(), w.Size()-before)
-		}
+		assert.NoError(t, d.Err(), "a repeat")
+		assert.Equal(t, `{"n":4}`, string(r.Output))
+		assert.Equal(t, first.Index, r.Index)
+		assert.Zero(t, w.Runs.Load())
+		assert.Equal(t, before, w.Size())
 		for name, change := range map[string]func(*helm.Intent){
 			"caller": func(in *helm.Intent) { in.Caller.ID = "eve" }, "role": func(in *helm.Intent) { in.Caller.Roles = append(in.Caller.Roles, "more") },
 		} {
-			if d, r := w.Echo(k, 4, key, change); d.Reason != contracts.ReasonIdempotencyConflict || r.Output != nil {
-				t.Errorf("with another %s: %s, %q", name, d.Reason, r.Output)
-			}
+			d, r := w.Echo(k, 4, key, change)
+			assert.Equal(t, contracts.ReasonIdempotencyConflict, d.Reason, "with another %s", name)
+			assert.Nil(t, r.Output, "with another %s", name)
 		}
-		if d, r := w.Echo(k, 4, key, kerneltest.InSession("other")); k == task && (d.Reason != contracts.ReasonPolicyViolation || r.Output != nil) {
-			t.Errorf("in another session: %s", d.Reason)
-		}
+		d, r = w.Echo(k, 4, key, kerneltest.InSession("other"))
+		assert.False(t, k == task && (d.Reason != contracts.ReasonPolicyViolation || r.Output != nil), "in another session")
 	}
 	repeat(task)
 	w.Swap(kerneltest.Version(t, 2, kerneltest.NoEcho...))
@@ -119,9 +117,9 @@ func TestNarrowSealsTogether(t *testing.T) {
 	w := kerneltest.New(t)
 	a, b := w.Narrow(w.Kernel, kerneltest.Overlay(t, "a", 1, 5)), w.Narrow(w.Kernel, kerneltest.Overlay(t, "b", 1, 5))
 	w.Store.FailIn(1)
-	if d, _ := w.Echo(a, 1); d.Reason != contracts.ReasonFailClosedError || !errors.Is(d.Err(), kerneltest.ErrDisk) {
-		t.Errorf("%s: %v", d.Reason, d.Err())
-	}
+	d, _ := w.Echo(a, 1)
+	assert.Equal(t, contracts.ReasonFailClosedError, d.Reason)
+	assert.ErrorIs(t, d.Err(), kerneltest.ErrDisk)
 	w.MustBeClosed(a)
 	w.MustBeClosed(b)
 	w.MustBeSealed()
@@ -129,7 +127,8 @@ func TestNarrowSealsTogether(t *testing.T) {
 	w.MustRecover(nil)
 }
 
-// A narrowed kernel closes itself alone and waits for its own calls; the one that New made closes all, and waits for all.
+// A narrowed kernel closes itself alone and waits for its own calls; the one that New made closes
+// all, and waits for all.
 func TestNarrowClose(t *testing.T) {
 	w := kerneltest.New(t)
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
@@ -190,9 +189,8 @@ func TestNarrowClose(t *testing.T) {
 	w.MustBeClosed(step)
 	assert.NoError(t, step.Close(), "closing what is closed")
 	var none *helm.Kernel
-	if none.Close() == nil || new(helm.Kernel).Close() == nil {
-		t.Error("no kernel was closed")
-	}
+	assert.Error(t, none.Close(), "no kernel was closed")
+	assert.Error(t, new(helm.Kernel).Close())
 	w.Runs.Store(0)
 	w.Options.Policy = kerneltest.Version(t, 2)
 	w.Open()

@@ -12,10 +12,11 @@ import (
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/assert"
 )
 
-// Events, calls and restarts in any order, with any of the keys: what the trust state of the log says is what happens, and the whole log verifies
-// under the state that it began with.
+// Events, calls and restarts in any order, with any of the keys: what the trust state of the log
+// says is what happens, and the whole log verifies under the state that it began with.
 func TestRotateAtRandom(t *testing.T) {
 	race.Alone(t)
 	entered, refused, turned, ended := 0, 0, 0, 0
@@ -61,9 +62,9 @@ func TestRotateAtRandom(t *testing.T) {
 					continue
 				case n < 5:
 					d, _ := w.Echo(w.Kernel, 1)
-					if frozen := w.TrustState().Frozen(); d.Allowed() == frozen || frozen != (d.Reason == contracts.ReasonSystemFrozen) {
-						t.Errorf("frozen is %v: %s", frozen, d.Reason)
-					}
+					frozen := w.TrustState().Frozen()
+					assert.NotEqual(t, frozen, d.Allowed())
+					assert.Equal(t, d.Reason == contracts.ReasonSystemFrozen, frozen)
 					continue
 				case n < 7:
 					e = w.Adding(of, fmt.Sprint("key ", of), role)
@@ -109,8 +110,9 @@ func TestRotateAtRandom(t *testing.T) {
 			}
 		})
 	}
-	if entered < 60 || refused < 60 || turned < 10 || ended < 5 {
-		t.Errorf("%d events entered, %d refusals, %d turns, %d kernels ended", entered, refused, turned, ended)
-	}
+	assert.GreaterOrEqual(t, entered, 60)
+	assert.GreaterOrEqual(t, refused, 60)
+	assert.GreaterOrEqual(t, turned, 10)
+	assert.GreaterOrEqual(t, ended, 5)
 	t.Logf("%d events entered, %d refusals, %d turns, %d kernels ended", entered, refused, turned, ended)
 }

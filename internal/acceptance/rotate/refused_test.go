@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The log tells which keys it was begun with; the registry has to be that which it was begun with, whatever keys there are now.
+// The log tells which keys it was begun with; the registry has to be that which it was begun with,
+// whatever keys there are now.
 func TestRotateRefused(t *testing.T) {
 	w := kerneltest.NewGoverned(t)
 	w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
@@ -63,7 +64,8 @@ func TestRotateRefused(t *testing.T) {
 	w.MustVerify()
 }
 
-// Without roots a log has its keys and no others, ever. The same store under another key is refused, and where the first ones are listed, too.
+// Without roots a log has its keys and no others, ever. The same store under another key is
+// refused, and where the first ones are listed, too.
 func TestRotateWithoutRoots(t *testing.T) {
 	w := kerneltest.New(t)
 	w.MustAllow(w.Kernel, 1)
@@ -86,7 +88,8 @@ func TestRotateWithoutRoots(t *testing.T) {
 	}
 }
 
-// Whatever call of the store fails while New goes over a log that was begun with other keys: an error, no kernel, and the next New goes on.
+// Whatever call of the store fails while New goes over a log that was begun with other keys: an
+// error, no kernel, and the next New goes on.
 func TestRotateFailsAtEveryCallOfTheStore(t *testing.T) {
 	kerneltest.MustFailNew(t, 11, func() *kerneltest.World {
 		w := kerneltest.NewGoverned(t)
@@ -99,7 +102,8 @@ func TestRotateFailsAtEveryCallOfTheStore(t *testing.T) {
 	})
 }
 
-// New goes by no trust event that Govern would have refused, and by no entry of a key that was not valid where it stands.
+// New goes by no trust event that Govern would have refused, and by no entry of a key that was not
+// valid where it stands.
 func TestNewRefusesForeignRule(t *testing.T) {
 	entering := func(e func(w *kerneltest.World) contracts.TrustEvent, by ...byte) func(w *kerneltest.World) {
 		return func(w *kerneltest.World) {

@@ -21,8 +21,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A log begun with one key goes on with others, which its trust events added: in memory and in files, over any number of processes, each of
-// which may end between the event and the turn. What they signed stays verifiable, under the trust state of the beginning.
+// A log begun with one key goes on with others, which its trust events added: in memory and in
+// files, over any number of processes, each of which may end between the event and the turn. What
+// they signed stays verifiable, under the trust state of the beginning.
 func TestRotate(t *testing.T) {
 	for _, files := range []bool{false, true} {
 		t.Run(fmt.Sprintf("files %v", files), func(t *testing.T) {
@@ -49,7 +50,8 @@ func TestRotate(t *testing.T) {
 			once := kerneltest.WithKey("once")
 			_, first := w.Echo(w.Kernel, 1, once)
 			mustRefuseKeys(w, t, map[string][2]byte{"not added": {kerneltest.Kernel2, 0}})
-			kept, err := w.Kernel.Checkpoint(context.Background()) // by somebody who looks again when all keys are others
+			// by somebody who looks again when all keys are others
+			kept, err := w.Kernel.Checkpoint(context.Background())
 			require.NoError(t, err)
 
 			w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
@@ -62,9 +64,8 @@ func TestRotate(t *testing.T) {
 			next(kerneltest.Kernel2, kerneltest.Log2)
 			w.MustAllow(w.Kernel, 2)
 			again, r := w.Echo(w.Kernel, 1, once)
-			if again.Reason != contracts.ReasonOutputNotKept || r.Index != first.Index {
-				t.Errorf("what the first key signed: %s, receipt %d, want %d: %v", again.Reason, r.Index, first.Index, again.Err())
-			}
+			assert.Equal(t, contracts.ReasonOutputNotKept, again.Reason, "what the first key signed")
+			assert.Equal(t, first.Index, r.Index)
 			w.MustVerify()
 			w.GovernByRoots(w.Revoking(1))
 			w.GovernByRoots(w.Event(contracts.TrustEvent{Type: "revoke", ID: &derived}))
@@ -75,28 +76,26 @@ func TestRotate(t *testing.T) {
 
 			next(kerneltest.Kernel2, kerneltest.Log2)
 			again, r = w.Echo(w.Kernel, 1, once)
-			if again.Reason != contracts.ReasonOutputNotKept || r.Index != first.Index {
-				t.Errorf("after its revocation: %s, receipt %d, want %d: %v", again.Reason, r.Index, first.Index, again.Err())
-			}
+			assert.Equal(t, contracts.ReasonOutputNotKept, again.Reason, "after its revocation")
+			assert.Equal(t, first.Index, r.Index)
 			w.MustAllow(w.Kernel, 4)
 			w.MustFollowTrust()
 			report := w.MustVerify()
-			if report.Allows != 4 || report.Replay.Replayed != 4 {
-				t.Errorf("%+v", report)
-			}
+			assert.Equal(t, uint64(4), report.Allows)
+			assert.Equal(t, uint64(4), report.Replay.Replayed)
 			w.MustAgree(report)
 			var pack bytes.Buffer
 			for _, old := range []crypto.Signer{kerneltest.SeedKey(t, 1), kerneltest.SeedKey(t, kerneltest.Log2), kerneltest.SeedKey(t, kerneltest.Root1)} {
-				if err := evidence.Write(context.Background(), &pack, w.Store.Store, old); err == nil || pack.Len() > 0 {
-					t.Errorf("a pack by a key that is no kernel key any more: %v", err)
-				}
+				err := evidence.Write(context.Background(), &pack, w.Store.Store, old)
+				assert.Error(t, err, "a pack by a key that is no kernel key any more")
+				assert.LessOrEqual(t, pack.Len(), 0)
 			}
 			require.NoError(t, evidence.Write(context.Background(), &pack, w.Store.Store, w.Key.PrivateKey))
 			verify := evidence.Options{Trust: w.Kernel.Trust(), Origin: kerneltest.Origin, Last: kept.Note}
 			report, err = evidence.Verify(context.Background(), bytes.NewReader(pack.Bytes()), int64(pack.Len()), verify)
-			if err != nil || report.History != evidence.Fresh || !report.Success(evidence.Logged) {
-				t.Errorf("after the checkpoint of the beginning: %v, %+v", err, report)
-			}
+			assert.NoError(t, err, "after the checkpoint of the beginning")
+			assert.Equal(t, evidence.Fresh, report.History)
+			assert.True(t, report.Success(evidence.Logged))
 		})
 	}
 }
@@ -121,7 +120,8 @@ func mustRefuseKeys(w *kerneltest.World, t *testing.T, keys map[string][2]byte) 
 	}
 }
 
-// A registry may have kernel keys of its own, also under the names that New gives. For others to go on it has those that the log began with.
+// A registry may have kernel keys of its own, also under the names that New gives. For others to go
+// on it has those that the log began with.
 func TestRotateBetweenListedKeys(t *testing.T) {
 	listed := append(kerneltest.RootKeys(t), registry.Key{Name: "kernel", Public: kerneltest.Public(t, kerneltest.Kernel2), Role: registry.Kernel},
 		registry.Key{Name: "log", Public: kerneltest.Public(t, kerneltest.Log2), Role: registry.Log}, registry.Key{Name: "kernel", Public: kerneltest.Public(t, 1), Role: registry.Kernel})
@@ -158,8 +158,9 @@ func TestRotateBetweenListedKeys(t *testing.T) {
 	}
 }
 
-// Whoever revokes the key that the kernel signs with, or its log key, ends that kernel: the event is durable and the last that it signs, and
-// the cause of the seal says with which key to go on. What ran then is withheld; the next kernel settles it.
+// Whoever revokes the key that the kernel signs with, or its log key, ends that kernel: the event
+// is durable and the last that it signs, and the cause of the seal says with which key to go on.
+// What ran then is withheld; the next kernel settles it.
 func TestGovernEndsTheKernel(t *testing.T) {
 	derived := crypto.KeyID(kerneltest.Must(crypto.PublicOf(crypto.DeriveLogKey(kerneltest.SeedKey(t, 1)))))
 	for what, id := range map[string]*contracts.Digest{"Key": kerneltest.KeyID(t, 1), "LogKey": &derived} {
@@ -202,9 +203,8 @@ func TestGovernEndsTheKernel(t *testing.T) {
 			w.Open()
 			w.MustFollowTrust()
 			report := w.MustVerify()
-			if len(report.Open) != 0 || report.Receipts != 1 {
-				t.Errorf("not settled: %+v", report)
-			}
+			assert.Empty(t, report.Open, "not settled")
+			assert.Equal(t, uint64(1), report.Receipts)
 			w.MustAgree(report)
 		})
 	}
@@ -238,9 +238,7 @@ func TestGovernLargestEvent(t *testing.T) {
 			largest = next
 		}
 	}
-	if n < 20 {
-		t.Fatalf("%d keys are too many: %v", n, err)
-	}
+	require.GreaterOrEqual(t, n, 20, "keys are too many")
 	require.NoError(t, w.Kernel.Govern(context.Background(), largest))
 	d, _ := w.Echo(w.Kernel, 1)
 	assert.NoError(t, d.Err())

@@ -53,8 +53,8 @@ func TestCloseSessionWithHostileContext(t *testing.T) {
 	}
 }
 
-// A goroutine that a tool left behind calls Guard while its session is being closed: the close is the last entry all the same, and nothing
-// that runs loses its receipt.
+// A goroutine that a tool left behind calls Guard while its session is being closed: the close is
+// the last entry all the same, and nothing that runs loses its receipt.
 func TestCloseSessionAndWhatToolsLeaveBehind(t *testing.T) {
 	for range 20 {
 		w := kerneltest.New(t)
@@ -73,9 +73,7 @@ func TestCloseSessionAndWhatToolsLeaveBehind(t *testing.T) {
 						if d.Reason == contracts.ReasonAllow {
 							continue
 						}
-						if d.Reason != contracts.ReasonSessionClosed {
-							t.Errorf("a call from what a tool left behind: %s %v", d.Reason, d.Err())
-						}
+						assert.Equal(t, contracts.ReasonSessionClosed, d.Reason, "a call from what a tool left behind")
 						return
 					}
 				})
@@ -99,7 +97,8 @@ func TestCloseSessionAndWhatToolsLeaveBehind(t *testing.T) {
 	}
 }
 
-// Close knows the time limit of a call that has come in, though it does not run yet; and who closes second waits for it too.
+// Close knows the time limit of a call that has come in, though it does not run yet; and who closes
+// second waits for it too.
 func TestCloseIsPatient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := kerneltest.New(t)
@@ -115,9 +114,7 @@ func TestCloseIsPatient(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second) // less than the limit of the tool
 		synctest.Wait()
-		if len(closed) != 0 {
-			t.Errorf("Close gave up on a call within its limit, or did not wait: %v", <-closed)
-		}
+		assert.Empty(t, closed, "Close gave up on a call within its limit, or did not wait")
 		close(hold)
 		d := <-first
 		assert.NoError(t, d.Err())
@@ -127,7 +124,8 @@ func TestCloseIsPatient(t *testing.T) {
 	})
 }
 
-// Close does not wait for the observer that calls it, for longer than the limit for a driver that does, and for nobody forever.
+// Close does not wait for the observer that calls it, for longer than the limit for a driver that
+// does, and for nobody forever.
 func TestCloseFromInside(t *testing.T) {
 	t.Run("observer", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -135,20 +133,17 @@ func TestCloseFromInside(t *testing.T) {
 			closed := 0
 			w = kerneltest.New(t, func(o *helm.Options) {
 				o.Observe = func(context.Context, helm.Event) {
-					if err := w.Kernel.CloseSession(context.Background(), "s"); err != nil && closed == 0 {
-						t.Error(err)
-					}
+					err := w.Kernel.CloseSession(context.Background(), "s")
+					assert.True(t, err == nil || closed > 0, err)
 					assert.NoError(t, w.Kernel.Close())
 					closed++
 				}
 			})
 			before := time.Now()
-			if d, _ := w.Call("echo", `{}`); d.Err() != nil || closed != 1 {
-				t.Errorf("%v, closed %d times", d.Err(), closed)
-			}
-			if waited := time.Since(before); waited != 0 {
-				t.Errorf("waited %v for itself", waited)
-			}
+			d, _ := w.Call("echo", `{}`)
+			assert.NoError(t, d.Err())
+			assert.Equal(t, 1, closed)
+			assert.Zero(t, time.Since(before))
 		})
 	})
 	t.Run("driver", func(t *testing.T) {
@@ -166,8 +161,8 @@ func TestCloseFromInside(t *testing.T) {
 	})
 }
 
-// Whatever ends a goroutine in the middle of a call, in the store, the signer or the clock: whoever waits is woken, and what has no receipt
-// has sealed the kernel.
+// Whatever ends a goroutine in the middle of a call, in the store, the signer or the clock: whoever
+// waits is woken, and what has no receipt has sealed the kernel.
 func TestGoroutineEndsInTheMiddle(t *testing.T) {
 	type where struct {
 		clock bool
@@ -255,9 +250,7 @@ func TestRepeatOfACallWhoseGoroutineEnds(t *testing.T) {
 		d := <-repeat
 		sealed := d.Reason == contracts.ReasonKernelSealed && errors.Is(d.Err(), helm.ErrDenied)
 		unknown := d.Reason == contracts.ReasonReceiptNotStored && errors.Is(d.Err(), helm.ErrWithheld)
-		if !sealed && !unknown {
-			t.Errorf("%v %s %v", d.Verdict, d.Reason, d.Err())
-		}
+		assert.False(t, !sealed && !unknown)
 	})
 }
 
@@ -280,9 +273,7 @@ func TestCloseSessionTwiceAtOnce(t *testing.T) {
 			for range 2 {
 				assert.ErrorIs(t, <-closed, stored)
 			}
-			if err := w.Kernel.CloseSession(context.Background(), "s"); stored == nil && err != nil {
-				t.Errorf("again: %v", err)
-			}
+			assert.False(t, stored == nil && w.Kernel.CloseSession(context.Background(), "s") != nil, "again")
 		})
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Whatever the store hands out for an old call, a repeat of it has the first's output or none: other calls' entries, which are signed too,
-// are not its own.
+// Whatever the store hands out for an old call, a repeat of it has the first's output or none:
+// other calls' entries, which are signed too, are not its own.
 func TestRepeatTrustsNoStore(t *testing.T) {
 	errRead := errors.New("read error")
 	shifted := func(s proofgraph.Store, by uint64) kerneltest.ReadStore {
@@ -79,9 +79,10 @@ func TestRepeatTrustsNoStore(t *testing.T) {
 			}
 			w.Store.Store = lie(honest)
 			d, r := w.Call("echo", `{"text":"first"}`, key("k"))
-			if d.Reason != contracts.ReasonOutputNotKept || r.Output != nil || !errors.Is(d.Err(), helm.ErrWithheld) || w.Runs.Load() != 0 {
-				t.Errorf("%v %s with output %q, error %v", d.Verdict, d.Reason, r.Output, d.Err())
-			}
+			assert.Equal(t, contracts.ReasonOutputNotKept, d.Reason)
+			assert.Nil(t, r.Output)
+			assert.ErrorIs(t, d.Err(), helm.ErrWithheld)
+			assert.Zero(t, w.Runs.Load())
 			w.Store.Store = honest
 			w.MustVerify()
 		})
@@ -128,9 +129,7 @@ func TestRepeatsShareNothing(t *testing.T) {
 		mine := map[uintptr]bool{}
 		places(reflect.ValueOf(&a.d).Elem(), mine)
 		places(reflect.ValueOf(&a.r).Elem(), mine)
-		if len(mine) < 4 && a.d.Reason == contracts.ReasonAllow {
-			t.Errorf("only %d places of memory seen", len(mine))
-		}
+		assert.False(t, len(mine) < 4 && a.d.Reason == contracts.ReasonAllow)
 		for p := range mine {
 			j, ok := seen[p]
 			assert.False(t, ok, "answers %d and %d share memory", i, j)

@@ -38,7 +38,8 @@ func TestCloseSession(t *testing.T) {
 	w.MustVerify()
 }
 
-// Closing waits for the calls that run. Calls from inside them go on, calls from outside wait and are then denied.
+// Closing waits for the calls that run. Calls from inside them go on, calls from outside wait and
+// are then denied.
 func TestCloseSessionWaits(t *testing.T) {
 	w, ctx := kerneltest.New(t), context.Background()
 	started, release := make(chan struct{}), make(chan struct{})
@@ -65,9 +66,8 @@ func TestCloseSessionWaits(t *testing.T) {
 		go func() { closed <- w.Kernel.CloseSession(ctx, "s") }()
 	}
 	wg.Go(func() {
-		if d, _ := w.Call("echo", `{"n":2}`); d.Reason != contracts.ReasonSessionClosed && d.Reason != contracts.ReasonAllow {
-			t.Errorf("call from outside: %s", d.Reason)
-		}
+		d, _ := w.Call("echo", `{"n":2}`)
+		assert.False(t, d.Reason != contracts.ReasonSessionClosed && d.Reason != contracts.ReasonAllow, "call from outside")
 	})
 	close(release)
 	kerneltest.Within(t, 10*time.Second, "closing", func() {
@@ -151,9 +151,9 @@ func TestIdempotencyTrustsNoStore(t *testing.T) {
 	w.Runs.Store(0)
 	w.Store.Store = kerneltest.LyingStore{Store: w.Store.Store}
 	d, r := w.Call("echo", `{}`, key)
-	if d.Reason != contracts.ReasonOutputNotKept || r.Output != nil || !errors.Is(d.Err(), helm.ErrWithheld) {
-		t.Errorf("%s with output %q, error %v", d.Reason, r.Output, d.Err())
-	}
+	assert.Equal(t, contracts.ReasonOutputNotKept, d.Reason)
+	assert.Nil(t, r.Output)
+	assert.ErrorIs(t, d.Err(), helm.ErrWithheld)
 }
 
 func TestIdempotencyOfFailures(t *testing.T) {
@@ -163,9 +163,12 @@ func TestIdempotencyOfFailures(t *testing.T) {
 	d, r := w.Call("echo", `{}`, key)
 	w.MustBe(d, r, kerneltest.Want{Verdict: contracts.Allow, Reason: contracts.ReasonToolError, Outcome: contracts.Failed, Err: kerneltest.ErrTool, Runs: 1})
 	d, again := w.Call("echo", `{}`, key)
-	if err := d.Err(); d.Reason != contracts.ReasonToolError || err == nil || errors.Is(err, helm.ErrDenied) || again.Index != r.Index || w.Runs.Load() != 0 {
-		t.Errorf("repeat: %s, %v, receipt %d", d.Reason, err, again.Index)
-	}
+	err := d.Err()
+	assert.Equal(t, contracts.ReasonToolError, d.Reason, "repeat")
+	assert.Error(t, err)
+	assert.NotErrorIs(t, err, helm.ErrDenied)
+	assert.Equal(t, r.Index, again.Index)
+	assert.Zero(t, w.Runs.Load())
 	w.MustVerify()
 }
 
@@ -176,15 +179,12 @@ func TestIdempotencyRaced(t *testing.T) {
 	for range 10 {
 		wg.Go(func() {
 			d, r := w.Call("echo", `{"text":"x"}`, kerneltest.WithKey("k"))
-			if d.Err() != nil || string(r.Output) != `{"n":1,"text":"x"}` {
-				t.Errorf("%v %q", d.Err(), r.Output)
-			}
+			assert.NoError(t, d.Err())
+			assert.Equal(t, `{"n":1,"text":"x"}`, string(r.Output))
 		})
 	}
 	kerneltest.Within(t, 10*time.Second, "ten callers", wg.Wait)
-	if w.Runs.Load() != 1 {
-		t.Errorf("ran %d times", w.Runs.Load())
-	}
+	assert.Equal(t, int64(1), w.Runs.Load(), "runs of the tool")
 	w.MustVerify()
 }
 
@@ -194,9 +194,9 @@ func TestIdempotencyFromInside(t *testing.T) {
 	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 		for args, recorded := range map[string]bool{`{}`: false, `{"n":2}`: true} {
 			d, r := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: []byte(args), Idempotency: "k"})
-			if d.Reason != contracts.ReasonIdempotencyConflict || (len(r.Entry) > 0) != recorded || !errors.Is(d.Err(), helm.ErrDenied) {
-				t.Errorf("%s: %s, recorded %v", args, d.Reason, len(r.Entry) > 0)
-			}
+			assert.Equal(t, contracts.ReasonIdempotencyConflict, d.Reason, args)
+			assert.Equal(t, recorded, len(r.Entry) > 0, args)
+			assert.ErrorIs(t, d.Err(), helm.ErrDenied, args)
 		}
 		return executor.Result{}, nil
 	}
@@ -226,22 +226,19 @@ func TestConcurrentSessions(t *testing.T) {
 							args = `{"text":"secret"}`
 						}
 						d, r := w.Call("echo", args, func(in *helm.Intent) { in.Session = session(i) })
-						if denied != errors.Is(d.Err(), helm.ErrDenied) || !denied && string(r.Output) != `{"n":1,`+args[1:] {
-							t.Errorf("%d.%d: %v %q", i, j, d.Err(), r.Output)
-						}
+						assert.Equal(t, errors.Is(d.Err(), helm.ErrDenied), denied, "%d.%d", i, j)
+						assert.False(t, !denied && string(r.Output) != `{"n":1,`+args[1:], "%d.%d", i, j)
 						mu.Lock()
-						if seen[r.Index] {
-							t.Errorf("two receipts at %d", r.Index)
-						}
+						assert.False(t, seen[r.Index], "two receipts at")
 						seen[r.Index] = true
 						mu.Unlock()
 					}
 				})
 			}
 			kerneltest.Within(t, time.Minute, "all calls", wg.Wait)
-			if n := w.Runs.Load(); len(seen) != callers*calls || n != callers*7 {
-				t.Errorf("%d receipts, %d runs", len(seen), n)
-			}
+			n := w.Runs.Load()
+			assert.Len(t, seen, callers*calls)
+			assert.EqualValues(t, callers*7, n)
 			w.MustVerify()
 		})
 	}

@@ -2,7 +2,6 @@ package swap
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -74,35 +73,35 @@ func TestSwapRefused(t *testing.T) {
 		"of no kernel":                   {none, kerneltest.Version(t, 5), "no kernel"},
 		"of the zero kernel":             {new(helm.Kernel), kerneltest.Version(t, 5), "no kernel"},
 	} {
-		if err := c.k.Swap(bg, c.p); err == nil || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), "helm: ") {
-			t.Errorf("%s: %v, want %s", name, err, c.says)
-		}
+		err := c.k.Swap(bg, c.p)
+		require.Error(t, err, name)
+		require.ErrorContains(t, err, c.says, name)
+		assert.True(t, strings.HasPrefix(err.Error(), "helm: "), name)
 	}
 	var load *guardian.LoadError
-	if err := w.Kernel.Swap(bg, kerneltest.Version(t, 5, "slow:", "quick:", " slow,", "")); !errors.As(err, &load) || load.Document != "overlay.yaml" {
-		t.Errorf("not whose fault it is: %v", err)
-	}
-	if err := w.Kernel.Swap(ended, kerneltest.Version(t, 5)); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was changed") {
-		t.Errorf("with an ended context: %v", err)
-	}
+	err := w.Kernel.Swap(bg, kerneltest.Version(t, 5, "slow:", "quick:", " slow,", ""))
+	require.ErrorAs(t, err, &load, "not whose fault it is")
+	assert.Equal(t, "overlay.yaml", load.Document)
+	err = w.Kernel.Swap(ended, kerneltest.Version(t, 5))
+	assert.ErrorIs(t, err, context.Canceled, "with an ended context")
+	assert.ErrorContains(t, err, "nothing was changed")
 	late := ending{bg, make(chan struct{})}
 	clock = func() { clock = nil; close(late.done) }
-	if err := w.Kernel.Swap(late, kerneltest.Version(t, 5)); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nothing was changed") {
-		t.Errorf("with a context that ended while policies were compiled: %v", err)
-	}
+	err = w.Kernel.Swap(late, kerneltest.Version(t, 5))
+	assert.ErrorIs(t, err, context.Canceled, "with a context that ended while policies were compiled")
+	assert.ErrorContains(t, err, "nothing was changed")
 	for n := range int64(3) {
 		touches := new(atomic.Int64)
 		touches.Store(n)
 		assert.Error(t, w.Kernel.Swap(kerneltest.HostileContext{Context: bg, Left: touches}, kerneltest.Version(t, 5)), "with a context that panics at touch %d", n)
 	}
 	clock = func() { panic("the clock") }
-	if err := w.Kernel.Swap(bg, kerneltest.Version(t, 5)); err == nil || strings.Contains(err.Error(), "the clock") {
-		t.Errorf("without a clock: %v", err)
-	}
+	err = w.Kernel.Swap(bg, kerneltest.Version(t, 5))
+	require.Error(t, err, "without a clock")
+	assert.NotContains(t, err.Error(), "the clock")
 	clock = nil
-	if n := w.Size() - before; n != 0 {
-		t.Errorf("%d entries of what was refused", n)
-	}
+	n := w.Size() - before
+	assert.Zero(t, n, "entries of what was refused")
 	d, _ := w.Echo(w.Kernel, 1)
 	assert.Equal(t, kerneltest.Version(t, 4).Hash(), d.Record.PolicyHash, "judged by a policy that was refused")
 	w.MustDeny(task, 6, "P2:task:few")
@@ -118,12 +117,13 @@ func TestSwapRefused(t *testing.T) {
 	w.Close()
 	assert.Error(t, w.Kernel.Swap(bg, kerneltest.Version(t, 7)), "a closed kernel was swapped")
 	w.Options.Policy = kerneltest.Version(t, 5)
-	if k, err := helm.New(w.Options); k != nil || err == nil || !strings.Contains(err.Error(), "version 5 goes back") {
-		t.Errorf("the next process, with the version before: %v", err)
-	}
+	k, err := helm.New(w.Options)
+	assert.Nil(t, k, "the next process, with the version before")
+	assert.ErrorContains(t, err, "version 5 goes back")
 }
 
-// When the policies cannot be stored or signed, at whichever of them, the kernel seals; the next one finds a log that holds.
+// When the policies cannot be stored or signed, at whichever of them, the kernel seals; the next
+// one finds a log that holds.
 func TestSwapFails(t *testing.T) {
 	for name, fail := range map[string]func(w *kerneltest.World){
 		"the store": func(w *kerneltest.World) { w.Store.FailIn(1) },
@@ -149,9 +149,7 @@ func TestSwapFails(t *testing.T) {
 				})
 			}
 			kerneltest.Within(t, 10*time.Second, "swaps", wg.Wait)
-			if failed.Load() != 4 {
-				t.Errorf("%d of 4 swaps failed", failed.Load())
-			}
+			assert.Equal(t, int64(4), failed.Load(), "of 4 swaps failed")
 			w.MustBeClosed(a)
 			w.MustBeClosed(b)
 			w.MustBeSealed()

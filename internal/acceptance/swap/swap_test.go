@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What was allowed is denied from one call to the next, and allowed again by the version after it. Narrowed kernels follow with their
-// overlays. What was in force before is written once.
+// What was allowed is denied from one call to the next, and allowed again by the version after it.
+// Narrowed kernels follow with their overlays. What was in force before is written once.
 func TestSwap(t *testing.T) {
 	w := kerneltest.New(t)
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
@@ -29,9 +29,9 @@ func TestSwap(t *testing.T) {
 		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonNoPolicyDefined))
 	}
 	w.Swap(kerneltest.Version(t, 3, kerneltest.TwoByDefault...))
-	if d, r := w.Call("echo", `{}`); d.Err() != nil || string(r.Output) != `{"n":2}` {
-		t.Errorf("the new default: %q %v", r.Output, d.Err())
-	}
+	d, r := w.Call("echo", `{}`)
+	assert.NoError(t, d.Err(), "the new default")
+	assert.Equal(t, `{"n":2}`, string(r.Output))
 	w.MustAllow(w.Kernel, 6)
 	w.MustAllow(task, 5)
 	w.MustDeny(task, 6, "P2:task:few")
@@ -58,28 +58,25 @@ func TestSwapToAndFro(t *testing.T) {
 	a, b := kerneltest.Compile(t, kerneltest.Policy), kerneltest.Version(t, 1, kerneltest.TwoByDefault...)
 	for range 3 {
 		w.Swap(b)
-		if d, r := w.Call("echo", `{}`); string(r.Output) != `{"n":2}` {
-			t.Errorf("%q %v", r.Output, d.Err())
-		}
+		_, r := w.Call("echo", `{}`)
+		assert.Equal(t, `{"n":2}`, string(r.Output))
 		w.MustDeny(task, 6, "P2:task:few")
 		w.Swap(a)
-		if d, r := w.Call("echo", `{}`); string(r.Output) != `{"n":1}` {
-			t.Errorf("%q %v", r.Output, d.Err())
-		}
+		_, r = w.Call("echo", `{}`)
+		assert.Equal(t, `{"n":1}`, string(r.Output))
 		w.MustDeny(task, 6, "P2:task:few")
 	}
-	if n := w.PolicyEntries(); n != 4 {
-		t.Errorf("%d policy entries", n)
-	}
+	assert.Equal(t, 4, w.PolicyEntries(), "policy entries")
 	w.Options.Policy = b
 	w.Open()
-	if d, r := w.Call("echo", `{}`); string(r.Output) != `{"n":2}` || w.PolicyEntries() != 4 {
-		t.Errorf("%q %v", r.Output, d.Err())
-	}
+	_, r := w.Call("echo", `{}`)
+	assert.Equal(t, `{"n":2}`, string(r.Output))
+	assert.Equal(t, 4, w.PolicyEntries())
 	w.MustVerify()
 }
 
-// An overlay that has expired, or of whose name there is a later one, follows: it denies, as it did.
+// An overlay that has expired, or of whose name there is a later one, follows: it denies, as it
+// did.
 func TestSwapTakesOldOverlaysAlong(t *testing.T) {
 	var hours atomic.Int64
 	w := kerneltest.New(t, func(o *helm.Options) {
@@ -107,7 +104,8 @@ func TestSwapTakesOldOverlaysAlong(t *testing.T) {
 	}
 }
 
-// Between judgement and place: what was judged by the stack of before is judged again, for it would stand behind the new one's entry.
+// Between judgement and place: what was judged by the stack of before is judged again, for it would
+// stand behind the new one's entry.
 func TestSwapBetweenJudgementAndPlace(t *testing.T) {
 	for name, x := range map[string]struct {
 		args, output string
@@ -132,19 +130,19 @@ func TestSwapBetweenJudgementAndPlace(t *testing.T) {
 			})
 			armed.Store(true)
 			d, r := w.Call("echo", x.args)
-			if d.Reason != x.reason || string(r.Output) != x.output || d.Record.PolicyHash != kerneltest.Version(t, 2, x.to...).Hash() || armed.Load() {
-				t.Errorf("%s %q", d.Reason, r.Output)
-			}
-			if n := w.Runs.Load(); (n == 1) != (x.reason == contracts.ReasonAllow) {
-				t.Errorf("ran %d times", n)
-			}
+			assert.Equal(t, x.reason, d.Reason)
+			assert.Equal(t, x.output, string(r.Output))
+			assert.Equal(t, kerneltest.Version(t, 2, x.to...).Hash(), d.Record.PolicyHash)
+			assert.False(t, armed.Load())
+			n := w.Runs.Load()
+			assert.Equal(t, x.reason == contracts.ReasonAllow, n == 1, "ran %d times", n)
 			w.MustVerify()
 		})
 	}
 }
 
-// A tool may swap the policy under which it runs: it ends under the limits and the pinned output that it was permitted with, and what it
-// calls is judged by the new one.
+// A tool may swap the policy under which it runs: it ends under the limits and the pinned output
+// that it was permitted with, and what it calls is judged by the new one.
 func TestSwapFromInside(t *testing.T) {
 	w := kerneltest.New(t)
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
@@ -157,12 +155,10 @@ func TestSwapFromInside(t *testing.T) {
 		return executor.Result{Output: []byte(`{"ok":true}`)}, nil
 	}
 	d, r := task.Guard(context.Background(), helm.Intent{Tool: "pinned", Args: json.RawMessage(`{}`), Session: "s"})
-	if d.Err() != nil || string(r.Output) != `{"ok":true}` {
-		t.Errorf("%q %v", r.Output, d.Err())
-	}
+	assert.NoError(t, d.Err())
+	assert.Equal(t, `{"ok":true}`, string(r.Output))
 	assert.Equal(t, contracts.ReasonNoPolicyDefined, inner.Reason, "from inside")
-	if d, _ := w.Call("pinned", `{}`); d.Reason != contracts.ReasonContractDrift {
-		t.Errorf("the next call: %s", d.Reason)
-	}
+	d, _ = w.Call("pinned", `{}`)
+	assert.Equal(t, contracts.ReasonContractDrift, d.Reason, "the next call")
 	w.MustVerify()
 }
