@@ -11,18 +11,19 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// maxKept is how much memory one Append may leave to the next.
+// maxKept is how many bytes of buffer one Append may leave to the next.
 const maxKept = 8 << 20
 
-// Append writes a batch as one frame, and returns nil when it is on stable storage: one write and one sync, but for the rare one that begins
-// a segment. Blobs that the store has are not stored again. ctx counts until the writing begins. A batch of more than 1 GiB is refused, and
-// nothing happens. After any other error but ErrConflict the store is dead.
+// Append writes a batch as one frame, and returns nil when it is on stable storage: one write and
+// one sync, unless it begins a segment. A blob that the store has is not stored again. ctx is
+// checked until the writing begins. A batch of more than 1 GiB is refused, and nothing happens.
+// After any other error but ErrConflict the store is dead.
 func (s *Store) Append(ctx context.Context, b proofgraph.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	digests := make([]contracts.Digest, len(b.Blobs))
-	for i, blob := range b.Blobs { // before it is anybody's turn
+	for i, blob := range b.Blobs { // without the lock
 		digests[i] = crypto.Sum(blob)
 	}
 	s.writing.Lock()
@@ -34,7 +35,7 @@ func (s *Store) Append(ctx context.Context, b proofgraph.Batch) error {
 		return proofgraph.ErrConflict
 	}
 	size := beginSize + endSize
-	blobs, digests := s.missing(b.Blobs, digests)
+	blobs, digests := s.newBlobs(b.Blobs, digests)
 	defer clear(blobs)
 	for _, blob := range blobs {
 		size += recordHead + len(contracts.Digest{}) + len(blob)
@@ -55,12 +56,12 @@ func (s *Store) Append(ctx context.Context, b proofgraph.Batch) error {
 	return nil
 }
 
-// writable is the error why nothing can be written. The caller holds writing.
+// writable returns the error why nothing can be written, or nil. The caller holds writing.
 func (s *Store) writable(ctx context.Context) error {
 	switch {
 	case s.readOnly:
 		return errReadOnly
-	case s.closed: // written under writing too
+	case s.closed: // it is set with writing held
 		return errClosed
 	case s.dead != nil:
 		return s.dead
@@ -68,12 +69,12 @@ func (s *Store) writable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// missing gives those blobs that the store does not have, with their digests, in memory that is used again.
-func (s *Store) missing(blobs [][]byte, digests []contracts.Digest) ([][]byte, []contracts.Digest) {
+// newBlobs returns the blobs that the store does not have, with their digests, in reused memory.
+func (s *Store) newBlobs(blobs [][]byte, digests []contracts.Digest) ([][]byte, []contracts.Digest) {
 	s.fresh = s.fresh[:0]
 	n := 0
 	for i, d := range digests {
-		if _, _, ok := s.live(d); !ok {
+		if _, _, ok := s.findBlob(d); !ok {
 			s.fresh = append(s.fresh, blobs[i])
 			digests[n] = d
 			n++
@@ -85,15 +86,15 @@ func (s *Store) missing(blobs [][]byte, digests []contracts.Digest) ([][]byte, [
 // commit writes the frame, and makes it part of the store when it is durable.
 func (s *Store) commit(b *proofgraph.Batch, blobs [][]byte, digests []contracts.Digest, size int) error {
 	g := s.last()
-	if g == nil || g.end > headerSize && int64(g.end)+int64(size)+room > s.sizes.segment {
-		if err := s.roll(identity(b)); err != nil {
+	if g == nil || g.end > headerSize && int64(g.end)+int64(size)+trailer > s.sizes.segment {
+		if err := s.roll(logIdentity(b)); err != nil {
 			return err
 		}
 		g = s.last()
 	}
 	end := uint64(g.end) + uint64(size)
-	if end+room > s.size { // what is cut off is always noticed, so there must be zeros before there is a frame
-		if err := s.extend(end + room); err != nil {
+	if end+trailer > s.size { // zeros first: a file that does not end with them was cut
+		if err := s.extend(end + trailer); err != nil {
 			return err
 		}
 		if err := s.sync(g); err != nil {
@@ -124,7 +125,7 @@ func (s *Store) commit(b *proofgraph.Batch, blobs [][]byte, digests []contracts.
 		return fmt.Errorf("%s: offset %d: writing %d bytes: %w", g.path, g.end, size, err)
 	}
 	if s.size-end < uint64(s.sizes.ahead)/4 && s.size < uint64(s.sizes.segment) {
-		if err := s.extend(s.size + uint64(s.sizes.ahead)); err != nil { // on the way: durable with the frame
+		if err := s.extend(s.size + uint64(s.sizes.ahead)); err != nil { // durable with the frame
 			return err
 		}
 	}
@@ -141,7 +142,8 @@ func (s *Store) sync(g *segment) error {
 	return nil
 }
 
-// extend writes zeros behind the end of the file: at least up to there, whole pieces of what is written ahead.
+// extend writes zeros from the end of the file to the offset to, or further: always whole pieces of
+// the size that is written ahead.
 func (s *Store) extend(to uint64) error {
 	ahead := uint64(s.sizes.ahead)
 	to = (to + ahead - 1) / ahead * ahead
@@ -155,7 +157,7 @@ func (s *Store) extend(to uint64) error {
 	return nil
 }
 
-// publish shows readers what is durable.
+// publish shows readers the frame, which is durable.
 func (s *Store) publish(g *segment, f *frame, digests []contracts.Digest, note []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +166,7 @@ func (s *Store) publish(g *segment, f *frame, digests []contracts.Digest, note [
 			return err
 		}
 	}
-	g.take(f)
+	g.add(f)
 	s.entries += uint64(len(f.entries))
 	if note != nil {
 		s.note = bytes.Clone(note)
@@ -175,8 +177,9 @@ func (s *Store) publish(g *segment, f *frame, digests []contracts.Digest, note [
 	return nil
 }
 
-// identity tells one log from another: no two begin with the same signed entry.
-func identity(b *proofgraph.Batch) contracts.Digest {
+// logIdentity returns a digest that identifies the log. No two logs begin with the same signed
+// entry.
+func logIdentity(b *proofgraph.Batch) contracts.Digest {
 	h := crypto.NewSum()
 	for _, e := range b.Entries {
 		h.Write(e)

@@ -11,7 +11,8 @@ import (
 
 // The contract holds where segments end all the time, too.
 func TestContractOfTinySegments(t *testing.T) {
-	for name, z := range map[string]sizes{"pages": {4096, 512}, "a segment a batch": {256, 128}, "odd": {10_007, 1009}} {
+	for name, z := range map[string]sizes{"pages": {4096, 512}, "a segment a batch": {256, 128},
+		"odd": {10_007, 1009}} {
 		t.Run(name, func(t *testing.T) {
 			helmtest.Store(t, func(t *testing.T) func() proofgraph.Store {
 				dir := t.TempDir()
@@ -25,7 +26,8 @@ func TestContractOfTinySegments(t *testing.T) {
 	}
 }
 
-// A hasty disk syncs nothing: the machine does not crash here, and thousands of segments are many syncs.
+// A hasty disk syncs nothing: the machine does not crash here, and thousands of segments are many
+// syncs.
 type hasty struct{ disk.OS }
 
 type hastyFile struct{ disk.File }

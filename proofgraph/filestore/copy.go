@@ -12,9 +12,11 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// Copy writes the log as it is now into another directory, which it makes, or finds empty: a backup, also of a log that is open elsewhere
-// and being written to ([OpenReadOnly]), where a plain copy of the last segment may catch it between two writes. It is there when Copy
-// returns nil. A copy that was not finished is refused when it is opened. What is erased meanwhile may be in it; what was erased before is not.
+// Copy writes the log as it is now into another directory, which it makes or finds empty. It is a
+// backup, also of a log that another process has open and writes to ([OpenReadOnly]); a plain copy
+// of the last segment may catch it between two writes. The copy is complete when Copy returns nil.
+// A copy that was not finished is refused when it is opened. A blob that is erased meanwhile may be
+// in the copy; one that was erased before is not.
 func (s *Store) Copy(ctx context.Context, dir string) error {
 	to := &Store{disk: s.disk, dir: dir, sizes: s.sizes.orDefault()}
 	log, err1 := filepath.Abs(s.dir)
@@ -22,7 +24,7 @@ func (s *Store) Copy(ctx context.Context, dir string) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return fmt.Errorf("filestore: copy: %w", err)
 	}
-	if parent == log { // in which every other file is an error
+	if parent == log { // any other file in it is an error
 		return fmt.Errorf("filestore: copy: %s: in the directory of the log itself: name another place", dir)
 	}
 	if err := s.disk.Mkdir(dir); err != nil {
@@ -35,7 +37,7 @@ func (s *Store) Copy(ctx context.Context, dir string) error {
 	case len(names) > 0:
 		return fmt.Errorf("filestore: copy: %s: there are files in it already: name another directory", dir)
 	}
-	list, last, err := s.used()
+	list, last, err := s.snapshot()
 	if err != nil {
 		return err
 	}
@@ -54,8 +56,9 @@ func (s *Store) Copy(ctx context.Context, dir string) error {
 	return nil
 }
 
-// used are the segments as they are now. All but the last are full, and change only where blobs are erased; of the last, so many bytes are used.
-func (s *Store) used() ([]*segment, int64, error) {
+// snapshot returns the segments as they are now, and how many bytes of the last are used. The
+// others are full, and change only if blobs are erased.
+func (s *Store) snapshot() ([]*segment, int64, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -96,32 +99,33 @@ func (s *Store) copySegment(ctx context.Context, g *segment, used int64, to *Sto
 		}
 		at += int64(len(b))
 	}
-	stains, err := erasedBy(from, g, blobs, used)
+	stains, err := erasedIn(from, g, blobs, used)
 	if err != nil {
 		return err
 	}
-	if err := overwrite(f, g, stains); err != nil {
+	if err := eraseSpans(f, g, stains); err != nil {
 		return err
 	}
-	if err := fill(f, used, used+to.sizes.ahead); err != nil { // the zeros that a log's last segment ends with
+	if err := fill(f, used, used+to.sizes.ahead); err != nil { // zeros follow the last frame of a log
 		return err
 	}
 	return s.disk.Rename(path+newKind, path)
 }
 
-// erasedBy are those blobs of a segment that are marked by now. Their bytes may have changed under the copying, and the marks not be in it.
-func erasedBy(f disk.File, g *segment, blobs []uint32, used int64) (stains []stain, err error) {
+// erasedIn returns those blobs of a segment that are marked as erased by now. Their bytes may have
+// changed while they were copied, without the marks.
+func erasedIn(f disk.File, g *segment, blobs []uint32, used int64) (stains []erasedSpan, err error) {
 	w := window{file: f, segment: g, least: 1 << 20}
 	for _, at := range blobs {
 		if at == 0 || int64(at) >= used {
 			continue
 		}
-		r, err := w.any(at)
+		r, err := w.read(at)
 		switch {
-		case err != nil && !errors.As(err, new(*damage)): // that is copied as it is
+		case err != nil && !errors.As(err, new(*damage)): // damage is copied as it is
 			return nil, err
 		case err == nil && r.kind == kindErased:
-			stains = append(stains, stain{at, uint32(len(r.body) - len(contracts.Digest{}))})
+			stains = append(stains, erasedSpan{at, uint32(len(r.body) - len(contracts.Digest{}))})
 		}
 	}
 	return stains, nil

@@ -24,7 +24,8 @@ func TestCopy(t *testing.T) {
 			s, err := opener()
 			require.NoError(t, err)
 			require.NoError(t, s.Copy(t.Context(), "copy"))
-			if err := s.Copy(t.Context(), "copy"); n > 0 && (err == nil || !strings.Contains(err.Error(), "copy: there are files in it already")) {
+			if err := s.Copy(t.Context(), "copy"); n > 0 && (err == nil ||
+				!strings.Contains(err.Error(), "copy: there are files in it already")) {
 				t.Error("over another copy:", err)
 			}
 			mustClose(t, s)
@@ -88,7 +89,8 @@ func TestCopyWhileAWriterRuns(t *testing.T) {
 	writer.Wait()
 }
 
-// A copy within the log's own directory would be a file that is none of a log's: the log could not be opened any more.
+// A copy within the log's own directory would be a file that is none of a log's: the log could not
+// be opened any more.
 func TestCopyIntoTheLog(t *testing.T) {
 	d := logOf(t, 3).disk()
 	s := mustOpen(t, d)
@@ -115,7 +117,8 @@ func TestHalfACopy(t *testing.T) {
 	half := disktest.NewRAM()
 	half.Dirs[dir] = true
 	half.Names[dir+"/00000001.log"] = &disktest.Inode{Data: bytes.Clone(part.Data), Disk: bytes.Clone(part.Data)}
-	if _, err := open(half, dir, Options{}, small); err == nil || !strings.Contains(err.Error(), "00000002.log: the file is missing") {
+	if _, err := open(half, dir, Options{}, small); err == nil ||
+		!strings.Contains(err.Error(), "00000002.log: the file is missing") {
 		t.Error(err)
 	}
 }

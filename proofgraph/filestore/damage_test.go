@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answer opens the files to read and to write, and reads everything. Without an error all n batches are there. With one the files are as
-// they were.
+// answer opens the files to read and to write, and reads everything. Without an error all n batches
+// are there. With one the files are as they were.
 func (f files) answer(t *testing.T, n int) error {
 	t.Helper()
 	d := f.disk()
@@ -51,7 +51,8 @@ func mustBeIn(t *testing.T, err error, name string) {
 	}
 }
 
-// everyByte is how many bytes there are to one that is flipped, or at which the file is cut. It is odd.
+// everyByte is how many bytes there are to one that is flipped, or at which the file is cut. It is
+// odd.
 func everyByte() int {
 	switch {
 	case testing.Short():
@@ -68,8 +69,8 @@ func flipped(b []byte, at int, bit int) []byte {
 	return b
 }
 
-// A flipped bit anywhere (in a sample of the bytes) of what was acknowledged is an error with its place, when the log is opened or when
-// what it is in is read.
+// A flipped bit anywhere (in a sample of the bytes) of what was acknowledged is an error with its
+// place, when the log is opened or when what it is in is read.
 func TestEveryFlippedBitIsNoticed(t *testing.T) {
 	const n = 12
 	good := logOf(t, n)
@@ -77,7 +78,7 @@ func TestEveryFlippedBitIsNoticed(t *testing.T) {
 	require.Len(t, names, 3, "segments")
 	noticed, unread := 0, 0
 	for i, name := range names {
-		for at := range used(good[name]) {
+		for at := range trimmed(good[name]) {
 			if at%everyByte() != 0 {
 				continue
 			}
@@ -103,11 +104,12 @@ func TestEveryFlippedBitIsNoticed(t *testing.T) {
 	}
 }
 
-// carries tells whether that byte of a segment is of its header, an entry or a blob; or the segment is the last, of which all is read.
+// carries tells whether that byte of a segment is of its header, an entry or a blob; or the segment
+// is the last, of which all is read.
 func carries(t *testing.T, b []byte, at int) bool {
 	g, err := newSegment("", b)
 	if err == nil {
-		err = g.settle(b)
+		err = g.classifyTail(b)
 	}
 	require.NoError(t, err)
 	for _, offset := range append(slices.Clone(g.entries), g.blobs...) {
@@ -118,7 +120,8 @@ func carries(t *testing.T, b []byte, at int) bool {
 	return at < headerSize || !g.full
 }
 
-// What stands in the zeros behind the last frame is nobody's. It is taken for torn, or for damage; what was acknowledged stays.
+// What stands in the zeros behind the last frame is nobody's. It is taken for torn, or for damage;
+// what was acknowledged stays.
 func TestWhateverIsBehindTheEnd(t *testing.T) {
 	const n = 5
 	good := logOf(t, n)
@@ -126,7 +129,7 @@ func TestWhateverIsBehindTheEnd(t *testing.T) {
 	name := names[len(names)-1]
 	random := rand.New(rand.NewPCG(5, 6))
 	refused := 0
-	for i := used(good[name]); i < len(good[name]); i++ {
+	for i := trimmed(good[name]); i < len(good[name]); i++ {
 		b := bytes.Clone(good[name])
 		for range 1 + i%3 {
 			b[i+random.IntN(len(b)-i)] = byte(random.Uint32())
@@ -137,7 +140,7 @@ func TestWhateverIsBehindTheEnd(t *testing.T) {
 			refused++
 		}
 	}
-	t.Logf("%d of %d refused", refused, len(good[name])-used(good[name]))
+	t.Logf("%d of %d refused", refused, len(good[name])-trimmed(good[name]))
 }
 
 // A file that was cut is an error, wherever that was, if anything is missing.
@@ -152,15 +155,15 @@ func TestEveryCutIsNoticed(t *testing.T) {
 			}
 			if err := f.but(name, good[name][:i:i]).answer(t, n); err != nil {
 				mustBeIn(t, err, name)
-			} else if i < used(good[name]) {
+			} else if i < trimmed(good[name]) {
 				t.Fatalf("%s cut at %d passed for the log", name, i)
 			}
 		}
 	}
 }
 
-// What a crash may leave of the last frame: a part of it from its beginning, or any of its sectors, and zeros. The frame is dropped, or is
-// whole; and the log goes on.
+// What a crash may leave of the last frame: a part of it from its beginning, or any of its sectors,
+// and zeros. The frame is dropped, or is whole; and the log goes on.
 func TestTornTailsAreMended(t *testing.T) {
 	const n = 7
 	random := rand.New(rand.NewPCG(3, 4))
@@ -168,7 +171,7 @@ func TestTornTailsAreMended(t *testing.T) {
 	names := after.segments()
 	name := names[len(names)-1]
 	require.Equal(t, len(names), len(before.segments()), "the last batch began a segment")
-	from, to := used(before[name]), used(after[name])
+	from, to := trimmed(before[name]), trimmed(after[name])
 	dropped, kept := 0, 0
 	try := func(b []byte, what string, i int) {
 		t.Helper()
@@ -211,7 +214,8 @@ func TestTornTailsAreMended(t *testing.T) {
 	}
 }
 
-// A frame whose blob has zeros by itself is not torn: no flipped bit in it passes for a crash. And if it is torn, it is dropped.
+// A frame whose blob has zeros by itself is not torn: no flipped bit in it passes for a crash. And
+// if it is torn, it is dropped.
 func TestZerosInABlobAreNoTear(t *testing.T) {
 	d := disktest.NewRAM()
 	s := mustOpen(t, d)
@@ -230,7 +234,7 @@ func TestZerosInABlobAreNoTear(t *testing.T) {
 	}
 	mustClose(t, s)
 	name := good.segments()[0]
-	from, to := used(before[name]), used(good[name])
+	from, to := trimmed(before[name]), trimmed(good[name])
 	for at := from; at < to; at++ {
 		mustBeIn(t, good.but(name, flipped(good[name], at, at%8)).answer(t, 2), name)
 	}

@@ -11,22 +11,27 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// A blob is erased in two steps, as the package comment has it. Open takes both again for whatever is marked: where a sync failed before, the
-// system may show what is not on the disk.
+// A blob is erased in two steps, as the package comment has it. Open takes both again for whatever
+// is marked: where a sync failed before, the system may show what is not on the disk.
 
-// fading is what bytes of an erased blob become. Nobody writes to it.
-var fading = bytes.Repeat([]byte{kindErased}, 64<<10)
+// A blob is erased in two steps; see the package comment. Open repeats both for every marked blob,
+// because after a failed sync the system may show bytes that are not on the disk.
+//
+// overwritten is what the bytes of an erased blob become. It is never written to.
+var overwritten = bytes.Repeat([]byte{kindErased}, 64<<10)
 
-// blot makes bytes those of an erased blob.
-func blot(b []byte) {
+// overwrite fills b with the bytes of an erased blob.
+func overwrite(b []byte) {
 	for len(b) > 0 {
-		b = b[copy(b, fading):]
+		b = b[copy(b, overwritten):]
 	}
 }
 
-// EraseBlob overwrites the bytes of a blob where they stand, and returns nil when that is on stable storage: two small writes and two syncs,
-// more where it begins with a full segment, the index of which has to go. Its size and its digest stay. ctx counts until the writing begins.
-// After an error of the disk the store is dead, and the blob is whole or gone when the directory is opened anew.
+// EraseBlob overwrites the bytes of a blob in their place, and returns nil when that is on stable
+// storage. It takes two small writes and two syncs, and more if the blob is in a full segment,
+// whose index is removed first. The blob's size and digest stay. ctx is checked until the writing
+// begins. After an error of the disk the store is dead, and the blob is whole or gone when the
+// directory is opened again.
 func (s *Store) EraseBlob(ctx context.Context, d contracts.Digest) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -36,7 +41,7 @@ func (s *Store) EraseBlob(ctx context.Context, d contracts.Digest) error {
 	if err := s.writable(ctx); err != nil {
 		return err
 	}
-	for g, i, ok := s.live(d); ok; g, i, ok = s.live(d) { // a batch may have had it twice
+	for g, i, ok := s.findBlob(d); ok; g, i, ok = s.findBlob(d) { // a batch may have had it twice
 		if err := s.erase(g, i, d); err != nil {
 			return fmt.Errorf("filestore: erase: %w", err)
 		}
@@ -47,7 +52,7 @@ func (s *Store) EraseBlob(ctx context.Context, d contracts.Digest) error {
 	return nil
 }
 
-// erase erases one record. An error of a write or a sync is the store's end.
+// erase erases one record. After an error of a write or a sync the store is dead.
 func (s *Store) erase(g *segment, i uint64, d contracts.Digest) error {
 	f := s.file
 	if g != s.last() {
@@ -58,16 +63,16 @@ func (s *Store) erase(g *segment, i uint64, d contracts.Digest) error {
 		defer f.Close()
 	}
 	w := window{file: f, segment: g}
-	r, err := w.any(g.blobs[i])
+	r, err := w.read(g.blobs[i])
 	switch {
 	case err != nil:
 		return err
 	case r.kind != kindBlob && r.kind != kindErased || contracts.Digest(r.body[:len(d)]) != d:
 		return w.damaged(g.blobs[i])
 	}
-	err = s.unindex(g)
+	err = s.removeIndex(g)
 	if err == nil {
-		err = overwrite(f, g, []stain{{g.blobs[i], uint32(len(r.body) - len(d))}})
+		err = eraseSpans(f, g, []erasedSpan{{g.blobs[i], uint32(len(r.body) - len(d))}})
 	}
 	if err != nil {
 		s.dead = fmt.Errorf("filestore: erase: %w", err)
@@ -75,8 +80,8 @@ func (s *Store) erase(g *segment, i uint64, d contracts.Digest) error {
 	return err
 }
 
-// unindex removes the index of a full segment, by which the blob would be believed to be there. Close writes another.
-func (s *Store) unindex(g *segment) error {
+// removeIndex removes the index of a full segment, because it lists the blob. Close writes another.
+func (s *Store) removeIndex(g *segment) error {
 	if g == s.last() || g.changed {
 		return nil
 	}
@@ -87,11 +92,12 @@ func (s *Store) unindex(g *segment) error {
 	return s.disk.SyncDir(s.dir)
 }
 
-// A stain is a blob that is erased: where its record is, and how many bytes follow its digest.
-type stain struct{ at, size uint32 }
+// An erasedSpan is a blob that is erased: the offset of its record, and how many bytes follow its
+// digest.
+type erasedSpan struct{ at, size uint32 }
 
-// overwrite takes both steps for blobs of a segment.
-func overwrite(f disk.File, g *segment, stains []stain) error {
+// eraseSpans marks and overwrites blobs of a segment.
+func eraseSpans(f disk.File, g *segment, stains []erasedSpan) error {
 	if len(stains) == 0 {
 		return nil
 	}
@@ -105,8 +111,8 @@ func overwrite(f disk.File, g *segment, stains []stain) error {
 	}
 	for _, x := range stains {
 		from := int64(x.at) + recordHead + int64(len(contracts.Digest{}))
-		for to := from + int64(x.size); from < to; from += int64(len(fading)) {
-			if _, err := f.WriteAt(fading[:min(to-from, int64(len(fading)))], from); err != nil {
+		for to := from + int64(x.size); from < to; from += int64(len(overwritten)) {
+			if _, err := f.WriteAt(overwritten[:min(to-from, int64(len(overwritten)))], from); err != nil {
 				return fmt.Errorf("%s: offset %d: overwriting a blob: %w", g.path, from, err)
 			}
 		}
@@ -117,9 +123,10 @@ func overwrite(f disk.File, g *segment, stains []stain) error {
 	return nil
 }
 
-// erasedBefore overwrites again what was marked when a segment was read: its process may have ended, or a sync of it have failed, in between.
-func (s *Store) erasedBefore(g *segment) error {
-	if len(g.stains) == 0 {
+// finishErasures erases again every blob that was marked when the segment was read: the process
+// that marked it may have ended before it overwrote the bytes, or a sync may have failed.
+func (s *Store) finishErasures(g *segment) error {
+	if len(g.erased) == 0 {
 		return nil // and nothing to open
 	}
 	f, err := s.disk.Open(g.path)
@@ -127,7 +134,7 @@ func (s *Store) erasedBefore(g *segment) error {
 		return err
 	}
 	defer f.Close()
-	err = overwrite(f, g, g.stains)
-	g.stains = nil
+	err = eraseSpans(f, g, g.erased)
+	g.erased = nil
 	return err
 }

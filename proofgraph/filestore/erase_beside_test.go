@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever reads or copies the log while a blob is erased, at whatever change to the disk, finds it whole or gone, and never damage.
+// Whoever reads or copies the log while a blob is erased, at whatever change to the disk, finds it
+// whole or gone, and never damage.
 func TestReadersAtEachChangeOfAnErasure(t *testing.T) {
 	const n = 9
 	whole, gone := 0, 0
@@ -38,7 +39,8 @@ func TestReadersAtEachChangeOfAnErasure(t *testing.T) {
 					case errors.Is(err, proofgraph.ErrNoBlob):
 						gone++
 					default:
-						t.Fatalf("secret %d, change %d, %d bytes of it: %s: %d bytes, %v", which, after, amid, what, len(b), err)
+						t.Fatalf("secret %d, change %d, %d bytes of it: %s: %d bytes, %v", which, after, amid, what,
+							len(b), err)
 					}
 				}
 				s, err = open(&disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
@@ -85,7 +87,8 @@ func TestReadersAtEachChangeOfAnErasure(t *testing.T) {
 	}
 }
 
-// The log is copied while a blob is erased: between any two reads of the copying the blob is marked, overwritten, or both.
+// The log is copied while a blob is erased: between any two reads of the copying the blob is
+// marked, overwritten, or both.
 func TestErasedWhileCopied(t *testing.T) {
 	const n = 9
 	whole, gone := 0, 0
@@ -123,7 +126,8 @@ func TestErasedWhileCopied(t *testing.T) {
 	}
 }
 
-// A blob is erased while it is read: between any two reads of it the record is marked, overwritten, or both.
+// A blob is erased while it is read: between any two reads of it the record is marked, overwritten,
+// or both.
 func TestErasedWhileRead(t *testing.T) {
 	const n = 9
 	whole, gone := 0, 0
@@ -215,10 +219,12 @@ func TestEraseBesideEverybody(t *testing.T) {
 					continue
 				}
 				for _, x := range []*Store{s, r} {
-					if b, err := x.Blob(context.Background(), crypto.Sum(secret(i))); !errors.Is(err, proofgraph.ErrNoBlob) {
+					if b, err := x.Blob(context.Background(), crypto.Sum(secret(i))); !errors.Is(err,
+						proofgraph.ErrNoBlob) {
 						t.Errorf("secret %d: %d bytes, %v", i, len(b), err)
 					}
-					if b, err := x.Blob(context.Background(), crypto.Sum(secret(i+1))); err == nil && !bytes.Equal(b, secret(i+1)) || err != nil && !errors.Is(err, proofgraph.ErrNoBlob) {
+					if b, err := x.Blob(context.Background(), crypto.Sum(secret(i+1))); err == nil && !bytes.Equal(b,
+						secret(i+1)) || err != nil && !errors.Is(err, proofgraph.ErrNoBlob) {
 						t.Errorf("secret %d: %d bytes, %v", i+1, len(b), err)
 					}
 				}

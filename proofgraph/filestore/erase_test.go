@@ -19,7 +19,8 @@ import (
 
 // secret is what nobody may find: a blob of several sectors, zeros among it or not.
 func secret(n int) []byte {
-	return bytes.Join([][]byte{fmt.Appendf(nil, "secret %d head", n), []byte("secret middle"), []byte("secret tail")}, bytes.Repeat([]byte{byte(n % 4)}, 1100))
+	return bytes.Join([][]byte{fmt.Appendf(nil, "secret %d head", n), []byte("secret middle"), []byte("secret tail")},
+		bytes.Repeat([]byte{byte(n % 4)}, 1100))
 }
 
 const trace = "secret"
@@ -65,7 +66,8 @@ func mustLack(t testing.TB, s *Store, n int) {
 	}
 }
 
-// In full segments and in the last one, in its last frame too: nothing of a blob is in any file, and all else is as it was.
+// In full segments and in the last one, in its last frame too: nothing of a blob is in any file,
+// and all else is as it was.
 func TestErasedFromEveryFile(t *testing.T) {
 	const n = 12
 	secrets := []int{0, 1, 4, 8, n - 1}
@@ -113,8 +115,9 @@ func TestErasedFromEveryFile(t *testing.T) {
 	}
 }
 
-// The power goes after each change to the disk that an erasure makes, or while a write is going on, and what was not synced survives in every
-// way: the blob is whole or gone, and gone with every trace once it was acknowledged. Never is anything damaged.
+// The power goes after each change to the disk that an erasure makes, or while a write is going on,
+// and what was not synced survives in every way: the blob is whole or gone, and gone with every
+// trace once it was acknowledged. Never is anything damaged.
 func TestCrashPowerWhileErasing(t *testing.T) {
 	const n = 9
 	random := rand.New(rand.NewPCG(*crash.Seed, 3))
@@ -130,7 +133,8 @@ func TestCrashPowerWhileErasing(t *testing.T) {
 						acknowledged++
 					}
 					left := d.Cut(how, random)
-					what := fmt.Sprintf("secret %d, power lost after change %d of an erasure (amid it: %v), which left %s; it said %v", which, after, partly, how, err)
+					what := fmt.Sprintf("secret %d, power lost after change %d of an erasure (amid it: %v), which "+
+						"left %s; it said %v", which, after, partly, how, err)
 					if err == nil && bytes.Contains(bytesOf(left), secret(which)[:40]) {
 						t.Fatalf("%s: there is something left", what)
 					}
@@ -210,7 +214,8 @@ func erasedUntil(t *testing.T, d disk.Disk, which, after int, amid bool, random 
 	return changes, err
 }
 
-// After an error of the disk the store is dead. Opened anew, by a system that shows what it has not kept, the blob is whole, or gone for good.
+// After an error of the disk the store is dead. Opened anew, by a system that shows what it has not
+// kept, the blob is whole, or gone for good.
 func TestEraseOnASickDisk(t *testing.T) {
 	const n = 9
 	failures, gone := 0, 0
@@ -242,10 +247,12 @@ func TestEraseOnASickDisk(t *testing.T) {
 				if !strings.HasPrefix(err.Error(), "filestore: erase: ") || strings.Contains(err.Error(), trace) {
 					t.Error(err)
 				}
-				if dead := s.Append(t.Context(), batch(n)); dead != nil && dead.Error() != err.Error() || dead == nil && s.dead != nil {
+				if dead := s.Append(t.Context(), batch(n)); dead != nil && dead.Error() != err.Error() ||
+					dead == nil && s.dead != nil {
 					t.Errorf("after %v: %v", err, dead)
 				} else if dead != nil {
-					if again := s.EraseBlob(t.Context(), contracts.Digest{}); again == nil || again.Error() != err.Error() {
+					if again := s.EraseBlob(t.Context(), contracts.Digest{}); again == nil ||
+						again.Error() != err.Error() {
 						t.Errorf("the dead erase: %v", again)
 					}
 					s.Close()
@@ -274,7 +281,8 @@ func TestEraseOnASickDisk(t *testing.T) {
 	}
 }
 
-// What else is wrong with the last frame is damage, though a blob of it was erased: it was acknowledged, and is not dropped.
+// What else is wrong with the last frame is damage, though a blob of it was erased: it was
+// acknowledged, and is not dropped.
 func TestDamageBesideAnErasedBlob(t *testing.T) {
 	for _, n := range []int{5, 6} { // with zeros in it, and without
 		damageBesideAnErasedBlob(t, n)
@@ -293,16 +301,16 @@ func damageBesideAnErasedBlob(t *testing.T, n int) {
 	require.NoError(t, mustAnswer(good[name]))
 	g, err := newSegment("", bytes.Clone(good[name]))
 	if err == nil {
-		err = g.settle(bytes.Clone(good[name]))
+		err = g.classifyTail(bytes.Clone(good[name]))
 	}
-	if err != nil || len(g.stains) != 2 {
-		t.Fatalf("%d marked, %v", len(g.stains), err)
+	if err != nil || len(g.erased) != 2 {
+		t.Fatalf("%d marked, %v", len(g.erased), err)
 	}
 	bits := 0
-	from := int(g.stains[0].at)
+	from := int(g.erased[0].at)
 	for at := from; at < int(g.end); at++ {
 		faded := false
-		for _, x := range g.stains {
+		for _, x := range g.erased {
 			start := int(x.at) + recordHead + len(contracts.Digest{})
 			faded = faded || at >= start && at < start+int(x.size)
 		}
@@ -318,7 +326,8 @@ func damageBesideAnErasedBlob(t *testing.T, n int) {
 	}
 }
 
-// A sector of an acknowledged frame that is lost is damage where a mark shows that it was acknowledged. Without one it would be torn.
+// A sector of an acknowledged frame that is lost is damage where a mark shows that it was
+// acknowledged. Without one it would be torn.
 func TestLostSectorBesideAnErasedBlob(t *testing.T) {
 	dense := func(c byte) []byte { return bytes.Repeat([]byte{c}, 2000) }
 	d := disktest.NewRAM()
@@ -332,7 +341,7 @@ func TestLostSectorBesideAnErasedBlob(t *testing.T) {
 	good := filesOf(d)
 	name := good.segments()[1] // all of it is this frame
 	file, tried := good[name], map[byte]int{}
-	for at := 0; at+sector < used(file); at += sector {
+	for at := 0; at+sector < trimmed(file); at += sector {
 		what := file[at]
 		if bytes.Count(file[at:at+sector], []byte{what}) != sector { // more than one record's
 			continue
@@ -354,13 +363,14 @@ func TestLostSectorBesideAnErasedBlob(t *testing.T) {
 	}
 }
 
-// Bytes that are not the blob's, without a mark, are damage, even those that an erasure would have left.
+// Bytes that are not the blob's, without a mark, are damage, even those that an erasure would have
+// left.
 func TestDamageIsNotErased(t *testing.T) {
 	good := filesOf(withSecrets(t, 9, 1, 8))
 	tried, erased := 0, 0
 	for _, name := range good.segments() {
 		for _, which := range []int{1, 8} {
-			for _, spoilt := range [][]byte{flipped(secret(which), 5, 0), fading[:len(secret(which))]} {
+			for _, spoilt := range [][]byte{flipped(secret(which), 5, 0), overwritten[:len(secret(which))]} {
 				b := bytes.ReplaceAll(good[name], secret(which), spoilt)
 				if bytes.Equal(b, good[name]) {
 					continue

@@ -12,7 +12,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
-// A store is opened again, as after a restart, and read by an auditor meanwhile. What is appended is a log's business: see [proofgraph.Open].
+// A store is opened again, as after a restart, and read by an auditor meanwhile. What is appended
+// is a log's business: see [proofgraph.Open].
 func Example() {
 	base, err := os.MkdirTemp("", "filestore-")
 	if err != nil {
@@ -25,7 +26,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := store.Append(ctx, proofgraph.Batch{Entries: []contracts.Entry{[]byte("first"), []byte("second")}}); err != nil {
+	if err := store.Append(ctx,
+		proofgraph.Batch{Entries: []contracts.Entry{[]byte("first"), []byte("second")}}); err != nil {
 		log.Fatal(err)
 	}
 	if err := store.Close(); err != nil {

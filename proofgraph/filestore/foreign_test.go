@@ -45,30 +45,41 @@ func TestWhatIsNotTheLog(t *testing.T) {
 		says, name string
 		files      files
 	}{
-		"a file of somebody":         {"not a file of a log", "notes.txt", good.but("notes.txt", []byte("buy milk"))},
-		"a number of another form":   {"not a file of a log", "1.log", good.but("1.log", good[names[0]])},
-		"number 0":                   {"not a file of a log", "00000000.log", good.but("00000000.log", good[names[0]])},
-		"a kind of another case":     {"not a file of a log", "00000004.LOG", good.but("00000004.LOG", good[names[0]])},
-		"a file under a log's name":  {"offset 0: not a segment", names[1], good.but(names[1], []byte("PNG, or whatever"))},
-		"an empty file":              {"offset 0: not a segment", names[1], good.but(names[1], []byte{})},
-		"a later format":             {"offset 0: a segment of format 3", names[0], good.but(names[0], flipped(good[names[0]], 16, 1))},
-		"the first is missing":       {"missing", names[0], good.but(names[0], nil)},
-		"one in the middle":          {"missing", names[1], good.but(names[1], nil)},
-		"the last":                   {"missing", names[2], good.but(names[2], nil)},
-		"the last, and no index":     {"missing", names[2], good.bare().but(names[2], nil)},
-		"all, but for an index":      {"missing", names[0], files{"00000001.index": good["00000001.index"]}},
-		"one under another's name":   {"offset 0: segment 1 of a log", names[1], good.but(names[1], good[names[0]])},
-		"the first of another log":   {"offset 0: a segment of another log", names[1], good.but(names[0], other[names[0]])},
-		"one of another log":         {"offset 0: a segment of another log", names[1], good.but(names[1], other[names[1]])},
-		"the last of another log":    {"offset 0: a segment of another log", names[2], good.but(names[2], other[names[2]])},
-		"the first of another way":   {"offset 0: a segment that does not follow", names[1], good.bare().but(names[0], fork[names[0]])},
-		"the last of another way":    {"offset 0: a segment that does not follow", names[2], good.but(names[2], fork[names[2]])},
-		"frames of another segment":  {"offset 72", names[2], good.but(names[2], slices.Concat(good[names[2]][:headerSize], good[names[0]][headerSize:]))},
-		"frames of another log":      {"offset 72", names[2], good.but(names[2], slices.Concat(good[names[2]][:headerSize], other[names[2]][headerSize:]))},
-		"frames of another, indexed": {"offset", names[1], good.but(names[1], slices.Concat(good[names[1]][:headerSize], other[names[1]][headerSize:]))},
+		"a file of somebody":       {"not a file of a log", "notes.txt", good.but("notes.txt", []byte("buy milk"))},
+		"a number of another form": {"not a file of a log", "1.log", good.but("1.log", good[names[0]])},
+		"number 0":                 {"not a file of a log", "00000000.log", good.but("00000000.log", good[names[0]])},
+		"a kind of another case":   {"not a file of a log", "00000004.LOG", good.but("00000004.LOG", good[names[0]])},
+		"a file under a log's name": {"offset 0: not a segment", names[1],
+			good.but(names[1], []byte("PNG, or whatever"))},
+		"an empty file": {"offset 0: not a segment", names[1], good.but(names[1], []byte{})},
+		"a later format": {"offset 0: a segment of format 3", names[0],
+			good.but(names[0], flipped(good[names[0]], 16, 1))},
+		"the first is missing":     {"missing", names[0], good.but(names[0], nil)},
+		"one in the middle":        {"missing", names[1], good.but(names[1], nil)},
+		"the last":                 {"missing", names[2], good.but(names[2], nil)},
+		"the last, and no index":   {"missing", names[2], good.bare().but(names[2], nil)},
+		"all, but for an index":    {"missing", names[0], files{"00000001.index": good["00000001.index"]}},
+		"one under another's name": {"offset 0: segment 1 of a log", names[1], good.but(names[1], good[names[0]])},
+		"the first of another log": {"offset 0: a segment of another log", names[1],
+			good.but(names[0], other[names[0]])},
+		"one of another log": {"offset 0: a segment of another log", names[1],
+			good.but(names[1], other[names[1]])},
+		"the last of another log": {"offset 0: a segment of another log", names[2],
+			good.but(names[2], other[names[2]])},
+		"the first of another way": {"offset 0: a segment that does not follow", names[1],
+			good.bare().but(names[0], fork[names[0]])},
+		"the last of another way": {"offset 0: a segment that does not follow", names[2],
+			good.but(names[2], fork[names[2]])},
+		"frames of another segment": {"offset 72", names[2],
+			good.but(names[2], slices.Concat(good[names[2]][:headerSize], good[names[0]][headerSize:]))},
+		"frames of another log": {"offset 72", names[2],
+			good.but(names[2], slices.Concat(good[names[2]][:headerSize], other[names[2]][headerSize:]))},
+		"frames of another, indexed": {"offset", names[1], good.but(names[1],
+			slices.Concat(good[names[1]][:headerSize], other[names[1]][headerSize:]))},
 	} {
 		err := c.files.answer(t, n)
-		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), filepath.Join(dir, c.name)) {
+		if err == nil || !strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(err.Error(), filepath.Join(dir, c.name)) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -78,7 +89,8 @@ func TestWhatIsNotTheLog(t *testing.T) {
 func TestIndexesAreRebuilt(t *testing.T) {
 	const n = 12
 	good := logOf(t, n)
-	indexes := slices.DeleteFunc(slices.Sorted(maps.Keys(good)), func(n string) bool { return filepath.Ext(n) != indexKind })
+	indexes := slices.DeleteFunc(slices.Sorted(maps.Keys(good)),
+		func(n string) bool { return filepath.Ext(n) != indexKind })
 	require.Len(t, indexes, 2, "indexes")
 	for i, name := range indexes {
 		whole := good[name]
@@ -109,7 +121,8 @@ func mustRebuild(t *testing.T, f, good files, what string) {
 	s := mustOpen(t, d)
 	mustHold(t, s, 12)
 	mustClose(t, s)
-	assert.True(t, maps.EqualFunc(filesOf(d), good, bytes.Equal), "%s: the files are not as if nothing had happened", what)
+	assert.True(t, maps.EqualFunc(filesOf(d), good, bytes.Equal), "%s: the files are not as if nothing had happened",
+		what)
 }
 
 // A disk without room for an index is no reason to refuse a log.
@@ -136,7 +149,8 @@ func (d *tapless) Create(path string) (disk.File, error) {
 func TestNoLogAmongOtherFiles(t *testing.T) {
 	f := files{"thesis.tex": []byte("…")}
 	d := f.disk()
-	if _, err := open(d, dir, Options{}, sizes{}); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "thesis.tex")) {
+	if _, err := open(d, dir, Options{}, sizes{}); err == nil ||
+		!strings.Contains(err.Error(), filepath.Join(dir, "thesis.tex")) {
 		t.Error(err)
 	}
 	if len(d.Names) != 1 {
@@ -144,10 +158,12 @@ func TestNoLogAmongOtherFiles(t *testing.T) {
 	}
 }
 
-// A directory is moved away while its log is open, and another log, or an older copy of it, comes in its place: of that nothing is overwritten.
+// A directory is moved away while its log is open, and another log, or an older copy of it, comes
+// in its place: of that nothing is overwritten.
 func TestNoSegmentTakesAnothersPlace(t *testing.T) {
 	const n = 12
-	for what, there := range map[string]files{"another log, as long": another(t, n, 0), "another log, shorter": another(t, 2, 0), "a copy": logOf(t, n), "nothing": {}} {
+	for what, there := range map[string]files{"another log, as long": another(t, n, 0),
+		"another log, shorter": another(t, 2, 0), "a copy": logOf(t, n), "nothing": {}} {
 		d := disktest.NewRAM()
 		s := mustOpen(t, d)
 		grow(t, s, 0, 2)
@@ -157,7 +173,8 @@ func TestNoSegmentTakesAnothersPlace(t *testing.T) {
 		for i := 2; err == nil && i < n; i++ {
 			err = s.Append(t.Context(), batch(i))
 		}
-		if err == nil || !strings.Contains(err.Error(), "filestore: append: ") || !strings.Contains(err.Error(), filepath.Join(dir, "0000000")) {
+		if err == nil || !strings.Contains(err.Error(), "filestore: append: ") ||
+			!strings.Contains(err.Error(), filepath.Join(dir, "0000000")) {
 			t.Errorf("%s: %v", what, err)
 		}
 		mustClose(t, s)

@@ -17,7 +17,7 @@ const (
 	recordHead = 12 // kind, three zeros, length of the body, checksum
 	beginSize  = recordHead + 32
 	endSize    = recordHead + 16
-	room       = 64  // zeros that follow the last frame: where the file ends before them, it was cut
+	trailer    = 64  // zeros that follow the last frame: a file that ends before them was cut
 	sector     = 512 // what a disk writes whole or not at all
 	maxFrame   = 1 << 30
 	maxSegment = math.MaxUint32 // offsets have 32 bits
@@ -26,28 +26,42 @@ const (
 // The kinds of records. None is zero, nor is the last byte of a frame.
 const (
 	kindBegin      = 'B' // of a frame
-	kindBlob       = 'D' // digest, bytes; the checksum covers the digest and not the bytes
-	kindErased     = 'X' // was 'D', and its checksum is that of it; three bits of the two differ
+	kindBlob       = 'D' // digest, bytes; the checksum does not cover the bytes
+	kindErased     = 'X' // was 'D' and keeps its checksum; the two kinds differ in three bits
 	kindCheckpoint = 'C'
 	kindEntry      = 'E'
 	kindEnd        = 'Z' // of a frame
-	kindNext       = 'N' // in the place of a frame: the log goes on in the next segment
+	kindNext       = 'N' // in place of a frame: the log goes on in the next segment
 )
 
 var (
 	magic   = [16]byte([]byte("helm log segment"))
-	endMark = [8]byte([]byte("\xa5\x5aframe\xa5")) // a flipped bit makes no zero of the last byte
+	endMark = [8]byte([]byte("\xa5\x5aframe\xa5")) // its last byte is not one flipped bit away from zero
 	table   = crc32.MakeTable(crc32.Castagnoli)
 	zeros   [1 << 20]byte // never written to
 )
 
-// A header begins a segment.
+func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
+func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+// allZeros reports whether b is all zeros.
+func allZeros(b []byte) bool {
+	for len(b) > len(zeros) {
+		if !bytes.Equal(b[:len(zeros)], zeros[:]) {
+			return false
+		}
+		b = b[len(zeros):]
+	}
+	return bytes.Equal(b, zeros[:len(b)])
+}
+
+// A header is the beginning of a segment.
 type header struct {
 	number uint32           // 1, 2, 3 …
 	first  uint64           // index of the first entry
-	log    contracts.Digest // of the log's first batch: which log this is
-	chain  uint32           // what the segment before ends with
-	sum    uint32           // checksum of all that; part of that of each record
+	log    contracts.Digest // identifies the log: a digest of its first batch
+	chain  uint32           // the chain at the end of the segment before
+	sum    uint32           // checksum of the fields above; part of the checksum of each record
 }
 
 func (h *header) encode() []byte {
@@ -80,7 +94,8 @@ func (h *header) decode(b []byte) error {
 	return nil
 }
 
-// checksum is that of a record: it covers where the record is, so one that stands elsewhere is damage too.
+// checksum returns the checksum of a record. It covers the record's offset, so that a record that
+// was moved does not check.
 func (h *header) checksum(offset uint64, kind byte, size int, covered []byte) uint32 {
 	var place [20]byte
 	binary.LittleEndian.PutUint32(place[:], h.sum)
@@ -90,14 +105,14 @@ func (h *header) checksum(offset uint64, kind byte, size int, covered []byte) ui
 	return crc32.Update(crc32.Update(0, table, place[:]), table, covered)
 }
 
-// link makes one checksum of all records up to here, in their order.
-func link(chain, sum uint32) uint32 {
+// chainSum adds the checksum of a record to the chain, a checksum of all records in their order.
+func chainSum(chain, sum uint32) uint32 {
 	var b [4]byte
 	binary.LittleEndian.PutUint32(b[:], sum)
 	return crc32.Update(chain, table, b[:])
 }
 
-// A writer appends records to what will stand at an offset.
+// A writer encodes records that will be written at an offset.
 type writer struct {
 	*header
 	buf   []byte
@@ -105,7 +120,8 @@ type writer struct {
 	chain uint32
 }
 
-// record appends one and gives its offset. Its body is in two parts; of a blob only the first is covered by the checksum.
+// record appends a record and returns its offset. The body is in two parts, because the checksum of
+// a blob covers only the first.
 func (w *writer) record(kind byte, head, tail []byte) uint32 {
 	at, size := len(w.buf), len(head)+len(tail)
 	w.buf = append(w.buf, kind, 0, 0, 0)
@@ -115,11 +131,12 @@ func (w *writer) record(kind byte, head, tail []byte) uint32 {
 	sum := w.checksum(w.base+uint64(at), kind, size, w.buf[at+recordHead:])
 	w.buf = append(w.buf, tail...)
 	binary.LittleEndian.PutUint32(w.buf[at+8:], sum)
-	w.chain = link(w.chain, sum)
+	w.chain = chainSum(w.chain, sum)
 	return uint32(w.base) + uint32(at)
 }
 
-// begin opens a frame: the batch at that index, of so many entries and blobs, in so many bytes.
+// begin appends the begin record of a frame: the batch's index, its numbers of entries and blobs,
+// its size in bytes.
 func (w *writer) begin(at uint64, entries, blobs, size int) {
 	var b [beginSize - recordHead]byte
 	binary.LittleEndian.PutUint64(b[:], at)
@@ -131,20 +148,20 @@ func (w *writer) begin(at uint64, entries, blobs, size int) {
 	w.record(kindBegin, b[:], nil)
 }
 
-// end closes a frame, or the segment.
+// end appends the last record of a frame, or of the segment.
 func (w *writer) end(kind byte) {
 	var b [endSize - recordHead]byte
 	binary.LittleEndian.PutUint32(b[:], w.chain)
-	binary.LittleEndian.PutUint32(b[4:], blanks(w.buf, w.base))
+	binary.LittleEndian.PutUint32(b[4:], zeroSectors(w.buf, w.base))
 	copy(b[8:], endMark[:])
 	w.record(kind, b[:], nil)
 }
 
-// blanks counts the sectors that are all zeros of what stands at an offset, from its beginning up to the sector that it ends in, which has
-// something of an end record.
-func blanks(b []byte, offset uint64) (n uint32) {
+// zeroSectors counts the sectors of b that are all zeros, if b is written at an offset. The sector
+// that b ends in is not counted, since it has a part of the end record.
+func zeroSectors(b []byte, offset uint64) (n uint32) {
 	for first := sector - offset%sector; first <= uint64(len(b)); first = sector {
-		if blank(b[:first]) {
+		if allZeros(b[:first]) {
 			n++
 		}
 		b = b[first:]
@@ -152,14 +169,14 @@ func blanks(b []byte, offset uint64) (n uint32) {
 	return n
 }
 
-// A record is one that was read: its checksum is right.
+// A record is one that was read and whose checksum is right.
 type record struct {
 	kind byte
 	body []byte
 	sum  uint32
 }
 
-// read takes the record at an offset of b, which begins at base.
+// read returns the record at an offset of the file. b is the part of the file that begins at base.
 func (h *header) read(b []byte, base, offset uint64) (record, bool) {
 	b = b[min(offset-base, uint64(len(b))):]
 	if len(b) < recordHead || b[1]|b[2]|b[3] != 0 {
@@ -174,7 +191,8 @@ func (h *header) read(b []byte, base, offset uint64) (record, bool) {
 	if kind == kindBlob || kind == kindErased {
 		covered, written = body[:min(len(body), len(contracts.Digest{}))], kindBlob
 	}
-	if written == kindBlob && len(body) < len(contracts.Digest{}) || h.checksum(offset, written, int(size), covered) != sum {
+	if written == kindBlob && len(body) < len(contracts.Digest{}) ||
+		h.checksum(offset, written, int(size), covered) != sum {
 		return record{}, false
 	}
 	return record{kind, body, sum}, true

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// A disk that is full, a real one: the store dies, and says where. The log is opened all the same, although there is no room for the number
-// of the process in the lock; and when there is room again it goes on.
+// A disk that is full, a real one: the store dies, and says where. The log is opened all the same,
+// although there is no room for the number of the process in the lock; and when there is room again
+// it goes on.
 func TestFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"); err != nil {
@@ -27,7 +28,8 @@ func TestFullDisk(t *testing.T) {
 	}
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	mustClose(t, s)
-	if err := os.WriteFile(hog, make([]byte, 1<<20), 0o600); !errors.Is(err, syscall.ENOSPC) { // what was in the lock, too
+	if err := os.WriteFile(hog, make([]byte, 1<<20), 0o600); !errors.Is(err,
+		syscall.ENOSPC) { // what was in the lock, too
 		t.Fatal(err)
 	}
 	s = mustOpenReal(t, dir)

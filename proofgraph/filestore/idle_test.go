@@ -59,7 +59,8 @@ func (f *countedFile) Close() error {
 	return f.File.Close()
 }
 
-// Blobs are read from files that are open already, of no more than some segments, and none is open behind Close.
+// Blobs are read from files that are open already, of no more than some segments, and none is open
+// behind Close.
 func TestIdleFiles(t *testing.T) {
 	const n = 120
 	d := &counted{Disk: logOf(t, n).disk()}
@@ -102,7 +103,8 @@ func TestIdleFiles(t *testing.T) {
 	}
 }
 
-// A store is closed while blobs are read and erased: each reading ends with the bytes or an error, and no file is left open.
+// A store is closed while blobs are read and erased: each reading ends with the bytes or an error,
+// and no file is left open.
 func TestClosedWhileRead(t *testing.T) {
 	const n, readers = 12, 4
 	given, closed := 0, 0
@@ -133,7 +135,8 @@ func TestClosedWhileRead(t *testing.T) {
 			if err := s.EraseBlob(t.Context(), crypto.Sum(secret(1))); err != nil && err != errClosed {
 				t.Error(err)
 			}
-			if _, err := s.Blob(t.Context(), crypto.Sum(secret(1))); err != errClosed && !errors.Is(err, proofgraph.ErrNoBlob) {
+			if _, err := s.Blob(t.Context(), crypto.Sum(secret(1))); err != errClosed && !errors.Is(err,
+				proofgraph.ErrNoBlob) {
 				t.Error(err)
 			}
 		})
@@ -151,7 +154,8 @@ func TestClosedWhileRead(t *testing.T) {
 	}
 }
 
-// What was read of a blob stays in no file that is idle: another process erases it, and the next reading finds that.
+// What was read of a blob stays in no file that is idle: another process erases it, and the next
+// reading finds that.
 func TestIdleForgets(t *testing.T) {
 	d := withSecrets(t, 3, 1)
 	s := mustOpen(t, d)

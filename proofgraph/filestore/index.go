@@ -9,12 +9,14 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// The index of a full segment holds what reading the segment would find. It is derived: where it is missing, or is not of this segment, or
-// is damaged, the segment is read.
+// The index of a full segment contains the offsets in it. It is derived: if it is missing, or is of
+// another segment, or is damaged, the segment is read.
 //
-//	"helm log index 1" | header's checksum | end | tail | note | entries | blobs | offset of each entry | digest and offset of each blob | checksum
+//	"helm log index 1" | header's checksum | end | tail | note | entries | blobs
+//	| offset of each entry | digest and offset of each blob | checksum
 //
-// The offset of a blob that was erased is 0. Before anything of a segment is erased its index is removed.
+// The offset of a blob that was erased is 0. Before a blob of a segment is erased, the
+// segment's index is removed.
 var indexMagic = []byte("helm log index 1")
 
 const (
@@ -22,7 +24,7 @@ const (
 	indexBlob = len(contracts.Digest{}) + 4
 )
 
-// encodeIndex takes the digests of blobs from where they are by number.
+// encodeIndex encodes the index of a full segment. The digests of blobs are in digests, by number.
 func (s *segment) encodeIndex(digests *proofgraph.Index) []byte {
 	b := append([]byte(nil), indexMagic...)
 	for _, n := range [...]uint32{s.sum, s.end, s.tail, s.note, uint32(len(s.entries)), uint32(len(s.blobs))} {
@@ -38,9 +40,11 @@ func (s *segment) encodeIndex(digests *proofgraph.Index) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, table))
 }
 
-// decodeIndex fills in a segment of which the header is known. It is false, with nothing changed, where b is not its index.
+// decodeIndex fills in a segment whose header is known. If b is not its index, decodeIndex returns
+// false and changes nothing.
 func (s *segment) decodeIndex(b []byte) bool {
-	if len(b) < indexHead+4 || !bytes.HasPrefix(b, indexMagic) || le32(b[16:]) != s.sum || crc32.Checksum(b[:len(b)-4], table) != le32(b[len(b)-4:]) {
+	if len(b) < indexHead+4 || !bytes.HasPrefix(b, indexMagic) || le32(b[16:]) != s.sum ||
+		crc32.Checksum(b[:len(b)-4], table) != le32(b[len(b)-4:]) {
 		return false
 	}
 	entries, blobs := int(le32(b[32:])), int(le32(b[36:]))

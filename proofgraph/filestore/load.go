@@ -10,13 +10,13 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// load finds out what is in the directory, and if it is to be written to, mends what a crash left and makes ready for what comes.
+// load reads the directory. If the store is not read only, it repairs the state that a crash left.
 func (s *Store) load() error {
 	count, leftover, err := s.files()
 	if err != nil {
 		return err
 	}
-	list := make([]*found, count)
+	list := make([]*foundSegment, count)
 	for i := range list {
 		if list[i], err = s.find(uint32(i + 1)); err != nil {
 			return err
@@ -26,14 +26,14 @@ func (s *Store) load() error {
 		}
 	}
 	for i := len(list) - 1; i >= 0; i-- {
-		var next *found
+		var next *foundSegment
 		if i+1 < len(list) {
 			next = list[i+1]
 		}
 		if err := s.examine(list[i], next, i+2 == len(list)); err != nil {
 			return err
 		}
-		if i+2 < len(list) { // only what may have to be mended is kept, lest the whole log be in memory
+		if i+2 < len(list) { // only segments that may need repair are kept in memory
 			list[i].bytes = nil
 		}
 	}
@@ -43,29 +43,29 @@ func (s *Store) load() error {
 		}
 	}
 	if s.readOnly {
-		err = s.settled(list)
+		err = s.syncUnsettled(list)
 	} else {
-		err = s.mend(list, leftover)
+		err = s.repair(list, leftover)
 	}
 	if err != nil {
 		return fmt.Errorf("filestore: %w", err)
 	}
 	for _, g := range list {
-		g.bytes = nil // the store holds what it is in
+		g.bytes = nil // the store keeps the segment that it is part of
 	}
-	return s.recall()
+	return s.loadCheckpoint()
 }
 
-// found is a segment as it was found.
-type found struct {
+// A foundSegment is a segment as it was found.
+type foundSegment struct {
 	segment
-	bytes []byte // all, where it was read
-	size  uint64 // of the file
-	index bool   // it has one that is right
+	bytes    []byte // the whole file, if it was read
+	size     uint64 // of the file
+	hasIndex bool   // it has an index that is right
 }
 
 // find reads the header of a segment.
-func (s *Store) find(number uint32) (*found, error) {
+func (s *Store) find(number uint32) (*foundSegment, error) {
 	path := s.path(number, logKind)
 	f, err := s.disk.View(path)
 	if err != nil {
@@ -89,20 +89,20 @@ func (s *Store) find(number uint32) (*found, error) {
 	case size > maxSegment:
 		return nil, &damage{path, maxSegment, "a segment is not as long as that"}
 	}
-	return &found{segment: *g, size: uint64(size)}, nil
+	return &foundSegment{segment: *g, size: uint64(size)}, nil
 }
 
-// examine learns what a segment holds, from its index if it has one. Only the last one may not be full; or the one before, if the last was
-// just begun and nothing is in it.
-func (s *Store) examine(g, next *found, lastButOne bool) error {
-	if next != nil && s.indexed(g, next) {
+// examine reads a segment, or its index if it has one. Every segment but the last must be full. The
+// one before the last need not be if the last has no frames yet.
+func (s *Store) examine(g, next *foundSegment, lastButOne bool) error {
+	if next != nil && s.loadIndex(g, next) {
 		return nil
 	}
 	var err error
 	if g.bytes, err = s.read(g); err != nil {
 		return err
 	}
-	if err := g.settle(g.bytes); err != nil {
+	if err := g.classifyTail(g.bytes); err != nil {
 		return err
 	}
 	switch {
@@ -118,13 +118,13 @@ func (s *Store) examine(g, next *found, lastButOne bool) error {
 	return nil
 }
 
-// precedes tells whether the next segment goes on where this one ends.
+// precedes reports whether the next segment goes on where this one ends.
 func (s *segment) precedes(next *segment) bool {
 	return next.chain == s.tail && next.first == s.first+uint64(len(s.entries))
 }
 
-// indexed takes what a segment holds from its index.
-func (s *Store) indexed(g, next *found) bool {
+// loadIndex fills in a segment from its index. It returns false if there is no right index.
+func (s *Store) loadIndex(g, next *foundSegment) bool {
 	f, err := s.disk.View(s.path(g.number, indexKind))
 	if err != nil {
 		return false
@@ -142,12 +142,12 @@ func (s *Store) indexed(g, next *found) bool {
 	if !at.decodeIndex(b) || !at.precedes(&next.segment) || uint64(at.end)+endSize > g.size {
 		return false
 	}
-	g.segment, g.index = at, true
+	g.segment, g.hasIndex = at, true
 	return true
 }
 
 // read reads a whole file.
-func (s *Store) read(g *found) ([]byte, error) {
+func (s *Store) read(g *foundSegment) ([]byte, error) {
 	f, err := s.disk.View(g.path)
 	if err != nil {
 		return nil, fmt.Errorf("filestore: %w", err)
@@ -165,8 +165,9 @@ func (s *Store) read(g *found) ([]byte, error) {
 	return b, nil
 }
 
-// unsettled are the segments of which something may not be on stable storage yet: the last, and the one before while nothing is in that.
-func unsettled(list []*found) []*found {
+// unsettled returns the segments that may not be on stable storage yet: the last, and while that
+// has no frames the one before.
+func unsettled(list []*foundSegment) []*foundSegment {
 	n := len(list)
 	if n > 1 && list[n-1].end == headerSize {
 		return list[n-2:]
@@ -174,8 +175,9 @@ func unsettled(list []*found) []*found {
 	return list[max(n-1, 0):]
 }
 
-// settled sees to it that what was read is durable, so that an auditor sees nothing that a crash could take back.
-func (s *Store) settled(list []*found) error {
+// syncUnsettled makes durable what was read, so that an auditor sees nothing that a crash could
+// undo.
+func (s *Store) syncUnsettled(list []*foundSegment) error {
 	for _, g := range unsettled(list) {
 		f, err := s.disk.View(g.path)
 		if err != nil {
@@ -183,16 +185,18 @@ func (s *Store) settled(list []*found) error {
 		}
 		err = f.Sync()
 		f.Close()
-		if err != nil && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.EINVAL) { // of what cannot be written to
+		readOnly := errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EINVAL) // nothing to write
+		if err != nil && !readOnly {
 			return fmt.Errorf("%s: sync: %w", g.path, err)
 		}
 	}
 	return nil
 }
 
-// mend makes durable what is there, and zero what is torn. The last frame is written again, and the zeros behind it: where a sync failed
-// before, the system may show bytes that are not on the disk, and will not write them by itself.
-func (s *Store) mend(list []*found, leftover []string) error {
+// repair makes the log durable as it was read, and overwrites a torn frame with zeros. It writes
+// the last frame again, and the zeros after it: if a sync failed before, the system may show bytes
+// that are not on the disk, and will not write them by itself.
+func (s *Store) repair(list []*foundSegment, leftover []string) error {
 	for _, name := range leftover {
 		if err := s.disk.Remove(filepath.Join(s.dir, name)); err != nil {
 			return err
@@ -201,16 +205,16 @@ func (s *Store) mend(list []*found, leftover []string) error {
 	if len(list) == 0 {
 		return nil
 	}
-	if err := s.disk.SyncDir(s.dir); err != nil { // the last file lasts before the one before it says that it follows
+	if err := s.disk.SyncDir(s.dir); err != nil { // the last file is durable before the one before it refers to it
 		return err
 	}
 	for _, g := range list {
-		if err := s.erasedBefore(&g.segment); err != nil {
+		if err := s.finishErasures(&g.segment); err != nil {
 			return err
 		}
 	}
 	for _, g := range unsettled(list) {
-		if g.index { // its end was durable before that was written
+		if g.hasIndex { // its end was durable before its index was written
 			continue
 		}
 		if s.file != nil {
@@ -229,19 +233,21 @@ func (s *Store) mend(list []*found, leftover []string) error {
 			if err := s.finish(&g.segment, f); err != nil {
 				return err
 			}
-			g.index = true
+			g.hasIndex = true
 		}
 	}
 	for _, g := range list[:len(list)-1] {
-		if !g.index {
+		if !g.hasIndex {
 			s.writeIndex(&g.segment)
 		}
 	}
 	return nil
 }
 
-// rewrite begins to erase behind the beginning of a torn frame, and that goes last: cut short, it leaves a tail that is torn as before.
-func (g *found) rewrite(f disk.File) error {
+// rewrite writes the last frame again, and overwrites a torn frame after it with zeros: first from
+// after its begin record on, and the begin record last, so that the frame is still torn if that is
+// cut short.
+func (g *foundSegment) rewrite(f disk.File) error {
 	if _, err := f.WriteAt(g.bytes[g.before.end:g.end], int64(g.before.end)); err != nil {
 		return err
 	}
@@ -256,8 +262,8 @@ func (g *found) rewrite(f disk.File) error {
 	return f.Sync()
 }
 
-// recall reads the latest checkpoint.
-func (s *Store) recall() error {
+// loadCheckpoint reads the latest checkpoint.
+func (s *Store) loadCheckpoint() error {
 	for i := len(s.segments) - 1; i >= 0; i-- {
 		g := s.segments[i]
 		if g.note == 0 {

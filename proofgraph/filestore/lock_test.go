@@ -72,7 +72,8 @@ func TestOneProcessAtATime(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	mustHold(t, s, 3)
-	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "this process ("+strconv.Itoa(os.Getpid())+") has it open already") {
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(),
+		"this process ("+strconv.Itoa(os.Getpid())+") has it open already") {
 		t.Error(err)
 	}
 	mustClose(t, s)
@@ -87,7 +88,8 @@ func TestLockRemoved(t *testing.T) {
 	h := hold(t, dir)
 	for range 2 { // the second time over the file that the first one made
 		require.NoError(t, os.Remove(filepath.Join(dir, lockName)))
-		if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), dir+": another process has it open") {
+		if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(),
+			dir+": another process has it open") {
 			t.Fatalf("two processes write: %v", err)
 		}
 	}
@@ -104,7 +106,8 @@ func TestLockRemoved(t *testing.T) {
 func TestWaitForTheOtherProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	h := hold(t, dir)
-	if _, err := Open(dir, Options{Wait: 50 * time.Millisecond}); err == nil || !strings.Contains(err.Error(), strconv.Itoa(h.Process.Pid)) {
+	if _, err := Open(dir, Options{Wait: 50 * time.Millisecond}); err == nil ||
+		!strings.Contains(err.Error(), strconv.Itoa(h.Process.Pid)) {
 		t.Fatalf("waited for what did not come: %v", err)
 	}
 	type opened struct {
@@ -125,7 +128,8 @@ func TestWaitForTheOtherProcess(t *testing.T) {
 	mustHold(t, s.Store, 5)
 }
 
-// What may not be read or written is an error with its name, and root may do anything: so the test drops its rights, in a process of its own.
+// What may not be read or written is an error with its name, and root may do anything: so the test
+// drops its rights, in a process of its own.
 func TestNoPermission(t *testing.T) {
 	if os.Getuid() == 0 && os.Getenv(holderDir) == "" {
 		c := exec.Command(reachable(t), "-test.run=^TestNoPermission$", "-test.v")
@@ -151,12 +155,14 @@ func TestNoPermission(t *testing.T) {
 		path  string
 		mode  os.FileMode
 		write bool // reading is still possible
-	}{{dir, 0, false}, {name, 0, false}, {filepath.Join(dir, "00000002.log"), 0o400, true}, {filepath.Join(dir, lockName), 0o400, true}} {
+	}{{dir, 0, false}, {name, 0, false}, {filepath.Join(dir, "00000002.log"), 0o400, true},
+		{filepath.Join(dir, lockName), 0o400, true}} {
 		was, err := os.Stat(c.path)
 		require.NoError(t, err)
 		require.NoError(t, os.Chmod(c.path, c.mode))
 		_, err = Open(dir, Options{})
-		if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), c.path) || !strings.HasPrefix(err.Error(), "filestore: ") {
+		if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), c.path) ||
+			!strings.HasPrefix(err.Error(), "filestore: ") {
 			t.Errorf("%s: %v", c.path, err)
 		}
 		r, err := OpenReadOnly(dir)

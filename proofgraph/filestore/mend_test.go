@@ -11,7 +11,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// until is a disk that a process reaches until it has made so many changes; then nothing is done any more. It tells whether it came to that.
+// until is a disk that a process reaches until it has made so many changes; then nothing is done
+// any more. It tells whether it came to that.
 func until(d disk.Disk, changes int) (_ disk.Disk, gone *bool) {
 	gone = new(bool)
 	return &disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
@@ -24,8 +25,8 @@ func until(d disk.Disk, changes int) (_ disk.Disk, gone *bool) {
 	}}, gone
 }
 
-// A process is killed at any change that it makes, which the system still shows, and while the next one mends that the power goes. What was
-// acknowledged is there whatever is left.
+// A process is killed at any change that it makes, which the system still shows, and while the next
+// one mends that the power goes. What was acknowledged is there whatever is left.
 func TestPowerGoesWhileAKillIsMended(t *testing.T) {
 	const n, changes = 12, 8
 	cuts := 0
@@ -44,7 +45,8 @@ func TestPowerGoesWhileAKillIsMended(t *testing.T) {
 			_, _ = open(d, dir, Options{}, small) // its power goes, and it is gone
 			random := rand.New(rand.NewPCG(uint64(kill), uint64(after)))
 			for _, how := range disktest.Survivals {
-				what := fmt.Sprintf("killed after change %d, power lost after change %d of mending, which left %s", kill, after, how)
+				what := fmt.Sprintf("killed after change %d, power lost after change %d of mending, which left %s",
+					kill, after, how)
 				s, err := open(r.Cut(how, random), dir, Options{}, small)
 				require.NoError(t, err, "%s", what)
 				there := int(s.entries / 2)

@@ -12,16 +12,20 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// Open opens the log in a directory, to read and to write, or makes the directory, in one that is there, for a log that begins. The directory
-// is the log's alone. Where another process has it open, the error names that process, unless it ends within Options.Wait.
+// Open opens the log in a directory, to read and to write. If the directory does not exist, or is
+// empty, Open begins a log there. The directory is the log's alone. If another process has it open,
+// Open waits for it for up to Options.Wait, and then returns an error that names that process.
 //
-// What a crash left half written is made undone: nothing of it was acknowledged. A file that is damaged, cut, missing, or of another log
-// is an error that names file and offset, and then nothing is changed.
+// Open removes a frame that a crash left half written, which was never acknowledged. A file that is
+// damaged, cut, missing, or of another log is an error that names file and offset, and then nothing
+// is changed.
 func Open(dir string, o Options) (*Store, error) { return open(disk.OS{}, dir, o, sizes{}) }
 
-// OpenReadOnly opens the log in a directory as it is now, to be read, while a process may be writing to it. What is acknowledged later is
-// not seen; open it again. It changes nothing, and what it gives is on stable storage: only behind a process whose sync failed, and which is
-// sealed, may the system show what it will not keep. Until Close it has up to 16 files open.
+// OpenReadOnly opens the log in a directory as it is now, for reading, while a process may be
+// writing to it. It does not see what is acknowledged later; open it again. It changes nothing, and
+// what it reads is on stable storage, with one exception: after a sync of the writing process
+// failed, which seals that log, the system may show bytes that it will not keep. Until Close it has
+// up to 16 files open.
 func OpenReadOnly(dir string) (*Store, error) { return openReadOnly(disk.OS{}, dir) }
 
 const poll = 20 * time.Millisecond
@@ -29,21 +33,21 @@ const poll = 20 * time.Millisecond
 func open(d disk.Disk, dir string, o Options, z sizes) (_ *Store, err error) {
 	s := &Store{disk: d, dir: dir, sizes: z.orDefault()}
 	names, err := d.List(dir)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 { // who made an empty one may have ended before it was there to stay
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 { // an empty directory may not be durable yet
 		err = d.Mkdir(dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("filestore: %w", err)
 	}
-	_, _, err = s.files() // before there is a lock in somebody's directory
-	if errors.As(err, new(absent)) {
-		_, _, err = s.files() // perhaps a segment came into its place while names were read
+	_, _, err = s.files() // before the lock is made in a directory of other files
+	if errors.As(err, new(missingError)) {
+		_, _, err = s.files() // a segment may have been renamed while names were read
 	}
 	if err != nil {
 		return nil, err
 	}
-	for waited := time.Duration(0); s.held == nil; waited += poll {
-		if s.held, err = d.Lock(filepath.Join(dir, lockName)); err == nil {
+	for waited := time.Duration(0); s.lock == nil; waited += poll {
+		if s.lock, err = d.Lock(filepath.Join(dir, lockName)); err == nil {
 			break
 		}
 		if !errors.As(err, new(disk.HeldError)) || waited >= o.Wait {
@@ -62,8 +66,9 @@ func open(d disk.Disk, dir string, o Options, z sizes) (_ *Store, err error) {
 	return s, nil
 }
 
-// openReadOnly reads what may be written to meanwhile, which is not read at one moment: a frame may be seen and the one before it not yet,
-// a segment and not its successor. Read again, that is there; what is wrong stays.
+// openReadOnly opens a directory that another process may be writing to. Files are not read at one
+// moment, so a frame may be seen without the one before it, or a segment without the next. Reading
+// again sees both. An error that stays the same is real.
 func openReadOnly(d disk.Disk, dir string) (*Store, error) {
 	for before := ""; ; {
 		s := &Store{disk: d, dir: dir, readOnly: true}
@@ -78,7 +83,7 @@ func openReadOnly(d disk.Disk, dir string) (*Store, error) {
 	}
 }
 
-// files gives the number of segments, and what was not finished when a process ended.
+// files returns the number of segments, and the files that were not finished when a process ended.
 func (s *Store) files() (segments uint32, leftover []string, err error) {
 	names, err := s.disk.List(s.dir)
 	if err != nil {
@@ -95,8 +100,11 @@ func (s *Store) files() (segments uint32, leftover []string, err error) {
 		n, err := strconv.ParseUint(stem, 10, 32)
 		switch number := uint32(n); {
 		case name == lockName:
-		case err != nil || filepath.Base(s.path(number, kind)) != stem+kind || number == 0 || kind != logKind && kind != indexKind:
-			return 0, nil, fmt.Errorf("filestore: %s: not a file of a log: give the log a directory of its own, or move this file out of it", filepath.Join(s.dir, name))
+		case err != nil || filepath.Base(s.path(number, kind)) != stem+kind || number == 0 ||
+			kind != logKind && kind != indexKind:
+			return 0, nil,
+				fmt.Errorf("filestore: %s: not a file of a log: give the log a directory of its own, or move this "+
+					"file out of it", filepath.Join(s.dir, name))
 		case strings.HasSuffix(name, newKind):
 			leftover = append(leftover, name)
 		case kind == indexKind:
@@ -113,11 +121,11 @@ func (s *Store) files() (segments uint32, leftover []string, err error) {
 	return segments, leftover, nil
 }
 
-func (s *Store) missingFile(number uint32) error { return absent{s.path(number, logKind)} }
+func (s *Store) missingFile(number uint32) error { return missingError{s.path(number, logKind)} }
 
-// absent is the error where there ought to be a segment.
-type absent struct{ path string }
+// A missingError says that a segment is missing.
+type missingError struct{ path string }
 
-func (a absent) Error() string {
+func (a missingError) Error() string {
 	return "filestore: " + a.path + ": the file is missing; nothing was changed: restore it from a copy"
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// The process that made the directory may have been killed before it was there to stay. Whoever finds it empty makes sure.
+// The process that made the directory may have been killed before it was there to stay. Whoever
+// finds it empty makes sure.
 func TestAnEmptyDirectoryIsMadeToLast(t *testing.T) {
 	d := disktest.NewRAM()
 	d.Dirs[dir] = true
@@ -27,8 +28,8 @@ func TestAnEmptyDirectoryIsMadeToLast(t *testing.T) {
 	assert.True(t, slices.Equal(done, []string{"mkdir", "lock"}), "%q", done)
 }
 
-// A process that waits for another's end reads the names of files while that goes over to the next segment: it may see the index that is
-// written last, and not the segment.
+// A process that waits for another's end reads the names of files while that goes over to the next
+// segment: it may see the index that is written last, and not the segment.
 func TestNamesThatAreReadWhileASegmentBegins(t *testing.T) {
 	const n = 12
 	d := &glance{RAM: logOf(t, n).disk()}
@@ -37,7 +38,8 @@ func TestNamesThatAreReadWhileASegmentBegins(t *testing.T) {
 	if d.glances < 2 {
 		t.Error("the names were read once")
 	}
-	if _, err := open(&glance{RAM: d.RAM, always: true}, dir, Options{}, small); err == nil || !strings.Contains(err.Error(), "00000003.log: the file is missing") {
+	if _, err := open(&glance{RAM: d.RAM, always: true}, dir, Options{}, small); err == nil ||
+		!strings.Contains(err.Error(), "00000003.log: the file is missing") {
 		t.Error(err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// Size is the number of entries on stable storage.
+// Size returns the number of entries on stable storage.
 func (s *Store) Size(ctx context.Context) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -29,7 +29,7 @@ func (s *Store) Size(ctx context.Context) (uint64, error) {
 	return s.entries, nil
 }
 
-// Checkpoint gives a copy of the latest checkpoint.
+// Checkpoint returns a copy of the latest checkpoint.
 func (s *Store) Checkpoint(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (s *Store) Checkpoint(ctx context.Context) ([]byte, error) {
 	return bytes.Clone(s.note), nil
 }
 
-// Entries reads entries from the files, and checks each against its checksum.
+// Entries reads entries from the files, and verifies the checksum of each.
 func (s *Store) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 	return func(yield func(contracts.Entry, error) bool) {
 		if size, err := s.Size(ctx); err != nil {
@@ -53,7 +53,7 @@ func (s *Store) Entries(ctx context.Context, from, to uint64) iter.Seq2[contract
 			return
 		}
 		for from < to {
-			g, offsets := s.holding(from)
+			g, offsets := s.segmentOf(from)
 			offsets = offsets[from-g.first:]
 			offsets = offsets[:min(uint64(len(offsets)), to-from)]
 			if !s.each(ctx, g, offsets, from, yield) {
@@ -64,8 +64,8 @@ func (s *Store) Entries(ctx context.Context, from, to uint64) iter.Seq2[contract
 	}
 }
 
-// holding is the segment that an entry is in, and where its entries are.
-func (s *Store) holding(entry uint64) (*segment, []uint32) {
+// segmentOf returns the segment of an entry, and the offsets of the segment's entries.
+func (s *Store) segmentOf(entry uint64) (*segment, []uint32) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	g := s.segments[sort.Search(len(s.segments), func(i int) bool { return s.segments[i].first > entry })-1]
@@ -73,7 +73,9 @@ func (s *Store) holding(entry uint64) (*segment, []uint32) {
 }
 
 // each yields entries of one segment.
-func (s *Store) each(ctx context.Context, g *segment, offsets []uint32, index uint64, yield func(contracts.Entry, error) bool) bool {
+func (s *Store) each(
+	ctx context.Context, g *segment, offsets []uint32, index uint64, yield func(contracts.Entry, error) bool,
+) bool {
 	f, err := s.disk.View(g.path)
 	if err != nil {
 		yield(nil, fmt.Errorf("filestore: %w", err))
@@ -99,7 +101,8 @@ func (s *Store) each(ctx context.Context, g *segment, offsets []uint32, index ui
 	return true
 }
 
-// Blob reads a blob, and checks it against its digest. One that is erased meanwhile was marked as such before its bytes changed.
+// Blob reads a blob and verifies its digest. If the blob is erased meanwhile, its record was marked
+// before its bytes changed.
 func (s *Store) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -118,22 +121,23 @@ func (s *Store) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 		w.buf = w.buf[:0]
 		b, err = w.blob(at, d)
 	}
-	if err != nil { // of the file perhaps, so that the next call opens it anew
+	if err != nil { // perhaps of the file: the next call opens it again
 		w.file.Close()
 		return nil, err
 	}
-	s.keep(w)
+	s.park(w)
 	return b, nil
 }
 
-// locate gives the record of a blob, and a window on its segment: an idle one, or one whose file is to be opened.
+// locate returns the offset of a blob's record, and a window on its segment: an idle one, or one
+// whose file is not open yet.
 func (s *Store) locate(d contracts.Digest) (*window, uint32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, 0, errClosed
 	}
-	g, i, ok := s.live(d)
+	g, i, ok := s.findBlob(d)
 	if !ok {
 		return nil, 0, proofgraph.ErrNoBlob
 	}
@@ -146,12 +150,14 @@ func (s *Store) locate(d contracts.Digest) (*window, uint32, error) {
 	return &window{segment: g, least: 4 << 10}, g.blobs[i], nil
 }
 
-// maxIdle is how many files are left open for whoever reads a blob next: that is one read, and opening one is more than that.
+// maxIdle is how many files stay open for later reads of blobs, because opening a file takes longer
+// than reading from it.
 const maxIdle = 16
 
-// keep makes a window idle. What it has read it forgets, since it may be erased. The one that was idle for longest is closed where there are
-// too many, and this one where the store was closed meanwhile.
-func (s *Store) keep(w *window) {
+// park makes a window idle. It drops the bytes that the window has read, because they may be
+// erased. If there are too many idle windows, park closes the one that was idle for longest; if the
+// store was closed meanwhile, it closes w.
+func (s *Store) park(w *window) {
 	if w.buf = w.buf[:0]; cap(w.buf) > 64<<10 {
 		w.buf = nil
 	}
@@ -170,8 +176,9 @@ func (s *Store) keep(w *window) {
 	}
 }
 
-// live is where a blob stands in a segment's list: the latest of those with that digest which were not erased. The caller holds mu or writing.
-func (s *Store) live(d contracts.Digest) (g *segment, i uint64, ok bool) {
+// findBlob returns the segment of a blob and its place in the segment's list: the latest of those
+// with that digest that were not erased. The caller holds mu or writing.
+func (s *Store) findBlob(d contracts.Digest) (g *segment, i uint64, ok bool) {
 	number, _, ok := s.blobs.Lookup(d)
 	for ; ok; number, ok = s.blobs.Earlier(number) {
 		g = s.segments[sort.Search(len(s.segments), func(i int) bool { return s.segments[i].firstBlob > number })-1]
@@ -182,25 +189,26 @@ func (s *Store) live(d contracts.Digest) (g *segment, i uint64, ok bool) {
 	return nil, 0, false
 }
 
-// A window is what of a file was read last: records that stand together are read together.
+// A window is the part of a file that was read last, because neighbouring records are read
+// together.
 type window struct {
 	file    disk.File
 	segment *segment
 	buf     []byte
 	base    uint64 // of buf
-	least   uint64 // how much is read at once
+	least   uint64 // how many bytes are read at once, at least
 }
 
-// record gives the body of the record at an offset, until the next call.
+// record returns the body of the record at an offset. It is valid until the next call.
 func (w *window) record(offset uint32, kind byte) ([]byte, error) {
-	r, err := w.any(offset)
+	r, err := w.read(offset)
 	if err == nil && r.kind != kind {
 		err = w.damaged(offset)
 	}
 	return r.body, err
 }
 
-func (w *window) any(offset uint32) (record, error) {
+func (w *window) read(offset uint32) (record, error) {
 	at := uint64(offset)
 	if err := w.load(at, recordHead); err != nil {
 		return record{}, err
@@ -223,9 +231,9 @@ func (w *window) damaged(offset uint32) error {
 	return &damage{w.segment.path, uint64(offset), "a damaged record"}
 }
 
-// blob gives a copy of the bytes of the one whose record is at an offset.
+// blob returns a copy of the bytes of the blob whose record is at an offset.
 func (w *window) blob(at uint32, d contracts.Digest) ([]byte, error) {
-	r, err := w.any(at)
+	r, err := w.read(at)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("filestore: blob %s: %w", d, err)
@@ -239,7 +247,7 @@ func (w *window) blob(at uint32, d contracts.Digest) ([]byte, error) {
 	return bytes.Clone(r.body[len(d):]), nil
 }
 
-// load sees to it that n bytes from an offset on are in the window.
+// load reads n bytes from an offset into the window, unless they are there.
 func (w *window) load(at, n uint64) error {
 	if at >= w.base && at+n <= w.base+uint64(len(w.buf)) {
 		return nil

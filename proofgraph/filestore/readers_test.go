@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Auditors open the log again and again while it is written to, on real files: they see whole batches, no fewer than were acknowledged
-// before, and never an error.
+// Auditors open the log again and again while it is written to, on real files: they see whole
+// batches, no fewer than were acknowledged before, and never an error.
 func TestAuditorsWhileAWriterRuns(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	s, err := open(hasty{}, dir, Options{}, small)
@@ -66,7 +66,8 @@ func TestReadOnlyIsReadOnly(t *testing.T) {
 	mustClose(t, s)
 }
 
-// After an error of the disk nothing is written any more, whatever is tried; what was acknowledged can be read, and is there afterwards.
+// After an error of the disk nothing is written any more, whatever is tried; what was acknowledged
+// can be read, and is there afterwards.
 func TestDeadAfterAnError(t *testing.T) {
 	d := disktest.NewRAM()
 	sick := &sickDisk{Disk: d}
@@ -75,7 +76,9 @@ func TestDeadAfterAnError(t *testing.T) {
 	grow(t, s, 0, 5)
 	sick.err = errors.New("the head fell off")
 	first := s.Append(t.Context(), batch(5))
-	if first == nil || !strings.Contains(first.Error(), sick.err.Error()) || !strings.Contains(first.Error(), "offset") || !strings.HasPrefix(first.Error(), "filestore: append: log/0000000") {
+	if first == nil || !strings.Contains(first.Error(), sick.err.Error()) ||
+		!strings.Contains(first.Error(), "offset") || !strings.HasPrefix(first.Error(),
+		"filestore: append: log/0000000") {
 		t.Fatal(first)
 	}
 	sick.err = nil
@@ -126,7 +129,8 @@ func TestTooLarge(t *testing.T) {
 	for range 17 {
 		b.Entries = append(b.Entries, contracts.Entry(piece))
 	}
-	if err := s.Append(context.Background(), b); err == nil || !strings.Contains(err.Error(), "want at most 1073741824") {
+	if err := s.Append(context.Background(), b); err == nil ||
+		!strings.Contains(err.Error(), "want at most 1073741824") {
 		t.Error(err)
 	}
 	grow(t, s, 2, 4)
@@ -139,7 +143,9 @@ func TestBlobsAreStoredOnce(t *testing.T) {
 	blob := []byte(strings.Repeat("policy ", 300))
 	for i := range 6 {
 		s := mustOpen(t, d)
-		require.NoError(t, s.Append(t.Context(), proofgraph.Batch{At: uint64(i), Entries: []contracts.Entry{[]byte("e")}, Blobs: [][]byte{blob}}))
+		require.NoError(t,
+			s.Append(t.Context(), proofgraph.Batch{At: uint64(i), Entries: []contracts.Entry{[]byte("e")},
+				Blobs: [][]byte{blob}}))
 		mustClose(t, s)
 	}
 	total := 0

@@ -9,9 +9,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// The change from one segment to the next.
-
-// roll begins the next segment. It is there before the last one says that it follows, and that is durable before anything is written to it.
+// roll begins the next segment. The new file is durable before the last segment refers to it, and
+// that reference is durable before anything is written to the new segment.
 func (s *Store) roll(log contracts.Digest) error {
 	old := s.last()
 	h := header{number: 1, first: s.entries, log: log}
@@ -19,7 +18,7 @@ func (s *Store) roll(log contracts.Digest) error {
 		h.number, h.log, h.chain = old.number+1, old.log, old.tail
 	}
 	path := s.path(h.number, logKind)
-	if err := s.free(path, old); err != nil {
+	if err := s.checkFree(path, old); err != nil {
 		return err
 	}
 	f, err := s.disk.Create(path + newKind)
@@ -55,7 +54,7 @@ func (s *Store) roll(log contracts.Digest) error {
 		return err
 	}
 	if s.file != nil {
-		s.file.Close() // all that it was given is durable
+		s.file.Close() // everything in it is durable
 	}
 	s.file, s.size = f, uint64(s.sizes.ahead)
 	s.mu.Lock()
@@ -63,8 +62,9 @@ func (s *Store) roll(log contracts.Digest) error {
 	return s.add(g)
 }
 
-// free makes sure that a new file takes nobody's place, for the directory may have been moved, and another log be there now.
-func (s *Store) free(path string, last *segment) error {
+// checkFree returns an error if the new file would take the place of another, because the directory
+// may have been moved, and another log put in its place.
+func (s *Store) checkFree(path string, last *segment) error {
 	switch f, err := s.disk.View(path); {
 	case err == nil:
 		f.Close()
@@ -93,7 +93,7 @@ func fill(f disk.File, from, to int64) error {
 	return f.Sync()
 }
 
-// finish writes into a segment that the next one follows, and its index.
+// finish ends a segment with a record that the next one follows, and writes its index.
 func (s *Store) finish(g *segment, f disk.File) error {
 	w := writer{header: &g.header, base: uint64(g.end), chain: g.tail}
 	w.end(kindNext)
@@ -107,7 +107,8 @@ func (s *Store) finish(g *segment, f disk.File) error {
 	return nil
 }
 
-// writeIndex keeps what the next Open would else read the segment for. Without it that is slower, and nothing else: errors do not matter.
+// writeIndex writes the index of a full segment, so that the next Open need not read the segment.
+// Errors are ignored: without an index Open is slower, and nothing else.
 func (s *Store) writeIndex(g *segment) {
 	path := s.path(g.number, indexKind)
 	f, err := s.disk.Create(path + newKind)

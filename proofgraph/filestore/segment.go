@@ -12,17 +12,17 @@ type segment struct {
 	header
 	path      string
 	entries   []uint32
-	blobs     []uint32           // 0: it was erased
+	blobs     []uint32           // 0: the blob was erased
 	digests   []contracts.Digest // of the blobs, until they are in the store's index
 	firstBlob uint64             // number of the first
 	place
-	before  place   // the last frame; as place where there is none
-	full    bool    // as it was read: the log goes on in the next segment
-	stains  []stain // as it was read: marked blobs, whose bytes may not all be overwritten
-	changed bool    // its index was removed, since blobs of it are erased
+	before  place        // after the frame before the last; the same as place if there is none
+	full    bool         // when it was read, the log went on in the next segment
+	erased  []erasedSpan // as it was read: marked blobs, whose bytes may not all be overwritten
+	changed bool         // its index was removed, because a blob of it was erased
 }
 
-// place is where a segment stands after a frame.
+// A place is the state of a segment after a frame.
 type place struct {
 	end        uint32 // where the next one begins
 	tail       uint32 // the chain there
@@ -31,7 +31,7 @@ type place struct {
 	blobCount  uint32
 }
 
-// damage is what a crash does not leave.
+// A damage is an error in a file that a crash does not cause.
 type damage struct {
 	path   string
 	offset uint64
@@ -39,10 +39,11 @@ type damage struct {
 }
 
 func (d *damage) Error() string {
-	return fmt.Sprintf("filestore: %s: offset %d: %s; nothing was changed: restore the file from a copy", d.path, d.offset, d.what)
+	return fmt.Sprintf("filestore: %s: offset %d: %s; nothing was changed: restore the file from a copy",
+		d.path, d.offset, d.what)
 }
 
-// newSegment takes the header of a file's bytes.
+// newSegment decodes the header in the first bytes of a file.
 func newSegment(path string, b []byte) (*segment, error) {
 	s := &segment{path: path}
 	if err := s.header.decode(b); err != nil {
@@ -53,17 +54,18 @@ func newSegment(path string, b []byte) (*segment, error) {
 	return s, nil
 }
 
-// frame is what one Append wrote.
+// A frame is what one Append wrote.
 type frame struct {
 	entries, blobs []uint32
 	digests        []contracts.Digest
-	stains         []stain
+	erased         []erasedSpan
 	note           uint32
 	chain          uint32
-	size           uint64 // as its begin says; 0 where that cannot be read
+	size           uint64 // as its begin record says; 0 if that cannot be read
 }
 
-// scan reads the frames of a whole file from end on. It gives where frames stop to check: the length of b where only zeros follow.
+// scan reads the frames of a whole file, from end on. It returns the offset at which frames stop to
+// check, which is len(b) if only zeros follow.
 func (s *segment) scan(b []byte) (stop uint64, f frame, err error) {
 	for {
 		at := uint64(s.end)
@@ -74,37 +76,39 @@ func (s *segment) scan(b []byte) (stop uint64, f frame, err error) {
 			s.full = true
 			return uint64(len(b)), frame{}, nil
 		}
-		if blank(b[at:]) {
+		if allZeros(b[at:]) {
 			return uint64(len(b)), frame{}, nil
 		}
 		stop, f, err = s.parse(b)
 		if err != nil {
 			return stop, f, err
 		}
-		s.take(&f)
+		s.add(&f)
 	}
 }
 
-// take makes a frame part of the segment.
-func (s *segment) take(f *frame) {
+// add makes a frame part of the segment.
+func (s *segment) add(f *frame) {
 	s.before = s.place
-	s.entries, s.blobs, s.digests = append(s.entries, f.entries...), append(s.blobs, f.blobs...), append(s.digests, f.digests...)
-	s.stains = append(s.stains, f.stains...)
+	s.entries, s.blobs = append(s.entries, f.entries...), append(s.blobs, f.blobs...)
+	s.digests = append(s.digests, f.digests...)
+	s.erased = append(s.erased, f.erased...)
 	s.place = place{s.end + uint32(f.size), f.chain, s.note, uint32(len(s.entries)), uint32(len(s.blobs))}
 	if f.note != 0 {
 		s.note = f.note
 	}
 }
 
-// drop takes the last frame from it again.
-func (s *segment) drop() {
+// dropLast removes the last frame from the segment.
+func (s *segment) dropLast() {
 	s.place = s.before
 	s.entries, s.blobs, s.digests = s.entries[:s.entryCount], s.blobs[:s.blobCount], s.digests[:s.blobCount]
 }
 
 var errOther = errors.New("a frame that does not follow from those before it")
 
-// parse checks the frame at end. With an error comes the offset at which it stops to check.
+// parse checks the frame at end. With an error it returns the offset at which the frame stops to
+// check.
 func (s *segment) parse(b []byte) (at uint64, f frame, err error) {
 	begin := uint64(s.end)
 	f.chain = s.tail
@@ -114,37 +118,42 @@ func (s *segment) parse(b []byte) (at uint64, f frame, err error) {
 	}
 	f.size = le64(r.body[16:])
 	switch {
-	case le64(r.body) != s.first+uint64(len(s.entries)) || le32(r.body[24:]) != s.tail || f.size < beginSize+endSize || f.size > maxFrame:
+	case le64(r.body) != s.first+uint64(len(s.entries)) || le32(r.body[24:]) != s.tail || f.size < beginSize+endSize ||
+		f.size > maxFrame:
 		return begin, f, errOther
-	case begin+f.size+room > uint64(len(b)):
-		return begin, f, fmt.Errorf("the file was cut: a frame of %d bytes begins here, and %d follow", f.size, uint64(len(b))-begin)
+	case begin+f.size+trailer > uint64(len(b)):
+		return begin, f, fmt.Errorf("the file was cut: a frame of %d bytes begins here, and %d follow", f.size,
+			uint64(len(b))-begin)
 	}
 	entries, blobs := le32(r.body[8:]), le32(r.body[12:])
 	frameBytes := b[:begin+f.size]
-	for at, f.chain = begin+beginSize, link(f.chain, r.sum); ; at += recordHead + uint64(len(r.body)) {
+	for at, f.chain = begin+beginSize, chainSum(f.chain, r.sum); ; at += recordHead + uint64(len(r.body)) {
 		if r, ok = s.read(frameBytes, 0, at); !ok {
 			return at, f, errors.New("a damaged record")
 		}
 		switch r.kind {
 		case kindBlob:
-			f.blobs, f.digests = append(f.blobs, uint32(at)), append(f.digests, contracts.Digest(r.body[:len(contracts.Digest{})]))
+			f.blobs = append(f.blobs, uint32(at))
+			f.digests = append(f.digests, contracts.Digest(r.body[:len(contracts.Digest{})]))
 		case kindErased:
 			d, rest := contracts.Digest(r.body[:len(contracts.Digest{})]), r.body[len(contracts.Digest{}):]
-			f.blobs, f.digests, f.stains = append(f.blobs, 0), append(f.digests, d), append(f.stains, stain{uint32(at), uint32(len(rest))})
-			blot(rest) // lest it be written back with the frame
+			f.blobs, f.digests = append(f.blobs, 0), append(f.digests, d)
+			f.erased = append(f.erased, erasedSpan{uint32(at), uint32(len(rest))})
+			overwrite(rest) // the frame may be written again
 		case kindCheckpoint:
 			f.note = uint32(at)
 		case kindEntry:
 			f.entries = append(f.entries, uint32(at))
 		case kindEnd:
-			if at+endSize != begin+f.size || len(r.body) != endSize-recordHead || le32(r.body) != f.chain || len(f.entries) != int(entries) || len(f.blobs) != int(blobs) {
+			if at+endSize != begin+f.size || len(r.body) != endSize-recordHead || le32(r.body) != f.chain ||
+				len(f.entries) != int(entries) || len(f.blobs) != int(blobs) {
 				return at, f, errors.New("a frame that is not what it says")
 			}
-			f.chain = link(f.chain, r.sum)
+			f.chain = chainSum(f.chain, r.sum)
 			return at, f, nil
 		default:
 			return at, f, errors.New("a record of no known kind")
 		}
-		f.chain = link(f.chain, r.sum)
+		f.chain = chainSum(f.chain, r.sum)
 	}
 }

@@ -12,34 +12,41 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// Options say how a directory is opened.
+// Options are the options of [Open].
 type Options struct {
 	Wait time.Duration // how long to wait for a process that has the log open; 0: not at all
 }
 
-// A Store keeps a log in a directory. It is safe for concurrent use by multiple goroutines. After an error of the disk, in Append or
-// EraseBlob, it is dead: it still reads, and what is in the directory is found by opening it anew.
+// A Store keeps a log in a directory. It is safe for concurrent use by multiple goroutines. After
+// an error of the disk, in Append or EraseBlob, it is dead: it still reads, and the directory must
+// be opened again to find what was stored.
 type Store struct {
 	disk     disk.Disk
 	dir      string
 	sizes    sizes
 	readOnly bool
 
-	writing sync.Mutex // held across one Append or EraseBlob; protects what follows, which only these use
-	held    io.Closer  // the lock
-	file    disk.File  // the last segment
-	size    uint64     // of that file
+	// writing is held during one Append or EraseBlob. It protects the fields up to mu.
+	writing sync.Mutex
+	lock    io.Closer // the lock
+	file    disk.File // the last segment
+	size    uint64    // of that file
 	buf     []byte
 	fresh   [][]byte
 	dead    error
 
-	mu       sync.RWMutex // held for moments; protects what follows: what is on stable storage. Elements of slices do not change, but for erased blobs
+	// mu is held for moments. It protects the fields below, which describe what is on stable
+	// storage. Elements of slices do not change, except those of erased blobs.
+	mu       sync.RWMutex
 	closed   bool
 	segments []*segment
 	entries  uint64
 	blobs    proofgraph.Index // the number of a blob, by its digest
 	note     []byte
-	idle     []*window // for blobs, those used last behind the others; release has them once closed is set
+
+	// idle are windows for reading blobs, those used last at the end. Once closed is set they are
+	// release's alone.
+	idle []*window
 }
 
 var (
@@ -47,10 +54,10 @@ var (
 	_ proofgraph.Eraser = (*Store)(nil)
 )
 
-// sizes are those of files, in bytes.
+// A sizes is the sizes of files, in bytes.
 type sizes struct {
-	segment int64 // no frame is begun behind it; a larger frame has a segment to itself
-	ahead   int64 // zeros that are written at a time
+	segment int64 // no frame begins after it; a larger frame has a segment to itself
+	ahead   int64 // how many zeros are written at a time
 }
 
 func (z sizes) orDefault() sizes {
@@ -68,7 +75,8 @@ var (
 	errReadOnly = errors.New("filestore: the store was opened to be read only")
 )
 
-// Close lets another process open the directory. It waits for an Append that is going on; what it stored stays. Closing twice does nothing.
+// Close closes the files, so that another process can open the directory. It waits for an Append
+// that is going on. Closing twice does nothing.
 func (s *Store) Close() error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -89,7 +97,7 @@ func (s *Store) Close() error {
 	return s.release()
 }
 
-// release gives back what the system lent. The caller holds writing, or has not published the store.
+// release closes files and lock. The caller holds writing, or has not published the store.
 func (s *Store) release() error {
 	var err error
 	if s.file != nil {
@@ -98,17 +106,17 @@ func (s *Store) release() error {
 	for _, w := range s.idle {
 		err = errors.Join(err, w.file.Close())
 	}
-	if s.held != nil {
-		err = errors.Join(err, s.held.Close())
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
 	}
-	s.file, s.idle, s.held = nil, nil, nil
+	s.file, s.idle, s.lock = nil, nil, nil
 	if err != nil {
 		return fmt.Errorf("filestore: %s: close: %w", s.dir, err)
 	}
 	return nil
 }
 
-// last is the segment that is written to; nil in an empty store.
+// last returns the segment that is written to, or nil in an empty store.
 func (s *Store) last() *segment {
 	if len(s.segments) == 0 {
 		return nil
@@ -116,7 +124,7 @@ func (s *Store) last() *segment {
 	return s.segments[len(s.segments)-1]
 }
 
-// add makes a segment part of the store, with the blobs that its frames brought.
+// add makes a segment part of the store, with the blobs of its frames.
 func (s *Store) add(g *segment) error {
 	g.firstBlob = uint64(s.blobs.Len())
 	for _, d := range g.digests {
@@ -137,5 +145,5 @@ const (
 	lockName  = "lock"
 	logKind   = ".log"
 	indexKind = ".index"
-	newKind   = ".new" // behind the others: not yet in its place
+	newKind   = ".new" // follows another suffix: the file is not yet in its place
 )

@@ -2,64 +2,55 @@ package filestore
 
 import (
 	"bytes"
-	"encoding/binary"
 
 	"github.com/helmkernel/helm/crypto"
 )
 
-func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
-func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
-
-// blank tells whether b is all zeros.
-func blank(b []byte) bool {
-	for len(b) > len(zeros) {
-		if !bytes.Equal(b[:len(zeros)], zeros[:]) {
-			return false
-		}
-		b = b[len(zeros):]
-	}
-	return bytes.Equal(b, zeros[:len(b)])
-}
-
-// settle reads a segment up to its end and tells what stands there. Only the last frame can be one whose writing was not finished, since
-// none is begun before the one before is on stable storage. Of that a crash leaves a part of its bytes, from its beginning on, or any of
-// its sectors; the rest reads as zeros, which the file has there from before.
+// classifyTail reads a segment up to its end and reports damage. Only the last frame can be one
+// whose writing was not finished, because none is begun before the one before it is on stable
+// storage. A crash leaves a part of that frame's bytes, from its beginning on, or any of its
+// sectors; the rest reads as the zeros that were in the file before.
 //
-// So a tail is torn, and was never acknowledged, if the frame has lost a sector, or has no end: then it is not the segment's. Any other tail
-// that does not check is damage to what may have been acknowledged.
-func (s *segment) settle(b []byte) error {
+// So a tail is torn, and was never acknowledged, if the frame has lost a sector or has no end: then
+// it is left out of the segment. Any other tail that does not check is damage to a frame that may
+// have been acknowledged.
+func (s *segment) classifyTail(b []byte) error {
 	stop, f, bad := s.scan(b)
-	at := uint64(s.end)
-	fail := &damage{path: s.path, offset: stop}
 	switch {
 	case s.full:
 		return nil
-	case at+room > uint64(len(b)):
-		fail.what = "the file was cut: the frames of a log are followed by zeros"
-		return fail
+	case uint64(s.end)+trailer > uint64(len(b)):
+		return &damage{s.path, stop, "the file was cut: the frames of a log are followed by zeros"}
 	case bad == nil:
-		return s.whole(b)
-	}
-	fail.what = bad.Error()
-	used := uint64(len(bytes.TrimRight(b, "\x00"))) // nothing but zeros from here on
-	end := at + f.size
-	switch {
-	case f.size == 0 && used <= at+beginSize: // the first bytes of a frame
+		return s.checkBlobs(b)
+	case s.torn(b, &f, bad):
 		return nil
-	case f.size == 0 && gone(b, at, at+beginSize, at, used) && !s.follows(b[:used], at+1):
-		return nil
-	case f.size == 0 || bad == errOther || end+room > uint64(len(b)) || used > end: // not ours, or cut, or something stands behind it
-		return fail
-	case b[end-1] != 0 && !s.lost(b, at, end):
-		return fail
-	case len(f.stains) > 0: // it was acknowledged
-		return fail
 	}
-	return nil
+	return &damage{s.path, stop, bad.Error()}
 }
 
-// whole checks the bytes of the last frame's blobs, which no checksum covers: a crash may have lost some. Then the frame is torn.
-func (s *segment) whole(b []byte) error {
+// torn reports whether a crash cut short the writing of the last frame, which does not check.
+func (s *segment) torn(b []byte, f *frame, bad error) bool {
+	begin, end := uint64(s.end), uint64(s.end)+f.size
+	used := uint64(len(bytes.TrimRight(b, "\x00"))) // only zeros follow
+	if f.size == 0 {                                // its begin record is not there
+		if used <= begin+beginSize {
+			return true // the first bytes of a frame
+		}
+		return lostSector(b, begin, begin+beginSize, begin, used) && !s.frameFollows(b[:used], begin+1)
+	}
+	if bad == errOther || end+trailer > uint64(len(b)) || used > end {
+		return false // not the next frame, or a file that was cut, or something after the frame
+	}
+	if len(f.erased) > 0 {
+		return false // it was acknowledged
+	}
+	return b[end-1] == 0 || s.lacksSectors(b, begin, end)
+}
+
+// checkBlobs verifies the blobs of the last frame, whose bytes no checksum covers. If a crash lost
+// some of them, the frame is torn and is dropped.
+func (s *segment) checkBlobs(b []byte) error {
 	for i := s.before.blobCount; i < s.blobCount; i++ {
 		at := uint64(s.blobs[i])
 		if at == 0 {
@@ -69,40 +60,44 @@ func (s *segment) whole(b []byte) error {
 		if crypto.Sum(r.body[len(s.digests[i]):]) == s.digests[i] {
 			continue
 		}
-		erased := len(s.stains) > 0 && s.stains[len(s.stains)-1].at >= s.before.end // in this frame, so it was acknowledged
-		if erased || !s.lost(b, uint64(s.before.end), uint64(s.end)) {
+		erased := len(s.erased) > 0 &&
+			s.erased[len(s.erased)-1].at >= s.before.end // a blob of this frame, so the frame was acknowledged
+		if erased || !s.lacksSectors(b, uint64(s.before.end), uint64(s.end)) {
 			return &damage{s.path, at, "a damaged blob"}
 		}
-		s.drop()
+		s.dropLast()
 		return nil
 	}
 	return nil
 }
 
-// lost tells whether a frame that has its last byte lacks sectors. Blobs have zeros too: its end says how many of its sectors are blank.
-func (s *segment) lost(b []byte, from, to uint64) bool {
+// lacksSectors reports whether a frame that has its last byte lacks sectors. Blobs may have zeros
+// too: the end record says how many of the frame's sectors are all zeros.
+func (s *segment) lacksSectors(b []byte, from, to uint64) bool {
 	end := to - endSize
 	if r, ok := s.read(b[:to], 0, end); ok && r.kind == kindEnd && len(r.body) == endSize-recordHead {
-		return blanks(b[from:to], from) > le32(r.body[4:])
+		return zeroSectors(b[from:to], from) > le32(r.body[4:])
 	}
-	return gone(b, end, to, from, to)
+	return lostSector(b, end, to, from, to)
 }
 
-// gone tells whether a sector that b[from:to] has a part in is zero, as far as it is within the frame.
-func gone(b []byte, from, to, frame, end uint64) bool {
+// lostSector reports whether a sector that b[from:to] has a part in is all zeros, as far as it is
+// within the frame.
+func lostSector(b []byte, from, to, frame, end uint64) bool {
 	for at := from &^ (sector - 1); at < to; at += sector {
-		if blank(b[max(at, frame):min(at+sector, end)]) {
+		if allZeros(b[max(at, frame):min(at+sector, end)]) {
 			return true
 		}
 	}
 	return false
 }
 
-// follows tells whether a frame begins in b, at from or later: then what is before it was acknowledged, whatever it looks like now.
-func (s *segment) follows(b []byte, from uint64) bool {
+// frameFollows reports whether a frame begins in b, at from or later. Then everything before it was
+// acknowledged, whatever it looks like now.
+func (s *segment) frameFollows(b []byte, from uint64) bool {
 	begin := []byte{kindBegin, 0, 0, 0, beginSize - recordHead, 0, 0, 0}
 	for at := from; at < uint64(len(b)); at++ {
-		i := bytes.Index(b[at:], begin) // any record's checksum would be computed for nothing, in hours where there are millions
+		i := bytes.Index(b[at:], begin) // not each record: millions of checksums would take hours
 		if i < 0 {
 			return false
 		}

@@ -20,7 +20,8 @@ import (
 // small makes a log of few batches roll.
 var small = sizes{segment: 6 << 10, ahead: 4 << 10}
 
-// batch is the n-th of a log: two entries and a blob, a checkpoint now and then. It begins at entry 2n.
+// batch is the n-th of a log: two entries and a blob, a checkpoint now and then. It begins at entry
+// 2n.
 func batch(n int) proofgraph.Batch {
 	b := proofgraph.Batch{
 		At:      uint64(2 * n),
@@ -41,7 +42,8 @@ func grow(t testing.TB, s *Store, from, to int) {
 	}
 }
 
-// matches reads everything and compares it with the first n batches. The first thing that is not as it was, or an error, is the answer.
+// matches reads everything and compares it with the first n batches. The first thing that is not as
+// it was, or an error, is the answer.
 func matches(s *Store, n int) error {
 	ctx := context.Background()
 	if size, err := s.Size(ctx); err != nil || size != uint64(2*n) {
@@ -151,4 +153,4 @@ func (f files) segments() []string {
 }
 
 // used is what of a segment's bytes is not zeros to its end.
-func used(b []byte) int { return len(bytes.TrimRight(b, "\x00")) }
+func trimmed(b []byte) int { return len(bytes.TrimRight(b, "\x00")) }

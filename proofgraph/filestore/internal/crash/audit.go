@@ -11,7 +11,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// A tally is what audits saw. Numbers of the log are those of its end, so they are added up over directories, not over audits.
+// A tally is what audits saw. Numbers of the log are those of its end, so they are added up over
+// directories, not over audits.
 type counts struct {
 	effects, decisions, receipts, acknowledged int
 	settled                                    int // calls that New found without a receipt, in one audit
@@ -31,8 +32,9 @@ func (t *counts) add(o counts) {
 	t.erased += o.erased
 }
 
-// An audit opens the store that a crash left, makes a kernel over it, and holds both against the notes: what was acknowledged is there, what
-// happened was permitted, and every permission has one receipt.
+// An audit opens the store that a crash left, makes a kernel over it, and holds both against the
+// notes: what was acknowledged is there, what happened was permitted, and every permission has one
+// receipt.
 type audit struct {
 	events   []event
 	recorder recorder                                // for what the audit's own kernel answers
@@ -51,7 +53,8 @@ func (a *audit) errorf(format string, args ...any) {
 	}
 }
 
-// visit opens a directory, inspects what is in it, and closes it. torn is 1 where opening made a torn tail undone.
+// visit opens a directory, inspects what is in it, and closes it. torn is 1 where opening made a
+// torn tail undone.
 func (a *audit) open(d disk.Disk, dir string, z Sizes) (torn int) {
 	t := &disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
 		if o.Is("write", logKind) && o.Erases() {
@@ -133,9 +136,12 @@ func (a *audit) checkEvents(log []line) {
 			a.acknowledged++
 			switch {
 			case !ok || uint64(i) != n.Index:
-				a.errorf("an acknowledged receipt is not there: entry %d, of %s, %s in life %d", n.Index, n.ID, n.Reason, n.Process)
-			case log[i].kind != contracts.KindReceipt || log[i].outcome != contracts.Executed && n.Released || log[i].reason != n.Reason && n.Reason != contracts.ReasonOutputNotKept:
-				a.errorf("a caller was told %s (released: %v), and entry %d says %s %s", n.Reason, n.Released, i, log[i].outcome, log[i].reason)
+				a.errorf("an acknowledged receipt is not there: entry %d, of %s, %s in life %d", n.Index, n.ID,
+					n.Reason, n.Process)
+			case log[i].kind != contracts.KindReceipt || log[i].outcome != contracts.Executed && n.Released ||
+				log[i].reason != n.Reason && n.Reason != contracts.ReasonOutputNotKept:
+				a.errorf("a caller was told %s (released: %v), and entry %d says %s %s", n.Reason, n.Released, i,
+					log[i].outcome, log[i].reason)
 			}
 		case eventBegun:
 			if !ok || i != 0 {
@@ -155,7 +161,8 @@ func (a *audit) checkEvents(log []line) {
 	}
 	for _, n := range a.events {
 		if n.Kind == eventDenied && lives[fmt.Sprint(n.Process, n.ID)] {
-			a.errorf("%s had its effect in life %d, and its caller was told that it surely did not run", n.ID, n.Process)
+			a.errorf("%s had its effect in life %d, and its caller was told that it surely did not run", n.ID,
+				n.Process)
 		}
 	}
 }
@@ -198,7 +205,8 @@ func (a *audit) checkRestored() {
 	}
 	for _, x := range a.before {
 		if open[x.hash] {
-			want = append(want, line{kind: contracts.KindReceipt, session: x.session, of: x.hash, outcome: contracts.Indeterminate, reason: contracts.ReasonOutcomeUnknown})
+			want = append(want, line{kind: contracts.KindReceipt, session: x.session, of: x.hash,
+				outcome: contracts.Indeterminate, reason: contracts.ReasonOutcomeUnknown})
 		}
 	}
 	a.settled = len(open)
@@ -234,8 +242,8 @@ func (a *audit) checkRestored() {
 	}
 }
 
-// repeat makes calls again whose keys were bound before the crash. They have the first outcome and no second effect; where the key stands
-// for another call, it is a conflict.
+// repeat makes calls again whose keys were bound before the crash. They have the first outcome and
+// no second effect; where the key stands for another call, it is a conflict.
 func (a *audit) repeatCalls(l *process) {
 	first, closed := map[string]line{}, map[string]bool{}
 	for _, x := range a.after {
@@ -251,8 +259,10 @@ func (a *audit) repeatCalls(l *process) {
 		want := first[x.hash]
 		same := x.args == crypto.Sum([]byte(`{"memo":"none","to":"`+x.key+`"}`))
 		switch {
-		case same && (d.Reason != want.reason || r.Entry.Hash().String() != want.hash || (r.Output != nil) != (want.outcome == contracts.Executed)):
-			a.errorf("%s: repeating %s gives %s (%v) of entry %d, first it was %s", x.id, x.key, d.Reason, d.Err(), r.Index, want.reason)
+		case same && (d.Reason != want.reason || r.Entry.Hash().String() != want.hash ||
+			(r.Output != nil) != (want.outcome == contracts.Executed)):
+			a.errorf("%s: repeating %s gives %s (%v) of entry %d, first it was %s", x.id, x.key, d.Reason, d.Err(),
+				r.Index, want.reason)
 		case !same && d.Reason != contracts.ReasonIdempotencyConflict:
 			a.errorf("%s: another call with the key %s gives %s", x.id, x.key, d.Reason)
 		}

@@ -1,4 +1,5 @@
-// Package crash tests a file store by what a crash leaves: of the process, of the disk, of the power.
+// Package crash tests a file store by what a crash leaves: of the process, of the disk, of the
+// power.
 //
 // A kernel works over the store, its tools and its answers are recorded outside of it, and whatever
 // happens then, an audit holds the records against the log that is found. The tests of package
@@ -46,8 +47,8 @@ const (
 // overwritten is what the bytes of an erased blob begin with.
 var overwritten = [2]byte{kindErased, kindErased}
 
-// The tests look at one change of the disk in everyChange, and kill so many processes: less under the
-// race detector, which makes everything slower, and with -short.
+// The tests look at one change of the disk in everyChange, and kill so many processes: less under
+// the race detector, which makes everything slower, and with -short.
 func everyChange() int {
 	switch {
 	case testing.Short():

@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A lie is a disk, or what stands before a store, that says more than it did. A harness that does not notice is none.
+// A lie is a disk, or what stands before a store, that says more than it did. A harness that does
+// not notice is none.
 type defect struct {
 	name    string
 	hook    func() func(o *disktest.Op) error         // of the disk
@@ -34,21 +35,22 @@ var defects = []defect{
 			return o.Do()
 		}
 	}},
-	{name: "a store that answers before the sync is done", found: "is not there", hook: func() func(*disktest.Op) error {
-		late := func() error { return nil }
-		return func(o *disktest.Op) error {
-			if o.Is("sync", logKind) {
-				late = o.Do
-				return nil
-			}
-			if o.Is("write", logKind) { // the next one; the answer was given long ago
-				if err := late(); err != nil {
-					return err
+	{name: "a store that answers before the sync is done", found: "is not there",
+		hook: func() func(*disktest.Op) error {
+			late := func() error { return nil }
+			return func(o *disktest.Op) error {
+				if o.Is("sync", logKind) {
+					late = o.Do
+					return nil
 				}
+				if o.Is("write", logKind) { // the next one; the answer was given long ago
+					if err := late(); err != nil {
+						return err
+					}
+				}
+				return o.Do()
 			}
-			return o.Do()
-		}
-	}},
+		}},
 	{name: "a directory that is never synced", found: "is not there", hook: func() func(*disktest.Op) error {
 		return func(o *disktest.Op) error {
 			if o.Kind == "syncdir" {
@@ -57,32 +59,39 @@ var defects = []defect{
 			return o.Do()
 		}
 	}},
-	{name: "an erasure that overwrites nothing", found: "has something of what was erased", hook: func() func(*disktest.Op) error {
-		return func(o *disktest.Op) error {
-			if o.Is("write", logKind) && len(o.Data) > 1 && bytes.Equal(o.Data[:2], overwritten[:2]) {
-				return nil
+	{name: "an erasure that overwrites nothing", found: "has something of what was erased",
+		hook: func() func(*disktest.Op) error {
+			return func(o *disktest.Op) error {
+				if o.Is("write", logKind) && len(o.Data) > 1 && bytes.Equal(o.Data[:2], overwritten[:2]) {
+					return nil
+				}
+				return o.Do()
 			}
-			return o.Do()
-		}
-	}},
-	{name: "an erasure that marks nothing", found: "was erased in life 1, and is of", hook: func() func(*disktest.Op) error {
-		return func(o *disktest.Op) error {
-			if o.Is("write", logKind) && bytes.HasPrefix(o.Data, overwritten[:1]) {
-				return nil
+		}},
+	{name: "an erasure that marks nothing", found: "was erased in life 1, and is of",
+		hook: func() func(*disktest.Op) error {
+			return func(o *disktest.Op) error {
+				if o.Is("write", logKind) && bytes.HasPrefix(o.Data, overwritten[:1]) {
+					return nil
+				}
+				return o.Do()
 			}
-			return o.Do()
-		}
-	}},
-	{name: "a batch that is dropped", found: "an acknowledged receipt is not there", through: func(s proofgraph.Store) proofgraph.Store {
-		return &dropper{Store: s, from: 4, drop: func(b proofgraph.Batch) bool { return true }}
-	}},
-	{name: "decisions that are not written", found: "an effect without a durable decision", through: func(s proofgraph.Store) proofgraph.Store {
-		return &dropper{Store: s, from: 4, drop: func(b proofgraph.Batch) bool { return holds(b, contracts.KindDecision) }}
-	}},
-	{name: "checkpoints that are not written", found: "was handed out", through: func(s proofgraph.Store) proofgraph.Store {
-		return &dropper{Store: s, drop: func(b proofgraph.Batch) bool { return b.Checkpoint != nil }}
-	}},
-	{name: "blobs that are not written", found: "blobs are not there", through: func(s proofgraph.Store) proofgraph.Store { return blobless{s} }},
+		}},
+	{name: "a batch that is dropped", found: "an acknowledged receipt is not there",
+		through: func(s proofgraph.Store) proofgraph.Store {
+			return &dropper{Store: s, from: 4, drop: func(b proofgraph.Batch) bool { return true }}
+		}},
+	{name: "decisions that are not written", found: "an effect without a durable decision",
+		through: func(s proofgraph.Store) proofgraph.Store {
+			return &dropper{Store: s, from: 4,
+				drop: func(b proofgraph.Batch) bool { return holds(b, contracts.KindDecision) }}
+		}},
+	{name: "checkpoints that are not written", found: "was handed out",
+		through: func(s proofgraph.Store) proofgraph.Store {
+			return &dropper{Store: s, drop: func(b proofgraph.Batch) bool { return b.Checkpoint != nil }}
+		}},
+	{name: "blobs that are not written", found: "blobs are not there",
+		through: func(s proofgraph.Store) proofgraph.Store { return blobless{s} }},
 }
 
 // A dropper acknowledges batches that it does not store, and from the first one on anything.
@@ -155,7 +164,8 @@ func HarnessFindsLiars(t *testing.T) {
 			all += w + "\n"
 		}
 		if violations == 0 || !strings.Contains(all, x.found) {
-			t.Errorf("%s: %d violations in %d power cuts, and none of them says %q:\n%s", x.name, violations, cuts, x.found, all)
+			t.Errorf("%s: %d violations in %d power cuts, and none of them says %q:\n%s", x.name, violations, cuts,
+				x.found, all)
 		}
 		t.Logf("%s: %d of %d power cuts show it", x.name, violations, cuts)
 	}
@@ -185,7 +195,8 @@ func HarnessFindsRecoveryThatIsNone(t *testing.T) {
 	}
 	a := &audit{events: effect, recorder: &memoryEvents{}, through: l.through}
 	a.open(r.Clone(), logDir, smallSizes)
-	assert.Contains(t, strings.Join(a.wrong, "\n"), "New made", "a decision stays without a receipt, and this was noticed:\n")
+	assert.Contains(t, strings.Join(a.wrong, "\n"), "New made",
+		"a decision stays without a receipt, and this was noticed:\n")
 }
 
 // Every sentence of an audit can be said: the notes of a sound log are forged, one at a time.
@@ -217,8 +228,10 @@ func HarnessFindsForgedNotes(t *testing.T) {
 		{eventBegun, func(n *event) bool { n.Hash = other; return true }, "the log that began is not there"},
 		{eventClosed, func(n *event) bool { n.Session = "a"; return true }, "was closed, and is not"},
 		{eventClosed, func(n *event) bool { n.Kind = eventTrouble; return true }, "life 1"},
-		{eventReceipt, func(n *event) bool { *n = event{Kind: eventSeen, Index: n.Index, Hash: other}; return true }, "an auditor saw"},
-		{eventCheckpoint, func(n *event) bool { n.Index, n.Checkpoint = 1<<20, forgedCheckpoint(t); return true }, "STALE"},
+		{eventReceipt, func(n *event) bool { *n = event{Kind: eventSeen, Index: n.Index, Hash: other}; return true },
+			"an auditor saw"},
+		{eventCheckpoint, func(n *event) bool { n.Index, n.Checkpoint = 1<<20, forgedCheckpoint(t); return true },
+			"STALE"},
 	} {
 		notes, done := book.all(), false
 		for j := range notes {

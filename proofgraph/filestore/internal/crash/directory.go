@@ -25,7 +25,8 @@ type directory struct {
 
 // suffer is one process, from its start to its end.
 func (v *directory) kill(life int, s step) bool {
-	o := childOptions{Dir: v.dir, Events: v.diary, Process: life, Seed: v.random.Uint64(), Segment: v.sizes.Segment, Ahead: v.sizes.Ahead,
+	o := childOptions{Dir: v.dir, Events: v.diary, Process: life, Seed: v.random.Uint64(), Segment: v.sizes.Segment,
+		Ahead:   v.sizes.Ahead,
 		Callers: 1 + v.random.IntN(5), Point: s.name, Nth: s.nth, Drops: v.drops}
 	if s.name != "" {
 		o.Calls = 60
@@ -100,8 +101,8 @@ func (v *directory) start(o childOptions) (killed bool, err error) {
 	return false, nil
 }
 
-// strike kills a process at a random moment, from its start on or from when its kernel is there. Sometimes an auditor looks just before.
-// If it ended by itself, its status tells.
+// strike kills a process at a random moment, from its start on or from when its kernel is there.
+// Sometimes an auditor looks just before. If it ended by itself, its status tells.
 func (v *directory) killAtRandom(p *os.Process, ready chan struct{}, end chan error) {
 	defer p.Kill()
 	if v.random.IntN(3) == 0 {

@@ -10,7 +10,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// A note is what somebody outside the process knows of it: what its tools did, and what it answered. Nothing of it is undone by a crash.
+// A note is what somebody outside the process knows of it: what its tools did, and what it
+// answered. Nothing of it is undone by a crash.
 type event struct {
 	Kind       string               // of those below
 	Process    int                  // of the process: 1, 2, 3 …
@@ -62,8 +63,9 @@ func (p *memoryEvents) all() []event {
 
 func (p *memoryEvents) copy() *memoryEvents { return &memoryEvents{events: p.all()} }
 
-// diary is a notebook in a file, which a killed process leaves as it is: each note is one write to the end of the file, of a size that
-// divides a page, since a signal may end a longer one between two pages.
+// diary is a notebook in a file, which a killed process leaves as it is: each note is one write to
+// the end of the file, of a size that divides a page, since a signal may end a longer one between
+// two pages.
 type fileEvents struct{ f *os.File }
 
 const eventSize = 1024

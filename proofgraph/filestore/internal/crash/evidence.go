@@ -65,18 +65,20 @@ func lastCheckpoint(notes []event) (mark []byte) {
 
 // verifyPack verifies it as a stranger would, who kept the last checkpoint that he was given.
 func verifyPack(pack []byte, last []byte) (wrong []string, report evidence.Report) {
-	report, err := evidence.Verify(context.Background(), bytes.NewReader(pack), int64(len(pack)), evidence.Options{Trust: trustState, Origin: origin, Last: last})
+	report, err := evidence.Verify(context.Background(), bytes.NewReader(pack), int64(len(pack)),
+		evidence.Options{Trust: trustState, Origin: origin, Last: last})
 	switch {
 	case err != nil:
 		wrong = append(wrong, fmt.Sprintf("evidence: %v", err))
 	case !report.Success(evidence.Logged) || report.Replay.Differing != 0:
-		wrong = append(wrong, fmt.Sprintf("evidence: %v, %v, %v, %+v", report.Level, report.History, report.Signer, report.Replay))
+		wrong = append(wrong, fmt.Sprintf("evidence: %v, %v, %v, %+v", report.Level, report.History, report.Signer,
+			report.Replay))
 	}
 	return wrong, report
 }
 
-// watch reads the log as an auditor does beside a process that may be writing to it. What is noted already must be there; what he sees must
-// last, and is noted.
+// watch reads the log as an auditor does beside a process that may be writing to it. What is noted
+// already must be there; what he sees must last, and is noted.
 func (a *audit) view(d disk.Disk, dir string) {
 	s, err := View(&disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
 		if o.Changes && o.Kind != "sync" {
@@ -101,7 +103,8 @@ func (a *audit) view(d disk.Disk, dir string) {
 	}
 	a.recorder.add(event{Kind: eventSeen, Index: uint64(len(log) - 1), Hash: log[len(log)-1].hash})
 	o := proofgraph.Options{Origin: origin, Key: key, LogKey: crypto.DeriveLogKey(key)}
-	if _, err := proofgraph.Open(context.Background(), s, o, nil); err != nil { // writes to a log that is empty, and only to that
+	if _, err := proofgraph.Open(context.Background(), s, o,
+		nil); err != nil { // writes to a log that is empty, and only to that
 		a.errorf("read only: %v", err)
 	}
 	if n, err := s.Checkpoint(context.Background()); err != nil || n == nil {

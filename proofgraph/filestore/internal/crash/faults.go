@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An ailment is how one operation of a disk fails. The disk is well again afterwards: whoever goes on as if nothing had been does harm.
+// An ailment is how one operation of a disk fails. The disk is well again afterwards: whoever goes
+// on as if nothing had been does harm.
 type fault struct {
 	name string
 	err  error
@@ -27,9 +28,12 @@ type fault struct {
 var faults = []fault{
 	{"fails", syscall.EIO, "", func(*disktest.Op, *rand.Rand) {}},
 	{"is done, and said to have failed", syscall.EIO, "", func(o *disktest.Op, _ *rand.Rand) { _ = o.Do() }},
-	{"finds the disk full after a part", syscall.ENOSPC, "write", func(o *disktest.Op, r *rand.Rand) { _ = o.Part(r.IntN(len(o.Data) + 1)) }},
-	{"fails and drops what it was to keep", syscall.EIO, "sync", func(o *disktest.Op, _ *rand.Rand) { o.File.(*disktest.RAMFile).Forget(false) }},
-	{"fails and shows what it will never keep", syscall.EIO, "sync", func(o *disktest.Op, _ *rand.Rand) { o.File.(*disktest.RAMFile).Forget(true) }},
+	{"finds the disk full after a part", syscall.ENOSPC, "write",
+		func(o *disktest.Op, r *rand.Rand) { _ = o.Part(r.IntN(len(o.Data) + 1)) }},
+	{"fails and drops what it was to keep", syscall.EIO, "sync",
+		func(o *disktest.Op, _ *rand.Rand) { o.File.(*disktest.RAMFile).Forget(false) }},
+	{"fails and shows what it will never keep", syscall.EIO, "sync",
+		func(o *disktest.Op, _ *rand.Rand) { o.File.(*disktest.RAMFile).Forget(true) }},
 }
 
 // A patient is a disk of which one operation fails.
@@ -61,8 +65,9 @@ func (p *faultyDisk) derived() bool {
 	return strings.Contains(p.hit.Path, indexKind) && p.hit.Kind != "remove" // that is done before something is erased
 }
 
-// Each change of the disk fails in its turn, in each way. The store is dead then, the kernel sealed, and its callers know whether their calls
-// ran; reading goes on. After that, with the power on or off and on again, everything is as after a crash.
+// Each change of the disk fails in its turn, in each way. The store is dead then, the kernel
+// sealed, and its callers know whether their calls ran; reading goes on. After that, with the power
+// on or off and on again, everything is as after a crash.
 func DiskFails(t *testing.T) {
 	b, failed := &powerCuts{T: t}, map[string]int{}
 	for i, z := range someSizes[:2] {
@@ -86,10 +91,12 @@ func DiskFails(t *testing.T) {
 				b.mu.Lock()
 				failed[p.hit.Kind]++
 				b.mu.Unlock()
-				b.inspect(p.Cut(disktest.Survivals[at%len(disktest.Survivals)], random), z, book.copy(), what+"; then the power went")
+				b.inspect(p.Cut(disktest.Survivals[at%len(disktest.Survivals)], random), z, book.copy(),
+					what+"; then the power went")
 				again := p.Clone()
 				if b.inspect(again, z, book, what+"; then it was opened again") && p.of == "sync" {
-					b.inspect(again.Cut(disktest.LeavesNone, random), z, book, what+"; then it was opened again, and then the power went")
+					b.inspect(again.Cut(disktest.LeavesNone, random), z, book,
+						what+"; then it was opened again, and then the power went")
 				}
 			}
 		})
@@ -148,8 +155,8 @@ func (p *faultyDisk) run(b *powerCuts, z Sizes, book *memoryEvents, what string)
 	}
 }
 
-// Each time that opening and New read a disk which a power cut left, it fails in its turn. What cannot be read is not taken for what is not
-// there: nothing is lost.
+// Each time that opening and New read a disk which a power cut left, it fails in its turn. What
+// cannot be read is not taken for what is not there: nothing is lost.
 func ReadingFails(t *testing.T) {
 	b, failed := &powerCuts{T: t}, 0
 	random := rand.New(rand.NewPCG(*Seed, 0))
@@ -174,7 +181,8 @@ func ReadingFails(t *testing.T) {
 				break
 			}
 			failed++
-			what := fmt.Sprintf("reading operation %d, %s of %s, failed after a power cut at change %d", at, p.hit.Kind, p.hit.Path, after)
+			what := fmt.Sprintf("reading operation %d, %s of %s, failed after a power cut at change %d", at, p.hit.Kind,
+				p.hit.Path, after)
 			if !errors.Is(err, syscall.EIO) && !p.derived() {
 				t.Errorf("%s: nobody noticed: %v", what, err)
 			}

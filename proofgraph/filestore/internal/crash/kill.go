@@ -22,7 +22,8 @@ var (
 	onlyDirectory = flag.Int("crash.directory", -1, "the one directory of TestCrashKill to repeat, by its number")
 )
 
-// A killer starts processes and kills them, and audits what they leave. It counts, from several goroutines.
+// A killer starts processes and kills them, and audits what they leave. It counts, from several
+// goroutines.
 type killRun struct {
 	base   string
 	oracle *secondVerifier // nil: there is none
@@ -53,7 +54,8 @@ const atRandom = "at a random moment"
 func (k *killRun) errorf(p *plan, format string, args ...any) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.wrong = append(k.wrong, fmt.Sprintf("directory %d, in %s: ", p.number, filepath.Join(k.base, fmt.Sprint(p.number)))+fmt.Sprintf(format, args...))
+	k.wrong = append(k.wrong, fmt.Sprintf("directory %d, in %s: ", p.number,
+		filepath.Join(k.base, fmt.Sprint(p.number)))+fmt.Sprintf(format, args...))
 }
 
 func (k *killRun) killed() (n int) {
@@ -65,14 +67,16 @@ func (k *killRun) killed() (n int) {
 	return n
 }
 
-// directory carries a plan out. It is over at the first thing that is wrong; then everything stays as it is.
+// directory carries a plan out. It is over at the first thing that is wrong; then everything stays
+// as it is.
 func (k *killRun) run(p *plan) {
 	home := filepath.Join(k.base, fmt.Sprint(p.number))
 	if err := os.Mkdir(home, 0o700); err != nil {
 		k.errorf(p, "%v", err)
 		return
 	}
-	v := &directory{killRun: k, plan: p, home: home, dir: filepath.Join(home, "log"), diary: filepath.Join(home, "notes")}
+	v := &directory{killRun: k, plan: p, home: home, dir: filepath.Join(home, "log"),
+		diary: filepath.Join(home, "notes")}
 	for i, s := range p.steps {
 		if !v.kill(i+1, s) {
 			return
@@ -84,7 +88,8 @@ func (k *killRun) run(p *plan) {
 	os.RemoveAll(home)
 }
 
-// A child is killed at each failpoint and at random moments, over and over, and everything is looked at in between.
+// A child is killed at each failpoint and at random moments, over and over, and everything is
+// looked at in between.
 //
 //	go test ./proofgraph/filestore -run TestCrashKill -crash.kills 10000 -timeout 0 -v
 func Kill(t *testing.T) {
@@ -108,7 +113,8 @@ func Kill(t *testing.T) {
 			t.Errorf("nothing was ever killed at %q, in %d tries", f.name, n)
 		}
 	}
-	if k.killed() < wanted || k.effects == 0 || k.decisions == 0 || k.receipts == 0 || k.acknowledged == 0 || k.settled == 0 || k.torn == 0 || k.repeated == 0 || k.looked == 0 || k.packs == 0 || k.erased == 0 {
+	if k.killed() < wanted || k.effects == 0 || k.decisions == 0 || k.receipts == 0 || k.acknowledged == 0 ||
+		k.settled == 0 || k.torn == 0 || k.repeated == 0 || k.looked == 0 || k.packs == 0 || k.erased == 0 {
 		t.Error("that is less than was to be seen")
 	}
 }
@@ -147,10 +153,14 @@ func (k *killRun) report(t *testing.T, began time.Time) {
 	if k.oracle == nil {
 		t.Log("no ../shared/oracle: evidence was not verified by the second implementation")
 	}
-	t.Logf("%d kills (%d at failpoints, %d %s), %d directories, %d effects, %d decisions, %d receipts, %d acknowledged, %d unknown outcomes settled, "+
-		"%d torn tails repaired, %d blobs erased, %d keys repeated, %d packs verified, %d looks of an auditor, running processes and dead ones, %d oracle runs, violations %d; seed %d, %v",
-		k.killed(), k.killed()-k.kills[atRandom], k.kills[atRandom], atRandom, k.directories, k.effects, k.decisions, k.receipts, k.acknowledged, k.settled,
-		k.torn, k.erased, k.repeated, k.packs, k.looked, k.oracles, len(k.wrong), *Seed, time.Since(began).Round(time.Second))
+	t.Logf("%d kills (%d at failpoints, %d %s), %d directories, %d effects, %d decisions, %d receipts, %d "+
+		"acknowledged, %d unknown outcomes settled, "+
+		"%d torn tails repaired, %d blobs erased, %d keys repeated, %d packs verified, %d looks of an auditor, "+
+		"running processes and dead ones, %d oracle runs, violations %d; seed %d, %v",
+		k.killed(), k.killed()-k.kills[atRandom], k.kills[atRandom], atRandom, k.directories, k.effects, k.decisions,
+		k.receipts, k.acknowledged, k.settled,
+		k.torn, k.erased, k.repeated, k.packs, k.looked, k.oracles, len(k.wrong), *Seed,
+		time.Since(began).Round(time.Second))
 }
 
 // A store that acknowledges what it does not write is found out by killing it.
@@ -161,7 +171,8 @@ func KillFindsLiars(t *testing.T) {
 		k.run(newPlan(number, *Seed))
 	}
 	all := strings.Join(k.wrong, "\n")
-	if !strings.Contains(all, "an acknowledged receipt is not there") || !strings.Contains(all, "an effect without a durable decision") {
+	if !strings.Contains(all, "an acknowledged receipt is not there") ||
+		!strings.Contains(all, "an effect without a durable decision") {
 		t.Errorf("%d kills, and this was noticed:\n%s", k.killed(), all)
 	}
 	t.Logf("after %d kills: %d violations", k.killed(), len(k.wrong))

@@ -13,7 +13,8 @@ import (
 
 // keyed is the call that an idempotency key stands for: whoever knows the key can make it again.
 func keyed(session, key string) helm.Intent {
-	return helm.Intent{Tool: "pay", Args: json.RawMessage(`{"to":"` + key + `"}`), Session: session, Idempotency: key, Caller: helm.Caller{ID: "alice", Roles: []string{"clerk"}}}
+	return helm.Intent{Tool: "pay", Args: json.RawMessage(`{"to":"` + key + `"}`), Session: session, Idempotency: key,
+		Caller: helm.Caller{ID: "alice", Roles: []string{"clerk"}}}
 }
 
 func pay(session string, memo int) helm.Intent {
@@ -21,7 +22,8 @@ func pay(session string, memo int) helm.Intent {
 	return helm.Intent{Tool: "pay", Args: json.RawMessage(args), Session: session}
 }
 
-// A load is what calls a kernel from several sides at once, until it is told to stop or has made as many calls as it may.
+// A load is what calls a kernel from several sides at once, until it is told to stop or has made as
+// many calls as it may.
 type load struct {
 	*process
 	seed    uint64
@@ -83,7 +85,8 @@ func (l *load) one(r *rand.Rand) bool {
 	case x < 77:
 		in = helm.Intent{Tool: "fail", Args: json.RawMessage(`{}`), Session: session}
 	case x < 82:
-		in = helm.Intent{Tool: "raw", Args: json.RawMessage(fmt.Sprintf(`{"zeros":%d}`, r.IntN(3000))), Session: session}
+		in = helm.Intent{Tool: "raw", Args: json.RawMessage(fmt.Sprintf(`{"zeros":%d}`, r.IntN(3000))),
+			Session: session}
 	case x < 86:
 		in = helm.Intent{Tool: "drift", Args: json.RawMessage(`{}`), Session: session}
 	case x < 94:
@@ -128,8 +131,8 @@ func (l *load) name(which int) string {
 	return fmt.Sprintf("closing-%d.%d.%d", which, l.number, l.open[which])
 }
 
-// script is a small load of everything, one call after the other: with a given clock and given nonces it makes the same bytes every time.
-// It stops where the kernel is sealed.
+// script is a small load of everything, one call after the other: with a given clock and given
+// nonces it makes the same bytes every time. It stops where the kernel is sealed.
 func (l *process) script() {
 	ctx := context.Background()
 	for _, in := range []helm.Intent{

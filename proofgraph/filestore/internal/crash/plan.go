@@ -21,10 +21,12 @@ type plan struct {
 	steps  []step
 }
 
-// Killed once while its log begins, five times at failpoints, each in its turn, and between them four times at a random moment.
+// Killed once while its log begins, five times at failpoints, each in its turn, and between them
+// four times at a random moment.
 func newPlan(number int, seed uint64) *plan {
 	p := &plan{number: number, random: rand.New(rand.NewPCG(seed, uint64(number)))}
-	p.sizes = []Sizes{{Segment: 24 << 10, Ahead: 4 << 10}, {Segment: 8 << 10, Ahead: 2 << 10}, {Segment: 100 << 10, Ahead: 16 << 10}, {}}[number%4]
+	p.sizes = []Sizes{{Segment: 24 << 10, Ahead: 4 << 10}, {Segment: 8 << 10, Ahead: 2 << 10},
+		{Segment: 100 << 10, Ahead: 16 << 10}, {}}[number%4]
 	rolling := number%4 != 3
 	var begins, others []failpoint
 	for _, f := range failpoints {

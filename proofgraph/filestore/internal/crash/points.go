@@ -135,11 +135,13 @@ var failpoints = []failpoint{
 	{name: "New settles: synced", needs: needsOpen, most: 1, when: after, is: settling("sync", logKind)},
 
 	{name: "a log begins: before a change", needs: needsNothing, most: 13, when: before, is: isAny},
-	{name: "a log begins: a part of a write", needs: needsNothing, most: 4, when: amid, is: func(p *points, o *disktest.Op) bool { return isAny(p, o) && o.Kind == "write" }},
+	{name: "a log begins: a part of a write", needs: needsNothing, most: 4, when: amid,
+		is: func(p *points, o *disktest.Op) bool { return isAny(p, o) && o.Kind == "write" }},
 	{name: "a log begins: after a change", needs: needsNothing, most: 13, when: after, is: isAny},
 }
 
-// points kills this process at one of them. It stands between the store and its disk, and between the kernel and its store.
+// points kills this process at one of them. It stands between the store and its disk, and between
+// the kernel and its store.
 type points struct {
 	failpoint
 	random *rand.Rand

@@ -34,8 +34,9 @@ func testClock() func() time.Time {
 	return func() time.Time { return time.UnixMilli(1_600_000_000_000 + looks.Add(1)) }
 }
 
-// powered is one life on a disk: its power goes after so many changes, or stays on if that is 0. It gives the number of changes. What the
-// process does without power is in vain: nothing that it asks of the disk is done.
+// powered is one life on a disk: its power goes after so many changes, or stays on if that is 0. It
+// gives the number of changes. What the process does without power is in vain: nothing that it asks
+// of the disk is done.
 func untilPowerCut(d disk.Disk, z Sizes, l *process, after int, work func()) (changes int, err error) {
 	var off atomic.Bool
 	t := &disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
@@ -70,7 +71,8 @@ type powerCuts struct {
 	audits, torn, violations int
 }
 
-// inspect audits what a cut left, and changes it as an audit does. What the disk was like before is kept if something is wrong.
+// inspect audits what a cut left, and changes it as an audit does. What the disk was like before is
+// kept if something is wrong.
 func (b *powerCuts) inspect(left *disktest.RAM, z Sizes, book *memoryEvents, what string) bool {
 	before := left.Clone()
 	b.mu.Lock()
@@ -98,8 +100,9 @@ func (b *powerCuts) inspect(left *disktest.RAM, z Sizes, book *memoryEvents, wha
 	return false
 }
 
-// The power goes after each change that a small load makes to the disk, and each time what was not synced is lost in several ways. Once, the
-// power goes again while that is being recovered from; and once, an auditor has seen the log just before.
+// The power goes after each change that a small load makes to the disk, and each time what was not
+// synced is lost in several ways. Once, the power goes again while that is being recovered from;
+// and once, an auditor has seen the log just before.
 func PowerAtEachChange(t *testing.T) {
 	b := &powerCuts{T: t}
 	for _, z := range someSizes[:2] {
@@ -120,12 +123,15 @@ func PowerAtEachChange(t *testing.T) {
 			_, book := script(r, after)
 			for i, how := range disktest.Survivals {
 				if i%3 == after%3 || *wantedCuts > 0 {
-					b.inspect(r.Cut(how, random), z, book.copy(), fmt.Sprintf("%v: power lost after change %d of %d, which left %s", z, after, changes, how))
+					b.inspect(r.Cut(how, random), z, book.copy(),
+						fmt.Sprintf("%v: power lost after change %d of %d, which left %s", z, after, changes, how))
 				}
 			}
-			b.twice(r.Cut(disktest.Survivals[1+random.IntN(len(disktest.Survivals)-1)], random), z, book.copy(), 1+random.IntN(14), random, fmt.Sprintf("%v: power lost after change %d of %d", z, after, changes))
+			b.twice(r.Cut(disktest.Survivals[1+random.IntN(len(disktest.Survivals)-1)], random), z, book.copy(),
+				1+random.IntN(14), random, fmt.Sprintf("%v: power lost after change %d of %d", z, after, changes))
 			if after%2 == 0 || *wantedCuts > 0 {
-				b.viewed(r.Clone(), z, book, random, fmt.Sprintf("%v: power lost after change %d of %d", z, after, changes))
+				b.viewed(r.Clone(), z, book, random, fmt.Sprintf("%v: power lost after change %d of %d", z, after,
+					changes))
 			}
 		})
 	}
@@ -137,7 +143,8 @@ func (b *powerCuts) twice(left *disktest.RAM, z Sizes, book *memoryEvents, after
 	_, err := untilPowerCut(left, z, &process{number: 2, events: book}, after, func() {})
 	assert.NoError(b, err, "%s", what)
 	how := disktest.Survivals[random.IntN(len(disktest.Survivals))]
-	b.inspect(left.Cut(how, random), z, book, fmt.Sprintf("%s, and again after change %d, which left %s", what, after, how))
+	b.inspect(left.Cut(how, random), z, book, fmt.Sprintf("%s, and again after change %d, which left %s", what, after,
+		how))
 }
 
 // watched has an auditor read the log just before the power goes: what he saw must last.
@@ -170,7 +177,9 @@ func PowerUnderLoad(t *testing.T) {
 			_, err := untilPowerCut(r, z, l, after, w.run)
 			assert.NoError(t, err)
 			r = r.Cut(how, random)
-			if !b.inspect(r, z, book, fmt.Sprintf("%v: directory %d, life %d, %d callers, power lost after change %d, which left %s", z, directory, number, w.callers, after, how)) {
+			if !b.inspect(r, z, book,
+				fmt.Sprintf("%v: directory %d, life %d, %d callers, power lost after change %d, which left %s", z,
+					directory, number, w.callers, after, how)) {
 				return
 			}
 		}
@@ -180,9 +189,13 @@ func PowerUnderLoad(t *testing.T) {
 
 func (b *powerCuts) report(what string, atLeast int) {
 	b.Helper()
-	b.Logf("%d "+what+", %d effects, %d decisions, %d receipts, %d acknowledged, %d unknown outcomes settled, %d keys repeated, %d packs verified, %d torn tails repaired, %d blobs erased, violations %d",
-		b.audits, b.effects, b.decisions, b.receipts, b.acknowledged, b.settled, b.repeated, b.packs, b.torn, b.erased, b.violations)
-	if b.audits < atLeast || b.effects == 0 || b.acknowledged == 0 || b.settled == 0 || b.repeated == 0 || b.packs == 0 || b.torn == 0 || b.erased == 0 {
+	b.Logf("%d "+what+
+		", %d effects, %d decisions, %d receipts, %d acknowledged, %d unknown outcomes settled, %d keys repeated, %d "+
+		"packs verified, %d torn tails repaired, %d blobs erased, violations %d",
+		b.audits, b.effects, b.decisions, b.receipts, b.acknowledged, b.settled, b.repeated, b.packs, b.torn, b.erased,
+		b.violations)
+	if b.audits < atLeast || b.effects == 0 || b.acknowledged == 0 || b.settled == 0 || b.repeated == 0 ||
+		b.packs == 0 || b.torn == 0 || b.erased == 0 {
 		b.Errorf("that is less than was to be seen")
 	}
 }

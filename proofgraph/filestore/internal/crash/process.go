@@ -113,7 +113,8 @@ func (l *process) start(s proofgraph.Store, now func() time.Time, random io.Read
 	for _, tool := range []string{"pay", "fail", "raw", "drift", "nest"} {
 		drivers[tool] = l
 	}
-	l.k, err = helm.New(helm.Options{Policy: p, Key: key, Origin: origin, Store: s, Drivers: drivers, Keep: helm.Keep{Outputs: true}, Now: now, Rand: random})
+	l.k, err = helm.New(helm.Options{Policy: p, Key: key, Origin: origin, Store: s, Drivers: drivers,
+		Keep: helm.Keep{Outputs: true}, Now: now, Rand: random})
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,8 @@ func (l *process) reached(moment string) {
 
 var errTool = errors.New("the tool failed")
 
-// Run is every tool. What it does to the world is to add a note, naming the decision that it holds in its hand.
+// Run is every tool. What it does to the world is to add a note, naming the decision that it holds
+// in its hand.
 func (l *process) Run(ctx context.Context, c contracts.Call) (executor.Result, error) {
 	l.reached(momentRun)
 	l.runs.Add(1)
@@ -165,19 +167,24 @@ func (l *process) call(ctx context.Context, in helm.Intent) (helm.Decision, helm
 	d, r := l.k.Guard(ctx, in)
 	err := d.Err()
 	denied, withheld := errors.Is(err, helm.ErrDenied), errors.Is(err, helm.ErrWithheld)
-	if (err == nil) != (r.Output != nil) || err != nil && denied == withheld && !(d.Reason == contracts.ReasonToolError && d.Allowed()) {
-		l.record(event{Kind: eventTrouble, What: fmt.Sprintf("%s: output released: %v, with the answer %s: %v", in.Tool, r.Output != nil, d.Reason, err)})
+	if (err == nil) != (r.Output != nil) || err != nil && denied == withheld &&
+		!(d.Reason == contracts.ReasonToolError && d.Allowed()) {
+		l.record(event{Kind: eventTrouble, What: fmt.Sprintf("%s: output released: %v, with the answer %s: %v", in.Tool,
+			r.Output != nil, d.Reason, err)})
 	}
 	switch {
 	case len(r.Entry) > 0:
-		l.record(event{Kind: eventReceipt, ID: d.Record.ID, Session: in.Session, Index: r.Index, Hash: r.Entry.Hash().String(), Reason: d.Reason, Released: r.Output != nil})
-	case denied && (d.Record.Verdict == contracts.Deny || d.Reason == contracts.ReasonFailClosedError || d.Reason == contracts.ReasonKernelSealed):
+		l.record(event{Kind: eventReceipt, ID: d.Record.ID, Session: in.Session, Index: r.Index,
+			Hash: r.Entry.Hash().String(), Reason: d.Reason, Released: r.Output != nil})
+	case denied && (d.Record.Verdict == contracts.Deny || d.Reason == contracts.ReasonFailClosedError ||
+		d.Reason == contracts.ReasonKernelSealed):
 		if d.Record.ID != "" {
 			l.record(event{Kind: eventDenied, ID: d.Record.ID, Reason: d.Reason})
 		}
 	case withheld && (d.Reason == contracts.ReasonReceiptNotStored || d.Reason == contracts.ReasonOutputNotKept):
 	default:
-		l.record(event{Kind: eventTrouble, What: fmt.Sprintf("%s: no receipt, and the answer %s: %v", in.Tool, d.Reason, err)})
+		l.record(event{Kind: eventTrouble, What: fmt.Sprintf("%s: no receipt, and the answer %s: %v", in.Tool, d.Reason,
+			err)})
 	}
 	return d, r
 }

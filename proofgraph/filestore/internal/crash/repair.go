@@ -10,8 +10,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// Making a torn tail undone, or an erasure complete, is itself cut short, at each byte of each of its writes. What that leaves is still a torn
-// tail, or an erasure that was begun.
+// Making a torn tail undone, or an erasure complete, is itself cut short, at each byte of each of
+// its writes. What that leaves is still a torn tail, or an erasure that was begun.
 func RepairAtEachByte(t *testing.T) {
 	random := rand.New(rand.NewPCG(*Seed, 2))
 	torn, cuts := 0, 0
@@ -39,7 +39,8 @@ func RepairAtEachByte(t *testing.T) {
 					cuts++
 					again := left.Clone()
 					repair(again, n+1, part)
-					what := fmt.Sprintf("change %d, which left %s; then write %d of the repair was cut after %d bytes of %d", after, how, n+1, part, size)
+					what := fmt.Sprintf("change %d, which left %s; then write %d of the repair was cut after %d "+
+						"bytes of %d", after, how, n+1, part, size)
 					require.Equal(t, "", reopened(again, book), "power lost after %s", what)
 				}
 			}
@@ -51,8 +52,8 @@ func RepairAtEachByte(t *testing.T) {
 	}
 }
 
-// mended opens a disk and gives the Sizes of the writes to the log that this takes, and whether they erase anything. The power goes when so
-// many bytes of the nth are written.
+// mended opens a disk and gives the Sizes of the writes to the log that this takes, and whether
+// they erase anything. The power goes when so many bytes of the nth are written.
 func repair(r *disktest.RAM, n, part int) (writes []int, erased bool) {
 	off := false
 	t := &disktest.Tap{Disk: r, Hook: func(o *disktest.Op) error {
@@ -60,7 +61,8 @@ func repair(r *disktest.RAM, n, part int) (writes []int, erased bool) {
 			return disktest.ErrPower
 		}
 		if o.Is("write", logKind) {
-			writes, erased = append(writes, len(o.Data)), erased || o.Erases() || bytes.HasPrefix(o.Data, overwritten[:1])
+			writes, erased = append(writes, len(o.Data)), erased || o.Erases() ||
+				bytes.HasPrefix(o.Data, overwritten[:1])
 			if len(writes) == n {
 				off = true
 				_ = o.Part(part)

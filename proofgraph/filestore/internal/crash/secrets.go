@@ -15,7 +15,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// What crashes is erased from, too: some calls are made in confidence, and forgotten sooner or later.
+// What crashes is erased from, too: some calls are made in confidence, and forgotten sooner or
+// later.
 
 // A confidence is a call whose arguments, and output, have a secret in them.
 type secretCall struct {
@@ -28,7 +29,8 @@ const momentErased = "erased" // a blob was, and nobody was told
 // confide makes a call with a secret.
 func (l *process) callWithSecret(ctx context.Context, session string, number uint64) helm.Decision {
 	c := secretCall{secret: fmt.Sprintf("secret %d of life %d.", number, l.number)}
-	d, r := l.call(ctx, helm.Intent{Tool: "pay", Args: json.RawMessage(`{"to":"bob","memo":"` + c.secret + `"}`), Session: session})
+	d, r := l.call(ctx, helm.Intent{Tool: "pay", Args: json.RawMessage(`{"to":"bob","memo":"` + c.secret + `"}`),
+		Session: session})
 	if len(r.Entry) > 0 && d.Allowed() {
 		c.blobs = []contracts.Digest{d.Record.InputsHash, *r.Record.OutputHash}
 		l.mu.Lock()
@@ -60,7 +62,8 @@ func (l *process) eraseSecret(which int) {
 	l.record(event{Kind: eventForgotten, Secret: c.secret})
 }
 
-// forgotten looks for what was erased, in files and in the store: what was acknowledged is nowhere, and what was not is whole or gone.
+// forgotten looks for what was erased, in files and in the store: what was acknowledged is nowhere,
+// and what was not is whole or gone.
 func (a *audit) checkErased(s proofgraph.Store) {
 	for _, n := range a.events {
 		if n.Kind != eventErased && n.Kind != eventErasing {
@@ -120,10 +123,13 @@ func checkMissing(r evidence.Report, notes []event) (wrong []string) {
 		}
 	}
 	if n := len(r.Erased) - gone; n > 0 {
-		wrong = append(wrong, fmt.Sprintf("evidence: %d blobs are not there, which are durable no later than what names them, and nobody erased them", n))
+		wrong = append(wrong,
+			fmt.Sprintf("evidence: %d blobs are not there, which are durable no later than what names them, and "+
+				"nobody erased them", n))
 	}
 	if r.Replay.NotReplayable > uint64(gone) {
-		wrong = append(wrong, fmt.Sprintf("evidence: %d verdicts cannot be replayed, and %d blobs were erased", r.Replay.NotReplayable, gone))
+		wrong = append(wrong, fmt.Sprintf("evidence: %d verdicts cannot be replayed, and %d blobs were erased",
+			r.Replay.NotReplayable, gone))
 	}
 	return wrong
 }

@@ -1,3 +1,4 @@
+// Package disk is what a file store asks of the operating system.
 package disk
 
 import (
@@ -8,29 +9,30 @@ import (
 	"slices"
 )
 
-// A disk is what the store asks of the operating system. Tests put another in its place, one that fails, tears and forgets.
+// A Disk is a file system. Tests use another than the machine's, one that fails, tears and forgets.
 type Disk interface {
-	Mkdir(dir string) error              // one level, unless it is there; it lasts
+	Mkdir(dir string) error              // one level, unless it is there; durable when it returns
 	List(dir string) ([]string, error)   // names, sorted
-	Lock(path string) (io.Closer, error) // errHeld where somebody else has it
-	Open(path string) (File, error)      // to read and write what is there
-	View(path string) (File, error)      // to read what is there
-	Create(path string) (File, error)    // anew, to read and write
-	Rename(from, to string) error        // lasts after syncDir, as creating and removing do
+	Lock(path string) (io.Closer, error) // HeldError if another process has it
+	Open(path string) (File, error)      // to read and write an existing file
+	View(path string) (File, error)      // to read an existing file
+	Create(path string) (File, error)    // to read and write an empty file
+	Rename(from, to string) error        // durable after SyncDir, as are Create and Remove
 	Remove(path string) error
 	SyncDir(dir string) error
 }
 
-// A file is one that is open.
+// A File is an open file.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
 	Size() (int64, error)
-	Sync() error // what was written is on stable storage, and the size
+	Sync() error // the bytes that were written, and the size, are on stable storage
 }
 
-// osDisk is the machine's. Directories and files are for their owner alone, since they hold the arguments of calls.
+// OS is the machine's disk. Only the owner may read directories and files, since they contain the
+// arguments of calls.
 type OS struct{}
 
 func (OS) Mkdir(dir string) error {
@@ -39,7 +41,7 @@ func (OS) Mkdir(dir string) error {
 		return made
 	}
 	err := OS{}.SyncDir(dir + "/..")
-	if made != nil && errors.Is(err, fs.ErrPermission) { // who made it there saw to that
+	if made != nil && errors.Is(err, fs.ErrPermission) { // the process that made it saw to that
 		return nil
 	}
 	return err
@@ -95,5 +97,6 @@ func (f osFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Sync is fdatasync where there is one: the size is written with the data, and times, which nobody needs, are not.
+// Sync is fdatasync if the system has it: it writes the size with the data, but not times, which
+// nothing needs.
 func (f osFile) Sync() error { return syncData(f.File) }

@@ -2,9 +2,9 @@ package disk
 
 import "strconv"
 
-// held is the error where somebody else has the lock.
+// A HeldError says that another process has the lock.
 type HeldError struct {
-	PID  string // "" where the holder has not written it yet
+	PID  string // "" if the holder has not written it yet
 	self int
 }
 

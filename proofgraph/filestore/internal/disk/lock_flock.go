@@ -12,8 +12,9 @@ import (
 	"syscall"
 )
 
-// lock takes the exclusive lock of a file, which the system lets go of when the process ends, however it ends. The file says who has it. The
-// directory is locked too, where the system can: a file may be removed by somebody who takes it for a stale one, and then two have a lock each.
+// Lock takes the exclusive lock of a file. The system releases it when the process ends, however it
+// ends. The file contains the number of the process. If the system can, Lock locks the directory
+// too: a person may remove the file as a stale one, and then two processes would have a lock each.
 func (OS) Lock(path string) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -48,17 +49,20 @@ func flock(f *os.File, how int) error { return syscall.Flock(int(f.Fd()), how) }
 
 type holder struct{ file, dir *os.File }
 
-// name says in the file whose it is. That is for people only: a disk without room for it is no reason to refuse a log.
+// name writes the number of the process into the file. It is for people only, so a disk that is
+// full is no reason to refuse a log.
 func (h holder) name(pid string) {
 	if h.file.Truncate(0) == nil {
 		h.file.WriteAt([]byte(pid), 0)
 	}
 }
 
-// Close lets go of the lock. The file stays: if it were removed, two processes could each have a lock on a file of that name.
+// Close releases the lock. The file stays: if it were removed, two processes could each have a lock
+// on a file of that name.
 func (h holder) Close() error {
-	h.name("") // so that nobody is told of a process that has gone; what is left is only that
-	// Closing is not enough while a process that was forked just now has the files too. The directory may not be locked.
+	h.name("") // the number of a process that has ended would mislead
+	// Closing is not enough while a process that was forked just now has the files too.
+	// The directory may not be locked.
 	err := errors.Join(flock(h.file, syscall.LOCK_UN), h.file.Close())
 	flock(h.dir, syscall.LOCK_UN)
 	return errors.Join(err, h.dir.Close())

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// lock is refused where there is no lock that ends with its process: two writers would destroy the log.
-func (OS) lock(path string) (io.Closer, error) {
+// Lock is refused if no lock ends with its process: two writers would destroy the log.
+func (OS) Lock(path string) (io.Closer, error) {
 	return nil, &os.PathError{Op: "lock", Path: path, Err: errors.ErrUnsupported}
 }

@@ -15,9 +15,11 @@ var ErrPower = errors.New("the power is off")
 
 const sector = 512 // bytes that a disk writes whole or not at all
 
-// ram is a disk in memory that knows what of it would outlast a power cut. It is as mean as the standard allows:
+// ram is a disk in memory that knows what of it would outlast a power cut. It is as mean as the
+// standard allows:
 //
-//   - of what was written to a file since its last Sync, each sector is as it was then, or as any write since left it; so is the size;
+//   - of what was written to a file since its last Sync, each sector is as it was then, or as any
+//     write since left it; so is the size;
 //   - of what was done to names since the last syncDir, a prefix in the order of doing is done.
 //
 // Whoever has it open when the power goes must not touch it any more: what is left is another disk.
@@ -96,7 +98,8 @@ func (i *Inode) write(w wrote) {
 	i.wrote = append(i.wrote, w)
 }
 
-// sync keeps what was written since the last time, and nothing else: what the system believes to be kept already is not written again.
+// sync keeps what was written since the last time, and nothing else: what the system believes to be
+// kept already is not written again.
 func (i *Inode) sync() {
 	for _, w := range i.wrote {
 		i.Disk = w.put(i.Disk)
@@ -183,7 +186,8 @@ func (r *RAM) Cut(how Survival, random *rand.Rand) *RAM {
 	return left
 }
 
-// clone is another disk of the same state, as the next process finds it: no files are open, and no locks are held.
+// clone is another disk of the same state, as the next process finds it: no files are open, and no
+// locks are held.
 func (r *RAM) Clone() *RAM {
 	r.mu.Lock()
 	defer r.mu.Unlock()

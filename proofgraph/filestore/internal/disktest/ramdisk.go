@@ -154,7 +154,8 @@ func (f *RAMFile) Sync() error {
 
 func (f *RAMFile) Close() error { return nil }
 
-// forget is what becomes of what was to be synced where that fails: it is not on the disk and will not be. Some systems go on showing it.
+// forget is what becomes of what was to be synced where that fails: it is not on the disk and will
+// not be. Some systems go on showing it.
 func (f *RAMFile) Forget(showing bool) {
 	f.ram.mu.Lock()
 	defer f.ram.mu.Unlock()

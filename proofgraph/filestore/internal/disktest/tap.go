@@ -9,7 +9,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// A tap is a disk whose every operation passes a hook, which may do it, do a part of it, refuse it, or end the process.
+// A tap is a disk whose every operation passes a hook, which may do it, do a part of it, refuse it,
+// or end the process.
 type Tap struct {
 	disk.Disk
 	Hook func(o *Op) error
@@ -22,7 +23,9 @@ type Tap struct {
 
 // An op is one operation. do does it; of a write, part does the first n bytes.
 type Op struct {
-	Kind    string // create, rename, remove, syncdir, mkdir, lock, write, sync, of a closed set; or a reading one: list, open, view, size, read
+	// create, rename, remove, syncdir, mkdir, lock, write, sync, of a closed set; or a reading one:
+	// list, open, view, size, read
+	Kind    string
 	Path    string // of a rename: what it is called afterwards
 	N       int    // the how manieth it is, of those that change something or of those that read
 	Data    []byte // of a write, with where it goes
@@ -72,12 +75,14 @@ func (t *Tap) List(dir string) (names []string, err error) {
 }
 
 func (t *Tap) Lock(path string) (c io.Closer, err error) {
-	err = t.pass(&Op{Kind: "lock", Path: path, Changes: true, Do: func() (err error) { c, err = t.Disk.Lock(path); return }})
+	err = t.pass(&Op{Kind: "lock", Path: path, Changes: true,
+		Do: func() (err error) { c, err = t.Disk.Lock(path); return }})
 	return c, err
 }
 
 func (t *Tap) file(kind, path string, get func(string) (disk.File, error)) (f disk.File, err error) {
-	err = t.pass(&Op{Kind: kind, Path: path, Changes: kind == "create", Do: func() (err error) { f, err = get(path); return }})
+	err = t.pass(&Op{Kind: kind, Path: path, Changes: kind == "create",
+		Do: func() (err error) { f, err = get(path); return }})
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +139,8 @@ func (f *tapFile) WriteAt(b []byte, at int64) (n int, err error) {
 		n += got
 		return err
 	}
-	err = f.tap.pass(&Op{Kind: "write", Path: f.name(), Changes: true, Data: b, At: at, File: f.File, Do: func() error { return put(len(b)) }, Part: put})
+	err = f.tap.pass(&Op{Kind: "write", Path: f.name(), Changes: true, Data: b, At: at, File: f.File,
+		Do: func() error { return put(len(b)) }, Part: put})
 	return n, err
 }
 
@@ -143,7 +149,8 @@ func (f *tapFile) Sync() error {
 }
 
 func (f *tapFile) ReadAt(b []byte, at int64) (n int, err error) {
-	err = f.tap.pass(&Op{Kind: "read", Path: f.name(), Do: func() (err error) { n, err = f.File.ReadAt(b, at); return }})
+	err = f.tap.pass(&Op{Kind: "read", Path: f.name(),
+		Do: func() (err error) { n, err = f.File.ReadAt(b, at); return }})
 	return n, err
 }
 
