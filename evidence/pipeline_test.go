@@ -22,7 +22,7 @@ func verifyWith(ctx context.Context, r io.ReaderAt, size int64, o Options, worke
 func mustHaveEnded(t testing.TB, when string) {
 	t.Helper()
 	b := make([]byte, 1<<20)
-	if b = b[:runtime.Stack(b, true)]; strings.Contains(string(b), "(*pipeline).") {
+	if b = b[:runtime.Stack(b, true)]; strings.Contains(string(b), "inorder.(*Queue") {
 		t.Errorf("%s: goroutines are left:\n%s", when, b)
 	}
 }
@@ -91,7 +91,7 @@ func TestOneProcessor(t *testing.T) {
 		started := false
 		spy := func(b []byte, n int, err error) (int, error) {
 			stack := make([]byte, 1<<20)
-			started = started || strings.Contains(string(stack[:runtime.Stack(stack, true)]), "(*pipeline).start")
+			started = started || strings.Contains(string(stack[:runtime.Stack(stack, true)]), "inorder.(*Queue[...]).start")
 			return n, err
 		}
 		if _, err := verifyWith(t.Context(), &failing{bytes.NewReader(pack), 0, spy}, int64(len(pack)), Options{Trust: m.Trust}, workers, 1); err != nil {
@@ -105,13 +105,9 @@ func TestOneProcessor(t *testing.T) {
 
 // TestPanicAhead: what panics when it is opened ahead is nothing, and is opened again in its turn.
 func TestPanicAhead(t *testing.T) {
-	p := &pipeline{v: newVerifier(t.Context(), Options{}), ring: make([]batch, 2), filled: 1}
-	p.changed.L = &p.mu
-	p.ring[0] = batch{lines: make([]line, 2), opened: make([]early, 2)}
-	p.mu.Lock()
-	p.open(nil)
-	p.mu.Unlock()
-	if b := p.ring[0]; !b.ready || p.taken != 1 || b.opened[0].statement != nil {
+	b := batch{lines: make([]line, 2), opened: make([]early, 2)}
+	b.open(nil, func() bool { return false })
+	if b.opened[0].statement != nil {
 		t.Errorf("%+v", b)
 	}
 }

@@ -41,25 +41,25 @@ func (p *packer) begin(ctx context.Context) error {
 }
 
 // governed folds the trust events, since a later state says who may sign.
-func (p *packer) governed(st *contracts.Statement, l *log) error {
+func (p *packer) governed(st *contracts.Statement) error {
 	switch {
 	case st.Genesis != nil && st.Genesis.Trust != p.state.Digest():
 		return errors.New("another genesis than was read before: the store is damaged")
 	case st.Trust != nil:
-		next, err := p.state.Apply(st.Trust, l.origin, l.size())
+		next, err := p.state.Apply(st.Trust, p.log.origin, p.log.size())
 		if err != nil {
 			return err
 		}
 		p.state = next
 		if e := &st.Trust.Event; e.Type == "revoke" && *e.ID == crypto.KeyID(p.public) {
-			p.revoked = l.size()
+			p.revoked = p.log.size()
 		}
 	}
 	return nil
 }
 
 // sign makes the manifest. Nobody would take it from a key that may not sign it.
-func (p *packer) sign(l *log) error {
+func (p *packer) sign() error {
 	id := crypto.KeyID(p.public)
 	switch _, ok := p.state.Key(id, registry.Kernel, p.size); {
 	case ok:
@@ -68,8 +68,8 @@ func (p *packer) sign(l *log) error {
 	default:
 		return errors.New("the key is no kernel key of this log up to its checkpoint: give the one that the kernel signs with; one that was added later needs a new checkpoint")
 	}
-	m := contracts.EvidencePack{Checkpoint: crypto.Sum(p.note), Entries: p.entries, Key: id, MerkleRoot: l.tree.Root(),
-		Origin: l.origin, ProofGraphHash: l.graphHash(), Sessions: l.sessions(), Size: p.size}
+	m := contracts.EvidencePack{Checkpoint: crypto.Sum(p.note), Entries: p.entries, Key: id, MerkleRoot: p.log.tree.Root(),
+		Origin: p.log.origin, ProofGraphHash: p.log.graphHash(), Sessions: p.log.sessions(), Size: p.size}
 	var names proofgraph.Tree
 	for _, b := range p.blobs {
 		m.Blobs.Bytes += uint64(b.size)

@@ -3,13 +3,12 @@ package evidence
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
-	"runtime"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/evidence/internal/ustar"
+	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -58,14 +57,14 @@ var errMore = errors.New("it gives more entries than it was asked for")
 // openStored asks how far the log goes. The checkpoint comes first, for the store may grow.
 func openStored(ctx context.Context, store proofgraph.Store) (*stored, *Error) {
 	s := &stored{ctx: ctx, store: store}
-	err := contained(func() (err error) { s.note, err = store.Checkpoint(ctx); return })
+	err := s.ask(func() (err error) { s.note, err = store.Checkpoint(ctx); return })
 	switch {
 	case err != nil:
 		return nil, &Error{ErrStore, -1, "checkpoint", "it cannot be read", err}
 	case len(s.note) == 0:
 		return nil, &Error{ErrCheckpoint, -1, ustar.Members[ustar.Checkpoint], "the store has none, and a log is verified up to one: make it with Kernel.Checkpoint", nil}
 	}
-	if err := contained(func() (err error) { s.size, err = store.Size(ctx); return }); err != nil {
+	if err := s.ask(func() (err error) { s.size, err = store.Size(ctx); return }); err != nil {
 		return nil, &Error{ErrStore, -1, "size", "it cannot be read", err}
 	}
 	if c, err := parseSigned(s.note); err == nil && s.size > c.Size { // a malformed one is CHECKPOINT, in its turn
@@ -74,30 +73,21 @@ func openStored(ctx context.Context, store proofgraph.Store) (*stored, *Error) {
 	return s, nil
 }
 
-// contained calls a store, which may panic. Whatever of ours might is not called in it. What a store panics with may be what it keeps, and is
-// not shown; the runtime's own is.
-func contained(call func() error) (err error) {
-	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case runtime.Error:
-			err = fmt.Errorf("it panicked: %w", p)
-		default:
-			err = fmt.Errorf("it panicked with a %T", p)
-		}
-	}()
-	return call()
+// ask makes a call of the store, which may panic. f calls nothing of this package that might.
+func (s *stored) ask(f func() error) (err error) {
+	defer contain.Error(&err, "it")
+	return f()
 }
 
 // lines pulls the entries, so that the store's panics can be told from those of who folds them.
 func (s *stored) lines() iter.Seq2[line, *Error] {
 	return func(yield func(line, *Error) bool) {
 		next, stop := iter.Pull2(func(yield func(contracts.Entry, error) bool) { s.store.Entries(s.ctx, 0, s.size)(yield) })
-		defer contained(func() error { stop(); return nil }) // what it says at the end changes nothing
+		defer s.ask(func() error { stop(); return nil }) // a panic at the end changes nothing
 		for index := uint64(0); ; index++ {
 			var e contracts.Entry
 			var more bool
-			err := contained(func() (err error) { e, err, more = next(); return })
+			err := s.ask(func() (err error) { e, err, more = next(); return })
 			switch {
 			case err == nil && !more:
 				return
@@ -134,7 +124,7 @@ func (s *stored) unreadable(blob *contracts.Digest, err error) *Error {
 
 func (s *stored) line(place int64, n int) (b []byte, err error) {
 	at := uint64(place) + uint64(n)
-	err = contained(func() error {
+	err = s.ask(func() error {
 		for e, err := range s.store.Entries(s.ctx, at, at+1) {
 			b = e
 			return err
@@ -145,7 +135,7 @@ func (s *stored) line(place int64, n int) (b []byte, err error) {
 }
 
 func (s *stored) blob(d contracts.Digest) (b []byte, number int, err error) {
-	err = contained(func() (err error) { b, err = s.store.Blob(s.ctx, d); return })
+	err = s.ask(func() (err error) { b, err = s.store.Blob(s.ctx, d); return })
 	switch {
 	case errors.Is(err, proofgraph.ErrNoBlob):
 		return nil, noBlob, nil

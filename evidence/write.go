@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -39,7 +38,7 @@ func Write(ctx context.Context, w io.Writer, s proofgraph.Store, key crypto.Sign
 	if err != nil {
 		return fmt.Errorf("evidence: write: %w", err)
 	}
-	p := packer{store: s, key: key, public: public}
+	p := packer{store: s, key: key, public: public, named: map[contracts.Digest]entry.Role{}}
 	if err := p.survey(ctx); err != nil {
 		return fmt.Errorf("evidence: write: %w", err)
 	}
@@ -58,6 +57,8 @@ type packer struct {
 	public   crypto.PublicKey
 	state    *registry.State // at the checkpoint's size
 	revoked  uint64          // the entry that revoked the key, if one did
+	log      log
+	named    map[contracts.Digest]entry.Role
 	entries  contracts.Bytes
 	blobs    []kept // in order of names
 	manifest []byte
@@ -84,60 +85,24 @@ func (p *packer) survey(ctx context.Context) error {
 	if err := p.begin(ctx); err != nil {
 		return fmt.Errorf("entry 0: %w", err)
 	}
-	l, named, err := p.read(ctx)
+	err = p.read(ctx)
 	switch {
 	case err != nil:
 		return err
-	case l.size() == 0:
+	case p.log.size() == 0:
 		return errors.New("the checkpoint is of an empty log: make one with Kernel.Checkpoint first")
-	case l.tree.Root() != c.Root || l.origin != c.Origin:
+	case p.log.tree.Root() != c.Root || p.log.origin != c.Origin:
 		return errors.New("the entries are not those of the checkpoint: the store is damaged")
 	}
-	if err := p.look(ctx, named); err != nil {
+	if err := p.look(ctx); err != nil {
 		return err
 	}
-	return p.sign(l)
+	return p.sign()
 }
 
 var lineEnd = []byte{'\n'}
 
-// look finds out which of the blobs there are, and how long they are. Whether they are what their names say is seen when they are written.
-func (p *packer) look(ctx context.Context, named map[contracts.Digest]entry.Role) error {
-	all := make([]contracts.Digest, 0, len(named))
-	for d := range named {
-		all = append(all, d)
-	}
-	slices.SortFunc(all, entry.Compare)
-	var x waves
-	defer x.end()
-	for some := range slices.Chunk(all, waveItems) {
-		sizes := make([]int64, len(some)) // -1: it is not there
-		if err := x.give(&wave{n: len(some), do: func(i int) error {
-			d := some[i]
-			b, err := p.store.Blob(ctx, d)
-			switch {
-			case errors.Is(err, proofgraph.ErrNoBlob) && !named[d].Required():
-				sizes[i] = -1
-				return nil
-			case err != nil:
-				return fmt.Errorf("blob %s: %w", d, err)
-			case len(b) > maxBlob:
-				return fmt.Errorf("blob %s is longer than any may be", d)
-			}
-			sizes[i] = int64(len(b))
-			return nil
-		}, turn: func(i int) error {
-			if sizes[i] >= 0 {
-				p.blobs = append(p.blobs, kept{some[i], sizes[i]})
-			}
-			return nil
-		}}); err != nil {
-			return err
-		}
-	}
-	return x.give(nil)
-}
-
+// blob reads a blob and compares it with its name.
 func (p *packer) blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	b, err := p.store.Blob(ctx, d)
 	if err != nil {
@@ -180,33 +145,52 @@ func (p *packer) write(ctx context.Context, to io.Writer) error {
 	return w.Flush()
 }
 
+// A fetchBatch is some blobs and their contents.
+type fetchBatch struct {
+	blobs    []kept
+	contents [][]byte
+	err      error // of the blob after them
+}
+
 // fetch writes the blobs.
 func (p *packer) fetch(ctx context.Context, w *bufio.Writer) error {
-	var x waves
-	defer x.end()
+	read := func(b *fetchBatch) {
+		for _, x := range b.blobs {
+			content, err := p.reread(ctx, x)
+			if err != nil {
+				b.err = err
+				return
+			}
+			b.contents = append(b.contents, content)
+		}
+	}
+	q := newPackQueue(func() func(*fetchBatch) { return read }, func(b *fetchBatch) error {
+		for i, content := range b.contents {
+			ustar.WriteMember(w, ustar.BlobPrefix+b.blobs[i].name.String(), content)
+		}
+		err := b.err
+		clear(b.contents)
+		*b = fetchBatch{contents: b.contents[:0]}
+		return err
+	})
+	defer q.End()
 	for rest := p.blobs; len(rest) > 0; {
 		n, size := 1, rest[0].size
-		for n < min(waveItems, len(rest)) && size+rest[n].size <= waveBytes {
+		for n < min(packItems, len(rest)) && size+rest[n].size <= packBytes {
 			size += rest[n].size
 			n++
 		}
-		some, got := rest[:n], make([][]byte, n)
+		q.Next().blobs = rest[:n]
 		rest = rest[n:]
-		if err := x.give(&wave{n: n, do: func(i int) (err error) {
-			got[i], err = p.again(ctx, some[i])
-			return err
-		}, turn: func(i int) error {
-			ustar.WriteMember(w, ustar.BlobPrefix+some[i].name.String(), got[i])
-			return nil
-		}}); err != nil {
+		if err := q.Push(); err != nil {
 			return err
 		}
 	}
-	return x.give(nil)
+	return q.Drain()
 }
 
-// again reads a blob that was there before.
-func (p *packer) again(ctx context.Context, x kept) ([]byte, error) {
+// reread reads a blob whose size is known.
+func (p *packer) reread(ctx context.Context, x kept) ([]byte, error) {
 	b, err := p.blob(ctx, x.name)
 	switch {
 	case errors.Is(err, proofgraph.ErrNoBlob):

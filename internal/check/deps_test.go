@@ -301,11 +301,12 @@ var imports = map[string]allowed{
 	"helm/evidence": {
 		"helm/contracts":                 "the records it verifies",
 		"helm/evidence/internal/entry":   "which blobs an entry names",
-		"helm/evidence/internal/inorder": "the shape in which entries are opened ahead",
+		"helm/evidence/internal/inorder": "entries are opened, parsed and fetched ahead of their turn",
 		"helm/evidence/internal/ustar":   "the archive that a pack is",
 		"helm/crypto":                    "verifies",
 		"helm/guardian":                  "replays verdicts",
 		"helm/guardian/past":             "folds again what verdicts were made from",
+		"helm/internal/contain":          "panics of stores, and of what is opened ahead",
 		"helm/proofgraph":                "the store that is packed; trees and checkpoints",
 		"helm/trust/registry":            "which keys count",
 
@@ -320,7 +321,6 @@ var imports = map[string]allowed{
 		"encoding/hex":  "names of blobs",
 		"errors":        "one sentinel a check",
 		"fmt":           "errors with a place",
-		"go":            "signatures are nearly all of the work, and hang on nothing that comes before them",
 		"hash":          "digests of what streams by",
 		"io":            "packs are read and written where the caller says",
 		"iter":          "the lines of a log",
@@ -328,8 +328,6 @@ var imports = map[string]allowed{
 		"slices":        "sorted names",
 		"strconv":       "numbers in errors and ids",
 		"strings":       "the report, for people",
-		"sync":          "what is opened ahead is handed over",
-		"sync/atomic":   "whoever opens ahead sees the end at once",
 		"unicode/utf16": "escapes in JSON",
 	},
 	"helm/evidence/erasure": {
@@ -365,7 +363,11 @@ var imports = map[string]allowed{
 		"errors": "kinds of a later version",
 	},
 	"helm/evidence/internal/inorder": {
-		"context": "a test fixes the shape of one verification",
+		"context":     "a test fixes the shape of one verification",
+		"go":          "the work ahead, most of it signatures, hangs on nothing that comes before it",
+		"runtime":     "work that ended its goroutine ends the caller's",
+		"sync":        "batches are handed over",
+		"sync/atomic": "workers see the end at once",
 	},
 	"helm/evidence/internal/forge": { // for tests alone
 		"helm/contracts":      "the records of the logs it makes",

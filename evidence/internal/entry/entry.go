@@ -12,7 +12,6 @@ import (
 const Unsupported = " is not supported by this version"
 
 // Open reads an entry. It verifies no signature, and refuses a kind that this version does not know.
-// The statement is valid until r reads again.
 func Open(r *contracts.Reader, e contracts.Entry) (*contracts.Statement, error) {
 	sealed, err := r.Open(e)
 	if err != nil {
