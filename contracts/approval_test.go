@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"strings"
 	"testing"
 )
@@ -15,9 +17,7 @@ func TestRequestTravels(t *testing.T) {
 	bare := ApprovalRequest{Nonce: strings.Repeat("00", 16), Quorum: 1, Session: "s", Tool: "t"}
 	for name, r := range map[string]ApprovalRequest{"full": r, "bare": bare} {
 		text, err := json.Marshal(map[string]any{"pending": &r, "by value": r})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, text := range [][]byte{text, indented(t, text)} {
 			var got struct {
 				Pending *ApprovalRequest
@@ -43,18 +43,15 @@ func TestRequestTravels(t *testing.T) {
 	for name, change := range map[string]func(*ApprovalRequest){"not UTF-8": func(r *ApprovalRequest) { r.Tool = "\xff" }, "of 12047": func(r *ApprovalRequest) { r.Expires = 318_000_000_000_000 }} {
 		r := sampleRequest()
 		change(&r)
-		if b, err := json.Marshal(r); err == nil {
-			t.Errorf("%s: written as %s", name, b)
-		}
+		b, err := json.Marshal(r)
+		assert.Error(t, err, "%s: written as %s", name, b)
 	}
 }
 
 func indented(t *testing.T, b []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := json.Indent(&out, b, " ", "\t"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Indent(&out, b, " ", "\t"))
 	return out.Bytes()
 }
 
@@ -109,12 +106,8 @@ func TestApprovalsDiffer(t *testing.T) {
 	seen := map[Digest]string{}
 	add := func(name string, e Envelope, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if other := seen[e.Digest()]; other != "" {
-			t.Errorf("%s is the same as %s", name, other)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, "", seen[e.Digest()], "%s is the same as", name)
 		seen[e.Digest()] = name
 	}
 	sign := func(name string, r ApprovalRequest) {
@@ -142,9 +135,7 @@ func TestApprovalsDiffer(t *testing.T) {
 		}
 		sign(name, r)
 	}
-	if len(seen) != 14*4 {
-		t.Errorf("%d approvals", len(seen))
-	}
+	assert.Len(t, seen, 14*4, "%d approvals", len(seen))
 }
 
 // Whatever the bytes: no panic, and what is taken is the same when it is written and read again.
@@ -163,9 +154,7 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		text, err := r.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if err := again.UnmarshalJSON(text); err != nil || again.Digest() != r.Digest() {
 			t.Fatalf("%v: %s", err, text)
 		}

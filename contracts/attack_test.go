@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/require"
 )
 
 // An attack is one place of a JSON text with something else in it.
@@ -108,9 +109,7 @@ func respell(t testing.TB, text string) map[string]string {
 		"a lone surrogate":      strings.Replace(text, `":"`, `":"\ud800`, 1),
 	}
 	var tree crypto.Tree
-	if err := tree.Parse([]byte(text), crypto.Limits{Bytes: len(text), Depth: crypto.MaxDepth, Object: true}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tree.Parse([]byte(text), crypto.Limits{Bytes: len(text), Depth: crypto.MaxDepth, Object: true}))
 	var members []string
 	for it := tree.Root().Iter(); it.Next(); {
 		members = append([]string{string(crypto.AppendString(nil, string(it.Key()))) + ":" + string(it.Value().Append(nil))}, members...)
@@ -121,9 +120,7 @@ func respell(t testing.TB, text string) map[string]string {
 	out["last member first"] = "{" + strings.Join(members, ",") + "}"
 	out["a member twice"] = "{" + members[len(members)-1] + "," + text[1:]
 	for how, s := range out {
-		if s == text {
-			t.Fatalf("%s: the same", how)
-		}
+		require.NotEqual(t, text, s, "%s: the same", how)
 	}
 	return out
 }

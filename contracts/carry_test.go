@@ -2,6 +2,7 @@ package contracts
 
 import (
 	"bytes"
+	"github.com/stretchr/testify/assert"
 	"slices"
 	"testing"
 )
@@ -24,9 +25,8 @@ func TestCarryRoundTrip(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := again.Append(nil); !bytes.Equal(got, b) {
-			t.Errorf("%s: read and written again\n%s\nwas\n%s", name, got, b)
-		}
+		got := again.Append(nil)
+		assert.True(t, bytes.Equal(got, b), "%s: read and written again\n%s\nwas\n%s", name, got, b)
 		for i := range b { // what was read does not change with what it was read from
 			b[i] = 'x'
 		}
@@ -54,9 +54,7 @@ func TestParseCarryRefuses(t *testing.T) {
 		case err == nil:
 			taken++
 			for _, never := range []string{"null", "empty", "negative", "half", "beyond doubles", "true", "control", "unknown field", "field in capitals"} {
-				if a.with == never {
-					t.Errorf("%s %s: taken", a.at, a.with)
-				}
+				assert.NotEqual(t, never, a.with, "%s %s: taken", a.at, a.with)
 			}
 		default:
 			refused++

@@ -10,6 +10,8 @@ import (
 
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func refused(t *testing.T, name string, payload []byte, class Class, field string) {
@@ -33,9 +35,8 @@ func TestTrustSignaturesAreDistinct(t *testing.T) {
 		return s.Append(nil)
 	}
 	for _, ids := range [][]Digest{nil, {d[0]}, {d[0], d[1]}, {d[0], d[1], d[2]}} {
-		if _, err := reopen(t, event(ids...)); err != nil {
-			t.Errorf("%d signatures: %v", len(ids), err)
-		}
+		_, err := reopen(t, event(ids...))
+		assert.NoError(t, err, "%d signatures", len(ids))
 	}
 	for name, ids := range map[string][]Digest{"twice": {d[0], d[0]}, "descending": {d[1], d[0]}, "twice at the end": {d[0], d[1], d[1]}, "first again": {d[0], d[1], d[0]}} {
 		refused(t, name, event(ids...), Record, "predicate.signatures")
@@ -60,9 +61,7 @@ func TestTrustEventOfAnUnknownType(t *testing.T) {
 	whole := string(samples()["freeze"].Append(nil))
 	for name, typ := range map[string]string{"none": ``, "a number": `"type":1,`, "null": `"type":null,`, "empty": `"type":"",`, "129 bytes": `"type":"` + strings.Repeat("x", 129) + `",`, "control": `"type":"a\n",`} {
 		bad := strings.Replace(whole, `"type":"freeze",`, typ, 1)
-		if bad == whole {
-			t.Fatal("nothing was changed")
-		}
+		require.NotEqual(t, whole, bad, "nothing was changed")
 		refused(t, name, []byte(bad), Record, "predicate.event")
 	}
 	refused(t, "no object", []byte(strings.Replace(whole, `"event":{"origin":"log","type":"freeze","version":2,"why":"incident"}`, `"event":[]`, 1)), Record, "predicate.event")
@@ -169,13 +168,11 @@ func TestEntriesThatContradictThemselves(t *testing.T) {
 	}
 	s := samples()["receipt"]
 	s.Prev, s.Parents = digest("another"), []Digest{s.Receipt.DecisionHash}
-	if _, err := reopen(t, s.Append(nil)); err != nil {
-		t.Errorf("the decision among the parents: %v", err)
-	}
+	_, err := reopen(t, s.Append(nil))
+	assert.NoError(t, err, "the decision among the parents")
 	s.Parents = digests(32)
-	if _, err := reopen(t, s.Append(nil)); err == nil {
-		t.Error("32 parents, of which the decision is none")
-	}
+	_, err = reopen(t, s.Append(nil))
+	assert.Error(t, err, "32 parents, of which the decision is none")
 }
 
 func compareDigests(a, b Digest) int { return bytes.Compare(a[:], b[:]) }
@@ -199,9 +196,7 @@ func TestSubject(t *testing.T) {
 	if checked < 13 {
 		t.Errorf("%d kinds", checked)
 	}
-	if (&Statement{}).Kind() != "" {
-		t.Error("an empty statement has a kind")
-	}
+	assert.Equal(t, Kind(""), (&Statement{}).Kind(), "an empty statement has a kind")
 }
 
 // The layers of an entry, each refused by its own check.
@@ -253,9 +248,7 @@ func TestReaderLayers(t *testing.T) {
 		"no predicate":                 {wrap(`{"_type":"` + statementType + `","predicateType":"` + kindPrefix + `message/v1","subject":[]}`), Shape},
 		"a predicate that is a number": {wrap(`{"_type":"` + statementType + `","predicate":1,"predicateType":"` + kindPrefix + `message/v1","subject":[]}`), Shape},
 	} {
-		if c.entry == good {
-			t.Errorf("%s: nothing was changed", name)
-		}
+		assert.NotEqual(t, good, c.entry, "%s: nothing was changed", name)
 		sealed, err := r.Open([]byte(c.entry))
 		if sealed != nil || !isFault(err, c.class, "") {
 			t.Errorf("%s: %v, want %s", name, err, c.class)
@@ -268,20 +261,15 @@ func TestReaderLayers(t *testing.T) {
 		refused(t, string(kind), []byte(strings.Replace(text, kindPrefix+"message", kindPrefix+string(kind), 1)), Record, "predicateType")
 	}
 	sealed, err := r.Open([]byte(good))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if key, ok := sealed.Key(); !ok || key != digest("key") || sealed.KeyID != key || sealed.Kind != KindMessage || len(sealed.Sig) != 64 {
 		t.Errorf("%+v", sealed)
 	}
 	for name, bad := range map[string]string{"none": ``, "a number": `"key":1,`, "upper case": `"key":"` + strings.ToUpper(digest("key").String()) + `",`} {
 		sealed, err := r.Open(sealIn([]byte(strings.Replace(text, `"key":"`+digest("key").String()+`",`, bad, 1))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := sealed.Key(); ok {
-			t.Errorf("key of %s is a key", name)
-		}
+		require.NoError(t, err)
+		_, ok := sealed.Key()
+		assert.False(t, ok, "key of %s is a key", name)
 	}
 }
 
@@ -307,9 +295,7 @@ func TestReaderMangled(t *testing.T) {
 				t.Fatalf("%s: the first %d bytes are an entry", name, i/8)
 			}
 		}
-		if passes == 0 {
-			t.Errorf("%s: no bit is in what the signature protects", name)
-		}
+		assert.NotEqual(t, 0, passes, "%s: no bit is in what the signature protects", name)
 	}
 }
 

@@ -2,6 +2,7 @@ package contracts
 
 import (
 	"bytes"
+	"github.com/stretchr/testify/require"
 	"reflect"
 	"testing"
 )
@@ -34,9 +35,7 @@ func TestDecisionEqual(t *testing.T) {
 			t.Fatalf("%s: a field of a kind that this test does not set: %s", path, v.Kind())
 		}
 		tried++
-		if bytes.Equal(a.Append(nil), b.Append(nil)) {
-			t.Fatalf("%s: not in the canonical form", path)
-		}
+		require.False(t, bytes.Equal(a.Append(nil), b.Append(nil)), "%s: not in the canonical form", path)
 		c := b
 		if a.Equal(&b) || b.Equal(&a) || !a.Equal(new(DecisionRecord)) || !b.Equal(&c) {
 			t.Errorf("%s: equal though it differs, or differs though it is equal", path)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/gowebpki/jcs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Every kind of record that this package writes has the canonical form of a second RFC 8785.
@@ -46,9 +48,7 @@ func TestWritersAgreeWithASecondCanonicaliser(t *testing.T) {
 	if len(texts) < 40 {
 		t.Errorf("%d records", len(texts))
 	}
-	if request.Digest() != digest(string(texts["request"])) {
-		t.Error("a request is not named by the digest of its canonical form")
-	}
+	assert.Equal(t, digest(string(texts["request"])), request.Digest(), "a request is not named by the digest of its canonical form")
 }
 
 // Whatever the bytes: no panic, and what is taken is written again as it was.
@@ -65,9 +65,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Add((&EvidencePack{Origin: "o", Size: 1}).Append(nil), false)
 	f.Add([]byte(`{"_type":"https://in-toto.io/Statement/v1"}`), false)
-	if seeds == 0 {
-		f.Fatal("no seeds")
-	}
+	require.NotEqual(f, 0, seeds, "no seeds")
 	f.Fuzz(func(t *testing.T, b []byte, whole bool) {
 		if !whole {
 			b = sealIn(b) // so that mutations reach what is inside
@@ -75,9 +73,7 @@ func FuzzOpen(f *testing.F) {
 		before := bytes.Clone(b)
 		var r Reader
 		sealed, err := r.Open(b)
-		if !bytes.Equal(b, before) {
-			t.Fatal("the reader writes to what it reads")
-		}
+		require.True(t, bytes.Equal(b, before), "the reader writes to what it reads")
 		if err != nil {
 			if sealed != nil || !isFault(err, Encoding, "") && !isFault(err, Shape, "") || err.Error() == "" {
 				t.Fatalf("%v with %v", err, sealed)

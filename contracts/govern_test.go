@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/gowebpki/jcs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
 )
@@ -19,9 +21,8 @@ func eventSamples(t testing.TB) map[string]TrustEvent {
 		t.Helper()
 		for _, name := range by {
 			var err error
-			if e, err = e.Prove(keyOf(t, name)); err != nil {
-				t.Fatal(err)
-			}
+			e, err = e.Prove(keyOf(t, name))
+			require.NoError(t, err)
 		}
 		return e
 	}
@@ -45,13 +46,10 @@ func signed(t testing.TB, e TrustEvent, by ...string) Envelope {
 	var env Envelope
 	for _, name := range by {
 		var err error
-		if env, err = record.Sign(keyOf(t, name)); err != nil {
-			t.Fatal(err)
-		}
+		env, err = record.Sign(keyOf(t, name))
+		require.NoError(t, err)
 		next, err := ParseTrust(env)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		record = *next
 	}
 	return env
@@ -62,18 +60,16 @@ func TestTrustEventIsSignedByMany(t *testing.T) {
 	for name, e := range eventSamples(t) {
 		env := signed(t, e, "r1", "r2", "r3")
 		for _, order := range [][]string{{"r3", "r2", "r1"}, {"r2", "r3", "r1"}, {"r1", "r1", "r2", "r3", "r1", "r2"}} {
-			if other := signed(t, e, order...); !bytes.Equal(other, env) {
-				t.Errorf("%s: signed by %v it is\n%s\nand was\n%s", name, order, other, env)
-			}
+			other := signed(t, e, order...)
+			assert.True(t, bytes.Equal(other, env), "%s: signed by %v it is\n%s\nand was\n%s", name, order, other, env)
 		}
 		record, err := ParseTrust(env)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if b := record.Append(nil); !bytes.Equal(b, env) {
-			t.Errorf("%s: read and written again\n%s\nwas\n%s", name, b, env)
-		}
+		b := record.Append(nil)
+		assert.True(t, bytes.Equal(b, env), "%s: read and written again\n%s\nwas\n%s", name, b, env)
 		if want, err := jcs.Transform(env); err != nil || !bytes.Equal(want, env) {
 			t.Errorf("%s: not canonical: %v", name, err)
 		}
@@ -100,9 +96,7 @@ func TestTrustEventIsSignedByMany(t *testing.T) {
 // Two signers of one record do not get into each other's way.
 func TestSignLeavesTheRecord(t *testing.T) {
 	r, err := ParseTrust(signed(t, eventSamples(t)["freeze"], "r1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Signatures = append(make([]Signature, 0, 8), r.Signatures...)
 	before := r.Append(nil)
 	for _, name := range []string{"r1", "r2", "r3", "r4", "r5"} {
@@ -125,9 +119,7 @@ func TestProofs(t *testing.T) {
 		t.Errorf("%s", key.Append(nil))
 	}
 	approver := e["approver"]
-	if !slices.Equal(approver.Roles, []string{"cfo", "owner"}) {
-		t.Errorf("roles %q", approver.Roles)
-	}
+	assert.True(t, slices.Equal(approver.Roles, []string{"cfo", "owner"}), "roles %q", approver.Roles)
 	without := `{"id":"` + key.ID.String() + `","name":"kernel 2","origin":"example.test/log","public":"` + string(crypto.AppendBase64(nil, public)) + `","role":"kernel","type":"key","version":2}`
 	if want := crypto.AppendPAE(nil, trustType, []byte(without)); !bytes.Equal(key.ProofMessage(), want) {
 		t.Errorf("%q\nwant\n%q", key.ProofMessage(), want)
@@ -149,9 +141,8 @@ func TestProofs(t *testing.T) {
 		mine, was := e.Keys, slices.Clone(e.Keys)
 		for _, i := range order {
 			var err error
-			if e, err = e.Prove(keyOf(t, listed[i].Name)); err != nil {
-				t.Fatal(err)
-			}
+			e, err = e.Prove(keyOf(t, listed[i].Name))
+			require.NoError(t, err)
 		}
 		if !bytes.Equal(e.Append(nil), root.Append(nil)) {
 			t.Errorf("%v: %s", order, e.Append(nil))
@@ -164,9 +155,7 @@ func TestProofs(t *testing.T) {
 	}
 	changed := key
 	changed.Role = "log"
-	if crypto.Verify(public, changed.ProofMessage(), changed.Proof) {
-		t.Error("the proof holds for another role")
-	}
+	assert.False(t, crypto.Verify(public, changed.ProofMessage(), changed.Proof), "the proof holds for another role")
 }
 
 func TestProveRefuses(t *testing.T) {
@@ -273,9 +262,8 @@ func TestParseTrustRefuses(t *testing.T) {
 		wrap := func(event []byte) Envelope {
 			return Envelope(strings.Replace(text, string(crypto.AppendBase64(nil, e.Append(nil))), string(crypto.AppendBase64(nil, event)), 1))
 		}
-		if again := wrap(e.Append(nil)); !bytes.Equal(again, env) {
-			t.Fatal("the event is not in its envelope")
-		}
+		again := wrap(e.Append(nil))
+		require.True(t, bytes.Equal(again, env), "the event is not in its envelope")
 		refused := 0
 		var met []string
 		for _, a := range attacks(value(t, string(e.Append(nil))), "") {
@@ -298,9 +286,7 @@ func TestParseTrustRefuses(t *testing.T) {
 		if list := taken[name]; list != nil {
 			slices.Sort(list)
 			slices.Sort(met)
-			if !slices.Equal(met, list) {
-				t.Errorf("%s: taken: %q\nwant %q", name, met, list)
-			}
+			assert.True(t, slices.Equal(met, list), "%s: taken: %q\nwant %q", name, met, list)
 		}
 		for _, what := range met { // whatever is taken, it is none of these
 			for _, never := range []string{" omitted", " null", " empty", " negative", " half", " true", " beyond doubles", " control", " deleted", " unknown field", " 300 bytes"} {
@@ -339,9 +325,8 @@ func TestParseTrustRefuses(t *testing.T) {
 		must("spare bits", strings.Replace(text, `=="}]}`, `"}]}`, 1), Encoding)
 		must("a list", string(wrap([]byte("[]"))), Encoding)
 		must("nothing", "", Encoding)
-		if _, err := new(Reader).Open(env); !isFault(err, Shape, "") {
-			t.Errorf("%s: taken for an entry: %v", name, err)
-		}
+		_, err := new(Reader).Open(env)
+		assert.True(t, isFault(err, Shape, ""), "%s: taken for an entry: %v", name, err)
 	}
 }
 
@@ -357,9 +342,7 @@ func TestGovernedHasRoomInItsEntry(t *testing.T) {
 			break
 		}
 		next, err := ParseTrust(env)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		record = *next
 	}
 	if n < 50 || n > 70 {

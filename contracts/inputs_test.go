@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/gowebpki/jcs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
 )
@@ -15,9 +17,7 @@ import (
 func value(t testing.TB, text string) crypto.Value {
 	t.Helper()
 	var tree crypto.Tree
-	if err := tree.Parse([]byte(text), crypto.Limits{Bytes: len(text), Depth: crypto.MaxDepth}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tree.Parse([]byte(text), crypto.Limits{Bytes: len(text), Depth: crypto.MaxDepth}))
 	return tree.Root()
 }
 
@@ -93,14 +93,12 @@ func TestInputsRoundTrip(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, b)
 			continue
 		}
-		if c := again.Append(nil); !bytes.Equal(c, b) {
-			t.Errorf("%s: read and written again\n%s\nwas\n%s", name, c, b)
-		}
+		c := again.Append(nil)
+		assert.True(t, bytes.Equal(c, b), "%s: read and written again\n%s\nwas\n%s", name, c, b)
 	}
 	prefix := []byte("kept")
-	if b := bare().Append(prefix); !bytes.HasPrefix(b, prefix) {
-		t.Error("Append does not append")
-	}
+	b := bare().Append(prefix)
+	assert.True(t, bytes.HasPrefix(b, prefix), "Append does not append")
 }
 
 // Every field of the full document in turn is taken out, made null, and joined by one that nobody knows.
@@ -118,9 +116,8 @@ func TestInputsAreClosed(t *testing.T) {
 		switch {
 		case err == nil:
 			taken++
-			if again := in.Append(nil); !bytes.Equal(again, bad) {
-				t.Errorf("taken and written otherwise:\n%s\n%s", bad, again)
-			}
+			again := in.Append(nil)
+			assert.True(t, bytes.Equal(again, bad), "taken and written otherwise:\n%s\n%s", bad, again)
 			if bytes.Contains(bad, []byte(`"zz"`)) {
 				unknown++
 			}
@@ -227,21 +224,17 @@ func TestParseInputsRefuses(t *testing.T) {
 func TestInputsLimits(t *testing.T) {
 	in := fullInputs(t)
 	in.Args = value(t, `{"a":`+strings.Repeat(`[`, 63)+strings.Repeat(`]`, 63)+`}`) // 64 deep: as deep as arguments may be
-	if _, err := ParseInputs(in.Append(nil)); err != nil {
-		t.Error(err)
-	}
+	_, err := ParseInputs(in.Append(nil))
+	assert.NoError(t, err)
 	in.Args = value(t, `{"a":`+strings.Repeat(`[`, 64)+strings.Repeat(`]`, 64)+`}`) // refused as arguments, but 66 is the limit of inputs
-	if _, err := ParseInputs(in.Append(nil)); err != nil {
-		t.Error(err)
-	}
+	_, err = ParseInputs(in.Append(nil))
+	assert.NoError(t, err)
 	in.State.Receipts[0].Facts = value(t, `{"a":"`+strings.Repeat("x", MaxPresented-8)+`"}`)
-	if _, err := ParseInputs(in.Append(nil)); err != nil {
-		t.Error(err)
-	}
+	_, err = ParseInputs(in.Append(nil))
+	assert.NoError(t, err)
 	in.State.Receipts[0].Facts = value(t, `{"a":"`+strings.Repeat("x", MaxPresented-7)+`"}`)
-	if _, err := ParseInputs(in.Append(nil)); err == nil {
-		t.Error("facts over 1 MiB are taken")
-	}
+	_, err = ParseInputs(in.Append(nil))
+	assert.Error(t, err, "facts over 1 MiB are taken")
 }
 
 // Concurrent readers and writers share nothing.
@@ -261,8 +254,6 @@ func TestFormsAreShared(t *testing.T) {
 		}()
 	}
 	for range 8 {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-done)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
 )
 
 // The forms and limits of every name, at their edges.
@@ -39,14 +40,10 @@ func TestNames(t *testing.T) {
 			[]string{"", x(129), strings.Repeat("é", 64) + "x", strings.Repeat(`"`, 64) + "x", strings.Repeat(`\`, 65), "a\n", "a\t", "\x00", "\x1f", "\x7f", "\xff", "\xc0\xaf", "\xed\xa0\x80", "a\xe2\x82"}},
 	} {
 		for _, s := range c.yes {
-			if !c.form.ok(s) {
-				t.Errorf("%q is no %s", s, c.form.name)
-			}
+			assert.True(t, c.form.ok(s), "%q is no %s", s, c.form.name)
 		}
 		for _, s := range c.no {
-			if c.form.ok(s) {
-				t.Errorf("%q is a %s", s, c.form.name)
-			}
+			assert.False(t, c.form.ok(s), "%q is a %s", s, c.form.name)
 		}
 	}
 	for b := range 256 { // each byte alone, against the sets written down
@@ -76,9 +73,7 @@ func TestWordsCountCanonicalBytes(t *testing.T) {
 			t.Errorf("%q: not exactly %d bytes", s, n)
 		}
 	}
-	if cases == 0 {
-		t.Error("nothing was checked")
-	}
+	assert.NotEqual(t, 0, cases, "nothing was checked")
 }
 
 func TestHashedNames(t *testing.T) {
@@ -87,8 +82,6 @@ func TestHashedNames(t *testing.T) {
 		t.Error(h)
 	}
 	for _, s := range []string{"", "sha256:", h[:len(h)-1], h + "0", strings.ToUpper(h), "sha512:" + h[7:], h[7:], "sha256:" + strings.Repeat("G", 64)} {
-		if IsHashed(s) {
-			t.Errorf("%q is a hashed name", s)
-		}
+		assert.False(t, IsHashed(s), "%q is a hashed name", s)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/gowebpki/jcs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
 )
@@ -17,18 +19,14 @@ func keyOf(t testing.TB, name string) crypto.PrivateKey {
 	t.Helper()
 	seed := digest("key of " + name)
 	k, err := crypto.NewKeyFromSeed(seed[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return k
 }
 
 func publicOf(t testing.TB, k crypto.Signer) crypto.PublicKey {
 	t.Helper()
 	p, err := crypto.PublicOf(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -121,17 +119,12 @@ func TestPresentedRoundTrip(t *testing.T) {
 				Name   string
 			}
 		}
-		if err := json.Unmarshal(s.Payload, &st); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(s.Payload, &st))
 		delete(st.Predicate, "key")
 		rest, err := json.Marshal(st.Predicate)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rest, err = jcs.Transform(rest); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		rest, err = jcs.Transform(rest)
+		require.NoError(t, err)
 		if len(st.Subject) != 1 || st.Subject[0].Name != string(p.kind) || st.Subject[0].Digest.SHA256 != crypto.Sum(rest).String() {
 			t.Errorf("%s: subject %+v, want the digest of %s", name, st.Subject, rest)
 		}
@@ -145,15 +138,12 @@ func TestPresentedRoundTrip(t *testing.T) {
 			t.Errorf("%s: read and written again\n%s\nwas\n%s", name, b, s.Payload)
 		}
 		reflect.ValueOf(p.want).Elem().FieldByName("Key").Set(reflect.ValueOf(id))
-		if want := written(p.want); !bytes.Equal(b, want) {
-			t.Errorf("%s: read\n%s\nwant\n%s", name, b, want)
-		}
-		if _, err := s.Statement(); !isFault(err, Record, "") {
-			t.Errorf("%s: taken for an entry: %v", name, err)
-		}
-		if _, err := s.Manifest(); !isFault(err, Record, "") {
-			t.Errorf("%s: taken for a manifest: %v", name, err)
-		}
+		want := written(p.want)
+		assert.True(t, bytes.Equal(b, want), "%s: read\n%s\nwant\n%s", name, b, want)
+		_, err = s.Statement()
+		assert.True(t, isFault(err, Record, ""), "%s: taken for an entry: %v", name, err)
+		_, err = s.Manifest()
+		assert.True(t, isFault(err, Record, ""), "%s: taken for a manifest: %v", name, err)
 		for other, q := range presentedSamples(t) {
 			if _, err := q.open(s); (err == nil) != (q.kind == p.kind) {
 				t.Errorf("%s read as %s: %v", name, other, err)
@@ -183,9 +173,7 @@ func predicateOf(t testing.TB, e Envelope) crypto.Value {
 	t.Helper()
 	var r Reader
 	s, err := r.Open(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return value(t, string(s.Payload)).Get("predicate")
 }
 
@@ -217,9 +205,7 @@ func TestPresentedFieldsAreClosed(t *testing.T) {
 	for name, expected := range taken {
 		p := samples[name]
 		e, err := p.sign(keyOf(t, "signer"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		predicate := predicateOf(t, e)
 		read := func(payload []byte) error {
 			var r Reader
@@ -247,9 +233,7 @@ func TestPresentedFieldsAreClosed(t *testing.T) {
 				return x == what || strings.HasSuffix(x, "*") && strings.HasPrefix(what, x[:len(x)-1])
 			}); i >= 0 {
 				met[expected[i]] = true
-				if err != nil {
-					t.Errorf("%s: %s: %v", name, what, err)
-				}
+				assert.NoError(t, err, "%s: %s", name, what)
 				continue
 			}
 			switch {
@@ -273,14 +257,10 @@ func TestPresentedEnvelopes(t *testing.T) {
 	k := keyOf(t, "signer")
 	for name, p := range presentedSamples(t) {
 		e, err := p.sign(k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var r Reader
 		s, err := r.Open(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		payload, text := string(s.Payload), string(e)
 		open := func(e []byte) error {
 			s, err := new(Reader).Open(e)
@@ -291,17 +271,13 @@ func TestPresentedEnvelopes(t *testing.T) {
 		}
 		must := func(what string, e []byte, class Class) {
 			t.Helper()
-			if bytes.Equal(e, []byte(text)) {
-				t.Fatalf("%s: %s: the same", name, what)
-			}
+			require.False(t, bytes.Equal(e, []byte(text)), "%s: %s: the same", name, what)
 			if err := open(e); !isFault(err, class, "") {
 				t.Errorf("%s: %s: %v, want %s", name, what, err, class)
 			}
 		}
 		inside := func(from, to string) []byte {
-			if !strings.Contains(payload, from) {
-				t.Fatalf("%s: no %s", name, from)
-			}
+			require.Contains(t, payload, from, "%s: no", name)
 			return sealIn([]byte(strings.Replace(payload, from, to, 1)))
 		}
 		for how, spelling := range respell(t, text) {
@@ -342,9 +318,7 @@ func FuzzPresented(f *testing.F) {
 	seeds := 0
 	for _, p := range presentedSamples(f) {
 		e, err := p.sign(k)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		f.Add(string(p.kind), predicateOf(f, e).Append(nil))
 		for i, a := range attacks(predicateOf(f, e), "") {
 			if i%5 == 0 {
@@ -353,9 +327,7 @@ func FuzzPresented(f *testing.F) {
 		}
 		seeds++
 	}
-	if seeds == 0 {
-		f.Fatal("no seeds")
-	}
+	require.NotEqual(f, 0, seeds, "no seeds")
 	f.Fuzz(func(t *testing.T, kind string, predicate []byte) {
 		if new(crypto.Tree).Parse(predicate, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth - 1, Object: true}) != nil {
 			return

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"os"
 	"strings"
 	"testing"
@@ -76,9 +78,7 @@ func TestReasonsDocument(t *testing.T) {
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", r.code, r.meaning, r.ranWord(), r.lastWord(), r.errorWord(),
 				yesNo(r.retryable), yesNo(r.named), yesNo(!r.unlogged), r.advice)
 		}
-		if rows == 0 {
-			t.Errorf("the section %q is empty", s.title)
-		}
+		assert.NotEqual(t, 0, rows, "the section %q is empty", s.title)
 	}
 	if next != len(registry) {
 		t.Errorf("%d of %d codes are on the page", next, len(registry))
@@ -89,17 +89,11 @@ func TestReasonsDocument(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(reasonsFile, b.Bytes(), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(reasonsFile, b.Bytes(), 0o666))
 	}
 	page, err := os.ReadFile(reasonsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(page, b.Bytes()) {
-		t.Error("docs/reasons.md is not what the registry says: go test ./contracts -run TestReasonsDocument -update")
-	}
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(page, b.Bytes()), "docs/reasons.md is not what the registry says: go test ./contracts -run TestReasonsDocument -update")
 }
 
 func (r *reason) ranWord() string {

@@ -1,6 +1,7 @@
 package contracts
 
 import (
+	"github.com/stretchr/testify/assert"
 	"regexp"
 	"slices"
 	"testing"
@@ -91,9 +92,7 @@ func TestReasonsAreThoseOfTheDesign(t *testing.T) {
 			t.Errorf("%s: refund %v", r, row.refund)
 		}
 	}
-	if len(seen) != len(designed) {
-		t.Errorf("%d reasons, the design has %d", len(seen), len(designed))
-	}
+	assert.Equal(t, len(designed), len(seen), "%d reasons, the design has", len(seen))
 }
 
 // A code that is not in the registry says nothing good: it may have run, it does not help to retry, it is in no record.
@@ -107,9 +106,7 @@ func TestUnknownReason(t *testing.T) {
 			t.Errorf("%q: %q, %q", r, r.Meaning(), r.Advice())
 		}
 		for c := AnyCondition; c <= 8; c++ {
-			if r.denies(c) {
-				t.Errorf("%q denies at condition %d", r, c)
-			}
+			assert.False(t, r.denies(c), "%q denies at condition %d", r, c)
 		}
 	}
 }
@@ -140,9 +137,7 @@ func TestKernelsOwnRefusals(t *testing.T) {
 				t.Errorf("%s at %d: %v", r, c, d.KernelsOwn())
 			}
 			d.Verdict = Allow
-			if d.KernelsOwn() {
-				t.Errorf("an ALLOW (%s at %d) is a refusal", r, c)
-			}
+			assert.False(t, d.KernelsOwn(), "an ALLOW (%s at %d) is a refusal", r, c)
 		}
 	}
 }
@@ -154,7 +149,5 @@ func TestOutcomesAreClosed(t *testing.T) {
 			known++
 		}
 	}
-	if known != 5 {
-		t.Errorf("%d outcomes", known)
-	}
+	assert.Equal(t, 5, known, "%d outcomes", known)
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/gowebpki/jcs"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Every combination of outcome, verdict, reason, output and facts is tried; a reader takes exactly those of the table, and so does a builder.
@@ -84,9 +86,7 @@ func TestReceiptTable(t *testing.T) {
 // A builder is held to the limits that a reader has.
 func TestCheckHoldsLimits(t *testing.T) {
 	good := Receipt{Outcome: Failed, Verdict: Allow, Reason: ReasonToolError, EffectType: Write, Tool: "t", Sandbox: &SandboxUse{crypto.MaxInt, Digest{}, strings.Repeat("x", 128)}}
-	if err := good.Check(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, good.Check())
 	for name, spoil := range map[string]func(*Receipt){
 		"gas":              func(r *Receipt) { r.Sandbox = &SandboxUse{crypto.MaxInt + 1, Digest{}, "p"} },
 		"no profile":       func(r *Receipt) { r.Sandbox = &SandboxUse{} },
@@ -255,14 +255,10 @@ func TestDecisionDepartures(t *testing.T) {
 	} {
 		err := read(s)
 		if s.field == "" {
-			if err != nil {
-				t.Errorf("%s: %v", s.name, err)
-			}
+			assert.NoError(t, err, "%s", s.name)
 			continue
 		}
-		if !isFault(err, Record, "predicate.decision."+s.field) {
-			t.Errorf("%s: %v, want a fault of %s", s.name, err, s.field)
-		}
+		assert.True(t, isFault(err, Record, "predicate.decision."+s.field), "%s: %v, want a fault of %s", s.name, err, s.field)
 	}
 	// The first moment of 1970 is not no expiry at all.
 	d := deny()
@@ -283,12 +279,8 @@ func TestEffectHash(t *testing.T) {
 			text += `,"outputHash":"` + e.OutputHash.String() + `"`
 		}
 		want, err := jcs.Transform([]byte(text + "}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.Hash() != crypto.Sum(want) {
-			t.Errorf("%s: %s", want, e.Hash())
-		}
+		require.NoError(t, err)
+		assert.Equal(t, crypto.Sum(want), e.Hash(), "%s", want)
 		if n := testing.AllocsPerRun(100, func() { e.Hash() }); n != 0 {
 			t.Errorf("%v allocations", n)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/require"
 )
 
 // Nothing that its reader would refuse is signed, and nothing that would be read as something else.
@@ -136,17 +137,12 @@ func TestPresentedLimits(t *testing.T) {
 		return Attestation{Claims: value(t, `{"a":"`+strings.Repeat("x", n)+`"}`), Type: "x"}.Sign(k)
 	}
 	e, err := sign(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := new(Reader).Open(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	room := MaxPayload - len(s.Payload)
-	if e, err = sign(room); err != nil {
-		t.Fatal(err)
-	}
+	e, err = sign(room)
+	require.NoError(t, err)
 	if s, err = new(Reader).Open(e); err != nil || len(s.Payload) != MaxPayload || len(e) > MaxEnvelope {
 		t.Fatalf("%v, an envelope of %d bytes", err, len(e))
 	}
@@ -176,9 +172,7 @@ func TestSignLeavesItsArguments(t *testing.T) {
 	only := []string{"b", "a", "b"}
 	d := Delegation{Delegate: "bob", Delegator: "alice", Expires: 5, Nonce: "n", Only: only}
 	e, err := d.Sign(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !slices.Equal(only, []string{"b", "a", "b"}) || d.Key != (Digest{}) {
 		t.Errorf("changed: %v %s", only, d.Key)
 	}

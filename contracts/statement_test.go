@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func digest(s string) Digest { return crypto.Sum([]byte(s)) }
@@ -81,20 +83,16 @@ func TestStatementRoundTrip(t *testing.T) {
 	for name, s := range samples() {
 		payload := s.Append(nil)
 		var tree crypto.Tree
-		if err := tree.Parse(payload, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth, Object: true}); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if canonical := tree.Root().Append(nil); !bytes.Equal(canonical, payload) {
-			t.Errorf("%s: written\n%s\ncanonical\n%s", name, payload, canonical)
-		}
+		require.NoError(t, tree.Parse(payload, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth, Object: true}), "%s", name)
+		canonical := tree.Root().Append(nil)
+		assert.True(t, bytes.Equal(canonical, payload), "%s: written\n%s\ncanonical\n%s", name, payload, canonical)
 		again, err := reopen(t, payload)
 		if err != nil {
 			t.Errorf("%s: %v\n%s", name, err, payload)
 			continue
 		}
-		if b := again.Append(nil); !bytes.Equal(b, payload) {
-			t.Errorf("%s: read and written again\n%s\nwas\n%s", name, b, payload)
-		}
+		b := again.Append(nil)
+		assert.True(t, bytes.Equal(b, payload), "%s: read and written again\n%s\nwas\n%s", name, b, payload)
 		if again.Kind() != s.Kind() {
 			t.Errorf("%s: kind %s became %s", name, s.Kind(), again.Kind())
 		}
@@ -107,17 +105,13 @@ func TestStatementFieldsAreClosed(t *testing.T) {
 	for name, s := range samples() {
 		payload := s.Append(nil)
 		var tree crypto.Tree
-		if err := tree.Parse(payload, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tree.Parse(payload, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth}))
 		for i, bad := range spoil(tree.Root()) {
 			cases++
 			_, err := reopen(t, bad)
 			if err == nil {
 				optionalFields++ // what is left is another valid record only if a field without dependants is gone
-				if bytes.Contains(bad, []byte(`"zz"`)) {
-					t.Errorf("%s %d: accepted an unknown field in %s", name, i, bad)
-				}
+				assert.False(t, bytes.Contains(bad, []byte(`"zz"`)), "%s %d: accepted an unknown field in %s", name, i, bad)
 			} else if !isFault(err, Record, "") && !isFault(err, Shape, "") {
 				t.Errorf("%s %d: %v for %s", name, i, err, bad)
 			}

@@ -2,6 +2,7 @@ package contracts
 
 import (
 	"fmt"
+	"github.com/stretchr/testify/assert"
 	"testing"
 	"time"
 )
@@ -28,9 +29,8 @@ func TestParseTime(t *testing.T) {
 		}
 	}
 	for _, x := range []string{"", "2026-11-21T14:08:09.12Z", "2026-11-21T14:08:09.1200Z", "2026-11-21T14:08:09.120+00:00", "+026-11-21T14:08:09.120Z", "10000-01-01T00:00:00.00Z"} {
-		if _, err := ParseTime(x); err == nil {
-			t.Errorf("%q is a time", x)
-		}
+		_, err := ParseTime(x)
+		assert.Error(t, err, "%q is a time", x)
 	}
 	if good < 300 || bad < 10_000 {
 		t.Errorf("%d times and %d that are none were tried", good, bad)
@@ -50,9 +50,8 @@ func TestEveryDay(t *testing.T) {
 		}
 		if at.AddDate(0, 0, 1).Day() == 1 {
 			bad := fmt.Sprintf("%s%02d%s", text[:8], at.Day()+1, text[10:])
-			if _, err := ParseTime(bad); err == nil {
-				t.Errorf("%s is a time", bad)
-			}
+			_, err := ParseTime(bad)
+			assert.Error(t, err, "%s is a time", bad)
 			ends++
 		}
 	}

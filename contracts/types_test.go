@@ -2,6 +2,7 @@ package contracts
 
 import (
 	"encoding/json"
+	"github.com/stretchr/testify/assert"
 	"math"
 	"testing"
 	"time"
@@ -79,18 +80,14 @@ func TestTimeOfAnyClock(t *testing.T) {
 		{time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC), "9999-12-31T23:59:59.999Z"},
 		{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), "9999-12-31T23:59:59.999Z"},
 	} {
-		if got := TimeOf(c.at).String(); got != c.want {
-			t.Errorf("%v: %s, want %s", c.at, got, c.want)
-		}
+		assert.Equal(t, c.want, TimeOf(c.at).String(), "%v", c.at)
 	}
 	for _, c := range []struct {
 		from Time
 		d    time.Duration
 		want Time
 	}{{5, time.Second, 1005}, {5, 1999 * time.Microsecond, 6}, {maxTime - 5, time.Hour, maxTime}, {maxTime, math.MaxInt64, maxTime}} {
-		if got := c.from.Add(c.d); got != c.want {
-			t.Errorf("%d + %v = %d, want %d", c.from, c.d, got, c.want)
-		}
+		assert.Equal(t, c.want, c.from.Add(c.d), "%d + %v =", c.from, c.d)
 	}
 }
 
@@ -121,9 +118,7 @@ func TestEnvelopesAsJSON(t *testing.T) {
 	for i := range src {
 		src[i] = 'x'
 	}
-	if string(in.Envelope) != text {
-		t.Error("the envelope is not a copy")
-	}
+	assert.Equal(t, text, string(in.Envelope), "the envelope is not a copy")
 	if Envelope(text).Digest() != digest(text) || Entry(text).Hash() == digest(text) {
 		t.Error("envelopes are named by their digest, entries by their leaf hash")
 	}

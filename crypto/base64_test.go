@@ -3,6 +3,7 @@ package crypto
 import (
 	"bytes"
 	"encoding/base64"
+	"github.com/stretchr/testify/assert"
 	"testing"
 )
 
@@ -75,9 +76,7 @@ func TestBase64OneSpelling(t *testing.T) {
 		b, err := DecodeBase64(nil, text)
 		if err == nil {
 			decoded++
-			if !bytes.Equal(AppendBase64(nil, b), text) {
-				t.Errorf("%q is a second spelling", text)
-			}
+			assert.True(t, bytes.Equal(AppendBase64(nil, b), text), "%q is a second spelling", text)
 		} else if b, err := base64.StdEncoding.Strict().DecodeString(string(text)); err == nil && len(b) == 3 && !bytes.ContainsAny(text, "\r\n") {
 			t.Errorf("%q is refused", text)
 		}

@@ -2,6 +2,8 @@ package crypto
 
 import (
 	"bytes"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,9 +25,7 @@ func mustBe(t *testing.T, src, want string, l Limits) {
 		return
 	}
 	got := string(tree.Root().Append(nil))
-	if got != want {
-		t.Errorf("%.100q is %.200q, want %.200q", src, got, want)
-	}
+	assert.Equal(t, want, got, "%.100q is %.200q, want %.200q", src, got, want)
 	if tree.Canonical() != (src == want) {
 		t.Errorf("%.100q: canonical: %v", src, tree.Canonical())
 	}
@@ -99,15 +99,10 @@ func TestEveryEscape(t *testing.T) {
 		want := AppendString(nil, string(r))
 		hex := []byte{hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15]}
 		for _, src := range []string{`"\u` + string(hex) + `"`, `"\u` + strings.ToUpper(string(hex)) + `"`, string(want)} {
-			if err := tree.Parse([]byte(src), otherLimits); err != nil {
-				t.Fatalf("%q: %v", src, err)
-			}
-			if got := tree.Root().Append(nil); !bytes.Equal(got, want) {
-				t.Fatalf("%q is %q, want %q", src, got, want)
-			}
-			if got := tree.Root().Text(); got != string(r) {
-				t.Fatalf("%q holds %q", src, got)
-			}
+			require.NoError(t, tree.Parse([]byte(src), otherLimits), "%q", src)
+			got := tree.Root().Append(nil)
+			require.True(t, bytes.Equal(got, want), "%q is %q, want %q", src, got, want)
+			require.Equal(t, string(r), tree.Root().Text(), "%q holds", src)
 		}
 	}
 }
@@ -117,9 +112,7 @@ func TestAppendString(t *testing.T) {
 		"": `""`, "a": `"a"`, "\"\\/": `"\"\\/"`, "\x00\b\t\n\x0b\f\r\x1f\x7f": "\"\\u0000\\b\\t\\n\\u000b\\f\\r\\u001f\x7f\"", "é€😀": `"é€😀"`, "<>&\u2028": "\"<>&\u2028\"",
 		"\xff": "\"\uFFFD\"", "a\xc3": "\"a\uFFFD\"", "\xed\xa0\x80b": "\"\uFFFD\uFFFD\uFFFDb\"", "\xc3\"": "\"\uFFFD\\\"\"", "\uFFFD": "\"\uFFFD\"",
 	} {
-		if got := string(AppendString([]byte("x"), s)); got != "x"+want {
-			t.Errorf("%q is %q", s, got)
-		}
+		assert.Equal(t, "x"+want, string(AppendString([]byte("x"), s)), "%q is", s)
 		mustBe(t, want, want, otherLimits)
 	}
 }
@@ -167,25 +160,19 @@ func TestKeyOrderOfManyKeys(t *testing.T) {
 		}
 		src = append(src, '}')
 		var tree Tree
-		if err := tree.Parse(src, otherLimits); err != nil {
-			t.Fatalf("%q: %v", src, err)
-		}
+		require.NoError(t, tree.Parse(src, otherLimits), "%q", src)
 		var last string
 		n := 0
 		for it := tree.Root().Iter(); it.Next(); n++ {
 			key := string(it.Key())
-			if !keys[key] {
-				t.Fatalf("%q is no key", key)
-			}
+			require.True(t, keys[key], "%q is no key", key)
 			if n > 0 && utf16Compare(last, key) >= 0 {
 				t.Fatalf("%q before %q", last, key)
 			}
 			last = key
 			checked++
 		}
-		if n != len(keys) {
-			t.Fatalf("%d keys of %d", n, len(keys))
-		}
+		require.Len(t, keys, n, "%d keys of", n)
 	}
 	if checked < 1000 {
 		t.Errorf("%d keys checked", checked)
@@ -201,9 +188,7 @@ func addSeeds(t testing.TB, add func([]byte)) {
 	}
 	for _, file := range files {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		add(b)
 	}
 }

@@ -2,27 +2,20 @@ package crypto
 
 import (
 	"encoding/json"
+	"github.com/stretchr/testify/assert"
 	"strings"
 	"testing"
 )
 
 func TestHashes(t *testing.T) {
 	empty := "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-	if got := Sum(nil).String(); got != empty {
-		t.Error("SHA-256 of nothing:", got)
-	}
+	assert.Equal(t, empty, Sum(nil).String(), "SHA-256 of nothing:")
 	// The vectors of the Certificate Transparency project: a leaf without bytes, and the tree of two leaves, "" and 00.
-	if got := LeafHash(nil).String(); got != "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d" {
-		t.Error("leaf:", got)
-	}
-	if got := NodeHash(LeafHash(nil), LeafHash([]byte{0})).String(); got != "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125" {
-		t.Error("node:", got)
-	}
+	assert.Equal(t, "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d", LeafHash(nil).String(), "leaf:")
+	assert.Equal(t, "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125", NodeHash(LeafHash(nil), LeafHash([]byte{0})).String(), "node:")
 	for _, n := range []int{0, 1, 54, 55, 56, 63, 64, 65, 1000} {
 		b := []byte(strings.Repeat("x", n))
-		if LeafHash(b) != Sum(append([]byte{0}, b...)) {
-			t.Errorf("the leaf hash of %d bytes", n)
-		}
+		assert.Equal(t, Sum(append([]byte{0}, b...)), LeafHash(b), "the leaf hash of %d bytes", n)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"os"
 	"strings"
 	"testing"
@@ -31,19 +33,14 @@ func TestEnvelopeIsCanonical(t *testing.T) {
 			sig := bytes.Repeat([]byte{0xfb}, 64)
 			text := AppendEnvelope(nil, payloadType, []byte(payload), Sum([]byte("k")), sig)
 			var tree Tree
-			if err := tree.Parse(text, Limits{Bytes: 1 << 20, Depth: 3, Object: true}); err != nil {
-				t.Fatalf("%s: %v", text, err)
-			}
-			if got := tree.Root().Append(nil); !bytes.Equal(got, text) {
-				t.Errorf("%s is not canonical, %s is", text, got)
-			}
+			require.NoError(t, tree.Parse(text, Limits{Bytes: 1 << 20, Depth: 3, Object: true}), "%s", text)
+			got := tree.Root().Append(nil)
+			assert.True(t, bytes.Equal(got, text), "%s is not canonical, %s is", text, got)
 			var e struct {
 				Payload, PayloadType string
 				Signatures           []struct{ Keyid, Sig string }
 			}
-			if err := json.Unmarshal(text, &e); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(text, &e))
 			if e.PayloadType != payloadType || e.Payload != base64.StdEncoding.EncodeToString([]byte(payload)) || len(e.Signatures) != 1 ||
 				e.Signatures[0].Keyid != Sum([]byte("k")).String() || e.Signatures[0].Sig != base64.StdEncoding.EncodeToString(sig) {
 				t.Errorf("%s", text)
@@ -55,48 +52,31 @@ func TestEnvelopeIsCanonical(t *testing.T) {
 // TestPackageComment verifies the example that the package comment gives, as someone would who has only the comment.
 func TestPackageComment(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var examples []string
 	for block := range strings.SplitSeq(string(doc), "\n//\n") {
 		if text, ok := strings.CutPrefix(block, "//\t"); ok {
 			examples = append(examples, strings.ReplaceAll(text, "\n//\t", ""))
 		}
 	}
-	if len(examples) != 3 {
-		t.Fatalf("%d examples, want an encoding, a key and an envelope", len(examples))
-	}
+	require.Len(t, examples, 3, "%d examples, want an encoding, a key and an envelope", len(examples))
 	pae, pub, envelope := examples[0], PublicKey(unhexed(t, examples[1])), []byte(examples[2])
-	if err := CheckPublicKey(pub); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, CheckPublicKey(pub))
 	var tree Tree
-	if err := tree.Parse(envelope, Limits{Bytes: 1 << 10, Depth: 3, Object: true}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tree.Parse(envelope, Limits{Bytes: 1 << 10, Depth: 3, Object: true}))
 	root := tree.Root()
 	payload, err := DecodeBase64(nil, root.Get("payload").Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	signature := root.Get("signatures").At(0)
 	sig, err := DecodeBase64(nil, signature.Get("sig").Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	payloadType := root.Get("payloadType").Text()
-	if got := string(AppendPAE(nil, payloadType, payload)); got != pae {
-		t.Errorf("the encoding is %q, want %q", got, pae)
-	}
-	if !Verify(pub, []byte(pae), sig) {
-		t.Error("the signature does not verify")
-	}
+	assert.Equal(t, pae, string(AppendPAE(nil, payloadType, payload)), "the encoding is")
+	assert.True(t, Verify(pub, []byte(pae), sig), "the signature does not verify")
 	id := KeyID(pub)
 	if signature.Get("keyid").Text() != id.String() || !strings.Contains(string(doc), "with the id "+id.String()) {
 		t.Error("the key id is another")
 	}
-	if got := AppendEnvelope(nil, payloadType, payload, id, sig); !bytes.Equal(got, envelope) {
-		t.Errorf("the envelope is %s", got)
-	}
+	got := AppendEnvelope(nil, payloadType, payload, id, sig)
+	assert.True(t, bytes.Equal(got, envelope), "the envelope is %s", got)
 }

@@ -3,6 +3,7 @@ package crypto
 import (
 	"bytes"
 	"encoding/json"
+	"github.com/stretchr/testify/require"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -22,15 +23,11 @@ func FuzzParse(f *testing.F) {
 		accepted := compareReaders(t, src)
 		var tree Tree
 		args, err := tree.ParseArgs(nil, src)
-		if !bytes.Equal(src, kept) {
-			t.Fatal("the text was changed")
-		}
+		require.True(t, bytes.Equal(src, kept), "the text was changed")
 		if err != nil {
 			return
 		}
-		if !accepted {
-			t.Fatalf("%q: arguments, but not JSON", src)
-		}
+		require.True(t, accepted, "%q: arguments, but not JSON", src)
 		var again Tree
 		if twice, err := again.ParseArgs(nil, args); err != nil || !bytes.Equal(twice, args) || !again.Root().Equal(tree.Root()) {
 			t.Fatalf("%q: %s became %s, %v", src, args, twice, err)
@@ -56,17 +53,14 @@ func walk(t *testing.T, v Value) {
 			if n > 0 && utf16Compare(last, key) >= 0 {
 				t.Fatalf("%q before %q", last, key)
 			}
-			if last = key; !v.Get(key).Equal(it.Value()) {
-				t.Fatalf("%q is not found", key)
-			}
+			last = key
+			require.True(t, v.Get(key).Equal(it.Value()), "%q is not found", key)
 		} else if !v.At(n).Equal(it.Value()) {
 			t.Fatalf("element %d is another", n)
 		}
 		walk(t, it.Value())
 	}
-	if n != v.Len() {
-		t.Fatalf("%d of %d", n, v.Len())
-	}
+	require.Equal(t, v.Len(), n, "%d of", n)
 }
 
 // FuzzNumber: a token is accepted if and only if exact arithmetic says that its double keeps its value.
@@ -101,21 +95,15 @@ func FuzzString(f *testing.F) {
 		g := newGenerator(uint64(len(s)))
 		want := strings.ToValidUTF8(s, "\uFFFD")
 		text := AppendString(nil, s)
-		if !utf8.Valid(text) {
-			t.Fatalf("%q: %q", s, text)
-		}
+		require.True(t, utf8.Valid(text), "%q: %q", s, text)
 		spelled := append(append(append([]byte(`{"k":`), text...), ','), g.spell(nil, want+"k")...)
 		spelled = append(spelled, ":0}"...)
 		if want == "" {
 			return
 		}
-		if !compareReaders(t, spelled) {
-			t.Fatalf("%q: refused", spelled)
-		}
+		require.True(t, compareReaders(t, spelled), "%q: refused", spelled)
 		var tree Tree
-		if err := tree.Parse(spelled, otherLimits); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tree.Parse(spelled, otherLimits))
 		if got := tree.Root().Get("k").Text(); utf8.ValidString(s) && got != want {
 			t.Fatalf("%q became %q", s, got)
 		}

@@ -2,6 +2,8 @@ package crypto
 
 import (
 	"fmt"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"math"
 	"slices"
 	"strings"
@@ -12,9 +14,7 @@ import (
 func mustParse(t testing.TB, src string) Value {
 	t.Helper()
 	tree := new(Tree)
-	if err := tree.Parse([]byte(src), otherLimits); err != nil {
-		t.Fatalf("%s: %v", src, err)
-	}
+	require.NoError(t, tree.Parse([]byte(src), otherLimits), "%s", src)
 	return tree.Root()
 }
 
@@ -63,9 +63,7 @@ func TestValue(t *testing.T) {
 	for range v.Elements() {
 		t.Error("an object has elements")
 	}
-	if got := string(v.Get("o").Append([]byte("x"))); got != `x{"k":{}}` {
-		t.Error(got)
-	}
+	assert.Equal(t, `x{"k":{}}`, string(v.Get("o").Append([]byte("x"))))
 }
 
 // TestZeroValue asks everything of what is not there.
@@ -76,20 +74,16 @@ func TestZeroValue(t *testing.T) {
 			v.At(0).Kind() != Missing || string(v.Append([]byte("x"))) != "x" {
 			t.Errorf("%s: %v", name, v.Kind())
 		}
-		if _, ok := v.Uint(); ok {
-			t.Errorf("%s: a number", name)
-		}
+		_, ok := v.Uint()
+		assert.False(t, ok, "%s: a number", name)
 		it := v.Iter()
-		if it.Next() {
-			t.Errorf("%s: has elements", name)
-		}
+		assert.False(t, it.Next(), "%s: has elements", name)
 		if !v.Equal(Value{}) || v.Equal(mustParse(t, "null")) {
 			t.Errorf("%s: equal", name)
 		}
 	}
-	if it := mustParse(t, `"abc"`).Iter(); it.Next() {
-		t.Error("a string has elements")
-	}
+	it := mustParse(t, `"abc"`).Iter()
+	assert.False(t, it.Next(), "a string has elements")
 }
 
 // TestIterOrder: members are met in canonical order, whatever the order in the text.
@@ -100,9 +94,7 @@ func TestIterOrder(t *testing.T) {
 		for it := v.Iter(); it.Next(); {
 			got = append(got, fmt.Sprintf("%s=%s", it.Key(), it.Value().Raw()))
 		}
-		if strings.Join(got, " ") != "a=1 b=2 c=3" {
-			t.Errorf("%s: %v", src, got)
-		}
+		assert.Equal(t, "a=1 b=2 c=3", strings.Join(got, " "), "%s: %v", src, got)
 	}
 }
 
@@ -138,9 +130,7 @@ func TestTreeReuse(t *testing.T) {
 	parse := func(tree *Tree, src string) (r result) {
 		if err := tree.Parse([]byte(src), otherLimits); err != nil {
 			r.err = err.Error()
-			if tree.Root().Kind() != Missing {
-				t.Errorf("%.30s was refused, but has a root", src)
-			}
+			assert.Equal(t, Missing, tree.Root().Kind(), "%.30s was refused, but has a root", src)
 		}
 		r.text = string(tree.Root().Append(nil))
 		return r
@@ -160,9 +150,7 @@ func TestParseDoesNotAllocate(t *testing.T) {
 	for _, src := range [][]byte{toolArgs(), records(1 << 10), records(64 << 10), allEscapes(), allDoubles(), []byte(`{"maxResults":1,"fileName":"x","fileMode":2}`)} {
 		var tree Tree
 		dst, err := tree.ParseArgs(nil, src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if n := testing.AllocsPerRun(20, func() {
 			if dst, err = tree.ParseArgs(dst[:0], src); err != nil {
 				t.Fatal(err)
@@ -180,9 +168,7 @@ func TestParseDoesNotAllocate(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations to look things up", n)
 	}
-	if !v.Equal(w) {
-		t.Error("not equal")
-	}
+	assert.True(t, v.Equal(w), "not equal")
 }
 
 // TestSourceIsKept: nothing is written to the text, or past its end.
@@ -194,9 +180,7 @@ func TestSourceIsKept(t *testing.T) {
 		if err != nil || len(out) == 0 {
 			t.Fatal(err)
 		}
-		if string(buf[:len(src)]) != src {
-			t.Error("the text was changed")
-		}
+		assert.Equal(t, src, string(buf[:len(src)]), "the text was changed")
 	}
 }
 
@@ -217,7 +201,5 @@ func TestTreeIsReadConcurrently(t *testing.T) {
 }
 
 func TestKindString(t *testing.T) {
-	if got := fmt.Sprint(Missing, Null, Bool, Number, String, Array, Object); got != "missing null boolean number string array object" {
-		t.Error(got)
-	}
+	assert.Equal(t, "missing null boolean number string array object", fmt.Sprint(Missing, Null, Bool, Number, String, Array, Object))
 }

@@ -3,6 +3,8 @@ package crypto
 import (
 	"bytes"
 	"errors"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"os/exec"
 	"strings"
 	"testing"
@@ -42,9 +44,7 @@ func TestBadKeyFiles(t *testing.T) {
 		return begin + lines.String() + b + "\n" + end
 	}
 	const seed = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"
-	if der("302e020100300506032b657004220420"+seed) != testKeyFile {
-		t.Fatal("der is wrong, and so is what follows")
-	}
+	require.Equal(t, testKeyFile, der("302e020100300506032b657004220420"+seed), "der is wrong, and so is what follows")
 	for name, test := range map[string]struct{ text, want string }{
 		"empty":                  {"", "does not begin"},
 		"a space before":         {" " + testKeyFile, "does not begin"},
@@ -91,13 +91,9 @@ func TestBadKeyFiles(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 			continue
 		}
-		if !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %s", name, err, test.want)
-		}
+		assert.Contains(t, err.Error(), test.want, "%s: %v", name, err)
 		for _, secret := range []string{"nWGxne", "MC4C", "J1hs", "9d61", "rn9g"} {
-			if strings.Contains(err.Error(), secret) {
-				t.Errorf("%s: the error quotes the key: %v", name, err)
-			}
+			assert.NotContains(t, err.Error(), secret, "%s: the error quotes the key: %v", name, err)
 		}
 	}
 }
@@ -109,36 +105,27 @@ func TestKeyFileMangled(t *testing.T) {
 		bad[i/8] ^= 1 << (i % 8)
 		if k, err := LoadKey(bytes.NewReader(bad)); err == nil { // a bit of the seed: another key
 			loaded++
-			if bytes.Equal(mustPublic(t, k), mustPublic(t, testKey(t))) {
-				t.Errorf("bit %d does not count", i)
-			}
+			assert.False(t, bytes.Equal(mustPublic(t, k), mustPublic(t, testKey(t))), "bit %d does not count", i)
 		}
 	}
-	if loaded == 0 {
-		t.Error("no flipped bit of the seed makes another key, so nothing was compared")
-	}
+	assert.NotEqual(t, 0, loaded, "no flipped bit of the seed makes another key, so nothing was compared")
 	for i := range len(testKeyFile) - 1 { // without its last line end it is whole
-		if _, err := LoadKey(strings.NewReader(testKeyFile[:i])); err == nil {
-			t.Errorf("the first %d bytes are a key", i)
-		}
+		_, err := LoadKey(strings.NewReader(testKeyFile[:i]))
+		assert.Error(t, err, "the first %d bytes are a key", i)
 	}
 }
 
 func TestKeyFileBroken(t *testing.T) {
 	cause := errors.New("the disk is gone")
-	if _, err := LoadKey(iotest.ErrReader(cause)); !errors.Is(err, cause) {
-		t.Error("read:", err)
-	}
-	if _, err := LoadKey(nil); err == nil {
-		t.Error("a key was read from nothing")
-	}
+	_, err := LoadKey(iotest.ErrReader(cause))
+	assert.ErrorIs(t, err, cause, "read:")
+	_, err = LoadKey(nil)
+	assert.Error(t, err, "a key was read from nothing")
 	endless := &endless{}
 	if _, err := LoadKey(endless); err == nil || endless.read > 64<<10 {
 		t.Errorf("%d bytes read of a file without end, %v", endless.read, err)
 	}
-	if err := WriteKey(brokenWriter{cause}, testKey(t)); !errors.Is(err, cause) {
-		t.Error("write:", err)
-	}
+	assert.ErrorIs(t, WriteKey(brokenWriter{cause}, testKey(t)), cause, "write:")
 }
 
 type endless struct{ read int }
@@ -160,9 +147,7 @@ func TestKeyFileOpenSSL(t *testing.T) {
 		cmd := exec.Command(openssl, args...)
 		cmd.Stdin = bytes.NewReader(stdin)
 		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("openssl %s: %v", args, err)
-		}
+		require.NoError(t, err, "openssl %s", args)
 		return out
 	}
 	public := func(file []byte) []byte {
@@ -171,12 +156,8 @@ func TestKeyFileOpenSSL(t *testing.T) {
 	}
 	theirs := run(nil, "genpkey", "-algorithm", "ed25519")
 	k, err := LoadKey(bytes.NewReader(theirs))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(mustPublic(t, k), public(theirs)) {
-		t.Error("another public key than openssl's")
-	}
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(mustPublic(t, k), public(theirs)), "another public key than openssl's")
 	var ours bytes.Buffer
 	if err := WriteKey(&ours, k); err != nil || !bytes.Equal(ours.Bytes(), theirs) {
 		t.Errorf("our file is not openssl's, %v", err)

@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"log/slog"
 	"strings"
 	"testing"
@@ -19,58 +21,42 @@ import (
 func testKey(t testing.TB) PrivateKey {
 	t.Helper()
 	k, err := NewKeyFromSeed(unhexed(t, "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return k
 }
 
 func unhexed(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return b
 }
 
 func mustPublic(t testing.TB, s Signer) PublicKey {
 	t.Helper()
 	pub, err := PublicOf(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return pub
 }
 
 func TestKeyVector(t *testing.T) { // RFC 8032, section 7.1, test 1
 	k := testKey(t)
 	pub := mustPublic(t, k)
-	if got := hex.EncodeToString(pub); got != "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a" {
-		t.Error("public key", got)
-	}
+	assert.Equal(t, "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", hex.EncodeToString(pub), "public key")
 	sig, err := Sign(k, nil)
 	want := "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"
 	if err != nil || hex.EncodeToString(sig) != want {
 		t.Errorf("signature %x, %v", sig, err)
 	}
-	if got := KeyID(pub).String(); got != "21fe31dfa154a261626bf854046fd2271b7bed4b6abe45aa58877ef47f9721b9" {
-		t.Error("key id", got)
-	}
+	assert.Equal(t, "21fe31dfa154a261626bf854046fd2271b7bed4b6abe45aa58877ef47f9721b9", KeyID(pub).String(), "key id")
 }
 
 func TestGenerateKey(t *testing.T) {
 	a, err := GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b, err := GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if bytes.Equal(mustPublic(t, a), mustPublic(t, b)) {
-		t.Error("two keys are one")
-	}
+	require.NoError(t, err)
+	assert.False(t, bytes.Equal(mustPublic(t, a), mustPublic(t, b)), "two keys are one")
 	msg := []byte("a message")
 	sig, err := Sign(a, msg)
 	if err != nil || !Verify(mustPublic(t, a), msg, sig) || Verify(mustPublic(t, b), msg, sig) {
@@ -89,9 +75,7 @@ func TestSeedLength(t *testing.T) {
 func TestSeedIsCopied(t *testing.T) {
 	seed := bytes.Repeat([]byte{7}, 32)
 	k, err := NewKeyFromSeed(seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before := mustPublic(t, k)
 	clear(seed)
 	sig, err := Sign(k, []byte("m"))
@@ -99,9 +83,7 @@ func TestSeedIsCopied(t *testing.T) {
 		t.Error("changing the seed changed the key", err)
 	}
 	clear(before)
-	if bytes.Equal(mustPublic(t, k), before) {
-		t.Error("Public gives out the key's own bytes")
-	}
+	assert.False(t, bytes.Equal(mustPublic(t, k), before), "Public gives out the key's own bytes")
 }
 
 // TestDeriveLogKey does RFC 5869 again with HMAC: without salt the extraction has 32 zero bytes, and 32 bytes are one block.
@@ -114,16 +96,10 @@ func TestDeriveLogKey(t *testing.T) {
 	k := testKey(t)
 	prk := mac(make([]byte, 32), k.pair.private[:32])
 	want, err := NewKeyFromSeed(mac(prk, []byte("helm checkpoint\x01")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := DeriveLogKey(k)
-	if !bytes.Equal(mustPublic(t, got), mustPublic(t, want)) {
-		t.Error("not HKDF-SHA256 of the seed")
-	}
-	if bytes.Equal(mustPublic(t, got), mustPublic(t, k)) {
-		t.Error("the log key is the key")
-	}
+	assert.True(t, bytes.Equal(mustPublic(t, got), mustPublic(t, want)), "not HKDF-SHA256 of the seed")
+	assert.False(t, bytes.Equal(mustPublic(t, got), mustPublic(t, k)), "the log key is the key")
 	if DeriveLogKey(PrivateKey{}) != (PrivateKey{}) {
 		t.Error("a log key was derived from no key")
 	}
@@ -142,32 +118,24 @@ func TestKeyNeverShown(t *testing.T) {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%o", "%b", "%c", "%U", "%p", "%T", "%w"} {
 			fmt.Fprintf(&out, verb+"\n", v)
 		}
-		if b, err := json.Marshal(v); err == nil {
-			t.Errorf("%T was marshalled: %s", v, b)
-		}
+		b, err := json.Marshal(v)
+		assert.Error(t, err, "%T was marshalled: %s", v, b)
 		log := slog.New(slog.NewTextHandler(&out, nil))
 		log.Info("key", "k", v)
 		slog.New(slog.NewJSONHandler(&out, nil)).Info("key", "k", v)
 		out.WriteString(fmt.Sprint(v) + fmt.Sprintln(errors.Join(fmt.Errorf("%v", v))))
 	}
-	if b, err := k.MarshalText(); err == nil {
-		t.Errorf("marshalled as text: %s", b)
-	}
-	if !strings.Contains(out.String(), "private key "+k.pair.id.String()) {
-		t.Error("nothing was printed, so nothing was checked")
-	}
+	b, err := k.MarshalText()
+	assert.Error(t, err, "marshalled as text: %s", b)
+	assert.Contains(t, out.String(), "private key "+k.pair.id.String(), "nothing was printed, so nothing was checked")
 	secret := k.pair.private
 	for _, part := range [][]byte{secret[:8], secret[24:32]} {
 		for _, spelling := range []string{string(part), fmt.Sprintf("%x", part), fmt.Sprintf("%X", part), fmt.Sprintf("%d", part)[1:],
 			fmt.Sprintf("%#v", part)[7:20], string(AppendBase64(nil, part))[:8]} {
-			if strings.Contains(out.String(), strings.TrimSuffix(spelling, "]")) {
-				t.Errorf("the key was shown as %q", spelling)
-			}
+			assert.NotContains(t, out.String(), strings.TrimSuffix(spelling, "]"), "the key was shown as %q", spelling)
 		}
 	}
-	if got := fmt.Sprintf("%v %#v", PrivateKey{}, &PrivateKey{}); got != "no private key no private key" {
-		t.Error("the zero key prints as", got)
-	}
+	assert.Equal(t, "no private key no private key", fmt.Sprintf("%v %#v", PrivateKey{}, &PrivateKey{}), "the zero key prints as")
 }
 
 func TestPlainEd25519Only(t *testing.T) {
@@ -177,9 +145,8 @@ func TestPlainEd25519Only(t *testing.T) {
 			t.Errorf("%v: signed", opts)
 		}
 	}
-	if _, err := k.Sign(nil, nil, crypto.Hash(0)); err != nil {
-		t.Error(err)
-	}
+	_, err := k.Sign(nil, nil, crypto.Hash(0))
+	assert.NoError(t, err)
 }
 
 func TestZeroKey(t *testing.T) {
@@ -190,18 +157,13 @@ func TestZeroKey(t *testing.T) {
 	if sig, err := Sign(&zero, []byte("m")); err == nil || sig != nil {
 		t.Error("a pointer to the zero key signed")
 	}
-	if _, err := PublicOf(zero); err == nil {
-		t.Error("the zero key has a public key")
-	}
-	if _, ok := InMemory(zero); ok {
-		t.Error("the zero key is in memory")
-	}
-	if _, err := Pin(zero); err == nil {
-		t.Error("the zero key was pinned")
-	}
-	if err := WriteKey(new(bytes.Buffer), zero); err == nil {
-		t.Error("the zero key was written")
-	}
+	_, err := PublicOf(zero)
+	assert.Error(t, err, "the zero key has a public key")
+	_, ok := InMemory(zero)
+	assert.False(t, ok, "the zero key is in memory")
+	_, err = Pin(zero)
+	assert.Error(t, err, "the zero key was pinned")
+	assert.Error(t, WriteKey(new(bytes.Buffer), zero), "the zero key was written")
 }
 
 func TestSignAllocatesTheSignatureAlone(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // nested is an object of a certain depth.
@@ -89,18 +91,14 @@ func TestIsArgs(t *testing.T) {
 	} {
 		for text, want := range map[string]bool{test.good: true, test.bad: false} {
 			var tree, again Tree
-			if err := tree.Parse([]byte(`{"x":[`+text+`],"z":1}`), Limits{Bytes: 4 << 20, Depth: MaxDepth}); err != nil {
-				t.Fatal(name, err)
-			}
+			require.NoError(t, tree.Parse([]byte(`{"x":[`+text+`],"z":1}`), Limits{Bytes: 4 << 20, Depth: MaxDepth}), name)
 			v := tree.Root().Get("x").At(0)
 			if _, err := again.ParseArgs(nil, v.Append(nil)); v.IsArgs() != want || (err == nil) != want {
 				t.Errorf("%s: %v, and read by itself %v, want %v", name, v.IsArgs(), err, want)
 			}
 		}
 	}
-	if (Value{}).IsArgs() {
-		t.Error("what is missing are arguments")
-	}
+	assert.False(t, (Value{}).IsArgs(), "what is missing are arguments")
 }
 
 // TestOtherLimits: those of Parse, which denies where it is given none.
@@ -213,9 +211,7 @@ func TestHostileTexts(t *testing.T) {
 		}
 		accepted++
 		again := allocated(func() {
-			if err := tree.Parse(text, argsLimits); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			assert.NoError(t, tree.Parse(text, argsLimits), "%s", name)
 		})
 		if again > 1024 {
 			t.Errorf("%s: %d bytes allocated the second time", name, again)
@@ -239,12 +235,8 @@ func TestStackIsBounded(t *testing.T) {
 	src := []byte(strings.Repeat("[", 1<<20))
 	deepest := []byte(strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth))
 	var tree Tree
-	if err := tree.Parse(src, otherLimits); err == nil {
-		t.Error("accepted")
-	}
-	if err := tree.Parse(deepest, otherLimits); err != nil {
-		t.Fatal(err)
-	}
+	assert.Error(t, tree.Parse(src, otherLimits), "accepted")
+	require.NoError(t, tree.Parse(deepest, otherLimits))
 	if got := tree.Root().Append(nil); !slices.Equal(got, deepest) || !tree.Root().Equal(tree.Root()) {
 		t.Error("the deepest text is another")
 	}

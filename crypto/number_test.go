@@ -3,6 +3,8 @@ package crypto
 import (
 	"encoding/json"
 	"errors"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -59,9 +61,7 @@ func TestNumberValues(t *testing.T) {
 		{"1e-7", 1e-7, 0, false}, {"-9007199254740991", -MaxInt, 0, false},
 	} {
 		var tree Tree
-		if err := tree.Parse([]byte(test.token), otherLimits); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tree.Parse([]byte(test.token), otherLimits))
 		n, ok := tree.Root().Uint()
 		if f := tree.Root().Float(); f != test.float || n != test.integer || ok != test.ok {
 			t.Errorf("%s is %v and %d, %v", test.token, f, n, ok)
@@ -89,9 +89,7 @@ func TestAppendFloat(t *testing.T) {
 	}
 	for _, f := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		var tree Tree
-		if err := tree.Parse(AppendFloat(nil, f), otherLimits); err == nil {
-			t.Errorf("%v became JSON", f)
-		}
+		assert.Error(t, tree.Parse(AppendFloat(nil, f), otherLimits), "%v became JSON", f)
 	}
 }
 
@@ -109,9 +107,7 @@ func TestRandomDoubles(t *testing.T) {
 			continue
 		}
 		got := AppendFloat(nil, f)
-		if string(got) != string(want) {
-			t.Fatalf("%s, want %s", got, want)
-		}
+		require.Equal(t, string(want), string(got), "%s, want %s", got, want)
 		if err := tree.Parse(got, otherLimits); err != nil || tree.Root().Float() != f || string(tree.Root().Raw()) != string(want) {
 			t.Fatalf("%s is read as %v, %v", got, tree.Root().Float(), err)
 		}

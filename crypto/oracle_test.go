@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/gowebpki/jcs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/internal/race"
 )
@@ -34,9 +36,7 @@ func compareReaders(t testing.TB, src []byte) bool {
 		switch what := syntax.What; {
 		case strings.HasPrefix(what, "number"), what == "nested too deep":
 		case what == "duplicate key", what == "lone surrogate", what == "invalid UTF-8":
-			if jcsErr == nil {
-				t.Fatalf("%q: %v, but jcs takes it", src, err)
-			}
+			require.Error(t, jcsErr, "%q: %v, but jcs takes it", src, err)
 		default:
 			if jcsErr == nil || valid {
 				t.Fatalf("%q: %v, but others take it: jcs %v, encoding/json %v", src, err, jcsErr, valid)
@@ -54,21 +54,16 @@ func compareReaders(t testing.TB, src []byte) bool {
 	if longExponent(src) {
 		return true
 	}
-	if jcsErr != nil {
-		t.Fatalf("%q: accepted, but %v", src, jcsErr)
-	}
-	if !bytes.Equal(got, theirs) {
-		t.Fatalf("%q: %s, but jcs %s", src, got, theirs)
-	}
+	require.NoError(t, jcsErr, "%q: accepted, but", src)
+	require.True(t, bytes.Equal(got, theirs), "%q: %s, but jcs %s", src, got, theirs)
 	var a, b any
 	if json.Unmarshal(src, &a) != nil || json.Unmarshal(got, &b) != nil {
 		t.Fatalf("%q: encoding/json does not read it, or not its canonical form", src)
 	}
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)
-	if zero := strings.NewReplacer("-0,", "0,", "-0]", "0]", "-0}", "0}"); zero.Replace(string(x)+",") != zero.Replace(string(y)+",") {
-		t.Fatalf("%q: the canonical form has another value", src)
-	}
+	zero := strings.NewReplacer("-0,", "0,", "-0]", "0]", "-0}", "0}")
+	require.Equal(t, zero.Replace(string(y)+","), zero.Replace(string(x)+","), "%q: the canonical form has another value", src)
 	if err := tree.Parse(got, otherLimits); err != nil || !bytes.Equal(tree.Root().Append(nil), got) {
 		t.Fatalf("%q: %s is not its own canonical form, %v", src, got, err)
 	}
@@ -126,9 +121,7 @@ func TestWhatAppendWritesIsRead(t *testing.T) {
 		key, s, f := g.text(), g.text(), g.r.NormFloat64()
 		text := append(AppendString([]byte("{"), key), ':')
 		text = append(AppendFloat(append(AppendString(append(text, '['), s), ','), f), "]}"...)
-		if err := tree.Parse(text, otherLimits); err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
+		require.NoError(t, tree.Parse(text, otherLimits), "%s", text)
 		v := tree.Root().Get(key)
 		if v.At(0).Text() != s || v.At(1).Float() != f || !bytes.Equal(tree.Root().Append(nil), text) {
 			t.Fatalf("%s: %q %v", text, v.At(0).Text(), v.At(1).Float())
@@ -139,12 +132,9 @@ func TestWhatAppendWritesIsRead(t *testing.T) {
 // TestKnownDifferences shows those that compareReaders allows, so that none of them is a memory.
 func TestKnownDifferences(t *testing.T) {
 	for _, src := range []string{`9007199254740993`, `0.10000000000000001`, `1e-400`, strings.Repeat("[", 200) + strings.Repeat("]", 200)} {
-		if compareReaders(t, []byte(src)) {
-			t.Errorf("%.30s is accepted", src)
-		}
-		if _, err := jcs.Transform([]byte(src)); err != nil {
-			t.Errorf("%.30s: jcs refuses it now: %v", src, err)
-		}
+		assert.False(t, compareReaders(t, []byte(src)), "%.30s is accepted", src)
+		_, err := jcs.Transform([]byte(src))
+		assert.NoError(t, err, "%.30s: jcs refuses it now", src)
 	}
 	long := "0." + strings.Repeat("0", 200000) + "1e200001" // which is 1
 	mustBe(t, long, "1", otherLimits)

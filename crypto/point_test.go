@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"filippo.io/edwards25519"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestPoints has the eight points of small order, each in every encoding that a lenient reader takes, and what else is no key.
@@ -44,29 +46,21 @@ func TestPoints(t *testing.T) {
 			}
 		}
 	}
-	if err := CheckPublicKey(nil); err == nil {
-		t.Error("no key was accepted")
-	}
+	assert.Error(t, CheckPublicKey(nil), "no key was accepted")
 }
 
 // TestPointsOfMixedOrder adds each point of small order to good keys: they verify signatures as well as the good one, under some rules.
 func TestPointsOfMixedOrder(t *testing.T) {
 	torsion, err := new(edwards25519.Point).SetBytes(unhexed(t, "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range 50 {
 		seed := make([]byte, ed25519.SeedSize)
 		seed[0] = byte(i)
 		k, err := NewKeyFromSeed(seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		pub := mustPublic(t, k)
 		p, err := new(edwards25519.Point).SetBytes(pub)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for range 7 {
 			p.Add(p, torsion)
 			if CheckPublicKey(p.Bytes()) == nil {

@@ -3,6 +3,8 @@ package crypto
 import (
 	"bytes"
 	"errors"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"io"
 	"strings"
 	"testing"
@@ -12,9 +14,7 @@ import (
 func TestReadRandom(t *testing.T) {
 	var a, b [16]byte
 	for _, to := range [][]byte{a[:], b[:]} {
-		if err := ReadRandom(nil, to); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, ReadRandom(nil, to))
 	}
 	if a == b || a == [16]byte{} {
 		t.Errorf("%x and %x are not random", a, b)
@@ -23,12 +23,8 @@ func TestReadRandom(t *testing.T) {
 		t.Errorf("%q, %v", a, err)
 	}
 	cause := errors.New("no entropy")
-	if err := ReadRandom(iotest.ErrReader(cause), a[:]); !errors.Is(err, cause) {
-		t.Error(err)
-	}
-	if err := ReadRandom(bytes.NewReader(make([]byte, 15)), a[:]); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Error("too little:", err)
-	}
+	assert.ErrorIs(t, ReadRandom(iotest.ErrReader(cause), a[:]), cause)
+	assert.ErrorIs(t, ReadRandom(bytes.NewReader(make([]byte, 15)), a[:]), io.ErrUnexpectedEOF, "too little:")
 	if err := ReadRandom(panicReader{}, a[:]); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Error("a panic:", err)
 	}

@@ -2,6 +2,8 @@ package crypto
 
 import (
 	"errors"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"strings"
 	"testing"
 )
@@ -191,9 +193,8 @@ func TestFoldedAnywhere(t *testing.T) {
 					t.Errorf("%s: %v", src, err)
 				}
 			}
-			if _, err := tree.ParseArgs(nil, []byte(`{"`+other+`":1,"x`+key+`":2}`)); err != nil {
-				t.Error(err)
-			}
+			_, err := tree.ParseArgs(nil, []byte(`{"`+other+`":1,"x`+key+`":2}`))
+			assert.NoError(t, err)
 		}
 	}
 }
@@ -217,9 +218,8 @@ func TestTruncated(t *testing.T) {
 	texts := [][]byte{toolArgs(), records(2000), []byte(`{"a":"\u00e9\n","b":[-1.5e-3,{"c":null}],"é":"😀"}`)}
 	var tree Tree
 	for _, src := range texts {
-		if _, err := tree.ParseArgs(nil, src); err != nil {
-			t.Fatal(err)
-		}
+		_, err := tree.ParseArgs(nil, src)
+		require.NoError(t, err)
 		for i := range src {
 			_, err := tree.ParseArgs(nil, src[:i:i])
 			var syntax *SyntaxError

@@ -8,6 +8,8 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"errors"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"io"
 	"strings"
 	"testing"
@@ -35,16 +37,11 @@ func remoteOf(k PrivateKey) remote {
 func TestRemoteSigner(t *testing.T) {
 	k := testKey(t)
 	far := remoteOf(k)
-	if _, ok := InMemory(far); ok {
-		t.Error("a remote signer is in memory")
-	}
-	if !bytes.Equal(mustPublic(t, far), mustPublic(t, k)) {
-		t.Error("another public key")
-	}
+	_, ok := InMemory(far)
+	assert.False(t, ok, "a remote signer is in memory")
+	assert.True(t, bytes.Equal(mustPublic(t, far), mustPublic(t, k)), "another public key")
 	near, err := Sign(k, []byte("m"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if sig, err := Sign(far, []byte("m")); err != nil || !bytes.Equal(sig, near) {
 		t.Error("a remote key signs as one in memory", err)
 	}
@@ -71,9 +68,7 @@ func TestBadSigners(t *testing.T) {
 	} {
 		s := remote{k.Public, func([]byte, crypto.SignerOpts) ([]byte, error) { return test.sign() }}
 		pinned, err := Pin(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, s := range []Signer{s, pinned} {
 			sig, err := Sign(s, []byte("m"))
 			if err == nil || sig != nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "9d61") {
@@ -92,9 +87,7 @@ func TestBadSigners(t *testing.T) {
 func TestBadPublicKeys(t *testing.T) {
 	k := testKey(t)
 	p256, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pub := mustPublic(t, k)
 	for name, public := range map[string]func() crypto.PublicKey{
 		"nothing":     func() crypto.PublicKey { return nil },
@@ -119,9 +112,8 @@ func TestBadPublicKeys(t *testing.T) {
 	}
 	var none *PrivateKey
 	for _, s := range []Signer{nil, none, (*remote)(nil), ed25519.PrivateKey(nil), ed25519.PrivateKey(make([]byte, 63)), (*ed25519.PrivateKey)(nil)} {
-		if _, ok := InMemory(s); ok {
-			t.Errorf("%T: in memory", s)
-		}
+		_, ok := InMemory(s)
+		assert.False(t, ok, "%T: in memory", s)
 		if _, err := PublicOf(s); err == nil {
 			t.Errorf("%T: PublicOf accepts it", s)
 		}
@@ -146,9 +138,7 @@ func TestSignerThatKeepsItsArguments(t *testing.T) {
 	}}
 	msg := []byte("message")
 	sig, err := Sign(s, msg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	clear(kept)
 	if string(msg) != "message" || !Verify(mustPublic(t, k), msg, sig) {
 		t.Error("the signer could change the message or the signature")
@@ -169,9 +159,7 @@ func TestInMemory(t *testing.T) {
 	}
 	copied, _ := InMemory(raw)
 	pinned, err := Pin(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	clear(raw)
 	for _, s := range []Signer{copied, pinned} {
 		if sig, err := Sign(s, []byte("m")); err != nil || !Verify(mustPublic(t, k), []byte("m"), sig) {
@@ -179,9 +167,8 @@ func TestInMemory(t *testing.T) {
 		}
 	}
 	mixed := append(bytes.Clone(k.pair.private[:32]), mustPublic(t, DeriveLogKey(k))...) // signing with these gives the seed away
-	if _, ok := InMemory(ed25519.PrivateKey(mixed)); ok {
-		t.Error("two halves of two keys are a key")
-	}
+	_, ok := InMemory(ed25519.PrivateKey(mixed))
+	assert.False(t, ok, "two halves of two keys are a key")
 	if sig, err := Sign(ed25519.PrivateKey(mixed), []byte("m")); err == nil || sig != nil {
 		t.Error("two halves of two keys sign")
 	}
@@ -194,9 +181,7 @@ func TestPin(t *testing.T) {
 	s := remote{func() crypto.PublicKey { return now.Public() },
 		func(msg []byte, opts crypto.SignerOpts) ([]byte, error) { return now.Sign(nil, msg, opts) }}
 	pinned, err := Pin(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sign := func(s Signer) error {
 		sig, err := Sign(s, []byte("m"))
 		if err == nil && !Verify(mustPublic(t, s), []byte("m"), sig) {
@@ -208,22 +193,15 @@ func TestPin(t *testing.T) {
 		}
 		return err
 	}
-	if err := sign(pinned); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, sign(pinned))
 	now = second
-	if err := sign(pinned); err == nil {
-		t.Error("another key signed for the pinned one")
-	}
-	if !bytes.Equal(mustPublic(t, pinned), mustPublic(t, first)) {
-		t.Error("the pinned key changed")
-	}
+	assert.Error(t, sign(pinned), "another key signed for the pinned one")
+	assert.True(t, bytes.Equal(mustPublic(t, pinned), mustPublic(t, first)), "the pinned key changed")
 	if again, err := Pin(pinned); err != nil || !bytes.Equal(mustPublic(t, again), mustPublic(t, first)) {
 		t.Error("a pinned signer cannot be pinned again", err)
 	}
-	if _, err := pinned.Sign(rand.Reader, []byte("m"), crypto.SHA512); err == nil {
-		t.Error("the pinned signer signed a hash")
-	}
+	_, err = pinned.Sign(rand.Reader, []byte("m"), crypto.SHA512)
+	assert.Error(t, err, "the pinned signer signed a hash")
 	if k, err := Pin(first); err != nil || k != Signer(first) {
 		t.Error("a key in memory is pinned as it is", err)
 	}
@@ -262,17 +240,13 @@ func TestVerifyMangled(t *testing.T) {
 		bad[32+i] = byte(carry)
 		carry >>= 8
 	}
-	if Verify(pub, msg, bad) {
-		t.Error("S + L is accepted")
-	}
+	assert.False(t, Verify(pub, msg, bad), "S + L is accepted")
 }
 
 func TestAppendSignature(t *testing.T) {
 	k := testKey(t)
 	want, err := Sign(k, []byte("m"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, s := range []Signer{k, &k, remoteOf(k)} {
 		if got, err := AppendSignature([]byte("x"), s, []byte("m")); err != nil || string(got) != "x"+string(want) {
 			t.Errorf("%T: %x, %v", s, got, err)

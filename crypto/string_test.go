@@ -2,6 +2,8 @@ package crypto
 
 import (
 	"encoding/binary"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"math/bits"
 	"testing"
 )
@@ -21,9 +23,7 @@ func TestSpecial(t *testing.T) {
 						want = i
 					}
 				}
-				if got := bits.TrailingZeros64(special(binary.LittleEndian.Uint64(word[:]))) >> 3; got != want {
-					t.Fatalf("%q: found at %d, want %d", word, got, want)
-				}
+				require.Equal(t, want, bits.TrailingZeros64(special(binary.LittleEndian.Uint64(word[:])))>>3, "%q: found at", word)
 			}
 		}
 	}
@@ -88,9 +88,7 @@ func TestHex(t *testing.T) {
 		case c >= 'A' && c <= 'F':
 			want = rune(c - 'A' + 10)
 		}
-		if got := unhex(byte(c)); got != want {
-			t.Errorf("%q: %d", c, got)
-		}
+		assert.Equal(t, want, unhex(byte(c)), "%q", c)
 		for at := range 4 {
 			b := []byte("0000")
 			b[at] = byte(c)

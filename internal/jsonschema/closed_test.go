@@ -3,6 +3,8 @@ package jsonschema
 import (
 	"encoding/json"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -42,14 +44,11 @@ func TestClosed(t *testing.T) {
 	} {
 		s := compile(t, c.schema, true)
 		for _, value := range c.valid {
-			if v := s.Validate(parse(t, value)); v != nil {
-				t.Errorf("%s: %s: %v", c.name, value, v)
-			}
+			v := s.Validate(parse(t, value))
+			assert.Nil(t, v, "%s: %s", c.name, value)
 		}
 		for _, value := range c.invalid {
-			if s.Validate(parse(t, value)) == nil {
-				t.Errorf("%s: %s is valid", c.name, value)
-			}
+			assert.NotNil(t, s.Validate(parse(t, value)), "%s: %s is valid", c.name, value)
 		}
 	}
 }
@@ -57,12 +56,9 @@ func TestClosed(t *testing.T) {
 // TestOpen: an open schema is closed only where it says so.
 func TestOpen(t *testing.T) {
 	s := compile(t, `{"type":"object","properties":{"a":{"properties":{"b":{}},"additionalProperties":false}}}`, false)
-	if v := s.Validate(parse(t, `{"a":{"b":1},"x":{"y":1},"z":[{"u":1}]}`)); v != nil {
-		t.Error(v)
-	}
-	if s.Validate(parse(t, `{"a":{"c":1}}`)) == nil {
-		t.Error("additionalProperties false allows a member")
-	}
+	v := s.Validate(parse(t, `{"a":{"b":1},"x":{"y":1},"z":[{"u":1}]}`))
+	assert.Nil(t, v)
+	assert.NotNil(t, s.Validate(parse(t, `{"a":{"c":1}}`)), "additionalProperties false allows a member")
 }
 
 // TestNoUndeclaredMember: whatever a closed schema leaves out, no valid value has a member whose name is not in the schema's text.
@@ -185,9 +181,8 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("%.60s…: %s:\ngot  %s\nwant before%s", c.schema, c.value, got, c.want)
 		}
 		if filled {
-			if _, again := s.AppendDefaults(nil, parse(t, c.want)); again {
-				t.Errorf("%s is filled again", c.want)
-			}
+			_, again := s.AppendDefaults(nil, parse(t, c.want))
+			assert.False(t, again, "%s is filled again", c.want)
 		}
 	}
 }
@@ -202,9 +197,7 @@ func TestDefaultsBounded(t *testing.T) {
 		if !filled || len(got) <= maxFilled || len(got) > 2*maxFilled {
 			t.Errorf("filled %v, %d bytes", filled, len(got))
 		}
-		if json.Valid(got) {
-			t.Error("what stops short is JSON")
-		}
+		assert.False(t, json.Valid(got), "what stops short is JSON")
 	}
 	got, _ := s.AppendDefaults(nil, parse(t, `{"a":[{},{"l":""},{},{}]}`))
 	if !json.Valid(got) || len(got) < 300_000 {
@@ -303,9 +296,7 @@ func TestLookup(t *testing.T) {
 		if p, ok := s.Lookup(pointer); ok {
 			got = p.Types.String() + " " + strconv.FormatBool(p.Optional) + " " + strconv.FormatBool(p.Nullable)
 		}
-		if got != c.want {
-			t.Errorf("%s: %q: got %q, want %q", c.schema, c.pointer, got, c.want)
-		}
+		assert.Equal(t, c.want, got, "%s: %q", c.schema, c.pointer)
 	}
 }
 
@@ -331,9 +322,8 @@ func TestLookupBelow(t *testing.T) {
 			t.Errorf("%q below %q: %+v, %v", c.pointer, c.base, p, ok)
 		}
 	}
-	if _, ok := s.LookupBelow([]string{"l", "*"}, []string{"c"}); ok {
-		t.Error("a member that is not declared is there")
-	}
+	_, ok := s.LookupBelow([]string{"l", "*"}, []string{"c"})
+	assert.False(t, ok, "a member that is not declared is there")
 }
 
 // TestLookupFilled: what a default always fills in, and what only looks so. Each claim is held against AppendDefaults of the empty object.
@@ -348,14 +338,10 @@ func TestLookupFilled(t *testing.T) {
 			"maybe":{"type":"object","properties":{"in":{"type":"integer","default":3}}}}}`
 	s := compile(t, schema, true)
 	var tree crypto.Tree
-	if err := tree.Parse([]byte(`{"req":"r"}`), crypto.Limits{Bytes: 99, Depth: 9}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tree.Parse([]byte(`{"req":"r"}`), crypto.Limits{Bytes: 99, Depth: 9}))
 	text, _ := s.AppendDefaults(nil, tree.Root())
 	var after crypto.Tree
-	if err := after.Parse(text, crypto.Limits{Bytes: 999, Depth: 9}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, after.Parse(text, crypto.Limits{Bytes: 999, Depth: 9}))
 	for _, c := range []struct {
 		pointer          []string
 		optional, filled bool

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
 )
 
 func nesting(v crypto.Value) int {
@@ -32,18 +33,12 @@ func TestDepth(t *testing.T) {
 		`{"type":"object","properties":{"a":{"$ref":"#/$defs/d"}},"$defs":{"d":{"type":"array","items":{"type":"array","items":{"type":"boolean"}}}}}`: 3,
 	} {
 		s := compile(t, text, true)
-		if got := s.Depth(); got != want {
-			t.Errorf("%s: %d, want %d", text, got, want)
-		}
+		assert.Equal(t, want, s.Depth(), "%s", text)
 	}
 	for _, s := range []*Schema{nil, {}} {
-		if s.Depth() != 0 {
-			t.Error("a schema that allows nothing nests")
-		}
+		assert.Equal(t, 0, s.Depth(), "a schema that allows nothing nests")
 	}
-	if got := compile(t, `{"type":"object","properties":{"a":{"type":"string"}}}`, false).Depth(); got != Unbounded {
-		t.Errorf("an open schema: %d", got)
-	}
+	assert.Equal(t, Unbounded, compile(t, `{"type":"object","properties":{"a":{"type":"string"}}}`, false).Depth(), "an open schema")
 }
 
 // No valid value is nested deeper, whatever the schema; and there are schemas of which a value reaches the bound.

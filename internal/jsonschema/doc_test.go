@@ -2,6 +2,8 @@ package jsonschema
 
 import (
 	"fmt"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"os"
 	"strings"
 	"testing"
@@ -10,14 +12,10 @@ import (
 // TestPackageComment: the schema in the package comment does what it seems to.
 func TestPackageComment(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, rest, _ := strings.Cut(string(doc), "//\t{")
 	schema, _, found := strings.Cut(rest, "\n//\n")
-	if !found {
-		t.Fatal("no schema in the package comment")
-	}
+	require.True(t, found, "no schema in the package comment")
 	s := compile(t, "{"+strings.ReplaceAll(schema, "//\t", ""), true)
 	var got strings.Builder
 	for _, value := range []string{
@@ -36,7 +34,5 @@ func TestPackageComment(t *testing.T) {
 {"note":""} : required: amount
 {Types:string Optional:true Nullable:false Filled:true}
 `
-	if got.String() != want {
-		t.Errorf("got\n%s", got.String())
-	}
+	assert.Equal(t, want, got.String(), "got\n")
 }

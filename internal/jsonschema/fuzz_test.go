@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // FuzzSchema reads any text as a schema and any as a value: no panic, and the promises hold for whatever compiles.
@@ -39,9 +41,7 @@ func FuzzSchema(f *testing.F) {
 		}
 		// The answer is that of the canonical form.
 		canonical, err := tryParse(v.Append(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if again := s.Validate(canonical); (again == nil) != (first == nil) || again != nil && *again != *first {
 			t.Errorf("%v, and for the canonical form %v", first, again)
 		}
@@ -58,11 +58,8 @@ func FuzzSchema(f *testing.F) {
 		if err := tree.Parse(filled, crypto.Limits{Bytes: len(filled), Depth: crypto.MaxDepth}); err != nil {
 			return // the defaults nest a deep value deeper still
 		}
-		if !bytes.Equal(tree.Root().Append(nil), filled) {
-			t.Errorf("%s is not canonical", filled)
-		}
-		if _, again := s.AppendDefaults(nil, tree.Root()); again {
-			t.Errorf("%s is filled again", filled)
-		}
+		assert.True(t, bytes.Equal(tree.Root().Append(nil), filled), "%s is not canonical", filled)
+		_, again := s.AppendDefaults(nil, tree.Root())
+		assert.False(t, again, "%s is filled again", filled)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/race"
@@ -37,17 +38,11 @@ func compileBoth(t *testing.T, r *random, doc mapping) (*Schema, *santhosh.Schem
 		text = r.text(closeAll(doc))
 	}
 	schema, err := santhosh.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := santhosh.NewCompiler()
-	if err := c.AddResource("mem:///s", schema); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.AddResource("mem:///s", schema))
 	theirs, err := c.Compile("mem:///s")
-	if err != nil {
-		t.Fatalf("%s: the oracle refuses it: %v", text, err)
-	}
+	require.NoError(t, err, "%s: the oracle refuses it", text)
 	return ours, theirs
 }
 
@@ -117,9 +112,7 @@ func TestOracle(t *testing.T) {
 			text := r.text(value)
 			v := parse(t, string(text))
 			instance, err := santhosh.UnmarshalJSON(bytes.NewReader(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			want := theirs.Validate(instance)
 			got := ours.Validate(v)
 			if (got == nil) != (want == nil) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestRefused: what is not in the subset, what means nothing and what no value can meet is refused, at its place and with a remedy.
@@ -229,45 +231,33 @@ func TestExploding(t *testing.T) {
 func TestSchemaIndependent(t *testing.T) {
 	text := []byte(`{"type":"object","properties":{"a":{"enum":["x",["y"]],"default":"x"}}}`)
 	var tree crypto.Tree
-	if err := tree.Parse(text, crypto.Limits{Bytes: len(text), Depth: 8}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tree.Parse(text, crypto.Limits{Bytes: len(text), Depth: 8}))
 	s, err := Compile(tree.Root(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range text {
 		text[i] = '0'
 	}
 	_ = tree.Parse(text, crypto.Limits{Bytes: len(text), Depth: 8})
 	for _, valid := range []string{`{"a":"x"}`, `{"a":["y"]}`} {
-		if v := s.Validate(parse(t, valid)); v != nil {
-			t.Errorf("%s: %v", valid, v)
-		}
+		v := s.Validate(parse(t, valid))
+		assert.Nil(t, v, "%s", valid)
 	}
-	if got, _ := s.AppendDefaults(nil, parse(t, `{}`)); string(got) != `{"a":"x"}` {
-		t.Errorf("got %s", got)
-	}
+	got, _ := s.AppendDefaults(nil, parse(t, `{}`))
+	assert.Equal(t, `{"a":"x"}`, string(got), "got %s", got)
 }
 
 // TestZeroSchema: nothing is allowed by what was never compiled.
 func TestZeroSchema(t *testing.T) {
 	for _, s := range []*Schema{nil, {}} {
-		if s.Validate(parse(t, `{}`)) == nil {
-			t.Error("a zero Schema allows something")
-		}
-		if _, ok := s.Lookup(nil); ok {
-			t.Error("a zero Schema has a place")
-		}
-		if _, filled := s.AppendDefaults(nil, parse(t, `{}`)); filled {
-			t.Error("a zero Schema has defaults")
-		}
+		assert.NotNil(t, s.Validate(parse(t, `{}`)), "a zero Schema allows something")
+		_, ok := s.Lookup(nil)
+		assert.False(t, ok, "a zero Schema has a place")
+		_, filled := s.AppendDefaults(nil, parse(t, `{}`))
+		assert.False(t, filled, "a zero Schema has defaults")
 	}
 	s, err := Compile(crypto.Value{}, false)
 	if s != nil || err == nil {
 		t.Error("a missing schema compiles")
 	}
-	if compile(t, `{}`, false).Validate(crypto.Value{}) == nil {
-		t.Error("a missing value is valid")
-	}
+	assert.NotNil(t, compile(t, `{}`, false).Validate(crypto.Value{}), "a missing value is valid")
 }

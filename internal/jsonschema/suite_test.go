@@ -13,6 +13,7 @@ import (
 
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/shared"
+	"github.com/stretchr/testify/require"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/suite_out.txt")
@@ -21,9 +22,7 @@ var update = flag.Bool("update", false, "rewrite testdata/suite_out.txt")
 func parse(t testing.TB, text string) crypto.Value {
 	t.Helper()
 	v, err := tryParse([]byte(text))
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	require.NoError(t, err, "%s", text)
 	return v
 }
 
@@ -36,9 +35,7 @@ func tryParse(text []byte) (crypto.Value, error) {
 func compile(t testing.TB, schema string, closed bool) *Schema {
 	t.Helper()
 	s, err := Compile(parse(t, schema), closed)
-	if err != nil {
-		t.Fatalf("%s: %v", schema, err)
-	}
+	require.NoError(t, err, "%s", schema)
 	return s
 }
 
@@ -78,14 +75,10 @@ func TestSuite(t *testing.T) {
 	}
 	const list = "testdata/suite_out.txt"
 	if *update {
-		if err := os.WriteFile(list, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(list, []byte(out.String()), 0o644))
 	}
 	want, err := os.ReadFile(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got := strings.Split(out.String(), "\n"); out.String() != string(want) {
 		for i, line := range strings.Split(string(want), "\n") {
 			if i >= len(got) || got[i] != line {
@@ -108,9 +101,7 @@ type group struct {
 
 func readGroups(t *testing.T, file string) (groups []group) {
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := json.Unmarshal(b, &groups); err != nil || len(groups) == 0 {
 		t.Fatalf("%s: no groups, %v", file, err)
 	}

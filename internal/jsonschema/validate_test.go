@@ -12,6 +12,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
 )
 
 // TestViolation: where, and what was demanded. "" is a valid value.
@@ -63,9 +64,7 @@ func TestViolation(t *testing.T) {
 		if v := s.Validate(parse(t, c.value)); v != nil {
 			got = v.String()
 		}
-		if got != c.want {
-			t.Errorf("%s:\ngot  %q\nwant %q", c.value, got, c.want)
-		}
+		assert.Equal(t, c.want, got, "%s:\ngot  %q\nwant", c.value, got)
 	}
 }
 
@@ -253,14 +252,10 @@ func TestRuns(t *testing.T) {
 		t.Error("too little was compared")
 	}
 	for _, p := range []string{"^[A-Z]{2}[0-9A-Z]{13,32}$", "^[a-z][a-z0-9-]{0,62}$", `^\d{4}-\d{2}-\d{2}$`, `^[\w.+-]+@[\w-]+\.[a-z]{2,}$`, "^[0-9a-f]{64}$", "^https://x$"} {
-		if runsOf(p) == nil {
-			t.Errorf("%s is not seen to be simple", p)
-		}
+		assert.NotNil(t, runsOf(p), "%s is not seen to be simple", p)
 	}
 	for _, p := range []string{"a", "^a", "a$", "(?i)^a$", "(?m)^a$", "^[^a]$", "^(a|b)$", "^.$", "^a*a*$", "^[ab]*[bc]*$", "^a?[ab]{1,2}$", "^(?:ab)*$", "^é$"} {
-		if runsOf(p) != nil {
-			t.Errorf("%s is taken for simple", p)
-		}
+		assert.Nil(t, runsOf(p), "%s is taken for simple", p)
 	}
 }
 
@@ -294,9 +289,8 @@ func TestTextOfStrings(t *testing.T) {
 			t.Errorf("%s: %d code points, want %d", text, got, want)
 		}
 		n := len([]rune(v.Text()))
-		if err := compile(t, fmt.Sprintf(`{"minLength":%d,"maxLength":%d}`, n, n), false).Validate(v); err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
+		err := compile(t, fmt.Sprintf(`{"minLength":%d,"maxLength":%d}`, n, n), false).Validate(v)
+		assert.Nil(t, err, "%s", text)
 		if compile(t, fmt.Sprintf(`{"minLength":%d}`, n+1), false).Validate(v) == nil || n > 0 && compile(t, fmt.Sprintf(`{"maxLength":%d}`, n-1), false).Validate(v) == nil {
 			t.Errorf("%s: length is not %d", text, n)
 		}
@@ -314,18 +308,13 @@ func TestLarge(t *testing.T) {
 		return strings.TrimSuffix(b.String(), ",")
 	}
 	object := parse(t, "{"+list(`"k%06d":1`)+"}")
-	if v := compile(t, "{"+`"properties":{`+list(`"k%06d":{}`)[:len(`"k000000":{},`)*9000-1]+"}}", false).Validate(object); v != nil {
-		t.Error(v)
-	}
-	if compile(t, `{"type":"object","properties":{"z":{}}}`, true).Validate(object) == nil {
-		t.Error("undeclared members are valid")
-	}
+	v := compile(t, "{"+`"properties":{`+list(`"k%06d":{}`)[:len(`"k000000":{},`)*9000-1]+"}}", false).Validate(object)
+	assert.Nil(t, v)
+	assert.NotNil(t, compile(t, `{"type":"object","properties":{"z":{}}}`, true).Validate(object), "undeclared members are valid")
 	if v := compile(t, `{"uniqueItems":true}`, false).Validate(parse(t, "["+list("[%d]")+"]")); v != nil {
 		t.Error(v)
 	}
-	if compile(t, `{"uniqueItems":true}`, false).Validate(parse(t, "["+list(`"%d"`)+`,"7"]`)) == nil {
-		t.Error("a repeated element is unique")
-	}
+	assert.NotNil(t, compile(t, `{"uniqueItems":true}`, false).Validate(parse(t, "["+list(`"%d"`)+`,"7"]`)), "a repeated element is unique")
 	var values []string
 	for i := range maxEnum {
 		values = append(values, fmt.Sprintf(`"e%d"`, i))
@@ -340,9 +329,8 @@ func TestLarge(t *testing.T) {
 		t.Error(got)
 	}
 	tower = strings.ReplaceAll(tower, `{"type":"null"},`, `{"type":"null"},{"type":"array"},`)
-	if got := compile(t, tower, false).Validate(parse(t, `""`)); got != nil {
-		t.Error(got)
-	}
+	got := compile(t, tower, false).Validate(parse(t, `""`))
+	assert.Nil(t, got)
 	tower = strings.ReplaceAll(tower, `{"type":"string"}`, `{"type":"string","minLength":1}`)
 	if got := compile(t, tower, false).Validate(parse(t, `""`)); got == nil || got.Constraint != "minLength: 1" {
 		t.Error(got)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // The life of a log's keys, as an operator would live it: every event once, and what each is good for.
@@ -33,9 +35,7 @@ func TestLifeOfATrustState(t *testing.T) {
 		t.Error("not frozen")
 	}
 	w.must(w.unfreeze(), "r1", "r2") // 28
-	if w.state.Frozen() {
-		t.Error("frozen")
-	}
+	assert.False(t, w.state.Frozen(), "frozen")
 	w.must(w.undelegate("a grant", "bob"), "bob")                 // 29
 	w.must(w.undelegate("another grant", "nobody"), "r1", "r2")   // 30
 	w.must(w.roots(1, "r1", "r4"), "r1", "r2")                    // 31
@@ -76,9 +76,8 @@ func TestLifeOfATrustState(t *testing.T) {
 		s := w.start
 		for _, p := range w.events[:n] {
 			var err error
-			if s, err = s.Apply(p.record, origin, p.index); err != nil {
-				t.Fatal(err)
-			}
+			s, err = s.Apply(p.record, origin, p.index)
+			require.NoError(t, err)
 		}
 		if n == len(w.events) && s.Digest() != w.state.Digest() {
 			t.Error("folded again it is another")
@@ -96,9 +95,8 @@ func TestKeyEvents(t *testing.T) {
 	good := w.key("new", Publisher)
 	proof := func(e contracts.TrustEvent, by string) contracts.TrustEvent {
 		var err error
-		if e.Proof, err = crypto.Sign(private(t, by), e.ProofMessage()); err != nil {
-			t.Fatal(err)
-		}
+		e.Proof, err = crypto.Sign(private(t, by), e.ProofMessage())
+		require.NoError(t, err)
 		return e
 	}
 	roots := []string{"r1", "r2"}
@@ -153,9 +151,7 @@ func TestKeyEvents(t *testing.T) {
 
 func sigOf(t testing.TB, name string, e contracts.TrustEvent) []byte {
 	sig, err := crypto.Sign(private(t, name), e.Message())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return sig
 }
 
@@ -273,9 +269,7 @@ func TestRootRotation(t *testing.T) {
 
 func proofOf(t testing.TB, name string, e contracts.TrustEvent) []byte {
 	sig, err := crypto.Sign(private(t, name), e.ProofMessage())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return sig
 }
 
@@ -300,9 +294,7 @@ func TestUndelegations(t *testing.T) {
 	w.refuse("no say", w.undelegate("j", "bob"), "bob")
 	w.must(w.undelegate("j", "bob"), "r3", "r2")
 	for i, grant := range []string{"g", "h", "i", "j"} {
-		if !w.state.Revoked(crypto.Sum([]byte(grant))) {
-			t.Errorf("grant %d", i)
-		}
+		assert.True(t, w.state.Revoked(crypto.Sum([]byte(grant))), "grant %d", i)
 	}
 }
 
@@ -330,9 +322,7 @@ func TestApplyTakesEnvelopes(t *testing.T) {
 	for _, order := range [][]string{{"r1", "r2"}, {"r2", "r1"}, {"r3", "r1", "r2"}} {
 		for _, e := range []contracts.TrustEvent{w.key("new", Approver, "z", "a"), w.roots(2, "r2", "r1", "r9"), w.undelegate("g", "bob"), w.freeze(), w.revoke("bob")} {
 			r, err := contracts.ParseTrust(mustSign(t, e, order...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got, err := w.state.Apply(r, origin, 5)
 			if err != nil {
 				t.Errorf("%s by %v: %v", e.Type, order, err)
@@ -375,17 +365,13 @@ func TestApplyCopies(t *testing.T) {
 		h.Roles[0], h.Public[0] = "x", 0
 	}
 	w.mustHold(w.state)
-	if !bytes.Equal(w.state.append(nil), w.state.Canonical()) {
-		t.Error("what was handed out changes the state")
-	}
+	assert.True(t, bytes.Equal(w.state.append(nil), w.state.Canonical()), "what was handed out changes the state")
 }
 
 // A state has room for what it can be read with again, and no more.
 func TestStateLimits(t *testing.T) {
 	s, err := ParseState(state(false, 1, 1<<53-1, nil, keyOf(t, "kernel", Kernel), keyOf(t, "log", Log), keyOf(t, "r1", Root)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w := &world{t, s, s, 1, nil}
 	w.refuse("version: not from 1 to", w.freeze(), "r1")
 	if s, err := ParseState(bytes.Replace(s.Canonical(), []byte(`"version":9007199254740991`), []byte(`"version":9007199254740992`), 1)); err == nil {
@@ -406,9 +392,7 @@ func TestStateIsSafeForManyGoroutines(t *testing.T) {
 	w := newWorld(t)
 	r := sign(t, w.key("new", Approver, "owner"), "r1", "r2")
 	want, err := w.state.Apply(r, origin, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

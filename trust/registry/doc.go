@@ -14,12 +14,12 @@
 // before it, in order. An event is for one log (its origin) and one state (its version is the next
 // one), so it can be neither replayed nor moved. Its type determines who must sign it:
 //
-//	key         adds a key that is no root, with proof of possession  root threshold
-//	revoke      ends a key that is no root, for ever                  root threshold
-//	root        replaces the roots and their threshold, with proofs   old and new root threshold
-//	undelegate  ends a grant                                          root threshold or the delegator
-//	freeze      denies every call                                     one root or freezer
-//	unfreeze    ends the freeze                                       root threshold
+//	key         adds a key that is no root, with proof            root threshold
+//	revoke      ends a key that is no root, for ever              root threshold
+//	root        replaces roots and their threshold, with proofs   old and new root threshold
+//	undelegate  ends a grant                                      root threshold or the delegator
+//	freeze      denies every call                                 one root or freezer
+//	unfreeze    ends the freeze                                   root threshold
 //
 // A threshold of 0 means that nothing can ever change. [OpenApproval], [OpenAttestation],
 // [OpenDelegation] and [OpenBundle] open what callers present, with the keys that are not revoked.

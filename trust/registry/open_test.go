@@ -8,14 +8,14 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func value(t testing.TB, text string) crypto.Value {
 	t.Helper()
 	var tree crypto.Tree
-	if err := tree.Parse([]byte(text), crypto.Limits{Bytes: len(text), Depth: crypto.MaxDepth}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tree.Parse([]byte(text), crypto.Limits{Bytes: len(text), Depth: crypto.MaxDepth}))
 	return tree.Root()
 }
 
@@ -27,9 +27,7 @@ func request() contracts.ApprovalRequest {
 func must[T any](t testing.TB) func(x T, err error) T {
 	return func(x T, err error) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return x
 	}
 }
@@ -38,14 +36,10 @@ func must[T any](t testing.TB) func(x T, err error) T {
 func forge(t testing.TB, e contracts.Envelope, by, as string, change func(payload string) string) contracts.Envelope {
 	t.Helper()
 	sealed, err := new(contracts.Reader).Open(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	payload := []byte(change(string(sealed.Payload)))
 	sig, err := crypto.Sign(private(t, by), crypto.AppendPAE(nil, contracts.PayloadType, payload))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return crypto.AppendEnvelope(nil, contracts.PayloadType, payload, id(t, as), sig)
 }
 
@@ -93,9 +87,7 @@ func TestOpenersRefuse(t *testing.T) {
 	w.must(w.key("attestor 2", Attestor), "r1", "r2")
 	w.must(w.key("publisher 2", Publisher), "r1", "r2")
 	e, err := w.event(contracts.TrustEvent{Type: "key", Name: "bob", Role: "delegator"}).Prove(private(t, "bob 2")) // a second key of his
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.must(e, "r1", "r2")
 	now := w.state
 	for _, o := range openers(t) {
@@ -167,21 +159,15 @@ func TestOpenersRefuse(t *testing.T) {
 		gone := &world{t, now, now, 40, nil}
 		gone.must(gone.revoke(o.by), "r1", "r2")
 		refuse("after its revocation", "KEY: ", gone.state, good)
-		if err := o.open(gone.state, must[contracts.Envelope](t)(o.sign(private(t, o.also)))); err != nil {
-			t.Errorf("%s: another key: %v", o.kind, err)
-		}
-		if err := o.open(now, good); err != nil {
-			t.Errorf("%s: in the state before: %v", o.kind, err)
-		}
+		assert.NoError(t, o.open(gone.state, must[contracts.Envelope](t)(o.sign(private(t, o.also)))), "%s: another key", o.kind)
+		assert.NoError(t, o.open(now, good), "%s: in the state before", o.kind)
 	}
 }
 
 func payloadOf(t testing.TB, e contracts.Envelope) []byte {
 	t.Helper()
 	sealed, err := new(contracts.Reader).Open(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return bytes.Clone(sealed.Payload)
 }
 
@@ -237,9 +223,7 @@ func TestOpenDelegation(t *testing.T) {
 				t.Errorf("%d of %d: %+v", i, n, g) // each has its own memory
 			}
 		}
-		if grants[0].Delegate != []string{"carl", "dora", "agent"}[n] {
-			t.Errorf("the leaf is for %s", grants[0].Delegate)
-		}
+		assert.Equal(t, []string{"carl", "dora", "agent"}[n], grants[0].Delegate, "the leaf is for")
 	}
 	refuse := func(what, says string, s *State, chain ...contracts.Envelope) {
 		t.Helper()

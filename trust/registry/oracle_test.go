@@ -19,6 +19,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/internal/shared"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // An oracle is the second implementation of the formats, with a directory for its files.
@@ -47,9 +49,7 @@ func (o *oracle) path(name string) string { return filepath.Join(o.dir, name) }
 
 func (o *oracle) write(name string, b []byte) string {
 	o.Helper()
-	if err := os.WriteFile(o.path(name), b, 0o600); err != nil {
-		o.Fatal(err)
-	}
+	require.NoError(o, os.WriteFile(o.path(name), b, 0o600))
 	return o.path(name)
 }
 
@@ -75,9 +75,7 @@ func (o *oracle) verify(args ...string) (f finding) {
 func members(t testing.TB, name string) map[string][]byte {
 	t.Helper()
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	out := map[string][]byte{}
 	for r := tar.NewReader(f); ; {
@@ -88,9 +86,7 @@ func members(t testing.TB, name string) map[string][]byte {
 		if err == nil {
 			out[h.Name], err = io.ReadAll(r)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 }
 
@@ -126,9 +122,7 @@ func fold(t testing.TB, pack map[string][]byte) (f folded) {
 		}
 		if i == 0 {
 			st, err := sealed.Statement()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if f.state, err = ParseState(pack["blobs/"+st.Genesis.Trust.String()]); err != nil {
 				return refuse("TRUST", i, err)
 			}
@@ -159,9 +153,7 @@ func fold(t testing.TB, pack map[string][]byte) (f folded) {
 		default:
 			if b := pack["blobs/"+d.InputsHash.String()]; b != nil {
 				in, err := contracts.ParseInputs(b)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if in.State.Trust != f.state.Digest() && late == "" { // REPLAY comes after what is wrong with later entries
 					late = fmt.Sprintf("entry %d: state %s, its inputs say %s", i, f.state.Digest(), in.State.Trust)
 				}
@@ -221,9 +213,7 @@ func TestOracleMutations(t *testing.T) {
 			continue
 		}
 		f := fold(t, members(t, out))
-		if f.check != check {
-			t.Errorf("%s: %s %s, want %s", name, f.check, f.why, check)
-		}
+		assert.Equal(t, check, f.check, "%s: %s %s", name, f.check, f.why)
 		refused[f.check]++
 	}
 	if refused["TRUST"] < 50 || refused["RECORD"] < 5 || refused["KEY"] < 4 {
@@ -246,9 +236,7 @@ func (c *chained) add(by string, st *contracts.Statement) {
 	st.Header = contracts.Header{Key: id(c, by), Lamport: seq, Prev: c.last, Seq: seq, Time: contracts.Time(1767225600000 + seq)}
 	payload := st.Append(nil)
 	sig, err := crypto.Sign(private(c, by), crypto.AppendPAE(nil, contracts.PayloadType, payload))
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	e := contracts.Entry(crypto.AppendEnvelope(nil, contracts.PayloadType, payload, st.Key, sig))
 	c.lines, c.last = append(c.lines, e), e.Hash()
 }
@@ -266,13 +254,9 @@ func (c *chained) pack() []byte {
 		if err == nil {
 			_, err = w.Write(m.body)
 		}
-		if err != nil {
-			c.Fatal(err)
-		}
+		require.NoError(c, err)
 	}
-	if err := w.Close(); err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, w.Close())
 	return b.Bytes()
 }
 
@@ -315,9 +299,7 @@ func TestOracleRandomEvents(t *testing.T) {
 			other.take(t, record, origin, index)
 		}
 		f := o.verify("-trust", trust, "-origin", origin, o.write("random.tar", c.pack()))
-		if len(f.Errors) == 0 {
-			t.Fatalf("%+v", f)
-		}
+		require.NotEqual(t, 0, len(f.Errors), "%+v", f)
 		first := f.Errors[0]
 		refused := first.Check == "TRUST" || first.Check == "RECORD" && strings.Contains(first.Field, "signatures")
 		unchanged := end == "root" && !refused && changesNothing(&other.Keys, other.Threshold, c.lines[at])

@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/stretchr/testify/require"
 )
 
 // A wild makes events at random, valid and not.
@@ -139,9 +140,7 @@ func TestFoldOfRandomEvents(t *testing.T) {
 		keys := everyone(t)
 		w.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 		r, err := New(2, keys...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		shuffled, now := initial(t, r), start
 		other := twinOf(t, start)
 		var taken []placed
@@ -166,20 +165,17 @@ func TestFoldOfRandomEvents(t *testing.T) {
 			if now = next; now.Digest() != other.digest(t) {
 				t.Fatalf("log %d, index %d: another state than the twin's: %s", seed, index, now.Canonical())
 			}
-			if next, err = shuffled.Apply(record, origin, index); err != nil {
-				t.Fatal(err)
-			}
+			next, err = shuffled.Apply(record, origin, index)
+			require.NoError(t, err)
 			if shuffled = next; w.IntN(3) == 0 {
-				if shuffled, err = ParseState(next.Canonical()); err != nil {
-					t.Fatal(err)
-				}
+				shuffled, err = ParseState(next.Canonical())
+				require.NoError(t, err)
 			}
 		}
 		alone := start
 		for _, p := range taken {
-			if alone, err = alone.Apply(p.record, origin, p.index); err != nil {
-				t.Fatal(err)
-			}
+			alone, err = alone.Apply(p.record, origin, p.index)
+			require.NoError(t, err)
 		}
 		if now.Digest() != alone.Digest() || now.Digest() != shuffled.Digest() || !bytes.Equal(now.Canonical(), shuffled.Canonical()) || now.Version() != uint64(len(taken))+1 {
 			t.Errorf("log %d: %s and %s and %s", seed, now.Digest(), alone.Digest(), shuffled.Digest())
@@ -219,8 +215,7 @@ func FuzzApply(f *testing.F) {
 		if read, err := ParseState(next.Canonical()); err != nil || read.Digest() != next.Digest() || next.Version() != 2 {
 			t.Fatalf("%v: %s", err, next.Canonical())
 		}
-		if _, err := next.Apply(r, origin, index+1); err == nil {
-			t.Fatal("it happens twice")
-		}
+		_, err = next.Apply(r, origin, index+1)
+		require.Error(t, err, "it happens twice")
 	})
 }

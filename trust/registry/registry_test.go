@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/gowebpki/jcs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -21,9 +23,7 @@ func public(t testing.TB, name string) crypto.PublicKey {
 	t.Helper()
 	seed := crypto.Sum([]byte(name))
 	key, err := crypto.NewKeyFromSeed(seed[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return key.Public().(crypto.PublicKey)
 }
 
@@ -41,18 +41,14 @@ func everyone(t testing.TB) []Key {
 func initial(t testing.TB, r *Registry) *State {
 	t.Helper()
 	s, err := r.Initial(public(t, "kernel"), public(t, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
 func full(t testing.TB) *State {
 	t.Helper()
 	r, err := New(2, everyone(t)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return initial(t, r)
 }
 
@@ -119,25 +115,17 @@ func TestOrderOfKeysMakesNoDifference(t *testing.T) {
 			random.Shuffle(len(k.Roles), func(i, j int) { k.Roles[i], k.Roles[j] = k.Roles[j], k.Roles[i] })
 		}
 		r, err := New(2, keys...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := initial(t, r).Digest(); got != want {
-			t.Fatalf("%s, want %s", got, want)
-		}
+		require.NoError(t, err)
+		require.Equal(t, want, initial(t, r).Digest())
 	}
-	if moved == 0 {
-		t.Error("nothing was moved")
-	}
+	assert.NotEqual(t, 0, moved, "nothing was moved")
 }
 
 // What was given may change afterwards, and what was handed out too: the state does not.
 func TestStateNeverChanges(t *testing.T) {
 	keys := everyone(t)
 	r, err := New(2, keys...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kernel, log := public(t, "kernel"), public(t, "log")
 	scribble := func(b []byte) {
 		for i := range b {
@@ -151,16 +139,12 @@ func TestStateNeverChanges(t *testing.T) {
 		}
 	}
 	s, err := r.Initial(kernel, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	scribble(kernel)
 	scribble(log)
 	text := s.Canonical()
 	parsed, err := ParseState(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	scribble(text)
 	for _, s := range []*State{s, parsed} {
 		key, _ := s.Key(id(t, "kernel"), Kernel, 1)
@@ -181,9 +165,8 @@ func TestNoState(t *testing.T) {
 	if key, ok := s.Key(id(t, "kernel"), Kernel, 0); ok || key != nil || !s.Frozen() || s.Keys(Kernel, 0) != nil || s.Canonical() != nil || s.Digest() != (contracts.Digest{}) {
 		t.Error("no state says something")
 	}
-	if _, err := s.MarshalJSON(); err == nil {
-		t.Error("no state is JSON")
-	}
+	_, err := s.MarshalJSON()
+	assert.Error(t, err, "no state is JSON")
 	if key, ok := new(State).Key(id(t, "kernel"), Kernel, 0); ok || key != nil {
 		t.Error("the zero State has a key")
 	}
@@ -240,17 +223,13 @@ func TestNewRefuses(t *testing.T) {
 func TestInitialRefuses(t *testing.T) {
 	kernel, log := public(t, "kernel"), public(t, "log")
 	listed, err := New(0, Key{"my kernel", kernel, Kernel, nil}, Key{"my log", log, Log, nil}, Key{"old kernel", public(t, "old"), Kernel, nil})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := initial(t, listed)
 	if strings.Contains(string(s.Canonical()), `"name":"kernel"`) || len(s.Keys(Kernel, 0)) != 2 || len(s.Keys(Log, 0)) != 1 {
 		t.Errorf("keys that are listed were added: %s", s.Canonical())
 	}
 	swapped, err := New(0, Key{"k", kernel, Log, nil})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		r           *Registry
 		kernel, log crypto.PublicKey
@@ -289,9 +268,7 @@ func small(t testing.TB) []crypto.PublicKey {
 		"ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
 	} {
 		b, err := hex.DecodeString(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out = append(out, b)
 	}
 	return out

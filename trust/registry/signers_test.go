@@ -7,6 +7,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/require"
 )
 
 // An event is for one log, one state and one place; nobody can hold it back or bring it again.
@@ -45,9 +46,7 @@ func TestReplays(t *testing.T) {
 // Threshold 0 means that nothing can ever change, freeze included, never that anyone may change it.
 func TestThresholdZero(t *testing.T) {
 	r, err := New(0, everyone(t)[3:]...) // all but the roots
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w := &world{t, initial(t, r), initial(t, r), 1, nil}
 	for _, e := range []contracts.TrustEvent{w.freeze(), w.unfreeze(), w.key("new", Freezer), w.roots(1, "r1"), w.undelegate("g", "bob"), w.revoke("ann")} {
 		for _, by := range [][]string{nil, {"freezer"}, {"bob"}, {"kernel"}, {"r1"}} {
@@ -84,16 +83,12 @@ func TestSignatures(t *testing.T) {
 	w.reject("does not verify", with(func(r *contracts.TrustRecord) { r.Event.ID = digestOf(id(t, "bob")) }, "r1", "r2"))
 	w.reject("does not verify", with(func(r *contracts.TrustRecord) { // over the bare event, not the encoding of DSSE
 		sig, err := crypto.Sign(private(t, "r1"), r.Event.Append(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Signatures[0] = contracts.Signature{KeyID: id(t, "r1"), Sig: sig}
 	}, "r1"))
 	w.reject("does not verify", with(func(r *contracts.TrustRecord) { // as a statement
 		sig, err := crypto.Sign(private(t, "r1"), crypto.AppendPAE(nil, contracts.PayloadType, r.Event.Append(nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Signatures[0] = contracts.Signature{KeyID: id(t, "r1"), Sig: sig}
 	}, "r1"))
 	w.must(e, "r1", "r2", "r3") // more than enough is enough
@@ -136,12 +131,10 @@ func mustSign(t testing.TB, e contracts.TrustEvent, by ...string) contracts.Enve
 	var env contracts.Envelope
 	for _, name := range by {
 		var err error
-		if env, err = r.Sign(private(t, name)); err != nil {
-			t.Fatal(err)
-		}
-		if r, err = contracts.ParseTrust(env); err != nil {
-			t.Fatal(err)
-		}
+		env, err = r.Sign(private(t, name))
+		require.NoError(t, err)
+		r, err = contracts.ParseTrust(env)
+		require.NoError(t, err)
 	}
 	return env
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // state writes the canonical form of a state that may be none.
@@ -50,9 +52,7 @@ func TestKeyValidity(t *testing.T) {
 	} {
 		for _, role := range []Role{Kernel, Log, Approver} {
 			s, err := ParseState(state(false, 0, 1, nil, keyOf(t, "first", Kernel), keyOf(t, "it", role, c.change...)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for index, want := range c.valid {
 				key, ok := s.Key(id(t, "it"), role, index)
 				if ok != want || ok != bytes.Equal(key, public(t, "it")) || ok == (key == nil) {
@@ -156,9 +156,7 @@ func TestStateMangled(t *testing.T) {
 	race.Alone(t)
 	good := state(false, 1, 1, nil, keyOf(t, "kernel", Kernel), keyOf(t, "root", Root, since(3)), keyOf(t, "a", Approver, revoked(9)))
 	whole, err := ParseState(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	digest := whole.Digest()
 	for i := range 8 * len(good) {
 		bad := bytes.Clone(good)
@@ -177,15 +175,12 @@ func TestRevokedDelegations(t *testing.T) {
 	d := []contracts.Digest{id(t, "a"), id(t, "b"), id(t, "c")}
 	slices.SortFunc(d, func(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) })
 	s, err := ParseState(state(false, 0, 1, []contracts.Digest{d[0], d[2]}, keyOf(t, "kernel", Kernel)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !s.Revoked(d[0]) || s.Revoked(d[1]) || !s.Revoked(d[2]) || s.Revoked(contracts.Digest{}) || full(t).Revoked(d[0]) {
 		t.Error("not those of the list")
 	}
-	if s = nil; !s.Revoked(d[1]) {
-		t.Error("no state revokes nothing")
-	}
+	s = nil
+	assert.True(t, s.Revoked(d[1]), "no state revokes nothing")
 }
 
 // A state of many keys is found in as quickly as one of few, and read in the same way.
@@ -196,13 +191,9 @@ func TestManyKeys(t *testing.T) {
 		keys = append(keys, Key{name, public(t, name), Approver, nil})
 	}
 	r, err := New(0, keys...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := ParseState(initial(t, r).Canonical())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, k := range keys {
 		if key, ok := s.Key(crypto.KeyID(k.Public), Approver, 0); !ok || !bytes.Equal(key, k.Public) {
 			t.Fatalf("%s is not found", k.Name)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gowebpki/jcs"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -41,9 +42,7 @@ func twinOf(t testing.TB, s *State) *twin {
 		Threshold int
 		Version   uint64
 	}
-	if err := json.Unmarshal(s.Canonical(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(s.Canonical(), &doc))
 	w := &twin{doc.Frozen, map[contracts.Digest]*twinKey{}, map[contracts.Digest]bool{}, doc.Threshold, doc.Version}
 	for _, k := range doc.Keys {
 		w.Keys[crypto.Sum(k.Public)] = k
@@ -66,12 +65,9 @@ func (w *twin) digest(t testing.TB) contracts.Digest {
 	}
 	slices.Sort(revoked)
 	b, err := json.Marshal(map[string]any{"frozen": w.Frozen, "keys": keys, "revoked": revoked, "threshold": w.Threshold, "version": w.Version})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b, err = jcs.Transform(b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	b, err = jcs.Transform(b)
+	require.NoError(t, err)
 	return crypto.Sum(b)
 }
 

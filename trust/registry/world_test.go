@@ -8,6 +8,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const origin = "example.test/log"
@@ -17,9 +19,7 @@ func private(t testing.TB, name string) crypto.PrivateKey {
 	t.Helper()
 	seed := crypto.Sum([]byte(name))
 	key, err := crypto.NewKeyFromSeed(seed[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return key
 }
 
@@ -54,9 +54,7 @@ func (w *world) event(e contracts.TrustEvent) contracts.TrustEvent {
 func (w *world) key(name string, role Role, rs ...string) contracts.TrustEvent {
 	w.Helper()
 	e, err := w.event(contracts.TrustEvent{Type: "key", Name: name, Role: string(role), Roles: rs}).Prove(private(w, name))
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	return e
 }
 
@@ -78,9 +76,8 @@ func (w *world) proved(e contracts.TrustEvent, names ...string) contracts.TrustE
 	w.Helper()
 	for _, name := range names {
 		var err error
-		if e, err = e.Prove(private(w, name)); err != nil {
-			w.Fatal(err)
-		}
+		e, err = e.Prove(private(w, name))
+		require.NoError(w, err)
 	}
 	return e
 }
@@ -105,9 +102,7 @@ func sign(t testing.TB, e contracts.TrustEvent, by ...string) *contracts.TrustRe
 	r := &contracts.TrustRecord{Event: e}
 	for _, name := range by {
 		sig, err := crypto.Sign(private(t, name), e.Message())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Signatures = append(r.Signatures, contracts.Signature{KeyID: id(t, name), Sig: sig})
 	}
 	slices.SortFunc(r.Signatures, func(a, b contracts.Signature) int { return bytes.Compare(a.KeyID[:], b.KeyID[:]) })
@@ -179,9 +174,8 @@ func (w *world) valid(name string, role Role, indexes ...uint64) (out []uint64) 
 
 func (w *world) mustBeValid(name string, role Role, at []uint64, notAt []uint64) {
 	w.Helper()
-	if got := w.valid(name, role, at...); !slices.Equal(got, at) {
-		w.Errorf("%s is valid as %s at %v, want %v", name, role, got, at)
-	}
+	got := w.valid(name, role, at...)
+	assert.True(w, slices.Equal(got, at), "%s is valid as %s at %v, want %v", name, role, got, at)
 	if got := w.valid(name, role, notAt...); got != nil {
 		w.Errorf("%s is valid as %s at %v", name, role, got)
 	}
