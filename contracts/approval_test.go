@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// A request goes to an approver as JSON, and is there what it was here: the approval of the one is that of the other.
+// A request goes to an approver as JSON, and is there what it was here: the approval of the one is
+// that of the other.
 func TestRequestTravels(t *testing.T) {
 	r := sampleRequest()
 	r.Caller.ID = "a<b>&c\u2028\"é\\"
@@ -27,20 +29,19 @@ func TestRequestTravels(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
-			if got.Pending.Digest() != r.Digest() || got.Value.Digest() != r.Digest() || !bytes.Equal(got.Value.Append(nil), r.Append(nil)) {
-				t.Errorf("%s: arrived as %+v", name, got.Pending)
-			}
+			assert.True(t, got.Pending.Digest() == r.Digest() && got.Value.Digest() == r.Digest() &&
+				bytes.Equal(got.Value.Append(nil), r.Append(nil)), "%s: arrived as %+v", name, got.Pending)
 			there, err := got.Value.Approve(keyOf(t, "ann"))
 			here, err2 := r.Approve(keyOf(t, "ann"))
-			if err != nil || err2 != nil || !bytes.Equal(there, here) {
-				t.Errorf("%s: another approval: %v %v", name, err, err2)
-			}
+			assert.True(t, err == nil && err2 == nil && bytes.Equal(there, here), "%s: another approval: %v %v", name,
+				err, err2)
 		}
-		if b, err := r.MarshalJSON(); err != nil || !bytes.Equal(b, r.Append(nil)) {
-			t.Errorf("%s: %s, %v", name, b, err)
-		}
+		b, err := r.MarshalJSON()
+		assert.True(t, err == nil && bytes.Equal(b, r.Append(nil)), "%s: %s, %v", name, b, err)
 	}
-	for name, change := range map[string]func(*ApprovalRequest){"not UTF-8": func(r *ApprovalRequest) { r.Tool = "\xff" }, "of 12047": func(r *ApprovalRequest) { r.Expires = 318_000_000_000_000 }} {
+	for name, change := range map[string]func(*ApprovalRequest){"not UTF-8": func(r *ApprovalRequest) {
+		r.Tool = "\xff"
+	}, "of 12047": func(r *ApprovalRequest) { r.Expires = 318_000_000_000_000 }} {
 		r := sampleRequest()
 		change(&r)
 		b, err := json.Marshal(r)
@@ -63,12 +64,10 @@ func TestRequestRefused(t *testing.T) {
 		t.Helper()
 		r := sampleRequest()
 		var f *FormatError
-		if err := r.UnmarshalJSON(text); err == nil || !errors.As(err, &f) || r.Digest() != kept {
-			t.Errorf("%s: %v, %+v", what, err, r)
-		}
-		if err := json.Unmarshal(text, &r); err == nil || r.Digest() != kept {
-			t.Errorf("%s: by package json: %v, %+v", what, err, r)
-		}
+		err := r.UnmarshalJSON(text)
+		assert.True(t, err != nil && errors.As(err, &f) && r.Digest() == kept, "%s: %v, %+v", what, err, r)
+		err = json.Unmarshal(text, &r)
+		assert.True(t, err != nil && r.Digest() == kept, "%s: by package json: %v, %+v", what, err, r)
 	}
 	refused, taken := 0, 0
 	for _, a := range attacks(value(t, string(full.Append(nil))), "") {
@@ -82,16 +81,13 @@ func TestRequestRefused(t *testing.T) {
 		refuse(a.at+" "+a.with, a.text)
 		refused++
 	}
-	if refused < 250 || taken > 60 {
-		t.Errorf("%d refused, %d taken", refused, taken)
-	}
+	assert.True(t, refused >= 250 && taken <= 60, "%d refused, %d taken", refused, taken)
 	for how, text := range respell(t, string(full.Append(nil))) {
 		var r ApprovalRequest
 		switch err := r.UnmarshalJSON([]byte(text)); how {
-		case "a space", "a space before", "a line feed behind", "an escaped name", "last member first": // other spellings of the same
-			if err != nil || r.Digest() != kept {
-				t.Errorf("%s: %v", how, err)
-			}
+		// other spellings of the same
+		case "a space", "a space before", "a line feed behind", "an escaped name", "last member first":
+			assert.True(t, err == nil && r.Digest() == kept, "%s: %v", how, err)
 		default:
 			refuse(how, []byte(text))
 		}
@@ -100,7 +96,8 @@ func TestRequestRefused(t *testing.T) {
 	refuse("names by letter case", bytes.Replace(full.Append(nil), []byte(`"tool"`), []byte(`"Tool"`), 1))
 }
 
-// Approve and Refuse are of the request they are of, and differ from each other, by signer, and by every field.
+// Approve and Refuse are of the request they are of, and differ from each other, by signer, and by
+// every field.
 func TestApprovalsDiffer(t *testing.T) {
 	ann, bob := keyOf(t, "ann"), keyOf(t, "bob")
 	seen := map[Digest]string{}
@@ -123,11 +120,19 @@ func TestApprovalsDiffer(t *testing.T) {
 	}
 	sign("as it is", sampleRequest())
 	for name, change := range map[string]func(*ApprovalRequest){
-		"args": func(r *ApprovalRequest) { r.ArgsHash[0]++ }, "caller": func(r *ApprovalRequest) { r.Caller.ID = "eve" }, "tenant": func(r *ApprovalRequest) { r.Caller.Tenant = "" },
-		"caller's roles": func(r *ApprovalRequest) { r.Caller.Roles = nil }, "expires": func(r *ApprovalRequest) { r.Expires++ }, "nonce": func(r *ApprovalRequest) { r.Nonce = strings.Repeat("1", 32) },
-		"notBefore": func(r *ApprovalRequest) { r.NotBefore-- }, "policy": func(r *ApprovalRequest) { r.PolicyHash[31]++ }, "quorum": func(r *ApprovalRequest) { r.Quorum-- },
-		"roles": func(r *ApprovalRequest) { r.Roles = r.Roles[:1] }, "schema": func(r *ApprovalRequest) { r.SchemaHash[1]++ }, "session": func(r *ApprovalRequest) { r.Session = "main" },
-		"tool": func(r *ApprovalRequest) { r.Tool = "send" },
+		"args":           func(r *ApprovalRequest) { r.ArgsHash[0]++ },
+		"caller":         func(r *ApprovalRequest) { r.Caller.ID = "eve" },
+		"tenant":         func(r *ApprovalRequest) { r.Caller.Tenant = "" },
+		"caller's roles": func(r *ApprovalRequest) { r.Caller.Roles = nil },
+		"expires":        func(r *ApprovalRequest) { r.Expires++ },
+		"nonce":          func(r *ApprovalRequest) { r.Nonce = strings.Repeat("1", 32) },
+		"notBefore":      func(r *ApprovalRequest) { r.NotBefore-- },
+		"policy":         func(r *ApprovalRequest) { r.PolicyHash[31]++ },
+		"quorum":         func(r *ApprovalRequest) { r.Quorum-- },
+		"roles":          func(r *ApprovalRequest) { r.Roles = r.Roles[:1] },
+		"schema":         func(r *ApprovalRequest) { r.SchemaHash[1]++ },
+		"session":        func(r *ApprovalRequest) { r.Session = "main" },
+		"tool":           func(r *ApprovalRequest) { r.Tool = "send" },
 	} {
 		r := sampleRequest()
 		if change(&r); r.Digest() == ptr(sampleRequest()).Digest() {
@@ -155,8 +160,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		text, err := r.MarshalJSON()
 		require.NoError(t, err)
-		if err := again.UnmarshalJSON(text); err != nil || again.Digest() != r.Digest() {
-			t.Fatalf("%v: %s", err, text)
-		}
+		err = again.UnmarshalJSON(text)
+		require.True(t, err == nil && again.Digest() == r.Digest(), "%v: %s", err, text)
 	})
 }

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/crypto"
 )
 
 // An attack is one place of a JSON text with something else in it.
@@ -18,14 +19,18 @@ type attack struct {
 
 // others are put in the place of each value in turn.
 var others = map[string]string{
-	"null": `null`, "empty": `""`, "no list": `[]`, "no object": `{}`, "one": `1`, "negative": `-1`, "half": `1.5`, "beyond doubles": `9007199254740992`, "true": `true`,
-	"words": `"x"`, "spaces": `" "`, "control": `"a\nb"`, "deleted": "\"a\x7f\"", "list of null": `[null]`, "list of list": `[[]]`, "object": `{"zz":1}`,
-	"capitals": `"` + strings.Repeat("A", 64) + `"`, "300 bytes": `"` + strings.Repeat("x", 300) + `"`, "a digest and more": `"` + strings.Repeat("a", 65) + `"`,
-	"a time with zone": `"2026-01-01T00:00:00.000+00:00"`, "a time in hours": `"2026-01-01T24:00:00.000Z"`, "allow": `"allow"`,
+	"null": `null`, "empty": `""`, "no list": `[]`, "no object": `{}`, "one": `1`, "negative": `-1`, "half": `1.5`,
+	"beyond doubles": `9007199254740992`, "true": `true`,
+	"words": `"x"`, "spaces": `" "`, "control": `"a\nb"`, "deleted": "\"a\x7f\"", "list of null": `[null]`,
+	"list of list": `[[]]`, "object": `{"zz":1}`,
+	"capitals": `"` + strings.Repeat("A", 64) + `"`, "300 bytes": `"` + strings.Repeat("x", 300) + `"`,
+	"a digest and more": `"` + strings.Repeat("a", 65) + `"`,
+	"a time with zone":  `"2026-01-01T00:00:00.000+00:00"`, "a time in hours": `"2026-01-01T24:00:00.000Z"`,
+	"allow": `"allow"`,
 }
 
-// attacks gives the canonical forms of v with each of its values in turn taken out and replaced by each of others, and with each object in turn
-// given one member more.
+// attacks gives the canonical forms of v with each of its values in turn taken out and replaced by
+// each of others, and with each object in turn given one member more.
 func attacks(v crypto.Value, at string) (out []attack) {
 	at = strings.TrimPrefix(at, ".")
 	for with, text := range others {
@@ -81,7 +86,9 @@ func attacks(v crypto.Value, at string) (out []attack) {
 		out = append(out, attack{strings.TrimPrefix(at+"."+name, "."), "omitted", join(i, nil, "")})
 	}
 	if v.Kind() == crypto.Object {
-		out = append(out, attack{at, "unknown field", join(-1, nil, `"zz":1`)}, attack{at, "field in capitals", append([]byte(`{"A":1`), bytes.Replace(join(-1, nil, ""), []byte("{"), []byte(","), 1)...)})
+		out = append(out, attack{at, "unknown field", join(-1, nil, `"zz":1`)},
+			attack{at, "field in capitals", append([]byte(`{"A":1`),
+				bytes.Replace(join(-1, nil, ""), []byte("{"), []byte(","), 1)...)})
 		if bytes.HasPrefix(out[len(out)-1].text, []byte(`{"A":1,}`)) {
 			out[len(out)-1].text = []byte(`{"A":1}`)
 		}
@@ -89,7 +96,8 @@ func attacks(v crypto.Value, at string) (out []attack) {
 	return out
 }
 
-// respell gives texts of the same value, or of one that some reader takes for it, none of which is canonical.
+// respell gives texts of the same value, or of one that some reader takes for it, none of which is
+// canonical.
 func respell(t testing.TB, text string) map[string]string {
 	t.Helper()
 	colon := strings.Index(text, `:`)
@@ -112,11 +120,10 @@ func respell(t testing.TB, text string) map[string]string {
 	require.NoError(t, tree.Parse([]byte(text), crypto.Limits{Bytes: len(text), Depth: crypto.MaxDepth, Object: true}))
 	var members []string
 	for it := tree.Root().Iter(); it.Next(); {
-		members = append([]string{string(crypto.AppendString(nil, string(it.Key()))) + ":" + string(it.Value().Append(nil))}, members...)
+		members = append([]string{string(crypto.AppendString(nil, string(it.Key()))) + ":" +
+			string(it.Value().Append(nil))}, members...)
 	}
-	if len(members) < 2 {
-		t.Fatal("too few members to put in another order")
-	}
+	require.True(t, len(members) >= 2, "too few members to put in another order")
 	out["last member first"] = "{" + strings.Join(members, ",") + "}"
 	out["a member twice"] = "{" + members[len(members)-1] + "," + text[1:]
 	for how, s := range out {

@@ -2,16 +2,18 @@ package contracts
 
 import (
 	"bytes"
-	"github.com/stretchr/testify/assert"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func sampleCarry() *Carry {
 	d := digests(6)
 	return &Carry{
-		Budgets: []Balance{{"P1:a:b", "alice", 3, "total"}, {"P1:a:b", "", 4, "session"}, {"P1:a:c", "", 0, "2026-01-01T00:00:00.000Z"}},
-		Heads:   d[:2], Named: []Named{{d[2], 7}, {d[3], 1}}, Names: d[4:],
+		Budgets: []Balance{{"P1:a:b", "alice", 3, "total"}, {"P1:a:b", "", 4, "session"},
+			{"P1:a:c", "", 0, "2026-01-01T00:00:00.000Z"}},
+		Heads: d[:2], Named: []Named{{d[2], 7}, {d[3], 1}}, Names: d[4:],
 		Sessions: []CarriedSession{{2, 9, d[0], 4, "chat-1", 1767225600123}, {1, 3, d[1], 0, "main", 5}},
 	}
 }
@@ -30,9 +32,8 @@ func TestCarryRoundTrip(t *testing.T) {
 		for i := range b { // what was read does not change with what it was read from
 			b[i] = 'x'
 		}
-		if got := again.Append(nil); !bytes.Equal(got, c.Append(nil)) {
-			t.Errorf("%s: became %s", name, got)
-		}
+		got = again.Append(nil)
+		assert.True(t, bytes.Equal(got, c.Append(nil)), "%s: became %s", name, got)
 	}
 }
 
@@ -41,9 +42,7 @@ func TestParseCarryRefuses(t *testing.T) {
 	must := func(what, bad string, class Class) {
 		t.Helper()
 		c, err := ParseCarry([]byte(bad))
-		if bad == text || c != nil || !isFault(err, class, "carry") {
-			t.Errorf("%s: %v, want %s", what, err, class)
-		}
+		assert.True(t, bad != text && c == nil && isFault(err, class, "carry"), "%s: %v, want %s", what, err, class)
 	}
 	refused, taken := 0, 0
 	for _, a := range attacks(value(t, text), "") {
@@ -53,16 +52,15 @@ func TestParseCarryRefuses(t *testing.T) {
 			t.Errorf("%s %s: became %s", a.at, a.with, c.Append(nil))
 		case err == nil:
 			taken++
-			for _, never := range []string{"null", "empty", "negative", "half", "beyond doubles", "true", "control", "unknown field", "field in capitals"} {
+			for _, never := range []string{"null", "empty", "negative", "half", "beyond doubles", "true", "control",
+				"unknown field", "field in capitals"} {
 				assert.NotEqual(t, never, a.with, "%s %s: taken", a.at, a.with)
 			}
 		default:
 			refused++
 		}
 	}
-	if refused < 500 || taken < 20 {
-		t.Errorf("%d refused, %d taken", refused, taken)
-	}
+	assert.True(t, refused >= 500 && taken >= 20, "%d refused, %d taken", refused, taken)
 	for how, bad := range respell(t, text) {
 		must(how, bad, Encoding)
 	}

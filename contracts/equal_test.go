@@ -2,12 +2,15 @@ package contracts
 
 import (
 	"bytes"
-	"github.com/stretchr/testify/require"
 	"reflect"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// TestDecisionEqual sets each field by itself, and those of the caller: records are equal where their canonical forms are.
+// TestDecisionEqual sets each field by itself, and those of the caller: records are equal where
+// their canonical forms are.
 func TestDecisionEqual(t *testing.T) {
 	tried := 0
 	var each func(path string, field func(d *DecisionRecord) reflect.Value)
@@ -16,7 +19,8 @@ func TestDecisionEqual(t *testing.T) {
 		switch v := field(&b); v.Kind() {
 		case reflect.Struct:
 			for i := range v.NumField() {
-				each(path+"."+v.Type().Field(i).Name, func(d *DecisionRecord) reflect.Value { return field(d).Field(i) })
+				each(path+"."+v.Type().Field(i).Name,
+					func(d *DecisionRecord) reflect.Value { return field(d).Field(i) })
 			}
 			return
 		case reflect.String:
@@ -37,9 +41,8 @@ func TestDecisionEqual(t *testing.T) {
 		tried++
 		require.False(t, bytes.Equal(a.Append(nil), b.Append(nil)), "%s: not in the canonical form", path)
 		c := b
-		if a.Equal(&b) || b.Equal(&a) || !a.Equal(new(DecisionRecord)) || !b.Equal(&c) {
-			t.Errorf("%s: equal though it differs, or differs though it is equal", path)
-		}
+		assert.True(t, !a.Equal(&b) && !b.Equal(&a) && a.Equal(new(DecisionRecord)) && b.Equal(&c),
+			"%s: equal though it differs, or differs though it is equal", path)
 		if v := field(&c); v.Kind() == reflect.Pointer { // of equal content, and of another
 			v.Set(reflect.New(v.Type().Elem()))
 			same := b.Equal(&c)
@@ -55,7 +58,5 @@ func TestDecisionEqual(t *testing.T) {
 	if a, b := (&DecisionRecord{Signals: []string{}}), (&DecisionRecord{}); !a.Equal(b) {
 		t.Error("no signals and none differ")
 	}
-	if tried < 24 {
-		t.Errorf("%d fields were tried", tried)
-	}
+	assert.True(t, tried >= 24, "%d fields were tried", tried)
 }

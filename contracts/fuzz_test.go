@@ -26,7 +26,8 @@ func TestWritersAgreeWithASecondCanonicaliser(t *testing.T) {
 	d := digests(4)
 	at := Time(1767225600123)
 	claims := value(t, `{"é":[1,"\""]}`)
-	request := ApprovalRequest{d[0], Caller{"alice", "", nil}, at, strings.Repeat("0f", 16), 0, d[1], 2, []string{"owner"}, d[2], "main", "t"}
+	request := ApprovalRequest{d[0], Caller{"alice", "", nil}, at, strings.Repeat("0f", 16), 0, d[1], 2,
+		[]string{"owner"}, d[2], "main", "t"}
 	texts["inputs"] = fullInputs(t).Append(nil)
 	texts["request"] = request.Append(nil)
 	texts["request without roles"] = (&ApprovalRequest{Session: "s", Tool: "t"}).Append(nil)
@@ -36,19 +37,18 @@ func TestWritersAgreeWithASecondCanonicaliser(t *testing.T) {
 	texts["attestation"] = written(&Attestation{&d[0], claims, at, d[1], "s", at, "dual-control"})
 	texts["plain attestation"] = written(&Attestation{Claims: claims, Type: "x"})
 	texts["bundle"] = written(&Bundle{d[0], d[1], "bank", 3})
-	texts["carry"] = (&Carry{[]Balance{{"P1:a:b", "é", 1, "total"}}, d, []Named{{d[0], 1}}, d[:1], []CarriedSession{{1, 2, d[0], 3, "s", at}}}).Append(nil)
+	texts["carry"] = (&Carry{[]Balance{{"P1:a:b", "é", 1, "total"}}, d, []Named{{d[0], 1}}, d[:1],
+		[]CarriedSession{{1, 2, d[0], 3, "s", at}}}).Append(nil)
 	texts["empty carry"] = (&Carry{}).Append(nil)
 	texts["session end"] = (&SessionEnd{3, d[0], "s"}).Append(nil)
 	texts["pack"] = (&EvidencePack{Origin: "o", Size: 1}).Append(nil)
 	for name, b := range texts {
-		if want, err := jcs.Transform(b); err != nil || !bytes.Equal(want, b) {
-			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, b, want)
-		}
+		want, err := jcs.Transform(b)
+		assert.True(t, err == nil && bytes.Equal(want, b), "%s: %v\n%s\nwant\n%s", name, err, b, want)
 	}
-	if len(texts) < 40 {
-		t.Errorf("%d records", len(texts))
-	}
-	assert.Equal(t, digest(string(texts["request"])), request.Digest(), "a request is not named by the digest of its canonical form")
+	assert.True(t, len(texts) >= 40, "%d records", len(texts))
+	assert.Equal(t, digest(string(texts["request"])), request.Digest(),
+		"a request is not named by the digest of its canonical form")
 }
 
 // Whatever the bytes: no panic, and what is taken is written again as it was.
@@ -75,9 +75,8 @@ func FuzzOpen(f *testing.F) {
 		sealed, err := r.Open(b)
 		require.True(t, bytes.Equal(b, before), "the reader writes to what it reads")
 		if err != nil {
-			if sealed != nil || !isFault(err, Encoding, "") && !isFault(err, Shape, "") || err.Error() == "" {
-				t.Fatalf("%v with %v", err, sealed)
-			}
+			require.True(t, sealed == nil && (isFault(err, Encoding, "") ||
+				isFault(err, Shape, "")) && err.Error() != "", "%v with %v", err, sealed)
 			return
 		}
 		if p, err := sealed.Manifest(); err == nil && !bytes.Equal(p.Append(nil), sealed.Payload) {
@@ -85,9 +84,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		st, err := sealed.Statement()
 		if err != nil {
-			if st != nil || !isFault(err, Record, "") {
-				t.Fatalf("%v with %v", err, st)
-			}
+			require.True(t, st == nil && isFault(err, Record, ""), "%v with %v", err, st)
 			return
 		}
 		if payload := st.Append(nil); !bytes.Equal(payload, sealed.Payload) || st.Kind() != sealed.Kind {

@@ -29,14 +29,19 @@ func eventSamples(t testing.TB) map[string]TrustEvent {
 	root := func(name string) RootKey { return RootKey{Name: name, Public: publicOf(t, keyOf(t, name))} }
 	kernel := crypto.KeyID(publicOf(t, keyOf(t, "kernel")))
 	return map[string]TrustEvent{
-		"key":        prove(TrustEvent{Type: "key", Origin: "example.test/log", Version: 2, Name: "kernel 2", Role: "kernel"}, "kernel 2"),
-		"approver":   prove(TrustEvent{Type: "key", Origin: "example.test/log", Version: 3, Name: "ann \"a\"", Role: "approver", Roles: []string{"owner", "cfo", "owner"}}, "ann"),
-		"delegator":  prove(TrustEvent{Type: "key", Origin: "l", Version: 3, Name: strings.Repeat("é", 128), Role: "delegator", Roles: roleNames(32)}, "bob"),
-		"revoke":     {Type: "revoke", Origin: "example.test/log", Version: 4, ID: &kernel, Why: "rotated"},
-		"root":       prove(TrustEvent{Type: "root", Origin: "example.test/log", Version: 5, Keys: []RootKey{root("r1"), root("r2"), root("r3")}, Threshold: 2}, "r1", "r2", "r3"),
-		"undelegate": {Type: "undelegate", Origin: "example.test/log", Version: 6, Delegation: ptr(digest("grant")), Delegator: "bob"},
-		"freeze":     {Type: "freeze", Origin: "example.test/log", Version: 7, Why: "incident"},
-		"unfreeze":   {Type: "unfreeze", Origin: "example.test/log", Version: 8, Why: "over"},
+		"key": prove(TrustEvent{Type: "key", Origin: "example.test/log", Version: 2, Name: "kernel 2",
+			Role: "kernel"}, "kernel 2"),
+		"approver": prove(TrustEvent{Type: "key", Origin: "example.test/log", Version: 3, Name: "ann \"a\"",
+			Role: "approver", Roles: []string{"owner", "cfo", "owner"}}, "ann"),
+		"delegator": prove(TrustEvent{Type: "key", Origin: "l", Version: 3, Name: strings.Repeat("é", 128),
+			Role: "delegator", Roles: roleNames(32)}, "bob"),
+		"revoke": {Type: "revoke", Origin: "example.test/log", Version: 4, ID: &kernel, Why: "rotated"},
+		"root": prove(TrustEvent{Type: "root", Origin: "example.test/log", Version: 5,
+			Keys: []RootKey{root("r1"), root("r2"), root("r3")}, Threshold: 2}, "r1", "r2", "r3"),
+		"undelegate": {Type: "undelegate", Origin: "example.test/log", Version: 6, Delegation: ptr(digest("grant")),
+			Delegator: "bob"},
+		"freeze":   {Type: "freeze", Origin: "example.test/log", Version: 7, Why: "incident"},
+		"unfreeze": {Type: "unfreeze", Origin: "example.test/log", Version: 8, Why: "over"},
 	}
 }
 
@@ -55,7 +60,8 @@ func signed(t testing.TB, e TrustEvent, by ...string) Envelope {
 	return env
 }
 
-// An event goes from signer to signer, and whatever their order the envelope is the same. It is read as it was made, and written again so.
+// An event goes from signer to signer, and whatever their order the envelope is the same. It is
+// read as it was made, and written again so.
 func TestTrustEventIsSignedByMany(t *testing.T) {
 	for name, e := range eventSamples(t) {
 		env := signed(t, e, "r1", "r2", "r3")
@@ -70,26 +76,25 @@ func TestTrustEventIsSignedByMany(t *testing.T) {
 		}
 		b := record.Append(nil)
 		assert.True(t, bytes.Equal(b, env), "%s: read and written again\n%s\nwas\n%s", name, b, env)
-		if want, err := jcs.Transform(env); err != nil || !bytes.Equal(want, env) {
-			t.Errorf("%s: not canonical: %v", name, err)
-		}
-		if record.Event.Digest() != e.Digest() || !bytes.Equal(record.Event.Message(), e.Message()) || len(record.Signatures) != 3 {
+		want, err := jcs.Transform(env)
+		assert.True(t, err == nil && bytes.Equal(want, env), "%s: not canonical: %v", name, err)
+		if record.Event.Digest() != e.Digest() || !bytes.Equal(record.Event.Message(), e.Message()) ||
+			len(record.Signatures) != 3 {
 			t.Errorf("%s: read as %s with %d signatures", name, record.Event.Append(nil), len(record.Signatures))
 		}
-		if want := crypto.AppendPAE(nil, "application/vnd.helm.trust-event+json", e.Append(nil)); !bytes.Equal(e.Message(), want) {
+		if want := crypto.AppendPAE(nil, "application/vnd.helm.trust-event+json",
+			e.Append(nil)); !bytes.Equal(e.Message(), want) {
 			t.Errorf("%s: signatures are over %q", name, e.Message())
 		}
 		for _, who := range []string{"r1", "r2", "r3"} {
 			public := publicOf(t, keyOf(t, who))
 			i := slices.IndexFunc(record.Signatures, func(s Signature) bool { return s.KeyID == crypto.KeyID(public) })
-			if i < 0 || !crypto.Verify(public, e.Message(), record.Signatures[i].Sig) {
-				t.Errorf("%s: the signature of %s is at %d, and does not verify", name, who, i)
-			}
+			assert.True(t, i >= 0 && crypto.Verify(public, e.Message(), record.Signatures[i].Sig),
+				"%s: the signature of %s is at %d, and does not verify", name, who, i)
 		}
 		s := &Statement{Header: samples()["freeze"].Header, Trust: record} // what the envelope holds goes into an entry
-		if again, err := reopen(t, s.Append(nil)); err != nil || !bytes.Equal(again.Trust.Append(nil), env) {
-			t.Errorf("%s: in an entry: %v", name, err)
-		}
+		again, err := reopen(t, s.Append(nil))
+		assert.True(t, err == nil && bytes.Equal(again.Trust.Append(nil), env), "%s: in an entry: %v", name, err)
 	}
 }
 
@@ -100,39 +105,44 @@ func TestSignLeavesTheRecord(t *testing.T) {
 	r.Signatures = append(make([]Signature, 0, 8), r.Signatures...)
 	before := r.Append(nil)
 	for _, name := range []string{"r1", "r2", "r3", "r4", "r5"} {
-		if _, err := r.Sign(keyOf(t, name)); err != nil || !bytes.Equal(r.Append(nil), before) || len(r.Signatures[:2][1].Sig) != 0 {
+		if _, err := r.Sign(keyOf(t, name)); err != nil || !bytes.Equal(r.Append(nil), before) ||
+			len(r.Signatures[:2][1].Sig) != 0 {
 			t.Errorf("%s: %v: %s", name, err, r.Append(nil))
 		}
 	}
 	r.Signatures[0].Sig[3] ^= 1 // whoever signs again puts a wrong signature of his right
-	if again, err := r.Sign(keyOf(t, "r1")); err != nil || !bytes.Equal(again, before) || bytes.Equal(r.Append(nil), before) {
-		t.Errorf("%v: %s", err, again)
-	}
+	again, err := r.Sign(keyOf(t, "r1"))
+	assert.True(t, err == nil && bytes.Equal(again, before) && !bytes.Equal(r.Append(nil), before), "%v: %s", err,
+		again)
 }
 
-// A proof is over the event without its proofs, so that several keys can prove themselves in any order, and none after a change.
+// A proof is over the event without its proofs, so that several keys can prove themselves in any
+// order, and none after a change.
 func TestProofs(t *testing.T) {
 	e := eventSamples(t)
 	key, root := e["key"], e["root"]
 	public := publicOf(t, keyOf(t, "kernel 2"))
-	if *key.ID != crypto.KeyID(public) || !bytes.Equal(key.Public, public) || !crypto.Verify(public, key.ProofMessage(), key.Proof) {
+	if *key.ID != crypto.KeyID(public) || !bytes.Equal(key.Public, public) ||
+		!crypto.Verify(public, key.ProofMessage(), key.Proof) {
 		t.Errorf("%s", key.Append(nil))
 	}
 	approver := e["approver"]
 	assert.True(t, slices.Equal(approver.Roles, []string{"cfo", "owner"}), "roles %q", approver.Roles)
-	without := `{"id":"` + key.ID.String() + `","name":"kernel 2","origin":"example.test/log","public":"` + string(crypto.AppendBase64(nil, public)) + `","role":"kernel","type":"key","version":2}`
+	without := `{"id":"` + key.ID.String() + `","name":"kernel 2","origin":"example.test/log","public":"` +
+		string(crypto.AppendBase64(nil, public)) + `","role":"kernel","type":"key","version":2}`
 	if want := crypto.AppendPAE(nil, trustType, []byte(without)); !bytes.Equal(key.ProofMessage(), want) {
 		t.Errorf("%q\nwant\n%q", key.ProofMessage(), want)
 	}
-	if !slices.IsSortedFunc(root.Keys, func(a, b RootKey) int { return bytes.Compare(a.ID[:], b.ID[:]) }) || bytes.Contains(root.ProofMessage(), []byte("proof")) {
+	if !slices.IsSortedFunc(root.Keys, func(a, b RootKey) int { return bytes.Compare(a.ID[:], b.ID[:]) }) ||
+		bytes.Contains(root.ProofMessage(), []byte("proof")) {
 		t.Errorf("%s", root.Append(nil))
 	}
 	for _, k := range root.Keys {
-		if k.ID != crypto.KeyID(k.Public) || !crypto.Verify(k.Public, root.ProofMessage(), k.Proof) {
-			t.Errorf("%s", k.Name)
-		}
+		assert.True(t, k.ID == crypto.KeyID(k.Public) && crypto.Verify(k.Public, root.ProofMessage(), k.Proof), "%s",
+			k.Name)
 	}
-	listed := []RootKey{{Name: "r1", Public: publicOf(t, keyOf(t, "r1"))}, {Name: "r2", Public: publicOf(t, keyOf(t, "r2"))}, {Name: "r3", Public: publicOf(t, keyOf(t, "r3"))}}
+	listed := []RootKey{{Name: "r1", Public: publicOf(t, keyOf(t, "r1"))},
+		{Name: "r2", Public: publicOf(t, keyOf(t, "r2"))}, {Name: "r3", Public: publicOf(t, keyOf(t, "r3"))}}
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
 		e := TrustEvent{Type: "root", Origin: "example.test/log", Version: 5, Threshold: 2}
 		for _, i := range order {
@@ -148,9 +158,8 @@ func TestProofs(t *testing.T) {
 			t.Errorf("%v: %s", order, e.Append(nil))
 		}
 		for i, k := range mine {
-			if k.Proof != nil || k.ID != (Digest{}) || k.Name != was[i].Name {
-				t.Error("Prove changes the list that it was given")
-			}
+			assert.True(t, k.Proof == nil && k.ID == (Digest{}) && k.Name == was[i].Name,
+				"Prove changes the list that it was given")
 		}
 	}
 	changed := key
@@ -164,22 +173,25 @@ func TestProveRefuses(t *testing.T) {
 		e   TrustEvent
 		key crypto.Signer
 	}{
-		"another key":         {TrustEvent{Type: "key", Name: "n", Role: "log", Public: publicOf(t, keyOf(t, "x"))}, keyOf(t, "y")},
-		"another key's id":    {TrustEvent{Type: "key", Name: "n", Role: "log", ID: ptr(digest("x"))}, keyOf(t, "y")},
-		"a root not listed":   {whole["root"], keyOf(t, "r4")},
-		"no roots":            {TrustEvent{Type: "root"}, keyOf(t, "r1")},
-		"a revocation":        {whole["revoke"], keyOf(t, "kernel")},
-		"a freeze":            {whole["freeze"], keyOf(t, "kernel")},
-		"no type":             {TrustEvent{}, keyOf(t, "kernel")},
-		"a name not UTF-8":    {TrustEvent{Type: "key", Name: "\xff", Role: "log"}, keyOf(t, "y")},
-		"no key":              {TrustEvent{Type: "key", Name: "n", Role: "log"}, nil},
-		"the zero key":        {TrustEvent{Type: "key", Name: "n", Role: "log"}, crypto.PrivateKey{}},
-		"a signer that lies":  {TrustEvent{Type: "key", Name: "n", Role: "log"}, &counted{key: keyOf(t, "y"), lies: true}},
-		"a signer that fails": {TrustEvent{Type: "key", Name: "n", Role: "log"}, &counted{key: keyOf(t, "y"), fails: true}},
+		"another key": {TrustEvent{Type: "key", Name: "n", Role: "log", Public: publicOf(t, keyOf(t, "x"))},
+			keyOf(t, "y")},
+		"another key's id":  {TrustEvent{Type: "key", Name: "n", Role: "log", ID: ptr(digest("x"))}, keyOf(t, "y")},
+		"a root not listed": {whole["root"], keyOf(t, "r4")},
+		"no roots":          {TrustEvent{Type: "root"}, keyOf(t, "r1")},
+		"a revocation":      {whole["revoke"], keyOf(t, "kernel")},
+		"a freeze":          {whole["freeze"], keyOf(t, "kernel")},
+		"no type":           {TrustEvent{}, keyOf(t, "kernel")},
+		"a name not UTF-8":  {TrustEvent{Type: "key", Name: "\xff", Role: "log"}, keyOf(t, "y")},
+		"no key":            {TrustEvent{Type: "key", Name: "n", Role: "log"}, nil},
+		"the zero key":      {TrustEvent{Type: "key", Name: "n", Role: "log"}, crypto.PrivateKey{}},
+		"a signer that lies": {TrustEvent{Type: "key", Name: "n", Role: "log"},
+			&counted{key: keyOf(t, "y"), lies: true}},
+		"a signer that fails": {TrustEvent{Type: "key", Name: "n", Role: "log"},
+			&counted{key: keyOf(t, "y"), fails: true}},
 	} {
-		if e, err := c.e.Prove(c.key); err == nil || e.Type != "" || e.ID != nil || e.Proof != nil || e.Keys != nil || !strings.HasPrefix(err.Error(), "contracts: prove a key: ") {
-			t.Errorf("%s: %v", name, err)
-		}
+		e, err := c.e.Prove(c.key)
+		assert.True(t, err != nil && e.Type == "" && e.ID == nil && e.Proof == nil && e.Keys == nil &&
+			strings.HasPrefix(err.Error(), "contracts: prove a key: "), "%s: %v", name, err)
 	}
 }
 
@@ -193,7 +205,8 @@ func TestTrustSignRefuses(t *testing.T) {
 	}
 	var many []RootKey
 	for i := range 60 {
-		many = append(many, RootKey{ID: digest(fmt.Sprint(i)), Name: strings.Repeat("x", 128), Proof: make([]byte, 64), Public: make([]byte, 32)})
+		many = append(many, RootKey{ID: digest(fmt.Sprint(i)), Name: strings.Repeat("x", 128), Proof: make([]byte, 64),
+			Public: make([]byte, 32)})
 	}
 	for name, c := range map[string]struct {
 		e    TrustEvent
@@ -217,39 +230,45 @@ func TestTrustSignRefuses(t *testing.T) {
 		"no role":               {with("key", func(e *TrustEvent) { e.Role = "" }), "role"},
 		"roles not sorted":      {with("approver", func(e *TrustEvent) { e.Roles = []string{"b", "a"} }), "roles"},
 		"33 roles":              {with("approver", func(e *TrustEvent) { e.Roles = roleNames(33) }), "roles"},
-		"a root without proof":  {with("root", func(e *TrustEvent) { e.Keys = slices.Clone(e.Keys); e.Keys[1].Proof = nil }), "proof"},
-		"threshold beyond":      {with("root", func(e *TrustEvent) { e.Threshold = 1 << 53 }), "threshold"},
-		"no delegation":         {with("undelegate", func(e *TrustEvent) { e.Delegation = nil }), "delegation"},
-		"no delegator":          {with("undelegate", func(e *TrustEvent) { e.Delegator = "" }), "delegator"},
-		"60 roots":              {with("root", func(e *TrustEvent) { e.Keys = many }), "longer than"},
-		"40 roots":              {with("root", func(e *TrustEvent) { e.Keys = many[:35] }), "over 12 KiB"},
+		"a root without proof": {with("root",
+			func(e *TrustEvent) { e.Keys = slices.Clone(e.Keys); e.Keys[1].Proof = nil }), "proof"},
+		"threshold beyond": {with("root", func(e *TrustEvent) { e.Threshold = 1 << 53 }), "threshold"},
+		"no delegation":    {with("undelegate", func(e *TrustEvent) { e.Delegation = nil }), "delegation"},
+		"no delegator":     {with("undelegate", func(e *TrustEvent) { e.Delegator = "" }), "delegator"},
+		"60 roots":         {with("root", func(e *TrustEvent) { e.Keys = many }), "longer than"},
+		"40 roots":         {with("root", func(e *TrustEvent) { e.Keys = many[:35] }), "over 12 KiB"},
 	} {
 		asked := &counted{key: keyOf(t, "r1")}
-		if env, err := (TrustRecord{Event: c.e}).Sign(asked); err == nil || env != nil || asked.signed > 0 || !strings.HasPrefix(err.Error(), "contracts: sign a trust event: ") || !strings.Contains(err.Error(), c.says) {
+		if env, err := (TrustRecord{Event: c.e}).Sign(asked); err == nil || env != nil || asked.signed > 0 ||
+			!strings.HasPrefix(err.Error(), "contracts: sign a trust event: ") ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, signed %d times", name, err, asked.signed)
 		}
 	}
-	for name, key := range map[string]crypto.Signer{"none": nil, "the zero key": crypto.PrivateKey{}, "one that lies": &counted{key: keyOf(t, "r1"), lies: true}} {
-		if env, err := (TrustRecord{Event: whole["freeze"]}).Sign(key); err == nil || env != nil {
-			t.Errorf("by %s: %v", name, err)
-		}
+	for name, key := range map[string]crypto.Signer{"none": nil, "the zero key": crypto.PrivateKey{},
+		"one that lies": &counted{key: keyOf(t, "r1"), lies: true}} {
+		env, err := (TrustRecord{Event: whole["freeze"]}).Sign(key)
+		assert.True(t, err != nil && env == nil, "by %s: %v", name, err)
 	}
 	twice := TrustRecord{whole["freeze"], []Signature{{digest("b"), make([]byte, 64)}, {digest("b"), make([]byte, 64)}}}
-	if env, err := twice.Sign(keyOf(t, "r1")); err == nil || env != nil {
-		t.Errorf("one key twice: %v", err)
-	}
+	env, err := twice.Sign(keyOf(t, "r1"))
+	assert.True(t, err != nil && env == nil, "one key twice: %v", err)
 	short := TrustRecord{whole["freeze"], []Signature{{digest("b"), make([]byte, 63)}}}
 	if env, err := short.Sign(keyOf(t, "r1")); err == nil || env != nil {
 		t.Errorf("a signature of 63 bytes: %v", err)
 	}
 }
 
-// Every field of each event in turn is left out, emptied, of another type and out of its limits; so is all around it.
+// Every field of each event in turn is left out, emptied, of another type and out of its limits; so
+// is all around it.
 func TestParseTrustRefuses(t *testing.T) {
 	taken := map[string][]string{
-		"key": {"name words", "name spaces", "name allow", "name capitals", "name a digest and more", "name a time with zone", "name a time in hours", "role words", "role spaces",
-			"role allow", "role capitals", "role a digest and more", "role a time with zone", "role a time in hours", "version one", "origin words", "origin allow", "origin capitals", "origin a digest and more",
-			"type words", "type spaces", "type allow", "type capitals", "type a digest and more", "type a time with zone", "type a time in hours"},
+		"key": {"name words", "name spaces", "name allow", "name capitals", "name a digest and more",
+			"name a time with zone", "name a time in hours", "role words", "role spaces",
+			"role allow", "role capitals", "role a digest and more", "role a time with zone", "role a time in hours",
+			"version one", "origin words", "origin allow", "origin capitals", "origin a digest and more",
+			"type words", "type spaces", "type allow", "type capitals", "type a digest and more",
+			"type a time with zone", "type a time in hours"},
 		"root":       nil, // as below
 		"undelegate": nil,
 		"freeze":     nil,
@@ -260,7 +279,8 @@ func TestParseTrustRefuses(t *testing.T) {
 		env := signed(t, e, "r1", "r2")
 		text := string(env)
 		wrap := func(event []byte) Envelope {
-			return Envelope(strings.Replace(text, string(crypto.AppendBase64(nil, e.Append(nil))), string(crypto.AppendBase64(nil, event)), 1))
+			return Envelope(strings.Replace(text, string(crypto.AppendBase64(nil, e.Append(nil))),
+				string(crypto.AppendBase64(nil, event)), 1))
 		}
 		again := wrap(e.Append(nil))
 		require.True(t, bytes.Equal(again, env), "the event is not in its envelope")
@@ -272,15 +292,14 @@ func TestParseTrustRefuses(t *testing.T) {
 			}
 			record, err := ParseTrust(wrap(a.text))
 			if err == nil {
-				if b := record.Append(nil); !bytes.Equal(b, wrap(value(t, string(a.text)).Append(nil))) {
-					t.Errorf("%s: %s %s: became %s", name, a.at, a.with, b)
-				}
+				b := record.Append(nil)
+				assert.True(t, bytes.Equal(b, wrap(value(t, string(a.text)).Append(nil))), "%s: %s %s: became %s", name,
+					a.at, a.with, b)
 				met = append(met, a.at+" "+a.with)
 				continue
 			}
-			if record != nil || !isFault(err, Record, "payload") {
-				t.Errorf("%s: %s %s: %v with %v", name, a.at, a.with, err, record)
-			}
+			assert.True(t, record == nil && isFault(err, Record, "payload"), "%s: %s %s: %v with %v", name, a.at,
+				a.with, err, record)
 			refused++
 		}
 		if list := taken[name]; list != nil {
@@ -289,21 +308,20 @@ func TestParseTrustRefuses(t *testing.T) {
 			assert.True(t, slices.Equal(met, list), "%s: taken: %q\nwant %q", name, met, list)
 		}
 		for _, what := range met { // whatever is taken, it is none of these
-			for _, never := range []string{" omitted", " null", " empty", " negative", " half", " true", " beyond doubles", " control", " deleted", " unknown field", " 300 bytes"} {
-				if strings.HasSuffix(what, never) && !strings.HasPrefix(what, "roles") && !strings.HasPrefix(what, "keys") {
+			for _, never := range []string{" omitted", " null", " empty", " negative", " half", " true",
+				" beyond doubles", " control", " deleted", " unknown field", " 300 bytes"} {
+				if strings.HasSuffix(what, never) && !strings.HasPrefix(what, "roles") && !strings.HasPrefix(what,
+					"keys") {
 					t.Errorf("%s: %s: taken", name, what)
 				}
 			}
 		}
-		if refused < 50 {
-			t.Errorf("%s: %d refused", name, refused)
-		}
+		assert.True(t, refused >= 50, "%s: %d refused", name, refused)
 		must := func(what, bad string, class Class) {
 			t.Helper()
 			record, err := ParseTrust(Envelope(bad))
-			if bad == text || record != nil || !isFault(err, class, "") {
-				t.Errorf("%s: %s: %v, want %s", name, what, err, class)
-			}
+			assert.True(t, bad != text && record == nil && isFault(err, class, ""), "%s: %s: %v, want %s", name, what,
+				err, class)
 		}
 		for how, bad := range respell(t, text) {
 			must("envelope with "+how, bad, Encoding)
@@ -317,11 +335,13 @@ func TestParseTrustRefuses(t *testing.T) {
 		must("no signature", strings.Replace(text, list, "", 1), Shape)
 		must("one signature twice", strings.Replace(text, list, a+","+a, 1), Shape)
 		must("signatures the other way round", strings.Replace(text, list, b+","+a, 1), Shape)
-		must("a signature of 63 bytes", strings.Replace(text, b[strings.Index(b, `"sig":"`)+7:len(b)-2], string(crypto.AppendBase64(nil, make([]byte, 63))), 1), Shape)
+		must("a signature of 63 bytes", strings.Replace(text, b[strings.Index(b, `"sig":"`)+7:len(b)-2],
+			string(crypto.AppendBase64(nil, make([]byte, 63))), 1), Shape)
 		must("a key id in capitals", strings.Replace(text, a[10:74], strings.ToUpper(a[10:74]), 1), Shape)
 		must("one member more", strings.Replace(text, `]}`, `],"zz":1}`, 1), Shape)
 		must("the payload type of entries", strings.Replace(text, trustType, PayloadType, 1), Shape)
-		must("no payload", strings.Replace(text, `"payload":"`+string(crypto.AppendBase64(nil, e.Append(nil)))+`",`, "", 1), Shape)
+		must("no payload", strings.Replace(text, `"payload":"`+string(crypto.AppendBase64(nil, e.Append(nil)))+`",`, "",
+			1), Shape)
 		must("spare bits", strings.Replace(text, `=="}]}`, `"}]}`, 1), Encoding)
 		must("a list", string(wrap([]byte("[]"))), Encoding)
 		must("nothing", "", Encoding)
@@ -345,10 +365,9 @@ func TestGovernedHasRoomInItsEntry(t *testing.T) {
 		require.NoError(t, err)
 		record = *next
 	}
-	if n < 50 || n > 70 {
-		t.Errorf("%d signatures", n)
-	}
-	h := Header{Lamport: crypto.MaxInt, Seq: crypto.MaxInt, Parents: digests(32), Time: maxTime, Prev: digest("prev"), Key: digest("key")}
+	assert.True(t, n >= 50 && n <= 70, "%d signatures", n)
+	h := Header{Lamport: crypto.MaxInt, Seq: crypto.MaxInt, Parents: digests(32), Time: maxTime, Prev: digest("prev"),
+		Key: digest("key")}
 	record.Event.Origin = strings.Repeat("o", 255)
 	payload := (&Statement{Header: h, Trust: &record}).Append(nil)
 	if len(payload) > MaxPayload || len(sealIn(payload)) > MaxEntry {
@@ -371,7 +390,8 @@ func FuzzParseTrust(f *testing.F) {
 	f.Add([]byte(`{"type":"rotate"}`), true)
 	f.Fuzz(func(t *testing.T, b []byte, event bool) {
 		if event {
-			b = []byte(`{"payload":"` + string(crypto.AppendBase64(nil, b)) + `","payloadType":"` + trustType + `","signatures":[{"keyid":"` + digest("k").String() + `","sig":"` +
+			b = []byte(`{"payload":"` + string(crypto.AppendBase64(nil, b)) + `","payloadType":"` + trustType +
+				`","signatures":[{"keyid":"` + digest("k").String() + `","sig":"` +
 				string(crypto.AppendBase64(nil, make([]byte, 64))) + `"}]}`)
 		}
 		record, err := ParseTrust(b)

@@ -36,21 +36,27 @@ func fullInputs(t testing.TB) *Inputs {
 	d := digests(6)
 	envelope := func(payload string) Envelope { return sealIn([]byte(payload)) }
 	return &Inputs{
-		Args: value(t, `{"z":1,"a":{"b":[1.5,null,"é\"\n"]}}`), ArgsHash: digest("args"), Caller: Caller{"alice \"a\"", "acme", []string{"clerk", "owner"}},
-		Drivers: 1, Idempotency: "k", Sandbox: &SandboxInfo{"wasi", digest("module")}, Session: "chat-1", Time: 1767225600123, Tool: "send_money",
-		Envelopes: Envelopes{[]Envelope{envelope("b"), envelope("a")}, []Envelope{envelope("c")}, []Envelope{envelope("leaf"), envelope("parent")}},
+		Args: value(t, `{"z":1,"a":{"b":[1.5,null,"é\"\n"]}}`), ArgsHash: digest("args"),
+		Caller:  Caller{"alice \"a\"", "acme", []string{"clerk", "owner"}},
+		Drivers: 1, Idempotency: "k", Sandbox: &SandboxInfo{"wasi", digest("module")}, Session: "chat-1",
+		Time: 1767225600123, Tool: "send_money",
+		Envelopes: Envelopes{[]Envelope{envelope("b"), envelope("a")}, []Envelope{envelope("c")},
+			[]Envelope{envelope("leaf"), envelope("parent")}},
 		State: SessionState{
-			Budgets:  []Balance{{"P1:a:b", "alice", 3, "total"}, {"P1:a:b", "", 4, "session"}, {"P1:a:c", "", 0, "2026-01-01T00:00:00.000Z"}},
-			Calls:    []CallCount{{7, "send_money"}, {7, ""}},
-			From:     []Source{{2, d[:2], "list_payments#payee", d[2]}, {0, []Digest{}, "user", Digest{}}},
-			Labels:   &[]string{"a!", "a", "b", `b"`},
-			Receipts: []PriorReceipt{{&d[3], value(t, `{"payee":["x"]}`), value(t, `{"/to":"x"}`), 0, "list_payments"}, {Tool: "other"}},
-			Tainted:  new(bool), Trust: digest("trust"), Used: &[]Digest{d[4], d[5]},
+			Budgets: []Balance{{"P1:a:b", "alice", 3, "total"}, {"P1:a:b", "", 4, "session"},
+				{"P1:a:c", "", 0, "2026-01-01T00:00:00.000Z"}},
+			Calls:  []CallCount{{7, "send_money"}, {7, ""}},
+			From:   []Source{{2, d[:2], "list_payments#payee", d[2]}, {0, []Digest{}, "user", Digest{}}},
+			Labels: &[]string{"a!", "a", "b", `b"`},
+			Receipts: []PriorReceipt{{&d[3], value(t, `{"payee":["x"]}`), value(t, `{"/to":"x"}`), 0, "list_payments"},
+				{Tool: "other"}},
+			Tainted: new(bool), Trust: digest("trust"), Used: &[]Digest{d[4], d[5]},
 		},
 	}
 }
 
-// A document with every field, one with none, and each field alone, come back as they were, in the form of a second RFC 8785.
+// A document with every field, one with none, and each field alone, come back as they were, in the
+// form of a second RFC 8785.
 func TestInputsRoundTrip(t *testing.T) {
 	bare := func() *Inputs { return &Inputs{ArgsForm: "raw", ArgsHash: digest("x"), Session: "main", Tool: "t"} }
 	all := map[string]*Inputs{"full": fullInputs(t), "bare": bare()}
@@ -101,7 +107,8 @@ func TestInputsRoundTrip(t *testing.T) {
 	assert.True(t, bytes.HasPrefix(b, prefix), "Append does not append")
 }
 
-// Every field of the full document in turn is taken out, made null, and joined by one that nobody knows.
+// Every field of the full document in turn is taken out, made null, and joined by one that nobody
+// knows.
 func TestInputsAreClosed(t *testing.T) {
 	in := fullInputs(t)
 	in.Args, in.State.Receipts[0].Facts, in.State.Receipts[0].Same = value(t, `{}`), value(t, `{}`), value(t, `{}`)
@@ -125,9 +132,7 @@ func TestInputsAreClosed(t *testing.T) {
 			t.Errorf("%v with %v", err, in)
 		}
 	}
-	if cases < 180 || taken > 35 || taken < 15 {
-		t.Errorf("%d cases, %d taken", cases, taken)
-	}
+	assert.True(t, cases >= 180 && taken <= 35 && taken >= 15, "%d cases, %d taken", cases, taken)
 	if unknown != 3 { // in arguments, in facts, and in what receipts have the same, which are of any content
 		t.Errorf("a field that nobody knows is taken in %d places", unknown)
 	}
@@ -158,18 +163,25 @@ func TestParseInputsRefuses(t *testing.T) {
 		{"arguments that are null", `"args":{"a":{"b":[1.5,null,"é\"\n"]},"z":1}`, `"args":null`},
 		{"arguments nested 66 deep", `"z":1}`, `"z":` + nested(65) + `}`},
 		{"another form of arguments", `"argsHash"`, `"argsForm":"jcs","argsHash"`},
-		{"upper-case hash", `"argsHash":"` + digest("args").String(), `"argsHash":"` + strings.ToUpper(digest("args").String())},
+		{"upper-case hash", `"argsHash":"` + digest("args").String(),
+			`"argsHash":"` + strings.ToUpper(digest("args").String())},
 		{"roles not sorted", `"roles":["clerk","owner"]`, `"roles":["owner","clerk"]`},
 		{"a role twice", `"roles":["clerk","owner"]`, `"roles":["clerk","clerk"]`},
 		{"no roles, written down", `"roles":["clerk","owner"]`, `"roles":[]`},
 		{"control character", `"tenant":"acme"`, `"tenant":"ac\u0001me"`},
 		{"empty tenant", `"tenant":"acme"`, `"tenant":""`},
-		{"empty envelopes", `"envelopes":{"approvals":[` + envelope("b") + `,` + envelope("a") + `],"attestations":[` + envelope("c") + `],"delegation":[` + envelope("leaf") + `,` + envelope("parent") + `]}`, `"envelopes":{}`},
+		{"empty envelopes",
+			`"envelopes":{"approvals":[` + envelope("b") + `,` + envelope("a") + `],"attestations":[` + envelope("c") +
+				`],"delegation":[` + envelope("leaf") + `,` + envelope("parent") + `]}`, `"envelopes":{}`},
 		{"empty list of envelopes", `"attestations":[` + envelope("c") + `]`, `"attestations":[]`},
-		{"an envelope twice", `"attestations":[` + envelope("c") + `]`, `"attestations":[` + envelope("c") + `,` + envelope("c") + `]`},
-		{"seventeen envelopes", `"attestations":[` + envelope("c") + `]`, `"attestations":[` + strings.TrimSuffix(strings.Repeat(envelope("c")+",", 17), ",") + `]`},
-		{"envelope of two signatures", `"signatures":[{`, `"signatures":[{"keyid":` + hex(0) + `,"sig":"` + strings.Repeat("A", 86) + `=="},{`},
-		{"envelope of another type", `"payloadType":"application/vnd.in-toto+json"`, `"payloadType":"application/json"`},
+		{"an envelope twice", `"attestations":[` + envelope("c") + `]`,
+			`"attestations":[` + envelope("c") + `,` + envelope("c") + `]`},
+		{"seventeen envelopes", `"attestations":[` + envelope("c") + `]`,
+			`"attestations":[` + strings.TrimSuffix(strings.Repeat(envelope("c")+",", 17), ",") + `]`},
+		{"envelope of two signatures", `"signatures":[{`,
+			`"signatures":[{"keyid":` + hex(0) + `,"sig":"` + strings.Repeat("A", 86) + `=="},{`},
+		{"envelope of another type", `"payloadType":"application/vnd.in-toto+json"`,
+			`"payloadType":"application/json"`},
 		{"envelope of no base64", `"payload":"Yg=="`, `"payload":"Yh=="`},
 		{"envelope of a list", `"attestations":[` + envelope("c") + `]`, `"attestations":[[]]`},
 		{"envelope with more", `"payload":"Yg=="`, `"note":1,"payload":"Yg=="`},
@@ -178,8 +190,10 @@ func TestParseInputsRefuses(t *testing.T) {
 		{"null sandbox", `"sandbox":{"module":"` + digest("module").String() + `","profile":"wasi"}`, `"sandbox":null`},
 		{"session of the kernel", `"session":"chat-1"`, `"session":"@refused"`},
 		{"no session", `"session":"chat-1"`, `"session":""`},
-		{"budgets not sorted", `{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},{"budget":"P1:a:b","spent":4,"window":"session"}`, `{"budget":"P1:a:b","spent":4,"window":"session"},{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"}`},
-		{"a budget twice", `{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},`, `{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},`},
+		{"budgets not sorted",
+			`{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},{"budget":"P1:a:b","spent":4,"window":"session"}`, `{"budget":"P1:a:b","spent":4,"window":"session"},{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"}`},
+		{"a budget twice", `{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},`,
+			`{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},`},
 		{"window of a day", `"window":"total"`, `"window":"day"`},
 		{"budget of no bundle", `"budget":"P1:a:c"`, `"budget":"a:c"`},
 		{"calls not sorted", `{"count":7,"of":"send_money"},{"count":7}`, `{"count":7},{"count":7,"of":"send_money"}`},
@@ -209,24 +223,25 @@ func TestParseInputsRefuses(t *testing.T) {
 			continue
 		}
 		in, err := ParseInputs([]byte(bad))
-		if in != nil || !isFault(err, Record, "inputs") {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		assert.True(t, in == nil && isFault(err, Record, "inputs"), "%s: %v", c.name, err)
 	}
-	for name, bad := range map[string]string{"nothing": "", "null": "null", "list": "[]", "text": `"x"`, "empty": "{}", "not JSON": "{", "two": good + good, "byte order mark": "\ufeff" + good, "over 4 MiB": good + strings.Repeat(" ", MaxInputs)} {
-		if in, err := ParseInputs([]byte(bad)); in != nil || err == nil {
-			t.Errorf("%s: taken", name)
-		}
+	for name, bad := range map[string]string{"nothing": "", "null": "null", "list": "[]", "text": `"x"`, "empty": "{}",
+		"not JSON": "{", "two": good + good, "byte order mark": "\ufeff" + good,
+		"over 4 MiB": good + strings.Repeat(" ", MaxInputs)} {
+		in, err := ParseInputs([]byte(bad))
+		assert.True(t, in == nil && err != nil, "%s: taken", name)
 	}
 }
 
 // The limits that are large enough to be reached are reached.
 func TestInputsLimits(t *testing.T) {
 	in := fullInputs(t)
-	in.Args = value(t, `{"a":`+strings.Repeat(`[`, 63)+strings.Repeat(`]`, 63)+`}`) // 64 deep: as deep as arguments may be
+	// 64 deep: as deep as arguments may be
+	in.Args = value(t, `{"a":`+strings.Repeat(`[`, 63)+strings.Repeat(`]`, 63)+`}`)
 	_, err := ParseInputs(in.Append(nil))
 	assert.NoError(t, err)
-	in.Args = value(t, `{"a":`+strings.Repeat(`[`, 64)+strings.Repeat(`]`, 64)+`}`) // refused as arguments, but 66 is the limit of inputs
+	// refused as arguments, but 66 is the limit of inputs
+	in.Args = value(t, `{"a":`+strings.Repeat(`[`, 64)+strings.Repeat(`]`, 64)+`}`)
 	_, err = ParseInputs(in.Append(nil))
 	assert.NoError(t, err)
 	in.State.Receipts[0].Facts = value(t, `{"a":"`+strings.Repeat("x", MaxPresented-8)+`"}`)

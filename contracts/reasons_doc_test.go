@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var update = flag.Bool("update", false, "rewrite ../docs/reasons.md")
@@ -38,17 +39,28 @@ var reasonSections = []struct {
 	holds func(*reason) bool
 	about string
 }{
-	{"0. The request is well-formed, kernel and session are live", at(0), "No policy is asked here: this is the kernel's own refusal, but for arguments that are no JSON, which anyone can see."},
-	{"1. The tool is of the declared surface", at(1), "A tool that no bundle declares does not exist; of one that is declared, floors say which effects, connectors and sandboxes are permitted."},
+	{"0. The request is well-formed, kernel and session are live", at(0),
+		"No policy is asked here: this is the kernel's own refusal, but for arguments that are no JSON, which " +
+			"anyone can see."},
+	{"1. The tool is of the declared surface", at(1),
+		"A tool that no bundle declares does not exist; of one that is declared, floors say which effects, " +
+			"connectors and sandboxes are permitted."},
 	{"2. The arguments conform", at(2), "Schemas are closed; defaults are filled in before."},
-	{"3. The budgets suffice", at(3), "All budgets that apply are charged, or none. What is spent since the look at the balance is denied for the same reason."},
-	{"4. The requirements are met", at(4), "Judged as if every approval were there. Approvals are asked for last, after condition 8, so that a person is asked only when the answer decides."},
+	{"3. The budgets suffice", at(3),
+		"All budgets that apply are charged, or none. What is spent since the look at the balance is denied for the " +
+			"same reason."},
+	{"4. The requirements are met", at(4),
+		"Judged as if every approval were there. Approvals are asked for last, after condition 8, so that a person " +
+			"is asked only when the answer decides."},
 	{"5. The caller is authorised", at(5), "The bundle's rules first, then each overlay that is for the call."},
 	{"6. The delegation is valid and covers the call", at(6), "Asked only where a delegation is presented."},
 	{"7. No threat signal", at(7), "A signal, never the control."},
-	{"8. The floors hold", func(r *reason) bool { return r.condition == 8 && r.outcome == "" }, "What no bundle can permit."},
-	{"At any condition", at(AnyCondition), "Whatever errs or panics while a call is judged. The decision has the condition that was being judged."},
-	{"Outcomes", func(r *reason) bool { return r.condition == NoCondition || r.outcome == Executed }, "The call was admissible, and permitted in the log before the tool was called."},
+	{"8. The floors hold", func(r *reason) bool { return r.condition == 8 && r.outcome == "" },
+		"What no bundle can permit."},
+	{"At any condition", at(AnyCondition),
+		"Whatever errs or panics while a call is judged. The decision has the condition that was being judged."},
+	{"Outcomes", func(r *reason) bool { return r.condition == NoCondition || r.outcome == Executed },
+		"The call was admissible, and permitted in the log before the tool was called."},
 }
 
 func at(condition int) func(*reason) bool {
@@ -63,7 +75,9 @@ func TestReasonsDocument(t *testing.T) {
 	b.WriteString(reasonsIntro)
 	next := 0
 	for _, s := range reasonSections {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| code | meaning | ran | last word | error | retry | rule | logged | to the model |\n|---|---|---|---|---|---|---|---|---|\n", s.title, s.about)
+		fmt.Fprintf(&b,
+			"\n## %s\n\n%s\n\n| code | meaning | ran | last word | error | retry | rule | logged | to the model "+
+				"|\n|---|---|---|---|---|---|---|---|---|\n", s.title, s.about)
 		rows := 0
 		for i := range registry {
 			r := &registry[i]
@@ -75,7 +89,8 @@ func TestReasonsDocument(t *testing.T) {
 			}
 			next++
 			rows++
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", r.code, r.meaning, r.ranWord(), r.lastWord(), r.errorWord(),
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", r.code, r.meaning, r.ranWord(),
+				r.lastWord(), r.errorWord(),
 				yesNo(r.retryable), yesNo(r.named), yesNo(!r.unlogged), r.advice)
 		}
 		assert.NotEqual(t, 0, rows, "the section %q is empty", s.title)
@@ -93,7 +108,8 @@ func TestReasonsDocument(t *testing.T) {
 	}
 	page, err := os.ReadFile(reasonsFile)
 	require.NoError(t, err)
-	assert.True(t, bytes.Equal(page, b.Bytes()), "docs/reasons.md is not what the registry says: go test ./contracts -run TestReasonsDocument -update")
+	assert.True(t, bytes.Equal(page, b.Bytes()),
+		"docs/reasons.md is not what the registry says: go test ./contracts -run TestReasonsDocument -update")
 }
 
 func (r *reason) ranWord() string {

@@ -1,13 +1,15 @@
 package contracts
 
 import (
-	"github.com/stretchr/testify/assert"
 	"regexp"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
-// What the design says of each reason, written down once more: condition, whether it ran, how a run with it ends, whether it can be in a log.
+// What the design says of each reason, written down once more: condition, whether it ran, how a run
+// with it ends, whether it can be in a log.
 var designed = map[ReasonCode]struct {
 	condition int
 	outcome   Outcome
@@ -70,8 +72,10 @@ func TestReasonsAreThoseOfTheDesign(t *testing.T) {
 		seen[r] = true
 		row := r.row()
 		outcome, verdict := r.Ending()
-		if r.Condition() != want.condition || outcome != want.outcome || verdict != want.verdict || row.output != want.output || row.unlogged == want.logged {
-			t.Errorf("%s: condition %d, %s %s, output %v, unlogged %v", r, r.Condition(), outcome, verdict, row.output, row.unlogged)
+		if r.Condition() != want.condition || outcome != want.outcome || verdict != want.verdict ||
+			row.output != want.output || row.unlogged == want.logged {
+			t.Errorf("%s: condition %d, %s %s, output %v, unlogged %v", r, r.Condition(), outcome, verdict, row.output,
+				row.unlogged)
 		}
 		if !form.MatchString(string(r)) || !r.Known() || r.Meaning() == "" {
 			t.Errorf("%s: form, known %v, meaning %q", r, r.Known(), r.Meaning())
@@ -82,9 +86,7 @@ func TestReasonsAreThoseOfTheDesign(t *testing.T) {
 		if (r.Advice() == "") != (r == ReasonAllow) {
 			t.Errorf("%s: advice %q", r, r.Advice())
 		}
-		if r.endsRun() && r.denies(want.condition) {
-			t.Errorf("%s: in both halves of the table", r)
-		}
+		assert.False(t, r.endsRun() && r.denies(want.condition), "%s: in both halves of the table", r)
 		if r.endsRun() != (want.outcome != Denied) || r.endsRun() && row.unlogged {
 			t.Errorf("%s: ends a run %v", r, r.endsRun())
 		}
@@ -95,12 +97,15 @@ func TestReasonsAreThoseOfTheDesign(t *testing.T) {
 	assert.Equal(t, len(designed), len(seen), "%d reasons, the design has", len(seen))
 }
 
-// A code that is not in the registry says nothing good: it may have run, it does not help to retry, it is in no record.
+// A code that is not in the registry says nothing good: it may have run, it does not help to retry,
+// it is in no record.
 func TestUnknownReason(t *testing.T) {
 	for _, r := range []ReasonCode{"", "NO_POLICY", "allow", "ALLOW ", "SCHEMA_VIOLATION\x00"} {
 		outcome, verdict := r.Ending()
-		if r.Known() || !r.Ran() || r.Retryable() || r.NamesRule() || r.Condition() != NoCondition || outcome != Denied || verdict != Deny {
-			t.Errorf("%q: known %v, ran %v, retryable %v, condition %d, %s %s", r, r.Known(), r.Ran(), r.Retryable(), r.Condition(), outcome, verdict)
+		if r.Known() || !r.Ran() || r.Retryable() || r.NamesRule() || r.Condition() != NoCondition ||
+			outcome != Denied || verdict != Deny {
+			t.Errorf("%q: known %v, ran %v, retryable %v, condition %d, %s %s", r, r.Known(), r.Ran(), r.Retryable(),
+				r.Condition(), outcome, verdict)
 		}
 		if r.Meaning() == "" || r.Advice() != ReasonFailClosedError.Advice() || r.endsRun() {
 			t.Errorf("%q: %q, %q", r, r.Meaning(), r.Advice())
@@ -112,9 +117,11 @@ func TestUnknownReason(t *testing.T) {
 }
 
 func TestWhichReasonsNameARule(t *testing.T) {
-	names := []ReasonCode{ReasonAllow, ReasonPolicyViolation, ReasonCeilingViolation, ReasonDestinationNotAllowed, ReasonMissingRequirement,
+	names := []ReasonCode{ReasonAllow, ReasonPolicyViolation, ReasonCeilingViolation, ReasonDestinationNotAllowed,
+		ReasonMissingRequirement,
 		ReasonBudgetError, ReasonBudgetExceeded, ReasonApprovalInvalid, ReasonApprovalExpired, ReasonApprovalRequired}
-	retryable := []ReasonCode{ReasonSystemFrozen, ReasonBudgetExceeded, ReasonMissingRequirement, ReasonApprovalInvalid, ReasonApprovalExpired, ReasonApprovalRequired, ReasonFailClosedError, ReasonToolError}
+	retryable := []ReasonCode{ReasonSystemFrozen, ReasonBudgetExceeded, ReasonMissingRequirement, ReasonApprovalInvalid,
+		ReasonApprovalExpired, ReasonApprovalRequired, ReasonFailClosedError, ReasonToolError}
 	for r := range Reasons() {
 		if r.NamesRule() != slices.Contains(names, r) {
 			t.Errorf("%s: names a rule %v", r, r.NamesRule())

@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	"github.com/gowebpki/jcs"
-	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/internal/race"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
-// Every combination of outcome, verdict, reason, output and facts is tried; a reader takes exactly those of the table, and so does a builder.
+// Every combination of outcome, verdict, reason, output and facts is tried; a reader takes exactly
+// those of the table, and so does a builder.
 func TestReceiptTable(t *testing.T) {
 	race.Alone(t)
 	type row struct {
@@ -43,7 +45,8 @@ func TestReceiptTable(t *testing.T) {
 			for _, verdict := range []Verdict{Deny, Allow} {
 				for _, form := range []string{"", "jcs", "raw", "utf8"} {
 					for variant := range 8 {
-						r := &Receipt{Outcome: outcome, Verdict: verdict, Reason: reason, ArgsHash: digest("args"), DecisionHash: digest("prev"), EffectType: Write, Tool: "t", OutputForm: form}
+						r := &Receipt{Outcome: outcome, Verdict: verdict, Reason: reason, ArgsHash: digest("args"),
+							DecisionHash: digest("prev"), EffectType: Write, Tool: "t", OutputForm: form}
 						if variant&1 != 0 {
 							r.OutputHash = &out
 						}
@@ -57,12 +60,15 @@ func TestReceiptTable(t *testing.T) {
 						r.EffectHash = effect.Hash()
 						cases++
 						want, ok := table[reason]
-						ok = ok && outcome == want.outcome && verdict == want.verdict && form != "utf8" && (form != "") == want.output && (r.OutputHash != nil) == want.output &&
-							(r.FactsHash == nil || outcome == Executed && form == "jcs") && (r.Sandbox == nil || reason != ReasonOutcomeUnknown)
+						ok = ok && outcome == want.outcome && verdict == want.verdict && form != "utf8" &&
+							(form != "") == want.output && (r.OutputHash != nil) == want.output &&
+							(r.FactsHash == nil || outcome == Executed && form == "jcs") && (r.Sandbox == nil ||
+							reason != ReasonOutcomeUnknown)
 						if err := r.Check(); (err == nil) != ok {
 							t.Fatalf("%s %s %s %q %d: Check says %v", outcome, verdict, reason, form, variant, err)
 						}
-						st := &Statement{Header: Header{Key: digest("key"), Prev: digest("prev"), Lamport: 1, Seq: 1, Session: "s", Time: 5}, Receipt: r}
+						st := &Statement{Header: Header{Key: digest("key"), Prev: digest("prev"), Lamport: 1, Seq: 1,
+							Session: "s", Time: 5}, Receipt: r}
 						if outcome == Denied {
 							continue // which a reader takes for a denial, and finds without its decision
 						}
@@ -77,15 +83,16 @@ func TestReceiptTable(t *testing.T) {
 			}
 		}
 	}
-	// ALLOW: jcs with facts or without, and raw; drift: jcs and raw; eight without an output; each with a sandbox or without. And unknown.
-	if want := 2*(3+2+8) + 1; taken != want || cases < 10_000 {
-		t.Errorf("%d of %d combinations are taken, want %d", taken, cases, want)
-	}
+	// ALLOW: jcs with facts or without, and raw; drift: jcs and raw; eight without an output; each
+	// with a sandbox or without. And unknown.
+	want := 2*(3+2+8) + 1
+	assert.True(t, taken == want && cases >= 10_000, "%d of %d combinations are taken, want %d", taken, cases, want)
 }
 
 // A builder is held to the limits that a reader has.
 func TestCheckHoldsLimits(t *testing.T) {
-	good := Receipt{Outcome: Failed, Verdict: Allow, Reason: ReasonToolError, EffectType: Write, Tool: "t", Sandbox: &SandboxUse{crypto.MaxInt, Digest{}, strings.Repeat("x", 128)}}
+	good := Receipt{Outcome: Failed, Verdict: Allow, Reason: ReasonToolError, EffectType: Write, Tool: "t",
+		Sandbox: &SandboxUse{crypto.MaxInt, Digest{}, strings.Repeat("x", 128)}}
 	require.NoError(t, good.Check())
 	for name, spoil := range map[string]func(*Receipt){
 		"gas":              func(r *Receipt) { r.Sandbox = &SandboxUse{crypto.MaxInt + 1, Digest{}, "p"} },
@@ -110,7 +117,8 @@ func TestDenialTable(t *testing.T) {
 		want := designed[reason]
 		for condition := range 10 {
 			for _, session := range []string{"chat", SessionRefused, SessionKernel} {
-				d := &DecisionRecord{Condition: condition, Reason: reason, Tool: "t", ArgsHash: digest("args"), PolicyHash: digest("policy")}
+				d := &DecisionRecord{Condition: condition, Reason: reason, Tool: "t", ArgsHash: digest("args"),
+					PolicyHash: digest("policy")}
 				if reason.NamesRule() {
 					d.Rule = "P1:bank:scope"
 				}
@@ -124,8 +132,10 @@ func TestDenialTable(t *testing.T) {
 					d.EffectType, d.Risk = Read, Low
 				}
 				d.Seal(session, 3, digest("inputs"))
-				st := &Statement{Header: Header{Key: digest("key"), Prev: digest("prev"), Lamport: 1, Seq: 3, Session: session, Time: 5}, Receipt: &Receipt{Outcome: Denied, Decision: d}}
-				ok := want.logged && want.outcome == Denied && condition <= 8 && (condition == want.condition || want.condition == AnyCondition)
+				st := &Statement{Header: Header{Key: digest("key"), Prev: digest("prev"), Lamport: 1, Seq: 3,
+					Session: session, Time: 5}, Receipt: &Receipt{Outcome: Denied, Decision: d}}
+				ok := want.logged && want.outcome == Denied && condition <= 8 && (condition == want.condition ||
+					want.condition == AnyCondition)
 				switch session {
 				case SessionKernel:
 					ok = false
@@ -143,20 +153,20 @@ func TestDenialTable(t *testing.T) {
 			}
 		}
 	}
-	if taken < 24+5+9 {
-		t.Errorf("%d denials are taken", taken)
-	}
+	assert.True(t, taken >= 24+5+9, "%d denials are taken", taken)
 }
 
 // What a judgement shows by itself, one departure a case.
 func TestDecisionDepartures(t *testing.T) {
 	at := Time(1767225600123)
 	allow := func() *DecisionRecord {
-		return &DecisionRecord{ArgsHash: digest("args"), Condition: 8, EffectType: Write, Expires: at, Risk: High, PolicyHash: digest("policy"), Reason: ReasonAllow,
+		return &DecisionRecord{ArgsHash: digest("args"), Condition: 8, EffectType: Write, Expires: at, Risk: High,
+			PolicyHash: digest("policy"), Reason: ReasonAllow,
 			Rule: "P1:bank:pay", Tool: "t", Verdict: Allow}
 	}
 	deny := func() *DecisionRecord {
-		return &DecisionRecord{ArgsHash: digest("args"), Condition: 5, EffectType: Write, Risk: Low, PolicyHash: digest("policy"), Reason: ReasonNoPolicyDefined, Tool: "t"}
+		return &DecisionRecord{ArgsHash: digest("args"), Condition: 5, EffectType: Write, Risk: Low,
+			PolicyHash: digest("policy"), Reason: ReasonNoPolicyDefined, Tool: "t"}
 	}
 	charge := func(budget, of string, before, amount, limit uint64) Charge {
 		return Charge{Amount: amount, Before: before, Budget: budget, Limit: limit, Of: of, Window: "total"}
@@ -177,7 +187,8 @@ func TestDecisionDepartures(t *testing.T) {
 		if s.after != nil {
 			s.after(d)
 		}
-		st := &Statement{Header: Header{Key: digest("key"), Prev: digest("prev"), Lamport: 1, Seq: 3, Session: "chat", Time: at}}
+		st := &Statement{Header: Header{Key: digest("key"), Prev: digest("prev"), Lamport: 1, Seq: 3, Session: "chat",
+			Time: at}}
 		if s.base().Verdict == Allow {
 			st.Decision = d
 		} else {
@@ -190,16 +201,20 @@ func TestDecisionDepartures(t *testing.T) {
 		{"allow", allow, nil, nil, ""},
 		{"deny", deny, nil, nil, ""},
 		{"charges", allow, func(d *DecisionRecord) {
-			d.Charges = []Charge{charge("P1:a:b", "", 0, 1, 1), charge("P1:a:b", "x", 4, 1, 5), charge("P1:a:c", "", 0, 0, 0)}
+			d.Charges = []Charge{charge("P1:a:b", "", 0, 1, 1), charge("P1:a:b", "x", 4, 1, 5),
+				charge("P1:a:c", "", 0, 0, 0)}
 		}, nil, ""},
 		{"verdict turned", allow, func(d *DecisionRecord) { d.Verdict = Deny }, nil, "verdict"},
 		{"denial that allows", deny, func(d *DecisionRecord) { d.Verdict = Allow }, nil, "verdict"},
-		{"allow for another reason", allow, func(d *DecisionRecord) { d.Reason = ReasonPolicyViolation }, nil, "reason"},
+		{"allow for another reason", allow, func(d *DecisionRecord) { d.Reason = ReasonPolicyViolation }, nil,
+			"reason"},
 		{"denied ALLOW", deny, func(d *DecisionRecord) { d.Reason = ReasonAllow }, nil, "reason"},
 		{"condition", allow, func(d *DecisionRecord) { d.Condition = 7 }, nil, "condition"},
 		{"no rule", allow, func(d *DecisionRecord) { d.Rule = "" }, nil, "rule"},
 		{"rule of none", deny, func(d *DecisionRecord) { d.Rule = "P1:a:b" }, nil, "rule"},
-		{"scope by another word", deny, func(d *DecisionRecord) { d.Reason, d.Condition, d.Rule = ReasonDestinationNotAllowed, 2, "P1:a:b" }, nil, "rule"},
+		{"scope by another word", deny,
+			func(d *DecisionRecord) { d.Reason, d.Condition, d.Rule = ReasonDestinationNotAllowed, 2, "P1:a:b" }, nil,
+			"rule"},
 		{"id", allow, nil, func(d *DecisionRecord) { d.ID = "chat/4" }, "id"},
 		{"hash", allow, nil, func(d *DecisionRecord) { d.PolicyDecisionHash[0] ^= 1 }, "policyDecisionHash"},
 		{"inputs after the hash", allow, nil, func(d *DecisionRecord) { d.InputsHash[0] ^= 1 }, "policyDecisionHash"},
@@ -207,17 +222,23 @@ func TestDecisionDepartures(t *testing.T) {
 		{"no effect", allow, func(d *DecisionRecord) { d.EffectType, d.Risk = "", "" }, nil, "effectType"},
 		{"no effect, denied late", deny, func(d *DecisionRecord) { d.EffectType, d.Risk = "", "" }, nil, "effectType"},
 		{"effect without risk", allow, func(d *DecisionRecord) { d.Risk = "" }, nil, "risk"},
-		{"risk without effect", deny, func(d *DecisionRecord) { d.Reason, d.Condition, d.EffectType = ReasonDriverNotBound, 1, "" }, nil, "risk"},
-		{"effect of no tool", deny, func(d *DecisionRecord) { d.Reason, d.Condition = ReasonToolNotFound, 1 }, nil, "effectType"},
+		{"risk without effect", deny,
+			func(d *DecisionRecord) { d.Reason, d.Condition, d.EffectType = ReasonDriverNotBound, 1, "" }, nil, "risk"},
+		{"effect of no tool", deny, func(d *DecisionRecord) { d.Reason, d.Condition = ReasonToolNotFound, 1 }, nil,
+			"effectType"},
 		{"no expiry", allow, func(d *DecisionRecord) { d.Expires = 0 }, nil, "expires"},
 		{"expires before", allow, func(d *DecisionRecord) { d.Expires = at - 1 }, nil, "expires"},
 		{"expiry of a denial", deny, func(d *DecisionRecord) { d.Expires = at }, nil, "expires"},
 		{"pending of another reason", deny, func(d *DecisionRecord) { d.Pending = ptr(digest("x")) }, nil, "pending"},
-		{"nothing pending", deny, func(d *DecisionRecord) { d.Reason, d.Condition, d.Rule = ReasonApprovalRequired, 4, "P1:a:b" }, nil, "pending"},
+		{"nothing pending", deny,
+			func(d *DecisionRecord) { d.Reason, d.Condition, d.Rule = ReasonApprovalRequired, 4, "P1:a:b" }, nil,
+			"pending"},
 		{"raw arguments allowed", allow, func(d *DecisionRecord) { d.ArgsForm = "raw" }, nil, "argsForm"},
 		{"raw arguments judged", deny, func(d *DecisionRecord) { d.ArgsForm = "raw" }, nil, "argsForm"},
-		{"conflict of no key", deny, func(d *DecisionRecord) { d.Reason, d.Condition = ReasonIdempotencyConflict, 0 }, nil, "idempotency"},
-		{"charges of a denial", deny, func(d *DecisionRecord) { d.Charges = []Charge{charge("P1:a:b", "", 0, 1, 1)} }, nil, "charges"},
+		{"conflict of no key", deny, func(d *DecisionRecord) { d.Reason, d.Condition = ReasonIdempotencyConflict, 0 },
+			nil, "idempotency"},
+		{"charges of a denial", deny, func(d *DecisionRecord) { d.Charges = []Charge{charge("P1:a:b", "", 0, 1, 1)} },
+			nil, "charges"},
 		{"charges not sorted", allow, func(d *DecisionRecord) {
 			d.Charges = []Charge{charge("P1:a:c", "", 0, 1, 1), charge("P1:a:b", "", 0, 1, 1)}
 		}, nil, "charges"},
@@ -227,7 +248,8 @@ func TestDecisionDepartures(t *testing.T) {
 		{"charged twice", allow, func(d *DecisionRecord) {
 			d.Charges = []Charge{charge("P1:a:b", "x", 0, 1, 9), charge("P1:a:b", "x", 1, 1, 9)}
 		}, nil, "charges"},
-		{"over the limit", allow, func(d *DecisionRecord) { d.Charges = []Charge{charge("P1:a:b", "", 1, 1, 1)} }, nil, "charges"},
+		{"over the limit", allow, func(d *DecisionRecord) { d.Charges = []Charge{charge("P1:a:b", "", 1, 1, 1)} }, nil,
+			"charges"},
 		{"session window of another", allow, func(d *DecisionRecord) {
 			d.Charges = []Charge{{Amount: 1, Budget: "P1:a:b", Limit: 1, Of: "elsewhere", Window: "session"}}
 		}, nil, "charges"},
@@ -242,39 +264,48 @@ func TestDecisionDepartures(t *testing.T) {
 				d.Charges = append(d.Charges, charge("P1:a:b", of, 0, 1, 1))
 			}
 		}, nil, "charges"},
-		{"seventeen signals", allow, func(d *DecisionRecord) { d.Signals = strings.Split("abcdefghijklmnopq", "") }, nil, "signals"},
+		{"seventeen signals", allow, func(d *DecisionRecord) { d.Signals = strings.Split("abcdefghijklmnopq", "") },
+			nil, "signals"},
 		{"signals not sorted", allow, func(d *DecisionRecord) { d.Signals = []string{"b", "a"} }, nil, "signals"},
 		{"a role twice", allow, func(d *DecisionRecord) { d.Caller.Roles = []string{"a", "a"} }, nil, "caller"},
-		{"a role of 65 bytes", allow, func(d *DecisionRecord) { d.Caller.Roles = []string{strings.Repeat("x", 65)} }, nil, "caller"},
-		{"a caller of 257 bytes", allow, func(d *DecisionRecord) { d.Caller.ID = strings.Repeat("x", 257) }, nil, "caller"},
-		{"a key of 257 bytes", allow, func(d *DecisionRecord) { d.Idempotency = strings.Repeat("x", 257) }, nil, "idempotency"},
+		{"a role of 65 bytes", allow, func(d *DecisionRecord) { d.Caller.Roles = []string{strings.Repeat("x", 65)} },
+			nil, "caller"},
+		{"a caller of 257 bytes", allow, func(d *DecisionRecord) { d.Caller.ID = strings.Repeat("x", 257) }, nil,
+			"caller"},
+		{"a key of 257 bytes", allow, func(d *DecisionRecord) { d.Idempotency = strings.Repeat("x", 257) }, nil,
+			"idempotency"},
 		{"a tool with a space", allow, func(d *DecisionRecord) { d.Tool = "a b" }, nil, "tool"},
 		{"a risk nobody knows", allow, func(d *DecisionRecord) { d.Risk = "extreme" }, nil, "risk"},
 		{"an effect nobody knows", allow, func(d *DecisionRecord) { d.EffectType = "execute" }, nil, "effectType"},
-		{"a reason that is never logged", deny, func(d *DecisionRecord) { d.Reason, d.Condition = ReasonKernelSealed, 0 }, nil, "reason"},
+		{"a reason that is never logged", deny,
+			func(d *DecisionRecord) { d.Reason, d.Condition = ReasonKernelSealed, 0 }, nil, "reason"},
 	} {
 		err := read(s)
 		if s.field == "" {
 			assert.NoError(t, err, "%s", s.name)
 			continue
 		}
-		assert.True(t, isFault(err, Record, "predicate.decision."+s.field), "%s: %v, want a fault of %s", s.name, err, s.field)
+		assert.True(t, isFault(err, Record, "predicate.decision."+s.field), "%s: %v, want a fault of %s", s.name, err,
+			s.field)
 	}
 	// The first moment of 1970 is not no expiry at all.
 	d := deny()
 	d.Seal("chat", 3, digest("inputs"))
-	st := &Statement{Header: Header{Key: digest("key"), Prev: digest("prev"), Seq: 3, Session: "chat", Time: at}, Receipt: &Receipt{Outcome: Denied, Decision: d}}
-	bad := strings.Replace(string(st.Append(nil)), `"id":"chat/3"`, `"expires":"1970-01-01T00:00:00.000Z","id":"chat/3"`, 1)
-	if _, err := reopen(t, []byte(bad)); err == nil || !strings.Contains(err.Error(), "expires") {
-		t.Errorf("a denial that expires in 1970: %v", err)
-	}
+	st := &Statement{Header: Header{Key: digest("key"), Prev: digest("prev"), Seq: 3, Session: "chat", Time: at},
+		Receipt: &Receipt{Outcome: Denied, Decision: d}}
+	bad := strings.Replace(string(st.Append(nil)), `"id":"chat/3"`,
+		`"expires":"1970-01-01T00:00:00.000Z","id":"chat/3"`, 1)
+	_, err := reopen(t, []byte(bad))
+	assert.True(t, err != nil && strings.Contains(err.Error(), "expires"), "a denial that expires in 1970: %v", err)
 }
 
 // The effect's hash is that of the canonical object, whatever the tool is called.
 func TestEffectHash(t *testing.T) {
 	out := digest("output")
-	for _, e := range []Effect{{Write, digest("args"), nil, "fs.write"}, {Read, digest("args"), &out, "@a/b:c"}, {Destructive, digest("args"), &out, strings.Repeat("x", 128)}} {
-		text := `{"toolName":"` + e.ToolName + `","inputHash":"` + e.InputHash.String() + `","effectType":"` + string(e.EffectType) + `"`
+	for _, e := range []Effect{{Write, digest("args"), nil, "fs.write"}, {Read, digest("args"), &out, "@a/b:c"},
+		{Destructive, digest("args"), &out, strings.Repeat("x", 128)}} {
+		text := `{"toolName":"` + e.ToolName + `","inputHash":"` + e.InputHash.String() + `","effectType":"` +
+			string(e.EffectType) + `"`
 		if e.OutputHash != nil {
 			text += `,"outputHash":"` + e.OutputHash.String() + `"`
 		}

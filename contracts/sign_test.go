@@ -10,8 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/crypto"
 )
 
 // Nothing that its reader would refuse is signed, and nothing that would be read as something else.
@@ -37,40 +39,46 @@ func TestSignRefuses(t *testing.T) {
 		sign func(crypto.Signer) (Envelope, error)
 		says string
 	}{
-		"nonce in capitals":         {request(func(r *ApprovalRequest) { r.Nonce = strings.Repeat("0F", 16) }), "nonce"},
-		"no nonce":                  {request(func(r *ApprovalRequest) { r.Nonce = "" }), "nonce"},
-		"quorum 0":                  {request(func(r *ApprovalRequest) { r.Quorum = 0 }), "quorum"},
-		"quorum beyond doubles":     {request(func(r *ApprovalRequest) { r.Quorum = 1 << 53 }), "quorum"},
-		"roles not sorted":          {request(func(r *ApprovalRequest) { r.Roles = []string{"b", "a"} }), "roles"},
-		"a role twice":              {request(func(r *ApprovalRequest) { r.Roles = []string{"a", "a"} }), "roles"},
-		"a role not UTF-8":          {request(func(r *ApprovalRequest) { r.Roles = []string{"a\xff"} }), "not UTF-8"},
-		"33 roles":                  {request(func(r *ApprovalRequest) { r.Roles = slices.Repeat([]string{"a"}, 33) }), "33 elements"},
-		"the kernel's session":      {request(func(r *ApprovalRequest) { r.Session = "" }), "session"},
-		"@refused":                  {request(func(r *ApprovalRequest) { r.Session = "@refused" }), "session"},
-		"no tool":                   {request(func(r *ApprovalRequest) { r.Tool = "" }), "tool"},
-		"caller not UTF-8":          {request(func(r *ApprovalRequest) { r.Caller.ID = "a\xff" }), "not UTF-8"},
-		"caller of 257 bytes":       {request(func(r *ApprovalRequest) { r.Caller.ID = strings.Repeat("x", 257) }), "id"},
-		"caller's roles not sorted": {request(func(r *ApprovalRequest) { r.Caller.Roles = []string{"b", "a"} }), "roles"},
-		"expires in 12047":          {request(func(r *ApprovalRequest) { r.Expires = far }), "years"},
-		"expires before 1970":       {request(func(r *ApprovalRequest) { r.Expires = -1 }), "years"},
-		"not before 12047":          {request(func(r *ApprovalRequest) { r.NotBefore = far }), "years"},
-		"no delegate":               {grant(func(d *Delegation) { d.Delegate = "" }), "delegate"},
-		"delegate not UTF-8":        {grant(func(d *Delegation) { d.Delegate = "\xc0\xaf" }), "not UTF-8"},
-		"delegator of 257 bytes":    {grant(func(d *Delegation) { d.Delegator = strings.Repeat("x", 257) }), "delegator"},
-		"a control character":       {grant(func(d *Delegation) { d.Delegator = "a\nb" }), "delegator"},
-		"depth beyond doubles":      {grant(func(d *Delegation) { d.Depth = 1 << 53 }), "depth"},
-		"no nonce of a grant":       {grant(func(d *Delegation) { d.Nonce = "" }), "nonce"},
-		"a pattern of tools":        {grant(func(d *Delegation) { d.Only = []string{"send_*"} }), "only"},
-		"an empty tool":             {grant(func(d *Delegation) { d.Only = []string{""} }), "only"},
-		"when a list":               {grant(func(d *Delegation) { d.When = value(t, `[]`) }), "when"},
-		"when null":                 {grant(func(d *Delegation) { d.When = value(t, `null`) }), "when"},
-		"too many tools":            {grant(func(d *Delegation) { d.Only = toolNames(4000) }), "want at most 16384"},
-		"no claims":                 {word(func(a *Attestation) { a.Claims = crypto.Value{} }), "claims"},
-		"claims a string":           {word(func(a *Attestation) { a.Claims = value(t, `"x"`) }), "claims"},
+		"nonce in capitals": {request(func(r *ApprovalRequest) { r.Nonce = strings.Repeat("0F", 16) }),
+			"nonce"},
+		"no nonce":              {request(func(r *ApprovalRequest) { r.Nonce = "" }), "nonce"},
+		"quorum 0":              {request(func(r *ApprovalRequest) { r.Quorum = 0 }), "quorum"},
+		"quorum beyond doubles": {request(func(r *ApprovalRequest) { r.Quorum = 1 << 53 }), "quorum"},
+		"roles not sorted":      {request(func(r *ApprovalRequest) { r.Roles = []string{"b", "a"} }), "roles"},
+		"a role twice":          {request(func(r *ApprovalRequest) { r.Roles = []string{"a", "a"} }), "roles"},
+		"a role not UTF-8":      {request(func(r *ApprovalRequest) { r.Roles = []string{"a\xff"} }), "not UTF-8"},
+		"33 roles": {request(func(r *ApprovalRequest) { r.Roles = slices.Repeat([]string{"a"}, 33) }),
+			"33 elements"},
+		"the kernel's session": {request(func(r *ApprovalRequest) { r.Session = "" }), "session"},
+		"@refused":             {request(func(r *ApprovalRequest) { r.Session = "@refused" }), "session"},
+		"no tool":              {request(func(r *ApprovalRequest) { r.Tool = "" }), "tool"},
+		"caller not UTF-8":     {request(func(r *ApprovalRequest) { r.Caller.ID = "a\xff" }), "not UTF-8"},
+		"caller of 257 bytes": {request(func(r *ApprovalRequest) { r.Caller.ID = strings.Repeat("x", 257) }),
+			"id"},
+		"caller's roles not sorted": {request(func(r *ApprovalRequest) { r.Caller.Roles = []string{"b", "a"} }),
+			"roles"},
+		"expires in 12047":       {request(func(r *ApprovalRequest) { r.Expires = far }), "years"},
+		"expires before 1970":    {request(func(r *ApprovalRequest) { r.Expires = -1 }), "years"},
+		"not before 12047":       {request(func(r *ApprovalRequest) { r.NotBefore = far }), "years"},
+		"no delegate":            {grant(func(d *Delegation) { d.Delegate = "" }), "delegate"},
+		"delegate not UTF-8":     {grant(func(d *Delegation) { d.Delegate = "\xc0\xaf" }), "not UTF-8"},
+		"delegator of 257 bytes": {grant(func(d *Delegation) { d.Delegator = strings.Repeat("x", 257) }), "delegator"},
+		"a control character":    {grant(func(d *Delegation) { d.Delegator = "a\nb" }), "delegator"},
+		"depth beyond doubles":   {grant(func(d *Delegation) { d.Depth = 1 << 53 }), "depth"},
+		"no nonce of a grant":    {grant(func(d *Delegation) { d.Nonce = "" }), "nonce"},
+		"a pattern of tools":     {grant(func(d *Delegation) { d.Only = []string{"send_*"} }), "only"},
+		"an empty tool":          {grant(func(d *Delegation) { d.Only = []string{""} }), "only"},
+		"when a list":            {grant(func(d *Delegation) { d.When = value(t, `[]`) }), "when"},
+		"when null":              {grant(func(d *Delegation) { d.When = value(t, `null`) }), "when"},
+		"too many tools":         {grant(func(d *Delegation) { d.Only = toolNames(4000) }), "want at most 16384"},
+		"no claims":              {word(func(a *Attestation) { a.Claims = crypto.Value{} }), "claims"},
+		"claims a string":        {word(func(a *Attestation) { a.Claims = value(t, `"x"`) }), "claims"},
 		"claims too deep": {word(func(a *Attestation) {
 			a.Claims = value(t, `{"a":`+strings.Repeat("[", 127)+strings.Repeat("]", 127)+`}`)
 		}), "deep"},
-		"claims of 16 KiB":        {word(func(a *Attestation) { a.Claims = value(t, `{"a":"`+strings.Repeat("x", 16<<10)+`"}`) }), "want at most 16384"},
+		"claims of 16 KiB": {word(func(a *Attestation) {
+			a.Claims = value(t, `{"a":"`+strings.Repeat("x", 16<<10)+`"}`)
+		}), "want at most 16384"},
 		"no type":                 {word(func(a *Attestation) { a.Type = "" }), "type"},
 		"attestation in 12047":    {word(func(a *Attestation) { a.Time = far }), "years"},
 		"attestation until 12047": {word(func(a *Attestation) { a.Expires = far }), "years"},
@@ -81,19 +89,18 @@ func TestSignRefuses(t *testing.T) {
 		"version beyond doubles":  {Bundle{Name: "b", Version: 1 << 53}.Sign, "version"},
 	} {
 		asked := &counted{key: k}
-		if e, err := c.sign(asked); err == nil || e != nil || !strings.HasPrefix(err.Error(), "contracts: sign ") || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if asked.signed > 0 {
-			t.Errorf("%s: it was signed, and then refused", name)
-		}
+		e, err := c.sign(asked)
+		assert.True(t, err != nil && e == nil && strings.HasPrefix(err.Error(), "contracts: sign ") &&
+			strings.Contains(err.Error(), c.says), "%s: %v", name, err)
+		assert.True(t, asked.signed <= 0, "%s: it was signed, and then refused", name)
 	}
-	for name, key := range map[string]crypto.Signer{"none": nil, "the zero key": crypto.PrivateKey{}, "one that lies": &counted{key: k, lies: true}, "one that fails": &counted{key: k, fails: true},
+	for name, key := range map[string]crypto.Signer{"none": nil, "the zero key": crypto.PrivateKey{},
+		"one that lies": &counted{key: k, lies: true}, "one that fails": &counted{key: k, fails: true},
 		"one that panics": &counted{key: k, panics: true}} {
 		for what, p := range presentedSamples(t) {
-			if e, err := p.sign(key); err == nil || e != nil || !strings.HasPrefix(err.Error(), "contracts: sign ") {
-				t.Errorf("%s by %s: %v", what, name, err)
-			}
+			e, err := p.sign(key)
+			assert.True(t, err != nil && e == nil && strings.HasPrefix(err.Error(), "contracts: sign "), "%s by %s: %v",
+				what, name, err)
 		}
 	}
 	asked := &counted{key: k}
@@ -143,12 +150,11 @@ func TestPresentedLimits(t *testing.T) {
 	room := MaxPayload - len(s.Payload)
 	e, err = sign(room)
 	require.NoError(t, err)
-	if s, err = new(Reader).Open(e); err != nil || len(s.Payload) != MaxPayload || len(e) > MaxEnvelope {
-		t.Fatalf("%v, an envelope of %d bytes", err, len(e))
-	}
-	if e, err := sign(room + 1); err == nil || e != nil {
-		t.Error("a payload of 16385 bytes was signed")
-	}
+	s, err = new(Reader).Open(e)
+	require.True(t, err == nil && len(s.Payload) == MaxPayload && len(e) <= MaxEnvelope, "%v, an envelope of %d bytes",
+		err, len(e))
+	e, err = sign(room + 1)
+	assert.True(t, err != nil && e == nil, "a payload of 16385 bytes was signed")
 	r := sampleRequest()
 	r.Caller = Caller{strings.Repeat("é", 128), strings.Repeat("x", 256), roleNames(32)}
 	r.Roles, r.Session, r.Tool = roleNames(32), strings.Repeat("s", 128), strings.Repeat("t", 128)
@@ -173,13 +179,10 @@ func TestSignLeavesItsArguments(t *testing.T) {
 	d := Delegation{Delegate: "bob", Delegator: "alice", Expires: 5, Nonce: "n", Only: only}
 	e, err := d.Sign(k)
 	require.NoError(t, err)
-	if !slices.Equal(only, []string{"b", "a", "b"}) || d.Key != (Digest{}) {
-		t.Errorf("changed: %v %s", only, d.Key)
-	}
+	assert.True(t, slices.Equal(only, []string{"b", "a", "b"}) && d.Key == (Digest{}), "changed: %v %s", only, d.Key)
 	d.Only = []string{"a", "b"}
-	if again, err := d.Sign(k); err != nil || !bytes.Equal(again, e) {
-		t.Errorf("another grant: %v", err)
-	}
+	again, err := d.Sign(k)
+	assert.True(t, err == nil && bytes.Equal(again, e), "another grant: %v", err)
 	d.Key = digest("another")
 	if again, err := d.Sign(k); err != nil || !bytes.Equal(again, e) {
 		t.Errorf("Key is not filled in: %v", err)

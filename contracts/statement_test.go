@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/crypto"
 )
 
 func digest(s string) Digest { return crypto.Sum([]byte(s)) }
@@ -23,39 +24,58 @@ func samples() map[string]*Statement {
 		if bytes.Compare(parents[0][:], parents[1][:]) > 0 {
 			parents[0], parents[1] = parents[1], parents[0]
 		}
-		return Header{Key: digest("key"), Lamport: 7, Parents: parents, Prev: digest("prev"), Seq: seq, Session: session, Time: at}
+		return Header{Key: digest("key"), Lamport: 7, Parents: parents, Prev: digest("prev"), Seq: seq,
+			Session: session, Time: at}
 	}
-	allow := &DecisionRecord{ArgsHash: digest("args"), Caller: Caller{"alice", "acme", []string{"clerk", "owner"}}, Condition: 8,
-		Delegation: ptr(digest("grant")), EffectType: Write, Expires: at + 30000, Idempotency: "k\"1", Risk: High, PolicyHash: digest("policy"),
-		Approvals: []Digest{digest("approval")}, Attestations: []Digest{digest("attestation")}, Signals: []string{"a", "b"},
+	allow := &DecisionRecord{ArgsHash: digest("args"), Caller: Caller{"alice", "acme", []string{"clerk", "owner"}},
+		Condition:  8,
+		Delegation: ptr(digest("grant")), EffectType: Write, Expires: at + 30000, Idempotency: "k\"1", Risk: High,
+		PolicyHash: digest("policy"),
+		Approvals:  []Digest{digest("approval")}, Attestations: []Digest{digest("attestation")},
+		Signals: []string{"a", "b"},
 		Charges: []Charge{{Amount: 2, Before: 1, Budget: "P1:bank:pay", Limit: 5, Of: "alice", Window: "total"}},
 		Reason:  ReasonAllow, Rule: "P1:bank:pay", Tool: "send_money", Verdict: Allow}
 	allow.Seal("chat-1", 4, digest("inputs"))
-	deny := &DecisionRecord{ArgsHash: digest("args"), Condition: 5, EffectType: Write, Risk: Low, PolicyHash: digest("policy"),
-		Reason: ReasonNoPolicyDefined, Tool: "send_money"}
+	deny := &DecisionRecord{ArgsHash: digest("args"), Condition: 5, EffectType: Write, Risk: Low,
+		PolicyHash: digest("policy"),
+		Reason:     ReasonNoPolicyDefined, Tool: "send_money"}
 	deny.Seal("chat-1", 5, digest("inputs"))
-	ran := &Receipt{Outcome: Executed, ArgsHash: digest("args"), DecisionHash: digest("prev"), EffectType: Write, FactsHash: ptr(digest("facts")),
-		OutputForm: "jcs", OutputHash: ptr(digest("output")), Reason: ReasonAllow, Sandbox: &SandboxUse{5, digest("module"), "wasi"},
+	ran := &Receipt{Outcome: Executed, ArgsHash: digest("args"), DecisionHash: digest("prev"), EffectType: Write,
+		FactsHash:  ptr(digest("facts")),
+		OutputForm: "jcs", OutputHash: ptr(digest("output")), Reason: ReasonAllow,
+		Sandbox: &SandboxUse{5, digest("module"), "wasi"},
 		Settled: []Settlement{{2, "P1:bank:pay", "alice"}}, Signals: []string{"s"}, Tool: "send_money", Verdict: Allow}
 	effect := ran.Effect()
 	ran.EffectHash = effect.Hash()
-	policy := &PolicyRecord{Documents: []PolicyDocument{{digest("a"), "P1", "bank", 3}, {digest("b"), "P1", "files", 1}}, Engine: Engine{Rules: 1}}
+	policy := &PolicyRecord{Documents: []PolicyDocument{{digest("a"), "P1", "bank", 3},
+		{digest("b"), "P1", "files", 1}}, Engine: Engine{Rules: 1}}
 	policy.Policy = policy.Hash()
 	closing := header("chat-1", 9)
 	return map[string]*Statement{
-		"genesis":    {Header: header("", 0), Genesis: &Genesis{strings.Repeat("0f", 16), "example.test/log", digest("trust"), 1}},
-		"policy":     {Header: header("", 1), Policy: policy},
-		"decision":   {Header: header("chat-1", 4), Decision: allow},
-		"denied":     {Header: header("chat-1", 5), Receipt: &Receipt{Outcome: Denied, Decision: deny}},
-		"receipt":    {Header: header("chat-1", 6), Receipt: ran},
-		"message":    {Header: header("chat-1", 7), Message: &Message{digest("text")}},
-		"session":    {Header: closing, Close: &Close{9, closing.Prev}},
-		"condense":   {Header: header("", 5), Condense: &Condense{digest("carry"), 1, "high", digest("root"), 4}},
-		"key":        {Header: header("", 2), Trust: &TrustRecord{TrustEvent{Type: "key", Origin: "log", Version: 2, ID: ptr(digest("k")), Name: "n", Proof: make([]byte, 64), Public: make([]byte, 32), Role: "approver", Roles: []string{"owner"}}, []Signature{{digest("root"), make([]byte, 64)}}}},
-		"revoke":     {Header: header("", 2), Trust: &TrustRecord{Event: TrustEvent{Type: "revoke", Origin: "log", Version: 2, ID: ptr(digest("k")), Why: "lost"}}},
-		"root":       {Header: header("", 2), Trust: &TrustRecord{Event: TrustEvent{Type: "root", Origin: "log", Version: 2, Threshold: 1, Keys: []RootKey{{digest("k"), "n", make([]byte, 64), make([]byte, 32)}}}}},
-		"undelegate": {Header: header("", 2), Trust: &TrustRecord{Event: TrustEvent{Type: "undelegate", Origin: "log", Version: 2, Delegation: ptr(digest("g")), Delegator: "alice"}}},
-		"freeze":     {Header: header("", 2), Trust: &TrustRecord{Event: TrustEvent{Type: "freeze", Origin: "log", Version: 2, Why: "incident"}}},
+		"genesis": {Header: header("", 0), Genesis: &Genesis{strings.Repeat("0f", 16), "example.test/log",
+			digest("trust"), 1}},
+		"policy":   {Header: header("", 1), Policy: policy},
+		"decision": {Header: header("chat-1", 4), Decision: allow},
+		"denied":   {Header: header("chat-1", 5), Receipt: &Receipt{Outcome: Denied, Decision: deny}},
+		"receipt":  {Header: header("chat-1", 6), Receipt: ran},
+		"message":  {Header: header("chat-1", 7), Message: &Message{digest("text")}},
+		"session":  {Header: closing, Close: &Close{9, closing.Prev}},
+		"condense": {Header: header("", 5), Condense: &Condense{digest("carry"), 1, "high", digest("root"), 4}},
+		"key": {Header: header("", 2),
+			Trust: &TrustRecord{TrustEvent{Type: "key", Origin: "log", Version: 2, ID: ptr(digest("k")), Name: "n",
+				Proof: make([]byte, 64), Public: make([]byte, 32), Role: "approver", Roles: []string{"owner"}},
+				[]Signature{{digest("root"), make([]byte, 64)}}}},
+		"revoke": {Header: header("", 2),
+			Trust: &TrustRecord{Event: TrustEvent{Type: "revoke", Origin: "log", Version: 2, ID: ptr(digest("k")),
+				Why: "lost"}}},
+		"root": {Header: header("", 2),
+			Trust: &TrustRecord{Event: TrustEvent{Type: "root", Origin: "log", Version: 2, Threshold: 1,
+				Keys: []RootKey{{digest("k"), "n", make([]byte, 64), make([]byte, 32)}}}}},
+		"undelegate": {Header: header("", 2),
+			Trust: &TrustRecord{Event: TrustEvent{Type: "undelegate", Origin: "log", Version: 2,
+				Delegation: ptr(digest("g")), Delegator: "alice"}}},
+		"freeze": {Header: header("", 2),
+			Trust: &TrustRecord{Event: TrustEvent{Type: "freeze", Origin: "log", Version: 2, Why: "incident"}}},
 	}
 }
 
@@ -83,7 +103,8 @@ func TestStatementRoundTrip(t *testing.T) {
 	for name, s := range samples() {
 		payload := s.Append(nil)
 		var tree crypto.Tree
-		require.NoError(t, tree.Parse(payload, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth, Object: true}), "%s", name)
+		require.NoError(t, tree.Parse(payload, crypto.Limits{Bytes: MaxPayload, Depth: MaxRecordDepth, Object: true}),
+			"%s", name)
 		canonical := tree.Root().Append(nil)
 		assert.True(t, bytes.Equal(canonical, payload), "%s: written\n%s\ncanonical\n%s", name, payload, canonical)
 		again, err := reopen(t, payload)
@@ -99,7 +120,8 @@ func TestStatementRoundTrip(t *testing.T) {
 	}
 }
 
-// Each field of each record is taken out in turn, and a field nobody knows is put into each object in turn.
+// Each field of each record is taken out in turn, and a field nobody knows is put into each object
+// in turn.
 func TestStatementFieldsAreClosed(t *testing.T) {
 	cases, optionalFields := 0, 0
 	for name, s := range samples() {
@@ -111,15 +133,15 @@ func TestStatementFieldsAreClosed(t *testing.T) {
 			_, err := reopen(t, bad)
 			if err == nil {
 				optionalFields++ // what is left is another valid record only if a field without dependants is gone
-				assert.False(t, bytes.Contains(bad, []byte(`"zz"`)), "%s %d: accepted an unknown field in %s", name, i, bad)
+				assert.False(t, bytes.Contains(bad, []byte(`"zz"`)), "%s %d: accepted an unknown field in %s", name, i,
+					bad)
 			} else if !isFault(err, Record, "") && !isFault(err, Shape, "") {
 				t.Errorf("%s %d: %v for %s", name, i, err, bad)
 			}
 		}
 	}
-	if cases < 300 || optionalFields > 30 {
-		t.Errorf("%d cases, of which %d left a valid record", cases, optionalFields)
-	}
+	assert.True(t, cases >= 300 && optionalFields <= 30, "%d cases, of which %d left a valid record", cases,
+		optionalFields)
 }
 
 // spoil gives the canonical forms of v with each member taken out, and each object given one more.

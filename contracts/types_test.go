@@ -2,44 +2,39 @@ package contracts
 
 import (
 	"encoding/json"
-	"github.com/stretchr/testify/assert"
 	"math"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // Anything but the two texts is an error, and leaves Deny where Allow was.
 func TestVerdictDecodes(t *testing.T) {
 	for text, want := range map[string]Verdict{`"ALLOW"`: Allow, `"DENY"`: Deny} {
 		v := !want
-		if err := json.Unmarshal([]byte(text), &v); err != nil || v != want {
-			t.Errorf("%s: %v %v", text, v, err)
-		}
-		if b, err := json.Marshal(v); err != nil || string(b) != text {
-			t.Errorf("%s was written %s, %v", text, b, err)
-		}
+		err := json.Unmarshal([]byte(text), &v)
+		assert.True(t, err == nil && v == want, "%s: %v %v", text, v, err)
+		b, err := json.Marshal(v)
+		assert.True(t, err == nil && string(b) == text, "%s was written %s, %v", text, b, err)
 	}
-	for _, text := range []string{`null`, `"allow"`, `"Allow"`, `"deny"`, `""`, `" ALLOW"`, `"ALLOW "`, `"ALLOWED"`, `true`, `false`, `1`, `0`, `{}`, `[]`, `["ALLOW"]`,
+	for _, text := range []string{`null`, `"allow"`, `"Allow"`, `"deny"`, `""`, `" ALLOW"`, `"ALLOW "`, `"ALLOWED"`,
+		`true`, `false`, `1`, `0`, `{}`, `[]`, `["ALLOW"]`,
 		`"\u0041LLOW"`, `{"verdict":"ALLOW"}`} {
 		v := Allow
-		if err := json.Unmarshal([]byte(text), &v); err == nil || v != Deny {
-			t.Errorf("%s: %v %v", text, v, err)
-		}
+		err := json.Unmarshal([]byte(text), &v)
+		assert.True(t, err != nil && v == Deny, "%s: %v %v", text, v, err)
 		s := struct{ V Verdict }{Allow}
-		if err := json.Unmarshal([]byte(`{"V":`+text+`}`), &s); err == nil || s.V != Deny {
-			t.Errorf("%s in an object: %v %v", text, s.V, err)
-		}
+		err = json.Unmarshal([]byte(`{"V":`+text+`}`), &s)
+		assert.True(t, err != nil && s.V == Deny, "%s in an object: %v %v", text, s.V, err)
 	}
 	for _, b := range []string{``, `"`, `A`, `ALLOW`, `"ALLOW`, `ALLOW"`} {
 		v := Allow
-		if err := v.UnmarshalJSON([]byte(b)); err == nil || v != Deny {
-			t.Errorf("UnmarshalJSON of %q: %v %v", b, v, err)
-		}
+		err := v.UnmarshalJSON([]byte(b))
+		assert.True(t, err != nil && v == Deny, "UnmarshalJSON of %q: %v %v", b, v, err)
 	}
 	var zero Verdict
-	if zero != Deny || zero.String() != "DENY" {
-		t.Errorf("the zero Verdict is %s", zero)
-	}
+	assert.True(t, zero == Deny && zero.String() == "DENY", "the zero Verdict is %s", zero)
 }
 
 // A moment has one text, and a text one moment.
@@ -52,17 +47,19 @@ func TestTimeText(t *testing.T) {
 		"9999-12-31T23:59:59.999Z": maxTime,
 	} {
 		got, err := ParseTime(text)
-		if err != nil || got != want || got.String() != text || TimeOf(got.Time()) != got {
-			t.Errorf("%s: %d %v, %s", text, got, err, got)
-		}
+		assert.True(t, err == nil && got == want && got.String() == text && TimeOf(got.Time()) == got, "%s: %d %v, %s",
+			text, got, err, got)
 	}
-	for _, text := range []string{"", "1969-12-31T23:59:59.999Z", "0000-01-01T00:00:00.000Z", "10000-01-01T00:00:00.000Z", "2026-01-01T24:00:00.000Z", "2026-01-01T00:00:60.000Z",
-		"2026-01-01T00:00:00Z", "2026-01-01T00:00:00.00Z", "2026-01-01T00:00:00.0000Z", "2026-01-01T00:00:00,000Z", "2026-01-01T00:00:00.000+00:00", "2026-01-01T00:00:00.000z",
-		"2026-01-01 00:00:00.000Z", "2026-01-01t00:00:00.000Z", "2026-02-30T00:00:00.000Z", "2025-02-29T00:00:00.000Z", "2026-13-01T00:00:00.000Z", "2026-00-01T00:00:00.000Z",
-		"2026-01-01T0:00:00.000Z", " 2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.000Z\n", "+2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.000", "2026-1-1T00:00:00.000Z"} {
-		if got, err := ParseTime(text); err == nil || got != 0 {
-			t.Errorf("%q: %d %v", text, got, err)
-		}
+	for _, text := range []string{"", "1969-12-31T23:59:59.999Z", "0000-01-01T00:00:00.000Z",
+		"10000-01-01T00:00:00.000Z", "2026-01-01T24:00:00.000Z", "2026-01-01T00:00:60.000Z",
+		"2026-01-01T00:00:00Z", "2026-01-01T00:00:00.00Z", "2026-01-01T00:00:00.0000Z", "2026-01-01T00:00:00,000Z",
+		"2026-01-01T00:00:00.000+00:00", "2026-01-01T00:00:00.000z",
+		"2026-01-01 00:00:00.000Z", "2026-01-01t00:00:00.000Z", "2026-02-30T00:00:00.000Z", "2025-02-29T00:00:00.000Z",
+		"2026-13-01T00:00:00.000Z", "2026-00-01T00:00:00.000Z",
+		"2026-01-01T0:00:00.000Z", " 2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.000Z\n",
+		"+2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.000", "2026-1-1T00:00:00.000Z"} {
+		got, err := ParseTime(text)
+		assert.True(t, err != nil && got == 0, "%q: %d %v", text, got, err)
 	}
 }
 
@@ -86,20 +83,19 @@ func TestTimeOfAnyClock(t *testing.T) {
 		from Time
 		d    time.Duration
 		want Time
-	}{{5, time.Second, 1005}, {5, 1999 * time.Microsecond, 6}, {maxTime - 5, time.Hour, maxTime}, {maxTime, math.MaxInt64, maxTime}} {
+	}{{5, time.Second, 1005}, {5, 1999 * time.Microsecond, 6}, {maxTime - 5, time.Hour, maxTime},
+		{maxTime, math.MaxInt64, maxTime}} {
 		assert.Equal(t, c.want, c.from.Add(c.d), "%d + %v =", c.from, c.d)
 	}
 }
 
 func TestCallerEqual(t *testing.T) {
 	a := Caller{"alice", "acme", []string{"clerk", "owner"}}
-	if !a.Equal(Caller{"alice", "acme", []string{"clerk", "owner"}}) || !(Caller{}).Equal(Caller{Roles: []string{}}) {
-		t.Error("equal callers differ")
-	}
-	for _, b := range []Caller{{}, {"alice", "acme", nil}, {"alice", "acme", []string{"clerk"}}, {"alice", "acme", []string{"owner", "clerk"}}, {"alice", "", a.Roles}, {"", "acme", a.Roles}} {
-		if a.Equal(b) || b.Equal(a) {
-			t.Errorf("%+v is the same", b)
-		}
+	assert.True(t, a.Equal(Caller{"alice", "acme", []string{"clerk", "owner"}}) &&
+		(Caller{}).Equal(Caller{Roles: []string{}}), "equal callers differ")
+	for _, b := range []Caller{{}, {"alice", "acme", nil}, {"alice", "acme", []string{"clerk"}},
+		{"alice", "acme", []string{"owner", "clerk"}}, {"alice", "", a.Roles}, {"", "acme", a.Roles}} {
+		assert.True(t, !a.Equal(b) && !b.Equal(a), "%+v is the same", b)
 	}
 }
 
@@ -107,19 +103,16 @@ func TestCallerEqual(t *testing.T) {
 func TestEnvelopesAsJSON(t *testing.T) {
 	text := `{"payload":"AA=="}`
 	b, err := json.Marshal(map[string]any{"entry": Entry(text), "none": Entry(nil), "envelope": Envelope(text)})
-	if want := `{"entry":` + text + `,"envelope":` + text + `,"none":null}`; err != nil || string(b) != want {
-		t.Errorf("%s %v", b, err)
-	}
+	want := `{"entry":` + text + `,"envelope":` + text + `,"none":null}`
+	assert.True(t, err == nil && string(b) == want, "%s %v", b, err)
 	var in struct{ Envelope Envelope }
 	src := []byte(`{"Envelope":` + text + `}`)
-	if err := json.Unmarshal(src, &in); err != nil || string(in.Envelope) != text {
-		t.Errorf("%s %v", in.Envelope, err)
-	}
+	err = json.Unmarshal(src, &in)
+	assert.True(t, err == nil && string(in.Envelope) == text, "%s %v", in.Envelope, err)
 	for i := range src {
 		src[i] = 'x'
 	}
 	assert.Equal(t, text, string(in.Envelope), "the envelope is not a copy")
-	if Envelope(text).Digest() != digest(text) || Entry(text).Hash() == digest(text) {
-		t.Error("envelopes are named by their digest, entries by their leaf hash")
-	}
+	assert.True(t, Envelope(text).Digest() == digest(text) && Entry(text).Hash() != digest(text),
+		"envelopes are named by their digest, entries by their leaf hash")
 }

@@ -16,21 +16,30 @@ import (
 
 // toolArgs is what a model sends to write a file: about 900 bytes, most of them code in one string.
 func toolArgs() []byte {
-	code := "package main\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\n// main greets whoever is named.\nfunc main() {\n\tif len(os.Args) < 2 {\n\t\tfmt.Fprintln(os.Stderr, \"usage: greet NAME\")\n\t\tos.Exit(2)\n\t}\n" +
-		"\tfor i, name := range os.Args[1:] {\n\t\tif name == \"\" {\n\t\t\tcontinue\n\t\t}\n\t\tfmt.Printf(\"%d: hello, %s\\n\", i, name)\n\t}\n}\n\n" +
-		"// sum adds what it is given, and is here so that the file has a certain length.\nfunc sum(xs ...int) (total int) {\n\tfor _, x := range xs {\n\t\ttotal += x\n\t}\n\treturn total\n}\n\nfunc mean(xs ...int) int {\n\tif len(xs) == 0 {\n\t\treturn 0\n\t}\n\treturn sum(xs...) / len(xs)\n}\n\n// largest is what no other exceeds.\nfunc largest(xs ...int) (most int) {\n\tfor _, x := range xs {\n\t\tmost = max(most, x)\n\t}\n\treturn most\n}\n"
+	code := "package main\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\n// main greets whoever is named.\nfunc main() " +
+		"{\n\tif len(os.Args) < 2 {\n\t\tfmt.Fprintln(os.Stderr, \"usage: greet NAME\")\n\t\tos.Exit(2)\n\t}\n" +
+		"\tfor i, name := range os.Args[1:] {\n\t\tif name == \"\" {\n\t\t\tcontinue\n\t\t}\n\t\tfmt.Printf(\"%d: " +
+		"hello, %s\\n\", i, name)\n\t}\n}\n\n" +
+		"// sum adds what it is given, and is here so that the file has a certain length.\nfunc sum(xs ...int) " +
+		"(total int) {\n\tfor _, x := range xs {\n\t\ttotal += x\n\t}\n\treturn total\n}\n\nfunc mean(xs ...int) int " +
+		"{\n\tif len(xs) == 0 {\n\t\treturn 0\n\t}\n\treturn sum(xs...) / len(xs)\n}\n\n// largest is what no other " +
+		"exceeds.\nfunc largest(xs ...int) (most int) {\n\tfor _, x := range xs {\n\t\tmost = max(most, " +
+		"x)\n\t}\n\treturn most\n}\n"
 	text, err := json.Marshal(code)
 	if err != nil {
 		panic(err)
 	}
 	text = bytes.ReplaceAll(text, []byte(`\u003c`), []byte("<"))
-	return fmt.Appendf(nil, `{"path": "cmd/greet/main.go", "content": %s, "mode": 420, "create": true, "timeout": 2.5, "tags": ["go", "example"]}`, text)
+	return fmt.Appendf(nil,
+		`{"path": "cmd/greet/main.go", "content": %s, "mode": 420, "create": true, "timeout": 2.5, "tags": ["go", `+
+			`"example"]}`, text)
 }
 
 // records are nested objects whose keys stand in no order.
 func records(size int) []byte {
 	r := rand.New(rand.NewPCG(1, 2))
-	names := []string{"name", "id", "email", "address", "city", "street", "zip", "tags", "score", "active", "parent", "items", "count", "note"}
+	names := []string{"name", "id", "email", "address", "city", "street", "zip", "tags", "score", "active", "parent",
+		"items", "count", "note"}
 	var b strings.Builder
 	var record func(depth int)
 	record = func(depth int) {
@@ -95,8 +104,9 @@ func allDoubles() []byte {
 	return append(b[:len(b)-1], "]}"...)
 }
 
-// BenchmarkCanonical reads and writes each text as arguments. jcs does the same bytes in the same loop, and the results are compared in
-// it. Medians. Goals: at most 3 ns/byte for arguments and records, no allocation, 0.2 of jcs.
+// BenchmarkCanonical reads and writes each text as arguments. jcs does the same bytes in the same
+// loop, and the results are compared in it. Medians. Goals: at most 3 ns/byte for arguments and
+// records, no allocation, 0.2 of jcs.
 func BenchmarkCanonical(b *testing.B) {
 	for _, text := range []struct {
 		name string
@@ -116,7 +126,9 @@ func BenchmarkCanonical(b *testing.B) {
 			var tree Tree
 			var dst []byte
 			var ours, theirs []time.Duration
-			rounds := max(16, 16<<10/len(text.src)) // of ours for each of theirs: the clock is read seldom, and what jcs leaves the collector counts little
+			// of ours for each of theirs: the clock is read seldom, and what jcs leaves the
+			// collector counts little
+			rounds := max(16, 16<<10/len(text.src))
 			for b.Loop() {
 				t0 := time.Now()
 				for range rounds {

@@ -2,13 +2,14 @@ package crypto
 
 import (
 	"bytes"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -56,7 +57,8 @@ func TestRFC8785(t *testing.T) {
 		   "\u00f6": "Latin Small Letter O With Diaeresis"
 		 }`: "{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\u0080\":\"Control\",\"ö\":\"Latin Small Letter O With Diaeresis\",\"€\":\"Euro Sign\",\"😀\":\"Emoji: Grinning Face\",\"\ufb33\":\"Hebrew Letter Dalet With Dagesh\"}",
 		`{"peach":1,"péché":2,"pêche":3,"sin":4}`: `{"peach":1,"péché":2,"pêche":3,"sin":4}`,
-		`{"1": {"f": {"f": "hi","F": 5} ,"\n": 56.0}, "10": { }, "": "empty", "a": { }, "111": [ {"e": "yes","E": "no" } ], "A": { }}`: `{"":"empty","1":{"\n":56,"f":{"F":5,"f":"hi"}},"10":{},"111":[{"E":"no","e":"yes"}],"A":{},"a":{}}`,
+		`{"1": {"f": {"f": "hi","F": 5} ,"\n": 56.0}, "10": { }, "": "empty", "a": { }, "111": [ {"e": "yes","E": ` +
+			`"no" } ], "A": { }}`: `{"":"empty","1":{"\n":56,"f":{"F":5,"f":"hi"}},"10":{},"111":[{"E":"no","e":"yes"}],"A":{},"a":{}}`,
 		`{"Unnormalized":"A\u030a"}`: "{\"Unnormalized\":\"A\u030a\"}",
 		` 1 `:                        `1`, "\tnull\r\n": `null`, `"x"`: `"x"`, `[ ]`: `[]`, `{ }`: `{}`,
 	} {
@@ -89,7 +91,8 @@ func canonicalPair(s string) string {
 	return `{"k":[` + s + `],` + s + `:1}`
 }
 
-// TestEveryEscape writes each character of the basic plane as an escape, and each as itself where JSON has it so.
+// TestEveryEscape writes each character of the basic plane as an escape, and each as itself where
+// JSON has it so.
 func TestEveryEscape(t *testing.T) {
 	var tree Tree
 	for r := rune(0); r < 0x10000; r++ {
@@ -98,7 +101,8 @@ func TestEveryEscape(t *testing.T) {
 		}
 		want := AppendString(nil, string(r))
 		hex := []byte{hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15]}
-		for _, src := range []string{`"\u` + string(hex) + `"`, `"\u` + strings.ToUpper(string(hex)) + `"`, string(want)} {
+		for _, src := range []string{`"\u` + string(hex) + `"`, `"\u` + strings.ToUpper(string(hex)) + `"`,
+			string(want)} {
 			require.NoError(t, tree.Parse([]byte(src), otherLimits), "%q", src)
 			got := tree.Root().Append(nil)
 			require.True(t, bytes.Equal(got, want), "%q is %q, want %q", src, got, want)
@@ -109,25 +113,34 @@ func TestEveryEscape(t *testing.T) {
 
 func TestAppendString(t *testing.T) {
 	for s, want := range map[string]string{
-		"": `""`, "a": `"a"`, "\"\\/": `"\"\\/"`, "\x00\b\t\n\x0b\f\r\x1f\x7f": "\"\\u0000\\b\\t\\n\\u000b\\f\\r\\u001f\x7f\"", "é€😀": `"é€😀"`, "<>&\u2028": "\"<>&\u2028\"",
-		"\xff": "\"\uFFFD\"", "a\xc3": "\"a\uFFFD\"", "\xed\xa0\x80b": "\"\uFFFD\uFFFD\uFFFDb\"", "\xc3\"": "\"\uFFFD\\\"\"", "\uFFFD": "\"\uFFFD\"",
+		"": `""`, "a": `"a"`, "\"\\/": `"\"\\/"`,
+		"\x00\b\t\n\x0b\f\r\x1f\x7f": "\"\\u0000\\b\\t\\n\\u000b\\f\\r\\u001f\x7f\"", "é€😀": `"é€😀"`,
+		"<>&\u2028": "\"<>&\u2028\"",
+		"\xff":      "\"\uFFFD\"", "a\xc3": "\"a\uFFFD\"", "\xed\xa0\x80b": "\"\uFFFD\uFFFD\uFFFDb\"",
+		"\xc3\"": "\"\uFFFD\\\"\"", "\uFFFD": "\"\uFFFD\"",
 	} {
 		assert.Equal(t, "x"+want, string(AppendString([]byte("x"), s)), "%q is", s)
 		mustBe(t, want, want, otherLimits)
 	}
 }
 
-// TestKeyOrder has keys in canonical order, and gives them in every order of three, with other keys between and without.
+// TestKeyOrder has keys in canonical order, and gives them in every order of three, with other keys
+// between and without.
 func TestKeyOrder(t *testing.T) {
 	for _, keys := range [][]string{
-		{"", "a", "b"}, {"a", "aa", "ab"}, {"1", "10", "2"}, {"A", "Z", "a"}, {`\n`, " ", `\"`}, {`\u0000`, `\u0001`, `\b`}, {`\t`, `\u000b`, `\u001f`},
+		{"", "a", "b"}, {"a", "aa", "ab"}, {"1", "10", "2"}, {"A", "Z", "a"}, {`\n`, " ", `\"`},
+		{`\u0000`, `\u0001`, `\b`}, {`\t`, `\u000b`, `\u001f`},
 		{"\u007f", "\u0080", "é"}, {"é", "€", "\U0001F600"},
 		{"\U0001F600", "\uE000", "\uFB33"}, // D83D before E000 and FB33
 		{"\uD7FF", "\U00010000", "\uFFFF"}, {"\U00010000", "\U0010FFFF", "\uE000"},
 		{"\U0001F600", "\U0001F601", "\U0001F601a"}, {"\U0001F600\uE000", "\U0001F600\uE001", "\U0001F601"},
-		{"x\U0001F600", "x\uFB33", "x\uFB33\U0001F600"}, {`\"\uD83D\uDE00`, `\"` + "\uFB33", `a`}, {"a\U0001F600", "a\uFB33", "b"},
-		{"12345678", "123456780", "123456781"}, {"1234567", "1234567!", "12345678"}, {"123456", "123456 ", "1234567"}, {"12345678", "12345678!", "123456789"}, {"1234567", "12345678", "1234567é"}, {"12345679", "1234567\U0001F600", "1234567\uFB33"},
-		{"aaaaaaaaaaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaaaaaaaab", "aaaaaaaaaaaaaaaaaaaaaaab\\n"}, {`a\n`, `a\"`, `a\\`}, {`\n` + "\U0001F600", `\n` + "\U0001F601", `\n` + "\uFB33"}, {`aaaaaaaa\n`, `aaaaaaaa!`, "aaaaaaaaé"},
+		{"x\U0001F600", "x\uFB33", "x\uFB33\U0001F600"}, {`\"\uD83D\uDE00`, `\"` + "\uFB33", `a`},
+		{"a\U0001F600", "a\uFB33", "b"},
+		{"12345678", "123456780", "123456781"}, {"1234567", "1234567!", "12345678"}, {"123456", "123456 ", "1234567"},
+		{"12345678", "12345678!", "123456789"}, {"1234567", "12345678", "1234567é"},
+		{"12345679", "1234567\U0001F600", "1234567\uFB33"},
+		{"aaaaaaaaaaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaaaaaaaab", "aaaaaaaaaaaaaaaaaaaaaaab\\n"}, {`a\n`, `a\"`, `a\\`},
+		{`\n` + "\U0001F600", `\n` + "\U0001F601", `\n` + "\uFB33"}, {`aaaaaaaa\n`, `aaaaaaaa!`, "aaaaaaaaé"},
 	} {
 		for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 			var src, want strings.Builder
@@ -140,7 +153,8 @@ func TestKeyOrder(t *testing.T) {
 	}
 }
 
-// TestKeyOrderOfManyKeys compares with the definition, UTF-16 code units, for more keys than insertion sorts.
+// TestKeyOrderOfManyKeys compares with the definition, UTF-16 code units, for more keys than
+// insertion sorts.
 func TestKeyOrderOfManyKeys(t *testing.T) {
 	g := newGenerator(11)
 	checked := 0
@@ -166,26 +180,20 @@ func TestKeyOrderOfManyKeys(t *testing.T) {
 		for it := tree.Root().Iter(); it.Next(); n++ {
 			key := string(it.Key())
 			require.True(t, keys[key], "%q is no key", key)
-			if n > 0 && utf16Compare(last, key) >= 0 {
-				t.Fatalf("%q before %q", last, key)
-			}
+			require.False(t, n > 0 && utf16Compare(last, key) >= 0, "%q before %q", last, key)
 			last = key
 			checked++
 		}
 		require.Len(t, keys, n, "%d keys of", n)
 	}
-	if checked < 1000 {
-		t.Errorf("%d keys checked", checked)
-	}
+	assert.True(t, checked >= 1000, "%d keys checked", checked)
 }
 
 // addSeeds gives the contents of the seed files; there must be some.
 func addSeeds(t testing.TB, add func([]byte)) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/json/*.json")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no seeds: %v", err)
-	}
+	require.True(t, err == nil && len(files) != 0, "no seeds: %v", err)
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		require.NoError(t, err)

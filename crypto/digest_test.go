@@ -2,17 +2,20 @@ package crypto
 
 import (
 	"encoding/json"
-	"github.com/stretchr/testify/assert"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestHashes(t *testing.T) {
 	empty := "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	assert.Equal(t, empty, Sum(nil).String(), "SHA-256 of nothing:")
-	// The vectors of the Certificate Transparency project: a leaf without bytes, and the tree of two leaves, "" and 00.
+	// The vectors of the Certificate Transparency project: a leaf without bytes, and the tree of
+	// two leaves, "" and 00.
 	assert.Equal(t, "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d", LeafHash(nil).String(), "leaf:")
-	assert.Equal(t, "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125", NodeHash(LeafHash(nil), LeafHash([]byte{0})).String(), "node:")
+	assert.Equal(t, "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125",
+		NodeHash(LeafHash(nil), LeafHash([]byte{0})).String(), "node:")
 	for _, n := range []int{0, 1, 54, 55, 56, 63, 64, 65, 1000} {
 		b := []byte(strings.Repeat("x", n))
 		assert.Equal(t, Sum(append([]byte{0}, b...)), LeafHash(b), "the leaf hash of %d bytes", n)
@@ -41,19 +44,17 @@ func TestDigestHasOneSpelling(t *testing.T) {
 	} else if err := json.Unmarshal(b, &back); err != nil || back != d {
 		t.Error(err)
 	}
-	for _, bad := range []string{"", text[1:], text + "0", strings.ToUpper(text), " " + text[1:], text[:63] + "g", text[:63] + "\x00", "0x" + text[2:], text[:62] + "é"} {
-		if got, err := ParseDigest(bad); err == nil || got != (Digest{}) {
-			t.Errorf("%q is a digest", bad)
-		}
-		if err := back.UnmarshalText([]byte(bad)); err == nil || back != d {
-			t.Errorf("%q changed the digest", bad)
-		}
+	for _, bad := range []string{"", text[1:], text + "0", strings.ToUpper(text), " " + text[1:], text[:63] + "g",
+		text[:63] + "\x00", "0x" + text[2:], text[:62] + "é"} {
+		got, err := ParseDigest(bad)
+		assert.True(t, err != nil && got == (Digest{}), "%q is a digest", bad)
+		err = back.UnmarshalText([]byte(bad))
+		assert.True(t, err != nil && back == d, "%q changed the digest", bad)
 	}
 }
 
 func TestHashesDoNotAllocate(t *testing.T) {
 	b, sink := make([]byte, 1500), Digest{}
-	if n := testing.AllocsPerRun(20, func() { sink = NodeHash(LeafHash(b), Sum(b)) }); n != 0 || sink == (Digest{}) {
-		t.Errorf("%v allocations", n)
-	}
+	n := testing.AllocsPerRun(20, func() { sink = NodeHash(LeafHash(b), Sum(b)) })
+	assert.True(t, n == 0 && sink != (Digest{}), "%v allocations", n)
 }

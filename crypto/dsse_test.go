@@ -4,14 +4,16 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// TestPAE has the example of the DSSE specification, and pairs that differ in nothing but where one string ends.
+// TestPAE has the example of the DSSE specification, and pairs that differ in nothing but where one
+// string ends.
 func TestPAE(t *testing.T) {
 	for _, test := range []struct{ payloadType, payload, want string }{
 		{"http://example.com/HelloWorld", "hello world", "DSSEv1 29 http://example.com/HelloWorld 11 hello world"},
@@ -21,7 +23,8 @@ func TestPAE(t *testing.T) {
 		{"é", "é", "DSSEv1 2 é 2 é"}, // bytes, not characters
 		{"t", "\x00\xff", "DSSEv1 1 t 2 \x00\xff"},
 	} {
-		if got := AppendPAE([]byte("before "), test.payloadType, []byte(test.payload)); string(got) != "before "+test.want {
+		if got := AppendPAE([]byte("before "), test.payloadType,
+			[]byte(test.payload)); string(got) != "before "+test.want {
 			t.Errorf("%q, want %q", got, test.want)
 		}
 	}
@@ -41,15 +44,18 @@ func TestEnvelopeIsCanonical(t *testing.T) {
 				Signatures           []struct{ Keyid, Sig string }
 			}
 			require.NoError(t, json.Unmarshal(text, &e))
-			if e.PayloadType != payloadType || e.Payload != base64.StdEncoding.EncodeToString([]byte(payload)) || len(e.Signatures) != 1 ||
-				e.Signatures[0].Keyid != Sum([]byte("k")).String() || e.Signatures[0].Sig != base64.StdEncoding.EncodeToString(sig) {
+			if e.PayloadType != payloadType || e.Payload != base64.StdEncoding.EncodeToString([]byte(payload)) ||
+				len(e.Signatures) != 1 ||
+				e.Signatures[0].Keyid != Sum([]byte("k")).String() ||
+				e.Signatures[0].Sig != base64.StdEncoding.EncodeToString(sig) {
 				t.Errorf("%s", text)
 			}
 		}
 	}
 }
 
-// TestPackageComment verifies the example that the package comment gives, as someone would who has only the comment.
+// TestPackageComment verifies the example that the package comment gives, as someone would who has
+// only the comment.
 func TestPackageComment(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
@@ -74,9 +80,8 @@ func TestPackageComment(t *testing.T) {
 	assert.Equal(t, pae, string(AppendPAE(nil, payloadType, payload)), "the encoding is")
 	assert.True(t, Verify(pub, []byte(pae), sig), "the signature does not verify")
 	id := KeyID(pub)
-	if signature.Get("keyid").Text() != id.String() || !strings.Contains(string(doc), "with the id "+id.String()) {
-		t.Error("the key id is another")
-	}
+	assert.True(t, signature.Get("keyid").Text() == id.String() && strings.Contains(string(doc),
+		"with the id "+id.String()), "the key id is another")
 	got := AppendEnvelope(nil, payloadType, payload, id, sig)
 	assert.True(t, bytes.Equal(got, envelope), "the envelope is %s", got)
 }

@@ -3,14 +3,15 @@ package crypto
 import (
 	"bytes"
 	"encoding/json"
-	"github.com/stretchr/testify/require"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
 )
 
-// FuzzParse: what is accepted is accepted by encoding/json, has the canonical form that jcs gives it, and that form is its own. Arguments
-// are a part of it.
+// FuzzParse: what is accepted is accepted by encoding/json, has the canonical form that jcs gives
+// it, and that form is its own. Arguments are a part of it.
 func FuzzParse(f *testing.F) {
 	addSeeds(f, func(b []byte) { f.Add(b) })
 	g := newGenerator(3)
@@ -29,9 +30,9 @@ func FuzzParse(f *testing.F) {
 		}
 		require.True(t, accepted, "%q: arguments, but not JSON", src)
 		var again Tree
-		if twice, err := again.ParseArgs(nil, args); err != nil || !bytes.Equal(twice, args) || !again.Root().Equal(tree.Root()) {
-			t.Fatalf("%q: %s became %s, %v", src, args, twice, err)
-		}
+		twice, err := again.ParseArgs(nil, args)
+		require.True(t, err == nil && bytes.Equal(twice, args) && again.Root().Equal(tree.Root()),
+			"%q: %s became %s, %v", src, args, twice, err)
 		walk(t, tree.Root())
 	})
 }
@@ -50,9 +51,7 @@ func walk(t *testing.T, v Value) {
 	for it := v.Iter(); it.Next(); n++ {
 		if v.Kind() == Object {
 			key := string(it.Key())
-			if n > 0 && utf16Compare(last, key) >= 0 {
-				t.Fatalf("%q before %q", last, key)
-			}
+			require.False(t, n > 0 && utf16Compare(last, key) >= 0, "%q before %q", last, key)
 			last = key
 			require.True(t, v.Get(key).Equal(it.Value()), "%q is not found", key)
 		} else if !v.At(n).Equal(it.Value()) {
@@ -63,10 +62,12 @@ func walk(t *testing.T, v Value) {
 	require.Equal(t, v.Len(), n, "%d of", n)
 }
 
-// FuzzNumber: a token is accepted if and only if exact arithmetic says that its double keeps its value.
+// FuzzNumber: a token is accepted if and only if exact arithmetic says that its double keeps its
+// value.
 func FuzzNumber(f *testing.F) {
 	addSeeds(f, func(b []byte) {
-		for token := range strings.FieldsFuncSeq(string(b), func(r rune) bool { return strings.ContainsRune(",[]{}: ", r) }) {
+		for token := range strings.FieldsFuncSeq(string(b),
+			func(r rune) bool { return strings.ContainsRune(",[]{}: ", r) }) {
 			f.Add(token)
 		}
 	})
@@ -104,11 +105,8 @@ func FuzzString(f *testing.F) {
 		require.True(t, compareReaders(t, spelled), "%q: refused", spelled)
 		var tree Tree
 		require.NoError(t, tree.Parse(spelled, otherLimits))
-		if got := tree.Root().Get("k").Text(); utf8.ValidString(s) && got != want {
-			t.Fatalf("%q became %q", s, got)
-		}
-		if !tree.Root().Get(want+"k").Exists() && utf8.ValidString(s) {
-			t.Fatalf("%q is not found", want)
-		}
+		got := tree.Root().Get("k").Text()
+		require.False(t, utf8.ValidString(s) && got != want, "%q became %q", s, got)
+		require.False(t, !tree.Root().Get(want+"k").Exists() && utf8.ValidString(s), "%q is not found", want)
 	})
 }

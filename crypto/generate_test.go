@@ -10,7 +10,8 @@ import (
 	"unicode/utf16"
 )
 
-// A generator writes random JSON texts: values as applications have them, spelled in every way that JSON allows, and some spoiled.
+// A generator writes random JSON texts: values as applications have them, spelled in every way that
+// JSON allows, and some spoiled.
 type generator struct {
 	r *rand.Rand
 }
@@ -104,7 +105,8 @@ func (g *generator) space(b []byte) []byte {
 	return b
 }
 
-var alphabet = []string{"a", "b", "A", "k", "s", "0", " ", "name", "id", "/", "\"", "\\", "\n", "\x00", "\x1f", "\t", "\x7f", "é", "ſ", "\u212a", "€", "\u2028", "\ud7ff", "\ue000", "\ufb33", "\uffff",
+var alphabet = []string{"a", "b", "A", "k", "s", "0", " ", "name", "id", "/", "\"", "\\", "\n", "\x00", "\x1f", "\t",
+	"\x7f", "é", "ſ", "\u212a", "€", "\u2028", "\ud7ff", "\ue000", "\ufb33", "\uffff",
 	"\U00010000", "😀", "\U0010ffff", "abcdefgh", "abcdefghi", "ABCDEFGHIJ"}
 
 func (g *generator) text() string {
@@ -145,9 +147,12 @@ func (g *generator) number() string {
 	case 2:
 		return fmt.Sprintf("%d.%0*d", g.r.IntN(1000)-500, 1+g.r.IntN(8), g.r.IntN(10000))
 	case 3:
-		return fmt.Sprintf("%d%s%s%d", g.r.IntN(1000), []string{"e", "E"}[g.r.IntN(2)], []string{"", "+", "-"}[g.r.IntN(3)], g.r.IntN(30))
+		return fmt.Sprintf("%d%s%s%d", g.r.IntN(1000), []string{"e", "E"}[g.r.IntN(2)],
+			[]string{"", "+", "-"}[g.r.IntN(3)], g.r.IntN(30))
 	case 4:
-		return []string{"0", "-0", "-0.0", "0e0", "0.000001", "0.0000001", "1e21", "1e20", "100000000000000000000", "1000000000000000000000", "5e-324", "1.7976931348623157e308", "9007199254740993", "0.10000000000000001", "1e23"}[g.r.IntN(15)]
+		return []string{"0", "-0", "-0.0", "0e0", "0.000001", "0.0000001", "1e21", "1e20", "100000000000000000000",
+			"1000000000000000000000", "5e-324", "1.7976931348623157e308", "9007199254740993", "0.10000000000000001",
+			"1e23"}[g.r.IntN(15)]
 	case 5:
 		f := math.Float64frombits(g.r.Uint64())
 		if math.IsNaN(f) || math.IsInf(f, 0) {

@@ -2,13 +2,14 @@ package crypto
 
 import (
 	"fmt"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"math"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func mustParse(t testing.TB, src string) Value {
@@ -19,7 +20,9 @@ func mustParse(t testing.TB, src string) Value {
 }
 
 func TestValue(t *testing.T) {
-	v := mustParse(t, ` { "s" : "a\nb\u0041\/" , "n" : 1.50 , "t" : true , "f" : false , "z" : null , "a" : [ 1 , [ ] , "x" ] , "o" : { "k" : { } } , "" : "empty" , "é\n\"\u0001" : 7 } `)
+	v := mustParse(t,
+		` { "s" : "a\nb\u0041\/" , "n" : 1.50 , "t" : true , "f" : false , "z" : null , "a" : [ 1 , [ ] , "x" ] , `+
+			`"o" : { "k" : { } } , "" : "empty" , "é\n\"\u0001" : 7 } `)
 	if v.Kind() != Object || v.Len() != 9 || !v.Exists() {
 		t.Fatal(v.Kind(), v.Len())
 	}
@@ -28,12 +31,16 @@ func TestValue(t *testing.T) {
 		kind           Kind
 		length         int
 	}{
-		{"s", `"a\nbA/"`, "a\nbA/", String, 0}, {"n", "1.5", "", Number, 0}, {"t", "true", "", Bool, 0}, {"f", "false", "", Bool, 0}, {"z", "null", "", Null, 0},
-		{"a", "", "", Array, 3}, {"o", "", "", Object, 1}, {"", `"empty"`, "empty", String, 0}, {"é\n\"\x01", "7", "", Number, 0}, {"none", "", "", Missing, 0},
-		{"é", "", "", Missing, 0}, {"é\n\"\x01x", "", "", Missing, 0}, {"é\n\"", "", "", Missing, 0}, {`é\n\"\u0001`, "", "", Missing, 0}, {"\xff", "", "", Missing, 0},
+		{"s", `"a\nbA/"`, "a\nbA/", String, 0}, {"n", "1.5", "", Number, 0}, {"t", "true", "", Bool, 0},
+		{"f", "false", "", Bool, 0}, {"z", "null", "", Null, 0},
+		{"a", "", "", Array, 3}, {"o", "", "", Object, 1}, {"", `"empty"`, "empty", String, 0},
+		{"é\n\"\x01", "7", "", Number, 0}, {"none", "", "", Missing, 0},
+		{"é", "", "", Missing, 0}, {"é\n\"\x01x", "", "", Missing, 0}, {"é\n\"", "", "", Missing, 0},
+		{`é\n\"\u0001`, "", "", Missing, 0}, {"\xff", "", "", Missing, 0},
 	} {
 		got := v.Get(test.key)
-		if string(got.Raw()) != test.raw || got.Text() != test.text || got.Kind() != test.kind || got.Len() != test.length || got.Exists() != (test.kind > Null) {
+		if string(got.Raw()) != test.raw || got.Text() != test.text || got.Kind() != test.kind ||
+			got.Len() != test.length || got.Exists() != (test.kind > Null) {
 			t.Errorf("%q: %s %q %v %d", test.key, got.Raw(), got.Text(), got.Kind(), got.Len())
 		}
 		if got.Bool() != (test.key == "t") {
@@ -43,11 +50,11 @@ func TestValue(t *testing.T) {
 			t.Errorf("%q is %v", test.key, f)
 		}
 	}
-	if odd := mustParse(t, `{"\ufffd\n":1}`); odd.Get("\xff\n").Exists() || !odd.Get("\uFFFD\n").Exists() {
-		t.Error("broken UTF-8 is U+FFFD")
-	}
+	odd := mustParse(t, `{"\ufffd\n":1}`)
+	assert.True(t, !odd.Get("\xff\n").Exists() && odd.Get("\uFFFD\n").Exists(), "broken UTF-8 is U+FFFD")
 	a := v.Get("a")
-	if a.At(0).Float() != 1 || a.At(1).Kind() != Array || a.At(2).Text() != "x" || a.At(3).Kind() != Missing || a.At(-1).Kind() != Missing || a.At(math.MaxInt).Kind() != Missing {
+	if a.At(0).Float() != 1 || a.At(1).Kind() != Array || a.At(2).Text() != "x" || a.At(3).Kind() != Missing ||
+		a.At(-1).Kind() != Missing || a.At(math.MaxInt).Kind() != Missing {
 		t.Error("elements by index")
 	}
 	var kinds []string
@@ -69,8 +76,10 @@ func TestValue(t *testing.T) {
 // TestZeroValue asks everything of what is not there.
 func TestZeroValue(t *testing.T) {
 	var tree Tree
-	for name, v := range map[string]Value{"zero": {}, "empty tree": tree.Root(), "member of nothing": Value{}.Get("a"), "element of a number": mustParse(t, "1").At(0), "member of an array": mustParse(t, "[1]").Get("0")} {
-		if v.Kind() != Missing || v.Exists() || v.Raw() != nil || v.Bytes() != nil || v.Text() != "" || v.Bool() || !math.IsNaN(v.Float()) || v.Len() != 0 || v.Get("a").Kind() != Missing ||
+	for name, v := range map[string]Value{"zero": {}, "empty tree": tree.Root(), "member of nothing": Value{}.Get("a"),
+		"element of a number": mustParse(t, "1").At(0), "member of an array": mustParse(t, "[1]").Get("0")} {
+		if v.Kind() != Missing || v.Exists() || v.Raw() != nil || v.Bytes() != nil || v.Text() != "" || v.Bool() ||
+			!math.IsNaN(v.Float()) || v.Len() != 0 || v.Get("a").Kind() != Missing ||
 			v.At(0).Kind() != Missing || string(v.Append([]byte("x"))) != "x" {
 			t.Errorf("%s: %v", name, v.Kind())
 		}
@@ -78,9 +87,7 @@ func TestZeroValue(t *testing.T) {
 		assert.False(t, ok, "%s: a number", name)
 		it := v.Iter()
 		assert.False(t, it.Next(), "%s: has elements", name)
-		if !v.Equal(Value{}) || v.Equal(mustParse(t, "null")) {
-			t.Errorf("%s: equal", name)
-		}
+		assert.True(t, v.Equal(Value{}) && !v.Equal(mustParse(t, "null")), "%s: equal", name)
 	}
 	it := mustParse(t, `"abc"`).Iter()
 	assert.False(t, it.Next(), "a string has elements")
@@ -100,8 +107,12 @@ func TestIterOrder(t *testing.T) {
 
 func TestEqual(t *testing.T) {
 	groups := [][]string{
-		{"null"}, {"true"}, {"false"}, {"1", "1.0", "1e0", "10E-1"}, {"0", "-0", "0.0"}, {"-1"}, {"1e21", "1000000000000000000000"}, {`"1"`, `"\u0031"`}, {`"a/b"`, `"a\/b"`, `"\u0061\u002Fb"`}, {`"é"`, `"\u00E9"`},
-		{`"e\u0301"`}, {"[]", "[ ]"}, {"{}", "{ }"}, {"[1,2]", "[ 1.0 , 2e0 ]"}, {"[2,1]"}, {"[1]"}, {"[[1]]"}, {`{"a":1,"b":[2]}`, `{ "b":[2.0], "\u0061":1 }`}, {`{"a":1}`}, {`{"b":1}`}, {`{"a":1,"c":[2]}`}, {`{"a":null}`}, {`[null]`}, {`""`},
+		{"null"}, {"true"}, {"false"}, {"1", "1.0", "1e0", "10E-1"}, {"0", "-0", "0.0"}, {"-1"},
+		{"1e21", "1000000000000000000000"}, {`"1"`, `"\u0031"`}, {`"a/b"`, `"a\/b"`, `"\u0061\u002Fb"`},
+		{`"é"`, `"\u00E9"`},
+		{`"e\u0301"`}, {"[]", "[ ]"}, {"{}", "{ }"}, {"[1,2]", "[ 1.0 , 2e0 ]"}, {"[2,1]"}, {"[1]"}, {"[[1]]"},
+		{`{"a":1,"b":[2]}`, `{ "b":[2.0], "\u0061":1 }`}, {`{"a":1}`}, {`{"b":1}`}, {`{"a":1,"c":[2]}`}, {`{"a":null}`},
+		{`[null]`}, {`""`},
 	}
 	for i, group := range groups {
 		for _, a := range group {
@@ -120,9 +131,11 @@ func TestEqual(t *testing.T) {
 	}
 }
 
-// TestTreeReuse parses every sort of text after every other, refused ones too: nothing is left of the one before.
+// TestTreeReuse parses every sort of text after every other, refused ones too: nothing is left of
+// the one before.
 func TestTreeReuse(t *testing.T) {
-	texts := []string{`{"b":[1.0,"\/"],"a":{"d":1,"c":2}}`, `[`, `1e2`, `"\u0041"`, `{"a":1,"a":1}`, `{}`, ``, `{"z":{"y":"\ud800"}}`, `[[[1e20]]]`, string(toolArgs()), string(records(3000)), `{"B":1,"b":2,"A":3}`}
+	texts := []string{`{"b":[1.0,"\/"],"a":{"d":1,"c":2}}`, `[`, `1e2`, `"\u0041"`, `{"a":1,"a":1}`, `{}`, ``,
+		`{"z":{"y":"\ud800"}}`, `[[[1e20]]]`, string(toolArgs()), string(records(3000)), `{"B":1,"b":2,"A":3}`}
 	type result struct {
 		text string
 		err  string
@@ -147,7 +160,8 @@ func TestTreeReuse(t *testing.T) {
 }
 
 func TestParseDoesNotAllocate(t *testing.T) {
-	for _, src := range [][]byte{toolArgs(), records(1 << 10), records(64 << 10), allEscapes(), allDoubles(), []byte(`{"maxResults":1,"fileName":"x","fileMode":2}`)} {
+	for _, src := range [][]byte{toolArgs(), records(1 << 10), records(64 << 10), allEscapes(), allDoubles(),
+		[]byte(`{"maxResults":1,"fileName":"x","fileMode":2}`)} {
 		var tree Tree
 		dst, err := tree.ParseArgs(nil, src)
 		require.NoError(t, err)
@@ -162,7 +176,8 @@ func TestParseDoesNotAllocate(t *testing.T) {
 	v := mustParse(t, `{"a\n":[1,"x"],"é":1,"b":{"c":true}}`)
 	w := mustParse(t, `{"b":{"c":true},"a\n":[1.0,"x"],"é":1}`)
 	if n := testing.AllocsPerRun(20, func() {
-		if v.Get("a\n").At(1).Kind() != String || string(v.Get("a\n").At(1).Bytes()) != "x" || v.Get("\n").Exists() || v.Get("b").Get("c").Float() == 0 {
+		if v.Get("a\n").At(1).Kind() != String || string(v.Get("a\n").At(1).Bytes()) != "x" || v.Get("\n").Exists() ||
+			v.Get("b").Get("c").Float() == 0 {
 			t.Fatal("not found")
 		}
 	}); n != 0 {
@@ -191,9 +206,7 @@ func TestTreeIsReadConcurrently(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 20 {
-				if string(v.Append(nil)) != want || !v.Equal(v) {
-					t.Error("read otherwise")
-				}
+				assert.True(t, string(v.Append(nil)) == want && v.Equal(v), "read otherwise")
 			}
 		})
 	}
@@ -201,5 +214,6 @@ func TestTreeIsReadConcurrently(t *testing.T) {
 }
 
 func TestKindString(t *testing.T) {
-	assert.Equal(t, "missing null boolean number string array object", fmt.Sprint(Missing, Null, Bool, Number, String, Array, Object))
+	assert.Equal(t, "missing null boolean number string array object",
+		fmt.Sprint(Missing, Null, Bool, Number, String, Array, Object))
 }

@@ -10,11 +10,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // testKey is that of RFC 8032, section 7.1, test 1.
@@ -42,12 +43,11 @@ func mustPublic(t testing.TB, s Signer) PublicKey {
 func TestKeyVector(t *testing.T) { // RFC 8032, section 7.1, test 1
 	k := testKey(t)
 	pub := mustPublic(t, k)
-	assert.Equal(t, "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", hex.EncodeToString(pub), "public key")
+	assert.Equal(t, "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", hex.EncodeToString(pub),
+		"public key")
 	sig, err := Sign(k, nil)
 	want := "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"
-	if err != nil || hex.EncodeToString(sig) != want {
-		t.Errorf("signature %x, %v", sig, err)
-	}
+	assert.True(t, err == nil && hex.EncodeToString(sig) == want, "signature %x, %v", sig, err)
 	assert.Equal(t, "21fe31dfa154a261626bf854046fd2271b7bed4b6abe45aa58877ef47f9721b9", KeyID(pub).String(), "key id")
 }
 
@@ -59,16 +59,14 @@ func TestGenerateKey(t *testing.T) {
 	assert.False(t, bytes.Equal(mustPublic(t, a), mustPublic(t, b)), "two keys are one")
 	msg := []byte("a message")
 	sig, err := Sign(a, msg)
-	if err != nil || !Verify(mustPublic(t, a), msg, sig) || Verify(mustPublic(t, b), msg, sig) {
-		t.Error("a signature verifies under its own key alone", err)
-	}
+	assert.True(t, err == nil && Verify(mustPublic(t, a), msg, sig) && !Verify(mustPublic(t, b), msg, sig),
+		"a signature verifies under its own key alone %v", err)
 }
 
 func TestSeedLength(t *testing.T) {
 	for _, n := range []int{0, 31, 33, 64} {
-		if k, err := NewKeyFromSeed(make([]byte, n)); err == nil || k != (PrivateKey{}) {
-			t.Errorf("a seed of %d bytes was taken", n)
-		}
+		k, err := NewKeyFromSeed(make([]byte, n))
+		assert.True(t, err != nil && k == (PrivateKey{}), "a seed of %d bytes was taken", n)
 	}
 }
 
@@ -79,14 +77,13 @@ func TestSeedIsCopied(t *testing.T) {
 	before := mustPublic(t, k)
 	clear(seed)
 	sig, err := Sign(k, []byte("m"))
-	if err != nil || !Verify(before, []byte("m"), sig) {
-		t.Error("changing the seed changed the key", err)
-	}
+	assert.True(t, err == nil && Verify(before, []byte("m"), sig), "changing the seed changed the key %v", err)
 	clear(before)
 	assert.False(t, bytes.Equal(mustPublic(t, k), before), "Public gives out the key's own bytes")
 }
 
-// TestDeriveLogKey does RFC 5869 again with HMAC: without salt the extraction has 32 zero bytes, and 32 bytes are one block.
+// TestDeriveLogKey does RFC 5869 again with HMAC: without salt the extraction has 32 zero bytes,
+// and 32 bytes are one block.
 func TestDeriveLogKey(t *testing.T) {
 	mac := func(key, msg []byte) []byte {
 		h := hmac.New(sha256.New, key)
@@ -105,7 +102,8 @@ func TestDeriveLogKey(t *testing.T) {
 	}
 }
 
-// TestKeyNeverShown prints and marshals a key in every way we know, looking for the seed in every spelling we know.
+// TestKeyNeverShown prints and marshals a key in every way we know, looking for the seed in every
+// spelling we know.
 func TestKeyNeverShown(t *testing.T) {
 	k := testKey(t)
 	type inside struct {
@@ -114,8 +112,10 @@ func TestKeyNeverShown(t *testing.T) {
 		any    any
 	}
 	var out strings.Builder
-	for _, v := range []any{k, &k, inside{k, k, k}, &inside{k, k, k}, []PrivateKey{k}, map[string]any{"k": k}, Signer(k)} {
-		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%o", "%b", "%c", "%U", "%p", "%T", "%w"} {
+	for _, v := range []any{k, &k, inside{k, k, k}, &inside{k, k, k}, []PrivateKey{k}, map[string]any{"k": k},
+		Signer(k)} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%o", "%b", "%c", "%U", "%p",
+			"%T", "%w"} {
 			fmt.Fprintf(&out, verb+"\n", v)
 		}
 		b, err := json.Marshal(v)
@@ -130,20 +130,22 @@ func TestKeyNeverShown(t *testing.T) {
 	assert.Contains(t, out.String(), "private key "+k.pair.id.String(), "nothing was printed, so nothing was checked")
 	secret := k.pair.private
 	for _, part := range [][]byte{secret[:8], secret[24:32]} {
-		for _, spelling := range []string{string(part), fmt.Sprintf("%x", part), fmt.Sprintf("%X", part), fmt.Sprintf("%d", part)[1:],
+		for _, spelling := range []string{string(part), fmt.Sprintf("%x", part), fmt.Sprintf("%X", part),
+			fmt.Sprintf("%d", part)[1:],
 			fmt.Sprintf("%#v", part)[7:20], string(AppendBase64(nil, part))[:8]} {
 			assert.NotContains(t, out.String(), strings.TrimSuffix(spelling, "]"), "the key was shown as %q", spelling)
 		}
 	}
-	assert.Equal(t, "no private key no private key", fmt.Sprintf("%v %#v", PrivateKey{}, &PrivateKey{}), "the zero key prints as")
+	assert.Equal(t, "no private key no private key", fmt.Sprintf("%v %#v", PrivateKey{}, &PrivateKey{}),
+		"the zero key prints as")
 }
 
 func TestPlainEd25519Only(t *testing.T) {
 	k := testKey(t)
-	for _, opts := range []crypto.SignerOpts{nil, crypto.SHA512, crypto.SHA256, &ed25519.Options{Context: "c"}, &ed25519.Options{Hash: crypto.SHA512}} {
-		if sig, err := k.Sign(nil, make([]byte, 64), opts); err == nil || sig != nil {
-			t.Errorf("%v: signed", opts)
-		}
+	for _, opts := range []crypto.SignerOpts{nil, crypto.SHA512, crypto.SHA256, &ed25519.Options{Context: "c"},
+		&ed25519.Options{Hash: crypto.SHA512}} {
+		sig, err := k.Sign(nil, make([]byte, 64), opts)
+		assert.True(t, err != nil && sig == nil, "%v: signed", opts)
 	}
 	_, err := k.Sign(nil, nil, crypto.Hash(0))
 	assert.NoError(t, err)
@@ -168,11 +170,10 @@ func TestZeroKey(t *testing.T) {
 
 func TestSignAllocatesTheSignatureAlone(t *testing.T) {
 	k, msg := Signer(testKey(t)), make([]byte, 1000)
-	if n := testing.AllocsPerRun(50, func() {
+	n := testing.AllocsPerRun(50, func() {
 		if _, err := Sign(k, msg); err != nil {
 			t.Fatal(err)
 		}
-	}); n > 1 {
-		t.Errorf("%v allocations", n)
-	}
+	})
+	assert.LessOrEqual(t, n, float64(1), "%v allocations", n)
 }

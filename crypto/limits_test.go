@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmkernel/helm/internal/race"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // nested is an object of a certain depth.
@@ -47,12 +48,16 @@ func TestLimits(t *testing.T) {
 		offset                int
 	}{
 		{"1 MiB", padded(1 << 20), padded(1<<20 + 1), "longer than its limit", 1 << 20},
-		{"1 MiB with white space", "{}" + strings.Repeat(" ", 1<<20-2), "{}" + strings.Repeat(" ", 1<<20-1), "longer than its limit", 1 << 20},
-		{"1 MiB in canonical form", `{"a":[` + strings.Repeat("1e20,", 10000) + `0]}`, `{"a":[` + strings.Repeat("1e20,", 50000) + `0]}`, "the canonical form is longer than 1 MiB", 1 << 20},
+		{"1 MiB with white space", "{}" + strings.Repeat(" ", 1<<20-2), "{}" + strings.Repeat(" ", 1<<20-1),
+			"longer than its limit", 1 << 20},
+		{"1 MiB in canonical form", `{"a":[` + strings.Repeat("1e20,", 10000) + `0]}`,
+			`{"a":[` + strings.Repeat("1e20,", 50000) + `0]}`, "the canonical form is longer than 1 MiB", 1 << 20},
 		{"depth 64", nested(64), nested(65), "nested too deep", 64 * 5},
-		{"depth 64 of arrays", `{"a":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}`, `{"a":` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + `}`, "nested too deep", 5 + 63},
+		{"depth 64 of arrays", `{"a":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}`,
+			`{"a":` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + `}`, "nested too deep", 5 + 63},
 		{"100,000 keys and a duplicate", "{" + keys + "}", "{" + keys + `,"aaaa":1}`, "duplicate key", len(keys) + 2},
-		{"100,000 keys and one like another", "{" + keys + "}", "{" + keys + `,"aaaA":1}`, "key that differs from another only by letter case", len(keys) + 2},
+		{"100,000 keys and one like another", "{" + keys + "}", "{" + keys + `,"aaaA":1}`,
+			"key that differs from another only by letter case", len(keys) + 2},
 	} {
 		var tree Tree
 		if _, err := tree.ParseArgs(nil, []byte(test.good)); err != nil {
@@ -60,9 +65,9 @@ func TestLimits(t *testing.T) {
 		}
 		dst, err := tree.ParseArgs([]byte("x"), []byte(test.bad))
 		var syntax *SyntaxError
-		if !errors.As(err, &syntax) || syntax.What != test.what || syntax.Offset != test.offset || string(dst) != "x" || tree.Root().Kind() != Missing {
-			t.Errorf("%s: %v, want %s at byte %d", test.name, err, test.what, test.offset)
-		}
+		assert.True(t, errors.As(err, &syntax) && syntax.What == test.what && syntax.Offset == test.offset &&
+			string(dst) == "x" && tree.Root().Kind() == Missing, "%s: %v, want %s at byte %d", test.name, err,
+			test.what, test.offset)
 	}
 }
 
@@ -70,14 +75,16 @@ func TestLimits(t *testing.T) {
 func TestIsArgs(t *testing.T) {
 	keys, array := manyKeys(50_000), `{"a":`+strings.Repeat("[", 63)+strings.Repeat("]", 63)+`}`
 	for name, test := range map[string]struct{ good, bad string }{
-		"1 MiB":                       {padded(1 << 20), padded(1<<20 + 1)},
-		"1 MiB in canonical form":     {`{"a":[` + strings.Repeat("1e20,", 10000) + `0]}`, `{"a":[` + strings.Repeat("1e20,", 50000) + `0]}`},
-		"1 MiB with white space":      {" {" + strings.Repeat(" ", 1<<20) + "} ", `[]`},
-		"depth 64":                    {nested(64), nested(65)},
-		"depth 64 of arrays":          {array, `{"b":` + array + `}`},
-		"many keys and one like one":  {"{" + keys + `,"aAzz":1}`, "{" + keys + `,"aaaA":1}`},
-		"letters":                     {`{"A":1,"b":2}`, `{"A":1,"a":2}`},
-		"long names":                  {`{"longerThanEight":1,"longerthaneighty":2}`, `{"longerThanEight":1,"longerthaneight":2}`},
+		"1 MiB": {padded(1 << 20), padded(1<<20 + 1)},
+		"1 MiB in canonical form": {`{"a":[` + strings.Repeat("1e20,", 10000) + `0]}`,
+			`{"a":[` + strings.Repeat("1e20,", 50000) + `0]}`},
+		"1 MiB with white space":     {" {" + strings.Repeat(" ", 1<<20) + "} ", `[]`},
+		"depth 64":                   {nested(64), nested(65)},
+		"depth 64 of arrays":         {array, `{"b":` + array + `}`},
+		"many keys and one like one": {"{" + keys + `,"aAzz":1}`, "{" + keys + `,"aaaA":1}`},
+		"letters":                    {`{"A":1,"b":2}`, `{"A":1,"a":2}`},
+		"long names": {`{"longerThanEight":1,"longerthaneighty":2}`,
+			`{"longerThanEight":1,"longerthaneight":2}`},
 		"an escape":                   {`{"\nA":1,"a":2}`, `{"\nA":1,"\na":2}`},
 		"an s that is long":           {`{"s":1,"\u017ft":2}`, `{"s":1,"\u017f":2}`},
 		"a kelvin":                    {`{"k":1,"\u212ak":2}`, `{"K":1,"\u212a":2}`},
@@ -91,7 +98,8 @@ func TestIsArgs(t *testing.T) {
 	} {
 		for text, want := range map[string]bool{test.good: true, test.bad: false} {
 			var tree, again Tree
-			require.NoError(t, tree.Parse([]byte(`{"x":[`+text+`],"z":1}`), Limits{Bytes: 4 << 20, Depth: MaxDepth}), name)
+			require.NoError(t, tree.Parse([]byte(`{"x":[`+text+`],"z":1}`), Limits{Bytes: 4 << 20, Depth: MaxDepth}),
+				name)
 			v := tree.Root().Get("x").At(0)
 			if _, err := again.ParseArgs(nil, v.Append(nil)); v.IsArgs() != want || (err == nil) != want {
 				t.Errorf("%s: %v, and read by itself %v, want %v", name, v.IsArgs(), err, want)
@@ -109,22 +117,27 @@ func TestOtherLimits(t *testing.T) {
 		limits Limits
 		what   string
 	}{
-		{array(128), otherLimits, ""}, {array(129), otherLimits, "nested too deep"}, {array(129), Limits{Bytes: 1 << 20, Depth: 1000}, "nested too deep"},
-		{array(66), Limits{Bytes: 1 << 20, Depth: 66}, ""}, {array(67), Limits{Bytes: 1 << 20, Depth: 66}, "nested too deep"},
-		{array(1), Limits{Bytes: 2, Depth: 1}, ""}, {array(1), Limits{Bytes: 1, Depth: 1}, "longer than its limit"}, {array(1), Limits{Bytes: -1, Depth: 1}, "longer than its limit"},
-		{array(1), Limits{Bytes: 2}, "nested too deep"}, {array(1), Limits{Bytes: 2, Depth: -1}, "nested too deep"}, {[]byte("1"), Limits{Bytes: 1}, ""},
-		{[]byte("1"), Limits{}, "longer than its limit"}, {nil, Limits{}, "expected a value"}, {[]byte("[]"), Limits{Bytes: 2, Depth: 1, Object: true}, "not an object"},
+		{array(128), otherLimits, ""}, {array(129), otherLimits, "nested too deep"},
+		{array(129), Limits{Bytes: 1 << 20, Depth: 1000}, "nested too deep"},
+		{array(66), Limits{Bytes: 1 << 20, Depth: 66}, ""}, {array(67), Limits{Bytes: 1 << 20, Depth: 66},
+			"nested too deep"},
+		{array(1), Limits{Bytes: 2, Depth: 1}, ""}, {array(1), Limits{Bytes: 1, Depth: 1}, "longer than its limit"},
+		{array(1), Limits{Bytes: -1, Depth: 1}, "longer than its limit"},
+		{array(1), Limits{Bytes: 2}, "nested too deep"}, {array(1), Limits{Bytes: 2, Depth: -1}, "nested too deep"},
+		{[]byte("1"), Limits{Bytes: 1}, ""},
+		{[]byte("1"), Limits{}, "longer than its limit"}, {nil, Limits{}, "expected a value"},
+		{[]byte("[]"), Limits{Bytes: 2, Depth: 1, Object: true}, "not an object"},
 	} {
 		var tree Tree
 		err := tree.Parse(test.src, test.limits)
 		var syntax *SyntaxError
-		if (err == nil) != (test.what == "") || errors.As(err, &syntax) && syntax.What != test.what {
-			t.Errorf("%.20s, %+v: %v, want %q", test.src, test.limits, err, test.what)
-		}
+		assert.True(t, (err == nil) == (test.what == "") && (!errors.As(err, &syntax) || syntax.What == test.what),
+			"%.20s, %+v: %v, want %q", test.src, test.limits, err, test.what)
 	}
 }
 
-// hostile texts are as large as arguments may be, and each aims at one thing that a reader may do too often, too deep or too large.
+// hostile texts are as large as arguments may be, and each aims at one thing that a reader may do
+// too often, too deep or too large.
 func hostile() map[string]string {
 	repeat := func(s string, n int) string { return strings.Repeat(s, n) }
 	objects := func(key func(i int) string, n int) string {
@@ -171,28 +184,30 @@ func hostile() map[string]string {
 		"100,000 keys, one twice":   "{" + manyKeys(100000) + `,"aaaa":0}`,
 		"keys in order":             objects(func(i int) string { return fmt.Sprintf("%06d", i) }, 90000),
 		"keys in falling order":     objects(func(i int) string { return fmt.Sprintf("%06d", 99999-i) }, 90000),
-		"keys, rising and falling":  objects(func(i int) string { return fmt.Sprintf("%06d%d", min(i, 80000-i), i%2) }, 80000),
-		"keys alike at first":       objects(func(i int) string { return long + fmt.Sprint(500-i) }, 500),
-		"capital keys":              objects(func(i int) string { return fmt.Sprintf("K%05X", 99999-i) }, 90000),
-		"capital keys alike":        objects(func(i int) string { return strings.ToUpper(long) + fmt.Sprint(500-i) }, 500),
-		"wide keys alike":           objects(func(i int) string { return repeat("\U0001F600", 500) + fmt.Sprint(500-i) }, 500),
-		"escaped keys alike":        objects(func(i int) string { return repeat(`\n`, 1000) + fmt.Sprint(500-i) }, 500),
-		"rewritten keys alike":      objects(func(i int) string { return repeat(`\/`, 1000) + fmt.Sprint(500-i) }, 500),
-		"long s keys alike":         objects(func(i int) string { return repeat("ſ", 1000) + fmt.Sprint(500-i) }, 500),
-		"objects of 13 keys":        `{"a":[` + repeat(`{"m":0,"l":0,"k":0,"j":0,"i":0,"h":0,"g":0,"f":0,"e":0,"d":0,"c":0,"b":0,"a":0},`, 12000) + "0]}",
+		"keys, rising and falling": objects(func(i int) string { return fmt.Sprintf("%06d%d", min(i, 80000-i), i%2) },
+			80000),
+		"keys alike at first": objects(func(i int) string { return long + fmt.Sprint(500-i) }, 500),
+		"capital keys":        objects(func(i int) string { return fmt.Sprintf("K%05X", 99999-i) }, 90000),
+		"capital keys alike":  objects(func(i int) string { return strings.ToUpper(long) + fmt.Sprint(500-i) }, 500),
+		"wide keys alike": objects(func(i int) string { return repeat("\U0001F600", 500) + fmt.Sprint(500-i) },
+			500),
+		"escaped keys alike":   objects(func(i int) string { return repeat(`\n`, 1000) + fmt.Sprint(500-i) }, 500),
+		"rewritten keys alike": objects(func(i int) string { return repeat(`\/`, 1000) + fmt.Sprint(500-i) }, 500),
+		"long s keys alike":    objects(func(i int) string { return repeat("ſ", 1000) + fmt.Sprint(500-i) }, 500),
+		"objects of 13 keys": `{"a":[` +
+			repeat(`{"m":0,"l":0,"k":0,"j":0,"i":0,"h":0,"g":0,"f":0,"e":0,"d":0,"c":0,"b":0,"a":0},`, 12000) + "0]}",
 	}
 }
 
-// TestHostileTexts holds memory to the bound that Parse promises: 24 bytes for every two of the text, the side buffer, the order of the
-// keys, and what append sets aside. There is no bound on time to assert; whatever is quadratic takes hours here, not milliseconds.
+// TestHostileTexts holds memory to the bound that Parse promises: 24 bytes for every two of the
+// text, the side buffer, the order of the keys, and what append sets aside. There is no bound on
+// time to assert; whatever is quadratic takes hours here, not milliseconds.
 func TestHostileTexts(t *testing.T) {
 	race.Alone(t)
 	accepted := 0
 	texts := hostile()
 	for name, src := range texts {
-		if len(src) > 1<<20 || len(src) < 800000 {
-			t.Errorf("%s: %d bytes", name, len(src))
-		}
+		assert.True(t, len(src) <= 1<<20 && len(src) >= 800000, "%s: %d bytes", name, len(src))
 		text := []byte(src)
 		var tree Tree
 		var err error
@@ -204,40 +219,34 @@ func TestHostileTexts(t *testing.T) {
 		}
 		var syntax *SyntaxError
 		if errors.As(err, &syntax) {
-			if syntax.Offset < 0 || syntax.Offset > len(src) {
-				t.Errorf("%s: %v", name, err)
-			}
+			assert.True(t, syntax.Offset >= 0 && syntax.Offset <= len(src), "%s: %v", name, err)
 			continue
 		}
 		accepted++
 		again := allocated(func() {
 			assert.NoError(t, tree.Parse(text, argsLimits), "%s", name)
 		})
-		if again > 1024 {
-			t.Errorf("%s: %d bytes allocated the second time", name, again)
-		}
+		assert.True(t, again <= 1024, "%s: %d bytes allocated the second time", name, again)
 	}
-	if accepted < 20 {
-		t.Errorf("%d texts accepted: these are not what the others are refused for", accepted)
-	}
-	for _, name := range []string{"brackets", "braces", "an integer", "an integer of nines", "a fraction", "zeros before a digit", "an exponent", "a negative exponent"} {
+	assert.True(t, accepted >= 20, "%d texts accepted: these are not what the others are refused for", accepted)
+	for _, name := range []string{"brackets", "braces", "an integer", "an integer of nines", "a fraction",
+		"zeros before a digit", "an exponent", "a negative exponent"} {
 		src := []byte(texts[name])
 		var tree Tree
 		var err error
-		if n := allocated(func() { err = tree.Parse(src, argsLimits) }); err == nil || n > 64<<10 {
-			t.Errorf("%s: %v, %d bytes", name, err, n)
-		}
+		n := allocated(func() { err = tree.Parse(src, argsLimits) })
+		assert.True(t, err != nil && n <= 64<<10, "%s: %v, %d bytes", name, err, n)
 	}
 }
 
-// TestStackIsBounded runs the deepest text on a goroutine whose stack would show a recursion for each level of what is refused.
+// TestStackIsBounded runs the deepest text on a goroutine whose stack would show a recursion for
+// each level of what is refused.
 func TestStackIsBounded(t *testing.T) {
 	src := []byte(strings.Repeat("[", 1<<20))
 	deepest := []byte(strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth))
 	var tree Tree
 	assert.Error(t, tree.Parse(src, otherLimits), "accepted")
 	require.NoError(t, tree.Parse(deepest, otherLimits))
-	if got := tree.Root().Append(nil); !slices.Equal(got, deepest) || !tree.Root().Equal(tree.Root()) {
-		t.Error("the deepest text is another")
-	}
+	got := tree.Root().Append(nil)
+	assert.True(t, slices.Equal(got, deepest) && tree.Root().Equal(tree.Root()), "the deepest text is another")
 }

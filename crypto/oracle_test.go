@@ -15,11 +15,14 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// compareReaders gives a text to Parse, to jcs and to encoding/json, and says what they may differ in:
+// compareReaders gives a text to Parse, to jcs and to encoding/json, and says what they may differ
+// in:
 //
-//   - jcs rounds numbers; we refuse those whose value would change. It uses strconv.ParseFloat, which does not read tokens whose exponent
-//     has six digits or more; we do. jcs nests 10,000 deep, we as deep as the limit says.
-//   - encoding/json besides takes duplicate keys, broken UTF-8 and lone surrogates, and numbers beyond the range of doubles.
+//   - jcs rounds numbers; we refuse those whose value would change. It uses strconv.ParseFloat,
+//     which does not read tokens whose exponent has six digits or more; we do. jcs nests 10,000
+//     deep, we as deep as the limit says.
+//   - encoding/json besides takes duplicate keys, broken UTF-8 and lone surrogates, and numbers
+//     beyond the range of doubles.
 //
 // In all else the three agree. It tells whether we accept.
 func compareReaders(t testing.TB, src []byte) bool {
@@ -30,23 +33,19 @@ func compareReaders(t testing.TB, src []byte) bool {
 	valid := json.Valid(src)
 	if err != nil {
 		var syntax *SyntaxError
-		if !errors.As(err, &syntax) || syntax.Offset < 0 || syntax.Offset > len(src) || tree.Root().Kind() != Missing {
-			t.Fatalf("%q: %v", src, err)
-		}
+		require.True(t, errors.As(err, &syntax) && syntax.Offset >= 0 && syntax.Offset <= len(src) &&
+			tree.Root().Kind() == Missing, "%q: %v", src, err)
 		switch what := syntax.What; {
 		case strings.HasPrefix(what, "number"), what == "nested too deep":
 		case what == "duplicate key", what == "lone surrogate", what == "invalid UTF-8":
 			require.Error(t, jcsErr, "%q: %v, but jcs takes it", src, err)
 		default:
-			if jcsErr == nil || valid {
-				t.Fatalf("%q: %v, but others take it: jcs %v, encoding/json %v", src, err, jcsErr, valid)
-			}
+			require.True(t, jcsErr != nil && !valid, "%q: %v, but others take it: jcs %v, encoding/json %v", src, err,
+				jcsErr, valid)
 		}
 		return false
 	}
-	if !valid || !utf8.Valid(src) {
-		t.Fatalf("%q: accepted, but encoding/json does not take it", src)
-	}
+	require.True(t, valid && utf8.Valid(src), "%q: accepted, but encoding/json does not take it", src)
 	got := tree.Root().Append(nil)
 	if tree.Canonical() != bytes.Equal(got, src) {
 		t.Fatalf("%q: canonical: %v", src, tree.Canonical())
@@ -57,16 +56,16 @@ func compareReaders(t testing.TB, src []byte) bool {
 	require.NoError(t, jcsErr, "%q: accepted, but", src)
 	require.True(t, bytes.Equal(got, theirs), "%q: %s, but jcs %s", src, got, theirs)
 	var a, b any
-	if json.Unmarshal(src, &a) != nil || json.Unmarshal(got, &b) != nil {
-		t.Fatalf("%q: encoding/json does not read it, or not its canonical form", src)
-	}
+	require.True(t, json.Unmarshal(src, &a) == nil && json.Unmarshal(got, &b) == nil,
+		"%q: encoding/json does not read it, or not its canonical form", src)
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)
 	zero := strings.NewReplacer("-0,", "0,", "-0]", "0]", "-0}", "0}")
-	require.Equal(t, zero.Replace(string(y)+","), zero.Replace(string(x)+","), "%q: the canonical form has another value", src)
-	if err := tree.Parse(got, otherLimits); err != nil || !bytes.Equal(tree.Root().Append(nil), got) {
-		t.Fatalf("%q: %s is not its own canonical form, %v", src, got, err)
-	}
+	require.Equal(t, zero.Replace(string(y)+","), zero.Replace(string(x)+","),
+		"%q: the canonical form has another value", src)
+	err = tree.Parse(got, otherLimits)
+	require.True(t, err == nil && bytes.Equal(tree.Root().Append(nil), got), "%q: %s is not its own canonical form, %v",
+		src, got, err)
 	return true
 }
 
@@ -108,9 +107,7 @@ func TestAgainstOtherReaders(t *testing.T) {
 	for _, src := range [][]byte{toolArgs(), records(10000), allEscapes(), allDoubles()} {
 		count(src)
 	}
-	if accepted < 20000 || refused < 5000 {
-		t.Errorf("%d accepted, %d refused", accepted, refused)
-	}
+	assert.True(t, accepted >= 20000 && refused >= 5000, "%d accepted, %d refused", accepted, refused)
 }
 
 // TestWhatAppendWritesIsRead takes strings and numbers from outside any text.
@@ -131,19 +128,18 @@ func TestWhatAppendWritesIsRead(t *testing.T) {
 
 // TestKnownDifferences shows those that compareReaders allows, so that none of them is a memory.
 func TestKnownDifferences(t *testing.T) {
-	for _, src := range []string{`9007199254740993`, `0.10000000000000001`, `1e-400`, strings.Repeat("[", 200) + strings.Repeat("]", 200)} {
+	for _, src := range []string{`9007199254740993`, `0.10000000000000001`, `1e-400`,
+		strings.Repeat("[", 200) + strings.Repeat("]", 200)} {
 		assert.False(t, compareReaders(t, []byte(src)), "%.30s is accepted", src)
 		_, err := jcs.Transform([]byte(src))
 		assert.NoError(t, err, "%.30s: jcs refuses it now", src)
 	}
 	long := "0." + strings.Repeat("0", 200000) + "1e200001" // which is 1
 	mustBe(t, long, "1", otherLimits)
-	if got, err := jcs.Transform([]byte(long)); err == nil && string(got) == "1" {
-		t.Error("jcs and strconv read long exponents now")
-	}
+	got, err := jcs.Transform([]byte(long))
+	assert.False(t, err == nil && string(got) == "1", "jcs and strconv read long exponents now")
 	for _, src := range []string{`{"a":1,"a":2}`, "\"\xff\"", `"\ud800"`, `1e400`} {
-		if compareReaders(t, []byte(src)) || !json.Valid([]byte(src)) {
-			t.Errorf("%s: not a difference from encoding/json", src)
-		}
+		assert.True(t, !compareReaders(t, []byte(src)) && json.Valid([]byte(src)),
+			"%s: not a difference from encoding/json", src)
 	}
 }

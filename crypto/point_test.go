@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPoints has the eight points of small order, each in every encoding that a lenient reader takes, and what else is no key.
+// TestPoints has the eight points of small order, each in every encoding that a lenient reader
+// takes, and what else is no key.
 func TestPoints(t *testing.T) {
 	refused := map[string][]string{
 		"the identity": {
@@ -41,17 +42,18 @@ func TestPoints(t *testing.T) {
 	}
 	for why, keys := range refused {
 		for _, key := range keys {
-			if err := CheckPublicKey(unhexed(t, key)); err == nil || !strings.Contains(err.Error(), why) {
-				t.Errorf("%s: %v, want %s", key, err, why)
-			}
+			err := CheckPublicKey(unhexed(t, key))
+			assert.True(t, err != nil && strings.Contains(err.Error(), why), "%s: %v, want %s", key, err, why)
 		}
 	}
 	assert.Error(t, CheckPublicKey(nil), "no key was accepted")
 }
 
-// TestPointsOfMixedOrder adds each point of small order to good keys: they verify signatures as well as the good one, under some rules.
+// TestPointsOfMixedOrder adds each point of small order to good keys: they verify signatures as
+// well as the good one, under some rules.
 func TestPointsOfMixedOrder(t *testing.T) {
-	torsion, err := new(edwards25519.Point).SetBytes(unhexed(t, "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"))
+	torsion, err := new(edwards25519.Point).SetBytes(unhexed(t,
+		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"))
 	require.NoError(t, err)
 	for i := range 50 {
 		seed := make([]byte, ed25519.SeedSize)
@@ -67,7 +69,8 @@ func TestPointsOfMixedOrder(t *testing.T) {
 				t.Error("accepted", hex.EncodeToString(p.Bytes()))
 			}
 		}
-		if p.Add(p, torsion); CheckPublicKey(p.Bytes()) != nil || hex.EncodeToString(p.Bytes()) != hex.EncodeToString(pub) {
+		if p.Add(p, torsion); CheckPublicKey(p.Bytes()) != nil ||
+			hex.EncodeToString(p.Bytes()) != hex.EncodeToString(pub) {
 			t.Error("eight times the point of order 8 is not nothing") // or the refusals above prove nothing
 		}
 	}

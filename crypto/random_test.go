@@ -3,12 +3,13 @@ package crypto
 import (
 	"bytes"
 	"errors"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"io"
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestReadRandom(t *testing.T) {
@@ -16,18 +17,14 @@ func TestReadRandom(t *testing.T) {
 	for _, to := range [][]byte{a[:], b[:]} {
 		require.NoError(t, ReadRandom(nil, to))
 	}
-	if a == b || a == [16]byte{} {
-		t.Errorf("%x and %x are not random", a, b)
-	}
-	if err := ReadRandom(iotest.OneByteReader(strings.NewReader("0123456789abcdefg")), a[:]); err != nil || string(a[:]) != "0123456789abcdef" {
-		t.Errorf("%q, %v", a, err)
-	}
+	assert.True(t, a != b && a != [16]byte{}, "%x and %x are not random", a, b)
+	err := ReadRandom(iotest.OneByteReader(strings.NewReader("0123456789abcdefg")), a[:])
+	assert.True(t, err == nil && string(a[:]) == "0123456789abcdef", "%q, %v", a, err)
 	cause := errors.New("no entropy")
 	assert.ErrorIs(t, ReadRandom(iotest.ErrReader(cause), a[:]), cause)
 	assert.ErrorIs(t, ReadRandom(bytes.NewReader(make([]byte, 15)), a[:]), io.ErrUnexpectedEOF, "too little:")
-	if err := ReadRandom(panicReader{}, a[:]); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Error("a panic:", err)
-	}
+	err = ReadRandom(panicReader{}, a[:])
+	assert.True(t, err != nil && !strings.Contains(err.Error(), "secret"), "a panic: %v", err)
 }
 
 type panicReader struct{}

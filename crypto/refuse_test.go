@@ -2,13 +2,15 @@ package crypto
 
 import (
 	"errors"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// TestRefusals has one case, or some, for everything that arguments must not be: what is said, and where.
+// TestRefusals has one case, or some, for everything that arguments must not be: what is said, and
+// where.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name, src, what string
@@ -151,16 +153,20 @@ func TestRefusals(t *testing.T) {
 		{"a long duplicate", `{"abcdefghijklmnop":1,"abcdefghijklmnop":2}`, "duplicate key", 22},
 		{"letter case", `{"a":1,"A":2}`, "key that differs from another only by letter case", 7},
 		{"letter case in canonical order", `{"A":1,"a":2}`, "key that differs from another only by letter case", 7},
-		{"letter case at the end of a long key", `{"abcdefghij":1,"abcdefghiJ":2}`, "key that differs from another only by letter case", 16},
-		{"letter case in an escape", `{"path":1,"\u0050ath":2}`, "key that differs from another only by letter case", 10},
+		{"letter case at the end of a long key", `{"abcdefghij":1,"abcdefghiJ":2}`,
+			"key that differs from another only by letter case", 16},
+		{"letter case in an escape", `{"path":1,"\u0050ath":2}`, "key that differs from another only by letter case",
+			10},
 		{"long s", `{"s":1,"ſ":2}`, "key that differs from another only by letter case", 7},
 		{"long s and S", `{"ſ":1,"S":2}`, "key that differs from another only by letter case", 8},
 		{"long s as an escape", `{"class":1,"cla\u017fs":2}`, "key that differs from another only by letter case", 11},
 		{"Kelvin sign", "{\"k\":1,\"\u212a\":2}", "key that differs from another only by letter case", 7},
 		{"Kelvin sign and K", "{\"K\":1,\"\u212a\":2}", "key that differs from another only by letter case", 7},
 		{"letter case beside an escape", `{"a\n":1,"A\n":2}`, "key that differs from another only by letter case", 9},
-		{"letter case far apart", `{"user":1,"b":2,"c":3,"User":4}`, "key that differs from another only by letter case", 22},
-		{"letter case below", `{"x":{"user":1,"b":{},"USER":3}}`, "key that differs from another only by letter case", 22},
+		{"letter case far apart", `{"user":1,"b":2,"c":3,"User":4}`,
+			"key that differs from another only by letter case", 22},
+		{"letter case below", `{"x":{"user":1,"b":{},"USER":3}}`, "key that differs from another only by letter case",
+			22},
 	} {
 		var tree Tree
 		dst, err := tree.ParseArgs([]byte("before"), []byte(test.src))
@@ -169,19 +175,19 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: accepted as %s", test.name, dst)
 			continue
 		}
-		if syntax.What != test.what || syntax.Offset != test.offset {
-			t.Errorf("%s: %v, want %s at byte %d", test.name, err, test.what, test.offset)
-		}
-		if string(dst) != "before" || tree.Root().Kind() != Missing {
-			t.Errorf("%s: something is left of it: %s", test.name, dst)
-		}
-		if secret, _, _ := strings.Cut(test.src, "\x00"); len(secret) > 12 && strings.Contains(err.Error(), secret[6:]) {
+		assert.True(t, syntax.What == test.what && syntax.Offset == test.offset, "%s: %v, want %s at byte %d",
+			test.name, err, test.what, test.offset)
+		assert.True(t, string(dst) == "before" && tree.Root().Kind() == Missing, "%s: something is left of it: %s",
+			test.name, dst)
+		if secret, _, _ := strings.Cut(test.src, "\x00"); len(secret) > 12 && strings.Contains(err.Error(),
+			secret[6:]) {
 			t.Errorf("%s: the error quotes the text", test.name)
 		}
 	}
 }
 
-// TestFoldedAnywhere gives keys of every length that differ by the case of one letter, at every place.
+// TestFoldedAnywhere gives keys of every length that differ by the case of one letter, at every
+// place.
 func TestFoldedAnywhere(t *testing.T) {
 	var tree Tree
 	for size := 1; size <= 26; size++ {
@@ -189,9 +195,8 @@ func TestFoldedAnywhere(t *testing.T) {
 			key := "abcdefghijklmnopqrstuvwxyz"[:size]
 			other := key[:at] + strings.ToUpper(key[at:at+1]) + key[at+1:]
 			for _, src := range []string{`{"` + key + `":1,"` + other + `":2}`, `{"` + other + `":1,"` + key + `":2}`} {
-				if _, err := tree.ParseArgs(nil, []byte(src)); err == nil || !strings.Contains(err.Error(), "letter case") {
-					t.Errorf("%s: %v", src, err)
-				}
+				_, err := tree.ParseArgs(nil, []byte(src))
+				assert.True(t, err != nil && strings.Contains(err.Error(), "letter case"), "%s: %v", src, err)
 			}
 			_, err := tree.ParseArgs(nil, []byte(`{"`+other+`":1,"x`+key+`":2}`))
 			assert.NoError(t, err)
@@ -202,10 +207,15 @@ func TestFoldedAnywhere(t *testing.T) {
 // TestNotRefused has what is near to a refusal and none.
 func TestNotRefused(t *testing.T) {
 	for src, want := range map[string]string{
-		`{"a":1,"b":1}`: `{"a":1,"b":1}`, `{"a":{"a":{"a":1}}}`: `{"a":{"a":{"a":1}}}`, `{"é":1,"É":2}`: `{"É":2,"é":1}`, `{"A":1,"b":2}`: `{"A":1,"b":2}`,
-		`{"ß":1,"ss":2,"SS2":3}`: `{"SS2":3,"ss":2,"ß":1}`, `{"a":1,"a ":2}`: `{"a":1,"a ":2}`, `{"@":1,"` + "`" + `":2,"[":3,"{":4}`: `{"@":1,"[":3,"` + "`" + `":2,"{":4}`,
-		`{"i":1,"ı":2,"İ":3}`: `{"i":1,"İ":3,"ı":2}`, `{"Ka":1,"kb":2}`: `{"Ka":1,"kb":2}`, `{"a":"` + "\u007f\u0080\ufeff" + `"}`: `{"a":"` + "\u007f\u0080\ufeff" + `"}`, `{"\ufeff":1}`: "{\"\ufeff\":1}",
-		`{"\u0000":1,"\u0001":2}`: `{"\u0000":1,"\u0001":2}`, `{"maxResults":1,"max_results":2,"MAXRESULT":3}`: `{"MAXRESULT":3,"maxResults":1,"max_results":2}`,
+		`{"a":1,"b":1}`: `{"a":1,"b":1}`, `{"a":{"a":{"a":1}}}`: `{"a":{"a":{"a":1}}}`,
+		`{"é":1,"É":2}`: `{"É":2,"é":1}`, `{"A":1,"b":2}`: `{"A":1,"b":2}`,
+		`{"ß":1,"ss":2,"SS2":3}`: `{"SS2":3,"ss":2,"ß":1}`, `{"a":1,"a ":2}`: `{"a":1,"a ":2}`,
+		`{"@":1,"` + "`" + `":2,"[":3,"{":4}`: `{"@":1,"[":3,"` + "`" + `":2,"{":4}`,
+		`{"i":1,"ı":2,"İ":3}`:                 `{"i":1,"İ":3,"ı":2}`, `{"Ka":1,"kb":2}`: `{"Ka":1,"kb":2}`,
+		`{"a":"` + "\u007f\u0080\ufeff" + `"}`:           `{"a":"` + "\u007f\u0080\ufeff" + `"}`,
+		`{"\ufeff":1}`:                                   "{\"\ufeff\":1}",
+		`{"\u0000":1,"\u0001":2}`:                        `{"\u0000":1,"\u0001":2}`,
+		`{"maxResults":1,"max_results":2,"MAXRESULT":3}`: `{"MAXRESULT":3,"maxResults":1,"max_results":2}`,
 	} {
 		mustBe(t, src, want, argsLimits)
 	}
@@ -223,9 +233,7 @@ func TestTruncated(t *testing.T) {
 		for i := range src {
 			_, err := tree.ParseArgs(nil, src[:i:i])
 			var syntax *SyntaxError
-			if !errors.As(err, &syntax) || syntax.Offset > i {
-				t.Fatalf("the first %d bytes: %v", i, err)
-			}
+			require.True(t, errors.As(err, &syntax) && syntax.Offset <= i, "the first %d bytes: %v", i, err)
 		}
 	}
 }

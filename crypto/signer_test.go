@@ -8,11 +8,12 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"errors"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // remote is a Signer that is not in memory, as far as anyone can tell, and does what a test wants.
@@ -42,9 +43,8 @@ func TestRemoteSigner(t *testing.T) {
 	assert.True(t, bytes.Equal(mustPublic(t, far), mustPublic(t, k)), "another public key")
 	near, err := Sign(k, []byte("m"))
 	require.NoError(t, err)
-	if sig, err := Sign(far, []byte("m")); err != nil || !bytes.Equal(sig, near) {
-		t.Error("a remote key signs as one in memory", err)
-	}
+	sig, err := Sign(far, []byte("m"))
+	assert.True(t, err == nil && bytes.Equal(sig, near), "a remote key signs as one in memory %v", err)
 }
 
 func TestBadSigners(t *testing.T) {
@@ -55,28 +55,26 @@ func TestBadSigners(t *testing.T) {
 		sign func() ([]byte, error)
 		want string
 	}{
-		"an error":              {func() ([]byte, error) { return nil, cause }, "the network is down"},
-		"a signature and error": {func() ([]byte, error) { sig, _ := good(); return sig, cause }, "the network is down"},
-		"nothing":               {func() ([]byte, error) { return nil, nil }, "0 bytes"},
-		"63 bytes":              {func() ([]byte, error) { sig, err := good(); return sig[:63], err }, "63 bytes"},
-		"65 bytes":              {func() ([]byte, error) { sig, err := good(); return append(sig, 0), err }, "65 bytes"},
-		"zeros":                 {func() ([]byte, error) { return make([]byte, 64), nil }, "not its signature"},
-		"another message":       {func() ([]byte, error) { return Sign(k, []byte("n")) }, "not its signature"},
-		"another key":           {func() ([]byte, error) { return Sign(other, []byte("m")) }, "not its signature"},
-		"a panic":               {func() ([]byte, error) { panic("the seed is 9d61b19d") }, "panicked"},
-		"a nil panic":           {func() ([]byte, error) { panic(nil) }, "panicked"},
+		"an error": {func() ([]byte, error) { return nil, cause }, "the network is down"},
+		"a signature and error": {func() ([]byte, error) { sig, _ := good(); return sig, cause },
+			"the network is down"},
+		"nothing":         {func() ([]byte, error) { return nil, nil }, "0 bytes"},
+		"63 bytes":        {func() ([]byte, error) { sig, err := good(); return sig[:63], err }, "63 bytes"},
+		"65 bytes":        {func() ([]byte, error) { sig, err := good(); return append(sig, 0), err }, "65 bytes"},
+		"zeros":           {func() ([]byte, error) { return make([]byte, 64), nil }, "not its signature"},
+		"another message": {func() ([]byte, error) { return Sign(k, []byte("n")) }, "not its signature"},
+		"another key":     {func() ([]byte, error) { return Sign(other, []byte("m")) }, "not its signature"},
+		"a panic":         {func() ([]byte, error) { panic("the seed is 9d61b19d") }, "panicked"},
+		"a nil panic":     {func() ([]byte, error) { panic(nil) }, "panicked"},
 	} {
 		s := remote{k.Public, func([]byte, crypto.SignerOpts) ([]byte, error) { return test.sign() }}
 		pinned, err := Pin(s)
 		require.NoError(t, err)
 		for _, s := range []Signer{s, pinned} {
 			sig, err := Sign(s, []byte("m"))
-			if err == nil || sig != nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "9d61") {
-				t.Errorf("%s: %x, %v", name, sig, err)
-			}
-			if test.want == cause.Error() && !errors.Is(err, cause) {
-				t.Errorf("%s: the cause is lost", name)
-			}
+			assert.True(t, err != nil && sig == nil && strings.Contains(err.Error(), test.want) &&
+				!strings.Contains(err.Error(), "9d61"), "%s: %x, %v", name, sig, err)
+			assert.False(t, test.want == cause.Error() && !errors.Is(err, cause), "%s: the cause is lost", name)
 		}
 	}
 	if _, err := good(); err != nil { // or all of the above were refused for nothing
@@ -100,33 +98,29 @@ func TestBadPublicKeys(t *testing.T) {
 		"a panic":     func() crypto.PublicKey { panic("at the disco") },
 	} {
 		s := remote{public, remoteOf(k).sign}
-		if _, err := PublicOf(s); err == nil {
-			t.Errorf("%s: PublicOf accepts it", name)
-		}
-		if _, err := Pin(s); err == nil {
-			t.Errorf("%s: Pin accepts it", name)
-		}
-		if sig, err := Sign(s, []byte("m")); err == nil || sig != nil {
-			t.Errorf("%s: Sign accepts it", name)
-		}
+		_, err := PublicOf(s)
+		assert.Error(t, err, "%s: PublicOf accepts it", name)
+		_, err = Pin(s)
+		assert.Error(t, err, "%s: Pin accepts it", name)
+		sig, err := Sign(s, []byte("m"))
+		assert.True(t, err != nil && sig == nil, "%s: Sign accepts it", name)
 	}
 	var none *PrivateKey
-	for _, s := range []Signer{nil, none, (*remote)(nil), ed25519.PrivateKey(nil), ed25519.PrivateKey(make([]byte, 63)), (*ed25519.PrivateKey)(nil)} {
+	for _, s := range []Signer{nil, none, (*remote)(nil), ed25519.PrivateKey(nil), ed25519.PrivateKey(make([]byte, 63)),
+		(*ed25519.PrivateKey)(nil)} {
 		_, ok := InMemory(s)
 		assert.False(t, ok, "%T: in memory", s)
-		if _, err := PublicOf(s); err == nil {
-			t.Errorf("%T: PublicOf accepts it", s)
-		}
-		if _, err := Pin(s); err == nil {
-			t.Errorf("%T: Pin accepts it", s)
-		}
-		if _, err := Sign(s, nil); err == nil {
-			t.Errorf("%T: Sign accepts it", s)
-		}
+		_, err := PublicOf(s)
+		assert.Error(t, err, "%T: PublicOf accepts it", s)
+		_, err = Pin(s)
+		assert.Error(t, err, "%T: Pin accepts it", s)
+		_, err = Sign(s, nil)
+		assert.Error(t, err, "%T: Sign accepts it", s)
 	}
 }
 
-// TestSignerThatKeepsItsArguments changes the message while it is signed, and the signature after it was returned.
+// TestSignerThatKeepsItsArguments changes the message while it is signed, and the signature after
+// it was returned.
 func TestSignerThatKeepsItsArguments(t *testing.T) {
 	k := testKey(t)
 	var kept []byte
@@ -140,9 +134,8 @@ func TestSignerThatKeepsItsArguments(t *testing.T) {
 	sig, err := Sign(s, msg)
 	require.NoError(t, err)
 	clear(kept)
-	if string(msg) != "message" || !Verify(mustPublic(t, k), msg, sig) {
-		t.Error("the signer could change the message or the signature")
-	}
+	assert.True(t, string(msg) == "message" && Verify(mustPublic(t, k), msg, sig),
+		"the signer could change the message or the signature")
 }
 
 func TestInMemory(t *testing.T) {
@@ -150,31 +143,29 @@ func TestInMemory(t *testing.T) {
 	raw := ed25519.PrivateKey(bytes.Clone(k.pair.private[:]))
 	for _, s := range []Signer{k, &k, raw, &raw} {
 		got, ok := InMemory(s)
-		if !ok || !bytes.Equal(mustPublic(t, got), mustPublic(t, k)) {
-			t.Errorf("%T: not recognised", s)
-		}
-		if sig, err := Sign(s, []byte("m")); err != nil || !Verify(mustPublic(t, k), []byte("m"), sig) {
-			t.Errorf("%T: %v", s, err)
-		}
+		assert.True(t, ok && bytes.Equal(mustPublic(t, got), mustPublic(t, k)), "%T: not recognised", s)
+		sig, err := Sign(s, []byte("m"))
+		assert.True(t, err == nil && Verify(mustPublic(t, k), []byte("m"), sig), "%T: %v", s, err)
 	}
 	copied, _ := InMemory(raw)
 	pinned, err := Pin(raw)
 	require.NoError(t, err)
 	clear(raw)
 	for _, s := range []Signer{copied, pinned} {
-		if sig, err := Sign(s, []byte("m")); err != nil || !Verify(mustPublic(t, k), []byte("m"), sig) {
-			t.Error("the key changed with the slice it was made from", err)
-		}
+		sig, err := Sign(s, []byte("m"))
+		assert.True(t, err == nil && Verify(mustPublic(t, k), []byte("m"), sig),
+			"the key changed with the slice it was made from %v", err)
 	}
-	mixed := append(bytes.Clone(k.pair.private[:32]), mustPublic(t, DeriveLogKey(k))...) // signing with these gives the seed away
+	// signing with these gives the seed away
+	mixed := append(bytes.Clone(k.pair.private[:32]), mustPublic(t, DeriveLogKey(k))...)
 	_, ok := InMemory(ed25519.PrivateKey(mixed))
 	assert.False(t, ok, "two halves of two keys are a key")
-	if sig, err := Sign(ed25519.PrivateKey(mixed), []byte("m")); err == nil || sig != nil {
-		t.Error("two halves of two keys sign")
-	}
+	sig, err := Sign(ed25519.PrivateKey(mixed), []byte("m"))
+	assert.True(t, err != nil && sig == nil, "two halves of two keys sign")
 }
 
-// TestPin exchanges the key behind a remote signer: its signatures are good, but not those of the key that was pinned.
+// TestPin exchanges the key behind a remote signer: its signatures are good, but not those of the
+// key that was pinned.
 func TestPin(t *testing.T) {
 	first, second := testKey(t), DeriveLogKey(testKey(t))
 	now := first
@@ -184,54 +175,44 @@ func TestPin(t *testing.T) {
 	require.NoError(t, err)
 	sign := func(s Signer) error {
 		sig, err := Sign(s, []byte("m"))
-		if err == nil && !Verify(mustPublic(t, s), []byte("m"), sig) {
-			t.Error("a signature of no key")
-		}
+		assert.False(t, err == nil && !Verify(mustPublic(t, s), []byte("m"), sig), "a signature of no key")
 		direct, derr := s.Sign(rand.Reader, []byte("m"), crypto.Hash(0))
-		if s == pinned && ((err == nil) != (derr == nil) || !bytes.Equal(sig, direct)) {
-			t.Error("the pinned signer's own Sign differs:", derr)
-		}
+		assert.False(t, s == pinned && ((err == nil) != (derr == nil) || !bytes.Equal(sig, direct)),
+			"the pinned signer's own Sign differs: %v", derr)
 		return err
 	}
 	require.NoError(t, sign(pinned))
 	now = second
 	assert.Error(t, sign(pinned), "another key signed for the pinned one")
 	assert.True(t, bytes.Equal(mustPublic(t, pinned), mustPublic(t, first)), "the pinned key changed")
-	if again, err := Pin(pinned); err != nil || !bytes.Equal(mustPublic(t, again), mustPublic(t, first)) {
-		t.Error("a pinned signer cannot be pinned again", err)
-	}
+	again, err := Pin(pinned)
+	assert.True(t, err == nil && bytes.Equal(mustPublic(t, again), mustPublic(t, first)),
+		"a pinned signer cannot be pinned again %v", err)
 	_, err = pinned.Sign(rand.Reader, []byte("m"), crypto.SHA512)
 	assert.Error(t, err, "the pinned signer signed a hash")
-	if k, err := Pin(first); err != nil || k != Signer(first) {
-		t.Error("a key in memory is pinned as it is", err)
-	}
+	k, err := Pin(first)
+	assert.True(t, err == nil && k == Signer(first), "a key in memory is pinned as it is %v", err)
 }
 
 func TestVerifyMangled(t *testing.T) {
 	k := testKey(t)
 	pub, msg := mustPublic(t, k), []byte("a message")
 	sig, err := Sign(k, msg)
-	if err != nil || !Verify(pub, msg, sig) {
-		t.Fatal("a good signature is refused", err)
-	}
+	require.True(t, err == nil && Verify(pub, msg, sig), "a good signature is refused %v", err)
 	for i := range 8 * len(sig) {
 		bad := bytes.Clone(sig)
 		bad[i/8] ^= 1 << (i % 8)
-		if Verify(pub, msg, bad) || Verify(pub, msg, sig[:i/8]) {
-			t.Fatalf("bit %d", i)
-		}
+		require.True(t, !Verify(pub, msg, bad) && !Verify(pub, msg, sig[:i/8]), "bit %d", i)
 	}
 	for i := range 8 * len(pub) {
 		bad := bytes.Clone(pub)
 		bad[i/8] ^= 1 << (i % 8)
-		if Verify(bad, msg, sig) || Verify(pub[:i/8], msg, sig) {
-			t.Fatalf("bit %d of the key", i)
-		}
+		require.True(t, !Verify(bad, msg, sig) && !Verify(pub[:i/8], msg, sig), "bit %d of the key", i)
 	}
-	if Verify(nil, msg, sig) || Verify(append(bytes.Clone(pub), 0), msg, sig) || Verify(pub, msg, nil) || Verify(pub, msg, append(sig, 0)) {
-		t.Error("a wrong length is accepted")
-	}
-	// S + L is the same scalar: the standard library's rule refuses it, or every signature would have a second form.
+	assert.True(t, !Verify(nil, msg, sig) && !Verify(append(bytes.Clone(pub), 0), msg, sig) && !Verify(pub, msg, nil) &&
+		!Verify(pub, msg, append(sig, 0)), "a wrong length is accepted")
+	// S + L is the same scalar: the standard library's rule refuses it, or every signature would
+	// have a second form.
 	order := unhexed(t, "edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010")
 	var carry uint
 	bad := bytes.Clone(sig)
@@ -248,14 +229,13 @@ func TestAppendSignature(t *testing.T) {
 	want, err := Sign(k, []byte("m"))
 	require.NoError(t, err)
 	for _, s := range []Signer{k, &k, remoteOf(k)} {
-		if got, err := AppendSignature([]byte("x"), s, []byte("m")); err != nil || string(got) != "x"+string(want) {
-			t.Errorf("%T: %x, %v", s, got, err)
-		}
+		got, err := AppendSignature([]byte("x"), s, []byte("m"))
+		assert.True(t, err == nil && string(got) == "x"+string(want), "%T: %x, %v", s, got, err)
 	}
-	for _, s := range []Signer{nil, PrivateKey{}, (*PrivateKey)(nil), remote{k.Public, func([]byte, crypto.SignerOpts) ([]byte, error) { return make([]byte, 64), nil }}} {
-		if got, err := AppendSignature([]byte("x"), s, []byte("m")); err == nil || string(got) != "x" {
-			t.Errorf("%T: %x, %v", s, got, err)
-		}
+	for _, s := range []Signer{nil, PrivateKey{}, (*PrivateKey)(nil),
+		remote{k.Public, func([]byte, crypto.SignerOpts) ([]byte, error) { return make([]byte, 64), nil }}} {
+		got, err := AppendSignature([]byte("x"), s, []byte("m"))
+		assert.True(t, err != nil && string(got) == "x", "%T: %x, %v", s, got, err)
 	}
 	room, s := make([]byte, 0, 64), Signer(k)
 	if n := testing.AllocsPerRun(50, func() {

@@ -2,14 +2,14 @@ package crypto
 
 import (
 	"encoding/binary"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"math/bits"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
-// TestSpecial tries every pair of bytes at every place of a word, among bytes that are plain and bytes that borrow: the lowest byte found
-// is the first that is special.
+// TestSpecial tries every pair of bytes at every place of a word, among bytes that are plain and
+// bytes that borrow: the lowest byte found is the first that is special.
 func TestSpecial(t *testing.T) {
 	isSpecial := func(c byte) bool { return c == '"' || c == '\\' || c < 0x20 || c >= 0x80 }
 	for _, fill := range []byte{'a', ' ', '!', '#', '[', ']', 0x7f} {
@@ -23,13 +23,17 @@ func TestSpecial(t *testing.T) {
 						want = i
 					}
 				}
-				require.Equal(t, want, bits.TrailingZeros64(special(binary.LittleEndian.Uint64(word[:])))>>3, "%q: found at", word)
+				got := bits.TrailingZeros64(special(binary.LittleEndian.Uint64(word[:]))) >> 3
+				if got != want { // three million times, so without require
+					t.Fatalf("%q: found at %d, want %d", word, got, want)
+				}
 			}
 		}
 	}
 }
 
-// TestSpecialAtEveryOffset puts each byte at each place of strings of each length, so that words and the bytes after the last one meet it.
+// TestSpecialAtEveryOffset puts each byte at each place of strings of each length, so that words
+// and the bytes after the last one meet it.
 func TestSpecialAtEveryOffset(t *testing.T) {
 	var tree Tree
 	for size := 1; size < 20; size++ {
@@ -101,7 +105,6 @@ func TestHex(t *testing.T) {
 			}
 		}
 	}
-	if hex4([]byte("000")) != -1 || hex4([]byte("1234567")) != 0x1234 {
-		t.Error("four digits, no fewer, and no more are looked at")
-	}
+	assert.True(t, hex4([]byte("000")) == -1 && hex4([]byte("1234567")) == 0x1234,
+		"four digits, no fewer, and no more are looked at")
 }

@@ -5,7 +5,8 @@ package jsonschema
 
 import "testing"
 
-// TestNoAllocation: validating what is valid allocates nothing, nor does looking for defaults where none is missing.
+// TestNoAllocation: validating what is valid allocates nothing, nor does looking for defaults where
+// none is missing.
 func TestNoAllocation(t *testing.T) {
 	for _, c := range []struct {
 		schema, value string

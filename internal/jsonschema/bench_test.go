@@ -24,10 +24,11 @@ const hotSchema = `{"type":"object","required":["path","content","mode"],"proper
 var hotArgs = `{"path":"/srv/work/project/internal/server/handler.go","mode":"replace","line":120,"tags":["go","http"],"dry":false,"limit":null,"content":"` +
 	strings.Repeat(`func add(a, b int) int {\n\treturn a + b\n}\n`, 18)[:700] + `\n"}`
 
-// BenchmarkValidate times us, santhosh-tekuri/jsonschema and one Ed25519 signature of 256 bytes in one loop. Each reads values that are
-// parsed already; the verdict is checked each time.
+// BenchmarkValidate times us, santhosh-tekuri/jsonschema and one Ed25519 signature of 256 bytes in
+// one loop. Each reads values that are parsed already; the verdict is checked each time.
 func BenchmarkValidate(b *testing.B) {
-	for _, pattern := range []string{"^/[a-z0-9/._-]{1,200}$", "^/(?:[a-z0-9/._-]{1,200})$|^$"} { // as byte tables, and by package regexp
+	// as byte tables, and by package regexp
+	for _, pattern := range []string{"^/[a-z0-9/._-]{1,200}$", "^/(?:[a-z0-9/._-]{1,200})$|^$"} {
 		b.Run(pattern, func(b *testing.B) {
 			benchmarkValidate(b, strings.Replace(hotSchema, "^/[a-z0-9/._-]{1,200}$", pattern, 1))
 		})
@@ -36,7 +37,8 @@ func BenchmarkValidate(b *testing.B) {
 
 func benchmarkValidate(b *testing.B, schema string) {
 	s, v := compile(b, schema, true), parse(b, hotArgs)
-	text, err := santhosh.UnmarshalJSON(strings.NewReader(strings.Replace(schema, `{`, `{"additionalProperties":false,`, 1)))
+	text, err := santhosh.UnmarshalJSON(strings.NewReader(strings.Replace(schema, `{`, `{"additionalProperties":false,`,
+		1)))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -96,9 +98,11 @@ func BenchmarkViolation(b *testing.B) {
 
 // BenchmarkAppendDefaults times filling in two defaults, and finding that none is missing.
 func BenchmarkAppendDefaults(b *testing.B) {
-	schema := strings.Replace(strings.Replace(hotSchema, `"type":"boolean"`, `"type":"boolean","default":false`, 1), `"minimum":0`, `"minimum":0,"default":0`, 1)
+	schema := strings.Replace(strings.Replace(hotSchema, `"type":"boolean"`, `"type":"boolean","default":false`, 1),
+		`"minimum":0`, `"minimum":0,"default":0`, 1)
 	s := compile(b, schema, true)
-	for _, value := range []string{hotArgs, `{"path":"/a","mode":"append","content":"` + strings.Repeat("x", 800) + `"}`} {
+	for _, value := range []string{hotArgs, `{"path":"/a","mode":"append","content":"` + strings.Repeat("x",
+		800) + `"}`} {
 		v := parse(b, value)
 		_, want := s.AppendDefaults(nil, v)
 		b.Run(fmt.Sprint("missing=", want), func(b *testing.B) {

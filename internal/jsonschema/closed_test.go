@@ -2,13 +2,15 @@ package jsonschema
 
 import (
 	"encoding/json"
-	"github.com/helmkernel/helm/crypto"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/crypto"
 )
 
 // TestClosed: what the different ways of leaving additionalProperties out mean.
@@ -17,29 +19,45 @@ func TestClosed(t *testing.T) {
 		name, schema   string
 		valid, invalid []string
 	}{
-		{"properties close", `{"type":"object","properties":{"a":{}}}`, []string{`{}`, `{"a":1}`}, []string{`{"b":1}`, `{"a":1,"b":1}`, `{"A":1}`}},
+		{"properties close", `{"type":"object","properties":{"a":{}}}`, []string{`{}`, `{"a":1}`},
+			[]string{`{"b":1}`, `{"a":1,"b":1}`, `{"A":1}`}},
 		{"nothing said", `{"type":"object"}`, []string{`{}`}, []string{`{"a":1}`}},
-		{"below a property", `{"type":"object","properties":{"a":{"properties":{"b":{}}}}}`, []string{`{"a":{"b":1}}`, `{"a":7}`}, []string{`{"a":{"c":1}}`}},
-		{"any value", `{"type":"object","properties":{"a":{}}}`, []string{`{"a":{}}`, `{"a":[{},[{}],1]}`}, []string{`{"a":{"x":1}}`, `{"a":[{"x":1}]}`, `{"a":[[[{"x":1}]]]}`}},
-		{"an object", `{"type":"object","properties":{"a":{"type":"object"}}}`, []string{`{"a":{}}`}, []string{`{"a":{"x":1}}`}},
-		{"elements", `{"type":"object","properties":{"a":{"items":{"properties":{"b":{}}}}}}`, []string{`{"a":[{"b":1}]}`}, []string{`{"a":[{"c":1}]}`}},
-		{"elements not described", `{"type":"object","properties":{"a":{"type":"array"}}}`, []string{`{"a":["x",{}]}`}, []string{`{"a":[{"x":1}]}`}},
-		{"by $ref", `{"type":"object","$ref":"#/$defs/d","$defs":{"d":{"properties":{"a":{}}}}}`, []string{`{"a":1}`}, []string{`{"b":1}`}},
-		{"by $ref to nothing", `{"type":"object","$ref":"#/$defs/d","$defs":{"d":{"type":"object"}}}`, []string{`{}`}, []string{`{"b":1}`}},
-		{"by branches", `{"type":"object","oneOf":[{"properties":{"a":{}},"required":["a"]},{"properties":{"b":{}},"required":["b"]}]}`,
+		{"below a property", `{"type":"object","properties":{"a":{"properties":{"b":{}}}}}`,
+			[]string{`{"a":{"b":1}}`, `{"a":7}`}, []string{`{"a":{"c":1}}`}},
+		{"any value", `{"type":"object","properties":{"a":{}}}`, []string{`{"a":{}}`, `{"a":[{},[{}],1]}`},
+			[]string{`{"a":{"x":1}}`, `{"a":[{"x":1}]}`, `{"a":[[[{"x":1}]]]}`}},
+		{"an object", `{"type":"object","properties":{"a":{"type":"object"}}}`, []string{`{"a":{}}`},
+			[]string{`{"a":{"x":1}}`}},
+		{"elements", `{"type":"object","properties":{"a":{"items":{"properties":{"b":{}}}}}}`,
+			[]string{`{"a":[{"b":1}]}`}, []string{`{"a":[{"c":1}]}`}},
+		{"elements not described", `{"type":"object","properties":{"a":{"type":"array"}}}`, []string{`{"a":["x",{}]}`},
+			[]string{`{"a":[{"x":1}]}`}},
+		{"by $ref", `{"type":"object","$ref":"#/$defs/d","$defs":{"d":{"properties":{"a":{}}}}}`, []string{`{"a":1}`},
+			[]string{`{"b":1}`}},
+		{"by $ref to nothing", `{"type":"object","$ref":"#/$defs/d","$defs":{"d":{"type":"object"}}}`, []string{`{}`},
+			[]string{`{"b":1}`}},
+		{"by branches",
+			`{"type":"object","oneOf":[{"properties":{"a":{}},"required":["a"]},{"properties":{"b":{}},"required":["b"]}]}`,
 			[]string{`{"a":1}`, `{"b":1}`}, []string{`{}`, `{"a":1,"b":1}`, `{"a":1,"c":1}`}},
-		{"branches that only require", `{"type":"object","properties":{"a":{},"b":{}},"anyOf":[{"required":["a"]},{"required":["b"]}]}`,
+		{"branches that only require",
+			`{"type":"object","properties":{"a":{},"b":{}},"anyOf":[{"required":["a"]},{"required":["b"]}]}`,
 			[]string{`{"a":1}`, `{"b":1,"a":1}`}, []string{`{}`, `{"a":1,"c":1}`}},
-		{"the same $ref inside and outside", `{"type":"object","properties":{"x":{"$ref":"#/$defs/d"},"y":{"properties":{"a":{}},"$ref":"#/$defs/d"}},"$defs":{"d":{"title":"no members of its own"}}}`,
+		{"the same $ref inside and outside",
+			`{"type":"object","properties":{"x":{"$ref":"#/$defs/d"},"y":{"properties":{"a":{}},"$ref":"#/$defs/d"}},"$defs":{"d":{"title":"no members of its own"}}}`,
 			[]string{`{"x":{},"y":{"a":1}}`}, []string{`{"x":{"a":1}}`, `{"y":{"b":1}}`}},
-		{"const and enum say it all", `{"type":"object","properties":{"a":{"const":{"x":{"y":1}}},"b":{"enum":[[{"z":1}],1]}}}`,
+		{"const and enum say it all",
+			`{"type":"object","properties":{"a":{"const":{"x":{"y":1}}},"b":{"enum":[[{"z":1}],1]}}}`,
 			[]string{`{"a":{"x":{"y":1}}}`, `{"b":[{"z":1}]}`}, []string{`{"a":{"x":{}}}`, `{"b":[{}]}`}},
-		{"or null", `{"type":"object","properties":{"a":{"anyOf":[{"type":"object","properties":{"b":{}}},{"type":"null"}]}}}`,
+		{"or null",
+			`{"type":"object","properties":{"a":{"anyOf":[{"type":"object","properties":{"b":{}}},{"type":"null"}]}}}`,
 			[]string{`{"a":null}`, `{"a":{"b":1}}`}, []string{`{"a":{"c":1}}`}},
-		{"array branches", `{"type":"object","properties":{"a":{"anyOf":[{"type":"array"},{"type":"string"}]}}}`, []string{`{"a":[1]}`, `{"a":"x"}`}, []string{`{"a":[{"c":1}]}`}},
-		{"elements described around branches", `{"type":"object","properties":{"a":{"type":"array","items":{"properties":{"b":{}}},"anyOf":[{"minItems":1}]}}}`,
+		{"array branches", `{"type":"object","properties":{"a":{"anyOf":[{"type":"array"},{"type":"string"}]}}}`,
+			[]string{`{"a":[1]}`, `{"a":"x"}`}, []string{`{"a":[{"c":1}]}`}},
+		{"elements described around branches",
+			`{"type":"object","properties":{"a":{"type":"array","items":{"properties":{"b":{}}},"anyOf":[{"minItems":1}]}}}`,
 			[]string{`{"a":[{"b":1}]}`}, []string{`{"a":[]}`, `{"a":[{"c":1}]}`}},
-		{"$defs is read where it is used", `{"type":"object","properties":{"a":{},"b":{}},"anyOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"required":["a"]}}}`,
+		{"$defs is read where it is used",
+			`{"type":"object","properties":{"a":{},"b":{}},"anyOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"required":["a"]}}}`,
 			[]string{`{"a":1}`}, []string{`{"b":1}`}},
 	} {
 		s := compile(t, c.schema, true)
@@ -61,7 +79,8 @@ func TestOpen(t *testing.T) {
 	assert.NotNil(t, s.Validate(parse(t, `{"a":{"c":1}}`)), "additionalProperties false allows a member")
 }
 
-// TestNoUndeclaredMember: whatever a closed schema leaves out, no valid value has a member whose name is not in the schema's text.
+// TestNoUndeclaredMember: whatever a closed schema leaves out, no valid value has a member whose
+// name is not in the schema's text.
 func TestNoUndeclaredMember(t *testing.T) {
 	r := &random{Rand: rand.New(rand.NewPCG(9, 10))}
 	compiled, tried, valid := 0, 0, 0
@@ -89,7 +108,8 @@ func TestNoUndeclaredMember(t *testing.T) {
 			}
 		}
 	}
-	if t.Logf("%d schemas, %d valid values, %d members planted", compiled, valid, tried); compiled < 500 || valid < 1000 || tried < 2000 {
+	if t.Logf("%d schemas, %d valid values, %d members planted", compiled, valid, tried); compiled < 500 ||
+		valid < 1000 || tried < 2000 {
 		t.Error("too little was tried")
 	}
 }
@@ -164,22 +184,23 @@ func TestDefaults(t *testing.T) {
 		{nested, `[]`, ``},
 
 		// Canonical order of what is filled in, by UTF-16.
-		{`{"properties":{"😀":{"default":1},"\ufb33":{"default":2},"b":{"default":3},"a\"":{"default":4}}}`, `{"c":0,"\uffff":0}`,
+		{`{"properties":{"😀":{"default":1},"\ufb33":{"default":2},"b":{"default":3},"a\"":{"default":4}}}`,
+			`{"c":0,"\uffff":0}`,
 			`{"a\"":4,"b":3,"c":0,"😀":1,"` + "\ufb33" + `":2,"` + "\uffff" + `":0}`},
 
 		// A default on the root or on elements has nothing to fill.
 		{`{"default":{"a":1},"items":{"default":1}}`, `[{}]`, ``},
 
-		// The schema and what its $ref leads to both hold: the first default wins, members of both are filled.
+		// The schema and what its $ref leads to both hold: the first default wins, members of both
+		// are filled.
 		{`{"$ref":"#/$defs/r","properties":{"a":{"default":1},"o":{"properties":{"x":{"default":1}}}},
 			"$defs":{"r":{"properties":{"a":{"default":2},"b":{"default":3},"o":{"default":{},"properties":{"y":{"default":2}}}}}}}`, `{}`, `{"a":1,"b":3,"o":{"x":1,"y":2}}`},
 	} {
 		s := compile(t, c.schema, false)
 		dst := []byte("before")
 		got, filled := s.AppendDefaults(dst, parse(t, c.value))
-		if filled != (c.want != "") || string(got) != "before"+c.want {
-			t.Errorf("%.60s…: %s:\ngot  %s\nwant before%s", c.schema, c.value, got, c.want)
-		}
+		assert.True(t, filled == (c.want != "") && string(got) == "before"+c.want,
+			"%.60s…: %s:\ngot  %s\nwant before%s", c.schema, c.value, got, c.want)
 		if filled {
 			_, again := s.AppendDefaults(nil, parse(t, c.want))
 			assert.False(t, again, "%s is filled again", c.want)
@@ -187,22 +208,22 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestDefaultsBounded: a short text whose elements lack long defaults cannot be blown up: filling stops, beyond 1 MiB and not far beyond.
+// TestDefaultsBounded: a short text whose elements lack long defaults cannot be blown up: filling
+// stops, beyond 1 MiB and not far beyond.
 func TestDefaultsBounded(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
-	s := compile(t, `{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"l":{"default":"`+long+`"},"n":{}}}}}}`, true)
+	s := compile(t,
+		`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"l":{"default":"`+
+			long+`"},"n":{}}}}}}`, true)
 	for _, element := range []string{`{}`, `{"n":1}`} {
 		v := parse(t, `{"a":[`+strings.Repeat(element+",", 100_000)+element+`]}`)
 		got, filled := s.AppendDefaults(nil, v)
-		if !filled || len(got) <= maxFilled || len(got) > 2*maxFilled {
-			t.Errorf("filled %v, %d bytes", filled, len(got))
-		}
+		assert.True(t, filled && len(got) > maxFilled && len(got) <= 2*maxFilled, "filled %v, %d bytes", filled,
+			len(got))
 		assert.False(t, json.Valid(got), "what stops short is JSON")
 	}
 	got, _ := s.AppendDefaults(nil, parse(t, `{"a":[{},{"l":""},{},{}]}`))
-	if !json.Valid(got) || len(got) < 300_000 {
-		t.Errorf("%d bytes, which are few enough, are not JSON", len(got))
-	}
+	assert.True(t, json.Valid(got) && len(got) >= 300_000, "%d bytes, which are few enough, are not JSON", len(got))
 }
 
 // TestLookup: places, as "types optional nullable", or "" for what is outside.
@@ -280,11 +301,15 @@ func TestLookup(t *testing.T) {
 		{`{"properties":{"i":{"anyOf":[{"type":"integer"},{"const":3}]}}}`, "/i", "integer true false"},
 		{`{"properties":{"i":{"type":"string","const":3}}}`, "/i", ""},
 		{`{"type":"object","required":["a"],"$ref":"#/$defs/t","$defs":{"t":{"properties":{"a":{"type":["string","null"]}}}}}`, "/a", "string false true"},
-		{`{"anyOf":[{"properties":{"a":{"type":"string"}}},{}]}`, "/a", "string or number or boolean or array or object true true"},
-		{`{"properties":{"a":{"type":"string"}},"anyOf":[{"properties":{"a":{"maxLength":3}}},{}]}`, "/a", "string true false"},
+		{`{"anyOf":[{"properties":{"a":{"type":"string"}}},{}]}`, "/a",
+			"string or number or boolean or array or object true true"},
+		{`{"properties":{"a":{"type":"string"}},"anyOf":[{"properties":{"a":{"maxLength":3}}},{}]}`, "/a",
+			"string true false"},
 		{`{"properties":{"a":{}},"$ref":"#/$defs/t","$defs":{"t":{"additionalProperties":false}}}`, "/a", ""},
-		{`{"type":"object","additionalProperties":false,"properties":{"*":{"type":"string"}}}`, "/*", "string false false"},
-		{`{"properties":{"a":{}},"anyOf":[{"additionalProperties":false},{"type":"string","properties":{"a":{}}}]}`, "/a", ""},
+		{`{"type":"object","additionalProperties":false,"properties":{"*":{"type":"string"}}}`, "/*",
+			"string false false"},
+		{`{"properties":{"a":{}},"anyOf":[{"additionalProperties":false},{"type":"string","properties":{"a":{}}}]}`,
+			"/a", ""},
 		{`{"type":"null"}`, "", " false true"},
 	} {
 		s := compile(t, c.schema, c.schema == closed)
@@ -302,7 +327,8 @@ func TestLookup(t *testing.T) {
 
 // TestLookupBelow: what is missing on the way to the base does not count.
 func TestLookupBelow(t *testing.T) {
-	s := compile(t, `{"type":"object","properties":{"l":{"type":["array","null"],"items":{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"b":{"type":"string"}}}},
+	s := compile(t,
+		`{"type":"object","properties":{"l":{"type":["array","null"],"items":{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"b":{"type":"string"}}}},
 		"m":{"type":"array","items":{"type":["object","null"],"required":["a"],"properties":{"a":{"type":"string"}}}}}}`, true)
 	for _, c := range []struct {
 		base, pointer      []string
@@ -318,15 +344,15 @@ func TestLookupBelow(t *testing.T) {
 		{[]string{"m", "*"}, []string{"a"}, true, false},
 	} {
 		p, ok := s.LookupBelow(c.base, c.pointer)
-		if !ok || p.Optional != c.optional || p.Nullable != c.nullable {
-			t.Errorf("%q below %q: %+v, %v", c.pointer, c.base, p, ok)
-		}
+		assert.True(t, ok && p.Optional == c.optional && p.Nullable == c.nullable, "%q below %q: %+v, %v", c.pointer,
+			c.base, p, ok)
 	}
 	_, ok := s.LookupBelow([]string{"l", "*"}, []string{"c"})
 	assert.False(t, ok, "a member that is not declared is there")
 }
 
-// TestLookupFilled: what a default always fills in, and what only looks so. Each claim is held against AppendDefaults of the empty object.
+// TestLookupFilled: what a default always fills in, and what only looks so. Each claim is held
+// against AppendDefaults of the empty object.
 func TestLookupFilled(t *testing.T) {
 	const schema = `{"type":"object","required":["req"],"$defs":{"d":{"type":"string","default":"x"}},
 		"properties":{
@@ -346,14 +372,14 @@ func TestLookupFilled(t *testing.T) {
 		pointer          []string
 		optional, filled bool
 	}{
-		{[]string{"req"}, false, false}, {[]string{"plain"}, true, false}, {[]string{"filled"}, true, true}, {[]string{"byRef"}, true, true},
-		{[]string{"nested"}, true, true}, {[]string{"nested", "in"}, true, true}, {[]string{"nested", "out"}, true, false},
+		{[]string{"req"}, false, false}, {[]string{"plain"}, true, false}, {[]string{"filled"}, true, true},
+		{[]string{"byRef"}, true, true},
+		{[]string{"nested"}, true, true}, {[]string{"nested", "in"}, true, true},
+		{[]string{"nested", "out"}, true, false},
 		{[]string{"maybe"}, true, false}, {[]string{"maybe", "in"}, true, false},
 	} {
 		p, ok := s.Lookup(c.pointer)
-		if !ok || p.Optional != c.optional || p.Filled != c.filled {
-			t.Errorf("%v: %+v %v", c.pointer, p, ok)
-		}
+		assert.True(t, ok && p.Optional == c.optional && p.Filled == c.filled, "%v: %+v %v", c.pointer, p, ok)
 		v := after.Root()
 		for _, name := range c.pointer {
 			v = v.Get(name)

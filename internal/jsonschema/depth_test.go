@@ -4,8 +4,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
+
+	"github.com/helmkernel/helm/crypto"
 )
 
 func nesting(v crypto.Value) int {
@@ -38,10 +39,12 @@ func TestDepth(t *testing.T) {
 	for _, s := range []*Schema{nil, {}} {
 		assert.Equal(t, 0, s.Depth(), "a schema that allows nothing nests")
 	}
-	assert.Equal(t, Unbounded, compile(t, `{"type":"object","properties":{"a":{"type":"string"}}}`, false).Depth(), "an open schema")
+	assert.Equal(t, Unbounded, compile(t, `{"type":"object","properties":{"a":{"type":"string"}}}`, false).Depth(),
+		"an open schema")
 }
 
-// No valid value is nested deeper, whatever the schema; and there are schemas of which a value reaches the bound.
+// No valid value is nested deeper, whatever the schema; and there are schemas of which a value
+// reaches the bound.
 func TestDepthBounds(t *testing.T) {
 	r := &random{Rand: rand.New(rand.NewPCG(7, 8)), closed: true}
 	bounded, reached := 0, 0
@@ -69,7 +72,6 @@ func TestDepthBounds(t *testing.T) {
 			}
 		}
 	}
-	if bounded < 500 || reached < 100 {
-		t.Errorf("only %d schemas were bounded, %d values reached the bound", bounded, reached)
-	}
+	assert.True(t, bounded >= 500 && reached >= 100, "only %d schemas were bounded, %d values reached the bound",
+		bounded, reached)
 }

@@ -2,11 +2,12 @@ package jsonschema
 
 import (
 	"fmt"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestPackageComment: the schema in the package comment does what it seems to.
@@ -19,7 +20,8 @@ func TestPackageComment(t *testing.T) {
 	s := compile(t, "{"+strings.ReplaceAll(schema, "//\t", ""), true)
 	var got strings.Builder
 	for _, value := range []string{
-		`{"to":"GB29NWBK60161331926819","amount":4.35}`, `{"to":"GB29","amount":4.35}`, `{"amount":4.355,"to":"GB29NWBK60161331926819"}`, `{"amount":0}`, `{"too":1}`, `{}`,
+		`{"to":"GB29NWBK60161331926819","amount":4.35}`, `{"to":"GB29","amount":4.35}`,
+		`{"amount":4.355,"to":"GB29NWBK60161331926819"}`, `{"amount":0}`, `{"too":1}`, `{}`,
 	} {
 		filled, _ := s.AppendDefaults(nil, parse(t, value))
 		fmt.Fprintln(&got, string(filled), s.Validate(parse(t, string(filled))))

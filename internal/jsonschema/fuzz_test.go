@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/crypto"
 )
 
-// FuzzSchema reads any text as a schema and any as a value: no panic, and the promises hold for whatever compiles.
+// FuzzSchema reads any text as a schema and any as a value: no panic, and the promises hold for
+// whatever compiles.
 func FuzzSchema(f *testing.F) {
 	for _, schema := range []string{
-		hotSchema, `{}`, `true`, `{"$ref":"#"}`, `{"type":["null","integer"],"multipleOf":0.01,"minimum":-5}`, `{"pattern":"^[a-f]{2,4}[0-9]+$","maxLength":9}`,
+		hotSchema, `{}`, `true`, `{"$ref":"#"}`, `{"type":["null","integer"],"multipleOf":0.01,"minimum":-5}`,
+		`{"pattern":"^[a-f]{2,4}[0-9]+$","maxLength":9}`,
 		`{"items":{"properties":{"a":{"default":[{}],"items":{"properties":{"b":{"default":1}}}}}},"uniqueItems":true}`,
 		`{"type":"object","oneOf":[{"properties":{"a":{"const":1}}},{"$ref":"#/$defs/a~1b"}],"$defs":{"a/b":{"required":["x"],"properties":{"x":{"enum":["é",null]}}}}}`,
 	} {

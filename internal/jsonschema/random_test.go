@@ -7,7 +7,8 @@ import (
 	"strconv"
 )
 
-// random makes schemas of the subset and values that are often, not always, valid. Everything is a Go value as encoding/json has it.
+// random makes schemas of the subset and values that are often, not always, valid. Everything is a
+// Go value as encoding/json has it.
 type random struct {
 	*rand.Rand
 	defs   []string // names in $defs that a schema may refer to
@@ -53,7 +54,8 @@ func (r *random) schema(depth int) mapping {
 	return r.typed(pick(r, types...), depth)
 }
 
-// typed makes a schema for values of one type; the keyword type itself may be left out of an open one.
+// typed makes a schema for values of one type; the keyword type itself may be left out of an open
+// one.
 func (r *random) typed(t string, depth int) mapping {
 	s := mapping{}
 	switch {
@@ -137,10 +139,12 @@ func (r *random) branches(t string, depth int) (list []any) {
 }
 
 var randomPatterns = []string{
-	"^a+$", "^[ab]{1,3}$", "b", "^[a-c]*[0-9]$", "^\\d{1,2}[.]?[a-z]+$", "^(a|b)", "é", "^[^a]$", "^$", "x|^a", "[\\n\\t]", "(?i)^A", "^[ab]+b$", "^é+$",
+	"^a+$", "^[ab]{1,3}$", "b", "^[a-c]*[0-9]$", "^\\d{1,2}[.]?[a-z]+$", "^(a|b)", "é", "^[^a]$", "^$", "x|^a",
+	"[\\n\\t]", "(?i)^A", "^[ab]+b$", "^é+$",
 }
 
-var randomStrings = []string{"", "a", "ab", "aab", "b", "7", "a7", "12.x", "é", "éé", "😀", "a\nb", "\t", "\u0001", "\\", "\"", "x", "caab", "A", "a\u001fb"}
+var randomStrings = []string{"", "a", "ab", "aab", "b", "7", "a7", "12.x", "é", "éé", "😀", "a\nb", "\t", "\u0001", "\\",
+	"\"", "x", "caab", "A", "a\u001fb"}
 
 func (r *random) strings(s mapping) {
 	lo := r.IntN(3)
@@ -156,7 +160,8 @@ func (r *random) strings(s mapping) {
 }
 
 var randomNumbers = []json.Number{
-	"0", "1", "2", "-1", "3", "4.35", "0.01", "0.1", "100", "-2.5", "1e21", "1e-7", "1.5e300", "9007199254740992", "0.3", "12", "-0.07",
+	"0", "1", "2", "-1", "3", "4.35", "0.01", "0.1", "100", "-2.5", "1e21", "1e-7", "1.5e300", "9007199254740992",
+	"0.3", "12", "-0.07",
 }
 
 func (r *random) numbers(s mapping) {

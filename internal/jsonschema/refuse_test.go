@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/crypto"
 )
 
-// TestRefused: what is not in the subset, what means nothing and what no value can meet is refused, at its place and with a remedy.
+// TestRefused: what is not in the subset, what means nothing and what no value can meet is refused,
+// at its place and with a remedy.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ schema, pointer, what string }{
 		// No schema at all.
@@ -78,8 +80,10 @@ func TestRefused(t *testing.T) {
 		// Patterns.
 		{`{"pattern":3}`, "/pattern", "expected string, not number"},
 		{`{"pattern":"("}`, "/pattern", "the pattern is not RE2: error parsing regexp: missing closing ): `(`"},
-		{`{"pattern":"(?=a)"}`, "/pattern", "the pattern is not RE2: error parsing regexp: invalid or unsupported Perl syntax: `(?=`"},
-		{`{"pattern":"(a{1000}){1000}"}`, "/pattern", "the pattern is not RE2: error parsing regexp: invalid repeat count: `{1000}`"},
+		{`{"pattern":"(?=a)"}`, "/pattern",
+			"the pattern is not RE2: error parsing regexp: invalid or unsupported Perl syntax: `(?=`"},
+		{`{"pattern":"(a{1000}){1000}"}`, "/pattern",
+			"the pattern is not RE2: error parsing regexp: invalid repeat count: `{1000}`"},
 		{`{"pattern":"` + strings.Repeat("a", 1025) + `"}`, "/pattern", "the pattern is longer than 1 KiB"},
 
 		// Objects.
@@ -87,8 +91,10 @@ func TestRefused(t *testing.T) {
 		{`{"required":"a"}`, "/required", "expected array, not string"},
 		{`{"required":[1]}`, "/required", "expected string, not number"},
 		{`{"required":["a","a"]}`, "/required", "a is required twice"},
-		{`{"required":["a"],"additionalProperties":false}`, "/required", "a is required but not allowed: it is not in properties"},
-		{`{"required":["a"],"properties":{"b":{}},"additionalProperties":false,"type":"string"}`, "/required", "a is required but not allowed: it is not in properties"},
+		{`{"required":["a"],"additionalProperties":false}`, "/required",
+			"a is required but not allowed: it is not in properties"},
+		{`{"required":["a"],"properties":{"b":{}},"additionalProperties":false,"type":"string"}`, "/required",
+			"a is required but not allowed: it is not in properties"},
 		{`{"additionalProperties":true}`, "/additionalProperties", "additionalProperties can only be false"},
 		{`{"additionalProperties":{}}`, "/additionalProperties", "additionalProperties can only be false"},
 		{`{"additionalProperties":null}`, "/additionalProperties", "additionalProperties can only be false"},
@@ -115,24 +121,34 @@ func TestRefused(t *testing.T) {
 		{`{"$ref":"#/$defs/%f","$defs":{}}`, "/$ref", "the fragment is not percent-encoded UTF-8"},
 		{`{"$ref":"#/$defs/%ff","$defs":{}}`, "/$ref", "the fragment is not percent-encoded UTF-8"},
 		{`{"$ref":"#"}`, "/$ref", "the $ref leads back to a schema that it is in"},
-		{`{"properties":{"a":{"items":{"$ref":"#"}}}}`, "/properties/a/items/$ref", "the $ref leads back to a schema that it is in"},
-		{`{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"$ref":"#/$defs/b"}]},"b":{"items":{"$ref":"#/$defs/a"}}}}`, "/$defs/b/items/$ref", "the $ref leads back to a schema that it is in"},
+		{`{"properties":{"a":{"items":{"$ref":"#"}}}}`, "/properties/a/items/$ref",
+			"the $ref leads back to a schema that it is in"},
+		{`{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"$ref":"#/$defs/b"}]},"b":{"items":{"$ref":"#/$defs/a"}}}}`,
+			"/$defs/b/items/$ref", "the $ref leads back to a schema that it is in"},
 		{`{"$defs":{"a":{"$ref":"#/$defs/a"}}}`, "/$defs/a/$ref", "the $ref leads back to a schema that it is in"},
 
 		// Defaults.
-		{`{"properties":{"a":{"type":"string","default":1}}}`, "/properties/a/default", "the schema does not allow this default (type: string)"},
+		{`{"properties":{"a":{"type":"string","default":1}}}`, "/properties/a/default",
+			"the schema does not allow this default (type: string)"},
 		{`{"default":1,"type":"string"}`, "/default", "the schema does not allow this default (type: string)"},
-		{`{"$defs":{"a":{"default":1,"type":"string"}}}`, "/$defs/a/default", "the schema does not allow this default (type: string)"},
-		{`{"properties":{"a":{"default":{},"required":["b"]}}}`, "/properties/a/default", "the schema does not allow this default (required: b)"},
-		{`{"properties":{"a":{"default":{"b":{"c":1}},"properties":{"b":{"properties":{"c":{"type":"string"}}}}}}}`, "/properties/a/default",
+		{`{"$defs":{"a":{"default":1,"type":"string"}}}`, "/$defs/a/default",
+			"the schema does not allow this default (type: string)"},
+		{`{"properties":{"a":{"default":{},"required":["b"]}}}`, "/properties/a/default",
+			"the schema does not allow this default (required: b)"},
+		{`{"properties":{"a":{"default":{"b":{"c":1}},"properties":{"b":{"properties":{"c":{"type":"string"}}}}}}}`,
+			"/properties/a/default",
 			"the schema does not allow this default, at /b/c (type: string)"},
-		{`{"properties":{"a":{"$ref":"#/$defs/a","minimum":2}},"$defs":{"a":{"default":1}}}`, "/$defs/a/default", "the schema does not allow this default (minimum: 2)"},
+		{`{"properties":{"a":{"$ref":"#/$defs/a","minimum":2}},"$defs":{"a":{"default":1}}}`, "/$defs/a/default",
+			"the schema does not allow this default (minimum: 2)"},
 		{`{"items":{"properties":{"a":{"type":"string"}}},"$ref":"#/$defs/a","$defs":{"a":{"items":{"properties":{"a":{"default":1}}}}}}`,
 			"/$defs/a/items/properties/a/default", "the schema does not allow this default (type: string)"},
-		{`{"properties":{"a":{"enum":[{}],"properties":{"b":{"default":1}},"default":{}}}}`, "/properties/a/default", "the schema does not allow this default (enum: one of {})"},
+		{`{"properties":{"a":{"enum":[{}],"properties":{"b":{"default":1}},"default":{}}}}`, "/properties/a/default",
+			"the schema does not allow this default (enum: one of {})"},
 		{`{"anyOf":[{},{"default":1}]}`, "/anyOf/1/default", "no default is filled in below anyOf or oneOf"},
-		{`{"oneOf":[{"items":{"properties":{"a":{"default":1}}}}]}`, "/oneOf/0/items/properties/a/default", "no default is filled in below anyOf or oneOf"},
-		{`{"anyOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"properties":{"b":{"default":1}}}}}`, "/$defs/a/properties/b/default", "no default is filled in below anyOf or oneOf"},
+		{`{"oneOf":[{"items":{"properties":{"a":{"default":1}}}}]}`, "/oneOf/0/items/properties/a/default",
+			"no default is filled in below anyOf or oneOf"},
+		{`{"anyOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"properties":{"b":{"default":1}}}}}`,
+			"/$defs/a/properties/b/default", "no default is filled in below anyOf or oneOf"},
 	} {
 		mustRefuse(t, c.schema, false, c.pointer, c.what)
 	}
@@ -146,17 +162,24 @@ func TestRefusedClosed(t *testing.T) {
 		{`{"type":["object","null"]}`, "", "the arguments of a tool are an object"},
 		{`{"$ref":"#/$defs/a","$defs":{"a":{"type":"object"}}}`, "", "the arguments of a tool are an object"},
 		{`{"type":"object","required":["a"]}`, "/required", "a is required but not allowed: it is not in properties"},
-		{`{"type":"object","properties":{"a":{"type":"object","required":["b"]}}}`, "/properties/a/required", "b is required but not allowed: it is not in properties"},
-		{`{"type":"object","properties":{"Amount":{},"amount":{}}}`, "/properties/amount", "the name differs from another by letter case only"},
-		{`{"type":"object","properties":{"mask":{},"ma` + "\u017f\u212a" + `":{}}}`, "/properties/ma\u017f\u212a", "the name differs from another by letter case only"},
+		{`{"type":"object","properties":{"a":{"type":"object","required":["b"]}}}`, "/properties/a/required",
+			"b is required but not allowed: it is not in properties"},
+		{`{"type":"object","properties":{"Amount":{},"amount":{}}}`, "/properties/amount",
+			"the name differs from another by letter case only"},
+		{`{"type":"object","properties":{"mask":{},"ma` + "\u017f\u212a" + `":{}}}`, "/properties/ma\u017f\u212a",
+			"the name differs from another by letter case only"},
 
 		// In place, each schema is closed by itself.
-		{`{"type":"object","properties":{"a":{}},"anyOf":[{"properties":{"b":{}}}]}`, "/anyOf/0", `it has b, which the schema around it, at "", does not allow`},
-		{`{"type":"object","properties":{"a":{}},"anyOf":[{"required":["b"]}]}`, "/anyOf/0", `it has b, which the schema around it, at "", does not allow`},
-		{`{"type":"object","properties":{"a":{}},"required":["a"],"oneOf":[{"properties":{}}]}`, "/oneOf/0", `it lacks a, which the schema around it, at "", requires`},
+		{`{"type":"object","properties":{"a":{}},"anyOf":[{"properties":{"b":{}}}]}`, "/anyOf/0",
+			`it has b, which the schema around it, at "", does not allow`},
+		{`{"type":"object","properties":{"a":{}},"anyOf":[{"required":["b"]}]}`, "/anyOf/0",
+			`it has b, which the schema around it, at "", does not allow`},
+		{`{"type":"object","properties":{"a":{}},"required":["a"],"oneOf":[{"properties":{}}]}`, "/oneOf/0",
+			`it lacks a, which the schema around it, at "", requires`},
 		{`{"type":"object","properties":{"x":{"properties":{"a":{}},"$ref":"#/$defs/d"}},"$defs":{"d":{"anyOf":[{"properties":{"b":{}}}]}}}`,
 			"/$defs/d/anyOf/0", `it has b, which the schema around it, at /properties/x, does not allow`},
-		{`{"type":"object","anyOf":[{"required":["a"]},{"properties":{"a":{}}}]}`, "/anyOf/0/required", "a is required but not allowed: it is not in properties"},
+		{`{"type":"object","anyOf":[{"required":["a"]},{"properties":{"a":{}}}]}`, "/anyOf/0/required",
+			"a is required but not allowed: it is not in properties"},
 	} {
 		mustRefuse(t, c.schema, true, c.pointer, c.what)
 	}
@@ -175,7 +198,8 @@ func mustRefuse(t *testing.T, schema string, closed bool, pointer, what string) 
 	}
 }
 
-// TestExploding: a few lines of $ref that stand for more than memory holds are refused, and what is just within the limits is not.
+// TestExploding: a few lines of $ref that stand for more than memory holds are refused, and what is
+// just within the limits is not.
 func TestExploding(t *testing.T) {
 	// doubling has levels of which each refers to the next one twice.
 	doubling := func(levels int, use string) string {
@@ -194,36 +218,39 @@ func TestExploding(t *testing.T) {
 		compile(t, doubling(11, use), false)
 		for _, levels := range []int{12, 31} {
 			_, err := Compile(parse(t, doubling(levels, use)), false)
-			if err == nil || !strings.Contains(err.Error(), "has more than 10,000 schemas") {
-				t.Errorf("%d levels of %s: %v", levels, use, err)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), "has more than 10,000 schemas"),
+				"%d levels of %s: %v", levels, use, err)
 		}
 	}
-	if _, err := Compile(parse(t, doubling(64, members)), false); err == nil || !strings.Contains(err.Error(), "more than 64 deep") {
-		t.Errorf("64 levels: %v", err)
-	}
-	// The last level has no members to fill, so these defaults are small; a long text makes them large.
+	_, err := Compile(parse(t, doubling(64, members)), false)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "more than 64 deep"), "64 levels: %v", err)
+	// The last level has no members to fill, so these defaults are small; a long text makes them
+	// large.
 	compile(t, strings.ReplaceAll(doubling(6, defaults), `{"type":"string"}`, `{"type":"object"}`), false)
-	long := strings.ReplaceAll(doubling(9, defaults), `{"type":"string"}`, `{"properties":{"x":{"default":"`+strings.Repeat("x", 1000)+`"}}}`)
-	if _, err := Compile(parse(t, long), false); err == nil || !strings.Contains(err.Error(), "all together have 1 MiB") {
-		t.Errorf("defaults in defaults: %v", err)
-	}
+	long := strings.ReplaceAll(doubling(9, defaults), `{"type":"string"}`,
+		`{"properties":{"x":{"default":"`+strings.Repeat("x", 1000)+`"}}}`)
+	_, err = Compile(parse(t, long), false)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "all together have 1 MiB"), "defaults in defaults: %v",
+		err)
 
 	chain := func(n int) string { return strings.Repeat(`{"items":`, n-1) + `{}` + strings.Repeat(`}`, n-1) }
 	compile(t, chain(64), false)
 	mustRefuse(t, chain(65), false, strings.Repeat("/items", 64), "schemas are nested more than 64 deep")
 	// Forty below forty, each within the limit.
-	mustRefuse(t, `{"$defs":{"a":`+chain(40)+`,"b":`+strings.Replace(chain(40), "{}", `{"$ref":"#/$defs/a"}`, 1)+`},"$ref":"#/$defs/b"}`, false,
+	mustRefuse(t, `{"$defs":{"a":`+chain(40)+`,"b":`+strings.Replace(chain(40), "{}", `{"$ref":"#/$defs/a"}`,
+		1)+`},"$ref":"#/$defs/b"}`, false,
 		"/$defs/a"+strings.Repeat("/items", 23), "schemas are nested more than 64 deep")
 
-	mustRefuse(t, `{"properties":{"a":`+chain(40)+`,"b":`+strings.Replace(chain(40), "{}", `{"$ref":"#/properties/a"}`, 1)+`}}`, false,
+	mustRefuse(t, `{"properties":{"a":`+chain(40)+`,"b":`+strings.Replace(chain(40), "{}", `{"$ref":"#/properties/a"}`,
+		1)+`}}`, false,
 		"/properties/b"+strings.Repeat("/items", 15), "with each $ref written out schemas are nested more than 64 deep")
 
 	var required []string
 	for i := range 101 {
 		required = append(required, fmt.Sprintf("%q", fmt.Sprint("n", i)))
 	}
-	wide := `{"items":{"anyOf":[` + strings.Repeat(`{"$ref":"#/$defs/r"},`, 99) + `{}]},"$defs":{"r":{"required":[` + strings.Join(required, ",") + `]}}}`
+	wide := `{"items":{"anyOf":[` + strings.Repeat(`{"$ref":"#/$defs/r"},`,
+		99) + `{}]},"$defs":{"r":{"required":[` + strings.Join(required, ",") + `]}}}`
 	mustRefuse(t, wide, false, "/items", "with each $ref written out it has more than 10,000 schemas")
 }
 
@@ -256,8 +283,6 @@ func TestZeroSchema(t *testing.T) {
 		assert.False(t, filled, "a zero Schema has defaults")
 	}
 	s, err := Compile(crypto.Value{}, false)
-	if s != nil || err == nil {
-		t.Error("a missing schema compiles")
-	}
+	assert.True(t, s == nil && err != nil, "a missing schema compiles")
 	assert.NotNil(t, compile(t, `{}`, false).Validate(crypto.Value{}), "a missing value is valid")
 }

@@ -11,9 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/shared"
-	"github.com/stretchr/testify/require"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/suite_out.txt")
@@ -39,8 +41,9 @@ func compile(t testing.TB, schema string, closed bool) *Schema {
 	return s
 }
 
-// TestSuite runs the JSON-Schema-Test-Suite, draft 2020-12. Each schema is either within the subset, and then every case must give the
-// stated answer, or is refused for what stands in testdata/suite_out.txt, all of it and nothing else.
+// TestSuite runs the JSON-Schema-Test-Suite, draft 2020-12. Each schema is either within the
+// subset, and then every case must give the stated answer, or is refused for what stands in
+// testdata/suite_out.txt, all of it and nothing else.
 func TestSuite(t *testing.T) {
 	files := suiteFiles(t)
 	var out strings.Builder
@@ -70,9 +73,7 @@ func TestSuite(t *testing.T) {
 		}
 	}
 	t.Logf("%d schemas within the subset, %d cases; %d schemas refused by name", in, cases, refused)
-	if in == 0 || cases == 0 || refused == 0 {
-		t.Error("a run that checked nothing")
-	}
+	assert.True(t, in != 0 && cases != 0 && refused != 0, "a run that checked nothing")
 	const list = "testdata/suite_out.txt"
 	if *update {
 		require.NoError(t, os.WriteFile(list, []byte(out.String()), 0o644))
@@ -81,9 +82,7 @@ func TestSuite(t *testing.T) {
 	require.NoError(t, err)
 	if got := strings.Split(out.String(), "\n"); out.String() != string(want) {
 		for i, line := range strings.Split(string(want), "\n") {
-			if i >= len(got) || got[i] != line {
-				t.Fatalf("%s, line %d, is not what is refused:\n%s", list, i+1, line)
-			}
+			require.True(t, i < len(got) && got[i] == line, "%s, line %d, is not what is refused:\n%s", list, i+1, line)
 		}
 		t.Fatalf("%s lacks what is refused beyond line %d", list, strings.Count(string(want), "\n"))
 	}
@@ -102,18 +101,17 @@ type group struct {
 func readGroups(t *testing.T, file string) (groups []group) {
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
-	if err := json.Unmarshal(b, &groups); err != nil || len(groups) == 0 {
-		t.Fatalf("%s: no groups, %v", file, err)
-	}
+	err = json.Unmarshal(b, &groups)
+	require.True(t, err == nil && len(groups) != 0, "%s: no groups, %v", file, err)
 	return groups
 }
 
-// mustName checks that a refusal says where, what and what to do, and that there is something at that place.
+// mustName checks that a refusal says where, what and what to do, and that there is something at
+// that place.
 func mustName(t *testing.T, name string, schema crypto.Value, err error) string {
 	var e *Error
-	if !errors.As(err, &e) || e.What == "" || e.Remedy == "" {
-		t.Fatalf("%s: refused without saying why: %v", name, err)
-	}
+	require.True(t, errors.As(err, &e) && e.What != "" && e.Remedy != "", "%s: refused without saying why: %v", name,
+		err)
 	if at(schema, e.Pointer).Kind() == crypto.Missing {
 		t.Errorf("%s: refused for %s, where there is nothing", name, e.Pointer)
 	}
@@ -141,14 +139,12 @@ func suiteFiles(t *testing.T) []string {
 	t.Helper()
 	suite := shared.Path(t, "data/json-schema-test-suite", "the JSON Schema suite was not run")
 	files, err := filepath.Glob(filepath.Join(suite, "*.json"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s: no schemas: %v", suite, err)
-	}
+	require.True(t, err == nil && len(files) != 0, "%s: no schemas: %v", suite, err)
 	return files
 }
 
-// TestSuiteClosed compiles the same schemas closed: below a property, since arguments are an object. A case may be refused there that is
-// valid in an open schema, never the other way round.
+// TestSuiteClosed compiles the same schemas closed: below a property, since arguments are an
+// object. A case may be refused there that is valid in an open schema, never the other way round.
 func TestSuiteClosed(t *testing.T) {
 	files := suiteFiles(t)
 	same, closed := 0, 0

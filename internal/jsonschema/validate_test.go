@@ -11,8 +11,9 @@ import (
 	"testing"
 	"unicode/utf16"
 
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
+
+	"github.com/helmkernel/helm/crypto"
 )
 
 // TestViolation: where, and what was demanded. "" is a valid value.
@@ -58,7 +59,8 @@ func TestViolation(t *testing.T) {
 		{`{"amount":1,"to":"GB12","who":3}`, `/who: anyOf: at least one of 2 schemas`},
 		{`{"amount":1,"one":6,"to":"GB12"}`, `/one: oneOf: exactly one of 2 schemas`},
 		{`{"amount":1,"one":5,"to":"GB12"}`, `/one: oneOf: exactly one of 2 schemas`},
-		{`{"amount":1,"to":"GB12","zzz":1}`, ": additionalProperties: not allowed beside a/b, amount, kind, one, tags, to, who"},
+		{`{"amount":1,"to":"GB12","zzz":1}`,
+			": additionalProperties: not allowed beside a/b, amount, kind, one, tags, to, who"},
 	} {
 		got := ""
 		if v := s.Validate(parse(t, c.value)); v != nil {
@@ -68,9 +70,11 @@ func TestViolation(t *testing.T) {
 	}
 }
 
-// TestViolationOrder: the first violation in canonical order of members, whatever the order of keys.
+// TestViolationOrder: the first violation in canonical order of members, whatever the order of
+// keys.
 func TestViolationOrder(t *testing.T) {
-	s := compile(t, `{"type":"object","required":["b","d"],"properties":{"a":{"type":"string"},"b":{"type":"string"},"d":{"type":"string"},"e":{"type":"string"}}}`, true)
+	s := compile(t,
+		`{"type":"object","required":["b","d"],"properties":{"a":{"type":"string"},"b":{"type":"string"},"d":{"type":"string"},"e":{"type":"string"}}}`, true)
 	for _, c := range []struct{ value, want string }{
 		{`{"e":1,"d":1,"b":1,"a":1}`, "/a: type: string"},
 		{`{"e":1,"d":1,"b":1}`, "/b: type: string"},
@@ -83,36 +87,36 @@ func TestViolationOrder(t *testing.T) {
 		{`{"f":1,"b":"x"}`, ": required: d"},
 	} {
 		got := s.Validate(parse(t, c.value))
-		if got == nil || got.String() != c.want {
-			t.Errorf("%s: got %v, want %s", c.value, got, c.want)
-		}
+		assert.True(t, got != nil && got.String() == c.want, "%s: got %v, want %s", c.value, got, c.want)
 	}
 }
 
-// TestViolationKeepsSecrets: no violation holds a value, nor a name that the schema does not declare, whichever keyword fails.
+// TestViolationKeepsSecrets: no violation holds a value, nor a name that the schema does not
+// declare, whichever keyword fails.
 func TestViolationKeepsSecrets(t *testing.T) {
 	const secret = `SECRET`
-	values := []string{`"SECRET"`, `{"SECRET":1}`, `{"a":"SECRET"}`, `{"a":{"SECRET":"SECRET"}}`, `["SECRET","SECRET"]`, `{"a":["SECRET"]}`}
+	values := []string{`"SECRET"`, `{"SECRET":1}`, `{"a":"SECRET"}`, `{"a":{"SECRET":"SECRET"}}`, `["SECRET","SECRET"]`,
+		`{"a":["SECRET"]}`}
 	failed := 0
 	for _, schema := range []string{
-		`{"type":"integer"}`, `{"const":1}`, `{"enum":[1,{"a":2}]}`, `{"maxLength":1,"maxItems":1}`, `{"minLength":9,"minItems":9}`, `{"pattern":"^x"}`,
-		`{"uniqueItems":true}`, `{"items":{"type":"null"}}`, `{"properties":{"a":{"type":"null"}}}`, `{"properties":{"a":{"properties":{},"additionalProperties":false}}}`,
-		`{"additionalProperties":false}`, `{"required":["b"]}`, `{"anyOf":[{"type":"null"}]}`, `{"oneOf":[{},{}]}`, `{"anyOf":[{"maxLength":1},{"maxLength":2}],"type":"string"}`,
+		`{"type":"integer"}`, `{"const":1}`, `{"enum":[1,{"a":2}]}`, `{"maxLength":1,"maxItems":1}`,
+		`{"minLength":9,"minItems":9}`, `{"pattern":"^x"}`,
+		`{"uniqueItems":true}`, `{"items":{"type":"null"}}`, `{"properties":{"a":{"type":"null"}}}`,
+		`{"properties":{"a":{"properties":{},"additionalProperties":false}}}`,
+		`{"additionalProperties":false}`, `{"required":["b"]}`, `{"anyOf":[{"type":"null"}]}`, `{"oneOf":[{},{}]}`,
+		`{"anyOf":[{"maxLength":1},{"maxLength":2}],"type":"string"}`,
 		`{"type":"object","anyOf":[{"type":"null"},{"type":"object","properties":{"b":{}},"additionalProperties":false}]}`,
 	} {
 		s := compile(t, schema, false)
 		for _, value := range values {
 			if v := s.Validate(parse(t, value)); v != nil {
 				failed++
-				if strings.Contains(v.String(), secret) || strings.Contains(v.String(), "6") {
-					t.Errorf("%s on %s: %v", schema, value, v)
-				}
+				assert.True(t, !strings.Contains(v.String(), secret) && !strings.Contains(v.String(), "6"),
+					"%s on %s: %v", schema, value, v)
 			}
 		}
 	}
-	if failed < 40 {
-		t.Errorf("only %d violations", failed)
-	}
+	assert.True(t, failed >= 40, "only %d violations", failed)
 }
 
 // TestConstraintShort: a violation is of bounded length, whatever is in the schema.
@@ -125,8 +129,9 @@ func TestConstraintShort(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{"properties":{` + strings.Join(names, ",") + `},"additionalProperties":false}`: " and 2994 more",
 		`{"enum":[` + strings.Join(values, ",") + `]}`:                                   " and 2980 more",
-		`{"const":"` + strings.Repeat("y", 5000) + `"}`:                                  "const: a value of 5002 bytes",
-		`{"required":["` + strings.Repeat("y", 5000) + `"]}`:                             `yyy"...`,
+		`{"const":"` + strings.Repeat("y",
+			5000) + `"}`: "const: a value of 5002 bytes",
+		`{"required":["` + strings.Repeat("y", 5000) + `"]}`: `yyy"...`,
 	} {
 		v := compile(t, schema, false).Validate(parse(t, `{"a":1}`))
 		if v == nil || len(v.Constraint) > 1500 || !strings.Contains(v.Constraint, want) {
@@ -188,7 +193,8 @@ func TestUniqueItems(t *testing.T) {
 	for range 3000 {
 		list := []any{}
 		for range r.IntN(25) {
-			list = append(list, pick[any](r, r.IntN(400), "x"+fmt.Sprint(r.IntN(400)), mapping{"a": r.IntN(200), "b": 1}, []any{r.IntN(200)}, nil, r.chance(50), ""))
+			list = append(list, pick[any](r, r.IntN(400), "x"+fmt.Sprint(r.IntN(400)),
+				mapping{"a": r.IntN(200), "b": 1}, []any{r.IntN(200)}, nil, r.chance(50), ""))
 		}
 		v := parse(t, string(r.text(list)))
 		want := true
@@ -207,9 +213,7 @@ func TestUniqueItems(t *testing.T) {
 			not++
 		}
 	}
-	if unique < 500 || not < 500 {
-		t.Errorf("%d unique, %d not", unique, not)
-	}
+	assert.True(t, unique >= 500 && not >= 500, "%d unique, %d not", unique, not)
 }
 
 // TestRuns compares byte tables with package regexp, whose meaning they must have.
@@ -219,7 +223,8 @@ func TestRuns(t *testing.T) {
 	for range 6000 {
 		p := "^"
 		for range r.IntN(5) {
-			p += pick(r, "a", "b", "[ab]", "[a-c]", "[^a]", "\\d", "\\w", "é", ".", "(a)", "-", "[.-]", "(?:ab)", "[é]", "") +
+			p += pick(r, "a", "b", "[ab]", "[a-c]", "[^a]", "\\d", "\\w", "é", ".", "(a)", "-", "[.-]", "(?:ab)", "[é]",
+				"") +
 				pick(r, "", "", "", "*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "*?", "{0}")
 		}
 		p += pick(r, "$", "$", "$", "$", "\\z", "")
@@ -248,27 +253,31 @@ func TestRuns(t *testing.T) {
 			}
 		}
 	}
-	if t.Logf("%d patterns as tables, %d matches, %d others", tables, matches, others); tables < 500 || matches < 2000 || others < 2000 {
+	if t.Logf("%d patterns as tables, %d matches, %d others", tables, matches, others); tables < 500 ||
+		matches < 2000 || others < 2000 {
 		t.Error("too little was compared")
 	}
-	for _, p := range []string{"^[A-Z]{2}[0-9A-Z]{13,32}$", "^[a-z][a-z0-9-]{0,62}$", `^\d{4}-\d{2}-\d{2}$`, `^[\w.+-]+@[\w-]+\.[a-z]{2,}$`, "^[0-9a-f]{64}$", "^https://x$"} {
+	for _, p := range []string{"^[A-Z]{2}[0-9A-Z]{13,32}$", "^[a-z][a-z0-9-]{0,62}$", `^\d{4}-\d{2}-\d{2}$`,
+		`^[\w.+-]+@[\w-]+\.[a-z]{2,}$`, "^[0-9a-f]{64}$", "^https://x$"} {
 		assert.NotNil(t, runsOf(p), "%s is not seen to be simple", p)
 	}
-	for _, p := range []string{"a", "^a", "a$", "(?i)^a$", "(?m)^a$", "^[^a]$", "^(a|b)$", "^.$", "^a*a*$", "^[ab]*[bc]*$", "^a?[ab]{1,2}$", "^(?:ab)*$", "^é$"} {
+	for _, p := range []string{"a", "^a", "a$", "(?i)^a$", "(?m)^a$", "^[^a]$", "^(a|b)$", "^.$", "^a*a*$",
+		"^[ab]*[bc]*$", "^a?[ab]{1,2}$", "^(?:ab)*$", "^é$"} {
 		assert.Nil(t, runsOf(p), "%s is taken for simple", p)
 	}
 }
 
 // TestCompareNames: names sort by UTF-16 code units.
 func TestCompareNames(t *testing.T) {
-	names := []string{"", "a", "ab", "b", "\u007f", "\u0080", "é", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uefff", "\uf000", "\uffff", "\U00010000", "\U0001F600",
+	names := []string{"", "a", "ab", "b", "\u007f", "\u0080", "é", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uefff",
+		"\uf000", "\uffff", "\U00010000", "\U0001F600",
 		"\U0001F601", "\U000FFFFF", "\U00100000", "\U0010FFFF", "a\uffff", "a\U00010000", "\U0001F600a"}
 	for _, a := range names {
 		for _, b := range names {
 			want := slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
-			if got := compareNames(a, []byte(b)); got < 0 != (want < 0) || got == 0 != (want == 0) {
-				t.Errorf("%+q and %+q: got %d, want %d", a, b, got, want)
-			}
+			got := compareNames(a, []byte(b))
+			assert.True(t, got < 0 == (want < 0) && got == 0 == (want == 0), "%+q and %+q: got %d, want %d", a, b, got,
+				want)
 		}
 	}
 }
@@ -279,7 +288,8 @@ func TestTextOfStrings(t *testing.T) {
 	for c := range rune(0x80) {
 		fmt.Fprintf(&every, `\u%04x`, c)
 	}
-	for _, text := range []string{`""`, `"a"`, `"\u0061\n\t\r\b\f\"\\\/"`, `"\u0000\u001f\u007f"`, `"é😀\ud83d\ude00"`, `"` + every.String() + `"`} {
+	for _, text := range []string{`""`, `"a"`, `"\u0061\n\t\r\b\f\"\\\/"`, `"\u0000\u001f\u007f"`, `"é😀\ud83d\ude00"`,
+		`"` + every.String() + `"`} {
 		v := parse(t, text)
 		raw := v.Raw()[1 : len(v.Raw())-1]
 		if got, want := appendContent([]byte("x"), raw), "x"+v.Text(); string(got) != want {
@@ -291,9 +301,9 @@ func TestTextOfStrings(t *testing.T) {
 		n := len([]rune(v.Text()))
 		err := compile(t, fmt.Sprintf(`{"minLength":%d,"maxLength":%d}`, n, n), false).Validate(v)
 		assert.Nil(t, err, "%s", text)
-		if compile(t, fmt.Sprintf(`{"minLength":%d}`, n+1), false).Validate(v) == nil || n > 0 && compile(t, fmt.Sprintf(`{"maxLength":%d}`, n-1), false).Validate(v) == nil {
-			t.Errorf("%s: length is not %d", text, n)
-		}
+		assert.True(t, compile(t, fmt.Sprintf(`{"minLength":%d}`, n+1), false).Validate(v) != nil && (n <= 0 ||
+			compile(t, fmt.Sprintf(`{"maxLength":%d}`, n-1), false).Validate(v) != nil), "%s: length is not %d", text,
+			n)
 	}
 }
 
@@ -310,11 +320,12 @@ func TestLarge(t *testing.T) {
 	object := parse(t, "{"+list(`"k%06d":1`)+"}")
 	v := compile(t, "{"+`"properties":{`+list(`"k%06d":{}`)[:len(`"k000000":{},`)*9000-1]+"}}", false).Validate(object)
 	assert.Nil(t, v)
-	assert.NotNil(t, compile(t, `{"type":"object","properties":{"z":{}}}`, true).Validate(object), "undeclared members are valid")
-	if v := compile(t, `{"uniqueItems":true}`, false).Validate(parse(t, "["+list("[%d]")+"]")); v != nil {
-		t.Error(v)
-	}
-	assert.NotNil(t, compile(t, `{"uniqueItems":true}`, false).Validate(parse(t, "["+list(`"%d"`)+`,"7"]`)), "a repeated element is unique")
+	assert.NotNil(t, compile(t, `{"type":"object","properties":{"z":{}}}`, true).Validate(object),
+		"undeclared members are valid")
+	v = compile(t, `{"uniqueItems":true}`, false).Validate(parse(t, "["+list("[%d]")+"]"))
+	assert.Nil(t, v)
+	assert.NotNil(t, compile(t, `{"uniqueItems":true}`, false).Validate(parse(t, "["+list(`"%d"`)+`,"7"]`)),
+		"a repeated element is unique")
 	var values []string
 	for i := range maxEnum {
 		values = append(values, fmt.Sprintf(`"e%d"`, i))
@@ -325,7 +336,8 @@ func TestLarge(t *testing.T) {
 	}
 	// Each level of branches is explained once, not each time that it is tried.
 	tower := strings.Repeat(`{"anyOf":[{"type":"null"},`, 62) + `{"type":"string"}` + strings.Repeat(`]}`, 62)
-	if got := compile(t, tower, false).Validate(parse(t, "1")); got == nil || got.Constraint != "anyOf: at least one of 2 schemas" {
+	if got := compile(t, tower, false).Validate(parse(t, "1")); got == nil ||
+		got.Constraint != "anyOf: at least one of 2 schemas" {
 		t.Error(got)
 	}
 	tower = strings.ReplaceAll(tower, `{"type":"null"},`, `{"type":"null"},{"type":"array"},`)
@@ -336,7 +348,8 @@ func TestLarge(t *testing.T) {
 		t.Error(got)
 	}
 	deep := parse(t, strings.Repeat("[", crypto.MaxDepth)+strings.Repeat("]", crypto.MaxDepth))
-	if v := compile(t, `{"type":"object","properties":{"a":{}}}`, true).Validate(parse(t, `{"a":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`}`)); v != nil {
+	if v := compile(t, `{"type":"object","properties":{"a":{}}}`,
+		true).Validate(parse(t, `{"a":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`}`)); v != nil {
 		t.Error(v)
 	}
 	if v := compile(t, `{}`, false).Validate(deep); v != nil {
@@ -356,9 +369,8 @@ func TestConcurrent(t *testing.T) {
 				if unique := i == 0; unique != (got == nil) {
 					t.Errorf("%d: %v", i, got)
 				}
-				if filled, ok := s.AppendDefaults(nil, v); !ok || !strings.HasPrefix(string(filled), `{"d":[1],"l"`) {
-					t.Errorf("%d: filled %s", i, filled)
-				}
+				filled, ok := s.AppendDefaults(nil, v)
+				assert.True(t, ok && strings.HasPrefix(string(filled), `{"d":[1],"l"`), "%d: filled %s", i, filled)
 			}
 		})
 	}

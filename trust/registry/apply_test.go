@@ -8,13 +8,15 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 )
 
-// The life of a log's keys, as an operator would live it: every event once, and what each is good for.
+// The life of a log's keys, as an operator would live it: every event once, and what each is good
+// for.
 func TestLifeOfATrustState(t *testing.T) {
 	w := newWorld(t)
 	w.pass(20)
@@ -24,16 +26,14 @@ func TestLifeOfATrustState(t *testing.T) {
 	w.must(w.revoke("kernel"), "r2", "r3") // index 25
 	w.mustBeValid("kernel", Kernel, []uint64{0, 1, 21, 24, 25}, []uint64{26, 27, 1 << 52})
 	w.must(w.key("dora", Approver, "owner", "clerk"), "r1", "r3") // 26
-	if h, ok := w.state.Holder(id(w, "dora"), Approver, 27); !ok || h.Name != "dora" || h.Role != Approver || !slices.Equal(h.Roles, []string{"clerk", "owner"}) || !bytes.Equal(h.Public, public(w, "dora")) {
-		t.Errorf("%+v %v", h, ok)
-	}
+	h, ok := w.state.Holder(id(w, "dora"), Approver, 27)
+	assert.True(t, ok && h.Name == "dora" && h.Role == Approver && slices.Equal(h.Roles, []string{"clerk", "owner"}) &&
+		bytes.Equal(h.Public, public(w, "dora")), "%+v %v", h, ok)
 	if h, ok := w.state.Holder(id(w, "dora"), Approver, 26); ok || h.Name != "" || h.Public != nil {
 		t.Errorf("before her time: %+v", h)
 	}
 	w.must(w.freeze(), "freezer") // 27
-	if !w.state.Frozen() || w.start.Frozen() {
-		t.Error("not frozen")
-	}
+	assert.True(t, w.state.Frozen() && !w.start.Frozen(), "not frozen")
 	w.must(w.unfreeze(), "r1", "r2") // 28
 	assert.False(t, w.state.Frozen(), "frozen")
 	w.must(w.undelegate("a grant", "bob"), "bob")                 // 29
@@ -64,9 +64,8 @@ func TestLifeOfATrustState(t *testing.T) {
 		"r4":       `"role":"root","since":31}`,
 	} {
 		from := strings.Index(text, `{"id":"`+id(w, name).String())
-		if from < 0 || !strings.HasSuffix(text[from:from+strings.Index(text[from:], "}")+1], want) {
-			t.Errorf("%s: want %s in %s", name, want, text)
-		}
+		assert.True(t, from >= 0 && strings.HasSuffix(text[from:from+strings.Index(text[from:], "}")+1], want),
+			"%s: want %s in %s", name, want, text)
 	}
 	if !strings.HasSuffix(text, `"threshold":1,"version":11}`) {
 		t.Error(text)
@@ -79,9 +78,7 @@ func TestLifeOfATrustState(t *testing.T) {
 			s, err = s.Apply(p.record, origin, p.index)
 			require.NoError(t, err)
 		}
-		if n == len(w.events) && s.Digest() != w.state.Digest() {
-			t.Error("folded again it is another")
-		}
+		assert.False(t, n == len(w.events) && s.Digest() != w.state.Digest(), "folded again it is another")
 	}
 }
 
@@ -100,20 +97,25 @@ func TestKeyEvents(t *testing.T) {
 		return e
 	}
 	roots := []string{"r1", "r2"}
-	w.refuse("only an event of type root", proof(change(good, func(e *contracts.TrustEvent) { e.Role = "root" }), "new"), roots...)
+	w.refuse("only an event of type root", proof(change(good, func(e *contracts.TrustEvent) { e.Role = "root" }),
+		"new"), roots...)
 	for _, role := range []string{"", "admin", "Kernel", "kernel ", "ROOT"} {
 		w.refuse("role", proof(change(good, func(e *contracts.TrustEvent) { e.Role = role }), "new"), roots...)
 	}
 	for _, name := range []string{"", strings.Repeat("x", 129), "a\nb", "a\xff"} {
 		w.refuse("name", proof(change(good, func(e *contracts.TrustEvent) { e.Name = name }), "new"), roots...)
 	}
-	w.refuse("roles", proof(change(good, func(e *contracts.TrustEvent) { e.Roles = []string{"owner"} }), "new"), roots...)
+	w.refuse("roles", proof(change(good, func(e *contracts.TrustEvent) { e.Roles = []string{"owner"} }), "new"),
+		roots...)
 	for _, rs := range [][]string{{"b", "a"}, {"a", "a"}, {""}, {strings.Repeat("x", 65)}, make([]string, 33)} {
-		w.refuse("roles", proof(change(good, func(e *contracts.TrustEvent) { e.Role, e.Roles = "approver", rs }), "new"), roots...)
+		w.refuse("roles", proof(change(good, func(e *contracts.TrustEvent) { e.Role, e.Roles = "approver", rs }),
+			"new"), roots...)
 	}
 	w.refuse("id: missing", change(good, func(e *contracts.TrustEvent) { e.ID = nil }))
-	w.refuse("id: not that of", proof(change(good, func(e *contracts.TrustEvent) { e.ID = digestOf(id(t, "x")) }), "new"), roots...)
-	w.refuse("id: not that of", proof(change(good, func(e *contracts.TrustEvent) { e.Public = public(t, "x") }), "x"), roots...)
+	w.refuse("id: not that of", proof(change(good, func(e *contracts.TrustEvent) { e.ID = digestOf(id(t, "x")) }),
+		"new"), roots...)
+	w.refuse("id: not that of", proof(change(good, func(e *contracts.TrustEvent) { e.Public = public(t, "x") }), "x"),
+		roots...)
 	w.refuse("id: not that of", proof(change(good, func(e *contracts.TrustEvent) { e.Public = nil }), "new"), roots...)
 	w.refuse("bytes", proof(change(good, func(e *contracts.TrustEvent) {
 		e.Public = e.Public[:31]
@@ -121,18 +123,26 @@ func TestKeyEvents(t *testing.T) {
 	}), "new"), roots...)
 	w.refuse("proof", change(good, func(e *contracts.TrustEvent) { e.Proof = nil }), roots...)
 	w.refuse("proof", change(good, func(e *contracts.TrustEvent) { e.Proof = make([]byte, 64) }), roots...)
-	w.refuse("proof", proof(good, "x"), roots...)                                                              // by another key
-	w.refuse("proof", proof(good, "r1"), roots...)                                                             // a root's word is no proof
-	w.refuse("proof", change(good, func(e *contracts.TrustEvent) { e.Role = "kernel" }), roots...)             // for another role
-	w.refuse("proof", change(good, func(e *contracts.TrustEvent) { e.Name = "another" }), roots...)            // for another name
-	w.refuse("proof", change(good, func(e *contracts.TrustEvent) { e.Proof = sigOf(t, "new", *e) }), roots...) // over the event with its proof
-	w.refuse("version", change(good, func(e *contracts.TrustEvent) { e.Version++ }), roots...)                 //
-	w.refuse("known", proof(change(w.key("ann", Publisher), func(*contracts.TrustEvent) {}), "ann"), roots...) // a key has one role
-	w.refuse("known", w.key("kernel", Kernel), roots...)                                                       // and is there already
+	// by another key
+	w.refuse("proof", proof(good, "x"), roots...)
+	// a root's word is no proof
+	w.refuse("proof", proof(good, "r1"), roots...)
+	// for another role
+	w.refuse("proof", change(good, func(e *contracts.TrustEvent) { e.Role = "kernel" }), roots...)
+	// for another name
+	w.refuse("proof", change(good, func(e *contracts.TrustEvent) { e.Name = "another" }), roots...)
+	// over the event with its proof
+	w.refuse("proof", change(good, func(e *contracts.TrustEvent) { e.Proof = sigOf(t, "new", *e) }), roots...)
+	w.refuse("version", change(good, func(e *contracts.TrustEvent) { e.Version++ }), roots...) //
+	// a key has one role
+	w.refuse("known", proof(change(w.key("ann", Publisher), func(*contracts.TrustEvent) {}), "ann"), roots...)
+	// and is there already
+	w.refuse("known", w.key("kernel", Kernel), roots...)
 	for i, weak := range small(t) {
 		e := change(good, func(e *contracts.TrustEvent) {
 			e.Public, e.ID = weak, digestOf(crypto.KeyID(weak))
-			e.Proof = append([]byte{1}, make([]byte, 63)...) // R is the identity, S is 0: verifies for every message under the identity
+			// R is the identity, S is 0: verifies for every message under the identity
+			e.Proof = append([]byte{1}, make([]byte, 63)...)
 		})
 		if w.refuse("public key", e, roots...); t.Failed() {
 			t.Fatalf("weak key %d", i)
@@ -170,7 +180,8 @@ func TestRevocations(t *testing.T) {
 	w.refuse("no kernel key", w.revoke("kernel"), "r1", "r2")
 	w.must(w.revoke("log"), "r1", "r2")
 	w.refuse("no log key", w.revoke("log 2"), "r1", "r2")
-	for _, name := range []string{"publisher", "attestor", "freezer", "witness", "bob", "eve"} { // of these there need be none
+	// of these there need be none
+	for _, name := range []string{"publisher", "attestor", "freezer", "witness", "bob", "eve"} {
 		w.must(w.revoke(name), "r1", "r2")
 		w.refuse("revoked before", w.revoke(name), "r1", "r2")
 	}
@@ -234,7 +245,8 @@ func TestRootRotation(t *testing.T) {
 			w.refuse(fmt.Sprintf("keys.%d: %s", i, says), reproved(e, first, last), "r1", "r2")
 		}
 	}
-	for _, proof := range [][]byte{nil, make([]byte, 64), proofOf(t, "x", w.roots(1, "r1", "r4")), proofOf(t, "r1", w.roots(2, "r1", "r4"))} {
+	for _, proof := range [][]byte{nil, make([]byte, 64), proofOf(t, "x", w.roots(1, "r1", "r4")),
+		proofOf(t, "r1", w.roots(2, "r1", "r4"))} {
 		for i := range 2 {
 			e := w.roots(1, "r1", "r4")
 			e.Keys[i].Proof = proof
@@ -242,7 +254,9 @@ func TestRootRotation(t *testing.T) {
 		}
 	}
 	for _, weak := range small(t) {
-		e := w.event(contracts.TrustEvent{Type: "root", Threshold: 1, Keys: []contracts.RootKey{{ID: crypto.KeyID(weak), Name: "weak", Public: weak, Proof: append([]byte{1}, make([]byte, 63)...)}}})
+		e := w.event(contracts.TrustEvent{Type: "root", Threshold: 1,
+			Keys: []contracts.RootKey{{ID: crypto.KeyID(weak), Name: "weak", Public: weak,
+				Proof: append([]byte{1}, make([]byte, 63)...)}}})
 		w.refuse("public key", e, "r1", "r2")
 	}
 	// And what it is good for.
@@ -261,10 +275,11 @@ func TestRootRotation(t *testing.T) {
 	e.Keys[0].Name = "another name"
 	e = w.proved(e, "r4")
 	w.must(e, "r4", "r5")
-	if h, ok := w.state.Holder(id(w, "r4"), Root, w.index); !ok || h.Name != "r4" {
-		t.Errorf("a root that stays is now %q", h.Name)
-	}
-	w.refuse("nothing changes", w.proved(w.event(contracts.TrustEvent{Type: "root", Threshold: 1, Keys: []contracts.RootKey{{Name: "a third name", Public: public(t, "r4")}}}), "r4"), "r4")
+	h, ok := w.state.Holder(id(w, "r4"), Root, w.index)
+	assert.True(t, ok && h.Name == "r4", "a root that stays is now %q", h.Name)
+	w.refuse("nothing changes",
+		w.proved(w.event(contracts.TrustEvent{Type: "root", Threshold: 1,
+			Keys: []contracts.RootKey{{Name: "a third name", Public: public(t, "r4")}}}), "r4"), "r4")
 }
 
 func proofOf(t testing.TB, name string, e contracts.TrustEvent) []byte {
@@ -320,7 +335,8 @@ func TestFreezes(t *testing.T) {
 func TestApplyTakesEnvelopes(t *testing.T) {
 	w := newWorld(t)
 	for _, order := range [][]string{{"r1", "r2"}, {"r2", "r1"}, {"r3", "r1", "r2"}} {
-		for _, e := range []contracts.TrustEvent{w.key("new", Approver, "z", "a"), w.roots(2, "r2", "r1", "r9"), w.undelegate("g", "bob"), w.freeze(), w.revoke("bob")} {
+		for _, e := range []contracts.TrustEvent{w.key("new", Approver, "z", "a"), w.roots(2, "r2", "r1", "r9"),
+			w.undelegate("g", "bob"), w.freeze(), w.revoke("bob")} {
 			r, err := contracts.ParseTrust(mustSign(t, e, order...))
 			require.NoError(t, err)
 			got, err := w.state.Apply(r, origin, 5)
@@ -329,14 +345,14 @@ func TestApplyTakesEnvelopes(t *testing.T) {
 				continue
 			}
 			want, err := w.state.Apply(sign(t, e, "r1", "r2"), origin, 5)
-			if err != nil || got.Digest() != want.Digest() {
-				t.Errorf("%s by %v: another state: %v", e.Type, order, err)
-			}
+			assert.True(t, err == nil && got.Digest() == want.Digest(), "%s by %v: another state: %v", e.Type, order,
+				err)
 		}
 	}
 }
 
-// Neither what an event was made of nor what a state handed out can change a state afterwards, nor a later state an earlier one.
+// Neither what an event was made of nor what a state handed out can change a state afterwards, nor
+// a later state an earlier one.
 func TestApplyCopies(t *testing.T) {
 	w := newWorld(t)
 	start := w.state.Canonical()
@@ -347,7 +363,8 @@ func TestApplyCopies(t *testing.T) {
 	w.must(w.undelegate("g", "bob"), "bob")
 	kept := w.state
 	text := kept.Canonical()
-	for _, b := range [][]byte{key.Event.Public, key.Event.Proof, roots.Event.Keys[0].Public, roots.Event.Keys[1].Public} {
+	for _, b := range [][]byte{key.Event.Public, key.Event.Proof, roots.Event.Keys[0].Public,
+		roots.Event.Keys[1].Public} {
 		for i := range b {
 			b[i] = 0
 		}
@@ -356,10 +373,10 @@ func TestApplyCopies(t *testing.T) {
 	w.must(w.undelegate("a", "bob"), "bob") // before and behind the other in order
 	w.must(w.undelegate("z", "bob"), "bob")
 	w.must(w.revoke("ann"), "r1")
-	if !bytes.Equal(kept.Canonical(), text) || !bytes.Equal(kept.append(nil), text) || !bytes.Equal(w.start.append(nil), start) {
-		t.Error("an earlier state changed")
-	}
-	if h, ok := w.state.Holder(id(t, "new"), Approver, 99); !ok || !bytes.Equal(h.Public, public(t, "new")) || !slices.Equal(h.Roles, []string{"a", "b"}) {
+	assert.True(t, bytes.Equal(kept.Canonical(), text) && bytes.Equal(kept.append(nil), text) &&
+		bytes.Equal(w.start.append(nil), start), "an earlier state changed")
+	if h, ok := w.state.Holder(id(t, "new"), Approver, 99); !ok || !bytes.Equal(h.Public, public(t, "new")) ||
+		!slices.Equal(h.Roles, []string{"a", "b"}) {
 		t.Errorf("%+v", h)
 	} else {
 		h.Roles[0], h.Public[0] = "x", 0
@@ -370,11 +387,13 @@ func TestApplyCopies(t *testing.T) {
 
 // A state has room for what it can be read with again, and no more.
 func TestStateLimits(t *testing.T) {
-	s, err := ParseState(state(false, 1, 1<<53-1, nil, keyOf(t, "kernel", Kernel), keyOf(t, "log", Log), keyOf(t, "r1", Root)))
+	s, err := ParseState(state(false, 1, 1<<53-1, nil, keyOf(t, "kernel", Kernel), keyOf(t, "log", Log),
+		keyOf(t, "r1", Root)))
 	require.NoError(t, err)
 	w := &world{t, s, s, 1, nil}
 	w.refuse("version: not from 1 to", w.freeze(), "r1")
-	if s, err := ParseState(bytes.Replace(s.Canonical(), []byte(`"version":9007199254740991`), []byte(`"version":9007199254740992`), 1)); err == nil {
+	if s, err := ParseState(bytes.Replace(s.Canonical(), []byte(`"version":9007199254740991`),
+		[]byte(`"version":9007199254740992`), 1)); err == nil {
 		t.Errorf("version %d", s.Version())
 	}
 	large := *full(t)
@@ -382,9 +401,7 @@ func TestStateLimits(t *testing.T) {
 	if err := large.complete(); err == nil || !strings.Contains(err.Error(), "64 MiB") {
 		t.Error(err)
 	}
-	if (*State)(nil).Version() != 0 || full(t).Version() != 1 {
-		t.Error("versions")
-	}
+	assert.True(t, (*State)(nil).Version() == 0 && full(t).Version() == 1, "versions")
 }
 
 // Many goroutines ask and apply, and all get the same.
@@ -398,7 +415,8 @@ func TestStateIsSafeForManyGoroutines(t *testing.T) {
 		wg.Go(func() {
 			for range 20 {
 				next, err := w.state.Apply(r, origin, 5)
-				if err != nil || next.Digest() != want.Digest() || len(next.Keys(Approver, 9)) != 3 || next.Revoked(next.Digest()) || next.Frozen() {
+				if err != nil || next.Digest() != want.Digest() || len(next.Keys(Approver, 9)) != 3 ||
+					next.Revoked(next.Digest()) || next.Frozen() {
 					t.Error(err)
 				}
 				next.Canonical()[0] = 'x'

@@ -17,8 +17,8 @@ func key(n byte) (crypto.PrivateKey, crypto.PublicKey) {
 	return k, k.Public().(crypto.PublicKey)
 }
 
-// An approver's key is added to a log: she proves that she holds it, two of three roots sign, and from the entry behind the event on her
-// approvals count.
+// An approver's key is added to a log: she proves that she holds it, two of three roots sign, and
+// from the entry behind the event on her approvals count.
 func ExampleState_Apply() {
 	root1, root1Public := key(1)
 	root2, root2Public := key(2)
@@ -26,7 +26,8 @@ func ExampleState_Apply() {
 	_, kernel := key(4)
 	_, log := key(5)
 	initial, err := registry.New(2, registry.Key{Name: "root 1", Public: root1Public, Role: registry.Root},
-		registry.Key{Name: "root 2", Public: root2Public, Role: registry.Root}, registry.Key{Name: "root 3", Public: root3Public, Role: registry.Root})
+		registry.Key{Name: "root 2", Public: root2Public, Role: registry.Root},
+		registry.Key{Name: "root 3", Public: root3Public, Role: registry.Root})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -38,7 +39,8 @@ func ExampleState_Apply() {
 	}
 
 	ann, annPublic := key(6)
-	event, err := contracts.TrustEvent{Type: "key", Origin: "example.org/log", Version: state.Version() + 1, Name: "ann", Role: "approver", Roles: []string{"owner"}}.Prove(ann)
+	event, err := contracts.TrustEvent{Type: "key", Origin: "example.org/log", Version: state.Version() + 1,
+		Name: "ann", Role: "approver", Roles: []string{"owner"}}.Prove(ann)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -84,12 +86,14 @@ func ExampleState_Apply() {
 	// registry: trust event: version: 2, want 3: it is for another state than this one, was applied before, or one before it is missing
 }
 
-// An approver is asked by whatever way there is, answers, and the answer is opened where it is presented.
+// An approver is asked by whatever way there is, answers, and the answer is opened where it is
+// presented.
 func ExampleOpenApproval() {
 	ann, annPublic := key(6)
 	_, kernel := key(4)
 	_, log := key(5)
-	r, err := registry.New(0, registry.Key{Name: "ann", Public: annPublic, Role: registry.Approver, Roles: []string{"owner"}})
+	r, err := registry.New(0, registry.Key{Name: "ann", Public: annPublic, Role: registry.Approver,
+		Roles: []string{"owner"}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -99,7 +103,9 @@ func ExampleOpenApproval() {
 		fmt.Println(err)
 		return
 	}
-	pending := contracts.ApprovalRequest{Nonce: "000102030405060708090a0b0c0d0e0f", Quorum: 1, Roles: []string{"owner"}, Session: "chat-1", Tool: "send_money"} // of a decision
+	// of a decision
+	pending := contracts.ApprovalRequest{Nonce: "000102030405060708090a0b0c0d0e0f", Quorum: 1, Roles: []string{"owner"},
+		Session: "chat-1", Tool: "send_money"}
 
 	question, err := json.Marshal(pending)
 	if err != nil {
@@ -118,7 +124,8 @@ func ExampleOpenApproval() {
 	}
 
 	approval, holder, err := registry.OpenApproval(state, answer)
-	fmt.Println(holder.Name, holder.Roles, approval.Verdict, approval.Request.Tool, approval.Request.Digest() == pending.Digest(), err)
+	fmt.Println(holder.Name, holder.Roles, approval.Verdict, approval.Request.Tool,
+		approval.Request.Digest() == pending.Digest(), err)
 	// Output:
 	// ann [owner] ALLOW send_money true <nil>
 }

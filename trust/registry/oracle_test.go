@@ -15,12 +15,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/internal/shared"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // An oracle is the second implementation of the formats, with a directory for its files.
@@ -90,7 +91,8 @@ func members(t testing.TB, name string) map[string][]byte {
 	}
 }
 
-// A folded is what the fold over the entries of a pack finds: the check that refuses an entry, if one does, and the states that were compared.
+// A folded is what the fold over the entries of a pack finds: the check that refuses an entry, if
+// one does, and the states that were compared.
 type folded struct {
 	state           *State
 	check, why      string
@@ -106,7 +108,8 @@ func classOf(err error) string {
 	return string(f.Class)
 }
 
-// fold goes over the entries as a verifier does, and looks at nothing but keys, trust events and what must agree with the trust state.
+// fold goes over the entries as a verifier does, and looks at nothing but keys, trust events and
+// what must agree with the trust state.
 func fold(t testing.TB, pack map[string][]byte) (f folded) {
 	t.Helper()
 	refuse := func(check string, at int, err error) folded {
@@ -148,13 +151,16 @@ func fold(t testing.TB, pack map[string][]byte) (f folded) {
 			f.state = next
 			f.events++
 		case d == nil:
-		case d.Verdict == contracts.Allow && (f.state.Frozen() || d.Delegation != nil && f.state.Revoked(*d.Delegation)), d.Reason == contracts.ReasonSystemFrozen && !f.state.Frozen():
+		case d.Verdict == contracts.Allow && (f.state.Frozen() ||
+			d.Delegation != nil && f.state.Revoked(*d.Delegation)), d.Reason == contracts.ReasonSystemFrozen &&
+			!f.state.Frozen():
 			return refuse("TRUST", i, errors.New("the judgement does not agree with the state"))
 		default:
 			if b := pack["blobs/"+d.InputsHash.String()]; b != nil {
 				in, err := contracts.ParseInputs(b)
 				require.NoError(t, err)
-				if in.State.Trust != f.state.Digest() && late == "" { // REPLAY comes after what is wrong with later entries
+				// REPLAY comes after what is wrong with later entries
+				if in.State.Trust != f.state.Digest() && late == "" {
 					late = fmt.Sprintf("entry %d: state %s, its inputs say %s", i, f.state.Digest(), in.State.Trust)
 				}
 				f.digests++
@@ -167,7 +173,8 @@ func fold(t testing.TB, pack map[string][]byte) (f folded) {
 	return f
 }
 
-// TestOracleStates folds the trust entries of a pack that the oracle makes: each is taken, and the states are those that its inputs name.
+// TestOracleStates folds the trust entries of a pack that the oracle makes: each is taken, and the
+// states are those that its inputs name.
 func TestOracleStates(t *testing.T) {
 	o := newOracle(t, "states after its trust events (the twin of the tests compares them too)")
 	pack := o.path("gen.tar")
@@ -176,14 +183,16 @@ func TestOracleStates(t *testing.T) {
 	}
 	f := fold(t, members(t, pack))
 	theirs := o.verify(pack)
-	if f.check != "" || f.events < 7 || f.digests < 20 || theirs.Level != "LOGGED" || f.state.Digest().String() != theirs.Trust {
-		t.Errorf("%s %s; %d events, %d states; ends in %s, the oracle in %s", f.check, f.why, f.events, f.digests, f.state.Digest(), theirs.Trust)
+	if f.check != "" || f.events < 7 || f.digests < 20 || theirs.Level != "LOGGED" ||
+		f.state.Digest().String() != theirs.Trust {
+		t.Errorf("%s %s; %d events, %d states; ends in %s, the oracle in %s", f.check, f.why, f.events, f.digests,
+			f.state.Digest(), theirs.Trust)
 	}
 	t.Logf("%d events, %d states of inputs", f.events, f.digests)
 }
 
-// TestOracleMutations has the oracle spoil the trust events of its pack, one thing at a time, with all else signed anew: the fold refuses each
-// by the check that its list names.
+// TestOracleMutations has the oracle spoil the trust events of its pack, one thing at a time, with
+// all else signed anew: the fold refuses each by the check that its list names.
 func TestOracleMutations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: the oracle's mutations take five seconds; without it they run")
@@ -204,7 +213,8 @@ func TestOracleMutations(t *testing.T) {
 	refused := map[string]int{}
 	for line := range strings.Lines(list) {
 		name, check := strings.Fields(line)[0], strings.Fields(line)[1]
-		ours := slices.ContainsFunc([]string{"trust-", "threshold-", "root-", "freeze-", "unfreeze-", "undelegate-", "rotated-", "revoked-", "signed-by-"}, func(p string) bool { return strings.HasPrefix(name, p) })
+		ours := slices.ContainsFunc([]string{"trust-", "threshold-", "root-", "freeze-", "unfreeze-", "undelegate-",
+			"rotated-", "revoked-", "signed-by-"}, func(p string) bool { return strings.HasPrefix(name, p) })
 		if check != "TRUST" && !ours || check == "BLOB" {
 			continue
 		}
@@ -216,9 +226,8 @@ func TestOracleMutations(t *testing.T) {
 		assert.Equal(t, check, f.check, "%s: %s %s", name, f.check, f.why)
 		refused[f.check]++
 	}
-	if refused["TRUST"] < 50 || refused["RECORD"] < 5 || refused["KEY"] < 4 {
-		t.Errorf("%v: too few to say anything", refused)
-	}
+	assert.True(t, refused["TRUST"] >= 50 && refused["RECORD"] >= 5 && refused["KEY"] >= 4,
+		"%v: too few to say anything", refused)
 	t.Logf("%v", refused)
 }
 
@@ -233,7 +242,8 @@ type chained struct {
 func (c *chained) add(by string, st *contracts.Statement) {
 	c.Helper()
 	seq := uint64(len(c.lines))
-	st.Header = contracts.Header{Key: id(c, by), Lamport: seq, Prev: c.last, Seq: seq, Time: contracts.Time(1767225600000 + seq)}
+	st.Header = contracts.Header{Key: id(c, by), Lamport: seq, Prev: c.last, Seq: seq,
+		Time: contracts.Time(1767225600000 + seq)}
 	payload := st.Append(nil)
 	sig, err := crypto.Sign(private(c, by), crypto.AppendPAE(nil, contracts.PayloadType, payload))
 	require.NoError(c, err)
@@ -249,8 +259,11 @@ func (c *chained) pack() []byte {
 	for _, m := range []struct {
 		name string
 		body []byte
-	}{{"manifest.json", []byte("{}")}, {"checkpoint", []byte("none\n")}, {"entries.jsonl", append(bytes.Join(c.lines, []byte("\n")), '\n')}, {"blobs/" + c.start.Digest().String(), c.start.Canonical()}} {
-		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: m.name, Size: int64(len(m.body)), Mode: 0o644, Format: tar.FormatUSTAR})
+	}{{"manifest.json", []byte("{}")}, {"checkpoint", []byte("none\n")},
+		{"entries.jsonl", append(bytes.Join(c.lines, []byte("\n")), '\n')},
+		{"blobs/" + c.start.Digest().String(), c.start.Canonical()}} {
+		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: m.name, Size: int64(len(m.body)), Mode: 0o644,
+			Format: tar.FormatUSTAR})
 		if err == nil {
 			_, err = w.Write(m.body)
 		}
@@ -260,8 +273,8 @@ func (c *chained) pack() []byte {
 	return b.Bytes()
 }
 
-// TestOracleRandomEvents gives events at random, valid and not, to both implementations: they refuse the same one, or take them all and are in
-// the same state.
+// TestOracleRandomEvents gives events at random, valid and not, to both implementations: they
+// refuse the same one, or take them all and are in the same state.
 func TestOracleRandomEvents(t *testing.T) {
 	race.Alone(t)
 	o := newOracle(t, "random events (the twin of the tests takes the same)")
@@ -274,7 +287,9 @@ func TestOracleRandomEvents(t *testing.T) {
 	for seed := range uint64(logs) {
 		w := newWild(t, 1000+seed)
 		c := &chained{TB: t, start: full(t)}
-		c.add("kernel", &contracts.Statement{Genesis: &contracts.Genesis{Nonce: strings.Repeat("0", 32), Origin: origin, Trust: c.start.Digest(), Version: 1}})
+		c.add("kernel",
+			&contracts.Statement{Genesis: &contracts.Genesis{Nonce: strings.Repeat("0", 32), Origin: origin,
+				Trust: c.start.Digest(), Version: 1}})
 		now, other := c.start, twinOf(t, c.start)
 		end, at := "all taken", 0
 		for tries := 0; len(c.lines) < 11; tries++ {
@@ -307,7 +322,8 @@ func TestOracleRandomEvents(t *testing.T) {
 		case unchanged: // the oracle takes a root event that changes nothing, which the format refuses
 			end += ", changing nothing"
 		case refused != (end != "all taken") || refused && first.Index != at:
-			t.Errorf("log %d: ends with %s at %d; the oracle says %s at %d: %s", seed, end, at, first.Check, first.Index, first.Text)
+			t.Errorf("log %d: ends with %s at %d; the oracle says %s at %d: %s", seed, end, at, first.Check,
+				first.Index, first.Text)
 		case !refused && first.Check != "MERKLE" && first.Check != "CHECKPOINT":
 			t.Errorf("log %d: %+v", seed, first)
 		case !refused && f.Trust != now.Digest().String():
@@ -315,9 +331,8 @@ func TestOracleRandomEvents(t *testing.T) {
 		}
 		ends[end]++
 	}
-	if len(ends) < 5 || ends["all taken"] == 0 || ends["all taken"] == logs {
-		t.Errorf("%v: too few to say anything", ends)
-	}
+	assert.True(t, len(ends) >= 5 && ends["all taken"] != 0 && ends["all taken"] != logs, "%v: too few to say anything",
+		ends)
 	t.Log(slices.Sorted(maps.Keys(ends)), ends)
 }
 

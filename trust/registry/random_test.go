@@ -7,10 +7,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/race"
-	"github.com/stretchr/testify/require"
 )
 
 // A wild makes events at random, valid and not.
@@ -21,7 +22,8 @@ type wild struct {
 }
 
 func newWild(t testing.TB, seed uint64) *wild {
-	return &wild{t, rand.New(rand.NewPCG(seed, 7)), []string{"r1", "r2", "r3", "r4", "r5", "kernel", "kernel 2", "kernel 3", "log", "log 2", "freezer", "freezer 2", "bob", "dan", "ann", "eve", "publisher", "a stranger"}}
+	return &wild{t, rand.New(rand.NewPCG(seed, 7)), []string{"r1", "r2", "r3", "r4", "r5", "kernel", "kernel 2",
+		"kernel 3", "log", "log 2", "freezer", "freezer 2", "bob", "dan", "ann", "eve", "publisher", "a stranger"}}
 }
 
 func (w *wild) one(list []string) string { return list[w.IntN(len(list))] }
@@ -52,9 +54,11 @@ func (w *wild) record(now *twin, index uint64) *contracts.TrustRecord {
 	}
 	proved := []string{}
 	by := w.some(now.Threshold+w.IntN(2), roots)
-	switch e.Type = w.one([]string{"key", "key", "key", "revoke", "revoke", "root", "root", "undelegate", "undelegate", "freeze", "unfreeze", "unfreeze"}); e.Type {
+	switch e.Type = w.one([]string{"key", "key", "key", "revoke", "revoke", "root", "root", "undelegate", "undelegate",
+		"freeze", "unfreeze", "unfreeze"}); e.Type {
 	case "key":
-		e.Name, e.Role = w.one(w.names), w.one([]string{"kernel", "log", "publisher", "approver", "delegator", "attestor", "freezer", "witness"})
+		e.Name, e.Role = w.one(w.names),
+			w.one([]string{"kernel", "log", "publisher", "approver", "delegator", "attestor", "freezer", "witness"})
 		if w.rarely() {
 			e.Role = w.one([]string{"root", "admin"})
 		}
@@ -72,7 +76,8 @@ func (w *wild) record(now *twin, index uint64) *contracts.TrustRecord {
 			e.Keys = append(e.Keys, contracts.RootKey{ID: id(w, name), Name: name, Public: public(w, name)})
 			proved = append(proved, name)
 		}
-		if slices.SortFunc(e.Keys, func(a, b contracts.RootKey) int { return bytes.Compare(a.ID[:], b.ID[:]) }); w.rarely() {
+		if slices.SortFunc(e.Keys,
+			func(a, b contracts.RootKey) int { return bytes.Compare(a.ID[:], b.ID[:]) }); w.rarely() {
 			slices.Reverse(e.Keys)
 		}
 		e.Threshold = 1 + uint64(w.IntN(max(1, min(2, len(e.Keys)))))
@@ -125,8 +130,9 @@ func (w *wild) record(now *twin, index uint64) *contracts.TrustRecord {
 	return r
 }
 
-// Any sequence of events, valid and not, gives one state: folded as it comes, from the events that were taken alone, with the state read from
-// its canonical form in the middle, from a registry of keys in another order, and by the twin.
+// Any sequence of events, valid and not, gives one state: folded as it comes, from the events that
+// were taken alone, with the state read from its canonical form in the middle, from a registry of
+// keys in another order, and by the twin.
 func TestFoldOfRandomEvents(t *testing.T) {
 	race.Alone(t)
 	logs, steps := 24, 50
@@ -150,11 +156,11 @@ func TestFoldOfRandomEvents(t *testing.T) {
 			record := w.record(other, index)
 			next, err := now.Apply(record, origin, index)
 			again, err2 := now.Apply(record, origin, index)
-			if (err == nil) != (next != nil) || fmt.Sprint(err) != fmt.Sprint(err2) || again.Digest() != next.Digest() {
-				t.Fatalf("log %d: %v and %v", seed, err, err2)
-			}
+			require.True(t, (err == nil) == (next != nil) && fmt.Sprint(err) == fmt.Sprint(err2) &&
+				again.Digest() == next.Digest(), "log %d: %v and %v", seed, err, err2)
 			if ok := other.take(t, record, origin, index); ok != (err == nil) {
-				t.Fatalf("log %d, index %d: %v, the twin says %v\n%s\nin %s", seed, index, err, ok, record.Event.Append(nil), now.Canonical())
+				t.Fatalf("log %d, index %d: %v, the twin says %v\n%s\nin %s", seed, index, err, ok,
+					record.Event.Append(nil), now.Canonical())
 			}
 			if err != nil {
 				turned[record.Event.Type]++
@@ -177,7 +183,8 @@ func TestFoldOfRandomEvents(t *testing.T) {
 			alone, err = alone.Apply(p.record, origin, p.index)
 			require.NoError(t, err)
 		}
-		if now.Digest() != alone.Digest() || now.Digest() != shuffled.Digest() || !bytes.Equal(now.Canonical(), shuffled.Canonical()) || now.Version() != uint64(len(taken))+1 {
+		if now.Digest() != alone.Digest() || now.Digest() != shuffled.Digest() ||
+			!bytes.Equal(now.Canonical(), shuffled.Canonical()) || now.Version() != uint64(len(taken))+1 {
 			t.Errorf("log %d: %s and %s and %s", seed, now.Digest(), alone.Digest(), shuffled.Digest())
 		}
 	}
@@ -189,11 +196,12 @@ func TestFoldOfRandomEvents(t *testing.T) {
 	t.Logf("taken %v, refused %v", took, turned)
 }
 
-// Whatever the event: no panic, no half a state, and what it makes is a state that can be read. Its signatures are put right as far as can be,
-// so that what is tried is the event.
+// Whatever the event: no panic, no half a state, and what it makes is a state that can be read. Its
+// signatures are put right as far as can be, so that what is tried is the event.
 func FuzzApply(f *testing.F) {
 	w := newWorld(f)
-	for _, e := range []contracts.TrustEvent{w.key("new", Kernel), w.key("dora", Approver, "owner"), w.revoke("ann"), w.roots(2, "r1", "r2", "r4"), w.undelegate("g", "bob"), w.freeze(), w.unfreeze()} {
+	for _, e := range []contracts.TrustEvent{w.key("new", Kernel), w.key("dora", Approver, "owner"), w.revoke("ann"),
+		w.roots(2, "r1", "r2", "r4"), w.undelegate("g", "bob"), w.freeze(), w.unfreeze()} {
 		f.Add([]byte(mustSign(f, e, "r1", "r2")), uint64(3), false)
 		f.Add([]byte(mustSign(f, e, "r1")), uint64(1), true)
 	}
@@ -206,13 +214,12 @@ func FuzzApply(f *testing.F) {
 			r = sign(t, r.Event, "r1", "r2", "r3")
 		}
 		next, err := w.state.Apply(r, origin, index)
-		if (err == nil) != (next != nil) || w.state.Digest() != w.start.Digest() {
-			t.Fatalf("%v with %v", err, next)
-		}
+		require.True(t, (err == nil) == (next != nil) && w.state.Digest() == w.start.Digest(), "%v with %v", err, next)
 		if err != nil {
 			return
 		}
-		if read, err := ParseState(next.Canonical()); err != nil || read.Digest() != next.Digest() || next.Version() != 2 {
+		if read, err := ParseState(next.Canonical()); err != nil || read.Digest() != next.Digest() ||
+			next.Version() != 2 {
 			t.Fatalf("%v: %s", err, next.Canonical())
 		}
 		_, err = next.Apply(r, origin, index+1)

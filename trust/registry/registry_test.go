@@ -31,11 +31,13 @@ func id(t testing.TB, name string) contracts.Digest { return crypto.KeyID(public
 
 // everyone is a key of each role, and three roots.
 func everyone(t testing.TB) []Key {
-	keys := []Key{{"root 1", public(t, "r1"), Root, nil}, {"root 2", public(t, "r2"), Root, nil}, {"root 3", public(t, "r3"), Root, nil}}
+	keys := []Key{{"root 1", public(t, "r1"), Root, nil}, {"root 2", public(t, "r2"), Root, nil},
+		{"root 3", public(t, "r3"), Root, nil}}
 	for _, role := range []Role{Kernel, Log, Publisher, Attestor, Freezer, Witness} {
 		keys = append(keys, Key{Name: "the \"" + string(role) + "\"", Public: public(t, string(role)), Role: role})
 	}
-	return append(keys, Key{"ann", public(t, "ann"), Approver, []string{"owner", "clerk", "owner"}}, Key{"bob", public(t, "bob"), Delegator, []string{"clerk"}}, Key{"eve", public(t, "eve"), Approver, nil})
+	return append(keys, Key{"ann", public(t, "ann"), Approver, []string{"owner", "clerk", "owner"}},
+		Key{"bob", public(t, "bob"), Delegator, []string{"clerk"}}, Key{"eve", public(t, "eve"), Approver, nil})
 }
 
 func initial(t testing.TB, r *Registry) *State {
@@ -52,10 +54,13 @@ func full(t testing.TB) *State {
 	return initial(t, r)
 }
 
-// Without a registry the state has the two keys that the kernel signs with, and nothing can ever change.
+// Without a registry the state has the two keys that the kernel signs with, and nothing can ever
+// change.
 func TestInitialStateOfNoRegistry(t *testing.T) {
 	s := initial(t, nil)
-	a, b := `{"id":"`+id(t, "kernel").String()+`","name":"kernel","public":"`+b64(t, "kernel")+`","role":"kernel","since":0}`, `{"id":"`+id(t, "log").String()+`","name":"log","public":"`+b64(t, "log")+`","role":"log","since":0}`
+	a, b := `{"id":"`+id(t, "kernel").String()+`","name":"kernel","public":"`+b64(t,
+		"kernel")+`","role":"kernel","since":0}`, `{"id":"`+id(t, "log").String()+`","name":"log","public":"`+b64(t,
+		"log")+`","role":"log","since":0}`
 	if id(t, "kernel").String() > id(t, "log").String() {
 		a, b = b, a
 	}
@@ -64,9 +69,7 @@ func TestInitialStateOfNoRegistry(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", s.Canonical(), want)
 	}
 	empty, err := New(0)
-	if err != nil || initial(t, empty).Digest() != s.Digest() {
-		t.Errorf("an empty registry is another: %v", err)
-	}
+	assert.True(t, err == nil && initial(t, empty).Digest() == s.Digest(), "an empty registry is another: %v", err)
 }
 
 func b64(t testing.TB, name string) string {
@@ -85,20 +88,22 @@ func TestStateRoundTrip(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if !bytes.Equal(again.Canonical(), b) || again.Digest() != s.Digest() || again.Digest() != crypto.Sum(b) || again.Frozen() != s.Frozen() {
+		if !bytes.Equal(again.Canonical(), b) || again.Digest() != s.Digest() || again.Digest() != crypto.Sum(b) ||
+			again.Frozen() != s.Frozen() {
 			t.Errorf("%s: read as %s", name, again.Canonical())
 		}
-		if text, err := json.Marshal(s); err != nil || !bytes.Equal(text, b) {
-			t.Errorf("%s: as JSON %s %v", name, text, err)
-		}
+		text, err := json.Marshal(s)
+		assert.True(t, err == nil && bytes.Equal(text, b), "%s: as JSON %s %v", name, text, err)
 		for _, role := range roles {
-			if got, want := again.Keys(role, 5), s.Keys(role, 5); !slices.EqualFunc(got, want, func(a, b crypto.PublicKey) bool { return bytes.Equal(a, b) }) {
+			if got, want := again.Keys(role, 5), s.Keys(role, 5); !slices.EqualFunc(got, want,
+				func(a, b crypto.PublicKey) bool { return bytes.Equal(a, b) }) {
 				t.Errorf("%s: %s keys %v, want %v", name, role, got, want)
 			}
 		}
 	}
 	text := string(full(t).Canonical())
-	if !strings.Contains(text, `"role":"approver","roles":["clerk","owner"]`) || !strings.Contains(text, `"name":"the \"log\""`) {
+	if !strings.Contains(text, `"role":"approver","roles":["clerk","owner"]`) ||
+		!strings.Contains(text, `"name":"the \"log\""`) {
 		t.Error(text)
 	}
 }
@@ -153,7 +158,8 @@ func TestStateNeverChanges(t *testing.T) {
 			scribble(k)
 		}
 		scribble(s.Canonical())
-		if key, ok := s.Key(id(t, "kernel"), Kernel, 1); !ok || !bytes.Equal(key, public(t, "kernel")) || s.Digest() != full(t).Digest() || !bytes.Equal(s.Canonical(), full(t).Canonical()) {
+		if key, ok := s.Key(id(t, "kernel"), Kernel, 1); !ok || !bytes.Equal(key, public(t, "kernel")) ||
+			s.Digest() != full(t).Digest() || !bytes.Equal(s.Canonical(), full(t).Canonical()) {
 			t.Errorf("the state changed: %s", s.Canonical())
 		}
 	}
@@ -162,9 +168,9 @@ func TestStateNeverChanges(t *testing.T) {
 // Who asks a state that there is not gets nothing, and everything is frozen.
 func TestNoState(t *testing.T) {
 	var s *State
-	if key, ok := s.Key(id(t, "kernel"), Kernel, 0); ok || key != nil || !s.Frozen() || s.Keys(Kernel, 0) != nil || s.Canonical() != nil || s.Digest() != (contracts.Digest{}) {
-		t.Error("no state says something")
-	}
+	key, ok := s.Key(id(t, "kernel"), Kernel, 0)
+	assert.True(t, !ok && key == nil && s.Frozen() && s.Keys(Kernel, 0) == nil && s.Canonical() == nil &&
+		s.Digest() == (contracts.Digest{}), "no state says something")
 	_, err := s.MarshalJSON()
 	assert.Error(t, err, "no state is JSON")
 	if key, ok := new(State).Key(id(t, "kernel"), Kernel, 0); ok || key != nil {
@@ -179,7 +185,8 @@ func TestNewRefuses(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprint(i)
 	}
-	if _, err := New(1, root, key("k", Kernel), key("a", Approver, many[:32]...), key(strings.Repeat("x", 128), Log), key(strings.Repeat("x", 256), Delegator)); err != nil {
+	if _, err := New(1, root, key("k", Kernel), key("a", Approver, many[:32]...), key(strings.Repeat("x", 128), Log),
+		key(strings.Repeat("x", 256), Delegator)); err != nil {
 		t.Fatal(err) // or the refusals below would prove nothing
 	}
 	for name, c := range map[string]struct {
@@ -222,10 +229,12 @@ func TestNewRefuses(t *testing.T) {
 // The kernel's keys are added where they lack, and have no second role.
 func TestInitialRefuses(t *testing.T) {
 	kernel, log := public(t, "kernel"), public(t, "log")
-	listed, err := New(0, Key{"my kernel", kernel, Kernel, nil}, Key{"my log", log, Log, nil}, Key{"old kernel", public(t, "old"), Kernel, nil})
+	listed, err := New(0, Key{"my kernel", kernel, Kernel, nil}, Key{"my log", log, Log, nil},
+		Key{"old kernel", public(t, "old"), Kernel, nil})
 	require.NoError(t, err)
 	s := initial(t, listed)
-	if strings.Contains(string(s.Canonical()), `"name":"kernel"`) || len(s.Keys(Kernel, 0)) != 2 || len(s.Keys(Log, 0)) != 1 {
+	if strings.Contains(string(s.Canonical()), `"name":"kernel"`) || len(s.Keys(Kernel, 0)) != 2 ||
+		len(s.Keys(Log, 0)) != 1 {
 		t.Errorf("keys that are listed were added: %s", s.Canonical())
 	}
 	swapped, err := New(0, Key{"k", kernel, Log, nil})
@@ -242,9 +251,8 @@ func TestInitialRefuses(t *testing.T) {
 		"kernel key of small order":   {nil, small(t)[0], log},
 		"log key that is not reduced": {nil, kernel, small(t)[len(small(t))-1]},
 	} {
-		if s, err := c.r.Initial(c.kernel, c.log); err == nil || s != nil {
-			t.Errorf("%s: taken", name)
-		}
+		s, err := c.r.Initial(c.kernel, c.log)
+		assert.True(t, err != nil && s == nil, "%s: taken", name)
 	}
 }
 
@@ -278,9 +286,8 @@ func small(t testing.TB) []crypto.PublicKey {
 func TestWeakKeys(t *testing.T) {
 	for i, weak := range small(t) {
 		for _, role := range roles {
-			if r, err := New(1, Key{"root", public(t, "root"), Root, nil}, Key{"weak", weak, role, nil}); err == nil || r != nil {
-				t.Errorf("%d as %s: taken", i, role)
-			}
+			r, err := New(1, Key{"root", public(t, "root"), Root, nil}, Key{"weak", weak, role, nil})
+			assert.True(t, err != nil && r == nil, "%d as %s: taken", i, role)
 		}
 		good := initial(t, nil).Canonical()
 		bad := bytes.Replace(good, []byte(b64(t, "log")), crypto.AppendBase64(nil, weak), 1)
@@ -289,10 +296,11 @@ func TestWeakKeys(t *testing.T) {
 		if err := json.Unmarshal(bad, &parsed); err != nil || len(parsed.Keys) != 2 {
 			t.Fatal(err)
 		}
-		slices.SortFunc(parsed.Keys, func(a, b json.RawMessage) int { return bytes.Compare(a, b) }) // they begin with the id
-		bad = []byte(`{"frozen":false,"keys":[` + string(parsed.Keys[0]) + `,` + string(parsed.Keys[1]) + `],"revoked":[],"threshold":0,"version":1}`)
-		if s, err := ParseState(bad); err == nil || s != nil || !strings.Contains(err.Error(), "public key") {
-			t.Errorf("%d: %v", i, err)
-		}
+		// they begin with the id
+		slices.SortFunc(parsed.Keys, func(a, b json.RawMessage) int { return bytes.Compare(a, b) })
+		bad = []byte(`{"frozen":false,"keys":[` + string(parsed.Keys[0]) + `,` + string(parsed.Keys[1]) +
+			`],"revoked":[],"threshold":0,"version":1}`)
+		s, err := ParseState(bad)
+		assert.True(t, err != nil && s == nil && strings.Contains(err.Error(), "public key"), "%d: %v", i, err)
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/stretchr/testify/require"
 )
 
 // An event is for one log, one state and one place; nobody can hold it back or bring it again.
@@ -27,17 +29,14 @@ func TestReplays(t *testing.T) {
 	w.refuse("another log than example.test/log", other, "freezer")
 	good := sign(t, w.freeze(), "freezer")
 	for _, index := range []uint64{0, 1 << 53, ^uint64(0)} {
-		if next, err := w.state.Apply(good, origin, index); err == nil || next != nil || !strings.Contains(err.Error(), "index") {
-			t.Errorf("at %d: %v", index, err)
-		}
+		next, err := w.state.Apply(good, origin, index)
+		assert.True(t, err != nil && next == nil && strings.Contains(err.Error(), "index"), "at %d: %v", index, err)
 	}
-	if next, err := w.state.Apply(good, "example.test/log2", w.index); err == nil || next != nil {
-		t.Error("in another log:", err)
-	}
+	next, err := w.state.Apply(good, "example.test/log2", w.index)
+	assert.True(t, err != nil && next == nil, "in another log: %v", err)
 	for name, s := range map[string]*State{"none": nil, "the zero State": new(State)} {
-		if next, err := s.Apply(good, origin, 1); err == nil || next != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		next, err := s.Apply(good, origin, 1)
+		assert.True(t, err != nil && next == nil, "%s: %v", name, err)
 	}
 	w.reject("there is none", nil)
 	w.reject("another log", new(contracts.TrustRecord))
@@ -48,7 +47,8 @@ func TestThresholdZero(t *testing.T) {
 	r, err := New(0, everyone(t)[3:]...) // all but the roots
 	require.NoError(t, err)
 	w := &world{t, initial(t, r), initial(t, r), 1, nil}
-	for _, e := range []contracts.TrustEvent{w.freeze(), w.unfreeze(), w.key("new", Freezer), w.roots(1, "r1"), w.undelegate("g", "bob"), w.revoke("ann")} {
+	for _, e := range []contracts.TrustEvent{w.freeze(), w.unfreeze(), w.key("new", Freezer), w.roots(1, "r1"),
+		w.undelegate("g", "bob"), w.revoke("ann")} {
 		for _, by := range [][]string{nil, {"freezer"}, {"bob"}, {"kernel"}, {"r1"}} {
 			w.refuse("nothing can ever change", e, by...)
 		}
@@ -68,7 +68,8 @@ func TestSignatures(t *testing.T) {
 	}
 	w.refuse("0 of root keys, want 2: ask root 1, root 2, root 3", e)
 	w.refuse("1 of root keys, want 2: ask root 2, root 3", e, "r1")
-	for _, other := range []string{"kernel", "log", "publisher", "attestor", "freezer", "witness", "ann", "bob", "a stranger"} {
+	for _, other := range []string{"kernel", "log", "publisher", "attestor", "freezer", "witness", "ann", "bob",
+		"a stranger"} {
 		w.refuse("no say", e, other, "r1")
 		w.refuse("no say", e, other, "r1", "r2") // though the others are enough
 	}
@@ -77,10 +78,12 @@ func TestSignatures(t *testing.T) {
 	w.reject("does not verify", with(func(r *contracts.TrustRecord) {
 		r.Signatures[0].Sig, r.Signatures[1].Sig = r.Signatures[1].Sig, r.Signatures[0].Sig
 	}, "r1", "r2"))
-	w.reject("does not verify", with(func(r *contracts.TrustRecord) { r.Signatures[2].Sig[5] ^= 1 }, "r1", "r2", "r3")) // though the others are enough
+	// though the others are enough
+	w.reject("does not verify", with(func(r *contracts.TrustRecord) { r.Signatures[2].Sig[5] ^= 1 }, "r1", "r2", "r3"))
 	w.reject("does not verify", with(func(r *contracts.TrustRecord) { r.Signatures[0].Sig = nil }, "r1", "r2"))
 	w.reject("does not verify", with(func(r *contracts.TrustRecord) { r.Event.Why = "another reason" }, "r1", "r2"))
-	w.reject("does not verify", with(func(r *contracts.TrustRecord) { r.Event.ID = digestOf(id(t, "bob")) }, "r1", "r2"))
+	w.reject("does not verify", with(func(r *contracts.TrustRecord) { r.Event.ID = digestOf(id(t, "bob")) }, "r1",
+		"r2"))
 	w.reject("does not verify", with(func(r *contracts.TrustRecord) { // over the bare event, not the encoding of DSSE
 		sig, err := crypto.Sign(private(t, "r1"), r.Event.Append(nil))
 		require.NoError(t, err)
@@ -94,16 +97,16 @@ func TestSignatures(t *testing.T) {
 	w.must(e, "r1", "r2", "r3") // more than enough is enough
 }
 
-// A root that an event adds may sign only from the next entry on, but for the new threshold of that event.
+// A root that an event adds may sign only from the next entry on, but for the new threshold of that
+// event.
 func TestNewRootsSignTheirOwnEventOnly(t *testing.T) {
 	w := newWorld(t)
 	w.pass(6)
 	at := w.index
 	w.must(w.roots(2, "r1", "r2", "r4"), "r1", "r2")
 	e := w.freeze()
-	if next, err := w.state.Apply(sign(t, e, "r4"), origin, at); err == nil || next != nil {
-		t.Error("it signs at the index where it was added:", err)
-	}
+	next, err := w.state.Apply(sign(t, e, "r4"), origin, at)
+	assert.True(t, err != nil && next == nil, "it signs at the index where it was added: %v", err)
 	w.must(e, "r4")
 }
 
@@ -115,7 +118,9 @@ func TestUnknownEvents(t *testing.T) {
 	// One that came in an entry, and that this version does not know.
 	env := string(mustSign(t, w.freeze(), "r1"))
 	event := `{"origin":"` + origin + `","type":"rotate","version":2}`
-	r, err := contracts.ParseTrust(contracts.Envelope(strings.Replace(env, string(crypto.AppendBase64(nil, ptrTo(w.freeze()).Append(nil))), string(crypto.AppendBase64(nil, []byte(event))), 1)))
+	r, err := contracts.ParseTrust(contracts.Envelope(strings.Replace(env,
+		string(crypto.AppendBase64(nil, ptrTo(w.freeze()).Append(nil))),
+		string(crypto.AppendBase64(nil, []byte(event))), 1)))
 	if err != nil || r.Event.Type != "rotate" {
 		t.Fatal(err)
 	}

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/race"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // state writes the canonical form of a state that may be none.
@@ -55,17 +56,16 @@ func TestKeyValidity(t *testing.T) {
 			require.NoError(t, err)
 			for index, want := range c.valid {
 				key, ok := s.Key(id(t, "it"), role, index)
-				if ok != want || ok != bytes.Equal(key, public(t, "it")) || ok == (key == nil) {
-					t.Errorf("%s since and revoked %v at %d: %v, want %v", role, len(c.change), index, ok, want)
-				}
-				listed := slices.ContainsFunc(s.Keys(role, index), func(k crypto.PublicKey) bool { return bytes.Equal(k, public(t, "it")) })
+				assert.True(t, ok == want && ok == bytes.Equal(key, public(t, "it")) && ok != (key == nil),
+					"%s since and revoked %v at %d: %v, want %v", role, len(c.change), index, ok, want)
+				listed := slices.ContainsFunc(s.Keys(role, index),
+					func(k crypto.PublicKey) bool { return bytes.Equal(k, public(t, "it")) })
 				if listed != want {
 					t.Errorf("%s at %d: listed %v, want %v", role, index, listed, want)
 				}
 				for _, other := range roles { // a key has one role
-					if _, ok := s.Key(id(t, "it"), other, index); ok && other != role {
-						t.Errorf("a %s key is a %s key", role, other)
-					}
+					_, ok := s.Key(id(t, "it"), other, index)
+					assert.False(t, ok && other != role, "a %s key is a %s key", role, other)
 				}
 			}
 		}
@@ -77,18 +77,19 @@ func TestKeyValidity(t *testing.T) {
 			found++
 		}
 	}
-	if _, ok := s.Key(id(t, "a stranger"), Kernel, 0); ok || found != len(everyone(t)) {
-		t.Errorf("%d keys found; a stranger %v", found, ok)
-	}
+	_, ok := s.Key(id(t, "a stranger"), Kernel, 0)
+	assert.True(t, !ok && found == len(everyone(t)), "%d keys found; a stranger %v", found, ok)
 }
 
-// What must be true of every state, one departure a case. Each is well-formed canonical JSON otherwise.
+// What must be true of every state, one departure a case. Each is well-formed canonical JSON
+// otherwise.
 func TestParseStateRefuses(t *testing.T) {
 	kernel, log, root := keyOf(t, "kernel", Kernel), keyOf(t, "log", Log), keyOf(t, "root", Root)
 	d := []contracts.Digest{id(t, "a grant"), id(t, "another")}
 	slices.SortFunc(d, func(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) })
 	good := func() []byte {
-		return state(true, 1, 7, d, kernel, log, root, keyOf(t, "ann", Approver, since(3), revoked(9), func(e *held) { e.roles = []string{"a", "b"} }))
+		return state(true, 1, 7, d, kernel, log, root, keyOf(t, "ann", Approver, since(3), revoked(9),
+			func(e *held) { e.roles = []string{"a", "b"} }))
 	}
 	if s, err := ParseState(good()); err != nil || !s.Frozen() || s.version != 7 || s.threshold != 1 {
 		t.Fatal(err) // or the refusals below would prove nothing
@@ -106,43 +107,59 @@ func TestParseStateRefuses(t *testing.T) {
 		"keys not in order":        write(false, reversed(kernel, log), nil, 0, 1),
 		"a key twice":              write(false, []held{kernel, kernel}, nil, 0, 1),
 		"a key in two roles":       write(false, []held{kernel, keyOf(t, "kernel", Log)}, nil, 0, 1),
-		"id of another":            state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *held) { e.id = id(t, "x") })),
-		"public of 31 bytes":       state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *held) { e.public = e.public[:31]; e.id = crypto.KeyID(e.public) })),
-		"role of nobody":           state(false, 0, 1, nil, kernel, keyOf(t, "x", "admin")),
-		"no role":                  state(false, 0, 1, nil, kernel, keyOf(t, "x", "")),
-		"no name":                  state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *held) { e.name = "" })),
-		"name of 129 bytes":        state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *held) { e.name = strings.Repeat("x", 129) })),
-		"roles of a log key":       state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *held) { e.roles = []string{"a"} })),
-		"roles not sorted":         state(false, 0, 1, nil, kernel, keyOf(t, "a", Approver, func(e *held) { e.roles = []string{"b", "a"} })),
-		"a role twice":             state(false, 0, 1, nil, kernel, keyOf(t, "a", Approver, func(e *held) { e.roles = []string{"a", "a"} })),
-		"since beyond doubles":     state(false, 0, 1, nil, kernel, keyOf(t, "a", Approver, since(1<<53))),
-		"revoked beyond doubles":   state(false, 0, 1, nil, kernel, keyOf(t, "a", Approver, revoked(1<<53))),
-		"grants not in order":      state(false, 0, 1, []contracts.Digest{d[1], d[0]}, kernel),
-		"a grant twice":            state(false, 0, 1, []contracts.Digest{d[0], d[0]}, kernel),
+		"id of another": state(false, 0, 1, nil, kernel,
+			keyOf(t, "log", Log, func(e *held) { e.id = id(t, "x") })),
+		"public of 31 bytes": state(false, 0, 1, nil, kernel,
+			keyOf(t, "log", Log, func(e *held) { e.public = e.public[:31]; e.id = crypto.KeyID(e.public) })),
+		"role of nobody": state(false, 0, 1, nil, kernel, keyOf(t, "x", "admin")),
+		"no role":        state(false, 0, 1, nil, kernel, keyOf(t, "x", "")),
+		"no name":        state(false, 0, 1, nil, kernel, keyOf(t, "log", Log, func(e *held) { e.name = "" })),
+		"name of 129 bytes": state(false, 0, 1, nil, kernel,
+			keyOf(t, "log", Log, func(e *held) { e.name = strings.Repeat("x", 129) })),
+		"roles of a log key": state(false, 0, 1, nil, kernel,
+			keyOf(t, "log", Log, func(e *held) { e.roles = []string{"a"} })),
+		"roles not sorted": state(false, 0, 1, nil, kernel,
+			keyOf(t, "a", Approver, func(e *held) { e.roles = []string{"b", "a"} })),
+		"a role twice": state(false, 0, 1, nil, kernel,
+			keyOf(t, "a", Approver, func(e *held) { e.roles = []string{"a", "a"} })),
+		"since beyond doubles":   state(false, 0, 1, nil, kernel, keyOf(t, "a", Approver, since(1<<53))),
+		"revoked beyond doubles": state(false, 0, 1, nil, kernel, keyOf(t, "a", Approver, revoked(1<<53))),
+		"grants not in order":    state(false, 0, 1, []contracts.Digest{d[1], d[0]}, kernel),
+		"a grant twice":          state(false, 0, 1, []contracts.Digest{d[0], d[0]}, kernel),
 	} {
-		if s, err := ParseState(bad); err == nil || s != nil || !strings.HasPrefix(err.Error(), "registry: trust state: ") {
-			t.Errorf("%s: %v", name, err)
-		}
+		s, err := ParseState(bad)
+		assert.True(t, err != nil && s == nil && strings.HasPrefix(err.Error(), "registry: trust state: "), "%s: %v",
+			name, err)
 	}
 	text := string(good())
 	for _, c := range [][2]string{
-		{`{"frozen":true,`, `{ "frozen":true,`}, {`{"frozen":true,`, `{`}, {`"frozen":true`, `"frozen":null`}, {`"frozen":true`, `"frozen":"true"`}, {`"frozen":true`, `"frozen":1`},
-		{`"version":7}`, `"version":7,"zz":1}`}, {`"version":7`, `"version":7.0`}, {`"version":7`, `"version":-7`}, {`"version":7`, `"version":7.5`}, {`"version":7`, `"version":"7"`}, {`,"version":7`, ``},
-		{`"threshold":1`, `"threshold":"1"`}, {`"threshold":1,`, ``}, {`"threshold":1,`, `"threshold":1,"threshold":1,`}, {`"revoked":[`, `"revoked":[1,`}, {`"revoked":[`, `"revoked":["",`},
-		{`"role":"approver","roles":["a","b"]`, `"role":"approver","roles":[]`}, {`"role":"approver","roles":["a","b"]`, `"role":"approver","roles":null`}, {`"role":"approver","roles":["a","b"]`, `"role":"approver","roles":["a",1]`},
-		{`"since":3`, `"since":-3`}, {`,"since":3`, ``}, {`"since":3`, `"since":"3"`}, {`"revoked":9`, `"revoked":null`}, {`"revoked":9`, `"revoked":"9"`}, {`"revoked":9`, `"revoked":9.5`}, {`"name":"ann"`, `"name":1`},
-		{`"name":"ann"`, `"name":"ann","note":1`}, {`"name":"ann"`, `"name":"\u0061nn"`}, {`"name":"ann",`, ``}, {`"id":"`, `"id":"0`}, {`"public":"`, `"public":"A`}, {`"public":"`, `"public":1,"x":"`},
-		{`{"frozen":true,`, "\ufeff" + `{"frozen":true,`}, {`"version":7}`, `"version":7}` + "\n"}, {`"version":7}`, `"version":7}{}`}, {`"keys":[`, `"keys":[null,`}, {`"keys":[`, `"keys":[{},`},
+		{`{"frozen":true,`, `{ "frozen":true,`}, {`{"frozen":true,`, `{`}, {`"frozen":true`, `"frozen":null`},
+		{`"frozen":true`, `"frozen":"true"`}, {`"frozen":true`, `"frozen":1`},
+		{`"version":7}`, `"version":7,"zz":1}`}, {`"version":7`, `"version":7.0`}, {`"version":7`, `"version":-7`},
+		{`"version":7`, `"version":7.5`}, {`"version":7`, `"version":"7"`}, {`,"version":7`, ``},
+		{`"threshold":1`, `"threshold":"1"`}, {`"threshold":1,`, ``},
+		{`"threshold":1,`, `"threshold":1,"threshold":1,`}, {`"revoked":[`, `"revoked":[1,`},
+		{`"revoked":[`, `"revoked":["",`},
+		{`"role":"approver","roles":["a","b"]`, `"role":"approver","roles":[]`},
+		{`"role":"approver","roles":["a","b"]`, `"role":"approver","roles":null`},
+		{`"role":"approver","roles":["a","b"]`, `"role":"approver","roles":["a",1]`},
+		{`"since":3`, `"since":-3`}, {`,"since":3`, ``}, {`"since":3`, `"since":"3"`},
+		{`"revoked":9`, `"revoked":null`}, {`"revoked":9`, `"revoked":"9"`}, {`"revoked":9`, `"revoked":9.5`},
+		{`"name":"ann"`, `"name":1`},
+		{`"name":"ann"`, `"name":"ann","note":1`}, {`"name":"ann"`, `"name":"\u0061nn"`}, {`"name":"ann",`, ``},
+		{`"id":"`, `"id":"0`}, {`"public":"`, `"public":"A`}, {`"public":"`, `"public":1,"x":"`},
+		{`{"frozen":true,`, "\ufeff" + `{"frozen":true,`}, {`"version":7}`, `"version":7}` + "\n"},
+		{`"version":7}`, `"version":7}{}`}, {`"keys":[`, `"keys":[null,`}, {`"keys":[`, `"keys":[{},`},
 	} {
 		bad := strings.Replace(text, c[0], c[1], 1)
 		if s, err := ParseState([]byte(bad)); bad == text || err == nil || s != nil {
 			t.Errorf("%s: %v", c[1], err)
 		}
 	}
-	for _, bad := range []string{"", "null", "[]", "{}", `"x"`, "{", strings.ToUpper(text), `{"keys":` + strings.Repeat("[", 200)} {
-		if s, err := ParseState([]byte(bad)); err == nil || s != nil {
-			t.Errorf("%.40q: taken", bad)
-		}
+	for _, bad := range []string{"", "null", "[]", "{}", `"x"`, "{", strings.ToUpper(text),
+		`{"keys":` + strings.Repeat("[", 200)} {
+		s, err := ParseState([]byte(bad))
+		assert.True(t, err != nil && s == nil, "%.40q: taken", bad)
 	}
 }
 
@@ -154,16 +171,17 @@ func reversed(keys ...held) []held {
 // Every flipped bit and every truncation of a state is another state or none: never the same one.
 func TestStateMangled(t *testing.T) {
 	race.Alone(t)
-	good := state(false, 1, 1, nil, keyOf(t, "kernel", Kernel), keyOf(t, "root", Root, since(3)), keyOf(t, "a", Approver, revoked(9)))
+	good := state(false, 1, 1, nil, keyOf(t, "kernel", Kernel), keyOf(t, "root", Root, since(3)),
+		keyOf(t, "a", Approver, revoked(9)))
 	whole, err := ParseState(good)
 	require.NoError(t, err)
 	digest := whole.Digest()
 	for i := range 8 * len(good) {
 		bad := bytes.Clone(good)
 		bad[i/8] ^= 1 << (i % 8)
-		if s, err := ParseState(bad); err == nil && (s.Digest() == digest || !bytes.Equal(s.Canonical(), bad)) {
-			t.Fatalf("bit %d changes nothing", i)
-		}
+		s, err := ParseState(bad)
+		require.False(t, err == nil && (s.Digest() == digest || !bytes.Equal(s.Canonical(), bad)),
+			"bit %d changes nothing", i)
 		if _, err := ParseState(good[:i/8]); err == nil {
 			t.Fatalf("the first %d bytes are a state", i/8)
 		}
@@ -176,9 +194,8 @@ func TestRevokedDelegations(t *testing.T) {
 	slices.SortFunc(d, func(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) })
 	s, err := ParseState(state(false, 0, 1, []contracts.Digest{d[0], d[2]}, keyOf(t, "kernel", Kernel)))
 	require.NoError(t, err)
-	if !s.Revoked(d[0]) || s.Revoked(d[1]) || !s.Revoked(d[2]) || s.Revoked(contracts.Digest{}) || full(t).Revoked(d[0]) {
-		t.Error("not those of the list")
-	}
+	assert.True(t, s.Revoked(d[0]) && !s.Revoked(d[1]) && s.Revoked(d[2]) && !s.Revoked(contracts.Digest{}) &&
+		!full(t).Revoked(d[0]), "not those of the list")
 	s = nil
 	assert.True(t, s.Revoked(d[1]), "no state revokes nothing")
 }
@@ -195,9 +212,8 @@ func TestManyKeys(t *testing.T) {
 	s, err := ParseState(initial(t, r).Canonical())
 	require.NoError(t, err)
 	for _, k := range keys {
-		if key, ok := s.Key(crypto.KeyID(k.Public), Approver, 0); !ok || !bytes.Equal(key, k.Public) {
-			t.Fatalf("%s is not found", k.Name)
-		}
+		key, ok := s.Key(crypto.KeyID(k.Public), Approver, 0)
+		require.True(t, ok && bytes.Equal(key, k.Public), "%s is not found", k.Name)
 	}
 	list := s.Keys(Approver, 0)
 	if len(list) != 300 || !slices.IsSortedFunc(list, func(a, b crypto.PublicKey) int {
@@ -212,7 +228,8 @@ func TestManyKeys(t *testing.T) {
 func FuzzParseState(f *testing.F) {
 	f.Add(full(f).Canonical())
 	f.Add(initial(f, nil).Canonical())
-	f.Add(state(true, 1, 7, []contracts.Digest{id(f, "g")}, keyOf(f, "kernel", Kernel), keyOf(f, "root", Root), keyOf(f, "x", Log, since(1), revoked(2))))
+	f.Add(state(true, 1, 7, []contracts.Digest{id(f, "g")}, keyOf(f, "kernel", Kernel), keyOf(f, "root", Root),
+		keyOf(f, "x", Log, since(1), revoked(2))))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := ParseState(b)
 		if (err == nil) != (s != nil) {

@@ -13,8 +13,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// A twin is a trust state as a toy: maps and package json, written from the text of the format alone. What it takes and what it then is must
-// be what State takes and is.
+// A twin is a trust state as a toy: maps and package json, written from the text of the format
+// alone. What it takes and what it then is must be what State takes and is.
 type twin struct {
 	Frozen    bool
 	Keys      map[contracts.Digest]*twinKey
@@ -64,7 +64,8 @@ func (w *twin) digest(t testing.TB) contracts.Digest {
 		revoked = append(revoked, d.String())
 	}
 	slices.Sort(revoked)
-	b, err := json.Marshal(map[string]any{"frozen": w.Frozen, "keys": keys, "revoked": revoked, "threshold": w.Threshold, "version": w.Version})
+	b, err := json.Marshal(map[string]any{"frozen": w.Frozen, "keys": keys, "revoked": revoked,
+		"threshold": w.Threshold, "version": w.Version})
 	require.NoError(t, err)
 	b, err = jcs.Transform(b)
 	require.NoError(t, err)
@@ -111,7 +112,8 @@ func (w *twin) take(t testing.TB, r *contracts.TrustRecord, log string, index ui
 
 func (w *twin) become(e *contracts.TrustEvent, index uint64) bool {
 	add := func(id contracts.Digest, name, role string, roles []string, public, proof []byte) bool {
-		if crypto.CheckPublicKey(public) != nil || crypto.Sum(public) != id || !ed25519.Verify(public, e.ProofMessage(), proof) {
+		if crypto.CheckPublicKey(public) != nil || crypto.Sum(public) != id ||
+			!ed25519.Verify(public, e.ProofMessage(), proof) {
 			return false
 		}
 		w.Keys[id] = &twinKey{id.String(), name, public, nil, role, roles, index}
@@ -119,8 +121,10 @@ func (w *twin) become(e *contracts.TrustEvent, index uint64) bool {
 	}
 	switch e.Type {
 	case "key":
-		return w.Keys[*e.ID] == nil && slices.Contains([]string{"kernel", "log", "publisher", "approver", "delegator", "attestor", "freezer", "witness"}, e.Role) &&
-			(len(e.Roles) == 0 || e.Role == "approver" || e.Role == "delegator") && add(*e.ID, e.Name, e.Role, e.Roles, e.Public, e.Proof)
+		return w.Keys[*e.ID] == nil && slices.Contains([]string{"kernel", "log", "publisher", "approver", "delegator",
+			"attestor", "freezer", "witness"}, e.Role) &&
+			(len(e.Roles) == 0 || e.Role == "approver" || e.Role == "delegator") && add(*e.ID, e.Name, e.Role, e.Roles,
+			e.Public, e.Proof)
 	case "revoke":
 		k := w.Keys[*e.ID]
 		if k == nil || k.Role == "root" || k.Revoked != nil {
@@ -144,7 +148,8 @@ func (w *twin) become(e *contracts.TrustEvent, index uint64) bool {
 				if !add(x.ID, x.Name, "root", nil, x.Public, x.Proof) {
 					return false
 				}
-			case k.Role != "root" || k.Revoked != nil || !ed25519.Verify(x.Public, e.ProofMessage(), x.Proof) || crypto.Sum(x.Public) != x.ID:
+			case k.Role != "root" || k.Revoked != nil || !ed25519.Verify(x.Public, e.ProofMessage(), x.Proof) ||
+				crypto.Sum(x.Public) != x.ID:
 				return false
 			}
 		}
@@ -182,7 +187,8 @@ func (w *twin) allowed(r *contracts.TrustRecord, index uint64) bool {
 			public = k.Public
 			roots++
 		}
-		if e.Type == "freeze" && (k.may("freezer", index) || k.may("root", index)) || e.Type == "undelegate" && k.may("delegator", index) && k.Name == e.Delegator {
+		if e.Type == "freeze" && (k.may("freezer", index) || k.may("root", index)) ||
+			e.Type == "undelegate" && k.may("delegator", index) && k.Name == e.Delegator {
 			public = k.Public
 			alone++
 		}

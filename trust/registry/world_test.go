@@ -6,10 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 )
 
 const origin = "example.test/log"
@@ -53,7 +54,8 @@ func (w *world) event(e contracts.TrustEvent) contracts.TrustEvent {
 // key is an event that adds the key of a name, which proves itself.
 func (w *world) key(name string, role Role, rs ...string) contracts.TrustEvent {
 	w.Helper()
-	e, err := w.event(contracts.TrustEvent{Type: "key", Name: name, Role: string(role), Roles: rs}).Prove(private(w, name))
+	e, err := w.event(contracts.TrustEvent{Type: "key", Name: name, Role: string(role), Roles: rs}).Prove(private(w,
+		name))
 	require.NoError(w, err)
 	return e
 }
@@ -83,7 +85,8 @@ func (w *world) proved(e contracts.TrustEvent, names ...string) contracts.TrustE
 }
 
 func (w *world) undelegate(grant, delegator string) contracts.TrustEvent {
-	return w.event(contracts.TrustEvent{Type: "undelegate", Delegation: digestOf(crypto.Sum([]byte(grant))), Delegator: delegator})
+	return w.event(contracts.TrustEvent{Type: "undelegate", Delegation: digestOf(crypto.Sum([]byte(grant))),
+		Delegator: delegator})
 }
 
 func (w *world) freeze() contracts.TrustEvent {
@@ -96,7 +99,8 @@ func (w *world) unfreeze() contracts.TrustEvent {
 
 func digestOf(d contracts.Digest) *contracts.Digest { return &d }
 
-// sign makes the record of an event by hand, so that wrong ones can be made too; signatures are in order.
+// sign makes the record of an event by hand, so that wrong ones can be made too; signatures are in
+// order.
 func sign(t testing.TB, e contracts.TrustEvent, by ...string) *contracts.TrustRecord {
 	t.Helper()
 	r := &contracts.TrustRecord{Event: e}
@@ -139,7 +143,8 @@ func (w *world) mustHold(s *State) {
 	if err != nil {
 		w.Fatalf("%v: %s", err, s.Canonical())
 	}
-	if again.Digest() != s.Digest() || again.Digest() != crypto.Sum(s.Canonical()) || again.Version() != s.Version() || again.Frozen() != s.Frozen() {
+	if again.Digest() != s.Digest() || again.Digest() != crypto.Sum(s.Canonical()) || again.Version() != s.Version() ||
+		again.Frozen() != s.Frozen() {
 		w.Fatalf("%s", s.Canonical())
 	}
 }
@@ -154,9 +159,8 @@ func (w *world) reject(says string, r *contracts.TrustRecord) {
 	w.Helper()
 	before := w.state.Canonical()
 	next, err := w.state.Apply(r, origin, w.index)
-	if err == nil || next != nil || !strings.HasPrefix(err.Error(), "registry: trust event: ") || !strings.Contains(err.Error(), says) {
-		w.Errorf("%v, want a refusal that says %q", err, says)
-	}
+	assert.True(w, err != nil && next == nil && strings.HasPrefix(err.Error(), "registry: trust event: ") &&
+		strings.Contains(err.Error(), says), "%v, want a refusal that says %q", err, says)
 	if !bytes.Equal(w.state.Canonical(), before) || w.state.Digest() != crypto.Sum(before) {
 		w.Errorf("the state changed: %s", w.state.Canonical())
 	}
@@ -176,7 +180,6 @@ func (w *world) mustBeValid(name string, role Role, at []uint64, notAt []uint64)
 	w.Helper()
 	got := w.valid(name, role, at...)
 	assert.True(w, slices.Equal(got, at), "%s is valid as %s at %v, want %v", name, role, got, at)
-	if got := w.valid(name, role, notAt...); got != nil {
-		w.Errorf("%s is valid as %s at %v", name, role, got)
-	}
+	got = w.valid(name, role, notAt...)
+	assert.Nil(w, got, "%s is valid as %s at", name, role)
 }
