@@ -13,8 +13,8 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// shopPolicy is a policy of one tool, version, budgets and the like, and rules.
-func shopPolicy(version int, more, rules string) string {
+// fixturePolicy is a policy of one tool, version, budgets and the like, and rules.
+func fixturePolicy(version int, more, rules string) string {
 	return fmt.Sprintf(`{"bundle":{"name":"shop","version":%d},"helm":"policy/v1","layer":"P1",%s`+
 		`"rules":[%s{"allow":["buy","look"],"id":"all"}],"tools":{`+
 		`"buy":{"effect":"write","input":{"properties":{"n":{"type":"integer"},"of":{"type":"string"}},"required":["n"],"type":"object"}},`+
@@ -29,20 +29,20 @@ func money(id string, limit int, more string) string {
 const refunded = `,"refund":"error"`
 
 // A shop is where one session buys.
-type shop struct{ *forge.Maker }
+type fixture struct{ *forge.Maker }
 
-func newShop(t testing.TB, docs ...string) shop {
+func newFixture(t testing.TB, docs ...string) fixture {
 	m := forge.NewMaker(t)
 	m.Use(docs...)
-	return shop{m}
+	return fixture{m}
 }
 
-func (s shop) buy(n int) *forge.Called {
+func (s fixture) buy(n int) *forge.Called {
 	return s.Call(forge.Ask{Session: "s1", Tool: "buy", Args: fmt.Sprintf(`{"n":%d}`, n), Who: forge.Reader})
 }
 
 // told is what a candidate changes, in brief, and what cannot be judged.
-func (s shop) told(docs ...string) string {
+func (s fixture) told(docs ...string) string {
 	s.Helper()
 	s.Checkpoint()
 	d, changes := backTested(s, s.Pack(Write), Options{Trust: s.Trust}, forge.Compiled(s, docs...))
@@ -56,7 +56,7 @@ func (s shop) told(docs ...string) string {
 	return strings.Join(lines, "; ")
 }
 
-func (s shop) tells(want string, docs ...string) {
+func (s fixture) tells(want string, docs ...string) {
 	s.Helper()
 	if got := s.told(docs...); got != want {
 		s.Errorf("got  %s\nwant %s", got, want)
@@ -68,27 +68,27 @@ func TestBackTestBalances(t *testing.T) {
 	race.Alone(t)
 	small := `{"deny":"buy","id":"small","when":{"arg":"/n","lt":5}},`
 	over := " BUDGET_EXCEEDED P1:shop:new"
-	plain := shopPolicy(1, "", "")
+	plain := fixturePolicy(1, "", "")
 	t.Run("what was allowed", func(t *testing.T) {
-		s := newShop(t, plain)
+		s := newFixture(t, plain)
 		for _, n := range []int{4, 4, 4, 1} { // 2, 4, 6, 8
 			s.buy(n).Ran(`1`)
 		}
-		s.tells("", shopPolicy(2, money("new", 13, ""), ""))
-		s.tells("-8"+over, shopPolicy(2, money("new", 12, ""), ""))
-		s.tells("-6"+over, shopPolicy(2, money("new", 11, ""), "")) // so that the last is not too much
+		s.tells("", fixturePolicy(2, money("new", 13, ""), ""))
+		s.tells("-8"+over, fixturePolicy(2, money("new", 12, ""), ""))
+		s.tells("-6"+over, fixturePolicy(2, money("new", 11, ""), "")) // so that the last is not too much
 	})
 	t.Run("what failed then, and comes back or does not", func(t *testing.T) {
-		s := newShop(t, plain)
+		s := newFixture(t, plain)
 		s.buy(9).Failed(contracts.ReasonToolError) // 2
 		s.buy(9).Failed(contracts.ReasonToolPanic) // 4
 		s.buy(9).Ran(`1`)                          // 6
-		s.tells("-6"+over, shopPolicy(2, money("new", 18, ""), ""))
-		s.tells("", shopPolicy(2, money("new", 18, refunded), ""))
-		s.tells("-6"+over, shopPolicy(2, money("new", 17, refunded), ""))
+		s.tells("-6"+over, fixturePolicy(2, money("new", 18, ""), ""))
+		s.tells("", fixturePolicy(2, money("new", 18, refunded), ""))
+		s.tells("-6"+over, fixturePolicy(2, money("new", 17, refunded), ""))
 	})
 	t.Run("while calls are open", func(t *testing.T) {
-		s := newShop(t, plain)
+		s := newFixture(t, plain)
 		a := s.buy(9) // 2
 		b := s.buy(9) // 3
 		b.Failed(contracts.ReasonToolError)
@@ -96,35 +96,35 @@ func TestBackTestBalances(t *testing.T) {
 		a.Failed(contracts.ReasonToolError)
 		c.Ran(`1`)
 		s.buy(9) // 8
-		s.tells("-5"+over+"; -8"+over, shopPolicy(2, money("new", 18, ""), ""))
-		s.tells("", shopPolicy(2, money("new", 18, refunded), ""))
-		s.tells("-3"+over+"; -5"+over, shopPolicy(2, money("new", 17, refunded), "")) // what did not run gives nothing back
+		s.tells("-5"+over+"; -8"+over, fixturePolicy(2, money("new", 18, ""), ""))
+		s.tells("", fixturePolicy(2, money("new", 18, refunded), ""))
+		s.tells("-3"+over+"; -5"+over, fixturePolicy(2, money("new", 17, refunded), "")) // what did not run gives nothing back
 	})
 	t.Run("what the log gave back, and the candidate does not", func(t *testing.T) {
-		s := newShop(t, shopPolicy(1, money("old", 20, refunded), ""))
+		s := newFixture(t, fixturePolicy(1, money("old", 20, refunded), ""))
 		s.buy(15).Failed(contracts.ReasonToolError) // 2
 		s.buy(15).Ran(`1`)                          // 4
-		s.tells("-4 BUDGET_EXCEEDED P1:shop:old", shopPolicy(2, money("old", 20, ""), ""))
-		s.tells("", shopPolicy(2, money("old", 20, refunded), ""))
-		s.tells("", shopPolicy(2, money("old", 30, ""), ""))
+		s.tells("-4 BUDGET_EXCEEDED P1:shop:old", fixturePolicy(2, money("old", 20, ""), ""))
+		s.tells("", fixturePolicy(2, money("old", 20, refunded), ""))
+		s.tells("", fixturePolicy(2, money("old", 30, ""), ""))
 	})
 	t.Run("what was denied then", func(t *testing.T) {
-		s := newShop(t, shopPolicy(1, "", small))
+		s := newFixture(t, fixturePolicy(1, "", small))
 		s.buy(4)          // 2
 		s.buy(9).Ran(`1`) // 3
 		s.tells("+2 ALLOW", plain)
-		s.tells("+2 ALLOW", shopPolicy(2, money("new", 13, refunded), ""))
-		s.tells("+2 ALLOW; -3"+over, shopPolicy(2, money("new", 12, refunded), ""))
+		s.tells("+2 ALLOW", fixturePolicy(2, money("new", 13, refunded), ""))
+		s.tells("+2 ALLOW; -3"+over, fixturePolicy(2, money("new", 12, refunded), ""))
 	})
 	t.Run("what is denied now", func(t *testing.T) {
-		s := newShop(t, plain)
+		s := newFixture(t, plain)
 		s.buy(4).Ran(`1`)                          // 2
 		s.buy(4).Failed(contracts.ReasonToolError) // 4
 		s.buy(9).Ran(`1`)                          // 6
-		s.tells("-2 POLICY_VIOLATION P1:shop:small; -4 POLICY_VIOLATION P1:shop:small", shopPolicy(2, money("new", 9, refunded), small))
+		s.tells("-2 POLICY_VIOLATION P1:shop:small; -4 POLICY_VIOLATION P1:shop:small", fixturePolicy(2, money("new", 9, refunded), small))
 	})
 	t.Run("windows and people", func(t *testing.T) {
-		s := newShop(t, plain)
+		s := newFixture(t, plain)
 		day := strings.Replace(strings.Replace(money("new", 9, ""), "total", "day", 1), "all", "caller", 1)
 		s.buy(9).Ran(`1`)                                                                                       // 2
 		s.Call(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":9}`, Who: forge.Writer})                       // 4
@@ -132,19 +132,19 @@ func TestBackTestBalances(t *testing.T) {
 		s.Call(forge.Ask{Session: "s2", Tool: "buy", Args: `{"n":1}`, Who: forge.Reader, Drop: false}).Ran(`1`) // 6
 		s.Now += 24 * 3_600_000
 		s.buy(9).Ran(`1`) // 8
-		s.tells("-5 BUDGET_ERROR P1:shop:new; -6"+over, shopPolicy(2, day, ""))
+		s.tells("-5 BUDGET_ERROR P1:shop:new; -6"+over, fixturePolicy(2, day, ""))
 	})
 	t.Run("what people approved", func(t *testing.T) {
 		asks := `"requires":[{"id":"asked","tools":["buy"],"when":{"arg":"/n","gt":5},"all":[{"approval":{"roles":["lead"]}}]}],`
-		s := newShop(t, shopPolicy(1, asks, ""))
+		s := newFixture(t, fixturePolicy(1, asks, ""))
 		d := &forge.Fixture{Maker: s.Maker, Session: "s1", Who: forge.Reader}
 		c := d.Denied(contracts.ReasonApprovalRequired, d.Ask("buy", `{"n":9}`))                   // 2
 		d.Allowed(d.Ask("buy", `{"n":9}`, d.Approve(forge.SeedA, *c.Why.Pending))).Ran(`1`)        // 3
 		s.buy(4).Ran(`1`)                                                                          // 5
-		s.tells("?3 APPROVAL_INVALID P1:shop:asked", shopPolicy(2, money("new", 13, "")+asks, "")) // people say yes again, and then it runs
-		s.tells("?3 APPROVAL_INVALID P1:shop:asked; -5"+over, shopPolicy(2, money("new", 12, "")+asks, ""))
-		s.tells("~2"+over+"; -3"+over, shopPolicy(2, money("new", 8, "")+asks, "")) // nobody is asked for what cannot be
-		s.tells("+2 ALLOW; -3"+over+"; -5"+over, shopPolicy(2, money("new", 9, ""), ""))
+		s.tells("?3 APPROVAL_INVALID P1:shop:asked", fixturePolicy(2, money("new", 13, "")+asks, "")) // people say yes again, and then it runs
+		s.tells("?3 APPROVAL_INVALID P1:shop:asked; -5"+over, fixturePolicy(2, money("new", 12, "")+asks, ""))
+		s.tells("~2"+over+"; -3"+over, fixturePolicy(2, money("new", 8, "")+asks, "")) // nobody is asked for what cannot be
+		s.tells("+2 ALLOW; -3"+over+"; -5"+over, fixturePolicy(2, money("new", 9, ""), ""))
 	})
 }
 
@@ -166,18 +166,18 @@ func TestBackTestGone(t *testing.T) {
 				{contracts.ReasonAllow, 18, ""}, {contracts.ReasonAllow, 17, "-5 BUDGET_EXCEEDED P1:shop:old"},
 				{contracts.ReasonToolError, 17, ""}, {contracts.ReasonToolError, 8, "-5 BUDGET_EXCEEDED P1:shop:old"},
 			} {
-				s := newShop(t, shopPolicy(1, money("old", 100, refunded), ""))
+				s := newFixture(t, fixturePolicy(1, money("old", 100, refunded), ""))
 				if c := s.buy(9); x.reason == contracts.ReasonAllow { // 2
 					c.Ran(`1`)
 				} else {
 					c.Failed(x.reason)
 				}
-				s.Use(shopPolicy(2, money("old", 100, refunded), "")) // 4
+				s.Use(fixturePolicy(2, money("old", 100, refunded), "")) // 4
 				s.buy(9).Ran(`1`)                                     // 5
 				s.Checkpoint()
 				m := forge.TakeApart(t, s.Pack(Write))
 				gone(m)
-				d, changes := backTested(t, m.Build(), Options{Trust: s.Trust}, forge.Compiled(t, shopPolicy(3, money("old", x.limit, ""), "")))
+				d, changes := backTested(t, m.Build(), Options{Trust: s.Trust}, forge.Compiled(t, fixturePolicy(3, money("old", x.limit, ""), "")))
 				got := ""
 				for _, c := range changes {
 					got += brief(c)
@@ -206,9 +206,9 @@ func otherEngineOf(m *forge.Model, n *forge.Node) {
 // TestBackTestStacks: each stack of a log is a candidate for what the others judged, and says again what it said.
 func TestBackTestStacks(t *testing.T) {
 	race.Alone(t)
-	first, second := shopPolicy(1, money("old", 20, ""), ""), shopPolicy(2, money("old", 10, ""), "")
+	first, second := fixturePolicy(1, money("old", 20, ""), ""), fixturePolicy(2, money("old", 10, ""), "")
 	task := `{"helm":"policy/v1","layer":"P2","name":"task","only":["look"]}`
-	s := newShop(t, first)
+	s := newFixture(t, first)
 	s.buy(9).Ran(`1`) // 2
 	s.Use(second)     // 4
 	s.buy(1).Ran(`1`) // 5
@@ -219,15 +219,15 @@ func TestBackTestStacks(t *testing.T) {
 	s.tells("~9 BUDGET_EXCEEDED P1:shop:old", second)
 	// a candidate is the whole stack
 	s.tells("-2 POLICY_VIOLATION P2:task:only; -5 POLICY_VIOLATION P2:task:only; ~7 POLICY_VIOLATION P2:task:only", first, task)
-	s.tells("-2 BUDGET_EXCEEDED P1:shop:old; +7 ALLOW; +9 ALLOW", shopPolicy(3, money("old", 8, ""), ""))
+	s.tells("-2 BUDGET_EXCEEDED P1:shop:old; +7 ALLOW; +9 ALLOW", fixturePolicy(3, money("old", 8, ""), ""))
 
-	s = newShop(t, shopPolicy(1, "", `{"deny":"buy","id":"small","when":{"arg":"/n","lt":5}},`))
+	s = newFixture(t, fixturePolicy(1, "", `{"deny":"buy","id":"small","when":{"arg":"/n","lt":5}},`))
 	s.buy(4) // 2
 	s.Use(second)
 	s.buy(9).Ran(`1`)           // 4, which is too much only if the first had been allowed
 	s.tells("+2 ALLOW", second) // what it said itself stands
-	s.tells("+2 ALLOW; -4 BUDGET_EXCEEDED P1:shop:old", shopPolicy(3, money("old", 10, ""), ""))
-	s.Use(shopPolicy(4, "", ""))
+	s.tells("+2 ALLOW; -4 BUDGET_EXCEEDED P1:shop:old", fixturePolicy(3, money("old", 10, ""), ""))
+	s.Use(fixturePolicy(4, "", ""))
 	s.buy(1) // 7, when 13 of 10 are spent
 	s.tells("+2 ALLOW; -7 BUDGET_EXCEEDED P1:shop:old", second)
 }
@@ -249,7 +249,7 @@ func TestBackTestMemory(t *testing.T) {
 		runtime.KeepAlive(b)
 	}
 
-	s := newShop(t, shopPolicy(1, "", `{"deny":"buy","id":"small","when":{"arg":"/n","lt":5}},`))
+	s := newFixture(t, fixturePolicy(1, "", `{"deny":"buy","id":"small","when":{"arg":"/n","lt":5}},`))
 	for n := range 9 {
 		if c := s.buy(n); n > 4 {
 			c.Ran(`1`)
@@ -259,7 +259,7 @@ func TestBackTestMemory(t *testing.T) {
 	s.Checkpoint()
 	pack := s.Pack(Write)
 	v := newVerifier(t.Context(), Options{Trust: s.Trust})
-	b := v.judgesBy(forge.Compiled(t, shopPolicy(2, money("new", 100, ""), "")), false)
+	b := v.judgesBy(forge.Compiled(t, fixturePolicy(2, money("new", 100, ""), "")), false)
 	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil || b.found.Allowed != 5 || len(b.spent) != 1 {
 		t.Errorf("%+v, %d calls are held, %v", b.found, len(b.spent), err)
 	}

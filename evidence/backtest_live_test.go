@@ -24,20 +24,20 @@ import (
 
 // A dice makes policies and calls at random. In all its policies ping is allowed to everyone, and so is the past that others ask for: what a call
 // leaves to later ones, but for balances, is the same under each of them.
-type dice struct{ *rand.Rand }
+type generator struct{ *rand.Rand }
 
-func (d dice) one(list ...string) string { return list[d.IntN(len(list))] }
+func (d generator) one(list ...string) string { return list[d.IntN(len(list))] }
 
-func (d dice) once(in int) bool { return d.IntN(in) == 0 }
+func (d generator) once(in int) bool { return d.IntN(in) == 0 }
 
 // some are a few of a list, in any order.
-func (d dice) some(list ...string) string {
+func (d generator) some(list ...string) string {
 	list = slices.Clone(list)
 	d.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return strings.Join(list[:d.IntN(len(list)+1)], ",")
 }
 
-func (d dice) budgets(layer string) string {
+func (d generator) budgets(layer string) string {
 	var list []string
 	for i := range d.IntN(3) {
 		tool := d.one("read", "write")
@@ -59,7 +59,7 @@ func (d dice) budgets(layer string) string {
 }
 
 // stack is one of random documents. A default that it has it has at any rate with filled.
-func (d dice) stack(version int, filled bool) (docs []string) {
+func (d generator) stack(version int, filled bool) (docs []string) {
 	number := d.one("", `,"maximum":30`)
 	if filled {
 		number += `,"default":25`
@@ -111,7 +111,7 @@ func (d dice) stack(version int, filled bool) (docs []string) {
 }
 
 // policy is a stack that compiles.
-func (d dice) policy(t testing.TB, version int, filled bool) *guardian.Policy {
+func (d generator) policy(t testing.TB, version int, filled bool) *guardian.Policy {
 	for range 100 {
 		var list []contracts.Document
 		for _, doc := range d.stack(version, filled) {
@@ -132,7 +132,7 @@ type trial struct {
 	fails bool
 }
 
-func (d dice) trials(t testing.TB, n int) (list []trial) {
+func (d generator) trials(t testing.TB, n int) (list []trial) {
 	now := forge.Start.Time()
 	grant, err := contracts.Delegation{Delegate: "agent", Delegator: "ada", Expires: forge.Start + 1e11, Nonce: "n", NotBefore: forge.Start,
 		Only: []string{"read"}}.Sign(forge.Key(t, forge.SeedD))
@@ -227,7 +227,7 @@ func TestBackTestLive(t *testing.T) {
 	}
 	calls, kinds, reasons := 0, map[string]int{}, map[string]int{}
 	for seed := range pairs {
-		d := dice{rand.New(rand.NewPCG(seed, 7))}
+		d := generator{rand.New(rand.NewPCG(seed, 7))}
 		filled := d.once(3)
 		then, now := d.policy(t, 1, filled), d.policy(t, 2, filled || d.once(2))
 		list := d.trials(t, 40)

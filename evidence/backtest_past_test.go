@@ -19,8 +19,8 @@ import (
 func TestBackTestPast(t *testing.T) {
 	race.Alone(t)
 	seen := `"requires":[{"id":"seen","tools":["buy"],"all":[{"receipt":"look","same":{"/of":"/of"}}]}],`
-	buy := strings.Replace(shopPolicy(2, seen, ""), `"required":["n"]`, `"required":["n","of"]`, 1)
-	s := newShop(t, shopPolicy(1, "", ""))
+	buy := strings.Replace(fixturePolicy(2, seen, ""), `"required":["n"]`, `"required":["n","of"]`, 1)
+	s := newFixture(t, fixturePolicy(1, "", ""))
 	of := func(tool, of string) *forge.Called {
 		args := fmt.Sprintf(`{"of":%q}`, of)
 		if tool == "buy" {
@@ -41,9 +41,9 @@ func TestBackTestPast(t *testing.T) {
 		"-10 POLICY_VIOLATION P1:shop:no; -16 MISSING_REQUIREMENT P1:shop:seen",
 		strings.Replace(buy, `"rules":[`, `"rules":[{"deny":"look","id":"no","unless":{"caller":"roles","has":"owner"}},`, 1))
 	s.tells("-12 POLICY_VIOLATION P1:shop:five; -14 POLICY_VIOLATION P1:shop:five; -16 POLICY_VIOLATION P1:shop:five",
-		shopPolicy(2, "", `{"deny":"buy","id":"five","when":{"session":"calls","ge":5}},`))
+		fixturePolicy(2, "", `{"deny":"buy","id":"five","when":{"session":"calls","ge":5}},`))
 	s.tells("-14 POLICY_VIOLATION P1:shop:three; -16 POLICY_VIOLATION P1:shop:three",
-		shopPolicy(2, "", `{"deny":"buy","id":"three","when":{"session":"calls","of":"buy","ge":3}},`))
+		fixturePolicy(2, "", `{"deny":"buy","id":"three","when":{"session":"calls","of":"buy","ge":3}},`))
 
 	own := strings.Replace(buy, `"rules":[`, `"rules":[{"deny":"buy","id":"twice","when":{"receipt":"buy","same":["/of"]}},`, 1)
 	for _, x := range []struct {
@@ -74,7 +74,7 @@ func TestBackTestPast(t *testing.T) {
 func TestBackTestTrust(t *testing.T) {
 	race.Alone(t)
 	vouched := `"requires":[{"id":"vouched","tools":["buy"],"all":[{"attestation":{"type":"dual-control","bind":{"amount":"/n"},"max_age":"10m"}}]}],`
-	s := newShop(t, shopPolicy(1, "", ""))
+	s := newFixture(t, fixturePolicy(1, "", ""))
 	with := func() contracts.Envelopes {
 		return contracts.Envelopes{Attestations: []contracts.Envelope{s.Attest(`{"amount":1}`)}}
 	}
@@ -82,10 +82,10 @@ func TestBackTestTrust(t *testing.T) {
 	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":2}`, Who: forge.Reader, With: with()}).Ran(`1`) // 4
 	s.Revoke(forge.SeedB)
 	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1}`, Who: forge.Reader, With: with()}).Ran(`1`) // 7
-	s.tells("-4 MISSING_REQUIREMENT P1:shop:vouched; -7 MISSING_REQUIREMENT P1:shop:vouched", shopPolicy(2, vouched, ""))
+	s.tells("-4 MISSING_REQUIREMENT P1:shop:vouched; -7 MISSING_REQUIREMENT P1:shop:vouched", fixturePolicy(2, vouched, ""))
 
 	bound := strings.Replace(vouched, `"bind":{"amount":"/n"},`, ``, 1)
-	s = newShop(t, shopPolicy(1, "", ""))
+	s = newFixture(t, fixturePolicy(1, "", ""))
 	for _, args := range []string{`{"n":1}`, `{"n":1,"of":"x"}`} {
 		hash := crypto.Sum([]byte(args))
 		e, err := contracts.Attestation{Args: &hash, Time: s.Now, Type: "dual-control", Claims: forge.ValuesOf(t, `{}`)}.Sign(forge.Key(t, forge.SeedB))
@@ -93,9 +93,9 @@ func TestBackTestTrust(t *testing.T) {
 		s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1}`, Who: forge.Reader, With: contracts.Envelopes{Attestations: []contracts.Envelope{e}}}).
 			Ran(`1`) // 2, 4
 	}
-	s.tells("-4 MISSING_REQUIREMENT P1:shop:vouched", shopPolicy(2, bound, ""))
+	s.tells("-4 MISSING_REQUIREMENT P1:shop:vouched", fixturePolicy(2, bound, ""))
 	s.tells("-2 MISSING_REQUIREMENT P1:shop:vouched", // the arguments are others now
-		strings.Replace(shopPolicy(2, bound, ""), `"of":{"type":"string"}`, `"of":{"type":"string","default":"x"}`, 1))
+		strings.Replace(fixturePolicy(2, bound, ""), `"of":{"type":"string"}`, `"of":{"type":"string","default":"x"}`, 1))
 
 	m := forge.NewMaker(t)
 	forge.Grants(m)
@@ -117,8 +117,8 @@ func TestBackTestTrust(t *testing.T) {
 func TestBackTestUsed(t *testing.T) {
 	race.Alone(t)
 	asks := `"requires":[{"id":"asked","tools":["buy"],"all":[{"approval":{"roles":["lead"]}}]}],`
-	first, second := shopPolicy(1, asks, ""), shopPolicy(2, asks, "")
-	s := newShop(t, first)
+	first, second := fixturePolicy(1, asks, ""), fixturePolicy(2, asks, "")
+	s := newFixture(t, first)
 	d := &forge.Fixture{Maker: s.Maker, Session: "s1", Who: forge.Reader}
 	pending := func() contracts.ApprovalRequest {
 		return *d.Denied(contracts.ReasonApprovalRequired, d.Ask("buy", `{"n":9}`)).Why.Pending
@@ -134,7 +134,7 @@ func TestBackTestUsed(t *testing.T) {
 	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("buy", `{"n":9}`, d.Approve(forge.SeedA, elsewhere))) // 8
 	s.tells("+6 ALLOW", first)
 	s.tells("?4 APPROVAL_INVALID P1:shop:asked", second)
-	s.tells("?4 APPROVAL_INVALID P1:shop:asked", shopPolicy(3, asks, ""))
+	s.tells("?4 APPROVAL_INVALID P1:shop:asked", fixturePolicy(3, asks, ""))
 
 	m := forge.TakeApart(t, s.Pack(Write))
 	delete(m.Blobs, m.Nodes[4].D()["inputsHash"].(string)) // its decision says which approvals counted, and nobody which requests they answered
@@ -147,23 +147,23 @@ func TestBackTestUsed(t *testing.T) {
 // TestBackTestDefaults: arguments are those that were kept, with the candidate's defaults. What is too long with them is no arguments.
 func TestBackTestDefaults(t *testing.T) {
 	race.Alone(t)
-	s := newShop(t, shopPolicy(1, "", ""))
+	s := newFixture(t, fixturePolicy(1, "", ""))
 	s.buy(1).Ran(`1`) // 2
 	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1,"of":"b"}`, Who: forge.Reader}).Ran(`1`)
 	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1,"of":"` + strings.Repeat("b", 1<<20-25) + `"}`, Who: forge.Reader}).Ran(`1`) // 6
 	s.Denied(contracts.ReasonArgsCanonicalization, forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":`, Who: forge.Reader, Raw: true})
 	with := func(length int, rules string) string {
-		return strings.Replace(shopPolicy(2, "", rules), `"n":{`, fmt.Sprintf(`"how":{"type":"string","default":%q},"n":{`, strings.Repeat("x", length)), 1)
+		return strings.Replace(fixturePolicy(2, "", rules), `"n":{`, fmt.Sprintf(`"how":{"type":"string","default":%q},"n":{`, strings.Repeat("x", length)), 1)
 	}
 	s.tells("", with(1, ""))
 	s.tells("-6 ERR_TOOL_ARGS_CANONICALIZATION_FAILED", with(2, ""))
 	s.tells("-2 POLICY_VIOLATION P1:shop:how; -4 POLICY_VIOLATION P1:shop:how; -6 POLICY_VIOLATION P1:shop:how",
 		with(1, `{"deny":"buy","id":"how","when":{"arg":"/how","eq":"x"}},`))
 
-	s = newShop(t, with(1, ""))
+	s = newFixture(t, with(1, ""))
 	s.buy(1)                                              // 2
 	s.tells("", with(20, ""))                             // what was filled in then stays
-	s.tells("-2 SCHEMA_VIOLATION", shopPolicy(3, "", "")) // also where it is too much
+	s.tells("-2 SCHEMA_VIOLATION", fixturePolicy(3, "", "")) // also where it is too much
 }
 
 // A hiccup is a reader that fails once, at the read of that number.
@@ -182,13 +182,13 @@ func (f *hiccup) ReadAt(b []byte, at int64) (int, error) {
 // TestBackTestReads: where the past that a candidate asks for cannot be read, that is an error, and no other past.
 func TestBackTestReads(t *testing.T) {
 	race.Alone(t)
-	s := newShop(t, shopPolicy(1, "", ""))
+	s := newFixture(t, fixturePolicy(1, "", ""))
 	s.Allowed(forge.Ask{Session: "s1", Tool: "look", Args: `{"of":"a"}`, Who: forge.Reader}).Ran(`1`)
 	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1,"of":"a"}`, Who: forge.Reader}).Ran(`1`)
 	s.Checkpoint()
 	pack := s.Pack(Write)
 	candidate := forge.Compiled(t, strings.Replace(
-		shopPolicy(2, `"requires":[{"id":"seen","tools":["buy"],"all":[{"receipt":"look","same":{"/of":"/of"}}]}],`, ""),
+		fixturePolicy(2, `"requires":[{"id":"seen","tools":["buy"],"all":[{"receipt":"look","same":{"/of":"/of"}}]}],`, ""),
 		`"required":["n"]`, `"required":["n","of"]`, 1))
 	failed := 0
 	for n := int64(1); ; n++ {

@@ -38,7 +38,7 @@ func manyPacks(t testing.TB) map[string]testPack {
 		packs[name] = testPack{pack: m.Pack(evidence.Write), trust: m.Trust}
 	}
 	n := 0
-	years(t, 5, func(o *office) {
+	years(t, 5, func(o *host) {
 		pack, options := o.pack()
 		n++
 		packs[fmt.Sprint("office ", n)] = testPack{pack: pack, trust: options.Trust}

@@ -39,7 +39,7 @@ func (s *erasing) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) 
 }
 
 // An office is a kernel with the policy of the desk, over a store that outlives it.
-type office struct {
+type host struct {
 	testing.TB
 	store  *erasing
 	trust  *registry.Registry
@@ -51,7 +51,7 @@ type office struct {
 	nonces io.Reader            // nil: random ones
 }
 
-func (o *office) clock() time.Time {
+func (o *host) clock() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.now = o.now.Add(7 * time.Second)
@@ -60,7 +60,7 @@ func (o *office) clock() time.Time {
 
 var errTool = errors.New("the tool fails")
 
-func (o *office) open(keep helm.Keep) {
+func (o *host) open(keep helm.Keep) {
 	o.Helper()
 	policy, err := guardian.Compile(contracts.Document{Name: "desk", Canonical: []byte(CanonicalText(o, FixturePolicy))})
 	if err != nil {
@@ -86,7 +86,7 @@ func (o *office) open(keep helm.Keep) {
 }
 
 // guard makes a call, and keeps count.
-func (o *office) guard(in helm.Intent) helm.Decision {
+func (o *host) guard(in helm.Intent) helm.Decision {
 	d, _ := o.kernel.Guard(context.Background(), in)
 	o.mu.Lock()
 	o.counts[d.Reason]++
@@ -95,7 +95,7 @@ func (o *office) guard(in helm.Intent) helm.Decision {
 }
 
 // work makes calls at random, and asks for approvals, of which some are used again, or elsewhere.
-func (o *office) work(r *rand.Rand, n int) {
+func (o *host) work(r *rand.Rand, n int) {
 	for range n {
 		in := helm.Intent{Session: fmt.Sprint("s", r.IntN(12)), Caller: contracts.Caller{ID: "agent"}, Args: json.RawMessage(fmt.Sprintf(`{"path":"/%d"}`, r.IntN(4)))}
 		switch r.IntN(12) {
@@ -115,7 +115,7 @@ func (o *office) work(r *rand.Rand, n int) {
 	}
 }
 
-func (o *office) pay(r *rand.Rand, in helm.Intent) {
+func (o *host) pay(r *rand.Rand, in helm.Intent) {
 	in.Tool, in.Args = "pay", json.RawMessage(fmt.Sprintf(`{"amount":%d}`, 9+r.IntN(3)))
 	o.mu.Lock()
 	if len(o.given) > 0 && r.IntN(2) == 0 { // one of before
@@ -143,7 +143,7 @@ func (o *office) pay(r *rand.Rand, in helm.Intent) {
 }
 
 // erase forgets the inputs of one call in three.
-func (o *office) erase(r *rand.Rand) {
+func (o *host) erase(r *rand.Rand) {
 	o.Helper()
 	size, err := o.store.Size(o.Context())
 	if err != nil {
@@ -165,7 +165,7 @@ func (o *office) erase(r *rand.Rand) {
 }
 
 // years are four lives of a kernel, of which the second keeps no inputs. After each some of what was kept is erased.
-func years(t testing.TB, seed uint64, each func(o *office)) *office {
+func years(t testing.TB, seed uint64, each func(o *host)) *host {
 	t.Helper()
 	keys := append(StateKeys(t, 0), registry.Key{Name: "zoe", Public: Public(t, seedA2), Role: registry.Approver, Roles: []string{"lead", "owner"}})
 	trust, err := registry.New(2, keys...)
@@ -173,7 +173,7 @@ func years(t testing.TB, seed uint64, each func(o *office)) *office {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(seed, 0))
-	o := &office{TB: t, store: &erasing{Store: proofgraph.NewMemory(), gone: map[contracts.Digest]bool{}}, trust: trust, now: Start.Time(), counts: map[contracts.ReasonCode]int{}}
+	o := &host{TB: t, store: &erasing{Store: proofgraph.NewMemory(), gone: map[contracts.Digest]bool{}}, trust: trust, now: Start.Time(), counts: map[contracts.ReasonCode]int{}}
 	for _, keep := range []helm.Keep{{}, {DropInputs: true}, {}, {}} {
 		o.open(keep)
 		var wait sync.WaitGroup
@@ -194,7 +194,7 @@ func years(t testing.TB, seed uint64, each func(o *office)) *office {
 	return o
 }
 
-func (o *office) pack() ([]byte, evidence.Options) {
+func (o *host) pack() ([]byte, evidence.Options) {
 	o.Helper()
 	var b bytes.Buffer
 	if err := evidence.Write(o.Context(), &b, o.store, Key(o, SeedK1)); err != nil {
@@ -209,7 +209,7 @@ func TestKernelPast(t *testing.T) {
 	ended := map[contracts.ReasonCode]int{}
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			o := years(t, seed, func(o *office) {
+			o := years(t, seed, func(o *host) {
 				pack, options := o.pack()
 				v, err := verifyBytes(t, pack, options)
 				if err != nil || !v.Success(evidence.Logged) || v.Replay.Replayed == 0 || v.Replay.Replayed+v.Replay.NotReplayable+v.Replay.KernelsOwn != v.Allows+v.Denials {
@@ -234,7 +234,7 @@ func TestKernelPast(t *testing.T) {
 func TestOracleKernelPast(t *testing.T) {
 	race.Alone(t)
 	o := newOracle(t, "packs of kernels with approvals, receipts and calls (TestKernelPast verifies them by itself)")
-	years(t, 9, func(x *office) {
+	years(t, 9, func(x *host) {
 		pack, options := x.pack()
 		o.agrees(pack, options.Trust)
 	})

@@ -34,7 +34,7 @@ func sameDay(t testing.TB, s proofgraph.Store) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &office{TB: t, store: &erasing{Store: s}, trust: trust, now: Start.Time(), counts: map[contracts.ReasonCode]int{}, nonces: rand.NewChaCha8([32]byte{7})}
+	o := &host{TB: t, store: &erasing{Store: s}, trust: trust, now: Start.Time(), counts: map[contracts.ReasonCode]int{}, nonces: rand.NewChaCha8([32]byte{7})}
 	o.open(helm.Keep{Outputs: true})
 	o.work(rand.New(rand.NewPCG(7, 7)), 40)
 	if err := o.kernel.CloseSession(t.Context(), "s3"); err != nil {
