@@ -9,7 +9,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Edges says which edges a question follows, see the package comment. The zero value is Causes.
+// Edges is which edges a question follows; see the package comment. The zero value is Causes.
 type Edges uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	Links               // everything that an entry commits to
 )
 
-// follow appends where the edges of an entry lead.
+// follow appends the edges of entry i that e follows.
 func (e Edges) follow(g *Graph, list []edge, i uint64) []edge {
 	list = g.edges(list, i)
 	if e == Links || len(list) == 0 || list[0].cause {
@@ -26,8 +26,9 @@ func (e Edges) follow(g *Graph, list []edge, i uint64) []edge {
 	return list[1:]
 }
 
-// Find gives the index of an entry by any of its names: the index, in decimal; the entry's hash, 64 hex digits; or session/seq, as in the id of
-// a decision, such as chat-1/4, or /0 for the genesis.
+// Find returns the index of the entry with that name. A name is the index, in decimal; the entry's
+// hash, 64 lower-case hex digits; or session/seq, as in the id of a decision, such as chat-1/4, or
+// /0 for the genesis.
 func (g *Graph) Find(name string) (uint64, error) {
 	if hash, err := crypto.ParseDigest([]byte(name)); err == nil {
 		if i, _, ok := g.index.Lookup(hash); ok {
@@ -38,7 +39,8 @@ func (g *Graph) Find(name string) (uint64, error) {
 	slash := strings.LastIndexByte(name, '/')
 	n, err := strconv.ParseUint(name[slash+1:], 10, 64)
 	if err != nil || strconv.FormatUint(n, 10) != name[slash+1:] {
-		return 0, fmt.Errorf("graph: find: %q is no name: give an index, 64 lower-case hex digits, or session/seq", name)
+		return 0, fmt.Errorf("graph: find: %q is no name: give an index, 64 lower-case hex digits, or session/seq",
+			name)
 	}
 	if slash < 0 {
 		if n >= g.Size() {
@@ -60,7 +62,7 @@ func (g *Graph) Find(name string) (uint64, error) {
 	return uint64(i), nil
 }
 
-// All gives every entry.
+// All returns the set of all entries.
 func (g *Graph) All() Set {
 	var s Set
 	for i := range g.Size() {
@@ -69,7 +71,8 @@ func (g *Graph) All() Set {
 	return s
 }
 
-// Ancestors gives an entry and all that led to it. It is empty where there is no such entry.
+// Ancestors returns entry of and all entries that led to it. The set is empty if there is no such
+// entry.
 func (g *Graph) Ancestors(of uint64, along Edges) Set {
 	var s Set
 	if of >= g.Size() {
@@ -87,7 +90,8 @@ func (g *Graph) Ancestors(of uint64, along Edges) Set {
 	return s
 }
 
-// Descendants gives an entry and all that it led to. It is empty where there is no such entry.
+// Descendants returns entry of and all entries that it led to. The set is empty if there is no such
+// entry.
 func (g *Graph) Descendants(of uint64, along Edges) Set {
 	var s Set
 	if of >= g.Size() {
@@ -106,21 +110,23 @@ func (g *Graph) Descendants(of uint64, along Edges) Set {
 	return s
 }
 
-// Path gives the shortest chain of edges between two entries, in whichever order they are named: both of them, and one entry of each step
-// from the later back to the earlier. Of several it gives the one that goes, from the later on, through the latest entries. It is empty where
-// the earlier did not lead to the later, or an entry is not there.
+// Path returns the shortest chain of edges between entries a and b, in either order: both of them,
+// and one entry for each step from the later back to the earlier. If there are several, it returns
+// the one that goes through the latest entries, starting from the later end. The set is empty if
+// the earlier entry did not lead to the later, or if there is no such entry.
 func (g *Graph) Path(a, b uint64, along Edges) Set {
 	var s Set
 	from, to := max(a, b), min(a, b)
 	if from >= g.Size() {
 		return s
 	}
-	away := make([]uint32, from-to+1) // how many entries a path to the earlier one has; 0 where there is none
+	away := make([]uint32, from-to+1) // entries on a path to the earlier one; 0 if there is none
 	away[0] = 1
 	var room [1 + contracts.MaxParents]edge
 	step := func(i uint64) (next uint64, n uint32) {
 		for _, e := range along.follow(g, room[:0], i) {
-			if t := uint64(e.to); t >= to && away[t-to] > 0 && (n == 0 || away[t-to] < n || away[t-to] == n && t > next) {
+			if t := uint64(e.to); t >= to && away[t-to] > 0 && (n == 0 || away[t-to] < n ||
+				away[t-to] == n && t > next) {
 				next, n = t, away[t-to]
 			}
 		}
@@ -132,7 +138,7 @@ func (g *Graph) Path(a, b uint64, along Edges) Set {
 		}
 	}
 	for i, n := from, away[from-to]; n > 0; i, n = step(i) {
-		s.add(i) // from the earlier one no step leads on: nothing before it is away
+		s.add(i) // no step leads on from the earlier one, because away begins there
 	}
 	return s
 }

@@ -11,13 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/internal/race"
 )
 
 var longer = flag.Int("entries", 20_000, "how long the log of the benchmarks is")
 
-// BenchmarkGraph reads a log whose calls are after one entry each besides, asks it, and writes the whole of it. What it takes to read the
-// entries from the file alone is not counted.
+// BenchmarkGraph reads a log whose calls are after one entry each besides, asks it, and writes the
+// whole of it. What it takes to read the entries from the file alone is not counted.
 //
 //	go test ./evidence/graph -run '^$' -bench . -benchtime 1x -entries 1000000
 func BenchmarkGraph(b *testing.B) {
@@ -51,7 +53,8 @@ func BenchmarkGraph(b *testing.B) {
 	}
 	b.ReportMetric((read-file)/n, "ns/entry-read")
 	b.ReportMetric(asked/4/n, "ns/entry-question")
-	for name, write := range map[string]func(context.Context, io.Writer, Set) error{"dot": g.WriteDOT, "json": g.WriteJSON} {
+	for name, write := range map[string]func(context.Context, io.Writer, Set) error{"dot": g.WriteDOT,
+		"json": g.WriteJSON} {
 		var out counter
 		t := took(func() { must(b, write(b.Context(), &out, g.All())) })
 		b.ReportMetric((t-file)/n, "ns/entry-"+name)
@@ -95,9 +98,7 @@ func processor(t testing.TB) time.Duration {
 
 func must(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // What is held of an entry and a parent, and of a session, is what the package comment says.

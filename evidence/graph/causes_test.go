@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/contracts"
 )
 
@@ -33,13 +35,16 @@ func (w *hand) put(session string, st contracts.Statement, parents ...uint64) ui
 }
 
 func (w *hand) call(session string, after ...uint64) uint64 {
-	return w.put(session, contracts.Statement{Decision: &contracts.DecisionRecord{Condition: 8, EffectType: "read", Expires: 1, Reason: "ALLOW",
-		Risk: "low", Rule: "P1:a:b", Tool: "t", Verdict: true}}, after...)
+	return w.put(session,
+		contracts.Statement{Decision: &contracts.DecisionRecord{Condition: 8, EffectType: "read", Expires: 1,
+			Reason: "ALLOW",
+			Risk:   "low", Rule: "P1:a:b", Tool: "t", Verdict: true}}, after...)
 }
 
 func (w *hand) deny(session string, after ...uint64) uint64 {
 	d := &contracts.DecisionRecord{Condition: 1, Reason: "DENY_TOOL_NOT_FOUND", Tool: "t"}
-	return w.put(session, contracts.Statement{Receipt: &contracts.Receipt{Outcome: contracts.Denied, Decision: d}}, after...)
+	return w.put(session, contracts.Statement{Receipt: &contracts.Receipt{Outcome: contracts.Denied, Decision: d}},
+		after...)
 }
 
 func (w *hand) end(session string, of uint64) uint64 {
@@ -98,19 +103,17 @@ func TestCauses(t *testing.T) {
 				got = append(got, uint64(e.to))
 			}
 		}
-		if !slices.Equal(got, to) {
-			t.Errorf("entry %d has the causes %d, want %d", i, got, to)
-		}
+		assert.True(t, slices.Equal(got, to), "entry %d has the causes %d, want %d", i, got, to)
 	}
 	led := []uint64{a, elsewhere, endElsewhere, endA, after, endAfter}
-	if got := slices.Collect(g.Ancestors(endAfter, Causes).All()); !slices.Equal(got, led) {
-		t.Errorf("%d led to what came last, want %d", got, led)
-	}
+	got := slices.Collect(g.Ancestors(endAfter, Causes).All())
+	assert.True(t, slices.Equal(got, led), "%d led to what came last, want %d", got, led)
 	x, y := w.deny("x", endAfter), w.deny("y", endAfter)
 	z := w.deny("z", x, y) // from which two paths are as short
 	g, err = Read(t.Context(), having(uint64(len(w.list)), w.list...))
 	must(t, err)
-	if got, want := slices.Collect(g.Path(z, endAfter, Causes).All()), []uint64{endAfter, y, z}; !slices.Equal(got, want) {
+	if got, want := slices.Collect(g.Path(z, endAfter, Causes).All()),
+		[]uint64{endAfter, y, z}; !slices.Equal(got, want) {
 		t.Errorf("the path is %d, want %d", got, want)
 	}
 }

@@ -3,9 +3,12 @@ package graph
 import (
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
-// A drawing is what Graphviz would read, by its grammar as far as it is used: comments, one digraph, settings, nodes, edges.
+// A drawing is what Graphviz would read, by its grammar as far as it is used: comments, one
+// digraph, settings, nodes, edges.
 type drawing struct {
 	nodes []drawn
 	edges []drawn
@@ -21,18 +24,14 @@ func readDOT(t testing.TB, s string) (d drawing) {
 	t.Helper()
 	tokens := tokensOfDOT(t, s)
 	next := func() string {
-		if len(tokens) == 0 {
-			t.Fatal("it ends too early")
-		}
+		require.NotEqual(t, 0, len(tokens), "it ends too early")
 		x := tokens[0]
 		tokens = tokens[1:]
 		return x
 	}
 	want := func(list ...string) {
 		for _, w := range list {
-			if x := next(); x != w {
-				t.Fatalf("%q, want %q", x, w)
-			}
+			require.Equal(t, w, next())
 		}
 	}
 	want("digraph", "log", "{")
@@ -73,7 +72,8 @@ func readDOT(t testing.TB, s string) (d drawing) {
 	return d
 }
 
-// tokensOfDOT takes DOT apart. Strings begin with their quote, and what labels escape in them is as it would be drawn.
+// tokensOfDOT takes DOT apart. Strings begin with their quote, and what labels escape in them is as
+// it would be drawn.
 func tokensOfDOT(t testing.TB, s string) (list []string) {
 	t.Helper()
 	for s != "" {
@@ -91,9 +91,7 @@ func tokensOfDOT(t testing.TB, s string) (list []string) {
 		case c == '"':
 			var b strings.Builder
 			for b.WriteByte('"'); ; n++ {
-				if n == len(s) {
-					t.Fatal("a string has no end")
-				}
+				require.NotEqual(t, n, len(s), "a string has no end")
 				if s[n] == '"' {
 					break
 				}
@@ -116,7 +114,8 @@ func tokensOfDOT(t testing.TB, s string) (list []string) {
 			s = s[n+1:]
 			continue
 		default:
-			for n = 0; n < len(s) && (s[n] >= 'a' && s[n] <= 'z' || s[n] >= 'A' && s[n] <= 'Z' || s[n] >= '0' && s[n] <= '9'); n++ {
+			for n = 0; n < len(s) && (s[n] >= 'a' && s[n] <= 'z' || s[n] >= 'A' && s[n] <= 'Z' ||
+				s[n] >= '0' && s[n] <= '9'); n++ {
 			}
 			if n == 0 {
 				t.Fatalf("%q is no DOT", s[:min(len(s), 20)])
@@ -130,8 +129,6 @@ func tokensOfDOT(t testing.TB, s string) (list []string) {
 
 // entities finds those that would be drawn as something else.
 func entities(t testing.TB, s string) string {
-	if strings.Count(s, "&") != strings.Count(s, "&amp;") {
-		t.Fatalf("%q has an entity", s)
-	}
+	require.Equal(t, strings.Count(s, "&amp;"), strings.Count(s, "&"), "%q has an entity", s)
 	return s
 }

@@ -31,7 +31,8 @@ rules:
   - {id: all, allow: [search, convert, quote, pay]}
 `
 
-// One agent searches and asks for a quote, whose tool calls another tool. Another agent pays, after both. Why was that paid?
+// One agent searches and asks for a quote, whose tool calls another tool. Another agent pays, after
+// both. Why was that paid?
 func Example() {
 	ctx := context.Background()
 	doc, err := policy.Parse("shop.yaml", []byte(shop))
@@ -53,7 +54,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	call := func(ctx context.Context, session, tool string, run helm.Func, after ...contracts.Ref) contracts.Ref {
-		d, r := k.Guard(ctx, helm.Intent{Tool: tool, Args: json.RawMessage(`{}`), Session: session, After: after, Driver: run})
+		d, r := k.Guard(ctx, helm.Intent{Tool: tool, Args: json.RawMessage(`{}`), Session: session, After: after,
+			Driver: run})
 		if err := d.Err(); err != nil {
 			log.Fatal(err)
 		}
@@ -81,7 +83,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	causes := g.Ancestors(payment, graph.Causes)
-	fmt.Println(causes.Len(), "entries led to the payment; it commits to", g.Ancestors(payment, graph.Links).Len(), "of", g.Size())
+	fmt.Println(causes.Len(), "entries led to the payment; it commits to", g.Ancestors(payment, graph.Links).Len(),
+		"of", g.Size())
 	fmt.Println("the quote came to", slices.Collect(g.Descendants(quote, graph.Causes).All()))
 	fmt.Println("from the payment back to it:", slices.Collect(g.Path(payment, quote, graph.Causes).All()))
 	if err := g.WriteDOT(ctx, os.Stdout, causes); err != nil {

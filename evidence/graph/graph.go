@@ -8,22 +8,25 @@ import (
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A Source is where entries come from: an *evidence.Pack, which was verified, or any proofgraph.Store.
+// A Source holds the entries of a log. It is an *evidence.Pack, which was verified, or any
+// proofgraph.Store.
 type Source interface {
-	// Size is the number of entries.
+	// Size returns the number of entries.
 	Size(ctx context.Context) (uint64, error)
 
-	// Entries gives those with indexes from ≤ i < to, in order. The first error is the last pair.
+	// Entries yields the entries with from ≤ index < to, in order. A pair with an error is the
+	// last.
 	Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error]
 }
 
 var _ Source = proofgraph.Store(nil)
 
-// A Graph is how the entries of a log stand to one another, as they were when it was read. It is safe for concurrent use by multiple
-// goroutines, as far as its source is.
+// A Graph holds the edges between the entries of a log, as they were when it was read. It is safe
+// for concurrent use by multiple goroutines if its source is.
 type Graph struct {
 	source   Source
 	index    proofgraph.Index // hash → index
@@ -33,20 +36,22 @@ type Graph struct {
 	sessions map[string]session
 }
 
-// A node is an entry's edges: 8 bytes, because there are many.
+// A node is the edges of an entry. It has 8 bytes, because there are many.
 type node struct {
 	prev    uint32
-	parents uint32 // where those in Graph.parents end; they begin where those of the entry before end
+	parents uint32 // end of its parents in Graph.parents; they begin at the end of the entry before
 }
 
 type session struct{ last, next uint32 } // index of its last entry, seq of the next
 
-// maxEntries is such that numbers of entries, and of all their parents, are below 2^32.
+// maxEntries keeps the number of entries, and the number of all their parents, below 2^32.
 const maxEntries = 1 << 32 / contracts.MaxParents
 
-// Read reads a log of any size, an empty one too, up to the size that it has now. A nil ctx never ends, here and in what a Graph writes.
+// Read reads a log up to the size that it has now, which may be 0. A nil ctx never ends, here and
+// in the methods of a Graph.
 func Read(ctx context.Context, s Source) (g *Graph, err error) {
-	defer contain(&err)
+	defer name(&err)
+	defer contain.Error(&err, foreign)
 	if s == nil {
 		return nil, errors.New("no source: give a pack that was verified, or a store")
 	}
@@ -77,12 +82,13 @@ func Read(ctx context.Context, s Source) (g *Graph, err error) {
 	return read, nil
 }
 
-// add takes in the next entry. What it names must be there: the rest of the graph counts on that, and on seq.
+// add adds the next entry. It refuses an entry that names one that is not there, or whose seq is
+// not the next: the rest of the graph relies on both.
 func (g *Graph) add(i uint64, hash contracts.Digest, st *contracts.Statement, decisions *Set) error {
 	if (st.Genesis != nil) != (i == 0) {
 		return errors.New("predicateType: entry 0, and only it, is the genesis")
 	}
-	c := g.sessions[st.Session] // of a new session its prev is entry 0
+	c := g.sessions[st.Session] // the zero value of a new session has entry 0 as prev
 	var prev contracts.Digest
 	if i > 0 {
 		prev = g.index.Hash(uint64(c.last))
@@ -101,16 +107,17 @@ func (g *Graph) add(i uint64, hash contracts.Digest, st *contracts.Statement, de
 		}
 		g.parents = append(g.parents, uint32(at))
 	}
-	slices.Sort(g.parents[from:]) // they stand in order of hashes, which says nothing to people
+	slices.Sort(g.parents[from:]) // they are in the order of hashes, which means nothing to people
 	g.nodes = append(g.nodes, node{c.last, uint32(len(g.parents))})
 	if causedByPrev(st, decisions.Has(uint64(c.last))) {
 		g.during.add(i)
 	}
 	g.sessions[st.Session] = session{uint32(i), c.next + 1}
-	return g.index.Add(hash, 0) // Lamport times are not asked for here
+	return g.index.Add(hash, 0) // Lamport times are not used here
 }
 
-// causedByPrev tells whether prev is a cause, see the package comment.
+// causedByPrev reports whether prev is a cause; see the package comment. decision is whether prev
+// is the decision of a call.
 func causedByPrev(st *contracts.Statement, decision bool) bool {
 	if r := st.Receipt; r != nil && r.Decision == nil {
 		return st.Prev == r.DecisionHash
@@ -118,7 +125,7 @@ func causedByPrev(st *contracts.Statement, decision bool) bool {
 	return st.Judgement() != nil && decision
 }
 
-// Size is the number of entries.
+// Size returns the number of entries.
 func (g *Graph) Size() uint64 { return uint64(len(g.nodes)) }
 
 // An edge leads to an earlier entry.
@@ -128,7 +135,7 @@ type edge struct {
 	cause  bool
 }
 
-// edges appends those of an entry, prev first.
+// edges appends the edges of entry i, prev first.
 func (g *Graph) edges(list []edge, i uint64) []edge {
 	if i == 0 {
 		return list

@@ -6,20 +6,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// Every question, of every entry of random logs, has the answer that the naive implementation gives.
+// Every question, of every entry of random logs, has the answer that the naive implementation
+// gives.
 func TestQuestions(t *testing.T) {
 	race.Alone(t)
 	cases, byPrev, deepest := 0, 0, 0
 	for seed := range uint64(12) {
 		w := newWorld(t, seed).calls(12)
 		g, err := Read(t.Context(), w.store)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		n := newNaive(t, entries(t, w.store))
 		if g.Size() != uint64(len(n.order)) {
 			t.Fatalf("%d entries of %d", g.Size(), len(n.order))
@@ -45,9 +46,8 @@ func TestQuestions(t *testing.T) {
 					}
 					cases += compare(t, n, g, uint64(i), uint64(j), e, above)
 				}
-				if got := hashes(n, g.Ancestors(uint64(i), e)); !slices.Equal(got, want) {
-					t.Fatalf("seed %d: ancestors of %d: %q, want %q", seed, i, got, want)
-				}
+				got := hashes(n, g.Ancestors(uint64(i), e))
+				require.True(t, slices.Equal(got, want), "seed %d: ancestors of %d: %q, want %q", seed, i, got, want)
 				for _, distance := range above {
 					deepest = max(deepest, distance)
 				}
@@ -65,11 +65,13 @@ func TestQuestions(t *testing.T) {
 	}
 	t.Logf("%d cases; %d calls whose prev is the call around them; paths of up to %d edges", cases, byPrev, deepest)
 	if cases < 50_000 || byPrev < 50 || deepest < 10 {
-		t.Errorf("%d cases, %d calls whose prev is the call around them, paths of up to %d edges: too few", cases, byPrev, deepest)
+		t.Errorf("%d cases, %d calls whose prev is the call around them, paths of up to %d edges: too few", cases,
+			byPrev, deepest)
 	}
 }
 
-// compare holds one path to what is known of the distances from the later entry on. A path has the fewest edges, and each is one of the log.
+// compare holds one path to what is known of the distances from the later entry on. A path has the
+// fewest edges, and each is one of the log.
 func compare(t *testing.T, n *naive, g *Graph, later, earlier uint64, e Edges, above map[string]int) int {
 	t.Helper()
 	if earlier > later {
@@ -85,9 +87,8 @@ func compare(t *testing.T, n *naive, g *Graph, later, earlier uint64, e Edges, a
 			t.Fatalf("the path from %d to %d has %d entries, want %d edges, %v", later, earlier, len(got), distance, ok)
 		}
 		for i := range distance {
-			if !slices.Contains(n.along(e)[got[i+1]], got[i]) {
-				t.Fatalf("the path from %d to %d has an edge that the log has not", later, earlier)
-			}
+			require.Contains(t, n.along(e)[got[i+1]], got[i], "the path from %d to %d has an edge that the log has not",
+				later, earlier)
 		}
 	}
 	return 2
@@ -112,10 +113,13 @@ func TestNothingThere(t *testing.T) {
 		if err != nil || g.Size() != size {
 			t.Fatalf("size %d: %v", size, err)
 		}
-		for _, name := range []string{"", "/", "1", "/1", "x/0", "x/", "//0", "x", hash, "/00", "00", "+0", "-1", "0x0", " 0", "0 ", "1e0", hash[1:],
-			strings.ToUpper(hash), "18446744073709551615", "18446744073709551616", "/18446744073709551615", "@refused/0", "main/0", "\u202e0", "0/0"} {
+		for _, name := range []string{"", "/", "1", "/1", "x/0", "x/", "//0", "x", hash, "/00", "00", "+0", "-1", "0x0",
+			" 0", "0 ", "1e0", hash[1:],
+			strings.ToUpper(hash), "18446744073709551615", "18446744073709551616", "/18446744073709551615",
+			"@refused/0", "main/0", "\u202e0", "0/0"} {
 			i, err := g.Find(name)
-			if says := fmt.Sprint(err); err == nil || i != 0 || !strings.HasPrefix(says, "graph: find: ") || strings.Contains(says, "\u202e") {
+			if says := fmt.Sprint(err); err == nil || i != 0 || !strings.HasPrefix(says, "graph: find: ") ||
+				strings.Contains(says, "\u202e") {
 				t.Errorf("size %d: %q is %d, %v", size, name, i, err)
 			}
 		}
@@ -131,13 +135,15 @@ func TestNothingThere(t *testing.T) {
 					want = []uint64{i}
 				}
 				for _, s := range []Set{g.Ancestors(i, e), g.Descendants(i, e), g.Path(i, i, e)} {
-					if got := slices.Collect(s.All()); !slices.Equal(got, want) || s.Len() != len(want) || s.Has(i) != (i < size) {
+					if got := slices.Collect(s.All()); !slices.Equal(got, want) || s.Len() != len(want) ||
+						s.Has(i) != (i < size) {
 						t.Errorf("size %d: of entry %d there are %d", size, i, got)
 					}
 				}
 			}
 			const far = 1 << 63
-			for _, p := range []Set{g.Path(0, 5, e), g.Path(5, 0, e), g.Path(far, far, e), g.Ancestors(far, e), g.Descendants(far, e)} {
+			for _, p := range []Set{g.Path(0, 5, e), g.Path(5, 0, e), g.Path(far, far, e), g.Ancestors(far, e),
+				g.Descendants(far, e)} {
 				if p.Len() != 0 {
 					t.Errorf("size %d: %d entries of what is not there", size, p.Len())
 				}
@@ -154,9 +160,7 @@ func TestDeepChain(t *testing.T) {
 	race.Alone(t)
 	const n = 20_000
 	g, err := Read(t.Context(), newLong(t, n, 1, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, s := range []Set{g.Path(n-1, 0, Links), g.Ancestors(n-1, Links), g.Descendants(0, Links)} {
 		if s.Len() != n {
 			t.Errorf("%d entries", s.Len())

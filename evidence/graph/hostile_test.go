@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
@@ -32,7 +34,8 @@ func at(s Source, n uint64) fake {
 	return fake{func(context.Context) (uint64, error) { return n, nil }, s.Entries}
 }
 
-// having is a source of these entries, which says that it has n, and gives them all whatever is asked.
+// having is a source of these entries, which says that it has n, and gives them all whatever is
+// asked.
 func having(n uint64, list ...contracts.Entry) fake {
 	return at(fake{entries: func(_ context.Context, from, _ uint64) iter.Seq2[contracts.Entry, error] {
 		return func(yield func(contracts.Entry, error) bool) {
@@ -54,22 +57,22 @@ func sealed(st *contracts.Statement) contracts.Entry {
 }
 
 func message(session string, seq uint64, prev contracts.Digest, parents ...contracts.Digest) contracts.Entry {
-	return sealed(&contracts.Statement{Header: contracts.Header{Session: session, Seq: seq, Prev: prev, Parents: parents},
+	return sealed(&contracts.Statement{Header: contracts.Header{Session: session, Seq: seq, Prev: prev,
+		Parents: parents},
 		Message: new(contracts.Message)})
 }
 
 var errSource = errors.New("the disk is on fire")
 
-// mustRefuse holds an error to its form: no graph with it, the package, the place and what is wrong.
+// mustRefuse holds an error to its form: no graph with it, the package, the place and what is
+// wrong.
 func mustRefuse(t *testing.T, g *Graph, err error, says ...string) {
 	t.Helper()
 	if g != nil || err == nil || !strings.HasPrefix(err.Error(), "graph: ") {
 		t.Fatalf("%v, %v", g, err)
 	}
 	for _, s := range says {
-		if !strings.Contains(err.Error(), s) {
-			t.Errorf("%v: it does not say %q", err, s)
-		}
+		assert.Contains(t, err.Error(), s, "%v: it does not say", err)
 	}
 }
 
@@ -86,22 +89,27 @@ func TestHostileSources(t *testing.T) {
 	}
 	panicked := "the source or the writer panicked"
 	giving := func(f iter.Seq2[contracts.Entry, error]) fake {
-		return at(fake{entries: func(context.Context, uint64, uint64) iter.Seq2[contracts.Entry, error] { return f }}, n)
+		return at(fake{entries: func(context.Context, uint64, uint64) iter.Seq2[contracts.Entry, error] { return f }},
+			n)
 	}
 	for name, test := range map[string]struct {
 		s    Source
 		says string
 	}{
-		"none":                         {nil, "no source"},
-		"a nil store":                  {(*proofgraph.Memory)(nil), panicked + ": runtime error"},
-		"its size is an error":         {sized(n, errSource), "on fire"},
-		"its size panics":              {fake{size: func(context.Context) (uint64, error) { panic(errSource) }}, panicked + " with a *errors.errorString"},
-		"a size beyond all":            {sized(1<<64-1, nil), "at most 134217728"},
-		"a size one beyond the limit":  {sized(maxEntries+1, nil), "at most 134217728"},
-		"a size that it has not":       {having(maxEntries, list...), fmt.Sprint("entry ", n, ": the source has fewer entries")},
-		"one entry fewer":              {having(n+1, list...), fmt.Sprint("entry ", n, ": the source has fewer entries")},
-		"no entries":                   {having(n), "entry 0: the source has fewer entries"},
-		"one entry more":               {having(n-1, list...), fmt.Sprint("entry ", n-1, ": the source has more entries")},
+		"none":                 {nil, "no source"},
+		"a nil store":          {(*proofgraph.Memory)(nil), panicked + ": runtime error"},
+		"its size is an error": {sized(n, errSource), "on fire"},
+		"its size panics": {fake{size: func(context.Context) (uint64, error) { panic(errSource) }},
+			panicked + " with a *errors.errorString"},
+		"a size beyond all":           {sized(1<<64-1, nil), "at most 134217728"},
+		"a size one beyond the limit": {sized(maxEntries+1, nil), "at most 134217728"},
+		"a size that it has not": {having(maxEntries, list...),
+			fmt.Sprint("entry ", n, ": the source has fewer entries")},
+		"one entry fewer": {having(n+1, list...),
+			fmt.Sprint("entry ", n, ": the source has fewer entries")},
+		"no entries": {having(n), "entry 0: the source has fewer entries"},
+		"one entry more": {having(n-1, list...),
+			fmt.Sprint("entry ", n-1, ": the source has more entries")},
 		"entries where there are none": {having(0, list...), "entry 0: the source has more entries"},
 		"endless ones": {giving(func(yield func(contracts.Entry, error) bool) {
 			for i := 0; yield(list[min(i, len(list)-1)], nil); i++ {
@@ -123,7 +131,8 @@ func TestHostileSources(t *testing.T) {
 	} {
 		g, err := Read(t.Context(), test.s)
 		mustRefuse(t, g, err, test.says)
-		if strings.Contains(fmt.Sprint(err), secret) || errors.Is(err, errSource) != strings.Contains(test.says, "on fire") {
+		if strings.Contains(fmt.Sprint(err), secret) || errors.Is(err, errSource) != strings.Contains(test.says,
+			"on fire") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -143,7 +152,8 @@ func TestHostileEntries(t *testing.T) {
 		return sealed(&contracts.Statement{Header: contracts.Header{Seq: seq, Prev: prev, Parents: parents},
 			Genesis: &contracts.Genesis{Nonce: strings.Repeat("0", 32), Origin: "other", Version: 1}})
 	}
-	kernels := sealed(&contracts.Statement{Header: contracts.Header{Seq: 1, Prev: a0.Hash()}, Condense: &contracts.Condense{Kept: "high", To: 1}})
+	kernels := sealed(&contracts.Statement{Header: contracts.Header{Seq: 1, Prev: a0.Hash()},
+		Condense: &contracts.Condense{Kept: "high", To: 1}})
 	none := contracts.Digest{}
 	for name, test := range map[string]struct {
 		list []contracts.Entry
@@ -154,30 +164,35 @@ func TestHostileEntries(t *testing.T) {
 		"too long": {[]contracts.Entry{make(contracts.Entry, 64<<20)}, "entry 0: contracts: ENCODING"},
 		"a gap": {[]contracts.Entry{genesis, contracts.Entry(`{"gap":{"from":1,"nodes":[],"to":2}}`)},
 			"entry 1: contracts: ENVELOPE"},
-		"a name that is none":           {[]contracts.Entry{genesis, message("\u202e\"}", 0, h)}, "entry 1: contracts: RECORD: predicate.session"},
-		"no genesis":                    {[]contracts.Entry{a0}, "entry 0: predicateType"},
-		"a second genesis":              {[]contracts.Entry{genesis, begin(1, h)}, "entry 1: predicateType"},
-		"a genesis behind something":    {[]contracts.Entry{begin(0, h)}, "entry 0: predicate.prev"},
-		"a genesis with a parent":       {[]contracts.Entry{begin(0, none, h)}, "entry 0: predicate.parents"},
-		"a genesis that counts":         {[]contracts.Entry{begin(1, none)}, "entry 0: predicate.seq"},
-		"one left out":                  {[]contracts.Entry{genesis, a1}, "entry 1: predicate.seq"},
-		"one twice":                     {[]contracts.Entry{genesis, a0, a0}, "entry 2: predicate.seq"},
-		"two in one place":              {[]contracts.Entry{genesis, a0, message("a", 0, h, a0.Hash())}, "entry 2: predicate.seq"},
-		"the wrong way round":           {[]contracts.Entry{genesis, a0, b0, a1}, "entry 2: predicate.parents"},
-		"behind another of its session": {[]contracts.Entry{genesis, a0, a1, message("a", 2, a0.Hash())}, "entry 3: predicate.prev"},
-		"behind another session":        {[]contracts.Entry{genesis, a0, message("b", 0, a0.Hash())}, "entry 2: predicate.prev"},
-		"behind nothing":                {[]contracts.Entry{genesis, message("b", 0, none)}, "entry 1: predicate.prev"},
-		"behind what is not there":      {[]contracts.Entry{genesis, message("b", 0, contracts.Digest{1})}, "entry 1: predicate.prev"},
-		"a parent that is not there": {[]contracts.Entry{genesis, a0, a1, message("b", 0, h, a0.Hash(), contracts.Digest{0xff})},
+		"a name that is none": {[]contracts.Entry{genesis, message("\u202e\"}", 0, h)},
+			"entry 1: contracts: RECORD: predicate.session"},
+		"no genesis":                 {[]contracts.Entry{a0}, "entry 0: predicateType"},
+		"a second genesis":           {[]contracts.Entry{genesis, begin(1, h)}, "entry 1: predicateType"},
+		"a genesis behind something": {[]contracts.Entry{begin(0, h)}, "entry 0: predicate.prev"},
+		"a genesis with a parent":    {[]contracts.Entry{begin(0, none, h)}, "entry 0: predicate.parents"},
+		"a genesis that counts":      {[]contracts.Entry{begin(1, none)}, "entry 0: predicate.seq"},
+		"one left out":               {[]contracts.Entry{genesis, a1}, "entry 1: predicate.seq"},
+		"one twice":                  {[]contracts.Entry{genesis, a0, a0}, "entry 2: predicate.seq"},
+		"two in one place": {[]contracts.Entry{genesis, a0, message("a", 0, h, a0.Hash())},
+			"entry 2: predicate.seq"},
+		"the wrong way round": {[]contracts.Entry{genesis, a0, b0, a1}, "entry 2: predicate.parents"},
+		"behind another of its session": {[]contracts.Entry{genesis, a0, a1, message("a", 2, a0.Hash())},
+			"entry 3: predicate.prev"},
+		"behind another session": {[]contracts.Entry{genesis, a0, message("b", 0, a0.Hash())},
+			"entry 2: predicate.prev"},
+		"behind nothing": {[]contracts.Entry{genesis, message("b", 0, none)}, "entry 1: predicate.prev"},
+		"behind what is not there": {[]contracts.Entry{genesis, message("b", 0, contracts.Digest{1})},
+			"entry 1: predicate.prev"},
+		"a parent that is not there": {[]contracts.Entry{genesis, a0, a1,
+			message("b", 0, h, a0.Hash(), contracts.Digest{0xff})},
 			"entry 3: predicate.parents"},
-		"too many parents":                   {[]contracts.Entry{genesis, message("b", 0, h, make([]contracts.Digest, 1_000)...)}, "entry 1: contracts: "},
+		"too many parents": {[]contracts.Entry{genesis,
+			message("b", 0, h, make([]contracts.Digest, 1_000)...)}, "entry 1: contracts: "},
 		"the first of the kernel's behind b": {[]contracts.Entry{genesis, a0, kernels}, "entry 2: predicate.prev"},
 	} {
 		g, err := Read(t.Context(), having(uint64(len(test.list)), test.list...))
 		mustRefuse(t, g, err, test.says)
-		if strings.ContainsAny(err.Error(), "\u202e\n") {
-			t.Errorf("%s: %q shows what was sent", name, err)
-		}
+		assert.False(t, strings.ContainsAny(err.Error(), "\u202e\n"), "%s: %q shows what was sent", name, err)
 	}
 }
 
@@ -196,15 +211,18 @@ func TestHostileWhenWritten(t *testing.T) {
 		w    io.Writer
 		says string
 	}{
-		"another entry":         {having(n, append(slices.Clone(list[:7]), other[7:]...)...), g.All(), io.Discard, "entry 7: the source has another one"},
-		"fewer entries":         {having(n, list[:7]...), g.All(), io.Discard, "entry 7: the source has fewer"},
-		"more entries":          {having(n, list...), g.Ancestors(2, Links), io.Discard, "more entries"},
-		"an entry that is none": {having(n, append(slices.Clone(list[:7]), nil)...), g.All(), io.Discard, "entry 7: contracts: ENCODING"},
+		"another entry": {having(n, append(slices.Clone(list[:7]), other[7:]...)...), g.All(), io.Discard,
+			"entry 7: the source has another one"},
+		"fewer entries": {having(n, list[:7]...), g.All(), io.Discard, "entry 7: the source has fewer"},
+		"more entries":  {having(n, list...), g.Ancestors(2, Links), io.Discard, "more entries"},
+		"an entry that is none": {having(n, append(slices.Clone(list[:7]), nil)...), g.All(), io.Discard,
+			"entry 7: contracts: ENCODING"},
 		"a set of another one": {having(n, list...), Set{words: []uint64{0, 0, 0, 1 << 63}, n: 1}, io.Discard,
 			"entry 255 is in the set and not in this graph"},
-		"nowhere":              {having(n, list...), g.All(), nil, "nowhere to write to"},
-		"a full disk":          {having(n, list...), g.All(), failing{errSource}, "on fire"},
-		"a writer that panics": {having(n, list...), g.All(), failing{}, "the source or the writer panicked with a string"},
+		"nowhere":     {having(n, list...), g.All(), nil, "nowhere to write to"},
+		"a full disk": {having(n, list...), g.All(), failing{errSource}, "on fire"},
+		"a writer that panics": {having(n, list...), g.All(), failing{},
+			"the source or the writer panicked with a string"},
 	} {
 		now = test.now
 		for _, write := range []func(context.Context, io.Writer, Set) error{g.WriteDOT, g.WriteJSON} {
@@ -246,9 +264,7 @@ func TestContextEnds(t *testing.T) {
 		"write nothing": g.WriteJSON(over, io.Discard, Set{}),
 	} {
 		mustRefuse(t, nil, err)
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.ErrorIs(t, err, context.Canceled, "%s", name)
 	}
 	var none context.Context // what a caller might give
 	never, err := Read(none, proofgraph.NewMemory())

@@ -13,23 +13,25 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 )
 
-// A long is a log in a file, of which no more is in memory than where each entry begins. Its signatures are of nobody: a graph verifies none.
+// A long is a log in a file, of which no more is in memory than where each entry begins. Its
+// signatures are of nobody: a graph verifies none.
 type long struct {
 	file    *os.File
 	offsets []int64
 }
 
-// newLong makes one of so many entries: calls in turn in so many sessions, that are after so many random entries each, one in eight denied.
+// newLong makes one of so many entries: calls in turn in so many sessions, that are after so many
+// random entries each, one in eight denied.
 func newLong(t testing.TB, n, sessions, parents int) *long {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
 	l := &long{file: f, offsets: make([]int64, 0, n+1)}
 	w := bufio.NewWriterSize(f, 1<<20)
@@ -56,7 +58,8 @@ func newLong(t testing.TB, n, sessions, parents int) *long {
 		hashes = append(hashes, e.Hash())
 		h.Prev, h.Seq, h.Parents = e.Hash(), h.Seq+1, nil
 	}
-	put(&contracts.Header{}, &contracts.Statement{Genesis: &contracts.Genesis{Nonce: fmt.Sprintf("%032d", 0), Origin: "long", Version: 1}})
+	put(&contracts.Header{},
+		&contracts.Statement{Genesis: &contracts.Genesis{Nonce: fmt.Sprintf("%032d", 0), Origin: "long", Version: 1}})
 	for i := 0; len(hashes) < n; i++ {
 		h := &chains[i%sessions]
 		h.Session = fmt.Sprint("chat-", i%sessions)
@@ -70,8 +73,10 @@ func newLong(t testing.TB, n, sessions, parents int) *long {
 		}
 		slices.SortFunc(h.Parents, func(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) })
 		h.Parents = slices.Compact(h.Parents)
-		d := &contracts.DecisionRecord{Caller: contracts.Caller{ID: "ada", Roles: []string{"reader", "writer"}}, Condition: 8, EffectType: contracts.Write,
-			Idempotency: fmt.Sprint("order-", i), Reason: contracts.ReasonAllow, Risk: "high", Rule: "P1:code:all", Tool: "edit", Verdict: contracts.Allow}
+		d := &contracts.DecisionRecord{Caller: contracts.Caller{ID: "ada", Roles: []string{"reader", "writer"}},
+			Condition: 8, EffectType: contracts.Write,
+			Idempotency: fmt.Sprint("order-", i), Reason: contracts.ReasonAllow, Risk: "high", Rule: "P1:code:all",
+			Tool: "edit", Verdict: contracts.Allow}
 		if i%8 == 0 {
 			d.Condition, d.Reason, d.Verdict = 5, contracts.ReasonPolicyViolation, contracts.Deny
 			put(h, &contracts.Statement{Receipt: &contracts.Receipt{Decision: d, Outcome: contracts.Denied}})
@@ -82,15 +87,14 @@ func newLong(t testing.TB, n, sessions, parents int) *long {
 			break
 		}
 		out := crypto.Sum([]byte("output"))
-		x := &contracts.Receipt{DecisionHash: h.Prev, EffectType: contracts.Write, Outcome: contracts.Executed, OutputForm: "jcs", OutputHash: &out,
+		x := &contracts.Receipt{DecisionHash: h.Prev, EffectType: contracts.Write, Outcome: contracts.Executed,
+			OutputForm: "jcs", OutputHash: &out,
 			Reason: contracts.ReasonAllow, Tool: "edit", Verdict: contracts.Allow}
 		e := x.Effect()
 		x.EffectHash = e.Hash()
 		put(h, &contracts.Statement{Receipt: x})
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Flush())
 	l.offsets = append(l.offsets, at)
 	return l
 }

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/helmkernel/helm/contracts"
 )
 
-// each reads entries from ≤ i < to, and gives f those of a set, all where it is nil. Whatever the source does, but wait for ever, it ends.
-func each(ctx context.Context, s Source, from, to uint64, in *Set, f func(uint64, contracts.Digest, *contracts.Statement) error) (err error) {
+// each reads the entries with from ≤ i < to and calls f with those in the set, or with all if in is
+// nil. It ends whatever the source does, unless the source waits for ever.
+func each(ctx context.Context, s Source, from, to uint64, in *Set, f func(uint64, contracts.Digest,
+	*contracts.Statement) error) (err error) {
 	i := from
 	defer func() {
 		if err != nil {
@@ -20,7 +21,7 @@ func each(ctx context.Context, s Source, from, to uint64, in *Set, f func(uint64
 	var reader contracts.Reader
 	for e, err := range s.Entries(ctx, from, to) {
 		if err == nil {
-			err = ctx.Err() // a source need not honour it
+			err = ctx.Err() // a source need not check it
 		}
 		if err != nil {
 			return err
@@ -46,28 +47,20 @@ func each(ctx context.Context, s Source, from, to uint64, in *Set, f func(uint64
 }
 
 func open(r *contracts.Reader, e contracts.Entry) (*contracts.Statement, error) {
-	sealed, bad := r.Open(e)
-	if bad != nil {
-		return nil, bad
+	sealed, err := r.Open(e)
+	if err != nil {
+		return nil, err
 	}
-	st, bad := sealed.Statement()
-	if bad != nil {
-		return nil, bad
-	}
-	return st, nil
+	return sealed.Statement()
 }
 
-// contain names the package in an error, and makes one of a panic in a source or a writer, which are somebody else's code. Its value may hold
-// what must not be shown; the runtime's own does not.
-func contain(err *error) {
-	switch x := recover().(type) {
-	case nil:
-	case runtime.Error:
-		*err = fmt.Errorf("the source or the writer panicked: %w", x)
-	default:
-		*err = fmt.Errorf("the source or the writer panicked with a %T", x)
-	}
+// name names the package in an error. It is deferred before contain.Error, so that it sees a panic
+// in the source or the writer too.
+func name(err *error) {
 	if *err != nil {
 		*err = fmt.Errorf("graph: %w", *err)
 	}
 }
+
+// foreign is the code of the caller that may panic.
+const foreign = "the source or the writer"

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// A Set is some entries of a graph, by index. The zero Set is empty. It does not change.
+// A Set holds entries of a graph, by index. The zero Set is empty. A Set does not change.
 type Set struct {
 	words []uint64
 	n     int
@@ -21,13 +21,13 @@ func (s *Set) add(i uint64) {
 	}
 }
 
-// Len is the number of entries in the set.
+// Len returns the number of entries in the set.
 func (s Set) Len() int { return s.n }
 
-// Has tells whether an entry is in the set.
+// Has reports whether entry i is in the set.
 func (s Set) Has(i uint64) bool { return i/64 < uint64(len(s.words)) && s.words[i/64]>>(i%64)&1 == 1 }
 
-// All gives the entries in log order.
+// All returns the entries in log order.
 func (s Set) All() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for k, w := range s.words {

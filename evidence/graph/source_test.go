@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore"
@@ -28,7 +30,8 @@ func TestSources(t *testing.T) {
 	must(t, err)
 	var file bytes.Buffer
 	must(t, evidence.Write(t.Context(), &file, w.store, w.key))
-	pack, report, err := evidence.OpenPack(t.Context(), bytes.NewReader(file.Bytes()), int64(file.Len()), evidence.Options{Trust: w.k.Trust()})
+	pack, report, err := evidence.OpenPack(t.Context(), bytes.NewReader(file.Bytes()), int64(file.Len()),
+		evidence.Options{Trust: w.k.Trust()})
 	must(t, err)
 	if !report.Success(evidence.Logged) {
 		t.Fatal(report)
@@ -52,9 +55,7 @@ func TestSources(t *testing.T) {
 	g, err := Read(t.Context(), pack)
 	must(t, err)
 	clear(file.Bytes())
-	if err := g.WriteDOT(t.Context(), io.Discard, g.All()); !errors.Is(err, evidence.ErrArchive) {
-		t.Errorf("of a pack that was changed: %v", err)
-	}
+	assert.ErrorIs(t, g.WriteDOT(t.Context(), io.Discard, g.All()), evidence.ErrArchive, "of a pack that was changed")
 }
 
 // Many may ask and write at once.
@@ -71,18 +72,15 @@ func TestTogether(t *testing.T) {
 			}
 			fmt.Fprintln(&out, g.Ancestors(i, Causes).Len(), g.Descendants(i, Links).Len(), g.Path(i, 0, Links).Len())
 		}
-		if err := errors.Join(g.WriteDOT(t.Context(), &out, g.All()), g.WriteJSON(t.Context(), &out, g.Ancestors(g.Size()-1, Links))); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errors.Join(g.WriteDOT(t.Context(), &out, g.All()),
+			g.WriteJSON(t.Context(), &out, g.Ancestors(g.Size()-1, Links))))
 		return out.String()
 	}
 	want := ask()
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			if ask() != want {
-				t.Error("another answer")
-			}
+			assert.Equal(t, want, ask(), "another answer")
 		})
 	}
 	all.Wait()

@@ -10,7 +10,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// said is what an entry says of its call, "" where it does not.
+// said holds what an entry says about its call. A field that the entry does not have is empty.
 type said struct{ tool, verdict, outcome, reason, risk string }
 
 func (s *shown) said() said {
@@ -46,7 +46,8 @@ func appendJSON(b []byte, s *shown) []byte {
 	b = strconv.AppendUint(append(b, `,"seq":`...), s.Seq, 10)
 	text("time", s.Time.String())
 	c := s.said()
-	for _, f := range [...][2]string{{"tool", c.tool}, {"verdict", c.verdict}, {"outcome", c.outcome}, {"reason", c.reason}, {"risk", c.risk}} {
+	for _, f := range [...][2]string{{"tool", c.tool}, {"verdict", c.verdict}, {"outcome", c.outcome},
+		{"reason", c.reason}, {"risk", c.risk}} {
 		if f[1] != "" {
 			text(f[0], f[1])
 		}
@@ -64,7 +65,8 @@ func appendJSON(b []byte, s *shown) []byte {
 	return append(b, "]}"...)
 }
 
-// appendJSONText escapes whatever is not printable ASCII, and what HTML could take for its own.
+// appendJSONText escapes everything that is not printable ASCII, and the characters that mean
+// something in HTML.
 func appendJSONText(b []byte, s string) []byte {
 	for _, r := range s {
 		switch {
@@ -107,7 +109,7 @@ func appendDOT(b []byte, s *shown) []byte {
 	return b
 }
 
-// summary is what people need of it, such as DENIED POLICY_VIOLATION, high risk.
+// summary returns the text for people, such as "DENIED POLICY_VIOLATION, high risk".
 func (c said) summary() string {
 	s := cmp.Or(c.outcome, c.verdict)
 	if c.reason != string(contracts.ReasonAllow) {
@@ -119,8 +121,10 @@ func (c said) summary() string {
 	return s
 }
 
-// appendDOTText escapes what ends a string, what is markup in a label of whatever shape, and the ampersand, for Graphviz reads entities
-// too. What is not printable ASCII is spelled out: it could reorder what is read, or hide. So is the backslash, which begins that.
+// appendDOTText escapes the characters that end a string or are markup in a label of any shape, and
+// the ampersand, because Graphviz reads entities too. Characters that are not printable ASCII are
+// spelled out, because they could reorder or hide text; so is the backslash, which begins such a
+// spelling.
 func appendDOTText(b []byte, s string) []byte {
 	for _, r := range s {
 		switch {

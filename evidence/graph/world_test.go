@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -19,8 +21,9 @@ import (
 // secret is in arguments, outputs and callers, and in nothing that is written.
 const secret = "sesame"
 
-// A world is a kernel that is called at random, always in the same way for one seed but for its keys: many sessions, calls inside calls, calls
-// after others, denials, failures, sessions that are closed.
+// A world is a kernel that is called at random, always in the same way for one seed but for its
+// keys: many sessions, calls inside calls, calls after others, denials, failures, sessions that are
+// closed.
 type world struct {
 	testing.TB
 	rand  *rand.Rand
@@ -35,19 +38,15 @@ func newWorld(t testing.TB, seed uint64) *world {
 	input := `"input":{"properties":{"x":{"type":"string"}},"type":"object"}`
 	policy, err := guardian.Compile(contracts.Document{Name: "p", Canonical: []byte(
 		`{"bundle":{"name":"p","version":1},"helm":"policy/v1","layer":"P1",` +
-			`"rules":[{"allow":["a","b"],"id":"all"}],"tools":{"a":{"effect":"read",` + input + `},"b":{"effect":"destructive",` + input + `},` +
+			`"rules":[{"allow":["a","b"],"id":"all"}],"tools":{"a":{"effect":"read",` + input +
+			`},"b":{"effect":"destructive",` + input + `},` +
 			`"c":{"effect":"write","input":{"type":"object"}}}}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w := &world{TB: t, key: key, rand: rand.New(rand.NewPCG(seed, 1)), store: proofgraph.NewMemory()}
-	if w.k, err = helm.New(helm.Options{Policy: policy, Key: key, Store: w.store}); err != nil {
-		t.Fatal(err)
-	}
+	w.k, err = helm.New(helm.Options{Policy: policy, Key: key, Store: w.store})
+	require.NoError(t, err)
 	return w
 }
 
@@ -72,11 +71,10 @@ func (w *world) call(ctx context.Context, depth int) {
 		}
 		return json.RawMessage(`{"y":"` + secret + `"}`), nil
 	})
-	_, r := w.k.Guard(ctx, helm.Intent{Tool: string("abc"[w.rand.IntN(3)]), Args: json.RawMessage(`{"x":"` + secret + `"}`), Session: session,
+	_, r := w.k.Guard(ctx, helm.Intent{Tool: string("abc"[w.rand.IntN(3)]),
+		Args: json.RawMessage(`{"x":"` + secret + `"}`), Session: session,
 		Caller: helm.Caller{ID: secret}, After: after, Driver: run})
-	if r.Entry == nil {
-		w.Fatal("a call was not recorded")
-	}
+	require.NotNil(w, r.Entry, "a call was not recorded")
 	w.refs = append(w.refs, r.Ref())
 }
 
@@ -86,9 +84,7 @@ func (w *world) calls(n int) *world {
 	for i := range n {
 		w.call(w.Context(), 0)
 		if i == n/2 {
-			if err := w.k.CloseSession(w.Context(), "s/4"); err != nil {
-				w.Fatal(err)
-			}
+			require.NoError(w, w.k.CloseSession(w.Context(), "s/4"))
 		}
 	}
 	return w
@@ -98,13 +94,9 @@ func (w *world) calls(n int) *world {
 func entries(t testing.TB, s Source) (list []contracts.Entry) {
 	t.Helper()
 	n, err := s.Size(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for e, err := range s.Entries(t.Context(), 0, n) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		list = append(list, e)
 	}
 	return list
@@ -135,7 +127,8 @@ func (s *statement) kind() string {
 
 func newNaive(t testing.TB, list []contracts.Entry) *naive {
 	t.Helper()
-	n := &naive{links: map[string][]string{}, causes: map[string][]string{}, names: map[string]string{}, said: map[string]statement{}}
+	n := &naive{links: map[string][]string{}, causes: map[string][]string{}, names: map[string]string{},
+		said: map[string]statement{}}
 	for _, e := range list {
 		var envelope struct{ Payload string }
 		var st statement
@@ -155,7 +148,8 @@ func newNaive(t testing.TB, list []contracts.Entry) *naive {
 		case p.DecisionHash != "" && slices.Contains(p.Parents, p.DecisionHash):
 		case p.DecisionHash != "":
 			n.causes[h] = append(slices.Clone(p.Parents), p.DecisionHash)
-		case (st.kind() == "decision" || p.Outcome == "DENIED") && len(before.PredicateType) > 0 && before.kind() == "decision":
+		case (st.kind() == "decision" || p.Outcome == "DENIED") && len(before.PredicateType) > 0 &&
+			before.kind() == "decision":
 			n.causes[h] = append(slices.Clone(p.Parents), p.Prev)
 		}
 	}

@@ -10,28 +10,32 @@ import (
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/contain"
 )
 
-// WriteDOT writes a set of this graph for Graphviz. What was written before an error is no graph.
+// WriteDOT writes a set of this graph in the language of Graphviz. Output before an error is not a
+// valid graph.
 func (g *Graph) WriteDOT(ctx context.Context, w io.Writer, s Set) error {
 	begin := fmt.Sprintf("// %d of %d entries: solid edges lead to causes, dotted ones along the chain of a session\n"+
 		"digraph log {\n\trankdir=BT; node [shape=box];\n", s.Len(), g.Size())
 	return g.write(ctx, w, s, form{begin, "", appendDOT, "}\n"})
 }
 
-// WriteJSON writes a set of this graph as one JSON object. What was written before an error is none.
+// WriteJSON writes a set of this graph as one JSON object. Output before an error is not a valid
+// object.
 func (g *Graph) WriteJSON(ctx context.Context, w io.Writer, s Set) error {
 	return g.write(ctx, w, s, form{fmt.Sprintf(`{"size":%d,"entries":[`, g.Size()), ",", appendJSON, "\n]}\n"})
 }
 
-// A form is what stands before the entries, between them, of each, and behind them.
+// A form is an output format: the text before the entries, between them and after them, and the
+// text of an entry.
 type form struct {
 	begin, between string
 	entry          func([]byte, *shown) []byte
 	end            string
 }
 
-// A shown is an entry that is written, and its edges within the set.
+// A shown is an entry to be written, with its edges within the set.
 type shown struct {
 	index uint64
 	hash  contracts.Digest
@@ -40,7 +44,8 @@ type shown struct {
 }
 
 func (g *Graph) write(ctx context.Context, w io.Writer, s Set, f form) (err error) {
-	defer contain(&err)
+	defer name(&err)
+	defer contain.Error(&err, foreign)
 	if w == nil {
 		return errors.New("nowhere to write to")
 	}
@@ -62,7 +67,7 @@ func (g *Graph) write(ctx context.Context, w io.Writer, s Set, f form) (err erro
 		_, err := out.Write(buf)
 		return err
 	}
-	for from, to := range s.stretches() {
+	for from, to := range s.ranges() {
 		if to > g.Size() {
 			return fmt.Errorf("entry %d is in the set and not in this graph", to-1)
 		}
@@ -70,18 +75,19 @@ func (g *Graph) write(ctx context.Context, w io.Writer, s Set, f form) (err erro
 			return err
 		}
 	}
-	if err := ctx.Err(); err != nil { // of an empty set too
+	if err := ctx.Err(); err != nil { // also for an empty set
 		return err
 	}
 	out.WriteString(f.end)
 	return out.Flush()
 }
 
-// near is how many entries are rather read in vain than passed over: to ask a store for others costs some ten of them.
+// near is the largest gap that is read rather than skipped: a new call of a store costs as much as
+// about ten entries.
 const near = 16
 
-// stretches gives the ranges in which the entries of the set are.
-func (s Set) stretches() iter.Seq2[uint64, uint64] {
+// ranges returns the ranges that hold the entries of the set, gaps of up to near included.
+func (s Set) ranges() iter.Seq2[uint64, uint64] {
 	return func(yield func(uint64, uint64) bool) {
 		from, to := uint64(0), uint64(0)
 		for i := range s.All() {

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/race"
 )
@@ -44,7 +47,8 @@ func readJSON(t testing.TB, b []byte) (w written) {
 	return w
 }
 
-// Sets of random logs are written as they are: the entries in order, what they say, the edges among them, and nothing else.
+// Sets of random logs are written as they are: the entries in order, what they say, the edges among
+// them, and nothing else.
 func TestWrite(t *testing.T) {
 	race.Alone(t)
 	sets, edges, left := 0, 0, 0
@@ -54,20 +58,17 @@ func TestWrite(t *testing.T) {
 		must(t, err)
 		n := newNaive(t, entries(t, w.store))
 		last := g.Size() - 1
-		for _, s := range []Set{{}, g.All(), g.Ancestors(last, Causes), g.Ancestors(last/2, Links), g.Descendants(last/2, Causes), g.Path(last, 0, Links),
+		for _, s := range []Set{{}, g.All(), g.Ancestors(last, Causes), g.Ancestors(last/2, Links),
+			g.Descendants(last/2, Causes), g.Path(last, 0, Links),
 			g.Ancestors(0, Links)} {
 			var dot, text bytes.Buffer
 			must(t, g.WriteDOT(t.Context(), &dot, s))
 			must(t, g.WriteJSON(t.Context(), &text, s))
-			if strings.Contains(dot.String()+text.String(), secret) {
-				t.Fatal("an argument, an output or a caller is shown")
-			}
+			require.NotContains(t, dot.String()+text.String(), secret, "an argument, an output or a caller is shown")
 			var again bytes.Buffer
 			must(t, g.WriteDOT(t.Context(), &again, s))
 			must(t, g.WriteJSON(t.Context(), &again, s))
-			if again.String() != dot.String()+text.String() {
-				t.Fatal("the same set is written in two ways")
-			}
+			require.Equal(t, dot.String()+text.String(), again.String(), "the same set is written in two ways")
 			kept, all := checkWritten(t, n, s, readJSON(t, text.Bytes()), readDOT(t, dot.String()))
 			sets, edges, left = sets+1, edges+kept, left+all-kept
 		}
@@ -77,25 +78,28 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// checkWritten compares both forms with the naive reading, and gives the numbers of edges within the set and in all.
+// checkWritten compares both forms with the naive reading, and gives the numbers of edges within
+// the set and in all.
 func checkWritten(t *testing.T, n *naive, s Set, w written, d drawing) (kept, all int) {
 	t.Helper()
 	if w.Size != uint64(len(n.order)) || len(w.Entries) != s.Len() || len(d.nodes) != s.Len() {
-		t.Fatalf("size %d, %d entries, %d drawn; want %d and %d", w.Size, len(w.Entries), len(d.nodes), len(n.order), s.Len())
+		t.Fatalf("size %d, %d entries, %d drawn; want %d and %d", w.Size, len(w.Entries), len(d.nodes), len(n.order),
+			s.Len())
 	}
 	k := 0
 	for i := range s.All() {
 		e, h := w.Entries[k], n.order[i]
 		st := n.said[h]
 		p := st.Predicate
-		want := fmt.Sprint(i, h, st.kind(), p.Session, p.Seq, p.Time, p.Tool+p.Decision.Tool, p.Verdict+p.Decision.Verdict, p.Outcome,
+		want := fmt.Sprint(i, h, st.kind(), p.Session, p.Seq, p.Time, p.Tool+p.Decision.Tool,
+			p.Verdict+p.Decision.Verdict, p.Outcome,
 			p.Reason+p.Decision.Reason, p.Decision.Risk)
-		if got := fmt.Sprint(e.Index, e.Hash, e.Kind, e.Session, e.Seq, e.Time, e.Tool, e.Verdict, e.Outcome, e.Reason, e.Risk); got != want {
-			t.Fatalf("entry %d: %s, want %s", i, got, want)
-		}
+		require.Equal(t, want, fmt.Sprint(e.Index, e.Hash, e.Kind, e.Session, e.Seq, e.Time, e.Tool, e.Verdict,
+			e.Outcome, e.Reason, e.Risk), "entry %d", i)
 		node := d.nodes[k]
 		lines := strings.Split(node.attrs["label"], "\n")
-		if node.id != fmt.Sprint("e", i) || node.attrs["group"] != p.Session || lines[0] != fmt.Sprint(i, " ", st.kind()) ||
+		if node.id != fmt.Sprint("e", i) || node.attrs["group"] != p.Session ||
+			lines[0] != fmt.Sprint(i, " ", st.kind()) ||
 			lines[1] != fmt.Sprint(p.Session, "/", p.Seq) || lines[2] != p.Time {
 			t.Fatalf("entry %d is drawn as %v", i, node)
 		}
@@ -110,7 +114,8 @@ func checkWritten(t *testing.T, n *naive, s Set, w written, d drawing) (kept, al
 		}
 		for _, x := range d.edges {
 			if x.from == node.id {
-				drawn = append(drawn, fmt.Sprintln(i, strings.TrimPrefix(x.to, "e"), x.attrs["label"], x.attrs["style"] != "dotted"))
+				drawn = append(drawn, fmt.Sprintln(i, strings.TrimPrefix(x.to, "e"), x.attrs["label"],
+					x.attrs["style"] != "dotted"))
 			}
 		}
 		var wanted []string
@@ -133,18 +138,22 @@ func checkWritten(t *testing.T, n *naive, s Set, w written, d drawing) (kept, al
 	return kept, all
 }
 
-var hostileNames = []string{"", "a", `"`, `\`, `\"`, `\\`, `\N`, `\l\r\n`, "\n", "\r\n", "\x00", "\x1b[2J", "\x7f", "\u0085", "\u202e\u2066",
-	"\u2028", "\u200b", "\ufeff", "é", "😀", "\xff\xfe", "{a|b}", "<b>", "<<table>>", "</script>", "&lt;", "&#8238;", "&amp;amp;",
+var hostileNames = []string{"", "a", `"`, `\`, `\"`, `\\`, `\N`, `\l\r\n`, "\n", "\r\n", "\x00", "\x1b[2J", "\x7f",
+	"\u0085", "\u202e\u2066",
+	"\u2028", "\u200b", "\ufeff", "é", "😀", "\xff\xfe", "{a|b}", "<b>", "<<table>>", "</script>", "&lt;", "&#8238;",
+	"&amp;amp;",
 	`"]; x -> y; "`, "a/b", "//", "/*", "#", "%s%n", strings.Repeat(`\"`, 500), "\ufffd", " ", "'`"}
 
-// Whatever names are in entries, what is written is what was meant: contracts lets few characters through, and nobody here counts on that.
+// Whatever names are in entries, what is written is what was meant: contracts lets few characters
+// through, and nobody here counts on that.
 func FuzzNames(f *testing.F) {
 	for i, s := range hostileNames {
 		f.Add(s, hostileNames[(i+7)%len(hostileNames)])
 	}
 	f.Fuzz(func(t *testing.T, session, tool string) {
 		st := &contracts.Statement{Header: contracts.Header{Session: session, Seq: 5},
-			Decision: &contracts.DecisionRecord{Tool: tool, Reason: contracts.ReasonAllow, Verdict: contracts.Allow, Risk: "low"}}
+			Decision: &contracts.DecisionRecord{Tool: tool, Reason: contracts.ReasonAllow, Verdict: contracts.Allow,
+				Risk: "low"}}
 		n := shown{3, contracts.Digest{1}, []edge{{2, false, false}, {1, true, true}}, st}
 		dot := "digraph log {\n" + string(appendDOT(nil, &n)) + "}\n"
 		text := append(appendJSON([]byte(`{"size":9,"entries":[`), &n), "]}"...)
@@ -153,12 +162,11 @@ func FuzzNames(f *testing.F) {
 				t.Fatalf("%q %q: there is a byte %#x", session, tool, c)
 			}
 		}
-		if bytes.ContainsAny(text, "<>&") {
-			t.Fatalf("%s: HTML would read it", text)
-		}
+		require.False(t, bytes.ContainsAny(text, "<>&"), "%s: HTML would read it", text)
 		valid := func(s string) string { return string([]rune(s)) }
 		w := readJSON(t, text)
-		if e := w.Entries[0]; e.Session != valid(session) || e.Tool != valid(tool) || len(e.Edges) != 2 || e.Risk != "low" {
+		if e := w.Entries[0]; e.Session != valid(session) || e.Tool != valid(tool) || len(e.Edges) != 2 ||
+			e.Risk != "low" {
 			t.Fatalf("%q %q became %q %q", session, tool, e.Session, e.Tool)
 		}
 		d := readDOT(t, dot)
@@ -166,7 +174,8 @@ func FuzzNames(f *testing.F) {
 		if tool != "" {
 			want += "\n" + spelled(tool) + "\nALLOW, low risk"
 		}
-		if len(d.nodes) != 1 || len(d.edges) != 2 || d.nodes[0].attrs["label"] != want || d.nodes[0].attrs["group"] != spelled(session) {
+		if len(d.nodes) != 1 || len(d.edges) != 2 || d.nodes[0].attrs["label"] != want ||
+			d.nodes[0].attrs["group"] != spelled(session) {
 			t.Fatalf("%q %q: %v", session, tool, d)
 		}
 	})
@@ -192,13 +201,12 @@ func TestStretches(t *testing.T) {
 		s.add(i)
 	}
 	var got []uint64
-	for from, to := range s.stretches() {
+	for from, to := range s.ranges() {
 		got = append(got, from, to)
 	}
-	if want := []uint64{3, 9 + near + 2, 9 + 2*near + 3, 9 + 2*near + 5, 1000, 1001}; !slices.Equal(got, want) {
-		t.Errorf("%d, want %d", got, want)
-	}
-	for range s.stretches() { // whoever stops gets no more
+	want := []uint64{3, 9 + near + 2, 9 + 2*near + 3, 9 + 2*near + 5, 1000, 1001}
+	assert.True(t, slices.Equal(got, want), "%d, want %d", got, want)
+	for range s.ranges() { // whoever stops gets no more
 		break
 	}
 }
@@ -213,7 +221,8 @@ func TestWriteMemory(t *testing.T) {
 		p := peak{before: allocated()}
 		must(t, write(t.Context(), &p, all))
 		if p.written < 3<<19 || p.samples < 12 || p.most > 512<<10 {
-			t.Errorf("%d bytes were written and looked at %d times, %.0f more bytes were held", p.written, p.samples, p.most)
+			t.Errorf("%d bytes were written and looked at %d times, %.0f more bytes were held", p.written, p.samples,
+				p.most)
 		}
 	}
 	runtime.KeepAlive(g)

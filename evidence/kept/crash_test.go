@@ -14,6 +14,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/internal/race"
 )
@@ -36,7 +39,8 @@ func steps(t *testing.T) []string {
 	return names
 }
 
-// TestFailingSteps: whichever step fails, the note is the old one or the new one, whole; nothing is left beside it; and nobody is told of a success.
+// TestFailingSteps: whichever step fails, the note is the old one or the new one, whole; nothing is
+// left beside it; and nobody is told of a success.
 func TestFailingSteps(t *testing.T) {
 	a, b, _, _, _ := story(t)
 	names := steps(t)
@@ -58,9 +62,7 @@ func TestFailingSteps(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}
 		if i <= slices.Index(names, "place") {
-			if is := f.print(t); is != was {
-				t.Errorf("%s: was %s\nis  %s", name, was, is)
-			}
+			assert.Equal(t, was, f.print(t), "%s: was %s\nis", name, was)
 		} else {
 			f.mustHold(t, b, 0o600)
 		}
@@ -79,9 +81,7 @@ func TestFailingSteps(t *testing.T) {
 		if i > slices.Index(names, "place") {
 			n = 1
 		}
-		if err := f.begin(verified(t, a)); !errors.Is(err, errDisk) {
-			t.Errorf("%s: begun: %v", name, err)
-		}
+		assert.ErrorIs(t, f.begin(verified(t, a)), errDisk, "%s: begun", name)
 		f.mustBeAlone(t, n)
 	}
 }
@@ -101,13 +101,9 @@ const ordersVariable = "HELM_KEPT_ORDERS"
 func (o orders) command(t *testing.T) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := exec.Command(self, "-test.run=^TestAuditorChild$", "-test.count=1", "-test.timeout=2m")
 	c.Env = append(os.Environ(), ordersVariable+"="+string(text))
 	return c
@@ -120,9 +116,7 @@ func TestAuditorChild(t *testing.T) {
 		t.Skip("this is the process that TestKilled and TestTwoAuditors start")
 	}
 	var o orders
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &o))
 	var known []pack
 	known = append(known, packs(t, origin, "none", 0)...)
 	f := file{path: o.Path, step: func(name string, h *os.File) error {
@@ -142,9 +136,7 @@ func TestAuditorChild(t *testing.T) {
 	var ps []pack
 	for _, name := range o.Packs {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ps = append(ps, pack{bytes: b, o: known[0].o})
 	}
 	if o.Begin {
@@ -165,14 +157,13 @@ func saved(t *testing.T, ps ...pack) (names []string) {
 	t.Helper()
 	for i, p := range ps {
 		names = append(names, filepath.Join(t.TempDir(), "pack"+string(rune('0'+i))))
-		if err := os.WriteFile(names[i], p.bytes, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(names[i], p.bytes, 0o600))
 	}
 	return names
 }
 
-// TestKilled: an auditor is killed before each step. The note is the old one or the new one, whole, and the next auditor goes on.
+// TestKilled: an auditor is killed before each step. The note is the old one or the new one, whole,
+// and the next auditor goes on.
 func TestKilled(t *testing.T) {
 	race.Alone(t)
 	a, b, c, _, _ := story(t)
@@ -203,7 +194,8 @@ func TestKilled(t *testing.T) {
 			continue
 		}
 		path := filepath.Join(t.TempDir(), "log.checkpoint")
-		if out, err := (orders{Path: path, Packs: files, Die: step, Begin: true}).command(t).CombinedOutput(); !errors.As(err, &exit) || exit.Exited() {
+		if out, err := (orders{Path: path, Packs: files, Die: step,
+			Begin: true}).command(t).CombinedOutput(); !errors.As(err, &exit) || exit.Exited() {
 			t.Fatalf("%s: not killed: %v\n%s", step, err, out)
 		}
 		now, err = os.ReadFile(path)
@@ -216,8 +208,9 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestTwoAuditors: processes, and goroutines in each of them, verify larger and smaller packs against one file at once. Whoever looks at it meanwhile
-// sees a whole note, and never a smaller one than before.
+// TestTwoAuditors: processes, and goroutines in each of them, verify larger and smaller packs
+// against one file at once. Whoever looks at it meanwhile sees a whole note, and never a smaller
+// one than before.
 func TestTwoAuditors(t *testing.T) {
 	a, b, c, _, _ := story(t)
 	ps := append([]pack{a, b, c}, packs(t, origin, "no.tool", 2, 3, 4, 1, 1, 1, 2, 2, 5)[3:]...)
@@ -233,16 +226,16 @@ func TestTwoAuditors(t *testing.T) {
 		for i := range 2 {
 			cmd := orders{Path: f.path, Packs: files, Seed: uint64(2*round + i), Turns: 12}.command(t)
 			children.Go(func() {
-				if out, err := cmd.CombinedOutput(); err != nil {
-					t.Errorf("%v\n%s", err, out)
-				}
+				out, err := cmd.CombinedOutput()
+				assert.NoError(t, err, "%v\n%s", err, out)
 			})
 		}
 		for i := range 2 {
 			children.Go(func() {
 				random := rand.New(rand.NewPCG(uint64(round), uint64(i)))
 				for range 12 {
-					if r, err := ps[random.IntN(len(ps))].verify(t.Context(), f); err != nil || r.History != evidence.Fresh && r.History != evidence.Stale {
+					if r, err := ps[random.IntN(len(ps))].verify(t.Context(), f); err != nil ||
+						r.History != evidence.Fresh && r.History != evidence.Stale {
 						t.Errorf("%v, %v", r, err)
 					}
 				}

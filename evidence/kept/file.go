@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// A file is where the note is.
+// A file is the file that holds the note.
 type file struct {
 	path string
-	step func(name string, h *os.File) error // for tests: called before each step that moves the file; its error is that of the step
+	// for tests: called before each step that moves the file, and fails the step with its error
+	step func(name string, h *os.File) error
 }
 
 func (f file) before(name string, h *os.File) error {
@@ -24,17 +25,19 @@ func (f file) before(name string, h *os.File) error {
 	return f.step(name, h)
 }
 
-// patience is how long is waited for another auditor, who has the lock only for as long as two syncs take.
+// patience is how long to wait for another auditor, who holds the lock only for as long as two
+// syncs take.
 var patience = 10 * time.Second
 
 var errHeld = errors.New("another process has had it locked for ten seconds: see what it is at")
 
-// open gives the file that has the path. Neither a link, which moving would replace, nor a device is one.
+// open opens the file. It refuses a symbolic link, which moving would replace, and a device.
 func (f file) open() (*os.File, error) {
 	info, err := os.Lstat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("no checkpoint is kept there: see that the path is right, or make the file with Begin: %w", err)
+		return nil,
+			fmt.Errorf("no checkpoint is kept there: see that the path is right, or make the file with Begin: %w", err)
 	case err != nil:
 		return nil, err
 	case info.Mode()&fs.ModeSymlink != 0:
@@ -45,7 +48,7 @@ func (f file) open() (*os.File, error) {
 	return os.Open(f.path)
 }
 
-// read gives the note and the size that it is of.
+// read returns the note and the size of the log in it.
 func (f file) read() ([]byte, uint64, error) {
 	h, err := f.open()
 	if err != nil {
@@ -63,7 +66,8 @@ func (f file) read() ([]byte, uint64, error) {
 	return b, size, nil
 }
 
-// lock opens the file and takes its lock, which is of the file that has the path when the lock is there, and not of one that had it before.
+// lock opens the file and takes its lock. It returns only if the locked file still has the path:
+// another auditor may have replaced it in between.
 func (f file) lock(ctx context.Context) (*os.File, error) {
 	ended := ctx
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -81,7 +85,7 @@ func (f file) lock(ctx context.Context) (*os.File, error) {
 			return h, nil
 		}
 		if held {
-			unlock(h) // that of a file which another auditor has replaced
+			unlock(h) // another auditor has replaced this file
 			continue
 		}
 		h.Close()
@@ -99,14 +103,15 @@ func (f file) lock(ctx context.Context) (*os.File, error) {
 	}
 }
 
-// is tells whether the path is still that of an open file.
+// is reports whether an open file still has the path.
 func (f file) is(h *os.File) bool {
 	a, err := h.Stat()
 	b, berr := os.Lstat(f.path)
 	return err == nil && berr == nil && os.SameFile(a, b)
 }
 
-// write puts a note on stable storage beside the file, and then has it take its place.
+// write puts a note on stable storage in a temporary file of the same directory, and calls place
+// with its name.
 func (f file) write(note []byte, mode fs.FileMode, place func(from string) error) error {
 	dir, err := os.Open(filepath.Dir(f.path))
 	if err != nil {
@@ -143,14 +148,14 @@ func (f file) write(note []byte, mode fs.FileMode, place func(from string) error
 	return err
 }
 
-// rename takes the place of what is there.
+// rename replaces the file.
 func (f file) rename(from string) error { return os.Rename(from, f.path) }
 
-// link takes a place where nothing is.
+// link makes the file, and fails if there is one.
 func (f file) link(from string) error {
 	if err := os.Link(from, f.path); err != nil {
 		return err
 	}
-	os.Remove(from) // what is left of it if not is another name of the file
+	os.Remove(from) // if that fails, the file has a second name
 	return nil
 }

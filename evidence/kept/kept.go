@@ -12,7 +12,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// Begin makes the file, for its owner alone, of the checkpoint of a report that is a success. What is there already stays, and is an error.
+// Begin makes the file from the checkpoint of r, which must be a success. Only its owner may read
+// and write the file. If there is a file already, Begin leaves it alone and returns an error.
 func Begin(path string, r evidence.Report) error { return file{path: path}.begin(r) }
 
 func (f file) begin(r evidence.Report) error {
@@ -27,7 +28,8 @@ func (f file) begin(r evidence.Report) error {
 	}
 	err := f.write(r.Checkpoint, 0o600, f.link)
 	if errors.Is(err, fs.ErrExist) {
-		return f.wrong(fmt.Errorf("it is there already, and Verify moves it forward; for another log give another path: %w", err))
+		return f.wrong(fmt.Errorf("it is there already, and Verify moves it forward; for another log give "+
+			"another path: %w", err))
 	}
 	if err != nil {
 		return f.wrong(fmt.Errorf("it cannot be made: %w", err))
@@ -35,19 +37,23 @@ func (f file) begin(r evidence.Report) error {
 	return nil
 }
 
-// Verify is evidence.Verify with Options.Last from the file, which it moves forward. Where the file is at fault, or cannot be moved, the error has
-// its path, and there is no success. It may be called by many goroutines at once.
+// Verify calls evidence.Verify with Options.Last from the file, and moves the file forward. If the
+// file is at fault or cannot be moved, the error names its path and the report is not a success.
+// Verify may be called by many goroutines at once.
 func Verify(ctx context.Context, path string, r io.ReaderAt, size int64, o evidence.Options) (evidence.Report, error) {
-	return file{path: path}.verify(ctx, o, func(o evidence.Options) (evidence.Report, error) { return evidence.Verify(ctx, r, size, o) })
+	return file{path: path}.verify(ctx, o,
+		func(o evidence.Options) (evidence.Report, error) { return evidence.Verify(ctx, r, size, o) })
 }
 
-// VerifyStore is Verify of a log where it is kept, by evidence.VerifyStore.
+// VerifyStore is like Verify for a log in its store: it calls evidence.VerifyStore.
 func VerifyStore(ctx context.Context, path string, s proofgraph.Store, o evidence.Options) (evidence.Report, error) {
-	return file{path: path}.verify(ctx, o, func(o evidence.Options) (evidence.Report, error) { return evidence.VerifyStore(ctx, s, o) })
+	return file{path: path}.verify(ctx, o,
+		func(o evidence.Options) (evidence.Report, error) { return evidence.VerifyStore(ctx, s, o) })
 }
 
-// verify does what Verify does, of whatever is verified.
-func (f file) verify(ctx context.Context, o evidence.Options, verify func(evidence.Options) (evidence.Report, error)) (evidence.Report, error) {
+// verify does what Verify promises, with a function that verifies a pack or a store.
+func (f file) verify(ctx context.Context, o evidence.Options,
+	verify func(evidence.Options) (evidence.Report, error)) (evidence.Report, error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
@@ -66,7 +72,7 @@ func (f file) verify(ctx context.Context, o evidence.Options, verify func(eviden
 		report, err := verify(o)
 		if err != nil {
 			if report.Fault != nil && report.Fault.Check == evidence.ErrInput && report.Fault.Field == "Last" {
-				err = f.wrong(err) // it is no note of this log
+				err = f.wrong(err) // it is not a note of this log
 			}
 			return report, err
 		}
@@ -76,7 +82,7 @@ func (f file) verify(ctx context.Context, o evidence.Options, verify func(eviden
 		size, err := sizeOf(report.Checkpoint)
 		switch {
 		case err != nil:
-			return evidence.Report{}, f.wrong(err) // cannot be: it was verified
+			return evidence.Report{}, f.wrong(err) // cannot happen: it was verified
 		case size <= at:
 			return report, nil
 		}
@@ -87,11 +93,12 @@ func (f file) verify(ctx context.Context, o evidence.Options, verify func(eviden
 		case moved:
 			return report, nil
 		}
-		// Another auditor has moved it, and what he keeps counts.
+		// Another auditor has moved the file, and their checkpoint counts.
 	}
 }
 
-// advance puts a note in the place of the one that is there, and tells whether that was still the one that the caller has read.
+// advance replaces the note was by now. It reports whether the file still held was; if it did not,
+// it is unchanged.
 func (f file) advance(ctx context.Context, was, now []byte) (bool, error) {
 	lock, err := f.lock(ctx)
 	if err != nil {
@@ -114,7 +121,7 @@ func (f file) advance(ctx context.Context, was, now []byte) (bool, error) {
 
 var errNoPath = errors.New("kept: no path was given: say which file has the checkpoint")
 
-// maxNote is how many bytes a signed note may have, as package note has it.
+// maxNote is the largest signed note in bytes, as in package note.
 const maxNote = 1_000_000
 
 func sizeOf(note []byte) (uint64, error) {

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/evidence"
 )
 
@@ -31,14 +34,10 @@ func TestForward(t *testing.T) {
 	}
 	same := f.print(t)
 	check(a, evidence.Fresh, a, 0o600)
-	if f.print(t) != same {
-		t.Error("there was nothing to write, and it was written")
-	}
+	assert.Equal(t, same, f.print(t), "there was nothing to write, and it was written")
 	check(b, evidence.Fresh, b, 0o600)
 	check(a, evidence.Stale, b, 0o600)
-	if err := os.Chmod(f.path, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(f.path, 0o640))
 	umask := syscall.Umask(0o077)
 	defer syscall.Umask(umask)
 	check(c, evidence.Fresh, c, 0o640)
@@ -67,18 +66,21 @@ func TestStore(t *testing.T) {
 		{"diverged", fork, c.o, evidence.Diverged, c},
 	} {
 		r, err := VerifyStore(t.Context(), f.path, x.p.store, x.o)
-		if err != nil || r.History != x.history || r.Success(evidence.Logged) != (x.history == evidence.Fresh && x.o.Trust != nil) {
+		if err != nil || r.History != x.history || r.Success(evidence.Logged) != (x.history == evidence.Fresh &&
+			x.o.Trust != nil) {
 			t.Errorf("%s: %v, %v", x.name, r, err)
 		}
 		f.mustHold(t, x.holds, 0o600)
 	}
-	if r, err := VerifyStore(t.Context(), f.path, nil, c.o); !errors.Is(err, evidence.ErrInput) || r.Level != evidence.Invalid {
+	if r, err := VerifyStore(t.Context(), f.path, nil, c.o); !errors.Is(err, evidence.ErrInput) ||
+		r.Level != evidence.Invalid {
 		t.Errorf("of no store: %v, %v", r, err)
 	}
 	f.mustHold(t, c, 0o600)
 }
 
-// TestUnchanged: whatever is not a success that goes on from what is kept leaves the file as it was, to the byte.
+// TestUnchanged: whatever is not a success that goes on from what is kept leaves the file as it
+// was, to the byte.
 func TestUnchanged(t *testing.T) {
 	a, b, c, same, fork := story(t)
 	other := packs(t, "example.test/other", "no.tool", 20)[0]
@@ -92,7 +94,8 @@ func TestUnchanged(t *testing.T) {
 	end()
 	says := func(text string) func(evidence.Report, error) bool {
 		return func(r evidence.Report, err error) bool {
-			return err != nil && strings.HasPrefix(err.Error(), "kept: ") && strings.Contains(err.Error(), "log.checkpoint: ") &&
+			return err != nil && strings.HasPrefix(err.Error(), "kept: ") && strings.Contains(err.Error(),
+				"log.checkpoint: ") &&
 				strings.Contains(err.Error(), text)
 		}
 	}
@@ -115,19 +118,25 @@ func TestUnchanged(t *testing.T) {
 		"stale":               {p: a, want: history(evidence.Stale)},
 		"diverged":            {p: fork, want: history(evidence.Diverged)},
 		"diverged, same size": {p: same, want: history(evidence.Diverged)},
-		"same":                {p: b, want: func(r evidence.Report, err error) bool { return err == nil && r.Success(evidence.Logged) }},
-		"invalid":             {p: flipped, want: func(r evidence.Report, err error) bool { return r.Fault != nil && errors.Is(err, r.Fault.Check) }},
-		"unpinned":            {p: unpinned, want: func(r evidence.Report, err error) bool { return err == nil && r.Signer == evidence.Unpinned }},
+		"same": {p: b,
+			want: func(r evidence.Report, err error) bool { return err == nil && r.Success(evidence.Logged) }},
+		"invalid": {p: flipped,
+			want: func(r evidence.Report, err error) bool { return r.Fault != nil && errors.Is(err, r.Fault.Check) }},
+		"unpinned": {p: unpinned,
+			want: func(r evidence.Report, err error) bool { return err == nil && r.Signer == evidence.Unpinned }},
 		"below what was asked": {p: c,
-			verify: report(evidence.Report{Level: evidence.Intact, Asked: evidence.Logged, History: evidence.Fresh, Signer: evidence.Trusted}),
-			want:   func(r evidence.Report, err error) bool { return err == nil && r.Level == evidence.Intact }},
-		"no history": {p: c, verify: report(evidence.Report{Level: evidence.Logged, Asked: evidence.Logged, Signer: evidence.Trusted}),
-			want: func(r evidence.Report, err error) bool { return err == nil && r.History == evidence.None }},
+			verify: report(evidence.Report{Level: evidence.Intact, Asked: evidence.Logged, History: evidence.Fresh,
+				Signer: evidence.Trusted}),
+			want: func(r evidence.Report, err error) bool { return err == nil && r.Level == evidence.Intact }},
+		"no history": {p: c,
+			verify: report(evidence.Report{Level: evidence.Logged, Asked: evidence.Logged, Signer: evidence.Trusted}),
+			want:   func(r evidence.Report, err error) bool { return err == nil && r.History == evidence.None }},
 		"a failure with a report": {p: c, verify: func(o evidence.Options) (evidence.Report, error) {
 			r, err := evidence.Verify(t.Context(), bytes.NewReader(c.bytes), int64(len(c.bytes)), o)
 			return r, errors.Join(err, errDisk)
 		}, want: func(_ evidence.Report, err error) bool { return errors.Is(err, errDisk) }},
-		"ended": {p: cancelled, ctx: ended, want: func(_ evidence.Report, err error) bool { return errors.Is(err, context.Canceled) }},
+		"ended": {p: cancelled, ctx: ended,
+			want: func(_ evidence.Report, err error) bool { return errors.Is(err, context.Canceled) }},
 		"ended when it was verified": {p: c, ctx: ended, verify: func(o evidence.Options) (evidence.Report, error) {
 			return evidence.Verify(t.Context(), bytes.NewReader(c.bytes), int64(len(c.bytes)), o)
 		}, want: says("cannot be kept: context canceled")},
@@ -136,26 +145,29 @@ func TestUnchanged(t *testing.T) {
 		"another origin asked": {p: pack{bytes: c.bytes, o: other.o}, made: hold(other.note),
 			want: says("of the origin example.test/other, not example.test/log")},
 
-		"nothing":           {p: c, made: unlike, want: says("or make the file with Begin")},
-		"empty":             {p: c, made: hold(nil), want: says("what is there is no checkpoint")},
-		"garbage":           {p: c, made: hold([]byte("garbage")), want: says("what is there is no checkpoint")},
-		"half a note":       {p: c, made: hold(a.note[:len(a.note)/2]), want: says("what is there is no checkpoint")},
-		"two notes":         {p: c, made: hold(append(bytes.Clone(a.note), b.note...)), want: says("what is there is no checkpoint")},
-		"long":              {p: c, made: hold(append(bytes.Clone(a.note), make([]byte, 2<<20)...)), want: says("more than 1,000,000 bytes")},
-		"a directory":       {p: c, made: func(path string) error { return os.Mkdir(path, 0o700) }, want: says("not a regular file")},
-		"a pipe":            {p: c, made: func(path string) error { return syscall.Mkfifo(path, 0o600) }, want: says("not a regular file")},
+		"nothing":     {p: c, made: unlike, want: says("or make the file with Begin")},
+		"empty":       {p: c, made: hold(nil), want: says("what is there is no checkpoint")},
+		"garbage":     {p: c, made: hold([]byte("garbage")), want: says("what is there is no checkpoint")},
+		"half a note": {p: c, made: hold(a.note[:len(a.note)/2]), want: says("what is there is no checkpoint")},
+		"two notes": {p: c, made: hold(append(bytes.Clone(a.note), b.note...)),
+			want: says("what is there is no checkpoint")},
+		"long": {p: c, made: hold(append(bytes.Clone(a.note), make([]byte, 2<<20)...)),
+			want: says("more than 1,000,000 bytes")},
+		"a directory": {p: c, made: func(path string) error { return os.Mkdir(path, 0o700) },
+			want: says("not a regular file")},
+		"a pipe": {p: c, made: func(path string) error { return syscall.Mkfifo(path, 0o600) },
+			want: says("not a regular file")},
 		"a link":            {p: c, made: link(a.note), want: says("a symbolic link")},
 		"a link to nothing": {p: c, made: link(nil), want: says("a symbolic link")},
-		"a line that does not verify": {p: c, made: hold(forged(t, a, b)), want: func(r evidence.Report, err error) bool {
-			return errors.Is(err, evidence.ErrInput) && says("a line of a log key does not verify")(r, err)
-		}},
+		"a line that does not verify": {p: c, made: hold(forged(t, a, b)),
+			want: func(r evidence.Report, err error) bool {
+				return errors.Is(err, evidence.ErrInput) && says("a line of a log key does not verify")(r, err)
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := begun(t, b)
 			if x.made != nil {
-				if err := errors.Join(os.Remove(f.path), x.made(f.path)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, errors.Join(os.Remove(f.path), x.made(f.path)))
 			}
 			if x.ctx == nil {
 				x.ctx = t.Context()
@@ -172,9 +184,7 @@ func TestUnchanged(t *testing.T) {
 			if !x.want(r, err) || err != nil && r.Level != evidence.Invalid && !errors.Is(err, errDisk) {
 				t.Errorf("%v, %v", r, err)
 			}
-			if is := f.print(t); is != was {
-				t.Errorf("was %s\nis  %s", was, is)
-			}
+			assert.Equal(t, was, f.print(t), "was %s\nis", was)
 			f.mustBeAlone(t, len(list))
 		})
 	}
@@ -218,36 +228,31 @@ func TestBegin(t *testing.T) {
 	a, b, _, _, _ := story(t)
 	good := verified(t, b)
 	unpinned, low, bare, garbage := good, good, good, good
-	unpinned.Signer, low.Level, bare.Checkpoint, garbage.Checkpoint = evidence.Unpinned, evidence.Intact, nil, []byte("garbage")
+	unpinned.Signer, low.Level, bare.Checkpoint, garbage.Checkpoint = evidence.Unpinned, evidence.Intact, nil,
+		[]byte("garbage")
 	stale := good
 	stale.History = evidence.Stale
-	for name, r := range map[string]evidence.Report{"zero": {}, "unpinned": unpinned, "low": low, "stale": stale, "bare": bare, "garbage": garbage} {
+	for name, r := range map[string]evidence.Report{"zero": {}, "unpinned": unpinned, "low": low, "stale": stale,
+		"bare": bare, "garbage": garbage} {
 		f := file{path: filepath.Join(t.TempDir(), "x")}
-		if err := Begin(f.path, r); err == nil {
-			t.Errorf("%s: begun", name)
-		}
+		assert.Error(t, Begin(f.path, r), "%s: begun", name)
 		f.mustBeAlone(t, 0)
 	}
-	for name, made := range map[string]func(string) error{"a note": hold(a.note), "nothing": hold(nil), "a link": link(a.note),
+	for name, made := range map[string]func(string) error{"a note": hold(a.note), "nothing": hold(nil),
+		"a link":            link(a.note),
 		"a link to nothing": link(nil),
 		"a directory":       func(path string) error { return os.Mkdir(path, 0o700) }} {
 		f := file{path: filepath.Join(t.TempDir(), "sub", "x")}
-		if err := errors.Join(os.Mkdir(filepath.Dir(f.path), 0o700), made(f.path)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(os.Mkdir(filepath.Dir(f.path), 0o700), made(f.path)))
 		was := f.print(t)
 		if err := Begin(f.path, good); !errors.Is(err, fs.ErrExist) || f.print(t) != was {
 			t.Errorf("%s: %v", name, err)
 		}
 		f.mustBeAlone(t, 1)
 	}
-	if err := Begin(filepath.Join(t.TempDir(), "no", "such"), good); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, Begin(filepath.Join(t.TempDir(), "no", "such"), good), fs.ErrNotExist)
 	t.Chdir(t.TempDir()) // where the file would be whose path is ""
-	if err := Begin("", good); !errors.Is(err, errNoPath) {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, Begin("", good), errNoPath)
 	if r, err := a.verify(t.Context(), file{}); !errors.Is(err, errNoPath) || r.Level != evidence.Invalid {
 		t.Error(r, err)
 	}
@@ -262,17 +267,13 @@ func TestHeld(t *testing.T) {
 	a, b, _, _, _ := story(t)
 	f := begun(t, a)
 	h, err := f.lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err = f.verify(ctx, b.o, func(o evidence.Options) (evidence.Report, error) {
 		defer cancel()
 		return evidence.Verify(ctx, bytes.NewReader(b.bytes), int64(len(b.bytes)), o)
 	})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("ended while it waited: %v", err)
-	}
+	assert.ErrorIs(t, err, context.Canceled, "ended while it waited")
 	defer func(was time.Duration) { patience = was }(patience)
 	patience = time.Millisecond
 	if r, err := b.verify(t.Context(), f); !errors.Is(err, errHeld) || r.Level != evidence.Invalid {

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// tryLock takes the exclusive lock of a file unless somebody else has it. The system lets go of it when the process ends, however it ends.
+// tryLock takes the exclusive lock of a file, unless another process or goroutine holds it. The
+// system releases the lock when the process ends, however it ends.
 func tryLock(f *os.File) (bool, error) {
 	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
 	case nil:
@@ -19,7 +20,8 @@ func tryLock(f *os.File) (bool, error) {
 	}
 }
 
-// unlock closes the file too, which is not enough while a process that was forked just now has it as well.
+// unlock releases the lock and closes the file. Closing alone is not enough while a process that
+// was just forked has the file open as well.
 func unlock(f *os.File) {
 	syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
 	f.Close()

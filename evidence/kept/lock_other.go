@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// tryLock is refused where there is no lock that ends with its process: two auditors could move the file back.
+// tryLock refuses, because there is no lock that ends with its process: two auditors could move the
+// file back.
 func tryLock(f *os.File) (bool, error) {
 	return false, &os.PathError{Op: "lock", Path: f.Name(), Err: errors.ErrUnsupported}
 }

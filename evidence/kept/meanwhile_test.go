@@ -11,7 +11,8 @@ import (
 	"github.com/helmkernel/helm/evidence"
 )
 
-// TestMeanwhile: another auditor moves the file while a pack is verified. What he keeps then counts for it, forward, backward or beside.
+// TestMeanwhile: another auditor moves the file while a pack is verified. What he keeps then counts
+// for it, forward, backward or beside.
 func TestMeanwhile(t *testing.T) {
 	_, b, c, same, fork := story(t)
 	for name, x := range map[string]struct {
@@ -46,8 +47,8 @@ func TestMeanwhile(t *testing.T) {
 	}
 }
 
-// TestReplaced: another auditor moves the file between its opening and its lock. That lock is of a file that is no longer there, whose note is
-// the one that was read.
+// TestReplaced: another auditor moves the file between its opening and its lock. That lock is of a
+// file that is no longer there, whose note is the one that was read.
 func TestReplaced(t *testing.T) {
 	a, b, c, _, _ := story(t)
 	f := begun(t, a)

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -32,42 +34,33 @@ type pack struct {
 func key(t testing.TB, seed byte) crypto.PrivateKey {
 	t.Helper()
 	k, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{seed}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return k
 }
 
-// packs are those of one log as it grows: after each, it has n more entries. Two logs that differ in what is asked alone have one
-// beginning: genesis and policy.
+// packs are those of one log as it grows: after each, it has n more entries. Two logs that differ
+// in what is asked alone have one beginning: genesis and policy.
 func packs(t testing.TB, origin, asked string, n ...int) []pack {
 	t.Helper()
 	policy, err := guardian.Compile(contracts.Document{Name: "clock.json", Canonical: []byte(
 		`{"bundle":{"name":"clock","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"clock.read","id":"all"}],` +
 			`"tools":{"clock.read":{"effect":"read","input":{"type":"object"}}}}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	store := proofgraph.NewMemory()
 	now := time.UnixMilli(1790000000000)
-	k, err := helm.New(helm.Options{Policy: policy, Key: key(t, 1), Store: store, Origin: origin, Rand: bytes.NewReader(make([]byte, 1<<10)),
-		Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k, err := helm.New(helm.Options{Policy: policy, Key: key(t, 1), Store: store, Origin: origin,
+		Rand: bytes.NewReader(make([]byte, 1<<10)),
+		Now:  func() time.Time { return now }})
+	require.NoError(t, err)
 	var out []pack
 	for _, n := range n {
 		for range n {
 			k.Guard(t.Context(), helm.Intent{Tool: asked, Args: json.RawMessage(`{}`)})
 		}
 		c, err := k.Checkpoint(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var b bytes.Buffer
-		if err := evidence.Write(t.Context(), &b, store, key(t, 1)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, evidence.Write(t.Context(), &b, store, key(t, 1)))
 		out = append(out, pack{b.Bytes(), c.Note, evidence.Options{Trust: k.Trust(), Origin: origin}, store})
 	}
 	return out
@@ -75,7 +68,8 @@ func packs(t testing.TB, origin, asked string, n ...int) []pack {
 
 const origin = "example.test/log"
 
-// story is a log at three sizes, and another history of it, of the size of the second and of one larger than all.
+// story is a log at three sizes, and another history of it, of the size of the second and of one
+// larger than all.
 func story(t testing.TB) (a, b, c, same, fork pack) {
 	t.Helper()
 	p := packs(t, origin, "no.tool", 2, 3, 4)
@@ -106,14 +100,13 @@ func verified(t testing.TB, p pack) evidence.Report {
 func begun(t testing.TB, p pack) file {
 	t.Helper()
 	f := file{path: filepath.Join(t.TempDir(), "log.checkpoint")}
-	if err := Begin(f.path, verified(t, p)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Begin(f.path, verified(t, p)))
 	f.mustHold(t, p, 0o600)
 	return f
 }
 
-// mustHold wants the note of a pack in the file, whole, with that mode, and nothing else in the directory.
+// mustHold wants the note of a pack in the file, whole, with that mode, and nothing else in the
+// directory.
 func (f file) mustHold(t testing.TB, p pack, mode fs.FileMode) {
 	t.Helper()
 	b, err := os.ReadFile(f.path)

@@ -378,7 +378,8 @@ var imports = map[string]allowed{
 		"helm/receipts":       "how calls ended",
 		"helm/trust/registry": "the keys of its logs",
 
-		"golang.org/x/mod/sumdb/note": "signs checkpoints as others do, C2SP",
+		"github.com/stretchr/testify/require": "fails the test that wants a log",
+		"golang.org/x/mod/sumdb/note":         "signs checkpoints as others do, C2SP",
 
 		"bytes":         "packs are bytes",
 		"context":       "of a store",
@@ -400,9 +401,10 @@ var imports = map[string]allowed{
 		"testing":       "for tests alone",
 	},
 	"helm/evidence/graph": {
-		"helm/contracts":  "the entries that it reads",
-		"helm/crypto":     "are 64 digits a hash?",
-		"helm/proofgraph": "the index of entries; the store that is read",
+		"helm/contracts":        "the entries that it reads",
+		"helm/crypto":           "are 64 digits a hash?",
+		"helm/internal/contain": "a panic in a source or a writer is an error",
+		"helm/proofgraph":       "the index of entries; the store that is read",
 
 		"bufio":         "small writes",
 		"cmp":           "the outcome, or where there is none the verdict",
@@ -412,7 +414,6 @@ var imports = map[string]allowed{
 		"io":            "graphs are written where the caller says",
 		"iter":          "entries of a source, members of a set",
 		"math/bits":     "members of a set",
-		"runtime":       "of panics in a source, the runtime's own can be shown",
 		"slices":        "sorted parents",
 		"strconv":       "indexes",
 		"strings":       "names",
