@@ -8,12 +8,16 @@ import (
 	"io"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// turns has some sessions, of as many calls each, which take turns and ask how many calls there were.
+// turns has some sessions, of as many calls each, which take turns and ask how many calls there
+// were.
 func turns(t testing.TB, sessions, calls int) *forge.Fixture {
 	d := forge.NewFixture(t)
 	for range calls {
@@ -25,7 +29,8 @@ func turns(t testing.TB, sessions, calls int) *forge.Fixture {
 	return d
 }
 
-// TestNotAgainAndAgain: sessions that need more room than there is get it, as long as there may be more, so that none is told at each question.
+// TestNotAgainAndAgain: sessions that need more room than there is get it, as long as there may be
+// more, so that none is told at each question.
 func TestNotAgainAndAgain(t *testing.T) {
 	race.Alone(t)
 	d := turns(t, 8, 40)
@@ -37,9 +42,7 @@ func TestNotAgainAndAgain(t *testing.T) {
 	for _, limit := range []int{8_000, 1 << 20} {
 		v := newVerifier(t.Context(), Options{Trust: d.Trust})
 		v.stories.most, v.stories.limit = 8_000, limit
-		if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, v.inPack(bytes.NewReader(pack), int64(len(pack))))
 		t.Logf("limit %d: %d entries read again, of %d; room %d", limit, v.stories.reread, v.size(), v.stories.most)
 		if many := v.stories.reread > 10*v.size(); many != (limit == 8_000) {
 			t.Errorf("limit %d: %d entries were read again, of %d", limit, v.stories.reread, v.size())
@@ -75,7 +78,8 @@ func (c *canceling) ReadAt(b []byte, at int64) (int, error) {
 	return c.ReaderAt.ReadAt(b, at)
 }
 
-// TestEndsWhileToldAgain: Verify ends with its context, wherever it is, and that is no fault of the pack.
+// TestEndsWhileToldAgain: Verify ends with its context, wherever it is, and that is no fault of the
+// pack.
 func TestEndsWhileToldAgain(t *testing.T) {
 	race.Alone(t)
 	d := forge.NewFixture(t)
@@ -103,9 +107,7 @@ func TestEndsWhileToldAgain(t *testing.T) {
 	}
 
 	v := newVerifier(t.Context(), Options{Trust: d.Trust})
-	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, v.inPack(bytes.NewReader(pack), int64(len(pack))))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	v.ctx, v.chain("s1").story = ctx, nil
@@ -115,20 +117,18 @@ func TestEndsWhileToldAgain(t *testing.T) {
 	}
 }
 
-// TestAskedWhatCannotBeRead: questions that follow one which failed are answered, and their answers are of no use.
+// TestAskedWhatCannotBeRead: questions that follow one which failed are answered, and their answers
+// are of no use.
 func TestAskedWhatCannotBeRead(t *testing.T) {
 	d := turns(t, 1, 3)
 	d.Checkpoint()
 	pack := d.Pack(Write)
 	v := newVerifier(t.Context(), Options{Trust: d.Trust})
-	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, v.inPack(bytes.NewReader(pack), int64(len(pack))))
 	v.pack.r, v.second, v.chain("s0").story = gone{}, nil, nil
 	p := v.past(v.chain("s0"), new(contracts.Inputs))
-	if _, err := p.Receipt("look", forge.ValuesOf(t, `{"/path":"/a"}`)); err == nil {
-		t.Error("an answer of nothing")
-	}
+	_, err := p.Receipt("look", forge.ValuesOf(t, `{"/path":"/a"}`))
+	assert.Error(t, err, "an answer of nothing")
 	if p.trouble == nil || !errors.Is(p.trouble, errDisk) {
 		t.Errorf("no trouble: %v", p.trouble)
 	}

@@ -18,7 +18,8 @@ func fixturePolicy(version int, more, rules string) string {
 	return fmt.Sprintf(`{"bundle":{"name":"shop","version":%d},"helm":"policy/v1","layer":"P1",%s`+
 		`"rules":[%s{"allow":["buy","look"],"id":"all"}],"tools":{`+
 		`"buy":{"effect":"write","input":{"properties":{"n":{"type":"integer"},"of":{"type":"string"}},"required":["n"],"type":"object"}},`+
-		`"look":{"effect":"read","input":{"properties":{"of":{"type":"string"}},"required":["of"],"type":"object"}}}}`, version, more, rules)
+		`"look":{"effect":"read","input":{"properties":{"of":{"type":"string"}},"required":["of"],"type":"object"}}}}`,
+		version, more, rules)
 }
 
 // money is a budget of so much, of what is bought.
@@ -63,7 +64,8 @@ func (s fixture) tells(want string, docs ...string) {
 	}
 }
 
-// TestBackTestBalances: what the candidate allows is charged to its own budgets, as the log went on.
+// TestBackTestBalances: what the candidate allows is charged to its own budgets, as the log went
+// on.
 func TestBackTestBalances(t *testing.T) {
 	race.Alone(t)
 	small := `{"deny":"buy","id":"small","when":{"arg":"/n","lt":5}},`
@@ -98,7 +100,8 @@ func TestBackTestBalances(t *testing.T) {
 		s.buy(9) // 8
 		s.tells("-5"+over+"; -8"+over, fixturePolicy(2, money("new", 18, ""), ""))
 		s.tells("", fixturePolicy(2, money("new", 18, refunded), ""))
-		s.tells("-3"+over+"; -5"+over, fixturePolicy(2, money("new", 17, refunded), "")) // what did not run gives nothing back
+		// what did not run gives nothing back
+		s.tells("-3"+over+"; -5"+over, fixturePolicy(2, money("new", 17, refunded), ""))
 	})
 	t.Run("what the log gave back, and the candidate does not", func(t *testing.T) {
 		s := newFixture(t, fixturePolicy(1, money("old", 20, refunded), ""))
@@ -121,7 +124,8 @@ func TestBackTestBalances(t *testing.T) {
 		s.buy(4).Ran(`1`)                          // 2
 		s.buy(4).Failed(contracts.ReasonToolError) // 4
 		s.buy(9).Ran(`1`)                          // 6
-		s.tells("-2 POLICY_VIOLATION P1:shop:small; -4 POLICY_VIOLATION P1:shop:small", fixturePolicy(2, money("new", 9, refunded), small))
+		s.tells("-2 POLICY_VIOLATION P1:shop:small; -4 POLICY_VIOLATION P1:shop:small",
+			fixturePolicy(2, money("new", 9, refunded), small))
 	})
 	t.Run("windows and people", func(t *testing.T) {
 		s := newFixture(t, plain)
@@ -138,17 +142,20 @@ func TestBackTestBalances(t *testing.T) {
 		asks := `"requires":[{"id":"asked","tools":["buy"],"when":{"arg":"/n","gt":5},"all":[{"approval":{"roles":["lead"]}}]}],`
 		s := newFixture(t, fixturePolicy(1, asks, ""))
 		d := &forge.Fixture{Maker: s.Maker, Session: "s1", Who: forge.Reader}
-		c := d.Denied(contracts.ReasonApprovalRequired, d.Ask("buy", `{"n":9}`))                   // 2
-		d.Allowed(d.Ask("buy", `{"n":9}`, d.Approve(forge.SeedA, *c.Why.Pending))).Ran(`1`)        // 3
-		s.buy(4).Ran(`1`)                                                                          // 5
-		s.tells("?3 APPROVAL_INVALID P1:shop:asked", fixturePolicy(2, money("new", 13, "")+asks, "")) // people say yes again, and then it runs
+		c := d.Denied(contracts.ReasonApprovalRequired, d.Ask("buy", `{"n":9}`))            // 2
+		d.Allowed(d.Ask("buy", `{"n":9}`, d.Approve(forge.SeedA, *c.Why.Pending))).Ran(`1`) // 3
+		s.buy(4).Ran(`1`)                                                                   // 5
+		// people say yes again, and then it runs
+		s.tells("?3 APPROVAL_INVALID P1:shop:asked", fixturePolicy(2, money("new", 13, "")+asks, ""))
 		s.tells("?3 APPROVAL_INVALID P1:shop:asked; -5"+over, fixturePolicy(2, money("new", 12, "")+asks, ""))
-		s.tells("~2"+over+"; -3"+over, fixturePolicy(2, money("new", 8, "")+asks, "")) // nobody is asked for what cannot be
+		// nobody is asked for what cannot be
+		s.tells("~2"+over+"; -3"+over, fixturePolicy(2, money("new", 8, "")+asks, ""))
 		s.tells("+2 ALLOW; -3"+over+"; -5"+over, fixturePolicy(2, money("new", 9, ""), ""))
 	})
 }
 
-// TestBackTestGone: a call that cannot be judged is taken to have gone as it did, with what it charged then to a budget that the candidate has.
+// TestBackTestGone: a call that cannot be judged is taken to have gone as it did, with what it
+// charged then to a budget that the candidate has.
 func TestBackTestGone(t *testing.T) {
 	race.Alone(t)
 	for name, gone := range map[string]func(m *forge.Model){
@@ -173,16 +180,18 @@ func TestBackTestGone(t *testing.T) {
 					c.Failed(x.reason)
 				}
 				s.Use(fixturePolicy(2, money("old", 100, refunded), "")) // 4
-				s.buy(9).Ran(`1`)                                     // 5
+				s.buy(9).Ran(`1`)                                        // 5
 				s.Checkpoint()
 				m := forge.TakeApart(t, s.Pack(Write))
 				gone(m)
-				d, changes := backTested(t, m.Build(), Options{Trust: s.Trust}, forge.Compiled(t, fixturePolicy(3, money("old", x.limit, ""), "")))
+				d, changes := backTested(t, m.Build(), Options{Trust: s.Trust},
+					forge.Compiled(t, fixturePolicy(3, money("old", x.limit, ""), "")))
 				got := ""
 				for _, c := range changes {
 					got += brief(c)
 				}
-				if got != x.want || !slices.Equal(d.Unjudged, []uint64{2}) || !slices.Equal(d.Report.Replay.Entries, d.Unjudged) || d.Judged != 1 {
+				if got != x.want || !slices.Equal(d.Unjudged, []uint64{2}) ||
+					!slices.Equal(d.Report.Replay.Entries, d.Unjudged) || d.Judged != 1 {
 					t.Errorf("%s, limit %d: %s, %+v", x.reason, x.limit, got, d)
 				}
 			}
@@ -203,7 +212,8 @@ func otherEngineOf(m *forge.Model, n *forge.Node) {
 	}
 }
 
-// TestBackTestStacks: each stack of a log is a candidate for what the others judged, and says again what it said.
+// TestBackTestStacks: each stack of a log is a candidate for what the others judged, and says again
+// what it said.
 func TestBackTestStacks(t *testing.T) {
 	race.Alone(t)
 	first, second := fixturePolicy(1, money("old", 20, ""), ""), fixturePolicy(2, money("old", 10, ""), "")
@@ -218,7 +228,8 @@ func TestBackTestStacks(t *testing.T) {
 	s.tells("+7 ALLOW; +9 ALLOW", first)
 	s.tells("~9 BUDGET_EXCEEDED P1:shop:old", second)
 	// a candidate is the whole stack
-	s.tells("-2 POLICY_VIOLATION P2:task:only; -5 POLICY_VIOLATION P2:task:only; ~7 POLICY_VIOLATION P2:task:only", first, task)
+	s.tells("-2 POLICY_VIOLATION P2:task:only; -5 POLICY_VIOLATION P2:task:only; ~7 POLICY_VIOLATION P2:task:only",
+		first, task)
 	s.tells("-2 BUDGET_EXCEEDED P1:shop:old; +7 ALLOW; +9 ALLOW", fixturePolicy(3, money("old", 8, ""), ""))
 
 	s = newFixture(t, fixturePolicy(1, "", `{"deny":"buy","id":"small","when":{"arg":"/n","lt":5}},`))
@@ -232,7 +243,8 @@ func TestBackTestStacks(t *testing.T) {
 	s.tells("+2 ALLOW; -7 BUDGET_EXCEEDED P1:shop:old", second)
 }
 
-// TestBackTestMemory: a change takes 8 bytes, and none where nobody asks for it; of charges are held those of open calls.
+// TestBackTestMemory: a change takes 8 bytes, and none where nobody asks for it; of charges are
+// held those of open calls.
 func TestBackTestMemory(t *testing.T) {
 	race.Alone(t)
 	const n = 1 << 20
@@ -260,7 +272,8 @@ func TestBackTestMemory(t *testing.T) {
 	pack := s.Pack(Write)
 	v := newVerifier(t.Context(), Options{Trust: s.Trust})
 	b := v.judgesBy(forge.Compiled(t, fixturePolicy(2, money("new", 100, ""), "")), false)
-	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil || b.found.Allowed != 5 || len(b.spent) != 1 {
+	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil || b.found.Allowed != 5 ||
+		len(b.spent) != 1 {
 		t.Errorf("%+v, %d calls are held, %v", b.found, len(b.spent), err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/forge"
@@ -22,8 +24,9 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A dice makes policies and calls at random. In all its policies ping is allowed to everyone, and so is the past that others ask for: what a call
-// leaves to later ones, but for balances, is the same under each of them.
+// A dice makes policies and calls at random. In all its policies ping is allowed to everyone, and
+// so is the past that others ask for: what a call leaves to later ones, but for balances, is the
+// same under each of them.
 type generator struct{ *rand.Rand }
 
 func (d generator) one(list ...string) string { return list[d.IntN(len(list))] }
@@ -66,13 +69,16 @@ func (d generator) stack(version int, filled bool) (docs []string) {
 	}
 	allows := d.some(`{"id":"a1","allow":"read","when":{"caller":"roles","has":"reader"}}`,
 		`{"id":"a2","allow":["read","write"],"when":{"caller":"roles","has":"writer"}}`,
-		`{"id":"a3","allow":"write","when":{"arg":"/amount","lt":80}}`, `{"id":"a4","allow":"read","when":{"arg":"/path","ne":"/srv/c"}}`)
+		`{"id":"a3","allow":"write","when":{"arg":"/amount","lt":80}}`,
+		`{"id":"a4","allow":"read","when":{"arg":"/path","ne":"/srv/c"}}`)
 	denies := d.some(`{"id":"d1","deny":"read","when":{"arg":"/path","within":["/srv/secret"]}}`,
 		`{"id":"d2","deny":"read","when":{"arg":"/n","gt":20,"absent":false}}`,
 		`{"id":"d3","deny":["read","write"],"when":{"caller":"tenant","eq":"evil","absent":true}}`,
 		`{"id":"d4","deny":"write","unless":{"time":"utc","in":["Mon-Fri 06:00-22:00"]}}`,
-		`{"id":"d5","deny":"write","when":{"arg":"/amount","ge":60}}`, `{"id":"d6","deny":"write","when":{"session":"calls","of":"ping","lt":2}}`,
-		`{"id":"d7","deny":"read","unless":{"receipt":"ping","same":["/path"]}}`, `{"id":"d8","deny":"write","unless":{"receipt":"ping","max_age":"12h"}}`)
+		`{"id":"d5","deny":"write","when":{"arg":"/amount","ge":60}}`,
+		`{"id":"d6","deny":"write","when":{"session":"calls","of":"ping","lt":2}}`,
+		`{"id":"d7","deny":"read","unless":{"receipt":"ping","same":["/path"]}}`,
+		`{"id":"d8","deny":"write","unless":{"receipt":"ping","max_age":"12h"}}`)
 	rules := denies + "," + allows
 	if d.once(4) {
 		rules = allows + "," + denies
@@ -86,26 +92,31 @@ func (d generator) stack(version int, filled bool) (docs []string) {
 	if d.once(3) {
 		requires = ""
 	}
-	docs = append(docs, fmt.Sprintf(`{"helm":"policy/v1","layer":"P1","bundle":{"name":"files","version":%d},%s"requires":[%s],"rules":[%s],"tools":{`+
-		`"ping":{"effect":"read","input":{"type":"object","required":["path"],"properties":{"path":{"type":"string"}}}},`+
-		`"read":{"effect":"read","input":{"type":"object","required":["path"],"properties":{"path":{"type":"string"},"n":{"type":"integer"%s}}}%s},`+
-		`"write":{"effect":"write","risk":%q,"limits":{"args":%q},"input":{"type":"object",`+
-		`"required":["amount","path"],"properties":{"path":{"type":"string"},"amount":{"type":"number"},"note":{"type":"string"}}}}}}`,
-		version, d.budgets("b"), requires, rules, number,
-		d.one("", `,"scope":[{"arg":"/path","within":["/srv"]}]`, `,"scope":[{"arg":"/path","within":["/srv/a","/srv/b"]}]`),
-		d.one("low", "medium", "high"), d.one("1KiB", "2KiB")))
+	docs = append(docs,
+		fmt.Sprintf(`{"helm":"policy/v1","layer":"P1","bundle":{"name":"files","version":%d},%s"requires":[%s],"rules":[%s],"tools":{`+
+			`"ping":{"effect":"read","input":{"type":"object","required":["path"],"properties":{"path":{"type":"string"}}}},`+
+			`"read":{"effect":"read","input":{"type":"object","required":["path"],"properties":{"path":{"type":"string"},"n":{"type":"integer"%s}}}%s},`+
+			`"write":{"effect":"write","risk":%q,"limits":{"args":%q},"input":{"type":"object",`+
+			`"required":["amount","path"],"properties":{"path":{"type":"string"},"amount":{"type":"number"},"note":{"type":"string"}}}}}}`,
+			version, d.budgets("b"), requires, rules, number,
+			d.one("", `,"scope":[{"arg":"/path","within":["/srv"]}]`,
+				`,"scope":[{"arg":"/path","within":["/srv/a","/srv/b"]}]`),
+			d.one("low", "medium", "high"), d.one("1KiB", "2KiB")))
 	if d.once(2) {
-		docs = append(docs, fmt.Sprintf(`{"helm":"policy/v1","layer":"P0","name":"floor","version":%d,"profile":{"effects":[%s]},`+
-			`"ceilings":{"risk":%q},%s"rules":[%s]}`, version,
-			d.one(`"read"`, `"read","write"`, `"read","write"`), d.one("low", "medium", "high", "high"), d.budgets("f"),
-			d.some(`{"id":"f1","deny":"write","when":{"arg":"/amount","gt":40}}`,
-				`{"id":"f2","deny":{"egress":true},"unless":{"caller":"roles","has":"writer"}}`)))
+		docs = append(docs,
+			fmt.Sprintf(`{"helm":"policy/v1","layer":"P0","name":"floor","version":%d,"profile":{"effects":[%s]},`+
+				`"ceilings":{"risk":%q},%s"rules":[%s]}`, version,
+				d.one(`"read"`, `"read","write"`, `"read","write"`), d.one("low", "medium", "high", "high"),
+				d.budgets("f"),
+				d.some(`{"id":"f1","deny":"write","when":{"arg":"/amount","gt":40}}`,
+					`{"id":"f2","deny":{"egress":true},"unless":{"caller":"roles","has":"writer"}}`)))
 	}
 	if d.once(2) {
 		docs = append(docs, fmt.Sprintf(`{"helm":"policy/v1","layer":"P2","name":"task","for":{%s},%s%s"rules":[%s]}`,
 			d.one(`"session":"s1"`, `"caller":"ada"`, `"tenant":"acme"`, `"tenant":"acme","session":"s2"`),
 			d.one(`"only":["ping","read"],`, ``), d.budgets("t"),
-			d.some(`{"id":"t1","deny":"read","when":{"arg":"/path","eq":"/srv/a"}}`, `{"id":"t2","deny":"write","when":{"arg":"/amount","lt":5}}`)))
+			d.some(`{"id":"t1","deny":"read","when":{"arg":"/path","eq":"/srv/a"}}`,
+				`{"id":"t2","deny":"write","when":{"arg":"/amount","lt":5}}`)))
 	}
 	return docs
 }
@@ -125,7 +136,8 @@ func (d generator) policy(t testing.TB, version int, filled bool) *guardian.Poli
 	return nil
 }
 
-// A trial is a call that is made of several kernels, at one time, and ends in one way: but a call that only some allow does not fail.
+// A trial is a call that is made of several kernels, at one time, and ends in one way: but a call
+// that only some allow does not fail.
 type trial struct {
 	helm.Intent
 	at    time.Time
@@ -134,35 +146,36 @@ type trial struct {
 
 func (d generator) trials(t testing.TB, n int) (list []trial) {
 	now := forge.Start.Time()
-	grant, err := contracts.Delegation{Delegate: "agent", Delegator: "ada", Expires: forge.Start + 1e11, Nonce: "n", NotBefore: forge.Start,
-		Only: []string{"read"}}.Sign(forge.Key(t, forge.SeedD))
+	grant, err := contracts.Delegation{Delegate: "agent", Delegator: "ada", Expires: forge.Start + 1e11, Nonce: "n",
+		NotBefore: forge.Start,
+		Only:      []string{"read"}}.Sign(forge.Key(t, forge.SeedD))
 	people := []contracts.Caller{{ID: "ada", Roles: []string{"reader"}, Tenant: "acme"},
 		{ID: "bob", Roles: []string{"reader", "writer"}, Tenant: "acme"},
 		{ID: "eve", Roles: []string{"writer"}, Tenant: "evil"}, {}}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for range n {
 		now = now.Add([]time.Duration{time.Second, time.Minute, 50 * time.Minute, 5 * time.Hour}[d.IntN(4)])
 		path, amount := d.one("/srv/a", "/srv/b", "/srv/c", "/srv/secret/x", "/etc"), d.IntN(100)
 		x := trial{at: now}
-		x.Session, x.Tool = d.one("", "s1", "s1", "s2"), d.one("ping", "ping", "read", "read", "read", "write", "write", "write", "none")
+		x.Session, x.Tool = d.one("", "s1", "s1", "s2"), d.one("ping", "ping", "read", "read", "read", "write", "write",
+			"write", "none")
 		x.Caller = people[d.IntN(len(people))]
 		args := fmt.Sprintf(`{"path":%q}`, path)
 		switch x.Tool {
 		case "read":
 			args = fmt.Sprintf(d.one(`{"path":%q}`, `{"path":%q,"n":4}`, `{"path":%q,"n":40}`), path)
 			if d.once(6) {
-				x.Caller, x.Delegation = contracts.Caller{ID: d.one("agent", "agent", "other"), Tenant: "acme"}, []contracts.Envelope{grant}
+				x.Caller, x.Delegation = contracts.Caller{ID: d.one("agent", "agent", "other"), Tenant: "acme"},
+					[]contracts.Envelope{grant}
 			}
 		case "write":
-			args = fmt.Sprintf(`{"path":%q,"amount":%d%s}`, path, amount, d.one("", "", "", ".5", ".05", `,"note":"`+strings.Repeat("n", 1500)+`"`))
+			args = fmt.Sprintf(`{"path":%q,"amount":%d%s}`, path, amount,
+				d.one("", "", "", ".5", ".05", `,"note":"`+strings.Repeat("n", 1500)+`"`))
 			if d.once(2) {
 				claims := forge.ValuesOf(t, fmt.Sprintf(`{"amount":%d}`, amount))
-				e, err := contracts.Attestation{Claims: claims, Time: contracts.TimeOf(now), Type: "dual-control"}.Sign(forge.Key(t, forge.SeedB))
-				if err != nil {
-					t.Fatal(err)
-				}
+				e, err := contracts.Attestation{Claims: claims, Time: contracts.TimeOf(now),
+					Type: "dual-control"}.Sign(forge.Key(t, forge.SeedB))
+				require.NoError(t, err)
 				x.Attestations = []contracts.Envelope{e}
 			}
 		}
@@ -180,9 +193,7 @@ func (d generator) trials(t testing.TB, n int) (list []trial) {
 func live(t testing.TB, policy *guardian.Policy, list []trial) (said []Judged, ids []string, pack []byte, o Options) {
 	t.Helper()
 	trust, err := registry.New(2, forge.StateKeys(t, 0)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var now *trial
 	driver := helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		if now.fails {
@@ -192,33 +203,30 @@ func live(t testing.TB, policy *guardian.Policy, list []trial) (said []Judged, i
 	})
 	store := proofgraph.NewMemory()
 	start := forge.Start.Time()
-	k, err := helm.New(helm.Options{Policy: policy, Key: forge.Key(t, forge.SeedK1), LogKey: forge.Key(t, forge.SeedL), Store: store, Origin: forge.Origin, Trust: trust,
+	k, err := helm.New(helm.Options{Policy: policy, Key: forge.Key(t, forge.SeedK1), LogKey: forge.Key(t, forge.SeedL),
+		Store: store, Origin: forge.Origin, Trust: trust,
 		Drivers: map[string]executor.Driver{"ping": driver, "read": driver, "write": driver}, Now: func() time.Time {
 			if now == nil {
 				return start
 			}
 			return now.at
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range list {
 		now = &list[i]
 		d, _ := k.Guard(t.Context(), now.Intent)
 		r := d.Record
 		said, ids = append(said, judgedOf(&r)), append(ids, r.ID)
 	}
-	if _, err := k.Checkpoint(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err = k.Checkpoint(t.Context())
+	require.NoError(t, err)
 	var b bytes.Buffer
-	if err := Write(t.Context(), &b, store, forge.Key(t, forge.SeedK1)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Write(t.Context(), &b, store, forge.Key(t, forge.SeedK1)))
 	return said, ids, b.Bytes(), Options{Trust: k.Trust(), Origin: forge.Origin}
 }
 
-// TestBackTestLive: what a back-test of a log says of a candidate is what a kernel with the candidate says when the same calls are made of it.
+// TestBackTestLive: what a back-test of a log says of a candidate is what a kernel with the
+// candidate says when the same calls are made of it.
 func TestBackTestLive(t *testing.T) {
 	race.Alone(t)
 	pairs := uint64(60)
@@ -250,7 +258,8 @@ func TestBackTestLive(t *testing.T) {
 				kinds[brief(changes[at])[:1]]++
 			}
 			if got != want[i] {
-				t.Errorf("pair %d, call %d, %s %s: %s, but the kernel says %s, and said %s", seed, i, list[i].Tool, list[i].Args, got, want[i], before[i])
+				t.Errorf("pair %d, call %d, %s %s: %s, but the kernel says %s, and said %s", seed, i, list[i].Tool,
+					list[i].Args, got, want[i], before[i])
 			}
 			calls++
 			reasons[string(got.Reason)]++

@@ -15,7 +15,8 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// TestBackTestPast: the past is that of the log, whatever the candidate would have let happen; what hangs on erased inputs is not judged.
+// TestBackTestPast: the past is that of the log, whatever the candidate would have let happen; what
+// hangs on erased inputs is not judged.
 func TestBackTestPast(t *testing.T) {
 	race.Alone(t)
 	seen := `"requires":[{"id":"seen","tools":["buy"],"all":[{"receipt":"look","same":{"/of":"/of"}}]}],`
@@ -39,13 +40,15 @@ func TestBackTestPast(t *testing.T) {
 	s.tells("-8 MISSING_REQUIREMENT P1:shop:seen; -16 MISSING_REQUIREMENT P1:shop:seen", buy)
 	s.tells("-2 POLICY_VIOLATION P1:shop:no; -4 POLICY_VIOLATION P1:shop:no; -8 MISSING_REQUIREMENT P1:shop:seen; "+
 		"-10 POLICY_VIOLATION P1:shop:no; -16 MISSING_REQUIREMENT P1:shop:seen",
-		strings.Replace(buy, `"rules":[`, `"rules":[{"deny":"look","id":"no","unless":{"caller":"roles","has":"owner"}},`, 1))
+		strings.Replace(buy, `"rules":[`,
+			`"rules":[{"deny":"look","id":"no","unless":{"caller":"roles","has":"owner"}},`, 1))
 	s.tells("-12 POLICY_VIOLATION P1:shop:five; -14 POLICY_VIOLATION P1:shop:five; -16 POLICY_VIOLATION P1:shop:five",
 		fixturePolicy(2, "", `{"deny":"buy","id":"five","when":{"session":"calls","ge":5}},`))
 	s.tells("-14 POLICY_VIOLATION P1:shop:three; -16 POLICY_VIOLATION P1:shop:three",
 		fixturePolicy(2, "", `{"deny":"buy","id":"three","when":{"session":"calls","of":"buy","ge":3}},`))
 
-	own := strings.Replace(buy, `"rules":[`, `"rules":[{"deny":"buy","id":"twice","when":{"receipt":"buy","same":["/of"]}},`, 1)
+	own := strings.Replace(buy, `"rules":[`,
+		`"rules":[{"deny":"buy","id":"twice","when":{"receipt":"buy","same":["/of"]}},`, 1)
 	for _, x := range []struct {
 		erased   int // what it was about may have been anything
 		docs     string
@@ -54,8 +57,9 @@ func TestBackTestPast(t *testing.T) {
 	}{
 		{10, buy, "8", []uint64{10, 12, 14, 16}},
 		{10, strings.Replace(buy, `,"same":{"/of":"/of"}`, ``, 1), "", []uint64{10}}, // any receipt will do
-		{2, buy, "", []uint64{2, 6, 8, 14, 16}},                                      // but what was bought at 12 was looked at later
-		{12, own, "816", []uint64{12, 14}},                                           // and what was looked at is known
+		// but what was bought at 12 was looked at later
+		{2, buy, "", []uint64{2, 6, 8, 14, 16}},
+		{12, own, "816", []uint64{12, 14}}, // and what was looked at is known
 	} {
 		m := forge.TakeApart(t, s.Pack(Write))
 		delete(m.Blobs, m.Nodes[x.erased].D()["inputsHash"].(string))
@@ -64,13 +68,15 @@ func TestBackTestPast(t *testing.T) {
 		for _, c := range changes {
 			got += fmt.Sprint(c.Index)
 		}
-		if got != x.changed || !slices.Equal(d.Unjudged, x.unjudged) || !slices.Equal(d.Report.Replay.Entries, []uint64{uint64(x.erased)}) {
+		if got != x.changed || !slices.Equal(d.Unjudged, x.unjudged) ||
+			!slices.Equal(d.Report.Replay.Entries, []uint64{uint64(x.erased)}) {
 			t.Errorf("%d is gone: %+v, %v", x.erased, d, changes)
 		}
 	}
 }
 
-// TestBackTestTrust: envelopes are judged by the trust state of the time, and those of an approval by the policy that it names.
+// TestBackTestTrust: envelopes are judged by the trust state of the time, and those of an approval
+// by the policy that it names.
 func TestBackTestTrust(t *testing.T) {
 	race.Alone(t)
 	vouched := `"requires":[{"id":"vouched","tools":["buy"],"all":[{"attestation":{"type":"dual-control","bind":{"amount":"/n"},"max_age":"10m"}}]}],`
@@ -82,25 +88,30 @@ func TestBackTestTrust(t *testing.T) {
 	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":2}`, Who: forge.Reader, With: with()}).Ran(`1`) // 4
 	s.Revoke(forge.SeedB)
 	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1}`, Who: forge.Reader, With: with()}).Ran(`1`) // 7
-	s.tells("-4 MISSING_REQUIREMENT P1:shop:vouched; -7 MISSING_REQUIREMENT P1:shop:vouched", fixturePolicy(2, vouched, ""))
+	s.tells("-4 MISSING_REQUIREMENT P1:shop:vouched; -7 MISSING_REQUIREMENT P1:shop:vouched",
+		fixturePolicy(2, vouched, ""))
 
 	bound := strings.Replace(vouched, `"bind":{"amount":"/n"},`, ``, 1)
 	s = newFixture(t, fixturePolicy(1, "", ""))
 	for _, args := range []string{`{"n":1}`, `{"n":1,"of":"x"}`} {
 		hash := crypto.Sum([]byte(args))
-		e, err := contracts.Attestation{Args: &hash, Time: s.Now, Type: "dual-control", Claims: forge.ValuesOf(t, `{}`)}.Sign(forge.Key(t, forge.SeedB))
+		e, err := contracts.Attestation{Args: &hash, Time: s.Now, Type: "dual-control",
+			Claims: forge.ValuesOf(t, `{}`)}.Sign(forge.Key(t, forge.SeedB))
 		s.Must(err)
-		s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1}`, Who: forge.Reader, With: contracts.Envelopes{Attestations: []contracts.Envelope{e}}}).
+		s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1}`, Who: forge.Reader,
+			With:    contracts.Envelopes{Attestations: []contracts.Envelope{e}}}).
 			Ran(`1`) // 2, 4
 	}
 	s.tells("-4 MISSING_REQUIREMENT P1:shop:vouched", fixturePolicy(2, bound, ""))
 	s.tells("-2 MISSING_REQUIREMENT P1:shop:vouched", // the arguments are others now
-		strings.Replace(fixturePolicy(2, bound, ""), `"of":{"type":"string"}`, `"of":{"type":"string","default":"x"}`, 1))
+		strings.Replace(fixturePolicy(2, bound, ""), `"of":{"type":"string"}`, `"of":{"type":"string","default":"x"}`,
+			1))
 
 	m := forge.NewMaker(t)
 	forge.Grants(m)
 	m.Checkpoint()
-	wide := edited(t, forge.FilesPolicy(2), `{"deny":"fs.list","id":"no-strangers","unless":{"caller":"roles","has":"reader"}},`, ``,
+	wide := edited(t, forge.FilesPolicy(2),
+		`{"deny":"fs.list","id":"no-strangers","unless":{"caller":"roles","has":"reader"}},`, ``,
 		`,"when":{"caller":"roles","has":"reader"}}`, `}`)
 	_, changes := backTested(t, m.Pack(Write), Options{Trust: m.Trust}, forge.Compiled(t, wide))
 	if len(changes) != 0 { // whoever may what, a grant that does not hold gives nothing
@@ -113,7 +124,8 @@ func TestBackTestTrust(t *testing.T) {
 	}
 }
 
-// TestBackTestUsed: an approval may be for the candidate, and have been shown to another stack. It counts, unless it was used.
+// TestBackTestUsed: an approval may be for the candidate, and have been shown to another stack. It
+// counts, unless it was used.
 func TestBackTestUsed(t *testing.T) {
 	race.Alone(t)
 	asks := `"requires":[{"id":"asked","tools":["buy"],"all":[{"approval":{"roles":["lead"]}}]}],`
@@ -125,10 +137,12 @@ func TestBackTestUsed(t *testing.T) {
 	}
 	free, used := pending(), pending() // 2, 3
 	elsewhere := used
-	elsewhere.Session = "s2"                                                                         // one nonce for two
-	d.Allowed(d.Ask("buy", `{"n":9}`, d.Approve(forge.SeedA, used)))                                 // 4
-	s.Use(second)                                                                                    // 5
-	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("buy", `{"n":9}`, d.Approve(forge.SeedA, free))) // 6, is for the first
+	// one nonce for two
+	elsewhere.Session = "s2"
+	d.Allowed(d.Ask("buy", `{"n":9}`, d.Approve(forge.SeedA, used))) // 4
+	s.Use(second)                                                    // 5
+	// 6, is for the first
+	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("buy", `{"n":9}`, d.Approve(forge.SeedA, free)))
 	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("buy", `{"n":9}`, d.Approve(forge.SeedA, used))) // 7
 	d.Session = "s2"
 	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("buy", `{"n":9}`, d.Approve(forge.SeedA, elsewhere))) // 8
@@ -137,23 +151,29 @@ func TestBackTestUsed(t *testing.T) {
 	s.tells("?4 APPROVAL_INVALID P1:shop:asked", fixturePolicy(3, asks, ""))
 
 	m := forge.TakeApart(t, s.Pack(Write))
-	delete(m.Blobs, m.Nodes[4].D()["inputsHash"].(string)) // its decision says which approvals counted, and nobody which requests they answered
+	// its decision says which approvals counted, and nobody which requests they answered
+	delete(m.Blobs, m.Nodes[4].D()["inputsHash"].(string))
 	x, changes := backTested(t, m.Build(), Options{Trust: s.Trust}, forge.Compiled(t, first))
 	if len(changes) != 0 || !slices.Equal(x.Unjudged, []uint64{4, 6, 8}) {
 		t.Errorf("%+v, %v", x, changes)
 	}
 }
 
-// TestBackTestDefaults: arguments are those that were kept, with the candidate's defaults. What is too long with them is no arguments.
+// TestBackTestDefaults: arguments are those that were kept, with the candidate's defaults. What is
+// too long with them is no arguments.
 func TestBackTestDefaults(t *testing.T) {
 	race.Alone(t)
 	s := newFixture(t, fixturePolicy(1, "", ""))
 	s.buy(1).Ran(`1`) // 2
 	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1,"of":"b"}`, Who: forge.Reader}).Ran(`1`)
-	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1,"of":"` + strings.Repeat("b", 1<<20-25) + `"}`, Who: forge.Reader}).Ran(`1`) // 6
-	s.Denied(contracts.ReasonArgsCanonicalization, forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":`, Who: forge.Reader, Raw: true})
+	// 6
+	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1,"of":"` + strings.Repeat("b", 1<<20-25) + `"}`,
+		Who: forge.Reader}).Ran(`1`)
+	s.Denied(contracts.ReasonArgsCanonicalization, forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":`,
+		Who: forge.Reader, Raw: true})
 	with := func(length int, rules string) string {
-		return strings.Replace(fixturePolicy(2, "", rules), `"n":{`, fmt.Sprintf(`"how":{"type":"string","default":%q},"n":{`, strings.Repeat("x", length)), 1)
+		return strings.Replace(fixturePolicy(2, "", rules), `"n":{`,
+			fmt.Sprintf(`"how":{"type":"string","default":%q},"n":{`, strings.Repeat("x", length)), 1)
 	}
 	s.tells("", with(1, ""))
 	s.tells("-6 ERR_TOOL_ARGS_CANONICALIZATION_FAILED", with(2, ""))
@@ -161,8 +181,8 @@ func TestBackTestDefaults(t *testing.T) {
 		with(1, `{"deny":"buy","id":"how","when":{"arg":"/how","eq":"x"}},`))
 
 	s = newFixture(t, with(1, ""))
-	s.buy(1)                                              // 2
-	s.tells("", with(20, ""))                             // what was filled in then stays
+	s.buy(1)                                                 // 2
+	s.tells("", with(20, ""))                                // what was filled in then stays
 	s.tells("-2 SCHEMA_VIOLATION", fixturePolicy(3, "", "")) // also where it is too much
 }
 
@@ -179,7 +199,8 @@ func (f *hiccup) ReadAt(b []byte, at int64) (int, error) {
 	return f.ReaderAt.ReadAt(b, at)
 }
 
-// TestBackTestReads: where the past that a candidate asks for cannot be read, that is an error, and no other past.
+// TestBackTestReads: where the past that a candidate asks for cannot be read, that is an error, and
+// no other past.
 func TestBackTestReads(t *testing.T) {
 	race.Alone(t)
 	s := newFixture(t, fixturePolicy(1, "", ""))
@@ -188,7 +209,8 @@ func TestBackTestReads(t *testing.T) {
 	s.Checkpoint()
 	pack := s.Pack(Write)
 	candidate := forge.Compiled(t, strings.Replace(
-		fixturePolicy(2, `"requires":[{"id":"seen","tools":["buy"],"all":[{"receipt":"look","same":{"/of":"/of"}}]}],`, ""),
+		fixturePolicy(2, `"requires":[{"id":"seen","tools":["buy"],"all":[{"receipt":"look","same":{"/of":"/of"}}]}],`,
+			""),
 		`"required":["n"]`, `"required":["n","of"]`, 1))
 	failed := 0
 	for n := int64(1); ; n++ {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/guardian"
@@ -40,7 +42,8 @@ func brief(c Change) string {
 
 const testFloor = `{"helm":"policy/v1","layer":"P0","name":"acme","version":1,%s}`
 
-// TestBackTestTable has candidates of many kinds, and all that each changes. In the base log entry 27 is a write that somebody approved.
+// TestBackTestTable has candidates of many kinds, and all that each changes. In the base log entry
+// 27 is a write that somebody approved.
 func TestBackTestTable(t *testing.T) {
 	race.Alone(t)
 	base, budget, Fixture := forge.BaseLog(t), forge.BudgetLog(t), forge.FixtureLog(t).Maker
@@ -48,7 +51,8 @@ func TestBackTestTable(t *testing.T) {
 	rule := func(doc, text string) string { return edited(t, doc, `"rules":[`, `"rules":[`+text+`,`) }
 	need := func(doc, text string) string { return edited(t, doc, `"requires":[`, `"requires":[`+text+`,`) }
 	const anew = "?27 APPROVAL_INVALID P1:files:written"
-	const paid = "?24 APPROVAL_INVALID P1:desk:told; ?33 APPROVAL_INVALID P1:desk:asked; ?36 APPROVAL_INVALID P1:desk:told"
+	const paid = "?24 APPROVAL_INVALID P1:desk:told; ?33 APPROVAL_INVALID P1:desk:asked; ?36 APPROVAL_INVALID " +
+		"P1:desk:told"
 	for _, x := range []struct {
 		name string
 		log  *forge.Maker
@@ -59,68 +63,106 @@ func TestBackTestTable(t *testing.T) {
 			"{anew}"},
 		{"a bundle less", base, []string{files},
 			"{anew}"},
-		{"a rule that denies", base, []string{rule(files, `{"deny":"fs.list","id":"deep","when":{"arg":"/depth","ge":2,"absent":false}}`), forge.MailPolicy},
+		{"a rule that denies", base,
+			[]string{rule(files, `{"deny":"fs.list","id":"deep","when":{"arg":"/depth","ge":2,"absent":false}}`),
+				forge.MailPolicy},
 			"-17 POLICY_VIOLATION P1:files:deep; {anew}; -34 POLICY_VIOLATION P1:files:deep"},
 		{"a rule less", base,
-			[]string{edited(t, files, `{"deny":"fs.list","id":"no-strangers","unless":{"caller":"roles","has":"reader"}},`, ``), forge.MailPolicy},
+			[]string{edited(t, files,
+				`{"deny":"fs.list","id":"no-strangers","unless":{"caller":"roles","has":"reader"}},`, ``),
+				forge.MailPolicy},
 			"~9 NO_POLICY_DEFINED; {anew}"},
 		{"two rules for one", base, []string{edited(t, files, `"allow":["fs.list","fs.read","fs.stat"],"id":"readers"`,
 			`"allow":"fs.list","id":"lists","when":{"caller":"roles","has":"reader"}},{"allow":["fs.read","fs.stat"],"id":"readers"`), forge.MailPolicy},
-			"~16 ALLOW P1:files:lists; ~17 ALLOW P1:files:lists; {anew}; ~34 ALLOW P1:files:lists; ~42 ALLOW P1:files:lists"},
+			"~16 ALLOW P1:files:lists; ~17 ALLOW P1:files:lists; {anew}; ~34 ALLOW P1:files:lists; ~42 ALLOW " +
+				"P1:files:lists"},
 		{"a tool less", base, []string{edited(t, files, `"fs.list","fs.read","fs.stat"]`, `"fs.list","fs.read"]`,
 			`"fs.stat":{"effect":"read","input":{"type":"object"},"risk":"low"},`, ``), forge.MailPolicy},
 			"{anew}; -32 DENY_TOOL_NOT_FOUND"},
-		{"a tool more", base, []string{edited(t, files, `"tools":{`, `"tools":{"fs.format":{"effect":"destructive","input":{"type":"object"}},`,
-			`"allow":"fs.write"`, `"allow":["fs.format","fs.write"]`), forge.MailPolicy},
+		{"a tool more", base,
+			[]string{edited(t, files, `"tools":{`,
+				`"tools":{"fs.format":{"effect":"destructive","input":{"type":"object"}},`,
+				`"allow":"fs.write"`, `"allow":["fs.format","fs.write"]`), forge.MailPolicy},
 			"~23 NO_POLICY_DEFINED; {anew}"},
-		{"a narrower schema", base, []string{edited(t, files, `"depth":{"type":"integer"}`, `"depth":{"type":"integer","maximum":2}`), forge.MailPolicy},
+		{"a narrower schema", base,
+			[]string{edited(t, files, `"depth":{"type":"integer"}`, `"depth":{"type":"integer","maximum":2}`),
+				forge.MailPolicy},
 			"{anew}; -34 SCHEMA_VIOLATION"},
-		{"a narrower scope", base, []string{edited(t, files, `"within":["/srv"]}]`, `"within":["/srv/a","/srv/b"]}]`), forge.MailPolicy},
+		{"a narrower scope", base, []string{edited(t, files, `"within":["/srv"]}]`, `"within":["/srv/a","/srv/b"]}]`),
+			forge.MailPolicy},
 			"-12 DESTINATION_NOT_ALLOWED P1:files:scope; -14 DESTINATION_NOT_ALLOWED P1:files:scope; {anew}"},
-		{"a wider scope", base, []string{edited(t, files, `"within":["/srv"]}]`, `"within":["/srv","/etc"]}]`), forge.MailPolicy},
+		{"a wider scope", base, []string{edited(t, files, `"within":["/srv"]}]`, `"within":["/srv","/etc"]}]`),
+			forge.MailPolicy},
 			"+22 ALLOW P1:files:readers; {anew}"},
-		{"a default", base, []string{rule(edited(t, files, `"depth":{"type":"integer"}`, `"depth":{"type":"integer","default":9}`),
-			`{"deny":"fs.list","id":"deep","when":{"arg":"/depth","eq":9}}`), forge.MailPolicy},
-			"~9 POLICY_VIOLATION P1:files:deep; -16 POLICY_VIOLATION P1:files:deep; {anew}; -42 POLICY_VIOLATION P1:files:deep"},
-		{"a sandbox", base, []string{edited(t, files, `"fs.stat":{"effect":"read",`, `"fs.stat":{"sandbox":"wasi","effect":"read",`), forge.MailPolicy},
+		{"a default", base,
+			[]string{rule(edited(t, files, `"depth":{"type":"integer"}`, `"depth":{"type":"integer","default":9}`),
+				`{"deny":"fs.list","id":"deep","when":{"arg":"/depth","eq":9}}`), forge.MailPolicy},
+			"~9 POLICY_VIOLATION P1:files:deep; -16 POLICY_VIOLATION P1:files:deep; {anew}; -42 POLICY_VIOLATION " +
+				"P1:files:deep"},
+		{"a sandbox", base,
+			[]string{edited(t, files, `"fs.stat":{"effect":"read",`, `"fs.stat":{"sandbox":"wasi","effect":"read",`),
+				forge.MailPolicy},
 			"{anew}; -32 SANDBOX_VIOLATION"},
 		{"no requirement", base, []string{forge.FilesPolicy(5), forge.MailPolicy},
 			"+26 ALLOW P1:files:writers; +29 ALLOW P1:files:writers"},
-		{"people for another tool", base, []string{need(files, `{"id":"seen","tools":["fs.stat"],"all":[{"approval":{"roles":["lead"]}}]}`), forge.MailPolicy},
+		{"people for another tool", base,
+			[]string{need(files, `{"id":"seen","tools":["fs.stat"],"all":[{"approval":{"roles":["lead"]}}]}`),
+				forge.MailPolicy},
 			"{anew}; -32 APPROVAL_REQUIRED P1:files:seen"},
 		{"an attestation", base,
 			[]string{need(files,
 				`{"id":"vouched","tools":["fs.stat","fs.write"],"all":[{"attestation":{"type":"dual-control","max_age":"10m"}}]}`), forge.MailPolicy},
-			"~4 MISSING_REQUIREMENT P1:files:vouched; ~26 MISSING_REQUIREMENT P1:files:vouched; {anew}; -32 MISSING_REQUIREMENT P1:files:vouched"},
-		{"what cannot be told", base, []string{need(files, `{"id":"listed","tools":["fs.read"],"all":[{"receipt":"fs.list"}]}`), forge.MailPolicy},
-			"-2 FAIL_CLOSED_ERROR; -5 MISSING_REQUIREMENT P1:files:listed; -6 FAIL_CLOSED_ERROR; -12 FAIL_CLOSED_ERROR; -14 FAIL_CLOSED_ERROR; {anew}"},
+			"~4 MISSING_REQUIREMENT P1:files:vouched; ~26 MISSING_REQUIREMENT P1:files:vouched; {anew}; -32 " +
+				"MISSING_REQUIREMENT P1:files:vouched"},
+		{"what cannot be told", base,
+			[]string{need(files, `{"id":"listed","tools":["fs.read"],"all":[{"receipt":"fs.list"}]}`),
+				forge.MailPolicy},
+			"-2 FAIL_CLOSED_ERROR; -5 MISSING_REQUIREMENT P1:files:listed; -6 FAIL_CLOSED_ERROR; -12 " +
+				"FAIL_CLOSED_ERROR; -14 FAIL_CLOSED_ERROR; {anew}"},
 		{"a floor of rules", base,
-			[]string{fmt.Sprintf(testFloor, `"rules":[{"id":"outside","deny":{"egress":true}},{"id":"old","deny":"fs.stat"}]`), files, forge.MailPolicy},
+			[]string{fmt.Sprintf(testFloor,
+				`"rules":[{"id":"outside","deny":{"egress":true}},{"id":"old","deny":"fs.stat"}]`), files,
+				forge.MailPolicy},
 			"~26 CEILING_VIOLATION P0:acme:outside; -27 CEILING_VIOLATION P0:acme:outside; " +
 				"~29 CEILING_VIOLATION P0:acme:outside; -32 CEILING_VIOLATION P0:acme:old"},
-		{"a floor of effects", base, []string{fmt.Sprintf(testFloor, `"profile":{"effects":["read"]}`), files, forge.MailPolicy},
-			"~4 SIDE_EFFECT_NOT_PERMITTED; ~26 SIDE_EFFECT_NOT_PERMITTED; -27 SIDE_EFFECT_NOT_PERMITTED; ~29 SIDE_EFFECT_NOT_PERMITTED"},
-		{"a floor of risk", base, []string{fmt.Sprintf(testFloor, `"ceilings":{"risk":"medium"}`), files, forge.MailPolicy},
-			"~26 CEILING_VIOLATION P0:acme:ceilings; -27 CEILING_VIOLATION P0:acme:ceilings; ~29 CEILING_VIOLATION P0:acme:ceilings"},
-		{"an overlay", base, []string{files, forge.MailPolicy, `{"helm":"policy/v1","layer":"P2","name":"task","for":{"session":"s2"},"only":["fs.list"]}`},
+		{"a floor of effects", base, []string{fmt.Sprintf(testFloor, `"profile":{"effects":["read"]}`), files,
+			forge.MailPolicy},
+			"~4 SIDE_EFFECT_NOT_PERMITTED; ~26 SIDE_EFFECT_NOT_PERMITTED; -27 SIDE_EFFECT_NOT_PERMITTED; ~29 " +
+				"SIDE_EFFECT_NOT_PERMITTED"},
+		{"a floor of risk", base, []string{fmt.Sprintf(testFloor, `"ceilings":{"risk":"medium"}`), files,
+			forge.MailPolicy},
+			"~26 CEILING_VIOLATION P0:acme:ceilings; -27 CEILING_VIOLATION P0:acme:ceilings; ~29 CEILING_VIOLATION " +
+				"P0:acme:ceilings"},
+		{"an overlay", base, []string{files, forge.MailPolicy,
+			`{"helm":"policy/v1","layer":"P2","name":"task","for":{"session":"s2"},"only":["fs.list"]}`},
 			"-5 POLICY_VIOLATION P2:task:only; {anew}"},
-		{"an overlay for somebody", base, []string{files, forge.MailPolicy, `{"helm":"policy/v1","layer":"P2","name":"task","for":{"caller":"ada"},` +
-			`"rules":[{"id":"one","deny":"fs.read","unless":{"arg":"/path","eq":"/srv/a"}}]}`},
-			"-5 POLICY_VIOLATION P2:task:one; -6 POLICY_VIOLATION P2:task:one; -12 POLICY_VIOLATION P2:task:one; -14 POLICY_VIOLATION P2:task:one; {anew}"},
-		{"a receipt", Fixture, []string{need(forge.FixturePolicy, `{"id":"first","tools":["look"],"all":[{"receipt":"open"}]}`)},
+		{"an overlay for somebody", base, []string{files, forge.MailPolicy,
+			`{"helm":"policy/v1","layer":"P2","name":"task","for":{"caller":"ada"},` +
+				`"rules":[{"id":"one","deny":"fs.read","unless":{"arg":"/path","eq":"/srv/a"}}]}`},
+			"-5 POLICY_VIOLATION P2:task:one; -6 POLICY_VIOLATION P2:task:one; -12 POLICY_VIOLATION P2:task:one; -14 " +
+				"POLICY_VIOLATION P2:task:one; {anew}"},
+		{"a receipt", Fixture,
+			[]string{need(forge.FixturePolicy, `{"id":"first","tools":["look"],"all":[{"receipt":"open"}]}`)},
 			"-3 MISSING_REQUIREMENT P1:desk:first; -5 MISSING_REQUIREMENT P1:desk:first; {paid}"},
-		{"a receipt with values", Fixture, []string{rule(forge.FixturePolicy, `{"deny":"look","id":"twice","when":{"receipt":"look","same":["/path"]}}`)},
+		{"a receipt with values", Fixture,
+			[]string{rule(forge.FixturePolicy,
+				`{"deny":"look","id":"twice","when":{"receipt":"look","same":["/path"]}}`)},
 			"-18 POLICY_VIOLATION P1:desk:twice; {paid}"},
-		{"any receipt", Fixture, []string{edited(t, forge.FixturePolicy, `"same":["/path"],"max_age":"30m"`, `"max_age":"30m"`)},
+		{"any receipt", Fixture,
+			[]string{edited(t, forge.FixturePolicy, `"same":["/path"],"max_age":"30m"`, `"max_age":"30m"`)},
 			"+9 ALLOW P1:desk:all; {paid}"},
 		{"fewer calls", Fixture, []string{edited(t, forge.FixturePolicy, `"of":"look","gt":8`, `"of":"look","gt":1`)},
 			"-7 POLICY_VIOLATION P1:desk:often; -20 POLICY_VIOLATION P1:desk:often; {paid}"},
 		{"no attestation", Fixture,
-			[]string{edited(t, forge.FixturePolicy, `{"attestation":{"type":"dual-control","bind":{"amount":"/amount"},"max_age":"10m"}},`, ``)},
-			"?24 APPROVAL_INVALID P1:desk:told; ?33 APPROVAL_INVALID P1:desk:asked; ~35 APPROVAL_REQUIRED P1:desk:asked; ?36 APPROVAL_INVALID P1:desk:asked"},
-		{"a lower limit", budget, []string{edited(t, forge.BudgetPolicy, `"id":"reads","limit":3`, `"id":"reads","limit":2`)},
+			[]string{edited(t, forge.FixturePolicy,
+				`{"attestation":{"type":"dual-control","bind":{"amount":"/amount"},"max_age":"10m"}},`, ``)},
+			"?24 APPROVAL_INVALID P1:desk:told; ?33 APPROVAL_INVALID P1:desk:asked; ~35 APPROVAL_REQUIRED " +
+				"P1:desk:asked; ?36 APPROVAL_INVALID P1:desk:asked"},
+		{"a lower limit", budget,
+			[]string{edited(t, forge.BudgetPolicy, `"id":"reads","limit":3`, `"id":"reads","limit":2`)},
 			"-5 BUDGET_EXCEEDED P1:files:reads; ~14 BUDGET_EXCEEDED P1:files:reads; -15 BUDGET_EXCEEDED P1:files:reads"},
-		{"a higher limit", budget, []string{edited(t, forge.BudgetPolicy, `"id":"reads","limit":3`, `"id":"reads","limit":4`)},
+		{"a higher limit", budget,
+			[]string{edited(t, forge.BudgetPolicy, `"id":"reads","limit":3`, `"id":"reads","limit":4`)},
 			"+8 ALLOW P1:files:readers"},
 		{"a budget more", budget,
 			[]string{edited(t, forge.BudgetPolicy, `"budgets":[`,
@@ -130,17 +172,21 @@ func TestBackTestTable(t *testing.T) {
 		{"no budget", budget, []string{forge.FilesPolicy(9)},
 			"-4 SCHEMA_VIOLATION; +8 ALLOW P1:files:readers; ~9 SCHEMA_VIOLATION"},
 		{"another scale", budget, []string{edited(t, forge.BudgetPolicy, `"scale":1`, `"scale":2`)},
-			"-4 BUDGET_EXCEEDED P1:files:lines; -5 BUDGET_EXCEEDED P1:files:lines; ~8 BUDGET_EXCEEDED P1:files:lines; ~9 BUDGET_EXCEEDED P1:files:lines; " +
-				"-10 BUDGET_EXCEEDED P1:files:lines; -12 BUDGET_EXCEEDED P1:files:lines; ~14 BUDGET_EXCEEDED P1:files:lines; -15 BUDGET_EXCEEDED P1:files:lines"},
+			"-4 BUDGET_EXCEEDED P1:files:lines; -5 BUDGET_EXCEEDED P1:files:lines; ~8 BUDGET_EXCEEDED " +
+				"P1:files:lines; ~9 BUDGET_EXCEEDED P1:files:lines; " +
+				"-10 BUDGET_EXCEEDED P1:files:lines; -12 BUDGET_EXCEEDED P1:files:lines; ~14 BUDGET_EXCEEDED " +
+				"P1:files:lines; -15 BUDGET_EXCEEDED P1:files:lines"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			x.log.Checkpoint()
-			_, changes := backTested(t, x.log.Pack(Write), Options{Trust: x.log.Trust, Origin: forge.Origin}, forge.Compiled(t, x.docs...))
+			_, changes := backTested(t, x.log.Pack(Write), Options{Trust: x.log.Trust, Origin: forge.Origin},
+				forge.Compiled(t, x.docs...))
 			var lines []string
 			for _, c := range changes {
 				lines = append(lines, brief(c))
 			}
-			if got, want := strings.Join(lines, "; "), strings.NewReplacer("{anew}", anew, "{paid}", paid).Replace(x.want); got != want {
+			if got, want := strings.Join(lines, "; "), strings.NewReplacer("{anew}", anew, "{paid}",
+				paid).Replace(x.want); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
@@ -154,7 +200,8 @@ func untoldTo(t testing.TB) func(Change) error {
 	}
 }
 
-// backTested gives what a candidate would change. It holds what was said then to the log, and the numbers to each other.
+// backTested gives what a candidate would change. It holds what was said then to the log, and the
+// numbers to each other.
 func backTested(t testing.TB, pack []byte, o Options, candidate *guardian.Policy) (Differences, []Change) {
 	t.Helper()
 	var changes []Change
@@ -162,9 +209,7 @@ func backTested(t testing.TB, pack []byte, o Options, candidate *guardian.Policy
 		changes = append(changes, c)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := d.Report
 	if r.Level != Logged || d.Judged+uint64(len(d.Unjudged))+r.Replay.KernelsOwn != r.Allows+r.Denials ||
 		d.Judged != d.Same+d.Denied+d.Allowed+d.Anew+d.Otherwise {

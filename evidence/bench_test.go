@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/forge"
@@ -30,15 +32,14 @@ func raws(t testing.TB, pack []byte) (out []raw) {
 	var r contracts.Reader
 	for line := range bytes.Lines(forge.Untar(t, pack)[forge.EntriesAt].Body) {
 		s, err := r.Open(bytes.TrimSuffix(line, []byte("\n")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out = append(out, raw{crypto.AppendPAE(nil, contracts.PayloadType, s.Payload), bytes.Clone(s.Sig)})
 	}
 	return out
 }
 
-// BenchmarkVerify measures a whole verification with replay against the bare signatures of the same bytes, which are verified in between.
+// BenchmarkVerify measures a whole verification with replay against the bare signatures of the same
+// bytes, which are verified in between.
 func BenchmarkVerify(b *testing.B) { benchmarkVerify(b, forge.LongLog(b, 10_000)) }
 
 func benchmarkVerify(b *testing.B, m *forge.Maker) {
@@ -49,7 +50,8 @@ func benchmarkVerify(b *testing.B, m *forge.Maker) {
 	var ours, ratios []float64
 	for b.Loop() {
 		each, ratio := x.verify(len(x.bare), len(x.bare), func(progress func(done, total uint64)) error {
-			r, err := Verify(b.Context(), bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.Trust, Progress: progress})
+			r, err := Verify(b.Context(), bytes.NewReader(pack), int64(len(pack)),
+				Options{Trust: m.Trust, Progress: progress})
 			if !r.Success(Logged) || r.Replay.Replayed < 5_000 || r.Replay.NotReplayable != 0 {
 				b.Fatal(r, err)
 			}
@@ -72,16 +74,17 @@ type bench struct {
 	public crypto.PublicKey
 }
 
-// verify runs a verification of so many entries, and whenever it tells of its progress bare signatures, so many in all: what others do to the
-// processor meanwhile is done to both. It gives the seconds for an entry, and what they are of those for a signature.
-func (x *bench) verify(entries, signatures int, run func(progress func(done, total uint64)) error) (seconds, ratio float64) {
+// verify runs a verification of so many entries, and whenever it tells of its progress bare
+// signatures, so many in all: what others do to the processor meanwhile is done to both. It gives
+// the seconds for an entry, and what they are of those for a signature.
+func (x *bench) verify(entries, signatures int,
+	run func(progress func(done, total uint64)) error) (seconds, ratio float64) {
 	n, bare, all := 0, time.Duration(0), processor(x)
 	err := run(func(done, total uint64) {
 		from := processor(x)
 		for ; float64(n) < float64(done)/float64(total)*float64(signatures); n++ {
-			if r := x.bare[n%len(x.bare)]; !crypto.Verify(x.public, r.message, r.sig) {
-				x.Fatal("a signature does not verify")
-			}
+			r := x.bare[n%len(x.bare)]
+			require.True(x, crypto.Verify(x.public, r.message, r.sig), "a signature does not verify")
 		}
 		bare += processor(x) - from
 	})
@@ -92,18 +95,19 @@ func (x *bench) verify(entries, signatures int, run func(progress func(done, tot
 	return seconds, seconds / (bare.Seconds() / float64(n))
 }
 
-// processor is the time that this process has had: on a machine shared with others it says more than a clock.
+// processor is the time that this process has had: on a machine shared with others it says more
+// than a clock.
 func processor(t testing.TB) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// held is how many bytes a verification holds at its end, and how many it thinks that it holds of sessions whose past was asked for.
+// held is how many bytes a verification holds at its end, and how many it thinks that it holds of
+// sessions whose past was asked for.
 func held(t testing.TB, m *forge.Maker, pack []byte) (all, told float64) {
-	v, all := holding(t, func(v *verifier) error { return v.inPack(bytes.NewReader(pack), int64(len(pack))) }, Options{Trust: m.Trust})
+	v, all := holding(t, func(v *verifier) error { return v.inPack(bytes.NewReader(pack), int64(len(pack))) },
+		Options{Trust: m.Trust})
 	runtime.KeepAlive(pack)
 	runtime.KeepAlive(m)
 	return all, float64(v.stories.weight)
@@ -116,9 +120,7 @@ func holding(t testing.TB, verify func(*verifier) error, o Options) (*verifier, 
 	runtime.GC() // what pools hold goes with the second one
 	runtime.ReadMemStats(&before)
 	v := newVerifier(t.Context(), o)
-	if err := verify(v); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, verify(v))
 	v.far, v.pack.wide, v.second, v.buf, v.text = nil, nil, nil, nil, nil
 	runtime.GC()
 	runtime.GC()
@@ -127,7 +129,8 @@ func holding(t testing.TB, verify func(*verifier) error, o Options) (*verifier, 
 	return v, float64(after.HeapAlloc) - float64(before.HeapAlloc)
 }
 
-// pastLog is one of so many entries in which every second call is judged by the receipt of the one before.
+// pastLog is one of so many entries in which every second call is judged by the receipt of the one
+// before.
 func pastLog(t testing.TB, n int) *forge.Maker {
 	m := forge.NewMaker(t)
 	m.Use(`{"bundle":{"name":"code","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":["edit","view"],"id":"all","when":{"caller":"roles","has":"writer"}}],` +
@@ -140,7 +143,8 @@ func pastLog(t testing.TB, n int) *forge.Maker {
 		path := fmt.Sprintf("/srv/work/%d", i)
 		m.Allowed(forge.Ask{Session: session, Tool: "view", Args: fmt.Sprintf(`{"path":%q}`, path), Who: forge.Writer}).
 			End(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte("null"), Form: "jcs"}, false)
-		m.Allowed(forge.Ask{Session: session, Tool: "edit", Args: fmt.Sprintf(`{"path":%q,"text":"%s"}`, path, text), Who: forge.Writer}).
+		m.Allowed(forge.Ask{Session: session, Tool: "edit", Args: fmt.Sprintf(`{"path":%q,"text":"%s"}`, path, text),
+			Who: forge.Writer}).
 			End(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte("null"), Form: "jcs"}, false)
 	}
 	m.Checkpoint()
@@ -150,7 +154,8 @@ func pastLog(t testing.TB, n int) *forge.Maker {
 // BenchmarkVerifyPast is BenchmarkVerify of a log in which the guardian asks for the past.
 func BenchmarkVerifyPast(b *testing.B) { benchmarkVerify(b, pastLog(b, 10_000)) }
 
-// BenchmarkWrite writes a pack of a store in memory, to nowhere and to a file that is synced, beside the bare write of the same bytes.
+// BenchmarkWrite writes a pack of a store in memory, to nowhere and to a file that is synced,
+// beside the bare write of the same bytes.
 func BenchmarkWrite(b *testing.B) {
 	m := forge.LongLog(b, 10_000)
 	pack := m.Pack(Write)
@@ -164,7 +169,8 @@ func BenchmarkWrite(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer files.Close()
-	for name, store := range map[string]proofgraph.Store{"memory": m.Store, "files": forge.Shelve(b, pack).Fill(b, files)} {
+	for name, store := range map[string]proofgraph.Store{"memory": m.Store,
+		"files": forge.Shelve(b, pack).Fill(b, files)} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(pack)))
 			from := processor(b)
@@ -204,22 +210,22 @@ func BenchmarkWrite(b *testing.B) {
 	})
 }
 
-// TestMemory holds a verification to what the format promises: 64 bytes an entry, beside what the report lists, and what is told of sessions,
-// of which there is a bound.
+// TestMemory holds a verification to what the format promises: 64 bytes an entry, beside what the
+// report lists, and what is told of sessions, of which there is a bound.
 func TestMemory(t *testing.T) {
 	race.Alone(t)
-	for name, m := range map[string]*forge.Maker{"nothing is asked": forge.LongLog(t, 8_000), "the past is asked for": pastLog(t, 8_000)} {
+	for name, m := range map[string]*forge.Maker{"nothing is asked": forge.LongLog(t, 8_000),
+		"the past is asked for": pastLog(t, 8_000)} {
 		t.Run(name, func(t *testing.T) {
 			pack := m.Pack(Write)
 			n := float64(len(raws(t, pack)))
 			r, err := verifyBytes(t, pack, Options{Trust: m.Trust})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			listed := float64(len(r.Erased)*32 + len(r.Replay.Entries)*8)
 			got, told := held(t, m, pack)
 			got = (got - told - listed - 128<<10) / n
-			t.Logf("%.1f bytes an entry, %.1f of what is listed, and %.1f of what is told of sessions", got, listed/n, told/n)
+			t.Logf("%.1f bytes an entry, %.1f of what is listed, and %.1f of what is told of sessions", got, listed/n,
+				told/n)
 			if got > 64 || told > maxStories {
 				t.Errorf("%.1f bytes an entry are held, and %.0f are told of sessions", got, told)
 			}

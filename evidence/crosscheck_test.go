@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/gowebpki/jcs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/forge"
@@ -32,9 +34,7 @@ func jsonOf(t testing.TB, pack []byte) map[string]*Error {
 	var r contracts.Reader
 	envelope := func(b []byte, fault Error, field string) []byte {
 		s, err := r.Open(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		fault.Field = field
 		all[string(b)] = &fault
 		inside := fault
@@ -75,7 +75,8 @@ func jsonOf(t testing.TB, pack []byte) map[string]*Error {
 	return all
 }
 
-// TestCrossCheckFinds: whatever JSON of a pack the second canonicaliser finds fault with, that is the fault of the pack, under its own check.
+// TestCrossCheckFinds: whatever JSON of a pack the second canonicaliser finds fault with, that is
+// the fault of the pack, under its own check.
 func TestCrossCheckFinds(t *testing.T) {
 	m := forge.BaseLog(t)
 	m.Checkpoint()
@@ -88,9 +89,7 @@ func TestCrossCheckFinds(t *testing.T) {
 		mu.Unlock()
 		return jcs.Transform(b)
 	}
-	if err := crossing(t, pack, o, ask); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, crossing(t, pack, o, ask))
 	inside := 0
 	for text, want := range all {
 		if !asked[text] {
@@ -118,21 +117,24 @@ func TestCrossCheckFinds(t *testing.T) {
 			return b[:len(b)-1], nil
 		})
 		var f *Error
-		if !errors.As(err, &f) || f.Check != want.Check || f.Entry != want.Entry || f.Field != want.Field || strings.Contains(f.Error(), "secret") || f.Err != nil ||
+		if !errors.As(err, &f) || f.Check != want.Check || f.Entry != want.Entry || f.Field != want.Field ||
+			strings.Contains(f.Error(), "secret") || f.Err != nil ||
 			!strings.Contains(f.What, "second canonicaliser") {
 			t.Errorf("%v, want %s %d %s", err, want.Check, want.Entry, want.Field)
 		}
 	}
 }
 
-// TestCrossCheckHostile: the second canonicaliser is not asked about what is too deep, too long or not canonical to ours.
+// TestCrossCheckHostile: the second canonicaliser is not asked about what is too deep, too long or
+// not canonical to ours.
 func TestCrossCheckHostile(t *testing.T) {
 	m := forge.NewMaker(t)
 	m.Use(forge.Anything)
 	m.Allowed(forge.Ask{Session: "main", Tool: "any", Args: `{"a":1}`}).Ran(`[1,2,3]`)
 	m.Checkpoint()
 	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
-	for what, text := range map[string]string{"deep": deep, "not canonical": `[1, 2,3]`, "no JSON": `[1,2,3`, "a number": `[1,2,9007199254740993]`} {
+	for what, text := range map[string]string{"deep": deep, "not canonical": `[1, 2,3]`, "no JSON": `[1,2,3`,
+		"a number": `[1,2,9007199254740993]`} {
 		x := forge.TakeApart(t, m.Pack(Write))
 		for _, n := range x.Nodes {
 			if n.Kind() == "receipt" {
@@ -144,14 +146,10 @@ func TestCrossCheckHostile(t *testing.T) {
 		}
 		pack := x.Build()
 		err := crossing(t, pack, Options{Trust: m.Trust}, func(b []byte) ([]byte, error) {
-			if string(b) == text {
-				t.Errorf("%s: asked", what)
-			}
+			assert.NotEqual(t, text, string(b), "%s: asked", what)
 			return jcs.Transform(b)
 		})
-		if !errors.Is(err, ErrBlob) {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.ErrorIs(t, err, ErrBlob, "%s", what)
 	}
 }
 
@@ -164,7 +162,8 @@ func BenchmarkCrossCheck(b *testing.B) {
 			b.ReportAllocs()
 			t0 := processor(b)
 			for b.Loop() {
-				if r, err := Verify(b.Context(), bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.Trust, CrossCheck: cross}); err != nil || !r.Success(Logged) {
+				if r, err := Verify(b.Context(), bytes.NewReader(pack), int64(len(pack)),
+					Options{Trust: m.Trust, CrossCheck: cross}); err != nil || !r.Success(Logged) {
 					b.Fatal(err)
 				}
 			}

@@ -34,7 +34,8 @@ func ExampleBackTest() {
 		return
 	}
 	store := proofgraph.NewMemory()
-	k, err := helm.New(helm.Options{Policy: shop(1, `{"deny":"buy","id":"dear","when":{"arg":"/price","gt":100}}`), Key: key, Store: store})
+	k, err := helm.New(helm.Options{Policy: shop(1, `{"deny":"buy","id":"dear","when":{"arg":"/price","gt":100}}`),
+		Key: key, Store: store})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -57,10 +58,11 @@ func ExampleBackTest() {
 
 	candidate := shop(2, `{"deny":"buy","id":"dear","when":{"arg":"/price","gt":50}}`)
 	o := evidence.Options{Trust: k.Trust()}
-	found, err := evidence.BackTest(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()), o, candidate, func(c evidence.Change) error {
-		fmt.Println(c)
-		return nil
-	})
+	found, err := evidence.BackTest(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()), o, candidate,
+		func(c evidence.Change) error {
+			fmt.Println(c)
+			return nil
+		})
 	fmt.Println(found.Judged, "calls,", found.Same, "the same;", found.Report.Success(evidence.Logged), err)
 	// Output:
 	// entry 4 s/2 buy: ALLOW (P1:shop:all) → DENY POLICY_VIOLATION (P1:shop:dear)

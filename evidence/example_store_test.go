@@ -17,7 +17,9 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
-var noon = helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`"noon"`), nil })
+var noon = helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	return json.RawMessage(`"noon"`), nil
+})
 
 // newClock is a kernel over a store, of one tool that tells the time.
 func newClock(store proofgraph.Store) (*helm.Kernel, crypto.Signer, error) {
@@ -69,7 +71,8 @@ func ExampleVerifyStore() {
 	}
 	defer files.Close()
 	report, err := evidence.VerifyStore(ctx, files, evidence.Options{Trust: k.Trust(), Origin: "example.test/clock"})
-	fmt.Println(report.Success(evidence.Logged), report.Allows, "allowed,", report.Behind, "entries behind the checkpoint,", err)
+	fmt.Println(report.Success(evidence.Logged), report.Allows, "allowed,", report.Behind,
+		"entries behind the checkpoint,", err)
 	// Output:
 	// true 1 allowed, 2 entries behind the checkpoint, <nil>
 }
@@ -94,7 +97,8 @@ func ExampleOpenPack() {
 		return
 	}
 
-	pack, report, err := evidence.OpenPack(ctx, bytes.NewReader(b.Bytes()), int64(b.Len()), evidence.Options{Trust: k.Trust()})
+	pack, report, err := evidence.OpenPack(ctx, bytes.NewReader(b.Bytes()), int64(b.Len()),
+		evidence.Options{Trust: k.Trust()})
 	if err != nil || !report.Success(evidence.Logged) {
 		fmt.Println(report, err)
 		return

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -41,7 +43,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	noon := helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`"noon"`), nil })
+	noon := helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(`"noon"`), nil
+	})
 	k.Guard(ctx, helm.Intent{Tool: "clock.read", Args: json.RawMessage(`{}`), Driver: noon})
 	k.Guard(ctx, helm.Intent{Tool: "clock.set", Args: json.RawMessage(`{}`), Driver: noon})
 	if _, err := k.Checkpoint(ctx); err != nil {
@@ -73,9 +77,7 @@ func Example() {
 // TestPackageComment verifies the pack in the package comment.
 func TestPackageComment(t *testing.T) {
 	src, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, example, ok := strings.Cut(string(src), "// # Example\n")
 	f := regexp.MustCompile(`(?m)((?:^//\t.*\n)+)`).FindAllString(example, -1)
 	if !ok || len(f) != 3 {
@@ -83,22 +85,15 @@ func TestPackageComment(t *testing.T) {
 	}
 	block := func(i int) string { return strings.NewReplacer("//\t", "", "\n", "").Replace(f[i]) }
 	zipped, err := base64.StdEncoding.DecodeString(block(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	z, err := gzip.NewReader(bytes.NewReader(zipped))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pack, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	key, err := hex.DecodeString(block(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := evidence.Verify(t.Context(), bytes.NewReader(pack), int64(len(pack)), evidence.Options{Kernel: key, Origin: "example.test/log"})
+	require.NoError(t, err)
+	r, err := evidence.Verify(t.Context(), bytes.NewReader(pack), int64(len(pack)),
+		evidence.Options{Kernel: key, Origin: "example.test/log"})
 	if err != nil || !r.Success(evidence.Logged) || r.Size != 1 || r.MerkleRoot.String() != block(2) {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -13,6 +13,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/forge"
@@ -30,9 +33,8 @@ func TestForeign(t *testing.T) {
 	}
 	var other bytes.Buffer
 	w := tar.NewWriter(&other)
-	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "x", Mode: 0o600, Format: tar.FormatUSTAR}), w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(w.WriteHeader(&tar.Header{Name: "x", Mode: 0o600, Format: tar.FormatUSTAR}),
+		w.Close()))
 	size := len(pack)
 	for name, x := range map[string]struct {
 		r    io.ReaderAt // of the bytes, where nil
@@ -41,27 +43,34 @@ func TestForeign(t *testing.T) {
 		want error
 		say  string
 	}{
-		"empty":             {want: ErrArchive, say: "empty"},
-		"text":              {b: []byte("# Not a pack\n"), want: ErrArchive, say: "ARCHIVE: text"},
-		"a long text":       {b: bytes.Repeat([]byte("{\"α\": 1}\n"), 1000), want: ErrArchive, say: "ARCHIVE: text"},
-		"gzip":              {b: zipped.Bytes(), want: ErrArchive, say: "compressed with gzip; a pack is a plain USTAR archive"},
-		"little gzip":       {b: []byte{0x1f, 0x8b}, want: ErrArchive, say: "compressed with gzip"},
-		"zstd":              {b: append([]byte{0x28, 0xb5, 0x2f, 0xfd}, pack...), want: ErrArchive, say: "compressed with zstd"},
-		"zip":               {b: append([]byte("PK\x03\x04"), pack...), want: ErrArchive, say: "a ZIP archive"},
-		"anything":          {b: append([]byte{0}, pack...), want: ErrArchive, say: "not an archive"},
-		"zeros":             {b: make([]byte, 2*forge.TarBlock), want: ErrArchive, say: "manifest.json: it is missing"},
-		"another's archive": {b: other.Bytes(), want: ErrArchive, say: "manifest.json: the header at byte 0 is not the one that its name and size have: a pack is verified as it was written"},
-		"a few bytes of it": {b: pack[:100], want: ErrArchive, say: "truncated: it goes on to byte 512 at least, and ends at 100"},
-		"its first header":  {b: pack[:forge.TarBlock], want: ErrArchive, say: "manifest.json: truncated"},
-		"half of it":        {b: pack[:size/2], want: ErrArchive, say: fmt.Sprintf("and ends at %d", size/2)},
-		"no end":            {b: pack[:size-2*forge.TarBlock], want: ErrArchive, say: "truncated"},
-		"half an end":       {b: pack[:size-forge.TarBlock], want: ErrArchive, say: "truncated"},
-		"nearly all":        {b: pack[:size-1], want: ErrArchive, say: "truncated"},
-		"more":              {b: append(bytes.Clone(pack), 0), want: ErrArchive, say: "end: 1 bytes follow it"},
-		"a size too large":  {b: pack, size: int64(size) + forge.TarBlock, want: ErrArchive, say: "truncated: the reader ends before"},
-		"a negative size":   {b: pack, size: -1, want: ErrInput, say: "INPUT: size: negative"},
-		"a broken disk":     {r: gone{}, size: int64(size), want: ErrArchive, say: "copy it to a file first: the disk is gone"},
-		"a negative disk":   {r: gone{}, size: -9, want: ErrInput, say: "negative"},
+		"empty":       {want: ErrArchive, say: "empty"},
+		"text":        {b: []byte("# Not a pack\n"), want: ErrArchive, say: "ARCHIVE: text"},
+		"a long text": {b: bytes.Repeat([]byte("{\"α\": 1}\n"), 1000), want: ErrArchive, say: "ARCHIVE: text"},
+		"gzip": {b: zipped.Bytes(), want: ErrArchive,
+			say: "compressed with gzip; a pack is a plain USTAR archive"},
+		"little gzip": {b: []byte{0x1f, 0x8b}, want: ErrArchive, say: "compressed with gzip"},
+		"zstd": {b: append([]byte{0x28, 0xb5, 0x2f, 0xfd}, pack...), want: ErrArchive,
+			say: "compressed with zstd"},
+		"zip":      {b: append([]byte("PK\x03\x04"), pack...), want: ErrArchive, say: "a ZIP archive"},
+		"anything": {b: append([]byte{0}, pack...), want: ErrArchive, say: "not an archive"},
+		"zeros":    {b: make([]byte, 2*forge.TarBlock), want: ErrArchive, say: "manifest.json: it is missing"},
+		"another's archive": {b: other.Bytes(), want: ErrArchive,
+			say: "manifest.json: the header at byte 0 is not the one that its name and size have: a pack is verified " +
+				"as it was written"},
+		"a few bytes of it": {b: pack[:100], want: ErrArchive,
+			say: "truncated: it goes on to byte 512 at least, and ends at 100"},
+		"its first header": {b: pack[:forge.TarBlock], want: ErrArchive, say: "manifest.json: truncated"},
+		"half of it":       {b: pack[:size/2], want: ErrArchive, say: fmt.Sprintf("and ends at %d", size/2)},
+		"no end":           {b: pack[:size-2*forge.TarBlock], want: ErrArchive, say: "truncated"},
+		"half an end":      {b: pack[:size-forge.TarBlock], want: ErrArchive, say: "truncated"},
+		"nearly all":       {b: pack[:size-1], want: ErrArchive, say: "truncated"},
+		"more":             {b: append(bytes.Clone(pack), 0), want: ErrArchive, say: "end: 1 bytes follow it"},
+		"a size too large": {b: pack, size: int64(size) + forge.TarBlock, want: ErrArchive,
+			say: "truncated: the reader ends before"},
+		"a negative size": {b: pack, size: -1, want: ErrInput, say: "INPUT: size: negative"},
+		"a broken disk": {r: gone{}, size: int64(size), want: ErrArchive,
+			say: "copy it to a file first: the disk is gone"},
+		"a negative disk": {r: gone{}, size: -9, want: ErrInput, say: "negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if x.size == 0 {
@@ -71,15 +80,17 @@ func TestForeign(t *testing.T) {
 				x.r = bytes.NewReader(x.b)
 			}
 			report, err := Verify(t.Context(), x.r, x.size, Options{Trust: m.Trust})
-			if !errors.Is(err, x.want) || !strings.Contains(err.Error(), x.say) || report.Level != Invalid || report.Fault == nil {
+			if !errors.Is(err, x.want) || !strings.Contains(err.Error(), x.say) || report.Level != Invalid ||
+				report.Fault == nil {
 				t.Errorf("%s, %v; want %v: %s", report.Level, err, x.want, x.say)
 			}
 		})
 	}
-	if _, err := verifyBytes(t, pack, Options{Trust: m.Trust}); err != nil { // or all of the above were refused for nothing
-		t.Error(err)
-	}
-	if _, err := verifyBytes(t, pack, Options{Trust: forge.StateOf(t, 0, forge.SeedX, forge.SeedL)}); !errors.Is(err, ErrKey) || !strings.Contains(err.Error(), "see that the one that was given is this log's") {
+	// or all of the above were refused for nothing
+	_, err := verifyBytes(t, pack, Options{Trust: m.Trust})
+	assert.NoError(t, err)
+	if _, err := verifyBytes(t, pack, Options{Trust: forge.StateOf(t, 0, forge.SeedX, forge.SeedL)}); !errors.Is(err,
+		ErrKey) || !strings.Contains(err.Error(), "see that the one that was given is this log's") {
 		t.Errorf("the trust state of another log: %v", err)
 	}
 }
@@ -107,14 +118,16 @@ func TestNothingGiven(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Verify(none, nil, 1, Options{Trust: m.Trust}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "no reader") {
+	if _, err := Verify(none, nil, 1, Options{Trust: m.Trust}); !errors.Is(err, ErrInput) ||
+		!strings.Contains(err.Error(), "no reader") {
 		t.Errorf("no reader: %v", err)
 	}
 	var b bytes.Buffer
 	if err := Write(none, &b, m.Store, key); err != nil || !bytes.Equal(b.Bytes(), pack) {
 		t.Errorf("written without a context: %v", err)
 	}
-	if r, err := Verify(none, bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.Trust}); err != nil || !r.Success(Logged) {
+	if r, err := Verify(none, bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.Trust}); err != nil ||
+		!r.Success(Logged) {
 		t.Errorf("verified without a context: %s, %v", r.Level, err)
 	}
 }
@@ -123,7 +136,8 @@ func TestNothingGiven(t *testing.T) {
 func TestShared(t *testing.T) {
 	m := forge.SmallLog(t, 0)
 	pack := m.Pack(Write)
-	r, o := bytes.NewReader(pack), Options{Trust: m.Trust, Origin: forge.Origin, Last: forge.Untar(t, pack)[forge.CheckpointAt].Body}
+	r, o := bytes.NewReader(pack), Options{Trust: m.Trust, Origin: forge.Origin,
+		Last: forge.Untar(t, pack)[forge.CheckpointAt].Body}
 	want, err := Verify(t.Context(), r, r.Size(), o)
 	if err != nil || !want.Success(Logged) {
 		t.Fatalf("%+v, %v", want, err)
@@ -139,7 +153,8 @@ func TestShared(t *testing.T) {
 	wait.Wait()
 }
 
-// TestBothOrigins: names are public, and an error shows the one that is and the one that was asked for.
+// TestBothOrigins: names are public, and an error shows the one that is and the one that was asked
+// for.
 func TestBothOrigins(t *testing.T) {
 	m := forge.SmallLog(t, 0)
 	pack := m.Pack(Write)
@@ -150,7 +165,8 @@ func TestBothOrigins(t *testing.T) {
 		"the pack's by last": {Last: last},
 	} {
 		_, err := verifyBytes(t, pack, o)
-		if err == nil || !strings.Contains(err.Error(), forge.Origin) || !strings.Contains(err.Error(), "example.test/other") {
+		if err == nil || !strings.Contains(err.Error(), forge.Origin) ||
+			!strings.Contains(err.Error(), "example.test/other") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -6,11 +6,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A cutter changes members of packs as the bytes that it is given say. When these come to an end they are zeros.
+// A cutter changes members of packs as the bytes that it is given say. When these come to an end
+// they are zeros.
 type cutter struct{ script []byte }
 
 // next is a number below n, which is more than 0.
@@ -21,7 +24,8 @@ func (c *cutter) next(n int) int {
 	return int(binary.LittleEndian.Uint16(b[:])) % n
 }
 
-// cut makes one change: of the members, of one's header, of its bytes, or of the lines in it. Those of another pack may come in.
+// cut makes one change: of the members, of one's header, of its bytes, or of the lines in it. Those
+// of another pack may come in.
 func (c *cutter) cut(ms, others []forge.Member) []forge.Member {
 	i, j := c.next(len(ms)), c.next(len(ms))
 	x := &ms[i]
@@ -100,11 +104,12 @@ func scripted(t testing.TB, packs [][]byte, which uint8, script []byte) []byte {
 	return forge.TarOf(ms)
 }
 
-// FuzzCut is given what to change of the members of valid packs, in an archive that is right but for that, without any key: whatever becomes of
-// it, nothing that nobody signed is accepted.
+// FuzzCut is given what to change of the members of valid packs, in an archive that is right but
+// for that, without any key: whatever becomes of it, nothing that nobody signed is accepted.
 func FuzzCut(f *testing.F) {
 	m := forge.SmallLog(f, 0)
-	good, trust := [][]byte{m.Pack(Write), forge.SmallLog(f, 1).Pack(Write)}, []*registry.State{m.Trust} // small ones, so that many are tried
+	// small ones, so that many are tried
+	good, trust := [][]byte{m.Pack(Write), forge.SmallLog(f, 1).Pack(Write)}, []*registry.State{m.Trust}
 	for which := range uint8(4) {
 		for op := range byte(16) {
 			f.Add(which, []byte{2, 0, 1, 0, op, 0, 3, 0, 1, 0, 2})
@@ -116,14 +121,14 @@ func FuzzCut(f *testing.F) {
 	})
 }
 
-// TestCut: scripts make very many different packs, and one of those that the fuzz target begins with makes the pack that was there.
+// TestCut: scripts make very many different packs, and one of those that the fuzz target begins
+// with makes the pack that was there.
 func TestCut(t *testing.T) {
 	m, base := forge.SmallLog(t, 0), forge.BaseLog(t)
 	base.Checkpoint()
 	packs := [][]byte{m.Pack(Write), base.Pack(Write)}
-	if got := scripted(t, packs, 0, []byte{1, 0, 2, 0, 0, 0, 1, 0, 2, 0, 0, 0}); !bytes.Equal(got, packs[0]) {
-		t.Error("two members that change places twice are not where they were")
-	}
+	got := scripted(t, packs, 0, []byte{1, 0, 2, 0, 0, 0, 1, 0, 2, 0, 0, 0})
+	assert.True(t, bytes.Equal(got, packs[0]), "two members that change places twice are not where they were")
 	made := map[string]bool{}
 	script := noise(64 * 300)
 	for i := range 300 {

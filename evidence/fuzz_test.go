@@ -9,7 +9,8 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// accepted holds a verification to the one property that matters: under a trust root nobody gets anything through but what was signed under it.
+// accepted holds a verification to the one property that matters: under a trust root nobody gets
+// anything through but what was signed under it.
 func accepted(t *testing.T, pack []byte, trust []*registry.State, good [][]byte) {
 	t.Helper()
 	for _, state := range trust {
@@ -29,7 +30,8 @@ func accepted(t *testing.T, pack []byte, trust []*registry.State, good [][]byte)
 func fuzzPacks(f *testing.F) (good [][]byte, trust []*registry.State) {
 	small, base, Fixture := forge.SmallLog(f, 0), forge.BaseLog(f), forge.FixtureLog(f)
 	base.Checkpoint()
-	return [][]byte{small.Pack(Write), base.Pack(Write), Fixture.Pack(Write)}, []*registry.State{small.Trust, base.Trust, Fixture.Trust}
+	return [][]byte{small.Pack(Write), base.Pack(Write), Fixture.Pack(Write)},
+		[]*registry.State{small.Trust, base.Trust, Fixture.Trust}
 }
 
 // FuzzVerify is given whole packs. They take long to shrink: run it with -fuzzminimizetime=1x.
@@ -44,7 +46,8 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, pack []byte) { accepted(t, pack, trust, good) })
 }
 
-// FuzzMembers is given the contents of members, whose archive is right. As above, -fuzzminimizetime=1x.
+// FuzzMembers is given the contents of members, whose archive is right. As above,
+// -fuzzminimizetime=1x.
 func FuzzMembers(f *testing.F) {
 	good, trust := fuzzPacks(f)
 	for _, b := range good {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/evidence/internal/forge"
@@ -31,13 +33,15 @@ func (c *counting) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// A weighed verification is what one took: what it held at its end, allocated in all and read, and the processor's time.
+// A weighed verification is what one took: what it held at its end, allocated in all and read, and
+// the processor's time.
 type weighed struct {
 	Report
 	held, allocated, read int64
 }
 
-// weigh writes the pack of a log into a file and verifies it there, so that the pack itself is not in memory.
+// weigh writes the pack of a log into a file and verifies it there, so that the pack itself is not
+// in memory.
 func weigh(t *testing.T, m *forge.Maker) (w weighed) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "pack")
@@ -70,8 +74,9 @@ func weigh(t *testing.T, m *forge.Maker) (w weighed) {
 	return w
 }
 
-// TestManySessions: a million sessions of one entry each, of the longest names, are verified in the memory that is promised, 256 bytes a session
-// and 64 an entry, and in linear time: ten times as many take ten times as much. -full; without it twenty thousand.
+// TestManySessions: a million sessions of one entry each, of the longest names, are verified in the
+// memory that is promised, 256 bytes a session and 64 an entry, and in linear time: ten times as
+// many take ten times as much. -full; without it twenty thousand.
 func TestManySessions(t *testing.T) {
 	race.Alone(t)
 	n := 20_000
@@ -92,7 +97,8 @@ func TestManySessions(t *testing.T) {
 		}
 		per := func(bytes int64) float64 { return float64(bytes-128<<10) / float64(n) }
 		each = append(each, per(w.allocated))
-		t.Logf("%d sessions: %.0f bytes held a session, %.0f allocated; %.0f µs, with writing", n, per(w.held), each[len(each)-1], float64((processor(t)-t0).Microseconds())/float64(n))
+		t.Logf("%d sessions: %.0f bytes held a session, %.0f allocated; %.0f µs, with writing", n, per(w.held),
+			each[len(each)-1], float64((processor(t)-t0).Microseconds())/float64(n))
 		if per(w.held) > 256+64 {
 			t.Errorf("%.0f bytes are held for a session of one entry", per(w.held))
 		}
@@ -102,8 +108,8 @@ func TestManySessions(t *testing.T) {
 	}
 }
 
-// TestManyParents: a log in which each entry has as many parents as it may, a million in all, costs what its entries do; an entry with one more
-// is refused, and one of a million before it is read.
+// TestManyParents: a log in which each entry has as many parents as it may, a million in all, costs
+// what its entries do; an entry with one more is refused, and one of a million before it is read.
 func TestManyParents(t *testing.T) {
 	race.Alone(t)
 	n := 1_500
@@ -119,7 +125,8 @@ func TestManyParents(t *testing.T) {
 			parents = append(parents, all[(i*k+k)%i])
 		}
 		slices.SortFunc(parents, entry.Compare)
-		c := m.Denied(contracts.ReasonToolNotFound, forge.Ask{Session: fmt.Sprint("s", i%50), Tool: "x", Args: `{}`, Drop: true, Parents: slices.Compact(parents)})
+		c := m.Denied(contracts.ReasonToolNotFound, forge.Ask{Session: fmt.Sprint("s", i%50), Tool: "x", Args: `{}`,
+			Drop: true, Parents: slices.Compact(parents)})
 		all = append(all, c.Entry)
 	}
 	m.Checkpoint()
@@ -159,7 +166,8 @@ func TestZeros(t *testing.T) {
 	pack := m.Pack(Write)
 	ms := forge.Untar(t, pack)
 	end := int64(len(pack) - 2*ustar.Block)
-	// member gives a pack whose ith member ends in that many zeros, of its content or after its padding.
+	// member gives a pack whose ith member ends in that many zeros, of its content or after its
+	// padding.
 	member := func(i int, inside bool) (*sparse, int64) {
 		s, at := &sparse{}, int64(0)
 		for k, x := range ms {
@@ -177,8 +185,12 @@ func TestZeros(t *testing.T) {
 		make func() (*sparse, int64)
 		want error
 	}{
-		"before all":                     {func() (*sparse, int64) { return &sparse{pieces: []piece{{gib, pack}}}, gib + end + 2*ustar.Block }, ErrArchive},
-		"before the end":                 {func() (*sparse, int64) { return &sparse{pieces: []piece{{0, pack}}}, end + gib + 2*ustar.Block }, ErrArchive},
+		"before all": {func() (*sparse, int64) {
+			return &sparse{pieces: []piece{{gib, pack}}}, gib + end + 2*ustar.Block
+		}, ErrArchive},
+		"before the end": {func() (*sparse, int64) {
+			return &sparse{pieces: []piece{{0, pack}}}, end + gib + 2*ustar.Block
+		}, ErrArchive},
 		"after the manifest's padding":   {func() (*sparse, int64) { return member(0, false) }, ErrArchive},
 		"after the entries' padding":     {func() (*sparse, int64) { return member(2, false) }, ErrArchive},
 		"after a blob's padding":         {func() (*sparse, int64) { return member(3, false) }, ErrArchive},
@@ -200,7 +212,8 @@ func TestZeros(t *testing.T) {
 	}
 }
 
-// TestClaimedBlob: a blob of 8 GiB that an entry names, and a manifest which a kernel key signed that says so, is refused unread.
+// TestClaimedBlob: a blob of 8 GiB that an entry names, and a manifest which a kernel key signed
+// that says so, is refused unread.
 func TestClaimedBlob(t *testing.T) {
 	m := forge.BaseLog(t)
 	m.Checkpoint()
@@ -227,15 +240,14 @@ func TestClaimedBlob(t *testing.T) {
 	}
 }
 
-// TestPipe: what comes through a pipe cannot be read twice, nor at any place, and says no size. The error says what to do.
+// TestPipe: what comes through a pipe cannot be read twice, nor at any place, and says no size. The
+// error says what to do.
 func TestPipe(t *testing.T) {
 	m := forge.SmallLog(t, 0)
 	pack := m.Pack(Write)
 	for _, told := range []bool{false, true} {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer r.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { // if anything is read it is the pack
@@ -244,9 +256,7 @@ func TestPipe(t *testing.T) {
 			cancel()
 		}()
 		info, err := r.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		size := info.Size()
 		if told {
 			size = int64(len(pack)) // by somebody who knows it otherwise

@@ -20,7 +20,8 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// A sparse reader has pieces at offsets, and zeros between them: packs of any claimed size, without the bytes.
+// A sparse reader has pieces at offsets, and zeros between them: packs of any claimed size, without
+// the bytes.
 type sparse struct {
 	pieces []piece
 	read   int64 // bytes that were asked for
@@ -84,12 +85,15 @@ func TestHugeClaims(t *testing.T) {
 			}
 			var err error
 			var r Report
-			used := forge.Allocated(func() { r, err = Verify(t.Context(), s, at+2*ustar.Block, Options{Trust: m.Trust}) })
+			used := forge.Allocated(func() {
+				r, err = Verify(t.Context(), s, at+2*ustar.Block, Options{Trust: m.Trust})
+			})
 			mustRefuse(t, r, err, x.want)
 			if used > 4<<20 || s.read > 64<<20 {
 				t.Errorf("%d bytes allocated, %d read", used, s.read)
 			}
-			r, err = Verify(t.Context(), bytes.NewReader(s.pieces[0].b), int64(len(s.pieces[0].b)), Options{Trust: m.Trust})
+			r, err = Verify(t.Context(), bytes.NewReader(s.pieces[0].b), int64(len(s.pieces[0].b)),
+				Options{Trust: m.Trust})
 			mustRefuse(t, r, err, ErrArchive)
 		})
 	}
@@ -117,9 +121,7 @@ func TestBadHeaders(t *testing.T) {
 			ms := forge.Untar(t, pack)
 			ms[i].Head = change
 			b := forge.TarOf(ms)
-			if bytes.Equal(b, pack) {
-				t.Fatalf("%s: nothing was changed", name)
-			}
+			require.False(t, bytes.Equal(b, pack), "%s: nothing was changed", name)
 			r, err := verifyBytes(t, b, Options{Trust: m.Trust})
 			mustRefuse(t, r, err, ErrArchive)
 		}
@@ -232,7 +234,8 @@ func (f *failing) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// TestFailingReader fails each read in turn, in each way: there is never a level, and the cause is not lost.
+// TestFailingReader fails each read in turn, in each way: there is never a level, and the cause is
+// not lost.
 func TestFailingReader(t *testing.T) {
 	race.Alone(t)
 	m, d := forge.BaseLog(t), forge.FixtureLog(t)
@@ -244,9 +247,7 @@ func TestFailingReader(t *testing.T) {
 func failReads(t *testing.T, m *forge.Maker) {
 	pack := m.Pack(Write)
 	good, err := verifyBytes(t, pack, Options{Trust: m.Trust})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, what := range map[string]func(b []byte, n int, err error) (int, error){
 		"error":   func(b []byte, _ int, _ error) (int, error) { return 0, errDisk },
 		"partly":  func(b []byte, n int, _ error) (int, error) { return n / 2, errDisk },

@@ -16,8 +16,9 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// BenchmarkVerifyCores is how much sooner a verification ends with a second processor, by the clock, so others' work shows in it; what the
-// second one costs, by the processors' time; and by that time the share of the work that is not done ahead.
+// BenchmarkVerifyCores is how much sooner a verification ends with a second processor, by the
+// clock, so others' work shows in it; what the second one costs, by the processors' time; and by
+// that time the share of the work that is not done ahead.
 func BenchmarkVerifyCores(b *testing.B) {
 	if runtime.NumCPU() < 2 {
 		b.Skip("one processor")
@@ -48,7 +49,8 @@ func BenchmarkVerifyCores(b *testing.B) {
 			index++
 		}
 		ahead := (processor(b) - from).Seconds()
-		for name, x := range map[string]float64{"x/sooner": one / two, "x/cpu": both / alone, "fold-share": 1 - ahead/alone} {
+		for name, x := range map[string]float64{"x/sooner": one / two, "x/cpu": both / alone,
+			"fold-share": 1 - ahead/alone} {
 			metrics[name] = append(metrics[name], x)
 		}
 	}
@@ -58,7 +60,8 @@ func BenchmarkVerifyCores(b *testing.B) {
 	}
 }
 
-// BenchmarkVerifyMillion verifies a file of 10^6 entries, once, with -full. Between its entries bare signatures are verified, one in ten.
+// BenchmarkVerifyMillion verifies a file of 10^6 entries, once, with -full. Between its entries
+// bare signatures are verified, one in ten.
 func BenchmarkVerifyMillion(b *testing.B) {
 	if !*forge.Full {
 		b.Skip("a file of 2.6 GB: with -full")
@@ -105,7 +108,8 @@ func million(b *testing.B) (f *os.File, size int64, trust *registry.State, entri
 	m := forge.LongLog(b, 1_000_000)
 	w := bufio.NewWriterSize(f, 1<<20)
 	n, err := m.Store.Size(b.Context())
-	if err := errors.Join(err, Write(b.Context(), w, m.Store, forge.Key(b, forge.SeedK1)), w.Flush()); err != nil || n < 1e6 {
+	if err := errors.Join(err, Write(b.Context(), w, m.Store, forge.Key(b, forge.SeedK1)), w.Flush()); err != nil ||
+		n < 1e6 {
 		b.Fatal(n, err)
 	}
 	info, err := f.Stat()

@@ -12,6 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/forge"
@@ -40,12 +43,12 @@ func TestPackZero(t *testing.T) {
 	size, err := p.Size(t.Context())
 	note, nerr := p.Checkpoint(t.Context())
 	list, lerr := gathered(t.Context(), &p, 0, 0)
-	if _, berr := p.Blob(t.Context(), contracts.Digest{}); size != 0 || note != nil || list != nil || err != nil || nerr != nil || lerr != nil || berr != proofgraph.ErrNoBlob {
+	if _, berr := p.Blob(t.Context(), contracts.Digest{}); size != 0 || note != nil || list != nil || err != nil ||
+		nerr != nil || lerr != nil || berr != proofgraph.ErrNoBlob {
 		t.Error(size, note, list, err, nerr, lerr, berr)
 	}
-	if _, err := gathered(t.Context(), &p, 0, 1); err == nil {
-		t.Error("it has an entry")
-	}
+	_, err = gathered(t.Context(), &p, 0, 1)
+	assert.Error(t, err, "it has an entry")
 }
 
 // TestPackErased: an erased blob is one that is not there.
@@ -74,8 +77,8 @@ func (r *turncoat) ReadAt(b []byte, at int64) (int, error) {
 	return r.good.ReadAt(b, at)
 }
 
-// TestPackThatChanged: whatever becomes of the bytes after the verification, other ones are never given out. Each byte is changed in turn, and
-// then all that there is is asked for.
+// TestPackThatChanged: whatever becomes of the bytes after the verification, other ones are never
+// given out. Each byte is changed in turn, and then all that there is is asked for.
 func TestPackThatChanged(t *testing.T) {
 	race.Alone(t)
 	m := forge.NewMaker(t)
@@ -85,7 +88,8 @@ func TestPackThatChanged(t *testing.T) {
 	pack := m.Pack(Write)
 	s := forge.Shelve(t, pack)
 	n := uint64(len(s.Lines))
-	bads := map[string]io.ReaderAt{"gone": gone{}, "empty": bytes.NewReader(nil), "cut": bytes.NewReader(pack[:len(pack)/2]), "zeros": bytes.NewReader(make([]byte, len(pack))),
+	bads := map[string]io.ReaderAt{"gone": gone{}, "empty": bytes.NewReader(nil),
+		"cut": bytes.NewReader(pack[:len(pack)/2]), "zeros": bytes.NewReader(make([]byte, len(pack))),
 		"shifted": bytes.NewReader(pack[1:]), "another": bytes.NewReader(forge.SmallLog(t, 0).Pack(Write))}
 	for i := range pack {
 		b := bytes.Clone(pack)
@@ -103,9 +107,7 @@ func TestPackThatChanged(t *testing.T) {
 		r.bad = bad
 		list, err := gathered(t.Context(), p, 0, n)
 		for i, e := range list {
-			if !bytes.Equal(e, s.Lines[i]) {
-				t.Fatalf("%s: another entry %d", name, i)
-			}
+			require.True(t, bytes.Equal(e, s.Lines[i]), "%s: another entry %d", name, i)
 		}
 		if whole := uint64(len(list)) == n; whole != (err == nil) || err != nil && !errors.Is(err, ErrArchive) {
 			t.Fatalf("%s: %d entries, %v", name, len(list), err)
@@ -115,7 +117,8 @@ func TestPackThatChanged(t *testing.T) {
 		}
 		for d, want := range s.Blobs {
 			b, err := p.Blob(t.Context(), d)
-			if err == nil && !bytes.Equal(b, want) || err != nil && (b != nil || !errors.Is(err, ErrArchive) && err != proofgraph.ErrNoBlob) {
+			if err == nil && !bytes.Equal(b, want) || err != nil && (b != nil ||
+				!errors.Is(err, ErrArchive) && err != proofgraph.ErrNoBlob) {
 				t.Fatalf("%s: blob %s: %d bytes, %v", name, d, len(b), err)
 			}
 			if err != nil {
@@ -193,9 +196,8 @@ func TestPackEnds(t *testing.T) {
 		t.Error(n, size, note, blob)
 	}
 	var never context.Context // which never ends
-	if _, err := p.Size(never); err != nil {
-		t.Error(err)
-	}
+	_, err := p.Size(never)
+	assert.NoError(t, err)
 }
 
 // TestPackMemory: a Pack holds what finds entries and blobs, and nothing else of the verification.
@@ -212,14 +214,10 @@ func TestPackMemory(t *testing.T) {
 	}
 	before := heap()
 	p, _, err := OpenPack(t.Context(), bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.Trust})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	held := heap() - before
 	n, err := p.Size(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if held > 48*float64(n)+8*float64(len(forge.Untar(t, pack)))+64<<10 || n < 4_000 {
 		t.Errorf("%.0f bytes are held of %d entries", held, n)
 	}
@@ -252,8 +250,6 @@ func gathered(ctx context.Context, p *Pack, from, to uint64) (list []contracts.E
 func digest(t *testing.T, s string) contracts.Digest {
 	t.Helper()
 	d, err := crypto.ParseDigest([]byte(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }

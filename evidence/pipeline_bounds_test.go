@@ -2,12 +2,14 @@ package evidence
 
 import (
 	"bytes"
-	"errors"
 	"iter"
 	"reflect"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/forge"
@@ -38,21 +40,19 @@ func (e *endless) lines() iter.Seq2[line, *Error] {
 	}
 }
 
-// TestAheadIsBounded: what is taken before its turn is a constant number of lines and bytes, of entries that are none too.
+// TestAheadIsBounded: what is taken before its turn is a constant number of lines and bytes, of
+// entries that are none too.
 func TestAheadIsBounded(t *testing.T) {
 	m := forge.LongLog(t, 600)
 	pack := m.Pack(Write)
-	for name, then := range map[string][]byte{"line ends": nil, "long lines": make([]byte, contracts.MaxEntry), "one too long": make([]byte, 1<<20)} {
+	for name, then := range map[string][]byte{"line ends": nil, "long lines": make([]byte, contracts.MaxEntry),
+		"one too long": make([]byte, 1<<20)} {
 		v := newVerifier(t.Context(), Options{Trust: m.Trust})
 		v.workers = 4
 		p, err := openPacked(t.Context(), bytes.NewReader(pack), int64(len(pack)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		e := &endless{source: p, entries: 500, then: line{bytes: then}}
-		if err := v.verify(e); !errors.Is(err, ErrEncoding) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.ErrorIs(t, v.verify(e), ErrEncoding, "%s", name)
 		if most := 2 * v.workers; e.given > most*batchLines || e.bytes > most*max(batchBytes, len(then)) {
 			t.Errorf("%s: %d lines and %d bytes were taken in vain", name, e.given, e.bytes)
 		}
@@ -60,7 +60,8 @@ func TestAheadIsBounded(t *testing.T) {
 	}
 }
 
-// TestAheadInStore verifies a log where it is kept, in the shapes, entry by entry told of it; and with a store that panics at each call.
+// TestAheadInStore verifies a log where it is kept, in the shapes, entry by entry told of it; and
+// with a store that panics at each call.
 func TestAheadInStore(t *testing.T) {
 	m := forge.LongLog(t, 60)
 	size, err := m.Store.Size(t.Context())
@@ -108,8 +109,8 @@ func TestAheadInStore(t *testing.T) {
 	}
 }
 
-// TestProgress: it never goes back, comes on the caller's goroutine about once per MiB of entries, and at the end of a success, and of nothing
-// else, all is done.
+// TestProgress: it never goes back, comes on the caller's goroutine about once per MiB of entries,
+// and at the end of a success, and of nothing else, all is done.
 func TestProgress(t *testing.T) {
 	race.Alone(t)
 	m := forge.LongLog(t, 1_900)
@@ -128,7 +129,8 @@ func TestProgress(t *testing.T) {
 			}
 			times, last = times+1, done
 		}}
-		if _, err := verifyWith(t.Context(), bytes.NewReader(pack), int64(len(pack)), o, workers, batchBytes); err != nil || last != total {
+		if _, err := verifyWith(t.Context(), bytes.NewReader(pack), int64(len(pack)), o, workers,
+			batchBytes); err != nil || last != total {
 			t.Errorf("%d of %d, %v", last, total, err)
 		}
 		if most := int(total>>20) + 1; times > most || times < most/2 || times < 3 {
@@ -146,7 +148,8 @@ func TestProgress(t *testing.T) {
 			change(ms)
 			last = 0
 			bad := forge.TarOf(ms)
-			if _, err := verifyWith(t.Context(), bytes.NewReader(bad), int64(len(bad)), o, workers, batchBytes); err == nil || last == total || last == 0 {
+			if _, err := verifyWith(t.Context(), bytes.NewReader(bad), int64(len(bad)), o, workers,
+				batchBytes); err == nil || last == total || last == 0 {
 				t.Errorf("%s: %d of %d, %v", name, last, total, err)
 			}
 		}

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/evidence/internal/inorder"
 )
@@ -22,12 +25,12 @@ func verifyWith(ctx context.Context, r io.ReaderAt, size int64, o Options, worke
 func mustHaveEnded(t testing.TB, when string) {
 	t.Helper()
 	b := make([]byte, 1<<20)
-	if b = b[:runtime.Stack(b, true)]; strings.Contains(string(b), "inorder.(*Queue") {
-		t.Errorf("%s: goroutines are left:\n%s", when, b)
-	}
+	b = b[:runtime.Stack(b, true)]
+	assert.NotContains(t, string(b), "inorder.(*Queue", "%s: goroutines are left:\n%s", when, b)
 }
 
-// TestAheadEnds: whatever ends a verification, its goroutines end before it does; and a panic is the caller's own.
+// TestAheadEnds: whatever ends a verification, its goroutines end before it does; and a panic is
+// the caller's own.
 func TestAheadEnds(t *testing.T) {
 	m := forge.LongLog(t, 60)
 	pack := m.Pack(Write)
@@ -44,7 +47,8 @@ func TestAheadEnds(t *testing.T) {
 			t.Fatal(err, p)
 		}
 		mustHaveEnded(t, "a good pack")
-		if p, err := verify(t.Context(), bytes.NewReader(spoiled), Options{}); !errors.Is(err, ErrEncoding) || p != nil {
+		if p, err := verify(t.Context(), bytes.NewReader(spoiled), Options{}); !errors.Is(err, ErrEncoding) ||
+			p != nil {
 			t.Fatal(err, p)
 		}
 		mustHaveEnded(t, "a bad pack")
@@ -62,7 +66,8 @@ func TestAheadEnds(t *testing.T) {
 	}
 	for n := 0; ; n++ {
 		ctx, cancel := context.WithCancel(t.Context())
-		f := &failing{bytes.NewReader(pack), n, func(_ []byte, n int, err error) (int, error) { cancel(); return n, err }}
+		f := &failing{bytes.NewReader(pack), n,
+			func(_ []byte, n int, err error) (int, error) { cancel(); return n, err }}
 		p, err := verify(ctx, f, Options{})
 		cancel()
 		if err == nil && p == nil {
@@ -77,7 +82,8 @@ func TestAheadEnds(t *testing.T) {
 	if reads < 20 || ended < 20 {
 		t.Errorf("only %d reads panicked, %d ended the context", reads, ended)
 	}
-	if p, _ := verify(t.Context(), bytes.NewReader(pack), Options{Progress: func(uint64, uint64) { panic("told") }}); p != "told" {
+	if p, _ := verify(t.Context(), bytes.NewReader(pack),
+		Options{Progress: func(uint64, uint64) { panic("told") }}); p != "told" {
 		t.Errorf("a panic in Progress: %v", p)
 	}
 	mustHaveEnded(t, "a panic in Progress")
@@ -91,12 +97,13 @@ func TestOneProcessor(t *testing.T) {
 		started := false
 		spy := func(b []byte, n int, err error) (int, error) {
 			stack := make([]byte, 1<<20)
-			started = started || strings.Contains(string(stack[:runtime.Stack(stack, true)]), "inorder.(*Queue[...]).start")
+			started = started || strings.Contains(string(stack[:runtime.Stack(stack, true)]),
+				"inorder.(*Queue[...]).start")
 			return n, err
 		}
-		if _, err := verifyWith(t.Context(), &failing{bytes.NewReader(pack), 0, spy}, int64(len(pack)), Options{Trust: m.Trust}, workers, 1); err != nil {
-			t.Fatal(err)
-		}
+		_, err := verifyWith(t.Context(), &failing{bytes.NewReader(pack), 0, spy}, int64(len(pack)),
+			Options{Trust: m.Trust}, workers, 1)
+		require.NoError(t, err)
 		if started != want {
 			t.Errorf("%d: goroutines were started: %v", workers, started)
 		}
@@ -107,10 +114,9 @@ func TestOneProcessor(t *testing.T) {
 func TestPanicAhead(t *testing.T) {
 	b := batch{lines: make([]line, 2), opened: make([]early, 2)}
 	b.open(nil, func() bool { return false })
-	if b.opened[0].statement != nil {
-		t.Errorf("%+v", b)
-	}
+	assert.Nil(t, b.opened[0].statement, "%+v", b)
 }
 
 // shapes are goroutines and batches: each entry by itself, a few together, all at once.
-var shapes = [...]inorder.Shape{{Workers: 2, Batch: 1}, {Workers: 3, Batch: 4 << 10}, {Workers: 8, Batch: 1}, {Workers: 2, Batch: 64 << 10}}
+var shapes = [...]inorder.Shape{{Workers: 2, Batch: 1}, {Workers: 3, Batch: 4 << 10}, {Workers: 8, Batch: 1},
+	{Workers: 2, Batch: 64 << 10}}

@@ -10,8 +10,9 @@ import (
 	"github.com/helmkernel/helm/guardian/past"
 )
 
-// TestLieToldAgain: an ALLOW consumed a request, and the session's story was let go of and is told again. What another request of the same call
-// is said to be, used or not, is held to the log as if the story had been kept: the first one's inputs are there, so nothing is left open.
+// TestLieToldAgain: an ALLOW consumed a request, and the session's story was let go of and is told
+// again. What another request of the same call is said to be, used or not, is held to the log as if
+// the story had been kept: the first one's inputs are there, so nothing is left open.
 func TestLieToldAgain(t *testing.T) {
 	for _, lies := range []bool{false, true} {
 		d := forge.NewFixture(t)
@@ -24,7 +25,9 @@ func TestLieToldAgain(t *testing.T) {
 		d.Session = "s1"
 		ask := d.Ask("pay", `{"amount":1}`, d.Approve(forge.SeedA, second))
 		if lies {
-			d.Memory.Lie = func(p past.Past) past.Past { return forge.Liar{Past: p, FakeUsed: func(bool) bool { return true }} }
+			d.Memory.Lie = func(p past.Past) past.Past {
+				return forge.Liar{Past: p, FakeUsed: func(bool) bool { return true }}
+			}
 			d.Denied(contracts.ReasonApprovalInvalid, ask)
 		} else {
 			d.Allowed(ask).Ran(`1`)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/evidence/internal/ustar"
@@ -88,31 +90,35 @@ func (l *lyingStore) Entries(ctx context.Context, from, to uint64) iter.Seq2[con
 
 // lies, each of which must be found out, or change nothing.
 var lies = map[string]lie{
-	"error": {more: 1, bytes: func([]byte, error) ([]byte, error) { return nil, errDisk }, size: func(uint64) (uint64, error) { return 0, errDisk }},
-	"both":  {more: 1, bytes: func(b []byte, _ error) ([]byte, error) { return b, errDisk }, size: func(n uint64) (uint64, error) { return n, errDisk }},
-	"panic": {more: 1, bytes: func([]byte, error) ([]byte, error) { panic(errDisk) }, size: func(uint64) (uint64, error) { panic(errDisk) }},
-	"nil":   {more: 1, bytes: func([]byte, error) ([]byte, error) { return nil, nil }, size: func(uint64) (uint64, error) { return 0, nil }},
+	"error": {more: 1, bytes: func([]byte, error) ([]byte, error) { return nil, errDisk },
+		size: func(uint64) (uint64, error) { return 0, errDisk }},
+	"both": {more: 1, bytes: func(b []byte, _ error) ([]byte, error) { return b, errDisk },
+		size: func(n uint64) (uint64, error) { return n, errDisk }},
+	"panic": {more: 1, bytes: func([]byte, error) ([]byte, error) { panic(errDisk) },
+		size: func(uint64) (uint64, error) { panic(errDisk) }},
+	"nil": {more: 1, bytes: func([]byte, error) ([]byte, error) { return nil, nil },
+		size: func(uint64) (uint64, error) { return 0, nil }},
 	"other": {more: 1, bytes: func(b []byte, err error) ([]byte, error) {
 		if len(b) > 0 {
 			b[len(b)/2] ^= 1
 		}
 		return b, err
 	}, size: func(n uint64) (uint64, error) { return n - 1, nil }},
-	"longer": {more: 1, bytes: func(b []byte, err error) ([]byte, error) { return append(b, '\n'), err }, size: func(n uint64) (uint64, error) { return n + 1, nil }},
-	"fewer":  {more: 0, bytes: func([]byte, error) ([]byte, error) { return nil, proofgraph.ErrNoBlob }},
-	"more":   {more: 2},
+	"longer": {more: 1, bytes: func(b []byte, err error) ([]byte, error) { return append(b, '\n'), err },
+		size: func(n uint64) (uint64, error) { return n + 1, nil }},
+	"fewer": {more: 0, bytes: func([]byte, error) ([]byte, error) { return nil, proofgraph.ErrNoBlob }},
+	"more":  {more: 2},
 }
 
-// TestLyingStore: whatever a store says, at whatever answer, it is found out, or what is reported is what is true of it.
+// TestLyingStore: whatever a store says, at whatever answer, it is found out, or what is reported
+// is what is true of it.
 func TestLyingStore(t *testing.T) {
 	race.Alone(t)
 	base, d := forge.BaseLog(t), forge.FixtureLog(t)
 	base.Checkpoint()
 	for name, m := range map[string]*forge.Maker{"base": base, "earlier entries and inputs": d.Maker} {
 		good, err := VerifyStore(t.Context(), m.Store, Options{Trust: m.Trust})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for kind, what := range lies {
 			if m == d.Maker && what.size != nil && kind != "other" {
 				continue
@@ -132,7 +138,8 @@ func TestLyingStore(t *testing.T) {
 					told++
 					r.Behind = 0 // which is what the store says
 					switch {
-					case err == nil && reflect.DeepEqual(r, good), err == nil && kind == "fewer" && len(r.Erased) == len(good.Erased)+1:
+					case err == nil && reflect.DeepEqual(r, good), err == nil && kind == "fewer" &&
+						len(r.Erased) == len(good.Erased)+1:
 						continue // it is as it says
 					case err == nil && i == 0 && kind == "other" && r.Level < good.Level:
 						continue // nor by whom the checkpoint is
@@ -142,11 +149,13 @@ func TestLyingStore(t *testing.T) {
 					if !errors.As(err, &f) || !reflect.DeepEqual(r, Report{Asked: Logged, Fault: f, Replay: r.Replay}) {
 						t.Fatalf("answer %d: %+v, %v", i, r, err)
 					}
-					if (kind == "error" || kind == "both") && (f.Check != ErrStore || !errors.Is(err, errDisk)) || kind == "panic" && f.Check != ErrStore || kind == "fewer" && f.Check == ErrReplay {
+					if (kind == "error" || kind == "both") && (f.Check != ErrStore || !errors.Is(err, errDisk)) ||
+						kind == "panic" && f.Check != ErrStore || kind == "fewer" && f.Check == ErrReplay {
 						t.Errorf("answer %d: %v", i, err)
 					}
 				}
-				if least := map[string]int{"fewer": told / 3, "more": told / 3}; told*step < 80 || found < max(least[kind], 1) || least[kind] == 0 && found < told-1 {
+				if least := map[string]int{"fewer": told / 3, "more": told / 3}; told*step < 80 ||
+					found < max(least[kind], 1) || least[kind] == 0 && found < told-1 {
 					t.Errorf("%d lies, %d found out", told, found)
 				}
 			})
@@ -185,17 +194,20 @@ func TestStoresThatAreNone(t *testing.T) {
 		want  error
 		say   string
 	}{
-		"none":             {nil, ErrInput, "no store was given"},
-		"nil":              {(*proofgraph.Memory)(nil), ErrStore, "it panicked"},
-		"empty":            {proofgraph.NewMemory(), ErrCheckpoint, "make it with Kernel.Checkpoint"},
-		"no checkpoint":    {with(func(s *forge.Shelf) { s.Note = nil }), ErrCheckpoint, "make it with Kernel.Checkpoint"},
+		"none":  {nil, ErrInput, "no store was given"},
+		"nil":   {(*proofgraph.Memory)(nil), ErrStore, "it panicked"},
+		"empty": {proofgraph.NewMemory(), ErrCheckpoint, "make it with Kernel.Checkpoint"},
+		"no checkpoint": {with(func(s *forge.Shelf) { s.Note = nil }), ErrCheckpoint,
+			"make it with Kernel.Checkpoint"},
 		"a bad checkpoint": {with(func(s *forge.Shelf) { s.Note = []byte("log\n") }), ErrCheckpoint, ""},
-		"a long one":       {with(func(s *forge.Shelf) { s.Note = append(slices.Clip(s.Note), make([]byte, maxNote)...) }), ErrCheckpoint, "1,000,000"},
-		"no entries":       {with(func(s *forge.Shelf) { s.Lines = nil }), ErrChain, "no genesis"},
-		"one":              {with(func(s *forge.Shelf) { s.Lines = s.Lines[:1] }), ErrMerkle, "checkpoint.size"},
-		"one fewer":        {with(func(s *forge.Shelf) { s.Lines = s.Lines[:n-1] }), ErrMerkle, "checkpoint.size"},
-		"deaf":             {deaf{whole}, ErrChain, ""}, // each entry comes twice
-		"void":             {void{whole}, ErrStore, "it panicked"},
+		"a long one": {with(func(s *forge.Shelf) {
+			s.Note = append(slices.Clip(s.Note), make([]byte, maxNote)...)
+		}), ErrCheckpoint, "1,000,000"},
+		"no entries": {with(func(s *forge.Shelf) { s.Lines = nil }), ErrChain, "no genesis"},
+		"one":        {with(func(s *forge.Shelf) { s.Lines = s.Lines[:1] }), ErrMerkle, "checkpoint.size"},
+		"one fewer":  {with(func(s *forge.Shelf) { s.Lines = s.Lines[:n-1] }), ErrMerkle, "checkpoint.size"},
+		"deaf":       {deaf{whole}, ErrChain, ""}, // each entry comes twice
+		"void":       {void{whole}, ErrStore, "it panicked"},
 		"a long entry": {with(func(s *forge.Shelf) {
 			s.Lines = slices.Clone(s.Lines)
 			s.Lines[3] = make([]byte, contracts.MaxEntry+1)
@@ -220,13 +232,16 @@ func TestStoresThatAreNone(t *testing.T) {
 	mustRefuse(t, r, err, ErrInput)
 }
 
-// TestStoreEnds: a verification ends with its context, whoever notices, and that is no fault of the store's.
+// TestStoreEnds: a verification ends with its context, whoever notices, and that is no fault of the
+// store's.
 func TestStoreEnds(t *testing.T) {
 	race.Alone(t)
 	d := forge.FixtureLog(t)
 	for i := 0; ; i++ {
 		ctx, cancel := context.WithCancel(t.Context())
-		l := &lyingStore{d.Store, i, lie{more: 1, bytes: func(b []byte, err error) ([]byte, error) { cancel(); return b, err }, size: func(n uint64) (uint64, error) { cancel(); return n, nil }}}
+		l := &lyingStore{d.Store, i,
+			lie{more: 1, bytes: func(b []byte, err error) ([]byte, error) { cancel(); return b, err },
+				size: func(n uint64) (uint64, error) { cancel(); return n, nil }}}
 		r, err := VerifyStore(ctx, l, Options{Trust: d.Trust})
 		cancel()
 		if l.n >= 0 {
@@ -258,8 +273,9 @@ func (f *forgetful) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// TestErasedInBetween: inputs that were there once, and are not when they are needed again, are no erased ones: what hangs on them is not
-// believed. Here a kernel took a receipt of other values for one of these.
+// TestErasedInBetween: inputs that were there once, and are not when they are needed again, are no
+// erased ones: what hangs on them is not believed. Here a kernel took a receipt of other values for
+// one of these.
 func TestErasedInBetween(t *testing.T) {
 	d := forge.NewFixture(t)
 	d.Look("/a")
@@ -271,7 +287,8 @@ func TestErasedInBetween(t *testing.T) {
 	m := forge.TakeApart(t, pack)
 	name := forge.Judgements(m)[0].D()["inputsHash"].(string)
 	delete(m.Blobs, name)
-	if r, err := verifyBytes(t, m.Build(), Options{Trust: d.Trust}); err != nil || len(r.Erased) != 1 { // or it would be found out anyway
+	// or it would be found out anyway
+	if r, err := verifyBytes(t, m.Build(), Options{Trust: d.Trust}); err != nil || len(r.Erased) != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	never := func(from string, i int, r Report, err error) { // with nothing that is said to be erased

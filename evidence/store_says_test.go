@@ -24,7 +24,8 @@ func (s wild) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	return b, err
 }
 
-// TestPanicIsNotShown: whatever a store panics with may be what it keeps, and stands in no error. The runtime's own may.
+// TestPanicIsNotShown: whatever a store panics with may be what it keeps, and stands in no error.
+// The runtime's own may.
 func TestPanicIsNotShown(t *testing.T) {
 	m := forge.NewMaker(t)
 	m.Use(forge.FilesPolicy(1))
@@ -47,7 +48,8 @@ func TestPanicIsNotShown(t *testing.T) {
 	}
 }
 
-// TestGoroutineEndsInAStore: where a store ends the goroutine that asks it, nobody is told of a success, and nothing of the verification is left.
+// TestGoroutineEndsInAStore: where a store ends the goroutine that asks it, nobody is told of a
+// success, and nothing of the verification is left.
 func TestGoroutineEndsInAStore(t *testing.T) {
 	m := forge.FixtureLog(t)
 	before := runtime.NumGoroutine()
@@ -64,7 +66,8 @@ func TestGoroutineEndsInAStore(t *testing.T) {
 		answered = true
 	}()
 	<-done
-	for began := time.Now(); runtime.NumGoroutine() > before && time.Since(began) < 10*time.Second; { // those that end may take a moment
+	// those that end may take a moment
+	for began := time.Now(); runtime.NumGoroutine() > before && time.Since(began) < 10*time.Second; {
 		runtime.Gosched()
 	}
 	if now := runtime.NumGoroutine(); answered || n == 0 || now > before {

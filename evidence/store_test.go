@@ -8,6 +8,9 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/forge"
@@ -34,25 +37,21 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// TestStoreWhileItIsWritten: a log is verified in its directory, and in the store itself, while a kernel goes on writing it.
+// TestStoreWhileItIsWritten: a log is verified in its directory, and in the store itself, while a
+// kernel goes on writing it.
 func TestStoreWhileItIsWritten(t *testing.T) {
 	policy, err := guardian.Compile(contracts.Document{Name: "files", Canonical: []byte(forge.FilesPolicy(1))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "log")
 	w, err := filestore.Open(dir, filestore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer w.Close()
 	k, err := helm.New(helm.Options{Policy: policy, Key: forge.Key(t, forge.SeedK1), Store: w, Origin: forge.Origin})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	driver := helm.Func(func(_ context.Context, args json.RawMessage) (json.RawMessage, error) { return args, nil })
 	call := func() {
-		k.Guard(t.Context(), helm.Intent{Tool: "fs.list", Args: json.RawMessage(`{}`), Caller: forge.Reader, Driver: driver})
+		k.Guard(t.Context(), helm.Intent{Tool: "fs.list", Args: json.RawMessage(`{}`), Caller: forge.Reader,
+			Driver: driver})
 	}
 	checkpoint := func() {
 		if _, err := k.Checkpoint(t.Context()); err != nil {
@@ -84,28 +83,25 @@ func TestStoreWhileItIsWritten(t *testing.T) {
 	for range 8 {
 		turns <- struct{}{}
 		auditor, err := filestore.OpenReadOnly(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r := verify(auditor, last)
 		size, err := auditor.Size(t.Context())
 		if r.Size+r.Behind != size || err != nil {
 			t.Errorf("%d and %d of %d, %v", r.Size, r.Behind, size, err)
 		}
-		if err := auditor.Close(); err != nil {
-			t.Fatal(err)
-		}
-		last = verify(w, last).Checkpoint // not r's: a checkpoint is in the directory a moment before the store gives it
+		require.NoError(t, auditor.Close())
+		// not r's: a checkpoint is in the directory a moment before the store gives it
+		last = verify(w, last).Checkpoint
 	}
 	close(turns)
 	<-done
 	checkpoint()
-	if r := verify(w, last); r.Behind != 0 {
-		t.Errorf("%d behind the last checkpoint", r.Behind)
-	}
+	r := verify(w, last)
+	assert.Equal(t, uint64(0), r.Behind, "%d behind the last checkpoint", r.Behind)
 }
 
-// TestStoreMemory: a store is verified in the memory that a pack is, whatever the store itself holds.
+// TestStoreMemory: a store is verified in the memory that a pack is, whatever the store itself
+// holds.
 func TestStoreMemory(t *testing.T) {
 	race.Alone(t)
 	m := forge.LongLog(t, 4_000)
@@ -114,9 +110,7 @@ func TestStoreMemory(t *testing.T) {
 	runtime.GC() // what pools hold goes with the second one
 	runtime.ReadMemStats(&before)
 	v := newVerifier(t.Context(), Options{Trust: m.Trust})
-	if err := v.inStore(m.Store); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, v.inStore(m.Store))
 	v.second, v.buf, v.text = nil, nil, nil // constant
 	runtime.GC()
 	runtime.GC()

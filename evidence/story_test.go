@@ -6,6 +6,9 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/forge"
@@ -13,8 +16,8 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// TestStories: whether a session is told of as its entries come, or only when somebody asks, or ever again since too much would be held, it is
-// the same story, and that of who made the log.
+// TestStories: whether a session is told of as its entries come, or only when somebody asks, or
+// ever again since too much would be held, it is the same story, and that of who made the log.
 func TestStories(t *testing.T) {
 	race.Alone(t)
 	m := forge.NewMaker(t)
@@ -25,13 +28,12 @@ func TestStories(t *testing.T) {
 	for name, x := range map[string]struct {
 		asked bool
 		most  int
-	}{"as it comes": {true, maxStories}, "when asked": {false, maxStories}, "again and again": {true, 2000}, "one at a time": {false, 1}} {
+	}{"as it comes": {true, maxStories}, "when asked": {false, maxStories}, "again and again": {true, 2000},
+		"one at a time": {false, 1}} {
 		t.Run(name, func(t *testing.T) {
 			v := newVerifier(t.Context(), Options{Trust: m.Trust})
 			v.stories.asked, v.stories.most = x.asked, x.most
-			if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, v.inPack(bytes.NewReader(pack), int64(len(pack))))
 			some, none := 0, 0
 			for i := range 5 {
 				session := fmt.Sprint("s", i)
@@ -42,13 +44,12 @@ func TestStories(t *testing.T) {
 						t.Errorf("%s: %d calls of %q, want %d", session, a, tool, b)
 					}
 				}
-				for _, same := range []string{"", `{"/depth":0}`, `{"/depth":1}`, `{"/depth":9}`, `{"/path":"/srv/1"}`, `{"/lines":1,"/path":"/srv/2"}`, `{"/lines":0}`, `{"/x":0}`, `{"/y":0}`, `{"/z":0}`} {
+				for _, same := range []string{"", `{"/depth":0}`, `{"/depth":1}`, `{"/depth":9}`, `{"/path":"/srv/1"}`,
+					`{"/lines":1,"/path":"/srv/2"}`, `{"/lines":0}`, `{"/x":0}`, `{"/y":0}`, `{"/z":0}`} {
 					for _, tool := range []string{"fs.list", "fs.read", "fs.stat"} {
 						values := forge.ValuesOf(t, same)
 						want, err := truth.Receipt(tool, values)
-						if err != nil {
-							t.Fatal(err)
-						}
+						require.NoError(t, err)
 						p.kept = &contracts.SessionState{Receipts: []contracts.PriorReceipt{{Tool: tool, Same: values}}}
 						got, err := p.Receipt(tool, values)
 						if err != nil || got.Time != want.Time || !equal(got.Entry, want.Entry) {
@@ -61,9 +62,7 @@ func TestStories(t *testing.T) {
 						}
 					}
 				}
-				if p.trouble != nil {
-					t.Error(p.trouble)
-				}
+				assert.Nil(t, p.trouble)
 			}
 			if some < 30 || none < 30 {
 				t.Errorf("%d receipts, %d that are none", some, none)
@@ -75,7 +74,8 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// TestStoriesOfErased: where inputs of earlier calls are gone, kept inputs are believed in what the log cannot tell, and in nothing else.
+// TestStoriesOfErased: where inputs of earlier calls are gone, kept inputs are believed in what the
+// log cannot tell, and in nothing else.
 func TestStoriesOfErased(t *testing.T) {
 	m := forge.NewMaker(t)
 	m.Use(forge.FilesPolicy(1))
@@ -83,13 +83,13 @@ func TestStoriesOfErased(t *testing.T) {
 	m.Checkpoint()
 	pack := m.Pack(Write)
 	v := newVerifier(t.Context(), Options{Trust: m.Trust})
-	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, v.inPack(bytes.NewReader(pack), int64(len(pack))))
 	tried := map[string]int{}
 	for i := range 5 {
 		session := fmt.Sprint("s", i)
-		for _, x := range []struct{ tool, same string }{{"fs.list", `{"/depth":0}`}, {"fs.list", `{"/depth":1}`}, {"fs.list", `{"/depth":9}`}, {"fs.read", `{"/path":"/srv/1"}`}, {"fs.read", `{"/lines":1,"/path":"/srv/2"}`}} {
+		for _, x := range []struct{ tool, same string }{{"fs.list", `{"/depth":0}`}, {"fs.list", `{"/depth":1}`},
+			{"fs.list", `{"/depth":9}`}, {"fs.read", `{"/path":"/srv/1"}`},
+			{"fs.read", `{"/lines":1,"/path":"/srv/2"}`}} {
 			same := forge.ValuesOf(t, x.same)
 			var latest *past.Run // of those that can be read
 			var runs []past.Run
@@ -100,13 +100,17 @@ func TestStoriesOfErased(t *testing.T) {
 				runs = append(runs, r.Run)
 				s := new(past.Session)
 				s.Execute(r.Run, forge.ValuesOf(t, string(m.Memory.Args[r.Decision])))
-				if p, _ := s.Receipt(x.tool, same, func(past.Run) (crypto.Value, error) { return forge.ValuesOf(t, string(m.Memory.Args[r.Decision])), nil }); p.Entry != nil && !m.Memory.Erased[r.Decision] {
+				if p, _ := s.Receipt(x.tool, same,
+					func(past.Run) (crypto.Value, error) {
+						return forge.ValuesOf(t, string(m.Memory.Args[r.Decision])), nil
+					}); p.Entry != nil && !m.Memory.Erased[r.Decision] {
 					latest = &r.Run
 				}
 			}
 			ask := func(entry *contracts.Digest, at contracts.Time) bool {
 				claim := contracts.PriorReceipt{Entry: entry, Same: same, Time: at, Tool: x.tool}
-				p := v.past(v.chain(session), &contracts.Inputs{State: contracts.SessionState{Receipts: []contracts.PriorReceipt{claim}}})
+				p := v.past(v.chain(session),
+					&contracts.Inputs{State: contracts.SessionState{Receipts: []contracts.PriorReceipt{claim}}})
 				got, err := p.Receipt(x.tool, same)
 				if err != nil || p.trouble != nil {
 					t.Fatal(err, p.trouble)
@@ -118,16 +122,16 @@ func TestStoriesOfErased(t *testing.T) {
 			}
 			tried[fmt.Sprint("none ", latest == nil)]++
 			for _, r := range runs {
-				want := latest != nil && latest.Entry == r.Entry || m.Memory.Erased[r.Decision] && (latest == nil || latest.Receipt < r.Receipt)
+				want := latest != nil && latest.Entry == r.Entry || m.Memory.Erased[r.Decision] && (latest == nil ||
+					latest.Receipt < r.Receipt)
 				if got := ask(&r.Entry, r.Time); got != want {
 					t.Errorf("%s %v: %d, where %+v can be read: %v", session, x, r.Receipt, latest, got)
 				}
 				tried[fmt.Sprint(m.Memory.Erased[r.Decision], want)]++
-				if ask(&r.Entry, r.Time+1) {
-					t.Errorf("%s %v: another time is believed", session, x)
-				}
+				assert.False(t, ask(&r.Entry, r.Time+1), "%s %v: another time is believed", session, x)
 			}
-			for _, other := range []contracts.Digest{{1}, v.index.Hash(0), m.Memory.Runs[0].Entry, m.Memory.Runs[1].Entry, m.Memory.Runs[2].Entry} {
+			for _, other := range []contracts.Digest{{1}, v.index.Hash(0), m.Memory.Runs[0].Entry,
+				m.Memory.Runs[1].Entry, m.Memory.Runs[2].Entry} {
 				mine := false
 				for _, r := range runs {
 					mine = mine || r.Entry == other
@@ -138,12 +142,11 @@ func TestStoriesOfErased(t *testing.T) {
 			}
 		}
 	}
-	if len(tried) != 6 {
-		t.Errorf("only %v were tried", tried)
-	}
+	assert.Len(t, tried, 6, "only %v were tried", tried)
 }
 
-// TestStoriesOfMany: of many sessions that are asked about no more is held than may be, and a run weighs what it takes.
+// TestStoriesOfMany: of many sessions that are asked about no more is held than may be, and a run
+// weighs what it takes.
 func TestStoriesOfMany(t *testing.T) {
 	race.Alone(t)
 	n := 300_000

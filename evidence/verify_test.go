@@ -21,7 +21,8 @@ func mustRefuse(t *testing.T, r Report, err error, want error) {
 		return
 	}
 	bare := Report{Asked: r.Asked, Fault: e, Replay: Replay{Differing: r.Replay.Differing}}
-	if !reflect.DeepEqual(r, bare) || (want == ErrReplay) != (r.Replay.Differing > 0) && want == ErrReplay || r.Success(Invalid) {
+	if !reflect.DeepEqual(r, bare) || (want == ErrReplay) != (r.Replay.Differing > 0) && want == ErrReplay ||
+		r.Success(Invalid) {
 		t.Errorf("an INVALID report says more than what is wrong: %+v", r)
 	}
 }

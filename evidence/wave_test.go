@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/evidence/internal/ustar"
@@ -26,7 +28,8 @@ func onProcessors(t *testing.T, test func(t *testing.T)) {
 	}
 }
 
-// outcome runs something on a goroutine of its own: an error, what it panicked with, or that it never returned.
+// outcome runs something on a goroutine of its own: an error, what it panicked with, or that it
+// never returned.
 func outcome(run func() error) (what any) {
 	done := make(chan any)
 	go func() {
@@ -55,8 +58,8 @@ func (s *busyStore) Blob(ctx context.Context, d contracts.Digest) ([]byte, error
 	return s.FaultyStore.Blob(ctx, d)
 }
 
-// TestWriteUnwinds has a store panic, end the goroutine, fail and end the context at every third blob: it is the caller's, and when Write is left
-// nobody is in the store any more.
+// TestWriteUnwinds has a store panic, end the goroutine, fail and end the context at every third
+// blob: it is the caller's, and when Write is left nobody is in the store any more.
 func TestWriteUnwinds(t *testing.T) {
 	m := forge.BaseLog(t)
 	m.Checkpoint()
@@ -96,7 +99,8 @@ func TestWriteUnwinds(t *testing.T) {
 						got = want
 					}
 					if got != want || s.in.Load() != 0 {
-						t.Fatalf("blob %s, reading %d: %v, want %v; %d calls are not over", d, reading, got, want, s.in.Load())
+						t.Fatalf("blob %s, reading %d: %v, want %v; %d calls are not over", d, reading, got, want,
+							s.in.Load())
 					}
 				}
 			}
@@ -112,8 +116,6 @@ func TestWriteOnProcessors(t *testing.T) {
 	m := forge.LongLog(t, 1500) // several waves, of entries and of blobs
 	want := m.Pack(Write)
 	onProcessors(t, func(t *testing.T) {
-		if !bytes.Equal(m.Pack(Write), want) {
-			t.Error("another pack")
-		}
+		assert.True(t, bytes.Equal(m.Pack(Write), want), "another pack")
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/helmkernel/helm/contracts"
@@ -23,22 +25,14 @@ func TestSameBytes(t *testing.T) {
 	m := forge.BaseLog(t)
 	m.Checkpoint()
 	first := m.Pack(Write)
-	if !bytes.Equal(first, m.Pack(Write)) {
-		t.Error("the same store gave two packs")
-	}
+	assert.True(t, bytes.Equal(first, m.Pack(Write)), "the same store gave two packs")
 	again := forge.BaseLog(t)
 	again.Checkpoint()
-	if !bytes.Equal(first, again.Pack(Write)) {
-		t.Error("the same log gave two packs")
-	}
+	assert.True(t, bytes.Equal(first, again.Pack(Write)), "the same log gave two packs")
 	m.Denied(contracts.ReasonToolNotFound, forge.Ask{Session: "main", Tool: "x", Args: `{}`}) // after the checkpoint
-	if !bytes.Equal(first, m.Pack(Write)) {
-		t.Error("a pack goes beyond its checkpoint")
-	}
+	assert.True(t, bytes.Equal(first, m.Pack(Write)), "a pack goes beyond its checkpoint")
 	m.Checkpoint()
-	if bytes.Equal(first, m.Pack(Write)) {
-		t.Error("a pack does not reach the latest checkpoint")
-	}
+	assert.False(t, bytes.Equal(first, m.Pack(Write)), "a pack does not reach the latest checkpoint")
 }
 
 // TestArchiveOfOthers: the standard library reads the archive, and writes the same one.
@@ -55,24 +49,17 @@ func TestArchiveOfOthers(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		b, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: h.Name, Size: int64(len(b)), Mode: 0o644, Format: tar.FormatUSTAR}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(b); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t,
+			w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: h.Name, Size: int64(len(b)), Mode: 0o644,
+				Format: tar.FormatUSTAR}))
+		_, err = w.Write(b)
+		require.NoError(t, err)
 		members++
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	if members < 20 || !bytes.Equal(again.Bytes(), pack) {
 		t.Errorf("package archive/tar writes the %d members otherwise", members)
 	}
@@ -82,13 +69,9 @@ func TestArchiveOfOthers(t *testing.T) {
 func TestCheckpointOfOthers(t *testing.T) {
 	m := forge.SmallLog(t, 0)
 	vkey, err := note.NewEd25519VerifierKey(forge.Origin, forge.Public(t, forge.SeedL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	v, err := note.NewVerifier(vkey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	n, err := note.Open(forge.Untar(t, m.Pack(Write))[forge.CheckpointAt].Body, note.VerifierList(v))
 	if err != nil || !strings.HasPrefix(n.Text, forge.Origin+"\n6\n") {
 		t.Errorf("%v, %v", n, err)
@@ -120,9 +103,12 @@ func TestWriteRefuses(t *testing.T) {
 		to    io.Writer
 		want  string
 	}{
-		"no checkpoint":    {store: &forge.FaultyStore{OnCheckpoint: func([]byte) []byte { return nil }}, want: "make one with Kernel.Checkpoint"},
-		"a bad checkpoint": {store: &forge.FaultyStore{OnCheckpoint: func(b []byte) []byte { return b[1:] }}, want: "the entries are not those of the checkpoint"},
-		"no note":          {store: &forge.FaultyStore{OnCheckpoint: func([]byte) []byte { return []byte("x") }}, want: "checkpoint: "},
+		"no checkpoint": {store: &forge.FaultyStore{OnCheckpoint: func([]byte) []byte { return nil }},
+			want: "make one with Kernel.Checkpoint"},
+		"a bad checkpoint": {store: &forge.FaultyStore{OnCheckpoint: func(b []byte) []byte { return b[1:] }},
+			want: "the entries are not those of the checkpoint"},
+		"no note": {store: &forge.FaultyStore{OnCheckpoint: func([]byte) []byte { return []byte("x") }},
+			want: "checkpoint: "},
 		"a later one": {store: &forge.FaultyStore{OnCheckpoint: func(b []byte) []byte {
 			return forge.LastOf(model, len(model.Nodes)+1, [32]byte{}, forge.Origin)
 		}}, want: "entry 0: proofgraph"},
@@ -193,7 +179,8 @@ func TestWriteRefuses(t *testing.T) {
 				x.to = io.Discard
 			}
 			err := Write(t.Context(), x.to, x.store, x.key)
-			if err == nil || !strings.HasPrefix(err.Error(), "evidence: write: ") || !strings.Contains(err.Error(), x.want) {
+			if err == nil || !strings.HasPrefix(err.Error(), "evidence: write: ") ||
+				!strings.Contains(err.Error(), x.want) {
 				t.Errorf("%v, want %q", err, x.want)
 			}
 			if strings.Contains(x.want, "disk") && !errors.Is(err, errDisk) {
@@ -201,26 +188,21 @@ func TestWriteRefuses(t *testing.T) {
 			}
 		})
 	}
-	if err := Write(t.Context(), io.Discard, proofgraph.NewMemory(), forge.Key(t, forge.SeedK1)); err == nil || !strings.Contains(err.Error(), "Checkpoint first") {
+	if err := Write(t.Context(), io.Discard, proofgraph.NewMemory(), forge.Key(t, forge.SeedK1)); err == nil ||
+		!strings.Contains(err.Error(), "Checkpoint first") {
 		t.Errorf("an empty store: %v", err)
 	}
-	if err := Write(t.Context(), io.Discard, nil, forge.Key(t, forge.SeedK1)); err == nil {
-		t.Error("no store")
-	}
-	if err := Write(t.Context(), nil, m.Store, forge.Key(t, forge.SeedK1)); err == nil {
-		t.Error("no writer")
-	}
+	assert.Error(t, Write(t.Context(), io.Discard, nil, forge.Key(t, forge.SeedK1)), "no store")
+	assert.Error(t, Write(t.Context(), nil, m.Store, forge.Key(t, forge.SeedK1)), "no writer")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Write(ctx, io.Discard, m.Store, forge.Key(t, forge.SeedK1)); !errors.Is(err, context.Canceled) {
-		t.Errorf("an ended context: %v", err)
-	}
-	if err := Write(t.Context(), &fullWriter{whole}, m.Store, forge.Key(t, m.By)); err != nil { // or all of the above were refused for nothing
-		t.Error(err)
-	}
+	assert.ErrorIs(t, Write(ctx, io.Discard, m.Store, forge.Key(t, forge.SeedK1)), context.Canceled, "an ended context")
+	// or all of the above were refused for nothing
+	assert.NoError(t, Write(t.Context(), &fullWriter{whole}, m.Store, forge.Key(t, m.By)))
 }
 
-// TestErasedWhileWritten: a blob that is erased between the two readings is an error, not a pack without it.
+// TestErasedWhileWritten: a blob that is erased between the two readings is an error, not a pack
+// without it.
 func TestErasedWhileWritten(t *testing.T) {
 	m := forge.BaseLog(t)
 	m.Checkpoint()
@@ -239,9 +221,8 @@ func TestErasedWhileWritten(t *testing.T) {
 			total = 2*len(forge.Untar(t, m.Pack(Write))) - 6
 		}
 		if err == nil {
-			if r, verr := verifyBytes(t, b.Bytes(), Options{Trust: m.Trust}); verr != nil {
-				t.Fatalf("erased after %d reads: %+v, %v", n, r, verr)
-			}
+			r, verr := verifyBytes(t, b.Bytes(), Options{Trust: m.Trust})
+			require.NoError(t, verr, "erased after %d reads: %+v", n, r)
 		}
 	}
 	s := &forge.FaultyStore{Store: m.Store}
@@ -251,20 +232,21 @@ func TestErasedWhileWritten(t *testing.T) {
 		}
 		return b, nil
 	}
-	if err := Write(t.Context(), io.Discard, s, forge.Key(t, m.By)); err == nil || !strings.Contains(err.Error(), "write again") {
+	if err := Write(t.Context(), io.Discard, s, forge.Key(t, m.By)); err == nil ||
+		!strings.Contains(err.Error(), "write again") {
 		t.Errorf("erased in between: %v", err)
 	}
 }
 
-// TestChangedWhileWritten has each reading of a blob give something else: what is written is what the manifest says, or there is an error.
+// TestChangedWhileWritten has each reading of a blob give something else: what is written is what
+// the manifest says, or there is an error.
 func TestChangedWhileWritten(t *testing.T) {
 	race.Alone(t)
 	m := forge.BaseLog(t)
 	m.Checkpoint()
-	whole := &forge.FaultyStore{Store: m.Store, OnBlob: func(_ contracts.Digest, b []byte) ([]byte, error) { return b, nil }}
-	if err := Write(t.Context(), io.Discard, whole, forge.Key(t, m.By)); err != nil {
-		t.Fatal(err)
-	}
+	whole := &forge.FaultyStore{Store: m.Store,
+		OnBlob: func(_ contracts.Digest, b []byte) ([]byte, error) { return b, nil }}
+	require.NoError(t, Write(t.Context(), io.Discard, whole, forge.Key(t, m.By)))
 	readings := whole.Calls
 	for name, change := range map[string]func(b []byte) []byte{
 		"a byte more":  func(b []byte) []byte { return append(b, '\n') },

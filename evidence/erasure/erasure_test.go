@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -68,7 +71,8 @@ var (
 
 const illegal = "no such name"
 
-// newFixture makes a log of calls that went in every way, with the session "gone" closed before the last of them.
+// newFixture makes a log of calls that went in every way, with the session "gone" closed before the
+// last of them.
 func newFixture(t testing.TB, s proofgraph.Store) *fixture {
 	t.Helper()
 	c := &fixture{TB: t, store: s}
@@ -93,9 +97,7 @@ func newFixture(t testing.TB, s proofgraph.Store) *fixture {
 		{tool: "echo", session: "gone", caller: aliceOf},
 	} {
 		if i == 15 {
-			if err := c.kernel.CloseSession(t.Context(), "gone"); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, c.kernel.CloseSession(t.Context(), "gone"))
 		}
 		c.call(x)
 	}
@@ -105,18 +107,17 @@ func newFixture(t testing.TB, s proofgraph.Store) *fixture {
 
 func (c *fixture) open() {
 	c.Helper()
-	policy, err := guardian.Compile(contracts.Document{Name: "fixture", Canonical: forge.CanonicalText(c, fixturePolicy)})
-	if err != nil {
-		c.Fatal(err)
-	}
+	policy, err := guardian.Compile(contracts.Document{Name: "fixture",
+		Canonical: forge.CanonicalText(c, fixturePolicy)})
+	require.NoError(c, err)
 	drivers := map[string]executor.Driver{}
 	for _, tool := range []string{"drift", "echo", "fail", "never", "none", "text"} {
 		drivers[tool] = scripted(tool)
 	}
-	if c.kernel, err = helm.New(helm.Options{Policy: policy, Key: forge.Key(c, forge.SeedK1), LogKey: forge.Key(c, forge.SeedL), Store: c.store, Origin: forge.Origin,
-		Drivers: drivers, Keep: helm.Keep{Outputs: true}}); err != nil {
-		c.Fatal(err)
-	}
+	c.kernel, err = helm.New(helm.Options{Policy: policy, Key: forge.Key(c, forge.SeedK1),
+		LogKey: forge.Key(c, forge.SeedL), Store: c.store, Origin: forge.Origin,
+		Drivers: drivers, Keep: helm.Keep{Outputs: true}})
+	require.NoError(c, err)
 	c.trust = c.kernel.Trust()
 }
 
@@ -141,7 +142,8 @@ func (w scripted) Run(_ context.Context, call contracts.Call) (executor.Result, 
 func (c *fixture) call(x *testCall) {
 	c.Helper()
 	x.label = fmt.Sprint(len(c.calls))
-	d, _ := c.kernel.Guard(c.Context(), helm.Intent{Tool: x.tool, Session: x.session, Caller: x.caller, Args: json.RawMessage(fmt.Sprintf(`{"who":%q}`, secretOf(x.label)))})
+	d, _ := c.kernel.Guard(c.Context(), helm.Intent{Tool: x.tool, Session: x.session, Caller: x.caller,
+		Args: json.RawMessage(fmt.Sprintf(`{"who":%q}`, secretOf(x.label)))})
 	if x.id = d.Record.ID; x.id == "" {
 		c.Fatalf("%s: %v", x.label, d.Err())
 	}
@@ -156,23 +158,15 @@ func (c *fixture) index() {
 		byID[x.id] = x
 	}
 	size, err := c.store.Size(c.Context())
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	var reader contracts.Reader
 	i := uint64(0)
 	for e, err := range c.store.Entries(c.Context(), 0, size) {
-		if err != nil {
-			c.Fatal(err)
-		}
+		require.NoError(c, err)
 		sealed, err := reader.Open(e)
-		if err != nil {
-			c.Fatal(err)
-		}
+		require.NoError(c, err)
 		st, err := sealed.Statement()
-		if err != nil {
-			c.Fatal(err)
-		}
+		require.NoError(c, err)
 		if d := st.Judgement(); d != nil {
 			x := byID[d.ID]
 			x.decision, x.decisionHash, x.inputs, x.receipt, x.receiptHash = i, e.Hash(), d.InputsHash, i, e.Hash()
@@ -188,9 +182,7 @@ func (c *fixture) index() {
 func (c *fixture) mustErase(which erasure.Selection) erasure.Erasure {
 	c.Helper()
 	e, err := erasure.Erase(c.Context(), c.store, which)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	return e
 }
 
@@ -201,9 +193,7 @@ func (c *fixture) pack(last []byte) ([]byte, evidence.Report) {
 		c.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := evidence.Write(c.Context(), &b, c.store, forge.Key(c, forge.SeedK1)); err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, evidence.Write(c.Context(), &b, c.store, forge.Key(c, forge.SeedK1)))
 	r, err := verifyBytes(c, b.Bytes(), evidence.Options{Trust: c.trust, Origin: forge.Origin, Last: last})
 	if err != nil || !r.Success(evidence.Logged) {
 		c.Fatalf("%+v, %v", r, err)
@@ -217,20 +207,23 @@ func (c *fixture) lacks(labels string) {
 	gone := strings.Fields(labels)
 	for _, x := range c.calls {
 		erased := slices.Contains(gone, x.label)
-		if _, err := c.store.Blob(c.Context(), x.inputs); errors.Is(err, proofgraph.ErrNoBlob) != erased || err != nil && !erased {
+		if _, err := c.store.Blob(c.Context(), x.inputs); errors.Is(err, proofgraph.ErrNoBlob) != erased ||
+			err != nil && !erased {
 			c.Errorf("inputs of %s: %v", x.label, err)
 		}
 		if x.output == nil {
 			continue
 		}
 		erased = erased && *x.output != crypto.Sum([]byte("null"))
-		if _, err := c.store.Blob(c.Context(), *x.output); errors.Is(err, proofgraph.ErrNoBlob) != erased || err != nil && !erased {
+		if _, err := c.store.Blob(c.Context(), *x.output); errors.Is(err, proofgraph.ErrNoBlob) != erased ||
+			err != nil && !erased {
 			c.Errorf("output of %s: %v", x.label, err)
 		}
 	}
 }
 
-// TestEraseSelects: whatever names a call, everything that is kept of it beside its entries is erased, and nothing of any other call.
+// TestEraseSelects: whatever names a call, everything that is kept of it beside its entries is
+// erased, and nothing of any other call.
 func TestEraseSelects(t *testing.T) {
 	of := func(f func(c *fixture) erasure.Selection) func(*fixture) erasure.Selection { return f }
 	is := func(s erasure.Selection) func(*fixture) erasure.Selection {
@@ -243,12 +236,14 @@ func TestEraseSelects(t *testing.T) {
 		kept  int
 	}{
 		{"a session", is(erasure.Selection{Sessions: []string{"s1"}}), "0 1 2 8", 1},
-		{"a session, with calls that were refused because it was closed", is(erasure.Selection{Sessions: []string{"gone"}}), "11 15 16", 0},
+		{"a session, with calls that were refused because it was closed",
+			is(erasure.Selection{Sessions: []string{"gone"}}), "11 15 16", 0},
 		{"a session of no legal name", is(erasure.Selection{Sessions: []string{illegal}}), "12 13", 0},
 		{"a session that is not there", is(erasure.Selection{Sessions: []string{"s4"}}), "", 0},
 		{"the session of calls that name none", is(erasure.Selection{Sessions: []string{"main"}}), "9 10", 0},
 		{"a caller", is(erasure.Selection{Callers: []contracts.Caller{alice}}), "0 2 4 7 13", 1},
-		{"a caller of a tenant", is(erasure.Selection{Callers: []contracts.Caller{{ID: "alice", Tenant: "acme"}}}), "5 6 16", 0},
+		{"a caller of a tenant", is(erasure.Selection{Callers: []contracts.Caller{{ID: "alice", Tenant: "acme"}}}),
+			"5 6 16", 0},
 		{"a caller whose names are too long", is(erasure.Selection{Callers: []contracts.Caller{long}}), "14", 0},
 		{"a caller with the name of another's digest", is(erasure.Selection{Callers: []contracts.Caller{sly}}), "9", 0},
 		{"callers without a name", is(erasure.Selection{Callers: []contracts.Caller{{}}}), "10", 0},
@@ -258,9 +253,15 @@ func TestEraseSelects(t *testing.T) {
 		{"a decision", of(func(c *fixture) erasure.Selection {
 			return erasure.Selection{Receipts: []contracts.Digest{c.calls[4].decisionHash}}
 		}), "4", 0},
-		{"a receipt by index", of(func(c *fixture) erasure.Selection { return erasure.Selection{Entries: []uint64{c.calls[1].receipt}} }), "1", 0},
-		{"a decision by index", of(func(c *fixture) erasure.Selection { return erasure.Selection{Entries: []uint64{c.calls[1].decision}} }), "1", 0},
-		{"a denial", of(func(c *fixture) erasure.Selection { return erasure.Selection{Entries: []uint64{c.calls[7].receipt}} }), "7", 0},
+		{"a receipt by index",
+			of(func(c *fixture) erasure.Selection { return erasure.Selection{Entries: []uint64{c.calls[1].receipt}} }),
+			"1", 0},
+		{"a decision by index",
+			of(func(c *fixture) erasure.Selection { return erasure.Selection{Entries: []uint64{c.calls[1].decision}} }),
+			"1", 0},
+		{"a denial",
+			of(func(c *fixture) erasure.Selection { return erasure.Selection{Entries: []uint64{c.calls[7].receipt}} }),
+			"7", 0},
 		{"all of that", of(func(c *fixture) erasure.Selection {
 			return erasure.Selection{
 				Receipts: []contracts.Digest{c.calls[10].receiptHash, c.calls[10].decisionHash},
@@ -288,9 +289,9 @@ func TestEraseSelects(t *testing.T) {
 				t.Errorf("of %d entries: %s, want %s", e.Size, got, x.want)
 			}
 			if x.name == "all of that" {
-				if _, err := c.store.Blob(t.Context(), crypto.Sum([]byte("null"))); !errors.Is(err, proofgraph.ErrNoBlob) {
-					t.Error("all who have the output null are selected, and it is there")
-				}
+				_, err := c.store.Blob(t.Context(), crypto.Sum([]byte("null")))
+				assert.ErrorIs(t, err, proofgraph.ErrNoBlob,
+					"all who have the output null are selected, and it is there")
 				c.calls[2].output, c.calls[3].output = nil, nil
 			}
 			c.lacks(x.want)
@@ -298,14 +299,18 @@ func TestEraseSelects(t *testing.T) {
 				t.Errorf("%d kept, %d gone", len(e.Kept), len(e.Gone))
 			}
 			again := c.mustErase(which)
-			if again.Erased != nil || len(again.Gone) != len(e.Erased) && len(again.Calls) == len(e.Calls) || !slices.Equal(again.Kept, e.Kept) && len(again.Calls) == len(e.Calls) {
+			if again.Erased != nil || len(again.Gone) != len(e.Erased) && len(again.Calls) == len(e.Calls) ||
+				!slices.Equal(again.Kept, e.Kept) && len(again.Calls) == len(e.Calls) {
 				t.Errorf("again: %+v after %+v", again, e)
 			}
 			_, after := c.pack(before.Checkpoint)
-			if after.History != evidence.Fresh || after.Size != before.Size || after.MerkleRoot != before.MerkleRoot || !slices.Equal(after.Erased, e.Erased) {
+			if after.History != evidence.Fresh || after.Size != before.Size || after.MerkleRoot != before.MerkleRoot ||
+				!slices.Equal(after.Erased, e.Erased) {
 				t.Errorf("%+v", after)
 			}
-			if n := before.Replay.Replayed + before.Replay.KernelsOwn; after.Replay.NotReplayable > uint64(len(labels)) || after.Replay.Replayed+after.Replay.KernelsOwn+after.Replay.NotReplayable != n {
+			if n := before.Replay.Replayed +
+				before.Replay.KernelsOwn; after.Replay.NotReplayable > uint64(len(labels)) ||
+				after.Replay.Replayed+after.Replay.KernelsOwn+after.Replay.NotReplayable != n {
 				t.Errorf("%+v after %+v", after.Replay, before.Replay)
 			}
 		})

@@ -13,7 +13,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A late store does something when it is to erase a blob, just before it does; and then others are faster, once.
+// A late store does something when it is to erase a blob, just before it does; and then others are
+// faster, once.
 type late struct {
 	*proofgraph.Memory
 	do     map[contracts.Digest]func()
@@ -37,8 +38,9 @@ func (s *late) Append(ctx context.Context, b proofgraph.Batch) error {
 	return s.Memory.Append(ctx, b)
 }
 
-// TestEraseAtTheLastMoment: a tool put out the next policy, to the letter, and that is put into force in the moment in which the output is erased.
-// The log keeps its documents, also where Erase is told to end just then.
+// TestEraseAtTheLastMoment: a tool put out the next policy, to the letter, and that is put into
+// force in the moment in which the output is erased. The log keeps its documents, also where Erase
+// is told to end just then.
 func TestEraseAtTheLastMoment(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		m := forge.NewMaker(t)

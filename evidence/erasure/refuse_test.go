@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm"
@@ -29,14 +30,13 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// TestEraseFromFiles: of a log in files, that a kernel writes to and one that is closed, nothing in the directory has the arguments or the
-// outputs any more, and both packs verify: the one from before with every verdict, the one from after with the others.
+// TestEraseFromFiles: of a log in files, that a kernel writes to and one that is closed, nothing in
+// the directory has the arguments or the outputs any more, and both packs verify: the one from
+// before with every verdict, the one from after with the others.
 func TestEraseFromFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	s, err := filestore.Open(dir, filestore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { s.Close() }()
 	c := newFixture(t, s)
 	traces := func(label string) (n int) {
@@ -46,9 +46,7 @@ func TestEraseFromFiles(t *testing.T) {
 		}
 		for _, name := range names {
 			b, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			n += bytes.Count(b, []byte(secretOf(label)))
 		}
 		return n
@@ -62,15 +60,13 @@ func TestEraseFromFiles(t *testing.T) {
 		labels []string
 	}{
 		{erasure.Selection{Sessions: []string{"s1"}}, []string{"0", "1", "2", "8"}},
-		{erasure.Selection{Callers: []contracts.Caller{aliceOf, alice}}, []string{"0", "2", "4", "5", "6", "7", "13", "16"}},
+		{erasure.Selection{Callers: []contracts.Caller{aliceOf, alice}},
+			[]string{"0", "2", "4", "5", "6", "7", "13", "16"}},
 	} {
 		if round == 1 { // without a kernel
-			if err := errors.Join(c.kernel.Close(), s.Close()); err != nil {
-				t.Fatal(err)
-			}
-			if s, err = filestore.Open(dir, filestore.Options{}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(c.kernel.Close(), s.Close()))
+			s, err = filestore.Open(dir, filestore.Options{})
+			require.NoError(t, err)
 			c.store = s
 			x.which.Callers[0].Roles = nil
 		}
@@ -92,21 +88,27 @@ func TestEraseFromFiles(t *testing.T) {
 	c.lacks("0 1 2 4 5 6 7 8 13 16")
 	c.open()
 	packAfter, after := c.pack(before.Checkpoint)
-	if after.History != evidence.Fresh || after.Replay.NotReplayable != 10 || after.Replay.KernelsOwn != before.Replay.KernelsOwn-2 || after.Replay.Replayed != before.Replay.Replayed-8 || len(after.Replay.Entries) != 10 {
+	if after.History != evidence.Fresh || after.Replay.NotReplayable != 10 ||
+		after.Replay.KernelsOwn != before.Replay.KernelsOwn-2 || after.Replay.Replayed != before.Replay.Replayed-8 ||
+		len(after.Replay.Entries) != 10 {
 		t.Errorf("%+v after %+v", after.Replay, before.Replay)
 	}
 	if r, err := filestore.OpenReadOnly(dir); err != nil {
 		t.Error(err)
 	} else {
-		if v, err := evidence.VerifyStore(t.Context(), r, evidence.Options{Trust: c.trust, Origin: forge.Origin}); err != nil || !slices.Equal(v.Erased, after.Erased) || v.Replay.NotReplayable != 10 {
+		if v, err := evidence.VerifyStore(t.Context(), r, evidence.Options{Trust: c.trust,
+			Origin: forge.Origin}); err != nil || !slices.Equal(v.Erased, after.Erased) ||
+			v.Replay.NotReplayable != 10 {
 			t.Errorf("in place: %+v, %v", v, err)
 		}
-		if _, err := erasure.Erase(t.Context(), r, erasure.Selection{Sessions: []string{"s2"}}); err == nil || !strings.Contains(err.Error(), "read only") {
+		if _, err := erasure.Erase(t.Context(), r, erasure.Selection{Sessions: []string{"s2"}}); err == nil ||
+			!strings.Contains(err.Error(), "read only") {
 			t.Errorf("read only: %v", err)
 		}
 		r.Close()
 	}
-	if r, err := verifyBytes(t, packBefore, evidence.Options{Trust: c.trust, Origin: forge.Origin}); err != nil || r.Erased != nil || r.Replay.NotReplayable != 0 {
+	if r, err := verifyBytes(t, packBefore, evidence.Options{Trust: c.trust, Origin: forge.Origin}); err != nil ||
+		r.Erased != nil || r.Replay.NotReplayable != 0 {
 		t.Errorf("the pack from before: %+v, %v", r, err)
 	}
 	for _, label := range []string{"0", "13"} {
@@ -130,21 +132,28 @@ func TestEraseRefuses(t *testing.T) {
 		which erasure.Selection
 		want  string
 	}{
-		"no store":              {t.Context(), nil, all, "no store was given"},
-		"no eraser":             {t.Context(), struct{ proofgraph.Store }{c.store}, all, "the store cannot erase"},
-		"nothing":               {t.Context(), c.store, erasure.Selection{}, "nothing is selected"},
-		"a session of no name":  {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1", ""}}, `"main"`},
-		"roles":                 {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"}, Callers: []contracts.Caller{aliceOf}}, "Roles"},
-		"a hash of nothing":     {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"}, Receipts: []contracts.Digest{{1}}}, "is not in the log"},
-		"a hash of inputs":      {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"}, Receipts: []contracts.Digest{c.calls[0].inputs}}, "is not in the log"},
-		"an index behind":       {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"}, Entries: []uint64{1000}}, "entry 1000 is not in the log"},
-		"the genesis":           {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"}, Entries: []uint64{0}}, "entry 0 is a genesis"},
-		"a policy":              {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"}, Entries: []uint64{1}}, "entry 1 is a policy"},
+		"no store":             {t.Context(), nil, all, "no store was given"},
+		"no eraser":            {t.Context(), struct{ proofgraph.Store }{c.store}, all, "the store cannot erase"},
+		"nothing":              {t.Context(), c.store, erasure.Selection{}, "nothing is selected"},
+		"a session of no name": {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1", ""}}, `"main"`},
+		"roles": {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"},
+			Callers: []contracts.Caller{aliceOf}}, "Roles"},
+		"a hash of nothing": {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"},
+			Receipts: []contracts.Digest{{1}}}, "is not in the log"},
+		"a hash of inputs": {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"},
+			Receipts: []contracts.Digest{c.calls[0].inputs}}, "is not in the log"},
+		"an index behind": {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"},
+			Entries: []uint64{1000}}, "entry 1000 is not in the log"},
+		"the genesis": {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"},
+			Entries: []uint64{0}}, "entry 0 is a genesis"},
+		"a policy": {t.Context(), c.store, erasure.Selection{Sessions: []string{"s1"},
+			Entries: []uint64{1}}, "entry 1 is a policy"},
 		"a context that ended":  {over, c.store, all, "context canceled"},
 		"a store that is wrong": {t.Context(), misreading{c.store.(*proofgraph.Memory)}, all, "entry 0: "},
 	} {
 		e, err := erasure.Erase(x.ctx, x.store, x.which)
-		if err == nil || !strings.HasPrefix(err.Error(), "evidence: erase: ") || !strings.Contains(err.Error(), x.want) || e.Calls != nil || e.Size != 0 {
+		if err == nil || !strings.HasPrefix(err.Error(), "evidence: erase: ") ||
+			!strings.Contains(err.Error(), x.want) || e.Calls != nil || e.Size != 0 {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}
 	}
@@ -158,7 +167,8 @@ func (m misreading) Entries(context.Context, uint64, uint64) iter.Seq2[contracts
 	return func(yield func(contracts.Entry, error) bool) { yield(contracts.Entry("{}"), nil) }
 }
 
-// TestEraseGoesOn: it fails at each blob in turn, says how far it came, and a second call ends what the first began.
+// TestEraseGoesOn: it fails at each blob in turn, says how far it came, and a second call ends what
+// the first began.
 func TestEraseGoesOn(t *testing.T) {
 	which := erasure.Selection{Callers: []contracts.Caller{alice, {ID: "alice", Tenant: "acme"}}}
 	for n := 0; ; n++ {
@@ -175,9 +185,7 @@ func TestEraseGoesOn(t *testing.T) {
 			t.Fatalf("after %d: %+v, %v", n, e, err)
 		}
 		again := c.mustErase(which)
-		if len(again.Gone) != n {
-			t.Errorf("%d were gone, want %d", len(again.Gone), n)
-		}
+		assert.Len(t, again.Gone, n, "%d were gone", len(again.Gone))
 		c.lacks("0 2 4 5 6 7 13 16")
 	}
 }
@@ -195,13 +203,11 @@ func (s *reluctant) EraseBlob(ctx context.Context, d contracts.Digest) error {
 	return s.Memory.EraseBlob(ctx, d)
 }
 
-// TestEraseBesideCalls: calls go on while the log is erased from, by the same callers and others. What is not selected stays, and the log
-// verifies.
+// TestEraseBesideCalls: calls go on while the log is erased from, by the same callers and others.
+// What is not selected stays, and the log verifies.
 func TestEraseBesideCalls(t *testing.T) {
 	s, err := filestore.Open(filepath.Join(t.TempDir(), "log"), filestore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	c := newFixture(t, s)
 	var all sync.WaitGroup
@@ -211,8 +217,10 @@ func TestEraseBesideCalls(t *testing.T) {
 	for i := range 3 {
 		all.Go(func() {
 			for n := range calls {
-				d, r := c.kernel.Guard(context.Background(), helm.Intent{Tool: "echo", Session: fmt.Sprint("busy", i), Caller: []contracts.Caller{alice, bob, bob}[i],
-					Args: json.RawMessage(fmt.Sprintf(`{"who":"%d-%d"}`, i, n))})
+				d, r := c.kernel.Guard(context.Background(),
+					helm.Intent{Tool: "echo", Session: fmt.Sprint("busy", i),
+						Caller: []contracts.Caller{alice, bob, bob}[i],
+						Args:   json.RawMessage(fmt.Sprintf(`{"who":"%d-%d"}`, i, n))})
 				if d.Err() != nil || r.Output == nil {
 					t.Error(d.Err())
 					return
@@ -237,9 +245,7 @@ func TestEraseBesideCalls(t *testing.T) {
 		}
 	}
 	c.lacks("0 1 2 4 7 8 13")
-	if len(kept) != 4*calls {
-		t.Errorf("%d blobs", len(kept))
-	}
+	assert.Len(t, kept, 4*calls, "%d blobs", len(kept))
 	_, r := c.pack(nil)
 	if r.Replay.NotReplayable == 0 || len(r.Erased) == 0 || len(r.Open) != 0 {
 		t.Errorf("%+v", r)
@@ -251,25 +257,22 @@ func TestEraseKeepsDocuments(t *testing.T) {
 	c := newFixture(t, proofgraph.NewMemory())
 	c.call(&testCall{tool: "none", session: "papers"})
 	document := crypto.Sum(forge.CanonicalText(t, fixturePolicy))
-	if e := c.mustErase(erasure.Selection{Sessions: []string{"papers"}}); !slices.Equal(e.Kept, []contracts.Digest{document}) || len(e.Erased) != 1 {
+	if e := c.mustErase(erasure.Selection{Sessions: []string{"papers"}}); !slices.Equal(e.Kept,
+		[]contracts.Digest{document}) || len(e.Erased) != 1 {
 		t.Errorf("%+v", e)
 	}
-	if err := c.kernel.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.kernel.Close())
 	c.open()
-	if _, r := c.pack(nil); len(r.Erased) != 1 {
-		t.Errorf("%+v", r)
-	}
+	_, r := c.pack(nil)
+	assert.Len(t, r.Erased, 1, "%+v", r)
 }
 
-// TestEraseKeepsWhatOthersBegin: an entry that comes while blobs are erased, and names one of them, keeps it.
+// TestEraseKeepsWhatOthersBegin: an entry that comes while blobs are erased, and names one of them,
+// keeps it.
 func TestEraseKeepsWhatOthersBegin(t *testing.T) {
 	c := newFixture(t, proofgraph.NewMemory())
 	out := []byte(`{"who":"` + secretOf("0") + `"}`) // as call 0 got it
-	if *c.calls[0].output != crypto.Sum(out) {
-		t.Fatal("not the output of call 0")
-	}
+	require.Equal(t, crypto.Sum(out), *c.calls[0].output, "not the output of call 0")
 	s := &interrupted{Memory: c.store.(*proofgraph.Memory)}
 	late := *c.calls[0]
 	s.do = func() {

@@ -15,9 +15,11 @@ import (
 )
 
 // shapes are goroutines and batches: each entry by itself, a few together, all at once.
-var shapes = [...]inorder.Shape{{Workers: 2, Batch: 1}, {Workers: 3, Batch: 4 << 10}, {Workers: 8, Batch: 1}, {Workers: 2, Batch: 64 << 10}}
+var shapes = [...]inorder.Shape{{Workers: 2, Batch: 1}, {Workers: 3, Batch: 4 << 10}, {Workers: 8, Batch: 1},
+	{Workers: 2, Batch: 64 << 10}}
 
-// mustAgree verifies a pack by one goroutine, and in some of the shapes: whatever is scheduled how, the answer is the same.
+// mustAgree verifies a pack by one goroutine, and in some of the shapes: whatever is scheduled how,
+// the answer is the same.
 func mustAgree(t testing.TB, pack []byte, o evidence.Options, shape int) (evidence.Report, error) {
 	t.Helper()
 	verify := func(s inorder.Shape) (evidence.Report, error) {
@@ -57,7 +59,8 @@ func TestAheadOfTampering(t *testing.T) {
 		}
 	}
 	for name, x := range testPacks(t) {
-		if r, err := mustAgree(t, x.pack, evidence.Options{Trust: x.trust, Last: x.last}, tried); err != nil || !r.Success(evidence.Logged) {
+		if r, err := mustAgree(t, x.pack, evidence.Options{Trust: x.trust, Last: x.last}, tried); err != nil ||
+			!r.Success(evidence.Logged) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 		tried++
@@ -74,7 +77,8 @@ var spoilt = []struct {
 	want  error
 }{
 	{"a space", func(b []byte) []byte { return append(b, ' ') }, evidence.ErrEncoding},
-	{"a member", func(b []byte) []byte { return bytes.Replace(b, []byte(`{"payload"`), []byte(`{"a":1,"payload"`), 1) }, evidence.ErrEnvelope},
+	{"a member", func(b []byte) []byte { return bytes.Replace(b, []byte(`{"payload"`), []byte(`{"a":1,"payload"`), 1) },
+		evidence.ErrEnvelope},
 	{"a stranger", func(b []byte) []byte { return another(b, `"keyid":"`) }, evidence.ErrKey},
 	{"a signature", func(b []byte) []byte { return another(b, `"sig":"`) }, evidence.ErrSignature},
 	{"the one before", nil, evidence.ErrChain},
@@ -90,7 +94,8 @@ func another(b []byte, behind string) []byte {
 	return b
 }
 
-// TestFirstFault spoils two entries of a longer log, or one twice: the answer is the first of them in the log, and the first check of it.
+// TestFirstFault spoils two entries of a longer log, or one twice: the answer is the first of them
+// in the log, and the first check of it.
 func TestFirstFault(t *testing.T) {
 	m := LongLog(t, 64)
 	pack := m.Pack(evidence.Write)
@@ -130,7 +135,8 @@ func TestFirstFault(t *testing.T) {
 	}
 }
 
-// TestAheadOfKeys adds a kernel key, signs under it at once, and takes it away again: those who open ahead know of it too late, and too long.
+// TestAheadOfKeys adds a kernel key, signs under it at once, and takes it away again: those who
+// open ahead know of it too late, and too long.
 func TestAheadOfKeys(t *testing.T) {
 	m := NewMaker(t)
 	m.Use(FilesPolicy(1))
@@ -148,7 +154,8 @@ func TestAheadOfKeys(t *testing.T) {
 	m.Checkpoint()
 	pack := m.Pack(evidence.Write)
 	for shape := range shapes {
-		if r, err := mustAgree(t, pack, evidence.Options{Trust: m.Trust}, shape); err != nil || !r.Success(evidence.Logged) {
+		if r, err := mustAgree(t, pack, evidence.Options{Trust: m.Trust}, shape); err != nil ||
+			!r.Success(evidence.Logged) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}

@@ -3,6 +3,7 @@ package forge
 import (
 	"bytes"
 	"fmt"
+	"github.com/stretchr/testify/require"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,9 +32,7 @@ func Untar(t testing.TB, b []byte) (out []Member) {
 	for b[0] != 0 {
 		name, _, _ := strings.Cut(string(b[:100]), "\x00")
 		size, err := strconv.ParseInt(string(b[124:135]), 8, 64)
-		if err != nil {
-			t.Fatal("the pack to be falsified is no archive", err)
-		}
+		require.NoError(t, err, "the pack to be falsified is no archive")
 		out = append(out, Member{Name: name, Body: bytes.Clone(b[TarBlock : TarBlock+size])})
 		b = b[TarBlock+(size+TarBlock-1)/TarBlock*TarBlock:]
 	}

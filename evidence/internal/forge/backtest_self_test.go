@@ -13,17 +13,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// manyPacks are those that must still pass, and others with budgets, the past, people, grants, and inputs that are gone.
+// manyPacks are those that must still pass, and others with budgets, the past, people, grants, and
+// inputs that are gone.
 func manyPacks(t testing.TB) map[string]testPack {
 	t.Helper()
 	packs := testPacks(t)
-	logs := map[string]*Maker{"budgets": BudgetLog(t), "desk": FixtureLog(t).Maker, "grants": NewMaker(t), "events": NewMaker(t), "wandering": NewMaker(t)}
+	logs := map[string]*Maker{"budgets": BudgetLog(t), "desk": FixtureLog(t).Maker, "grants": NewMaker(t),
+		"events": NewMaker(t), "wandering": NewMaker(t)}
 	for name, m := range logs {
 		switch name {
 		case "grants":
@@ -51,7 +56,8 @@ func stacksIn(t testing.TB, p testPack) (all []*guardian.Policy) {
 	t.Helper()
 	m := TakeApart(t, p.pack)
 	for _, n := range m.Nodes {
-		if n.Kind() != "policy" || slices.ContainsFunc(all, func(x *guardian.Policy) bool { return x.Hash().String() == n.Text("policy") }) {
+		if n.Kind() != "policy" ||
+			slices.ContainsFunc(all, func(x *guardian.Policy) bool { return x.Hash().String() == n.Text("policy") }) {
 			continue
 		}
 		var docs []string
@@ -65,8 +71,9 @@ func stacksIn(t testing.TB, p testPack) (all []*guardian.Policy) {
 
 var versions = regexp.MustCompile(`("bundle":\{"name":"[a-z]+","version":)\d+`)
 
-// TestBackTestOfItself: a stack changes nothing of what it judged, and neither does the same stack of a later version, but that people would
-// have to be asked again, since they approved another policy.
+// TestBackTestOfItself: a stack changes nothing of what it judged, and neither does the same stack
+// of a later version, but that people would have to be asked again, since they approved another
+// policy.
 func TestBackTestOfItself(t *testing.T) {
 	race.Alone(t)
 	judged, approved, unjudged := uint64(0), 0, 0
@@ -74,19 +81,13 @@ func TestBackTestOfItself(t *testing.T) {
 		o := evidence.Options{Trust: p.trust, Origin: Origin}
 		log := DecisionsIn(t, p.pack)
 		want, err := verifyBytes(t, p.pack, o)
-		if err != nil {
-			t.Fatal(name, err)
-		}
+		require.NoError(t, err, name)
 		for _, stack := range stacksIn(t, p) {
 			d, changes := backTested(t, p.pack, o, stack)
 			for _, c := range changes {
-				if log[c.Index].PolicyHash == stack.Hash() {
-					t.Errorf("%s: %s", name, c)
-				}
+				assert.NotEqual(t, stack.Hash(), log[c.Index].PolicyHash, "%s: %s", name, c)
 			}
-			if !reflect.DeepEqual(d.Report, want) {
-				t.Errorf("%s: %+v, and without the candidate %+v", name, d.Report, want)
-			}
+			assert.Equal(t, want, d.Report, "%s: %+v, and without the candidate", name, d.Report)
 			var next []string
 			for _, doc := range stack.Documents() {
 				next = append(next, versions.ReplaceAllString(string(doc.Canonical), "${1}99"))
@@ -111,9 +112,7 @@ func TestBackTestOfItself(t *testing.T) {
 				}
 			}
 			for _, at := range want.Replay.Entries {
-				if !gone[at] {
-					t.Errorf("%s: entry %d is judged", name, at)
-				}
+				assert.True(t, gone[at], "%s: entry %d is judged", name, at)
 				delete(gone, at)
 			}
 			for at := range gone { // a kernel that could not read the past either
@@ -136,7 +135,8 @@ func untoldTo(t testing.TB) func(evidence.Change) error {
 	}
 }
 
-// TestBackTestInvalid: of a pack that does not verify there is the verifier's error, and nothing is told.
+// TestBackTestInvalid: of a pack that does not verify there is the verifier's error, and nothing is
+// told.
 func TestBackTestInvalid(t *testing.T) {
 	race.Alone(t)
 	m := BaseLog(t)
@@ -153,7 +153,8 @@ func TestBackTestInvalid(t *testing.T) {
 		t.Helper()
 		want, wrong := verifyBytes(t, pack, o)
 		d, err := evidence.BackTest(t.Context(), bytes.NewReader(pack), int64(len(pack)), o, candidate, untoldTo(t))
-		if wrong == nil || err == nil || err.Error() != wrong.Error() || !reflect.DeepEqual(d, evidence.Differences{Report: want}) {
+		if wrong == nil || err == nil || err.Error() != wrong.Error() ||
+			!reflect.DeepEqual(d, evidence.Differences{Report: want}) {
 			t.Errorf("%+v, %v, want %v", d, err, wrong)
 		}
 		var f *evidence.Error
@@ -181,9 +182,7 @@ func TestBackTestInvalid(t *testing.T) {
 		try(x.Build())
 	}
 	for _, check := range []string{"ARCHIVE", "ENCODING", "SIGNATURE", "BLOB", "MANIFEST", "CHECKPOINT", "REPLAY"} {
-		if checks[check] == 0 {
-			t.Errorf("no pack failed by %s: %v", check, checks)
-		}
+		assert.NotEqual(t, 0, checks[check], "no pack failed by %s: %v", check, checks)
 	}
 }
 
@@ -201,7 +200,8 @@ func TestBackTestAsked(t *testing.T) {
 	}
 	for _, none := range []*guardian.Policy{nil, {}} {
 		d, err := run(t.Context(), o, none, untoldTo(t))
-		if !errors.Is(err, evidence.ErrInput) || !strings.Contains(err.Error(), "candidate") || d.Report.Fault == nil || d.Report.Level != evidence.Invalid {
+		if !errors.Is(err, evidence.ErrInput) || !strings.Contains(err.Error(), "candidate") || d.Report.Fault == nil ||
+			d.Report.Level != evidence.Invalid {
 			t.Errorf("%+v, %v", d, err)
 		}
 	}
@@ -209,7 +209,8 @@ func TestBackTestAsked(t *testing.T) {
 	if d, err := run(none, o, candidate, nil); err != nil || !reflect.DeepEqual(d, whole) {
 		t.Errorf("told to nobody: %+v, %v", d, err)
 	}
-	if d, err := run(t.Context(), evidence.Options{}, candidate, nil); err != nil || d.Report.Success(evidence.Intact) || d.Denied != whole.Denied {
+	if d, err := run(t.Context(), evidence.Options{}, candidate, nil); err != nil ||
+		d.Report.Success(evidence.Intact) || d.Denied != whole.Denied {
 		t.Errorf("unpinned: %+v, %v", d, err)
 	}
 	if _, err := evidence.BackTest(t.Context(), nil, 0, o, candidate, untoldTo(t)); !errors.Is(err, evidence.ErrInput) {
@@ -218,9 +219,7 @@ func TestBackTestAsked(t *testing.T) {
 	for stop := range changes { // at each of them
 		enough, n := errors.New("enough"), 0
 		d, err := run(t.Context(), o, candidate, func(c evidence.Change) error {
-			if c != changes[n] {
-				t.Errorf("%s, before it was %s", c, changes[n])
-			}
+			assert.Equal(t, changes[n], c, "%s, before it was", c)
 			if n++; n > stop {
 				return enough
 			}
@@ -235,7 +234,8 @@ func TestBackTestAsked(t *testing.T) {
 	if err != context.Canceled || !reflect.DeepEqual(d, evidence.Differences{}) {
 		t.Errorf("ended while told: %+v, %v", d, err)
 	}
-	if d, err := run(ended, o, candidate, untoldTo(t)); !errors.Is(err, context.Canceled) || d.Report.Level != evidence.Invalid {
+	if d, err := run(ended, o, candidate, untoldTo(t)); !errors.Is(err, context.Canceled) ||
+		d.Report.Level != evidence.Invalid {
 		t.Errorf("ended before: %+v, %v", d, err)
 	}
 }
@@ -253,13 +253,15 @@ func (s *swapped) ReadAt(b []byte, at int64) (int, error) {
 	return s.ReaderAt.ReadAt(b, at)
 }
 
-// TestBackTestChanging: when the pack changes behind the verification, nothing is told of what it became.
+// TestBackTestChanging: when the pack changes behind the verification, nothing is told of what it
+// became.
 func TestBackTestChanging(t *testing.T) {
 	race.Alone(t)
 	m := NewMaker(t)
 	m.Use(FilesPolicy(1))
 	for i := range 60 { // more than a window reads at once
-		m.Allowed(Ask{Session: "main", Tool: "fs.read", Args: fmt.Sprintf(`{"path":"/srv/%d"}`, i), Who: Reader}).Ran(`{"text":"t"}`)
+		m.Allowed(Ask{Session: "main", Tool: "fs.read", Args: fmt.Sprintf(`{"path":"/srv/%d"}`, i),
+			Who: Reader}).Ran(`{"text":"t"}`)
 	}
 	m.Checkpoint()
 	pack := m.Pack(evidence.Write)
@@ -271,14 +273,13 @@ func TestBackTestChanging(t *testing.T) {
 		r := &swapped{ReaderAt: bytes.NewReader(pack)}
 		n := 0
 		d, err := evidence.BackTest(t.Context(), r, int64(len(pack)), o, candidate, func(c evidence.Change) error {
-			if c != changes[n] {
-				t.Errorf("%s, want %s", c, changes[n])
-			}
+			assert.Equal(t, changes[n], c)
 			n, r.to = n+1, x
 			return nil
 		})
 		fault := d.Report.Fault
-		if d.Report = (evidence.Report{}); !errors.Is(err, evidence.ErrArchive) || fault != err || n == 0 || n == len(changes) || !reflect.DeepEqual(d, evidence.Differences{}) {
+		if d.Report = (evidence.Report{}); !errors.Is(err, evidence.ErrArchive) || fault != err || n == 0 ||
+			n == len(changes) || !reflect.DeepEqual(d, evidence.Differences{}) {
 			t.Errorf("%d of %d were told: %+v, %v", n, len(changes), d, err)
 		}
 	}
@@ -286,17 +287,22 @@ func TestBackTestChanging(t *testing.T) {
 
 // TestChangeString is how people read it.
 func TestChangeString(t *testing.T) {
-	allow := evidence.Judged{Verdict: contracts.Allow, Reason: contracts.ReasonAllow, Condition: 8, Rule: "P1:files:write"}
+	allow := evidence.Judged{Verdict: contracts.Allow, Reason: contracts.ReasonAllow, Condition: 8,
+		Rule: "P1:files:write"}
 	no := func(reason contracts.ReasonCode, condition int, rule string) evidence.Judged {
 		return evidence.Judged{Verdict: contracts.Deny, Reason: reason, Condition: condition, Rule: rule}
 	}
 	for want, c := range map[string]evidence.Change{
-		"entry 12 main/4 fs.write: ALLOW (P1:files:write) → DENY POLICY_VIOLATION (P1:files:no-etc)": {Index: 12, ID: "main/4", Tool: "fs.write", Then: allow,
+		"entry 12 main/4 fs.write: ALLOW (P1:files:write) → DENY POLICY_VIOLATION (P1:files:no-etc)": {Index: 12,
+			ID: "main/4", Tool: "fs.write", Then: allow,
 			Now: no("POLICY_VIOLATION", 5, "P1:files:no-etc"), Anew: false},
-		"entry 3 s/0 t: DENY NO_POLICY_DEFINED → ALLOW (P1:files:write)": {Index: 3, ID: "s/0", Tool: "t", Then: no("NO_POLICY_DEFINED", 5, ""), Now: allow, Anew: false},
-		"entry 0 s/0 t: DENY FAIL_CLOSED_ERROR (condition 2) → DENY FAIL_CLOSED_ERROR (condition 5)": {Index: 0, ID: "s/0", Tool: "t", Then: no("FAIL_CLOSED_ERROR", 2, ""),
+		"entry 3 s/0 t: DENY NO_POLICY_DEFINED → ALLOW (P1:files:write)": {Index: 3, ID: "s/0", Tool: "t",
+			Then: no("NO_POLICY_DEFINED", 5, ""), Now: allow, Anew: false},
+		"entry 0 s/0 t: DENY FAIL_CLOSED_ERROR (condition 2) → DENY FAIL_CLOSED_ERROR (condition 5)": {Index: 0,
+			ID: "s/0", Tool: "t", Then: no("FAIL_CLOSED_ERROR", 2, ""),
 			Now: no("FAIL_CLOSED_ERROR", 5, ""), Anew: false},
-		"entry 1 s/0 t: ALLOW (P1:files:write) → DENY APPROVAL_INVALID (P0:a:b), to be approved anew": {Index: 1, ID: "s/0", Tool: "t", Then: allow,
+		"entry 1 s/0 t: ALLOW (P1:files:write) → DENY APPROVAL_INVALID (P0:a:b), to be approved anew": {Index: 1,
+			ID: "s/0", Tool: "t", Then: allow,
 			Now: no("APPROVAL_INVALID", 4, "P0:a:b"), Anew: true},
 	} {
 		if got := c.String(); got != want {

@@ -17,29 +17,38 @@ import (
 // mailPolicy is another bundle of the same stack.
 const MailPolicy = `{"bundle":{"name":"mail","version":1},"helm":"policy/v1","layer":"P1","rules":[],"tools":{"mail.send":{"effect":"write","input":{"type":"object"}}}}`
 
-// baseNames are those of the entries of baseLog, in order: receipts follow their decisions but where calls overlap.
-var baseNames = strings.Fields("g p a1 a2 d1 b1 f1 f2 b2 b3 x r w1 w2 i1 i2 n1 n2 m2 m1 k j dest none ka t1 h e1 e2 eu t2 p2 y1 y2 u1 u2 z1 sf z2 un ro q o")
+// baseNames are those of the entries of baseLog, in order: receipts follow their decisions but
+// where calls overlap.
+var baseNames = strings.Fields("g p a1 a2 d1 b1 f1 f2 b2 b3 x r w1 w2 i1 i2 n1 n2 m2 m1 k j dest none ka t1 h e1 e2 " +
+	"eu t2 p2 y1 y2 u1 u2 z1 sf z2 un ro q o")
 
 // BasePolicy is testPolicy, and nothing is written that a person has not approved.
 func BasePolicy(version int) string {
-	return strings.Replace(FilesPolicy(version), `"rules":[`, `"requires":[{"all":[{"approval":{"roles":["lead"],"ttl":"15m"}}],"id":"written","tools":["fs.write"]}],"rules":[`, 1)
+	return strings.Replace(FilesPolicy(version), `"rules":[`,
+		`"requires":[{"all":[{"approval":{"roles":["lead"],"ttl":"15m"}}],"id":"written","tools":["fs.write"]}],"rules":[`, 1)
 }
 
-// BaseLog is the log that the falsifications start from, in which nearly everything is that this version knows.
+// BaseLog is the log that the falsifications start from, in which nearly everything is that this
+// version knows.
 func BaseLog(t testing.TB) *Maker {
 	t.Helper()
 	m := NewMaker(t)
 	m.Use(BasePolicy(3), MailPolicy)
 	a1 := m.Allowed(Ask{Session: "main", Tool: "fs.read", Args: `{"path":"/srv/a"}`, Who: Reader, key: "once"})
 	a2 := a1.Ran(`{"text":"a?~>"}`)
-	m.Denied(contracts.ReasonNoPolicyDefined, Ask{Session: "main", Tool: "fs.write", Args: `{"path":"/srv/a"}`, Who: Reader}) // d1
-	b1 := m.Allowed(Ask{Session: "s2", Tool: "fs.read", Args: `{"lines":2,"path":"/srv/b"}`, Who: Reader, Parents: []contracts.Digest{a2}})
+	// d1
+	m.Denied(contracts.ReasonNoPolicyDefined, Ask{Session: "main", Tool: "fs.write", Args: `{"path":"/srv/a"}`,
+		Who: Reader})
+	b1 := m.Allowed(Ask{Session: "s2", Tool: "fs.read", Args: `{"lines":2,"path":"/srv/b"}`, Who: Reader,
+		Parents: []contracts.Digest{a2}})
 	f1 := m.Allowed(Ask{Session: "main", Tool: "fs.read", Args: `{"path":"/srv/b"}`, Who: Reader})
 	f1.Failed(contracts.ReasonToolError)
 	b1.Ran(`{"text":"b"}`)
 	m.Denied(contracts.ReasonPolicyViolation, Ask{Session: "s2", Tool: "fs.list", Args: `{}`, Who: Writer}) // b3
 	m.Close("s2")
-	m.Denied(contracts.ReasonSessionClosed, Ask{Session: "@refused", asked: "s2", Tool: "fs.read", Args: `{"path":"/srv/a"}`, Who: Reader, refuse: contracts.ReasonSessionClosed}) // r
+	// r
+	m.Denied(contracts.ReasonSessionClosed, Ask{Session: "@refused", asked: "s2", Tool: "fs.read",
+		Args: `{"path":"/srv/a"}`, Who: Reader, refuse: contracts.ReasonSessionClosed})
 	w1 := m.Allowed(Ask{Session: "main", Tool: "fs.read", Args: `{"path":"/srv/c"}`, Who: Reader})
 	w1.End(receipts.Result{Reason: contracts.ReasonContractDrift, Output: []byte(`{"txt":"c"}`), Form: "jcs"}, true)
 	i1 := m.Allowed(Ask{Session: "main", Tool: "fs.read", Args: `{"path":"/srv/d"}`, Who: Reader})
@@ -48,9 +57,12 @@ func BaseLog(t testing.TB) *Maker {
 	n2 := m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{"depth":2}`, Who: Reader})
 	n2.Ran(`["x"]`)
 	n1.End(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte("not JSON"), Form: "raw"}, true)
-	m.Denied(contracts.ReasonIdempotencyConflict, Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader, key: "once", refuse: contracts.ReasonIdempotencyConflict})
-	m.Denied(contracts.ReasonArgsCanonicalization, Ask{Session: "main", Tool: "fs.read", Args: `{"path":`, Who: Reader, Raw: true})
-	m.Denied(contracts.ReasonDestinationNotAllowed, Ask{Session: "main", Tool: "fs.read", Args: `{"path":"/etc"}`, Who: Reader})
+	m.Denied(contracts.ReasonIdempotencyConflict, Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader,
+		key: "once", refuse: contracts.ReasonIdempotencyConflict})
+	m.Denied(contracts.ReasonArgsCanonicalization, Ask{Session: "main", Tool: "fs.read", Args: `{"path":`, Who: Reader,
+		Raw: true})
+	m.Denied(contracts.ReasonDestinationNotAllowed, Ask{Session: "main", Tool: "fs.read", Args: `{"path":"/etc"}`,
+		Who: Reader})
 	m.Denied(contracts.ReasonToolNotFound, Ask{Session: "main", Tool: "fs.format", Args: `{}`, Who: Reader})
 	m.add(seedA2, "zoe", registry.Approver, "lead", "owner") // ka
 	m.add(seedK2, "kernel 2", registry.Kernel)               // t1
@@ -65,17 +77,25 @@ func BaseLog(t testing.TB) *Maker {
 	m.Use(BasePolicy(4), MailPolicy)
 	box := &contracts.SandboxInfo{Module: crypto.Sum([]byte("wasm")), Profile: "none"}
 	s1 := m.Allowed(Ask{Session: "main", Tool: "fs.stat", Args: `{}`, Who: Reader, sandbox: box})
-	s1.End(receipts.Result{Reason: contracts.ReasonOutputExhausted, Sandbox: &contracts.SandboxUse{Gas: 7, Module: box.Module, Profile: box.Profile}}, false)
+	s1.End(receipts.Result{Reason: contracts.ReasonOutputExhausted,
+		Sandbox: &contracts.SandboxUse{Gas: 7, Module: box.Module, Profile: box.Profile}}, false)
 	u1 := m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{"depth":3}`, Who: Reader})
 	u1.Failed(contracts.ReasonOutcomeUnknown)
-	m.freeze()                                                                                                                                   // z1
-	m.Denied(contracts.ReasonSystemFrozen, Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader, refuse: contracts.ReasonSystemFrozen}) // sf
+	// z1
+	m.freeze()
+	// sf
+	m.Denied(contracts.ReasonSystemFrozen, Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader,
+		refuse: contracts.ReasonSystemFrozen})
 	m.unfreeze()
 	grant := crypto.Sum([]byte("a grant"))
 	m.govern(contracts.TrustEvent{Type: "undelegate", Delegation: &grant, Delegator: "ada"}, nil, SeedD) // un
-	m.govern(contracts.TrustEvent{Type: "root", Threshold: 2, Keys: []contracts.RootKey{{Name: "root 1", Public: Public(t, seedR1)},
-		{Name: "root 2", Public: Public(t, seedR2)}, {Name: "root 4", Public: Public(t, seedR4)}}}, []byte{seedR1, seedR2, seedR4}, seedR1, seedR2, seedR4) // ro
-	m.Denied(contracts.ReasonIntentMalformed, Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader, refuse: contracts.ReasonIntentMalformed})
+	m.govern(contracts.TrustEvent{Type: "root", Threshold: 2,
+		Keys: []contracts.RootKey{{Name: "root 1", Public: Public(t, seedR1)},
+			// ro
+			{Name: "root 2", Public: Public(t, seedR2)}, {Name: "root 4", Public: Public(t, seedR4)}}},
+		[]byte{seedR1, seedR2, seedR4}, seedR1, seedR2, seedR4)
+	m.Denied(contracts.ReasonIntentMalformed, Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader,
+		refuse: contracts.ReasonIntentMalformed})
 	m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader}) // o
 	if n, err := m.Store.Size(t.Context()); err != nil || int(n) != len(baseNames) {
 		t.Fatalf("%d entries, %d names, %v", n, len(baseNames), err)
@@ -83,7 +103,8 @@ func BaseLog(t testing.TB) *Maker {
 	return m
 }
 
-// LongLog is one of so many entries: calls with 900 bytes of arguments that ran, one call in eight denied.
+// LongLog is one of so many entries: calls with 900 bytes of arguments that ran, one call in eight
+// denied.
 func LongLog(t testing.TB, n int) *Maker {
 	m := NewMaker(t)
 	m.Use(`{"bundle":{"name":"code","version":1},"helm":"policy/v1","layer":"P1","rules":[` +
@@ -93,19 +114,23 @@ func LongLog(t testing.TB, n int) *Maker {
 	for i := 0; i < n; i += 2 {
 		session := fmt.Sprint("chat-", i%64)
 		if i%16 == 0 {
-			m.Denied(contracts.ReasonPolicyViolation, Ask{Session: session, Tool: "edit", Args: fmt.Sprintf(args, "secret", i), Who: Writer})
+			m.Denied(contracts.ReasonPolicyViolation, Ask{Session: session, Tool: "edit",
+				Args: fmt.Sprintf(args, "secret", i), Who: Writer})
 			i--
 			continue
 		}
 		m.Allowed(Ask{Session: session, Tool: "edit", Args: fmt.Sprintf(args, "work", i), Who: Writer}).
-			End(receipts.Result{Reason: contracts.ReasonAllow, Output: fmt.Appendf(nil, `{"ok":%d}`, i), Form: "jcs"}, false)
+			End(receipts.Result{Reason: contracts.ReasonAllow, Output: fmt.Appendf(nil, `{"ok":%d}`, i), Form: "jcs"},
+				false)
 	}
 	m.Checkpoint()
 	return m
 }
 
-// budgetPolicy has a budget of each kind: of calls, of what they cost, of a session; one gives back what a failed call was charged.
-var BudgetPolicy = strings.Replace(strings.Replace(FilesPolicy(3), `"default":10,"type":"integer"`, `"default":10,"type":"number"`, 1), `"rules":[`, `"budgets":[`+
+// budgetPolicy has a budget of each kind: of calls, of what they cost, of a session; one gives back
+// what a failed call was charged.
+var BudgetPolicy = strings.Replace(strings.Replace(FilesPolicy(3), `"default":10,"type":"integer"`,
+	`"default":10,"type":"number"`, 1), `"rules":[`, `"budgets":[`+
 	`{"cost":1,"id":"reads","limit":3,"per":"caller","tools":["fs.read"],"window":"day"},`+
 	`{"cost":{"arg":"/lines","scale":1},"id":"lines","limit":1000,"per":"all","refund":"error","tools":"fs.read","window":"month"},`+
 	`{"cost":1,"id":"task","limit":9,"per":"session","tools":"fs.*","window":"session","when":{"caller":"roles","has":"reader"}}],"rules":[`, 1)
@@ -129,10 +154,12 @@ func BudgetLog(t testing.TB) *Maker {
 	b1.Ran(`{"text":"b"}`)
 	m.Denied(contracts.ReasonBudgetExceeded, read("s2", `{"path":"/srv/b"}`, Reader))           // b3
 	m.Denied(contracts.ReasonBudgetError, read("s2", `{"lines":0.55,"path":"/srv/b"}`, Reader)) // b4
-	m.Allowed(read("s1", `{"path":"/srv/c"}`, other)).End(receipts.Result{Reason: contracts.ReasonContractDrift, Output: []byte(`{"txt":"c"}`), Form: "jcs"}, true)
+	m.Allowed(read("s1", `{"path":"/srv/c"}`, other)).End(receipts.Result{Reason: contracts.ReasonContractDrift,
+		Output: []byte(`{"txt":"c"}`), Form: "jcs"}, true)
 	m.Allowed(read("s1", `{"path":"/srv/d"}`, other)).Failed(contracts.ReasonToolTimeout)
-	m.Denied(contracts.ReasonPolicyViolation, read("s1", `{"path":"/srv/secret"}`, other)) // e1: peeked at, and not charged
-	m.Allowed(read("s1", `{"path":"/srv/e"}`, other))                                      // o
+	// e1: peeked at, and not charged
+	m.Denied(contracts.ReasonPolicyViolation, read("s1", `{"path":"/srv/secret"}`, other))
+	m.Allowed(read("s1", `{"path":"/srv/e"}`, other)) // o
 	m.Checkpoint()
 	if n, err := m.Store.Size(t.Context()); err != nil || int(n) != len(budgetNames) {
 		t.Fatalf("%d entries, %d names, %v", n, len(budgetNames), err)
@@ -155,9 +182,12 @@ var Anything = `{"bundle":{"name":"any","version":1},"helm":"policy/v1","layer":
 
 var Full = flag.Bool("full", false, "try every case of the properties, not a sample")
 
-// SmallLog is one of six entries in two sessions, whose pack is small enough to try everything on it.
+// SmallLog is one of six entries in two sessions, whose pack is small enough to try everything on
+// it.
 func SmallLog(t testing.TB, nonce byte) *Maker {
-	m := newMakerOf(t, StateOf(t, 0, SeedK1, SeedL, registry.Key{Name: "kernel 2", Public: Public(t, seedK2), Role: registry.Kernel}), nonce)
+	m := newMakerOf(t,
+		StateOf(t, 0, SeedK1, SeedL, registry.Key{Name: "kernel 2", Public: Public(t, seedK2), Role: registry.Kernel}),
+		nonce)
 	m.Use(`{"bundle":{"name":"b","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"t","id":"a"}],"tools":{"t":{"effect":"read","input":{"type":"object"}}}}`)
 	a := m.Allowed(Ask{Session: "a", Tool: "t", Args: `{}`})
 	a.End(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte("null"), Form: "jcs"}, false)
@@ -167,7 +197,8 @@ func SmallLog(t testing.TB, nonce byte) *Maker {
 	return m
 }
 
-// Wander makes calls of five sessions at random, some of which run, fail, or are never heard of again.
+// Wander makes calls of five sessions at random, some of which run, fail, or are never heard of
+// again.
 func Wander(m *Maker, n int, drop bool) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var open []*Called
@@ -185,7 +216,8 @@ func Wander(m *Maker, n int, drop bool) {
 			}
 			continue
 		}
-		a := Ask{Session: fmt.Sprint("s", r.IntN(5)), Tool: "fs.list", Args: fmt.Sprintf(`{"depth":%d}`, r.IntN(4)), Who: Reader, Drop: drop && r.IntN(3) == 0}
+		a := Ask{Session: fmt.Sprint("s", r.IntN(5)), Tool: "fs.list", Args: fmt.Sprintf(`{"depth":%d}`, r.IntN(4)),
+			Who: Reader, Drop: drop && r.IntN(3) == 0}
 		if r.IntN(2) == 0 {
 			a.Tool, a.Args = "fs.read", fmt.Sprintf(`{"lines":%d,"path":"/srv/%d"}`, r.IntN(2), r.IntN(3))
 		}

@@ -10,19 +10,23 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// Charges, settlements and the balances in the inputs verify and replay; whoever changes one is found, as the catalogue says by what.
+// Charges, settlements and the balances in the inputs verify and replay; whoever changes one is
+// found, as the catalogue says by what.
 func TestBudgets(t *testing.T) {
 	m := BudgetLog(t)
 	pack := m.Pack(evidence.Write)
 	o := evidence.Options{Trust: m.Trust, Origin: Origin}
 	r, err := verifyBytes(t, pack, o)
-	if err != nil || !r.Success(evidence.Logged) || r.Replay.Replayed != 9 || r.Replay.NotReplayable+r.Replay.Differing != 0 || len(r.Open) != 1 {
+	if err != nil || !r.Success(evidence.Logged) || r.Replay.Replayed != 9 ||
+		r.Replay.NotReplayable+r.Replay.Differing != 0 || len(r.Open) != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	charge := func(n *Node, budget string) Object {
@@ -67,15 +71,20 @@ func TestBudgets(t *testing.T) {
 		{"R28", func(m *Model, the func(string) *Node) { // the last call of its session, so no balance follows
 			delete(the("o").D(), "charges")
 		}, evidence.ErrReplay},
-		{"R29", func(m *Model, the func(string) *Node) { charge(the("a1"), "reads")["limit"] = 20 }, evidence.ErrReplay},
+		{"R29", func(m *Model, the func(string) *Node) { charge(the("a1"), "reads")["limit"] = 20 },
+			evidence.ErrReplay},
 		{"R29 of another", func(m *Model, the func(string) *Node) {
 			charge(the("o"), "reads")["of"], charge(the("o"), "reads")["before"] = "zoe", 0
 			balance(m, the("o"), "reads", func(b Object) { b["of"], b["spent"] = "zoe", 0 })
 		}, evidence.ErrReplay},
 		{"R30", func(m *Model, the func(string) *Node) { settled(the("a2"), 1)["amount"] = 0 }, evidence.ErrBudget},
-		{"R30 indeterminate", func(m *Model, the func(string) *Node) { settled(the("i2"), 1)["amount"] = 0 }, evidence.ErrBudget},
-		{"R30 another budget", func(m *Model, the func(string) *Node) { settled(the("a2"), 1)["budget"] = "P1:files:writes" }, evidence.ErrBudget},
-		{"a refund where the budget gives none", func(m *Model, the func(string) *Node) { // nobody is charged to it afterwards
+		{"R30 indeterminate", func(m *Model, the func(string) *Node) { settled(the("i2"), 1)["amount"] = 0 },
+			evidence.ErrBudget},
+		{"R30 another budget",
+			func(m *Model, the func(string) *Node) { settled(the("a2"), 1)["budget"] = "P1:files:writes" },
+			evidence.ErrBudget},
+		// nobody is charged to it afterwards
+		{"a refund where the budget gives none", func(m *Model, the func(string) *Node) {
 			settled(the("f2"), 1)["amount"] = 0
 		}, evidence.ErrReplay},
 		{"no refund where the budget gives one", func(m *Model, the func(string) *Node) {
@@ -86,21 +95,25 @@ func TestBudgets(t *testing.T) {
 			}
 		}, evidence.ErrReplay},
 		{"a denial's balance is not read", func(m *Model, the func(string) *Node) {
-			m.inputs(the("b3"), func(in Object) { in["state"].(Object)["budgets"] = in["state"].(Object)["budgets"].([]any)[1:] })
+			m.inputs(the("b3"),
+				func(in Object) { in["state"].(Object)["budgets"] = in["state"].(Object)["budgets"].([]any)[1:] })
 		}, evidence.ErrReplay},
 		{"a denial's balances are not there", func(m *Model, the func(string) *Node) {
 			m.inputs(the("b3"), func(in Object) { delete(in["state"].(Object), "budgets") })
 		}, evidence.ErrReplay},
-		{"a denial with enough", func(m *Model, the func(string) *Node) { balance(m, the("b3"), "reads", spent(2)) }, evidence.ErrReplay},
+		{"a denial with enough", func(m *Model, the func(string) *Node) { balance(m, the("b3"), "reads", spent(2)) },
+			evidence.ErrReplay},
 		{"a balance that nobody read", func(m *Model, the func(string) *Node) {
 			m.inputs(the("b4"), func(in Object) {
-				in["state"].(Object)["budgets"] = []any{Object{"budget": "P1:files:lines", "spent": 5, "window": "total"}}
+				in["state"].(Object)["budgets"] = []any{Object{"budget": "P1:files:lines", "spent": 5,
+					"window": "total"}}
 			})
 		}, evidence.ErrReplay},
 		{"a balance beside the charges", func(m *Model, the func(string) *Node) {
 			m.inputs(the("o"), func(in Object) {
 				s := in["state"].(Object)
-				s["budgets"] = append([]any{Object{"budget": "P0:x:y", "spent": 5, "window": "total"}}, s["budgets"].([]any)...)
+				s["budgets"] = append([]any{Object{"budget": "P0:x:y", "spent": 5, "window": "total"}},
+					s["budgets"].([]any)...)
 			})
 		}, evidence.ErrReplay},
 	} {
@@ -114,7 +127,8 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestOracleBudgets has the second implementation verify the log of budgets, and spoil whatever it can of charges, settlements and balances.
+// TestOracleBudgets has the second implementation verify the log of budgets, and spoil whatever it
+// can of charges, settlements and balances.
 func TestOracleBudgets(t *testing.T) {
 	race.Alone(t)
 	o := newOracle(t, "a log of budgets, and its mutations (TestBudgets has its own)")
@@ -153,13 +167,9 @@ func fold(t *testing.T, pack []byte) (charges int, err error) {
 			line = bytes.TrimSuffix(line, []byte("\n"))
 			var r contracts.Reader
 			sealed, unread := r.Open(line)
-			if unread != nil {
-				t.Fatal(unread)
-			}
+			require.NoError(t, unread)
 			st, unread := sealed.Statement()
-			if unread != nil {
-				t.Fatal(unread)
-			}
+			require.NoError(t, unread)
 			switch {
 			case st.Decision != nil:
 				err = errors.Join(err, l.Charge(st.Decision.Charges))
@@ -173,8 +183,9 @@ func fold(t *testing.T, pack []byte) (charges int, err error) {
 	return charges, err
 }
 
-// TestOracleCharges folds the charges of the second implementation's own packs, of which this version refuses other things by name; and of
-// what it makes of them when it spoils what the check BUDGET looks at.
+// TestOracleCharges folds the charges of the second implementation's own packs, of which this
+// version refuses other things by name; and of what it makes of them when it spoils what the check
+// BUDGET looks at.
 func TestOracleCharges(t *testing.T) {
 	o := newOracle(t, "the charges of packs which it makes (TestBudgets has its own)")
 	name := filepath.Join(o.dir, "gen.tar")
@@ -182,9 +193,7 @@ func TestOracleCharges(t *testing.T) {
 		t.Fatal(said)
 	}
 	pack, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if n, err := fold(t, pack); err != nil || n < 6 {
 		t.Fatalf("%d charges, %v", n, err)
 	}

@@ -10,12 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// free are the values of the base log that whoever signs everything may set as he likes, by entry. Nothing in the log or the policy, and nothing
-// that others signed, says what they are.
+// free are the values of the base log that whoever signs everything may set as he likes, by entry.
+// Nothing in the log or the policy, and nothing that others signed, says what they are.
 const free = `(j|k|none|q|r|sf) in\.drivers` + // of calls that were refused before anybody counted
 	`|(e1|eu) in\.envelopes\.attestations\..*` + // which no policy asked for
 	`|(x|ro) p\.time` + // of the last in its session: later, since nothing comes behind it
@@ -70,7 +72,8 @@ func others(x any) []any {
 	return nil
 }
 
-// fields gives the record in question: the predicate of an entry, or the inputs that it names; done puts a changed one back.
+// fields gives the record in question: the predicate of an entry, or the inputs that it names; done
+// puts a changed one back.
 func fields(m *Model, n *Node, part string) (root Object, done func()) {
 	if part == "p" {
 		return n.P(), func() {}
@@ -83,8 +86,9 @@ func fields(m *Model, n *Node, part string) (root Object, done func()) {
 	}
 }
 
-// TestNoFieldIsFree gives every value in every entry of the base log, and in its inputs, another one, and makes all that depends on it right
-// again and signs it, as the holder of the kernel key and the log key can. Whatever is not listed is refused.
+// TestNoFieldIsFree gives every value in every entry of the base log, and in its inputs, another
+// one, and makes all that depends on it right again and signs it, as the holder of the kernel key
+// and the log key can. Whatever is not listed is refused.
 func TestNoFieldIsFree(t *testing.T) {
 	race.Alone(t)
 	base := BaseLog(t)
@@ -121,9 +125,7 @@ func TestNoFieldIsFree(t *testing.T) {
 					name := baseNames[i] + " " + s.path
 					switch {
 					case err != nil:
-						if r.Level != evidence.Invalid {
-							t.Errorf("%s: %v, and %s", name, err, r.Level)
-						}
+						assert.Equal(t, evidence.Invalid, r.Level, "%s: %v, and", name, err)
 					case !isFree.MatchString(name):
 						t.Errorf("%s: %v instead of %v passes", name, other, s.is)
 					default:

@@ -2,7 +2,6 @@ package forge
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -10,13 +9,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A power is one claim of THREAT_MODEL.md about whoever holds a key, the store, a pack or nothing: he does it, and the verifier says exactly that.
+// A power is one claim of THREAT_MODEL.md about whoever holds a key, the store, a pack or nothing:
+// he does it, and the verifier says exactly that.
 type claim struct {
 	holder string // the heading
 	can    bool   // or cannot, and tries
@@ -29,8 +32,8 @@ func allClaims() []claim {
 	return slices.Concat(outsiders, keepers, kernels, logs, roots, people, revokeds)
 }
 
-// A theft is somebody with the base log and keys of it, and an auditor who has the trust root, the origin and, at times, a checkpoint that he
-// kept.
+// A theft is somebody with the base log and keys of it, and an auditor who has the trust root, the
+// origin and, at times, a checkpoint that he kept.
 type adversary struct {
 	*tampered
 	log  *Maker // the base log
@@ -39,7 +42,8 @@ type adversary struct {
 	said string // instead of what the verifier says
 }
 
-// shown is what the auditor learns: alone, and then with the kept checkpoint, where that makes a difference.
+// shown is what the auditor learns: alone, and then with the kept checkpoint, where that makes a
+// difference.
 func (w *adversary) shown() string {
 	w.Helper()
 	if w.said != "" {
@@ -49,9 +53,7 @@ func (w *adversary) shown() string {
 		r, err := w.verify(o)
 		if err != nil {
 			var e *evidence.Error
-			if !errors.As(err, &e) {
-				w.Fatal(err)
-			}
+			require.ErrorAs(w, err, &e)
 			mustRefuse(w.T, r, err, e.Check)
 			return "INVALID: " + e.Check.Error(), ""
 		}
@@ -62,7 +64,8 @@ func (w *adversary) shown() string {
 		if n := r.Replay.NotReplayable; n > 0 {
 			s += fmt.Sprintf(", %d not replayable", n)
 		}
-		if r.Success(evidence.Logged) != (r.Level == evidence.Logged && r.Signer == evidence.Trusted && (r.History == evidence.None || r.History == evidence.Fresh)) {
+		if r.Success(evidence.Logged) != (r.Level == evidence.Logged && r.Signer == evidence.Trusted &&
+			(r.History == evidence.None || r.History == evidence.Fresh)) {
 			w.Errorf("success: %v", r.Success(evidence.Logged))
 		}
 		return s, r.History.String()
@@ -80,8 +83,8 @@ func (w *adversary) shown() string {
 	return fmt.Sprintf("%s, %s; kept: %s", s, history, then)
 }
 
-// TestPowers has everybody do what THREAT_MODEL.md says that he can, and try what it says that he cannot. The page has the same claims, word for
-// word, so that neither can be changed alone.
+// TestPowers has everybody do what THREAT_MODEL.md says that he can, and try what it says that he
+// cannot. The page has the same claims, word for word, so that neither can be changed alone.
 func TestPowers(t *testing.T) {
 	race.Alone(t)
 	page := claimed(t)
@@ -105,9 +108,7 @@ func TestPowers(t *testing.T) {
 				t.Errorf("%s\nwant %s", got, x.says)
 			}
 			if x.can && slices.Contains([]string{oneRoot, enoughRoots, aFreezer}, x.holder) {
-				if w.report().Trust == base.state.Digest() {
-					t.Error("Report.Trust does not show it")
-				}
+				assert.NotEqual(t, base.state.Digest(), w.report().Trust, "Report.Trust does not show it")
 			}
 			if !x.can && !strings.Contains(x.says, "INVALID") && !strings.HasPrefix(x.says, "INTACT") {
 				t.Errorf("%s is no refusal", x.says)
@@ -123,13 +124,12 @@ func TestPowers(t *testing.T) {
 	}
 }
 
-// claimed are those of the page that this test is to hold, and what the verifier says of each. The others name their tests.
+// claimed are those of the page that this test is to hold, and what the verifier says of each. The
+// others name their tests.
 func claimed(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/THREAT_MODEL.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	held := map[string]string{}
 	holder, sides := "", map[string]bool{}
 	for line := range strings.Lines(string(text)) {
@@ -151,16 +151,15 @@ func claimed(t *testing.T) map[string]string {
 	}
 	for _, h := range holders {
 		for _, can := range []string{"can", "cannot"} {
-			if !sides[h+"/"+can] {
-				t.Errorf("THREAT_MODEL.md does not say what %s %s", h, can)
-			}
+			assert.True(t, sides[h+"/"+can], "THREAT_MODEL.md does not say what %s %s", h, can)
 		}
 	}
 	return held
 }
 
 // holders are all who must have both sides told.
-var holders = []string{nobody, aPack, theStore, kernelAndLog, kernelOnly, logOnly, oneRoot, enoughRoots, oldRoots, aFreezer, anApprover, anAttestor, aPublisher,
+var holders = []string{nobody, aPack, theStore, kernelAndLog, kernelOnly, logOnly, oneRoot, enoughRoots, oldRoots,
+	aFreezer, anApprover, anAttestor, aPublisher,
 	aDelegator, aRevoked}
 
 const (
@@ -200,19 +199,16 @@ func (w *adversary) keep(size int) {
 // copied is a copy of the log as it was at some size, and whoever goes on with it.
 func (w *adversary) copied(size int, by byte) *Maker {
 	w.Helper()
-	m := &Maker{TB: w.T, Store: proofgraph.NewMemory(), Trust: w.log.Trust, state: w.log.Trust, Now: w.log.Now, logBy: SeedL}
+	m := &Maker{TB: w.T, Store: proofgraph.NewMemory(), Trust: w.log.Trust, state: w.log.Trust, Now: w.log.Now,
+		logBy: SeedL}
 	b := proofgraph.Batch{}
 	var r contracts.Reader
 	for e, err := range w.log.Store.Entries(w.Context(), 0, uint64(size)) {
 		m.Must(err)
 		sealed, err := r.Open(e)
-		if err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, err)
 		st, err := sealed.Statement()
-		if err != nil {
-			w.Fatal(err)
-		}
+		require.NoError(w, err)
 		if st.Trust != nil {
 			m.state, err = m.state.Apply(st.Trust, Origin, uint64(len(b.Entries)))
 			m.Must(err)
@@ -265,7 +261,8 @@ func (w *adversary) report() evidence.Report {
 	return r
 }
 
-// refused is a call that the guardian denies; and then somebody with the kernel key records it as allowed.
+// refused is a call that the guardian denies; and then somebody with the kernel key records it as
+// allowed.
 func (w *adversary) refused(m *Maker, a Ask) {
 	w.Helper()
 	c := m.Call(a)
@@ -281,7 +278,8 @@ func (w *adversary) refused(m *Maker, a Ask) {
 	delete(p, "outcome")
 	delete(d, "pending")
 	n.st["predicateType"] = "https://github.com/helmkernel/helm/decision/v1"
-	d["verdict"], d["reason"], d["condition"], d["rule"], d["expires"] = "ALLOW", "ALLOW", 8, "P1:files:writers", p["time"]
+	d["verdict"], d["reason"], d["condition"], d["rule"], d["expires"] = "ALLOW", "ALLOW", 8, "P1:files:writers",
+		p["time"]
 	w.made = k.Build()
 	w.said = "denied " + string(c.decision.Reason) + "; recorded as allowed " + w.shown()
 }

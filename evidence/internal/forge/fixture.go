@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/require"
 )
 
 // Compiled is the policy of documents in JSON, in the order of the stack.
@@ -20,9 +21,7 @@ func Compiled(t testing.TB, docs ...string) *guardian.Policy {
 		list = append(list, contracts.Document{Canonical: CanonicalText(t, d)})
 	}
 	p, err := guardian.Compile(list...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -34,13 +33,9 @@ func DecisionsIn(t testing.TB, pack []byte) map[uint64]contracts.DecisionRecord 
 	index := uint64(0)
 	for line := range bytes.Lines(Untar(t, pack)[EntriesAt].Body) {
 		sealed, err := r.Open(bytes.TrimSuffix(line, []byte("\n")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		st, err := sealed.Statement()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if d := st.Judgement(); d != nil {
 			all[index] = *d
 		}
@@ -90,9 +85,7 @@ func (d *Fixture) Ask(tool, args string, with ...contracts.Envelope) Ask {
 	a := Ask{Session: d.Session, Tool: tool, Args: args, Who: d.Who}
 	for _, e := range with {
 		sealed, err := new(contracts.Reader).Open(e)
-		if err != nil {
-			d.Fatal(err)
-		}
+		require.NoError(d, err)
 		if sealed.Kind == contracts.KindAttestation {
 			a.With.Attestations = append(a.With.Attestations, e)
 		} else {
@@ -125,7 +118,8 @@ func (m *Maker) Approve(seed byte, r contracts.ApprovalRequest) contracts.Envelo
 }
 
 // answered is an approver's answer, some time after the question.
-func (m *Maker) answered(seed byte, r contracts.ApprovalRequest, after contracts.Time, v contracts.Verdict) contracts.Envelope {
+func (m *Maker) answered(seed byte, r contracts.ApprovalRequest, after contracts.Time,
+	v contracts.Verdict) contracts.Envelope {
 	m.Helper()
 	e, err := contracts.Approval{Request: r, Time: r.NotBefore + after, Verdict: v}.Sign(Key(m, seed))
 	m.Must(err)
@@ -159,7 +153,8 @@ func FixtureLog(t testing.TB) *Fixture {
 	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("pay", `{"amount":2}`, yes))
 	d.Allowed(d.Ask("pay", `{"amount":1}`, yes, d.Attest(`{"amount":2}`))).Ran(`1`) // which nobody asked for
 	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("pay", `{"amount":1}`, yes))
-	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("pay", `{"amount":1}`, d.answered(seedA2, small, 1, contracts.Allow)))
+	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("pay", `{"amount":1}`,
+		d.answered(seedA2, small, 1, contracts.Allow)))
 	again := d.Pending(`{"amount":1}`)
 	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("pay", `{"amount":1}`, d.answered(SeedA, again, 0, contracts.Deny)))
 	d.Now += 16 * 60_000
@@ -219,9 +214,11 @@ func LookedAt(entry contracts.Digest, at contracts.Time) Liar {
 }
 
 // grant is one by the holder of a key, to somebody.
-func (m *Maker) grant(seed byte, from, to string, depth uint64, parent contracts.Envelope, only ...string) contracts.Envelope {
+func (m *Maker) grant(seed byte, from, to string, depth uint64, parent contracts.Envelope,
+	only ...string) contracts.Envelope {
 	m.Helper()
-	g := contracts.Delegation{Delegate: to, Delegator: from, Depth: depth, Expires: Start + 1e9, Nonce: to, NotBefore: Start, Only: only}
+	g := contracts.Delegation{Delegate: to, Delegator: from, Depth: depth, Expires: Start + 1e9, Nonce: to,
+		NotBefore: Start, Only: only}
 	if parent != nil {
 		d := parent.Digest()
 		g.Parent = &d
@@ -238,7 +235,8 @@ func Grants(m *Maker) {
 	root := m.grant(SeedD, "ada", "bob", 1, nil, "fs.list", "fs.read")
 	leaf := m.grant(104, "bob", "agent", 0, root, "fs.list")
 	agent := contracts.Caller{ID: "agent"}
-	list := Ask{Session: "s", Tool: "fs.list", Args: `{}`, Who: agent, With: contracts.Envelopes{Delegation: []contracts.Envelope{leaf, root}}}
+	list := Ask{Session: "s", Tool: "fs.list", Args: `{}`, Who: agent,
+		With: contracts.Envelopes{Delegation: []contracts.Envelope{leaf, root}}}
 	m.Allowed(list).Ran(`[]`)
 	read := list
 	read.Tool, read.Args = "fs.read", `{"path":"/srv/a"}`
@@ -260,8 +258,6 @@ func ValuesOf(t testing.TB, text string) crypto.Value {
 		return crypto.Value{}
 	}
 	var tree crypto.Tree
-	if err := tree.Parse([]byte(text), crypto.Limits{Bytes: len(text), Depth: 8}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tree.Parse([]byte(text), crypto.Limits{Bytes: len(text), Depth: 8}))
 	return tree.Root()
 }

@@ -13,10 +13,12 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/require"
 )
 
-// The knife: a pack taken apart so that one thing can be falsified and everything else be made right again, links, hashes and signatures.
-// It knows the formats by their JSON alone, not by the code under test.
+// The knife: a pack taken apart so that one thing can be falsified and everything else be made
+// right again, links, hashes and signatures. It knows the formats by their JSON alone, not by the
+// code under test.
 
 type Object = map[string]any
 
@@ -76,9 +78,7 @@ func parseObject(t testing.TB, b []byte) Object {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	var o Object
-	if err := d.Decode(&o); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Decode(&o))
 	return o
 }
 
@@ -121,9 +121,7 @@ func leafOf(b []byte) string { return HexSum(append([]byte{0}, b...)) }
 func base64Of(t testing.TB, s any) []byte {
 	t.Helper()
 	b, err := crypto.DecodeBase64(nil, []byte(s.(string)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return b
 }
 
@@ -346,15 +344,14 @@ func (m *Model) seal(payload []byte, by byte, message func([]byte) []byte) []byt
 		pae = message(pae)
 	}
 	return canonical(Object{"payload": string(crypto.AppendBase64(nil, payload)), "payloadType": contracts.PayloadType,
-		"signatures": []any{Object{"keyid": keyHex(m, by), "sig": string(crypto.AppendBase64(nil, signWith(m, by, pae)))}}})
+		"signatures": []any{Object{"keyid": keyHex(m, by),
+			"sig": string(crypto.AppendBase64(nil, signWith(m, by, pae)))}}})
 }
 
 func signWith(t testing.TB, seed byte, msg []byte) []byte {
 	t.Helper()
 	sig, err := crypto.Sign(Key(t, seed), msg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return sig
 }
 
@@ -373,7 +370,8 @@ func (m *Model) listed(lines, mark []byte, root [32]byte) []byte {
 	}
 	var sessions, names [][]byte
 	for _, s := range slices.Sorted(maps.Keys(count)) {
-		sessions = append(sessions, append([]byte{0}, canonical(Object{"count": count[s], "last": last[s], "session": s})...))
+		sessions = append(sessions,
+			append([]byte{0}, canonical(Object{"count": count[s], "last": last[s], "session": s})...))
 	}
 	total := 0
 	for _, name := range slices.Sorted(maps.Keys(m.Blobs)) {
@@ -384,11 +382,13 @@ func (m *Model) listed(lines, mark []byte, root [32]byte) []byte {
 	origin := m.Nodes[0].Text("origin")
 	p := Object{
 		"blobs":      Object{"bytes": total, "count": len(names), "root": hexRoot(names)},
-		"checkpoint": HexSum(mark), "entries": Object{"bytes": len(lines), "sha256": HexSum(lines)}, "key": keyHex(m, m.by),
+		"checkpoint": HexSum(mark), "entries": Object{"bytes": len(lines), "sha256": HexSum(lines)},
+		"key":        keyHex(m, m.by),
 		"merkleRoot": hex.EncodeToString(root[:]), "origin": origin, "proofGraphHash": HexOf(sortedAny(heads)),
 		"sessions": Object{"count": len(sessions), "root": hexRoot(sessions)}, "size": bytes.Count(lines, []byte("\n")),
 	}
-	st := Object{"_type": "https://in-toto.io/Statement/v1", "predicate": p, "predicateType": "https://github.com/helmkernel/helm/manifest/v1"}
+	st := Object{"_type": "https://in-toto.io/Statement/v1", "predicate": p,
+		"predicateType": "https://github.com/helmkernel/helm/manifest/v1"}
 	if m.Manifest != nil {
 		m.Manifest(p)
 	}

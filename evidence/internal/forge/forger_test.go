@@ -6,23 +6,26 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/evidence"
 )
 
-// TestKnifeIsSharp: a pack that is taken apart and put together unchanged is the same, byte for byte. So what a row of the catalogue refuses is
-// refused for the one thing that it changes, and this second writer of the formats agrees with the first.
+// TestKnifeIsSharp: a pack that is taken apart and put together unchanged is the same, byte for
+// byte. So what a row of the catalogue refuses is refused for the one thing that it changes, and
+// this second writer of the formats agrees with the first.
 func TestKnifeIsSharp(t *testing.T) {
 	for name, p := range testPacks(t) {
 		if strings.HasPrefix(name, "OK10") {
 			continue // the knife made it: its checkpoint has lines of others
 		}
-		if got := TakeApart(t, p.pack).Build(); !bytes.Equal(got, p.pack) {
-			t.Errorf("%s: not the same after it was taken apart and put together", name)
-		}
+		got := TakeApart(t, p.pack).Build()
+		assert.True(t, bytes.Equal(got, p.pack), "%s: not the same after it was taken apart and put together", name)
 	}
 }
 
-// TestKnifeFolds: the knife makes the states that the log was made with, so that what it changes is the only thing changed.
+// TestKnifeFolds: the knife makes the states that the log was made with, so that what it changes is
+// the only thing changed.
 func TestKnifeFolds(t *testing.T) {
 	made := BaseLog(t)
 	made.Checkpoint()

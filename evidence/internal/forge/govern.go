@@ -6,6 +6,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/require"
 )
 
 // StateKeys are those of testState, but for kernel and log. Seeds may be those of somebody else.
@@ -18,7 +19,8 @@ func StateKeys(t testing.TB, shift byte) []registry.Key {
 		role  registry.Role
 		roles []string
 	}{
-		{seedR1, "root 1", registry.Root, nil}, {seedR2, "root 2", registry.Root, nil}, {seedR3, "root 3", registry.Root, nil},
+		{seedR1, "root 1", registry.Root, nil}, {seedR2, "root 2", registry.Root, nil},
+		{seedR3, "root 3", registry.Root, nil},
 		{SeedA, "eve", registry.Approver, []string{"lead"}}, {SeedB, "scanner", registry.Attestor, nil},
 		{seedF, "on call", registry.Freezer, nil}, {SeedD, "ada", registry.Delegator, []string{"reader"}},
 	} {
@@ -30,13 +32,9 @@ func StateKeys(t testing.TB, shift byte) []registry.Key {
 func StateOf(t testing.TB, threshold int, kernel, log byte, keys ...registry.Key) *registry.State {
 	t.Helper()
 	r, err := registry.New(threshold, keys...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := r.Initial(Public(t, kernel), Public(t, log))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
@@ -72,7 +70,8 @@ func (m *Maker) govern(e contracts.TrustEvent, adds []byte, by ...byte) {
 // add adds a key, and revoke ends one, by two of the roots.
 func (m *Maker) add(seed byte, name string, role registry.Role, roles ...string) {
 	m.Helper()
-	m.govern(contracts.TrustEvent{Type: "key", Name: name, Role: string(role), Roles: roles}, []byte{seed}, seedR1, seedR2)
+	m.govern(contracts.TrustEvent{Type: "key", Name: name, Role: string(role), Roles: roles}, []byte{seed}, seedR1,
+		seedR2)
 }
 
 func (m *Maker) Revoke(seed byte) {

@@ -7,22 +7,25 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/guardian"
 )
 
-// backTested gives what a candidate would change. It holds what was said then to the log, and the numbers to each other.
-func backTested(t testing.TB, pack []byte, o evidence.Options, candidate *guardian.Policy) (evidence.Differences, []evidence.Change) {
+// backTested gives what a candidate would change. It holds what was said then to the log, and the
+// numbers to each other.
+func backTested(t testing.TB, pack []byte, o evidence.Options,
+	candidate *guardian.Policy) (evidence.Differences, []evidence.Change) {
 	t.Helper()
 	var changes []evidence.Change
-	d, err := evidence.BackTest(t.Context(), bytes.NewReader(pack), int64(len(pack)), o, candidate, func(c evidence.Change) error {
-		changes = append(changes, c)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d, err := evidence.BackTest(t.Context(), bytes.NewReader(pack), int64(len(pack)), o, candidate,
+		func(c evidence.Change) error {
+			changes = append(changes, c)
+			return nil
+		})
+	require.NoError(t, err)
 	r := d.Report
 	if r.Level != evidence.Logged || d.Judged+uint64(len(d.Unjudged))+r.Replay.KernelsOwn != r.Allows+r.Denials ||
 		d.Judged != d.Same+d.Denied+d.Allowed+d.Anew+d.Otherwise {
@@ -34,7 +37,8 @@ func backTested(t testing.TB, pack []byte, o evidence.Options, candidate *guardi
 	for _, c := range changes {
 		x, ok := log[c.Index]
 		if !ok || int64(c.Index) <= last || c.ID != x.ID || c.Tool != x.Tool ||
-			c.Then != (evidence.Judged{Verdict: x.Verdict, Reason: x.Reason, Condition: x.Condition, Rule: x.Rule}) || c.Now == c.Then {
+			c.Then != (evidence.Judged{Verdict: x.Verdict, Reason: x.Reason, Condition: x.Condition, Rule: x.Rule}) ||
+			c.Now == c.Then {
 			t.Fatalf("%+v, of %+v, behind %d", c, x, last)
 		}
 		last = int64(c.Index)

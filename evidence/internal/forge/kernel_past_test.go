@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
@@ -62,10 +65,9 @@ var errTool = errors.New("the tool fails")
 
 func (o *host) open(keep helm.Keep) {
 	o.Helper()
-	policy, err := guardian.Compile(contracts.Document{Name: "desk", Canonical: []byte(CanonicalText(o, FixturePolicy))})
-	if err != nil {
-		o.Fatal(err)
-	}
+	policy, err := guardian.Compile(contracts.Document{Name: "desk",
+		Canonical: []byte(CanonicalText(o, FixturePolicy))})
+	require.NoError(o, err)
 	drivers := map[string]executor.Driver{}
 	for i, tool := range []string{"act", "look", "open", "pay", "shut"} {
 		n := i
@@ -78,11 +80,10 @@ func (o *host) open(keep helm.Keep) {
 			return json.RawMessage(`1`), nil
 		})
 	}
-	o.kernel, err = helm.New(helm.Options{Policy: policy, Key: Key(o, SeedK1), LogKey: Key(o, SeedL), Store: o.store, Origin: Origin, Trust: o.trust,
+	o.kernel, err = helm.New(helm.Options{Policy: policy, Key: Key(o, SeedK1), LogKey: Key(o, SeedL), Store: o.store,
+		Origin: Origin, Trust: o.trust,
 		Drivers: drivers, Keep: keep, Now: o.clock, Rand: o.nonces})
-	if err != nil {
-		o.Fatal(err)
-	}
+	require.NoError(o, err)
 }
 
 // guard makes a call, and keeps count.
@@ -97,7 +98,8 @@ func (o *host) guard(in helm.Intent) helm.Decision {
 // work makes calls at random, and asks for approvals, of which some are used again, or elsewhere.
 func (o *host) work(r *rand.Rand, n int) {
 	for range n {
-		in := helm.Intent{Session: fmt.Sprint("s", r.IntN(12)), Caller: contracts.Caller{ID: "agent"}, Args: json.RawMessage(fmt.Sprintf(`{"path":"/%d"}`, r.IntN(4)))}
+		in := helm.Intent{Session: fmt.Sprint("s", r.IntN(12)), Caller: contracts.Caller{ID: "agent"},
+			Args: json.RawMessage(fmt.Sprintf(`{"path":"/%d"}`, r.IntN(4)))}
 		switch r.IntN(12) {
 		case 0:
 			in.Tool, in.Args = "open", json.RawMessage(`{}`)
@@ -128,10 +130,9 @@ func (o *host) pay(r *rand.Rand, in helm.Intent) {
 	}
 	in.Approvals = nil
 	for _, seed := range []byte{SeedA, seedA2} {
-		e, err := contracts.Approval{Request: *d.Pending, Time: d.Pending.NotBefore + contracts.Time(r.IntN(3)), Verdict: r.IntN(9) > 0}.Sign(Key(o, seed))
-		if err != nil {
-			o.Fatal(err)
-		}
+		e, err := contracts.Approval{Request: *d.Pending, Time: d.Pending.NotBefore + contracts.Time(r.IntN(3)),
+			Verdict: r.IntN(9) > 0}.Sign(Key(o, seed))
+		require.NoError(o, err)
 		if r.IntN(4) > 0 {
 			in.Approvals = append(in.Approvals, e)
 		}
@@ -146,34 +147,29 @@ func (o *host) pay(r *rand.Rand, in helm.Intent) {
 func (o *host) erase(r *rand.Rand) {
 	o.Helper()
 	size, err := o.store.Size(o.Context())
-	if err != nil {
-		o.Fatal(err)
-	}
+	require.NoError(o, err)
 	var reader contracts.Reader
 	for e, err := range o.store.Entries(o.Context(), 0, size) {
-		if err != nil {
-			o.Fatal(err)
-		}
+		require.NoError(o, err)
 		sealed, err := reader.Open(e)
-		if err != nil {
-			o.Fatal(err)
-		}
+		require.NoError(o, err)
 		if st, err := sealed.Statement(); err == nil && st.Judgement() != nil && r.IntN(3) == 0 {
 			o.store.gone[st.Judgement().InputsHash] = true
 		}
 	}
 }
 
-// years are four lives of a kernel, of which the second keeps no inputs. After each some of what was kept is erased.
+// years are four lives of a kernel, of which the second keeps no inputs. After each some of what
+// was kept is erased.
 func years(t testing.TB, seed uint64, each func(o *host)) *host {
 	t.Helper()
-	keys := append(StateKeys(t, 0), registry.Key{Name: "zoe", Public: Public(t, seedA2), Role: registry.Approver, Roles: []string{"lead", "owner"}})
+	keys := append(StateKeys(t, 0), registry.Key{Name: "zoe", Public: Public(t, seedA2), Role: registry.Approver,
+		Roles: []string{"lead", "owner"}})
 	trust, err := registry.New(2, keys...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(seed, 0))
-	o := &host{TB: t, store: &erasing{Store: proofgraph.NewMemory(), gone: map[contracts.Digest]bool{}}, trust: trust, now: Start.Time(), counts: map[contracts.ReasonCode]int{}}
+	o := &host{TB: t, store: &erasing{Store: proofgraph.NewMemory(), gone: map[contracts.Digest]bool{}}, trust: trust,
+		now: Start.Time(), counts: map[contracts.ReasonCode]int{}}
 	for _, keep := range []helm.Keep{{}, {DropInputs: true}, {}, {}} {
 		o.open(keep)
 		var wait sync.WaitGroup
@@ -186,9 +182,7 @@ func years(t testing.TB, seed uint64, each func(o *host)) *host {
 			t.Fatal(err)
 		}
 		each(o)
-		if err := o.kernel.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, o.kernel.Close())
 		o.erase(r)
 	}
 	return o
@@ -197,14 +191,13 @@ func years(t testing.TB, seed uint64, each func(o *host)) *host {
 func (o *host) pack() ([]byte, evidence.Options) {
 	o.Helper()
 	var b bytes.Buffer
-	if err := evidence.Write(o.Context(), &b, o.store, Key(o, SeedK1)); err != nil {
-		o.Fatal(err)
-	}
+	require.NoError(o, evidence.Write(o.Context(), &b, o.store, Key(o, SeedK1)))
 	return b.Bytes(), evidence.Options{Trust: o.kernel.Trust(), Origin: Origin}
 }
 
-// TestKernelPast: whatever calls are made, by many at once, whatever of their inputs is not kept or erased later, and however often the kernel
-// starts anew: what it read of the past is what the log tells.
+// TestKernelPast: whatever calls are made, by many at once, whatever of their inputs is not kept or
+// erased later, and however often the kernel starts anew: what it read of the past is what the log
+// tells.
 func TestKernelPast(t *testing.T) {
 	ended := map[contracts.ReasonCode]int{}
 	for seed := range uint64(3) {
@@ -212,7 +205,8 @@ func TestKernelPast(t *testing.T) {
 			o := years(t, seed, func(o *host) {
 				pack, options := o.pack()
 				v, err := verifyBytes(t, pack, options)
-				if err != nil || !v.Success(evidence.Logged) || v.Replay.Replayed == 0 || v.Replay.Replayed+v.Replay.NotReplayable+v.Replay.KernelsOwn != v.Allows+v.Denials {
+				if err != nil || !v.Success(evidence.Logged) || v.Replay.Replayed == 0 ||
+					v.Replay.Replayed+v.Replay.NotReplayable+v.Replay.KernelsOwn != v.Allows+v.Denials {
 					t.Fatalf("%+v, %v", v.Replay, err)
 				}
 				t.Logf("%d entries, %+v", v.Size, v.Replay)
@@ -222,11 +216,10 @@ func TestKernelPast(t *testing.T) {
 			}
 		})
 	}
-	for _, reason := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonMissingRequirement, contracts.ReasonApprovalRequired, contracts.ReasonApprovalInvalid,
+	for _, reason := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonMissingRequirement,
+		contracts.ReasonApprovalRequired, contracts.ReasonApprovalInvalid,
 		contracts.ReasonToolError, contracts.ReasonPolicyViolation, contracts.ReasonFailClosedError} {
-		if ended[reason] == 0 {
-			t.Errorf("no call ended in %s: %v", reason, ended)
-		}
+		assert.NotEqual(t, 0, ended[reason], "no call ended in %s: %v", reason, ended)
 	}
 }
 

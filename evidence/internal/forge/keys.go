@@ -7,6 +7,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/require"
 )
 
 const (
@@ -14,7 +15,8 @@ const (
 	Start  = contracts.Time(1790000000000)
 )
 
-// Seeds of the test keys: K1 is the kernel key of the initial state, L its log key. X is in no state.
+// Seeds of the test keys: K1 is the kernel key of the initial state, L its log key. X is in no
+// state.
 const (
 	SeedK1 = 1 + iota
 	seedK2
@@ -38,7 +40,8 @@ const (
 
 const oracleSeed = "helm oracle test key, not secret"
 
-var oracleLabels = map[byte]string{seedR1: "root1", seedR2: "root2", seedR3: "root3", seedR4: "root4", SeedA: "approver", seedA2: "approver2",
+var oracleLabels = map[byte]string{seedR1: "root1", seedR2: "root2", seedR3: "root3", seedR4: "root4",
+	SeedA: "approver", seedA2: "approver2",
 	seedF: "freezer", SeedD: "delegator", seedG2: "kernel2"}
 
 var testKeys, testPublics sync.Map // by seed: points are slow to check
@@ -49,9 +52,7 @@ func Key(t testing.TB, seed byte) crypto.PrivateKey {
 		return k.(crypto.PrivateKey)
 	}
 	k, err := crypto.NewKeyFromSeed(longSeed(seed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if seed == seedGL {
 		k = crypto.DeriveLogKey(k)
 	}
@@ -77,9 +78,7 @@ func Public(t testing.TB, seed byte) crypto.PublicKey {
 		return p.(crypto.PublicKey)
 	}
 	p, err := crypto.PublicOf(Key(t, seed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	testPublics.Store(seed, p)
 	return p
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
@@ -12,8 +14,8 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// TestLost: what an ALLOW consumed whose inputs are gone, nobody can tell but the kernel that made it. Whether a request was that one is as
-// the kernel says, if it may have been.
+// TestLost: what an ALLOW consumed whose inputs are gone, nobody can tell but the kernel that made
+// it. Whether a request was that one is as the kernel says, if it may have been.
 func TestLost(t *testing.T) {
 	yes, no := true, false
 	for name, x := range map[string]struct {
@@ -94,13 +96,11 @@ func TestErasing(t *testing.T) {
 			t.Errorf("case %d, %d erased: %+v, %v", i, gone, v.Replay, err)
 		}
 	}
-	if total != 25 {
-		t.Errorf("%d judgements", total)
-	}
+	assert.Equal(t, 25, total, "%d judgements", total)
 }
 
-// TestKeysOfOthers: what approvers, attestors and delegators signed counts as long as their keys do, and not a place longer, whatever trust state
-// the guardian was given.
+// TestKeysOfOthers: what approvers, attestors and delegators signed counts as long as their keys
+// do, and not a place longer, whatever trust state the guardian was given.
 func TestKeysOfOthers(t *testing.T) {
 	for name, story := range map[string]func(d *Fixture, end func(seed byte)) Ask{
 		"an approver": func(d *Fixture, end func(byte)) Ask {
@@ -126,7 +126,8 @@ func TestKeysOfOthers(t *testing.T) {
 			revoke, lies bool
 			allowed      bool
 			want         error
-		}{{"good", false, false, true, nil}, {"revoked", true, false, false, nil}, {"revoked, and taken for good", true, true, true, evidence.ErrReplay}} {
+		}{{"good", false, false, true, nil}, {"revoked", true, false, false, nil},
+			{"revoked, and taken for good", true, true, true, evidence.ErrReplay}} {
 			t.Run(name+", "+x.name, func(t *testing.T) {
 				d := NewFixture(t)
 				before := d.state
@@ -153,8 +154,8 @@ func TestKeysOfOthers(t *testing.T) {
 	}
 }
 
-// TestUnreadable: a kernel that could not read the arguments of an earlier call, which are there now, denied and recorded no answer. That is
-// no fault of the log; that it allowed would be one.
+// TestUnreadable: a kernel that could not read the arguments of an earlier call, which are there
+// now, denied and recorded no answer. That is no fault of the log; that it allowed would be one.
 func TestUnreadable(t *testing.T) {
 	d := NewFixture(t)
 	d.Look("/a")
@@ -183,18 +184,21 @@ func TestUnreadable(t *testing.T) {
 	mustRefuse(t, r, err, evidence.ErrReplay)
 }
 
-// TestNonceOfTwoSessions: a request is for one session. An approver who signs the same nonce for another one has still said yes to one call, and
-// a kernel that allows both is found; one that denies the second may say that the first used it, or have judged before that.
+// TestNonceOfTwoSessions: a request is for one session. An approver who signs the same nonce for
+// another one has still said yes to one call, and a kernel that allows both is found; one that
+// denies the second may say that the first used it, or have judged before that.
 func TestNonceOfTwoSessions(t *testing.T) {
 	for name, x := range map[string]struct {
 		used   bool
 		reason contracts.ReasonCode
-	}{"allowed twice": {}, "denied as used": {true, contracts.ReasonApprovalInvalid}, "denied, judged before": {false, contracts.ReasonApprovalRequired}} {
+	}{"allowed twice": {}, "denied as used": {true, contracts.ReasonApprovalInvalid},
+		"denied, judged before": {false, contracts.ReasonApprovalRequired}} {
 		d := NewFixture(t)
 		first := d.Pending(`{"amount":1}`)
 		d.Allowed(d.Ask("pay", `{"amount":1}`, d.Approve(SeedA, first))).Ran(`1`)
 		d.Session = "s2"
-		args := map[bool]string{true: `{"amount":1}`, false: `{"amount":10}`}[x.reason == ""] // for 10 there must be two approvers
+		// for 10 there must be two approvers
+		args := map[bool]string{true: `{"amount":1}`, false: `{"amount":10}`}[x.reason == ""]
 		second := d.Pending(args)
 		second.Nonce = first.Nonce
 		late := d.Ask("pay", args, d.answered(SeedA, second, 1, contracts.Allow))

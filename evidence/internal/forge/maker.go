@@ -14,6 +14,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/require"
 )
 
 // FilesPolicy is the P1 document of the tests, in its version.
@@ -31,7 +32,8 @@ func FilesPolicy(version int) string {
 		`"output":{"properties":{"ok":{"type":"boolean"}},"required":["ok"],"type":"object"},"risk":"high"}}}`, version)
 }
 
-// A maker makes logs from fixed keys, nonces and a fixed clock, through the packages that a kernel is made of.
+// A maker makes logs from fixed keys, nonces and a fixed clock, through the packages that a kernel
+// is made of.
 type Maker struct {
 	testing.TB
 	Store  *proofgraph.Memory
@@ -62,16 +64,15 @@ func (m *Maker) open(seed byte, nonce [16]byte) {
 	m.Helper()
 	var err error
 	m.By = seed
-	m.Proofs, err = proofgraph.Open(m.Context(), m.Store, proofgraph.Options{Origin: Origin, Key: Key(m, seed), LogKey: Key(m, m.logBy),
-		Trust: m.Trust.Canonical(), Nonce: nonce, Now: Start}, nil)
+	m.Proofs, err = proofgraph.Open(m.Context(), m.Store, proofgraph.Options{Origin: Origin, Key: Key(m, seed),
+		LogKey: Key(m, m.logBy),
+		Trust:  m.Trust.Canonical(), Nonce: nonce, Now: Start}, nil)
 	m.Must(err)
 }
 
 func (m *Maker) Must(err error) {
 	m.Helper()
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 }
 
 // Use enters a policy.
@@ -92,7 +93,8 @@ func (m *Maker) Use(docs ...string) {
 }
 
 // put signs an entry.
-func (m *Maker) put(session string, parents []contracts.Digest, st *contracts.Statement, blobs ...[]byte) contracts.Digest {
+func (m *Maker) put(session string, parents []contracts.Digest, st *contracts.Statement,
+	blobs ...[]byte) contracts.Digest {
 	m.Helper()
 	m.Now++
 	c := m.Proofs.Chain(session)
@@ -115,7 +117,8 @@ type Ask struct {
 	Drop                bool // the inputs are not kept
 	drivers             uint64
 	refuse              contracts.ReasonCode // the kernel's own refusal
-	asked               string               // the session asked for, where it is another than the one that holds the refusal
+	// the session asked for, where it is another than the one that holds the refusal
+	asked string
 }
 
 var (
@@ -136,7 +139,8 @@ type Called struct {
 // Call judges and records.
 func (m *Maker) Call(a Ask) *Called {
 	m.Helper()
-	in := contracts.Inputs{Caller: a.Who, Drivers: 1, Envelopes: a.With, Idempotency: a.key, Sandbox: a.sandbox, Session: a.Session, Tool: a.Tool}
+	in := contracts.Inputs{Caller: a.Who, Drivers: 1, Envelopes: a.With, Idempotency: a.key, Sandbox: a.sandbox,
+		Session: a.Session, Tool: a.Tool}
 	if a.drivers > 0 {
 		in.Drivers = a.drivers
 	}

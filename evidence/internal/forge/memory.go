@@ -8,6 +8,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/require"
 )
 
 // A memory is what the maker of a log knows of its past: all of it, whatever is kept.
@@ -34,7 +35,8 @@ type remembered struct {
 // Past is what the guardian is told for a call of a session. A liar tells something else.
 func (m *Maker) Past(session string) past.Past {
 	if m.Memory.sessions == nil {
-		m.Memory.sessions, m.Memory.Args, m.Memory.Erased = map[string]*past.Session{}, map[uint64][]byte{}, map[uint64]bool{}
+		m.Memory.sessions, m.Memory.Args, m.Memory.Erased = map[string]*past.Session{}, map[uint64][]byte{},
+			map[uint64]bool{}
 	}
 	if m.Memory.sessions[session] == nil {
 		m.Memory.sessions[session] = new(past.Session)
@@ -89,7 +91,8 @@ func (m *Maker) execute(c *Called, r *contracts.Receipt, entry contracts.Digest)
 	}
 	size, err := m.Store.Size(m.Context())
 	m.Must(err)
-	run := past.Run{Tool: r.Tool, Decision: c.index, Receipt: size - 1, Entry: entry, Time: m.Proofs.Chain(c.session).Time()}
+	run := past.Run{Tool: r.Tool, Decision: c.index, Receipt: size - 1, Entry: entry,
+		Time: m.Proofs.Chain(c.session).Time()}
 	m.Memory.sessions[c.session].Execute(run, crypto.Value{})
 	m.Memory.Runs = append(m.Memory.Runs, ran{c.session, run})
 }
@@ -98,12 +101,8 @@ func (m *Maker) execute(c *Called, r *contracts.Receipt, entry contracts.Digest)
 func (m *Maker) answer(e contracts.Envelope) *contracts.Approval {
 	m.Helper()
 	sealed, err := new(contracts.Reader).Open(e)
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	a, err := sealed.Approval()
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	return a
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/require"
 )
 
 // merkle is RFC 6962, section 2.1, of leaves that have their 0x00 in front.
@@ -33,17 +34,11 @@ func signNote(t testing.TB, text, name string, seed byte) []byte {
 	t.Helper()
 	s := Key(t, seed)
 	vkey, err := note.NewEd25519VerifierKey(name, Public(t, seed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	v, err := note.NewVerifier(vkey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b, err := note.Sign(&note.Note{Text: text}, noteSigner{v, s, t})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return b
 }
 

@@ -2,11 +2,13 @@ package forge
 
 import (
 	"encoding/json"
+	"github.com/stretchr/testify/require"
 	"slices"
 	"testing"
 )
 
-// A Finding is a report in the words of the second implementation of the formats, but for its errors.
+// A Finding is a report in the words of the second implementation of the formats, but for its
+// errors.
 type Finding struct {
 	Success                           bool
 	Level                             string
@@ -32,9 +34,7 @@ func FindingOf(t testing.TB, r json.Marshaler) Finding {
 	if err == nil {
 		err = json.Unmarshal(b, &f)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	x := f.Replay
 	f.Finding.Denies, f.Finding.Open = f.Denials, []string{}
 	f.Finding.Replay.Compared, f.Finding.Replay.Refusals = x.Replayed, x.KernelsOwn

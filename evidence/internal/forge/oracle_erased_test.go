@@ -16,9 +16,10 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// TestOracleErased has both implementations judge packs from which everything was erased that may be, and whatever the second one makes of
-// them: without inputs some of what it spoils is no fault any more, or another. They must say the same. -full tries every mutation; without
-// it one in twelve.
+// TestOracleErased has both implementations judge packs from which everything was erased that may
+// be, and whatever the second one makes of them: without inputs some of what it spoils is no fault
+// any more, or another. They must say the same. -full tries every mutation; without it one in
+// twelve.
 func TestOracleErased(t *testing.T) {
 	race.Alone(t)
 	o := newOracle(t, "erased packs, and their mutations (TestTamper and TestNotReplayable have their own)")
@@ -28,9 +29,11 @@ func TestOracleErased(t *testing.T) {
 		m := TakeApart(t, made.Pack(evidence.Write))
 		erase(m)
 		o.T = t
-		o.erased(m.Build(), evidence.Options{Trust: made.Trust, Origin: Origin}, nil, []string{"-trust", o.file("trust.json", made.Trust.Canonical())}, SeedK1, seedK2, SeedL)
+		o.erased(m.Build(), evidence.Options{Trust: made.Trust, Origin: Origin}, nil,
+			[]string{"-trust", o.file("trust.json", made.Trust.Canonical())}, SeedK1, seedK2, SeedL)
 	})
-	// Without the message and the facts, which this version refuses by name. Its policies are another engine's: nobody here reads what tools declare.
+	// Without the message and the facts, which this version refuses by name. Its policies are
+	// another engine's: nobody here reads what tools declare.
 	t.Run("theirs", func(t *testing.T) {
 		o.T = t
 		whole := filepath.Join(o.dir, "gen.tar")
@@ -38,17 +41,17 @@ func TestOracleErased(t *testing.T) {
 			t.Fatal(said)
 		}
 		pack, err := os.ReadFile(whole)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		m := TakeApart(t, pack)
 		m.origin, m.logBy = m.Nodes[0].Text("origin"), seedGL
 		for _, n := range m.Nodes {
 			delete(n.P(), "factsHash")
 		}
 		m.remove(m.Nodes[slices.IndexFunc(m.Nodes, func(n *Node) bool { return n.Kind() == "message" })])
-		unread := strings.Fields("effect-missing-though-declared effect-though-not-declared effect-other-than-declared risk-other-than-declared")
-		o.erased(m.Build(), evidence.Options{Kernel: Public(t, seedG1), Origin: m.origin}, unread, []string{"-key", fmt.Sprintf("%x", Public(t, seedG1))}, seedG1, seedG2)
+		unread := strings.Fields("effect-missing-though-declared effect-though-not-declared " +
+			"effect-other-than-declared risk-other-than-declared")
+		o.erased(m.Build(), evidence.Options{Kernel: Public(t, seedG1), Origin: m.origin}, unread,
+			[]string{"-key", fmt.Sprintf("%x", Public(t, seedG1))}, seedG1, seedG2)
 	})
 }
 

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
@@ -16,8 +19,9 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// genPack is what the second implementation generates, with its inputs, but for what this version refuses by name: the message, facts, and
-// what inputs say of sources, labels and taint. Its policies are another engine's, so no verdict is made again, and all else is compared.
+// genPack is what the second implementation generates, with its inputs, but for what this version
+// refuses by name: the message, facts, and what inputs say of sources, labels and taint. Its
+// policies are another engine's, so no verdict is made again, and all else is compared.
 func genPack(o *oracle) (*Model, []byte) {
 	o.Helper()
 	whole := filepath.Join(o.dir, "gen.tar")
@@ -25,9 +29,7 @@ func genPack(o *oracle) (*Model, []byte) {
 		o.Fatal(said)
 	}
 	pack, err := os.ReadFile(whole)
-	if err != nil {
-		o.Fatal(err)
-	}
+	require.NoError(o, err)
 	m := TakeApart(o.T, pack)
 	m.origin, m.logBy = m.Nodes[0].Text("origin"), seedGL
 	for _, n := range m.Nodes {
@@ -49,7 +51,8 @@ func genPack(o *oracle) (*Model, []byte) {
 	read := 0
 	for _, n := range m.Nodes {
 		if box, ok := n.P()["sandbox"].(Object); ok { // which the driver must have declared
-			m.inputs(n.decision, func(in Object) { in["sandbox"] = Object{"module": box["module"], "profile": box["profile"]} })
+			m.inputs(n.decision,
+				func(in Object) { in["sandbox"] = Object{"module": box["module"], "profile": box["profile"]} })
 		}
 		if n.D() == nil {
 			continue
@@ -80,7 +83,8 @@ func genPack(o *oracle) (*Model, []byte) {
 func approved(m *Model, n *Node) {
 	digest, err := crypto.ParseDigest([]byte(n.D()["argsHash"].(string)))
 	m.must(err)
-	r := contracts.ApprovalRequest{ArgsHash: digest, Caller: Reader, Expires: Start, Nonce: strings.Repeat("0d", 16), Quorum: 2, Roles: []string{"lead"}, Session: n.Text("session"), Tool: "mail.send"}
+	r := contracts.ApprovalRequest{ArgsHash: digest, Caller: Reader, Expires: Start, Nonce: strings.Repeat("0d", 16),
+		Quorum: 2, Roles: []string{"lead"}, Session: n.Text("session"), Tool: "mail.send"}
 	var list []any
 	names := map[string]bool{}
 	for _, seed := range []byte{SeedA, seedA2} {
@@ -92,7 +96,8 @@ func approved(m *Model, n *Node) {
 	m.inputs(n, func(in Object) { in["envelopes"].(Object)["approvals"] = list })
 }
 
-// TestOracleGen: both implementations find the same in that pack, and refuse it with the same check whatever the second one spoils.
+// TestOracleGen: both implementations find the same in that pack, and refuse it with the same check
+// whatever the second one spoils.
 func TestOracleGen(t *testing.T) {
 	race.Alone(t)
 	if testing.Short() {
@@ -104,11 +109,13 @@ func TestOracleGen(t *testing.T) {
 	theirs := o.verify(pack, "-key", pin)
 	options := evidence.Options{Kernel: Public(t, seedG1), Origin: m.origin}
 	r, err := verifyBytes(t, pack, options)
-	if err != nil || !r.Success(0) || !theirs.Success || theirs.MerkleRoot != r.MerkleRoot.String() || theirs.ProofGraphHash != r.ProofGraphHash.String() || len(r.Replay.Engines) != 1 {
+	if err != nil || !r.Success(0) || !theirs.Success || theirs.MerkleRoot != r.MerkleRoot.String() ||
+		theirs.ProofGraphHash != r.ProofGraphHash.String() || len(r.Replay.Engines) != 1 {
 		t.Fatalf("ours   %+v, %v\ntheirs %+v", r, err, theirs)
 	}
 	// Documents of another engine are not read: what tools declare in them, nobody here knows.
-	unread := strings.Fields("effect-missing-though-declared effect-though-not-declared effect-other-than-declared risk-other-than-declared")
+	unread := strings.Fields("effect-missing-though-declared effect-though-not-declared effect-other-than-declared " +
+		"risk-other-than-declared")
 	// Of what was taken out there is nothing to spoil.
 	idle := strings.Fields(`message-in-the-kernel-chain message-in-refused message-text-hash-alone message-text-hash facts-hash facts-dropped
 		inputs-labels-order inputs-source-order inputs-source-of-facts inputs-source-of-the-user condense-a-message`)
@@ -133,12 +140,8 @@ func TestOracleGen(t *testing.T) {
 		}
 	}
 	t.Logf("%d mutations refused, %d more by name", refused, later)
-	if !slices.Equal(passed, unread) {
-		t.Errorf("the mutations that pass: %v", passed)
-	}
-	if !slices.Equal(nothing, idle) {
-		t.Errorf("the mutations that find nothing: %v", nothing)
-	}
+	assert.True(t, slices.Equal(passed, unread), "the mutations that pass: %v", passed)
+	assert.True(t, slices.Equal(nothing, idle), "the mutations that find nothing: %v", nothing)
 	if refused < 380 || later > 35 {
 		t.Errorf("only %d mutations were refused, and %d by name", refused, later)
 	}

@@ -7,11 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// TestOraclePast has the second implementation verify the log of the desk, and spoil whatever it can of what was read of the past and presented.
+// TestOraclePast has the second implementation verify the log of the desk, and spoil whatever it
+// can of what was read of the past and presented.
 func TestOraclePast(t *testing.T) {
 	race.Alone(t)
 	o := newOracle(t, "a log of approvals, receipts and calls, and its mutations (TestLies has its own)")
@@ -35,9 +38,7 @@ func TestOraclePast(t *testing.T) {
 		}
 		refused++
 	}
-	if !slices.Equal(nothing, idle) {
-		t.Errorf("the mutations that find nothing: %v", nothing)
-	}
+	assert.True(t, slices.Equal(nothing, idle), "the mutations that find nothing: %v", nothing)
 	if refused < 50 {
 		t.Errorf("only %d mutations were refused", refused)
 	}

@@ -6,15 +6,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/stretchr/testify/require"
 )
 
-// A mutant is a pack in which the oracle changed one thing and made all else right again, so that one check refuses it.
+// A mutant is a pack in which the oracle changed one thing and made all else right again, so that
+// one check refuses it.
 type mutant struct {
 	name, check string
 	pack        []byte // nil: it has nothing that could be changed so
 }
 
-// spoil has the oracle spoil a pack in each way that it knows, but for those that are not asked about, with the keys of these seeds.
+// spoil has the oracle spoil a pack in each way that it knows, but for those that are not asked
+// about, with the keys of these seeds.
 func (o *oracle) spoil(pack []byte, about func(name string) bool, seeds ...byte) iter.Seq[mutant] {
 	var keys []string
 	for _, s := range seeds {
@@ -26,19 +30,17 @@ func (o *oracle) spoil(pack []byte, about func(name string) bool, seeds ...byte)
 		list, _ := o.run("mutate", "-list")
 		for line := range strings.Lines(list) {
 			f := strings.Fields(line)
-			if len(f) != 2 {
-				o.Fatalf("mutate -list: %q", line)
-			}
+			require.Len(o, f, 2, "mutate -list: %q", line)
 			if about != nil && !about(f[0]) {
 				continue
 			}
 			x := mutant{name: f[0], check: f[1]}
-			switch said, status := o.run(append(append([]string{"mutate", "-n", x.name}, keys...), in, out)...); status {
+			switch said, status := o.run(append(append([]string{"mutate", "-n", x.name}, keys...), in,
+				out)...); status {
 			case 0:
 				var err error
-				if x.pack, err = os.ReadFile(out); err != nil {
-					o.Fatal(err)
-				}
+				x.pack, err = os.ReadFile(out)
+				require.NoError(o, err)
 			case 3:
 			default:
 				o.Errorf("%s: exit %d: %s", x.name, status, said)

@@ -49,9 +49,7 @@ func (o *oracle) run(args ...string) (string, int) {
 func (o *oracle) file(name string, b []byte) string {
 	o.Helper()
 	name = filepath.Join(o.dir, name)
-	if err := os.WriteFile(name, b, 0o600); err != nil {
-		o.Fatal(err)
-	}
+	require.NoError(o, os.WriteFile(name, b, 0o600))
 	return name
 }
 
@@ -67,9 +65,7 @@ type finding struct {
 func (o *oracle) verify(pack []byte, args ...string) (f finding) {
 	o.Helper()
 	out, status := o.run(append(append([]string{"verify"}, args...), o.file("pack.tar", pack))...)
-	if err := json.Unmarshal([]byte(out), &f); err != nil {
-		o.Fatalf("exit %d: %s", status, out)
-	}
+	require.NoError(o, json.Unmarshal([]byte(out), &f), "exit %d: %s", status, out)
 	if f.Success != (status == 0) {
 		o.Errorf("exit %d, success %v", status, f.Success)
 	}
@@ -80,14 +76,13 @@ func (o *oracle) verify(pack []byte, args ...string) (f finding) {
 func (o *oracle) agrees(pack []byte, trust *registry.State) {
 	o.Helper()
 	r, err := verifyBytes(o.T, pack, evidence.Options{Trust: trust, Origin: Origin})
-	if err != nil {
-		o.Fatal(err)
-	}
+	require.NoError(o, err)
 	theirs := o.verify(pack, "-trust", o.file("trust.json", trust.Canonical()), "-origin", Origin)
 	require.Equal(o, FindingOf(o, r), theirs.Finding)
 }
 
-// TestOracleAgrees has both implementations verify the packs of the tests. They must say the same, in every word.
+// TestOracleAgrees has both implementations verify the packs of the tests. They must say the same,
+// in every word.
 func TestOracleAgrees(t *testing.T) {
 	race.Alone(t)
 	o := newOracle(t, "reports of valid packs (TestMustStillPass verifies them by itself)")
@@ -107,9 +102,10 @@ func TestOracleAgrees(t *testing.T) {
 	}
 }
 
-// TestOracleMutations has the oracle spoil the base log, one thing at a time, with all else signed anew. Both implementations must refuse it
-// with the check that the oracle's list names. The exceptions are in testdata: what the base log has nothing of, and what is another fault,
-// or none, in this log, or a feature that this version refuses by name. So no mutation is passed over.
+// TestOracleMutations has the oracle spoil the base log, one thing at a time, with all else signed
+// anew. Both implementations must refuse it with the check that the oracle's list names. The
+// exceptions are in testdata: what the base log has nothing of, and what is another fault, or none,
+// in this log, or a feature that this version refuses by name. So no mutation is passed over.
 func TestOracleMutations(t *testing.T) {
 	race.Alone(t)
 	if testing.Short() {
@@ -147,7 +143,8 @@ func TestOracleMutations(t *testing.T) {
 		if exception || *Full {
 			if f := o.verify(x.pack, "-trust", trust, "-origin", Origin); len(f.Errors) > 0 {
 				theirs = f.Errors[0].Check
-				if e != nil && ours == theirs && !later && e.Check != evidence.ErrBlob && e.Entry != f.Errors[0].Index { // of a blob it does not say who names it
+				// of a blob it does not say who names it
+				if e != nil && ours == theirs && !later && e.Check != evidence.ErrBlob && e.Entry != f.Errors[0].Index {
 					t.Errorf("%s: %v; the oracle says that it is entry %d", name, err, f.Errors[0].Index)
 				}
 			}
@@ -166,7 +163,8 @@ func TestOracleMutations(t *testing.T) {
 	}
 	t.Logf("%d mutations refused, %d inapplicable", refused, len(idle))
 	if !slices.Equal(idle, inapplicable) {
-		t.Errorf("the mutations that find nothing in the base log are not those of testdata/inapplicable.txt:\n%s", strings.Join(idle, "\n"))
+		t.Errorf("the mutations that find nothing in the base log are not those of testdata/inapplicable.txt:\n%s",
+			strings.Join(idle, "\n"))
 	}
 	if len(other) > 0 {
 		t.Errorf("exceptions that are none: %v", other)
@@ -177,9 +175,7 @@ func TestOracleMutations(t *testing.T) {
 func words(t *testing.T, name string) (out []string) {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for line := range strings.Lines(string(b)) {
 		if !strings.HasPrefix(line, "#") {
 			out = append(out, strings.Fields(line)...)
@@ -201,12 +197,9 @@ func TestOracleLater(t *testing.T) {
 			t.Fatal(said)
 		}
 		pack, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if theirs := o.verify(pack); theirs.Level != "LOGGED" {
-			t.Fatalf("%q: the oracle finds its own pack %s", kind, theirs.Level)
-		}
+		require.NoError(t, err)
+		theirs := o.verify(pack)
+		require.Equal(t, "LOGGED", theirs.Level, "%q: the oracle finds its own pack", kind)
 		r, err := verifyBytes(t, pack, evidence.Options{})
 		var e *evidence.Error
 		if !errors.As(err, &e) || !strings.HasSuffix(e.What, entry.Unsupported) || r.Level != evidence.Invalid {

@@ -10,14 +10,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// TestOracleEvents takes of a pack that the oracle makes the trust events and the one session that nothing else of it is needed for. Both
-// implementations must find the same in it, and refuse it with the same check when the oracle spoils keys, events and states.
+// TestOracleEvents takes of a pack that the oracle makes the trust events and the one session that
+// nothing else of it is needed for. Both implementations must find the same in it, and refuse it
+// with the same check when the oracle spoils keys, events and states.
 func TestOracleEvents(t *testing.T) {
 	race.Alone(t)
 	o := newOracle(t, "trust events which it makes (TestTamper has its own)")
@@ -26,12 +28,11 @@ func TestOracleEvents(t *testing.T) {
 		t.Fatal(said)
 	}
 	pack, err := os.ReadFile(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m := TakeApart(t, pack)
 	m.origin, m.logBy = m.Nodes[0].Text("origin"), seedGL
-	m.Nodes = slices.DeleteFunc(m.Nodes, func(n *Node) bool { return n.Text("session") != "" && n.Text("session") != "wasm" })
+	m.Nodes = slices.DeleteFunc(m.Nodes,
+		func(n *Node) bool { return n.Text("session") != "" && n.Text("session") != "wasm" })
 	m.relink()
 	events := 0
 	for _, n := range m.Nodes {
@@ -73,13 +74,9 @@ func TestOracleEvents(t *testing.T) {
 			if theirs := o.verify(x.pack, "-key", pin); len(theirs.Errors) > 0 {
 				want = theirs.Errors[0].Check
 			}
-			if want != other {
-				t.Errorf("%s: the oracle says %s", x.name, want)
-			}
+			assert.Equal(t, want, other, "%s: the oracle says", x.name)
 		}
-		if ours != want {
-			t.Errorf("%s: %v; want %s", x.name, err, want)
-		}
+		assert.Equal(t, want, ours, "%s: %v", x.name, err)
 	}
 	if refused < 75 {
 		t.Errorf("only %d mutations were refused", refused)

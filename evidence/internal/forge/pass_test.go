@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/helmkernel/helm"
@@ -39,7 +40,8 @@ type testPack struct {
 	replay evidence.Replay // what must be counted, but for Replayed
 }
 
-// testPacks are valid packs of many shapes: the "must still pass" of the tamper catalogue, by its ids.
+// testPacks are valid packs of many shapes: the "must still pass" of the tamper catalogue, by its
+// ids.
 func testPacks(t testing.TB) map[string]testPack {
 	t.Helper()
 	packs := map[string]testPack{}
@@ -59,18 +61,21 @@ func testPacks(t testing.TB) map[string]testPack {
 	add("OK02 genesis and policy", evidence.Replay{}, func(m *Maker) { m.Use(FilesPolicy(1)) })
 	add("OK04 texts", evidence.Replay{}, func(m *Maker) {
 		m.Use(Anything)
-		for _, args := range []string{`{"α":"ελ","ا":"عربي"}`, `{"x":"\ud83d\ude00\u2028\u007f e\u0301 \u00e9"}`, `{"\ufb33":1,"\ud83d\ude00":2,"z":3}`} {
+		for _, args := range []string{`{"α":"ελ","ا":"عربي"}`, `{"x":"\ud83d\ude00\u2028\u007f e\u0301 \u00e9"}`,
+			`{"\ufb33":1,"\ud83d\ude00":2,"z":3}`} {
 			m.Allowed(Ask{Session: "main", Tool: "any", Args: args}).Ran(args)
 		}
 	})
 	add("OK05 and OK06 numbers", evidence.Replay{}, func(m *Maker) {
 		m.Use(Anything)
 		m.Allowed(Ask{Session: "main", Tool: "any", Args: `{"a":-0}`}).Ran(`0`)
-		m.Allowed(Ask{Session: "main", Tool: "any", Args: `{"a":[1e21,5e-324,1.7976931348623157e308,9007199254740991]}`}).Ran(`1e+21`)
+		m.Allowed(Ask{Session: "main", Tool: "any",
+			Args: `{"a":[1e21,5e-324,1.7976931348623157e308,9007199254740991]}`}).Ran(`1e+21`)
 	})
 	add("OK07 deep and long", evidence.Replay{}, func(m *Maker) {
 		m.Use(Anything)
-		m.Call(Ask{Session: "main", Tool: "any", Args: `{"a":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}`}).Ran(`null`)
+		m.Call(Ask{Session: "main", Tool: "any", Args: `{"a":` + strings.Repeat("[", 63) + strings.Repeat("]",
+			63) + `}`}).Ran(`null`)
 		m.Call(Ask{Session: "main", Tool: "any", Args: `{"a":"` + strings.Repeat("x", 1<<20-8) + `"}`}).Ran(`null`)
 	})
 	add("OK08 one denial", evidence.Replay{}, func(m *Maker) {
@@ -99,7 +104,8 @@ func testPacks(t testing.TB) map[string]testPack {
 		m.open(SeedK1, [16]byte{})
 		m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader}).Ran(`[]`)
 	})
-	add("keys that the last entries change", evidence.Replay{}, func(m *Maker) { // manifest and checkpoint are judged by the state after them
+	// manifest and checkpoint are judged by the state after them
+	add("keys that the last entries change", evidence.Replay{}, func(m *Maker) {
 		m.add(seedK2, "kernel 2", registry.Kernel)
 		m.open(seedK2, [16]byte{})
 		m.Revoke(SeedK1)
@@ -115,14 +121,18 @@ func testPacks(t testing.TB) map[string]testPack {
 	pack("the desk", FixtureLog(t).Maker, evidence.Replay{})
 	add("OK13 erased", evidence.Replay{NotReplayable: 2, Entries: []uint64{2, 4}}, func(m *Maker) {
 		m.Use(FilesPolicy(1))
-		m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader, Drop: true}).End(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte(`[]`), Form: "jcs"}, false)
-		m.Denied(contracts.ReasonNoPolicyDefined, Ask{Session: "main", Tool: "fs.write", Args: `{"path":"/x"}`, Who: Reader, Drop: true})
+		m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader,
+			Drop: true}).End(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte(`[]`), Form: "jcs"}, false)
+		m.Denied(contracts.ReasonNoPolicyDefined, Ask{Session: "main", Tool: "fs.write", Args: `{"path":"/x"}`,
+			Who: Reader, Drop: true})
 	})
 	add("OK14 a call inside a call", evidence.Replay{}, func(m *Maker) {
 		m.Use(FilesPolicy(1))
 		a := m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader})
-		b := m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader, Parents: []contracts.Digest{a.Entry}})
-		c := m.Allowed(Ask{Session: "s2", Tool: "fs.list", Args: `{}`, Who: Reader, Parents: []contracts.Digest{a.Entry, b.Entry}})
+		b := m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader,
+			Parents: []contracts.Digest{a.Entry}})
+		c := m.Allowed(Ask{Session: "s2", Tool: "fs.list", Args: `{}`, Who: Reader,
+			Parents: []contracts.Digest{a.Entry, b.Entry}})
 		b.Ran(`1`)
 		a.Ran(`1`)
 		c.Ran(`1`)
@@ -137,15 +147,20 @@ func testPacks(t testing.TB) map[string]testPack {
 	})
 	add("OK16 outside the limits", evidence.Replay{KernelsOwn: 2}, func(m *Maker) {
 		m.Use(FilesPolicy(1))
-		m.Denied(contracts.ReasonArgsCanonicalization, Ask{Session: "main", Tool: "fs.list", Args: `{"a":1,"a":2}`, Raw: true})
-		m.Denied(contracts.ReasonIntentMalformed, Ask{Session: "main", Tool: contracts.Hashed(strings.Repeat("t", 129)), Args: `{}`, refuse: contracts.ReasonIntentMalformed})
-		m.Denied(contracts.ReasonIntentMalformed, Ask{Session: "@refused", asked: contracts.Hashed("a b"), Tool: "fs.list", Args: `{}`, refuse: contracts.ReasonIntentMalformed})
+		m.Denied(contracts.ReasonArgsCanonicalization, Ask{Session: "main", Tool: "fs.list", Args: `{"a":1,"a":2}`,
+			Raw: true})
+		m.Denied(contracts.ReasonIntentMalformed, Ask{Session: "main", Tool: contracts.Hashed(strings.Repeat("t", 129)),
+			Args: `{}`, refuse: contracts.ReasonIntentMalformed})
+		m.Denied(contracts.ReasonIntentMalformed, Ask{Session: "@refused", asked: contracts.Hashed("a b"),
+			Tool: "fs.list", Args: `{}`, refuse: contracts.ReasonIntentMalformed})
 	})
 	add("OK17 keys", evidence.Replay{KernelsOwn: 1}, func(m *Maker) {
 		m.Use(FilesPolicy(1))
-		m.Denied(contracts.ReasonNoPolicyDefined, Ask{Session: "main", Tool: "fs.write", Args: `{"path":"/x"}`, Who: Reader, key: "k"})
+		m.Denied(contracts.ReasonNoPolicyDefined, Ask{Session: "main", Tool: "fs.write", Args: `{"path":"/x"}`,
+			Who: Reader, key: "k"})
 		m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader, key: "k"}).Ran(`1`)
-		m.Denied(contracts.ReasonIdempotencyConflict, Ask{Session: "main", Tool: "fs.list", Args: `{"depth":1}`, Who: Reader, key: "k", refuse: contracts.ReasonIdempotencyConflict})
+		m.Denied(contracts.ReasonIdempotencyConflict, Ask{Session: "main", Tool: "fs.list", Args: `{"depth":1}`,
+			Who: Reader, key: "k", refuse: contracts.ReasonIdempotencyConflict})
 		m.Allowed(Ask{Session: "s2", Tool: "fs.list", Args: `{}`, Who: Reader, key: "k"}).Ran(`1`)
 	})
 	add("OK18 frozen in between", evidence.Replay{KernelsOwn: 2}, func(m *Maker) {
@@ -185,7 +200,8 @@ func interleaved(m *Maker) {
 	}
 }
 
-// strangers adds thirteen lines of unknown keys to the checkpoint, one of them under the log's name.
+// strangers adds thirteen lines of unknown keys to the checkpoint, one of them under the log's
+// name.
 func strangers(t testing.TB, p testPack) testPack {
 	m := TakeApart(t, p.pack)
 	m.note = func(text string) []byte {
@@ -204,51 +220,48 @@ func kernelPack(t testing.TB) testPack {
 	t.Helper()
 	doc := contracts.Document{Name: "files", Canonical: []byte(FilesPolicy(1))}
 	policy, err := guardian.Compile(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	store := proofgraph.NewMemory()
 	var k *helm.Kernel
 	driver := helm.Func(func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 		if bytes.Contains(args, []byte("depth")) {
-			k.Guard(ctx, helm.Intent{Tool: "fs.stat", Args: json.RawMessage(`{}`), Caller: Reader, Driver: helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, nil })})
+			k.Guard(ctx, helm.Intent{Tool: "fs.stat", Args: json.RawMessage(`{}`), Caller: Reader,
+				Driver: helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, nil })})
 		}
 		return json.RawMessage(`{"text":"t"}`), nil
 	})
 	var mu sync.Mutex
 	now := Start.Time()
-	k, err = helm.New(helm.Options{Policy: policy, Key: Key(t, SeedK1), LogKey: Key(t, SeedL), Store: store, Origin: Origin,
+	k, err = helm.New(helm.Options{Policy: policy, Key: Key(t, SeedK1), LogKey: Key(t, SeedL), Store: store,
+		Origin:  Origin,
 		Drivers: map[string]executor.Driver{"fs.list": driver, "fs.read": driver}, Keep: helm.Keep{Outputs: true},
 		Now: func() time.Time { mu.Lock(); defer mu.Unlock(); now = now.Add(time.Millisecond); return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx := context.Background()
 	var wait sync.WaitGroup
 	for i := range 8 {
 		wait.Go(func() {
 			s := fmt.Sprint("chat-", i%3)
-			k.Guard(ctx, helm.Intent{Tool: "fs.list", Args: json.RawMessage(`{"depth":1}`), Caller: Reader, Session: s, Idempotency: fmt.Sprint(i)})
-			k.Guard(ctx, helm.Intent{Tool: "fs.read", Args: json.RawMessage(`{"path":"/srv/x"}`), Caller: Reader, Session: s})
-			k.Guard(ctx, helm.Intent{Tool: "fs.read", Args: json.RawMessage(`{"path":"/srv/secret/x"}`), Caller: Reader, Session: s})
+			k.Guard(ctx, helm.Intent{Tool: "fs.list", Args: json.RawMessage(`{"depth":1}`), Caller: Reader, Session: s,
+				Idempotency: fmt.Sprint(i)})
+			k.Guard(ctx, helm.Intent{Tool: "fs.read", Args: json.RawMessage(`{"path":"/srv/x"}`), Caller: Reader,
+				Session: s})
+			k.Guard(ctx, helm.Intent{Tool: "fs.read", Args: json.RawMessage(`{"path":"/srv/secret/x"}`), Caller: Reader,
+				Session: s})
 			k.Guard(ctx, helm.Intent{Tool: "no.such", Args: json.RawMessage(`{"a":`), Caller: Reader, Session: s})
-			k.Guard(ctx, helm.Intent{Tool: "fs.list", Args: json.RawMessage(`{}`), Caller: Reader, Session: "no name", Idempotency: fmt.Sprint(i)})
+			k.Guard(ctx, helm.Intent{Tool: "fs.list", Args: json.RawMessage(`{}`), Caller: Reader, Session: "no name",
+				Idempotency: fmt.Sprint(i)})
 		})
 	}
 	wait.Wait()
-	if err := k.CloseSession(ctx, "chat-1"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, k.CloseSession(ctx, "chat-1"))
 	k.Guard(ctx, helm.Intent{Tool: "fs.list", Args: json.RawMessage(`{}`), Caller: Reader, Session: "chat-1"})
-	k.Guard(ctx, helm.Intent{Tool: "fs.list", Args: json.RawMessage(`{}`), Caller: Reader, Session: "chat-2", Idempotency: "2"})
+	k.Guard(ctx, helm.Intent{Tool: "fs.list", Args: json.RawMessage(`{}`), Caller: Reader, Session: "chat-2",
+		Idempotency: "2"})
 	c, err := k.Checkpoint(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var b bytes.Buffer
-	if err := evidence.Write(ctx, &b, store, Key(t, SeedK1)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, evidence.Write(ctx, &b, store, Key(t, SeedK1)))
 	return testPack{b.Bytes(), k.Trust(), c.Note, evidence.Replay{KernelsOwn: 10}}
 }
 
@@ -263,7 +276,9 @@ func TestMustStillPass(t *testing.T) {
 			r, err := verifyBytes(t, p.pack, evidence.Options{Trust: p.trust, Origin: Origin, Last: p.last})
 			got := r.Replay
 			got.Replayed = 0
-			if err != nil || !r.Success(evidence.Logged) || r.History != evidence.Fresh || !reflect.DeepEqual(got, p.replay) || r.Replay.Replayed+r.Replay.KernelsOwn+r.Replay.NotReplayable != r.Allows+r.Denials {
+			if err != nil || !r.Success(evidence.Logged) || r.History != evidence.Fresh ||
+				!reflect.DeepEqual(got, p.replay) ||
+				r.Replay.Replayed+r.Replay.KernelsOwn+r.Replay.NotReplayable != r.Allows+r.Denials {
 				t.Errorf("%+v, %v", r, err)
 			}
 			if r.Success(evidence.Intact) != true || r.Success(evidence.Logged+1) {
@@ -273,14 +288,16 @@ func TestMustStillPass(t *testing.T) {
 			if err != nil || !pinned.Success(0) || pinned.MerkleRoot != r.MerkleRoot {
 				t.Errorf("with a pinned key: %+v, %v", pinned, err)
 			}
-			if free, err := verifyBytes(t, p.pack, evidence.Options{}); err != nil || free.Level != evidence.Logged || free.Signer != evidence.Unpinned || free.Success(evidence.Intact) {
+			if free, err := verifyBytes(t, p.pack, evidence.Options{}); err != nil || free.Level != evidence.Logged ||
+				free.Signer != evidence.Unpinned || free.Success(evidence.Intact) {
 				t.Errorf("with nothing: %+v, %v", free, err)
 			}
 		})
 	}
 }
 
-// TestEverySize verifies logs of each size, so each shape of tree, and compares the root with that of package tlog.
+// TestEverySize verifies logs of each size, so each shape of tree, and compares the root with that
+// of package tlog.
 func TestEverySize(t *testing.T) {
 	race.Alone(t)
 	ranRow(t, "OK03")
@@ -305,9 +322,7 @@ func TestEverySize(t *testing.T) {
 		}
 		nodes := TakeApart(t, pack).Nodes
 		more, err := tlog.StoredHashes(n-1, nodes[n-1].Line, &hashes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		hashes = append(hashes, more...)
 		if root, err := tlog.TreeHash(n, &hashes); err != nil || contracts.Digest(root) != r.MerkleRoot {
 			t.Fatalf("size %d: root %s, tlog has %s, %v", n, r.MerkleRoot, root, err)
@@ -342,7 +357,8 @@ func everyEvent(m *Maker) {
 	for i := range byte(3) {
 		by := [][]byte{{104}, {seedR3, seedR1}, {seedR1, seedR2, seedR3, 104}}[i]
 		grant := crypto.Sum([]byte{i})
-		m.govern(contracts.TrustEvent{Type: "undelegate", Delegation: &grant, Delegator: strings.Repeat("c", 256)}, nil, by...)
+		m.govern(contracts.TrustEvent{Type: "undelegate", Delegation: &grant, Delegator: strings.Repeat("c", 256)}, nil,
+			by...)
 		between()
 	}
 	m.Revoke(seedA2)

@@ -19,8 +19,8 @@ func TestDesk(t *testing.T) {
 	}
 }
 
-// TestLies: a kernel that lied to its guardian about the past signed a verdict that follows from the lie, and all else is in order. The log
-// tells, at that entry.
+// TestLies: a kernel that lied to its guardian about the past signed a verdict that follows from
+// the lie, and all else is in order. The log tells, at that entry.
 func TestLies(t *testing.T) {
 	race.Alone(t)
 	for name, x := range map[string]struct {
@@ -47,19 +47,21 @@ func TestLies(t *testing.T) {
 		}, "predicate.decision.condition"},
 		"no receipt": {func(d *Fixture) (Ask, Liar) {
 			d.Allowed(d.Ask("open", `{}`)).Ran(`1`)
-			return d.Ask("shut", `{}`), Liar{FakeReceipt: func(r contracts.PriorReceipt) (contracts.PriorReceipt, error) {
-				return contracts.PriorReceipt{Tool: r.Tool, Same: r.Same}, nil
-			}}
+			return d.Ask("shut", `{}`),
+				Liar{FakeReceipt: func(r contracts.PriorReceipt) (contracts.PriorReceipt, error) {
+					return contracts.PriorReceipt{Tool: r.Tool, Same: r.Same}, nil
+				}}
 		}, "predicate.decision.condition"},
 		"no receipt, and another instead": {func(d *Fixture) (Ask, Liar) {
 			d.Allowed(d.Ask("open", `{}`)).Ran(`1`)
 			d.Look("/a")
-			return d.Ask("act", `{"path":"/a"}`), Liar{FakeReceipt: func(r contracts.PriorReceipt) (contracts.PriorReceipt, error) {
-				if r.Tool == "open" {
-					r.Entry, r.Time = nil, 0
-				}
-				return r, nil
-			}}
+			return d.Ask("act", `{"path":"/a"}`),
+				Liar{FakeReceipt: func(r contracts.PriorReceipt) (contracts.PriorReceipt, error) {
+					if r.Tool == "open" {
+						r.Entry, r.Time = nil, 0
+					}
+					return r, nil
+				}}
 		}, "inputs.state.receipts"},
 		"an older receipt": {func(d *Fixture) (Ask, Liar) {
 			d.Allowed(d.Ask("open", `{}`)).Ran(`1`)
@@ -70,10 +72,11 @@ func TestLies(t *testing.T) {
 		"an old receipt as a new one": {func(d *Fixture) (Ask, Liar) {
 			d.Allowed(d.Ask("open", `{}`)).Ran(`1`)
 			d.Now += 2 * 3_600_000
-			return d.Ask("shut", `{}`), Liar{FakeReceipt: func(r contracts.PriorReceipt) (contracts.PriorReceipt, error) {
-				r.Time = d.Now
-				return r, nil
-			}}
+			return d.Ask("shut", `{}`),
+				Liar{FakeReceipt: func(r contracts.PriorReceipt) (contracts.PriorReceipt, error) {
+					r.Time = d.Now
+					return r, nil
+				}}
 		}, "predicate.decision.condition"},
 		"a receipt of a call that failed": {func(d *Fixture) (Ask, Liar) {
 			d.Allowed(d.Ask("open", `{}`)).Failed(contracts.ReasonToolError)
@@ -105,10 +108,11 @@ func TestLies(t *testing.T) {
 		}, "inputs.state.receipts"},
 		"none of these values": {func(d *Fixture) (Ask, Liar) {
 			d.Look("/a")
-			return d.Ask("act", `{"path":"/a"}`), Liar{FakeReceipt: func(r contracts.PriorReceipt) (contracts.PriorReceipt, error) {
-				r.Entry, r.Time = nil, 0
-				return r, nil
-			}}
+			return d.Ask("act", `{"path":"/a"}`),
+				Liar{FakeReceipt: func(r contracts.PriorReceipt) (contracts.PriorReceipt, error) {
+					r.Entry, r.Time = nil, 0
+					return r, nil
+				}}
 		}, "predicate.decision.condition"},
 		"it cannot tell": {func(d *Fixture) (Ask, Liar) {
 			return d.Ask("shut", `{}`), Liar{FakeReceipt: func(contracts.PriorReceipt) (contracts.PriorReceipt, error) {
@@ -118,7 +122,8 @@ func TestLies(t *testing.T) {
 		"a used request is not": {func(d *Fixture) (Ask, Liar) {
 			r := d.Pending(`{"amount":1}`)
 			d.Allowed(d.Ask("pay", `{"amount":1}`, d.Approve(SeedA, r))).Ran(`1`)
-			return d.Ask("pay", `{"amount":1}`, d.answered(SeedA, r, 1, contracts.Allow)), Liar{FakeUsed: func(bool) bool { return false }}
+			return d.Ask("pay", `{"amount":1}`, d.answered(SeedA, r, 1, contracts.Allow)),
+				Liar{FakeUsed: func(bool) bool { return false }}
 		}, "predicate.decision.approvals"},
 		"a request is used that is not": {func(d *Fixture) (Ask, Liar) {
 			r := d.Pending(`{"amount":1}`)
@@ -147,7 +152,8 @@ func TestLies(t *testing.T) {
 					continue
 				}
 				mustRefuse(t, r, err, evidence.ErrReplay)
-				if r.Fault != nil && (r.Fault.Entry != int64(at) || r.Replay.Differing != 1 || r.Fault.Field != x.field) {
+				if r.Fault != nil && (r.Fault.Entry != int64(at) || r.Replay.Differing != 1 ||
+					r.Fault.Field != x.field) {
 					t.Errorf("%v, %d differ; want entry %d, %s", r.Fault, r.Replay.Differing, at, x.field)
 				}
 			}

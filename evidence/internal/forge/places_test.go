@@ -14,7 +14,8 @@ var placeless = map[string]string{
 	"TestTamper/own/no_entry": "there is none, and so no field of one",
 }
 
-// mustPlace wants a fault to say where it is: the entry, if it is of one and that one was changed; and the field, the member or the blob.
+// mustPlace wants a fault to say where it is: the entry, if it is of one and that one was changed;
+// and the field, the member or the blob.
 func (w *tampered) mustPlace(t *testing.T, x tampering, m *Model, f *evidence.Error) {
 	t.Helper()
 	if f == nil {
@@ -23,7 +24,9 @@ func (w *tampered) mustPlace(t *testing.T, x tampering, m *Model, f *evidence.Er
 	if why := placeless[t.Name()]; (f.Field == "") != (why != "") {
 		t.Errorf("the place of %q is %q, and none because %q", f, f.Field, why)
 	}
-	ofEntries := slices.Contains([]error{evidence.ErrEncoding, evidence.ErrEnvelope, evidence.ErrKey, evidence.ErrSignature, evidence.ErrRecord, evidence.ErrChain, evidence.ErrGraph, evidence.ErrReference, evidence.ErrBudget,
+	ofEntries := slices.Contains([]error{evidence.ErrEncoding, evidence.ErrEnvelope, evidence.ErrKey,
+		evidence.ErrSignature, evidence.ErrRecord, evidence.ErrChain, evidence.ErrGraph, evidence.ErrReference,
+		evidence.ErrBudget,
 		evidence.ErrTrust, evidence.ErrGap, evidence.ErrReplay}, f.Check)
 	if ofEntries != (f.Entry >= 0) && f.Check != evidence.ErrBlob {
 		t.Errorf("at entry %d: %v", f.Entry, f)

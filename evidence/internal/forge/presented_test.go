@@ -3,13 +3,16 @@ package forge
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// TestGrants: what grants did is replayed with the trust state of the time, and whoever changes one is found.
+// TestGrants: what grants did is replayed with the trust state of the time, and whoever changes one
+// is found.
 func TestGrants(t *testing.T) {
 	m := NewMaker(t)
 	Grants(m)
@@ -39,7 +42,8 @@ func TestGrants(t *testing.T) {
 			m.inputs(lists(m, 0), func(in Object) { in["envelopes"].(Object)["delegation"] = delegation(in)[:1] })
 		}, "predicate.decision.condition"},
 		"another leaf": {func(m *Model) {
-			leaf := m.grant(contracts.Delegation{Delegate: "eve", Delegator: "bob", Expires: Start + 1e9, Nonce: "x", NotBefore: Start, Only: []string{"fs.list"}}, 104)
+			leaf := m.grant(contracts.Delegation{Delegate: "eve", Delegator: "bob", Expires: Start + 1e9, Nonce: "x",
+				NotBefore: Start, Only: []string{"fs.list"}}, 104)
 			n := lists(m, 0)
 			n.D()["delegation"] = HexOf(leaf)
 			m.inputs(n, func(in Object) { in["envelopes"].(Object)["delegation"] = []any{leaf, delegation(in)[1]} })
@@ -77,13 +81,12 @@ func (m *Model) grant(g contracts.Delegation, seed byte) Object {
 	m.Helper()
 	e, err := g.Sign(Key(m, seed))
 	m.must(err)
-	if crypto.Sum(e).String() != HexOf(parseObject(m, e)) {
-		m.Fatal("an envelope is not canonical")
-	}
+	require.Equal(m, HexOf(parseObject(m, e)), crypto.Sum(e).String(), "an envelope is not canonical")
 	return parseObject(m, e)
 }
 
-// A floor and an overlay that ask for the past, of tools which they know by name or by what they do.
+// A floor and an overlay that ask for the past, of tools which they know by name or by what they
+// do.
 const (
 	askingFloor = `{"ceilings":{"calls":7},"helm":"policy/v1","layer":"P0","name":"acme","version":1,"requires":[{"all":[{"receipt":"fs.list"}],"id":"seen","tools":{"effects":["write"]}}]}`
 	askingTask  = `{"for":{"session":"s1"},"helm":"policy/v1","layer":"P2","name":"task","rules":[{"deny":"fs.write","id":"once","when":{"ge":1,"of":"fs.write","session":"calls"}}],` +

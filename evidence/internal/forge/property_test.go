@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/internal/race"
 )
@@ -134,7 +136,8 @@ func TestSwappedLines(t *testing.T) {
 	p.atLeast(15)
 }
 
-// TestRemovedEntries takes each entry out, with all else listed and signed anew, but not what depends on it.
+// TestRemovedEntries takes each entry out, with all else listed and signed anew, but not what
+// depends on it.
 func TestRemovedEntries(t *testing.T) {
 	race.Alone(t)
 	made := SmallLog(t, 0)
@@ -145,7 +148,8 @@ func TestRemovedEntries(t *testing.T) {
 	for i := range size {
 		m := TakeApart(t, p.pack)
 		n := m.Nodes[i]
-		head := n.Kind() != "policy" && !slices.ContainsFunc(m.Nodes, func(x *Node) bool { return x.prev == n || slices.Contains(x.parents, n) || i == 0 && x != n })
+		head := n.Kind() != "policy" && !slices.ContainsFunc(m.Nodes,
+			func(x *Node) bool { return x.prev == n || slices.Contains(x.parents, n) || i == 0 && x != n })
 		for _, x := range m.Nodes {
 			x.frozen = true
 		}
@@ -161,9 +165,7 @@ func TestRemovedEntries(t *testing.T) {
 		p.tried++
 		switch {
 		case !head:
-			if err == nil {
-				t.Errorf("entry %d, which others depend on: %s", i, r.Level)
-			}
+			assert.Error(t, err, "entry %d, which others depend on: %s", i, r.Level)
 		case i == size-1:
 			heads++
 			if err != nil || r.History != evidence.Stale || r.Success(evidence.Intact) {
@@ -174,7 +176,8 @@ func TestRemovedEntries(t *testing.T) {
 			kept := TakeApart(t, p.pack)
 			root := merkle(leavesOf(kept, size-1))
 			o.Last = LastOf(kept, size-1, root, Origin)
-			if r, err = verifyBytes(t, m.Build(), o); err != nil || r.History != evidence.Diverged || r.Success(evidence.Intact) {
+			if r, err = verifyBytes(t, m.Build(), o); err != nil || r.History != evidence.Diverged ||
+				r.Success(evidence.Intact) {
 				t.Errorf("entry %d, a head: %s, %s, %v", i, r.Level, r.History, err)
 			}
 		}
@@ -193,13 +196,14 @@ func entriesText(m *Model) (b []byte) {
 	return b
 }
 
-// TestFields deletes each required field of each kind of entry, of the manifest and of inputs, and adds one that nobody knows to each object,
-// with everything else made right.
+// TestFields deletes each required field of each kind of entry, of the manifest and of inputs, and
+// adds one that nobody knows to each object, with everything else made right.
 func TestFields(t *testing.T) {
 	race.Alone(t)
 	ranRow(t, "X10")
 	w := newTampered(t)
-	optional := map[string]bool{"idempotency": true, "id": true, "roles": true, "tenant": true, "sandbox": true, "argsForm": true}
+	optional := map[string]bool{"idempotency": true, "id": true, "roles": true, "tenant": true, "sandbox": true,
+		"argsForm": true}
 	tried := map[error]int{}
 	refuse := func(what string, m *Model, checks ...error) {
 		t.Helper()
@@ -211,7 +215,8 @@ func TestFields(t *testing.T) {
 		}
 		tried[e.Check]++
 	}
-	for _, name := range []string{"g", "p", "a1", "a2", "d1", "f2", "w2", "r", "x", "y2", "ka", "t2", "z1", "un", "ro"} {
+	for _, name := range []string{"g", "p", "a1", "a2", "d1", "f2", "w2", "r", "x", "y2", "ka", "t2", "z1", "un",
+		"ro"} {
 		st := TakeApart(t, w.pack).The(name).st
 		for _, c := range spoiled(t, st, optional) {
 			m := TakeApart(t, w.pack)
@@ -246,7 +251,8 @@ func TestFields(t *testing.T) {
 		})
 		refuse("inputs "+c.what, m, evidence.ErrBlob)
 	}
-	if tried[evidence.ErrRecord] < 150 || tried[evidence.ErrEnvelope] < 50 || tried[evidence.ErrKey] < 5 || tried[evidence.ErrManifest] < 30 || tried[evidence.ErrBlob] < 14 {
+	if tried[evidence.ErrRecord] < 150 || tried[evidence.ErrEnvelope] < 50 || tried[evidence.ErrKey] < 5 ||
+		tried[evidence.ErrManifest] < 30 || tried[evidence.ErrBlob] < 14 {
 		t.Errorf("only %v were tried", tried)
 	}
 	t.Logf("by check: %v", tried)
@@ -258,7 +264,8 @@ type spoil struct {
 	object Object
 }
 
-// spoiled gives o with each field deleted, but for optional ones, and with an unknown one in each object.
+// spoiled gives o with each field deleted, but for optional ones, and with an unknown one in each
+// object.
 func spoiled(t testing.TB, o Object, optional map[string]bool) (out []spoil) {
 	var walk func(path string, x any)
 	change := func(path string, f func(o Object)) Object {

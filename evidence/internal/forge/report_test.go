@@ -15,6 +15,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
@@ -52,7 +55,8 @@ func reports(t *testing.T) map[string]evidence.Report {
 	add("stale", nil, kept(1000))
 	add("diverged", nil, kept(20))
 	add("unpinned", nil, evidence.Options{})
-	add("unsigned", marked(func(m *Model, text string) []byte { return []byte(text + "\n" + stranger(m, text)) }), last(w.o, nil))
+	add("unsigned", marked(func(m *Model, text string) []byte { return []byte(text + "\n" + stranger(m, text)) }),
+		last(w.o, nil))
 	add("erased", erase, last(w.o, nil))
 	add("engine", otherEngine, last(w.o, nil))
 	add("record", setD("d1", "verdict", "ALLOW"), w.o)
@@ -64,15 +68,12 @@ func reports(t *testing.T) map[string]evidence.Report {
 	add("input", nil, evidence.Options{Origin: "no origin"})
 	add("archive", archived(func(ms []Member) []Member { return ms[:2] }), w.o)
 	r, err := evidence.Verify(t.Context(), gone{}, 9*TarBlock, w.o)
-	if !errors.Is(err, evidence.ErrArchive) {
-		t.Fatal(err)
-	}
+	require.ErrorIs(t, err, evidence.ErrArchive)
 	out["unreadable"] = r
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if out["ended"], err = evidence.Verify(ctx, bytes.NewReader(w.pack), int64(len(w.pack)), w.o); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	out["ended"], err = evidence.Verify(ctx, bytes.NewReader(w.pack), int64(len(w.pack)), w.o)
+	require.ErrorIs(t, err, context.Canceled)
 	return out
 }
 
@@ -83,24 +84,16 @@ func TestReports(t *testing.T) {
 	for name, r := range reports(t) {
 		t.Run(name, func(t *testing.T) {
 			b, err := json.MarshalIndent(r, "", "\t")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			file := filepath.Join("testdata", "report", name+".txt")
 			seen[name+".txt"] = true
 			got := r.String() + "\n" + string(b) + "\n"
 			if *updateReports {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 			}
 			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("%s is not what is reported:\n%s", file, got)
-			}
+			require.NoError(t, err)
+			assert.Equal(t, string(want), got, "%s is not what is reported:\n", file)
 			reread(t, r)
 		})
 	}
@@ -114,18 +107,14 @@ func TestReports(t *testing.T) {
 func reread(t *testing.T, r evidence.Report) {
 	t.Helper()
 	b, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for range 3 {
 		if again, err := json.Marshal(r); err != nil || !bytes.Equal(again, b) {
 			t.Errorf("another JSON of one report: %s, %v", again, err)
 		}
 	}
 	var tree crypto.Tree // no name twice, no lone surrogate
-	if err := tree.Parse(b, crypto.Limits{Bytes: len(b), Depth: 4}); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, tree.Parse(b, crypto.Limits{Bytes: len(b), Depth: 4}))
 	var got struct {
 		Success, Unfinished                                                                  bool
 		Level, Asked, History, Signer, Origin, MerkleRoot, ProofGraphHash, Trust, Checkpoint string
@@ -147,10 +136,9 @@ func reread(t *testing.T, r evidence.Report) {
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&got); err != nil {
-		t.Fatal(err)
-	}
-	if got.Success != r.Success(evidence.Invalid) || got.Asked != r.Asked.String() || got.Replay.Differing != r.Replay.Differing ||
+	require.NoError(t, d.Decode(&got))
+	if got.Success != r.Success(evidence.Invalid) || got.Asked != r.Asked.String() ||
+		got.Replay.Differing != r.Replay.Differing ||
 		got.Unfinished != (r.Level == evidence.Invalid && r.Fault == nil) {
 		t.Errorf("%s", b)
 	}
@@ -160,7 +148,8 @@ func reread(t *testing.T, r evidence.Report) {
 			cause = f.Err.Error()
 		}
 		if g := got.Fault; g == nil || got.Level != "INVALID" ||
-			g.Check != f.Check.Error() || g.Entry != f.Entry || g.Field != f.Field || g.What != f.What || g.Cause != cause {
+			g.Check != f.Check.Error() || g.Entry != f.Entry || g.Field != f.Field || g.What != f.What ||
+			g.Cause != cause {
 			t.Errorf("%s of %v", b, f)
 		}
 		return
@@ -171,7 +160,8 @@ func reread(t *testing.T, r evidence.Report) {
 		}
 		return
 	}
-	back := evidence.Report{Asked: r.Asked, Level: r.Level, History: r.History, Signer: r.Signer, Origin: got.Origin, Size: got.Size, Behind: got.Behind,
+	back := evidence.Report{Asked: r.Asked, Level: r.Level, History: r.History, Signer: r.Signer, Origin: got.Origin,
+		Size: got.Size, Behind: got.Behind,
 		Sessions: got.Sessions, Allows: got.Allows, Denials: got.Denials, Receipts: got.Receipts, Erased: got.Erased,
 		MerkleRoot: digest(t, got.MerkleRoot), ProofGraphHash: digest(t, got.ProofGraphHash),
 		Trust: digest(t, got.Trust), Checkpoint: []byte(got.Checkpoint), Replay: evidence.Replay(got.Replay)}
@@ -179,11 +169,13 @@ func reread(t *testing.T, r evidence.Report) {
 		back.Open = append(back.Open, evidence.Call{Index: x.Entry, ID: x.ID})
 	}
 	r.Open, r.Erased = append([]evidence.Call{}, r.Open...), append([]contracts.Digest{}, r.Erased...)
-	r.Replay.Entries, r.Replay.Engines = append([]uint64{}, r.Replay.Entries...), append([]contracts.Engine{}, r.Replay.Engines...)
+	r.Replay.Entries, r.Replay.Engines = append([]uint64{}, r.Replay.Entries...),
+		append([]contracts.Engine{}, r.Replay.Engines...)
 	if back.Open == nil {
 		back.Open = []evidence.Call{}
 	}
-	if !reflect.DeepEqual(back, r) || got.Level != r.Level.String() || got.History != r.History.String() || got.Signer != r.Signer.String() {
+	if !reflect.DeepEqual(back, r) || got.Level != r.Level.String() || got.History != r.History.String() ||
+		got.Signer != r.Signer.String() {
 		t.Errorf("read back %+v\nof %s", back, b)
 	}
 }
@@ -191,17 +183,17 @@ func reread(t *testing.T, r evidence.Report) {
 func digest(t *testing.T, s string) contracts.Digest {
 	t.Helper()
 	d, err := crypto.ParseDigest([]byte(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 
 // fullReport is a report in which every field says something.
 func fullReport() evidence.Report {
-	return evidence.Report{Level: evidence.Logged, Asked: evidence.Logged, History: evidence.Fresh, Signer: evidence.Trusted, Origin: "example.test/log", Size: 8001, Behind: 17, Sessions: 12,
+	return evidence.Report{Level: evidence.Logged, Asked: evidence.Logged, History: evidence.Fresh,
+		Signer: evidence.Trusted, Origin: "example.test/log", Size: 8001, Behind: 17, Sessions: 12,
 		Allows: 9, Denials: 13, Receipts: 14,
-		Replay: evidence.Replay{Replayed: 15, KernelsOwn: 16, NotReplayable: 2, Differing: 18, Entries: []uint64{19, 20},
+		Replay: evidence.Replay{Replayed: 15, KernelsOwn: 16, NotReplayable: 2, Differing: 18,
+			Entries: []uint64{19, 20},
 			Engines: []contracts.Engine{{Rules: 21, Threat: 22}}},
 		Open: []evidence.Call{{Index: 23, ID: "main/24"}}, Erased: []contracts.Digest{{25}},
 		MerkleRoot: contracts.Digest{26}, ProofGraphHash: contracts.Digest{27}, Trust: contracts.Digest{28},
@@ -244,7 +236,8 @@ func leaves(v reflect.Value, name string, each func(name string)) {
 	v.Set(was)
 }
 
-// TestReportIsWhole: no field is forgotten, neither for programs nor for people. Who adds one says there how it is read.
+// TestReportIsWhole: no field is forgotten, neither for programs nor for people. Who adds one says
+// there how it is read.
 func TestReportIsWhole(t *testing.T) {
 	x := fullReport()
 	v := reflect.ValueOf(&x).Elem()
@@ -255,10 +248,9 @@ func TestReportIsWhole(t *testing.T) {
 	}
 	wasJSON, err := json.Marshal(x)
 	wasText := x.String()
-	if err != nil {
-		t.Fatal(err)
-	}
-	unread := []string{".Checkpoint", ".Asked"} // by people: the one is bytes to be kept, the other a level that was reached
+	require.NoError(t, err)
+	// by people: the one is bytes to be kept, the other a level that was reached
+	unread := []string{".Checkpoint", ".Asked"}
 	n := 0
 	leaves(v, "", func(name string) {
 		n++
@@ -272,9 +264,13 @@ func TestReportIsWhole(t *testing.T) {
 	if n < 25 {
 		t.Errorf("only %d values were changed", n)
 	}
-	for _, f := range []evidence.Error{{Check: evidence.ErrInput, Entry: 1, Field: "a", What: "b", Err: errDisk}, {Check: evidence.ErrRecord, Entry: 2, Field: "a", What: "b", Err: errDisk}, {Check: evidence.ErrRecord, Entry: 1, Field: "c", What: "b", Err: errDisk},
-		{Check: evidence.ErrRecord, Entry: 1, Field: "a", What: "c", Err: errDisk}, {Check: evidence.ErrRecord, Entry: 1, Field: "a", What: "b", Err: nil}} {
-		one, other := evidence.Report{Fault: &evidence.Error{Check: evidence.ErrRecord, Entry: 1, Field: "a", What: "b", Err: errDisk}}, evidence.Report{Fault: &f}
+	for _, f := range []evidence.Error{{Check: evidence.ErrInput, Entry: 1, Field: "a", What: "b", Err: errDisk},
+		{Check: evidence.ErrRecord, Entry: 2, Field: "a", What: "b", Err: errDisk},
+		{Check: evidence.ErrRecord, Entry: 1, Field: "c", What: "b", Err: errDisk},
+		{Check: evidence.ErrRecord, Entry: 1, Field: "a", What: "c", Err: errDisk},
+		{Check: evidence.ErrRecord, Entry: 1, Field: "a", What: "b", Err: nil}} {
+		one, other := evidence.Report{Fault: &evidence.Error{Check: evidence.ErrRecord, Entry: 1, Field: "a", What: "b",
+			Err: errDisk}}, evidence.Report{Fault: &f}
 		a, _ := json.Marshal(one)
 		b, _ := json.Marshal(other)
 		if bytes.Equal(a, b) || one.String() == other.String() {
@@ -298,7 +294,8 @@ func TestReportIsCut(t *testing.T) {
 	}
 	reread(t, r)
 	long := strings.Repeat("\u202e", 100_000) // a key of a policy document may be longer
-	r = evidence.Report{Fault: &evidence.Error{Check: evidence.ErrReplay, Entry: 7, Field: long, What: "x" + long, Err: nil}}
+	r = evidence.Report{Fault: &evidence.Error{Check: evidence.ErrReplay, Entry: 7, Field: long, What: "x" + long,
+		Err: nil}}
 	for _, s := range []string{r.String(), r.Fault.Error()} {
 		if len(s) > 3000 || !strings.Contains(s, `...: x\u202e`) {
 			t.Errorf("%d bytes: %.200s", len(s), s)
@@ -308,7 +305,8 @@ func TestReportIsCut(t *testing.T) {
 		t.Errorf("cut for programs to %d bytes, %v", len(b), err)
 	}
 	r = fullReport()
-	for n, want := range map[uint64]string{0: "0", 7: "7", 999: "999", 1000: "1,000", 12345: "12,345", 1234567: "1,234,567",
+	for n, want := range map[uint64]string{0: "0", 7: "7", 999: "999", 1000: "1,000", 12345: "12,345",
+		1234567:   "1,234,567",
 		1<<64 - 1: "18,446,744,073,709,551,615"} {
 		r.Size = n
 		if s := r.String(); !regexp.MustCompile(`(?m)^ *entries +` + want + `$`).MatchString(s) {
@@ -317,19 +315,19 @@ func TestReportIsCut(t *testing.T) {
 	}
 }
 
-// TestReportCannotBeForged: whatever a pack has in its names, it writes no line of its own, and no terminal does what it says.
+// TestReportCannotBeForged: whatever a pack has in its names, it writes no line of its own, and no
+// terminal does what it says.
 func TestReportCannotBeForged(t *testing.T) {
 	w := newTampered(t)
 	m := TakeApart(t, w.pack)
-	repolicy(strings.Replace(FilesPolicy(3), `"layer":"P1"`, `"layer":"P1","\nSUCCESS: LOGGED, FRESH, TRUSTED\u001b[2J\u202e":1`, 1), nil)(m)
+	repolicy(strings.Replace(FilesPolicy(3), `"layer":"P1"`,
+		`"layer":"P1","\nSUCCESS: LOGGED, FRESH, TRUSTED\u001b[2J\u202e":1`, 1), nil)(m)
 	r, err := verifyBytes(t, m.Build(), evidence.Options{Trust: w.o.Trust})
 	mustRefuse(t, r, err, evidence.ErrReplay)
 	r.Fault.What += "\nSUCCESS: \x1b[2J\u202e\"" // and if the guardian had not been as careful
 	r.Fault.Err = errors.New("\u009b2J\x7f\U0001f600")
 	b, err := json.MarshalIndent(r, "", " ") // is read in terminals too
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, s := range []string{r.String(), r.Fault.Error(), string(b)} {
 		if strings.Contains(s, "\nSUCCESS") ||
 			strings.ContainsFunc(s, func(c rune) bool { return c != '\n' && (c < ' ' || c > '~') }) ||

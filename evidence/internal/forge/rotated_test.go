@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
@@ -18,7 +21,8 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// TestWriteRotated: a manifest is signed by a key that may, at the checkpoint's size. No other key makes a pack, and the error says which would.
+// TestWriteRotated: a manifest is signed by a key that may, at the checkpoint's size. No other key
+// makes a pack, and the error says which would.
 func TestWriteRotated(t *testing.T) {
 	m := NewMaker(t)
 	try := func(when string, seed byte, want string) {
@@ -34,7 +38,8 @@ func TestWriteRotated(t *testing.T) {
 			if err != nil || !r.Success(evidence.Logged) {
 				t.Errorf("%s: %s, %v", when, r.Level, err)
 			}
-		case err == nil || !strings.HasPrefix(err.Error(), "evidence: write: ") || !strings.Contains(err.Error(), want) || b.Len() > 0:
+		case err == nil || !strings.HasPrefix(err.Error(), "evidence: write: ") ||
+			!strings.Contains(err.Error(), want) || b.Len() > 0:
 			t.Errorf("%s: %v, want %q and nothing written", when, err, want)
 		}
 	}
@@ -72,7 +77,8 @@ func TestWriteRefusesEvents(t *testing.T) {
 		r := contracts.TrustRecord{Event: contracts.TrustEvent{Type: "freeze", Why: "w", Origin: Origin, Version: 2}}
 		if name != "unsigned" {
 			change(&r)
-			r.Signatures = []contracts.Signature{{KeyID: crypto.KeyID(Public(t, seedF)), Sig: signWith(t, seedF, r.Event.Message())}}
+			r.Signatures = []contracts.Signature{{KeyID: crypto.KeyID(Public(t, seedF)),
+				Sig: signWith(t, seedF, r.Event.Message())}}
 		}
 		m.put(contracts.SessionKernel, nil, &contracts.Statement{Trust: &r})
 		m.Checkpoint()
@@ -87,7 +93,8 @@ func TestWriteRefusesEvents(t *testing.T) {
 	}
 }
 
-// TestOneThingAtATime: a store may have one connection, and nothing is asked of it while it gives entries.
+// TestOneThingAtATime: a store may have one connection, and nothing is asked of it while it gives
+// entries.
 func TestOneThingAtATime(t *testing.T) {
 	m := BaseLog(t)
 	m.Checkpoint()
@@ -96,9 +103,7 @@ func TestOneThingAtATime(t *testing.T) {
 	s.OnEntry = func(_ int, e contracts.Entry) (contracts.Entry, error) { busy = true; return e, nil }
 	s.OnBlob = func(_ contracts.Digest, b []byte) ([]byte, error) {
 		asked++
-		if busy {
-			t.Error("a blob was asked for between two entries")
-		}
+		assert.False(t, busy, "a blob was asked for between two entries")
 		return b, nil
 	}
 	err := evidence.Write(t.Context(), io.Discard, &ended{s, &busy}, Key(t, m.By))
@@ -120,20 +125,22 @@ func (s *ended) Entries(ctx context.Context, from, to uint64) iter.Seq2[contract
 	}
 }
 
-// TestMovedRevocation is the limit of T10: whoever holds a kernel key can write another history, in which it was revoked later. Only a
-// checkpoint that somebody kept shows it.
+// TestMovedRevocation is the limit of T10: whoever holds a kernel key can write another history, in
+// which it was revoked later. Only a checkpoint that somebody kept shows it.
 func TestMovedRevocation(t *testing.T) {
 	w := newTampered(t)
 	m := TakeApart(t, w.pack)
 	moved(m)
 	pack := m.Build()
 	r, err := verifyBytes(t, pack, evidence.Options{Trust: w.o.Trust, Origin: Origin})
-	if err != nil || !r.Success(evidence.Logged) || r.History != evidence.None || r.Replay.Differing+r.Replay.NotReplayable != 0 {
+	if err != nil || !r.Success(evidence.Logged) || r.History != evidence.None ||
+		r.Replay.Differing+r.Replay.NotReplayable != 0 {
 		t.Errorf("without a checkpoint: %+v, %v", r, err)
 	}
 	whole := TakeApart(t, w.pack)
 	for _, size := range []int{indexOf("t2") + 1, len(whole.Nodes)} {
-		r, err := verifyBytes(t, pack, evidence.Options{Trust: w.o.Trust, Last: LastOf(whole, size, merkle(leavesOf(whole, size)), Origin)})
+		r, err := verifyBytes(t, pack, evidence.Options{Trust: w.o.Trust,
+			Last: LastOf(whole, size, merkle(leavesOf(whole, size)), Origin)})
 		if err != nil || r.History != evidence.Diverged || r.Success(evidence.Intact) {
 			t.Errorf("with one of size %d: %s, %v", size, r.History, err)
 		}
@@ -163,14 +170,16 @@ func TestLastOfRotated(t *testing.T) {
 			}
 			counts := size >= from[0] && size <= from[1]
 			if r, err := verifyBytes(t, pack, evidence.Options{Trust: m.Trust, Last: bad}); (err != nil) != counts {
-				t.Errorf("size %d, a line that does not verify: %s, %v; the key counts: %v", size, r.History, err, counts)
+				t.Errorf("size %d, a line that does not verify: %s, %v; the key counts: %v", size, r.History, err,
+					counts)
 			}
 		}
 	}
 }
 
-// TestKeysByIndex has each entry of the base log signed by each of its keys: a kernel key may sign from the entry behind the one that added it
-// to the one that revokes it, and no other key may sign any.
+// TestKeysByIndex has each entry of the base log signed by each of its keys: a kernel key may sign
+// from the entry behind the one that added it to the one that revokes it, and no other key may sign
+// any.
 func TestKeysByIndex(t *testing.T) {
 	race.Alone(t)
 	w := newTampered(t)
@@ -199,19 +208,21 @@ func TestKeysByIndex(t *testing.T) {
 	}
 }
 
-// TestInitialVersion: a log begins with an initial trust state. With a later one, keys would be valid that no event in the log added.
+// TestInitialVersion: a log begins with an initial trust state. With a later one, keys would be
+// valid that no event in the log added.
 func TestInitialVersion(t *testing.T) {
 	whole := State(t)
-	for version, want := range map[string]error{"1": nil, "2": evidence.ErrTrust, "9007199254740991": evidence.ErrTrust} {
-		state, err := registry.ParseState(bytes.Replace(whole.Canonical(), []byte(`"version":1}`), []byte(`"version":`+version+`}`), 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for version, want := range map[string]error{"1": nil, "2": evidence.ErrTrust,
+		"9007199254740991": evidence.ErrTrust} {
+		state, err := registry.ParseState(bytes.Replace(whole.Canonical(), []byte(`"version":1}`),
+			[]byte(`"version":`+version+`}`), 1))
+		require.NoError(t, err)
 		m := newMakerOf(t, state, 0)
 		m.Use(FilesPolicy(1))
 		m.Checkpoint()
 		pack := m.Pack(evidence.Write)
-		for name, o := range map[string]evidence.Options{"given": {Trust: state}, "pinned": {Kernel: Public(t, SeedK1)}, "nothing": {}} {
+		for name, o := range map[string]evidence.Options{"given": {Trust: state}, "pinned": {Kernel: Public(t, SeedK1)},
+			"nothing": {}} {
 			r, err := verifyBytes(t, pack, o)
 			if want == nil && (err != nil || r.Level != evidence.Logged) {
 				t.Errorf("version %s, %s: %s, %v", version, name, r.Level, err)
@@ -227,9 +238,7 @@ func TestInitialVersion(t *testing.T) {
 func TestOtherGenesis(t *testing.T) {
 	m, other := NewMaker(t), SmallLog(t, 0)
 	m.Checkpoint()
-	if err := m.Store.Append(t.Context(), proofgraph.Batch{At: 1, Blobs: [][]byte{other.Trust.Canonical()}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.Store.Append(t.Context(), proofgraph.Batch{At: 1, Blobs: [][]byte{other.Trust.Canonical()}}))
 	first := contracts.Entry(TakeApart(t, other.Pack(evidence.Write)).Nodes[0].Line)
 	times := 0
 	s := &FaultyStore{Store: m.Store}
@@ -239,7 +248,8 @@ func TestOtherGenesis(t *testing.T) {
 		}
 		return e, nil
 	}
-	if err := evidence.Write(t.Context(), io.Discard, s, Key(t, SeedK1)); err == nil || !strings.Contains(err.Error(), "another genesis") {
+	if err := evidence.Write(t.Context(), io.Discard, s, Key(t, SeedK1)); err == nil ||
+		!strings.Contains(err.Error(), "another genesis") {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/internal/race"
@@ -16,14 +19,13 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
-// TestCrossCheck: every valid pack is as valid to the second canonicaliser, and the report the same.
+// TestCrossCheck: every valid pack is as valid to the second canonicaliser, and the report the
+// same.
 func TestCrossCheck(t *testing.T) {
 	for name, p := range testPacks(t) {
 		o := evidence.Options{Trust: p.trust, Last: p.last}
 		want, err := verifyBytes(t, p.pack, o)
-		if err != nil {
-			t.Fatal(name, err)
-		}
+		require.NoError(t, err, name)
 		o.CrossCheck = true
 		got, err := verifyBytes(t, p.pack, o)
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -43,19 +45,19 @@ func TestPackIsItsStore(t *testing.T) {
 			if size, serr := p.Size(t.Context()); size != n || serr != nil || err != nil || !bytes.Equal(note, s.Note) {
 				t.Fatalf("%d of %d, %v, %v, %q", size, n, serr, err, note)
 			}
-			for _, r := range [][2]uint64{{0, n}, {0, 0}, {n, n}, {0, 1}, {n - 1, n}, {n / 2, n}, {n / 2, n/2 + 1}, {min(7, n), min(9, n)}, {min(8, n), n}} {
+			for _, r := range [][2]uint64{{0, n}, {0, 0}, {n, n}, {0, 1}, {n - 1, n}, {n / 2, n}, {n / 2, n/2 + 1},
+				{min(7, n), min(9, n)}, {min(8, n), n}} {
 				list, err := gathered(t.Context(), p, r[0], r[1])
 				if err != nil || uint64(len(list)) != r[1]-r[0] {
 					t.Fatalf("%d: %d, %v", r, len(list), err)
 				}
 				for i, e := range list {
-					if !bytes.Equal(e, s.Lines[r[0]+uint64(i)]) {
-						t.Errorf("%d: another entry %d", r, i)
-					}
+					assert.True(t, bytes.Equal(e, s.Lines[r[0]+uint64(i)]), "%d: another entry %d", r, i)
 				}
 			}
 			for _, r := range [][2]uint64{{1, 0}, {0, n + 1}, {n + 1, n + 1}, {n, 0}, {1 << 63, 1<<64 - 1}} {
-				if list, err := gathered(t.Context(), p, r[0], r[1]); err == nil || len(list) > 0 || errors.Is(err, evidence.ErrArchive) {
+				if list, err := gathered(t.Context(), p, r[0], r[1]); err == nil || len(list) > 0 ||
+					errors.Is(err, evidence.ErrArchive) {
 					t.Errorf("%d: %d entries, %v", r, len(list), err)
 				}
 			}
@@ -75,7 +77,8 @@ func TestPackIsItsStore(t *testing.T) {
 	}
 }
 
-// TestStoreIsItsPack: of a store is reported what is reported of its pack, whatever the log, and whoever keeps it.
+// TestStoreIsItsPack: of a store is reported what is reported of its pack, whatever the log, and
+// whoever keeps it.
 func TestStoreIsItsPack(t *testing.T) {
 	race.Alone(t)
 	for name, p := range testPacks(t) {
@@ -83,15 +86,11 @@ func TestStoreIsItsPack(t *testing.T) {
 			s := Shelve(t, p.pack)
 			dir := filepath.Join(t.TempDir(), "log")
 			w, err := filestore.Open(dir, filestore.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer w.Close()
 			s.Fill(t, w)
 			files, err := filestore.OpenReadOnly(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer files.Close()
 			for kind, x := range map[string]struct {
 				store proofgraph.Store
@@ -102,10 +101,9 @@ func TestStoreIsItsPack(t *testing.T) {
 				"shelf":  {s, evidence.Options{}},
 			} {
 				want, err := verifyBytes(t, p.pack, x.o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got, err := evidence.VerifyStore(t.Context(), x.store, x.o); err != nil || !reflect.DeepEqual(got, want) {
+				require.NoError(t, err)
+				if got, err := evidence.VerifyStore(t.Context(), x.store, x.o); err != nil ||
+					!reflect.DeepEqual(got, want) {
 					t.Errorf("%s: %+v, %v\nof the pack: %+v", kind, got, err, want)
 				}
 			}
@@ -122,7 +120,8 @@ func verifiable(s *Shelf) int {
 	return int(c.Size)
 }
 
-// TestTamperedStore: a falsification of what a store has too is refused by the same check, of the same entry and field.
+// TestTamperedStore: a falsification of what a store has too is refused by the same check, of the
+// same entry and field.
 func TestTamperedStore(t *testing.T) {
 	race.Alone(t)
 	w := newTampered(t)
@@ -138,8 +137,10 @@ func TestTamperedStore(t *testing.T) {
 			got, err := evidence.VerifyStore(t.Context(), s, o)
 			switch f := of.Fault; {
 			case f != nil && f.What == "no entry names it": // nor can anybody see it
-			case f != nil && f.Field == "checkpoint.size" && verifiable(s) < len(s.Lines): // what is more is not what was verified
-				if err == nil && got.Size+got.Behind != uint64(len(s.Lines)) || err != nil && !errors.Is(err, evidence.ErrMerkle) {
+			// what is more is not what was verified
+			case f != nil && f.Field == "checkpoint.size" && verifiable(s) < len(s.Lines):
+				if err == nil && got.Size+got.Behind != uint64(len(s.Lines)) ||
+					err != nil && !errors.Is(err, evidence.ErrMerkle) {
 					t.Errorf("%+v, %v", got, err)
 				}
 			case fmt.Sprint(err) != fmt.Sprint(want) || !reflect.DeepEqual(got, of):

@@ -6,11 +6,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// A splice is a stretch [from, to) of another log in the place of the stretch at..end of this one, which may be empty.
+// A splice is a stretch [from, to) of another log in the place of the stretch at..end of this one,
+// which may be empty.
 type splice struct{ at, end, from, to int }
 
 // splices are all that there are between two logs of that size.
@@ -27,9 +30,10 @@ func splices(size int) (list []splice) {
 	return list
 }
 
-// TestForeignEntries puts entries of another log of the same origin and kernel key, whose genesis has another nonce, in the place of each
-// stretch and between any two: one entry (X09) or more, those of the same places and others. First nothing else is changed, then what manifest
-// and checkpoint say of the entries is made right and signed anew.
+// TestForeignEntries puts entries of another log of the same origin and kernel key, whose genesis
+// has another nonce, in the place of each stretch and between any two: one entry (X09) or more,
+// those of the same places and others. First nothing else is changed, then what manifest and
+// checkpoint say of the entries is made right and signed anew.
 func TestForeignEntries(t *testing.T) {
 	race.Alone(t)
 	p := newProperty(t, "X09")
@@ -43,9 +47,7 @@ func TestForeignEntries(t *testing.T) {
 	p.each(len(all), 200, func(i int) []byte {
 		x := all[i]
 		m, other := TakeApart(t, p.pack), TakeApart(t, whole)
-		if bytes.Equal(m.Nodes[i%size].Line, other.Nodes[i%size].Line) {
-			t.Fatal("the logs are one")
-		}
+		require.False(t, bytes.Equal(m.Nodes[i%size].Line, other.Nodes[i%size].Line), "the logs are one")
 		m.Nodes = slices.Concat(m.Nodes[:x.at], other.Nodes[x.from:x.to], m.Nodes[x.end:])
 		for _, n := range m.Nodes {
 			n.frozen = true
@@ -54,11 +56,14 @@ func TestForeignEntries(t *testing.T) {
 		ms[EntriesAt].Body = entriesOf(m)
 		p.refuse(i, TarOf(ms))
 		if x.from == 0 && len(m.Nodes) == x.to {
-			return nil // the beginning of the other log, and nothing of this one: with a manifest of its own it is a valid pack
+			// the beginning of the other log, and nothing of this one: with a manifest of its own
+			// it is a valid pack
+			return nil
 		}
 		signed++
 		maps.Copy(m.Blobs, other.Blobs)
-		maps.DeleteFunc(m.Blobs, func(name string, _ []byte) bool { return !bytes.Contains(entriesText(m), []byte(name)) })
+		maps.DeleteFunc(m.Blobs,
+			func(name string, _ []byte) bool { return !bytes.Contains(entriesText(m), []byte(name)) })
 		return m.Build()
 	})
 	p.atLeast(380)

@@ -12,6 +12,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/stretchr/testify/require"
 )
 
 // A shelf is a store of whatever bytes, under whatever names.
@@ -76,9 +77,7 @@ func (s *Shelf) Fill(t testing.TB, to proofgraph.Store) proofgraph.Store {
 	for _, x := range s.Blobs {
 		b.Blobs = append(b.Blobs, x)
 	}
-	if err := to.Append(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, to.Append(t.Context(), b))
 	return to
 }
 

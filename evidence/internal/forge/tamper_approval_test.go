@@ -1,6 +1,8 @@
 package forge
 
 import (
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
 )
@@ -10,13 +12,9 @@ func (m *Model) request() contracts.ApprovalRequest {
 	m.Helper()
 	e := parseObject(m, m.Blobs[m.The("e1").D()["inputsHash"].(string)])["envelopes"].(Object)["approvals"].([]any)[0]
 	sealed, err := new(contracts.Reader).Open(canonical(e))
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	a, err := sealed.Approval()
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	return a.Request
 }
 
@@ -43,7 +41,8 @@ func approver(m *Model, seed byte) {
 	})
 }
 
-// writing appends another ALLOW of fs.write, on the same request as e1, by an answer given so much later. Nothing says that it is used.
+// writing appends another ALLOW of fs.write, on the same request as e1, by an answer given so much
+// later. Nothing says that it is used.
 func writing(m *Model, later contracts.Time) {
 	q := m.request()
 	c := m.copy(m.The("e1"))
@@ -91,24 +90,38 @@ var approvalRows = []tampering{
 	}, want: evidence.ErrReplay},
 	{id: "own", name: "approved by the kernel", cut: func(m *Model) { approver(m, SeedK1) }, want: evidence.ErrReplay},
 	{id: "own", name: "approved by nobody known", cut: func(m *Model) { approver(m, SeedX) }, want: evidence.ErrReplay},
-	{id: "own", name: "approved for another session", cut: asked(func(q *contracts.ApprovalRequest) { q.Session = "s2" }), want: evidence.ErrReplay},
-	{id: "own", name: "approved for another caller", cut: asked(func(q *contracts.ApprovalRequest) { q.Caller = Reader }), want: evidence.ErrReplay},
-	{id: "own", name: "approved for other arguments", cut: asked(func(q *contracts.ApprovalRequest) { q.ArgsHash[0]++ }), want: evidence.ErrReplay},
-	{id: "own", name: "approved for another policy", cut: asked(func(q *contracts.ApprovalRequest) { q.PolicyHash[0]++ }), want: evidence.ErrReplay},
-	{id: "own", name: "approved for another tool", cut: asked(func(q *contracts.ApprovalRequest) { q.Tool = "fs.read" }), want: evidence.ErrReplay},
-	{id: "own", name: "approved for another declaration", cut: asked(func(q *contracts.ApprovalRequest) { q.SchemaHash[0]++ }), want: evidence.ErrReplay},
-	{id: "own", name: "approved for longer than may be", cut: asked(func(q *contracts.ApprovalRequest) { q.Expires++ }), want: evidence.ErrReplay},
-	{id: "own", name: "approved for later", cut: asked(func(q *contracts.ApprovalRequest) { q.NotBefore += 60_000; q.Expires += 60_000 }), want: evidence.ErrReplay},
-	{id: "own", name: "approved before", cut: asked(func(q *contracts.ApprovalRequest) { q.NotBefore -= 900_000; q.Expires -= 900_000 }), want: evidence.ErrReplay},
-	{id: "own", name: "approved by one where two must", cut: asked(func(q *contracts.ApprovalRequest) { q.Quorum = 2 }), want: evidence.ErrReplay},
-	{id: "own", name: "approved in another role", cut: asked(func(q *contracts.ApprovalRequest) { q.Roles = []string{"owner"} }), want: evidence.ErrReplay},
+	{id: "own", name: "approved for another session",
+		cut: asked(func(q *contracts.ApprovalRequest) { q.Session = "s2" }), want: evidence.ErrReplay},
+	{id: "own", name: "approved for another caller",
+		cut: asked(func(q *contracts.ApprovalRequest) { q.Caller = Reader }), want: evidence.ErrReplay},
+	{id: "own", name: "approved for other arguments",
+		cut: asked(func(q *contracts.ApprovalRequest) { q.ArgsHash[0]++ }), want: evidence.ErrReplay},
+	{id: "own", name: "approved for another policy",
+		cut: asked(func(q *contracts.ApprovalRequest) { q.PolicyHash[0]++ }), want: evidence.ErrReplay},
+	{id: "own", name: "approved for another tool",
+		cut: asked(func(q *contracts.ApprovalRequest) { q.Tool = "fs.read" }), want: evidence.ErrReplay},
+	{id: "own", name: "approved for another declaration",
+		cut: asked(func(q *contracts.ApprovalRequest) { q.SchemaHash[0]++ }), want: evidence.ErrReplay},
+	{id: "own", name: "approved for longer than may be", cut: asked(func(q *contracts.ApprovalRequest) { q.Expires++ }),
+		want: evidence.ErrReplay},
+	{id: "own", name: "approved for later",
+		cut:  asked(func(q *contracts.ApprovalRequest) { q.NotBefore += 60_000; q.Expires += 60_000 }),
+		want: evidence.ErrReplay},
+	{id: "own", name: "approved before",
+		cut:  asked(func(q *contracts.ApprovalRequest) { q.NotBefore -= 900_000; q.Expires -= 900_000 }),
+		want: evidence.ErrReplay},
+	{id: "own", name: "approved by one where two must", cut: asked(func(q *contracts.ApprovalRequest) { q.Quorum = 2 }),
+		want: evidence.ErrReplay},
+	{id: "own", name: "approved in another role",
+		cut: asked(func(q *contracts.ApprovalRequest) { q.Roles = []string{"owner"} }), want: evidence.ErrReplay},
 	{id: "own", name: "refused", cut: func(m *Model) {
 		q := m.request()
 		e, err := contracts.Approval{Request: q, Time: q.NotBefore, Verdict: contracts.Deny}.Sign(Key(m, SeedA))
 		m.must(err)
 		approvedBy(m, m.The("e1"), parseObject(m, e))
 	}, want: evidence.ErrReplay},
-	{id: "own", name: "an approval that is not counted", cut: func(m *Model) { delete(m.The("e1").D(), "approvals") }, want: evidence.ErrReplay},
+	{id: "own", name: "an approval that is not counted", cut: func(m *Model) { delete(m.The("e1").D(), "approvals") },
+		want: evidence.ErrReplay},
 	{id: "own", name: "no approval", cut: func(m *Model) {
 		e1 := m.The("e1")
 		delete(e1.D(), "approvals")
@@ -118,8 +131,10 @@ var approvalRows = []tampering{
 		})
 	}, want: evidence.ErrReplay},
 	{id: "own", name: "another request is pending", cut: setD("h", "pending", ones64), want: evidence.ErrReplay},
-	{id: "own", name: "what is used is not said", cut: said(func(*Model, []any) []any { return []any{} }), want: evidence.ErrReplay},
-	{id: "own", name: "what is used was not presented", cut: said(func(_ *Model, was []any) []any { return append([]any{zeros64}, was...) }), want: evidence.ErrReplay},
+	{id: "own", name: "what is used is not said", cut: said(func(*Model, []any) []any { return []any{} }),
+		want: evidence.ErrReplay},
+	{id: "own", name: "what is used was not presented",
+		cut: said(func(_ *Model, was []any) []any { return append([]any{zeros64}, was...) }), want: evidence.ErrReplay},
 	{id: "own", name: "nobody asked what is used", cut: func(m *Model) {
 		m.inputs(m.The("eu"), func(in Object) { delete(in["state"].(Object), "used") })
 	}, want: evidence.ErrReplay},
@@ -127,7 +142,8 @@ var approvalRows = []tampering{
 		e1 := m.The("e1")
 		m.inputs(e1, func(in Object) { in["state"].(Object)["used"] = e1.D()["approvals"] })
 	}, want: evidence.ErrReplay},
-	{id: "own", name: "another engine's approval, used twice", cut: func(m *Model) { otherEngine(m); writing(m, 1) }, want: evidence.ErrReplay},
+	{id: "own", name: "another engine's approval, used twice", cut: func(m *Model) { otherEngine(m); writing(m, 1) },
+		want: evidence.ErrReplay},
 	{id: "own", name: "another engine's approval, for another session", cut: func(m *Model) {
 		q := m.request()
 		q.Session = "s2"
@@ -138,6 +154,9 @@ var approvalRows = []tampering{
 		})
 		otherEngine(m)
 	}, want: evidence.ErrReplay},
-	{id: "own", name: "another engine's used approval, not said", cut: both(said(func(*Model, []any) []any { return []any{} }), otherEngine), want: evidence.ErrReplay},
-	{id: "own", name: "another engine's used approval, not presented", cut: both(said(func(_ *Model, was []any) []any { return append([]any{zeros64}, was...) }), otherEngine), want: evidence.ErrReplay},
+	{id: "own", name: "another engine's used approval, not said",
+		cut: both(said(func(*Model, []any) []any { return []any{} }), otherEngine), want: evidence.ErrReplay},
+	{id: "own", name: "another engine's used approval, not presented",
+		cut:  both(said(func(_ *Model, was []any) []any { return append([]any{zeros64}, was...) }), otherEngine),
+		want: evidence.ErrReplay},
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
 )
@@ -30,9 +32,7 @@ func payload(name string, change func(b []byte) []byte) func(*Model) {
 	return func(m *Model) {
 		m.The(name).Payload = func(b []byte) []byte {
 			c := change(bytes.Clone(b))
-			if bytes.Equal(b, c) {
-				m.Fatal("the payload has nothing to change")
-			}
+			require.False(m, bytes.Equal(b, c), "the payload has nothing to change")
 			return c
 		}
 	}
@@ -44,14 +44,20 @@ func replace(from, to string) func([]byte) []byte {
 
 // the bytes of entries.
 var byteRows = []tampering{
-	{id: "E01", name: "space", cut: sealed("a2", func(_ *Model, e []byte) []byte { return replace(":", ": ")(e) }), want: evidence.ErrEncoding},
+	{id: "E01", name: "space", cut: sealed("a2", func(_ *Model, e []byte) []byte { return replace(":", ": ")(e) }),
+		want: evidence.ErrEncoding},
 	{id: "E01", name: "order", cut: sealed("a2", func(_ *Model, e []byte) []byte {
 		i := bytes.Index(e, []byte(`,"signatures"`))
 		return slices.Concat([]byte("{"), e[i+1:len(e)-1], []byte(","), e[1:i], []byte("}"))
 	}), want: evidence.ErrEncoding},
-	{id: "E02", cut: func(m *Model) { reseal(m, m.The("a2"), func(env Object) { env["note"] = "x" }) }, want: evidence.ErrEnvelope},
-	{id: "E03", name: "payload twice", cut: sealed("a2", func(_ *Model, e []byte) []byte { return replace("{", `{"payload":"e30=",`)(e) }), want: evidence.ErrEncoding},
-	{id: "E03", name: "verdict twice", cut: payload("a1", replace(`"verdict":"ALLOW"`, `"verdict":"DENY","verdict":"ALLOW"`)), want: evidence.ErrEncoding},
+	{id: "E02", cut: func(m *Model) { reseal(m, m.The("a2"), func(env Object) { env["note"] = "x" }) },
+		want: evidence.ErrEnvelope},
+	{id: "E03", name: "payload twice",
+		cut:  sealed("a2", func(_ *Model, e []byte) []byte { return replace("{", `{"payload":"e30=",`)(e) }),
+		want: evidence.ErrEncoding},
+	{id: "E03", name: "verdict twice",
+		cut:  payload("a1", replace(`"verdict":"ALLOW"`, `"verdict":"DENY","verdict":"ALLOW"`)),
+		want: evidence.ErrEncoding},
 	{id: "E04", cut: func(m *Model) {
 		n := m.The("e1")
 		reseal(m, n, func(env Object) {
@@ -59,7 +65,8 @@ var byteRows = []tampering{
 			env["signatures"] = append(env["signatures"].([]any), sigOf(other))
 		})
 	}, want: evidence.ErrEnvelope},
-	{id: "E05", cut: func(m *Model) { reseal(m, m.The("a2"), func(env Object) { env["signatures"] = []any{} }) }, want: evidence.ErrEnvelope},
+	{id: "E05", cut: func(m *Model) { reseal(m, m.The("a2"), func(env Object) { env["signatures"] = []any{} }) },
+		want: evidence.ErrEnvelope},
 	{id: "E06", cut: func(m *Model) {
 		n := m.The("a2")
 		n.message = func(pae []byte) []byte {
@@ -73,9 +80,7 @@ var byteRows = []tampering{
 	{id: "E08", cut: func(m *Model) {
 		reseal(m, m.The("e1"), func(env Object) {
 			s := env["payload"].(string)
-			if !strings.ContainsAny(s, "+/") {
-				m.Fatal("the payload has neither + nor /")
-			}
+			require.True(m, strings.ContainsAny(s, "+/"), "the payload has neither + nor /")
 			env["payload"] = strings.NewReplacer("+", "-", "/", "_").Replace(s)
 		})
 	}, want: evidence.ErrEncoding},
@@ -91,7 +96,9 @@ var byteRows = []tampering{
 			sigOf(env)["sig"] = s
 		})
 	}, want: evidence.ErrEncoding},
-	{id: "E10", cut: sealed("a2", func(_ *Model, e []byte) []byte { return slices.Concat(e[:100], []byte(`\n`), e[100:]) }), want: evidence.ErrEncoding},
+	{id: "E10",
+		cut:  sealed("a2", func(_ *Model, e []byte) []byte { return slices.Concat(e[:100], []byte(`\n`), e[100:]) }),
+		want: evidence.ErrEncoding},
 	{id: "E11", cut: func(m *Model) {
 		reseal(m, m.The("o"), func(env Object) {
 			sig := base64Of(m, sigOf(env)["sig"])
@@ -120,23 +127,35 @@ var byteRows = []tampering{
 		n := m.The("e1") // signed by K1
 		n.linked = func(st Object) { st["predicate"].(Object)["key"] = keyHex(m, seedK2) }
 	}, want: evidence.ErrKey},
-	{id: "E15", name: "_type", cut: statement("a2", func(st Object) { st["_type"] = "https://in-toto.io/Statement/v0.1" }), want: evidence.ErrEnvelope},
-	{id: "E15", name: "predicateType", cut: statement("a2", func(st Object) { st["predicateType"] = "https://github.com/helmkernel/helm/receipt/v2" }), want: evidence.ErrEnvelope},
-	{id: "E16", cut: statement("a2", func(st Object) { st["predicateType"] = "https://github.com/helmkernel/helm/decision/v1" }), want: evidence.ErrRecord},
+	{id: "E15", name: "_type",
+		cut:  statement("a2", func(st Object) { st["_type"] = "https://in-toto.io/Statement/v0.1" }),
+		want: evidence.ErrEnvelope},
+	{id: "E15", name: "predicateType",
+		cut: statement("a2",
+			func(st Object) { st["predicateType"] = "https://github.com/helmkernel/helm/receipt/v2" }),
+		want: evidence.ErrEnvelope},
+	{id: "E16",
+		cut: statement("a2",
+			func(st Object) { st["predicateType"] = "https://github.com/helmkernel/helm/decision/v1" }),
+		want: evidence.ErrRecord},
 	{id: "E17", cut: statement("a1", func(st Object) { setSubject(st, "fs.read", ones64) }), want: evidence.ErrRecord},
 	{id: "E18", cut: statement("a1", func(st Object) {
 		st["subject"] = append(st["subject"].([]any), Object{"digest": Object{"sha256": ones64}, "name": "x"})
 	}), want: evidence.ErrEnvelope},
-	{id: "E19", name: "digits", cut: retime("a1", func(s string) string { return s[:22] + "Z" }), want: evidence.ErrRecord},
-	{id: "E19", name: "offset", cut: retime("a1", func(s string) string { return s[:23] + "+00:00" }), want: evidence.ErrRecord},
-	{id: "E19", name: "hour 24", cut: retime("a1", func(s string) string { return s[:11] + "24" + s[13:] }), want: evidence.ErrRecord},
+	{id: "E19", name: "digits", cut: retime("a1", func(s string) string { return s[:22] + "Z" }),
+		want: evidence.ErrRecord},
+	{id: "E19", name: "offset", cut: retime("a1", func(s string) string { return s[:23] + "+00:00" }),
+		want: evidence.ErrRecord},
+	{id: "E19", name: "hour 24", cut: retime("a1", func(s string) string { return s[:11] + "24" + s[13:] }),
+		want: evidence.ErrRecord},
 	{id: "E20", cut: left("a1", func(p Object) {
 		d := p["decision"].(Object)
 		d["Verdict"], d["verdict"] = "ALLOW", "DENY"
 	}), want: evidence.ErrRecord},
 	{id: "E21", name: "1.0", cut: payload("a2", replace(`"seq":1`, `"seq":1.0`)), want: evidence.ErrEncoding},
 	{id: "E21", name: "1e0", cut: payload("a2", replace(`"seq":1`, `"seq":1e0`)), want: evidence.ErrEncoding},
-	{id: "E21", name: "escape", cut: payload("a2", replace(`"tool":"fs.`, `"tool":"\u0066s.`)), want: evidence.ErrEncoding},
+	{id: "E21", name: "escape", cut: payload("a2", replace(`"tool":"fs.`, `"tool":"\u0066s.`)),
+		want: evidence.ErrEncoding},
 	{id: "E22", name: "-1", cut: setD("a1", "charges", charge(0, -1, 3)), want: evidence.ErrRecord},
 	{id: "E22", name: "0.5", cut: setD("a1", "charges", charge(0, 0.5, 3)), want: evidence.ErrRecord},
 	{id: "E22", name: "2^53", cut: setD("a1", "charges", charge(0, 1<<53, 1<<53)), want: evidence.ErrRecord},
@@ -145,8 +164,10 @@ var byteRows = []tampering{
 		c[0].(Object)["window"] = "day"
 		m.The("a1").D()["charges"] = c
 	}, want: evidence.ErrRecord},
-	{id: "E23", name: "surrogate", cut: payload("a1", replace(`"id":"ada"`, `"id":"\ud800"`)), want: evidence.ErrEncoding},
-	{id: "E23", name: "C0 AF", cut: payload("a1", replace(`"id":"ada"`, "\"id\":\"\xc0\xaf\"")), want: evidence.ErrEncoding},
+	{id: "E23", name: "surrogate", cut: payload("a1", replace(`"id":"ada"`, `"id":"\ud800"`)),
+		want: evidence.ErrEncoding},
+	{id: "E23", name: "C0 AF", cut: payload("a1", replace(`"id":"ada"`, "\"id\":\"\xc0\xaf\"")),
+		want: evidence.ErrEncoding},
 	{id: "E24", name: "null", cut: setD("d1", "rule", nil), want: evidence.ErrRecord},
 	{id: "E24", name: "empty", cut: setD("d1", "delegation", ""), want: evidence.ErrRecord},
 	{id: "E24", name: "no approvals", cut: setD("d1", "approvals", []any{}), want: evidence.ErrRecord},
@@ -156,8 +177,11 @@ var byteRows = []tampering{
 			return replace(`"id":"ada"`, `"id":"`+strings.Repeat("a", 3+16385-len(b))+`"`)(b)
 		}
 	}, want: evidence.ErrEncoding},
-	{id: "E26", name: "line feed", cut: payload("a1", func(b []byte) []byte { return append(b, '\n') }), want: evidence.ErrEncoding},
-	{id: "E26", name: "byte order mark", cut: payload("a1", func(b []byte) []byte { return append([]byte("\xef\xbb\xbf"), b...) }), want: evidence.ErrEncoding},
+	{id: "E26", name: "line feed", cut: payload("a1", func(b []byte) []byte { return append(b, '\n') }),
+		want: evidence.ErrEncoding},
+	{id: "E26", name: "byte order mark",
+		cut:  payload("a1", func(b []byte) []byte { return append([]byte("\xef\xbb\xbf"), b...) }),
+		want: evidence.ErrEncoding},
 }
 
 // retime writes an entry's time otherwise, there, in expires and in the inputs.

@@ -116,11 +116,17 @@ var chainRows = []tampering{
 		m.inputs(d1, func(in Object) { in["time"] = (at - 1).String() })
 	}, want: evidence.ErrChain},
 	{id: "C10", name: "parent", cut: left("b1", func(p Object) { p["lamport"] = 1 }), want: evidence.ErrGraph},
-	{id: "C10", name: "up", cut: left("d1", func(p Object) { p["lamport"] = p["lamport"].(int) + 1 }), want: evidence.ErrGraph},
-	{id: "C11", name: "order", cut: parents(func(_ *Model, l []any, _ Object) []any { slices.Reverse(l); return l }), want: evidence.ErrRecord},
-	{id: "C11", name: "twice", cut: parents(func(_ *Model, l []any, _ Object) []any { return append(l, l[len(l)-1]) }), want: evidence.ErrRecord},
-	{id: "C11", name: "prev", cut: parents(func(_ *Model, l []any, p Object) []any { return sortedStrings(append(l, p["prev"])) }), want: evidence.ErrRecord},
-	{id: "C12", name: "nobody", cut: left("b1", func(p Object) { p["parents"] = []any{ones64} }), want: evidence.ErrGraph},
+	{id: "C10", name: "up", cut: left("d1", func(p Object) { p["lamport"] = p["lamport"].(int) + 1 }),
+		want: evidence.ErrGraph},
+	{id: "C11", name: "order", cut: parents(func(_ *Model, l []any, _ Object) []any { slices.Reverse(l); return l }),
+		want: evidence.ErrRecord},
+	{id: "C11", name: "twice", cut: parents(func(_ *Model, l []any, _ Object) []any { return append(l, l[len(l)-1]) }),
+		want: evidence.ErrRecord},
+	{id: "C11", name: "prev",
+		cut:  parents(func(_ *Model, l []any, p Object) []any { return sortedStrings(append(l, p["prev"])) }),
+		want: evidence.ErrRecord},
+	{id: "C12", name: "nobody", cut: left("b1", func(p Object) { p["parents"] = []any{ones64} }),
+		want: evidence.ErrGraph},
 	{id: "C12", name: "later", cut: func(m *Model) {
 		d1 := m.The("d1") // of main, which b1 does not depend on
 		i, j := m.index(d1), m.index(m.The("b1"))
@@ -131,8 +137,10 @@ var chainRows = []tampering{
 		b1.linked = func(st Object) { st["predicate"].(Object)["parents"] = []any{d1.hash} }
 		m.Nodes[i], m.Nodes[j] = m.Nodes[j], m.Nodes[i]
 	}, want: evidence.ErrGraph},
-	{id: "C13", name: "31 digits", cut: left("g", func(p Object) { p["nonce"] = p["nonce"].(string)[1:] }), want: evidence.ErrRecord},
-	{id: "C13", name: "upper case", cut: left("g", func(p Object) { p["nonce"] = "A" + p["nonce"].(string)[1:] }), want: evidence.ErrRecord},
+	{id: "C13", name: "31 digits", cut: left("g", func(p Object) { p["nonce"] = p["nonce"].(string)[1:] }),
+		want: evidence.ErrRecord},
+	{id: "C13", name: "upper case", cut: left("g", func(p Object) { p["nonce"] = "A" + p["nonce"].(string)[1:] }),
+		want: evidence.ErrRecord},
 	{id: "C13", name: "version", cut: left("g", func(p Object) { p["version"] = 2 }), want: evidence.ErrRecord},
 	{id: "C14", cut: func(m *Model) { m.The("m1").parents = nil }, want: evidence.ErrRecord},
 	{id: "C15", cut: func(m *Model) {
@@ -161,7 +169,8 @@ var chainRows = []tampering{
 		c.by = seedK2
 		m.push(c)
 	}, want: evidence.ErrChain},
-	{id: "C17", name: "count", cut: left("x", func(p Object) { p["count"] = p["count"].(int) - 1 }), want: evidence.ErrRecord},
+	{id: "C17", name: "count", cut: left("x", func(p Object) { p["count"] = p["count"].(int) - 1 }),
+		want: evidence.ErrRecord},
 	{id: "C17", name: "last", cut: func(m *Model) {
 		m.The("x").linked = func(st Object) {
 			p := st["predicate"].(Object)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/helmkernel/helm/crypto"
@@ -16,9 +17,7 @@ func remark(change func(m *Model, text string) string) func(*Model) {
 	return func(m *Model) {
 		m.note = func(text string) []byte {
 			c := change(m, text)
-			if c == text {
-				m.Fatal("the checkpoint has nothing to change")
-			}
+			require.NotEqual(m, text, c, "the checkpoint has nothing to change")
 			return signNote(m, c, Origin, m.logBy)
 		}
 	}
@@ -67,11 +66,11 @@ var checkpointRows = []tampering{
 		}
 		return merkle(l)
 	}), want: evidence.ErrMerkle},
-	{id: "M04", name: "interior", cut: wrongTree(func(m *Model) [32]byte { return badMerkle(leavesOf(m, len(m.Nodes)), nil) }), want: evidence.ErrMerkle},
+	{id: "M04", name: "interior",
+		cut:  wrongTree(func(m *Model) [32]byte { return badMerkle(leavesOf(m, len(m.Nodes)), nil) }),
+		want: evidence.ErrMerkle},
 	{id: "M04", name: "paired with itself", cut: wrongTree(func(m *Model) [32]byte {
-		if len(m.Nodes)%2 == 0 {
-			m.Fatal("the log has no odd width")
-		}
+		require.NotEqual(m, 0, len(m.Nodes)%2, "the log has no odd width")
 		return pairedMerkle(leavesOf(m, len(m.Nodes)))
 	}), want: evidence.ErrMerkle},
 	{id: "M05", cut: marked(func(m *Model, text string) []byte {
@@ -94,8 +93,10 @@ var checkpointRows = []tampering{
 		sig := signWith(m, SeedL, []byte(strings.TrimSuffix(text, "\n")))
 		return []byte(text + "\n" + noteLine(m, sig, SeedL))
 	}), want: evidence.ErrCheckpoint},
-	{id: "M12", cut: marked(func(m *Model, text string) []byte { return []byte(text + "\n" + stranger(m, text)) }), then: evidence.Report{Level: evidence.Intact, History: evidence.Fresh, Signer: evidence.Trusted}},
-	{id: "M13", cut: marked(func(m *Model, text string) []byte { return signNote(m, text, Origin, seedK2) }), then: evidence.Report{Level: evidence.Intact, History: evidence.Fresh, Signer: evidence.Trusted}},
+	{id: "M12", cut: marked(func(m *Model, text string) []byte { return []byte(text + "\n" + stranger(m, text)) }),
+		then: evidence.Report{Level: evidence.Intact, History: evidence.Fresh, Signer: evidence.Trusted}},
+	{id: "M13", cut: marked(func(m *Model, text string) []byte { return signNote(m, text, Origin, seedK2) }),
+		then: evidence.Report{Level: evidence.Intact, History: evidence.Fresh, Signer: evidence.Trusted}},
 	{id: "M14", cut: marked(func(m *Model, text string) []byte {
 		return []byte(text + "\n" + noteLine(m, signWith(m, seedK2, []byte(text)), SeedL))
 	}), want: evidence.ErrCheckpoint},

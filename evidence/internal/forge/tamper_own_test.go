@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
@@ -85,7 +88,8 @@ func state(change func(s Object)) func(*Model) {
 	return func(m *Model) { m.inputs(m.The("n1"), func(in Object) { change(in["state"].(Object)) }) }
 }
 
-// otherEngine has the policies of the log be those of another version of the engine, whose verdicts are not made again.
+// otherEngine has the policies of the log be those of another version of the engine, whose verdicts
+// are not made again.
 func otherEngine(m *Model) {
 	repolicy("", func(p Object) { p["engine"] = Object{"rules": 99, "threat": 7} })(m)
 }
@@ -98,7 +102,8 @@ func pastOf(change func(m *Model, s Object)) func(*Model) {
 		m.inputs(m.The("n1"), func(in Object) {
 			s := in["state"].(Object)
 			s["calls"] = []any{Object{"count": 4, "of": "fs.read"}, Object{"count": 4}}
-			s["receipts"] = []any{Object{"entry": a2.hash, "time": a2.Text("time"), "tool": "fs.read"}, Object{"tool": "fs.stat"}}
+			s["receipts"] = []any{Object{"entry": a2.hash, "time": a2.Text("time"), "tool": "fs.read"},
+				Object{"tool": "fs.stat"}}
 			change(m, s)
 		})
 	}
@@ -108,57 +113,80 @@ func pastOf(change func(m *Model, s Object)) func(*Model) {
 func valued(tool, entry string) func(m *Model, s Object) {
 	return func(m *Model, s Object) {
 		n := m.The(entry)
-		s["receipts"] = []any{Object{"entry": n.hash, "same": Object{"/path": "/srv/a"}, "time": n.Text("time"), "tool": tool}}
+		s["receipts"] = []any{Object{"entry": n.hash, "same": Object{"/path": "/srv/a"}, "time": n.Text("time"),
+			"tool": tool}}
 	}
 }
 
-// ownRows are not in the catalogue: what this version refuses by name, and what REPLAY compares beside the verdict.
+// ownRows are not in the catalogue: what this version refuses by name, and what REPLAY compares
+// beside the verdict.
 var ownRows = []tampering{
 	{id: "own", name: "gap", cut: func(m *Model) {
-		m.The("d1").sealed = func([]byte) []byte { return []byte(`{"gap":{"from":4,"nodes":["` + ones64 + `"],"to":5}}`) }
+		m.The("d1").sealed = func([]byte) []byte {
+			return []byte(`{"gap":{"from":4,"nodes":["` + ones64 + `"],"to":5}}`)
+		}
 	}, want: evidence.ErrGap},
 	{id: "own", name: "condense", cut: becomes("condense", "condense", func(p Object) any { return p["root"] },
 		Object{"carry": ones64, "from": 1, "kept": "high", "root": ones64, "to": 2}), want: evidence.ErrRecord},
-	{id: "own", name: "message", cut: both(becomes("message", "message", func(Object) any { return ones64 }, Object{"textHash": ones64}),
-		func(m *Model) { m.The("p2").P()["session"] = "main"; m.relink() }), want: evidence.ErrRecord},
+	{id: "own", name: "message",
+		cut: both(becomes("message", "message", func(Object) any { return ones64 }, Object{"textHash": ones64}),
+			func(m *Model) { m.The("p2").P()["session"] = "main"; m.relink() }), want: evidence.ErrRecord},
 	{id: "own", name: "charge", cut: setD("a1", "charges", charge(0, 1, 3)), want: evidence.ErrBudget},
-	{id: "own", name: "settlement", cut: setP("a2", "settled", []any{Object{"amount": 1, "budget": "P1:files:reads"}}), want: evidence.ErrBudget},
-	{id: "own", name: "facts", cut: func(m *Model) { m.The("a2").P()["factsHash"] = m.blob([]byte(`{"n":[1]}`)) }, want: evidence.ErrReplay},
-	{id: "own", name: "facts that are none", cut: func(m *Model) { m.The("a2").P()["factsHash"] = m.blob([]byte(`[1]`)) }, want: evidence.ErrBlob},
+	{id: "own", name: "settlement", cut: setP("a2", "settled", []any{Object{"amount": 1, "budget": "P1:files:reads"}}),
+		want: evidence.ErrBudget},
+	{id: "own", name: "facts", cut: func(m *Model) { m.The("a2").P()["factsHash"] = m.blob([]byte(`{"n":[1]}`)) },
+		want: evidence.ErrReplay},
+	{id: "own", name: "facts that are none",
+		cut: func(m *Model) { m.The("a2").P()["factsHash"] = m.blob([]byte(`[1]`)) }, want: evidence.ErrBlob},
 	{id: "own", name: "balances", cut: state(func(s Object) {
 		s["budgets"] = []any{Object{"budget": "P1:files:reads", "spent": 0, "window": "total"}}
 	}), want: evidence.ErrReplay},
 	{id: "own", name: "tainted", cut: state(func(s Object) { s["tainted"] = false }), want: evidence.ErrReplay},
 	{id: "own", name: "labels", cut: state(func(s Object) { s["labels"] = []any{} }), want: evidence.ErrReplay},
 	{id: "own", name: "used", cut: state(func(s Object) { s["used"] = []any{} }), want: evidence.ErrReplay},
-	{id: "own", name: "calls that nobody asked for", cut: state(func(s Object) { s["calls"] = []any{Object{"count": 4}} }), want: evidence.ErrReplay},
-	{id: "own", name: "a receipt that nobody asked for", cut: state(func(s Object) { s["receipts"] = []any{Object{"tool": "fs.write"}} }), want: evidence.ErrReplay},
+	{id: "own", name: "calls that nobody asked for",
+		cut: state(func(s Object) { s["calls"] = []any{Object{"count": 4}} }), want: evidence.ErrReplay},
+	{id: "own", name: "a receipt that nobody asked for",
+		cut: state(func(s Object) { s["receipts"] = []any{Object{"tool": "fs.write"}} }), want: evidence.ErrReplay},
 	{id: "own", name: "sources", cut: state(func(s Object) {
 		s["from"] = []any{Object{"count": 0, "found": []any{}, "source": "user", "state": zeros64}}
 	}), want: evidence.ErrReplay},
-	{id: "own", name: "facts of a receipt", cut: both(otherEngine, pastOf(func(m *Model, s Object) { s["receipts"].([]any)[0].(Object)["facts"] = Object{"n": []any{1}} })), want: evidence.ErrReplay},
-	{id: "own", name: "another engine's calls", cut: both(otherEngine, pastOf(func(_ *Model, s Object) { s["calls"].([]any)[1].(Object)["count"] = 5 })), want: evidence.ErrReplay},
-	{id: "own", name: "another engine's calls of a tool", cut: both(otherEngine, pastOf(func(_ *Model, s Object) { s["calls"].([]any)[0].(Object)["count"] = 3 })), want: evidence.ErrReplay},
+	{id: "own", name: "facts of a receipt", cut: both(otherEngine,
+		pastOf(func(m *Model, s Object) { s["receipts"].([]any)[0].(Object)["facts"] = Object{"n": []any{1}} })),
+		want: evidence.ErrReplay},
+	{id: "own", name: "another engine's calls", cut: both(otherEngine,
+		pastOf(func(_ *Model, s Object) { s["calls"].([]any)[1].(Object)["count"] = 5 })), want: evidence.ErrReplay},
+	{id: "own", name: "another engine's calls of a tool", cut: both(otherEngine,
+		pastOf(func(_ *Model, s Object) { s["calls"].([]any)[0].(Object)["count"] = 3 })), want: evidence.ErrReplay},
 	{id: "own", name: "another engine's receipt, passed over", cut: both(otherEngine, pastOf(func(_ *Model, s Object) {
 		s["receipts"] = []any{Object{"tool": "fs.read"}, Object{"tool": "fs.stat"}}
 	})), want: evidence.ErrReplay},
-	{id: "own", name: "another engine's receipt, of another time", cut: both(otherEngine, pastOf(func(m *Model, s Object) {
-		s["receipts"].([]any)[0].(Object)["time"] = m.The("a1").Text("time")
-	})), want: evidence.ErrReplay},
-	{id: "own", name: "another engine's receipt, which is none", cut: both(otherEngine, pastOf(func(m *Model, s Object) {
-		s["receipts"].([]any)[0].(Object)["entry"] = m.The("a1").hash
-	})), want: evidence.ErrReplay},
-	{id: "own", name: "another engine's receipt, of another session", cut: both(otherEngine, pastOf(func(m *Model, s Object) {
-		s["receipts"].([]any)[0].(Object)["entry"], s["receipts"].([]any)[0].(Object)["time"] = m.The("b2").hash, m.The("b2").Text("time")
-	})), want: evidence.ErrReplay},
-	{id: "own", name: "another engine's receipt with values, of another tool", cut: both(otherEngine, pastOf(valued("fs.list", "a2"))), want: evidence.ErrReplay},
-	{id: "own", name: "another engine's receipt with values, which failed", cut: both(otherEngine, pastOf(valued("fs.read", "f2"))), want: evidence.ErrReplay},
-	{id: "own", name: "another engine's receipt with values, which is a decision", cut: both(otherEngine, pastOf(valued("fs.read", "a1"))), want: evidence.ErrReplay},
-	{id: "own", name: "another engine's receipt with values, of another session", cut: both(otherEngine, pastOf(valued("fs.read", "b2"))), want: evidence.ErrReplay},
-	{id: "own", name: "another engine's receipt with values, of no entry", cut: both(otherEngine, pastOf(func(m *Model, s Object) {
-		valued("fs.read", "a2")(m, s)
-		s["receipts"].([]any)[0].(Object)["entry"] = ones64
-	})), want: evidence.ErrReplay},
+	{id: "own", name: "another engine's receipt, of another time",
+		cut: both(otherEngine, pastOf(func(m *Model, s Object) {
+			s["receipts"].([]any)[0].(Object)["time"] = m.The("a1").Text("time")
+		})), want: evidence.ErrReplay},
+	{id: "own", name: "another engine's receipt, which is none",
+		cut: both(otherEngine, pastOf(func(m *Model, s Object) {
+			s["receipts"].([]any)[0].(Object)["entry"] = m.The("a1").hash
+		})), want: evidence.ErrReplay},
+	{id: "own", name: "another engine's receipt, of another session",
+		cut: both(otherEngine, pastOf(func(m *Model, s Object) {
+			s["receipts"].([]any)[0].(Object)["entry"], s["receipts"].([]any)[0].(Object)["time"] = m.The("b2").hash,
+				m.The("b2").Text("time")
+		})), want: evidence.ErrReplay},
+	{id: "own", name: "another engine's receipt with values, of another tool",
+		cut: both(otherEngine, pastOf(valued("fs.list", "a2"))), want: evidence.ErrReplay},
+	{id: "own", name: "another engine's receipt with values, which failed",
+		cut: both(otherEngine, pastOf(valued("fs.read", "f2"))), want: evidence.ErrReplay},
+	{id: "own", name: "another engine's receipt with values, which is a decision",
+		cut: both(otherEngine, pastOf(valued("fs.read", "a1"))), want: evidence.ErrReplay},
+	{id: "own", name: "another engine's receipt with values, of another session",
+		cut: both(otherEngine, pastOf(valued("fs.read", "b2"))), want: evidence.ErrReplay},
+	{id: "own", name: "another engine's receipt with values, of no entry",
+		cut: both(otherEngine, pastOf(func(m *Model, s Object) {
+			valued("fs.read", "a2")(m, s)
+			s["receipts"].([]any)[0].(Object)["entry"] = ones64
+		})), want: evidence.ErrReplay},
 	{id: "own", name: "another engine's charge without its balance", cut: both(otherEngine, func(m *Model) {
 		m.The("o").D()["charges"] = charge(0, 1, 3)
 	}), want: evidence.ErrReplay},
@@ -170,17 +198,22 @@ var ownRows = []tampering{
 	}, want: evidence.ErrReplay},
 	{id: "own", name: "another engine's approval, which is none", cut: both(otherEngine, func(m *Model) {
 		e1 := m.The("e1")
-		e := parseObject(m, m.Blobs[e1.D()["inputsHash"].(string)])["envelopes"].(Object)["attestations"].([]any)[0].(Object)
+		e := parseObject(m,
+			m.Blobs[e1.D()["inputsHash"].(string)])["envelopes"].(Object)["attestations"].([]any)[0].(Object)
 		approvedBy(m, e1, e)
 	}), want: evidence.ErrReplay},
 	{id: "own", name: "another engine's approval, which is used and counts", cut: both(otherEngine, func(m *Model) {
 		e1 := m.The("e1")
 		m.inputs(e1, func(in Object) { in["state"].(Object)["used"] = e1.D()["approvals"] })
 	}), want: evidence.ErrReplay},
-	{id: "own", name: "a floor", cut: repolicy(`{"helm":"policy/v1","layer":"P0","name":"files","version":3}`, func(p Object) {
-		p["documents"].([]any)[0].(Object)["layer"] = "P0"
-	}), want: evidence.ErrReplay},
-	{id: "own", name: "budgets", cut: repolicy(strings.Replace(FilesPolicy(3), `"rules":[`, `"budgets":[{"cost":1,"id":"b","limit":1,"per":"all","tools":["fs.read"],"window":"day"}],"rules":[`, 1), nil), want: evidence.ErrReplay},
+	{id: "own", name: "a floor", cut: repolicy(`{"helm":"policy/v1","layer":"P0","name":"files","version":3}`,
+		func(p Object) {
+			p["documents"].([]any)[0].(Object)["layer"] = "P0"
+		}), want: evidence.ErrReplay},
+	{id: "own", name: "budgets",
+		cut: repolicy(strings.Replace(FilesPolicy(3), `"rules":[`,
+			`"budgets":[{"cost":1,"id":"b","limit":1,"per":"all","tools":["fs.read"],"window":"day"}],"rules":[`, 1),
+			nil), want: evidence.ErrReplay},
 	{id: "own", name: "another document than named", cut: repolicy("", func(p Object) {
 		d := p["documents"].([]any)[0].(Object)
 		d["version"] = 9
@@ -201,12 +234,15 @@ var ownRows = []tampering{
 		p["outcome"], p["reason"], p["verdict"] = "WITHHELD", "ERR_CONNECTOR_CONTRACT_DRIFT", "DENY"
 		delete(m.Blobs, p["outputHash"].(string))
 	}, want: evidence.ErrReplay},
-	{id: "own", name: "another sandbox", cut: func(m *Model) { sub(m.The("y2").P(), "sandbox")["module"] = ones64 }, want: evidence.ErrReplay},
+	{id: "own", name: "another sandbox", cut: func(m *Model) { sub(m.The("y2").P(), "sandbox")["module"] = ones64 },
+		want: evidence.ErrReplay},
 	{id: "own", name: "a sandbox of no driver", cut: func(m *Model) {
 		m.The("f2").P()["sandbox"] = Object{"gas": 1, "module": ones64, "profile": "none"}
 	}, want: evidence.ErrReplay},
 	{id: "own", name: "a rule of its own", cut: setD("b3", "rule", "P1:files:secrets"), want: evidence.ErrReplay},
-	{id: "own", name: "another effect, erased", cut: both(func(m *Model) { m.The("e1").D()["effectType"], m.The("e2").P()["effectType"] = "read", "read" }, erase), want: evidence.ErrReplay},
+	{id: "own", name: "another effect, erased",
+		cut: both(func(m *Model) { m.The("e1").D()["effectType"], m.The("e2").P()["effectType"] = "read", "read" },
+			erase), want: evidence.ErrReplay},
 	{id: "own", name: "another risk, erased", cut: both(setD("b3", "risk", "high"), erase), want: evidence.ErrReplay},
 	{id: "own", name: "no effect of a refusal, erased", cut: both(func(m *Model) {
 		d := m.The("q").D()
@@ -227,8 +263,11 @@ var ownRows = []tampering{
 		d["effectType"], d["risk"] = "write", "high"
 	}, want: evidence.ErrReplay},
 
-	{id: "own", name: "another origin", o: func(_ *Model, o *evidence.Options) { o.Origin, o.Last = "example.test/other", nil }, want: evidence.ErrChain},
-	{id: "own", name: "trust state missing, pinned", cut: func(m *Model) { delete(m.Blobs, m.The("g").Text("trust")) }, o: pinned, want: evidence.ErrTrust},
+	{id: "own", name: "another origin",
+		o:    func(_ *Model, o *evidence.Options) { o.Origin, o.Last = "example.test/other", nil },
+		want: evidence.ErrChain},
+	{id: "own", name: "trust state missing, pinned", cut: func(m *Model) { delete(m.Blobs, m.The("g").Text("trust")) },
+		o: pinned, want: evidence.ErrTrust},
 	{id: "own", name: "trust state malformed, pinned", cut: func(m *Model) {
 		g := m.The("g")
 		delete(m.Blobs, g.Text("trust"))
@@ -241,21 +280,30 @@ var ownRows = []tampering{
 	}, want: evidence.ErrTrust},
 	{id: "own", name: "the pinned key is no kernel key", cut: func(m *Model) {
 		m.The("g").by = SeedX
-	}, o: func(m *Model, o *evidence.Options) { o.Trust, o.Kernel, o.Last = nil, Public(m, SeedX), nil }, want: evidence.ErrKey},
-	{id: "own", name: "an ALLOW while frozen", cut: initially(`"frozen":false`, `"frozen":true`), o: unpinned, want: evidence.ErrTrust},
-	{id: "own", name: "a revoked delegation", cut: both(initially(`"revoked":[]`, `"revoked":["`+ones64+`"]`), setD("n1", "delegation", ones64)), o: unpinned, want: evidence.ErrTrust},
-	{id: "own", name: "a delegation that was not presented", cut: setD("n1", "delegation", ones64), want: evidence.ErrReplay},
+	}, o: func(m *Model, o *evidence.Options) { o.Trust, o.Kernel, o.Last = nil, Public(m, SeedX), nil },
+		want: evidence.ErrKey},
+	{id: "own", name: "an ALLOW while frozen", cut: initially(`"frozen":false`, `"frozen":true`), o: unpinned,
+		want: evidence.ErrTrust},
+	{id: "own", name: "a revoked delegation", cut: both(initially(`"revoked":[]`, `"revoked":["`+ones64+`"]`),
+		setD("n1", "delegation", ones64)), o: unpinned, want: evidence.ErrTrust},
+	{id: "own", name: "a delegation that was not presented", cut: setD("n1", "delegation", ones64),
+		want: evidence.ErrReplay},
 	{id: "own", name: "entry 0 is no genesis", cut: func(m *Model) { m.remove(m.The("g")) }, want: evidence.ErrChain},
 	{id: "own", name: "no entry", cut: func(m *Model) { m.keep.lines = []byte{} }, want: evidence.ErrChain},
 
 	// The order of the checks that come after the entries.
-	{id: "own", name: "BLOB before REPLAY", cut: both(setD("b3", "rule", "P1:files:secrets"), func(m *Model) { m.blob([]byte("stray")) }), want: evidence.ErrBlob},
-	{id: "own", name: "MANIFEST before BLOB", cut: both(func(m *Model) { m.blob([]byte("stray")) }, claims(func(_ *Model, p Object) { p["size"] = 1 })), want: evidence.ErrManifest},
-	{id: "own", name: "CHECKPOINT before MANIFEST", cut: both(claims(func(_ *Model, p Object) { p["size"] = 1 }), remark(func(_ *Model, text string) string { return text + "x\n" })), want: evidence.ErrCheckpoint},
+	{id: "own", name: "BLOB before REPLAY", cut: both(setD("b3", "rule", "P1:files:secrets"),
+		func(m *Model) { m.blob([]byte("stray")) }), want: evidence.ErrBlob},
+	{id: "own", name: "MANIFEST before BLOB", cut: both(func(m *Model) { m.blob([]byte("stray")) },
+		claims(func(_ *Model, p Object) { p["size"] = 1 })), want: evidence.ErrManifest},
+	{id: "own", name: "CHECKPOINT before MANIFEST", cut: both(claims(func(_ *Model, p Object) { p["size"] = 1 }),
+		remark(func(_ *Model, text string) string { return text + "x\n" })), want: evidence.ErrCheckpoint},
 	{id: "own", name: "MERKLE before CHECKPOINT", cut: marked(func(m *Model, text string) []byte {
-		return []byte(strings.Replace(text, fmt.Sprintf("\n%d\n", len(m.Nodes)), "\n32\n", 1) + "\n" + stranger(m, text) + noteLineOf(m, text, Origin, SeedL))
+		return []byte(strings.Replace(text, fmt.Sprintf("\n%d\n", len(m.Nodes)), "\n32\n", 1) + "\n" + stranger(m,
+			text) + noteLineOf(m, text, Origin, SeedL))
 	}), want: evidence.ErrMerkle},
-	{id: "own", name: "the log before the checkpoint", cut: both(setP("a2", "tool", "fs.list"), remark(func(_ *Model, text string) string { return text + "x\n" })), want: evidence.ErrReference},
+	{id: "own", name: "the log before the checkpoint", cut: both(setP("a2", "tool", "fs.list"),
+		remark(func(_ *Model, text string) string { return text + "x\n" })), want: evidence.ErrReference},
 }
 
 func pinned(m *Model, o *evidence.Options) { o.Trust, o.Kernel, o.Last = nil, Public(m, SeedK1), nil }
@@ -268,9 +316,7 @@ func initially(from, to string) func(*Model) {
 		b := m.Blobs[m.The("g").Text("trust")]
 		s, err := registry.ParseState([]byte(strings.Replace(string(b), from, to, 1)))
 		m.must(err)
-		if s.Digest() == crypto.Sum(b) {
-			m.Fatal("the trust state has nothing to change")
-		}
+		require.NotEqual(m, crypto.Sum(b), s.Digest(), "the trust state has nothing to change")
 		replaceTrust(m, s)
 	}
 }
@@ -284,9 +330,11 @@ func TestNotReplayable(t *testing.T) {
 		want evidence.Replay
 		gone int
 	}{
-		"erased":             {erase, evidence.Replay{NotReplayable: 22}, 28},
-		"erased, of a floor": {both(repolicy(`{"helm":"policy/v1","layer":"P0","name":"files","version":3}`, nil), erase), evidence.Replay{NotReplayable: 22}, 28},
-		"another engine's": {repolicy("", func(p Object) { p["engine"] = Object{"rules": newer.Rules, "threat": newer.Threat} }),
+		"erased": {erase, evidence.Replay{NotReplayable: 22}, 28},
+		"erased, of a floor": {both(repolicy(`{"helm":"policy/v1","layer":"P0","name":"files","version":3}`, nil),
+			erase), evidence.Replay{NotReplayable: 22}, 28},
+		"another engine's": {repolicy("",
+			func(p Object) { p["engine"] = Object{"rules": newer.Rules, "threat": newer.Threat} }),
 			evidence.Replay{Replayed: 3, KernelsOwn: 4, NotReplayable: 15, Engines: []contracts.Engine{newer}}, 0},
 		"another engine's, which asked": {both(otherEngine, pastOf(func(*Model, Object) {})),
 			evidence.Replay{Replayed: 3, KernelsOwn: 4, NotReplayable: 15, Engines: []contracts.Engine{newer}}, 0},
@@ -295,7 +343,8 @@ func TestNotReplayable(t *testing.T) {
 		"another engine's, which asked for what there is not": {both(otherEngine, pastOf(func(_ *Model, s Object) {
 			s["receipts"] = []any{Object{"same": Object{"/path": "/srv/z"}, "tool": "fs.read"}}
 		})), evidence.Replay{Replayed: 3, KernelsOwn: 4, NotReplayable: 15, Engines: []contracts.Engine{newer}}, 0},
-		"another engine's, which does not compile": {repolicy(`{"helm":"policy/v2"}`, func(p Object) { p["engine"] = Object{"rules": newer.Rules, "threat": newer.Threat} }),
+		"another engine's, which does not compile": {repolicy(`{"helm":"policy/v2"}`,
+			func(p Object) { p["engine"] = Object{"rules": newer.Rules, "threat": newer.Threat} }),
 			evidence.Replay{Replayed: 3, KernelsOwn: 4, NotReplayable: 15, Engines: []contracts.Engine{newer}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -304,14 +353,15 @@ func TestNotReplayable(t *testing.T) {
 			o := w.o
 			o.Last = nil
 			r, err := verifyBytes(t, m.Build(), o)
-			if err != nil || !r.Success(0) || len(r.Erased) != x.gone || r.Replay.Replayed != x.want.Replayed || r.Replay.KernelsOwn != x.want.KernelsOwn ||
-				r.Replay.NotReplayable != x.want.NotReplayable || uint64(len(r.Replay.Entries)) != x.want.NotReplayable || !slices.IsSorted(r.Replay.Entries) || len(r.Replay.Engines) != len(x.want.Engines) {
+			if err != nil || !r.Success(0) || len(r.Erased) != x.gone || r.Replay.Replayed != x.want.Replayed ||
+				r.Replay.KernelsOwn != x.want.KernelsOwn ||
+				r.Replay.NotReplayable != x.want.NotReplayable ||
+				uint64(len(r.Replay.Entries)) != x.want.NotReplayable || !slices.IsSorted(r.Replay.Entries) ||
+				len(r.Replay.Engines) != len(x.want.Engines) {
 				t.Errorf("%+v, %v, %d erased", r, err, len(r.Erased))
 			}
 			for i, e := range x.want.Engines {
-				if r.Replay.Engines[i] != e {
-					t.Errorf("engines %v", r.Replay.Engines)
-				}
+				assert.Equal(t, e, r.Replay.Engines[i], "engines %v", r.Replay.Engines)
 			}
 		})
 	}
@@ -334,22 +384,23 @@ func TestDiffering(t *testing.T) {
 // TestCallersTrustState: what V02 and V03 give as a trust state does not become one.
 func TestCallersTrustState(t *testing.T) {
 	b := string(State(t).Canonical())
-	if _, err := registry.ParseState([]byte(b)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := registry.ParseState([]byte(b))
+	require.NoError(t, err)
 	key := b[strings.Index(b, "[{")+1 : strings.Index(b, "},{")+1]
 	public := key[strings.Index(key, `"public":"`)+10:]
 	public = public[:strings.IndexByte(public, '"')]
 	small := string(crypto.AppendBase64(nil, make([]byte, 32)))
-	unreduced := string(crypto.AppendBase64(nil, append([]byte{0xee}, append([]byte(strings.Repeat("\xff", 30)), 0x7f)...)))
+	unreduced := string(crypto.AppendBase64(nil, append([]byte{0xee},
+		append([]byte(strings.Repeat("\xff", 30)), 0x7f)...)))
 	for name, s := range map[string]string{
 		"no keys":          b[:strings.Index(b, "[{")] + "[]" + b[strings.Index(b, "}]")+2:],
 		"order of keys":    strings.Replace(strings.Replace(b, key+",", "", 1), "}]", "},"+key+"]", 1),
 		"another key's id": strings.Replace(b, public, string(crypto.AppendBase64(nil, Public(t, SeedX))), 1),
 		"small order":      strings.Replace(b, public, small, 1),
 		"not reduced":      strings.Replace(b, public, unreduced, 1),
-		"one key twice":    strings.Replace(b, key, key+","+strings.Replace(key, `"role":"kernel"`, `"role":"log"`, 1), 1),
-		"white space":      b + "\n",
+		"one key twice": strings.Replace(b, key, key+","+strings.Replace(key, `"role":"kernel"`, `"role":"log"`, 1),
+			1),
+		"white space": b + "\n",
 	} {
 		if _, err := registry.ParseState([]byte(s)); err == nil || s == b {
 			t.Errorf("%s: a trust state", name)

@@ -65,7 +65,8 @@ func flipped(which func(m *Model) string) func(*Model) {
 // the archive, the manifest, the blobs.
 var packRows = []tampering{
 	{id: "P01", name: "mode", cut: headed(func(h []byte) { copy(h[100:], "0000755\x00") }), want: evidence.ErrArchive},
-	{id: "P01", name: "mtime", cut: headed(func(h []byte) { copy(h[136:], "00000000001\x00") }), want: evidence.ErrArchive},
+	{id: "P01", name: "mtime", cut: headed(func(h []byte) { copy(h[136:], "00000000001\x00") }),
+		want: evidence.ErrArchive},
 	{id: "P01", name: "uid", cut: headed(func(h []byte) { copy(h[108:], "0001750\x00") }), want: evidence.ErrArchive},
 	{id: "P01", name: "uname", cut: headed(func(h []byte) { copy(h[265:], "root") }), want: evidence.ErrArchive},
 	{id: "P01", name: "GNU", cut: headed(func(h []byte) { copy(h[257:], "ustar  \x00") }), want: evidence.ErrArchive},
@@ -85,9 +86,15 @@ var packRows = []tampering{
 		}
 		return ms
 	}), want: evidence.ErrArchive},
-	{id: "P04", name: "path", cut: inserted(2, Member{Name: "PaxHeaders/x", Body: []byte("17 path=entries2\n"), Head: typeflag('x')}), want: evidence.ErrArchive},
-	{id: "P04", name: "size", cut: inserted(2, Member{Name: "PaxHeaders/x", Body: []byte("10 size=1\n"), Head: typeflag('x')}), want: evidence.ErrArchive},
-	{id: "P04", name: "long name", cut: inserted(3, Member{Name: "././@LongLink", Body: []byte("blobs/x\x00"), Head: typeflag('L')}), want: evidence.ErrArchive},
+	{id: "P04", name: "path",
+		cut:  inserted(2, Member{Name: "PaxHeaders/x", Body: []byte("17 path=entries2\n"), Head: typeflag('x')}),
+		want: evidence.ErrArchive},
+	{id: "P04", name: "size",
+		cut:  inserted(2, Member{Name: "PaxHeaders/x", Body: []byte("10 size=1\n"), Head: typeflag('x')}),
+		want: evidence.ErrArchive},
+	{id: "P04", name: "long name",
+		cut:  inserted(3, Member{Name: "././@LongLink", Body: []byte("blobs/x\x00"), Head: typeflag('L')}),
+		want: evidence.ErrArchive},
 	{id: "P05", cut: marked(func(m *Model, text string) []byte {
 		return []byte(text + "\n" + noteLineOf(m, text, Origin, SeedL) + stranger(m, text))
 	}),
@@ -108,23 +115,30 @@ var packRows = []tampering{
 		ms[3].Body, ms[3].Head = nil, func(h []byte) { h[156] = '1'; copy(h[157:], to) }
 		return ms
 	}), want: evidence.ErrArchive},
-	{id: "P06", name: "directory", cut: inserted(3, Member{Name: "blobs/", Head: typeflag('5')}), want: evidence.ErrArchive},
+	{id: "P06", name: "directory", cut: inserted(3, Member{Name: "blobs/", Head: typeflag('5')}),
+		want: evidence.ErrArchive},
 	{id: "P07", cut: func(m *Model) { m.blob([]byte("stray")) }, want: evidence.ErrBlob},
-	{id: "P08", name: "members", cut: archived(func(ms []Member) []Member { ms[0], ms[1] = ms[1], ms[0]; return ms }), want: evidence.ErrArchive},
-	{id: "P08", name: "blobs", cut: archived(func(ms []Member) []Member { ms[3], ms[4] = ms[4], ms[3]; return ms }), want: evidence.ErrArchive},
+	{id: "P08", name: "members", cut: archived(func(ms []Member) []Member { ms[0], ms[1] = ms[1], ms[0]; return ms }),
+		want: evidence.ErrArchive},
+	{id: "P08", name: "blobs", cut: archived(func(ms []Member) []Member { ms[3], ms[4] = ms[4], ms[3]; return ms }),
+		want: evidence.ErrArchive},
 	{id: "P09", cut: archived(func(ms []Member) []Member {
 		x := ms[2]
 		x.Body = x.Body[:bytes.IndexByte(x.Body, '\n')+1]
 		return slices.Insert(ms, 3, x)
 	}), want: evidence.ErrArchive},
 	{id: "P10", cut: archived(func(ms []Member) []Member { ms[0].Pad = 1; return ms }), want: evidence.ErrArchive},
-	{id: "P11", name: "one", pack: trailing(func(b []byte) []byte { return b[:len(b)-TarBlock] }), want: evidence.ErrArchive},
-	{id: "P11", name: "none", pack: trailing(func(b []byte) []byte { return b[:len(b)-2*TarBlock] }), want: evidence.ErrArchive},
-	{id: "P11", name: "three", pack: trailing(func(b []byte) []byte { return append(b, make([]byte, TarBlock)...) }), want: evidence.ErrArchive},
+	{id: "P11", name: "one", pack: trailing(func(b []byte) []byte { return b[:len(b)-TarBlock] }),
+		want: evidence.ErrArchive},
+	{id: "P11", name: "none", pack: trailing(func(b []byte) []byte { return b[:len(b)-2*TarBlock] }),
+		want: evidence.ErrArchive},
+	{id: "P11", name: "three", pack: trailing(func(b []byte) []byte { return append(b, make([]byte, TarBlock)...) }),
+		want: evidence.ErrArchive},
 	{id: "P11", name: "filled", pack: trailing(func(b []byte) []byte {
 		return append(b, make([]byte, 10240-len(b)%10240)...)
 	}), want: evidence.ErrArchive},
-	{id: "P12", name: "archive", pack: trailing(func(b []byte) []byte { return append(b, b...) }), want: evidence.ErrArchive},
+	{id: "P12", name: "archive", pack: trailing(func(b []byte) []byte { return append(b, b...) }),
+		want: evidence.ErrArchive},
 	{id: "P12", name: "byte", pack: trailing(func(b []byte) []byte { return append(b, 0) }), want: evidence.ErrArchive},
 	{id: "P13", name: "./", cut: renamed("./entries.jsonl"), want: evidence.ErrArchive},
 	{id: "P13", name: "/", cut: renamed("/entries.jsonl"), want: evidence.ErrArchive},
@@ -154,7 +168,9 @@ var packRows = []tampering{
 			}
 		}
 	}, want: evidence.ErrBlob},
-	{id: "P15", cut: archived(func(ms []Member) []Member { return append(ms, Member{Name: "README", Body: []byte("hello")}) }), want: evidence.ErrArchive},
+	{id: "P15",
+		cut:  archived(func(ms []Member) []Member { return append(ms, Member{Name: "README", Body: []byte("hello")}) }),
+		want: evidence.ErrArchive},
 	{id: "P16", pack: func(m *Model, pack []byte) []byte {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
@@ -163,19 +179,35 @@ var packRows = []tampering{
 		m.must(w.Close())
 		return b.Bytes()
 	}, want: evidence.ErrArchive},
-	{id: "P17", name: "inputs", cut: flipped(func(m *Model) string { return m.The("a1").D()["inputsHash"].(string) }), want: evidence.ErrBlob},
+	{id: "P17", name: "inputs", cut: flipped(func(m *Model) string { return m.The("a1").D()["inputsHash"].(string) }),
+		want: evidence.ErrBlob},
 	{id: "P17", name: "document", cut: flipped(Document), want: evidence.ErrBlob},
-	{id: "P17", name: "output", cut: flipped(func(m *Model) string { return m.The("a2").Text("outputHash") }), want: evidence.ErrBlob},
+	{id: "P17", name: "output", cut: flipped(func(m *Model) string { return m.The("a2").Text("outputHash") }),
+		want: evidence.ErrBlob},
 	{id: "P18", name: "document", cut: func(m *Model) { delete(m.Blobs, Document(m)) }, want: evidence.ErrBlob},
-	{id: "P18", name: "trust", cut: func(m *Model) { delete(m.Blobs, m.The("g").Text("trust")) }, want: evidence.ErrBlob},
-	{id: "P19", name: "size", cut: claims(func(m *Model, p Object) { p["size"] = len(m.Nodes) - 1 }), want: evidence.ErrManifest},
-	{id: "P19", name: "bytes", cut: claims(func(_ *Model, p Object) { e := sub(p, "entries"); e["bytes"] = e["bytes"].(int) - 1 }), want: evidence.ErrManifest},
-	{id: "P19", name: "origin", cut: claims(func(_ *Model, p Object) { p["origin"] = Origin + "2" }), want: evidence.ErrManifest},
-	{id: "P19", name: "line feed", cut: func(m *Model) { m.envelope = func(b []byte) []byte { return append(b, '\n') } }, want: evidence.ErrManifest},
-	{id: "P20", name: "left out", cut: claims(func(m *Model, p Object) { p["sessions"] = sessionsOf(m, "s2", 0, false) }), want: evidence.ErrManifest},
-	{id: "P20", name: "count", cut: claims(func(_ *Model, p Object) { s := sub(p, "sessions"); s["count"] = s["count"].(int) + 1 }), want: evidence.ErrManifest},
-	{id: "P20", name: "count of s2", cut: claims(func(m *Model, p Object) { p["sessions"] = sessionsOf(m, "s2", 1, true) }), want: evidence.ErrManifest},
-	{id: "P21", name: "head", cut: claims(func(m *Model, p Object) { p["proofGraphHash"] = HexOf(headsOf(m)[1:]) }), want: evidence.ErrManifest},
+	{id: "P18", name: "trust", cut: func(m *Model) { delete(m.Blobs, m.The("g").Text("trust")) },
+		want: evidence.ErrBlob},
+	{id: "P19", name: "size", cut: claims(func(m *Model, p Object) { p["size"] = len(m.Nodes) - 1 }),
+		want: evidence.ErrManifest},
+	{id: "P19", name: "bytes",
+		cut:  claims(func(_ *Model, p Object) { e := sub(p, "entries"); e["bytes"] = e["bytes"].(int) - 1 }),
+		want: evidence.ErrManifest},
+	{id: "P19", name: "origin", cut: claims(func(_ *Model, p Object) { p["origin"] = Origin + "2" }),
+		want: evidence.ErrManifest},
+	{id: "P19", name: "line feed",
+		cut:  func(m *Model) { m.envelope = func(b []byte) []byte { return append(b, '\n') } },
+		want: evidence.ErrManifest},
+	{id: "P20", name: "left out",
+		cut:  claims(func(m *Model, p Object) { p["sessions"] = sessionsOf(m, "s2", 0, false) }),
+		want: evidence.ErrManifest},
+	{id: "P20", name: "count",
+		cut:  claims(func(_ *Model, p Object) { s := sub(p, "sessions"); s["count"] = s["count"].(int) + 1 }),
+		want: evidence.ErrManifest},
+	{id: "P20", name: "count of s2",
+		cut:  claims(func(m *Model, p Object) { p["sessions"] = sessionsOf(m, "s2", 1, true) }),
+		want: evidence.ErrManifest},
+	{id: "P21", name: "head", cut: claims(func(m *Model, p Object) { p["proofGraphHash"] = HexOf(headsOf(m)[1:]) }),
+		want: evidence.ErrManifest},
 	{id: "P21", name: "unsorted", cut: claims(func(m *Model, p Object) {
 		h := headsOf(m)
 		if HexOf(h) != p["proofGraphHash"] {
@@ -184,15 +216,22 @@ var packRows = []tampering{
 		slices.Reverse(h)
 		p["proofGraphHash"] = HexOf(h)
 	}), want: evidence.ErrManifest},
-	{id: "P22", name: "lack", cut: claims(func(m *Model, p Object) { b := sub(p, "blobs"); b["count"] = b["count"].(int) - 1 }), want: evidence.ErrManifest},
-	{id: "P22", name: "root", cut: claims(func(_ *Model, p Object) { sub(p, "blobs")["root"] = ones64 }), want: evidence.ErrManifest},
-	{id: "P22", name: "bytes", cut: claims(func(_ *Model, p Object) { b := sub(p, "blobs"); b["bytes"] = b["bytes"].(int) + 1 }), want: evidence.ErrManifest},
+	{id: "P22", name: "lack",
+		cut:  claims(func(m *Model, p Object) { b := sub(p, "blobs"); b["count"] = b["count"].(int) - 1 }),
+		want: evidence.ErrManifest},
+	{id: "P22", name: "root", cut: claims(func(_ *Model, p Object) { sub(p, "blobs")["root"] = ones64 }),
+		want: evidence.ErrManifest},
+	{id: "P22", name: "bytes",
+		cut:  claims(func(_ *Model, p Object) { b := sub(p, "blobs"); b["bytes"] = b["bytes"].(int) + 1 }),
+		want: evidence.ErrManifest},
 	{id: "P23", cut: func(m *Model) { m.by = SeedL }, want: evidence.ErrManifest},
-	{id: "P24", name: "no LF", cut: func(m *Model) { m.lines = func(b []byte) []byte { return b[:len(b)-1] } }, want: evidence.ErrEncoding},
+	{id: "P24", name: "no LF", cut: func(m *Model) { m.lines = func(b []byte) []byte { return b[:len(b)-1] } },
+		want: evidence.ErrEncoding},
 	{id: "P24", name: "CR LF", cut: func(m *Model) {
 		m.lines = func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n")) }
 	}, want: evidence.ErrEncoding},
-	{id: "P24", name: "empty line", cut: func(m *Model) { m.lines = func(b []byte) []byte { return append(b, '\n') } }, want: evidence.ErrEncoding},
+	{id: "P24", name: "empty line", cut: func(m *Model) { m.lines = func(b []byte) []byte { return append(b, '\n') } },
+		want: evidence.ErrEncoding},
 }
 
 // headsOf are the heads of the log, sorted.
@@ -228,19 +267,22 @@ func sessionsOf(m *Model, name string, more int, there bool) Object {
 			}
 			count[s] += more
 		}
-		leaves = append(leaves, append([]byte{0}, canonical(Object{"count": count[s], "last": last[s], "session": s})...))
+		leaves = append(leaves,
+			append([]byte{0}, canonical(Object{"count": count[s], "last": last[s], "session": s})...))
 	}
 	return Object{"count": len(leaves), "root": hexRoot(leaves)}
 }
 
-// attacker signs everything by keys of his own, under a trust state of his own: he changes hands and roots as the log does.
+// attacker signs everything by keys of his own, under a trust state of his own: he changes hands
+// and roots as the log does.
 func attacker(m *Model) {
 	const his = 100
 	var pairs []string
 	seeds := map[any]byte{}
 	for seed := byte(1); seed <= SeedD; seed++ {
 		seeds[keyHex(m, seed)] = seed
-		pairs = append(pairs, keyHex(m, seed), keyHex(m, seed+his), encoded(Public(m, seed)), encoded(Public(m, seed+his)))
+		pairs = append(pairs, keyHex(m, seed), keyHex(m, seed+his), encoded(Public(m, seed)),
+			encoded(Public(m, seed+his)))
 	}
 	swap := strings.NewReplacer(pairs...)
 	m.by, m.logBy = m.by+his, m.logBy+his
@@ -251,7 +293,8 @@ func attacker(m *Model) {
 		}
 		e := parseObject(m, []byte(swap.Replace(string(canonical(n.event())))))
 		if keys, ok := e["keys"].([]any); ok {
-			slices.SortFunc(keys, func(a, b any) int { return strings.Compare(a.(Object)["id"].(string), b.(Object)["id"].(string)) })
+			slices.SortFunc(keys,
+				func(a, b any) int { return strings.Compare(a.(Object)["id"].(string), b.(Object)["id"].(string)) })
 		}
 		var by, all []byte
 		for _, s := range listOf(n.P(), "signatures") {
@@ -281,29 +324,51 @@ func given(change func(m *Model, o *evidence.Options)) func(*Model, *evidence.Op
 
 // what the caller gives.
 var callerRows = []tampering{
-	{id: "V01", cut: attacker, o: given(func(_ *Model, o *evidence.Options) { o.Trust, o.Last = nil, nil }), then: evidence.Report{Level: evidence.Logged, History: evidence.None, Signer: evidence.Unpinned}},
+	{id: "V01", cut: attacker, o: given(func(_ *Model, o *evidence.Options) { o.Trust, o.Last = nil, nil }),
+		then: evidence.Report{Level: evidence.Logged, History: evidence.None, Signer: evidence.Unpinned}},
 	{id: "T17", cut: attacker, want: evidence.ErrKey},
 	{id: "T18", cut: func(m *Model) {
 		keys := append(StateKeys(m, 0), registry.Key{Name: "root", Public: Public(m, SeedX), Role: registry.Root})
 		replaceTrust(m, StateOf(m, 2, SeedK1, SeedL, keys...))
 	}, want: evidence.ErrTrust},
-	{id: "V02", o: given(func(_ *Model, o *evidence.Options) { o.Trust = new(registry.State) }), want: evidence.ErrInput},
-	{id: "V03", o: given(func(_ *Model, o *evidence.Options) { o.Trust, o.Kernel = nil, make(crypto.PublicKey, 32) }), want: evidence.ErrInput},
-	{id: "V05", name: "space", o: given(func(_ *Model, o *evidence.Options) { o.Origin = "example test" }), want: evidence.ErrInput},
-	{id: "V05", name: "256", o: given(func(_ *Model, o *evidence.Options) { o.Origin = strings.Repeat("a", 256) }), want: evidence.ErrInput},
-	{id: "V06", o: given(func(m *Model, o *evidence.Options) { o.Last = LastOf(m, len(m.Nodes)+1, [32]byte{1}, Origin) }), then: evidence.Report{Level: evidence.Logged, History: evidence.Stale, Signer: evidence.Trusted}},
-	{id: "V07", name: "same size", o: given(func(m *Model, o *evidence.Options) { o.Last = LastOf(m, len(m.Nodes), [32]byte{1}, Origin) }), then: evidence.Report{Level: evidence.Logged, History: evidence.Diverged, Signer: evidence.Trusted}},
-	{id: "V07", name: "smaller", o: given(func(m *Model, o *evidence.Options) { o.Last = LastOf(m, 14, [32]byte{1}, Origin) }), then: evidence.Report{Level: evidence.Logged, History: evidence.Diverged, Signer: evidence.Trusted}},
-	{id: "V09", o: given(func(m *Model, o *evidence.Options) { o.Last = LastOf(m, 14, [32]byte{1}, Origin+"2") }), want: evidence.ErrInput},
-	{id: "V09", name: "any origin", o: given(func(m *Model, o *evidence.Options) { o.Origin, o.Last = "", LastOf(m, 14, [32]byte{1}, Origin+"2") }), want: evidence.ErrInput},
+	{id: "V02", o: given(func(_ *Model, o *evidence.Options) { o.Trust = new(registry.State) }),
+		want: evidence.ErrInput},
+	{id: "V03", o: given(func(_ *Model, o *evidence.Options) { o.Trust, o.Kernel = nil, make(crypto.PublicKey, 32) }),
+		want: evidence.ErrInput},
+	{id: "V05", name: "space", o: given(func(_ *Model, o *evidence.Options) { o.Origin = "example test" }),
+		want: evidence.ErrInput},
+	{id: "V05", name: "256", o: given(func(_ *Model, o *evidence.Options) { o.Origin = strings.Repeat("a", 256) }),
+		want: evidence.ErrInput},
+	{id: "V06",
+		o:    given(func(m *Model, o *evidence.Options) { o.Last = LastOf(m, len(m.Nodes)+1, [32]byte{1}, Origin) }),
+		then: evidence.Report{Level: evidence.Logged, History: evidence.Stale, Signer: evidence.Trusted}},
+	{id: "V07", name: "same size",
+		o:    given(func(m *Model, o *evidence.Options) { o.Last = LastOf(m, len(m.Nodes), [32]byte{1}, Origin) }),
+		then: evidence.Report{Level: evidence.Logged, History: evidence.Diverged, Signer: evidence.Trusted}},
+	{id: "V07", name: "smaller",
+		o:    given(func(m *Model, o *evidence.Options) { o.Last = LastOf(m, 14, [32]byte{1}, Origin) }),
+		then: evidence.Report{Level: evidence.Logged, History: evidence.Diverged, Signer: evidence.Trusted}},
+	{id: "V09", o: given(func(m *Model, o *evidence.Options) { o.Last = LastOf(m, 14, [32]byte{1}, Origin+"2") }),
+		want: evidence.ErrInput},
+	{id: "V09", name: "any origin",
+		o: given(func(m *Model, o *evidence.Options) {
+			o.Origin, o.Last = "", LastOf(m, 14, [32]byte{1}, Origin+"2")
+		}),
+		want: evidence.ErrInput},
 	{id: "V10", o: given(func(m *Model, o *evidence.Options) {
 		root := merkle(leavesOf(m, 14))
 		text := fmt.Sprintf("%s\n14\n%s\n", Origin, crypto.AppendBase64(nil, root[:]))
 		o.Last = []byte(text + "\n" + noteLine(m, signWith(m, seedK2, []byte(text)), SeedL))
 	}), want: evidence.ErrInput},
-	{id: "V11", cut: remark(func(_ *Model, text string) string { return text + "quorum 0\n" }), want: evidence.ErrCheckpoint},
-	{id: "own", name: "a key and a state", o: given(func(m *Model, o *evidence.Options) { o.Kernel = Public(m, SeedK1) }), want: evidence.ErrInput},
-	{id: "own", name: "level", o: given(func(_ *Model, o *evidence.Options) { o.Level = evidence.Logged + 1 }), want: evidence.ErrInput},
-	{id: "own", name: "no checkpoint", o: given(func(_ *Model, o *evidence.Options) { o.Last = []byte{} }), want: evidence.ErrInput},
-	{id: "own", name: "pinned other", o: given(func(m *Model, o *evidence.Options) { o.Trust, o.Kernel = nil, Public(m, seedK2) }), want: evidence.ErrKey},
+	{id: "V11", cut: remark(func(_ *Model, text string) string { return text + "quorum 0\n" }),
+		want: evidence.ErrCheckpoint},
+	{id: "own", name: "a key and a state",
+		o: given(func(m *Model, o *evidence.Options) { o.Kernel = Public(m, SeedK1) }), want: evidence.ErrInput},
+	{id: "own", name: "level", o: given(func(_ *Model, o *evidence.Options) { o.Level = evidence.Logged + 1 }),
+		want: evidence.ErrInput},
+	{id: "own", name: "no checkpoint", o: given(func(_ *Model, o *evidence.Options) { o.Last = []byte{} }),
+		want: evidence.ErrInput},
+	{id: "own", name: "pinned other",
+		o:    given(func(m *Model, o *evidence.Options) { o.Trust, o.Kernel = nil, Public(m, seedK2) }),
+		want: evidence.ErrKey},
 }

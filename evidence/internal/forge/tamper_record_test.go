@@ -1,15 +1,15 @@
 package forge
 
 import (
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
 )
 
 func (m *Model) must(err error) {
 	m.Helper()
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 }
 
 // the records of one entry.
@@ -17,7 +17,8 @@ var recordRows = []tampering{
 	{id: "R01", cut: setD("d1", "verdict", "ALLOW"), want: evidence.ErrRecord},
 	{id: "R02", name: "verdict", cut: setP("d1", "verdict", "DENY"), want: evidence.ErrRecord},
 	{id: "R02", name: "reason", cut: setP("d1", "reason", "NO_POLICY_DEFINED"), want: evidence.ErrRecord},
-	{id: "R02", name: "argsHash", cut: func(m *Model) { m.The("d1").P()["argsHash"] = m.The("d1").D()["argsHash"] }, want: evidence.ErrRecord},
+	{id: "R02", name: "argsHash", cut: func(m *Model) { m.The("d1").P()["argsHash"] = m.The("d1").D()["argsHash"] },
+		want: evidence.ErrRecord},
 	{id: "R03", cut: setP("d1", "outcome", "EXECUTED"), want: evidence.ErrRecord},
 	{id: "R04", name: "a2", cut: setP("a2", "verdict", "DENY"), want: evidence.ErrRecord},
 	{id: "R04", name: "w2", cut: setP("w2", "verdict", "ALLOW"), want: evidence.ErrRecord},
@@ -69,8 +70,10 @@ var recordRows = []tampering{
 		k, a1 := m.The("k").D(), m.The("a1").D()
 		k["argsHash"], k["tool"] = a1["argsHash"], a1["tool"]
 	}, want: evidence.ErrReference},
-	{id: "R13", cut: left("a1", func(p Object) { p["decision"].(Object)["rule"] = "P1:files:writers" }), want: evidence.ErrRecord},
-	{id: "R14", name: "outputHash", cut: left("a2", func(p Object) { p["outputHash"] = ones64 }), want: evidence.ErrRecord},
+	{id: "R13", cut: left("a1", func(p Object) { p["decision"].(Object)["rule"] = "P1:files:writers" }),
+		want: evidence.ErrRecord},
+	{id: "R14", name: "outputHash", cut: left("a2", func(p Object) { p["outputHash"] = ones64 }),
+		want: evidence.ErrRecord},
 	{id: "R14", name: "effectHash", cut: statement("a2", func(st Object) {
 		p := st["predicate"].(Object)
 		output := p["outputHash"]
@@ -79,14 +82,17 @@ var recordRows = []tampering{
 		p["outputHash"] = output
 		setSubject(st, p["tool"], p["effectHash"])
 	}), want: evidence.ErrRecord},
-	{id: "R15", name: "f2", cut: func(m *Model) { m.The("f2").P()["factsHash"] = m.blob([]byte(`{"n":[1]}`)) }, want: evidence.ErrRecord},
-	{id: "R15", name: "w2", cut: func(m *Model) { m.The("w2").P()["factsHash"] = m.blob([]byte(`{"n":[1]}`)) }, want: evidence.ErrRecord},
+	{id: "R15", name: "f2", cut: func(m *Model) { m.The("f2").P()["factsHash"] = m.blob([]byte(`{"n":[1]}`)) },
+		want: evidence.ErrRecord},
+	{id: "R15", name: "w2", cut: func(m *Model) { m.The("w2").P()["factsHash"] = m.blob([]byte(`{"n":[1]}`)) },
+		want: evidence.ErrRecord},
 	{id: "R16", name: "a2", cut: func(m *Model) { delete(m.The("a2").P(), "outputHash") }, want: evidence.ErrRecord},
 	{id: "R16", name: "f2", cut: func(m *Model) {
 		p := m.The("f2").P()
 		p["outputHash"], p["outputForm"] = ones64, "jcs"
 	}, want: evidence.ErrRecord},
-	{id: "R17", name: "argsHash", cut: func(m *Model) { m.The("a2").P()["argsHash"] = m.The("f1").D()["argsHash"] }, want: evidence.ErrReference},
+	{id: "R17", name: "argsHash", cut: func(m *Model) { m.The("a2").P()["argsHash"] = m.The("f1").D()["argsHash"] },
+		want: evidence.ErrReference},
 	{id: "R17", name: "tool", cut: setP("a2", "tool", "fs.list"), want: evidence.ErrReference},
 	{id: "R18", name: "effect", cut: func(m *Model) {
 		d := m.The("e1").D()
@@ -114,7 +120,8 @@ var recordRows = []tampering{
 		b2.decision, b2.parents = m.The("a2"), []*Node{m.The("a2")}
 	}, want: evidence.ErrReference},
 	{id: "R21", cut: func(m *Model) { m.push(closing(m, "main")) }, want: evidence.ErrReference},
-	{id: "R22", name: "id", cut: left("a1", func(p Object) { p["decision"].(Object)["id"] = "main/1" }), want: evidence.ErrRecord},
+	{id: "R22", name: "id", cut: left("a1", func(p Object) { p["decision"].(Object)["id"] = "main/1" }),
+		want: evidence.ErrRecord},
 	{id: "R22", name: "expires", cut: func(m *Model) {
 		a1 := m.The("a1")
 		at, err := contracts.ParseTime(a1.Text("time"))
@@ -126,8 +133,10 @@ var recordRows = []tampering{
 		p["policy"] = HexOf(p["documents"])
 		setSubject(st, "policy", p["policy"])
 	}), want: evidence.ErrRecord},
-	{id: "R23", name: "order", cut: func(m *Model) { m.The("p").P()["documents"].([]any)[1].(Object)["layer"] = "P0" }, want: evidence.ErrRecord},
-	{id: "R24", name: "later policy", cut: func(m *Model) { m.The("a1").D()["policyHash"] = m.The("p2").P()["policy"] }, want: evidence.ErrReference},
+	{id: "R23", name: "order", cut: func(m *Model) { m.The("p").P()["documents"].([]any)[1].(Object)["layer"] = "P0" },
+		want: evidence.ErrRecord},
+	{id: "R24", name: "later policy", cut: func(m *Model) { m.The("a1").D()["policyHash"] = m.The("p2").P()["policy"] },
+		want: evidence.ErrReference},
 	{id: "R24", name: "policy twice", cut: func(m *Model) {
 		c := m.copy(m.The("p"))
 		c.by = seedK2
@@ -172,7 +181,8 @@ var recordRows = []tampering{
 		f2.parents = []*Node{m.The("f1")}
 		m.relink()
 	}, want: evidence.ErrReference},
-	{id: "R37", cut: func(m *Model) { m.inputs(m.The("r"), func(in Object) { in["session"] = "main" }) }, want: evidence.ErrReplay},
+	{id: "R37", cut: func(m *Model) { m.inputs(m.The("r"), func(in Object) { in["session"] = "main" }) },
+		want: evidence.ErrReplay},
 	{id: "R38", cut: func(m *Model) {
 		m.inputs(m.The("e1"), func(in Object) { in["state"].(Object)["trust"] = m.The("g").P()["trust"] })
 	}, want: evidence.ErrReplay},

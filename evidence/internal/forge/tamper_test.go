@@ -14,6 +14,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/internal/shared"
@@ -32,18 +35,19 @@ func newTampered(t *testing.T) *tampered {
 	t.Helper()
 	m := BaseLog(t)
 	last := m.Checkpoint()
-	w := &tampered{T: t, pack: m.Pack(evidence.Write), o: evidence.Options{Trust: m.Trust, Origin: Origin, Last: last}, cases: map[string]map[string]int{}}
+	w := &tampered{T: t, pack: m.Pack(evidence.Write), o: evidence.Options{Trust: m.Trust, Origin: Origin, Last: last},
+		cases: map[string]map[string]int{}}
 	var r evidence.Report
 	var err error
 	for range 2 { // the first fills pools
 		w.takes = Allocated(func() { r, err = verifyBytes(t, w.pack, w.o) })
 	}
-	if err != nil || !r.Success(evidence.Logged) || r.History != evidence.Fresh || r.Replay.Replayed != 18 || r.Replay.KernelsOwn != 4 || r.Replay.NotReplayable+r.Replay.Differing != 0 { // or the refusals below would prove nothing
+	// or the refusals below would prove nothing
+	if err != nil || !r.Success(evidence.Logged) || r.History != evidence.Fresh || r.Replay.Replayed != 18 ||
+		r.Replay.KernelsOwn != 4 || r.Replay.NotReplayable+r.Replay.Differing != 0 {
 		t.Fatalf("the base pack: %+v, %v", r, err)
 	}
-	if !bytes.Equal(TakeApart(t, w.pack).Build(), w.pack) {
-		t.Fatal("the knife cuts where nothing is to be cut")
-	}
+	require.True(t, bytes.Equal(TakeApart(t, w.pack).Build(), w.pack), "the knife cuts where nothing is to be cut")
 	return w
 }
 
@@ -92,10 +96,13 @@ func (w *tampered) run(t *testing.T, x tampering) {
 		w.mustPlace(t, x, m, r.Fault)
 		return
 	}
-	if err != nil || r.Level != x.then.Level || r.History != x.then.History || r.Signer != x.then.Signer || r.Success(evidence.Logged) {
-		t.Errorf("%s, %s, %s, %v; want %s, %s, %s and no success", r.Level, r.History, r.Signer, err, x.then.Level, x.then.History, x.then.Signer)
+	if err != nil || r.Level != x.then.Level || r.History != x.then.History || r.Signer != x.then.Signer ||
+		r.Success(evidence.Logged) {
+		t.Errorf("%s, %s, %s, %v; want %s, %s, %s and no success", r.Level, r.History, r.Signer, err, x.then.Level,
+			x.then.History, x.then.Signer)
 	}
-	if x.then.History == evidence.Diverged || x.then.History == evidence.Stale { // a limit: who kept no checkpoint sees nothing
+	// a limit: who kept no checkpoint sees nothing
+	if x.then.History == evidence.Diverged || x.then.History == evidence.Stale {
 		o.Last = nil
 		if r, err := verifyBytes(t, pack, o); err != nil || !r.Success(evidence.Logged) || r.History != evidence.None {
 			t.Errorf("without the kept checkpoint: %s, %s, %s, %v", r.Level, r.History, r.Signer, err)
@@ -103,7 +110,8 @@ func (w *tampered) run(t *testing.T, x tampering) {
 	}
 }
 
-// TestTamper runs the rows of the catalogue, and those of this version's own. It counts them by what refuses them.
+// TestTamper runs the rows of the catalogue, and those of this version's own. It counts them by
+// what refuses them.
 func TestTamper(t *testing.T) {
 	race.Alone(t)
 	w := newTampered(t)
@@ -125,7 +133,8 @@ func TestTamper(t *testing.T) {
 }
 
 func tamperings() []tampering {
-	return slices.Concat(recordRows, byteRows, chainRows, checkpointRows, packRows, trustRows, callerRows, approvalRows, ownRows)
+	return slices.Concat(recordRows, byteRows, chainRows, checkpointRows, packRows, trustRows, callerRows, approvalRows,
+		ownRows)
 }
 
 // A row of the catalogue, as testdata has it.
@@ -157,8 +166,8 @@ func tamperRows(fatal func(...any)) (list []row) {
 	return list
 }
 
-// TestTamperCatalogue holds the table to the list in testdata, and this to the catalogue: no row forgotten, none left behind, none that both
-// waits and is run.
+// TestTamperCatalogue holds the table to the list in testdata, and this to the catalogue: no row
+// forgotten, none left behind, none that both waits and is run.
 func TestTamperCatalogue(t *testing.T) {
 	var here, listed, all []string
 	for _, x := range tamperings() {
@@ -181,25 +190,19 @@ func TestTamperCatalogue(t *testing.T) {
 		t.Errorf("testdata/tamper.txt has these in the table:\n%v\nand there are\n%v", listed, here)
 	}
 	for wait := range waiting {
-		if !slices.Contains([]string{"facts", "messages", "gaps", "witnesses", "excerpts"}, wait) {
-			t.Errorf("a row waits for %s", wait)
-		}
+		assert.Contains(t, []string{"facts", "messages", "gaps", "witnesses", "excerpts"}, wait, "a row waits for")
 	}
 	if n := len(notRun(new(sync.Map))); n < 170 || n+len(waiting) > len(all) {
 		t.Errorf("%d rows of %d are to be run", n, len(all))
 	}
 	t.Run("its text", func(t *testing.T) {
 		b, err := os.ReadFile(shared.Path(t, "TAMPER.md", "the ids of the rows are not compared with the catalogue's"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var catalogue []string
 		for _, f := range regexp.MustCompile(`(?m)^\| ([A-Z]+[0-9]+) \|`).FindAllSubmatch(b, -1) {
 			catalogue = append(catalogue, string(f[1]))
 		}
-		if !slices.Equal(catalogue, all) {
-			t.Errorf("catalogue %v\nlist      %v", catalogue, all)
-		}
+		assert.True(t, slices.Equal(catalogue, all), "catalogue %v\nlist      %v", catalogue, all)
 	})
 }
 
@@ -211,7 +214,8 @@ func ranRow(t testing.TB, id string) {
 	rowsRun.Store(id+" "+test, true)
 }
 
-// TestMain looks, where all tests of the package were run, whether every row of the catalogue that does not wait was, by the test that has it.
+// TestMain looks, where all tests of the package were run, whether every row of the catalogue that
+// does not wait was, by the test that has it.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	for _, name := range []string{"run", "skip", "list", "fuzz"} {
@@ -238,7 +242,8 @@ func notRun(rows *sync.Map) (missing []string) {
 	return missing
 }
 
-// A tampering is one named way to falsify a pack, with the answer that a verifier must give: a row of the tamper catalogue, or a case of it.
+// A tampering is one named way to falsify a pack, with the answer that a verifier must give: a row
+// of the tamper catalogue, or a case of it.
 type tampering struct {
 	id   string
 	name string                              // of the case
@@ -258,7 +263,8 @@ func mustRefuse(t *testing.T, r evidence.Report, err error, want error) {
 		return
 	}
 	bare := evidence.Report{Asked: r.Asked, Fault: e, Replay: evidence.Replay{Differing: r.Replay.Differing}}
-	if !reflect.DeepEqual(r, bare) || (want == evidence.ErrReplay) != (r.Replay.Differing > 0) && want == evidence.ErrReplay || r.Success(evidence.Invalid) {
+	if !reflect.DeepEqual(r, bare) || (want == evidence.ErrReplay) != (r.Replay.Differing > 0) &&
+		want == evidence.ErrReplay || r.Success(evidence.Invalid) {
 		t.Errorf("an INVALID report says more than what is wrong: %+v", r)
 	}
 }
@@ -288,7 +294,8 @@ var (
 )
 
 func charge(before, amount, limit any) []any {
-	return []any{Object{"amount": amount, "before": before, "budget": "P1:files:reads", "limit": limit, "window": "total"}}
+	return []any{Object{"amount": amount, "before": before, "budget": "P1:files:reads", "limit": limit,
+		"window": "total"}}
 }
 
 // closing is a close of a session.

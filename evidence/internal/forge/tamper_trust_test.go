@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"filippo.io/edwards25519"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/trust/registry"
@@ -32,7 +33,8 @@ func resigned(name string, by ...byte) func(*Model) {
 	return func(m *Model) { m.resign(m.The(name), by...) }
 }
 
-// instead puts another event in the place of one: complete, but for the version, and signed by these.
+// instead puts another event in the place of one: complete, but for the version, and signed by
+// these.
 func instead(name string, event func(m *Model) Object, by ...byte) func(*Model) {
 	return func(m *Model) {
 		n := m.The(name)
@@ -67,7 +69,8 @@ func again(m *Model, name string) *Node {
 	return c
 }
 
-// weak adds a key whose encoding is given, with a proof that verifies under it. Only the point itself is wrong.
+// weak adds a key whose encoding is given, with a proof that verifies under it. Only the point
+// itself is wrong.
 func weak(public []byte) func(*Model) {
 	return func(m *Model) {
 		e := m.adds(SeedX, "kernel")
@@ -88,25 +91,20 @@ func weak(public []byte) func(*Model) {
 func smallOrder(t testing.TB) (list [][]byte) {
 	t.Helper()
 	b, err := hex.DecodeString("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	torsion, err := new(edwards25519.Point).SetBytes(b) // of order 8
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p := edwards25519.NewIdentityPoint()
 	for range 8 {
 		list = append(list, p.Bytes())
 		p = new(edwards25519.Point).Add(p, torsion)
 	}
-	if p.Equal(edwards25519.NewIdentityPoint()) != 1 {
-		t.Fatal("not a point of order 8")
-	}
+	require.Equal(t, 1, p.Equal(edwards25519.NewIdentityPoint()), "not a point of order 8")
 	return list
 }
 
-// forged is a signature with S = 0 that verifies under a key of small order, or nil where there is none for this message.
+// forged is a signature with S = 0 that verifies under a key of small order, or nil where there is
+// none for this message.
 func forged(t testing.TB, public, message []byte) []byte {
 	t.Helper()
 	for _, r := range smallOrder(t) {
@@ -122,7 +120,8 @@ func weakOrder(i int) func(*Model) {
 	return func(m *Model) { weak(smallOrder(m)[i])(m) }
 }
 
-// mixed adds a good key plus a point of order 8. Who has the good key can sign, where the hash happens to be a multiple of 8.
+// mixed adds a good key plus a point of order 8. Who has the good key can sign, where the hash
+// happens to be a multiple of 8.
 func mixed(m *Model) {
 	seed := sha512.Sum512(bytes.Repeat([]byte{SeedX}, 32))
 	a, err := new(edwards25519.Scalar).SetBytesWithClamping(seed[:32])
@@ -173,7 +172,8 @@ func moved(m *Model) {
 	m.retrust()
 }
 
-// logRotated adds a second log key and revokes the first, by events at the end. The checkpoint is by the first, if it is not told otherwise.
+// logRotated adds a second log key and revokes the first, by events at the end. The checkpoint is
+// by the first, if it is not told otherwise.
 func logRotated(m *Model) {
 	m.govern(m.adds(seedL2, "log"), seedR1, seedR2)
 	m.govern(Object{"type": "revoke", "id": keyHex(m, SeedL), "why": "w"}, seedR1, seedR2)
@@ -208,12 +208,16 @@ var trustRows = []tampering{
 	{id: "T02", name: "freeze", cut: resigned("z1", SeedA), want: evidence.ErrTrust},
 	{id: "T02", name: "unfreeze", cut: resigned("z2", seedF), want: evidence.ErrTrust},
 	{id: "T03", name: "twice", cut: resigned("t1", seedR1, seedR1), want: evidence.ErrRecord},
-	{id: "T03", name: "order", cut: func(m *Model) { slices.Reverse(m.The("t1").P()["signatures"].([]any)) }, want: evidence.ErrRecord},
-	{id: "T04", cut: instead("ro", func(m *Model) Object { return m.roots(2, seedR4, SeedX) }, seedR4, SeedX), want: evidence.ErrTrust},
+	{id: "T03", name: "order", cut: func(m *Model) { slices.Reverse(m.The("t1").P()["signatures"].([]any)) },
+		want: evidence.ErrRecord},
+	{id: "T04", cut: instead("ro", func(m *Model) Object { return m.roots(2, seedR4, SeedX) }, seedR4, SeedX),
+		want: evidence.ErrTrust},
 	{id: "T05", name: "one was left out", cut: governed(freezing, seedR3), want: evidence.ErrTrust},
 	{id: "T05", name: "two of them", cut: governed(adding(SeedX, "kernel"), seedR2, seedR3), want: evidence.ErrTrust},
-	{id: "T05", name: "all were left out", cut: both(instead("ro", func(m *Model) Object { return m.roots(2, seedR4, SeedX) }, seedR1, seedR2, seedR4, SeedX),
-		governed(adding(seedK3, "kernel"), seedR1, seedR2)), want: evidence.ErrTrust},
+	{id: "T05", name: "all were left out",
+		cut: both(instead("ro", func(m *Model) Object { return m.roots(2, seedR4, SeedX) }, seedR1, seedR2, seedR4,
+			SeedX),
+			governed(adding(seedK3, "kernel"), seedR1, seedR2)), want: evidence.ErrTrust},
 	{id: "T06", name: "again", cut: func(m *Model) { again(m, "t1") }, want: evidence.ErrTrust},
 	{id: "T06", name: "the state's", cut: governed(func(m *Model) Object {
 		e := m.adds(SeedX, "kernel")
@@ -236,7 +240,8 @@ var trustRows = []tampering{
 		m.resign(n, seedR1, seedR2)
 	}, want: evidence.ErrTrust},
 	{id: "T09", cut: func(m *Model) { m.The("o").by = SeedK1 }, want: evidence.ErrKey},
-	{id: "T10", cut: moved, then: evidence.Report{Level: evidence.Logged, History: evidence.Diverged, Signer: evidence.Trusted}},
+	{id: "T10", cut: moved, then: evidence.Report{Level: evidence.Logged, History: evidence.Diverged,
+		Signer: evidence.Trusted}},
 	{id: "T11", cut: func(m *Model) { m.The("m1").by = seedK2 }, want: evidence.ErrKey},
 	{id: "T12", cut: func(m *Model) { m.The("t1").by = seedK2 }, want: evidence.ErrKey},
 	{id: "T13", name: "approver", cut: func(m *Model) { m.The("o").by = SeedA }, want: evidence.ErrKey},
@@ -244,7 +249,9 @@ var trustRows = []tampering{
 	{id: "T13", name: "root", cut: func(m *Model) { m.The("o").by = seedR1 }, want: evidence.ErrKey},
 	{id: "T14", name: "a second role", cut: governed(adding(SeedA, "kernel"), seedR1, seedR2), want: evidence.ErrTrust},
 	{id: "T14", name: "a root", cut: governed(adding(SeedX, "root"), seedR1, seedR2), want: evidence.ErrTrust},
-	{id: "T14", name: "no root any more", cut: governed(func(m *Model) Object { return Object{"type": "revoke", "id": keyHex(m, seedR1), "why": "w"} }, seedR1, seedR2), want: evidence.ErrTrust},
+	{id: "T14", name: "no root any more",
+		cut: governed(func(m *Model) Object { return Object{"type": "revoke", "id": keyHex(m, seedR1), "why": "w"} },
+			seedR1, seedR2), want: evidence.ErrTrust},
 	{id: "T15", name: "small order 0", cut: weakOrder(0), want: evidence.ErrTrust},
 	{id: "T15", name: "small order 1", cut: weakOrder(1), want: evidence.ErrTrust},
 	{id: "T15", name: "small order 2", cut: weakOrder(2), want: evidence.ErrTrust},
@@ -253,16 +260,20 @@ var trustRows = []tampering{
 	{id: "T15", name: "small order 5", cut: weakOrder(5), want: evidence.ErrTrust},
 	{id: "T15", name: "small order 6", cut: weakOrder(6), want: evidence.ErrTrust},
 	{id: "T15", name: "small order 7", cut: weakOrder(7), want: evidence.ErrTrust},
-	{id: "T15", name: "not reduced", cut: weak(append([]byte{0xee}, append(bytes.Repeat([]byte{0xff}, 30), 0x7f)...)), want: evidence.ErrTrust},
+	{id: "T15", name: "not reduced", cut: weak(append([]byte{0xee}, append(bytes.Repeat([]byte{0xff}, 30), 0x7f)...)),
+		want: evidence.ErrTrust},
 	{id: "T15", name: "and a point of order 8", cut: mixed, want: evidence.ErrTrust},
 	{id: "T16", name: "ALLOW", cut: func(m *Model) {
 		c := m.copy(m.The("o"))
 		m.insert(m.index(m.The("sf")), c)
 	}, want: evidence.ErrTrust},
 	{id: "T16", name: "SYSTEM_FROZEN", cut: setD("q", "reason", "SYSTEM_FROZEN"), want: evidence.ErrTrust},
-	{id: "T16", name: "delegation", cut: func(m *Model) { m.The("o").D()["delegation"] = m.The("un").event()["delegation"] }, want: evidence.ErrTrust},
+	{id: "T16", name: "delegation",
+		cut:  func(m *Model) { m.The("o").D()["delegation"] = m.The("un").event()["delegation"] },
+		want: evidence.ErrTrust},
 	{id: "T19", cut: governed(adding(SeedK1, "kernel"), seedR1, seedR2), want: evidence.ErrTrust},
-	{id: "T20", cut: logRotated, then: evidence.Report{Level: evidence.Intact, History: evidence.Fresh, Signer: evidence.Trusted}},
+	{id: "T20", cut: logRotated, then: evidence.Report{Level: evidence.Intact, History: evidence.Fresh,
+		Signer: evidence.Trusted}},
 	{id: "T21", cut: func(m *Model) { approver(m, SeedB) }, want: evidence.ErrReplay},
 	{id: "T22", name: "too early", cut: func(m *Model) {
 		settles(m, seedK3)
@@ -282,30 +293,46 @@ var trustRows = []tampering{
 		list := listOf(n.P(), "signatures")
 		list[0]["sig"] = list[1]["sig"]
 	}, want: evidence.ErrTrust},
-	{id: "own", name: "a stranger's signature beside enough", cut: resigned("t1", seedR1, seedR2, SeedX), want: evidence.ErrTrust},
-	{id: "own", name: "a root event that changes nothing", cut: governed(func(m *Model) Object { return m.roots(2, seedR1, seedR2, seedR4) }, seedR1, seedR2, seedR4), want: evidence.ErrTrust},
-	{id: "own", name: "frozen twice", cut: event("z2", with("type", "freeze"), seedR1, seedR2), want: evidence.ErrTrust},
-	{id: "own", name: "the last kernel key", cut: governed(func(m *Model) Object { return Object{"type": "revoke", "id": keyHex(m, seedK2), "why": "w"} }, seedR1, seedR2), want: evidence.ErrTrust},
-	{id: "own", name: "an unknown type", cut: event("un", with("type", "rotate"), seedR1, seedR2), want: evidence.ErrTrust},
-	{id: "own", name: "an event of one type in the subject of another", cut: statement("z1", func(st Object) { setSubject(st, "unfreeze", HexOf(st["predicate"].(Object)["event"])) }), want: evidence.ErrRecord},
-	{id: "own", name: "an event in a session", cut: func(m *Model) { m.The("un").P()["session"] = "main"; m.relink() }, want: evidence.ErrRecord},
+	{id: "own", name: "a stranger's signature beside enough", cut: resigned("t1", seedR1, seedR2, SeedX),
+		want: evidence.ErrTrust},
+	{id: "own", name: "a root event that changes nothing",
+		cut:  governed(func(m *Model) Object { return m.roots(2, seedR1, seedR2, seedR4) }, seedR1, seedR2, seedR4),
+		want: evidence.ErrTrust},
+	{id: "own", name: "frozen twice", cut: event("z2", with("type", "freeze"), seedR1, seedR2),
+		want: evidence.ErrTrust},
+	{id: "own", name: "the last kernel key",
+		cut: governed(func(m *Model) Object { return Object{"type": "revoke", "id": keyHex(m, seedK2), "why": "w"} },
+			seedR1, seedR2), want: evidence.ErrTrust},
+	{id: "own", name: "an unknown type", cut: event("un", with("type", "rotate"), seedR1, seedR2),
+		want: evidence.ErrTrust},
+	{id: "own", name: "an event of one type in the subject of another",
+		cut:  statement("z1", func(st Object) { setSubject(st, "unfreeze", HexOf(st["predicate"].(Object)["event"])) }),
+		want: evidence.ErrRecord},
+	{id: "own", name: "an event in a session", cut: func(m *Model) { m.The("un").P()["session"] = "main"; m.relink() },
+		want: evidence.ErrRecord},
 	{id: "own", name: "an event taken out", cut: func(m *Model) { m.remove(m.The("ka")) }, want: evidence.ErrTrust},
 	{id: "own", name: "the key of another event", cut: func(m *Model) {
 		m.The("ka").P()["event"], m.The("t1").P()["event"] = m.The("t1").P()["event"], m.The("ka").P()["event"]
-		m.The("ka").P()["signatures"], m.The("t1").P()["signatures"] = m.The("t1").P()["signatures"], m.The("ka").P()["signatures"]
+		m.The("ka").P()["signatures"], m.The("t1").P()["signatures"] = m.The("t1").P()["signatures"],
+			m.The("ka").P()["signatures"]
 	}, want: evidence.ErrTrust},
 	{id: "own", name: "the state before the freeze", cut: inState("sf", "z1"), want: evidence.ErrReplay},
 	{id: "own", name: "the state after the next event", cut: inState("e1", "p2"), want: evidence.ErrReplay},
-	{id: "own", name: "a later state as the initial one", o: func(m *Model, o *evidence.Options) { o.Trust = parseState(m, m.fold(nil)) }, want: evidence.ErrTrust},
+	{id: "own", name: "a later state as the initial one",
+		o: func(m *Model, o *evidence.Options) { o.Trust = parseState(m, m.fold(nil)) }, want: evidence.ErrTrust},
 	{id: "own", name: "a later state as the initial one, of the genesis too", cut: func(m *Model) {
 		replaceTrust(m, parseState(m, m.fold(nil)))
 	}, o: func(m *Model, o *evidence.Options) {
 		o.Trust, o.Last = parseState(m, parseObject(m, m.Blobs[m.The("g").Text("trust")])), nil
 	}, want: evidence.ErrTrust},
-	{id: "own", name: "an initial state of another version", cut: initially(`"version":1`, `"version":2`), o: unpinned, want: evidence.ErrTrust},
-	{id: "own", name: "a manifest by the revoked key", cut: func(m *Model) { m.by = SeedK1 }, want: evidence.ErrManifest},
-	{id: "own", name: "a manifest by the log key that was added", cut: both(logRotated, func(m *Model) { m.by, m.logBy = seedL2, seedL2 }), want: evidence.ErrManifest},
-	{id: "own", name: "a line of the new log key that does not verify", cut: both(logRotated, marked(func(m *Model, text string) []byte {
-		return []byte(text + "\n" + noteLine(m, signWith(m, SeedL, []byte(text)), seedL2))
-	})), want: evidence.ErrCheckpoint},
+	{id: "own", name: "an initial state of another version", cut: initially(`"version":1`, `"version":2`), o: unpinned,
+		want: evidence.ErrTrust},
+	{id: "own", name: "a manifest by the revoked key", cut: func(m *Model) { m.by = SeedK1 },
+		want: evidence.ErrManifest},
+	{id: "own", name: "a manifest by the log key that was added",
+		cut: both(logRotated, func(m *Model) { m.by, m.logBy = seedL2, seedL2 }), want: evidence.ErrManifest},
+	{id: "own", name: "a line of the new log key that does not verify",
+		cut: both(logRotated, marked(func(m *Model, text string) []byte {
+			return []byte(text + "\n" + noteLine(m, signWith(m, SeedL, []byte(text)), seedL2))
+		})), want: evidence.ErrCheckpoint},
 }

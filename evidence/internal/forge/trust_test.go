@@ -6,10 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/crypto"
 )
 
-// The knife for trust events. It folds them by their JSON, and asks of none of them whether it may happen.
+// The knife for trust events. It folds them by their JSON, and asks of none of them whether it may
+// happen.
 
 func (n *Node) event() Object { return n.P()["event"].(Object) }
 
@@ -79,7 +82,8 @@ func (m *Model) roots(threshold int, seeds ...byte) Object {
 	return Object{"type": "root", "keys": keys, "threshold": threshold}
 }
 
-// complete fills in what an event has beside what it says, and proves it: the version is that of the state after the last entry.
+// complete fills in what an event has beside what it says, and proves it: the version is that of
+// the state after the last entry.
 func (m *Model) complete(e Object) Object {
 	if e["origin"] == nil {
 		e["origin"] = Origin
@@ -99,8 +103,9 @@ func (m *Model) complete(e Object) Object {
 // govern appends a trust event, complete and signed by these.
 func (m *Model) govern(e Object, by ...byte) *Node {
 	last := m.Nodes[len(m.Nodes)-1]
-	n := &Node{by: seedK2, st: Object{"_type": last.st["_type"], "predicateType": "https://github.com/helmkernel/helm/trust/v1",
-		"predicate": Object{"event": m.complete(e), "parents": []any{}, "session": "", "time": last.Text("time")}}}
+	n := &Node{by: seedK2, st: Object{"_type": last.st["_type"],
+		"predicateType": "https://github.com/helmkernel/helm/trust/v1",
+		"predicate":     Object{"event": m.complete(e), "parents": []any{}, "session": "", "time": last.Text("time")}}}
 	m.resign(n, by...)
 	m.push(n)
 	return n
@@ -109,13 +114,12 @@ func (m *Model) govern(e Object, by ...byte) *Node {
 func numberOf(t testing.TB, x any) int {
 	t.Helper()
 	n, err := x.(json.Number).Int64()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return int(n)
 }
 
-// fold gives the trust state after the last entry. each, if any, is called with the state of every entry.
+// fold gives the trust state after the last entry. each, if any, is called with the state of every
+// entry.
 func (m *Model) fold(each func(n *Node, state Object)) Object {
 	s := parseObject(m, m.Blobs[m.Nodes[0].Text("trust")])
 	for i, n := range m.Nodes {

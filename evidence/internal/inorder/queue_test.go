@@ -20,8 +20,8 @@ type thing struct {
 	err            error
 }
 
-// outcome runs something on a goroutine of its own: an error, what it panicked with, or that it never
-// returned.
+// outcome runs something on a goroutine of its own: an error, what it panicked with, or that it
+// never returned.
 func outcome(run func() error) (what any) {
 	done := make(chan any)
 	go func() {
@@ -77,8 +77,8 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// run works on batches of these lengths and fails at a number in one of four ways. It returns how that
-// ended, how many turns were taken, and how many goroutines are still at work.
+// run works on batches of these lengths and fails at a number in one of four ways. It returns how
+// that ended, how many turns were taken, and how many goroutines are still at work.
 func run(t *testing.T, workers int, lengths []int, bad, how int) (ended any, next int, working int32) {
 	var at atomic.Int32
 	one := func(i int) error {
