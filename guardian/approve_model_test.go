@@ -148,7 +148,7 @@ func (g generator) answered(t testing.TB, p *Policy, in *contracts.Inputs, needs
 	a.fits, a.no = g.r.IntN(12) > 0, g.r.IntN(9) == 0
 	from := noon - contracts.Time(pick(g, 0, 0, 0, 0, -1, 59_999, ttl))
 	a.request = contracts.ApprovalRequest{ArgsHash: in.ArgsHash, Caller: in.Caller, Expires: from + contracts.Time(ttl), Nonce: strings.Repeat(pick(g, "a", "b", "c"), 32), NotBefore: from,
-		PolicyHash: p.Hash(), Quorum: uint64(pick(g, n.quorum, n.quorum, n.quorum, n.quorum, 3)), Roles: n.roles, SchemaHash: p.tools["pay"].digest, Session: "chat", Tool: "pay"}
+		PolicyHash: p.Hash(), Quorum: uint64(pick(g, n.quorum, n.quorum, n.quorum, n.quorum, 3)), Roles: n.roles, SchemaHash: p.stack.Tools["pay"].Digest, Session: "chat", Tool: "pay"}
 	if !a.fits {
 		a.request.Session = "another"
 	}

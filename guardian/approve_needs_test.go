@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/helmkernel/helm/contracts"
 )
@@ -14,7 +15,7 @@ func TestQuorum(t *testing.T) {
 	p, trust := mustCompile(t, bankText(`{"id":"boss","tools":["pay"],"all":[{"approval":{"roles":["owner","cfo"],"quorum":2}}]}`, ``)), people(t)
 	call := inChat(t, "pay", toBob)
 	q := asked(t, p, call, trust)
-	if q.Quorum != 2 || !slices.Equal(q.Roles, []string{"cfo", "owner"}) || q.Expires != noon.Add(usualTTL) {
+	if q.Quorum != 2 || !slices.Equal(q.Roles, []string{"cfo", "owner"}) || q.Expires != noon.Add(10*time.Minute) {
 		t.Fatalf("asked %+v", q)
 	}
 	r := otherNonce(q)
@@ -113,7 +114,8 @@ func TestApprovalsAmongNeeds(t *testing.T) {
 			q = why.Pending
 		} else { // an owner is asked for nothing here; if he were, it would be so
 			one := mustCompile(t, bankText(`{"id":"boss","tools":["pay"],"all":[`+owner+`]}`, ``))
-			q = one.tools["pay"].requires[0].needs[0].approval.request(&contracts.DecisionRecord{PolicyHash: p.Hash()}, p.tools["pay"], &in)
+			j := judging{in: &in, tool: p.stack.Tools["pay"], record: &contracts.DecisionRecord{PolicyHash: p.Hash()}}
+			q = j.request(one.stack.Tools["pay"].Requires[0].Needs[0].Approval)
 		}
 		for _, who := range c.by {
 			if who == "notary" {

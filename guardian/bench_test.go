@@ -79,8 +79,8 @@ func decide(b *testing.B, p *Policy, ins []contracts.Inputs, right func(*contrac
 	rules := 0
 	schemas := make([]*jsonschema.Schema, len(ins))
 	for i := range ins {
-		if t := p.tools[ins[i].Tool]; t != nil {
-			rules, schemas[i] = len(t.rules), t.input
+		if t := p.stack.Tools[ins[i].Tool]; t != nil {
+			rules, schemas[i] = len(t.Rules), t.Input
 		}
 	}
 	each := against(b, max(1, 8192/(128+rules)), func(i int) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -33,31 +34,31 @@ func (m *model) get(v any, pointer string) (any, bool) {
 	return v, v != nil
 }
 
-func (m *model) eval(p map[string]any, element any) answer {
+func (m *model) eval(p map[string]any, element any) program.Answer {
 	if list, ok := p["all"].([]any); ok {
 		for _, kid := range list {
-			if a := m.eval(kid.(map[string]any), element); a != yes {
+			if a := m.eval(kid.(map[string]any), element); a != program.Yes {
 				return a
 			}
 		}
-		return yes
+		return program.Yes
 	}
 	if list, ok := p["any"].([]any); ok {
 		for _, kid := range list {
-			if a := m.eval(kid.(map[string]any), element); a != no {
+			if a := m.eval(kid.(map[string]any), element); a != program.No {
 				return a
 			}
 		}
-		return no
+		return program.No
 	}
 	if kid, ok := p["not"].(map[string]any); ok {
 		switch m.eval(kid, element) {
-		case yes:
-			return no
-		case no:
-			return yes
+		case program.Yes:
+			return program.No
+		case program.No:
+			return program.Yes
 		}
-		return failed
+		return program.Failed
 	}
 	for _, q := range []string{"every", "some", "count"} {
 		if pointer, ok := p[q].(string); ok {
@@ -65,7 +66,7 @@ func (m *model) eval(p map[string]any, element any) answer {
 		}
 	}
 	if role, ok := p["has"].(string); ok {
-		return answerOf(slices.Contains(m.caller.Roles, role))
+		return program.AnswerOf(slices.Contains(m.caller.Roles, role))
 	}
 	var v any
 	var there bool
@@ -78,84 +79,84 @@ func (m *model) eval(p map[string]any, element any) answer {
 		v, there = element, element != nil
 	}
 	if exists, ok := p["exists"].(bool); ok {
-		return answerOf(there == exists)
+		return program.AnswerOf(there == exists)
 	}
 	if !there {
 		absent, ok := p["absent"].(bool)
 		if !ok {
-			return failed
+			return program.Failed
 		}
-		return answerOf(absent)
+		return program.AnswerOf(absent)
 	}
 	return m.leaf(p, v)
 }
 
-func (m *model) quantify(p map[string]any, q, pointer string) answer {
+func (m *model) quantify(p map[string]any, q, pointer string) program.Answer {
 	v, there := m.get(m.args, pointer)
 	if !there {
 		absent, ok := p["absent"].(bool)
 		if !ok {
-			return failed
+			return program.Failed
 		}
-		return answerOf(absent)
+		return program.AnswerOf(absent)
 	}
 	list, ok := v.([]any)
 	if !ok {
-		return failed
+		return program.Failed
 	}
 	count := 0
 	for _, e := range list {
-		a := yes
+		a := program.Yes
 		if that, ok := p["that"].(map[string]any); ok {
 			a = m.eval(that, e)
 		}
 		switch {
-		case a == failed:
-			return failed
-		case q == "every" && a == no:
-			return no
-		case q == "some" && a == yes:
-			return yes
-		case a == yes:
+		case a == program.Failed:
+			return program.Failed
+		case q == "every" && a == program.No:
+			return program.No
+		case q == "some" && a == program.Yes:
+			return program.Yes
+		case a == program.Yes:
 			count++
 		}
 	}
 	if q == "count" {
 		return m.leaf(p, float64(count))
 	}
-	return answerOf(q == "every")
+	return program.AnswerOf(q == "every")
 }
 
-func (m *model) leaf(p map[string]any, v any) answer {
+func (m *model) leaf(p map[string]any, v any) program.Answer {
 	text, isText := v.(string)
 	n, isNumber := v.(float64)
 	for op, x := range p {
 		switch op {
 		case "eq", "ne":
 			if fmt.Sprintf("%T", x) != fmt.Sprintf("%T", v) {
-				return failed
+				return program.Failed
 			}
 			same := x == v
 			if p["fold"] == true {
 				same = strings.EqualFold(x.(string), text)
 			}
-			return answerOf(same == (op == "eq"))
+			return program.AnswerOf(same == (op == "eq"))
 		case "in", "not_in":
 			list := x.([]any)
 			if fmt.Sprintf("%T", list[0]) != fmt.Sprintf("%T", v) {
-				return failed
+				return program.Failed
 			}
-			return answerOf(slices.Contains(list, v) == (op == "in"))
+			return program.AnswerOf(slices.Contains(list, v) == (op == "in"))
 		case "lt", "gt":
 			if !isNumber {
-				return failed
+				return program.Failed
 			}
-			return answerOf(op == "lt" && n < x.(float64) || op == "gt" && n > x.(float64))
+			return program.AnswerOf(op == "lt" && n < x.(float64) || op == "gt" && n > x.(float64))
 		case "type":
-			return answerOf(x == map[string]string{"string": "string", "float64": "number", "bool": "boolean", "[]interface {}": "array"}[fmt.Sprintf("%T", v)])
+			return program.AnswerOf(x == map[string]string{"string": "string", "float64": "number", "bool": "boolean", "[]interface {}": "array"}[fmt.Sprintf("%T", v)])
 		case "prefix", "suffix", "regex", "within", "cidr", "email":
 			if !isText {
-				return failed
+				return program.Failed
 			}
 			return m.text(op, text, x.(string))
 		}
@@ -163,31 +164,31 @@ func (m *model) leaf(p map[string]any, v any) answer {
 	panic(fmt.Sprint("the model does not know ", p))
 }
 
-func (m *model) text(op, v, x string) answer {
+func (m *model) text(op, v, x string) program.Answer {
 	switch op {
 	case "prefix":
-		return answerOf(strings.HasPrefix(v, x))
+		return program.AnswerOf(strings.HasPrefix(v, x))
 	case "suffix":
-		return answerOf(strings.HasSuffix(v, x))
+		return program.AnswerOf(strings.HasSuffix(v, x))
 	case "regex":
-		return answerOf(regexp.MustCompile("^(?:" + x + ")$").MatchString(v))
+		return program.AnswerOf(regexp.MustCompile("^(?:" + x + ")$").MatchString(v))
 	case "within":
 		if !strings.HasPrefix(v, "/") || v != "/" && slices.ContainsFunc(strings.Split(v[1:], "/"), func(s string) bool { return s == "" || s == "." || s == ".." }) {
-			return failed
+			return program.Failed
 		}
-		return answerOf(v == x || strings.HasPrefix(v, x+"/"))
+		return program.AnswerOf(v == x || strings.HasPrefix(v, x+"/"))
 	case "email":
 		local, domain, ok := strings.Cut(v, "@")
 		if !ok || local == "" || !regexp.MustCompile(`^[a-z.]+$`).MatchString(strings.ToLower(domain)) || strings.ContainsAny(local, " <>@") {
-			return failed
+			return program.Failed
 		}
-		return answerOf(strings.EqualFold(domain, x))
+		return program.AnswerOf(strings.EqualFold(domain, x))
 	}
 	a, err := netip.ParseAddr(v)
 	if err != nil {
-		return failed
+		return program.Failed
 	}
-	return answerOf(netip.MustParsePrefix(x).Contains(a.Unmap()))
+	return program.AnswerOf(netip.MustParsePrefix(x).Contains(a.Unmap()))
 }
 
 // A generator makes random predicates that fit the tool below, and random arguments that may not fit the predicates.
@@ -328,15 +329,15 @@ func TestFailClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := m.eval(parsed(t, when), nil)
-			if a == yes && unless != "" {
+			if a == program.Yes && unless != "" {
 				switch m.eval(parsed(t, unless), nil) {
-				case yes:
-					a = no
-				case failed:
-					a = failed
+				case program.Yes:
+					a = program.No
+				case program.Failed:
+					a = program.Failed
 				}
 			}
-			expect := map[answer]contracts.ReasonCode{yes: contracts.ReasonPolicyViolation, no: contracts.ReasonAllow, failed: contracts.ReasonFailClosedError}[a]
+			expect := map[program.Answer]contracts.ReasonCode{program.Yes: contracts.ReasonPolicyViolation, program.No: contracts.ReasonAllow, program.Failed: contracts.ReasonFailClosedError}[a]
 			if r.Reason == contracts.ReasonSchemaViolation {
 				expect = r.Reason // whatever the predicate says
 			}

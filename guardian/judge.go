@@ -5,50 +5,77 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// Judge decides a call, in the order of the package comment, and fills in everything of the record but ID, InputsHash and
-// PolicyDecisionHash. It is a pure function of the policy, the trust state and the inputs; it keeps nothing of them, but the record shares
-// the roles of the caller. It never panics: whatever goes wrong is DENY FAIL_CLOSED_ERROR.
+// Judge decides a call, in the order of the package comment. It fills in the whole record but ID,
+// InputsHash and PolicyDecisionHash. It is a pure function of the policy, the trust state and the
+// inputs. It keeps nothing of them, but the record shares the roles of the caller. It never panics:
+// whatever goes wrong is DENY FAIL_CLOSED_ERROR.
 //
-// Inputs are what the kernel makes of a call: arguments that obey docs/FORMATS.md, section 1, and have their defaults filled in, or ArgsForm "raw".
-// The past is read from them; what they lack of it is DENY.
+// The inputs are what the kernel makes of a call: their arguments obey docs/FORMATS.md, section 1,
+// and have their defaults filled in; or ArgsForm is "raw". What was before the call is read from
+// them. If they lack some of it the answer is DENY.
 func (p *Policy) Judge(in contracts.Inputs, trust *registry.State) (record contracts.DecisionRecord, why Why) {
 	p.decide(&in, trust, nil, &record, &in.State, &why)
 	return record, why
 }
 
-// Decide is Judge for a call whose past is not known yet: it asks for it. It returns, with the
-// record, the state of the inputs: that of in, with what the past answered in place of what in has
-// of the past. With that state in the inputs Judge returns the same record. A nil Past answers
+// Decide is Judge for a call whose past is not known yet: it asks for it. With the record it returns
+// the state of the inputs: that of in, but what was before the call is as log answered, sorted and
+// nothing else. With that state in the inputs Judge returns the same record. A nil Past answers
 // nothing.
-func (p *Policy) Decide(in *contracts.Inputs, trust *registry.State, past past.Past) (record contracts.DecisionRecord, state contracts.SessionState, why Why) {
+func (p *Policy) Decide(
+	in *contracts.Inputs, trust *registry.State, log past.Past,
+) (record contracts.DecisionRecord, state contracts.SessionState, why Why) {
 	state = in.State
 	state.Budgets, state.Calls, state.Receipts, state.Used = nil, nil, nil, nil
-	p.decide(in, trust, past, &record, &state, &why)
+	p.decide(in, trust, log, &record, &state, &why)
 	return record, state, why
 }
 
 // decide writes into the results of its callers: copying a record takes a tenth of the time of a
-// judgement. It reads state, and with a past writes into it.
-func (p *Policy) decide(in *contracts.Inputs, trust *registry.State, past past.Past, record *contracts.DecisionRecord, state *contracts.SessionState, why *Why) {
-	j := judging{record: record, state: state, why: why, trust: trust}
+// judgement. It reads state and, if there is a log, writes into it.
+func (p *Policy) decide(
+	in *contracts.Inputs, trust *registry.State, log past.Past,
+	record *contracts.DecisionRecord, state *contracts.SessionState, why *Why,
+) {
+	j := judging{in: in, trust: trust, record: record, state: state, why: why}
 	defer func() {
-		if recover() != nil {
-			record.Verdict, record.Reason, record.Rule, record.Expires, record.Charges = contracts.Deny, contracts.ReasonFailClosedError, "", 0, nil
-			record.Approvals, record.Pending = nil, nil // but the attestations stay, as where a past that fails is not told
-			j.leave()
-			*why = Why{Rule: why.Rule, What: "a panic while judging"}
+		if recover() == nil {
+			return
 		}
+		record.Verdict, record.Reason, record.Rule = contracts.Deny, contracts.ReasonFailClosedError, ""
+		record.Expires, record.Charges = 0, nil
+		record.Approvals, record.Pending = nil, nil // the attestations stay, as they do when a past fails with an error
+		j.recordPast()
+		*why = Why{Rule: why.Rule, What: "a panic while judging"}
 	}()
-	t := p.open(in, record)
-	j.judge(p, t, in, past)
+	j.tool = p.open(in, record)
+	if !j.admitted() {
+		return
+	}
+	s, _ := p.scratch.Get().(*scratch)
+	if s == nil {
+		s = new(scratch)
+	}
+	s.eval.Begin(j.tool, in, state, log)
+	s.past, j.s = log, s
+	if j.conditions() {
+		record.Verdict, record.Reason = contracts.Allow, contracts.ReasonAllow
+		record.Expires = in.Time.Add(j.tool.Limits.Timeout)
+	} else {
+		record.Charges = nil
+	}
+	j.recordPast()
+	s.forget() // not deferred: after a panic the scratch is dropped
+	p.scratch.Put(s)
 }
 
 // open fills in what every record of a call has, denying.
-func (p *Policy) open(in *contracts.Inputs, r *contracts.DecisionRecord) *tool {
+func (p *Policy) open(in *contracts.Inputs, r *contracts.DecisionRecord) *program.Tool {
 	r.Verdict, r.Reason = contracts.Deny, contracts.ReasonFailClosedError
 	r.ArgsForm, r.ArgsHash = in.ArgsForm, in.ArgsHash
 	r.Caller = in.Caller
@@ -61,13 +88,13 @@ func (p *Policy) open(in *contracts.Inputs, r *contracts.DecisionRecord) *tool {
 	}
 	t := p.tool(in.Tool)
 	if t != nil {
-		r.EffectType, r.Risk = t.effect, t.risk
+		r.EffectType, r.Risk = t.Effect, t.Risk
 	}
 	return t
 }
 
-// Refuse makes the record of a refusal of the kernel's own, at condition 0, with the same fields filled in. A reason that is not of
-// condition 0 becomes FAIL_CLOSED_ERROR.
+// Refuse returns the record of a refusal of the kernel's own, at condition 0, with the same fields
+// filled in as by Judge. A reason that is not of condition 0 becomes FAIL_CLOSED_ERROR.
 func (p *Policy) Refuse(in contracts.Inputs, reason contracts.ReasonCode) (record contracts.DecisionRecord) {
 	p.open(&in, &record)
 	if reason.Condition() == 0 {
@@ -76,80 +103,110 @@ func (p *Policy) Refuse(in contracts.Inputs, reason contracts.ReasonCode) (recor
 	return record
 }
 
+// A judging is one judgement.
 type judging struct {
+	in     *contracts.Inputs
+	trust  *registry.State
+	tool   *program.Tool
 	record *contracts.DecisionRecord
 	state  *contracts.SessionState // of the inputs: read or, with a past, written
 	why    *Why
-	trust  *registry.State
-	s      *scratch
+	s      *scratch // nil until condition 2
 }
 
-func (j *judging) deny(reason contracts.ReasonCode, rule string, why Why) {
+// A scratch is the memory of one judgement. It is used again, so forget must leave nothing behind.
+type scratch struct {
+	eval     program.Evaluator
+	past     past.Past              // nil: what is known of it is in the state
+	grants   []contracts.Delegation // that the call is made under, if they open
+	words    []word                 // attestations that were presented, and open; nil: not opened yet
+	consumed []contracts.Digest     // approvals that were presented, and are used
+	applied  []applied
+	buf      []byte
+
+	// Records and states are cut from these: one allocation serves several calls. What was cut
+	// belongs to the caller, and is never used again.
+	charges  []contracts.Charge
+	balances []contracts.Balance
+}
+
+func (s *scratch) forget() {
+	const kept = 64 << 10
+	s.eval.Forget()
+	buf := s.buf[:0]
+	if cap(buf) > kept {
+		buf = nil // a rare call made it large
+	}
+	*s = scratch{eval: s.eval, applied: s.applied[:0], buf: buf, charges: s.charges, balances: s.balances}
+}
+
+// deny always returns false.
+func (j *judging) deny(reason contracts.ReasonCode, rule string, why Why) bool {
 	j.record.Reason, j.record.Rule, *j.why = reason, rule, why
+	return false
 }
 
-func (j *judging) judge(p *Policy, t *tool, in *contracts.Inputs, past past.Past) {
-	r := j.record
-	if in.ArgsForm != "" {
-		j.deny(contracts.ReasonArgsCanonicalization, "", Why{What: "the arguments are not strict JSON"})
-		return
-	}
-	if in.Args.Kind() != crypto.Object {
-		j.deny(contracts.ReasonFailClosedError, "", Why{What: "no arguments to judge"})
-		return
-	}
-
-	r.Condition = 1
-	switch {
-	case t == nil:
-		j.deny(contracts.ReasonToolNotFound, "", Why{What: "no bundle declares the tool"})
-		return
-	case t.barred != "":
-		j.deny(t.barred, "", Why{What: t.barrier})
-		return
-	case !t.housed(in.Sandbox):
-		j.deny(contracts.ReasonSandboxViolation, "", Why{What: "the driver does not declare the sandbox that the tool needs: " + strings.Join(t.sandboxes, " and ")})
-		return
-	case in.Drivers == 0 && t.pinned != (contracts.Digest{}):
-		j.deny(contracts.ReasonDriverNotBound, "", Why{What: "no driver is bound that declares the definition which the tool pins: see executor.Defined"})
-		return
-	case in.Drivers == 0:
-		j.deny(contracts.ReasonDriverNotBound, "", Why{What: "no driver is bound: set Intent.Driver or Options.Drivers"})
-		return
-	case in.Drivers > 1:
-		j.deny(contracts.ReasonDriverNotBound, "", Why{What: "two drivers are bound: Intent.Driver and Options.Drivers; keep one"})
-		return
-	}
-
-	s, _ := p.scratch.Get().(*scratch)
-	if s == nil {
-		s = new(scratch)
-	}
-	s.begin(t, in, j.state)
-	s.past, j.s = past, s
-	if j.conditions(s, t, in) {
-		r.Verdict, r.Reason = contracts.Allow, contracts.ReasonAllow
-		r.Expires = in.Time.Add(t.limits.Timeout)
-	} else {
-		r.Charges = nil
-	}
-	j.leave()
-	s.forget() // not deferred: after a panic the scratch is dropped
-	p.scratch.Put(s)
+// denyBy denies by a rule of a P0 or P2 document.
+func (j *judging) denyBy(of *program.Terms, rule, what string) bool {
+	return j.deny(of.Reason, rule, Why{Rule: rule, What: what})
 }
 
-// leave leaves in the state what the past was asked.
-func (j *judging) leave() {
-	if j.s == nil || j.s.past == nil || j.s.calls == nil && j.s.receipts == nil {
+// fail denies because a predicate of a rule cannot be evaluated.
+func (j *judging) fail(rule string) bool {
+	why := Why{Rule: rule, Pointer: j.s.eval.Pointer, What: j.s.eval.What}
+	return j.deny(contracts.ReasonFailClosedError, "", why)
+}
+
+// recordPast notes in the state what the past was asked.
+func (j *judging) recordPast() {
+	if j.s == nil || j.s.past == nil {
 		return
 	}
-	j.state.Calls, j.state.Receipts = j.s.calls, j.s.receipts
+	calls, receipts := j.s.eval.Known()
+	if calls == nil && receipts == nil {
+		return
+	}
+	j.state.Calls, j.state.Receipts = calls, receipts
 	j.state.Sort()
 }
 
-// housed tells whether the driver declares the sandbox that is demanded, if any is.
-func (t *tool) housed(declared *contracts.SandboxInfo) bool {
-	for _, profile := range t.sandboxes {
+// admitted judges what of condition 0 is left to the guardian, and condition 1.
+func (j *judging) admitted() bool {
+	in, t := j.in, j.tool
+	if in.ArgsForm != "" {
+		return j.deny(contracts.ReasonArgsCanonicalization, "", Why{What: "the arguments are not strict JSON"})
+	}
+	if in.Args.Kind() != crypto.Object {
+		return j.deny(contracts.ReasonFailClosedError, "", Why{What: "no arguments to judge"})
+	}
+
+	j.record.Condition = 1
+	switch {
+	case t == nil:
+		return j.deny(contracts.ReasonToolNotFound, "", Why{What: "no bundle declares the tool"})
+	case t.Excluded.Reason != "":
+		return j.deny(t.Excluded.Reason, "", Why{What: t.Excluded.What})
+	case !hasSandbox(in.Sandbox, t.Driver.Sandboxes):
+		what := "the driver does not declare the sandbox that the tool needs: " + strings.Join(t.Driver.Sandboxes, " and ")
+		return j.deny(contracts.ReasonSandboxViolation, "", Why{What: what})
+	}
+	what := ""
+	switch {
+	case in.Drivers == 0 && t.Driver.Definition != (contracts.Digest{}):
+		what = "no driver is bound that declares the definition which the tool pins: see executor.Defined"
+	case in.Drivers == 0:
+		what = "no driver is bound: set Intent.Driver or Options.Drivers"
+	case in.Drivers > 1:
+		what = "two drivers are bound: Intent.Driver and Options.Drivers; keep one"
+	default:
+		return true
+	}
+	return j.deny(contracts.ReasonDriverNotBound, "", Why{What: what})
+}
+
+// hasSandbox reports whether the driver declares the sandbox that is demanded, if any is.
+func hasSandbox(declared *contracts.SandboxInfo, demanded []string) bool {
+	for _, profile := range demanded {
 		if declared == nil || declared.Profile != profile {
 			return false
 		}
@@ -158,145 +215,147 @@ func (t *tool) housed(declared *contracts.SandboxInfo) bool {
 }
 
 // conditions judges conditions 2 to 8.
-func (j *judging) conditions(s *scratch, t *tool, in *contracts.Inputs) bool {
-	r := j.record
+func (j *judging) conditions() bool {
+	in, t, s, r := j.in, j.tool, j.s, j.record
 	r.Condition = 2
-	if t.limits.Args < usualLimits.Args {
-		if s.buf = in.Args.Append(s.buf[:0]); len(s.buf) > t.limits.Args {
-			j.deny(contracts.ReasonSchemaViolation, "", Why{What: "the arguments are longer than the tool's limit"})
-			return false
-		}
-		s.buf = s.buf[:0]
-	}
-	if t.depth > 0 && deeper(in.Args, t.depth) {
-		j.deny(contracts.ReasonSchemaViolation, "", Why{What: "the arguments are nested deeper than the ceiling"})
+	if !j.shaped() || !j.inScope() {
 		return false
-	}
-	if v := t.input.Validate(in.Args); v != nil {
-		j.deny(contracts.ReasonSchemaViolation, "", Why{Pointer: v.Pointer, What: v.Constraint})
-		return false
-	}
-	for i := range t.scope {
-		n := &t.scope[i]
-		if a := s.eval(n); a != yes {
-			why := Why{Rule: t.scopeRule, Pointer: s.pointerOf(n.slot), What: "not among the destinations of the tool's scope"}
-			if a == failed {
-				why.Pointer, why.What = s.pointer, s.what
-			}
-			j.deny(contracts.ReasonDestinationNotAllowed, t.scopeRule, why)
-			return false
-		}
 	}
 
 	var c *chain
 	if len(in.Envelopes.Delegation) > 0 {
-		c = opened(in, j.trust)
-		s.behind = c.grants
+		c = openChain(in, j.trust)
+		s.grants = c.grants
 	}
 
 	r.Condition = 3
-	if len(t.budgets) > 0 && !j.charged(s, t, in) {
+	if len(t.Budgets) > 0 && !j.affordable() {
 		return false
 	}
 
 	r.Condition = 4
-	if len(t.requires) > 0 && !j.required(s, t, in) {
+	if len(t.Requires) > 0 && !j.required() {
 		return false
 	}
 
 	r.Condition = 5
-	if t.expires != 0 && in.Time >= t.expires {
-		j.deny(contracts.ReasonPolicyViolation, t.expired, Why{Rule: t.expired, What: "the bundle has expired"})
-		return false
+	if t.Expiry.Passed(in.Time) {
+		why := Why{Rule: t.Expiry.Rule, What: "the bundle has expired"}
+		return j.deny(contracts.ReasonPolicyViolation, t.Expiry.Rule, why)
 	}
 	if c != nil {
-		if !j.delegated(s, t, in, c) {
+		if !j.delegated(c) {
 			return false
 		}
-	} else if !j.rules(s, t) || !j.clauses(s, t.overlays, in) {
+	} else if !j.rules() || !j.clauses(t.Overlays) {
 		return false
 	}
 
 	r.Condition = 8
-	return j.clauses(s, t.floors, in) && (len(s.applied) == 0 || j.approved(s, t, in))
+	return j.clauses(t.Floors) && (len(s.applied) == 0 || j.approved())
 }
 
-// rules judges those of the bundle: the first that matches tells whether it allows.
-func (j *judging) rules(s *scratch, t *tool) bool {
-	switch x, a := s.match(t.rules); {
-	case a == failed:
-		j.deny(contracts.ReasonFailClosedError, "", Why{Rule: x.name, Pointer: s.pointer, What: s.what})
-	case a == no:
-		j.deny(contracts.ReasonNoPolicyDefined, "", Why{What: "no rule matches the call"})
-	case !x.allow:
-		j.deny(contracts.ReasonPolicyViolation, x.name, Why{Rule: x.name, What: "the rule denies the call"})
-	default:
-		j.record.Rule = x.name
-		return true
+// shaped judges the form of the arguments.
+func (j *judging) shaped() bool {
+	t, args := j.tool, j.in.Args
+	why := Why{}
+	if t.Limits.Args < program.MaxArgs {
+		j.s.buf = args.Append(j.s.buf[:0])
+		if len(j.s.buf) > t.Limits.Args {
+			why.What = "the arguments are longer than the tool's limit"
+			return j.deny(contracts.ReasonSchemaViolation, "", why)
+		}
 	}
-	return false
-}
-
-// clauses judges what the documents of P0, or of P2, say of the tool. They can only deny.
-func (j *judging) clauses(s *scratch, list []clause, in *contracts.Inputs) bool {
-	for i := range list {
-		c := &list[i]
-		of := c.of
-		if !of.concern(in, s.behind) {
-			continue
-		}
-		if c.risky {
-			j.deny(of.reason, of.ceilings, Why{Rule: of.ceilings, What: "the tool's risk is over the ceiling"})
-			return false
-		}
-		if of.calls > 0 && !j.allowed(s, of) {
-			return false
-		}
-		if x, a := s.match(c.rules); a == failed {
-			j.deny(contracts.ReasonFailClosedError, "", Why{Rule: x.name, Pointer: s.pointer, What: s.what})
-			return false
-		} else if a == yes {
-			j.deny(of.reason, x.name, Why{Rule: x.name, What: "the rule denies the call"})
-			return false
-		}
-		if c.outside {
-			j.deny(of.reason, of.only, Why{Rule: of.only, What: "the tool is not among those permitted"})
-			return false
-		}
-		if of.expires != 0 && in.Time >= of.expires {
-			j.deny(of.reason, of.expired, Why{Rule: of.expired, What: "the document has expired"})
-			return false
-		}
+	if t.Depth > 0 && deeper(args, t.Depth) {
+		why.What = "the arguments are nested deeper than the ceiling"
+		return j.deny(contracts.ReasonSchemaViolation, "", why)
+	}
+	if v := t.Input.Validate(args); v != nil {
+		return j.deny(contracts.ReasonSchemaViolation, "", Why{Pointer: v.Pointer, What: v.Constraint})
 	}
 	return true
 }
 
-// allowed judges the ceiling of calls.
-func (j *judging) allowed(s *scratch, of *terms) bool {
-	switch n, what := s.allowed(""); {
-	case what != "":
-		j.deny(contracts.ReasonFailClosedError, "", Why{Rule: of.ceilings, What: what})
-	case n >= of.calls:
-		j.deny(of.reason, of.ceilings, Why{Rule: of.ceilings, What: "the session has had as many calls as the ceiling permits"})
-	default:
+// deeper reports whether objects and arrays are nested deeper than depth.
+func deeper(v crypto.Value, depth int) bool {
+	if k := v.Kind(); k != crypto.Object && k != crypto.Array {
+		return false
+	}
+	if depth == 0 {
 		return true
+	}
+	for it := v.Iter(); it.Next(); {
+		if deeper(it.Value(), depth-1) {
+			return true
+		}
 	}
 	return false
 }
 
-// match finds the first rule that matches, or that errs.
-func (s *scratch) match(rules []rule) (*rule, answer) {
-	for i := range rules {
-		x := &rules[i]
-		a := yes
-		for i := range x.tests {
-			if a = s.eval(&x.tests[i]); a != yes {
-				break
+// inScope judges the destinations of the call.
+func (j *judging) inScope() bool {
+	t, e := j.tool, &j.s.eval
+	for i := range t.Scope {
+		n := &t.Scope[i]
+		a := e.Eval(n)
+		if a == program.Yes {
+			continue
+		}
+		why := Why{Rule: t.ScopeRule, Pointer: e.PointerOf(n.Slot), What: "not among the destinations of the tool's scope"}
+		if a == program.Failed {
+			why.Pointer, why.What = e.Pointer, e.What
+		}
+		return j.deny(contracts.ReasonDestinationNotAllowed, t.ScopeRule, why)
+	}
+	return true
+}
+
+// rules judges those of the bundle: the first that matches decides.
+func (j *judging) rules() bool {
+	switch x, a := j.s.eval.Match(j.tool.Rules); {
+	case a == program.Failed:
+		return j.fail(x.Name)
+	case a == program.No:
+		return j.deny(contracts.ReasonNoPolicyDefined, "", Why{What: "no rule matches the call"})
+	case !x.Allow:
+		return j.deny(contracts.ReasonPolicyViolation, x.Name, Why{Rule: x.Name, What: "the rule denies the call"})
+	default:
+		j.record.Rule = x.Name
+		return true
+	}
+}
+
+// clauses judges what the documents of P0, or of P2, say of the tool. They can only deny.
+func (j *judging) clauses(list []program.Clause) bool {
+	for i := range list {
+		c := &list[i]
+		of := c.Of
+		if !of.Concern(j.in, j.s.grants) {
+			continue
+		}
+		if c.Risky {
+			return j.denyBy(of, of.Ceilings, "the tool's risk is over the ceiling")
+		}
+		if of.Calls > 0 {
+			switch n, what := j.s.eval.Allowed(); {
+			case what != "":
+				return j.deny(contracts.ReasonFailClosedError, "", Why{Rule: of.Ceilings, What: what})
+			case n >= of.Calls:
+				return j.denyBy(of, of.Ceilings, "the session has had as many calls as the ceiling permits")
 			}
 		}
-		if a != no {
-			return x, a
+		switch x, a := j.s.eval.Match(c.Rules); a {
+		case program.Failed:
+			return j.fail(x.Name)
+		case program.Yes:
+			return j.denyBy(of, x.Name, "the rule denies the call")
+		}
+		if c.Outside {
+			return j.denyBy(of, of.Only, "the tool is not among those permitted")
+		}
+		if of.Expiry.Passed(j.in.Time) {
+			return j.denyBy(of, of.Expiry.Rule, "the document has expired")
 		}
 	}
-	return nil, no
+	return true
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -207,9 +208,9 @@ func TestNoPolicy(t *testing.T) {
 
 // Whatever panics while judging is DENY, at the condition being judged, and the next call is judged as if nothing had been.
 func TestPanic(t *testing.T) {
-	broken := func(breakIt func(*tool)) *Policy {
+	broken := func(breakIt func(*program.Tool)) *Policy {
 		p := mustCompile(t, office)
-		breakIt(p.tools["file.read"])
+		breakIt(p.stack.Tools["file.read"])
 		return p
 	}
 	in := inputs(t, "file.read", `{"path":"/srv/data/a","to":["a.corp.com"]}`)
@@ -217,9 +218,9 @@ func TestPanic(t *testing.T) {
 		p         *Policy
 		condition int
 	}{
-		"scope": {broken(func(t *tool) { t.scope[0].slot = 1000 }), 2},
-		"rules": {broken(func(t *tool) { t.rules[1].tests[0].slot = 1000 }), 5},
-		"nil":   {broken(func(t *tool) { t.scope[1].kids[0].more = nil }), 2},
+		"scope": {broken(func(t *program.Tool) { t.Scope[0].Slot = 1000 }), 2},
+		"rules": {broken(func(t *program.Tool) { t.Rules[1].Tests[0].Slot = 1000 }), 5},
+		"nil":   {broken(func(t *program.Tool) { t.Scope[1].Kids[0].More = nil }), 2},
 	} {
 		for range 3 {
 			r, why := c.p.Judge(in, nil)
@@ -239,8 +240,8 @@ func TestPanic(t *testing.T) {
 		t.Fatal(err)
 	}
 	want{contracts.ReasonFailClosedError, 0, ""}.check(t, mustCompile(t, office), in)
-	var zero node // no predicate at all errs
-	if a := new(scratch).eval(&zero); a != failed {
+	var zero program.Node // no predicate at all errs
+	if a := new(program.Evaluator).Eval(&zero); a != program.Failed {
 		t.Errorf("the zero node answers %v", a)
 	}
 }
@@ -438,13 +439,31 @@ func TestJudgeKeepsNothing(t *testing.T) {
 	copy(src, `{"path":"/etc/passwd/////////`)
 	want{contracts.ReasonAllow, 8, "P1:office:ok"}.check(t, p, inputs(t, "file.list", `{}`))
 	if s, _ := p.scratch.Get().(*scratch); s != nil {
-		if s.args.Kind() != crypto.Missing || s.caller.Roles != nil || s.element.Kind() != crypto.Missing || s.visits != 0 || s.what != "" || len(s.touched) != 0 {
+		if s.past != nil || s.grants != nil || s.words != nil || s.consumed != nil || len(s.applied)+len(s.buf) != 0 {
 			t.Errorf("a used scratch holds %+v", s)
 		}
-		for _, x := range append(s.slots, s.items[:cap(s.items)]...) {
-			if !reflect.DeepEqual(x, slot{}) {
-				t.Errorf("a used slot holds %+v", x)
+		holdsNothing(t, "eval", reflect.ValueOf(s.eval))
+	}
+}
+
+// holdsNothing fails if a struct holds more than memory: slices that are empty, or all of zeros.
+func holdsNothing(t *testing.T, name string, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			holdsNothing(t, name+"."+v.Type().Field(i).Name, v.Field(i))
+		}
+	case reflect.Slice:
+		all := v.Slice(0, v.Cap())
+		for i := range all.Len() {
+			if e := all.Index(i); v.Len() > 0 && !e.IsZero() || e.Kind() == reflect.Struct && !e.IsZero() {
+				t.Errorf("%s holds %v", name, e)
 			}
+		}
+	default:
+		if !v.IsZero() {
+			t.Errorf("%s holds %v", name, v)
 		}
 	}
 }

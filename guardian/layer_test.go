@@ -333,17 +333,17 @@ func TestShared(t *testing.T) {
 	rules := `{"id":"w","deny":["b","c"],"when":{"arg":"/w","eq":"x"}},{"id":"all","allow":["a","b","c"]}`
 	p := mustCompile(t, bundle("m", tools, rules), floor("f", `,"rules":[{"id":"r","deny":"*","when":{"caller":"roles","has":"guest"}},{"id":"s","deny":"*","unless":{"time":"utc","in":["Mon-Fri 06:00-20:00"]}}]`),
 		overlay("o", `,"rules":[{"id":"r","deny":"*","when":{"arg":"/v","eq":"x"}}]`))
-	a, b, c := p.tools["a"], p.tools["b"], p.tools["c"]
-	if &a.floors[0] != &b.floors[0] || &a.floors[0] != &c.floors[0] || len(a.floors[0].rules) != 2 {
+	a, b, c := p.stack.Tools["a"], p.stack.Tools["b"], p.stack.Tools["c"]
+	if &a.Floors[0] != &b.Floors[0] || &a.Floors[0] != &c.Floors[0] || len(a.Floors[0].Rules) != 2 {
 		t.Error("clauses that are the same are not shared")
 	}
-	if a.shape != b.shape || &a.overlays[0] != &b.overlays[0] {
+	if a.Shape != b.Shape || &a.Overlays[0] != &b.Overlays[0] {
 		t.Error("tools of one input do not share rules about arguments")
 	}
-	if a.shape == c.shape || &a.overlays[0] == &c.overlays[0] {
+	if a.Shape == c.Shape || &a.Overlays[0] == &c.Overlays[0] {
 		t.Error("a rule about arguments is shared by tools of different inputs")
 	}
-	if len(b.rules) != 2 || len(a.rules) != 1 {
+	if len(b.Rules) != 2 || len(a.Rules) != 1 {
 		t.Error("a rule of one tool is another's")
 	}
 	for _, tool := range []string{"a", "b", "c"} {
@@ -364,7 +364,7 @@ func TestSharedScope(t *testing.T) {
 	tools := scoped("a", "/a") + "," + scoped("b", "/b") + "," + toolText("c", path, "path") + "," + scoped("d", "/a")
 	all := `{"id":"all","allow":["a","b","c","d"]}`
 	p := mustCompile(t, bundle("m", tools, all))
-	if p.tools["a"].shape != p.tools["d"].shape {
+	if p.stack.Tools["a"].Shape != p.stack.Tools["d"].Shape {
 		t.Error("tools of one input and scope have two shapes")
 	}
 	for _, c := range []struct {

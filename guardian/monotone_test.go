@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -114,40 +116,40 @@ func TestMonotone(t *testing.T) {
 // The property is one that a stack can lack: each of these ways to put documents together is found out.
 func TestMonotoneFinds(t *testing.T) {
 	race.Alone(t)
-	each := func(change func(*tool)) func(*Policy) {
+	each := func(change func(*program.Tool)) func(*Policy) {
 		return func(p *Policy) {
-			for _, t := range p.tools {
+			for _, t := range p.stack.Tools {
 				change(t)
 			}
 		}
 	}
-	last := func(list []clause) []clause { return list[max(len(list)-1, 0):] }
+	last := func(list []program.Clause) []program.Clause { return list[max(len(list)-1, 0):] }
 	for name, broken := range map[string]func(*Policy){
-		"an overlay's rules allow": each(func(t *tool) {
-			for _, c := range t.overlays {
-				for _, x := range c.rules {
-					x.allow = true
-					t.rules = append([]rule{x}, t.rules...)
+		"an overlay's rules allow": each(func(t *program.Tool) {
+			for _, c := range t.Overlays {
+				for _, x := range c.Rules {
+					x.Allow = true
+					t.Rules = append([]program.Rule{x}, t.Rules...)
 				}
 			}
 		}),
-		"what is added allows": each(func(t *tool) {
-			for i := range t.rules {
-				t.rules[i].allow = t.rules[i].allow || strings.HasSuffix(t.rules[i].name, ":added")
+		"what is added allows": each(func(t *program.Tool) {
+			for i := range t.Rules {
+				t.Rules[i].Allow = t.Rules[i].Allow || strings.HasSuffix(t.Rules[i].Name, ":added")
 			}
 		}),
-		"the last floor alone counts":       each(func(t *tool) { t.floors = last(t.floors) }),
-		"the last overlay alone counts":     each(func(t *tool) { t.overlays = last(t.overlays) }),
-		"the last budget alone counts":      each(func(t *tool) { t.budgets = t.budgets[max(len(t.budgets)-1, 0):] }),
-		"the last requirement alone counts": each(func(t *tool) { t.requires = t.requires[max(len(t.requires)-1, 0):] }),
-		"a floor lifts limits": each(func(t *tool) {
-			if len(t.floors) > 0 {
-				t.limits, t.depth = mostLimits, 0
+		"the last floor alone counts":       each(func(t *program.Tool) { t.Floors = last(t.Floors) }),
+		"the last overlay alone counts":     each(func(t *program.Tool) { t.Overlays = last(t.Overlays) }),
+		"the last budget alone counts":      each(func(t *program.Tool) { t.Budgets = t.Budgets[max(len(t.Budgets)-1, 0):] }),
+		"the last requirement alone counts": each(func(t *program.Tool) { t.Requires = t.Requires[max(len(t.Requires)-1, 0):] }),
+		"a floor lifts limits": each(func(t *program.Tool) {
+			if len(t.Floors) > 0 {
+				t.Limits, t.Depth = program.Limits{Args: 1 << 20, Output: 16 << 20, Timeout: 10 * time.Minute}, 0
 			}
 		}),
-		"a second document lifts a bar": each(func(t *tool) {
-			if len(t.floors)+len(t.overlays) > 1 {
-				t.barred, t.sandboxes = "", nil
+		"a second document lifts a bar": each(func(t *program.Tool) {
+			if len(t.Floors)+len(t.Overlays) > 1 {
+				t.Excluded.Reason, t.Driver.Sandboxes = "", nil
 			}
 		}),
 	} {

@@ -48,7 +48,7 @@ func (x *trial) judge() (contracts.DecisionRecord, Why) {
 	p := mustCompile(x.t, append([]string{x.bundle}, x.docs...)...)
 	for _, role := range x.late {
 		e, err := contracts.ApprovalRequest{ArgsHash: in.ArgsHash, Caller: in.Caller, Expires: noon, Nonce: strings.Repeat("0f", 16), NotBefore: noon - 1, PolicyHash: p.Hash(),
-			Quorum: 1, Roles: []string{role}, SchemaHash: p.tools["pay"].digest, Session: in.Session, Tool: in.Tool}.Approve(keyOf(x.t, "olga"))
+			Quorum: 1, Roles: []string{role}, SchemaHash: p.stack.Tools["pay"].Digest, Session: in.Session, Tool: in.Tool}.Approve(keyOf(x.t, "olga"))
 		if err != nil {
 			x.t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ func (g pastGenerator) seen(tool string) string {
 }
 
 func (g pastGenerator) test() string {
-	return pick(g.generator, g.seen("look"), g.seen("pay"), `{"not":`+g.seen("look")+`}`, fmt.Sprintf(`{"session":"calls","%s":%d}`, pick(g.generator, comparisons...), g.r.IntN(6)),
+	return pick(g.generator, g.seen("look"), g.seen("pay"), `{"not":`+g.seen("look")+`}`, fmt.Sprintf(`{"session":"calls","%s":%d}`, pick(g.generator, "eq", "ne", "lt", "le", "gt", "ge"), g.r.IntN(6)),
 		fmt.Sprintf(`{"session":"calls","of":"%s","lt":%d}`, pick(g.generator, "pay", "look"), g.r.IntN(4)), `{"session":"calls","lt":{"arg":"/amount"}}`, `{"arg":"/amount","gt":3}`)
 }
 

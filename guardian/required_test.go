@@ -8,6 +8,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/past"
 )
 
@@ -62,7 +63,7 @@ func TestRequiredReceipt(t *testing.T) {
 	for _, session := range []string{"main", ""} {
 		in := inputs(t, "pay", toBob)
 		in.Session = session
-		if r, why := judgeBy(p, &in, nil, past); r.Reason != contracts.ReasonFailClosedError || r.Condition != 4 || why.What != unnamed {
+		if r, why := judgeBy(p, &in, nil, past); r.Reason != contracts.ReasonFailClosedError || r.Condition != 4 || !strings.HasPrefix(why.What, "the session is the one of all calls that name none") {
 			t.Errorf("without a session: %v at %d, %s", r.Reason, r.Condition, why)
 		}
 	}
@@ -154,31 +155,31 @@ func TestPastPredicates(t *testing.T) {
 	past.ran(t, 1, "look", `{"n":5,"payee":"bob"}`, noon.Add(-60e9))
 	past.ran(t, 2, "look", `{"payee":"eve"}`, noon)
 	past.Allow(&contracts.DecisionRecord{Tool: "pay"}, noon, nil)
-	for text, holds := range map[string]answer{
-		`{"receipt":"look"}`:                                                               yes,
-		`{"receipt":"pay"}`:                                                                no,
-		`{"not":{"receipt":"pay"}}`:                                                        yes,
-		`{"receipt":"look","same":{"/payee":"/to"}}`:                                       yes,
-		`{"receipt":"look","same":{"/payee":"/to"},"max_age":"1m"}`:                        yes,
-		`{"receipt":"look","same":{"/payee":"/to"},"max_age":"59s"}`:                       no,
-		`{"receipt":"look","same":{"/n":"/amount"}}`:                                       yes,
-		`{"receipt":"look","same":{"/n":"/amount","/payee":"/to"}}`:                        yes,
-		`{"receipt":"look","same":{"/payee":"/kind"}}`:                                     no,
-		`{"all":[{"receipt":"look","max_age":"1s"},{"arg":"/amount","eq":5}]}`:             yes,
-		`{"session":"calls","eq":3}`:                                                       yes,
-		`{"session":"calls","of":"look","eq":2}`:                                           yes,
-		`{"session":"calls","of":"pay","ge":2}`:                                            no,
-		`{"session":"calls","of":"close","lt":1}`:                                          yes,
-		`{"session":"calls","ne":3}`:                                                       no,
-		`{"session":"calls","gt":{"arg":"/amount"}}`:                                       no,
-		`{"session":"calls","le":{"arg":"/amount"}}`:                                       yes,
-		`{"every":"/list","that":{"all":[{"session":"calls","gt":2},{"item":"","eq":1}]}}`: yes,
+	for text, holds := range map[string]program.Answer{
+		`{"receipt":"look"}`:                                                               program.Yes,
+		`{"receipt":"pay"}`:                                                                program.No,
+		`{"not":{"receipt":"pay"}}`:                                                        program.Yes,
+		`{"receipt":"look","same":{"/payee":"/to"}}`:                                       program.Yes,
+		`{"receipt":"look","same":{"/payee":"/to"},"max_age":"1m"}`:                        program.Yes,
+		`{"receipt":"look","same":{"/payee":"/to"},"max_age":"59s"}`:                       program.No,
+		`{"receipt":"look","same":{"/n":"/amount"}}`:                                       program.Yes,
+		`{"receipt":"look","same":{"/n":"/amount","/payee":"/to"}}`:                        program.Yes,
+		`{"receipt":"look","same":{"/payee":"/kind"}}`:                                     program.No,
+		`{"all":[{"receipt":"look","max_age":"1s"},{"arg":"/amount","eq":5}]}`:             program.Yes,
+		`{"session":"calls","eq":3}`:                                                       program.Yes,
+		`{"session":"calls","of":"look","eq":2}`:                                           program.Yes,
+		`{"session":"calls","of":"pay","ge":2}`:                                            program.No,
+		`{"session":"calls","of":"close","lt":1}`:                                          program.Yes,
+		`{"session":"calls","ne":3}`:                                                       program.No,
+		`{"session":"calls","gt":{"arg":"/amount"}}`:                                       program.No,
+		`{"session":"calls","le":{"arg":"/amount"}}`:                                       program.Yes,
+		`{"every":"/list","that":{"all":[{"session":"calls","gt":2},{"item":"","eq":1}]}}`: program.Yes,
 	} {
 		doc := strings.Replace(bankText("", ``), `"note":`, `"list":{"type":"array","items":{"type":"number"},"default":[1,1]},"note":`, 1)
 		for _, rule := range []string{`{"id":"w","deny":"pay","when":` + text + `},`, `{"id":"w","deny":"pay","unless":` + text + `},`} {
 			p := mustCompile(t, strings.Replace(doc, `{"id":"all"`, rule+`{"id":"all"`, 1))
 			expect := allowed
-			if (holds == yes) == strings.Contains(rule, "when") {
+			if (holds == program.Yes) == strings.Contains(rule, "when") {
 				expect = contractsViolation("P1:bank:w")
 			}
 			expect.settled(t, rule, p, inChat(t, "pay", `{"amount":5,"kind":"sepa","list":[1,1],"to":"bob"}`), nil, past)

@@ -89,7 +89,7 @@ func (g stackGenerator) bundles() []string {
 func (g stackGenerator) call(t testing.TB, p *Policy) contracts.Inputs {
 	in := inputs(t, pick(g.generator, "t", "w"), g.args())
 	for range 8 {
-		if p.tools["t"].input.Validate(in.Args) == nil {
+		if p.stack.Tools["t"].Input.Validate(in.Args) == nil {
 			break
 		}
 		in = inputs(t, in.Tool, g.args())

@@ -1,0 +1,132 @@
+package guardian
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/guardian/internal/value"
+)
+
+// affordable judges condition 3: what the budgets that apply charge, and whether the balances suffice
+// for all of it.
+func (j *judging) affordable() bool {
+	charges, ok := j.bill()
+	n := len(charges)
+	if ok && n > 0 {
+		ok = j.afford(charges)
+	}
+	if !ok {
+		clear(charges)
+		return false
+	}
+	if n > 0 {
+		j.s.charges, j.record.Charges = j.s.charges[n:], charges[:n:n]
+	}
+	return true
+}
+
+// bill returns the charge of each budget that applies, in stack order.
+func (j *judging) bill() ([]contracts.Charge, bool) {
+	budgets := j.tool.Budgets
+	if len(j.s.charges) < len(budgets) {
+		j.s.charges = make([]contracts.Charge, 4*contracts.MaxCharges)
+	}
+	charges := j.s.charges[:0]
+	for i := range budgets {
+		b := &budgets[i]
+		if b.Of != nil && !b.Of.Concern(j.in, j.s.grants) {
+			continue
+		}
+		switch j.s.eval.All(b.Tests) {
+		case program.Failed:
+			return charges, j.fail(b.Name)
+		case program.No:
+			continue
+		}
+		of, what := b.Subject(j.in)
+		if what != "" {
+			return charges, j.deny(contracts.ReasonBudgetError, b.Name, Why{Rule: b.Name, What: what})
+		}
+		amount, what := b.Cost.Of(j.in.Args)
+		if what != "" {
+			why := Why{Rule: b.Name, Pointer: b.Cost.Pointer, What: what}
+			return charges, j.deny(contracts.ReasonBudgetError, b.Name, why)
+		}
+		charges = append(charges, contracts.Charge{
+			Amount: amount, Budget: b.Name, Limit: b.Limit, Of: of, Window: b.Window.Start(j.in.Time),
+		})
+	}
+	return charges, true
+}
+
+// afford reads the balances, and denies by the first budget in stack order that does not suffice. It
+// leaves the charges in the order of records.
+func (j *judging) afford(charges []contracts.Charge) bool {
+	short := ""
+	if j.s.past != nil {
+		j.readBalances(charges)
+	}
+	for i := range charges {
+		c := &charges[i]
+		if j.s.past == nil && !recorded(c, j.state.Budgets) {
+			return j.deny(contracts.ReasonFailClosedError, "", Why{Rule: c.Budget, What: "the inputs lack the balance"})
+		}
+		if short == "" && !value.Fits(c) {
+			short = c.Budget
+		}
+	}
+	if len(charges) > 1 { // each budget is there once
+		slices.SortFunc(charges, func(a, b contracts.Charge) int { return strings.Compare(a.Budget, b.Budget) })
+	}
+	if short != "" {
+		return j.deny(contracts.ReasonBudgetExceeded, short, Why{Rule: short, What: "the budget does not suffice"})
+	}
+	return true
+}
+
+// readBalances asks the past for the balances before charges, and notes them in the state when it has
+// all.
+func (j *judging) readBalances(charges []contracts.Charge) {
+	n := len(charges)
+	if len(j.s.balances) < n {
+		j.s.balances = make([]contracts.Balance, 4*contracts.MaxCharges)
+	}
+	balances := j.s.balances[:n:n]
+	for i := range charges {
+		c := &charges[i]
+		c.Before = j.s.past.Spent(*c)
+		balances[i] = contracts.Balance{Budget: c.Budget, Of: c.Of, Spent: c.Before, Window: c.Window}
+	}
+	if n > 1 { // the canonical order, since no id has a character that sorts before a quote
+		slices.SortFunc(balances, func(a, b contracts.Balance) int { return strings.Compare(a.Budget, b.Budget) })
+	}
+	j.s.balances, j.state.Budgets = j.s.balances[n:], balances
+}
+
+// recorded sets Before of a charge to its balance in the list, and reports whether it is there.
+func recorded(c *contracts.Charge, list []contracts.Balance) bool {
+	for i := range list {
+		if b := &list[i]; b.Budget == c.Budget && b.Of == c.Of && b.Window == c.Window {
+			c.Before = b.Spent
+			return true
+		}
+	}
+	return false
+}
+
+// Refunds returns the names of the budgets that give their charge back when a run of the tool ended
+// for this reason: those with refund: error, if the tool itself failed.
+func (p *Policy) Refunds(tool string, reason contracts.ReasonCode) (budgets []string) {
+	t := p.tool(tool)
+	if t == nil || reason != contracts.ReasonToolError {
+		return nil
+	}
+	for i := range t.Budgets {
+		if t.Budgets[i].Refund {
+			budgets = append(budgets, t.Budgets[i].Name)
+		}
+	}
+	return budgets
+}

@@ -1,0 +1,223 @@
+package compile
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/guardian/internal/value"
+)
+
+// Keys of a document of each layer. The later ones are refused by name: a requirement that is ignored
+// protects nothing.
+var layers = []struct {
+	name        string
+	keys, later []string
+}{
+	{floorLayer, []string{
+		"helm", "layer", "name", "version", "expires", "labels", "lists",
+		"profile", "ceilings", "rules", "requires", "budgets", "only",
+	}, []string{"threat"}},
+	{bundleLayer, []string{
+		"helm", "layer", "bundle", "expires", "labels", "lists", "tools", "rules", "requires", "budgets",
+	}, nil},
+	{overlayLayer, []string{
+		"helm", "layer", "name", "version", "expires", "for", "lists", "rules", "requires", "budgets", "only",
+	}, nil},
+}
+
+// load reads the head of a document. The rest is read when the tools that it speaks of are known.
+func load(doc contracts.Document) *loader {
+	l := newLoader(doc)
+	if root, ok := l.parse(); ok && l.head(root) {
+		l.root, l.whole = root, true
+	}
+	l.catalog.layer = l.layer
+	return l
+}
+
+// head reads what says whether and how to read the rest.
+func (l *loader) head(root docValue) bool {
+	format, ok := l.need(root, "helm")
+	if ok {
+		_, ok = l.oneOf(format, "policy/v1")
+	}
+	layer, exists := l.need(root, "layer")
+	if !ok || !exists {
+		return false
+	}
+	if l.layer, ok = l.oneOf(layer, floorLayer, bundleLayer, overlayLayer); !ok {
+		l.layer = ""
+		return false
+	}
+	named := root
+	if l.layer == bundleLayer {
+		if named, ok = l.need(root, "bundle"); !ok || !l.object(named, []string{"name", "version"}, nil) {
+			return false
+		}
+	}
+	name, ok := l.need(named, "name")
+	if ok {
+		l.name, _ = l.word(name, contracts.IsID, formID)
+	}
+	l.prefix = l.layer + ":" + l.name + ":"
+	l.record = contracts.PolicyDocument{Digest: crypto.Sum(l.doc.Canonical), Layer: l.layer, Name: l.name, Version: 1}
+	if l.layer == overlayLayer && !named.has("version") {
+		return true
+	}
+	if version, ok := l.need(named, "version"); ok {
+		l.record.Version, ok = version.v.Uint()
+		if !ok || l.record.Version == 0 {
+			l.refuse(version.at, "not a version", "write an integer from 1 on")
+		}
+	}
+	return true
+}
+
+// again refuses a second document of one name.
+func (l *loader) again() {
+	if l.layer == bundleLayer {
+		l.refuse("/bundle/name", "a second bundle "+quote(l.name), "a stack holds one version of a bundle")
+		return
+	}
+	l.refuse("/name", "a second "+l.layer+" document "+quote(l.name), "give it a name of its own, "+
+		"since the name tells whose rule denied; a stack holds one version of a document")
+}
+
+// keys refuses those that the document's layer does not have.
+func (l *loader) keys() {
+	for _, x := range layers {
+		if x.name == l.layer {
+			l.only(l.root, x.keys, x.later, func(key string) string { return elsewhere(key, x.keys, x.later) })
+		}
+	}
+}
+
+// elsewhere says in which layers an unknown key is one, if in any.
+func elsewhere(key string, keys, later []string) string {
+	var in []string
+	for _, x := range layers {
+		if slices.Contains(x.keys, key) || slices.Contains(x.later, key) {
+			in = append(in, x.name)
+		}
+	}
+	if in == nil {
+		return instead(key, keys, later)
+	}
+	return "remove it: " + key + " is a key of " + strings.Join(in, " and ")
+}
+
+// readBundle reads a P1 document.
+func (l *loader) readBundle(labels vocabulary) {
+	l.readCommon()
+	if tools, ok := l.need(l.root, "tools"); ok {
+		l.members(tools, func(name string, p docValue) {
+			t := l.readTool(name, p, labels)
+			t.Expiry, t.ScopeRule = program.Expiry{At: l.expires, Rule: l.prefix + "expires"}, l.prefix+"scope"
+			l.catalog.tools[name] = t
+			l.catalog.names = append(l.catalog.names, name)
+		})
+	}
+	if rules, ok := l.need(l.root, "rules"); ok {
+		l.readRules(rules)
+	}
+	l.readConditions()
+}
+
+// readLayer reads a P0 or P2 document, which speaks of the tools of all bundles.
+func (l *loader) readLayer(tools map[string]*program.Tool, names []string) {
+	l.catalog.tools, l.catalog.names = tools, names
+	l.readCommon()
+	l.terms = l.readTerms()
+	if profile := l.root.get("profile"); profile.exists() {
+		floor{l}.readProfile(profile)
+	}
+	if ceilings := l.root.get("ceilings"); ceilings.exists() {
+		floor{l}.readCeilings(ceilings)
+	}
+	if rules := l.root.get("rules"); rules.exists() {
+		l.readRules(rules)
+	}
+	l.readConditions()
+	if only := l.root.get("only"); only.exists() {
+		l.readOnly(only)
+	}
+	if l.expires > 0 {
+		for _, name := range names {
+			l.clause(tools[name])
+		}
+	}
+}
+
+// readCommon reads what documents of all layers have, and others of their keys refer to.
+func (l *loader) readCommon() {
+	l.keys()
+	l.expires = l.readExpires(l.root.get("expires"))
+	l.reads.lists = l.readLists(l.root.get("lists"))
+}
+
+func (l *loader) readConditions() {
+	if requires := l.root.get("requires"); requires.exists() {
+		l.readRequires(requires)
+	}
+	if budgets := l.root.get("budgets"); budgets.exists() {
+		l.readBudgets(budgets)
+	}
+}
+
+func (l *loader) readExpires(p docValue) contracts.Time {
+	if !p.exists() {
+		return 0
+	}
+	s, ok := l.text(p)
+	if !ok {
+		return 0
+	}
+	m, ok := value.ReadMoment([]byte(s))
+	if !ok || m.Sec < 1 {
+		what := quote(s) + " is no RFC 3339 time with zone, after 1970"
+		l.refuse(p.at, what, `write it like "2027-01-31T18:00:00Z"`)
+		return 0
+	}
+	return contracts.TimeOf(time.Unix(m.Sec, m.Nano)) // a fraction of a millisecond is cut off: it expires the sooner
+}
+
+// readTerms reads what a P0 or P2 document says of every tool.
+func (l *loader) readTerms() *program.Terms {
+	x := &program.Terms{
+		Expiry: program.Expiry{At: l.expires, Rule: l.prefix + "expires"}, Narrows: l.narrows,
+		Reason: contracts.ReasonPolicyViolation, Ceilings: l.prefix + "ceilings", Only: l.prefix + "only",
+	}
+	if l.layer == floorLayer {
+		x.Reason = contracts.ReasonCeilingViolation
+	}
+	p := l.root.get("for")
+	if l.layer != overlayLayer || !p.exists() || !l.object(p, []string{"session", "caller", "tenant"}, nil) {
+		return x
+	}
+	if p.v.Len() == 0 {
+		l.refuse(p.at, "for nobody", "write one of session, caller, tenant; or remove it, for every call")
+	}
+	isID := func(s string) bool { return contracts.IsWords(s, contracts.MaxCallerID) }
+	const form = "1 to 256 bytes without control characters"
+	x.Session = l.wordIf(p.get("session"), contracts.IsSession, "a name of a session")
+	x.Caller = l.wordIf(p.get("caller"), isID, form)
+	x.Tenant = l.wordIf(p.get("tenant"), isID, form)
+	return x
+}
+
+// readOnly excludes every tool that is not named.
+func (l *loader) readOnly(p docValue) {
+	named := map[*program.Tool]bool{}
+	for _, t := range l.catalog.selected(p, false) {
+		named[t] = true
+	}
+	for _, name := range l.catalog.names {
+		if t := l.catalog.tools[name]; !named[t] {
+			l.clause(t).Outside = true
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package compile
+
+import (
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/guardian/internal/program"
+)
+
+// A loader reads one document into the tools that it speaks of.
+type loader struct {
+	*reader
+	root    docValue
+	whole   bool   // the head is read, so the rest can be
+	layer   string // P0, P1 or P2
+	name    string // of the document, or of its bundle
+	prefix  string // of the names of rules: layer:name:
+	record  contracts.PolicyDocument
+	expires contracts.Time // 0: never
+	terms   *program.Terms // of P0 and P2
+	narrows bool           // the overlay is put over a stack that is in use
+	catalog *catalog
+	shapes  map[string]*program.Shape // of a bundle's tools, by the text of input and scope
+	reads   *constants
+	idle    idle            // of the rule that is being read
+	ids     map[string]bool // of rules, requirements and budgets
+	stated  []stated        // its requirements
+}
+
+// A stated requirement is one as it stands in its document.
+type stated struct {
+	*program.Requirement
+	at    string
+	tools []*program.Tool
+}
+
+func newLoader(doc contracts.Document) *loader {
+	r := &reader{doc: doc}
+	return &loader{
+		reader: r, catalog: &catalog{reader: r, tools: map[string]*program.Tool{}},
+		shapes: map[string]*program.Shape{}, reads: &constants{reader: r, known: map[string]constant{}},
+		ids: map[string]bool{},
+	}
+}
+
+// compiler returns the compiler of the document's predicates about a tool.
+func (l *loader) compiler(t *program.Tool) *compiler {
+	return &compiler{view: view{reader: l.reader, t: t}, constants: l.reads, idle: &l.idle, catalog: l.catalog}
+}
+
+// ofOverlay returns the terms of an overlay, and nil for other documents.
+func (l *loader) ofOverlay() *program.Terms {
+	if l.layer == overlayLayer {
+		return l.terms
+	}
+	return nil
+}
+
+// clause returns what the document says of a tool, and adds it if there is nothing yet.
+func (l *loader) clause(t *program.Tool) *program.Clause {
+	list := &t.Overlays
+	if l.layer == floorLayer {
+		list = &t.Floors
+	}
+	if n := len(*list); n == 0 || (*list)[n-1].Of != l.terms {
+		*list = append(*list, program.Clause{Of: l.terms})
+	}
+	return &(*list)[len(*list)-1]
+}

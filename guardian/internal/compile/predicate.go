@@ -1,0 +1,160 @@
+package compile
+
+import (
+	"slices"
+
+	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/internal/jsonschema"
+)
+
+const (
+	maxDepth = 8
+	maxKids  = 64
+)
+
+// predicate compiles p. If it returns false it has refused p.
+func (c *compiler) predicate(p docValue, depth int, pol polarity) (program.Node, bool) {
+	if !p.isObject() {
+		c.refuse(p.at, "is "+article(p.v.Kind())+", not a predicate", "write an object like {arg: /path, eq: x}")
+		return program.Node{}, false
+	}
+	if depth > maxDepth {
+		c.refuse(p.at, "nested more than 8 deep", "split the rule")
+		return program.Node{}, false
+	}
+	if c.constants.steps != nil && !c.portable(p) {
+		return program.Node{}, false
+	}
+	direct := c.in != nil && c.in.direct
+	if c.in != nil {
+		c.in.direct = false
+	}
+	for _, form := range []struct {
+		key string
+		op  program.Op
+	}{
+		{"all", program.OpAll}, {"any", program.OpAny}, {"not", program.OpNot},
+		{"every", program.OpEvery}, {"some", program.OpSome}, {"count", program.OpCount},
+	} {
+		if !p.has(form.key) {
+			continue
+		}
+		if form.op >= program.OpEvery {
+			return c.quantifier(p, form.key, form.op, depth, pol)
+		}
+		if !c.object(p, []string{form.key}, nil) {
+			return program.Node{}, false
+		}
+		return c.combined(p.get(form.key), form.op, depth, pol)
+	}
+	switch {
+	case p.has("receipt"):
+		return c.receipt(p)
+	case p.has("session"):
+		return c.calls(p)
+	}
+	return c.leaf(p, direct, pol)
+}
+
+// portable refuses subjects that a grant cannot have: it means the same in every session in which it
+// is presented.
+func (c *compiler) portable(p docValue) bool {
+	for _, key := range [...]string{"session", "receipt", "fact", "from"} {
+		if p.has(key) {
+			c.refuse(p.get(key).at, key+" in a grant", "look at arg, caller and time alone")
+			return false
+		}
+	}
+	return true
+}
+
+func (c *compiler) combined(p docValue, o program.Op, depth int, pol polarity) (program.Node, bool) {
+	n := program.Node{Op: o, Slot: program.NoSlot, Ref: program.NoSlot}
+	kids := []docValue{p}
+	if o == program.OpNot {
+		pol = pol.flip()
+	} else {
+		var ok bool
+		if kids, ok = c.list(p, 1, maxKids); !ok {
+			return n, false
+		}
+	}
+	whole := true
+	for _, kid := range kids {
+		k, ok := c.predicate(kid, depth+1, pol)
+		n.Kids, whole = append(n.Kids, k), whole && ok
+	}
+	return n, whole
+}
+
+func (c *compiler) quantifier(p docValue, key string, o program.Op, depth int, pol polarity) (program.Node, bool) {
+	n := program.Node{Op: o, Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed, More: &program.Operand{}}
+	keys := []string{key, "that", "absent"}
+	if o == program.OpCount {
+		keys = append(keys, comparisons...)
+	}
+	if !c.strict(p, keys, nil) {
+		return n, false
+	}
+	over := p.get(key)
+	if c.in != nil {
+		c.refuse(over.at, "a quantifier inside another", "use * in the pointer")
+		return n, false
+	}
+	segments, place, ok := c.pointer(over, nil, true)
+	if !ok {
+		return n, false
+	}
+	if place.Types&jsonschema.TypeArray == 0 {
+		c.refuse(over.at, "never an array by the input of "+c.t.Name, "name an array; "+key+" goes through its elements")
+		return n, false
+	}
+	head := segments
+	if at := slices.Index(segments, value.Star); at >= 0 {
+		head, n.More.Rest = segments[:at], segments[at:]
+	}
+	pointer := value.JoinPointer(segments)
+	n.Slot = c.slot(program.Subject{From: program.FromArgs, As: program.AsElement, Path: head, Pointer: pointer})
+	maybe := presenceOf(place)
+	if o == program.OpCount {
+		refMaybe, ok := c.counted(p, &n)
+		if !ok {
+			return n, false
+		}
+		if maybe != always && n.More.Rest != nil {
+			what := "some of the arrays may be missing, and the others counted"
+			c.refuse(over.at, what, "make them required in the schema")
+			return n, false
+		}
+		maybe = max(maybe, refMaybe)
+		pol = countPolarity(n.Num, pol)
+	}
+	if n.Absent, ok = c.absent(p, maybe); !ok {
+		return n, false
+	}
+	that := p.get("that")
+	if !that.exists() {
+		if o != program.OpCount {
+			c.refuse(p.at, key+" without that", "add that: {OPERATOR: …}")
+		}
+		return n, o == program.OpCount
+	}
+	c.in = &inside{element: append(slices.Clone(segments), value.Star), direct: true}
+	kid, ok := c.predicate(that, depth+1, pol)
+	n.Kids, n.More.Inner = []program.Node{kid}, c.in.subjects
+	c.in = nil
+	return n, ok
+}
+
+// countPolarity is the polarity of an element that counts: more of them make `gt` true, and `lt`
+// false.
+func countPolarity(o program.Op, pol polarity) polarity {
+	switch o {
+	case program.OpGt, program.OpGe:
+		return pol
+	case program.OpLt, program.OpLe:
+		return pol.flip()
+	}
+	return relaxes | restricts
+}

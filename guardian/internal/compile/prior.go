@@ -1,0 +1,175 @@
+package compile
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/internal/jsonschema"
+)
+
+// receipt compiles {receipt: TOOL, same, max_age}: the latest EXECUTED receipt of the tool in the
+// session, if there is one.
+func (c *compiler) receipt(p docValue) (program.Node, bool) {
+	n := program.Node{
+		Op: program.OpReceipt, Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed,
+		More: &program.Operand{Prior: &program.Prior{}},
+	}
+	if !c.strict(p, []string{"receipt", "same", "max_age"}, []string{"that"}) {
+		return n, false
+	}
+	if c.in != nil {
+		c.refuse(p.get("receipt").at, "a receipt inside every, some or count", "write it beside them, with all or any")
+		return n, false
+	}
+	earlier, ok := c.earlier(p.get("receipt"))
+	if !ok {
+		return n, false
+	}
+	n.More.Prior.Tool = earlier.Name
+	if age := p.get("max_age"); age.exists() {
+		ok = c.duration(age, &n.More.Age)
+	}
+	if same := p.get("same"); same.exists() {
+		n.More.Prior.Same, ok = c.equals(same, earlier, ok)
+	}
+	return n, ok
+}
+
+// calls compiles {session: calls, of: TOOL}: how many calls of the session were allowed so far.
+func (c *compiler) calls(p docValue) (program.Node, bool) {
+	n := program.Node{
+		Op: program.OpCalls, Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed,
+		More: &program.Operand{Prior: &program.Prior{}},
+	}
+	subject := p.get("session")
+	if word := subject.v.Text(); word == "tainted" || word == "labels" {
+		c.unsupported(subject.at, "session: "+word)
+		return n, false
+	}
+	if _, ok := c.oneOf(subject, "calls"); !ok {
+		return n, false
+	}
+	if !c.strict(p, slices.Concat([]string{"session", "of"}, comparisons, []string{"absent"}), nil) {
+		return n, false
+	}
+	maybe, ok := c.counted(p, &n)
+	if !ok {
+		return n, false
+	}
+	if of := p.get("of"); of.exists() {
+		t, ok := c.earlier(of)
+		if !ok {
+			return n, false
+		}
+		n.More.Prior.Tool = t.Name
+	}
+	n.Absent, ok = c.absent(p, maybe)
+	return n, ok
+}
+
+// earlier reads the name of a tool whose calls in the session are asked for. The document must be
+// able to speak of it.
+func (c *compiler) earlier(p docValue) (*program.Tool, bool) {
+	name, ok := c.text(p)
+	if !ok {
+		return nil, false
+	}
+	tools := c.catalog.named(p, name)
+	if tools == nil {
+		return nil, false
+	}
+	return tools[0], true
+}
+
+// equals reads the pointers of same: a list if they are the same in both calls, else an object from
+// those of the earlier call to those of the present one.
+func (c *compiler) equals(p docValue, earlier *program.Tool, ok bool) ([]program.Equal, bool) {
+	var all []program.Equal
+	add := func(there string, here docValue) {
+		segments, place, found := c.required(here)
+		ok = found && c.agrees(there, here.at, earlier, place) && ok
+		all = append(all, program.Equal{There: there, Name: crypto.AppendString(nil, there), Here: segments})
+	}
+	if p.isObject() {
+		c.members(p, add)
+	} else {
+		for _, e := range c.distinct(p, 1) {
+			add(e.v.Text(), e)
+		}
+	}
+	if n := len(all); ok && (n == 0 || n > maxKids) {
+		c.refuse(p.at, strconv.Itoa(n)+" pointers", "write 1 to "+strconv.Itoa(maxKids)+", or remove same")
+		return nil, false
+	}
+	all, ok = inCanonicalOrder(all), ok && len(all) > 0
+	if ok {
+		compare(earlier, all)
+	}
+	return all, ok
+}
+
+// compare notes in a tool that later calls will be compared with its own.
+func compare(t *program.Tool, same []program.Equal) {
+	pointers := make([]string, len(same))
+	for i := range same {
+		pointers[i] = same[i].There
+	}
+	if !slices.ContainsFunc(t.Compared, func(x []string) bool { return slices.Equal(x, pointers) }) {
+		t.Compared = append(t.Compared, pointers)
+	}
+}
+
+// agrees reports whether the earlier call can have the same value there as the present one has here.
+func (c *compiler) agrees(there, at string, earlier *program.Tool, here jsonschema.Place) bool {
+	segments, ok := value.SplitPointer(there)
+	if !ok || slices.Contains(segments, value.Star) {
+		what := quote(there) + " is no JSON Pointer to one value"
+		c.refuse(at, what, "write it like /path, with ~0 for ~ and ~1 for /")
+		return false
+	}
+	if earlier.Input == nil {
+		return false // refused already
+	}
+	place, ok := earlier.Input.Lookup(segments)
+	if !ok {
+		c.refuse(at, "no "+quote(there)+" in the input of "+earlier.Name, "name what the schema declares")
+		return false
+	}
+	kinds := func(t jsonschema.Types) jsonschema.Types {
+		if t&numeric != 0 {
+			return t | numeric
+		}
+		return t
+	}
+	if kinds(place.Types)&kinds(here.Types) == 0 {
+		what := "the value is " + place.Types.String() + " in a call of " + earlier.Name +
+			", and " + here.Types.String() + " in one of " + c.t.Name
+		c.refuse(at, what, "compare values that can be equal")
+		return false
+	}
+	return true
+}
+
+// inCanonicalOrder sorts members as RFC 8785 does.
+func inCanonicalOrder(all []program.Equal) []program.Equal {
+	var tree crypto.Tree
+	b := []byte{'{'}
+	for _, x := range all {
+		b = append(append(b, x.Name...), ":0,"...)
+	}
+	limits := crypto.Limits{Bytes: len(b), Depth: 1, Object: true}
+	if len(all) < 2 || tree.Parse(append(b[:len(b)-1], '}'), limits) != nil {
+		return all
+	}
+	sorted := make([]program.Equal, 0, len(all))
+	root := tree.Root()
+	for it := root.Iter(); it.Next(); {
+		name := string(it.Key())
+		at := slices.IndexFunc(all, func(x program.Equal) bool { return x.There == name })
+		sorted = append(sorted, all[at])
+	}
+	return sorted
+}

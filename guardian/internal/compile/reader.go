@@ -1,0 +1,66 @@
+package compile
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// A reader reads the values of one document, and notes its errors.
+type reader struct {
+	doc  contracts.Document
+	tree crypto.Tree
+	errs []*LoadError
+}
+
+func (r *reader) refuse(at, what, remedy string) {
+	r.errs = append(r.errs, &LoadError{Document: r.doc.Name, Pos: r.pos(at), Pointer: at, What: what, Remedy: remedy})
+}
+
+func (r *reader) unsupported(at, what string) {
+	r.refuse(at, what+" is not supported by this version of helm", "remove it")
+}
+
+// pos returns the position of a value or, if it has none, of the nearest one around it that has.
+func (r *reader) pos(at string) contracts.Pos {
+	for {
+		if pos, ok := r.doc.Lines[at]; ok {
+			return pos
+		}
+		if at == "" {
+			return contracts.Pos{}
+		}
+		at = at[:strings.LastIndexByte(at, '/')]
+	}
+}
+
+// first returns the first error in the order of the source or, if the document has no lines, of the
+// canonical form. It is nil if there is none.
+func (r *reader) first() *LoadError {
+	if len(r.errs) == 0 {
+		return nil
+	}
+	return slices.MinFunc(r.errs, func(a, b *LoadError) int {
+		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
+	})
+}
+
+// parse reads the document's canonical form.
+func (r *reader) parse() (docValue, bool) {
+	const most = 64 << 20
+	limits := crypto.Limits{Bytes: most, Depth: contracts.MaxRecordDepth, Object: true}
+	if err := r.tree.Parse(r.doc.Canonical, limits); err != nil {
+		r.refuse("", err.Error(), "hand in canonical JSON of at most 64 MiB")
+		return docValue{}, false
+	}
+	root := r.tree.Root()
+	if !bytes.Equal(root.Append(make([]byte, 0, len(r.doc.Canonical))), r.doc.Canonical) {
+		r.refuse("", "not in canonical form", "write it as RFC 8785 says")
+		return docValue{}, false
+	}
+	return docValue{root, ""}, true
+}

@@ -1,0 +1,166 @@
+package compile
+
+import (
+	"errors"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/internal/jsonschema"
+)
+
+// Limits of a tool that names none, and those that none can exceed.
+var (
+	usualLimits = program.Limits{Args: program.MaxArgs, Output: 1 << 20, Timeout: 30 * time.Second}
+	mostLimits  = program.Limits{Args: program.MaxArgs, Output: 16 << 20, Timeout: 10 * time.Minute}
+)
+
+// Keys of a tool. The later ones are refused by name.
+var (
+	toolKeys = []string{
+		"effect", "risk", "connector", "egress", "trusted", "labels",
+		"input", "output", "scope", "limits", "sandbox", "definition",
+	}
+	toolLater = []string{"facts", "threat"}
+)
+
+// readTool returns a tool even if it is wrong: without input then.
+func (l *loader) readTool(name string, p docValue, labels vocabulary) *program.Tool {
+	t := &program.Tool{
+		Name: name, Surface: program.Surface{Connector: l.name}, Limits: usualLimits,
+		Digest: crypto.Sum(p.v.Append(nil)), Shape: &program.Shape{},
+	}
+	if !contracts.IsTool(name) {
+		l.refuse(p.at, quote(name)+" is no name of a tool", "use 1 to 128 of A-Z a-z 0-9 . _ : @ / -")
+	}
+	if !l.object(p, toolKeys, toolLater) {
+		return t
+	}
+	if effect, ok := l.need(p, "effect"); ok {
+		word, _ := l.oneOf(effect, effects...)
+		t.Effect = contracts.EffectType(word)
+	}
+	t.Risk = usualRisk(t.Effect)
+	if risk := p.get("risk"); risk.exists() {
+		word, _ := l.oneOf(risk, risks...)
+		t.Risk = contracts.Risk(word)
+	}
+	l.readSurface(p, t, labels)
+	if limits := p.get("limits"); limits.exists() && l.object(limits, []string{"timeout", "output", "args"}, nil) {
+		l.duration(limits.get("timeout"), &t.Limits.Timeout)
+		l.size(limits.get("output"), &t.Limits.Output)
+		l.size(limits.get("args"), &t.Limits.Args)
+		t.Limits = t.Limits.Lower(mostLimits)
+	}
+	if output := p.get("output"); output.exists() {
+		t.Output = l.schema(output, false)
+	}
+	l.readShape(p, t)
+	return t
+}
+
+// readSurface reads what other documents and the driver may go by: where the tool belongs, whether
+// data leave by it, and what its driver must declare.
+func (l *loader) readSurface(p docValue, t *program.Tool, labels vocabulary) {
+	if x := p.get("connector"); x.exists() {
+		t.Surface.Connector, _ = l.word(x, contracts.IsID, formID)
+	}
+	t.Surface.Egress = t.Effect != contracts.Read
+	if x := p.get("egress"); x.exists() {
+		t.Surface.Egress, _ = l.boolean(x)
+	}
+	if x := p.get("trusted"); x.exists() {
+		l.boolean(x)
+	}
+	if x := p.get("labels"); x.exists() {
+		for _, e := range l.distinct(x, 0) {
+			if name := e.v.Text(); !labels[name] {
+				l.refuse(e.at, "no document of the stack declares the label "+quote(name), labels.remedy(name))
+			}
+		}
+	}
+	if x := p.get("sandbox"); x.exists() {
+		if profile, ok := l.word(x, isWords, formWords); ok {
+			t.Driver.Sandboxes = []string{profile}
+		}
+	}
+	if x := p.get("definition"); x.exists() {
+		l.readDefinition(x, t)
+	}
+}
+
+// readDefinition reads the digest that a driver must declare. The zero digest is refused: a driver
+// that knows no definition must not have it.
+func (l *loader) readDefinition(p docValue, t *program.Tool) {
+	s, isText := l.text(p)
+	if !isText {
+		return
+	}
+	digest, err := crypto.ParseDigest(s)
+	if err != nil || digest == (contracts.Digest{}) {
+		remedy := "write the SHA-256 of its canonical JSON, 64 lower-case hex digits"
+		l.refuse(p.at, quote(s)+" is no digest of a definition", remedy)
+		return
+	}
+	t.Driver.Definition = digest
+}
+
+// usualRisk returns the risk of a tool that names none. It follows the effect, so that nothing
+// irreversible is taken lightly by omission.
+func usualRisk(e contracts.EffectType) contracts.Risk {
+	switch e {
+	case contracts.Read:
+		return contracts.Low
+	case contracts.Write:
+		return contracts.Medium
+	}
+	return contracts.High
+}
+
+func (l *loader) schema(p docValue, closed bool) *jsonschema.Schema {
+	s, err := jsonschema.Compile(p.v, closed)
+	if err == nil {
+		return s
+	}
+	var e *jsonschema.Error
+	if errors.As(err, &e) {
+		l.refuse(p.at+e.Pointer, e.What, e.Remedy)
+	} else {
+		l.refuse(p.at, err.Error(), "")
+	}
+	return nil
+}
+
+// readShape reads the input and scope of a tool. A shape that is wrong is shared with no other tool:
+// the error is told for each.
+func (l *loader) readShape(p docValue, t *program.Tool) {
+	input, ok := l.need(p, "input")
+	if !ok {
+		return
+	}
+	scope := p.get("scope")
+	text := string(scope.v.Append(append(input.v.Append(nil), ' ')))
+	if x := l.shapes[text]; x != nil {
+		t.Shape = x
+		return
+	}
+	errs := len(l.errs)
+	if t.Input = l.schema(input, true); t.Input == nil {
+		return
+	}
+	if scope.exists() {
+		if entries, ok := l.list(scope, 1, maxKids); ok {
+			c := l.compiler(t)
+			for _, e := range entries {
+				if n, ok := c.scope(e); ok {
+					t.Scope = append(t.Scope, n)
+				}
+			}
+			l.idle.report(l.reader)
+		}
+	}
+	if len(l.errs) == errs {
+		l.shapes[text] = t.Shape
+	}
+}

@@ -1,0 +1,66 @@
+package program
+
+import (
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
+)
+
+// A Budget of one tool: what a call of it costs, and which balance is charged.
+type Budget struct {
+	Name   string // layer:bundle:id
+	Of     *Terms // of the overlay that it is in; nil if it is for every call
+	Tests  []Node // it applies to a call if all hold
+	Limit  uint64
+	Per    string // all, caller, tenant, tool or session
+	Window *value.Window
+	Cost   Cost
+	Refund bool // the charge is given back if the tool itself failed
+}
+
+// Subject returns whose balance a call is charged to, or why there is none.
+func (b *Budget) Subject(in *contracts.Inputs) (of, what string) {
+	switch b.Per {
+	case "all":
+		return "", ""
+	case "caller":
+		of, what = in.Caller.ID, "the caller has no id"
+	case "tenant":
+		of, what = in.Caller.Tenant, "the caller has no tenant"
+	case "tool":
+		of = in.Tool
+	case "session":
+		if of = in.Session; of == contracts.DefaultSession {
+			return "", unnamed
+		}
+	}
+	switch {
+	case of == "":
+		return "", what
+	case !contracts.IsWords(of, contracts.MaxWords): // longer ones are charged by their digest
+		return contracts.Hashed(of), ""
+	}
+	return of, ""
+}
+
+// A Cost is a constant or, with Path, a number of the arguments times ten to the power of Scale.
+type Cost struct {
+	Fixed   uint64
+	Varies  bool // it is the number at Path
+	Path    []string
+	Pointer string // Path, for people
+	Scale   int
+}
+
+// Of returns the cost of a call with these arguments, or why it has none. The decimal text of a
+// number is moved digit by digit: no double is multiplied.
+func (c *Cost) Of(args crypto.Value) (amount uint64, what string) {
+	if !c.Varies {
+		return c.Fixed, ""
+	}
+	v := value.Follow(args, c.Path)
+	if v.Kind() != crypto.Number {
+		return 0, "the cost is not a number"
+	}
+	return value.Scaled(v.Raw(), c.Scale)
+}

@@ -1,0 +1,323 @@
+package program
+
+import (
+	"bytes"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/guardian/past"
+)
+
+// maxVisits bounds the work of one decision. A visit is one operator tested on one value: a leaf
+// predicate, or a quantifier come to an array.
+const maxVisits = 10_000
+
+const tooMany = "more than 10000 values to test"
+
+// An Evaluator evaluates the predicates of one call. It is used again after [Evaluator.Forget], which
+// must leave nothing behind. After a panic it must be dropped.
+type Evaluator struct {
+	Pointer string // where the first error arose
+	What    string // the first error
+	Visits  int
+
+	time   contracts.Time
+	values values
+	recall recall
+}
+
+// Begin prepares for the predicates of a tool in a call. The past is asked if it is not nil; state
+// is what is known of it.
+func (e *Evaluator) Begin(t *Tool, in *contracts.Inputs, state *contracts.SessionState, past past.Past) {
+	e.time = in.Time
+	e.values.begin(t.Subjects, in.Args, in.Caller)
+	e.recall.past, e.recall.session = past, in.Session
+	e.recall.calls, e.recall.receipts = state.Calls, state.Receipts
+}
+
+// Forget leaves nothing of the call behind but memory.
+func (e *Evaluator) Forget() {
+	e.Pointer, e.What, e.Visits, e.time = "", "", 0, 0
+	e.values.forget()
+	e.recall = recall{buf: emptied(e.recall.buf)}
+}
+
+// Speak replaces the caller that predicates look at.
+func (e *Evaluator) Speak(caller contracts.Caller) { e.values.speak(caller) }
+
+// PointerOf returns the JSON Pointer of a slot's subject.
+func (e *Evaluator) PointerOf(slot int32) string { return e.values.pointerOf(slot) }
+
+// Allowed returns how many calls of the session were allowed, of all tools, or why that cannot be
+// known.
+func (e *Evaluator) Allowed() (count uint64, what string) { return e.recall.allowed("") }
+
+// Known returns the answers of the past, and those of the state in Begin.
+func (e *Evaluator) Known() ([]contracts.CallCount, []contracts.PriorReceipt) {
+	return e.recall.calls, e.recall.receipts
+}
+
+// Match returns the first rule that matches, or fails, and whether it failed. If none does it
+// returns No.
+func (e *Evaluator) Match(rules []Rule) (*Rule, Answer) {
+	for i := range rules {
+		if a := e.All(rules[i].Tests); a != No {
+			return &rules[i], a
+		}
+	}
+	return nil, No
+}
+
+// All evaluates the tests from left to right, until one is not Yes.
+func (e *Evaluator) All(tests []Node) Answer {
+	for i := range tests {
+		if a := e.Eval(&tests[i]); a != Yes {
+			return a
+		}
+	}
+	return Yes
+}
+
+// Eval evaluates a predicate. It is the hot path: one call for a leaf, one pass over its operator.
+func (e *Evaluator) Eval(n *Node) Answer {
+	if n.Op < OpHas {
+		if n.Op-OpAll > OpAny-OpAll { // neither; the zero op wraps round
+			return e.combined(n)
+		}
+		open := AnswerOf(n.Op == OpAll) // the answer of a kid that leaves the question open
+		for i := range n.Kids {
+			if a := e.Eval(&n.Kids[i]); a != open {
+				return a
+			}
+		}
+		return open
+	}
+	if e.Visits++; e.Visits > maxVisits {
+		return e.fail(n, tooMany)
+	}
+	switch n.Op {
+	case OpHas:
+		return AnswerOf(e.values.hasRole(n.Text))
+	case OpTime:
+		return AnswerOf(n.More.Week.Contains(e.time))
+	case OpReceipt:
+		return e.receipt(n)
+	case OpCalls:
+		return e.calls(n)
+	}
+	var x *slot
+	if n.Slot < 0 || e.values.slots[n.Slot].state == unresolved {
+		x = e.values.at(n.Slot)
+	} else {
+		x = &e.values.slots[n.Slot]
+	}
+	if x.state != present {
+		return e.unusable(n, x)
+	}
+	if n.Ref != NoSlot {
+		return e.compare(n, x)
+	}
+	switch n.Op {
+	case OpEq:
+		if x.kind == n.Kind && !n.Fold {
+			return AnswerOf(string(x.text) == string(n.Text))
+		}
+		return e.same(n, x, n.Text)
+	case OpNe:
+		if x.kind == n.Kind && !n.Fold {
+			return AnswerOf(string(x.text) != string(n.Text))
+		}
+		return e.same(n, x, n.Text)
+	case OpIn, OpNotIn:
+		if x.kind != n.Kind {
+			return e.fail(n, otherType)
+		}
+		return AnswerOf(n.More.Set.Contains(x.text) == (n.Op == OpIn))
+	case OpLt:
+		return AnswerOf(x.num < n.Limit)
+	case OpLe:
+		return AnswerOf(x.num <= n.Limit)
+	case OpGt:
+		return AnswerOf(x.num > n.Limit)
+	case OpGe:
+		return AnswerOf(x.num >= n.Limit)
+	case OpPrefix:
+		return AnswerOf(len(x.text) >= len(n.Text) && n.equal(x.text[:len(n.Text)]))
+	case OpSuffix:
+		return AnswerOf(len(x.text) >= len(n.Text) && n.equal(x.text[len(x.text)-len(n.Text):]))
+	case OpBelow:
+		k := len(n.Text)
+		return AnswerOf(len(x.text) >= k && string(x.text[:k]) == string(n.Text) && (len(x.text) == k || x.text[k] == '/'))
+	case OpMatch:
+		if n.Limit > 0 && !e.affords(n, x.text) {
+			return e.fail(n, tooMany)
+		}
+		return AnswerOf(n.More.Pattern.Match(x.text))
+	case OpWithin:
+		return AnswerOf(n.More.Below.Contains(x.text))
+	case OpURL:
+		if x.query {
+			return AnswerOf(!x.extra && n.More.Query.Contains(x.text))
+		}
+		return AnswerOf(!x.extra && n.More.Below.Contains(x.text))
+	case OpHost:
+		return AnswerOf(n.More.containsHost(x.text))
+	case OpEmail:
+		return AnswerOf(n.More.Set.Contains(x.text) || n.More.Set.Contains(x.more))
+	case OpCIDR:
+		return AnswerOf(n.More.Networks.Contains(x.ip))
+	case OpAge:
+		return AnswerOf(x.at.Within(n.More.Age, e.time))
+	case OpType:
+		return AnswerOf(x.kind == n.Kind && (!n.Flag || isInteger(x.text)))
+	case OpExists:
+		return AnswerOf(!n.Flag)
+	}
+	return e.fail(n, "not a predicate")
+}
+
+func (e *Evaluator) combined(n *Node) Answer {
+	switch n.Op {
+	case OpNot:
+		switch e.Eval(&n.Kids[0]) {
+		case No:
+			return Yes
+		case Yes:
+			return No
+		}
+		return Failed
+	case OpEvery, OpSome, OpCount:
+		if e.Visits++; e.Visits > maxVisits {
+			return e.fail(n, tooMany)
+		}
+		return e.quantify(n)
+	}
+	return e.fail(n, "not a predicate") // the zero node
+}
+
+// fail notes the first error.
+func (e *Evaluator) fail(n *Node, what string) Answer {
+	if e.What == "" {
+		e.What = what
+		if n.Slot != NoSlot && n.Op != 0 {
+			e.Pointer = e.values.pointerOf(n.Slot)
+		}
+	}
+	return Failed
+}
+
+// unusable is the answer for a value that is missing or malformed.
+func (e *Evaluator) unusable(n *Node, x *slot) Answer {
+	switch {
+	case x.state == malformed:
+		return e.fail(n, x.what)
+	case n.Op == OpExists:
+		return AnswerOf(n.Flag)
+	}
+	return e.gone(n)
+}
+
+// compare compares with another value of the call.
+func (e *Evaluator) compare(n *Node, x *slot) Answer {
+	y := e.values.at(n.Ref)
+	switch {
+	case y.state == missing:
+		return e.gone(n)
+	case y.state == malformed:
+		return e.fail(n, "compared with a value that is "+y.what)
+	case y.kind != x.kind:
+		return e.fail(n, "not of the type of what it is compared with")
+	}
+	switch n.Op {
+	case OpEq, OpNe:
+		return e.same(n, x, y.text)
+	case OpLt:
+		return AnswerOf(x.num < y.num)
+	case OpLe:
+		return AnswerOf(x.num <= y.num)
+	case OpGt:
+		return AnswerOf(x.num > y.num)
+	case OpGe:
+		return AnswerOf(x.num >= y.num)
+	}
+	return e.fail(n, "not a comparison")
+}
+
+const otherType = "of another type than the rule compares it with"
+
+// same compares scalars.
+func (e *Evaluator) same(n *Node, x *slot, text []byte) Answer {
+	switch {
+	case x.kind >= crypto.Array, x.kind != n.Kind && n.Ref == NoSlot:
+		return e.fail(n, otherType)
+	case n.Fold:
+		return AnswerOf(value.EqualFold(x.text, text) == (n.Op == OpEq))
+	}
+	return AnswerOf(string(x.text) == string(text) == (n.Op == OpEq))
+}
+
+// gone is the answer for a value that is missing.
+func (e *Evaluator) gone(n *Node) Answer {
+	if n.Absent == Failed {
+		return e.fail(n, "missing")
+	}
+	return n.Absent
+}
+
+// affords adds the visits that a pattern of a grant may cost, and reports whether there are so many
+// left: each of its steps may be at each byte of the text.
+func (e *Evaluator) affords(n *Node, text []byte) bool {
+	e.Visits += int(int64(n.Limit) * int64(len(text)) >> 10)
+	return e.Visits <= maxVisits
+}
+
+// receipt answers a receipt predicate.
+func (e *Evaluator) receipt(n *Node) Answer {
+	r, what := e.recall.receipt(n.More.Prior, e.values.args)
+	if what != "" {
+		return e.fail(n, what)
+	}
+	return AnswerOf(r.Entry != nil && (n.More.Age == 0 || value.MomentOf(r.Time).Within(n.More.Age, e.time)))
+}
+
+// calls answers a predicate over calls.
+func (e *Evaluator) calls(n *Node) Answer {
+	count, what := e.recall.allowed(n.More.Prior.Tool)
+	if what != "" {
+		return e.fail(n, what)
+	}
+	return e.compareCount(n, float64(count))
+}
+
+// equal compares a part of a string with the operand.
+func (n *Node) equal(part []byte) bool {
+	if n.Fold {
+		return value.EqualFold(part, n.Text)
+	}
+	return string(part) == string(n.Text)
+}
+
+func (o *Operand) containsHost(host []byte) bool {
+	if o.Set.Contains(host) {
+		return true
+	}
+	if o.Wild.Empty() || len(host) == 0 || host[0] == '[' {
+		return false
+	}
+	for at := bytes.IndexByte(host, '.'); at >= 0; at = bytes.IndexByte(host, '.') {
+		if host = host[at+1:]; o.Wild.Contains(host) {
+			return true
+		}
+	}
+	return false
+}
+
+// isInteger reports whether a canonical number is an integer by value, as in a schema: 1e+21 is one,
+// 1e-7 is not.
+func isInteger(text []byte) bool {
+	if e := bytes.IndexByte(text, 'e'); e >= 0 {
+		return text[e+1] == '+'
+	}
+	return bytes.IndexByte(text, '.') < 0
+}

@@ -1,0 +1,113 @@
+package program
+
+import (
+	"math"
+	"regexp"
+	"time"
+
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
+)
+
+// An Answer is what a predicate evaluates to. Failed is an error: no not, any or all turns it into
+// another answer.
+type Answer int8
+
+// Answers of a predicate.
+const (
+	No Answer = iota
+	Yes
+	Failed
+)
+
+// AnswerOf returns Yes or No.
+func AnswerOf(b bool) Answer {
+	if b {
+		return Yes
+	}
+	return No
+}
+
+// An Op is what a node does. Those before OpHas have other nodes below them.
+type Op uint8
+
+// What a node does. Those from OpEq on look at a slot, OpHas to OpCalls at none.
+const (
+	OpAll Op = iota + 1
+	OpAny
+	OpNot
+	OpEvery
+	OpSome
+	OpCount
+	OpHas
+	OpTime
+	OpReceipt
+	OpCalls
+	OpEq
+	OpNe
+	OpIn
+	OpNotIn
+	OpLt
+	OpLe
+	OpGt
+	OpGe
+	OpPrefix
+	OpSuffix
+	OpMatch // regex and finds
+	OpBelow // within one path
+	OpWithin
+	OpURL
+	OpHost
+	OpEmail
+	OpCIDR
+	OpAge
+	OpType
+	OpExists
+)
+
+// A Node is one predicate, compiled for one tool. The zero Node answers Failed.
+type Node struct {
+	Op     Op
+	Num    Op          // of OpCount and OpCalls: how to compare
+	Absent Answer      // for a value that is missing; Failed if the schema says that it never is
+	Fold   bool        // letters of ASCII are equal in both cases
+	Flag   bool        // of OpExists: must not exist; of OpType: must be an integer
+	Kind   crypto.Kind // of the operand
+	Slot   int32       // of the subject; negative in an element
+	Ref    int32       // slot of the operand; NoSlot if it is constant
+	Limit  float64     // number to compare with; of OpMatch in a grant: the steps of the pattern
+	Text   []byte
+	Kids   []Node
+	More   *Operand
+}
+
+// NoSlot is the slot of a node that looks at none.
+const NoSlot = math.MinInt32
+
+// An Operand is what only some nodes need.
+type Operand struct {
+	Set      *value.Set
+	Below    value.Subtrees
+	Query    value.Subtrees // of OpURL: where a query is permitted
+	Wild     *value.Set     // of OpHost: names of which only those strictly below match
+	Networks value.Networks
+	Pattern  *regexp.Regexp
+	Age      time.Duration
+	Week     *value.Week
+	Prior    *Prior    // of OpReceipt, OpCalls
+	Rest     []string  // of a quantifier: segments from the first star on
+	Inner    []Subject // of a quantifier: what its `that` looks at in the element
+}
+
+// A Prior is what a receipt predicate, or one over calls, asks of the session's past.
+type Prior struct {
+	Tool string  // "": every tool
+	Same []Equal // in the canonical order of their names
+}
+
+// An Equal is a value that two calls must have in common.
+type Equal struct {
+	There string   // JSON Pointer into the arguments of the earlier call
+	Name  []byte   // There in canonical form
+	Here  []string // the value in the present call, as segments
+}

@@ -1,0 +1,128 @@
+package program
+
+import (
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
+)
+
+// A walk goes through the arrays that a quantifier names, and the elements of each.
+type walk struct {
+	e     *Evaluator
+	n     *Node
+	count int // of OpCount: elements that counted
+}
+
+func (e *Evaluator) quantify(n *Node) Answer {
+	x := e.values.at(n.Slot)
+	switch x.state {
+	case missing:
+		return e.gone(n)
+	case malformed:
+		return e.fail(n, x.what)
+	}
+	e.values.open(n.More.Inner)
+	w := walk{e: e, n: n}
+	a := w.array(x.value, n.More.Rest)
+	e.values.close()
+	switch {
+	case a != undecided:
+		return a
+	case n.Op == OpCount:
+		return e.compareCount(n, float64(w.count))
+	}
+	return AnswerOf(n.Op == OpEvery)
+}
+
+// undecided is no answer yet: every element so far left the question open.
+const undecided Answer = -1
+
+// array goes through one array. rest is the rest of the pointer: a star, then the way on from each
+// element.
+func (w *walk) array(v crypto.Value, rest []string) Answer {
+	if len(rest) > 0 {
+		return w.flatten(v, rest)
+	}
+	if w.n.Kids == nil {
+		w.count += v.Len()
+		return undecided
+	}
+	for it := v.Iter(); it.Next(); {
+		w.e.values.enter(it.Value())
+		if a := w.take(w.e.Eval(&w.n.Kids[0])); a != undecided {
+			return a
+		}
+	}
+	return undecided
+}
+
+// take takes the answer for one element into account.
+func (w *walk) take(a Answer) Answer {
+	switch {
+	case a == Failed:
+		return Failed
+	case w.n.Op == OpCount:
+		w.count += int(a)
+		return undecided
+	case a == AnswerOf(w.n.Op == OpSome):
+		return a // decided
+	}
+	return undecided
+}
+
+// flatten goes from each element of v to the arrays below it.
+func (w *walk) flatten(v crypto.Value, rest []string) Answer {
+	rest = rest[1:] // the star
+	next := 0
+	for next < len(rest) && rest[next] != value.Star {
+		next++
+	}
+	for it := v.Iter(); it.Next(); {
+		if w.e.Visits++; w.e.Visits > maxVisits {
+			return w.e.fail(w.n, tooMany)
+		}
+		x := value.Follow(it.Value(), rest[:next])
+		a := undecided
+		switch {
+		case !x.Exists():
+			a = w.take(w.e.gone(w.n)) // an array that is missing answers like an element
+		case x.Kind() != crypto.Array:
+			return w.e.fail(w.n, "not an array")
+		default:
+			a = w.array(x, rest[next:])
+		}
+		if a != undecided {
+			return a
+		}
+	}
+	return undecided
+}
+
+// compareCount compares a count as the predicate says.
+func (e *Evaluator) compareCount(n *Node, count float64) Answer {
+	limit := n.Limit
+	if n.Ref != NoSlot {
+		y := e.values.at(n.Ref)
+		switch y.state {
+		case missing:
+			return e.gone(n)
+		case malformed:
+			return e.fail(n, "compared with a value that is "+y.what)
+		}
+		limit = y.num
+	}
+	switch n.Num {
+	case OpEq:
+		return AnswerOf(count == limit)
+	case OpNe:
+		return AnswerOf(count != limit)
+	case OpLt:
+		return AnswerOf(count < limit)
+	case OpLe:
+		return AnswerOf(count <= limit)
+	case OpGt:
+		return AnswerOf(count > limit)
+	case OpGe:
+		return AnswerOf(count >= limit)
+	}
+	return e.fail(n, "not a predicate")
+}

@@ -1,0 +1,116 @@
+package program
+
+import (
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/guardian/past"
+)
+
+const unnamed = "the session is the one of all calls that name none: name a session"
+
+const (
+	// maxAsked bounds what one decision may ask for of receipts, in bytes of the values and of the
+	// answers, so that it can be recorded.
+	maxAsked = 1 << 20
+
+	// answerSize is about what is recorded of a receipt apart from its values.
+	answerSize = 256
+
+	// maxSameDepth is how deep the values may be nested in their object, which stands four levels
+	// deep in the inputs.
+	maxSameDepth = contracts.MaxInputsDepth - 4
+)
+
+// A recall asks the session's past, each thing once, and keeps the answers for the inputs.
+type recall struct {
+	past     past.Past // nil: all that is known is in calls and receipts
+	session  string
+	calls    []contracts.CallCount
+	receipts []contracts.PriorReceipt
+	asked    int // bytes that were asked for of receipts
+	buf      []byte
+}
+
+// receipt returns the answer of the past for a prior, or why it cannot be known.
+func (r *recall) receipt(p *Prior, args crypto.Value) (known contracts.PriorReceipt, what string) {
+	if r.session == "" || r.session == contracts.DefaultSession {
+		return known, unnamed
+	}
+	r.buf = p.append(r.buf[:0], args)
+	same := r.buf
+	r.asked += len(same) + answerSize
+	if r.asked > maxAsked {
+		return known, "more of the past is asked for than can be recorded"
+	}
+	for i := range r.receipts {
+		if known = r.receipts[i]; known.Tool == p.Tool {
+			r.buf = known.Same.Append(r.buf)
+			is := string(r.buf[len(same):]) == string(same)
+			if r.buf = r.buf[:len(same)]; is {
+				return known, ""
+			}
+		}
+	}
+	same = r.buf
+	if r.past == nil {
+		return contracts.PriorReceipt{}, "the inputs lack the receipt of " + p.Tool
+	}
+	asked := contracts.PriorReceipt{Tool: p.Tool}
+	if len(same) > 0 {
+		tree := new(crypto.Tree)
+		limits := crypto.Limits{Bytes: len(same), Depth: maxSameDepth, Object: true}
+		if err := tree.Parse(slices.Clone(same), limits); err != nil {
+			return asked, "the values that two calls must have in common: " + err.Error()
+		}
+		asked.Same = tree.Root()
+	}
+	answer, err := r.past.Receipt(asked.Tool, asked.Same)
+	if err != nil {
+		return asked, "the receipts of " + p.Tool + " cannot be told"
+	}
+	if answer.Entry != nil {
+		asked.Entry, asked.Time = answer.Entry, answer.Time
+	}
+	r.receipts = append(r.receipts, asked)
+	return asked, ""
+}
+
+// append appends the canonical object of the values that must be the same, or nothing.
+func (p *Prior) append(b []byte, args crypto.Value) []byte {
+	if len(p.Same) == 0 {
+		return b
+	}
+	from := len(b)
+	b = append(b, '{')
+	for i := range p.Same {
+		if len(b)-from > maxAsked {
+			break // too much already, whatever follows
+		}
+		x := &p.Same[i]
+		b = append(value.Follow(args, x.Here).Append(append(append(b, x.Name...), ':')), ',')
+	}
+	b[len(b)-1] = '}'
+	return b
+}
+
+// allowed returns how many calls of the session were allowed, of one tool or, with "", of all; or
+// why it cannot be known.
+func (r *recall) allowed(tool string) (count uint64, what string) {
+	if r.session == "" || r.session == contracts.DefaultSession {
+		return 0, unnamed
+	}
+	for i := range r.calls {
+		if r.calls[i].Of == tool {
+			return r.calls[i].Count, ""
+		}
+	}
+	if r.past == nil {
+		return 0, "the inputs lack the number of calls"
+	}
+	count = r.past.Calls(tool)
+	r.calls = append(r.calls, contracts.CallCount{Count: count, Of: tool})
+	return count, ""
+}

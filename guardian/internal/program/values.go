@@ -1,0 +1,237 @@
+package program
+
+import (
+	"net/netip"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/value"
+)
+
+// state of a slot. The zero slot is not resolved.
+type state uint8
+
+const (
+	unresolved state = iota
+	missing          // not there, or null
+	malformed        // cannot be read in this way; what says why
+	present
+)
+
+// A slot is a subject resolved: at most once a decision, or once an element.
+type slot struct {
+	state state
+	kind  crypto.Kind
+	query bool         // of a URL
+	extra bool         // of a URL: it has a fragment
+	value crypto.Value // AsElement
+	text  []byte       // canonical text, content, location, host or address
+	more  []byte       // domain
+	num   float64
+	ip    netip.Addr
+	at    value.Moment
+	what  string // of malformed
+}
+
+// values are the subjects of one call, resolved as they are asked for.
+type values struct {
+	args    crypto.Value
+	caller  contracts.Caller
+	element crypto.Value
+	tool    []Subject // the subjects of the tool
+	inner   []Subject // those of the quantifier that is evaluated
+
+	slots   []slot  // one for each subject of the tool
+	touched []int32 // slots that are not zero
+	items   []slot  // one for each inner subject
+	buf     []byte  // text that had to be made
+	itemBuf []byte  // the same, of the present element
+}
+
+func (v *values) begin(subjects []Subject, args crypto.Value, caller contracts.Caller) {
+	v.tool, v.args, v.caller = subjects, args, caller
+	if n := len(subjects); len(v.slots) < n {
+		v.slots = make([]slot, n)
+	}
+}
+
+// forget leaves nothing of the call behind but memory.
+func (v *values) forget() {
+	for _, i := range v.touched {
+		v.slots[i] = slot{}
+	}
+	clear(v.items)
+	*v = values{
+		slots: v.slots, touched: v.touched[:0], items: v.items[:0],
+		buf: emptied(v.buf), itemBuf: emptied(v.itemBuf),
+	}
+}
+
+// emptied empties a buffer, and drops one that a rare call made large.
+func emptied(b []byte) []byte {
+	const kept = 64 << 10
+	if cap(b) > kept {
+		return nil
+	}
+	return b[:0]
+}
+
+// speak replaces the caller that predicates look at.
+func (v *values) speak(caller contracts.Caller) {
+	v.caller = caller
+	for _, i := range v.touched {
+		if from := v.tool[i].From; from == FromID || from == FromTenant {
+			v.slots[i] = slot{}
+		}
+	}
+}
+
+// open makes slots for the subjects of a quantifier.
+func (v *values) open(inner []Subject) {
+	v.inner = inner
+	if n := len(inner); cap(v.items) < n {
+		v.items = make([]slot, n)
+	} else {
+		v.items = v.items[:n]
+	}
+}
+
+// enter goes on to an element of the quantifier's array.
+func (v *values) enter(element crypto.Value) {
+	v.element, v.itemBuf = element, v.itemBuf[:0]
+	clear(v.items)
+}
+
+// close leaves nothing of the quantifier's last element.
+func (v *values) close() {
+	v.enter(crypto.Value{})
+	v.inner, v.items = nil, v.items[:0]
+}
+
+// at returns a slot, resolved. Slots of elements have negative numbers.
+func (v *values) at(i int32) *slot {
+	if i < 0 {
+		x := &v.items[^i]
+		if x.state == unresolved {
+			v.resolve(&v.inner[^i], x)
+		}
+		return x
+	}
+	x := &v.slots[i]
+	if x.state == unresolved {
+		v.touched = append(v.touched, i)
+		v.resolve(&v.tool[i], x)
+	}
+	return x
+}
+
+func (v *values) pointerOf(i int32) string {
+	if i < 0 {
+		return v.inner[^i].Pointer
+	}
+	return v.tool[i].Pointer
+}
+
+func (v *values) resolve(from *Subject, x *slot) {
+	var found crypto.Value
+	switch from.From {
+	case FromArgs:
+		found = value.Follow(v.args, from.Path)
+	case FromElement:
+		found = value.Follow(v.element, from.Path)
+	case FromID:
+		v.word(v.caller.ID, from.As, x)
+		return
+	case FromTenant:
+		v.word(v.caller.Tenant, from.As, x)
+		return
+	}
+	if !found.Exists() {
+		x.state = missing
+		return
+	}
+	x.kind = found.Kind()
+	switch from.As {
+	case AsValue:
+		x.state, x.text = present, found.Raw()
+	case AsElement:
+		x.value = found
+		x.is(found.Kind() == crypto.Array, "not an array")
+	case AsNumber:
+		x.num = found.Float()
+		x.is(found.Kind() == crypto.Number, "not a number")
+	default:
+		if x.is(found.Kind() == crypto.String, "not a string"); x.state == present {
+			buf := &v.buf
+			if from.From == FromElement {
+				buf = &v.itemBuf
+			}
+			x.read(from.As, found.Bytes(), buf)
+		}
+	}
+}
+
+// word resolves a word of the caller's: canonical text or content, as a JSON string would be.
+func (v *values) word(w string, as Reading, x *slot) {
+	if w == "" {
+		x.state = missing
+		return
+	}
+	from := len(v.buf)
+	if as == AsValue {
+		v.buf = crypto.AppendString(v.buf, w)
+	} else {
+		v.buf = append(v.buf, w...)
+	}
+	x.state, x.kind, x.text = present, crypto.String, v.buf[from:len(v.buf):len(v.buf)]
+}
+
+// hasRole looks through the roles, which are few. It does not rely on their order.
+func (v *values) hasRole(role []byte) bool {
+	for _, r := range v.caller.Roles {
+		if r == string(role) {
+			return true
+		}
+	}
+	return false
+}
+
+// read reads the content of a string. Text that has to be made is appended to buf.
+func (x *slot) read(as Reading, b []byte, buf *[]byte) {
+	ok := true
+	switch as {
+	case AsText:
+		x.text = b
+	case AsPath:
+		x.text = b
+		x.is(value.IsPath(b), value.BadPath)
+	case AsURL:
+		var u value.Location
+		u, *buf, ok = value.ReadURL(*buf, b)
+		x.text, x.query, x.extra = u.Text, u.Query, u.Fragment
+		x.is(ok, value.BadURL)
+	case AsHost:
+		x.text, *buf, ok = value.ReadHost(*buf, b)
+		x.is(ok, value.BadHost)
+	case AsEmail:
+		x.text, x.more, *buf, ok = value.ReadEmail(*buf, b)
+		x.is(ok, value.BadEmail)
+	case AsIP:
+		x.ip, ok = value.ReadIP(b)
+		x.is(ok, value.BadIP)
+	case AsMoment:
+		x.at, ok = value.ReadMoment(b)
+		x.is(ok, value.BadMoment)
+	default:
+		x.is(false, "not readable") // unreachable: resolve reads the others
+	}
+}
+
+// is makes the slot present or, if the value is not ok, malformed.
+func (x *slot) is(ok bool, what string) {
+	if ok {
+		x.state = present
+		return
+	}
+	x.state, x.what = malformed, what
+}
