@@ -127,11 +127,20 @@ func apiOf(p *types.Package) []string {
 }
 
 func apiOfType(o *types.TypeName, brief types.Qualifier, add func(string, ...any)) {
-	if o.IsAlias() {
+	named, ok := types.Unalias(o.Type()).(*types.Named)
+	if o.IsAlias() && (!ok || !strings.Contains(named.Obj().Pkg().Path(), "/internal/")) {
 		add("%s", types.ObjectString(o, brief))
 		return
 	}
-	named := o.Type().(*types.Named)
+	if o.IsAlias() { // users know the type by this name alone
+		outer := brief
+		brief = func(q *types.Package) string {
+			if q == named.Obj().Pkg() {
+				return ""
+			}
+			return outer(q)
+		}
+	}
 	shape := "" // of a struct or an interface: its fields and methods have lines of their own
 	switch under := named.Underlying().(type) {
 	case *types.Struct:
