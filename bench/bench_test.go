@@ -8,19 +8,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// Every row of every table, for a few calls: each is complete, and what it stored was found again. No time is asserted.
+// Every row of every table, for a few calls: each is complete, and what it stored was found again.
+// No time is asserted.
 func TestTables(t *testing.T) {
 	var out bytes.Buffer
-	if err := run(&out, t.TempDir(), plan{slices: 1, slice: time.Hour, most: 2}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run(&out, t.TempDir(), plan{slices: 1, slice: time.Hour, most: 2}))
 	h := newTestHost(t)
 	works, err := h.works()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lines := strings.Split(out.String(), "\n")
 	for _, w := range works {
 		rows := rowsOf(h, w)
@@ -31,19 +31,20 @@ func TestTables(t *testing.T) {
 		for i < len(lines) && !strings.HasPrefix(lines[i], "### "+w.name+":") {
 			i++
 		}
-		for lines = lines[min(i, len(lines)):]; len(lines) > 0 && !strings.HasPrefix(lines[0], "|--"); lines = lines[1:] {
+		for lines = lines[min(i, len(lines)):]; len(lines) > 0 && !strings.HasPrefix(lines[0],
+			"|--"); lines = lines[1:] {
 		}
 		for _, r := range rows[2:] {
-			if lines = lines[min(1, len(lines)):]; len(lines) == 0 {
-				t.Fatalf("%s: no row %s", w.name, r.name)
-			}
+			lines = lines[min(1, len(lines)):]
+			require.NotEqual(t, 0, len(lines), "%s: no row %s", w.name, r.name)
 			cells := strings.Split(strings.Trim(lines[0], "| "), " | ")
 			if len(cells) != 11 || cells[0] != r.name {
 				t.Fatalf("%s: %q is not the row %s", w.name, lines[0], r.name)
 			}
 			for n, cell := range cells[1:] {
 				optional := n >= 6 // what the system may not tell, or not in so short a time
-				if cell == "" || strings.ContainsAny(cell, "NI") || cell == "–" && (runtime.GOOS == "linux" && !optional) {
+				if cell == "" || strings.ContainsAny(cell, "NI") ||
+					cell == "–" && (runtime.GOOS == "linux" && !optional) {
 					t.Errorf("%s: %s: cell %d is %q", w.name, r.name, n+1, cell)
 				}
 			}
@@ -54,9 +55,7 @@ func TestTables(t *testing.T) {
 func newTestHost(t *testing.T) *host {
 	t.Helper()
 	h, err := newHost()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return h
 }
 
@@ -81,17 +80,16 @@ func (l *liar) put(items ...item) error {
 func TestLiars(t *testing.T) {
 	h := newTestHost(t)
 	works, err := h.works()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tests := map[string]struct {
 		how  func(it *item) bool
 		want string // "": nothing is wrong
 	}{
-		"honest":   {func(it *item) bool { return true }, ""},
-		"loses":    {func(it *item) bool { return it.key != 3 }, "acknowledged"},
-		"nothing":  {func(it *item) bool { return false }, "acknowledged"},
-		"changes":  {func(it *item) bool { it.entry = append([]byte("x"), it.entry[1:]...); return true }, "other bytes"},
+		"honest":  {func(it *item) bool { return true }, ""},
+		"loses":   {func(it *item) bool { return it.key != 3 }, "acknowledged"},
+		"nothing": {func(it *item) bool { return false }, "acknowledged"},
+		"changes": {func(it *item) bool { it.entry = append([]byte("x"), it.entry[1:]...); return true },
+			"other bytes"},
 		"no input": {func(it *item) bool { it.inputs = nil; return true }, "other bytes"},
 		"repeats":  {func(it *item) bool { it.key = 0; return true }, "twice"},
 		"invents":  {func(it *item) bool { it.key += 1000; return true }, "not written"},
@@ -116,14 +114,10 @@ func TestLiars(t *testing.T) {
 func TestFailures(t *testing.T) {
 	h := newTestHost(t)
 	works, err := h.works()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	full := errors.New("no space left on device")
 	s, err := zeroed(filepath.Join(t.TempDir(), "f"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	puts := 0
 	failing := &group{store: failer{s, func() error {
 		if puts++; puts > 3 {
@@ -131,11 +125,11 @@ func TestFailures(t *testing.T) {
 		}
 		return nil
 	}}}
-	_, err = measure(t.TempDir(), []row{{"full", many, func(string) (subject, error) { return &peer{work: works[0], host: h, store: failing}, nil }}},
+	_, err = measure(t.TempDir(),
+		[]row{{"full", many,
+			func(string) (subject, error) { return &peer{work: works[0], host: h, store: failing}, nil }}},
 		plan{slices: 1, slice: time.Hour, most: 100})
-	if !errors.Is(err, full) {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, err, full)
 }
 
 type failer struct {

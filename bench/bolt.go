@@ -7,7 +7,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A boltStore is a bbolt database with default options: each commit is synced. A record is one key, its number, and one value.
+// A boltStore is a bbolt database with default options: each commit is synced. A record is one key,
+// its number, and one value.
 type boltStore struct {
 	db    *bbolt.DB
 	batch bool // DB.Batch, bbolt's own way to put what many goroutines write into one transaction, instead of DB.Update

@@ -16,15 +16,16 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A record is a signed entry with the inputs that are stored beside it, if any: what one durable write makes durable.
+// A record is a signed entry with the inputs that are stored beside it, if any: what one durable
+// write makes durable.
 type record struct {
 	payload []byte // what the signature is over, before the pre-authentication encoding
 	entry   []byte
 	inputs  []byte
 }
 
-// A work is what every row of one table does: a call is one record, or two, each durable before the next. The calls are real ones, of a
-// kernel over a store in memory, used in turn.
+// A work is what every row of one table does: a call is one record, or two, each durable before the
+// next. The calls are real ones, of a kernel over a store in memory, used in turn.
 type work struct {
 	name  string
 	signs bool // each record is signed anew, as it is written
@@ -65,7 +66,8 @@ rules:
   - {id: dev, allow: code.run, when: {caller: roles, has: dev}}
 `
 
-// A host is what calls are made with: policy, key, and arguments of about 900 bytes, others for each caller.
+// A host is what calls are made with: policy, key, and arguments of about 900 bytes, others for
+// each caller.
 type host struct {
 	policy *guardian.Policy
 	key    crypto.PrivateKey
@@ -92,7 +94,8 @@ func newHost() (*host, error) {
 	h.keyID = crypto.KeyID(public)
 	code := strings.Repeat("for i := range 10 {\n\tfmt.Println(\"line\", i)\n}\n", 15)
 	for i := range h.args {
-		if h.args[i], err = json.Marshal(map[string]any{"language": "go", "code": code, "file": "main.go", "line": 10 + i, "timeout": 30.5,
+		if h.args[i], err = json.Marshal(map[string]any{"language": "go", "code": code, "file": "main.go",
+			"line": 10 + i, "timeout": 30.5,
 			"dry": false, "tags": []string{"a", "b"}}); err != nil {
 			return nil, err
 		}
@@ -109,7 +112,8 @@ func (h *host) kernel(s proofgraph.Store) (*helm.Kernel, error) {
 
 // guard makes one call, which must come to what it is meant to.
 func (h *host) guard(k *helm.Kernel, caller int, session string, allow bool) (helm.Receipt, error) {
-	in := helm.Intent{Tool: "code.run", Args: h.args[caller], Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}}, Session: session}
+	in := helm.Intent{Tool: "code.run", Args: h.args[caller], Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}},
+		Session: session}
 	if !allow {
 		in.Tool = "no.such.tool"
 	}

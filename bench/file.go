@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// A bareFile is one growing file: each put is one write and one sync. Before each record stand its number and two lengths, 16 bytes.
+// A bareFile is one growing file: each put is one write and one sync. Before each record stand its
+// number and two lengths, 16 bytes.
 type bareFile struct {
 	path   string
 	sync   func(*os.File) error
@@ -22,7 +23,8 @@ type bareFile struct {
 // appended is the plainest log: append and fsync.
 func appended(path string) (store, error) { return newFile(path, (*os.File).Sync, 0) }
 
-// zeroed has the layout of a filestore: written and fdatasynced into space that exists already, so that no size and no extent changes.
+// zeroed has the layout of a filestore: written and fdatasynced into space that exists already, so
+// that no size and no extent changes.
 func zeroed(path string) (store, error) { return newFile(path, fdatasync, 1<<20) }
 
 func newFile(path string, sync func(*os.File) error, ahead int64) (store, error) {

@@ -8,6 +8,7 @@ require (
 	github.com/cedar-policy/cedar-go v1.9.0
 	github.com/helmkernel/helm v0.0.0
 	github.com/open-policy-agent/opa v1.22.0
+	github.com/stretchr/testify v1.12.1
 	go.etcd.io/bbolt v1.5.0
 	modernc.org/sqlite v1.60.1
 )

@@ -2,8 +2,9 @@ package main
 
 import "sync"
 
-// A group gives a store what many callers put while an earlier put was under way as one put. Of those who wait one writes for all, as in a
-// HELM log: there is no timer and no goroutine behind it. It is what a careful user of that store would build.
+// A group gives a store what many callers put while an earlier put was under way as one put. Of
+// those who wait one writes for all, as in a HELM log: there is no timer and no goroutine behind
+// it. It is what a careful user of that store would build.
 type group struct {
 	store
 	mu      sync.Mutex // protects what follows

@@ -1,16 +1,20 @@
-// Bench compares what it costs to keep signed receipts: in a plain file, in bbolt, in SQLite, and in HELM. It prints tables in Markdown.
+// Bench compares what it costs to keep signed receipts: in a plain file, in bbolt, in SQLite, and
+// in HELM. It prints tables in Markdown.
 //
 //	GOWORK=off go run . [-dir D] [-for 10s]
 //
-// There are three works, on real entries of a kernel with arguments of about 900 bytes. "receipt" stores one entry that is signed already. "DENY" is
-// what a denied call leaves: one entry, signed as it is written, and its inputs. "ALLOW" is what an allowed one leaves: decision and inputs,
-// durable, then the receipt, durable; two signatures. All rows of a work write the same bytes to the same disk, in slices of 0.2 s by turns.
+// There are three works, on real entries of a kernel with arguments of about 900 bytes. "receipt"
+// stores one entry that is signed already. "DENY" is what a denied call leaves: one entry, signed
+// as it is written, and its inputs. "ALLOW" is what an allowed one leaves: decision and inputs,
+// durable, then the receipt, durable; two signatures. All rows of a work write the same bytes to
+// the same disk, in slices of 0.2 s by turns.
 //
-// Peers get the bytes and, in DENY and ALLOW, make each entry as the kernel does: one Ed25519 signature, envelope, base64. They judge
-// nothing and run nothing. HELM's rows are whole calls of Kernel.Guard: arguments read, schema, rules, hashes, the tool run (it answers at
-// once), chains, Merkle tree, signatures, store. After the measuring each store is opened anew, and everything that was acknowledged must be
-// there, byte for byte, once, and nothing else; of HELM's rows the chains too, and the signatures of one in 50. A table is printed only if
-// all of that holds.
+// Peers get the bytes and, in DENY and ALLOW, make each entry as the kernel does: one Ed25519
+// signature, envelope, base64. They judge nothing and run nothing. HELM's rows are whole calls of
+// Kernel.Guard: arguments read, schema, rules, hashes, the tool run (it answers at once), chains,
+// Merkle tree, signatures, store. After the measuring each store is opened anew, and everything
+// that was acknowledged must be there, byte for byte, once, and nothing else; of HELM's rows the
+// chains too, and the signatures of one in 50. A table is printed only if all of that holds.
 //
 //	append + fsync        one growing file; each put is one write at its end and one fsync
 //	write + fdatasync     one file, 1 MiB of zeros written ahead of what is used, as filestore has it: with one caller this is "raw"
@@ -21,9 +25,11 @@
 //	Guard                 HELM
 //	…, grouped            what many callers put while a put is under way goes into one write, transaction or Append, as a HELM log does it
 //
-// Raw is the median of the raw row, its signatures with it; sign is that of one crypto/ed25519 signature of 256 bytes. CPU is user and system
-// time of this process, collection of garbage with it. Disk bytes are blocks of the files at the end, room written ahead with them.
-// The tables of the default take about two minutes and 2 GB; a run that is interrupted leaves its directory, helm-bench-…, behind.
+// Raw is the median of the raw row, its signatures with it; sign is that of one crypto/ed25519
+// signature of 256 bytes. CPU is user and system time of this process, collection of garbage with
+// it. Disk bytes are blocks of the files at the end, room written ahead with them. The tables of
+// the default take about two minutes and 2 GB; a run that is interrupted leaves its directory,
+// helm-bench-…, behind.
 //
 // What it costs to decide, and what other policy engines answer, is compared by ./policies.
 package main
@@ -39,7 +45,8 @@ import (
 )
 
 func main() {
-	dir := flag.String("dir", "", "directory on the disk to measure; a new one below it is used and removed (default: that of temporary files)")
+	dir := flag.String("dir", "",
+		"directory on the disk to measure; a new one below it is used and removed (default: that of temporary files)")
 	each := flag.Duration("for", 2*time.Second, "how long each row is measured")
 	flag.Parse()
 	const slice = 200 * time.Millisecond
@@ -59,7 +66,8 @@ func run(w io.Writer, dir string, p plan) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "%s, %s/%s, %d cores; %d slices of %v a row\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), p.slices, p.slice); err != nil {
+	if _, err := fmt.Fprintf(w, "%s, %s/%s, %d cores; %d slices of %v a row\n", runtime.Version(), runtime.GOOS,
+		runtime.GOARCH, runtime.GOMAXPROCS(0), p.slices, p.slice); err != nil {
 		return err
 	}
 	for _, work := range works {

@@ -39,14 +39,16 @@ func (r *result) median() time.Duration { return r.latencies[len(r.latencies)/2]
 // rate is calls per second.
 func (r *result) rate() float64 { return float64(len(r.latencies)) / r.wall.Seconds() }
 
-// A plan says how long a row is measured: in so many slices, by turns with all others, each so long and of at most so many calls a caller.
+// A plan says how long a row is measured: in so many slices, by turns with all others, each so long
+// and of at most so many calls a caller.
 type plan struct {
 	slices int
 	slice  time.Duration
 	most   int
 }
 
-// measure runs rows by turns, so that whatever else uses the disk or the processor meets them all, then checks what each of them wrote.
+// measure runs rows by turns, so that whatever else uses the disk or the processor meets them all,
+// then checks what each of them wrote.
 func measure(dir string, rows []row, p plan) ([]*result, error) {
 	var results []*result
 	var subjects []subject

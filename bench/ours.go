@@ -15,7 +15,8 @@ import (
 	"github.com/helmkernel/helm/receipts"
 )
 
-// A helmStore is HELM's file store without a log above it: each put is one Append. It is for entries without inputs.
+// A helmStore is HELM's file store without a log above it: each put is one Append. It is for
+// entries without inputs.
 type helmStore struct {
 	dir  string
 	s    *filestore.Store
@@ -108,8 +109,8 @@ func (g *guarded) do(caller int) error {
 	return nil
 }
 
-// check opens the log anew: its chains hold, every receipt that was acknowledged is where it was said to be, and there is no other; the
-// signature of one in 50 is verified.
+// check opens the log anew: its chains hold, every receipt that was acknowledged is where it was
+// said to be, and there is no other; the signature of one in 50 is verified.
 func (g *guarded) check() error {
 	trust := g.kernel.Trust()
 	if err := errors.Join(g.kernel.Close(), g.store.Close()); err != nil {
@@ -130,24 +131,26 @@ func (g *guarded) check() error {
 		return err
 	}
 	defer s.Close()
-	o := proofgraph.Options{Origin: "helm/" + g.host.keyID.String()[:16], Key: g.host.key, LogKey: crypto.DeriveLogKey(g.host.key), Trust: trust.Canonical()}
+	o := proofgraph.Options{Origin: "helm/" + g.host.keyID.String()[:16], Key: g.host.key,
+		LogKey: crypto.DeriveLogKey(g.host.key), Trust: trust.Canonical()}
 	allowed := 0
-	_, err = proofgraph.Open(context.Background(), s, o, func(index uint64, e contracts.Entry, _ contracts.Digest, st *contracts.Statement) error {
-		switch {
-		case st.Decision != nil:
-			allowed++
-		case st.Receipt != nil:
-			if sum, ok := want[index]; !ok || sum != maphash.Bytes(g.seed, e) {
-				return fmt.Errorf("receipt %d was not acknowledged, or is another", index)
-			}
-			if delete(want, index); len(want)%50 == 0 {
-				if _, err := receipts.Open(e, trust, index); err != nil {
-					return err
+	_, err = proofgraph.Open(context.Background(), s, o,
+		func(index uint64, e contracts.Entry, _ contracts.Digest, st *contracts.Statement) error {
+			switch {
+			case st.Decision != nil:
+				allowed++
+			case st.Receipt != nil:
+				if sum, ok := want[index]; !ok || sum != maphash.Bytes(g.seed, e) {
+					return fmt.Errorf("receipt %d was not acknowledged, or is another", index)
+				}
+				if delete(want, index); len(want)%50 == 0 {
+					if _, err := receipts.Open(e, trust, index); err != nil {
+						return err
+					}
 				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	switch {
 	case err != nil:
 		return err

@@ -13,7 +13,8 @@ type item struct {
 	entry, inputs []byte
 }
 
-// A store keeps items. This is all that is asked of a peer, and it is asked by many goroutines at once.
+// A store keeps items. This is all that is asked of a peer, and it is asked by many goroutines at
+// once.
 type store interface {
 	put(items ...item) error            // all of them are on stable storage when it returns nil
 	reopen(each func(item) error) error // closes the store, opens it anew and reads everything, in any order
@@ -48,7 +49,8 @@ func (p *peer) do(int) error {
 	return nil
 }
 
-// check opens the store anew: everything that was acknowledged is there, once, byte for byte, and nothing else.
+// check opens the store anew: everything that was acknowledged is there, once, byte for byte, and
+// nothing else.
 func (p *peer) check() error {
 	calls := p.next.Load()
 	per := uint64(len(p.work.calls[0]))

@@ -14,7 +14,8 @@ const (
 	rawName  = "write + fdatasync, zero-filled file"
 )
 
-// peers are the stores that a user might take instead, each with the ways to share it that are usual for it.
+// peers are the stores that a user might take instead, each with the ways to share it that are
+// usual for it.
 var peers = []struct {
 	name string
 	open func(path string) (store, error)
@@ -71,7 +72,8 @@ func rowsOf(h *host, w work) []row {
 		name    string
 		callers int
 		shared  bool
-	}{{"HELM Guard on filestore", 1, false}, {"HELM Guard on filestore, 64 sessions", many, false}, {"HELM Guard on filestore, one session", many, true}} {
+	}{{"HELM Guard on filestore", 1, false}, {"HELM Guard on filestore, 64 sessions", many, false},
+		{"HELM Guard on filestore, one session", many, true}} {
 		rows = append(rows, row{x.name, x.callers, func(dir string) (subject, error) {
 			return h.guarded(dir, x.callers, w.name == "ALLOW", x.shared)
 		}})

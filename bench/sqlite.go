@@ -8,8 +8,9 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// A sqliteStore is an SQLite database with a write-ahead log and synchronous FULL: each commit is synced. As is usual where many goroutines
-// write, there is one connection, which they wait for in the pool instead of in SQLite's busy handler.
+// A sqliteStore is an SQLite database with a write-ahead log and synchronous FULL: each commit is
+// synced. As is usual where many goroutines write, there is one connection, which they wait for in
+// the pool instead of in SQLite's busy handler.
 type sqliteStore struct {
 	path   string
 	db     *sql.DB
@@ -22,7 +23,8 @@ func sqlite(path string) (store, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	if _, err := db.Exec("CREATE TABLE receipts (number INTEGER PRIMARY KEY, entry BLOB NOT NULL, inputs BLOB)"); err != nil {
+	if _, err := db.Exec("CREATE TABLE receipts (number INTEGER PRIMARY KEY, entry BLOB NOT NULL, inputs BLOB)"); err !=
+		nil {
 		return nil, err
 	}
 	insert, err := db.Prepare("INSERT INTO receipts (number, entry, inputs) VALUES (?, ?, ?)")
@@ -30,7 +32,8 @@ func sqlite(path string) (store, error) {
 }
 
 func sqliteName(path string) string {
-	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+	return "file:" + (&url.URL{Path: path}).EscapedPath() +
+		"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 }
 
 // put is one transaction: the one that an INSERT by itself is, or one around many.
@@ -66,7 +69,8 @@ func insertInto(insert *sql.Stmt, it item) error {
 func (s *sqliteStore) reopen(each func(item) error) error {
 	var journal string
 	var synchronous int
-	if err := errors.Join(s.db.QueryRow("PRAGMA journal_mode").Scan(&journal), s.db.QueryRow("PRAGMA synchronous").Scan(&synchronous)); err != nil {
+	if err := errors.Join(s.db.QueryRow("PRAGMA journal_mode").Scan(&journal),
+		s.db.QueryRow("PRAGMA synchronous").Scan(&synchronous)); err != nil {
 		return err
 	}
 	if journal != "wal" || synchronous != 2 {

@@ -27,8 +27,10 @@ sign is %.1f µs; all cores sign %.0f/s. raw is %.0f µs.
 			continue
 		}
 		cpu := r.cpu / time.Duration(n)
-		_, err = fmt.Fprintf(w, "| %s | %d | %.0f | %.0f | %.0f | %.3f | %.2f | %.1f | %s | %s | %s |\n", r.name, r.callers,
-			micros(r.median()), micros(r.latencies[n*99/100]), r.rate(), r.rate()/all.rate(), over(r.median(), raw.median()), over(r.median(), sign.median()),
+		_, err = fmt.Fprintf(w, "| %s | %d | %.0f | %.0f | %.0f | %.3f | %.2f | %.1f | %s | %s | %s |\n", r.name,
+			r.callers,
+			micros(r.median()), micros(r.latencies[n*99/100]), r.rate(), r.rate()/all.rate(),
+			over(r.median(), raw.median()), over(r.median(), sign.median()),
 			known(cpu > 0, "%.0f", micros(cpu)), known(cpu > 0, "%.1f", over(cpu, sign.median())),
 			known(r.disk > 0, "%.0f", float64(r.disk)/float64(r.all)))
 	}

@@ -123,15 +123,19 @@ var brokenAppends = []breaches{
 		})},
 	}},
 	{"entries, blobs and checkpoints are any bytes", []breach{
-		{"ends them at a zero", everywhere(func(b []byte) []byte { before, _, _ := bytes.Cut(b, []byte{0}); return before })},
+		{"ends them at a zero",
+			everywhere(func(b []byte) []byte { before, _, _ := bytes.Cut(b, []byte{0}); return before })},
 		{"drops zeros at their end", everywhere(func(b []byte) []byte { return bytes.TrimRight(b, "\x00") })},
-		{"ends them at a line", everywhere(func(b []byte) []byte { before, _, _ := bytes.Cut(b, []byte("\n")); return before })},
+		{"ends them at a line",
+			everywhere(func(b []byte) []byte { before, _, _ := bytes.Cut(b, []byte("\n")); return before })},
 		{"trims space", everywhere(bytes.TrimSpace)},
 		{"writes them as text", everywhere(func(b []byte) []byte { return bytes.ToValidUTF8(b, []byte("\ufffd")) })},
-		{"composes accents", everywhere(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("e\u0301"), []byte("é")) })},
+		{"composes accents",
+			everywhere(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("e\u0301"), []byte("é")) })},
 		{"reads escapes", everywhere(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(`\`), nil) })},
 		{"cuts what is long", everywhere(func(b []byte) []byte { return b[:min(len(b), 32767)] })},
-		{"writes checkpoints as lines", mangled(func(b *proofgraph.Batch) { b.Checkpoint = bytes.TrimSuffix(b.Checkpoint, []byte("\n")) })},
+		{"writes checkpoints as lines",
+			mangled(func(b *proofgraph.Batch) { b.Checkpoint = bytes.TrimSuffix(b.Checkpoint, []byte("\n")) })},
 		{"cuts blobs at a zero", mangled(func(b *proofgraph.Batch) {
 			for i := range b.Blobs {
 				b.Blobs[i], _, _ = bytes.Cut(b.Blobs[i], []byte{0})
@@ -141,8 +145,10 @@ var brokenAppends = []breaches{
 	{"a batch is as big as a log makes them", []breach{
 		{"refuses a thousand entries", refuses(func(b proofgraph.Batch) bool { return len(b.Entries) > 1000 })},
 		{"refuses four megabytes", refuses(func(b proofgraph.Batch) bool { return len(b.Blobs) == 64 })},
-		{"refuses a large blob", refuses(func(b proofgraph.Batch) bool { return len(b.Blobs) == 1 && len(b.Blobs[0]) > 4<<20 })},
-		{"drops the last entries", mangled(func(b *proofgraph.Batch) { b.Entries = b.Entries[:min(len(b.Entries), 1000)] })},
+		{"refuses a large blob",
+			refuses(func(b proofgraph.Batch) bool { return len(b.Blobs) == 1 && len(b.Blobs[0]) > 4<<20 })},
+		{"drops the last entries",
+			mangled(func(b *proofgraph.Batch) { b.Entries = b.Entries[:min(len(b.Entries), 1000)] })},
 		{"drops the last blobs", mangled(func(b *proofgraph.Batch) { b.Blobs = b.Blobs[:min(len(b.Blobs), 63)] })},
 	}},
 	{"a batch that does not begin at the end is ErrConflict and changes nothing", []breach{
@@ -209,7 +215,8 @@ var brokenAppends = []breaches{
 			return h.Store.Append(context.Background(), proofgraph.Batch{At: b.At, Checkpoint: b.Checkpoint})
 		})},
 		{"keeps half of its entries", onConflict(func(h *hooks, b proofgraph.Batch) error {
-			return h.Store.Append(context.Background(), proofgraph.Batch{At: b.At, Entries: b.Entries[:len(b.Entries)/2]})
+			return h.Store.Append(context.Background(), proofgraph.Batch{At: b.At,
+				Entries: b.Entries[:len(b.Entries)/2]})
 		})},
 		{"removes its blobs, also those of others", toy(func(h *hooks) {
 			removed := map[string]bool{}
@@ -273,7 +280,8 @@ var brokenAppends = []breaches{
 		{"has the blobs of those who lost", toy(func(h *hooks) {
 			h.append = func(ctx context.Context, b proofgraph.Batch) error {
 				err := h.Store.Append(ctx, b)
-				for errors.Is(err, proofgraph.ErrConflict) && h.Store.Append(ctx, proofgraph.Batch{At: h.len(), Blobs: b.Blobs}) != nil {
+				for errors.Is(err, proofgraph.ErrConflict) && h.Store.Append(ctx,
+					proofgraph.Batch{At: h.len(), Blobs: b.Blobs}) != nil {
 				}
 				return err
 			}

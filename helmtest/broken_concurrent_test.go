@@ -31,7 +31,8 @@ func torn(parts func(b proofgraph.Batch) (first, second proofgraph.Batch)) func(
 	})
 }
 
-// linger waits until readers asked for Size 16 times: then one of the four has looked at everything.
+// linger waits until readers asked for Size 16 times: then one of the four has looked at
+// everything.
 func linger(looks *atomic.Int64) { await(looks, looks.Load()+16) }
 
 // await gives others the time to make a number that large, and not for ever.
@@ -44,16 +45,20 @@ func await(n *atomic.Int64, enough int64) {
 var brokenConcurrently = []breaches{
 	{"readers see whole batches", []breach{
 		{"shows entries one by one", torn(func(b proofgraph.Batch) (first, second proofgraph.Batch) {
-			return proofgraph.Batch{At: b.At, Entries: b.Entries[:1], Blobs: b.Blobs, Checkpoint: b.Checkpoint}, proofgraph.Batch{Entries: b.Entries[1:]}
+			return proofgraph.Batch{At: b.At, Entries: b.Entries[:1], Blobs: b.Blobs, Checkpoint: b.Checkpoint},
+				proofgraph.Batch{Entries: b.Entries[1:]}
 		})},
 		{"shows entries before their blobs", torn(func(b proofgraph.Batch) (first, second proofgraph.Batch) {
-			return proofgraph.Batch{At: b.At, Entries: b.Entries, Checkpoint: b.Checkpoint}, proofgraph.Batch{Blobs: b.Blobs}
+			return proofgraph.Batch{At: b.At, Entries: b.Entries, Checkpoint: b.Checkpoint},
+				proofgraph.Batch{Blobs: b.Blobs}
 		})},
 		{"shows entries before the checkpoint", torn(func(b proofgraph.Batch) (first, second proofgraph.Batch) {
-			return proofgraph.Batch{At: b.At, Entries: b.Entries, Blobs: b.Blobs}, proofgraph.Batch{Checkpoint: b.Checkpoint}
+			return proofgraph.Batch{At: b.At, Entries: b.Entries, Blobs: b.Blobs},
+				proofgraph.Batch{Checkpoint: b.Checkpoint}
 		})},
 		{"shows the checkpoint before entries", torn(func(b proofgraph.Batch) (first, second proofgraph.Batch) {
-			return proofgraph.Batch{At: b.At, Blobs: b.Blobs, Checkpoint: b.Checkpoint}, proofgraph.Batch{Entries: b.Entries}
+			return proofgraph.Batch{At: b.At, Blobs: b.Blobs, Checkpoint: b.Checkpoint},
+				proofgraph.Batch{Entries: b.Entries}
 		})},
 		{"counts entries before they can be read", toy(func(h *hooks) {
 			var ahead atomic.Bool

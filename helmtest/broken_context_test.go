@@ -90,7 +90,8 @@ var brokenContexts = []breaches{
 			h.append = func(ctx context.Context, b proofgraph.Batch) error {
 				whole := b
 				for i, e := range whole.Entries {
-					if err := h.Store.Append(ctx, proofgraph.Batch{At: whole.At + uint64(i), Entries: []contracts.Entry{e}}); err != nil {
+					if err := h.Store.Append(ctx, proofgraph.Batch{At: whole.At + uint64(i),
+						Entries: []contracts.Entry{e}}); err != nil {
 						return err
 					}
 				}
@@ -107,7 +108,8 @@ var brokenContexts = []breaches{
 		})},
 		{"drops the checkpoint", handles(func(h *hooks) {
 			h.append = func(ctx context.Context, b proofgraph.Batch) error {
-				if err := h.Store.Append(ctx, proofgraph.Batch{At: b.At, Blobs: b.Blobs, Entries: b.Entries}); err != nil {
+				if err := h.Store.Append(ctx, proofgraph.Batch{At: b.At, Blobs: b.Blobs,
+					Entries: b.Entries}); err != nil {
 					return err
 				}
 				h.Store.Append(ctx, proofgraph.Batch{At: h.len(), Checkpoint: b.Checkpoint})

@@ -11,7 +11,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// forgets is a store that loses something when it is opened again: others get its contents by batches, some of which are dropped.
+// forgets is a store that loses something when it is opened again: others get its contents by
+// batches, some of which are dropped.
 func forgets(drop func(list []proofgraph.Batch) []proofgraph.Batch) func() func() proofgraph.Store {
 	return func() func() proofgraph.Store {
 		var list []proofgraph.Batch
@@ -61,7 +62,8 @@ func afterwards(h *hooks, m proofgraph.Store, n uint64) entriesFunc {
 var brokenOpens = []breaches{
 	{"what was acknowledged is found when it is opened again", []breach{
 		{"forgets everything", forgets(func([]proofgraph.Batch) []proofgraph.Batch { return nil })},
-		{"forgets the last batch", forgets(func(list []proofgraph.Batch) []proofgraph.Batch { return list[:max(0, len(list)-1)] })},
+		{"forgets the last batch",
+			forgets(func(list []proofgraph.Batch) []proofgraph.Batch { return list[:max(0, len(list)-1)] })},
 		{"forgets the checkpoint", forgets(func(list []proofgraph.Batch) []proofgraph.Batch {
 			for i := range list {
 				list[i].Checkpoint = nil
@@ -160,7 +162,8 @@ var brokenOpens = []breaches{
 			}
 			h.blob = own.Blob
 		})},
-		{"is another log for each", func() func() proofgraph.Store { return func() proofgraph.Store { return proofgraph.NewMemory() } }},
+		{"is another log for each",
+			func() func() proofgraph.Store { return func() proofgraph.Store { return proofgraph.NewMemory() } }},
 	}},
 	{"closed, it says so", []breach{
 		{"cannot be closed", doors(func(h *hooks) { h.close = func() error { return errBroken } })},
@@ -239,8 +242,10 @@ var brokenOpens = []breaches{
 		{"fails before it is closed", doors(func(h *hooks) {
 			h.append = func(context.Context, proofgraph.Batch) error { return errBroken }
 		})},
-		{"reads nothing then, and says nothing", ajar(func(h *hooks, m proofgraph.Store) { h.entries = afterwards(h, m, 0) })},
-		{"reads what is not there any more", ajar(func(h *hooks, m proofgraph.Store) { h.entries = afterwards(h, m, 1) })},
+		{"reads nothing then, and says nothing",
+			ajar(func(h *hooks, m proofgraph.Store) { h.entries = afterwards(h, m, 0) })},
+		{"reads what is not there any more",
+			ajar(func(h *hooks, m proofgraph.Store) { h.entries = afterwards(h, m, 1) })},
 	}},
 	{"random operations leave what a model has", []breach{
 		{"loses a blob that comes a third time", toy(func(h *hooks) {

@@ -24,7 +24,8 @@ func nothingIsAnError(h *hooks) entriesFunc {
 }
 
 // whenever gives an iteration of its own for some ranges of a store of that size.
-func whenever(is func(from, to, size uint64) bool, entries func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error]) func() func() proofgraph.Store {
+func whenever(is func(from, to, size uint64) bool, entries func(h *hooks,
+	from, to uint64) iter.Seq2[contracts.Entry, error]) func() func() proofgraph.Store {
 	return reads(func(h *hooks) entriesFunc {
 		return func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 			if is(from, to, h.len()) {
@@ -39,7 +40,8 @@ func isBeyond(from, to, size uint64) bool { return from > to || to > size }
 func isWithin(from, to, size uint64) bool { return !isBeyond(from, to, size) }
 
 // locked is busy while somebody reads.
-func locked(read func(lock, unlock func(), all iter.Seq2[contracts.Entry, error]) iter.Seq2[contracts.Entry, error]) func() func() proofgraph.Store {
+func locked(read func(lock, unlock func(),
+	all iter.Seq2[contracts.Entry, error]) iter.Seq2[contracts.Entry, error]) func() func() proofgraph.Store {
 	return toy(func(h *hooks) {
 		readers := 0
 		h.append = func(ctx context.Context, b proofgraph.Batch) error {
@@ -56,21 +58,26 @@ func locked(read func(lock, unlock func(), all iter.Seq2[contracts.Entry, error]
 
 var brokenReads = []breaches{
 	{"any range of entries is read", []breach{
-		{"gives one more", whenever(func(_, to, size uint64) bool { return to < size }, func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
-			return gives(h.all(from, to+1), nil)
-		})},
-		{"begins one later", whenever(func(from, to, size uint64) bool { return 0 < from && from < to && to < size }, func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
-			return gives(h.all(from+1, to+1), nil)
-		})},
-		{"begins at the beginning", whenever(isWithin, func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
-			return gives(h.all(0, to-from), nil)
-		})},
-		{"ends at the batch's end", whenever(func(from, to, _ uint64) bool { return from == 0 && to > 5 }, func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
-			return gives(h.all(from, 5), nil)
-		})},
-		{"gives the first entry twice", whenever(func(from, to, size uint64) bool { return from < to && to <= size }, func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
-			return gives(append(h.all(from, from+1), h.all(from, to)...), nil)
-		})},
+		{"gives one more", whenever(func(_, to, size uint64) bool { return to < size },
+			func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
+				return gives(h.all(from, to+1), nil)
+			})},
+		{"begins one later", whenever(func(from, to, size uint64) bool { return 0 < from && from < to && to < size },
+			func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
+				return gives(h.all(from+1, to+1), nil)
+			})},
+		{"begins at the beginning",
+			whenever(isWithin, func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
+				return gives(h.all(0, to-from), nil)
+			})},
+		{"ends at the batch's end", whenever(func(from, to, _ uint64) bool { return from == 0 && to > 5 },
+			func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
+				return gives(h.all(from, 5), nil)
+			})},
+		{"gives the first entry twice", whenever(func(from, to, size uint64) bool { return from < to && to <= size },
+			func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
+				return gives(append(h.all(from, from+1), h.all(from, to)...), nil)
+			})},
 		{"has no empty range", reads(nothingIsAnError)},
 	}},
 	{"a range beyond the end is an error and no entry", []breach{
@@ -78,19 +85,24 @@ var brokenReads = []breaches{
 			n := h.len()
 			return gives(h.all(min(from, n), max(min(from, n), min(to, n))), nil)
 		})},
-		{"gives what there is, and then the error", whenever(isBeyond, func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
-			n := h.len()
-			return gives(h.all(min(from, n), max(min(from, n), min(to, n))), errBroken)
-		})},
-		{"takes a range that ends before it begins as empty", whenever(func(from, to, _ uint64) bool { return from > to }, func(*hooks, uint64, uint64) iter.Seq2[contracts.Entry, error] {
-			return gives(nil, nil)
-		})},
-		{"takes every empty range as one that is there", whenever(func(from, to, _ uint64) bool { return from == to }, func(*hooks, uint64, uint64) iter.Seq2[contracts.Entry, error] {
-			return gives(nil, nil)
-		})},
-		{"looks at the lower half of an index", whenever(isBeyond, func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
-			return h.Store.Entries(context.Background(), uint64(uint32(from)), uint64(uint32(to)))
-		})},
+		{"gives what there is, and then the error", whenever(isBeyond,
+			func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
+				n := h.len()
+				return gives(h.all(min(from, n), max(min(from, n), min(to, n))), errBroken)
+			})},
+		{"takes a range that ends before it begins as empty",
+			whenever(func(from, to, _ uint64) bool { return from > to },
+				func(*hooks, uint64, uint64) iter.Seq2[contracts.Entry, error] {
+					return gives(nil, nil)
+				})},
+		{"takes every empty range as one that is there", whenever(func(from, to, _ uint64) bool { return from == to },
+			func(*hooks, uint64, uint64) iter.Seq2[contracts.Entry, error] {
+				return gives(nil, nil)
+			})},
+		{"looks at the lower half of an index", whenever(isBeyond,
+			func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
+				return h.Store.Entries(context.Background(), uint64(uint32(from)), uint64(uint32(to)))
+			})},
 		{"says it twice", whenever(isBeyond, func(*hooks, uint64, uint64) iter.Seq2[contracts.Entry, error] {
 			return func(yield func(contracts.Entry, error) bool) {
 				for range 2 {
@@ -111,40 +123,44 @@ var brokenReads = []breaches{
 				}
 			}
 		})},
-		{"is locked until somebody iterates", locked(func(lock, unlock func(), all iter.Seq2[contracts.Entry, error]) iter.Seq2[contracts.Entry, error] {
-			lock()
-			return func(yield func(contracts.Entry, error) bool) {
-				defer unlock()
-				all(yield)
-			}
-		})},
-		{"is locked until the iteration comes to its end", locked(func(lock, unlock func(), all iter.Seq2[contracts.Entry, error]) iter.Seq2[contracts.Entry, error] {
-			return func(yield func(contracts.Entry, error) bool) {
+		{"is locked until somebody iterates",
+			locked(func(lock, unlock func(), all iter.Seq2[contracts.Entry, error]) iter.Seq2[contracts.Entry, error] {
 				lock()
-				for e, err := range all {
-					if !yield(e, err) {
-						return
-					}
+				return func(yield func(contracts.Entry, error) bool) {
+					defer unlock()
+					all(yield)
 				}
-				unlock()
-			}
-		})},
-		{"is locked until the iteration returns, and it panics", locked(func(lock, unlock func(), all iter.Seq2[contracts.Entry, error]) iter.Seq2[contracts.Entry, error] {
-			return func(yield func(contracts.Entry, error) bool) {
-				lock()
-				all(yield)
-				unlock()
-			}
-		})},
+			})},
+		{"is locked until the iteration comes to its end",
+			locked(func(lock, unlock func(), all iter.Seq2[contracts.Entry, error]) iter.Seq2[contracts.Entry, error] {
+				return func(yield func(contracts.Entry, error) bool) {
+					lock()
+					for e, err := range all {
+						if !yield(e, err) {
+							return
+						}
+					}
+					unlock()
+				}
+			})},
+		{"is locked until the iteration returns, and it panics",
+			locked(func(lock, unlock func(), all iter.Seq2[contracts.Entry, error]) iter.Seq2[contracts.Entry, error] {
+				return func(yield func(contracts.Entry, error) bool) {
+					lock()
+					all(yield)
+					unlock()
+				}
+			})},
 	}},
 	{"the store can be used during an iteration", []breach{
-		{"is locked", locked(func(lock, unlock func(), all iter.Seq2[contracts.Entry, error]) iter.Seq2[contracts.Entry, error] {
-			return func(yield func(contracts.Entry, error) bool) {
-				lock()
-				defer unlock()
-				all(yield)
-			}
-		})},
+		{"is locked",
+			locked(func(lock, unlock func(), all iter.Seq2[contracts.Entry, error]) iter.Seq2[contracts.Entry, error] {
+				return func(yield func(contracts.Entry, error) bool) {
+					lock()
+					defer unlock()
+					all(yield)
+				}
+			})},
 		{"ends the iteration when it was written to", reads(func(h *hooks) entriesFunc {
 			return func(_ context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 				return func(yield func(contracts.Entry, error) bool) {

@@ -17,4 +17,5 @@ type breaches struct {
 	stores  []breach
 }
 
-var broken = slices.Concat(brokenAppends, brokenReads, brokenBlobs, brokenBytes, brokenConcurrently, brokenContexts, brokenOpens, brokenErasers)
+var broken = slices.Concat(brokenAppends, brokenReads, brokenBlobs, brokenBytes, brokenConcurrently, brokenContexts,
+	brokenOpens, brokenErasers)

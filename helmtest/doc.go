@@ -1,4 +1,4 @@
-// Package helmtest is for the tests of programs that have a part of helm of their own.
+// Package helmtest tests a program's own parts of helm.
 //
 // [Store] tests a store. This is the test of one that keeps its log in a directory:
 //
@@ -7,20 +7,19 @@
 //			dir := t.TempDir()
 //			return func() proofgraph.Store {
 //				s, err := filestore.Open(dir, filestore.Options{})
-//				if err != nil {
-//					t.Fatal(err)
-//				}
+//				require.NoError(t, err)
 //				return s
 //			}
 //		})
 //	}
 //
-// In the place of the directory a store over a database makes a schema, one over objects a prefix, and t.Cleanup drops it. A store in memory
-// is what it was as long as the test runs, so that its open gives the same one each time:
+// In place of the directory, a store over a database makes a schema and one over objects a prefix,
+// which t.Cleanup drops. A store in memory lasts as long as the test, so its open returns the same
+// store each time:
 //
 //	m := proofgraph.NewMemory()
 //	return func() proofgraph.Store { return m }
 //
-// Run it with -race: half of the contract is about who does what at the same time. It makes about a thousand appends, with -short a quarter
-// of them, and more where they are quick.
+// Run it with -race: half of the contract is about what happens concurrently. It makes about a
+// thousand appends, a quarter of them with -short, and more if they are quick.
 package helmtest

@@ -4,21 +4,23 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // The code in the package comment is that of tests, line by line.
 func TestTheCodeInThePackageComment(t *testing.T) {
 	trimmed := func(file string) (lines []string) {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for line := range strings.Lines(string(text)) {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 		return lines
 	}
-	tests := "\n" + strings.Join(append(trimmed("../proofgraph/contract_test.go"), trimmed("../proofgraph/filestore/contract_test.go")...), "\n") + "\n"
+	tests := "\n" + strings.Join(append(trimmed("../proofgraph/contract_test.go"),
+		trimmed("../proofgraph/filestore/contract_test.go")...), "\n") + "\n"
 	blocks := 0
 	var block []string
 	for _, line := range trimmed("doc.go") {
@@ -34,7 +36,5 @@ func TestTheCodeInThePackageComment(t *testing.T) {
 		}
 		block = nil
 	}
-	if blocks != 2 {
-		t.Errorf("%d pieces of code in the package comment, want 2", blocks)
-	}
+	assert.Equal(t, 2, blocks, "%d pieces of code in the package comment, want 2", blocks)
 }

@@ -96,14 +96,16 @@ func bigBatch(t *trial) {
 func conflicts(t *trial) {
 	check := func() {
 		n := uint64(len(t.twin.entries))
-		for _, at := range []uint64{0, n - 1, n + 1, n + 2, 1 << 31, 1 << 32, 1<<32 + n, 1 << 63, 1<<63 + n, math.MaxUint64} {
+		for _, at := range []uint64{0, n - 1, n + 1, n + 2, 1 << 31, 1 << 32, 1<<32 + n, 1 << 63, 1<<63 + n,
+			math.MaxUint64} {
 			if at == n {
 				continue
 			}
 			name := fmt.Sprintf("refused at %d of %d", at, n)
 			b := t.batch(name, name)
 			b.At, b.Blobs, b.Checkpoint = at, texts(name, "kept"), []byte(name)
-			for _, b := range []proofgraph.Batch{b, {At: at}, {At: at, Entries: b.Entries}, {At: at, Blobs: b.Blobs}, {At: at, Checkpoint: b.Checkpoint}} {
+			for _, b := range []proofgraph.Batch{b, {At: at}, {At: at, Entries: b.Entries}, {At: at, Blobs: b.Blobs},
+				{At: at, Checkpoint: b.Checkpoint}} {
 				t.conflict(b)
 			}
 		}
@@ -128,7 +130,8 @@ func oneWins(t *trial) {
 	t.same()
 }
 
-// contend has many callers append at the same place, again and again, each through one of the stores.
+// contend has many callers append at the same place, again and again, each through one of the
+// stores.
 func contend(t *trial, stores ...proofgraph.Store) {
 	const callers = 8
 	for round := range t.some(24) {

@@ -8,7 +8,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// A log uses its slices again as soon as Append returns. The store neither keeps them nor writes to them.
+// A log uses its slices again as soon as Append returns. The store neither keeps them nor writes to
+// them.
 func given(t *trial) {
 	for _, refused := range []bool{false, true} {
 		b := t.batch("entry one", "entry two", "entry three")
@@ -40,7 +41,8 @@ func given(t *trial) {
 	t.same()
 }
 
-// What comes from the store may be written to, and appended to, and stays as it is while more is read.
+// What comes from the store may be written to, and appended to, and stays as it is while more is
+// read.
 func got(t *trial) {
 	for range 2 {
 		b := t.batch("entry one", "entry two, longer", "entry 3")

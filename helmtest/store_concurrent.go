@@ -10,7 +10,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// perBatch is how many entries the batches have that are written while others read. Each entry has a blob, each batch a checkpoint.
+// perBatch is how many entries the batches have that are written while others read. Each entry has
+// a blob, each batch a checkpoint.
 const perBatch = 3
 
 func numbered(from int) (b proofgraph.Batch) {
@@ -73,11 +74,13 @@ func (r *reader) look(s proofgraph.Store) bool {
 	r.size = size
 	marked, err := r.marked(s)
 	if err != nil || marked < size {
-		r.Errorf("while others append, a reader sees %d entries and then the checkpoint of %d (%v), which came with fewer", size, marked, err)
+		r.Errorf("while others append, a reader sees %d entries and then the checkpoint of %d (%v), which came "+
+			"with fewer", size, marked, err)
 		return false
 	}
 	if later, err := s.Size(r.ctx); err != nil || later < marked {
-		r.Errorf("while others append, a reader sees the checkpoint of %d entries and then only %d of them (%v)", marked, later, err)
+		r.Errorf("while others append, a reader sees the checkpoint of %d entries and then only %d of them (%v)",
+			marked, later, err)
 		return false
 	}
 	i := size - min(size, 30)

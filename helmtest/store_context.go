@@ -51,7 +51,8 @@ func ended(t *trial) {
 	t.same()
 }
 
-// The context ends when the store asks for the first time whether it has, then when it asks for the second time, and so on.
+// The context ends when the store asks for the first time whether it has, then when it asks for the
+// second time, and so on.
 func endsInAppend(t *trial) {
 	t.append(t.batch("before"))
 	for n, asked := 1, true; asked && n <= 64; n++ {
@@ -89,7 +90,8 @@ func endsInIteration(t *trial) {
 		list, err := read(ctx, t.store, 0, 5)
 		asked = ctx.ended()
 		if err == nil && len(list) != 5 || err != nil && (!asked || !errors.Is(err, context.Canceled)) {
-			t.Errorf("the context ends when it is asked the %dth time: %d entries of 5, and the error %v", n, len(list), err)
+			t.Errorf("the context ends when it is asked the %dth time: %d entries of 5, and the error %v", n, len(list),
+				err)
 		}
 		for i, e := range list {
 			if string(e) != t.twin.entries[i] {

@@ -40,7 +40,8 @@ func (w *twin) erase(blob string) {
 // What is erased is gone, however it came and whatever its bytes, and all else is as it was.
 func erases(t *trial) {
 	long := strings.Repeat("long ", 30_000)
-	nasty := []string{"", "\x00", strings.Repeat("\x00", 4096), strings.Repeat("X", 2000), long, long[:len(long)-1], "first", "one of two", "entry", "note", "twice", "last"}
+	nasty := []string{"", "\x00", strings.Repeat("\x00", 4096), strings.Repeat("X", 2000), long, long[:len(long)-1],
+		"first", "one of two", "entry", "note", "twice", "last"}
 	for _, blob := range nasty {
 		b := t.batch("entry", "another")
 		b.Blobs, b.Checkpoint = texts(blob, "beside "+brief([]byte(blob))), []byte("note")
@@ -67,7 +68,8 @@ func erases(t *trial) {
 	t.same()
 }
 
-// A blob that is appended after it was erased is there again, and can be erased again: before others were appended and after.
+// A blob that is appended after it was erased is there again, and can be erased again: before
+// others were appended and after.
 func erasesAgain(t *trial) {
 	blobs := []string{"a", "", strings.Repeat("b", 5000)}
 	for i := range t.some(12) {
@@ -118,7 +120,8 @@ func erasesNothing(t *trial) {
 		if err := c.Close(); err != nil {
 			t.Fatalf("Close: %v", err)
 		}
-		if err := t.eraser().EraseBlob(t.ctx, crypto.Sum([]byte("blob"))); err == nil || errors.Is(err, proofgraph.ErrNoBlob) {
+		if err := t.eraser().EraseBlob(t.ctx, crypto.Sum([]byte("blob"))); err == nil ||
+			errors.Is(err, proofgraph.ErrNoBlob) {
 			t.Errorf("closed: EraseBlob gives the error %v, want one that says closed", err)
 		}
 		t.use(t.open())
@@ -126,7 +129,8 @@ func erasesNothing(t *trial) {
 	t.same()
 }
 
-// One appends, one erases what is there already, and others read: what they get of a blob is all of it, or ErrNoBlob.
+// One appends, one erases what is there already, and others read: what they get of a blob is all of
+// it, or ErrNoBlob.
 func erasesBeside(t *trial) {
 	e := t.eraser()
 	name := func(i int) string { return fmt.Sprintf("blob %d of some size: %s", i, strings.Repeat("x", i%3*700)) }

@@ -20,7 +20,8 @@ func again(t *trial) {
 			{Checkpoint: fmt.Appendf(nil, "note %d", i)},
 			{},
 			{Entries: []contracts.Entry{fmt.Appendf(nil, "entry %d", i), []byte("next")}},
-			{Entries: []contracts.Entry{[]byte("a"), []byte("b")}, Blobs: texts("blob", fmt.Sprintf("blob %d", i)), Checkpoint: fmt.Appendf(nil, "%d, at last", i)},
+			{Entries: []contracts.Entry{[]byte("a"), []byte("b")}, Blobs: texts("blob", fmt.Sprintf("blob %d", i)),
+				Checkpoint: fmt.Appendf(nil, "%d, at last", i)},
 		} {
 			b.At = uint64(len(t.twin.entries))
 			t.append(b)
@@ -90,7 +91,8 @@ func closed(t *trial) {
 		if list, err := read(t.ctx, t.store, 0, 2); err == nil {
 			t.Errorf("closed: Entries gives %d and no error", len(list))
 		}
-		if b, err := t.store.Blob(t.ctx, crypto.Sum([]byte("blob"))); err == nil || errors.Is(err, proofgraph.ErrNoBlob) {
+		if b, err := t.store.Blob(t.ctx, crypto.Sum([]byte("blob"))); err == nil ||
+			errors.Is(err, proofgraph.ErrNoBlob) {
 			t.Errorf("closed: Blob gives %s and the error %v, want one that says closed", brief(b), err)
 		}
 		if b, err := t.store.Checkpoint(t.ctx); err == nil {

@@ -35,8 +35,10 @@ func ranges(t *trial) {
 func beyond(t *trial) {
 	check := func() {
 		n := uint64(len(t.twin.entries))
-		for _, r := range [][2]uint64{{0, n + 1}, {n, n + 1}, {n + 1, n + 1}, {n + 1, n}, {n + 1, 0}, {1, 0}, {n, n - 1}, {0, 1 << 32}, {1 << 32, 1<<32 + n},
-			{1 << 63, 1 << 63}, {1 << 63, 1<<63 + n}, {0, math.MaxUint64}, {math.MaxUint64, math.MaxUint64}, {math.MaxUint64, n}} {
+		for _, r := range [][2]uint64{{0, n + 1}, {n, n + 1}, {n + 1, n + 1}, {n + 1, n}, {n + 1, 0}, {1, 0},
+			{n, n - 1}, {0, 1 << 32}, {1 << 32, 1<<32 + n},
+			{1 << 63, 1 << 63}, {1 << 63, 1<<63 + n}, {0, math.MaxUint64}, {math.MaxUint64, math.MaxUint64},
+			{math.MaxUint64, n}} {
 			var errs []error
 			entries := 0
 			for _, err := range t.store.Entries(t.ctx, r[0], r[1]) {
@@ -47,7 +49,8 @@ func beyond(t *trial) {
 				}
 			}
 			if entries != 0 || len(errs) != 1 {
-				t.Errorf("Entries %d to %d of %d gives %d entries and the errors %v, want one error", r[0], r[1], n, entries, errs)
+				t.Errorf("Entries %d to %d of %d gives %d entries and the errors %v, want one error", r[0], r[1], n,
+					entries, errs)
 			}
 		}
 	}
@@ -90,7 +93,8 @@ func left(t *trial) {
 func (t *trial) leave(n int, with func()) {
 	t.Helper()
 	seen := 0
-	t.store.Entries(t.ctx, 0, 4)(func(contracts.Entry, error) bool { // as a range loop does it, but for what comes after the break
+	// as a range loop does it, but for what comes after the break
+	t.store.Entries(t.ctx, 0, 4)(func(contracts.Entry, error) bool {
 		if seen++; seen == n {
 			with()
 		}
@@ -101,7 +105,8 @@ func (t *trial) leave(n int, with func()) {
 	}
 }
 
-// Who reads a log fetches the blobs of each entry, and may write; iterations see what was there when they began.
+// Who reads a log fetches the blobs of each entry, and may write; iterations see what was there
+// when they began.
 func during(t *trial) {
 	for i := range 4 {
 		b := t.batch(fmt.Sprintf("entry %d", 2*i), fmt.Sprintf("entry %d", 2*i+1))
@@ -188,7 +193,8 @@ func checkpoints(t *trial) {
 	t.same() // none yet
 	t.reopen()
 	t.same()
-	for i, note := range []string{"first", "second, which is longer", "3rd", "3rd", strings.Repeat("long ", 1000), "short"} {
+	for i, note := range []string{"first", "second, which is longer", "3rd", "3rd", strings.Repeat("long ", 1000),
+		"short"} {
 		b := t.batch()
 		b.Checkpoint = []byte(note)
 		t.append(b) // alone

@@ -12,6 +12,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -93,28 +96,23 @@ func TestHonestStores(t *testing.T) {
 		}
 	}
 	for _, p := range promises {
-		if !tested[p.name] {
-			t.Errorf("%s: every store was skipped", p.name)
-		}
+		assert.True(t, tested[p.name], "%s: every store was skipped", p.name)
 	}
 }
 
-// Every broken store is caught by the promise that it breaks, every promise catches one, and there is no complaint that is never made.
+// Every broken store is caught by the promise that it breaks, every promise catches one, and there
+// is no complaint that is never made.
 func TestBrokenStores(t *testing.T) {
 	tests := map[string]func(*trial){}
 	for _, p := range promises {
-		if tests[p.name] != nil {
-			t.Errorf("two promises are called %q", p.name)
-		}
+		assert.Nil(t, tests[p.name], "two promises are called %q", p.name)
 		tests[p.name] = p.test
 	}
 	caught, made := map[string]int{}, map[string]bool{}
 	for _, group := range broken {
 		for _, b := range group.stores {
 			test := tests[group.promise]
-			if test == nil {
-				t.Fatalf("there is no promise %q", group.promise)
-			}
+			require.NotNil(t, test, "there is no promise %q", group.promise)
 			r := try(test, b.place(), true)
 			if r.panicked != nil || len(r.complaints) == 0 {
 				t.Errorf("%s: a store that %s was not caught (panic: %v)", group.promise, b.name, r.panicked)
@@ -128,18 +126,15 @@ func TestBrokenStores(t *testing.T) {
 		}
 	}
 	for _, p := range promises {
-		if caught[p.name] == 0 {
-			t.Errorf("no store breaks the promise %q: nobody knows whether it is tested", p.name)
-		}
+		assert.NotEqual(t, 0, caught[p.name], "no store breaks the promise %q: nobody knows whether it is tested",
+			p.name)
 	}
 	all := complaints(t)
 	if len(all) < 30 {
 		t.Fatalf("only %d complaints were found in the suite", len(all))
 	}
 	for _, line := range all {
-		if !made[line] {
-			t.Errorf("%s: no store is so broken that this is said", line)
-		}
+		assert.True(t, made[line], "%s: no store is so broken that this is said", line)
 	}
 }
 
@@ -147,18 +142,14 @@ func TestBrokenStores(t *testing.T) {
 func complaints(t *testing.T) (lines []string) {
 	t.Helper()
 	files, err := filepath.Glob("store*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
 		set := token.NewFileSet()
 		f, err := parser.ParseFile(set, file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {
 			if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains([]string{"Errorf", "Fatalf"}, s.Sel.Name) {
 				if x, ok := s.X.(*ast.Ident); ok && (x.Name == "t" || x.Name == "r") {

@@ -55,7 +55,8 @@ func begin(r reporter, open func() proofgraph.Store, short bool) *trial {
 	})
 	n, err := t.store.Size(t.ctx)
 	if n != 0 || err != nil {
-		t.Fatalf("the store has %d entries (%v) in a place that should be new: place must make another one each time", n, err)
+		t.Fatalf("the store has %d entries (%v) in a place that should be new: place must make another one each time",
+			n, err)
 	}
 	return t
 }
@@ -160,7 +161,8 @@ func (t *trial) same() {
 			break // one is enough
 		}
 	}
-	if c, err := t.store.Checkpoint(t.ctx); err != nil || !bytes.Equal(c, t.twin.checkpoint) || t.twin.checkpoint == nil && c != nil {
+	if c, err := t.store.Checkpoint(t.ctx); err != nil || !bytes.Equal(c, t.twin.checkpoint) ||
+		t.twin.checkpoint == nil && c != nil {
 		t.Errorf("Checkpoint gives %s (%v), want %s", brief(c), err, brief(t.twin.checkpoint))
 	}
 }
@@ -179,7 +181,8 @@ func (t *trial) sameRange(from, to uint64) {
 	}
 	for i, e := range list {
 		if string(e) != want[i] {
-			t.Errorf("Entries %d to %d: entry %d is %s, want %s", from, to, from+uint64(i), brief(e), brief([]byte(want[i])))
+			t.Errorf("Entries %d to %d: entry %d is %s, want %s", from, to, from+uint64(i), brief(e),
+				brief([]byte(want[i])))
 			return
 		}
 	}

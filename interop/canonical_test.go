@@ -10,11 +10,14 @@ import (
 
 	"github.com/cyberphone/json-canonicalization/go/src/webpki.org/jsoncanonicalizer"
 	"github.com/gowebpki/jcs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
 )
 
-var canonicalisers = map[string]func([]byte) ([]byte, error){"gowebpki/jcs": jcs.Transform, "cyberphone/json-canonicalization": jsoncanonicalizer.Transform}
+var canonicalisers = map[string]func([]byte) ([]byte, error){"gowebpki/jcs": jcs.Transform,
+	"cyberphone/json-canonicalization": jsoncanonicalizer.Transform}
 
 // documents are all JSON that a pack holds: the envelopes, what is in them, and blobs.
 func documents(t testing.TB, o *office, p pack) (all [][]byte, inputs int) {
@@ -22,15 +25,11 @@ func documents(t testing.TB, o *office, p pack) (all [][]byte, inputs int) {
 	v := o.verifier()
 	for _, line := range append(slices.Clone(p.entries), p.manifest) {
 		payload, _, err := opened(v, line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all = append(all, line, payload)
 	}
 	for name, b := range p.blobs {
-		if !json.Valid(b) {
-			t.Errorf("blob %s is no JSON", name)
-		}
+		assert.True(t, json.Valid(b), "blob %s is no JSON", name)
 		if bytes.Contains(b, []byte(`"drivers":`)) {
 			inputs++
 		}
@@ -64,9 +63,10 @@ func spelled(b []byte) map[string][]byte {
 	s := string(b)
 	i := strings.IndexByte(s, ':')
 	return map[string][]byte{
-		"a space":               []byte(s[:i+1] + " " + s[i+1:]),
-		"a line feed behind":    []byte(s + "\n"),
-		"an escape":             fmt.Appendf(nil, `%s\u%04x%s`, s[:2], s[2], s[3:]), // of the first letter of the first name
+		"a space":            []byte(s[:i+1] + " " + s[i+1:]),
+		"a line feed behind": []byte(s + "\n"),
+		// of the first letter of the first name
+		"an escape":             fmt.Appendf(nil, `%s\u%04x%s`, s[:2], s[2], s[3:]),
 		"a member out of order": []byte(`{"~":0,` + s[1:]),
 		"a number":              []byte(`{"":1.0,` + s[1:]),
 		"minus 0":               []byte(`{"":-0,` + s[1:]),
@@ -90,7 +90,8 @@ func TestCanonicalRefused(t *testing.T) {
 				refused++
 			}
 			var tree crypto.Tree
-			if err := tree.Parse(bad, crypto.Limits{Bytes: len(bad), Depth: 128}); err == nil && bytes.Equal(bad, tree.Root().Append(nil)) {
+			if err := tree.Parse(bad, crypto.Limits{Bytes: len(bad), Depth: 128}); err == nil && bytes.Equal(bad,
+				tree.Root().Append(nil)) {
 				t.Errorf("HELM: %s is canonical: %.300s", what, bad)
 			}
 		}

@@ -2,11 +2,12 @@ package interop
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	fmtlog "github.com/transparency-dev/formats/log"
 	"github.com/transparency-dev/merkle/compact"
 	"github.com/transparency-dev/merkle/proof"
@@ -27,8 +28,9 @@ func (o *office) logVerifier() note.Verifier {
 	return v
 }
 
-// TestCheckpoint: the tooling of transparency.dev opens a checkpoint under the key that HELM gives it, and refuses it with any bit flipped but
-// those that the base64 of its signature has to spare: then it is the same signature, in a spelling that HELM refuses.
+// TestCheckpoint: the tooling of transparency.dev opens a checkpoint under the key that HELM gives
+// it, and refuses it with any bit flipped but those that the base64 of its signature has to spare:
+// then it is the same signature, in a spelling that HELM refuses.
 func TestCheckpoint(t *testing.T) {
 	o, p := busy(t)
 	v := o.logVerifier()
@@ -51,24 +53,21 @@ func TestCheckpoint(t *testing.T) {
 			continue
 		}
 		lenient++
-		if _, _, err := proofgraph.ParseCheckpoint(bad); err == nil || i/8 != len(p.checkpoint)-3 { // the last digit, before = and the line's end
+		// the last digit, before = and the line's end
+		if _, _, err := proofgraph.ParseCheckpoint(bad); err == nil || i/8 != len(p.checkpoint)-3 {
 			t.Errorf("bit %d of byte %d is of no consequence; HELM says %v", i%8, i/8, err)
 		}
 	}
 	if lenient > 2 { // 68 bytes end in a digit of which two bits are spare
 		t.Errorf("%d flips are taken", lenient)
 	}
-	if _, _, _, err := fmtlog.ParseCheckpoint(p.checkpoint, origin+"2", v); err == nil {
-		t.Error("it is one of another log too")
-	}
+	_, _, _, err = fmtlog.ParseCheckpoint(p.checkpoint, origin+"2", v)
+	assert.Error(t, err, "it is one of another log too")
 	for _, k := range o.keys {
 		other, err := note.NewVerifier(proofgraph.VerifierKey(origin, k))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, _, err := fmtlog.ParseCheckpoint(p.checkpoint, origin, other); err == nil {
-			t.Error("it is signed by a kernel key too")
-		}
+		require.NoError(t, err)
+		_, _, _, err = fmtlog.ParseCheckpoint(p.checkpoint, origin, other)
+		assert.Error(t, err, "it is signed by a kernel key too")
 	}
 }
 
@@ -78,19 +77,16 @@ func rootOf(t testing.TB, entries [][]byte) []byte {
 	f := compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
 	r := f.NewEmptyRange(0)
 	for _, e := range entries {
-		if err := r.Append(rfc6962.DefaultHasher.HashLeaf(e), nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.Append(rfc6962.DefaultHasher.HashLeaf(e), nil))
 	}
 	root, err := r.GetRootHash(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return root
 }
 
-// grown is a log that was packed at every size that it had: by size, its packs. A kernel puts its policy behind the genesis at once, so that
-// the log of one entry is one that a kernel never gets to extend.
+// grown is a log that was packed at every size that it had: by size, its packs. A kernel puts its
+// policy behind the genesis at once, so that the log of one entry is one that a kernel never gets
+// to extend.
 func grown(t testing.TB, most int) (*office, []pack) {
 	t.Helper()
 	o := newOffice(t)
@@ -113,8 +109,9 @@ func grown(t testing.TB, most int) (*office, []pack) {
 	return o, packs
 }
 
-// TestTree: at every size from 1 to 130 the root of the checkpoint is that of the entries in the pack by another RFC 6962, every entry is
-// proved to be in it and every earlier checkpoint to be of its beginning, by proofs that the other one makes and verifies.
+// TestTree: at every size from 1 to 130 the root of the checkpoint is that of the entries in the
+// pack by another RFC 6962, every entry is proved to be in it and every earlier checkpoint to be of
+// its beginning, by proofs that the other one makes and verifies.
 func TestTree(t *testing.T) {
 	const most = 130
 	o, packs := grown(t, most)
@@ -146,15 +143,15 @@ func TestTree(t *testing.T) {
 			if err == nil {
 				err = proof.VerifyInclusion(h, uint64(i), uint64(size), h.HashLeaf(e), path, c.Hash)
 			}
-			if err != nil {
-				t.Fatalf("%d of %d: %v", i, size, err)
-			}
+			require.NoError(t, err, "%d of %d", i, size)
 			inclusions++
 			bad := bytes.Clone(e)
 			bad[size%len(e)] ^= 1
-			refuse(proof.VerifyInclusion(h, uint64(i), uint64(size), h.HashLeaf(bad), path, c.Hash), "an entry with a bit flipped", i, size)
+			refuse(proof.VerifyInclusion(h, uint64(i), uint64(size), h.HashLeaf(bad), path, c.Hash),
+				"an entry with a bit flipped", i, size)
 			if i > 0 {
-				refuse(proof.VerifyInclusion(h, uint64(i-1), uint64(size), h.HashLeaf(e), path, c.Hash), "the place of another entry", i, size)
+				refuse(proof.VerifyInclusion(h, uint64(i-1), uint64(size), h.HashLeaf(e), path, c.Hash),
+					"the place of another entry", i, size)
 			}
 		}
 		for before := 2; before <= size && size > 1; before++ {
@@ -162,13 +159,12 @@ func TestTree(t *testing.T) {
 			if err == nil {
 				err = proof.VerifyConsistency(h, uint64(before), uint64(size), path, roots[before], c.Hash)
 			}
-			if err != nil {
-				t.Fatalf("%d to %d: %v", before, size, err)
-			}
+			require.NoError(t, err, "%d to %d", before, size)
 			extensions++
 			bad := bytes.Clone(roots[before])
 			bad[size%32] ^= 1
-			refuse(proof.VerifyConsistency(h, uint64(before), uint64(size), path, bad, c.Hash), "the extension of another log", before, size)
+			refuse(proof.VerifyConsistency(h, uint64(before), uint64(size), path, bad, c.Hash),
+				"the extension of another log", before, size)
 		}
 	}
 	if inclusions != most*(most+1)/2 || extensions != most*(most-1)/2 || refused < inclusions+extensions {
@@ -185,14 +181,16 @@ func alone(t testing.TB) pack {
 	state, err := o.trust.Initial(o.public(o.first), o.public(o.log))
 	o.must(err)
 	o.store = proofgraph.NewMemory()
-	l, err := proofgraph.Open(t.Context(), o.store, proofgraph.Options{Origin: origin, Key: o.first, LogKey: o.log, Trust: state.Canonical(), Now: 1790000000000}, nil)
+	l, err := proofgraph.Open(t.Context(), o.store, proofgraph.Options{Origin: origin, Key: o.first, LogKey: o.log,
+		Trust: state.Canonical(), Now: 1790000000000}, nil)
 	o.must(err)
 	_, err = l.Checkpoint(t.Context())
 	o.must(err)
 	return o.pack()
 }
 
-// TestPack: archive/tar reads what HELM writes, and no other header but one whose checksum ends otherwise. HELM refuses each change of both.
+// TestPack: archive/tar reads what HELM writes, and no other header but one whose checksum ends
+// otherwise. HELM refuses each change of both.
 func TestPack(t *testing.T) {
 	o, p := busy(t)
 	lenient := 0
@@ -204,9 +202,7 @@ func TestPack(t *testing.T) {
 				t.Errorf("archive/tar reads a pack with byte %d of its first header changed", i)
 			}
 		}
-		if err := o.verify(bad, false); !errors.Is(err, evidence.ErrArchive) {
-			t.Errorf("byte %d of the first header changed: %v", i, err)
-		}
+		assert.ErrorIs(t, o.verify(bad, false), evidence.ErrArchive, "byte %d of the first header changed", i)
 	}
 	for i := 512; i < len(p.raw); i += len(p.raw) / 50 {
 		bad := bytes.Clone(p.raw)
@@ -215,7 +211,5 @@ func TestPack(t *testing.T) {
 			t.Errorf("byte %d changed: %v", i, err)
 		}
 	}
-	if lenient != 1 {
-		t.Errorf("%d changed headers are read", lenient)
-	}
+	assert.Equal(t, 1, lenient, "%d changed headers are read", lenient)
 }

@@ -11,12 +11,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gowebpki/jcs"
 	statements "github.com/in-toto/attestation/go/v1"
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 	"github.com/secure-systems-lab/go-securesystemslib/signerverifier"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protojson"
-
-	"github.com/gowebpki/jcs"
 )
 
 // verifier knows the kernel's keys, the old one too.
@@ -24,7 +25,8 @@ func (o *office) verifier() *dsse.EnvelopeVerifier {
 	o.Helper()
 	var list []dsse.Verifier
 	for _, id := range slices.Sorted(maps.Keys(o.keys)) {
-		v, err := signerverifier.NewED25519SignerVerifierFromSSLibKey(&signerverifier.SSLibKey{KeyType: "ed25519", Scheme: "ed25519", KeyID: id,
+		v, err := signerverifier.NewED25519SignerVerifierFromSSLibKey(&signerverifier.SSLibKey{KeyType: "ed25519",
+			Scheme: "ed25519", KeyID: id,
 			KeyVal: signerverifier.KeyVal{Public: hex.EncodeToString(o.keys[id])}})
 		o.must(err)
 		list = append(list, v)
@@ -53,9 +55,7 @@ func TestEnvelopes(t *testing.T) {
 	v, signed := o.verifier(), map[string]int{}
 	for i, line := range append(slices.Clone(p.entries), p.manifest) {
 		payload, by, err := opened(v, line)
-		if err != nil {
-			t.Fatalf("entry %d: %v", i, err)
-		}
+		require.NoError(t, err, "entry %d", i)
 		var x struct {
 			Predicate struct{ Key string }
 		}
@@ -64,28 +64,21 @@ func TestEnvelopes(t *testing.T) {
 		}
 		signed[by]++
 	}
-	if len(signed) != 2 {
-		t.Errorf("signed by %v: not by both keys", signed)
-	}
+	assert.Len(t, signed, 2, "signed by %v: not by both keys", signed)
 }
 
-// TestEnvelopesRefused: with any bit of payload, type or signature flipped the other DSSE refuses an entry too. It reads JSON and base64 more
-// leniently than HELM, so some flips in the bytes of an entry make another spelling of the same envelope: those alone it takes, and HELM not.
+// TestEnvelopesRefused: with any bit of payload, type or signature flipped the other DSSE refuses
+// an entry too. It reads JSON and base64 more leniently than HELM, so some flips in the bytes of an
+// entry make another spelling of the same envelope: those alone it takes, and HELM not.
 func TestEnvelopesRefused(t *testing.T) {
 	o, p := busy(t)
 	v, line := o.verifier(), p.entries[len(p.entries)/2]
 	payload, by, err := opened(v, line)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var good dsse.Envelope
-	if err := json.Unmarshal(line, &good); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(line, &good))
 	sig, err := base64.StdEncoding.DecodeString(good.Signatures[0].Sig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	refused := 0
 	refuse := func(what string, i int, e dsse.Envelope) {
 		t.Helper()
@@ -126,7 +119,8 @@ func TestEnvelopesRefused(t *testing.T) {
 		}
 		lenient++
 		bad := bytes.Replace(p.raw, line, flip(line, i), 1)
-		if err := o.verify(bad, false); err == nil || !strings.HasPrefix(err.Error(), "evidence: E") { // ENCODING or ENVELOPE
+		// ENCODING or ENVELOPE
+		if err := o.verify(bad, false); err == nil || !strings.HasPrefix(err.Error(), "evidence: E") {
 			t.Errorf("bit %d of the entry flipped: HELM says %v", i, err)
 		}
 	}
@@ -136,23 +130,18 @@ func TestEnvelopesRefused(t *testing.T) {
 	t.Logf("%d flips refused; %d are other spellings, which only HELM refuses", refused, lenient)
 }
 
-// TestStatements: in-toto's own types read every payload, find it valid, and write the same statement again: canonicalised, the same bytes.
+// TestStatements: in-toto's own types read every payload, find it valid, and write the same
+// statement again: canonicalised, the same bytes.
 func TestStatements(t *testing.T) {
 	o, p := busy(t)
 	v, kinds := o.verifier(), map[string]int{}
 	for i, line := range append(slices.Clone(p.entries), p.manifest) {
 		payload, _, err := opened(v, line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s, err := statement(payload)
-		if err != nil {
-			t.Fatalf("entry %d: %v", i, err)
-		}
+		require.NoError(t, err, "entry %d", i)
 		b, err := protojson.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if b, err = jcs.Transform(b); err != nil || !bytes.Equal(b, payload) {
 			t.Errorf("entry %d: %v\nis    %s\nbecomes %s", i, err, payload, b)
 		}
@@ -177,9 +166,7 @@ func TestStatementsRefused(t *testing.T) {
 	v := o.verifier()
 	for _, line := range p.entries {
 		payload, _, err := opened(v, line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, x := range [][2]string{
 			{`"_type":"https://in-toto.io/Statement/v1"`, `"_type":"https://in-toto.io/Statement/v3"`},
 			{`"_type":"https://in-toto.io/Statement/v1",`, ``},
@@ -190,7 +177,8 @@ func TestStatementsRefused(t *testing.T) {
 			{`"predicateType":"https://github.com/helmkernel/helm/`, `"predicateType":0,"x":"`},
 		} {
 			bad := strings.Replace(string(payload), x[0], x[1], 1)
-			if i := strings.LastIndex(string(payload), x[0]); strings.HasPrefix(x[0], `"s`) { // the statement's own subject is its last member
+			// the statement's own subject is its last member
+			if i := strings.LastIndex(string(payload), x[0]); strings.HasPrefix(x[0], `"s`) {
 				bad = string(payload[:i]) + x[1] + string(payload[i+len(x[0]):])
 			}
 			if bad == string(payload) {

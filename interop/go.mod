@@ -15,8 +15,11 @@ require (
 	google.golang.org/protobuf v1.36.11 // BSD-3-Clause: the JSON that in-toto's types are read from
 )
 
+require github.com/stretchr/testify v1.12.1
+
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	go.yaml.in/yaml/v4 v4.0.0 // indirect
 	golang.org/x/crypto v0.55.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect

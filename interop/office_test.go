@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -63,8 +65,9 @@ type office struct {
 
 func newOffice(t testing.TB) *office {
 	t.Helper()
-	o := &office{TB: t, store: proofgraph.NewMemory(), now: time.Date(2026, 9, 21, 9, 0, 0, 0, time.UTC), nonces: rand.NewChaCha8([32]byte{1}),
-		keys: map[string]crypto.PublicKey{}, decisions: map[contracts.ReasonCode]int{}}
+	o := &office{TB: t, store: proofgraph.NewMemory(), now: time.Date(2026, 9, 21, 9, 0, 0, 0, time.UTC),
+		nonces: rand.NewChaCha8([32]byte{1}),
+		keys:   map[string]crypto.PublicKey{}, decisions: map[contracts.ReasonCode]int{}}
 	seed := byte(0)
 	signer := func() crypto.PrivateKey {
 		seed++
@@ -75,9 +78,11 @@ func newOffice(t testing.TB) *office {
 	o.first, o.log, o.ann, o.roots = signer(), signer(), signer(), []crypto.Signer{signer(), signer()}
 	o.key = o.first
 	trust, err := registry.New(2,
-		registry.Key{Name: "root 1", Public: o.public(o.roots[0]), Role: registry.Root}, registry.Key{Name: "root 2", Public: o.public(o.roots[1]), Role: registry.Root},
+		registry.Key{Name: "root 1", Public: o.public(o.roots[0]), Role: registry.Root},
+		registry.Key{Name: "root 2", Public: o.public(o.roots[1]), Role: registry.Root},
 		registry.Key{Name: "ann", Public: o.public(o.ann), Role: registry.Approver, Roles: []string{"owner"}},
-		registry.Key{Name: "kernel", Public: o.public(o.first), Role: registry.Kernel}, registry.Key{Name: "log", Public: o.public(o.log), Role: registry.Log})
+		registry.Key{Name: "kernel", Public: o.public(o.first), Role: registry.Kernel},
+		registry.Key{Name: "log", Public: o.public(o.log), Role: registry.Log})
 	o.must(err)
 	o.trust = trust
 	o.open()
@@ -98,21 +103,24 @@ func (o *office) public(k crypto.Signer) crypto.PublicKey {
 	return p
 }
 
-// open begins a kernel with the key that is the kernel's now, which may be another one than the log began with.
+// open begins a kernel with the key that is the kernel's now, which may be another one than the log
+// began with.
 func (o *office) open() {
 	o.Helper()
 	doc, err := policy.Parse("office.yaml", []byte(officePolicy))
 	o.must(err)
 	compiled, err := guardian.Compile(doc)
 	o.must(err)
-	o.kernel, err = helm.New(helm.Options{Policy: compiled, Key: o.key, LogKey: o.log, Store: o.store, Origin: origin, Trust: o.trust, Keep: helm.Keep{Outputs: true}, Rand: o.nonces,
+	o.kernel, err = helm.New(helm.Options{Policy: compiled, Key: o.key, LogKey: o.log, Store: o.store, Origin: origin,
+		Trust: o.trust, Keep: helm.Keep{Outputs: true}, Rand: o.nonces,
 		Now: func() time.Time { o.now = o.now.Add(time.Second); return o.now }})
 	o.must(err)
 	p := o.public(o.key)
 	o.keys[crypto.KeyID(p).String()] = p
 }
 
-// guard makes a call. The tool gives its arguments back, but for a box of the name "broken", where it fails.
+// guard makes a call. The tool gives its arguments back, but for a box of the name "broken", where
+// it fails.
 func (o *office) guard(session, tool, args string, change ...func(*helm.Intent)) (helm.Decision, helm.Receipt) {
 	in := helm.Intent{Session: session, Tool: tool, Args: json.RawMessage(args), Caller: staff,
 		Driver: helm.Func(func(_ context.Context, a json.RawMessage) (json.RawMessage, error) {
@@ -130,12 +138,11 @@ func (o *office) guard(session, tool, args string, change ...func(*helm.Intent))
 }
 
 // want is guard for a call whose end is known.
-func (o *office) want(reason contracts.ReasonCode, session, tool, args string, change ...func(*helm.Intent)) (helm.Decision, helm.Receipt) {
+func (o *office) want(reason contracts.ReasonCode, session, tool, args string,
+	change ...func(*helm.Intent)) (helm.Decision, helm.Receipt) {
 	o.Helper()
 	d, r := o.guard(session, tool, args, change...)
-	if d.Reason != reason {
-		o.Fatalf("%s: %s, want %s: %s", tool, d.Reason, reason, d.Why)
-	}
+	require.Equal(o, reason, d.Reason, "%s: %s, want %s: %s", tool, d.Reason, reason, d.Why)
 	return d, r
 }
 
@@ -159,7 +166,8 @@ func (o *office) govern(e contracts.TrustEvent) {
 	o.must(o.kernel.Govern(context.Background(), envelope))
 }
 
-// rotate puts another kernel key in the place of the first: it is added, the next kernel signs with it, and revokes the old one.
+// rotate puts another kernel key in the place of the first: it is added, the next kernel signs with
+// it, and revokes the old one.
 func (o *office) rotate() {
 	o.Helper()
 	next, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{99}, 32))
@@ -172,34 +180,42 @@ func (o *office) rotate() {
 	o.govern(contracts.TrustEvent{Type: "revoke", ID: &old, Why: "rotation"})
 }
 
-// texts are arguments whose canonical form is easily got wrong: OK04 to OK07 of those packs that must verify.
+// texts are arguments whose canonical form is easily got wrong: OK04 to OK07 of those packs that
+// must verify.
 var texts = []string{
 	`{"v":"ελ عربي 😀  \u007f e\u0301 é \" \\ / \b\f\n\r\t\u0001\u001f"}`, `{"α":1,"v":{"":0," ":1,"\u0000":2}}`,
-	"{\"\ufb33\":1,\"\U0001F600\":2,\"v\":3}", `{"v":[-0,1e21,1e-7,0.000001,5e-324,1.7976931348623157e308,9007199254740991,-0.1,100000000000000000000]}`,
+	"{\"\ufb33\":1,\"\U0001F600\":2,\"v\":3}",
+	`{"v":[-0,1e21,1e-7,0.000001,5e-324,1.7976931348623157e308,9007199254740991,-0.1,100000000000000000000]}`,
 	`{"v":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}`, `{"v":"` + strings.Repeat("x", 1<<20-8) + `"}`,
 	`{"v":[true,false,null,{},[],{"a":{"b":{"aa":0,"B":1}}}]}`,
 }
 
-// work is a day at the office, in several sessions: permissions and denials of many kinds, a tool that fails, an approval, other keys.
+// work is a day at the office, in several sessions: permissions and denials of many kinds, a tool
+// that fails, an approval, other keys.
 func (o *office) work() {
 	o.Helper()
 	for i, text := range texts {
-		if d, _ := o.guard(fmt.Sprint("notes-", i%3), "note.keep", text); d.Reason != contracts.ReasonAllow && d.Reason != contracts.ReasonSchemaViolation {
-			o.Fatalf("text %d: %s: %s", i, d.Reason, d.Why) // the schema wants no members in v, and the inputs are kept all the same
+		if d, _ := o.guard(fmt.Sprint("notes-", i%3), "note.keep", text); d.Reason != contracts.ReasonAllow &&
+			d.Reason != contracts.ReasonSchemaViolation {
+			// the schema wants no members in v, and the inputs are kept all the same
+			o.Fatalf("text %d: %s: %s", i, d.Reason, d.Why)
 		}
 	}
 	for i := range 5 {
 		_, r := o.want(contracts.ReasonAllow, fmt.Sprint("mail-", i%2), "mail.read", fmt.Sprintf(`{"box":"in-%d"}`, i))
-		o.want(contracts.ReasonSchemaViolation, "mail-1", "mail.read", `{"unknown":1}`, func(in *helm.Intent) { in.After = []contracts.Ref{r.Ref()} })
+		o.want(contracts.ReasonSchemaViolation, "mail-1", "mail.read", `{"unknown":1}`,
+			func(in *helm.Intent) { in.After = []contracts.Ref{r.Ref()} })
 	}
 	o.want(contracts.ReasonToolError, "mail-0", "mail.read", `{"box":"broken"}`)
 	o.want(contracts.ReasonToolNotFound, "mail-1", "disk.format", `{}`)
 	o.want(contracts.ReasonArgsCanonicalization, "mail-1", "mail.read", `{"box":`)
-	o.want(contracts.ReasonNoPolicyDefined, "mail-1", "mail.read", `{}`, func(in *helm.Intent) { in.Caller = contracts.Caller{ID: "eve"} })
+	o.want(contracts.ReasonNoPolicyDefined, "mail-1", "mail.read", `{}`,
+		func(in *helm.Intent) { in.Caller = contracts.Caller{ID: "eve"} })
 	d, _ := o.want(contracts.ReasonApprovalRequired, "mail-0", "mail.send", `{"to":"ada"}`)
 	yes, err := d.Pending.Approve(o.ann)
 	o.must(err)
-	o.want(contracts.ReasonAllow, "mail-0", "mail.send", `{"to":"ada"}`, func(in *helm.Intent) { in.Approvals = []contracts.Envelope{yes} })
+	o.want(contracts.ReasonAllow, "mail-0", "mail.send", `{"to":"ada"}`,
+		func(in *helm.Intent) { in.Approvals = []contracts.Envelope{yes} })
 	o.must(o.kernel.CloseSession(context.Background(), "mail-1"))
 	o.want(contracts.ReasonSessionClosed, "mail-1", "mail.read", `{}`)
 	o.rotate()
@@ -222,14 +238,13 @@ type pack struct {
 	blobs                map[string][]byte // by name
 }
 
-// pack writes the pack up to the latest checkpoint, which HELM's own verifier takes, and opens it with archive/tar.
+// pack writes the pack up to the latest checkpoint, which HELM's own verifier takes, and opens it
+// with archive/tar.
 func (o *office) pack() pack {
 	o.Helper()
 	var b bytes.Buffer
 	o.must(evidence.Write(context.Background(), &b, o.store, o.key))
-	if err := o.verify(b.Bytes(), true); err != nil {
-		o.Fatal(err)
-	}
+	require.NoError(o, o.verify(b.Bytes(), true))
 	p, err := openPack(b.Bytes())
 	o.must(err)
 	return p
@@ -237,7 +252,8 @@ func (o *office) pack() pack {
 
 // verify is HELM's own verification, with the second canonicaliser or without.
 func (o *office) verify(b []byte, cross bool) error {
-	r, err := evidence.Verify(context.Background(), bytes.NewReader(b), int64(len(b)), evidence.Options{Kernel: o.public(o.first), Origin: origin, CrossCheck: cross})
+	r, err := evidence.Verify(context.Background(), bytes.NewReader(b), int64(len(b)),
+		evidence.Options{Kernel: o.public(o.first), Origin: origin, CrossCheck: cross})
 	if err == nil && !r.Success(evidence.Logged) {
 		err = fmt.Errorf("%s %s", r.Level, r.Signer)
 	}
@@ -258,7 +274,8 @@ func openPack(b []byte) (pack, error) {
 		if err != nil {
 			return p, err
 		}
-		if h.Format != tar.FormatUSTAR || h.Typeflag != tar.TypeReg || h.Mode != 0o644 || h.Uid != 0 || h.Gid != 0 || h.Uname+h.Gname != "" || !h.ModTime.Equal(time.Unix(0, 0)) {
+		if h.Format != tar.FormatUSTAR || h.Typeflag != tar.TypeReg || h.Mode != 0o644 || h.Uid != 0 || h.Gid != 0 ||
+			h.Uname+h.Gname != "" || !h.ModTime.Equal(time.Unix(0, 0)) {
 			return p, fmt.Errorf("%s: header %+v", h.Name, h)
 		}
 		content, err := io.ReadAll(r)

@@ -20,18 +20,20 @@ func readJSON(b []byte) (contracts.Document, *guardian.LoadError) {
 			what = at.What
 			c.advance(at.Offset)
 		}
-		return contracts.Document{}, refuse(c.pos, "not strict JSON: "+what, "expected one JSON object of at most 4 MiB, nested at most 128 deep, without duplicate keys")
+		return contracts.Document{}, refuse(c.pos, "not strict JSON: "+what,
+			"expected one JSON object of at most 4 MiB, nested at most 128 deep, without duplicate keys")
 	}
 	w := walker{cursor: start(b), places: newPlaces()}
 	w.space()
 	if !w.value(w.pos, w.pos) {
-		return contracts.Document{}, refuse(w.pos, "keys too long above too many values", "shorten the keys, or split the document")
+		return contracts.Document{}, refuse(w.pos, "keys too long above too many values",
+			"shorten the keys, or split the document")
 	}
 	return contracts.Document{Canonical: t.Root().Append(nil), Lines: w.lines}, nil
 }
 
-// A walker goes over a text that crypto has accepted, so it looks only for where values begin and end. It recurses no deeper than crypto
-// let the text be nested.
+// A walker goes over a text that crypto has accepted, so it looks only for where values begin and
+// end. It recurses no deeper than crypto let the text be nested.
 type walker struct {
 	cursor
 	places
@@ -83,7 +85,8 @@ func (w *walker) elements() bool {
 	return true
 }
 
-// next passes the opening bracket, or a comma, and tells whether a member or element follows; if not, it passes the closing bracket.
+// next passes the opening bracket, or a comma, and tells whether a member or element follows; if
+// not, it passes the closing bracket.
 func (w *walker) next(closing byte) bool {
 	w.space()
 	if w.peek() != closing {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -58,9 +59,7 @@ func layersOf(floor, task string) (*guardian.Policy, error) {
 func TestLoadLayers(t *testing.T) {
 	one, two, three := write(t, "task.yaml", taskText), write(t, "floor.yaml", floorText), write(t, "files.yaml", files)
 	p, err := Load(one, two, three)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if again, err := Load(three, one, two); err != nil || again.Hash() != p.Hash() {
 		t.Errorf("the order of files changes the policy: %v", err)
 	}
@@ -80,7 +79,8 @@ func TestLoadLayers(t *testing.T) {
 		{"/etc/passwd", "chat-1", workday, contracts.ReasonNoPolicyDefined, ""},
 		{"/home/ann/a", "chat-1", workday.Add(10 * time.Hour), contracts.ReasonCeilingViolation, "P0:floor:nights"},
 	} {
-		r := judged(t, p, "fs.read", `{"path":"`+c.path+`"}`, func(in *contracts.Inputs) { in.Session, in.Time = c.session, c.at })
+		r := judged(t, p, "fs.read", `{"path":"`+c.path+`"}`,
+			func(in *contracts.Inputs) { in.Session, in.Time = c.session, c.at })
 		if r.Reason != c.reason || r.Rule != c.rule {
 			t.Errorf("%s in %s: %v by %q", c.path, c.session, r.Reason, r.Rule)
 		}
@@ -90,19 +90,21 @@ func TestLoadLayers(t *testing.T) {
 // workday is a Wednesday at noon.
 var workday = contracts.TimeOf(time.Date(2026, 7, 15, 12, 0, 0, 0, time.UTC))
 
-func judged(t *testing.T, p *guardian.Policy, tool, args string, change func(*contracts.Inputs)) contracts.DecisionRecord {
+func judged(t *testing.T, p *guardian.Policy, tool, args string,
+	change func(*contracts.Inputs)) contracts.DecisionRecord {
 	t.Helper()
 	return judgedAfter(t, p, had{}, tool, args, change)
 }
 
-func judgedAfter(t *testing.T, p *guardian.Policy, past had, tool, args string, change func(*contracts.Inputs)) contracts.DecisionRecord {
+func judgedAfter(t *testing.T, p *guardian.Policy, past had, tool, args string,
+	change func(*contracts.Inputs)) contracts.DecisionRecord {
 	t.Helper()
 	var tree crypto.Tree
 	canonical, err := tree.ParseArgs(nil, []byte(args))
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := contracts.Inputs{Args: tree.Root(), ArgsHash: crypto.Sum(canonical), Caller: contracts.Caller{ID: "ann", Roles: []string{"clerk"}}, Drivers: 1, Session: "main", Time: workday, Tool: tool}
+	require.NoError(t, err)
+	in := contracts.Inputs{Args: tree.Root(), ArgsHash: crypto.Sum(canonical),
+		Caller: contracts.Caller{ID: "ann", Roles: []string{"clerk"}}, Drivers: 1, Session: "main", Time: workday,
+		Tool: tool}
 	if change != nil {
 		change(&in)
 	}
@@ -119,37 +121,57 @@ func TestLayerPlaces(t *testing.T) {
 		{"version: 4", "version: 0", `floor.yaml:4:10: /version: not a version; write an integer from 1 on`},
 		{"version: 4\n", "", `floor.yaml:1:1: no version; add version`},
 		{"profile:", "profil:", `floor.yaml:5:1: /profil: unknown key "profil"; did you mean profile?`},
-		{"[read, write]", "[read, wirte]", `floor.yaml:6:19: /profile/effects/1: "wirte" is not one of read, write, destructive; did you mean write?`},
-		{"{args: 64KiB", "{args: 2MiB", `floor.yaml:8:18: /ceilings/args: higher than 1MiB, which holds without a ceiling; write a lower one, or remove it`},
-		{"{args: 64KiB", "{calls: none", `floor.yaml:8:19: /ceilings/calls: not a number of calls; write an integer from 1 on: how many calls of a session are allowed, of all tools together`},
-		{"deny: {effects: [read]}", "allow: [fs.read]", `floor.yaml:11:12: /rules/0/allow: allow in layer P0; allow it in a bundle: P0 can only deny`},
-		{"deny: {effects: [read]}", "deny: {effects: [write]}", `floor.yaml:11:11: /rules/0/deny: covers no tool of this stack; a rule must cover one; what a floor permits of effects is in its profile`},
-		{"deny: {effects: [read]}", "deny: fs.raed", `floor.yaml:11:11: /rules/0/deny: no tool "fs.raed" in this stack; did you mean fs.read?`},
-		{"only: [fs.*]", "only: [db.*]", `floor.yaml:13:8: /only/0: "db.*" covers no tool of this stack; a pattern must cover one`},
-		{"only: [fs.*]", "threat: {deny: high}", `floor.yaml:13:9: /threat: threat is not supported by this version of helm; remove it`},
-		{"only: [fs.*]", "for: {caller: ann}", `floor.yaml:13:6: /for: unknown key "for"; remove it: for is a key of P2`},
+		{"[read, write]", "[read, wirte]",
+			`floor.yaml:6:19: /profile/effects/1: "wirte" is not one of read, write, destructive; did you mean write?`},
+		{"{args: 64KiB", "{args: 2MiB",
+			`floor.yaml:8:18: /ceilings/args: higher than 1MiB, which holds without a ceiling; write a lower one, or ` +
+				`remove it`},
+		{"{args: 64KiB", "{calls: none",
+			`floor.yaml:8:19: /ceilings/calls: not a number of calls; write an integer from 1 on: how many calls of ` +
+				`a session are allowed, of all tools together`},
+		{"deny: {effects: [read]}", "allow: [fs.read]",
+			`floor.yaml:11:12: /rules/0/allow: allow in layer P0; allow it in a bundle: P0 can only deny`},
+		{"deny: {effects: [read]}", "deny: {effects: [write]}",
+			`floor.yaml:11:11: /rules/0/deny: covers no tool of this stack; a rule must cover one; what a floor ` +
+				`permits of effects is in its profile`},
+		{"deny: {effects: [read]}", "deny: fs.raed",
+			`floor.yaml:11:11: /rules/0/deny: no tool "fs.raed" in this stack; did you mean fs.read?`},
+		{"only: [fs.*]", "only: [db.*]",
+			`floor.yaml:13:8: /only/0: "db.*" covers no tool of this stack; a pattern must cover one`},
+		{"only: [fs.*]", "threat: {deny: high}",
+			`floor.yaml:13:9: /threat: threat is not supported by this version of helm; remove it`},
+		{"only: [fs.*]", "for: {caller: ann}",
+			`floor.yaml:13:6: /for: unknown key "for"; remove it: for is a key of P2`},
 		{"only: [fs.*]", "labels: [pii, pii]", `floor.yaml:13:15: /labels/1: "pii" twice; name it once`},
-		{"name: task", "name: task\nversion: -1", `task.yaml:4:10: /version: not a version; write an integer from 1 on`},
+		{"name: task", "name: task\nversion: -1",
+			`task.yaml:4:10: /version: not a version; write an integer from 1 on`},
 		{"name: task", "title: task", `task.yaml:1:1: no name; add name`},
-		{"{session: chat-1}", "{sesion: chat-1}", `task.yaml:4:15: /for/sesion: unknown key "sesion"; did you mean session?`},
-		{"{session: chat-1}", "{}", `task.yaml:4:6: /for: for nobody; write one of session, caller, tenant; or remove it, for every call`},
-		{"unless: {arg: /path, within", "unless: {arg: /path, finds", `task.yaml:6:59: /rules/0/unless/finds: finds where a true answer permits more: any text around what it finds would do; use regex, which matches the whole string`},
-		{"unless: {arg: /path, within: /home/ann}", "unless: {arg: /pth, exists: true}", `task.yaml:6:45: /rules/0/unless/arg: no "/pth" in the input of fs.read; name what the schema declares`},
-		{"{id: keys, deny: fs.read, when: {arg: /path, within: [/home/ann/.ssh]}}", "{id: keys, deny: fs.read, unless: {arg: /path, within: /home/ann}, when: {arg: /path, eq: /x}}",
-			`task.yaml:7:5: /rules/1: the rule can never decide: whenever it matches, "mine" has matched before it; put it before mine, or remove it`},
+		{"{session: chat-1}", "{sesion: chat-1}",
+			`task.yaml:4:15: /for/sesion: unknown key "sesion"; did you mean session?`},
+		{"{session: chat-1}", "{}",
+			`task.yaml:4:6: /for: for nobody; write one of session, caller, tenant; or remove it, for every call`},
+		{"unless: {arg: /path, within", "unless: {arg: /path, finds",
+			`task.yaml:6:59: /rules/0/unless/finds: finds where a true answer permits more: any text around what it ` +
+				`finds would do; use regex, which matches the whole string`},
+		{"unless: {arg: /path, within: /home/ann}", "unless: {arg: /pth, exists: true}",
+			`task.yaml:6:45: /rules/0/unless/arg: no "/pth" in the input of fs.read; name what the schema declares`},
+		{"{id: keys, deny: fs.read, when: {arg: /path, within: [/home/ann/.ssh]}}",
+			"{id: keys, deny: fs.read, unless: {arg: /path, within: /home/ann}, when: {arg: /path, eq: /x}}",
+			`task.yaml:7:5: /rules/1: the rule can never decide: whenever it matches, "mine" has matched before it; ` +
+				`put it before mine, or remove it`},
 	} {
-		if strings.Count(floorText, c.right)+strings.Count(taskText, c.right) != 1 {
-			t.Fatalf("%q is not once in the documents", c.right)
-		}
-		p, err := layersOf(strings.Replace(floorText, c.right, c.wrong, 1), strings.Replace(taskText, c.right, c.wrong, 1))
+		require.Equal(t, 1, strings.Count(floorText, c.right)+strings.Count(taskText, c.right),
+			"%q is not once in the documents", c.right)
+		p, err := layersOf(strings.Replace(floorText, c.right, c.wrong, 1),
+			strings.Replace(taskText, c.right, c.wrong, 1))
 		if p != nil || err == nil || err.Error() != c.want {
 			t.Errorf("%v\n\twant %s", err, c.want)
 		}
 	}
 }
 
-// The example documents of the language are a stack. What this version does not support is refused by
-// name, and without it they judge.
+// The example documents of the language are a stack. What this version does not support is refused
+// by name, and without it they judge.
 func TestSpecificationStack(t *testing.T) {
 	var docs []contracts.Document
 	for _, name := range specification {
@@ -161,7 +183,8 @@ func TestSpecificationStack(t *testing.T) {
 	p, err := guardian.Compile(docs...)
 	for err != nil {
 		var e *guardian.LoadError
-		if !errors.As(err, &e) || !strings.HasSuffix(e.What, "is not supported by this version of helm") || len(refused) == 20 {
+		if !errors.As(err, &e) || !strings.HasSuffix(e.What, "is not supported by this version of helm") ||
+			len(refused) == 20 {
 			t.Fatalf("%v\nafter %v", err, refused)
 		}
 		refused = append(refused, e.Pointer)
@@ -169,16 +192,16 @@ func TestSpecificationStack(t *testing.T) {
 		p, err = guardian.Compile(docs...)
 	}
 	want := "/tools/list_payments/facts /requires/0/unless/any/1/from /rules/1/when/session /requires/0/when/session"
-	if got := strings.Join(refused, " "); !sameWords(got, want) {
-		t.Errorf("refused by name: %s\nwant             %s", got, want)
-	}
+	got := strings.Join(refused, " ")
+	assert.True(t, sameWords(got, want), "refused by name: %s\nwant             %s", got, want)
 	in := func(session string) func(*contracts.Inputs) {
 		return func(in *contracts.Inputs) { in.Session, in.Caller.Tenant = session, "acme" }
 	}
 	for _, c := range []struct {
 		args, session, rule string
 	}{
-		{`{"amount":49.5,"to":"GB33BUKB20201555555555"}`, "chat-1", "P1:bank:stranger"}, // whom somebody must approve, and nobody has
+		// whom somebody must approve, and nobody has
+		{`{"amount":49.5,"to":"GB33BUKB20201555555555"}`, "chat-1", "P1:bank:stranger"},
 		{`{"amount":49.505,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P0:acme-floor:money"},
 		{`{"amount":5000.01,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P0:acme-floor:money"},
 		{`{"amount":49.5,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P1:bank:pay"},
@@ -188,13 +211,15 @@ func TestSpecificationStack(t *testing.T) {
 		{`{"amount":1001,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P1:bank:too-much"},
 	} {
 		looked := had{"list_payments": workday.Add(-30 * time.Minute)}
-		if r := judgedAfter(t, p, looked, "send_money", c.args, in(c.session)); r.Rule != c.rule {
-			t.Errorf("%s in %s: %v by %q, want %q", c.args, c.session, r.Reason, r.Rule, c.rule)
-		}
+		r := judgedAfter(t, p, looked, "send_money", c.args, in(c.session))
+		assert.Equal(t, c.rule, r.Rule, "%s in %s: %v by", c.args, c.session, r.Reason)
 	}
 	paid := `{"amount":49.5,"to":"GB29NWBK60161331926819"}`
-	for name, past := range map[string]had{"never": nil, "long ago": {"list_payments": workday.Add(-30*time.Minute - time.Millisecond)}, "another": {"send_money": workday}} {
-		if r := judgedAfter(t, p, past, "send_money", paid, in("chat-4711")); r.Reason != contracts.ReasonMissingRequirement || r.Rule != "P1:bank:looked-first" {
+	for name, past := range map[string]had{"never": nil,
+		"long ago": {"list_payments": workday.Add(-30*time.Minute - time.Millisecond)},
+		"another":  {"send_money": workday}} {
+		if r := judgedAfter(t, p, past, "send_money", paid,
+			in("chat-4711")); r.Reason != contracts.ReasonMissingRequirement || r.Rule != "P1:bank:looked-first" {
 			t.Errorf("looked %s: %v by %q", name, r.Reason, r.Rule)
 		}
 	}
@@ -216,7 +241,8 @@ func sameWords(a, b string) bool {
 	return true
 }
 
-// without takes a value out of the first document that has it: the innermost element of a list around it, if it stands in one.
+// without takes a value out of the first document that has it: the innermost element of a list
+// around it, if it stands in one.
 func without(t *testing.T, docs []contracts.Document, pointer string) []contracts.Document {
 	t.Helper()
 	path := strings.Split(pointer, "/")[1:]
@@ -228,9 +254,7 @@ func without(t *testing.T, docs []contracts.Document, pointer string) []contract
 	}
 	for i, doc := range docs {
 		var v any
-		if err := json.Unmarshal(doc.Canonical, &v); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(doc.Canonical, &v))
 		if taken(v, path, len(path)) != nil {
 			docs[i] = mustParse(t, "example.json", string(mustJSON(t, taken(v, path, out))))
 			return docs
@@ -276,9 +300,7 @@ func taken(v any, path []string, keys int) any {
 func mustJSON(t *testing.T, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return b
 }
 

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian"
 )
@@ -27,35 +30,30 @@ rules:
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
 func TestLoad(t *testing.T) {
 	one := write(t, "files.yaml", files)
-	other := write(t, "mail.json", `{"helm":"policy/v1","layer":"P1","bundle":{"name":"mail","version":1},"rules":[{"id":"list","allow":"mail.list"}],`+
-		`"tools":{"mail.list":{"effect":"read","input":{"type":"object","properties":{}}}}}`)
+	other := write(t, "mail.json",
+		`{"helm":"policy/v1","layer":"P1","bundle":{"name":"mail","version":1},"rules":[{"id":"list","allow":"mail.list"}],`+
+			`"tools":{"mail.list":{"effect":"read","input":{"type":"object","properties":{}}}}}`)
 	pol, err := Load(one, other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	turned, err := Load(other, one)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if pol.Hash() != turned.Hash() || pol.Hash() == (contracts.Digest{}) {
 		t.Errorf("the order of files changes the policy: %s, %s", pol.Hash(), turned.Hash())
 	}
 	for _, tool := range []string{"fs.read", "mail.list"} {
-		if _, declared := pol.Limits(tool); !declared {
-			t.Errorf("%s is not declared", tool)
-		}
+		_, declared := pol.Limits(tool)
+		assert.True(t, declared, "%s is not declared", tool)
 	}
 }
 
-// A file that cannot be used is named, with the place in it, whoever refuses it; and there is no policy then.
+// A file that cannot be used is named, with the place in it, whoever refuses it; and there is no
+// policy then.
 func TestLoadErrors(t *testing.T) {
 	good := write(t, "good.yaml", files)
 	if _, err := Load(good); err != nil {
@@ -63,7 +61,8 @@ func TestLoadErrors(t *testing.T) {
 	}
 	missing := filepath.Join(t.TempDir(), "missing.yaml")
 	pol, err := Load(good, missing)
-	if pol != nil || !errors.Is(err, fs.ErrNotExist) || err.Error() != "policy: "+missing+": cannot be read: no such file or directory" {
+	if pol != nil || !errors.Is(err, fs.ErrNotExist) ||
+		err.Error() != "policy: "+missing+": cannot be read: no such file or directory" {
 		t.Errorf("a missing file: %v", err)
 	}
 	if pol, err := Load(t.TempDir()); pol != nil || err == nil {
@@ -75,13 +74,15 @@ func TestLoadErrors(t *testing.T) {
 
 	for _, c := range []struct{ name, text, place string }{
 		{"a.yaml", files + "on: {yes: no}\n", ":11:11: the plain scalar no means"}, // refused by Parse
-		{"b.yaml", files + "\nrule: []\n", ":12:"},                                 // and by Compile: there is no such key
+		// and by Compile: there is no such key
+		{"b.yaml", files + "\nrule: []\n", ":12:"},
 		{"c.json", "{\"helm\": \"policy/v1\",\n \"layer\": \"P9\"}", ":2:"},
 	} {
 		file := write(t, c.name, c.text)
 		pol, err := Load(file)
 		var refused *guardian.LoadError
-		if pol != nil || !errors.As(err, &refused) || refused.Document != file || len(err.Error()) < len(file+c.place) || err.Error()[:len(file+c.place)] != file+c.place {
+		if pol != nil || !errors.As(err, &refused) || refused.Document != file ||
+			len(err.Error()) < len(file+c.place) || err.Error()[:len(file+c.place)] != file+c.place {
 			t.Errorf("%s is refused with %v; want %s%s…", c.name, err, file, c.place)
 		}
 	}
@@ -96,9 +97,7 @@ func TestMisspeltFirst(t *testing.T) {
 		}
 		return err
 	}
-	if err := compile(files); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, compile(files))
 	for _, c := range []struct{ right, wrong, want string }{
 		{"bundle:", "bundel:", `p.yaml:3:9: /bundel: unknown key "bundel"; did you mean bundle?`},
 		{"tools:", "tool:", `p.yaml:4:1: /tool: unknown key "tool"; did you mean tools?`},
@@ -108,9 +107,7 @@ func TestMisspeltFirst(t *testing.T) {
 		{"arg:", "ar:", `p.yaml:10:43: /rules/0/when/ar: unknown key "ar"; did you mean arg?`},
 		{"within:", "wihtin:", `p.yaml:10:59: /rules/0/when/wihtin: unknown key "wihtin"; did you mean within?`},
 	} {
-		if strings.Count(files, c.right) != 1 {
-			t.Fatalf("%q is not once in the document", c.right)
-		}
+		require.Equal(t, 1, strings.Count(files, c.right), "%q is not once in the document", c.right)
 		if err := compile(strings.Replace(files, c.right, c.wrong, 1)); err == nil || err.Error() != c.want {
 			t.Errorf("%v\n\twant %s", err, c.want)
 		}

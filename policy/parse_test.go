@@ -21,9 +21,7 @@ import (
 func mustParse(t testing.TB, name, text string) contracts.Document {
 	t.Helper()
 	doc, err := Parse(name, []byte(text))
-	if err != nil {
-		t.Fatalf("%q is refused: %v", text, err)
-	}
+	require.NoError(t, err, "%q is refused", text)
 	return doc
 }
 
@@ -45,9 +43,7 @@ func mustRefuse(t testing.TB, name, text, want string) {
 // The example of the package comment is the specification, so it is read as it says.
 func TestPackageComment(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "policy.go", nil, parser.ParseComments|parser.PackageClauseOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var blocks []string // each without its tabs
 	inside := false
 	for line := range strings.Lines(f.Doc.Text()) {
@@ -60,16 +56,16 @@ func TestPackageComment(t *testing.T) {
 		}
 		inside = ok
 	}
-	if len(blocks) != 4 {
-		t.Fatalf("the comment has %d blocks of code", len(blocks))
-	}
-	if doc := mustParse(t, "doc.yaml", blocks[1]); string(doc.Canonical)+"\n" != blocks[2] {
-		t.Errorf("the document is\n%s", doc.Canonical)
-	}
+	require.Len(t, blocks, 4, "the comment has %d blocks of code", len(blocks))
+	doc := mustParse(t, "doc.yaml", blocks[1])
+	assert.Equal(t, blocks[2], string(doc.Canonical)+"\n", "the document is\n%s", doc.Canonical)
 	text := strings.Repeat("#\n", 11) + "limits: [     no]\n"
-	mustRefuse(t, "bank.yaml", text, "bank.yaml:12:15: the plain scalar no means different things to different readers of YAML; "+
-		"quote it to mean the string, or write true, false, null or a JSON number")
-	if !strings.HasPrefix(blocks[3], "bank.yaml:12:15: the plain scalar no means different things to different readers of YAML; quote it to mean the string") {
+	mustRefuse(t, "bank.yaml", text,
+		"bank.yaml:12:15: the plain scalar no means different things to different readers of YAML; "+
+			"quote it to mean the string, or write true, false, null or a JSON number")
+	if !strings.HasPrefix(blocks[3],
+		"bank.yaml:12:15: the plain scalar no means different things to different readers of YAML; quote it to mean "+
+			"the string") {
 		t.Errorf("the comment shows %q", blocks[3])
 	}
 }
@@ -77,17 +73,11 @@ func TestPackageComment(t *testing.T) {
 // A whole bundle, in the form that people write and in the one that is signed.
 func TestBundle(t *testing.T) {
 	text, err := os.ReadFile("testdata/bank.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want, err := os.ReadFile("testdata/bank.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	doc := mustParse(t, "bank.yaml", string(text))
-	if !bytes.Equal(append(doc.Canonical, '\n'), want) {
-		t.Errorf("testdata/bank.yaml became\n%s", doc.Canonical)
-	}
+	assert.True(t, bytes.Equal(append(doc.Canonical, '\n'), want), "testdata/bank.yaml became\n%s", doc.Canonical)
 	again := mustParse(t, "bank.json", string(want))
 	if !bytes.Equal(again.Canonical, doc.Canonical) || len(again.Lines) != len(doc.Lines) {
 		t.Errorf("testdata/bank.json became\n%s", again.Canonical)
@@ -102,14 +92,12 @@ func TestBundle(t *testing.T) {
 		"/rules/2/when/finds":              {Line: 23, Column: 61},
 		"/requires/0/unless/any/1/from/0":  {Line: 31, Column: 29},
 	} {
-		if got := doc.Lines[pointer]; got != want {
-			t.Errorf("%s stands at %v, want %v", pointer, got, want)
-		}
+		assert.Equal(t, want, doc.Lines[pointer], "%s stands at", pointer)
 	}
 }
 
-// specification holds the example documents of the policy language, one for each layer. They use parts
-// of the language that this version refuses.
+// specification holds the example documents of the policy language, one for each layer. They use
+// parts of the language that this version refuses.
 var specification = []string{"floor.yaml", "bank.yaml", "task.yaml"}
 
 // Each example document of the language is a document, and the same one in JSON.
@@ -127,21 +115,27 @@ func TestSpecificationExamples(t *testing.T) {
 
 func TestJSONAndYAMLAgree(t *testing.T) {
 	forms := []struct{ name, text string }{
-		{"doc.json", `{"b": [1.0, "x\u0041\/", true, null, {"c/d": "~", "": [], "e~": {}}], "a": "yes", "é": -0, "n": "1e2", "f": 1e2}`},
-		{"flow.yaml", `{b: [1.0, "x\u0041/", true, null, {c/d: "~", "": [], e~: {}}], a: 'yes', é: -0, n: "1e2", f: 1e2}`},
-		{"block.yaml", "# a comment\n---\nb:\n- 1.0\n- xA/\n- true\n- null\n-\n  c/d: \"~\"\n  '': []\n  e~: {}\na: |-\n  yes\né: -0\nn: '1e2'\nf: 1e2\n...\n"},
-		{"crlf", "b:\r\n- 1.0\r\n- xA/\r\n- true\r\n- null\r\n- {c/d: '~', '': [], e~: {}}\r\na: \"yes\"\r\né: 0\r\nn: \"1e2\"\r\nf: 100\r\n"},
+		{"doc.json",
+			`{"b": [1.0, "x\u0041\/", true, null, {"c/d": "~", "": [], "e~": {}}], "a": "yes", "é": -0, "n": "1e2", ` +
+				`"f": 1e2}`},
+		{"flow.yaml",
+			`{b: [1.0, "x\u0041/", true, null, {c/d: "~", "": [], e~: {}}], a: 'yes', é: -0, n: "1e2", f: 1e2}`},
+		{"block.yaml",
+			"# a comment\n---\nb:\n- 1.0\n- xA/\n- true\n- null\n-\n  c/d: \"~\"\n  '': []\n  e~: {}\na: |-\n  " +
+				"yes\né: -0\nn: '1e2'\nf: 1e2\n...\n"},
+		{"crlf",
+			"b:\r\n- 1.0\r\n- xA/\r\n- true\r\n- null\r\n- {c/d: '~', '': [], e~: {}}\r\na: \"yes\"\r\né: 0\r\nn: " +
+				"\"1e2\"\r\nf: 100\r\n"},
 	}
 	const want = `{"a":"yes","b":[1,"xA/",true,null,{"":[],"c/d":"~","e~":{}}],"f":100,"n":"1e2","é":0}`
-	pointers := []string{"", "/a", "/b", "/b/0", "/b/1", "/b/2", "/b/3", "/b/4", "/b/4/", "/b/4/c~1d", "/b/4/e~0", "/f", "/n", "/é"}
+	pointers := []string{"", "/a", "/b", "/b/0", "/b/1", "/b/2", "/b/3", "/b/4", "/b/4/", "/b/4/c~1d", "/b/4/e~0", "/f",
+		"/n", "/é"}
 	for _, f := range forms {
 		doc := mustParse(t, f.name, f.text)
 		if string(doc.Canonical) != want || doc.Name != f.name {
 			t.Errorf("%s became %s", f.name, doc.Canonical)
 		}
-		if len(doc.Lines) != len(pointers) {
-			t.Errorf("%s: %d places, want %d", f.name, len(doc.Lines), len(pointers))
-		}
+		assert.Equal(t, len(pointers), len(doc.Lines), "%s: %d places", f.name, len(doc.Lines))
 		for _, p := range pointers {
 			if doc.Lines[p].Line < 1 || doc.Lines[p].Column < 1 {
 				t.Errorf("%s does not know where %s stands", f.name, p)
@@ -150,7 +144,8 @@ func TestJSONAndYAMLAgree(t *testing.T) {
 	}
 }
 
-// Places are of the value, or of its key where the value begins on a line below it; both readers agree, and count characters.
+// Places are of the value, or of its key where the value begins on a line below it; both readers
+// agree, and count characters.
 func TestPlaces(t *testing.T) {
 	cases := []struct {
 		name, text, pointer string
@@ -161,7 +156,8 @@ func TestPlaces(t *testing.T) {
 		{"b.json", "\r\n{\"a\":\r\n  [1,\r2,\n3]}", "/a", contracts.Pos{Line: 2, Column: 2}},
 		{"b.json", "\r\n{\"a\":\r\n  [1,\r2,\n3]}", "/a/1", contracts.Pos{Line: 4, Column: 1}},
 		{"b.json", "\r\n{\"a\":\r\n  [1,\r2,\n3]}", "/a/2", contracts.Pos{Line: 5, Column: 1}},
-		{"c.json", `{"a\n/~\ud83d\ude00":{"b":[{},[]," x ",{"c":false}]}}`, "/a\n~1~0😀/b/3/c", contracts.Pos{Line: 1, Column: 45}},
+		{"c.json", `{"a\n/~\ud83d\ude00":{"b":[{},[]," x ",{"c":false}]}}`, "/a\n~1~0😀/b/3/c",
+			contracts.Pos{Line: 1, Column: 45}},
 		{"d.yaml", "a:\n\n  b: {c: x,\n    d: e}\n", "/a", contracts.Pos{Line: 1, Column: 1}},
 		{"d.yaml", "a:\n\n  b: {c: x,\n    d: e}\n", "/a/b", contracts.Pos{Line: 3, Column: 6}},
 		{"d.yaml", "a:\n\n  b: {c: x,\n    d: e}\n", "/a/b/d", contracts.Pos{Line: 4, Column: 8}},
@@ -169,9 +165,7 @@ func TestPlaces(t *testing.T) {
 		{"f.yaml", "? a\n: b\n", "/a", contracts.Pos{Line: 1, Column: 3}},
 	}
 	for _, c := range cases {
-		if got := mustParse(t, c.name, c.text).Lines[c.pointer]; got != c.want {
-			t.Errorf("%q: %s stands at %v, want %v", c.text, c.pointer, got, c.want)
-		}
+		assert.Equal(t, c.want, mustParse(t, c.name, c.text).Lines[c.pointer], "%q: %s stands at", c.text, c.pointer)
 	}
 }
 
@@ -180,15 +174,12 @@ func TestParseKeepsNothing(t *testing.T) {
 		text := []byte(`{"a":"bbbb","c":["d"]}`)
 		doc := mustParse(t, name, string(text))
 		again, err := Parse(name, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for i := range text {
 			text[i] = 'x'
 		}
-		if !bytes.Equal(doc.Canonical, again.Canonical) {
-			t.Errorf("%s: the caller's bytes are part of the document: %s", name, again.Canonical)
-		}
+		assert.True(t, bytes.Equal(doc.Canonical, again.Canonical),
+			"%s: the caller's bytes are part of the document: %s", name, again.Canonical)
 	}
 }
 
@@ -200,9 +191,7 @@ func seeds(f *testing.F) {
 	}
 	for _, name := range files {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		f.Add(b)
 	}
 	for _, c := range refusals {
@@ -213,8 +202,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// What Parse accepts is canonical JSON, and stays what it is when it is read again; and where a text is JSON, YAML's reading of it is the same
-// or there is none.
+// What Parse accepts is canonical JSON, and stays what it is when it is read again; and where a
+// text is JSON, YAML's reading of it is the same or there is none.
 func FuzzParse(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -227,9 +216,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		var tree crypto.Tree
-		if err := tree.Parse(doc.Canonical, crypto.Limits{Bytes: 1 << 30, Depth: 128, Object: true}); err != nil {
-			t.Fatalf("%q became %q: %v", text, doc.Canonical, err)
-		}
+		require.NoError(t, tree.Parse(doc.Canonical, crypto.Limits{Bytes: 1 << 30, Depth: 128, Object: true}),
+			"%q became %q", text, doc.Canonical)
 		if again := tree.Root().Append(nil); !bytes.Equal(again, doc.Canonical) {
 			t.Errorf("%q became %q, and that %q", text, doc.Canonical, again)
 		}
@@ -239,9 +227,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%q: nobody knows where %q stands", text, pointer)
 			}
 		}
-		if len(again.Lines) != len(doc.Lines) {
-			t.Errorf("%q has %d places, its canonical form %d", text, len(doc.Lines), len(again.Lines))
-		}
+		assert.Equal(t, len(doc.Lines), len(again.Lines), "%q has %d places, its canonical form", text, len(doc.Lines))
 		if asYAML, refused := readYAML(text); refused == nil && !bytes.Equal(asYAML.Canonical, doc.Canonical) {
 			t.Errorf("%q is %q as YAML and %q as JSON", text, asYAML.Canonical, doc.Canonical)
 		}

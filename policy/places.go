@@ -6,11 +6,12 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// maxPointers bounds the memory that long keys above many values would take: each of those values has the key in its pointer.
+// maxPointers bounds the memory that long keys above many values would take: each of those values
+// has the key in its pointer.
 const maxPointers = 64 << 20
 
-// places notes where each value of a document stands, by JSON Pointer. What stands on a line below its key is found at the key: that is
-// the line to look at in block style.
+// places notes where each value of a document stands, by JSON Pointer. What stands on a line below
+// its key is found at the key: that is the line to look at in block style.
 type places struct {
 	pointer []byte // of the value being read
 	lines   map[string]contracts.Pos
@@ -19,7 +20,8 @@ type places struct {
 
 func newPlaces() places { return places{lines: make(map[string]contracts.Pos)} }
 
-// note says where the value being read stands, or gives false where the pointers have become too many and too long.
+// note says where the value being read stands, or gives false where the pointers have become too
+// many and too long.
 func (p *places) note(pos contracts.Pos) bool {
 	p.size += len(p.pointer)
 	if p.size > maxPointers {

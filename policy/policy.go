@@ -1,6 +1,7 @@
 // Package policy reads the policy documents that people write.
 //
-// [Load] reads files and compiles them to what a kernel takes. [Parse] reads one text, for whoever keeps documents elsewhere.
+// [Load] reads files and compiles them to what a kernel takes. [Parse] reads one text, for whoever
+// keeps documents elsewhere.
 //
 //	pol, err := policy.Load("floor.yaml", "bank.yaml")
 //
@@ -17,20 +18,25 @@
 //	rules:
 //	  - {id: home, allow: fs.read, when: {arg: /path, within: [/home]}}
 //
-// Whatever the text, the document is its canonical form, RFC 8785, which is what is hashed and signed. The one above is
+// Whatever the text, the document is its canonical form, RFC 8785, which is what is hashed and
+// signed. The one above is
 //
 //	{"bundle":{"name":"files","version":3},"helm":"policy/v1","layer":"P1","rules":[{"allow":"fs.read","id":"home","when":{"arg":"/path","within":["/home"]}}],"tools":{"fs.read":{"effect":"read","input":{"properties":{"path":{"type":"string"}},"required":["path"],"type":"object"},"limits":{"timeout":"10s"}}}}
 //
 // # What is read
 //
-// A text is JSON if its name ends in .json or if it is strict JSON (docs/FORMATS.md, section 1: no duplicate keys, no number that a double
-// cannot hold); everything else is YAML. In YAML there is one document, in block or flow style. Its keys are strings, however they look. A
-// quoted or block scalar is a string; a plain one is true, false, null, a JSON number, or else a string. docs/POLICY.md is the whole format.
+// A text is JSON if its name ends in .json or if it is strict JSON (docs/FORMATS.md, section 1: no
+// duplicate keys, no number that a double cannot hold); everything else is YAML. In YAML there is
+// one document, in block or flow style. Its keys are strings, however they look. A quoted or block
+// scalar is a string; a plain one is true, false, null, a JSON number, or else a string.
+// docs/POLICY.md is the whole format.
 //
-// A plain scalar of which some version of YAML makes something else is refused: yes, no, on, off, y, n, True, NULL in any case; ~, =, << and
-// nothing at all; leading zeros, _ or , in digits, 0x1f, 0o17, 0b11, 1:30, 12.30.1, dates and times, +1, .5, 1., .inf, .nan. It must be
-// quoted, and then it is a string. So are tags, anchors, aliases, merge keys, duplicate keys, keys that are no scalar, directives, a second
-// document, characters that JSON has not or that end a line in some versions only, and a byte order mark.
+// A plain scalar of which some version of YAML makes something else is refused: yes, no, on, off,
+// y, n, True, NULL in any case; ~, =, << and nothing at all; leading zeros, _ or , in digits, 0x1f,
+// 0o17, 0b11, 1:30, 12.30.1, dates and times, +1, .5, 1., .inf, .nan. It must be quoted, and then
+// it is a string. So are tags, anchors, aliases, merge keys, duplicate keys, keys that are no
+// scalar, directives, a second document, characters that JSON has not or that end a line in some
+// versions only, and a byte order mark.
 //
 // # Limits
 //
@@ -38,8 +44,9 @@
 //
 // # Errors
 //
-// Every refusal of a text is a [*guardian.LoadError], which prints file, line, column, what is wrong and what to do about it. Lines end at
-// LF, CR LF or CR, columns count characters, both from 1.
+// Every refusal of a text is a [*guardian.LoadError], which prints file, line, column, what is
+// wrong and what to do about it. Lines end at LF, CR LF or CR, columns count characters, both from
+// 1.
 //
 //	bank.yaml:12:15: the plain scalar no means different things to different readers of YAML; quote it to mean the string
 package policy
@@ -55,14 +62,17 @@ import (
 	"github.com/helmkernel/helm/guardian"
 )
 
-const ( // memory is bounded by these: reading takes some 300 times the size of YAML, some 80 times that of JSON, in the worst of texts
+// memory is bounded by these: reading takes some 300 times the size of YAML, some 80 times that of
+// JSON, in the worst of texts
+const (
 	maxYAML  = 1 << 20
 	maxJSON  = 4 << 20
 	maxDepth = crypto.MaxDepth
 )
 
-// Parse reads one document, YAML or JSON, without compiling it: what it says is not judged. The name stands in messages, here and when the
-// document is compiled. An error is a [*guardian.LoadError].
+// Parse reads one document, YAML or JSON, without compiling it: what it says is not judged. The
+// name stands in messages, here and when the document is compiled. An error is a
+// [*guardian.LoadError].
 func Parse(name string, b []byte) (contracts.Document, error) {
 	doc, refused := parse(b, isJSON(name))
 	if refused != nil {
@@ -84,9 +94,9 @@ func parse(b []byte, onlyJSON bool) (contracts.Document, *guardian.LoadError) {
 	return readYAML(b)
 }
 
-// Load reads files, in any order, and compiles them to one policy. The error of a file that cannot be read names it and wraps the cause, so
-// errors.Is(err, fs.ErrNotExist) tells that there is none. Every other error is a [*guardian.LoadError], with the file and line of what it
-// refuses.
+// Load reads files, in any order, and compiles them to one policy. The error of a file that cannot
+// be read names it and wraps the cause, so errors.Is(err, fs.ErrNotExist) tells that there is none.
+// Every other error is a [*guardian.LoadError], with the file and line of what it refuses.
 func Load(files ...string) (*guardian.Policy, error) {
 	docs := make([]contracts.Document, 0, len(files))
 	for _, name := range files {

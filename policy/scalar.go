@@ -25,7 +25,8 @@ func (c *converter) scalar(n *yaml.Node) *guardian.LoadError {
 		c.out = append(c.out, s...)
 	case isJSONNumber(s):
 		if err := c.number.Parse([]byte(s), crypto.Limits{Bytes: len(s), Depth: 1}); err != nil {
-			return refuse(place(n), "a number that changes when it is read: a double cannot hold it", "quote it to mean the string, or write one of fewer digits")
+			return refuse(place(n), "a number that changes when it is read: a double cannot hold it",
+				"quote it to mean the string, or write one of fewer digits")
 		}
 		c.out = append(c.out, s...)
 	case isAmbiguous(s), n.ShortTag() != "!!str": // whatever the library itself reads otherwise is ambiguous too
@@ -88,9 +89,10 @@ func span(s, set string) (head, rest string) {
 	return s[:len(s)-len(rest)], rest
 }
 
-// isAmbiguous tells whether some version of YAML, or a common reader of one, takes a plain scalar for something else than a string. It
-// knows of YAML 1.1 (https://yaml.org/type/) and of the core schema of 1.2, and errs on the side of quotes. Neither true, false and null
-// nor JSON numbers come here.
+// isAmbiguous tells whether some version of YAML, or a common reader of one, takes a plain scalar
+// for something else than a string. It knows of YAML 1.1 (https://yaml.org/type/) and of the core
+// schema of 1.2, and errs on the side of quotes. Neither true, false and null nor JSON numbers come
+// here.
 func isAmbiguous(s string) bool {
 	switch strings.ToLower(s) {
 	case "~", "<<", "=", "y", "n", "yes", "no", "on", "off", "true", "false", "null":
@@ -110,7 +112,8 @@ func isAmbiguous(s string) bool {
 		return rest == ""
 	}
 	// 007, 1_000, 1,000, 1., .5, 1:30, 1:30.5; and 10.0.0.1, by the letter of 1.1
-	if number, rest := span(s, "0123456789_.,:"); number != "" && number[0] != ':' && number[0] != '_' && number[0] != ',' {
+	if number, rest := span(s, "0123456789_.,:"); number != "" && number[0] != ':' && number[0] != '_' &&
+		number[0] != ',' {
 		if rest == "" || isExponent(rest) {
 			return true
 		}
@@ -123,5 +126,6 @@ func isDate(s string) bool {
 	year, s := digits(s)
 	month, s := digits(strings.TrimPrefix(s, "-"))
 	day, s := digits(strings.TrimPrefix(s, "-"))
-	return len(year) == 4 && month != "" && len(month) <= 2 && day != "" && len(day) <= 2 && (s == "" || strings.ContainsRune("Tt \t", rune(s[0])))
+	return len(year) == 4 && month != "" && len(month) <= 2 && day != "" && len(day) <= 2 && (s == "" ||
+		strings.ContainsRune("Tt \t", rune(s[0])))
 }

@@ -31,16 +31,18 @@ func checkEncoding(b []byte) *guardian.LoadError {
 	return nil
 }
 
-// checkYAML refuses characters that YAML has not, and those that end a line in YAML 1.1 but not in 1.2: a string that holds one reads
-// differently in the two.
+// checkYAML refuses characters that YAML has not, and those that end a line in YAML 1.1 but not in
+// 1.2: a string that holds one reads differently in the two.
 func checkYAML(b []byte) *guardian.LoadError {
 	c := start(b)
 	for i, r := range string(b) {
 		switch {
-		case r == '\t', r == '\n', r == '\r', r >= ' ' && r < 0x7F, r > 0x9F && r != 0x2028 && r != 0x2029 && r != 0xFEFF && r != 0xFFFE && r != 0xFFFF:
+		case r == '\t', r == '\n', r == '\r', r >= ' ' && r < 0x7F, r > 0x9F && r != 0x2028 && r != 0x2029 &&
+			r != 0xFEFF && r != 0xFFFE && r != 0xFFFF:
 			continue
 		}
-		return refuse(c.advance(i), "a character that YAML has not, or that some of its versions read as the end of a line",
+		return refuse(c.advance(i),
+			"a character that YAML has not, or that some of its versions read as the end of a line",
 			"take it out, or write it as an escape in double quotes")
 	}
 	return nil

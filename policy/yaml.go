@@ -14,11 +14,12 @@ import (
 	"github.com/helmkernel/helm/guardian"
 )
 
-// readYAML has the library find the structure, and decides here what each node means: the library's own reading of scalars, tags, merge
-// keys and duplicates is never used.
+// readYAML has the library find the structure, and decides here what each node means: the library's
+// own reading of scalars, tags, merge keys and duplicates is never used.
 func readYAML(b []byte) (contracts.Document, *guardian.LoadError) {
 	if len(b) > maxYAML {
-		return contracts.Document{}, refuse(contracts.Pos{Line: 1, Column: 1}, "YAML of more than 1 MiB", "split the document, or write it as JSON")
+		return contracts.Document{}, refuse(contracts.Pos{Line: 1, Column: 1}, "YAML of more than 1 MiB",
+			"split the document, or write it as JSON")
 	}
 	if refused := checkYAML(b); refused != nil {
 		return contracts.Document{}, refused
@@ -36,7 +37,8 @@ func readYAML(b []byte) (contracts.Document, *guardian.LoadError) {
 	}
 	var t crypto.Tree
 	if err := t.Parse(c.out, crypto.Limits{Bytes: math.MaxInt32, Depth: maxDepth, Object: true}); err != nil {
-		return contracts.Document{}, refuse(place(root), "not JSON when converted: "+err.Error(), "write it as JSON") // cannot be
+		// cannot be
+		return contracts.Document{}, refuse(place(root), "not JSON when converted: "+err.Error(), "write it as JSON")
 	}
 	return contracts.Document{Canonical: t.Root().Append(nil), Lines: c.lines}, nil
 }
@@ -45,7 +47,8 @@ func readYAML(b []byte) (contracts.Document, *guardian.LoadError) {
 func compose(b []byte) (root *yaml.Node, refused *guardian.LoadError) {
 	defer func() {
 		if recover() != nil { // a fault of the library is a refusal, not a crash of the host
-			root, refused = nil, refuse(contracts.Pos{Line: 1, Column: 1}, "the YAML library fails on this text", "write it in plainer YAML, or as JSON")
+			root, refused = nil, refuse(contracts.Pos{Line: 1, Column: 1}, "the YAML library fails on this text",
+				"write it in plainer YAML, or as JSON")
 		}
 	}()
 	loader, err := yaml.NewLoader(bytes.NewReader(b), yaml.WithStreamNodes())
@@ -91,7 +94,8 @@ func failure(b []byte, err error) *guardian.LoadError {
 			what += " that starts on line " + strconv.Itoa(e.ContextMark.Line)
 		}
 	}
-	return refuse(contracts.Pos{Line: max(mark.Line, 1), Column: max(mark.Column, 1)}, what, "check indentation, quotes and brackets")
+	return refuse(contracts.Pos{Line: max(mark.Line, 1), Column: max(mark.Column, 1)}, what,
+		"check indentation, quotes and brackets")
 }
 
 func place(n *yaml.Node) contracts.Pos { return contracts.Pos{Line: n.Line, Column: n.Column} }

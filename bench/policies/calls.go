@@ -38,7 +38,8 @@ var payees = func() (list []string) {
 	return list
 }()
 
-// policyText is a policy with the payees in their place, in double quotes, which all of the languages have.
+// policyText is a policy with the payees in their place, in double quotes, which all of the
+// languages have.
 func policyText(text string) string {
 	return strings.ReplaceAll(text, "$PAYEES", `"`+strings.Join(payees, `", "`)+`"`)
 }
@@ -52,7 +53,8 @@ type call struct {
 
 func (c *call) String() string { return c.caller.id + " " + c.tool + " " + string(c.args) }
 
-// A tool says what its calls are like: arguments at and around the limits of the policy, and roles that are of use with it.
+// A tool says what its calls are like: arguments at and around the limits of the policy, and roles
+// that are of use with it.
 type tool struct {
 	name  string
 	roles []string
@@ -67,16 +69,21 @@ var tools = []tool{
 		return map[string]any{"path": path(r), "text": "Dear all,\n\nthe figures of last week are there."}
 	}},
 	{"fs.delete", []string{"maintainer"}, func(r *rand.Rand, _ *caller) map[string]any {
-		return with(r, map[string]any{"path": one(r, path(r), "/srv/work/tmp", "/srv/work/tmp/a.out", "/srv/work/tmp/b.out", "/srv/work/tmpfile")}, "recursive", one(r, true, false, false, false))
+		return with(r,
+			map[string]any{"path": one(r, path(r), "/srv/work/tmp", "/srv/work/tmp/a.out", "/srv/work/tmp/b.out",
+				"/srv/work/tmpfile")}, "recursive", one(r, true, false, false, false))
 	}},
 	{"git.push", []string{"dev"}, func(r *rand.Rand, _ *caller) map[string]any {
-		return map[string]any{"repo": "office/site", "branch": one(r, "main", "release", "fix-4711", "fix-4712", "mainline"), "force": one(r, true, false, false, false)}
+		return map[string]any{"repo": "office/site", "branch": one(r, "main", "release", "fix-4711", "fix-4712",
+			"mainline"), "force": one(r, true, false, false, false)}
 	}},
 	{"web.get", []string{"clerk", "dev"}, func(r *rand.Rand, _ *caller) map[string]any {
-		return map[string]any{"host": one(r, "docs.example", "go.dev", "news.example", "wiki.example", "evil.example", "wiki.internal"), "path": "/index.html"}
+		return map[string]any{"host": one(r, "docs.example", "go.dev", "news.example", "wiki.example", "evil.example",
+			"wiki.internal"), "path": "/index.html"}
 	}},
 	{"mail.send", []string{"clerk", "support"}, func(r *rand.Rand, _ *caller) map[string]any {
-		to := one(r, "kim@corp.example", "lee@corp.example", "max@corp.example", "kim@corp.example.org", "kim@evilcorp.example")
+		to := one(r, "kim@corp.example", "lee@corp.example", "max@corp.example", "kim@corp.example.org",
+			"kim@evilcorp.example")
 		return with(r, map[string]any{"to": to, "subject": "Friday"}, "files", one(r, 1, 2, 5, 6))
 	}},
 	{"pay.send", []string{"clerk"}, func(r *rand.Rand, _ *caller) map[string]any {
@@ -85,16 +92,19 @@ var tools = []tool{
 			to = "DE00000000000000000000"
 		}
 		amount := one(r, 1, 250, 4711, 99_999, 100_000, 100_001, 1_000_000, 1_000_001)
-		return with(r, map[string]any{"to": to, "amount": amount, "currency": one(r, "EUR", "EUR", "EUR", "USD", "USD", "XTS")}, "note", "invoice 4711")
+		return with(r, map[string]any{"to": to, "amount": amount,
+			"currency": one(r, "EUR", "EUR", "EUR", "USD", "USD", "XTS")}, "note", "invoice 4711")
 	}},
 	{"pay.list", []string{"clerk", "auditor"}, func(r *rand.Rand, _ *caller) map[string]any {
 		return map[string]any{"last": one(r, 1, 99, 100, 101)}
 	}},
 	{"db.query", []string{"analyst", "dba"}, func(r *rand.Rand, _ *caller) map[string]any {
-		return map[string]any{"table": one(r, "orders", "users", "tokens", "salaries", "stock"), "limit": one(r, 1, 50, 10_000, 10_001)}
+		return map[string]any{"table": one(r, "orders", "users", "tokens", "salaries", "stock"),
+			"limit": one(r, 1, 50, 10_000, 10_001)}
 	}},
 	{"db.update", []string{"dba"}, func(r *rand.Rand, _ *caller) map[string]any {
-		return map[string]any{"table": one(r, "orders", "stock", "prices", "audit_log"), "rows": one(r, 1, 20, 100, 101)}
+		return map[string]any{"table": one(r, "orders", "stock", "prices", "audit_log"),
+			"rows": one(r, 1, 20, 100, 101)}
 	}},
 	{"ticket.close", []string{"support"}, func(r *rand.Rand, _ *caller) map[string]any {
 		return with(r, map[string]any{"id": one(r, 17, 4711)}, "reason", "answered by mail")
@@ -115,11 +125,13 @@ func with(r *rand.Rand, args map[string]any, key string, value any) map[string]a
 }
 
 func path(r *rand.Rand) string {
-	dir := one(r, "/srv/data", "/srv/work", "/srv/work", "/srv/work", "/srv/work/tmp", "/srv/database", "/srv/secrets", "/srv/secretsanta", "/srv/keys")
+	dir := one(r, "/srv/data", "/srv/work", "/srv/work", "/srv/work", "/srv/work/tmp", "/srv/database", "/srv/secrets",
+		"/srv/secretsanta", "/srv/keys")
 	return dir + one(r, "", "/report.txt", "/2026/notes.md", "/2026/plan.md", "/run.sh")
 }
 
-// suffix is what the names of a copy of the tools end in: a policy of many tools is the same one many times.
+// suffix is what the names of a copy of the tools end in: a policy of many tools is the same one
+// many times.
 func suffix(n int) string {
 	if n == 0 {
 		return ""
@@ -127,7 +139,8 @@ func suffix(n int) string {
 	return fmt.Sprint(".", n)
 }
 
-// generate makes calls of all tools, each tool equally often, spread over the copies; and one in 25 of a tool that there is not.
+// generate makes calls of all tools, each tool equally often, spread over the copies; and one in 25
+// of a tool that there is not.
 func generate(copies, each int) (calls []call) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range each {

@@ -9,8 +9,8 @@ import (
 	"github.com/casbin/casbin/v3/model"
 )
 
-// Casbin's model with rules in the lines of the policy, which its documentation has for many attribute rules: eval() compiles each rule
-// anew whenever it is evaluated. A deny line overrides.
+// Casbin's model with rules in the lines of the policy, which its documentation has for many
+// attribute rules: eval() compiles each rule anew whenever it is evaluated. A deny line overrides.
 const casbinModel = `
 [request_definition]
 r = sub, tool, args
@@ -41,22 +41,28 @@ m = `
 
 type casbinRule struct{ tool, effect, rule string }
 
-const casbinSecret = `r.args.path == "/srv/secrets" || keyMatch(r.args.path, "/srv/secrets/*") || r.args.path == "/srv/keys" || keyMatch(r.args.path, "/srv/keys/*")`
+const casbinSecret = `r.args.path == "/srv/secrets" || keyMatch(r.args.path, "/srv/secrets/*") || r.args.path == ` +
+	`"/srv/keys" || keyMatch(r.args.path, "/srv/keys/*")`
 
 var casbinRules = []casbinRule{
 	{"fs.read", "deny", casbinSecret},
 	{"fs.read", "deny", `has(r.args, "lines") && r.args.lines > 1000`},
-	{"fs.read", "allow", `(g(r.sub, "clerk") || g(r.sub, "dev")) && (r.args.path == "/srv/data" || keyMatch(r.args.path, "/srv/data/*") || r.args.path == "/srv/work" || keyMatch(r.args.path, "/srv/work/*"))`},
+	{"fs.read", "allow",
+		`(g(r.sub, "clerk") || g(r.sub, "dev")) && (r.args.path == "/srv/data" || keyMatch(r.args.path, ` +
+			`"/srv/data/*") || r.args.path == "/srv/work" || keyMatch(r.args.path, "/srv/work/*"))`},
 	{"fs.write", "deny", casbinSecret},
 	{"fs.write", "deny", `r.args.path =~ "[.]sh$"`},
 	{"fs.write", "allow", `g(r.sub, "dev") && (r.args.path == "/srv/work" || keyMatch(r.args.path, "/srv/work/*"))`},
 	{"fs.delete", "deny", `has(r.args, "recursive") && r.args.recursive`},
-	{"fs.delete", "allow", `g(r.sub, "maintainer") && (r.args.path == "/srv/work/tmp" || keyMatch(r.args.path, "/srv/work/tmp/*"))`},
+	{"fs.delete", "allow",
+		`g(r.sub, "maintainer") && (r.args.path == "/srv/work/tmp" || keyMatch(r.args.path, "/srv/work/tmp/*"))`},
 	{"git.push", "deny", `r.args.force == true`},
 	{"git.push", "deny", `r.args.branch in ("main", "release") && !g(r.sub, "maintainer")`},
 	{"git.push", "allow", `g(r.sub, "dev")`},
 	{"web.get", "deny", `r.args.host =~ "[.]internal$"`},
-	{"web.get", "allow", `(g(r.sub, "clerk") || g(r.sub, "dev")) && r.args.host in ("docs.example", "go.dev", "news.example", "wiki.example")`},
+	{"web.get", "allow",
+		`(g(r.sub, "clerk") || g(r.sub, "dev")) && r.args.host in ("docs.example", "go.dev", "news.example", ` +
+			`"wiki.example")`},
 	{"mail.send", "deny", `has(r.args, "files") && r.args.files > 5`},
 	{"mail.send", "allow", `(g(r.sub, "clerk") || g(r.sub, "support")) && r.args.to =~ "@corp[.]example$"`},
 	{"pay.send", "deny", `r.args.amount > 1000000`},
@@ -81,7 +87,8 @@ var casbinRules = []casbinRule{
 // A casbinEngine has one Enforcer for all tools, under "", or one a tool.
 type casbinEngine map[string]*casbin.Enforcer
 
-// newEnforcer is one with the callers' roles, the payees, and has, since an accessor of an argument that is not there is an error.
+// newEnforcer is one with the callers' roles, the payees, and has, since an accessor of an argument
+// that is not there is an error.
 func newEnforcer(text string, rules [][]string) (*casbin.Enforcer, error) {
 	m, err := model.NewModelFromString(text)
 	if err != nil {
@@ -143,7 +150,8 @@ func casbinByToolOf(copies int) loader {
 			}
 		}
 		for n := range copies {
-			matchers[t.name+suffix(n)] = fmt.Sprintf("!(%s) && (%s)\n", strings.Join(deny, " || "), strings.Join(allow, " || "))
+			matchers[t.name+suffix(n)] = fmt.Sprintf("!(%s) && (%s)\n", strings.Join(deny, " || "),
+				strings.Join(allow, " || "))
 		}
 	}
 	return func() (engine, error) {

@@ -12,8 +12,8 @@ import (
 //go:embed tools.cedar
 var cedarText string
 
-// cedarEngine has the policies in one set, as Cedar's documentation has them, or in one set a tool, found by the tool's name: the set is
-// searched from one end to the other.
+// cedarEngine has the policies in one set, as Cedar's documentation has them, or in one set a tool,
+// found by the tool's name: the set is searched from one end to the other.
 type cedarEngine struct {
 	all      *cedar.PolicySet
 	byTool   map[string]*cedar.PolicySet
@@ -34,7 +34,8 @@ func cedarOf(copies int) loader {
 func cedarByToolOf(copies int) loader {
 	texts := map[string]string{}
 	for n := range copies {
-		for own := range strings.SplitSeq(renamed(policyText(cedarText), n), "\n\n") { // the policies of one tool stand together
+		// the policies of one tool stand together
+		for own := range strings.SplitSeq(renamed(policyText(cedarText), n), "\n\n") {
 			_, name, _ := strings.Cut(own, `Action::"`)
 			name, _, _ = strings.Cut(name, `"`)
 			texts[name] = own
@@ -81,7 +82,8 @@ func cedarEntities() cedar.EntityMap {
 }
 
 func (e *cedarEngine) request(c *call) cedar.Request {
-	return cedar.Request{Principal: cedar.NewEntityUID("User", cedar.String(c.caller.id)), Action: cedar.NewEntityUID("Action", cedar.String(c.tool)),
+	return cedar.Request{Principal: cedar.NewEntityUID("User", cedar.String(c.caller.id)),
+		Action:   cedar.NewEntityUID("Action", cedar.String(c.tool)),
 		Resource: cedar.NewEntityUID("Office", "main")}
 }
 

@@ -15,8 +15,9 @@ import (
 //go:embed helm.yaml
 var helmText string
 
-// helm judges by a Policy of package guardian, without a kernel: nothing is signed and nothing stored. As a kernel does, it reads arguments
-// into memory that is used again; it is for one goroutine.
+// helm judges by a Policy of package guardian, without a kernel: nothing is signed and nothing
+// stored. As a kernel does, it reads arguments into memory that is used again; it is for one
+// goroutine.
 type helm struct {
 	policy         *guardian.Policy
 	tree           crypto.Tree
@@ -81,13 +82,15 @@ func copied(text []byte, copies int) ([]byte, error) {
 	return json.Marshal(b)
 }
 
-// inputs are what a kernel makes of a request before it is judged: the arguments parsed, and their hash.
+// inputs are what a kernel makes of a request before it is judged: the arguments parsed, and their
+// hash.
 func inputs(tree *crypto.Tree, scratch []byte, c *call) (contracts.Inputs, []byte, error) {
 	form, err := tree.ParseArgs(scratch[:0], c.args)
 	if err != nil {
 		return contracts.Inputs{}, form, err
 	}
-	return contracts.Inputs{Tool: c.tool, Args: tree.Root(), ArgsHash: crypto.Sum(form), Caller: contracts.Caller{ID: c.caller.id, Roles: c.caller.roles},
+	return contracts.Inputs{Tool: c.tool, Args: tree.Root(), ArgsHash: crypto.Sum(form),
+		Caller:  contracts.Caller{ID: c.caller.id, Roles: c.caller.roles},
 		Drivers: 1, Session: contracts.DefaultSession, Time: 1_800_000_000_000}, form, nil
 }
 

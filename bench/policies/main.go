@@ -1,13 +1,16 @@
-// Policies compares what it costs to decide about a tool call, by HELM and by the policy engines that a host might take instead, and what
-// each of them answers where a policy cannot be evaluated. It prints tables in Markdown.
+// Policies compares what it costs to decide about a tool call, by HELM and by the policy engines
+// that a host might take instead, and what each of them answers where a policy cannot be evaluated.
+// It prints tables in Markdown.
 //
 //	GOWORK=off go run ./policies [-for 1s]
 //
-// One policy of 12 tools and 32 rules is written in each engine's language (helm.yaml, tools.cedar, tools.rego, and in Go for those that have
-// no documents): roles, limits, directories, suffixes, an allow-list of 40 payees, optional arguments; what denies overrides what allows.
-// Its larger form has 84 copies of it, under other names: 1,008 tools. Requests are made at random around the limits, and well-typed. Before
-// anything is timed, each engine must give each of them the verdict of the policy that is written by hand; inside the timed loop every
-// verdict and error is compared again.
+// One policy of 12 tools and 32 rules is written in each engine's language (helm.yaml, tools.cedar,
+// tools.rego, and in Go for those that have no documents): roles, limits, directories, suffixes, an
+// allow-list of 40 payees, optional arguments; what denies overrides what allows. Its larger form
+// has 84 copies of it, under other names: 1,008 tools. Requests are made at random around the
+// limits, and well-typed. Before anything is timed, each engine must give each of them the verdict
+// of the policy that is written by hand; inside the timed loop every verdict and error is compared
+// again.
 //
 //	Go, written by hand         a map of functions over one struct; encoding/json
 //	HELM                        guardian.Policy.Judge: all eight conditions and the decision's record, with reason and rule; the arguments
@@ -22,18 +25,23 @@
 //	                            would remember answers
 //	OPA, a prepared query       github.com/open-policy-agent/opa/v1 v1.22.0 (Apache-2.0): rules indexed by the tool, EvalParsedInput
 //
-// "Parsed before" leaves to each engine only what it must do anew for a decision: values, entities and input documents are in its own
-// form. "From JSON text" begins with the bytes of the arguments, read by the engine's own reader or encoding/json. The caller, its
-// roles and the tool's name are at hand in both. Rows are measured by turns, in slices of 20 ms, or of one pass over the requests if that is
-// longer; a figure is the median of its slices. It is time of the processors, where the system tells it, lest other processes be measured;
-// the collecting of garbage is in it. Load is the time from the policy's text to an engine that answers, the middle one of three. All of it
+// "Parsed before" leaves to each engine only what it must do anew for a decision: values, entities
+// and input documents are in its own form. "From JSON text" begins with the bytes of the arguments,
+// read by the engine's own reader or encoding/json. The caller, its roles and the tool's name are
+// at hand in both. Rows are measured by turns, in slices of 20 ms, or of one pass over the requests
+// if that is longer; a figure is the median of its slices. It is time of the processors, where the
+// system tells it, lest other processes be measured; the collecting of garbage is in it. Load is
+// the time from the policy's text to an engine that answers, the middle one of three. All of it
 // takes about three minutes.
 //
-// The probes are calls that must not go through, put to a broad allow beside a rule that denies. What is printed is what comes of them in a
-// host that does as the engine's own first example does: README or documentation, named at each prober. In all of these engines a policy can
-// be written that fails closed, mostly by an allow that names everything it needs; the probes are of a policy that relies on its denials. Cedar
-// is probed also with the validator of cedar-go's x/exp, which a host has to call itself, OPA also with StrictBuiltinErrors. (OPA puts every
-// string above every number. So it denies the numeric string above an upper limit, and would let one pass a lower limit.)
+// The probes are calls that must not go through, put to a broad allow beside a rule that denies.
+// What is printed is what comes of them in a host that does as the engine's own first example does:
+// README or documentation, named at each prober. In all of these engines a policy can be written
+// that fails closed, mostly by an allow that names everything it needs; the probes are of a policy
+// that relies on its denials. Cedar is probed also with the validator of cedar-go's x/exp, which a
+// host has to call itself, OPA also with StrictBuiltinErrors. (OPA puts every string above every
+// number. So it denies the numeric string above an upper limit, and would let one pass a lower
+// limit.)
 package main
 
 import (
@@ -59,7 +67,8 @@ func run(w io.Writer, p plan, sizes ...int) error {
 	if err := probeTable(w); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "\n%s, %s/%s, %d cores; %v a figure\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), p.each); err != nil {
+	if _, err := fmt.Fprintf(w, "\n%s, %s/%s, %d cores; %v a figure\n", runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		runtime.GOMAXPROCS(0), p.each); err != nil {
 		return err
 	}
 	var columns []column

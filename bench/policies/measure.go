@@ -19,8 +19,8 @@ type figure struct {
 	bytes  uint64
 }
 
-// slice asks all questions so often that it takes so long, and checks every answer. What counts is the processor's time, where it is known,
-// lest other processes be measured.
+// slice asks all questions so often that it takes so long, and checks every answer. What counts is
+// the processor's time, where it is known, lest other processes be measured.
 func (f *figure) slice(length time.Duration, count bool) error {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -48,7 +48,8 @@ func (f *figure) slice(length time.Duration, count bool) error {
 	if count {
 		f.times = append(f.times, float64(used)/float64(n))
 		f.took += took
-		f.n, f.allocs, f.bytes = f.n+n, f.allocs+after.Mallocs-before.Mallocs, f.bytes+after.TotalAlloc-before.TotalAlloc
+		f.n, f.allocs, f.bytes = f.n+n, f.allocs+after.Mallocs-before.Mallocs,
+			f.bytes+after.TotalAlloc-before.TotalAlloc
 	}
 	return nil
 }
@@ -71,7 +72,8 @@ type result struct {
 	hot, mix figure
 }
 
-// A plan says how long a figure is measured, and how long each of its slices is, if one pass of all questions does not take longer.
+// A plan says how long a figure is measured, and how long each of its slices is, if one pass of all
+// questions does not take longer.
 type plan struct{ each, slice time.Duration }
 
 // forms are the two ways that arguments come to an engine.

@@ -16,7 +16,8 @@ var regoText string
 //go:embed verdict.rego
 var regoVerdict string
 
-// opa is a prepared query for the verdict. The rules name their tool by an equation, by which OPA indexes them.
+// opa is a prepared query for the verdict. The rules name their tool by an equation, by which OPA
+// indexes them.
 type opa struct{ query rego.PreparedEvalQuery }
 
 func opaOf(copies int) loader {
@@ -32,7 +33,8 @@ func opaOf(copies int) loader {
 
 // input is what the rules see of a call. All but the arguments may be made before.
 func (o opa) input(tool, who *ast.Term, args ast.Value) ast.Value {
-	return ast.NewObject(ast.Item(ast.StringTerm("tool"), tool), ast.Item(ast.StringTerm("caller"), who), ast.Item(ast.StringTerm("args"), ast.NewTerm(args)))
+	return ast.NewObject(ast.Item(ast.StringTerm("tool"), tool), ast.Item(ast.StringTerm("caller"), who),
+		ast.Item(ast.StringTerm("args"), ast.NewTerm(args)))
 }
 
 func (o opa) caller(c *caller) *ast.Term {
@@ -40,7 +42,8 @@ func (o opa) caller(c *caller) *ast.Term {
 	for _, r := range c.roles {
 		roles = append(roles, ast.StringTerm(r))
 	}
-	return ast.ObjectTerm(ast.Item(ast.StringTerm("id"), ast.StringTerm(c.id)), ast.Item(ast.StringTerm("roles"), ast.ArrayTerm(roles...)))
+	return ast.ObjectTerm(ast.Item(ast.StringTerm("id"), ast.StringTerm(c.id)),
+		ast.Item(ast.StringTerm("roles"), ast.ArrayTerm(roles...)))
 }
 
 func (o opa) allowed(input ast.Value) (bool, error) {

@@ -9,21 +9,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Every row of every table, for a millisecond each: each engine gave all verdicts, before and while it was timed. No time is asserted.
+// Every row of every table, for a millisecond each: each engine gave all verdicts, before and while
+// it was timed. No time is asserted.
 func TestTables(t *testing.T) {
 	var out bytes.Buffer
 	sizes := []int{1, 3}
-	if err := run(&out, plan{each: time.Millisecond, slice: 100 * time.Microsecond}, sizes...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run(&out, plan{each: time.Millisecond, slice: 100 * time.Microsecond}, sizes...))
 	tables := strings.Split(out.String(), "\n### ")[1:]
-	if len(tables) != 2+len(sizes)*len(forms) {
-		t.Fatalf("%d tables", len(tables))
-	}
+	require.Len(t, tables, 2+len(sizes)*len(forms), "%d tables", len(tables))
 	for i, table := range tables {
 		var want []string
 		width := 9
@@ -58,17 +58,13 @@ func TestTables(t *testing.T) {
 // The requests are many and different, reach every rule, and are allowed and denied, of each tool.
 func TestRequests(t *testing.T) {
 	loaded, err := helmOf(1)()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	h := loaded.(*helm)
 	calls, different := generate(1, 20), map[string]bool{}
 	deciding, verdicts := map[string]bool{}, map[string]int{}
 	for i := range calls {
 		in, _, err := inputs(new(crypto.Tree), nil, &calls[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		d, why := h.policy.Judge(in, nil)
 		if _, err := verdict(&d); err != nil {
 			t.Errorf("%v: %v, %v", calls[i], err, why)
@@ -79,7 +75,8 @@ func TestRequests(t *testing.T) {
 		verdicts[d.Verdict.String()]++
 	}
 	if len(different) < 200 || verdicts["ALLOW"] < len(calls)/3 || verdicts["DENY"] < len(calls)/3 {
-		t.Errorf("%d different requests; %d are allowed, %d denied", len(different), verdicts["ALLOW"], verdicts["DENY"])
+		t.Errorf("%d different requests; %d are allowed, %d denied", len(different), verdicts["ALLOW"],
+			verdicts["DENY"])
 	}
 	for _, tool := range tools {
 		if verdicts[tool.name+" ALLOW"] == 0 || verdicts[tool.name+" DENY"] == 0 {
@@ -95,9 +92,7 @@ func TestRequests(t *testing.T) {
 			}
 		}
 	}
-	if rules != 32 {
-		t.Errorf("%d rules were found", rules)
-	}
+	assert.Equal(t, 32, rules, "%d rules were found", rules)
 }
 
 // A liar is the policy written by hand until its answer number after, which is another one.
@@ -118,7 +113,8 @@ func (l *liar) ready(c *call) (decide, error) {
 	}, err
 }
 
-// A wrong verdict, or an error beside the right one, ends the comparison: at the first question, and within a slice.
+// A wrong verdict, or an error beside the right one, ends the comparison: at the first question,
+// and within a slice.
 func TestLiars(t *testing.T) {
 	calls := generate(1, 20)
 	for what, lie := range map[string]func(bool) (bool, error){
@@ -127,23 +123,19 @@ func TestLiars(t *testing.T) {
 	} {
 		for _, after := range []int{0, len(calls) - 1, len(calls) + 1, 2 * len(calls)} {
 			l := loaded{row{name: "liar"}, &liar{handRules, after, lie}, 0}
-			if _, err := measure([]loaded{l}, 1, engine.ready, plan{10 * time.Millisecond, time.Millisecond}); err == nil {
-				t.Errorf("%s after %d answers was not noticed", what, after)
-			}
+			_, err := measure([]loaded{l}, 1, engine.ready, plan{10 * time.Millisecond, time.Millisecond})
+			assert.Error(t, err, "%s after %d answers was not noticed", what, after)
 		}
 	}
 	honest := loaded{row{name: "HELM"}, handRules, 0}
-	if _, err := measure([]loaded{honest}, 1, engine.ready, plan{10 * time.Millisecond, time.Millisecond}); err != nil {
-		t.Error(err)
-	}
+	_, err := measure([]loaded{honest}, 1, engine.ready, plan{10 * time.Millisecond, time.Millisecond})
+	assert.NoError(t, err)
 }
 
 // What HELM answers to the probes: it never allows, and says why.
 func TestProbes(t *testing.T) {
 	all, err := probeAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := map[string]string{
 		"missing argument":              "DENY " + string(contracts.ReasonSchemaViolation),
 		"missing, optional in a schema": "refused at load", // until absent: says what a missing one means
@@ -164,49 +156,43 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// A probe of a rule that does not deny what it is for, or of a policy that allows nothing, would show nothing.
+// A probe of a rule that does not deny what it is for, or of a policy that allows nothing, would
+// show nothing.
 func TestProbesHaveControls(t *testing.T) {
-	for what, always := range map[string]answer{"allows all": {allow: true}, "denies all": {}, "fails": {err: errors.New("failed")}} {
-		p := prober{what, nil, func(string, bool) (func([]byte) answer, error) { return func([]byte) answer { return always }, nil }}
-		if _, err := p.ask(probes[0]); err == nil {
-			t.Errorf("a policy that %s is taken for one", what)
-		}
+	for what, always := range map[string]answer{"allows all": {allow: true}, "denies all": {},
+		"fails": {err: errors.New("failed")}} {
+		p := prober{what, nil,
+			func(string, bool) (func([]byte) answer, error) { return func([]byte) answer { return always }, nil }}
+		_, err := p.ask(probes[0])
+		assert.Error(t, err, "a policy that %s is taken for one", what)
 	}
 }
 
 // The README has the probes as they come out, and the rows of the figures.
 func TestReadme(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var out bytes.Buffer
-	if err := probeTable(&out); err != nil {
-		t.Fatal(err)
-	}
-	table, _, _ := strings.Cut(strings.TrimPrefix(out.String(), "\n### A broad allow beside a rule that denies\n\n"), "\n\n")
+	require.NoError(t, probeTable(&out))
+	table, _, _ := strings.Cut(strings.TrimPrefix(out.String(), "\n### A broad allow beside a rule that denies\n\n"),
+		"\n\n")
 	if strings.Count(table, "\n") != 1+len(probers) || !bytes.Contains(readme, []byte(table)) {
 		t.Errorf("README.md does not have these lines:\n%s", table)
 	}
 	_, figures, _ := strings.Cut(string(readme), "\n| engine | 12 tools, ")
 	for _, r := range rows {
-		if !strings.Contains(figures, "\n| "+r.name+" | ") {
-			t.Errorf("README.md has no figures of %s", r.name)
-		}
+		assert.Contains(t, figures, "\n| "+r.name+" | ", "README.md has no figures of %s", r.name)
 	}
 }
 
 // The versions that are told are those that are compared.
 func TestVersions(t *testing.T) {
 	mod, err := os.ReadFile("../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	doc, err := os.ReadFile("main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range []string{"cel.dev/cel-go v0.33.2", "github.com/cedar-policy/cedar-go v1.9.0", "github.com/casbin/casbin/v3 v3.10.0", "github.com/open-policy-agent/opa v1.22.0"} {
+	require.NoError(t, err)
+	for _, m := range []string{"cel.dev/cel-go v0.33.2", "github.com/cedar-policy/cedar-go v1.9.0",
+		"github.com/casbin/casbin/v3 v3.10.0", "github.com/open-policy-agent/opa v1.22.0"} {
 		told := strings.Replace(m, "opa v", "opa/v1 v", 1)
 		if !bytes.Contains(mod, fmt.Appendf(nil, "\t%s\n", m)) || !bytes.Contains(doc, []byte(told)) {
 			t.Errorf("%s: not in go.mod, or not told", m)

@@ -31,7 +31,8 @@ var deny bool = %s`
 
 var private = net.IPNet{IP: net.IPv4(10, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)}
 
-// goRules are those of goProbes that compile. Nobody who writes so few lines looks at what net.ParseIP makes of no address.
+// goRules are those of goProbes that compile. Nobody who writes so few lines looks at what
+// net.ParseIP makes of no address.
 var goRules = map[string]func(a *payment) bool{
 	"limit":    func(a *payment) bool { return a.Amount > 1000 },
 	"fraction": func(a *payment) bool { return a.Exact > 999.5 },

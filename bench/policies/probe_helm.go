@@ -38,7 +38,8 @@ func helmProber(rule string, optional bool) (func([]byte) answer, error) {
 	if optional {
 		required = ""
 	}
-	doc, err := policy.Parse("bank.yaml", []byte(strings.NewReplacer("$REQUIRED", required, "$ARG", arg, "$RULE", helmProbes[rule]).Replace(helmProbe)))
+	doc, err := policy.Parse("bank.yaml",
+		[]byte(strings.NewReplacer("$REQUIRED", required, "$ARG", arg, "$RULE", helmProbes[rule]).Replace(helmProbe)))
 	if err != nil {
 		return nil, err
 	}

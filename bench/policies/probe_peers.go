@@ -21,7 +21,8 @@ var casbinProbes = map[string]string{
 
 // casbinProber does as Casbin's README does: if res, _ := e.Enforce(…); res.
 func casbinProber(rule string, _ bool) (func([]byte) answer, error) {
-	e, err := newEnforcer(casbinModel, [][]string{{"pay.send", `g(r.sub, "clerk")`, "allow"}, {"pay.send", casbinProbes[rule], "deny"}})
+	e, err := newEnforcer(casbinModel, [][]string{{"pay.send", `g(r.sub, "clerk")`, "allow"},
+		{"pay.send", casbinProbes[rule], "deny"}})
 	return func(text []byte) answer {
 		var args map[string]any
 		if err := json.Unmarshal(text, &args); err != nil {
@@ -53,11 +54,13 @@ deny if {
 }
 `
 
-// opaProber does as OPA's page on integration does: an error is handled, else results.Allowed() counts.
+// opaProber does as OPA's page on integration does: an error is handled, else results.Allowed()
+// counts.
 func opaProber(strict bool) func(rule string, optional bool) (func([]byte) answer, error) {
 	return func(rule string, _ bool) (func([]byte) answer, error) {
 		q, err := rego.New(rego.Query("data.office.allow"), rego.Module("verdict.rego", regoVerdict),
-			rego.Module("bank.rego", fmt.Sprintf(opaProbe, opaProbes[rule])), rego.StrictBuiltinErrors(strict)).PrepareForEval(context.Background())
+			rego.Module("bank.rego", fmt.Sprintf(opaProbe, opaProbes[rule])),
+			rego.StrictBuiltinErrors(strict)).PrepareForEval(context.Background())
 		o := opa{q}
 		return func(text []byte) answer {
 			args, err := ast.ValueFromReader(bytes.NewReader(text))
@@ -90,7 +93,8 @@ func celProber(rule string, _ bool) (func([]byte) answer, error) {
 		if err := json.Unmarshal(text, &args); err != nil {
 			return answer{unread: true, err: err}
 		}
-		allowed, err := celEngine{"pay.send": program}.eval("pay.send", map[string]any{"caller": map[string]any{"roles": callers[0].roles}, "args": args})
+		allowed, err := celEngine{"pay.send": program}.eval("pay.send",
+			map[string]any{"caller": map[string]any{"roles": callers[0].roles}, "args": args})
 		return answer{allow: allowed, err: err}
 	}, err
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A probe is one call against a policy of two parts: clerks may pay, and one rule denies. The call should not go through: it is over the
-// limit, or nobody can say whether it is.
+// A probe is one call against a policy of two parts: clerks may pay, and one rule denies. The call
+// should not go through: it is over the limit, or nobody can say whether it is.
 type probe struct {
 	name     string
 	rule     string // which rule denies
@@ -26,7 +26,8 @@ var probes = []probe{
 	{name: "misspelt argument in the rule", rule: "misspelt", args: `{"amount":5000}`},
 }
 
-// controls are calls that each rule must deny and let pass, or the probes would show nothing. The other two rules can do neither.
+// controls are calls that each rule must deny and let pass, or the probes would show nothing. The
+// other two rules can do neither.
 var controls = map[string]struct{ denied, allowed string }{
 	"limit":    {`{"amount":5000}`, `{"amount":10}`},
 	"fraction": {`{"amount":1000}`, `{"amount":999}`},
@@ -96,7 +97,8 @@ func (p prober) ask(pr probe) (finding, error) {
 			return f, fmt.Errorf("%s, %s: the rule does not deny what it is for: %v, %v", p.name, pr.rule, a, a.err)
 		}
 		if a := ask([]byte(c.allowed)); !a.allow || a.err != nil {
-			return f, fmt.Errorf("%s, %s: what the rule does not speak of is not allowed: %v, %v", p.name, pr.rule, a, a.err)
+			return f, fmt.Errorf("%s, %s: what the rule does not speak of is not allowed: %v, %v", p.name, pr.rule, a,
+				a.err)
 		}
 	}
 	a := ask([]byte(pr.args))
@@ -120,7 +122,8 @@ func probeAll() (all [][]finding, err error) {
 	return all, nil
 }
 
-// probeTable prints what all engines answer, how the rules are written, and what the engines say of what they refuse.
+// probeTable prints what all engines answer, how the rules are written, and what the engines say of
+// what they refuse.
 func probeTable(w io.Writer) error {
 	all, err := probeAll()
 	if err != nil {

@@ -2,7 +2,8 @@ package main
 
 import "fmt"
 
-// A decide answers one call: whether it is allowed, and whatever error there was on the way, also one that the engine would pass over.
+// A decide answers one call: whether it is allowed, and whatever error there was on the way, also
+// one that the engine would pass over.
 type decide func() (bool, error)
 
 // An engine is a loaded policy.

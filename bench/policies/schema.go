@@ -12,8 +12,9 @@ import (
 
 const schemaName = "… its reading and schema alone"
 
-// schemas do what no other row does: HELM's check of the arguments against the tool's schema and, from text, also strict parsing, the
-// canonical form and its hash. The verdicts are those that the policy written by hand gave before; what is timed is the rest.
+// schemas do what no other row does: HELM's check of the arguments against the tool's schema and,
+// from text, also strict parsing, the canonical form and its hash. The verdicts are those that the
+// policy written by hand gave before; what is timed is the rest.
 type schemas struct {
 	of      map[string]*jsonschema.Schema
 	hand    engine

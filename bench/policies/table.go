@@ -36,7 +36,8 @@ func table(w io.Writer, copies int, form string, results []*result) error {
 		if r.name == schemaName {
 			load = "–"
 		}
-		if _, err := fmt.Fprintf(w, "| %s | %.0f | %.0f | %.0f | %.0f | %.1f | %.0f | %.2f | %s |\n", r.name, ns, allocs, bytes, mixNs, mixAllocs, mixBytes, mixNs/helm, load); err != nil {
+		if _, err := fmt.Fprintf(w, "| %s | %.0f | %.0f | %.0f | %.0f | %.1f | %.0f | %.2f | %s |\n", r.name, ns,
+			allocs, bytes, mixNs, mixAllocs, mixBytes, mixNs/helm, load); err != nil {
 			return err
 		}
 	}

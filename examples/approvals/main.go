@@ -1,5 +1,6 @@
-// Command approvals shows a call that a person must approve: it is denied and says what to sign, somebody else signs that in a process of his
-// own, and the call runs, once. What was approved is that call and no other: with other arguments, and a second time, it is denied.
+// Command approvals shows a call that a person must approve: it is denied and says what to sign,
+// somebody else signs that in a process of his own, and the call runs, once. What was approved is
+// that call and no other: with other arguments, and a second time, it is denied.
 //
 //	go run ./examples/approvals
 package main
@@ -33,7 +34,8 @@ const origin = "example.org/approvals" // the log's name
 
 func main() { os.Exit(start(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// start is main with an exit status. Started as "approve KEYFILE" it is the approver: a question comes in, an envelope goes out.
+// start is main with an exit status. Started as "approve KEYFILE" it is the approver: a question
+// comes in, an envelope goes out.
 func start(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	var err error
 	switch {
@@ -42,7 +44,9 @@ func start(ctx context.Context, args []string, in io.Reader, out, errs io.Writer
 	case len(args) == 2 && args[0] == "approve":
 		err = approve(args[1], in, out)
 	default:
-		fmt.Fprintf(errs, "approvals: unexpected argument %q\nUsage of approvals: go run ./examples/approvals, without flags or arguments\n", args[0])
+		fmt.Fprintf(errs,
+			"approvals: unexpected argument %q\nUsage of approvals: go run ./examples/approvals, without flags or "+
+				"arguments\n", args[0])
 		return 2
 	}
 	if err != nil {
@@ -62,7 +66,8 @@ type desk struct {
 
 // call makes a call of the agent's, with what approvals there are.
 func (d *desk) call(ctx context.Context, args string, approvals ...contracts.Envelope) *helm.Error {
-	decision, receipt := d.k.Guard(ctx, helm.Intent{Tool: "bank.pay", Args: json.RawMessage(args), Approvals: approvals})
+	decision, receipt := d.k.Guard(ctx, helm.Intent{Tool: "bank.pay", Args: json.RawMessage(args),
+		Approvals: approvals})
 	fmt.Fprintf(d.out, "bank.pay %s\n", args)
 	var denied *helm.Error
 	if errors.As(decision.Err(), &denied) {
@@ -102,7 +107,9 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s\n\n3. Ann owns the business. She reads it in a process of her own, which has her key, and signs.\n\n", asked)
+	fmt.Fprintf(out,
+		"%s\n\n3. Ann owns the business. She reads it in a process of her own, which has her key, and signs.\n\n",
+		asked)
 	yes, err := ask(ctx, keyFile, asked)
 	if err != nil {
 		return err
@@ -130,15 +137,18 @@ func (d *desk) audit(ctx context.Context) error {
 	if err := evidence.Write(ctx, &pack, d.store, d.key); err != nil {
 		return err
 	}
-	report, err := evidence.Verify(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()), evidence.Options{Trust: d.k.Trust(), Origin: origin})
+	report, err := evidence.Verify(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()),
+		evidence.Options{Trust: d.k.Trust(), Origin: origin})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(d.out, "level %v, signer %v: %d entries, %d verdicts replayed\n", report.Level, report.Signer, report.Size, report.Replay.Replayed)
+	fmt.Fprintf(d.out, "level %v, signer %v: %d entries, %d verdicts replayed\n", report.Level, report.Signer,
+		report.Size, report.Replay.Replayed)
 	return nil
 }
 
-// hire makes Ann's key. In life she makes it herself, and nobody else has it: the kernel knows only its public half.
+// hire makes Ann's key. In life she makes it herself, and nobody else has it: the kernel knows only
+// its public half.
 func hire(dir string) (ann crypto.PublicKey, keyFile string, err error) {
 	key, err := crypto.GenerateKey()
 	if err != nil {
@@ -166,7 +176,8 @@ func open(out io.Writer, ann crypto.PublicKey) (*desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	trust, err := registry.New(0, registry.Key{Name: "ann", Public: ann, Role: registry.Approver, Roles: []string{"owner"}})
+	trust, err := registry.New(0, registry.Key{Name: "ann", Public: ann, Role: registry.Approver,
+		Roles: []string{"owner"}})
 	if err != nil {
 		return nil, err
 	}

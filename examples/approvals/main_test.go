@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 )
@@ -32,13 +35,14 @@ func TestApprovals(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^(ALLOW|DENY)  (\{|[A-Z_]+).*\nreceipt ([A-Z]+), entry [0-9]+ of the log$`).FindAllStringSubmatch(out.String(), -1) {
 		answers = append(answers, m[1]+" "+m[2]+" "+m[3])
 	}
-	if got := strings.Join(answers, ", "); got != "DENY APPROVAL_REQUIRED DENIED, DENY APPROVAL_INVALID DENIED, ALLOW { EXECUTED, DENY APPROVAL_INVALID DENIED" {
+	if got := strings.Join(answers,
+		", "); got !=
+		"DENY APPROVAL_REQUIRED DENIED, DENY APPROVAL_INVALID DENIED, ALLOW { EXECUTED, DENY APPROVAL_INVALID DENIED" {
 		t.Errorf("the calls came to %s\n%s", got, out.String())
 	}
-	for _, s := range []string{`"roles": [`, `"quorum": 1`, `"amount": 900`, `{"paid":{"amount":900,"to":"landlord"}}`, "level LOGGED, signer TRUSTED: 7 entries, 4 verdicts replayed"} {
-		if !strings.Contains(out.String(), s) {
-			t.Errorf("nothing says %s\n%s", s, out.String())
-		}
+	for _, s := range []string{`"roles": [`, `"quorum": 1`, `"amount": 900`, `{"paid":{"amount":900,"to":"landlord"}}`,
+		"level LOGGED, signer TRUSTED: 7 entries, 4 verdicts replayed"} {
+		assert.Contains(t, out.String(), s, "nothing says %s\n", s)
 	}
 	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
@@ -48,14 +52,11 @@ func TestApprovals(t *testing.T) {
 // Ann signs nothing that she was not shown.
 func TestApproverLooks(t *testing.T) {
 	_, keyFile, err := hire(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	shown := func(args string) (string, error) {
-		q, err := json.Marshal(question{contracts.ApprovalRequest{ArgsHash: crypto.Sum([]byte(`{"amount":1}`)), Nonce: strings.Repeat("0", 32), Quorum: 1, Session: "s", Tool: "t"}, json.RawMessage(args)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		q, err := json.Marshal(question{contracts.ApprovalRequest{ArgsHash: crypto.Sum([]byte(`{"amount":1}`)),
+			Nonce: strings.Repeat("0", 32), Quorum: 1, Session: "s", Tool: "t"}, json.RawMessage(args)})
+		require.NoError(t, err)
 		var out bytes.Buffer
 		err = approve(keyFile, bytes.NewReader(q), &out)
 		return out.String(), err
@@ -73,12 +74,14 @@ func TestApproverLooks(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{"-x"}, {"approve"}, {"approve", "a", "b"}} {
 		var out, errs bytes.Buffer
-		if status := start(context.Background(), args, strings.NewReader(""), &out, &errs); status != 2 || !strings.Contains(errs.String(), "Usage") || out.Len() > 0 {
+		if status := start(context.Background(), args, strings.NewReader(""), &out, &errs); status != 2 ||
+			!strings.Contains(errs.String(), "Usage") || out.Len() > 0 {
 			t.Errorf("%v: %d %s", args, status, errs.String())
 		}
 	}
 	var out, errs bytes.Buffer
-	if status := start(context.Background(), []string{"approve", "/nowhere"}, strings.NewReader("{}"), &out, &errs); status != 1 || out.Len() > 0 {
+	if status := start(context.Background(), []string{"approve", "/nowhere"}, strings.NewReader("{}"), &out,
+		&errs); status != 1 || out.Len() > 0 {
 		t.Errorf("no key: %d %s", status, errs.String())
 	}
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// An auditor has the log's initial trust state, which he got when the log was new and by another way than its packs, a file of his own in which
-// he keeps the last checkpoint, and the packs that he is given. He needs neither network nor keys.
+// An auditor has the log's initial trust state, which he got when the log was new and by another
+// way than its packs, a file of his own in which he keeps the last checkpoint, and the packs that
+// he is given. He needs neither network nor keys.
 type auditor struct {
 	out     io.Writer
 	options evidence.Options
@@ -70,7 +71,8 @@ func (a *auditor) audit(ctx context.Context, pack string) error {
 	return err
 }
 
-func (a *auditor) read(pack string, verify func(r io.ReaderAt, size int64) (evidence.Report, error)) (evidence.Report, error) {
+func (a *auditor) read(pack string, verify func(r io.ReaderAt,
+	size int64) (evidence.Report, error)) (evidence.Report, error) {
 	f, size, err := openFile(pack)
 	if err != nil {
 		return evidence.Report{}, err
@@ -104,8 +106,8 @@ func (a *auditor) print(report evidence.Report) error {
 	return err
 }
 
-// backTest says what would have become of the calls under other rules, of a pack that is what it should be: anyone may have made up the calls
-// in others.
+// backTest says what would have become of the calls under other rules, of a pack that is what it
+// should be: anyone may have made up the calls in others.
 func (a *auditor) backTest(ctx context.Context, pack string, candidate *guardian.Policy) error {
 	var n evidence.Differences
 	var changes bytes.Buffer // until that is known

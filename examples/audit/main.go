@@ -1,14 +1,17 @@
-// Command audit is the auditor's side: what a pack proves to somebody who was not there, and has no key.
+// Command audit is the auditor's side: what a pack proves to somebody who was not there, and has no
+// key.
 //
 //	go run ./examples/audit
 //
-// makes a log in a temporary directory, and has it audited: pack and trust state in, report out; then a pack that was tampered with, an old
-// one that is given for the latest, one of which a caller was erased, and what would have become of the calls under other rules. To audit a
-// pack of your own:
+// makes a log in a temporary directory, and has it audited: pack and trust state in, report out;
+// then a pack that was tampered with, an old one that is given for the latest, one of which a
+// caller was erased, and what would have become of the calls under other rules. To audit a pack of
+// your own:
 //
 //	go run ./examples/audit -pack FILE -trust FILE -origin NAME [-kept FILE [-begin]] [-json]
 //
-// The exit status is 0 only for a pack that is what it should be, 1 for every other answer, and 2 where the arguments are wrong.
+// The exit status is 0 only for a pack that is what it should be, 1 for every other answer, and 2
+// where the arguments are wrong.
 package main
 
 import (
@@ -27,10 +30,13 @@ func start(ctx context.Context, args []string, out, errs io.Writer) int {
 	f := flag.NewFlagSet("audit", flag.ContinueOnError)
 	f.SetOutput(errs)
 	var (
-		pack   = f.String("pack", "", "audit the EvidencePack in this `file` (default: the packs of a log that is made for it)")
-		trust  = f.String("trust", "", "the initial trust state of its log, in a `file`: you have it from elsewhere than the pack")
+		pack = f.String("pack", "",
+			"audit the EvidencePack in this `file` (default: the packs of a log that is made for it)")
+		trust = f.String("trust", "",
+			"the initial trust state of its log, in a `file`: you have it from elsewhere than the pack")
 		origin = f.String("origin", "", "the `name` of its log (default: any; the report shows it)")
-		kept   = f.String("kept", "", "the `file` in which you keep the last checkpoint (default: none, and an old pack passes for the latest)")
+		kept   = f.String("kept", "",
+			"the `file` in which you keep the last checkpoint (default: none, and an old pack passes for the latest)")
 		begin  = f.Bool("begin", false, "make the file of -kept: this is the first pack of the log that you see")
 		asJSON = f.Bool("json", false, "print the report as JSON")
 	)

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/evidence"
 )
 
@@ -29,13 +32,12 @@ func TestAudit(t *testing.T) {
 		`== Monday's again`, `NO SUCCESS: LOGGED, STALE, TRUSTED`,
 		`== Wednesday's`, `\(6 blobs erased\)\n`, `SUCCESS: LOGGED, FRESH, TRUSTED\n`, `replayed        12\n`,
 		`not replayable  6: entry 6, 8, 10, 17, 19, and 1 more\n`,
-		`under candidate.yaml`, `entry 6 monday-ben/0 refund.pay: ALLOW \(P1:desk:clerks\) → DENY MISSING_REQUIREMENT \(P1:desk:looked\)\n`,
+		`under candidate.yaml`,
+		`entry 6 monday-ben/0 refund.pay: ALLOW \(P1:desk:clerks\) → DENY MISSING_REQUIREMENT \(P1:desk:looked\)\n`,
 		`12 calls judged: 6 as before, 4 denied now, 0 allowed now, 0 to be approved anew, 2 otherwise; 0 not judged\n$`,
 	} {
 		at := regexp.MustCompile(want).FindStringIndex(rest)
-		if at == nil {
-			t.Fatalf("nothing says %q in:\n%s", want, rest)
-		}
+		require.NotNil(t, at, "nothing says %q in:\n%s", want, rest)
 		rest = rest[at[1]:]
 	}
 	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
@@ -48,9 +50,7 @@ func TestOwnPack(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	o, first, second := twoDays(t, dir)
 	trust, kept := filepath.Join(dir, "trust.json"), filepath.Join(dir, "kept")
-	if err := os.WriteFile(trust, o.Trust().Canonical(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(trust, o.Trust().Canonical(), 0o600))
 	var out, errs bytes.Buffer
 	run := func(want int, args ...string) string {
 		t.Helper()
@@ -69,9 +69,7 @@ func TestOwnPack(t *testing.T) {
 	run(0, with(first, "-kept", kept, "-begin")...)
 	run(1, with(first, "-kept", kept, "-begin")...) // it is not begun anew
 	run(0, with(second, "-kept", kept)...)
-	if s := run(1, with(first, "-kept", kept)...); !strings.Contains(s, "STALE") {
-		t.Errorf("the old pack: %s", s)
-	}
+	assert.Contains(t, run(1, with(first, "-kept", kept)...), "STALE", "the old pack")
 	run(1, "-pack", second, "-trust", trust, "-origin", "example.org/other")
 	run(1, "-pack", second, "-trust", second)
 	run(1, with(filepath.Join(dir, "none"))...)
@@ -86,25 +84,18 @@ func TestOwnPack(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"-kept", "-origin"} { // of a variable that is not set: no history, and any log, would do
+	// of a variable that is not set: no history, and any log, would do
+	for _, name := range []string{"-kept", "-origin"} {
 		if s := run(2, with(second, name, "")...); !strings.Contains(s, name+" is empty") {
 			t.Errorf("%s: %s", name, s)
 		}
 	}
 	other, err := replaced(kept, origin, "example.org/else")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := run(1, with(second, "-kept", other)...); !strings.Contains(s, "audit: kept: "+other) {
-		t.Errorf("the checkpoint of another log: %s", s)
-	}
+	require.NoError(t, err)
+	assert.Contains(t, run(1, with(second, "-kept", other)...), "audit: kept: "+other, "the checkpoint of another log")
 	large := filepath.Join(dir, "large")
-	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, maxTrust+1)); err != nil {
-		t.Fatal(err)
-	}
-	if s := run(1, "-pack", first, "-trust", large); !strings.Contains(s, large) {
-		t.Errorf("a large trust state: %s", s)
-	}
+	require.NoError(t, errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, maxTrust+1)))
+	assert.Contains(t, run(1, "-pack", first, "-trust", large), large, "a large trust state")
 	run(2, "-none")
 
 	var report struct {
@@ -122,17 +113,14 @@ func TestBackTestOfNoSuccess(t *testing.T) {
 	ctx := context.Background()
 	o, first, _ := twoDays(t, t.TempDir())
 	last, err := o.store.Checkpoint(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	candidate, err := compile("candidate.yaml", candidateText)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, options := range map[string]evidence.Options{"stale": {Trust: o.Trust(), Last: last}, "unpinned": {}} {
 		var out bytes.Buffer
 		a := auditor{out: &out, options: options}
-		if err := a.backTest(ctx, first, candidate); !errors.Is(err, errNoSuccess) || !strings.HasPrefix(out.String(), "NO SUCCESS") ||
+		if err := a.backTest(ctx, first, candidate); !errors.Is(err, errNoSuccess) ||
+			!strings.HasPrefix(out.String(), "NO SUCCESS") ||
 			strings.Contains(out.String(), "refund.pay") {
 			t.Errorf("%s: %v: %s", name, err, out.String())
 		}
@@ -143,15 +131,11 @@ func TestBackTestOfNoSuccess(t *testing.T) {
 func twoDays(t *testing.T, dir string) (o *operator, first, second string) {
 	t.Helper()
 	o, err := open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { o.close() })
 	if first, err = o.day(t.Context(), "monday"); err == nil {
 		second, err = o.day(t.Context(), "tuesday")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return o, first, second
 }

@@ -27,7 +27,8 @@ var (
 
 const origin = "example.org/desk" // the log's name
 
-// An operator runs agents of a help desk, with the log in a directory. What he gives to the auditor are files.
+// An operator runs agents of a help desk, with the log in a directory. What he gives to the auditor
+// are files.
 type operator struct {
 	dir   string
 	key   crypto.PrivateKey
@@ -48,7 +49,10 @@ func open(dir string) (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	tool := helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`"done"`), nil }) // the real ones
+	// the real ones
+	tool := helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(`"done"`), nil
+	})
 	k, err := helm.New(helm.Options{Policy: stack, Key: key, Origin: origin, Store: store,
 		Drivers: map[string]executor.Driver{"order.read": tool, "refund.pay": tool}})
 	if err != nil {
@@ -80,8 +84,9 @@ func (o *operator) day(ctx context.Context, name string) (pack string, err error
 		{"ben", "refund.pay", `{"order":"4713-%s","euros":300}`, nil},
 		{"ann", "refund.pay", `{"order":"4714-%s","euros":900}`, helm.ErrDenied},
 	} {
-		d, _ := o.Guard(ctx, helm.Intent{Tool: call.tool, Args: fmt.Appendf(nil, call.args, name), Session: name + "-" + call.caller,
-			Caller: helm.Caller{ID: call.caller, Roles: []string{"clerk"}}})
+		d, _ := o.Guard(ctx, helm.Intent{Tool: call.tool, Args: fmt.Appendf(nil, call.args, name),
+			Session: name + "-" + call.caller,
+			Caller:  helm.Caller{ID: call.caller, Roles: []string{"clerk"}}})
 		if err := d.Err(); !errors.Is(err, call.want) {
 			return "", fmt.Errorf("%s: %w", call.tool, err)
 		}

@@ -1,5 +1,6 @@
-// Command layers shows the three layers of a policy at work: a floor (P0), a bundle (P1) and an overlay for one task (P2). A call runs if the
-// bundle allows it and neither of the others denies it; each denial names the rule, and with it the layer that the rule is of.
+// Command layers shows the three layers of a policy at work: a floor (P0), a bundle (P1) and an
+// overlay for one task (P2). A call runs if the bundle allows it and neither of the others denies
+// it; each denial names the rule, and with it the layer that the rule is of.
 //
 //	go run ./examples/layers
 package main
@@ -32,10 +33,13 @@ var (
 
 func main() { os.Exit(start(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
 
-// start is main with an exit status: 1 for what went wrong, 2 for arguments, of which it takes none.
+// start is main with an exit status: 1 for what went wrong, 2 for arguments, of which it takes
+// none.
 func start(ctx context.Context, args []string, out, errs io.Writer) int {
 	if len(args) > 0 {
-		fmt.Fprintf(errs, "layers: unexpected argument %q\nUsage of layers: go run ./examples/layers, without flags or arguments\n", args[0])
+		fmt.Fprintf(errs,
+			"layers: unexpected argument %q\nUsage of layers: go run ./examples/layers, without flags or arguments\n",
+			args[0])
 		return 2
 	}
 	if err := run(ctx, out); err != nil {
@@ -54,9 +58,13 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	tool := helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`"done"`), nil }) // the real ones
+	// the real ones
+	tool := helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(`"done"`), nil
+	})
 	k, err := helm.New(helm.Options{Policy: stack, Key: key, Store: proofgraph.NewMemory(),
-		Drivers: map[string]executor.Driver{"invoice.read": tool, "invoice.credit": tool, "invoice.list": tool, "invoice.delete": tool}})
+		Drivers: map[string]executor.Driver{"invoice.read": tool, "invoice.credit": tool, "invoice.list": tool,
+			"invoice.delete": tool}})
 	if err != nil {
 		return err
 	}
@@ -102,7 +110,8 @@ func run(ctx context.Context, out io.Writer) error {
 	if err := k.Swap(ctx, stack); err != nil { // back to version 1
 		d.says("  " + err.Error())
 	}
-	wider, err := policy.Parse("task.yaml", []byte(strings.Replace(task, "{id: this-one, deny:", "{id: this-one, allow:", 1)))
+	wider, err := policy.Parse("task.yaml",
+		[]byte(strings.Replace(task, "{id: this-one, deny:", "{id: this-one, allow:", 1)))
 	if err != nil {
 		return err
 	}
@@ -134,7 +143,8 @@ type desk struct {
 func (d desk) says(line string) { fmt.Fprintln(d.out, line) }
 
 func (d desk) call(k *helm.Kernel, tool, args string, roles ...string) {
-	a, _ := k.Guard(d.ctx, helm.Intent{Tool: tool, Args: json.RawMessage(args), Caller: helm.Caller{ID: "ann", Roles: roles}, Session: "chat-4711"})
+	a, _ := k.Guard(d.ctx, helm.Intent{Tool: tool, Args: json.RawMessage(args),
+		Caller: helm.Caller{ID: "ann", Roles: roles}, Session: "chat-4711"})
 	by := a.Record.Rule
 	if by == "" {
 		by = a.Why

@@ -8,11 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 )
 
-// TestNoTool: what the model asks for and the framework does not have is denied like anything else, and logged.
+// TestNoTool: what the model asks for and the framework does not have is denied like anything else,
+// and logged.
 func TestNoTool(t *testing.T) {
 	for name, want := range map[string]contracts.ReasonCode{
 		"order.ship": contracts.ReasonToolNotFound,   // nobody has it
@@ -20,9 +24,7 @@ func TestNoTool(t *testing.T) {
 		"":           contracts.ReasonIntentMalformed,
 	} {
 		k, err := newKernel()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		before := logged(t, k)
 		asked := false
 		once := func(string) (call, bool) {
@@ -30,15 +32,14 @@ func TestNoTool(t *testing.T) {
 			return call{name, `{"number": "4711"}`}, !asked
 		}
 		var out bytes.Buffer
-		if err := loop(t.Context(), &out, once, guard(k), map[string]Tool{"order.refund": refund}); err != nil || !strings.Contains(out.String(), "tool   "+string(want)+" (") {
+		if err := loop(t.Context(), &out, once, guard(k), map[string]Tool{"order.refund": refund}); err != nil ||
+			!strings.Contains(out.String(), "tool   "+string(want)+" (") {
 			t.Errorf("%q: %v, %s; want %s", name, err, &out, want)
 		}
 		if n := logged(t, k); n != before+1 {
 			t.Errorf("%q: %d entries after %d: no receipt of the denial", name, n, before)
 		}
-		if err := k.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, k.Close())
 	}
 }
 
@@ -46,31 +47,27 @@ func TestNoTool(t *testing.T) {
 func logged(t *testing.T, k *helm.Kernel) uint64 {
 	t.Helper()
 	c, err := k.Checkpoint(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c.Size
 }
 
 // TestToolError: the tool's own error is no answer of HELM's.
 func TestToolError(t *testing.T) {
 	k, err := newKernel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer k.Close()
 	lost := errors.New("the database is lost")
 	tool := guard(k)("order.find", func(context.Context, json.RawMessage) (string, error) { return "", lost })
-	if text, err := tool(t.Context(), json.RawMessage(`{"number": "4711"}`)); !errors.Is(err, lost) {
-		t.Errorf("%q, %v", text, err)
-	}
+	text, err := tool(t.Context(), json.RawMessage(`{"number": "4711"}`))
+	assert.ErrorIs(t, err, lost, "%q", text)
 }
 
 // TestArguments: it takes none.
 func TestArguments(t *testing.T) {
 	for _, arg := range []string{"-x", "-h", "x", ""} {
 		var out, errs bytes.Buffer
-		if status := start(t.Context(), []string{arg}, &out, &errs); status != 2 || !strings.Contains(errs.String(), "Usage") || out.Len() > 0 {
+		if status := start(t.Context(), []string{arg}, &out, &errs); status != 2 ||
+			!strings.Contains(errs.String(), "Usage") || out.Len() > 0 {
 			t.Errorf("%q: exit %d: %s%s", arg, status, &out, &errs)
 		}
 	}

@@ -1,5 +1,6 @@
-// Command middleware shows HELM as the middleware of an agent loop: every call goes through it, whatever tool the model names, and what HELM
-// denies goes back to the model as a tool result, with advice on what to do instead.
+// Command middleware shows HELM as the middleware of an agent loop: every call goes through it,
+// whatever tool the model names, and what HELM denies goes back to the model as a tool result, with
+// advice on what to do instead.
 //
 //	go run ./examples/middleware
 package main
@@ -25,10 +26,13 @@ var policyText []byte
 
 func main() { os.Exit(start(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
 
-// start is main with an exit status: 1 for what went wrong, 2 for arguments, of which it takes none.
+// start is main with an exit status: 1 for what went wrong, 2 for arguments, of which it takes
+// none.
 func start(ctx context.Context, args []string, out, errs io.Writer) int {
 	if len(args) > 0 {
-		fmt.Fprintf(errs, "middleware: unexpected argument %q\nUsage of middleware: go run ./examples/middleware, without flags or arguments\n", args[0])
+		fmt.Fprintf(errs,
+			"middleware: unexpected argument %q\nUsage of middleware: go run ./examples/middleware, without flags or "+
+				"arguments\n", args[0])
 		return 2
 	}
 	if err := run(ctx, out); err != nil {
@@ -44,7 +48,8 @@ type Tool func(ctx context.Context, args json.RawMessage) (string, error)
 // Middleware wraps a tool. It does so with nil too, for a name that the framework has no tool of.
 type Middleware func(name string, next Tool) Tool
 
-// guard makes the middleware of a kernel. The tool's own errors are the framework's business; a denial is an answer.
+// guard makes the middleware of a kernel. The tool's own errors are the framework's business; a
+// denial is an answer.
 func guard(k *helm.Kernel) Middleware {
 	return func(name string, next Tool) Tool {
 		in := helm.Intent{Tool: name}
@@ -82,7 +87,8 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	defer k.Close()
 	ctx = helm.With(ctx, helm.Intent{Caller: helm.Caller{ID: "bob"}, Session: "chat-7"})
-	return loop(ctx, out, new(model).next, guard(k), map[string]Tool{"order.find": find, "order.refund": refund, "order.delete": remove})
+	return loop(ctx, out, new(model).next, guard(k), map[string]Tool{"order.find": find, "order.refund": refund,
+		"order.delete": remove})
 }
 
 func newKernel() (*helm.Kernel, error) {
@@ -101,9 +107,11 @@ func newKernel() (*helm.Kernel, error) {
 	return helm.New(helm.Options{Policy: stack, Key: key, Store: proofgraph.NewMemory()})
 }
 
-// loop is an agent: it asks the model, makes the call, and tells the model what came of it, until the model is done. Every call goes through
-// the middleware, those of tools too that the model made up.
-func loop(ctx context.Context, out io.Writer, next func(result string) (call, bool), wrap Middleware, tools map[string]Tool) error {
+// loop is an agent: it asks the model, makes the call, and tells the model what came of it, until
+// the model is done. Every call goes through the middleware, those of tools too that the model made
+// up.
+func loop(ctx context.Context, out io.Writer, next func(result string) (call, bool), wrap Middleware,
+	tools map[string]Tool) error {
 	result := ""
 	for {
 		call, ok := next(result)

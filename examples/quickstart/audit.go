@@ -31,8 +31,10 @@ func audit(ctx context.Context, out io.Writer, pack string) error {
 		return fmt.Errorf("%s: %w", pack, err)
 	}
 	fmt.Fprintf(out, "pack   %s (%d bytes)\ntrust  %s\n", pack, len(b), trustName(pack))
-	fmt.Fprintf(out, "level  %s, signer %s: %d entries, %d verdicts replayed, %d of the kernel's own, %d not replayable\n",
-		report.Level, report.Signer, report.Size, report.Replay.Replayed, report.Replay.KernelsOwn, report.Replay.NotReplayable)
+	fmt.Fprintf(out,
+		"level  %s, signer %s: %d entries, %d verdicts replayed, %d of the kernel's own, %d not replayable\n",
+		report.Level, report.Signer, report.Size, report.Replay.Replayed, report.Replay.KernelsOwn,
+		report.Replay.NotReplayable)
 	fmt.Fprintf(out, "root   %s\n", report.MerkleRoot)
 
 	b[len(b)/2] ^= 1 // as somebody would who has the pack and no key

@@ -46,7 +46,8 @@ func converse(ctx context.Context, out io.Writer, k *helm.Kernel) error {
 			if err := d.Err(); why == "" && err != nil {
 				why = err.Error()
 			}
-			fmt.Fprintf(table, "%s %s\t%s\t%s\t%s\t%s\t#%d %.8s\n", call.Function.Name, short(call.Function.Arguments, 44), d.Verdict, d.Reason,
+			fmt.Fprintf(table, "%s %s\t%s\t%s\t%s\t%s\t#%d %.8s\n", call.Function.Name,
+				short(call.Function.Arguments, 44), d.Verdict, d.Reason,
 				d.Record.Rule, short(why, 70), r.Index, r.Ref().Hash)
 		}
 	}

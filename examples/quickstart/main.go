@@ -1,9 +1,11 @@
-// Command quickstart lets a recorded model conversation loose on real tools in a real directory, and shows what HELM makes of it: a table
-// of calls and verdicts, an EvidencePack with the trust state beside it, its verification, and what one flipped bit does to it.
+// Command quickstart lets a recorded model conversation loose on real tools in a real directory,
+// and shows what HELM makes of it: a table of calls and verdicts, an EvidencePack with the trust
+// state beside it, its verification, and what one flipped bit does to it.
 //
 //	go run ./examples/quickstart [-dir DIR] [-pack FILE] [-key FILE]
 //
-// The log stays in DIR, and with it the key that signs it: a second run goes on where the first ended. To begin anew, remove DIR.
+// The log stays in DIR, and with it the key that signs it: a second run goes on where the first
+// ended. To begin anew, remove DIR.
 package main
 
 import (
@@ -32,15 +34,22 @@ const origin = "example.org/quickstart" // the log's name
 
 func main() { os.Exit(start(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
 
-// start is main with an exit status: 1 for what went wrong, 2 for arguments that are none of its own.
+// start is main with an exit status: 1 for what went wrong, 2 for arguments that are none of its
+// own.
 func start(ctx context.Context, args []string, out, errs io.Writer) int {
 	f := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	f.SetOutput(errs)
 	var w where
-	f.StringVar(&w.dir, "dir", "helm-quickstart", "keep the log, the key and the pack in this `directory`, which is made where there is none; a second run goes on with the log")
-	f.StringVar(&w.pack, "pack", "", "write the EvidencePack to this `file`, FILE.tar, and the trust state beside it, FILE.trust.json; files that are there\n"+
-		"are replaced at the end, and only by whole new ones (default: pack.tar in the directory)")
-	f.StringVar(&w.key, "key", "", "sign with the private key in this `file`, which is made where there is none (default: key.pem in the directory)")
+	f.StringVar(&w.dir, "dir", "helm-quickstart",
+		"keep the log, the key and the pack in this `directory`, which is made where there is none; a second run "+
+			"goes on with the log")
+	f.StringVar(&w.pack, "pack", "",
+		"write the EvidencePack to this `file`, FILE.tar, and the trust state beside it, FILE.trust.json; files that "+
+			"are there\n"+
+			"are replaced at the end, and only by whole new ones (default: pack.tar in the directory)")
+	f.StringVar(&w.key, "key", "",
+		"sign with the private key in this `file`, which is made where there is none (default: key.pem in the "+
+			"directory)")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0

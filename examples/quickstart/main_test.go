@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/shared"
 )
@@ -20,8 +23,10 @@ import (
 // want is what each call of the conversation comes to, in order.
 var want = []contracts.ReasonCode{
 	contracts.ReasonAllow, contracts.ReasonAllow, contracts.ReasonAllow, contracts.ReasonAllow, contracts.ReasonAllow,
-	contracts.ReasonPolicyViolation, contracts.ReasonPolicyViolation, contracts.ReasonToolNotFound, contracts.ReasonDestinationNotAllowed,
-	contracts.ReasonPolicyViolation, contracts.ReasonSchemaViolation, contracts.ReasonArgsCanonicalization, contracts.ReasonArgsCanonicalization,
+	contracts.ReasonPolicyViolation, contracts.ReasonPolicyViolation, contracts.ReasonToolNotFound,
+	contracts.ReasonDestinationNotAllowed,
+	contracts.ReasonPolicyViolation, contracts.ReasonSchemaViolation, contracts.ReasonArgsCanonicalization,
+	contracts.ReasonArgsCanonicalization,
 	contracts.ReasonToolError, contracts.ReasonToolError, contracts.ReasonContractDrift,
 }
 
@@ -30,9 +35,7 @@ func TestQuickstart(t *testing.T) {
 	t.Setenv("TMPDIR", dir)
 	pack, key := filepath.Join(dir, "quickstart.tar"), filepath.Join(dir, "key.pem")
 	var out bytes.Buffer
-	if err := run(context.Background(), &out, where{filepath.Join(dir, "d"), pack, key}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run(context.Background(), &out, where{filepath.Join(dir, "d"), pack, key}))
 	lines := strings.Split(out.String(), "\n")
 	if !strings.HasPrefix(lines[0], "CALL") || len(lines) < len(want)+4 {
 		t.Fatalf("no table:\n%s", out.String())
@@ -42,10 +45,9 @@ func TestQuickstart(t *testing.T) {
 			t.Errorf("call %d is not %s with a receipt: %s", i+1, reason, lines[i+1])
 		}
 	}
-	for _, s := range []string{"level  LOGGED, signer TRUSTED: 26 entries, 16 verdicts replayed", "one bit flipped: INVALID"} {
-		if !strings.Contains(out.String(), s) {
-			t.Errorf("nothing says %q", s)
-		}
+	for _, s := range []string{"level  LOGGED, signer TRUSTED: 26 entries, 16 verdicts replayed",
+		"one bit flipped: INVALID"} {
+		assert.Contains(t, out.String(), s, "nothing says")
 	}
 	if strings.Contains(out.String(), "hunter2") && !strings.Contains(out.String(), `"text":"The pass`) {
 		t.Error("an argument is printed where it was not written")
@@ -56,39 +58,40 @@ func TestQuickstart(t *testing.T) {
 	}
 	t.Run("second implementation", func(t *testing.T) { compare(t, pack, key, 26) })
 	out.Reset()
-	if err := run(context.Background(), &out, where{filepath.Join(dir, "d"), pack, key}); err != nil { // goes on with the log
+	// goes on with the log
+	if err := run(context.Background(), &out, where{filepath.Join(dir, "d"), pack, key}); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []string{"(26 entries were there, 24 came)", "level  LOGGED, signer TRUSTED: 50 entries, 32 verdicts replayed", "one bit flipped: INVALID"} {
-		if !strings.Contains(out.String(), s) {
-			t.Errorf("the second run does not say %q:\n%s", s, out.String())
-		}
+	for _, s := range []string{"(26 entries were there, 24 came)",
+		"level  LOGGED, signer TRUSTED: 50 entries, 32 verdicts replayed", "one bit flipped: INVALID"} {
+		assert.Contains(t, out.String(), s, "the second run does not say %q:\n", s)
 	}
 	t.Run("second implementation, second run", func(t *testing.T) { compare(t, pack, key, 50) })
 }
 
-// compare has a second implementation of the formats verify the pack and the trust state that stand beside each other.
+// compare has a second implementation of the formats verify the pack and the trust state that stand
+// beside each other.
 func compare(t *testing.T, pack, key string, size int) {
-	bin := shared.Oracle(t, "neither pack nor trust state is compared with the second implementation, nor one that it spoiled refused")
-	b, err := exec.Command(bin, "verify", "-trust", trustName(pack), "-origin", "example.org/quickstart", pack).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, b)
-	}
+	bin := shared.Oracle(t,
+		"neither pack nor trust state is compared with the second implementation, nor one that it spoiled refused")
+	b, err := exec.Command(bin, "verify", "-trust", trustName(pack), "-origin", "example.org/quickstart",
+		pack).CombinedOutput()
+	require.NoError(t, err, "%v\n%s", err, b)
 	var result struct {
 		Level, Signer string
 		Size          int
 	}
-	if err := json.Unmarshal(b, &result); err != nil || result.Level != "LOGGED" || result.Signer != "TRUSTED" || result.Size != size {
+	if err := json.Unmarshal(b, &result); err != nil || result.Level != "LOGGED" || result.Signer != "TRUSTED" ||
+		result.Size != size {
 		t.Errorf("%v %s", err, b)
 	}
 	text, err := os.ReadFile(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	block, _ := pem.Decode(text)
 	seed := block.Bytes[len(block.Bytes)-32:]
 	spoiled := filepath.Join(t.TempDir(), "spoiled.tar")
-	if b, err := exec.Command(bin, "mutate", "-seed-hex", hex.EncodeToString(seed), "-n", "second-receipt", pack, spoiled).CombinedOutput(); err != nil {
+	if b, err := exec.Command(bin, "mutate", "-seed-hex", hex.EncodeToString(seed), "-n", "second-receipt", pack,
+		spoiled).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}
 	if state, err := os.ReadFile(trustName(pack)); err != nil {
@@ -96,7 +99,8 @@ func compare(t *testing.T, pack, key string, size int) {
 	} else if err := os.WriteFile(trustName(spoiled), state, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := audit(context.Background(), &bytes.Buffer{}, spoiled); err == nil || !strings.Contains(err.Error(), "REFERENCE") {
+	if err := audit(context.Background(), &bytes.Buffer{}, spoiled); err == nil ||
+		!strings.Contains(err.Error(), "REFERENCE") {
 		t.Errorf("a second receipt, well signed: %v", err)
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A target is where the pack goes and, beside it, the trust state: what an auditor needs, and has from somebody else than who made the pack.
+// A target is where the pack goes and, beside it, the trust state: what an auditor needs, and has
+// from somebody else than who made the pack.
 type target struct {
 	pack, trust *whole
 	saved       bool
@@ -61,7 +62,8 @@ func (t *target) drop() {
 	t.trust.drop()
 }
 
-// A whole file is written beside its place, and renamed to it when it is whole: what is there is the old file or the new one.
+// A whole file is written beside its place, and renamed to it when it is whole: what is there is
+// the old file or the new one.
 type whole struct {
 	*os.File
 	name string
@@ -105,7 +107,8 @@ func (w *whole) drop() {
 	}
 }
 
-// apart refuses a pack, or a trust state, that would replace the key: whatever the names, there is one file, or would be.
+// apart refuses a pack, or a trust state, that would replace the key: whatever the names, there is
+// one file, or would be.
 func apart(pack, key string) error {
 	for _, name := range []string{pack, trustName(pack)} {
 		if same(name, key) || filepath.Base(name) == filepath.Base(key) && same(filepath.Dir(name), filepath.Dir(key)) {

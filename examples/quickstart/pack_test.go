@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,15 +12,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // names are those of all files in a directory.
 func names(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, e := range entries {
 		out = append(out, e.Name())
 	}
@@ -30,9 +30,7 @@ func names(t *testing.T, dir string) (out []string) {
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 // TestPlaces: the pack goes where it is wanted, and nothing else stays.
@@ -43,13 +41,13 @@ func TestPlaces(t *testing.T) {
 		t.Setenv("TMPDIR", temp)
 		for range 2 { // the second replaces the first
 			var out, errs bytes.Buffer
-			if status := start(t.Context(), []string{"-dir", "d", "-pack", "x.tar"}, &out, &errs); status != 0 || !strings.Contains(out.String(), "LOGGED, signer TRUSTED") {
+			if status := start(t.Context(), []string{"-dir", "d", "-pack", "x.tar"}, &out, &errs); status != 0 ||
+				!strings.Contains(out.String(), "LOGGED, signer TRUSTED") {
 				t.Fatalf("exit %d: %s%s", status, &out, &errs)
 			}
 		}
-		if got := names(t, "."); !slices.Equal(got, []string{"d", "x.tar", "x.trust.json"}) {
-			t.Errorf("there are %v", got)
-		}
+		got := names(t, ".")
+		assert.True(t, slices.Equal(got, []string{"d", "x.tar", "x.trust.json"}), "there are %v", got)
 		if got := names(t, temp); len(got) > 0 {
 			t.Errorf("left behind: %v", got)
 		}
@@ -58,49 +56,54 @@ func TestPlaces(t *testing.T) {
 		t.Chdir(t.TempDir())
 		for range 2 {
 			var out, errs bytes.Buffer
-			if status := start(t.Context(), nil, &out, &errs); status != 0 || !strings.Contains(out.String(), filepath.Join("helm-quickstart", "pack.tar")) {
+			if status := start(t.Context(), nil, &out, &errs); status != 0 ||
+				!strings.Contains(out.String(), filepath.Join("helm-quickstart", "pack.tar")) {
 				t.Fatalf("exit %d: the pack is not shown: %s%s", status, &out, &errs)
 			}
 		}
-		if got := names(t, "."); !slices.Equal(got, []string{"helm-quickstart"}) {
-			t.Errorf("there are %v", got)
-		}
-		if got := names(t, "helm-quickstart"); !slices.Equal(got, []string{"key.pem", "log", "pack.tar", "pack.trust.json"}) {
+		got := names(t, ".")
+		assert.True(t, slices.Equal(got, []string{"helm-quickstart"}), "there are %v", got)
+		if got := names(t, "helm-quickstart"); !slices.Equal(got,
+			[]string{"key.pem", "log", "pack.tar", "pack.trust.json"}) {
 			t.Errorf("there are %v", got)
 		}
 	})
 	t.Run("no TMPDIR", func(t *testing.T) {
 		dir := t.TempDir()
 		t.Setenv("TMPDIR", "") // the system's
-		if err := run(t.Context(), new(bytes.Buffer), where{dir: filepath.Join(dir, "d"), pack: filepath.Join(dir, "x")}); err != nil {
-			t.Fatal(err)
-		}
-		if got := names(t, dir); !slices.Equal(got, []string{"d", "x", "x.trust.json"}) {
-			t.Errorf("there are %v", got)
-		}
+		require.NoError(t, run(t.Context(), new(bytes.Buffer),
+			where{dir: filepath.Join(dir, "d"), pack: filepath.Join(dir, "x")}))
+		got := names(t, dir)
+		assert.True(t, slices.Equal(got, []string{"d", "x", "x.trust.json"}), "there are %v", got)
 	})
 }
 
-// TestRefused: what cannot be written is refused before any call, with the file's name, and everything is left as it was.
+// TestRefused: what cannot be written is refused before any call, with the file's name, and
+// everything is left as it was.
 func TestRefused(t *testing.T) {
 	for name, x := range map[string]struct {
 		lay       func(t *testing.T) // in the current directory
 		pack, key string
 		say       string
 	}{
-		"the key":                {nil, "x", "x", "x is the file of the key"},
-		"another name of it":     {nil, "x", "./y/../x", "is the file of the key"},
-		"the trust state":        {nil, "x.tar", "x.trust.json", "x.trust.json is the file of the key"},
-		"a link":                 {func(t *testing.T) { write(t, "k", "key"); must(t, os.Link("k", "x.tar")) }, "x.tar", "k", "x.tar is the file of the key"},
-		"a symbolic link":        {func(t *testing.T) { write(t, "x.tar", "key"); must(t, os.Symlink("x.tar", "k")) }, "x.tar", "k", "x.tar is the file of the key"},
-		"no directory":           {nil, "no/x.tar", "", "no/x.tar"},
-		"below a file":           {func(t *testing.T) { write(t, "f", "") }, "f/x.tar", "", "f/x.tar"},
-		"a directory":            {func(t *testing.T) { must(t, os.Mkdir("x.tar", 0o700)) }, "x.tar", "", "x.tar: there is something"},
-		"a link to a pack":       {func(t *testing.T) { must(t, os.Symlink("y", "x.tar")) }, "x.tar", "", "x.tar: there is something"},
-		"the trust state's name": {func(t *testing.T) { must(t, os.Mkdir("x.trust.json", 0o700)) }, "x.tar", "", "x.trust.json: there is something"},
-		"no key":                 {func(t *testing.T) { write(t, "k", "no key") }, "x.tar", "k", "-key k: "},
-		"an unreadable key":      {func(t *testing.T) { must(t, os.Mkdir("k", 0o700)) }, "x.tar", "k", "k: "},
-		"no place for the key":   {nil, "x.tar", "no/k", "no/k"},
+		"the key":            {nil, "x", "x", "x is the file of the key"},
+		"another name of it": {nil, "x", "./y/../x", "is the file of the key"},
+		"the trust state":    {nil, "x.tar", "x.trust.json", "x.trust.json is the file of the key"},
+		"a link": {func(t *testing.T) { write(t, "k", "key"); must(t, os.Link("k", "x.tar")) }, "x.tar",
+			"k", "x.tar is the file of the key"},
+		"a symbolic link": {func(t *testing.T) { write(t, "x.tar", "key"); must(t, os.Symlink("x.tar", "k")) },
+			"x.tar", "k", "x.tar is the file of the key"},
+		"no directory": {nil, "no/x.tar", "", "no/x.tar"},
+		"below a file": {func(t *testing.T) { write(t, "f", "") }, "f/x.tar", "", "f/x.tar"},
+		"a directory": {func(t *testing.T) { must(t, os.Mkdir("x.tar", 0o700)) }, "x.tar", "",
+			"x.tar: there is something"},
+		"a link to a pack": {func(t *testing.T) { must(t, os.Symlink("y", "x.tar")) }, "x.tar", "",
+			"x.tar: there is something"},
+		"the trust state's name": {func(t *testing.T) { must(t, os.Mkdir("x.trust.json", 0o700)) }, "x.tar", "",
+			"x.trust.json: there is something"},
+		"no key":               {func(t *testing.T) { write(t, "k", "no key") }, "x.tar", "k", "-key k: "},
+		"an unreadable key":    {func(t *testing.T) { must(t, os.Mkdir("k", 0o700)) }, "x.tar", "k", "k: "},
+		"no place for the key": {nil, "x.tar", "no/k", "no/k"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			temp := t.TempDir()
@@ -128,12 +131,11 @@ func TestRefused(t *testing.T) {
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
-// TestUnwritable: a file, or a directory, that this user may not write. Root may write anywhere, so root runs it as nobody.
+// TestUnwritable: a file, or a directory, that this user may not write. Root may write anywhere, so
+// root runs it as nobody.
 func TestUnwritable(t *testing.T) {
 	if os.Geteuid() == 0 {
 		asNobody(t)
@@ -145,7 +147,8 @@ func TestUnwritable(t *testing.T) {
 	must(t, os.Mkdir("shut", 0o500))
 	for _, pack := range []string{"x.tar", "shut/x.tar"} {
 		var out bytes.Buffer
-		if err := run(t.Context(), &out, where{dir: t.TempDir(), pack: pack}); err == nil || !strings.Contains(err.Error(), pack) || out.Len() > 0 {
+		if err := run(t.Context(), &out, where{dir: t.TempDir(), pack: pack}); err == nil ||
+			!strings.Contains(err.Error(), pack) || out.Len() > 0 {
 			t.Errorf("%s: %v\n%s", pack, err, &out)
 		}
 	}
@@ -179,7 +182,8 @@ func (w ending) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestOldPackStays: a run that fails after the conversation leaves the old pack, and nothing of its own.
+// TestOldPackStays: a run that fails after the conversation leaves the old pack, and nothing of its
+// own.
 func TestOldPackStays(t *testing.T) {
 	for _, pack := range []string{"x.tar", ""} {
 		temp := t.TempDir()
@@ -189,9 +193,7 @@ func TestOldPackStays(t *testing.T) {
 		write(t, "x.trust.json", "old state")
 		ctx, cancel := context.WithCancel(t.Context())
 		dir := t.TempDir()
-		if err := run(ctx, ending{cancel}, where{dir: dir, pack: pack}); !errors.Is(err, context.Canceled) {
-			t.Fatalf("%q: %v", pack, err)
-		}
+		require.ErrorIs(t, run(ctx, ending{cancel}, where{dir: dir, pack: pack}), context.Canceled, "%q", pack)
 		for name, want := range map[string]string{"x.tar": "old", "x.trust.json": "old state"} {
 			if b, err := os.ReadFile(name); err != nil || string(b) != want {
 				t.Errorf("%s: %q, %v", name, b, err)
@@ -206,17 +208,22 @@ func TestOldPackStays(t *testing.T) {
 	}
 }
 
-// TestWhatIsInTheDirectory: a log that cannot be gone on with is refused, with its name and what is the matter, and left as it is.
+// TestWhatIsInTheDirectory: a log that cannot be gone on with is refused, with its name and what is
+// the matter, and left as it is.
 func TestWhatIsInTheDirectory(t *testing.T) {
 	for what, x := range map[string]struct {
 		spoil func(t *testing.T, w where)
 		say   string
 	}{
-		"another key": {func(t *testing.T, w where) { must(t, os.Remove(filepath.Join(w.dir, "key.pem"))) }, "with the key"},
-		"other files": {func(t *testing.T, w where) { write(t, filepath.Join(w.log(), "thesis.tex"), "x") }, "thesis.tex: not a file of a log"},
-		"a cut log":   {func(t *testing.T, w where) { must(t, os.Truncate(filepath.Join(w.log(), "00000001.log"), 9000)) }, "00000001.log: offset "},
-		"a file":      {func(t *testing.T, w where) { must(t, os.RemoveAll(w.log())); write(t, w.log(), "x") }, "log"},
-		"no log":      {func(t *testing.T, w where) { must(t, os.RemoveAll(w.dir)); write(t, w.dir, "x") }, "-dir: "},
+		"another key": {func(t *testing.T, w where) { must(t, os.Remove(filepath.Join(w.dir, "key.pem"))) },
+			"with the key"},
+		"other files": {func(t *testing.T, w where) { write(t, filepath.Join(w.log(), "thesis.tex"), "x") },
+			"thesis.tex: not a file of a log"},
+		"a cut log": {func(t *testing.T, w where) {
+			must(t, os.Truncate(filepath.Join(w.log(), "00000001.log"), 9000))
+		}, "00000001.log: offset "},
+		"a file": {func(t *testing.T, w where) { must(t, os.RemoveAll(w.log())); write(t, w.log(), "x") }, "log"},
+		"no log": {func(t *testing.T, w where) { must(t, os.RemoveAll(w.dir)); write(t, w.dir, "x") }, "-dir: "},
 	} {
 		w := where{dir: filepath.Join(t.TempDir(), "d")}
 		must(t, run(t.Context(), new(bytes.Buffer), w))
@@ -242,7 +249,8 @@ func TestArguments(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		status := start(t.Context(), x.args, &out, &errs)
-		if status != x.status || !strings.Contains(errs.String(), x.say) || (status != 1) != strings.Contains(errs.String(), "Usage") || out.Len() > 0 {
+		if status != x.status || !strings.Contains(errs.String(), x.say) ||
+			(status != 1) != strings.Contains(errs.String(), "Usage") || out.Len() > 0 {
 			t.Errorf("%v: exit %d: %s%s", x.args, status, &out, &errs)
 		}
 	}

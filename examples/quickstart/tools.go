@@ -13,7 +13,8 @@ import (
 	"github.com/helmkernel/helm/executor"
 )
 
-// files are real tools on a real directory. os.Root keeps them in it, links included, whatever the policy says.
+// files are real tools on a real directory. os.Root keeps them in it, links included, whatever the
+// policy says.
 type files struct {
 	dir  string
 	root *os.Root
@@ -92,7 +93,8 @@ func (f *files) read(_ context.Context, a pathArgs) (content, error) {
 	return content{string(b)}, err
 }
 
-// stat answers in a form that is not the pinned one, as a connector does after an upgrade that nobody announced.
+// stat answers in a form that is not the pinned one, as a connector does after an upgrade that
+// nobody announced.
 func (f *files) stat(_ context.Context, a pathArgs) (any, error) {
 	info, err := f.root.Stat(inside(a.Path))
 	if err != nil {

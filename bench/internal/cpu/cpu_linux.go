@@ -1,4 +1,5 @@
-// Package cpu tells what this process has used of the processors: unlike a clock, it does not run while others use them.
+// Package cpu tells what this process has used of the processors: unlike a clock, it does not run
+// while others use them.
 package cpu
 
 import (
