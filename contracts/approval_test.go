@@ -14,6 +14,7 @@ import (
 // A request goes to an approver as JSON, and is there what it was here: the approval of the one is
 // that of the other.
 func TestRequestTravels(t *testing.T) {
+	t.Parallel()
 	r := sampleRequest()
 	r.Caller.ID = "a<b>&c\u2028\"é\\"
 	bare := ApprovalRequest{Nonce: strings.Repeat("00", 16), Quorum: 1, Session: "s", Tool: "t"}
@@ -58,6 +59,7 @@ func indented(t *testing.T, b []byte) []byte {
 
 // A request that is not one leaves what was there.
 func TestRequestRefused(t *testing.T) {
+	t.Parallel()
 	full := sampleRequest()
 	kept := full.Digest()
 	refuse := func(what string, text []byte) {
@@ -99,6 +101,7 @@ func TestRequestRefused(t *testing.T) {
 // Approve and Refuse are of the request they are of, and differ from each other, by signer, and by
 // every field.
 func TestApprovalsDiffer(t *testing.T) {
+	t.Parallel()
 	ann, bob := keyOf(t, "ann"), keyOf(t, "bob")
 	seen := map[Digest]string{}
 	add := func(name string, e Envelope, err error) {

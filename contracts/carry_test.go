@@ -19,6 +19,7 @@ func sampleCarry() *Carry {
 }
 
 func TestCarryRoundTrip(t *testing.T) {
+	t.Parallel()
 	bare := &Carry{Sessions: []CarriedSession{{Count: 1, Session: "s"}}}
 	for name, c := range map[string]*Carry{"full": sampleCarry(), "bare": bare} {
 		b := c.Append(nil)
@@ -38,6 +39,7 @@ func TestCarryRoundTrip(t *testing.T) {
 }
 
 func TestParseCarryRefuses(t *testing.T) {
+	t.Parallel()
 	text := string(sampleCarry().Append(nil))
 	must := func(what, bad string, class Class) {
 		t.Helper()

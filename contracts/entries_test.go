@@ -26,6 +26,7 @@ func refused(t *testing.T, name string, payload []byte, class Class, field strin
 // A trust event's signatures are of distinct keys, in order; that of one key twice would make a
 // threshold of one.
 func TestTrustSignaturesAreDistinct(t *testing.T) {
+	t.Parallel()
 	d := digests(3)
 	event := func(ids ...Digest) []byte {
 		s := samples()["key"]
@@ -48,6 +49,7 @@ func TestTrustSignaturesAreDistinct(t *testing.T) {
 // An event of a type that nobody knows is well formed, whatever its fields: the trust state refuses
 // it. It keeps its bytes and its digest.
 func TestTrustEventOfAnUnknownType(t *testing.T) {
+	t.Parallel()
 	for _, event := range []string{`{"extra":{"b":[1,2]},"type":"rotate"}`, `{"type":"x"}`,
 		`{"id":1,"origin":2,"type":"keys","version":null}`} {
 		s := &Statement{Header: samples()["freeze"].Header,
@@ -78,6 +80,7 @@ func TestTrustEventOfAnUnknownType(t *testing.T) {
 
 // The names of keys: 128 bytes, of delegators 256.
 func TestTrustKeyNames(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		role string
 		n    int
@@ -94,6 +97,7 @@ func TestTrustKeyNames(t *testing.T) {
 
 // A kind of entry stands in the kernel's session or in those of callers, never in the other.
 func TestKindsInTheirSessions(t *testing.T) {
+	t.Parallel()
 	checked := 0
 	for name, s := range samples() {
 		kernels := s.Genesis != nil || s.Policy != nil || s.Trust != nil || s.Condense != nil
@@ -120,6 +124,7 @@ func TestKindsInTheirSessions(t *testing.T) {
 }
 
 func TestPolicyRecords(t *testing.T) {
+	t.Parallel()
 	doc := func(layer, name string) PolicyDocument { return PolicyDocument{digest(name), layer, name, 1} }
 	for _, c := range []struct {
 		name string
@@ -151,6 +156,7 @@ func TestPolicyRecords(t *testing.T) {
 }
 
 func TestEntriesThatContradictThemselves(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		of    string
 		do    func(*Statement)
@@ -190,6 +196,7 @@ func compareDigests(a, b Digest) int { return bytes.Compare(a[:], b[:]) }
 
 // The subject stands outside the record and says the same.
 func TestSubject(t *testing.T) {
+	t.Parallel()
 	checked := 0
 	for name, s := range samples() {
 		payload := string(s.Append(nil))
@@ -213,6 +220,7 @@ func TestSubject(t *testing.T) {
 
 // The layers of an entry, each refused by its own check.
 func TestReaderLayers(t *testing.T) {
+	t.Parallel()
 	payload := samples()["message"].Append(nil)
 	good := string(sealIn(payload))
 	sig := strings.Repeat("A", 86) + "=="
@@ -296,6 +304,7 @@ func TestReaderLayers(t *testing.T) {
 // Every flipped bit of an entry, and every truncation: refused by form, or another payload than the
 // one that was signed.
 func TestReaderMangled(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	var r Reader
 	for _, name := range []string{"decision", "receipt", "denied"} {
@@ -322,6 +331,7 @@ func TestReaderMangled(t *testing.T) {
 }
 
 func TestManifest(t *testing.T) {
+	t.Parallel()
 	p := &EvidencePack{Blobs{5, 2, digest("blobs")}, digest("checkpoint"), Bytes{7, digest("entries")}, digest("key"),
 		digest("root"), "example.test/log", digest("heads"), Sessions{3, digest("sessions")}, 9}
 	open := func(payload []byte) (*EvidencePack, error) {
@@ -361,6 +371,7 @@ func TestManifest(t *testing.T) {
 
 // The longest names and lists that a record may have still make an entry that may be read.
 func TestLongestDecisionFits(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("x", 256)
 	var roles []string
 	for i := range MaxRoles {

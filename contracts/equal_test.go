@@ -12,6 +12,7 @@ import (
 // TestDecisionEqual sets each field by itself, and those of the caller: records are equal where
 // their canonical forms are.
 func TestDecisionEqual(t *testing.T) {
+	t.Parallel()
 	tried := 0
 	var each func(path string, field func(d *DecisionRecord) reflect.Value)
 	each = func(path string, field func(d *DecisionRecord) reflect.Value) {

@@ -12,6 +12,7 @@ import (
 
 // Every kind of record that this package writes has the canonical form of a second RFC 8785.
 func TestWritersAgreeWithASecondCanonicaliser(t *testing.T) {
+	t.Parallel()
 	texts := map[string][]byte{}
 	for name, s := range samples() {
 		texts[name] = s.Append(nil)

@@ -63,6 +63,7 @@ func signed(t testing.TB, e TrustEvent, by ...string) Envelope {
 // An event goes from signer to signer, and whatever their order the envelope is the same. It is
 // read as it was made, and written again so.
 func TestTrustEventIsSignedByMany(t *testing.T) {
+	t.Parallel()
 	for name, e := range eventSamples(t) {
 		env := signed(t, e, "r1", "r2", "r3")
 		for _, order := range [][]string{{"r3", "r2", "r1"}, {"r2", "r3", "r1"}, {"r1", "r1", "r2", "r3", "r1", "r2"}} {
@@ -100,6 +101,7 @@ func TestTrustEventIsSignedByMany(t *testing.T) {
 
 // Two signers of one record do not get into each other's way.
 func TestSignLeavesTheRecord(t *testing.T) {
+	t.Parallel()
 	r, err := ParseTrust(signed(t, eventSamples(t)["freeze"], "r1"))
 	require.NoError(t, err)
 	r.Signatures = append(make([]Signature, 0, 8), r.Signatures...)
@@ -119,6 +121,7 @@ func TestSignLeavesTheRecord(t *testing.T) {
 // A proof is over the event without its proofs, so that several keys can prove themselves in any
 // order, and none after a change.
 func TestProofs(t *testing.T) {
+	t.Parallel()
 	e := eventSamples(t)
 	key, root := e["key"], e["root"]
 	public := publicOf(t, keyOf(t, "kernel 2"))
@@ -168,6 +171,7 @@ func TestProofs(t *testing.T) {
 }
 
 func TestProveRefuses(t *testing.T) {
+	t.Parallel()
 	whole := eventSamples(t)
 	for name, c := range map[string]struct {
 		e   TrustEvent
@@ -197,6 +201,7 @@ func TestProveRefuses(t *testing.T) {
 
 // Nothing is signed that could not be read, or that has no room in an entry.
 func TestTrustSignRefuses(t *testing.T) {
+	t.Parallel()
 	whole := eventSamples(t)
 	with := func(name string, change func(*TrustEvent)) TrustEvent {
 		e := whole[name]
@@ -262,6 +267,7 @@ func TestTrustSignRefuses(t *testing.T) {
 // Every field of each event in turn is left out, emptied, of another type and out of its limits; so
 // is all around it.
 func TestParseTrustRefuses(t *testing.T) {
+	t.Parallel()
 	taken := map[string][]string{
 		"key": {"name words", "name spaces", "name allow", "name capitals", "name a digest and more",
 			"name a time with zone", "name a time in hours", "role words", "role spaces",
@@ -352,6 +358,7 @@ func TestParseTrustRefuses(t *testing.T) {
 
 // The largest event that an envelope may hold has room in an entry with the largest header.
 func TestGovernedHasRoomInItsEntry(t *testing.T) {
+	t.Parallel()
 	e := eventSamples(t)["undelegate"]
 	e.Delegator = strings.Repeat("x", 256)
 	record := TrustRecord{Event: e}

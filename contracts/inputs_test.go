@@ -58,6 +58,7 @@ func fullInputs(t testing.TB) *Inputs {
 // A document with every field, one with none, and each field alone, come back as they were, in the
 // form of a second RFC 8785.
 func TestInputsRoundTrip(t *testing.T) {
+	t.Parallel()
 	bare := func() *Inputs { return &Inputs{ArgsForm: "raw", ArgsHash: digest("x"), Session: "main", Tool: "t"} }
 	all := map[string]*Inputs{"full": fullInputs(t), "bare": bare()}
 	add := func(name string, set func(in, from *Inputs)) {
@@ -110,6 +111,7 @@ func TestInputsRoundTrip(t *testing.T) {
 // Every field of the full document in turn is taken out, made null, and joined by one that nobody
 // knows.
 func TestInputsAreClosed(t *testing.T) {
+	t.Parallel()
 	in := fullInputs(t)
 	in.Args, in.State.Receipts[0].Facts, in.State.Receipts[0].Same = value(t, `{}`), value(t, `{}`), value(t, `{}`)
 	full := in.Append(nil)
@@ -140,6 +142,7 @@ func TestInputsAreClosed(t *testing.T) {
 
 // What no writer writes: one departure a case.
 func TestParseInputsRefuses(t *testing.T) {
+	t.Parallel()
 	good := string(fullInputs(t).Append(nil))
 	d := digests(6)
 	hex := func(i int) string { return `"` + d[i].String() + `"` }
@@ -235,6 +238,7 @@ func TestParseInputsRefuses(t *testing.T) {
 
 // The limits that are large enough to be reached are reached.
 func TestInputsLimits(t *testing.T) {
+	t.Parallel()
 	in := fullInputs(t)
 	// 64 deep: as deep as arguments may be
 	in.Args = value(t, `{"a":`+strings.Repeat(`[`, 63)+strings.Repeat(`]`, 63)+`}`)
@@ -254,6 +258,7 @@ func TestInputsLimits(t *testing.T) {
 
 // Concurrent readers and writers share nothing.
 func TestFormsAreShared(t *testing.T) {
+	t.Parallel()
 	good := fullInputs(t).Append(nil)
 	done := make(chan error)
 	for range 8 {

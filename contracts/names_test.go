@@ -11,6 +11,7 @@ import (
 
 // The forms and limits of every name, at their edges.
 func TestNames(t *testing.T) {
+	t.Parallel()
 	x := func(n int) string { return strings.Repeat("x", n) }
 	type form struct {
 		name string
@@ -75,6 +76,7 @@ func TestNames(t *testing.T) {
 
 // IsWords counts what the canonical form without quotes would have.
 func TestWordsCountCanonicalBytes(t *testing.T) {
+	t.Parallel()
 	cases := 0
 	for _, s := range []string{"abc", `a"b`, `\`, `\\"`, "é\"", "日本\\", "/", "\u2028"} {
 		n := len(crypto.AppendString(nil, s)) - 2
@@ -85,6 +87,7 @@ func TestWordsCountCanonicalBytes(t *testing.T) {
 }
 
 func TestHashedNames(t *testing.T) {
+	t.Parallel()
 	h := Hashed("a name\nthat breaks its limits")
 	if !IsHashed(h) || !IsSession(h) || !IsTool(h) || !IsWords(h, 256) ||
 		h != "sha256:"+digest("a name\nthat breaks its limits").String() {

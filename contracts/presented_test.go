@@ -95,6 +95,7 @@ func presentedSamples(t testing.TB) map[string]sample {
 // in the same bytes. The signature is the signer's, and the subject that of the format: the digest
 // of the predicate without the key.
 func TestPresentedRoundTrip(t *testing.T) {
+	t.Parallel()
 	k := keyOf(t, "signer")
 	id := crypto.KeyID(publicOf(t, k))
 	for name, p := range presentedSamples(t) {
@@ -190,6 +191,7 @@ func predicateOf(t testing.TB, e Envelope) crypto.Value {
 // limits, and joined by another. All else is right, the subject too. What is left is refused but
 // for those cases in which it is another record of that kind; they are listed.
 func TestPresentedFieldsAreClosed(t *testing.T) {
+	t.Parallel()
 	taken := map[string][]string{
 		"approve": {"request.caller no object", "request.caller.id omitted", "request.caller.id words",
 			"request.caller.id spaces", "request.caller.id allow",
@@ -282,6 +284,7 @@ func TestPresentedFieldsAreClosed(t *testing.T) {
 // What is around the predicate: other spellings, other types, more or fewer signatures and
 // subjects.
 func TestPresentedEnvelopes(t *testing.T) {
+	t.Parallel()
 	k := keyOf(t, "signer")
 	for name, p := range presentedSamples(t) {
 		e, err := p.sign(k)

@@ -61,6 +61,7 @@ var designed = map[ReasonCode]struct {
 
 // Every code has exactly one place in the registry, and that is the one which the design gives it.
 func TestReasonsAreThoseOfTheDesign(t *testing.T) {
+	t.Parallel()
 	form := regexp.MustCompile(`^[A-Z]+(_[A-Z]+)*$`)
 	seen := map[ReasonCode]bool{}
 	for r := range Reasons() {
@@ -100,6 +101,7 @@ func TestReasonsAreThoseOfTheDesign(t *testing.T) {
 // A code that is not in the registry says nothing good: it may have run, it does not help to retry,
 // it is in no record.
 func TestUnknownReason(t *testing.T) {
+	t.Parallel()
 	for _, r := range []ReasonCode{"", "NO_POLICY", "allow", "ALLOW ", "SCHEMA_VIOLATION\x00"} {
 		outcome, verdict := r.Ending()
 		if r.Known() || !r.Ran() || r.Retryable() || r.NamesRule() || r.Condition() != NoCondition ||
@@ -117,6 +119,7 @@ func TestUnknownReason(t *testing.T) {
 }
 
 func TestWhichReasonsNameARule(t *testing.T) {
+	t.Parallel()
 	names := []ReasonCode{ReasonAllow, ReasonPolicyViolation, ReasonCeilingViolation, ReasonDestinationNotAllowed,
 		ReasonMissingRequirement,
 		ReasonBudgetError, ReasonBudgetExceeded, ReasonApprovalInvalid, ReasonApprovalExpired, ReasonApprovalRequired}
@@ -137,6 +140,7 @@ func TestWhichReasonsNameARule(t *testing.T) {
 
 // Condition 0 is the kernel's own, but for arguments that anyone can see are no JSON.
 func TestKernelsOwnRefusals(t *testing.T) {
+	t.Parallel()
 	for r := range Reasons() {
 		for c := range 9 {
 			d := DecisionRecord{Reason: r, Condition: c}
@@ -150,6 +154,7 @@ func TestKernelsOwnRefusals(t *testing.T) {
 }
 
 func TestOutcomesAreClosed(t *testing.T) {
+	t.Parallel()
 	known := 0
 	for _, o := range []Outcome{Executed, Failed, Withheld, Indeterminate, Denied, "", "executed", "DONE"} {
 		if o.Known() {

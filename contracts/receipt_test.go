@@ -15,6 +15,7 @@ import (
 // Every combination of outcome, verdict, reason, output and facts is tried; a reader takes exactly
 // those of the table, and so does a builder.
 func TestReceiptTable(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	type row struct {
 		outcome Outcome
@@ -91,6 +92,7 @@ func TestReceiptTable(t *testing.T) {
 
 // A builder is held to the limits that a reader has.
 func TestCheckHoldsLimits(t *testing.T) {
+	t.Parallel()
 	good := Receipt{Outcome: Failed, Verdict: Allow, Reason: ReasonToolError, EffectType: Write, Tool: "t",
 		Sandbox: &SandboxUse{crypto.MaxInt, Digest{}, strings.Repeat("x", 128)}}
 	require.NoError(t, good.Check())
@@ -112,6 +114,7 @@ func TestCheckHoldsLimits(t *testing.T) {
 
 // A denial holds every reason at its own condition and no other, in a session where it belongs.
 func TestDenialTable(t *testing.T) {
+	t.Parallel()
 	taken := 0
 	for reason := range Reasons() {
 		want := designed[reason]
@@ -158,6 +161,7 @@ func TestDenialTable(t *testing.T) {
 
 // What a judgement shows by itself, one departure a case.
 func TestDecisionDepartures(t *testing.T) {
+	t.Parallel()
 	at := Time(1767225600123)
 	allow := func() *DecisionRecord {
 		return &DecisionRecord{ArgsHash: digest("args"), Condition: 8, EffectType: Write, Expires: at, Risk: High,

@@ -18,6 +18,7 @@ import (
 
 // Nothing that its reader would refuse is signed, and nothing that would be read as something else.
 func TestSignRefuses(t *testing.T) {
+	t.Parallel()
 	k := keyOf(t, "signer")
 	request := func(change func(*ApprovalRequest)) func(crypto.Signer) (Envelope, error) {
 		r := sampleRequest()
@@ -139,6 +140,7 @@ func (c *counted) Sign(_ io.Reader, msg []byte, opts stdcrypto.SignerOpts) ([]by
 
 // The largest of each is signed and read; one byte more is not.
 func TestPresentedLimits(t *testing.T) {
+	t.Parallel()
 	k := keyOf(t, "signer")
 	sign := func(n int) (Envelope, error) {
 		return Attestation{Claims: value(t, `{"a":"`+strings.Repeat("x", n)+`"}`), Type: "x"}.Sign(k)
@@ -174,6 +176,7 @@ func roleNames(n int) []string {
 
 // What is handed to Sign is not changed, and the order and repeats of tools make no difference.
 func TestSignLeavesItsArguments(t *testing.T) {
+	t.Parallel()
 	k := keyOf(t, "signer")
 	only := []string{"b", "a", "b"}
 	d := Delegation{Delegate: "bob", Delegator: "alice", Expires: 5, Nonce: "n", Only: only}

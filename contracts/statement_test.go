@@ -100,6 +100,7 @@ func isFault(err error, class Class, field string) bool {
 }
 
 func TestStatementRoundTrip(t *testing.T) {
+	t.Parallel()
 	for name, s := range samples() {
 		payload := s.Append(nil)
 		var tree crypto.Tree
@@ -123,6 +124,7 @@ func TestStatementRoundTrip(t *testing.T) {
 // Each field of each record is taken out in turn, and a field nobody knows is put into each object
 // in turn.
 func TestStatementFieldsAreClosed(t *testing.T) {
+	t.Parallel()
 	cases, optionalFields := 0, 0
 	for name, s := range samples() {
 		payload := s.Append(nil)

@@ -12,6 +12,7 @@ import (
 // TestParseTime changes every byte of a few moments to every other, and compares with the standard
 // library's reader.
 func TestParseTime(t *testing.T) {
+	t.Parallel()
 	good, bad := 0, 0
 	for _, s := range []string{"1970-01-01T00:00:00.000Z", "2024-02-29T23:59:59.999Z", "2026-11-21T14:08:09.120Z",
 		"9999-12-31T23:59:59.999Z"} {
@@ -42,6 +43,7 @@ func TestParseTime(t *testing.T) {
 // TestEveryDay reads each day of the calendar's 400 years and of the last ones, and refuses the day
 // after the last one of each month.
 func TestEveryDay(t *testing.T) {
+	t.Parallel()
 	days, ends := 0, 0
 	for at := time.Date(1970, 1, 1, 23, 59, 58, 987e6, time.UTC); at.Year() < 10000; at, days = at.AddDate(0, 0, 1),
 		days+1 {

@@ -11,6 +11,7 @@ import (
 
 // Anything but the two texts is an error, and leaves Deny where Allow was.
 func TestVerdictDecodes(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]Verdict{`"ALLOW"`: Allow, `"DENY"`: Deny} {
 		v := !want
 		err := json.Unmarshal([]byte(text), &v)
@@ -39,6 +40,7 @@ func TestVerdictDecodes(t *testing.T) {
 
 // A moment has one text, and a text one moment.
 func TestTimeText(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]Time{
 		"1970-01-01T00:00:00.000Z": 0,
 		"1970-01-01T00:00:00.001Z": 1,
@@ -65,6 +67,7 @@ func TestTimeText(t *testing.T) {
 
 // Every moment of a clock has a text: what is outside the years is cut to them.
 func TestTimeOfAnyClock(t *testing.T) {
+	t.Parallel()
 	zone := time.FixedZone("", 5*3600+1800)
 	for _, c := range []struct {
 		at   time.Time
@@ -90,6 +93,7 @@ func TestTimeOfAnyClock(t *testing.T) {
 }
 
 func TestCallerEqual(t *testing.T) {
+	t.Parallel()
 	a := Caller{"alice", "acme", []string{"clerk", "owner"}}
 	assert.True(t, a.Equal(Caller{"alice", "acme", []string{"clerk", "owner"}}) &&
 		(Caller{}).Equal(Caller{Roles: []string{}}), "equal callers differ")
@@ -101,6 +105,7 @@ func TestCallerEqual(t *testing.T) {
 
 // Entries and envelopes are JSON, and stay as they are within it.
 func TestEnvelopesAsJSON(t *testing.T) {
+	t.Parallel()
 	text := `{"payload":"AA=="}`
 	b, err := json.Marshal(map[string]any{"entry": Entry(text), "none": Entry(nil), "envelope": Envelope(text)})
 	want := `{"entry":` + text + `,"envelope":` + text + `,"none":null}`

@@ -21,6 +21,7 @@ func TestBase64(t *testing.T) { // RFC 4648, section 10
 
 // AppendBase64 writes what the standard library writes, at every length and with every twelve bits.
 func TestBase64AgainstStandard(t *testing.T) {
+	t.Parallel()
 	all := make([]byte, 0, 3<<11)
 	for i := 0; i < 1<<12; i += 2 {
 		all = append(all, byte(i>>4), byte(i<<4|(i+1)>>8), byte(i+1))
@@ -40,6 +41,7 @@ func TestBase64AgainstStandard(t *testing.T) {
 }
 
 func TestBadBase64(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"no padding":     "Zg",
 		"half a padding": "Zg=",
@@ -66,6 +68,7 @@ func TestBadBase64(t *testing.T) {
 // TestBase64OneSpelling tries every text of four characters from a small alphabet: whatever decodes
 // is what is written again.
 func TestBase64OneSpelling(t *testing.T) {
+	t.Parallel()
 	const alphabet = "AQghw/+9=\n\r -"
 	decoded := 0
 	for i := range len(alphabet) * len(alphabet) * len(alphabet) * len(alphabet) {

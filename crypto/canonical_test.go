@@ -41,6 +41,7 @@ func mustBe(t *testing.T, src, want string, l Limits) {
 
 // TestRFC8785 has the examples of sections 3.2.2, 3.2.3 and of the reference implementations.
 func TestRFC8785(t *testing.T) {
+	t.Parallel()
 	for src, want := range map[string]string{
 		`{
 		   "numbers": [333333333.3333332500, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
@@ -67,6 +68,7 @@ func TestRFC8785(t *testing.T) {
 }
 
 func TestCanonicalStrings(t *testing.T) {
+	t.Parallel()
 	for src, want := range map[string]string{
 		`"\"\\\/\b\f\n\r\t"`: `"\"\\/\b\f\n\r\t"`,
 		`"\u0022\u005C\u002f\u0008\u000c\u000A\u000d\u0009"`: `"\"\\/\b\f\n\r\t"`,
@@ -94,6 +96,7 @@ func canonicalPair(s string) string {
 // TestEveryEscape writes each character of the basic plane as an escape, and each as itself where
 // JSON has it so.
 func TestEveryEscape(t *testing.T) {
+	t.Parallel()
 	var tree Tree
 	for r := rune(0); r < 0x10000; r++ {
 		if r >= 0xd800 && r < 0xe000 {
@@ -112,6 +115,7 @@ func TestEveryEscape(t *testing.T) {
 }
 
 func TestAppendString(t *testing.T) {
+	t.Parallel()
 	for s, want := range map[string]string{
 		"": `""`, "a": `"a"`, "\"\\/": `"\"\\/"`,
 		"\x00\b\t\n\x0b\f\r\x1f\x7f": "\"\\u0000\\b\\t\\n\\u000b\\f\\r\\u001f\x7f\"", "é€😀": `"é€😀"`,
@@ -127,6 +131,7 @@ func TestAppendString(t *testing.T) {
 // TestKeyOrder has keys in canonical order, and gives them in every order of three, with other keys
 // between and without.
 func TestKeyOrder(t *testing.T) {
+	t.Parallel()
 	for _, keys := range [][]string{
 		{"", "a", "b"}, {"a", "aa", "ab"}, {"1", "10", "2"}, {"A", "Z", "a"}, {`\n`, " ", `\"`},
 		{`\u0000`, `\u0001`, `\b`}, {`\t`, `\u000b`, `\u001f`},
@@ -156,6 +161,7 @@ func TestKeyOrder(t *testing.T) {
 // TestKeyOrderOfManyKeys compares with the definition, UTF-16 code units, for more keys than
 // insertion sorts.
 func TestKeyOrderOfManyKeys(t *testing.T) {
+	t.Parallel()
 	g := newGenerator(11)
 	checked := 0
 	for range 300 {

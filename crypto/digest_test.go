@@ -9,6 +9,7 @@ import (
 )
 
 func TestHashes(t *testing.T) {
+	t.Parallel()
 	empty := "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	assert.Equal(t, empty, Sum(nil).String(), "SHA-256 of nothing:")
 	// The vectors of the Certificate Transparency project: a leaf without bytes, and the tree of
@@ -23,6 +24,7 @@ func TestHashes(t *testing.T) {
 }
 
 func TestNewSum(t *testing.T) {
+	t.Parallel()
 	sum := NewSum()
 	for _, part := range []string{"", "a", "message", strings.Repeat("x", 1000)} {
 		sum.Write([]byte(part))
@@ -33,6 +35,7 @@ func TestNewSum(t *testing.T) {
 }
 
 func TestDigestHasOneSpelling(t *testing.T) {
+	t.Parallel()
 	d := Sum([]byte("d"))
 	text := d.String()
 	if got, err := ParseDigest(text); err != nil || got != d {

@@ -15,6 +15,7 @@ import (
 // TestPAE has the example of the DSSE specification, and pairs that differ in nothing but where one
 // string ends.
 func TestPAE(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ payloadType, payload, want string }{
 		{"http://example.com/HelloWorld", "hello world", "DSSEv1 29 http://example.com/HelloWorld 11 hello world"},
 		{"", "", "DSSEv1 0  0 "},
@@ -31,6 +32,7 @@ func TestPAE(t *testing.T) {
 }
 
 func TestEnvelopeIsCanonical(t *testing.T) {
+	t.Parallel()
 	for _, payloadType := range []string{"application/vnd.in-toto+json", "", "\"\\\n\x01é😀"} {
 		for _, payload := range []string{"", "hello", "\x00\xff\"\\"} {
 			sig := bytes.Repeat([]byte{0xfb}, 64)
@@ -57,6 +59,7 @@ func TestEnvelopeIsCanonical(t *testing.T) {
 // TestPackageComment verifies the example that the package comment gives, as someone would who has
 // only the comment.
 func TestPackageComment(t *testing.T) {
+	t.Parallel()
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	var examples []string

@@ -20,6 +20,7 @@ func mustParse(t testing.TB, src string) Value {
 }
 
 func TestValue(t *testing.T) {
+	t.Parallel()
 	v := mustParse(t,
 		` { "s" : "a\nb\u0041\/" , "n" : 1.50 , "t" : true , "f" : false , "z" : null , "a" : [ 1 , [ ] , "x" ] , `+
 			`"o" : { "k" : { } } , "" : "empty" , "é\n\"\u0001" : 7 } `)
@@ -75,6 +76,7 @@ func TestValue(t *testing.T) {
 
 // TestZeroValue asks everything of what is not there.
 func TestZeroValue(t *testing.T) {
+	t.Parallel()
 	var tree Tree
 	for name, v := range map[string]Value{"zero": {}, "empty tree": tree.Root(), "member of nothing": Value{}.Get("a"),
 		"element of a number": mustParse(t, "1").At(0), "member of an array": mustParse(t, "[1]").Get("0")} {
@@ -95,6 +97,7 @@ func TestZeroValue(t *testing.T) {
 
 // TestIterOrder: members are met in canonical order, whatever the order in the text.
 func TestIterOrder(t *testing.T) {
+	t.Parallel()
 	for _, src := range []string{`{"b":2,"a":1,"c":3}`, `{"a":1,"b":2,"c":3}`, `{"c":3,"\u0062":2,"a":1}`} {
 		v := mustParse(t, src)
 		var got []string
@@ -106,6 +109,7 @@ func TestIterOrder(t *testing.T) {
 }
 
 func TestEqual(t *testing.T) {
+	t.Parallel()
 	groups := [][]string{
 		{"null"}, {"true"}, {"false"}, {"1", "1.0", "1e0", "10E-1"}, {"0", "-0", "0.0"}, {"-1"},
 		{"1e21", "1000000000000000000000"}, {`"1"`, `"\u0031"`}, {`"a/b"`, `"a\/b"`, `"\u0061\u002Fb"`},
@@ -134,6 +138,7 @@ func TestEqual(t *testing.T) {
 // TestTreeReuse parses every sort of text after every other, refused ones too: nothing is left of
 // the one before.
 func TestTreeReuse(t *testing.T) {
+	t.Parallel()
 	texts := []string{`{"b":[1.0,"\/"],"a":{"d":1,"c":2}}`, `[`, `1e2`, `"\u0041"`, `{"a":1,"a":1}`, `{}`, ``,
 		`{"z":{"y":"\ud800"}}`, `[[[1e20]]]`, string(toolArgs()), string(records(3000)), `{"B":1,"b":2,"A":3}`}
 	type result struct {
@@ -188,6 +193,7 @@ func TestParseDoesNotAllocate(t *testing.T) {
 
 // TestSourceIsKept: nothing is written to the text, or past its end.
 func TestSourceIsKept(t *testing.T) {
+	t.Parallel()
 	for _, src := range []string{string(toolArgs()), string(allEscapes()), `{"b":1e20,"a":"\/"}`} {
 		buf := []byte(src + "tail")
 		var tree Tree
@@ -200,6 +206,7 @@ func TestSourceIsKept(t *testing.T) {
 }
 
 func TestTreeIsReadConcurrently(t *testing.T) {
+	t.Parallel()
 	v := mustParse(t, string(records(8<<10)))
 	want := string(v.Append(nil))
 	var wg sync.WaitGroup
@@ -214,6 +221,7 @@ func TestTreeIsReadConcurrently(t *testing.T) {
 }
 
 func TestKindString(t *testing.T) {
+	t.Parallel()
 	assert.Equal(t, "missing null boolean number string array object",
 		fmt.Sprint(Missing, Null, Bool, Number, String, Array, Object))
 }

@@ -16,6 +16,7 @@ const testKeyFile = "-----BEGIN PRIVATE " +
 	"KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n"
 
 func TestKeyFile(t *testing.T) {
+	t.Parallel()
 	k := testKey(t)
 	var file bytes.Buffer
 	if err := WriteKey(&file, k); err != nil || file.String() != testKeyFile {
@@ -33,6 +34,7 @@ func TestKeyFile(t *testing.T) {
 
 // TestBadKeyFiles looks at each message too: it says what is wrong, and quotes nothing of the file.
 func TestBadKeyFiles(t *testing.T) {
+	t.Parallel()
 	const begin, end, body = "-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----\n", "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g"
 	replace := func(old, new string) string { return strings.Replace(testKeyFile, old, new, 1) }
 	der := func(hex string) string {
@@ -101,6 +103,7 @@ func TestBadKeyFiles(t *testing.T) {
 }
 
 func TestKeyFileMangled(t *testing.T) {
+	t.Parallel()
 	var loaded int
 	for i := range 8 * len(testKeyFile) {
 		bad := []byte(testKeyFile)
@@ -118,6 +121,7 @@ func TestKeyFileMangled(t *testing.T) {
 }
 
 func TestKeyFileBroken(t *testing.T) {
+	t.Parallel()
 	cause := errors.New("the disk is gone")
 	_, err := LoadKey(iotest.ErrReader(cause))
 	assert.ErrorIs(t, err, cause, "read:")
@@ -140,6 +144,7 @@ func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
 // TestKeyFileOpenSSL reads a key that openssl made, and has it read one of ours.
 func TestKeyFileOpenSSL(t *testing.T) {
+	t.Parallel()
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {
 		t.Skip("no openssl: key files are not compared with another implementation")

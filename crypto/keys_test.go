@@ -52,6 +52,7 @@ func TestKeyVector(t *testing.T) { // RFC 8032, section 7.1, test 1
 }
 
 func TestGenerateKey(t *testing.T) {
+	t.Parallel()
 	a, err := GenerateKey()
 	require.NoError(t, err)
 	b, err := GenerateKey()
@@ -64,6 +65,7 @@ func TestGenerateKey(t *testing.T) {
 }
 
 func TestSeedLength(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{0, 31, 33, 64} {
 		k, err := NewKeyFromSeed(make([]byte, n))
 		assert.True(t, err != nil && k == (PrivateKey{}), "a seed of %d bytes was taken", n)
@@ -71,6 +73,7 @@ func TestSeedLength(t *testing.T) {
 }
 
 func TestSeedIsCopied(t *testing.T) {
+	t.Parallel()
 	seed := bytes.Repeat([]byte{7}, 32)
 	k, err := NewKeyFromSeed(seed)
 	require.NoError(t, err)
@@ -85,6 +88,7 @@ func TestSeedIsCopied(t *testing.T) {
 // TestDeriveLogKey does RFC 5869 again with HMAC: without salt the extraction has 32 zero bytes,
 // and 32 bytes are one block.
 func TestDeriveLogKey(t *testing.T) {
+	t.Parallel()
 	mac := func(key, msg []byte) []byte {
 		h := hmac.New(sha256.New, key)
 		h.Write(msg)
@@ -105,6 +109,7 @@ func TestDeriveLogKey(t *testing.T) {
 // TestKeyNeverShown prints and marshals a key in every way we know, looking for the seed in every
 // spelling we know.
 func TestKeyNeverShown(t *testing.T) {
+	t.Parallel()
 	k := testKey(t)
 	type inside struct {
 		Shown  PrivateKey
@@ -141,6 +146,7 @@ func TestKeyNeverShown(t *testing.T) {
 }
 
 func TestPlainEd25519Only(t *testing.T) {
+	t.Parallel()
 	k := testKey(t)
 	for _, opts := range []crypto.SignerOpts{nil, crypto.SHA512, crypto.SHA256, &ed25519.Options{Context: "c"},
 		&ed25519.Options{Hash: crypto.SHA512}} {
@@ -152,6 +158,7 @@ func TestPlainEd25519Only(t *testing.T) {
 }
 
 func TestZeroKey(t *testing.T) {
+	t.Parallel()
 	var zero PrivateKey
 	if sig, err := Sign(zero, []byte("m")); err == nil || sig != nil {
 		t.Error("the zero key signed")

@@ -42,6 +42,7 @@ func allocated(f func()) uint64 {
 
 // TestLimits gives what is just within each limit, and what is just beyond it.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	keys := manyKeys(100000)
 	for _, test := range []struct {
 		name, good, bad, what string
@@ -73,6 +74,7 @@ func TestLimits(t *testing.T) {
 
 // TestIsArgs wraps arguments into another text, as records do, and asks of them there.
 func TestIsArgs(t *testing.T) {
+	t.Parallel()
 	keys, array := manyKeys(50_000), `{"a":`+strings.Repeat("[", 63)+strings.Repeat("]", 63)+`}`
 	for name, test := range map[string]struct{ good, bad string }{
 		"1 MiB": {padded(1 << 20), padded(1<<20 + 1)},
@@ -111,6 +113,7 @@ func TestIsArgs(t *testing.T) {
 
 // TestOtherLimits: those of Parse, which denies where it is given none.
 func TestOtherLimits(t *testing.T) {
+	t.Parallel()
 	array := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
 	for _, test := range []struct {
 		src    []byte
@@ -242,6 +245,7 @@ func TestHostileTexts(t *testing.T) {
 // TestStackIsBounded runs the deepest text on a goroutine whose stack would show a recursion for
 // each level of what is refused.
 func TestStackIsBounded(t *testing.T) {
+	t.Parallel()
 	src := []byte(strings.Repeat("[", 1<<20))
 	deepest := []byte(strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth))
 	var tree Tree

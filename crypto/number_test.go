@@ -16,6 +16,7 @@ import (
 
 // TestNumbers: which tokens are accepted, and what they become. "" is refused.
 func TestNumbers(t *testing.T) {
+	t.Parallel()
 	zeros := func(n int) string { return strings.Repeat("0", n) }
 	for _, test := range []struct{ token, want string }{
 		{"0", "0"}, {"-0", "0"}, {"-0.0", "0"}, {"0e5", "0"}, {"-0E-999999999999999999999", "0"},
@@ -75,6 +76,7 @@ func TestNumbers(t *testing.T) {
 
 // TestNumberValues reads numbers back.
 func TestNumberValues(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		token   string
 		float   float64
@@ -99,6 +101,7 @@ func TestNumberValues(t *testing.T) {
 
 // TestAppendFloat has the vectors of RFC 8785, appendix B.
 func TestAppendFloat(t *testing.T) {
+	t.Parallel()
 	for bits, want := range map[uint64]string{
 		0x0000000000000000: "0", 0x8000000000000000: "0", 0x0000000000000001: "5e-324", 0x8000000000000001: "-5e-324",
 		0x7fefffffffffffff: "1.7976931348623157e+308", 0xffefffffffffffff: "-1.7976931348623157e+308",
@@ -128,6 +131,7 @@ func TestAppendFloat(t *testing.T) {
 // TestRandomDoubles compares the writer with encoding/json, which has the same rule, and reads each
 // double back.
 func TestRandomDoubles(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 6))
 	var tree Tree
 	for range 50000 {
@@ -162,6 +166,7 @@ func preserved(token string) bool {
 // TestNumberRule compares the reader with the definition on random tokens near the edges of the
 // rule.
 func TestNumberRule(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 8))
 	var accepted, refused int
 	for range 50000 {

@@ -89,6 +89,7 @@ func longExponent(src []byte) bool {
 }
 
 func TestAgainstOtherReaders(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	g := newGenerator(1)
 	var accepted, refused int
@@ -112,6 +113,7 @@ func TestAgainstOtherReaders(t *testing.T) {
 
 // TestWhatAppendWritesIsRead takes strings and numbers from outside any text.
 func TestWhatAppendWritesIsRead(t *testing.T) {
+	t.Parallel()
 	g := newGenerator(2)
 	var tree Tree
 	for range 5000 {
@@ -128,6 +130,7 @@ func TestWhatAppendWritesIsRead(t *testing.T) {
 
 // TestKnownDifferences shows those that compareReaders allows, so that none of them is a memory.
 func TestKnownDifferences(t *testing.T) {
+	t.Parallel()
 	for _, src := range []string{`9007199254740993`, `0.10000000000000001`, `1e-400`,
 		strings.Repeat("[", 200) + strings.Repeat("]", 200)} {
 		assert.False(t, compareReaders(t, []byte(src)), "%.30s is accepted", src)

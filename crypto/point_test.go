@@ -14,6 +14,7 @@ import (
 // TestPoints has the eight points of small order, each in every encoding that a lenient reader
 // takes, and what else is no key.
 func TestPoints(t *testing.T) {
+	t.Parallel()
 	refused := map[string][]string{
 		"the identity": {
 			"0100000000000000000000000000000000000000000000000000000000000000",
@@ -52,6 +53,7 @@ func TestPoints(t *testing.T) {
 // TestPointsOfMixedOrder adds each point of small order to good keys: they verify signatures as
 // well as the good one, under some rules.
 func TestPointsOfMixedOrder(t *testing.T) {
+	t.Parallel()
 	torsion, err := new(edwards25519.Point).SetBytes(unhexed(t,
 		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"))
 	require.NoError(t, err)

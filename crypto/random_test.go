@@ -13,6 +13,7 @@ import (
 )
 
 func TestReadRandom(t *testing.T) {
+	t.Parallel()
 	var a, b [16]byte
 	for _, to := range [][]byte{a[:], b[:]} {
 		require.NoError(t, ReadRandom(nil, to))

@@ -12,6 +12,7 @@ import (
 // TestRefusals has one case, or some, for everything that arguments must not be: what is said, and
 // where.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, src, what string
 		offset          int
@@ -189,6 +190,7 @@ func TestRefusals(t *testing.T) {
 // TestFoldedAnywhere gives keys of every length that differ by the case of one letter, at every
 // place.
 func TestFoldedAnywhere(t *testing.T) {
+	t.Parallel()
 	var tree Tree
 	for size := 1; size <= 26; size++ {
 		for at := range size {
@@ -206,6 +208,7 @@ func TestFoldedAnywhere(t *testing.T) {
 
 // TestNotRefused has what is near to a refusal and none.
 func TestNotRefused(t *testing.T) {
+	t.Parallel()
 	for src, want := range map[string]string{
 		`{"a":1,"b":1}`: `{"a":1,"b":1}`, `{"a":{"a":{"a":1}}}`: `{"a":{"a":{"a":1}}}`,
 		`{"é":1,"É":2}`: `{"É":2,"é":1}`, `{"A":1,"b":2}`: `{"A":1,"b":2}`,
@@ -225,6 +228,7 @@ func TestNotRefused(t *testing.T) {
 
 // TestTruncated cuts good texts short at each byte: no part of an object is one.
 func TestTruncated(t *testing.T) {
+	t.Parallel()
 	texts := [][]byte{toolArgs(), records(2000), []byte(`{"a":"\u00e9\n","b":[-1.5e-3,{"c":null}],"é":"😀"}`)}
 	var tree Tree
 	for _, src := range texts {

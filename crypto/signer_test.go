@@ -36,6 +36,7 @@ func remoteOf(k PrivateKey) remote {
 }
 
 func TestRemoteSigner(t *testing.T) {
+	t.Parallel()
 	k := testKey(t)
 	far := remoteOf(k)
 	_, ok := InMemory(far)
@@ -48,6 +49,7 @@ func TestRemoteSigner(t *testing.T) {
 }
 
 func TestBadSigners(t *testing.T) {
+	t.Parallel()
 	k, other := testKey(t), DeriveLogKey(testKey(t))
 	cause := errors.New("the network is down")
 	good := func() ([]byte, error) { return Sign(k, []byte("m")) }
@@ -83,6 +85,7 @@ func TestBadSigners(t *testing.T) {
 }
 
 func TestBadPublicKeys(t *testing.T) {
+	t.Parallel()
 	k := testKey(t)
 	p256, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -122,6 +125,7 @@ func TestBadPublicKeys(t *testing.T) {
 // TestSignerThatKeepsItsArguments changes the message while it is signed, and the signature after
 // it was returned.
 func TestSignerThatKeepsItsArguments(t *testing.T) {
+	t.Parallel()
 	k := testKey(t)
 	var kept []byte
 	s := remote{k.Public, func(msg []byte, opts crypto.SignerOpts) (sig []byte, err error) {
@@ -139,6 +143,7 @@ func TestSignerThatKeepsItsArguments(t *testing.T) {
 }
 
 func TestInMemory(t *testing.T) {
+	t.Parallel()
 	k := testKey(t)
 	raw := ed25519.PrivateKey(bytes.Clone(k.pair.private[:]))
 	for _, s := range []Signer{k, &k, raw, &raw} {
@@ -167,6 +172,7 @@ func TestInMemory(t *testing.T) {
 // TestPin exchanges the key behind a remote signer: its signatures are good, but not those of the
 // key that was pinned.
 func TestPin(t *testing.T) {
+	t.Parallel()
 	first, second := testKey(t), DeriveLogKey(testKey(t))
 	now := first
 	s := remote{func() crypto.PublicKey { return now.Public() },
@@ -195,6 +201,7 @@ func TestPin(t *testing.T) {
 }
 
 func TestVerifyMangled(t *testing.T) {
+	t.Parallel()
 	k := testKey(t)
 	pub, msg := mustPublic(t, k), []byte("a message")
 	sig, err := Sign(k, msg)

@@ -11,6 +11,7 @@ import (
 // TestSpecial tries every pair of bytes at every place of a word, among bytes that are plain and
 // bytes that borrow: the lowest byte found is the first that is special.
 func TestSpecial(t *testing.T) {
+	t.Parallel()
 	isSpecial := func(c byte) bool { return c == '"' || c == '\\' || c < 0x20 || c >= 0x80 }
 	for _, fill := range []byte{'a', ' ', '!', '#', '[', ']', 0x7f} {
 		for pair := range 1 << 16 {
@@ -35,6 +36,7 @@ func TestSpecial(t *testing.T) {
 // TestSpecialAtEveryOffset puts each byte at each place of strings of each length, so that words
 // and the bytes after the last one meet it.
 func TestSpecialAtEveryOffset(t *testing.T) {
+	t.Parallel()
 	var tree Tree
 	for size := 1; size < 20; size++ {
 		for at := range size {
@@ -59,6 +61,7 @@ func TestSpecialAtEveryOffset(t *testing.T) {
 
 // TestUpper tries every pair of ASCII bytes, and the zeros that a short key ends with.
 func TestUpper(t *testing.T) {
+	t.Parallel()
 	for pair := range 1 << 14 {
 		for _, fill := range []byte{0, 'z', '@', '['} {
 			word := [8]byte{fill, fill, byte(pair & 0x7f), byte(pair >> 7), fill, fill, fill, fill}
@@ -82,6 +85,7 @@ func TestUpper(t *testing.T) {
 }
 
 func TestHex(t *testing.T) {
+	t.Parallel()
 	for c := range 256 {
 		want := rune(-1)
 		switch {

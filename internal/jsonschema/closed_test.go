@@ -15,6 +15,7 @@ import (
 
 // TestClosed: what the different ways of leaving additionalProperties out mean.
 func TestClosed(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, schema   string
 		valid, invalid []string
@@ -73,6 +74,7 @@ func TestClosed(t *testing.T) {
 
 // TestOpen: an open schema is closed only where it says so.
 func TestOpen(t *testing.T) {
+	t.Parallel()
 	s := compile(t, `{"type":"object","properties":{"a":{"properties":{"b":{}},"additionalProperties":false}}}`, false)
 	v := s.Validate(parse(t, `{"a":{"b":1},"x":{"y":1},"z":[{"u":1}]}`))
 	assert.Nil(t, v)
@@ -82,6 +84,7 @@ func TestOpen(t *testing.T) {
 // TestNoUndeclaredMember: whatever a closed schema leaves out, no valid value has a member whose
 // name is not in the schema's text.
 func TestNoUndeclaredMember(t *testing.T) {
+	t.Parallel()
 	r := &random{Rand: rand.New(rand.NewPCG(9, 10))}
 	compiled, tried, valid := 0, 0, 0
 	for range 3000 {
@@ -164,6 +167,7 @@ func with(m mapping, k string, v any) mapping {
 
 // TestDefaults: what is filled in, and where. "" is nothing.
 func TestDefaults(t *testing.T) {
+	t.Parallel()
 	const nested = `{"type":"object","properties":{
 		"o":{"type":["object","null"],"default":{},"properties":{"a":{"default":1},"p":{"default":{"z":0},"properties":{"a":{"default":[{}],"items":{"properties":{"q":{"default":"\u20ac\n"}}}},"z":{}}}}},
 		"list":{"type":"array","items":{"type":"object","properties":{"k":{"default":true},"m":{"properties":{"n":{"default":null}}}}}},
@@ -211,6 +215,7 @@ func TestDefaults(t *testing.T) {
 // TestDefaultsBounded: a short text whose elements lack long defaults cannot be blown up: filling
 // stops, beyond 1 MiB and not far beyond.
 func TestDefaultsBounded(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("x", 100_000)
 	s := compile(t,
 		`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"l":{"default":"`+
@@ -228,6 +233,7 @@ func TestDefaultsBounded(t *testing.T) {
 
 // TestLookup: places, as "types optional nullable", or "" for what is outside.
 func TestLookup(t *testing.T) {
+	t.Parallel()
 	const defs = `,"$defs":{"money":{"type":"object","required":["units"],"properties":{"units":{"type":"integer"},"currency":{"enum":["EUR","USD"]}}},
 		"in":{"required":["id"]},"req":{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}}}`
 	const closed = `{"type":"object","required":["to","amount","list","either","ref"],"properties":{
@@ -327,6 +333,7 @@ func TestLookup(t *testing.T) {
 
 // TestLookupBelow: what is missing on the way to the base does not count.
 func TestLookupBelow(t *testing.T) {
+	t.Parallel()
 	s := compile(t,
 		`{"type":"object","properties":{"l":{"type":["array","null"],"items":{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"b":{"type":"string"}}}},
 		"m":{"type":"array","items":{"type":["object","null"],"required":["a"],"properties":{"a":{"type":"string"}}}}}}`, true)
@@ -354,6 +361,7 @@ func TestLookupBelow(t *testing.T) {
 // TestLookupFilled: what a default always fills in, and what only looks so. Each claim is held
 // against AppendDefaults of the empty object.
 func TestLookupFilled(t *testing.T) {
+	t.Parallel()
 	const schema = `{"type":"object","required":["req"],"$defs":{"d":{"type":"string","default":"x"}},
 		"properties":{
 			"req":{"type":"string"},

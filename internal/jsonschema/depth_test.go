@@ -22,6 +22,7 @@ func nesting(v crypto.Value) int {
 }
 
 func TestDepth(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]int{
 		`{"type":"object"}`: 1,
 		`{"type":"object","properties":{"a":{"type":"string"}}}`: 1,
@@ -46,6 +47,7 @@ func TestDepth(t *testing.T) {
 // No valid value is nested deeper, whatever the schema; and there are schemas of which a value
 // reaches the bound.
 func TestDepthBounds(t *testing.T) {
+	t.Parallel()
 	r := &random{Rand: rand.New(rand.NewPCG(7, 8)), closed: true}
 	bounded, reached := 0, 0
 	for range 1500 {

@@ -12,6 +12,7 @@ import (
 
 // TestPackageComment: the schema in the package comment does what it seems to.
 func TestPackageComment(t *testing.T) {
+	t.Parallel()
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(string(doc), "//\t{")

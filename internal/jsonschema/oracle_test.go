@@ -92,6 +92,7 @@ func closeAll(v any) any {
 // TestOracle compares us with santhosh-tekuri/jsonschema on random schemas and values, and holds
 // each answer to what else is promised.
 func TestOracle(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	schemas, refused := 2000, 0
 	if testing.Short() {

@@ -15,6 +15,7 @@ import (
 // TestRefused: what is not in the subset, what means nothing and what no value can meet is refused,
 // at its place and with a remedy.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ schema, pointer, what string }{
 		// No schema at all.
 		{`true`, "", "boolean schemas are not supported"},
@@ -156,6 +157,7 @@ func TestRefused(t *testing.T) {
 
 // TestRefusedClosed: schemas for arguments.
 func TestRefusedClosed(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ schema, pointer, what string }{
 		{`{}`, "", "the arguments of a tool are an object"},
 		{`{"type":"array"}`, "", "the arguments of a tool are an object"},
@@ -201,6 +203,7 @@ func mustRefuse(t *testing.T, schema string, closed bool, pointer, what string) 
 // TestExploding: a few lines of $ref that stand for more than memory holds are refused, and what is
 // just within the limits is not.
 func TestExploding(t *testing.T) {
+	t.Parallel()
 	// doubling has levels of which each refers to the next one twice.
 	doubling := func(levels int, use string) string {
 		defs := []string{`"d0":{"type":"string"}`}
@@ -256,6 +259,7 @@ func TestExploding(t *testing.T) {
 
 // TestSchemaIndependent: a Schema holds nothing of the value it was compiled from.
 func TestSchemaIndependent(t *testing.T) {
+	t.Parallel()
 	text := []byte(`{"type":"object","properties":{"a":{"enum":["x",["y"]],"default":"x"}}}`)
 	var tree crypto.Tree
 	require.NoError(t, tree.Parse(text, crypto.Limits{Bytes: len(text), Depth: 8}))
@@ -275,6 +279,7 @@ func TestSchemaIndependent(t *testing.T) {
 
 // TestZeroSchema: nothing is allowed by what was never compiled.
 func TestZeroSchema(t *testing.T) {
+	t.Parallel()
 	for _, s := range []*Schema{nil, {}} {
 		assert.NotNil(t, s.Validate(parse(t, `{}`)), "a zero Schema allows something")
 		_, ok := s.Lookup(nil)

@@ -146,6 +146,7 @@ func suiteFiles(t *testing.T) []string {
 // TestSuiteClosed compiles the same schemas closed: below a property, since arguments are an
 // object. A case may be refused there that is valid in an open schema, never the other way round.
 func TestSuiteClosed(t *testing.T) {
+	t.Parallel()
 	files := suiteFiles(t)
 	same, closed := 0, 0
 	for _, file := range files {

@@ -18,6 +18,7 @@ import (
 
 // TestViolation: where, and what was demanded. "" is a valid value.
 func TestViolation(t *testing.T) {
+	t.Parallel()
 	const pay = `{"type":"object","required":["to","amount"],"properties":{
 		"to":{"type":"string","pattern":"^[A-Z]{2}[0-9]+$","minLength":4,"maxLength":8},
 		"amount":{"type":"number","exclusiveMinimum":0,"maximum":1000,"multipleOf":0.01},
@@ -73,6 +74,7 @@ func TestViolation(t *testing.T) {
 // TestViolationOrder: the first violation in canonical order of members, whatever the order of
 // keys.
 func TestViolationOrder(t *testing.T) {
+	t.Parallel()
 	s := compile(t,
 		`{"type":"object","required":["b","d"],"properties":{"a":{"type":"string"},"b":{"type":"string"},"d":{"type":"string"},"e":{"type":"string"}}}`, true)
 	for _, c := range []struct{ value, want string }{
@@ -94,6 +96,7 @@ func TestViolationOrder(t *testing.T) {
 // TestViolationKeepsSecrets: no violation holds a value, nor a name that the schema does not
 // declare, whichever keyword fails.
 func TestViolationKeepsSecrets(t *testing.T) {
+	t.Parallel()
 	const secret = `SECRET`
 	values := []string{`"SECRET"`, `{"SECRET":1}`, `{"a":"SECRET"}`, `{"a":{"SECRET":"SECRET"}}`, `["SECRET","SECRET"]`,
 		`{"a":["SECRET"]}`}
@@ -121,6 +124,7 @@ func TestViolationKeepsSecrets(t *testing.T) {
 
 // TestConstraintShort: a violation is of bounded length, whatever is in the schema.
 func TestConstraintShort(t *testing.T) {
+	t.Parallel()
 	var names, values []string
 	for i := range 3000 {
 		names = append(names, fmt.Sprintf(`"name%d%s":{}`, i, strings.Repeat("x", i)))
@@ -142,6 +146,7 @@ func TestConstraintShort(t *testing.T) {
 
 // TestMultipleOfExact compares with rational arithmetic.
 func TestMultipleOfExact(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	number := func() string {
 		digits := fmt.Sprint(r.Uint64N([]uint64{10, 100, 1e6, 1e15}[r.IntN(4)]))
@@ -187,6 +192,7 @@ func TestMultipleOfExact(t *testing.T) {
 
 // TestUniqueItems compares both ways of telling with comparing each with each.
 func TestUniqueItems(t *testing.T) {
+	t.Parallel()
 	s := compile(t, `{"uniqueItems":true}`, false)
 	r := &random{Rand: rand.New(rand.NewPCG(5, 6))}
 	unique, not := 0, 0
@@ -218,6 +224,7 @@ func TestUniqueItems(t *testing.T) {
 
 // TestRuns compares byte tables with package regexp, whose meaning they must have.
 func TestRuns(t *testing.T) {
+	t.Parallel()
 	r := &random{Rand: rand.New(rand.NewPCG(7, 8))}
 	tables, matches, others := 0, 0, 0
 	for range 6000 {
@@ -269,6 +276,7 @@ func TestRuns(t *testing.T) {
 
 // TestCompareNames: names sort by UTF-16 code units.
 func TestCompareNames(t *testing.T) {
+	t.Parallel()
 	names := []string{"", "a", "ab", "b", "\u007f", "\u0080", "é", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uefff",
 		"\uf000", "\uffff", "\U00010000", "\U0001F600",
 		"\U0001F601", "\U000FFFFF", "\U00100000", "\U0010FFFF", "a\uffff", "a\U00010000", "\U0001F600a"}
@@ -284,6 +292,7 @@ func TestCompareNames(t *testing.T) {
 
 // TestTextOfStrings: lengths and patterns see the content of a string, not its spelling.
 func TestTextOfStrings(t *testing.T) {
+	t.Parallel()
 	var every strings.Builder
 	for c := range rune(0x80) {
 		fmt.Fprintf(&every, `\u%04x`, c)
@@ -309,6 +318,7 @@ func TestTextOfStrings(t *testing.T) {
 
 // TestLarge: values and schemas that would take hours, were anything quadratic.
 func TestLarge(t *testing.T) {
+	t.Parallel()
 	const n = 100_000
 	list := func(format string) string {
 		var b strings.Builder
@@ -359,6 +369,7 @@ func TestLarge(t *testing.T) {
 
 // TestConcurrent: one Schema, many goroutines; run it with -race.
 func TestConcurrent(t *testing.T) {
+	t.Parallel()
 	s := compile(t, `{"properties":{"l":{"uniqueItems":true},"p":{"pattern":"^x\\n+$"},"d":{"default":[1]}}}`, false)
 	var wg sync.WaitGroup
 	for i := range 8 {

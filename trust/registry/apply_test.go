@@ -18,6 +18,7 @@ import (
 // The life of a log's keys, as an operator would live it: every event once, and what each is good
 // for.
 func TestLifeOfATrustState(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.pass(20)
 	w.must(w.key("kernel 2", Kernel), "r1", "r2") // index 21
@@ -83,6 +84,7 @@ func TestLifeOfATrustState(t *testing.T) {
 }
 
 func TestKeyEvents(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.pass(9)
 	change := func(e contracts.TrustEvent, f func(*contracts.TrustEvent)) contracts.TrustEvent {
@@ -166,6 +168,7 @@ func sigOf(t testing.TB, name string, e contracts.TrustEvent) []byte {
 }
 
 func TestRevocations(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.refuse("id: missing", w.event(contracts.TrustEvent{Type: "revoke", Why: "x"}))
 	w.refuse("of no key", w.revoke("a stranger"), "r1", "r2")
@@ -192,6 +195,7 @@ func TestRevocations(t *testing.T) {
 
 // A key that is revoked at the index where it was added may never sign.
 func TestRevokedAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.must(w.key("freezer 2", Freezer), "r1", "r2")
 	at := w.index
@@ -201,6 +205,7 @@ func TestRevokedAtOnce(t *testing.T) {
 }
 
 func TestRootRotation(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.pass(4)
 	reproved := func(e contracts.TrustEvent, names ...string) contracts.TrustEvent {
@@ -289,6 +294,7 @@ func proofOf(t testing.TB, name string, e contracts.TrustEvent) []byte {
 }
 
 func TestUndelegations(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.must(w.key("dan", Delegator), "r1", "r2")
 	w.refuse("0 of root keys", w.undelegate("g", "bob"))
@@ -314,6 +320,7 @@ func TestUndelegations(t *testing.T) {
 }
 
 func TestFreezes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.refuse("nothing changes", w.unfreeze(), "r1", "r2")
 	for _, who := range []string{"kernel", "log", "publisher", "attestor", "witness", "ann", "bob", "a stranger"} {
@@ -333,6 +340,7 @@ func TestFreezes(t *testing.T) {
 
 // What Sign and Prove make is what Apply takes, whoever signs first.
 func TestApplyTakesEnvelopes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, order := range [][]string{{"r1", "r2"}, {"r2", "r1"}, {"r3", "r1", "r2"}} {
 		for _, e := range []contracts.TrustEvent{w.key("new", Approver, "z", "a"), w.roots(2, "r2", "r1", "r9"),
@@ -354,6 +362,7 @@ func TestApplyTakesEnvelopes(t *testing.T) {
 // Neither what an event was made of nor what a state handed out can change a state afterwards, nor
 // a later state an earlier one.
 func TestApplyCopies(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	start := w.state.Canonical()
 	key, roots := sign(t, w.key("new", Approver, "a", "b"), "r1", "r2"), (*contracts.TrustRecord)(nil)
@@ -387,6 +396,7 @@ func TestApplyCopies(t *testing.T) {
 
 // A state has room for what it can be read with again, and no more.
 func TestStateLimits(t *testing.T) {
+	t.Parallel()
 	s, err := ParseState(state(false, 1, 1<<53-1, nil, keyOf(t, "kernel", Kernel), keyOf(t, "log", Log),
 		keyOf(t, "r1", Root)))
 	require.NoError(t, err)
@@ -406,6 +416,7 @@ func TestStateLimits(t *testing.T) {
 
 // Many goroutines ask and apply, and all get the same.
 func TestStateIsSafeForManyGoroutines(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	r := sign(t, w.key("new", Approver, "owner"), "r1", "r2")
 	want, err := w.state.Apply(r, origin, 5)

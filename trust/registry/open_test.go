@@ -96,6 +96,7 @@ func bank(t testing.TB, version int) contracts.Document {
 // Whatever is presented counts by its bytes, its form, and a key of the one role that may sign it
 // and was not revoked: nothing else opens.
 func TestOpenersRefuse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.must(w.key("attestor 2", Attestor), "r1", "r2")
 	w.must(w.key("publisher 2", Publisher), "r1", "r2")
@@ -196,6 +197,7 @@ func payloadOf(t testing.TB, e contracts.Envelope) []byte {
 
 // With an approval comes who holds the key and what he can answer for.
 func TestOpenApproval(t *testing.T) {
+	t.Parallel()
 	s, r := full(t), request()
 	for name, sign := range map[contracts.Verdict]func(crypto.Signer) (contracts.Envelope, error){contracts.Allow: r.Approve, contracts.Deny: r.Refuse} {
 		a, k, err := OpenApproval(s, must[contracts.Envelope](t)(sign(private(t, "ann"))))
@@ -216,6 +218,7 @@ func TestOpenApproval(t *testing.T) {
 
 // A chain of grants: link by link, from the leaf to the root delegator.
 func TestOpenDelegation(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, name := range []string{"carl", "dora"} {
 		w.must(w.key(name, Delegator, "clerk", "of "+name), "r1", "r2")
@@ -299,6 +302,7 @@ func TestOpenDelegation(t *testing.T) {
 
 // A bundle is the document that was signed, of its layer, under its name and version.
 func TestOpenBundle(t *testing.T) {
+	t.Parallel()
 	s := full(t)
 	sign := func(b contracts.Bundle) contracts.Envelope {
 		t.Helper()

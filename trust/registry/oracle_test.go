@@ -176,6 +176,7 @@ func fold(t testing.TB, pack map[string][]byte) (f folded) {
 // TestOracleStates folds the trust entries of a pack that the oracle makes: each is taken, and the
 // states are those that its inputs name.
 func TestOracleStates(t *testing.T) {
+	t.Parallel()
 	o := newOracle(t, "states after its trust events (the twin of the tests compares them too)")
 	pack := o.path("gen.tar")
 	if out, status := o.run("gen", pack); status != 0 {
@@ -194,6 +195,7 @@ func TestOracleStates(t *testing.T) {
 // TestOracleMutations has the oracle spoil the trust events of its pack, one thing at a time, with
 // all else signed anew: the fold refuses each by the check that its list names.
 func TestOracleMutations(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: the oracle's mutations take five seconds; without it they run")
 	}
@@ -276,6 +278,7 @@ func (c *chained) pack() []byte {
 // TestOracleRandomEvents gives events at random, valid and not, to both implementations: they
 // refuse the same one, or take them all and are in the same state.
 func TestOracleRandomEvents(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	o := newOracle(t, "random events (the twin of the tests takes the same)")
 	logs := 30

@@ -134,6 +134,7 @@ func (w *wild) record(now *twin, index uint64) *contracts.TrustRecord {
 // were taken alone, with the state read from its canonical form in the middle, from a registry of
 // keys in another order, and by the twin.
 func TestFoldOfRandomEvents(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	logs, steps := 24, 50
 	if testing.Short() {

@@ -57,6 +57,7 @@ func full(t testing.TB) *State {
 // Without a registry the state has the two keys that the kernel signs with, and nothing can ever
 // change.
 func TestInitialStateOfNoRegistry(t *testing.T) {
+	t.Parallel()
 	s := initial(t, nil)
 	a, b := `{"id":"`+id(t, "kernel").String()+`","name":"kernel","public":"`+b64(t,
 		"kernel")+`","role":"kernel","since":0}`, `{"id":"`+id(t, "log").String()+`","name":"log","public":"`+b64(t,
@@ -78,6 +79,7 @@ func b64(t testing.TB, name string) string {
 
 // A state is what its canonical form says, and has the form of a second RFC 8785.
 func TestStateRoundTrip(t *testing.T) {
+	t.Parallel()
 	for name, s := range map[string]*State{"bare": initial(t, nil), "full": full(t)} {
 		b := s.Canonical()
 		if want, err := jcs.Transform(b); err != nil || !bytes.Equal(want, b) {
@@ -110,6 +112,7 @@ func TestStateRoundTrip(t *testing.T) {
 
 // The order in which keys are listed makes no difference.
 func TestOrderOfKeysMakesNoDifference(t *testing.T) {
+	t.Parallel()
 	want := full(t).Digest()
 	keys := everyone(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -128,6 +131,7 @@ func TestOrderOfKeysMakesNoDifference(t *testing.T) {
 
 // What was given may change afterwards, and what was handed out too: the state does not.
 func TestStateNeverChanges(t *testing.T) {
+	t.Parallel()
 	keys := everyone(t)
 	r, err := New(2, keys...)
 	require.NoError(t, err)
@@ -167,6 +171,7 @@ func TestStateNeverChanges(t *testing.T) {
 
 // Who asks a state that there is not gets nothing, and everything is frozen.
 func TestNoState(t *testing.T) {
+	t.Parallel()
 	var s *State
 	key, ok := s.Key(id(t, "kernel"), Kernel, 0)
 	assert.True(t, !ok && key == nil && s.Frozen() && s.Keys(Kernel, 0) == nil && s.Canonical() == nil &&
@@ -179,6 +184,7 @@ func TestNoState(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
+	t.Parallel()
 	key := func(name string, role Role, rs ...string) Key { return Key{name, public(t, name), role, rs} }
 	root := key("root", Root)
 	many := make([]string, 33)
@@ -228,6 +234,7 @@ func TestNewRefuses(t *testing.T) {
 
 // The kernel's keys are added where they lack, and have no second role.
 func TestInitialRefuses(t *testing.T) {
+	t.Parallel()
 	kernel, log := public(t, "kernel"), public(t, "log")
 	listed, err := New(0, Key{"my kernel", kernel, Kernel, nil}, Key{"my log", log, Log, nil},
 		Key{"old kernel", public(t, "old"), Kernel, nil})
@@ -284,6 +291,7 @@ func small(t testing.TB) []crypto.PublicKey {
 
 // A key under which one signature could be valid for every message is no key, in whatever role.
 func TestWeakKeys(t *testing.T) {
+	t.Parallel()
 	for i, weak := range small(t) {
 		for _, role := range roles {
 			r, err := New(1, Key{"root", public(t, "root"), Root, nil}, Key{"weak", weak, role, nil})

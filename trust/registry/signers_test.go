@@ -14,6 +14,7 @@ import (
 
 // An event is for one log, one state and one place; nobody can hold it back or bring it again.
 func TestReplays(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	again := sign(t, w.freeze(), "freezer")
 	w.take(again)
@@ -44,6 +45,7 @@ func TestReplays(t *testing.T) {
 
 // Threshold 0 means that nothing can ever change, freeze included, never that anyone may change it.
 func TestThresholdZero(t *testing.T) {
+	t.Parallel()
 	r, err := New(0, everyone(t)[3:]...) // all but the roots
 	require.NoError(t, err)
 	w := &world{t, initial(t, r), initial(t, r), 1, nil}
@@ -59,6 +61,7 @@ func TestThresholdZero(t *testing.T) {
 
 // Signatures are of distinct keys that have a say, in order, and every one verifies.
 func TestSignatures(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	e := w.revoke("ann")
 	with := func(change func(r *contracts.TrustRecord), by ...string) *contracts.TrustRecord {
@@ -100,6 +103,7 @@ func TestSignatures(t *testing.T) {
 // A root that an event adds may sign only from the next entry on, but for the new threshold of that
 // event.
 func TestNewRootsSignTheirOwnEventOnly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.pass(6)
 	at := w.index
@@ -111,6 +115,7 @@ func TestNewRootsSignTheirOwnEventOnly(t *testing.T) {
 }
 
 func TestUnknownEvents(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, typ := range []string{"", "rotate", "Key", "key ", "thaw"} {
 		w.refuse("not a type of event", w.event(contracts.TrustEvent{Type: typ, Why: "x"}), "r1", "r2")

@@ -38,6 +38,7 @@ func revoked(n uint64) func(*held) { return func(e *held) { e.revoked, e.wasRevo
 
 // A key is valid for index i iff (since = 0 or since < i) and (not revoked or i <= revoked).
 func TestKeyValidity(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		change []func(*held)
 		valid  map[uint64]bool
@@ -84,6 +85,7 @@ func TestKeyValidity(t *testing.T) {
 // What must be true of every state, one departure a case. Each is well-formed canonical JSON
 // otherwise.
 func TestParseStateRefuses(t *testing.T) {
+	t.Parallel()
 	kernel, log, root := keyOf(t, "kernel", Kernel), keyOf(t, "log", Log), keyOf(t, "root", Root)
 	d := []contracts.Digest{id(t, "a grant"), id(t, "another")}
 	slices.SortFunc(d, func(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) })
@@ -170,6 +172,7 @@ func reversed(keys ...held) []held {
 
 // Every flipped bit and every truncation of a state is another state or none: never the same one.
 func TestStateMangled(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	good := state(false, 1, 1, nil, keyOf(t, "kernel", Kernel), keyOf(t, "root", Root, since(3)),
 		keyOf(t, "a", Approver, revoked(9)))
@@ -190,6 +193,7 @@ func TestStateMangled(t *testing.T) {
 
 // A revoked delegation is known by its digest; without a state every one is revoked.
 func TestRevokedDelegations(t *testing.T) {
+	t.Parallel()
 	d := []contracts.Digest{id(t, "a"), id(t, "b"), id(t, "c")}
 	slices.SortFunc(d, func(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) })
 	s, err := ParseState(state(false, 0, 1, []contracts.Digest{d[0], d[2]}, keyOf(t, "kernel", Kernel)))
@@ -202,6 +206,7 @@ func TestRevokedDelegations(t *testing.T) {
 
 // A state of many keys is found in as quickly as one of few, and read in the same way.
 func TestManyKeys(t *testing.T) {
+	t.Parallel()
 	var keys []Key
 	for i := range 300 {
 		name := fmt.Sprint("approver ", i)
