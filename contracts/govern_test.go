@@ -394,7 +394,6 @@ func FuzzParseTrust(f *testing.F) {
 			}
 		}
 	}
-	f.Add([]byte(`{"type":"rotate"}`), true)
 	f.Fuzz(func(t *testing.T, b []byte, event bool) {
 		if event {
 			b = []byte(`{"payload":"` + string(crypto.AppendBase64(nil, b)) + `","payloadType":"` + trustType +

@@ -13,16 +13,9 @@ import (
 // FuzzSchema reads any text as a schema and any as a value: no panic, and the promises hold for
 // whatever compiles.
 func FuzzSchema(f *testing.F) {
-	for _, schema := range []string{
-		hotSchema, `{}`, `true`, `{"$ref":"#"}`, `{"type":["null","integer"],"multipleOf":0.01,"minimum":-5}`,
-		`{"pattern":"^[a-f]{2,4}[0-9]+$","maxLength":9}`,
-		`{"items":{"properties":{"a":{"default":[{}],"items":{"properties":{"b":{"default":1}}}}}},"uniqueItems":true}`,
-		`{"type":"object","oneOf":[{"properties":{"a":{"const":1}}},{"$ref":"#/$defs/a~1b"}],"$defs":{"a/b":{"required":["x"],"properties":{"x":{"enum":["é",null]}}}}}`,
-	} {
-		for _, value := range []string{hotArgs, `{}`, `[{"a":1},{},"x\n"]`, `{"x":"é"}`, `4.35`, `"ab12"`, `null`} {
-			f.Add([]byte(schema), []byte(value), "a", true)
-			f.Add([]byte(schema), []byte(value), "*", false)
-		}
+	for _, value := range []string{hotArgs, `{}`, `[{"a":1},{},"x\n"]`, `{"x":"é"}`, `4.35`, `"ab12"`, `null`} {
+		f.Add([]byte(hotSchema), []byte(value), "a", true)
+		f.Add([]byte(hotSchema), []byte(value), "*", false)
 	}
 	f.Fuzz(func(t *testing.T, schema, value []byte, name string, closed bool) {
 		from, err := tryParse(schema)
