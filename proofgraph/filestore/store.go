@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,6 +78,84 @@ var (
 	errReadOnly = errors.New("filestore: the store was opened to be read only")
 )
 
+const (
+	lockName  = "lock"
+	logKind   = ".log"
+	indexKind = ".index"
+	newKind   = ".new" // follows another suffix: the file is not yet in its place
+)
+
+// Open opens the log in a directory, to read and to write. If the directory does not exist, or is
+// empty, Open begins a log there. The directory is the log's alone. If another process has it open,
+// Open waits for it for up to Options.Wait, and then returns an error that names that process.
+//
+// Open removes a frame that a crash left half written, which was never acknowledged. A file that is
+// damaged, cut, missing, or of another log is an error that names file and offset, and then nothing
+// is changed.
+func Open(dir string, o Options) (*Store, error) { return open(disk.OS{}, dir, o, sizes{}) }
+
+// OpenReadOnly opens the log in a directory as it is now, for reading, while a process may be
+// writing to it. It does not see what is acknowledged later; open it again. It changes nothing, and
+// what it reads is on stable storage, with one exception: after a sync of the writing process
+// failed, which seals that log, the system may show bytes that it will not keep. Until Close it has
+// up to 16 files open.
+func OpenReadOnly(dir string) (*Store, error) { return openReadOnly(disk.OS{}, dir) }
+
+const poll = 20 * time.Millisecond
+
+func open(d disk.Disk, dir string, o Options, z sizes) (_ *Store, err error) {
+	s := &Store{disk: d, dir: dir, sizes: z.orDefault()}
+	names, err := d.List(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 { // an empty directory may not be durable yet
+		err = d.Mkdir(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("filestore: %w", err)
+	}
+	_, _, err = s.files() // before the lock is made in a directory of other files
+	if errors.As(err, new(missingError)) {
+		_, _, err = s.files() // a segment may have been renamed while names were read
+	}
+	if err != nil {
+		return nil, err
+	}
+	for waited := time.Duration(0); s.lock == nil; waited += poll {
+		if s.lock, err = d.Lock(filepath.Join(dir, lockName)); err == nil {
+			break
+		}
+		if !errors.As(err, new(disk.HeldError)) || waited >= o.Wait {
+			return nil, fmt.Errorf("filestore: %s: %w", dir, err)
+		}
+		time.Sleep(min(poll, o.Wait-waited))
+	}
+	defer func() {
+		if err != nil {
+			s.release()
+		}
+	}()
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// openReadOnly opens a directory that another process may be writing to. Files are not read at one
+// moment, so a frame may be seen without the one before it, or a segment without the next. Reading
+// again sees both. An error that stays the same is real.
+func openReadOnly(d disk.Disk, dir string) (*Store, error) {
+	for before := ""; ; {
+		s := &Store{disk: d, dir: dir, readOnly: true}
+		err := s.load()
+		if err == nil {
+			return s, nil
+		}
+		if err.Error() == before {
+			return nil, err
+		}
+		before = err.Error()
+	}
+}
+
 // Close closes the files, so that another process can open the directory. It waits for an Append
 // that is going on. Closing twice does nothing.
 func (s *Store) Close() error {
@@ -141,9 +222,49 @@ func (s *Store) path(number uint32, kind string) string {
 	return filepath.Join(s.dir, fmt.Sprintf("%08d%s", number, kind))
 }
 
-const (
-	lockName  = "lock"
-	logKind   = ".log"
-	indexKind = ".index"
-	newKind   = ".new" // follows another suffix: the file is not yet in its place
-)
+// files returns the number of segments, and the files that were not finished when a process ended.
+func (s *Store) files() (segments uint32, leftover []string, err error) {
+	names, err := s.disk.List(s.dir)
+	if err != nil {
+		return 0, nil, fmt.Errorf("filestore: %w", err)
+	}
+	var indexes uint32
+	for _, name := range names {
+		kind := filepath.Ext(name)
+		stem := strings.TrimSuffix(name, kind)
+		if kind == newKind {
+			kind = filepath.Ext(stem)
+			stem = strings.TrimSuffix(stem, kind)
+		}
+		n, err := strconv.ParseUint(stem, 10, 32)
+		switch number := uint32(n); {
+		case name == lockName:
+		case err != nil || filepath.Base(s.path(number, kind)) != stem+kind || number == 0 ||
+			kind != logKind && kind != indexKind:
+			return 0, nil,
+				fmt.Errorf("filestore: %s: not a file of a log: give the log a directory of its own, or move this "+
+					"file out of it", filepath.Join(s.dir, name))
+		case strings.HasSuffix(name, newKind):
+			leftover = append(leftover, name)
+		case kind == indexKind:
+			indexes = number
+		case number != segments+1:
+			return 0, nil, s.missingFile(segments + 1)
+		default:
+			segments = number
+		}
+	}
+	if indexes >= segments && indexes > 0 { // the last segment has none
+		return 0, nil, s.missingFile(segments + 1)
+	}
+	return segments, leftover, nil
+}
+
+func (s *Store) missingFile(number uint32) error { return missingError{s.path(number, logKind)} }
+
+// A missingError says that a segment is missing.
+type missingError struct{ path string }
+
+func (a missingError) Error() string {
+	return "filestore: " + a.path + ": the file is missing; nothing was changed: restore it from a copy"
+}
