@@ -13,10 +13,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 )
 
 // counter is a driver that counts its runs.
@@ -28,6 +29,7 @@ func (c *counter) Run(context.Context, contracts.Call) (Result, error) {
 }
 
 func TestAdmitTakesTheDurableAllowOfThisCallOnly(t *testing.T) {
+	t.Parallel()
 	good, call := permitted()
 	if p, err := Admit(good, call); err != nil || p == nil {
 		t.Fatal(err) // or the refusals below would prove nothing
@@ -74,6 +76,7 @@ func TestAdmitTakesTheDurableAllowOfThisCallOnly(t *testing.T) {
 }
 
 func TestPermitIsWhatTheDriverCanProve(t *testing.T) {
+	t.Parallel()
 	s, call := permitted()
 	var got contracts.Call
 	Run(context.Background(), admit(t),
@@ -90,6 +93,7 @@ func TestPermitIsWhatTheDriverCanProve(t *testing.T) {
 
 // Without an unspent permit, or without a driver, nothing is called, and the answer says so.
 func TestRunRefuses(t *testing.T) {
+	t.Parallel()
 	c := new(counter)
 	refused := func(name string, p *Permit, d Driver) {
 		t.Helper()
@@ -128,6 +132,7 @@ func TestRunRefuses(t *testing.T) {
 }
 
 func TestPermitIsSpentOnce(t *testing.T) {
+	t.Parallel()
 	for range 50 {
 		p, c := admit(t), new(counter)
 		var ran, refused atomic.Int64
@@ -157,6 +162,7 @@ func TestPermitIsSpentOnce(t *testing.T) {
 
 // A tool that runs its own permit again, from inside its run, is refused.
 func TestPermitIsSpentBeforeTheDriverRuns(t *testing.T) {
+	t.Parallel()
 	p := admit(t)
 	var inner Outcome
 	c := new(counter)
@@ -171,6 +177,7 @@ func TestPermitIsSpentBeforeTheDriverRuns(t *testing.T) {
 
 // A driver that scribbles on everything it was given changes nothing of anyone else's.
 func TestTheCallIsTheDriversOwn(t *testing.T) {
+	t.Parallel()
 	s, call := permitted()
 	want, wantCall := permitted()
 	p, err := Admit(s, call)
@@ -220,6 +227,7 @@ func TestTheCallIsTheDriversOwn(t *testing.T) {
 
 // A driver that keeps the slice that it returned, and goes on writing to it, changes nothing.
 func TestTheOutputIsACopy(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{`{"a":1}`, `{ "b":1, "a":2 }`, `not JSON`} {
 		kept := []byte(text)
 		l := ample
@@ -271,6 +279,7 @@ func (stringer) String() string { return "a word from a Stringer" }
 // An error shows what a driver panicked with where it has a text, a bounded part of it, and never
 // the content of other values.
 func TestPanicIsNamed(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		with any
 		want string
@@ -313,6 +322,7 @@ func TestPanicIsNamed(t *testing.T) {
 
 // The methods of a tool's error are the tool's: none of them is called where that could hurt.
 func TestHostileErrors(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		d    Driver
 		want contracts.ReasonCode
@@ -370,6 +380,7 @@ func (o odd) Value(any) any {
 // A caller's context whose methods panic hurts nobody, not even on the goroutines that package
 // context starts for derived contexts.
 func TestHostileContexts(t *testing.T) {
+	t.Parallel()
 	ended := make(chan struct{})
 	close(ended)
 	all := odd{panicDone: true, panicErr: true, panicValue: true, panicDeadline: true}

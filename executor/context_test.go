@@ -10,14 +10,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/helmkernel/helm/contracts"
 	"github.com/stretchr/testify/assert"
+
+	"github.com/helmkernel/helm/contracts"
 )
 
 type key struct{}
 
 // What the driver's context is: the caller's values, the earlier deadline, an end of its own.
 func TestDriversContext(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // so that times can be compared exactly
 		start := time.Now()
 		for _, c := range []struct {
@@ -65,6 +67,7 @@ func TestDriversContext(t *testing.T) {
 // A caller that goes away does not free the driver: it has until its limit, and then it is
 // abandoned.
 func TestAbandonedAtTheLimitNotBefore(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		held := make(chan struct{})
@@ -130,6 +133,7 @@ func TestContextEndsWithTheRun(t *testing.T) {
 // What is to be called at an end that has been is called, in its own goroutine; package context
 // asks only where it has not.
 func TestAfterFuncAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	l := runContext{caller: context.Background()}
 	if !l.end(errOwn) || l.end(context.Canceled) || l.Err() != errOwn {
 		t.Fatal("a context ends once")
@@ -143,6 +147,7 @@ func TestAfterFuncAfterTheEnd(t *testing.T) {
 
 // The cause of the caller's end reaches the driver.
 func TestCauseOfTheCallersEnd(t *testing.T) {
+	t.Parallel()
 	why := errors.New("the user pressed stop")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	var got, derived error
@@ -161,6 +166,7 @@ func TestCauseOfTheCallersEnd(t *testing.T) {
 
 // Whoever prints a context sees no arguments.
 func TestContextShowsNoArguments(t *testing.T) {
+	t.Parallel()
 	var text string
 	try(t, context.Background(), driver(func(ctx context.Context, _ contracts.Call) (Result, error) {
 		text = fmt.Sprint(ctx, context.WithValue(ctx, key{}, 1))
@@ -173,6 +179,7 @@ func TestContextShowsNoArguments(t *testing.T) {
 
 // The clock counts as much as whoever ends the context: see leash.over.
 func TestOverByTheClock(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	for name, c := range map[string]struct {
 		callers, limit time.Duration

@@ -9,13 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/stretchr/testify/assert"
 )
 
 // What is JSON is released in its canonical form, what is not as it is, and a limit holds for both.
 func TestOutput(t *testing.T) {
+	t.Parallel()
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for name, c := range map[string]struct {
 		output, want, form string
@@ -72,6 +74,7 @@ func TestOutput(t *testing.T) {
 }
 
 func TestSchemaSeesTheWholeOutput(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]crypto.Kind{``: crypto.Null, `[]`: crypto.Array, `"x"`: crypto.String,
 		`{"a":{}}`: crypto.Object} {
 		seen := crypto.Missing
@@ -90,6 +93,7 @@ func TestSchemaSeesTheWholeOutput(t *testing.T) {
 
 // A check that panics has not said yes.
 func TestSchemaThatPanics(t *testing.T) {
+	t.Parallel()
 	l := ample
 	l.Check = func(crypto.Value) bool { panic("in the schema") }
 	o := try(t, context.Background(), returns(`{"a":1}`, nil), l)
@@ -102,6 +106,7 @@ func TestSchemaThatPanics(t *testing.T) {
 
 // Memory is reused from run to run; no output ever shows in another.
 func TestConcurrentRunsKeepTheirOutputs(t *testing.T) {
+	t.Parallel()
 	var all sync.WaitGroup
 	for i := range 16 {
 		all.Add(1)

@@ -9,13 +9,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/stretchr/testify/assert"
 )
 
 // The lines of the outcome table that are the executor's to decide, one case a line.
 func TestOutcomeTable(t *testing.T) {
+	t.Parallel()
 	held := make(chan struct{})
 	defer close(held)
 	hang := driver(func(context.Context, contracts.Call) (Result, error) { <-held; return Result{}, nil })
@@ -108,6 +110,7 @@ func TestOutcomeTable(t *testing.T) {
 // A nil error wins over an ended context, and what a sandbox says of itself is heard too: a driver
 // that heeds its context is not abandoned in the moment in which the limit is reached.
 func TestDriverThatHeedsItsLimitIsHeard(t *testing.T) {
+	t.Parallel()
 	limit := LimitError{contracts.ReasonTimeExhausted}
 	for _, c := range []struct {
 		name  string
@@ -141,6 +144,7 @@ func TestDriverThatHeedsItsLimitIsHeard(t *testing.T) {
 
 // The driver's end and the end of its patience at one moment: one of the two, and nothing between.
 func TestEndAtTheMomentOfAbandonment(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		late := make(chan bool, 1)
 		for range 200 {
@@ -164,6 +168,7 @@ func TestEndAtTheMomentOfAbandonment(t *testing.T) {
 // A driver that reads the deadline and keeps to it by itself has met the tool's limit, though its
 // context may not have ended yet.
 func TestDeadlineThatTheDriverMetItself(t *testing.T) {
+	t.Parallel()
 	past := time.Unix(0, 0)
 	for _, c := range []struct {
 		name string
@@ -189,6 +194,7 @@ func TestDeadlineThatTheDriverMetItself(t *testing.T) {
 // What a sandbox says of its limits is believed only from a driver that has one, and only of
 // limits.
 func TestLimitErrorIsBelievedFromASandboxOnly(t *testing.T) {
+	t.Parallel()
 	gas := LimitError{contracts.ReasonGasExhausted}
 	for name, c := range map[string]struct {
 		driver Driver
@@ -211,6 +217,7 @@ func TestLimitErrorIsBelievedFromASandboxOnly(t *testing.T) {
 }
 
 func TestGasIsThatOfASandbox(t *testing.T) {
+	t.Parallel()
 	lots := boxed{func(context.Context, contracts.Call) (Result, error) { return Result{Gas: 1 << 63}, nil }}
 	for name, c := range map[string]struct {
 		driver Driver
@@ -232,6 +239,7 @@ func TestGasIsThatOfASandbox(t *testing.T) {
 
 // An abandoned driver's end is shown to late, whatever it is, and nothing in late can hurt.
 func TestLate(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		end  func() (Result, error)
 		want string

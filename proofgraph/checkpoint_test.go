@@ -11,12 +11,12 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 func (w *world) checkpoint() Checkpoint {
@@ -47,6 +47,7 @@ func (w *world) root(n uint64) contracts.Digest {
 }
 
 func TestCheckpointIsANoteThatOthersVerify(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	for n := range 5 {
 		c := w.checkpoint()
@@ -79,6 +80,7 @@ func TestCheckpointIsANoteThatOthersVerify(t *testing.T) {
 
 // Entries that are signed when the checkpoint is asked for are in it, though nobody waits for them.
 func TestCheckpointFlushes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := opened(t)
 		arrived, release := gate(w.watch())
@@ -116,6 +118,7 @@ func TestCheckpointFlushes(t *testing.T) {
 }
 
 func TestCheckpointsAmongWriters(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	spy := w.watch()
 	w.open()
@@ -159,6 +162,7 @@ func TestCheckpointsAmongWriters(t *testing.T) {
 
 // A log key that fails costs the checkpoint; the log goes on.
 func TestLogKeyGoesWrong(t *testing.T) {
+	t.Parallel()
 	for name, how := range misdeeds {
 		w := newWorld(t)
 		key := &remote{key: seedKey(t, 1), how: how}
@@ -182,6 +186,7 @@ func TestLogKeyGoesWrong(t *testing.T) {
 }
 
 func TestCheckpointThatCannotBeStored(t *testing.T) {
+	t.Parallel()
 	for _, way := range ways {
 		w := newWorld(t)
 		spy := w.watch()
@@ -200,6 +205,7 @@ func TestCheckpointThatCannotBeStored(t *testing.T) {
 }
 
 func TestCheckpointHonoursItsContext(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	w.options.LogKey = signerFunc{w.options.LogKey, cancel}
@@ -235,6 +241,7 @@ func (s signerFunc) Sign(r io.Reader, msg []byte, opts stdcrypto.SignerOpts) ([]
 }
 
 func TestParseCheckpointRefuses(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	good := string(w.checkpoint().Note)
 	_, _, err := ParseCheckpoint([]byte(good))
@@ -300,6 +307,7 @@ func TestParseCheckpointRefuses(t *testing.T) {
 
 // Whatever bit is flipped, the checkpoint is refused, or its signature is, or both are another's.
 func TestCheckpointMangled(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	w.say("a")
 	good := w.checkpoint().Note
@@ -319,6 +327,7 @@ func TestCheckpointMangled(t *testing.T) {
 }
 
 func TestVerifierKeyOfWhatIsNoKey(t *testing.T) {
+	t.Parallel()
 	if VerifierKey(origin, nil) != "" || VerifierKey(origin, make(crypto.PublicKey, 31)) != "" {
 		t.Error("a verifier key")
 	}

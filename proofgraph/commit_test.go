@@ -10,15 +10,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/crypto"
 )
 
 // The tests here run in bubbles of package synctest: where every goroutine waits for another, the
 // test fails at once.
 
 func TestEverybodyAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, sessions := range []int{1, 64} {
 		w := newWorld(t)
 		spy := w.watch()
@@ -68,6 +70,7 @@ func gate(s *spy) (arrived chan Batch, release chan error) {
 }
 
 func TestOneAppendForAllThatCameMeanwhile(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := opened(t)
 		arrived, release := gate(w.watch())
@@ -112,6 +115,7 @@ func TestOneAppendForAllThatCameMeanwhile(t *testing.T) {
 // Who comes alone waits for nobody: its entry is all that is written, and at once. The clock of the
 // bubble would show a timer.
 func TestALoneCallerWritesAtOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		spy := w.watch()
@@ -132,6 +136,7 @@ func TestALoneCallerWritesAtOnce(t *testing.T) {
 // Whose entry is durable returns, though others wait who came later: one of them writes the next
 // batch, and so on.
 func TestNobodyWritesForThoseAfter(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := opened(t)
 		arrived, release := gate(w.watch())
@@ -165,6 +170,7 @@ func TestNobodyWritesForThoseAfter(t *testing.T) {
 }
 
 func TestManyWaitForOneEntry(t *testing.T) {
+	t.Parallel()
 	for _, fail := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := opened(t)
@@ -208,7 +214,12 @@ func TestManyWaitForOneEntry(t *testing.T) {
 // Callers that sign slowly and at random, before a store that writes slowly: whatever the order,
 // nobody waits for ever.
 func TestTheLeadIsNeverLost(t *testing.T) {
-	for seed := range uint64(30) {
+	t.Parallel()
+	seeds := uint64(30)
+	if testing.Short() {
+		seeds = 8
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			var mu sync.Mutex
@@ -262,6 +273,7 @@ func TestTheLeadIsNeverLost(t *testing.T) {
 }
 
 func TestBatchesAreBounded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	spy := w.watch()
 	w.open()
@@ -284,6 +296,7 @@ func TestBatchesAreBounded(t *testing.T) {
 }
 
 func TestBlobsAreStoredWithTheirEntry(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	s := w.place(w.log.Chain("a"))
 	one, two := []byte("one"), []byte("two")
@@ -300,6 +313,7 @@ func TestBlobsAreStoredWithTheirEntry(t *testing.T) {
 // A session that is signed ahead of the store does not overtake it: its entries become durable in
 // their order.
 func TestASessionSignsAheadOfTheStore(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := opened(t)
 		arrived, release := gate(w.watch())

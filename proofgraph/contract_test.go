@@ -8,6 +8,7 @@ import (
 )
 
 func TestMemoryContract(t *testing.T) {
+	t.Parallel()
 	helmtest.Store(t, func(t *testing.T) func() proofgraph.Store {
 		m := proofgraph.NewMemory()
 		return func() proofgraph.Store { return m }

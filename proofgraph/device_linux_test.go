@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/helmkernel/helm/contracts"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
 )
 
 // A device blocks its thread for each Append, as a disk does. It keeps nothing that could be read.

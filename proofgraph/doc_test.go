@@ -11,6 +11,7 @@ import (
 
 // The checkpoint in the package comment is one.
 func TestTheCheckpointInThePackageComment(t *testing.T) {
+	t.Parallel()
 	source, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(string(source), "This one\n//\n")

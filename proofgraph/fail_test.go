@@ -14,10 +14,11 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 )
 
 var errDisk = errors.New("disk on fire")
@@ -55,6 +56,7 @@ func failAt(at int, how func() error) func(int, Batch) error {
 // all who wait hear of it, nothing is written any more, what was called durable is there, and who
 // opens the store again goes on from what is there.
 func TestStoreGoesWrongAtEachAppend(t *testing.T) {
+	t.Parallel()
 	tried := 0
 	for _, way := range ways {
 		for at := 1; at <= 9; at++ {
@@ -177,6 +179,7 @@ func seedBytes(b byte) []byte {
 }
 
 func TestSignerGoesWrongAtEachSignature(t *testing.T) {
+	t.Parallel()
 	for name, how := range misdeeds {
 		for at := range int64(6) {
 			for _, callers := range []int{1, 8} {
@@ -225,6 +228,7 @@ func TestSignerGoesWrongAtEachSignature(t *testing.T) {
 // A place that is given up is a hole: what is behind it is never written, and everybody who waits
 // there hears why.
 func TestAHoleEndsTheLog(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := opened(t)
 		arrived, release := gate(w.watch())
@@ -275,6 +279,7 @@ func over(done <-chan struct{}) bool {
 }
 
 func TestSealing(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	s := w.place(w.log.Chain("a"))
 	w.sign(s)
@@ -289,6 +294,7 @@ func TestSealing(t *testing.T) {
 }
 
 func TestRecordsThatCannotBeSigned(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		st   *contracts.Statement
 		says string
@@ -317,6 +323,7 @@ func TestRecordsThatCannotBeSigned(t *testing.T) {
 // Who is signing when the log is sealed has signed in vain, and the session does not go on behind
 // it.
 func TestSealedWhileSigning(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var seal func()
 	w.options.Key = &remote{key: seedKey(t, 1), at: 1, how: func(k crypto.PrivateKey, msg []byte) ([]byte, error) {
@@ -336,6 +343,7 @@ func TestSealedWhileSigning(t *testing.T) {
 
 // A signer that ends the goroutine leaves no place open behind it, though nobody thought of Void.
 func TestSignerEndsTheGoroutine(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.options.Key = &remote{key: seedKey(t, 1), at: 1, how: misdeeds["ends the goroutine"]}
 	w.open()
@@ -352,6 +360,7 @@ func TestSignerEndsTheGoroutine(t *testing.T) {
 
 // The largest record that may be signed makes an entry that may be read; one byte more is refused.
 func TestTheLargestRecord(t *testing.T) {
+	t.Parallel()
 	for _, more := range []int{0, 1} {
 		w := opened(t)
 		s := w.place(w.log.Chain("a"))

@@ -4,12 +4,14 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/helmkernel/helm/contracts"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
 )
 
 func TestIndexFindsWhatIsThereAndNothingElse(t *testing.T) {
+	t.Parallel()
 	var x Index
 	if _, _, ok := x.Lookup(hashOf(0)); ok || x.Len() != 0 {
 		t.Error("found in the zero Index")
@@ -35,6 +37,7 @@ func TestIndexFindsWhatIsThereAndNothingElse(t *testing.T) {
 
 // Hashes that somebody chose to end up in one bucket are found all the same.
 func TestIndexWithOneBucketForAll(t *testing.T) {
+	t.Parallel()
 	var x Index
 	for i := range 1000 {
 		require.NoError(t, x.Add(contracts.Digest{31: byte(i), 30: byte(i >> 8)}, 0))
@@ -47,6 +50,7 @@ func TestIndexWithOneBucketForAll(t *testing.T) {
 }
 
 func TestIndexOfEqualHashesGivesTheLast(t *testing.T) {
+	t.Parallel()
 	var x Index
 	for i := range uint64(3) {
 		require.NoError(t, x.Add(hashOf(7), i))
@@ -57,6 +61,7 @@ func TestIndexOfEqualHashesGivesTheLast(t *testing.T) {
 }
 
 func TestIndexRefusesLamportTimesBeyondTheEntry(t *testing.T) {
+	t.Parallel()
 	var x Index
 	if x.Add(hashOf(0), 1) == nil || x.Add(hashOf(0), 1<<32) == nil || x.Len() != 0 {
 		t.Error("accepted")
@@ -75,7 +80,9 @@ func TestIndexMemory(t *testing.T) {
 	before := heap()
 	x := new(Index)
 	for i := range uint64(n) {
-		require.NoError(t, x.Add(hashOf(i), 0))
+		if err := x.Add(hashOf(i), 0); err != nil {
+			t.Fatal(err)
+		}
 		if i == n/2 { // just past a power of two, where others are at their worst
 			if got := float64(heap()-before) / float64(i); got > 48 {
 				t.Errorf("%.1f bytes an entry at %d", got, i)
@@ -91,6 +98,7 @@ func TestIndexMemory(t *testing.T) {
 }
 
 func TestIndexOfEqualHashesGivesThoseBefore(t *testing.T) {
+	t.Parallel()
 	var x Index
 	var want [3][]uint64
 	for i := range uint64(600) {

@@ -10,9 +10,10 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/helmkernel/helm/contracts"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
 )
 
 var errEnd = errors.New("the key is revoked")
@@ -20,6 +21,7 @@ var errEnd = errors.New("the key is revoked")
 // Behind the last place there is none, whoever comes and however early; what has one before it is
 // written, and then the log is sealed with the cause. Nobody seals it before.
 func TestPlaceLast(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		spy := w.watch()
@@ -86,6 +88,7 @@ func TestPlaceLast(t *testing.T) {
 // What is written while the last place waits does not end the log before it: neither with that
 // place signed nor without.
 func TestPlaceLastBehindAnAppend(t *testing.T) {
+	t.Parallel()
 	for _, signed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
@@ -122,6 +125,7 @@ func TestPlaceLastBehindAnAppend(t *testing.T) {
 // What comes in between, the last place's own failure above all, seals as ever, and nobody waits
 // on.
 func TestPlaceLastFails(t *testing.T) {
+	t.Parallel()
 	for name, x := range map[string]struct {
 		spoil func(w *world, spy *spy, last *Slot)
 		says  string

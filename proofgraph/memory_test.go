@@ -4,14 +4,16 @@ import (
 	"context"
 	"testing"
 
-	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 )
 
 // What Memory promises beyond the contract of a Store, which package helmtest tests.
 func TestMemoryZeroValue(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	var m Memory
 	if n, err := m.Size(ctx); n != 0 || err != nil {
@@ -30,6 +32,7 @@ func TestMemoryZeroValue(t *testing.T) {
 }
 
 func TestMemoryEntriesAreThoseOfTheBeginning(t *testing.T) {
+	t.Parallel()
 	m := NewMemory()
 	mustAppend(t, m, Batch{Entries: []contracts.Entry{[]byte("a")}})
 	all := m.Entries(context.Background(), 0, 2)

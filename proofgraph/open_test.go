@@ -8,13 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 )
 
 func TestOpenBeginsALog(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var seen []contracts.Digest
 	l, err := Open(context.Background(), w.store, w.options,
@@ -42,6 +44,7 @@ func TestOpenBeginsALog(t *testing.T) {
 
 // Each sees every entry, in order, and what it says stays as it was after Open.
 func TestOpenReadsEveryEntryOnce(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	var want []string
 	for i := range 50 {
@@ -68,6 +71,7 @@ func TestOpenReadsEveryEntryOnce(t *testing.T) {
 }
 
 func TestOpenHearsEach(t *testing.T) {
+	t.Parallel()
 	no := errors.New("not this one")
 	for _, w := range []*world{newWorld(t), opened(t)} {
 		l, err := Open(context.Background(), w.store, w.options,
@@ -84,6 +88,7 @@ func TestOpenHearsEach(t *testing.T) {
 
 // The next process may have another key; a log goes on under it.
 func TestOpenWithAnotherKey(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	w.say("a")
 	w.options.Key = seedKey(t, 9)
@@ -96,6 +101,7 @@ func TestOpenWithAnotherKey(t *testing.T) {
 }
 
 func TestOpenRefusesOptions(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(*world){
 		"no store":                   func(w *world) { w.store = nil },
 		"no origin":                  func(w *world) { w.options.Origin = "" },
@@ -154,6 +160,7 @@ func (l liar) Checkpoint(ctx context.Context) ([]byte, error) {
 }
 
 func TestOpenRefusesAStoreThatLies(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	c := w.log.Chain("a")
 	extra := w.place(c)
@@ -221,6 +228,7 @@ func (w *world) entry(i uint64) contracts.Entry {
 
 // Well signed entries that do not follow from those before them.
 func TestOpenRefusesEntriesThatDoNotFollow(t *testing.T) {
+	t.Parallel()
 	base := func() (*world, *contracts.Statement) {
 		w := opened(t)
 		w.options.Now = 2000
@@ -275,6 +283,7 @@ func TestOpenRefusesEntriesThatDoNotFollow(t *testing.T) {
 }
 
 func TestOpenRefusesALogWithoutGenesis(t *testing.T) {
+	t.Parallel()
 	for name, h := range map[string]contracts.Header{
 		"a genesis with a seq":     {Seq: 1},
 		"a genesis with a lamport": {Lamport: 1},

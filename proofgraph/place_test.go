@@ -7,13 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 )
 
 func TestEntriesFollowOneAnother(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	a0 := w.say("a")
 	b0 := w.say("b", a0.Hash())
@@ -46,6 +48,7 @@ func TestEntriesFollowOneAnother(t *testing.T) {
 }
 
 func TestHeaderIsFinalBeforeTheEntryIsSigned(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	first := w.say("a")
 	parents := []contracts.Digest{w.log.genesis, first.Hash()}
@@ -69,6 +72,7 @@ func TestHeaderIsFinalBeforeTheEntryIsSigned(t *testing.T) {
 }
 
 func TestChainsKnowWhereTheyStand(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	c := w.log.Chain("a")
 	if c != w.log.Chain("a") || c == w.log.Chain("b") {
@@ -86,6 +90,7 @@ func TestChainsKnowWhereTheyStand(t *testing.T) {
 }
 
 func TestPlaceRefuses(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	w.say("a")
 	many := make([]contracts.Digest, 0, contracts.MaxParents+1)
@@ -134,6 +139,7 @@ func TestPlaceRefuses(t *testing.T) {
 }
 
 func TestAClosedSessionTakesNothing(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	w.say("a")
 	c := w.log.Chain("a")
@@ -155,6 +161,7 @@ func TestAClosedSessionTakesNothing(t *testing.T) {
 
 // What runs under the log's lock sees the places in order, and may refuse one: then there is none.
 func TestUnder(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	lost := errors.New("lost the reservation")
 	c := w.log.Chain("a")
@@ -193,6 +200,7 @@ func TestUnder(t *testing.T) {
 }
 
 func TestOnlyADurableAllowIsDurable(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	c := w.log.Chain("a")
 	durable := func(s *Slot) bool {
@@ -223,6 +231,7 @@ func TestOnlyADurableAllowIsDurable(t *testing.T) {
 }
 
 func TestMisuseOfASlotIsAnError(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	s := w.place(w.log.Chain("a"))
 	assert.Error(t, s.Wait(), "waited for an entry that is not signed")
@@ -237,6 +246,7 @@ func TestMisuseOfASlotIsAnError(t *testing.T) {
 }
 
 func TestAnEntryHasNoSpareMemory(t *testing.T) {
+	t.Parallel()
 	w := opened(t)
 	s := w.say("a")
 	if got := len(s.entry) + 1; got > 1+envelopeSize+(len(message().Append(nil))+500)/3*4 ||

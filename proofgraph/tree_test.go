@@ -4,11 +4,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/stretchr/testify/require"
 )
 
 // reference is the log of golang.org/x/mod/sumdb/tlog.
@@ -37,6 +37,7 @@ func (r *reference) root(t testing.TB, n uint64) contracts.Digest {
 }
 
 func TestTreeIsThatOfTlog(t *testing.T) {
+	t.Parallel()
 	var tree Tree
 	var ref reference
 	random := rand.New(rand.NewPCG(1, 2))
@@ -60,6 +61,7 @@ func TestTreeIsThatOfTlog(t *testing.T) {
 }
 
 func TestACopyOfATreeGoesItsOwnWay(t *testing.T) {
+	t.Parallel()
 	var a Tree
 	for i := range uint64(7) {
 		a.Append(hashOf(i))

@@ -3,14 +3,16 @@ package filestore
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/helmtest"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
-	"github.com/stretchr/testify/require"
 )
 
 // The contract holds where segments end all the time, too.
 func TestContractOfTinySegments(t *testing.T) {
+	t.Parallel()
 	for name, z := range map[string]sizes{"pages": {4096, 512}, "a segment a batch": {256, 128},
 		"odd": {10_007, 1009}} {
 		t.Run(name, func(t *testing.T) {

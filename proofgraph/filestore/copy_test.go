@@ -4,16 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"github.com/stretchr/testify/require"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
 func TestCopy(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{0, 1, 3, 4, 12} {
 		d := logOf(t, n).disk()
 		d.Dirs[dir] = true
@@ -49,6 +51,7 @@ func TestCopy(t *testing.T) {
 
 // A copy of a log that grows meanwhile is the log as it was at some moment in between.
 func TestCopyWhileAWriterRuns(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	s, err := open(hasty{}, filepath.Join(base, "log"), Options{}, small)
 	require.NoError(t, err)
@@ -92,6 +95,7 @@ func TestCopyWhileAWriterRuns(t *testing.T) {
 // A copy within the log's own directory would be a file that is none of a log's: the log could not
 // be opened any more.
 func TestCopyIntoTheLog(t *testing.T) {
+	t.Parallel()
 	d := logOf(t, 3).disk()
 	s := mustOpen(t, d)
 	for _, to := range []string{dir + "/copy", dir + "/../" + dir + "/copy/", dir} {
@@ -106,6 +110,7 @@ func TestCopyIntoTheLog(t *testing.T) {
 
 // A copy that was not finished does not pass for the log.
 func TestHalfACopy(t *testing.T) {
+	t.Parallel()
 	d := logOf(t, 12).disk()
 	s, err := openReadOnly(d, dir)
 	require.NoError(t, err)

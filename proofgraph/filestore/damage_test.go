@@ -10,11 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // answer opens the files to read and to write, and reads everything. Without an error all n batches
@@ -72,6 +73,7 @@ func flipped(b []byte, at int, bit int) []byte {
 // A flipped bit anywhere (in a sample of the bytes) of what was acknowledged is an error with its
 // place, when the log is opened or when what it is in is read.
 func TestEveryFlippedBitIsNoticed(t *testing.T) {
+	t.Parallel()
 	const n = 12
 	good := logOf(t, n)
 	names := good.segments()
@@ -123,13 +125,14 @@ func carries(t *testing.T, b []byte, at int) bool {
 // What stands in the zeros behind the last frame is nobody's. It is taken for torn, or for damage;
 // what was acknowledged stays.
 func TestWhateverIsBehindTheEnd(t *testing.T) {
+	t.Parallel()
 	const n = 5
 	good := logOf(t, n)
 	names := good.segments()
 	name := names[len(names)-1]
 	random := rand.New(rand.NewPCG(5, 6))
 	refused := 0
-	for i := trimmed(good[name]); i < len(good[name]); i++ {
+	for i := trimmed(good[name]); i < len(good[name]); i += stride() {
 		b := bytes.Clone(good[name])
 		for range 1 + i%3 {
 			b[i+random.IntN(len(b)-i)] = byte(random.Uint32())
@@ -145,6 +148,7 @@ func TestWhateverIsBehindTheEnd(t *testing.T) {
 
 // A file that was cut is an error, wherever that was, if anything is missing.
 func TestEveryCutIsNoticed(t *testing.T) {
+	t.Parallel()
 	const n = 12
 	good := logOf(t, n)
 	for _, name := range good.segments() {
@@ -165,6 +169,7 @@ func TestEveryCutIsNoticed(t *testing.T) {
 // What a crash may leave of the last frame: a part of it from its beginning, or any of its sectors,
 // and zeros. The frame is dropped, or is whole; and the log goes on.
 func TestTornTailsAreMended(t *testing.T) {
+	t.Parallel()
 	const n = 7
 	random := rand.New(rand.NewPCG(3, 4))
 	before, after := logOf(t, n-1), logOf(t, n)
@@ -195,12 +200,12 @@ func TestTornTailsAreMended(t *testing.T) {
 		mustHold(t, s, n+3)
 		mustClose(t, s)
 	}
-	for i := from; i <= to; i++ {
+	for i := from; i <= to; i += stride() {
 		b := bytes.Clone(after[name])
 		clear(b[i:])
 		try(b, "prefix", i)
 	}
-	for i := range 1000 {
+	for i := range 1000 / stride() {
 		b := bytes.Clone(after[name])
 		for at := from &^ (sector - 1); at < to; at += sector {
 			if random.IntN(3) == 0 {
@@ -209,7 +214,7 @@ func TestTornTailsAreMended(t *testing.T) {
 		}
 		try(b, "sectors", i)
 	}
-	if dropped < 1000 || kept < 20 {
+	if dropped < 1000/stride() || kept < 20/stride() {
 		t.Errorf("%d dropped, %d kept", dropped, kept)
 	}
 }
@@ -217,6 +222,7 @@ func TestTornTailsAreMended(t *testing.T) {
 // A frame whose blob has zeros by itself is not torn: no flipped bit in it passes for a crash. And
 // if it is torn, it is dropped.
 func TestZerosInABlobAreNoTear(t *testing.T) {
+	t.Parallel()
 	d := disktest.NewRAM()
 	s := mustOpen(t, d)
 	grow(t, s, 0, 1)
@@ -235,7 +241,7 @@ func TestZerosInABlobAreNoTear(t *testing.T) {
 	mustClose(t, s)
 	name := good.segments()[0]
 	from, to := trimmed(before[name]), trimmed(good[name])
-	for at := from; at < to; at++ {
+	for at := from; at < to; at += stride() {
 		mustBeIn(t, good.but(name, flipped(good[name], at, at%8)).answer(t, 2), name)
 	}
 	torn := 0

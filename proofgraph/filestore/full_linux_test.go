@@ -2,17 +2,19 @@ package filestore
 
 import (
 	"errors"
-	"github.com/stretchr/testify/require"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A disk that is full, a real one: the store dies, and says where. The log is opened all the same,
 // although there is no room for the number of the process in the lock; and when there is room again
 // it goes on.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"); err != nil {
 		t.Skip("a disk of one's own is for root, who runs this; the disk in memory that fails is for everybody:", err)

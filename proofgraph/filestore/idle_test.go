@@ -7,10 +7,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
-	"github.com/stretchr/testify/require"
 )
 
 // counted is a disk that knows how many files are open, and how often one was opened to be read.
@@ -62,6 +63,7 @@ func (f *countedFile) Close() error {
 // Blobs are read from files that are open already, of no more than some segments, and none is open
 // behind Close.
 func TestIdleFiles(t *testing.T) {
+	t.Parallel()
 	const n = 120
 	d := &counted{Disk: logOf(t, n).disk()}
 	writer, err := open(d, dir, Options{}, small)
@@ -106,6 +108,7 @@ func TestIdleFiles(t *testing.T) {
 // A store is closed while blobs are read and erased: each reading ends with the bytes or an error,
 // and no file is left open.
 func TestClosedWhileRead(t *testing.T) {
+	t.Parallel()
 	const n, readers = 12, 4
 	given, closed := 0, 0
 	for round := range 40 {
@@ -157,6 +160,7 @@ func TestClosedWhileRead(t *testing.T) {
 // What was read of a blob stays in no file that is idle: another process erases it, and the next
 // reading finds that.
 func TestIdleForgets(t *testing.T) {
+	t.Parallel()
 	d := withSecrets(t, 3, 1)
 	s := mustOpen(t, d)
 	r, err := openReadOnly(d, dir)

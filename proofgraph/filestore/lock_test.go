@@ -5,8 +5,6 @@ package filestore
 import (
 	"bufio"
 	"errors"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"io"
 	"os"
 	"os/exec"
@@ -16,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
@@ -57,6 +58,7 @@ func hold(t *testing.T, dir string) holding {
 }
 
 func TestOneProcessAtATime(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "log")
 	h := hold(t, dir)
 	_, err := Open(dir, Options{})
@@ -84,6 +86,7 @@ func TestOneProcessAtATime(t *testing.T) {
 
 // Somebody takes the lock's file for a stale one: the log is not open to a second writer for that.
 func TestLockRemoved(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "log")
 	h := hold(t, dir)
 	for range 2 { // the second time over the file that the first one made
@@ -104,6 +107,7 @@ func TestLockRemoved(t *testing.T) {
 
 // In a rolling restart the new process waits for the old one's end.
 func TestWaitForTheOtherProcess(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "log")
 	h := hold(t, dir)
 	if _, err := Open(dir, Options{Wait: 50 * time.Millisecond}); err == nil ||
@@ -131,6 +135,7 @@ func TestWaitForTheOtherProcess(t *testing.T) {
 // What may not be read or written is an error with its name, and root may do anything: so the test
 // drops its rights, in a process of its own.
 func TestNoPermission(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() == 0 && os.Getenv(holderDir) == "" {
 		c := exec.Command(reachable(t), "-test.run=^TestNoPermission$", "-test.v")
 		c.Dir = "/"

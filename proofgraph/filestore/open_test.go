@@ -1,12 +1,13 @@
 package filestore
 
 import (
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
@@ -14,6 +15,7 @@ import (
 // The process that made the directory may have been killed before it was there to stay. Whoever
 // finds it empty makes sure.
 func TestAnEmptyDirectoryIsMadeToLast(t *testing.T) {
+	t.Parallel()
 	d := disktest.NewRAM()
 	d.Dirs[dir] = true
 	var done []string
@@ -31,6 +33,7 @@ func TestAnEmptyDirectoryIsMadeToLast(t *testing.T) {
 // A process that waits for another's end reads the names of files while that goes over to the next
 // segment: it may see the index that is written last, and not the segment.
 func TestNamesThatAreReadWhileASegmentBegins(t *testing.T) {
+	t.Parallel()
 	const n = 12
 	d := &glance{RAM: logOf(t, n).disk()}
 	s := mustOpen(t, d)

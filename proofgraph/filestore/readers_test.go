@@ -9,17 +9,19 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // Auditors open the log again and again while it is written to, on real files: they see whole
 // batches, no fewer than were acknowledged before, and never an error.
 func TestAuditorsWhileAWriterRuns(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "log")
 	s, err := open(hasty{}, dir, Options{}, small)
 	require.NoError(t, err)
@@ -58,6 +60,7 @@ func TestAuditorsWhileAWriterRuns(t *testing.T) {
 }
 
 func TestReadOnlyIsReadOnly(t *testing.T) {
+	t.Parallel()
 	d := logOf(t, 3).disk()
 	s, err := openReadOnly(d, dir)
 	require.NoError(t, err)
@@ -69,6 +72,7 @@ func TestReadOnlyIsReadOnly(t *testing.T) {
 // After an error of the disk nothing is written any more, whatever is tried; what was acknowledged
 // can be read, and is there afterwards.
 func TestDeadAfterAnError(t *testing.T) {
+	t.Parallel()
 	d := disktest.NewRAM()
 	sick := &sickDisk{Disk: d}
 	s, err := open(sick, dir, Options{}, small)
@@ -121,6 +125,7 @@ func (f sickFile) WriteAt(b []byte, at int64) (int, error) {
 
 // A batch that is too large is refused, and the store lives.
 func TestTooLarge(t *testing.T) {
+	t.Parallel()
 	d := disktest.NewRAM()
 	s := mustOpen(t, d)
 	grow(t, s, 0, 2)
@@ -139,6 +144,7 @@ func TestTooLarge(t *testing.T) {
 
 // Blobs that are there already are not written again, after a restart neither.
 func TestBlobsAreStoredOnce(t *testing.T) {
+	t.Parallel()
 	d := disktest.NewRAM()
 	blob := []byte(strings.Repeat("policy ", 300))
 	for i := range 6 {

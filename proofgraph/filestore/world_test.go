@@ -9,16 +9,25 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
-	"github.com/stretchr/testify/require"
 )
 
 // small makes a log of few batches roll.
 var small = sizes{segment: 6 << 10, ahead: 4 << 10}
+
+// stride is 1, and more with -short: a test that tries each of many places then tries one in so many.
+func stride() int {
+	if testing.Short() {
+		return 7
+	}
+	return 1
+}
 
 // batch is the n-th of a log: two entries and a blob, a checkpoint now and then. It begins at entry
 // 2n.

@@ -10,10 +10,11 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
-	"github.com/stretchr/testify/require"
 )
 
 // orders are what a process is told that is to be killed.

@@ -9,12 +9,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // A lie is a disk, or what stands before a store, that says more than it did. A harness that does
@@ -136,6 +137,7 @@ func (s blobless) Append(ctx context.Context, b proofgraph.Batch) error {
 
 // The harness finds what liars do.
 func HarnessFindsLiars(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(*Seed, 0))
 	for _, x := range defects {
 		said := map[string]bool{}
@@ -173,6 +175,7 @@ func HarnessFindsLiars(t *testing.T) {
 
 // What New does not write, or what it says it wrote, is found out too.
 func HarnessFindsRecoveryThatIsNone(t *testing.T) {
+	t.Parallel()
 	r, book := disktest.NewRAM(), &memoryEvents{}
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &process{number: 1, events: book, through: func(s proofgraph.Store) proofgraph.Store {
@@ -201,6 +204,7 @@ func HarnessFindsRecoveryThatIsNone(t *testing.T) {
 
 // Every sentence of an audit can be said: the notes of a sound log are forged, one at a time.
 func HarnessFindsForgedNotes(t *testing.T) {
+	t.Parallel()
 	r, book := disktest.NewRAM(), &memoryEvents{}
 	l := &process{number: 1, events: book}
 	_, err := untilPowerCut(r, smallSizes, l, 0, l.script)

@@ -9,11 +9,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // An ailment is how one operation of a disk fails. The disk is well again afterwards: whoever goes
@@ -69,6 +70,7 @@ func (p *faultyDisk) derived() bool {
 // sealed, and its callers know whether their calls ran; reading goes on. After that, with the power
 // on or off and on again, everything is as after a crash.
 func DiskFails(t *testing.T) {
+	t.Parallel()
 	b, failed := &powerCuts{T: t}, map[string]int{}
 	for i, z := range someSizes[:2] {
 		step := everyChange() * (1 + 3*i)
@@ -158,6 +160,7 @@ func (p *faultyDisk) run(b *powerCuts, z Sizes, book *memoryEvents, what string)
 // Each time that opening and New read a disk which a power cut left, it fails in its turn. What
 // cannot be read is not taken for what is not there: nothing is lost.
 func ReadingFails(t *testing.T) {
+	t.Parallel()
 	b, failed := &powerCuts{T: t}, 0
 	random := rand.New(rand.NewPCG(*Seed, 0))
 	for after := 20; after < 236; after += 20 + 4*everyChange() {

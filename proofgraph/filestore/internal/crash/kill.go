@@ -5,7 +5,6 @@ package crash
 import (
 	"flag"
 	"fmt"
-	"github.com/stretchr/testify/require"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 var (

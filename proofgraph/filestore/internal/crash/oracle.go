@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/helmkernel/helm/internal/shared"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/shared"
 )
 
 // secondVerifier is the second implementation of the formats, built.

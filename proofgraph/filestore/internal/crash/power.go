@@ -3,14 +3,15 @@ package crash
 import (
 	"flag"
 	"fmt"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
@@ -104,6 +105,7 @@ func (b *powerCuts) inspect(left *disktest.RAM, z Sizes, book *memoryEvents, wha
 // synced is lost in several ways. Once, the power goes again while that is being recovered from;
 // and once, an auditor has seen the log just before.
 func PowerAtEachChange(t *testing.T) {
+	t.Parallel()
 	b := &powerCuts{T: t}
 	for _, z := range someSizes[:2] {
 		script := func(d disk.Disk, after int) (changes int, book *memoryEvents) {
@@ -162,6 +164,7 @@ func (b *powerCuts) viewed(r *disktest.RAM, z Sizes, book *memoryEvents, random 
 
 // Kernels under load lose their power at some moment, go on over what is left, lose it again.
 func PowerUnderLoad(t *testing.T) {
+	t.Parallel()
 	b, wanted := &powerCuts{T: t}, *wantedCuts
 	if wanted == 0 {
 		wanted = max(200/everyChange(), 80)

@@ -3,9 +3,10 @@ package crash
 import (
 	"bytes"
 	"fmt"
-	"github.com/stretchr/testify/require"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
@@ -13,6 +14,7 @@ import (
 // Making a torn tail undone, or an erasure complete, is itself cut short, at each byte of each of
 // its writes. What that leaves is still a torn tail, or an erasure that was begun.
 func RepairAtEachByte(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(*Seed, 2))
 	torn, cuts := 0, 0
 	step, stride := 23+4*everyChange(), 97
