@@ -19,6 +19,7 @@ import (
 // Whatever seals the kernel: those who wait for room are told at once, though the store does not
 // answer.
 func TestSealedWhileWaitingForRoom(t *testing.T) {
+	t.Parallel()
 	receipt := func(change func(w *crowd)) func(w *crowd, hold chan struct{}) {
 		return func(w *crowd, hold chan struct{}) {
 			change(w)
@@ -51,7 +52,8 @@ func TestSealedWhileWaitingForRoom(t *testing.T) {
 				queued := w.fill(1) // all that there is is being written
 				var list []*answered
 				for i := range 5 {
-					list = append(list, w.come(context.Background(), helm.Intent{Tool: "echo", Session: fmt.Sprint("s", i%2)}))
+					list = append(list, w.come(context.Background(),
+						helm.Intent{Tool: "echo", Session: fmt.Sprint("s", i%2)}))
 				}
 				w.mustHold(1, 5)
 				seal(w, hold)
@@ -83,6 +85,7 @@ func TestSealedWhileWaitingForRoom(t *testing.T) {
 // Whoever has waited for room and got it gives it back, though the clock panics then, or ends the
 // goroutine, or the signer does.
 func TestRoomOfWhatGoesWrongWithTheTurn(t *testing.T) {
+	t.Parallel()
 	for name, x := range map[string]struct {
 		clock  func()
 		key    func(k *kerneltest.FaultySigner)
@@ -124,8 +127,10 @@ func TestRoomOfWhatGoesWrongWithTheTurn(t *testing.T) {
 				}
 				w.dam.Unblock()
 				w.mustHold(0, 0)
-				assert.False(t, first.done && first.d.Reason == contracts.ReasonToolNotFound && first.r.Entry != nil, "nothing went wrong")
-				want := map[bool]contracts.ReasonCode{true: contracts.ReasonKernelSealed, false: contracts.ReasonToolNotFound}[x.sealed]
+				assert.False(t, first.done && first.d.Reason == contracts.ReasonToolNotFound && first.r.Entry != nil,
+					"nothing went wrong")
+				want := map[bool]contracts.ReasonCode{true: contracts.ReasonKernelSealed,
+					false: contracts.ReasonToolNotFound}[x.sealed]
 				assert.Equal(t, want, second.d.Reason, "the next one")
 				close(hold)
 			})
@@ -135,6 +140,7 @@ func TestRoomOfWhatGoesWrongWithTheTurn(t *testing.T) {
 
 // Close lets those who wait for room have their turn: they came before it.
 func TestCloseWaitsForThoseWhoWaitForRoom(t *testing.T) {
+	t.Parallel()
 	inCrowd(t, 2, func(w *crowd) {
 		list := w.fill(2)
 		for range 6 {

@@ -15,6 +15,7 @@ import (
 
 // A call that runs holds no room: tools that call Guard find some, however many run.
 func TestRoomOfCallsInsideCalls(t *testing.T) {
+	t.Parallel()
 	inCrowd(t, 2, func(w *crowd) {
 		const callers = 8
 		var arrived atomic.Int64
@@ -41,6 +42,7 @@ func TestRoomOfCallsInsideCalls(t *testing.T) {
 
 // Receipts wait for no room: what ran while the queue filled up is recorded in the same queue.
 func TestReceiptsNeedNoRoom(t *testing.T) {
+	t.Parallel()
 	inCrowd(t, 3, func(w *crowd) {
 		hold := make(chan struct{})
 		w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
@@ -67,6 +69,7 @@ func TestReceiptsNeedNoRoom(t *testing.T) {
 // A call that had to wait for room and turns out to repeat a key gives its room up before it waits
 // for the first call.
 func TestRoomOfRepeats(t *testing.T) {
+	t.Parallel()
 	inCrowd(t, 2, func(w *crowd) {
 		hold := make(chan struct{})
 		w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
@@ -96,6 +99,7 @@ func TestRoomOfRepeats(t *testing.T) {
 // A call that had to wait for room, and finds its session closing, gives its room up before it
 // waits for that.
 func TestRoomOfCallsThatWaitForAClose(t *testing.T) {
+	t.Parallel()
 	inCrowd(t, 2, func(w *crowd) {
 		hold := make(chan struct{})
 		w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
@@ -137,6 +141,7 @@ func TestRoomOfCallsThatWaitForAClose(t *testing.T) {
 // Nobody waits for room with a session's lock: its other calls come as far, its running ones sign
 // their receipts, it can be closed.
 func TestWaitingForRoomHoldsNoLock(t *testing.T) {
+	t.Parallel()
 	inCrowd(t, 1, func(w *crowd) {
 		w.fill(1)
 		ctx, cancel := context.WithCancel(context.Background())

@@ -94,6 +94,7 @@ func (w *crowd) mustSucceed(list ...*answered) {
 // With a store that does not write, as many decisions are signed as there is room for, in one
 // session or in many, and not one more; and 64 MiB of arguments. Then all of them are served.
 func TestQueueIsBounded(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		name           string
 		callers, room  int
@@ -140,6 +141,7 @@ func TestQueueIsBounded(t *testing.T) {
 // Whose context ends while it waits for room is told so; nothing is recorded of it, nothing ran,
 // and the kernel goes on. What stands in the queue waits for the store, whatever its context says.
 func TestContextEndsWhileWaitingForRoom(t *testing.T) {
+	t.Parallel()
 	inCrowd(t, 3, func(w *crowd) {
 		queued, cancel := context.WithCancel(context.Background())
 		first := w.fill(2)
@@ -152,7 +154,8 @@ func TestContextEndsWhileWaitingForRoom(t *testing.T) {
 		short, stop := context.WithTimeout(context.Background(), time.Second)
 		defer stop()
 		var turned []*answered
-		for _, in := range []helm.Intent{{Tool: "echo", Session: "s"}, {Tool: "nobody", Session: "fill-0"}, {Tool: "echo", Session: "a b"}} {
+		for _, in := range []helm.Intent{{Tool: "echo", Session: "s"}, {Tool: "nobody", Session: "fill-0"},
+			{Tool: "echo", Session: "a b"}} {
 			turned = append(turned, w.come(ended, in), w.come(short, in))
 		}
 		patient := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "patient"})
@@ -161,7 +164,8 @@ func TestContextEndsWhileWaitingForRoom(t *testing.T) {
 		cancel()
 		time.Sleep(2 * time.Second)
 		// over when they come
-		turned = append(turned, w.come(ended, helm.Intent{Tool: "echo", Session: "s"}), w.come(short, helm.Intent{Tool: "nobody"}))
+		turned = append(turned, w.come(ended, helm.Intent{Tool: "echo", Session: "s"}),
+			w.come(short, helm.Intent{Tool: "nobody"}))
 		w.mustHold(3, 1)
 		for i, a := range turned {
 			cause := []error{context.Canceled, context.DeadlineExceeded}[i%2]
@@ -202,6 +206,7 @@ func TestContextEndsWhileWaitingForRoom(t *testing.T) {
 
 // A call whose turn it is, and whose context has ended meanwhile, has its room: it is recorded.
 func TestContextEndsWithTheTurn(t *testing.T) {
+	t.Parallel()
 	recorded, turned := 0, 0
 	for range 40 { // which of both is seen first is chance
 		inCrowd(t, 1, func(w *crowd) {
@@ -213,7 +218,8 @@ func TestContextEndsWithTheTurn(t *testing.T) {
 			w.dam.Unblock()
 			synctest.Wait()
 			assert.True(t, a.done)
-			assert.NotEqual(t, a.d.Reason == contracts.ReasonFailClosedError, a.d.Reason == contracts.ReasonAllow || a.d.Reason == contracts.ReasonToolCanceled)
+			assert.NotEqual(t, a.d.Reason == contracts.ReasonFailClosedError, a.d.Reason == contracts.ReasonAllow ||
+				a.d.Reason == contracts.ReasonToolCanceled)
 			if a.r.Entry != nil {
 				recorded++
 			} else {

@@ -48,7 +48,8 @@ func TestGovernHammer(t *testing.T) {
 						e := contracts.TrustEvent{Type: "freeze"}
 						by := []byte{kerneltest.Freezer}
 						if g%2 == 1 { // those who add keys are there to be in the way
-							e = w.Event(contracts.TrustEvent{Type: "key", Name: "new", Role: "publisher", Version: state.Version() + 1}, byte(60+20*g+n))
+							e = w.Event(contracts.TrustEvent{Type: "key", Name: "new", Role: "publisher",
+								Version: state.Version() + 1}, byte(60+20*g+n))
 							by = []byte{kerneltest.Root1, kerneltest.Root2}
 						} else if state.Frozen() {
 							e.Type, by = "unfreeze", []byte{kerneltest.Root1, kerneltest.Root3}
@@ -58,13 +59,15 @@ func TestGovernHammer(t *testing.T) {
 						switch {
 						case err == nil:
 							entered.Add(1)
-						case strings.Contains(err.Error(), "version: ") || strings.Contains(err.Error(), "nothing changes"):
+						case strings.Contains(err.Error(), "version: ") ||
+							strings.Contains(err.Error(), "nothing changes"):
 							refused.Add(1)
 						default:
 							t.Error(err)
 						}
 						for range 4 { // so that there is something to be judged under each state
-							if d, _ := w.Kernel.Guard(bg, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: fmt.Sprint("g", g)}); d.Reason == contracts.ReasonSystemFrozen {
+							if d, _ := w.Kernel.Guard(bg, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`),
+								Session: fmt.Sprint("g", g)}); d.Reason == contracts.ReasonSystemFrozen {
 								frozen.Add(1)
 							}
 						}
@@ -75,7 +78,8 @@ func TestGovernHammer(t *testing.T) {
 			for i := range 64 {
 				done.Go(func() {
 					for j := range 8 {
-						k, in := w.Kernel, helm.Intent{Tool: "echo", Args: json.RawMessage(fmt.Sprintf(`{"n":%d}`, j%8)), Session: fmt.Sprint("s", (i+j)%9)}
+						k, in := w.Kernel, helm.Intent{Tool: "echo",
+							Args: json.RawMessage(fmt.Sprintf(`{"n":%d}`, j%8)), Session: fmt.Sprint("s", (i+j)%9)}
 						switch i % 4 {
 						case 1:
 							k = task

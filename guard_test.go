@@ -22,6 +22,7 @@ import (
 // One yes that many have runs one call. The others are told that it was used, each with a receipt;
 // also those that were judged before, and had to wait for room.
 func TestApprovalRacedForOneRun(t *testing.T) {
+	t.Parallel()
 	for _, room := range []int{helm.Capacity, 1} {
 		b := kerneltest.NewBank(t)
 		b.Kernel.SetRoom(room)
@@ -103,10 +104,12 @@ func TestHammer(t *testing.T) {
 					for j := range 8 {
 						session := fmt.Sprint("s", (i+j)%5)
 						ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-						in := helm.Intent{Tool: "echo", Args: json.RawMessage(`{"text":"x"}`), Session: session, Caller: helm.Caller{Roles: []string{"b", "a"}}}
+						in := helm.Intent{Tool: "echo", Args: json.RawMessage(`{"text":"x"}`), Session: session,
+							Caller: helm.Caller{Roles: []string{"b", "a"}}}
 						switch i % 8 {
 						case 0, 1:
-							in.Args, in.Idempotency = json.RawMessage(fmt.Sprintf(`{"text":"key %d"}`, j)), fmt.Sprint("k", j)
+							in.Args, in.Idempotency = json.RawMessage(fmt.Sprintf(`{"text":"key %d"}`, j)),
+								fmt.Sprint("k", j)
 						case 2:
 							in.Tool, in.Args = "scoped", json.RawMessage(`{"path":"/srv"}`)
 						case 3:

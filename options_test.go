@@ -23,10 +23,12 @@ import (
 )
 
 func TestNewRefuses(t *testing.T) {
+	t.Parallel()
 	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	good := func() helm.Options {
-		return helm.Options{Policy: kerneltest.Compile(t, kerneltest.Policy), Key: kerneltest.SeedKey(t, 1), Store: proofgraph.NewMemory()}
+		return helm.Options{Policy: kerneltest.Compile(t, kerneltest.Policy), Key: kerneltest.SeedKey(t, 1),
+			Store: proofgraph.NewMemory()}
 	}
 	if k, err := helm.New(good()); err != nil {
 		t.Fatal(err)
@@ -37,18 +39,22 @@ func TestNewRefuses(t *testing.T) {
 		change func(o *helm.Options)
 		says   []string
 	}{
-		"zero":            {func(o *helm.Options) { *o = helm.Options{} }, []string{"Policy", "Key", "Store"}},
-		"no policy":       {func(o *helm.Options) { o.Policy = nil }, []string{"missing Policy"}},
-		"zero policy":     {func(o *helm.Options) { o.Policy = new(guardian.Policy) }, []string{"Options.Policy"}},
-		"KMS, no LogKey":  {func(o *helm.Options) { o.Key = &kerneltest.FaultySigner{PrivateKey: kerneltest.SeedKey(t, 1)} }, []string{"LogKey"}},
-		"not Ed25519":     {func(o *helm.Options) { o.Key = ec }, []string{"Options.Key", "ed25519"}},
-		"LogKey = Key":    {func(o *helm.Options) { o.LogKey = o.Key }, []string{"one role"}},
-		"origin":          {func(o *helm.Options) { o.Origin = "a b" }, []string{"Options.Origin"}},
-		"nil driver":      {func(o *helm.Options) { o.Drivers = map[string]executor.Driver{"echo": helm.Func(nil)} }, []string{"Drivers", `"echo"`}},
+		"zero":        {func(o *helm.Options) { *o = helm.Options{} }, []string{"Policy", "Key", "Store"}},
+		"no policy":   {func(o *helm.Options) { o.Policy = nil }, []string{"missing Policy"}},
+		"zero policy": {func(o *helm.Options) { o.Policy = new(guardian.Policy) }, []string{"Options.Policy"}},
+		"KMS, no LogKey": {func(o *helm.Options) {
+			o.Key = &kerneltest.FaultySigner{PrivateKey: kerneltest.SeedKey(t, 1)}
+		}, []string{"LogKey"}},
+		"not Ed25519":  {func(o *helm.Options) { o.Key = ec }, []string{"Options.Key", "ed25519"}},
+		"LogKey = Key": {func(o *helm.Options) { o.LogKey = o.Key }, []string{"one role"}},
+		"origin":       {func(o *helm.Options) { o.Origin = "a b" }, []string{"Options.Origin"}},
+		"nil driver": {func(o *helm.Options) { o.Drivers = map[string]executor.Driver{"echo": helm.Func(nil)} },
+			[]string{"Drivers", `"echo"`}},
 		"panicking clock": {func(o *helm.Options) { o.Now = func() time.Time { panic("x") } }, []string{"Options.Now"}},
 		"no randomness":   {func(o *helm.Options) { o.Rand = strings.NewReader("short") }, []string{"Options.Rand"}},
 		"expired": {func(o *helm.Options) {
-			o.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "layer: P1", "layer: P1\nexpires: \"2020-01-01T00:00:00Z\"", 1))
+			o.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "layer: P1",
+				"layer: P1\nexpires: \"2020-01-01T00:00:00Z\"", 1))
 		}, []string{"test.yaml", "expire"}},
 		"failing store": {func(o *helm.Options) {
 			s := &kerneltest.FaultyStore{Store: o.Store}
@@ -72,6 +78,7 @@ func TestNewRefuses(t *testing.T) {
 
 // A log is continued only by what it began with, and by no older policy.
 func TestNewContinues(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	w.Call("echo", `{}`)
 	for name, change := range map[string]func(o *helm.Options){
@@ -100,6 +107,7 @@ func TestNewContinues(t *testing.T) {
 }
 
 func TestDropInputs(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.DropInputs = true })
 	w.Call("echo", `{}`)
 	w.Call("echo", `{"text":"secret"}`)
@@ -110,6 +118,7 @@ func TestDropInputs(t *testing.T) {
 
 // An observer hears of every call, once, and of nothing that the tool was given or gave.
 func TestObserve(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
 		return executor.Result{}, errors.New("private")
@@ -133,6 +142,7 @@ func TestObserve(t *testing.T) {
 
 // An abandoned driver's late end is dropped and shown.
 func TestLateEnd(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	stop, heard := make(chan struct{}), make(chan helm.Event, 4)
 	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
@@ -141,8 +151,7 @@ func TestLateEnd(t *testing.T) {
 	}
 	w.Options.Observe = func(_ context.Context, e helm.Event) { heard <- e }
 	w.Open()
-	d, r := w.Call("slow", `{}`)
-	w.MustBe(d, r, kerneltest.Withheld(contracts.ReasonToolTimeout, contracts.Indeterminate))
+	d, _ := w.MustCall(kerneltest.Withheld(contracts.ReasonToolTimeout, contracts.Indeterminate), "slow", `{}`)
 	size := w.Size()
 	close(stop)
 	for e := range heard {
@@ -160,6 +169,7 @@ var _ stdcrypto.Signer = (*kerneltest.FaultySigner)(nil)
 // What a kernel was made of cannot be reached through it, to be replaced: no field of it, promoted
 // ones included, has a name that users see.
 func TestKernelHasNoFields(t *testing.T) {
+	t.Parallel()
 	fields := reflect.VisibleFields(reflect.TypeFor[helm.Kernel]())
 	for _, f := range fields {
 		assert.False(t, f.IsExported(), "Kernel.%s", f.Name)

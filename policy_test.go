@@ -78,7 +78,8 @@ func TestSwapHammer(t *testing.T) {
 			for i := range 64 {
 				wg.Go(func() {
 					for j := range 12 {
-						in := helm.Intent{Tool: "echo", Args: json.RawMessage(fmt.Sprintf(`{"n":%d}`, j)), Session: fmt.Sprint("s", (i+j)%9)}
+						in := helm.Intent{Tool: "echo", Args: json.RawMessage(fmt.Sprintf(`{"n":%d}`, j)),
+							Session: fmt.Sprint("s", (i+j)%9)}
 						k, ctx, most := w.Kernel, bg, 99
 						switch i % 8 {
 						case 0:
@@ -119,7 +120,8 @@ func TestSwapHammer(t *testing.T) {
 						d, _ := k.Guard(ctx, in)
 						calls.Add(1)
 						reached()
-						assert.False(t, d.Allowed() && in.Tool == "echo" && j > most, "%d ran where %d is the most", j, most)
+						assert.False(t, d.Allowed() && in.Tool == "echo" && j > most, "%d ran where %d is the most", j,
+							most)
 						assert.False(t, !d.Allowed() && errors.Is(d.Err(), helm.ErrWithheld))
 					}
 				})
@@ -180,15 +182,19 @@ func mustFollow(w *kerneltest.World, swaps int64) {
 // A call that waits, for room or for a session that closes, is judged by the stack of the moment
 // when it is judged, read anew with its defaults; what is in flight keeps its own.
 func TestSwapUnderWaitingCalls(t *testing.T) {
+	t.Parallel()
 	t.Run("room", func(t *testing.T) {
 		inCrowd(t, 1, func(w *crowd) {
 			task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
 			first := w.fill(1)
 			in := helm.Intent{Tool: "echo", Session: "s"}
-			allowed, denied := w.come(context.Background(), in), w.come(task.Context(context.Background()), helm.Intent{Tool: "echo", Session: "s", Args: []byte(`{"text":"mars"}`)})
+			allowed, denied := w.come(context.Background(), in),
+				w.come(task.Context(context.Background()), helm.Intent{Tool: "echo", Session: "s",
+					Args: []byte(`{"text":"mars"}`)})
 			swapped := make(chan error, 1)
 			w.all.Go(func() {
-				swapped <- w.Kernel.Swap(context.Background(), kerneltest.Version(t, 2, append(kerneltest.TwoByDefault, "finds: secret", "finds: mars")...))
+				swapped <- w.Kernel.Swap(context.Background(),
+					kerneltest.Version(t, 2, append(kerneltest.TwoByDefault, "finds: secret", "finds: mars")...))
 			})
 			synctest.Wait()
 			w.dam.Unblock()
@@ -223,7 +229,8 @@ func TestSwapUnderWaitingCalls(t *testing.T) {
 			close(release)
 			w.mustSucceed(first)
 			// as it would have been, had it come now
-			assert.Equal(t, contracts.ReasonIdempotencyConflict, repeat.d.Reason, "with another default the same words are another call")
+			assert.Equal(t, contracts.ReasonIdempotencyConflict, repeat.d.Reason,
+				"with another default the same words are another call")
 			assert.Equal(t, `{"n":1}`, string(first.r.Output))
 			assert.Equal(t, `{"n":2}`, string(second.r.Output))
 			w.MustVerify()

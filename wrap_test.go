@@ -21,6 +21,7 @@ type echoArgs struct {
 }
 
 func TestWrap(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.NewUnbound(t)
 	echo := helm.Wrap(w.Kernel, "echo", func(ctx context.Context, in echoArgs) (echoArgs, error) {
 		w.Runs.Add(1)
@@ -46,7 +47,8 @@ func TestWrap(t *testing.T) {
 	out, err = fails(ctx, echoArgs{})
 	assert.ErrorIs(t, err, kerneltest.ErrTool)
 	assert.Equal(t, echoArgs{}, out)
-	drifts := helm.Wrap(w.Kernel, "pinned", func(context.Context, struct{}) (map[string]string, error) { return map[string]string{"ok": "?"}, nil })
+	drifts := helm.Wrap(w.Kernel, "pinned",
+		func(context.Context, struct{}) (map[string]string, error) { return map[string]string{"ok": "?"}, nil })
 	if out, err := drifts(ctx, struct{}{}); !errors.Is(err, helm.ErrWithheld) || out != nil {
 		t.Errorf("%v %v", out, err)
 	}
@@ -56,6 +58,7 @@ func TestWrap(t *testing.T) {
 // What does not survive the way from Go to JSON and back is denied before anything runs, and
 // recorded.
 func TestWrapMisfits(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.NewUnbound(t)
 	misfit := func(name string, call func(ctx context.Context) error) {
 		t.Run(name, func(t *testing.T) {
@@ -76,23 +79,32 @@ func TestWrapMisfits(t *testing.T) {
 		type onlyText struct {
 			Text string `json:"text"`
 		}
-		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, onlyText) (int, error) { ran(); return 0, nil })(ctx, onlyText{"private"})
+		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, onlyText) (int, error) {
+			ran()
+			return 0, nil
+		})(ctx, onlyText{"private"})
 		return err
 	})
 	misfit("the type holds less than the schema", func(ctx context.Context) error {
-		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, lossy) (int, error) { ran(); return 0, nil })(ctx, lossy{N: 2.5})
+		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, lossy) (int, error) { ran(); return 0, nil })(ctx,
+			lossy{N: 2.5})
 		return err
 	})
 	misfit("the type decodes what it did not encode", func(ctx context.Context) error {
-		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, oneWay) (int, error) { ran(); return 0, nil })(ctx, oneWay{})
+		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, oneWay) (int, error) { ran(); return 0, nil })(ctx,
+			oneWay{})
 		return err
 	})
 	misfit("the type panics", func(ctx context.Context) error {
-		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, explosive) (int, error) { ran(); return 0, nil })(ctx, explosive{})
+		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, explosive) (int, error) {
+			ran()
+			return 0, nil
+		})(ctx, explosive{})
 		return err
 	})
 	misfit("the type tells what it was given", func(ctx context.Context) error {
-		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, telling) (int, error) { ran(); return 0, nil })(ctx, telling{})
+		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, telling) (int, error) { ran(); return 0, nil })(ctx,
+			telling{})
 		return err
 	})
 	misfit("the function is nil", func(ctx context.Context) error {
@@ -101,10 +113,16 @@ func TestWrapMisfits(t *testing.T) {
 	})
 	misfit("a key of another letter case", func(ctx context.Context) error {
 		type shouting struct{ TEXT string }
-		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, shouting) (int, error) { ran(); return 0, nil })(ctx, shouting{"private"})
+		_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, shouting) (int, error) {
+			ran()
+			return 0, nil
+		})(ctx, shouting{"private"})
 		return err
 	})
-	_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, chan int) (int, error) { ran(); return 0, nil })(context.Background(), nil)
+	_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, chan int) (int, error) {
+		ran()
+		return 0, nil
+	})(context.Background(), nil)
 	assert.ErrorIs(t, err, helm.ErrDenied, "a channel as argument")
 	w.MustVerify()
 }
@@ -145,17 +163,25 @@ func (*bursting) UnmarshalJSON([]byte) error { panic("private") }
 // Methods of the types that are wrapped may panic: going in, that is a denial with a receipt;
 // coming out, an error after the fact.
 func TestWrapPanics(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.NewUnbound(t)
 	ctx := helm.With(context.Background(), helm.Intent{Session: "s"})
 	before := w.Size()
-	_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, bursting) (int, error) { w.Runs.Add(1); return 0, nil })(ctx, bursting{})
+	_, err := helm.Wrap(w.Kernel, "echo", func(context.Context, bursting) (int, error) {
+		w.Runs.Add(1)
+		return 0, nil
+	})(ctx, bursting{})
 	require.ErrorIs(t, err, helm.ErrDenied, "argument")
 	assert.Zero(t, w.Runs.Load())
 	assert.Equal(t, before+1, w.Size())
 	assert.NotContains(t, err.Error(), "private")
-	_, err = helm.Wrap(w.Kernel, "echo", func(context.Context, echoArgs) (bursting, error) { return bursting{}, nil })(ctx, echoArgs{N: 1})
+	_, err = helm.Wrap(w.Kernel, "echo", func(context.Context, echoArgs) (bursting, error) {
+		return bursting{}, nil
+	})(ctx, echoArgs{N: 1})
 	assert.ErrorIs(t, err, helm.ErrWithheld, "result that cannot be written")
-	out, err := helm.Wrap(w.Kernel, "echo", func(context.Context, echoArgs) (unreadable, error) { return unreadable{}, nil })(ctx, echoArgs{N: 1})
+	out, err := helm.Wrap(w.Kernel, "echo", func(context.Context, echoArgs) (unreadable, error) {
+		return unreadable{}, nil
+	})(ctx, echoArgs{N: 1})
 	require.Error(t, err, "result that cannot be read")
 	require.NotErrorIs(t, err, helm.ErrDenied)
 	require.NotErrorIs(t, err, helm.ErrWithheld)
@@ -171,22 +197,26 @@ func (unreadable) MarshalJSON() ([]byte, error) { return []byte(`"private"`), ni
 func (u *unreadable) UnmarshalJSON(b []byte) error { u.half = 1; panic("private") }
 
 func TestWith(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	var got contracts.Call
 	w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
 		got = c
 		return executor.Result{}, nil
 	}
-	ctx := helm.With(context.Background(), helm.Intent{Session: "outer", Caller: helm.Caller{ID: "outer"}, Args: json.RawMessage(`{"n":7}`)})
+	ctx := helm.With(context.Background(), helm.Intent{Session: "outer", Caller: helm.Caller{ID: "outer"},
+		Args: json.RawMessage(`{"n":7}`)})
 	ctx = helm.With(ctx, helm.Intent{Tool: "pinned", Session: "pinned-only"})
 	ctx = helm.With(ctx, helm.Intent{Caller: helm.Caller{ID: "inner"}})
-	for _, x := range []struct{ tool, session, caller string }{{"echo", "outer", "inner"}, {"slow", "outer", "inner"}, {"pinned", "pinned-only", "inner"}} {
+	for _, x := range []struct{ tool, session, caller string }{{"echo", "outer", "inner"}, {"slow", "outer", "inner"},
+		{"pinned", "pinned-only", "inner"}} {
 		w.Kernel.Guard(ctx, helm.Intent{Tool: x.tool, Args: json.RawMessage(`{}`)})
 		assert.Equal(t, x.tool, got.Tool)
 		assert.Equal(t, x.session, got.Session)
 		assert.Equal(t, x.caller, got.Caller.ID)
 	}
-	w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "own", Caller: helm.Caller{Tenant: "own"}})
+	w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "own",
+		Caller: helm.Caller{Tenant: "own"}})
 	assert.Equal(t, "own", got.Session, "an intent's own fields")
 	assert.Empty(t, got.Caller.ID)
 	assert.Equal(t, "own", got.Caller.Tenant)
@@ -198,6 +228,7 @@ func TestWith(t *testing.T) {
 }
 
 func TestDriversBound(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	own := helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) { w.Runs.Add(1); return nil, nil })
 	for name, x := range map[string]struct {

@@ -174,7 +174,8 @@ func (b *Bank) Refuse(r contracts.ApprovalRequest, by byte) contracts.Envelope {
 }
 
 func (b *Bank) answer(
-	r contracts.ApprovalRequest, sign func(contracts.ApprovalRequest, crypto.Signer) (contracts.Envelope, error), by byte,
+	r contracts.ApprovalRequest, sign func(contracts.ApprovalRequest, crypto.Signer) (contracts.Envelope, error),
+	by byte,
 ) contracts.Envelope {
 	b.T.Helper()
 	text, err := json.Marshal(r)

@@ -4,7 +4,7 @@
 //
 //	w := kerneltest.New(t)
 //	w.Store.FailIn(2) // the second append from now: the receipt of the next call
-//	w.MustCall(kerneltest.Want{Reason: contracts.ReasonReceiptNotStored, Err: helm.ErrWithheld, Runs: 1}, "echo", `{}`)
+//	w.MustCall(kerneltest.NotStored(), "echo", `{}`)
 //	w.MustBeSealed()
 //	w.MustRecover(nil)
 //

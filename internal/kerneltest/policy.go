@@ -169,20 +169,28 @@ func (w *World) Echo(k *helm.Kernel, n int, change ...func(*helm.Intent)) (helm.
 	return k.Guard(context.Background(), in)
 }
 
+// MustEcho calls echo with a number, as a call of k that must come to x.
+func (w *World) MustEcho(
+	x Want, k *helm.Kernel, n int, change ...func(*helm.Intent),
+) (d helm.Decision, r helm.Receipt) {
+	w.T.Helper()
+	d, r = w.Echo(k, n, change...)
+	w.MustBe(d, r, x)
+	return d, r
+}
+
 // MustAllow calls echo with a number, which k must allow.
 func (w *World) MustAllow(k *helm.Kernel, n int, change ...func(*helm.Intent)) {
 	w.T.Helper()
 	w.Runs.Store(0)
-	d, r := w.Echo(k, n, change...)
-	w.MustBe(d, r, Executed(fmt.Sprintf(`{"n":%d}`, n)))
+	w.MustEcho(Executed(fmt.Sprintf(`{"n":%d}`, n)), k, n, change...)
 }
 
 // MustDeny calls echo with a number, which a rule of k must deny.
 func (w *World) MustDeny(k *helm.Kernel, n int, rule string, change ...func(*helm.Intent)) {
 	w.T.Helper()
 	w.Runs.Store(0)
-	d, r := w.Echo(k, n, change...)
-	w.MustBe(d, r, Denied(contracts.ReasonPolicyViolation))
+	d, _ := w.MustEcho(Denied(contracts.ReasonPolicyViolation), k, n, change...)
 	assert.Equal(w.T, rule, d.Record.Rule, "denied by")
 }
 
@@ -191,8 +199,7 @@ func (w *World) MustBeClosed(k *helm.Kernel) {
 	w.T.Helper()
 	w.Runs.Store(0)
 	before := w.Size()
-	d, r := w.Echo(k, 1)
-	w.MustBe(d, r, Sealed())
+	w.MustEcho(Sealed(), k, 1)
 	assert.Equal(w.T, before, w.Size(), "a closed kernel wrote entries")
 	n, err := k.Narrow(Overlay(w.T, "late", 1, 1))
 	assert.Error(w.T, err, "a closed kernel was narrowed")

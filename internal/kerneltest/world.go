@@ -198,6 +198,15 @@ func Withheld(reason contracts.ReasonCode, outcome contracts.Outcome) Want {
 	return Want{Reason: reason, Outcome: outcome, Err: helm.ErrWithheld, Runs: 1}
 }
 
+// Failed is what an allowed call comes to that ran once and failed with [ErrTool].
+func Failed() Want {
+	return Want{Verdict: contracts.Allow, Reason: contracts.ReasonToolError, Outcome: contracts.Failed,
+		Err: ErrTool, Runs: 1}
+}
+
+// NotStored is what a call comes to that ran once and whose receipt was not stored.
+func NotStored() Want { return Withheld(contracts.ReasonReceiptNotStored, "") }
+
 // MustBe holds one call to what it must come to, the signed receipt included. It sets Runs to 0.
 func (w *World) MustBe(d helm.Decision, r helm.Receipt, x Want) {
 	w.T.Helper()
@@ -318,7 +327,8 @@ func (w *World) MustRecover(returned []helm.Receipt) {
 	assert.LessOrEqual(w.T, ran, decisions, "effects without a durable decision")
 	assert.Equal(w.T, decisions, receipts, "decisions and their receipts, after settling")
 	for _, r := range returned {
-		assert.Equal(w.T, string(r.Entry), string(w.Entry(r.Index)), "receipt %d was returned and is not there", r.Index)
+		assert.Equal(w.T, string(r.Entry), string(w.Entry(r.Index)), "receipt %d was returned and is not there",
+			r.Index)
 	}
 	w.MustVerify()
 }

@@ -18,16 +18,19 @@ import (
 // A call is denied and says what somebody must sign; once it is signed, the same call runs, once.
 // The decision lists what it consumed.
 func TestApproval(t *testing.T) {
+	t.Parallel()
 	b := kerneltest.NewBank(t)
 	asked := b.AskToPay()
-	if asked.Tool != "pay" || asked.Session != "chat" || asked.Caller.ID != "kim" || asked.Quorum != 1 || !slices.Equal(asked.Roles, []string{"owner"}) ||
+	if asked.Tool != "pay" || asked.Session != "chat" || asked.Caller.ID != "kim" || asked.Quorum != 1 ||
+		!slices.Equal(asked.Roles, []string{"owner"}) ||
 		asked.NotBefore != contracts.TimeOf(b.Now()) || asked.Expires != contracts.TimeOf(b.Now().Add(10*time.Minute)) {
 		t.Errorf("the request is %+v", asked)
 	}
 	yes := b.Approve(asked, kerneltest.Ann)
 	b.Pass(time.Minute)
 	d, _ := b.MustPay(yes)
-	assert.True(t, slices.Equal(d.Record.Approvals, []contracts.Digest{yes.Digest()}), "consumed %v", d.Record.Approvals)
+	assert.True(t, slices.Equal(d.Record.Approvals, []contracts.Digest{yes.Digest()}), "consumed %v",
+		d.Record.Approvals)
 	b.MustNotPay(contracts.ReasonApprovalInvalid, yes)
 	b.MustNotPay(contracts.ReasonApprovalInvalid, b.Approve(asked, kerneltest.Bob)) // another's yes to what was used
 	b.Pass(time.Minute)
@@ -42,6 +45,7 @@ func TestApproval(t *testing.T) {
 // What is asked depends on nothing but the call: the request of a judgement that is made again is
 // the same, and whoever holds it can change nothing of the decision.
 func TestPendingIsACopy(t *testing.T) {
+	t.Parallel()
 	b := kerneltest.NewBank(t)
 	d := b.MustNotPay(contracts.ReasonApprovalRequired)
 	first := d.Pending.Digest()
@@ -54,22 +58,24 @@ func TestPendingIsACopy(t *testing.T) {
 // A yes is for one call. Each of these takes one that would have been enough, and is another call
 // in one thing; nothing runs, and the yes is good for its own call still.
 func TestApprovalFitsOneCall(t *testing.T) {
+	t.Parallel()
 	for name, x := range map[string]struct {
 		tool, args string
 		change     func(*helm.Intent)
 		kernel     func(b *kerneltest.Bank) *helm.Kernel
 	}{
-		"amount":      {"pay", `{"to":"landlord","amount":9000}`, nil, nil},
-		"payee":       {"pay", `{"to":"mallory","amount":900}`, nil, nil},
-		"a default":   {"pay", `{"to":"landlord","amount":900,"note":"x"}`, nil, nil},
-		"tool":        {"refund", kerneltest.Rent, nil, nil},
-		"session":     {"pay", kerneltest.Rent, kerneltest.InSession("other"), nil},
-		"no session":  {"pay", kerneltest.Rent, kerneltest.InSession(""), nil},
-		"caller":      {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.ID = "kin" }, nil},
-		"nobody":      {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller = helm.Caller{} }, nil},
-		"tenant":      {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.Tenant = "umbrella" }, nil},
-		"role":        {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.Roles = []string{"manager"} }, nil},
-		"more roles":  {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.Roles = []string{"clerk", "owner"} }, nil},
+		"amount":     {"pay", `{"to":"landlord","amount":9000}`, nil, nil},
+		"payee":      {"pay", `{"to":"mallory","amount":900}`, nil, nil},
+		"a default":  {"pay", `{"to":"landlord","amount":900,"note":"x"}`, nil, nil},
+		"tool":       {"refund", kerneltest.Rent, nil, nil},
+		"session":    {"pay", kerneltest.Rent, kerneltest.InSession("other"), nil},
+		"no session": {"pay", kerneltest.Rent, kerneltest.InSession(""), nil},
+		"caller":     {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.ID = "kin" }, nil},
+		"nobody":     {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller = helm.Caller{} }, nil},
+		"tenant":     {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.Tenant = "umbrella" }, nil},
+		"role":       {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.Roles = []string{"manager"} }, nil},
+		"more roles": {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.Roles = []string{"clerk", "owner"} },
+			nil},
 		"fewer roles": {"pay", kerneltest.Rent, func(in *helm.Intent) { in.Caller.Roles = nil }, nil},
 		"narrowed": {"pay", kerneltest.Rent, nil, func(b *kerneltest.Bank) *helm.Kernel {
 			return b.Narrow(b.Kernel, kerneltest.Document(b.T, "helm: policy/v1\nlayer: P2\nname: task\n"))
@@ -97,15 +103,18 @@ func TestApprovalFitsOneCall(t *testing.T) {
 // What an argument means does not count, its bytes as judged do: the same call, spelled otherwise,
 // is the same call.
 func TestApprovalOfSpelling(t *testing.T) {
+	t.Parallel()
 	b := kerneltest.NewBank(t)
 	yes := b.ApprovedRent(kerneltest.Ann)
-	b.MustDo("pay", "{ \"amount\": 9e2, \"note\": \"none\",\n \"to\": \"landlord\" }", kerneltest.With(yes), func(in *helm.Intent) { in.Caller.Roles = []string{"clerk", "clerk"} })
+	b.MustDo("pay", "{ \"amount\": 9e2, \"note\": \"none\",\n \"to\": \"landlord\" }", kerneltest.With(yes),
+		func(in *helm.Intent) { in.Caller.Roles = []string{"clerk", "clerk"} })
 	b.MustPass()
 }
 
 // Calls that name no session have one in common: what is approved there is used there, over a
 // restart too.
 func TestApprovalInMain(t *testing.T) {
+	t.Parallel()
 	b := kerneltest.NewBank(t)
 	unnamed := kerneltest.InSession("")
 	asked := b.Ask("pay", kerneltest.Rent, unnamed)
@@ -114,16 +123,19 @@ func TestApprovalInMain(t *testing.T) {
 	b.MustDo("pay", kerneltest.Rent, unnamed, kerneltest.With(yes))
 	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, unnamed, kerneltest.With(yes))
 	b.Reopen()
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, unnamed, kerneltest.With(b.Approve(asked, kerneltest.Bob)))
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, unnamed,
+		kerneltest.With(b.Approve(asked, kerneltest.Bob)))
 	b.MustPass()
 }
 
 // A policy that was swapped in is another policy, whatever it says, and so is one with another
 // schema of the tool.
 func TestApprovalUnderSwap(t *testing.T) {
+	t.Parallel()
 	for name, edits := range map[string][]string{
-		"next version":   {"version: 1", "version: 2"},
-		"another schema": {"note: {type: string, default: none}", "note: {type: string, default: none}, memo: {type: string}"},
+		"next version": {"version: 1", "version: 2"},
+		"another schema": {"note: {type: string, default: none}",
+			"note: {type: string, default: none}, memo: {type: string}"},
 		"another quorum": {"{roles: [owner], ttl: 10m}", "{roles: [owner], quorum: 2, ttl: 10m}"},
 		"other roles":    {"{roles: [owner], ttl: 10m}", "{roles: [cook, owner], ttl: 10m}"},
 	} {
@@ -144,6 +156,7 @@ func TestApprovalUnderSwap(t *testing.T) {
 // A yes has its time: not before, and not from its end on; and it may not be longer than the policy
 // lets it.
 func TestApprovalTime(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		name       string
 		from, till time.Duration // of the yes, from the request on
@@ -155,7 +168,8 @@ func TestApprovalTime(t *testing.T) {
 		{"expired", 0, 10 * time.Minute, 10*time.Minute + time.Millisecond, contracts.ReasonApprovalExpired},
 		{"long expired", 0, 10 * time.Minute, 24 * time.Hour, contracts.ReasonApprovalExpired},
 		{"cut short", 0, time.Minute, 2 * time.Minute, contracts.ReasonApprovalExpired},
-		{"timelock", 5 * time.Minute, 10 * time.Minute, 5*time.Minute - time.Millisecond, contracts.ReasonApprovalExpired},
+		{"timelock", 5 * time.Minute, 10 * time.Minute, 5*time.Minute - time.Millisecond,
+			contracts.ReasonApprovalExpired},
 		{"timelock is over", 5 * time.Minute, 15 * time.Minute, 5 * time.Minute, contracts.ReasonAllow},
 		{"longer than the policy lets it", 0, 10*time.Minute + time.Millisecond, 0, contracts.ReasonApprovalInvalid},
 	} {
@@ -179,6 +193,7 @@ func TestApprovalTime(t *testing.T) {
 // A quorum is of holders, not of envelopes: two of them, of the roles that are asked for, and one
 // who says no is enough to end it.
 func TestApprovalQuorum(t *testing.T) {
+	t.Parallel()
 	const account = `{"account":"17"}`
 	t.Run("two", func(t *testing.T) {
 		b := kerneltest.NewBank(t)
@@ -190,12 +205,15 @@ func TestApprovalQuorum(t *testing.T) {
 		later.NotBefore = later.NotBefore.Add(time.Millisecond)
 		b.Pass(time.Second)
 		// ann twice
-		b.MustNotDo(contracts.ReasonApprovalRequired, "close", account, kerneltest.With(ann, b.Approve(later, kerneltest.Ann)))
-		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(ann, b.Approve(asked, kerneltest.Dan)))
+		b.MustNotDo(contracts.ReasonApprovalRequired, "close", account,
+			kerneltest.With(ann, b.Approve(later, kerneltest.Ann)))
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account,
+			kerneltest.With(ann, b.Approve(asked, kerneltest.Dan)))
 		d, _ := b.MustDo("close", account, kerneltest.With(ann, cid))
 		assert.Len(t, d.Record.Approvals, 2, "consumed")
 		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(ann, cid))
-		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(b.Approve(asked, kerneltest.Bob), cid))
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account,
+			kerneltest.With(b.Approve(asked, kerneltest.Bob), cid))
 		b.MustAgree(b.MustPass())
 	})
 	t.Run("of different requests", func(t *testing.T) {
@@ -204,7 +222,8 @@ func TestApprovalQuorum(t *testing.T) {
 		b.Pass(time.Second)
 		second := b.Ask("close", account)
 		b.MustDo("close", account, kerneltest.With(b.Approve(first, kerneltest.Ann), b.Approve(second, kerneltest.Bob)))
-		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(b.Approve(first, kerneltest.Cid), b.Approve(second, kerneltest.Cid)))
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account,
+			kerneltest.With(b.Approve(first, kerneltest.Cid), b.Approve(second, kerneltest.Cid)))
 		b.MustPass()
 	})
 	t.Run("one says no", func(t *testing.T) {
@@ -212,15 +231,18 @@ func TestApprovalQuorum(t *testing.T) {
 		asked := b.Ask("close", account)
 		ann, no := b.Approve(asked, kerneltest.Ann), b.Refuse(asked, kerneltest.Cid)
 		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(ann, no))
-		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(ann, b.Approve(asked, kerneltest.Bob), no))
+		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account,
+			kerneltest.With(ann, b.Approve(asked, kerneltest.Bob), no))
 		// who has no say cannot end it
-		b.MustDo("close", account, kerneltest.With(ann, b.Approve(asked, kerneltest.Bob), b.Refuse(asked, kerneltest.Dan)))
+		b.MustDo("close", account, kerneltest.With(ann, b.Approve(asked, kerneltest.Bob),
+			b.Refuse(asked, kerneltest.Dan)))
 		b.MustPass()
 	})
 }
 
 // A no is no yes, and ends the request; somebody may ask anew.
 func TestApprovalRefused(t *testing.T) {
+	t.Parallel()
 	b := kerneltest.NewBank(t)
 	asked := b.AskToPay()
 	no, yes := b.Refuse(asked, kerneltest.Ann), b.Approve(asked, kerneltest.Bob)
@@ -235,9 +257,12 @@ func TestApprovalRefused(t *testing.T) {
 // A person is asked last, and only when his answer decides: whatever else denies the call says so,
 // approved or not, and takes nothing.
 func TestApprovalIsAskedLast(t *testing.T) {
+	t.Parallel()
 	over := "  - {id: few, tools: [pay], limit: 100, per: caller, window: day, cost: {arg: /amount}}\n"
 	b := kerneltest.NewBank(t, func(o *helm.Options) {
-		o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy+"budgets:\n"+over, "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\nrules: [{id: never, deny: pay, when: {arg: /to, eq: mallory}}]\n")
+		o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy+"budgets:\n"+over,
+			"helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\nrules: [{id: never, deny: pay, when: {arg: /to, "+
+				"eq: mallory}}]\n")
 	})
 	small, evil := `{"to":"landlord","amount":60}`, `{"to":"mallory","amount":1}`
 	b.MustNotPay(contracts.ReasonBudgetExceeded)
@@ -254,6 +279,7 @@ func TestApprovalIsAskedLast(t *testing.T) {
 
 // A denial uses up nothing: neither the yes nor the key.
 func TestApprovalAndKeys(t *testing.T) {
+	t.Parallel()
 	b := kerneltest.NewBank(t, func(o *helm.Options) { o.Keep.Outputs = true })
 	key := kerneltest.WithKey("rent-11")
 	yes := b.Approve(b.Ask("pay", kerneltest.Rent, key), kerneltest.Ann)
@@ -273,6 +299,7 @@ func TestApprovalAndKeys(t *testing.T) {
 // Approvals come to a wrapped function by its context, and end with its call: what the tool calls
 // has none of them.
 func TestApprovalOfWrapped(t *testing.T) {
+	t.Parallel()
 	type payment struct {
 		To     string `json:"to"`
 		Amount int    `json:"amount"`
@@ -289,10 +316,12 @@ func TestApprovalOfWrapped(t *testing.T) {
 	ctx := helm.With(context.Background(), helm.Intent{Session: "chat", Caller: helm.Caller{ID: "kim"}})
 	_, err := pay(ctx, payment{To: "landlord", Amount: 900, Note: "none"})
 	var e *helm.Error
-	if !errors.Is(err, helm.ErrApprovalRequired) || !errors.Is(err, helm.ErrDenied) || errors.Is(err, helm.ErrWithheld) || !errors.As(err, &e) || e.Pending == nil || paid != 0 {
+	if !errors.Is(err, helm.ErrApprovalRequired) || !errors.Is(err, helm.ErrDenied) ||
+		errors.Is(err, helm.ErrWithheld) || !errors.As(err, &e) || e.Pending == nil || paid != 0 {
 		t.Fatalf("%v after %d", err, paid)
 	}
-	approved := helm.With(ctx, helm.Intent{Tool: "pay", Approvals: []contracts.Envelope{b.Approve(*e.Pending, kerneltest.Ann)}})
+	approved := helm.With(ctx,
+		helm.Intent{Tool: "pay", Approvals: []contracts.Envelope{b.Approve(*e.Pending, kerneltest.Ann)}})
 	_, err = pay(approved, payment{To: "landlord", Amount: 901, Note: "none"})
 	assert.ErrorIs(t, err, helm.ErrDenied, "swapped")
 	assert.NotErrorIs(t, err, helm.ErrApprovalRequired)
@@ -309,6 +338,7 @@ func TestApprovalOfWrapped(t *testing.T) {
 
 // What ran and failed, was withheld, or may have run has used its yes: there may be an effect.
 func TestApprovalIsUsedByEveryRun(t *testing.T) {
+	t.Parallel()
 	for name, tool := range map[string]func(context.Context, contracts.Call) (executor.Result, error){
 		"failed":   kerneltest.NoOutput(kerneltest.ErrTool),
 		"panicked": func(context.Context, contracts.Call) (executor.Result, error) { panic("the tool") },

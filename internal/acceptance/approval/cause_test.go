@@ -15,11 +15,13 @@ import (
 // A denial has the cause that is its own. That an earlier call could not be read is none of one
 // which is denied for its arguments.
 func TestCauseIsOfTheReason(t *testing.T) {
+	t.Parallel()
 	errRead := errors.New("read error")
 	b := kerneltest.NewBank(t, func(o *helm.Options) { delete(o.Drivers, "move") })
 	b.MustDo("look", look("17"))
 	b.Reopen()
-	b.Store.Store = kerneltest.ReadStore{Store: b.Store.Store, OnBlob: func(contracts.Digest) ([]byte, error) { return nil, errRead }}
+	b.Store.Store = kerneltest.ReadStore{Store: b.Store.Store,
+		OnBlob: func(contracts.Digest) ([]byte, error) { return nil, errRead }}
 	ctx := helm.With(context.Background(), helm.Intent{Session: "chat", Caller: helm.Caller{ID: "kim"}})
 	type loose struct {
 		From string `json:"from"`

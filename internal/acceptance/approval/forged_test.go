@@ -13,6 +13,7 @@ import (
 
 // Who is no approver for what is asked cannot say yes, whatever he signs.
 func TestApprovalForged(t *testing.T) {
+	t.Parallel()
 	for name, forge := range map[string]func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope{
 		"by nobody known": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
 			return b.Approve(r, kerneltest.Mallory)
@@ -23,7 +24,9 @@ func TestApprovalForged(t *testing.T) {
 		"by a root": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
 			return b.Approve(r, kerneltest.BankRoot)
 		},
-		"by the kernel": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope { return b.Approve(r, 1) },
+		"by the kernel": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
+			return b.Approve(r, 1)
+		},
 		"by an approver of something": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
 			return b.Approve(r, kerneltest.Dan)
 		},
@@ -46,7 +49,8 @@ func TestApprovalForged(t *testing.T) {
 			if err := tree.Parse([]byte(`{}`), crypto.Limits{Bytes: 9, Depth: 1}); err != nil {
 				b.T.Fatal(err)
 			}
-			e, err := contracts.Attestation{Args: &r.ArgsHash, Claims: tree.Root(), Time: r.NotBefore, Type: "approval"}.Sign(kerneltest.SeedKey(b.T, kerneltest.Eve))
+			e, err := contracts.Attestation{Args: &r.ArgsHash, Claims: tree.Root(), Time: r.NotBefore,
+				Type: "approval"}.Sign(kerneltest.SeedKey(b.T, kerneltest.Eve))
 			if err != nil {
 				b.T.Fatal(err)
 			}
@@ -82,8 +86,10 @@ func resigned(b *kerneltest.Bank, e contracts.Envelope, by byte) contracts.Envel
 
 // What is no envelope is left out: it is neither a yes nor an obstacle.
 func TestApprovalGarbage(t *testing.T) {
+	t.Parallel()
 	for name, garbage := range map[string]contracts.Envelope{
-		"nothing": {}, "null": contracts.Envelope(`null`), "text": contracts.Envelope(`yes`), "an object": contracts.Envelope(`{}`), "a list": contracts.Envelope(`[]`),
+		"nothing": {}, "null": contracts.Envelope(`null`), "text": contracts.Envelope(`yes`),
+		"an object": contracts.Envelope(`{}`), "a list": contracts.Envelope(`[]`),
 		"a verdict": contracts.Envelope(`{"verdict":"ALLOW"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,6 +106,7 @@ func TestApprovalGarbage(t *testing.T) {
 
 // No bit of a yes can be another: the call that it is for stays denied.
 func TestApprovalFlippedBits(t *testing.T) {
+	t.Parallel()
 	b := kerneltest.NewBank(t)
 	yes := b.ApprovedRent(kerneltest.Ann)
 	denied := 0
@@ -107,7 +114,8 @@ func TestApprovalFlippedBits(t *testing.T) {
 		bad := slices.Clone(yes)
 		bad[i/8] ^= 1 << (i % 8)
 		d, _ := b.Pay(bad)
-		require.False(t, d.Reason != contracts.ReasonApprovalInvalid && d.Reason != contracts.ReasonApprovalRequired, "bit %d", i)
+		require.False(t, d.Reason != contracts.ReasonApprovalInvalid && d.Reason != contracts.ReasonApprovalRequired,
+			"bit %d", i)
 		require.Zero(t, b.Runs.Load(), "bit %d", i)
 		denied++
 	}
@@ -117,6 +125,7 @@ func TestApprovalFlippedBits(t *testing.T) {
 
 // An approver whose key was revoked approves nothing any more, not even what he signed before.
 func TestApprovalOfRevokedKey(t *testing.T) {
+	t.Parallel()
 	b := kerneltest.NewBank(t)
 	asked := b.AskToPay()
 	yes := b.Approve(asked, kerneltest.Ann)

@@ -15,6 +15,7 @@ import (
 // An approver counts from the entry behind the event that adds her, up to the one that revokes her,
 // and over a restart: also for the call that is being judged just when the event gets its place.
 func TestGovernApprovers(t *testing.T) {
+	t.Parallel()
 	var now func()
 	b := kerneltest.NewBank(t, func(o *helm.Options) {
 		clock := o.Now
@@ -55,6 +56,7 @@ func TestGovernApprovers(t *testing.T) {
 // While the system is frozen an approval is neither asked for nor used up: when that is over it is
 // as good as before.
 func TestFreezeKeepsApprovals(t *testing.T) {
+	t.Parallel()
 	b := kerneltest.NewBank(t)
 	yes := kerneltest.With(b.ApprovedRent(kerneltest.Ann))
 	b.Govern(b.Freezing(), kerneltest.BankRoot)
@@ -70,6 +72,7 @@ func TestFreezeKeepsApprovals(t *testing.T) {
 // Of an approval and the revocation of its approver, sent off together, the log has one order, and
 // the verdict is that of it.
 func TestGovernRacesApproval(t *testing.T) {
+	t.Parallel()
 	allowed := atomic.Int64{}
 	for range 8 {
 		b := kerneltest.NewBank(t)

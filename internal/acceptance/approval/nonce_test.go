@@ -20,12 +20,14 @@ func talk(session string) func(*helm.Intent) {
 // calls at once one runs, and over a restart, with the first conversation closed, the other is told
 // that it was used.
 func TestApprovalOfOneNonceForTwoSessions(t *testing.T) {
+	t.Parallel()
 	for range 8 {
 		b := kerneltest.NewBank(t)
 		first := b.AskToPay()
 		second := b.Ask("pay", kerneltest.Rent, talk("other"))
 		second.Nonce = first.Nonce
-		yes := map[string]contracts.Envelope{"chat": b.Approve(first, kerneltest.Ann), "other": b.Approve(second, kerneltest.Ann)}
+		yes := map[string]contracts.Envelope{"chat": b.Approve(first, kerneltest.Ann),
+			"other": b.Approve(second, kerneltest.Ann)}
 		var ran, used atomic.Int64
 		kerneltest.AtOnce(8, func(i int) {
 			session := []string{"chat", "other"}[i%2]
@@ -48,8 +50,10 @@ func TestApprovalOfOneNonceForTwoSessions(t *testing.T) {
 	second.Nonce = first.Nonce
 	b.MustPay(b.Approve(first, kerneltest.Ann))
 	require.NoError(t, b.Kernel.CloseSession(t.Context(), "chat"))
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, talk("other"), kerneltest.With(b.Approve(second, kerneltest.Ann)))
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, talk("other"),
+		kerneltest.With(b.Approve(second, kerneltest.Ann)))
 	b.Reopen()
-	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, talk("other"), kerneltest.With(b.Approve(second, kerneltest.Ann)))
+	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, talk("other"),
+		kerneltest.With(b.Approve(second, kerneltest.Ann)))
 	b.MustAgree(b.MustPass())
 }

@@ -23,6 +23,7 @@ func look(account string) string { return fmt.Sprintf(`{"account":%q}`, account)
 
 // Money moves to an account that somebody looked at in this session, not long ago, and saw.
 func TestPriorReceipt(t *testing.T) {
+	t.Parallel()
 	const missing = contracts.ReasonMissingRequirement
 	b := kerneltest.NewBank(t)
 	b.MustNotDo(missing, "move", there)
@@ -61,12 +62,14 @@ func TestPriorReceipt(t *testing.T) {
 	b.MustDo("move", there)
 	// everybody's session is nobody's
 	b.MustNotDo(contracts.ReasonFailClosedError, "move", there, kerneltest.InSession(""))
-	b.MustNotDo(contracts.ReasonFailClosedError, "move", there, func(in *helm.Intent) { in.Session = contracts.DefaultSession })
+	b.MustNotDo(contracts.ReasonFailClosedError, "move", there,
+		func(in *helm.Intent) { in.Session = contracts.DefaultSession })
 	b.MustAgree(b.MustPass())
 }
 
 // A call that is permitted and not concluded yet has shown nothing.
 func TestPriorReceiptOfRunningCall(t *testing.T) {
+	t.Parallel()
 	b := kerneltest.NewBank(t)
 	b.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 		if c.Tool == "look" {
@@ -85,6 +88,7 @@ func TestPriorReceiptOfRunningCall(t *testing.T) {
 // or are not what they were, it cannot be told what was seen: DENY, though somebody may have seen
 // it. A later look is good again.
 func TestPriorReceiptOverRestart(t *testing.T) {
+	t.Parallel()
 	errRead := errors.New("read error")
 	for name, x := range map[string]struct {
 		lose   func(s proofgraph.Store) proofgraph.Store
@@ -93,10 +97,12 @@ func TestPriorReceiptOverRestart(t *testing.T) {
 		"kept":    {func(s proofgraph.Store) proofgraph.Store { return s }, contracts.ReasonAllow},
 		"dropped": {func(s proofgraph.Store) proofgraph.Store { return s }, contracts.ReasonFailClosedError},
 		"erased": {func(s proofgraph.Store) proofgraph.Store {
-			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { return nil, proofgraph.ErrNoBlob }}
+			return kerneltest.ReadStore{Store: s,
+				OnBlob: func(contracts.Digest) ([]byte, error) { return nil, proofgraph.ErrNoBlob }}
 		}, contracts.ReasonFailClosedError},
 		"failing": {func(s proofgraph.Store) proofgraph.Store {
-			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { return nil, errRead }}
+			return kerneltest.ReadStore{Store: s,
+				OnBlob: func(contracts.Digest) ([]byte, error) { return nil, errRead }}
 		}, contracts.ReasonFailClosedError},
 		"panicking": {func(s proofgraph.Store) proofgraph.Store {
 			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { panic("disk") }}
@@ -104,7 +110,8 @@ func TestPriorReceiptOverRestart(t *testing.T) {
 		"empty": {func(s proofgraph.Store) proofgraph.Store {
 			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { return nil, nil }}
 		}, contracts.ReasonFailClosedError},
-		"another document": {func(s proofgraph.Store) proofgraph.Store { return kerneltest.LyingStore{Store: s} }, contracts.ReasonFailClosedError},
+		"another document": {func(s proofgraph.Store) proofgraph.Store { return kerneltest.LyingStore{Store: s} },
+			contracts.ReasonFailClosedError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := kerneltest.NewBank(t, func(o *helm.Options) { o.Keep.DropInputs = name == "dropped" })
@@ -137,6 +144,7 @@ func TestPriorReceiptOverRestart(t *testing.T) {
 
 // A policy that is swapped in may ask for what nobody kept in mind: it is read.
 func TestPriorReceiptUnderSwap(t *testing.T) {
+	t.Parallel()
 	b := kerneltest.NewBank(t)
 	b.MustDo("look", `{"account":"17","page":3}`)
 	b.MustDo("look", `{"account":"16","page":4}`)
@@ -156,14 +164,16 @@ func TestPriorReceiptUnderSwap(t *testing.T) {
 // The store's entries are not believed either: another call's decision is not that of the call that
 // was seen.
 func TestPriorReceiptTrustsNoStore(t *testing.T) {
+	t.Parallel()
 	b := kerneltest.NewBank(t)
 	other, _ := b.MustDo("look", look("16"))
 	b.MustDo("look", look("17"))
 	b.Reopen()
 	honest := b.Store.Store
-	b.Store.Store = kerneltest.ReadStore{Store: honest, OnEntries: func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
-		return honest.Entries(ctx, from-2, to-2)
-	}}
+	b.Store.Store = kerneltest.ReadStore{Store: honest,
+		OnEntries: func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
+			return honest.Entries(ctx, from-2, to-2)
+		}}
 	lied := func() {
 		t.Helper()
 		d, r := b.Do("move", `{"from":"17","to":"16"}`)
@@ -183,6 +193,7 @@ func TestPriorReceiptTrustsNoStore(t *testing.T) {
 // A task that may only move money goes by what its session saw before it was narrowed, and by
 // nothing else.
 func TestPriorReceiptNarrowed(t *testing.T) {
+	t.Parallel()
 	b := kerneltest.NewBank(t)
 	root := b.Kernel
 	b.Kernel = b.Narrow(root, kerneltest.Document(t, "{helm: policy/v1, layer: P2, name: task, only: [move]}"))

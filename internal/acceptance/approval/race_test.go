@@ -18,6 +18,7 @@ import (
 // Two approvers answer the same request at the same time, and each has the call made with what
 // there is: two of them are needed, so it runs once, when both are there, or not at all.
 func TestApproversRace(t *testing.T) {
+	t.Parallel()
 	const account = `{"account":"17"}`
 	for i := range 8 {
 		b := kerneltest.NewBank(t)
@@ -34,7 +35,8 @@ func TestApproversRace(t *testing.T) {
 			switch d, r := b.Do("close", account, kerneltest.With(have...)); {
 			case r.Record.Outcome == contracts.Executed:
 				ran.Add(1)
-			case d.Reason == contracts.ReasonApprovalRequired && len(have) == 1, d.Reason == contracts.ReasonApprovalInvalid && len(have) == 1:
+			case d.Reason == contracts.ReasonApprovalRequired &&
+				len(have) == 1, d.Reason == contracts.ReasonApprovalInvalid && len(have) == 1:
 			default:
 				t.Errorf("with %d: %s: %s", len(have), d.Reason, d.Why)
 			}
@@ -48,6 +50,7 @@ func TestApproversRace(t *testing.T) {
 // A swap that comes between a request and its use, while calls are under way: a call runs under the
 // policy that was approved, or does not run.
 func TestApprovalRacedBySwap(t *testing.T) {
+	t.Parallel()
 	b := kerneltest.NewBank(t)
 	yes := b.ApprovedRent(kerneltest.Ann)
 	next := kerneltest.EditedBank(t, "version: 1", "version: 2")
@@ -74,6 +77,7 @@ func TestApprovalRacedBySwap(t *testing.T) {
 // An approver's key is revoked while calls are under way: none is permitted by what he signed from
 // that place of the log on.
 func TestApprovalRacedByRevocation(t *testing.T) {
+	t.Parallel()
 	const callers = 12
 	b := kerneltest.NewBank(t)
 	var session [callers]func(*helm.Intent)
@@ -115,9 +119,12 @@ func TestApprovalRacedByRevocation(t *testing.T) {
 // Many have a yes each, and there is money for one of them at a time, which comes back, for the
 // tool fails: who was slower has used nothing, and goes on until his own call has run, once.
 func TestApprovalsRaceForBudget(t *testing.T) {
+	t.Parallel()
 	const callers = 8
 	b := kerneltest.NewBank(t, func(o *helm.Options) {
-		o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy+"budgets:\n  - {id: one, tools: [pay], limit: 1, per: all, window: total, cost: 1, refund: error}\n")
+		o.Policy = kerneltest.Compile(t,
+			kerneltest.BankPolicy+
+				"budgets:\n  - {id: one, tools: [pay], limit: 1, per: all, window: total, cost: 1, refund: error}\n")
 	})
 	b.Tool = kerneltest.NoOutput(kerneltest.ErrTool)
 	var mine [callers]func(*helm.Intent)
@@ -133,7 +140,8 @@ func TestApprovalsRaceForBudget(t *testing.T) {
 		}
 		assert.Equal(t, contracts.ReasonToolError, d.Reason, "%s: %s", d.Reason, d.Why)
 		d, _ = b.Do("pay", kerneltest.Rent, mine[i], kerneltest.With(yes[i]))
-		assert.False(t, d.Reason != contracts.ReasonApprovalInvalid && d.Reason != contracts.ReasonBudgetExceeded, "again")
+		assert.False(t, d.Reason != contracts.ReasonApprovalInvalid && d.Reason != contracts.ReasonBudgetExceeded,
+			"again")
 	}
 	kerneltest.Within(t, time.Minute, "who waits for a budget", func() { kerneltest.AtOnce(callers, try) })
 	assert.EqualValues(t, callers, b.Runs.Load())
@@ -143,6 +151,7 @@ func TestApprovalsRaceForBudget(t *testing.T) {
 // What a session may do is counted when it is allowed: 64 callers who come at once get no further
 // than one after the other.
 func TestCallsOfSessionRaced(t *testing.T) {
+	t.Parallel()
 	floor := "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\n"
 	for _, x := range []struct {
 		name, floor string
@@ -150,18 +159,22 @@ func TestCallsOfSessionRaced(t *testing.T) {
 		rule        string
 	}{
 		{"ceiling", floor + "ceilings: {calls: 20}\n", 20, "P0:floor:ceilings"},
-		{"rule over all", floor + "rules: [{id: enough, deny: [tell], when: {session: calls, ge: 20}}]\n", 20, "P0:floor:enough"},
-		{"rule over one tool", floor + "rules: [{id: enough, deny: [tell], when: {session: calls, of: tell, ge: 7}}]\n", 7, "P0:floor:enough"},
+		{"rule over all", floor + "rules: [{id: enough, deny: [tell], when: {session: calls, ge: 20}}]\n", 20,
+			"P0:floor:enough"},
+		{"rule over one tool", floor + "rules: [{id: enough, deny: [tell], when: {session: calls, of: tell, ge: 7}}]\n",
+			7, "P0:floor:enough"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			b := kerneltest.NewBank(t, func(o *helm.Options) { o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy, x.floor) })
+			b := kerneltest.NewBank(t,
+				func(o *helm.Options) { o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy, x.floor) })
 			var ran atomic.Int64
 			round := func() {
 				kerneltest.AtOnce(64, func(int) {
 					switch d, r := b.Do("tell", `{}`); {
 					case r.Record.Outcome == contracts.Executed:
 						ran.Add(1)
-					case d.Reason == contracts.ReasonCeilingViolation && d.Record.Rule == x.rule && r.Record.Outcome == contracts.Denied:
+					case d.Reason == contracts.ReasonCeilingViolation && d.Record.Rule == x.rule &&
+						r.Record.Outcome == contracts.Denied:
 					default:
 						t.Errorf("%s: %s", d.Reason, d.Why)
 					}
@@ -185,8 +198,10 @@ func TestCallsOfSessionRaced(t *testing.T) {
 
 // A failed run counts as a call, and a denied one does not.
 func TestCallsOfSession(t *testing.T) {
+	t.Parallel()
 	b := kerneltest.NewBank(t, func(o *helm.Options) {
-		o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy, "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\nceilings: {calls: 3}\n")
+		o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy,
+			"helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\nceilings: {calls: 3}\n")
 	})
 	for i := range 3 {
 		b.MustNotPay(contracts.ReasonApprovalRequired)

@@ -52,13 +52,20 @@ func (x *tape) again(t *testing.T) proofgraph.Store {
 // approvals, receipts, budgets, keys, swaps, overlays, trust events and closed sessions the two
 // judge the same calls to the byte, from the same balances, counts, receipts and used approvals.
 func TestTwinOverRestart(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	reasons := map[contracts.ReasonCode]int{}
-	for seed := range uint64(6) {
+	seeds := uint64(6)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { twins(t, rand.New(rand.NewPCG(seed, 11)), reasons) })
 	}
-	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonToolError, contracts.ReasonApprovalRequired, contracts.ReasonApprovalInvalid, contracts.ReasonBudgetExceeded,
-		contracts.ReasonMissingRequirement, contracts.ReasonCeilingViolation, contracts.ReasonSystemFrozen, contracts.ReasonSessionClosed, contracts.ReasonIdempotencyConflict, contracts.ReasonPolicyViolation} {
+	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonToolError,
+		contracts.ReasonApprovalRequired, contracts.ReasonApprovalInvalid, contracts.ReasonBudgetExceeded,
+		contracts.ReasonMissingRequirement, contracts.ReasonCeilingViolation, contracts.ReasonSystemFrozen,
+		contracts.ReasonSessionClosed, contracts.ReasonIdempotencyConflict, contracts.ReasonPolicyViolation} {
 		assert.NotEqual(t, 0, reasons[r], "nothing was %s: %v", r, reasons)
 	}
 }
@@ -68,7 +75,8 @@ func twins(t *testing.T, random *rand.Rand, reasons map[contracts.ReasonCode]int
   - {id: paid, tools: [pay], limit: 1800, per: session, window: day, cost: {arg: /amount}, refund: error}
   - {id: moved, tools: [move, tell], limit: 9, per: caller, window: hour, cost: 1}
 `
-	floor := "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\nrules: [{id: enough, deny: [tell], when: {session: calls, of: tell, ge: 4}}]\n"
+	floor := "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\nrules: [{id: enough, deny: [tell], when: " +
+		"{session: calls, of: tell, ge: 4}}]\n"
 	stack := func(version int) string {
 		return strings.Replace(kerneltest.BankPolicy, "version: 1", fmt.Sprint("version: ", version), 1) + budgets
 	}
@@ -86,12 +94,15 @@ func twins(t *testing.T, random *rand.Rand, reasons map[contracts.ReasonCode]int
 		}
 		return executor.Result{Output: c.Args}, nil
 	}
-	task := b.Narrow(b.Kernel, kerneltest.Document(t, "helm: policy/v1\nlayer: P2\nname: task\nversion: 1\nrules: [{id: none, deny: [refund]}]\n"))
+	task := b.Narrow(b.Kernel,
+		kerneltest.Document(t,
+			"helm: policy/v1\nlayer: P2\nname: task\nversion: 1\nrules: [{id: none, deny: [refund]}]\n"))
 	var yes []contracts.Envelope
 	version, owners, closed := 1, []byte{kerneltest.Ann, kerneltest.Bob}, 0
 	intent := func() helm.Intent {
 		pick := func(list ...string) string { return list[random.IntN(len(list))] }
-		in := helm.Intent{Session: pick("a", "b", "c", fmt.Sprint("d", closed), ""), Caller: helm.Caller{ID: pick("kim", "lee"), Roles: []string{"clerk"}}}
+		in := helm.Intent{Session: pick("a", "b", "c", fmt.Sprint("d", closed), ""),
+			Caller: helm.Caller{ID: pick("kim", "lee"), Roles: []string{"clerk"}}}
 		switch in.Tool = pick("look", "pay", "pay", "refund", "move", "tell", "tell"); in.Tool {
 		case "look":
 			in.Args = []byte(look(pick("16", "17")))
@@ -126,7 +137,8 @@ func twins(t *testing.T, random *rand.Rand, reasons map[contracts.ReasonCode]int
 		case 3:
 			if len(owners) < 5 {
 				owners = append(owners, byte(130+len(owners)))
-				b.Govern(b.Adding(owners[len(owners)-1], fmt.Sprint("owner ", len(owners)), registry.Approver, "owner"), kerneltest.BankRoot)
+				b.Govern(b.Adding(owners[len(owners)-1], fmt.Sprint("owner ", len(owners)), registry.Approver, "owner"),
+					kerneltest.BankRoot)
 			}
 		case 4:
 			require.NoError(t, b.Kernel.CloseSession(context.Background(), fmt.Sprint("d", closed)))

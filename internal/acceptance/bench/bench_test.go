@@ -49,7 +49,8 @@ rules:
 func benchArgs(b testing.TB) json.RawMessage {
 	code := strings.Repeat("for i := range 10 {\n\tfmt.Println(\"line\", i)\n}\n", 20)
 	for n := len(code); ; n-- {
-		raw, err := json.Marshal(map[string]any{"language": "go", "code": code[:n], "file": "main.go", "line": 12, "timeout": 30.5, "dry": false, "tags": []string{"a", "b"}})
+		raw, err := json.Marshal(map[string]any{"language": "go", "code": code[:n], "file": "main.go", "line": 12,
+			"timeout": 30.5, "dry": false, "tags": []string{"a", "b"}})
 		require.NoError(b, err)
 		if len(raw) <= 900 {
 			return raw
@@ -90,7 +91,8 @@ func BenchmarkDeny(b *testing.B) {
 		b.Run(x.name, func(b *testing.B) {
 			k, ctx := benchKernelOn(b, proofgraph.NewMemory()), context.Background()
 			ratio(b, func() {
-				d, r := k.Guard(ctx, helm.Intent{Tool: "no.such.tool", Args: x.args, Caller: helm.Caller{ID: "ada"}, Session: "bench"})
+				d, r := k.Guard(ctx, helm.Intent{Tool: "no.such.tool", Args: x.args, Caller: helm.Caller{ID: "ada"},
+					Session: "bench"})
 				if d.Reason != contracts.ReasonToolNotFound || r.Record.Outcome != contracts.Denied {
 					b.Fatal(d.Err())
 				}
@@ -110,9 +112,11 @@ func BenchmarkAllow(b *testing.B) {
 	for _, more := range []string{"", benchBudget} {
 		b.Run(map[bool]string{false: "rules", true: "budget"}[more != ""], func(b *testing.B) {
 			k, ctx, args := benchKernelOn(b, proofgraph.NewMemory(), more), context.Background(), benchArgs(b)
-			in := helm.Intent{Tool: "code.run", Args: args, Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}}, Session: "bench"}
+			in := helm.Intent{Tool: "code.run", Args: args, Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}},
+				Session: "bench"}
 			ratio(b, func() {
-				if d, r := k.Guard(ctx, in); d.Err() != nil || string(r.Output) != `{"exit":0}` || (more == "") != (r.Record.Settled == nil) {
+				if d, r := k.Guard(ctx, in); d.Err() != nil || string(r.Output) != `{"exit":0}` ||
+					(more == "") != (r.Record.Settled == nil) {
 					b.Fatal(d.Err())
 				}
 			})
@@ -194,7 +198,8 @@ func BenchmarkFootprint(b *testing.B) {
 			b.Fatal(err)
 		}
 		bin := filepath.Join(b.TempDir(), "hello")
-		if out, err := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, dir).CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin,
+			dir).CombinedOutput(); err != nil {
 			b.Fatalf("%v\n%s", err, out)
 		}
 		info, err := os.Stat(bin)
@@ -205,7 +210,8 @@ func BenchmarkFootprint(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		return float64(info.Size()) / 1e6, strings.Count(string(text), "\tdep\t") + strings.Count(string(text), "\tmod\t")
+		return float64(info.Size()) / 1e6, strings.Count(string(text), "\tdep\t") + strings.Count(string(text),
+			"\tmod\t")
 	}
 	for b.Loop() {
 		ours, modules := size(hello)

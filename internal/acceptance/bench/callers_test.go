@@ -27,7 +27,8 @@ import (
 // caller's.
 func benchKernelOn(b *testing.B, s proofgraph.Store, more ...string) *helm.Kernel {
 	b.Helper()
-	k, err := helm.New(helm.Options{Policy: kerneltest.Compile(b, benchPolicy+strings.Join(more, "")), Key: kerneltest.SeedKey(b, 1), Store: s,
+	k, err := helm.New(helm.Options{Policy: kerneltest.Compile(b, benchPolicy+strings.Join(more, "")),
+		Key: kerneltest.SeedKey(b, 1), Store: s,
 		Drivers: map[string]executor.Driver{"code.run": helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
 			return json.RawMessage(`{"exit":0}`), nil
 		})}})
@@ -47,7 +48,8 @@ type caller struct {
 // one session in one millisecond would be the same, and be stored once.
 func newCaller(b *testing.B, k *helm.Kernel, i int, session string, allow bool) caller {
 	args := bytes.Replace(benchArgs(b), []byte(`"line":12`), fmt.Appendf(nil, `"line":%d`, 10+i), 1)
-	in := helm.Intent{Tool: "code.run", Args: args, Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}}, Session: session}
+	in := helm.Intent{Tool: "code.run", Args: args, Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}},
+		Session: session}
 	if !allow {
 		in.Tool = "no.such.tool"
 	}

@@ -135,7 +135,8 @@ func BenchmarkDurable64(b *testing.B) {
 		name     string
 		allow    bool
 		sessions int
-	}{{"deny/64 sessions", false, 64}, {"allow/64 sessions", true, 64}, {"deny/one session", false, 1}, {"allow/one session", true, 1}} {
+	}{{"deny/64 sessions", false, 64}, {"allow/64 sessions", true, 64}, {"deny/one session", false, 1},
+		{"allow/one session", true, 1}} {
 		b.Run(x.name, func(b *testing.B) {
 			k, raw := benchKernelOn(b, benchStore(b, b.TempDir())), newRawFile(b)
 			var callers []caller
@@ -188,7 +189,8 @@ func BenchmarkDurableBudget(b *testing.B) {
 	for _, x := range []struct {
 		name  string
 		store func() proofgraph.Store
-	}{{"file", func() proofgraph.Store { return benchStore(b, b.TempDir()) }}, {"memory", func() proofgraph.Store { return proofgraph.NewMemory() }}} {
+	}{{"file", func() proofgraph.Store { return benchStore(b, b.TempDir()) }},
+		{"memory", func() proofgraph.Store { return proofgraph.NewMemory() }}} {
 		b.Run(x.name, func(b *testing.B) {
 			kinds := []string{"", budgetOf("session"), budgetOf("all")}
 			callers := make([][]caller, len(kinds))

@@ -17,7 +17,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
-var entries = flag.Int("entries", 10_000, "length of the long log of BenchmarkLong; 1000000 takes a minute to write and 2.3 GB")
+var entries = flag.Int("entries", 10_000,
+	"length of the long log of BenchmarkLong; 1000000 takes a minute to write and 2.3 GB")
 
 // BenchmarkLong is what depends on the length of a log, and what must not: opening it, and calls on
 // a log of 1,000 entries and on a long one.

@@ -41,7 +41,8 @@ func swarm(w *kerneltest.World, each int) (executed int64) {
 				switch {
 				case r.Record.Outcome == contracts.Executed:
 					n.Add(1)
-				case d.Reason == contracts.ReasonToolError, d.Reason == contracts.ReasonBudgetExceeded && d.Record.Rule == "P1:test:calls" && d.Record.Condition == 3:
+				case d.Reason == contracts.ReasonToolError, d.Reason == contracts.ReasonBudgetExceeded &&
+					d.Record.Rule == "P1:test:calls" && d.Record.Condition == 3:
 				default:
 					w.T.Errorf("%s: %s", d.Reason, d.Why)
 				}
@@ -72,6 +73,7 @@ func kept(w *kerneltest.World) (sum uint64) {
 // However many call at once, a limit of 1,000 lets exactly 1,000 run: over any store, after a
 // restart, after a crash, with refunds.
 func TestBudgetUnderLoad(t *testing.T) {
+	t.Parallel()
 	durable := func(o *helm.Options) {
 		s, err := filestore.Open(t.TempDir(), filestore.Options{})
 		require.NoError(t, err)
@@ -82,10 +84,11 @@ func TestBudgetUnderLoad(t *testing.T) {
 		name             string
 		durable, restart bool
 		refund           bool
-	}{{"in memory", false, false, false}, {"restarted, on disk", true, true, false}, {"restarted, on disk, with refunds", true, true, true}, {"refunds", false, false, true}} {
+	}{{"in memory", false, false, false}, {"restarted, on disk", true, true, false},
+		{"restarted, on disk, with refunds", true, true, true}, {"refunds", false, false, true}} {
 		t.Run(x.name, func(t *testing.T) {
-			if race.Enabled && x.restart != x.refund || race.Enabled && x.durable != x.restart {
-				t.Skip("the race detector, which is slow, runs the simplest of these and the one that has all; without it all run")
+			if few := race.Enabled || testing.Short(); few && (x.restart != x.refund || x.durable != x.restart) {
+				t.Skip("a slow or short run has the simplest of these and the one that has all; a full run has all")
 			}
 			text := thousand
 			if x.refund {
@@ -132,24 +135,20 @@ func TestBudgetUnderLoad(t *testing.T) {
 
 // What was charged when the process died stays charged.
 func TestBudgetAfterCrash(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t, func(o *helm.Options) {
-		o.Policy = kerneltest.Compile(t, spending("  - {id: calls, tools: [echo], limit: 3, per: caller, window: day, cost: 1, refund: error}\n"))
+		o.Policy = kerneltest.Compile(t,
+			spending("  - {id: calls, tools: [echo], limit: 3, per: caller, window: day, cost: 1, refund: error}\n"))
 	})
 	who := func(in *helm.Intent) { in.Caller = helm.Caller{ID: "ann"} }
-	d, r := w.Call("echo", `{}`, who)
-	w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
+	w.MustCall(kerneltest.Executed(`{"n":1}`), "echo", `{}`, who)
 	w.Store.FailIn(2) // the receipt
-	d, r = w.Call("echo", `{}`, who)
-	w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonReceiptNotStored, Err: helm.ErrWithheld, Runs: 1})
+	w.MustCall(kerneltest.NotStored(), "echo", `{}`, who)
 	w.Open()
-	d, r = w.Call("echo", `{}`, who)
-	w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
-	d, r = w.Call("echo", `{}`, who)
-	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonBudgetExceeded))
-	d, r = w.Call("echo", `{}`)
-	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonBudgetError))
-	d, r = w.Call("pinned", `{}`, who)
-	w.MustBe(d, r, kerneltest.Withheld(contracts.ReasonContractDrift, contracts.Withheld))
+	w.MustCall(kerneltest.Executed(`{"n":1}`), "echo", `{}`, who)
+	w.MustCall(kerneltest.Denied(contracts.ReasonBudgetExceeded), "echo", `{}`, who)
+	w.MustCall(kerneltest.Denied(contracts.ReasonBudgetError), "echo", `{}`)
+	w.MustCall(kerneltest.Withheld(contracts.ReasonContractDrift, contracts.Withheld), "pinned", `{}`, who)
 	assert.Equal(t, uint64(3), kept(w), "kept")
 	w.MustVerify()
 }
@@ -157,14 +156,17 @@ func TestBudgetAfterCrash(t *testing.T) {
 // A window that is over is forgotten: the next one begins with nothing spent, at midnight UTC
 // wherever the host is.
 func TestBudgetWindow(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2026, 12, 31, 23, 59, 59, 0, time.FixedZone("far", 9*3600)).Add(9 * time.Hour)
 	w := kerneltest.New(t, func(o *helm.Options) {
 		o.Now = func() time.Time { return now }
-		o.Policy = kerneltest.Compile(t, spending("  - {id: calls, tools: [echo], limit: 5, per: all, window: day, cost: {arg: /n}}\n"))
+		o.Policy = kerneltest.Compile(t,
+			spending("  - {id: calls, tools: [echo], limit: 5, per: all, window: day, cost: {arg: /n}}\n"))
 	})
 	call := func(n int, reason contracts.ReasonCode) {
 		t.Helper()
-		d, _ := w.Kernel.Guard(context.Background(), helm.Intent{Tool: "echo", Args: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))})
+		d, _ := w.Kernel.Guard(context.Background(), helm.Intent{Tool: "echo",
+			Args: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))})
 		assert.Equal(t, reason, d.Reason, "%d at %v: %s %s", n, now, d.Reason, d.Why)
 	}
 	call(4, contracts.ReasonAllow)
@@ -182,6 +184,7 @@ func TestBudgetWindow(t *testing.T) {
 // swapped in while it ran. What is spent is spent under each version of a budget, and over a
 // restart under another one.
 func TestBudgetUnderSwaps(t *testing.T) {
+	t.Parallel()
 	const plain, refund = "  - {id: calls, tools: [echo], limit: 2, per: all, window: total, cost: 1}\n", "  - {id: calls, tools: [echo], limit: 2, per: all, window: total, cost: 1, refund: error}\n"
 	nth := 1
 	version := func(budgets string) *guardian.Policy {
@@ -190,7 +193,8 @@ func TestBudgetUnderSwaps(t *testing.T) {
 		if budgets != "" {
 			text = spending(budgets)
 		}
-		return kerneltest.Compile(t, strings.Replace(text, "name: test, version: 1", fmt.Sprint("name: test, version: ", nth), 1))
+		return kerneltest.Compile(t, strings.Replace(text, "name: test, version: 1",
+			fmt.Sprint("name: test, version: ", nth), 1))
 	}
 	w := kerneltest.New(t, func(o *helm.Options) { o.Policy = kerneltest.Compile(t, spending(refund)) })
 	var next string
@@ -208,22 +212,18 @@ func TestBudgetUnderSwaps(t *testing.T) {
 		{"permitted and ended without a budget", refund, 1},
 	} {
 		next = x.next
-		d, r := w.Call("echo", `{}`)
-		w.MustBe(d, r, kerneltest.Want{Verdict: contracts.Allow, Reason: contracts.ReasonToolError, Outcome: contracts.Failed, Err: kerneltest.ErrTool, Runs: 1})
+		w.MustCall(kerneltest.Failed(), "echo", `{}`)
 		assert.Equal(t, x.kept, kept(w), x.name)
 	}
 	lower := strings.Replace(plain, "limit: 2", "limit: 1", 1)
 	w.Swap(version(lower))
-	d, r := w.Call("echo", `{}`)
-	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonBudgetExceeded))
+	w.MustCall(kerneltest.Denied(contracts.ReasonBudgetExceeded), "echo", `{}`)
 	w.MustVerify()
 	w.Close()
 	w.Options.Policy = version(plain)
 	w.Open()
-	d, r = w.Call("echo", `{}`, func(*helm.Intent) { next = lower })
-	w.MustBe(d, r, kerneltest.Want{Verdict: contracts.Allow, Reason: contracts.ReasonToolError, Outcome: contracts.Failed, Err: kerneltest.ErrTool, Runs: 1})
-	d, r = w.Call("echo", `{"n":2}`)
-	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonBudgetExceeded))
+	w.MustCall(kerneltest.Failed(), "echo", `{}`, func(*helm.Intent) { next = lower })
+	w.MustCall(kerneltest.Denied(contracts.ReasonBudgetExceeded), "echo", `{"n":2}`)
 	assert.Equal(t, uint64(2), kept(w), "kept after the restart")
 	w.MustVerify()
 }
@@ -232,7 +232,10 @@ func TestBudgetUnderSwaps(t *testing.T) {
 // one overlay share it, a swap and a restart leave it as it is, and the kernel above is charged for
 // its own share only.
 func TestBudgetOfTask(t *testing.T) {
-	doc, err := policy.Parse("task.yaml", []byte("helm: policy/v1\nlayer: P2\nname: task\nbudgets:\n  - {id: few, tools: [echo], limit: 2, per: session, window: session, cost: 1}\n"))
+	t.Parallel()
+	doc, err := policy.Parse("task.yaml",
+		[]byte("helm: policy/v1\nlayer: P2\nname: task\nbudgets:\n  - {id: few, tools: [echo], limit: 2, per: "+
+			"session, window: session, cost: 1}\n"))
 	require.NoError(t, err)
 	const all = "  - {id: calls, tools: [echo], limit: 4, per: all, window: total, cost: 1}\n"
 	w := kerneltest.New(t, func(o *helm.Options) { o.Policy = kerneltest.Compile(t, spending(all)) })
@@ -264,8 +267,10 @@ func TestBudgetOfTask(t *testing.T) {
 // A function that was wrapped and says that it succeeded has not failed, though what it gives,
 // which may be a stranger's, cannot be written: its charge stays.
 func TestBudgetOfResultWithoutForm(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t, func(o *helm.Options) {
-		o.Policy = kerneltest.Compile(t, spending("  - {id: calls, tools: [unbound], limit: 1, per: all, window: total, cost: 1, refund: error}\n"))
+		o.Policy = kerneltest.Compile(t,
+			spending("  - {id: calls, tools: [unbound], limit: 1, per: all, window: total, cost: 1, refund: error}\n"))
 	})
 	runs := 0
 	fetch := helm.Wrap(w.Kernel, "unbound", func(context.Context, struct{}) (json.RawMessage, error) {

@@ -20,15 +20,18 @@ import (
 // Whatever of the host panics, at whatever moment: the call is denied or recorded, and the kernel
 // goes on.
 func TestHostileHosts(t *testing.T) {
+	t.Parallel()
 	t.Run("context", func(t *testing.T) {
 		w := kerneltest.New(t)
 		denied, allowed := 0, 0
 		for n := range int64(12) {
 			left := new(atomic.Int64)
 			left.Store(n)
-			d, r := w.Kernel.Guard(kerneltest.HostileContext{Context: context.Background(), Left: left}, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "s"})
+			d, r := w.Kernel.Guard(kerneltest.HostileContext{Context: context.Background(), Left: left},
+				helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "s"})
 			switch {
-			case errors.Is(d.Err(), helm.ErrDenied) && d.Reason == contracts.ReasonFailClosedError && r.Record.Outcome == contracts.Denied:
+			case errors.Is(d.Err(), helm.ErrDenied) && d.Reason == contracts.ReasonFailClosedError &&
+				r.Record.Outcome == contracts.Denied:
 				denied++
 			case len(r.Entry) > 0:
 				allowed++
@@ -61,10 +64,8 @@ func TestHostileHosts(t *testing.T) {
 			broken.Store(true) // while the tool runs: what happened is recorded all the same
 			return executor.Result{}, nil
 		}
-		d, r := w.Call("echo", `{}`)
-		w.MustBe(d, r, kerneltest.Executed("null"))
-		d, r = w.Call("echo", `{}`)
-		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonFailClosedError))
+		w.MustCall(kerneltest.Executed("null"), "echo", `{}`)
+		w.MustCall(kerneltest.Denied(contracts.ReasonFailClosedError), "echo", `{}`)
 		broken.Store(false)
 		w.MustVerify()
 	})
@@ -80,9 +81,9 @@ func TestHostileHosts(t *testing.T) {
 		w.MustVerify() // which holds every session to times that do not decrease
 	})
 	t.Run("observer", func(t *testing.T) {
-		w := kerneltest.New(t, func(o *helm.Options) { o.Observe = func(context.Context, helm.Event) { panic("the observer") } })
-		d, r := w.Call("echo", `{}`)
-		w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
+		w := kerneltest.New(t,
+			func(o *helm.Options) { o.Observe = func(context.Context, helm.Event) { panic("the observer") } })
+		w.MustCall(kerneltest.Executed(`{"n":1}`), "echo", `{}`)
 	})
 	t.Run("observer that calls Guard", func(t *testing.T) {
 		var w *kerneltest.World
@@ -90,7 +91,8 @@ func TestHostileHosts(t *testing.T) {
 		w = kerneltest.New(t, func(o *helm.Options) {
 			o.Observe = func(ctx context.Context, e helm.Event) {
 				if depth.Add(1) == 1 {
-					d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: e.Session})
+					d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`),
+						Session: e.Session})
 					assert.NoError(t, d.Err())
 				}
 			}
@@ -99,8 +101,8 @@ func TestHostileHosts(t *testing.T) {
 	})
 	t.Run("sandbox declaration", func(t *testing.T) {
 		w := kerneltest.New(t)
-		d, r := w.Call("unbound", `{}`, kerneltest.WithDriver(kerneltest.PanickingSandbox{Driver: w}))
-		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonFailClosedError))
+		w.MustCall(kerneltest.Denied(contracts.ReasonFailClosedError), "unbound", `{}`,
+			kerneltest.WithDriver(kerneltest.PanickingSandbox{Driver: w}))
 		w.MustVerify()
 	})
 	t.Run("error of the tool", func(t *testing.T) {
@@ -128,6 +130,7 @@ func (panickingError) Unwrap() []error { panic("Unwrap") }
 
 // The zero and the nil deny.
 func TestZeroValuesDeny(t *testing.T) {
+	t.Parallel()
 	for name, k := range map[string]*helm.Kernel{"nil": nil, "zero": {}} {
 		d, r := k.Guard(context.Background(), helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)})
 		assert.False(t, d.Allowed(), "%s kernel", name)
@@ -156,12 +159,14 @@ func TestZeroValuesDeny(t *testing.T) {
 
 // What a caller changes afterwards, or a driver keeps, changes nothing.
 func TestNothingIsShared(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	kept := []byte(`{"text":"kept"}`)
 	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
 		return executor.Result{Output: kept}, nil
 	}
-	in := helm.Intent{Tool: "echo", Args: json.RawMessage(`{"text":"x"}`), Caller: helm.Caller{ID: "ada", Roles: []string{"b", "a", "b"}}, Session: "s"}
+	in := helm.Intent{Tool: "echo", Args: json.RawMessage(`{"text":"x"}`),
+		Caller: helm.Caller{ID: "ada", Roles: []string{"b", "a", "b"}}, Session: "s"}
 	d, r := w.Kernel.Guard(context.Background(), in)
 	assert.Equal(t, "b", in.Caller.Roles[0], "the caller's roles were sorted in place")
 	entry := bytes.Clone(r.Entry)
@@ -190,6 +195,7 @@ func TestNothingIsShared(t *testing.T) {
 // A tool that calls Guard is chained to the call that runs it, and does not deadlock, in its own
 // session or another.
 func TestCallsInsideCalls(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	inner := make(chan helm.Receipt, 2)
 	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
@@ -233,6 +239,7 @@ func indexOf(w *kerneltest.World, want *contracts.Statement) (index uint64) {
 
 // An inner denial never says of the outer call that it did not run.
 func TestInnerDenialStaysInside(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 		d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "nobody", Args: json.RawMessage(`{}`)})
@@ -248,6 +255,7 @@ func TestInnerDenialStaysInside(t *testing.T) {
 
 // The same calls in another order of keys, time zone and process make the same decisions.
 func TestDeterminism(t *testing.T) {
+	t.Parallel()
 	var hashes [2][]contracts.Digest
 	for i, args := range []string{`{"text":"x","n":2}`, ` {"n":2.0, "te\u0078t":"x"}`} {
 		w := kerneltest.New(t, func(o *helm.Options) {
@@ -258,8 +266,10 @@ func TestDeterminism(t *testing.T) {
 			o.Now = func() time.Time { return at }
 		})
 		for _, x := range []string{args, `{"text":"secret"}`} {
-			d, _ := w.Call("echo", x, func(in *helm.Intent) { in.Caller.Roles = [][]string{{"a", "b"}, {"b", "a", "a"}}[i] })
-			hashes[i] = append(hashes[i], d.Record.PolicyDecisionHash, d.Record.PolicyHash, d.Record.InputsHash, d.Record.ArgsHash)
+			d, _ := w.Call("echo", x,
+				func(in *helm.Intent) { in.Caller.Roles = [][]string{{"a", "b"}, {"b", "a", "a"}}[i] })
+			hashes[i] = append(hashes[i], d.Record.PolicyDecisionHash, d.Record.PolicyHash, d.Record.InputsHash,
+				d.Record.ArgsHash)
 		}
 	}
 	for i := range hashes[0] {

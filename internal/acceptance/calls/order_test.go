@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/bits"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 // A call with two or more faults is denied for the first in the published order, whatever the
 // others are: every set of faults is tried.
 func TestOrderOfReasons(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	type call struct {
 		in     helm.Intent
@@ -70,7 +72,10 @@ rules:
 	other.Kernel.Close()
 	good := func() helm.Intent {
 		return helm.Intent{Tool: "move", Args: json.RawMessage(`{"path":"/srv","text":"plain"}`), Session: "open",
-			Driver: helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) { w.Runs.Add(1); return nil, nil })}
+			Driver: helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
+				w.Runs.Add(1)
+				return nil, nil
+			})}
 	}
 	first := good()
 	for _, first.Session = range []string{"open", "closed"} {
@@ -85,6 +90,9 @@ rules:
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	for set := 1; set < 1<<len(faults); set++ {
+		if testing.Short() && bits.OnesCount(uint(set)) > 3 { // a full run has all sets
+			continue
+		}
 		c := call{in: good()}
 		want := contracts.ReasonCode("")
 		for i := len(faults) - 1; i >= 0; i-- { // so that what one does to the arguments another finds
@@ -106,7 +114,8 @@ rules:
 		require.ErrorIs(t, d.Err(), helm.ErrDenied, "faults %012b", set)
 		require.NotErrorIs(t, d.Err(), helm.ErrWithheld, "faults %012b", set)
 		require.Equal(t, c.seal, len(r.Entry) == 0, "faults %012b", set)
-		require.Equal(t, want == contracts.ReasonFailClosedError, errors.Is(d.Err(), context.Canceled), "faults %012b", set)
+		require.Equal(t, want == contracts.ReasonFailClosedError, errors.Is(d.Err(), context.Canceled), "faults %012b",
+			set)
 	}
 	assert.Zero(t, w.Runs.Load(), "runs of the tool")
 	w.MustVerify()
@@ -125,13 +134,17 @@ func (*unfolds) UnmarshalJSON([]byte) error { whileReading(); return nil }
 // A kernel that seals while a call is on its way to its session's lock denies it as sealed, and
 // writes nothing.
 func TestSealedOnTheWay(t *testing.T) {
+	t.Parallel()
 	for _, tool := range []string{"echo", "nobody"} {
 		w := kerneltest.NewUnbound(t)
 		whileReading = func() {
 			w.Store.FailIn(1)
 			w.Call("slow", `{}`, kerneltest.InSession("another"))
 		}
-		_, err := helm.Wrap(w.Kernel, tool, func(context.Context, unfolds) (int, error) { w.Runs.Add(1); return 0, nil })(context.Background(), unfolds{})
+		_, err := helm.Wrap(w.Kernel, tool, func(context.Context, unfolds) (int, error) {
+			w.Runs.Add(1)
+			return 0, nil
+		})(context.Background(), unfolds{})
 		var refused *helm.Error
 		require.ErrorAs(t, err, &refused, tool)
 		assert.Equal(t, contracts.ReasonKernelSealed, refused.Reason, tool)
@@ -146,6 +159,7 @@ func TestSealedOnTheWay(t *testing.T) {
 // A cause that has an answer of HELM's in it, or says yes to everything, does not make an error say
 // both that the call ran and that it did not.
 func TestNeverBothSentinels(t *testing.T) {
+	t.Parallel()
 	for name, cause := range map[string]error{
 		"denied":   fmt.Errorf("quota: %w", helm.ErrDenied),
 		"withheld": &helm.Error{Tool: "disk", Reason: contracts.ReasonToolTimeout},
@@ -160,7 +174,8 @@ func TestNeverBothSentinels(t *testing.T) {
 			sealed, _ := w.Call("echo", `{}`)
 			for _, d := range []helm.Decision{d, sealed} {
 				err := d.Err()
-				assert.NotEqual(t, errors.Is(err, helm.ErrWithheld), errors.Is(err, helm.ErrDenied), "%s, append %d", name, n)
+				assert.NotEqual(t, errors.Is(err, helm.ErrWithheld), errors.Is(err, helm.ErrDenied), "%s, append %d",
+					name, n)
 				assert.NotEqual(t, d.Reason.Ran(), errors.Is(err, helm.ErrDenied), "%s, append %d", name, n)
 				assert.NotErrorIs(t, err, helm.ErrApprovalRequired, "%s, append %d", name, n)
 				assert.Contains(t, err.Error(), cause.Error(), "%v does not name its cause", err)
@@ -205,6 +220,7 @@ func (e chattyError) Error() string { e.c.w.Call("pinned", `{}`); return "privat
 
 // Nothing of the caller's is asked while a lock is held, and what it says goes to the caller only.
 func TestContextThatMakesCalls(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	ctx := chatty{context.Background(), w, make(chan struct{}), new(bool)}
 	armed := false
@@ -230,7 +246,9 @@ func TestContextThatMakesCalls(t *testing.T) {
 
 // Only the two answers that have an output have no error.
 func TestErrIsNilOnlyWithAnOutput(t *testing.T) {
-	for _, d := range []helm.Decision{{}, {Verdict: contracts.Allow}, {Verdict: contracts.Allow, Reason: contracts.ReasonToolError}, {Reason: contracts.ReasonAllow},
+	t.Parallel()
+	for _, d := range []helm.Decision{{}, {Verdict: contracts.Allow},
+		{Verdict: contracts.Allow, Reason: contracts.ReasonToolError}, {Reason: contracts.ReasonAllow},
 		{Verdict: contracts.Allow, Reason: contracts.ReasonOutcomeUnknown}} {
 		assert.Error(t, d.Err(), "%v %s has no error", d.Verdict, d.Reason)
 	}
@@ -239,6 +257,7 @@ func TestErrIsNilOnlyWithAnOutput(t *testing.T) {
 
 // An observer of a sealed kernel hears which call it denied, by a name that can be shown.
 func TestSealedCallsHaveNames(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	w.Kernel.Close()
 	w.Events = nil
@@ -260,6 +279,7 @@ func TestSealedCallsHaveNames(t *testing.T) {
 
 // A tool of one kernel that calls another one is chained in its own log only.
 func TestCallsIntoAnotherKernel(t *testing.T) {
+	t.Parallel()
 	w, other := kerneltest.New(t), kerneltest.New(t)
 	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 		d, r := other.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)})
@@ -268,19 +288,20 @@ func TestCallsIntoAnotherKernel(t *testing.T) {
 		assert.Equal(t, "s/0", d.Record.ID)
 		return executor.Result{Output: r.Output}, nil
 	}
-	d, r := w.Call("echo", `{}`, func(in *helm.Intent) { in.Caller.ID = "ada" })
-	w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
+	w.MustCall(kerneltest.Executed(`{"n":1}`), "echo", `{}`, func(in *helm.Intent) { in.Caller.ID = "ada" })
 }
 
 // What a tool left behind calls with the roles that its caller had, whatever becomes of the answer.
 func TestRolesOfWhatToolsLeaveBehind(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	behind, release := make(chan helm.Decision), make(chan struct{})
 	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 		if c.Tool == "echo" {
 			go func() {
 				<-release
-				d, _ := w.Kernel.Guard(context.WithoutCancel(ctx), helm.Intent{Tool: "pinned", Args: json.RawMessage(`{}`)})
+				d, _ := w.Kernel.Guard(context.WithoutCancel(ctx),
+					helm.Intent{Tool: "pinned", Args: json.RawMessage(`{}`)})
 				behind <- d
 			}()
 		}
@@ -298,10 +319,11 @@ func TestRolesOfWhatToolsLeaveBehind(t *testing.T) {
 
 // A clock outside the years that a record can have is cut to them.
 func TestClockOutOfRange(t *testing.T) {
-	for _, at := range []time.Time{{}, time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<62, 0), time.Unix(-1<<62, 0)} {
+	t.Parallel()
+	for _, at := range []time.Time{{}, time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<62, 0), time.Unix(-1<<62, 0)} {
 		w := kerneltest.New(t, func(o *helm.Options) { o.Now = func() time.Time { return at } })
-		d, r := w.Call("echo", `{}`)
-		w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
+		w.MustCall(kerneltest.Executed(`{"n":1}`), "echo", `{}`)
 		w.MustVerify()
 	}
 }

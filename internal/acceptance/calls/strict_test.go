@@ -16,6 +16,7 @@ import (
 // Whatever the arguments are that are not strict JSON: a denial with its reason, a DENIED receipt,
 // and no run.
 func TestStrictArguments(t *testing.T) {
+	t.Parallel()
 	keys := func(n int, last string) string {
 		var b strings.Builder
 		b.WriteByte('{')
@@ -61,8 +62,7 @@ func TestStrictArguments(t *testing.T) {
 	for name, args := range cases {
 		t.Run(name, func(t *testing.T) {
 			w.T = t
-			d, r := w.Call("echo", args)
-			w.MustBe(d, r, kerneltest.Denied(contracts.ReasonArgsCanonicalization))
+			d, r := w.MustCall(kerneltest.Denied(contracts.ReasonArgsCanonicalization), "echo", args)
 			got := r.Record.Decision
 			assert.Equal(t, "raw", got.ArgsForm)
 			assert.Zero(t, got.Condition)
@@ -75,6 +75,7 @@ func TestStrictArguments(t *testing.T) {
 
 // What is strict JSON in another spelling is judged, hashed and run in its canonical form.
 func TestDriverGetsWhatWasJudged(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	var got contracts.Call
 	w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
@@ -95,8 +96,7 @@ func TestDriverGetsWhatWasJudged(t *testing.T) {
 		`{"n":9007199254740991}`:                           `{"n":9007199254740991}`,
 		`{"text":"` + strings.Repeat("x", 1<<20-17) + `"}`: `{"n":1,"text":"` + strings.Repeat("x", 1<<20-17) + `"}`,
 	} {
-		d, r := w.Call("echo", args)
-		w.MustBe(d, r, kerneltest.Executed("null"))
+		d, _ := w.MustCall(kerneltest.Executed("null"), "echo", args)
 		assert.Equal(t, canonical, string(got.Args), "%.60s: the driver got %.60s", args, got.Args)
 		p := got.Permit
 		assert.Equal(t, d.Record.ID, p.DecisionID)
@@ -106,13 +106,14 @@ func TestDriverGetsWhatWasJudged(t *testing.T) {
 		assert.Equal(t, "s", got.Session)
 	}
 	// With its default the same object is over the limit, and so no arguments.
-	d, r := w.Call("echo", `{"text":"`+strings.Repeat("x", 1<<20-11)+`"}`)
-	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonArgsCanonicalization))
+	w.MustCall(kerneltest.Denied(contracts.ReasonArgsCanonicalization), "echo",
+		`{"text":"`+strings.Repeat("x", 1<<20-11)+`"}`)
 	w.MustVerify()
 }
 
 // Calls outside the limits of their fields are denied at condition 0, and recorded.
 func TestMalformedIntents(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("x", 129)
 	roles := make([]string, 33)
 	for i := range roles {
@@ -122,22 +123,24 @@ func TestMalformedIntents(t *testing.T) {
 	_, first := w.Call("echo", `{}`)
 	w.Runs.Store(0)
 	for name, change := range map[string]func(in *helm.Intent){
-		"tool too long":                  func(in *helm.Intent) { in.Tool = long },
-		"no tool":                        func(in *helm.Intent) { in.Tool = "" },
-		"tool with a space":              func(in *helm.Intent) { in.Tool = "fs read" },
-		"tool in invalid UTF-8":          func(in *helm.Intent) { in.Tool = "\xff" },
-		"session with a space":           kerneltest.InSession("a b"),
-		"session of the kernel":          kerneltest.InSession("@refused"),
-		"session too long":               kerneltest.InSession(long),
-		"caller id too long":             func(in *helm.Intent) { in.Caller.ID = strings.Repeat(`"`, 129) },
-		"caller id with a control":       func(in *helm.Intent) { in.Caller.ID = "a\x7f" },
-		"tenant in invalid UTF-8":        func(in *helm.Intent) { in.Caller.Tenant = "\xc0\xaf" },
-		"33 roles":                       func(in *helm.Intent) { in.Caller.Roles = roles },
-		"empty role":                     func(in *helm.Intent) { in.Caller.Roles = []string{""} },
-		"role too long":                  func(in *helm.Intent) { in.Caller.Roles = []string{long} },
-		"key too long":                   func(in *helm.Intent) { in.Idempotency = strings.Repeat("k", 257) },
-		"after an entry nobody knows":    func(in *helm.Intent) { in.After = []contracts.Ref{{Index: 1}} },
-		"after the right hash elsewhere": func(in *helm.Intent) { in.After = []contracts.Ref{{Index: first.Index + 1, Hash: first.Ref().Hash}} },
+		"tool too long":               func(in *helm.Intent) { in.Tool = long },
+		"no tool":                     func(in *helm.Intent) { in.Tool = "" },
+		"tool with a space":           func(in *helm.Intent) { in.Tool = "fs read" },
+		"tool in invalid UTF-8":       func(in *helm.Intent) { in.Tool = "\xff" },
+		"session with a space":        kerneltest.InSession("a b"),
+		"session of the kernel":       kerneltest.InSession("@refused"),
+		"session too long":            kerneltest.InSession(long),
+		"caller id too long":          func(in *helm.Intent) { in.Caller.ID = strings.Repeat(`"`, 129) },
+		"caller id with a control":    func(in *helm.Intent) { in.Caller.ID = "a\x7f" },
+		"tenant in invalid UTF-8":     func(in *helm.Intent) { in.Caller.Tenant = "\xc0\xaf" },
+		"33 roles":                    func(in *helm.Intent) { in.Caller.Roles = roles },
+		"empty role":                  func(in *helm.Intent) { in.Caller.Roles = []string{""} },
+		"role too long":               func(in *helm.Intent) { in.Caller.Roles = []string{long} },
+		"key too long":                func(in *helm.Intent) { in.Idempotency = strings.Repeat("k", 257) },
+		"after an entry nobody knows": func(in *helm.Intent) { in.After = []contracts.Ref{{Index: 1}} },
+		"after the right hash elsewhere": func(in *helm.Intent) {
+			in.After = []contracts.Ref{{Index: first.Index + 1, Hash: first.Ref().Hash}}
+		},
 		"after 33 entries": func(in *helm.Intent) {
 			for range 33 {
 				in.After = append(in.After, first.Ref())
@@ -148,12 +151,13 @@ func TestMalformedIntents(t *testing.T) {
 				in.Approvals = append(in.Approvals, contracts.Envelope(`{}`))
 			}
 		},
-		"a delegation that is none": func(in *helm.Intent) { in.Delegation = []contracts.Envelope{contracts.Envelope(`{}`)} },
+		"a delegation that is none": func(in *helm.Intent) {
+			in.Delegation = []contracts.Envelope{contracts.Envelope(`{}`)}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.T = t
-			d, r := w.Call("echo", `{}`, change)
-			w.MustBe(d, r, kerneltest.Denied(contracts.ReasonIntentMalformed))
+			d, _ := w.MustCall(kerneltest.Denied(contracts.ReasonIntentMalformed), "echo", `{}`, change)
 			assert.NotEqual(t, "", d.Why, "nothing says what is malformed")
 		})
 	}

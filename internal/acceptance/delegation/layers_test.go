@@ -17,11 +17,13 @@ import (
 // What a budget, a floor or an overlay says of the caller, and what an overlay is for, holds under
 // every grant.
 func TestDelegationLeavesNothing(t *testing.T) {
+	t.Parallel()
 	chain := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "agent"})
 	layer := func(layer, more string) string {
 		return "helm: policy/v1\nlayer: " + layer + "\nname: x\nversion: 1\n" + more
 	}
-	const no, is = "rules:\n  - {id: 'no', deny: echo}\n", "rules:\n  - {id: 'no', deny: echo, %s: {caller: id, eq: %s, absent: false}}\n"
+	const no, is = "rules:\n  - {id: 'no', deny: echo}\n", "rules:\n  - {id: 'no', deny: echo, %s: {caller: id, eq: " +
+		"%s, absent: false}}\n"
 	for _, c := range []struct {
 		layer, more string
 		reason      contracts.ReasonCode
@@ -63,7 +65,9 @@ func TestDelegationLeavesNothing(t *testing.T) {
 // the next call, in one that was judged before and stands behind, and after a restart. What stands
 // before stays as it was judged.
 func TestDelegationRevoked(t *testing.T) {
-	chain := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "bob", Depth: 1}, contracts.Delegation{Delegator: "bob", Delegate: "agent"})
+	t.Parallel()
+	chain := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "bob", Depth: 1},
+		contracts.Delegation{Delegator: "bob", Delegate: "agent"})
 	undelegate := func(e contracts.Envelope, delegator string) contracts.TrustEvent {
 		digest := e.Digest()
 		return contracts.TrustEvent{Type: "undelegate", Delegation: &digest, Delegator: delegator}
@@ -82,12 +86,15 @@ func TestDelegationRevoked(t *testing.T) {
 		{"the leaf", "root", undelegate(chain[0], "bob"), invalid, "grant 0: it was revoked"},
 		{"the leaf, by its delegator", "bob", undelegate(chain[0], "bob"), invalid, "grant 0: it was revoked"},
 		// an event has no grant
-		{"the leaf, by another delegator who names himself", "carl", undelegate(chain[0], "carl"), invalid, "grant 0: it was revoked"},
+		{"the leaf, by another delegator who names himself", "carl", undelegate(chain[0], "carl"), invalid,
+			"grant 0: it was revoked"},
 		{"the parent", "ann", undelegate(chain[1], "ann"), invalid, "grant 1: it was revoked"},
 		{"the leaf's key", "root", revoke("bob"), invalid, "grant 0: KEY"},
 		{"the root delegator's key", "root", revoke("ann"), invalid, "grant 1: KEY"},
 		{"somebody else's key", "root", revoke("carl"), contracts.ReasonAllow, ""},
-		{"another grant", "ann", undelegate(kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "agent"})[0], "ann"), contracts.ReasonAllow, ""},
+		{"another grant", "ann",
+			undelegate(kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "agent"})[0], "ann"),
+			contracts.ReasonAllow, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var during func() // the next look at the clock, which is under the session's lock and before the judgement
@@ -131,7 +138,10 @@ func TestDelegationRevoked(t *testing.T) {
 // Under a grant a person is asked about the caller, and says yes to him: an answer about the
 // delegator, or about the call without the grant's caller, is none. The grant is still asked for.
 func TestDelegationApproved(t *testing.T) {
-	w := shopping(t, "helm: policy/v1\nlayer: P0\nname: asks\nversion: 1\nrequires:\n  - {id: people, tools: [echo], all: [{approval: {roles: [clerk]}}]}\n")
+	t.Parallel()
+	w := shopping(t,
+		"helm: policy/v1\nlayer: P0\nname: asks\nversion: 1\nrequires:\n  - {id: people, tools: [echo], all: "+
+			"[{approval: {roles: [clerk]}}]}\n")
 	chain := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "agent"})
 	d, r := under(w, chain)
 	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonApprovalRequired))
@@ -152,9 +162,12 @@ func TestDelegationApproved(t *testing.T) {
 		change func(*helm.Intent)
 		reason contracts.ReasonCode
 	}{
-		{"of the delegator", chain, approved(helm.Caller{ID: "ann", Tenant: "acme", Roles: []string{"clerk"}}), contracts.ReasonApprovalInvalid},
+		{"of the delegator", chain, approved(helm.Caller{ID: "ann", Tenant: "acme", Roles: []string{"clerk"}}),
+			contracts.ReasonApprovalInvalid},
 		{"of the caller, without a grant", nil, approved(d.Pending.Caller), contracts.ReasonNoPolicyDefined},
-		{"of the caller, under another's", kerneltest.Chain(t, contracts.Delegation{Delegator: "carl", Delegate: "agent"}), approved(d.Pending.Caller), contracts.ReasonNoPolicyDefined},
+		{"of the caller, under another's", kerneltest.Chain(t,
+			contracts.Delegation{Delegator: "carl", Delegate: "agent"}), approved(d.Pending.Caller),
+			contracts.ReasonNoPolicyDefined},
 	} {
 		d, r := under(w, x.chain, x.change)
 		assert.Equal(t, x.reason, d.Reason, "%s: %s (%s)", x.name, d.Reason, d.Why)

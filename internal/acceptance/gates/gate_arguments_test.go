@@ -1,7 +1,6 @@
 package gates
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -48,11 +47,13 @@ func gateArguments() gate {
 		return attack{kind: k, name: name, reason: contracts.ReasonSchemaViolation, change: arguments(text)}
 	}
 	scope := func(k kind, name, text string) attack {
-		return attack{kind: k, name: "a destination: " + name, reason: contracts.ReasonDestinationNotAllowed, rule: "P1:test:scope", change: arguments(text)}
+		return attack{kind: k, name: "a destination: " + name, reason: contracts.ReasonDestinationNotAllowed,
+			rule: "P1:test:scope", change: arguments(text)}
 	}
 	with := func(member string) string { return strings.TrimSuffix(good, "}") + "," + member + "}" }
 	path := func(p string) string { return `{"path":"` + p + `","text":"hi"}` }
-	stricter := strings.NewReplacer("version: 1", "version: 2", "required: [path, text]", "required: [path, text, as]").Replace(schemaBundle)
+	stricter := strings.NewReplacer("version: 1", "version: 2", "required: [path, text]",
+		"required: [path, text, as]").Replace(schemaBundle)
 	closer := strings.NewReplacer("version: 1", "version: 2", "[/srv/data]", "[/srv/data/b]").Replace(schemaBundle)
 	return gate{name: "2 the arguments", stage: stage, spared: map[kind]string{
 		panicking: "a wrapped function whose argument type panics is refused by the kernel itself: TestWrapPanics",
@@ -76,18 +77,22 @@ func gateArguments() gate {
 		schema(plain, "a member that nobody declared", with(`"sudo":true`)),
 		schema(plain, "one inside an object", with(`"more":{"sudo":true}`)),
 		schema(plain, "a member in another spelling", with(`"As":"file"`)),
-		{kind: replayed, name: "a call that the next version of the bundle wants more of", reason: contracts.ReasonSchemaViolation, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			s.swapTo(stricter)
-			return s.guard(in)
-		}, ends: true},
-		{kind: raced, name: "a swap between reading and judgement", reason: contracts.ReasonSchemaViolation, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			return s.between(in, func() { s.swapTo(stricter) })
-		}, ends: true},
-		{kind: elsewhere, name: "what a floor lets arguments be, by a caller who has every role", reason: contracts.ReasonSchemaViolation, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			s.swapTo("helm: policy/v1\nlayer: P0\nname: acme\nversion: 1\nceilings: {depth: 1}\n", schemaBundle)
-			in.Caller, in.Args = helm.Caller{ID: "root", Tenant: "acme", Roles: []string{"admin", "owner", "root"}}, []byte(with(`"tags":[]`))
-			return s.guard(in)
-		}},
+		{kind: replayed, name: "a call that the next version of the bundle wants more of",
+			reason: contracts.ReasonSchemaViolation, do: func(s *target, in helm.Intent) answer {
+				s.swapTo(stricter)
+				return s.guard(in)
+			}, ends: true},
+		{kind: raced, name: "a swap between reading and judgement", reason: contracts.ReasonSchemaViolation,
+			do: func(s *target, in helm.Intent) answer {
+				return s.between(in, func() { s.swapTo(stricter) })
+			}, ends: true},
+		{kind: elsewhere, name: "what a floor lets arguments be, by a caller who has every role",
+			reason: contracts.ReasonSchemaViolation, do: func(s *target, in helm.Intent) answer {
+				s.swapTo("helm: policy/v1\nlayer: P0\nname: acme\nversion: 1\nceilings: {depth: 1}\n", schemaBundle)
+				in.Caller, in.Args = helm.Caller{ID: "root", Tenant: "acme", Roles: []string{"admin", "owner", "root"}},
+					[]byte(with(`"tags":[]`))
+				return s.guard(in)
+			}},
 
 		scope(plain, "outside", path("/etc/passwd")),
 		scope(plain, "by way of its parent", path("/srv/data/../../etc/passwd")),
@@ -101,13 +106,16 @@ func gateArguments() gate {
 		scope(plain, "the domain itself", with(`"to":"corp.example"`)),
 		scope(plain, "a user before the host", with(`"to":"https://a.corp.example@evil.example/"`)),
 		scope(plain, "a number that is an address", with(`"to":"2130706433"`)),
-		{kind: replayed, name: "a destination that the next version of the bundle lacks", reason: contracts.ReasonDestinationNotAllowed, rule: "P1:test:scope", do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			s.swapTo(closer)
-			return s.guard(in)
-		}, ends: true},
-		{kind: elsewhere, name: "a destination, by a narrowed kernel", reason: contracts.ReasonDestinationNotAllowed, rule: "P1:test:scope", do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			in.Args = []byte(path("/etc"))
-			return s.task("helm: policy/v1\nlayer: P2\nname: task\nonly: [move]\n").Guard(context.Background(), in)
-		}},
+		{kind: replayed, name: "a destination that the next version of the bundle lacks",
+			reason: contracts.ReasonDestinationNotAllowed, rule: "P1:test:scope",
+			do: func(s *target, in helm.Intent) answer {
+				s.swapTo(closer)
+				return s.guard(in)
+			}, ends: true},
+		{kind: elsewhere, name: "a destination, by a narrowed kernel", reason: contracts.ReasonDestinationNotAllowed,
+			rule: "P1:test:scope", do: func(s *target, in helm.Intent) answer {
+				in.Args = []byte(path("/etc"))
+				return by(s.task("helm: policy/v1\nlayer: P2\nname: task\nonly: [move]\n"), in)
+			}},
 	}}
 }

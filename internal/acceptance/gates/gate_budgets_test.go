@@ -35,32 +35,36 @@ budgets:
 func gateBudgets() gate {
 	who := func(id, tenant string) helm.Caller { return helm.Caller{ID: id, Tenant: tenant} }
 	stage := func(t *testing.T) *target {
-		s := newTarget(t, helm.Intent{Tool: "pay", Args: []byte(`{"amount":1}`), Session: "s", Caller: who("ann", "acme")}, []string{budgetBundle})
+		s := newTarget(t, helm.Intent{Tool: "pay", Args: []byte(`{"amount":1}`), Session: "s",
+			Caller: who("ann", "acme")}, []string{budgetBundle})
 		s.good.Driver = s.World
 		return s
 	}
 	unclear := func(k kind, name, budget string, f func(in *helm.Intent)) attack {
-		return attack{kind: k, name: name, reason: contracts.ReasonBudgetError, rule: "P1:bank:" + budget, change: altered(f)}
+		return attack{kind: k, name: name, reason: contracts.ReasonBudgetError, rule: "P1:bank:" + budget,
+			change: altered(f)}
 	}
 	amount := func(k kind, name, amount string) attack {
-		return unclear(k, "an amount: "+name, "money", func(in *helm.Intent) { in.Args = []byte(`{"amount":` + amount + `}`) })
+		return unclear(k, "an amount: "+name, "money",
+			func(in *helm.Intent) { in.Args = []byte(`{"amount":` + amount + `}`) })
 	}
-	exceeded := func(k kind, name, budget string, do func(s *target, in helm.Intent) (helm.Decision, helm.Receipt)) attack {
-		return attack{kind: k, name: name, reason: contracts.ReasonBudgetExceeded, rule: "P1:bank:" + budget, do: do, ends: true}
+	exceeded := func(k kind, name, budget string, do func(s *target, in helm.Intent) answer) attack {
+		return attack{kind: k, name: name, reason: contracts.ReasonBudgetExceeded, rule: "P1:bank:" + budget, do: do,
+			ends: true}
 	}
-	// spend uses up what callers and tenants of these names have left.
+	// spend makes n calls.
 	spend := func(s *target, n int, f func(i int, in *helm.Intent)) {
 		for i := range n {
 			s.admit(func(in *helm.Intent) { f(i, in) })
 		}
 	}
-	// by one caller
+	// of one caller
 	calls := func(i int, in *helm.Intent) { in.Session = fmt.Sprint("s", i) }
 	// of one tenant
 	money := func(i int, in *helm.Intent) { calls(i, in); in.Caller.ID = fmt.Sprint("c", i) }
-	// in one session
+	// of one session
 	talk := func(i int, in *helm.Intent) { in.Caller = who(fmt.Sprint("c", i), fmt.Sprint("t", i)) }
-	// but for the tenant
+	// all but the tenant
 	fresh := func(in *helm.Intent) { in.Session, in.Caller = "fresh", who(in.Caller.ID+"2", in.Caller.Tenant) }
 	return gate{name: "3 the budgets", stage: stage, spared: map[kind]string{
 		null:    "an amount that is null is no number: SCHEMA_VIOLATION",
@@ -75,58 +79,68 @@ func gateBudgets() gate {
 		amount(plain, "a part of a cent", "4.355"),
 		amount(plain, "hardly anything", "1e-300"),
 
-		{kind: oversize, name: "more than is left", reason: contracts.ReasonBudgetExceeded, rule: "P1:bank:money", change: arguments(`{"amount":9.01}`)},
-		{kind: oversize, name: "more than there ever is", reason: contracts.ReasonBudgetExceeded, rule: "P1:bank:money", change: arguments(`{"amount":1e6}`)},
-		{kind: oversize, name: "more than can be counted", reason: contracts.ReasonBudgetExceeded, rule: "P1:bank:money", change: arguments(`{"amount":1e300}`)},
-		exceeded(replayed, "a call too many", "calls", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		{kind: oversize, name: "more than is left", reason: contracts.ReasonBudgetExceeded, rule: "P1:bank:money",
+			change: arguments(`{"amount":9.01}`)},
+		{kind: oversize, name: "more than there ever is", reason: contracts.ReasonBudgetExceeded, rule: "P1:bank:money",
+			change: arguments(`{"amount":1e6}`)},
+		{kind: oversize, name: "more than can be counted", reason: contracts.ReasonBudgetExceeded,
+			rule: "P1:bank:money", change: arguments(`{"amount":1e300}`)},
+		exceeded(replayed, "a call too many", "calls", func(s *target, in helm.Intent) answer {
 			spend(s, 3, calls)
 			return s.guard(in)
 		}),
-		exceeded(replayed, "a call too many, after a restart", "calls", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		exceeded(replayed, "a call too many, after a restart", "calls", func(s *target, in helm.Intent) answer {
 			spend(s, 3, calls)
-			s.restart()
+			s.Reopen()
 			return s.guard(in)
 		}),
-		exceeded(replayed, "a call too many, after a version that changes nothing", "calls", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			spend(s, 3, calls)
-			s.swapTo(strings.Replace(budgetBundle, "version: 1", "version: 2", 1))
-			return s.guard(in)
-		}),
-		exceeded(replayed, "a call too many, the tool of the others having failed", "calls", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			return afterThree(s, in, kerneltest.NoOutput(kerneltest.ErrTool))
-		}),
-		exceeded(elsewhere, "a caller's last calls, in another session", "calls", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			spend(s, 3, calls)
-			in.Session = "another"
-			return s.guard(in)
-		}),
-		exceeded(elsewhere, "a caller's last calls, for another tenant", "calls", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			spend(s, 3, calls)
-			in.Session, in.Caller.Tenant = "another", "umbrella"
-			return s.guard(in)
-		}),
-		exceeded(elsewhere, "a tenant's money, by another caller in another session", "money", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		exceeded(replayed, "a call too many, after a version that changes nothing", "calls",
+			func(s *target, in helm.Intent) answer {
+				spend(s, 3, calls)
+				s.swapTo(strings.Replace(budgetBundle, "version: 1", "version: 2", 1))
+				return s.guard(in)
+			}),
+		exceeded(replayed, "a call too many, the tool of the others having failed", "calls",
+			func(s *target, in helm.Intent) answer {
+				return afterThree(s, in, kerneltest.NoOutput(kerneltest.ErrTool))
+			}),
+		exceeded(elsewhere, "a caller's last calls, in another session", "calls",
+			func(s *target, in helm.Intent) answer {
+				spend(s, 3, calls)
+				in.Session = "another"
+				return s.guard(in)
+			}),
+		exceeded(elsewhere, "a caller's last calls, for another tenant", "calls",
+			func(s *target, in helm.Intent) answer {
+				spend(s, 3, calls)
+				in.Session, in.Caller.Tenant = "another", "umbrella"
+				return s.guard(in)
+			}),
+		exceeded(elsewhere, "a tenant's money, by another caller in another session", "money",
+			func(s *target, in helm.Intent) answer {
+				spend(s, 9, money)
+				fresh(&in)
+				return s.guard(in)
+			}),
+		exceeded(elsewhere, "a session's calls, by another caller of another tenant", "talk",
+			func(s *target, in helm.Intent) answer {
+				spend(s, 4, talk)
+				in.Caller = who("eve", "umbrella")
+				return s.guard(in)
+			}),
+		exceeded(elsewhere, "a tenant's money, by a narrowed kernel", "money", func(s *target, in helm.Intent) answer {
 			spend(s, 9, money)
 			fresh(&in)
-			return s.guard(in)
+			return by(s.task("helm: policy/v1\nlayer: P2\nname: task\nonly: [pay]\n"), in)
 		}),
-		exceeded(elsewhere, "a session's calls, by another caller of another tenant", "talk", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			spend(s, 4, talk)
-			in.Caller = who("eve", "umbrella")
-			return s.guard(in)
-		}),
-		exceeded(elsewhere, "a tenant's money, by a narrowed kernel", "money", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			spend(s, 9, money)
-			fresh(&in)
-			return s.task("helm: policy/v1\nlayer: P2\nname: task\nonly: [pay]\n").Guard(context.Background(), in)
-		}),
-		exceeded(raced, "the last three calls, by sixteen at once", "calls", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		exceeded(raced, "the last three calls, by sixteen at once", "calls", func(s *target, in helm.Intent) answer {
 			return s.race(in, 16, 3, calls)
 		}),
-		exceeded(panicking, "what a tool that panicked was charged", "calls", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			return afterThree(s, in, func(context.Context, contracts.Call) (executor.Result, error) { panic("give it back") })
+		exceeded(panicking, "what a tool that panicked was charged", "calls", func(s *target, in helm.Intent) answer {
+			return afterThree(s, in,
+				func(context.Context, contracts.Call) (executor.Result, error) { panic("give it back") })
 		}),
-		exceeded(plain, "the same hour, at its end", "calls", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		exceeded(plain, "the same hour, at its end", "calls", func(s *target, in helm.Intent) answer {
 			spend(s, 3, calls)
 			s.ahead.Store(int64(time.Hour - time.Millisecond))
 			return s.guard(in)
@@ -134,14 +148,14 @@ func gateBudgets() gate {
 	}}
 }
 
-// afterThree makes the call when three others ran, with what that tool did.
-func afterThree(s *target, in helm.Intent, tool func(context.Context, contracts.Call) (executor.Result, error)) (helm.Decision, helm.Receipt) {
+// afterThree makes the call after three others ran a driver that does as tool.
+func afterThree(s *target, in helm.Intent, tool kerneltest.Tool) answer {
 	s.T.Helper()
 	others := in
 	others.Driver = doing{s.World, tool}
 	for range 3 {
 		s.guard(others)
 	}
-	assert.Equal(s.T, int64(3), s.Runs.Swap(0), "others ran")
+	assert.EqualValues(s.T, 3, s.Runs.Swap(0), "runs of the others")
 	return s.guard(in)
 }

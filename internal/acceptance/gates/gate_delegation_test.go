@@ -9,22 +9,29 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/stretchr/testify/require"
 )
 
 // Condition 6: the delegation is valid and covers the call. What may be wrong with a chain of
 // grants has a longer table: TestDelegationGuarded.
 
+type envelopes = []contracts.Envelope
+
 func gateDelegation() gate {
-	links := []contracts.Delegation{{Delegator: "ann", Delegate: "bob", Depth: 1}, {Delegator: "bob", Delegate: "agent"}}
+	links := []contracts.Delegation{{Delegator: "ann", Delegate: "bob", Depth: 1},
+		{Delegator: "bob", Delegate: "agent"}}
 	stage := func(t *testing.T) *target {
-		return newTarget(t, helm.Intent{Tool: "echo", Args: []byte(`{"sum":5,"text":"x"}`), Session: "s", Delegation: kerneltest.Chain(t, links...),
-			Caller: helm.Caller{ID: "agent", Tenant: "acme", Roles: []string{"bot"}}}, []string{kerneltest.DelegationPolicy}, func(o *helm.Options) { o.Trust = kerneltest.Delegators(t) })
+		return newTarget(t, helm.Intent{Tool: "echo", Args: []byte(`{"sum":5,"text":"x"}`), Session: "s",
+			Delegation: kerneltest.Chain(t, links...),
+			Caller:     helm.Caller{ID: "agent", Tenant: "acme", Roles: []string{"bot"}}},
+			[]string{kerneltest.DelegationPolicy}, func(o *helm.Options) { o.Trust = kerneltest.Delegators(t) })
 	}
-	under := func(k kind, name string, reason contracts.ReasonCode, f func(s *target, good []contracts.Envelope) []contracts.Envelope) attack {
-		return attack{kind: k, name: name, reason: reason, change: func(s *target, in *helm.Intent) { in.Delegation = f(s, slices.Clone(in.Delegation)) }}
+	under := func(k kind, name string, reason contracts.ReasonCode, f func(s *target, good envelopes) envelopes) attack {
+		return attack{kind: k, name: name, reason: reason,
+			change: func(s *target, in *helm.Intent) { in.Delegation = f(s, slices.Clone(in.Delegation)) }}
 	}
 	granted := func(k kind, name string, reason contracts.ReasonCode, link int, f func(s *target, g *contracts.Delegation)) attack {
-		return under(k, name, reason, func(s *target, _ []contracts.Envelope) []contracts.Envelope {
+		return under(k, name, reason, func(s *target, _ envelopes) envelopes {
 			g := slices.Clone(links)
 			f(s, &g[link])
 			return kerneltest.Chain(s.T, g...)
@@ -37,21 +44,23 @@ func gateDelegation() gate {
 	return gate{name: "6 the delegation", stage: stage, spared: map[kind]string{
 		panicking: "a grant is data; a condition in it that errs is FAIL_CLOSED_ERROR: TestDelegationGuarded",
 	}, attacks: []attack{
-		under(omitted, "the grants: the rights are the caller's own", contracts.ReasonNoPolicyDefined, func(*target, []contracts.Envelope) []contracts.Envelope { return nil }),
-		under(omitted, "the root's grant", invalid, func(_ *target, good []contracts.Envelope) []contracts.Envelope { return good[:1] }),
-		under(null, "a grant", contracts.ReasonIntentMalformed, func(_ *target, good []contracts.Envelope) []contracts.Envelope { return append(good, nil) }),
-		under(emptied, "a grant", contracts.ReasonIntentMalformed, func(_ *target, good []contracts.Envelope) []contracts.Envelope {
+		under(omitted, "the grants: the rights are the caller's own", contracts.ReasonNoPolicyDefined,
+			func(*target, envelopes) envelopes { return nil }),
+		under(omitted, "the root's grant", invalid, func(_ *target, good envelopes) envelopes { return good[:1] }),
+		under(null, "a grant", contracts.ReasonIntentMalformed,
+			func(_ *target, good envelopes) envelopes { return append(good, nil) }),
+		under(emptied, "a grant", contracts.ReasonIntentMalformed, func(_ *target, good envelopes) envelopes {
 			return []contracts.Envelope{contracts.Envelope(`{}`)}
 		}),
-		under(retyped, "an approval as a grant", invalid, func(s *target, _ []contracts.Envelope) []contracts.Envelope {
-			e, err := contracts.ApprovalRequest{Nonce: "000102030405060708090a0b0c0d0e0f", Quorum: 1, Roles: []string{"clerk"}, Session: "s", Tool: "echo"}.Approve(kerneltest.NamedKey(s.T, "ann"))
-			if err != nil {
-				s.T.Fatal(err)
-			}
+		under(retyped, "an approval as a grant", invalid, func(s *target, _ envelopes) envelopes {
+			e, err := contracts.ApprovalRequest{Nonce: "000102030405060708090a0b0c0d0e0f", Quorum: 1,
+				Roles: []string{"clerk"}, Session: "s", Tool: "echo"}.Approve(kerneltest.NamedKey(s.T, "ann"))
+			require.NoError(s.T, err)
 			return []contracts.Envelope{e}
 		}),
-		under(oversize, "seventeen grants", contracts.ReasonIntentMalformed, func(_ *target, good []contracts.Envelope) []contracts.Envelope { return slices.Repeat(good, 9)[:17] }),
-		under(plain, "a flipped bit in a signature", invalid, func(_ *target, good []contracts.Envelope) []contracts.Envelope {
+		under(oversize, "seventeen grants", contracts.ReasonIntentMalformed,
+			func(_ *target, good envelopes) envelopes { return slices.Repeat(good, 9)[:17] }),
+		under(plain, "a flipped bit in a signature", invalid, func(_ *target, good envelopes) envelopes {
 			e := bytes.Clone(good[0])
 			at := bytes.Index(e, []byte(`"sig":"`)) + 20
 			e[at] ^= 'A' ^ 'B'
@@ -60,33 +69,41 @@ func gateDelegation() gate {
 			}
 			return []contracts.Envelope{e, good[1]}
 		}),
-		granted(oversize, "passed on more often than it may be", invalid, 0, func(_ *target, g *contracts.Delegation) { g.Depth = 0 }),
-		granted(replayed, "a grant that has expired", invalid, 1, func(_ *target, g *contracts.Delegation) { g.Expires = contracts.TimeOf(kerneltest.Noon) }),
-		granted(plain, "a grant that does not hold yet", invalid, 0, func(_ *target, g *contracts.Delegation) { g.NotBefore = contracts.TimeOf(kerneltest.Noon) + 1 }),
-		{kind: replayed, name: "a chain when its time is over", reason: invalid, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			s.ahead.Store(int64(200 * 365 * 24 * time.Hour))
-			return s.guard(in)
-		}, ends: true},
-		{kind: replayed, name: "a grant that was ended", reason: invalid, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		granted(oversize, "passed on more often than it may be", invalid, 0,
+			func(_ *target, g *contracts.Delegation) { g.Depth = 0 }),
+		granted(replayed, "a grant that has expired", invalid, 1,
+			func(_ *target, g *contracts.Delegation) { g.Expires = contracts.TimeOf(kerneltest.Noon) }),
+		granted(plain, "a grant that does not hold yet", invalid, 0,
+			func(_ *target, g *contracts.Delegation) { g.NotBefore = contracts.TimeOf(kerneltest.Noon) + 1 }),
+		{kind: replayed, name: "a chain when its time is over", reason: invalid,
+			do: func(s *target, in helm.Intent) answer {
+				s.ahead.Store(int64(200 * 365 * 24 * time.Hour))
+				return s.guard(in)
+			}, ends: true},
+		{kind: replayed, name: "a grant that was ended", reason: invalid, do: func(s *target, in helm.Intent) answer {
 			s.Governed = true
 			s.undelegate(in.Delegation[0], "bob")
 			return s.guard(in)
 		}, ends: true},
-		{kind: raced, name: "a grant that is ended between reading and judgement", reason: invalid, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			s.Governed = true
-			return s.between(in, func() { s.undelegate(in.Delegation[1], "ann") })
-		}, ends: true},
+		{kind: raced, name: "a grant that is ended between reading and judgement", reason: invalid,
+			do: func(s *target, in helm.Intent) answer {
+				s.Governed = true
+				return s.between(in, func() { s.undelegate(in.Delegation[1], "ann") })
+			}, ends: true},
 		called(elsewhere, "somebody else's grants", func(in *helm.Intent) { in.Caller.ID = "eve" }),
-		called(elsewhere, "the delegator, under the grant that he gave", func(in *helm.Intent) { in.Caller.ID = "ann" }),
+		called(elsewhere, "the delegator, under their own grant", func(in *helm.Intent) { in.Caller.ID = "ann" }),
 		{kind: omitted, name: "the caller", reason: invalid, change: func(s *target, in *helm.Intent) {
-			// which no budget is charged for
+			// the tool has no budget: an empty caller could not be charged
 			in.Caller, in.Tool, in.Args, in.Driver = helm.Caller{}, "outer", []byte(`{}`), s.World
 		}},
-		granted(elsewhere, "by a key of another name", invalid, 1, func(_ *target, g *contracts.Delegation) { g.Delegator = "carl" }),
+		granted(elsewhere, "by a key of another name", invalid, 1,
+			func(_ *target, g *contracts.Delegation) { g.Delegator = "carl" }),
 
-		granted(plain, "another tool", outside, 0, func(_ *target, g *contracts.Delegation) { g.Only = []string{"outer"} }),
+		granted(plain, "another tool", outside, 0,
+			func(_ *target, g *contracts.Delegation) { g.Only = []string{"outer"} }),
 		granted(emptied, "no tool", outside, 1, func(_ *target, g *contracts.Delegation) { g.Only = []string{} }),
-		granted(plain, "a condition that is false", outside, 1, func(s *target, g *contracts.Delegation) { g.When = kerneltest.Value(s.T, `{"arg":"/sum","lt":5}`) }),
+		granted(plain, "a condition that is false", outside, 1,
+			func(s *target, g *contracts.Delegation) { g.When = kerneltest.Value(s.T, `{"arg":"/sum","lt":5}`) }),
 		granted(elsewhere, "a condition of the other caller", outside, 0, func(s *target, g *contracts.Delegation) {
 			g.When = kerneltest.Value(s.T, `{"caller":"id","eq":"ann","absent":false}`)
 		}),
@@ -96,6 +113,7 @@ func gateDelegation() gate {
 	}}
 }
 
+// undelegate ends a grant.
 func (s *target) undelegate(e contracts.Envelope, delegator string) {
 	digest := e.Digest()
 	s.GovernByName(contracts.TrustEvent{Type: "undelegate", Delegation: &digest, Delegator: delegator}, "root")

@@ -53,15 +53,16 @@ func gateErrors() gate {
 	var broken atomic.Bool // the clock, where its attack has set it
 	stage := func(t *testing.T) *target {
 		broken.Store(false)
-		s := newTarget(t, helm.Intent{Tool: "fetch", Args: []byte(`{}`), Session: "s"}, []string{erringFloor, erringBundle}, func(o *helm.Options) {
-			now := o.Now
-			o.Now = func() time.Time {
-				if broken.Load() {
-					panic("the clock")
+		s := newTarget(t, helm.Intent{Tool: "fetch", Args: []byte(`{}`), Session: "s"},
+			[]string{erringFloor, erringBundle}, func(o *helm.Options) {
+				now := o.Now
+				o.Now = func() time.Time {
+					if broken.Load() {
+						panic("the clock")
+					}
+					return now()
 				}
-				return now()
-			}
-		})
+			})
 		s.good.Driver = s.World
 		return s
 	}
@@ -70,7 +71,8 @@ func gateErrors() gate {
 		return attack{kind: k, name: name, reason: failed, change: arguments(text)}
 	}
 	under := func(k kind, name string, ctx func() context.Context) attack {
-		return attack{kind: k, name: name, reason: failed, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) { return s.Kernel.Guard(ctx(), in) }}
+		return attack{kind: k, name: name, reason: failed,
+			do: func(s *target, in helm.Intent) answer { return answered(s.Kernel.Guard(ctx(), in)) }}
 	}
 	declares := func(name string, f func(s *target) executor.Driver) attack {
 		return attack{kind: panicking, name: name, reason: failed, change: driver(f)}
@@ -83,7 +85,8 @@ func gateErrors() gate {
 	}, attacks: []attack{
 		errs(emptied, "an address, in the condition of a budget", `{"url":""}`),
 		errs(plain, "no address, in the condition of a budget", `{"url":"no host at all"}`),
-		errs(plain, "an address that can be read in two ways, in a rule before an allow", `{"url":"https://good.example/a/%2e%2e/b"}`),
+		errs(plain, "an address that can be read in two ways, in a rule before an allow",
+			`{"url":"https://good.example/a/%2e%2e/b"}`),
 		errs(plain, "a user before the host", `{"url":"https://good.example@evil.example/"}`),
 		errs(plain, "no time, under unless", `{"when":"yesterday"}`),
 		errs(plain, "a mail address that is none, under not and any, in a floor", `{"cost":3}`),
@@ -94,27 +97,30 @@ func gateErrors() gate {
 			return ctx
 		}),
 		under(panicking, "the context, at its first method", func() context.Context {
-			return kerneltest.HostileContext{Context: context.Background(), Left: new(atomic.Int64)}
+			return kerneltest.Hostile(context.Background(), 0)
 		}),
-		{kind: panicking, name: "the clock", reason: failed, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		{kind: panicking, name: "the clock", reason: failed, do: func(s *target, in helm.Intent) answer {
 			broken.Store(true)
 			defer broken.Store(false)
 			return s.guard(in)
 		}},
-		declares("the driver's sandbox", func(s *target) executor.Driver { return kerneltest.PanickingSandbox{Driver: s.World} }),
+		declares("the driver's sandbox",
+			func(s *target) executor.Driver { return kerneltest.PanickingSandbox{Driver: s.World} }),
 		declares("the driver's definition", func(s *target) executor.Driver {
 			return define(s.World, func() contracts.Digest { panic("the provider is away") })
 		}),
 		declares("a driver that is a nil pointer", func(*target) executor.Driver { return (*defined)(nil) }),
-		{kind: replayed, name: "a call whose permission cannot be stored", reason: failed, lost: true, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			s.Store.FailIn(1)
-			return s.guard(in)
-		}},
-		{kind: replayed, name: "a call whose permission cannot be signed", reason: failed, lost: true, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			s.Key.FailIn(1)
-			return s.guard(in)
-		}},
-		{kind: raced, name: "ten that all err", reason: failed, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		{kind: replayed, name: "a call whose permission cannot be stored", reason: failed, lost: true,
+			do: func(s *target, in helm.Intent) answer {
+				s.Store.FailIn(1)
+				return s.guard(in)
+			}},
+		{kind: replayed, name: "a call whose permission cannot be signed", reason: failed, lost: true,
+			do: func(s *target, in helm.Intent) answer {
+				s.Key.FailIn(1)
+				return s.guard(in)
+			}},
+		{kind: raced, name: "ten that all err", reason: failed, do: func(s *target, in helm.Intent) answer {
 			return s.race(in, 10, 0, func(i int, in *helm.Intent) { in.Args = fmt.Appendf(nil, `{"url":"%d"}`, i) })
 		}},
 	}}

@@ -16,7 +16,8 @@ import (
 // Condition 0: the request is well-formed, kernel and session are live.
 
 func echoing() helm.Intent {
-	return helm.Intent{Tool: "echo", Args: []byte(`{"text":"hi"}`), Session: "s", Caller: helm.Caller{ID: "ann", Tenant: "acme", Roles: []string{"staff"}}}
+	return helm.Intent{Tool: "echo", Args: []byte(`{"text":"hi"}`), Session: "s",
+		Caller: helm.Caller{ID: "ann", Tenant: "acme", Roles: []string{"staff"}}}
 }
 
 func gateRequest() gate {
@@ -29,7 +30,8 @@ func gateRequest() gate {
 		return attack{kind: k, name: name, reason: contracts.ReasonIntentMalformed, change: f}
 	}
 	raw := func(k kind, name, text string) attack {
-		return attack{kind: k, name: "arguments that are " + name, reason: contracts.ReasonArgsCanonicalization, change: arguments(text)}
+		return attack{kind: k, name: "arguments that are " + name, reason: contracts.ReasonArgsCanonicalization,
+			change: arguments(text)}
 	}
 	long := strings.Repeat("x", 129)
 	return gate{name: "0 the request", stage: stage, spared: map[kind]string{
@@ -38,7 +40,8 @@ func gateRequest() gate {
 		malformed(omitted, "tool", altered(func(in *helm.Intent) { in.Tool = "" })),
 		malformed(emptied, "role", altered(func(in *helm.Intent) { in.Caller.Roles = []string{""} })),
 		malformed(null, "delegation", altered(func(in *helm.Intent) { in.Delegation = []contracts.Envelope{nil} })),
-		malformed(retyped, "delegation", altered(func(in *helm.Intent) { in.Delegation = []contracts.Envelope{contracts.Envelope(`[]`)} })),
+		malformed(retyped, "delegation",
+			altered(func(in *helm.Intent) { in.Delegation = []contracts.Envelope{contracts.Envelope(`[]`)} })),
 		malformed(oversize, "tool", altered(func(in *helm.Intent) { in.Tool = long })),
 		malformed(oversize, "session", altered(kerneltest.InSession(long))),
 		malformed(oversize, "caller id", altered(func(in *helm.Intent) { in.Caller.ID = strings.Repeat("x", 257) })),
@@ -49,7 +52,8 @@ func gateRequest() gate {
 			}
 		})),
 		malformed(oversize, "key", altered(func(in *helm.Intent) { in.Idempotency = strings.Repeat("k", 257) })),
-		malformed(oversize, "envelopes", altered(func(in *helm.Intent) { in.Approvals = make([]contracts.Envelope, 17) })),
+		malformed(oversize, "envelopes",
+			altered(func(in *helm.Intent) { in.Approvals = make([]contracts.Envelope, 17) })),
 		malformed(oversize, "causes", func(s *target, in *helm.Intent) {
 			r := s.admit()
 			for range 33 {
@@ -68,7 +72,8 @@ func gateRequest() gate {
 			ref.Index++
 			in.After = []contracts.Ref{ref}
 		}),
-		malformed(plain, "a sandbox without a name", driverOf("unbound", func(s *target) executor.Driver { return profiled{s.World, ""} })),
+		malformed(plain, "a sandbox without a name", driverOf("unbound",
+			func(s *target) executor.Driver { return profiled{s.World, ""} })),
 
 		raw(omitted, "left out", ""),
 		raw(emptied, "a blank", " "),
@@ -84,136 +89,146 @@ func gateRequest() gate {
 		raw(plain, "a number that a double cannot hold", `{"n":9007199254740993}`),
 		raw(plain, "half a character", `{"text":"\ud800"}`),
 
-		{name: "a closed session", reason: contracts.ReasonSessionClosed, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		{name: "a closed session", reason: contracts.ReasonSessionClosed, do: func(s *target, in helm.Intent) answer {
 			s.close(in.Session)
 			return s.guard(in)
 		}, ends: true},
-		{kind: replayed, name: "a key that was bound in the session before it was closed", reason: contracts.ReasonSessionClosed, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			in.Idempotency = "k"
-			s.admit(kerneltest.WithKey("k"))
-			s.close(in.Session)
-			return s.guard(in)
-		}, ends: true},
-		{kind: replayed, name: "a session that was closed before a restart", reason: contracts.ReasonSessionClosed, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			s.close(in.Session)
-			s.restart()
-			return s.guard(in)
-		}, ends: true},
-		{kind: elsewhere, name: "a closed session, by a narrowed kernel", reason: contracts.ReasonSessionClosed, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			task := s.Narrow(s.Kernel, kerneltest.Overlay(s.T, "task", 1, 5))
-			s.close(in.Session)
-			return task.Guard(context.Background(), in)
-		}, ends: true},
-		{kind: raced, name: "a session that is closed meanwhile", reason: contracts.ReasonSessionClosed, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			return s.until(in, func() { s.close(in.Session) })
-		}, ends: true},
+		{kind: replayed, name: "a key that was bound in the session before it was closed",
+			reason: contracts.ReasonSessionClosed, do: func(s *target, in helm.Intent) answer {
+				in.Idempotency = "k"
+				s.admit(kerneltest.WithKey("k"))
+				s.close(in.Session)
+				return s.guard(in)
+			}, ends: true},
+		{kind: replayed, name: "a session that was closed before a restart", reason: contracts.ReasonSessionClosed,
+			do: func(s *target, in helm.Intent) answer {
+				s.close(in.Session)
+				s.Reopen()
+				return s.guard(in)
+			}, ends: true},
+		{kind: elsewhere, name: "a closed session, by a narrowed kernel", reason: contracts.ReasonSessionClosed,
+			do: func(s *target, in helm.Intent) answer {
+				task := s.Narrow(s.Kernel, kerneltest.Overlay(s.T, "task", 1, 5))
+				s.close(in.Session)
+				return by(task, in)
+			}, ends: true},
+		{kind: raced, name: "a session that is closed meanwhile", reason: contracts.ReasonSessionClosed,
+			do: func(s *target, in helm.Intent) answer {
+				return s.until(in, func() { s.close(in.Session) })
+			}, ends: true},
 
 		frozen(plain, "any call", (*target).guard),
-		frozen(replayed, "a call that was allowed before, by its key", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		frozen(replayed, "a call that was allowed before, by its key", func(s *target, in helm.Intent) answer {
 			in.Idempotency = "k"
 			return s.guard(in)
 		}),
-		frozen(replayed, "a call after a restart", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			s.restart()
+		frozen(replayed, "a call after a restart", func(s *target, in helm.Intent) answer {
+			s.Reopen()
 			return s.guard(in)
 		}),
-		frozen(elsewhere, "a call by a narrowed kernel", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			return s.Narrow(s.Kernel, kerneltest.Overlay(s.T, "task", 1, 5)).Guard(context.Background(), in)
+		frozen(elsewhere, "a call by a narrowed kernel", func(s *target, in helm.Intent) answer {
+			return by(s.Narrow(s.Kernel, kerneltest.Overlay(s.T, "task", 1, 5)), in)
 		}),
-		frozen(elsewhere, "a call of a caller with every role", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			in.Session, in.Caller = "another", helm.Caller{ID: "root 1", Tenant: "acme", Roles: []string{"freezer", "owner", "root"}}
+		frozen(elsewhere, "a call of a caller with every role", func(s *target, in helm.Intent) answer {
+			in.Session, in.Caller = "another", helm.Caller{ID: "root 1", Tenant: "acme",
+				Roles: []string{"freezer", "owner", "root"}}
 			return s.guard(in)
 		}),
-		{kind: raced, name: "a freeze between reading and judgement", reason: contracts.ReasonSystemFrozen, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			return s.between(in, func() { s.Freeze() })
-		}, ends: true},
-		{kind: raced, name: "a freeze meanwhile", reason: contracts.ReasonSystemFrozen, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			freeze := s.Freezing()
-			return s.until(in, func() { s.Govern(freeze, kerneltest.Freezer) })
-		}, ends: true},
+		{kind: raced, name: "a freeze between reading and judgement", reason: contracts.ReasonSystemFrozen,
+			do: func(s *target, in helm.Intent) answer {
+				return s.between(in, s.Freeze)
+			}, ends: true},
+		{kind: raced, name: "a freeze meanwhile", reason: contracts.ReasonSystemFrozen,
+			do: func(s *target, in helm.Intent) answer {
+				freeze := s.Freezing()
+				return s.until(in, func() { s.Govern(freeze, kerneltest.Freezer) })
+			}, ends: true},
 
 		conflict(replayed, "with other arguments", func(in *helm.Intent) { in.Args = []byte(`{"text":"ho"}`) }),
 		conflict(replayed, "with another tool", func(in *helm.Intent) { in.Tool, in.Args = "slow", []byte(`{}`) }),
 		conflict(elsewhere, "by another caller", func(in *helm.Intent) { in.Caller.ID = "bob" }),
 		conflict(elsewhere, "for another tenant", func(in *helm.Intent) { in.Caller.Tenant = "umbrella" }),
 		conflict(elsewhere, "with other roles", func(in *helm.Intent) { in.Caller.Roles = []string{"root"} }),
-		{kind: replayed, name: "a key after a restart", reason: contracts.ReasonIdempotencyConflict, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			s.admit(kerneltest.WithKey("k"))
-			s.restart()
-			in.Idempotency, in.Args = "k", []byte(`{"text":"ho"}`)
-			return s.guard(in)
-		}},
-		{kind: raced, name: "a key, by ten with ten arguments", reason: contracts.ReasonIdempotencyConflict, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			return s.race(in, 10, 1, func(i int, in *helm.Intent) {
-				in.Idempotency, in.Args = "k", fmt.Appendf(nil, `{"text":"%d"}`, i)
-			})
-		}},
+		{kind: replayed, name: "a key after a restart", reason: contracts.ReasonIdempotencyConflict,
+			do: func(s *target, in helm.Intent) answer {
+				s.admit(kerneltest.WithKey("k"))
+				s.Reopen()
+				in.Idempotency, in.Args = "k", []byte(`{"text":"ho"}`)
+				return s.guard(in)
+			}},
+		{kind: raced, name: "a key, by ten with ten arguments", reason: contracts.ReasonIdempotencyConflict,
+			do: func(s *target, in helm.Intent) answer {
+				return s.race(in, 10, 1, func(i int, in *helm.Intent) {
+					in.Idempotency, in.Args = "k", fmt.Appendf(nil, `{"text":"%d"}`, i)
+				})
+			}},
 
-		sealing(omitted, "no kernel", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		sealing(omitted, "no kernel", func(s *target, in helm.Intent) answer {
 			var none *helm.Kernel
-			return none.Guard(context.Background(), in)
+			return by(none, in)
 		}),
-		sealing(emptied, "a zero kernel", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			return new(helm.Kernel).Guard(context.Background(), in)
+		sealing(emptied, "a zero kernel", func(s *target, in helm.Intent) answer {
+			return by(new(helm.Kernel), in)
 		}),
-		sealing(plain, "a closed kernel", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		sealing(plain, "a closed kernel", func(s *target, in helm.Intent) answer {
 			assert.NoError(s.T, s.Kernel.Close())
 			return s.guard(in)
 		}),
-		sealing(plain, "a kernel whose store failed", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		sealing(plain, "a kernel whose store failed", func(s *target, in helm.Intent) answer {
 			s.Store.FailIn(1)
 			s.guard(in)
 			return s.guard(in)
 		}),
-		sealing(plain, "a kernel whose key panicked", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		sealing(plain, "a kernel whose key panicked", func(s *target, in helm.Intent) answer {
 			s.Key.Panics = true
 			s.Key.FailIn(1)
 			s.guard(in)
 			return s.guard(in)
 		}),
-		sealing(elsewhere, "a narrowed kernel that was closed", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		sealing(elsewhere, "a narrowed kernel that was closed", func(s *target, in helm.Intent) answer {
 			task := s.Narrow(s.Kernel, kerneltest.Overlay(s.T, "task", 1, 5))
 			assert.NoError(s.T, task.Close())
-			return task.Guard(context.Background(), in)
+			return by(task, in)
 		}),
-		sealing(elsewhere, "the context of a narrowed kernel that was not made", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			var none *helm.Kernel
-			return s.Kernel.Guard(none.Context(context.Background()), in)
-		}),
-		sealing(raced, "a kernel that is closed meanwhile", func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			return s.until(in, func() {
-				assert.NoError(s.T, s.Kernel.Close())
-			})
+		sealing(elsewhere, "the context of a narrowed kernel that was not made",
+			func(s *target, in helm.Intent) answer {
+				var none *helm.Kernel
+				return answered(s.Kernel.Guard(none.Context(context.Background()), in))
+			}),
+		sealing(raced, "a kernel that is closed meanwhile", func(s *target, in helm.Intent) answer {
+			return s.until(in, func() { assert.NoError(s.T, s.Kernel.Close()) })
 		}),
 	}}
 }
 
-// frozen makes its call while the system is frozen. The good one was made with a key before, and is
-// admitted when it is frozen no more.
-func frozen(k kind, name string, do func(s *target, in helm.Intent) (helm.Decision, helm.Receipt)) attack {
-	return attack{kind: k, name: "a frozen system: " + name, reason: contracts.ReasonSystemFrozen, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-		s.admit(kerneltest.WithKey("k"))
-		s.Freeze()
-		d, r := do(s, in)
-		s.Unfreeze()
-		return d, r
-	}}
+// frozen makes its call while the system is frozen. The good call was made with a key before, and is
+// admitted again after the freeze.
+func frozen(k kind, name string, do func(s *target, in helm.Intent) answer) attack {
+	return attack{kind: k, name: "a frozen system: " + name, reason: contracts.ReasonSystemFrozen,
+		do: func(s *target, in helm.Intent) answer {
+			s.admit(kerneltest.WithKey("k"))
+			s.Freeze()
+			a := do(s, in)
+			s.Unfreeze()
+			return a
+		}}
 }
 
 func conflict(k kind, name string, f func(in *helm.Intent)) attack {
-	return attack{kind: k, name: "a key " + name, reason: contracts.ReasonIdempotencyConflict, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-		s.admit(kerneltest.WithKey("k"))
-		in.Idempotency = "k"
-		f(&in)
-		return s.guard(in)
-	}}
+	return attack{kind: k, name: "a key " + name, reason: contracts.ReasonIdempotencyConflict,
+		do: func(s *target, in helm.Intent) answer {
+			s.admit(kerneltest.WithKey("k"))
+			in.Idempotency = "k"
+			f(&in)
+			return s.guard(in)
+		}}
 }
 
-func sealing(k kind, name string, do func(s *target, in helm.Intent) (helm.Decision, helm.Receipt)) attack {
+func sealing(k kind, name string, do func(s *target, in helm.Intent) answer) attack {
 	return attack{kind: k, name: name, reason: contracts.ReasonKernelSealed, do: do}
 }
 
-// driverOf has a tool that no driver is bound to run on one.
+// driverOf calls a tool that has no driver, with one.
 func driverOf(tool string, f func(s *target) executor.Driver) func(*target, *helm.Intent) {
 	return func(s *target, in *helm.Intent) { in.Tool, in.Args, in.Driver = tool, []byte(`{}`), f(s) }
 }
@@ -226,14 +241,15 @@ type profiled struct {
 
 func (p profiled) Sandbox() contracts.SandboxInfo { return contracts.SandboxInfo{Profile: p.profile} }
 
+// close closes a session.
 func (s *target) close(session string) {
 	s.T.Helper()
 	assert.NoError(s.T, s.Kernel.CloseSession(context.Background(), session))
 }
 
-// until makes the call again and again, while something happens that ends it: nothing but the end
-// and yes may be the answer.
-func (s *target) until(in helm.Intent, what func()) (d helm.Decision, r helm.Receipt) {
+// until repeats the call while something happens that ends it. Every answer before the last one, which it
+// returns, allows the call.
+func (s *target) until(in helm.Intent, what func()) (a answer) {
 	s.T.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); what() }()
@@ -243,11 +259,11 @@ func (s *target) until(in helm.Intent, what func()) (d helm.Decision, r helm.Rec
 			ended = true // and one call more
 		default:
 		}
-		if d, r = s.guard(in); d.Err() != nil {
+		if a = s.guard(in); a.d.Err() != nil {
 			break
 		}
 		s.Runs.Store(0)
 	}
 	<-done
-	return d, r
+	return a
 }

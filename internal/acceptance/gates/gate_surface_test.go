@@ -39,13 +39,13 @@ rules:
   - {id: all, allow: [look, put, wipe, mail]}
 `
 
-// moody is a driver that declares something else each time.
-type moody struct {
+// A changing driver declares another sandbox each time.
+type changing struct {
 	*kerneltest.World
 	n *int
 }
 
-func (m moody) Sandbox() contracts.SandboxInfo {
+func (m changing) Sandbox() contracts.SandboxInfo {
 	*m.n++
 	return contracts.SandboxInfo{Profile: []string{"wasi", "none"}[*m.n%2]}
 }
@@ -58,78 +58,96 @@ func gateSurface() gate {
 		return s
 	}
 	named := func(k kind, name, tool string) attack {
-		return attack{kind: k, name: name, reason: contracts.ReasonToolNotFound, change: altered(func(in *helm.Intent) { in.Tool = tool })}
+		return attack{kind: k, name: name, reason: contracts.ReasonToolNotFound,
+			change: altered(func(in *helm.Intent) { in.Tool = tool })}
 	}
-	housing := func(k kind, name string, f func(s *target) executor.Driver) attack {
-		return attack{kind: k, name: "a sandbox: " + name, reason: contracts.ReasonSandboxViolation, change: driverOf("put", f)}
+	sandbox := func(k kind, name string, f func(s *target) executor.Driver) attack {
+		return attack{kind: k, name: "a sandbox: " + name, reason: contracts.ReasonSandboxViolation,
+			change: driverOf("put", f)}
 	}
 	bound := func(k kind, name string, f func(s *target) executor.Driver) attack {
 		return attack{kind: k, name: "a driver: " + name, reason: contracts.ReasonDriverNotBound, change: driver(f)}
 	}
-	without := strings.NewReplacer("version: 1", "version: 2", "  look: {", "  gone: {", "[look, ", "[gone, ").Replace(bundle)
+	without := strings.NewReplacer("version: 1", "version: 2", "  look: {", "  gone: {", "[look, ",
+		"[gone, ").Replace(bundle)
 	return gate{name: "1 the surface", stage: stage, spared: map[kind]string{
 		null:      "a tool's name and a driver are no JSON",
 		panicking: "a declaration that panics is FAIL_CLOSED_ERROR: see the table of what errs",
 	}, attacks: []attack{
 		named(plain, "a tool that nobody declares", "nobody"),
 		named(retyped, "the name in other letters", "Look"),
-		named(plain, "the name with more behind it", "look/"),
+		named(plain, "the name with more after it", "look/"),
 		named(oversize, "a name as long as can be", strings.Repeat("x", 128)),
-		{kind: elsewhere, name: "a tool of another kernel's bundle, which a driver is bound to here", reason: contracts.ReasonToolNotFound,
+		{kind: elsewhere, name: "a tool of another kernel's bundle, which a driver is bound to here",
+			reason: contracts.ReasonToolNotFound,
 			change: altered(func(in *helm.Intent) { in.Tool, in.Driver = "undeclared", nil })},
-		{kind: replayed, name: "a call of a tool that the next version of the bundle lacks", reason: contracts.ReasonToolNotFound, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			s.swapTo(surfaceFloor, without)
-			return s.guard(in)
-		}, ends: true},
-		{kind: raced, name: "a swap between reading and judgement", reason: contracts.ReasonToolNotFound, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			return s.between(in, func() { s.swapTo(surfaceFloor, without) })
-		}, ends: true},
+		{kind: replayed, name: "a call of a tool that the next version of the bundle lacks",
+			reason: contracts.ReasonToolNotFound, do: func(s *target, in helm.Intent) answer {
+				s.swapTo(surfaceFloor, without)
+				return s.guard(in)
+			}, ends: true},
+		{kind: raced, name: "a swap between reading and judgement", reason: contracts.ReasonToolNotFound,
+			do: func(s *target, in helm.Intent) answer {
+				return s.between(in, func() { s.swapTo(surfaceFloor, without) })
+			}, ends: true},
 
-		{name: "an effect that the floor does not permit", reason: contracts.ReasonSideEffectNotPermitted, change: altered(func(in *helm.Intent) { in.Tool = "wipe" })},
-		{kind: elsewhere, name: "the same by a narrowed kernel", reason: contracts.ReasonSideEffectNotPermitted, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			in.Tool = "wipe"
-			return s.task("helm: policy/v1\nlayer: P2\nname: task\nonly: [wipe, look]\n").Guard(context.Background(), in)
-		}},
-		{name: "a connector that the floor does not permit", reason: contracts.ReasonConnectorNotAllowed, change: altered(func(in *helm.Intent) { in.Tool = "mail" })},
-		{kind: replayed, name: "a call of an effect that the next version of the floor does not permit", reason: contracts.ReasonSideEffectNotPermitted, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			s.swapTo(strings.NewReplacer("version: 1", "version: 2", "[read, write]", "[write]").Replace(surfaceFloor), bundle)
-			return s.guard(in)
-		}, ends: true},
+		{name: "an effect that the floor does not permit", reason: contracts.ReasonSideEffectNotPermitted,
+			change: altered(func(in *helm.Intent) { in.Tool = "wipe" })},
+		{kind: elsewhere, name: "the same by a narrowed kernel", reason: contracts.ReasonSideEffectNotPermitted,
+			do: func(s *target, in helm.Intent) answer {
+				in.Tool = "wipe"
+				return by(s.task("helm: policy/v1\nlayer: P2\nname: task\nonly: [wipe, look]\n"), in)
+			}},
+		{name: "a connector that the floor does not permit", reason: contracts.ReasonConnectorNotAllowed,
+			change: altered(func(in *helm.Intent) { in.Tool = "mail" })},
+		{kind: replayed, name: "a call of an effect that the next version of the floor does not permit",
+			reason: contracts.ReasonSideEffectNotPermitted, do: func(s *target, in helm.Intent) answer {
+				s.swapTo(strings.NewReplacer("version: 1", "version: 2", "[read, write]",
+					"[write]").Replace(surfaceFloor), bundle)
+				return s.guard(in)
+			}, ends: true},
 
-		housing(omitted, "none declared", func(s *target) executor.Driver { return s.World }),
-		housing(omitted, "no driver", func(s *target) executor.Driver { return nil }),
-		housing(plain, "another", func(s *target) executor.Driver { return profiled{s.World, "docker"} }),
-		housing(plain, "in other letters", func(s *target) executor.Driver { return profiled{s.World, "WASI"} }),
-		housing(plain, "with a blank", func(s *target) executor.Driver { return profiled{s.World, "wasi "} }),
-		{kind: replayed, name: "a sandbox that was declared at the call before", reason: contracts.ReasonSandboxViolation, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			n := 1
-			in.Tool, in.Driver = "put", moody{s.World, &n}
-			d, _ := s.guard(in)
-			assert.NoError(s.T, d.Err())
-			assert.Equal(s.T, int64(1), s.Runs.Swap(0))
-			return s.guard(in)
-		}},
+		sandbox(omitted, "none declared", func(s *target) executor.Driver { return s.World }),
+		sandbox(omitted, "no driver", func(s *target) executor.Driver { return nil }),
+		sandbox(plain, "another", func(s *target) executor.Driver { return profiled{s.World, "docker"} }),
+		sandbox(plain, "in other letters", func(s *target) executor.Driver { return profiled{s.World, "WASI"} }),
+		sandbox(plain, "with a blank", func(s *target) executor.Driver { return profiled{s.World, "wasi "} }),
+		{kind: replayed, name: "a sandbox that was declared at the call before",
+			reason: contracts.ReasonSandboxViolation, do: func(s *target, in helm.Intent) answer {
+				n := 1
+				in.Tool, in.Driver = "put", changing{s.World, &n}
+				assert.NoError(s.T, s.guard(in).d.Err())
+				assert.EqualValues(s.T, 1, s.Runs.Swap(0))
+				return s.guard(in)
+			}},
 
 		bound(omitted, "none", func(*target) executor.Driver { return nil }),
 		bound(emptied, "a nil function", func(*target) executor.Driver { return helm.Func(nil) }),
 		bound(retyped, "a function, where a definition is pinned", func(s *target) executor.Driver {
-			return helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) { s.Runs.Add(1); return nil, nil })
+			return helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
+				s.Runs.Add(1)
+				return nil, nil
+			})
 		}),
 		bound(omitted, "no definition", func(s *target) executor.Driver { return s.World }),
-		bound(emptied, "a zero definition", func(s *target) executor.Driver { return define(s.World, constant(contracts.Digest{})) }),
-		bound(plain, "another definition", func(s *target) executor.Driver { return define(s.World, constant(changed)) }),
-		{name: "a driver: two", reason: contracts.ReasonDriverNotBound, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
+		bound(emptied, "a zero definition",
+			func(s *target) executor.Driver { return define(s.World, constant(contracts.Digest{})) }),
+		bound(plain, "another definition",
+			func(s *target) executor.Driver { return define(s.World, constant(changed)) }),
+		{name: "a driver: two", reason: contracts.ReasonDriverNotBound, do: func(s *target, in helm.Intent) answer {
 			s.Options.Drivers["look"] = in.Driver
-			s.restart()
-			d, r := s.guard(in)
+			s.Reopen()
+			a := s.guard(in)
 			delete(s.Options.Drivers, "look")
-			s.restart()
-			return d, r
+			s.Reopen()
+			return a
 		}},
-		{kind: raced, name: "a definition that is pinned between reading and judgement", reason: contracts.ReasonDriverNotBound, do: func(s *target, in helm.Intent) (helm.Decision, helm.Receipt) {
-			return s.between(in, func() {
-				s.swapTo(surfaceFloor, strings.NewReplacer("version: 1", "version: 2", published.String(), changed.String()).Replace(bundle))
-			})
-		}, ends: true},
+		{kind: raced, name: "a definition that is pinned between reading and judgement",
+			reason: contracts.ReasonDriverNotBound, do: func(s *target, in helm.Intent) answer {
+				return s.between(in, func() {
+					s.swapTo(surfaceFloor, strings.NewReplacer("version: 1", "version: 2", published.String(),
+						changed.String()).Replace(bundle))
+				})
+			}, ends: true},
 	}}
 }

@@ -2,7 +2,6 @@ package gates
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 
@@ -42,7 +41,13 @@ const orderTool = `  NAME:
     input:
       type: object
       required: [path, text]
-      properties: {path: {type: string}, text: {type: string}, kind: {type: string, default: a}, amount: {type: integer, default: 0}, ask: {type: boolean, default: false}, unseen: {type: boolean, default: false}}
+      properties:
+        path: {type: string}
+        text: {type: string}
+        kind: {type: string, default: a}
+        amount: {type: integer, default: 0}
+        ask: {type: boolean, default: false}
+        unseen: {type: boolean, default: false}
     scope: [{arg: /path, within: [/srv]}]
 `
 
@@ -89,7 +94,8 @@ func faultsInOrder(chain func(f func(*contracts.Delegation)) []contracts.Envelop
 		{contracts.ReasonBudgetExceeded, func(d *draft) { d.more += `,"amount":9001` }},
 		{contracts.ReasonMissingRequirement, func(d *draft) { d.more += `,"unseen":true` }},
 		{contracts.ReasonPolicyViolation, func(d *draft) { d.text = "barred" }},
-		{contracts.ReasonDelegationInvalid, func(d *draft) { d.in.Delegation = chain(func(g *contracts.Delegation) { g.Expires = 1 }) }},
+		{contracts.ReasonDelegationInvalid,
+			func(d *draft) { d.in.Delegation = chain(func(g *contracts.Delegation) { g.Expires = 1 }) }},
 		{contracts.ReasonDelegationScopeViolation, func(d *draft) {
 			if d.in.Delegation == nil {
 				d.in.Delegation = chain(func(g *contracts.Delegation) { g.Only = []string{"look"} })
@@ -100,31 +106,46 @@ func faultsInOrder(chain func(f func(*contracts.Delegation)) []contracts.Envelop
 	}
 }
 
-// Of any two faults, and of many, the first in published order gives the reason, and the receipt
-// has its condition.
-func TestOrderOfGates(t *testing.T) {
-	pick := func(yes bool, a, b string) string {
-		if yes {
-			return a
-		}
-		return b
+// An orderTrial makes calls with faults, on a kernel that is frozen or on one that is not.
+type orderTrial struct {
+	t            *testing.T
+	open, frozen *target
+	faults       []fault
+}
+
+func either(yes bool, a, b string) string {
+	if yes {
+		return a
 	}
-	name := func(d *draft) string {
-		return "move" + pick(d.effect, ".e", "") + pick(d.connector, ".c", "") + pick(d.sandbox, ".s", "") + pick(d.risky, ".r", "")
-	}
-	var tools strings.Builder
-	var names []string
+	return b
+}
+
+// tool is the name of the tool that has the draft's faults of the surface.
+func (d *draft) tool() string {
+	return "move" + either(d.effect, ".e", "") + either(d.connector, ".c", "") + either(d.sandbox, ".s", "") +
+		either(d.risky, ".r", "")
+}
+
+// orderTools returns the declarations of all tools, and their names.
+func orderTools() (tools string, names []string) {
 	for bits := range 16 {
 		d := &draft{effect: bits&1 > 0, connector: bits&2 > 0, sandbox: bits&4 > 0, risky: bits&8 > 0}
-		names = append(names, name(d))
-		tools.WriteString(strings.NewReplacer("NAME", name(d), "EFFECT", pick(d.effect, "destructive", "write"), "CONNECTOR", pick(d.connector, "other", "test"),
-			"RISK", pick(d.risky, "high", "low"), "SANDBOX", pick(d.sandbox, "sandbox: wasi", "trusted: false")).Replace(orderTool))
+		names = append(names, d.tool())
+		tools += strings.NewReplacer("NAME", d.tool(), "EFFECT", either(d.effect, "destructive", "write"),
+			"CONNECTOR", either(d.connector, "other", "test"), "RISK", either(d.risky, "high", "low"),
+			"SANDBOX", either(d.sandbox, "sandbox: wasi", "trusted: false")).Replace(orderTool)
 	}
-	bundle := strings.NewReplacer("TOOLS\n", tools.String(), "NAMES", strings.Join(names, ", ")).Replace(orderBundle)
+	return tools, names
+}
+
+func newOrderTrial(t *testing.T) *orderTrial {
+	tools, names := orderTools()
+	bundle := strings.NewReplacer("TOOLS\n", tools, "NAMES", strings.Join(names, ", ")).Replace(orderBundle)
 	key := func(name string, role registry.Role, roles ...string) registry.Key {
 		return registry.Key{Name: name, Public: kerneltest.NamedPublic(t, name), Role: role, Roles: roles}
 	}
-	r, err := registry.New(1, key("root", registry.Root), key("ann", registry.Delegator), key("olga", registry.Approver, "owner"), key("on call", registry.Freezer))
+	r, err := registry.New(1, key("root", registry.Root), key("ann", registry.Delegator),
+		key("olga", registry.Approver, "owner"), key("on call", registry.Freezer))
 	require.NoError(t, err)
 	good := helm.Intent{Session: "open", Caller: helm.Caller{ID: "agent", Tenant: "acme"}}
 	stage := func() *target {
@@ -132,61 +153,75 @@ func TestOrderOfGates(t *testing.T) {
 		s.Governed = true
 		s.good.Tool, s.good.Driver, s.good.Args = "move", s.World, []byte(`{"path":"/srv","text":"plain"}`)
 		for _, session := range []string{"open", "closed"} {
-			s.admit(func(in *helm.Intent) { in.Session, in.Idempotency, in.Caller.ID = session, "bound", "somebody else" })
+			s.admit(func(in *helm.Intent) {
+				in.Session, in.Idempotency, in.Caller.ID = session, "bound", "somebody else"
+			})
 		}
 		s.close("closed")
 		return s
 	}
-	open, frozen := stage(), stage()
-	frozen.GovernByName(contracts.TrustEvent{Type: "freeze"}, "on call")
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	faults := faultsInOrder(func(f func(*contracts.Delegation)) []contracts.Envelope {
+	o := &orderTrial{t: t, open: stage(), frozen: stage()}
+	o.frozen.GovernByName(contracts.TrustEvent{Type: "freeze"}, "on call")
+	o.faults = faultsInOrder(func(f func(*contracts.Delegation)) []contracts.Envelope {
 		g := contracts.Delegation{Delegator: "ann", Delegate: "agent", Only: names}
 		f(&g)
 		return kerneltest.Chain(t, g)
 	})
-	try := func(set []int) {
-		t.Helper()
-		d := draft{in: open.good, path: "/srv", text: "plain"}
-		for _, i := range set {
-			faults[i].make(&d)
-		}
-		if d.in.Tool == "move" {
-			d.in.Tool = name(&d)
-		}
-		d.in.Args = []byte(`{"path":"` + d.path + `","text":"` + d.text + `"` + d.more + `}`)
-		s, ctx := open, context.Background()
-		if d.frozen {
-			s = frozen
-		}
-		if d.ended {
-			ctx = ended
-		}
-		want := faults[set[0]].reason
-		a, receipt := s.Kernel.Guard(ctx, d.in)
-		if a.Reason != want || a.Allowed() || !errors.Is(a.Err(), helm.ErrDenied) || receipt.Record.Decision == nil || receipt.Record.Decision.Reason != want {
-			t.Errorf("faults %v: %s (%s), want %s", set, a.Reason, a.Why, want)
-		}
-		at := a.Record.Condition
-		assert.False(t, at != want.Condition() && want != contracts.ReasonFailClosedError, "faults")
+	return o
+}
+
+// try makes a call with a set of faults, which must be denied for the first.
+func (o *orderTrial) try(set []int) {
+	o.t.Helper()
+	d := draft{in: o.open.good, path: "/srv", text: "plain"}
+	for _, i := range set {
+		o.faults[i].make(&d)
 	}
+	if d.in.Tool == "move" {
+		d.in.Tool = d.tool()
+	}
+	d.in.Args = []byte(`{"path":"` + d.path + `","text":"` + d.text + `"` + d.more + `}`)
+	s := o.open
+	if d.frozen {
+		s = o.frozen
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if d.ended {
+		cancel()
+	}
+	want := o.faults[set[0]].reason
+	a := answered(s.Kernel.Guard(ctx, d.in))
+	assert.Equal(o.t, want, a.d.Reason, "faults %v: %s", set, a.d.Why)
+	assert.False(o.t, a.d.Allowed(), "faults %v", set)
+	assert.ErrorIs(o.t, a.d.Err(), helm.ErrDenied, "faults %v", set)
+	require.NotNil(o.t, a.r.Record.Decision, "faults %v", set)
+	assert.Equal(o.t, want, a.r.Record.Decision.Reason, "faults %v", set)
+	if want != contracts.ReasonFailClosedError {
+		assert.Equal(o.t, want.Condition(), a.d.Record.Condition, "faults %v", set)
+	}
+}
+
+// Of any two faults, and of many, the first in published order is the reason, and the receipt has its
+// condition.
+func TestOrderOfGates(t *testing.T) {
+	t.Parallel()
+	o := newOrderTrial(t)
 	tried := 0
-	for i := range faults {
-		try([]int{i})
+	for i := range o.faults {
+		o.try([]int{i})
 		rest := []int{i}
-		for j := i + 1; j < len(faults); j++ {
-			try([]int{i, j})
+		for j := i + 1; j < len(o.faults); j++ {
+			o.try([]int{i, j})
 			rest = append(rest, j)
-			try(rest)
+			o.try(rest)
 			tried += 2
 		}
 	}
-	for _, s := range []*target{open, frozen} {
+	for _, s := range []*target{o.open, o.frozen} {
 		assert.Zero(t, s.Runs.Load(), "runs of the tool")
 		s.MustVerify()
 	}
-	want := len(faults) * (len(faults) - 1)
-	assert.Equal(t, want, tried)
-	assert.GreaterOrEqual(t, want, 400)
+	assert.Equal(t, len(o.faults)*(len(o.faults)-1), tried)
+	assert.GreaterOrEqual(t, tried, 400)
 }

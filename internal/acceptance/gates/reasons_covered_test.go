@@ -10,7 +10,8 @@ import (
 
 // gates are all tables of attacks, in published order.
 func gates() []gate {
-	return []gate{gateRequest(), gateSurface(), gateArguments(), gateBudgets(), gateRequirements(), gateRules(), gateDelegation(), gateFloors(), gateErrors(), gateOutcomes()}
+	return []gate{gateRequest(), gateSurface(), gateArguments(), gateBudgets(), gateRequirements(), gateRules(),
+		gateDelegation(), gateFloors(), gateErrors(), gateOutcomes()}
 }
 
 // uncovered are the reasons that nothing can produce, with why, and what tells that something can
@@ -19,11 +20,13 @@ var uncovered = map[contracts.ReasonCode]struct {
 	why        string
 	producible func() bool
 }{
-	contracts.ReasonThreatSignalDetected: {"the threat scan is refused by name", func() bool { return guardian.Engine().Threat != 0 }},
+	contracts.ReasonThreatSignalDetected: {"the threat scan is refused by name",
+		func() bool { return guardian.Engine().Threat != 0 }},
 }
 
 // Each code of the registry ends at least one attack, or an exception says why none can.
 func TestReasonsCovered(t *testing.T) {
+	t.Parallel()
 	attacks := map[contracts.ReasonCode]int{contracts.ReasonAllow: 1} // every attack's good call
 	for _, g := range gates() {
 		assert.NotEqual(t, 0, len(g.attacks), "%s: no attacks", g.name)
@@ -39,7 +42,8 @@ func TestReasonsCovered(t *testing.T) {
 		case attacks[reason] > 0 && excepted:
 			t.Errorf("%s is no exception: an attack ends with it", reason)
 		case excepted && (exception.why == "" || exception.producible()):
-			t.Errorf("%s can be produced by now (it could not, because %s): add an attack that ends with it", reason, exception.why)
+			t.Errorf("%s can be produced by now (it could not, because %s): add an attack that ends with it", reason,
+				exception.why)
 		}
 		delete(attacks, reason)
 	}

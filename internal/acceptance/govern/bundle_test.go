@@ -22,7 +22,8 @@ func publishers(t testing.TB) *registry.Registry {
 	key := func(name string, role registry.Role, roles ...string) registry.Key {
 		return registry.Key{Name: name, Public: kerneltest.NamedPublic(t, name), Role: role, Roles: roles}
 	}
-	r, err := registry.New(1, key("root", registry.Root), key("press", registry.Publisher), key("other press", registry.Publisher), key("olga", registry.Approver, "owner"))
+	r, err := registry.New(1, key("root", registry.Root), key("press", registry.Publisher),
+		key("other press", registry.Publisher), key("olga", registry.Approver, "owner"))
 	require.NoError(t, err)
 	return r
 }
@@ -32,7 +33,9 @@ func edition(t testing.TB, version, signer string, edits ...string) (contracts.D
 	t.Helper()
 	text := strings.Replace(kerneltest.Policy, "version: 1", "version: "+version, 1)
 	doc := kerneltest.Document(t, strings.NewReplacer(edits...).Replace(text))
-	return doc, sealedBundle(t, signer, contracts.Bundle{Name: "test", Version: uint64(version[0] - '0'), Digest: crypto.Sum(doc.Canonical)})
+	return doc,
+		sealedBundle(t, signer, contracts.Bundle{Name: "test", Version: uint64(version[0] - '0'),
+			Digest: crypto.Sum(doc.Canonical)})
 }
 
 func sealedBundle(t testing.TB, signer string, b contracts.Bundle) contracts.Envelope {
@@ -57,7 +60,8 @@ func opened(w *kerneltest.World, doc contracts.Document, signed contracts.Envelo
 func underPress(t *testing.T) *kerneltest.World {
 	r := publishers(t)
 	w := kerneltest.New(t, func(o *helm.Options) {
-		state, err := r.Initial(kerneltest.Public(t, 1), crypto.DeriveLogKey(kerneltest.SeedKey(t, 1)).Public().(crypto.PublicKey))
+		state, err := r.Initial(kerneltest.Public(t, 1),
+			crypto.DeriveLogKey(kerneltest.SeedKey(t, 1)).Public().(crypto.PublicKey))
 		require.NoError(t, err)
 		doc, signed := edition(t, "1", "press")
 		doc, err = registry.OpenBundle(state, signed, doc)
@@ -74,14 +78,14 @@ func underPress(t *testing.T) *kerneltest.World {
 // and an old edition, as well signed as the new one, does not come back, neither under the kernel
 // nor under the next one over the same log.
 func TestSignedBundle(t *testing.T) {
+	t.Parallel()
 	w := underPress(t)
 	w.MustAllow(w.Kernel, 1)
 	stricter := []string{"allow: [echo, ", "allow: ["}
 	doc, signed := edition(t, "2", "press", stricter...)
 	second := opened(w, doc, signed)
 	w.Swap(second)
-	d, r := w.Call("echo", `{}`)
-	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonNoPolicyDefined))
+	w.MustCall(kerneltest.Denied(contracts.ReasonNoPolicyDefined), "echo", `{}`)
 	doc, signed = edition(t, "4", "other press")
 	w.Swap(opened(w, doc, signed)) // a publisher is one like the other
 	w.MustAllow(w.Kernel, 1)
@@ -90,7 +94,8 @@ func TestSignedBundle(t *testing.T) {
 	first := opened(w, old, oldSignature) // for a signature does not grow old
 	size := w.Size()
 	err := w.Kernel.Swap(context.Background(), first)
-	assert.ErrorContains(t, err, "policy P1 test: version 1 goes back: the log has had version 4", "Swap to an old edition")
+	assert.ErrorContains(t, err, "policy P1 test: version 1 goes back: the log has had version 4",
+		"Swap to an old edition")
 	assert.Equal(t, size, w.Size(), "a refused swap wrote to the log")
 	w.MustAllow(w.Kernel, 1)
 	w.Close()
@@ -101,14 +106,14 @@ func TestSignedBundle(t *testing.T) {
 	doc, signed = edition(t, "5", "press", stricter...)
 	w.Options.Policy = opened(w, doc, signed)
 	w.Open()
-	d, r = w.Call("echo", `{}`)
-	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonNoPolicyDefined))
+	w.MustCall(kerneltest.Denied(contracts.ReasonNoPolicyDefined), "echo", `{}`)
 	w.MustVerify()
 }
 
 // What a publisher did not sign, as it stands, is no bundle: there is no document, so nothing to
 // put into force, and what was in force stays.
 func TestUnsignedBundles(t *testing.T) {
+	t.Parallel()
 	w := underPress(t)
 	doc, good := edition(t, "2", "press")
 	digest := crypto.Sum(doc.Canonical)
@@ -142,7 +147,8 @@ func TestUnsignedBundles(t *testing.T) {
 		doc    contracts.Document
 		says   string
 	}{
-		"a rule more":                 {good, edited(`"finds":"secret"`, `"finds":"nothing"`), "another document was signed"},
+		"a rule more": {good, edited(`"finds":"secret"`, `"finds":"nothing"`),
+			"another document was signed"},
 		"another version":             {good, edited(`"version":2`, `"version":3`), "another document was signed"},
 		"not canonical":               {good, spaced, "another document was signed"},
 		"not canonical, and signed":   {names(spaced, "test", 2), spaced, "not in canonical form"},
@@ -184,13 +190,15 @@ func TestUnsignedBundles(t *testing.T) {
 // added does. The kernel opens by the state of now, and so does a narrowed one, and the next over
 // the same log.
 func TestRevokedPublisher(t *testing.T) {
+	t.Parallel()
 	w := underPress(t)
 	second, signed := edition(t, "2", "press")
 	third, later := edition(t, "3", "new press")
 	if _, err := w.Kernel.OpenBundle(later, third); err == nil {
 		t.Error("a bundle by nobody who is known was opened")
 	}
-	e, err := contracts.TrustEvent{Type: "key", Origin: kerneltest.Origin, Version: 2, Name: "new press", Role: "publisher"}.Prove(kerneltest.NamedKey(t, "new press"))
+	e, err := contracts.TrustEvent{Type: "key", Origin: kerneltest.Origin, Version: 2, Name: "new press",
+		Role: "publisher"}.Prove(kerneltest.NamedKey(t, "new press"))
 	require.NoError(t, err)
 	w.GovernByName(e, "root")
 	w.Swap(opened(w, second, signed))
@@ -226,14 +234,19 @@ func TestRevokedPublisher(t *testing.T) {
 // A publisher whom a trust event was to add, that could not be signed or stored, opens nothing: the
 // log does not say that he is one.
 func TestBundleBehindAFailedEvent(t *testing.T) {
-	for name, fail := range map[string]func(w *kerneltest.World){"signed": func(w *kerneltest.World) { w.Key.FailIn(1) }, "stored": func(w *kerneltest.World) { w.Store.FailIn(1) }} {
+	t.Parallel()
+	for name, fail := range map[string]func(w *kerneltest.World){"signed": func(w *kerneltest.World) {
+		w.Key.FailIn(1)
+	}, "stored": func(w *kerneltest.World) { w.Store.FailIn(1) }} {
 		t.Run(name, func(t *testing.T) {
 			w := kerneltest.NewGoverned(t)
 			doc, by := edition(t, "2", "late press")
-			add, err := w.Event(contracts.TrustEvent{Type: "key", Name: "late press", Role: "publisher"}).Prove(kerneltest.NamedKey(t, "late press"))
+			add, err := w.Event(contracts.TrustEvent{Type: "key", Name: "late press",
+				Role: "publisher"}).Prove(kerneltest.NamedKey(t, "late press"))
 			require.NoError(t, err)
 			fail(w)
-			require.Error(t, w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, add, kerneltest.Root1, kerneltest.Root2)), "it was entered")
+			require.Error(t, w.Kernel.Govern(context.Background(),
+				kerneltest.SignEvent(t, add, kerneltest.Root1, kerneltest.Root2)), "it was entered")
 			for _, next := range []bool{false, true} {
 				if next {
 					w.Open()

@@ -18,6 +18,7 @@ import (
 // before; what was permitted before ends as it would have. The rest of the kernel goes on, and the
 // next process is frozen too. Then it is lifted, and all is as before.
 func TestFreeze(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.NewGoverned(t, func(o *helm.Options) { o.Keep.Outputs = true })
 	bg := context.Background()
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
@@ -55,8 +56,10 @@ func TestFreeze(t *testing.T) {
 		"of a narrowed kernel": {task, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "s"}},
 		"of no tool":           {w.Kernel, helm.Intent{Tool: "nobody", Args: json.RawMessage(`{}`)}},
 		"that is denied":       {task, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":9}`)}},
-		"a repeat":             {w.Kernel, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":1}`), Session: "s", Idempotency: "k"}},
-		"another with its key": {w.Kernel, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":2}`), Session: "s", Idempotency: "k"}},
+		"a repeat": {w.Kernel, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":1}`), Session: "s",
+			Idempotency: "k"}},
+		"another with its key": {w.Kernel, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":2}`), Session: "s",
+			Idempotency: "k"}},
 	} {
 		d, r := x.k.Guard(bg, x.in)
 		w.MustBe(d, r, frozen)
@@ -65,7 +68,8 @@ func TestFreeze(t *testing.T) {
 	}
 	done, cancel := context.WithCancel(bg)
 	cancel()
-	if d, _ := w.Kernel.Guard(done, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)}); d.Reason != contracts.ReasonSystemFrozen {
+	if d, _ := w.Kernel.Guard(done, helm.Intent{Tool: "echo",
+		Args: json.RawMessage(`{}`)}); d.Reason != contracts.ReasonSystemFrozen {
 		t.Errorf("with an ended context: %s", d.Reason)
 	}
 	for reason, in := range map[contracts.ReasonCode]helm.Intent{ // these come before
@@ -90,17 +94,14 @@ func TestFreeze(t *testing.T) {
 	if d, _ := w.Echo(w.Kernel, 1, kerneltest.InSession("r")); d.Reason != contracts.ReasonSessionClosed {
 		t.Errorf("a closed session comes first: %s", d.Reason)
 	}
-	d, r := w.Echo(late, 1)
-	w.MustBe(d, r, frozen)
+	_, r := w.MustEcho(frozen, late, 1)
 	w.MustVerify()
 
 	w.Close()
 	w.Options.Policy = kerneltest.Version(t, 2)
 	w.Open()
-	d, r = w.Echo(w.Kernel, 1)
-	w.MustBe(d, r, frozen)
-	d, r = w.Echo(w.Kernel, 1, key)
-	w.MustBe(d, r, frozen)
+	_, r = w.MustEcho(frozen, w.Kernel, 1)
+	_, r = w.MustEcho(frozen, w.Kernel, 1, key)
 	w.Govern(w.Unfreezing(), kerneltest.Root3, kerneltest.Root1)
 	later, r = w.Echo(w.Kernel, 1, key)
 	assert.NoError(t, later.Err(), "the repeat, at last")
@@ -115,6 +116,7 @@ func TestFreeze(t *testing.T) {
 // Between judgement and place: what was judged under the state of before would stand behind the
 // event's entry, so it is judged again.
 func TestGovernBetweenJudgementAndPlace(t *testing.T) {
+	t.Parallel()
 	for name, x := range map[string]struct {
 		frozen bool // before
 		reason contracts.ReasonCode

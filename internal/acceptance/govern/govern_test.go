@@ -21,6 +21,7 @@ import (
 // judged under the state of its place; auditors need the initial one and no other, and the second
 // implementation finds the same.
 func TestGovern(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.NewGoverned(t)
 	initial := w.Kernel.Trust()
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
@@ -32,12 +33,12 @@ func TestGovern(t *testing.T) {
 	w.MustAllow(task, 1)
 	w.Govern(w.Revoking(kerneltest.Approver), kerneltest.Root4)
 	require.NoError(t, task.Govern(context.Background(), kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer)))
-	d, r := w.Echo(w.Kernel, 1)
-	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonSystemFrozen))
+	w.MustEcho(kerneltest.Denied(contracts.ReasonSystemFrozen), w.Kernel, 1)
 	w.Govern(w.Unfreezing(), kerneltest.Root1)
 	w.MustAllow(w.Kernel, 1)
 	grant := crypto.Sum([]byte("a grant"))
-	w.Govern(w.Event(contracts.TrustEvent{Type: "undelegate", Delegation: &grant, Delegator: "dan"}), kerneltest.Delegator)
+	w.Govern(w.Event(contracts.TrustEvent{Type: "undelegate", Delegation: &grant, Delegator: "dan"}),
+		kerneltest.Delegator)
 	w.MustDeny(task, 6, "P2:task:few")
 
 	s := w.TrustState()
@@ -58,6 +59,7 @@ func TestGovern(t *testing.T) {
 // What is refused leaves no entry, and the state as it was; the error says what is wanted. Nothing
 // but the log's own rules lets it in.
 func TestGovernRefused(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.NewGoverned(t)
 	other := kerneltest.NewGoverned(t)
 	w.MustAllow(w.Kernel, 1)
@@ -65,7 +67,8 @@ func TestGovernRefused(t *testing.T) {
 	w.Govern(old, kerneltest.Freezer)
 	w.Unfreeze()
 	// and no more root 3
-	w.Govern(enthroning(w, 2, kerneltest.Root1, kerneltest.Root2, kerneltest.Root4), kerneltest.Root1, kerneltest.Root2, kerneltest.Root4)
+	w.Govern(enthroning(w, 2, kerneltest.Root1, kerneltest.Root2, kerneltest.Root4), kerneltest.Root1, kerneltest.Root2,
+		kerneltest.Root4)
 	w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
 	w.GovernByRoots(w.Revoking(kerneltest.Kernel2))
 
@@ -89,36 +92,63 @@ func TestGovernRefused(t *testing.T) {
 			e.Type, e.ID = "key", kerneltest.KeyID(t, kerneltest.Stranger)
 			e.Roles = make([]string, 5000)
 		})), "over"},
-		"of another type":            {contracts.Envelope(strings.Replace(string(kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer)), "trust-event", "in-toto", 1)), "payloadType"},
-		"that nobody knows":          {kerneltest.SignEvent(t, set(w.Freezing(), func(e *contracts.TrustEvent) { e.Type = "melt" })), ""},
-		"for another log":            {kerneltest.SignEvent(t, w.Event(contracts.TrustEvent{Type: "freeze", Origin: "example.test/other"}), kerneltest.Freezer), "another log than example.test/helm"},
-		"of a log of the same name":  {kerneltest.SignEvent(t, other.Freezing(), kerneltest.Freezer), "version: 2, want 7"},
-		"again":                      {kerneltest.SignEvent(t, old, kerneltest.Freezer), "version: 2, want 7"},
-		"the version of now":         {kerneltest.SignEvent(t, set(w.Freezing(), func(e *contracts.TrustEvent) { e.Version-- }), kerneltest.Freezer), "version: 6, want 7"},
-		"a version ahead":            {kerneltest.SignEvent(t, set(w.Freezing(), func(e *contracts.TrustEvent) { e.Version++ }), kerneltest.Freezer), "version: 8, want 7"},
-		"unsigned":                   {kerneltest.SignEvent(t, add), ""},
-		"one signature of two":       {kerneltest.SignEvent(t, add, kerneltest.Root1), "1 of root keys, want 2: ask root 2, root 4"},
-		"one signature twice":        {twice(kerneltest.SignEvent(t, add, kerneltest.Root1)), "not sorted"},
-		"a root that was replaced":   {kerneltest.SignEvent(t, add, kerneltest.Root1, kerneltest.Root3), "no say"},
-		"… though two are enough":    {kerneltest.SignEvent(t, add, kerneltest.Root1, kerneltest.Root2, kerneltest.Root3), "no say"},
-		"the kernel itself":          {kerneltest.SignEvent(t, add, 1, kerneltest.Root1), "no say"},
-		"an approver":                {kerneltest.SignEvent(t, add, kerneltest.Approver, kerneltest.Root1), "no say"},
-		"another's signature":        {bytes.Replace(kerneltest.SignEvent(t, add, kerneltest.Root1, kerneltest.Root2), b64of(t, kerneltest.Root1, add), b64of(t, kerneltest.Root2, add), 1), "does not verify"},
-		"no proof":                   {kerneltest.SignEvent(t, set(add, func(e *contracts.TrustEvent) { e.Proof = make([]byte, 64) }), kerneltest.Root1, kerneltest.Root2), "proof: not the new key's"},
-		"another's proof":            {kerneltest.SignEvent(t, set(add, func(e *contracts.TrustEvent) { e.Proof = sig(t, kerneltest.Root1, e.ProofMessage()) }), kerneltest.Root1, kerneltest.Root2), "proof: not the new key's"},
-		"the proof of another event": {kerneltest.SignEvent(t, set(add, func(e *contracts.TrustEvent) { e.Name = "eve" }), kerneltest.Root1, kerneltest.Root2), "proof: not the new key's"},
-		"a root by an event key":     {kerneltest.SignEvent(t, w.Adding(kerneltest.Stranger, "eve", registry.Root), kerneltest.Root1, kerneltest.Root2), "only an event of type root"},
-		"a key that was revoked":     {kerneltest.SignEvent(t, w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel), kerneltest.Root1, kerneltest.Root2), "never returns"},
-		"a root that was left out":   {kerneltest.SignEvent(t, enthroning(w, 1, kerneltest.Root1, kerneltest.Root3), kerneltest.Root1, kerneltest.Root2, kerneltest.Root3), "never returns"},
-		"by the old roots alone":     {kerneltest.SignEvent(t, enthroning(w, 1, kerneltest.Stranger), kerneltest.Root1, kerneltest.Root2), "0 of the new root keys, want 1"},
-		"by the new root alone":      {kerneltest.SignEvent(t, enthroning(w, 1, kerneltest.Stranger), kerneltest.Stranger), "0 of root keys, want 2: ask root 1, root 2, root 4"},
-		"a freeze by an approver":    {kerneltest.SignEvent(t, w.Freezing(), kerneltest.Approver), "no say"},
-		"a freeze by the kernel":     {kerneltest.SignEvent(t, w.Freezing(), 1), "no say"},
-		"a freeze by nobody":         {kerneltest.SignEvent(t, w.Freezing()), ""},
-		"an unfreeze, unfrozen":      {kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.Root1, kerneltest.Root2), "nothing changes"},
-		"a key that nobody has":      {kerneltest.SignEvent(t, w.Revoking(kerneltest.Stranger), kerneltest.Root1, kerneltest.Root2), "of no key"},
-		"a key revoked before":       {kerneltest.SignEvent(t, w.Revoking(kerneltest.Kernel2), kerneltest.Root1, kerneltest.Root2), "revoked before"},
-		"the one kernel key":         {kerneltest.SignEvent(t, w.Revoking(1), kerneltest.Root1, kerneltest.Root2), "no kernel key or no log key"},
+		"of another type": {contracts.Envelope(strings.Replace(string(kerneltest.SignEvent(t, w.Freezing(),
+			kerneltest.Freezer)), "trust-event", "in-toto", 1)), "payloadType"},
+		"that nobody knows": {kerneltest.SignEvent(t,
+			set(w.Freezing(), func(e *contracts.TrustEvent) { e.Type = "melt" })), ""},
+		"for another log": {kerneltest.SignEvent(t,
+			w.Event(contracts.TrustEvent{Type: "freeze", Origin: "example.test/other"}), kerneltest.Freezer),
+			"another log than example.test/helm"},
+		"of a log of the same name": {kerneltest.SignEvent(t, other.Freezing(), kerneltest.Freezer),
+			"version: 2, want 7"},
+		"again": {kerneltest.SignEvent(t, old, kerneltest.Freezer), "version: 2, want 7"},
+		"the version of now": {kerneltest.SignEvent(t,
+			set(w.Freezing(), func(e *contracts.TrustEvent) { e.Version-- }), kerneltest.Freezer),
+			"version: 6, want 7"},
+		"a version ahead": {kerneltest.SignEvent(t,
+			set(w.Freezing(), func(e *contracts.TrustEvent) { e.Version++ }), kerneltest.Freezer),
+			"version: 8, want 7"},
+		"unsigned": {kerneltest.SignEvent(t, add), ""},
+		"one signature of two": {kerneltest.SignEvent(t, add, kerneltest.Root1),
+			"1 of root keys, want 2: ask root 2, root 4"},
+		"one signature twice":      {twice(kerneltest.SignEvent(t, add, kerneltest.Root1)), "not sorted"},
+		"a root that was replaced": {kerneltest.SignEvent(t, add, kerneltest.Root1, kerneltest.Root3), "no say"},
+		"… though two are enough": {kerneltest.SignEvent(t, add, kerneltest.Root1, kerneltest.Root2,
+			kerneltest.Root3), "no say"},
+		"the kernel itself": {kerneltest.SignEvent(t, add, 1, kerneltest.Root1), "no say"},
+		"an approver":       {kerneltest.SignEvent(t, add, kerneltest.Approver, kerneltest.Root1), "no say"},
+		"another's signature": {bytes.Replace(kerneltest.SignEvent(t, add, kerneltest.Root1, kerneltest.Root2),
+			b64of(t, kerneltest.Root1, add), b64of(t, kerneltest.Root2, add), 1), "does not verify"},
+		"no proof": {kerneltest.SignEvent(t,
+			set(add, func(e *contracts.TrustEvent) { e.Proof = make([]byte, 64) }), kerneltest.Root1, kerneltest.Root2),
+			"proof: not the new key's"},
+		"another's proof": {kerneltest.SignEvent(t,
+			set(add, func(e *contracts.TrustEvent) { e.Proof = sig(t, kerneltest.Root1, e.ProofMessage()) }),
+			kerneltest.Root1, kerneltest.Root2), "proof: not the new key's"},
+		"the proof of another event": {kerneltest.SignEvent(t,
+			set(add, func(e *contracts.TrustEvent) { e.Name = "eve" }), kerneltest.Root1, kerneltest.Root2),
+			"proof: not the new key's"},
+		"a root by an event key": {kerneltest.SignEvent(t, w.Adding(kerneltest.Stranger, "eve", registry.Root),
+			kerneltest.Root1, kerneltest.Root2), "only an event of type root"},
+		"a key that was revoked": {kerneltest.SignEvent(t, w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel),
+			kerneltest.Root1, kerneltest.Root2), "never returns"},
+		"a root that was left out": {kerneltest.SignEvent(t, enthroning(w, 1, kerneltest.Root1, kerneltest.Root3),
+			kerneltest.Root1, kerneltest.Root2, kerneltest.Root3), "never returns"},
+		"by the old roots alone": {kerneltest.SignEvent(t, enthroning(w, 1, kerneltest.Stranger), kerneltest.Root1,
+			kerneltest.Root2), "0 of the new root keys, want 1"},
+		"by the new root alone": {kerneltest.SignEvent(t, enthroning(w, 1, kerneltest.Stranger), kerneltest.Stranger),
+			"0 of root keys, want 2: ask root 1, root 2, root 4"},
+		"a freeze by an approver": {kerneltest.SignEvent(t, w.Freezing(), kerneltest.Approver), "no say"},
+		"a freeze by the kernel":  {kerneltest.SignEvent(t, w.Freezing(), 1), "no say"},
+		"a freeze by nobody":      {kerneltest.SignEvent(t, w.Freezing()), ""},
+		"an unfreeze, unfrozen": {kerneltest.SignEvent(t, w.Unfreezing(), kerneltest.Root1, kerneltest.Root2),
+			"nothing changes"},
+		"a key that nobody has": {kerneltest.SignEvent(t, w.Revoking(kerneltest.Stranger), kerneltest.Root1,
+			kerneltest.Root2), "of no key"},
+		"a key revoked before": {kerneltest.SignEvent(t, w.Revoking(kerneltest.Kernel2), kerneltest.Root1,
+			kerneltest.Root2), "revoked before"},
+		"the one kernel key": {kerneltest.SignEvent(t, w.Revoking(1), kerneltest.Root1, kerneltest.Root2),
+			"no kernel key or no log key"},
 	} {
 		for _, k := range []*helm.Kernel{w.Kernel, w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))} {
 			before = max(before, w.Size())
@@ -140,7 +170,8 @@ func TestGovernRefused(t *testing.T) {
 	for n := range int64(3) {
 		touches := new(atomic.Int64)
 		touches.Store(n)
-		assert.Error(t, w.Kernel.Govern(kerneltest.HostileContext{Context: bg, Left: touches}, good), "with a context that panics at touch %d", n)
+		assert.Error(t, w.Kernel.Govern(kerneltest.HostileContext{Context: bg, Left: touches}, good),
+			"with a context that panics at touch %d", n)
 	}
 	var none *helm.Kernel
 	for _, k := range []*helm.Kernel{none, new(helm.Kernel)} {
@@ -190,11 +221,15 @@ func sig(t *testing.T, seed byte, message []byte) []byte {
 
 // Without roots nothing can ever change, a freeze neither.
 func TestGovernWithoutRoots(t *testing.T) {
-	freezer, err := registry.New(0, registry.Key{Name: "on call", Public: kerneltest.Public(t, kerneltest.Freezer), Role: registry.Freezer})
+	t.Parallel()
+	freezer, err := registry.New(0, registry.Key{Name: "on call", Public: kerneltest.Public(t, kerneltest.Freezer),
+		Role: registry.Freezer})
 	require.NoError(t, err)
 	for name, r := range map[string]*registry.Registry{"no registry": nil, "one without roots": freezer} {
 		w := kerneltest.New(t, func(o *helm.Options) { o.Trust = r })
-		for _, e := range []contracts.TrustEvent{w.Freezing(), w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel), enthroning(w, 1, kerneltest.Root1), w.Revoking(1)} {
+		for _, e := range []contracts.TrustEvent{w.Freezing(),
+			w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel), enthroning(w, 1, kerneltest.Root1),
+			w.Revoking(1)} {
 			size := w.Size()
 			for _, by := range [][]byte{{kerneltest.Freezer}, {1}, {kerneltest.Root1}} {
 				err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...))
@@ -209,8 +244,10 @@ func TestGovernWithoutRoots(t *testing.T) {
 
 // The envelope is the caller's: what becomes of it afterwards changes nothing.
 func TestGovernCopies(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.NewGoverned(t)
-	e := kerneltest.SignEvent(t, w.Adding(kerneltest.Stranger, "eve", registry.Approver, "owner"), kerneltest.Root1, kerneltest.Root2)
+	e := kerneltest.SignEvent(t, w.Adding(kerneltest.Stranger, "eve", registry.Approver, "owner"), kerneltest.Root1,
+		kerneltest.Root2)
 	require.NoError(t, w.Kernel.Govern(context.Background(), e))
 	clear(e)
 	w.Freeze()
@@ -224,15 +261,19 @@ func TestGovernCopies(t *testing.T) {
 // When an event cannot be stored or signed the kernel seals; whether it holds, the log says, which
 // the next kernel goes by.
 func TestGovernFails(t *testing.T) {
+	t.Parallel()
 	for name, fail := range map[string]func(w *kerneltest.World){
 		"the store": func(w *kerneltest.World) { w.Store.FailIn(1) },
 		"the store, after it wrote": func(w *kerneltest.World) {
 			w.Store.OnFail = func(error) error { return kerneltest.ErrDisk }
 			w.Store.FailIn(1)
 		},
-		"the store, after it wrote, by a panic": func(w *kerneltest.World) { w.Store.OnFail = func(error) error { panic("disk") }; w.Store.FailIn(1) },
-		"the key":                               func(w *kerneltest.World) { w.Key.FailIn(1) },
-		"the key, by a panic":                   func(w *kerneltest.World) { w.Key.Panics = true; w.Key.FailIn(1) },
+		"the store, after it wrote, by a panic": func(w *kerneltest.World) {
+			w.Store.OnFail = func(error) error { panic("disk") }
+			w.Store.FailIn(1)
+		},
+		"the key":             func(w *kerneltest.World) { w.Key.FailIn(1) },
+		"the key, by a panic": func(w *kerneltest.World) { w.Key.Panics = true; w.Key.FailIn(1) },
 	} {
 		for _, own := range []bool{false, true} { // the event revokes the key that signs it
 			w := kerneltest.NewGoverned(t)
@@ -249,7 +290,8 @@ func TestGovernFails(t *testing.T) {
 			err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...))
 			require.Error(t, err, name)
 			assert.True(t, strings.HasPrefix(err.Error(), "helm: govern: "), name)
-			assert.Error(t, w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...)), "%s: a sealed kernel governs", name)
+			assert.Error(t, w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, by...)),
+				"%s: a sealed kernel governs", name)
 			w.MustBeClosed(task)
 			w.MustBeSealed()
 			there := w.Size() > size
@@ -274,7 +316,8 @@ func TestGovernFails(t *testing.T) {
 func enthroning(w *kerneltest.World, threshold uint64, seeds ...byte) contracts.TrustEvent {
 	e := contracts.TrustEvent{Type: "root", Threshold: threshold}
 	for _, seed := range seeds {
-		e.Keys = append(e.Keys, contracts.RootKey{Name: "root " + string('1'+rune(seed-kerneltest.Root1)), Public: kerneltest.Public(w.T, seed)})
+		e.Keys = append(e.Keys, contracts.RootKey{Name: "root " + string('1'+rune(seed-kerneltest.Root1)),
+			Public: kerneltest.Public(w.T, seed)})
 	}
 	return w.Event(e, seeds...)
 }

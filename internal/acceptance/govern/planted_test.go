@@ -17,23 +17,29 @@ import (
 // never saw, and put what they signed for the real one into it. No kernel goes on with that, lest
 // it tell auditors that this key is one of theirs.
 func TestPlantedLog(t *testing.T) {
-	ours := []registry.Key{{Name: "kernel", Public: kerneltest.Public(t, kerneltest.Kernel2), Role: registry.Kernel}, {Name: "log", Public: kerneltest.Public(t, kerneltest.Log2), Role: registry.Log}}
+	t.Parallel()
+	ours := []registry.Key{{Name: "kernel", Public: kerneltest.Public(t, kerneltest.Kernel2), Role: registry.Kernel},
+		{Name: "log", Public: kerneltest.Public(t, kerneltest.Log2), Role: registry.Log}}
 	for name, x := range map[string]struct {
 		listed []registry.Key
 		events func(w *kerneltest.World) []contracts.Envelope // that the roots signed
 	}{
 		"keys that are listed": {ours, func(*kerneltest.World) []contracts.Envelope { return nil }},
 		"keys that were added": {nil, func(w *kerneltest.World) []contracts.Envelope {
-			kernel, log := w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel), w.Adding(kerneltest.Log2, "log 2", registry.Log)
+			kernel, log := w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel),
+				w.Adding(kerneltest.Log2, "log 2", registry.Log)
 			log.Version++
-			return []contracts.Envelope{kerneltest.SignEvent(t, kernel, kerneltest.Root1, kerneltest.Root2), kerneltest.SignEvent(t, kerneltest.Must(log.Prove(kerneltest.SeedKey(t, kerneltest.Log2))), kerneltest.Root1, kerneltest.Root2)}
+			return []contracts.Envelope{kerneltest.SignEvent(t, kernel, kerneltest.Root1, kerneltest.Root2),
+				kerneltest.SignEvent(t, kerneltest.Must(log.Prove(kerneltest.SeedKey(t, kerneltest.Log2))),
+					kerneltest.Root1, kerneltest.Root2)}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := kerneltest.New(t, func(o *helm.Options) {
 				o.Trust = kerneltest.Must(registry.New(2, append(kerneltest.RootKeys(t), x.listed...)...))
 				// the thief's
-				o.Key, o.LogKey = kerneltest.SeedKey(t, kerneltest.Stranger), kerneltest.SeedKey(t, kerneltest.Stranger+1)
+				o.Key, o.LogKey = kerneltest.SeedKey(t, kerneltest.Stranger),
+					kerneltest.SeedKey(t, kerneltest.Stranger+1)
 			})
 			w.Governed = true
 			for _, e := range x.events(w) {
@@ -47,12 +53,13 @@ func TestPlantedLog(t *testing.T) {
 			w.Store.Store = honest // or the refusal would prove nothing
 			w.Open()
 			w.Close()
-			w.Store.Store = kerneltest.ReadStore{Store: planted, OnEntries: func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
-				if to == 1 { // for who looks at how it began, and no further
-					return honest.Entries(ctx, from, to)
-				}
-				return planted.Entries(ctx, from, to)
-			}}
+			w.Store.Store = kerneltest.ReadStore{Store: planted,
+				OnEntries: func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
+					if to == 1 { // for who looks at how it began, and no further
+						return honest.Entries(ctx, from, to)
+					}
+					return planted.Entries(ctx, from, to)
+				}}
 			w.MustRefuseNew(name, "entry 0: the log began with another trust state")
 		})
 	}

@@ -24,12 +24,14 @@ import (
 
 // Of many who enter the event of one version, all at once, one comes through.
 func TestGovernOnce(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.NewGoverned(t)
 	var all sync.WaitGroup
 	var entered atomic.Int64
 	events := make([]contracts.Envelope, 16)
 	for i := range events {
-		events[i] = kerneltest.SignEvent(t, w.Adding(byte(100+i), fmt.Sprint("publisher ", i), registry.Publisher), kerneltest.Root1, kerneltest.Root2)
+		events[i] = kerneltest.SignEvent(t, w.Adding(byte(100+i), fmt.Sprint("publisher ", i), registry.Publisher),
+			kerneltest.Root1, kerneltest.Root2)
 	}
 	for _, e := range events {
 		all.Go(func() {
@@ -50,6 +52,7 @@ func TestGovernOnce(t *testing.T) {
 // A kernel whose own key is revoked under 64 callers: nothing stands behind that entry, nobody is
 // left waiting, and the next kernel settles what ran.
 func TestGovernEndsUnderLoad(t *testing.T) {
+	t.Parallel()
 	for _, what := range []string{"Key", "LogKey"} {
 		t.Run(what, func(t *testing.T) {
 			w := kerneltest.NewGoverned(t)
@@ -79,7 +82,8 @@ func TestGovernEndsUnderLoad(t *testing.T) {
 						case d.Allowed():
 							ran.Add(1)
 							continue
-						case d.Reason != contracts.ReasonKernelSealed && d.Reason != contracts.ReasonReceiptNotStored && d.Reason != contracts.ReasonFailClosedError:
+						case d.Reason != contracts.ReasonKernelSealed && d.Reason != contracts.ReasonReceiptNotStored &&
+							d.Reason != contracts.ReasonFailClosedError:
 							t.Errorf("%s: %v", d.Reason, d.Err())
 						case !strings.Contains(d.Err().Error(), "revoked the "+what):
 							t.Errorf("not the cause: %v", d.Err())
@@ -132,6 +136,7 @@ func (f *fading) Err() (err error) {
 // is told of either before. A context that ends before the event has its place leaves nothing; one
 // that ends later changes nothing.
 func TestGovernBeforeASlowStore(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := new(kerneltest.BlockingStore)
 		w := kerneltest.NewGoverned(t, func(o *helm.Options) {
@@ -169,6 +174,7 @@ func TestGovernBeforeASlowStore(t *testing.T) {
 // A process that ends in the middle of a call, between the event that adds a key and its turn,
 // leaves a log that the new key goes on with: it settles the call.
 func TestRotateSettles(t *testing.T) {
+	t.Parallel()
 	for _, files := range []bool{false, true} {
 		w := kerneltest.NewGoverned(t)
 		reopen := func() {}
@@ -185,7 +191,8 @@ func TestRotateSettles(t *testing.T) {
 		}
 		old := w.Kernel
 		go func() {
-			d, _ := old.Guard(context.Background(), helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "s", Idempotency: "k"})
+			d, _ := old.Guard(context.Background(), helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "s",
+				Idempotency: "k"})
 			over <- d
 		}()
 		<-started
@@ -195,8 +202,8 @@ func TestRotateSettles(t *testing.T) {
 		reopen() // as when the process is gone: nothing of it is written any more
 		w.UseKeys(kerneltest.Kernel2, kerneltest.Log2)
 		w.Open()
-		d, r := w.Call("echo", `{}`, kerneltest.WithKey("k"))
-		w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonOutcomeUnknown, Outcome: contracts.Indeterminate, Err: helm.ErrWithheld})
+		w.MustCall(kerneltest.Want{Reason: contracts.ReasonOutcomeUnknown, Outcome: contracts.Indeterminate,
+			Err: helm.ErrWithheld}, "echo", `{}`, kerneltest.WithKey("k"))
 		close(release)
 		assert.Equal(t, contracts.ReasonReceiptNotStored, (<-over).Reason, "files %v: what was left behind", files)
 		w.MustFollowTrust()

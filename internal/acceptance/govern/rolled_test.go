@@ -19,6 +19,7 @@ import (
 // kernel does not know better, and no pack of his shows it. A checkpoint that somebody kept does.
 // Over the log with the revocation the key is refused.
 func TestRolledBackPastARevocation(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	real, copied := filepath.Join(t.TempDir(), "log"), filepath.Join(t.TempDir(), "log")
 	open := func(dir string) *filestore.Store {
@@ -29,7 +30,8 @@ func TestRolledBackPastARevocation(t *testing.T) {
 		return s
 	}
 	s := open(real)
-	w := kerneltest.NewGoverned(t, func(o *helm.Options) { o.Store, o.Key, o.LogKey = s, kerneltest.SeedKey(t, 1), nil })
+	w := kerneltest.NewGoverned(t,
+		func(o *helm.Options) { o.Store, o.Key, o.LogKey = s, kerneltest.SeedKey(t, 1), nil })
 	w.Store.Store = s // where the world looks
 	checkpoint := func() []byte {
 		t.Helper()
@@ -62,7 +64,8 @@ func TestRolledBackPastARevocation(t *testing.T) {
 		checkpoint()
 		var pack bytes.Buffer
 		require.NoError(t, evidence.Write(ctx, &pack, w.Store.Store, w.Key.PrivateKey))
-		r, err := evidence.Verify(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()), evidence.Options{Trust: w.Kernel.Trust(), Origin: kerneltest.Origin, Last: last})
+		r, err := evidence.Verify(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()),
+			evidence.Options{Trust: w.Kernel.Trust(), Origin: kerneltest.Origin, Last: last})
 		if err != nil || r.Level != evidence.Logged || r.Signer != evidence.Trusted {
 			t.Fatalf("%s, %s, %v", r.Level, r.Signer, err)
 		}
@@ -73,7 +76,8 @@ func TestRolledBackPastARevocation(t *testing.T) {
 		for name, x := range map[string]struct {
 			last []byte
 			want evidence.History
-		}{"nothing": {nil, evidence.None}, "a checkpoint of before": {before, evidence.Fresh}, "one of after": {after, kept}} {
+		}{"nothing": {nil, evidence.None}, "a checkpoint of before": {before, evidence.Fresh},
+			"one of after": {after, kept}} {
 			r := report(x.last)
 			assert.Equal(t, x.want, r.History, "%s, %s was kept", when, name)
 			assert.Equal(t, x.want != kept, r.Success(evidence.Logged), "%s, %s was kept", when, name)

@@ -16,7 +16,8 @@ import (
 // story makes six calls of every sort and tells what their callers learned.
 func makeCalls(w *kerneltest.World) (released, denied, withheld int, stored []helm.Receipt) {
 	for i, x := range []struct{ tool, args string }{
-		{"echo", `{"text":"1"}`}, {"echo", `{"text":"secret"}`}, {"pinned", `{}`}, {"nobody", `{}`}, {"echo", `{"text":"2"}`}, {"echo", `[]`},
+		{"echo", `{"text":"1"}`}, {"echo", `{"text":"secret"}`}, {"pinned", `{}`}, {"nobody", `{}`},
+		{"echo", `{"text":"2"}`}, {"echo", `[]`},
 	} {
 		d, r := w.Call(x.tool, x.args, func(in *helm.Intent) { in.Session = fmt.Sprint("s", i%2) })
 		err := d.Err()
@@ -37,6 +38,7 @@ func makeCalls(w *kerneltest.World) (released, denied, withheld int, stored []he
 }
 
 func TestStoreFailsAtEveryCall(t *testing.T) {
+	t.Parallel()
 	sane := kerneltest.New(t)
 	base := sane.Store.Appends() // New's own
 	released, _, _, _ := makeCalls(sane)
@@ -66,6 +68,7 @@ func TestStoreFailsAtEveryCall(t *testing.T) {
 }
 
 func TestSignerFailsAtEverySignature(t *testing.T) {
+	t.Parallel()
 	sane := kerneltest.New(t)
 	base := sane.Key.Signatures()
 	makeCalls(sane)
@@ -88,6 +91,7 @@ func TestSignerFailsAtEverySignature(t *testing.T) {
 
 // New itself may fail at each of its calls; the next one goes on from what is there.
 func TestNewFailsAtEveryAppend(t *testing.T) {
+	t.Parallel()
 	for n := 1; ; n++ {
 		w := kerneltest.New(t)
 		w.Store.FailIn(2)
@@ -109,6 +113,7 @@ func TestNewFailsAtEveryAppend(t *testing.T) {
 }
 
 func TestCheckpointFailureSeals(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	w.Call("echo", `{}`)
 	w.Runs.Store(0)

@@ -17,6 +17,7 @@ import (
 // Whatever is wrong with a call, nothing of its arguments or its output is in an error, a Why or an
 // event.
 func TestPrivacy(t *testing.T) {
+	t.Parallel()
 	const private = "PRIVATE"
 	w := kerneltest.New(t)
 	check := func(d helm.Decision, tool string) {
@@ -29,8 +30,10 @@ func TestPrivacy(t *testing.T) {
 			assert.NotContains(t, s, private, "%s %s", tool, d.Reason)
 		}
 	}
-	for _, args := range []string{`PRIVATE`, `"PRIVATE"`, `{"PRIVATE":`, `{"PRIVATE":1,"PRIVATE":2}`, `{"PRIVATE":1,"private":2}`, `{"text":"PRIVATE`, `{"text":"\uPRIVATE"}`,
-		`{"text":PRIVATE}`, `{"n":1PRIVATE}`, `{"PRIVATE":1}`, `{"text":["PRIVATE"]}`, `{"n":"PRIVATE"}`, `{"text":"secret PRIVATE"}`, `{"text":{"PRIVATE":1}}`,
+	for _, args := range []string{`PRIVATE`, `"PRIVATE"`, `{"PRIVATE":`, `{"PRIVATE":1,"PRIVATE":2}`,
+		`{"PRIVATE":1,"private":2}`, `{"text":"PRIVATE`, `{"text":"\uPRIVATE"}`,
+		`{"text":PRIVATE}`, `{"n":1PRIVATE}`, `{"PRIVATE":1}`, `{"text":["PRIVATE"]}`, `{"n":"PRIVATE"}`,
+		`{"text":"secret PRIVATE"}`, `{"text":{"PRIVATE":1}}`,
 		`{"PRIVATE":9007199254740993}`, "{\"PRIVATE\xff\":1}", `{"text":"PRIVATE"} PRIVATE`} {
 		d, _ := w.Call("echo", args)
 		check(d, "echo")
@@ -39,7 +42,8 @@ func TestPrivacy(t *testing.T) {
 		d, _ := w.Call("scoped", args)
 		check(d, "scoped")
 	}
-	for _, output := range []string{`"PRIVATE"`, `{"ok":"PRIVATE"}`, `{"PRIVATE":1}`, `{"ok":true,"ok":"PRIVATE"}`, `PRIVATE`} {
+	for _, output := range []string{`"PRIVATE"`, `{"ok":"PRIVATE"}`, `{"PRIVATE":1}`, `{"ok":true,"ok":"PRIVATE"}`,
+		`PRIVATE`} {
 		w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
 			return executor.Result{Output: []byte(output)}, nil
 		}

@@ -17,6 +17,7 @@ import (
 // Whatever call of the store fails while New reads and settles an old log: an error, no kernel, and
 // a store that the next New can go on with.
 func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
+	t.Parallel()
 	kerneltest.MustFailNew(t, 9, func() *kerneltest.World {
 		w := kerneltest.New(t)
 		w.Call("echo", `{}`)
@@ -30,12 +31,15 @@ func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
 
 // New continues no log that no kernel of its own could have written.
 func TestNewRefusesForeignLogs(t *testing.T) {
+	t.Parallel()
 	unknown := func(session string) func(t *testing.T, w *kerneltest.World) {
 		return func(t *testing.T, w *kerneltest.World) {
-			kerneltest.AppendEntry(t, w.Store.Store, kerneltest.SeedKey(t, 1), session, func(_ *proofgraph.Chain, decisions []contracts.Digest) *contracts.Statement {
-				d := contracts.DecisionRecord{ArgsHash: crypto.Sum(nil), EffectType: contracts.Read, Tool: "echo", Verdict: contracts.Allow}
-				return &contracts.Statement{Receipt: receipts.Unknown(&d, decisions[0])}
-			})
+			kerneltest.AppendEntry(t, w.Store.Store, kerneltest.SeedKey(t, 1), session,
+				func(_ *proofgraph.Chain, decisions []contracts.Digest) *contracts.Statement {
+					d := contracts.DecisionRecord{ArgsHash: crypto.Sum(nil), EffectType: contracts.Read, Tool: "echo",
+						Verdict: contracts.Allow}
+					return &contracts.Statement{Receipt: receipts.Unknown(&d, decisions[0])}
+				})
 		}
 	}
 	copied := func(marked bool, keep func(index uint64, n uint64) bool) func(t *testing.T, w *kerneltest.World) {
@@ -49,7 +53,9 @@ func TestNewRefusesForeignLogs(t *testing.T) {
 			}
 			for i := range n {
 				if keep(i, n) {
-					require.NoError(t, m.Append(ctx, proofgraph.Batch{At: at, Entries: []contracts.Entry{w.Entry(i)}, Checkpoint: note}))
+					require.NoError(t,
+						m.Append(ctx, proofgraph.Batch{At: at, Entries: []contracts.Entry{w.Entry(i)},
+							Checkpoint: note}))
 					at++
 				}
 			}
@@ -61,9 +67,10 @@ func TestNewRefusesForeignLogs(t *testing.T) {
 		says  string
 	}{
 		"signed by another key": {func(t *testing.T, w *kerneltest.World) {
-			kerneltest.AppendEntry(t, w.Store.Store, kerneltest.SeedKey(t, 9), "foreign", func(*proofgraph.Chain, []contracts.Digest) *contracts.Statement {
-				return &contracts.Statement{Close: new(contracts.Close)}
-			})
+			kerneltest.AppendEntry(t, w.Store.Store, kerneltest.SeedKey(t, 9), "foreign",
+				func(*proofgraph.Chain, []contracts.Digest) *contracts.Statement {
+					return &contracts.Statement{Close: new(contracts.Close)}
+				})
 		}, "kernel key"},
 		"a second receipt":             {unknown("s"), "receipt"},
 		"a receipt in another session": {unknown("another"), "receipt"},
@@ -74,7 +81,8 @@ func TestNewRefusesForeignLogs(t *testing.T) {
 			second := kerneltest.New(t)
 			second.Call("echo", `{}`)
 			copied(false, func(i, n uint64) bool { return i < 3 })(t, w)
-			require.NoError(t, w.Store.Store.Append(context.Background(), proofgraph.Batch{At: 3, Entries: []contracts.Entry{second.Entry(3)}}))
+			require.NoError(t, w.Store.Store.Append(context.Background(),
+				proofgraph.Batch{At: 3, Entries: []contracts.Entry{second.Entry(3)}}))
 		}, "entry 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,6 +110,7 @@ func TestNewRefusesForeignLogs(t *testing.T) {
 // A store that lost its entries and kept its checkpoint had a log: a new one does not take its
 // place.
 func TestEmptiedStore(t *testing.T) {
+	t.Parallel()
 	w, ctx := kerneltest.New(t), context.Background()
 	w.Call("echo", `{}`)
 	c, err := w.Kernel.Checkpoint(ctx)

@@ -29,7 +29,8 @@ type family struct {
 
 func newFamily(t *testing.T) *family {
 	w := kerneltest.NewUnbound(t)
-	f := &family{World: w, root: w.Kernel, a: w.Narrow(w.Kernel, kerneltest.Overlay(t, "a", 1, 5)), n: w.Narrow(w.Kernel, kerneltest.Overlay(t, "n", 1, 5)), stranger: kerneltest.NewUnbound(t).Kernel}
+	f := &family{World: w, root: w.Kernel, a: w.Narrow(w.Kernel, kerneltest.Overlay(t, "a", 1, 5)),
+		n: w.Narrow(w.Kernel, kerneltest.Overlay(t, "n", 1, 5)), stranger: kerneltest.NewUnbound(t).Kernel}
 	f.b = w.Narrow(f.a, kerneltest.Overlay(t, "b", 1, 4))
 	return f
 }
@@ -54,6 +55,7 @@ func (f *family) judge(d helm.Decision) string {
 // Under a context the kernel that is called, directly or by a wrapped function, gives way to the
 // one below it that the context is of, and to none other.
 func TestContext(t *testing.T) {
+	t.Parallel()
 	f := newFamily(t)
 	bg := context.Background()
 	var none *helm.Kernel
@@ -124,6 +126,7 @@ func TestContext(t *testing.T) {
 
 // A closed kernel's context does not fall back to a wider one.
 func TestContextOfClosedKernel(t *testing.T) {
+	t.Parallel()
 	f := newFamily(t)
 	ctx := f.b.Context(f.a.Context(context.Background()))
 	require.NoError(t, f.b.Close())
@@ -140,6 +143,7 @@ func TestContextOfClosedKernel(t *testing.T) {
 // What a tool calls stays under the overlay that the tool was called under, whoever wrote the tool
 // with whichever kernel: wrapped, direct, nested deeper, from a goroutine that outlives the tool.
 func TestContextOfDrivers(t *testing.T) {
+	t.Parallel()
 	f := newFamily(t)
 	var left context.Context
 	var echoed atomic.Int64
@@ -156,7 +160,8 @@ func TestContextOfDrivers(t *testing.T) {
 			return outcome{}, err
 		}
 		for _, k := range []*helm.Kernel{f.root, f.a, f.b} {
-			for _, ctx := range []context.Context{ctx, f.root.Context(ctx), f.a.Context(ctx), helm.With(ctx, helm.Intent{Tool: "echo"})} {
+			for _, ctx := range []context.Context{ctx, f.root.Context(ctx), f.a.Context(ctx),
+				helm.With(ctx, helm.Intent{Tool: "echo"})} {
 				// a would allow it
 				d, _ := k.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":5}`), Driver: f.World})
 				assert.Equal(t, "P2:b:few", d.Record.Rule, "from inside: %s by", d.Reason)
@@ -173,11 +178,13 @@ func TestContextOfDrivers(t *testing.T) {
 	d, _ := f.b.Guard(context.Background(), helm.Intent{Tool: "slow", Args: json.RawMessage(`{}`), Session: "s"})
 	require.NoError(t, d.Err())
 	require.Equal(t, int64(1), echoed.Load())
-	if d, _ := f.root.Guard(context.WithoutCancel(left), helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":5}`), Driver: f.World}); d.Record.Rule != "P2:b:few" {
+	if d, _ := f.root.Guard(context.WithoutCancel(left), helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":5}`),
+		Driver: f.World}); d.Record.Rule != "P2:b:few" {
 		t.Errorf("when the tool has ended: %s by %q", d.Reason, d.Record.Rule)
 	}
 	// as b
-	d, _ = f.a.Guard(f.b.Context(context.Background()), helm.Intent{Tool: "slow", Args: json.RawMessage(`{}`), Session: "s"})
+	d, _ = f.a.Guard(f.b.Context(context.Background()), helm.Intent{Tool: "slow", Args: json.RawMessage(`{}`),
+		Session: "s"})
 	assert.NoError(t, d.Err(), "called by context")
 	assert.Equal(t, int64(2), echoed.Load())
 
@@ -196,13 +203,15 @@ func TestContextOfDrivers(t *testing.T) {
 
 // A context that panics tells nothing of the kernel that it is of; then nothing runs.
 func TestContextPanics(t *testing.T) {
+	t.Parallel()
 	f := newFamily(t)
 	ran := 0
 	for n := range int64(12) {
 		f.Runs.Store(0)
 		touches := new(atomic.Int64)
 		touches.Store(n)
-		d, _ := f.root.Guard(kerneltest.HostileContext{Context: f.a.Context(context.Background()), Left: touches}, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":6}`), Session: "s", Driver: f.World})
+		d, _ := f.root.Guard(kerneltest.HostileContext{Context: f.a.Context(context.Background()), Left: touches},
+			helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":6}`), Session: "s", Driver: f.World})
 		assert.False(t, d.Allowed(), "touch %d: ran outside the overlay", n)
 		assert.Zero(t, f.Runs.Load(), "touch %d: ran outside the overlay", n)
 		if f.judge(d) == "a" {

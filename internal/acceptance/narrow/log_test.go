@@ -20,6 +20,7 @@ import (
 
 // What Narrow refuses leaves no entry, and the kernel as it was.
 func TestNarrowRefused(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
 	fails := false
 	w := kerneltest.New(t, func(o *helm.Options) {
@@ -38,22 +39,31 @@ func TestNarrowRefused(t *testing.T) {
 		overlay contracts.Document
 		says    string
 	}{
-		"a floor":               {w.Kernel, text("helm: policy/v1\nlayer: P0\nname: f\nversion: 1\n"), "layer P0 over a stack"},
-		"a bundle":              {w.Kernel, text(strings.Replace(kerneltest.Policy, "test", "more", 1)), "layer P1 over a stack"},
-		"the stack's bundle":    {w.Kernel, text(kerneltest.Policy), "layer P1 over a stack"},
-		"nothing":               {w.Kernel, contracts.Document{}, ""},
-		"no document":           {w.Kernel, contracts.Document{Canonical: []byte(`[]`)}, ""},
-		"an allow":              {w.Kernel, text("helm: policy/v1\nlayer: P2\nname: x\nrules: [{id: all, allow: closed}]\n"), "allow"},
-		"another tool":          {w.Kernel, text("helm: policy/v1\nlayer: P2\nname: x\nonly: [nobody]\n"), "nobody"},
-		"a later feature":       {w.Kernel, text("helm: policy/v1\nlayer: P2\nname: x\nrules: [{id: d, deny: closed, when: {session: tainted, eq: true}}]\n"), "not supported"},
-		"expired":               {w.Kernel, kerneltest.Overlay(t, "x", 1, 5, `expires: "2026-11-20T17:00:00Z"`), "expired at 2026-11-20T17:00:00.000Z"},
-		"its own name again":    {task, kerneltest.Overlay(t, "task", 8, 4), "a second P2 document"},
-		"a version before":      {w.Kernel, kerneltest.Overlay(t, "task", 6, 5), "policy P2 task: version 6 goes back: the log has had version 7"},
-		"a version left out":    {w.Kernel, text("helm: policy/v1\nlayer: P2\nname: task\nonly: [echo]\n"), "version 1 goes back"},
-		"of a narrowed kernel":  {task, kerneltest.Overlay(t, "x", 1, 5, `expires: "2001-01-01T00:00:00Z"`), "expired"},
-		"another name's casing": {task, kerneltest.Overlay(t, "Task", 1, 5, `expires: "2001-01-01T00:00:00Z"`), "expired"},
-		"of no kernel":          {nil, kerneltest.Overlay(t, "x", 1, 5), "no kernel"},
-		"of the zero kernel":    {new(helm.Kernel), kerneltest.Overlay(t, "x", 1, 5), "no kernel"},
+		"a floor": {w.Kernel, text("helm: policy/v1\nlayer: P0\nname: f\nversion: 1\n"),
+			"layer P0 over a stack"},
+		"a bundle": {w.Kernel, text(strings.Replace(kerneltest.Policy, "test", "more", 1)),
+			"layer P1 over a stack"},
+		"the stack's bundle": {w.Kernel, text(kerneltest.Policy), "layer P1 over a stack"},
+		"nothing":            {w.Kernel, contracts.Document{}, ""},
+		"no document":        {w.Kernel, contracts.Document{Canonical: []byte(`[]`)}, ""},
+		"an allow": {w.Kernel,
+			text("helm: policy/v1\nlayer: P2\nname: x\nrules: [{id: all, allow: closed}]\n"), "allow"},
+		"another tool": {w.Kernel, text("helm: policy/v1\nlayer: P2\nname: x\nonly: [nobody]\n"), "nobody"},
+		"a later feature": {w.Kernel,
+			text("helm: policy/v1\nlayer: P2\nname: x\nrules: [{id: d, deny: closed, when: {session: tainted, eq: " +
+				"true}}]\n"), "not supported"},
+		"expired": {w.Kernel, kerneltest.Overlay(t, "x", 1, 5, `expires: "2026-11-20T17:00:00Z"`),
+			"expired at 2026-11-20T17:00:00.000Z"},
+		"its own name again": {task, kerneltest.Overlay(t, "task", 8, 4), "a second P2 document"},
+		"a version before": {w.Kernel, kerneltest.Overlay(t, "task", 6, 5),
+			"policy P2 task: version 6 goes back: the log has had version 7"},
+		"a version left out": {w.Kernel, text("helm: policy/v1\nlayer: P2\nname: task\nonly: [echo]\n"),
+			"version 1 goes back"},
+		"of a narrowed kernel": {task, kerneltest.Overlay(t, "x", 1, 5, `expires: "2001-01-01T00:00:00Z"`), "expired"},
+		"another name's casing": {task, kerneltest.Overlay(t, "Task", 1, 5, `expires: "2001-01-01T00:00:00Z"`),
+			"expired"},
+		"of no kernel":       {nil, kerneltest.Overlay(t, "x", 1, 5), "no kernel"},
+		"of the zero kernel": {new(helm.Kernel), kerneltest.Overlay(t, "x", 1, 5), "no kernel"},
 	} {
 		n, err := c.k.Narrow(c.overlay)
 		assert.Nil(t, n, name)
@@ -87,6 +97,7 @@ func TestNarrowRefused(t *testing.T) {
 
 // An overlay that is changed after it was handed in is what it was.
 func TestNarrowCopies(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	overlay := kerneltest.Overlay(t, "task", 1, 5)
 	task := w.Narrow(w.Kernel, overlay)
@@ -94,7 +105,8 @@ func TestNarrowCopies(t *testing.T) {
 		overlay.Canonical[i] = 'x'
 	}
 	clear(overlay.Lines)
-	if err := w.Kernel.Swap(context.Background(), kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "version: 1", "version: 2", 1))); err != nil {
+	if err := w.Kernel.Swap(context.Background(), kerneltest.Compile(t,
+		strings.Replace(kerneltest.Policy, "version: 1", "version: 2", 1))); err != nil {
 		t.Fatal(err) // which compiles the overlay anew
 	}
 	w.MustDeny(task, 6, "P2:task:few")
@@ -103,8 +115,10 @@ func TestNarrowCopies(t *testing.T) {
 
 // A PolicyHash has one entry, ever: narrowed twice, at once by many, and by the next process.
 func TestNarrowWritesOnce(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
-	a, b := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5)), w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
+	a, b := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5)),
+		w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
 	w.MustDeny(a, 6, "P2:task:few")
 	w.MustDeny(b, 6, "P2:task:few")
 	assert.NotSame(t, b, a, "one kernel for two tasks: to close one would close both")
@@ -147,6 +161,7 @@ func TestNarrowWritesOnce(t *testing.T) {
 
 // When the policy cannot be stored or signed nobody gets a kernel, and all are sealed.
 func TestNarrowFails(t *testing.T) {
+	t.Parallel()
 	for name, fail := range map[string]func(w *kerneltest.World){
 		"the store": func(w *kerneltest.World) { w.Store.FailIn(1) },
 		"the store panics": func(w *kerneltest.World) {
@@ -193,6 +208,7 @@ func (c *counting) Append(ctx context.Context, b proofgraph.Batch) error {
 
 // A bundle of which each task's stack consists is stored once.
 func TestNarrowStoresDocumentsOnce(t *testing.T) {
+	t.Parallel()
 	store := &counting{times: map[contracts.Digest]int{}}
 	w := kerneltest.New(t, func(o *helm.Options) { store.Store = o.Store; o.Store = store })
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))

@@ -15,6 +15,7 @@ import (
 
 // A task gets its overlay: it denies what the kernel above allows, and nothing else has changed.
 func TestNarrow(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
 	w.MustAllow(task, 5)
@@ -42,7 +43,8 @@ func TestNarrow(t *testing.T) {
 	w.MustAllow(ada, 2, func(in *helm.Intent) { in.Caller.ID = "eve" })
 	w.MustAllow(ada, 2, func(in *helm.Intent) { in.Caller.ID, in.Session = "ada", "elsewhere" })
 
-	w.MustHavePolicies("P1:test:1, P1:test:1 P2:task:1, P1:test:1 P2:task:1 P2:a-step:3, P1:test:1 P2:other:1, P1:test:1 P2:ada:1")
+	w.MustHavePolicies("P1:test:1, P1:test:1 P2:task:1, P1:test:1 P2:task:1 P2:a-step:3, P1:test:1 P2:other:1, " +
+		"P1:test:1 P2:ada:1")
 	assert.Equal(t, 5, w.PolicyEntries(), "policy entries")
 	report := w.MustVerify()
 	assert.Zero(t, report.Replay.NotReplayable, "replay")
@@ -53,6 +55,7 @@ func TestNarrow(t *testing.T) {
 // Log, sessions, keys and room are the same: a chain has the calls of all kernels, a key has one
 // effect, a session is closed for all.
 func TestNarrowShares(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
 	key := kerneltest.WithKey("k")
@@ -79,6 +82,7 @@ func TestNarrowShares(t *testing.T) {
 // overlay, and after a swap, that would deny the call. For anybody else, and for any other call,
 // the key is a conflict.
 func TestRepeatIsNotJudgedAgain(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 2))
 	key := kerneltest.WithKey("k")
@@ -95,14 +99,16 @@ func TestRepeatIsNotJudgedAgain(t *testing.T) {
 		assert.Zero(t, w.Runs.Load())
 		assert.Equal(t, before, w.Size())
 		for name, change := range map[string]func(*helm.Intent){
-			"caller": func(in *helm.Intent) { in.Caller.ID = "eve" }, "role": func(in *helm.Intent) { in.Caller.Roles = append(in.Caller.Roles, "more") },
+			"caller": func(in *helm.Intent) { in.Caller.ID = "eve" },
+			"role":   func(in *helm.Intent) { in.Caller.Roles = append(in.Caller.Roles, "more") },
 		} {
 			d, r := w.Echo(k, 4, key, change)
 			assert.Equal(t, contracts.ReasonIdempotencyConflict, d.Reason, "with another %s", name)
 			assert.Nil(t, r.Output, "with another %s", name)
 		}
 		d, r = w.Echo(k, 4, key, kerneltest.InSession("other"))
-		assert.False(t, k == task && (d.Reason != contracts.ReasonPolicyViolation || r.Output != nil), "in another session")
+		assert.False(t, k == task && (d.Reason != contracts.ReasonPolicyViolation || r.Output != nil),
+			"in another session")
 	}
 	repeat(task)
 	w.Swap(kerneltest.Version(t, 2, kerneltest.NoEcho...))
@@ -114,6 +120,7 @@ func TestRepeatIsNotJudgedAgain(t *testing.T) {
 
 // A seal is for all, whoever's call it was that failed.
 func TestNarrowSealsTogether(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	a, b := w.Narrow(w.Kernel, kerneltest.Overlay(t, "a", 1, 5)), w.Narrow(w.Kernel, kerneltest.Overlay(t, "b", 1, 5))
 	w.Store.FailIn(1)
@@ -130,9 +137,11 @@ func TestNarrowSealsTogether(t *testing.T) {
 // A narrowed kernel closes itself alone and waits for its own calls; the one that New made closes
 // all, and waits for all.
 func TestNarrowClose(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
-	step, sibling := w.Narrow(task, kerneltest.Overlay(t, "step", 1, 4)), w.Narrow(w.Kernel, kerneltest.Overlay(t, "sibling", 1, 3, "only: [echo, slow]"))
+	step, sibling := w.Narrow(task, kerneltest.Overlay(t, "step", 1, 4)),
+		w.Narrow(w.Kernel, kerneltest.Overlay(t, "sibling", 1, 3, "only: [echo, slow]"))
 	started, release := make(chan struct{}, 2), make(chan struct{})
 	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
 		started <- struct{}{}

@@ -18,9 +18,15 @@ import (
 // Events, calls and restarts in any order, with any of the keys: what the trust state of the log
 // says is what happens, and the whole log verifies under the state that it began with.
 func TestRotateAtRandom(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	entered, refused, turned, ended := 0, 0, 0, 0
-	for seed := range uint64(8) {
+	seeds := uint64(8)
+	least := func(n int) int { return n }
+	if testing.Short() {
+		seeds, least = 2, func(int) int { return 1 }
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7))
 			w := kerneltest.NewGoverned(t, func(o *helm.Options) { o.LogKey = kerneltest.SeedKey(t, 120) })
@@ -76,9 +82,11 @@ func TestRotateAtRandom(t *testing.T) {
 					e = w.Freezing()
 				}
 				before := w.TrustState()
-				record := kerneltest.Must(contracts.ParseTrust(kerneltest.SignEvent(t, e, kerneltest.Root1, kerneltest.Root3)))
+				record := kerneltest.Must(contracts.ParseTrust(kerneltest.SignEvent(t, e, kerneltest.Root1,
+					kerneltest.Root3)))
 				_, want := before.Apply(record, kerneltest.Origin, w.Size())
-				err := w.Kernel.Govern(context.Background(), kerneltest.SignEvent(t, e, kerneltest.Root1, kerneltest.Root3))
+				err := w.Kernel.Govern(context.Background(),
+					kerneltest.SignEvent(t, e, kerneltest.Root1, kerneltest.Root3))
 				if (err == nil) != (want == nil) || err != nil && !strings.Contains(err.Error(), want.Error()) {
 					t.Errorf("%s: %v, want %v", e.Type, err, want)
 				}
@@ -110,9 +118,9 @@ func TestRotateAtRandom(t *testing.T) {
 			}
 		})
 	}
-	assert.GreaterOrEqual(t, entered, 60)
-	assert.GreaterOrEqual(t, refused, 60)
-	assert.GreaterOrEqual(t, turned, 10)
-	assert.GreaterOrEqual(t, ended, 5)
+	assert.GreaterOrEqual(t, entered, least(60))
+	assert.GreaterOrEqual(t, refused, least(60))
+	assert.GreaterOrEqual(t, turned, least(10))
+	assert.GreaterOrEqual(t, ended, least(5))
 	t.Logf("%d events entered, %d refusals, %d turns, %d kernels ended", entered, refused, turned, ended)
 }

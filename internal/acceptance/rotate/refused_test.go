@@ -16,6 +16,7 @@ import (
 // The log tells which keys it was begun with; the registry has to be that which it was begun with,
 // whatever keys there are now.
 func TestRotateRefused(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.NewGoverned(t)
 	w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
 	w.GovernByRoots(w.Adding(kerneltest.Log2, "log 2", registry.Log))
@@ -26,20 +27,28 @@ func TestRotateRefused(t *testing.T) {
 		change func(o *helm.Options)
 		says   string
 	}{
-		"no registry":       {func(o *helm.Options) { o.Trust = nil }, "another trust state than Options.Trust gives"},
-		"another threshold": {func(o *helm.Options) { o.Trust = kerneltest.Must(registry.New(1, kerneltest.RootKeys(t)...)) }, "another trust state"},
+		"no registry": {func(o *helm.Options) { o.Trust = nil }, "another trust state than Options.Trust gives"},
+		"another threshold": {func(o *helm.Options) {
+			o.Trust = kerneltest.Must(registry.New(1, kerneltest.RootKeys(t)...))
+		}, "another trust state"},
 		"one who is not in it": {func(o *helm.Options) {
-			o.Trust = kerneltest.Must(registry.New(2, append(kerneltest.RootKeys(t), registry.Key{Name: "eve", Public: kerneltest.Public(t, kerneltest.Stranger), Role: registry.Freezer})...))
+			o.Trust = kerneltest.Must(registry.New(2, append(kerneltest.RootKeys(t),
+				registry.Key{Name: "eve", Public: kerneltest.Public(t, kerneltest.Stranger),
+					Role: registry.Freezer})...))
 		}, "another trust state"},
 		"with the new key in it": {func(o *helm.Options) {
-			o.Trust = kerneltest.Must(registry.New(2, append(kerneltest.RootKeys(t), registry.Key{Name: "kernel 2", Public: kerneltest.Public(t, kerneltest.Kernel2), Role: registry.Kernel})...))
+			o.Trust = kerneltest.Must(registry.New(2, append(kerneltest.RootKeys(t),
+				registry.Key{Name: "kernel 2", Public: kerneltest.Public(t, kerneltest.Kernel2),
+					Role: registry.Kernel})...))
 		}, "another trust state"},
-		"no origin":         {func(o *helm.Options) { o.Origin = "" }, "this store has the log " + kerneltest.Origin},
-		"an approver's key": {func(o *helm.Options) { o.Key = kerneltest.SeedKey(t, kerneltest.Approver) }, "the kernel key is listed with the role approver"},
+		"no origin": {func(o *helm.Options) { o.Origin = "" }, "this store has the log " + kerneltest.Origin},
+		"an approver's key": {func(o *helm.Options) { o.Key = kerneltest.SeedKey(t, kerneltest.Approver) },
+			"the kernel key is listed with the role approver"},
 		"keys exchanged": {func(o *helm.Options) {
 			o.Key, o.LogKey = kerneltest.SeedKey(t, kerneltest.Log2), kerneltest.SeedKey(t, kerneltest.Kernel2)
 		}, "Options.Key: not a kernel key"},
-		"a stranger's": {func(o *helm.Options) { o.Key = kerneltest.SeedKey(t, kerneltest.Stranger) }, "give the key " + kerneltest.KeyID(t, 1).String() + ` of "kernel" or the key `},
+		"a stranger's": {func(o *helm.Options) { o.Key = kerneltest.SeedKey(t, kerneltest.Stranger) },
+			"give the key " + kerneltest.KeyID(t, 1).String() + ` of "kernel" or the key `},
 	} {
 		for _, key := range []byte{1, kerneltest.Kernel2} {
 			w.Options = good
@@ -67,6 +76,7 @@ func TestRotateRefused(t *testing.T) {
 // Without roots a log has its keys and no others, ever. The same store under another key is
 // refused, and where the first ones are listed, too.
 func TestRotateWithoutRoots(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	w.MustAllow(w.Kernel, 1)
 	began := w.Kernel.Trust()
@@ -74,9 +84,11 @@ func TestRotateWithoutRoots(t *testing.T) {
 		const none = "no roots, so no other is ever added"
 		key, log := none, none
 		if listed {
-			w.Options.Trust = kerneltest.Must(registry.New(0, registry.Key{Name: "kernel", Public: began.Keys(registry.Kernel, 0)[0], Role: registry.Kernel},
+			w.Options.Trust = kerneltest.Must(registry.New(0,
+				registry.Key{Name: "kernel", Public: began.Keys(registry.Kernel, 0)[0], Role: registry.Kernel},
 				registry.Key{Name: "log", Public: began.Keys(registry.Log, 0)[0], Role: registry.Log}))
-			key, log = "Options.Key: not a kernel key of the log's trust state, which has "+none, "Options.LogKey: not a log key of the log's trust state, which has "+none
+			key, log = "Options.Key: not a kernel key of the log's trust state, which has "+none,
+				"Options.LogKey: not a log key of the log's trust state, which has "+none
 		}
 		w.UseKeys(kerneltest.Kernel2, 0)
 		w.MustRefuseNew("another key", key)
@@ -91,6 +103,7 @@ func TestRotateWithoutRoots(t *testing.T) {
 // Whatever call of the store fails while New goes over a log that was begun with other keys: an
 // error, no kernel, and the next New goes on.
 func TestRotateFailsAtEveryCallOfTheStore(t *testing.T) {
+	t.Parallel()
 	kerneltest.MustFailNew(t, 11, func() *kerneltest.World {
 		w := kerneltest.NewGoverned(t)
 		w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
@@ -105,19 +118,22 @@ func TestRotateFailsAtEveryCallOfTheStore(t *testing.T) {
 // New goes by no trust event that Govern would have refused, and by no entry of a key that was not
 // valid where it stands.
 func TestNewRefusesForeignRule(t *testing.T) {
+	t.Parallel()
 	entering := func(e func(w *kerneltest.World) contracts.TrustEvent, by ...byte) func(w *kerneltest.World) {
 		return func(w *kerneltest.World) {
 			record := kerneltest.Must(contracts.ParseTrust(kerneltest.SignEvent(t, e(w), by...)))
-			kerneltest.AppendEntry(t, w.Store.Store, kerneltest.SeedKey(t, 1), "", func(*proofgraph.Chain, []contracts.Digest) *contracts.Statement {
-				return &contracts.Statement{Trust: record}
-			})
+			kerneltest.AppendEntry(t, w.Store.Store, kerneltest.SeedKey(t, 1), "",
+				func(*proofgraph.Chain, []contracts.Digest) *contracts.Statement {
+					return &contracts.Statement{Trust: record}
+				})
 		}
 	}
 	closing := func(seed byte) func(w *kerneltest.World) {
 		return func(w *kerneltest.World) {
-			kerneltest.AppendEntry(t, w.Store.Store, kerneltest.SeedKey(t, seed), fmt.Sprint("foreign-", seed), func(*proofgraph.Chain, []contracts.Digest) *contracts.Statement {
-				return &contracts.Statement{Close: new(contracts.Close)}
-			})
+			kerneltest.AppendEntry(t, w.Store.Store, kerneltest.SeedKey(t, seed), fmt.Sprint("foreign-", seed),
+				func(*proofgraph.Chain, []contracts.Digest) *contracts.Statement {
+					return &contracts.Statement{Close: new(contracts.Close)}
+				})
 		}
 	}
 	for name, x := range map[string]struct {

@@ -25,6 +25,7 @@ import (
 // files, over any number of processes, each of which may end between the event and the turn. What
 // they signed stays verifiable, under the trust state of the beginning.
 func TestRotate(t *testing.T) {
+	t.Parallel()
 	for _, files := range []bool{false, true} {
 		t.Run(fmt.Sprintf("files %v", files), func(t *testing.T) {
 			reopen := func() {}
@@ -56,7 +57,8 @@ func TestRotate(t *testing.T) {
 
 			w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
 			next(1, 0) // the process ends before anybody turns
-			mustRefuseKeys(w, t, map[string][2]byte{"a log key that is derived of the new": {kerneltest.Kernel2, 0}, "a log key that is not added": {kerneltest.Kernel2, kerneltest.Log2}})
+			mustRefuseKeys(w, t, map[string][2]byte{"a log key that is derived of the new": {kerneltest.Kernel2, 0},
+				"a log key that is not added": {kerneltest.Kernel2, kerneltest.Log2}})
 			w.GovernByRoots(w.Adding(kerneltest.Log2, "log 2", registry.Log))
 			derived := crypto.KeyID(kerneltest.Must(crypto.PublicOf(crypto.DeriveLogKey(kerneltest.SeedKey(t, 1)))))
 			w.MustVerify()
@@ -70,7 +72,8 @@ func TestRotate(t *testing.T) {
 			w.GovernByRoots(w.Revoking(1))
 			w.GovernByRoots(w.Event(contracts.TrustEvent{Type: "revoke", ID: &derived}))
 			w.MustAllow(w.Kernel, 3)
-			mustRefuseKeys(w, t, map[string][2]byte{"revoked": {1, kerneltest.Log2}, "revoked, and its log key": {1, 0}})
+			mustRefuseKeys(w, t, map[string][2]byte{"revoked": {1, kerneltest.Log2},
+				"revoked, and its log key": {1, 0}})
 			w.UseKeys(kerneltest.Kernel2, kerneltest.Log2)
 			w.MustVerify()
 
@@ -85,14 +88,16 @@ func TestRotate(t *testing.T) {
 			assert.Equal(t, uint64(4), report.Replay.Replayed)
 			w.MustAgree(report)
 			var pack bytes.Buffer
-			for _, old := range []crypto.Signer{kerneltest.SeedKey(t, 1), kerneltest.SeedKey(t, kerneltest.Log2), kerneltest.SeedKey(t, kerneltest.Root1)} {
+			for _, old := range []crypto.Signer{kerneltest.SeedKey(t, 1), kerneltest.SeedKey(t, kerneltest.Log2),
+				kerneltest.SeedKey(t, kerneltest.Root1)} {
 				err := evidence.Write(context.Background(), &pack, w.Store.Store, old)
 				assert.Error(t, err, "a pack by a key that is no kernel key any more")
 				assert.LessOrEqual(t, pack.Len(), 0)
 			}
 			require.NoError(t, evidence.Write(context.Background(), &pack, w.Store.Store, w.Key.PrivateKey))
 			verify := evidence.Options{Trust: w.Kernel.Trust(), Origin: kerneltest.Origin, Last: kept.Note}
-			report, err = evidence.Verify(context.Background(), bytes.NewReader(pack.Bytes()), int64(pack.Len()), verify)
+			report, err = evidence.Verify(context.Background(), bytes.NewReader(pack.Bytes()), int64(pack.Len()),
+				verify)
 			assert.NoError(t, err, "after the checkpoint of the beginning")
 			assert.Equal(t, evidence.Fresh, report.History)
 			assert.True(t, report.Success(evidence.Logged))
@@ -107,14 +112,17 @@ func mustRefuseKeys(w *kerneltest.World, t *testing.T, keys map[string][2]byte) 
 	defer func() { w.Options, w.Key = o, key }()
 	for what, x := range keys {
 		w.UseKeys(x[0], x[1])
-		says := "Options.Key: not a kernel key of the log's trust state: no trust event of type key has added " + kerneltest.KeyID(t, x[0]).String()
+		says := "Options.Key: not a kernel key of the log's trust state: no trust event of type key has added " +
+			kerneltest.KeyID(t, x[0]).String()
 		switch {
 		case strings.HasPrefix(what, "revoked"):
 			says = "Options.Key: entry "
 		case strings.Contains(what, "derived"):
-			says = "Options.LogKey, which is derived from Key where it is not given: not a log key of the log's trust state: no trust event of type key has added "
+			says = "Options.LogKey, which is derived from Key where it is not given: not a log key of the log's " +
+				"trust state: no trust event of type key has added "
 		case strings.Contains(what, "log key"):
-			says = "Options.LogKey: not a log key of the log's trust state: no trust event of type key has added " + kerneltest.KeyID(t, x[1]).String()
+			says = "Options.LogKey: not a log key of the log's trust state: no trust event of type key has added " +
+				kerneltest.KeyID(t, x[1]).String()
 		}
 		w.MustRefuseNew(what, says)
 	}
@@ -123,8 +131,11 @@ func mustRefuseKeys(w *kerneltest.World, t *testing.T, keys map[string][2]byte) 
 // A registry may have kernel keys of its own, also under the names that New gives. For others to go
 // on it has those that the log began with.
 func TestRotateBetweenListedKeys(t *testing.T) {
-	listed := append(kerneltest.RootKeys(t), registry.Key{Name: "kernel", Public: kerneltest.Public(t, kerneltest.Kernel2), Role: registry.Kernel},
-		registry.Key{Name: "log", Public: kerneltest.Public(t, kerneltest.Log2), Role: registry.Log}, registry.Key{Name: "kernel", Public: kerneltest.Public(t, 1), Role: registry.Kernel})
+	t.Parallel()
+	listed := append(kerneltest.RootKeys(t), registry.Key{Name: "kernel",
+		Public: kerneltest.Public(t, kerneltest.Kernel2), Role: registry.Kernel},
+		registry.Key{Name: "log", Public: kerneltest.Public(t, kerneltest.Log2), Role: registry.Log},
+		registry.Key{Name: "kernel", Public: kerneltest.Public(t, 1), Role: registry.Kernel})
 	for n := 3; n <= len(listed); n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			w := kerneltest.New(t, func(o *helm.Options) { o.Trust = kerneltest.Must(registry.New(2, listed[:n]...)) })
@@ -137,12 +148,15 @@ func TestRotateBetweenListedKeys(t *testing.T) {
 				w.GovernByRoots(w.Adding(kerneltest.Log2, "log", registry.Log))
 			}
 			initial := w.Kernel.Trust().Digest()
-			began := append(slices.Clone(listed[:n]), registry.Key{Name: "log", Public: kerneltest.Must(crypto.PublicOf(crypto.DeriveLogKey(kerneltest.SeedKey(t, 1)))), Role: registry.Log})
+			began := append(slices.Clone(listed[:n]), registry.Key{Name: "log",
+				Public: kerneltest.Must(crypto.PublicOf(crypto.DeriveLogKey(kerneltest.SeedKey(t, 1)))),
+				Role:   registry.Log})
 			if n < len(listed) {
 				began = append(began, listed[len(listed)-1])
 			}
 			w.Options.Trust = kerneltest.Must(registry.New(2, began...))
-			for _, turn := range [][2]byte{{kerneltest.Kernel2, kerneltest.Log2}, {1, kerneltest.Log2}, {1, 0}, {kerneltest.Kernel2, kerneltest.Log2}} {
+			for _, turn := range [][2]byte{{kerneltest.Kernel2, kerneltest.Log2}, {1, kerneltest.Log2}, {1, 0},
+				{kerneltest.Kernel2, kerneltest.Log2}} {
 				w.Close()
 				w.UseKeys(turn[0], turn[1])
 				w.Open()
@@ -162,6 +176,7 @@ func TestRotateBetweenListedKeys(t *testing.T) {
 // is durable and the last that it signs, and the cause of the seal says with which key to go on.
 // What ran then is withheld; the next kernel settles it.
 func TestGovernEndsTheKernel(t *testing.T) {
+	t.Parallel()
 	derived := crypto.KeyID(kerneltest.Must(crypto.PublicOf(crypto.DeriveLogKey(kerneltest.SeedKey(t, 1)))))
 	for what, id := range map[string]*contracts.Digest{"Key": kerneltest.KeyID(t, 1), "LogKey": &derived} {
 		t.Run(what, func(t *testing.T) {
@@ -172,28 +187,30 @@ func TestGovernEndsTheKernel(t *testing.T) {
 			w.GovernByRoots(w.Adding(kerneltest.Log2, "log 2", registry.Log))
 			var end error
 			w.Tool = func(context.Context, contracts.Call) (executor.Result, error) { // from inside of a call
-				e := kerneltest.SignEvent(t, w.Event(contracts.TrustEvent{Type: "revoke", ID: id}), kerneltest.Root1, kerneltest.Root2)
+				e := kerneltest.SignEvent(t, w.Event(contracts.TrustEvent{Type: "revoke", ID: id}), kerneltest.Root1,
+					kerneltest.Root2)
 				end = task.Govern(bg, e)
 				assert.NoError(t, end)
 				return executor.Result{Output: []byte(`{}`)}, nil
 			}
-			d, r := w.Echo(w.Kernel, 1)
-			w.MustBe(d, r, kerneltest.Want{Reason: contracts.ReasonReceiptNotStored, Err: helm.ErrWithheld, Runs: 1})
+			d, _ := w.MustEcho(kerneltest.NotStored(), w.Kernel, 1)
 			next := *kerneltest.KeyID(t, kerneltest.Kernel2)
 			if what == "LogKey" {
 				next = *kerneltest.KeyID(t, kerneltest.Log2)
 			}
-			d, r = w.Echo(w.Kernel, 1)
-			w.MustBe(d, r, kerneltest.Sealed())
-			says := "a trust event revoked the " + what + " that this kernel signs with: go on with helm.New and the key " + next.String()
-			if err := d.Err(); err == nil || !errors.Is(err, proofgraph.ErrSealed) || !strings.Contains(err.Error(), says) {
+			d, _ = w.MustEcho(kerneltest.Sealed(), w.Kernel, 1)
+			says := "a trust event revoked the " + what +
+				" that this kernel signs with: go on with helm.New and the key " + next.String()
+			if err := d.Err(); err == nil || !errors.Is(err, proofgraph.ErrSealed) ||
+				!strings.Contains(err.Error(), says) {
 				t.Errorf("the cause: %v", err)
 			}
 			_, err := w.Kernel.Checkpoint(bg)
 			assert.ErrorIs(t, err, proofgraph.ErrSealed, "a checkpoint")
 			_, err = w.Kernel.Narrow(kerneltest.Overlay(t, "more", 1, 5))
 			assert.ErrorIs(t, err, proofgraph.ErrSealed, "a narrowed kernel")
-			assert.ErrorIs(t, w.Kernel.Govern(bg, kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer)), proofgraph.ErrSealed, "an event")
+			assert.ErrorIs(t, w.Kernel.Govern(bg, kerneltest.SignEvent(t, w.Freezing(), kerneltest.Freezer)),
+				proofgraph.ErrSealed, "an event")
 			w.MustBeSealed()
 			w.MustBeClosed(task)
 			assert.Equal(t, uint64(4), w.Fold(nil).Version(), "the event is not in the log")
@@ -212,6 +229,7 @@ func TestGovernEndsTheKernel(t *testing.T) {
 
 // An event as large as any that is read has its place in an entry: it seals no kernel.
 func TestGovernLargestEvent(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.NewGoverned(t, func(o *helm.Options) { o.Origin = strings.Repeat("o", 255) })
 	var e contracts.TrustEvent
 	sign := func(n int) (contracts.Envelope, error) {
@@ -221,7 +239,8 @@ func TestGovernLargestEvent(t *testing.T) {
 			seeds = append(seeds, byte(100+i))
 		}
 		for _, seed := range seeds {
-			e.Keys = append(e.Keys, contracts.RootKey{Name: strings.Repeat("n", 128), Public: kerneltest.Public(t, seed)})
+			e.Keys = append(e.Keys, contracts.RootKey{Name: strings.Repeat("n", 128),
+				Public: kerneltest.Public(t, seed)})
 		}
 		e = w.Event(e, seeds...)
 		first, err := contracts.TrustRecord{Event: e}.Sign(kerneltest.SeedKey(t, kerneltest.Root1))

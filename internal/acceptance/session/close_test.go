@@ -20,6 +20,7 @@ import (
 
 // A context that panics, or none, costs its caller an error, and the session nothing.
 func TestCloseSessionWithHostileContext(t *testing.T) {
+	t.Parallel()
 	for n := range int64(6) {
 		w := kerneltest.New(t)
 		started, release := make(chan struct{}), make(chan struct{})
@@ -35,7 +36,8 @@ func TestCloseSessionWithHostileContext(t *testing.T) {
 		left.Store(n)
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
-		assert.Error(t, w.Kernel.CloseSession(kerneltest.HostileContext{Context: ended, Left: left}, "s"), "touch %d: closed under a running call", n)
+		assert.Error(t, w.Kernel.CloseSession(kerneltest.HostileContext{Context: ended, Left: left}, "s"),
+			"touch %d: closed under a running call", n)
 		_, err := w.Kernel.Checkpoint(kerneltest.HostileContext{Context: ended, Left: left})
 		assert.Error(t, err, "touch %d: a checkpoint under an ended context", n)
 		w.Tool = kerneltest.NoOutput(nil)
@@ -56,6 +58,7 @@ func TestCloseSessionWithHostileContext(t *testing.T) {
 // A goroutine that a tool left behind calls Guard while its session is being closed: the close is
 // the last entry all the same, and nothing that runs loses its receipt.
 func TestCloseSessionAndWhatToolsLeaveBehind(t *testing.T) {
+	t.Parallel()
 	for range 20 {
 		w := kerneltest.New(t)
 		var behind sync.WaitGroup
@@ -100,6 +103,7 @@ func TestCloseSessionAndWhatToolsLeaveBehind(t *testing.T) {
 // Close knows the time limit of a call that has come in, though it does not run yet; and who closes
 // second waits for it too.
 func TestCloseIsPatient(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := kerneltest.New(t)
 		hold := make(chan struct{})
@@ -127,6 +131,7 @@ func TestCloseIsPatient(t *testing.T) {
 // Close does not wait for the observer that calls it, for longer than the limit for a driver that
 // does, and for nobody forever.
 func TestCloseFromInside(t *testing.T) {
+	t.Parallel()
 	t.Run("observer", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var w *kerneltest.World
@@ -154,8 +159,7 @@ func TestCloseFromInside(t *testing.T) {
 				closed <- w.Kernel.Close()
 				return executor.Result{}, nil
 			}
-			d, r := w.Call("slow", `{}`)
-			w.MustBe(d, r, kerneltest.Withheld(contracts.ReasonToolTimeout, contracts.Indeterminate))
+			w.MustCall(kerneltest.Withheld(contracts.ReasonToolTimeout, contracts.Indeterminate), "slow", `{}`)
 			assert.NoError(t, <-closed)
 		})
 	})
@@ -164,6 +168,7 @@ func TestCloseFromInside(t *testing.T) {
 // Whatever ends a goroutine in the middle of a call, in the store, the signer or the clock: whoever
 // waits is woken, and what has no receipt has sealed the kernel.
 func TestGoroutineEndsInTheMiddle(t *testing.T) {
+	t.Parallel()
 	type where struct {
 		clock bool
 		store int
@@ -228,6 +233,7 @@ func TestGoroutineEndsInTheMiddle(t *testing.T) {
 
 // Those who wait for the first call of a key when its goroutine ends are told that nobody knows.
 func TestRepeatOfACallWhoseGoroutineEnds(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	hold, started := make(chan struct{}), make(chan struct{})
 	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
@@ -256,6 +262,7 @@ func TestRepeatOfACallWhoseGoroutineEnds(t *testing.T) {
 
 // Who closes a session that is being closed hears of it when that is on record, or that it is not.
 func TestCloseSessionTwiceAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, stored := range []error{nil, kerneltest.ErrDisk} {
 		synctest.Test(t, func(t *testing.T) {
 			w := kerneltest.New(t)

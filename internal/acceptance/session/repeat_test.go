@@ -19,14 +19,17 @@ import (
 // Whatever the store hands out for an old call, a repeat of it has the first's output or none:
 // other calls' entries, which are signed too, are not its own.
 func TestRepeatTrustsNoStore(t *testing.T) {
+	t.Parallel()
 	errRead := errors.New("read error")
 	shifted := func(s proofgraph.Store, by uint64) kerneltest.ReadStore {
-		return kerneltest.ReadStore{Store: s, OnEntries: func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
-			return s.Entries(ctx, from+by, to+by)
-		}}
+		return kerneltest.ReadStore{Store: s,
+			OnEntries: func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
+				return s.Entries(ctx, from+by, to+by)
+			}}
 	}
 	sequence := func(s proofgraph.Store, yields func(yield func(contracts.Entry, error) bool)) kerneltest.ReadStore {
-		return kerneltest.ReadStore{Store: s, OnEntries: func(context.Context, uint64, uint64) iter.Seq2[contracts.Entry, error] { return yields }}
+		return kerneltest.ReadStore{Store: s,
+			OnEntries: func(context.Context, uint64, uint64) iter.Seq2[contracts.Entry, error] { return yields }}
 	}
 	for name, lie := range map[string]func(s proofgraph.Store) proofgraph.Store{
 		"the next call's entries": func(s proofgraph.Store) proofgraph.Store { return shifted(s, 2) },
@@ -52,19 +55,22 @@ func TestRepeatTrustsNoStore(t *testing.T) {
 			return sequence(s, func(func(contracts.Entry, error) bool) { panic("disk") })
 		},
 		"another blob": func(s proofgraph.Store) proofgraph.Store {
-			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { return []byte(`"forged"`), nil }}
+			return kerneltest.ReadStore{Store: s,
+				OnBlob: func(contracts.Digest) ([]byte, error) { return []byte(`"forged"`), nil }}
 		},
 		"no blob": func(s proofgraph.Store) proofgraph.Store {
 			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { return nil, nil }}
 		},
 		"failing blob": func(s proofgraph.Store) proofgraph.Store {
-			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { return nil, errRead }}
+			return kerneltest.ReadStore{Store: s,
+				OnBlob: func(contracts.Digest) ([]byte, error) { return nil, errRead }}
 		},
 		"panic for the blob": func(s proofgraph.Store) proofgraph.Store {
 			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { panic("disk") }}
 		},
 		"blob with its own nil": func(s proofgraph.Store) proofgraph.Store {
-			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { return []byte{}, nil }}
+			return kerneltest.ReadStore{Store: s,
+				OnBlob: func(contracts.Digest) ([]byte, error) { return []byte{}, nil }}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +80,8 @@ func TestRepeatTrustsNoStore(t *testing.T) {
 			w.Call("echo", `{"text":"other"}`, key("l"))
 			w.Runs.Store(0)
 			honest := w.Store.Store
-			if d, r := w.Call("echo", `{"text":"first"}`, key("k")); d.Err() != nil || string(r.Output) != `{"n":1,"text":"first"}` {
+			if d, r := w.Call("echo", `{"text":"first"}`, key("k")); d.Err() != nil ||
+				string(r.Output) != `{"n":1,"text":"first"}` {
 				t.Fatalf("over an honest store: %v %q", d.Err(), r.Output)
 			}
 			w.Store.Store = lie(honest)
@@ -91,6 +98,7 @@ func TestRepeatTrustsNoStore(t *testing.T) {
 
 // Callers of one key get the same answer, and none can change another's.
 func TestRepeatsShareNothing(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	started, release := make(chan struct{}), make(chan struct{})
 	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {

@@ -17,6 +17,7 @@ import (
 )
 
 func TestCloseSession(t *testing.T) {
+	t.Parallel()
 	w, ctx := kerneltest.New(t), context.Background()
 	w.Call("echo", `{}`)
 	require.NoError(t, w.Kernel.CloseSession(ctx, "s"))
@@ -27,20 +28,18 @@ func TestCloseSession(t *testing.T) {
 	}
 	w.Runs.Store(0)
 	for _, session := range []string{"s", "never-used"} {
-		d, r := w.Call("echo", `{}`, kerneltest.InSession(session))
-		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonSessionClosed))
+		w.MustCall(kerneltest.Denied(contracts.ReasonSessionClosed), "echo", `{}`, kerneltest.InSession(session))
 	}
-	d, r := w.Call("echo", `[`)
-	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonArgsCanonicalization))
+	w.MustCall(kerneltest.Denied(contracts.ReasonArgsCanonicalization), "echo", `[`)
 	w.Open() // and it stays closed
-	d, r = w.Call("echo", `{}`)
-	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonSessionClosed))
+	w.MustCall(kerneltest.Denied(contracts.ReasonSessionClosed), "echo", `{}`)
 	w.MustVerify()
 }
 
 // Closing waits for the calls that run. Calls from inside them go on, calls from outside wait and
 // are then denied.
 func TestCloseSessionWaits(t *testing.T) {
+	t.Parallel()
 	w, ctx := kerneltest.New(t), context.Background()
 	started, release := make(chan struct{}), make(chan struct{})
 	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
@@ -67,7 +66,8 @@ func TestCloseSessionWaits(t *testing.T) {
 	}
 	wg.Go(func() {
 		d, _ := w.Call("echo", `{"n":2}`)
-		assert.False(t, d.Reason != contracts.ReasonSessionClosed && d.Reason != contracts.ReasonAllow, "call from outside")
+		assert.False(t, d.Reason != contracts.ReasonSessionClosed && d.Reason != contracts.ReasonAllow,
+			"call from outside")
 	})
 	close(release)
 	kerneltest.Within(t, 10*time.Second, "closing", func() {
@@ -80,6 +80,7 @@ func TestCloseSessionWaits(t *testing.T) {
 }
 
 func TestCloseWaitsAndSeals(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	started, release := make(chan struct{}), make(chan struct{})
 	w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
@@ -107,21 +108,22 @@ func TestCloseWaitsAndSeals(t *testing.T) {
 }
 
 func TestIdempotency(t *testing.T) {
+	t.Parallel()
 	key := kerneltest.WithKey("k")
 	other := func(f func(in *helm.Intent)) func(in *helm.Intent) {
 		return func(in *helm.Intent) { key(in); f(in) }
 	}
 	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
 
-	d, r := w.Call("echo", `{"text":"secret"}`, key) // a denial binds nothing
-	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonPolicyViolation))
-	d, first := w.Call("echo", `{"text":"x"}`, key)
-	w.MustBe(d, first, kerneltest.Executed(`{"n":1,"text":"x"}`))
+	w.MustCall(kerneltest.Denied(contracts.ReasonPolicyViolation), "echo", `{"text":"secret"}`,
+		key) // a denial binds nothing
+	_, first := w.MustCall(kerneltest.Executed(`{"n":1,"text":"x"}`), "echo", `{"text":"x"}`, key)
 
 	repeat := func() {
 		t.Helper()
-		d, r := w.Call("echo", `{"text":"x","n":1.0}`, key) // the same after defaults
-		w.MustBe(d, r, kerneltest.Want{Verdict: contracts.Allow, Reason: contracts.ReasonAllow, Outcome: contracts.Executed, Output: `{"n":1,"text":"x"}`, Runs: 0})
+		_, r := w.MustCall(kerneltest.Want{Verdict: contracts.Allow, Reason: contracts.ReasonAllow,
+			Outcome: contracts.Executed, Output: `{"n":1,"text":"x"}`, Runs: 0}, "echo", `{"text":"x","n":1.0}`,
+			key) // the same after defaults
 		assert.Equal(t, first.Index, r.Index, "the repeat has receipt %d, the first", r.Index)
 	}
 	size := w.Size()
@@ -138,13 +140,14 @@ func TestIdempotency(t *testing.T) {
 		assert.Equal(t, contracts.ReasonIdempotencyConflict, d.Reason, "other %s", name)
 		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonIdempotencyConflict))
 	}
-	d, r = w.Call("echo", `{"text":"x"}`, other(kerneltest.InSession("elsewhere"))) // keys are the session's
-	w.MustBe(d, r, kerneltest.Executed(`{"n":1,"text":"x"}`))
+	w.MustCall(kerneltest.Executed(`{"n":1,"text":"x"}`), "echo", `{"text":"x"}`,
+		other(kerneltest.InSession("elsewhere"))) // keys are the session's
 	w.MustVerify()
 }
 
 // A store that hands out other bytes than were recorded gives no repeat its output.
 func TestIdempotencyTrustsNoStore(t *testing.T) {
+	t.Parallel()
 	key := kerneltest.WithKey("k")
 	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
 	w.Call("echo", `{}`, key)
@@ -157,11 +160,11 @@ func TestIdempotencyTrustsNoStore(t *testing.T) {
 }
 
 func TestIdempotencyOfFailures(t *testing.T) {
+	t.Parallel()
 	key := kerneltest.WithKey("k")
 	w := kerneltest.New(t)
 	w.Tool = kerneltest.NoOutput(kerneltest.ErrTool)
-	d, r := w.Call("echo", `{}`, key)
-	w.MustBe(d, r, kerneltest.Want{Verdict: contracts.Allow, Reason: contracts.ReasonToolError, Outcome: contracts.Failed, Err: kerneltest.ErrTool, Runs: 1})
+	d, r := w.MustCall(kerneltest.Failed(), "echo", `{}`, key)
 	d, again := w.Call("echo", `{}`, key)
 	err := d.Err()
 	assert.Equal(t, contracts.ReasonToolError, d.Reason, "repeat")
@@ -174,6 +177,7 @@ func TestIdempotencyOfFailures(t *testing.T) {
 
 // Ten callers of one key: one effect, and all have its output.
 func TestIdempotencyRaced(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
 	var wg sync.WaitGroup
 	for range 10 {
@@ -190,6 +194,7 @@ func TestIdempotencyRaced(t *testing.T) {
 
 // A call from inside the call that holds its key would wait for itself.
 func TestIdempotencyFromInside(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 		for args, recorded := range map[string]bool{`{}`: false, `{"n":2}`: true} {
@@ -208,6 +213,7 @@ func TestIdempotencyFromInside(t *testing.T) {
 }
 
 func TestConcurrentSessions(t *testing.T) {
+	t.Parallel()
 	const callers, calls = 64, 10
 	for name, session := range map[string]func(i int) string{
 		"one": func(int) string { return "one" },

@@ -35,6 +35,7 @@ func (e ending) Err() error {
 
 // What Swap refuses leaves no entry, and every kernel as it was.
 func TestSwapRefused(t *testing.T) {
+	t.Parallel()
 	var clock func()
 	w := kerneltest.New(t, func(o *helm.Options) {
 		o.Now = func() time.Time {
@@ -52,7 +53,8 @@ func TestSwapRefused(t *testing.T) {
 	ended, cancel := context.WithCancel(bg)
 	cancel()
 	withTask := func(v int, name string) *guardian.Policy {
-		return kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "version: 1", "version: 5", 1), fmt.Sprintf("helm: policy/v1\nlayer: P2\nname: %s\nversion: %d\nonly: [echo]\n", name, v))
+		return kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "version: 1", "version: 5", 1),
+			fmt.Sprintf("helm: policy/v1\nlayer: P2\nname: %s\nversion: %d\nonly: [echo]\n", name, v))
 	}
 	var none *helm.Kernel
 	for name, c := range map[string]struct {
@@ -60,18 +62,23 @@ func TestSwapRefused(t *testing.T) {
 		p    *guardian.Policy
 		says string
 	}{
-		"nil":                            {w.Kernel, nil, "no documents"},
-		"the zero policy":                {w.Kernel, new(guardian.Policy), "no documents"},
-		"a version before":               {w.Kernel, kerneltest.Version(t, 3), "policy P1 test: version 3 goes back: the log has had version 4"},
-		"that of New":                    {w.Kernel, kerneltest.Compile(t, kerneltest.Policy), "version 1 goes back"},
-		"expired":                        {w.Kernel, kerneltest.Version(t, 5, "tools:", "expires: \"2026-11-20T17:00:00Z\"\ntools:"), "expired at"},
-		"an overlay's version before":    {w.Kernel, withTask(6, "task"), "policy P2 task: version 6 goes back: the log has had version 7"},
-		"a name that an overlay has":     {w.Kernel, withTask(8, "task"), "cannot follow"},
-		"without a tool that one names":  {w.Kernel, kerneltest.Version(t, 5, "slow:", "quick:", " slow,", ""), "cannot follow"},
-		"with another type for its test": {w.Kernel, kerneltest.Version(t, 5, "n: {type: number, default: 1}", "n: {type: string}"), "cannot follow"},
-		"of a narrowed kernel":           {task, kerneltest.Version(t, 5), "swap that one"},
-		"of no kernel":                   {none, kerneltest.Version(t, 5), "no kernel"},
-		"of the zero kernel":             {new(helm.Kernel), kerneltest.Version(t, 5), "no kernel"},
+		"nil":             {w.Kernel, nil, "no documents"},
+		"the zero policy": {w.Kernel, new(guardian.Policy), "no documents"},
+		"a version before": {w.Kernel, kerneltest.Version(t, 3),
+			"policy P1 test: version 3 goes back: the log has had version 4"},
+		"that of New": {w.Kernel, kerneltest.Compile(t, kerneltest.Policy), "version 1 goes back"},
+		"expired": {w.Kernel, kerneltest.Version(t, 5, "tools:",
+			"expires: \"2026-11-20T17:00:00Z\"\ntools:"), "expired at"},
+		"an overlay's version before": {w.Kernel, withTask(6, "task"),
+			"policy P2 task: version 6 goes back: the log has had version 7"},
+		"a name that an overlay has": {w.Kernel, withTask(8, "task"), "cannot follow"},
+		"without a tool that one names": {w.Kernel, kerneltest.Version(t, 5, "slow:", "quick:", " slow,", ""),
+			"cannot follow"},
+		"with another type for its test": {w.Kernel, kerneltest.Version(t, 5, "n: {type: number, default: 1}",
+			"n: {type: string}"), "cannot follow"},
+		"of a narrowed kernel": {task, kerneltest.Version(t, 5), "swap that one"},
+		"of no kernel":         {none, kerneltest.Version(t, 5), "no kernel"},
+		"of the zero kernel":   {new(helm.Kernel), kerneltest.Version(t, 5), "no kernel"},
 	} {
 		err := c.k.Swap(bg, c.p)
 		require.Error(t, err, name)
@@ -93,7 +100,8 @@ func TestSwapRefused(t *testing.T) {
 	for n := range int64(3) {
 		touches := new(atomic.Int64)
 		touches.Store(n)
-		assert.Error(t, w.Kernel.Swap(kerneltest.HostileContext{Context: bg, Left: touches}, kerneltest.Version(t, 5)), "with a context that panics at touch %d", n)
+		assert.Error(t, w.Kernel.Swap(kerneltest.HostileContext{Context: bg, Left: touches}, kerneltest.Version(t, 5)),
+			"with a context that panics at touch %d", n)
 	}
 	clock = func() { panic("the clock") }
 	err = w.Kernel.Swap(bg, kerneltest.Version(t, 5))
@@ -125,6 +133,7 @@ func TestSwapRefused(t *testing.T) {
 // When the policies cannot be stored or signed, at whichever of them, the kernel seals; the next
 // one finds a log that holds.
 func TestSwapFails(t *testing.T) {
+	t.Parallel()
 	for name, fail := range map[string]func(w *kerneltest.World){
 		"the store": func(w *kerneltest.World) { w.Store.FailIn(1) },
 		"the store, after it wrote": func(w *kerneltest.World) {
@@ -137,7 +146,8 @@ func TestSwapFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := kerneltest.New(t)
-			a, b := w.Narrow(w.Kernel, kerneltest.Overlay(t, "a", 1, 5)), w.Narrow(w.Kernel, kerneltest.Overlay(t, "b", 1, 5))
+			a, b := w.Narrow(w.Kernel, kerneltest.Overlay(t, "a", 1, 5)),
+				w.Narrow(w.Kernel, kerneltest.Overlay(t, "b", 1, 5))
 			fail(w)
 			var wg sync.WaitGroup
 			failed := atomic.Int64{}

@@ -18,6 +18,7 @@ import (
 // What was allowed is denied from one call to the next, and allowed again by the version after it.
 // Narrowed kernels follow with their overlays. What was in force before is written once.
 func TestSwap(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
 	step := w.Narrow(task, kerneltest.Overlay(t, "a-step", 1, 3))
@@ -53,6 +54,7 @@ func TestSwap(t *testing.T) {
 
 // Two policies of the same versions may take turns: neither goes back. Each has one entry.
 func TestSwapToAndFro(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
 	a, b := kerneltest.Compile(t, kerneltest.Policy), kerneltest.Version(t, 1, kerneltest.TwoByDefault...)
@@ -78,6 +80,7 @@ func TestSwapToAndFro(t *testing.T) {
 // An overlay that has expired, or of whose name there is a later one, follows: it denies, as it
 // did.
 func TestSwapTakesOldOverlaysAlong(t *testing.T) {
+	t.Parallel()
 	var hours atomic.Int64
 	w := kerneltest.New(t, func(o *helm.Options) {
 		o.Now = func() time.Time {
@@ -85,7 +88,8 @@ func TestSwapTakesOldOverlaysAlong(t *testing.T) {
 		}
 	})
 	short := w.Narrow(w.Kernel, kerneltest.Overlay(t, "short", 1, 5, `expires: "2026-11-20T18:00:00Z"`))
-	first, second := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5)), w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 2, 3))
+	first, second := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5)),
+		w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 2, 3))
 	third := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 3, 2))
 	hours.Add(1)
 	require.NoError(t, third.Close())
@@ -107,15 +111,18 @@ func TestSwapTakesOldOverlaysAlong(t *testing.T) {
 // Between judgement and place: what was judged by the stack of before is judged again, for it would
 // stand behind the new one's entry.
 func TestSwapBetweenJudgementAndPlace(t *testing.T) {
+	t.Parallel()
 	for name, x := range map[string]struct {
 		args, output string
 		to           []string
 		reason       contracts.ReasonCode
 	}{
-		"allowed by both":  {`{}`, `{"n":2}`, kerneltest.TwoByDefault, contracts.ReasonAllow},
-		"allowed before":   {`{}`, "", kerneltest.NoEcho, contracts.ReasonNoPolicyDefined},
-		"denied before":    {`{"text":"a secret"}`, `{"n":1,"text":"a secret"}`, []string{"finds: secret", "finds: nothing"}, contracts.ReasonAllow},
-		"no longer a tool": {`{}`, "", []string{"echo:", "gone:", "deny: echo", "deny: gone", "allow: [echo, ", "allow: ["}, contracts.ReasonToolNotFound},
+		"allowed by both": {`{}`, `{"n":2}`, kerneltest.TwoByDefault, contracts.ReasonAllow},
+		"allowed before":  {`{}`, "", kerneltest.NoEcho, contracts.ReasonNoPolicyDefined},
+		"denied before": {`{"text":"a secret"}`, `{"n":1,"text":"a secret"}`,
+			[]string{"finds: secret", "finds: nothing"}, contracts.ReasonAllow},
+		"no longer a tool": {`{}`, "", []string{"echo:", "gone:", "deny: echo", "deny: gone", "allow: [echo, ",
+			"allow: ["}, contracts.ReasonToolNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var armed atomic.Bool
@@ -123,7 +130,8 @@ func TestSwapBetweenJudgementAndPlace(t *testing.T) {
 			w = kerneltest.New(t, func(o *helm.Options) {
 				o.Now = func() time.Time { // asked for with the session locked, before the judgement
 					if armed.CompareAndSwap(true, false) {
-						kerneltest.Within(t, 10*time.Second, "a swap", func() { w.Swap(kerneltest.Version(t, 2, x.to...)) })
+						kerneltest.Within(t, 10*time.Second, "a swap",
+							func() { w.Swap(kerneltest.Version(t, 2, x.to...)) })
 					}
 					return time.Now()
 				}
@@ -144,12 +152,15 @@ func TestSwapBetweenJudgementAndPlace(t *testing.T) {
 // A tool may swap the policy under which it runs: it ends under the limits and the pinned output
 // that it was permitted with, and what it calls is judged by the new one.
 func TestSwapFromInside(t *testing.T) {
+	t.Parallel()
 	w := kerneltest.New(t)
 	task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
 	var inner helm.Decision
 	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 		if c.Tool == "pinned" {
-			w.Swap(kerneltest.Version(t, 2, append([]string{"ok: {type: boolean}", "ok: {type: string}", "allow: [echo, pinned, ", "allow: [pinned, "}, kerneltest.TwoByDefault...)...))
+			w.Swap(kerneltest.Version(t, 2,
+				append([]string{"ok: {type: boolean}", "ok: {type: string}", "allow: [echo, pinned, ",
+					"allow: [pinned, "}, kerneltest.TwoByDefault...)...))
 			inner, _ = w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)})
 		}
 		return executor.Result{Output: []byte(`{"ok":true}`)}, nil
