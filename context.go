@@ -26,10 +26,10 @@ func With(ctx context.Context, in Intent) context.Context {
 	return context.WithValue(ctx, contextKey{}, &c)
 }
 
-// carried is what this package keeps in a context, each list innermost first.
+// carried holds the values of this package in a context. Each list has its innermost first.
 type carried struct {
 	layer  *layer       // from With and from drivers
-	calls  *runningCall // under whose drivers we are
+	calls  *runningCall // the calls whose drivers run
 	kernel *usedKernel  // from Kernel.Context and from drivers
 }
 
@@ -40,7 +40,7 @@ type layer struct {
 	outer *layer
 }
 
-// A usedKernel is a kernel whose context one is.
+// A usedKernel names the kernel of a context.
 type usedKernel struct {
 	kernel *Kernel
 	outer  *usedKernel
@@ -55,8 +55,8 @@ func fromContext(ctx context.Context) carried {
 	return carried{}
 }
 
-// inspect reads what matters of a context. It returns an error if the context has ended. A context
-// whose methods panic counts as ended.
+// inspect reads a context. It returns an error if the context has ended. A context whose methods
+// panic counts as ended.
 func inspect(ctx context.Context) (c carried, done <-chan struct{}, err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -156,7 +156,7 @@ func descends(k, other *Kernel) bool {
 	return false
 }
 
-// A driverContext is the context of a driver: the caller's, with what the calls it makes inherit.
+// A driverContext is the caller's context with the values that the driver's own calls inherit.
 type driverContext struct {
 	context.Context
 	carried carried
@@ -187,7 +187,7 @@ func newDriverContext(
 	return d
 }
 
-// Value returns what this package keeps in the context, and what the caller's context has.
+// Value returns the values of this package, and then those of the caller's context.
 func (d *driverContext) Value(key any) any {
 	if key == (contextKey{}) {
 		return &d.carried

@@ -21,13 +21,13 @@ var (
 	ErrApprovalRequired = errors.New("approval required")
 )
 
-// A Decision is what became of an Intent. The zero Decision denies.
+// A Decision is the outcome of an Intent. The zero Decision denies.
 type Decision struct {
 	Verdict contracts.Verdict          // the last word: Allow only if allowed, ran and recorded
 	Reason  contracts.ReasonCode       // of the verdict
 	Why     string                     // where it went wrong: JSON Pointer, constraint, rule id; never a value
-	Record  contracts.DecisionRecord   // what was decided before anything ran, as signed in its entry
-	Pending *contracts.ApprovalRequest // with APPROVAL_REQUIRED: what an approver must sign
+	Record  contracts.DecisionRecord   // the decision before anything ran, as signed in its entry
+	Pending *contracts.ApprovalRequest // with APPROVAL_REQUIRED: the request that an approver must sign
 
 	tool      string
 	toolError error // the tool's own error
@@ -57,7 +57,7 @@ func sealed(cause error) Decision {
 
 // An Error says why a call has no output. It Is [ErrDenied] or [ErrWithheld], and unwraps to the
 // cause if there is one. Its text has the tool, the reason and where it went wrong. It has no
-// argument and no output, except what a tool says itself when it panics. The zero Error is a
+// argument and no output, except the text of a panic in the tool. The zero Error is a
 // denial.
 type Error struct {
 	Tool    string
@@ -141,10 +141,10 @@ func errorText(err error) (text string) {
 	return err.Error()
 }
 
-// A Receipt is the proof of what became of a call. It is zero if nothing was recorded.
+// A Receipt proves the outcome of a call. It is zero if nothing was recorded.
 type Receipt struct {
-	Record contracts.Receipt // what was signed, to read
-	Entry  contracts.Entry   // the exact signed bytes: what to keep, send and verify
+	Record contracts.Receipt // the signed record, to read
+	Entry  contracts.Entry   // the exact signed bytes, to keep, send and verify
 	Index  uint64            // place in the log
 	Output []byte            // nil unless released; JSON, or raw bytes if the output is not strict JSON
 }

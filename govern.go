@@ -21,7 +21,7 @@ import (
 // Govern refuses, with nothing written and nothing changed: an event of another log; one for
 // another version of the state; one with too few signatures, with one of a signer who has no say,
 // or with one that does not verify; one without the proof of a key that it adds; one that would
-// change nothing. The error says what is wanted: the next version, the log's name, the roots who
+// change nothing. The error states the requirement: the next version, the log's name, the roots who
 // have not signed. There is no other way to learn the version, and no need to know it before: an
 // event of any other version is refused with the next one. If the registry of [Options] has no
 // roots, or there is none, nothing can ever change. If ctx ends before anything is written Govern
@@ -114,7 +114,7 @@ func (sh *shared) govern(t *contracts.TrustRecord, done <-chan struct{}) (*proof
 // OpenBundle verifies that a document is a bundle (P1) which a publisher signed, and returns a copy
 // of it, for [guardian.Compile]. It goes by the trust state of now: a publisher's key that was
 // added by [Kernel.Govern] counts, and a revoked one does not, whatever it signed before. On error
-// it returns no document, and the error says what is wrong. A kernel that is sealed opens none; one
+// it returns no document, and the error says why. A kernel that is sealed opens none; one
 // that was closed does.
 //
 // A signature cannot say which versions there were. [Kernel.Swap] and [New] refuse to go back to an

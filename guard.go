@@ -12,14 +12,14 @@ import (
 	"github.com/helmkernel/helm/receipts"
 )
 
-// Guard judges a call, runs it if it is admissible, and records both. What it returns is the last
-// word: do not run the tool yourself.
+// Guard judges a call, runs it if it is admissible, and records both. Its result is the last word:
+// do not run the tool yourself.
 //
 // The signed permission is durable before the driver runs, and the receipt before the output is
 // released. Each judged call leaves exactly one receipt, a denial too. A repeat of a bound
 // idempotency key leaves none, nor does a call to a sealed or closed kernel. Any failure to sign or
 // to store seals the kernel: every later call is KERNEL_SEALED, and the next [New] over the store
-// reads and settles what is there.
+// reads and settles the log.
 //
 // Under the context of a kernel that was narrowed from k, the call is one of that kernel: see
 // [Kernel.Context].
@@ -34,8 +34,8 @@ import (
 // ctx ends. A call whose ctx ends there is DENY FAIL_CLOSED_ERROR, [ErrDenied] and the context's
 // error. It did not run, it leaves no receipt because it had no place in the log, and the kernel
 // goes on. Once there is room, an ended context is a denial that is recorded. Once its decision is
-// signed a call waits for the store, whatever its context says, because what is signed may become
-// durable. Once that is durable the driver is called. Its receipt waits for no room.
+// signed a call waits for the store, whatever its context says, because a signed decision may
+// become durable. Once that is durable the driver is called. Its receipt waits for no room.
 func (k *Kernel) Guard(ctx context.Context, in Intent) (Decision, Receipt) {
 	if k.none() {
 		d := sealed(errNoKernel)
@@ -202,7 +202,7 @@ func (c *call) judge(p *placement) {
 	p.d.Reason = p.d.Record.Reason
 }
 
-// past returns what the guardian asks about the past, of a session whose lock the caller holds.
+// past returns the guardian's view of the past of a session, whose lock the caller holds.
 func (c *call) past(s *session) *priors {
 	sh, p := c.k.shared, &c.priors
 	p.session, p.ledger, p.used = s, &sh.ledger, &sh.used
@@ -210,16 +210,16 @@ func (c *call) past(s *session) *priors {
 	return p
 }
 
-// forget undoes what an earlier judgement of the call has read: for what the kernel refuses itself,
-// nothing was read.
+// forget drops the state that an earlier judgement of the call has read. A call that the kernel
+// refuses itself has read none.
 func (c *call) forget(p *placement) {
 	c.inputs.State = contracts.SessionState{Trust: c.inputs.State.Trust}
 	c.priors.unread, p.d.Pending = nil, nil
 }
 
-// denyUnrepresentable denies what the guardian let past its schema, but the Go type of a wrapped
-// function cannot hold. No policy could replay that, so the log has the kernel's own refusal of the
-// request.
+// denyUnrepresentable denies arguments that the guardian let past their schema, if the Go type of a
+// wrapped function cannot hold them. No policy could replay that, so the log has the kernel's own
+// refusal of the request.
 func (c *call) denyUnrepresentable(p *placement) {
 	past := p.d.Record.Verdict == contracts.Allow || p.d.Record.Condition > 2 ||
 		p.d.Reason == contracts.ReasonDestinationNotAllowed
@@ -246,7 +246,7 @@ func (c *call) admit() bool {
 //
 // A caller waiting for admission holds no lock and no log slot. An admitted caller waits only for
 // the signer, the store and per-entry locks, so it always makes progress. Receipts need no room,
-// because what has run is recorded.
+// because every run is recorded.
 func (c *call) queue() bool {
 	sh := c.k.shared
 	if weight := c.weight(); sh.admission.Acquire(weight, c.done, sh.log.Sealed()) {
@@ -275,7 +275,7 @@ func (c *call) release() {
 	}
 }
 
-// place takes the decision's place in the log, and with it what the decision reserves.
+// place takes the decision's place in the log, and its reservation with it.
 func (c *call) place(p *placement) {
 	r := &c.reserved
 	r.charges, r.nonces = p.d.Record.Charges, nil
@@ -404,8 +404,8 @@ func (c *call) deny(p *placement) (Decision, Receipt) {
 	return d, Receipt{Record: p.denial, Entry: p.slot.Entry(), Index: p.slot.Index()}
 }
 
-// perform runs a call whose permission was signed, if that becomes durable, and records what became
-// of it. Whatever happens, panics and the end of the goroutine included, the session and the
+// perform runs a call whose permission was signed, if that becomes durable, and records its
+// outcome. Whatever happens, panics and the end of the goroutine included, the session and the
 // repeats that wait for this call are told, and a call without a receipt seals the kernel.
 func (c *call) perform(p *placement) (d Decision, r Receipt) {
 	d = p.d
@@ -448,7 +448,7 @@ func (c *call) perform(p *placement) (d Decision, r Receipt) {
 	return d, r
 }
 
-// event returns what the observer is told of the call.
+// event returns the event of the call.
 func (c *call) event(d *Decision, r *Receipt) Event {
 	e := Event{
 		Tool:    c.inputs.Tool,

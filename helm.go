@@ -14,7 +14,7 @@
 //	use(r.Output)
 //
 // Do not run the tool yourself after an Allow: the kernel has run it already, and recorded it. Do
-// not judge by d.Record: it is what was decided before anything ran. d.Verdict is the last word.
+// not judge by d.Record, the decision before anything ran: d.Verdict is the last word.
 //
 // Whatever fails, this holds:
 //
@@ -24,20 +24,20 @@
 //     others.
 //   - The signed permission is durable before the driver runs, and the receipt before the output is
 //     released. If signing or storing fails, the kernel seals: every later call is KERNEL_SEALED,
-//     and the next New over the store settles what was open.
+//     and the next New over the store settles the calls that were running.
 //   - The same policy and inputs yield the same verdict, reason, rule and hashes, on any machine.
 //
 // An error from [Decision.Err] answers one question first: did it run? [ErrDenied]: surely not.
-// [ErrWithheld]: it did, or may have, and nothing is released. Neither: the tool's own error. What
-// to tell the model is in Reason.Advice().
+// [ErrWithheld]: it did, or may have, and nothing is released. Neither: the tool's own error.
+// Reason.Advice() returns the text for the model.
 //
 // A policy is loaded from YAML by policy.Load, or compiled by guardian.Compile. A key is made by
 // crypto.GenerateKey; any crypto.Signer over Ed25519 will do, one in a KMS for instance. The log
 // lives in a [proofgraph.Store]. Package evidence writes and verifies packs of it, and
-// evidence/erasure erases what it keeps of a call besides the signed entries.
+// evidence/erasure erases the data of a call that is kept besides the signed entries.
 //
-// A call that a person must approve is denied APPROVAL_REQUIRED, and [Decision].Pending is what
-// they must sign. Their answer goes into Intent.Approvals when the same call is made again; it then
+// A call that a person must approve is denied APPROVAL_REQUIRED, and [Decision].Pending is the
+// request to sign. The answer goes into Intent.Approvals when the same call is made again; it then
 // runs, once. It is no answer to any other call, nor under another policy. See examples/approvals.
 //
 // The roots of Options.Trust sign events that change who may sign ([Kernel.Govern]): they add and
@@ -47,7 +47,7 @@
 // and tools that call tools.
 //
 // Limits: arguments of 1 MiB, nested 64 deep; names and lists as in docs/FORMATS.md section 1, the
-// common ones at [Intent]. What a kernel keeps in memory and in its store is said at [Kernel].
+// common ones at [Intent]. [Kernel] says how much memory and storage a kernel takes.
 package helm
 
 import (
@@ -88,19 +88,19 @@ import (
 type Kernel struct {
 	shared   *shared              // nil in the zero Kernel
 	parent   *Kernel              // nil if New made it
-	overlays []contracts.Document // what narrowing added to the root kernel's stack, outermost first
+	overlays []contracts.Document // added to the root kernel's stack, outermost first
 	stack    atomic.Pointer[stack]
 	calls    inflight      // in the root kernel, the calls of all kernels over the log
 	listed   *list.Element // in shared.narrowed
 }
 
-// shared is what all kernels over one log share: the root, which New made, and those narrowed from
-// it.
+// shared is the state that all kernels over one log share: the root, which New made, and those
+// narrowed from it.
 type shared struct {
 	options   *settings
 	log       *proofgraph.Log
 	root      *Kernel
-	admission *admission.Queue // bounds what is signed ahead of the store
+	admission *admission.Queue // bounds the decisions signed ahead of the store
 
 	mu       sync.RWMutex // protects sessions
 	sessions map[string]*session
@@ -193,8 +193,8 @@ func (k *Kernel) open(ctx context.Context) error {
 	return nil
 }
 
-// Trust returns the initial trust state: the one that the log began with, which is what to hand to
-// auditors, once. Changes since then are in the log, signed, and packs bring them along.
+// Trust returns the initial trust state: the one that the log began with. Hand it to auditors,
+// once. Changes since then are in the log, signed, and packs bring them along.
 func (k *Kernel) Trust() *registry.State {
 	if k.none() {
 		return nil
@@ -247,7 +247,7 @@ func (sh *shared) now() (t contracts.Time, err error) {
 }
 
 // clock returns the time of a session's next entry, which never runs back. If the clock fails, time
-// stands still, because what has happened must be recorded, and clock returns the error too. The
+// stands still, because entries must be recorded all the same, and clock returns the error too. The
 // caller holds the session's lock.
 func (sh *shared) clock(s *session) (contracts.Time, error) {
 	now, err := sh.now()
@@ -275,8 +275,8 @@ func (sh *shared) record(
 	return slot, slot.Sign(st, blobs...)
 }
 
-// settle returns what settles a call's charges when its receipt takes its place in the log: what
-// the receipt does not keep is given back.
+// settle returns a function that settles a call's charges while its receipt takes its place in the
+// log: charges that the receipt does not keep are given back.
 func (sh *shared) settle(charges []contracts.Charge, r *contracts.Receipt) func(uint64) error {
 	if len(charges) == 0 {
 		return nil

@@ -51,8 +51,8 @@ func (p *pendingCall) await(done <-chan struct{}) (Decision, Receipt, bool) {
 }
 
 // recall reads the outcome of a bound call back. The output is there only if outputs are kept. The
-// store is not trusted to have kept what was signed, and must return the very entries of that call:
-// those of other calls are signed too.
+// store is not trusted: it must return the very entries of that call, because the entries of other
+// calls are signed too.
 func (b *binding) recall(ctx context.Context, from logReader, trust *registry.State) (Decision, Receipt) {
 	d, r, err := b.entries(ctx, from, trust)
 	if err != nil {

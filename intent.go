@@ -9,8 +9,8 @@ import (
 	"github.com/helmkernel/helm/executor"
 )
 
-// A Caller is on whose behalf a tool is called. The zero Caller is anonymous. ID and Tenant have at
-// most 256 bytes. There are at most 32 Roles of 64 bytes, in any order.
+// A Caller is the user or service that a tool is called for. The zero Caller is anonymous. ID and
+// Tenant have at most 256 bytes. There are at most 32 Roles of 64 bytes, in any order.
 type Caller = contracts.Caller
 
 // Func is a function as a Driver.
@@ -25,7 +25,7 @@ type Intent struct {
 	// Args is one JSON object of at most 1 MiB, as the model wrote it. Empty is DENY.
 	Args json.RawMessage
 
-	// Caller is on whose behalf the tool is called.
+	// Caller is the user or service that the tool is called for.
 	Caller Caller
 
 	// Session is the conversation that this call belongs to. It is named like a tool, but does not
@@ -43,15 +43,16 @@ type Intent struct {
 	// grant's parent.
 	Delegation []contracts.Envelope
 
-	// Approvals holds what approvers made of Decision.Pending (ApprovalRequest.Approve), at most
+	// Approvals holds the signed answers to Decision.Pending (ApprovalRequest.Approve), at most
 	// 16. Anything that is no envelope is left out. Those that count are used up by an ALLOW.
 	Approvals []contracts.Envelope
 
-	// Attestations holds what attestors say of the call, at most 16. They are not used up.
+	// Attestations holds the statements of attestors about the call, at most 16. They are not used
+	// up.
 	Attestations []contracts.Envelope
 
-	// Driver is what runs, for a tool that Options.Drivers does not bind. Both or neither is DENY,
-	// and so is one whose definition differs from the pinned one.
+	// Driver runs the call, if Options.Drivers has no driver for the tool. Both or neither is
+	// DENY, and so is a driver that does not declare the pinned definition.
 	Driver executor.Driver
 }
 

@@ -103,8 +103,8 @@ func (f *inflight) done() bool {
 }
 
 // Close lets no new call in and waits for those inside, at most as long as the longest time limit
-// of a tool that was ever called. After Close nothing more is written. The store is closed by
-// whoever opened it. Closing again waits for the first Close and does nothing else.
+// of a tool that was ever called. After Close nothing more is written. Close does not close
+// the store. Closing again waits for the first Close and does nothing else.
 //
 // Closing the kernel that [New] made closes all that were narrowed from it, and waits for their
 // calls too. A narrowed kernel closes itself alone: not its parent, nor those narrowed from it.

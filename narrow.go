@@ -91,18 +91,18 @@ func (k *Kernel) narrow(overlay contracts.Document) (n *Kernel, policy contracts
 // ([Wrap]) serve every task under the overlay of its own. Calls of other kernels are left alone:
 // each is judged by its own kernel.
 //
-// A driver's context is that of the kernel that runs it. So whatever a tool calls stays under the
-// overlay that the tool was called under, even if the tool was written with a kernel above it.
+// A driver's context is that of the kernel that runs it. So the calls that a tool makes stay under
+// the overlay that the tool was called under, even if the tool was written with a kernel above it.
 //
-// Of several contexts the innermost one counts whose kernel descends from the called kernel. From
-// there on, it is as if that kernel had been called. So no context leads back to a wider kernel:
-// with a narrowed from root and b from a, a call of root or of a is one of b, under
+// Of several contexts, the innermost one of a kernel that descends from the called kernel counts.
+// From there on, it is as if that kernel had been called. So no context leads back to a wider
+// kernel: with a narrowed from root and b from a, a call of root or of a is one of b, under
 // a.Context(b.Context(ctx)) and under b.Context(a.Context(ctx)) alike. Of two kernels of which
 // neither was narrowed from the other the inner one counts, as it would if its Guard were called.
 //
 // It is no wall against the host's own code, which can call a wider kernel under another context.
 //
-// The context of a closed kernel denies what a closed kernel does. Under the context of a nil or
+// The context of a closed kernel denies as a closed kernel does. Under the context of a nil or
 // zero Kernel every call is denied, because an error of Narrow that nobody looked at must not widen
 // anything.
 func (k *Kernel) Context(ctx context.Context) context.Context {

@@ -20,7 +20,7 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// Options are what a kernel is made of. New copies them and refuses the zero value.
+// Options are the parts that a kernel is made of. New copies them and refuses the zero value.
 type Options struct {
 	// Policy decides. Required.
 	Policy *guardian.Policy
@@ -39,11 +39,11 @@ type Options struct {
 	// Store keeps the log. Required. The caller closes it, after the kernel.
 	Store proofgraph.Store
 
-	// Drivers are what runs, by tool. One for a tool that the policy does not declare is never
-	// called.
+	// Drivers run the calls, by tool. A driver for a tool that the policy does not declare is
+	// never called.
 	Drivers map[string]executor.Driver
 
-	// Trust is the initial trust state: the keys that the log began with. What changed since is in
+	// Trust is the initial trust state: the keys that the log began with. Later changes are in
 	// the log. If it is nil only Key and LogKey count, for good.
 	Trust *registry.Registry
 
@@ -55,7 +55,7 @@ type Options struct {
 	// says.
 	Now func() time.Time
 
-	// Rand is where nonces come from; nil means crypto/rand.
+	// Rand is the source of nonces; nil means crypto/rand.
 	Rand io.Reader
 
 	// Observe is called with each event after the fact, synchronously and without any lock. Its
@@ -69,7 +69,7 @@ type Keep struct {
 	Outputs    bool // a repeat of an idempotency key then finds the first output
 }
 
-// Event is what an observer is told of a call. It has no arguments and no outputs.
+// An Event reports a call to an observer. It has no arguments and no outputs.
 type Event struct {
 	Tool    string
 	Session string
@@ -78,7 +78,7 @@ type Event struct {
 	Reason  contracts.ReasonCode
 	Why     string
 	Index   uint64 // of the receipt
-	Err     error  // if nothing was recorded, what the kernel, its store, its signer or the context said
+	Err     error  // if nothing was recorded: the error of the kernel, its store, its signer or the context
 	Repeat  bool   // the call repeats an idempotency key: ID and Index are those of the first
 	Late    bool   // an abandoned driver ended; its result was dropped
 }

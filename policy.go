@@ -12,13 +12,13 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A stack is what a kernel judges by. A swap stores the next stack of each kernel, which counts
-// from the next epoch on, and then moves the epoch. So all kernels change at once, and readers take
-// no lock.
+// A stack holds the policy that a kernel judges by. A swap stores the next stack of each kernel,
+// which counts from the next epoch on, and then moves the epoch. So all kernels change at once, and
+// readers take no lock.
 type stack struct {
 	policy *guardian.Policy
 	since  uint64           // the epoch from which it counts
-	before *guardian.Policy // what counts until then
+	before *guardian.Policy // it counts until then
 }
 
 // current returns the policy that judges now.
@@ -36,14 +36,14 @@ func (k *Kernel) judgesBy(policy *guardian.Policy, state *registry.State) bool {
 	return k.current() == policy && k.shared.trust.Load() == state
 }
 
-// A policyLog is what the log has of policies.
+// A policyLog knows the policies that have entries in the log.
 type policyLog struct {
 	// mu is held while stacks are put in force, but not while their entries become durable. It is
 	// locked before that of a session.
 	mu        sync.Mutex
 	slots     map[contracts.Digest]*proofgraph.Slot // by PolicyHash; nil once the entry is durable
 	versions  map[string]uint64                     // the highest of each document, by layer and name
-	documents map[contracts.Digest]bool             // whose bytes are blobs of these entries
+	documents map[contracts.Digest]bool             // their bytes are blobs of these entries
 }
 
 func newPolicyLog() policyLog {
@@ -82,7 +82,8 @@ func (l *policyLog) has(p *guardian.Policy) bool {
 	return ok
 }
 
-// awaitDurable waits until the entries of these policies are durable, whoever signed them.
+// awaitDurable waits until the entries of these policies are durable, even if another caller
+// signed them.
 func (l *policyLog) awaitDurable(policies ...contracts.Digest) error {
 	for _, hash := range policies {
 		l.mu.Lock()

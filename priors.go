@@ -14,9 +14,9 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// priors is what the guardian may ask about the past of a call: balances, and the calls, receipts
-// and approvals of its session. It is used under the lock of that session. What the session does
-// not keep, the arguments of earlier calls, is read back from the store.
+// priors answers the guardian's questions about the past of a call: balances, and the calls,
+// receipts and approvals of its session. It is used under the lock of that session. The session
+// does not keep the arguments of earlier calls; they are read back from the store.
 type priors struct {
 	session *session
 	ledger  *past.Ledger
@@ -64,8 +64,8 @@ func (p *priors) args(r past.Run) (v crypto.Value, err error) {
 }
 
 // frozenBalances is a Past that returns the balances as of slot assignment. These deny the call, so
-// what was read before for later conditions is not read again: inputs hold what was read and
-// nothing else.
+// the state of later conditions is not read again: inputs hold the state that was read and nothing
+// else.
 type frozenBalances struct {
 	*priors
 	balances []contracts.Balance
@@ -132,7 +132,7 @@ func noncesOf(r *contracts.Reader, presented []contracts.Envelope, counted []con
 	return nonces
 }
 
-// A logReader reads back what the kernel wrote. The store is not trusted to return the same bytes,
+// A logReader reads entries and blobs back. The store is not trusted to return the same bytes,
 // nor not to panic.
 type logReader struct {
 	store proofgraph.Store

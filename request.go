@@ -14,13 +14,13 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A call is one Guard: what was asked, in the form in which it is judged and recorded. It is
+// A call is one Guard: the request, in the form in which it is judged and recorded. It is
 // reused, so nothing that outlives a Guard may refer to its buffers.
 type call struct {
-	k        *Kernel // whose policy judges it
+	k        *Kernel // the kernel that judges it
 	ctx      context.Context
 	done     <-chan struct{} // of ctx
-	context  carried         // what ctx carries
+	context  carried         // the values of ctx
 	orphan   bool            // ctx is that of no kernel
 	inputs   contracts.Inputs
 	parents  []contracts.Digest
@@ -36,16 +36,16 @@ type call struct {
 	buffers  *buffers
 }
 
-// flaws are what is wrong with a call before it is judged. Of each kind only the first counts.
+// flaws are found in a call before it is judged. Of each kind only the first counts.
 type flaws struct {
 	malformed       string // a field outside its limits
 	syntax          string // why the arguments are not strict JSON
 	unrepresentable string // why a wrapped function's Go type cannot hold the arguments
-	fault           string // what of the caller's failed: the context ended, or something panicked
+	fault           string // the context ended, or code of the caller's panicked
 	cause           error  // of the fault, if there is one
 }
 
-// A reservation is what a call takes, with its place in the log, before any other call can.
+// A reservation is taken together with the place in the log, before any other call can take it.
 type reservation struct {
 	charges []contracts.Charge
 	nonces  []string           // of the requests that it consumes
@@ -53,7 +53,7 @@ type reservation struct {
 	take    func(uint64) error // call.reserve, made once
 }
 
-// buffers are what a call leaves to the next one.
+// buffers are reused by the next call.
 type buffers struct {
 	tree     crypto.Tree
 	reader   contracts.Reader
@@ -63,7 +63,7 @@ type buffers struct {
 	document []byte // the inputs
 }
 
-// A binder is what runs, and what it declares.
+// A binder is the driver of a call, with its declarations.
 type binder struct {
 	driver     executor.Driver
 	bound      uint64                 // how many drivers there are
@@ -71,14 +71,14 @@ type binder struct {
 	definition contracts.Digest       // that it serves; zero: none
 }
 
-// A judgement is what was decided about a call.
+// A judgement is the decision about a call.
 type judgement struct {
 	d       Decision // as it was before anything ran, so its Verdict is Deny
 	faulty  bool     // denied for a fault of the caller's
 	repeats *binding // the call that this one repeats; then nothing was decided
 }
 
-// A placement is a judgement that was signed into its place in the log, and what became of it.
+// A placement is a judgement that was signed into its place in the log, and its execution.
 type placement struct {
 	judgement
 	session *session
@@ -117,8 +117,8 @@ func (c *call) receive(in Intent) {
 	}
 }
 
-// fail notes the first thing of the caller's that failed. Observers are told what, so it must have
-// no text of the caller's.
+// fail notes the first failure in code of the caller's. Observers see the description, so it must
+// have no text of the caller's.
 func (c *call) fail(what string, cause error) {
 	if c.flaws.fault == "" {
 		c.flaws.fault, c.flaws.cause = what, cause
@@ -191,8 +191,8 @@ func hashedRoles(roles []string) string {
 }
 
 // presented keeps the envelopes that have the form of one, without repeats. A malformed approval
-// changes nothing. A malformed delegation must not just fall away, because it is what the call is
-// made under.
+// changes nothing. A malformed delegation must not just fall away, because the call is made
+// under it.
 func (c *call) presented(in *Intent) {
 	if len(in.Delegation)+len(in.Approvals)+len(in.Attestations) == 0 {
 		return
@@ -243,7 +243,7 @@ func (c *call) after(refs []contracts.Ref) {
 	}
 }
 
-// bind finds what runs, and asks it what it declares.
+// bind finds the driver and reads its declarations.
 func (c *call) bind(in *Intent) (err error) {
 	defer contain.Error(&err, "the driver's declaration")
 	b := &c.driver
@@ -280,9 +280,9 @@ func (c *call) applyPin() {
 	}
 }
 
-// parse reads the arguments, fills in the tool's defaults, and hashes the result, which is what all
-// that follows means by the arguments. Arguments that cannot be read, be it through a fault of
-// ours, are recorded as raw bytes.
+// parse reads the arguments, fills in the tool's defaults, and hashes the result: from then on
+// these are the arguments. Arguments that cannot be read, be it through a fault of ours, are
+// recorded as raw bytes.
 func (c *call) parse() {
 	if err := c.read(); err != nil {
 		c.inputs.Args, c.inputs.ArgsForm, c.inputs.ArgsHash = crypto.Value{}, "raw", crypto.Sum(c.buffers.raw)
@@ -309,7 +309,7 @@ func (c *call) read() (err error) {
 	return nil
 }
 
-// follow reads the call again if another stack judges now, whose defaults and limits may differ.
+// follow reads the call again if another stack judges now: its defaults and limits may differ.
 // The caller holds no lock.
 func (c *call) follow() {
 	policy := c.k.current()

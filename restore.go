@@ -18,7 +18,7 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A priorLog is what New takes over from the log that its kernel continues.
+// A priorLog folds the log that a new kernel continues.
 type priorLog struct {
 	origin   string
 	trust    *registry.State             // at first the one in which the log must have begun
@@ -31,7 +31,7 @@ type priorLog struct {
 	approved []approvedCall
 }
 
-// A priorSession is what a session that is not closed hands on.
+// A priorSession is the state of a session that is not closed.
 type priorSession struct {
 	bindings map[string]*binding
 	past     past.Session
@@ -154,7 +154,7 @@ func (l *priorLog) close(decision contracts.Digest, receipt uint64) {
 	}
 }
 
-// session returns what the session hands on.
+// session returns the state of the session with that name. It may be new.
 func (l *priorLog) session(name string) *priorSession {
 	s := l.sessions[name]
 	if s == nil {
@@ -164,7 +164,7 @@ func (l *priorLog) session(name string) *priorSession {
 	return s
 }
 
-// restore sets what calls are judged by to what the log says.
+// restore sets the trust state, the used approvals and the sessions to those of the log.
 func (sh *shared) restore(l *priorLog) error {
 	sh.trust.Store(l.trust)
 	if err := sh.restoreNonces(l); err != nil {
@@ -242,8 +242,8 @@ func (sh *shared) settleUnknown(c openCall, decision contracts.Digest) (*proofgr
 }
 
 // initialTrust finds the trust state that the log began with. If keys were rotated since, the
-// original keys must be in Options.Trust. None is taken from the store, because whoever can write
-// there could begin a log with a key of their own.
+// original keys must be in Options.Trust. None is taken from the store, because anyone who can
+// write there could begin a log with a key of their own.
 func (p *settings) initialTrust(ctx context.Context) error {
 	genesis, err := p.genesisTrust(ctx)
 	if err != nil || genesis == nil || *genesis == p.initial.Digest() {
@@ -289,8 +289,8 @@ func (p *settings) genesisTrust(ctx context.Context) (digest *contracts.Digest, 
 	return nil, nil
 }
 
-// checkSigners returns an error if a key that this kernel is to sign with may not sign what comes
-// next in the log.
+// checkSigners returns an error if a key that this kernel is to sign with may not sign the
+// next entry of the log.
 func (p *settings) checkSigners(l *priorLog) error {
 	for _, x := range []struct {
 		option string

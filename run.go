@@ -51,14 +51,14 @@ func (c *call) run(p *placement) (o executor.Outcome) {
 	return o
 }
 
-// An execution is what is known of a run besides its outcome.
+// An execution has the details of a run that its outcome lacks.
 type execution struct {
 	call   *runningCall // nil until the driver is called
 	limits guardian.Limits
-	drift  guardian.Why // where the output left its pinned schema
+	drift  guardian.Why // from the pinned schema of the output
 }
 
-// why returns where a run went wrong that has no output.
+// why returns the place of the fault in a run that has no output.
 func (x *execution) why(reason contracts.ReasonCode) string {
 	switch reason {
 	case contracts.ReasonOutputExhausted:
@@ -74,7 +74,7 @@ func (x *execution) why(reason contracts.ReasonCode) string {
 	return ""
 }
 
-// late returns what reports to the observer that an abandoned driver ended after all.
+// late returns a function that reports to the observer that an abandoned driver ended after all.
 func (c *call) late(p *placement) func(executor.Result, error) {
 	sh := c.k.shared
 	if sh.options.Observe == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A session is one chain of the log and what its calls need of each other.
+// A session is one chain of the log, with the state that its calls share.
 type session struct {
 	mu        sync.Mutex // held from the time stamp to the signature of one entry; protects all below
 	chain     *proofgraph.Chain
@@ -18,16 +18,16 @@ type session struct {
 	closing   chan struct{}       // non-nil while CloseSession waits; closed when it is done or gives up
 	idle      chan struct{}       // non-nil while CloseSession waits; closed when nothing runs any more
 	bindings  map[string]*binding // by idempotency key: those that an ALLOW bound
-	past      past.Session        // what its later calls are judged by
+	past      past.Session        // its later calls are judged by it
 	closeSlot *proofgraph.Slot    // of the close entry, until that is durable
 }
 
-// A runningCall is a call whose driver made another call.
+// A runningCall is a call with a driver that may make calls of its own.
 type runningCall struct {
 	session *session
 	key     string // its idempotency key
 	outer   *runningCall
-	over    bool // protected by session.mu: calls of goroutines it left behind are not inside it
+	over    bool // protected by session.mu: the calls of goroutines that it left running are outside
 }
 
 // inside reports whether r or a call around it belongs to the session and still runs. The caller

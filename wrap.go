@@ -15,8 +15,8 @@ import (
 
 // Wrap returns the same function, guarded. Its argument is marshalled to JSON, judged as a call of
 // the tool, and decoded again from the judged bytes, exactly: an argument that does not survive
-// this is denied before anything runs. The result is decoded from the released bytes. Whose call it
-// is, its session and its approvals come from [With]. An error is that of [Decision.Err]. Under the
+// this is denied before anything runs. The result is decoded from the released bytes. Caller,
+// session and approvals come from [With]. An error is that of [Decision.Err]. Under the
 // context of a kernel that was narrowed from k the call is one of that kernel: see
 // [Kernel.Context].
 //
@@ -77,14 +77,14 @@ func (w *wrapped[In, Out]) Run(ctx context.Context, c contracts.Call) (executor.
 	}
 	output, err := json.Marshal(out)
 	if err != nil {
-		// A Fault, because the function says that it did what it was called for: its charge stays.
+		// A Fault, because the function says that it has run without error: its charge stays.
 		return executor.Result{}, contain.Fault("the result of the wrapped function has no JSON form")
 	}
 	return executor.Result{Output: output}, nil
 }
 
 // unrepresentable decodes the arguments and encodes them again. Keys that differ by letter case,
-// names that the type lacks and values that it cannot hold all show as other bytes. What it returns
+// names that the type lacks and values that it cannot hold all show as other bytes. The result
 // has nothing of the text of an error, which may be the type's own.
 func (w *wrapped[In, Out]) unrepresentable(args []byte) (why string) {
 	const unfit = "the arguments, after defaults, do not fit the argument type of the wrapped function"

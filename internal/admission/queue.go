@@ -1,9 +1,9 @@
 // Package admission bounds how much work is let in at once.
 //
-// Its Queue is a weighted semaphore. It differs from golang.org/x/sync/semaphore in what a kernel
-// needs: a wait ends by either of two channels without a goroutine of its own, a weight above the
-// limit is admitted when nothing else is held, and the weights held and the callers waiting can be
-// counted.
+// Its Queue is a weighted semaphore. It differs from golang.org/x/sync/semaphore in three ways that
+// a kernel needs: a wait ends by either of two channels without a goroutine of its own, a weight
+// above the limit is admitted when nothing else is held, and the weights held and the callers
+// waiting can be counted.
 package admission
 
 import (
