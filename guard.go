@@ -86,7 +86,8 @@ func (c *call) guard() (Decision, Receipt) {
 				c.release()
 			}
 		} else if !c.queue() {
-			return Decision{Reason: contracts.ReasonFailClosedError, Why: whyFull, cause: contextError(c.ctx)}, Receipt{}
+			reason := contracts.ReasonFailClosedError
+			return Decision{Reason: reason, Why: whyFull, cause: contextError(c.ctx)}, Receipt{}
 		}
 		p = c.decide()
 	}
