@@ -32,7 +32,7 @@ var brokenBytes = []breaches{
 				return err
 			}
 			h.entries = func(_ context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
-				return gives(slices.Concat(kept...)[from:to], nil)
+				return iterate(slices.Concat(kept...)[from:to], nil)
 			}
 		})},
 		{"writes behind an entry", toy(func(h *hooks) {
@@ -73,7 +73,7 @@ var brokenBytes = []breaches{
 					list[i] = array[at : at+len(e)] // append goes on into the next
 					at += len(e)
 				}
-				return gives(list, nil)
+				return iterate(list, nil)
 			}
 		})},
 		{"reads entries into one buffer", toy(func(h *hooks) {
@@ -99,7 +99,7 @@ var brokenBytes = []breaches{
 				return b, err
 			}
 		})},
-		{"checks an entry by the one before", toy(func(h *hooks) { // which is the caller's by then
+		{"checks an entry by the one before", toy(func(h *hooks) { // the slice is the caller's by then
 			h.entries = func(_ context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 				return func(yield func(contracts.Entry, error) bool) {
 					before := byte('e')

@@ -11,7 +11,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// torn writes a batch in two parts, and between them readers have the time to look.
+// torn writes a batch in two parts, and readers have time to look between them.
 func torn(parts func(b proofgraph.Batch) (first, second proofgraph.Batch)) func() func() proofgraph.Store {
 	return toy(func(h *hooks) {
 		var looks atomic.Int64
@@ -31,11 +31,11 @@ func torn(parts func(b proofgraph.Batch) (first, second proofgraph.Batch)) func(
 	})
 }
 
-// linger waits until readers asked for Size 16 times: then one of the four has looked at
-// everything.
+// linger waits until readers have called Size 16 times: one of the four has looked at everything by
+// then.
 func linger(looks *atomic.Int64) { await(looks, looks.Load()+16) }
 
-// await gives others the time to make a number that large, and not for ever.
+// await waits, but not for ever, until others have made a number that large.
 func await(n *atomic.Int64, enough int64) {
 	for i := 0; n.Load() < enough && i < 100_000; i++ {
 		runtime.Gosched()

@@ -51,14 +51,14 @@ var brokenContexts = []breaches{
 		{"ends an iteration without a word", toy(func(h *hooks) {
 			h.entries = func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 				if ctx.Err() != nil {
-					return gives(nil, nil)
+					return iterate(nil, nil)
 				}
 				return h.Store.Entries(ctx, from, to)
 			}
 		})},
 		{"gives entries and the error", toy(func(h *hooks) {
 			h.entries = func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
-				return gives(h.all(from, to), ctx.Err())
+				return iterate(h.all(from, to), ctx.Err())
 			}
 		})},
 		{"gives blobs all the same", toy(func(h *hooks) {
@@ -162,7 +162,7 @@ var brokenContexts = []breaches{
 		{"asks when it begins, and not again", toy(func(h *hooks) {
 			h.entries = func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 				if err := ctx.Err(); err != nil {
-					return gives(nil, err)
+					return iterate(nil, err)
 				}
 				return h.Store.Entries(forever, from, to)
 			}

@@ -34,8 +34,8 @@ func erasing(how func(h *hooks, m *proofgraph.Memory) func(ctx context.Context,
 	}
 }
 
-// hiding is a store that has everything still and hides some of it, until it is opened again or
-// other things happen.
+// hiding is a store that keeps everything and hides some of it, until it is opened again or
+// something else happens.
 func hiding(hidden func(d contracts.Digest, gone map[contracts.Digest]bool) bool) func() func() proofgraph.Store {
 	return erasing(func(h *hooks, m *proofgraph.Memory) func(ctx context.Context, d contracts.Digest) error {
 		gone := map[contracts.Digest]bool{}
@@ -237,7 +237,7 @@ var brokenErasers = []breaches{
 				}
 				return func(ctx context.Context, d contracts.Digest) error {
 					set(true)
-					<-seen // somebody reads, again and again
+					<-seen // one reader reads again and again
 					set(false)
 					return m.EraseBlob(ctx, d)
 				}

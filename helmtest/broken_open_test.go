@@ -11,8 +11,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// forgets is a store that loses something when it is opened again: others get its contents by
-// batches, some of which are dropped.
+// forgets is a store that loses something when it is opened again: batches copy its contents, and
+// some batches are dropped.
 func forgets(drop func(list []proofgraph.Batch) []proofgraph.Batch) func() func() proofgraph.Store {
 	return func() func() proofgraph.Store {
 		var list []proofgraph.Batch
@@ -42,7 +42,8 @@ func ajar(leave func(h *hooks, m proofgraph.Store)) func() func() proofgraph.Sto
 	return doors(func(h *hooks) { leave(h, h.Store.(*door).room) })
 }
 
-// afterwards gives that many empty entries for each when it was closed; it goes on to have a size.
+// afterwards returns that many empty entries for each when it was closed; it goes on to have a
+// size.
 func afterwards(h *hooks, m proofgraph.Store, n uint64) entriesFunc {
 	var shut atomic.Bool
 	shutDoor := h.close
@@ -53,7 +54,7 @@ func afterwards(h *hooks, m proofgraph.Store, n uint64) entriesFunc {
 	h.size = m.Size
 	return func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 		if shut.Load() {
-			return gives(make([]contracts.Entry, n*(to-from)), nil)
+			return iterate(make([]contracts.Entry, n*(to-from)), nil)
 		}
 		return m.Entries(ctx, from, to)
 	}

@@ -17,13 +17,13 @@ func reads(entries func(h *hooks) entriesFunc) func() func() proofgraph.Store {
 func nothingIsAnError(h *hooks) entriesFunc {
 	return func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 		if from == to {
-			return gives(nil, errBroken)
+			return iterate(nil, errBroken)
 		}
 		return h.Store.Entries(ctx, from, to)
 	}
 }
 
-// whenever gives an iteration of its own for some ranges of a store of that size.
+// whenever returns an iteration of its own for some ranges of a store of that size.
 func whenever(is func(from, to, size uint64) bool, entries func(h *hooks,
 	from, to uint64) iter.Seq2[contracts.Entry, error]) func() func() proofgraph.Store {
 	return reads(func(h *hooks) entriesFunc {
@@ -39,7 +39,7 @@ func whenever(is func(from, to, size uint64) bool, entries func(h *hooks,
 func isBeyond(from, to, size uint64) bool { return from > to || to > size }
 func isWithin(from, to, size uint64) bool { return !isBeyond(from, to, size) }
 
-// locked is busy while somebody reads.
+// locked is busy during a read.
 func locked(read func(lock, unlock func(),
 	all iter.Seq2[contracts.Entry, error]) iter.Seq2[contracts.Entry, error]) func() func() proofgraph.Store {
 	return toy(func(h *hooks) {
@@ -60,44 +60,44 @@ var brokenReads = []breaches{
 	{"any range of entries is read", []breach{
 		{"gives one more", whenever(func(_, to, size uint64) bool { return to < size },
 			func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
-				return gives(h.all(from, to+1), nil)
+				return iterate(h.all(from, to+1), nil)
 			})},
 		{"begins one later", whenever(func(from, to, size uint64) bool { return 0 < from && from < to && to < size },
 			func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
-				return gives(h.all(from+1, to+1), nil)
+				return iterate(h.all(from+1, to+1), nil)
 			})},
 		{"begins at the beginning",
 			whenever(isWithin, func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
-				return gives(h.all(0, to-from), nil)
+				return iterate(h.all(0, to-from), nil)
 			})},
 		{"ends at the batch's end", whenever(func(from, to, _ uint64) bool { return from == 0 && to > 5 },
 			func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
-				return gives(h.all(from, 5), nil)
+				return iterate(h.all(from, 5), nil)
 			})},
 		{"gives the first entry twice", whenever(func(from, to, size uint64) bool { return from < to && to <= size },
 			func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
-				return gives(append(h.all(from, from+1), h.all(from, to)...), nil)
+				return iterate(append(h.all(from, from+1), h.all(from, to)...), nil)
 			})},
 		{"has no empty range", reads(nothingIsAnError)},
 	}},
 	{"a range beyond the end is an error and no entry", []breach{
 		{"gives what there is", whenever(isBeyond, func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
 			n := h.len()
-			return gives(h.all(min(from, n), max(min(from, n), min(to, n))), nil)
+			return iterate(h.all(min(from, n), max(min(from, n), min(to, n))), nil)
 		})},
 		{"gives what there is, and then the error", whenever(isBeyond,
 			func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {
 				n := h.len()
-				return gives(h.all(min(from, n), max(min(from, n), min(to, n))), errBroken)
+				return iterate(h.all(min(from, n), max(min(from, n), min(to, n))), errBroken)
 			})},
 		{"takes a range that ends before it begins as empty",
 			whenever(func(from, to, _ uint64) bool { return from > to },
 				func(*hooks, uint64, uint64) iter.Seq2[contracts.Entry, error] {
-					return gives(nil, nil)
+					return iterate(nil, nil)
 				})},
 		{"takes every empty range as one that is there", whenever(func(from, to, _ uint64) bool { return from == to },
 			func(*hooks, uint64, uint64) iter.Seq2[contracts.Entry, error] {
-				return gives(nil, nil)
+				return iterate(nil, nil)
 			})},
 		{"looks at the lower half of an index", whenever(isBeyond,
 			func(h *hooks, from, to uint64) iter.Seq2[contracts.Entry, error] {

@@ -6,7 +6,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A breach is a store that breaks a promise. It is called what it does.
+// A breach is a store that breaks a promise. Its name is what it does wrong.
 type breach struct {
 	name  string
 	place func() func() proofgraph.Store

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The code in the package comment is that of tests, line by line.
+// The code in the package comment is code of tests, line by line.
 func TestTheCodeInThePackageComment(t *testing.T) {
 	trimmed := func(file string) (lines []string) {
 		text, err := os.ReadFile(file)

@@ -9,13 +9,14 @@ import (
 // Store tests that a store keeps the contract of [proofgraph.Store], and of [proofgraph.Eraser] if
 // it is one. Each promise is a subtest with its name.
 //
-// Place is called once for each promise. It makes a new, empty place to keep a log in and gives
-// what opens the store there, which is called again to see whether what was acknowledged is found:
-// by another process, as far as the store can tell. Both are called by the goroutine of the
-// subtest, so t.Fatal will do for errors. What place makes it removes by t.Cleanup.
+// place is called once for each promise. It makes a new, empty place to keep a log in, and returns
+// a function that opens the store there. That function is called again to see whether everything
+// that was acknowledged is found: by another process, as far as the store can tell. Both run in the
+// goroutine of the subtest, so they may call t.Fatal on errors. place removes what it makes with
+// t.Cleanup.
 //
-// If the store is an [io.Closer], one at a time has it open: it is closed before it is opened
-// again, and at the end. A store that is none may be open more than once, and whoever has it open
+// If the store is an [io.Closer], it is open once at a time: it is closed before it is opened
+// again, and at the end. Otherwise it may be open more than once, and everyone who has it open
 // appends to one log. For a store that is both, make a second test that hides the method: struct{
 // proofgraph.Store }{s}.
 func Store(t *testing.T, place func(t *testing.T) (open func() proofgraph.Store)) {

@@ -45,7 +45,7 @@ func order(t *trial) {
 	t.same()
 }
 
-// Nothing has a meaning to a store: not ends of lines, nor zeros, nor what is no text.
+// Bytes mean nothing to a store: neither line ends nor zeros nor bytes that are no text.
 func anyBytes(t *trial) {
 	var all [256]byte
 	for i := range all {
@@ -115,7 +115,7 @@ func conflicts(t *trial) {
 	for range 3 {
 		b := t.batch("a", "b")
 		b.Blobs, b.Checkpoint = texts("kept"), fmt.Appendf(nil, "at %d", b.At)
-		t.append(b) // it goes on
+		t.append(b) // the store accepts the next batch
 		check()
 	}
 	t.reopen()
@@ -130,7 +130,7 @@ func oneWins(t *trial) {
 	t.same()
 }
 
-// contend has many callers append at the same place, again and again, each through one of the
+// contend has many callers append at the same index, again and again, each through one of the
 // stores.
 func contend(t *trial, stores ...proofgraph.Store) {
 	const callers = 8

@@ -8,13 +8,13 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// A log uses its slices again as soon as Append returns. The store neither keeps them nor writes to
+// A log reuses its slices as soon as Append returns. The store neither keeps them nor writes to
 // them.
 func given(t *trial) {
 	for _, refused := range []bool{false, true} {
 		b := t.batch("entry one", "entry two", "entry three")
 		b.Blobs, b.Checkpoint = texts("blob one", "blob two", "a blob"), []byte("note")
-		room := []byte("entry two, and what follows it") // room behind an entry is not the store's either
+		room := []byte("entry two, and what follows it") // the capacity after an entry is not the store's either
 		b.Entries[1] = room[:9]
 		if refused {
 			b.At++
@@ -41,8 +41,8 @@ func given(t *trial) {
 	t.same()
 }
 
-// What comes from the store may be written to, and appended to, and stays as it is while more is
-// read.
+// The caller may write to bytes that the store returned, and append to them. They stay as they are
+// while more is read.
 func got(t *trial) {
 	for range 2 {
 		b := t.batch("entry one", "entry two, longer", "entry 3")
@@ -79,7 +79,7 @@ func got(t *trial) {
 	t.same()
 }
 
-// all is everything that the store gives.
+// all returns everything that the store returns.
 func (t *trial) all() [][]byte {
 	t.Helper()
 	list, failed := read(t.ctx, t.store, 0, uint64(len(t.twin.entries)))

@@ -10,8 +10,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// perBatch is how many entries the batches have that are written while others read. Each entry has
-// a blob, each batch a checkpoint.
+// perBatch is how many entries a batch has that is written while others read. Each entry has a
+// blob, each batch a checkpoint.
 const perBatch = 3
 
 func numbered(from int) (b proofgraph.Batch) {
@@ -24,13 +24,13 @@ func numbered(from int) (b proofgraph.Batch) {
 	return b
 }
 
-// Four read while one writes, until they have looked often enough.
+// Four goroutines read while one writes, until they have looked often enough.
 func wholeBatches(t *trial) {
 	var (
 		all     sync.WaitGroup
 		written atomic.Bool
 		looks   atomic.Int64
-		torn    atomic.Bool // somebody has seen enough
+		torn    atomic.Bool // a reader has seen a fault
 	)
 	defer all.Wait()
 	defer written.Store(true)
@@ -103,7 +103,7 @@ func (r *reader) look(s proofgraph.Store) bool {
 	return true
 }
 
-// marked is the size that the checkpoint says.
+// marked returns the size that the checkpoint names.
 func (r *reader) marked(s proofgraph.Store) (uint64, error) {
 	c, err := s.Checkpoint(r.ctx)
 	if c == nil || err != nil {

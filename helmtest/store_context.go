@@ -51,8 +51,8 @@ func ended(t *trial) {
 	t.same()
 }
 
-// The context ends when the store asks for the first time whether it has, then when it asks for the
-// second time, and so on.
+// The context ends when the store calls its Err or Done for the first time, then for the second
+// time, and so on.
 func endsInAppend(t *trial) {
 	t.append(t.batch("before"))
 	for n, asked := 1, true; asked && n <= 64; n++ {
@@ -67,7 +67,7 @@ func endsInAppend(t *trial) {
 			t.twin.add(b)
 		case !asked:
 			t.Fatalf("Append: %v", err)
-		default: // what was stored is unknown, until it is opened again
+		default: // whether the batch was stored is unknown until the store is opened again
 			t.reopen()
 			if size, err := t.store.Size(t.ctx); err == nil && size == b.At {
 				t.twin.refuse(b)
@@ -123,7 +123,7 @@ func endsInIteration(t *trial) {
 	t.same()
 }
 
-// An ending context is canceled when it is asked for the nth time whether it is.
+// An ending context is canceled at the nth call of Err or Done.
 type ending struct {
 	context.Context
 	mu   sync.Mutex // protects left and the closing of done

@@ -13,7 +13,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// eraser is the store, as one that can forget.
+// eraser returns the store as a [proofgraph.Eraser].
 func (t *trial) eraser() proofgraph.Eraser {
 	t.Helper()
 	e, ok := t.store.(proofgraph.Eraser)
@@ -37,7 +37,7 @@ func (w *twin) erase(blob string) {
 	w.stored[blob] = false
 }
 
-// What is erased is gone, however it came and whatever its bytes, and all else is as it was.
+// An erased blob is gone, however it came and whatever its bytes, and everything else is as it was.
 func erases(t *trial) {
 	long := strings.Repeat("long ", 30_000)
 	nasty := []string{"", "\x00", strings.Repeat("\x00", 4096), strings.Repeat("X", 2000), long, long[:len(long)-1],
@@ -54,7 +54,7 @@ func erases(t *trial) {
 	for i, blob := range nasty {
 		t.erase(blob)
 		t.same()
-		t.erase(blob) // that is no error
+		t.erase(blob) // erasing an absent blob is no error
 		if i%3 == 0 {
 			t.reopen()
 			t.same()
@@ -68,8 +68,8 @@ func erases(t *trial) {
 	t.same()
 }
 
-// A blob that is appended after it was erased is there again, and can be erased again: before
-// others were appended and after.
+// A blob that is appended after it was erased is there again, and can be erased again, whether
+// others were appended before or after it.
 func erasesAgain(t *trial) {
 	blobs := []string{"a", "", strings.Repeat("b", 5000)}
 	for i := range t.some(12) {
@@ -97,7 +97,7 @@ func erasesAgain(t *trial) {
 	t.same()
 }
 
-// An ended context is honoured, a closed store says so, and one that is refused erases nothing.
+// EraseBlob honours an ended context, a closed store says so, and a refused call erases nothing.
 func erasesNothing(t *trial) {
 	b := t.batch("a")
 	b.Blobs = texts("blob")
@@ -129,8 +129,8 @@ func erasesNothing(t *trial) {
 	t.same()
 }
 
-// One appends, one erases what is there already, and others read: what they get of a blob is all of
-// it, or ErrNoBlob.
+// One goroutine appends, one erases older blobs, and others read: they get the whole blob or
+// ErrNoBlob.
 func erasesBeside(t *trial) {
 	e := t.eraser()
 	name := func(i int) string { return fmt.Sprintf("blob %d of some size: %s", i, strings.Repeat("x", i%3*700)) }

@@ -8,7 +8,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// model does the same, always: the numbers are random, and their seed is not.
+// model compares random operations with a model. Their seed is constant, so every run is the same.
 func model(t *trial) {
 	random := rand.New(rand.NewPCG(20, 26))
 	text := func() string {

@@ -12,7 +12,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// After each batch it is opened again, whatever was in the batch.
+// The store is opened again after each batch, whatever was in the batch.
 func again(t *trial) {
 	for i := range 3 {
 		for _, b := range []proofgraph.Batch{
@@ -39,7 +39,7 @@ func again(t *trial) {
 	t.same()
 }
 
-// Two processes write to one log: neither overwrites what the other wrote, and each sees all.
+// Two processes write to one log: neither overwrites the other's entries, and each sees all.
 func shared(t *trial) {
 	if _, ok := t.store.(io.Closer); ok {
 		t.Skipf("it has a method Close: one at a time has it open")
@@ -107,7 +107,7 @@ func closed(t *trial) {
 	t.same()
 }
 
-// closeAgain may be an error or not.
+// closeAgain calls Close a second time, which may return an error or not.
 func (t *trial) closeAgain(c io.Closer) {
 	t.Helper()
 	defer func() {
@@ -118,7 +118,7 @@ func (t *trial) closeAgain(c io.Closer) {
 	c.Close()
 }
 
-// A store is closed while one writes and others read: what they get is right or an error.
+// A store is closed while one goroutine writes and others read: they get correct data or an error.
 func closing(t *trial) {
 	if _, ok := t.store.(io.Closer); !ok {
 		t.Skipf("it has no method Close")
@@ -129,7 +129,7 @@ func closing(t *trial) {
 			store  = t.store
 			before = len(t.twin.entries)
 			ready  = make(chan struct{}) // closed when something was acknowledged
-			over   atomic.Bool           // Close has returned: everybody tries once more
+			over   atomic.Bool           // Close has returned: each goroutine tries once more
 			last   proofgraph.Batch
 			cause  error // why the last was not stored
 		)
@@ -173,7 +173,8 @@ func closing(t *trial) {
 	}
 }
 
-// right is false at the first error: that is how one who reads learns that the store was closed.
+// right reports whether a read was correct. A reader learns from the first error that the store was
+// closed.
 func (r *reader) right(s proofgraph.Store) bool {
 	size, err := s.Size(r.ctx)
 	if err != nil {

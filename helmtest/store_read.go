@@ -62,7 +62,7 @@ func beyond(t *trial) {
 	t.same()
 }
 
-// Whoever leaves an iteration, or never begins it, leaves nothing locked.
+// An iteration that is left early, or never begun, leaves nothing locked.
 func left(t *trial) {
 	t.append(t.batch("a", "b", "c", "d"))
 	for _, how := range []struct {
@@ -93,7 +93,7 @@ func left(t *trial) {
 func (t *trial) leave(n int, with func()) {
 	t.Helper()
 	seen := 0
-	// as a range loop does it, but for what comes after the break
+	// as a range loop does it, except for what follows the break
 	t.store.Entries(t.ctx, 0, 4)(func(contracts.Entry, error) bool {
 		if seen++; seen == n {
 			with()
@@ -105,7 +105,7 @@ func (t *trial) leave(n int, with func()) {
 	}
 }
 
-// Who reads a log fetches the blobs of each entry, and may write; iterations see what was there
+// A reader of a log fetches the blobs of each entry and may write. Iterations see what was there
 // when they began.
 func during(t *trial) {
 	for i := range 4 {
@@ -152,7 +152,7 @@ func blobs(t *trial) {
 	b.Blobs = texts("alone", "", "new", "newer")
 	t.append(b)
 	t.same()
-	b.Blobs = texts("alone", "", "never") // of a batch that is refused: those that are there stay
+	b.Blobs = texts("alone", "", "never") // of a batch that is refused: existing blobs stay
 	t.conflict(b)
 	t.same()
 	t.reopen()
@@ -161,7 +161,7 @@ func blobs(t *trial) {
 
 func noBlob(t *trial) {
 	check := func() {
-		for _, blob := range t.twin.blobs { // names that are almost that of a blob
+		for _, blob := range t.twin.blobs { // names that differ from a blob's in one bit
 			for _, i := range []int{0, 15, 31} {
 				d := crypto.Sum([]byte(blob))
 				d[i] ^= 1

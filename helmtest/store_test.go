@@ -18,11 +18,11 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A recorder is who hears the suite complain, and remembers from where.
+// A recorder records the suite's complaints, and from which line each came.
 type recorder struct {
-	mu         sync.Mutex // protects what follows: many goroutines complain
+	mu         sync.Mutex // protects the fields below: many goroutines complain
 	complaints []string
-	lines      []string // file:line, of the suite's own
+	lines      []string // file:line in the suite
 	panicked   any
 	skipped    bool
 	cleanups   []func()
@@ -83,7 +83,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// The suite asks for no more than is promised.
+// The suite requires no more than is promised.
 func TestHonestStores(t *testing.T) {
 	tested := map[string]bool{}
 	for name, place := range honest {
@@ -100,8 +100,8 @@ func TestHonestStores(t *testing.T) {
 	}
 }
 
-// Every broken store is caught by the promise that it breaks, every promise catches one, and there
-// is no complaint that is never made.
+// Every broken store is caught by the promise that it breaks, every promise catches one, and every
+// complaint is made at least once.
 func TestBrokenStores(t *testing.T) {
 	tests := map[string]func(*trial){}
 	for _, p := range promises {
@@ -138,7 +138,7 @@ func TestBrokenStores(t *testing.T) {
 	}
 }
 
-// complaints finds in the suite where it calls Errorf and Fatalf.
+// complaints lists the lines of the suite that call Errorf or Fatalf.
 func complaints(t *testing.T) (lines []string) {
 	t.Helper()
 	files, err := filepath.Glob("store*.go")

@@ -13,7 +13,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A reporter is what the suite needs of a testing.T, so that its own tests can see it complain.
+// A reporter is the part of a testing.T that the suite uses, so that its own tests can record its
+// complaints.
 type reporter interface {
 	Helper()
 	Cleanup(func())
@@ -25,15 +26,15 @@ type reporter interface {
 // A trial is one promise, tested in a place of its own.
 type trial struct {
 	reporter
-	ctx   context.Context // that of a caller who waits
+	ctx   context.Context // of a caller who waits
 	open  func() proofgraph.Store
 	store proofgraph.Store
 	twin  twin
 	short bool
-	step  string // of many: goes before complaints
+	step  string // the present step of many; put before complaints
 }
 
-// A twin is what the store must hold: slices of what was acknowledged.
+// A twin holds what the store must hold: everything that was acknowledged.
 type twin struct {
 	entries    []string
 	blobs      []string // of all batches, refused ones too
@@ -50,7 +51,7 @@ func begin(r reporter, open func() proofgraph.Store, short bool) *trial {
 	t.use(open())
 	t.Cleanup(func() {
 		if c, ok := t.store.(io.Closer); ok {
-			c.Close() // again, where the test did: that is harmless
+			c.Close() // Close may be called twice
 		}
 	})
 	n, err := t.store.Size(t.ctx)
@@ -69,7 +70,7 @@ func (t *trial) use(s proofgraph.Store) {
 	t.store = s
 }
 
-// reopen is the end of one process and the beginning of another.
+// reopen ends one process and begins another.
 func (t *trial) reopen() {
 	t.Helper()
 	if c, ok := t.store.(io.Closer); ok {
@@ -90,7 +91,7 @@ func (t *trial) Fatalf(format string, args ...any) {
 	t.reporter.Fatalf("%s", t.step+fmt.Sprintf(format, args...))
 }
 
-// some is how many of n are enough for a short test.
+// some returns how many of n are enough for a short test.
 func (t *trial) some(n int) int {
 	if t.short {
 		return max(1, n/4)
@@ -98,7 +99,7 @@ func (t *trial) some(n int) int {
 	return n
 }
 
-// batch is one at the end.
+// batch returns a batch at the end of the log.
 func (t *trial) batch(entries ...string) proofgraph.Batch {
 	b := proofgraph.Batch{At: uint64(len(t.twin.entries))}
 	for _, e := range entries {
@@ -107,7 +108,7 @@ func (t *trial) batch(entries ...string) proofgraph.Batch {
 	return b
 }
 
-// append must store the batch.
+// append fails the test unless the store accepts the batch.
 func (t *trial) append(b proofgraph.Batch) {
 	t.Helper()
 	if err := t.store.Append(t.ctx, b); err != nil {
@@ -116,7 +117,7 @@ func (t *trial) append(b proofgraph.Batch) {
 	t.twin.add(b)
 }
 
-// conflict must not.
+// conflict fails the test unless the store refuses the batch with ErrConflict.
 func (t *trial) conflict(b proofgraph.Batch) {
 	t.Helper()
 	if err := t.store.Append(t.ctx, b); !errors.Is(err, proofgraph.ErrConflict) {
@@ -202,7 +203,7 @@ func (t *trial) sameBlob(blob string) bool {
 	return false
 }
 
-// read gives entries as they come, to the first error.
+// read returns entries in order, up to the first error.
 func read(ctx context.Context, s proofgraph.Store, from, to uint64) (list []contracts.Entry, err error) {
 	for e, err := range s.Entries(ctx, from, to) {
 		if err != nil {

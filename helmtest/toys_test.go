@@ -59,7 +59,7 @@ var honest = map[string]func() func() proofgraph.Store{
 	}),
 }
 
-// hooks stand before a store. What is not hooked is the store's.
+// hooks replace methods of a store. Methods without a hook are the store's own.
 type hooks struct {
 	proofgraph.Store
 	append     func(ctx context.Context, b proofgraph.Batch) error
@@ -105,7 +105,7 @@ func (h *hooks) Checkpoint(ctx context.Context) ([]byte, error) {
 	return h.Store.Checkpoint(ctx)
 }
 
-// all that the store has in a range that it has.
+// every entry of the range, as far as the store has it
 func (h *hooks) all(from, to uint64) []contracts.Entry {
 	list, err := read(context.Background(), h.Store, from, to)
 	if err != nil {
@@ -122,8 +122,8 @@ func (h *hooks) len() uint64 {
 	return n
 }
 
-// gives is an iteration over a list that may end with an error.
-func gives(list []contracts.Entry, err error) iter.Seq2[contracts.Entry, error] {
+// iterate returns an iteration over a list that may end with an error.
+func iterate(list []contracts.Entry, err error) iter.Seq2[contracts.Entry, error] {
 	return func(yield func(contracts.Entry, error) bool) {
 		for _, e := range list {
 			if !yield(e, nil) {
@@ -145,7 +145,7 @@ func toy(spoil func(h *hooks)) func() func() proofgraph.Store {
 	}
 }
 
-// handles are stores in memory, hooked anew each time that one is opened.
+// handles are stores in memory that are hooked again each time that one is opened.
 func handles(spoil func(h *hooks)) func() func() proofgraph.Store {
 	return func() func() proofgraph.Store {
 		m := proofgraph.NewMemory()
@@ -157,7 +157,7 @@ func handles(spoil func(h *hooks)) func() func() proofgraph.Store {
 	}
 }
 
-// doors are stores over one place, each of which can be closed.
+// doors are stores over one log, each of which can be closed.
 func doors(spoil func(h *hooks)) func() func() proofgraph.Store {
 	return func() func() proofgraph.Store {
 		m := proofgraph.NewMemory()
@@ -193,7 +193,7 @@ func (d *door) Close() error {
 	return nil
 }
 
-// pass gives the room, while the door is open.
+// pass calls through while the door is open.
 func (d *door) pass(through func() error) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -232,9 +232,9 @@ func (d *door) Checkpoint(ctx context.Context) (b []byte, err error) {
 	return b, err
 }
 
-// A copier copies what it is given and what it gives by functions, which may forget to.
+// A copier copies its arguments and results by functions, some of which fail to.
 type copier struct {
-	mu         sync.Mutex // protects what follows
+	mu         sync.Mutex // protects the fields below
 	entries    []contracts.Entry
 	blobs      map[contracts.Digest][]byte
 	checkpoint []byte
@@ -243,7 +243,7 @@ type copier struct {
 
 func copies(_ string, b []byte) []byte { return bytes.Clone(b) }
 
-// but copies all but one kind.
+// copies everything but one kind
 func but(shared string, as func([]byte) []byte) func(string, []byte) []byte {
 	return func(kind string, b []byte) []byte {
 		if kind == shared {

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/policy"
 )
 
-// Documents kept elsewhere than in files are parsed one by one and compiled together.
+// Documents that are not in files are parsed one by one and compiled together.
 func ExampleParse() {
 	const text = `helm: policy/v1
 layer: P1
@@ -34,13 +35,14 @@ rules:
 	}
 
 	_, err = policy.Parse("other.yaml", []byte("helm: policy/v1\nlayer: P1\nenabled: yes\n"))
-	fmt.Println(err)
 	var refused *guardian.LoadError
 	if errors.As(err, &refused) {
 		fmt.Println("line", refused.Pos.Line)
 	}
+	fmt.Println(strings.ReplaceAll(err.Error(), "; ", ";\n\t"))
 	// Output:
 	// P1 files 3
-	// other.yaml:3:10: the plain scalar yes means different things to different readers of YAML; quote it to mean the string, or write true, false, null or a JSON number
 	// line 3
+	// other.yaml:3:10: the plain scalar yes means different things to different readers of YAML;
+	// 	quote it to mean the string, or write true, false, null or a JSON number
 }

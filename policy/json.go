@@ -10,7 +10,7 @@ import (
 	"github.com/helmkernel/helm/guardian"
 )
 
-// readJSON has the text read by crypto, and walks over it once more for the places.
+// readJSON has crypto parse the text, and walks over it once more for the places.
 func readJSON(b []byte) (contracts.Document, *guardian.LoadError) {
 	var t crypto.Tree
 	if err := t.Parse(b, crypto.Limits{Bytes: maxJSON, Depth: maxDepth, Object: true}); err != nil {
@@ -40,7 +40,8 @@ type walker struct {
 	tree crypto.Tree // for keys with escapes
 }
 
-// value notes and passes the value at the cursor, which is a member's if the key stands elsewhere.
+// value notes and passes the value at the cursor. The value is a member's if its key is at another
+// place.
 func (w *walker) value(key, at contracts.Pos) bool {
 	if !w.note(memberAt(key, at)) {
 		return false
@@ -85,7 +86,7 @@ func (w *walker) elements() bool {
 	return true
 }
 
-// next passes the opening bracket, or a comma, and tells whether a member or element follows; if
+// next passes the opening bracket or a comma, and reports whether a member or element follows. If
 // not, it passes the closing bracket.
 func (w *walker) next(closing byte) bool {
 	w.space()
@@ -100,7 +101,7 @@ func (w *walker) next(closing byte) bool {
 	return true
 }
 
-// str passes a string and gives its text, quotes included.
+// str passes a string and returns its text, quotes included.
 func (w *walker) str() []byte {
 	i := w.at + 1
 	for ; w.b[i] != '"'; i++ {
@@ -113,13 +114,13 @@ func (w *walker) str() []byte {
 	return text
 }
 
-// text is what a string says.
+// text returns the value of a string in quotes.
 func (w *walker) text(quoted []byte) string {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1 : len(quoted)-1])
 	}
 	if err := w.tree.Parse(quoted, crypto.Limits{Bytes: len(quoted), Depth: 1}); err != nil {
-		return "" // cannot be: crypto read the same text
+		return "" // cannot happen: crypto read the same text
 	}
 	return w.tree.Root().Text()
 }

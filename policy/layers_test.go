@@ -112,7 +112,7 @@ func judgedAfter(t *testing.T, p *guardian.Policy, past had, tool, args string,
 	return r
 }
 
-// What is wrong in a floor or a task is said with file, line, column and remedy.
+// A fault in a floor or a task is reported with file, line, column and remedy.
 func TestLayerPlaces(t *testing.T) {
 	if _, err := layersOf(floorText, taskText); err != nil {
 		t.Fatal(err) // or the refusals below would prove nothing
@@ -200,7 +200,7 @@ func TestSpecificationStack(t *testing.T) {
 	for _, c := range []struct {
 		args, session, rule string
 	}{
-		// whom somebody must approve, and nobody has
+		// this payee needs an approval, and there is none
 		{`{"amount":49.5,"to":"GB33BUKB20201555555555"}`, "chat-1", "P1:bank:stranger"},
 		{`{"amount":49.505,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P0:acme-floor:money"},
 		{`{"amount":5000.01,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P0:acme-floor:money"},
@@ -241,8 +241,8 @@ func sameWords(a, b string) bool {
 	return true
 }
 
-// without takes a value out of the first document that has it: the innermost element of a list
-// around it, if it stands in one.
+// without removes a value from the first document that has it: the innermost list element around
+// it, if it is in one.
 func without(t *testing.T, docs []contracts.Document, pointer string) []contracts.Document {
 	t.Helper()
 	path := strings.Split(pointer, "/")[1:]
@@ -264,7 +264,8 @@ func without(t *testing.T, docs []contracts.Document, pointer string) []contract
 	return nil
 }
 
-// taken gives v without what the first keys of a path lead to, or nil if v has no such path.
+// taken returns v without the value that the first keys of a path lead to, or nil if v has no such
+// path.
 func taken(v any, path []string, keys int) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -304,7 +305,7 @@ func mustJSON(t *testing.T, v any) []byte {
 	return b
 }
 
-// had is a past in which each of some tools was executed once, and nothing spent.
+// had is a past in which each of some tools was executed once, and nothing was spent.
 type had map[string]contracts.Time
 
 func (had) Spent(contracts.Charge) uint64 { return 0 }

@@ -37,7 +37,8 @@ func write(t *testing.T, name, text string) string {
 func TestLoad(t *testing.T) {
 	one := write(t, "files.yaml", files)
 	other := write(t, "mail.json",
-		`{"helm":"policy/v1","layer":"P1","bundle":{"name":"mail","version":1},"rules":[{"id":"list","allow":"mail.list"}],`+
+		`{"helm":"policy/v1","layer":"P1","bundle":{"name":"mail","version":1},`+
+			`"rules":[{"id":"list","allow":"mail.list"}],`+
 			`"tools":{"mail.list":{"effect":"read","input":{"type":"object","properties":{}}}}}`)
 	pol, err := Load(one, other)
 	require.NoError(t, err)
@@ -52,8 +53,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// A file that cannot be used is named, with the place in it, whoever refuses it; and there is no
-// policy then.
+// The error of a file that cannot be used names it, with the place in it, whichever part refuses
+// it; and there is no policy then.
 func TestLoadErrors(t *testing.T) {
 	good := write(t, "good.yaml", files)
 	if _, err := Load(good); err != nil {
@@ -88,7 +89,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// A misspelt key stands behind the start of what it is missing in, and is still what is reported.
+// A misspelt key is after the start of the value that lacks it, and is still what is reported.
 func TestMisspeltFirst(t *testing.T) {
 	compile := func(text string) error {
 		doc, err := Parse("p.yaml", []byte(text))

@@ -40,7 +40,7 @@ func mustRefuse(t testing.TB, name, text, want string) {
 	}
 }
 
-// The example of the package comment is the specification, so it is read as it says.
+// The package comment is the specification, so its example is read as it says.
 func TestPackageComment(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "policy.go", nil, parser.ParseComments|parser.PackageClauseOnly)
 	require.NoError(t, err)
@@ -58,16 +58,13 @@ func TestPackageComment(t *testing.T) {
 	}
 	require.Len(t, blocks, 4, "the comment has %d blocks of code", len(blocks))
 	doc := mustParse(t, "doc.yaml", blocks[1])
-	assert.Equal(t, blocks[2], string(doc.Canonical)+"\n", "the document is\n%s", doc.Canonical)
+	assert.Equal(t, strings.ReplaceAll(blocks[2], "\n", ""), string(doc.Canonical))
 	text := strings.Repeat("#\n", 11) + "limits: [     no]\n"
 	mustRefuse(t, "bank.yaml", text,
 		"bank.yaml:12:15: the plain scalar no means different things to different readers of YAML; "+
 			"quote it to mean the string, or write true, false, null or a JSON number")
-	if !strings.HasPrefix(blocks[3],
-		"bank.yaml:12:15: the plain scalar no means different things to different readers of YAML; quote it to mean "+
-			"the string") {
-		t.Errorf("the comment shows %q", blocks[3])
-	}
+	assert.Equal(t, strings.ReplaceAll(blocks[3], "\n", " "), "bank.yaml:12:15: the plain scalar no means different "+
+		"things to different readers of YAML; quote it to mean the string ")
 }
 
 // A whole bundle, in the form that people write and in the one that is signed.
@@ -144,7 +141,7 @@ func TestJSONAndYAMLAgree(t *testing.T) {
 	}
 }
 
-// Places are of the value, or of its key where the value begins on a line below it; both readers
+// Places are of the value, or of its key if the value begins on a line below it. Both readers
 // agree, and count characters.
 func TestPlaces(t *testing.T) {
 	cases := []struct {
@@ -202,8 +199,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// What Parse accepts is canonical JSON, and stays what it is when it is read again; and where a
-// text is JSON, YAML's reading of it is the same or there is none.
+// A document that Parse accepts is canonical JSON, and parses to itself. If a text is JSON, YAML's
+// reading of it is the same or there is none.
 func FuzzParse(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -6,12 +6,12 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// maxPointers bounds the memory that long keys above many values would take: each of those values
-// has the key in its pointer.
+// maxPointers bounds the memory of long keys above many values: each of those values has the key in
+// its pointer.
 const maxPointers = 64 << 20
 
-// places notes where each value of a document stands, by JSON Pointer. What stands on a line below
-// its key is found at the key: that is the line to look at in block style.
+// places notes the place of each value of a document, by JSON Pointer. A value on a line below its
+// key has the place of the key: that is the line to look at in block style.
 type places struct {
 	pointer []byte // of the value being read
 	lines   map[string]contracts.Pos
@@ -20,7 +20,7 @@ type places struct {
 
 func newPlaces() places { return places{lines: make(map[string]contracts.Pos)} }
 
-// note says where the value being read stands, or gives false where the pointers have become too
+// note notes the place of the value being read. It returns false if the pointers have become too
 // many and too long.
 func (p *places) note(pos contracts.Pos) bool {
 	p.size += len(p.pointer)

@@ -1,11 +1,11 @@
 // Package policy reads the policy documents that people write.
 //
-// [Load] reads files and compiles them to what a kernel takes. [Parse] reads one text, for whoever
-// keeps documents elsewhere.
+// [Load] reads files and compiles them to the policy of a kernel. [Parse] reads one text, for documents
+// that are not in files.
 //
 //	pol, err := policy.Load("floor.yaml", "bank.yaml")
 //
-// A document is one JSON object, or the same in a YAML of which every reader makes the same:
+// A document is one JSON object, or the same in YAML that every reader reads alike:
 //
 //	helm: policy/v1
 //	layer: P1
@@ -18,10 +18,13 @@
 //	rules:
 //	  - {id: home, allow: fs.read, when: {arg: /path, within: [/home]}}
 //
-// Whatever the text, the document is its canonical form, RFC 8785, which is what is hashed and
-// signed. The one above is
+// Whatever the text, the document is its canonical form, RFC 8785, which is hashed and signed. That
+// of the document above is one line, broken here:
 //
-//	{"bundle":{"name":"files","version":3},"helm":"policy/v1","layer":"P1","rules":[{"allow":"fs.read","id":"home","when":{"arg":"/path","within":["/home"]}}],"tools":{"fs.read":{"effect":"read","input":{"properties":{"path":{"type":"string"}},"required":["path"],"type":"object"},"limits":{"timeout":"10s"}}}}
+//	{"bundle":{"name":"files","version":3},"helm":"policy/v1","layer":"P1",
+//	"rules":[{"allow":"fs.read","id":"home","when":{"arg":"/path","within":["/home"]}}],
+//	"tools":{"fs.read":{"effect":"read","input":{"properties":{"path":{"type":"string"}},
+//	"required":["path"],"type":"object"},"limits":{"timeout":"10s"}}}}
 //
 // # What is read
 //
@@ -31,12 +34,12 @@
 // scalar is a string; a plain one is true, false, null, a JSON number, or else a string.
 // docs/POLICY.md is the whole format.
 //
-// A plain scalar of which some version of YAML makes something else is refused: yes, no, on, off,
-// y, n, True, NULL in any case; ~, =, << and nothing at all; leading zeros, _ or , in digits, 0x1f,
-// 0o17, 0b11, 1:30, 12.30.1, dates and times, +1, .5, 1., .inf, .nan. It must be quoted, and then
-// it is a string. So are tags, anchors, aliases, merge keys, duplicate keys, keys that are no
-// scalar, directives, a second document, characters that JSON has not or that end a line in some
-// versions only, and a byte order mark.
+// A plain scalar that some version of YAML reads as something else is refused: yes, no, on, off, y,
+// n, True, NULL in any case; ~, =, << and nothing at all; leading zeros, _ or , in digits, 0x1f,
+// 0o17, 0b11, 1:30, 12.30.1, dates and times, +1, .5, 1., .inf, .nan. It must be quoted, and then it
+// is a string. Also refused are tags, anchors, aliases, merge keys, duplicate keys, keys that are no
+// scalar, directives, a second document, characters that JSON does not have or that end a line in
+// some versions only, and a byte order mark.
 //
 // # Limits
 //
@@ -44,11 +47,11 @@
 //
 // # Errors
 //
-// Every refusal of a text is a [*guardian.LoadError], which prints file, line, column, what is
-// wrong and what to do about it. Lines end at LF, CR LF or CR, columns count characters, both from
-// 1.
+// Every refusal of a text is a [*guardian.LoadError], which prints file, line, column, the fault and
+// the remedy, in one line. Lines end at LF, CR LF or CR, columns count characters, both from 1.
 //
-//	bank.yaml:12:15: the plain scalar no means different things to different readers of YAML; quote it to mean the string
+//	bank.yaml:12:15: the plain scalar no means different things to different readers of YAML;
+//	quote it to mean the string
 package policy
 
 import (
@@ -62,16 +65,16 @@ import (
 	"github.com/helmkernel/helm/guardian"
 )
 
-// memory is bounded by these: reading takes some 300 times the size of YAML, some 80 times that of
-// JSON, in the worst of texts
+// These bound the memory: reading takes some 300 times the size of YAML, some 80 times that of
+// JSON, in the worst case.
 const (
 	maxYAML  = 1 << 20
 	maxJSON  = 4 << 20
 	maxDepth = crypto.MaxDepth
 )
 
-// Parse reads one document, YAML or JSON, without compiling it: what it says is not judged. The
-// name stands in messages, here and when the document is compiled. An error is a
+// Parse reads one document, YAML or JSON, without compiling it: its rules are not checked. The name
+// is for error messages, here and when the document is compiled. An error is a
 // [*guardian.LoadError].
 func Parse(name string, b []byte) (contracts.Document, error) {
 	doc, refused := parse(b, isJSON(name))
@@ -95,7 +98,7 @@ func parse(b []byte, onlyJSON bool) (contracts.Document, *guardian.LoadError) {
 }
 
 // Load reads files, in any order, and compiles them to one policy. The error of a file that cannot
-// be read names it and wraps the cause, so errors.Is(err, fs.ErrNotExist) tells that there is none.
+// be read names it and wraps the cause, so errors.Is(err, fs.ErrNotExist) reports a missing file.
 // Every other error is a [*guardian.LoadError], with the file and line of what it refuses.
 func Load(files ...string) (*guardian.Policy, error) {
 	docs := make([]contracts.Document, 0, len(files))
@@ -127,7 +130,7 @@ func readFile(name string) ([]byte, error) {
 	return b, nil
 }
 
-// unread keeps the cause, so that a caller may ask for fs.ErrNotExist, and says the name once.
+// unread keeps the cause, so that callers may test for fs.ErrNotExist, and says the name once.
 func unread(name string, err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) {

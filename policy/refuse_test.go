@@ -116,8 +116,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// An alias is refused where it stands alone too: one to an anchor that was refused never comes so
-// far, so here it is the first of the two.
+// An alias is refused on its own too. An alias to an anchor that was refused is never reached, so
+// here it is the first of the two.
 func TestAliasBomb(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("a0: &a0 [x, x]\n")

@@ -35,7 +35,7 @@ requires:
       - attestation: {type: four-eyes, bind: {payee: /to}, max_age: 10m}
 `
 
-// A bundle with requirements is read from a file, asks what it says, and where it is wrong says so
+// A bundle with requirements is read from a file and requires what it says; a faulty one is refused
 // with line and column.
 func TestRequires(t *testing.T) {
 	p, err := guardian.Compile(mustParse(t, "bank.yaml", requiringText))

@@ -10,7 +10,7 @@ import (
 	"github.com/helmkernel/helm/guardian"
 )
 
-// isPlain tells whether a scalar stands there without quotes and is no block scalar.
+// isPlain reports whether a scalar has no quotes and is no block scalar.
 func isPlain(n *yaml.Node) bool {
 	return n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
 }
@@ -29,7 +29,7 @@ func (c *converter) scalar(n *yaml.Node) *guardian.LoadError {
 				"quote it to mean the string, or write one of fewer digits")
 		}
 		c.out = append(c.out, s...)
-	case isAmbiguous(s), n.ShortTag() != "!!str": // whatever the library itself reads otherwise is ambiguous too
+	case isAmbiguous(s), n.ShortTag() != "!!str": // ambiguous too if the library itself reads it otherwise
 		return refuse(place(n), "the plain scalar "+shown(s)+" means different things to different readers of YAML",
 			"quote it to mean the string, or write true, false, null or a JSON number")
 	default:
@@ -38,7 +38,7 @@ func (c *converter) scalar(n *yaml.Node) *guardian.LoadError {
 	return nil
 }
 
-// shown is a scalar as a message shows it: the text of a policy is no secret.
+// shown returns a scalar as a message shows it: the text of a policy is no secret.
 func shown(s string) string {
 	const most = 40
 	if len(s) > most {
@@ -89,10 +89,9 @@ func span(s, set string) (head, rest string) {
 	return s[:len(s)-len(rest)], rest
 }
 
-// isAmbiguous tells whether some version of YAML, or a common reader of one, takes a plain scalar
-// for something else than a string. It knows of YAML 1.1 (https://yaml.org/type/) and of the core
-// schema of 1.2, and errs on the side of quotes. Neither true, false and null nor JSON numbers come
-// here.
+// isAmbiguous reports whether some version of YAML, or a common reader of one, takes a plain scalar
+// for something else than a string. It knows YAML 1.1 (https://yaml.org/type/) and the core schema
+// of 1.2, and errs on the side of quotes. It is not called for true, false, null and JSON numbers.
 func isAmbiguous(s string) bool {
 	switch strings.ToLower(s) {
 	case "~", "<<", "=", "y", "n", "yes", "no", "on", "off", "true", "false", "null":
@@ -121,7 +120,7 @@ func isAmbiguous(s string) bool {
 	return isDate(s)
 }
 
-// isDate tells whether s starts as a date of YAML 1.1 does: 2026-1-31, alone or before a time.
+// isDate reports whether s starts as a date of YAML 1.1 does: 2026-1-31, alone or before a time.
 func isDate(s string) bool {
 	year, s := digits(s)
 	month, s := digits(strings.TrimPrefix(s, "-"))

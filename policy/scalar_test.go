@@ -54,7 +54,7 @@ func TestPlainScalars(t *testing.T) {
 	}
 }
 
-// A remedy that does not help is none: whatever is refused plain is a string in quotes.
+// A remedy must help: every text that is refused plain is a string in quotes.
 func TestQuotedScalars(t *testing.T) {
 	for _, c := range scalars {
 		for _, quote := range []string{"'", `"`} {

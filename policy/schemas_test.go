@@ -21,7 +21,7 @@ tools:
 rules: [{id: all, allow: t}]
 `
 
-// doubling is a schema of n definitions of which each refers to the next twice: written out, 2^n.
+// doubling is a schema of n definitions, each of which refers to the next twice: written out, 2^n.
 func doubling(n int) string {
 	var b strings.Builder
 	b.WriteString(`{type: object, properties: {a: {$ref: "#/$defs/d0"}}, $defs: {`)
@@ -43,7 +43,7 @@ func deep(n int) string {
 	return `{type: object, properties: {a: ` + strings.Repeat(`{items: `, n) + `{}` + strings.Repeat(`}`, n) + `}}`
 }
 
-// chained is as deep, but for a reader who looks at one definition after the other.
+// chained is as deep, but only for a reader who follows one definition after the other.
 func chained(n int) string {
 	var b strings.Builder
 	b.WriteString(`{type: object, properties: {a: {$ref: "#/$defs/d0"}}, $defs: {`)
@@ -64,9 +64,9 @@ func wide(n int) string {
 	return b.String()
 }
 
-// Schemas that explode, are too large or too deep, or lead elsewhere are refused at load with file,
-// line and remedy: those of responses as those of arguments. Beside each stands one that is just
-// small enough, or the refusal would prove nothing.
+// Schemas that explode, are too large or too deep, or refer to other documents are refused at load
+// with file, line and remedy, in responses as in arguments. Each has a twin that is just small
+// enough, or the refusal would prove nothing.
 func TestSchemaLimits(t *testing.T) {
 	const plain = `{type: object}`
 	for _, c := range []struct{ name, good, bad, says string }{

@@ -15,7 +15,7 @@ func refuse(pos contracts.Pos, what, remedy string) *guardian.LoadError {
 	return &guardian.LoadError{Pos: pos, What: what, Remedy: remedy}
 }
 
-// checkEncoding refuses what is no text in UTF-8, before anyone guesses at another encoding.
+// checkEncoding refuses a text that is not UTF-8, before a reader guesses at another encoding.
 func checkEncoding(b []byte) *guardian.LoadError {
 	if bytes.HasPrefix(b, []byte("\uFEFF")) {
 		return refuse(contracts.Pos{Line: 1, Column: 1}, "byte order mark", "save the file as UTF-8 without one")
@@ -31,8 +31,8 @@ func checkEncoding(b []byte) *guardian.LoadError {
 	return nil
 }
 
-// checkYAML refuses characters that YAML has not, and those that end a line in YAML 1.1 but not in
-// 1.2: a string that holds one reads differently in the two.
+// checkYAML refuses characters that YAML does not have, and those that end a line in YAML 1.1 but
+// not in 1.2: a string that holds one reads differently in the two.
 func checkYAML(b []byte) *guardian.LoadError {
 	c := start(b)
 	for i, r := range string(b) {
@@ -57,7 +57,7 @@ type cursor struct {
 
 func start(b []byte) cursor { return cursor{b: b, pos: contracts.Pos{Line: 1, Column: 1}} }
 
-// tabAt goes to a place, and tells whether a tab stands there.
+// tabAt goes to a place, and reports whether there is a tab.
 func (c *cursor) tabAt(pos contracts.Pos) bool {
 	for c.at < len(c.b) && (c.pos.Line < pos.Line || c.pos.Line == pos.Line && c.pos.Column < pos.Column) {
 		c.advance(c.at + 1)
@@ -65,7 +65,7 @@ func (c *cursor) tabAt(pos contracts.Pos) bool {
 	return c.at < len(c.b) && c.pos == pos && c.b[c.at] == '\t'
 }
 
-// advance goes to the byte at an offset not before the present one, and gives its place.
+// advance goes to the byte at an offset not before the present one, and returns its place.
 func (c *cursor) advance(to int) contracts.Pos {
 	for ; c.at < to && c.at < len(c.b); c.at++ {
 		switch b := c.b[c.at]; {

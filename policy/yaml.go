@@ -43,7 +43,7 @@ func readYAML(b []byte) (contracts.Document, *guardian.LoadError) {
 	return contracts.Document{Canonical: t.Root().Append(nil), Lines: c.lines}, nil
 }
 
-// compose gives the root of the one document in a text.
+// compose returns the root of the one document in a text.
 func compose(b []byte) (root *yaml.Node, refused *guardian.LoadError) {
 	defer func() {
 		if recover() != nil { // a fault of the library is a refusal, not a crash of the host
@@ -78,7 +78,7 @@ func compose(b []byte) (root *yaml.Node, refused *guardian.LoadError) {
 	return root, nil
 }
 
-// failure is what the library says, in our form.
+// failure returns the library's error in our form.
 func failure(b []byte, err error) *guardian.LoadError {
 	var e *yaml.LoadError
 	if !errors.As(err, &e) {
@@ -126,10 +126,11 @@ func (c *converter) value(n *yaml.Node, key contracts.Pos, depth int) *guardian.
 		}
 		return c.mapping(n, depth)
 	}
-	return refuse(place(n), "neither a mapping, a sequence nor a scalar", "") // cannot be: aliases are refused above
+	return refuse(place(n), "neither a mapping, a sequence nor a scalar", "") // cannot happen: aliases are refused above
 }
 
-// checkProperties refuses what gives a node another meaning than its text has, or another node's.
+// checkProperties refuses properties that change the meaning of a node: anchors, tags, and aliases
+// to another node.
 func checkProperties(n *yaml.Node) *guardian.LoadError {
 	switch {
 	case n.Kind == yaml.AliasNode:

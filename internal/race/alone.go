@@ -1,9 +1,11 @@
-// Package race tells tests whether the race detector is on, which makes them several times slower.
+// Package race reports to tests whether the race detector is on, which makes them several times
+// slower.
 package race
 
 import "testing"
 
-// Alone skips a test of one goroutine under the race detector: there is nothing to detect, and the run without it shows the rest.
+// Alone skips a test of one goroutine under the race detector: it has nothing to detect there, and
+// the run without the detector covers the rest.
 func Alone(t testing.TB) {
 	t.Helper()
 	if Enabled {
