@@ -11,7 +11,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// A tally is what audits saw. Numbers of the log are those of its end, so they are added up over
+// A counts is what audits counted. Numbers of a log are those at its end, so they are added up over
 // directories, not over audits.
 type counts struct {
 	effects, decisions, receipts, acknowledged int
@@ -32,19 +32,19 @@ func (t *counts) add(o counts) {
 	t.erased += o.erased
 }
 
-// An audit opens the store that a crash left, makes a kernel over it, and holds both against the
-// notes: what was acknowledged is there, what happened was permitted, and every permission has one
+// An audit opens the store that a crash left, makes a kernel over it, and compares both with the
+// events: what was acknowledged is there, what happened was permitted, and every permission has one
 // receipt.
 type audit struct {
 	events   []event
-	recorder recorder                                // for what the audit's own kernel answers
-	through  func(proofgraph.Store) proofgraph.Store // what stands between its kernel and the store; nil: nothing
-	brief    bool                                    // leaves the evidence out, which takes longer than all the rest
+	recorder recorder                                // records the events of the audit's own kernel
+	through  func(proofgraph.Store) proofgraph.Store // wraps the kernel's store; nil: nothing does
+	brief    bool                                    // skips the evidence, which takes longer than everything else
 	before   []line                                  // the log as the crash left it
 	after    []line                                  // the log as New left it
 	pack     []byte                                  // its evidence, verified
 	counts
-	wrong []string // what does not hold
+	wrong []string // violations
 }
 
 func (a *audit) errorf(format string, args ...any) {
@@ -53,8 +53,8 @@ func (a *audit) errorf(format string, args ...any) {
 	}
 }
 
-// visit opens a directory, inspects what is in it, and closes it. torn is 1 where opening made a
-// torn tail undone.
+// open opens a directory, inspects the log in it, and closes it. It returns 1 if opening removed a
+// torn tail.
 func (a *audit) open(d disk.Disk, dir string, z Sizes) (torn int) {
 	t := &disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
 		if o.Is("write", logKind) && o.Erases() {
@@ -77,7 +77,7 @@ func (a *audit) open(d disk.Disk, dir string, z Sizes) (torn int) {
 	return torn
 }
 
-// inspect is the audit of a store that is open. It leaves it open.
+// inspect audits a store that is open, and leaves it open.
 func (a *audit) inspect(s proofgraph.Store) {
 	var err error
 	if a.before, err = readLog(s); err != nil {
@@ -105,38 +105,38 @@ func (a *audit) inspect(s proofgraph.Store) {
 		return
 	}
 	if n := l.runs.Load(); n != 0 {
-		a.errorf("a tool ran %d times, and nobody called it anew", n)
+		a.errorf("a tool ran %d times, and no call asked for it", n)
 	}
 	if !a.brief {
 		a.verify(s)
 	}
 }
 
-// hold looks in the log for what the notes say.
+// checkEvents looks in the log for each event.
 func (a *audit) checkEvents(log []line) {
 	at, last := map[string]int{}, map[string]contracts.Kind{}
 	for i, x := range log {
 		at[x.hash], last[x.session] = i, x.kind
 	}
-	effects, lives := map[string]bool{}, map[string]bool{}
+	effects, ran := map[string]bool{}, map[string]bool{}
 	for _, n := range a.events {
 		switch i, ok := at[n.Hash]; n.Kind {
 		case eventEffect:
 			a.effects++
 			switch {
 			case !ok || log[i].kind != contracts.KindDecision:
-				a.errorf("an effect without a durable decision: %s in life %d", n.ID, n.Process)
+				a.errorf("an effect without a durable decision: %s in process %d", n.ID, n.Process)
 			case log[i].id != n.ID:
 				a.errorf("an effect of %s under the decision %s", n.ID, log[i].id)
 			case effects[n.Hash]:
 				a.errorf("two effects of one decision: %s", n.ID)
 			}
-			effects[n.Hash], lives[fmt.Sprint(n.Process, n.ID)] = true, true
+			effects[n.Hash], ran[fmt.Sprint(n.Process, n.ID)] = true, true
 		case eventReceipt:
 			a.acknowledged++
 			switch {
 			case !ok || uint64(i) != n.Index:
-				a.errorf("an acknowledged receipt is not there: entry %d, of %s, %s in life %d", n.Index, n.ID,
+				a.errorf("an acknowledged receipt is not there: entry %d, of %s, %s in process %d", n.Index, n.ID,
 					n.Reason, n.Process)
 			case log[i].kind != contracts.KindReceipt || log[i].outcome != contracts.Executed && n.Released ||
 				log[i].reason != n.Reason && n.Reason != contracts.ReasonOutputNotKept:
@@ -145,7 +145,7 @@ func (a *audit) checkEvents(log []line) {
 			}
 		case eventBegun:
 			if !ok || i != 0 {
-				a.errorf("the log that began is not there: genesis of life %d", n.Process)
+				a.errorf("the log that began is not there: genesis of process %d", n.Process)
 			}
 		case eventSeen:
 			if !ok || uint64(i) != n.Index {
@@ -156,18 +156,18 @@ func (a *audit) checkEvents(log []line) {
 				a.errorf("session %s was closed, and is not", n.Session)
 			}
 		case eventTrouble:
-			a.errorf("life %d: %s", n.Process, n.What)
+			a.errorf("process %d: %s", n.Process, n.What)
 		}
 	}
 	for _, n := range a.events {
-		if n.Kind == eventDenied && lives[fmt.Sprint(n.Process, n.ID)] {
-			a.errorf("%s had its effect in life %d, and its caller was told that it surely did not run", n.ID,
+		if n.Kind == eventDenied && ran[fmt.Sprint(n.Process, n.ID)] {
+			a.errorf("%s had its effect in process %d, and its caller was told that it surely did not run", n.ID,
 				n.Process)
 		}
 	}
 }
 
-// happened looks in the notes for what the log says.
+// checkReceipts looks among the events for the effect that each receipt records.
 func (a *audit) checkReceipts(log []line) {
 	effects := map[string]bool{}
 	for _, n := range a.events {
@@ -180,9 +180,9 @@ func (a *audit) checkReceipts(log []line) {
 	}
 }
 
-// recovered holds what New wrote against what it found.
+// checkRestored compares the entries that New wrote with the log that it found.
 func (a *audit) checkRestored() {
-	var want []line // beside the policy
+	var want []line
 	open, bound := map[string]bool{}, map[string]bool{}
 	began, enacted := false, false
 	for _, x := range a.before {
@@ -242,8 +242,8 @@ func (a *audit) checkRestored() {
 	}
 }
 
-// repeat makes calls again whose keys were bound before the crash. They have the first outcome and
-// no second effect; where the key stands for another call, it is a conflict.
+// repeatCalls makes calls again whose keys were bound before the crash. They have the first outcome
+// and no second effect. If the key is bound to another call, the answer is a conflict.
 func (a *audit) repeatCalls(l *process) {
 	first, closed := map[string]line{}, map[string]bool{}
 	for _, x := range a.after {

@@ -17,14 +17,14 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// orders are what a process is told that is to be killed.
+// childOptions are the options of a process that is to be killed.
 type childOptions struct {
 	Dir, Events    string
 	Process        int
 	Seed           uint64
 	Segment, Ahead int64
 	Callers, Calls int
-	Point          string // the failpoint; "": none, somebody else kills
+	Point          string // the failpoint; "": none, its parent kills it
 	Nth            int
 	Drops          bool // its store acknowledges what it does not store
 }
@@ -34,7 +34,7 @@ const (
 	childReady    = "the kernel is there"
 )
 
-// command is this program again, as the process that is to be killed.
+// command runs this program again, as the process that is to be killed.
 func (o childOptions) command() (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -49,7 +49,7 @@ func (o childOptions) command() (*exec.Cmd, error) {
 	return c, nil
 }
 
-// TestCrashChild is that process: a kernel under load, which TestCrashKill starts and kills.
+// Child is that process: a kernel under load, which [Kill] starts and kills.
 func Child(t *testing.T) {
 	text, ok := os.LookupEnv(childVariable)
 	if !ok {

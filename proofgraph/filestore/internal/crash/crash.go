@@ -1,9 +1,9 @@
-// Package crash tests a file store by what a crash leaves: of the process, of the disk, of the
-// power.
+// Package crash tests a file store by simulated and real crashes: of the process, of the disk, of
+// the power.
 //
-// A kernel works over the store, its tools and its answers are recorded outside of it, and whatever
-// happens then, an audit holds the records against the log that is found. The tests of package
-// filestore set [Open] and [View] and call the functions that take a *testing.T.
+// A kernel works over the store. Its calls and the effects of its tools are recorded outside of it.
+// After the crash an audit opens the store and compares the log with the recorded events. The tests
+// of package filestore set [Open] and [View] and call the functions that take a *testing.T.
 package crash
 
 import (
@@ -32,8 +32,8 @@ var (
 	View func(d disk.Disk, dir string) (Store, error) // for reading only
 )
 
-// What the files of the store are called, and how what is written to them begins. The names are
-// given again here, so that a change of the format shows.
+// The suffixes of the store's files, and the kinds of its records. They are repeated here, so that
+// a change of the format shows.
 const (
 	logKind   = ".log"
 	indexKind = ".index"
@@ -44,11 +44,11 @@ const (
 	kindErased = 'X'
 )
 
-// overwritten is what the bytes of an erased blob begin with.
+// overwritten is the beginning of the bytes of an erased blob.
 var overwritten = [2]byte{kindErased, kindErased}
 
-// The tests look at one change of the disk in everyChange, and kill so many processes: less under
-// the race detector, which makes everything slower, and with -short.
+// everyChange says that the tests try one change of the disk in so many: fewer of them under the
+// race detector, which makes everything slower, and with -short.
 func everyChange() int {
 	switch {
 	case testing.Short():
@@ -67,6 +67,7 @@ func slowness() time.Duration {
 	return 1
 }
 
+// defaultKills is how many processes [Kill] kills unless a flag says otherwise.
 func defaultKills() int {
 	switch {
 	case testing.Short():

@@ -18,8 +18,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// A lie is a disk, or what stands before a store, that says more than it did. A harness that does
-// not notice is none.
+// A defect is in a disk or a store that reports more than it did. The harness must notice it.
 type defect struct {
 	name    string
 	hook    func() func(o *disktest.Op) error         // of the disk
@@ -44,7 +43,7 @@ var defects = []defect{
 					late = o.Do
 					return nil
 				}
-				if o.Is("write", logKind) { // the next one; the answer was given long ago
+				if o.Is("write", logKind) { // the next one, long after the answer
 					if err := late(); err != nil {
 						return err
 					}
@@ -69,7 +68,7 @@ var defects = []defect{
 				return o.Do()
 			}
 		}},
-	{name: "an erasure that marks nothing", found: "was erased in life 1, and is of",
+	{name: "an erasure that marks nothing", found: "was erased in process 1, and is of",
 		hook: func() func(*disktest.Op) error {
 			return func(o *disktest.Op) error {
 				if o.Is("write", logKind) && bytes.HasPrefix(o.Data, overwritten[:1]) {
@@ -95,10 +94,10 @@ var defects = []defect{
 		through: func(s proofgraph.Store) proofgraph.Store { return blobless{s} }},
 }
 
-// A dropper acknowledges batches that it does not store, and from the first one on anything.
+// A dropper acknowledges batches that it does not store, and after the first of them every batch.
 type dropper struct {
 	proofgraph.Store
-	from int // how many it stores before
+	from int // how many it stores first
 	drop func(b proofgraph.Batch) bool
 
 	mu      sync.Mutex
@@ -125,7 +124,7 @@ func holds(b proofgraph.Batch, kind contracts.Kind) bool {
 	return false
 }
 
-// blobless stores the entries, and of blobs only those without which there is no log.
+// A blobless store keeps the entries, and only those blobs without which there is no log.
 type blobless struct{ proofgraph.Store }
 
 func (s blobless) Append(ctx context.Context, b proofgraph.Batch) error {
@@ -135,7 +134,7 @@ func (s blobless) Append(ctx context.Context, b proofgraph.Batch) error {
 	return s.Store.Append(ctx, b)
 }
 
-// The harness finds what liars do.
+// HarnessFindsLiars runs kernels over defective disks and stores: an audit must find each defect.
 func HarnessFindsLiars(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(*Seed, 0))
@@ -173,7 +172,7 @@ func HarnessFindsLiars(t *testing.T) {
 	}
 }
 
-// What New does not write, or what it says it wrote, is found out too.
+// HarnessFindsRecoveryThatIsNone drops the entries that New writes: an audit must find that.
 func HarnessFindsRecoveryThatIsNone(t *testing.T) {
 	t.Parallel()
 	r, book := disktest.NewRAM(), &memoryEvents{}
@@ -202,7 +201,8 @@ func HarnessFindsRecoveryThatIsNone(t *testing.T) {
 		"a decision stays without a receipt, and this was noticed:\n")
 }
 
-// Every sentence of an audit can be said: the notes of a sound log are forged, one at a time.
+// HarnessFindsForgedNotes forges the events of a sound log, one at a time: an audit must find each
+// forgery. So every check of an audit can fail.
 func HarnessFindsForgedNotes(t *testing.T) {
 	t.Parallel()
 	r, book := disktest.NewRAM(), &memoryEvents{}
@@ -218,7 +218,7 @@ func HarnessFindsForgedNotes(t *testing.T) {
 	other := strings.Repeat("ab", 32)
 	for i, x := range []struct {
 		of    string
-		forge func(n *event) bool // false: this note does not do
+		forge func(n *event) bool // returns false if it cannot forge this event
 		found string
 	}{
 		{eventEffect, func(n *event) bool { n.Hash = other; return true }, "an effect without a durable decision"},
@@ -231,7 +231,7 @@ func HarnessFindsForgedNotes(t *testing.T) {
 		{eventEffect, func(n *event) bool { n.Kind = eventDenied; return true }, "never happened"},
 		{eventBegun, func(n *event) bool { n.Hash = other; return true }, "the log that began is not there"},
 		{eventClosed, func(n *event) bool { n.Session = "a"; return true }, "was closed, and is not"},
-		{eventClosed, func(n *event) bool { n.Kind = eventTrouble; return true }, "life 1"},
+		{eventClosed, func(n *event) bool { n.Kind = eventTrouble; return true }, "process 1"},
 		{eventReceipt, func(n *event) bool { *n = event{Kind: eventSeen, Index: n.Index, Hash: other}; return true },
 			"an auditor saw"},
 		{eventCheckpoint, func(n *event) bool { n.Index, n.Checkpoint = 1<<20, forgedCheckpoint(t); return true },
@@ -259,7 +259,7 @@ func HarnessFindsForgedNotes(t *testing.T) {
 	assert.Contains(t, look(append(book.all(), effect)), "surely did not run", "an effect that surely was not")
 }
 
-// forgedMark is a checkpoint of the log as it never was: longer.
+// forgedCheckpoint returns a checkpoint of a longer log.
 func forgedCheckpoint(t *testing.T) string {
 	t.Helper()
 	m := proofgraph.NewMemory()

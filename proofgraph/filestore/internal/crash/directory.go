@@ -16,16 +16,16 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// A victim is one directory and the processes over it.
+// A directory is one directory and the processes over it.
 type directory struct {
 	*killRun
 	*plan
-	home, dir, diary string
+	home, dir, events string
 }
 
-// suffer is one process, from its start to its end.
-func (v *directory) kill(life int, s step) bool {
-	o := childOptions{Dir: v.dir, Events: v.diary, Process: life, Seed: v.random.Uint64(), Segment: v.sizes.Segment,
+// kill starts one process and kills it.
+func (v *directory) kill(number int, s step) bool {
+	o := childOptions{Dir: v.dir, Events: v.events, Process: number, Seed: v.random.Uint64(), Segment: v.sizes.Segment,
 		Ahead:   v.sizes.Ahead,
 		Callers: 1 + v.random.IntN(5), Point: s.name, Nth: s.nth, Drops: v.drops}
 	if s.name != "" {
@@ -41,7 +41,7 @@ func (v *directory) kill(life int, s step) bool {
 		hit, err = v.start(o)
 	}
 	if err != nil {
-		v.errorf(v.plan, "life %d, to be killed %q, time %d: %v", life, name, o.Nth, err)
+		v.errorf(v.plan, "process %d, to be killed %q, time %d: %v", number, name, o.Nth, err)
 		return false
 	}
 	v.mu.Lock()
@@ -52,7 +52,7 @@ func (v *directory) kill(life int, s step) bool {
 	return true
 }
 
-// run gives whether the process was killed; if not, it came to the end of its work.
+// start starts a process and returns whether it was killed; if not, it came to the end of its work.
 func (v *directory) start(o childOptions) (killed bool, err error) {
 	c, err := o.command()
 	if err != nil {
@@ -101,8 +101,9 @@ func (v *directory) start(o childOptions) (killed bool, err error) {
 	return false, nil
 }
 
-// strike kills a process at a random moment, from its start on or from when its kernel is there.
-// Sometimes an auditor looks just before. If it ended by itself, its status tells.
+// killAtRandom kills a process at a random moment, from its start on or from when its kernel is
+// ready. Sometimes an auditor reads the log just before. If the process ended by itself, its status
+// shows it.
 func (v *directory) killAtRandom(p *os.Process, ready chan struct{}, end chan error) {
 	defer p.Kill()
 	if v.random.IntN(3) == 0 {
@@ -122,7 +123,7 @@ func (v *directory) killAtRandom(p *os.Process, ready chan struct{}, end chan er
 	}
 }
 
-// intrude tries to open the directory for a second writer.
+// openSecond tries to open the directory for a second writer.
 func (v *directory) openSecond(pid int) {
 	s, err := Open(disk.OS{}, v.dir, v.sizes)
 	if err == nil {
@@ -133,14 +134,14 @@ func (v *directory) openSecond(pid int) {
 	}
 }
 
-// look is an auditor beside the process, or after it.
+// view reads the log as an auditor, while the process runs or after it.
 func (v *directory) view() {
-	notes, err := readEvents(v.diary)
+	notes, err := readEvents(v.events)
 	if err != nil {
 		v.errorf(v.plan, "%v", err)
 		return
 	}
-	book, err := openEvents(v.diary)
+	book, err := openEvents(v.events)
 	if err != nil {
 		v.errorf(v.plan, "%v", err)
 		return
@@ -156,14 +157,14 @@ func (v *directory) view() {
 	v.looked++
 }
 
-// begun tells whether there is a directory.
+// exists reports whether the directory exists.
 func (v *directory) exists() bool {
 	_, err := os.Stat(v.dir)
 	return err == nil
 }
 
-// audit opens the directory. A copy of what it was before stays beside it if anything is wrong.
-func (v *directory) audit(life int, last bool) bool {
+// audit opens the directory. If anything is wrong, a copy of it as it was before stays next to it.
+func (v *directory) audit(number int, last bool) bool {
 	if v.random.IntN(4) == 0 && v.exists() {
 		v.view()
 	}
@@ -176,12 +177,12 @@ func (v *directory) audit(life int, last bool) bool {
 		v.errorf(v.plan, "%v", err)
 		return false
 	}
-	notes, err := readEvents(v.diary)
+	notes, err := readEvents(v.events)
 	if err != nil {
 		v.errorf(v.plan, "%v", err)
 		return false
 	}
-	book, err := openEvents(v.diary)
+	book, err := openEvents(v.events)
 	if err != nil {
 		v.errorf(v.plan, "%v", err)
 		return false
@@ -202,7 +203,7 @@ func (v *directory) audit(life int, last bool) bool {
 		v.mu.Unlock()
 	}
 	for _, w := range a.wrong {
-		v.errorf(v.plan, "after life %d (%s): %s", life, v.steps[life-1].name, w)
+		v.errorf(v.plan, "after process %d (%s): %s", number, v.steps[number-1].name, w)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// A note is what somebody outside the process knows of it: what its tools did, and what it
-// answered. Nothing of it is undone by a crash.
+// An event is an observation from outside the process: an effect of a tool, or an answer of the
+// kernel. A crash undoes none of them.
 type event struct {
-	Kind       string               // of those below
-	Process    int                  // of the process: 1, 2, 3 …
+	Kind       string               // one of those below
+	Process    int                  // its number: 1, 2, 3 …
 	ID         string               `json:",omitempty"` // of the decision: session/seq
 	Hash       string               `json:",omitempty"` // of an entry: the leaf hash, which covers every byte
 	Index      uint64               `json:",omitempty"` // of that entry
@@ -22,28 +22,28 @@ type event struct {
 	Released   bool                 `json:",omitempty"` // the caller got the output
 	Session    string               `json:",omitempty"`
 	Checkpoint string               `json:",omitempty"` // a checkpoint
-	What       string               `json:",omitempty"` // went wrong
-	Secret     string               `json:",omitempty"` // of a call that was made in confidence
+	What       string               `json:",omitempty"` // of eventTrouble: what went wrong
+	Secret     string               `json:",omitempty"` // of a call with a secret
 }
 
 const (
 	eventBegun      = "begun"     // New returned: Hash is genesis
-	eventEffect     = "effect"    // a tool did what it is for: ID and Hash are of the decision in its permit
+	eventEffect     = "effect"    // a tool ran: ID and Hash are of the decision in its permit
 	eventReceipt    = "receipt"   // Guard returned a receipt: Hash and Index are its entry's
-	eventDenied     = "surely"    // Guard returned none and said that the call ID surely did not run
+	eventDenied     = "surely"    // Guard returned no receipt, and an answer by which the call ID surely did not run
 	eventClosed     = "closed"    // CloseSession returned
 	eventCheckpoint = "mark"      // Checkpoint returned
-	eventSeen       = "seen"      // an auditor who reads beside the writer saw entry Index
+	eventSeen       = "seen"      // an auditor saw entry Index
 	eventErasing    = "erasing"   // EraseBlob is called: Hash is the blob's
-	eventErased     = "erased"    // and returned
-	eventForgotten  = "forgotten" // everything that has Secret was erased
-	eventTrouble    = "trouble"   // what must not happen
+	eventErased     = "erased"    // EraseBlob returned nil
+	eventForgotten  = "forgotten" // every blob with Secret was erased
+	eventTrouble    = "trouble"   // an answer that must not happen
 )
 
-// notebook is where notes go. It is safe for concurrent use.
+// A recorder records events. It is safe for concurrent use.
 type recorder interface{ add(n event) }
 
-// pages is a notebook in memory.
+// memoryEvents are recorded in memory.
 type memoryEvents struct {
 	mu     sync.Mutex
 	events []event
@@ -63,9 +63,8 @@ func (p *memoryEvents) all() []event {
 
 func (p *memoryEvents) copy() *memoryEvents { return &memoryEvents{events: p.all()} }
 
-// diary is a notebook in a file, which a killed process leaves as it is: each note is one write to
-// the end of the file, of a size that divides a page, since a signal may end a longer one between
-// two pages.
+// fileEvents are recorded in a file, which outlives a killed process. Each event is one write to
+// the end of the file. Its size divides a page, because a signal may cut a longer write at a page.
 type fileEvents struct{ f *os.File }
 
 const eventSize = 1024
@@ -89,7 +88,7 @@ func (d fileEvents) add(n event) {
 	}
 }
 
-// readDiary gives the notes of a file, none where there is no file.
+// readEvents returns the events in a file, or none if there is no file.
 func readEvents(path string) ([]event, error) {
 	b, err := os.ReadFile(path)
 	if os.IsNotExist(err) {

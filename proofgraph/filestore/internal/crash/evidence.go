@@ -31,7 +31,7 @@ func (a *audit) verify(s proofgraph.Store) {
 	}
 }
 
-// marked looks for the checkpoint that was handed out last.
+// checkCheckpoint looks for the last checkpoint that the kernel returned.
 func (a *audit) checkCheckpoint(s proofgraph.Store) {
 	mark := lastCheckpoint(a.events)
 	if mark == nil {
@@ -52,7 +52,7 @@ func (a *audit) checkCheckpoint(s proofgraph.Store) {
 	}
 }
 
-// lastMark is the largest checkpoint that was handed out.
+// lastCheckpoint returns the largest checkpoint that a kernel returned.
 func lastCheckpoint(notes []event) (mark []byte) {
 	size := uint64(0)
 	for _, n := range notes {
@@ -63,7 +63,7 @@ func lastCheckpoint(notes []event) (mark []byte) {
 	return mark
 }
 
-// verifyPack verifies it as a stranger would, who kept the last checkpoint that he was given.
+// verifyPack verifies a pack as an outsider would who kept the last checkpoint they were given.
 func verifyPack(pack []byte, last []byte) (wrong []string, report evidence.Report) {
 	report, err := evidence.Verify(context.Background(), bytes.NewReader(pack), int64(len(pack)),
 		evidence.Options{Trust: trustState, Origin: origin, Last: last})
@@ -77,8 +77,8 @@ func verifyPack(pack []byte, last []byte) (wrong []string, report evidence.Repor
 	return wrong, report
 }
 
-// watch reads the log as an auditor does beside a process that may be writing to it. What is noted
-// already must be there; what he sees must last, and is noted.
+// view reads the log as an auditor does while a process may be writing to it. Every recorded event
+// must be there. The entries that the auditor sees must last, and are recorded.
 func (a *audit) view(d disk.Disk, dir string) {
 	s, err := View(&disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
 		if o.Changes && o.Kind != "sync" {
@@ -104,13 +104,13 @@ func (a *audit) view(d disk.Disk, dir string) {
 	a.recorder.add(event{Kind: eventSeen, Index: uint64(len(log) - 1), Hash: log[len(log)-1].hash})
 	o := proofgraph.Options{Origin: origin, Key: key, LogKey: crypto.DeriveLogKey(key)}
 	if _, err := proofgraph.Open(context.Background(), s, o,
-		nil); err != nil { // writes to a log that is empty, and only to that
+		nil); err != nil { // it writes only to an empty log
 		a.errorf("read only: %v", err)
 	}
 	if n, err := s.Checkpoint(context.Background()); err != nil || n == nil {
 		return // none was made yet
 	}
-	if a.pack, err = pack(s); errors.Is(err, proofgraph.ErrNoBlob) { // it was erased between two looks at it
+	if a.pack, err = pack(s); errors.Is(err, proofgraph.ErrNoBlob) { // it was erased meanwhile
 		a.pack, err = pack(s)
 	}
 	if err != nil {

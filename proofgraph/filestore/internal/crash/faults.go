@@ -17,8 +17,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// An ailment is how one operation of a disk fails. The disk is well again afterwards: whoever goes
-// on as if nothing had been does harm.
+// A fault is how one operation of a disk fails. The disk works again afterwards, so a store that
+// goes on regardless does harm.
 type fault struct {
 	name string
 	err  error
@@ -37,11 +37,11 @@ var faults = []fault{
 		func(o *disktest.Op, _ *rand.Rand) { o.File.(*disktest.RAMFile).Forget(true) }},
 }
 
-// A patient is a disk of which one operation fails.
+// A faultyDisk is a disk of which one operation fails.
 type faultyDisk struct {
 	*disktest.RAM
 	fault
-	at     int // the how manieth change fails, or the how manieth reading operation
+	at     int // which change fails, or which reading operation
 	reads  bool
 	random *rand.Rand
 	hit    *disktest.Op
@@ -61,14 +61,14 @@ func (p *faultyDisk) tap() *disktest.Tap {
 	}}
 }
 
-// derived tells whether what fails can do without.
+// derived reports whether the store can do without the file of the operation that failed.
 func (p *faultyDisk) derived() bool {
-	return strings.Contains(p.hit.Path, indexKind) && p.hit.Kind != "remove" // that is done before something is erased
+	return strings.Contains(p.hit.Path, indexKind) && p.hit.Kind != "remove" // an index is removed before a blob is erased
 }
 
-// Each change of the disk fails in its turn, in each way. The store is dead then, the kernel
-// sealed, and its callers know whether their calls ran; reading goes on. After that, with the power
-// on or off and on again, everything is as after a crash.
+// DiskFails lets each change of the disk fail in turn, in each way. The store is dead then, the
+// kernel sealed, and its callers know whether their calls ran; reading goes on. After that, with
+// the power on, or off and on again, an audit finds what it must find after a crash.
 func DiskFails(t *testing.T) {
 	t.Parallel()
 	b, failed := &powerCuts{T: t}, map[string]int{}
@@ -112,7 +112,7 @@ func DiskFails(t *testing.T) {
 	}
 }
 
-// fall runs the script on a disk that fails once, and looks whether what noticed it behaves.
+// run runs the script on a disk that fails once, and checks the answers of store and kernel.
 func (p *faultyDisk) run(b *powerCuts, z Sizes, book *memoryEvents, what string) {
 	l := &process{number: 1, events: book}
 	s, err := Open(p.tap(), logDir, z)
@@ -157,8 +157,8 @@ func (p *faultyDisk) run(b *powerCuts, z Sizes, book *memoryEvents, what string)
 	}
 }
 
-// Each time that opening and New read a disk which a power cut left, it fails in its turn. What
-// cannot be read is not taken for what is not there: nothing is lost.
+// ReadingFails lets each reading operation of open and New fail in turn, over a disk that a power
+// cut left. A file that cannot be read is not taken for one that is missing: nothing is lost.
 func ReadingFails(t *testing.T) {
 	t.Parallel()
 	b, failed := &powerCuts{T: t}, 0

@@ -23,12 +23,12 @@ var (
 	onlyDirectory = flag.Int("crash.directory", -1, "the one directory of TestCrashKill to repeat, by its number")
 )
 
-// A killer starts processes and kills them, and audits what they leave. It counts, from several
-// goroutines.
+// A killRun starts processes and kills them, and audits the directories that they leave. It counts,
+// from several goroutines.
 type killRun struct {
 	base   string
 	oracle *secondVerifier // nil: there is none
-	drops  bool            // the processes are liars, and are to be found out
+	drops  bool            // the processes acknowledge what they do not store, and must be found out
 
 	mu                                sync.Mutex
 	counts                            // of the last audit of each directory
@@ -68,8 +68,7 @@ func (k *killRun) killed() (n int) {
 	return n
 }
 
-// directory carries a plan out. It is over at the first thing that is wrong; then everything stays
-// as it is.
+// run carries a plan out. It ends at the first violation, and then leaves everything as it is.
 func (k *killRun) run(p *plan) {
 	home := filepath.Join(k.base, fmt.Sprint(p.number))
 	if err := os.Mkdir(home, 0o700); err != nil {
@@ -89,8 +88,8 @@ func (k *killRun) run(p *plan) {
 	os.RemoveAll(home)
 }
 
-// A child is killed at each failpoint and at random moments, over and over, and everything is
-// looked at in between.
+// Kill kills processes at each failpoint and at random moments, over and over, and audits the log
+// in between.
 //
 //	go test ./proofgraph/filestore -run TestCrashKill -crash.kills 10000 -timeout 0 -v
 func Kill(t *testing.T) {
@@ -120,7 +119,7 @@ func Kill(t *testing.T) {
 	}
 }
 
-// all goes from directory to directory until there were as many kills, or too much is wrong.
+// all goes from directory to directory until there were as many kills, or too many violations.
 func (k *killRun) all(t *testing.T, wanted int) {
 	var next int
 	var lanes sync.WaitGroup
@@ -164,7 +163,8 @@ func (k *killRun) report(t *testing.T, began time.Time) {
 		time.Since(began).Round(time.Second))
 }
 
-// A store that acknowledges what it does not write is found out by killing it.
+// KillFindsLiars kills processes whose store acknowledges what it does not write: an audit must
+// find that.
 func KillFindsLiars(t *testing.T) {
 	k := newKillRun(t)
 	k.drops = true

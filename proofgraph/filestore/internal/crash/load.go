@@ -11,7 +11,8 @@ import (
 	"github.com/helmkernel/helm"
 )
 
-// keyed is the call that an idempotency key stands for: whoever knows the key can make it again.
+// keyed returns the call that an idempotency key is bound to, so that it can be made again from the
+// key.
 func keyed(session, key string) helm.Intent {
 	return helm.Intent{Tool: "pay", Args: json.RawMessage(`{"to":"` + key + `"}`), Session: session, Idempotency: key,
 		Caller: helm.Caller{ID: "alice", Roles: []string{"clerk"}}}
@@ -22,8 +23,8 @@ func pay(session string, memo int) helm.Intent {
 	return helm.Intent{Tool: "pay", Args: json.RawMessage(args), Session: session}
 }
 
-// A load is what calls a kernel from several sides at once, until it is told to stop or has made as
-// many calls as it may.
+// A load calls a kernel from several goroutines, until it is told to stop or has made its number of
+// calls.
 type load struct {
 	*process
 	seed    uint64
@@ -32,10 +33,10 @@ type load struct {
 	stop    chan struct{}
 
 	mu   sync.Mutex
-	open [2]int // how often the session of that number was closed: then it has another name
+	open [2]int // how often the session of that number was closed, which is part of its name
 }
 
-// run returns when all callers have. The kernel may be sealed under them: then they stop.
+// run returns when all callers have ended. They end early if the kernel is sealed.
 func (l *load) run() {
 	var all sync.WaitGroup
 	for i := range l.callers {
@@ -56,7 +57,7 @@ func (l *load) run() {
 	all.Wait()
 }
 
-// one does one thing. It is false when the kernel is sealed.
+// one makes one call. It returns false if the kernel is sealed.
 func (l *load) one(r *rand.Rand) bool {
 	ctx := context.Background()
 	session, which := l.session(r)
@@ -113,7 +114,7 @@ func (l *load) one(r *rand.Rand) bool {
 	return d.Reason != "KERNEL_SEALED"
 }
 
-// session gives the name of one, and its number where it can be closed.
+// session returns the name of a session, and its number if it may be closed.
 func (l *load) session(r *rand.Rand) (name string, which int) {
 	switch n := r.IntN(6); n {
 	case 0, 1:
@@ -131,8 +132,8 @@ func (l *load) name(which int) string {
 	return fmt.Sprintf("closing-%d.%d.%d", which, l.number, l.open[which])
 }
 
-// script is a small load of everything, one call after the other: with a given clock and given
-// nonces it makes the same bytes every time. It stops where the kernel is sealed.
+// script is a small load with everything in it, one call after the other. With a given clock and
+// given nonces it makes the same bytes every time. It stops if the kernel is sealed.
 func (l *process) script() {
 	ctx := context.Background()
 	for _, in := range []helm.Intent{
@@ -167,7 +168,7 @@ func (l *process) script() {
 				return
 			}
 		case in.Session != "":
-			_ = l.closeSession(ctx, in.Session) // notes it if it is done
+			_ = l.closeSession(ctx, in.Session) // recorded if it succeeds
 		default:
 			_ = l.checkpoint()
 		}

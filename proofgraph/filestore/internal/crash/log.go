@@ -9,7 +9,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A line is what an audit needs of an entry of the log.
+// A line is the part of an entry that an audit needs.
 type line struct {
 	hash    string
 	kind    contracts.Kind
@@ -17,7 +17,7 @@ type line struct {
 	id      string // of a decision
 	key     string // of a decision: its idempotency key
 	args    contracts.Digest
-	of      string // of a receipt: the hash of its decision; "" where it is a denial
+	of      string // of a receipt: the hash of its decision; "" if it is a denial
 	outcome contracts.Outcome
 	reason  contracts.ReasonCode
 }

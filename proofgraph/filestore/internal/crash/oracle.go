@@ -14,10 +14,10 @@ import (
 	"github.com/helmkernel/helm/internal/shared"
 )
 
-// secondVerifier is the second implementation of the formats, built.
+// A secondVerifier is the second implementation of the formats, built.
 type secondVerifier struct{ bin, trust string }
 
-// newSecondVerifier gives nil where there is none.
+// newSecondVerifier returns nil if the second implementation is not there.
 func newSecondVerifier(t *testing.T, dir string) *secondVerifier {
 	t.Helper()
 	if !shared.Have(t, "oracle") {
@@ -28,7 +28,7 @@ func newSecondVerifier(t *testing.T, dir string) *secondVerifier {
 	return v
 }
 
-// verify has a pack judged. The file stays if it is refused.
+// verify runs it on a pack. It leaves the file if the pack is refused.
 func (v *secondVerifier) verify(name string, pack []byte) error {
 	if err := os.WriteFile(name, pack, 0o600); err != nil {
 		return err

@@ -10,10 +10,10 @@ import (
 type step struct {
 	failpoint
 	nth    int
-	unseen bool // the next process goes on over what this one leaves, and nobody looks before
+	unseen bool // the next process goes on without an audit
 }
 
-// A plan is what happens to one directory. It follows from its number and the seed.
+// A plan is the sequence of processes over one directory. It follows from its number and the seed.
 type plan struct {
 	number int
 	sizes  Sizes
@@ -21,8 +21,8 @@ type plan struct {
 	steps  []step
 }
 
-// Killed once while its log begins, five times at failpoints, each in its turn, and between them
-// four times at a random moment.
+// newPlan returns a plan of ten kills: one while the log begins, five at failpoints, each in its
+// turn, and between them four at a random moment.
 func newPlan(number int, seed uint64) *plan {
 	p := &plan{number: number, random: rand.New(rand.NewPCG(seed, uint64(number)))}
 	p.sizes = []Sizes{{Segment: 24 << 10, Ahead: 4 << 10}, {Segment: 8 << 10, Ahead: 2 << 10},

@@ -16,7 +16,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// stage is how far a process has come.
+// A stage is how far a process has come.
 type stage int
 
 const (
@@ -25,24 +25,24 @@ const (
 	working
 )
 
-// instant is where in a disk's operation the process is killed.
+// An instant is when the process is killed, relative to an operation of the disk.
 type instant int
 
 const (
 	before instant = iota
-	amid           // a write is done up to some byte
+	amid           // a write is done up to a random byte
 	after
 )
 
-// A failpoint is a place at which a process is killed, when it comes there for the nth time.
+// A failpoint is a point at which a process is killed, when it reaches it for the nth time.
 type failpoint struct {
 	name  string
 	needs string // what must be there: "" anything, or one of those below
-	rolls bool   // only where segments are small
+	rolls bool   // only if segments are small
 	most  int    // n is between 1 and this
 	when  instant
 	is    func(p *points, o *disktest.Op) bool // of the disk
-	asks  string                               // of the kernel: what is told to points.moment
+	asks  string                               // of the kernel: the moment that points.moment is called with
 }
 
 const (
@@ -140,18 +140,18 @@ var failpoints = []failpoint{
 	{name: "a log begins: after a change", needs: needsNothing, most: 13, when: after, is: isAny},
 }
 
-// points kills this process at one of them. It stands between the store and its disk, and between
-// the kernel and its store.
+// A points kills this process at a failpoint. It wraps the disk of the store, and the store of the
+// kernel.
 type points struct {
 	failpoint
 	random *rand.Rand
 
 	mu    sync.Mutex
 	stage stage
-	left  int // how often the process may come there and live, and once more
+	left  int // how often the process may still reach the point, and once more
 }
 
-// kill ends this process as the system does when it has no memory left: at once.
+// kill ends this process at once, as the system does when it has no memory left.
 func kill() {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
 		panic(err)
@@ -159,7 +159,7 @@ func kill() {
 	select {}
 }
 
-// here tells whether this is the nth time.
+// here reports whether this is the nth time.
 func (p *points) here() bool {
 	p.left--
 	return p.left == 0
@@ -192,7 +192,7 @@ func (p *points) hook(o *disktest.Op) error {
 	return nil
 }
 
-// moment is told of what the kernel does.
+// moment is called with what the kernel does.
 func (p *points) moment(m string) {
 	p.mu.Lock()
 	hit := p.asks != "" && p.asks == m && p.here()
@@ -202,7 +202,7 @@ func (p *points) moment(m string) {
 	}
 }
 
-// through puts the moments of decisions and receipts before a store.
+// through wraps a store so that moment is called for decisions and receipts.
 func (p *points) through(s proofgraph.Store) proofgraph.Store {
 	if !strings.Contains(p.asks, " ") {
 		return s

@@ -29,15 +29,14 @@ var (
 	someSizes  = []Sizes{smallSizes, {Segment: 40 << 10, Ahead: 4 << 10}, {Segment: 1 << 20, Ahead: 64 << 10}}
 )
 
-// steady is a clock that goes on by a millisecond whenever it is looked at.
+// testClock returns a clock that advances by a millisecond whenever it is read.
 func testClock() func() time.Time {
 	var looks atomic.Int64
 	return func() time.Time { return time.UnixMilli(1_600_000_000_000 + looks.Add(1)) }
 }
 
-// powered is one life on a disk: its power goes after so many changes, or stays on if that is 0. It
-// gives the number of changes. What the process does without power is in vain: nothing that it asks
-// of the disk is done.
+// untilPowerCut runs one process on a disk whose power goes after so many changes, or stays on if
+// after is 0. It returns the number of changes. Without power no operation of the disk is done.
 func untilPowerCut(d disk.Disk, z Sizes, l *process, after int, work func()) (changes int, err error) {
 	var off atomic.Bool
 	t := &disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
@@ -64,7 +63,7 @@ func untilPowerCut(d disk.Disk, z Sizes, l *process, after int, work func()) (ch
 	return t.Changes, err
 }
 
-// A blackout counts what the tests of power cuts do, from several goroutines.
+// A powerCuts counts what the tests of power cuts do, from several goroutines.
 type powerCuts struct {
 	*testing.T
 	mu sync.Mutex
@@ -72,8 +71,8 @@ type powerCuts struct {
 	audits, torn, violations int
 }
 
-// inspect audits what a cut left, and changes it as an audit does. What the disk was like before is
-// kept if something is wrong.
+// inspect audits the disk that a power cut left. If something is wrong, it saves the disk as it was
+// before the audit.
 func (b *powerCuts) inspect(left *disktest.RAM, z Sizes, book *memoryEvents, what string) bool {
 	before := left.Clone()
 	b.mu.Lock()
@@ -101,9 +100,9 @@ func (b *powerCuts) inspect(left *disktest.RAM, z Sizes, book *memoryEvents, wha
 	return false
 }
 
-// The power goes after each change that a small load makes to the disk, and each time what was not
-// synced is lost in several ways. Once, the power goes again while that is being recovered from;
-// and once, an auditor has seen the log just before.
+// PowerAtEachChange cuts the power after each change that a small load makes to the disk, and each
+// time loses what was not synced in several ways. Once it cuts the power again during the recovery;
+// and once an auditor has read the log just before.
 func PowerAtEachChange(t *testing.T) {
 	t.Parallel()
 	b := &powerCuts{T: t}
@@ -140,7 +139,7 @@ func PowerAtEachChange(t *testing.T) {
 	b.report("power cuts", 500/everyChange())
 }
 
-// twice turns the power off once more while a kernel begins over what the first time left.
+// twice cuts the power once more while a kernel begins over the disk that the first cut left.
 func (b *powerCuts) twice(left *disktest.RAM, z Sizes, book *memoryEvents, after int, random *rand.Rand, what string) {
 	_, err := untilPowerCut(left, z, &process{number: 2, events: book}, after, func() {})
 	assert.NoError(b, err, "%s", what)
@@ -149,7 +148,7 @@ func (b *powerCuts) twice(left *disktest.RAM, z Sizes, book *memoryEvents, after
 		how))
 }
 
-// watched has an auditor read the log just before the power goes: what he saw must last.
+// viewed has an auditor read the log just before the power goes: what they saw must last.
 func (b *powerCuts) viewed(r *disktest.RAM, z Sizes, book *memoryEvents, random *rand.Rand, what string) {
 	if !r.Dirs[logDir] {
 		return // nothing to see
@@ -162,7 +161,8 @@ func (b *powerCuts) viewed(r *disktest.RAM, z Sizes, book *memoryEvents, random 
 	b.inspect(r.Cut(disktest.LeavesSectors, random), z, book, what+", just after an auditor read it")
 }
 
-// Kernels under load lose their power at some moment, go on over what is left, lose it again.
+// PowerUnderLoad cuts the power of kernels under load, which go on over the disk that is left, and
+// lose their power again.
 func PowerUnderLoad(t *testing.T) {
 	t.Parallel()
 	b, wanted := &powerCuts{T: t}, *wantedCuts
@@ -181,7 +181,7 @@ func PowerUnderLoad(t *testing.T) {
 			assert.NoError(t, err)
 			r = r.Cut(how, random)
 			if !b.inspect(r, z, book,
-				fmt.Sprintf("%v: directory %d, life %d, %d callers, power lost after change %d, which left %s", z,
+				fmt.Sprintf("%v: directory %d, process %d, %d callers, power lost after change %d, which left %s", z,
 					directory, number, w.callers, after, how)) {
 				return
 			}
@@ -203,7 +203,7 @@ func (b *powerCuts) report(what string, atLeast int) {
 	}
 }
 
-// each calls f for 0 to n-1, two at a time.
+// parallel calls f for 0 to n-1, two at a time.
 func parallel(n int, f func(i int)) {
 	var next atomic.Int64
 	var all sync.WaitGroup

@@ -22,7 +22,7 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// What crashes is a kernel at work: these are its policy, its tools and its calls.
+// The policy, the tools and the calls of the kernel that crashes.
 const policyText = `
 helm: policy/v1
 layer: P1
@@ -52,26 +52,26 @@ rules:
 
 const origin = "crash.test/helm"
 
-// A life is that of one process: a kernel over a store, with tools whose effects are noted outside.
+// A process is a kernel over a store, with tools whose effects are recorded outside of it.
 type process struct {
 	number  int // 1, 2, 3 … over one directory
 	k       *helm.Kernel
 	events  recorder
 	runs    atomic.Int64
-	during  func(moment string)                     // is told of the moments of a run; nil: nobody asks
-	through func(proofgraph.Store) proofgraph.Store // what stands between kernel and store; nil: nothing
+	during  func(moment string)                     // is called at moments of a run; nil: nothing is
+	through func(proofgraph.Store) proofgraph.Store // wraps the kernel's store; nil: nothing does
 	store   proofgraph.Store
 
 	mu      sync.Mutex
-	secrets []secretCall // and not forgotten
+	secrets []secretCall // not erased yet
 }
 
 const (
 	momentRun    = "run"    // the driver was called and has done nothing
-	momentEffect = "effect" // its effect is out in the world, and its receipt is not made
+	momentEffect = "effect" // its effect is done, and its receipt is not made
 )
 
-// The keys are given, so that whoever checks knows them.
+// The keys are fixed, so that an auditor knows them.
 var key, trustState = func() (crypto.PrivateKey, *registry.State) {
 	key, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
 	if err != nil {
@@ -99,7 +99,7 @@ func compilePolicy() (*guardian.Policy, error) {
 	return guardian.Compile(doc)
 }
 
-// begin makes the kernel over a store. The clock and the nonces may be nil: the machine's.
+// start makes the kernel over a store. Without a clock and nonces it uses the machine's.
 func (l *process) start(s proofgraph.Store, now func() time.Time, random io.Reader) error {
 	p, err := compilePolicy()
 	if err != nil {
@@ -140,8 +140,8 @@ func (l *process) reached(moment string) {
 
 var errTool = errors.New("the tool failed")
 
-// Run is every tool. What it does to the world is to add a note, naming the decision that it holds
-// in its hand.
+// Run is every tool. Its effect on the world is to record an event that names the decision in its
+// permit.
 func (l *process) Run(ctx context.Context, c contracts.Call) (executor.Result, error) {
 	l.reached(momentRun)
 	l.runs.Add(1)
@@ -162,7 +162,7 @@ func (l *process) Run(ctx context.Context, c contracts.Call) (executor.Result, e
 	return executor.Result{Output: c.Args}, nil
 }
 
-// do makes a call and notes the answer.
+// call makes a call and records the answer.
 func (l *process) call(ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt) {
 	d, r := l.k.Guard(ctx, in)
 	err := d.Err()
@@ -205,7 +205,7 @@ func (l *process) closeSession(ctx context.Context, name string) error {
 	return err
 }
 
-// pack writes the evidence of a store, up to its latest checkpoint.
+// pack returns the evidence of a store, up to its latest checkpoint.
 func pack(s proofgraph.Store) ([]byte, error) {
 	var b bytes.Buffer
 	err := evidence.Write(context.Background(), &b, s, key)

@@ -11,8 +11,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// Making a torn tail undone, or an erasure complete, is itself cut short, at each byte of each of
-// its writes. What that leaves is still a torn tail, or an erasure that was begun.
+// RepairAtEachByte cuts the power while a torn tail is removed, or an erasure finished, at each
+// byte of each of the writes. What is left must still be a torn tail, or an erasure that was begun.
 func RepairAtEachByte(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(*Seed, 2))
@@ -54,7 +54,7 @@ func RepairAtEachByte(t *testing.T) {
 	}
 }
 
-// mended opens a disk and gives the Sizes of the writes to the log that this takes, and whether
+// repair opens a disk and returns the sizes of the writes to the log that this takes, and whether
 // they erase anything. The power goes when so many bytes of the nth are written.
 func repair(r *disktest.RAM, n, part int) (writes []int, erased bool) {
 	off := false
@@ -79,7 +79,7 @@ func repair(r *disktest.RAM, n, part int) (writes []int, erased bool) {
 	return writes, erased
 }
 
-// reopened says what is wrong with the log, without a kernel over it.
+// reopened returns what is wrong with the log, without a kernel over it.
 func reopened(r *disktest.RAM, book *memoryEvents) string {
 	s, err := Open(r, logDir, smallSizes)
 	if err != nil {

@@ -15,20 +15,18 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// What crashes is erased from, too: some calls are made in confidence, and forgotten sooner or
+// A secretCall is a call with a secret in its arguments and output, which is erased sooner or
 // later.
-
-// A confidence is a call whose arguments, and output, have a secret in them.
 type secretCall struct {
 	secret string
 	blobs  []contracts.Digest
 }
 
-const momentErased = "erased" // a blob was, and nobody was told
+const momentErased = "erased" // a blob was erased, and the caller does not know it yet
 
-// confide makes a call with a secret.
+// callWithSecret makes a call with a secret.
 func (l *process) callWithSecret(ctx context.Context, session string, number uint64) helm.Decision {
-	c := secretCall{secret: fmt.Sprintf("secret %d of life %d.", number, l.number)}
+	c := secretCall{secret: fmt.Sprintf("secret %d of process %d.", number, l.number)}
 	d, r := l.call(ctx, helm.Intent{Tool: "pay", Args: json.RawMessage(`{"to":"bob","memo":"` + c.secret + `"}`),
 		Session: session})
 	if len(r.Entry) > 0 && d.Allowed() {
@@ -40,7 +38,7 @@ func (l *process) callWithSecret(ctx context.Context, session string, number uin
 	return d
 }
 
-// forget erases what is kept of one of these calls.
+// eraseSecret erases the blobs of one of these calls.
 func (l *process) eraseSecret(which int) {
 	l.mu.Lock()
 	if len(l.secrets) == 0 {
@@ -54,7 +52,7 @@ func (l *process) eraseSecret(which int) {
 	for _, d := range c.blobs {
 		l.record(event{Kind: eventErasing, Hash: d.String()})
 		if err := l.store.(proofgraph.Eraser).EraseBlob(context.Background(), d); err != nil {
-			return // it is not known: an audit shows whether it is whole or gone
+			return // whole or gone, as an audit will find
 		}
 		l.reached(momentErased)
 		l.record(event{Kind: eventErased, Hash: d.String()})
@@ -62,8 +60,8 @@ func (l *process) eraseSecret(which int) {
 	l.record(event{Kind: eventForgotten, Secret: c.secret})
 }
 
-// forgotten looks for what was erased, in files and in the store: what was acknowledged is nowhere,
-// and what was not is whole or gone.
+// checkErased looks for erased blobs in the store: a blob whose erasure was acknowledged is gone,
+// and any other is whole or gone.
 func (a *audit) checkErased(s proofgraph.Store) {
 	for _, n := range a.events {
 		if n.Kind != eventErased && n.Kind != eventErasing {
@@ -78,14 +76,14 @@ func (a *audit) checkErased(s proofgraph.Store) {
 		case errors.Is(err, proofgraph.ErrNoBlob):
 			a.erased++
 		case n.Kind == eventErased:
-			a.errorf("blob %s was erased in life %d, and is of %d bytes now: %v", d, n.Process, len(b), err)
+			a.errorf("blob %s was erased in process %d, and is of %d bytes now: %v", d, n.Process, len(b), err)
 		case err != nil:
-			a.errorf("blob %s was to be erased in life %d: %v", d, n.Process, err)
+			a.errorf("blob %s was to be erased in process %d: %v", d, n.Process, err)
 		}
 	}
 }
 
-// searched looks for it in the bytes of every file.
+// search looks for erased secrets in the bytes of every file.
 func (a *audit) search(d disk.Disk, dir string) {
 	names, err := d.List(dir)
 	if err != nil {
@@ -105,13 +103,13 @@ func (a *audit) search(d disk.Disk, dir string) {
 		f.Close()
 		for _, n := range a.events {
 			if n.Kind == eventForgotten && bytes.Contains(b, []byte(n.Secret)) {
-				a.errorf("%s has something of what was erased in life %d", name, n.Process)
+				a.errorf("%s has something of what was erased in process %d", name, n.Process)
 			}
 		}
 	}
 }
 
-// missed says what a pack lacks that nobody erased.
+// checkMissing returns what a pack lacks that was never erased.
 func checkMissing(r evidence.Report, notes []event) (wrong []string) {
 	erasing, gone := map[string]bool{}, 0
 	for _, n := range notes {

@@ -1,3 +1,5 @@
+// Package disktest has disks for tests: one in memory that can lose its power, and one whose every
+// operation can be watched, refused or cut short.
 package disktest
 
 import (
@@ -10,42 +12,44 @@ import (
 	"sync"
 )
 
-// ErrPower is what a hook of a [Tap] returns when the power is off.
+// ErrPower is the error of every operation without power.
 var ErrPower = errors.New("the power is off")
 
 const sector = 512 // bytes that a disk writes whole or not at all
 
-// ram is a disk in memory that knows what of it would outlast a power cut. It is as mean as the
+// A RAM is a disk in memory that knows what a power cut would leave of it. It loses as much as the
 // standard allows:
 //
-//   - of what was written to a file since its last Sync, each sector is as it was then, or as any
+//   - of a file, each sector that was written since its last Sync is as it was then, or as any
 //     write since left it; so is the size;
-//   - of what was done to names since the last syncDir, a prefix in the order of doing is done.
+//   - of the names that were changed since the last SyncDir, a prefix of the changes is done, in
+//     their order.
 //
-// Whoever has it open when the power goes must not touch it any more: what is left is another disk.
+// After a power cut it must not be used any more: [RAM.Cut] returns the disk that is left.
 type RAM struct {
 	mu    sync.Mutex
 	Names map[string]*Inode // as programs see them
 	Kept  map[string]*Inode // as they are on stable storage
-	Moves []move            // what was done to names since
-	Dirs  map[string]bool   // they last, as the interface has it
+	Moves []move            // changes of names since the last SyncDir
+	Dirs  map[string]bool   // durable
 	held  map[string]bool   // locks
 }
 
 type Inode struct {
 	Data  []byte  // as programs see it
 	Disk  []byte  // as it is on stable storage
-	wrote []wrote // since
+	wrote []wrote // since the last Sync
 }
 
-// wrote is one write to a file; with cut it is made empty first.
+// A wrote is one write to a file; with cut the file is made empty first.
 type wrote struct {
 	at   int64
 	data []byte
 	cut  bool
 }
 
-// save writes what programs see of a disk into a directory of the machine, for somebody to look at.
+// Save writes the files as programs see them into a directory of the machine, for a person to look
+// at.
 func (r *RAM) Save(dir string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +61,7 @@ func (r *RAM) Save(dir string) error {
 	return nil
 }
 
-// move is one change of names: to gets the file, from loses it.
+// A move is one change of names: to gets the file, from loses it.
 type move struct {
 	from, to string
 	file     *Inode
@@ -81,7 +85,7 @@ func (r *RAM) move(m move) {
 	r.Moves = append(r.Moves, m)
 }
 
-// put makes writes seen.
+// put applies the write to the bytes of a file.
 func (w *wrote) put(b []byte) []byte {
 	if w.cut {
 		b = b[:0:0]
@@ -98,8 +102,8 @@ func (i *Inode) write(w wrote) {
 	i.wrote = append(i.wrote, w)
 }
 
-// sync keeps what was written since the last time, and nothing else: what the system believes to be
-// kept already is not written again.
+// sync makes durable what was written since the last time, and nothing else: bytes that the system
+// believes to be durable already are not written again.
 func (i *Inode) sync() {
 	for _, w := range i.wrote {
 		i.Disk = w.put(i.Disk)
@@ -107,7 +111,7 @@ func (i *Inode) sync() {
 	i.wrote = nil
 }
 
-// survival says what is left of what was not synced.
+// A Survival is how much a power cut leaves of what was not synced.
 type Survival string
 
 const (
@@ -121,7 +125,7 @@ const (
 
 var Survivals = []Survival{LeavesNone, LeavesAll, LeavesPrefix, LeavesSectors, LeavesMost, LeavesFew}
 
-// survives gives what is on stable storage when the power comes back.
+// survives returns the bytes that a power cut leaves.
 func (i *Inode) survives(how Survival, r *rand.Rand) []byte {
 	switch how {
 	case LeavesNone:
@@ -163,7 +167,7 @@ func (i *Inode) survives(how Survival, r *rand.Rand) []byte {
 	return b
 }
 
-// cut is the disk that is found when the power comes back.
+// Cut returns the disk that is found when the power comes back.
 func (r *RAM) Cut(how Survival, random *rand.Rand) *RAM {
 	left := r.Clone()
 	n := len(left.Moves)
@@ -186,8 +190,8 @@ func (r *RAM) Cut(how Survival, random *rand.Rand) *RAM {
 	return left
 }
 
-// clone is another disk of the same state, as the next process finds it: no files are open, and no
-// locks are held.
+// Clone returns another disk of the same state, as the next process finds it: no files are open,
+// and no locks are held.
 func (r *RAM) Clone() *RAM {
 	r.mu.Lock()
 	defer r.mu.Unlock()

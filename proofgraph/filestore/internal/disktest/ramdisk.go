@@ -9,8 +9,6 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// What follows makes a ram a disk.
-
 var _ disk.Disk = (*RAM)(nil)
 
 func (r *RAM) Mkdir(dir string) error {
@@ -154,7 +152,7 @@ func (f *RAMFile) Sync() error {
 
 func (f *RAMFile) Close() error { return nil }
 
-// forget is what becomes of what was to be synced where that fails: it is not on the disk and will
+// Forget drops what was to be synced, as after a sync that failed: it is not on the disk and will
 // not be. Some systems go on showing it.
 func (f *RAMFile) Forget(showing bool) {
 	f.ram.mu.Lock()

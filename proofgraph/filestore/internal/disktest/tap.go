@@ -9,8 +9,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// A tap is a disk whose every operation passes a hook, which may do it, do a part of it, refuse it,
-// or end the process.
+// A Tap is a disk whose every operation calls a hook, which may do the operation, do a part of it,
+// refuse it, or end the process.
 type Tap struct {
 	disk.Disk
 	Hook func(o *Op) error
@@ -18,17 +18,17 @@ type Tap struct {
 	mu      sync.Mutex
 	Changes int
 	reads   int
-	created map[string]*tapFile // by the names that they have now
+	created map[string]*tapFile // by their names now
 }
 
-// An op is one operation. do does it; of a write, part does the first n bytes.
+// An Op is one operation. Do does it. For a write, Part does the first n bytes.
 type Op struct {
 	// create, rename, remove, syncdir, mkdir, lock, write, sync, of a closed set; or a reading one:
 	// list, open, view, size, read
 	Kind    string
-	Path    string // of a rename: what it is called afterwards
-	N       int    // the how manieth it is, of those that change something or of those that read
-	Data    []byte // of a write, with where it goes
+	Path    string // of a rename: the new name
+	N       int    // its number among the operations that change something, or among those that read
+	Data    []byte // of a write
 	At      int64
 	File    disk.File // that is written or synced
 	Changes bool
@@ -36,10 +36,10 @@ type Op struct {
 	Part    func(n int) error
 }
 
-// is tells whether the operation is of that kind, on a file whose name has that ending.
+// Is reports whether the operation is of that kind, on a file whose name has that ending.
 func (o *Op) Is(kind, ending string) bool { return o.Kind == kind && strings.HasSuffix(o.Path, ending) }
 
-// erases tells whether a write puts zeros where there is something else.
+// Erases reports whether a write puts zeros in place of other bytes.
 func (o *Op) Erases() bool {
 	if o.Kind != "write" || !Blank(o.Data) {
 		return false
