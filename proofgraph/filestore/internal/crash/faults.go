@@ -63,7 +63,8 @@ func (p *faultyDisk) tap() *disktest.Tap {
 
 // derived reports whether the store can do without the file of the operation that failed.
 func (p *faultyDisk) derived() bool {
-	return strings.Contains(p.hit.Path, indexKind) && p.hit.Kind != "remove" // an index is removed before a blob is erased
+	// an index is removed before a blob is erased
+	return strings.Contains(p.hit.Path, indexKind) && p.hit.Kind != "remove"
 }
 
 // DiskFails lets each change of the disk fail in turn, in each way. The store is dead then, the

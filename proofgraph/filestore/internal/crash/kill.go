@@ -76,7 +76,7 @@ func (k *killRun) run(p *plan) {
 		return
 	}
 	v := &directory{killRun: k, plan: p, home: home, dir: filepath.Join(home, "log"),
-		diary: filepath.Join(home, "notes")}
+		events: filepath.Join(home, "notes")}
 	for i, s := range p.steps {
 		if !v.kill(i+1, s) {
 			return
