@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A request goes to an approver as JSON, and is there what it was here: the approval of the one is
-// that of the other.
+// A request travels to an approver as JSON without changing: an approval of the copy is an approval
+// of the original.
 func TestRequestTravels(t *testing.T) {
 	t.Parallel()
 	r := sampleRequest()
@@ -57,7 +57,7 @@ func indented(t *testing.T, b []byte) []byte {
 	return out.Bytes()
 }
 
-// A request that is not one leaves what was there.
+// A request that is refused leaves the value unchanged.
 func TestRequestRefused(t *testing.T) {
 	t.Parallel()
 	full := sampleRequest()
@@ -88,7 +88,7 @@ func TestRequestRefused(t *testing.T) {
 		var r ApprovalRequest
 		switch err := r.UnmarshalJSON([]byte(text)); how {
 		// other spellings of the same
-		case "a space", "a space before", "a line feed behind", "an escaped name", "last member first":
+		case "a space", "a space before", "a line feed after", "an escaped name", "last member first":
 			assert.True(t, err == nil && r.Digest() == kept, "%s: %v", how, err)
 		default:
 			refuse(how, []byte(text))
@@ -146,7 +146,7 @@ func TestApprovalsDiffer(t *testing.T) {
 	assert.Len(t, seen, 14*4, "%d approvals", len(seen))
 }
 
-// Whatever the bytes: no panic, and what is taken is the same when it is written and read again.
+// Any bytes: no panic, and an accepted request is the same after it is written and read again.
 func FuzzRequest(f *testing.F) {
 	r := sampleRequest()
 	f.Add(r.Append(nil))

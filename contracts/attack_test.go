@@ -11,9 +11,9 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// An attack is one place of a JSON text with something else in it.
+// An attack is a JSON text with one place changed.
 type attack struct {
-	at, with string // dotted path, and what was done there
+	at, with string // dotted path, and the change
 	text     []byte
 }
 
@@ -29,8 +29,8 @@ var others = map[string]string{
 	"allow": `"allow"`,
 }
 
-// attacks gives the canonical forms of v with each of its values in turn taken out and replaced by
-// each of others, and with each object in turn given one member more.
+// attacks returns the canonical forms of v with each of its values in turn removed and replaced by
+// each of others, and with one more member in each object in turn.
 func attacks(v crypto.Value, at string) (out []attack) {
 	at = strings.TrimPrefix(at, ".")
 	for with, text := range others {
@@ -53,7 +53,7 @@ func attacks(v crypto.Value, at string) (out []attack) {
 		}
 		parts = append(parts, p)
 		for _, a := range attacks(it.Value(), at+"."+name) {
-			a.with = fmt.Sprint(i, " ", a.with) // where it goes, until the parts are known
+			a.with = fmt.Sprint(i, " ", a.with) // its place, until the parts are known
 			inner = append(inner, a)
 		}
 	}
@@ -96,8 +96,8 @@ func attacks(v crypto.Value, at string) (out []attack) {
 	return out
 }
 
-// respell gives texts of the same value, or of one that some reader takes for it, none of which is
-// canonical.
+// respell returns texts that are not canonical, of the same value or of one that some reader takes
+// for it.
 func respell(t testing.TB, text string) map[string]string {
 	t.Helper()
 	colon := strings.Index(text, `:`)
@@ -105,7 +105,7 @@ func respell(t testing.TB, text string) map[string]string {
 	out := map[string]string{
 		"a space":               text[:colon+1] + " " + text[colon+1:],
 		"a space before":        " " + text,
-		"a line feed behind":    text + "\n",
+		"a line feed after":    text + "\n",
 		"a byte order mark":     "\ufeff" + text,
 		"twice":                 text + text,
 		"cut":                   text[:len(text)-1],

@@ -30,7 +30,7 @@ func TestCarryRoundTrip(t *testing.T) {
 		}
 		got := again.Append(nil)
 		assert.True(t, bytes.Equal(got, b), "%s: read and written again\n%s\nwas\n%s", name, got, b)
-		for i := range b { // what was read does not change with what it was read from
+		for i := range b { // the result does not change with the bytes that it was read from
 			b[i] = 'x'
 		}
 		got = again.Append(nil)

@@ -23,8 +23,8 @@ func refused(t *testing.T, name string, payload []byte, class Class, field strin
 		"%s: %v, want a fault of %s in %s", name, err, field, class)
 }
 
-// A trust event's signatures are of distinct keys, in order; that of one key twice would make a
-// threshold of one.
+// A trust event's signatures are of distinct keys, in order. Otherwise a key that signs twice would
+// meet a threshold of two.
 func TestTrustSignaturesAreDistinct(t *testing.T) {
 	t.Parallel()
 	d := digests(3)
@@ -46,8 +46,8 @@ func TestTrustSignaturesAreDistinct(t *testing.T) {
 	}
 }
 
-// An event of a type that nobody knows is well formed, whatever its fields: the trust state refuses
-// it. It keeps its bytes and its digest.
+// An event of an unknown type is well formed, whatever its fields: the trust state refuses it. It
+// keeps its bytes and its digest.
 func TestTrustEventOfAnUnknownType(t *testing.T) {
 	t.Parallel()
 	for _, event := range []string{`{"extra":{"b":[1,2]},"type":"rotate"}`, `{"type":"x"}`,
@@ -95,7 +95,7 @@ func TestTrustKeyNames(t *testing.T) {
 	}
 }
 
-// A kind of entry stands in the kernel's session or in those of callers, never in the other.
+// A kind of entry belongs in the kernel's session or in those of callers, never in both.
 func TestKindsInTheirSessions(t *testing.T) {
 	t.Parallel()
 	checked := 0
@@ -194,7 +194,7 @@ func TestEntriesThatContradictThemselves(t *testing.T) {
 
 func compareDigests(a, b Digest) int { return bytes.Compare(a[:], b[:]) }
 
-// The subject stands outside the record and says the same.
+// The subject outside the record matches the record.
 func TestSubject(t *testing.T) {
 	t.Parallel()
 	checked := 0
@@ -320,7 +320,7 @@ func TestReaderMangled(t *testing.T) {
 					make([]byte, 64)) {
 					t.Fatalf("%s: bit %d changes nothing", name, i)
 				}
-				_, _ = sealed.Statement() // whatever it says, it does not panic
+				_, _ = sealed.Statement() // it must not panic
 			}
 			if _, err := r.Open(good[:i/8]); err == nil {
 				t.Fatalf("%s: the first %d bytes are an entry", name, i/8)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDecisionEqual sets each field by itself, and those of the caller: records are equal where
-// their canonical forms are.
+// TestDecisionEqual sets each field by itself, and those of the caller: records are equal if their
+// canonical forms are.
 func TestDecisionEqual(t *testing.T) {
 	t.Parallel()
 	tried := 0

@@ -52,7 +52,7 @@ func TestWritersAgreeWithASecondCanonicaliser(t *testing.T) {
 		"a request is not named by the digest of its canonical form")
 }
 
-// Whatever the bytes: no panic, and what is taken is written again as it was.
+// Any bytes: no panic, and an accepted record is written again in the same bytes.
 func FuzzOpen(f *testing.F) {
 	seeds := 0
 	for _, s := range samples() {
@@ -68,7 +68,7 @@ func FuzzOpen(f *testing.F) {
 	require.NotEqual(f, 0, seeds, "no seeds")
 	f.Fuzz(func(t *testing.T, b []byte, whole bool) {
 		if !whole {
-			b = sealIn(b) // so that mutations reach what is inside
+			b = sealIn(b) // so that mutations reach the payload
 		}
 		before := bytes.Clone(b)
 		var r Reader

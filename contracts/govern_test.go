@@ -60,8 +60,8 @@ func signed(t testing.TB, e TrustEvent, by ...string) Envelope {
 	return env
 }
 
-// An event goes from signer to signer, and whatever their order the envelope is the same. It is
-// read as it was made, and written again so.
+// An event goes from signer to signer, and the envelope does not depend on their order. It is read
+// as it was made, and written again in the same bytes.
 func TestTrustEventIsSignedByMany(t *testing.T) {
 	t.Parallel()
 	for name, e := range eventSamples(t) {
@@ -93,7 +93,8 @@ func TestTrustEventIsSignedByMany(t *testing.T) {
 			assert.True(t, i >= 0 && crypto.Verify(public, e.Message(), record.Signatures[i].Sig),
 				"%s: the signature of %s is at %d, and does not verify", name, who, i)
 		}
-		s := &Statement{Header: samples()["freeze"].Header, Trust: record} // what the envelope holds goes into an entry
+		// the content of the envelope goes into an entry
+		s := &Statement{Header: samples()["freeze"].Header, Trust: record}
 		again, err := reopen(t, s.Append(nil))
 		assert.True(t, err == nil && bytes.Equal(again.Trust.Append(nil), env), "%s: in an entry: %v", name, err)
 	}
@@ -112,14 +113,14 @@ func TestSignLeavesTheRecord(t *testing.T) {
 			t.Errorf("%s: %v: %s", name, err, r.Append(nil))
 		}
 	}
-	r.Signatures[0].Sig[3] ^= 1 // whoever signs again puts a wrong signature of his right
+	r.Signatures[0].Sig[3] ^= 1 // a key that signs again replaces its wrong signature
 	again, err := r.Sign(keyOf(t, "r1"))
 	assert.True(t, err == nil && bytes.Equal(again, before) && !bytes.Equal(r.Append(nil), before), "%v: %s", err,
 		again)
 }
 
-// A proof is over the event without its proofs, so that several keys can prove themselves in any
-// order, and none after a change.
+// A proof is over the event without its proofs, so several keys can prove themselves in any order,
+// and none after a change.
 func TestProofs(t *testing.T) {
 	t.Parallel()
 	e := eventSamples(t)
@@ -313,7 +314,7 @@ func TestParseTrustRefuses(t *testing.T) {
 			slices.Sort(met)
 			assert.True(t, slices.Equal(met, list), "%s: taken: %q\nwant %q", name, met, list)
 		}
-		for _, what := range met { // whatever is taken, it is none of these
+		for _, what := range met { // no accepted change is one of these
 			for _, never := range []string{" omitted", " null", " empty", " negative", " half", " true",
 				" beyond doubles", " control", " deleted", " unknown field", " 300 bytes"} {
 				if strings.HasSuffix(what, never) && !strings.HasPrefix(what, "roles") && !strings.HasPrefix(what,
@@ -382,7 +383,7 @@ func TestGovernedHasRoomInItsEntry(t *testing.T) {
 	}
 }
 
-// Whatever the bytes: no panic, and what is taken is written again as it was.
+// Any bytes: no panic, and an accepted event is written again in the same bytes.
 func FuzzParseTrust(f *testing.F) {
 	for _, e := range eventSamples(f) {
 		env := signed(f, e, "r1", "r2")

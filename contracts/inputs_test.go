@@ -21,7 +21,7 @@ func value(t testing.TB, text string) crypto.Value {
 	return tree.Root()
 }
 
-// digests gives n digests in order.
+// digests returns n digests in order.
 func digests(n int) []Digest {
 	out := make([]Digest, n)
 	for i := range out {
@@ -55,8 +55,8 @@ func fullInputs(t testing.TB) *Inputs {
 	}
 }
 
-// A document with every field, one with none, and each field alone, come back as they were, in the
-// form of a second RFC 8785.
+// A document with every field, one with no optional field, and each field alone are read as they
+// were written, and are canonical by a second implementation of RFC 8785.
 func TestInputsRoundTrip(t *testing.T) {
 	t.Parallel()
 	bare := func() *Inputs { return &Inputs{ArgsForm: "raw", ArgsHash: digest("x"), Session: "main", Tool: "t"} }
@@ -108,8 +108,7 @@ func TestInputsRoundTrip(t *testing.T) {
 	assert.True(t, bytes.HasPrefix(b, prefix), "Append does not append")
 }
 
-// Every field of the full document in turn is taken out, made null, and joined by one that nobody
-// knows.
+// Every field of the full document in turn is removed, made null, and joined by an unknown one.
 func TestInputsAreClosed(t *testing.T) {
 	t.Parallel()
 	in := fullInputs(t)
@@ -135,12 +134,12 @@ func TestInputsAreClosed(t *testing.T) {
 		}
 	}
 	assert.True(t, cases >= 180 && taken <= 35 && taken >= 15, "%d cases, %d taken", cases, taken)
-	if unknown != 3 { // in arguments, in facts, and in what receipts have the same, which are of any content
+	if unknown != 3 { // in arguments, in facts, and in the same of receipts, which may have any content
 		t.Errorf("a field that nobody knows is taken in %d places", unknown)
 	}
 }
 
-// What no writer writes: one departure a case.
+// Documents that no writer writes: one departure a case.
 func TestParseInputsRefuses(t *testing.T) {
 	t.Parallel()
 	good := string(fullInputs(t).Append(nil))

@@ -74,7 +74,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// IsWords counts what the canonical form without quotes would have.
+// IsWords counts the bytes of the canonical form without quotes.
 func TestWordsCountCanonicalBytes(t *testing.T) {
 	t.Parallel()
 	cases := 0

@@ -43,7 +43,7 @@ type sample struct {
 	kind Kind
 	sign func(crypto.Signer) (Envelope, error)
 	open func(*Sealed) (visitor, error)
-	want visitor // what is read, but for the key
+	want visitor // without the key
 }
 
 func written(v visitor) []byte { return write(nil, v.visit) }
@@ -91,9 +91,9 @@ func presentedSamples(t testing.TB) map[string]sample {
 	}
 }
 
-// What is signed is read as it was meant, by its own reader and by no other, and is written again
-// in the same bytes. The signature is the signer's, and the subject that of the format: the digest
-// of the predicate without the key.
+// A signed statement is read as it was meant, by its own reader and by no other, and is written
+// again in the same bytes. The signature is the signer's, and the subject is the digest of the
+// predicate without the key.
 func TestPresentedRoundTrip(t *testing.T) {
 	t.Parallel()
 	k := keyOf(t, "signer")
@@ -160,8 +160,7 @@ func TestPresentedRoundTrip(t *testing.T) {
 	}
 }
 
-// restate makes the payload of a predicate, whatever is in it, with the subject that is right for
-// it.
+// restate returns the payload of any predicate, with the right subject for it.
 func restate(t testing.TB, kind Kind, predicate []byte) []byte {
 	t.Helper()
 	v := value(t, string(predicate))
@@ -188,8 +187,8 @@ func predicateOf(t testing.TB, e Envelope) crypto.Value {
 }
 
 // Each field of each predicate in turn is left out, emptied, made null, of another type, out of its
-// limits, and joined by another. All else is right, the subject too. What is left is refused but
-// for those cases in which it is another record of that kind; they are listed.
+// limits, and joined by another. All else is right, including the subject. All are refused, except
+// the listed cases that make another record of that kind.
 func TestPresentedFieldsAreClosed(t *testing.T) {
 	t.Parallel()
 	taken := map[string][]string{
@@ -281,7 +280,7 @@ func TestPresentedFieldsAreClosed(t *testing.T) {
 	}
 }
 
-// What is around the predicate: other spellings, other types, more or fewer signatures and
+// The envelope around the predicate: other spellings, other types, more or fewer signatures and
 // subjects.
 func TestPresentedEnvelopes(t *testing.T) {
 	t.Parallel()
@@ -345,7 +344,7 @@ func TestPresentedEnvelopes(t *testing.T) {
 	}
 }
 
-// Whatever the bytes: no panic, and what is taken is written again as it was.
+// Any bytes: no panic, and an accepted predicate is written again in the same bytes.
 func FuzzPresented(f *testing.F) {
 	k := keyOf(f, "signer")
 	seeds := 0

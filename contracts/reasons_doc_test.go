@@ -135,7 +135,7 @@ func (r *reason) lastWord() string {
 	return verdict.String() + " " + string(outcome)
 }
 
-// errorWord is what package helm makes of a code; its tests hold each code to it.
+// errorWord returns the error of package helm for a code, which the tests of that package compare.
 func (r *reason) errorWord() string {
 	switch _, verdict := r.code.Ending(); {
 	case r.code == ReasonApprovalRequired:

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// What the design says of each reason, written down once more: condition, whether it ran, how a run
-// with it ends, whether it can be in a log.
+// The design of each reason, written down once more: condition, whether it ran, how a run with it
+// ends, whether it can be in a log.
 var designed = map[ReasonCode]struct {
 	condition int
 	outcome   Outcome
@@ -59,7 +59,7 @@ var designed = map[ReasonCode]struct {
 	"OUTPUT_NOT_KEPT":              {NoCondition, Denied, Deny, false, false},
 }
 
-// Every code has exactly one place in the registry, and that is the one which the design gives it.
+// Every code is in the registry exactly once, as designed.
 func TestReasonsAreThoseOfTheDesign(t *testing.T) {
 	t.Parallel()
 	form := regexp.MustCompile(`^[A-Z]+(_[A-Z]+)*$`)
@@ -98,8 +98,7 @@ func TestReasonsAreThoseOfTheDesign(t *testing.T) {
 	assert.Equal(t, len(designed), len(seen), "%d reasons, the design has", len(seen))
 }
 
-// A code that is not in the registry says nothing good: it may have run, it does not help to retry,
-// it is in no record.
+// A code that is not in the registry may have run, is not retryable, and is in no record.
 func TestUnknownReason(t *testing.T) {
 	t.Parallel()
 	for _, r := range []ReasonCode{"", "NO_POLICY", "allow", "ALLOW ", "SCHEMA_VIOLATION\x00"} {
@@ -134,7 +133,7 @@ func TestWhichReasonsNameARule(t *testing.T) {
 		}
 	}
 	for range Reasons() {
-		break // whoever stops early gets no more
+		break // a caller may stop early
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// Every combination of outcome, verdict, reason, output and facts is tried; a reader takes exactly
-// those of the table, and so does a builder.
+// Every combination of outcome, verdict, reason, output and facts: a reader accepts exactly those
+// in the table, and so does a builder.
 func TestReceiptTable(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
@@ -112,7 +112,7 @@ func TestCheckHoldsLimits(t *testing.T) {
 	}
 }
 
-// A denial holds every reason at its own condition and no other, in a session where it belongs.
+// A denial has each reason at its own condition and at no other, in a session in which it belongs.
 func TestDenialTable(t *testing.T) {
 	t.Parallel()
 	taken := 0
@@ -159,7 +159,7 @@ func TestDenialTable(t *testing.T) {
 	assert.True(t, taken >= 24+5+9, "%d denials are taken", taken)
 }
 
-// What a judgement shows by itself, one departure a case.
+// The rules for a judgement by itself, one departure a case.
 func TestDecisionDepartures(t *testing.T) {
 	t.Parallel()
 	at := Time(1767225600123)
@@ -303,7 +303,7 @@ func TestDecisionDepartures(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(err.Error(), "expires"), "a denial that expires in 1970: %v", err)
 }
 
-// The effect's hash is that of the canonical object, whatever the tool is called.
+// The effect's hash is the digest of the canonical object, for any tool name.
 func TestEffectHash(t *testing.T) {
 	out := digest("output")
 	for _, e := range []Effect{{Write, digest("args"), nil, "fs.write"}, {Read, digest("args"), &out, "@a/b:c"},

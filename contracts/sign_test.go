@@ -16,7 +16,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Nothing that its reader would refuse is signed, and nothing that would be read as something else.
+// Sign refuses records that the reader would refuse, or would read as another record.
 func TestSignRefuses(t *testing.T) {
 	t.Parallel()
 	k := keyOf(t, "signer")
@@ -35,7 +35,7 @@ func TestSignRefuses(t *testing.T) {
 		change(&a)
 		return a.Sign
 	}
-	far := Time(318_000_000_000_000) // of the year 12047, whose text would be of 2047
+	far := Time(318_000_000_000_000) // in the year 12047, whose text would be that of 2047
 	for name, c := range map[string]struct {
 		sign func(crypto.Signer) (Envelope, error)
 		says string
@@ -174,7 +174,7 @@ func roleNames(n int) []string {
 	return out
 }
 
-// What is handed to Sign is not changed, and the order and repeats of tools make no difference.
+// Sign does not change its arguments, and the order and repeats of tools do not matter.
 func TestSignLeavesItsArguments(t *testing.T) {
 	t.Parallel()
 	k := keyOf(t, "signer")

@@ -121,8 +121,8 @@ func TestStatementRoundTrip(t *testing.T) {
 	}
 }
 
-// Each field of each record is taken out in turn, and a field nobody knows is put into each object
-// in turn.
+// Each field of each record in turn is removed, and an unknown field is added to each object in
+// turn.
 func TestStatementFieldsAreClosed(t *testing.T) {
 	t.Parallel()
 	cases, optionalFields := 0, 0
@@ -134,7 +134,7 @@ func TestStatementFieldsAreClosed(t *testing.T) {
 			cases++
 			_, err := reopen(t, bad)
 			if err == nil {
-				optionalFields++ // what is left is another valid record only if a field without dependants is gone
+				optionalFields++ // another valid record, if no other field depends on the one removed
 				assert.False(t, bytes.Contains(bad, []byte(`"zz"`)), "%s %d: accepted an unknown field in %s", name, i,
 					bad)
 			} else if !isFault(err, Record, "") && !isFault(err, Shape, "") {
@@ -146,7 +146,8 @@ func TestStatementFieldsAreClosed(t *testing.T) {
 		optionalFields)
 }
 
-// spoil gives the canonical forms of v with each member taken out, and each object given one more.
+// spoil returns the canonical forms of v with each member removed, and with one more member in each
+// object.
 func spoil(v crypto.Value) (out [][]byte) {
 	switch v.Kind() {
 	case crypto.Object:

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Anything but the two texts is an error, and leaves Deny where Allow was.
+// Anything but the two texts is an error, and leaves Deny even after Allow.
 func TestVerdictDecodes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Verdict{`"ALLOW"`: Allow, `"DENY"`: Deny} {
@@ -65,7 +65,7 @@ func TestTimeText(t *testing.T) {
 	}
 }
 
-// Every moment of a clock has a text: what is outside the years is cut to them.
+// Every moment of a clock has a text: it is clamped to the years that have one.
 func TestTimeOfAnyClock(t *testing.T) {
 	t.Parallel()
 	zone := time.FixedZone("", 5*3600+1800)

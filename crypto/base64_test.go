@@ -19,7 +19,7 @@ func TestBase64(t *testing.T) { // RFC 4648, section 10
 	}
 }
 
-// AppendBase64 writes what the standard library writes, at every length and with every twelve bits.
+// AppendBase64 writes the same as the standard library, at every length and with every twelve bits.
 func TestBase64AgainstStandard(t *testing.T) {
 	t.Parallel()
 	all := make([]byte, 0, 3<<11)
@@ -65,8 +65,8 @@ func TestBadBase64(t *testing.T) {
 	}
 }
 
-// TestBase64OneSpelling tries every text of four characters from a small alphabet: whatever decodes
-// is what is written again.
+// TestBase64OneSpelling tries every text of four characters from a small alphabet: a text that
+// decodes is the one that is written.
 func TestBase64OneSpelling(t *testing.T) {
 	t.Parallel()
 	const alphabet = "AQghw/+9=\n\r -"

@@ -14,7 +14,8 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// toolArgs is what a model sends to write a file: about 900 bytes, most of them code in one string.
+// toolArgs returns the arguments with which a model writes a file: about 900 bytes, most of them
+// code in one string.
 func toolArgs() []byte {
 	code := "package main\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\n// main greets whoever is named.\nfunc main() " +
 		"{\n\tif len(os.Args) < 2 {\n\t\tfmt.Fprintln(os.Stderr, \"usage: greet NAME\")\n\t\tos.Exit(2)\n\t}\n" +
@@ -35,7 +36,7 @@ func toolArgs() []byte {
 			`"example"]}`, text)
 }
 
-// records are nested objects whose keys stand in no order.
+// records returns nested objects whose keys are not in order.
 func records(size int) []byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	names := []string{"name", "id", "email", "address", "city", "street", "zip", "tags", "score", "active", "parent",
@@ -126,8 +127,8 @@ func BenchmarkCanonical(b *testing.B) {
 			var tree Tree
 			var dst []byte
 			var ours, theirs []time.Duration
-			// of ours for each of theirs: the clock is read seldom, and what jcs leaves the
-			// collector counts little
+			// ours for each of theirs, so that reading the clock and the garbage of jcs count
+			// little
 			rounds := max(16, 16<<10/len(text.src))
 			for b.Loop() {
 				t0 := time.Now()

@@ -85,7 +85,7 @@ func TestCanonicalStrings(t *testing.T) {
 	}
 }
 
-// canonicalPair is {"k":[s],s:1} in the order of the keys, none of which starts with a k.
+// canonicalPair returns {"k":[s],s:1} in the order of the keys, if none starts with a k.
 func canonicalPair(s string) string {
 	if first, _ := utf8.DecodeRuneInString(s[1:]); first < 'k' {
 		return `{` + s + `:1,"k":[` + s + `]}`
@@ -93,8 +93,8 @@ func canonicalPair(s string) string {
 	return `{"k":[` + s + `],` + s + `:1}`
 }
 
-// TestEveryEscape writes each character of the basic plane as an escape, and each as itself where
-// JSON has it so.
+// TestEveryEscape writes each character of the basic plane as an escape, and unescaped if JSON
+// allows it.
 func TestEveryEscape(t *testing.T) {
 	t.Parallel()
 	var tree Tree
@@ -128,8 +128,8 @@ func TestAppendString(t *testing.T) {
 	}
 }
 
-// TestKeyOrder has keys in canonical order, and gives them in every order of three, with other keys
-// between and without.
+// TestKeyOrder has keys in canonical order, and parses them in every order of three, with and
+// without other keys between them.
 func TestKeyOrder(t *testing.T) {
 	t.Parallel()
 	for _, keys := range [][]string{
@@ -195,7 +195,7 @@ func TestKeyOrderOfManyKeys(t *testing.T) {
 	assert.True(t, checked >= 1000, "%d keys checked", checked)
 }
 
-// addSeeds gives the contents of the seed files; there must be some.
+// addSeeds adds the contents of the seed files, of which there must be some.
 func addSeeds(t testing.TB, add func([]byte)) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/json/*.json")

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPAE has the example of the DSSE specification, and pairs that differ in nothing but where one
-// string ends.
+// TestPAE has the example of the DSSE specification, and pairs that differ only in where one string
+// ends.
 func TestPAE(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ payloadType, payload, want string }{
@@ -56,8 +56,7 @@ func TestEnvelopeIsCanonical(t *testing.T) {
 	}
 }
 
-// TestPackageComment verifies the example that the package comment gives, as someone would who has
-// only the comment.
+// TestPackageComment verifies the example of the package comment with nothing but the comment.
 func TestPackageComment(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("doc.go")

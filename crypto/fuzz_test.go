@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParse: what is accepted is accepted by encoding/json, has the canonical form that jcs gives
-// it, and that form is its own. Arguments are a part of it.
+// FuzzParse: an accepted text is accepted by encoding/json, its canonical form is the one of jcs,
+// and is its own canonical form. Accepted arguments are accepted texts.
 func FuzzParse(f *testing.F) {
 	addSeeds(f, func(b []byte) { f.Add(b) })
 	g := newGenerator(3)
@@ -37,7 +37,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// walk asks everything of a value and of all below it.
+// walk calls every method of a value and of all values in it.
 func walk(t *testing.T, v Value) {
 	v.Text()
 	v.Float()
@@ -62,7 +62,7 @@ func walk(t *testing.T, v Value) {
 	require.Equal(t, v.Len(), n, "%d of", n)
 }
 
-// FuzzNumber: a token is accepted if and only if exact arithmetic says that its double keeps its
+// FuzzNumber: a token is accepted if and only if exact arithmetic shows that its double keeps the
 // value.
 func FuzzNumber(f *testing.F) {
 	addSeeds(f, func(b []byte) {
@@ -86,7 +86,8 @@ func FuzzNumber(f *testing.F) {
 	})
 }
 
-// FuzzString: any string is written, read back and found as a key; what is not UTF-8 is replaced.
+// FuzzString: any string is written, read back and found as a key. Bytes that are not UTF-8 are
+// replaced.
 func FuzzString(f *testing.F) {
 	addSeeds(f, func(b []byte) { f.Add(string(b)) })
 	for g := newGenerator(5); g.r.IntN(100) > 0; {

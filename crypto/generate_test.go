@@ -117,7 +117,7 @@ func (g *generator) text() string {
 	return b.String()
 }
 
-// spell writes a string with escapes where they must be and, sometimes, where they need not.
+// spell writes a string with the escapes that it needs and, sometimes, some that it does not need.
 func (g *generator) spell(b []byte, s string) []byte {
 	eager := g.r.IntN(3) == 0
 	b = append(b, '"')

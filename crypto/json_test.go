@@ -66,7 +66,7 @@ func TestValue(t *testing.T) {
 		t.Error(kinds)
 	}
 	for range a.Elements() {
-		break // and no more are given
+		break // a caller may stop early
 	}
 	for range v.Elements() {
 		t.Error("an object has elements")
@@ -74,7 +74,7 @@ func TestValue(t *testing.T) {
 	assert.Equal(t, `x{"k":{}}`, string(v.Get("o").Append([]byte("x"))))
 }
 
-// TestZeroValue asks everything of what is not there.
+// TestZeroValue calls every method of a Missing value.
 func TestZeroValue(t *testing.T) {
 	t.Parallel()
 	var tree Tree
@@ -95,7 +95,7 @@ func TestZeroValue(t *testing.T) {
 	assert.False(t, it.Next(), "a string has elements")
 }
 
-// TestIterOrder: members are met in canonical order, whatever the order in the text.
+// TestIterOrder: members come in canonical order, whatever their order in the text.
 func TestIterOrder(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{`{"b":2,"a":1,"c":3}`, `{"a":1,"b":2,"c":3}`, `{"c":3,"\u0062":2,"a":1}`} {

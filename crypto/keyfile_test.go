@@ -32,7 +32,7 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
-// TestBadKeyFiles looks at each message too: it says what is wrong, and quotes nothing of the file.
+// TestBadKeyFiles checks each message too: it names the fault and quotes nothing of the file.
 func TestBadKeyFiles(t *testing.T) {
 	t.Parallel()
 	const begin, end, body = "-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----\n", "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g"

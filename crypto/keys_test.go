@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testKey is that of RFC 8032, section 7.1, test 1.
+// testKey returns the key of RFC 8032, section 7.1, test 1.
 func testKey(t testing.TB) PrivateKey {
 	t.Helper()
 	k, err := NewKeyFromSeed(unhexed(t, "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"))

@@ -40,7 +40,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestLimits gives what is just within each limit, and what is just beyond it.
+// TestLimits tries texts just within each limit and just beyond it.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	keys := manyKeys(100000)
@@ -72,7 +72,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestIsArgs wraps arguments into another text, as records do, and asks of them there.
+// TestIsArgs wraps arguments into another text, as records do, and calls IsArgs there.
 func TestIsArgs(t *testing.T) {
 	t.Parallel()
 	keys, array := manyKeys(50_000), `{"a":`+strings.Repeat("[", 63)+strings.Repeat("]", 63)+`}`
@@ -111,7 +111,7 @@ func TestIsArgs(t *testing.T) {
 	assert.False(t, (Value{}).IsArgs(), "what is missing are arguments")
 }
 
-// TestOtherLimits: those of Parse, which denies where it is given none.
+// TestOtherLimits tries the limits of Parse, which refuses every text if there are none.
 func TestOtherLimits(t *testing.T) {
 	t.Parallel()
 	array := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
@@ -202,9 +202,9 @@ func hostile() map[string]string {
 	}
 }
 
-// TestHostileTexts holds memory to the bound that Parse promises: 24 bytes for every two of the
-// text, the side buffer, the order of the keys, and what append sets aside. There is no bound on
-// time to assert; whatever is quadratic takes hours here, not milliseconds.
+// TestHostileTexts compares memory with the bound that Parse promises: 24 bytes for every two of
+// the text, the side buffer, the order of the keys, and the growth of append. There is no bound on
+// time to assert, but quadratic time would take hours here, not milliseconds.
 func TestHostileTexts(t *testing.T) {
 	race.Alone(t)
 	accepted := 0
@@ -242,8 +242,8 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// TestStackIsBounded runs the deepest text on a goroutine whose stack would show a recursion for
-// each level of what is refused.
+// TestStackIsBounded parses the deepest text on a goroutine whose stack would show a recursion for
+// each level.
 func TestStackIsBounded(t *testing.T) {
 	t.Parallel()
 	src := []byte(strings.Repeat("[", 1<<20))

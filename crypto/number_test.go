@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNumbers: which tokens are accepted, and what they become. "" is refused.
+// TestNumbers lists tokens and their canonical form, or "" if they are refused.
 func TestNumbers(t *testing.T) {
 	t.Parallel()
 	zeros := func(n int) string { return strings.Repeat("0", n) }
@@ -137,7 +137,7 @@ func TestRandomDoubles(t *testing.T) {
 	for range 50000 {
 		f := math.Float64frombits(r.Uint64())
 		if r.IntN(3) == 0 {
-			f = float64(r.Int64N(1<<56)) * math.Pow10(r.IntN(40)-20) // where the notation changes
+			f = float64(r.Int64N(1<<56)) * math.Pow10(r.IntN(40)-20) // near the change of notation
 		}
 		want, err := json.Marshal(f)
 		if err != nil || f == 0 {

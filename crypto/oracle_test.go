@@ -15,16 +15,14 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// compareReaders gives a text to Parse, to jcs and to encoding/json, and says what they may differ
-// in:
+// compareReaders parses a text with Parse, jcs and encoding/json, and reports whether Parse accepts
+// it. The three must agree, except:
 //
-//   - jcs rounds numbers; we refuse those whose value would change. It uses strconv.ParseFloat,
-//     which does not read tokens whose exponent has six digits or more; we do. jcs nests 10,000
-//     deep, we as deep as the limit says.
-//   - encoding/json besides takes duplicate keys, broken UTF-8 and lone surrogates, and numbers
+//   - jcs rounds numbers; Parse refuses those whose value would change. jcs uses
+//     strconv.ParseFloat, which does not read tokens whose exponent has six digits or more; Parse
+//     does. jcs nests 10,000 deep, Parse as deep as the limit says.
+//   - encoding/json also accepts duplicate keys, broken UTF-8 and lone surrogates, and numbers
 //     beyond the range of doubles.
-//
-// In all else the three agree. It tells whether we accept.
 func compareReaders(t testing.TB, src []byte) bool {
 	t.Helper()
 	var tree Tree
@@ -69,7 +67,7 @@ func compareReaders(t testing.TB, src []byte) bool {
 	return true
 }
 
-// longExponent tells of tokens that strconv.ParseFloat reads wrong, and of what might be one.
+// longExponent reports whether the text may contain a token that strconv.ParseFloat reads wrong.
 func longExponent(src []byte) bool {
 	digits, after := 0, false
 	for _, c := range src {
@@ -128,7 +126,7 @@ func TestWhatAppendWritesIsRead(t *testing.T) {
 	}
 }
 
-// TestKnownDifferences shows those that compareReaders allows, so that none of them is a memory.
+// TestKnownDifferences shows that the differences that compareReaders allows still exist.
 func TestKnownDifferences(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{`9007199254740993`, `0.10000000000000001`, `1e-400`,

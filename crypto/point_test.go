@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPoints has the eight points of small order, each in every encoding that a lenient reader
-// takes, and what else is no key.
+// TestPoints tries the eight points of small order, each in every encoding that a lenient reader
+// accepts, and other bytes that are not keys.
 func TestPoints(t *testing.T) {
 	t.Parallel()
 	refused := map[string][]string{

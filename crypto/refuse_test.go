@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRefusals has one case, or some, for everything that arguments must not be: what is said, and
-// where.
+// TestRefusals has cases for each rule of arguments, with the message and the offset.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -187,7 +186,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestFoldedAnywhere gives keys of every length that differ by the case of one letter, at every
+// TestFoldedAnywhere tries keys of every length that differ in the case of one letter, at every
 // place.
 func TestFoldedAnywhere(t *testing.T) {
 	t.Parallel()
@@ -206,7 +205,7 @@ func TestFoldedAnywhere(t *testing.T) {
 	}
 }
 
-// TestNotRefused has what is near to a refusal and none.
+// TestNotRefused has texts that are close to refused ones, but accepted.
 func TestNotRefused(t *testing.T) {
 	t.Parallel()
 	for src, want := range map[string]string{

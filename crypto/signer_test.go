@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// remote is a Signer that is not in memory, as far as anyone can tell, and does what a test wants.
+// remote is a Signer that looks as if it were not in memory, and behaves as a test needs.
 type remote struct {
 	public func() crypto.PublicKey
 	sign   func(msg []byte, opts crypto.SignerOpts) ([]byte, error)
@@ -161,7 +161,7 @@ func TestInMemory(t *testing.T) {
 		assert.True(t, err == nil && Verify(mustPublic(t, k), []byte("m"), sig),
 			"the key changed with the slice it was made from %v", err)
 	}
-	// signing with these gives the seed away
+	// signing with both would reveal the seed
 	mixed := append(bytes.Clone(k.pair.private[:32]), mustPublic(t, DeriveLogKey(k))...)
 	_, ok := InMemory(ed25519.PrivateKey(mixed))
 	assert.False(t, ok, "two halves of two keys are a key")
@@ -169,8 +169,7 @@ func TestInMemory(t *testing.T) {
 	assert.True(t, err != nil && sig == nil, "two halves of two keys sign")
 }
 
-// TestPin exchanges the key behind a remote signer: its signatures are good, but not those of the
-// key that was pinned.
+// TestPin changes the key of a remote signer: its signatures are good, but not of the pinned key.
 func TestPin(t *testing.T) {
 	t.Parallel()
 	first, second := testKey(t), DeriveLogKey(testKey(t))

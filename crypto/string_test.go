@@ -46,7 +46,7 @@ func TestSpecialAtEveryOffset(t *testing.T) {
 				want := c >= 0x20 && c < 0x80 && c != '"' && c != '\\'
 				err := tree.Parse(src, otherLimits)
 				if c == '"' && at == size-1 || c == '\\' {
-					continue // ends the string, or starts an escape with what follows
+					continue // ends the string, or starts an escape with the next byte
 				}
 				if (err == nil) != want {
 					t.Fatalf("%q: %v", src, err)

@@ -5,7 +5,7 @@ package jsonschema
 
 import "testing"
 
-// TestNoAllocation: validating what is valid allocates nothing, nor does looking for defaults where
+// TestNoAllocation: validating a valid value allocates nothing, nor does looking for defaults if
 // none is missing.
 func TestNoAllocation(t *testing.T) {
 	for _, c := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// TestClosed: what the different ways of leaving additionalProperties out mean.
+// TestClosed: the meaning of the different ways to leave additionalProperties out.
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -72,7 +72,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestOpen: an open schema is closed only where it says so.
+// TestOpen: an open schema is closed only if it says so.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	s := compile(t, `{"type":"object","properties":{"a":{"properties":{"b":{}},"additionalProperties":false}}}`, false)
@@ -82,7 +82,7 @@ func TestOpen(t *testing.T) {
 }
 
 // TestNoUndeclaredMember: whatever a closed schema leaves out, no valid value has a member whose
-// name is not in the schema's text.
+// name is not in the text of the schema.
 func TestNoUndeclaredMember(t *testing.T) {
 	t.Parallel()
 	r := &random{Rand: rand.New(rand.NewPCG(9, 10))}
@@ -133,7 +133,7 @@ func strip(v any) {
 	}
 }
 
-// plant gives the value once for each object in it, with a member more.
+// plant returns the value once for each object in it, with one more member there.
 func plant(v any) (list []any) {
 	switch v := v.(type) {
 	case mapping:
@@ -165,7 +165,7 @@ func with(m mapping, k string, v any) mapping {
 	return out
 }
 
-// TestDefaults: what is filled in, and where. "" is nothing.
+// TestDefaults: values and the same with defaults filled in; "" if nothing is.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	const nested = `{"type":"object","properties":{
@@ -187,7 +187,7 @@ func TestDefaults(t *testing.T) {
 		{nested, `{` + rest + `,"o":null,"list":"x"}`, ``},
 		{nested, `[]`, ``},
 
-		// Canonical order of what is filled in, by UTF-16.
+		// Defaults are filled in in canonical order, by UTF-16.
 		{`{"properties":{"😀":{"default":1},"\ufb33":{"default":2},"b":{"default":3},"a\"":{"default":4}}}`,
 			`{"c":0,"\uffff":0}`,
 			`{"a\"":4,"b":3,"c":0,"😀":1,"` + "\ufb33" + `":2,"` + "\uffff" + `":0}`},
@@ -195,8 +195,8 @@ func TestDefaults(t *testing.T) {
 		// A default on the root or on elements has nothing to fill.
 		{`{"default":{"a":1},"items":{"default":1}}`, `[{}]`, ``},
 
-		// The schema and what its $ref leads to both hold: the first default wins, members of both
-		// are filled.
+		// The schema and the target of its $ref both hold: the first default wins, and members of
+		// both are filled in.
 		{`{"$ref":"#/$defs/r","properties":{"a":{"default":1},"o":{"properties":{"x":{"default":1}}}},
 			"$defs":{"r":{"properties":{"a":{"default":2},"b":{"default":3},"o":{"default":{},"properties":{"y":{"default":2}}}}}}}`, `{}`, `{"a":1,"b":3,"o":{"x":1,"y":2}}`},
 	} {
@@ -212,8 +212,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestDefaultsBounded: a short text whose elements lack long defaults cannot be blown up: filling
-// stops, beyond 1 MiB and not far beyond.
+// TestDefaultsBounded: a short text whose elements lack long defaults cannot become very long:
+// filling stops a little after 1 MiB.
 func TestDefaultsBounded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 100_000)
@@ -231,7 +231,7 @@ func TestDefaultsBounded(t *testing.T) {
 	assert.True(t, json.Valid(got) && len(got) >= 300_000, "%d bytes, which are few enough, are not JSON", len(got))
 }
 
-// TestLookup: places, as "types optional nullable", or "" for what is outside.
+// TestLookup: places as "types optional nullable", or "" if there is none.
 func TestLookup(t *testing.T) {
 	t.Parallel()
 	const defs = `,"$defs":{"money":{"type":"object","required":["units"],"properties":{"units":{"type":"integer"},"currency":{"enum":["EUR","USD"]}}},
@@ -331,7 +331,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestLookupBelow: what is missing on the way to the base does not count.
+// TestLookupBelow: members that may be missing on the way to the base do not count.
 func TestLookupBelow(t *testing.T) {
 	t.Parallel()
 	s := compile(t,
@@ -358,8 +358,8 @@ func TestLookupBelow(t *testing.T) {
 	assert.False(t, ok, "a member that is not declared is there")
 }
 
-// TestLookupFilled: what a default always fills in, and what only looks so. Each claim is held
-// against AppendDefaults of the empty object.
+// TestLookupFilled: places that a default always fills in, and some that only look so. Each is
+// compared with AppendDefaults of the empty object.
 func TestLookupFilled(t *testing.T) {
 	t.Parallel()
 	const schema = `{"type":"object","required":["req"],"$defs":{"d":{"type":"string","default":"x"}},

@@ -44,8 +44,7 @@ func TestDepth(t *testing.T) {
 		"an open schema")
 }
 
-// No valid value is nested deeper, whatever the schema; and there are schemas of which a value
-// reaches the bound.
+// No valid value is nested deeper than Depth, for any schema; for some schemas a value reaches it.
 func TestDepthBounds(t *testing.T) {
 	t.Parallel()
 	r := &random{Rand: rand.New(rand.NewPCG(7, 8)), closed: true}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPackageComment: the schema in the package comment does what it seems to.
+// TestPackageComment compiles the schema in the package comment and validates values.
 func TestPackageComment(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("doc.go")

@@ -10,8 +10,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// FuzzSchema reads any text as a schema and any as a value: no panic, and the promises hold for
-// whatever compiles.
+// FuzzSchema reads any text as a schema and any as a value: no panic, and every schema that
+// compiles keeps the promises.
 func FuzzSchema(f *testing.F) {
 	for _, value := range []string{hotArgs, `{}`, `[{"a":1},{},"x\n"]`, `{"x":"é"}`, `4.35`, `"ab12"`, `null`} {
 		f.Add([]byte(hotSchema), []byte(value), "a", true)
@@ -35,7 +35,7 @@ func FuzzSchema(f *testing.F) {
 		if first != nil {
 			mustPoint(t, v, first)
 		}
-		// The answer is that of the canonical form.
+		// The canonical form has the same result.
 		canonical, err := tryParse(v.Append(nil))
 		require.NoError(t, err)
 		if again := s.Validate(canonical); (again == nil) != (first == nil) || again != nil && *again != *first {

@@ -16,9 +16,9 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// compileBoth compiles a random schema with us and with the oracle, to which a closed schema says
-// additionalProperties false itself. A default that the schema does not allow is taken out: those
-// are another test's business.
+// compileBoth compiles a random schema with Compile and with the oracle, for which a closed schema
+// gets additionalProperties false. A default that the schema does not allow is removed: other tests
+// have those.
 func compileBoth(t *testing.T, r *random, doc mapping) (*Schema, *santhosh.Schema) {
 	t.Helper()
 	var ours *Schema
@@ -89,8 +89,8 @@ func closeAll(v any) any {
 	return v
 }
 
-// TestOracle compares us with santhosh-tekuri/jsonschema on random schemas and values, and holds
-// each answer to what else is promised.
+// TestOracle compares Validate with santhosh-tekuri/jsonschema on random schemas and values, and
+// checks the other promises for each.
 func TestOracle(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)

@@ -12,7 +12,7 @@ import (
 type random struct {
 	*rand.Rand
 	defs   []string // names in $defs that a schema may refer to
-	closed bool     // leave out what only an open schema may have
+	closed bool     // leave out keywords that only an open schema may have
 	branch int      // how many anyOf and oneOf are around
 }
 

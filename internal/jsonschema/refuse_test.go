@@ -12,8 +12,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// TestRefused: what is not in the subset, what means nothing and what no value can meet is refused,
-// at its place and with a remedy.
+// TestRefused: schemas that are not in the subset, mean nothing or allow no value are refused, with
+// the place and a remedy.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ schema, pointer, what string }{
@@ -200,8 +200,8 @@ func mustRefuse(t *testing.T, schema string, closed bool, pointer, what string) 
 	}
 }
 
-// TestExploding: a few lines of $ref that stand for more than memory holds are refused, and what is
-// just within the limits is not.
+// TestExploding: a few lines of $ref that expand to more than memory holds are refused, and schemas
+// just within the limits are not.
 func TestExploding(t *testing.T) {
 	t.Parallel()
 	// doubling has levels of which each refers to the next one twice.
@@ -277,7 +277,7 @@ func TestSchemaIndependent(t *testing.T) {
 	assert.Equal(t, `{"a":"x"}`, string(got), "got %s", got)
 }
 
-// TestZeroSchema: nothing is allowed by what was never compiled.
+// TestZeroSchema: a Schema that was never compiled allows nothing.
 func TestZeroSchema(t *testing.T) {
 	t.Parallel()
 	for _, s := range []*Schema{nil, {}} {

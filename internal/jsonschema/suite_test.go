@@ -41,9 +41,9 @@ func compile(t testing.TB, schema string, closed bool) *Schema {
 	return s
 }
 
-// TestSuite runs the JSON-Schema-Test-Suite, draft 2020-12. Each schema is either within the
-// subset, and then every case must give the stated answer, or is refused for what stands in
-// testdata/suite_out.txt, all of it and nothing else.
+// TestSuite runs the JSON-Schema-Test-Suite, draft 2020-12. Each schema is either in the subset,
+// and then every case must have the stated result, or it is refused and listed in
+// testdata/suite_out.txt, which lists no others.
 func TestSuite(t *testing.T) {
 	files := suiteFiles(t)
 	var out strings.Builder
@@ -106,8 +106,7 @@ func readGroups(t *testing.T, file string) (groups []group) {
 	return groups
 }
 
-// mustName checks that a refusal says where, what and what to do, and that there is something at
-// that place.
+// mustName checks that a refusal has a place, a reason and a remedy, and that the place exists.
 func mustName(t *testing.T, name string, schema crypto.Value, err error) string {
 	var e *Error
 	require.True(t, errors.As(err, &e) && e.What != "" && e.Remedy != "", "%s: refused without saying why: %v", name,
@@ -143,8 +142,8 @@ func suiteFiles(t *testing.T) []string {
 	return files
 }
 
-// TestSuiteClosed compiles the same schemas closed: below a property, since arguments are an
-// object. A case may be refused there that is valid in an open schema, never the other way round.
+// TestSuiteClosed compiles the same schemas closed, below a property, since arguments are an
+// object. It may refuse a case that is valid in an open schema, never the other way round.
 func TestSuiteClosed(t *testing.T) {
 	t.Parallel()
 	files := suiteFiles(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// TestViolation: where, and what was demanded. "" is a valid value.
+// TestViolation: the place and the constraint, or "" for a valid value.
 func TestViolation(t *testing.T) {
 	t.Parallel()
 	const pay = `{"type":"object","required":["to","amount"],"properties":{
@@ -71,8 +71,8 @@ func TestViolation(t *testing.T) {
 	}
 }
 
-// TestViolationOrder: the first violation in canonical order of members, whatever the order of
-// keys.
+// TestViolationOrder: the first violation is the first in canonical order of members, for any order
+// of keys.
 func TestViolationOrder(t *testing.T) {
 	t.Parallel()
 	s := compile(t,
@@ -122,7 +122,7 @@ func TestViolationKeepsSecrets(t *testing.T) {
 	assert.True(t, failed >= 40, "only %d violations", failed)
 }
 
-// TestConstraintShort: a violation is of bounded length, whatever is in the schema.
+// TestConstraintShort: the length of a violation is bounded for every schema.
 func TestConstraintShort(t *testing.T) {
 	t.Parallel()
 	var names, values []string
@@ -222,7 +222,7 @@ func TestUniqueItems(t *testing.T) {
 	assert.True(t, unique >= 500 && not >= 500, "%d unique, %d not", unique, not)
 }
 
-// TestRuns compares byte tables with package regexp, whose meaning they must have.
+// TestRuns compares byte tables with package regexp, which they must agree with.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	r := &random{Rand: rand.New(rand.NewPCG(7, 8))}

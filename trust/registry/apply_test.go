@@ -15,8 +15,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// The life of a log's keys, as an operator would live it: every event once, and what each is good
-// for.
+// The keys of a log as an operator changes them: every event once, and its effects.
 func TestLifeOfATrustState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -55,7 +54,7 @@ func TestLifeOfATrustState(t *testing.T) {
 	if w.state.Version() != 11 || w.start.Version() != 1 || len(w.events) != 10 {
 		t.Errorf("version %d after %d events", w.state.Version(), len(w.events))
 	}
-	// The state says all of it, and the old keys stay in it.
+	// The state contains all of it, also the old keys.
 	text := string(w.state.Canonical())
 	for name, want := range map[string]string{
 		"kernel":   `"revoked":25,"role":"kernel","since":0}`,
@@ -71,7 +70,7 @@ func TestLifeOfATrustState(t *testing.T) {
 	if !strings.HasSuffix(text, `"threshold":1,"version":11}`) {
 		t.Error(text)
 	}
-	// The state at any index is the fold of what stands before it.
+	// The state at any index is the fold of the events before it.
 	for n := range len(w.events) + 1 {
 		s := w.start
 		for _, p := range w.events[:n] {
@@ -183,7 +182,7 @@ func TestRevocations(t *testing.T) {
 	w.refuse("no kernel key", w.revoke("kernel"), "r1", "r2")
 	w.must(w.revoke("log"), "r1", "r2")
 	w.refuse("no log key", w.revoke("log 2"), "r1", "r2")
-	// of these there need be none
+	// no key of these roles is needed
 	for _, name := range []string{"publisher", "attestor", "freezer", "witness", "bob", "eve"} {
 		w.must(w.revoke(name), "r1", "r2")
 		w.refuse("revoked before", w.revoke(name), "r1", "r2")
@@ -193,7 +192,7 @@ func TestRevocations(t *testing.T) {
 	w.must(w.freeze(), "r3")
 }
 
-// A key that is revoked at the index where it was added may never sign.
+// A key that is revoked at the index at which it was added may never sign.
 func TestRevokedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -223,7 +222,7 @@ func TestRootRotation(t *testing.T) {
 	w.refuse("1 of the new root keys, want 2", w.roots(2, "r1", "r4"), "r1", "r2", "r3") // r1 counts in both
 	w.refuse("no say", w.roots(1, "r1", "r4"), "r1", "r2", "a stranger")
 	w.refuse("no say", w.roots(1, "r1", "r4"), "r1", "r2", "kernel")
-	// What it lists.
+	// The keys that it lists.
 	w.refuse("threshold", w.roots(0, "r1"), "r1", "r2")
 	w.refuse("threshold", w.roots(3, "r1", "r4"), "r1", "r2", "r4")
 	w.refuse("threshold", w.roots(1), "r1", "r2")
@@ -264,7 +263,7 @@ func TestRootRotation(t *testing.T) {
 				Proof: append([]byte{1}, make([]byte, 63)...)}}})
 		w.refuse("public key", e, "r1", "r2")
 	}
-	// And what it is good for.
+	// And its effects.
 	w.must(w.roots(2, "r1", "r2", "r3", "r4"), "r2", "r3") // the new threshold is of those that stay, too
 	w.must(w.roots(1, "r1", "r2", "r3", "r4"), "r1", "r4") // only the threshold
 	w.must(w.roots(2, "r4", "r5"), "r4", "r5")             // the rest is left out
@@ -338,7 +337,7 @@ func TestFreezes(t *testing.T) {
 	w.must(w.freeze(), "freezer", "r1", "freezer 2")
 }
 
-// What Sign and Prove make is what Apply takes, whoever signs first.
+// Apply accepts the result of Sign and Prove, whoever signs first.
 func TestApplyTakesEnvelopes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -359,8 +358,8 @@ func TestApplyTakesEnvelopes(t *testing.T) {
 	}
 }
 
-// Neither what an event was made of nor what a state handed out can change a state afterwards, nor
-// a later state an earlier one.
+// A state does not change when the event that made it or a copy of its content is changed, nor when
+// a later state is made.
 func TestApplyCopies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -379,7 +378,7 @@ func TestApplyCopies(t *testing.T) {
 		}
 	}
 	key.Event.Roles[0], *key.Event.ID = "root", contracts.Digest{}
-	w.must(w.undelegate("a", "bob"), "bob") // before and behind the other in order
+	w.must(w.undelegate("a", "bob"), "bob") // one sorts before the other, one after
 	w.must(w.undelegate("z", "bob"), "bob")
 	w.must(w.revoke("ann"), "r1")
 	assert.True(t, bytes.Equal(kept.Canonical(), text) && bytes.Equal(kept.append(nil), text) &&
@@ -394,7 +393,7 @@ func TestApplyCopies(t *testing.T) {
 	assert.True(t, bytes.Equal(w.state.append(nil), w.state.Canonical()), "what was handed out changes the state")
 }
 
-// A state has room for what it can be read with again, and no more.
+// A state is as large as can be read again, and no larger.
 func TestStateLimits(t *testing.T) {
 	t.Parallel()
 	s, err := ParseState(state(false, 1, 1<<53-1, nil, keyOf(t, "kernel", Kernel), keyOf(t, "log", Log),
@@ -414,7 +413,7 @@ func TestStateLimits(t *testing.T) {
 	assert.True(t, (*State)(nil).Version() == 0 && full(t).Version() == 1, "versions")
 }
 
-// Many goroutines ask and apply, and all get the same.
+// Many goroutines read and apply, and all get the same result.
 func TestStateIsSafeForManyGoroutines(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,8 +17,8 @@ func key(n byte) (crypto.PrivateKey, crypto.PublicKey) {
 	return k, k.Public().(crypto.PublicKey)
 }
 
-// An approver's key is added to a log: she proves that she holds it, two of three roots sign, and
-// from the entry behind the event on her approvals count.
+// An approver's key is added to a log: its holder proves possession, two of three roots sign, and
+// the approver's answers count for the entries after the event.
 func ExampleState_Apply() {
 	root1, root1Public := key(1)
 	root2, root2Public := key(2)
@@ -50,7 +50,7 @@ func ExampleState_Apply() {
 		fmt.Println(err)
 		return
 	}
-	record, err := contracts.ParseTrust(first) // the second root reads it, and sees what it is about to sign
+	record, err := contracts.ParseTrust(first) // the second root reads the event before signing it
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -86,8 +86,8 @@ func ExampleState_Apply() {
 	// registry: trust event: version: 2, want 3: it is for another state than this one, was applied before, or one before it is missing
 }
 
-// An approver is asked by whatever way there is, answers, and the answer is opened where it is
-// presented.
+// A request reaches an approver in any way, the approver answers, and the answer is opened when it
+// is presented.
 func ExampleOpenApproval() {
 	ann, annPublic := key(6)
 	_, kernel := key(4)

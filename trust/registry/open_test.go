@@ -35,8 +35,7 @@ func must[T any](t testing.TB) func(x T, err error) T {
 	}
 }
 
-// forge signs an envelope's payload anew, after a change, by the key of one name under the id of
-// another.
+// forge signs a changed payload with the key of one name under the id of another.
 func forge(t testing.TB, e contracts.Envelope, by, as string, change func(payload string) string) contracts.Envelope {
 	t.Helper()
 	sealed, err := new(contracts.Reader).Open(e)
@@ -53,7 +52,7 @@ func replaced(from, to string) func(string) string {
 	return func(payload string) string { return strings.Replace(payload, from, to, 1) }
 }
 
-// An opener is one kind of what callers present, with a state that knows its signer.
+// An opener is one kind of presented envelope, with a state that has its signer.
 type opener struct {
 	kind  string
 	role  Role
@@ -93,14 +92,14 @@ func bank(t testing.TB, version int) contracts.Document {
 		Lines: map[string]contracts.Pos{"": {Line: 1, Column: 1}}}
 }
 
-// Whatever is presented counts by its bytes, its form, and a key of the one role that may sign it
-// and was not revoked: nothing else opens.
+// An envelope opens only if its bytes and form are right and its key has the one role that may sign
+// it and is not revoked.
 func TestOpenersRefuse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.must(w.key("attestor 2", Attestor), "r1", "r2")
 	w.must(w.key("publisher 2", Publisher), "r1", "r2")
-	// a second key of his
+	// a second key of the same holder
 	e, err := w.event(contracts.TrustEvent{Type: "key", Name: "bob", Role: "delegator"}).Prove(private(t, "bob 2"))
 	require.NoError(t, err)
 	w.must(e, "r1", "r2")
@@ -172,13 +171,13 @@ func TestOpenersRefuse(t *testing.T) {
 		for _, p := range openers(t) {
 			if p.kind != o.kind {
 				refuse("a "+p.kind, "KEY", now, must[contracts.Envelope](t)(p.sign(private(t, p.by))))
-				if e, err := p.sign(private(t, o.by)); err == nil { // by one who may sign, but something else
+				if e, err := p.sign(private(t, o.by)); err == nil { // by a key that may sign, but something else
 					refuse("a "+p.kind+" of its signer", "RECORD", now, e)
 				}
 			}
 		}
-		// A revoked key signs nothing more, and what it signed before counts no more: it is
-		// presented now.
+		// A revoked key signs nothing more, and its earlier signatures do not count either, since
+		// the envelope is presented now.
 		gone := &world{t, now, now, 40, nil}
 		gone.must(gone.revoke(o.by), "r1", "r2")
 		refuse("after its revocation", "KEY: ", gone.state, good)
@@ -195,7 +194,7 @@ func payloadOf(t testing.TB, e contracts.Envelope) []byte {
 	return bytes.Clone(sealed.Payload)
 }
 
-// With an approval comes who holds the key and what he can answer for.
+// With an approval comes the holder of the key and the roles that they can answer for.
 func TestOpenApproval(t *testing.T) {
 	t.Parallel()
 	s, r := full(t), request()

@@ -54,7 +54,7 @@ func (o *oracle) write(name string, b []byte) string {
 	return o.path(name)
 }
 
-// A finding is what the oracle says of a pack, as far as trust goes.
+// A finding is the result of the oracle for a pack, as far as it is about trust.
 type finding struct {
 	Level, Trust string
 	Errors       []struct {
@@ -72,7 +72,7 @@ func (o *oracle) verify(args ...string) (f finding) {
 	return f
 }
 
-// members gives the files of an archive.
+// members returns the files of an archive.
 func members(t testing.TB, name string) map[string][]byte {
 	t.Helper()
 	f, err := os.Open(name)
@@ -91,8 +91,8 @@ func members(t testing.TB, name string) map[string][]byte {
 	}
 }
 
-// A folded is what the fold over the entries of a pack finds: the check that refuses an entry, if
-// one does, and the states that were compared.
+// A folded is the result of folding the entries of a pack: the check that refuses an entry, if one
+// does, and the number of states that were compared.
 type folded struct {
 	state           *State
 	check, why      string
@@ -108,8 +108,8 @@ func classOf(err error) string {
 	return string(f.Class)
 }
 
-// fold goes over the entries as a verifier does, and looks at nothing but keys, trust events and
-// what must agree with the trust state.
+// fold folds the entries as a verifier does, but checks only keys, trust events and fields that
+// must agree with the trust state.
 func fold(t testing.TB, pack map[string][]byte) (f folded) {
 	t.Helper()
 	refuse := func(check string, at int, err error) folded {
@@ -159,7 +159,7 @@ func fold(t testing.TB, pack map[string][]byte) (f folded) {
 			if b := pack["blobs/"+d.InputsHash.String()]; b != nil {
 				in, err := contracts.ParseInputs(b)
 				require.NoError(t, err)
-				// REPLAY comes after what is wrong with later entries
+				// REPLAY comes after the faults of later entries
 				if in.State.Trust != f.state.Digest() && late == "" {
 					late = fmt.Sprintf("entry %d: state %s, its inputs say %s", i, f.state.Digest(), in.State.Trust)
 				}
@@ -192,8 +192,8 @@ func TestOracleStates(t *testing.T) {
 	t.Logf("%d events, %d states of inputs", f.events, f.digests)
 }
 
-// TestOracleMutations has the oracle spoil the trust events of its pack, one thing at a time, with
-// all else signed anew: the fold refuses each by the check that its list names.
+// TestOracleMutations has the oracle change the trust events of its pack, one thing at a time, with
+// all else signed again: the fold refuses each by the check in its list.
 func TestOracleMutations(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -253,7 +253,7 @@ func (c *chained) add(by string, st *contracts.Statement) {
 	c.lines, c.last = append(c.lines, e), e.Hash()
 }
 
-// pack has no checkpoint and no manifest: what is wrong with an entry comes before that.
+// pack returns a pack without checkpoint and manifest: the fault of an entry comes before those.
 func (c *chained) pack() []byte {
 	c.Helper()
 	var b bytes.Buffer
@@ -275,8 +275,8 @@ func (c *chained) pack() []byte {
 	return b.Bytes()
 }
 
-// TestOracleRandomEvents gives events at random, valid and not, to both implementations: they
-// refuse the same one, or take them all and are in the same state.
+// TestOracleRandomEvents applies random events, valid and not, with both implementations: they
+// refuse the same one, or accept all and reach the same state.
 func TestOracleRandomEvents(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
@@ -339,7 +339,7 @@ func TestOracleRandomEvents(t *testing.T) {
 	t.Log(slices.Sorted(maps.Keys(ends)), ends)
 }
 
-// changesNothing tells whether a root event lists the roots that there are.
+// changesNothing reports whether a root event lists the present roots.
 func changesNothing(keys *map[contracts.Digest]*twinKey, threshold int, line []byte) bool {
 	sealed, err := new(contracts.Reader).Open(line)
 	if err != nil {

@@ -130,9 +130,9 @@ func (w *wild) record(now *twin, index uint64) *contracts.TrustRecord {
 	return r
 }
 
-// Any sequence of events, valid and not, gives one state: folded as it comes, from the events that
-// were taken alone, with the state read from its canonical form in the middle, from a registry of
-// keys in another order, and by the twin.
+// Any sequence of events, valid and not, leads to one state: folded as it comes, from the accepted
+// events alone, with the state read from its canonical form in between, from a registry of keys in
+// another order, and by the twin.
 func TestFoldOfRandomEvents(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
@@ -197,8 +197,8 @@ func TestFoldOfRandomEvents(t *testing.T) {
 	t.Logf("taken %v, refused %v", took, turned)
 }
 
-// Whatever the event: no panic, no half a state, and what it makes is a state that can be read. Its
-// signatures are put right as far as can be, so that what is tried is the event.
+// Any event: no panic, no half a state, and the next state can be read. Signatures are corrected as
+// far as possible, so that the event is tested.
 func FuzzApply(f *testing.F) {
 	w := newWorld(f)
 	for _, e := range []contracts.TrustEvent{w.key("new", Kernel), w.key("dora", Approver, "owner"), w.revoke("ann"),

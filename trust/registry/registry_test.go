@@ -77,7 +77,7 @@ func b64(t testing.TB, name string) string {
 	return string(crypto.AppendBase64(nil, public(t, name)))
 }
 
-// A state is what its canonical form says, and has the form of a second RFC 8785.
+// A state is read from its canonical form, which a second implementation of RFC 8785 agrees with.
 func TestStateRoundTrip(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]*State{"bare": initial(t, nil), "full": full(t)} {
@@ -129,7 +129,8 @@ func TestOrderOfKeysMakesNoDifference(t *testing.T) {
 	assert.NotEqual(t, 0, moved, "nothing was moved")
 }
 
-// What was given may change afterwards, and what was handed out too: the state does not.
+// The state does not change with the keys that it was made from, nor with the bytes and keys that
+// it returned.
 func TestStateNeverChanges(t *testing.T) {
 	t.Parallel()
 	keys := everyone(t)
@@ -169,7 +170,7 @@ func TestStateNeverChanges(t *testing.T) {
 	}
 }
 
-// Who asks a state that there is not gets nothing, and everything is frozen.
+// A nil State returns nothing, and is frozen.
 func TestNoState(t *testing.T) {
 	t.Parallel()
 	var s *State
@@ -232,7 +233,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// The kernel's keys are added where they lack, and have no second role.
+// The kernel's keys are added if they are missing, and have no second role.
 func TestInitialRefuses(t *testing.T) {
 	t.Parallel()
 	kernel, log := public(t, "kernel"), public(t, "log")
@@ -263,7 +264,7 @@ func TestInitialRefuses(t *testing.T) {
 	}
 }
 
-// small has the points of small order, and encodings that are not those of their points.
+// small returns the points of small order, and encodings that are not canonical.
 func small(t testing.TB) []crypto.PublicKey {
 	var out []crypto.PublicKey
 	for _, text := range []string{
@@ -289,7 +290,7 @@ func small(t testing.TB) []crypto.PublicKey {
 	return out
 }
 
-// A key under which one signature could be valid for every message is no key, in whatever role.
+// A key under which one signature could be valid for every message is refused in every role.
 func TestWeakKeys(t *testing.T) {
 	t.Parallel()
 	for i, weak := range small(t) {

@@ -12,7 +12,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// An event is for one log, one state and one place; nobody can hold it back or bring it again.
+// An event is for one log, one state and one place; it can be neither held back nor replayed.
 func TestReplays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -59,7 +59,7 @@ func TestThresholdZero(t *testing.T) {
 	bare.refuse("nothing can ever change", bare.freeze(), "kernel")
 }
 
-// Signatures are of distinct keys that have a say, in order, and every one verifies.
+// Signatures are of distinct keys that count, in order, and every one verifies.
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// state writes the canonical form of a state that may be none.
+// state writes the canonical form of a state that need not be valid.
 func state(frozen bool, threshold, version uint64, revoked []contracts.Digest, keys ...held) []byte {
 	slices.SortFunc(keys, func(a, b held) int { return bytes.Compare(a.id[:], b.id[:]) })
 	return write(frozen, keys, revoked, threshold, version)
@@ -82,8 +82,7 @@ func TestKeyValidity(t *testing.T) {
 	assert.True(t, !ok && found == len(everyone(t)), "%d keys found; a stranger %v", found, ok)
 }
 
-// What must be true of every state, one departure a case. Each is well-formed canonical JSON
-// otherwise.
+// The rules for every state, one departure a case. Each is otherwise well-formed canonical JSON.
 func TestParseStateRefuses(t *testing.T) {
 	t.Parallel()
 	kernel, log, root := keyOf(t, "kernel", Kernel), keyOf(t, "log", Log), keyOf(t, "root", Root)
@@ -170,7 +169,8 @@ func reversed(keys ...held) []held {
 	return keys
 }
 
-// Every flipped bit and every truncation of a state is another state or none: never the same one.
+// Every flipped bit and every truncation of a state makes another state or none, never the same
+// one.
 func TestStateMangled(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
@@ -229,7 +229,7 @@ func TestManyKeys(t *testing.T) {
 	}
 }
 
-// Whatever the bytes: no panic, and a state is written as it was read.
+// Any bytes: no panic, and an accepted state is written again in the same bytes.
 func FuzzParseState(f *testing.F) {
 	f.Add(full(f).Canonical())
 	f.Add(initial(f, nil).Canonical())

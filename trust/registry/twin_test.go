@@ -13,8 +13,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// A twin is a trust state as a toy: maps and package json, written from the text of the format
-// alone. What it takes and what it then is must be what State takes and is.
+// A twin is a second, simple implementation of a trust state: maps and package json, written from
+// the text of the format alone. It must accept the same events as State and reach the same states.
 type twin struct {
 	Frozen    bool
 	Keys      map[contracts.Digest]*twinKey
@@ -76,7 +76,7 @@ func (k *twinKey) may(role string, index uint64) bool {
 	return k != nil && k.Role == role && (k.Since == 0 || k.Since < index) && (k.Revoked == nil || index <= *k.Revoked)
 }
 
-// take gives whether the event may happen. Then it has.
+// take applies the event and reports whether it is allowed.
 func (w *twin) take(t testing.TB, r *contracts.TrustRecord, log string, index uint64) bool {
 	t.Helper()
 	e := &r.Event

@@ -32,7 +32,7 @@ type world struct {
 	events       []placed
 }
 
-// placed is an event where it stands.
+// placed is an event and its place.
 type placed struct {
 	index  uint64
 	record *contracts.TrustRecord
@@ -45,7 +45,7 @@ func newWorld(t testing.TB) *world {
 	return &world{t, s, s, 1, nil}
 }
 
-// event fills in what every event has.
+// event sets the fields that every event has.
 func (w *world) event(e contracts.TrustEvent) contracts.TrustEvent {
 	e.Origin, e.Version = origin, w.state.Version()+1
 	return e
@@ -166,7 +166,7 @@ func (w *world) reject(says string, r *contracts.TrustRecord) {
 	}
 }
 
-// valid tells at which of the indexes a key may sign.
+// valid returns the indexes at which a key may sign.
 func (w *world) valid(name string, role Role, indexes ...uint64) (out []uint64) {
 	for _, i := range indexes {
 		if _, ok := w.state.Key(id(w, name), role, i); ok {
