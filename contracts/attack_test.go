@@ -105,7 +105,7 @@ func respell(t testing.TB, text string) map[string]string {
 	out := map[string]string{
 		"a space":               text[:colon+1] + " " + text[colon+1:],
 		"a space before":        " " + text,
-		"a line feed after":    text + "\n",
+		"a line feed after":     text + "\n",
 		"a byte order mark":     "\ufeff" + text,
 		"twice":                 text + text,
 		"cut":                   text[:len(text)-1],

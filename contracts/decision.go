@@ -142,6 +142,9 @@ func (d *DecisionRecord) hash() Digest {
 // entry.
 func (d *DecisionRecord) check(h *Header, allow bool, fail func(field, what string)) {
 	declared := d.EffectType != ""
+	byBudget := func(a, b *Charge) int {
+		return cmp.Or(cmp.Compare(a.Budget, b.Budget), cmp.Compare(a.Of, b.Of))
+	}
 	switch {
 	case bool(d.Verdict) != allow:
 		fail("verdict", "decision entries hold ALLOW, DENIED receipts DENY")
@@ -194,8 +197,4 @@ func (d *DecisionRecord) check(h *Header, allow bool, fail func(field, what stri
 			fail("charges.window", "in the future")
 		}
 	}
-}
-
-func byBudget(a, b *Charge) int {
-	return cmp.Or(cmp.Compare(a.Budget, b.Budget), cmp.Compare(a.Of, b.Of))
 }

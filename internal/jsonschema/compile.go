@@ -187,8 +187,9 @@ func (c *compiler) finish(n *node) {
 		c.fail(n.at, "with each $ref written out it has more than 10,000 schemas", "make it smaller")
 	case n.height > maxNesting:
 		c.fail(n.at, "with each $ref written out schemas are nested more than 64 deep", "flatten it")
-	default:
-		c.checkDefault(n)
+	case n.value.Kind() != crypto.Missing: // it is checked even if it is never filled in
+		itself := []*node{n}
+		c.filledIn(n, c.filler(itself), itself)
 	}
 }
 

@@ -71,14 +71,6 @@ func (c *compiler) fill(name string, schemas []*node) fill {
 	return x
 }
 
-// checkDefault checks a default against the schema that states it, even if it is never filled in.
-func (c *compiler) checkDefault(n *node) {
-	if n.value.Kind() != crypto.Missing {
-		itself := []*node{n}
-		c.filledIn(n, c.filler(itself), itself)
-	}
-}
-
 // filledIn returns the default of n with the defaults that it omits itself. The schemas must allow
 // it.
 func (c *compiler) filledIn(n *node, f *filler, schemas []*node) []byte {

@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ func (c *compiler) keyword(n *node, name string, v crypto.Value, at string) {
 		n.enum = c.readEnum(v, at)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
 		if n.number == nil {
-			n.number = newNumber()
+			n.number = &number{min: math.Inf(-1), max: math.Inf(1), above: math.Inf(-1), below: math.Inf(1)}
 		}
 		n.number.read(c, name, v, at)
 	case "minLength", "maxLength", "pattern":

@@ -1,7 +1,6 @@
 package jsonschema
 
 import (
-	"math"
 	"math/bits"
 
 	"github.com/helmkernel/helm/crypto"
@@ -13,10 +12,6 @@ type number struct {
 	min, max     float64
 	above, below float64 // exclusive
 	multiple     decimal // zero if there is no multipleOf
-}
-
-func newNumber() *number {
-	return &number{min: math.Inf(-1), max: math.Inf(1), above: math.Inf(-1), below: math.Inf(1)}
 }
 
 func (r *number) read(c *compiler, name string, v crypto.Value, at string) {
