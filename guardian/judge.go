@@ -116,13 +116,10 @@ type judging struct {
 
 // A scratch is the memory of one judgement. It is used again, so forget must leave nothing behind.
 type scratch struct {
-	eval     program.Evaluator
-	past     past.Past              // nil: what is known of it is in the state
-	grants   []contracts.Delegation // that the call is made under, if they open
-	words    []word                 // attestations that were presented, and open; nil: not opened yet
-	consumed []contracts.Digest     // approvals that were presented, and are used
-	applied  []applied
-	buf      []byte
+	eval program.Evaluator
+	presented
+	applied []applied
+	buf     []byte
 
 	// Records and states are cut from these: one allocation serves several calls. What was cut
 	// belongs to the caller, and is never used again.
@@ -130,14 +127,21 @@ type scratch struct {
 	balances []contracts.Balance
 }
 
+// presented is what one call comes with, apart from what predicates look at.
+type presented struct {
+	past     past.Past              // nil: what is known of it is in the state
+	grants   []contracts.Delegation // that the call is made under, if they open
+	words    []word                 // attestations that open; nil: not opened yet
+	consumed []contracts.Digest     // approvals that are used
+}
+
 func (s *scratch) forget() {
 	const kept = 64 << 10
 	s.eval.Forget()
-	buf := s.buf[:0]
-	if cap(buf) > kept {
-		buf = nil // a rare call made it large
+	s.presented, s.applied, s.buf = presented{}, s.applied[:0], s.buf[:0]
+	if cap(s.buf) > kept {
+		s.buf = nil // a rare call made it large
 	}
-	*s = scratch{eval: s.eval, applied: s.applied[:0], buf: buf, charges: s.charges, balances: s.balances}
 }
 
 // deny always returns false.

@@ -40,7 +40,7 @@ func (e *Evaluator) Begin(t *Tool, in *contracts.Inputs, state *contracts.Sessio
 func (e *Evaluator) Forget() {
 	e.Pointer, e.What, e.Visits, e.time = "", "", 0, 0
 	e.values.forget()
-	e.recall = recall{buf: emptied(e.recall.buf)}
+	e.recall.known, e.recall.buf = known{}, emptied(e.recall.buf)
 }
 
 // Speak replaces the caller that predicates look at.
@@ -62,7 +62,13 @@ func (e *Evaluator) Known() ([]contracts.CallCount, []contracts.PriorReceipt) {
 // returns No.
 func (e *Evaluator) Match(rules []Rule) (*Rule, Answer) {
 	for i := range rules {
-		if a := e.All(rules[i].Tests); a != No {
+		a := Yes
+		for k := range rules[i].Tests {
+			if a = e.Eval(&rules[i].Tests[k]); a != Yes {
+				break
+			}
+		}
+		if a != No {
 			return &rules[i], a
 		}
 	}

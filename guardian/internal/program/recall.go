@@ -26,31 +26,36 @@ const (
 
 // A recall asks the session's past, each thing once, and keeps the answers for the inputs.
 type recall struct {
+	known
+	buf []byte
+}
+
+// known is what one call knows of its session's past.
+type known struct {
 	past     past.Past // nil: all that is known is in calls and receipts
 	session  string
 	calls    []contracts.CallCount
 	receipts []contracts.PriorReceipt
 	asked    int // bytes that were asked for of receipts
-	buf      []byte
 }
 
 // receipt returns the answer of the past for a prior, or why it cannot be known.
-func (r *recall) receipt(p *Prior, args crypto.Value) (known contracts.PriorReceipt, what string) {
+func (r *recall) receipt(p *Prior, args crypto.Value) (prior contracts.PriorReceipt, what string) {
 	if r.session == "" || r.session == contracts.DefaultSession {
-		return known, unnamed
+		return prior, unnamed
 	}
 	r.buf = p.append(r.buf[:0], args)
 	same := r.buf
 	r.asked += len(same) + answerSize
 	if r.asked > maxAsked {
-		return known, "more of the past is asked for than can be recorded"
+		return prior, "more of the past is asked for than can be recorded"
 	}
 	for i := range r.receipts {
-		if known = r.receipts[i]; known.Tool == p.Tool {
-			r.buf = known.Same.Append(r.buf)
+		if prior = r.receipts[i]; prior.Tool == p.Tool {
+			r.buf = prior.Same.Append(r.buf)
 			is := string(r.buf[len(same):]) == string(same)
 			if r.buf = r.buf[:len(same)]; is {
-				return known, ""
+				return prior, ""
 			}
 		}
 	}

@@ -35,17 +35,21 @@ type slot struct {
 
 // values are the subjects of one call, resolved as they are asked for.
 type values struct {
-	args    crypto.Value
-	caller  contracts.Caller
-	element crypto.Value
-	tool    []Subject // the subjects of the tool
-	inner   []Subject // those of the quantifier that is evaluated
-
+	call
 	slots   []slot  // one for each subject of the tool
 	touched []int32 // slots that are not zero
 	items   []slot  // one for each inner subject
 	buf     []byte  // text that had to be made
 	itemBuf []byte  // the same, of the present element
+}
+
+// A call is what subjects are looked up in.
+type call struct {
+	args    crypto.Value
+	caller  contracts.Caller
+	element crypto.Value
+	tool    []Subject // the subjects of the tool
+	inner   []Subject // those of the quantifier that is evaluated
 }
 
 func (v *values) begin(subjects []Subject, args crypto.Value, caller contracts.Caller) {
@@ -61,10 +65,7 @@ func (v *values) forget() {
 		v.slots[i] = slot{}
 	}
 	clear(v.items)
-	*v = values{
-		slots: v.slots, touched: v.touched[:0], items: v.items[:0],
-		buf: emptied(v.buf), itemBuf: emptied(v.itemBuf),
-	}
+	v.call, v.touched, v.items, v.buf, v.itemBuf = call{}, v.touched[:0], v.items[:0], emptied(v.buf), emptied(v.itemBuf)
 }
 
 // emptied empties a buffer, and drops one that a rare call made large.
