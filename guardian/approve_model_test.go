@@ -11,7 +11,7 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// A second reading of what the package comment says of requirements, of approvals and attestations alone, in other words and without speed.
+// A second reading of what docs/POLICY.md says of requirements, of approvals and attestations alone, in other words and without speed.
 
 type modelNeed struct {
 	seen   bool // an attestation; else an approval

@@ -403,7 +403,7 @@ func TestFirstError(t *testing.T) {
 
 func at(line, column int) contracts.Pos { return contracts.Pos{Line: line, Column: column} }
 
-// What the package comment says is not checked.
+// What docs/POLICY.md says is not checked.
 func TestNotChecked(t *testing.T) {
 	p := mustCompile(t, bundle("b", toolText("t", `"to":{"type":"string","format":"email"}`, "to"),
 		`{"id":"all","allow":"t"}`))

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// What is wrong with a value that an operator cannot read. Malformed is an error, never false: false would let it pass a deny rule.
+// What is wrong with a value that an operator cannot read. It is an error, never false: false would
+// let the value pass a deny rule.
 const (
 	BadPath  = "not an absolute path without empty, . and .. segments, backslash and NUL"
 	BadURL   = "not an absolute URL without user, white space, control characters, backslash, %2e, %2f, %5c and dot segments"
@@ -15,7 +16,8 @@ const (
 	BadIP    = "not an IP address"
 )
 
-// IsPath tells whether b is an absolute path that nothing can read in two ways. It is not cleaned: what needs cleaning is malformed.
+// IsPath reports whether b is an absolute path that nothing can read in two ways. A path that would
+// need cleaning is none.
 func IsPath[T string | []byte](b T) bool {
 	if len(b) == 0 || b[0] != '/' {
 		return false
@@ -43,8 +45,9 @@ func isDots[T string | []byte](seg T) bool {
 	return len(seg) <= 2 && len(seg) > 0 && seg[0] == '.' && seg[len(seg)-1] == '.'
 }
 
-// AppendHost appends a host in one spelling: a name in lower case, an IP address as the standard library writes it, IPv6 in brackets.
-// A name whose last label is a number is an address to some resolvers (127.1, 0x7f.1), so it must be a plain IPv4 address.
+// AppendHost appends a host in its one spelling: a name in lower case, an IP address as the standard
+// library writes it, IPv6 in brackets. Some resolvers read a name whose last label is a number as an
+// address (127.1, 0x7f.1), so such a name must be a plain IPv4 address.
 func AppendHost(dst, b []byte) ([]byte, bool) {
 	if len(b) > 2 && b[0] == '[' && b[len(b)-1] == ']' {
 		a, ok := ReadIP(b[1 : len(b)-1])
@@ -56,34 +59,54 @@ func AppendHost(dst, b []byte) ([]byte, bool) {
 		}
 		return append(a.AppendTo(append(dst, '[')), ']'), true
 	}
-	if len(b) == 0 || len(b) > 253 {
+	const longest = 253
+	if len(b) == 0 || len(b) > longest {
 		return dst, false
 	}
-	from, number := 0, true // number: the label has digits only, or is hexadecimal
-	for i := 0; i <= len(b); i++ {
-		if i < len(b) && b[i] != '.' {
-			c := lower(b[i])
-			digit := c >= '0' && c <= '9'
-			if !digit && (c < 'a' || c > 'z') && c != '-' && c != '_' {
-				return dst, false
-			}
-			if i == from {
-				number = true
-			}
-			number = number && (digit || i == from+1 && c == 'x' && b[from] == '0' || i > from+1 && lower(b[from+1]) == 'x' && unhex(c) >= 0)
-			continue
+	var label []byte
+	for rest, more := b, true; more; {
+		at := bytes.IndexByte(rest, '.')
+		if more = at >= 0; more {
+			label, rest = rest[:at], rest[at+1:]
+		} else {
+			label = rest
 		}
-		if i == from || i-from > 63 || b[from] == '-' || b[i-1] == '-' {
+		if !isLabel(label) {
 			return dst, false
 		}
-		from = i + 1
 	}
-	if number {
+	if isNumber(label) {
 		if _, ok := readIPv4(b); !ok {
 			return dst, false
 		}
 	}
 	return AppendLower(dst, b), true
+}
+
+// isLabel reports whether b is one label of a host name.
+func isLabel(b []byte) bool {
+	const longest = 63
+	for _, c := range b {
+		if c = lower(c); (c < '0' || c > '9') && (c < 'a' || c > 'z') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return len(b) > 0 && len(b) <= longest && b[0] != '-' && b[len(b)-1] != '-'
+}
+
+// isNumber reports whether a resolver may read a label as a number: it is decimal or, after 0x,
+// hexadecimal.
+func isNumber(label []byte) bool {
+	hex := len(label) > 1 && label[0] == '0' && lower(label[1]) == 'x'
+	if hex {
+		label = label[2:]
+	}
+	for _, c := range label {
+		if (c < '0' || c > '9') && (!hex || unhex(c) < 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // readIPv4 reads four decimal numbers without leading zeros.
@@ -111,19 +134,21 @@ func readIPv4(b []byte) (netip.Addr, bool) {
 	return netip.AddrFrom4(a), at == 4
 }
 
-// ReadIP reads an IP literal without zone. IPv4 in IPv6 is IPv4. Only IPv6 allocates.
+// ReadIP reads an IP literal without zone. IPv4 in IPv6 is read as IPv4. Only IPv6 allocates.
 func ReadIP(b []byte) (netip.Addr, bool) {
 	if a, ok := readIPv4(b); ok {
 		return a, true
 	}
-	if len(b) > 45 || bytes.IndexByte(b, ':') < 0 {
+	const longest = 45
+	if len(b) > longest || bytes.IndexByte(b, ':') < 0 {
 		return netip.Addr{}, false
 	}
 	a, err := netip.ParseAddr(string(b))
 	return a.Unmap(), err == nil && a.Zone() == ""
 }
 
-// ReadHost takes the host of a bare name or of an absolute URL, which has a slash.
+// ReadHost reads the host of a bare name or of an absolute URL, which has a slash. Its text is
+// appended to buf.
 func ReadHost(buf, b []byte) (host, out []byte, ok bool) {
 	if bytes.IndexByte(b, '/') >= 0 {
 		u, out, ok := ReadURL(buf, b)
@@ -134,11 +159,12 @@ func ReadHost(buf, b []byte) (host, out []byte, ok bool) {
 	return out[from:], out, ok
 }
 
-// ReadEmail appends the address with its domain in lower case, and gives it and the domain. The local part is exact: only its own host
-// knows what in it may vary.
+// ReadEmail appends an address with its domain in lower case to buf, and returns the address and the
+// domain. The local part stays exact, since only its own host knows what may vary in it.
 func ReadEmail(buf, b []byte) (address, domain, out []byte, ok bool) {
+	const longest = 64 // of a local part
 	at := bytes.IndexByte(b, '@')
-	if at < 1 || at > 64 || !isLocal(b[:at]) {
+	if at < 1 || at > longest || !isLocal(b[:at]) {
 		return nil, nil, buf, false
 	}
 	from := len(buf)
@@ -148,7 +174,7 @@ func ReadEmail(buf, b []byte) (address, domain, out []byte, ok bool) {
 	return out[from:], out[start:], out, ok
 }
 
-// AppendDomain appends the domain of an address; an IP address is none.
+// AppendDomain appends the domain of an address. An IP address is none.
 func AppendDomain(dst, b []byte) ([]byte, bool) {
 	if _, ip := readIPv4(b); ip || len(b) > 0 && b[0] == '[' {
 		return dst, false
@@ -156,11 +182,12 @@ func AppendDomain(dst, b []byte) ([]byte, bool) {
 	return AppendHost(dst, b)
 }
 
-// isLocal tells whether b is a dot-atom, RFC 5322 section 3.2.3.
+// isLocal reports whether b is a dot-atom, RFC 5322 section 3.2.3.
 func isLocal(b []byte) bool {
 	before := byte('.')
 	for _, c := range b {
-		word := lower(c) >= 'a' && lower(c) <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-/=?^_`{|}~", c) >= 0
+		word := lower(c) >= 'a' && lower(c) <= 'z' || c >= '0' && c <= '9' ||
+			strings.IndexByte("!#$%&'*+-/=?^_`{|}~", c) >= 0
 		if !word && (c != '.' || before == '.') {
 			return false
 		}
