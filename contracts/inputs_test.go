@@ -146,11 +146,10 @@ func TestParseInputsRefuses(t *testing.T) {
 	d := digests(6)
 	hex := func(i int) string { return `"` + d[i].String() + `"` }
 	envelope := func(payload string) string { return string(sealIn([]byte(payload))) }
+	const total = `{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"}`
+	const session = `{"budget":"P1:a:b","spent":4,"window":"session"}`
 	nested := func(n int) string { return strings.Repeat(`[`, n) + strings.Repeat(`]`, n) }
-	big := func(n int) string { // an envelope of n bytes
-		e := envelope(strings.Repeat("x", n/4*3))
-		return e
-	}
+	big := func(n int) string { return envelope(strings.Repeat("x", n/4*3)) } // an envelope of n bytes
 	for _, c := range []struct{ name, old, new string }{
 		{"white space", `{"args"`, `{ "args"`},
 		{"trailing line", `"tool":"send_money"}`, "\"tool\":\"send_money\"}\n"},
@@ -192,10 +191,8 @@ func TestParseInputsRefuses(t *testing.T) {
 		{"null sandbox", `"sandbox":{"module":"` + digest("module").String() + `","profile":"wasi"}`, `"sandbox":null`},
 		{"session of the kernel", `"session":"chat-1"`, `"session":"@refused"`},
 		{"no session", `"session":"chat-1"`, `"session":""`},
-		{"budgets not sorted",
-			`{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},{"budget":"P1:a:b","spent":4,"window":"session"}`, `{"budget":"P1:a:b","spent":4,"window":"session"},{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"}`},
-		{"a budget twice", `{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},`,
-			`{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"},`},
+		{"budgets not sorted", total + "," + session, session + "," + total},
+		{"a budget twice", total + ",", total + "," + total + ","},
 		{"window of a day", `"window":"total"`, `"window":"day"`},
 		{"budget of no bundle", `"budget":"P1:a:c"`, `"budget":"a:c"`},
 		{"calls not sorted", `{"count":7,"of":"send_money"},{"count":7}`, `{"count":7},{"count":7,"of":"send_money"}`},

@@ -56,7 +56,9 @@ func TestRFC8785(t *testing.T) {
 		   "\ud83d\ude00": "Emoji: Grinning Face",
 		   "\u0080": "Control",
 		   "\u00f6": "Latin Small Letter O With Diaeresis"
-		 }`: "{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\u0080\":\"Control\",\"ö\":\"Latin Small Letter O With Diaeresis\",\"€\":\"Euro Sign\",\"😀\":\"Emoji: Grinning Face\",\"\ufb33\":\"Hebrew Letter Dalet With Dagesh\"}",
+		 }`: "{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\u0080\":\"Control\"," +
+			"\"ö\":\"Latin Small Letter O With Diaeresis\",\"€\":\"Euro Sign\"," +
+			"\"😀\":\"Emoji: Grinning Face\",\"\ufb33\":\"Hebrew Letter Dalet With Dagesh\"}",
 		`{"peach":1,"péché":2,"pêche":3,"sin":4}`: `{"peach":1,"péché":2,"pêche":3,"sin":4}`,
 		`{"1": {"f": {"f": "hi","F": 5} ,"\n": 56.0}, "10": { }, "": "empty", "a": { }, "111": [ {"e": "yes","E": ` +
 			`"no" } ], "A": { }}`: `{"":"empty","1":{"\n":56,"f":{"F":5,"f":"hi"}},"10":{},"111":[{"E":"no","e":"yes"}],"A":{},"a":{}}`,
