@@ -107,7 +107,7 @@ func TestApprovalsDiffer(t *testing.T) {
 	add := func(name string, e Envelope, err error) {
 		t.Helper()
 		require.NoError(t, err)
-		assert.Equal(t, "", seen[e.Digest()], "%s is the same as", name)
+		assert.Empty(t, seen[e.Digest()], "%s is not the only one of its digest", name)
 		seen[e.Digest()] = name
 	}
 	sign := func(name string, r ApprovalRequest) {

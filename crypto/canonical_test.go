@@ -111,7 +111,7 @@ func TestEveryEscape(t *testing.T) {
 			require.NoError(t, tree.Parse([]byte(src), otherLimits), "%q", src)
 			got := tree.Root().Append(nil)
 			require.True(t, bytes.Equal(got, want), "%q is %q, want %q", src, got, want)
-			require.Equal(t, string(r), tree.Root().Text(), "%q holds", src)
+			require.Equal(t, string(r), tree.Root().Text(), "%q", src)
 		}
 	}
 }
@@ -125,7 +125,7 @@ func TestAppendString(t *testing.T) {
 		"\xff":      "\"\uFFFD\"", "a\xc3": "\"a\uFFFD\"", "\xed\xa0\x80b": "\"\uFFFD\uFFFD\uFFFDb\"",
 		"\xc3\"": "\"\uFFFD\\\"\"", "\uFFFD": "\"\uFFFD\"",
 	} {
-		assert.Equal(t, "x"+want, string(AppendString([]byte("x"), s)), "%q is", s)
+		assert.Equal(t, "x"+want, string(AppendString([]byte("x"), s)), "%q", s)
 		mustBe(t, want, want, otherLimits)
 	}
 }
@@ -192,7 +192,7 @@ func TestKeyOrderOfManyKeys(t *testing.T) {
 			last = key
 			checked++
 		}
-		require.Len(t, keys, n, "%d keys of", n)
+		require.Len(t, keys, n, "keys")
 	}
 	assert.True(t, checked >= 1000, "%d keys checked", checked)
 }

@@ -79,7 +79,7 @@ func TestPackageComment(t *testing.T) {
 	sig, err := DecodeBase64(nil, signature.Get("sig").Bytes())
 	require.NoError(t, err)
 	payloadType := root.Get("payloadType").Text()
-	assert.Equal(t, pae, string(AppendPAE(nil, payloadType, payload)), "the encoding is")
+	assert.Equal(t, pae, string(AppendPAE(nil, payloadType, payload)), "the encoding")
 	assert.True(t, Verify(pub, []byte(pae), sig), "the signature does not verify")
 	id := KeyID(pub)
 	assert.True(t, signature.Get("keyid").Text() == id.String() && strings.Contains(string(doc),

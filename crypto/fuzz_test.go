@@ -59,7 +59,7 @@ func walk(t *testing.T, v Value) {
 		}
 		walk(t, it.Value())
 	}
-	require.Equal(t, v.Len(), n, "%d of", n)
+	require.Equal(t, v.Len(), n)
 }
 
 // FuzzNumber: a token is accepted if and only if exact arithmetic shows that its double keeps the

@@ -124,14 +124,14 @@ func TestKeyFileBroken(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("the disk is gone")
 	_, err := LoadKey(iotest.ErrReader(cause))
-	assert.ErrorIs(t, err, cause, "read:")
+	assert.ErrorIs(t, err, cause, "read")
 	_, err = LoadKey(nil)
 	assert.Error(t, err, "a key was read from nothing")
 	endless := &endless{}
 	if _, err := LoadKey(endless); err == nil || endless.read > 64<<10 {
 		t.Errorf("%d bytes read of a file without end, %v", endless.read, err)
 	}
-	assert.ErrorIs(t, WriteKey(brokenWriter{cause}, testKey(t)), cause, "write:")
+	assert.ErrorIs(t, WriteKey(brokenWriter{cause}, testKey(t)), cause, "write")
 }
 
 type endless struct{ read int }

@@ -37,5 +37,5 @@ func TestPackageComment(t *testing.T) {
 {"note":""} : required: amount
 {Types:string Optional:true Nullable:false Filled:true}
 `
-	assert.Equal(t, want, got.String(), "got\n")
+	assert.Equal(t, want, got.String())
 }

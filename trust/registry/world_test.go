@@ -181,5 +181,5 @@ func (w *world) mustBeValid(name string, role Role, at []uint64, notAt []uint64)
 	got := w.valid(name, role, at...)
 	assert.True(w, slices.Equal(got, at), "%s is valid as %s at %v, want %v", name, role, got, at)
 	got = w.valid(name, role, notAt...)
-	assert.Nil(w, got, "%s is valid as %s at", name, role)
+	assert.Nil(w, got, "%s is valid as %s", name, role)
 }
