@@ -139,21 +139,14 @@ func (u *usedKernel) under(k *Kernel) *Kernel {
 		if u.kernel.none() {
 			return nil
 		}
-		if descends(u.kernel, k) {
-			k = u.kernel
+		for d := u.kernel; d != nil; d = d.parent {
+			if d == k { // u.kernel is k, or was narrowed from it
+				k = u.kernel
+				break
+			}
 		}
 	}
 	return k
-}
-
-// descends reports whether k is the other kernel, or was narrowed from it.
-func descends(k, other *Kernel) bool {
-	for ; k != nil; k = k.parent {
-		if k == other {
-			return true
-		}
-	}
-	return false
 }
 
 // A driverContext is the caller's context with the values that the driver's own calls inherit.

@@ -82,7 +82,8 @@ func (c *call) guard() (Decision, Receipt) {
 	p := c.decide()
 	for p.full || p.stale { // again: it is later, and other calls went first
 		if p.stale {
-			if c.follow(); c.held != c.weight() {
+			c.follow()
+			if c.held != c.weight() {
 				c.release()
 			}
 		} else if !c.queue() {
@@ -118,14 +119,16 @@ func (c *call) decide() *placement {
 		return p
 	}
 	c.stamp(at, err)
-	if c.judge(p); p.repeats != nil {
+	c.judge(p)
+	if p.repeats != nil {
 		return p
 	}
 	c.denyUnrepresentable(p)
 	if p.full = !c.admit(); p.full {
 		return p
 	}
-	if c.place(p); p.slot != nil {
+	c.place(p)
+	if p.slot != nil {
 		defer p.slot.Void(errUnsigned)
 		c.sign(p)
 	}
@@ -173,6 +176,7 @@ func (c *call) judge(p *placement) {
 		p.d.Record, p.d.Why = c.policy.Refuse(c.inputs, reason), why
 	}
 	c.forget(p)
+	c.priors.session = p.session
 	f, raw := &c.flaws, c.inputs.ArgsForm != ""
 	bound := p.session.bindings[c.inputs.Idempotency]
 	switch {
@@ -190,7 +194,7 @@ func (c *call) judge(p *placement) {
 		p.faulty = true
 		refuse(contracts.ReasonFailClosedError, f.fault)
 	default:
-		record, state, why := c.policy.Decide(&c.inputs, c.state, c.past(p.session))
+		record, state, why := c.policy.Decide(&c.inputs, c.state, &c.priors)
 		p.d.Record, p.d.Pending, c.inputs.State = record, why.Pending, state
 		switch {
 		case record.Verdict == contracts.Allow:
@@ -201,14 +205,6 @@ func (c *call) judge(p *placement) {
 		}
 	}
 	p.d.Reason = p.d.Record.Reason
-}
-
-// past returns the guardian's view of the past of a session, whose lock the caller holds.
-func (c *call) past(s *session) *priors {
-	sh, p := c.k.shared, &c.priors
-	p.session, p.ledger, p.used = s, &sh.ledger, &sh.used
-	p.from = logReader{sh.options.Store, sh.log}
-	return p
 }
 
 // forget drops the state that an earlier judgement of the call has read. A call that the kernel
@@ -368,9 +364,8 @@ func (c *call) awaitDurable(slot *proofgraph.Slot) error {
 func (c *call) repeat(p *placement) (Decision, Receipt) {
 	c.release()
 	c.repeated = true
-	sh := c.k.shared
 	if p.first == nil {
-		return p.repeats.recall(context.WithoutCancel(c.ctx), logReader{sh.options.Store, sh.log}, c.state)
+		return p.repeats.recall(context.WithoutCancel(c.ctx), c.priors.from, c.state)
 	}
 	if c.context.calls.holds(p.session, c.inputs.Idempotency) { // it would wait for itself
 		why := "idempotency: the key of the call that this one is made from"

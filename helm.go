@@ -144,7 +144,11 @@ func New(o Options) (*Kernel, error) {
 		options:   options,
 		admission: admission.New(capacity),
 		sessions:  map[string]*session{},
-		policies:  newPolicyLog(),
+		policies: policyLog{
+			slots:     map[contracts.Digest]*proofgraph.Slot{},
+			versions:  map[string]uint64{},
+			documents: map[contracts.Digest]bool{},
+		},
 	}
 	k := &Kernel{shared: sh}
 	sh.root = k
@@ -174,7 +178,15 @@ func (k *Kernel) open(ctx context.Context) error {
 	if err := crypto.ReadRandom(o.Rand, begin.Nonce[:]); err != nil {
 		return fmt.Errorf("Options.Rand: %w", err)
 	}
-	prior := newPriorLog(sh)
+	prior := &priorLog{
+		origin:   o.Origin,
+		trust:    o.initial,
+		revoked:  map[contracts.Digest]uint64{},
+		policies: &sh.policies,
+		ledger:   &sh.ledger,
+		open:     map[contracts.Digest]openCall{},
+		sessions: map[string]*priorSession{},
+	}
 	if sh.log, err = proofgraph.Open(ctx, o.Store, begin, prior.add); err != nil {
 		return err
 	}

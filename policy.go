@@ -46,14 +46,6 @@ type policyLog struct {
 	documents map[contracts.Digest]bool             // their bytes are blobs of these entries
 }
 
-func newPolicyLog() policyLog {
-	return policyLog{
-		slots:     map[contracts.Digest]*proofgraph.Slot{},
-		versions:  map[string]uint64{},
-		documents: map[contracts.Digest]bool{},
-	}
-}
-
 // add notes an entry.
 func (l *policyLog) add(r *contracts.PolicyRecord, slot *proofgraph.Slot) {
 	l.slots[r.Policy] = slot
@@ -182,9 +174,12 @@ func (k *Kernel) Swap(ctx context.Context, p *guardian.Policy) error {
 		return err
 	}
 	defer k.leave()
-	err = k.swap(p, done)
+	policies, err := k.enact(p, done)
 	if errors.Is(err, errEnded) {
 		err = fmt.Errorf("nothing was changed: %w", contextError(ctx))
+	}
+	if err == nil {
+		err = k.shared.policies.awaitDurable(policies...)
 	}
 	if err != nil {
 		return fmt.Errorf("helm: swap: %w", err)
@@ -194,36 +189,26 @@ func (k *Kernel) Swap(ctx context.Context, p *guardian.Policy) error {
 
 var errEnded = errors.New("helm: the context ended")
 
-// swap checks the policy, puts it in force and waits until its entries are durable.
-func (k *Kernel) swap(p *guardian.Policy, done <-chan struct{}) error {
-	sh := k.shared
-	now, err := sh.now()
-	if err != nil {
-		return err
-	}
-	if err := p.Expired(now); err != nil {
-		return err
-	}
-	if err := sh.options.checkDefinitions(p); err != nil {
-		return err
-	}
-	hashes, err := k.enact(p, done)
-	if err != nil {
-		return err
-	}
-	return sh.policies.awaitDurable(hashes...)
-}
-
 // A swapStep pairs a kernel with the stack it will judge by after the swap.
 type swapStep struct {
 	kernel *Kernel
 	stack  *stack
 }
 
-// enact puts the policy in force and returns the policies that all kernels judge by then. Their
-// entries are in the log, but may not be durable.
+// enact checks the policy, puts it in force and returns the policies that all kernels judge by
+// then. Their entries are in the log, but may not be durable.
 func (k *Kernel) enact(p *guardian.Policy, done <-chan struct{}) ([]contracts.Digest, error) {
-	l := &k.shared.policies
+	sh, l := k.shared, &k.shared.policies
+	now, err := sh.now()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Expired(now); err != nil {
+		return nil, err
+	}
+	if err := sh.options.checkDefinitions(p); err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.checkVersions(p.Record().Documents); err != nil {
@@ -251,14 +236,14 @@ func (k *Kernel) enact(p *guardian.Policy, done <-chan struct{}) ([]contracts.Di
 		}
 	}
 	if fresh == nil {
-		k.shared.move(steps)
+		sh.move(steps)
 	}
 	for i, p := range fresh {
 		var under func(uint64) error
 		if i == len(fresh)-1 {
-			under = func(uint64) error { k.shared.move(steps); return nil }
+			under = func(uint64) error { sh.move(steps); return nil }
 		}
-		if err := k.shared.recordPolicy(p, under); err != nil {
+		if err := sh.recordPolicy(p, under); err != nil {
 			return nil, err
 		}
 	}

@@ -56,7 +56,7 @@ func (p *priors) args(r past.Run) (v crypto.Value, err error) {
 	if p.inputs == nil {
 		p.inputs = new(contracts.Reader)
 	}
-	in, err := p.from.inputsAt(p.inputs, r.Decision)
+	in, err := p.from.inputsOf(p.inputs, r.Decision)
 	if err != nil {
 		return v, fmt.Errorf("the arguments of an earlier call, which entry %d permitted: %w", r.Decision, err)
 	}
@@ -172,9 +172,9 @@ func (l logReader) inputs(r *contracts.Reader, digest contracts.Digest) (*contra
 	return r.Inputs(b)
 }
 
-// inputsAt returns the inputs of the decision at that index. It is called under a session's lock,
+// inputsOf returns the inputs of the decision at that index. It is called under a session's lock,
 // so the caller's context is asked nothing.
-func (l logReader) inputsAt(r *contracts.Reader, index uint64) (*contracts.Inputs, error) {
+func (l logReader) inputsOf(r *contracts.Reader, index uint64) (*contracts.Inputs, error) {
 	e, err := l.entry(context.Background(), index)
 	if err != nil {
 		return nil, err

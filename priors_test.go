@@ -252,8 +252,9 @@ func TestReadingLeavesNoMemory(t *testing.T) {
 	require.NoError(t, d.Err())
 
 	c := calls.New().(*call)
-	c.k = k
-	v, err := c.past(k.shared.session("s")).args(past.Run{Decision: r.Index - 1})
+	c.k, c.ctx = k, context.Background()
+	c.receive(intent("s"))
+	v, err := c.priors.args(past.Run{Decision: r.Index - 1})
 	require.NoError(t, err)
 	require.Equal(t, many+1, v.Get("list").Len())
 	c.free()

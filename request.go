@@ -107,7 +107,9 @@ func (c *call) receive(in Intent) {
 	} else {
 		c.orphan = true
 	}
-	c.context.layer.fill(&in, c.k.shared.log)
+	sh := c.k.shared
+	c.priors = priors{ledger: &sh.ledger, used: &sh.used, from: logReader{sh.options.Store, sh.log}}
+	c.context.layer.fill(&in, sh.log)
 	c.names(&in)
 	c.caller(in.Caller)
 	c.presented(&in)

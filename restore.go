@@ -51,18 +51,6 @@ type openCall struct {
 	record  *contracts.DecisionRecord
 }
 
-func newPriorLog(sh *shared) *priorLog {
-	return &priorLog{
-		origin:   sh.options.Origin,
-		trust:    sh.options.initial,
-		revoked:  map[contracts.Digest]uint64{},
-		policies: &sh.policies,
-		ledger:   &sh.ledger,
-		open:     map[contracts.Digest]openCall{},
-		sessions: map[string]*priorSession{},
-	}
-}
-
 // add folds one entry.
 func (l *priorLog) add(index uint64, _ contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
 	l.size = index + 1
@@ -165,23 +153,13 @@ func (l *priorLog) session(name string) *priorSession {
 }
 
 // restore sets the trust state, the used approvals and the sessions to those of the log.
+//
+// The requests of approvals are in the inputs. If these were dropped or erased it is not known
+// which requests they were, not even to verifiers; then more of them count as used, not fewer. If
+// they cannot be read New fails, because a verifier, who can read them, would know better than the
+// kernel.
 func (sh *shared) restore(l *priorLog) error {
 	sh.trust.Store(l.trust)
-	if err := sh.restoreNonces(l); err != nil {
-		return err
-	}
-	for name, prior := range l.sessions {
-		s := sh.session(name)
-		s.bindings, s.past = prior.bindings, prior.past
-	}
-	return nil
-}
-
-// restoreNonces uses up the approvals that were used. Their requests are in the inputs. If these
-// were dropped or erased it is not known which requests they were, not even to verifiers; then more
-// of them count as used, not fewer. If they cannot be read New fails, because a verifier, who can
-// read them, would know better than the kernel.
-func (sh *shared) restoreNonces(l *priorLog) error {
 	var reader contracts.Reader
 	from := logReader{store: sh.options.Store}
 	for _, a := range l.approved {
@@ -199,6 +177,10 @@ func (sh *shared) restoreNonces(l *priorLog) error {
 			s.past.Allow(a.record, a.at, nonces)
 		}
 	}
+	for name, prior := range l.sessions {
+		s := sh.session(name)
+		s.bindings, s.past = prior.bindings, prior.past
+	}
 	return nil
 }
 
@@ -210,7 +192,15 @@ func (sh *shared) settleUnfinished(l *priorLog) error {
 	})
 	for _, hash := range hashes {
 		call := l.open[hash]
-		slot, receipt, err := sh.settleUnknown(call, hash)
+		receipt := receipts.Unknown(call.record, hash)
+		st, settle := &contracts.Statement{Receipt: receipt}, sh.settle(call.record.Charges, receipt)
+		s := sh.session(call.session)
+		s.mu.Lock()
+		slot, err := sh.record(s, st, []contracts.Digest{hash}, settle)
+		s.mu.Unlock()
+		if err == nil {
+			err = slot.Wait()
+		}
 		if err != nil {
 			return err
 		}
@@ -225,20 +215,6 @@ func (sh *shared) settleUnfinished(l *priorLog) error {
 		})
 	}
 	return nil
-}
-
-// settleUnknown writes the receipt of a call of which nobody knows how it ended.
-func (sh *shared) settleUnknown(c openCall, decision contracts.Digest) (*proofgraph.Slot, *contracts.Receipt, error) {
-	receipt := receipts.Unknown(c.record, decision)
-	st := &contracts.Statement{Receipt: receipt}
-	s := sh.session(c.session)
-	s.mu.Lock()
-	slot, err := sh.record(s, st, []contracts.Digest{decision}, sh.settle(c.record.Charges, receipt))
-	s.mu.Unlock()
-	if err != nil {
-		return nil, nil, err
-	}
-	return slot, receipt, slot.Wait()
 }
 
 // initialTrust finds the trust state that the log began with. If keys were rotated since, the
