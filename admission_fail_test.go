@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever seals the kernel: those who wait for room are told at once, though the store does not
-// answer.
+// Whatever seals the kernel, callers that wait for admission are told at once, though the store
+// does not answer.
 func TestSealedWhileWaitingForRoom(t *testing.T) {
 	t.Parallel()
 	receipt := func(change func(w *crowd)) func(w *crowd, hold chan struct{}) {
@@ -82,8 +82,8 @@ func TestSealedWhileWaitingForRoom(t *testing.T) {
 	}
 }
 
-// Whoever has waited for room and got it gives it back, though the clock panics then, or ends the
-// goroutine, or the signer does.
+// A caller that was admitted after waiting is released again, though the clock or the signer panics
+// then, or ends the goroutine.
 func TestRoomOfWhatGoesWrongWithTheTurn(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -114,7 +114,7 @@ func TestRoomOfWhatGoesWrongWithTheTurn(t *testing.T) {
 				w.Kernel.SetRoom(1)
 				hold := make(chan struct{})
 				w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
-					<-hold // so that its receipt does not take what is meant for the other
+					<-hold // so that its receipt does not take the failure that is meant for the other
 					return executor.Result{Output: c.Args}, nil
 				}
 				w.fill(1)
@@ -138,7 +138,7 @@ func TestRoomOfWhatGoesWrongWithTheTurn(t *testing.T) {
 	}
 }
 
-// Close lets those who wait for room have their turn: they came before it.
+// Close admits the callers that wait: they came before it.
 func TestCloseWaitsForThoseWhoWaitForRoom(t *testing.T) {
 	t.Parallel()
 	inCrowd(t, 2, func(w *crowd) {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A call that runs holds no room: tools that call Guard find some, however many run.
+// A running call holds no room: tools that call Guard are admitted, however many run.
 func TestRoomOfCallsInsideCalls(t *testing.T) {
 	t.Parallel()
 	inCrowd(t, 2, func(w *crowd) {
@@ -40,7 +40,8 @@ func TestRoomOfCallsInsideCalls(t *testing.T) {
 	})
 }
 
-// Receipts wait for no room: what ran while the queue filled up is recorded in the same queue.
+// Receipts wait for no room: calls that ran while the queue filled up are recorded in the same
+// queue.
 func TestReceiptsNeedNoRoom(t *testing.T) {
 	t.Parallel()
 	inCrowd(t, 3, func(w *crowd) {
@@ -66,7 +67,7 @@ func TestReceiptsNeedNoRoom(t *testing.T) {
 	})
 }
 
-// A call that had to wait for room and turns out to repeat a key gives its room up before it waits
+// A call that was admitted after waiting, and repeats a key, gives its room back before it waits
 // for the first call.
 func TestRoomOfRepeats(t *testing.T) {
 	t.Parallel()
@@ -96,8 +97,8 @@ func TestRoomOfRepeats(t *testing.T) {
 	})
 }
 
-// A call that had to wait for room, and finds its session closing, gives its room up before it
-// waits for that.
+// A call that was admitted after waiting, and finds its session closing, gives its room back before
+// it waits for the close.
 func TestRoomOfCallsThatWaitForAClose(t *testing.T) {
 	t.Parallel()
 	inCrowd(t, 2, func(w *crowd) {
@@ -124,7 +125,7 @@ func TestRoomOfCallsThatWaitForAClose(t *testing.T) {
 		w.dam.Unblock()
 		w.mustHold(0, 0)
 		again := w.fill(2)
-		close(hold) // the call inside the running one has to wait for room, as everybody has
+		close(hold) // the call inside the running one has to wait for room, as every call has
 		w.mustHold(2, 1)
 		w.dam.Unblock()
 		w.mustSucceed(append(append(list, again...), running)...)
@@ -138,8 +139,8 @@ func TestRoomOfCallsThatWaitForAClose(t *testing.T) {
 	})
 }
 
-// Nobody waits for room with a session's lock: its other calls come as far, its running ones sign
-// their receipts, it can be closed.
+// No caller waits for room with its session locked: other calls of the session come as far, running
+// ones sign their receipts, and it can be closed.
 func TestWaitingForRoomHoldsNoLock(t *testing.T) {
 	t.Parallel()
 	inCrowd(t, 1, func(w *crowd) {

@@ -16,14 +16,14 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A crowd is a world with a dam, and room for a few.
+// A crowd is a world whose store can block, with room for a few decisions.
 type crowd struct {
 	*kerneltest.World
 	dam *kerneltest.BlockingStore
 	all sync.WaitGroup
 }
 
-// answered is what a call came to, once it did.
+// answered is the answer to a call, once there is one.
 type answered struct {
 	done bool
 	d    helm.Decision
@@ -61,7 +61,7 @@ func (w *crowd) come(ctx context.Context, in helm.Intent) *answered {
 	return a
 }
 
-// fill shuts the dam and has as many come as there is room for.
+// fill blocks the store and makes n calls.
 func (w *crowd) fill(n int) (list []*answered) {
 	w.T.Helper()
 	w.dam.Block()
@@ -72,7 +72,7 @@ func (w *crowd) fill(n int) (list []*answered) {
 	return list
 }
 
-// mustHold says how many decisions stand in the queue, and how many calls wait for room.
+// mustHold compares how many decisions are in the queue, and how many calls wait for room.
 func (w *crowd) mustHold(taken, waiting int) {
 	w.T.Helper()
 	synctest.Wait()
@@ -91,8 +91,8 @@ func (w *crowd) mustSucceed(list ...*answered) {
 	}
 }
 
-// With a store that does not write, as many decisions are signed as there is room for, in one
-// session or in many, and not one more; and 64 MiB of arguments. Then all of them are served.
+// While the store does not write, as many decisions are signed as there is room for, in one session
+// or in many, and not one more; and at most 64 MiB of arguments. Then all calls are served.
 func TestQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -138,8 +138,9 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// Whose context ends while it waits for room is told so; nothing is recorded of it, nothing ran,
-// and the kernel goes on. What stands in the queue waits for the store, whatever its context says.
+// A call whose context ends while it waits for room is told so: nothing is recorded of it, nothing
+// ran, and the kernel continues. A call in the queue waits for the store, whatever its context
+// says.
 func TestContextEndsWhileWaitingForRoom(t *testing.T) {
 	t.Parallel()
 	inCrowd(t, 3, func(w *crowd) {
@@ -204,7 +205,7 @@ func TestContextEndsWhileWaitingForRoom(t *testing.T) {
 	})
 }
 
-// A call whose turn it is, and whose context has ended meanwhile, has its room: it is recorded.
+// A call that is admitted when its context has already ended keeps its room: it is recorded.
 func TestContextEndsWithTheTurn(t *testing.T) {
 	t.Parallel()
 	recorded, turned := 0, 0

@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// 64 callers, directly, of a task and nested, while four govern: they freeze and lift it, add keys
-// and end them, all for the version that they think is next. Of each version one comes through. The
-// log shows of each call that it was judged under the state of its place, and no ALLOW behind a
+// 64 callers, directly, of a task and nested, while four govern: they freeze and unfreeze, add keys
+// and end them, all for the version that they think is next. Of each version one event is accepted.
+// The log shows for each call that it was judged under the state of its place, and no ALLOW after a
 // freeze.
 func TestGovernHammer(t *testing.T) {
 	for _, room := range []int{0, 2} {
@@ -47,7 +47,7 @@ func TestGovernHammer(t *testing.T) {
 					for n := range 6 {
 						e := contracts.TrustEvent{Type: "freeze"}
 						by := []byte{kerneltest.Freezer}
-						if g%2 == 1 { // those who add keys are there to be in the way
+						if g%2 == 1 { // these two add keys, and compete for versions
 							e = w.Event(contracts.TrustEvent{Type: "key", Name: "new", Role: "publisher",
 								Version: state.Version() + 1}, byte(60+20*g+n))
 							by = []byte{kerneltest.Root1, kerneltest.Root2}
@@ -65,7 +65,7 @@ func TestGovernHammer(t *testing.T) {
 						default:
 							t.Error(err)
 						}
-						for range 4 { // so that there is something to be judged under each state
+						for range 4 { // so that there is something to judge under each state
 							if d, _ := w.Kernel.Guard(bg, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`),
 								Session: fmt.Sprint("g", g)}); d.Reason == contracts.ReasonSystemFrozen {
 								frozen.Add(1)

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// One yes that many have runs one call. The others are told that it was used, each with a receipt;
-// also those that were judged before, and had to wait for room.
+// Of many callers with one approval, one runs. The others are told that it was used, each with a
+// receipt, also those that were judged before and had to wait for room.
 func TestApprovalRacedForOneRun(t *testing.T) {
 	t.Parallel()
 	for _, room := range []int{helm.Capacity, 1} {
@@ -46,8 +46,8 @@ func TestApprovalRacedForOneRun(t *testing.T) {
 }
 
 // 64 goroutines call, repeat, nest, close sessions and sign checkpoints, in a few sessions with a
-// few keys, until the disk fails in the middle of it. No key has two effects, nothing is released
-// that is not in the log, nobody waits for ever, and what is there verifies.
+// few keys, until the disk fails in the middle. No key has two effects, nothing is released that is
+// not in the log, no caller waits for ever, and the log verifies.
 func TestHammer(t *testing.T) {
 	for _, x := range []struct {
 		name  string
@@ -100,7 +100,7 @@ func TestHammer(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range 64 {
 				wg.Go(func() {
-					defer answered.Add(1) // on every way out
+					defer answered.Add(1) // on every way out, a Goexit included
 					for j := range 8 {
 						session := fmt.Sprint("s", (i+j)%5)
 						ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -76,7 +76,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// A log is continued only by what it began with, and by no older policy.
+// A log is continued only with the options that it began with, and under no older policy.
 func TestNewContinues(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
@@ -116,7 +116,7 @@ func TestDropInputs(t *testing.T) {
 	assert.Zero(t, report.Replay.Replayed)
 }
 
-// An observer hears of every call, once, and of nothing that the tool was given or gave.
+// An observer is told of every call, once, and of nothing in its arguments or its output.
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
@@ -140,7 +140,7 @@ func TestObserve(t *testing.T) {
 	assert.Equal(t, "TOOL_ERROR SCHEMA_VIOLATION TOOL_ERROR TOOL_ERROR KERNEL_SEALED", strings.Join(reasons, " "))
 }
 
-// An abandoned driver's late end is dropped and shown.
+// The late end of an abandoned driver is dropped and shown.
 func TestLateEnd(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
@@ -166,8 +166,8 @@ func TestLateEnd(t *testing.T) {
 
 var _ stdcrypto.Signer = (*kerneltest.FaultySigner)(nil)
 
-// What a kernel was made of cannot be reached through it, to be replaced: no field of it, promoted
-// ones included, has a name that users see.
+// The parts of a kernel cannot be reached through it, to be replaced: no field of it, promoted ones
+// included, has an exported name.
 func TestKernelHasNoFields(t *testing.T) {
 	t.Parallel()
 	fields := reflect.VisibleFields(reflect.TypeFor[helm.Kernel]())

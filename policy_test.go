@@ -20,10 +20,9 @@ import (
 )
 
 // 64 goroutines call root and tasks, directly, by context and nested, while others swap, narrow,
-// close tasks and sessions and sign checkpoints; then the kernel closes in the middle of it. Every
-// call is judged by one stack, that which was in force at its place: the log shows, for at each
-// place the version of what judged is that of the latest policy of root. Nothing a task forbids
-// runs in it.
+// close tasks and sessions and sign checkpoints; then the kernel closes in the middle. Every call
+// is judged by one stack, the one in force at its place: in the log, at each place, the version
+// that judged is the one of root's latest policy. Nothing that a task forbids runs in it.
 func TestSwapHammer(t *testing.T) {
 	const last = 12
 	for _, x := range []struct {
@@ -39,7 +38,7 @@ func TestSwapHammer(t *testing.T) {
 				w.Kernel.SetRoom(x.room)
 			}
 			w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
-				if c.Tool == "slow" { // nested: under the overlay of whoever runs it
+				if c.Tool == "slow" { // nested: under the overlay of the call that runs it
 					d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{"n":6}`)})
 					assert.False(t, d.Allowed(), "a tool's call left the overlay that the tool runs under")
 				}
@@ -55,7 +54,7 @@ func TestSwapHammer(t *testing.T) {
 			next, swaps, calls := atomic.Int64{}, atomic.Int64{}, atomic.Int64{}
 			next.Store(1)
 			var once sync.Once
-			middle := make(chan struct{}) // closed when enough was done, for those who wait to end it
+			middle := make(chan struct{}) // closed when enough was done to close the kernel
 			reached := func() {
 				if swaps.Load() > 0 && calls.Load() >= 450 {
 					once.Do(func() { close(middle) })
@@ -70,7 +69,7 @@ func TestSwapHammer(t *testing.T) {
 				case err == nil:
 					swaps.Add(1)
 				case x.end:
-				default: // somebody else was faster with a later version
+				default: // another caller was faster with a later version
 					assert.Greater(t, next.Load(), v)
 				}
 			}
@@ -144,8 +143,8 @@ func TestSwapHammer(t *testing.T) {
 	}
 }
 
-// mustFollow shows that at every place of the log the policy that judges there has the bundle's
-// version of the latest entry of root's.
+// mustFollow shows that at every place of the log the policy that judges has the bundle version of
+// root's latest entry.
 func mustFollow(w *kerneltest.World, swaps int64) {
 	w.T.Helper()
 	versions, inForce, entries, judged := map[contracts.Digest]uint64{}, uint64(0), int64(0), 0
@@ -179,8 +178,8 @@ func mustFollow(w *kerneltest.World, swaps int64) {
 	w.PolicyEntries()
 }
 
-// A call that waits, for room or for a session that closes, is judged by the stack of the moment
-// when it is judged, read anew with its defaults; what is in flight keeps its own.
+// A call that waits, for room or for a session that closes, is judged by the stack in force when it
+// is judged, read again with its defaults. A call that runs keeps its own.
 func TestSwapUnderWaitingCalls(t *testing.T) {
 	t.Parallel()
 	t.Run("room", func(t *testing.T) {
@@ -228,7 +227,7 @@ func TestSwapUnderWaitingCalls(t *testing.T) {
 			w.mustSucceed(second)
 			close(release)
 			w.mustSucceed(first)
-			// as it would have been, had it come now
+			// as it would be if it came now
 			assert.Equal(t, contracts.ReasonIdempotencyConflict, repeat.d.Reason,
 				"with another default the same words are another call")
 			assert.Equal(t, `{"n":1}`, string(first.r.Output))

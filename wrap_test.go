@@ -55,8 +55,8 @@ func TestWrap(t *testing.T) {
 	w.MustVerify()
 }
 
-// What does not survive the way from Go to JSON and back is denied before anything runs, and
-// recorded.
+// A value that does not survive the way from Go to JSON and back is denied before anything runs,
+// and recorded.
 func TestWrapMisfits(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.NewUnbound(t)
@@ -145,7 +145,7 @@ func (explosive) MarshalJSON() ([]byte, error) { return []byte(`{"n":1}`), nil }
 
 func (*explosive) UnmarshalJSON([]byte) error { panic("private") }
 
-// telling is an argument whose type says in its error what it was given.
+// telling is an argument whose type quotes its input in its error.
 type telling struct{}
 
 func (telling) MarshalJSON() ([]byte, error) { return []byte(`{"n":1,"text":"private"}`), nil }
@@ -160,8 +160,8 @@ func (bursting) MarshalJSON() ([]byte, error) { panic("private") }
 
 func (*bursting) UnmarshalJSON([]byte) error { panic("private") }
 
-// Methods of the types that are wrapped may panic: going in, that is a denial with a receipt;
-// coming out, an error after the fact.
+// Methods of wrapped types may panic: of an argument, that is a denial with a receipt; of a result,
+// an error after the fact.
 func TestWrapPanics(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.NewUnbound(t)

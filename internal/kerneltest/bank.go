@@ -31,10 +31,12 @@ tools:
     output: {type: object, required: [account], properties: {account: {type: string}, page: {type: integer}}}
   pay:
     effect: write
-    input: {type: object, required: [to, amount], properties: {to: {type: string}, amount: {type: integer}, note: {type: string, default: none}}}
+    input: {type: object, required: [to, amount],
+      properties: {to: {type: string}, amount: {type: integer}, note: {type: string, default: none}}}
   refund:
     effect: write
-    input: {type: object, required: [to, amount], properties: {to: {type: string}, amount: {type: integer}, note: {type: string, default: none}}}
+    input: {type: object, required: [to, amount],
+      properties: {to: {type: string}, amount: {type: integer}, note: {type: string, default: none}}}
   close:
     effect: destructive
     input: {type: object, required: [account], properties: {account: {type: string}}}

@@ -19,7 +19,8 @@ bundle: {name: shop, version: 1}
 tools:
   echo:
     effect: read
-    input: {type: object, required: [text, sum], properties: {text: {type: string}, sum: {type: number}, note: {type: string}}}
+    input: {type: object, required: [text, sum],
+      properties: {text: {type: string}, sum: {type: number}, note: {type: string}}}
   outer:
     effect: write
     input: {type: object}

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A call is denied and says what somebody must sign; once it is signed, the same call runs, once.
+// A call is denied and says what must be approved. Once that is signed, the same call runs, once.
 // The decision lists what it consumed.
 func TestApproval(t *testing.T) {
 	t.Parallel()
@@ -32,18 +32,19 @@ func TestApproval(t *testing.T) {
 	assert.True(t, slices.Equal(d.Record.Approvals, []contracts.Digest{yes.Digest()}), "consumed %v",
 		d.Record.Approvals)
 	b.MustNotPay(contracts.ReasonApprovalInvalid, yes)
-	b.MustNotPay(contracts.ReasonApprovalInvalid, b.Approve(asked, kerneltest.Bob)) // another's yes to what was used
+	// another approver's, of a used request
+	b.MustNotPay(contracts.ReasonApprovalInvalid, b.Approve(asked, kerneltest.Bob))
 	b.Pass(time.Minute)
 	if again := b.AskToPay(); again.Nonce == asked.Nonce {
 		t.Error("a used request is asked for again")
 	} else {
-		b.MustPay(b.Approve(again, kerneltest.Bob), yes) // beside a good one a used one changes nothing
+		b.MustPay(b.Approve(again, kerneltest.Bob), yes) // a used one next to a good one changes nothing
 	}
 	b.MustAgree(b.MustPass())
 }
 
-// What is asked depends on nothing but the call: the request of a judgement that is made again is
-// the same, and whoever holds it can change nothing of the decision.
+// A request depends on the call alone: the request of a judgement that is repeated is the same, and
+// a change to the returned request changes nothing of the decision.
 func TestPendingIsACopy(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)
@@ -55,8 +56,8 @@ func TestPendingIsACopy(t *testing.T) {
 	assert.Equal(t, "clerk", d.Record.Caller.Roles[0], "the record shares its roles with the request")
 }
 
-// A yes is for one call. Each of these takes one that would have been enough, and is another call
-// in one thing; nothing runs, and the yes is good for its own call still.
+// An approval is for one call. Each of these calls differs in one thing from the one that was
+// approved: it is denied, and the approval is still good for its own call.
 func TestApprovalFitsOneCall(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -100,8 +101,8 @@ func TestApprovalFitsOneCall(t *testing.T) {
 	}
 }
 
-// What an argument means does not count, its bytes as judged do: the same call, spelled otherwise,
-// is the same call.
+// An approval is for the bytes that were judged: the same call, spelled otherwise, is the same
+// call.
 func TestApprovalOfSpelling(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)
@@ -111,8 +112,8 @@ func TestApprovalOfSpelling(t *testing.T) {
 	b.MustPass()
 }
 
-// Calls that name no session have one in common: what is approved there is used there, over a
-// restart too.
+// Calls that name no session share one: an approval of one of them is used there, also after a
+// restart.
 func TestApprovalInMain(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)
@@ -128,8 +129,8 @@ func TestApprovalInMain(t *testing.T) {
 	b.MustPass()
 }
 
-// A policy that was swapped in is another policy, whatever it says, and so is one with another
-// schema of the tool.
+// A policy that was swapped in is another policy, whatever it says; so is one with another schema
+// of the tool.
 func TestApprovalUnderSwap(t *testing.T) {
 	t.Parallel()
 	for name, edits := range map[string][]string{
@@ -144,7 +145,7 @@ func TestApprovalUnderSwap(t *testing.T) {
 			yes := b.ApprovedRent(kerneltest.Ann)
 			b.Swap(kerneltest.EditedBank(t, edits...))
 			b.MustNotPay(contracts.ReasonApprovalInvalid, yes)
-			if name != "next version" { // else it is a rollback
+			if name != "next version" { // otherwise it is a rollback
 				b.Swap(kerneltest.Compile(t, kerneltest.BankPolicy))
 				b.MustPay(yes)
 			}
@@ -153,13 +154,13 @@ func TestApprovalUnderSwap(t *testing.T) {
 	}
 }
 
-// A yes has its time: not before, and not from its end on; and it may not be longer than the policy
-// lets it.
+// An approval has its time: not before it, and not from its end on. It may not be longer than the
+// policy permits.
 func TestApprovalTime(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		name       string
-		from, till time.Duration // of the yes, from the request on
+		from, till time.Duration // of the approval, after the request
 		use        time.Duration
 		reason     contracts.ReasonCode
 	}{
@@ -190,8 +191,8 @@ func TestApprovalTime(t *testing.T) {
 	}
 }
 
-// A quorum is of holders, not of envelopes: two of them, of the roles that are asked for, and one
-// who says no is enough to end it.
+// A quorum counts holders, not envelopes: two holders of the roles asked for approve, and one
+// refusal ends the request.
 func TestApprovalQuorum(t *testing.T) {
 	t.Parallel()
 	const account = `{"account":"17"}`
@@ -233,14 +234,14 @@ func TestApprovalQuorum(t *testing.T) {
 		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(ann, no))
 		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account,
 			kerneltest.With(ann, b.Approve(asked, kerneltest.Bob), no))
-		// who has no say cannot end it
+		// one without the role cannot refuse
 		b.MustDo("close", account, kerneltest.With(ann, b.Approve(asked, kerneltest.Bob),
 			b.Refuse(asked, kerneltest.Dan)))
 		b.MustPass()
 	})
 }
 
-// A no is no yes, and ends the request; somebody may ask anew.
+// A refusal is no approval, and ends the request. A new request may follow.
 func TestApprovalRefused(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)
@@ -254,8 +255,8 @@ func TestApprovalRefused(t *testing.T) {
 	b.MustAgree(b.MustPass())
 }
 
-// A person is asked last, and only when his answer decides: whatever else denies the call says so,
-// approved or not, and takes nothing.
+// An approval is asked for last, and only if it decides: a call that is denied for anything else
+// says so, approved or not, and consumes nothing.
 func TestApprovalIsAskedLast(t *testing.T) {
 	t.Parallel()
 	over := "  - {id: few, tools: [pay], limit: 100, per: caller, window: day, cost: {arg: /amount}}\n"
@@ -272,12 +273,12 @@ func TestApprovalIsAskedLast(t *testing.T) {
 	again := b.Approve(b.Ask("pay", small), kerneltest.Ann)
 	b.MustDo("pay", small, kerneltest.With(yes))
 	b.MustNotDo(contracts.ReasonBudgetExceeded, "pay", small, kerneltest.With(again))
-	b.Pass(24 * time.Hour) // another day's money, but the yes has gone off by then
+	b.Pass(24 * time.Hour) // the budget of another day, but the approval has expired
 	b.MustNotDo(contracts.ReasonApprovalExpired, "pay", small, kerneltest.With(again))
 	b.MustAgree(b.MustPass())
 }
 
-// A denial uses up nothing: neither the yes nor the key.
+// A denial consumes neither the approval nor the key.
 func TestApprovalAndKeys(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t, func(o *helm.Options) { o.Keep.Outputs = true })
@@ -296,8 +297,8 @@ func TestApprovalAndKeys(t *testing.T) {
 	b.MustPass()
 }
 
-// Approvals come to a wrapped function by its context, and end with its call: what the tool calls
-// has none of them.
+// A wrapped function takes approvals from its context, and they end with its call: what the tool
+// calls has none of them.
 func TestApprovalOfWrapped(t *testing.T) {
 	t.Parallel()
 	type payment struct {
@@ -336,7 +337,8 @@ func TestApprovalOfWrapped(t *testing.T) {
 	b.MustPass()
 }
 
-// What ran and failed, was withheld, or may have run has used its yes: there may be an effect.
+// A call that ran and failed, was withheld, or may have run has used its approval: there may be an
+// effect.
 func TestApprovalIsUsedByEveryRun(t *testing.T) {
 	t.Parallel()
 	for name, tool := range map[string]func(context.Context, contracts.Call) (executor.Result, error){

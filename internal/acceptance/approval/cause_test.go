@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A denial has the cause that is its own. That an earlier call could not be read is none of one
-// which is denied for its arguments.
+// A denial has its own cause. A call that is denied for its arguments does not have the error of an
+// earlier call that could not be read.
 func TestCauseIsOfTheReason(t *testing.T) {
 	t.Parallel()
 	errRead := errors.New("read error")
@@ -41,7 +41,7 @@ func TestCauseIsOfTheReason(t *testing.T) {
 	assert.Equal(t, int64(0), b.Runs.Load(), "something ran")
 }
 
-// hollow writes arguments that it cannot read again.
+// hollow is an argument that cannot be read back.
 type hollow struct{}
 
 func (hollow) MarshalJSON() ([]byte, error) { return []byte(there), nil }

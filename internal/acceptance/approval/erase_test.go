@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// kim is the clerk, as who wants to be forgotten is named.
+// kim is the clerk, as the caller whose calls are erased.
 var kim = erasure.Selection{Callers: []contracts.Caller{{ID: "kim", Tenant: "acme"}}}
 
-// erase erases from the log of a world, whether or not a kernel is at work on it.
+// erase erases from the log of a world, whether or not a kernel uses it.
 func erase(w *kerneltest.World, which erasure.Selection) erasure.Erasure {
 	w.T.Helper()
 	e, err := erasure.Erase(context.Background(), w.Store.Store, which)
@@ -42,8 +42,8 @@ func onEachStore(t *testing.T, test func(t *testing.T, b *kerneltest.Bank), chan
 	})
 }
 
-// What was approved and used is used, whatever is erased of it, by whichever approver's envelope
-// and in whichever process: the one that knows, and those that come after it.
+// An approval that was used stays used, whatever is erased of it, in whichever approver's envelope,
+// in this process and in later ones.
 func TestErasedApprovalStaysUsed(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
@@ -62,7 +62,7 @@ func TestErasedApprovalStaysUsed(t *testing.T) {
 			erase(b.World, kim)
 			b.Reopen()
 		}
-		b.MustDo("pay", one, kerneltest.With(b.Approve(other, kerneltest.Bob))) // another call's, and not used
+		b.MustDo("pay", one, kerneltest.With(b.Approve(other, kerneltest.Bob))) // of another call, and not used
 		erase(b.World, erasure.Selection{Sessions: []string{"chat"}})
 		b.Reopen()
 		b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", one, kerneltest.With(b.Approve(other, kerneltest.Ann)))
@@ -76,8 +76,8 @@ func TestErasedApprovalStaysUsed(t *testing.T) {
 	})
 }
 
-// A repeat of a call whose output was erased gets no output, and does not run: in the process that
-// ran it, and after it.
+// A repeat of a call whose output was erased gets no output and does not run, in the process that
+// ran it and in later ones.
 func TestErasedOutputIsNotMadeAgain(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
@@ -108,8 +108,8 @@ func TestErasedOutputIsNotMadeAgain(t *testing.T) {
 	}, func(o *helm.Options) { o.Keep.Outputs = true })
 }
 
-// What somebody saw cannot be shown any more where its arguments were erased: after a restart
-// nobody goes by it.
+// A receipt whose arguments were erased shows nothing any more: after a restart it satisfies no
+// requirement.
 func TestErasedSightIsNone(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
@@ -121,7 +121,7 @@ func TestErasedSightIsNone(t *testing.T) {
 			b.MustNotDo(contracts.ReasonFailClosedError, "move", there)
 		}
 		b.MustDo("look", look("16"))
-		b.MustNotDo(contracts.ReasonFailClosedError, "move", there) // of the earlier look it still cannot be told
+		b.MustNotDo(contracts.ReasonFailClosedError, "move", there) // the earlier look still cannot be read
 		b.MustDo("look", look("17"))
 		b.MustDo("move", there)
 		erase(b.World, kim)
@@ -132,7 +132,7 @@ func TestErasedSightIsNone(t *testing.T) {
 	})
 }
 
-// A budget is spent by what the log says, and no erasure gives anything back.
+// A budget is spent as the log says, and no erasure returns a charge.
 func TestErasedCallsStaySpent(t *testing.T) {
 	t.Parallel()
 	spent := kerneltest.Compile(t,
@@ -150,8 +150,8 @@ func TestErasedCallsStaySpent(t *testing.T) {
 	}, func(o *helm.Options) { o.Policy = spent })
 }
 
-// The inputs of a call are erased while it runs: it ends as it does. And of one whose receipt was
-// lost: the next process settles it, and what it used up stays used.
+// The inputs of a call are erased while it runs: it ends as usual. Of a call whose receipt was lost
+// they are erased too: the next process settles it, and its charge and approval stay used.
 func TestErasedInputsOfAnOpenCall(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
@@ -180,7 +180,8 @@ func TestErasedInputsOfAnOpenCall(t *testing.T) {
 	})
 }
 
-// Nothing is kept of anybody: a kernel begins over such a log, goes on, and it verifies.
+// Everything that can be erased is erased: a kernel begins over such a log and continues it, and
+// the log verifies.
 func TestEverythingErased(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {
@@ -205,8 +206,7 @@ func TestEverythingErased(t *testing.T) {
 	})
 }
 
-// Calls run while others are erased, in the same sessions: what runs, runs once, and the log
-// verifies.
+// Calls run while others are erased in the same sessions: each runs once, and the log verifies.
 func TestEraseWhileCallsRun(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, b *kerneltest.Bank) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Who is no approver for what is asked cannot say yes, whatever he signs.
+// Someone who is no approver of a request cannot approve it, whatever they sign.
 func TestApprovalForged(t *testing.T) {
 	t.Parallel()
 	for name, forge := range map[string]func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope{
@@ -67,13 +67,13 @@ func TestApprovalForged(t *testing.T) {
 			asked := b.AskToPay()
 			forged := forge(b, asked)
 			b.MustNotPay(contracts.ReasonApprovalInvalid, forged)
-			b.MustPay(forged, b.Approve(asked, kerneltest.Ann)) // beside a good one it changes nothing
+			b.MustPay(forged, b.Approve(asked, kerneltest.Ann)) // next to a good one it changes nothing
 			b.MustPass()
 		})
 	}
 }
 
-// resigned has somebody else's signature under what one said.
+// resigned has the signature of one key under what another key signed.
 func resigned(b *kerneltest.Bank, e contracts.Envelope, by byte) contracts.Envelope {
 	b.T.Helper()
 	var r contracts.Reader
@@ -84,7 +84,7 @@ func resigned(b *kerneltest.Bank, e contracts.Envelope, by byte) contracts.Envel
 	return crypto.AppendEnvelope(nil, contracts.PayloadType, sealed.Payload, sealed.KeyID, sig)
 }
 
-// What is no envelope is left out: it is neither a yes nor an obstacle.
+// An approval that is no envelope is left out: it neither approves nor prevents.
 func TestApprovalGarbage(t *testing.T) {
 	t.Parallel()
 	for name, garbage := range map[string]contracts.Envelope{
@@ -104,7 +104,7 @@ func TestApprovalGarbage(t *testing.T) {
 	}
 }
 
-// No bit of a yes can be another: the call that it is for stays denied.
+// No bit of an approval can be flipped: the call that it is for stays denied.
 func TestApprovalFlippedBits(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)
@@ -123,7 +123,7 @@ func TestApprovalFlippedBits(t *testing.T) {
 	b.MustPay(yes)
 }
 
-// An approver whose key was revoked approves nothing any more, not even what he signed before.
+// An approver whose key was revoked approves nothing, not even by what they signed before.
 func TestApprovalOfRevokedKey(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)

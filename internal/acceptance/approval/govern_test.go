@@ -12,14 +12,15 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// An approver counts from the entry behind the event that adds her, up to the one that revokes her,
-// and over a restart: also for the call that is being judged just when the event gets its place.
+// An approver counts after the entry of the event that adds them and until the one that revokes
+// them, also after a restart, and also for a call that is being judged when the event gets its
+// place.
 func TestGovernApprovers(t *testing.T) {
 	t.Parallel()
 	var now func()
 	b := kerneltest.NewBank(t, func(o *helm.Options) {
 		clock := o.Now
-		o.Now = func() time.Time { // asked for with the session locked, before the judgement
+		o.Now = func() time.Time { // read with the session locked, before the judgement
 			if now != nil {
 				f := now
 				now = nil
@@ -36,10 +37,10 @@ func TestGovernApprovers(t *testing.T) {
 	yes := kerneltest.With(b.ApprovedRent(kerneltest.Stranger))
 	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, yes) // not yet
 	now = adding
-	b.MustDo("pay", kerneltest.Rent, yes)                                     // judged again, behind the event
+	b.MustDo("pay", kerneltest.Rent, yes)                                     // judged again, after the event
 	b.MustNotDo(contracts.ReasonApprovalInvalid, "pay", kerneltest.Rent, yes) // once
 
-	b.Pass(time.Minute) // a request of another time is another
+	b.Pass(time.Minute) // a request at another time is another one
 	again := kerneltest.With(b.ApprovedRent(kerneltest.Stranger))
 	b.Reopen()
 	b.MustDo("pay", kerneltest.Rent, again)
@@ -53,8 +54,8 @@ func TestGovernApprovers(t *testing.T) {
 	b.MustPass()
 }
 
-// While the system is frozen an approval is neither asked for nor used up: when that is over it is
-// as good as before.
+// While the system is frozen no approval is asked for and none is used. Afterwards it is as good as
+// before.
 func TestFreezeKeepsApprovals(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)
@@ -69,8 +70,8 @@ func TestFreezeKeepsApprovals(t *testing.T) {
 	b.MustPass()
 }
 
-// Of an approval and the revocation of its approver, sent off together, the log has one order, and
-// the verdict is that of it.
+// An approval and the revocation of its approver, sent at the same time, have one order in the log,
+// and the verdict is the one of that order.
 func TestGovernRacesApproval(t *testing.T) {
 	t.Parallel()
 	allowed := atomic.Int64{}

@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// talk moves a call of the clerk to another conversation.
+// talk makes a call one of another session.
 func talk(session string) func(*helm.Intent) {
 	return func(i *helm.Intent) { i.Session = session }
 }
 
-// A nonce is its author's, and he may sign it for two conversations. It is one yes still: of two
-// calls at once one runs, and over a restart, with the first conversation closed, the other is told
-// that it was used.
+// The author of a nonce may sign it for two sessions, and it is still one approval: of two calls at
+// once one runs. After a restart, with the first session closed, the other is told that it was
+// used.
 func TestApprovalOfOneNonceForTwoSessions(t *testing.T) {
 	t.Parallel()
 	for range 8 {

@@ -21,7 +21,7 @@ const there = `{"from":"16","to":"17"}`
 
 func look(account string) string { return fmt.Sprintf(`{"account":%q}`, account) }
 
-// Money moves to an account that somebody looked at in this session, not long ago, and saw.
+// Money moves to an account only if a look at it succeeded in this session, not long ago.
 func TestPriorReceipt(t *testing.T) {
 	t.Parallel()
 	const missing = contracts.ReasonMissingRequirement
@@ -30,7 +30,7 @@ func TestPriorReceipt(t *testing.T) {
 	b.MustDo("look", look("16"))
 	b.MustNotDo(missing, "move", there) // another account
 
-	// What was denied, failed or withheld showed nobody anything.
+	// A look that was denied, failed or withheld satisfies nothing.
 	b.MustNotDo(contracts.ReasonSchemaViolation, "look", `{"account":"17","page":"two"}`)
 	b.Tool = kerneltest.NoOutput(kerneltest.ErrTool)
 	_, r := b.Do("look", look("17"))
@@ -45,7 +45,7 @@ func TestPriorReceipt(t *testing.T) {
 	b.MustNotDo(missing, "move", there)
 	b.Tool = kerneltest.ReturnsArgs
 
-	// What was seen elsewhere was not seen here.
+	// A look in another session satisfies nothing here.
 	d, _ := b.Do("look", look("17"), kerneltest.InSession("other"))
 	require.NoError(t, d.Err())
 	require.Equal(t, int64(1), b.Runs.Swap(0))
@@ -60,14 +60,14 @@ func TestPriorReceipt(t *testing.T) {
 	b.MustNotDo(missing, "move", there) // too long ago
 	b.MustDo("look", look("17"))
 	b.MustDo("move", there)
-	// everybody's session is nobody's
+	// the session of calls without one is shared
 	b.MustNotDo(contracts.ReasonFailClosedError, "move", there, kerneltest.InSession(""))
 	b.MustNotDo(contracts.ReasonFailClosedError, "move", there,
 		func(in *helm.Intent) { in.Session = contracts.DefaultSession })
 	b.MustAgree(b.MustPass())
 }
 
-// A call that is permitted and not concluded yet has shown nothing.
+// A call that is permitted and not concluded satisfies nothing yet.
 func TestPriorReceiptOfRunningCall(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)
@@ -84,9 +84,8 @@ func TestPriorReceiptOfRunningCall(t *testing.T) {
 	b.MustPass()
 }
 
-// After a restart the arguments of earlier calls are read from the store. Where they are not kept,
-// or are not what they were, it cannot be told what was seen: DENY, though somebody may have seen
-// it. A later look is good again.
+// After a restart the arguments of earlier calls are read from the store. If they are not kept, or
+// are not what they were, the requirement cannot be decided: DENY. A later look satisfies it again.
 func TestPriorReceiptOverRestart(t *testing.T) {
 	t.Parallel()
 	errRead := errors.New("read error")
@@ -142,7 +141,7 @@ func TestPriorReceiptOverRestart(t *testing.T) {
 	}
 }
 
-// A policy that is swapped in may ask for what nobody kept in mind: it is read.
+// A policy that is swapped in may require a receipt that the session did not remember: it is read.
 func TestPriorReceiptUnderSwap(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)
@@ -161,8 +160,8 @@ func TestPriorReceiptUnderSwap(t *testing.T) {
 	b.MustAgree(b.MustPass())
 }
 
-// The store's entries are not believed either: another call's decision is not that of the call that
-// was seen.
+// The entries of the store are not trusted: the decision of another call is not the one of the call
+// that was seen.
 func TestPriorReceiptTrustsNoStore(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)
@@ -181,7 +180,7 @@ func TestPriorReceiptTrustsNoStore(t *testing.T) {
 		b.MustBe(d, r, kerneltest.Denied(contracts.ReasonFailClosedError))
 	}
 	lied()
-	// that of another call, well formed
+	// the inputs of another call, well formed
 	b.Store.Store = kerneltest.ReadStore{Store: honest, OnBlob: func(contracts.Digest) ([]byte, error) {
 		return honest.Blob(context.Background(), other.Record.InputsHash)
 	}}
@@ -190,8 +189,8 @@ func TestPriorReceiptTrustsNoStore(t *testing.T) {
 	b.MustPass()
 }
 
-// A task that may only move money goes by what its session saw before it was narrowed, and by
-// nothing else.
+// A narrowed task that may only move money relies on the receipts of its session before it was
+// narrowed, and on nothing else.
 func TestPriorReceiptNarrowed(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Two approvers answer the same request at the same time, and each has the call made with what
-// there is: two of them are needed, so it runs once, when both are there, or not at all.
+// Two approvers answer the same request at the same time, and each repeats the call with the
+// approvals so far. Two are required, so the call runs once, with both.
 func TestApproversRace(t *testing.T) {
 	t.Parallel()
 	const account = `{"account":"17"}`
@@ -47,8 +47,8 @@ func TestApproversRace(t *testing.T) {
 	}
 }
 
-// A swap that comes between a request and its use, while calls are under way: a call runs under the
-// policy that was approved, or does not run.
+// A swap between a request and its use, while calls run: a call runs under the policy that was
+// approved, or does not run.
 func TestApprovalRacedBySwap(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)
@@ -74,8 +74,8 @@ func TestApprovalRacedBySwap(t *testing.T) {
 	b.MustPass()
 }
 
-// An approver's key is revoked while calls are under way: none is permitted by what he signed from
-// that place of the log on.
+// An approver's key is revoked while calls run: none is permitted by it from that place of the log
+// on.
 func TestApprovalRacedByRevocation(t *testing.T) {
 	t.Parallel()
 	const callers = 12
@@ -116,8 +116,9 @@ func TestApprovalRacedByRevocation(t *testing.T) {
 	b.MustPass()
 }
 
-// Many have a yes each, and there is money for one of them at a time, which comes back, for the
-// tool fails: who was slower has used nothing, and goes on until his own call has run, once.
+// Many callers have an approval each, and the budget is enough for one at a time. The tool fails,
+// which returns the charge. A caller that was too slow has consumed nothing, and repeats the call
+// until it has run, once.
 func TestApprovalsRaceForBudget(t *testing.T) {
 	t.Parallel()
 	const callers = 8
@@ -135,7 +136,7 @@ func TestApprovalsRaceForBudget(t *testing.T) {
 	}
 	try := func(i int) {
 		d, _ := b.Do("pay", kerneltest.Rent, mine[i], kerneltest.With(yes[i]))
-		for d.Reason == contracts.ReasonBudgetExceeded { // somebody's run has it, and gives it back
+		for d.Reason == contracts.ReasonBudgetExceeded { // another run has it, and returns it
 			d, _ = b.Do("pay", kerneltest.Rent, mine[i], kerneltest.With(yes[i]))
 		}
 		assert.Equal(t, contracts.ReasonToolError, d.Reason, "%s: %s", d.Reason, d.Why)
@@ -148,8 +149,8 @@ func TestApprovalsRaceForBudget(t *testing.T) {
 	b.MustPass()
 }
 
-// What a session may do is counted when it is allowed: 64 callers who come at once get no further
-// than one after the other.
+// Calls of a session are counted when they are allowed: 64 callers at once get no further than one
+// after the other.
 func TestCallsOfSessionRaced(t *testing.T) {
 	t.Parallel()
 	floor := "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\n"

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever process comes after: what was asked for is good for one use, and what was used stays
-// used, by whichever approver's envelope.
+// In every later process a request is good for one use, and a used one stays used, in whichever
+// approver's envelope.
 func TestApprovalOverRestart(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*testing.T) func(*helm.Options){
@@ -48,9 +48,9 @@ func TestApprovalOverRestart(t *testing.T) {
 	}
 }
 
-// Where inputs are not kept, or were erased, nobody can tell which request an ALLOW consumed: so
-// after a restart all that were asked of the same call until then are used. What is asked later is
-// good. A process that knows goes on by what it knows, and who verifies believes both.
+// If inputs are not kept, or were erased, no later process can know which request an ALLOW
+// consumed. So after a restart all requests of the same call until then count as used, and later
+// ones are good. A process that knows relies on what it knows, and the verifier accepts both.
 func TestApprovalOverRestartWithoutInputs(t *testing.T) {
 	t.Parallel()
 	const one = `{"to":"landlord","amount":1}`
@@ -95,8 +95,8 @@ func TestApprovalOverRestartWithoutInputs(t *testing.T) {
 	}
 }
 
-// A store that cannot read what it has, or has something else, is no store to go on with: what the
-// kernel took for used would not be what the log says.
+// A store that cannot read its blobs, or has others, cannot be continued: what the kernel took for
+// used would differ from the log.
 func TestApprovalOverDamagedInputs(t *testing.T) {
 	t.Parallel()
 	for name, lie := range map[string]func(s proofgraph.Store) proofgraph.Store{
@@ -130,7 +130,7 @@ func TestApprovalOverDamagedInputs(t *testing.T) {
 	}
 }
 
-// A call of which nobody knows how it ended has used its yes.
+// A call with an unknown outcome has used its approval.
 func TestApprovalOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)
@@ -148,8 +148,8 @@ func TestApprovalOfUnknownOutcome(t *testing.T) {
 	b.MustAgree(b.MustPass())
 }
 
-// A permission that could not be stored ran nothing. Whether it used the yes is for the log to say,
-// which the next kernel reads: it may be there, though its store said otherwise.
+// A permission that could not be stored ran nothing. Whether it used the approval is up to the log,
+// which the next kernel reads: the entry may be there, though the store returned an error.
 func TestApprovalOfLostPermission(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -179,7 +179,7 @@ func TestApprovalOfLostPermission(t *testing.T) {
 	}
 }
 
-// Who finds nothing left of a budget, after his call was approved, has used nothing: there was no
+// A call that finds its budget spent after it was approved has consumed nothing: there was no
 // ALLOW.
 func TestApprovalUnderSpentBudget(t *testing.T) {
 	t.Parallel()
@@ -206,8 +206,8 @@ func TestApprovalUnderSpentBudget(t *testing.T) {
 	b.MustPass()
 }
 
-// A closed session has no past that anybody could ask for; one of that name is denied, and others
-// are as they were.
+// A closed session has no past to read. A call of that session is denied, and other sessions are as
+// they were.
 func TestApprovalOfClosedSession(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)

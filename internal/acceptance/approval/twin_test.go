@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tape is a store that can be had twice.
+// A tape is a store that can be copied.
 type tape struct {
 	proofgraph.Store
 	all []proofgraph.Batch
@@ -38,7 +38,7 @@ func (x *tape) Append(ctx context.Context, b proofgraph.Batch) error {
 	return x.Store.Append(ctx, b)
 }
 
-// again gives another store with the same in it.
+// again returns another store with the same contents.
 func (x *tape) again(t *testing.T) proofgraph.Store {
 	t.Helper()
 	s := proofgraph.NewMemory()
@@ -48,9 +48,9 @@ func (x *tape) again(t *testing.T) proofgraph.Store {
 	return s
 }
 
-// What a kernel knows of its log is what the next one reads from it: after any history of
-// approvals, receipts, budgets, keys, swaps, overlays, trust events and closed sessions the two
-// judge the same calls to the byte, from the same balances, counts, receipts and used approvals.
+// A kernel knows of its log what the next one reads from it. After any history of approvals,
+// receipts, budgets, keys, swaps, overlays, trust events and closed sessions, the two judge the
+// same calls to the byte, from the same balances, counts, receipts and used approvals.
 func TestTwinOverRestart(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)

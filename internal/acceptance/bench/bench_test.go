@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// benchPolicy has the shape of the goal: a schema of seven properties, and three rules.
+// benchPolicy is of the size that is measured: a schema of seven properties, and three rules.
 const benchPolicy = `
 helm: policy/v1
 layer: P1
@@ -58,9 +58,9 @@ func benchArgs(b testing.TB) json.RawMessage {
 	}
 }
 
-// ratio times one call and one raw signature of 256 bytes by turns, and reports medians and their
-// ratio. GOMAXPROCS is 1: with more, a second core that is idle is woken for the driver's
-// goroutine, and that is what one would measure.
+// ratio times one call and one raw signature of 256 bytes in turn, and reports medians and their
+// ratio. GOMAXPROCS is 1: with more, waking an idle core for the driver's goroutine would be
+// measured.
 func ratio(b *testing.B, call func()) {
 	b.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -180,8 +180,8 @@ func main() {
 }
 `
 
-// BenchmarkFootprint is the size of a stripped program that embeds HELM, beside that of one that
-// prints a line, and how many modules it links.
+// BenchmarkFootprint reports the size of a stripped program that embeds HELM, the size of one that
+// prints a line, and how many modules the first links.
 func BenchmarkFootprint(b *testing.B) {
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {

@@ -23,13 +23,14 @@ import (
 
 // What benchmarks call with.
 
-// benchKernelOn is a kernel of the policy of benchmarks, with more of it, over a store of the
-// caller's.
+// benchKernelOn is a kernel of the policy of benchmarks, with additions, over a store.
 func benchKernelOn(b *testing.B, s proofgraph.Store, more ...string) *helm.Kernel {
 	b.Helper()
 	k, err := helm.New(helm.Options{Policy: kerneltest.Compile(b, benchPolicy+strings.Join(more, "")),
 		Key: kerneltest.SeedKey(b, 1), Store: s,
-		Drivers: map[string]executor.Driver{"code.run": helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		Drivers: map[string]executor.Driver{"code.run": helm.Func(func(
+			context.Context, json.RawMessage,
+		) (json.RawMessage, error) {
 			return json.RawMessage(`{"exit":0}`), nil
 		})}})
 	if err != nil {
@@ -38,14 +39,14 @@ func benchKernelOn(b *testing.B, s proofgraph.Store, more ...string) *helm.Kerne
 	return k
 }
 
-// A caller makes calls that must come to what they are meant to.
+// A caller makes calls, each of which must end as intended.
 type caller struct {
 	k  *helm.Kernel
 	in helm.Intent
 }
 
-// newCaller is the ith: its arguments differ from those of others, or the inputs of two calls of
-// one session in one millisecond would be the same, and be stored once.
+// newCaller is the ith: its arguments differ from those of others, since equal inputs of two calls
+// of one session in one millisecond would be stored once.
 func newCaller(b *testing.B, k *helm.Kernel, i int, session string, allow bool) caller {
 	args := bytes.Replace(benchArgs(b), []byte(`"line":12`), fmt.Appendf(nil, `"line":%d`, 10+i), 1)
 	in := helm.Intent{Tool: "code.run", Args: args, Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}},

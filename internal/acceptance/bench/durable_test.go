@@ -31,8 +31,8 @@ func benchStore(b *testing.B, dir string) *filestore.Store {
 	return s
 }
 
-// A rawFile is what the store's own file is: zeros written a mebibyte ahead, then one write and one
-// fdatasync at a time.
+// A rawFile has the layout of the store's own file: zeros written a mebibyte ahead, then one write
+// and one fdatasync at a time.
 type rawFile struct {
 	f           *os.File
 	end, filled int64
@@ -83,7 +83,7 @@ func median(of []time.Duration) time.Duration {
 	return of[len(of)/2]
 }
 
-// BenchmarkDurable is one caller on the file store. Beside each call, in the same loop, the bytes
+// BenchmarkDurable is one caller on the file store. After each call, in the same loop, the bytes
 // that it stored are written and synced to a plain file of the same layout, append by append, and
 // as many messages of 256 bytes are signed: "raw" is the sum.
 func BenchmarkDurable(b *testing.B) {
@@ -128,8 +128,8 @@ func BenchmarkDurable(b *testing.B) {
 	}
 }
 
-// BenchmarkDurable64 has 64 callers on the file store. Between stretches of calls all cores sign,
-// and a lone caller syncs: both rates are of the same minutes on the same machine.
+// BenchmarkDurable64 has 64 callers on the file store. Between batches of calls all cores sign, and
+// a lone caller syncs: both rates are of the same minutes on the same machine.
 func BenchmarkDurable64(b *testing.B) {
 	for _, x := range []struct {
 		name     string
@@ -175,7 +175,7 @@ func BenchmarkDurable64(b *testing.B) {
 	}
 }
 
-// budgetOf is one for all calls, or one each for something of theirs, which is never spent.
+// budgetOf is one budget for all calls, or one each for something of theirs, which is never spent.
 func budgetOf(per string) string {
 	return `budgets:
   - {id: calls, tools: [code.run], limit: 1000000000, per: ` + per + `, window: total, cost: 1}
@@ -183,8 +183,8 @@ func budgetOf(per string) string {
 }
 
 // BenchmarkDurableBudget has 64 callers in 64 sessions, on kernels without a budget, with one for
-// each session, and with one that all of them share, by turns: rates are medians of stretches, and
-// so is what is shared over what is not, of stretches one after the other.
+// each session, and with one that all of them share, in turn. Rates are medians of batches, and so
+// is the ratio of shared to unshared, of consecutive batches.
 func BenchmarkDurableBudget(b *testing.B) {
 	for _, x := range []struct {
 		name  string

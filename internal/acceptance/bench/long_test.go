@@ -20,10 +20,10 @@ import (
 var entries = flag.Int("entries", 10_000,
 	"length of the long log of BenchmarkLong; 1000000 takes a minute to write and 2.3 GB")
 
-// BenchmarkLong is what depends on the length of a log, and what must not: opening it, and calls on
-// a log of 1,000 entries and on a long one.
+// BenchmarkLong measures what depends on the length of a log, and what must not: opening it, and
+// calls on a log of 1,000 entries and on a long one.
 //
-//	go test -run '^$' -bench Long -entries 1000000 .
+//	go test -run '^$' -bench Long -entries 1000000 ./internal/acceptance/bench
 func BenchmarkLong(b *testing.B) {
 	short, long := writtenLog(b, 1_000), writtenLog(b, *entries)
 	b.Run("store", func(b *testing.B) { benchOpen(b, long, false) })
@@ -128,7 +128,7 @@ func benchNew(b *testing.B, dir string) {
 	b.ReportMetric(float64(held)/float64(size), "B/entry")
 }
 
-// heap is what is in use after two collections: the second empties pools.
+// heap is the memory in use after two collections: the second empties pools.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -137,12 +137,12 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// unstored answers that everything was stored: what is left is what the kernel costs.
+// unstored is a store that keeps nothing: what is left is the cost of the kernel.
 type unstored struct{ proofgraph.Store }
 
 func (unstored) Append(context.Context, proofgraph.Batch) error { return nil }
 
-// benchTwo makes the same call on two logs by turns. A kernel is opened on each anew.
+// benchTwo makes the same call on two logs in turn, each on a kernel that was just opened.
 func benchTwo(b *testing.B, short, long string, allow, parent, durable bool) {
 	type side struct {
 		caller
@@ -176,7 +176,7 @@ func benchTwo(b *testing.B, short, long string, allow, parent, durable bool) {
 			}
 		}
 	}
-	const calls = 500 // whose memory is counted: more than what is reused between calls hides
+	const calls = 500 // whose memory is counted: more than is reused between calls
 	for _, x := range sides {
 		var m0, m1 runtime.MemStats
 		runtime.ReadMemStats(&m0)

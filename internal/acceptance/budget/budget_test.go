@@ -22,15 +22,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spending is the policy of the tests with a budget over echo, whose text says how it goes on.
+// spending is the policy of the tests with budgets.
 func spending(budgets string) string {
 	return kerneltest.Policy + "budgets:\n" + budgets
 }
 
 const thousand = "  - {id: calls, tools: [echo], limit: 1000, per: all, window: total, cost: 1}\n"
 
-// swarm calls echo from 64 goroutines, each in a session of its own, and gives how many calls were
-// executed.
+// swarm calls echo from 64 goroutines, each in a session of its own, and returns how many calls
+// were executed.
 func swarm(w *kerneltest.World, each int) (executed int64) {
 	var n atomic.Int64
 	var wg sync.WaitGroup
@@ -53,7 +53,7 @@ func swarm(w *kerneltest.World, each int) (executed int64) {
 	return n.Load()
 }
 
-// kept is the fold of what the log says was charged and kept.
+// kept is the sum of the charges that were not returned, as the log has them.
 func kept(w *kerneltest.World) (sum uint64) {
 	open := map[contracts.Digest]uint64{}
 	for i, st := range w.Statements() {
@@ -70,8 +70,8 @@ func kept(w *kerneltest.World) (sum uint64) {
 	return sum
 }
 
-// However many call at once, a limit of 1,000 lets exactly 1,000 run: over any store, after a
-// restart, after a crash, with refunds.
+// However many callers there are, a limit of 1,000 lets exactly 1,000 calls run: over any store,
+// after a restart, after a crash, with refunds.
 func TestBudgetUnderLoad(t *testing.T) {
 	t.Parallel()
 	durable := func(o *helm.Options) {
@@ -114,7 +114,7 @@ func TestBudgetUnderLoad(t *testing.T) {
 				w.Reopen()
 			}
 			executed += swarm(w, rest)
-			for x.refund { // what was given back when nobody asked any more
+			for x.refund { // what was returned after the last caller asked
 				d, r := w.Call("echo", `{}`)
 				if d.Reason == contracts.ReasonBudgetExceeded {
 					break
@@ -133,7 +133,7 @@ func TestBudgetUnderLoad(t *testing.T) {
 	}
 }
 
-// What was charged when the process died stays charged.
+// The charges of a call stay if the process ends before its receipt.
 func TestBudgetAfterCrash(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t, func(o *helm.Options) {
@@ -153,7 +153,7 @@ func TestBudgetAfterCrash(t *testing.T) {
 	w.MustVerify()
 }
 
-// A window that is over is forgotten: the next one begins with nothing spent, at midnight UTC
+// A window that is over does not count: the next one begins with nothing spent, at midnight UTC
 // wherever the host is.
 func TestBudgetWindow(t *testing.T) {
 	t.Parallel()
@@ -180,12 +180,13 @@ func TestBudgetWindow(t *testing.T) {
 	w.MustVerify()
 }
 
-// Which charge a failed call gets back is what the policy says that permitted it, whatever was
-// swapped in while it ran. What is spent is spent under each version of a budget, and over a
-// restart under another one.
+// The policy that permitted a failed call decides which charge is returned, whatever was swapped in
+// while it ran. What is spent is spent under each version of a budget, and after a restart under
+// another one.
 func TestBudgetUnderSwaps(t *testing.T) {
 	t.Parallel()
-	const plain, refund = "  - {id: calls, tools: [echo], limit: 2, per: all, window: total, cost: 1}\n", "  - {id: calls, tools: [echo], limit: 2, per: all, window: total, cost: 1, refund: error}\n"
+	const plain = "  - {id: calls, tools: [echo], limit: 2, per: all, window: total, cost: 1}\n"
+	const refund = "  - {id: calls, tools: [echo], limit: 2, per: all, window: total, cost: 1, refund: error}\n"
 	nth := 1
 	version := func(budgets string) *guardian.Policy {
 		nth++
@@ -228,9 +229,9 @@ func TestBudgetUnderSwaps(t *testing.T) {
 	w.MustVerify()
 }
 
-// What a task may spend is its overlay's, beside what everybody may: kernels that are narrowed by
-// one overlay share it, a swap and a restart leave it as it is, and the kernel above is charged for
-// its own share only.
+// A task's budget is the one of its overlay, in addition to the bundle's: kernels that are narrowed
+// by one overlay share it, a swap and a restart leave it as it is, and the kernel above is charged
+// its own share alone.
 func TestBudgetOfTask(t *testing.T) {
 	t.Parallel()
 	doc, err := policy.Parse("task.yaml",
@@ -264,8 +265,8 @@ func TestBudgetOfTask(t *testing.T) {
 	w.MustVerify()
 }
 
-// A function that was wrapped and says that it succeeded has not failed, though what it gives,
-// which may be a stranger's, cannot be written: its charge stays.
+// A wrapped function that returns no error has not failed, even if its result has no JSON form: its
+// charge stays.
 func TestBudgetOfResultWithoutForm(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t, func(o *helm.Options) {

@@ -18,7 +18,7 @@ import (
 )
 
 // Whatever of the host panics, at whatever moment: the call is denied or recorded, and the kernel
-// goes on.
+// continues.
 func TestHostileHosts(t *testing.T) {
 	t.Parallel()
 	t.Run("context", func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestHostileHosts(t *testing.T) {
 	})
 	t.Run("nil context", func(t *testing.T) {
 		w := kerneltest.New(t)
-		var none context.Context // what a caller might do
+		var none context.Context // as a caller might pass it
 		d, r := w.Kernel.Guard(none, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)})
 		w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
 	})
@@ -61,7 +61,7 @@ func TestHostileHosts(t *testing.T) {
 			}
 		})
 		w.Tool = func(context.Context, contracts.Call) (executor.Result, error) {
-			broken.Store(true) // while the tool runs: what happened is recorded all the same
+			broken.Store(true) // while the tool runs: its end is recorded all the same
 			return executor.Result{}, nil
 		}
 		w.MustCall(kerneltest.Executed("null"), "echo", `{}`)
@@ -128,7 +128,7 @@ func (panickingError) As(any) bool { panic("As") }
 
 func (panickingError) Unwrap() []error { panic("Unwrap") }
 
-// The zero and the nil deny.
+// Zero values and nil deny.
 func TestZeroValuesDeny(t *testing.T) {
 	t.Parallel()
 	for name, k := range map[string]*helm.Kernel{"nil": nil, "zero": {}} {
@@ -157,7 +157,7 @@ func TestZeroValuesDeny(t *testing.T) {
 	assert.Equal(t, contracts.Ref{}, (helm.Receipt{}).Ref())
 }
 
-// What a caller changes afterwards, or a driver keeps, changes nothing.
+// A change that a caller makes afterwards, or a driver to what it kept, changes nothing.
 func TestNothingIsShared(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
@@ -237,7 +237,7 @@ func indexOf(w *kerneltest.World, want *contracts.Statement) (index uint64) {
 	return index
 }
 
-// An inner denial never says of the outer call that it did not run.
+// The error of an inner denial never says that the outer call did not run.
 func TestInnerDenialStaysInside(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
@@ -253,7 +253,7 @@ func TestInnerDenialStaysInside(t *testing.T) {
 	}
 }
 
-// The same calls in another order of keys, time zone and process make the same decisions.
+// The same calls with another order of keys, time zone and process have the same decisions.
 func TestDeterminism(t *testing.T) {
 	t.Parallel()
 	var hashes [2][]contracts.Digest

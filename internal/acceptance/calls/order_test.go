@@ -95,7 +95,8 @@ rules:
 		}
 		c := call{in: good()}
 		want := contracts.ReasonCode("")
-		for i := len(faults) - 1; i >= 0; i-- { // so that what one does to the arguments another finds
+		// from the last, so that each fault finds the arguments of those after it
+		for i := len(faults) - 1; i >= 0; i-- {
 			if set>>i&1 == 1 {
 				want = faults[i].reason
 				faults[i].make(&c)
@@ -121,8 +122,8 @@ rules:
 	w.MustVerify()
 }
 
-// unfolds is an argument whose type has the kernel sealed at the moment at which it is read: the
-// call was let in before.
+// unfolds is an argument whose type seals the kernel while it is encoded: the call was admitted
+// before.
 type unfolds struct{}
 
 var whileReading func()
@@ -131,7 +132,7 @@ func (unfolds) MarshalJSON() ([]byte, error) { return []byte(`{"n":1}`), nil }
 
 func (*unfolds) UnmarshalJSON([]byte) error { whileReading(); return nil }
 
-// A kernel that seals while a call is on its way to its session's lock denies it as sealed, and
+// A kernel that seals while a call waits for the lock of its session denies the call as sealed, and
 // writes nothing.
 func TestSealedOnTheWay(t *testing.T) {
 	t.Parallel()
@@ -156,8 +157,8 @@ func TestSealedOnTheWay(t *testing.T) {
 	}
 }
 
-// A cause that has an answer of HELM's in it, or says yes to everything, does not make an error say
-// both that the call ran and that it did not.
+// A cause that wraps an answer of HELM, or that matches every error, does not make an error both
+// ErrDenied and ErrWithheld.
 func TestNeverBothSentinels(t *testing.T) {
 	t.Parallel()
 	for name, cause := range map[string]error{
@@ -190,8 +191,8 @@ func (yes) Error() string { return "yes" }
 
 func (yes) Is(error) bool { return true }
 
-// chatty is a context that has ended, whose word on it is private, and which makes a call of its
-// own to say it.
+// chatty is a context that has ended, whose error is private, and whose Err makes a call of its
+// own.
 type chatty struct {
 	context.Context
 	w    *kerneltest.World
@@ -218,14 +219,15 @@ type chattyError struct{ c chatty }
 
 func (e chattyError) Error() string { e.c.w.Call("pinned", `{}`); return "private" }
 
-// Nothing of the caller's is asked while a lock is held, and what it says goes to the caller only.
+// No method of the caller's is called while a lock is held, and what it returns goes to the caller
+// alone.
 func TestContextThatMakesCalls(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
 	ctx := chatty{context.Background(), w, make(chan struct{}), new(bool)}
 	armed := false
 	w.Options.Now = func() time.Time {
-		if armed { // the context ends after it was looked at, and before the call is judged
+		if armed { // the context ends after it was read, and before the call is judged
 			armed = false
 			close(ctx.done)
 		}
@@ -255,7 +257,7 @@ func TestErrIsNilOnlyWithAnOutput(t *testing.T) {
 	assert.NoError(t, (helm.Decision{Verdict: contracts.Allow, Reason: contracts.ReasonAllow}).Err())
 }
 
-// An observer of a sealed kernel hears which call it denied, by a name that can be shown.
+// The observer of a sealed kernel is told which call was denied, by a name that can be shown.
 func TestSealedCallsHaveNames(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
@@ -277,7 +279,7 @@ func TestSealedCallsHaveNames(t *testing.T) {
 	}
 }
 
-// A tool of one kernel that calls another one is chained in its own log only.
+// A tool of one kernel that calls another kernel is chained in its own log alone.
 func TestCallsIntoAnotherKernel(t *testing.T) {
 	t.Parallel()
 	w, other := kerneltest.New(t), kerneltest.New(t)
@@ -291,7 +293,8 @@ func TestCallsIntoAnotherKernel(t *testing.T) {
 	w.MustCall(kerneltest.Executed(`{"n":1}`), "echo", `{}`, func(in *helm.Intent) { in.Caller.ID = "ada" })
 }
 
-// What a tool left behind calls with the roles that its caller had, whatever becomes of the answer.
+// A goroutine that a tool leaves behind calls with the roles of the tool's caller, whatever the
+// caller does with the answer.
 func TestRolesOfWhatToolsLeaveBehind(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
@@ -317,7 +320,7 @@ func TestRolesOfWhatToolsLeaveBehind(t *testing.T) {
 	w.MustVerify()
 }
 
-// A clock outside the years that a record can have is cut to them.
+// A clock outside the years that a record can have is clamped to them.
 func TestClockOutOfRange(t *testing.T) {
 	t.Parallel()
 	for _, at := range []time.Time{{}, time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC),

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Whatever the arguments are that are not strict JSON: a denial with its reason, a DENIED receipt,
-// and no run.
+// Arguments that are not strict JSON are denied with their reason and a DENIED receipt, and nothing
+// runs.
 func TestStrictArguments(t *testing.T) {
 	t.Parallel()
 	keys := func(n int, last string) string {
@@ -73,7 +73,7 @@ func TestStrictArguments(t *testing.T) {
 	w.MustVerify()
 }
 
-// What is strict JSON in another spelling is judged, hashed and run in its canonical form.
+// Strict JSON in another spelling is judged, hashed and run in its canonical form.
 func TestDriverGetsWhatWasJudged(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
@@ -81,7 +81,7 @@ func TestDriverGetsWhatWasJudged(t *testing.T) {
 	w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
 		got = c
 		got.Args = append([]byte(nil), c.Args...)
-		for i := range c.Args { // a driver that scribbles on its arguments changes nothing that is recorded
+		for i := range c.Args { // a driver that writes to its arguments changes nothing that is recorded
 			c.Args[i] = 'x'
 		}
 		return executor.Result{}, nil
@@ -105,7 +105,7 @@ func TestDriverGetsWhatWasJudged(t *testing.T) {
 		assert.Equal(t, "echo", got.Tool)
 		assert.Equal(t, "s", got.Session)
 	}
-	// With its default the same object is over the limit, and so no arguments.
+	// With its default the same object is over the limit.
 	w.MustCall(kerneltest.Denied(contracts.ReasonArgsCanonicalization), "echo",
 		`{"text":"`+strings.Repeat("x", 1<<20-11)+`"}`)
 	w.MustVerify()

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever is wrong with the grants that a call is made under denies it, with a receipt that names
-// the leaf, and nothing runs. The pack replays, for both implementations.
+// A call under grants that are wrong in any way is denied, with a receipt that names the leaf, and
+// nothing runs. The pack replays, with both implementations.
 func TestDelegationGuarded(t *testing.T) {
 	t.Parallel()
 	noon := contracts.TimeOf(kerneltest.Noon)
@@ -39,8 +39,12 @@ func TestDelegationGuarded(t *testing.T) {
 	good := kerneltest.Chain(t, passed...)
 	other := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "bob", Depth: 2})
 	called := func(id string) func(*helm.Intent) { return func(in *helm.Intent) { in.Caller.ID = id } }
-	const invalid, outside, errs = contracts.ReasonDelegationInvalid, contracts.ReasonDelegationScopeViolation, contracts.ReasonFailClosedError
-	w := shopping(t)
+	const (
+		invalid = contracts.ReasonDelegationInvalid
+		outside = contracts.ReasonDelegationScopeViolation
+		errs    = contracts.ReasonFailClosedError
+	)
+	w := newAgent(t)
 	allowed := uint64(0)
 	for _, c := range []struct {
 		name   string
@@ -56,7 +60,8 @@ func TestDelegationGuarded(t *testing.T) {
 		{"passed on", good, nil, contracts.ReasonAllow, 8, ""},
 		{"dear, for ann", good, kerneltest.WithArgs(`{"sum":1001,"text":"x"}`), contracts.ReasonAllow, 8, ""},
 		{"with a when",
-			asks(0, `{"all":[{"arg":"/sum","le":5},{"caller":"id","eq":"agent","absent":false},{"time":"utc","in":["Wed 12:00-13:00"]}]}`), nil, contracts.ReasonAllow, 8, ""},
+			asks(0, `{"all":[{"arg":"/sum","le":5},{"caller":"id","eq":"agent","absent":false},`+
+				`{"time":"utc","in":["Wed 12:00-13:00"]}]}`), nil, contracts.ReasonAllow, 8, ""},
 
 		{"for another caller", good, called("agent 2"), invalid, 6, "the leaf grant is not for the caller"},
 		{"for the delegator", good, called("ann"), invalid, 6, "the leaf grant is not for the caller"},
@@ -163,8 +168,7 @@ func TestDelegationGuarded(t *testing.T) {
 	w.MustAgree(report)
 }
 
-// A tool that calls others calls them under the grants that it was called under, and never as
-// itself.
+// A tool calls others under the grants of its own call, and never as itself.
 func TestDelegationOfNestedCalls(t *testing.T) {
 	t.Parallel()
 	both := []string{"echo", "outer"}
@@ -182,7 +186,7 @@ func TestDelegationOfNestedCalls(t *testing.T) {
 			in.Delegation = kerneltest.Chain(t, contracts.Delegation{Delegator: "carl", Delegate: "agent"})
 		}, contracts.ReasonNoPolicyDefined},
 	} {
-		w := shopping(t)
+		w := newAgent(t)
 		chain := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "bob", Depth: 1, Only: c.only},
 			contracts.Delegation{Delegator: "bob", Delegate: "agent", Only: both})
 		var inner helm.Decision
@@ -213,12 +217,12 @@ func TestDelegationOfNestedCalls(t *testing.T) {
 	}
 }
 
-// shopping is a world with delegators, whose agent has no rights.
-func shopping(t *testing.T, layers ...string) *kerneltest.World {
-	return kerneltest.New(t, selling(t, layers...))
+// newAgent is a world with delegators, whose agent has no rights of its own.
+func newAgent(t *testing.T, layers ...string) *kerneltest.World {
+	return kerneltest.New(t, withDelegators(t, layers...))
 }
 
-func selling(t *testing.T, layers ...string) func(*helm.Options) {
+func withDelegators(t *testing.T, layers ...string) func(*helm.Options) {
 	return func(o *helm.Options) {
 		o.Trust, o.Policy = kerneltest.Delegators(t), kerneltest.Compile(t,
 			append([]string{kerneltest.DelegationPolicy}, layers...)...)

@@ -14,8 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a budget, a floor or an overlay says of the caller, and what an overlay is for, holds under
-// every grant.
+// Budgets, floors and overlays hold under every grant, also if they depend on the caller.
 func TestDelegationLeavesNothing(t *testing.T) {
 	t.Parallel()
 	chain := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "agent"})
@@ -39,14 +38,14 @@ func TestDelegationLeavesNothing(t *testing.T) {
 		{"P0", fmt.Sprintf(is, "unless", "ann"), contracts.ReasonCeilingViolation, "P0:x:no"},
 		{"P0", fmt.Sprintf(is, "unless", "agent"), contracts.ReasonAllow, "P1:shop:clerks"},
 	} {
-		w := shopping(t, layer(c.layer, c.more))
+		w := newAgent(t, layer(c.layer, c.more))
 		d, _ := under(w, chain)
 		assert.Equal(t, c.reason, d.Reason, "%s %q", c.layer, c.more)
 		assert.Equal(t, c.rule, d.Record.Rule, "%s %q", c.layer, c.more)
 		assert.Equal(t, w.Runs.Load() == 1, d.Allowed(), "%s %q", c.layer, c.more)
 		w.MustVerify()
 	}
-	w := shopping(t)
+	w := newAgent(t)
 	for range 30 {
 		d, _ := under(w, chain)
 		require.True(t, d.Allowed(), d.Err())
@@ -61,9 +60,9 @@ func TestDelegationLeavesNothing(t *testing.T) {
 	w.MustVerify()
 }
 
-// A grant, or the key of a link, that is revoked while the kernel runs counts for nothing more: in
-// the next call, in one that was judged before and stands behind, and after a restart. What stands
-// before stays as it was judged.
+// A grant that is revoked while the kernel runs, or the key of a link, counts for nothing more: in
+// the next call, in a call that was judged before and placed after it, and after a restart. Entries
+// before it stay as they were judged.
 func TestDelegationRevoked(t *testing.T) {
 	t.Parallel()
 	chain := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "bob", Depth: 1},
@@ -97,8 +96,8 @@ func TestDelegationRevoked(t *testing.T) {
 			contracts.ReasonAllow, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var during func() // the next look at the clock, which is under the session's lock and before the judgement
-			w := kerneltest.New(t, selling(t), func(o *helm.Options) {
+			var during func() // when the clock is read next: with the session locked, before the judgement
+			w := kerneltest.New(t, withDelegators(t), func(o *helm.Options) {
 				o.Now = func() time.Time {
 					if f := during; f != nil {
 						during = nil
@@ -128,18 +127,18 @@ func TestDelegationRevoked(t *testing.T) {
 			report := w.MustVerify()
 			assert.Equal(t, uint64(4), report.Allows+report.Denials)
 			assert.Equal(t, uint64(4), report.Replay.Replayed)
-			if c.name == "the parent" { // to build the other implementation takes long
+			if c.name == "the parent" { // the other implementation takes long
 				w.MustAgree(report)
 			}
 		})
 	}
 }
 
-// Under a grant a person is asked about the caller, and says yes to him: an answer about the
-// delegator, or about the call without the grant's caller, is none. The grant is still asked for.
+// Under a grant the approval asked for is one of the caller: an approval for the delegator, or for
+// the call without the grant, is none. The grant is still required.
 func TestDelegationApproved(t *testing.T) {
 	t.Parallel()
-	w := shopping(t,
+	w := newAgent(t,
 		"helm: policy/v1\nlayer: P0\nname: asks\nversion: 1\nrequires:\n  - {id: people, tools: [echo], all: "+
 			"[{approval: {roles: [clerk]}}]}\n")
 	chain := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "agent"})

@@ -17,11 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Attacks on each gate of a call, one table a condition: gate_<condition>_test.go, gate_errors_test.go
-// for what goes wrong while judging, and gate_outcome_test.go for what a tool does when it runs. Each
-// attack is a call that is admissible but for one thing, on a kernel of its own, and ends with its own
-// reason and a receipt. There is no table for condition 7, facts: the compiler refuses a policy that
-// requires them, so that no call can meet it.
+// Attacks on each gate of a call, one table a condition: gate_<condition>_test.go,
+// gate_errors_test.go for what goes wrong while judging, and gate_outcome_test.go for what a tool
+// does when it runs. Each attack is a call that is admissible but for one thing, on a kernel of its
+// own, and ends with its own reason and a receipt. There is no table for condition 7, the threat
+// scan: this version has none, and refuses policies that ask for it, as the table of uncovered
+// reasons says.
 
 // kind is how an attack tries to get past a gate.
 type kind string
@@ -91,7 +92,8 @@ func newTarget(t *testing.T, good helm.Intent, documents []string, change ...fun
 
 func (s *target) guard(in helm.Intent) answer { return by(s.Kernel, in) }
 
-// admit makes the good call, which must run: whatever is denied next to it is denied for its own fault.
+// admit makes the good call, which must run: whatever is denied next to it is denied for its own
+// fault.
 func (s *target) admit(change ...func(*helm.Intent)) helm.Receipt {
 	s.T.Helper()
 	in := s.good
@@ -104,7 +106,8 @@ func (s *target) admit(change ...func(*helm.Intent)) helm.Receipt {
 	return a.r
 }
 
-// race makes calls at once, of which so many must be admitted. It returns the answer of another one.
+// race makes calls at once, of which so many must be admitted. It returns the answer of another
+// one.
 func (s *target) race(in helm.Intent, calls, admitted int, change func(i int, in *helm.Intent)) (other answer) {
 	s.T.Helper()
 	var mu sync.Mutex
@@ -129,8 +132,8 @@ func (s *target) race(in helm.Intent, calls, admitted int, change func(i int, in
 	return other
 }
 
-// between makes the call while something happens after its reading and before its judgement: the kernel
-// asks for the time then, with the session locked.
+// between makes the call while something happens after its reading and before its judgement: the
+// kernel asks for the time then, with the session locked.
 func (s *target) between(in helm.Intent, what func()) answer {
 	s.T.Helper()
 	var armed atomic.Bool

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Condition 6: the delegation is valid and covers the call. What may be wrong with a chain of
-// grants has a longer table: TestDelegationGuarded.
+// Condition 6: the delegation is valid and covers the call. TestDelegationGuarded has a longer
+// table of faults of a chain of grants.
 
 type envelopes = []contracts.Envelope
 
@@ -26,11 +26,12 @@ func gateDelegation() gate {
 			Caller:     helm.Caller{ID: "agent", Tenant: "acme", Roles: []string{"bot"}}},
 			[]string{kerneltest.DelegationPolicy}, func(o *helm.Options) { o.Trust = kerneltest.Delegators(t) })
 	}
-	under := func(k kind, name string, reason contracts.ReasonCode, f func(s *target, good envelopes) envelopes) attack {
+	type reason = contracts.ReasonCode
+	under := func(k kind, name string, reason reason, f func(s *target, good envelopes) envelopes) attack {
 		return attack{kind: k, name: name, reason: reason,
 			change: func(s *target, in *helm.Intent) { in.Delegation = f(s, slices.Clone(in.Delegation)) }}
 	}
-	granted := func(k kind, name string, reason contracts.ReasonCode, link int, f func(s *target, g *contracts.Delegation)) attack {
+	granted := func(k kind, name string, reason reason, link int, f func(s *target, g *contracts.Delegation)) attack {
 		return under(k, name, reason, func(s *target, _ envelopes) envelopes {
 			g := slices.Clone(links)
 			f(s, &g[link])

@@ -14,8 +14,8 @@ import (
 	"github.com/helmkernel/helm/internal/kerneltest"
 )
 
-// At any condition: what errs or panics while a call is judged denies it. A rule behind the one
-// that errs never gets a say.
+// At any condition: an error or a panic while a call is judged denies the call. A rule after the
+// one that errs is never evaluated.
 
 const erringBundle = `
 helm: policy/v1
@@ -50,7 +50,7 @@ rules:
 `
 
 func gateErrors() gate {
-	var broken atomic.Bool // the clock, where its attack has set it
+	var broken atomic.Bool // the clock, during its attack
 	stage := func(t *testing.T) *target {
 		broken.Store(false)
 		s := newTarget(t, helm.Intent{Tool: "fetch", Args: []byte(`{}`), Session: "s"},

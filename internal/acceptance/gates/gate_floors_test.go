@@ -17,7 +17,9 @@ helm: policy/v1
 layer: P1
 bundle: {name: office, version: 1}
 tools:
-  send: {effect: write, input: {type: object, properties: {to: {type: string}, ok: {type: boolean}, n: {type: number, default: 1}}}}
+  send:
+    effect: write
+    input: {type: object, properties: {to: {type: string}, ok: {type: boolean}, n: {type: number, default: 1}}}
   sign: {effect: write, risk: high, input: {type: object}}
   list: {effect: read, input: {type: object}}
 rules:
@@ -67,7 +69,7 @@ func gateFloors() gate {
 		null:      "arguments that are null are SCHEMA_VIOLATION",
 		retyped:   "arguments of another type are SCHEMA_VIOLATION",
 		oversize:  "arguments over ceilings.args or ceilings.depth are SCHEMA_VIOLATION",
-		panicking: "a rule has nothing that could panic; one that errs is FAIL_CLOSED_ERROR: see the table of what errs",
+		panicking: "a rule has nothing that could panic; one that errs is FAIL_CLOSED_ERROR: see gateErrors",
 	}, attacks: []attack{
 		ceiling(plain, "what a rule denies", "planets", kerneltest.WithArgs(`{"to":"mars","ok":true}`)),
 		ceiling(plain, "a tool of too much risk", "ceilings",

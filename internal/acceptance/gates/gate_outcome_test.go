@@ -23,7 +23,8 @@ tools:
   work:
     effect: write
     input: {type: object}
-    output: {type: object, required: [ok], properties: {ok: {type: boolean}, note: {type: string, maxLength: 10}}, additionalProperties: false}
+    output: {type: object, required: [ok], additionalProperties: false,
+      properties: {ok: {type: boolean}, note: {type: string, maxLength: 10}}}
     limits: {output: 1KiB}
   hurry:
     effect: write

@@ -35,7 +35,7 @@ func gateRequest() gate {
 	}
 	long := strings.Repeat("x", 129)
 	return gate{name: "0 the request", stage: stage, spared: map[kind]string{
-		panicking: "what of the host panics is FAIL_CLOSED_ERROR: see the table of what errs",
+		panicking: "what of the host panics is FAIL_CLOSED_ERROR: see gateErrors",
 	}, attacks: []attack{
 		malformed(omitted, "tool", altered(func(in *helm.Intent) { in.Tool = "" })),
 		malformed(emptied, "role", altered(func(in *helm.Intent) { in.Caller.Roles = []string{""} })),
@@ -201,8 +201,8 @@ func gateRequest() gate {
 	}}
 }
 
-// frozen makes its call while the system is frozen. The good call was made with a key before, and is
-// admitted again after the freeze.
+// frozen makes its call while the system is frozen. The good call was made with a key before, and
+// is admitted again after the freeze.
 func frozen(k kind, name string, do func(s *target, in helm.Intent) answer) attack {
 	return attack{kind: k, name: "a frozen system: " + name, reason: contracts.ReasonSystemFrozen,
 		do: func(s *target, in helm.Intent) answer {
@@ -247,8 +247,8 @@ func (s *target) close(session string) {
 	assert.NoError(s.T, s.Kernel.CloseSession(context.Background(), session))
 }
 
-// until repeats the call while something happens that ends it. Every answer before the last one, which it
-// returns, allows the call.
+// until repeats the call while something happens that ends it. Every answer before the last one,
+// which it returns, allows the call.
 func (s *target) until(in helm.Intent, what func()) (a answer) {
 	s.T.Helper()
 	done := make(chan struct{})

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Condition 4: the requirements are met: what was done before, what an attestor vouches for, and who must
-// approve.
+// Condition 4: the requirements are met: what was done before, what an attestor vouches for, and
+// who must approve.
 
 const requiringBundle = `
 helm: policy/v1
@@ -25,14 +25,20 @@ layer: P1
 bundle: {name: bank, version: 1}
 tools:
   look: {effect: read, input: {type: object, required: [payee], properties: {payee: {type: string}}}}
-  pay:  {effect: write, input: {type: object, required: [to, amount], properties: {to: {type: string}, amount: {type: number}}}}
-  give: {effect: write, input: {type: object, required: [to, amount], properties: {to: {type: string}, amount: {type: number}}}}
+  pay:
+    effect: write
+    input: {type: object, required: [to, amount], properties: {to: {type: string}, amount: {type: number}}}
+  give:
+    effect: write
+    input: {type: object, required: [to, amount], properties: {to: {type: string}, amount: {type: number}}}
 rules:
   - {id: all, allow: [look, pay, give]}
 requires:
   - {id: looked, tools: [pay, give], all: [{receipt: look, same: {/payee: /to}, max_age: 10m}]}
-  - {id: sworn, tools: pay, when: {arg: /amount, gt: 100}, all: [{attestation: {type: checked, bind: {payee: /to}, max_age: 5m}}]}
-  - {id: asked, tools: [pay, give], when: {arg: /amount, gt: 10}, all: [{approval: {roles: [owner], quorum: 2, ttl: 5m}}]}
+  - {id: sworn, tools: pay, when: {arg: /amount, gt: 100},
+      all: [{attestation: {type: checked, bind: {payee: /to}, max_age: 5m}}]}
+  - {id: asked, tools: [pay, give], when: {arg: /amount, gt: 10},
+      all: [{approval: {roles: [owner], quorum: 2, ttl: 5m}}]}
 `
 
 // asked is a trust state of approvers and an attestor. olga has two keys, and is one person.
@@ -77,7 +83,8 @@ func gateRequirements() gate {
 		})
 	}
 	// of makes a call that was denied and left a request, after f has answered that.
-	of := func(k kind, name string, reason contracts.ReasonCode, f func(s *target, q contracts.ApprovalRequest, in *helm.Intent)) attack {
+	type answering = func(s *target, q contracts.ApprovalRequest, in *helm.Intent)
+	of := func(k kind, name string, reason contracts.ReasonCode, f answering) attack {
 		return attack{kind: k, name: "an approval: " + name, reason: reason, rule: "P1:bank:asked",
 			change: func(s *target, in *helm.Intent) {
 				in.Args = []byte(middling)
@@ -91,7 +98,11 @@ func gateRequirements() gate {
 				f(in)
 			})
 	}
-	const required, invalid, expired = contracts.ReasonApprovalRequired, contracts.ReasonApprovalInvalid, contracts.ReasonApprovalExpired
+	const (
+		required = contracts.ReasonApprovalRequired
+		invalid  = contracts.ReasonApprovalInvalid
+		expired  = contracts.ReasonApprovalExpired
+	)
 	other := func(k kind, name string, f func(q *contracts.ApprovalRequest)) attack {
 		return of(k, name, invalid, func(s *target, q contracts.ApprovalRequest, in *helm.Intent) {
 			f(&q)

@@ -19,7 +19,9 @@ layer: P1
 bundle: {name: office, version: 1}
 expires: "2026-07-20T00:00:00Z"
 tools:
-  send: {effect: write, input: {type: object, properties: {to: {type: string}, text: {type: string}, n: {type: number, default: 1}}}}
+  send:
+    effect: write
+    input: {type: object, properties: {to: {type: string}, text: {type: string}, n: {type: number, default: 1}}}
   list: {effect: read, input: {type: object}}
 rules:
   - {id: secrets, deny: send, when: {arg: /text, finds: secret, absent: false}}
@@ -72,7 +74,7 @@ func gateRules() gate {
 	return gate{name: "5 the rules", stage: stage, spared: map[kind]string{
 		oversize:  "a caller outside the limits is INTENT_MALFORMED, and arguments are SCHEMA_VIOLATION",
 		retyped:   "arguments of another type are SCHEMA_VIOLATION, and a caller has one type",
-		panicking: "a rule has nothing that could panic; one that errs is FAIL_CLOSED_ERROR: see the table of what errs",
+		panicking: "a rule has nothing that could panic; one that errs is FAIL_CLOSED_ERROR: see gateErrors",
 	}, attacks: []attack{
 		nobody(omitted, "the caller", func(in *helm.Intent) { in.Caller = helm.Caller{} }),
 		nobody(omitted, "the tenant", func(in *helm.Intent) { in.Caller.Tenant = "" }),

@@ -72,7 +72,7 @@ func gateSurface() gate {
 		"[gone, ").Replace(bundle)
 	return gate{name: "1 the surface", stage: stage, spared: map[kind]string{
 		null:      "a tool's name and a driver are no JSON",
-		panicking: "a declaration that panics is FAIL_CLOSED_ERROR: see the table of what errs",
+		panicking: "a declaration that panics is FAIL_CLOSED_ERROR: see gateErrors",
 	}, attacks: []attack{
 		named(plain, "a tool that nobody declares", "nobody"),
 		named(retyped, "the name in other letters", "Look"),

@@ -68,13 +68,13 @@ type draft struct {
 	frozen, ended                     bool
 }
 
-// A fault is what a draft is denied for.
+// A fault is a reason to deny a draft.
 type fault struct {
 	reason contracts.ReasonCode
 	make   func(d *draft)
 }
 
-// faultsInOrder are those of every condition, in published order, each independent of the others.
+// faultsInOrder are faults of every condition, in published order, each independent of the others.
 func faultsInOrder(chain func(f func(*contracts.Delegation)) []contracts.Envelope) []fault {
 	return []fault{
 		{contracts.ReasonIntentMalformed, func(d *draft) { d.in.Caller.Roles = []string{""} }},
@@ -202,8 +202,8 @@ func (o *orderTrial) try(set []int) {
 	}
 }
 
-// Of any two faults, and of many, the first in published order is the reason, and the receipt has its
-// condition.
+// Of any two faults, and of many, the first in published order is the reason, and the receipt has
+// its condition.
 func TestOrderOfGates(t *testing.T) {
 	t.Parallel()
 	o := newOrderTrial(t)

@@ -14,8 +14,8 @@ func gates() []gate {
 		gateDelegation(), gateFloors(), gateErrors(), gateOutcomes()}
 }
 
-// uncovered are the reasons that nothing can produce, with why, and what tells that something can
-// by now: then a table lacks an attack.
+// uncovered are the reasons that no call can end with, why, and whether one can by now: then a
+// table lacks an attack.
 var uncovered = map[contracts.ReasonCode]struct {
 	why        string
 	producible func() bool

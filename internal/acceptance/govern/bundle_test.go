@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// publishers are two who sign bundles, beside a root and one who approves.
+// publishers is a trust state of two publishers, a root and an approver.
 func publishers(t testing.TB) *registry.Registry {
 	t.Helper()
 	key := func(name string, role registry.Role, roles ...string) registry.Key {
@@ -28,7 +28,7 @@ func publishers(t testing.TB) *registry.Registry {
 	return r
 }
 
-// edition is a version of the bundle of the tests, and what somebody signed of it.
+// edition returns a version of the bundle, and the signature of it.
 func edition(t testing.TB, version, signer string, edits ...string) (contracts.Document, contracts.Envelope) {
 	t.Helper()
 	text := strings.Replace(kerneltest.Policy, "version: 1", "version: "+version, 1)
@@ -45,7 +45,7 @@ func sealedBundle(t testing.TB, signer string, b contracts.Bundle) contracts.Env
 	return e
 }
 
-// opened compiles a bundle that the kernel has opened.
+// opened opens and compiles a bundle.
 func opened(w *kerneltest.World, doc contracts.Document, signed contracts.Envelope) *guardian.Policy {
 	w.T.Helper()
 	bundle, err := w.Kernel.OpenBundle(signed, doc)
@@ -74,9 +74,9 @@ func underPress(t *testing.T) *kerneltest.World {
 	return w
 }
 
-// A bundle comes from its publisher, is opened, compiled, and put into force by New and by Swap;
-// and an old edition, as well signed as the new one, does not come back, neither under the kernel
-// nor under the next one over the same log.
+// A bundle comes from its publisher, is opened, compiled, and put into force by New and by Swap. An
+// old edition, as well signed as the new one, does not come back, neither under this kernel nor
+// under the next one over the same log.
 func TestSignedBundle(t *testing.T) {
 	t.Parallel()
 	w := underPress(t)
@@ -87,11 +87,11 @@ func TestSignedBundle(t *testing.T) {
 	w.Swap(second)
 	w.MustCall(kerneltest.Denied(contracts.ReasonNoPolicyDefined), "echo", `{}`)
 	doc, signed = edition(t, "4", "other press")
-	w.Swap(opened(w, doc, signed)) // a publisher is one like the other
+	w.Swap(opened(w, doc, signed)) // by another publisher
 	w.MustAllow(w.Kernel, 1)
 
 	old, oldSignature := edition(t, "1", "press")
-	first := opened(w, old, oldSignature) // for a signature does not grow old
+	first := opened(w, old, oldSignature) // its signature is still valid
 	size := w.Size()
 	err := w.Kernel.Swap(context.Background(), first)
 	assert.ErrorContains(t, err, "policy P1 test: version 1 goes back: the log has had version 4",
@@ -110,8 +110,8 @@ func TestSignedBundle(t *testing.T) {
 	w.MustVerify()
 }
 
-// What a publisher did not sign, as it stands, is no bundle: there is no document, so nothing to
-// put into force, and what was in force stays.
+// A document that a publisher did not sign, as it is, is no bundle: there is nothing to put into
+// force, and the policy in force stays.
 func TestUnsignedBundles(t *testing.T) {
 	t.Parallel()
 	w := underPress(t)
@@ -172,7 +172,7 @@ func TestUnsignedBundles(t *testing.T) {
 		assert.ErrorContains(t, err, x.says, name)
 		assert.Nil(t, opened.Canonical, name)
 		assert.Empty(t, opened.Name, name)
-		p, err := guardian.Compile(opened) // by a host that looks at no errors
+		p, err := guardian.Compile(opened) // by a host that ignores errors
 		assert.Nil(t, p, "%s: it was put into force", name)
 		assert.Error(t, err, "%s: it was put into force", name)
 		assert.Error(t, w.Kernel.Swap(context.Background(), p), "%s: it was put into force", name)
@@ -186,9 +186,9 @@ func TestUnsignedBundles(t *testing.T) {
 	w.MustVerify()
 }
 
-// A publisher whose key is revoked publishes no more, also what he signed before; one whose key was
-// added does. The kernel opens by the state of now, and so does a narrowed one, and the next over
-// the same log.
+// A publisher whose key is revoked publishes no more, not even what they signed before; one whose
+// key was added does. The kernel opens bundles by the present trust state, as does a narrowed one,
+// and the next one over the same log.
 func TestRevokedPublisher(t *testing.T) {
 	t.Parallel()
 	w := underPress(t)
@@ -222,7 +222,7 @@ func TestRevokedPublisher(t *testing.T) {
 	look("by a narrowed kernel", w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5)))
 	w.MustAllow(w.Kernel, 1) // what is in force stays
 	w.Close()
-	// what was in force
+	// the policy that was in force
 	w.Options.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.Policy, "version: 1", "version: 2", 1))
 	w.Open()
 	look("after a restart", w.Kernel)
@@ -231,8 +231,8 @@ func TestRevokedPublisher(t *testing.T) {
 	w.MustVerify()
 }
 
-// A publisher whom a trust event was to add, that could not be signed or stored, opens nothing: the
-// log does not say that he is one.
+// A publisher whose trust event could not be signed or stored opens nothing: the log does not have
+// them.
 func TestBundleBehindAFailedEvent(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(w *kerneltest.World){"signed": func(w *kerneltest.World) {

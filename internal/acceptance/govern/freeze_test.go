@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// While the system is frozen every call is denied, with a receipt, whatever its key was bound to
-// before; what was permitted before ends as it would have. The rest of the kernel goes on, and the
-// next process is frozen too. Then it is lifted, and all is as before.
+// While the system is frozen every call is denied, with a receipt, also one whose key is bound. A
+// call that was permitted before ends as usual. The rest of the kernel works, and the next process
+// is frozen too. After the freeze all is as before.
 func TestFreeze(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.NewGoverned(t, func(o *helm.Options) { o.Keep.Outputs = true })
@@ -113,8 +113,8 @@ func TestFreeze(t *testing.T) {
 	w.MustAgree(w.MustVerify())
 }
 
-// Between judgement and place: what was judged under the state of before would stand behind the
-// event's entry, so it is judged again.
+// Between judgement and place: a call that was judged under the earlier state would have its place
+// after the event's entry, so it is judged again.
 func TestGovernBetweenJudgementAndPlace(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -128,7 +128,7 @@ func TestGovernBetweenJudgementAndPlace(t *testing.T) {
 			var armed atomic.Bool
 			var w *kerneltest.World
 			w = kerneltest.NewGoverned(t, func(o *helm.Options) {
-				o.Now = func() time.Time { // asked for with the session locked, before the judgement
+				o.Now = func() time.Time { // read with the session locked, before the judgement
 					if armed.CompareAndSwap(true, false) {
 						kerneltest.Within(t, 10*time.Second, "an event", func() {
 							if x.frozen {

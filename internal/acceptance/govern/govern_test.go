@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every type of event, through the kernel and through one that was narrowed from it. Each call is
-// judged under the state of its place; auditors need the initial one and no other, and the second
+// Every type of event, by the kernel and by one that was narrowed from it. Each call is judged
+// under the state of its place. An auditor needs the initial state alone, and the second
 // implementation finds the same.
 func TestGovern(t *testing.T) {
 	t.Parallel()
@@ -56,8 +56,8 @@ func TestGovern(t *testing.T) {
 	w.MustAgree(report)
 }
 
-// What is refused leaves no entry, and the state as it was; the error says what is wanted. Nothing
-// but the log's own rules lets it in.
+// A refused event leaves no entry and the state as it was, and the error says what is wrong. The
+// kernel lets in only what the log's own rules let in.
 func TestGovernRefused(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.NewGoverned(t)
@@ -66,7 +66,7 @@ func TestGovernRefused(t *testing.T) {
 	old := w.Freezing()
 	w.Govern(old, kerneltest.Freezer)
 	w.Unfreeze()
-	// and no more root 3
+	// and root 3 is no longer one
 	w.Govern(enthroning(w, 2, kerneltest.Root1, kerneltest.Root2, kerneltest.Root4), kerneltest.Root1, kerneltest.Root2,
 		kerneltest.Root4)
 	w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
@@ -207,7 +207,7 @@ func TestGovernRefused(t *testing.T) {
 	assert.Equal(t, before, w.Size())
 }
 
-// b64of is a signature as it stands in an envelope.
+// b64of is a signature as it is in an envelope.
 func b64of(t *testing.T, seed byte, e contracts.TrustEvent) []byte {
 	return []byte(base64.StdEncoding.EncodeToString(sig(t, seed, e.Message())))
 }
@@ -219,7 +219,7 @@ func sig(t *testing.T, seed byte, message []byte) []byte {
 	return s
 }
 
-// Without roots nothing can ever change, a freeze neither.
+// Without roots nothing can ever change, by a freeze neither.
 func TestGovernWithoutRoots(t *testing.T) {
 	t.Parallel()
 	freezer, err := registry.New(0, registry.Key{Name: "on call", Public: kerneltest.Public(t, kerneltest.Freezer),
@@ -242,7 +242,7 @@ func TestGovernWithoutRoots(t *testing.T) {
 	}
 }
 
-// The envelope is the caller's: what becomes of it afterwards changes nothing.
+// The envelope is the caller's: a change to it afterwards changes nothing.
 func TestGovernCopies(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.NewGoverned(t)
@@ -258,8 +258,8 @@ func TestGovernCopies(t *testing.T) {
 	w.MustVerify()
 }
 
-// When an event cannot be stored or signed the kernel seals; whether it holds, the log says, which
-// the next kernel goes by.
+// If an event cannot be stored or signed the kernel seals. Whether the event holds is up to the
+// log, which the next kernel reads.
 func TestGovernFails(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(w *kerneltest.World){

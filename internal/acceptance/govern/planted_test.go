@@ -13,16 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever holds the store can begin a log of his own in it, with a key of his own that the roots
-// never saw, and put what they signed for the real one into it. No kernel goes on with that, lest
-// it tell auditors that this key is one of theirs.
+// An attacker who holds the store can begin another log in it, with a key that the roots never saw,
+// and add what the roots signed for the real one. No kernel continues that log: it would tell
+// auditors that the attacker's key is trusted.
 func TestPlantedLog(t *testing.T) {
 	t.Parallel()
 	ours := []registry.Key{{Name: "kernel", Public: kerneltest.Public(t, kerneltest.Kernel2), Role: registry.Kernel},
 		{Name: "log", Public: kerneltest.Public(t, kerneltest.Log2), Role: registry.Log}}
 	for name, x := range map[string]struct {
 		listed []registry.Key
-		events func(w *kerneltest.World) []contracts.Envelope // that the roots signed
+		events func(w *kerneltest.World) []contracts.Envelope // signed by the roots
 	}{
 		"keys that are listed": {ours, func(*kerneltest.World) []contracts.Envelope { return nil }},
 		"keys that were added": {nil, func(w *kerneltest.World) []contracts.Envelope {
@@ -37,7 +37,7 @@ func TestPlantedLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := kerneltest.New(t, func(o *helm.Options) {
 				o.Trust = kerneltest.Must(registry.New(2, append(kerneltest.RootKeys(t), x.listed...)...))
-				// the thief's
+				// the attacker's
 				o.Key, o.LogKey = kerneltest.SeedKey(t, kerneltest.Stranger),
 					kerneltest.SeedKey(t, kerneltest.Stranger+1)
 			})
@@ -55,7 +55,7 @@ func TestPlantedLog(t *testing.T) {
 			w.Close()
 			w.Store.Store = kerneltest.ReadStore{Store: planted,
 				OnEntries: func(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
-					if to == 1 { // for who looks at how it began, and no further
+					if to == 1 { // for a reader of the first entry alone
 						return honest.Entries(ctx, from, to)
 					}
 					return planted.Entries(ctx, from, to)

@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Of many who enter the event of one version, all at once, one comes through.
+// Of many events for one version, entered at once, one is accepted.
 func TestGovernOnce(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.NewGoverned(t)
@@ -49,8 +49,8 @@ func TestGovernOnce(t *testing.T) {
 	w.MustVerify()
 }
 
-// A kernel whose own key is revoked under 64 callers: nothing stands behind that entry, nobody is
-// left waiting, and the next kernel settles what ran.
+// A kernel's own key is revoked under 64 callers: no entry follows, no caller is left waiting, and
+// the next kernel settles what ran.
 func TestGovernEndsUnderLoad(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"Key", "LogKey"} {
@@ -113,7 +113,7 @@ func TestGovernEndsUnderLoad(t *testing.T) {
 	}
 }
 
-// fading is a context that ends as soon as it was looked at.
+// fading is a context that ends after it was read once.
 type fading struct {
 	context.Context
 	done chan struct{}
@@ -132,9 +132,9 @@ func (f *fading) Err() (err error) {
 	return nil
 }
 
-// While the store is slow an event holds for what is judged behind it, before it is durable; nobody
-// is told of either before. A context that ends before the event has its place leaves nothing; one
-// that ends later changes nothing.
+// While the store is slow, an event holds for what is judged after it before it is durable, and no
+// caller is told of either before. A context that ends before the event has its place leaves
+// nothing; one that ends later changes nothing.
 func TestGovernBeforeASlowStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -171,8 +171,8 @@ func TestGovernBeforeASlowStore(t *testing.T) {
 	})
 }
 
-// A process that ends in the middle of a call, between the event that adds a key and its turn,
-// leaves a log that the new key goes on with: it settles the call.
+// A process that ends in the middle of a call, between the event that adds a key and the change to
+// it, leaves a log that the new key continues: it settles the call.
 func TestRotateSettles(t *testing.T) {
 	t.Parallel()
 	for _, files := range []bool{false, true} {
@@ -199,7 +199,7 @@ func TestRotateSettles(t *testing.T) {
 		w.Runs.Store(0)
 		w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
 		w.GovernByRoots(w.Adding(kerneltest.Log2, "log 2", registry.Log))
-		reopen() // as when the process is gone: nothing of it is written any more
+		reopen() // as when the process has ended: it writes nothing more
 		w.UseKeys(kerneltest.Kernel2, kerneltest.Log2)
 		w.Open()
 		w.MustCall(kerneltest.Want{Reason: contracts.ReasonOutcomeUnknown, Outcome: contracts.Indeterminate,

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever has a copy of the log from before a key was revoked, and that key, goes on with it: the
-// kernel does not know better, and no pack of his shows it. A checkpoint that somebody kept does.
-// Over the log with the revocation the key is refused.
+// An attacker with a copy of the log from before a key was revoked, and with that key, continues
+// it: the kernel cannot know, and no pack of that log shows it. A checkpoint that an auditor kept
+// does. Over the log with the revocation the key is refused.
 func TestRolledBackPastARevocation(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

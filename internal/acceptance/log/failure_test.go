@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// story makes six calls of every sort and tells what their callers learned.
+// makeCalls makes six calls of every sort and counts the answers. It returns the receipts too.
 func makeCalls(w *kerneltest.World) (released, denied, withheld int, stored []helm.Receipt) {
 	for i, x := range []struct{ tool, args string }{
 		{"echo", `{"text":"1"}`}, {"echo", `{"text":"secret"}`}, {"pinned", `{}`}, {"nobody", `{}`},
@@ -89,7 +89,7 @@ func TestSignerFailsAtEverySignature(t *testing.T) {
 	}
 }
 
-// New itself may fail at each of its calls; the next one goes on from what is there.
+// New fails at each of its appends; the next New continues with what is there.
 func TestNewFailsAtEveryAppend(t *testing.T) {
 	t.Parallel()
 	for n := 1; ; n++ {

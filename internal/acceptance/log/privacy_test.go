@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever is wrong with a call, nothing of its arguments or its output is in an error, a Why or an
-// event.
+// Whatever is wrong with a call, no error, Why or event has anything of its arguments or its
+// output.
 func TestPrivacy(t *testing.T) {
 	t.Parallel()
 	const private = "PRIVATE"

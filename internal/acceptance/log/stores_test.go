@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever call of the store fails while New reads and settles an old log: an error, no kernel, and
-// a store that the next New can go on with.
+// Whatever call of the store fails while New reads and settles an old log: New returns an error and
+// no kernel, and the next New continues with that store.
 func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
 	t.Parallel()
 	kerneltest.MustFailNew(t, 9, func() *kerneltest.World {
@@ -107,8 +107,7 @@ func TestNewRefusesForeignLogs(t *testing.T) {
 	}
 }
 
-// A store that lost its entries and kept its checkpoint had a log: a new one does not take its
-// place.
+// A store that lost its entries and kept its checkpoint had a log: no new one is begun in it.
 func TestEmptiedStore(t *testing.T) {
 	t.Parallel()
 	w, ctx := kerneltest.New(t), context.Background()

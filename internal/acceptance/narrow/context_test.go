@@ -21,7 +21,7 @@ type echoArgs struct {
 }
 
 // A family is kernels over one log: a and n are narrowed from root, b from a. Each has an overlay
-// of its own name. The stranger is of another log.
+// of its own name. The stranger has another log.
 type family struct {
 	*kerneltest.World
 	root, a, b, n, stranger *helm.Kernel
@@ -35,8 +35,7 @@ func newFamily(t *testing.T) *family {
 	return f
 }
 
-// judge tells which kernel it is whose policy judged, for which a number is denied that only root
-// lets pass.
+// judge returns the name of the kernel whose policy judged, of a call that root alone allows.
 func (f *family) judge(d helm.Decision) string {
 	assert.False(f.T, d.Err() != nil && !errors.Is(d.Err(), helm.ErrDenied))
 	if d.Reason == contracts.ReasonKernelSealed {
@@ -52,8 +51,8 @@ func (f *family) judge(d helm.Decision) string {
 	return names[d.Record.PolicyHash]
 }
 
-// Under a context the kernel that is called, directly or by a wrapped function, gives way to the
-// one below it that the context is of, and to none other.
+// Under a context, the kernel that is called, directly or by a wrapped function, is replaced by the
+// one below it that the context is of, and by none other.
 func TestContext(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t)
@@ -102,12 +101,12 @@ func TestContext(t *testing.T) {
 		got := f.judge(d)
 		assert.Equal(t, c.want, got, c.name)
 		assert.Equal(t, f.Runs.Load() == 0, c.want == "nobody", c.name)
-		in.Args = json.RawMessage(`{"n":6}`) // more than any overlay lets pass
+		in.Args = json.RawMessage(`{"n":6}`) // more than any overlay permits
 		d, _ = c.called.Guard(c.ctx, in)
 		assert.Equal(t, c.want == "test", d.Allowed(), c.name)
 		echo := helm.Wrap(c.called, "echo", func(_ context.Context, in echoArgs) (echoArgs, error) { return in, nil })
 		n := 6.0
-		if c.want == "b" { // to which the first overlay says no, were it more
+		if c.want == "b" { // more would be denied by the first overlay
 			n = 5
 		}
 		_, err := echo(c.ctx, echoArgs{N: n})
@@ -124,7 +123,7 @@ func TestContext(t *testing.T) {
 	f.MustVerify()
 }
 
-// A closed kernel's context does not fall back to a wider one.
+// The context of a closed kernel does not fall back to a wider one.
 func TestContextOfClosedKernel(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t)
@@ -140,8 +139,8 @@ func TestContextOfClosedKernel(t *testing.T) {
 	assert.NoError(t, d.Err(), "a sibling")
 }
 
-// What a tool calls stays under the overlay that the tool was called under, whoever wrote the tool
-// with whichever kernel: wrapped, direct, nested deeper, from a goroutine that outlives the tool.
+// What a tool calls stays under the overlay of the tool's call, whichever kernel the tool uses:
+// wrapped, direct, nested deeper, or from a goroutine that outlives the tool.
 func TestContextOfDrivers(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t)
@@ -188,7 +187,7 @@ func TestContextOfDrivers(t *testing.T) {
 	assert.NoError(t, d.Err(), "called by context")
 	assert.Equal(t, int64(2), echoed.Load())
 
-	// One that root runs is under no overlay, and what it puts itself under is.
+	// A tool that root runs is under no overlay, and its own calls are under those that it chooses.
 	f.Tool = func(ctx context.Context, call contracts.Call) (executor.Result, error) {
 		_, err := echo(ctx, echoArgs{N: 6})
 		assert.NoError(t, err, "under root")
@@ -201,7 +200,7 @@ func TestContextOfDrivers(t *testing.T) {
 	f.MustVerify()
 }
 
-// A context that panics tells nothing of the kernel that it is of; then nothing runs.
+// A context that panics does not say which kernel it is of; then nothing runs.
 func TestContextPanics(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t)

@@ -20,8 +20,8 @@ func layered(t testing.TB) *guardian.Policy {
 }
 
 // One kernel under a floor, a bundle and an overlay: calls are allowed and denied at each layer,
-// each with its receipt, nothing runs that is denied; the pack verifies, replays, and the second
-// implementation agrees; and so it is after a restart under later documents.
+// each with its receipt, and nothing denied runs. The pack verifies and replays, the second
+// implementation agrees, and all this holds after a restart under later documents.
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t, func(o *helm.Options) { o.Policy = layered(t) })
@@ -80,7 +80,7 @@ func TestLayers(t *testing.T) {
 	w.MustAgree(report)
 	w.MustHavePolicies("P0:acme:2 P1:test:1 P2:task:1")
 
-	// Another floor, and the task gone on to its next version.
+	// Another floor, and the next version of the task.
 	w.Close()
 	w.Options.Policy = kerneltest.Compile(t, strings.Replace(kerneltest.LayerTask, "name: task",
 		"name: task\nversion: 2", 1), strings.Replace(kerneltest.LayerFloor, "version: 2", "version: 3", 1),
@@ -91,7 +91,7 @@ func TestLayers(t *testing.T) {
 	w.MustHavePolicies("P0:acme:2 P1:test:1 P2:task:1, P0:acme:3 P1:test:1 P2:task:2")
 }
 
-// A document that has expired is not taken into use, nor one whose version went back, in any layer.
+// A document that has expired is not taken into use, nor one whose version goes back, in any layer.
 func TestLayersRefusedByNew(t *testing.T) {
 	t.Parallel()
 	bundle := strings.Replace(kerneltest.Policy, "rules:\n", strings.TrimPrefix(kerneltest.LayerTools, "\n"), 1)

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What Narrow refuses leaves no entry, and the kernel as it was.
+// A refused Narrow leaves no entry, and the kernel as it was.
 func TestNarrowRefused(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
@@ -86,7 +86,7 @@ func TestNarrowRefused(t *testing.T) {
 	w.MustAllow(task, 5)
 	w.MustAllow(w.Narrow(w.Kernel, kerneltest.Overlay(t, "x", 1, 5, `expires: "2026-11-20T17:00:01Z"`)), 5)
 
-	// A stack whose time is over is judged by, and denies; but it is put into force no more.
+	// A stack that has expired judges, and denies; but it is not put into force again.
 	short := w.Narrow(w.Kernel, kerneltest.Overlay(t, "short", 1, 5, `expires: "2026-11-20T18:00:00Z"`))
 	now = now.Add(time.Hour)
 	w.MustDeny(short, 1, "P2:short:expires")
@@ -95,7 +95,7 @@ func TestNarrowRefused(t *testing.T) {
 	w.MustVerify()
 }
 
-// An overlay that is changed after it was handed in is what it was.
+// An overlay that the caller changes after Narrow has not changed.
 func TestNarrowCopies(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
@@ -107,13 +107,13 @@ func TestNarrowCopies(t *testing.T) {
 	clear(overlay.Lines)
 	if err := w.Kernel.Swap(context.Background(), kerneltest.Compile(t,
 		strings.Replace(kerneltest.Policy, "version: 1", "version: 2", 1))); err != nil {
-		t.Fatal(err) // which compiles the overlay anew
+		t.Fatal(err) // which compiles the overlay again
 	}
 	w.MustDeny(task, 6, "P2:task:few")
 	w.MustVerify()
 }
 
-// A PolicyHash has one entry, ever: narrowed twice, at once by many, and by the next process.
+// A PolicyHash has one entry, ever: narrowed twice, by many at once, and by the next process.
 func TestNarrowWritesOnce(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
@@ -154,12 +154,12 @@ func TestNarrowWritesOnce(t *testing.T) {
 	w.Open() // and the process after it
 	_, err = w.Kernel.Narrow(kerneltest.Overlay(t, "task", 1, 5))
 	assert.Error(t, err, "version 1 came after version 2 and a restart, though the log has had that very policy")
-	w.Narrow(w.Kernel, kerneltest.Overlay(t, "raced-1", 1, 5)) // versions are those of the name
-	w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 2, 3))    // and may stay
+	w.Narrow(w.Kernel, kerneltest.Overlay(t, "raced-1", 1, 5)) // versions count by name
+	w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 2, 3))    // and the same version may be used again
 	w.MustVerify()
 }
 
-// When the policy cannot be stored or signed nobody gets a kernel, and all are sealed.
+// If the policy cannot be stored or signed, Narrow returns no kernel, and all kernels are sealed.
 func TestNarrowFails(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(w *kerneltest.World){
@@ -190,7 +190,7 @@ func TestNarrowFails(t *testing.T) {
 	}
 }
 
-// counting is a store that counts how often it was given each blob.
+// counting is a store that counts how often each blob was stored.
 type counting struct {
 	proofgraph.Store
 	mu    sync.Mutex
@@ -206,7 +206,7 @@ func (c *counting) Append(ctx context.Context, b proofgraph.Batch) error {
 	return c.Store.Append(ctx, b)
 }
 
-// A bundle of which each task's stack consists is stored once.
+// A bundle that is part of every task's stack is stored once.
 func TestNarrowStoresDocumentsOnce(t *testing.T) {
 	t.Parallel()
 	store := &counting{times: map[contracts.Digest]int{}}

@@ -22,22 +22,22 @@ func TestNarrow(t *testing.T) {
 	w.MustDeny(task, 6, "P2:task:few")
 	w.MustAllow(w.Kernel, 6)
 
-	// Narrower still. Stack order is that of narrowing, not of names, and the first overlay that
-	// denies tells why.
+	// Narrower still. The stack is in the order of narrowing, not of names, and the first overlay
+	// that denies is the reason.
 	step := w.Narrow(task, kerneltest.Overlay(t, "a-step", 3, 3))
 	w.MustAllow(step, 3)
 	w.MustDeny(step, 4, "P2:a-step:few")
 	w.MustDeny(step, 6, "P2:task:few")
 	w.MustAllow(task, 4)
 
-	// A sibling is another branch: its overlay is not those of the first.
+	// A sibling is another branch: it has none of the first one's overlays.
 	sibling := w.Narrow(w.Kernel, kerneltest.Overlay(t, "other", 1, 2, "only: [echo]"))
 	w.MustDeny(sibling, 3, "P2:other:few")
 	w.MustAllow(task, 3)
 	d, _ := sibling.Guard(context.Background(), helm.Intent{Tool: "slow", Args: []byte(`{}`)})
 	assert.Equal(t, "P2:other:only", d.Record.Rule, "a tool outside only: %s by", d.Reason)
 
-	// What an overlay is not for it does not touch.
+	// An overlay changes nothing that it is not for.
 	ada := w.Narrow(w.Kernel, kerneltest.Overlay(t, "ada", 1, 1, "for: {session: s, caller: ada}"))
 	w.MustDeny(ada, 2, "P2:ada:few", func(in *helm.Intent) { in.Caller.ID = "ada" })
 	w.MustAllow(ada, 2, func(in *helm.Intent) { in.Caller.ID = "eve" })
@@ -52,7 +52,7 @@ func TestNarrow(t *testing.T) {
 	w.MustAgree(report)
 }
 
-// Log, sessions, keys and room are the same: a chain has the calls of all kernels, a key has one
+// Log, sessions, keys and admission are shared: a chain has the calls of all kernels, a key has one
 // effect, a session is closed for all.
 func TestNarrowShares(t *testing.T) {
 	t.Parallel()
@@ -78,9 +78,9 @@ func TestNarrowShares(t *testing.T) {
 	w.MustVerify()
 }
 
-// A repeat of a key runs nothing, writes nothing, and gets the first outcome: from under an
-// overlay, and after a swap, that would deny the call. For anybody else, and for any other call,
-// the key is a conflict.
+// A repeat of a key runs nothing, writes nothing, and returns the first outcome, also under an
+// overlay, and after a swap, that would deny the call. For every other caller, and for every other
+// call, the key is a conflict.
 func TestRepeatIsNotJudgedAgain(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
@@ -118,7 +118,7 @@ func TestRepeatIsNotJudgedAgain(t *testing.T) {
 	w.MustVerify()
 }
 
-// A seal is for all, whoever's call it was that failed.
+// All kernels seal together, whichever made the call that failed.
 func TestNarrowSealsTogether(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
@@ -134,8 +134,8 @@ func TestNarrowSealsTogether(t *testing.T) {
 	w.MustRecover(nil)
 }
 
-// A narrowed kernel closes itself alone and waits for its own calls; the one that New made closes
-// all, and waits for all.
+// A narrowed kernel closes itself alone and waits for its own calls. The kernel that New made
+// closes all, and waits for all.
 func TestNarrowClose(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)

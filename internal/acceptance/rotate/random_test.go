@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Events, calls and restarts in any order, with any of the keys: what the trust state of the log
-// says is what happens, and the whole log verifies under the state that it began with.
+// Events, calls and restarts in any order, with any of the keys: the kernel does as the trust state
+// of the log says, and the whole log verifies under the state that it began with.
 func TestRotateAtRandom(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)

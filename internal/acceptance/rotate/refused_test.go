@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The log tells which keys it was begun with; the registry has to be that which it was begun with,
-// whatever keys there are now.
+// The log holds which keys it was begun with. The registry must be the one that it was begun with,
+// whatever keys are used now.
 func TestRotateRefused(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.NewGoverned(t)
@@ -55,7 +55,7 @@ func TestRotateRefused(t *testing.T) {
 			w.UseKeys(key, kerneltest.Log2)
 			x.change(&w.Options)
 			if key == 1 && name == "no origin" {
-				continue // of the first key it is another name, likewise
+				continue // under the first key it is another origin, likewise
 			}
 			w.MustRefuseNew(name, x.says)
 		}
@@ -74,7 +74,7 @@ func TestRotateRefused(t *testing.T) {
 }
 
 // Without roots a log has its keys and no others, ever. The same store under another key is
-// refused, and where the first ones are listed, too.
+// refused, also if the first keys are listed.
 func TestRotateWithoutRoots(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
@@ -100,8 +100,8 @@ func TestRotateWithoutRoots(t *testing.T) {
 	}
 }
 
-// Whatever call of the store fails while New goes over a log that was begun with other keys: an
-// error, no kernel, and the next New goes on.
+// Whatever call of the store fails while New reads a log that was begun with other keys: New
+// returns an error and no kernel, and the next New continues.
 func TestRotateFailsAtEveryCallOfTheStore(t *testing.T) {
 	t.Parallel()
 	kerneltest.MustFailNew(t, 11, func() *kerneltest.World {
@@ -115,8 +115,8 @@ func TestRotateFailsAtEveryCallOfTheStore(t *testing.T) {
 	})
 }
 
-// New goes by no trust event that Govern would have refused, and by no entry of a key that was not
-// valid where it stands.
+// New accepts no trust event that Govern would have refused, and no entry of a key that was not
+// valid at its place.
 func TestNewRefusesForeignRule(t *testing.T) {
 	t.Parallel()
 	entering := func(e func(w *kerneltest.World) contracts.TrustEvent, by ...byte) func(w *kerneltest.World) {
@@ -164,7 +164,7 @@ func TestNewRefusesForeignRule(t *testing.T) {
 			w.GovernByRoots(w.Adding(kerneltest.Log2, "kernel 3", registry.Kernel))
 			w.GovernByRoots(w.Revoking(kerneltest.Log2))
 			w.Close()
-			closing(kerneltest.Kernel2)(w) // by a key that may
+			closing(kerneltest.Kernel2)(w) // by a valid key
 			w.Open()
 			w.Close()
 			size := w.Size()

@@ -21,9 +21,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A log begun with one key goes on with others, which its trust events added: in memory and in
-// files, over any number of processes, each of which may end between the event and the turn. What
-// they signed stays verifiable, under the trust state of the beginning.
+// A log begun with one key continues with others, which its trust events added: in memory and in
+// files, over any number of processes, each of which may end between the event and the change of
+// keys. Entries by the first key stay verifiable, under the initial trust state.
 func TestRotate(t *testing.T) {
 	t.Parallel()
 	for _, files := range []bool{false, true} {
@@ -51,12 +51,12 @@ func TestRotate(t *testing.T) {
 			once := kerneltest.WithKey("once")
 			_, first := w.Echo(w.Kernel, 1, once)
 			mustRefuseKeys(w, t, map[string][2]byte{"not added": {kerneltest.Kernel2, 0}})
-			// by somebody who looks again when all keys are others
+			// for an auditor who verifies again when all keys are others
 			kept, err := w.Kernel.Checkpoint(context.Background())
 			require.NoError(t, err)
 
 			w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
-			next(1, 0) // the process ends before anybody turns
+			next(1, 0) // the process ends before the key is changed
 			mustRefuseKeys(w, t, map[string][2]byte{"a log key that is derived of the new": {kerneltest.Kernel2, 0},
 				"a log key that is not added": {kerneltest.Kernel2, kerneltest.Log2}})
 			w.GovernByRoots(w.Adding(kerneltest.Log2, "log 2", registry.Log))
@@ -105,7 +105,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// mustRefuseKeys has New refuse keys, while nobody uses the log, and says what is missing.
+// mustRefuseKeys has New refuse keys, and say what is missing.
 func mustRefuseKeys(w *kerneltest.World, t *testing.T, keys map[string][2]byte) {
 	t.Helper()
 	o, key := w.Options, w.Key
@@ -128,8 +128,8 @@ func mustRefuseKeys(w *kerneltest.World, t *testing.T, keys map[string][2]byte) 
 	}
 }
 
-// A registry may have kernel keys of its own, also under the names that New gives. For others to go
-// on it has those that the log began with.
+// A registry may list kernel keys, also under the names that New uses. For others to continue the
+// log it lists those that the log began with.
 func TestRotateBetweenListedKeys(t *testing.T) {
 	t.Parallel()
 	listed := append(kerneltest.RootKeys(t), registry.Key{Name: "kernel",
@@ -172,9 +172,9 @@ func TestRotateBetweenListedKeys(t *testing.T) {
 	}
 }
 
-// Whoever revokes the key that the kernel signs with, or its log key, ends that kernel: the event
-// is durable and the last that it signs, and the cause of the seal says with which key to go on.
-// What ran then is withheld; the next kernel settles it.
+// An event that revokes the kernel's own key, or its log key, ends that kernel: the event is
+// durable and the last entry it signs, and the cause of the seal names the key to continue with.
+// Calls that ran then are withheld, and the next kernel settles them.
 func TestGovernEndsTheKernel(t *testing.T) {
 	t.Parallel()
 	derived := crypto.KeyID(kerneltest.Must(crypto.PublicOf(crypto.DeriveLogKey(kerneltest.SeedKey(t, 1)))))
@@ -186,7 +186,7 @@ func TestGovernEndsTheKernel(t *testing.T) {
 			w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
 			w.GovernByRoots(w.Adding(kerneltest.Log2, "log 2", registry.Log))
 			var end error
-			w.Tool = func(context.Context, contracts.Call) (executor.Result, error) { // from inside of a call
+			w.Tool = func(context.Context, contracts.Call) (executor.Result, error) { // from inside a call
 				e := kerneltest.SignEvent(t, w.Event(contracts.TrustEvent{Type: "revoke", ID: id}), kerneltest.Root1,
 					kerneltest.Root2)
 				end = task.Govern(bg, e)
@@ -227,7 +227,7 @@ func TestGovernEndsTheKernel(t *testing.T) {
 	}
 }
 
-// An event as large as any that is read has its place in an entry: it seals no kernel.
+// The largest event that can be read fits into an entry: it seals no kernel.
 func TestGovernLargestEvent(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.NewGoverned(t, func(o *helm.Options) { o.Origin = strings.Repeat("o", 255) })

@@ -18,7 +18,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A context that panics, or none, costs its caller an error, and the session nothing.
+// A nil context, or one that panics, is an error for its caller, and changes nothing for the
+// session.
 func TestCloseSessionWithHostileContext(t *testing.T) {
 	t.Parallel()
 	for n := range int64(6) {
@@ -56,7 +57,7 @@ func TestCloseSessionWithHostileContext(t *testing.T) {
 }
 
 // A goroutine that a tool left behind calls Guard while its session is being closed: the close is
-// the last entry all the same, and nothing that runs loses its receipt.
+// the last entry all the same, and every run has its receipt.
 func TestCloseSessionAndWhatToolsLeaveBehind(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -100,15 +101,15 @@ func TestCloseSessionAndWhatToolsLeaveBehind(t *testing.T) {
 	}
 }
 
-// Close knows the time limit of a call that has come in, though it does not run yet; and who closes
-// second waits for it too.
+// Close knows the time limit of a call that has come in, though it does not run yet. A second Close
+// waits for it too.
 func TestCloseIsPatient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := kerneltest.New(t)
 		hold := make(chan struct{})
 		w.Store.OnFail = func(err error) error { <-hold; return err }
-		w.Store.FailIn(1) // a disk that takes its time over the permission
+		w.Store.FailIn(1) // a disk that is slow to store the permission
 		first := make(chan helm.Decision)
 		go func() { d, _ := w.Call("echo", `{}`); first <- d }()
 		synctest.Wait()
@@ -128,8 +129,8 @@ func TestCloseIsPatient(t *testing.T) {
 	})
 }
 
-// Close does not wait for the observer that calls it, for longer than the limit for a driver that
-// does, and for nobody forever.
+// Close does not wait for the observer that calls it, waits no longer than the limit for a driver
+// that calls it, and never waits forever.
 func TestCloseFromInside(t *testing.T) {
 	t.Parallel()
 	t.Run("observer", func(t *testing.T) {
@@ -165,8 +166,8 @@ func TestCloseFromInside(t *testing.T) {
 	})
 }
 
-// Whatever ends a goroutine in the middle of a call, in the store, the signer or the clock: whoever
-// waits is woken, and what has no receipt has sealed the kernel.
+// If a goroutine ends in the middle of a call, in the store, the signer or the clock, all waiting
+// callers are woken, and a call without a receipt has sealed the kernel.
 func TestGoroutineEndsInTheMiddle(t *testing.T) {
 	t.Parallel()
 	type where struct {
@@ -210,7 +211,7 @@ func TestGoroutineEndsInTheMiddle(t *testing.T) {
 			key := kerneltest.WithKey("k")
 			var all sync.WaitGroup
 			all.Go(func() { w.Call("echo", `{}`, key) })
-			if x.store > 0 { // others come to wait for the call
+			if x.store > 0 { // others wait for the call
 				<-inside
 				all.Go(func() { w.Call("echo", `{}`, key) })
 				all.Go(func() { _ = w.Kernel.CloseSession(context.Background(), "s") })
@@ -231,7 +232,8 @@ func TestGoroutineEndsInTheMiddle(t *testing.T) {
 	}
 }
 
-// Those who wait for the first call of a key when its goroutine ends are told that nobody knows.
+// Callers that wait for the first call of a key when its goroutine ends are told that its outcome
+// is unknown.
 func TestRepeatOfACallWhoseGoroutineEnds(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
@@ -249,7 +251,7 @@ func TestRepeatOfACallWhoseGoroutineEnds(t *testing.T) {
 	repeat := make(chan helm.Decision)
 	go func() { d, _ := w.Call("echo", `{}`, key); repeat <- d }()
 	for range 100 {
-		runtime.Gosched() // so that it may come to wait
+		runtime.Gosched() // so that it may wait
 	}
 	close(hold)
 	kerneltest.Within(t, 10*time.Second, "the repeat", func() {
@@ -260,7 +262,7 @@ func TestRepeatOfACallWhoseGoroutineEnds(t *testing.T) {
 	})
 }
 
-// Who closes a session that is being closed hears of it when that is on record, or that it is not.
+// A second CloseSession of one session returns once the close is on record, or could not be.
 func TestCloseSessionTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, stored := range []error{nil, kerneltest.ErrDisk} {

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Whatever the store hands out for an old call, a repeat of it has the first's output or none:
-// other calls' entries, which are signed too, are not its own.
+// Whatever entries the store returns for an old call, a repeat of it has the first output or none:
+// entries of other calls, which are signed too, are not its own.
 func TestRepeatTrustsNoStore(t *testing.T) {
 	t.Parallel()
 	errRead := errors.New("read error")
@@ -117,8 +117,8 @@ func TestRepeatsShareNothing(t *testing.T) {
 			in.Idempotency, in.Caller, in.Driver = "k", helm.Caller{ID: "ada", Roles: []string{"a", "b"}}, boxed{w}
 		})
 		answers <- answer{d, r}
-		scribble(reflect.ValueOf(&d).Elem()) // while others still read theirs
-		scribble(reflect.ValueOf(&r).Elem())
+		overwrite(reflect.ValueOf(&d).Elem()) // while others still read theirs
+		overwrite(reflect.ValueOf(&r).Elem())
 	}
 	go call()
 	<-started
@@ -174,21 +174,21 @@ func places(v reflect.Value, into map[uintptr]bool) {
 	}
 }
 
-// scribble overwrites everything that v refers to.
-func scribble(v reflect.Value) {
+// overwrite changes everything that v refers to.
+func overwrite(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			scribble(v.Elem())
+			overwrite(v.Elem())
 		}
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
-			scribble(v.Index(i))
+			overwrite(v.Index(i))
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				scribble(v.Field(i))
+				overwrite(v.Field(i))
 			}
 		}
 	case reflect.Uint8, reflect.Uint64:

@@ -36,8 +36,8 @@ func TestCloseSession(t *testing.T) {
 	w.MustVerify()
 }
 
-// Closing waits for the calls that run. Calls from inside them go on, calls from outside wait and
-// are then denied.
+// Closing waits for the calls that run. Calls from inside them continue; calls from outside wait
+// and are then denied.
 func TestCloseSessionWaits(t *testing.T) {
 	t.Parallel()
 	w, ctx := kerneltest.New(t), context.Background()
@@ -141,11 +141,11 @@ func TestIdempotency(t *testing.T) {
 		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonIdempotencyConflict))
 	}
 	w.MustCall(kerneltest.Executed(`{"n":1,"text":"x"}`), "echo", `{"text":"x"}`,
-		other(kerneltest.InSession("elsewhere"))) // keys are the session's
+		other(kerneltest.InSession("elsewhere"))) // keys belong to the session
 	w.MustVerify()
 }
 
-// A store that hands out other bytes than were recorded gives no repeat its output.
+// A store that returns other bytes than were recorded gets no repeat an output.
 func TestIdempotencyTrustsNoStore(t *testing.T) {
 	t.Parallel()
 	key := kerneltest.WithKey("k")

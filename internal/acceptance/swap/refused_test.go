@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ending is a context that ends when told to, though nobody waits for it.
+// ending is a context that ends when it is told to.
 type ending struct {
 	context.Context
 	done chan struct{}
@@ -33,7 +33,7 @@ func (e ending) Err() error {
 	}
 }
 
-// What Swap refuses leaves no entry, and every kernel as it was.
+// A refused Swap leaves no entry, and every kernel as it was.
 func TestSwapRefused(t *testing.T) {
 	t.Parallel()
 	var clock func()
@@ -114,7 +114,7 @@ func TestSwapRefused(t *testing.T) {
 	assert.Equal(t, kerneltest.Version(t, 4).Hash(), d.Record.PolicyHash, "judged by a policy that was refused")
 	w.MustDeny(task, 6, "P2:task:few")
 
-	// A kernel that is closed holds nobody up.
+	// A closed kernel delays no swap.
 	for _, k := range []*helm.Kernel{task, gone} {
 		require.NoError(t, k.Close())
 	}
@@ -130,8 +130,8 @@ func TestSwapRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "version 5 goes back")
 }
 
-// When the policies cannot be stored or signed, at whichever of them, the kernel seals; the next
-// one finds a log that holds.
+// If a policy cannot be stored or signed, whichever of them, the kernel seals, and the next one
+// finds a log that verifies.
 func TestSwapFails(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(w *kerneltest.World){

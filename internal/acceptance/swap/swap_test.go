@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What was allowed is denied from one call to the next, and allowed again by the version after it.
-// Narrowed kernels follow with their overlays. What was in force before is written once.
+// A call that was allowed is denied after one swap, and allowed again after the next. Narrowed
+// kernels follow with their overlays. A policy that was in force before is written once.
 func TestSwap(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
@@ -52,7 +52,7 @@ func TestSwap(t *testing.T) {
 	w.MustAgree(report)
 }
 
-// Two policies of the same versions may take turns: neither goes back. Each has one entry.
+// Two policies of the same versions may alternate: neither goes back. Each has one entry.
 func TestSwapToAndFro(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
@@ -77,8 +77,8 @@ func TestSwapToAndFro(t *testing.T) {
 	w.MustVerify()
 }
 
-// An overlay that has expired, or of whose name there is a later one, follows: it denies, as it
-// did.
+// An overlay that has expired, or of whose name there is a later version, follows: it denies, as
+// before.
 func TestSwapTakesOldOverlaysAlong(t *testing.T) {
 	t.Parallel()
 	var hours atomic.Int64
@@ -108,8 +108,8 @@ func TestSwapTakesOldOverlaysAlong(t *testing.T) {
 	}
 }
 
-// Between judgement and place: what was judged by the stack of before is judged again, for it would
-// stand behind the new one's entry.
+// Between judgement and place: a call that was judged by the earlier stack is judged again, since
+// its place would be after the entry of the new one.
 func TestSwapBetweenJudgementAndPlace(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -128,7 +128,7 @@ func TestSwapBetweenJudgementAndPlace(t *testing.T) {
 			var armed atomic.Bool
 			var w *kerneltest.World
 			w = kerneltest.New(t, func(o *helm.Options) {
-				o.Now = func() time.Time { // asked for with the session locked, before the judgement
+				o.Now = func() time.Time { // read with the session locked, before the judgement
 					if armed.CompareAndSwap(true, false) {
 						kerneltest.Within(t, 10*time.Second, "a swap",
 							func() { w.Swap(kerneltest.Version(t, 2, x.to...)) })
@@ -149,8 +149,8 @@ func TestSwapBetweenJudgementAndPlace(t *testing.T) {
 	}
 }
 
-// A tool may swap the policy under which it runs: it ends under the limits and the pinned output
-// that it was permitted with, and what it calls is judged by the new one.
+// A tool may swap the policy that it runs under: it ends under the limits and the pinned output
+// that it was permitted with, and its own calls are judged by the new policy.
 func TestSwapFromInside(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t)
