@@ -41,25 +41,25 @@ func TestNotAgainAndAgain(t *testing.T) {
 	pack := d.Pack(Write)
 	for _, limit := range []int{8_000, 1 << 20} {
 		v := newVerifier(t.Context(), Options{Trust: d.Trust})
-		v.stories.most, v.stories.limit = 8_000, limit
+		v.replay.sessions.most, v.replay.sessions.limit = 8_000, limit
 		require.NoError(t, v.inPack(bytes.NewReader(pack), int64(len(pack))))
-		t.Logf("limit %d: %d entries read again, of %d; room %d", limit, v.stories.reread, v.size(), v.stories.most)
-		if many := v.stories.reread > 10*v.size(); many != (limit == 8_000) {
-			t.Errorf("limit %d: %d entries were read again, of %d", limit, v.stories.reread, v.size())
+		t.Logf("limit %d: %d entries read again, of %d; room %d", limit, v.replay.sessions.reread, v.fold.size(), v.replay.sessions.most)
+		if many := v.replay.sessions.reread > 10*v.fold.size(); many != (limit == 8_000) {
+			t.Errorf("limit %d: %d entries were read again, of %d", limit, v.replay.sessions.reread, v.fold.size())
 		}
-		if v.stories.most > limit {
-			t.Errorf("limit %d: room for %d", limit, v.stories.most)
+		if v.replay.sessions.most > limit {
+			t.Errorf("limit %d: room for %d", limit, v.replay.sessions.most)
 		}
 		held := 0
 		for i := range 8 {
-			if s := v.chain(fmt.Sprint("s", i)).story; s != nil && i < 3 {
+			if s := v.fold.chain(fmt.Sprint("s", i)).held; s != nil && i < 3 {
 				t.Errorf("s%d is closed and held", i)
 			} else if s != nil {
 				held += s.weight
 			}
 		}
-		if v.stories.weight != held {
-			t.Errorf("limit %d: %d bytes are held, and %d counted", limit, held, v.stories.weight)
+		if v.replay.sessions.weight != held {
+			t.Errorf("limit %d: %d bytes are held, and %d counted", limit, held, v.replay.sessions.weight)
 		}
 	}
 }
@@ -110,8 +110,8 @@ func TestEndsWhileToldAgain(t *testing.T) {
 	require.NoError(t, v.inPack(bytes.NewReader(pack), int64(len(pack))))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	v.ctx, v.chain("s1").story = ctx, nil
-	p := v.past(v.chain("s1"), new(contracts.Inputs))
+	v.reread.ctx, v.fold.chain("s1").held = ctx, nil
+	p := &logPast{r: &v.replay, chain: v.fold.chain("s1"), kept: &new(contracts.Inputs).State}
 	if p.Calls(""); p.trouble == nil || !errors.Is(p.trouble, context.Canceled) {
 		t.Errorf("a session was told after the end: %v", p.trouble)
 	}
@@ -125,13 +125,13 @@ func TestAskedWhatCannotBeRead(t *testing.T) {
 	pack := d.Pack(Write)
 	v := newVerifier(t.Context(), Options{Trust: d.Trust})
 	require.NoError(t, v.inPack(bytes.NewReader(pack), int64(len(pack))))
-	v.pack.r, v.second, v.chain("s0").story = gone{}, nil, nil
-	p := v.past(v.chain("s0"), new(contracts.Inputs))
+	v.pack.r, v.reread.second, v.fold.chain("s0").held = gone{}, nil, nil
+	p := &logPast{r: &v.replay, chain: v.fold.chain("s0"), kept: &new(contracts.Inputs).State}
 	_, err := p.Receipt("look", forge.ValuesOf(t, `{"/path":"/a"}`))
 	assert.Error(t, err, "an answer of nothing")
 	if p.trouble == nil || !errors.Is(p.trouble, errDisk) {
 		t.Errorf("no trouble: %v", p.trouble)
 	}
-	v.second = &rereader{} // which panics
+	v.reread.second = &rereading{} // which panics
 	p.Calls("")
 }

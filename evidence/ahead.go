@@ -46,7 +46,7 @@ func (b *batch) full(l line, size int) bool {
 // add copies an entry into the batch.
 func (b *batch) add(l line, index uint64, v *verifier) {
 	if len(b.lines) == 0 {
-		b.first, b.state = index, v.state
+		b.first, b.state = index, v.fold.state
 	}
 	if b.text == nil {
 		b.text = make([]byte, 0, v.batch)

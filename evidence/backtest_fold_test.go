@@ -249,7 +249,7 @@ func TestBackTestMemory(t *testing.T) {
 	race.Alone(t)
 	const n = 1 << 20
 	for _, lists := range []bool{true, false} {
-		b := newVerifier(t.Context(), Options{}).judgesBy(nil, lists)
+		b := newBackTest(&newVerifier(t.Context(), Options{}).replay, nil, lists)
 		base := heap()
 		for i := range n {
 			b.note(Judged{Condition: i % 100})
@@ -271,7 +271,7 @@ func TestBackTestMemory(t *testing.T) {
 	s.Checkpoint()
 	pack := s.Pack(Write)
 	v := newVerifier(t.Context(), Options{Trust: s.Trust})
-	b := v.judgesBy(forge.Compiled(t, fixturePolicy(2, money("new", 100, ""), "")), false)
+	b := newBackTest(&v.replay, forge.Compiled(t, fixturePolicy(2, money("new", 100, ""), "")), false)
 	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil || b.found.Allowed != 5 ||
 		len(b.spent) != 1 {
 		t.Errorf("%+v, %d calls are held, %v", b.found, len(b.spent), err)

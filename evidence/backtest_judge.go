@@ -12,7 +12,7 @@ import (
 // A backTest judges by a candidate what a verifier goes over. Of a change it holds where it is and what is said now; all else is read again when
 // the pack is verified, so that nothing is told of a pack that is not, and little is held of one.
 type backTest struct {
-	v         *verifier
+	r         *replayer
 	candidate *guardian.Policy
 	lists     bool // changes are asked for, not only their number
 	found     Differences
@@ -35,10 +35,16 @@ type spending struct {
 	logged  bool // it is taken to have gone as it did then
 }
 
-// judgesBy has a verifier judge by a candidate, too.
-func (v *verifier) judgesBy(candidate *guardian.Policy, lists bool) *backTest {
-	v.back = &backTest{v: v, candidate: candidate, lists: lists, spent: map[uint64]spending{}, numbers: map[Judged]uint32{}}
-	return v.back
+// newBackTest has a replayer judge by a candidate, too.
+func newBackTest(r *replayer, candidate *guardian.Policy, lists bool) *backTest {
+	r.back = &backTest{
+		r:         r,
+		candidate: candidate,
+		lists:     lists,
+		spent:     map[uint64]spending{},
+		numbers:   map[Judged]uint32{},
+	}
+	return r.back
 }
 
 // judge judges the call of the entry at hand, whose verdict was made again.
@@ -54,7 +60,7 @@ func (b *backTest) judge(d *contracts.DecisionRecord, in *contracts.Inputs, kept
 	told := *in
 	b.fill(&told)
 	p := &elsewise{logPast: kept, ledger: &b.ledger}
-	again, _, _ := b.candidate.Decide(&told, b.v.state, p)
+	again, _, _ := b.candidate.Decide(&told, b.r.fold.state, p)
 	switch {
 	case p.trouble != nil:
 		return p.trouble
@@ -86,7 +92,7 @@ func (b *backTest) judge(d *contracts.DecisionRecord, in *contracts.Inputs, kept
 // pass notes a call that cannot be judged: it is taken to have gone as it did.
 func (b *backTest) pass(d *contracts.DecisionRecord) {
 	if b != nil {
-		b.found.Unjudged = append(b.found.Unjudged, b.v.size())
+		b.found.Unjudged = append(b.found.Unjudged, b.r.fold.size())
 		b.spend(d, d.Charges, true)
 	}
 }
@@ -101,7 +107,7 @@ func (b *backTest) note(now Judged) {
 		n = uint32(len(b.said))
 		b.numbers[now], b.said = n, append(b.said, now)
 	}
-	b.changes = append(b.changes, changed{uint32(b.v.size()), n})
+	b.changes = append(b.changes, changed{uint32(b.r.fold.size()), n})
 }
 
 // fill fills in what the candidate has defaults for. What is too much with them no kernel takes for arguments.
@@ -132,7 +138,7 @@ func (b *backTest) spend(d *contracts.DecisionRecord, charges []contracts.Charge
 	}
 	b.ledger.Reserve(charges, nil)
 	if d.Verdict == contracts.Allow { // else it did not run, and nobody knows what would have become of it: all stays charged
-		b.spent[b.v.size()] = spending{charges, logged}
+		b.spent[b.r.fold.size()] = spending{charges, logged}
 	}
 }
 
@@ -157,7 +163,7 @@ func (b *backTest) settle(r *contracts.Receipt, call *pending) *Error {
 		}
 	}
 	if err := b.ledger.Settle(x.charges, settled, r.Reason); err != nil {
-		return b.v.fault(ErrBudget, "predicate.settled", err.Error()) // cannot be: it was charged
+		return b.r.fold.fault(ErrBudget, "predicate.settled", err.Error()) // cannot be: it was charged
 	}
 	return nil
 }
@@ -185,7 +191,7 @@ func (p *elsewise) Receipt(tool string, same crypto.Value) (contracts.PriorRecei
 		return r, err
 	}
 	for _, run := range s.gone {
-		if run.Tool == tool && p.v.later(run.Receipt, &r) {
+		if run.Tool == tool && later(&p.r.fold.log, run.Receipt, &r) {
 			p.untold = true
 			return r, errUntold
 		}
@@ -195,9 +201,9 @@ func (p *elsewise) Receipt(tool string, same crypto.Value) (contracts.PriorRecei
 
 // Used is what the log says: an approval may be for the candidate, and have been shown to another stack.
 func (p *elsewise) Used(approval contracts.Digest, r *contracts.ApprovalRequest) bool {
-	if at, ok := p.v.nonces[nonceOf(r.Nonce)]; ok && uint64(at) != p.v.size() || p.logPast.Used(approval, r) {
+	if at, ok := p.r.nonces[nonceOf(r.Nonce)]; ok && uint64(at) != p.r.fold.size() || p.logPast.Used(approval, r) {
 		return true
 	}
-	p.untold = p.untold || p.v.unread.outside(p.chain) || p.story().lost.maybe(r)
+	p.untold = p.untold || p.r.unread.outside(p.chain) || p.session().lost.maybe(r)
 	return false
 }

@@ -110,7 +110,7 @@ func held(t testing.TB, m *forge.Maker, pack []byte) (all, told float64) {
 		Options{Trust: m.Trust})
 	runtime.KeepAlive(pack)
 	runtime.KeepAlive(m)
-	return all, float64(v.stories.weight)
+	return all, float64(v.replay.sessions.weight)
 }
 
 // holding is how many bytes a verification holds at its end, but for what is constant.
@@ -121,7 +121,7 @@ func holding(t testing.TB, verify func(*verifier) error, o Options) (*verifier, 
 	runtime.ReadMemStats(&before)
 	v := newVerifier(t.Context(), o)
 	require.NoError(t, verify(v))
-	v.far, v.pack.wide, v.second, v.buf, v.text = nil, nil, nil, nil, nil
+	v.blobs.far, v.pack.wide, v.reread.second, v.fold.buf, v.replay.text = nil, nil, nil, nil, nil
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -226,7 +226,7 @@ func TestMemory(t *testing.T) {
 			got = (got - told - listed - 128<<10) / n
 			t.Logf("%.1f bytes an entry, %.1f of what is listed, and %.1f of what is told of sessions", got, listed/n,
 				told/n)
-			if got > 64 || told > maxStories {
+			if got > 64 || told > maxSessions {
 				t.Errorf("%.1f bytes an entry are held, and %.0f are told of sessions", got, told)
 			}
 		})

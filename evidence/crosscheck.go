@@ -4,47 +4,50 @@ import (
 	"bytes"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/contain"
 )
 
-// crossed asks a canonicaliser of others about bytes that ours found canonical, and says what it has against them. Ours comes first: it has
-// held them to depth and size, which the other one, recursive and with a tree of its own, does not.
-func (o *opener) crossed(b []byte) (what string) {
-	if o.canonical == nil {
+// A canonicaliser is a second implementation of RFC 8785. nil: none is asked.
+type canonicaliser func([]byte) ([]byte, error)
+
+// check asks the second canonicaliser about bytes that ours found canonical, and returns its objection
+// or "". Ours comes first: it has checked depth and size, which the other one, recursive and with a
+// tree of its own, does not.
+func (c canonicaliser) check(b []byte) (what string) {
+	if c == nil {
 		return ""
 	}
-	defer func() {
-		if recover() != nil { // what others wrote is given what attackers wrote
-			what = "the second canonicaliser panics"
-		}
-	}()
-	switch c, err := o.canonical(b); {
+	defer contain.Value(&what, "the second canonicaliser panics") // it reads bytes that an attacker may have made
+	switch again, err := c(b); {
 	case err != nil:
-		return "not JSON to the second canonicaliser" // whose error quotes it
-	case !bytes.Equal(b, c):
+		return "not JSON to the second canonicaliser" // without the error, which quotes it
+	case !bytes.Equal(b, again):
 		return "not canonical to the second canonicaliser"
 	}
 	return ""
 }
 
-// crossedSealed is crossed for an envelope and what is in it.
-func (o *opener) crossedSealed(envelope []byte, s *contracts.Sealed) (field, what string) {
-	if what := o.crossed(envelope); what != "" {
+// checkSealed checks an envelope and its payload.
+func (c canonicaliser) checkSealed(envelope []byte, s *contracts.Sealed) (field, what string) {
+	if what := c.check(envelope); what != "" {
 		return "", what
 	}
-	return "payload", o.crossed(s.Payload)
+	return "payload", c.check(s.Payload)
 }
 
-// crossedInputs is crossed for an inputs document and what is in the envelopes that were presented: these are opened with memory of their own.
-func (v *verifier) crossedInputs(b []byte, in *contracts.Inputs) string {
-	what := v.crossed(b)
-	if v.canonical == nil || in.Envelopes.None() {
+// checkInputs checks an inputs document and the payloads of the envelopes that were presented. These
+// are opened with memory of their own.
+func (c canonicaliser) checkInputs(b []byte, in *contracts.Inputs) string {
+	what := c.check(b)
+	if c == nil || in.Envelopes.None() {
 		return what
 	}
 	var r contracts.Reader
-	for _, list := range [...][]contracts.Envelope{in.Envelopes.Approvals, in.Envelopes.Attestations, in.Envelopes.Delegation} {
+	e := &in.Envelopes
+	for _, list := range [...][]contracts.Envelope{e.Approvals, e.Attestations, e.Delegation} {
 		for _, e := range list {
-			if s, err := r.Open(e); err == nil && what == "" { // what is no envelope, REPLAY judges
-				what = v.crossed(s.Payload)
+			if s, err := r.Open(e); err == nil && what == "" { // REPLAY judges what is no envelope
+				what = c.check(s.Payload)
 			}
 		}
 	}

@@ -8,42 +8,104 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// The checks, in the order in which they fire: the first that fails is the answer. errors.Is finds them in what [Verify] and
-// [VerifyStore] return.
+// The checks, in the order in which they fire: the first that fails is the answer. errors.Is finds them
+// in what [Verify], [VerifyStore], [OpenPack] and [BackTest] return.
 var (
-	ErrInput      = errors.New("INPUT")      // what the caller gave
-	ErrStore      = errors.New("STORE")      // in place of ARCHIVE, of VerifyStore: the store fails, or does not keep to what a store is
-	ErrArchive    = errors.New("ARCHIVE")    // tar bytes: headers, names, order, padding, end
-	ErrEncoding   = errors.New("ENCODING")   // of an entry: strict canonical JSON, base64, sizes, lines; from here to TRUST entry by entry
-	ErrEnvelope   = errors.New("ENVELOPE")   // DSSE and statement shape
-	ErrKey        = errors.New("KEY")        // a kernel key that is valid at the index
-	ErrSignature  = errors.New("SIGNATURE")  // Ed25519 over the pre-authentication encoding
-	ErrRecord     = errors.New("RECORD")     // what one entry shows by itself
-	ErrChain      = errors.New("CHAIN")      // seq, prev, time, closes, one genesis
-	ErrGraph      = errors.New("GRAPH")      // parents, lamport
-	ErrReference  = errors.New("REFERENCE")  // receipts and decisions, policies, keys that are used once
-	ErrBudget     = errors.New("BUDGET")     // charges and settlements
-	ErrTrust      = errors.New("TRUST")      // the trust state, its events, and who acts while frozen
-	ErrGap        = errors.New("GAP")        // condensed stretches
-	ErrMerkle     = errors.New("MERKLE")     // size and root
-	ErrCheckpoint = errors.New("CHECKPOINT") // that member, and the log key's line in it
-	ErrManifest   = errors.New("MANIFEST")   // that member, and what it says of the others
-	ErrBlob       = errors.New("BLOB")       // bytes under a name, their form, which must be there and which may
-	ErrReplay     = errors.New("REPLAY")     // the guardian's verdict again, and kept inputs and outputs against the log
+	// ErrInput is a fault of what the caller gave: reader and size, store, trust root, origin, last
+	// checkpoint, level, candidate.
+	ErrInput = errors.New("INPUT")
+
+	// ErrStore takes the place of ErrArchive in VerifyStore: the store fails, or does not keep to what
+	// a store is.
+	ErrStore = errors.New("STORE")
+
+	// ErrArchive is a fault of the tar bytes: headers, names, order, padding, end. It is also a pack
+	// that cannot be read.
+	ErrArchive = errors.New("ARCHIVE")
+
+	// ErrEncoding is an entry that is not strict canonical JSON, or a fault of its base64, sizes or
+	// lines. From here to ErrTrust the checks are done entry by entry.
+	ErrEncoding = errors.New("ENCODING")
+
+	// ErrEnvelope is a fault of the shape of a DSSE envelope or a statement.
+	ErrEnvelope = errors.New("ENVELOPE")
+
+	// ErrKey is an entry that is signed by no kernel key that is valid at its index.
+	ErrKey = errors.New("KEY")
+
+	// ErrSignature is an Ed25519 signature that does not verify over the pre-authentication encoding.
+	ErrSignature = errors.New("SIGNATURE")
+
+	// ErrRecord is a fault that one entry shows by itself.
+	ErrRecord = errors.New("RECORD")
+
+	// ErrChain is a fault of seq, prev or time, an entry after a close, or a genesis that is not the
+	// first entry and the only one.
+	ErrChain = errors.New("CHAIN")
+
+	// ErrGraph is a fault of parents or Lamport times.
+	ErrGraph = errors.New("GRAPH")
+
+	// ErrReference is a fault between receipts and decisions, of policies, or of idempotency keys and
+	// approvals, which are used once.
+	ErrReference = errors.New("REFERENCE")
+
+	// ErrBudget is a fault of charges or settlements.
+	ErrBudget = errors.New("BUDGET")
+
+	// ErrTrust is a fault of the trust state or its events, or an act that they forbid.
+	ErrTrust = errors.New("TRUST")
+
+	// ErrGap is a condensed stretch of the log.
+	ErrGap = errors.New("GAP")
+
+	// ErrMerkle is a checkpoint whose size or root is not the log's.
+	ErrMerkle = errors.New("MERKLE")
+
+	// ErrCheckpoint is a fault of the checkpoint, or of the log key's line in it.
+	ErrCheckpoint = errors.New("CHECKPOINT")
+
+	// ErrManifest is a fault of the manifest, or of its claims about the other members.
+	ErrManifest = errors.New("MANIFEST")
+
+	// ErrBlob is a blob whose content does not hash to its name or has not the form of its role, that
+	// is missing and must be there, or that no entry names.
+	ErrBlob = errors.New("BLOB")
+
+	// ErrReplay is a verdict that the guardian does not repeat, or kept inputs or outputs that the log
+	// contradicts.
+	ErrReplay = errors.New("REPLAY")
 )
 
-// An Error says which check failed, and where. It holds no argument, no output and no key but public ones.
+// An Error says which check failed, and where. It holds no arguments, no output and no keys but public
+// ones.
 type Error struct {
-	Check error  // one of the above
-	Entry int64  // index of the entry, or -1 where it is of none
+	Check error  // one of ErrInput to ErrReplay
+	Entry int64  // index of the entry; -1: it is of none
 	Field string // dotted path in the record, or the member or blob; may be ""
 	What  string
-	Err   error // where reader or store could not be read: what they said
+	Err   error // of the reader or the store, if it could not be read
+}
+
+// newError returns an error of no entry.
+func newError(check error, field, what string) *Error {
+	return &Error{Check: check, Entry: -1, Field: field, What: what}
+}
+
+// errorAt returns an error of the entry with that index.
+func errorAt(index uint64, check error, field, what string) *Error {
+	return &Error{Check: check, Entry: int64(index), Field: field, What: what}
+}
+
+// cannotRead returns the error that a reader or a store failed with err.
+func cannotRead(check error, field string, err error) *Error {
+	return &Error{Check: check, Entry: -1, Field: field, What: "it cannot be read", Err: err}
 }
 
 func (e *Error) Error() string { return "evidence: " + e.told(": entry ") }
 
-// told is check, place and what is wrong, on one line that is not long, whatever names a pack may have thought of.
+// told returns check, place and what is wrong, on one line that is not long, whatever names a pack may
+// have.
 func (e *Error) told(at string) string {
 	s := e.Check.Error()
 	if e.Entry >= 0 {
@@ -59,7 +121,7 @@ func (e *Error) told(at string) string {
 	return plain(s)
 }
 
-// short is text without the rest of it: a name in a policy document may be of megabytes, and what is wrong is not seen behind it.
+// short cuts a long text: a name in a policy document may have megabytes, and would hide what is wrong.
 func short(s string) string {
 	const most = 200
 	if len(s) > most {
@@ -68,7 +130,7 @@ func short(s string) string {
 	return s
 }
 
-// plain is text as a terminal shows it: what is not printable ASCII is escaped.
+// plain escapes all that is not printable ASCII, for terminals.
 func plain(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		s = strconv.QuoteToASCII(s)
@@ -77,7 +139,7 @@ func plain(s string) string {
 	return s
 }
 
-// Unwrap gives the check, and the cause where there is one.
+// Unwrap returns the check, and the cause if there is one.
 func (e *Error) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Check}
@@ -85,10 +147,10 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Check, e.Err}
 }
 
-// otherOrigin shows both: they are public, and had their form checked.
+// otherOrigin shows both origins: they are public, and their form was checked.
 func otherOrigin(is, want string) string { return "of the origin " + is + ", not " + want }
 
-// formatError returns the departure of a record from its form: every error of reading one is such.
+// formatError returns the departure of a record from its form; every error of reading a record is one.
 func formatError(err error) *contracts.FormatError {
 	var f *contracts.FormatError
 	if !errors.As(err, &f) {
@@ -97,7 +159,7 @@ func formatError(err error) *contracts.FormatError {
 	return f
 }
 
-// checkOf gives the check that a departure from the form of an entry falls to.
+// checkOf returns the check to which a departure from the form of an entry belongs.
 func checkOf(c contracts.Class) error {
 	switch c {
 	case contracts.Encoding:

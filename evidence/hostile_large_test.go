@@ -59,7 +59,7 @@ func weigh(t *testing.T, m *forge.Maker) (w weighed) {
 	v := newVerifier(t.Context(), Options{Trust: m.Trust})
 	m.Must(v.inPack(r, info.Size()))
 	w.Report = v.report
-	v.far, v.pack.wide, v.second, v.buf, v.text = nil, nil, nil, nil, nil // constant
+	v.blobs.far, v.pack.wide, v.reread.second, v.fold.buf, v.replay.text = nil, nil, nil, nil, nil // constant
 	runtime.ReadMemStats(&after)
 	w.allocated = int64(after.TotalAlloc - before.TotalAlloc)
 	runtime.GC()

@@ -9,7 +9,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A log is the fold of the entries that writer and verifier both make: where each session stands, what is named, and the tree.
+// A log is the fold of the entries that writer and verifier both make: the end of each session, which
+// entries are named, and the tree.
 type log struct {
 	index  proofgraph.Index
 	tree   proofgraph.Tree
@@ -26,15 +27,15 @@ type chain struct {
 	index   uint64 // of the last one
 	lamport uint64 // of the last one
 	time    contracts.Time
-	story   *story // what is held of it for questions about its past; nil: nothing
-	open    uint32 // ALLOWs without a receipt
+	held    *session // for questions about its past; nil: it is not held
+	open    uint32   // ALLOWs without a receipt
 	closed  bool
 }
 
-// size is how many entries the log has, and so the index of the next one.
+// size returns how many entries the log has, and so the index of the next one.
 func (l *log) size() uint64 { return l.tree.Size() }
 
-// chain gives where a session stands; one that has no entry yet starts at genesis.
+// chain returns a session; one that has no entry yet starts at genesis.
 func (l *log) chain(session string) *chain {
 	c := l.chains[session]
 	if c == nil {
@@ -43,7 +44,8 @@ func (l *log) chain(session string) *chain {
 	return c
 }
 
-// latest is the hash of a session's last entry, of genesis where there is none. The index has it: there may be as many sessions as entries.
+// latest returns the hash of a session's last entry, or of genesis if it has none. It reads the index,
+// since there may be as many sessions as entries.
 func (l *log) latest(c *chain) contracts.Digest {
 	if c.count == 0 {
 		return l.first
@@ -51,7 +53,8 @@ func (l *log) latest(c *chain) contracts.Digest {
 	return l.index.Hash(c.index)
 }
 
-// add appends an entry to its chain. A verifier has looked up what it names; a writer passes over what it does not find.
+// add appends an entry to its chain. A verifier has looked up the entries that it names; a writer passes
+// over those that it does not find.
 func (l *log) add(hash contracts.Digest, st *contracts.Statement, c *chain) error {
 	h, at := &st.Header, l.size()
 	if l.chains == nil {
@@ -90,8 +93,8 @@ func (b bits) has(index uint64) bool {
 	return index>>6 < uint64(len(b)) && b[index>>6]&(1<<(index&63)) != 0
 }
 
-// graphHash is the SHA-256 of the canonical array of all heads, sorted: entries that no other one names. A session's entry is named by the
-// next one, so only last ones are heads.
+// graphHash returns the SHA-256 of the canonical array of all heads, sorted: entries that no other one
+// names. An entry is named by the next one of its session, so only the last ones are heads.
 func (l *log) graphHash() contracts.Digest {
 	var heads []contracts.Digest
 	for _, c := range l.chains {
@@ -112,7 +115,7 @@ func (l *log) graphHash() contracts.Digest {
 	return crypto.Sum(append(b, ']'))
 }
 
-// sessions counts all sessions, the kernel's included, and puts where they stand under one root.
+// sessions counts all sessions, the kernel's included, and puts their ends under one root.
 func (l *log) sessions() contracts.Sessions {
 	names := make([]string, 0, len(l.chains))
 	for name := range l.chains {

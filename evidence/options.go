@@ -42,7 +42,7 @@ type Options struct {
 
 // check is INPUT, but for what only the entries can tell of the last checkpoint, which it gives.
 func (o *Options) check() (*signed, *Error) {
-	bad := func(field, what string) (*signed, *Error) { return nil, &Error{ErrInput, -1, field, what, nil} }
+	bad := func(field, what string) (*signed, *Error) { return nil, newError(ErrInput, field, what) }
 	switch {
 	case o.Trust != nil && o.Kernel != nil:
 		return bad("Trust", "given beside Kernel: give one of them")

@@ -9,82 +9,90 @@ import (
 	"github.com/helmkernel/helm/evidence/internal/entry"
 )
 
-// outcome holds a receipt that is no denial to what was kept of its call: the sandbox in the inputs, the output, the pinned schema.
-func (v *verifier) outcome(r *contracts.Receipt, call *pending) *Error {
-	differs := func(field, what string) *Error { return v.late(v.fault(ErrReplay, "predicate."+field, what)) }
-	if f := v.refunded(r, call); f != nil {
+// outcome holds a receipt that is no denial to what was kept of its call: the sandbox in the inputs,
+// the output, the pinned schema.
+func (r *replayer) outcome(x *contracts.Receipt, call *pending) *Error {
+	if f := r.refunded(x, call); f != nil {
 		return f
 	}
 	var facts, output []byte
 	var f *Error
-	if r.FactsHash != nil {
-		facts, f = v.keep(*r.FactsHash, entry.Facts)
+	if x.FactsHash != nil {
+		facts, f = r.blobs.keep(*x.FactsHash, entry.Facts)
 	}
-	if r.OutputHash != nil && f == nil {
-		output, f = v.keep(*r.OutputHash, entry.OutputRole(r))
+	if x.OutputHash != nil && f == nil {
+		output, f = r.blobs.keep(*x.OutputHash, entry.OutputRole(x))
 	}
 	switch {
 	case f != nil:
 		return f
 	case facts != nil:
-		return differs("factsHash", "a facts document"+entry.Unsupported)
-	}
-	whole := crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth}
-	if r.OutputForm == "raw" && output != nil && v.json.Parse(output, whole) == nil {
-		return differs("outputForm", "raw, though the output is strict JSON")
-	}
-	if call.kept && r.Sandbox != nil && sandboxOf(r.Sandbox.Module, r.Sandbox.Profile) != call.sandbox {
-		return differs("sandbox", "not the one that the driver declared")
-	}
-	if !call.kept && output == nil || r.OutputHash == nil {
+		return r.differs("predicate.factsHash", "a facts document"+entry.Unsupported)
+	case x.OutputForm == "raw" && output != nil && r.isJSON(output):
+		return r.differs("predicate.outputForm", "raw, though the output is strict JSON")
+	case call.kept && x.Sandbox != nil && sandboxOf(x.Sandbox.Module, x.Sandbox.Profile) != call.sandbox:
+		return r.differs("predicate.sandbox", "not the one that the driver declared")
+	case !call.kept && output == nil || x.OutputHash == nil:
 		return nil
 	}
-	if output != nil && !v.stacks.has(call.policy) {
+	return r.pinned(x, call, output)
+}
+
+// isJSON parses an output.
+func (r *replayer) isJSON(output []byte) bool {
+	return r.blobs.json.Parse(output, crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth}) == nil
+}
+
+// pinned compares an output, nil if it was not kept, with the response schema that the tool pins.
+func (r *replayer) pinned(x *contracts.Receipt, call *pending, output []byte) *Error {
+	if output != nil && !r.compiled(call.policy) {
 		output = bytes.Clone(output) // the documents are read next
 	}
-	x, f := v.stack(call.policy)
+	s, f := r.stack(call.policy)
 	switch {
 	case f != nil:
 		return f
-	case x.why != "":
-		return differs("outputHash", x.why)
-	case x.policy == nil:
-		return nil // another engine's: what it pins is not known
+	case s.why != "":
+		return r.differs("predicate.outputHash", s.why)
+	case s.policy == nil:
+		return nil // another engine's: it is not known what it pins
 	}
-	pinned := x.policy.HasOutput(r.Tool)
-	executed := r.Outcome == contracts.Executed
+	pinned := s.policy.HasOutput(x.Tool)
+	executed := x.Outcome == contracts.Executed
 	switch {
 	case !pinned && !executed:
-		return differs("reason", "drift, though the tool pins no response schema")
-	case pinned && executed && r.OutputForm == "raw":
-		return differs("outputForm", "raw, though the tool pins a response schema")
-	case output == nil || r.OutputForm == "raw":
+		return r.differs("predicate.reason", "drift, though the tool pins no response schema")
+	case pinned && executed && x.OutputForm == "raw":
+		return r.differs("predicate.outputForm", "raw, though the tool pins a response schema")
+	case output == nil || x.OutputForm == "raw":
 		return nil
 	}
-	err := v.json.Parse(output, whole)
-	_, conforms := x.policy.CheckOutput(r.Tool, v.json.Root())
-	if err == nil && pinned && conforms != executed {
-		return differs("outputHash", "whether the kept output is as the tool pins it is not what the outcome says")
+	isJSON := r.isJSON(output)
+	_, conforms := s.policy.CheckOutput(x.Tool, r.blobs.json.Root())
+	if isJSON && pinned && conforms != executed {
+		return r.differs("predicate.outputHash",
+			"whether the kept output is as the tool pins it is not what the outcome says")
 	}
 	return nil
 }
 
-// refunded holds what a failed tool's receipt keeps of its charges to what the budgets say. Of every other outcome BUDGET has said it.
-func (v *verifier) refunded(r *contracts.Receipt, call *pending) *Error {
-	if r.Reason != contracts.ReasonToolError || len(call.charges) == 0 {
+// refunded compares what a failed tool's receipt keeps of its charges with what the budgets say. BUDGET
+// has checked every other outcome.
+func (r *replayer) refunded(x *contracts.Receipt, call *pending) *Error {
+	if x.Reason != contracts.ReasonToolError || len(call.charges) == 0 {
 		return nil
 	}
-	x, f := v.stack(call.policy)
-	if f != nil || x.policy == nil {
-		return f // why is said where its policy judges
+	s, f := r.stack(call.policy)
+	if f != nil || s.policy == nil {
+		return f // REPLAY says why where the policy judges
 	}
-	refunds := x.policy.Refunds(r.Tool, r.Reason)
+	refunds := s.policy.Refunds(x.Tool, x.Reason)
 	for i, c := range call.charges {
 		if slices.Contains(refunds, c.Budget) {
 			c.Amount = 0
 		}
-		if r.Settled[i].Amount != c.Amount {
-			return v.late(v.fault(ErrReplay, "predicate.settled.amount", "not what the budget says of a tool's own failure"))
+		if x.Settled[i].Amount != c.Amount {
+			return r.differs("predicate.settled.amount", "not what the budget says of a tool's own failure")
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ func OpenPack(ctx context.Context, r io.ReaderAt, size int64, o Options) (*Pack,
 	if err != nil {
 		return nil, report, err
 	}
-	p := &Pack{packed: v.pack, index: v.index, marks: slices.Clip(v.marks), note: bytes.Clone(report.Checkpoint)}
+	p := &Pack{packed: v.pack, index: v.fold.index, marks: slices.Clip(v.reread.marks), note: bytes.Clone(report.Checkpoint)}
 	p.packed.wide, p.packed.sum, p.packed.named = nil, nil, nil // for verification alone
 	return p, report, nil
 }

@@ -7,6 +7,7 @@ import (
 	"hash"
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -14,7 +15,7 @@ import (
 	"github.com/helmkernel/helm/evidence/internal/ustar"
 )
 
-// A packed log is one in a pack.
+// A packed is a log in a pack.
 type packed struct {
 	ustar.Archive
 	r    io.ReaderAt
@@ -27,13 +28,13 @@ type packed struct {
 
 var _ source = (*packed)(nil)
 
-// openPacked is ARCHIVE.
+// openPacked does the check ARCHIVE.
 func openPacked(ctx context.Context, r io.ReaderAt, size int64) (*packed, error) {
 	p := &packed{r: r, size: size, wide: ustar.NewWindow(r, size, 256<<10), sum: crypto.NewSum()}
 	a, err := ustar.Open(ctx, p.wide)
 	var bad *ustar.Error
 	if errors.As(err, &bad) {
-		return nil, &Error{ErrArchive, -1, bad.Field, bad.What, bad.Err}
+		return nil, &Error{Check: ErrArchive, Entry: -1, Field: bad.Field, What: bad.What, Err: bad.Err}
 	}
 	if err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func openPacked(ctx context.Context, r io.ReaderAt, size int64) (*packed, error)
 func (p *packed) lines() iter.Seq2[line, *Error] {
 	return func(yield func(line, *Error) bool) {
 		x := p.Members[ustar.Entries]
-		index := int64(0)
+		index := uint64(0)
 		for at, end := x.At, x.At+x.Size; at < end; index++ {
 			b, err := p.wide.Get(at, int(min(end-at, contracts.MaxEntry+1)))
 			if err != nil {
@@ -54,7 +55,8 @@ func (p *packed) lines() iter.Seq2[line, *Error] {
 			}
 			n := bytes.IndexByte(b, '\n')
 			if n < 0 {
-				yield(line{}, &Error{ErrEncoding, index, ustar.Members[ustar.Entries], "a line without end, or of more than 32,768 bytes", nil})
+				yield(line{}, errorAt(index, ErrEncoding, ustar.Members[ustar.Entries],
+					"a line without end, or of more than 32,768 bytes"))
 				return
 			}
 			p.sum.Write(b[:n+1])
@@ -71,17 +73,17 @@ func (p *packed) total() uint64 { return uint64(p.Members[ustar.Entries].Size) }
 
 func (p *packed) checkpoint() ([]byte, *Error) {
 	if p.Members[ustar.Checkpoint].Size > maxNote {
-		return nil, &Error{ErrCheckpoint, -1, ustar.Members[ustar.Checkpoint], "longer than a note may be", nil}
+		return nil, newError(ErrCheckpoint, ustar.Members[ustar.Checkpoint], "longer than a note may be")
 	}
 	return p.member(ustar.Checkpoint)
 }
 
-// member reads one of the first members into memory; the caller has looked at its size.
+// member reads one of the first members into memory; the caller has checked its size.
 func (p *packed) member(i int) ([]byte, *Error) {
 	x := p.Members[i]
 	b := make([]byte, x.Size)
 	if err := ustar.ReadAt(p.r, b, x.At); err != nil {
-		return nil, &Error{ErrArchive, -1, ustar.Members[i], "it cannot be read", err}
+		return nil, cannotRead(ErrArchive, ustar.Members[i], err)
 	}
 	return b, nil
 }
@@ -92,12 +94,25 @@ func (p *packed) names(number int, as entry.Role) bool {
 	return !seen
 }
 
+// unnamed returns the fault that no entry names one of the blobs, or nil.
+func (p *packed) unnamed() *Error {
+	i := slices.Index(p.named, 0)
+	if i < 0 {
+		return nil
+	}
+	field := "blobs"
+	if name, ok := p.NameAt(i, p.wide); ok {
+		field = ustar.BlobPrefix + name.String()
+	}
+	return newError(ErrBlob, field, "no entry names it")
+}
+
 func (p *packed) unreadable(blob *contracts.Digest, err error) *Error {
 	field := ustar.Members[ustar.Entries]
 	if blob != nil {
 		field = ustar.BlobPrefix + blob.String()
 	}
-	return &Error{ErrArchive, -1, field, "it cannot be read", err}
+	return cannotRead(ErrArchive, field, err)
 }
 
 func (p *packed) view() view { return p.far() }
@@ -107,7 +122,7 @@ type far struct {
 	p     *packed
 	lines *ustar.Window
 	blobs *ustar.Window
-	buf   []byte // for what blobs is too narrow for
+	buf   []byte // for blobs that are wider than the window
 }
 
 func (p *packed) far() *far { return &far{p: p, blobs: ustar.NewWindow(p.r, p.size, 4<<10)} }
@@ -123,7 +138,7 @@ func (f *far) line(place int64, n int) ([]byte, error) {
 	}
 }
 
-// until gives the bytes from a line's first on to where it ends. Most lines are short.
+// until returns the line that begins at an offset, without its end. Most lines are short.
 func (f *far) until(at, end int64) ([]byte, error) {
 	if f.lines == nil {
 		f.lines = ustar.NewWindow(f.p.r, f.p.size, 36<<10)

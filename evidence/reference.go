@@ -7,56 +7,64 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// A pending call is an ALLOW without a receipt, and what its receipt will be compared with.
+// A pending call is an ALLOW without a receipt, and holds what its receipt will be compared with.
 type pending struct {
 	chain   *chain
 	index   uint64
 	seq     uint64
-	same    contracts.Digest // of what decision and receipt both say
+	same    contracts.Digest // of all that decision and receipt both say
 	policy  contracts.Digest
-	sandbox contracts.Digest // of what the driver declared, where the inputs are kept
+	sandbox contracts.Digest // that the driver declared, if the inputs are kept
 	kept    bool             // the inputs are
 	charges []contracts.Charge
-	nonces  []string // of the requests whose approvals it consumed; nil where its inputs are not kept
+	nonces  []string // of the requests whose approvals it consumed; nil if its inputs are not kept
 }
 
-// sameOf is the digest of tool, argsHash and effectType.
+// sameOf returns the digest of tool, argsHash and effectType.
 func sameOf(tool string, args contracts.Digest, effect contracts.EffectType) contracts.Digest {
 	e := contracts.Effect{EffectType: effect, InputHash: args, ToolName: tool}
 	return e.Hash()
 }
 
-// A bound names an idempotency key in its session, a claim what it was bound with. Half a claim will do: two that agree in it by chance
-// would make a good log bad, never a bad one good.
+// A bound names an idempotency key in its session, and a claim the call that it was bound with. Eight
+// bytes of a claim will do: two that agree in them by chance would make a good log bad, never a bad one
+// good.
 type (
 	bound contracts.Digest
 	claim [8]byte
 )
 
-func (v *verifier) boundOf(st *contracts.Statement, d *contracts.DecisionRecord) bound {
+func (v *fold) boundOf(st *contracts.Statement, d *contracts.DecisionRecord) bound {
 	v.buf = crypto.AppendString(v.buf[:0], st.Session)
 	v.buf = crypto.AppendString(v.buf, d.Idempotency)
 	return bound(crypto.Sum(v.buf))
 }
 
-func (v *verifier) claimOf(d *contracts.DecisionRecord) claim {
+func (v *fold) claimOf(d *contracts.DecisionRecord) claim {
 	in := contracts.Inputs{ArgsHash: d.ArgsHash, Caller: d.Caller, Tool: d.Tool}
 	v.buf = in.Append(v.buf[:0])
 	sum := crypto.Sum(v.buf)
 	return claim(sum[:])
 }
 
-// refers is REFERENCE: what an entry says of others. Of a receipt it gives the call.
-func (v *verifier) refers(st *contracts.Statement, c *chain) (*pending, *Error) {
+// known reports whether an earlier entry entered a policy.
+func (v *fold) known(policy contracts.Digest) bool {
+	_, ok := v.policies[policy]
+	return ok
+}
+
+// refers is the check REFERENCE: what an entry says of others. If the entry is the receipt of an ALLOW,
+// refers returns the call.
+func (v *fold) refers(st *contracts.Statement, c *chain) (*pending, *Error) {
 	bad := func(field, what string) (*pending, *Error) {
 		return nil, v.fault(ErrReference, "predicate."+field, what)
 	}
 	d := st.Judgement()
-	if d != nil && !v.stacks.known(d.PolicyHash) {
+	if d != nil && !v.known(d.PolicyHash) {
 		return bad("decision.policyHash", "of no earlier policy entry")
 	}
 	switch r := st.Receipt; {
-	case st.Policy != nil && v.stacks.known(st.Policy.Policy):
+	case st.Policy != nil && v.known(st.Policy.Policy):
 		return bad("policy", "written before")
 	case st.Close != nil && c.open > 0:
 		return bad("event", "a close, though an ALLOW has no receipt")
@@ -90,8 +98,8 @@ func (v *verifier) refers(st *contracts.Statement, c *chain) (*pending, *Error) 
 	return nil, nil
 }
 
-// binds takes what an ALLOW uses up: its idempotency key and its approvals.
-func (v *verifier) binds(st *contracts.Statement, d *contracts.DecisionRecord) *Error {
+// binds notes what an ALLOW uses up: its idempotency key and its approvals.
+func (v *fold) binds(st *contracts.Statement, d *contracts.DecisionRecord) *Error {
 	if d.Idempotency != "" {
 		k := v.boundOf(st, d)
 		if _, ok := v.bound[k]; ok {

@@ -35,17 +35,17 @@ func TestLieToldAgain(t *testing.T) {
 		d.Checkpoint()
 		pack := d.Pack(Write)
 		told := uint64(0)
-		for _, most := range []int{maxStories, 1} {
+		for _, most := range []int{maxSessions, 1} {
 			v := newVerifier(t.Context(), Options{Trust: d.Trust})
-			v.stories.most, v.stories.limit = most, most
+			v.replay.sessions.most, v.replay.sessions.limit = most, most
 			err := v.inPack(bytes.NewReader(pack), int64(len(pack)))
 			if lies != errors.Is(err, ErrReplay) || !lies && err != nil {
 				t.Errorf("lies %v, %d bytes of stories: %v", lies, most, err)
 			}
-			if most == 1 && v.stories.reread <= told {
+			if most == 1 && v.replay.sessions.reread <= told {
 				t.Error("no story was told again")
 			}
-			told = v.stories.reread
+			told = v.replay.sessions.reread
 		}
 	}
 }

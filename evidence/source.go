@@ -8,43 +8,46 @@ import (
 	"github.com/helmkernel/helm/evidence/internal/ustar"
 )
 
-// A source is what a log is verified in: a pack or a store. It says where bytes are and makes no claim of them: they are checked by those who read
-// them, each time, for it may give others the second time.
+// A source is where a log is verified: a pack or a store. It finds bytes and makes no claim about them.
+// Whoever reads them checks them, each time, because it may return other bytes the second time.
 type source interface {
-	// lines gives the entries in order. It is not asked for twice, and may be ahead of those who fold what it gives. A fault is the last pair.
+	// lines returns the entries in order. It is called once. It may be ahead of the fold. A fault is the
+	// last pair.
 	lines() iter.Seq2[line, *Error]
 
-	// total is how much there is of all lines, in bytes or whatever else they count as they are gone over.
+	// total is the size of all lines, in bytes or in another unit that line.end has too.
 	total() uint64
 
 	// checkpoint is the signed note.
 	checkpoint() ([]byte, *Error)
 
-	// view makes a reader of single entries and blobs, with memory of its own.
+	// view returns a reader of single entries and blobs, with memory of its own.
 	view() view
 
-	// names notes that an entry names the blob of that number, and what as. It tells whether none did before, as far as is known.
+	// names notes that an entry names the blob of that number in a role. It reports whether it is the
+	// first one to do so, as far as is known.
 	names(number int, as entry.Role) (first bool)
 
-	// unreadable is the fault that a blob, or with nil the entries, could not be read.
+	// unreadable returns the fault that a blob or, if it is nil, the entries could not be read.
 	unreadable(blob *contracts.Digest, err error) *Error
 }
 
-// A line is an entry as it stands in a source, until the next one is read.
+// A line is an entry in a source. It is valid until the next one is read.
 type line struct {
-	bytes  []byte
-	place  int64  // for a view
-	behind uint64 // it, and what is before it, out of total
+	bytes []byte
+	place int64  // for a view
+	end   uint64 // the size of all lines to here, out of total
 }
 
 // noBlob is the number of a blob that is not there.
 const noBlob = ustar.NotFound
 
-// A view reads here and there in a source. What it gives is valid until it reads again.
+// A view reads at any place of a source. Its bytes are valid until it reads again.
 type view interface {
-	// line gives the nth entry after the one at a place.
+	// line returns the nth entry after the one at a place.
 	line(place int64, n int) ([]byte, error)
 
-	// blob gives bytes that are said to be a blob's, and its number; noBlob where there is none, errLong where it is longer than any may be.
+	// blob returns bytes that are said to be a blob's, and its number, or noBlob if it is not there. If
+	// the blob is longer than any may be, the error is errLong.
 	blob(d contracts.Digest) ([]byte, int, error)
 }

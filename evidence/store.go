@@ -25,7 +25,7 @@ func VerifyStore(ctx context.Context, s proofgraph.Store, o Options) (Report, er
 // inStore verifies a store.
 func (v *verifier) inStore(s proofgraph.Store) error {
 	if s == nil {
-		return &Error{ErrInput, -1, "s", "no store was given", nil}
+		return newError(ErrInput, "s", "no store was given")
 	}
 	if f := v.given(); f != nil {
 		return f
@@ -60,12 +60,13 @@ func openStored(ctx context.Context, store proofgraph.Store) (*stored, *Error) {
 	err := s.ask(func() (err error) { s.note, err = store.Checkpoint(ctx); return })
 	switch {
 	case err != nil:
-		return nil, &Error{ErrStore, -1, "checkpoint", "it cannot be read", err}
+		return nil, cannotRead(ErrStore, "checkpoint", err)
 	case len(s.note) == 0:
-		return nil, &Error{ErrCheckpoint, -1, ustar.Members[ustar.Checkpoint], "the store has none, and a log is verified up to one: make it with Kernel.Checkpoint", nil}
+		return nil, newError(ErrCheckpoint, ustar.Members[ustar.Checkpoint],
+			"the store has none, and a log is verified up to one: make it with Kernel.Checkpoint")
 	}
 	if err := s.ask(func() (err error) { s.size, err = store.Size(ctx); return }); err != nil {
-		return nil, &Error{ErrStore, -1, "size", "it cannot be read", err}
+		return nil, cannotRead(ErrStore, "size", err)
 	}
 	if c, err := parseSigned(s.note); err == nil && s.size > c.Size { // a malformed one is CHECKPOINT, in its turn
 		s.behind, s.size = s.size-c.Size, c.Size
@@ -119,7 +120,7 @@ func (s *stored) unreadable(blob *contracts.Digest, err error) *Error {
 	if blob != nil {
 		field = ustar.BlobPrefix + blob.String()
 	}
-	return &Error{ErrStore, -1, field, "it cannot be read", err}
+	return cannotRead(ErrStore, field, err)
 }
 
 func (s *stored) line(place int64, n int) (b []byte, err error) {

@@ -111,13 +111,13 @@ func TestStoreMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	v := newVerifier(t.Context(), Options{Trust: m.Trust})
 	require.NoError(t, v.inStore(m.Store))
-	v.second, v.buf, v.text = nil, nil, nil // constant
+	v.reread.second, v.fold.buf, v.replay.text = nil, nil, nil // constant
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	held := float64(after.HeapAlloc) - float64(before.HeapAlloc) - 128<<10 - float64(32*len(v.report.Erased))
-	if held /= float64(v.size()); held > 64 || v.size() < 4_000 {
-		t.Errorf("%.1f bytes for each of %d entries are held", held, v.size())
+	if held /= float64(v.fold.size()); held > 64 || v.fold.size() < 4_000 {
+		t.Errorf("%.1f bytes for each of %d entries are held", held, v.fold.size())
 	}
 	runtime.KeepAlive(v)
 	runtime.KeepAlive(m)

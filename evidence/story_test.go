@@ -28,16 +28,16 @@ func TestStories(t *testing.T) {
 	for name, x := range map[string]struct {
 		asked bool
 		most  int
-	}{"as it comes": {true, maxStories}, "when asked": {false, maxStories}, "again and again": {true, 2000},
+	}{"as it comes": {true, maxSessions}, "when asked": {false, maxSessions}, "again and again": {true, 2000},
 		"one at a time": {false, 1}} {
 		t.Run(name, func(t *testing.T) {
 			v := newVerifier(t.Context(), Options{Trust: m.Trust})
-			v.stories.asked, v.stories.most = x.asked, x.most
+			v.replay.sessions.asked, v.replay.sessions.most = x.asked, x.most
 			require.NoError(t, v.inPack(bytes.NewReader(pack), int64(len(pack))))
 			some, none := 0, 0
 			for i := range 5 {
 				session := fmt.Sprint("s", i)
-				p := v.past(v.chain(session), new(contracts.Inputs))
+				p := &logPast{r: &v.replay, chain: v.fold.chain(session), kept: &new(contracts.Inputs).State}
 				truth := m.Past(session)
 				for _, tool := range []string{"", "fs.list", "fs.read", "fs.stat"} {
 					if a, b := p.Calls(tool), truth.Calls(tool); a != b {
@@ -67,8 +67,8 @@ func TestStories(t *testing.T) {
 			if some < 30 || none < 30 {
 				t.Errorf("%d receipts, %d that are none", some, none)
 			}
-			if w := v.stories.weight; w > x.most && len(v.stories.held) > 1 {
-				t.Errorf("%d bytes of %d sessions are held", w, len(v.stories.held))
+			if w := v.replay.sessions.weight; w > x.most && len(v.replay.sessions.held) > 1 {
+				t.Errorf("%d bytes of %d sessions are held", w, len(v.replay.sessions.held))
 			}
 		})
 	}
@@ -109,8 +109,7 @@ func TestStoriesOfErased(t *testing.T) {
 			}
 			ask := func(entry *contracts.Digest, at contracts.Time) bool {
 				claim := contracts.PriorReceipt{Entry: entry, Same: same, Time: at, Tool: x.tool}
-				p := v.past(v.chain(session),
-					&contracts.Inputs{State: contracts.SessionState{Receipts: []contracts.PriorReceipt{claim}}})
+				p := &logPast{r: &v.replay, chain: v.fold.chain(session), kept: &contracts.SessionState{Receipts: []contracts.PriorReceipt{claim}}}
 				got, err := p.Receipt(x.tool, same)
 				if err != nil || p.trouble != nil {
 					t.Fatal(err, p.trouble)
@@ -130,7 +129,7 @@ func TestStoriesOfErased(t *testing.T) {
 				tried[fmt.Sprint(m.Memory.Erased[r.Decision], want)]++
 				assert.False(t, ask(&r.Entry, r.Time+1), "%s %v: another time is believed", session, x)
 			}
-			for _, other := range []contracts.Digest{{1}, v.index.Hash(0), m.Memory.Runs[0].Entry,
+			for _, other := range []contracts.Digest{{1}, v.fold.index.Hash(0), m.Memory.Runs[0].Entry,
 				m.Memory.Runs[1].Entry, m.Memory.Runs[2].Entry} {
 				mine := false
 				for _, r := range runs {
@@ -154,7 +153,7 @@ func TestStoriesOfMany(t *testing.T) {
 		n = 100_000
 	}
 	const room = 32 << 20
-	x := stories{most: room, asked: true}
+	x := sessionCache{most: room, asked: true}
 	chains := make([]chain, n)
 	st := &contracts.Statement{Decision: &contracts.DecisionRecord{Tool: "fs.read", Approvals: []contracts.Digest{{1}}}}
 	ran := &contracts.Statement{Receipt: &contracts.Receipt{Tool: "fs.read", Outcome: contracts.Executed}}
@@ -162,9 +161,9 @@ func TestStoriesOfMany(t *testing.T) {
 	base := heap()
 	for i := range chains {
 		c := &chains[i]
-		x.hold(c, new(story))
-		x.weigh(c, c.story.add(st, uint64(i), contracts.Digest{}, 0, []string{fmt.Sprintf("%032d", i)}))
-		x.weigh(c, c.story.add(ran, uint64(i), contracts.Digest{}, 0, nil))
+		x.hold(c, new(session))
+		x.weigh(c, c.held.add(st, uint64(i), contracts.Digest{}, 0, []string{fmt.Sprintf("%032d", i)}))
+		x.weigh(c, c.held.add(ran, uint64(i), contracts.Digest{}, 0, nil))
 		if i%10_000 == 9_999 {
 			most = max(most, heap()-base)
 		}
@@ -175,18 +174,18 @@ func TestStoriesOfMany(t *testing.T) {
 	}
 	runtime.KeepAlive(chains)
 
-	x, base = stories{most: maxStories}, heap()
+	x, base = sessionCache{most: maxSessions}, heap()
 	c := new(chain)
-	x.hold(c, new(story))
+	x.hold(c, new(session))
 	for i := range 100_000 {
-		x.weigh(c, c.story.add(ran, uint64(i), contracts.Digest{}, 0, nil))
+		x.weigh(c, c.held.add(ran, uint64(i), contracts.Digest{}, 0, nil))
 	}
-	if held := heap() - base; held > uint64(x.weight) || x.weight != ofStory+100_000*ofRun {
+	if held := heap() - base; held > uint64(x.weight) || x.weight != ofSession+100_000*ofRun {
 		t.Errorf("%d bytes of what weighs %d", held, x.weight)
 	}
-	x.shape(c, c.story, "fs.read", forge.ValuesOf(t, `{"/path":0}`))
+	x.shape(c, c.held, "fs.read", forge.ValuesOf(t, `{"/path":0}`))
 	read := 0
-	_, err := c.story.Receipt("fs.read", forge.ValuesOf(t, `{"/path":-1}`), func(past.Run) (crypto.Value, error) {
+	_, err := c.held.Receipt("fs.read", forge.ValuesOf(t, `{"/path":-1}`), func(past.Run) (crypto.Value, error) {
 		read++
 		return forge.ValuesOf(t, fmt.Sprintf(`{"path":%d}`, read)), nil
 	})

@@ -9,50 +9,28 @@ import (
 	"github.com/gowebpki/jcs"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/inorder"
-	"github.com/helmkernel/helm/guardian/past"
-	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A verifier is the state of one verification. Whatever is in it is constant, or of the sizes that the package comment promises.
+// A verifier is the state of one verification. All in it is constant, or of the sizes that the package
+// comment promises. Its parts know no more than they need: the fold the entries, blobs what entries
+// name, reread what was verified before, replay all of these.
 type verifier struct {
-	ctx  context.Context
-	o    Options
-	last *signed // that the caller saw
+	ctx context.Context
+	o   Options
 
 	opener      // of the entry at hand
-	workers int // how many open entries at the same time, the one who folds them included
+	workers int // how many goroutines open entries at the same time, the one that folds them included
 	batch   int // bytes of entries that one of them takes at a time
 
-	from source
-	pack *packed // the source, where it is one
-	far  view    // for blobs
-	buf  []byte
-
-	// the fold of the entries
-	log
-	state    *registry.State // for the entry at hand: the initial one, and what the trust events before it made of it
-	inputs   contracts.Reader
-	json     crypto.Tree // of a blob
-	text     []byte
-	pending  map[uint64]*pending   // ALLOWs without a receipt, by index
-	bound    map[bound]claim       // idempotency keys
-	approved map[[16]byte]struct{} // approvals that an ALLOW consumed, by half their digest
-	nonces   map[[16]byte]uint32   // of their requests, and which ALLOW it was
-	unread   blanks                // where ALLOWs consumed approvals whose requests cannot be read
-	stacks   stacks
-	ledger   past.Ledger
-	stories  stories
-	marks    []int64   // places of entries
-	absent   bits      // judgements whose inputs were not there with their entry, so they are not there for anybody
-	back     *backTest // judges by another stack, too; nil: nobody asked for it
-	second   *rereader // of what was gone over before; nil: nothing was needed of it
-	report   Report
-	unsaid   int // bytes of entries since Progress was told
-
-	// the first faults of the checks that come after the entries, though found with them
-	badBlob, badReplay *Error
+	from   source
+	pack   *packed // the source, if it is one
+	fold   fold
+	blobs  blobs
+	reread rereader
+	replay replayer
+	report Report
+	unsaid int // bytes of entries since Progress was called
 }
 
 // Verify reads a pack of that size and says what it proves. The error is that of the first check that failed, an [*Error]; the Report is then
@@ -64,7 +42,7 @@ func Verify(ctx context.Context, r io.ReaderAt, size int64, o Options) (Report, 
 	return v.answer(v.inPack(r, size))
 }
 
-// answer is what the caller is told: without an error what was proved, with one what is wrong.
+// answer returns the report: without an error what was proved, with one what is wrong.
 func (v *verifier) answer(err error) (Report, error) {
 	if ended := v.ctx.Err(); ended != nil && errors.Is(err, ended) {
 		err = ended // no fault of what was read
@@ -77,7 +55,7 @@ func (v *verifier) answer(err error) (Report, error) {
 		v.report.Asked = asked
 		return v.report, nil
 	}
-	report := Report{Asked: asked, Replay: Replay{Differing: v.report.Replay.Differing}} // of all else nothing is proved
+	report := Report{Asked: asked, Replay: Replay{Differing: v.replay.report.Differing}} // nothing else is proved
 	errors.As(err, &report.Fault)
 	return report, err
 }
@@ -87,10 +65,25 @@ func newVerifier(ctx context.Context, o Options) *verifier {
 		ctx = context.Background()
 	}
 	shape := inorder.Of(ctx, inorder.Shape{Workers: min(runtime.GOMAXPROCS(0), maxWorkers), Batch: batchBytes})
-	v := &verifier{ctx: ctx, o: o, workers: shape.Workers, batch: shape.Batch, stories: stories{most: maxStories, limit: allStories},
-		pending: map[uint64]*pending{}, bound: map[bound]claim{}, approved: map[[16]byte]struct{}{}, nonces: map[[16]byte]uint32{}}
+	v := &verifier{ctx: ctx, o: o, workers: shape.Workers, batch: shape.Batch}
 	if o.CrossCheck {
 		v.canonical = jcs.Transform
+	}
+	v.fold = fold{
+		o:        &v.o,
+		pending:  map[uint64]*pending{},
+		bound:    map[bound]claim{},
+		approved: map[[16]byte]struct{}{},
+		policies: map[contracts.Digest]uint64{},
+	}
+	v.blobs.log = &v.fold.log
+	v.reread = rereader{ctx: ctx, log: &v.fold.log, blobs: &v.blobs}
+	v.replay = replayer{
+		fold:     &v.fold,
+		blobs:    &v.blobs,
+		reread:   &v.reread,
+		sessions: sessionCache{most: maxSessions, limit: allSessions},
+		nonces:   map[[16]byte]uint32{},
 	}
 	return v
 }
@@ -99,9 +92,9 @@ func newVerifier(ctx context.Context, o Options) *verifier {
 func (v *verifier) inPack(r io.ReaderAt, size int64) error {
 	switch {
 	case r == nil:
-		return &Error{ErrInput, -1, "r", "no reader was given", nil}
+		return newError(ErrInput, "r", "no reader was given")
 	case size < 0:
-		return &Error{ErrInput, -1, "size", "negative: give the size of the pack in bytes", nil}
+		return newError(ErrInput, "size", "negative: give the size of the pack in bytes")
 	}
 	if f := v.given(); f != nil {
 		return f
@@ -114,11 +107,11 @@ func (v *verifier) inPack(r io.ReaderAt, size int64) error {
 	return v.verify(p)
 }
 
-// given is INPUT.
+// given does the check INPUT.
 func (v *verifier) given() (f *Error) {
-	v.last, f = v.o.check()
-	v.state = v.o.Trust
-	if v.state != nil || v.o.Kernel != nil {
+	v.fold.last, f = v.o.check()
+	v.fold.state = v.o.Trust
+	if v.o.Trust != nil || v.o.Kernel != nil {
 		v.report.Signer = Trusted
 	}
 	return f
@@ -126,7 +119,8 @@ func (v *verifier) given() (f *Error) {
 
 // verify does all checks from the entries on.
 func (v *verifier) verify(from source) error {
-	v.from, v.far = from, from.view()
+	v.from, v.reread.from, v.blobs.from = from, from, from
+	v.blobs.far, v.blobs.canonical = from.view(), v.canonical
 	if err := v.entries(); err != nil {
 		return err
 	}
@@ -155,7 +149,7 @@ func (v *verifier) entries() error {
 	return nil
 }
 
-// next folds one entry, or the fault that is in its place.
+// next folds one entry, or fails with the fault that is in its place.
 func (v *verifier) next(l line, x early, f *Error) error {
 	if err := v.ctx.Err(); err != nil {
 		return err
@@ -166,19 +160,15 @@ func (v *verifier) next(l line, x early, f *Error) error {
 	if f != nil {
 		return f
 	}
-	v.said(l)
+	v.progress(l)
 	return nil
 }
 
-// said tells the caller of progress, but for the end of it.
-func (v *verifier) said(l line) {
-	if v.unsaid += len(l.bytes); v.o.Progress != nil && v.unsaid >= 1<<20 && l.behind < v.from.total() {
+// progress calls Options.Progress, but not at the end.
+func (v *verifier) progress(l line) {
+	v.unsaid += len(l.bytes)
+	if v.o.Progress != nil && v.unsaid >= 1<<20 && l.end < v.from.total() {
 		v.unsaid = 0
-		v.o.Progress(l.behind, v.from.total())
+		v.o.Progress(l.end, v.from.total())
 	}
-}
-
-// fault is one of the entry at hand.
-func (v *verifier) fault(check error, field, what string) *Error {
-	return &Error{check, int64(v.size()), field, what, nil}
 }

@@ -5,15 +5,16 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// reached compares the root with that of the last checkpoint, where the log has its size.
-func (v *verifier) reached() *Error {
-	if v.last == nil || v.report.History != None || v.last.Size > v.size() {
+// reached compares the root with that of the last checkpoint, once the log has its size.
+func (v *fold) reached() *Error {
+	if v.last == nil || v.history != None || v.last.Size > v.size() {
 		return nil
 	}
 	keys := v.state.Keys(registry.Log, v.last.Size)
 	for _, l := range v.last.lines {
 		if claimed, valid := v.last.by(l, keys); claimed && !valid {
-			return &Error{ErrInput, -1, "Last", "a line of a log key does not verify: it was changed since it was kept, or is not of this log", nil}
+			return newError(ErrInput, "Last",
+				"a line of a log key does not verify: it was changed since it was kept, or is not of this log")
 		}
 	}
 	var none proofgraph.Tree
@@ -21,9 +22,9 @@ func (v *verifier) reached() *Error {
 	if v.last.Size == 0 {
 		root = none.Root()
 	}
-	v.report.History = Fresh
+	v.history = Fresh
 	if v.last.Root != root {
-		v.report.History = Diverged
+		v.history = Diverged
 	}
 	return nil
 }

@@ -1,18 +1,17 @@
 package evidence
 
 import (
-	"encoding/hex"
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 )
 
-// What another version of the engine decided is not judged again. But what its inputs say of the log is held to the log, and so is what counted
-// of what was presented.
+// Decisions of another version of the engine are not made again. But what their inputs say of the log
+// is held to the log, and so are the approvals that counted.
 
-// untrue gives the first field in which kept inputs say what the log does not.
-func (p *logPast) untrue(d *contracts.DecisionRecord, in *contracts.Inputs) (field, what string) {
+// checkPriors returns the first field in which kept inputs say what the log does not.
+func (p *logPast) checkPriors(d *contracts.DecisionRecord, in *contracts.Inputs) (field, what string) {
 	const differs = "not what the log says"
 	for i := range d.Charges {
 		c := &d.Charges[i]
@@ -38,17 +37,18 @@ func (p *logPast) untrue(d *contracts.DecisionRecord, in *contracts.Inputs) (fie
 	return p.misused(d, in)
 }
 
-// ran tells whether a receipt that inputs name is an EXECUTED one of the session and tool, of that time. Whether the values are equal, and no
-// later one has them, is not looked into: a pack could ask it for more values than anybody can look up.
+// ran reports whether a receipt that inputs name is an EXECUTED one of the session and tool, with that
+// time. Whether the values are equal, and no later receipt has them, is not looked into: a pack could
+// ask that for more values than anybody can look up.
 func (p *logPast) ran(k *contracts.PriorReceipt) bool {
 	if k.Entry == nil {
 		return true
 	}
-	at, _, ok := p.v.index.Lookup(*k.Entry)
+	at, _, ok := p.r.fold.index.Lookup(*k.Entry)
 	if !ok {
 		return false
 	}
-	st, f := p.v.again(at)
+	st, f := p.r.reread.statement(at)
 	if f != nil {
 		p.trouble = f
 		return false
@@ -57,7 +57,7 @@ func (p *logPast) ran(k *contracts.PriorReceipt) bool {
 	return r != nil && r.Outcome == contracts.Executed && r.Tool == k.Tool && st.Session == p.chain.name && st.Time == k.Time
 }
 
-// misused tells what is wrong with approvals that counted, or that are said to have counted before.
+// misused returns what is wrong with approvals that counted, or that are said to have counted before.
 func (p *logPast) misused(d *contracts.DecisionRecord, in *contracts.Inputs) (field, what string) {
 	var said []contracts.Digest
 	if p.kept.Used != nil {
@@ -70,7 +70,7 @@ func (p *logPast) misused(d *contracts.DecisionRecord, in *contracts.Inputs) (fi
 	}
 	for _, e := range in.Envelopes.Approvals {
 		name := e.Digest()
-		a := p.v.approval(e)
+		a := p.r.reread.approval(e)
 		counts, used := slices.Contains(d.Approvals, name), a != nil && p.Used(name, &a.Request)
 		switch {
 		case counts && a == nil:
@@ -84,38 +84,4 @@ func (p *logPast) misused(d *contracts.DecisionRecord, in *contracts.Inputs) (fi
 		}
 	}
 	return "", ""
-}
-
-// consumes notes the nonces that an ALLOW consumes, whatever the session, and tells whether they were free: those of one ALLOW may be the same.
-func (v *verifier) consumes(call *pending) bool {
-	free := true
-	for _, n := range call.nonces {
-		nonce := nonceOf(n)
-		at, ok := v.nonces[nonce]
-		free = free && (!ok || uint64(at) == call.index)
-		v.nonces[nonce] = uint32(call.index)
-	}
-	return free
-}
-
-// blanks is in which session something cannot be read any more, or that there are several.
-type blanks struct {
-	chain   *chain
-	several bool
-}
-
-func (u *blanks) add(c *chain) {
-	if u.chain == nil {
-		u.chain = c
-	}
-	u.several = u.several || u.chain != c
-}
-
-// outside tells whether there is another session than that.
-func (u *blanks) outside(c *chain) bool { return u.several || u.chain != nil && u.chain != c }
-
-// nonceOf is the bytes of one, which stands in a request as 32 digits.
-func nonceOf(digits string) (b [16]byte) {
-	_, _ = hex.Decode(b[:], []byte(digits))
-	return b
 }

@@ -1,0 +1,120 @@
+package evidence
+
+import (
+	"errors"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// maxBlob is the largest size of a blob, which is read into memory: outputs have at most 16 MiB, trust
+// states 64.
+const maxBlob = 64 << 20
+
+var (
+	errChanged = ustar.ErrChanged
+	errLong    = errors.New("longer than any blob may be")
+)
+
+// blobs are those that entries name, as the source has them: the check BLOB.
+type blobs struct {
+	log       *log // for the entry at hand
+	from      source
+	far       view
+	canonical canonicaliser
+	json      crypto.Tree        // of a blob
+	lacking   []contracts.Digest // named, and not there
+	bad       *Error             // the first fault
+}
+
+// fault returns an error of a blob that the entry at hand names.
+func (x *blobs) fault(d contracts.Digest, what string) *Error {
+	return errorAt(x.log.size(), ErrBlob, ustar.BlobPrefix+d.String(), what)
+}
+
+// note keeps the first fault of BLOB, which is found with an entry and comes after the checks that
+// follow the entries. It returns a fault of any other check, which counts at once.
+func (x *blobs) note(f *Error) *Error {
+	if f == nil || f.Check != ErrBlob {
+		return f
+	}
+	if x.bad == nil {
+		x.bad = f
+	}
+	return nil
+}
+
+// content reads a blob and compares it with its name. The bytes are valid until the view reads again.
+// If the blob is not there they are nil, and the number is noBlob.
+func (x *blobs) content(d contracts.Digest, from view) ([]byte, int, *Error) {
+	b, i, err := from.blob(d)
+	switch {
+	case err == errLong:
+		return nil, i, x.fault(d, err.Error())
+	case err != nil:
+		return nil, noBlob, x.from.unreadable(&d, err)
+	case i == noBlob:
+		return nil, noBlob, nil
+	case crypto.Sum(b) != d:
+		return nil, i, x.fault(d, "its content does not hash to its name")
+	}
+	if b == nil {
+		b = []byte{} // there, and empty
+	}
+	return b, i, nil
+}
+
+// keep notes that the entry at hand names a blob, and checks that it has the form of its role. It
+// returns the bytes, or nil if they are not there or not as they should be.
+func (x *blobs) keep(d contracts.Digest, as entry.Role) ([]byte, *Error) {
+	b, i, f := x.content(d, x.far)
+	switch {
+	case f != nil:
+		return nil, x.note(f)
+	case i == noBlob && as.Required():
+		return nil, x.note(x.fault(d, "the "+as.String()+" is missing"))
+	case i == noBlob:
+		x.lacking = append(x.lacking, d)
+		return nil, nil
+	}
+	first := x.from.names(i, as)
+	if what := x.form(b, as); first && what != "" {
+		return nil, x.note(x.fault(d, "as "+as.String()+": "+what))
+	}
+	return b, nil
+}
+
+// keepAll keeps all blobs that an entry names.
+func (x *blobs) keepAll(st *contracts.Statement) (f *Error) {
+	entry.Blobs(st, func(d contracts.Digest, as entry.Role) {
+		if f == nil {
+			_, f = x.keep(d, as)
+		}
+	})
+	return f
+}
+
+// form returns in what a blob departs from the form of its role, or "". The form of inputs is checked
+// when they are read.
+func (x *blobs) form(b []byte, as entry.Role) string {
+	switch as {
+	case entry.Trust:
+		if _, err := registry.ParseState(b); err != nil {
+			return "not a canonical trust state"
+		}
+		return x.canonical.check(b)
+	case entry.Document, entry.Facts, entry.Output:
+		limits := crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth, Object: as != entry.Output}
+		if err := x.json.Parse(b, limits); err != nil {
+			return err.Error()
+		}
+		if !x.json.Canonical() {
+			return "not canonical"
+		}
+		return x.canonical.check(b)
+	}
+	return ""
+}
