@@ -32,6 +32,7 @@ func turns(t testing.TB, sessions, calls int) *forge.Fixture {
 // TestNotAgainAndAgain: sessions that need more room than there is get it, as long as there may be
 // more, so that none is told at each question.
 func TestNotAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	d := turns(t, 8, 40)
 	for i := range 3 {
@@ -81,6 +82,7 @@ func (c *canceling) ReadAt(b []byte, at int64) (int, error) {
 // TestEndsWhileToldAgain: Verify ends with its context, wherever it is, and that is no fault of the
 // pack.
 func TestEndsWhileToldAgain(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	d := forge.NewFixture(t)
 	for range 30 {
@@ -120,6 +122,7 @@ func TestEndsWhileToldAgain(t *testing.T) {
 // TestAskedWhatCannotBeRead: questions that follow one which failed are answered, and their answers
 // are of no use.
 func TestAskedWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	d := turns(t, 1, 3)
 	d.Checkpoint()
 	pack := d.Pack(Write)

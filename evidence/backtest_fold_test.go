@@ -67,6 +67,7 @@ func (s fixture) tells(want string, docs ...string) {
 // TestBackTestBalances: what the candidate allows is charged to its own budgets, as the log went
 // on.
 func TestBackTestBalances(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	small := `{"deny":"buy","id":"small","when":{"arg":"/n","lt":5}},`
 	over := " BUDGET_EXCEEDED P1:shop:new"
@@ -157,6 +158,7 @@ func TestBackTestBalances(t *testing.T) {
 // TestBackTestGone: a call that cannot be judged is taken to have gone as it did, with what it
 // charged then to a budget that the candidate has.
 func TestBackTestGone(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	for name, gone := range map[string]func(m *forge.Model){
 		"erased": func(m *forge.Model) { delete(m.Blobs, m.Nodes[2].D()["inputsHash"].(string)) },
@@ -215,6 +217,7 @@ func otherEngineOf(m *forge.Model, n *forge.Node) {
 // TestBackTestStacks: each stack of a log is a candidate for what the others judged, and says again
 // what it said.
 func TestBackTestStacks(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	first, second := fixturePolicy(1, money("old", 20, ""), ""), fixturePolicy(2, money("old", 10, ""), "")
 	task := `{"helm":"policy/v1","layer":"P2","name":"task","only":["look"]}`

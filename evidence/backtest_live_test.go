@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm"
@@ -228,8 +229,10 @@ func live(t testing.TB, policy *guardian.Policy, list []trial) (said []Judged, i
 // TestBackTestLive: what a back-test of a log says of a candidate is what a kernel with the
 // candidate says when the same calls are made of it.
 func TestBackTestLive(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
-	pairs := uint64(60)
+	step := uint64(forge.Sample(2))
+	pairs := 60 / step
 	if *forge.Full {
 		pairs = 2000
 	}
@@ -272,7 +275,7 @@ func TestBackTestLive(t *testing.T) {
 		}
 	}
 	t.Logf("%d calls, changes %v, reasons %v", calls, kinds, reasons)
-	if calls < 2400 || kinds["-"] < 100 || kinds["+"] < 100 || kinds["~"] < 100 || len(reasons) < 14 {
-		t.Errorf("%d calls, changes %v, reasons %v", calls, kinds, reasons)
-	}
+	assert.GreaterOrEqual(t, calls, 2400/int(step))
+	assert.GreaterOrEqual(t, min(kinds["-"], kinds["+"], kinds["~"]), 100/int(step), "%v", kinds)
+	assert.GreaterOrEqual(t, len(reasons), 14, "%v", reasons)
 }

@@ -18,6 +18,7 @@ import (
 // TestBackTestPast: the past is that of the log, whatever the candidate would have let happen; what
 // hangs on erased inputs is not judged.
 func TestBackTestPast(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	seen := `"requires":[{"id":"seen","tools":["buy"],"all":[{"receipt":"look","same":{"/of":"/of"}}]}],`
 	buy := strings.Replace(fixturePolicy(2, seen, ""), `"required":["n"]`, `"required":["n","of"]`, 1)
@@ -78,6 +79,7 @@ func TestBackTestPast(t *testing.T) {
 // TestBackTestTrust: envelopes are judged by the trust state of the time, and those of an approval
 // by the policy that it names.
 func TestBackTestTrust(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	vouched := `"requires":[{"id":"vouched","tools":["buy"],"all":[{"attestation":{"type":"dual-control","bind":{"amount":"/n"},"max_age":"10m"}}]}],`
 	s := newFixture(t, fixturePolicy(1, "", ""))
@@ -127,6 +129,7 @@ func TestBackTestTrust(t *testing.T) {
 // TestBackTestUsed: an approval may be for the candidate, and have been shown to another stack. It
 // counts, unless it was used.
 func TestBackTestUsed(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	asks := `"requires":[{"id":"asked","tools":["buy"],"all":[{"approval":{"roles":["lead"]}}]}],`
 	first, second := fixturePolicy(1, asks, ""), fixturePolicy(2, asks, "")
@@ -162,6 +165,7 @@ func TestBackTestUsed(t *testing.T) {
 // TestBackTestDefaults: arguments are those that were kept, with the candidate's defaults. What is
 // too long with them is no arguments.
 func TestBackTestDefaults(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	s := newFixture(t, fixturePolicy(1, "", ""))
 	s.buy(1).Ran(`1`) // 2
@@ -202,6 +206,7 @@ func (f *hiccup) ReadAt(b []byte, at int64) (int, error) {
 // TestBackTestReads: where the past that a candidate asks for cannot be read, that is an error, and
 // no other past.
 func TestBackTestReads(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	s := newFixture(t, fixturePolicy(1, "", ""))
 	s.Allowed(forge.Ask{Session: "s1", Tool: "look", Args: `{"of":"a"}`, Who: forge.Reader}).Ran(`1`)

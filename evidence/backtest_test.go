@@ -45,6 +45,7 @@ const testFloor = `{"helm":"policy/v1","layer":"P0","name":"acme","version":1,%s
 // TestBackTestTable has candidates of many kinds, and all that each changes. In the base log entry
 // 27 is a write that somebody approved.
 func TestBackTestTable(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	base, budget, Fixture := forge.BaseLog(t), forge.BudgetLog(t), forge.FixtureLog(t).Maker
 	files := forge.BasePolicy(5)

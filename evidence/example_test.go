@@ -76,6 +76,7 @@ func Example() {
 
 // TestPackageComment verifies the pack in the package comment.
 func TestPackageComment(t *testing.T) {
+	t.Parallel()
 	src, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	_, example, ok := strings.Cut(string(src), "// # Example\n")

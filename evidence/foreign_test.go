@@ -24,6 +24,7 @@ import (
 
 // TestForeign: what is no pack is refused in words that say what it is.
 func TestForeign(t *testing.T) {
+	t.Parallel()
 	m := forge.SmallLog(t, 0)
 	pack := m.Pack(Write)
 	var zipped bytes.Buffer
@@ -97,6 +98,7 @@ func TestForeign(t *testing.T) {
 
 // TestNothingGiven: nothing is an error, and a context of nothing one that never ends.
 func TestNothingGiven(t *testing.T) {
+	t.Parallel()
 	var none context.Context // what a caller might give
 	m := forge.SmallLog(t, 0)
 	pack := m.Pack(Write)
@@ -134,6 +136,7 @@ func TestNothingGiven(t *testing.T) {
 
 // TestShared: many goroutines verify one pack, with one reader and one Options.
 func TestShared(t *testing.T) {
+	t.Parallel()
 	m := forge.SmallLog(t, 0)
 	pack := m.Pack(Write)
 	r, o := bytes.NewReader(pack), Options{Trust: m.Trust, Origin: forge.Origin,
@@ -156,6 +159,7 @@ func TestShared(t *testing.T) {
 // TestBothOrigins: names are public, and an error shows the one that is and the one that was asked
 // for.
 func TestBothOrigins(t *testing.T) {
+	t.Parallel()
 	m := forge.SmallLog(t, 0)
 	pack := m.Pack(Write)
 	last := forge.LastOf(forge.TakeApart(t, pack), 1, contracts.Digest{}, "example.test/other")

@@ -124,6 +124,7 @@ func FuzzCut(f *testing.F) {
 // TestCut: scripts make very many different packs, and one of those that the fuzz target begins
 // with makes the pack that was there.
 func TestCut(t *testing.T) {
+	t.Parallel()
 	m, base := forge.SmallLog(t, 0), forge.BaseLog(t)
 	base.Checkpoint()
 	packs := [][]byte{m.Pack(Write), base.Pack(Write)}

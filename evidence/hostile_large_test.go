@@ -79,7 +79,7 @@ func weigh(t *testing.T, m *forge.Maker) (w weighed) {
 // many take ten times as much. -full; without it twenty thousand.
 func TestManySessions(t *testing.T) {
 	race.Alone(t)
-	n := 20_000
+	n := 20_000 / forge.Sample(3)
 	if *forge.Full {
 		n = 1_000_000
 	}
@@ -112,7 +112,7 @@ func TestManySessions(t *testing.T) {
 // what its entries do; an entry with one more is refused, and one of a million before it is read.
 func TestManyParents(t *testing.T) {
 	race.Alone(t)
-	n := 1_500
+	n := 1_500 / forge.Sample(2)
 	if *forge.Full {
 		n = 31_250
 	}
@@ -243,6 +243,7 @@ func TestClaimedBlob(t *testing.T) {
 // TestPipe: what comes through a pipe cannot be read twice, nor at any place, and says no size. The
 // error says what to do.
 func TestPipe(t *testing.T) {
+	t.Parallel()
 	m := forge.SmallLog(t, 0)
 	pack := m.Pack(Write)
 	for _, told := range []bool{false, true} {

@@ -24,6 +24,7 @@ import (
 
 // TestPackRefused: of what does not verify there is no Pack.
 func TestPackRefused(t *testing.T) {
+	t.Parallel()
 	m := forge.SmallLog(t, 0)
 	pack := m.Pack(Write)
 	pack[len(pack)/2] ^= 1
@@ -39,6 +40,7 @@ func TestPackRefused(t *testing.T) {
 
 // TestPackZero: the zero Pack is that of a log without entries.
 func TestPackZero(t *testing.T) {
+	t.Parallel()
 	var p Pack
 	size, err := p.Size(t.Context())
 	note, nerr := p.Checkpoint(t.Context())
@@ -53,6 +55,7 @@ func TestPackZero(t *testing.T) {
 
 // TestPackErased: an erased blob is one that is not there.
 func TestPackErased(t *testing.T) {
+	t.Parallel()
 	d := forge.FixtureLog(t)
 	m := forge.TakeApart(t, d.Pack(Write))
 	name := forge.Judgements(m)[0].D()["inputsHash"].(string)
@@ -80,6 +83,7 @@ func (r *turncoat) ReadAt(b []byte, at int64) (int, error) {
 // TestPackThatChanged: whatever becomes of the bytes after the verification, other ones are never
 // given out. Each byte is changed in turn, and then all that there is is asked for.
 func TestPackThatChanged(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	m := forge.NewMaker(t)
 	m.Use(forge.FilesPolicy(1))
@@ -138,6 +142,7 @@ func TestPackThatChanged(t *testing.T) {
 
 // TestPackOfMany: many goroutines read a Pack at once.
 func TestPackOfMany(t *testing.T) {
+	t.Parallel()
 	d := forge.FixtureLog(t)
 	pack := d.Pack(Write)
 	p, s := openBytes(t, pack, Options{Trust: d.Trust}), forge.Shelve(t, pack)
@@ -171,6 +176,7 @@ func TestPackOfMany(t *testing.T) {
 
 // TestPackEnds: an ended context ends every method.
 func TestPackEnds(t *testing.T) {
+	t.Parallel()
 	m := forge.SmallLog(t, 0)
 	p := openBytes(t, m.Pack(Write), Options{Trust: m.Trust})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -112,6 +112,7 @@ func TestOneProcessor(t *testing.T) {
 
 // TestPanicAhead: what panics when it is opened ahead is nothing, and is opened again in its turn.
 func TestPanicAhead(t *testing.T) {
+	t.Parallel()
 	b := batch{lines: make([]line, 2), opened: make([]early, 2)}
 	b.open(nil, func() bool { return false })
 	assert.Nil(t, b.opened[0].statement, "%+v", b)

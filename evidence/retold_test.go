@@ -14,6 +14,7 @@ import (
 // again. What another request of the same call is said to be, used or not, is held to the log as if
 // the story had been kept: the first one's inputs are there, so nothing is left open.
 func TestLieToldAgain(t *testing.T) {
+	t.Parallel()
 	for _, lies := range []bool{false, true} {
 		d := forge.NewFixture(t)
 		first := d.Pending(`{"amount":1}`)

@@ -113,6 +113,7 @@ var lies = map[string]lie{
 // TestLyingStore: whatever a store says, at whatever answer, it is found out, or what is reported
 // is what is true of it.
 func TestLyingStore(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	base, d := forge.BaseLog(t), forge.FixtureLog(t)
 	base.Checkpoint()
@@ -125,9 +126,9 @@ func TestLyingStore(t *testing.T) {
 			}
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				told, found := 0, 0
-				step := 1
+				step := forge.Sample(4)
 				if m == base && what.size != nil {
-					step = 3
+					step *= 3
 				}
 				for i := 0; ; i += step {
 					l := &lyingStore{m.Store, i, what}
@@ -181,6 +182,7 @@ type void struct{ proofgraph.Store }
 func (void) Entries(context.Context, uint64, uint64) iter.Seq2[contracts.Entry, error] { return nil }
 
 func TestStoresThatAreNone(t *testing.T) {
+	t.Parallel()
 	d := forge.FixtureLog(t)
 	whole := forge.Shelve(t, d.Pack(Write))
 	with := func(change func(s *forge.Shelf)) *forge.Shelf {
@@ -235,6 +237,7 @@ func TestStoresThatAreNone(t *testing.T) {
 // TestStoreEnds: a verification ends with its context, whoever notices, and that is no fault of the
 // store's.
 func TestStoreEnds(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	d := forge.FixtureLog(t)
 	for i := 0; ; i++ {
@@ -277,6 +280,7 @@ func (f *forgetful) ReadAt(b []byte, at int64) (int, error) {
 // erased ones: what hangs on them is not believed. Here a kernel took a receipt of other values for
 // one of these.
 func TestErasedInBetween(t *testing.T) {
+	t.Parallel()
 	d := forge.NewFixture(t)
 	d.Look("/a")
 	a, l := d.Ask("act", `{"path":"/b"}`), forge.LookedAt(d.Memory.Runs[0].Entry, d.Memory.Runs[0].Time)

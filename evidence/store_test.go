@@ -22,6 +22,7 @@ import (
 
 // TestBehind: what stands behind the checkpoint is counted, and not looked at.
 func TestBehind(t *testing.T) {
+	t.Parallel()
 	m := forge.BaseLog(t)
 	m.Checkpoint()
 	want, err := VerifyStore(t.Context(), m.Store, Options{Trust: m.Trust})
@@ -40,6 +41,7 @@ func TestBehind(t *testing.T) {
 // TestStoreWhileItIsWritten: a log is verified in its directory, and in the store itself, while a
 // kernel goes on writing it.
 func TestStoreWhileItIsWritten(t *testing.T) {
+	t.Parallel()
 	policy, err := guardian.Compile(contracts.Document{Name: "files", Canonical: []byte(forge.FilesPolicy(1))})
 	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "log")

@@ -19,6 +19,7 @@ import (
 // TestStories: whether a session is told of as its entries come, or only when somebody asks, or
 // ever again since too much would be held, it is the same story, and that of who made the log.
 func TestStories(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	m := forge.NewMaker(t)
 	m.Use(forge.FilesPolicy(1))
@@ -77,6 +78,7 @@ func TestStories(t *testing.T) {
 // TestStoriesOfErased: where inputs of earlier calls are gone, kept inputs are believed in what the
 // log cannot tell, and in nothing else.
 func TestStoriesOfErased(t *testing.T) {
+	t.Parallel()
 	m := forge.NewMaker(t)
 	m.Use(forge.FilesPolicy(1))
 	forge.Wander(m, 300, true)

@@ -22,6 +22,7 @@ import (
 
 // TestSameBytes: one store has one pack, and so have two logs of the same keys, clock and calls.
 func TestSameBytes(t *testing.T) {
+	t.Parallel()
 	m := forge.BaseLog(t)
 	m.Checkpoint()
 	first := m.Pack(Write)
@@ -37,6 +38,7 @@ func TestSameBytes(t *testing.T) {
 
 // TestArchiveOfOthers: the standard library reads the archive, and writes the same one.
 func TestArchiveOfOthers(t *testing.T) {
+	t.Parallel()
 	m := forge.BaseLog(t)
 	m.Checkpoint()
 	pack := m.Pack(Write)
@@ -67,6 +69,7 @@ func TestArchiveOfOthers(t *testing.T) {
 
 // TestCheckpointOfOthers: package note verifies the checkpoint in a pack.
 func TestCheckpointOfOthers(t *testing.T) {
+	t.Parallel()
 	m := forge.SmallLog(t, 0)
 	vkey, err := note.NewEd25519VerifierKey(forge.Origin, forge.Public(t, forge.SeedL))
 	require.NoError(t, err)
@@ -90,6 +93,7 @@ func (w *fullWriter) Write(b []byte) (int, error) {
 
 // TestWriteRefuses: a pack that would not verify is not written, and the error says why.
 func TestWriteRefuses(t *testing.T) {
+	t.Parallel()
 	m := forge.BaseLog(t)
 	m.Checkpoint()
 	whole := len(m.Pack(Write))
@@ -204,6 +208,7 @@ func TestWriteRefuses(t *testing.T) {
 // TestErasedWhileWritten: a blob that is erased between the two readings is an error, not a pack
 // without it.
 func TestErasedWhileWritten(t *testing.T) {
+	t.Parallel()
 	m := forge.BaseLog(t)
 	m.Checkpoint()
 	total := -1
@@ -241,6 +246,7 @@ func TestErasedWhileWritten(t *testing.T) {
 // TestChangedWhileWritten has each reading of a blob give something else: what is written is what
 // the manifest says, or there is an error.
 func TestChangedWhileWritten(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	m := forge.BaseLog(t)
 	m.Checkpoint()

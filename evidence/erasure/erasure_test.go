@@ -225,6 +225,7 @@ func (c *fixture) lacks(labels string) {
 // TestEraseSelects: whatever names a call, everything that is kept of it beside its entries is
 // erased, and nothing of any other call.
 func TestEraseSelects(t *testing.T) {
+	t.Parallel()
 	of := func(f func(c *fixture) erasure.Selection) func(*fixture) erasure.Selection { return f }
 	is := func(s erasure.Selection) func(*fixture) erasure.Selection {
 		return func(*fixture) erasure.Selection { return s }

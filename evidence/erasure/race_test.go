@@ -42,6 +42,7 @@ func (s *late) Append(ctx context.Context, b proofgraph.Batch) error {
 // force in the moment in which the output is erased. The log keeps its documents, also where Erase
 // is told to end just then.
 func TestEraseAtTheLastMoment(t *testing.T) {
+	t.Parallel()
 	for _, ends := range []bool{false, true} {
 		m := forge.NewMaker(t)
 		m.Use(forge.FilesPolicy(1))

@@ -34,6 +34,7 @@ import (
 // the directory has the arguments or the outputs any more, and both packs verify: the one from
 // before with every verdict, the one from after with the others.
 func TestEraseFromFiles(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "log")
 	s, err := filestore.Open(dir, filestore.Options{})
 	require.NoError(t, err)
@@ -122,6 +123,7 @@ func TestEraseFromFiles(t *testing.T) {
 
 // TestEraseRefuses: what cannot be done, or is a mistake, is an error, and then nothing is erased.
 func TestEraseRefuses(t *testing.T) {
+	t.Parallel()
 	c := newFixture(t, proofgraph.NewMemory())
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -170,6 +172,7 @@ func (m misreading) Entries(context.Context, uint64, uint64) iter.Seq2[contracts
 // TestEraseGoesOn: it fails at each blob in turn, says how far it came, and a second call ends what
 // the first began.
 func TestEraseGoesOn(t *testing.T) {
+	t.Parallel()
 	which := erasure.Selection{Callers: []contracts.Caller{alice, {ID: "alice", Tenant: "acme"}}}
 	for n := 0; ; n++ {
 		c := newFixture(t, proofgraph.NewMemory())
@@ -206,6 +209,7 @@ func (s *reluctant) EraseBlob(ctx context.Context, d contracts.Digest) error {
 // TestEraseBesideCalls: calls go on while the log is erased from, by the same callers and others.
 // What is not selected stays, and the log verifies.
 func TestEraseBesideCalls(t *testing.T) {
+	t.Parallel()
 	s, err := filestore.Open(filepath.Join(t.TempDir(), "log"), filestore.Options{})
 	require.NoError(t, err)
 	defer s.Close()
@@ -254,6 +258,7 @@ func TestEraseBesideCalls(t *testing.T) {
 
 // TestEraseKeepsDocuments: a tool that puts out what the log needs makes nobody erase it.
 func TestEraseKeepsDocuments(t *testing.T) {
+	t.Parallel()
 	c := newFixture(t, proofgraph.NewMemory())
 	c.call(&testCall{tool: "none", session: "papers"})
 	document := crypto.Sum(forge.CanonicalText(t, fixturePolicy))
@@ -270,6 +275,7 @@ func TestEraseKeepsDocuments(t *testing.T) {
 // TestEraseKeepsWhatOthersBegin: an entry that comes while blobs are erased, and names one of them,
 // keeps it.
 func TestEraseKeepsWhatOthersBegin(t *testing.T) {
+	t.Parallel()
 	c := newFixture(t, proofgraph.NewMemory())
 	out := []byte(`{"who":"` + secretOf("0") + `"}`) // as call 0 got it
 	require.Equal(t, crypto.Sum(out), *c.calls[0].output, "not the output of call 0")

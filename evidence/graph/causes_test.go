@@ -60,6 +60,7 @@ func (w *hand) end(session string, of uint64) uint64 {
 
 // What counts as a cause, and what does not: the package comment, case by case.
 func TestCauses(t *testing.T) {
+	t.Parallel()
 	w := &hand{entries(t, newWorld(t, 3).store)[:1], map[string]contracts.Header{}}
 	want := map[uint64][]uint64{}
 	a := w.call("a")

@@ -15,6 +15,7 @@ import (
 // Every question, of every entry of random logs, has the answer that the naive implementation
 // gives.
 func TestQuestions(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	cases, byPrev, deepest := 0, 0, 0
 	for seed := range uint64(12) {
@@ -107,6 +108,7 @@ func hashes(n *naive, s Set) []string {
 
 // An empty log, a log of its genesis alone, and names of what is not there.
 func TestNothingThere(t *testing.T) {
+	t.Parallel()
 	hash := strings.Repeat("ab", 32)
 	for size, store := range map[uint64]*proofgraph.Memory{0: proofgraph.NewMemory(), 1: newWorld(t, 1).store} {
 		g, err := Read(t.Context(), at(store, size))
@@ -157,6 +159,7 @@ func TestNothingThere(t *testing.T) {
 
 // A chain as deep as the log is long is no deeper recursion.
 func TestDeepChain(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	const n = 20_000
 	g, err := Read(t.Context(), newLong(t, n, 1, 0))

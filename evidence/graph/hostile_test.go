@@ -78,6 +78,7 @@ func mustRefuse(t *testing.T, g *Graph, err error, says ...string) {
 
 // A source may do what it likes: what comes of it is an error which says where.
 func TestHostileSources(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3).calls(12)
 	list := entries(t, w.store)
 	n := uint64(len(list))
@@ -140,6 +141,7 @@ func TestHostileSources(t *testing.T) {
 
 // Entries that are no entries, or do not stand to one another as entries of a log do.
 func TestHostileEntries(t *testing.T) {
+	t.Parallel()
 	genesis := entries(t, newWorld(t, 3).store)[0]
 	h := genesis.Hash()
 	a0 := message("a", 0, h)
@@ -198,6 +200,7 @@ func TestHostileEntries(t *testing.T) {
 
 // What was read may be another thing when it is written.
 func TestHostileWhenWritten(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3).calls(12)
 	list := entries(t, w.store)
 	n := uint64(len(list))
@@ -248,6 +251,7 @@ func (f failing) Write([]byte) (int, error) {
 
 // A context that ends ends everything that reads, though the source does not look at it.
 func TestContextEnds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3).calls(12)
 	list := entries(t, w.store)
 	n := uint64(len(list))

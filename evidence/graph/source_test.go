@@ -17,6 +17,7 @@ import (
 
 // Wherever a log is, it has the same graph. A pack that changes after it was verified is found out.
 func TestSources(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 5).calls(12)
 	dir := t.TempDir()
 	files, err := filestore.Open(dir, filestore.Options{})
@@ -60,6 +61,7 @@ func TestSources(t *testing.T) {
 
 // Many may ask and write at once.
 func TestTogether(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 5).calls(8)
 	g, err := Read(t.Context(), w.store)
 	must(t, err)

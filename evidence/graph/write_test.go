@@ -50,6 +50,7 @@ func readJSON(t testing.TB, b []byte) (w written) {
 // Sets of random logs are written as they are: the entries in order, what they say, the edges among
 // them, and nothing else.
 func TestWrite(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	sets, edges, left := 0, 0, 0
 	for seed := range uint64(6) {
@@ -196,6 +197,7 @@ func spelled(s string) string {
 
 // Entries are asked for in ranges that the source can read at a stretch, and no others are read.
 func TestStretches(t *testing.T) {
+	t.Parallel()
 	var s Set
 	for _, i := range []uint64{3, 4, 5, 9, 9 + near + 1, 9 + 2*near + 3, 9 + 2*near + 4, 1000} {
 		s.add(i)

@@ -42,6 +42,7 @@ func steps(t *testing.T) []string {
 // TestFailingSteps: whichever step fails, the note is the old one or the new one, whole; nothing is
 // left beside it; and nobody is told of a success.
 func TestFailingSteps(t *testing.T) {
+	t.Parallel()
 	a, b, _, _, _ := story(t)
 	names := steps(t)
 	for i, name := range names {
@@ -111,6 +112,7 @@ func (o orders) command(t *testing.T) *exec.Cmd {
 
 // TestAuditorChild is that process, which TestKilled and TestTwoAuditors start.
 func TestAuditorChild(t *testing.T) {
+	t.Parallel()
 	text, ok := os.LookupEnv(ordersVariable)
 	if !ok {
 		t.Skip("this is the process that TestKilled and TestTwoAuditors start")
@@ -165,6 +167,7 @@ func saved(t *testing.T, ps ...pack) (names []string) {
 // TestKilled: an auditor is killed before each step. The note is the old one or the new one, whole,
 // and the next auditor goes on.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	a, b, c, _, _ := story(t)
 	files := saved(t, b)
@@ -212,6 +215,7 @@ func TestKilled(t *testing.T) {
 // against one file at once. Whoever looks at it meanwhile sees a whole note, and never a smaller
 // one than before.
 func TestTwoAuditors(t *testing.T) {
+	t.Parallel()
 	a, b, c, _, _ := story(t)
 	ps := append([]pack{a, b, c}, packs(t, origin, "no.tool", 2, 3, 4, 1, 1, 1, 2, 2, 5)[3:]...)
 	files := saved(t, ps...)

@@ -16,6 +16,7 @@ import (
 // TestRealDisk: a directory in which nothing can be written, and a disk that is full, real ones.
 // The file stays as it was, and there is no report.
 func TestRealDisk(t *testing.T) {
+	t.Parallel()
 	a, b, _, _, _ := story(t)
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"); err != nil {

@@ -22,6 +22,7 @@ import (
 
 // TestForward: the file follows the log, and keeps its mode.
 func TestForward(t *testing.T) {
+	t.Parallel()
 	a, b, c, _, _ := story(t)
 	f := begun(t, a)
 	check := func(p pack, history evidence.History, holds pack, mode fs.FileMode) {
@@ -51,6 +52,7 @@ func TestForward(t *testing.T) {
 
 // TestStore: a log in place moves the file as its packs do.
 func TestStore(t *testing.T) {
+	t.Parallel()
 	a, _, c, _, fork := story(t)
 	f := begun(t, a)
 	for _, x := range []struct {
@@ -82,6 +84,7 @@ func TestStore(t *testing.T) {
 // TestUnchanged: whatever is not a success that goes on from what is kept leaves the file as it
 // was, to the byte.
 func TestUnchanged(t *testing.T) {
+	t.Parallel()
 	a, b, c, same, fork := story(t)
 	other := packs(t, "example.test/other", "no.tool", 20)[0]
 	other.o.Origin = ""
@@ -225,6 +228,7 @@ func forged(t *testing.T, a, b pack) []byte {
 
 // TestBegin: what is there is never replaced, and nothing is begun with what proves nothing.
 func TestBegin(t *testing.T) {
+	t.Parallel()
 	a, b, _, _, _ := story(t)
 	good := verified(t, b)
 	unpinned, low, bare, garbage := good, good, good, good

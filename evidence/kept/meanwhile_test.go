@@ -14,6 +14,7 @@ import (
 // TestMeanwhile: another auditor moves the file while a pack is verified. What he keeps then counts
 // for it, forward, backward or beside.
 func TestMeanwhile(t *testing.T) {
+	t.Parallel()
 	_, b, c, same, fork := story(t)
 	for name, x := range map[string]struct {
 		p, other pack
@@ -50,6 +51,7 @@ func TestMeanwhile(t *testing.T) {
 // TestReplaced: another auditor moves the file between its opening and its lock. That lock is of a
 // file that is no longer there, whose note is the one that was read.
 func TestReplaced(t *testing.T) {
+	t.Parallel()
 	a, b, c, _, _ := story(t)
 	f := begun(t, a)
 	n := 0

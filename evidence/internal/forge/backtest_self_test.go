@@ -75,6 +75,7 @@ var versions = regexp.MustCompile(`("bundle":\{"name":"[a-z]+","version":)\d+`)
 // of a later version, but that people would have to be asked again, since they approved another
 // policy.
 func TestBackTestOfItself(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	judged, approved, unjudged := uint64(0), 0, 0
 	for name, p := range manyPacks(t) {
@@ -138,6 +139,7 @@ func untoldTo(t testing.TB) func(evidence.Change) error {
 // TestBackTestInvalid: of a pack that does not verify there is the verifier's error, and nothing is
 // told.
 func TestBackTestInvalid(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	m := BaseLog(t)
 	m.Checkpoint()
@@ -188,6 +190,7 @@ func TestBackTestInvalid(t *testing.T) {
 
 // TestBackTestAsked: what the caller gives.
 func TestBackTestAsked(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	m := BaseLog(t)
 	m.Checkpoint()
@@ -256,6 +259,7 @@ func (s *swapped) ReadAt(b []byte, at int64) (int, error) {
 // TestBackTestChanging: when the pack changes behind the verification, nothing is told of what it
 // became.
 func TestBackTestChanging(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	m := NewMaker(t)
 	m.Use(FilesPolicy(1))
@@ -287,6 +291,7 @@ func TestBackTestChanging(t *testing.T) {
 
 // TestChangeString is how people read it.
 func TestChangeString(t *testing.T) {
+	t.Parallel()
 	allow := evidence.Judged{Verdict: contracts.Allow, Reason: contracts.ReasonAllow, Condition: 8,
 		Rule: "P1:files:write"}
 	no := func(reason contracts.ReasonCode, condition int, rule string) evidence.Judged {

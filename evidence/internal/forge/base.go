@@ -180,6 +180,15 @@ func Allocated(f func()) uint64 {
 var Anything = `{"bundle":{"name":"any","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"any","id":"all"}],"tools":{"any":{"effect":"read","input":{"properties":{` +
 	`"a":{},"x":{},"z":{},"α":{},"ا":{},"\ufb33":{},"\ud83d\ude00":{}},"type":"object"}}}}`
 
+// Sample returns n with -short and 1 without it. A test then tries every n-th case, and the least
+// number of cases is divided by it.
+func Sample(n int) int {
+	if testing.Short() && !*Full {
+		return n
+	}
+	return 1
+}
+
 var Full = flag.Bool("full", false, "try every case of the properties, not a sample")
 
 // SmallLog is one of six entries in two sessions, whose pack is small enough to try everything on

@@ -21,6 +21,7 @@ import (
 // Charges, settlements and the balances in the inputs verify and replay; whoever changes one is
 // found, as the catalogue says by what.
 func TestBudgets(t *testing.T) {
+	t.Parallel()
 	m := BudgetLog(t)
 	pack := m.Pack(evidence.Write)
 	o := evidence.Options{Trust: m.Trust, Origin: Origin}
@@ -130,6 +131,7 @@ func TestBudgets(t *testing.T) {
 // TestOracleBudgets has the second implementation verify the log of budgets, and spoil whatever it
 // can of charges, settlements and balances.
 func TestOracleBudgets(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	o := newOracle(t, "a log of budgets, and its mutations (TestBudgets has its own)")
 	m := BudgetLog(t)
@@ -187,6 +189,7 @@ func fold(t *testing.T, pack []byte) (charges int, err error) {
 // version refuses other things by name; and of what it makes of them when it spoils what the check
 // BUDGET looks at.
 func TestOracleCharges(t *testing.T) {
+	t.Parallel()
 	o := newOracle(t, "the charges of packs which it makes (TestBudgets has its own)")
 	name := filepath.Join(o.dir, "gen.tar")
 	if said, status := o.run("gen", name); status != 0 {

@@ -9,11 +9,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/stretchr/testify/require"
 )
 
 // The knife: a pack taken apart so that one thing can be falsified and everything else be made
@@ -73,12 +75,38 @@ func (n *Node) D() Object {
 	return d
 }
 
+// parsed are the objects parsed so far, by their text: most rows take the same pack apart.
+var parsed sync.Map
+
+// clone copies JSON.
+func clone(x any) any {
+	switch x := x.(type) {
+	case Object:
+		c := make(Object, len(x))
+		for k, v := range x {
+			c[k] = clone(v)
+		}
+		return c
+	case []any:
+		c := make([]any, len(x))
+		for i, v := range x {
+			c[i] = clone(v)
+		}
+		return c
+	}
+	return x
+}
+
 func parseObject(t testing.TB, b []byte) Object {
 	t.Helper()
+	if o, ok := parsed.Load(string(b)); ok {
+		return clone(o).(Object)
+	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	var o Object
 	require.NoError(t, d.Decode(&o))
+	parsed.Store(string(b), clone(o))
 	return o
 }
 
@@ -348,11 +376,22 @@ func (m *Model) seal(payload []byte, by byte, message func([]byte) []byte) []byt
 			"sig": string(crypto.AppendBase64(nil, signWith(m, by, pae)))}}})
 }
 
+// signatures are those made so far, by seed and message: most of a pack that is put together again
+// is as it was.
+var signatures sync.Map
+
 func signWith(t testing.TB, seed byte, msg []byte) []byte {
 	t.Helper()
-	sig, err := crypto.Sign(Key(t, seed), msg)
-	require.NoError(t, err)
-	return sig
+	by := [33]byte{32: seed}
+	sum := sha256.Sum256(msg)
+	copy(by[:], sum[:])
+	sig, ok := signatures.Load(by)
+	if !ok {
+		made, err := crypto.Sign(Key(t, seed), msg)
+		require.NoError(t, err)
+		sig, _ = signatures.LoadOrStore(by, made)
+	}
+	return bytes.Clone(sig.([]byte))
 }
 
 // listed makes the manifest.

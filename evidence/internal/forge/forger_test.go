@@ -15,6 +15,7 @@ import (
 // byte. So what a row of the catalogue refuses is refused for the one thing that it changes, and
 // this second writer of the formats agrees with the first.
 func TestKnifeIsSharp(t *testing.T) {
+	t.Parallel()
 	for name, p := range testPacks(t) {
 		if strings.HasPrefix(name, "OK10") {
 			continue // the knife made it: its checkpoint has lines of others
@@ -27,6 +28,7 @@ func TestKnifeIsSharp(t *testing.T) {
 // TestKnifeFolds: the knife makes the states that the log was made with, so that what it changes is
 // the only thing changed.
 func TestKnifeFolds(t *testing.T) {
+	t.Parallel()
 	made := BaseLog(t)
 	made.Checkpoint()
 	m := TakeApart(t, made.Pack(evidence.Write))

@@ -199,6 +199,7 @@ func (o *host) pack() ([]byte, evidence.Options) {
 // erased later, and however often the kernel starts anew: what it read of the past is what the log
 // tells.
 func TestKernelPast(t *testing.T) {
+	t.Parallel()
 	ended := map[contracts.ReasonCode]int{}
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -225,6 +226,7 @@ func TestKernelPast(t *testing.T) {
 
 // TestOracleKernelPast has the second implementation verify them too.
 func TestOracleKernelPast(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	o := newOracle(t, "packs of kernels with approvals, receipts and calls (TestKernelPast verifies them by itself)")
 	years(t, 9, func(x *host) {

@@ -17,6 +17,7 @@ import (
 // TestLost: what an ALLOW consumed whose inputs are gone, nobody can tell but the kernel that made
 // it. Whether a request was that one is as the kernel says, if it may have been.
 func TestLost(t *testing.T) {
+	t.Parallel()
 	yes, no := true, false
 	for name, x := range map[string]struct {
 		late, other bool  // the request was made after that ALLOW, or for another call
@@ -77,12 +78,13 @@ func TestLost(t *testing.T) {
 
 // TestErasing: whatever inputs are erased of a log that is right, nothing in it becomes wrong.
 func TestErasing(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	d := FixtureLog(t)
 	pack := d.Pack(evidence.Write)
 	r := rand.New(rand.NewPCG(5, 6))
 	total := len(Judgements(TakeApart(t, pack)))
-	for i := range total + 60 {
+	for i := range total + 60/Sample(3) {
 		m := TakeApart(t, pack)
 		gone := uint64(0)
 		for j, n := range Judgements(m) {
@@ -102,6 +104,7 @@ func TestErasing(t *testing.T) {
 // TestKeysOfOthers: what approvers, attestors and delegators signed counts as long as their keys
 // do, and not a place longer, whatever trust state the guardian was given.
 func TestKeysOfOthers(t *testing.T) {
+	t.Parallel()
 	for name, story := range map[string]func(d *Fixture, end func(seed byte)) Ask{
 		"an approver": func(d *Fixture, end func(byte)) Ask {
 			a := d.Ask("pay", `{"amount":1}`, d.Approve(SeedA, d.Pending(`{"amount":1}`)))
@@ -157,6 +160,7 @@ func TestKeysOfOthers(t *testing.T) {
 // TestUnreadable: a kernel that could not read the arguments of an earlier call, which are there
 // now, denied and recorded no answer. That is no fault of the log; that it allowed would be one.
 func TestUnreadable(t *testing.T) {
+	t.Parallel()
 	d := NewFixture(t)
 	d.Look("/a")
 	d.Memory.Lie = func(p past.Past) past.Past {
@@ -188,6 +192,7 @@ func TestUnreadable(t *testing.T) {
 // another one has still said yes to one call, and a kernel that allows both is found; one that
 // denies the second may say that the first used it, or have judged before that.
 func TestNonceOfTwoSessions(t *testing.T) {
+	t.Parallel()
 	for name, x := range map[string]struct {
 		used   bool
 		reason contracts.ReasonCode

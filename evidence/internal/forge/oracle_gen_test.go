@@ -99,6 +99,7 @@ func approved(m *Model, n *Node) {
 // TestOracleGen: both implementations find the same in that pack, and refuse it with the same check
 // whatever the second one spoils.
 func TestOracleGen(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	if testing.Short() {
 		t.Skip("-short: the oracle's mutations take ten seconds; without it they run")

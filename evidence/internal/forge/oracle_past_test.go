@@ -16,17 +16,27 @@ import (
 // TestOraclePast has the second implementation verify the log of the desk, and spoil whatever it
 // can of what was read of the past and presented.
 func TestOraclePast(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	o := newOracle(t, "a log of approvals, receipts and calls, and its mutations (TestLies has its own)")
 	d := FixtureLog(t)
 	pack := d.Pack(evidence.Write)
 	o.agrees(pack, d.Trust)
-	about := regexp.MustCompile("approval|^pending|^inputs-|^decision-|^receipt-")
-	idle := strings.Fields(`pending-of-another-reason receipt-unlinked-from-decision inputs-balance-dropped inputs-balance-other inputs-balances-order inputs-labels-order inputs-source-order inputs-source-of-facts
+	words, step, at, asked := regexp.MustCompile("approval|^pending|^inputs-|^decision-|^receipt-"), Sample(3), 0,
+		map[string]bool{}
+	about := func(name string) bool {
+		if words.MatchString(name) {
+			at++
+			asked[name] = at%step == 0
+		}
+		return asked[name]
+	}
+	idle := strings.Fields(`pending-of-another-reason receipt-unlinked-from-decision inputs-balance-dropped
+		inputs-balance-other inputs-balances-order inputs-labels-order inputs-source-order inputs-source-of-facts
 		inputs-source-of-the-user`)
 	refused := 0
 	var nothing []string
-	for x := range o.spoil(pack, about.MatchString, SeedK1, SeedL) {
+	for x := range o.spoil(pack, about, SeedK1, SeedL) {
 		if x.pack == nil {
 			nothing = append(nothing, x.name)
 			continue
@@ -38,9 +48,8 @@ func TestOraclePast(t *testing.T) {
 		}
 		refused++
 	}
-	assert.True(t, slices.Equal(nothing, idle), "the mutations that find nothing: %v", nothing)
-	if refused < 50 {
-		t.Errorf("only %d mutations were refused", refused)
-	}
+	idle = slices.DeleteFunc(idle, func(name string) bool { return !asked[name] })
+	assert.Equal(t, idle, nothing, "the mutations that find nothing")
+	assert.GreaterOrEqual(t, refused, 50/step-step+1, "mutations were refused")
 	t.Logf("%d refused", refused)
 }

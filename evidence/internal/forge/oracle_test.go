@@ -84,6 +84,7 @@ func (o *oracle) agrees(pack []byte, trust *registry.State) {
 // TestOracleAgrees has both implementations verify the packs of the tests. They must say the same,
 // in every word.
 func TestOracleAgrees(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	o := newOracle(t, "reports of valid packs (TestMustStillPass verifies them by itself)")
 	for name, p := range testPacks(t) {
@@ -107,6 +108,7 @@ func TestOracleAgrees(t *testing.T) {
 // exceptions are in testdata: what the base log has nothing of, and what is another fault, or none,
 // in this log, or a feature that this version refuses by name. So no mutation is passed over.
 func TestOracleMutations(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	if testing.Short() {
 		t.Skip("-short: the oracle's mutations take ten seconds; without it they run")
@@ -186,6 +188,7 @@ func words(t *testing.T, name string) (out []string) {
 
 // TestOracleLater: packs of features that this version does not know are refused by name.
 func TestOracleLater(t *testing.T) {
+	t.Parallel()
 	o := newOracle(t, "packs of later features which it makes (TestTamper has its own)")
 	for _, kind := range []string{"", "-condensed", "-erased"} {
 		name := filepath.Join(o.dir, "gen.tar")

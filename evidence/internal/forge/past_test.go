@@ -12,6 +12,7 @@ import (
 
 // TestDesk: verdicts over the past and over what others sign verify, and replay.
 func TestDesk(t *testing.T) {
+	t.Parallel()
 	d := FixtureLog(t)
 	r, err := verifyBytes(t, d.Pack(evidence.Write), evidence.Options{Trust: d.Trust, Origin: Origin})
 	if err != nil || !r.Success(0) || r.Replay.Replayed != r.Allows+r.Denials || r.Allows != 12 || r.Denials != 13 {
@@ -22,6 +23,7 @@ func TestDesk(t *testing.T) {
 // TestLies: a kernel that lied to its guardian about the past signed a verdict that follows from
 // the lie, and all else is in order. The log tells, at that entry.
 func TestLies(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	for name, x := range map[string]struct {
 		story func(d *Fixture) (Ask, Liar)

@@ -14,6 +14,7 @@ import (
 // TestGrants: what grants did is replayed with the trust state of the time, and whoever changes one
 // is found.
 func TestGrants(t *testing.T) {
+	t.Parallel()
 	m := NewMaker(t)
 	Grants(m)
 	m.Checkpoint()

@@ -79,6 +79,7 @@ func reports(t *testing.T) map[string]evidence.Report {
 
 // TestReports holds what people and programs read of each report to a file, line by line.
 func TestReports(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	seen := map[string]bool{}
 	for name, r := range reports(t) {
@@ -239,6 +240,7 @@ func leaves(v reflect.Value, name string, each func(name string)) {
 // TestReportIsWhole: no field is forgotten, neither for programs nor for people. Who adds one says
 // there how it is read.
 func TestReportIsWhole(t *testing.T) {
+	t.Parallel()
 	x := fullReport()
 	v := reflect.ValueOf(&x).Elem()
 	for i := range v.NumField() {
@@ -281,6 +283,7 @@ func TestReportIsWhole(t *testing.T) {
 
 // TestReportIsCut for people, and not for programs: they get all of a list, and its number.
 func TestReportIsCut(t *testing.T) {
+	t.Parallel()
 	r := fullReport()
 	r.Open, r.Erased, r.Replay.Entries, r.Replay.NotReplayable = nil, nil, nil, 2000
 	for i := range uint64(2000) {
@@ -318,6 +321,7 @@ func TestReportIsCut(t *testing.T) {
 // TestReportCannotBeForged: whatever a pack has in its names, it writes no line of its own, and no
 // terminal does what it says.
 func TestReportCannotBeForged(t *testing.T) {
+	t.Parallel()
 	w := newTampered(t)
 	m := TakeApart(t, w.pack)
 	repolicy(strings.Replace(FilesPolicy(3), `"layer":"P1"`,

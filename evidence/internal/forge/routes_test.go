@@ -22,6 +22,7 @@ import (
 // TestCrossCheck: every valid pack is as valid to the second canonicaliser, and the report the
 // same.
 func TestCrossCheck(t *testing.T) {
+	t.Parallel()
 	for name, p := range testPacks(t) {
 		o := evidence.Options{Trust: p.trust, Last: p.last}
 		want, err := verifyBytes(t, p.pack, o)
@@ -36,6 +37,7 @@ func TestCrossCheck(t *testing.T) {
 
 // TestPackIsItsStore: a pack that was opened gives what the store gives that it was made of.
 func TestPackIsItsStore(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	for name, x := range testPacks(t) {
 		t.Run(name, func(t *testing.T) {
@@ -80,6 +82,7 @@ func TestPackIsItsStore(t *testing.T) {
 // TestStoreIsItsPack: of a store is reported what is reported of its pack, whatever the log, and
 // whoever keeps it.
 func TestStoreIsItsPack(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	for name, p := range testPacks(t) {
 		t.Run(name, func(t *testing.T) {
@@ -123,11 +126,12 @@ func verifiable(s *Shelf) int {
 // TestTamperedStore: a falsification of what a store has too is refused by the same check, of the
 // same entry and field.
 func TestTamperedStore(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	w := newTampered(t)
-	compared := 0
-	for _, x := range tamperings() {
-		if x.want == evidence.ErrArchive || x.want == evidence.ErrManifest || x.name == "no LF" {
+	compared, step := 0, Sample(3)
+	for i, x := range tamperings() {
+		if i%step > 0 || x.want == evidence.ErrArchive || x.want == evidence.ErrManifest || x.name == "no LF" {
 			continue // a store has none of these
 		}
 		t.Run(strings.TrimSuffix(x.id+"/"+x.name, "/"), func(t *testing.T) {
@@ -150,7 +154,5 @@ func TestTamperedStore(t *testing.T) {
 			}
 		})
 	}
-	if compared < 300 {
-		t.Errorf("only %d rows were compared", compared)
-	}
+	assert.GreaterOrEqual(t, compared, 300/step-5*(step-1), "rows were compared")
 }

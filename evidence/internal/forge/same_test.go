@@ -125,6 +125,7 @@ const (
 // differ in time zone, language, umask, processors, garbage collection, directory and the seeds of
 // their maps, over a store in memory and one in files, whatever stood where in it.
 func TestSameBytesEverywhere(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(childOf) != "" {
 		if mask, err := strconv.ParseInt(os.Getenv(childUmask), 8, 32); err != nil {
 			t.Fatal(err)

@@ -35,6 +35,7 @@ func splices(size int) (list []splice) {
 // those of the same places and others. First nothing else is changed, then what manifest and
 // checkpoint say of the entries is made right and signed anew.
 func TestForeignEntries(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	p := newProperty(t, "X09")
 	whole := SmallLog(t, 1).Pack(evidence.Write)
@@ -67,7 +68,7 @@ func TestForeignEntries(t *testing.T) {
 		return m.Build()
 	})
 	p.atLeast(380)
-	if signed < 190 || *Full && signed != 582 {
+	if signed < 190/Sample(3) || *Full && signed != 582 {
 		t.Errorf("%d were signed", signed)
 	}
 }

@@ -323,6 +323,7 @@ func initially(from, to string) func(*Model) {
 
 // TestNotReplayable: what cannot be replayed is counted and named, and is no fault.
 func TestNotReplayable(t *testing.T) {
+	t.Parallel()
 	w := newTampered(t)
 	newer := contracts.Engine{Rules: 99, Threat: 7}
 	for name, x := range map[string]struct {
@@ -369,6 +370,7 @@ func TestNotReplayable(t *testing.T) {
 
 // TestDiffering counts every verdict that differs, not only the first.
 func TestDiffering(t *testing.T) {
+	t.Parallel()
 	w := newTampered(t)
 	m := TakeApart(t, w.pack)
 	for _, name := range []string{"a1", "b3", "r"} {
@@ -383,6 +385,7 @@ func TestDiffering(t *testing.T) {
 
 // TestCallersTrustState: what V02 and V03 give as a trust state does not become one.
 func TestCallersTrustState(t *testing.T) {
+	t.Parallel()
 	b := string(State(t).Canonical())
 	_, err := registry.ParseState([]byte(b))
 	require.NoError(t, err)

@@ -169,6 +169,7 @@ func tamperRows(fatal func(...any)) (list []row) {
 // TestTamperCatalogue holds the table to the list in testdata, and this to the catalogue: no row
 // forgotten, none left behind, none that both waits and is run.
 func TestTamperCatalogue(t *testing.T) {
+	t.Parallel()
 	var here, listed, all []string
 	for _, x := range tamperings() {
 		if x.id != "own" && !slices.Contains(here, x.id) {
