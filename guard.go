@@ -187,7 +187,7 @@ func (c *call) judge(p *placement) {
 	case !raw && c.state.Frozen():
 		refuse(contracts.ReasonSystemFrozen, "the system is frozen")
 	case !raw && bound != nil && bound.matches(&c.inputs):
-		p.repeats, p.first = bound, bound.pending
+		p.repeats, p.pending = bound, bound.pending
 	case !raw && bound != nil:
 		refuse(contracts.ReasonIdempotencyConflict, "idempotency: bound to another call")
 	case !raw && f.fault != "":
@@ -348,7 +348,7 @@ func (c *call) sign(p *placement) {
 	}
 	if allowed && p.err == nil {
 		p.session.past.Allow(&p.d.Record, c.inputs.Time, c.reserved.nonces)
-		p.started, p.first = true, p.session.start(&c.inputs, p.slot.Index())
+		p.started, p.pending = true, p.session.start(&c.inputs, p.slot.Index())
 	}
 }
 
@@ -364,14 +364,14 @@ func (c *call) awaitDurable(slot *proofgraph.Slot) error {
 func (c *call) repeat(p *placement) (Decision, Receipt) {
 	c.release()
 	c.repeated = true
-	if p.first == nil {
+	if p.pending == nil {
 		return p.repeats.recall(context.WithoutCancel(c.ctx), c.priors.from, c.state)
 	}
 	if c.context.calls.holds(p.session, c.inputs.Idempotency) { // it would wait for itself
 		why := "idempotency: the key of the call that this one is made from"
 		return Decision{Reason: contracts.ReasonIdempotencyConflict, Why: why}, Receipt{}
 	}
-	if d, r, ok := p.first.await(c.done); ok {
+	if d, r, ok := p.pending.await(c.done); ok {
 		return d, r
 	}
 	why := "idempotency: the first call still runs"
@@ -414,7 +414,7 @@ func (c *call) perform(p *placement) (d Decision, r Receipt) {
 		if r.Entry == nil {
 			log.Seal(errUnrecorded)
 		}
-		p.session.finish(p.run.call, p.first, c.inputs.Idempotency, d, r)
+		p.session.finish(p.run.call, p.pending, c.inputs.Idempotency, d, r)
 	}()
 	defer contain.Error(&d.cause, "recording the call")
 	if d.cause = c.awaitDurable(p.slot); d.cause != nil {

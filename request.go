@@ -25,7 +25,7 @@ type call struct {
 	inputs   contracts.Inputs
 	parents  []contracts.Digest
 	legal    bool // the session has a legal name
-	driver   binder
+	bound    boundDriver
 	flaws    flaws
 	policy   *guardian.Policy // for which the arguments were read, and by which the call is judged
 	state    *registry.State  // the trust state under which it is judged
@@ -63,10 +63,10 @@ type buffers struct {
 	document []byte // the inputs
 }
 
-// A binder is the driver of a call, with its declarations.
-type binder struct {
+// A boundDriver is the driver of a call, with its declarations.
+type boundDriver struct {
 	driver     executor.Driver
-	bound      uint64                 // how many drivers there are
+	count      uint64                 // how many drivers there are
 	sandbox    *contracts.SandboxInfo // in which the one driver runs; nil: none
 	definition contracts.Digest       // that it serves; zero: none
 }
@@ -89,7 +89,7 @@ type placement struct {
 	denial  contracts.Receipt
 	err     error        // the judgement could not be signed
 	started bool         // an ALLOW was signed, and counted in
-	first   *pendingCall // the repeated call if it still runs; this one if it has an idempotency key
+	pending *pendingCall // the repeated call if it still runs; this one if it has an idempotency key
 	run     execution
 }
 
@@ -248,14 +248,14 @@ func (c *call) after(refs []contracts.Ref) {
 // bind finds the driver and reads its declarations.
 func (c *call) bind(in *Intent) (err error) {
 	defer contain.Error(&err, "the driver's declaration")
-	b := &c.driver
+	b := &c.bound
 	for _, d := range [...]executor.Driver{c.k.shared.options.Drivers[in.Tool], in.Driver} {
 		if isDriver(d) {
-			b.bound++
+			b.count++
 			b.driver = d
 		}
 	}
-	if b.bound != 1 {
+	if b.count != 1 {
 		return nil
 	}
 	if d, ok := b.driver.(executor.Defined); ok {
@@ -275,9 +275,9 @@ func (c *call) bind(in *Intent) (err error) {
 // applyPin sets the drivers that the guardian counts. One driver that does not declare the
 // definition which the policy pins counts as none. Two count as two, whatever they declare.
 func (c *call) applyPin() {
-	b := &c.driver
-	c.inputs.Drivers, c.inputs.Sandbox = b.bound, b.sandbox
-	if pinned, ok := c.policy.Definition(c.inputs.Tool); ok && b.bound == 1 && b.definition != pinned {
+	b := &c.bound
+	c.inputs.Drivers, c.inputs.Sandbox = b.count, b.sandbox
+	if pinned, ok := c.policy.Definition(c.inputs.Tool); ok && b.count == 1 && b.definition != pinned {
 		c.inputs.Drivers, c.inputs.Sandbox = 0, nil
 	}
 }
@@ -305,7 +305,7 @@ func (c *call) read() (err error) {
 		}
 	}
 	c.inputs.Args, c.inputs.ArgsHash = b.tree.Root(), crypto.Sum(b.args)
-	if f, ok := c.driver.driver.(typed); ok {
+	if f, ok := c.bound.driver.(typed); ok {
 		c.flaws.unrepresentable = f.unrepresentable(b.args)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -39,12 +40,15 @@ func (c *call) run(p *placement) (o executor.Outcome) {
 	l := executor.Limits{Timeout: x.limits.Timeout, Output: x.limits.Output}
 	if c.policy.HasOutput(in.Tool) {
 		policy, tool := c.policy, in.Tool
-		l.Check = func(output crypto.Value) (ok bool) {
-			x.drift, ok = policy.CheckOutput(tool, output)
+		l.Check = func(output crypto.Value) bool {
+			why, ok := policy.CheckOutput(tool, output)
+			if !ok {
+				x.drift = why.String()
+			}
 			return ok
 		}
 	}
-	o = executor.Run(ctx, permit, c.driver.driver, l, c.late(p))
+	o = executor.Run(ctx, permit, c.bound.driver, l, c.late(p))
 	if o.Sandbox != nil && in.Sandbox != nil {
 		o.Sandbox.Module, o.Sandbox.Profile = in.Sandbox.Module, in.Sandbox.Profile
 	}
@@ -55,7 +59,7 @@ func (c *call) run(p *placement) (o executor.Outcome) {
 type execution struct {
 	call   *runningCall // nil until the driver is called
 	limits guardian.Limits
-	drift  guardian.Why // from the pinned schema of the output
+	drift  string // where the output left its pinned schema
 }
 
 // why returns the place of the fault in a run that has no output.
@@ -66,10 +70,7 @@ func (x *execution) why(reason contracts.ReasonCode) string {
 	case contracts.ReasonToolTimeout:
 		return fmt.Sprintf("the tool's time limit of %v is over", x.limits.Timeout)
 	case contracts.ReasonContractDrift:
-		if why := x.drift.String(); why != "" {
-			return why
-		}
-		return "output: not the JSON that its pinned schema is of"
+		return cmp.Or(x.drift, "output: not the JSON that its pinned schema is of")
 	}
 	return ""
 }
