@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/bench/peers"
 )
 
 // Every row of every table, for a few calls: each is complete, and what it stored was found again.
@@ -42,7 +44,7 @@ func TestTables(t *testing.T) {
 				t.Fatalf("%s: %q is not the row %s", w.name, lines[0], r.name)
 			}
 			for n, cell := range cells[1:] {
-				optional := n >= 6 // what the system may not tell, or not in so short a time
+				optional := n >= 6 // may be unknown on this system, or in so short a time
 				if cell == "" || strings.ContainsAny(cell, "NI") ||
 					cell == "–" && (runtime.GOOS == "linux" && !optional) {
 					t.Errorf("%s: %s: cell %d is %q", w.name, r.name, n+1, cell)
@@ -59,16 +61,16 @@ func newTestHost(t *testing.T) *host {
 	return h
 }
 
-// liar says that it stored everything, and did not.
+// liar reports that it stored everything, and did not.
 type liar struct {
-	store
-	how func(it *item) (put bool)
+	peers.Store
+	how func(it *peers.Item) (put bool)
 }
 
-func (l *liar) put(items ...item) error {
+func (l *liar) Put(items ...peers.Item) error {
 	for _, it := range items {
 		if l.how(&it) {
-			if err := l.store.put(it); err != nil {
+			if err := l.Store.Put(it); err != nil {
 				return err
 			}
 		}
@@ -76,28 +78,28 @@ func (l *liar) put(items ...item) error {
 	return nil
 }
 
-// A row is no row unless everything is there: stores that lose, change or repeat are found out.
+// A row counts only if everything is there: stores that lose, change or repeat are found out.
 func TestLiars(t *testing.T) {
 	h := newTestHost(t)
 	works, err := h.works()
 	require.NoError(t, err)
 	tests := map[string]struct {
-		how  func(it *item) bool
+		how  func(it *peers.Item) bool
 		want string // "": nothing is wrong
 	}{
-		"honest":  {func(it *item) bool { return true }, ""},
-		"loses":   {func(it *item) bool { return it.key != 3 }, "acknowledged"},
-		"nothing": {func(it *item) bool { return false }, "acknowledged"},
-		"changes": {func(it *item) bool { it.entry = append([]byte("x"), it.entry[1:]...); return true },
+		"honest":  {func(it *peers.Item) bool { return true }, ""},
+		"loses":   {func(it *peers.Item) bool { return it.Key != 3 }, "acknowledged"},
+		"nothing": {func(it *peers.Item) bool { return false }, "acknowledged"},
+		"changes": {func(it *peers.Item) bool { it.Entry = append([]byte("x"), it.Entry[1:]...); return true },
 			"other bytes"},
-		"no input": {func(it *item) bool { it.inputs = nil; return true }, "other bytes"},
-		"repeats":  {func(it *item) bool { it.key = 0; return true }, "twice"},
-		"invents":  {func(it *item) bool { it.key += 1000; return true }, "not written"},
+		"no input": {func(it *peers.Item) bool { it.Inputs = nil; return true }, "other bytes"},
+		"repeats":  {func(it *peers.Item) bool { it.Key = 0; return true }, "twice"},
+		"invents":  {func(it *peers.Item) bool { it.Key += 1000; return true }, "not written"},
 	}
 	for name, x := range tests {
 		t.Run(name, func(t *testing.T) {
 			results, err := measure(t.TempDir(), []row{{name, 1, func(path string) (subject, error) {
-				s, err := zeroed(path)
+				s, err := peers.Zeroed(path)
 				return &peer{work: works[2], host: h, store: &liar{s, x.how}}, err
 			}}}, plan{slices: 1, slice: time.Hour, most: 4})
 			switch {
@@ -110,16 +112,16 @@ func TestLiars(t *testing.T) {
 	}
 }
 
-// A failing put fails the run, also where others wrote for the caller.
+// A failing put fails the run, also if another caller wrote it.
 func TestFailures(t *testing.T) {
 	h := newTestHost(t)
 	works, err := h.works()
 	require.NoError(t, err)
 	full := errors.New("no space left on device")
-	s, err := zeroed(filepath.Join(t.TempDir(), "f"))
+	s, err := peers.Zeroed(filepath.Join(t.TempDir(), "f"))
 	require.NoError(t, err)
 	puts := 0
-	failing := &group{store: failer{s, func() error {
+	failing := &peers.Group{Store: failer{s, func() error {
 		if puts++; puts > 3 {
 			return full
 		}
@@ -133,13 +135,13 @@ func TestFailures(t *testing.T) {
 }
 
 type failer struct {
-	store
+	peers.Store
 	fail func() error
 }
 
-func (f failer) put(items ...item) error {
+func (f failer) Put(items ...peers.Item) error {
 	if err := f.fail(); err != nil {
 		return err
 	}
-	return f.store.put(items...)
+	return f.Store.Put(items...)
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A record is a signed entry with the inputs that are stored beside it, if any: what one durable
-// write makes durable.
+// A record is a signed entry and, if any, the inputs stored with it: one durable write makes it
+// durable.
 type record struct {
-	payload []byte // what the signature is over, before the pre-authentication encoding
+	payload []byte // the signed text, before the pre-authentication encoding
 	entry   []byte
 	inputs  []byte
 }
 
 // A work is what every row of one table does: a call is one record, or two, each durable before the
-// next. The calls are real ones, of a kernel over a store in memory, used in turn.
+// next. The calls are real calls of a kernel over a store in memory, used in turn.
 type work struct {
 	name  string
-	signs bool // each record is signed anew, as it is written
+	signs bool // each record is signed as it is written
 	calls [][]record
 }
 
@@ -66,7 +66,7 @@ rules:
   - {id: dev, allow: code.run, when: {caller: roles, has: dev}}
 `
 
-// A host is what calls are made with: policy, key, and arguments of about 900 bytes, others for
+// A host makes the calls: it has the policy, the key, and arguments of about 900 bytes, others for
 // each caller.
 type host struct {
 	policy *guardian.Policy
@@ -110,7 +110,7 @@ func (h *host) kernel(s proofgraph.Store) (*helm.Kernel, error) {
 		})}})
 }
 
-// guard makes one call, which must come to what it is meant to.
+// guard makes one call, which must have the expected outcome.
 func (h *host) guard(k *helm.Kernel, caller int, session string, allow bool) (helm.Receipt, error) {
 	in := helm.Intent{Tool: "code.run", Args: h.args[caller], Caller: helm.Caller{ID: "ada", Roles: []string{"dev"}},
 		Session: session}
@@ -156,7 +156,7 @@ func (h *host) works() ([]work, error) {
 	return []work{receipt, deny, allow}, k.Close()
 }
 
-// stored reads what a store keeps of a call.
+// stored reads the records that a store keeps of a call.
 func stored(s proofgraph.Store, from, to uint64) (call []record, err error) {
 	var reader contracts.Reader
 	for e, err := range s.Entries(context.Background(), from, to) {
@@ -182,7 +182,7 @@ func stored(s proofgraph.Store, from, to uint64) (call []record, err error) {
 	return call, nil
 }
 
-// sign does what a kernel does to a payload: the entry, with one Ed25519 signature.
+// sign does with a payload what a kernel does: it makes the entry, with one Ed25519 signature.
 func (h *host) sign(payload []byte) ([]byte, error) {
 	var room [64]byte
 	sig, err := crypto.AppendSignature(room[:0], h.key, crypto.AppendPAE(nil, contracts.PayloadType, payload))

@@ -12,10 +12,10 @@ import (
 	"github.com/helmkernel/helm/bench/internal/cpu"
 )
 
-// A subject is what a row measures.
+// A subject is the store or kernel that a row measures.
 type subject interface {
 	do(caller int) error // one call; safe for concurrent use
-	check() error        // opens what it wrote anew, and compares it with what was acknowledged
+	check() error        // opens its files again, and compares them with everything that was acknowledged
 }
 
 // A row is one line of a table.
@@ -25,13 +25,13 @@ type row struct {
 	open    func(path string) (subject, error) // path is the row's own, in a directory of its own, and does not exist
 }
 
-// A result is what came of a row.
+// A result holds the measurements of a row.
 type result struct {
 	row
 	latencies []time.Duration // of each call, sorted
 	wall, cpu time.Duration
-	disk      int64 // bytes that are taken, at the end
-	all       int   // calls, those before the measuring began too
+	disk      int64 // bytes taken on disk, at the end
+	all       int   // calls, including those before the measuring began
 }
 
 func (r *result) median() time.Duration { return r.latencies[len(r.latencies)/2] }
@@ -39,16 +39,16 @@ func (r *result) median() time.Duration { return r.latencies[len(r.latencies)/2]
 // rate is calls per second.
 func (r *result) rate() float64 { return float64(len(r.latencies)) / r.wall.Seconds() }
 
-// A plan says how long a row is measured: in so many slices, by turns with all others, each so long
-// and of at most so many calls a caller.
+// A plan is how long a row is measured: in how many slices, which take turns with those of all
+// other rows, how long each is, and of at most how many calls a caller.
 type plan struct {
 	slices int
 	slice  time.Duration
 	most   int
 }
 
-// measure runs rows by turns, so that whatever else uses the disk or the processor meets them all,
-// then checks what each of them wrote.
+// measure runs rows by turns, so that other uses of the disk and the processor meet them all, then
+// checks everything that each wrote.
 func measure(dir string, rows []row, p plan) ([]*result, error) {
 	var results []*result
 	var subjects []subject
@@ -65,7 +65,7 @@ func measure(dir string, rows []row, p plan) ([]*result, error) {
 	}
 	for n := range p.slices + 1 {
 		for i := range rows {
-			i = (i + n) % len(rows) // nobody is always behind the same one
+			i = (i + n) % len(rows) // no row always follows the same other row
 			if err := results[i].run(subjects[i], p, n > 0); err != nil {
 				return nil, fmt.Errorf("%s, %d callers: %w", rows[i].name, rows[i].callers, err)
 			}
@@ -86,7 +86,7 @@ func measure(dir string, rows []row, p plan) ([]*result, error) {
 
 // run is one slice. The first of a row warms it and is not counted.
 func (r *result) run(s subject, p plan, count bool) error {
-	runtime.GC() // of what others left
+	runtime.GC() // left by other rows
 	took := make([][]time.Duration, r.callers)
 	failed := make([]error, r.callers)
 	used, start := cpu.Time(), time.Now()
@@ -121,7 +121,7 @@ func (r *result) run(s subject, p plan, count bool) error {
 	return nil
 }
 
-// usage is what the files of a directory take.
+// usage returns the bytes that the files of a directory take.
 func usage(dir string) (n int64, err error) {
 	return n, filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/bench/peers"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
@@ -15,35 +16,35 @@ import (
 	"github.com/helmkernel/helm/receipts"
 )
 
-// A helmStore is HELM's file store without a log above it: each put is one Append. It is for
-// entries without inputs.
+// A helmStore is HELM's file store without a log over it: each put is one Append. It is for entries
+// without inputs.
 type helmStore struct {
 	dir  string
 	s    *filestore.Store
 	mu   sync.Mutex // held across one put; protects keys
-	keys []uint64   // of the entries in their order
+	keys []uint64   // of the entries, in order
 }
 
-func helmAlone(dir string) (store, error) {
+func helmAlone(dir string) (peers.Store, error) {
 	s, err := filestore.Open(dir, filestore.Options{})
 	return &helmStore{dir: dir, s: s}, err
 }
 
-func (h *helmStore) put(items ...item) error {
+func (h *helmStore) Put(items ...peers.Item) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	b := proofgraph.Batch{At: uint64(len(h.keys))}
 	for _, it := range items {
-		if it.inputs != nil {
+		if it.Inputs != nil {
 			return errors.New("inputs are measured with the whole kernel")
 		}
-		b.Entries = append(b.Entries, it.entry)
-		h.keys = append(h.keys, it.key)
+		b.Entries = append(b.Entries, it.Entry)
+		h.keys = append(h.keys, it.Key)
 	}
 	return h.s.Append(context.Background(), b)
 }
 
-func (h *helmStore) reopen(each func(item) error) error {
+func (h *helmStore) Reopen(each func(peers.Item) error) error {
 	if err := h.s.Close(); err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (h *helmStore) reopen(each func(item) error) error {
 		if err != nil {
 			return err
 		}
-		if err := each(item{key: h.keys[i], entry: e}); err != nil {
+		if err := each(peers.Item{Key: h.keys[i], Entry: e}); err != nil {
 			return err
 		}
 		i++
@@ -109,8 +110,8 @@ func (g *guarded) do(caller int) error {
 	return nil
 }
 
-// check opens the log anew: its chains hold, every receipt that was acknowledged is where it was
-// said to be, and there is no other; the signature of one in 50 is verified.
+// check opens the log again: its chains hold, every receipt that was acknowledged is at its index,
+// and there is no other; the signature of one in 50 is verified.
 func (g *guarded) check() error {
 	trust := g.kernel.Trust()
 	if err := errors.Join(g.kernel.Close(), g.store.Close()); err != nil {

@@ -5,26 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+
+	"github.com/helmkernel/helm/bench/peers"
 )
-
-// An item is a record as a store gets it, under a number of its own.
-type item struct {
-	key           uint64
-	entry, inputs []byte
-}
-
-// A store keeps items. This is all that is asked of a peer, and it is asked by many goroutines at
-// once.
-type store interface {
-	put(items ...item) error            // all of them are on stable storage when it returns nil
-	reopen(each func(item) error) error // closes the store, opens it anew and reads everything, in any order
-}
 
 // A peer makes the calls of a work with a store.
 type peer struct {
 	work  work
 	host  *host
-	store store
+	store peers.Store
 	next  atomic.Uint64 // calls
 }
 
@@ -42,29 +31,29 @@ func (p *peer) do(int) error {
 				return errors.New("a signature is not that of the kernel")
 			}
 		}
-		if err := p.store.put(item{n*uint64(len(call)) + uint64(i), entry, r.inputs}); err != nil {
+		if err := p.store.Put(peers.Item{Key: n*uint64(len(call)) + uint64(i), Entry: entry, Inputs: r.inputs}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// check opens the store anew: everything that was acknowledged is there, once, byte for byte, and
+// check opens the store again: everything that was acknowledged is there, once, byte for byte, and
 // nothing else.
 func (p *peer) check() error {
 	calls := p.next.Load()
 	per := uint64(len(p.work.calls[0]))
 	seen := make([]bool, calls*per)
 	found := uint64(0)
-	err := p.store.reopen(func(it item) error {
-		if it.key >= uint64(len(seen)) || seen[it.key] {
-			return fmt.Errorf("record %d was not written, or is there twice", it.key)
+	err := p.store.Reopen(func(it peers.Item) error {
+		if it.Key >= uint64(len(seen)) || seen[it.Key] {
+			return fmt.Errorf("record %d was not written, or is there twice", it.Key)
 		}
-		seen[it.key] = true
+		seen[it.Key] = true
 		found++
-		want := p.work.calls[it.key/per%uint64(len(p.work.calls))][it.key%per]
-		if !bytes.Equal(it.entry, want.entry) || !bytes.Equal(it.inputs, want.inputs) {
-			return fmt.Errorf("record %d has other bytes", it.key)
+		want := p.work.calls[it.Key/per%uint64(len(p.work.calls))][it.Key%per]
+		if !bytes.Equal(it.Entry, want.entry) || !bytes.Equal(it.Inputs, want.inputs) {
+			return fmt.Errorf("record %d has other bytes", it.Key)
 		}
 		return nil
 	})

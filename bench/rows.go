@@ -4,6 +4,8 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"runtime"
+
+	"github.com/helmkernel/helm/bench/peers"
 )
 
 const many = 64 // callers
@@ -14,18 +16,17 @@ const (
 	rawName  = "write + fdatasync, zero-filled file"
 )
 
-// peers are the stores that a user might take instead, each with the ways to share it that are
-// usual for it.
-var peers = []struct {
+// stores are the stores that a user might take instead, each with the usual ways to share it.
+var stores = []struct {
 	name string
-	open func(path string) (store, error)
+	open func(path string) (peers.Store, error)
 	ways []way
 }{
-	{"append + fsync", appended, []way{alone, oneByOne}},
-	{rawName, zeroed, []way{alone, oneByOne, grouped}},
-	{"bbolt, Update", bolt, []way{alone, oneByOne, grouped}},
-	{"bbolt, Batch", boltBatched, []way{oneByOne}},
-	{"SQLite, WAL, synchronous FULL", sqlite, []way{alone, oneByOne, grouped}},
+	{"append + fsync", peers.Appended, []way{alone, oneByOne}},
+	{rawName, peers.Zeroed, []way{alone, oneByOne, grouped}},
+	{"bbolt, Update", peers.Bolt, []way{alone, oneByOne, grouped}},
+	{"bbolt, Batch", peers.BoltBatched, []way{oneByOne}},
+	{"SQLite, WAL, synchronous FULL", peers.SQLite, []way{alone, oneByOne, grouped}},
 	{"HELM filestore, Append", helmAlone, []way{alone, oneByOne, grouped}}, // of receipts; the others have its kernel
 }
 
@@ -38,10 +39,10 @@ const (
 	grouped             // many callers: one transaction for all who wait
 )
 
-// rowsOf are the rows of a work's table: signatures, peers, and HELM as a whole.
+// rowsOf returns the rows of a work's table: signatures, peers, and HELM as a whole.
 func rowsOf(h *host, w work) []row {
 	rows := []row{{signName, 1, openSigner}, {signName, runtime.GOMAXPROCS(0), openSigner}}
-	for _, p := range peers {
+	for _, p := range stores {
 		if w.signs && p.name == "HELM filestore, Append" {
 			continue
 		}
@@ -52,7 +53,7 @@ func rowsOf(h *host, w work) []row {
 					return nil, err
 				}
 				if way == grouped {
-					s = &group{store: s}
+					s = &peers.Group{Store: s}
 				}
 				return &peer{work: w, host: h, store: s}, nil
 			}}

@@ -2,11 +2,6 @@
 
 package main
 
-import (
-	"io/fs"
-	"os"
-)
-
-func fdatasync(f *os.File) error { return f.Sync() }
+import "io/fs"
 
 func blocks(info fs.FileInfo) int64 { return info.Size() }

@@ -12,15 +12,21 @@ func table(w io.Writer, work work, results []*result) error {
 	if sign == nil || raw == nil || all.name != signName {
 		return fmt.Errorf("%s: the rows that others are compared with are not there", work.name)
 	}
+	signed := "signed before"
+	if work.signs {
+		signed = "each record signed as it is written"
+	}
 	_, err := fmt.Fprintf(w, `
 ### %s: %d bytes in %d durable write(s), %s
 
 sign is %.1f µs; all cores sign %.0f/s. raw is %.0f µs.
 
-| row | callers | median µs | p99 µs | calls/s | calls/s × cores' signs | median × raw | median × sign | CPU µs a call | CPU × sign | disk bytes a call |
+%s
 |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
-`, work.name, work.size(), len(work.calls[0]), map[bool]string{true: "each record signed as it is written", false: "signed before"}[work.signs],
-		micros(sign.median()), all.rate(), micros(raw.median()))
+`, work.name, work.size(), len(work.calls[0]), signed,
+		micros(sign.median()), all.rate(), micros(raw.median()),
+		"| row | callers | median µs | p99 µs | calls/s | calls/s × cores' signs | median × raw | median × sign "+
+			"| CPU µs a call | CPU × sign | disk bytes a call |")
 	for _, r := range results {
 		n := len(r.latencies)
 		if err != nil || r.name == signName {

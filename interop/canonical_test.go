@@ -19,7 +19,7 @@ import (
 var canonicalisers = map[string]func([]byte) ([]byte, error){"gowebpki/jcs": jcs.Transform,
 	"cyberphone/json-canonicalization": jsoncanonicalizer.Transform}
 
-// documents are all JSON that a pack holds: the envelopes, what is in them, and blobs.
+// documents are all JSON texts in a pack: the envelopes, their payloads, and blobs.
 func documents(t testing.TB, o *office, p pack) (all [][]byte, inputs int) {
 	t.Helper()
 	v := o.verifier()
@@ -58,7 +58,7 @@ func TestCanonical(t *testing.T) {
 	t.Logf("%d documents, %d of them inputs", len(all), inputs)
 }
 
-// spelled are other spellings of a document that has a member, a string and a number.
+// spelled returns other spellings of a document that has a member, a string and a number.
 func spelled(b []byte) map[string][]byte {
 	s := string(b)
 	i := strings.IndexByte(s, ':')
@@ -73,7 +73,7 @@ func spelled(b []byte) map[string][]byte {
 	}
 }
 
-// TestCanonicalRefused: and no other spelling of one is.
+// TestCanonicalRefused: no other spelling of one is.
 func TestCanonicalRefused(t *testing.T) {
 	o, p := busy(t)
 	all, _ := documents(t, o, p)

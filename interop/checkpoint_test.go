@@ -20,7 +20,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// logVerifier is the log's key as tools for signed notes take it.
+// logVerifier is the log's key in the form of tools for signed notes.
 func (o *office) logVerifier() note.Verifier {
 	o.Helper()
 	v, err := note.NewVerifier(proofgraph.VerifierKey(origin, o.public(o.log)))
@@ -28,9 +28,9 @@ func (o *office) logVerifier() note.Verifier {
 	return v
 }
 
-// TestCheckpoint: the tooling of transparency.dev opens a checkpoint under the key that HELM gives
-// it, and refuses it with any bit flipped but those that the base64 of its signature has to spare:
-// then it is the same signature, in a spelling that HELM refuses.
+// TestCheckpoint: the tooling of transparency.dev opens a checkpoint under HELM's key, and refuses
+// it with any bit flipped except the spare bits in the base64 of its signature: flipping those
+// spells the same signature in another way, which HELM refuses.
 func TestCheckpoint(t *testing.T) {
 	o, p := busy(t)
 	v := o.logVerifier()
@@ -58,7 +58,7 @@ func TestCheckpoint(t *testing.T) {
 			t.Errorf("bit %d of byte %d is of no consequence; HELM says %v", i%8, i/8, err)
 		}
 	}
-	if lenient > 2 { // 68 bytes end in a digit of which two bits are spare
+	if lenient > 2 { // of the last digit of 68 bytes, two bits are spare
 		t.Errorf("%d flips are taken", lenient)
 	}
 	_, _, _, err = fmtlog.ParseCheckpoint(p.checkpoint, origin+"2", v)
@@ -71,7 +71,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// rootOf folds the leaves into a compact range, which knows no tree.
+// rootOf folds the leaves into a compact range, which uses no tree.
 func rootOf(t testing.TB, entries [][]byte) []byte {
 	t.Helper()
 	f := compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
@@ -84,9 +84,8 @@ func rootOf(t testing.TB, entries [][]byte) []byte {
 	return root
 }
 
-// grown is a log that was packed at every size that it had: by size, its packs. A kernel puts its
-// policy behind the genesis at once, so that the log of one entry is one that a kernel never gets
-// to extend.
+// grown is a log that was packed at every size that it had: its packs, by size. A kernel appends
+// its policy directly after the genesis, so a kernel never gets to extend a log of one entry.
 func grown(t testing.TB, most int) (*office, []pack) {
 	t.Helper()
 	o := newOffice(t)
@@ -109,9 +108,9 @@ func grown(t testing.TB, most int) (*office, []pack) {
 	return o, packs
 }
 
-// TestTree: at every size from 1 to 130 the root of the checkpoint is that of the entries in the
-// pack by another RFC 6962, every entry is proved to be in it and every earlier checkpoint to be of
-// its beginning, by proofs that the other one makes and verifies.
+// TestTree: at every size from 1 to 130 the root of the checkpoint equals the root of the pack's
+// entries by another RFC 6962. Its proofs, made and verified by the other one, show that every
+// entry is included and every earlier checkpoint is of a prefix.
 func TestTree(t *testing.T) {
 	const most = 130
 	o, packs := grown(t, most)
@@ -189,8 +188,8 @@ func alone(t testing.TB) pack {
 	return o.pack()
 }
 
-// TestPack: archive/tar reads what HELM writes, and no other header but one whose checksum ends
-// otherwise. HELM refuses each change of both.
+// TestPack: archive/tar reads HELM's packs, and accepts no other header except one whose checksum
+// ends otherwise. HELM refuses each change of both.
 func TestPack(t *testing.T) {
 	o, p := busy(t)
 	lenient := 0

@@ -36,7 +36,7 @@ func (o *office) verifier() *dsse.EnvelopeVerifier {
 	return v
 }
 
-// opened is what the DSSE of others makes of an envelope: its payload, and who signed it.
+// opened returns the payload of an envelope and its signer, by the DSSE of others.
 func opened(v *dsse.EnvelopeVerifier, line []byte) (payload []byte, by string, err error) {
 	var e dsse.Envelope
 	if err := json.Unmarshal(line, &e); err != nil {
@@ -69,7 +69,7 @@ func TestEnvelopes(t *testing.T) {
 
 // TestEnvelopesRefused: with any bit of payload, type or signature flipped the other DSSE refuses
 // an entry too. It reads JSON and base64 more leniently than HELM, so some flips in the bytes of an
-// entry make another spelling of the same envelope: those alone it takes, and HELM not.
+// entry make another spelling of the same envelope: it accepts only those, and HELM none.
 func TestEnvelopesRefused(t *testing.T) {
 	o, p := busy(t)
 	v, line := o.verifier(), p.entries[len(p.entries)/2]
@@ -160,7 +160,8 @@ func statement(payload []byte) (*statements.Statement, error) {
 	return s, s.Validate()
 }
 
-// TestStatementsRefused: what in-toto asks of a statement, each entry would not have otherwise.
+// TestStatementsRefused: an entry that misses any of in-toto's requirements for a statement is
+// refused.
 func TestStatementsRefused(t *testing.T) {
 	o, p := busy(t)
 	v := o.verifier()

@@ -33,7 +33,9 @@ layer: P1
 bundle: {name: office, version: 1}
 tools:
   mail.read: {effect: read, input: {type: object, properties: {box: {type: string}}}}
-  mail.send: {effect: write, input: {type: object, required: [to], properties: {to: {type: string}, text: {type: string, default: "–"}}}}
+  mail.send:
+    effect: write
+    input: {type: object, required: [to], properties: {to: {type: string}, text: {type: string, default: "–"}}}
   note.keep: {effect: read, input: {type: object, properties: {v: {}, α: {}, "\uFB33": {}, "\U0001F600": {}}}}
 budgets:
   - {id: reads, tools: [mail.read], cost: 1, limit: 40, window: day, per: caller}
@@ -45,7 +47,7 @@ rules:
 
 var staff = contracts.Caller{ID: "bob", Roles: []string{"staff"}}
 
-// An office is a kernel over a store in memory, and whoever may change its keys.
+// An office is a kernel over a store in memory, and the roots that may change its keys.
 type office struct {
 	testing.TB
 	store     *proofgraph.Memory
@@ -103,8 +105,8 @@ func (o *office) public(k crypto.Signer) crypto.PublicKey {
 	return p
 }
 
-// open begins a kernel with the key that is the kernel's now, which may be another one than the log
-// began with.
+// open begins a kernel with the present kernel key, which may be another one than the log began
+// with.
 func (o *office) open() {
 	o.Helper()
 	doc, err := policy.Parse("office.yaml", []byte(officePolicy))
@@ -119,8 +121,7 @@ func (o *office) open() {
 	o.keys[crypto.KeyID(p).String()] = p
 }
 
-// guard makes a call. The tool gives its arguments back, but for a box of the name "broken", where
-// it fails.
+// guard makes a call. The tool returns its arguments, and fails on a box with the name "broken".
 func (o *office) guard(session, tool, args string, change ...func(*helm.Intent)) (helm.Decision, helm.Receipt) {
 	in := helm.Intent{Session: session, Tool: tool, Args: json.RawMessage(args), Caller: staff,
 		Driver: helm.Func(func(_ context.Context, a json.RawMessage) (json.RawMessage, error) {
@@ -137,7 +138,7 @@ func (o *office) guard(session, tool, args string, change ...func(*helm.Intent))
 	return d, r
 }
 
-// want is guard for a call whose end is known.
+// want is guard for a call with a known outcome.
 func (o *office) want(reason contracts.ReasonCode, session, tool, args string,
 	change ...func(*helm.Intent)) (helm.Decision, helm.Receipt) {
 	o.Helper()
@@ -166,8 +167,8 @@ func (o *office) govern(e contracts.TrustEvent) {
 	o.must(o.kernel.Govern(context.Background(), envelope))
 }
 
-// rotate puts another kernel key in the place of the first: it is added, the next kernel signs with
-// it, and revokes the old one.
+// rotate replaces the first kernel key: the new one is added, the next kernel signs with it, and
+// revokes the old one.
 func (o *office) rotate() {
 	o.Helper()
 	next, err := crypto.NewKeyFromSeed(bytes.Repeat([]byte{99}, 32))
@@ -180,7 +181,7 @@ func (o *office) rotate() {
 	o.govern(contracts.TrustEvent{Type: "revoke", ID: &old, Why: "rotation"})
 }
 
-// texts are arguments whose canonical form is easily got wrong: OK04 to OK07 of those packs that
+// texts are arguments whose canonical form is easy to get wrong: OK04 to OK07 of the packs that
 // must verify.
 var texts = []string{
 	`{"v":"ελ عربي 😀  \u007f e\u0301 é \" \\ / \b\f\n\r\t\u0001\u001f"}`, `{"α":1,"v":{"":0," ":1,"\u0000":2}}`,
@@ -230,7 +231,7 @@ func (o *office) checkpoint() []byte {
 	return c.Note
 }
 
-// A pack is what archive/tar makes of one.
+// A pack is read by archive/tar.
 type pack struct {
 	raw                  []byte
 	manifest, checkpoint []byte
@@ -238,8 +239,8 @@ type pack struct {
 	blobs                map[string][]byte // by name
 }
 
-// pack writes the pack up to the latest checkpoint, which HELM's own verifier takes, and opens it
-// with archive/tar.
+// pack writes the pack up to the latest checkpoint, verifies it with HELM's own verifier, and opens
+// it with archive/tar.
 func (o *office) pack() pack {
 	o.Helper()
 	var b bytes.Buffer
@@ -298,7 +299,7 @@ func openPack(b []byte) (pack, error) {
 	}
 }
 
-// busy is the pack of an office where all of this happened.
+// busy is the pack of an office with all of this.
 func busy(t testing.TB) (*office, pack) {
 	t.Helper()
 	o := newOffice(t)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A caller is who calls. The host says so; no engine looks it up anywhere.
+// A caller makes calls. The host names it; no engine looks it up.
 type caller struct {
 	id    string
 	roles []string // sorted
@@ -29,7 +29,7 @@ var callers = []caller{
 	{"joe", nil},
 }
 
-// payees are those whom money may be sent to.
+// payees are the accounts that may be paid.
 var payees = func() (list []string) {
 	r := rand.New(rand.NewPCG(4, 7))
 	for range 40 {
@@ -38,13 +38,13 @@ var payees = func() (list []string) {
 	return list
 }()
 
-// policyText is a policy with the payees in their place, in double quotes, which all of the
+// policyText returns a policy with the payees filled in, in double quotes, which all of the
 // languages have.
 func policyText(text string) string {
 	return strings.ReplaceAll(text, "$PAYEES", `"`+strings.Join(payees, `", "`)+`"`)
 }
 
-// A call is one request, as a host has it from its model: the arguments are JSON.
+// A call is one request, as a host gets it from its model: the arguments are JSON.
 type call struct {
 	caller *caller
 	tool   string
@@ -53,8 +53,8 @@ type call struct {
 
 func (c *call) String() string { return c.caller.id + " " + c.tool + " " + string(c.args) }
 
-// A tool says what its calls are like: arguments at and around the limits of the policy, and roles
-// that are of use with it.
+// A tool describes its calls: arguments at and around the limits of the policy, and roles that
+// matter for it.
 type tool struct {
 	name  string
 	roles []string
@@ -130,7 +130,7 @@ func path(r *rand.Rand) string {
 	return dir + one(r, "", "/report.txt", "/2026/notes.md", "/2026/plan.md", "/run.sh")
 }
 
-// suffix is what the names of a copy of the tools end in: a policy of many tools is the same one
+// suffix is the end of the names of a copy of the tools: a policy of many tools is the same one
 // many times.
 func suffix(n int) string {
 	if n == 0 {
@@ -139,8 +139,8 @@ func suffix(n int) string {
 	return fmt.Sprint(".", n)
 }
 
-// generate makes calls of all tools, each tool equally often, spread over the copies; and one in 25
-// of a tool that there is not.
+// generate makes calls of all tools, each tool equally often, spread over the copies; one call in
+// 25 names a tool that does not exist.
 func generate(copies, each int) (calls []call) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range each {
@@ -163,7 +163,7 @@ func generate(copies, each int) (calls []call) {
 	return calls
 }
 
-// hottest is a payment that is allowed: three rules deny it not, and the last allows.
+// hottest is a payment that is allowed: three rules do not deny it, and the last allows it.
 func hottest(copies int) call {
 	args := fmt.Sprintf(`{"amount":250000,"currency":"EUR","note":"invoice 4711","to":%q}`, payees[len(payees)/2])
 	return call{&callers[1], "pay.send" + suffix(copies/2), []byte(args)}

@@ -10,7 +10,7 @@ import (
 )
 
 // Casbin's model with rules in the lines of the policy, which its documentation has for many
-// attribute rules: eval() compiles each rule anew whenever it is evaluated. A deny line overrides.
+// attribute rules: eval() compiles each rule whenever it is evaluated. A deny line overrides.
 const casbinModel = `
 [request_definition]
 r = sub, tool, args
@@ -87,8 +87,8 @@ var casbinRules = []casbinRule{
 // A casbinEngine has one Enforcer for all tools, under "", or one a tool.
 type casbinEngine map[string]*casbin.Enforcer
 
-// newEnforcer is one with the callers' roles, the payees, and has, since an accessor of an argument
-// that is not there is an error.
+// newEnforcer makes one with the callers' roles, the payees, and has, since an accessor of a
+// missing argument is an error.
 func newEnforcer(text string, rules [][]string) (*casbin.Enforcer, error) {
 	m, err := model.NewModelFromString(text)
 	if err != nil {

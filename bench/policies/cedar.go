@@ -13,7 +13,7 @@ import (
 var cedarText string
 
 // cedarEngine has the policies in one set, as Cedar's documentation has them, or in one set a tool,
-// found by the tool's name: the set is searched from one end to the other.
+// found by the tool's name: a set is searched from one end to the other.
 type cedarEngine struct {
 	all      *cedar.PolicySet
 	byTool   map[string]*cedar.PolicySet
@@ -34,7 +34,7 @@ func cedarOf(copies int) loader {
 func cedarByToolOf(copies int) loader {
 	texts := map[string]string{}
 	for n := range copies {
-		// the policies of one tool stand together
+		// the policies of one tool are together
 		for own := range strings.SplitSeq(renamed(policyText(cedarText), n), "\n\n") {
 			_, name, _ := strings.Cut(own, `Action::"`)
 			name, _, _ = strings.Cut(name, `"`)
@@ -53,7 +53,8 @@ func cedarByToolOf(copies int) loader {
 	}
 }
 
-// renamed is the text of a policy for another copy of the tools, whose names stand there in quotes.
+// renamed returns the text of a policy for another copy of the tools, whose names are in quotes
+// there.
 func renamed(text string, copy int) string {
 	if copy == 0 {
 		return text

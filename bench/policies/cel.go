@@ -7,30 +7,33 @@ import (
 	"cel.dev/cel-go/cel"
 )
 
-// celRules are an expression a tool: what denies, then what allows. CEL has expressions and no
-// policies, so how rules combine is written out.
+// celRules are an expression a tool: the denials, then the allowance. CEL has expressions and no
+// policies, so the combination of rules is written out.
 var celRules = map[string]string{
-	"fs.read": `!(["/srv/secrets", "/srv/keys"].exists(d, args.path == d || args.path.startsWith(d + "/"))) && !(has(args.lines) && args.lines > 1000)
-		&& caller.roles.exists(r, r in ["clerk", "dev"]) && ["/srv/data", "/srv/work"].exists(d, args.path == d || args.path.startsWith(d + "/"))`,
-	"fs.write": `!(["/srv/secrets", "/srv/keys"].exists(d, args.path == d || args.path.startsWith(d + "/"))) && !args.path.endsWith(".sh")
+	"fs.read": `!(["/srv/secrets", "/srv/keys"].exists(d, args.path == d || args.path.startsWith(d + "/")))
+		&& !(has(args.lines) && args.lines > 1000)
+		&& caller.roles.exists(r, r in ["clerk", "dev"])
+		&& ["/srv/data", "/srv/work"].exists(d, args.path == d || args.path.startsWith(d + "/"))`,
+	"fs.write": `!(["/srv/secrets", "/srv/keys"].exists(d, args.path == d || args.path.startsWith(d + "/")))
+		&& !args.path.endsWith(".sh")
 		&& "dev" in caller.roles && (args.path == "/srv/work" || args.path.startsWith("/srv/work/"))`,
 	"fs.delete": `!(has(args.recursive) && args.recursive)
 		&& "maintainer" in caller.roles && (args.path == "/srv/work/tmp" || args.path.startsWith("/srv/work/tmp/"))`,
-	"git.push": `!args.force && !(args.branch in ["main", "release"] && !("maintainer" in caller.roles)) && "dev" ` +
-		`in caller.roles`,
-	"web.get": `!args.host.endsWith(".internal") && caller.roles.exists(r, r in ["clerk", "dev"]) && args.host in ` +
-		`["docs.example", "go.dev", "news.example", "wiki.example"]`,
-	"mail.send": `!(has(args.files) && args.files > 5) && caller.roles.exists(r, r in ["clerk", "support"]) && ` +
-		`args.to.endsWith("@corp.example")`,
-	"pay.send": `!(args.amount > 1000000) && !(args.amount > 100000 && !("treasurer" in caller.roles)) && args.to in [$PAYEES]
-		&& "clerk" in caller.roles && args.currency in ["EUR", "USD"]`,
+	"git.push": `!args.force && !(args.branch in ["main", "release"] && !("maintainer" in caller.roles))
+		&& "dev" in caller.roles`,
+	"web.get": `!args.host.endsWith(".internal") && caller.roles.exists(r, r in ["clerk", "dev"])
+		&& args.host in ["docs.example", "go.dev", "news.example", "wiki.example"]`,
+	"mail.send": `!(has(args.files) && args.files > 5) && caller.roles.exists(r, r in ["clerk", "support"])
+		&& args.to.endsWith("@corp.example")`,
+	"pay.send": `!(args.amount > 1000000) && !(args.amount > 100000 && !("treasurer" in caller.roles))
+		&& args.to in [$PAYEES] && "clerk" in caller.roles && args.currency in ["EUR", "USD"]`,
 	"pay.list": `!(args.last > 100) && caller.roles.exists(r, r in ["clerk", "auditor"])`,
-	"db.query": `!(args.table in ["users", "tokens", "salaries"] && !("dba" in caller.roles)) && !(args.limit ` +
-		`> 10000) && caller.roles.exists(r, r in ["analyst", "dba"])`,
+	"db.query": `!(args.table in ["users", "tokens", "salaries"] && !("dba" in caller.roles))
+		&& !(args.limit > 10000) && caller.roles.exists(r, r in ["analyst", "dba"])`,
 	"db.update":    `!args.table.startsWith("audit_") && !(args.rows > 100) && "dba" in caller.roles`,
 	"ticket.close": `has(args.reason) && "support" in caller.roles`,
-	"profile.update": `!(args.field == "role" && !("hr" in caller.roles)) && !(args.user != caller.id && !("hr" in ` +
-		`caller.roles))`,
+	"profile.update": `!(args.field == "role" && !("hr" in caller.roles))
+		&& !(args.user != caller.id && !("hr" in caller.roles))`,
 }
 
 // celEngine is a compiled, checked and optimised program for each tool.

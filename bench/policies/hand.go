@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// arguments are those of all tools, as somebody would declare them who writes the policy in Go.
+// arguments are those of all tools, as a host would declare them that has its policy in Go.
 type arguments struct {
 	Path, Text                        string
 	Lines, Files                      *int
@@ -15,9 +15,14 @@ type arguments struct {
 	Force                             bool
 	Host, To, Subject, Currency, Note string
 	Amount                            int
-	Last, Limit, Rows, ID             int
-	Table, User, Field                string
-	Reason                            *string
+	records
+}
+
+// records are the arguments of tools on records.
+type records struct {
+	Last, Limit, Rows, ID int
+	Table, User, Field    string
+	Reason                *string
 }
 
 // A handwritten policy is a Go function for each tool.

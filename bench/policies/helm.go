@@ -15,9 +15,8 @@ import (
 //go:embed helm.yaml
 var helmText string
 
-// helm judges by a Policy of package guardian, without a kernel: nothing is signed and nothing
-// stored. As a kernel does, it reads arguments into memory that is used again; it is for one
-// goroutine.
+// helm judges by a Policy of package guardian, without a kernel: nothing is signed or stored. As a
+// kernel does, it parses arguments into memory that it reuses, so it is for one goroutine.
 type helm struct {
 	policy         *guardian.Policy
 	tree           crypto.Tree
@@ -42,7 +41,7 @@ func helmOf(copies int) loader {
 	}
 }
 
-// A bundle is what is copied of one, and what is not.
+// A bundle names the parts of a bundle that are copied, and the rest.
 type bundle struct {
 	Helm   string                     `json:"helm"`
 	Layer  string                     `json:"layer"`
@@ -52,7 +51,7 @@ type bundle struct {
 	Rules  []map[string]any           `json:"rules"`
 }
 
-// copied is a bundle with its tools and rules so many times, as JSON.
+// copied returns a bundle with so many copies of its tools and rules, as JSON.
 func copied(text []byte, copies int) ([]byte, error) {
 	doc, err := policy.Parse("helm.yaml", text)
 	if err != nil {
@@ -82,8 +81,8 @@ func copied(text []byte, copies int) ([]byte, error) {
 	return json.Marshal(b)
 }
 
-// inputs are what a kernel makes of a request before it is judged: the arguments parsed, and their
-// hash.
+// inputs are made of a request as a kernel makes them before judging: the arguments parsed, and
+// their hash.
 func inputs(tree *crypto.Tree, scratch []byte, c *call) (contracts.Inputs, []byte, error) {
 	form, err := tree.ParseArgs(scratch[:0], c.args)
 	if err != nil {
@@ -94,7 +93,8 @@ func inputs(tree *crypto.Tree, scratch []byte, c *call) (contracts.Inputs, []byt
 		Drivers: 1, Session: contracts.DefaultSession, Time: 1_800_000_000_000}, form, nil
 }
 
-// verdict takes for an error what no rule said: a schema, or something that could not be judged.
+// verdict counts as an error every denial that no rule made: by a schema, or because the call could
+// not be judged.
 func verdict(d *contracts.DecisionRecord) (bool, error) {
 	switch d.Reason {
 	case contracts.ReasonAllow:

@@ -1,47 +1,52 @@
-// Policies compares what it costs to decide about a tool call, by HELM and by the policy engines
-// that a host might take instead, and what each of them answers where a policy cannot be evaluated.
-// It prints tables in Markdown.
+// Policies compares the cost of deciding about a tool call, by HELM and by the policy engines that
+// a host might take instead, and the answer of each if a policy cannot be evaluated. It prints
+// tables in Markdown.
 //
 //	GOWORK=off go run ./policies [-for 1s]
 //
 // One policy of 12 tools and 32 rules is written in each engine's language (helm.yaml, tools.cedar,
 // tools.rego, and in Go for those that have no documents): roles, limits, directories, suffixes, an
-// allow-list of 40 payees, optional arguments; what denies overrides what allows. Its larger form
-// has 84 copies of it, under other names: 1,008 tools. Requests are made at random around the
-// limits, and well-typed. Before anything is timed, each engine must give each of them the verdict
-// of the policy that is written by hand; inside the timed loop every verdict and error is compared
+// allow-list of 40 payees, optional arguments; a denial overrides an allowance. Its larger form has
+// 84 copies of it, under other names: 1,008 tools. Requests are made at random around the limits,
+// and well-typed. Before anything is timed, each engine must return the verdict of the policy that
+// is written by hand for each of them; inside the timed loop every verdict and error is compared
 // again.
 //
 //	Go, written by hand         a map of functions over one struct; encoding/json
-//	HELM                        guardian.Policy.Judge: all eight conditions and the decision's record, with reason and rule; the arguments
-//	                            are checked against the tool's closed schema each time. Nothing is signed or stored. From text: strict
-//	                            parsing, defaults, canonical form and its SHA-256, too, as the kernel does it
-//	… its reading and schema    what HELM does there that is no policy and that no other row does, by itself
-//	CEL, a program a tool       cel.dev/cel-go v0.33.2 (Apache-2.0): compiled, checked, OptOptimize; found by the tool's name in a Go map
-//	Cedar, one policy set       github.com/cedar-policy/cedar-go v1.9.0 (Apache-2.0): entities made before; the set is searched in sequence
+//	HELM                        guardian.Policy.Judge: all eight conditions and the decision's
+//	                            record, with reason and rule; the arguments are checked against
+//	                            the tool's closed schema each time. Nothing is signed or stored.
+//	                            From text: also strict parsing, defaults, canonical form and its
+//	                            SHA-256, as the kernel does it
+//	… its reading and schema    the part of HELM's row that is no policy and that no other row does
+//	CEL, a program a tool       cel.dev/cel-go v0.33.2 (Apache-2.0): compiled, checked,
+//	                            OptOptimize; found by the tool's name in a Go map
+//	Cedar, one policy set       github.com/cedar-policy/cedar-go v1.9.0 (Apache-2.0): entities
+//	                            made before; the set is searched in sequence
 //	Cedar, a policy set a tool  the same, found by the tool's name in a Go map
-//	Casbin, rules by eval()     github.com/casbin/casbin/v3 v3.10.0 (Apache-2.0): policy lines whose rules are compiled at each evaluation
-//	Casbin, a matcher a tool    the same rules as matchers, which Enforcers compile once; found by the tool's name. No cached Enforcer, which
-//	                            would remember answers
-//	OPA, a prepared query       github.com/open-policy-agent/opa/v1 v1.22.0 (Apache-2.0): rules indexed by the tool, EvalParsedInput
+//	Casbin, rules by eval()     github.com/casbin/casbin/v3 v3.10.0 (Apache-2.0): policy lines
+//	                            whose rules are compiled at each evaluation
+//	Casbin, a matcher a tool    the same rules as matchers, which Enforcers compile once; found by
+//	                            the tool's name. No cached Enforcer, which would remember answers
+//	OPA, a prepared query       github.com/open-policy-agent/opa/v1 v1.22.0 (Apache-2.0): rules
+//	                            indexed by the tool, EvalParsedInput
 //
-// "Parsed before" leaves to each engine only what it must do anew for a decision: values, entities
-// and input documents are in its own form. "From JSON text" begins with the bytes of the arguments,
-// read by the engine's own reader or encoding/json. The caller, its roles and the tool's name are
-// at hand in both. Rows are measured by turns, in slices of 20 ms, or of one pass over the requests
-// if that is longer; a figure is the median of its slices. It is time of the processors, where the
-// system tells it, lest other processes be measured; the collecting of garbage is in it. Load is
-// the time from the policy's text to an engine that answers, the middle one of three. All of it
-// takes about three minutes.
+// "Parsed before" leaves to each engine only the work of one decision: values, entities and input
+// documents are in its own form. "From JSON text" begins with the bytes of the arguments, read by
+// the engine's own reader or encoding/json. The caller, its roles and the tool's name are at hand
+// in both. Rows are measured by turns, in slices of 20 ms, or of one pass over the requests if that
+// is longer; a figure is the median of its slices. It is processor time, if the system reports it,
+// so that other processes are not measured; garbage collection is in it. Load is the time from the
+// policy's text to an engine that answers, the median of three. All of it takes about three
+// minutes.
 //
-// The probes are calls that must not go through, put to a broad allow beside a rule that denies.
-// What is printed is what comes of them in a host that does as the engine's own first example does:
-// README or documentation, named at each prober. In all of these engines a policy can be written
-// that fails closed, mostly by an allow that names everything it needs; the probes are of a policy
-// that relies on its denials. Cedar is probed also with the validator of cedar-go's x/exp, which a
-// host has to call itself, OPA also with StrictBuiltinErrors. (OPA puts every string above every
-// number. So it denies the numeric string above an upper limit, and would let one pass a lower
-// limit.)
+// The probes are calls that must not go through, put to a broad allow with a rule that denies. The
+// table has their results in a host that does as the engine's own first example does: README or
+// documentation, named at each prober. In all of these engines a policy can be written that fails
+// closed, mostly by an allow that names everything it needs; the probes are of a policy that relies
+// on its denials. Cedar is probed also with the validator of cedar-go's x/exp, which a host has to
+// call itself, OPA also with StrictBuiltinErrors. (OPA orders every string above every number. So
+// it denies the numeric string above an upper limit, and would let one pass a lower limit.)
 package main
 
 import (
@@ -62,7 +67,7 @@ func main() {
 	}
 }
 
-// run prints the probes and, for so many copies of the tools, the figures.
+// run prints the probes and, for each number of copies of the tools, the figures.
 func run(w io.Writer, p plan, sizes ...int) error {
 	if err := probeTable(w); err != nil {
 		return err

@@ -19,8 +19,8 @@ type figure struct {
 	bytes  uint64
 }
 
-// slice asks all questions so often that it takes so long, and checks every answer. What counts is
-// the processor's time, where it is known, lest other processes be measured.
+// slice asks all questions for about that long, and checks every answer. It measures the
+// processor's time, if it is known, so that other processes are not measured.
 func (f *figure) slice(length time.Duration, count bool) error {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -54,7 +54,7 @@ func (f *figure) slice(length time.Duration, count bool) error {
 	return nil
 }
 
-// least is how many slices a figure has at least, however long they take.
+// least is the fewest slices of a figure, however long they take.
 const least = 3
 
 func (f *figure) done(p plan) bool { return f.took >= p.each && len(f.times) >= least }
@@ -72,11 +72,11 @@ type result struct {
 	hot, mix figure
 }
 
-// A plan says how long a figure is measured, and how long each of its slices is, if one pass of all
-// questions does not take longer.
+// A plan is how long a figure is measured, and how long each of its slices is, unless one pass of
+// all questions takes longer.
 type plan struct{ each, slice time.Duration }
 
-// forms are the two ways that arguments come to an engine.
+// forms are the two forms in which an engine gets arguments.
 var forms = []struct {
 	name string
 	of   func(engine, *call) (decide, error)
@@ -92,7 +92,7 @@ type loaded struct {
 	took time.Duration
 }
 
-// load makes each row's engine three times, and takes the time in the middle.
+// load makes each row's engine three times, and takes the median time.
 func load(copies int) ([]loaded, error) {
 	var all []loaded
 	for _, r := range rows {
@@ -133,7 +133,7 @@ func measure(engines []loaded, copies int, of func(engine, *call) (decide, error
 	for n, going := 0, true; going; n++ {
 		going = false
 		for i := range results {
-			r := results[(i+n)%len(results)] // nobody is always behind the same one
+			r := results[(i+n)%len(results)] // no engine always follows the same other engine
 			for _, f := range []*figure{&r.hot, &r.mix} {
 				if f.done(p) {
 					continue

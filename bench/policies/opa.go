@@ -31,7 +31,7 @@ func opaOf(copies int) loader {
 	}
 }
 
-// input is what the rules see of a call. All but the arguments may be made before.
+// input is the document that the rules see. Everything but the arguments may be made before.
 func (o opa) input(tool, who *ast.Term, args ast.Value) ast.Value {
 	return ast.NewObject(ast.Item(ast.StringTerm("tool"), tool), ast.Item(ast.StringTerm("caller"), who),
 		ast.Item(ast.StringTerm("args"), ast.NewTerm(args)))

@@ -16,8 +16,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Every row of every table, for a millisecond each: each engine gave all verdicts, before and while
-// it was timed. No time is asserted.
+// Every row of every table, for a millisecond each: each engine returned all verdicts, before it
+// was timed and while. No time is asserted.
 func TestTables(t *testing.T) {
 	var out bytes.Buffer
 	sizes := []int{1, 3}
@@ -95,7 +95,7 @@ func TestRequests(t *testing.T) {
 	assert.Equal(t, 32, rules, "%d rules were found", rules)
 }
 
-// A liar is the policy written by hand until its answer number after, which is another one.
+// A liar is the policy written by hand for some answers, and changes those after them.
 type liar struct {
 	handwritten
 	after int
@@ -113,8 +113,8 @@ func (l *liar) ready(c *call) (decide, error) {
 	}, err
 }
 
-// A wrong verdict, or an error beside the right one, ends the comparison: at the first question,
-// and within a slice.
+// A wrong verdict, or an error together with the right one, ends the comparison: at the first
+// question, and within a slice.
 func TestLiars(t *testing.T) {
 	calls := generate(1, 20)
 	for what, lie := range map[string]func(bool) (bool, error){
@@ -132,13 +132,13 @@ func TestLiars(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-// What HELM answers to the probes: it never allows, and says why.
+// HELM never allows a probe, and says why.
 func TestProbes(t *testing.T) {
 	all, err := probeAll()
 	require.NoError(t, err)
 	want := map[string]string{
 		"missing argument":              "DENY " + string(contracts.ReasonSchemaViolation),
-		"missing, optional in a schema": "refused at load", // until absent: says what a missing one means
+		"missing, optional in a schema": "refused at load", // until absent: says how to read a missing one
 		"numeric string":                "DENY " + string(contracts.ReasonSchemaViolation),
 		"function that fails":           "DENY " + string(contracts.ReasonFailClosedError),
 		"fraction, whole limit":         "DENY " + string(contracts.ReasonPolicyViolation),
@@ -156,8 +156,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// A probe of a rule that does not deny what it is for, or of a policy that allows nothing, would
-// show nothing.
+// A probe would show nothing if its rule did not deny the case it is for, or its policy allowed
+// nothing.
 func TestProbesHaveControls(t *testing.T) {
 	for what, always := range map[string]answer{"allows all": {allow: true}, "denies all": {},
 		"fails": {err: errors.New("failed")}} {
@@ -170,11 +170,11 @@ func TestProbesHaveControls(t *testing.T) {
 
 // The README has the probes as they come out, and the rows of the figures.
 func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
 	var out bytes.Buffer
 	require.NoError(t, probeTable(&out))
-	table, _, _ := strings.Cut(strings.TrimPrefix(out.String(), "\n### A broad allow beside a rule that denies\n\n"),
+	table, _, _ := strings.Cut(strings.TrimPrefix(out.String(), "\n### A broad allow with a rule that denies\n\n"),
 		"\n\n")
 	if strings.Count(table, "\n") != 1+len(probers) || !bytes.Contains(readme, []byte(table)) {
 		t.Errorf("README.md does not have these lines:\n%s", table)
@@ -185,7 +185,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// The versions that are told are those that are compared.
+// The versions in the documents are those that are compared.
 func TestVersions(t *testing.T) {
 	mod, err := os.ReadFile("../go.mod")
 	require.NoError(t, err)

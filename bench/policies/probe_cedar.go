@@ -28,8 +28,8 @@ entity User in [Role] { name: String };
 entity Office;
 action "pay.send" appliesTo { principal: User, resource: Office, context: { %s } };`
 
-// cedarProber does as the quick start of cedar-go does: the decision counts, the diagnostic with
-// the errors is not looked at.
+// cedarProber does as the quick start of cedar-go does: it uses the decision, and does not look at
+// the diagnostic with the errors.
 func cedarProber(rule string, _ bool) (func([]byte) answer, error) { return cedarChecked(rule, nil) }
 
 // cedarValidated checks policies and requests against a schema, which cedar-go has in x/exp.

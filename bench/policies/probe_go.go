@@ -21,7 +21,7 @@ var goProbes = map[string]string{
 // payment is declared twice: here, and for the rules that the compiler would refuse.
 type payment struct {
 	Amount int
-	Exact  float64 // the amount, where the limit is no whole number
+	Exact  float64 // the amount, if the limit is no whole number
 	Addr   string
 }
 
@@ -31,8 +31,8 @@ var deny bool = %s`
 
 var private = net.IPNet{IP: net.IPv4(10, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)}
 
-// goRules are those of goProbes that compile. Nobody who writes so few lines looks at what
-// net.ParseIP makes of no address.
+// goRules are the goProbes that compile. Hosts that write so few lines do not look at the result of
+// net.ParseIP for a text that is no address.
 var goRules = map[string]func(a *payment) bool{
 	"limit":    func(a *payment) bool { return a.Amount > 1000 },
 	"fraction": func(a *payment) bool { return a.Exact > 999.5 },
@@ -57,7 +57,7 @@ func goProber(rule string, _ bool) (func([]byte) answer, error) {
 	}, nil
 }
 
-// refusal is what the compiler says of a rule.
+// refusal is the compiler's error for a rule.
 func refusal(rule string) error {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, "bank.go", fmt.Sprintf(paymentSource, goProbes[rule]), 0)

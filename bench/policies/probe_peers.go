@@ -55,7 +55,7 @@ deny if {
 `
 
 // opaProber does as OPA's page on integration does: an error is handled, else results.Allowed()
-// counts.
+// decides.
 func opaProber(strict bool) func(rule string, optional bool) (func([]byte) answer, error) {
 	return func(rule string, _ bool) (func([]byte) answer, error) {
 		q, err := rego.New(rego.Query("data.office.allow"), rego.Module("verdict.rego", regoVerdict),
@@ -81,7 +81,7 @@ var celProbes = map[string]string{
 	"misspelt": `args.amuont > 1000`,
 }
 
-// celProber does as all examples of CEL do: where there is an error there is no value.
+// celProber does as all examples of CEL do: with an error there is no value.
 func celProber(rule string, _ bool) (func([]byte) answer, error) {
 	env, err := newCELEnv(ext.Network())
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 )
 
 // A probe is one call against a policy of two parts: clerks may pay, and one rule denies. The call
-// should not go through: it is over the limit, or nobody can say whether it is.
+// should not go through: it is over the limit, or cannot be compared with it.
 type probe struct {
 	name     string
 	rule     string // which rule denies
 	args     string
-	optional bool // where there is a schema, it lets the argument be missing
+	optional bool // if there is a schema, it lets the argument be missing
 }
 
 var probes = []probe{
@@ -54,12 +54,12 @@ var probers = []prober{
 	{"Go, written by hand", goProbes, goProber},
 }
 
-// An answer is what an engine said.
+// An answer is an engine's answer.
 type answer struct {
-	allow  bool   // what is done by a caller who follows the engine's own example
-	reason string // the engine's word for it, where it has one
+	allow  bool   // the action of a caller who follows the engine's own example
+	reason string // the engine's word for it, if it has one
 	unread bool   // the arguments were refused before the policy saw them
-	err    error  // beside the verdict, or in its place
+	err    error  // with the verdict, or in its place
 }
 
 func (a answer) String() string {
@@ -67,7 +67,7 @@ func (a answer) String() string {
 	case a.unread:
 		return "DENY, arguments refused"
 	case a.allow && a.err != nil:
-		return "**ALLOW**, error beside it"
+		return "**ALLOW**, with an error"
 	case a.allow:
 		return "**ALLOW**"
 	case a.err != nil:
@@ -76,15 +76,15 @@ func (a answer) String() string {
 	return strings.TrimSpace("DENY " + a.reason)
 }
 
-// A finding is what came of one probe.
+// A finding is the result of one probe.
 type finding struct {
 	prober string
 	probe  string
 	cell   string
-	said   error // what the engine said of it
+	said   error // the engine's own words
 }
 
-// ask puts a probe to an engine. Where the engine takes the rule, the controls must come out, too.
+// ask puts a probe to an engine. If the engine takes the rule, the controls must come out, too.
 func (p prober) ask(pr probe) (finding, error) {
 	f := finding{prober: p.name, probe: pr.name}
 	ask, err := p.load(pr.rule, pr.optional)
@@ -122,15 +122,15 @@ func probeAll() (all [][]finding, err error) {
 	return all, nil
 }
 
-// probeTable prints what all engines answer, how the rules are written, and what the engines say of
-// what they refuse.
+// probeTable prints the answers of all engines, how the rules are written, and why engines refuse
+// rules.
 func probeTable(w io.Writer) error {
 	all, err := probeAll()
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
-	b.WriteString("\n### A broad allow beside a rule that denies\n\n| engine |")
+	b.WriteString("\n### A broad allow with a rule that denies\n\n| engine |")
 	for _, pr := range probes {
 		fmt.Fprintf(&b, " %s |", pr.name)
 	}

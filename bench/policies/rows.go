@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// A decide answers one call: whether it is allowed, and whatever error there was on the way, also
-// one that the engine would pass over.
+// A decide answers one call: whether it is allowed, and any error on the way, including one that
+// the engine would pass over.
 type decide func() (bool, error)
 
 // An engine is a loaded policy.
@@ -33,14 +33,14 @@ var rows = []row{
 	{"OPA, a prepared query", opaOf},
 }
 
-// A question is a call with the answer that all must give.
+// A question is a call with the answer that all engines must return.
 type question struct {
 	decide
 	call *call
 	want bool
 }
 
-// fault is what is wrong with an answer; nil if nothing is.
+// fault returns what is wrong with an answer, or nil.
 func (q *question) fault(got bool, err error) error {
 	if err == nil && got != q.want {
 		err = fmt.Errorf("allowed: %v, and by hand: %v", got, q.want)
@@ -51,7 +51,7 @@ func (q *question) fault(got bool, err error) error {
 	return nil
 }
 
-// questions are the calls for one engine. What it is to answer, the policy written by hand says.
+// questions are the calls for one engine. The policy written by hand says how to answer them.
 func questions(calls []call, copies int, of func(engine, *call) (decide, error), e engine) ([]question, error) {
 	hand, err := handwrittenOf(copies)()
 	if err != nil {

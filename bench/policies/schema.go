@@ -13,8 +13,8 @@ import (
 const schemaName = "… its reading and schema alone"
 
 // schemas do what no other row does: HELM's check of the arguments against the tool's schema and,
-// from text, also strict parsing, the canonical form and its hash. The verdicts are those that the
-// policy written by hand gave before; what is timed is the rest.
+// from text, also strict parsing, the canonical form and its hash. The verdicts were computed
+// before by the policy written by hand; only the rest is timed.
 type schemas struct {
 	of      map[string]*jsonschema.Schema
 	hand    engine

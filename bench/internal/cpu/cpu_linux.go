@@ -1,5 +1,5 @@
-// Package cpu tells what this process has used of the processors: unlike a clock, it does not run
-// while others use them.
+// Package cpu measures the processor time of this process: unlike a clock, it does not run while
+// other processes use the processors.
 package cpu
 
 import (
@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Time is what this process has used, in the kernel too. It is 0 where the system does not tell.
+// Time returns the time used so far, including the system's. It is 0 if the system does not report
+// it.
 func Time() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -1,4 +1,4 @@
-package main
+package peers
 
 import (
 	"database/sql"
@@ -9,7 +9,7 @@ import (
 )
 
 // A sqliteStore is an SQLite database with a write-ahead log and synchronous FULL: each commit is
-// synced. As is usual where many goroutines write, there is one connection, which they wait for in
+// synced. As usual with many writing goroutines, there is one connection, which they wait for in
 // the pool instead of in SQLite's busy handler.
 type sqliteStore struct {
 	path   string
@@ -17,14 +17,15 @@ type sqliteStore struct {
 	insert *sql.Stmt
 }
 
-func sqlite(path string) (store, error) {
+// SQLite makes a database in a file.
+func SQLite(path string) (Store, error) {
 	db, err := sql.Open("sqlite", sqliteName(path))
 	if err != nil {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	if _, err := db.Exec("CREATE TABLE receipts (number INTEGER PRIMARY KEY, entry BLOB NOT NULL, inputs BLOB)"); err !=
-		nil {
+	_, err = db.Exec("CREATE TABLE receipts (number INTEGER PRIMARY KEY, entry BLOB NOT NULL, inputs BLOB)")
+	if err != nil {
 		return nil, err
 	}
 	insert, err := db.Prepare("INSERT INTO receipts (number, entry, inputs) VALUES (?, ?, ?)")
@@ -36,8 +37,8 @@ func sqliteName(path string) string {
 		"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 }
 
-// put is one transaction: the one that an INSERT by itself is, or one around many.
-func (s *sqliteStore) put(items ...item) error {
+// Put is one transaction: an INSERT by itself, or one around many.
+func (s *sqliteStore) Put(items ...Item) error {
 	if len(items) == 1 {
 		return insertInto(s.insert, items[0])
 	}
@@ -55,8 +56,8 @@ func (s *sqliteStore) put(items ...item) error {
 	return tx.Commit()
 }
 
-func insertInto(insert *sql.Stmt, it item) error {
-	done, err := insert.Exec(int64(it.key), it.entry, it.inputs)
+func insertInto(insert *sql.Stmt, it Item) error {
+	done, err := insert.Exec(int64(it.Key), it.Entry, it.Inputs)
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func insertInto(insert *sql.Stmt, it item) error {
 	return nil
 }
 
-func (s *sqliteStore) reopen(each func(item) error) error {
+func (s *sqliteStore) Reopen(each func(Item) error) error {
 	var journal string
 	var synchronous int
 	if err := errors.Join(s.db.QueryRow("PRAGMA journal_mode").Scan(&journal),
@@ -90,8 +91,8 @@ func (s *sqliteStore) reopen(each func(item) error) error {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var it item
-		if err := rows.Scan(&it.key, &it.entry, &it.inputs); err != nil {
+		var it Item
+		if err := rows.Scan(&it.Key, &it.Entry, &it.Inputs); err != nil {
 			return err
 		}
 		if err := each(it); err != nil {

@@ -1,27 +1,28 @@
-package main
+package peers
 
 import "sync"
 
-// A group gives a store what many callers put while an earlier put was under way as one put. Of
-// those who wait one writes for all, as in a HELM log: there is no timer and no goroutine behind
-// it. It is what a careful user of that store would build.
-type group struct {
-	store
-	mu      sync.Mutex // protects what follows
+// A Group makes one put to a store of the items that many callers put while an earlier put was
+// under way. One of the waiting callers writes for all, as in a HELM log: there is no timer and no
+// goroutine for it. A careful user of that store would build the same.
+type Group struct {
+	Store
+	mu      sync.Mutex // protects the fields below
 	waiting []*waiter
-	led     bool // somebody is writing, or was told to
+	led     bool // a caller is writing, or was told to
 }
 
 type waiter struct {
-	items []item
-	bell  chan error // nothing else to do: the answer; errLead: write for those who wait
+	items []Item
+	bell  chan error // the result, if there is nothing else to do; errLead: write for those who wait
 }
 
 type lead struct{}
 
 func (lead) Error() string { return "write for those who wait" }
 
-func (g *group) put(items ...item) error {
+// Put waits until the items are stored.
+func (g *Group) Put(items ...Item) error {
 	w := &waiter{items, make(chan error, 1)}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, w)
@@ -36,11 +37,11 @@ func (g *group) put(items ...item) error {
 	all := g.waiting
 	g.waiting = nil
 	g.mu.Unlock()
-	var together []item
+	var together []Item
 	for _, w := range all {
 		together = append(together, w.items...)
 	}
-	err := g.store.put(together...)
+	err := g.Store.Put(together...)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.led = len(g.waiting) > 0; g.led {

@@ -1,4 +1,4 @@
-package main
+package peers
 
 import (
 	"encoding/binary"
@@ -11,15 +11,18 @@ import (
 // its number, and one value.
 type boltStore struct {
 	db    *bbolt.DB
-	batch bool // DB.Batch, bbolt's own way to put what many goroutines write into one transaction, instead of DB.Update
+	batch bool // DB.Batch, which puts the items of many goroutines into one transaction
 }
 
 var bucket = []byte("receipts")
 
-func bolt(path string) (store, error)        { return newBolt(path, false) }
-func boltBatched(path string) (store, error) { return newBolt(path, true) }
+// Bolt makes a database in which each put is a DB.Update.
+func Bolt(path string) (Store, error) { return newBolt(path, false) }
 
-func newBolt(path string, batch bool) (store, error) {
+// BoltBatched makes a database in which each put is a DB.Batch.
+func BoltBatched(path string) (Store, error) { return newBolt(path, true) }
+
+func newBolt(path string, batch bool) (Store, error) {
 	db, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {
 		return nil, err
@@ -30,12 +33,12 @@ func newBolt(path string, batch bool) (store, error) {
 	})
 }
 
-func (b *boltStore) put(items ...item) error {
+func (b *boltStore) Put(items ...Item) error {
 	write := func(tx *bbolt.Tx) error {
 		for _, it := range items {
-			value := binary.BigEndian.AppendUint32(nil, uint32(len(it.entry)))
-			value = append(append(value, it.entry...), it.inputs...)
-			if err := tx.Bucket(bucket).Put(binary.BigEndian.AppendUint64(nil, it.key), value); err != nil {
+			value := binary.BigEndian.AppendUint32(nil, uint32(len(it.Entry)))
+			value = append(append(value, it.Entry...), it.Inputs...)
+			if err := tx.Bucket(bucket).Put(binary.BigEndian.AppendUint64(nil, it.Key), value); err != nil {
 				return err
 			}
 		}
@@ -47,7 +50,7 @@ func (b *boltStore) put(items ...item) error {
 	return b.db.Update(write)
 }
 
-func (b *boltStore) reopen(each func(item) error) error {
+func (b *boltStore) Reopen(each func(Item) error) error {
 	path := b.db.Path()
 	if b.db.NoSync || b.db.NoGrowSync {
 		return errors.New("bbolt did not sync")
@@ -63,7 +66,7 @@ func (b *boltStore) reopen(each func(item) error) error {
 	return db.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucket).ForEach(func(k, v []byte) error {
 			n := 4 + binary.BigEndian.Uint32(v)
-			return each(item{binary.BigEndian.Uint64(k), v[4:n], v[n:]})
+			return each(Item{binary.BigEndian.Uint64(k), v[4:n], v[n:]})
 		})
 	})
 }
