@@ -112,7 +112,6 @@ func (o orders) command(t *testing.T) *exec.Cmd {
 
 // TestAuditorChild is that process, which TestKilled and TestTwoAuditors start.
 func TestAuditorChild(t *testing.T) {
-	t.Parallel()
 	text, ok := os.LookupEnv(ordersVariable)
 	if !ok {
 		t.Skip("this is the process that TestKilled and TestTwoAuditors start")

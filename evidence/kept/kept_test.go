@@ -228,7 +228,6 @@ func forged(t *testing.T, a, b pack) []byte {
 
 // TestBegin: what is there is never replaced, and nothing is begun with what proves nothing.
 func TestBegin(t *testing.T) {
-	t.Parallel()
 	a, b, _, _, _ := story(t)
 	good := verified(t, b)
 	unpinned, low, bare, garbage := good, good, good, good
