@@ -175,7 +175,7 @@ func TestPermitIsSpentBeforeTheDriverRuns(t *testing.T) {
 	}
 }
 
-// A driver that scribbles on everything it was given changes nothing of anyone else's.
+// A driver that writes to everything it was given changes nothing of its caller's.
 func TestTheCallIsTheDriversOwn(t *testing.T) {
 	t.Parallel()
 	s, call := permitted()
@@ -242,7 +242,8 @@ func TestTheOutputIsACopy(t *testing.T) {
 			t.Errorf("%s became %s", want, o.Output)
 		}
 	}
-	// Nor does one that writes while the output is checked: what was checked is what is released.
+	// Nor does one that writes while the output is checked: the bytes that were checked are
+	// released.
 	kept := []byte(`{"admin":false}`)
 	l := ample
 	l.Check = func(v crypto.Value) bool {
@@ -264,7 +265,7 @@ func (hostileError) As(any) bool     { panic("in As") }
 func (hostileError) Is(error) bool   { panic("in Is") }
 func (hostileError) Unwrap() []error { panic("in Unwrap") }
 
-// exitingError ends whatever goroutine asks it for its text.
+// An exitingError ends the goroutine that calls one of its methods.
 type exitingError struct{}
 
 func (exitingError) Error() string { runtime.Goexit(); return "" }
@@ -276,8 +277,8 @@ type stringer struct{}
 
 func (stringer) String() string { return "a word from a Stringer" }
 
-// An error shows what a driver panicked with where it has a text, a bounded part of it, and never
-// the content of other values.
+// An error shows a bounded part of the text of the value that a driver panicked with, if it has a
+// text, and never the content of other values.
 func TestPanicIsNamed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -320,7 +321,7 @@ func TestPanicIsNamed(t *testing.T) {
 	}
 }
 
-// The methods of a tool's error are the tool's: none of them is called where that could hurt.
+// The methods of a tool's error are the tool's: none of them is called if that could do harm.
 func TestHostileErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -341,7 +342,7 @@ func TestHostileErrors(t *testing.T) {
 	}
 }
 
-// odd is a context of somebody's own making.
+// An odd is a context of a type of the caller's own.
 type odd struct {
 	deadline                                       time.Time
 	done                                           chan struct{}
@@ -377,7 +378,7 @@ func (o odd) Value(any) any {
 	return nil
 }
 
-// A caller's context whose methods panic hurts nobody, not even on the goroutines that package
+// A caller's context whose methods panic does no harm, not even on the goroutines that package
 // context starts for derived contexts.
 func TestHostileContexts(t *testing.T) {
 	t.Parallel()
@@ -413,7 +414,7 @@ func TestHostileContexts(t *testing.T) {
 		}), ample)
 		assert.Equal(t, c.want, o.Reason, "%s", name)
 	}
-	// One that cannot be waited for counts as ended: the driver is told at once.
+	// One that cannot be waited for counts as ended, at once.
 	o := try(t, odd{panicDone: true}, driver(func(ctx context.Context, _ contracts.Call) (Result, error) {
 		<-ctx.Done()
 		return Result{}, ctx.Err()

@@ -17,7 +17,7 @@ import (
 
 type key struct{}
 
-// What the driver's context is: the caller's values, the earlier deadline, an end of its own.
+// The driver's context has the caller's values, the earlier deadline, and an end of its own.
 func TestDriversContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // so that times can be compared exactly
@@ -82,7 +82,7 @@ func TestAbandonedAtTheLimitNotBefore(t *testing.T) {
 		}
 		close(held)
 
-		// One that ends late, but before the limit, is not: what it did is known.
+		// One that ends late, but before the limit, is not: its outcome is known.
 		ctx, cancel = context.WithCancel(context.Background())
 		o = try(t, ctx, driver(func(context.Context, contracts.Call) (Result, error) {
 			cancel()
@@ -130,8 +130,8 @@ func TestContextEndsWithTheRun(t *testing.T) {
 	})
 }
 
-// What is to be called at an end that has been is called, in its own goroutine; package context
-// asks only where it has not.
+// A function that is registered after the end is called at once, in its own goroutine. Package
+// context registers one only before the end.
 func TestAfterFuncAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	l := runContext{caller: context.Background()}
@@ -164,7 +164,7 @@ func TestCauseOfTheCallersEnd(t *testing.T) {
 	}
 }
 
-// Whoever prints a context sees no arguments.
+// A context that is printed shows no arguments.
 func TestContextShowsNoArguments(t *testing.T) {
 	t.Parallel()
 	var text string
@@ -177,7 +177,7 @@ func TestContextShowsNoArguments(t *testing.T) {
 	}
 }
 
-// The clock counts as much as whoever ends the context: see leash.over.
+// The clock counts as much as an end of the context: see runContext.endedBy.
 func TestOverByTheClock(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -9,7 +9,8 @@ import (
 	"github.com/helmkernel/helm/executor"
 )
 
-// remote is a tool of a server that publishes what it is, as a member of what tools/list gives.
+// A remote is a tool of a server that publishes its definition, as a member of the result of
+// tools/list.
 type remote struct{ published []byte }
 
 var _ executor.Defined = (*remote)(nil)
@@ -18,7 +19,8 @@ func (r *remote) Run(context.Context, contracts.Call) (executor.Result, error) {
 	return executor.Result{}, nil // ask the server
 }
 
-// Definition does not depend on how the server writes JSON. What is none has no definition.
+// Definition does not depend on how the server writes JSON. A text that is not JSON has no
+// definition.
 func (r *remote) Definition() contracts.Digest {
 	var tree crypto.Tree
 	if err := tree.Parse(r.published, crypto.Limits{Bytes: 1 << 20, Depth: 64, Object: true}); err != nil {

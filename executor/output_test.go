@@ -15,7 +15,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// What is JSON is released in its canonical form, what is not as it is, and a limit holds for both.
+// JSON is released in its canonical form, other output as it is, and a limit holds for both.
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
@@ -91,7 +91,7 @@ func TestSchemaSeesTheWholeOutput(t *testing.T) {
 	try(t, context.Background(), returns("{}", nil), l)
 }
 
-// A check that panics has not said yes.
+// A check that panics has not accepted the output.
 func TestSchemaThatPanics(t *testing.T) {
 	t.Parallel()
 	l := ample
@@ -127,7 +127,7 @@ func TestConcurrentRunsKeepTheirOutputs(t *testing.T) {
 	all.Wait()
 }
 
-// The whole of a permitted call but its log: Admit and Run, with 900 bytes of arguments.
+// A permitted call without its log: Admit and Run, with 900 bytes of arguments.
 func BenchmarkRun(b *testing.B) {
 	s, call := permitted()
 	call.Args = []byte(`{"code":"` + strings.Repeat("x", 890) + `"}`)

@@ -107,8 +107,8 @@ func TestOutcomeTable(t *testing.T) {
 	}
 }
 
-// A nil error wins over an ended context, and what a sandbox says of itself is heard too: a driver
-// that heeds its context is not abandoned in the moment in which the limit is reached.
+// A nil error wins over an ended context, and so does the limit that a sandbox reports: a driver
+// that heeds its context is not abandoned at the moment at which the limit is reached.
 func TestDriverThatHeedsItsLimitIsHeard(t *testing.T) {
 	t.Parallel()
 	limit := LimitError{contracts.ReasonTimeExhausted}
@@ -142,7 +142,8 @@ func TestDriverThatHeedsItsLimitIsHeard(t *testing.T) {
 	}
 }
 
-// The driver's end and the end of its patience at one moment: one of the two, and nothing between.
+// The driver ends at the moment at which it is abandoned: the outcome is one of the two, and
+// nothing in between.
 func TestEndAtTheMomentOfAbandonment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -165,8 +166,8 @@ func TestEndAtTheMomentOfAbandonment(t *testing.T) {
 	})
 }
 
-// A driver that reads the deadline and keeps to it by itself has met the tool's limit, though its
-// context may not have ended yet.
+// A driver that reads the deadline and keeps to it has met the tool's limit, though its context may
+// not have ended yet.
 func TestDeadlineThatTheDriverMetItself(t *testing.T) {
 	t.Parallel()
 	past := time.Unix(0, 0)
@@ -191,8 +192,7 @@ func TestDeadlineThatTheDriverMetItself(t *testing.T) {
 	}
 }
 
-// What a sandbox says of its limits is believed only from a driver that has one, and only of
-// limits.
+// A LimitError is believed only from a driver with a sandbox, and only about limits.
 func TestLimitErrorIsBelievedFromASandboxOnly(t *testing.T) {
 	t.Parallel()
 	gas := LimitError{contracts.ReasonGasExhausted}
@@ -237,7 +237,8 @@ func TestGasIsThatOfASandbox(t *testing.T) {
 	}
 }
 
-// An abandoned driver's end is shown to late, whatever it is, and nothing in late can hurt.
+// The end of an abandoned driver is passed to late, whatever it is, and nothing in late can do
+// harm.
 func TestLate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// slot is a place in a log.
+// A slot is a place in a log.
 type slot struct {
 	entry    contracts.Entry
 	decision *contracts.DecisionRecord
@@ -23,7 +23,7 @@ func (s *slot) Durable() (contracts.Entry, *contracts.DecisionRecord, error) {
 	return s.entry, s.decision, s.err
 }
 
-// permitted gives a durable ALLOW and the call that it is for.
+// permitted returns a durable ALLOW and the call that it is for.
 func permitted() (*slot, contracts.Call) {
 	call := contracts.Call{Tool: "fs.read", Args: []byte(`{"path":"/srv/a"}`), Session: "chat/1",
 		Caller: contracts.Caller{ID: "alice", Tenant: "acme", Roles: []string{"clerk", "owner"}}}

@@ -33,7 +33,7 @@ func (w *world) logKey() crypto.PublicKey {
 	return pub
 }
 
-// root is tlog's, over the first n entries of the store.
+// root returns tlog's root over the first n entries of the store.
 func (w *world) root(n uint64) contracts.Digest {
 	w.Helper()
 	var ref reference
@@ -78,7 +78,8 @@ func TestCheckpointIsANoteThatOthersVerify(t *testing.T) {
 	}
 }
 
-// Entries that are signed when the checkpoint is asked for are in it, though nobody waits for them.
+// A checkpoint contains the entries that are signed when it is asked for, though no goroutine waits
+// for them.
 func TestCheckpointFlushes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -163,7 +164,7 @@ func TestCheckpointsAmongWriters(t *testing.T) {
 // A log key that fails costs the checkpoint; the log goes on.
 func TestLogKeyGoesWrong(t *testing.T) {
 	t.Parallel()
-	for name, how := range misdeeds {
+	for name, how := range misbehaviours {
 		w := newWorld(t)
 		key := &remote{key: seedKey(t, 1), how: how}
 		w.options.LogKey = key
@@ -214,7 +215,7 @@ func TestCheckpointHonoursItsContext(t *testing.T) {
 		_, err := w.log.Checkpoint(ctx)
 		assert.ErrorIs(t, err, context.Canceled)
 	}
-	w.log.checkpoints <- struct{}{} // somebody else makes one
+	w.log.checkpoints <- struct{}{} // another goroutine makes one
 	ctx, cancel = context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
@@ -229,7 +230,7 @@ func TestCheckpointHonoursItsContext(t *testing.T) {
 	w.checkpoint()
 }
 
-// signerFunc does something before it signs.
+// A signerFunc calls a function before it signs.
 type signerFunc struct {
 	crypto.Signer
 	before func()
@@ -305,7 +306,7 @@ func TestParseCheckpointRefuses(t *testing.T) {
 	}
 }
 
-// Whatever bit is flipped, the checkpoint is refused, or its signature is, or both are another's.
+// If any bit is flipped, the checkpoint is refused, or its signature is, or both are another's.
 func TestCheckpointMangled(t *testing.T) {
 	t.Parallel()
 	w := opened(t)
@@ -335,7 +336,7 @@ func TestVerifierKeyOfWhatIsNoKey(t *testing.T) {
 	assert.False(t, c.SignedBy(SignatureLine{}, nil), "signed")
 }
 
-// What is accepted is a note for package note too, and is written again as it was.
+// A checkpoint that is accepted is a note for package note too, and is encoded to the same bytes.
 func FuzzParseCheckpoint(f *testing.F) {
 	w := opened(f)
 	good := w.checkpoint().Note

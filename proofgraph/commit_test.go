@@ -88,7 +88,7 @@ func TestOneAppendForAllThatCameMeanwhile(t *testing.T) {
 		say("d")
 		synctest.Wait() // they are signed, and wait
 		late := w.place(w.log.Chain("late"))
-		say("e") // behind a place that is not signed
+		say("e") // after a place that is not signed
 		synctest.Wait()
 		release <- nil
 		if b := <-arrived; b.At != 2 || len(b.Entries) != 3 {
@@ -101,7 +101,7 @@ func TestOneAppendForAllThatCameMeanwhile(t *testing.T) {
 			t.Fatalf("at %d: written past a hole", b.At)
 		default:
 		}
-		w.sign(late) // and nobody waits for it
+		w.sign(late) // and no goroutine waits for it
 		if b := <-arrived; b.At != 5 || len(b.Entries) != 2 {
 			t.Errorf("at %d, %d entries", b.At, len(b.Entries))
 		}
@@ -112,8 +112,8 @@ func TestOneAppendForAllThatCameMeanwhile(t *testing.T) {
 	})
 }
 
-// Who comes alone waits for nobody: its entry is all that is written, and at once. The clock of the
-// bubble would show a timer.
+// A caller that is alone does not wait: its entry is all that is written, and at once. The clock of
+// the bubble would show a timer.
 func TestALoneCallerWritesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,8 +133,8 @@ func TestALoneCallerWritesAtOnce(t *testing.T) {
 	})
 }
 
-// Whose entry is durable returns, though others wait who came later: one of them writes the next
-// batch, and so on.
+// A caller returns when its entry is durable, though others wait that came later: one of them
+// writes the next batch, and so on.
 func TestNobodyWritesForThoseAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -211,8 +211,8 @@ func TestManyWaitForOneEntry(t *testing.T) {
 	}
 }
 
-// Callers that sign slowly and at random, before a store that writes slowly: whatever the order,
-// nobody waits for ever.
+// Callers sign slowly and at random, before a store that writes slowly: in whatever order, none of
+// them waits for ever.
 func TestTheLeadIsNeverLost(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(30)
@@ -310,8 +310,8 @@ func TestBlobsAreStoredWithTheirEntry(t *testing.T) {
 	}
 }
 
-// A session that is signed ahead of the store does not overtake it: its entries become durable in
-// their order.
+// A session that signs ahead of the store does not overtake it: its entries become durable in their
+// order.
 func TestASessionSignsAheadOfTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

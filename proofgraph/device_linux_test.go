@@ -29,7 +29,8 @@ func (d *device) Append(_ context.Context, b Batch) error {
 	return d.write(b)
 }
 
-// sleeper takes as long as a quiet disk and writes nothing: what is left is the log's own.
+// sleeper returns a device that takes as long as a quiet disk and writes nothing, so that only the
+// log's own time remains.
 func sleeper(testing.TB) *device {
 	return &device{Store: NewMemory(), write: func(Batch) error {
 		t := syscall.NsecToTimespec(160_000)
@@ -41,7 +42,8 @@ func sleeper(testing.TB) *device {
 	}}
 }
 
-// disk writes each batch at once into a file that has its size already, and waits for the disk.
+// disk returns a device that writes each batch at once into a file that has its size already, and
+// waits for the disk.
 func disk(b testing.TB) *device {
 	const size = 64 << 20
 	f, err := os.Create(filepath.Join(b.TempDir(), "log"))

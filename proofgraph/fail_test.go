@@ -52,9 +52,9 @@ func failAt(at int, how func() error) func(int, Batch) error {
 	}
 }
 
-// Whichever append goes wrong, in whichever way, with one caller and with many: the log is sealed,
-// all who wait hear of it, nothing is written any more, what was called durable is there, and who
-// opens the store again goes on from what is there.
+// If any append goes wrong, in any way, with one caller and with many, then the log is sealed,
+// every waiting goroutine gets the cause, nothing is written any more, every entry that was
+// reported durable is there, and a log that is opened over the store again goes on from there.
 func TestStoreGoesWrongAtEachAppend(t *testing.T) {
 	t.Parallel()
 	tried := 0
@@ -140,8 +140,8 @@ func mustBeSealed(t *testing.T, w *world, c *Chain) {
 	assert.Equal(t, size, w.size(), "something was written")
 }
 
-// What a signer may do instead of signing.
-var misdeeds = map[string]func(key crypto.PrivateKey, msg []byte) ([]byte, error){
+// The misbehaviours of a signer.
+var misbehaviours = map[string]func(key crypto.PrivateKey, msg []byte) ([]byte, error){
 	"fails":                func(crypto.PrivateKey, []byte) ([]byte, error) { return nil, errDisk },
 	"panics":               func(crypto.PrivateKey, []byte) ([]byte, error) { panic("secret of the signer") },
 	"ends the goroutine":   func(crypto.PrivateKey, []byte) ([]byte, error) { runtime.Goexit(); return nil, nil },
@@ -180,7 +180,7 @@ func seedBytes(b byte) []byte {
 
 func TestSignerGoesWrongAtEachSignature(t *testing.T) {
 	t.Parallel()
-	for name, how := range misdeeds {
+	for name, how := range misbehaviours {
 		for at := range int64(6) {
 			for _, callers := range []int{1, 8} {
 				t.Run(fmt.Sprintf("%s at %d, %d callers", name, at, callers), func(t *testing.T) {
@@ -225,8 +225,8 @@ func TestSignerGoesWrongAtEachSignature(t *testing.T) {
 	}
 }
 
-// A place that is given up is a hole: what is behind it is never written, and everybody who waits
-// there hears why.
+// A place that is given up is a hole: entries after it are never written, and every goroutine that
+// waits for one gets the cause.
 func TestAHoleEndsTheLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -320,8 +320,8 @@ func TestRecordsThatCannotBeSigned(t *testing.T) {
 	}
 }
 
-// Who is signing when the log is sealed has signed in vain, and the session does not go on behind
-// it.
+// If the log is sealed while an entry is signed, the entry is not written, and its session does not
+// go on.
 func TestSealedWhileSigning(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -341,11 +341,11 @@ func TestSealedWhileSigning(t *testing.T) {
 	mustBeSealed(t, w, c)
 }
 
-// A signer that ends the goroutine leaves no place open behind it, though nobody thought of Void.
+// A signer that ends the goroutine leaves no place open, although Void was never called.
 func TestSignerEndsTheGoroutine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.options.Key = &remote{key: seedKey(t, 1), at: 1, how: misdeeds["ends the goroutine"]}
+	w.options.Key = &remote{key: seedKey(t, 1), at: 1, how: misbehaviours["ends the goroutine"]}
 	w.open()
 	s := w.place(w.log.Chain("a"))
 	done := make(chan struct{})

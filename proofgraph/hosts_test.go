@@ -7,7 +7,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// hosts are sessions as the kernel has them: a chain behind a lock, held from the time stamp to the
+// hosts are sessions as the kernel has them: a chain and a lock, held from the time stamp to the
 // signature and not while waiting.
 type hosts struct {
 	w        *world
@@ -27,8 +27,8 @@ func newHosts(w *world, n int) *hosts {
 	return h
 }
 
-// run has callers write each messages, every other one naming the caller's last. What became of
-// each is told to after.
+// run has callers write each messages, every other one naming the caller's last. It calls after
+// with each outcome.
 func (h *hosts) run(callers, each int, after func(s *Slot, err error)) {
 	var all sync.WaitGroup
 	for i := range callers {

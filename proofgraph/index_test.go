@@ -35,7 +35,7 @@ func TestIndexFindsWhatIsThereAndNothingElse(t *testing.T) {
 	assert.Equal(t, uint64(20_000), x.Len())
 }
 
-// Hashes that somebody chose to end up in one bucket are found all the same.
+// Hashes that were chosen to be in one bucket are found all the same.
 func TestIndexWithOneBucketForAll(t *testing.T) {
 	t.Parallel()
 	var x Index
@@ -68,7 +68,7 @@ func TestIndexRefusesLamportTimesBeyondTheEntry(t *testing.T) {
 	}
 }
 
-// 44 bytes an entry and the pages' own, at every size: nothing doubles.
+// An entry takes 44 bytes and its part of the pages, at every size: nothing doubles.
 func TestIndexMemory(t *testing.T) {
 	heap := func() uint64 {
 		runtime.GC()

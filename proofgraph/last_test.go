@@ -18,8 +18,8 @@ import (
 
 var errEnd = errors.New("the key is revoked")
 
-// Behind the last place there is none, whoever comes and however early; what has one before it is
-// written, and then the log is sealed with the cause. Nobody seals it before.
+// After the last place there is none, for any caller and however early. The entries before it are
+// written, and then the log is sealed with the cause, not earlier.
 func TestPlaceLast(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestPlaceLast(t *testing.T) {
 				t.Errorf("a second end: %v", err)
 			}
 		})
-		all.Go(func() { // what was signed by then may be what the key says no more
+		all.Go(func() { // an entry that was signed by then may no longer count
 			if c, err := w.log.Checkpoint(context.Background()); c.Note != nil || !errors.Is(err, errEnd) {
 				t.Errorf("a checkpoint: %v", err)
 			}
@@ -85,8 +85,8 @@ func TestPlaceLast(t *testing.T) {
 	})
 }
 
-// What is written while the last place waits does not end the log before it: neither with that
-// place signed nor without.
+// An Append while the last place waits does not end the log before it, whether that place is signed
+// or not.
 func TestPlaceLastBehindAnAppend(t *testing.T) {
 	t.Parallel()
 	for _, signed := range []bool{true, false} {
@@ -122,8 +122,8 @@ func TestPlaceLastBehindAnAppend(t *testing.T) {
 	}
 }
 
-// What comes in between, the last place's own failure above all, seals as ever, and nobody waits
-// on.
+// Any failure before the end, of the last place above all, seals the log with its own cause, and no
+// caller goes on waiting.
 func TestPlaceLastFails(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {

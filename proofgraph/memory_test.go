@@ -11,7 +11,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// What Memory promises beyond the contract of a Store, which package helmtest tests.
+// These are Memory's promises beyond the contract of a Store, which package helmtest tests.
 func TestMemoryZeroValue(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -174,7 +174,8 @@ func (l *Log) checkNext(r *contracts.Reader, e contracts.Entry) (*contracts.Stat
 	if g := st.Genesis; g != nil {
 		if g.Origin != l.notes.Name() {
 			return nil, fmt.Errorf("origin: this store has the log %s, not %s: give the log its own store, "+
-				"or the origin that it was begun with (of itself that has the first key's name)", g.Origin, l.notes.Name())
+				"or the origin that it was begun with (of itself that has the first key's name)", g.Origin,
+				l.notes.Name())
 		}
 		if h.Seq != 0 || h.Lamport != 0 || len(h.Parents) != 0 || h.Prev != (contracts.Digest{}) {
 			return nil, errors.New("genesis follows nothing")

@@ -42,7 +42,7 @@ func TestOpenBeginsALog(t *testing.T) {
 	w.say("a")
 }
 
-// Each sees every entry, in order, and what it says stays as it was after Open.
+// Each sees every entry, in order, and the statements stay as they were after Open.
 func TestOpenReadsEveryEntryOnce(t *testing.T) {
 	t.Parallel()
 	w := opened(t)
@@ -124,7 +124,7 @@ func TestOpenRefusesOptions(t *testing.T) {
 	}
 }
 
-// A liar is a store that says of itself what is not so.
+// A liar is a store that reports a wrong size or wrong entries.
 type liar struct {
 	Store
 	more       uint64

@@ -159,7 +159,8 @@ func TestAClosedSessionTakesNothing(t *testing.T) {
 	}
 }
 
-// What runs under the log's lock sees the places in order, and may refuse one: then there is none.
+// A function that runs under the log's lock sees the places in order, and may refuse one: then it
+// is not taken.
 func TestUnder(t *testing.T) {
 	t.Parallel()
 	w := opened(t)

@@ -28,7 +28,7 @@ func seedKey(t testing.TB, seed byte) crypto.PrivateKey {
 	return k
 }
 
-// A world is a log over a store in memory, with whatever stands between them.
+// A world is a log over a store in memory, with the wrappers of a test in between.
 type world struct {
 	testing.TB
 	memory  *Memory
@@ -107,7 +107,7 @@ func (w *world) size() uint64 {
 	return n
 }
 
-// An entry as somebody reads it who knows FORMATS.md and not this library.
+// A foreign is an entry as a program reads it that knows docs/FORMATS.md and not this library.
 type foreign struct {
 	hash      contracts.Digest
 	Predicate struct {
@@ -140,7 +140,7 @@ func readForeign(t testing.TB, e []byte, pub ed25519.PublicKey) (f foreign) {
 	return f
 }
 
-// reread checks the whole store: signatures, and how the entries stand. It gives them.
+// reread checks the whole store, signatures and links, and returns the entries.
 func (w *world) reread() []foreign {
 	w.Helper()
 	type end struct {
@@ -187,8 +187,8 @@ func (w *world) reread() []foreign {
 	return list
 }
 
-// A spy stands between log and store. It counts appends, notices two at once, and lets a test say
-// what becomes of each.
+// A spy wraps the store. It counts appends, notices two at once, and lets a test decide how each
+// ends.
 type spy struct {
 	Store
 	before func(n int, b Batch) error // of append n, which counts from 0; an error and nothing is stored
@@ -226,7 +226,7 @@ func (s *spy) Append(ctx context.Context, b Batch) error {
 	return nil
 }
 
-// watch puts a spy before the store.
+// watch puts a spy in front of the store.
 func (w *world) watch() *spy {
 	s := &spy{Store: w.store}
 	w.store = s

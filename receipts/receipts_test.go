@@ -29,7 +29,7 @@ func key(t testing.TB, name string) crypto.PrivateKey {
 
 func public(k crypto.PrivateKey) crypto.PublicKey { return k.Public().(crypto.PublicKey) }
 
-// allow is a decision of the session chat, seq 3.
+// allow returns a decision of the session chat, seq 3.
 func allow(charges ...contracts.Charge) *contracts.DecisionRecord {
 	d := &contracts.DecisionRecord{ArgsHash: digest("args"), Charges: charges, Condition: 8,
 		EffectType: contracts.Write, Expires: at + 30_000, Risk: contracts.High,
@@ -47,7 +47,7 @@ func deny() contracts.DecisionRecord {
 	return d
 }
 
-// statement puts a receipt behind the decision's entry.
+// statement puts a receipt after the decision's entry.
 func statement(k crypto.PrivateKey, r *contracts.Receipt) *contracts.Statement {
 	return &contracts.Statement{Header: contracts.Header{Key: crypto.KeyID(public(k)), Lamport: 5,
 		Prev: digest("decision's entry"), Seq: 4, Session: "chat", Time: at}, Receipt: r}
@@ -75,7 +75,8 @@ func build(t testing.TB, o Result) *contracts.Receipt {
 	return r
 }
 
-// What is built for each end of a run is taken by whoever opens it, and says what happened.
+// Open accepts the receipt that Build makes for each end of a run, and the receipt records that
+// end.
 func TestEveryEndingOfARun(t *testing.T) {
 	t.Parallel()
 	kernel, state := key(t, "kernel"), trust(t, nil)
@@ -163,7 +164,7 @@ func TestBuildRefuses(t *testing.T) {
 	}
 }
 
-// A denial is its judgement and nothing more; one that allows is no denial.
+// A denial holds its decision and nothing more. An ALLOW is no denial.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	kernel, d := key(t, "kernel"), deny()
@@ -207,7 +208,7 @@ func TestOpenDecision(t *testing.T) {
 	}
 }
 
-// Whatever comes of a run, what was charged stays charged, in the order of the charges.
+// However a run ends, its charges stay, in their order.
 func TestChargesStay(t *testing.T) {
 	t.Parallel()
 	charges := []contracts.Charge{
@@ -246,7 +247,7 @@ func TestChargesStay(t *testing.T) {
 	}
 }
 
-// A receipt shares nothing with what it was built from.
+// A receipt shares no memory with the values it was built from.
 func TestReceiptIsACopy(t *testing.T) {
 	t.Parallel()
 	use := &contracts.SandboxUse{Gas: 5, Module: digest("module"), Profile: "wasi"}
@@ -260,7 +261,7 @@ func TestReceiptIsACopy(t *testing.T) {
 	}
 }
 
-// What Open refuses, each by its check, in the order of the checks.
+// Open refuses each of these, in the order of its checks.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	kernel, log, stranger := key(t, "kernel"), key(t, "log"), key(t, "stranger")
@@ -295,10 +296,13 @@ func TestOpenRefuses(t *testing.T) {
 		class contracts.Class // "": not a fault of the form
 		says  string
 	}{
-		"nothing":               {nil, state, contracts.Encoding, ""},
-		"white space":           {append(contracts.Entry(" "), good...), state, contracts.Encoding, ""},
-		"two receipts":          {append(bytes.Clone(good), good...), state, contracts.Encoding, ""},
-		"no signature":          {contracts.Entry(`{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[]}`), state, contracts.Shape, ""},
+		"nothing":      {nil, state, contracts.Encoding, ""},
+		"white space":  {append(contracts.Entry(" "), good...), state, contracts.Encoding, ""},
+		"two receipts": {append(bytes.Clone(good), good...), state, contracts.Encoding, ""},
+		"no signature": {
+			contracts.Entry(`{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[]}`),
+			state, contracts.Shape, "",
+		},
 		"a decision":            {sign(t, kernel, decision), state, "", "no receipt"},
 		"a message":             {sign(t, kernel, message), state, "", "no receipt"},
 		"a manifest":            {signed(kernel, manifest.Append(nil)), state, "", "no receipt"},
@@ -347,7 +351,7 @@ func must(t testing.TB, k crypto.PrivateKey, payload []byte) []byte {
 	return sig
 }
 
-// Which key may have signed depends on where the receipt stands: a kernel key counts from after its
+// The keys that may have signed depend on the receipt's index: a kernel key counts from after its
 // addition up to its revocation.
 func TestOpenAtAnIndex(t *testing.T) {
 	t.Parallel()

@@ -17,27 +17,27 @@ import (
 	"runtime"
 )
 
-// Error stores in *err that what panicked, as [Describe] does.
+// Error recovers from a panic and stores in *err the error that [Describe] returns for it.
 func Error(err *error, what string) {
 	if x := recover(); x != nil {
 		*err = Describe(what, x)
 	}
 }
 
-// Value stores v in *result if there was a panic, of which nothing is kept.
+// Value recovers from a panic and stores v in *result. The value of the panic is dropped.
 func Value[T any](result *T, v T) {
 	if recover() != nil {
 		*result = v
 	}
 }
 
-// Drop stops a panic, of which nothing is kept.
+// Drop recovers from a panic and drops its value.
 func Drop() {
 	_ = recover()
 }
 
-// Describe returns the error that what panicked with x. It wraps an error of the Go runtime. Of any
-// other value it shows the type alone, because the value may hold what must not be shown.
+// Describe returns an error that says that what panicked with x. It wraps an error of the Go
+// runtime. Of any other value it shows the type alone, because the value may hold a secret.
 func Describe(what string, x any) error {
 	if err, ok := x.(runtime.Error); ok {
 		return fmt.Errorf("%s panicked: %w", what, err)
@@ -45,8 +45,8 @@ func Describe(what string, x any) error {
 	return fmt.Errorf("%s panicked with a %T", what, x)
 }
 
-// A Fault is an error that a driver of this module returns in place of a panic: its tool ran and did
-// not say that it failed, and yet has no output.
+// A Fault is an error that a driver of this module returns in place of a panic: its tool ran and
+// did not say that it failed, and yet has no output.
 type Fault string
 
 func (f Fault) Error() string { return string(f) }

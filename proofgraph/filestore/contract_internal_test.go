@@ -10,7 +10,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// The contract holds where segments end all the time, too.
+// The contract holds although segments end all the time.
 func TestContractOfTinySegments(t *testing.T) {
 	t.Parallel()
 	for name, z := range map[string]sizes{"pages": {4096, 512}, "a segment a batch": {256, 128},
@@ -19,7 +19,7 @@ func TestContractOfTinySegments(t *testing.T) {
 			helmtest.Store(t, func(t *testing.T) func() proofgraph.Store {
 				dir := t.TempDir()
 				return func() proofgraph.Store {
-					s, err := open(hasty{}, dir, Options{}, z)
+					s, err := open(unsynced{}, dir, Options{}, z)
 					require.NoError(t, err)
 					return s
 				}
@@ -28,19 +28,19 @@ func TestContractOfTinySegments(t *testing.T) {
 	}
 }
 
-// A hasty disk syncs nothing: the machine does not crash here, and thousands of segments are many
-// syncs.
-type hasty struct{ disk.OS }
+// An unsynced disk syncs nothing: the machine does not crash here, and thousands of segments are
+// many syncs.
+type unsynced struct{ disk.OS }
 
-type hastyFile struct{ disk.File }
+type unsyncedFile struct{ disk.File }
 
-func (hasty) Open(path string) (disk.File, error) {
+func (unsynced) Open(path string) (disk.File, error) {
 	f, err := disk.OS{}.Open(path)
-	return hastyFile{f}, err
+	return unsyncedFile{f}, err
 }
-func (hasty) Create(path string) (disk.File, error) {
+func (unsynced) Create(path string) (disk.File, error) {
 	f, err := disk.OS{}.Create(path)
-	return hastyFile{f}, err
+	return unsyncedFile{f}, err
 }
-func (hasty) SyncDir(string) error { return nil }
-func (hastyFile) Sync() error      { return nil }
+func (unsynced) SyncDir(string) error { return nil }
+func (unsyncedFile) Sync() error      { return nil }

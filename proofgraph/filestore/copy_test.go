@@ -53,7 +53,7 @@ func TestCopy(t *testing.T) {
 func TestCopyWhileAWriterRuns(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
-	s, err := open(hasty{}, filepath.Join(base, "log"), Options{}, small)
+	s, err := open(unsynced{}, filepath.Join(base, "log"), Options{}, small)
 	require.NoError(t, err)
 	defer s.Close()
 	var writer sync.WaitGroup
@@ -68,7 +68,7 @@ func TestCopyWhileAWriterRuns(t *testing.T) {
 	})
 	for i := range copies {
 		<-written
-		r, err := openReadOnly(hasty{}, filepath.Join(base, "log"))
+		r, err := openReadOnly(unsynced{}, filepath.Join(base, "log"))
 		require.NoError(t, err)
 		from := r
 		if i%2 == 0 {
@@ -76,11 +76,11 @@ func TestCopyWhileAWriterRuns(t *testing.T) {
 		}
 		least := int(r.entries / 2)
 		to := filepath.Join(base, "copy", string(rune('a'+i)))
-		if err := (hasty{}).Mkdir(filepath.Dir(to)); err != nil && i == 0 {
+		if err := (unsynced{}).Mkdir(filepath.Dir(to)); err != nil && i == 0 {
 			t.Fatal(err)
 		}
 		require.NoError(t, from.Copy(t.Context(), to))
-		c, err := open(hasty{}, to, Options{}, small)
+		c, err := open(unsynced{}, to, Options{}, small)
 		require.NoError(t, err)
 		if n := int(c.entries / 2); n < least {
 			t.Errorf("%d batches, there were %d", n, least)
@@ -92,8 +92,8 @@ func TestCopyWhileAWriterRuns(t *testing.T) {
 	writer.Wait()
 }
 
-// A copy within the log's own directory would be a file that is none of a log's: the log could not
-// be opened any more.
+// A copy within the log's own directory would be a foreign file in it: the log could not be opened
+// any more.
 func TestCopyIntoTheLog(t *testing.T) {
 	t.Parallel()
 	d := logOf(t, 3).disk()

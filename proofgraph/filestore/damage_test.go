@@ -18,8 +18,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// answer opens the files to read and to write, and reads everything. Without an error all n batches
-// are there. With one the files are as they were.
+// answer opens the files to read and to write, and reads everything. If it returns nil, all n
+// batches are there. If not, the files are as they were.
 func (f files) answer(t *testing.T, n int) error {
 	t.Helper()
 	d := f.disk()
@@ -43,7 +43,7 @@ func (f files) answer(t *testing.T, n int) error {
 	return err
 }
 
-// mustBeIn is how damage is told: by file and offset.
+// mustBeIn checks that an error names file and offset of damage.
 func mustBeIn(t *testing.T, err error, name string) {
 	t.Helper()
 	var d *damage
@@ -52,8 +52,7 @@ func mustBeIn(t *testing.T, err error, name string) {
 	}
 }
 
-// everyByte is how many bytes there are to one that is flipped, or at which the file is cut. It is
-// odd.
+// everyByte says that one byte in so many is flipped, or the file cut there. It is odd.
 func everyByte() int {
 	switch {
 	case testing.Short():
@@ -70,8 +69,8 @@ func flipped(b []byte, at int, bit int) []byte {
 	return b
 }
 
-// A flipped bit anywhere (in a sample of the bytes) of what was acknowledged is an error with its
-// place, when the log is opened or when what it is in is read.
+// A flipped bit in any byte (of a sample) of the acknowledged frames is an error with its place,
+// when the log is opened or when the byte is read.
 func TestEveryFlippedBitIsNoticed(t *testing.T) {
 	t.Parallel()
 	const n = 12
@@ -106,8 +105,8 @@ func TestEveryFlippedBitIsNoticed(t *testing.T) {
 	}
 }
 
-// carries tells whether that byte of a segment is of its header, an entry or a blob; or the segment
-// is the last, of which all is read.
+// carries reports whether that byte of a segment is in its header, an entry or a blob, or the
+// segment is the last, which is read whole.
 func carries(t *testing.T, b []byte, at int) bool {
 	g, err := newSegment("", b)
 	if err == nil {
@@ -122,8 +121,8 @@ func carries(t *testing.T, b []byte, at int) bool {
 	return at < headerSize || !g.full
 }
 
-// What stands in the zeros behind the last frame is nobody's. It is taken for torn, or for damage;
-// what was acknowledged stays.
+// Bytes after the last frame, in place of zeros, are taken for a torn frame or for damage. The
+// acknowledged frames stay.
 func TestWhateverIsBehindTheEnd(t *testing.T) {
 	t.Parallel()
 	const n = 5
@@ -166,8 +165,8 @@ func TestEveryCutIsNoticed(t *testing.T) {
 	}
 }
 
-// What a crash may leave of the last frame: a part of it from its beginning, or any of its sectors,
-// and zeros. The frame is dropped, or is whole; and the log goes on.
+// A crash may leave a part of the last frame, from its beginning, or any of its sectors, and zeros.
+// The frame is dropped, or is whole; and the log goes on.
 func TestTornTailsAreMended(t *testing.T) {
 	t.Parallel()
 	const n = 7

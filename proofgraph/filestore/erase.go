@@ -11,9 +11,6 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// A blob is erased in two steps, as the package comment has it. Open takes both again for whatever
-// is marked: where a sync failed before, the system may show what is not on the disk.
-
 // A blob is erased in two steps; see the package comment. Open repeats both for every marked blob,
 // because after a failed sync the system may show bytes that are not on the disk.
 //

@@ -18,8 +18,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// Whoever reads or copies the log while a blob is erased, at whatever change to the disk, finds it
-// whole or gone, and never damage.
+// A process that reads or copies the log while a blob is erased, at any change to the disk, finds
+// the blob whole or gone, and never damage.
 func TestReadersAtEachChangeOfAnErasure(t *testing.T) {
 	t.Parallel()
 	const n = 9
@@ -85,7 +85,7 @@ func TestReadersAtEachChangeOfAnErasure(t *testing.T) {
 	}
 	t.Logf("%d whole, %d gone", whole, gone)
 	if whole < 100 || gone < 100 {
-		t.Error("that is less than was to be seen")
+		t.Error("too few cases")
 	}
 }
 
@@ -125,7 +125,7 @@ func TestErasedWhileCopied(t *testing.T) {
 	}
 	t.Logf("%d whole, %d gone", whole, gone)
 	if whole < 20/stride() || gone < 20/stride() {
-		t.Error("that is less than was to be seen")
+		t.Error("too few cases")
 	}
 }
 
@@ -160,11 +160,11 @@ func TestErasedWhileRead(t *testing.T) {
 	}
 	t.Logf("%d whole, %d gone", whole, gone)
 	if whole < 4 || gone < 4 {
-		t.Error("that is less than was to be seen")
+		t.Error("too few cases")
 	}
 }
 
-// pieces is a disk of which a read is many: what is written meanwhile is in some and not in others.
+// A pieces is a disk on which one read is many: they may see different states of a write.
 type pieces struct{ disk.Disk }
 
 type piecesFile struct{ disk.File }
@@ -183,11 +183,11 @@ func (f piecesFile) ReadAt(b []byte, at int64) (n int, err error) {
 	return n, err
 }
 
-// Eraser and writer and readers and auditors at once, on real files.
+// Erasures, a writer, readers and auditors run at once, on real files.
 func TestEraseBesideEverybody(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "log")
-	s, err := open(hasty{}, dir, Options{}, small)
+	s, err := open(unsynced{}, dir, Options{}, small)
 	require.NoError(t, err)
 	defer s.Close()
 	const n = 60
@@ -218,7 +218,7 @@ func TestEraseBesideEverybody(t *testing.T) {
 	for range 2 {
 		all.Go(func() {
 			for i := range erased {
-				r, err := openReadOnly(hasty{}, dir)
+				r, err := openReadOnly(unsynced{}, dir)
 				if err != nil {
 					t.Error(err)
 					continue
@@ -241,7 +241,7 @@ func TestEraseBesideEverybody(t *testing.T) {
 	all.Wait()
 	mustHold(t, s, n)
 	mustClose(t, s)
-	s, err = open(hasty{}, dir, Options{}, small)
+	s, err = open(unsynced{}, dir, Options{}, small)
 	require.NoError(t, err)
 	mustHold(t, s, n)
 	for i := range n {

@@ -18,7 +18,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// secret is what nobody may find: a blob of several sectors, zeros among it or not.
+// secret returns a blob that must be found nowhere. It has several sectors, with zeros or without.
 func secret(n int) []byte {
 	return bytes.Join([][]byte{fmt.Appendf(nil, "secret %d head", n), []byte("secret middle"), []byte("secret tail")},
 		bytes.Repeat([]byte{byte(n % 4)}, 1100))
@@ -26,7 +26,8 @@ func secret(n int) []byte {
 
 const trace = "secret"
 
-// withSecrets makes a log of n batches, of which these have a secret beside their own blob, twice.
+// withSecrets makes a log of n batches, some of which have a secret in addition to their own blob,
+// twice.
 func withSecrets(t testing.TB, n int, those ...int) *disktest.RAM {
 	t.Helper()
 	d := disktest.NewRAM()
@@ -44,7 +45,8 @@ func withSecrets(t testing.TB, n int, those ...int) *disktest.RAM {
 	return d
 }
 
-// traces tells whether a file has something of a secret, as programs see it or on stable storage.
+// traces returns the name of a file that contains a part of a secret, as programs see it or on
+// stable storage, or "".
 func traces(r *disktest.RAM) string {
 	for name, i := range r.Names {
 		if bytes.Contains(i.Data, []byte(trace)) || bytes.Contains(i.Disk, []byte(trace)) {
@@ -67,8 +69,8 @@ func mustLack(t testing.TB, s *Store, n int) {
 	}
 }
 
-// In full segments and in the last one, in its last frame too: nothing of a blob is in any file,
-// and all else is as it was.
+// After an erasure no file contains any of the blob, in full segments and in the last one, in its
+// last frame too, and everything else is as it was.
 func TestErasedFromEveryFile(t *testing.T) {
 	t.Parallel()
 	const n = 12
@@ -117,9 +119,9 @@ func TestErasedFromEveryFile(t *testing.T) {
 	}
 }
 
-// The power goes after each change to the disk that an erasure makes, or while a write is going on,
-// and what was not synced survives in every way: the blob is whole or gone, and gone with every
-// trace once it was acknowledged. Never is anything damaged.
+// The power goes after each change to the disk that an erasure makes, or during a write, and what
+// was not synced survives in every way. The blob is whole or gone, and gone with every trace once
+// the erasure was acknowledged. There is never damage.
 func TestCrashPowerWhileErasing(t *testing.T) {
 	t.Parallel()
 	const n = 9
@@ -178,11 +180,11 @@ func TestCrashPowerWhileErasing(t *testing.T) {
 	}
 	t.Logf("%d whole, %d gone, %d acknowledged", whole, gone, acknowledged)
 	if whole < 20 || gone < 20 || acknowledged < 10 {
-		t.Error("that is less than was to be seen")
+		t.Error("too few cases")
 	}
 }
 
-// all is every byte of the files.
+// bytesOf returns every byte of the files.
 func bytesOf(r *disktest.RAM) []byte {
 	var all []byte
 	for _, i := range r.Names {
@@ -191,7 +193,7 @@ func bytesOf(r *disktest.RAM) []byte {
 	return all
 }
 
-// erasedUntil erases a secret on a disk whose power goes after so many changes, or amid that one.
+// erasedUntil erases a secret on a disk whose power goes after so many changes, or during that one.
 func erasedUntil(t *testing.T, d disk.Disk, which, after int, amid bool, random *rand.Rand) (changes int, err error) {
 	off, counting := false, false
 	tapped := &disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
@@ -217,8 +219,8 @@ func erasedUntil(t *testing.T, d disk.Disk, which, after int, amid bool, random 
 	return changes, err
 }
 
-// After an error of the disk the store is dead. Opened anew, by a system that shows what it has not
-// kept, the blob is whole, or gone for good.
+// After an error of the disk the store is dead. When it is opened again, by a system that shows
+// bytes it has not kept, the blob is whole, or gone for good.
 func TestEraseOnASickDisk(t *testing.T) {
 	t.Parallel()
 	const n = 9
@@ -238,7 +240,7 @@ func TestEraseOnASickDisk(t *testing.T) {
 					if f, ok := o.File.(*disktest.RAMFile); ok && o.Kind == "sync" {
 						f.Forget(showing)
 					}
-					return errors.New("the head fell off")
+					return errors.New("the disk failed")
 				}}, dir, Options{}, small)
 				require.NoError(t, err)
 				sick = true
@@ -285,8 +287,8 @@ func TestEraseOnASickDisk(t *testing.T) {
 	}
 }
 
-// What else is wrong with the last frame is damage, though a blob of it was erased: it was
-// acknowledged, and is not dropped.
+// Damage to the last frame stays damage if a blob of it was erased: the frame was acknowledged, and
+// is not dropped.
 func TestDamageBesideAnErasedBlob(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{5, 6} { // with zeros in it, and without
@@ -331,8 +333,8 @@ func damageBesideAnErasedBlob(t *testing.T, n int) {
 	}
 }
 
-// A sector of an acknowledged frame that is lost is damage where a mark shows that it was
-// acknowledged. Without one it would be torn.
+// A lost sector of the last frame is damage if a mark shows that the frame was acknowledged.
+// Without a mark the frame would be torn.
 func TestLostSectorBesideAnErasedBlob(t *testing.T) {
 	t.Parallel()
 	dense := func(c byte) []byte { return bytes.Repeat([]byte{c}, 2000) }
@@ -369,8 +371,8 @@ func TestLostSectorBesideAnErasedBlob(t *testing.T) {
 	}
 }
 
-// Bytes that are not the blob's, without a mark, are damage, even those that an erasure would have
-// left.
+// Other bytes in place of a blob's, without a mark, are damage, even if they are those that an
+// erasure would have left.
 func TestDamageIsNotErased(t *testing.T) {
 	t.Parallel()
 	good := filesOf(withSecrets(t, 9, 1, 8))

@@ -12,8 +12,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
-// A store is opened again, as after a restart, and read by an auditor meanwhile. What is appended
-// is a log's business: see [proofgraph.Open].
+// A store is opened again, as after a restart, and read by an auditor meanwhile. A log decides what
+// is appended: see [proofgraph.Open].
 func Example() {
 	base, err := os.MkdirTemp("", "filestore-")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// another is the log of n batches of which the k-th is another.
-func another(t *testing.T, n, k int) files {
+// forked returns the log of n batches, the k-th of which is another.
+func forked(t *testing.T, n, k int) files {
 	t.Helper()
 	d := disktest.NewRAM()
 	s := mustOpen(t, d)
@@ -35,7 +35,7 @@ func another(t *testing.T, n, k int) files {
 func TestWhatIsNotTheLog(t *testing.T) {
 	t.Parallel()
 	const n = 12
-	good, other, fork := logOf(t, n), another(t, n, 0), another(t, n, 2)
+	good, other, fork := logOf(t, n), forked(t, n, 0), forked(t, n, 2)
 	names := good.segments()
 	if len(names) != 3 || !slices.Equal(other.segments(), names) || !slices.Equal(fork.segments(), names) {
 		t.Fatalf("segments %q", names)
@@ -87,7 +87,7 @@ func TestWhatIsNotTheLog(t *testing.T) {
 	}
 }
 
-// Indexes are derived: missing, damaged, or those of something else, they are written anew.
+// Indexes are derived: if they are missing, damaged, or of another file, they are written again.
 func TestIndexesAreRebuilt(t *testing.T) {
 	t.Parallel()
 	const n = 12
@@ -102,7 +102,7 @@ func TestIndexesAreRebuilt(t *testing.T) {
 			"empty":        good.but(name, []byte{}),
 			"longer":       good.but(name, append(bytes.Clone(whole), 0)),
 			"another's":    good.but(name, good[indexes[1-i]]),
-			"a fork's":     good.but(name, another(t, n, 2)[name]),
+			"a fork's":     good.but(name, forked(t, n, 2)[name]),
 			"not finished": good.but(name, nil).but(name+newKind, whole[:10]),
 		} {
 			mustRebuild(t, f, good, what)
@@ -131,7 +131,7 @@ func mustRebuild(t *testing.T, f, good files, what string) {
 // A disk without room for an index is no reason to refuse a log.
 func TestIndexesAreNotNeeded(t *testing.T) {
 	t.Parallel()
-	d := &tapless{RAM: logOf(t, 12).bare().disk()}
+	d := &indexless{RAM: logOf(t, 12).bare().disk()}
 	s := mustOpen(t, d)
 	mustHold(t, s, 12)
 	grow(t, s, 12, 24)
@@ -139,17 +139,17 @@ func TestIndexesAreNotNeeded(t *testing.T) {
 	assert.Equal(t, len(filesOf(d.RAM)), len(filesOf(d.RAM).bare()), "there is an index")
 }
 
-// tapless is a disk that makes no indexes.
-type tapless struct{ *disktest.RAM }
+// An indexless disk creates no indexes.
+type indexless struct{ *disktest.RAM }
 
-func (d *tapless) Create(path string) (disk.File, error) {
+func (d *indexless) Create(path string) (disk.File, error) {
 	if strings.Contains(path, indexKind) {
 		return nil, proofgraph.ErrConflict // any error
 	}
 	return d.RAM.Create(path)
 }
 
-// A directory with other files in it does not become a log's.
+// No log is begun in a directory with other files in it.
 func TestNoLogAmongOtherFiles(t *testing.T) {
 	t.Parallel()
 	f := files{"thesis.tex": []byte("…")}
@@ -163,13 +163,13 @@ func TestNoLogAmongOtherFiles(t *testing.T) {
 	}
 }
 
-// A directory is moved away while its log is open, and another log, or an older copy of it, comes
-// in its place: of that nothing is overwritten.
+// If a directory is moved away while its log is open, and another log, or an older copy, is put in
+// its place, nothing of that is overwritten.
 func TestNoSegmentTakesAnothersPlace(t *testing.T) {
 	t.Parallel()
 	const n = 12
-	for what, there := range map[string]files{"another log, as long": another(t, n, 0),
-		"another log, shorter": another(t, 2, 0), "a copy": logOf(t, n), "nothing": {}} {
+	for what, there := range map[string]files{"another log, as long": forked(t, n, 0),
+		"another log, shorter": forked(t, 2, 0), "a copy": logOf(t, n), "nothing": {}} {
 		d := disktest.NewRAM()
 		s := mustOpen(t, d)
 		grow(t, s, 0, 2)

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A disk that is full, a real one: the store dies, and says where. The log is opened all the same,
-// although there is no room for the number of the process in the lock; and when there is room again
-// it goes on.
+// On a real disk that is full the store dies, and names the file. The log can be opened although
+// there is no room for the number of the process in the lock; and when there is room again it goes
+// on.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := t.TempDir()

@@ -14,45 +14,45 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// counted is a disk that knows how many files are open, and how often one was opened to be read.
-type counted struct {
+// A countingDisk counts the files that are open, and how often one was opened for reading.
+type countingDisk struct {
 	disk.Disk
 	opened, views atomic.Int64
-	sick          atomic.Bool // no read succeeds
+	failing       atomic.Bool // no read succeeds
 }
 
-type countedFile struct {
+type countingFile struct {
 	disk.File
-	disk   *counted
+	disk   *countingDisk
 	closed atomic.Bool
 }
 
-func (d *counted) count(f disk.File, err error) (disk.File, error) {
+func (d *countingDisk) count(f disk.File, err error) (disk.File, error) {
 	if err != nil {
 		return nil, err
 	}
 	d.opened.Add(1)
-	return &countedFile{File: f, disk: d}, nil
+	return &countingFile{File: f, disk: d}, nil
 }
 
-func (d *counted) Open(path string) (disk.File, error)   { return d.count(d.Disk.Open(path)) }
-func (d *counted) Create(path string) (disk.File, error) { return d.count(d.Disk.Create(path)) }
-func (d *counted) View(path string) (disk.File, error) {
+func (d *countingDisk) Open(path string) (disk.File, error)   { return d.count(d.Disk.Open(path)) }
+func (d *countingDisk) Create(path string) (disk.File, error) { return d.count(d.Disk.Create(path)) }
+func (d *countingDisk) View(path string) (disk.File, error) {
 	d.views.Add(1)
 	return d.count(d.Disk.View(path))
 }
 
-func (f *countedFile) ReadAt(b []byte, at int64) (int, error) {
+func (f *countingFile) ReadAt(b []byte, at int64) (int, error) {
 	switch {
 	case f.closed.Load():
 		return 0, errors.New("a closed file is read")
-	case f.disk.sick.Load():
-		return 0, errors.New("the head fell off")
+	case f.disk.failing.Load():
+		return 0, errors.New("the disk failed")
 	}
 	return f.File.ReadAt(b, at)
 }
 
-func (f *countedFile) Close() error {
+func (f *countingFile) Close() error {
 	if f.closed.Swap(true) {
 		return errors.New("closed twice")
 	}
@@ -60,12 +60,12 @@ func (f *countedFile) Close() error {
 	return f.File.Close()
 }
 
-// Blobs are read from files that are open already, of no more than some segments, and none is open
-// behind Close.
+// Blobs are read from files that are open already, of a bounded number of segments, and none is
+// open after Close.
 func TestIdleFiles(t *testing.T) {
 	t.Parallel()
 	const n = 120
-	d := &counted{Disk: logOf(t, n).disk()}
+	d := &countingDisk{Disk: logOf(t, n).disk()}
 	writer, err := open(d, dir, Options{}, small)
 	require.NoError(t, err)
 	reader, err := openReadOnly(d, dir)
@@ -83,19 +83,19 @@ func TestIdleFiles(t *testing.T) {
 		}
 	}
 	blob := crypto.Sum(batch(n - 1).Blobs[0])
-	d.sick.Store(true)
+	d.failing.Store(true)
 	before := d.opened.Load()
 	if _, err := reader.Blob(t.Context(), blob); err == nil || d.opened.Load() != before-1 {
 		t.Errorf("a file that cannot be read is kept: %v", err)
 	}
-	d.sick.Store(false)
+	d.failing.Store(false)
 	mustHold(t, reader, n)
 	for range 2 {
 		mustClose(t, reader)
 		mustClose(t, writer)
 	}
 	if got := d.opened.Load(); got != 0 {
-		t.Errorf("%d files are open behind Close", got)
+		t.Errorf("%d files are open after Close", got)
 	}
 	views := d.views.Load()
 	for _, s := range []*Store{writer, reader} {
@@ -112,7 +112,7 @@ func TestClosedWhileRead(t *testing.T) {
 	const n, readers = 12, 4
 	given, closed := 0, 0
 	for round := range 40 {
-		d := &counted{Disk: withSecrets(t, n, 1)}
+		d := &countingDisk{Disk: withSecrets(t, n, 1)}
 		s, err := open(d, dir, Options{}, small)
 		require.NoError(t, err)
 		var all sync.WaitGroup
@@ -147,7 +147,7 @@ func TestClosedWhileRead(t *testing.T) {
 		mustClose(t, s)
 		all.Wait()
 		if got := d.opened.Load(); got != 0 {
-			t.Fatalf("%d files are open behind Close", got)
+			t.Fatalf("%d files are open after Close", got)
 		}
 		given += int(some.Load())
 		closed++
@@ -157,8 +157,7 @@ func TestClosedWhileRead(t *testing.T) {
 	}
 }
 
-// What was read of a blob stays in no file that is idle: another process erases it, and the next
-// reading finds that.
+// An idle file keeps no bytes of a blob: after another process erases it, the next read finds that.
 func TestIdleForgets(t *testing.T) {
 	t.Parallel()
 	d := withSecrets(t, 3, 1)

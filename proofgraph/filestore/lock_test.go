@@ -84,7 +84,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	mustClose(t, s)
 }
 
-// Somebody takes the lock's file for a stale one: the log is not open to a second writer for that.
+// If the lock's file is removed as a stale one, the log is still not open to a second writer.
 func TestLockRemoved(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "log")
@@ -132,8 +132,8 @@ func TestWaitForTheOtherProcess(t *testing.T) {
 	mustHold(t, s.Store, 5)
 }
 
-// What may not be read or written is an error with its name, and root may do anything: so the test
-// drops its rights, in a process of its own.
+// A file that may not be read or written is an error with its name. Root may do anything, so the
+// test drops its rights, in a process of its own.
 func TestNoPermission(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() == 0 && os.Getenv(holderDir) == "" {
@@ -187,7 +187,7 @@ func TestNoPermission(t *testing.T) {
 	mustHold(t, s, 8)
 }
 
-// reachable is a copy of this binary that anybody may run.
+// reachable returns the path of a copy of this binary that any user may run.
 func reachable(t *testing.T) string {
 	t.Helper()
 	b, err1 := os.ReadFile(os.Args[0])

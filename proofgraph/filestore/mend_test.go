@@ -12,8 +12,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// until is a disk that a process reaches until it has made so many changes; then nothing is done
-// any more. It tells whether it came to that.
+// until returns a disk that does nothing any more after so many changes, and whether that happened.
 func until(d disk.Disk, changes int) (_ disk.Disk, gone *bool) {
 	gone = new(bool)
 	return &disktest.Tap{Disk: d, Hook: func(o *disktest.Op) error {
@@ -26,8 +25,9 @@ func until(d disk.Disk, changes int) (_ disk.Disk, gone *bool) {
 	}}, gone
 }
 
-// A process is killed at any change that it makes, which the system still shows, and while the next
-// one mends that the power goes. What was acknowledged is there whatever is left.
+// A process is killed at any of its changes, which the system still shows, and then the power goes
+// while the next process repairs the log. The acknowledged batches are there, whatever the power
+// cut leaves.
 func TestPowerGoesWhileAKillIsMended(t *testing.T) {
 	t.Parallel()
 	const n, changes = 12, 8

@@ -12,8 +12,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
-// The process that made the directory may have been killed before it was there to stay. Whoever
-// finds it empty makes sure.
+// The process that made the directory may have been killed before the directory was durable. A
+// process that finds it empty makes it durable.
 func TestAnEmptyDirectoryIsMadeToLast(t *testing.T) {
 	t.Parallel()
 	d := disktest.NewRAM()
@@ -30,31 +30,31 @@ func TestAnEmptyDirectoryIsMadeToLast(t *testing.T) {
 	assert.True(t, slices.Equal(done, []string{"mkdir", "lock"}), "%q", done)
 }
 
-// A process that waits for another's end reads the names of files while that goes over to the next
-// segment: it may see the index that is written last, and not the segment.
+// A process that waits for another's end reads the names of files while the other begins a segment:
+// it may see the index that is written last, and not the segment.
 func TestNamesThatAreReadWhileASegmentBegins(t *testing.T) {
 	t.Parallel()
 	const n = 12
-	d := &glance{RAM: logOf(t, n).disk()}
+	d := &forgetfulDisk{RAM: logOf(t, n).disk()}
 	s := mustOpen(t, d)
 	mustHold(t, s, n)
 	if d.glances < 2 {
 		t.Error("the names were read once")
 	}
-	if _, err := open(&glance{RAM: d.RAM, always: true}, dir, Options{}, small); err == nil ||
+	if _, err := open(&forgetfulDisk{RAM: d.RAM, always: true}, dir, Options{}, small); err == nil ||
 		!strings.Contains(err.Error(), "00000003.log: the file is missing") {
 		t.Error(err)
 	}
 }
 
-// glance is a disk that overlooks the last segment the first time, or always.
-type glance struct {
+// A forgetfulDisk does not list the last segment the first time, or always.
+type forgetfulDisk struct {
 	*disktest.RAM
 	glances int
 	always  bool
 }
 
-func (g *glance) List(dir string) ([]string, error) {
+func (g *forgetfulDisk) List(dir string) ([]string, error) {
 	names, err := g.RAM.List(dir)
 	if g.glances++; g.glances == 2 || g.always {
 		last := slices.IndexFunc(names, func(name string) bool { return filepath.Base(name) == "00000003.log" })

@@ -19,11 +19,11 @@ import (
 )
 
 // Auditors open the log again and again while it is written to, on real files: they see whole
-// batches, no fewer than were acknowledged before, and never an error.
+// batches, at least those that were acknowledged before, and never an error.
 func TestAuditorsWhileAWriterRuns(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "log")
-	s, err := open(hasty{}, dir, Options{}, small)
+	s, err := open(unsynced{}, dir, Options{}, small)
 	require.NoError(t, err)
 	defer s.Close()
 	const readers, looks, each = 3, 12, 12 // each look begins with a batch, and others come while it lasts
@@ -35,7 +35,7 @@ func TestAuditorsWhileAWriterRuns(t *testing.T) {
 			for range looks {
 				looking <- struct{}{}
 				before := acknowledged.Load()
-				r, err := openReadOnly(hasty{}, dir)
+				r, err := openReadOnly(unsynced{}, dir)
 				if err != nil {
 					t.Error(err)
 					continue
@@ -69,16 +69,16 @@ func TestReadOnlyIsReadOnly(t *testing.T) {
 	mustClose(t, s)
 }
 
-// After an error of the disk nothing is written any more, whatever is tried; what was acknowledged
-// can be read, and is there afterwards.
+// After an error of the disk nothing is written any more, by any call. The acknowledged batches can
+// be read, and are there when the log is opened again.
 func TestDeadAfterAnError(t *testing.T) {
 	t.Parallel()
 	d := disktest.NewRAM()
-	sick := &sickDisk{Disk: d}
+	sick := &failingDisk{Disk: d}
 	s, err := open(sick, dir, Options{}, small)
 	require.NoError(t, err)
 	grow(t, s, 0, 5)
-	sick.err = errors.New("the head fell off")
+	sick.err = errors.New("the disk failed")
 	first := s.Append(t.Context(), batch(5))
 	if first == nil || !strings.Contains(first.Error(), sick.err.Error()) ||
 		!strings.Contains(first.Error(), "offset") || !strings.HasPrefix(first.Error(),
@@ -100,23 +100,23 @@ func TestDeadAfterAnError(t *testing.T) {
 	mustHold(t, s, 9)
 }
 
-// sickDisk fails while it has an error.
-type sickDisk struct {
+// A failingDisk fails while it has an error.
+type failingDisk struct {
 	disk.Disk
 	err error
 }
 
-type sickFile struct {
+type failingFile struct {
 	disk.File
-	disk *sickDisk
+	disk *failingDisk
 }
 
-func (d *sickDisk) Create(path string) (disk.File, error) {
+func (d *failingDisk) Create(path string) (disk.File, error) {
 	f, err := d.Disk.Create(path)
-	return sickFile{f, d}, err
+	return failingFile{f, d}, err
 }
 
-func (f sickFile) WriteAt(b []byte, at int64) (int, error) {
+func (f failingFile) WriteAt(b []byte, at int64) (int, error) {
 	if f.disk.err != nil {
 		return 0, f.disk.err
 	}
@@ -142,7 +142,7 @@ func TestTooLarge(t *testing.T) {
 	mustHold(t, s, 4)
 }
 
-// Blobs that are there already are not written again, after a restart neither.
+// A blob that the store has is not written again, nor after a restart.
 func TestBlobsAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	d := disktest.NewRAM()

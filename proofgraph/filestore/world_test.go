@@ -21,7 +21,8 @@ import (
 // small makes a log of few batches roll.
 var small = sizes{segment: 6 << 10, ahead: 4 << 10}
 
-// stride is 1, and more with -short: a test that tries each of many places then tries one in so many.
+// stride is 1, and more with -short: a test that tries each of many places then tries one in so
+// many.
 func stride() int {
 	if testing.Short() {
 		return 7
@@ -29,8 +30,8 @@ func stride() int {
 	return 1
 }
 
-// batch is the n-th of a log: two entries and a blob, a checkpoint now and then. It begins at entry
-// 2n.
+// batch returns the n-th batch of a log: two entries and a blob, sometimes a checkpoint. It begins
+// at entry 2n.
 func batch(n int) proofgraph.Batch {
 	b := proofgraph.Batch{
 		At:      uint64(2 * n),
@@ -51,8 +52,8 @@ func grow(t testing.TB, s *Store, from, to int) {
 	}
 }
 
-// matches reads everything and compares it with the first n batches. The first thing that is not as
-// it was, or an error, is the answer.
+// matches reads everything and compares it with the first n batches. It returns the first
+// difference, or error.
 func matches(s *Store, n int) error {
 	ctx := context.Background()
 	if size, err := s.Size(ctx); err != nil || size != uint64(2*n) {
@@ -106,7 +107,7 @@ func mustClose(t testing.TB, s *Store) {
 	require.NoError(t, s.Close())
 }
 
-// logOf makes a log of n batches.
+// logOf returns the files of a log of n batches.
 func logOf(t testing.TB, n int) files {
 	t.Helper()
 	d := disktest.NewRAM()
@@ -116,7 +117,7 @@ func logOf(t testing.TB, n int) files {
 	return filesOf(d)
 }
 
-// files are the contents of a directory, but for the lock.
+// files are the contents of a directory, without the lock.
 type files map[string][]byte
 
 func filesOf(r *disktest.RAM) files {
@@ -129,7 +130,7 @@ func filesOf(r *disktest.RAM) files {
 	return f
 }
 
-// disk has these files, on stable storage.
+// disk returns a disk with these files on stable storage.
 func (f files) disk() *disktest.RAM {
 	d := disktest.NewRAM()
 	d.Dirs[dir] = true
@@ -140,7 +141,7 @@ func (f files) disk() *disktest.RAM {
 	return d
 }
 
-// but is f with one file changed; nil: without it.
+// but returns f with one file changed, or without it if b is nil.
 func (f files) but(name string, b []byte) files {
 	f = maps.Clone(f)
 	if f[name] = b; b == nil {
@@ -149,7 +150,7 @@ func (f files) but(name string, b []byte) files {
 	return f
 }
 
-// bare is f without indexes.
+// bare returns f without indexes.
 func (f files) bare() files {
 	f = maps.Clone(f)
 	maps.DeleteFunc(f, func(name string, _ []byte) bool { return filepath.Ext(name) == indexKind })
@@ -161,5 +162,5 @@ func (f files) segments() []string {
 	return slices.DeleteFunc(names, func(n string) bool { return filepath.Ext(n) != logKind })
 }
 
-// used is what of a segment's bytes is not zeros to its end.
+// trimmed returns the length of b without the zeros at its end.
 func trimmed(b []byte) int { return len(bytes.TrimRight(b, "\x00")) }

@@ -197,6 +197,6 @@ func ReadingFails(t *testing.T) {
 	}
 	t.Logf("%d reading operations failed, %d disks were opened again, violations %d", failed, b.audits, b.violations)
 	if failed < 100 {
-		t.Error("that is less than was to be seen")
+		t.Error("too few cases")
 	}
 }

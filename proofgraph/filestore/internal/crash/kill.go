@@ -115,7 +115,7 @@ func Kill(t *testing.T) {
 	}
 	if k.killed() < wanted || k.effects == 0 || k.decisions == 0 || k.receipts == 0 || k.acknowledged == 0 ||
 		k.settled == 0 || k.torn == 0 || k.repeated == 0 || k.looked == 0 || k.packs == 0 || k.erased == 0 {
-		t.Error("that is less than was to be seen")
+		t.Error("too few cases")
 	}
 }
 

@@ -199,7 +199,7 @@ func (b *powerCuts) report(what string, atLeast int) {
 		b.violations)
 	if b.audits < atLeast || b.effects == 0 || b.acknowledged == 0 || b.settled == 0 || b.repeated == 0 ||
 		b.packs == 0 || b.torn == 0 || b.erased == 0 {
-		b.Errorf("that is less than was to be seen")
+		b.Errorf("too few cases")
 	}
 }
 

@@ -50,7 +50,7 @@ func RepairAtEachByte(t *testing.T) {
 	}
 	t.Logf("%d torn tails and erasures, whose repair was cut short %d times", torn, cuts)
 	if torn < 5 || cuts < 300 {
-		t.Error("that is less than was to be seen")
+		t.Error("too few cases")
 	}
 }
 
