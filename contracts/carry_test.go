@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func sampleCarry() *Carry {
@@ -103,9 +104,7 @@ func FuzzParseCarry(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, err := ParseCarry(b)
-		if (err == nil) != (c != nil) {
-			t.Fatalf("%v with %v", err, c)
-		}
+		require.Equal(t, c != nil, err == nil, "%v with %v", err, c)
 		if err == nil && !bytes.Equal(c.Append(nil), b) {
 			t.Fatalf("was\n%s\nand is written\n%s", b, c.Append(nil))
 		}

@@ -89,9 +89,8 @@ func TestTrustKeyNames(t *testing.T) {
 		{"delegator", 257, false}, {"nobody", 5, true}} {
 		s := samples()["key"]
 		s.Trust.Event.Role, s.Trust.Event.Name = c.role, strings.Repeat("x", c.n)
-		if _, err := reopen(t, s.Append(nil)); (err == nil) != c.ok {
-			t.Errorf("a %s of %d bytes: %v", c.role, c.n, err)
-		}
+		_, err := reopen(t, s.Append(nil))
+		assert.Equal(t, c.ok, err == nil, "a %s of %d bytes: %v", c.role, c.n, err)
 	}
 }
 
@@ -114,9 +113,8 @@ func TestKindsInTheirSessions(t *testing.T) {
 				}
 			}
 			_, err := reopen(t, s.Append(nil))
-			if ok := err == nil; ok != (kernels && session == "" || !kernels && session == "chat-1") {
-				t.Errorf("%s in session %q: %v", name, session, err)
-			}
+			assert.Equal(t, kernels && session == "" || !kernels && session == "chat-1", err == nil,
+				"%s in session %q: %v", name, session, err)
 			checked++
 		}
 	}
@@ -146,9 +144,8 @@ func TestPolicyRecords(t *testing.T) {
 		s := samples()["policy"]
 		s.Policy.Documents = c.docs
 		s.Policy.Policy = s.Policy.Hash()
-		if _, err := reopen(t, s.Append(nil)); (err == nil) != c.ok {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		_, err := reopen(t, s.Append(nil))
+		assert.Equal(t, c.ok, err == nil, "%s: %v", c.name, err)
 	}
 	s := samples()["policy"]
 	s.Policy.Engine.Threat++
@@ -322,9 +319,8 @@ func TestReaderMangled(t *testing.T) {
 				}
 				_, _ = sealed.Statement() // it must not panic
 			}
-			if _, err := r.Open(good[:i/8]); err == nil {
-				t.Fatalf("%s: the first %d bytes are an entry", name, i/8)
-			}
+			_, err := r.Open(good[:i/8])
+			require.Error(t, err, "%s: the first %d bytes are an entry", name, i/8)
 		}
 		assert.NotEqual(t, 0, passes, "%s: no bit is in what the signature protects", name)
 	}

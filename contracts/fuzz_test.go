@@ -87,9 +87,9 @@ func FuzzOpen(f *testing.F) {
 			require.True(t, st == nil && isFault(err, Record, ""), "%v with %v", err, st)
 			return
 		}
-		if payload := st.Append(nil); !bytes.Equal(payload, sealed.Payload) || st.Kind() != sealed.Kind {
-			t.Fatalf("was\n%s\nand is written\n%s", sealed.Payload, payload)
-		}
+		payload := st.Append(nil)
+		require.True(t, bytes.Equal(payload, sealed.Payload) && st.Kind() == sealed.Kind, "was\n%s\nand is written\n%s",
+			sealed.Payload, payload)
 	})
 }
 
@@ -104,9 +104,7 @@ func FuzzParseInputs(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		in, err := ParseInputs(b)
-		if (err == nil) != (in != nil) {
-			t.Fatalf("%v with %v", err, in)
-		}
+		require.Equal(t, in != nil, err == nil, "%v with %v", err, in)
 		if err == nil && !bytes.Equal(in.Append(nil), b) {
 			t.Fatalf("was\n%s\nand is written\n%s", b, in.Append(nil))
 		}

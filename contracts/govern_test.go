@@ -83,10 +83,9 @@ func TestTrustEventIsSignedByMany(t *testing.T) {
 			len(record.Signatures) != 3 {
 			t.Errorf("%s: read as %s with %d signatures", name, record.Event.Append(nil), len(record.Signatures))
 		}
-		if want := crypto.AppendPAE(nil, "application/vnd.helm.trust-event+json",
-			e.Append(nil)); !bytes.Equal(e.Message(), want) {
-			t.Errorf("%s: signatures are over %q", name, e.Message())
-		}
+		want = crypto.AppendPAE(nil, "application/vnd.helm.trust-event+json",
+			e.Append(nil))
+		assert.True(t, bytes.Equal(e.Message(), want), "%s: signatures are over %q", name, e.Message())
 		for _, who := range []string{"r1", "r2", "r3"} {
 			public := publicOf(t, keyOf(t, who))
 			i := slices.IndexFunc(record.Signatures, func(s Signature) bool { return s.KeyID == crypto.KeyID(public) })
@@ -134,9 +133,8 @@ func TestProofs(t *testing.T) {
 	assert.True(t, slices.Equal(approver.Roles, []string{"cfo", "owner"}), "roles %q", approver.Roles)
 	without := `{"id":"` + key.ID.String() + `","name":"kernel 2","origin":"example.test/log","public":"` +
 		string(crypto.AppendBase64(nil, public)) + `","role":"kernel","type":"key","version":2}`
-	if want := crypto.AppendPAE(nil, trustType, []byte(without)); !bytes.Equal(key.ProofMessage(), want) {
-		t.Errorf("%q\nwant\n%q", key.ProofMessage(), want)
-	}
+	want := crypto.AppendPAE(nil, trustType, []byte(without))
+	assert.True(t, bytes.Equal(key.ProofMessage(), want), "%q\nwant\n%q", key.ProofMessage(), want)
 	if !slices.IsSortedFunc(root.Keys, func(a, b RootKey) int { return bytes.Compare(a.ID[:], b.ID[:]) }) ||
 		bytes.Contains(root.ProofMessage(), []byte("proof")) {
 		t.Errorf("%s", root.Append(nil))
@@ -158,9 +156,7 @@ func TestProofs(t *testing.T) {
 			e, err = e.Prove(keyOf(t, listed[i].Name))
 			require.NoError(t, err)
 		}
-		if !bytes.Equal(e.Append(nil), root.Append(nil)) {
-			t.Errorf("%v: %s", order, e.Append(nil))
-		}
+		assert.True(t, bytes.Equal(e.Append(nil), root.Append(nil)), "%v: %s", order, e.Append(nil))
 		for i, k := range mine {
 			assert.True(t, k.Proof == nil && k.ID == (Digest{}) && k.Name == was[i].Name,
 				"Prove changes the list that it was given")
@@ -260,9 +256,8 @@ func TestTrustSignRefuses(t *testing.T) {
 	env, err := twice.Sign(keyOf(t, "r1"))
 	assert.True(t, err != nil && env == nil, "one key twice: %v", err)
 	short := TrustRecord{whole["freeze"], []Signature{{digest("b"), make([]byte, 63)}}}
-	if env, err := short.Sign(keyOf(t, "r1")); err == nil || env != nil {
-		t.Errorf("a signature of 63 bytes: %v", err)
-	}
+	env, err = short.Sign(keyOf(t, "r1"))
+	assert.True(t, err != nil && env == nil, "a signature of 63 bytes: %v", err)
 }
 
 // Every field of each event in turn is left out, emptied, of another type and out of its limits; so
@@ -402,9 +397,7 @@ func FuzzParseTrust(f *testing.F) {
 				string(crypto.AppendBase64(nil, make([]byte, 64))) + `"}]}`)
 		}
 		record, err := ParseTrust(b)
-		if (err == nil) != (record != nil) {
-			t.Fatalf("%v with %v", err, record)
-		}
+		require.Equal(t, record != nil, err == nil, "%v with %v", err, record)
 		if err == nil && !bytes.Equal(record.Append(nil), b) {
 			t.Fatalf("was\n%s\nand is written\n%s", b, record.Append(nil))
 		}

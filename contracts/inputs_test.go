@@ -114,9 +114,8 @@ func TestInputsAreClosed(t *testing.T) {
 	in := fullInputs(t)
 	in.Args, in.State.Receipts[0].Facts, in.State.Receipts[0].Same = value(t, `{}`), value(t, `{}`), value(t, `{}`)
 	full := in.Append(nil)
-	if _, err := ParseInputs(full); err != nil {
-		t.Fatal(err) // or the refusals below would prove nothing
-	}
+	_, err := ParseInputs(full)
+	require.NoError(t, err) // or the refusals below would prove nothing
 	cases, taken, unknown := 0, 0, 0
 	for _, bad := range spoil(value(t, string(full))) {
 		cases++

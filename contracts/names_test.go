@@ -89,10 +89,8 @@ func TestWordsCountCanonicalBytes(t *testing.T) {
 func TestHashedNames(t *testing.T) {
 	t.Parallel()
 	h := Hashed("a name\nthat breaks its limits")
-	if !IsHashed(h) || !IsSession(h) || !IsTool(h) || !IsWords(h, 256) ||
-		h != "sha256:"+digest("a name\nthat breaks its limits").String() {
-		t.Error(h)
-	}
+	assert.True(t, IsHashed(h) && IsSession(h) && IsTool(h) && IsWords(h, 256) &&
+		h == "sha256:"+digest("a name\nthat breaks its limits").String(), h)
 	for _, s := range []string{"", "sha256:", h[:len(h)-1], h + "0", strings.ToUpper(h), "sha512:" + h[7:], h[7:],
 		"sha256:" + strings.Repeat("G", 64)} {
 		assert.False(t, IsHashed(s), "%q is a hashed name", s)

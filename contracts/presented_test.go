@@ -142,9 +142,7 @@ func TestPresentedRoundTrip(t *testing.T) {
 			continue
 		}
 		b := written(x)
-		if !bytes.Contains(s.Payload, b) {
-			t.Errorf("%s: read and written again\n%s\nwas\n%s", name, b, s.Payload)
-		}
+		assert.True(t, bytes.Contains(s.Payload, b), "%s: read and written again\n%s\nwas\n%s", name, b, s.Payload)
 		reflect.ValueOf(p.want).Elem().FieldByName("Key").Set(reflect.ValueOf(id))
 		want := written(p.want)
 		assert.True(t, bytes.Equal(b, want), "%s: read\n%s\nwant\n%s", name, b, want)
@@ -153,9 +151,8 @@ func TestPresentedRoundTrip(t *testing.T) {
 		_, err = s.Manifest()
 		assert.True(t, isFault(err, Record, ""), "%s: taken for a manifest: %v", name, err)
 		for other, q := range presentedSamples(t) {
-			if _, err := q.open(s); (err == nil) != (q.kind == p.kind) {
-				t.Errorf("%s read as %s: %v", name, other, err)
-			}
+			_, err := q.open(s)
+			assert.Equal(t, q.kind == p.kind, err == nil, "%s read as %s: %v", name, other, err)
 		}
 	}
 }
@@ -248,9 +245,8 @@ func TestPresentedFieldsAreClosed(t *testing.T) {
 			}
 			return err
 		}
-		if err := read(restate(t, p.kind, predicate.Append(nil))); err != nil {
-			t.Fatalf("%s: %v", name, err) // or the refusals below would prove nothing
-		}
+		require.NoError(t, read(restate(t, p.kind, predicate.Append(nil))), "%s",
+			name) // or the refusals below would prove nothing
 		refused, met := 0, map[string]bool{}
 		for _, a := range attacks(predicate, "") {
 			if a.at == "" && a.text[0] != '{' {
@@ -376,15 +372,12 @@ func FuzzPresented(f *testing.F) {
 			opening((*Sealed).Delegation), opening((*Sealed).Attestation), opening((*Sealed).Bundle)} {
 			x, err := open(s)
 			if err != nil {
-				if !isFault(err, Record, "") {
-					t.Fatal(err)
-				}
+				require.True(t, isFault(err, Record, ""), err)
 				continue
 			}
 			read++
-			if b := written(x); !bytes.Equal(restate(t, s.Kind, b), s.Payload) {
-				t.Fatalf("was\n%s\nand is written\n%s", s.Payload, b)
-			}
+			b := written(x)
+			require.True(t, bytes.Equal(restate(t, s.Kind, b), s.Payload), "was\n%s\nand is written\n%s", s.Payload, b)
 		}
 		require.True(t, read <= 1, "%s is of %d kinds", predicate, read)
 	})

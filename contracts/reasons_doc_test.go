@@ -99,9 +99,8 @@ func TestReasonsDocument(t *testing.T) {
 		t.Errorf("%d of %d codes are on the page", next, len(registry))
 	}
 	for i := range registry {
-		if strings.ContainsAny(registry[i].meaning+registry[i].advice, "|\n<>`*") {
-			t.Errorf("%s: its text is not plain in a table", registry[i].code)
-		}
+		assert.False(t, strings.ContainsAny(registry[i].meaning+registry[i].advice, "|\n<>`*"),
+			"%s: its text is not plain in a table", registry[i].code)
 	}
 	if *update {
 		require.NoError(t, os.WriteFile(reasonsFile, b.Bytes(), 0o666))

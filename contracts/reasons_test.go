@@ -84,16 +84,11 @@ func TestReasonsAreThoseOfTheDesign(t *testing.T) {
 		if ran := want.condition == NoCondition || r == ReasonAllow; r.Ran() != ran {
 			t.Errorf("%s: ran %v", r, r.Ran())
 		}
-		if (r.Advice() == "") != (r == ReasonAllow) {
-			t.Errorf("%s: advice %q", r, r.Advice())
-		}
+		assert.Equal(t, r == ReasonAllow, (r.Advice() == ""), "%s: advice %q", r, r.Advice())
 		assert.False(t, r.endsRun() && r.denies(want.condition), "%s: in both halves of the table", r)
-		if r.endsRun() != (want.outcome != Denied) || r.endsRun() && row.unlogged {
-			t.Errorf("%s: ends a run %v", r, r.endsRun())
-		}
-		if row.refund != (r == ReasonToolError) {
-			t.Errorf("%s: refund %v", r, row.refund)
-		}
+		assert.True(t, r.endsRun() == (want.outcome != Denied) && (!r.endsRun() || !row.unlogged), "%s: ends a run %v",
+			r, r.endsRun())
+		assert.Equal(t, r == ReasonToolError, row.refund, "%s: refund", r)
 	}
 	assert.Equal(t, len(designed), len(seen), "%d reasons, the design has", len(seen))
 }
@@ -125,12 +120,8 @@ func TestWhichReasonsNameARule(t *testing.T) {
 	retryable := []ReasonCode{ReasonSystemFrozen, ReasonBudgetExceeded, ReasonMissingRequirement, ReasonApprovalInvalid,
 		ReasonApprovalExpired, ReasonApprovalRequired, ReasonFailClosedError, ReasonToolError}
 	for r := range Reasons() {
-		if r.NamesRule() != slices.Contains(names, r) {
-			t.Errorf("%s: names a rule %v", r, r.NamesRule())
-		}
-		if r.Retryable() != slices.Contains(retryable, r) {
-			t.Errorf("%s: retryable %v", r, r.Retryable())
-		}
+		assert.Equal(t, slices.Contains(names, r), r.NamesRule(), "%s: names a rule", r)
+		assert.Equal(t, slices.Contains(retryable, r), r.Retryable(), "%s: retryable", r)
 	}
 	for range Reasons() {
 		break // a caller may stop early
@@ -143,9 +134,7 @@ func TestKernelsOwnRefusals(t *testing.T) {
 	for r := range Reasons() {
 		for c := range 9 {
 			d := DecisionRecord{Reason: r, Condition: c}
-			if want := c == 0 && r != ReasonArgsCanonicalization; d.KernelsOwn() != want {
-				t.Errorf("%s at %d: %v", r, c, d.KernelsOwn())
-			}
+			assert.Equal(t, c == 0 && r != ReasonArgsCanonicalization, d.KernelsOwn(), "%s at %d", r, c)
 			d.Verdict = Allow
 			assert.False(t, d.KernelsOwn(), "an ALLOW (%s at %d) is a refusal", r, c)
 		}

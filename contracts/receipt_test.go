@@ -73,9 +73,9 @@ func TestReceiptTable(t *testing.T) {
 						if outcome == Denied {
 							continue // which a reader takes for a denial, and finds without its decision
 						}
-						if _, err := reopen(t, st.Append(nil)); (err == nil) != ok {
-							t.Fatalf("%s %s %s %q %d: a reader says %v", outcome, verdict, reason, form, variant, err)
-						}
+						_, err := reopen(t, st.Append(nil))
+						require.Equal(t, ok, err == nil, "%s %s %s %q %d: a reader says %v", outcome, verdict, reason,
+							form, variant, err)
 						if ok {
 							taken++
 						}
@@ -147,9 +147,8 @@ func TestDenialTable(t *testing.T) {
 				default:
 					ok = ok && reason != ReasonSessionClosed
 				}
-				if _, err := reopen(t, st.Append(nil)); (err == nil) != ok {
-					t.Errorf("%s at %d in %q: %v", reason, condition, session, err)
-				}
+				_, err := reopen(t, st.Append(nil))
+				assert.Equal(t, ok, err == nil, "%s at %d in %q: %v", reason, condition, session, err)
 				if ok {
 					taken++
 				}

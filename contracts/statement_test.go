@@ -115,9 +115,7 @@ func TestStatementRoundTrip(t *testing.T) {
 		}
 		b := again.Append(nil)
 		assert.True(t, bytes.Equal(b, payload), "%s: read and written again\n%s\nwas\n%s", name, b, payload)
-		if again.Kind() != s.Kind() {
-			t.Errorf("%s: kind %s became %s", name, s.Kind(), again.Kind())
-		}
+		assert.Equal(t, s.Kind(), again.Kind(), name)
 	}
 }
 

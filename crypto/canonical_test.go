@@ -27,9 +27,7 @@ func mustBe(t *testing.T, src, want string, l Limits) {
 	}
 	got := string(tree.Root().Append(nil))
 	assert.Equal(t, want, got, "%.100q is %.200q, want %.200q", src, got, want)
-	if tree.Canonical() != (src == want) {
-		t.Errorf("%.100q: canonical: %v", src, tree.Canonical())
-	}
+	assert.Equal(t, src == want, tree.Canonical(), "%.100q: canonical", src)
 	if err := tree.Parse([]byte(got), l); err != nil {
 		t.Errorf("%.100q is canonical, but: %v", got, err)
 	} else if again := string(tree.Root().Append(nil)); again != got {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestHashes(t *testing.T) {
@@ -29,18 +30,15 @@ func TestNewSum(t *testing.T) {
 	for _, part := range []string{"", "a", "message", strings.Repeat("x", 1000)} {
 		sum.Write([]byte(part))
 	}
-	if want := Sum([]byte("amessage" + strings.Repeat("x", 1000))); Digest(sum.Sum(nil)) != want {
-		t.Errorf("%x, want %s", sum.Sum(nil), want)
-	}
+	assert.Equal(t, Sum([]byte("amessage"+strings.Repeat("x", 1000))), Digest(sum.Sum(nil)), "%x", sum.Sum(nil))
 }
 
 func TestDigestHasOneSpelling(t *testing.T) {
 	t.Parallel()
 	d := Sum([]byte("d"))
 	text := d.String()
-	if got, err := ParseDigest(text); err != nil || got != d {
-		t.Fatal(err)
-	}
+	got, err := ParseDigest(text)
+	require.True(t, err == nil && got == d, err)
 	var back Digest
 	if b, err := json.Marshal(d); err != nil || string(b) != `"`+text+`"` {
 		t.Errorf("%s, %v", b, err)

@@ -44,9 +44,9 @@ func walk(t *testing.T, v Value) {
 	v.Uint()
 	v.Bool()
 	var args Tree
-	if _, err := args.ParseArgs(nil, v.Append(nil)); v.IsArgs() != (err == nil) {
-		t.Fatalf("%s: arguments: %v, but read once more: %v", v.Append(nil), v.IsArgs(), err)
-	}
+	_, err := args.ParseArgs(nil, v.Append(nil))
+	require.Equal(t, err == nil, v.IsArgs(), "%s: arguments: %v, but read once more: %v", v.Append(nil), v.IsArgs(),
+		err)
 	n, last := 0, ""
 	for it := v.Iter(); it.Next(); n++ {
 		if v.Kind() == Object {
@@ -80,9 +80,7 @@ func FuzzNumber(f *testing.F) {
 			return // no number, or one too large for exact arithmetic
 		}
 		accepted := compareReaders(t, []byte(token))
-		if want := json.Valid([]byte(token)) && preserved(token); accepted != want {
-			t.Fatalf("%s: %v, by definition %v", token, accepted, want)
-		}
+		require.Equal(t, json.Valid([]byte(token)) && preserved(token), accepted, "%s", token)
 	})
 }
 

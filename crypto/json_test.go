@@ -44,9 +44,7 @@ func TestValue(t *testing.T) {
 			got.Len() != test.length || got.Exists() != (test.kind > Null) {
 			t.Errorf("%q: %s %q %v %d", test.key, got.Raw(), got.Text(), got.Kind(), got.Len())
 		}
-		if got.Bool() != (test.key == "t") {
-			t.Errorf("%q is true", test.key)
-		}
+		assert.Equal(t, test.key == "t", got.Bool(), test.key)
 		if f := got.Float(); (test.kind == Number) == math.IsNaN(f) {
 			t.Errorf("%q is %v", test.key, f)
 		}
@@ -62,9 +60,7 @@ func TestValue(t *testing.T) {
 	for e := range a.Elements() {
 		kinds = append(kinds, e.Kind().String())
 	}
-	if !slices.Equal(kinds, []string{"number", "array", "string"}) {
-		t.Error(kinds)
-	}
+	assert.True(t, slices.Equal(kinds, []string{"number", "array", "string"}), kinds)
 	for range a.Elements() {
 		break // a caller may stop early
 	}
@@ -123,12 +119,9 @@ func TestEqual(t *testing.T) {
 			for j, other := range groups {
 				for _, b := range other {
 					v, w := mustParse(t, a), mustParse(t, b)
-					if v.Equal(w) != (i == j) {
-						t.Errorf("%s and %s: %v", a, b, i != j)
-					}
-					if same := string(v.Append(nil)) == string(w.Append(nil)); same != (i == j) {
-						t.Errorf("canonical forms of %s and %s: %v", a, b, same)
-					}
+					assert.Equal(t, i == j, v.Equal(w), "%s and %s: %v", a, b, i != j)
+					assert.Equal(t, i == j, string(v.Append(nil)) == string(w.Append(nil)),
+						"canonical forms of %s and %s", a, b)
 				}
 			}
 		}
@@ -198,9 +191,7 @@ func TestSourceIsKept(t *testing.T) {
 		buf := []byte(src + "tail")
 		var tree Tree
 		out, err := tree.ParseArgs(buf[len(src):len(src)], buf[:len(src)])
-		if err != nil || len(out) == 0 {
-			t.Fatal(err)
-		}
+		require.True(t, err == nil && len(out) != 0, err)
 		assert.Equal(t, src, string(buf[:len(src)]), "the text was changed")
 	}
 }

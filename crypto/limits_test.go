@@ -103,9 +103,9 @@ func TestIsArgs(t *testing.T) {
 			require.NoError(t, tree.Parse([]byte(`{"x":[`+text+`],"z":1}`), Limits{Bytes: 4 << 20, Depth: MaxDepth}),
 				name)
 			v := tree.Root().Get("x").At(0)
-			if _, err := again.ParseArgs(nil, v.Append(nil)); v.IsArgs() != want || (err == nil) != want {
-				t.Errorf("%s: %v, and read by itself %v, want %v", name, v.IsArgs(), err, want)
-			}
+			_, err := again.ParseArgs(nil, v.Append(nil))
+			assert.True(t, v.IsArgs() == want && (err == nil) == want, "%s: %v, and read by itself %v, want %v", name,
+				v.IsArgs(), err, want)
 		}
 	}
 	assert.False(t, (Value{}).IsArgs(), "what is missing are arguments")

@@ -45,9 +45,7 @@ func compareReaders(t testing.TB, src []byte) bool {
 	}
 	require.True(t, valid && utf8.Valid(src), "%q: accepted, but encoding/json does not take it", src)
 	got := tree.Root().Append(nil)
-	if tree.Canonical() != bytes.Equal(got, src) {
-		t.Fatalf("%q: canonical: %v", src, tree.Canonical())
-	}
+	require.Equal(t, bytes.Equal(got, src), tree.Canonical(), "%q: canonical", src)
 	if longExponent(src) {
 		return true
 	}

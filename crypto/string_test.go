@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestSpecial tries every pair of bytes at every place of a word, among bytes that are plain and
@@ -48,9 +49,7 @@ func TestSpecialAtEveryOffset(t *testing.T) {
 				if c == '"' && at == size-1 || c == '\\' {
 					continue // ends the string, or starts an escape with the next byte
 				}
-				if (err == nil) != want {
-					t.Fatalf("%q: %v", src, err)
-				}
+				require.Equal(t, want, err == nil, "%q: %v", src, err)
 				if err == nil && string(tree.Root().Bytes()) != string(src[1:len(src)-1]) {
 					t.Fatalf("%q: %q", src, tree.Root().Bytes())
 				}

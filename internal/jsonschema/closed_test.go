@@ -392,8 +392,6 @@ func TestLookupFilled(t *testing.T) {
 		for _, name := range c.pointer {
 			v = v.Get(name)
 		}
-		if v.Exists() != (!c.optional || c.filled) {
-			t.Errorf("%v: after defaults it is there: %v", c.pointer, v.Exists())
-		}
+		assert.Equal(t, !c.optional || c.filled, v.Exists(), "%v: after defaults it is there", c.pointer)
 	}
 }

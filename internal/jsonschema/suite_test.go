@@ -111,9 +111,8 @@ func mustName(t *testing.T, name string, schema crypto.Value, err error) string 
 	var e *Error
 	require.True(t, errors.As(err, &e) && e.What != "" && e.Remedy != "", "%s: refused without saying why: %v", name,
 		err)
-	if at(schema, e.Pointer).Kind() == crypto.Missing {
-		t.Errorf("%s: refused for %s, where there is nothing", name, e.Pointer)
-	}
+	assert.NotEqual(t, crypto.Missing, at(schema, e.Pointer).Kind(), "%s: refused for %s, where there is nothing", name,
+		e.Pointer)
 	return "#" + e.Pointer + " " + e.What
 }
 

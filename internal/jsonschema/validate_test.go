@@ -12,6 +12,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
 )
@@ -176,9 +177,7 @@ func TestMultipleOfExact(t *testing.T) {
 		x, _ := new(big.Rat).SetString(string(v.At(0).Raw()))
 		y, _ := new(big.Rat).SetString(string(v.At(1).Raw()))
 		want := new(big.Rat).Quo(x, y).IsInt()
-		if got := decimalOf(v.At(0).Raw()).multipleOf(decimalOf(v.At(1).Raw())); got != want {
-			t.Fatalf("%s of %s: got %v, want %v", a, b, got, want)
-		}
+		require.Equal(t, want, decimalOf(v.At(0).Raw()).multipleOf(decimalOf(v.At(1).Raw())), "%s of %s", a, b)
 		if want {
 			multiples++
 		} else {
@@ -250,9 +249,7 @@ func TestRuns(t *testing.T) {
 				b += pick(r, "a", "a", "b", "b", "ab", "c", "7", "-", ".", "é", "\n", "_")
 			}
 			want := re.MatchString(b)
-			if got := matchRuns(runs, []byte(b)); got != want {
-				t.Fatalf("%s on %q: got %v, want %v", p, b, got, want)
-			}
+			require.Equal(t, want, matchRuns(runs, []byte(b)), "%s on %q", p, b)
 			if want {
 				matches++
 			} else {
@@ -341,9 +338,8 @@ func TestLarge(t *testing.T) {
 		values = append(values, fmt.Sprintf(`"e%d"`, i))
 	}
 	enum := compile(t, `{"items":{"enum":[`+strings.Join(values, ",")+`]}}`, false)
-	if v := enum.Validate(parse(t, "["+strings.Repeat(`"e9999",`, n)+`"e1"]`)); v != nil {
-		t.Error(v)
-	}
+	v = enum.Validate(parse(t, "["+strings.Repeat(`"e9999",`, n)+`"e1"]`))
+	assert.Nil(t, v)
 	// Each level of branches is explained once, not each time that it is tried.
 	tower := strings.Repeat(`{"anyOf":[{"type":"null"},`, 62) + `{"type":"string"}` + strings.Repeat(`]}`, 62)
 	if got := compile(t, tower, false).Validate(parse(t, "1")); got == nil ||
@@ -354,9 +350,8 @@ func TestLarge(t *testing.T) {
 	got := compile(t, tower, false).Validate(parse(t, `""`))
 	assert.Nil(t, got)
 	tower = strings.ReplaceAll(tower, `{"type":"string"}`, `{"type":"string","minLength":1}`)
-	if got := compile(t, tower, false).Validate(parse(t, `""`)); got == nil || got.Constraint != "minLength: 1" {
-		t.Error(got)
-	}
+	got = compile(t, tower, false).Validate(parse(t, `""`))
+	assert.True(t, got != nil && got.Constraint == "minLength: 1", got)
 	deep := parse(t, strings.Repeat("[", crypto.MaxDepth)+strings.Repeat("]", crypto.MaxDepth))
 	if v := compile(t, `{"type":"object","properties":{"a":{}}}`,
 		true).Validate(parse(t, `{"a":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`}`)); v != nil {
@@ -377,9 +372,7 @@ func TestConcurrent(t *testing.T) {
 		wg.Go(func() {
 			for range 300 {
 				got := s.Validate(v)
-				if unique := i == 0; unique != (got == nil) {
-					t.Errorf("%d: %v", i, got)
-				}
+				assert.Equal(t, got == nil, i == 0, "%d: %v", i, got)
 				filled, ok := s.AppendDefaults(nil, v)
 				assert.True(t, ok && strings.HasPrefix(string(filled), `{"d":[1],"l"`), "%d: filled %s", i, filled)
 			}

@@ -29,9 +29,8 @@ func TestLifeOfATrustState(t *testing.T) {
 	h, ok := w.state.Holder(id(w, "dora"), Approver, 27)
 	assert.True(t, ok && h.Name == "dora" && h.Role == Approver && slices.Equal(h.Roles, []string{"clerk", "owner"}) &&
 		bytes.Equal(h.Public, public(w, "dora")), "%+v %v", h, ok)
-	if h, ok := w.state.Holder(id(w, "dora"), Approver, 26); ok || h.Name != "" || h.Public != nil {
-		t.Errorf("before her time: %+v", h)
-	}
+	h, ok = w.state.Holder(id(w, "dora"), Approver, 26)
+	assert.True(t, !ok && h.Name == "" && h.Public == nil, "before her time: %+v", h)
 	w.must(w.freeze(), "freezer") // 27
 	assert.True(t, w.state.Frozen() && !w.start.Frozen(), "not frozen")
 	w.must(w.unfreeze(), "r1", "r2") // 28
@@ -47,9 +46,8 @@ func TestLifeOfATrustState(t *testing.T) {
 	w.mustBeValid("log", Log, []uint64{0, 33}, []uint64{34})      //
 	w.mustBeValid("log 2", Log, []uint64{33, 34}, []uint64{0, 1}) //
 	for _, grant := range []string{"a grant", "another grant"} {
-		if d := crypto.Sum([]byte(grant)); !w.state.Revoked(d) || w.start.Revoked(d) {
-			t.Error(grant)
-		}
+		d := crypto.Sum([]byte(grant))
+		assert.True(t, w.state.Revoked(d) && !w.start.Revoked(d), grant)
 	}
 	if w.state.Version() != 11 || w.start.Version() != 1 || len(w.events) != 10 {
 		t.Errorf("version %d after %d events", w.state.Version(), len(w.events))
@@ -67,9 +65,7 @@ func TestLifeOfATrustState(t *testing.T) {
 		assert.True(t, from >= 0 && strings.HasSuffix(text[from:from+strings.Index(text[from:], "}")+1], want),
 			"%s: want %s in %s", name, want, text)
 	}
-	if !strings.HasSuffix(text, `"threshold":1,"version":11}`) {
-		t.Error(text)
-	}
+	assert.True(t, strings.HasSuffix(text, `"threshold":1,"version":11}`), text)
 	// The state at any index is the fold of the events before it.
 	for n := range len(w.events) + 1 {
 		s := w.start
@@ -407,9 +403,8 @@ func TestStateLimits(t *testing.T) {
 	}
 	large := *full(t)
 	large.revoked = make([]contracts.Digest, maxState/67+1)
-	if err := large.complete(); err == nil || !strings.Contains(err.Error(), "64 MiB") {
-		t.Error(err)
-	}
+	err = large.complete()
+	assert.True(t, err != nil && strings.Contains(err.Error(), "64 MiB"), err)
 	assert.True(t, (*State)(nil).Version() == 0 && full(t).Version() == 1, "versions")
 }
 
@@ -425,10 +420,8 @@ func TestStateIsSafeForManyGoroutines(t *testing.T) {
 		wg.Go(func() {
 			for range 20 {
 				next, err := w.state.Apply(r, origin, 5)
-				if err != nil || next.Digest() != want.Digest() || len(next.Keys(Approver, 9)) != 3 ||
-					next.Revoked(next.Digest()) || next.Frozen() {
-					t.Error(err)
-				}
+				assert.True(t, err == nil && next.Digest() == want.Digest() && len(next.Keys(Approver, 9)) == 3 &&
+					!next.Revoked(next.Digest()) && !next.Frozen(), err)
 				next.Canonical()[0] = 'x'
 			}
 		})

@@ -107,9 +107,8 @@ func TestOpenersRefuse(t *testing.T) {
 	for _, o := range openers(t) {
 		good := must[contracts.Envelope](t)(o.sign(private(t, o.by)))
 		for _, by := range []string{o.by, o.also} {
-			if err := o.open(now, must[contracts.Envelope](t)(o.sign(private(t, by)))); err != nil {
-				t.Fatalf("%s by %s: %v", o.kind, by, err) // or the refusals below would prove nothing
-			}
+			require.NoError(t, o.open(now, must[contracts.Envelope](t)(o.sign(private(t, by)))), "%s by %s", o.kind,
+				by) // or the refusals below would prove nothing
 		}
 		refuse := func(what, says string, s *State, e contracts.Envelope) {
 			t.Helper()
@@ -242,10 +241,8 @@ func TestOpenDelegation(t *testing.T) {
 		require.True(t, err == nil && len(grants) == n+1 && k.Name == "bob" && strings.Join(k.Roles, " ") == "clerk" &&
 			grants[n].Delegator == "bob" && grants[n].Parent == nil, "%d: %+v of %+v, %v", n, grants, k, err)
 		for i, g := range grants {
-			if string(g.When.Append(nil)) != `{"arg":"/amount","le":50}` ||
-				strings.Join(g.Only, " ") != "list_payments send_money" {
-				t.Errorf("%d of %d: %+v", i, n, g) // each has its own memory
-			}
+			assert.True(t, string(g.When.Append(nil)) == `{"arg":"/amount","le":50}` && strings.Join(g.Only,
+				" ") == "list_payments send_money", "%d of %d: %+v", i, n, g) // each has its own memory
 		}
 		assert.Equal(t, []string{"carl", "dora", "agent"}[n], grants[0].Delegate, "the leaf is for")
 	}
@@ -294,9 +291,9 @@ func TestOpenDelegation(t *testing.T) {
 		by, to := []string{"carl", "dora"}[i%2], []string{"dora", "carl"}[i%2]
 		long = append([]contracts.Envelope{grant(by, to, long[0])}, long...)
 	}
-	if grants, _, err := OpenDelegation(w.state, long); err != nil || len(grants) != 16 {
-		t.Errorf("%d links: %v", len(grants), err) // how deep it may be is for the guardian
-	}
+	grants, _, err := OpenDelegation(w.state, long)
+	assert.True(t, err == nil && len(grants) == 16, "%d links: %v", len(grants),
+		err) // how deep it may be is for the guardian
 }
 
 // A bundle is the document that was signed, of its layer, under its name and version.

@@ -40,9 +40,7 @@ func (o *oracle) run(args ...string) (string, int) {
 	cmd := exec.CommandContext(o.Context(), o.bin, args...)
 	out, err := cmd.Output()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		o.Fatal(err)
-	}
+	require.False(o, err != nil && !errors.As(err, &exit), err)
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
@@ -179,9 +177,8 @@ func TestOracleStates(t *testing.T) {
 	t.Parallel()
 	o := newOracle(t, "states after its trust events (the twin of the tests compares them too)")
 	pack := o.path("gen.tar")
-	if out, status := o.run("gen", pack); status != 0 {
-		t.Fatal(out)
-	}
+	out, status := o.run("gen", pack)
+	require.Equal(t, 0, status, out)
 	f := fold(t, members(t, pack))
 	theirs := o.verify(pack)
 	if f.check != "" || f.events < 7 || f.digests < 20 || theirs.Level != "LOGGED" ||
@@ -202,9 +199,7 @@ func TestOracleMutations(t *testing.T) {
 	o := newOracle(t, "events that it spoils (the tests of Apply have their own)")
 	in, out := o.path("gen.tar"), o.path("spoiled.tar")
 	said, status := o.run("gen", in)
-	if status != 0 {
-		t.Fatal(said)
-	}
+	require.Equal(t, 0, status, said)
 	args := []string{"mutate"}
 	for line := range strings.Lines(said) {
 		if seed, ok := strings.CutPrefix(strings.TrimSpace(line), "seed "); ok {

@@ -66,9 +66,8 @@ func TestInitialStateOfNoRegistry(t *testing.T) {
 		a, b = b, a
 	}
 	want := `{"frozen":false,"keys":[` + a + `,` + b + `],"revoked":[],"threshold":0,"version":1}`
-	if string(s.Canonical()) != want || s.Digest() != crypto.Sum([]byte(want)) || s.Frozen() {
-		t.Errorf("%s\nwant\n%s", s.Canonical(), want)
-	}
+	assert.True(t, string(s.Canonical()) == want && s.Digest() == crypto.Sum([]byte(want)) && !s.Frozen(),
+		"%s\nwant\n%s", s.Canonical(), want)
 	empty, err := New(0)
 	assert.True(t, err == nil && initial(t, empty).Digest() == s.Digest(), "an empty registry is another: %v", err)
 }
@@ -90,10 +89,8 @@ func TestStateRoundTrip(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if !bytes.Equal(again.Canonical(), b) || again.Digest() != s.Digest() || again.Digest() != crypto.Sum(b) ||
-			again.Frozen() != s.Frozen() {
-			t.Errorf("%s: read as %s", name, again.Canonical())
-		}
+		assert.True(t, bytes.Equal(again.Canonical(), b) && again.Digest() == s.Digest() &&
+			again.Digest() == crypto.Sum(b) && again.Frozen() == s.Frozen(), "%s: read as %s", name, again.Canonical())
 		text, err := json.Marshal(s)
 		assert.True(t, err == nil && bytes.Equal(text, b), "%s: as JSON %s %v", name, text, err)
 		for _, role := range roles {
@@ -104,10 +101,8 @@ func TestStateRoundTrip(t *testing.T) {
 		}
 	}
 	text := string(full(t).Canonical())
-	if !strings.Contains(text, `"role":"approver","roles":["clerk","owner"]`) ||
-		!strings.Contains(text, `"name":"the \"log\""`) {
-		t.Error(text)
-	}
+	assert.True(t, strings.Contains(text, `"role":"approver","roles":["clerk","owner"]`) && strings.Contains(text,
+		`"name":"the \"log\""`), text)
 }
 
 // The order in which keys are listed makes no difference.
@@ -179,9 +174,8 @@ func TestNoState(t *testing.T) {
 		s.Digest() == (contracts.Digest{}), "no state says something")
 	_, err := s.MarshalJSON()
 	assert.Error(t, err, "no state is JSON")
-	if key, ok := new(State).Key(id(t, "kernel"), Kernel, 0); ok || key != nil {
-		t.Error("the zero State has a key")
-	}
+	key, ok = new(State).Key(id(t, "kernel"), Kernel, 0)
+	assert.True(t, !ok && key == nil, "the zero State has a key")
 }
 
 func TestNewRefuses(t *testing.T) {
@@ -192,10 +186,9 @@ func TestNewRefuses(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprint(i)
 	}
-	if _, err := New(1, root, key("k", Kernel), key("a", Approver, many[:32]...), key(strings.Repeat("x", 128), Log),
-		key(strings.Repeat("x", 256), Delegator)); err != nil {
-		t.Fatal(err) // or the refusals below would prove nothing
-	}
+	_, err := New(1, root, key("k", Kernel), key("a", Approver, many[:32]...), key(strings.Repeat("x", 128), Log),
+		key(strings.Repeat("x", 256), Delegator))
+	require.NoError(t, err) // or the refusals below would prove nothing
 	for name, c := range map[string]struct {
 		threshold int
 		keys      []Key
@@ -241,10 +234,8 @@ func TestInitialRefuses(t *testing.T) {
 		Key{"old kernel", public(t, "old"), Kernel, nil})
 	require.NoError(t, err)
 	s := initial(t, listed)
-	if strings.Contains(string(s.Canonical()), `"name":"kernel"`) || len(s.Keys(Kernel, 0)) != 2 ||
-		len(s.Keys(Log, 0)) != 1 {
-		t.Errorf("keys that are listed were added: %s", s.Canonical())
-	}
+	assert.True(t, !strings.Contains(string(s.Canonical()), `"name":"kernel"`) && len(s.Keys(Kernel, 0)) == 2 &&
+		len(s.Keys(Log, 0)) == 1, "keys that are listed were added: %s", s.Canonical())
 	swapped, err := New(0, Key{"k", kernel, Log, nil})
 	require.NoError(t, err)
 	for name, c := range map[string]struct {

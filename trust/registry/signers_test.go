@@ -126,9 +126,7 @@ func TestUnknownEvents(t *testing.T) {
 	r, err := contracts.ParseTrust(contracts.Envelope(strings.Replace(env,
 		string(crypto.AppendBase64(nil, ptrTo(w.freeze()).Append(nil))),
 		string(crypto.AppendBase64(nil, []byte(event))), 1)))
-	if err != nil || r.Event.Type != "rotate" {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil && r.Event.Type == "rotate", err)
 	w.reject("another log", r)
 }
 

@@ -61,9 +61,7 @@ func TestKeyValidity(t *testing.T) {
 					"%s since and revoked %v at %d: %v, want %v", role, len(c.change), index, ok, want)
 				listed := slices.ContainsFunc(s.Keys(role, index),
 					func(k crypto.PublicKey) bool { return bytes.Equal(k, public(t, "it")) })
-				if listed != want {
-					t.Errorf("%s at %d: listed %v, want %v", role, index, listed, want)
-				}
+				assert.Equal(t, want, listed, "%s at %d", role, index)
 				for _, other := range roles { // a key has one role
 					_, ok := s.Key(id(t, "it"), other, index)
 					assert.False(t, ok && other != role, "a %s key is a %s key", role, other)
@@ -92,9 +90,9 @@ func TestParseStateRefuses(t *testing.T) {
 		return state(true, 1, 7, d, kernel, log, root, keyOf(t, "ann", Approver, since(3), revoked(9),
 			func(e *held) { e.roles = []string{"a", "b"} }))
 	}
-	if s, err := ParseState(good()); err != nil || !s.Frozen() || s.version != 7 || s.threshold != 1 {
-		t.Fatal(err) // or the refusals below would prove nothing
-	}
+	s, err := ParseState(good())
+	require.True(t, err == nil && s.Frozen() && s.version == 7 && s.threshold == 1,
+		err) // or the refusals below would prove nothing
 	for name, bad := range map[string][]byte{
 		"version 0":                state(false, 0, 0, nil, kernel),
 		"no keys":                  state(false, 0, 1, nil),
@@ -185,9 +183,8 @@ func TestStateMangled(t *testing.T) {
 		s, err := ParseState(bad)
 		require.False(t, err == nil && (s.Digest() == digest || !bytes.Equal(s.Canonical(), bad)),
 			"bit %d changes nothing", i)
-		if _, err := ParseState(good[:i/8]); err == nil {
-			t.Fatalf("the first %d bytes are a state", i/8)
-		}
+		_, err = ParseState(good[:i/8])
+		require.Error(t, err, "the first %d bytes are a state", i/8)
 	}
 }
 
@@ -237,9 +234,7 @@ func FuzzParseState(f *testing.F) {
 		keyOf(f, "x", Log, since(1), revoked(2))))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := ParseState(b)
-		if (err == nil) != (s != nil) {
-			t.Fatalf("%v with %v", err, s)
-		}
+		require.Equal(t, s != nil, err == nil, "%v with %v", err, s)
 		if err == nil && (!bytes.Equal(s.Canonical(), b) || s.Digest() != crypto.Sum(b)) {
 			t.Fatalf("was\n%s\nand is\n%s", b, s.Canonical())
 		}

@@ -129,9 +129,8 @@ func (w *world) take(r *contracts.TrustRecord) {
 		w.Fatalf("%s at %d: %v", r.Event.Type, w.index, err)
 	}
 	w.mustHold(next)
-	if next.Version() != w.state.Version()+1 || next.Digest() == w.state.Digest() {
-		w.Errorf("version %d after %d", next.Version(), w.state.Version())
-	}
+	assert.True(w, next.Version() == w.state.Version()+1 && next.Digest() != w.state.Digest(), "version %d after %d",
+		next.Version(), w.state.Version())
 	w.state, w.events = next, append(w.events, placed{w.index, r})
 	w.index++
 }
@@ -161,9 +160,8 @@ func (w *world) reject(says string, r *contracts.TrustRecord) {
 	next, err := w.state.Apply(r, origin, w.index)
 	assert.True(w, err != nil && next == nil && strings.HasPrefix(err.Error(), "registry: trust event: ") &&
 		strings.Contains(err.Error(), says), "%v, want a refusal that says %q", err, says)
-	if !bytes.Equal(w.state.Canonical(), before) || w.state.Digest() != crypto.Sum(before) {
-		w.Errorf("the state changed: %s", w.state.Canonical())
-	}
+	assert.True(w, bytes.Equal(w.state.Canonical(), before) && w.state.Digest() == crypto.Sum(before),
+		"the state changed: %s", w.state.Canonical())
 }
 
 // valid returns the indexes at which a key may sign.
