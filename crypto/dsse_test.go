@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPAE has the example of the DSSE specification, and pairs that differ only in where one string
-// ends.
+// TestPAE has the example of the DSSE specification, and pairs that differ only in the end of one
+// string.
 func TestPAE(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ payloadType, payload, want string }{

@@ -32,8 +32,8 @@ func (s *Schema) AppendDefaults(dst []byte, v crypto.Value) ([]byte, bool) {
 	return s.filler.append(dst, v, len(dst)+maxFilled), true
 }
 
-// find returns the position of the name among the fills from n on, or where it would be. It is fast
-// if that is n, the most common case.
+// find returns the position of the name among the fills from n on, or the one to insert it at. It
+// is fast if that is n, the most common case.
 func (f *filler) find(n int, name []byte) (int, bool) {
 	switch {
 	case n == len(f.fills):

@@ -33,8 +33,8 @@ func newObject(members []member, closed bool) *object {
 	return o
 }
 
-// find returns the position of the name among the members from n on, or where it would be. It is
-// fast if that is n, the most common case.
+// find returns the position of the name among the members from n on, or the one to insert it at.
+// It is fast if that is n, the most common case.
 func (o *object) find(n int, name []byte) (int, bool) {
 	switch {
 	case n == len(o.members):

@@ -112,7 +112,7 @@ func forced(runs []run) bool {
 	return true
 }
 
-// matchRuns gives each run as many bytes as it can have, except those that the runs after it need.
+// matchRuns assigns each run as many bytes as it can have, except those that later runs need.
 // The last run of variable length gets the rest. An earlier one stops at a byte that no following
 // run can have, unless it is right to stop there.
 func matchRuns(runs []run, b []byte) bool {

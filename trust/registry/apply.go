@@ -52,7 +52,7 @@ func (s *State) apply(t *contracts.TrustRecord, origin string, index uint64) (*S
 	return next, next.complete()
 }
 
-// after returns the state that the event leads to, whoever signed it.
+// after returns the state that the event leads to. It does not check the signatures.
 func (s *State) after(e *contracts.TrustEvent, index uint64) (*State, error) {
 	next := &State{
 		frozen: s.frozen, keys: slices.Clone(s.keys), revoked: s.revoked,

@@ -333,7 +333,7 @@ func TestFreezes(t *testing.T) {
 	w.must(w.freeze(), "freezer", "r1", "freezer 2")
 }
 
-// Apply accepts the result of Sign and Prove, whoever signs first.
+// Apply accepts the result of Sign and Prove, in any order of signers.
 func TestApplyTakesEnvelopes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -129,7 +129,7 @@ func (s *State) Keys(role Role, index uint64) []crypto.PublicKey {
 	return out
 }
 
-// find returns the position of the key with that id, or the one where it would be inserted.
+// find returns the position of the key with that id, or the one to insert it at.
 func (s *State) find(id contracts.Digest) (int, bool) {
 	byID := func(k held, id contracts.Digest) int { return compareDigests(k.id, id) }
 	return slices.BinarySearchFunc(s.keys, id, byID)
