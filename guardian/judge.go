@@ -191,7 +191,8 @@ func (j *judging) admitted() bool {
 	case t.Excluded.Reason != "":
 		return j.deny(t.Excluded.Reason, "", Why{What: t.Excluded.What})
 	case !hasSandbox(in.Sandbox, t.Driver.Sandboxes):
-		what := "the driver does not declare the sandbox that the tool needs: " + strings.Join(t.Driver.Sandboxes, " and ")
+		what := "the driver does not declare the sandbox that the tool needs: " + strings.Join(t.Driver.Sandboxes,
+			" and ")
 		return j.deny(contracts.ReasonSandboxViolation, "", Why{What: what})
 	}
 	what := ""
@@ -305,7 +306,8 @@ func (j *judging) inScope() bool {
 		if a == program.Yes {
 			continue
 		}
-		why := Why{Rule: t.ScopeRule, Pointer: e.PointerOf(n.Slot), What: "not among the destinations of the tool's scope"}
+		why := Why{Rule: t.ScopeRule, Pointer: e.PointerOf(n.Slot),
+			What: "not among the destinations of the tool's scope"}
 		if a == program.Failed {
 			why.Pointer, why.What = e.Pointer, e.What
 		}

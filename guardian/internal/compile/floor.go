@@ -47,7 +47,8 @@ func (f floor) exclude(reason contracts.ReasonCode, what string, permitted func(
 		first := t.Excluded.Reason == "" ||
 			reason == contracts.ReasonSideEffectNotPermitted && t.Excluded.Reason != reason
 		if !permitted(t) && first {
-			t.Excluded = program.Exclusion{Reason: reason, What: "the profile of " + f.layer + ":" + f.name + " " + what}
+			t.Excluded = program.Exclusion{Reason: reason,
+				What: "the profile of " + f.layer + ":" + f.name + " " + what}
 		}
 	}
 }

@@ -89,7 +89,8 @@ func (c *compiler) combined(p docValue, o program.Op, depth int, pol polarity) (
 }
 
 func (c *compiler) quantifier(p docValue, key string, o program.Op, depth int, pol polarity) (program.Node, bool) {
-	n := program.Node{Op: o, Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed, More: &program.Operand{}}
+	n := program.Node{Op: o, Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed,
+		More: &program.Operand{}}
 	keys := []string{key, "that", "absent"}
 	if o == program.OpCount {
 		keys = append(keys, comparisons...)
@@ -107,7 +108,8 @@ func (c *compiler) quantifier(p docValue, key string, o program.Op, depth int, p
 		return n, false
 	}
 	if place.Types&jsonschema.TypeArray == 0 {
-		c.refuse(over.at, "never an array by the input of "+c.t.Name, "name an array; "+key+" goes through its elements")
+		c.refuse(over.at, "never an array by the input of "+c.t.Name,
+			"name an array; "+key+" goes through its elements")
 		return n, false
 	}
 	head := segments

@@ -154,7 +154,8 @@ func (e *Evaluator) Eval(n *Node) Answer {
 		return AnswerOf(len(x.text) >= len(n.Text) && n.equal(x.text[len(x.text)-len(n.Text):]))
 	case OpBelow:
 		k := len(n.Text)
-		return AnswerOf(len(x.text) >= k && string(x.text[:k]) == string(n.Text) && (len(x.text) == k || x.text[k] == '/'))
+		return AnswerOf(len(x.text) >= k && string(x.text[:k]) == string(n.Text) && (len(x.text) == k ||
+			x.text[k] == '/'))
 	case OpMatch:
 		if n.Limit > 0 && !e.affords(n, x.text) {
 			return e.fail(n, tooMany)

@@ -65,7 +65,8 @@ func (v *values) forget() {
 		v.slots[i] = slot{}
 	}
 	clear(v.items)
-	v.call, v.touched, v.items, v.buf, v.itemBuf = call{}, v.touched[:0], v.items[:0], emptied(v.buf), emptied(v.itemBuf)
+	v.call, v.touched, v.items, v.buf, v.itemBuf = call{}, v.touched[:0], v.items[:0], emptied(v.buf),
+		emptied(v.itemBuf)
 }
 
 // emptied empties a buffer, and drops one that a rare call made large.

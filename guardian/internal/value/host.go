@@ -9,8 +9,9 @@ import (
 // What is wrong with a value that an operator cannot read. It is an error, never false: false would
 // let the value pass a deny rule.
 const (
-	BadPath  = "not an absolute path without empty, . and .. segments, backslash and NUL"
-	BadURL   = "not an absolute URL without user, white space, control characters, backslash, %2e, %2f, %5c and dot segments"
+	BadPath = "not an absolute path without empty, . and .. segments, backslash and NUL"
+	BadURL  = "not an absolute URL without user, white space, control characters, backslash, %2e, %2f, %5c and " +
+		"dot segments"
 	BadHost  = "not a host name of ASCII letters, digits, hyphens and dots"
 	BadEmail = "not one bare mailbox@domain"
 	BadIP    = "not an IP address"
@@ -63,14 +64,9 @@ func AppendHost(dst, b []byte) ([]byte, bool) {
 	if len(b) == 0 || len(b) > longest {
 		return dst, false
 	}
-	var label []byte
-	for rest, more := b, true; more; {
-		at := bytes.IndexByte(rest, '.')
-		if more = at >= 0; more {
-			label, rest = rest[:at], rest[at+1:]
-		} else {
-			label = rest
-		}
+	label, rest := b, b
+	for more := true; more; {
+		label, rest, more = bytes.Cut(rest, []byte{'.'})
 		if !isLabel(label) {
 			return dst, false
 		}
@@ -87,7 +83,8 @@ func AppendHost(dst, b []byte) ([]byte, bool) {
 func isLabel(b []byte) bool {
 	const longest = 63
 	for _, c := range b {
-		if c = lower(c); (c < '0' || c > '9') && (c < 'a' || c > 'z') && c != '-' && c != '_' {
+		c = lower(c)
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && c != '-' && c != '_' {
 			return false
 		}
 	}

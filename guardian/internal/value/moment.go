@@ -8,13 +8,16 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
+// BadMoment is what is wrong with a text that is no time.
 const BadMoment = "not an RFC 3339 time with zone"
 
 // A Moment is a time to the nanosecond: seconds since 1970, and nanoseconds.
 type Moment struct{ Sec, Nano int64 }
 
+// MomentOf returns the moment of a time of the records.
 func MomentOf(t contracts.Time) Moment { return Moment{int64(t) / 1000, int64(t) % 1000 * 1e6} }
 
+// Before reports whether m is before n.
 func (m Moment) Before(n Moment) bool { return m.Sec < n.Sec || m.Sec == n.Sec && m.Nano < n.Nano }
 
 // Within reports whether m is at most age before now, and not after it.
@@ -24,8 +27,9 @@ func (m Moment) Within(age time.Duration, now contracts.Time) bool {
 	return !latest.Before(m) && !m.Before(oldest)
 }
 
-// ReadMoment reads an RFC 3339 time of the years 0 to 9999 with at most nine fractional digits. Package time reads more than the RFC
-// allows, and takes strings. A leap second is refused: what follows it cannot be told from it.
+// ReadMoment reads an RFC 3339 time of the years 0 to 9999 with at most nine fractional digits. Package
+// time reads more than the RFC allows, and takes strings. A leap second is refused, since it cannot be
+// told from the second that follows.
 func ReadMoment(b []byte) (Moment, bool) {
 	const form = "dddd-dd-ddTdd:dd:dd"
 	if len(b) < len(form)+1 {
@@ -73,7 +77,7 @@ func ReadMoment(b []byte) (Moment, bool) {
 	return Moment{d.Unix() - offset, nano}, ok
 }
 
-// zone reads Z or ±hh:mm, in seconds.
+// zone reads Z or ±hh:mm, and returns it in seconds.
 func zone(b []byte) (int64, bool) {
 	if len(b) == 1 {
 		return 0, b[0] == 'Z' || b[0] == 'z'
@@ -94,7 +98,7 @@ func zone(b []byte) (int64, bool) {
 	return offset, hours < 24 && minutes < 60
 }
 
-// ReadDuration reads a policy's duration: a positive number of s, m, h or d, at most 100 years.
+// ReadDuration reads a duration of a policy: a positive number of s, m, h or d, at most 100 years.
 func ReadDuration(s string) (time.Duration, bool) {
 	const most = 36525 * 24 * time.Hour
 	if len(s) < 2 {
@@ -118,7 +122,7 @@ func ReadDuration(s string) (time.Duration, bool) {
 	return time.Duration(n) * unit, true
 }
 
-// ReadSize reads a policy's size: a positive number of KiB or MiB.
+// ReadSize reads a size of a policy: a positive number of KiB or MiB.
 func ReadSize(s string) (int, bool) {
 	digits, shift := strings.CutSuffix(s, "KiB")
 	bits := 10
@@ -158,12 +162,14 @@ const (
 // A Week has a bit for each of its minutes in UTC, from Monday 00:00 on.
 type Week [weekMinutes/64 + 1]uint64
 
+// Contains reports whether a time is in one of the windows that were added.
 func (w *Week) Contains(t contracts.Time) bool {
 	minute := (int64(t)/60000 + 3*dayMinutes) % weekMinutes // 1970 began on a Thursday
 	return minute >= 0 && w[minute/64]>>(minute%64)&1 != 0
 }
 
-// Add adds a window like "Mon-Fri 08:00-18:00": days, which may go over the end of a week, and a half-open span within each of them.
+// Add adds a window like "Mon-Fri 08:00-18:00", and reports whether it is one: days, which may go over
+// the end of a week, and a half-open span within each of them.
 func (w *Week) Add(s string) bool {
 	days, hours, ok := strings.Cut(s, " ")
 	if !ok {
@@ -204,7 +210,7 @@ func weekday(s string) int {
 	return -1
 }
 
-// minuteOf reads hh:mm up to 24:00, or gives -1.
+// minuteOf reads hh:mm up to 24:00. It returns -1 for anything else.
 func minuteOf(s string) int {
 	if len(s) != 5 || s[2] != ':' {
 		return -1

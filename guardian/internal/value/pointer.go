@@ -6,7 +6,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-const Star = "*" // the segment that stands for each element of an array
+// Star is the segment that stands for each element of an array.
+const Star = "*"
 
 // SplitPointer reads an RFC 6901 pointer into its decoded segments.
 func SplitPointer(s string) (segments []string, ok bool) {
@@ -33,6 +34,7 @@ func SplitPointer(s string) (segments []string, ok bool) {
 	return segments, true
 }
 
+// JoinPointer is the inverse of SplitPointer.
 func JoinPointer(segments []string) string {
 	var b strings.Builder
 	for _, seg := range segments {
@@ -41,6 +43,7 @@ func JoinPointer(segments []string) string {
 	return b.String()
 }
 
+// EscapeSegment returns a segment as it stands in a pointer.
 func EscapeSegment(s string) string {
 	if !strings.ContainsAny(s, "~/") {
 		return s
@@ -48,7 +51,7 @@ func EscapeSegment(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
 
-// Follow goes down from v. What is not there, and whatever is below a scalar, is Missing.
+// Follow returns the value at the segments below v. It is Missing if there is none, and below a scalar.
 func Follow(v crypto.Value, segments []string) crypto.Value {
 	for _, seg := range segments {
 		if v.Kind() == crypto.Array {
@@ -60,7 +63,7 @@ func Follow(v crypto.Value, segments []string) crypto.Value {
 	return v
 }
 
-// index is that of an array's element, or -1: no leading zeros, RFC 6901 section 4.
+// index returns the index of an array's element, without leading zeros as in RFC 6901 section 4, or -1.
 func index(seg string) int {
 	if seg == "" || len(seg) > 9 || seg[0] == '0' && len(seg) > 1 {
 		return -1
@@ -75,7 +78,7 @@ func index(seg string) int {
 	return n
 }
 
-// Overlap tells whether two pointers may meet at one value: a star meets every segment.
+// Overlap reports whether two pointers may lead to one value: a star stands for every segment.
 func Overlap(a, b []string) bool {
 	if len(a) != len(b) {
 		return false

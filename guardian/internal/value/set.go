@@ -2,18 +2,21 @@ package value
 
 import (
 	"bytes"
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
 )
 
-// A Set holds byte strings, ordered by length and then by content, so that a look-up compares little. Folded, its members are lower-case,
-// and so is every letter of ASCII that is compared with them.
+// A Set holds byte strings, ordered by length and then by content, so that a look-up compares little.
+// The members of a folded set are in lower case, and so is every letter of ASCII that is compared with
+// them.
 type Set struct {
 	members [][]byte
 	folded  bool
 }
 
+// NewSet returns the set of the members, folded or not.
 func NewSet(members []string, fold bool) *Set {
 	s := &Set{folded: fold}
 	for _, m := range members {
@@ -46,6 +49,7 @@ func (s *Set) compare(member, b []byte) int {
 	return 0
 }
 
+// Contains reports whether b is a member.
 func (s *Set) Contains(b []byte) bool {
 	lo, hi := 0, len(s.members)
 	for lo < hi {
@@ -70,6 +74,7 @@ func lower(c byte) byte {
 	return c
 }
 
+// AppendLower appends b with its ASCII letters in lower case.
 func AppendLower(dst, b []byte) []byte {
 	for _, c := range b {
 		dst = append(dst, lower(c))
@@ -77,7 +82,8 @@ func AppendLower(dst, b []byte) []byte {
 	return dst
 }
 
-// EqualFold compares b with a; letters of ASCII fold, others do not: no locale, and no two spellings of different length.
+// EqualFold reports whether a and b are equal but for the case of ASCII letters. Other letters do not
+// fold: there is no locale, and there are no two spellings of different length.
 func EqualFold(a, b []byte) bool {
 	if len(a) != len(b) {
 		return false
@@ -96,14 +102,16 @@ type Subtree struct {
 	Self  bool   // the path without it is in, too
 }
 
-// PathTree is the subtree of an absolute path, itself included.
+// PathTree returns the subtree of an absolute path, itself included.
 func PathTree(path string) Subtree {
 	return Subtree{Below: strings.TrimSuffix(path, "/") + "/", Self: true}
 }
 
-// Subtrees are ordered, and none lies within another, so only one of them can hold a path: the last that is not behind it.
+// Subtrees are ordered, and none lies within another. So only one of them can contain a path: the
+// last that does not sort after it.
 type Subtrees []Subtree
 
+// NewSubtrees orders the subtrees, and leaves out those that lie within another.
 func NewSubtrees(list []Subtree) Subtrees {
 	slices.SortFunc(list, func(a, b Subtree) int { return strings.Compare(a.Below, b.Below) })
 	var out Subtrees
@@ -120,11 +128,12 @@ func NewSubtrees(list []Subtree) Subtrees {
 	return out
 }
 
+// Contains reports whether a path lies in one of the subtrees.
 func (s Subtrees) Contains(path []byte) bool {
 	lo, hi := 0, len(s)
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
-		if behind(s[mid].Below, path) {
+		if after(s[mid].Below, path) {
 			hi = mid
 		} else {
 			lo = mid + 1
@@ -143,8 +152,8 @@ func (s Subtrees) Contains(path []byte) bool {
 	return false
 }
 
-// behind tells whether below comes after path and a slash.
-func behind(below string, path []byte) bool {
+// after reports whether below sorts after path and a slash.
+func after(below string, path []byte) bool {
 	n := min(len(below), len(path))
 	if below[:n] != string(path[:n]) {
 		return below[:n] > string(path[:n])
@@ -158,12 +167,10 @@ func behind(below string, path []byte) bool {
 // Networks are ordered, and none lies within another.
 type Networks []netip.Prefix
 
+// NewNetworks orders the networks, and leaves out those that lie within another.
 func NewNetworks(list []netip.Prefix) Networks {
 	slices.SortFunc(list, func(a, b netip.Prefix) int {
-		if c := a.Addr().Compare(b.Addr()); c != 0 {
-			return c
-		}
-		return a.Bits() - b.Bits()
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 	})
 	var out Networks
 	for _, x := range list {
@@ -174,12 +181,13 @@ func NewNetworks(list []netip.Prefix) Networks {
 	return out
 }
 
+// Contains reports whether an address is in one of the networks.
 func (s Networks) Contains(a netip.Addr) bool {
 	_, ok := s.Around(a)
 	return ok
 }
 
-// Around gives the network that an address is in.
+// Around returns the network that an address is in.
 func (s Networks) Around(a netip.Addr) (netip.Prefix, bool) {
 	lo, hi := 0, len(s)
 	for lo < hi {

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// A Location is an absolute URL in one spelling: scheme and host in lower case, the usual port left out, an empty path written /.
-// Its path is as it was.
+// A Location is an absolute URL in one spelling: scheme and host in lower case, the usual port left
+// out, an empty path written /. Its path is as it was.
 type Location struct {
 	Text     []byte // without query and fragment
 	Host     []byte
@@ -16,7 +16,7 @@ type Location struct {
 	Fragment bool
 }
 
-// ReadURL appends the text of the location to buf.
+// ReadURL reads a location, and appends its text to buf.
 func ReadURL(buf, b []byte) (u Location, out []byte, ok bool) {
 	if !plainURL(b) {
 		return u, buf, false
@@ -44,32 +44,27 @@ func ReadURL(buf, b []byte) (u Location, out []byte, ok bool) {
 		return u, buf, false
 	}
 	start := len(buf)
-	if buf, ok = AppendHost(buf, host); !ok {
+	buf, ok = AppendHost(buf, host)
+	if !ok {
 		return u, buf, false
 	}
 	end := len(buf)
-	if usual := usualPort(scheme); len(port) > 0 && string(port) != usual {
+	if len(port) > 0 && string(port) != usualPort(scheme) {
 		buf = append(append(buf, ':'), port...)
 	}
-	for seg := path[1:]; ; {
-		at := bytes.IndexByte(seg, '/')
-		if at < 0 {
-			if isDots(seg) {
-				return u, buf, false
-			}
-			break
-		}
-		if isDots(seg[:at]) {
+	seg, rest := path, path[1:]
+	for more := true; more; {
+		seg, rest, more = bytes.Cut(rest, []byte{'/'})
+		if isDots(seg) {
 			return u, buf, false
 		}
-		seg = seg[at+1:]
 	}
 	buf = append(buf, path...)
 	u.Text, u.Host = buf[from:], buf[start:end]
 	return u, buf, true
 }
 
-// plainURL refuses characters that two readers take differently, wherever they stand.
+// plainURL reports whether b is free of characters that two readers take differently.
 func plainURL(b []byte) bool {
 	for i := 0; i < len(b); i++ {
 		c := b[i]
@@ -106,14 +101,15 @@ func unhex(c byte) int {
 
 func isScheme(b []byte) bool {
 	for i, c := range b {
-		if letter := lower(c) >= 'a' && lower(c) <= 'z'; !letter && (i == 0 || (c < '0' || c > '9') && c != '+' && c != '-' && c != '.') {
+		letter := lower(c) >= 'a' && lower(c) <= 'z'
+		if !letter && (i == 0 || (c < '0' || c > '9') && c != '+' && c != '-' && c != '.') {
 			return false
 		}
 	}
 	return true
 }
 
-// usualPort is the port that a URL means when it names none.
+// usualPort returns the port of a URL that names none.
 func usualPort(scheme []byte) string {
 	switch string(scheme) {
 	case "https", "wss":
@@ -126,7 +122,7 @@ func usualPort(scheme []byte) string {
 	return ""
 }
 
-// splitPort splits an authority. A user is refused with the host, which has no @.
+// splitPort splits an authority. It leaves a user in the host, which has no @ and so is refused.
 func splitPort(b []byte) (host, port []byte, ok bool) {
 	at := len(b)
 	for i := len(b) - 1; i >= 0 && b[i] != ']'; i-- {
@@ -152,7 +148,8 @@ func splitPort(b []byte) (host, port []byte, ok bool) {
 	return host, port, n <= 65535
 }
 
-// ReadURLTree reads https://host[:port]/path/?. A path without a final slash is in itself, too.
+// ReadURLTree reads an operand https://host[:port]/path/? and reports whether it permits a query. A
+// path without a final slash is itself in the subtree.
 func ReadURLTree(s string) (t Subtree, query, ok bool) {
 	s, query = strings.CutSuffix(s, "?")
 	u, _, ok := ReadURL(nil, []byte(s))

@@ -8,20 +8,23 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// A Window is the time that a budget's limit is for. The stretch that was asked for last is remembered, for the next call is most likely of
-// the same one: what is remembered is right for the times it says, whoever puts it there, so callers may race and clocks go back.
+// A Window is the time that a budget's limit is for. It remembers the span that was asked for last,
+// since the next call most likely falls into the same one. A span never changes and is right for its
+// own times, so callers may race and clocks may go back. It is safe for concurrent use by multiple
+// goroutines.
 type Window struct {
 	Unit string // hour, day, month, session or total
 	last atomic.Pointer[span]
 }
 
-// A span is a window's time from one instant to another, which is not of it any more. It never changes.
+// A span is a window's time from one instant until, and not including, another.
 type span struct {
 	from, until contracts.Time
 	starts      string
 }
 
-// Start gives the window's first instant, in UTC, or the word for what has none.
+// Start returns the first instant in UTC of the window that contains at, or the unit if the window
+// never ends.
 func (w *Window) Start(at contracts.Time) string {
 	x := w.last.Load()
 	if x == nil || at < x.from || at >= x.until {
@@ -40,7 +43,8 @@ func (w *Window) spanOf(at contracts.Time) *span {
 		from = u.Truncate(time.Hour)
 		until = from.Add(time.Hour)
 	case "day":
-		from, until = time.Date(year, month, day, 0, 0, 0, 0, time.UTC), time.Date(year, month, day+1, 0, 0, 0, 0, time.UTC)
+		from, until = time.Date(year, month, day, 0, 0, 0, 0, time.UTC),
+			time.Date(year, month, day+1, 0, 0, 0, 0, time.UTC)
 	case "month":
 		from, until = time.Date(year, month, 1, 0, 0, 0, 0, time.UTC), time.Date(year, month+1, 1, 0, 0, 0, 0, time.UTC)
 	default:
