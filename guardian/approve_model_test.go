@@ -11,7 +11,8 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// A second reading of what docs/POLICY.md says of requirements, of approvals and attestations alone, in other words and without speed.
+// A second reading of what docs/POLICY.md says of requirements, of approvals and attestations
+// alone, in other words and without speed.
 
 type modelNeed struct {
 	seen   bool // an attestation; else an approval
@@ -67,7 +68,8 @@ func weigh(all []modelAnswer, needs []modelNeed, used map[string]bool) {
 }
 
 // modelled judges, and gives the approvals that count and what is asked.
-func modelled(requires []modelRequirement, all []modelAnswer, used map[string]bool) (w want, listed []contracts.Digest, pending *modelNeed) {
+func modelled(requires []modelRequirement, all []modelAnswer,
+	used map[string]bool) (w want, listed []contracts.Digest, pending *modelNeed) {
 	var asking []int
 	var needs []modelNeed
 	for i, x := range requires {
@@ -126,8 +128,10 @@ func (g generator) required(seen bool) (x modelRequirement, text string) {
 			needs = append(needs, `{"attestation":{"type":"`+kind+`","max_age":"1m"}}`)
 		} else {
 			minutes := pick(g, 5, 10)
-			n.roles, n.quorum, n.ttl = pick(g, []string{"owner"}, []string{"cfo"}, []string{"cfo", "owner"}, []string{"clerk"}), 1+g.r.IntN(2), contracts.Time(minutes*60_000)
-			needs = append(needs, fmt.Sprintf(`{"approval":{"roles":["%s"],"quorum":%d,"ttl":"%dm"}}`, strings.Join(n.roles, `","`), n.quorum, minutes))
+			n.roles, n.quorum, n.ttl = pick(g, []string{"owner"}, []string{"cfo"}, []string{"cfo", "owner"},
+				[]string{"clerk"}), 1+g.r.IntN(2), contracts.Time(minutes*60_000)
+			needs = append(needs, fmt.Sprintf(`{"approval":{"roles":["%s"],"quorum":%d,"ttl":"%dm"}}`,
+				strings.Join(n.roles, `","`), n.quorum, minutes))
 		}
 		x.needs = append(x.needs, n)
 	}
@@ -138,17 +142,22 @@ func (g generator) required(seen bool) (x modelRequirement, text string) {
 }
 
 // answered is a random answer to something like a request of these needs.
-func (g generator) answered(t testing.TB, p *Policy, in *contracts.Inputs, needs []modelNeed) (a modelAnswer, e contracts.Envelope) {
-	roles := map[string][]string{"olga": {"owner"}, "olga 2": {"owner"}, "otto": {"owner"}, "pat": {"owner", "cfo"}, "carl": {"clerk"}, "cleo": {"cfo"}}
-	n, signer, ttl := pick(g, needs...), pick(g, "olga", "olga 2", "otto", "pat", "carl", "cleo", "stranger"), pick(g, 60_000, 300_000, 300_000, 600_000)
+func (g generator) answered(t testing.TB, p *Policy, in *contracts.Inputs,
+	needs []modelNeed) (a modelAnswer, e contracts.Envelope) {
+	roles := map[string][]string{"olga": {"owner"}, "olga 2": {"owner"}, "otto": {"owner"}, "pat": {"owner", "cfo"},
+		"carl": {"clerk"}, "cleo": {"cfo"}}
+	n, signer, ttl := pick(g, needs...), pick(g, "olga", "olga 2", "otto", "pat", "carl", "cleo", "stranger"),
+		pick(g, 60_000, 300_000, 300_000, 600_000)
 	a.roles = roles[signer]
 	if a.holder = strings.TrimSuffix(signer, " 2"); a.roles == nil {
 		a.holder = ""
 	}
 	a.fits, a.no = g.r.IntN(12) > 0, g.r.IntN(9) == 0
 	from := noon - contracts.Time(pick(g, 0, 0, 0, 0, -1, 59_999, ttl))
-	a.request = contracts.ApprovalRequest{ArgsHash: in.ArgsHash, Caller: in.Caller, Expires: from + contracts.Time(ttl), Nonce: strings.Repeat(pick(g, "a", "b", "c"), 32), NotBefore: from,
-		PolicyHash: p.Hash(), Quorum: uint64(pick(g, n.quorum, n.quorum, n.quorum, n.quorum, 3)), Roles: n.roles, SchemaHash: p.stack.Tools["pay"].Digest, Session: "chat", Tool: "pay"}
+	a.request = contracts.ApprovalRequest{ArgsHash: in.ArgsHash, Caller: in.Caller, Expires: from + contracts.Time(ttl),
+		Nonce: strings.Repeat(pick(g, "a", "b", "c"), 32), NotBefore: from,
+		PolicyHash: p.Hash(), Quorum: uint64(pick(g, n.quorum, n.quorum, n.quorum, n.quorum, 3)), Roles: n.roles,
+		SchemaHash: p.stack.Tools["pay"].Digest, Session: "chat", Tool: "pay"}
 	if !a.fits {
 		a.request.Session = "another"
 	}
@@ -159,7 +168,8 @@ func (g generator) answered(t testing.TB, p *Policy, in *contracts.Inputs, needs
 	return a, e
 }
 
-// Random requirements, under random answers, come out as by the second reading: reason, rule, what counts and what is asked.
+// Random requirements, under random answers, come out as by the second reading: reason, rule, what
+// counts and what is asked.
 func TestApprovalModel(t *testing.T) {
 	race.Alone(t)
 	g, trust := generator{rand.New(rand.NewPCG(91, 92))}, people(t)
@@ -167,19 +177,23 @@ func TestApprovalModel(t *testing.T) {
 	for range 700 {
 		in, past, used := inChat(t, "pay", toBob), newTold(), map[string]bool{}
 		if g.r.IntN(2) == 0 {
-			in.Envelopes.Attestations = []contracts.Envelope{attested(t, "notary", contracts.Attestation{Time: noon, Type: "seen"})}
+			in.Envelopes.Attestations = []contracts.Envelope{attested(t, "notary",
+				contracts.Attestation{Time: noon, Type: "seen"})}
 		}
 		if g.r.IntN(3) == 0 {
 			used[strings.Repeat("c", 32)] = true
-			past.Allow(&contracts.DecisionRecord{Tool: "pay", Approvals: []contracts.Digest{{1}}}, noon, []string{strings.Repeat("c", 32)})
+			past.Allow(&contracts.DecisionRecord{Tool: "pay", Approvals: []contracts.Digest{{1}}}, noon,
+				[]string{strings.Repeat("c", 32)})
 		}
 		var requires []modelRequirement
 		var texts []string
 		var people []modelNeed
 		for i := range 1 + g.r.IntN(2) {
 			x, text := g.required(in.Envelopes.Attestations != nil)
-			requires, texts = append(requires, x), append(texts, fmt.Sprintf(`{"id":"r%d","tools":["pay"],%s}`, i, text))
-			people = append(people, slices.DeleteFunc(slices.Clone(x.needs), func(n modelNeed) bool { return n.seen })...)
+			requires, texts = append(requires, x), append(texts,
+				fmt.Sprintf(`{"id":"r%d","tools":["pay"],%s}`, i, text))
+			people = append(people, slices.DeleteFunc(slices.Clone(x.needs),
+				func(n modelNeed) bool { return n.seen })...)
 		}
 		p := mustCompile(t, bankText(strings.Join(texts, ","), ``))
 		var all []modelAnswer
@@ -193,13 +207,16 @@ func TestApprovalModel(t *testing.T) {
 		r, why := settled(t, p, &in, trust, past)
 		seen[r.Reason]++
 		if got := (want{r.Reason, r.Condition, r.Rule}); got != end || !slices.Equal(r.Approvals, listed) {
-			t.Fatalf("%v (%s) lists %v, want %v and %v\n%s\n%+v", got, why, r.Approvals, end, listed, strings.Join(texts, "\n"), all)
+			t.Fatalf("%v (%s) lists %v, want %v and %v\n%s\n%+v", got, why, r.Approvals, end, listed,
+				strings.Join(texts, "\n"), all)
 		}
-		if q := why.Pending; q != nil && (!slices.Equal(q.Roles, pending.roles) || int(q.Quorum) != pending.quorum || q.NotBefore != noon || q.Expires != noon+pending.ttl) {
+		if q := why.Pending; q != nil && (!slices.Equal(q.Roles, pending.roles) || int(q.Quorum) != pending.quorum ||
+			q.NotBefore != noon || q.Expires != noon+pending.ttl) {
 			t.Fatalf("asks %+v, want %+v\n%s", q, pending, strings.Join(texts, "\n"))
 		}
 	}
-	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonApprovalExpired, contracts.ReasonApprovalInvalid, contracts.ReasonApprovalRequired, contracts.ReasonMissingRequirement} {
+	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonApprovalExpired,
+		contracts.ReasonApprovalInvalid, contracts.ReasonApprovalRequired, contracts.ReasonMissingRequirement} {
 		if seen[r] < 20 {
 			t.Errorf("only %d of %v", seen[r], r)
 		}

@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/stretchr/testify/assert"
 )
 
 // A quorum is of people.
 func TestQuorum(t *testing.T) {
-	p, trust := mustCompile(t, bankText(`{"id":"boss","tools":["pay"],"all":[{"approval":{"roles":["owner","cfo"],"quorum":2}}]}`, ``)), people(t)
+	p, trust := mustCompile(t,
+		bankText(`{"id":"boss","tools":["pay"],"all":[{"approval":{"roles":["owner","cfo"],"quorum":2}}]}`, ``)),
+		people(t)
 	call := inChat(t, "pay", toBob)
 	q := asked(t, p, call, trust)
 	if q.Quorum != 2 || !slices.Equal(q.Roles, []string{"cfo", "owner"}) || q.Expires != noon.Add(10*time.Minute) {
@@ -33,26 +36,38 @@ func TestQuorum(t *testing.T) {
 		{"one", []contracts.Envelope{approvedBy(t, q, "olga")}, need, 1},
 		{"two", []contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, q, "otto")}, allowed, 2},
 		{"two requests", []contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, r, "pat")}, allowed, 2},
-		{"three", []contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, q, "otto"), approvedBy(t, q, "pat")}, allowed, 3},
+		{"three", []contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, q, "otto"), approvedBy(t, q, "pat")},
+			allowed, 3},
 		{"one twice", []contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, r, "olga")}, need, 2},
 		{"two keys of one", []contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, q, "olga 2")}, need, 2},
-		{"two keys of one, and another", []contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, q, "olga 2"), approvedBy(t, q, "pat")}, allowed, 3},
+		{"two keys of one, and another", []contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, q, "olga 2"),
+			approvedBy(t, q, "pat")}, allowed, 3},
 		{"one and a clerk", []contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, q, "carl")}, invalid, 1},
-		{"one and one too late", []contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, lateFor(r), "pat")}, boss(contracts.ReasonApprovalExpired), 1},
-		{"one, one too late and a clerk", []contracts.Envelope{approvedBy(t, lateFor(r), "pat"), approvedBy(t, q, "olga"), approvedBy(t, q, "carl")}, invalid, 1},
+		{"one and one too late", []contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, lateFor(r), "pat")},
+			boss(contracts.ReasonApprovalExpired), 1},
+		{"one, one too late and a clerk", []contracts.Envelope{approvedBy(t, lateFor(r), "pat"),
+			approvedBy(t, q, "olga"), approvedBy(t, q, "carl")}, invalid, 1},
 		{"one and a no", []contracts.Envelope{approvedBy(t, q, "olga"), refusedBy(t, q, "otto")}, invalid, 0},
-		{"two and a no", []contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, q, "pat"), refusedBy(t, q, "otto")}, invalid, 0},
-		{"a no first", []contracts.Envelope{refusedBy(t, q, "otto"), approvedBy(t, q, "olga"), approvedBy(t, q, "pat")}, invalid, 0},
-		{"two and a no to another request", []contracts.Envelope{refusedBy(t, r, "otto"), approvedBy(t, q, "olga"), approvedBy(t, q, "pat")}, allowed, 2},
-		{"two and a no that nobody asked for", []contracts.Envelope{refusedBy(t, q, "carl"), approvedBy(t, q, "olga"), approvedBy(t, q, "pat")}, allowed, 2},
-		{"his own no", []contracts.Envelope{refusedBy(t, q, "olga"), approvedBy(t, q, "olga"), approvedBy(t, r, "pat")}, invalid, 1},
-		{"two in sixteen", append([]contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, q, "otto")}, garbage...), allowed, 2},
+		{"two and a no", []contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, q, "pat"),
+			refusedBy(t, q, "otto")}, invalid, 0},
+		{"a no first", []contracts.Envelope{refusedBy(t, q, "otto"), approvedBy(t, q, "olga"), approvedBy(t, q, "pat")},
+			invalid, 0},
+		{"two and a no to another request", []contracts.Envelope{refusedBy(t, r, "otto"), approvedBy(t, q, "olga"),
+			approvedBy(t, q, "pat")}, allowed, 2},
+		{"two and a no that nobody asked for", []contracts.Envelope{refusedBy(t, q, "carl"), approvedBy(t, q, "olga"),
+			approvedBy(t, q, "pat")}, allowed, 2},
+		{"his own no", []contracts.Envelope{refusedBy(t, q, "olga"), approvedBy(t, q, "olga"), approvedBy(t, r, "pat")},
+			invalid, 1},
+		{"two in sixteen", append([]contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, q, "otto")}, garbage...),
+			allowed, 2},
 		{"none in fourteen", garbage, invalid, 0},
 	} {
 		in := call
 		in.Envelopes.Approvals = c.all
 		r, why := judgeBy(p, &in, trust, newTold())
-		if got := (want{r.Reason, r.Condition, r.Rule}); got != c.want || len(r.Approvals) != c.count || !slices.IsSortedFunc(r.Approvals, func(a, b contracts.Digest) int { return strings.Compare(a.String(), b.String()) }) {
+		if got := (want{r.Reason, r.Condition, r.Rule}); got != c.want || len(r.Approvals) != c.count ||
+			!slices.IsSortedFunc(r.Approvals,
+				func(a, b contracts.Digest) int { return strings.Compare(a.String(), b.String()) }) {
 			t.Errorf("%s: %v, want %v, and lists %v: %s", c.name, got, c.want, r.Approvals, why)
 		}
 		if again, _ := p.Judge(in, trust); string(again.Append(nil)) != string(r.Append(nil)) {
@@ -68,7 +83,8 @@ func lateFor(q contracts.ApprovalRequest) contracts.ApprovalRequest {
 
 // One person may answer for several needs; nobody is asked where something else will do.
 func TestApprovalsAmongNeeds(t *testing.T) {
-	owner, cfo, look := `{"approval":{"roles":["owner"]}}`, `{"approval":{"roles":["cfo"],"ttl":"5m"}}`, `{"receipt":"look"}`
+	owner, cfo, look := `{"approval":{"roles":["owner"]}}`, `{"approval":{"roles":["cfo"],"ttl":"5m"}}`,
+		`{"receipt":"look"}`
 	notary := `{"attestation":{"type":"seen","max_age":"1m"}}`
 	trust := people(t)
 	looked := newTold()
@@ -84,26 +100,38 @@ func TestApprovalsAmongNeeds(t *testing.T) {
 		roles       string // that are asked
 	}{
 		{"both", `"all":[` + owner + `,` + cfo + `]`, never, nil, boss(contracts.ReasonApprovalRequired), 0, "owner"},
-		{"the first of both", `"all":[` + owner + `,` + cfo + `]`, never, []string{"olga"}, boss(contracts.ReasonApprovalRequired), 1, "cfo"},
-		{"one for both", `"all":[` + owner + `,` + cfo + `]`, never, []string{"pat"}, boss(contracts.ReasonApprovalRequired), 1, "cfo"}, // asked for ten minutes, where a cfo is good for five
+		{"the first of both", `"all":[` + owner + `,` + cfo + `]`, never, []string{"olga"},
+			boss(contracts.ReasonApprovalRequired), 1, "cfo"},
+		// asked for ten minutes, where a cfo is good for five
+		{"one for both", `"all":[` + owner + `,` + cfo + `]`, never, []string{"pat"},
+			boss(contracts.ReasonApprovalRequired), 1, "cfo"},
 		{"one for both, the cfo's first", `"all":[` + cfo + `,` + owner + `]`, never, []string{"pat"}, allowed, 1, ""},
-		{"one whose own need is shorter", `"all":[` + owner + `,` + cfo + `]`, never, []string{"cleo"}, boss(contracts.ReasonApprovalInvalid), 0, ""},
+		{"one whose own need is shorter", `"all":[` + owner + `,` + cfo + `]`, never, []string{"cleo"},
+			boss(contracts.ReasonApprovalInvalid), 0, ""},
 		{"any", `"any":[` + owner + `,` + cfo + `]`, never, nil, boss(contracts.ReasonApprovalRequired), 0, "owner"},
 		{"any, by the first", `"any":[` + owner + `,` + cfo + `]`, never, []string{"olga"}, allowed, 1, ""},
 		{"any, by all", `"any":[` + owner + `,` + cfo + `]`, never, []string{"olga", "pat"}, allowed, 2, ""},
-		{"any, by nobody", `"any":[` + owner + `,` + cfo + `]`, never, []string{"carl"}, boss(contracts.ReasonApprovalInvalid), 0, ""},
+		{"any, by nobody", `"any":[` + owner + `,` + cfo + `]`, never, []string{"carl"},
+			boss(contracts.ReasonApprovalInvalid), 0, ""},
 		{"or a receipt", `"any":[` + owner + `,` + look + `]`, looked, nil, allowed, 0, ""},
-		{"or a receipt, and asked in vain", `"any":[` + owner + `,` + look + `]`, looked, []string{"olga"}, allowed, 0, ""},
-		{"or a receipt, and garbage", `"any":[` + owner + `,` + look + `]`, looked, []string{"stranger"}, allowed, 0, ""},
-		{"for want of a receipt", `"any":[` + look + `,` + owner + `]`, never, nil, boss(contracts.ReasonApprovalRequired), 0, "owner"},
+		{"or a receipt, and asked in vain", `"any":[` + owner + `,` + look + `]`, looked, []string{"olga"}, allowed, 0,
+			""},
+		{"or a receipt, and garbage", `"any":[` + owner + `,` + look + `]`, looked, []string{"stranger"}, allowed, 0,
+			""},
+		{"for want of a receipt", `"any":[` + look + `,` + owner + `]`, never, nil,
+			boss(contracts.ReasonApprovalRequired), 0, "owner"},
 		{"instead of a receipt", `"any":[` + look + `,` + owner + `]`, never, []string{"olga"}, allowed, 1, ""},
 		{"with a receipt", `"all":[` + owner + `,` + look + `]`, looked, []string{"olga"}, allowed, 1, ""},
-		{"without the receipt", `"all":[` + owner + `,` + look + `]`, never, []string{"olga"}, missing4("P1:bank:boss"), 0, ""},
+		{"without the receipt", `"all":[` + owner + `,` + look + `]`, never, []string{"olga"}, missing4("P1:bank:boss"),
+			0, ""},
 		{"nothing but a receipt", `"any":[` + look + `]`, never, []string{"olga"}, missing4("P1:bank:boss"), 0, ""},
 		{"or an attestation", `"any":[` + owner + `,` + notary + `]`, never, []string{"notary"}, allowed, 0, ""},
-		{"with an attestation", `"all":[` + owner + `,` + notary + `]`, never, []string{"notary", "olga"}, allowed, 1, ""},
-		{"an attestation alone", `"all":[` + owner + `,` + notary + `]`, never, []string{"notary"}, boss(contracts.ReasonApprovalRequired), 0, "owner"},
-		{"without the attestation", `"all":[` + owner + `,` + notary + `]`, never, []string{"olga"}, missing4("P1:bank:boss"), 0, ""},
+		{"with an attestation", `"all":[` + owner + `,` + notary + `]`, never, []string{"notary", "olga"}, allowed, 1,
+			""},
+		{"an attestation alone", `"all":[` + owner + `,` + notary + `]`, never, []string{"notary"},
+			boss(contracts.ReasonApprovalRequired), 0, "owner"},
+		{"without the attestation", `"all":[` + owner + `,` + notary + `]`, never, []string{"olga"},
+			missing4("P1:bank:boss"), 0, ""},
 	} {
 		p := mustCompile(t, bankText(`{"id":"boss","tools":["pay"],`+c.needs+`}`, ``))
 		in := inChat(t, "pay", toBob)
@@ -129,7 +157,9 @@ func TestApprovalsAmongNeeds(t *testing.T) {
 		if len(r.Approvals) != c.count || why.Pending != nil && strings.Join(why.Pending.Roles, " ") != c.roles {
 			t.Errorf("%s: lists %v, asks %+v", c.name, r.Approvals, why.Pending)
 		}
-		if judged := len(in.Envelopes.Approvals) > 0 && strings.Contains(string(r.Reason)+"ALLOW", "A") && (c.count > 0 || r.Condition == 4 && r.Reason != contracts.ReasonMissingRequirement); judged != (in.State.Used != nil) {
+		if judged := len(in.Envelopes.Approvals) > 0 && strings.Contains(string(r.Reason)+"ALLOW", "A") &&
+			(c.count > 0 ||
+				r.Condition == 4 && r.Reason != contracts.ReasonMissingRequirement); judged != (in.State.Used != nil) {
 			t.Errorf("%s: used is read: %v", c.name, in.State.Used != nil)
 		}
 		if seen := len(in.Envelopes.Attestations) > 0; seen != (len(r.Attestations) == 1) {
@@ -165,28 +195,37 @@ func TestApprovalsAreAskedLast(t *testing.T) {
 	}{
 		"a rule":     {nil, `{"amount":1001,"kind":"sepa","to":"bob"}`, nil, contractsViolation("P1:bank:dear")},
 		"an overlay": {[]string{overlay("x", `,"only":["look"]`)}, toBob, nil, contractsViolation("P2:x:only")},
-		"nobody":     {nil, toBob, func(in *contracts.Inputs) { in.Caller.Roles = nil }, want{contracts.ReasonNoPolicyDefined, 5, ""}},
+		"nobody": {nil, toBob, func(in *contracts.Inputs) { in.Caller.Roles = nil },
+			want{contracts.ReasonNoPolicyDefined, 5, ""}},
 		"a grant": {nil, toBob, func(in *contracts.Inputs) {
-			in.Envelopes.Delegation = []contracts.Envelope{by(t, "ann", contracts.Delegation{Delegate: "bob", Delegator: "ann"})}
+			in.Envelopes.Delegation = []contracts.Envelope{by(t, "ann",
+				contracts.Delegation{Delegate: "bob", Delegator: "ann"})}
 		}, want{contracts.ReasonDelegationInvalid, 6, ""}},
-		"a ceiling": {[]string{floor("x", `,"ceilings":{"risk":"low"}`)}, toBob, nil, want{contracts.ReasonCeilingViolation, 8, "P0:x:ceilings"}},
-		"a floor":   {[]string{floor("x", `,"rules":[{"id":"r","deny":["pay"],"when":{"arg":"/to","eq":"bob"}}]`)}, toBob, nil, want{contracts.ReasonCeilingViolation, 8, "P0:x:r"}},
-		"a budget":  {[]string{floor("x", `,"budgets":[{"id":"none","tools":["pay"],"limit":0,"per":"all","window":"total","cost":1}]`)}, toBob, nil, want{contracts.ReasonBudgetExceeded, 3, "P0:x:none"}},
+		"a ceiling": {[]string{floor("x", `,"ceilings":{"risk":"low"}`)}, toBob, nil,
+			want{contracts.ReasonCeilingViolation, 8, "P0:x:ceilings"}},
+		"a floor": {[]string{floor("x", `,"rules":[{"id":"r","deny":["pay"],"when":{"arg":"/to","eq":"bob"}}]`)},
+			toBob, nil, want{contracts.ReasonCeilingViolation, 8, "P0:x:r"}},
+		"a budget": {[]string{floor("x",
+			`,"budgets":[{"id":"none","tools":["pay"],"limit":0,"per":"all","window":"total","cost":1}]`)}, toBob, nil,
+			want{contracts.ReasonBudgetExceeded, 3, "P0:x:none"}},
 	} {
 		in := inChat(t, "pay", c.args)
 		if c.change != nil {
 			c.change(&in)
 		}
-		if r := c.want.settled(t, name, mustCompile(t, append(c.docs, bankText(byOwner, ``), last)...), in, trust, newTold()); r.Pending != nil || in.State.Used != nil {
+		if r := c.want.settled(t, name, mustCompile(t, append(c.docs, bankText(byOwner, ``), last)...), in, trust,
+			newTold()); r.Pending != nil || in.State.Used != nil {
 			t.Errorf("%s: asked", name)
 		}
 	}
 }
 
-// A requirement that is met otherwise asks for nothing beside one that asks, and no answer is used up for it.
+// A requirement that is met otherwise asks for nothing beside one that asks, and no answer is used
+// up for it.
 func TestApprovalsOfTheOthers(t *testing.T) {
 	trust := people(t)
-	p := mustCompile(t, bankText(`{"id":"either","tools":["pay"],"any":[{"approval":{"roles":["owner"]}},{"receipt":"look"}]},
+	p := mustCompile(t,
+		bankText(`{"id":"either","tools":["pay"],"any":[{"approval":{"roles":["owner"]}},{"receipt":"look"}]},
 		{"id":"boss","tools":["pay"],"all":[{"approval":{"roles":["cfo"]}}]}`, ``))
 	call, never := inChat(t, "pay", toBob), newTold()
 	_, why := settled(t, p, &call, trust, never)
@@ -204,12 +243,16 @@ func TestApprovalsOfTheOthers(t *testing.T) {
 		want want
 		list []contracts.Envelope
 	}{
-		"the one that asks":           {looked, []contracts.Envelope{cleo}, allowed, []contracts.Envelope{cleo}},
-		"both":                        {looked, []contracts.Envelope{olga, cleo}, allowed, []contracts.Envelope{cleo}},
-		"the one that is met":         {looked, []contracts.Envelope{olga}, boss(contracts.ReasonApprovalRequired), nil},
-		"both ask":                    {never, []contracts.Envelope{olga, cleo}, allowed, []contracts.Envelope{olga, cleo}},
-		"both ask, and one is there":  {never, []contracts.Envelope{cleo}, want{contracts.ReasonApprovalRequired, 4, "P1:bank:either"}, []contracts.Envelope{cleo}},
-		"both ask, and the other one": {never, []contracts.Envelope{olga}, boss(contracts.ReasonApprovalRequired), []contracts.Envelope{olga}},
+		"the one that asks": {looked, []contracts.Envelope{cleo}, allowed, []contracts.Envelope{cleo}},
+		"both":              {looked, []contracts.Envelope{olga, cleo}, allowed, []contracts.Envelope{cleo}},
+		"the one that is met": {looked, []contracts.Envelope{olga}, boss(contracts.ReasonApprovalRequired),
+			nil},
+		"both ask": {never, []contracts.Envelope{olga, cleo}, allowed,
+			[]contracts.Envelope{olga, cleo}},
+		"both ask, and one is there": {never, []contracts.Envelope{cleo},
+			want{contracts.ReasonApprovalRequired, 4, "P1:bank:either"}, []contracts.Envelope{cleo}},
+		"both ask, and the other one": {never, []contracts.Envelope{olga}, boss(contracts.ReasonApprovalRequired),
+			[]contracts.Envelope{olga}},
 	} {
 		in := call
 		in.Envelopes.Approvals = c.all
@@ -217,8 +260,7 @@ func TestApprovalsOfTheOthers(t *testing.T) {
 		for _, e := range c.list {
 			listed = insert(listed, e.Digest())
 		}
-		if r := c.want.settled(t, name, p, in, trust, c.past); !slices.Equal(r.Approvals, listed) {
-			t.Errorf("%s: lists %v", name, r.Approvals)
-		}
+		r := c.want.settled(t, name, p, in, trust, c.past)
+		assert.True(t, slices.Equal(r.Approvals, listed), "%s: lists %v", name, r.Approvals)
 	}
 }

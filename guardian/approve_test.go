@@ -8,6 +8,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // byOwner needs one owner's word to pay.
@@ -17,9 +19,7 @@ const byOwner = `{"id":"boss","tools":["pay"],"all":[{"approval":{"roles":["owne
 func asked(t testing.TB, p *Policy, in contracts.Inputs, trust *registry.State) contracts.ApprovalRequest {
 	t.Helper()
 	r, why := settled(t, p, &in, trust, newTold())
-	if why.Pending == nil {
-		t.Fatalf("%v: %s", r.Reason, why)
-	}
+	require.NotNil(t, why.Pending, "%v: %s", r.Reason, why)
 	return *why.Pending
 }
 
@@ -27,18 +27,14 @@ func asked(t testing.TB, p *Policy, in contracts.Inputs, trust *registry.State) 
 func approvedBy(t testing.TB, q contracts.ApprovalRequest, signer string) contracts.Envelope {
 	t.Helper()
 	e, err := q.Approve(keyOf(t, signer))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
 func refusedBy(t testing.TB, q contracts.ApprovalRequest, signer string) contracts.Envelope {
 	t.Helper()
 	e, err := q.Refuse(keyOf(t, signer))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -48,9 +44,7 @@ func attested(t testing.TB, signer string, a contracts.Attestation) contracts.En
 		a.Claims = valueOf(t, `{}`)
 	}
 	e, err := a.Sign(keyOf(t, signer))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -61,8 +55,10 @@ func TestApproval(t *testing.T) {
 	p, trust := mustCompile(t, bankText(byOwner, ``)), people(t)
 	call := inChat(t, "pay", toBob)
 	q := asked(t, p, call, trust)
-	invalid, late, need := boss(contracts.ReasonApprovalInvalid), boss(contracts.ReasonApprovalExpired), boss(contracts.ReasonApprovalRequired)
-	revoked := after(t, trust, contracts.TrustEvent{Type: "revoke", ID: digestOf(crypto.KeyID(publicOf(t, "olga"))), Why: "left"})
+	invalid, late, need := boss(contracts.ReasonApprovalInvalid), boss(contracts.ReasonApprovalExpired),
+		boss(contracts.ReasonApprovalRequired)
+	revoked := after(t, trust, contracts.TrustEvent{Type: "revoke", ID: digestOf(crypto.KeyID(publicOf(t, "olga"))),
+		Why: "left"})
 	// with is an answer of olga's to another request
 	with := func(change func(*contracts.ApprovalRequest)) contracts.Envelope {
 		q := q
@@ -79,7 +75,10 @@ func TestApproval(t *testing.T) {
 	}{
 		{"good", trust, approvedBy(t, q, "olga"), allowed},
 		{"by another owner", trust, approvedBy(t, q, "pat"), allowed},
-		{"by hand", trust, with(func(r *request) { r.Nonce, r.NotBefore, r.Expires = strings.Repeat("ab", 16), noon-14*minute, noon+1 }), allowed},
+		{"by hand", trust,
+			with(func(r *request) {
+				r.Nonce, r.NotBefore, r.Expires = strings.Repeat("ab", 16), noon-14*minute, noon+1
+			}), allowed},
 		{"for a shorter time", trust, with(func(r *request) { r.Expires = noon + 1 }), allowed},
 		{"none", trust, nil, need},
 		{"by an attestor", trust, approvedBy(t, q, "notary"), invalid},
@@ -93,7 +92,8 @@ func TestApproval(t *testing.T) {
 		{"without a trust state", nil, approvedBy(t, q, "olga"), invalid},
 		{"a refusal", trust, refusedBy(t, q, "olga"), invalid},
 		{"a refusal by a clerk", trust, refusedBy(t, q, "carl"), invalid},
-		{"no envelope", trust, contracts.Envelope(`{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[{"keyid":"` + strings.Repeat("0", 64) + `","sig":"` + strings.Repeat("A", 86) + `=="}]}`), invalid},
+		{"no envelope", trust,
+			contracts.Envelope(`{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[{"keyid":"` + strings.Repeat("0", 64) + `","sig":"` + strings.Repeat("A", 86) + `=="}]}`), invalid},
 		{"an attestation", trust, attested(t, "notary", contracts.Attestation{Time: noon, Type: "x"}), invalid},
 		{"a grant", trust, by(t, "ann", contracts.Delegation{Delegate: "ann", Delegator: "ann"}), invalid},
 		{"another tool", trust, with(func(r *request) { r.Tool = "look" }), invalid},
@@ -105,7 +105,8 @@ func TestApproval(t *testing.T) {
 		{"another caller", trust, with(func(r *request) { r.Caller.ID = "bob" }), invalid},
 		{"nobody's call", trust, with(func(r *request) { r.Caller = contracts.Caller{} }), invalid},
 		{"another tenant", trust, with(func(r *request) { r.Caller.Tenant = "" }), invalid},
-		{"a caller of more roles", trust, with(func(r *request) { r.Caller.Roles = append(slices.Clone(r.Caller.Roles), "owner") }), invalid},
+		{"a caller of more roles", trust,
+			with(func(r *request) { r.Caller.Roles = append(slices.Clone(r.Caller.Roles), "owner") }), invalid},
 		{"a caller of fewer roles", trust, with(func(r *request) { r.Caller.Roles = r.Caller.Roles[:1] }), invalid},
 		{"another quorum", trust, with(func(r *request) { r.Quorum = 2 }), invalid},
 		{"other roles", trust, with(func(r *request) { r.Roles = []string{"clerk"} }), invalid},
@@ -130,7 +131,8 @@ func TestApproval(t *testing.T) {
 		if c.e == nil || bool(r.Verdict) || c.trust != trust {
 			continue
 		}
-		for _, list := range [][]contracts.Envelope{{c.e, approvedBy(t, otherNonce(q), "otto")}, {approvedBy(t, otherNonce(q), "otto"), c.e}} {
+		for _, list := range [][]contracts.Envelope{{c.e, approvedBy(t, otherNonce(q), "otto")},
+			{approvedBy(t, otherNonce(q), "otto"), c.e}} {
 			in.Envelopes.Approvals = list
 			if r := allowed.settled(t, c.name+", beside a good one", p, in, c.trust, newTold()); len(r.Approvals) != 1 {
 				t.Errorf("%s: lists %v", c.name, r.Approvals)
@@ -157,9 +159,8 @@ func TestApprovalMangled(t *testing.T) {
 		bad := slices.Clone(good)
 		bad[i/8] ^= 1 << (i % 8)
 		in.Envelopes.Approvals = []contracts.Envelope{bad}
-		if r, _ := judgeBy(p, &in, trust, newTold()); r.Reason != contracts.ReasonApprovalInvalid {
-			t.Fatalf("bit %d: %v", i, r.Reason)
-		}
+		r, _ := judgeBy(p, &in, trust, newTold())
+		require.Equal(t, contracts.ReasonApprovalInvalid, r.Reason, "bit %d", i)
 	}
 }
 
@@ -169,15 +170,14 @@ func TestPendingRequest(t *testing.T) {
 	call := inChat(t, "pay", toBob)
 	q := asked(t, p, call, trust)
 	tree := valueOf(t, bankText("", "")).Get("tools").Get("pay")
-	if q.Tool != "pay" || q.ArgsHash != call.ArgsHash || q.Session != "chat" || !q.Caller.Equal(call.Caller) || q.PolicyHash != p.Hash() || q.Quorum != 1 || !slices.Equal(q.Roles, []string{"owner"}) ||
+	if q.Tool != "pay" || q.ArgsHash != call.ArgsHash || q.Session != "chat" || !q.Caller.Equal(call.Caller) ||
+		q.PolicyHash != p.Hash() || q.Quorum != 1 || !slices.Equal(q.Roles, []string{"owner"}) ||
 		q.NotBefore != noon || q.Expires != noon.Add(15*60e9) || q.SchemaHash != crypto.Sum(tree.Append(nil)) {
 		t.Errorf("asked %+v", q)
 	}
 	zero := q
 	zero.Nonce = strings.Repeat("0", 32)
-	if q.Nonce != zero.Digest().String()[:32] {
-		t.Errorf("nonce %s", q.Nonce)
-	}
+	assert.Equal(t, zero.Digest().String()[:32], q.Nonce, "nonce")
 	if again := asked(t, p, call, nil); again.Digest() != q.Digest() {
 		t.Error("another request for the same call")
 	}
@@ -193,7 +193,8 @@ func TestPendingRequest(t *testing.T) {
 	}
 	two := call
 	byTwo := strings.Replace(byOwner, `"roles":["owner"]`, `"roles":["owner","cfo"],"quorum":2`, 1)
-	if _, why := judgeBy(mustCompile(t, bankText(byTwo, ``)), &two, trust, newTold()); why.What != "2 people of the roles cfo, owner must approve the call" {
+	if _, why := judgeBy(mustCompile(t, bankText(byTwo, ``)), &two, trust,
+		newTold()); why.What != "2 people of the roles cfo, owner must approve the call" {
 		t.Errorf("asks two: %s", why)
 	}
 	why.Pending.Caller.Roles[0], why.Pending.Roles[0] = "x", "x"
@@ -216,19 +217,19 @@ func TestApprovalIsUsedOnce(t *testing.T) {
 	past := newTold()
 	first := allowed.settled(t, "first", p, with(olga), trust, past)
 	past.Allow(&first, noon, []string{q.Nonce})
-	for name, in := range map[string]contracts.Inputs{"again": with(olga), "by another": with(otto), "both": with(olga, otto)} {
+	for name, in := range map[string]contracts.Inputs{"again": with(olga), "by another": with(otto),
+		"both": with(olga, otto)} {
 		r, _ := judgeBy(p, &in, trust, past)
 		if len(*in.State.Used) != len(in.Envelopes.Approvals) {
 			t.Errorf("%s: used %v", name, *in.State.Used)
 		}
-		if r.Reason != contracts.ReasonApprovalInvalid {
-			t.Errorf("%s: %v", name, r.Reason)
-		}
+		assert.Equal(t, contracts.ReasonApprovalInvalid, r.Reason, "%s", name)
 		boss(contracts.ReasonApprovalInvalid).settled(t, name, p, in, trust, past)
 	}
 	in := with(olga, fresh)
 	r, _ := judgeBy(p, &in, trust, past)
-	if !bool(r.Verdict) || !slices.Equal(r.Approvals, []contracts.Digest{fresh.Digest()}) || !slices.Equal(*in.State.Used, []contracts.Digest{olga.Digest()}) {
+	if !bool(r.Verdict) || !slices.Equal(r.Approvals, []contracts.Digest{fresh.Digest()}) ||
+		!slices.Equal(*in.State.Used, []contracts.Digest{olga.Digest()}) {
 		t.Errorf("%v: %v, used %v", r.Reason, r.Approvals, in.State.Used)
 	}
 	in.State.Used = nil

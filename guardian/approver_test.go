@@ -7,7 +7,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// Keys are not callers: who holds an approver's key can approve his own call, if the policy does not ask somebody else about his calls.
+// Keys are not callers: who holds an approver's key can approve his own call, if the policy does
+// not ask somebody else about his calls.
 func TestApproverWhoCalls(t *testing.T) {
 	const board = `,{"id":"own","tools":["pay"],"when":{"caller":"id","eq":"olga","absent":false},"all":[{"approval":{"roles":["cfo"]}}]}`
 	for _, c := range []struct {

@@ -6,15 +6,19 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/assert"
 )
 
-// Whatever is wrong with an attestation, it is none; it is not used up, and those that count are listed.
+// Whatever is wrong with an attestation, it is none; it is not used up, and those that count are
+// listed.
 func TestAttestation(t *testing.T) {
-	p := mustCompile(t, bankText(`{"id":"checked","tools":["pay"],"all":[{"attestation":{"type":"dual-control","max_age":"10m","bind":{"payee":"/to","sum":"/amount"}}}]}`, ``))
+	p := mustCompile(t,
+		bankText(`{"id":"checked","tools":["pay"],"all":[{"attestation":{"type":"dual-control","max_age":"10m","bind":{"payee":"/to","sum":"/amount"}}}]}`, ``))
 	trust := people(t)
 	call := inChat(t, "pay", toBob)
 	other := crypto.Sum([]byte("other"))
-	good := contracts.Attestation{Claims: valueOf(t, `{"more":[1],"payee":"bob","sum":5}`), Time: noon, Type: "dual-control"}
+	good := contracts.Attestation{Claims: valueOf(t, `{"more":[1],"payee":"bob","sum":5}`), Time: noon,
+		Type: "dual-control"}
 	with := func(change func(*contracts.Attestation)) contracts.Envelope {
 		a := good
 		change(&a)
@@ -24,7 +28,8 @@ func TestAttestation(t *testing.T) {
 		return with(func(a *contracts.Attestation) { a.Claims = valueOf(t, text) })
 	}
 	type attestation = contracts.Attestation
-	revoked := after(t, trust, contracts.TrustEvent{Type: "revoke", ID: digestOf(crypto.KeyID(publicOf(t, "notary"))), Why: "left"})
+	revoked := after(t, trust, contracts.TrustEvent{Type: "revoke", ID: digestOf(crypto.KeyID(publicOf(t, "notary"))),
+		Why: "left"})
 	for _, c := range []struct {
 		name  string
 		trust *registry.State
@@ -32,14 +37,16 @@ func TestAttestation(t *testing.T) {
 		want  want
 	}{
 		{"good", trust, attested(t, "notary", good), allowed},
-		{"bound to the call", trust, with(func(a *attestation) { a.Args, a.Session, a.Expires = &call.ArgsHash, "chat", noon+1 }), allowed},
+		{"bound to the call", trust,
+			with(func(a *attestation) { a.Args, a.Session, a.Expires = &call.ArgsHash, "chat", noon+1 }), allowed},
 		{"just in time", trust, with(func(a *attestation) { a.Time -= 600_000 }), allowed},
 		{"a number spelled otherwise", trust, claims(`{"payee":"bob","sum":5.0}`), allowed},
 		{"none", trust, nil, missing4("P1:bank:checked")},
 		{"too old", trust, with(func(a *attestation) { a.Time -= 600_001 }), missing4("P1:bank:checked")},
 		{"in the future", trust, with(func(a *attestation) { a.Time++ }), missing4("P1:bank:checked")},
 		{"expired", trust, with(func(a *attestation) { a.Expires = noon }), missing4("P1:bank:checked")},
-		{"of another type", trust, with(func(a *attestation) { a.Type = "dual-controls" }), missing4("P1:bank:checked")},
+		{"of another type", trust, with(func(a *attestation) { a.Type = "dual-controls" }),
+			missing4("P1:bank:checked")},
 		{"of other arguments", trust, with(func(a *attestation) { a.Args = &other }), missing4("P1:bank:checked")},
 		{"of another session", trust, with(func(a *attestation) { a.Session = "main" }), missing4("P1:bank:checked")},
 		{"of another payee", trust, claims(`{"payee":"eve","sum":5}`), missing4("P1:bank:checked")},
@@ -53,7 +60,9 @@ func TestAttestation(t *testing.T) {
 		{"by nobody", trust, attested(t, "stranger", good), missing4("P1:bank:checked")},
 		{"by a revoked key", revoked, attested(t, "notary", good), missing4("P1:bank:checked")},
 		{"without a trust state", nil, attested(t, "notary", good), missing4("P1:bank:checked")},
-		{"an approval", trust, approvedBy(t, contracts.ApprovalRequest{Nonce: otherNonce(contracts.ApprovalRequest{}).Nonce, Quorum: 1, Session: "chat", Tool: "pay"}, "notary"), missing4("P1:bank:checked")},
+		{"an approval", trust,
+			approvedBy(t, contracts.ApprovalRequest{Nonce: otherNonce(contracts.ApprovalRequest{}).Nonce, Quorum: 1,
+				Session: "chat", Tool: "pay"}, "notary"), missing4("P1:bank:checked")},
 	} {
 		in := call
 		if c.e != nil {
@@ -64,8 +73,10 @@ func TestAttestation(t *testing.T) {
 			t.Errorf("%s: lists %v", c.name, r.Attestations)
 		}
 		if c.e != nil && c.trust == trust {
-			in.Envelopes.Attestations = []contracts.Envelope{c.e, attested(t, "notary", contracts.Attestation{Claims: good.Claims, Time: noon - 1, Type: good.Type})}
-			if r := allowed.settled(t, c.name+", beside a good one", p, in, c.trust, newTold()); (len(r.Attestations) == 2) != (c.want == allowed) {
+			in.Envelopes.Attestations = []contracts.Envelope{c.e,
+				attested(t, "notary", contracts.Attestation{Claims: good.Claims, Time: noon - 1, Type: good.Type})}
+			if r := allowed.settled(t, c.name+", beside a good one", p, in, c.trust,
+				newTold()); (len(r.Attestations) == 2) != (c.want == allowed) {
 				t.Errorf("%s: lists %v", c.name, r.Attestations)
 			}
 		}
@@ -78,9 +89,8 @@ func TestAttestation(t *testing.T) {
 		past.Allow(&r, noon, nil)
 	}
 	in.Caller.Roles = nil
-	if r := (want{contracts.ReasonNoPolicyDefined, 5, ""}).settled(t, "denied later", p, in, trust, past); len(r.Attestations) != 1 {
-		t.Errorf("a denial lists %v", r.Attestations)
-	}
+	r := (want{contracts.ReasonNoPolicyDefined, 5, ""}).settled(t, "denied later", p, in, trust, past)
+	assert.Len(t, r.Attestations, 1, "a denial lists")
 	in.Envelopes = contracts.Envelopes{Approvals: in.Envelopes.Attestations}
 	missing4("P1:bank:checked").settled(t, "as an approval", p, in, trust, past)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
-// against times batches of operations and, between them, signatures of 256 bytes: whatever else the machine does meets all of them. It gives
-// the shortest time of each in nanoseconds.
+// against times batches of operations and, between them, signatures of 256 bytes: whatever else the
+// machine does meets all of them. It gives the shortest time of each in nanoseconds.
 func against(b *testing.B, batch int, ops ...func(i int)) []float64 {
 	b.Helper()
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
@@ -46,8 +46,8 @@ func against(b *testing.B, batch int, ops ...func(i int)) []float64 {
 	return each
 }
 
-// layered is the same three rules a tool, one in each layer, with a profile, a ceiling of each kind, for, only and expires: what a floor and
-// an overlay cost beside their rules.
+// layered is the same three rules a tool, one in each layer, with a profile, a ceiling of each
+// kind, for, only and expires: what a floor and an overlay cost beside their rules.
 func layered(n int) []string {
 	var tools, rules strings.Builder
 	for i := range n {
@@ -60,12 +60,15 @@ func layered(n int) []string {
 		fmt.Fprintf(&rules, `{"id":"c%d","allow":"%s","when":{"caller":"roles","has":"editor"}}`, i, name)
 	}
 	return []string{bundle("b", tools.String(), rules.String()),
-		floor("f", `,"profile":{"effects":["read"],"connectors":["b"]},"ceilings":{"args":"64KiB","depth":8,"timeout":"10s","risk":"medium"},"expires":"2099-01-01T00:00:00Z",`+
-			`"only":"tool.*","rules":[{"id":"big","deny":{"effects":["read"]},"when":{"arg":"/n","gt":1000}}]`),
-		overlay("o", `,"for":{"session":"main"},"only":"tool.*","expires":"2099-01-01T00:00:00Z","rules":[{"id":"passwd","deny":"tool.*","when":{"arg":"/path","eq":"/etc/passwd"}}]`)}
+		floor("f",
+			`,"profile":{"effects":["read"],"connectors":["b"]},"ceilings":{"args":"64KiB","depth":8,"timeout":"10s","risk":"medium"},"expires":"2099-01-01T00:00:00Z",`+
+				`"only":"tool.*","rules":[{"id":"big","deny":{"effects":["read"]},"when":{"arg":"/n","gt":1000}}]`),
+		overlay("o",
+			`,"for":{"session":"main"},"only":"tool.*","expires":"2099-01-01T00:00:00Z","rules":[{"id":"passwd","deny":"tool.*","when":{"arg":"/path","eq":"/etc/passwd"}}]`)}
 }
 
-// run judges calls, all of which end for one reason. What is decided is what is judged less the schema, which is not the guardian's.
+// run judges calls, all of which end for one reason. What is decided is what is judged less the
+// schema, which is not the guardian's.
 func run(b *testing.B, p *Policy, ins []contracts.Inputs, reason contracts.ReasonCode) {
 	b.Helper()
 	decide(b, p, ins, func(in *contracts.Inputs) bool {
@@ -96,8 +99,9 @@ func decide(b *testing.B, p *Policy, ins []contracts.Inputs, right func(*contrac
 	b.ReportMetric(each[0]-each[1], "ns/decided")
 }
 
-// Three rules a tool, of which the last allows; a schema that costs next to nothing, since the schema is not the guardian's. No two tools have
-// the same input, so they share nothing; those of layered all do.
+// Three rules a tool, of which the last allows; a schema that costs next to nothing, since the
+// schema is not the guardian's. No two tools have the same input, so they share nothing; those of
+// layered all do.
 func surface(n int) string {
 	var tools, rules strings.Builder
 	for i := range n {
@@ -106,9 +110,11 @@ func surface(n int) string {
 			rules.WriteByte(',')
 		}
 		name := fmt.Sprintf("tool.%d", i)
-		tools.WriteString(toolText(name, fmt.Sprintf(`"path":{"type":"string","maxLength":%d},"n":{"type":"number"}`, 1000+i), "path", "n"))
-		fmt.Fprintf(&rules, `{"id":"a%d","deny":"%s","when":{"arg":"/n","gt":1000}},{"id":"b%d","deny":"%s","when":{"arg":"/path","eq":"/etc/passwd"}},`+
-			`{"id":"c%d","allow":"%s","when":{"caller":"roles","has":"editor"}}`, i, name, i, name, i, name)
+		tools.WriteString(toolText(name, fmt.Sprintf(`"path":{"type":"string","maxLength":%d},"n":{"type":"number"}`,
+			1000+i), "path", "n"))
+		fmt.Fprintf(&rules,
+			`{"id":"a%d","deny":"%s","when":{"arg":"/n","gt":1000}},{"id":"b%d","deny":"%s","when":{"arg":"/path","eq":"/etc/passwd"}},`+
+				`{"id":"c%d","allow":"%s","when":{"caller":"roles","has":"editor"}}`, i, name, i, name, i, name)
 	}
 	return bundle("b", tools.String(), rules.String())
 }
@@ -117,7 +123,8 @@ func BenchmarkHotTool(b *testing.B) {
 	for _, n := range []int{1, 1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			p := mustCompile(b, surface(n))
-			run(b, p, []contracts.Inputs{inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)}, contracts.ReasonAllow)
+			run(b, p, []contracts.Inputs{inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)},
+				contracts.ReasonAllow)
 		})
 	}
 }
@@ -127,7 +134,8 @@ func BenchmarkHotToolLayers(b *testing.B) {
 	for _, n := range []int{1, 1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			p := mustCompile(b, layered(n)...)
-			run(b, p, []contracts.Inputs{inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)}, contracts.ReasonAllow)
+			run(b, p, []contracts.Inputs{inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)},
+				contracts.ReasonAllow)
 		})
 	}
 }
@@ -177,14 +185,16 @@ func thousand(tests int) string {
 		rules = append(rules, fmt.Sprintf(`{"id":"r%d","deny":"t","when":%s}`, i, pred))
 	}
 	rules = append(rules, `{"id":"last","allow":"t","when":{"arg":"/path","prefix":"/srv/data"}}`)
-	return bundle("b", toolText("t", `"path":{"type":"string"},"n":{"type":"number"}`, "path", "n"), strings.Join(rules, ","))
+	return bundle("b", toolText("t", `"path":{"type":"string"},"n":{"type":"number"}`, "path", "n"),
+		strings.Join(rules, ","))
 }
 
 func BenchmarkThousandRules(b *testing.B) {
 	for _, tests := range []int{1, 2} {
 		b.Run(fmt.Sprint(tests, "tests"), func(b *testing.B) {
 			p := mustCompile(b, thousand(tests))
-			run(b, p, []contracts.Inputs{inputs(b, "t", `{"path":"/srv/data/report.txt","n":7}`)}, contracts.ReasonAllow)
+			run(b, p, []contracts.Inputs{inputs(b, "t", `{"path":"/srv/data/report.txt","n":7}`)},
+				contracts.ReasonAllow)
 		})
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const goodBudget = `{"cost": 1, "id": "b", "limit": 3, "per": "caller", "tools": ["pay"], "window": "day"}`
@@ -26,7 +28,8 @@ func bank(budgets string) string {
 
 // spending is a floor or overlay with these budgets.
 func spending(layer, name, more, budgets string) string {
-	return `{"helm":"policy/v1","layer":"` + layer + `","name":"` + name + `","version":1` + more + `,"budgets":[` + budgets + `]}`
+	return `{"helm":"policy/v1","layer":"` + layer + `","name":"` + name + `","version":1` + more + `,"budgets":[` +
+		budgets + `]}`
 }
 
 func TestBudgetRefusals(t *testing.T) {
@@ -67,18 +70,18 @@ func TestBudgetRefusals(t *testing.T) {
 		{`"cost": 1`, `"cost": 1, "refund": "always"`, "/refund", "error"},
 		{`"cost": 1`, `"cost": 1, "when": {"arg": "/tip", "gt": 1}`, "/when", "absent"},
 		{`"cost": 1`, `"cost": 1, "when": {"session": "labels", "has": "x"}`, "/when/session", "not supported"},
-		{`"cost": 1`, `"cost": 1, "unless": {"arg": "/note", "finds": "x", "absent": false}`, "/unless/finds", "permits more"},
+		{`"cost": 1`, `"cost": 1, "unless": {"arg": "/note", "finds": "x", "absent": false}`, "/unless/finds",
+			"permits more"},
 		{goodBudget, goodBudget + "," + goodBudget, "+/budgets/1/id", "second rule"},
 	} {
-		if !strings.Contains(goodBudget, c.old) {
-			t.Fatalf("%s is not in the budget", c.old)
-		}
+		require.Contains(t, goodBudget, c.old, "%s is not in the budget", c.old)
 		p, err := Compile(document(t, "", bank(strings.Replace(goodBudget, c.old, c.new, 1))))
 		at := "/budgets/0" + c.at
 		if whole, ok := strings.CutPrefix(c.at, "+"); ok {
 			at = whole
 		}
-		if e, ok := err.(*LoadError); !ok || p != nil || e.Pointer != at || !strings.Contains(e.Error(), c.says) || e.Remedy == "" {
+		if e, ok := err.(*LoadError); !ok || p != nil || e.Pointer != at || !strings.Contains(e.Error(), c.says) ||
+			e.Remedy == "" {
 			t.Errorf("%s: %v, want %s: %s", c.new, err, at, c.says)
 		}
 	}
@@ -87,7 +90,8 @@ func TestBudgetRefusals(t *testing.T) {
 		many = append(many, strings.Replace(goodBudget, `"b"`, fmt.Sprintf(`"b%d"`, i), 1))
 	}
 	mustCompile(t, bank(strings.Join(many[1:], ",")))
-	if _, err := Compile(document(t, "", bank(strings.Join(many, ",")))); err == nil || !strings.Contains(err.Error(), "more than 8") {
+	if _, err := Compile(document(t, "", bank(strings.Join(many, ",")))); err == nil ||
+		!strings.Contains(err.Error(), "more than 8") {
 		t.Errorf("nine budgets for a tool: %v", err)
 	}
 }
@@ -113,7 +117,8 @@ func TestBudgetKeys(t *testing.T) {
 		{"tenant", "day", func(in *contracts.Inputs) { in.Caller.Tenant = "" }, "", "", true},
 		{"caller", "total", func(in *contracts.Inputs) { in.Caller.ID = long }, contracts.Hashed(long), "total", false},
 		{"caller", "total", func(in *contracts.Inputs) { in.Caller.ID = long[1:] }, long[1:], "total", false},
-		{"all", "hour", func(in *contracts.Inputs) { in.Caller = contracts.Caller{} }, "", "2028-02-29T23:00:00.000Z", false},
+		{"all", "hour", func(in *contracts.Inputs) { in.Caller = contracts.Caller{} }, "", "2028-02-29T23:00:00.000Z",
+			false},
 	} {
 		p := mustCompile(t, bank(strings.NewReplacer("caller", c.per, "day", c.window).Replace(goodBudget)))
 		in := inputs(t, "pay", `{"amount":1,"mixed":1,"usual":5}`)
@@ -123,13 +128,15 @@ func TestBudgetKeys(t *testing.T) {
 		}
 		r, _ := judgeBy(p, &in, nil, onlyLedger{new(past.Ledger)})
 		if c.err {
-			if r.Reason != contracts.ReasonBudgetError || r.Rule != "P1:bank:b" || r.Condition != 3 || r.Charges != nil || in.State.Budgets != nil {
+			if r.Reason != contracts.ReasonBudgetError || r.Rule != "P1:bank:b" || r.Condition != 3 ||
+				r.Charges != nil || in.State.Budgets != nil {
 				t.Errorf("%s: %+v", c.per, r)
 			}
 			continue
 		}
 		want := []contracts.Charge{{Amount: 1, Budget: "P1:bank:b", Limit: 3, Of: c.of, Window: c.starts}}
-		if !slices.Equal(r.Charges, want) || !slices.Equal(in.State.Budgets, []contracts.Balance{{Budget: "P1:bank:b", Of: c.of, Window: c.starts}}) {
+		if !slices.Equal(r.Charges, want) || !slices.Equal(in.State.Budgets,
+			[]contracts.Balance{{Budget: "P1:bank:b", Of: c.of, Window: c.starts}}) {
 			t.Errorf("%s %s: %s %+v %+v", c.per, c.window, r.Reason, r.Charges, in.State.Budgets)
 		}
 	}
@@ -141,7 +148,8 @@ func TestBudgetOrder(t *testing.T) {
 	mixed := `{"id":"mixed","tools":["pay"],"limit":500,"per":"all","window":"total","cost":{"arg":"/mixed"},"when":{"arg":"/note","eq":"mixed","absent":false}}`
 	count := `{"id":"count","tools":["p*"],"limit":1,"per":"caller","window":"day","cost":1,"unless":{"caller":"roles","has":"boss"}}`
 	erring := `{"id":"erring","tools":["pay"],"limit":500,"per":"all","window":"total","cost":1,"when":{"arg":"/mixed","gt":3}}`
-	p := mustCompile(t, bank(money+","+mixed), spending("P0", "z", "", strings.ReplaceAll(count, `["p*"]`, `{"effects":["write"]}`)), spending("P0", "a", "", money+","+erring),
+	p := mustCompile(t, bank(money+","+mixed), spending("P0", "z", "",
+		strings.ReplaceAll(count, `["p*"]`, `{"effects":["write"]}`)), spending("P0", "a", "", money+","+erring),
 		spending("P2", "b", `,"for":{"session":"chat"}`, strings.Replace(count, `"day"`, `"total"`, 1)))
 	balance := func(budget string, spent uint64) contracts.Balance {
 		b := contracts.Balance{Budget: budget, Spent: spent, Window: "total"}
@@ -159,26 +167,38 @@ func TestBudgetOrder(t *testing.T) {
 		want          want
 		charged       string
 	}{
-		{`{"amount":5,"mixed":1,"usual":5}`, "main", nil, want{contracts.ReasonAllow, 8, "P1:bank:all"}, "P0:a:money=500 P0:z:count=1 P1:bank:money=500"},
-		{`{"amount":5,"mixed":1,"usual":5}`, "chat", nil, want{contracts.ReasonAllow, 8, "P1:bank:all"}, "P0:a:money=500 P0:z:count=1 P1:bank:money=500 P2:b:count=1"},
+		{`{"amount":5,"mixed":1,"usual":5}`, "main", nil, want{contracts.ReasonAllow, 8, "P1:bank:all"},
+			"P0:a:money=500 P0:z:count=1 P1:bank:money=500"},
+		{`{"amount":5,"mixed":1,"usual":5}`, "chat", nil, want{contracts.ReasonAllow, 8, "P1:bank:all"},
+			"P0:a:money=500 P0:z:count=1 P1:bank:money=500 P2:b:count=1"},
 		{`{"amount":5.01,"mixed":1,"usual":5}`, "main", nil, want{contracts.ReasonBudgetExceeded, 3, "P0:a:money"}, ""},
 		{`{"amount":5.001,"mixed":1,"usual":5}`, "main", nil, want{contracts.ReasonBudgetError, 3, "P0:a:money"}, ""},
 		{`{"amount":-1,"mixed":1,"usual":5}`, "main", nil, want{contracts.ReasonBudgetError, 3, "P0:a:money"}, ""},
-		{`{"amount":1e300,"mixed":1,"usual":5}`, "main", nil, want{contracts.ReasonBudgetExceeded, 3, "P0:a:money"}, ""},
-		{`{"amount":0,"mixed":4,"usual":5}`, "main", nil, want{contracts.ReasonAllow, 8, "P1:bank:all"}, "P0:a:erring=1 P0:a:money=0 P0:z:count=1 P1:bank:money=0"},
+		{`{"amount":1e300,"mixed":1,"usual":5}`, "main", nil, want{contracts.ReasonBudgetExceeded, 3, "P0:a:money"},
+			""},
+		{`{"amount":0,"mixed":4,"usual":5}`, "main", nil, want{contracts.ReasonAllow, 8, "P1:bank:all"},
+			"P0:a:erring=1 P0:a:money=0 P0:z:count=1 P1:bank:money=0"},
 		{`{"amount":1,"mixed":"x","usual":5}`, "main", nil, want{contracts.ReasonFailClosedError, 3, ""}, ""},
-		{`{"amount":9,"mixed":1.5,"note":"mixed","usual":5}`, "main", nil, want{contracts.ReasonBudgetError, 3, "P1:bank:mixed"}, ""}, // though a:money is exceeded
-		{`{"amount":1,"mixed":1,"usual":5}`, "main", []contracts.Balance{balance("P0:z:count", 1), balance("P1:bank:money", 500)}, want{contracts.ReasonBudgetExceeded, 3, "P0:z:count"}, ""},
-		{`{"amount":1,"mixed":1,"usual":5}`, "main", []contracts.Balance{balance("P1:bank:money", 401)}, want{contracts.ReasonBudgetExceeded, 3, "P1:bank:money"}, ""},
-		{`{"amount":1,"mixed":1,"usual":5}`, "main", []contracts.Balance{balance("P1:bank:money", 400)}, want{contracts.ReasonAllow, 8, "P1:bank:all"}, "P0:a:money=100 P0:z:count=1 P1:bank:money=100"},
-		{`{"amount":0,"mixed":1,"usual":5}`, "main", []contracts.Balance{balance("P1:bank:money", 501)}, want{contracts.ReasonBudgetExceeded, 3, "P1:bank:money"}, ""}, // a limit that was lowered
-		{`{"amount":1,"mixed":1,"usual":5}`, "chat", []contracts.Balance{balance("P2:b:count", 1)}, want{contracts.ReasonBudgetExceeded, 3, "P2:b:count"}, ""},
+		// though a:money is exceeded
+		{`{"amount":9,"mixed":1.5,"note":"mixed","usual":5}`, "main", nil,
+			want{contracts.ReasonBudgetError, 3, "P1:bank:mixed"}, ""},
+		{`{"amount":1,"mixed":1,"usual":5}`, "main", []contracts.Balance{balance("P0:z:count", 1),
+			balance("P1:bank:money", 500)}, want{contracts.ReasonBudgetExceeded, 3, "P0:z:count"}, ""},
+		{`{"amount":1,"mixed":1,"usual":5}`, "main", []contracts.Balance{balance("P1:bank:money", 401)},
+			want{contracts.ReasonBudgetExceeded, 3, "P1:bank:money"}, ""},
+		{`{"amount":1,"mixed":1,"usual":5}`, "main", []contracts.Balance{balance("P1:bank:money", 400)},
+			want{contracts.ReasonAllow, 8, "P1:bank:all"}, "P0:a:money=100 P0:z:count=1 P1:bank:money=100"},
+		// a limit that was lowered
+		{`{"amount":0,"mixed":1,"usual":5}`, "main", []contracts.Balance{balance("P1:bank:money", 501)},
+			want{contracts.ReasonBudgetExceeded, 3, "P1:bank:money"}, ""},
+		{`{"amount":1,"mixed":1,"usual":5}`, "chat", []contracts.Balance{balance("P2:b:count", 1)},
+			want{contracts.ReasonBudgetExceeded, 3, "P2:b:count"}, ""},
 	} {
 		ledger := new(past.Ledger)
 		for _, b := range c.spent {
-			if err := ledger.Charge([]contracts.Charge{{Amount: b.Spent, Budget: b.Budget, Limit: b.Spent, Of: b.Of, Window: b.Window}}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t,
+				ledger.Charge([]contracts.Charge{{Amount: b.Spent, Budget: b.Budget, Limit: b.Spent, Of: b.Of,
+					Window: b.Window}}))
 		}
 		in := inputs(t, "pay", c.args)
 		in.Session = c.session
@@ -190,9 +210,7 @@ func TestBudgetOrder(t *testing.T) {
 		for _, x := range r.Charges {
 			charged = append(charged, fmt.Sprintf("%s=%d", x.Budget, x.Amount))
 		}
-		if got := strings.Join(charged, " "); got != c.charged {
-			t.Errorf("%s: charges %s, want %s", c.args, got, c.charged)
-		}
+		assert.Equal(t, c.charged, strings.Join(charged, " "), "%s: charges", c.args)
 		again, _ := c.want.check(t, p, in) // from the balances in the inputs alone
 		if string(again.Append(nil)) != string(r.Append(nil)) {
 			t.Errorf("%s: judged again: %s", c.args, again.Append(nil))
@@ -200,7 +218,8 @@ func TestBudgetOrder(t *testing.T) {
 		if len(in.State.Budgets) == 0 {
 			continue
 		}
-		if b, err := contracts.ParseInputs(in.Append(nil)); err != nil || len(b.State.Budgets) != len(in.State.Budgets) {
+		if b, err := contracts.ParseInputs(in.Append(nil)); err != nil ||
+			len(b.State.Budgets) != len(in.State.Budgets) {
 			t.Errorf("%s: inputs: %v", c.args, err)
 		}
 		in.State.Budgets = in.State.Budgets[1:]
@@ -210,26 +229,29 @@ func TestBudgetOrder(t *testing.T) {
 
 // A budget of a tool costs other tools nothing, and is refunded as it says.
 func TestRefunds(t *testing.T) {
-	p := mustCompile(t, bank(strings.Replace(goodBudget, `"id"`, `"refund": "error", "id"`, 1)+","+strings.Replace(goodBudget, `"b"`, `"kept"`, 1)))
+	p := mustCompile(t,
+		bank(strings.Replace(goodBudget, `"id"`, `"refund": "error", "id"`, 1)+","+strings.Replace(goodBudget, `"b"`,
+			`"kept"`, 1)))
 	in := inputs(t, "look", `{}`)
-	if r, _ := judgeBy(p, &in, nil, onlyLedger{new(past.Ledger)}); r.Verdict != contracts.Allow || r.Charges != nil || in.State.Budgets != nil {
+	if r, _ := judgeBy(p, &in, nil, onlyLedger{new(past.Ledger)}); r.Verdict != contracts.Allow || r.Charges != nil ||
+		in.State.Budgets != nil {
 		t.Errorf("look: %+v", r)
 	}
-	if got := p.Refunds("pay", contracts.ReasonToolError); !slices.Equal(got, []string{"P1:bank:b"}) {
-		t.Errorf("refunds %v", got)
-	}
-	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonToolPanic, contracts.ReasonToolTimeout, contracts.ReasonOutcomeUnknown} {
-		if got := p.Refunds("pay", r); got != nil {
-			t.Errorf("%s: refunds %v", r, got)
-		}
+	got := p.Refunds("pay", contracts.ReasonToolError)
+	assert.True(t, slices.Equal(got, []string{"P1:bank:b"}), "refunds %v", got)
+	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonToolPanic,
+		contracts.ReasonToolTimeout, contracts.ReasonOutcomeUnknown} {
+		got := p.Refunds("pay", r)
+		assert.Nil(t, got, "%s: refunds", r)
 	}
 	if got := p.Refunds("none", contracts.ReasonToolError); got != nil {
 		t.Errorf("an undeclared tool: %v", got)
 	}
 }
 
-// Budgets of a floor or overlay, added to a random stack: they deny, at condition 3, or change nothing but the charges. What was decided by the
-// ledger is what the inputs alone give; whatever is charged keeps to its limit.
+// Budgets of a floor or overlay, added to a random stack: they deny, at condition 3, or change
+// nothing but the charges. What was decided by the ledger is what the inputs alone give; whatever
+// is charged keeps to its limit.
 func TestBudgetsNeverAllow(t *testing.T) {
 	race.Alone(t)
 	g := stackGenerator{generator{rand.New(rand.NewPCG(51, 52))}}
@@ -242,8 +264,11 @@ func TestBudgetsNeverAllow(t *testing.T) {
 		}
 		var budgets []string
 		for i := range 1 + g.r.IntN(3) {
-			b := fmt.Sprintf(`{"id":"b%d","tools":%s,"limit":%d,"per":%s,"cost":%s,"window":%s`, i, pick(g.generator, `"t"`, `"*"`, `{"effects":["read","write"]}`), g.r.IntN(12),
-				pick(g.generator, `"all"`, `"caller"`, `"tool"`, `"all"`), pick(g.generator, `1`, `{"arg":"/n"}`, `{"arg":"/n","scale":1}`), pick(g.generator, `"hour"`, `"month"`, `"total"`))
+			b := fmt.Sprintf(`{"id":"b%d","tools":%s,"limit":%d,"per":%s,"cost":%s,"window":%s`, i,
+				pick(g.generator, `"t"`, `"*"`, `{"effects":["read","write"]}`), g.r.IntN(12),
+				pick(g.generator, `"all"`, `"caller"`, `"tool"`, `"all"`),
+				pick(g.generator, `1`, `{"arg":"/n"}`, `{"arg":"/n","scale":1}`),
+				pick(g.generator, `"hour"`, `"month"`, `"total"`))
 			if g.r.IntN(2) == 0 {
 				b += `,"when":` + g.predicate(1)
 			}
@@ -281,14 +306,16 @@ func TestBudgetsNeverAllow(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonBudgetError, contracts.ReasonBudgetExceeded, contracts.ReasonFailClosedError} {
+	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonBudgetError,
+		contracts.ReasonBudgetExceeded, contracts.ReasonFailClosedError} {
 		if seen[r] < 20 {
 			t.Errorf("only %d of %v", seen[r], r)
 		}
 	}
 }
 
-// One policy, judging calls at both sides of midnight by turns: each is charged to its own day, also where the clock goes back.
+// One policy, judging calls at both sides of midnight by turns: each is charged to its own day,
+// also where the clock goes back.
 func TestWindowOfCharges(t *testing.T) {
 	p := mustCompile(t, bank(goodBudget))
 	midnight := contracts.TimeOf(time.Date(2028, 2, 29, 0, 0, 0, 0, time.UTC))
@@ -297,18 +324,17 @@ func TestWindowOfCharges(t *testing.T) {
 		in := inputs(t, "pay", `{"amount":1,"mixed":1,"usual":5}`)
 		in.Time = midnight - contracts.Time(i%2)
 		r, why := judgeBy(p, &in, nil, onlyLedger{&l})
-		if r.Verdict != contracts.Allow || len(r.Charges) != 1 || r.Charges[0].Window != in.Time.String()[:len("2006-01-02")]+"T00:00:00.000Z" || !l.Reserve(r.Charges, in.State.Budgets) {
+		if r.Verdict != contracts.Allow || len(r.Charges) != 1 ||
+			r.Charges[0].Window != in.Time.String()[:len("2006-01-02")]+"T00:00:00.000Z" ||
+			!l.Reserve(r.Charges, in.State.Budgets) {
 			t.Fatalf("%v %s %+v", r.Reason, why, r.Charges)
 		}
-		if r.Charges[0].Before != uint64(i/2) {
-			t.Errorf("call %d on a balance of %d", i, r.Charges[0].Before)
-		}
+		assert.Equal(t, uint64(i/2), r.Charges[0].Before, "call %d on a balance of", i)
 	}
 	for i := range 2 { // the limit is three
 		in := inputs(t, "pay", `{"amount":1,"mixed":1,"usual":5}`)
 		in.Time = midnight - contracts.Time(i)
-		if r, _ := judgeBy(p, &in, nil, onlyLedger{&l}); r.Reason != contracts.ReasonBudgetExceeded {
-			t.Errorf("a fourth call: %v", r.Reason)
-		}
+		r, _ := judgeBy(p, &in, nil, onlyLedger{&l})
+		assert.Equal(t, contracts.ReasonBudgetExceeded, r.Reason, "a fourth call")
 	}
 }

@@ -13,9 +13,11 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/stretchr/testify/require"
 )
 
-// A second evaluator of predicates, as plain as can be: it knows nothing of slots, sets or polarity, and works on what encoding/json reads.
+// A second evaluator of predicates, as plain as can be: it knows nothing of slots, sets or
+// polarity, and works on what encoding/json reads.
 type model struct {
 	args   map[string]any
 	caller contracts.Caller
@@ -153,7 +155,8 @@ func (m *model) leaf(p map[string]any, v any) program.Answer {
 			}
 			return program.AnswerOf(op == "lt" && n < x.(float64) || op == "gt" && n > x.(float64))
 		case "type":
-			return program.AnswerOf(x == map[string]string{"string": "string", "float64": "number", "bool": "boolean", "[]interface {}": "array"}[fmt.Sprintf("%T", v)])
+			return program.AnswerOf(x == map[string]string{"string": "string", "float64": "number", "bool": "boolean",
+				"[]interface {}": "array"}[fmt.Sprintf("%T", v)])
 		case "prefix", "suffix", "regex", "within", "cidr", "email":
 			if !isText {
 				return program.Failed
@@ -173,13 +176,15 @@ func (m *model) text(op, v, x string) program.Answer {
 	case "regex":
 		return program.AnswerOf(regexp.MustCompile("^(?:" + x + ")$").MatchString(v))
 	case "within":
-		if !strings.HasPrefix(v, "/") || v != "/" && slices.ContainsFunc(strings.Split(v[1:], "/"), func(s string) bool { return s == "" || s == "." || s == ".." }) {
+		if !strings.HasPrefix(v, "/") || v != "/" && slices.ContainsFunc(strings.Split(v[1:], "/"),
+			func(s string) bool { return s == "" || s == "." || s == ".." }) {
 			return program.Failed
 		}
 		return program.AnswerOf(v == x || strings.HasPrefix(v, x+"/"))
 	case "email":
 		local, domain, ok := strings.Cut(v, "@")
-		if !ok || local == "" || !regexp.MustCompile(`^[a-z.]+$`).MatchString(strings.ToLower(domain)) || strings.ContainsAny(local, " <>@") {
+		if !ok || local == "" || !regexp.MustCompile(`^[a-z.]+$`).MatchString(strings.ToLower(domain)) ||
+			strings.ContainsAny(local, " <>@") {
 			return program.Failed
 		}
 		return program.AnswerOf(strings.EqualFold(domain, x))
@@ -191,7 +196,8 @@ func (m *model) text(op, v, x string) program.Answer {
 	return program.AnswerOf(netip.MustParsePrefix(x).Contains(a.Unmap()))
 }
 
-// A generator makes random predicates that fit the tool below, and random arguments that may not fit the predicates.
+// A generator makes random predicates that fit the tool below, and random arguments that may not
+// fit the predicates.
 type generator struct{ r *rand.Rand }
 
 func pick[T any](g generator, list ...T) T { return list[g.r.IntN(len(list))] }
@@ -202,7 +208,8 @@ const fields = `"r":{"type":"string"},"o":{"type":"string"},"z":{"type":["string
 	`"l":{"type":"array","items":{"type":"string"}},"ol":{"type":"array","items":{"type":["string","null"]}},` +
 	`"rows":{"type":"array","items":{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"b":{"type":"number"}}}}`
 
-var words = []string{"a", "A", "ab", "/srv", "/srv/x", "/srv-evil", "/srv/../x", "", "ann@corp.com", "ann@CORP.com", "ann@evil.org", "x@y@corp.com", "10.0.0.1", "11.0.0.1", "::ffff:10.0.0.1", "10.0.0", "é\n\""}
+var words = []string{"a", "A", "ab", "/srv", "/srv/x", "/srv-evil", "/srv/../x", "", "ann@corp.com", "ann@CORP.com",
+	"ann@evil.org", "x@y@corp.com", "10.0.0.1", "11.0.0.1", "::ffff:10.0.0.1", "10.0.0", "é\n\""}
 
 func (g generator) text() string { return quoteJSON(pick(g, words...)) }
 
@@ -249,7 +256,8 @@ func (g generator) leaf() string {
 	case 5:
 		return `{"arg":"/on",` + g.numberTest() + g.absent() + `}`
 	case 6, 7:
-		return `{"arg":"/u",` + pick(g, g.textTest(), g.numberTest(), `"type":"string"`, `"type":"number"`, `"eq":true`) + g.absent() + `}`
+		return `{"arg":"/u",` + pick(g, g.textTest(), g.numberTest(), `"type":"string"`, `"type":"number"`,
+			`"eq":true`) + g.absent() + `}`
 	case 8:
 		return `{"arg":"` + pick(g, "/o", "/z", "/u", "/ol") + `","exists":` + pick(g, "true", "false") + `}`
 	case 9:
@@ -287,8 +295,9 @@ func (g generator) args() string {
 		"r": g.text, "n": func() string { return pick(g, "1", "2", "0.5") },
 		"l":    func() string { return pick(g, `[]`, `[`+g.text()+`]`, `[`+g.text()+`,`+g.text()+`]`) },
 		"rows": func() string { return pick(g, `[]`, `[{"a":`+g.text()+`}]`, `[{"a":`+g.text()+`,"b":1},{"a":"a"}]`) },
-		"o":    g.text, "z": func() string { return pick(g, g.text(), "null") }, "on": func() string { return pick(g, "1", "3") },
-		"u": value, "ol": func() string { return pick(g, `[]`, `[null]`, `[`+g.text()+`,null]`) },
+		"o":    g.text, "z": func() string { return pick(g, g.text(), "null") },
+		"on": func() string { return pick(g, "1", "3") },
+		"u":  value, "ol": func() string { return pick(g, `[]`, `[null]`, `[`+g.text()+`,null]`) },
 	}
 	var out []string
 	for _, name := range []string{"l", "n", "o", "ol", "on", "r", "rows", "u", "z"} {
@@ -304,7 +313,8 @@ func (g generator) args() string {
 	return "{" + strings.Join(out, ",") + "}"
 }
 
-// Behind a deny that matches or cannot be evaluated, for whatever reason, a broad allow never allows; and the verdict is that of the model.
+// Behind a deny that matches or cannot be evaluated, for whatever reason, a broad allow never
+// allows; and the verdict is that of the model.
 func TestFailClosed(t *testing.T) {
 	race.Alone(t)
 	g := generator{rand.New(rand.NewPCG(11, 12))}
@@ -325,9 +335,7 @@ func TestFailClosed(t *testing.T) {
 			r, why := p.Judge(in, nil)
 			seen[r.Reason]++
 			m := model{caller: in.Caller}
-			if err := json.Unmarshal([]byte(args), &m.args); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal([]byte(args), &m.args))
 			a := m.eval(parsed(t, when), nil)
 			if a == program.Yes && unless != "" {
 				switch m.eval(parsed(t, unless), nil) {
@@ -337,7 +345,8 @@ func TestFailClosed(t *testing.T) {
 					a = program.Failed
 				}
 			}
-			expect := map[program.Answer]contracts.ReasonCode{program.Yes: contracts.ReasonPolicyViolation, program.No: contracts.ReasonAllow, program.Failed: contracts.ReasonFailClosedError}[a]
+			expect := map[program.Answer]contracts.ReasonCode{program.Yes: contracts.ReasonPolicyViolation,
+				program.No: contracts.ReasonAllow, program.Failed: contracts.ReasonFailClosedError}[a]
 			if r.Reason == contracts.ReasonSchemaViolation {
 				expect = r.Reason // whatever the predicate says
 			}
@@ -346,7 +355,8 @@ func TestFailClosed(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range []contracts.ReasonCode{contracts.ReasonPolicyViolation, contracts.ReasonAllow, contracts.ReasonFailClosedError, contracts.ReasonSchemaViolation} {
+	for _, r := range []contracts.ReasonCode{contracts.ReasonPolicyViolation, contracts.ReasonAllow,
+		contracts.ReasonFailClosedError, contracts.ReasonSchemaViolation} {
 		if seen[r] < 1000 {
 			t.Errorf("only %d of %v in %v", seen[r], r, seen)
 		}
@@ -355,9 +365,7 @@ func TestFailClosed(t *testing.T) {
 
 func parsed(t testing.TB, text string) (p map[string]any) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &p))
 	return p
 }
 
@@ -379,10 +387,13 @@ func TestBroadAllowBesideDeny(t *testing.T) {
 		{`"v":{"type":"string"}`, `{"arg":"/v","cidr":"127.0.0.0/8"}`, `{"v":"127.1"}`},
 		{`"v":{"type":"string"}`, `{"arg":"/v","email":"evil.org"}`, `{"v":"Eve <eve@evil.org>"}`},
 		{`"v":{"type":"string"}`, `{"arg":"/v","age_le":"1h"}`, `{"v":"yesterday"}`},
-		{`"v":{"type":"array","items":{"type":"string"}}`, `{"some":"/v","that":{"host":"evil.org"}}`, `{"v":["good.org","EVIL.org\t"]}`},
-		{`"v":{"type":"array","items":{"type":"string"}}`, `{"not":{"every":"/v","that":{"within":"/srv"}}}`, `{"v":["/srv/a","/srv//b"]}`},
+		{`"v":{"type":"array","items":{"type":"string"}}`, `{"some":"/v","that":{"host":"evil.org"}}`,
+			`{"v":["good.org","EVIL.org\t"]}`},
+		{`"v":{"type":"array","items":{"type":"string"}}`, `{"not":{"every":"/v","that":{"within":"/srv"}}}`,
+			`{"v":["/srv/a","/srv//b"]}`},
 	} {
-		p := mustCompile(t, bundle("b", toolText("t", c.schema, "v"), `{"id":"d","deny":"t","when":`+c.deny+`},{"id":"all","allow":"t"}`))
+		p := mustCompile(t, bundle("b", toolText("t", c.schema, "v"),
+			`{"id":"d","deny":"t","when":`+c.deny+`},{"id":"all","allow":"t"}`))
 		if r, _ := p.Judge(inputs(t, "t", c.args), nil); r.Verdict != contracts.Deny {
 			t.Errorf("%s on %s gave %v", c.deny, c.args, r.Reason)
 		}

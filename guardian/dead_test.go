@@ -9,6 +9,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // deadInput has a value for each line of the table. u is of several types.
@@ -33,18 +35,19 @@ func dead(t *testing.T, first, second string) bool {
 		}
 		_, err := Compile(all...)
 		var e *LoadError
-		if errors.As(err, &e) && (e.Pointer != "/rules/1" || !strings.Contains(e.What, `can never decide: whenever it matches, "one"`) || e.Remedy != "put it before one, or remove it") {
+		if errors.As(err, &e) && (e.Pointer != "/rules/1" ||
+			!strings.Contains(e.What, `can never decide: whenever it matches, "one"`) ||
+			e.Remedy != "put it before one, or remove it") {
 			t.Fatalf("%s then %s: %v", first, second, err)
 		}
 		answers[err != nil]++
 	}
-	if len(answers) != 1 {
-		t.Errorf("%s then %s: layers differ: %v", first, second, answers)
-	}
+	assert.Len(t, answers, 1, "%s then %s: layers differ", first, second)
 	return answers[true] > 0
 }
 
-// The published table, line by line: what is refused, and beside it what the procedure must be silent about.
+// The published table, line by line: what is refused, and beside it what the procedure must be
+// silent about.
 func TestDead(t *testing.T) {
 	w := func(pred string) string { return `,"when":` + pred }
 	u := func(pred string) string { return `,"unless":` + pred }
@@ -63,22 +66,32 @@ func TestDead(t *testing.T) {
 		{"unless is not", u(`{"arg":"/s","eq":"a"}`), w(`{"not":{"arg":"/s","eq":"a"}}`), true},
 		{"not is unless", w(`{"not":{"arg":"/s","eq":"a"}}`), u(`{"arg":"/s","eq":"a"}`), true},
 		{"when is not unless", w(`{"arg":"/s","eq":"a"}`), u(`{"arg":"/s","eq":"a"}`), false},
-		{"equal text of a quantifier", w(`{"some":"/l","that":{"eq":"a"}}`), w(`{"some":"/l","that":{"eq":"a"}}`), true},
-		{"inside a quantifier only text counts", w(`{"some":"/l","that":{"in":["a","b"]}}`), w(`{"some":"/l","that":{"eq":"a"}}`), false},
-		{"equal text of any", w(`{"any":[{"arg":"/s","eq":"a"},{"arg":"/n","eq":1}]}`), w(`{"any":[{"arg":"/s","eq":"a"},{"arg":"/n","eq":1}]}`), true},
-		{"inside any only text counts", w(`{"any":[{"arg":"/s","eq":"a"},{"arg":"/n","eq":1}]}`), arg("/s", `"eq":"a"`), false},
+		{"equal text of a quantifier", w(`{"some":"/l","that":{"eq":"a"}}`), w(`{"some":"/l","that":{"eq":"a"}}`),
+			true},
+		{"inside a quantifier only text counts", w(`{"some":"/l","that":{"in":["a","b"]}}`),
+			w(`{"some":"/l","that":{"eq":"a"}}`), false},
+		{"equal text of any", w(`{"any":[{"arg":"/s","eq":"a"},{"arg":"/n","eq":1}]}`),
+			w(`{"any":[{"arg":"/s","eq":"a"},{"arg":"/n","eq":1}]}`), true},
+		{"inside any only text counts", w(`{"any":[{"arg":"/s","eq":"a"},{"arg":"/n","eq":1}]}`), arg("/s", `"eq":"a"`),
+			false},
 		{"roles", w(`{"caller":"roles","has":"x"}`), w(`{"caller":"roles","has":"x"}`), true},
 		{"other roles", w(`{"caller":"roles","has":"x"}`), w(`{"caller":"roles","has":"y"}`), false},
 		{"time", w(`{"time":"utc","in":["Mon 08:00-09:00"]}`), w(`{"time":"utc","in":["Mon 08:00-09:00"]}`), true},
-		{"a window within another is not in the table", w(`{"time":"utc","in":["Mon 08:00-19:00"]}`), w(`{"time":"utc","in":["Mon 08:00-09:00"]}`), false},
+		{"a window within another is not in the table", w(`{"time":"utc","in":["Mon 08:00-19:00"]}`),
+			w(`{"time":"utc","in":["Mon 08:00-09:00"]}`), false},
 		{"a reference", w(`{"arg":"/s","eq":{"arg":"/s"}}`), w(`{"arg":"/s","eq":{"arg":"/s"}}`), true},
 		{"a reference is no constant", w(`{"arg":"/s","in":["a"]}`), w(`{"arg":"/s","eq":{"arg":"/s"}}`), false},
 
-		{"all of several", w(`{"all":[{"arg":"/s","eq":"a"},{"arg":"/n","gt":1}]}`), w(`{"all":[{"arg":"/n","gt":2},{"arg":"/s","eq":"a"},{"arg":"/l","type":"array"}]}`), true},
-		{"all within all", w(`{"all":[{"all":[{"arg":"/s","eq":"a"}]},{"arg":"/n","gt":1}]}`), w(`{"all":[{"arg":"/n","gt":2},{"all":[{"arg":"/s","eq":"a"}]}]}`), true},
-		{"when and unless", w(`{"arg":"/s","eq":"a"}`) + u(`{"arg":"/n","gt":1}`), w(`{"arg":"/s","eq":"a"}`) + u(`{"arg":"/n","gt":1}`), true},
-		{"one conjunct more before", w(`{"arg":"/s","eq":"a"}`) + u(`{"arg":"/n","gt":1}`), w(`{"arg":"/s","eq":"a"}`), false},
-		{"one conjunct more after", w(`{"arg":"/s","eq":"a"}`), w(`{"arg":"/s","eq":"a"}`) + u(`{"arg":"/n","gt":1}`), true},
+		{"all of several", w(`{"all":[{"arg":"/s","eq":"a"},{"arg":"/n","gt":1}]}`),
+			w(`{"all":[{"arg":"/n","gt":2},{"arg":"/s","eq":"a"},{"arg":"/l","type":"array"}]}`), true},
+		{"all within all", w(`{"all":[{"all":[{"arg":"/s","eq":"a"}]},{"arg":"/n","gt":1}]}`),
+			w(`{"all":[{"arg":"/n","gt":2},{"all":[{"arg":"/s","eq":"a"}]}]}`), true},
+		{"when and unless", w(`{"arg":"/s","eq":"a"}`) + u(`{"arg":"/n","gt":1}`),
+			w(`{"arg":"/s","eq":"a"}`) + u(`{"arg":"/n","gt":1}`), true},
+		{"one conjunct more before", w(`{"arg":"/s","eq":"a"}`) + u(`{"arg":"/n","gt":1}`), w(`{"arg":"/s","eq":"a"}`),
+			false},
+		{"one conjunct more after", w(`{"arg":"/s","eq":"a"}`), w(`{"arg":"/s","eq":"a"}`) + u(`{"arg":"/n","gt":1}`),
+			true},
 
 		{"eq in", arg("/s", `"in":["a","b"]`), arg("/s", `"eq":"b"`), true},
 		{"eq not in", arg("/s", `"in":["a","b"]`), arg("/s", `"eq":"c"`), false},
@@ -87,9 +100,12 @@ func TestDead(t *testing.T) {
 		{"eq of a number in", arg("/n", `"in":[1,2]`), arg("/n", `"eq":2.0`), true},
 		{"eq of a number is not the string", arg("/u", `"in":["1"]`), arg("/u", `"eq":1`), false},
 		{"another argument", arg("/s", `"in":["a","b"]`), arg("/u", `"eq":"b"`), false},
-		{"the caller's id", w(`{"caller":"id","in":["ann","bob"],"absent":false}`), w(`{"caller":"id","eq":"ann","absent":false}`), true},
-		{"the caller's tenant is not the id", w(`{"caller":"id","in":["ann","bob"],"absent":false}`), w(`{"caller":"tenant","eq":"ann","absent":false}`), false},
-		{"the argument /id is not the caller's", w(`{"caller":"id","in":["a"],"absent":false}`), arg("/s", `"eq":"a"`), false},
+		{"the caller's id", w(`{"caller":"id","in":["ann","bob"],"absent":false}`),
+			w(`{"caller":"id","eq":"ann","absent":false}`), true},
+		{"the caller's tenant is not the id", w(`{"caller":"id","in":["ann","bob"],"absent":false}`),
+			w(`{"caller":"tenant","eq":"ann","absent":false}`), false},
+		{"the argument /id is not the caller's", w(`{"caller":"id","in":["a"],"absent":false}`), arg("/s", `"eq":"a"`),
+			false},
 
 		{"in in", arg("/s", `"in":["c","a","b"]`), arg("/s", `"in":["a","b"]`), true},
 		{"in not in", arg("/s", `"in":["a","b"]`), arg("/s", `"in":["a","b","c"]`), false},
@@ -125,7 +141,8 @@ func TestDead(t *testing.T) {
 		{"suffix is not in the table", arg("/s", `"suffix":"b"`), arg("/s", `"suffix":"ab"`), false},
 		{"within", arg("/s", `"within":"/srv"`), arg("/s", `"within":["/srv/a","/srv"]`), true},
 		{"within all", arg("/s", `"within":"/"`), arg("/s", `"within":"/srv"`), true},
-		{"within one of several", arg("/s", `"within":["/etc","/srv"]`), arg("/s", `"within":["/srv/x","/etc/y"]`), true},
+		{"within one of several", arg("/s", `"within":["/etc","/srv"]`), arg("/s", `"within":["/srv/x","/etc/y"]`),
+			true},
 		{"within none", arg("/s", `"within":"/srv"`), arg("/s", `"within":"/srv-evil"`), false},
 		{"within one of two", arg("/s", `"within":"/srv"`), arg("/s", `"within":["/srv/a","/etc"]`), false},
 		{"within above", arg("/s", `"within":"/srv/a"`), arg("/s", `"within":"/srv"`), false},
@@ -138,7 +155,8 @@ func TestDead(t *testing.T) {
 
 		{"absent where both", arg("/o", `"in":["a","b"],"absent":true`), arg("/o", `"eq":"a","absent":true`), true},
 		{"absent in the later", arg("/o", `"in":["a","b"],"absent":false`), arg("/o", `"eq":"a","absent":true`), false},
-		{"absent in the earlier", arg("/o", `"in":["a","b"],"absent":true`), arg("/o", `"eq":"a","absent":false`), true},
+		{"absent in the earlier", arg("/o", `"in":["a","b"],"absent":true`), arg("/o", `"eq":"a","absent":false`),
+			true},
 		{"absent alone", arg("/o", `"eq":"a","absent":false`), arg("/o", `"eq":"a","absent":true`), false},
 		{"fold in the earlier", arg("/s", `"in":["A","b"],"fold":true`), arg("/s", `"eq":"a"`), true},
 		{"fold in the later", arg("/s", `"in":["A","a"]`), arg("/s", `"eq":"a","fold":true`), false},
@@ -152,7 +170,8 @@ func TestDead(t *testing.T) {
 	}
 }
 
-// A rule is dead only if it is for each of its tools; whether it allows or denies is the same to it.
+// A rule is dead only if it is for each of its tools; whether it allows or denies is the same to
+// it.
 func TestDeadTools(t *testing.T) {
 	tools := toolText("t", `"s":{"type":"string"}`, "s") + "," + toolText("u", `"s":{"type":"string"}`, "s")
 	for _, c := range []struct {
@@ -174,7 +193,8 @@ func TestDeadTools(t *testing.T) {
 		}
 	}
 	// Documents are judged each by itself: one may say again what another says.
-	mustCompile(t, bundle("b", tools, `{"id":"a","deny":"t"}`), floor("f", `,"rules":[{"id":"a","deny":"t"}]`), floor("g", `,"rules":[{"id":"a","deny":"t"}]`), overlay("o", `,"rules":[{"id":"a","deny":"*"}]`))
+	mustCompile(t, bundle("b", tools, `{"id":"a","deny":"t"}`), floor("f", `,"rules":[{"id":"a","deny":"t"}]`),
+		floor("g", `,"rules":[{"id":"a","deny":"t"}]`), overlay("o", `,"rules":[{"id":"a","deny":"*"}]`))
 }
 
 // deadGenerator makes conjuncts over small domains.
@@ -195,11 +215,13 @@ func (g deadGenerator) conjunct() string {
 	case 3:
 		return `{"arg":"/p","within":[` + path() + `,` + path() + `]` + absent + `}`
 	case 4:
-		return `{"arg":"/ip","cidr":` + pick(g.generator, `"10.0.0.0/8"`, `"10.1.0.0/16"`, `["10.1.0.0/16","11.0.0.0/8"]`, `"0.0.0.0/0"`, `"::/0"`) + absent + `}`
+		return `{"arg":"/ip","cidr":` + pick(g.generator, `"10.0.0.0/8"`, `"10.1.0.0/16"`,
+			`["10.1.0.0/16","11.0.0.0/8"]`, `"0.0.0.0/0"`, `"::/0"`) + absent + `}`
 	case 5:
 		return `{"arg":"/u","` + pick(g.generator, "lt", "le", "gt", "ge", "eq") + `":` + number() + absent + `}`
 	case 6:
-		return pick(g.generator, `{"arg":"/u","in":[1,2]`, `{"arg":"/u","in":["a","1"]`, `{"arg":"/u","eq":"1"`, `{"arg":"/u","in":[0,1,2]`) + absent + `}`
+		return pick(g.generator, `{"arg":"/u","in":[1,2]`, `{"arg":"/u","in":["a","1"]`, `{"arg":"/u","eq":"1"`,
+			`{"arg":"/u","in":[0,1,2]`) + absent + `}`
 	}
 	return `{"not":` + g.conjunct() + `}`
 }
@@ -218,8 +240,9 @@ func (g deadGenerator) rule() string {
 	return b.String()
 }
 
-// Over all calls of a small domain, a rule that is refused as dead never decides. The brute force is the guardian itself, with the order of
-// the two rules told apart by their ids: the second, put alone behind the first, would have to be named once.
+// Over all calls of a small domain, a rule that is refused as dead never decides. The brute force
+// is the guardian itself, with the order of the two rules told apart by their ids: the second, put
+// alone behind the first, would have to be named once.
 func TestDeadNeverDecides(t *testing.T) {
 	race.Alone(t)
 	g := deadGenerator{generator{rand.New(rand.NewPCG(21, 22))}}
@@ -297,8 +320,9 @@ func TestDeadNeverDecides(t *testing.T) {
 	}
 }
 
-// Lists stand in many rules. Two that differ in one member of 10,000, a list beside a range, and long operands in pairs of rules: comparing
-// them anew for each pair takes minutes here. The test is that it ends.
+// Lists stand in many rules. Two that differ in one member of 10,000, a list beside a range, and
+// long operands in pairs of rules: comparing them anew for each pair takes minutes here. The test
+// is that it ends.
 func TestDeadLists(t *testing.T) {
 	race.Alone(t)
 	const members, rules = 10_000, 800
@@ -308,10 +332,12 @@ func TestDeadLists(t *testing.T) {
 		words[i], numbers[i] = fmt.Sprintf(`"w%05d"`, i), fmt.Sprint(i+1)
 	}
 	list := func(members []string, last string) string { return strings.Join(members[1:], ",") + "," + last }
-	lists := fmt.Sprintf(`,"lists":{"a":[%s],"b":[%s],"n":[%s]}`, list(words, `"a"`), list(words, `"b"`), list(numbers, "-1"))
+	lists := fmt.Sprintf(`,"lists":{"a":[%s],"b":[%s],"n":[%s]}`, list(words, `"a"`), list(words, `"b"`),
+		list(numbers, "-1"))
 	text := make([]string, rules)
 	for i := range text {
-		test := []string{`{"arg":"/s","in":{"list":"a"}}`, `{"arg":"/s","in":{"list":"b"}}`, `{"arg":"/n","ge":-1}`, `{"arg":"/n","in":{"list":"n"}}`}[i%4]
+		test := []string{`{"arg":"/s","in":{"list":"a"}}`, `{"arg":"/s","in":{"list":"b"}}`, `{"arg":"/n","ge":-1}`,
+			`{"arg":"/n","in":{"list":"n"}}`}[i%4]
 		text[i] = fmt.Sprintf(`{"id":"r%d","deny":"t","when":{"all":[%s,{"arg":"/o","eq":"%d"}]}}`, i, test, i)
 	}
 	paths := func(last string) string {
@@ -322,7 +348,8 @@ func TestDeadLists(t *testing.T) {
 		return list(out, last)
 	}
 	for i := range 20 {
-		text = append(text, fmt.Sprintf(`{"id":"p%d","deny":"t","when":{"arg":"/o","within":[%s]}}`, i, paths(fmt.Sprintf(`"/zzz/%d"`, i))))
+		text = append(text, fmt.Sprintf(`{"id":"p%d","deny":"t","when":{"arg":"/o","within":[%s]}}`, i,
+			paths(fmt.Sprintf(`"/zzz/%d"`, i))))
 	}
 	some := strings.Join(words[:60], ",") + ","
 	for i := range 2000 {
@@ -333,13 +360,13 @@ func TestDeadLists(t *testing.T) {
 		_, err := Compile(document(t, "", strings.Replace(text, `,"tools"`, lists+`,"tools"`, 1)))
 		return err
 	}
-	if err := compile(text); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, compile(text))
 	// What is remembered of two lists is the same for the last pair of rules as for the first.
 	for _, test := range []string{`{"arg":"/s","in":{"list":"a"}}`, `{"arg":"/n","in":{"list":"n"}}`} {
-		dead := fmt.Sprintf(`{"id":"dead","deny":"t","when":{"all":[%s,{"arg":"/o","eq":"%d"}]}}`, test, map[bool]int{true: 0, false: 2}[strings.Contains(test, "/s")])
-		if err := compile(append(text[:len(text):len(text)], dead)); err == nil || !strings.Contains(err.Error(), "can never decide") {
+		dead := fmt.Sprintf(`{"id":"dead","deny":"t","when":{"all":[%s,{"arg":"/o","eq":"%d"}]}}`, test,
+			map[bool]int{true: 0, false: 2}[strings.Contains(test, "/s")])
+		if err := compile(append(text[:len(text):len(text)], dead)); err == nil ||
+			!strings.Contains(err.Error(), "can never decide") {
 			t.Errorf("%s: %v", dead, err)
 		}
 	}

@@ -13,11 +13,14 @@ const (
 	pinAlone = `"` + pin + `"`
 )
 
-// A pin is 64 lower-case hexadecimal digits that are the digest of something: no spelling that means nothing, and none that means the same.
+// A pin is 64 lower-case hexadecimal digits that are the digest of something: no spelling that
+// means nothing, and none that means the same.
 func TestDefinitionRefusals(t *testing.T) {
 	mustCompile(t, pinned) // or the refusals would prove nothing
-	for _, written := range []string{`""`, `null`, `true`, `12`, `[]`, `{}`, `[` + pinAlone + `]`, `"` + pin[1:] + `"`, `"` + pin + `0"`, `"` + strings.ToUpper(pin) + `"`,
-		`" ` + pin[1:] + `"`, `"sha256:` + pin + `"`, `"` + pin[:63] + `g"`, `"` + strings.Repeat("0", 64) + `"`, `"none"`} {
+	for _, written := range []string{`""`, `null`, `true`, `12`, `[]`, `{}`, `[` + pinAlone + `]`, `"` + pin[1:] + `"`,
+		`"` + pin + `0"`, `"` + strings.ToUpper(pin) + `"`,
+		`" ` + pin[1:] + `"`, `"sha256:` + pin + `"`, `"` + pin[:63] + `g"`, `"` + strings.Repeat("0", 64) + `"`,
+		`"none"`} {
 		e := mustRefuse(t, document(t, "b.yaml", strings.Replace(pinned, pinAlone, written, 1)))
 		if e.Pointer != "/tools/t/definition" || e.Remedy == "" {
 			t.Errorf("%s: %v", written, e)
@@ -33,8 +36,9 @@ func TestDefinitionRefusals(t *testing.T) {
 	}
 }
 
-// What the tool pins is asked for by name, and is of the PolicyHash. Where no driver that declares it is bound the denial says so, and replays
-// from the inputs; the driver of another tool needs none.
+// What the tool pins is asked for by name, and is of the PolicyHash. Where no driver that declares
+// it is bound the denial says so, and replays from the inputs; the driver of another tool needs
+// none.
 func TestDefinition(t *testing.T) {
 	p := mustCompile(t, pinned)
 	if d, ok := p.Definition("t"); !ok || d.String() != pin {
@@ -63,7 +67,8 @@ func TestDefinition(t *testing.T) {
 		in := inputs(t, c.tool, `{}`)
 		in.Drivers = c.drivers
 		r, why := p.Judge(in, nil)
-		if r.Reason != c.reason || !strings.Contains(why.String(), c.says) || c.reason != contracts.ReasonAllow && r.Condition != 1 {
+		if r.Reason != c.reason || !strings.Contains(why.String(), c.says) ||
+			c.reason != contracts.ReasonAllow && r.Condition != 1 {
 			t.Errorf("%s with %d drivers: %s at %d, %v", c.tool, c.drivers, r.Reason, r.Condition, why)
 		}
 	}

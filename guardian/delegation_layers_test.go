@@ -16,7 +16,8 @@ func TestDelegationAndLayers(t *testing.T) {
 	barred := `,"rules":[{"id":"no","deny":"pay"}]`
 	deny := func(of string) string { return `,"rules":[{"id":"no","deny":"pay",` + of + `}]` }
 	allow := want{contracts.ReasonAllow, 8, "P1:shop:clerks"}
-	overlaid, floored := want{contracts.ReasonPolicyViolation, 5, "P2:o:no"}, want{contracts.ReasonCeilingViolation, 8, "P0:f:no"}
+	overlaid, floored := want{contracts.ReasonPolicyViolation, 5, "P2:o:no"},
+		want{contracts.ReasonCeilingViolation, 8, "P0:f:no"}
 	is := func(id string) string { return `{"caller":"id","eq":"` + id + `","absent":false}` }
 	for _, c := range []struct {
 		name, doc string
@@ -26,41 +27,57 @@ func TestDelegationAndLayers(t *testing.T) {
 		{"an overlay for the caller", overlay("o", `,"for":{"caller":"agent"}`+barred), overlaid},
 		{"an overlay for the delegator", overlay("o", `,"for":{"caller":"ann"}`+barred), overlaid},
 		{"an overlay for another", overlay("o", `,"for":{"caller":"bob"}`+barred), allow},
-		{"an overlay for the caller elsewhere", overlay("o", `,"for":{"caller":"agent","tenant":"other"}`+barred), allow},
-		{"an overlay for the caller here", overlay("o", `,"for":{"caller":"agent","tenant":"acme","session":"main"}`+barred), overlaid},
+		{"an overlay for the caller elsewhere", overlay("o", `,"for":{"caller":"agent","tenant":"other"}`+barred),
+			allow},
+		{"an overlay for the caller here",
+			overlay("o", `,"for":{"caller":"agent","tenant":"acme","session":"main"}`+barred), overlaid},
 		{"an overlay for nobody", overlay("o", `,"for":{"tenant":"other"}`+barred), allow},
-		{"an overlay's only, for the caller", overlay("o", `,"for":{"caller":"agent"},"only":"look"`), want{contracts.ReasonPolicyViolation, 5, "P2:o:only"}},
-		{"an overlay's end, for the delegator", overlay("o", `,"for":{"caller":"ann"},"expires":"2026-07-15T12:00:00Z"`), want{contracts.ReasonPolicyViolation, 5, "P2:o:expires"}},
+		{"an overlay's only, for the caller", overlay("o", `,"for":{"caller":"agent"},"only":"look"`),
+			want{contracts.ReasonPolicyViolation, 5, "P2:o:only"}},
+		{"an overlay's end, for the delegator", overlay("o",
+			`,"for":{"caller":"ann"},"expires":"2026-07-15T12:00:00Z"`),
+			want{contracts.ReasonPolicyViolation, 5, "P2:o:expires"}},
 		{"an overlay against the delegator", overlay("o", deny(`"when":`+is("ann"))), overlaid},
 		{"an overlay but for the delegator", overlay("o", deny(`"unless":`+is("ann"))), allow},
-		{"an overlay by the delegator's roles", overlay("o", deny(`"when":{"caller":"roles","has":"owner"}`)), overlaid},
-		{"an overlay against his tenant", overlay("o", deny(`"when":{"caller":"tenant","eq":"acme","absent":false}`)), overlaid},
-		{"an overlay but for his tenant", overlay("o", deny(`"unless":{"caller":"tenant","eq":"acme","absent":false}`)), allow},
+		{"an overlay by the delegator's roles", overlay("o", deny(`"when":{"caller":"roles","has":"owner"}`)),
+			overlaid},
+		{"an overlay against his tenant", overlay("o", deny(`"when":{"caller":"tenant","eq":"acme","absent":false}`)),
+			overlaid},
+		{"an overlay but for his tenant", overlay("o", deny(`"unless":{"caller":"tenant","eq":"acme","absent":false}`)),
+			allow},
 		{"a floor against the caller", floor("f", deny(`"when":`+is("agent"))), floored},
 		{"a floor but for the delegator", floor("f", deny(`"unless":`+is("ann"))), floored},
 		{"a floor against the delegator", floor("f", deny(`"when":`+is("ann"))), allow},
 		{"a floor by the caller's roles", floor("f", deny(`"when":{"caller":"roles","has":"bot"}`)), floored},
 		{"a floor by the delegator's roles", floor("f", deny(`"when":{"caller":"roles","has":"owner"}`)), allow},
-		{"an overlay that compares", overlay("o", deny(`"when":{"arg":"/to","eq":{"caller":"id"},"absent":false}`)), allow},
+		{"an overlay that compares", overlay("o", deny(`"when":{"arg":"/to","eq":{"caller":"id"},"absent":false}`)),
+			allow},
 	} {
 		in := inputs(t, "pay", paid)
 		in.Caller.ID, in.Caller.Roles, in.Envelopes.Delegation = "agent", []string{"bot"}, chain
 		t.Run(c.name, func(t *testing.T) { c.want.of(t, mustCompile(t, shop, c.doc), in, state) })
 	}
-	// An overlay is not left by passing on what was granted: it is for whoever made a grant of the chain.
-	passed := chained(t, contracts.Delegation{Delegator: "ann", Delegate: "bob", Depth: 1}, contracts.Delegation{Delegator: "bob", Delegate: "agent"})
+	// An overlay is not left by passing on what was granted: it is for whoever made a grant of the
+	// chain.
+	passed := chained(t, contracts.Delegation{Delegator: "ann", Delegate: "bob", Depth: 1},
+		contracts.Delegation{Delegator: "bob", Delegate: "agent"})
 	for of, want := range map[string]want{"ann": overlaid, "bob": overlaid, "agent": overlaid, "carl": allow} {
 		in := inputs(t, "pay", paid)
 		in.Caller.ID, in.Caller.Roles, in.Envelopes.Delegation = "agent", []string{"bot"}, passed
 		want.of(t, mustCompile(t, shop, overlay("o", `,"for":{"caller":"`+of+`"}`+barred)), in, state)
 	}
-	// Slots that hold the caller are read anew for each of the two: before 5 for the one, at 5 for the other, at 8 for the one again.
+	// Slots that hold the caller are read anew for each of the two: before 5 for the one, at 5 for
+	// the other, at 8 for the one again.
 	p := mustCompile(t, shop, floor("f", deny(`"when":{"arg":"/to","ne":{"caller":"id"},"absent":false}`)),
-		overlay("o", deny(`"when":{"arg":"/to","eq":{"caller":"id"},"absent":false}`)+`,"budgets":[{"id":"b","tools":"pay","limit":9,"per":"caller","window":"day","cost":1,"when":`+is("agent")+`}]`))
+		overlay("o",
+			deny(`"when":{"arg":"/to","eq":{"caller":"id"},"absent":false}`)+
+				`,"budgets":[{"id":"b","tools":"pay","limit":9,"per":"caller","window":"day","cost":1,"when":`+
+				is("agent")+`}]`))
 	for to, want := range map[string]want{"agent": allow, "ann": overlaid, "x": floored} {
 		in := inputs(t, "pay", strings.Replace(paid, `"x"`, `"`+to+`"`, 1))
 		in.Caller.ID, in.Caller.Roles, in.Envelopes.Delegation = "agent", []string{"bot"}, chain
-		if r, _ := judgeBy(p, &in, state, onlyLedger{new(past.Ledger)}); len(in.State.Budgets) != 1 || in.State.Budgets[0].Of != "agent" || r.Verdict == contracts.Allow && r.Charges[0].Of != "agent" {
+		if r, _ := judgeBy(p, &in, state, onlyLedger{new(past.Ledger)}); len(in.State.Budgets) != 1 ||
+			in.State.Budgets[0].Of != "agent" || r.Verdict == contracts.Allow && r.Charges[0].Of != "agent" {
 			t.Errorf("%s: charged %+v", to, in.State.Budgets)
 		}
 		want.of(t, p, in, state)
@@ -72,29 +89,40 @@ func TestDelegationAndLayers(t *testing.T) {
 	const look, boss = `{"receipt":"look"}`, `{"approval":{"roles":["owner"]}}`
 	missing, ask := contracts.ReasonMissingRequirement, contracts.ReasonApprovalRequired
 	for doc, end := range map[string]want{
-		floor("f", needs("", look)): {missing, 4, "P0:f:q"}, floor("f", needs(`"unless":`+is("ann")+`,`, look)): {missing, 4, "P0:f:q"}, floor("f", needs(`"unless":`+is("agent")+`,`, look)): allow,
-		overlay("o", `,"for":{"caller":"ann"}`+needs("", look)): {missing, 4, "P2:o:q"}, overlay("o", `,"for":{"caller":"agent"}`+needs("", look)): {missing, 4, "P2:o:q"},
-		overlay("o", `,"for":{"caller":"bob"}`+needs("", look)): allow, overlay("o", `,"for":{"caller":"ann"}`+needs("", boss)): {ask, 4, "P2:o:q"}, floor("f", needs("", boss)): {ask, 4, "P0:f:q"},
+		floor("f", needs("", look)):                               {missing, 4, "P0:f:q"},
+		floor("f", needs(`"unless":`+is("ann")+`,`, look)):        {missing, 4, "P0:f:q"},
+		floor("f", needs(`"unless":`+is("agent")+`,`, look)):      allow,
+		overlay("o", `,"for":{"caller":"ann"}`+needs("", look)):   {missing, 4, "P2:o:q"},
+		overlay("o", `,"for":{"caller":"agent"}`+needs("", look)): {missing, 4, "P2:o:q"},
+		overlay("o", `,"for":{"caller":"bob"}`+needs("", look)):   allow,
+		overlay("o", `,"for":{"caller":"ann"}`+needs("", boss)):   {ask, 4, "P2:o:q"},
+		floor("f", needs("", boss)):                               {ask, 4, "P0:f:q"},
 	} {
 		in := inputs(t, "pay", paid)
 		in.Caller.ID, in.Caller.Roles, in.Envelopes.Delegation, in.Session = "agent", []string{"bot"}, chain, "chat"
 		r, why := judgeBy(mustCompile(t, shop, doc), &in, state, newTold())
-		if got := (want{r.Reason, r.Condition, r.Rule}); got != end || (r.Reason == ask) != (why.Pending != nil) || why.Pending != nil && why.Pending.Caller.ID != "agent" {
+		if got := (want{r.Reason, r.Condition, r.Rule}); got != end || (r.Reason == ask) != (why.Pending != nil) ||
+			why.Pending != nil && why.Pending.Caller.ID != "agent" {
 			t.Errorf("%s: %v (%s), pending %+v", doc, got, why, why.Pending)
 		}
 	}
 	// A budget of an overlay that is for the delegator is charged to the caller.
 	for of, n := range map[string]int{"ann": 1, "agent": 1, "bob": 0} {
-		p := mustCompile(t, shop, overlay("o", `,"for":{"caller":"`+of+`"},"budgets":[{"id":"b","tools":"pay","limit":9,"per":"caller","window":"day","cost":1}]`))
+		p := mustCompile(t, shop,
+			overlay("o",
+				`,"for":{"caller":"`+of+
+					`"},"budgets":[{"id":"b","tools":"pay","limit":9,"per":"caller","window":"day","cost":1}]`))
 		in := inputs(t, "pay", paid)
 		in.Caller.ID, in.Envelopes.Delegation = "agent", chain
-		if r, _ := judgeBy(p, &in, state, onlyLedger{new(past.Ledger)}); len(r.Charges) != n || n > 0 && r.Charges[0].Of != "agent" {
+		if r, _ := judgeBy(p, &in, state, onlyLedger{new(past.Ledger)}); len(r.Charges) != n ||
+			n > 0 && r.Charges[0].Of != "agent" {
 			t.Errorf("for %s: %+v", of, r)
 		}
 	}
 }
 
-// The grants of a chain share the visits of the decision, and what their patterns become is bounded.
+// The grants of a chain share the visits of the decision, and what their patterns become is
+// bounded.
 func TestDelegationWork(t *testing.T) {
 	state := trusted(t)
 	long := `{"amount":5,"n":[` + strings.Repeat("1,", 3999) + `1],"path":"/srv/a","to":"x"}`
@@ -107,10 +135,13 @@ func TestDelegationWork(t *testing.T) {
 		return p.Judge(in, state)
 	}
 	two := func(a, b string) []contracts.Delegation {
-		return []contracts.Delegation{{Delegator: "ann", Delegate: "bob", Depth: 1, When: valueOf(t, a)}, {Delegator: "bob", Delegate: "agent", When: valueOf(t, b)}}
+		return []contracts.Delegation{{Delegator: "ann", Delegate: "bob", Depth: 1, When: valueOf(t, a)},
+			{Delegator: "bob", Delegate: "agent", When: valueOf(t, b)}}
 	}
-	ruled := mustCompile(t, strings.Replace(shop, `{"id": "dear"`, `{"id": "bad", "deny": "pay", "when": {"some": "/n", "that": {"lt": 0}}}, {"id": "dear"`, 1))
-	p, floored := mustCompile(t, shop), mustCompile(t, shop, floor("f", `,"rules":[{"id":"no","deny":"pay","when":{"some":"/n","that":{"lt":0}}}]`))
+	ruled := mustCompile(t, strings.Replace(shop, `{"id": "dear"`,
+		`{"id": "bad", "deny": "pay", "when": {"some": "/n", "that": {"lt": 0}}}, {"id": "dear"`, 1))
+	p, floored := mustCompile(t, shop), mustCompile(t, shop,
+		floor("f", `,"rules":[{"id":"no","deny":"pay","when":{"some":"/n","that":{"lt":0}}}]`))
 	for _, c := range []struct {
 		p      *Policy
 		a, b   string
@@ -118,7 +149,8 @@ func TestDelegationWork(t *testing.T) {
 		at     int
 	}{
 		{p, each(1), each(1), contracts.ReasonAllow, 8},
-		{p, each(1), each(2), contracts.ReasonFailClosedError, 6}, // 3 times 4,001, and what the scope and the rules tested
+		// 3 times 4,001, and what the scope and the rules tested
+		{p, each(1), each(2), contracts.ReasonFailClosedError, 6},
 		{p, each(2), each(1), contracts.ReasonFailClosedError, 6},
 		{ruled, each(1), `{"arg":"/to","eq":"x"}`, contracts.ReasonAllow, 8},
 		{ruled, each(1), each(1), contracts.ReasonFailClosedError, 6},
@@ -144,14 +176,16 @@ func TestDelegationWork(t *testing.T) {
 		{`{"arg":"/to","eq":"x"}`, matches(`(`), false},
 	} {
 		r, why := judge(p, two(c.a, c.b)...)
-		if ok := r.Reason == contracts.ReasonAllow; ok != c.ok || !ok && (r.Reason != contracts.ReasonDelegationInvalid || r.Condition != 6) {
+		if ok := r.Reason == contracts.ReasonAllow; ok != c.ok ||
+			!ok && (r.Reason != contracts.ReasonDelegationInvalid || r.Condition != 6) {
 			t.Errorf("%.60s, %.60s: %s (%s)", c.a, c.b, r.Reason, why)
 		}
 	}
 	// Sixteen grants are as many as there may be.
 	var grants []contracts.Delegation
 	for i := range contracts.MaxListed {
-		grants = append(grants, contracts.Delegation{Delegator: []string{"ann", "bob"}[i%2], Delegate: []string{"bob", "ann"}[i%2], Depth: 16})
+		grants = append(grants, contracts.Delegation{Delegator: []string{"ann", "bob"}[i%2],
+			Delegate: []string{"bob", "ann"}[i%2], Depth: 16})
 	}
 	grants[len(grants)-1].Delegate = "agent"
 	if r, why := judge(p, grants...); r.Verdict != contracts.Allow {
@@ -159,10 +193,14 @@ func TestDelegationWork(t *testing.T) {
 	}
 }
 
-// Whoever grants makes nobody wait: what a pattern may cost counts as visits, by its steps and by the length of what it is tested on.
+// Whoever grants makes nobody wait: what a pattern may cost counts as visits, by its steps and by
+// the length of what it is tested on.
 func TestGrantsArePatient(t *testing.T) {
 	state := trusted(t)
-	p := mustCompile(t, bundle("b", strings.Replace(toolText("pay", `"to":{"type":"string"},"list":{"type":"array","items":{"type":"string"}}`, "list", "to"), `"read"`, `"write"`, 1), `{"id":"a","allow":"pay"}`))
+	p := mustCompile(t,
+		bundle("b",
+			strings.Replace(toolText("pay", `"to":{"type":"string"},"list":{"type":"array","items":{"type":"string"}}`,
+				"list", "to"), `"read"`, `"write"`, 1), `{"id":"a","allow":"pay"}`))
 	slow, long := `(?:........){0,1000}!`, strings.Repeat("a", 1<<19)
 	allow, failed := want{contracts.ReasonAllow, 8, "P1:b:a"}, want{contracts.ReasonFailClosedError, 6, ""}
 	for _, c := range []struct {
@@ -174,12 +212,15 @@ func TestGrantsArePatient(t *testing.T) {
 		{"slow and short", `{"not":{"arg":"/to","finds":"` + slow + `"}}`, "abc", ``, allow},
 		{"quick and long", `{"not":{"arg":"/to","finds":"b"}}`, long, ``, allow},
 		{"slow beside long", `{"not":{"arg":"/to","finds":"` + slow + `"}}`, "abc", `"` + long + `"`, allow},
-		{"slow, and much that is short", `{"every":"/list","that":{"not":{"item":"","finds":"` + slow + `"}}}`, "abc", `"` + strings.Repeat(strings.Repeat("a", 400)+`","`, 99) + `"`, failed},
-		{"quick, and much that is short", `{"every":"/list","that":{"not":{"item":"","finds":"b"}}}`, "abc", `"` + strings.Repeat(strings.Repeat("a", 400)+`","`, 99) + `"`, allow},
+		{"slow, and much that is short", `{"every":"/list","that":{"not":{"item":"","finds":"` + slow + `"}}}`, "abc",
+			`"` + strings.Repeat(strings.Repeat("a", 400)+`","`, 99) + `"`, failed},
+		{"quick, and much that is short", `{"every":"/list","that":{"not":{"item":"","finds":"b"}}}`, "abc",
+			`"` + strings.Repeat(strings.Repeat("a", 400)+`","`, 99) + `"`, allow},
 	} {
 		in := inputs(t, "pay", `{"list":[`+c.list+`],"to":"`+c.to+`"}`)
 		in.Caller = contracts.Caller{ID: "agent"}
-		in.Envelopes.Delegation = chained(t, contracts.Delegation{Delegator: "ann", Delegate: "agent", When: valueOf(t, c.when)})
+		in.Envelopes.Delegation = chained(t, contracts.Delegation{Delegator: "ann", Delegate: "agent",
+			When: valueOf(t, c.when)})
 		t.Run(c.name, func(t *testing.T) { c.want.of(t, p, in, state) })
 	}
 }

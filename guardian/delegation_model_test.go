@@ -8,9 +8,11 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/require"
 )
 
-// forThem rewrites overlays so that what is for one of some people is for everybody, and what is for somebody else is gone.
+// forThem rewrites overlays so that what is for one of some people is for everybody, and what is
+// for somebody else is gone.
 func forThem(docs []doc, people []string) (out []doc) {
 	for _, d := range docs {
 		of, _ := d["for"].(map[string]any)
@@ -39,9 +41,11 @@ func forThem(docs []doc, people []string) (out []doc) {
 	return out
 }
 
-// expected judges a call under grants that hold by judging others, of which none is made under a grant: one of the delegator's own, and for
-// each grant one by a bundle that allows just what the grant does.
-func expected(t testing.TB, docs []doc, in contracts.Inputs, grants []contracts.Delegation, delegator contracts.Caller) want {
+// expected judges a call under grants that hold by judging others, of which none is made under a
+// grant: one of the delegator's own, and for each grant one by a bundle that allows just what the
+// grant does.
+func expected(t testing.TB, docs []doc, in contracts.Inputs, grants []contracts.Delegation,
+	delegator contracts.Caller) want {
 	t.Helper()
 	own := in
 	own.Envelopes.Delegation, own.Caller = nil, delegator
@@ -68,7 +72,8 @@ func expected(t testing.TB, docs []doc, in contracts.Inputs, grants []contracts.
 		mine := in
 		mine.Envelopes.Delegation = nil
 		rule := fmt.Sprintf(`{"id":"w","allow":%q,"when":%s}`, in.Tool, g.When.Append(nil))
-		switch r, _ := mustCompile(t, bundle("b", toolText(in.Tool, fields, "r", "n", "l", "rows"), rule)).Judge(mine, nil); r.Reason {
+		switch r, _ := mustCompile(t, bundle("b", toolText(in.Tool, fields, "r", "n", "l", "rows"), rule)).Judge(mine,
+			nil); r.Reason {
 		case contracts.ReasonAllow:
 		case contracts.ReasonNoPolicyDefined:
 			return outside
@@ -79,8 +84,9 @@ func expected(t testing.TB, docs []doc, in contracts.Inputs, grants []contracts.
 	return want{r.Reason, 8, r.Rule}
 }
 
-// The rights of a call under grants are those of the root delegator, less what any grant leaves out: in random stacks of bundles and
-// overlays, and under random chains, what is judged is what follows from calls that are made under none.
+// The rights of a call under grants are those of the root delegator, less what any grant leaves
+// out: in random stacks of bundles and overlays, and under random chains, what is judged is what
+// follows from calls that are made under none.
 func TestDelegationIntersects(t *testing.T) {
 	race.Alone(t)
 	g := newWide(t, 111)
@@ -105,24 +111,25 @@ func TestDelegationIntersects(t *testing.T) {
 			in := g.anyCall(t, p)
 			in.Envelopes.Delegation = pick(g.generator, g.chains...)
 			grants, key, err := registry.OpenDelegation(g.state, in.Envelopes.Delegation)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			in.Caller.ID = grants[0].Delegate
 			if len(grants) > 1 && grants[1].Depth == 0 {
 				continue // not a chain that holds
 			}
-			end := expected(t, docs, in, grants, contracts.Caller{ID: key.Name, Roles: key.Roles, Tenant: in.Caller.Tenant})
+			end := expected(t, docs, in, grants, contracts.Caller{ID: key.Name, Roles: key.Roles,
+				Tenant: in.Caller.Tenant})
 			r, why := p.Judge(in, g.state)
 			if got := (want{r.Reason, r.Condition, r.Rule}); got != end {
-				t.Fatalf("%v (%s), want %v\n%s of %s by %+v under %+v\n%v", got, why, end, in.Args.Append(nil), in.Tool, in.Caller, grants, docs)
+				t.Fatalf("%v (%s), want %v\n%s of %s by %+v under %+v\n%v", got, why, end, in.Args.Append(nil), in.Tool,
+					in.Caller, grants, docs)
 			}
 			cases++
 			seen[want{reason: r.Reason, condition: r.Condition}]++
 		}
 	}
 	t.Logf("%d cases: %v", cases, seen)
-	for _, w := range []want{{contracts.ReasonAllow, 8, ""}, {contracts.ReasonDelegationScopeViolation, 6, ""}, {contracts.ReasonFailClosedError, 6, ""}, {contracts.ReasonPolicyViolation, 5, ""},
+	for _, w := range []want{{contracts.ReasonAllow, 8, ""}, {contracts.ReasonDelegationScopeViolation, 6, ""},
+		{contracts.ReasonFailClosedError, 6, ""}, {contracts.ReasonPolicyViolation, 5, ""},
 		{contracts.ReasonNoPolicyDefined, 5, ""}, {contracts.ReasonFailClosedError, 5, ""}} {
 		if seen[w] < 10 {
 			t.Errorf("only %d of %v", seen[w], w)

@@ -6,6 +6,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/require"
 )
 
 // keyOf is the key of a name.
@@ -13,9 +14,7 @@ func keyOf(t testing.TB, name string) crypto.PrivateKey {
 	t.Helper()
 	seed := crypto.Sum([]byte(name))
 	key, err := crypto.NewKeyFromSeed(seed[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return key
 }
 
@@ -23,23 +22,23 @@ func publicOf(t testing.TB, name string) crypto.PublicKey {
 	return keyOf(t, name).Public().(crypto.PublicKey)
 }
 
-// trusted is a state in which ann and bob delegate the rights of a clerk, ann those of an owner too, carl those of a guest, the agent, who
-// holds a key himself, none; and dora answers for clerks, olga and otto for owners, but they delegate nothing, and the notary attests.
+// trusted is a state in which ann and bob delegate the rights of a clerk, ann those of an owner
+// too, carl those of a guest, the agent, who holds a key himself, none; and dora answers for
+// clerks, olga and otto for owners, but they delegate nothing, and the notary attests.
 func trusted(t testing.TB) *registry.State {
 	t.Helper()
 	key := func(name string, role registry.Role, roles ...string) registry.Key {
 		return registry.Key{Name: name, Public: publicOf(t, name), Role: role, Roles: roles}
 	}
-	r, err := registry.New(1, key("root", registry.Root), key("ann", registry.Delegator, "clerk", "owner"), key("bob", registry.Delegator, "clerk"),
-		key("carl", registry.Delegator, "guest"), key("agent", registry.Delegator), key("dora", registry.Approver, "clerk"),
-		key("olga", registry.Approver, "owner"), key("otto", registry.Approver, "cfo", "owner"), key("notary", registry.Attestor))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, err := registry.New(1, key("root", registry.Root), key("ann", registry.Delegator, "clerk", "owner"),
+		key("bob", registry.Delegator, "clerk"),
+		key("carl", registry.Delegator, "guest"), key("agent", registry.Delegator),
+		key("dora", registry.Approver, "clerk"),
+		key("olga", registry.Approver, "owner"), key("otto", registry.Approver, "cfo", "owner"),
+		key("notary", registry.Attestor))
+	require.NoError(t, err)
 	s, err := r.Initial(publicOf(t, "kernel"), publicOf(t, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
@@ -48,21 +47,16 @@ func after(t testing.TB, s *registry.State, e contracts.TrustEvent) *registry.St
 	t.Helper()
 	e.Origin, e.Version = "example.test/log", s.Version()+1
 	signed, err := contracts.TrustRecord{Event: e}.Sign(keyOf(t, "root"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	record, err := contracts.ParseTrust(signed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	next, err := s.Apply(record, e.Origin, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return next
 }
 
-// by signs a grant with the key of any name. What it leaves out holds from an hour ago for another hour, for pay.
+// by signs a grant with the key of any name. What it leaves out holds from an hour ago for another
+// hour, for pay.
 func by(t testing.TB, signer string, g contracts.Delegation) contracts.Envelope {
 	t.Helper()
 	if g.NotBefore == 0 {
@@ -76,13 +70,12 @@ func by(t testing.TB, signer string, g contracts.Delegation) contracts.Envelope 
 	}
 	g.Nonce = "n"
 	e, err := g.Sign(keyOf(t, signer))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
-// chained signs grants, the root's first, each by its delegator and made from the one before it; they come out as they are presented.
+// chained signs grants, the root's first, each by its delegator and made from the one before it;
+// they come out as they are presented.
 func chained(t testing.TB, grants ...contracts.Delegation) []contracts.Envelope {
 	t.Helper()
 	var chain []contracts.Envelope
@@ -100,7 +93,8 @@ func chained(t testing.TB, grants ...contracts.Delegation) []contracts.Envelope 
 func (w want) of(t testing.TB, p *Policy, in contracts.Inputs, s *registry.State) (contracts.DecisionRecord, Why) {
 	t.Helper()
 	r, why := p.Judge(in, s)
-	if got := (want{r.Reason, r.Condition, r.Rule}); got != w || bool(r.Verdict) != (w.reason == contracts.ReasonAllow) {
+	if got := (want{r.Reason, r.Condition, r.Rule}); got != w ||
+		bool(r.Verdict) != (w.reason == contracts.ReasonAllow) {
 		t.Errorf("got %v %v, want %v (%s)", r.Verdict, got, w, why)
 	}
 	return r, why

@@ -14,6 +14,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // spelt writes a document in YAML, its keys in any order, in block or flow style.
@@ -53,14 +55,13 @@ func spelt(t testing.TB, v any, r *rand.Rand, indent string) string {
 
 func flow(t testing.TB, v any, r *rand.Rand) string {
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return shuffled(t, string(b), r)
 }
 
-// Deterministic judges the calls of 40 random stacks, one after the other, and gives the digest of everything that is hashed, signed or
-// said. The stacks and calls are always the same; how documents are spelt, and in what order they are handed in, is random. parse reads YAML.
+// Deterministic judges the calls of 40 random stacks, one after the other, and gives the digest of
+// everything that is hashed, signed or said. The stacks and calls are always the same; how
+// documents are spelt, and in what order they are handed in, is random. parse reads YAML.
 func Deterministic(t testing.TB, shuffle uint64, parse func(string, []byte) (contracts.Document, error)) string {
 	g, r := newWide(t, 91), rand.New(rand.NewPCG(shuffle, 1))
 	sum := sha256.New()
@@ -77,28 +78,22 @@ func Deterministic(t testing.TB, shuffle uint64, parse func(string, []byte) (con
 		for i, d := range docs {
 			text := spelt(t, map[string]any(d), r, "")
 			x, err := parse(strconv.Itoa(i), []byte(text))
-			if err != nil {
-				t.Fatalf("%v\n%s", err, text)
-			}
-			if !bytes.Equal(x.Canonical, canonical(t, d.text())) {
-				t.Fatalf("another document:\n%s\n%s", x.Canonical, text)
-			}
+			require.NoError(t, err, "%v\n%s", err, text)
+			require.True(t, bytes.Equal(x.Canonical, canonical(t, d.text())), "another document:\n%s\n%s", x.Canonical,
+				text)
 			mixed = append(mixed, x)
 		}
 		r.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
 		p, err := Compile(mixed...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		sum.Write(p.hash[:])
 		past := newTold()
 		for seq := range uint64(25) {
 			in := g.ask(t, p)
 			if in.ArgsForm == "" {
 				again := inputs(t, in.Tool, shuffled(t, string(in.Args.Append(nil)), r))
-				if in.Args = again.Args; in.ArgsHash != again.ArgsHash {
-					t.Fatal("another order of keys, another argsHash")
-				}
+				in.Args = again.Args
+				require.Equal(t, again.ArgsHash, in.ArgsHash, "another order of keys, another argsHash")
 			}
 			in.State.Trust = g.state.Digest()
 			d, why := g.consult(t, p, &in, past, pick(g.generator, approvers...))
@@ -124,9 +119,7 @@ func Deterministic(t testing.TB, shuffle uint64, parse func(string, []byte) (con
 	for from := range 8 {
 		wg.Go(func() {
 			for i := from; i < len(judged); i += 8 {
-				if !judged[i]() {
-					t.Errorf("decision %d is another from its inputs", i)
-				}
+				assert.True(t, judged[i](), "decision %d is another from its inputs", i)
 			}
 		})
 	}

@@ -28,7 +28,8 @@ rules:
   - {id: read, allow: fs.read, when: {caller: roles, has: clerk}}
 `
 
-// judge says what a policy makes of one call, as a kernel would ask it: with the defaults filled in and one driver bound.
+// judge says what a policy makes of one call, as a kernel would ask it: with the defaults filled in
+// and one driver bound.
 func judge(p *guardian.Policy, tool, args string, roles ...string) (contracts.DecisionRecord, guardian.Why) {
 	in := contracts.Inputs{
 		Caller: contracts.Caller{ID: "ann", Roles: roles}, Drivers: 1, Tool: tool,
@@ -49,7 +50,8 @@ func judge(p *guardian.Policy, tool, args string, roles ...string) (contracts.De
 	return p.Judge(in, nil)
 }
 
-// A policy is tested without a kernel: a table of calls, each with the reason and the rule that are expected.
+// A policy is tested without a kernel: a table of calls, each with the reason and the rule that are
+// expected.
 func ExamplePolicy_Judge() {
 	doc, err := policy.Parse("files.yaml", []byte(files))
 	if err != nil {
@@ -105,7 +107,8 @@ rules:
   - {id: logs, deny: fs.read, unless: {arg: /path, within: /srv/log}}
 `
 
-// A floor stands under every bundle; an overlay narrows what is there for one task. Neither can allow anything.
+// A floor stands under every bundle; an overlay narrows what is there for one task. Neither can
+// allow anything.
 func ExamplePolicy_Narrow() {
 	var docs []contracts.Document
 	for _, text := range []string{files, floorText, task} {

@@ -15,10 +15,11 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/value"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/stretchr/testify/require"
 )
 
-// Whatever text is handed in as a document, and whatever as arguments: no panic, an error that says where, and no ALLOW unless a rule of
-// the document allows that very tool.
+// Whatever text is handed in as a document, and whatever as arguments: no panic, an error that says
+// where, and no ALLOW unless a rule of the document allows that very tool.
 func FuzzCompileAndJudge(f *testing.F) {
 	for _, text := range []string{good, office, late} {
 		f.Add([]byte(text), []byte(`{"path":"/srv/data/a"}`))
@@ -47,7 +48,8 @@ func compileAndJudge(t *testing.T, text []byte, args string) bool {
 		if !errors.As(err, &e) || e.What == "" || p != nil {
 			t.Fatalf("%v", err)
 		}
-		if v := value.Follow(tree.Root(), mustSplit(t, e.Pointer)); tree.Root().Kind() == crypto.Object && v.Kind() == crypto.Missing {
+		if v := value.Follow(tree.Root(), mustSplit(t, e.Pointer)); tree.Root().Kind() == crypto.Object &&
+			v.Kind() == crypto.Missing {
 			t.Fatalf("%v points to nothing in\n%s", err, text)
 		}
 		return false
@@ -62,11 +64,10 @@ func compileAndJudge(t *testing.T, text []byte, args string) bool {
 			t.Fatalf("%s: %v, then %v", name, r.Reason, again.Reason)
 		}
 		inPast(t, p, in)
-		if strings.Contains(why.What, "panic") {
-			t.Fatalf("%s: %s in\n%s", name, why, text)
-		}
+		require.NotContains(t, why.What, "panic", "%s: %s in\n%s", name, why, text)
 		c := r.Reason.Condition()
-		if c != r.Condition && c != contracts.AnyCondition || r.Reason.NamesRule() != (r.Rule != "") || bool(r.Verdict) != (r.Reason == contracts.ReasonAllow) {
+		if c != r.Condition && c != contracts.AnyCondition || r.Reason.NamesRule() != (r.Rule != "") ||
+			bool(r.Verdict) != (r.Reason == contracts.ReasonAllow) {
 			t.Fatalf("%s: %+v", name, r)
 		}
 		if r.Verdict == contracts.Allow && !allows(root, r.Rule, name) {
@@ -76,21 +77,21 @@ func compileAndJudge(t *testing.T, text []byte, args string) bool {
 	return true
 }
 
-// Documents with a few values, keys or elements replaced, lost or moved, which a mutation of bytes seldom makes.
+// Documents with a few values, keys or elements replaced, lost or moved, which a mutation of bytes
+// seldom makes.
 func TestMutatedDocuments(t *testing.T) {
 	race.Alone(t)
 	r := rand.New(rand.NewPCG(21, 22))
 	var seeds []any
 	add := func(text string) {
 		var v any
-		if err := json.Unmarshal([]byte(text), &v); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(text), &v))
 		seeds = append(seeds, v)
 	}
 	add(good)
 	add(office)
-	add(bankText(goodRequirement, `,"budgets":[{"id":"b","tools":["pay"],"limit":9,"per":"session","window":"total","cost":1,"unless":{"receipt":"look","same":{"/payee":"/to"}}}]`))
+	add(bankText(goodRequirement,
+		`,"budgets":[{"id":"b","tools":["pay"],"limit":9,"per":"session","window":"total","cost":1,"unless":{"receipt":"look","same":{"/payee":"/to"}}}]`))
 	add(bankText(`{"id":"x","tools":["look"],"when":{"session":"calls","of":"pay","le":3},"all":[{"receipt":"pay","max_age":"1h"},{"approval":{"roles":["owner"]}}]}`, ``))
 	for _, c := range operatorCases {
 		add(around(c.schema, `{"id":"x","allow":"t","when":`+c.pred+`}`))
@@ -107,9 +108,7 @@ func TestMutatedDocuments(t *testing.T) {
 	for range 8_000 {
 		doc := mutate(r, seeds[r.IntN(len(seeds))], pool, keys, 1+r.IntN(3))
 		text, err := json.Marshal(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if compileAndJudge(t, text, pick(generator{r}, argsWith(`"a"`), argsWith(`"a"`), toBob)) {
 			compiled++
 		}
@@ -186,9 +185,7 @@ func mutate(r *rand.Rand, v any, pool []any, keys []string, changes int) any {
 
 func mustSplit(t *testing.T, pointer string) []string {
 	segments, ok := value.SplitPointer(pointer)
-	if !ok {
-		t.Fatalf("%q is no pointer", pointer)
-	}
+	require.True(t, ok, "%q is no pointer", pointer)
 	return segments
 }
 

@@ -2,13 +2,13 @@ package guardian
 
 import (
 	"encoding/json"
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // noon is a Wednesday.
@@ -36,28 +36,29 @@ func mustCompile(t testing.TB, texts ...string) *Policy {
 		docs = append(docs, document(t, "", text))
 	}
 	p, err := Compile(docs...)
-	if err != nil {
-		t.Fatalf("Compile: %v", err)
-	}
+	require.NoError(t, err, "Compile")
 	return p
 }
 
 // bundle is a document of one bundle. tools and rules are the insides of an object and of a list.
 func bundle(name, tools, rules string) string {
-	return `{"helm":"policy/v1","layer":"P1","bundle":{"name":"` + name + `","version":1},"tools":{` + tools + `},"rules":[` + rules + `]}`
+	return `{"helm":"policy/v1","layer":"P1","bundle":{"name":"` + name + `","version":1},"tools":{` + tools +
+		`},"rules":[` + rules + `]}`
 }
 
 // tool is a read tool with input of these properties, of which the listed ones are required.
 func toolText(name, properties string, required ...string) string {
 	list, _ := json.Marshal(append([]string{}, required...))
-	return `"` + name + `":{"effect":"read","input":{"type":"object","properties":{` + properties + `},"required":` + string(list) + `}}`
+	return `"` + name + `":{"effect":"read","input":{"type":"object","properties":{` + properties + `},"required":` +
+		string(list) + `}}`
 }
 
 // inputs are those of a call by clerk ann of acme, at noon, with one driver bound.
 func inputs(t testing.TB, tool, args string) contracts.Inputs {
 	t.Helper()
 	in := contracts.Inputs{
-		Caller: contracts.Caller{ID: "ann", Tenant: "acme", Roles: []string{"clerk", "editor"}}, Drivers: 1, Session: "main", Time: noon, Tool: tool,
+		Caller: contracts.Caller{ID: "ann", Tenant: "acme", Roles: []string{"clerk", "editor"}}, Drivers: 1,
+		Session: "main", Time: noon, Tool: tool,
 	}
 	tree := new(crypto.Tree)
 	form, err := tree.ParseArgs(nil, []byte(args))
@@ -81,9 +82,7 @@ func (w want) check(t testing.TB, p *Policy, in contracts.Inputs) (contracts.Dec
 	t.Helper()
 	r, why := p.Judge(in, nil)
 	got := want{r.Reason, r.Condition, r.Rule}
-	if got != w {
-		t.Errorf("%s: got %v, want %v (%s)", in.Tool, got, w, why)
-	}
+	assert.Equal(t, w, got, "%s: got %v, want %v (%s)", in.Tool, got, w, why)
 	if allowed := w.reason == contracts.ReasonAllow; bool(r.Verdict) != allowed {
 		t.Errorf("%s: verdict %v with reason %v", in.Tool, r.Verdict, r.Reason)
 	}
@@ -98,23 +97,15 @@ func mustRefuse(t testing.TB, docs ...contracts.Document) *LoadError {
 	t.Helper()
 	p, err := Compile(docs...)
 	var e *LoadError
-	if !errors.As(err, &e) {
-		t.Fatalf("Compile gave %v, want a LoadError", err)
-	}
-	if p != nil {
-		t.Error("a policy beside the error")
-	}
-	if e.What == "" {
-		t.Errorf("%v says nothing", e)
-	}
+	require.ErrorAs(t, err, &e, "Compile gave %v, want a LoadError", err)
+	assert.Nil(t, p, "a policy beside the error")
+	assert.NotEqual(t, "", e.What, "%v says nothing", e)
 	return e
 }
 
 func contains(t testing.TB, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q does not say %q", text, part)
-		}
+		assert.Contains(t, text, part, "%q does not say", text)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // The office has a tool for each condition that can fail.
@@ -58,49 +60,76 @@ func TestConditions(t *testing.T) {
 		says             string
 	}{
 		{"allowed", "file.read", `{"path":"/srv/data/a"}`, nil, allow, ""},
-		{"allowed destinations", "file.read", `{"path":"/srv/data","to":["a.corp.com","https://b.corp.com/x"]}`, nil, allow, ""},
+		{"allowed destinations", "file.read", `{"path":"/srv/data","to":["a.corp.com","https://b.corp.com/x"]}`, nil,
+			allow, ""},
 		{"no destinations", "file.read", `{"path":"/srv/data","to":[]}`, nil, allow, ""},
-		{"duplicate key", "file.read", `{"path":"/srv/data/a","path":"/srv/data/b"}`, nil, want{contracts.ReasonArgsCanonicalization, 0, ""}, "strict JSON"},
+		{"duplicate key", "file.read", `{"path":"/srv/data/a","path":"/srv/data/b"}`, nil,
+			want{contracts.ReasonArgsCanonicalization, 0, ""}, "strict JSON"},
 		{"not JSON", "none", `{`, nil, want{contracts.ReasonArgsCanonicalization, 0, ""}, "strict JSON"},
-		{"no arguments", "file.read", `{}`, func(in *contracts.Inputs) { in.Args = crypto.Value{} }, want{contracts.ReasonFailClosedError, 0, ""}, "no arguments"},
-		{"arguments no object", "file.read", `{"path":[]}`, func(in *contracts.Inputs) { in.Args = in.Args.Get("path") }, want{contracts.ReasonFailClosedError, 0, ""}, "no arguments"},
+		{"no arguments", "file.read", `{}`, func(in *contracts.Inputs) { in.Args = crypto.Value{} },
+			want{contracts.ReasonFailClosedError, 0, ""}, "no arguments"},
+		{"arguments no object", "file.read", `{"path":[]}`,
+			func(in *contracts.Inputs) { in.Args = in.Args.Get("path") }, want{contracts.ReasonFailClosedError, 0, ""},
+			"no arguments"},
 		{"unknown tool", "file.raed", `{}`, nil, want{contracts.ReasonToolNotFound, 1, ""}, "declares"},
 		{"no tool", "", `{}`, nil, want{contracts.ReasonToolNotFound, 1, ""}, "declares"},
-		{"no driver", "file.list", `{}`, func(in *contracts.Inputs) { in.Drivers = 0 }, want{contracts.ReasonDriverNotBound, 1, ""}, "no driver is bound: set Intent.Driver or Options.Drivers"},
-		{"two drivers", "file.list", `{}`, func(in *contracts.Inputs) { in.Drivers = 2 }, want{contracts.ReasonDriverNotBound, 1, ""}, "two drivers are bound: Intent.Driver and Options.Drivers; keep one"},
-		{"too long", "file.read", `{"path":"/srv/data/` + strings.Repeat("a", 1024) + `"}`, nil, schema, "longer than the tool's limit"},
+		{"no driver", "file.list", `{}`, func(in *contracts.Inputs) { in.Drivers = 0 },
+			want{contracts.ReasonDriverNotBound, 1, ""}, "no driver is bound: set Intent.Driver or Options.Drivers"},
+		{"two drivers", "file.list", `{}`, func(in *contracts.Inputs) { in.Drivers = 2 },
+			want{contracts.ReasonDriverNotBound, 1, ""},
+			"two drivers are bound: Intent.Driver and Options.Drivers; keep one"},
+		{"too long", "file.read", `{"path":"/srv/data/` + strings.Repeat("a", 1024) + `"}`, nil, schema,
+			"longer than the tool's limit"},
 		{"missing argument", "file.read", `{}`, nil, schema, "path"},
 		{"null", "file.read", `{"path":null}`, nil, schema, "/path"},
 		{"another type", "file.read", `{"path":5}`, nil, schema, "/path"},
 		{"extra argument", "file.read", `{"path":"/srv/data","mode":"rw"}`, nil, schema, "additionalProperties"},
 		{"out of scope", "file.read", `{"path":"/etc/passwd"}`, nil, scope, "/path"},
 		{"scope errs", "file.read", `{"path":"/srv/data/../../etc"}`, nil, scope, "segments"},
-		{"one destination out of scope", "file.read", `{"path":"/srv/data","to":["a.corp.com","corp.com.evil.org"]}`, nil, scope, "/to"},
+		{"one destination out of scope", "file.read", `{"path":"/srv/data","to":["a.corp.com","corp.com.evil.org"]}`,
+			nil, scope, "/to"},
 		{"one destination malformed", "file.read", `{"path":"/srv/data","to":["a.corp.com",""]}`, nil, scope, "/to/*"},
-		{"denied", "file.read", `{"path":"/srv/data/secret"}`, nil, want{contracts.ReasonPolicyViolation, 5, "P1:office:dir"}, "denies"},
-		{"when and unless", "file.read", `{"path":"/srv/data/a","lines":101}`, nil, want{contracts.ReasonPolicyViolation, 5, "P1:office:lines"}, "denies"},
-		{"unless holds", "file.read", `{"path":"/srv/data/a","lines":101}`, func(in *contracts.Inputs) { in.Caller.Roles = []string{"admin", "clerk"} }, allow, ""},
-		{"denied by pattern", "file.wipe", `{}`, func(in *contracts.Inputs) { in.Caller.ID = "eve" }, want{contracts.ReasonPolicyViolation, 5, "P1:office:secret"}, "denies"},
+		{"denied", "file.read", `{"path":"/srv/data/secret"}`, nil,
+			want{contracts.ReasonPolicyViolation, 5, "P1:office:dir"}, "denies"},
+		{"when and unless", "file.read", `{"path":"/srv/data/a","lines":101}`, nil,
+			want{contracts.ReasonPolicyViolation, 5, "P1:office:lines"}, "denies"},
+		{"unless holds", "file.read", `{"path":"/srv/data/a","lines":101}`,
+			func(in *contracts.Inputs) { in.Caller.Roles = []string{"admin", "clerk"} }, allow, ""},
+		{"denied by pattern", "file.wipe", `{}`, func(in *contracts.Inputs) { in.Caller.ID = "eve" },
+			want{contracts.ReasonPolicyViolation, 5, "P1:office:secret"}, "denies"},
 		{"nothing matches", "file.wipe", `{}`, nil, want{contracts.ReasonNoPolicyDefined, 5, ""}, "no rule"},
-		{"no role", "file.list", `{}`, func(in *contracts.Inputs) { in.Caller = contracts.Caller{} }, want{contracts.ReasonNoPolicyDefined, 5, ""}, "no rule"},
-		{"predicate errs", "file.write", `{"path":"etc"}`, nil, want{contracts.ReasonFailClosedError, 5, ""}, "P1:office:age: /path: not an absolute path"},
+		{"no role", "file.list", `{}`, func(in *contracts.Inputs) { in.Caller = contracts.Caller{} },
+			want{contracts.ReasonNoPolicyDefined, 5, ""}, "no rule"},
+		{"predicate errs", "file.write", `{"path":"etc"}`, nil, want{contracts.ReasonFailClosedError, 5, ""},
+			"P1:office:age: /path: not an absolute path"},
 		{"absent", "file.write", `{}`, nil, allow, ""},
 		{"delegation", "file.list", `{}`, delegated, want{contracts.ReasonDelegationInvalid, 6, ""}, "delegation"},
-		{"delegation and approvals", "file.list", `{}`, func(in *contracts.Inputs) { in.Envelopes.Approvals = []contracts.Envelope{[]byte(`{}`)} }, allow, ""},
+		{"delegation and approvals", "file.list", `{}`,
+			func(in *contracts.Inputs) { in.Envelopes.Approvals = []contracts.Envelope{[]byte(`{}`)} }, allow, ""},
 		{"expired", "late.read", `{}`, nil, want{contracts.ReasonPolicyViolation, 5, "P1:late:expires"}, "expired"},
-		{"not yet expired", "late.read", `{}`, func(in *contracts.Inputs) { in.Time-- }, want{contracts.ReasonAllow, 8, "P1:late:all"}, ""},
+		{"not yet expired", "late.read", `{}`, func(in *contracts.Inputs) { in.Time-- },
+			want{contracts.ReasonAllow, 8, "P1:late:all"}, ""},
 
 		// When several conditions fail, the first gives the reason.
-		{"0 before 1", "none", `[]`, func(in *contracts.Inputs) { in.Drivers = 0 }, want{contracts.ReasonArgsCanonicalization, 0, ""}, ""},
-		{"tool before driver", "none", `{"x":1}`, func(in *contracts.Inputs) { in.Drivers = 0 }, want{contracts.ReasonToolNotFound, 1, ""}, ""},
-		{"driver before schema", "file.read", `{"x":1}`, func(in *contracts.Inputs) { in.Drivers = 2; delegated(in) }, want{contracts.ReasonDriverNotBound, 1, ""}, ""},
-		{"schema before scope and rules", "file.read", `{"path":"/etc","x":1}`, func(in *contracts.Inputs) { in.Caller.ID = "eve"; delegated(in) }, schema, ""},
+		{"0 before 1", "none", `[]`, func(in *contracts.Inputs) { in.Drivers = 0 },
+			want{contracts.ReasonArgsCanonicalization, 0, ""}, ""},
+		{"tool before driver", "none", `{"x":1}`, func(in *contracts.Inputs) { in.Drivers = 0 },
+			want{contracts.ReasonToolNotFound, 1, ""}, ""},
+		{"driver before schema", "file.read", `{"x":1}`, func(in *contracts.Inputs) { in.Drivers = 2; delegated(in) },
+			want{contracts.ReasonDriverNotBound, 1, ""}, ""},
+		{"schema before scope and rules", "file.read", `{"path":"/etc","x":1}`,
+			func(in *contracts.Inputs) { in.Caller.ID = "eve"; delegated(in) }, schema, ""},
 		{"size before schema", "file.read", `{"x":"` + strings.Repeat("a", 1024) + `"}`, nil, schema, "limit"},
-		{"scope before rules", "file.read", `{"path":"/etc"}`, func(in *contracts.Inputs) { in.Caller.ID = "eve"; delegated(in) }, scope, ""},
+		{"scope before rules", "file.read", `{"path":"/etc"}`,
+			func(in *contracts.Inputs) { in.Caller.ID = "eve"; delegated(in) }, scope, ""},
 		{"first entry of scope", "file.read", `{"path":"/etc","to":["x"]}`, nil, scope, "/path"},
-		{"expiry before rules", "late.read", `{}`, func(in *contracts.Inputs) { in.Caller.ID = "eve"; delegated(in) }, want{contracts.ReasonPolicyViolation, 5, "P1:late:expires"}, ""},
-		{"first rule", "file.read", `{"path":"/srv/data/secret","lines":101}`, func(in *contracts.Inputs) { in.Caller.ID = "eve" }, want{contracts.ReasonPolicyViolation, 5, "P1:office:secret"}, ""},
-		{"no delegator, no rules", "file.read", `{"path":"/srv/data/secret"}`, delegated, want{contracts.ReasonDelegationInvalid, 6, ""}, "grant 0"},
+		{"expiry before rules", "late.read", `{}`, func(in *contracts.Inputs) { in.Caller.ID = "eve"; delegated(in) },
+			want{contracts.ReasonPolicyViolation, 5, "P1:late:expires"}, ""},
+		{"first rule", "file.read", `{"path":"/srv/data/secret","lines":101}`,
+			func(in *contracts.Inputs) { in.Caller.ID = "eve" },
+			want{contracts.ReasonPolicyViolation, 5, "P1:office:secret"}, ""},
+		{"no delegator, no rules", "file.read", `{"path":"/srv/data/secret"}`, delegated,
+			want{contracts.ReasonDelegationInvalid, 6, ""}, "grant 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := inputs(t, c.tool, c.args)
@@ -125,10 +154,12 @@ func TestRecord(t *testing.T) {
 	in.Idempotency = "k"
 	leaf := crypto.Sum([]byte(`{"leaf":1}`))
 	base := contracts.DecisionRecord{
-		ArgsHash: in.ArgsHash, Caller: in.Caller, EffectType: contracts.Read, Risk: contracts.Low, Idempotency: "k", PolicyHash: p.Hash(), Tool: "file.read",
+		ArgsHash: in.ArgsHash, Caller: in.Caller, EffectType: contracts.Read, Risk: contracts.Low, Idempotency: "k",
+		PolicyHash: p.Hash(), Tool: "file.read",
 	}
 	allowed := base
-	allowed.Condition, allowed.Reason, allowed.Verdict, allowed.Rule = 8, contracts.ReasonAllow, contracts.Allow, "P1:office:ok"
+	allowed.Condition, allowed.Reason, allowed.Verdict, allowed.Rule = 8, contracts.ReasonAllow, contracts.Allow,
+		"P1:office:ok"
 	allowed.Expires = noon.Add(5 * time.Second)
 	if got, _ := p.Judge(in, nil); !reflect.DeepEqual(got, allowed) {
 		t.Errorf("ALLOW is\n%+v, want\n%+v", got, allowed)
@@ -145,7 +176,8 @@ func TestRecord(t *testing.T) {
 		t.Errorf("refusal is\n%+v, want\n%+v", got, refused)
 	}
 	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonPolicyViolation, "", "NONSENSE"} {
-		if got := p.Refuse(in, r); got.Reason != contracts.ReasonFailClosedError || got.Verdict != contracts.Deny || got.Condition != 0 {
+		if got := p.Refuse(in, r); got.Reason != contracts.ReasonFailClosedError || got.Verdict != contracts.Deny ||
+			got.Condition != 0 {
 			t.Errorf("Refuse(%q) gave %v at %d", r, got.Reason, got.Condition)
 		}
 	}
@@ -154,7 +186,8 @@ func TestRecord(t *testing.T) {
 	if got.ArgsForm != "raw" || got.ArgsHash != crypto.Sum([]byte(`{`)) || got.EffectType != "" || got.Risk != "" {
 		t.Errorf("raw arguments gave %+v", got)
 	}
-	for tool, risk := range map[string]contracts.Risk{"file.read": contracts.Low, "file.write": contracts.Medium, "file.wipe": contracts.High, "file.list": contracts.Low} {
+	for tool, risk := range map[string]contracts.Risk{"file.read": contracts.Low, "file.write": contracts.Medium,
+		"file.wipe": contracts.High, "file.list": contracts.Low} {
 		if got := p.Refuse(inputs(t, tool, `{}`), contracts.ReasonSystemFrozen); got.Risk != risk {
 			t.Errorf("%s has risk %s, want %s", tool, got.Risk, risk)
 		}
@@ -168,10 +201,13 @@ func TestScopeAbsent(t *testing.T) {
 			{"/to", `"to":{"type":"string"}`, `{}`},
 			{"/to/*", `"to":{"type":"array","items":{"type":"string"}}`, `{}`},
 			{"/to/*", `"to":{"type":"array","items":{"type":["string","null"]}}`, `{"to":["a",null]}`},
-			{"/to/*/x", `"to":{"type":"array","items":{"type":"object","properties":{"x":{"type":"string"}}}}`, `{"to":[{"x":"a"},{}]}`},
-			{"/to/*/x/*", `"to":{"type":"array","items":{"type":"object","properties":{"x":{"type":"array","items":{"type":"string"}}}}}`, `{"to":[{"x":["a"]},{}]}`},
+			{"/to/*/x", `"to":{"type":"array","items":{"type":"object","properties":{"x":{"type":"string"}}}}`,
+				`{"to":[{"x":"a"},{}]}`},
+			{"/to/*/x/*",
+				`"to":{"type":"array","items":{"type":"object","properties":{"x":{"type":"array","items":{"type":"string"}}}}}`, `{"to":[{"x":["a"]},{}]}`},
 		} {
-			p := mustCompile(t, `{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},"tools":{"t":{"effect":"read",
+			p := mustCompile(t,
+				`{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},"tools":{"t":{"effect":"read",
 				"scope":[{"arg":"`+c.pointer+`","in":["a"],"absent":`+absent+`}],"input":{"type":"object","properties":{`+c.properties+`}}}},"rules":[{"id":"all","allow":"t"}]}`)
 			w := want{contracts.ReasonDestinationNotAllowed, 2, "P1:b:scope"}
 			if allowed {
@@ -181,9 +217,7 @@ func TestScopeAbsent(t *testing.T) {
 			if other := strings.Replace(c.args, `"a"`, `"b"`, 1); other != c.args { // another destination is never in
 				want{contracts.ReasonDestinationNotAllowed, 2, "P1:b:scope"}.check(t, p, inputs(t, "t", other))
 			}
-			if t.Failed() {
-				t.Fatalf("%s with absent %s", c.pointer, absent)
-			}
+			require.False(t, t.Failed(), "%s with absent %s", c.pointer, absent)
 		}
 	}
 }
@@ -199,14 +233,16 @@ func TestNoPolicy(t *testing.T) {
 		_, limits := p.Limits("file.read")
 		_, filled := p.AppendDefaults(nil, "file.read", in.Args)
 		_, conforms := p.CheckOutput("file.read", in.Args)
-		if limits || filled || conforms || p.HasOutput("file.read") || p.Hash() != (contracts.Digest{}) || len(p.Documents()) != 0 || p.Expired(noon) != nil {
+		if limits || filled || conforms || p.HasOutput("file.read") || p.Hash() != (contracts.Digest{}) ||
+			len(p.Documents()) != 0 || p.Expired(noon) != nil {
 			t.Error("no policy says yes")
 		}
 		p.Record()
 	}
 }
 
-// Whatever panics while judging is DENY, at the condition being judged, and the next call is judged as if nothing had been.
+// Whatever panics while judging is DENY, at the condition being judged, and the next call is judged
+// as if nothing had been.
 func TestPanic(t *testing.T) {
 	broken := func(breakIt func(*program.Tool)) *Policy {
 		p := mustCompile(t, office)
@@ -224,7 +260,8 @@ func TestPanic(t *testing.T) {
 	} {
 		for range 3 {
 			r, why := c.p.Judge(in, nil)
-			if r.Verdict != contracts.Deny || r.Reason != contracts.ReasonFailClosedError || r.Condition != c.condition || r.Rule != "" || r.Expires != 0 {
+			if r.Verdict != contracts.Deny || r.Reason != contracts.ReasonFailClosedError ||
+				r.Condition != c.condition || r.Rule != "" || r.Expires != 0 {
 				t.Errorf("%s: %v %v at %d", name, r.Verdict, r.Reason, r.Condition)
 			}
 			contains(t, why.What, "panic")
@@ -232,18 +269,14 @@ func TestPanic(t *testing.T) {
 		want{contracts.ReasonAllow, 8, "P1:office:ok"}.check(t, c.p, inputs(t, "file.list", `{}`))
 	}
 	stale := new(crypto.Tree) // arguments whose tree was parsed again are a caller's fault, not an ALLOW
-	if _, err := stale.ParseArgs(nil, []byte(`{"a":{"path":"/srv/data/a"}}`)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := stale.ParseArgs(nil, []byte(`{"a":{"path":"/srv/data/a"}}`))
+	require.NoError(t, err)
 	in.Args = stale.Root().Get("a")
-	if _, err := stale.ParseArgs(nil, []byte(`{}`)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = stale.ParseArgs(nil, []byte(`{}`))
+	require.NoError(t, err)
 	want{contracts.ReasonFailClosedError, 0, ""}.check(t, mustCompile(t, office), in)
 	var zero program.Node // no predicate at all errs
-	if a := new(program.Evaluator).Eval(&zero); a != program.Failed {
-		t.Errorf("the zero node answers %v", a)
-	}
+	assert.Equal(t, program.Failed, new(program.Evaluator).Eval(&zero), "the zero node answers")
 }
 
 // One decision makes at most 10,000 visits, over scope and all rules.
@@ -269,13 +302,17 @@ func TestCost(t *testing.T) {
 			contains(t, why.String(), "more than 10000 values")
 		}
 	}
-	nested := mustCompile(t, bundle("b", toolText("t", `"v":`+grid, "v"), `{"id":"x","deny":"t","when":{"count":"/v/*/tags","gt":5}},{"id":"all","allow":"t"}`))
-	for n, w := range map[int]want{9999: {contracts.ReasonAllow, 8, "P1:b:all"}, 10_000: {contracts.ReasonFailClosedError, 5, ""}} {
+	nested := mustCompile(t, bundle("b", toolText("t", `"v":`+grid, "v"),
+		`{"id":"x","deny":"t","when":{"count":"/v/*/tags","gt":5}},{"id":"all","allow":"t"}`))
+	for n, w := range map[int]want{9999: {contracts.ReasonAllow, 8, "P1:b:all"},
+		10_000: {contracts.ReasonFailClosedError, 5, ""}} {
 		w.check(t, nested, inputs(t, "t", `{"v":[{"tags":[]}`+strings.Repeat(`,{"tags":[]}`, n-1)+`]}`))
 	}
-	scope := mustCompile(t, `{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},"tools":{"t":{"effect":"read","scope":[{"arg":"/l/*","in":["a"]}],
+	scope := mustCompile(t,
+		`{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},"tools":{"t":{"effect":"read","scope":[{"arg":"/l/*","in":["a"]}],
 		"input":{"type":"object","required":["l"],"properties":{"l":{"type":"array","items":{"type":"string"}}}}}},"rules":[{"id":"all","allow":"t"}]}`)
-	for n, w := range map[int]want{9999: {contracts.ReasonAllow, 8, "P1:b:all"}, 10_000: {contracts.ReasonDestinationNotAllowed, 2, "P1:b:scope"}} {
+	for n, w := range map[int]want{9999: {contracts.ReasonAllow, 8, "P1:b:all"},
+		10_000: {contracts.ReasonDestinationNotAllowed, 2, "P1:b:scope"}} {
 		w.check(t, scope, inputs(t, "t", `{"l":["a"`+strings.Repeat(`,"a"`, n-1)+`]}`))
 	}
 }
@@ -286,9 +323,7 @@ func shuffled(t testing.TB, text string, r *rand.Rand) string {
 	var v any
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Decode(&v))
 	var b strings.Builder
 	var write func(any)
 	write = func(v any) {
@@ -335,8 +370,10 @@ func TestDeterminism(t *testing.T) {
 	texts := []string{office, late, third}
 	first := mustCompile(t, texts...)
 	calls := []struct{ tool, args string }{
-		{"file.read", `{"path":"/srv/data/a","to":["a.corp.com"],"lines":5}`}, {"file.read", `{"path":"/srv/data/secret","lines":500}`},
-		{"file.read", `{"path":"/etc","to":["x y"],"lines":500}`}, {"file.read", `{"b":1,"a":2,"path":5}`}, {"file.write", `{"path":"x"}`},
+		{"file.read", `{"path":"/srv/data/a","to":["a.corp.com"],"lines":5}`},
+		{"file.read", `{"path":"/srv/data/secret","lines":500}`},
+		{"file.read", `{"path":"/etc","to":["x y"],"lines":500}`}, {"file.read", `{"b":1,"a":2,"path":5}`},
+		{"file.write", `{"path":"x"}`},
 		{"late.read", `{}`}, {"z", `{}`}, {"none", `{}`},
 	}
 	r := rand.New(rand.NewPCG(7, 7))
@@ -347,7 +384,8 @@ func TestDeterminism(t *testing.T) {
 			mixed[i] = shuffled(t, mixed[i], r)
 		}
 		p := mustCompile(t, mixed...)
-		if p.Hash() != first.Hash() || !reflect.DeepEqual(p.Record(), first.Record()) || !reflect.DeepEqual(p.Documents(), first.Documents()) {
+		if p.Hash() != first.Hash() || !reflect.DeepEqual(p.Record(), first.Record()) ||
+			!reflect.DeepEqual(p.Documents(), first.Documents()) {
 			t.Fatal("another policy")
 		}
 		for _, c := range calls {
@@ -368,31 +406,30 @@ func TestDeterministicErrors(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	text := ""
 	for range 30 {
-		docs := []contracts.Document{document(t, "bad", shuffled(t, bad, r)), document(t, "worse", shuffled(t, worse, r)), document(t, "late", late)}
+		docs := []contracts.Document{document(t, "bad", shuffled(t, bad, r)),
+			document(t, "worse", shuffled(t, worse, r)), document(t, "late", late)}
 		r.Shuffle(len(docs), func(i, j int) { docs[i], docs[j] = docs[j], docs[i] })
 		e := mustRefuse(t, docs...).Error()
 		if text == "" {
 			text = e
 		}
-		if e != text {
-			t.Fatalf("%s\nthen %s", text, e)
-		}
+		require.Equal(t, text, e, "%s\nthen", text)
 	}
 }
 
 func TestPolicyHash(t *testing.T) {
 	p := mustCompile(t, late, office)
 	a, b := crypto.Sum(canonical(t, late)), crypto.Sum(canonical(t, office))
-	form := `{"documents":[{"digest":"` + a.String() + `","layer":"P1","name":"late","version":1},{"digest":"` + b.String() +
+	form := `{"documents":[{"digest":"` + a.String() + `","layer":"P1","name":"late","version":1},{"digest":"` +
+		b.String() +
 		`","layer":"P1","name":"office","version":7}],"engine":{"rules":1,"threat":0}}`
 	record := p.Record()
 	if p.Hash() != crypto.Sum([]byte(form)) || record.Policy != p.Hash() || record.Hash() != p.Hash() {
 		t.Errorf("PolicyHash is not that of %s", form)
 	}
 	for i, d := range p.Documents() {
-		if crypto.Sum(d.Canonical) != p.Record().Documents[i].Digest {
-			t.Errorf("document %d is not the one recorded", i)
-		}
+		assert.Equal(t, p.Record().Documents[i].Digest, crypto.Sum(d.Canonical), "document %d is not the one recorded",
+			i)
 	}
 }
 
@@ -400,9 +437,7 @@ func TestPolicyImmutable(t *testing.T) {
 	doc := document(t, "office", office)
 	doc.Lines = map[string]contracts.Pos{"": at(1, 1)}
 	p, err := Compile(doc, document(t, "late", late))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	hash, in := p.Hash(), inputs(t, "file.read", `{"path":"/srv/data/a"}`)
 	spoil := func(d contracts.Document) {
 		for i := range d.Canonical {
@@ -422,13 +457,13 @@ func TestPolicyImmutable(t *testing.T) {
 	want{contracts.ReasonAllow, 8, "P1:office:ok"}.check(t, p, in)
 }
 
-// Judge changes nothing of its inputs, and what the caller changes afterwards changes nothing of a judgement to come.
+// Judge changes nothing of its inputs, and what the caller changes afterwards changes nothing of a
+// judgement to come.
 func TestJudgeKeepsNothing(t *testing.T) {
 	p := mustCompile(t, office)
 	tree, src := new(crypto.Tree), []byte(`{"path":"/srv/data/\u0061/\"q\""}`)
-	if _, err := tree.ParseArgs(nil, src); err != nil {
-		t.Fatal(err)
-	}
+	_, err := tree.ParseArgs(nil, src)
+	require.NoError(t, err)
 	in := inputs(t, "file.read", `{}`)
 	in.Args, in.Caller.Roles = tree.Root(), []string{"z", "clerk", "a"}
 	before := bytes.Clone(src)
@@ -462,9 +497,7 @@ func holdsNothing(t *testing.T, name string, v reflect.Value) {
 			}
 		}
 	default:
-		if !v.IsZero() {
-			t.Errorf("%s holds %v", name, v)
-		}
+		assert.True(t, v.IsZero(), "%s holds %v", name, v)
 	}
 }
 
@@ -472,14 +505,11 @@ func TestExpired(t *testing.T) {
 	doc := document(t, "late.yaml", late)
 	doc.Lines = map[string]contracts.Pos{"/expires": at(3, 10)}
 	p, err := Compile(document(t, "office.yaml", office), doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Expired(noon - 1); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
+	assert.NoError(t, p.Expired(noon-1))
 	for _, at := range []contracts.Time{noon, noon + 1} {
-		if err := p.Expired(at); err == nil || !strings.HasPrefix(err.Error(), "late.yaml:3:10: /expires: the bundle late expired at 2026-07-15T12:00:00.000Z; ") {
+		if err := p.Expired(at); err == nil || !strings.HasPrefix(err.Error(),
+			"late.yaml:3:10: /expires: the bundle late expired at 2026-07-15T12:00:00.000Z; ") {
 			t.Error(err)
 		}
 	}
@@ -498,20 +528,20 @@ func TestToolAccessors(t *testing.T) {
 	if l, ok := p.Limits("file.list"); !ok || l != (Limits{Args: 1 << 20, Output: 1 << 20, Timeout: 30 * time.Second}) {
 		t.Errorf("usual limits %v", l)
 	}
-	lowered := mustCompile(t, strings.Replace(office, `{"timeout": "5s", "args": "1KiB", "output": "2KiB"}`, `{"timeout": "1d", "args": "64MiB", "output": "64MiB"}`, 1))
-	if l, _ := lowered.Limits("file.read"); l != (Limits{Args: 1 << 20, Output: 16 << 20, Timeout: 10 * time.Minute}) {
-		t.Errorf("lowered limits %v", l)
-	}
+	lowered := mustCompile(t, strings.Replace(office, `{"timeout": "5s", "args": "1KiB", "output": "2KiB"}`,
+		`{"timeout": "1d", "args": "64MiB", "output": "64MiB"}`, 1))
+	l, _ := lowered.Limits("file.read")
+	assert.Equal(t, (Limits{Args: 1 << 20, Output: 16 << 20, Timeout: 10 * time.Minute}), l, "lowered limits")
 	in := inputs(t, "file.read", `{"path":"/srv/data"}`)
-	if b, ok := p.AppendDefaults([]byte("x"), "file.read", in.Args); !ok || string(b) != `x{"lines":20,"path":"/srv/data"}` {
+	if b, ok := p.AppendDefaults([]byte("x"), "file.read", in.Args); !ok ||
+		string(b) != `x{"lines":20,"path":"/srv/data"}` {
 		t.Errorf("defaults %s", b)
 	}
 	if !p.HasOutput("file.read") || p.HasOutput("file.list") {
 		t.Error("HasOutput")
 	}
-	if _, ok := p.CheckOutput("file.read", inputs(t, "", `{"text":"a","more":1}`).Args); !ok {
-		t.Error("an output with one more field drifts")
-	}
+	_, ok := p.CheckOutput("file.read", inputs(t, "", `{"text":"a","more":1}`).Args)
+	assert.True(t, ok, "an output with one more field drifts")
 	if why, ok := p.CheckOutput("file.read", inputs(t, "", `{"text":5}`).Args); ok || why.Pointer != "/text" {
 		t.Errorf("a drifted output: %v", why)
 	}
@@ -523,9 +553,7 @@ func TestToolAccessors(t *testing.T) {
 // The examples of the package comment are a stack, and do what they say.
 func TestPackageExample(t *testing.T) {
 	src, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var examples []string
 	var example strings.Builder
 	for line := range strings.Lines(string(src)) {
@@ -537,18 +565,17 @@ func TestPackageExample(t *testing.T) {
 			}
 		}
 	}
-	if len(examples) != 3 {
-		t.Fatalf("%d examples", len(examples))
-	}
+	require.Len(t, examples, 3, "%d examples", len(examples))
 	p := mustCompile(t, examples...)
 	allow := want{contracts.ReasonAllow, 8, "P1:files:read"}
 	r, _ := allow.check(t, p, inputs(t, "fs.read", `{"path":"/srv/data/a"}`))
-	if r.Expires != noon.Add(5*time.Second) {
-		t.Error("expires")
-	}
-	want{contracts.ReasonPolicyViolation, 5, "P1:files:secrets"}.check(t, p, inputs(t, "fs.read", `{"path":"/srv/data/.env"}`))
-	want{contracts.ReasonPolicyViolation, 5, "P1:files:long"}.check(t, p, inputs(t, "fs.read", `{"path":"/srv/data/a","lines":1001}`))
-	want{contracts.ReasonDestinationNotAllowed, 2, "P1:files:scope"}.check(t, p, inputs(t, "fs.read", `{"path":"/srv"}`))
+	assert.Equal(t, noon.Add(5*time.Second), r.Expires, "expires")
+	want{contracts.ReasonPolicyViolation, 5, "P1:files:secrets"}.check(t, p,
+		inputs(t, "fs.read", `{"path":"/srv/data/.env"}`))
+	want{contracts.ReasonPolicyViolation, 5, "P1:files:long"}.check(t, p,
+		inputs(t, "fs.read", `{"path":"/srv/data/a","lines":1001}`))
+	want{contracts.ReasonDestinationNotAllowed, 2, "P1:files:scope"}.check(t, p,
+		inputs(t, "fs.read", `{"path":"/srv"}`))
 	in := inputs(t, "fs.read", `{"path":"/srv/data/a"}`)
 	in.Session = "chat-1"
 	want{contracts.ReasonPolicyViolation, 5, "P2:task-4711:drafts"}.check(t, p, in)
@@ -596,9 +623,8 @@ func TestConcurrent(t *testing.T) {
 			path := fmt.Sprintf(`{"path":"/srv/data/%d","to":["h%d.corp.com"]}`, i, i)
 			in := inputs(t, "file.read", path)
 			for range 300 {
-				if r, why := p.Judge(in, nil); r.Reason != contracts.ReasonAllow {
-					t.Errorf("%s: %v", path, why)
-				}
+				r, why := p.Judge(in, nil)
+				assert.Equal(t, contracts.ReasonAllow, r.Reason, "%s: %v", path, why)
 			}
 		}()
 	}
@@ -607,19 +633,23 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// A value that a default always fills in is never missing when a call is judged: absent may be written, and need not be. Should the
-// defaults not be there after all, a test without absent errs.
+// A value that a default always fills in is never missing when a call is judged: absent may be
+// written, and need not be. Should the defaults not be there after all, a test without absent errs.
 func TestFilledIn(t *testing.T) {
 	tools := toolText("t", `"n":{"type":"integer","default":5}`)
 	for _, absent := range []string{"", `,"absent":true`} {
-		p := mustCompile(t, bundle("b", tools, `{"id":"many","deny":"t","when":{"arg":"/n","gt":10`+absent+`}},{"id":"all","allow":"t"}`))
+		p := mustCompile(t,
+			bundle("b", tools,
+				`{"id":"many","deny":"t","when":{"arg":"/n","gt":10`+absent+`}},{"id":"all","allow":"t"}`))
 		want{contracts.ReasonPolicyViolation, 5, "P1:b:many"}.check(t, p, inputs(t, "t", `{"n":11}`))
 		want{contracts.ReasonAllow, 8, "P1:b:all"}.check(t, p, inputs(t, "t", `{"n":5}`))
 		if absent == "" {
 			want{contracts.ReasonFailClosedError, 5, ""}.check(t, p, inputs(t, "t", `{}`))
 		}
 	}
-	e := mustRefuse(t, document(t, "", bundle("b", tools, `{"id":"x","deny":"t","when":{"arg":"/n","exists":true}},{"id":"all","allow":"t"}`)))
+	e := mustRefuse(t,
+		document(t, "",
+			bundle("b", tools, `{"id":"x","deny":"t","when":{"arg":"/n","exists":true}},{"id":"all","allow":"t"}`)))
 	if e.Pointer != "/rules/0/when/exists" {
 		t.Error(e)
 	}

@@ -9,9 +9,12 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// The house has tools for every gate of floors and overlays, and allows clerks everything but what its own deny names.
+// The house has tools for every gate of floors and overlays, and allows clerks everything but what
+// its own deny names.
 const house = `{
 	"helm": "policy/v1", "layer": "P1", "bundle": {"name": "house", "version": 3}, "labels": ["web"],
 	"lists": {"payees": ["GB29", "SE35"]},
@@ -65,89 +68,171 @@ func TestLayers(t *testing.T) {
 
 		// Condition 1: the surface.
 		{"effect permitted", floor("f", `,"profile":{"effects":["write"]}`), "mail.send", send, nil, allow, ""},
-		{"effect not permitted", floor("f", `,"profile":{"effects":["read","destructive"]}`), "mail.send", send, nil, want{contracts.ReasonSideEffectNotPermitted, 1, ""}, "P0:f permits no tool of this effect"},
-		{"effect before connector", floor("f", `,"profile":{"connectors":["net"],"effects":["read"]}`), "mail.send", send, nil, want{contracts.ReasonSideEffectNotPermitted, 1, ""}, ""},
-		{"effect of another floor before connector", floor("f", `,"profile":{"connectors":["net"]}`) + "\n" + floor("g", `,"profile":{"effects":["read"]}`), "mail.send", send, nil, want{contracts.ReasonSideEffectNotPermitted, 1, ""}, "P0:g"},
+		{"effect not permitted", floor("f", `,"profile":{"effects":["read","destructive"]}`), "mail.send", send, nil,
+			want{contracts.ReasonSideEffectNotPermitted, 1, ""}, "P0:f permits no tool of this effect"},
+		{"effect before connector", floor("f", `,"profile":{"connectors":["net"],"effects":["read"]}`), "mail.send",
+			send, nil, want{contracts.ReasonSideEffectNotPermitted, 1, ""}, ""},
+		{"effect of another floor before connector", floor("f", `,"profile":{"connectors":["net"]}`) + "\n" + floor("g",
+			`,"profile":{"effects":["read"]}`), "mail.send", send, nil,
+			want{contracts.ReasonSideEffectNotPermitted, 1, ""}, "P0:g"},
 		{"connector permitted", floor("f", `,"profile":{"connectors":["mail"]}`), "mail.send", send, nil, allow, ""},
-		{"connector not permitted", floor("f", `,"profile":{"connectors":["net","bank"]}`), "mail.send", send, nil, want{contracts.ReasonConnectorNotAllowed, 1, ""}, "P0:f permits no tool of this connector"},
-		{"connector is the bundle's name", floor("f", `,"profile":{"connectors":["house"]}`), "note.put", `{}`, housed("wasi-strict"), allow, ""},
-		{"connector of one floor only", floor("f", `,"profile":{"connectors":["mail"]}`) + "\n" + floor("g", `,"profile":{"connectors":["net"]}`), "mail.send", send, nil, want{contracts.ReasonConnectorNotAllowed, 1, ""}, "P0:g"},
-		{"connector before sandbox", floor("f", `,"profile":{"connectors":["net"]}`), "note.put", `{}`, nil, want{contracts.ReasonConnectorNotAllowed, 1, ""}, ""},
+		{"connector not permitted", floor("f", `,"profile":{"connectors":["net","bank"]}`), "mail.send", send, nil,
+			want{contracts.ReasonConnectorNotAllowed, 1, ""}, "P0:f permits no tool of this connector"},
+		{"connector is the bundle's name", floor("f", `,"profile":{"connectors":["house"]}`), "note.put", `{}`,
+			housed("wasi-strict"), allow, ""},
+		{"connector of one floor only", floor("f", `,"profile":{"connectors":["mail"]}`) + "\n" + floor("g",
+			`,"profile":{"connectors":["net"]}`), "mail.send", send, nil,
+			want{contracts.ReasonConnectorNotAllowed, 1, ""}, "P0:g"},
+		{"connector before sandbox", floor("f", `,"profile":{"connectors":["net"]}`), "note.put", `{}`, nil,
+			want{contracts.ReasonConnectorNotAllowed, 1, ""}, ""},
 		{"sandbox of the tool", "", "note.put", `{}`, housed("wasi-strict"), allow, ""},
 		{"sandbox missing", "", "note.put", `{}`, nil, sandbox, "wasi-strict"},
 		{"sandbox empty", "", "note.put", `{}`, housed(""), sandbox, ""},
 		{"sandbox of another name", "", "note.put", `{}`, housed("wasi"), sandbox, ""},
 		{"sandbox of another case", "", "note.put", `{}`, housed("WASI-strict"), sandbox, ""},
 		{"sandbox before driver", "", "note.put", `{}`, func(in *contracts.Inputs) { in.Drivers = 0 }, sandbox, ""},
-		{"driver after sandbox", "", "note.put", `{}`, func(in *contracts.Inputs) { housed("wasi-strict")(in); in.Drivers = 2 }, want{contracts.ReasonDriverNotBound, 1, ""}, ""},
+		{"driver after sandbox", "", "note.put", `{}`,
+			func(in *contracts.Inputs) { housed("wasi-strict")(in); in.Drivers = 2 },
+			want{contracts.ReasonDriverNotBound, 1, ""}, ""},
 		{"sandbox declared, none demanded", "", "mail.send", send, housed("any"), allow, ""},
-		{"sandbox of the floor", floor("f", `,"profile":{"sandbox":{"write":"wasi"}}`), "mail.send", send, housed("wasi"), allow, ""},
-		{"sandbox of the floor missing", floor("f", `,"profile":{"sandbox":{"write":"wasi"}}`), "mail.send", send, nil, sandbox, "wasi"},
-		{"sandbox of the floor, other effect", floor("f", `,"profile":{"sandbox":{"read":"wasi"}}`), "mail.send", send, nil, allow, ""},
-		{"sandboxes of tool and floor agree", floor("f", `,"profile":{"sandbox":{"write":"wasi-strict"}}`), "note.put", `{}`, housed("wasi-strict"), allow, ""},
-		{"sandboxes of tool and floor never met", floor("f", `,"profile":{"sandbox":{"write":"wasi"}}`), "note.put", `{}`, housed("wasi-strict"), sandbox, "wasi-strict and wasi"},
-		{"surface before arguments", floor("f", `,"profile":{"effects":["read"]}`), "mail.send", `{}`, nil, want{contracts.ReasonSideEffectNotPermitted, 1, ""}, ""},
-		{"not strict JSON before surface", floor("f", `,"profile":{"effects":["read"]}`), "mail.send", `{"to":1,"to":1}`, nil, want{contracts.ReasonArgsCanonicalization, 0, ""}, ""},
+		{"sandbox of the floor", floor("f", `,"profile":{"sandbox":{"write":"wasi"}}`), "mail.send", send,
+			housed("wasi"), allow, ""},
+		{"sandbox of the floor missing", floor("f", `,"profile":{"sandbox":{"write":"wasi"}}`), "mail.send", send, nil,
+			sandbox, "wasi"},
+		{"sandbox of the floor, other effect", floor("f", `,"profile":{"sandbox":{"read":"wasi"}}`), "mail.send", send,
+			nil, allow, ""},
+		{"sandboxes of tool and floor agree", floor("f", `,"profile":{"sandbox":{"write":"wasi-strict"}}`), "note.put",
+			`{}`, housed("wasi-strict"), allow, ""},
+		{"sandboxes of tool and floor never met", floor("f", `,"profile":{"sandbox":{"write":"wasi"}}`), "note.put",
+			`{}`, housed("wasi-strict"), sandbox, "wasi-strict and wasi"},
+		{"surface before arguments", floor("f", `,"profile":{"effects":["read"]}`), "mail.send", `{}`, nil,
+			want{contracts.ReasonSideEffectNotPermitted, 1, ""}, ""},
+		{"not strict JSON before surface", floor("f", `,"profile":{"effects":["read"]}`), "mail.send",
+			`{"to":1,"to":1}`, nil, want{contracts.ReasonArgsCanonicalization, 0, ""}, ""},
 
 		// Condition 2: the lower limit.
 		{"args within both", floor("f", `,"ceilings":{"args":"1KiB"}`), "mail.send", send, nil, allow, ""},
-		{"args over the ceiling", floor("f", `,"ceilings":{"args":"1KiB"}`), "mail.send", `{"to":"` + strings.Repeat("a", 1020) + `"}`, nil, want{contracts.ReasonSchemaViolation, 2, ""}, "longer than"},
-		{"args over the tool's", floor("f", `,"ceilings":{"args":"4KiB"}`), "mail.send", `{"to":"` + strings.Repeat("a", 2040) + `"}`, nil, want{contracts.ReasonSchemaViolation, 2, ""}, ""},
-		{"depth within", floor("f", `,"ceilings":{"depth":3}`), "page.get", `{"path":"/","deep":[["a"]]}`, nil, allow, ""},
-		{"depth over the ceiling", floor("f", `,"ceilings":{"depth":2}`), "page.get", `{"path":"/","deep":[["a"]]}`, nil, want{contracts.ReasonSchemaViolation, 2, ""}, "deeper than the ceiling"},
-		{"depth of the lowest floor", floor("f", `,"ceilings":{"depth":2}`) + "\n" + floor("g", `,"ceilings":{"depth":9}`), "page.get", `{"path":"/","deep":[["a"]]}`, nil, want{contracts.ReasonSchemaViolation, 2, ""}, ""},
-		{"depth of an empty array", floor("f", `,"ceilings":{"depth":1}`), "page.get", `{"path":"/","deep":[]}`, nil, want{contracts.ReasonSchemaViolation, 2, ""}, ""},
+		{"args over the ceiling", floor("f", `,"ceilings":{"args":"1KiB"}`), "mail.send",
+			`{"to":"` + strings.Repeat("a", 1020) + `"}`, nil, want{contracts.ReasonSchemaViolation, 2, ""},
+			"longer than"},
+		{"args over the tool's", floor("f", `,"ceilings":{"args":"4KiB"}`), "mail.send",
+			`{"to":"` + strings.Repeat("a", 2040) + `"}`, nil, want{contracts.ReasonSchemaViolation, 2, ""}, ""},
+		{"depth within", floor("f", `,"ceilings":{"depth":3}`), "page.get", `{"path":"/","deep":[["a"]]}`, nil, allow,
+			""},
+		{"depth over the ceiling", floor("f", `,"ceilings":{"depth":2}`), "page.get", `{"path":"/","deep":[["a"]]}`,
+			nil, want{contracts.ReasonSchemaViolation, 2, ""}, "deeper than the ceiling"},
+		{"depth of the lowest floor", floor("f", `,"ceilings":{"depth":2}`) + "\n" + floor("g",
+			`,"ceilings":{"depth":9}`), "page.get", `{"path":"/","deep":[["a"]]}`, nil,
+			want{contracts.ReasonSchemaViolation, 2, ""}, ""},
+		{"depth of an empty array", floor("f", `,"ceilings":{"depth":1}`), "page.get", `{"path":"/","deep":[]}`, nil,
+			want{contracts.ReasonSchemaViolation, 2, ""}, ""},
 		{"depth of the root", floor("f", `,"ceilings":{"depth":1}`), "page.get", get, nil, allow, ""},
 
 		// Condition 5: overlays behind the bundle's rules.
-		{"overlay denies", overlay("o", `,"rules":[{"id":"r","deny":"mail.send","when":{"arg":"/to","eq":"ann@corp.com"}}]`), "mail.send", send, nil, violation("P2:o:r"), "the rule denies"},
-		{"overlay does not match", overlay("o", `,"rules":[{"id":"r","deny":"mail.send","when":{"arg":"/to","eq":"bob@corp.com"}}]`), "mail.send", send, nil, allow, ""},
-		{"overlay of another tool", overlay("o", `,"rules":[{"id":"r","deny":"mail.wipe"}]`), "mail.send", send, nil, allow, ""},
-		{"overlay by pattern", overlay("o", `,"rules":[{"id":"r","deny":"mail.*"}]`), "mail.send", send, nil, violation("P2:o:r"), ""},
-		{"overlay by effect", overlay("o", `,"rules":[{"id":"r","deny":{"effects":["write"]}}]`), "mail.send", send, nil, violation("P2:o:r"), ""},
-		{"overlay by egress", overlay("o", `,"rules":[{"id":"r","deny":{"egress":true}}]`), "page.get", get, nil, violation("P2:o:r"), ""},
-		{"overlay by egress, default of write", overlay("o", `,"rules":[{"id":"r","deny":{"egress":true}}]`), "mail.send", send, nil, violation("P2:o:r"), ""},
-		{"overlay by egress, that is declared not to be", overlay("o", `,"rules":[{"id":"r","deny":{"egress":true}}]`), "note.put", `{}`, housed("wasi-strict"), allow, ""},
-		{"overlay by effect and egress", overlay("o", `,"rules":[{"id":"r","deny":{"effects":["read"],"egress":true}}]`), "mail.send", send, nil, allow, ""},
-		{"first rule of an overlay", overlay("o", `,"rules":[{"id":"a","deny":"mail.send","when":{"arg":"/to","prefix":"ann"}},{"id":"b","deny":"mail.*"}]`), "mail.send", send, nil, violation("P2:o:a"), ""},
-		{"overlay's only", overlay("o", `,"only":["page.get"]`), "mail.send", send, nil, violation("P2:o:only"), "not among those permitted"},
+		{"overlay denies",
+			overlay("o", `,"rules":[{"id":"r","deny":"mail.send","when":{"arg":"/to","eq":"ann@corp.com"}}]`),
+			"mail.send", send, nil, violation("P2:o:r"), "the rule denies"},
+		{"overlay does not match",
+			overlay("o", `,"rules":[{"id":"r","deny":"mail.send","when":{"arg":"/to","eq":"bob@corp.com"}}]`),
+			"mail.send", send, nil, allow, ""},
+		{"overlay of another tool", overlay("o", `,"rules":[{"id":"r","deny":"mail.wipe"}]`), "mail.send", send, nil,
+			allow, ""},
+		{"overlay by pattern", overlay("o", `,"rules":[{"id":"r","deny":"mail.*"}]`), "mail.send", send, nil,
+			violation("P2:o:r"), ""},
+		{"overlay by effect", overlay("o", `,"rules":[{"id":"r","deny":{"effects":["write"]}}]`), "mail.send", send,
+			nil, violation("P2:o:r"), ""},
+		{"overlay by egress", overlay("o", `,"rules":[{"id":"r","deny":{"egress":true}}]`), "page.get", get, nil,
+			violation("P2:o:r"), ""},
+		{"overlay by egress, default of write", overlay("o", `,"rules":[{"id":"r","deny":{"egress":true}}]`),
+			"mail.send", send, nil, violation("P2:o:r"), ""},
+		{"overlay by egress, that is declared not to be", overlay("o", `,"rules":[{"id":"r","deny":{"egress":true}}]`),
+			"note.put", `{}`, housed("wasi-strict"), allow, ""},
+		{"overlay by effect and egress",
+			overlay("o", `,"rules":[{"id":"r","deny":{"effects":["read"],"egress":true}}]`), "mail.send", send, nil,
+			allow, ""},
+		{"first rule of an overlay",
+			overlay("o",
+				`,"rules":[{"id":"a","deny":"mail.send","when":{"arg":"/to","prefix":"ann"}},{"id":"b","deny":"mail.*"}]`), "mail.send", send, nil, violation("P2:o:a"), ""},
+		{"overlay's only", overlay("o", `,"only":["page.get"]`), "mail.send", send, nil, violation("P2:o:only"),
+			"not among those permitted"},
 		{"overlay's only holds", overlay("o", `,"only":"mail.*"`), "mail.send", send, nil, allow, ""},
-		{"rules before only", overlay("o", `,"only":["page.get"],"rules":[{"id":"r","deny":"mail.send"}]`), "mail.send", send, nil, violation("P2:o:r"), ""},
-		{"only before expires", overlay("o", `,"only":["page.get"],"expires":"2026-07-15T11:00:00Z"`), "mail.send", send, nil, violation("P2:o:only"), ""},
-		{"overlay expired", overlay("o", `,"expires":"2026-07-15T12:00:00Z"`), "mail.send", send, nil, violation("P2:o:expires"), "has expired"},
-		{"overlay not yet expired", overlay("o", `,"expires":"2026-07-15T12:00:00.001Z"`), "mail.send", send, nil, allow, ""},
-		{"overlay errs", overlay("o", `,"rules":[{"id":"r","deny":"mail.send","when":{"arg":"/to","email":"corp.com"}}]`), "mail.send", `{"to":"no address"}`, nil, want{contracts.ReasonFailClosedError, 5, ""}, "P2:o:r"},
-		{"bundle before overlay", overlay("o", `,"only":["page.get"]`), "mail.send", `{"to":"eve@corp.com"}`, nil, violation("P1:house:never"), ""},
-		{"nothing allowed before overlay", overlay("o", `,"only":["page.get"]`), "mail.send", send, func(in *contracts.Inputs) { in.Caller.Roles = nil }, want{contracts.ReasonNoPolicyDefined, 5, ""}, ""},
-		{"each overlay", overlay("a", `,"only":["mail.send"]`) + "\n" + overlay("b", `,"only":["page.get"]`), "mail.send", send, nil, violation("P2:b:only"), ""},
-		{"no delegator, no overlay", overlay("o", `,"only":["page.get"]`), "mail.send", send, delegated, want{contracts.ReasonDelegationInvalid, 6, ""}, "grant 0"},
-		{"overlay for the session", overlay("o", `,"for":{"session":"chat-1"},"only":["page.get"]`), "mail.send", send, func(in *contracts.Inputs) { in.Session = "chat-1" }, violation("P2:o:only"), ""},
-		{"overlay for another session", overlay("o", `,"for":{"session":"chat-1"},"only":["page.get"]`), "mail.send", send, nil, allow, ""},
-		{"overlay for the caller", overlay("o", `,"for":{"caller":"ann"},"only":["page.get"]`), "mail.send", send, nil, violation("P2:o:only"), ""},
-		{"overlay for another caller", overlay("o", `,"for":{"caller":"Ann"},"only":["page.get"]`), "mail.send", send, nil, allow, ""},
-		{"overlay for the tenant", overlay("o", `,"for":{"tenant":"acme"},"expires":"2026-01-01T00:00:00Z"`), "mail.send", send, nil, violation("P2:o:expires"), ""},
-		{"overlay for another tenant", overlay("o", `,"for":{"tenant":"umbrella"},"expires":"2026-01-01T00:00:00Z"`), "mail.send", send, nil, allow, ""},
-		{"overlay for all three", overlay("o", `,"for":{"caller":"ann","session":"main","tenant":"acme"},"only":["page.get"]`), "mail.send", send, nil, violation("P2:o:only"), ""},
-		{"overlay for two of three", overlay("o", `,"for":{"caller":"ann","session":"main","tenant":"umbrella"},"only":["page.get"]`), "mail.send", send, nil, allow, ""},
-		{"an error of an overlay for others", overlay("o", `,"for":{"caller":"bob"},"rules":[{"id":"r","deny":"mail.send","when":{"arg":"/to","email":"corp.com"}}]`), "mail.send", `{"to":"no address"}`, nil, allow, ""},
+		{"rules before only", overlay("o", `,"only":["page.get"],"rules":[{"id":"r","deny":"mail.send"}]`), "mail.send",
+			send, nil, violation("P2:o:r"), ""},
+		{"only before expires", overlay("o", `,"only":["page.get"],"expires":"2026-07-15T11:00:00Z"`), "mail.send",
+			send, nil, violation("P2:o:only"), ""},
+		{"overlay expired", overlay("o", `,"expires":"2026-07-15T12:00:00Z"`), "mail.send", send, nil,
+			violation("P2:o:expires"), "has expired"},
+		{"overlay not yet expired", overlay("o", `,"expires":"2026-07-15T12:00:00.001Z"`), "mail.send", send, nil,
+			allow, ""},
+		{"overlay errs",
+			overlay("o", `,"rules":[{"id":"r","deny":"mail.send","when":{"arg":"/to","email":"corp.com"}}]`),
+			"mail.send", `{"to":"no address"}`, nil, want{contracts.ReasonFailClosedError, 5, ""}, "P2:o:r"},
+		{"bundle before overlay", overlay("o", `,"only":["page.get"]`), "mail.send", `{"to":"eve@corp.com"}`, nil,
+			violation("P1:house:never"), ""},
+		{"nothing allowed before overlay", overlay("o", `,"only":["page.get"]`), "mail.send", send,
+			func(in *contracts.Inputs) { in.Caller.Roles = nil }, want{contracts.ReasonNoPolicyDefined, 5, ""}, ""},
+		{"each overlay", overlay("a", `,"only":["mail.send"]`) + "\n" + overlay("b", `,"only":["page.get"]`),
+			"mail.send", send, nil, violation("P2:b:only"), ""},
+		{"no delegator, no overlay", overlay("o", `,"only":["page.get"]`), "mail.send", send, delegated,
+			want{contracts.ReasonDelegationInvalid, 6, ""}, "grant 0"},
+		{"overlay for the session", overlay("o", `,"for":{"session":"chat-1"},"only":["page.get"]`), "mail.send", send,
+			func(in *contracts.Inputs) { in.Session = "chat-1" }, violation("P2:o:only"), ""},
+		{"overlay for another session", overlay("o", `,"for":{"session":"chat-1"},"only":["page.get"]`), "mail.send",
+			send, nil, allow, ""},
+		{"overlay for the caller", overlay("o", `,"for":{"caller":"ann"},"only":["page.get"]`), "mail.send", send, nil,
+			violation("P2:o:only"), ""},
+		{"overlay for another caller", overlay("o", `,"for":{"caller":"Ann"},"only":["page.get"]`), "mail.send", send,
+			nil, allow, ""},
+		{"overlay for the tenant", overlay("o", `,"for":{"tenant":"acme"},"expires":"2026-01-01T00:00:00Z"`),
+			"mail.send", send, nil, violation("P2:o:expires"), ""},
+		{"overlay for another tenant", overlay("o", `,"for":{"tenant":"umbrella"},"expires":"2026-01-01T00:00:00Z"`),
+			"mail.send", send, nil, allow, ""},
+		{"overlay for all three",
+			overlay("o", `,"for":{"caller":"ann","session":"main","tenant":"acme"},"only":["page.get"]`), "mail.send",
+			send, nil, violation("P2:o:only"), ""},
+		{"overlay for two of three",
+			overlay("o", `,"for":{"caller":"ann","session":"main","tenant":"umbrella"},"only":["page.get"]`),
+			"mail.send", send, nil, allow, ""},
+		{"an error of an overlay for others",
+			overlay("o",
+				`,"for":{"caller":"bob"},"rules":[{"id":"r","deny":"mail.send","when":{"arg":"/to","email":"corp.com"}}]`), "mail.send", `{"to":"no address"}`, nil, allow, ""},
 
 		// Condition 8: floors, after everything else.
-		{"floor denies", floor("f", `,"rules":[{"id":"r","deny":"mail.send"}]`), "mail.send", send, nil, ceiling("P0:f:r"), "the rule denies"},
-		{"floor denies unless", floor("f", `,"rules":[{"id":"r","deny":"mail.send","unless":{"time":"utc","in":["Mon-Fri 08:00-18:00"]}}]`), "mail.send", send, nil, allow, ""},
-		{"floor denies at night", floor("f", `,"rules":[{"id":"r","deny":"mail.send","unless":{"time":"utc","in":["Mon-Fri 08:00-18:00"]}}]`), "mail.send", send, func(in *contracts.Inputs) { in.Time = noon.Add(6 * time.Hour) }, ceiling("P0:f:r"), ""},
-		{"floor's list", floor("f", `,"lists":{"payees":["ann@corp.com"]},"rules":[{"id":"r","deny":"mail.send","when":{"arg":"/to","in":{"list":"payees"}}}]`), "mail.send", send, nil, ceiling("P0:f:r"), ""},
+		{"floor denies", floor("f", `,"rules":[{"id":"r","deny":"mail.send"}]`), "mail.send", send, nil,
+			ceiling("P0:f:r"), "the rule denies"},
+		{"floor denies unless",
+			floor("f", `,"rules":[{"id":"r","deny":"mail.send","unless":{"time":"utc","in":["Mon-Fri 08:00-18:00"]}}]`),
+			"mail.send", send, nil, allow, ""},
+		{"floor denies at night",
+			floor("f", `,"rules":[{"id":"r","deny":"mail.send","unless":{"time":"utc","in":["Mon-Fri 08:00-18:00"]}}]`),
+			"mail.send", send, func(in *contracts.Inputs) { in.Time = noon.Add(6 * time.Hour) }, ceiling("P0:f:r"), ""},
+		{"floor's list",
+			floor("f",
+				`,"lists":{"payees":["ann@corp.com"]},"rules":[{"id":"r","deny":"mail.send","when":{"arg":"/to","in":{"list":"payees"}}}]`), "mail.send", send, nil, ceiling("P0:f:r"), ""},
 		{"floor's only", floor("f", `,"only":["page.get"]`), "mail.send", send, nil, ceiling("P0:f:only"), ""},
-		{"floor expired", floor("f", `,"expires":"2026-07-15T12:00:00Z"`), "mail.send", send, nil, ceiling("P0:f:expires"), ""},
-		{"floor errs", floor("f", `,"rules":[{"id":"r","deny":"mail.send","when":{"arg":"/to","email":"corp.com"}}]`), "mail.send", `{"to":"no address"}`, nil, want{contracts.ReasonFailClosedError, 8, ""}, "P0:f:r"},
-		{"risk over the ceiling", floor("f", `,"ceilings":{"risk":"low"}`), "mail.send", send, nil, ceiling("P0:f:ceilings"), "risk"},
+		{"floor expired", floor("f", `,"expires":"2026-07-15T12:00:00Z"`), "mail.send", send, nil,
+			ceiling("P0:f:expires"), ""},
+		{"floor errs", floor("f", `,"rules":[{"id":"r","deny":"mail.send","when":{"arg":"/to","email":"corp.com"}}]`),
+			"mail.send", `{"to":"no address"}`, nil, want{contracts.ReasonFailClosedError, 8, ""}, "P0:f:r"},
+		{"risk over the ceiling", floor("f", `,"ceilings":{"risk":"low"}`), "mail.send", send, nil,
+			ceiling("P0:f:ceilings"), "risk"},
 		{"risk at the ceiling", floor("f", `,"ceilings":{"risk":"medium"}`), "mail.send", send, nil, allow, ""},
-		{"risk that the tool names", floor("f", `,"ceilings":{"risk":"low"}`), "note.put", `{}`, housed("wasi-strict"), allow, ""},
-		{"ceilings before rules", floor("f", `,"ceilings":{"risk":"low"},"only":["page.get"],"rules":[{"id":"r","deny":"mail.send"}]`), "mail.send", send, nil, ceiling("P0:f:ceilings"), ""},
-		{"rules before only and expires", floor("f", `,"expires":"2026-01-01T00:00:00Z","only":["page.get"],"rules":[{"id":"r","deny":"mail.send"}]`), "mail.send", send, nil, ceiling("P0:f:r"), ""},
-		{"only before expires of a floor", floor("f", `,"expires":"2026-01-01T00:00:00Z","only":["page.get"]`), "mail.send", send, nil, ceiling("P0:f:only"), ""},
-		{"floors in order of names", floor("g", `,"only":["page.get"]`) + "\n" + floor("a", `,"expires":"2026-01-01T00:00:00Z"`), "mail.send", send, nil, ceiling("P0:a:expires"), ""},
-		{"overlay before floor", floor("f", `,"only":["page.get"]`) + "\n" + overlay("o", `,"only":["page.get"]`), "mail.send", send, nil, violation("P2:o:only"), ""},
-		{"delegation before floor", floor("f", `,"only":["page.get"]`), "mail.send", send, delegated, want{contracts.ReasonDelegationInvalid, 6, ""}, ""},
+		{"risk that the tool names", floor("f", `,"ceilings":{"risk":"low"}`), "note.put", `{}`, housed("wasi-strict"),
+			allow, ""},
+		{"ceilings before rules",
+			floor("f", `,"ceilings":{"risk":"low"},"only":["page.get"],"rules":[{"id":"r","deny":"mail.send"}]`),
+			"mail.send", send, nil, ceiling("P0:f:ceilings"), ""},
+		{"rules before only and expires",
+			floor("f", `,"expires":"2026-01-01T00:00:00Z","only":["page.get"],"rules":[{"id":"r","deny":"mail.send"}]`),
+			"mail.send", send, nil, ceiling("P0:f:r"), ""},
+		{"only before expires of a floor", floor("f", `,"expires":"2026-01-01T00:00:00Z","only":["page.get"]`),
+			"mail.send", send, nil, ceiling("P0:f:only"), ""},
+		{"floors in order of names", floor("g", `,"only":["page.get"]`) + "\n" + floor("a",
+			`,"expires":"2026-01-01T00:00:00Z"`), "mail.send", send, nil, ceiling("P0:a:expires"), ""},
+		{"overlay before floor", floor("f", `,"only":["page.get"]`) + "\n" + overlay("o", `,"only":["page.get"]`),
+			"mail.send", send, nil, violation("P2:o:only"), ""},
+		{"delegation before floor", floor("f", `,"only":["page.get"]`), "mail.send", send, delegated,
+			want{contracts.ReasonDelegationInvalid, 6, ""}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			texts := []string{house, floor("labels", labelled)}
@@ -165,7 +250,8 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// A deny of a floor or overlay over arguments that are missing, null, of another type or unreadable never lets the call past.
+// A deny of a floor or overlay over arguments that are missing, null, of another type or unreadable
+// never lets the call past.
 func TestLayerArguments(t *testing.T) {
 	const input = `"v":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"null"},{"type":"array","items":{"type":"string"}}]}`
 	base := bundle("b", toolText("t", input), `{"id":"all","allow":"t"}`)
@@ -178,7 +264,8 @@ func TestLayerArguments(t *testing.T) {
 			{`{"v":["x"]}`, `{"not":{"arg":"/v","eq":"x","absent":false}}`},
 			{`{"v":"1"}`, `{"arg":"/v","gt":0,"absent":false}`},
 			{`{"v":"/srv/../etc"}`, `{"arg":"/v","within":"/etc","absent":false}`},
-			{`{"v":"` + strings.Repeat("x", 5000) + `@corp.com, eve@evil.org"}`, `{"arg":"/v","email":"evil.org","absent":false}`},
+			{`{"v":"` + strings.Repeat("x", 5000) + `@corp.com, eve@evil.org"}`,
+				`{"arg":"/v","email":"evil.org","absent":false}`},
 			{`{"v":"x"}`, `{"some":"/v","that":{"eq":"x"},"absent":false}`},
 		} {
 			p := mustCompile(t, base, layer("l", `,"rules":[{"id":"r","deny":"t","when":`+c.deny+`}]`))
@@ -189,7 +276,8 @@ func TestLayerArguments(t *testing.T) {
 	}
 }
 
-// What a tool may take is the lower of its own limits and of every ceiling, and so is when its permission expires.
+// What a tool may take is the lower of its own limits and of every ceiling, and so is when its
+// permission expires.
 func TestCeilingLimits(t *testing.T) {
 	const kib, mib = 1 << 10, 1 << 20
 	for _, c := range []struct {
@@ -198,24 +286,27 @@ func TestCeilingLimits(t *testing.T) {
 	}{
 		{nil, Limits{2 * kib, 2 * mib, time.Minute}},
 		{[]string{floor("f", `,"ceilings":{}`)}, Limits{2 * kib, 2 * mib, time.Minute}},
-		{[]string{floor("f", `,"ceilings":{"args":"1KiB","output":"1MiB","timeout":"5s"}`)}, Limits{1 * kib, 1 * mib, 5 * time.Second}},
-		{[]string{floor("f", `,"ceilings":{"args":"1MiB","output":"16MiB","timeout":"10m","depth":64,"risk":"high"}`)}, Limits{2 * kib, 2 * mib, time.Minute}},
-		{[]string{floor("f", `,"ceilings":{"timeout":"5s"}`), floor("g", `,"ceilings":{"timeout":"7s","output":"1MiB"}`)}, Limits{2 * kib, 1 * mib, 5 * time.Second}},
+		{[]string{floor("f", `,"ceilings":{"args":"1KiB","output":"1MiB","timeout":"5s"}`)},
+			Limits{1 * kib, 1 * mib, 5 * time.Second}},
+		{[]string{floor("f", `,"ceilings":{"args":"1MiB","output":"16MiB","timeout":"10m","depth":64,"risk":"high"}`)},
+			Limits{2 * kib, 2 * mib, time.Minute}},
+		{[]string{floor("f", `,"ceilings":{"timeout":"5s"}`),
+			floor("g", `,"ceilings":{"timeout":"7s","output":"1MiB"}`)}, Limits{2 * kib, 1 * mib, 5 * time.Second}},
 	} {
 		p := mustCompile(t, append(c.docs, house, floor("labels", labelled))...)
 		if got, ok := p.Limits("mail.send"); !ok || got != c.want {
 			t.Errorf("%v: limits %+v, want %+v", c.docs, got, c.want)
 		}
 		r, _ := p.Judge(inputs(t, "mail.send", `{"to":"a"}`), nil)
-		if r.Expires != noon.Add(c.want.Timeout) {
-			t.Errorf("%v: expires %v", c.docs, r.Expires)
-		}
+		assert.Equal(t, noon.Add(c.want.Timeout), r.Expires, "%v: expires", c.docs)
 	}
 }
 
-// Stack order is P0 by name, P1 by name, P2 by name where they came at once and in order of narrowing where not. The hash is over all.
+// Stack order is P0 by name, P1 by name, P2 by name where they came at once and in order of
+// narrowing where not. The hash is over all.
 func TestStackOrder(t *testing.T) {
-	docs := []string{overlay("z", ``), overlay("a", `,"version":7`), bundle("n", toolText("t", ``), ``), bundle("m", toolText("u", ``), ``), floor("y", ``), floor("b", ``)}
+	docs := []string{overlay("z", ``), overlay("a", `,"version":7`), bundle("n", toolText("t", ``), ``),
+		bundle("m", toolText("u", ``), ``), floor("y", ``), floor("b", ``)}
 	p := mustCompile(t, docs...)
 	names := func(p *Policy) string {
 		var out []string
@@ -224,9 +315,7 @@ func TestStackOrder(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
-	if got := names(p); got != "P0b P0y P1m P1n P2a P2z" {
-		t.Errorf("stack order %s", got)
-	}
+	assert.Equal(t, "P0b P0y P1m P1n P2a P2z", names(p), "stack order")
 	for i, d := range p.Record().Documents {
 		version := uint64(1)
 		if d.Name == "a" {
@@ -250,23 +339,17 @@ func TestStackOrder(t *testing.T) {
 		t.Errorf("narrowed: %v, %v", names(za), err)
 	}
 	step, err := base.Narrow(doc(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if step, err = step.Narrow(doc(0)); err != nil || step.Hash() != p.Hash() { // in the order of names: the same stack
 		t.Errorf("narrowed by steps: %v, %v", names(step), err)
 	}
-	if names(base) != "P0b P0y P1m P1n" {
-		t.Error("narrowing changed the policy")
-	}
+	assert.Equal(t, "P0b P0y P1m P1n", names(base), "narrowing changed the policy")
 }
 
 func TestNarrow(t *testing.T) {
 	p := mustCompile(t, house, floor("labels", labelled))
 	q, err := p.Narrow(document(t, "", overlay("o", `,"only":["page.get"]`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	in := inputs(t, "mail.send", `{"to":"ann@corp.com"}`)
 	want{contracts.ReasonPolicyViolation, 5, "P2:o:only"}.check(t, q, in)
 	want{contracts.ReasonAllow, 8, "P1:house:clerks"}.check(t, p, in)
@@ -299,39 +382,38 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// Expired names the first document that has expired, of every layer; New refuses such a stack, and one that expires later denies.
+// Expired names the first document that has expired, of every layer; New refuses such a stack, and
+// one that expires later denies.
 func TestExpiredLayers(t *testing.T) {
-	for _, text := range []string{floor("x", `,"expires":"2026-07-15T12:00:00Z"`), overlay("x", `,"for":{"caller":"nobody"},"expires":"2026-07-15T12:00:00Z"`)} {
+	for _, text := range []string{floor("x", `,"expires":"2026-07-15T12:00:00Z"`),
+		overlay("x", `,"for":{"caller":"nobody"},"expires":"2026-07-15T12:00:00Z"`)} {
 		doc := document(t, "x.yaml", text)
 		doc.Lines = map[string]contracts.Pos{"/expires": at(7, 10)}
 		p, err := Compile(doc, document(t, "", house), document(t, "", floor("labels", labelled)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Expired(noon - 1); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, err)
+		assert.NoError(t, p.Expired(noon-1))
 		err = p.Expired(noon)
-		if err == nil {
-			t.Fatalf("%s has not expired", text)
-		}
+		require.Error(t, err, "%s has not expired", text)
 		contains(t, err.Error(), "x.yaml:7:10: /expires: the document P", ":x expired at 2026-07-15T12:00:00.000Z")
 	}
 }
 
 // A stack without bundles denies every call.
 func TestNoBundle(t *testing.T) {
-	p := mustCompile(t, floor("f", `,"ceilings":{"risk":"low"},"profile":{"effects":["read"],"connectors":["mail"]}`), overlay("o", `,"expires":"2099-01-01T00:00:00Z"`))
+	p := mustCompile(t, floor("f", `,"ceilings":{"risk":"low"},"profile":{"effects":["read"],"connectors":["mail"]}`),
+		overlay("o", `,"expires":"2099-01-01T00:00:00Z"`))
 	want{contracts.ReasonToolNotFound, 1, ""}.check(t, p, inputs(t, "mail.send", `{}`))
 }
 
-// Where a floor says the same of many tools, they share what is judged; rules about arguments are shared by those that have the same input and
-// scope, whatever else is said of each.
+// Where a floor says the same of many tools, they share what is judged; rules about arguments are
+// shared by those that have the same input and scope, whatever else is said of each.
 func TestShared(t *testing.T) {
-	tools := toolText("a", `"v":{"type":"string"},"w":{"type":"string"}`, "v", "w") + "," + toolText("b", `"w":{"type":"string"},"v":{"type":"string"}`, "v", "w") + "," +
+	tools := toolText("a", `"v":{"type":"string"},"w":{"type":"string"}`, "v", "w") + "," + toolText("b",
+		`"w":{"type":"string"},"v":{"type":"string"}`, "v", "w") + "," +
 		toolText("c", `"u":{"type":"string"},"v":{"type":"string"},"w":{"type":"string"}`, "v", "w")
 	rules := `{"id":"w","deny":["b","c"],"when":{"arg":"/w","eq":"x"}},{"id":"all","allow":["a","b","c"]}`
-	p := mustCompile(t, bundle("m", tools, rules), floor("f", `,"rules":[{"id":"r","deny":"*","when":{"caller":"roles","has":"guest"}},{"id":"s","deny":"*","unless":{"time":"utc","in":["Mon-Fri 06:00-20:00"]}}]`),
+	p := mustCompile(t, bundle("m", tools, rules), floor("f",
+		`,"rules":[{"id":"r","deny":"*","when":{"caller":"roles","has":"guest"}},{"id":"s","deny":"*","unless":{"time":"utc","in":["Mon-Fri 06:00-20:00"]}}]`),
 		overlay("o", `,"rules":[{"id":"r","deny":"*","when":{"arg":"/v","eq":"x"}}]`))
 	a, b, c := p.stack.Tools["a"], p.stack.Tools["b"], p.stack.Tools["c"]
 	if &a.Floors[0] != &b.Floors[0] || &a.Floors[0] != &c.Floors[0] || len(a.Floors[0].Rules) != 2 {
@@ -355,40 +437,47 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// Tools of one input and different scopes are not taken for each other: what a scope declares, and demands, is that of its tool.
+// Tools of one input and different scopes are not taken for each other: what a scope declares, and
+// demands, is that of its tool.
 func TestSharedScope(t *testing.T) {
 	path := `"path":{"type":"string"}`
 	scoped := func(name, within string) string {
-		return strings.TrimSuffix(toolText(name, path, "path"), "}") + `,"scope":[{"arg":"/path","within":"` + within + `"}]}`
+		return strings.TrimSuffix(toolText(name, path, "path"),
+			"}") + `,"scope":[{"arg":"/path","within":"` + within + `"}]}`
 	}
 	tools := scoped("a", "/a") + "," + scoped("b", "/b") + "," + toolText("c", path, "path") + "," + scoped("d", "/a")
 	all := `{"id":"all","allow":["a","b","c","d"]}`
 	p := mustCompile(t, bundle("m", tools, all))
-	if p.stack.Tools["a"].Shape != p.stack.Tools["d"].Shape {
-		t.Error("tools of one input and scope have two shapes")
-	}
+	assert.Same(t, p.stack.Tools["d"].Shape, p.stack.Tools["a"].Shape, "tools of one input and scope have two shapes")
 	for _, c := range []struct {
 		tool string
 		want want
 	}{
-		{"a", want{contracts.ReasonDestinationNotAllowed, 2, "P1:m:scope"}}, {"b", want{contracts.ReasonAllow, 8, "P1:m:all"}},
-		{"c", want{contracts.ReasonAllow, 8, "P1:m:all"}}, {"d", want{contracts.ReasonDestinationNotAllowed, 2, "P1:m:scope"}},
+		{"a", want{contracts.ReasonDestinationNotAllowed, 2, "P1:m:scope"}},
+		{"b", want{contracts.ReasonAllow, 8, "P1:m:all"}},
+		{"c", want{contracts.ReasonAllow, 8, "P1:m:all"}}, {"d",
+			want{contracts.ReasonDestinationNotAllowed, 2, "P1:m:scope"}},
 	} {
 		c.want.check(t, p, inputs(t, c.tool, `{"path":"/b/x"}`))
 	}
 	prefix := `{"id":"p","deny":%s,"when":{"arg":"/path","prefix":"/b"}},` + all
 	mustCompile(t, bundle("m", tools, fmt.Sprintf(prefix, `"c"`)))
 	for _, wrong := range []string{`["c","d"]`, `["b","c"]`, `"*"`} { // whichever of them comes first
-		if e := mustRefuse(t, document(t, "", bundle("m", tools, fmt.Sprintf(prefix, wrong)))); !strings.Contains(e.What, "what scope declares") {
+		if e := mustRefuse(t,
+			document(t, "", bundle("m", tools, fmt.Sprintf(prefix, wrong)))); !strings.Contains(e.What,
+			"what scope declares") {
 			t.Errorf("%s: %v", wrong, e)
 		}
 	}
-	// What is wrong with one of several tools of one shape is said of each: the first error is the same, whichever is read first.
+	// What is wrong with one of several tools of one shape is said of each: the first error is the
+	// same, whichever is read first.
 	broken := func(name string) string {
 		return `"` + name + `":{"effect":"read","input":{"type":"object","properties":{"x":{"type":"strong"}}}}`
 	}
 	for _, name := range []string{"a", "z"} {
-		if e := mustRefuse(t, document(t, "", bundle("m", broken("a")+","+broken("z"), `{"id":"all","allow":"`+name+`"}`))); !strings.HasPrefix(e.Pointer, "/tools/a/input") {
+		if e := mustRefuse(t,
+			document(t, "", bundle("m", broken("a")+","+broken("z"),
+				`{"id":"all","allow":"`+name+`"}`))); !strings.HasPrefix(e.Pointer, "/tools/a/input") {
 			t.Error(e)
 		}
 	}

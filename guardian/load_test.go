@@ -6,9 +6,12 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// A good bundle, of which each case below spoils one thing. Keys are in the order that is canonical, so that places can be told.
+// A good bundle, of which each case below spoils one thing. Keys are in the order that is
+// canonical, so that places can be told.
 const good = `{
 	"bundle": {"name": "b", "version": 1},
 	"expires": "2099-01-01T00:00:00Z",
@@ -54,19 +57,25 @@ var refusals = []refusal{
 	{`"layer": "P1"`, `"layer": 1`, "/layer", "a number"},
 	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"name": "b"}`, "/bundle", "no version"},
 	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"version": 1}`, "/bundle", "no name"},
-	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"name": "b", "version": 0}`, "/bundle/version", "integer from 1"},
-	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"name": "b", "version": "1"}`, "/bundle/version", "integer from 1"},
-	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"name": "b", "version": 1.5}`, "/bundle/version", "integer from 1"},
+	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"name": "b", "version": 0}`, "/bundle/version",
+		"integer from 1"},
+	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"name": "b", "version": "1"}`, "/bundle/version",
+		"integer from 1"},
+	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"name": "b", "version": 1.5}`, "/bundle/version",
+		"integer from 1"},
 	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"name": "b:c", "version": 1}`, "/bundle/name", `"b:c"`},
-	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"name": "b", "version": 1, "owner": "x"}`, "/bundle/owner", "unknown key"},
+	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"name": "b", "version": 1, "owner": "x"}`, "/bundle/owner",
+		"unknown key"},
 	{`"bundle": {"name": "b", "version": 1}`, `"bundle": "b"`, "/bundle", "not an object"},
 	{`"expires"`, `"expire"`, "/expire", `unknown key "expire"|did you mean expires?`},
 	{`"2099-01-01T00:00:00Z"`, `"2099-01-01"`, "/expires", "RFC 3339"},
 	{`"2099-01-01T00:00:00Z"`, `"1969-01-01T00:00:00Z"`, "/expires", "RFC 3339"},
 	{`"2099-01-01T00:00:00Z"`, `"1970-01-01T00:00:00Z"`, "/expires", "RFC 3339"},
 	{`"2099-01-01T00:00:00Z"`, `4070908800`, "/expires", "a number|quote it"},
-	{`"bundle": {"name": "b", "version": 1}`, `"bundel": {"name": "b", "version": 1}`, "/bundel", `unknown key "bundel"|did you mean bundle?`},
-	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"Name": "b", "version": 1}`, "/bundle/Name", "did you mean name?"},
+	{`"bundle": {"name": "b", "version": 1}`, `"bundel": {"name": "b", "version": 1}`, "/bundel",
+		`unknown key "bundel"|did you mean bundle?`},
+	{`"bundle": {"name": "b", "version": 1}`, `"bundle": {"Name": "b", "version": 1}`, "/bundle/Name",
+		"did you mean name?"},
 	{`"helm": "policy/v1"`, `"hlem": "policy/v1"`, "/hlem", "did you mean helm?"},
 	{`"layer": "P1"`, `"Layer": "P1"`, "/Layer", "did you mean layer?"},
 	{`"layer": "P1"`, `"layer": "P1", "budget": []`, "/budget", "did you mean budgets?"},
@@ -103,19 +112,27 @@ var refusals = []refusal{
 	{`"u": {"effect": "read", "input": {"type": "object", "properties": {}}}`, `"u": []`, "/tools/u", "not an object"},
 
 	// Scope.
-	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/pth", "within": "/srv"}`, "/tools/t/scope/0/arg", `no "/pth" in the input of t`},
+	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/pth", "within": "/srv"}`, "/tools/t/scope/0/arg",
+		`no "/pth" in the input of t`},
 	{`{"arg": "/path", "within": "/srv"}`, `{"within": "/srv"}`, "/tools/t/scope/0", "no arg"},
 	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/path"}`, "/tools/t/scope/0", "no operator|within, url"},
-	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/path", "prefix": "/srv"}`, "/tools/t/scope/0/prefix", "unknown key"},
-	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/path", "within": "/srv", "host": "a"}`, "/tools/t/scope/0/host", "two operators"},
-	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/path", "within": "/srv", "absent": false}`, "/tools/t/scope/0/absent", "never missing|remove absent"},
-	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/o", "within": "/srv"}`, "/tools/t/scope/0", "may be missing|absent: true or absent: false"},
-	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/rows/*/cc", "email": "corp.com"}`, "/tools/t/scope/0", "may be missing"},
+	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/path", "prefix": "/srv"}`, "/tools/t/scope/0/prefix",
+		"unknown key"},
+	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/path", "within": "/srv", "host": "a"}`, "/tools/t/scope/0/host",
+		"two operators"},
+	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/path", "within": "/srv", "absent": false}`,
+		"/tools/t/scope/0/absent", "never missing|remove absent"},
+	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/o", "within": "/srv"}`, "/tools/t/scope/0",
+		"may be missing|absent: true or absent: false"},
+	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/rows/*/cc", "email": "corp.com"}`, "/tools/t/scope/0",
+		"may be missing"},
 	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/n", "within": "/srv"}`, "/tools/t/scope/0/within", "number"},
 	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/path", "within": []}`, "/tools/t/scope/0/within", "1 to"},
 	{`{"arg": "/path", "within": "/srv"}`, `{"arg": "/path/*", "within": "/srv"}`, "/tools/t/scope/0/arg", ""},
-	{`[{"arg": "/path", "within": "/srv"}, {"arg": "/rows/*/to", "email": "corp.com"}]`, `[]`, "/tools/t/scope", "1 to 64"},
-	{`[{"arg": "/path", "within": "/srv"}, {"arg": "/rows/*/to", "email": "corp.com"}]`, `{"arg": "/path", "within": "/srv"}`, "/tools/t/scope", "list"},
+	{`[{"arg": "/path", "within": "/srv"}, {"arg": "/rows/*/to", "email": "corp.com"}]`, `[]`, "/tools/t/scope",
+		"1 to 64"},
+	{`[{"arg": "/path", "within": "/srv"}, {"arg": "/rows/*/to", "email": "corp.com"}]`,
+		`{"arg": "/path", "within": "/srv"}`, "/tools/t/scope", "list"},
 
 	// Rules.
 	{`{"id": "one", `, `{`, "/rules/0", "no id"},
@@ -142,7 +159,8 @@ var refusals = []refusal{
 	{`"allow": ["t", "u"]`, `"allow": "*"`, "/rules/1/allow", "allow takes exact names"},
 	{`"allow": ["t", "u"]`, `"allow": ["t", "u*"]`, "/rules/1/allow/1", "allow takes exact names"},
 	{`"allow": ["t", "u"]`, `"allow": ["t", "T"]`, "/rules/1/allow/1", `no tool "T"`},
-	{`"deny": "t", "when"`, `"deny": "*", "when"`, "/rules/0/when/arg", `no "/s" in the input of u`}, // a pointer must exist in every tool matched
+	// a pointer must exist in every tool matched
+	{`"deny": "t", "when"`, `"deny": "*", "when"`, "/rules/0/when/arg", `no "/s" in the input of u`},
 
 	// Predicates as such.
 	when(`"x"`, "", "not a predicate"),
@@ -167,10 +185,13 @@ var refusals = []refusal{
 	when(`{"alll": [`+goodWhen+`]}`, "/alll", "did you mean all?"),
 	when(`{"evry": "/l", "that": {"eq": "a"}}`, "/evry", "did you mean every?"),
 	when(`{"everyy": "/l", "that": {"alll": []}}`, "/everyy", "did you mean every?"),
-	when(`{"tool": "t"}`, "/tool", "write one of all, any, not, every, some, count, arg, caller, session, time, receipt"),
+	when(`{"tool": "t"}`, "/tool",
+		"write one of all, any, not, every, some, count, arg, caller, session, time, receipt"),
 	when(`{}`, "", "write one of all, any, not, every, some, count, arg, caller, session, time, receipt"),
-	when(`{"every": "/l", "that": {"tool": "t"}}`, "/that/tool", "write one of eq, ne, |exists, all, any, not, arg, item, caller, time"),
-	when(`{"every": "/l", "that": {"not": {"tool": "t"}}}`, "/that/not/tool", "write one of all, any, not, arg, item, caller, time"),
+	when(`{"every": "/l", "that": {"tool": "t"}}`, "/that/tool",
+		"write one of eq, ne, |exists, all, any, not, arg, item, caller, time"),
+	when(`{"every": "/l", "that": {"not": {"tool": "t"}}}`, "/that/not/tool",
+		"write one of all, any, not, arg, item, caller, time"),
 	when(`{"caller": "roles", "role": "t"}`, "/role", "write one of eq, ne, in, not_in, prefix, has"),
 	when(`{"time": "utc", "between": "t"}`, "/between", "write one of in"),
 	when(`{"arg": "/s", "prefx": "a"}`, "/prefx", "did you mean prefix?"),
@@ -296,15 +317,19 @@ var refusals = []refusal{
 	when(`{"count": "/l", "eq": 2, "that": {"finds": "a"}}`, "/that/finds", "use regex"),
 	{`"when": {"arg": "/s", "eq": "a"}`, `"unless": {"arg": "/s", "finds": "a"}`, "/rules/0/unless/finds", "use regex"},
 	{`"allow": ["t", "u"]`, `"allow": "t", "when": {"arg": "/s", "finds": "a"}`, "/rules/1/when/finds", "use regex"},
-	{`"allow": ["t", "u"]`, `"allow": "t", "when": {"every": "/l", "that": {"finds": "a"}}`, "/rules/1/when/that/finds", "use regex"},
-	{`"allow": ["t", "u"]`, `"allow": "t", "unless": {"not": {"arg": "/s", "finds": "a"}}`, "/rules/1/unless/not/finds", "use regex"},
+	{`"allow": ["t", "u"]`, `"allow": "t", "when": {"every": "/l", "that": {"finds": "a"}}`, "/rules/1/when/that/finds",
+		"use regex"},
+	{`"allow": ["t", "u"]`, `"allow": "t", "unless": {"not": {"arg": "/s", "finds": "a"}}`, "/rules/1/unless/not/finds",
+		"use regex"},
 	when(`{"arg": "/path", "prefix": "/srv"}`, "/prefix", "within, url, host or email"),
 	when(`{"arg": "/path", "suffix": ".txt"}`, "/suffix", "within, url, host or email"),
-	when(`{"some": "/rows", "that": {"item": "/to", "suffix": "corp.com"}}`, "/that/suffix", "within, url, host or email"),
+	when(`{"some": "/rows", "that": {"item": "/to", "suffix": "corp.com"}}`, "/that/suffix",
+		"within, url, host or email"),
 	when(`{"arg": "/rows/0/to", "suffix": "corp.com", "absent": false}`, "/suffix", "within, url, host or email"),
 
 	// Not supported, by name.
-	when(`{"session": "tainted", "eq": true}`, "/session", "session: tainted is not supported by this version of helm|remove it"),
+	when(`{"session": "tainted", "eq": true}`, "/session",
+		"session: tainted is not supported by this version of helm|remove it"),
 	when(`{"session": "labels", "has": "pii"}`, "/session", "session: labels is not supported"),
 	when(`{"fact": "payee", "eq": "a"}`, "/fact", "fact is not supported"),
 	when(`{"arg": "/s", "from": ["user"]}`, "/from", "from is not supported"),
@@ -315,11 +340,14 @@ var refusals = []refusal{
 
 // Keys of the format that are refused by name, in a document and in a tool.
 func unsupportedKeys() (list []refusal) {
-	for key, in := range map[string]string{"for": "P2", "only": "P0 and P2", "profile": "P0", "ceilings": "P0", "threat": "P0", "name": "P0 and P2", "version": "P0 and P2"} {
-		list = append(list, refusal{`"layer": "P1"`, `"layer": "P1", "` + key + `": {}`, "/" + key, "unknown key|remove it: " + key + " is a key of " + in})
+	for key, in := range map[string]string{"for": "P2", "only": "P0 and P2", "profile": "P0", "ceilings": "P0",
+		"threat": "P0", "name": "P0 and P2", "version": "P0 and P2"} {
+		list = append(list, refusal{`"layer": "P1"`, `"layer": "P1", "` + key + `": {}`, "/" + key,
+			"unknown key|remove it: " + key + " is a key of " + in})
 	}
 	for _, key := range []string{"facts", "threat"} {
-		list = append(list, refusal{`"risk": "high"`, `"` + key + `": true`, "/tools/t/" + key, key + " is not supported by this version of helm|remove it"})
+		list = append(list, refusal{`"risk": "high"`, `"` + key + `": true`, "/tools/t/" + key,
+			key + " is not supported by this version of helm|remove it"})
 	}
 	return list
 }
@@ -327,22 +355,16 @@ func unsupportedKeys() (list []refusal) {
 func TestRefusals(t *testing.T) {
 	mustCompile(t, good) // or the refusals would prove nothing
 	for _, c := range append(refusals, unsupportedKeys()...) {
-		if strings.Count(good, c.old) != 1 {
-			t.Fatalf("%q is not once in the good document", c.old)
-		}
+		require.Equal(t, 1, strings.Count(good, c.old), "%q is not once in the good document", c.old)
 		doc := document(t, "b.yaml", strings.Replace(good, c.old, c.new, 1))
 		e := mustRefuse(t, doc)
 		if e.Pointer != c.at || e.Document != "b.yaml" {
 			t.Errorf("%s\n\tgives %v\n\twant it at %q", c.new, e, c.at)
 		}
 		for _, part := range strings.Split(c.says, "|") {
-			if !strings.Contains(e.Error(), part) {
-				t.Errorf("%s\n\tgives %v\n\twhich does not say %q", c.new, e, part)
-			}
+			assert.Contains(t, e.Error(), part, "%s\n\tgives %v\n\twhich does not say", c.new, e)
 		}
-		if e.Remedy == "" {
-			t.Errorf("%v has no remedy", e)
-		}
+		assert.NotEqual(t, "", e.Remedy, "%v has no remedy", e)
 	}
 }
 
@@ -355,9 +377,8 @@ func TestStackRefusals(t *testing.T) {
 		many = append(many, document(t, "", bundle(fmt.Sprint("b", i), toolText(fmt.Sprint("t", i), ``), ``)))
 	}
 	contains(t, mustRefuse(t, many...).Error(), "65 documents", "1 to 64")
-	if _, err := Compile(many[1:]...); err != nil {
-		t.Error(err)
-	}
+	_, err := Compile(many[1:]...)
+	assert.NoError(t, err)
 	other := document(t, "b.yaml", bundle("b", toolText("t", ``), ``))
 	for _, docs := range [][]contracts.Document{{a, other}, {other, a}} {
 		contains(t, mustRefuse(t, docs...).Error(), "b.yaml: /tools/t: ", "bundle a", "one bundle")
@@ -376,8 +397,10 @@ func TestStackRefusals(t *testing.T) {
 func TestNotCanonical(t *testing.T) {
 	good := canonical(t, good)
 	for name, text := range map[string]string{
-		"empty": "", "null": "null", "array": "[]", "cut": string(good[:len(good)-1]), "space": string(good) + "\n", "twice": string(good) + string(good),
-		"order": `{"layer":"P1","helm":"policy/v1"}`, "number": `{"helm":1.0}`, "duplicate": `{"helm":1,"helm":1}`, "bom": "\ufeff" + string(good),
+		"empty": "", "null": "null", "array": "[]", "cut": string(good[:len(good)-1]), "space": string(good) + "\n",
+		"twice": string(good) + string(good),
+		"order": `{"layer":"P1","helm":"policy/v1"}`, "number": `{"helm":1.0}`, "duplicate": `{"helm":1,"helm":1}`,
+		"bom": "\ufeff" + string(good),
 	} {
 		if e := mustRefuse(t, contracts.Document{Name: name, Canonical: []byte(text)}); e.Pointer != "" {
 			t.Errorf("%s: %v", name, e)
@@ -385,12 +408,16 @@ func TestNotCanonical(t *testing.T) {
 	}
 }
 
-// Of several errors the first in the source is reported; without lines, the first in canonical order.
+// Of several errors the first in the source is reported; without lines, the first in canonical
+// order.
 func TestFirstError(t *testing.T) {
 	text := `{"bundle":{"name":"b","version":1},"helm":"policy/v1","layer":"P1","rules":[{"id":"r","deny":"nope"}],"tools":{"t":{"effect":"bad","input":{"type":"object"}}}}`
 	doc := document(t, "p.yaml", text)
-	doc.Lines = map[string]contracts.Pos{"": at(1, 1), "/tools": at(4, 1), "/tools/t/effect": at(5, 11), "/rules": at(8, 1), "/rules/0/deny": at(9, 5)}
-	if e := mustRefuse(t, doc); e.Error() != `p.yaml:5:11: /tools/t/effect: "bad" is not one of read, write, destructive; write one of them` {
+	doc.Lines = map[string]contracts.Pos{"": at(1, 1), "/tools": at(4, 1), "/tools/t/effect": at(5, 11),
+		"/rules": at(8, 1), "/rules/0/deny": at(9, 5)}
+	if e := mustRefuse(t,
+		doc); e.Error() !=
+		`p.yaml:5:11: /tools/t/effect: "bad" is not one of read, write, destructive; write one of them` {
 		t.Error(e)
 	}
 	doc.Lines["/rules/0/deny"] = contracts.Pos{Line: 2, Column: 5}
@@ -412,7 +439,8 @@ func TestNotChecked(t *testing.T) {
 	p = mustCompile(t, bundle("b", toolText("t", `"v":{"type":"string","pattern":"b"}`, "v"),
 		`{"id":"found","deny":"t","when":{"arg":"/v","finds":"a"}},{"id":"whole","allow":"t","when":{"arg":"/v","regex":"b"}}`))
 	want{contracts.ReasonPolicyViolation, 5, "P1:b:found"}.check(t, p, inputs(t, "t", `{"v":"abc"}`))
-	want{contracts.ReasonNoPolicyDefined, 5, ""}.check(t, p, inputs(t, "t", `{"v":"cbc"}`)) // the pattern of the schema is there, the regex is not all
+	// the pattern of the schema is there, the regex is not all
+	want{contracts.ReasonNoPolicyDefined, 5, ""}.check(t, p, inputs(t, "t", `{"v":"cbc"}`))
 	want{contracts.ReasonAllow, 8, "P1:b:whole"}.check(t, p, inputs(t, "t", `{"v":"b"}`))
 	want{contracts.ReasonSchemaViolation, 2, ""}.check(t, p, inputs(t, "t", `{"v":"c"}`))
 }

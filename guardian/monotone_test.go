@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/stretchr/testify/require"
 )
 
 // widened tells what of a decision is more than before.
@@ -42,7 +43,8 @@ type tally struct {
 	wider   string         // the first decision that was widened
 }
 
-// monotone adds to that many random stacks, by every addition, and judges 14 calls before and after each. broken changes what comes after.
+// monotone adds to that many random stacks, by every addition, and judges 14 calls before and after
+// each. broken changes what comes after.
 func monotone(t testing.TB, seed uint64, stacks int, broken func(*Policy)) tally {
 	g := newWide(t, seed)
 	c := tally{denied: map[string]int{}, allowed: map[string]int{}}
@@ -71,7 +73,9 @@ func monotone(t testing.TB, seed uint64, stacks int, broken func(*Policy)) tally
 				c.cases++
 				switch what := widened(&before, &after); {
 				case what != "":
-					c.wider = fmt.Sprintf("%s by a %s: %s %s, then %s %s (%s)\n%s of %s (%+v)\n", what, s.name, before.Reason, before.Rule, after.Reason, after.Rule, why, in.Args.Append(nil), in.Tool, in.Caller)
+					c.wider = fmt.Sprintf("%s by a %s: %s %s, then %s %s (%s)\n%s of %s (%+v)\n", what, s.name,
+						before.Reason, before.Rule, after.Reason, after.Rule, why, in.Args.Append(nil), in.Tool,
+						in.Caller)
 					for _, d := range more {
 						c.wider += d.text() + "\n"
 					}
@@ -94,15 +98,15 @@ func monotone(t testing.TB, seed uint64, stacks int, broken func(*Policy)) tally
 	return c
 }
 
-// Whatever is added to a stack, be it a floor, an overlay, or in any document a rule that denies, a budget or a requirement: what it denied
-// stays denied, and what it still allows it allows by the same rule, for no longer, and for the same charges at least.
+// Whatever is added to a stack, be it a floor, an overlay, or in any document a rule that denies, a
+// budget or a requirement: what it denied stays denied, and what it still allows it allows by the
+// same rule, for no longer, and for the same charges at least.
 func TestMonotone(t *testing.T) {
 	race.Alone(t)
 	c := monotone(t, 71, 180, nil)
-	if c.wider != "" {
-		t.Fatal(c.wider)
-	}
-	t.Logf("%d cases; denied after all %v, still allowed %v, %d of them under grants, %d with approvals", c.cases, c.denied, c.allowed, c.granted, c.asked)
+	require.Equal(t, "", c.wider)
+	t.Logf("%d cases; denied after all %v, still allowed %v, %d of them under grants, %d with approvals", c.cases,
+		c.denied, c.allowed, c.granted, c.asked)
 	if c.cases < 10_000 || c.granted < 100 || c.asked < 50 {
 		t.Errorf("%d cases, %d allowed under grants, %d with approvals", c.cases, c.granted, c.asked)
 	}
@@ -113,7 +117,8 @@ func TestMonotone(t *testing.T) {
 	}
 }
 
-// The property is one that a stack can lack: each of these ways to put documents together is found out.
+// The property is one that a stack can lack: each of these ways to put documents together is found
+// out.
 func TestMonotoneFinds(t *testing.T) {
 	race.Alone(t)
 	each := func(change func(*program.Tool)) func(*Policy) {
@@ -138,10 +143,14 @@ func TestMonotoneFinds(t *testing.T) {
 				t.Rules[i].Allow = t.Rules[i].Allow || strings.HasSuffix(t.Rules[i].Name, ":added")
 			}
 		}),
-		"the last floor alone counts":       each(func(t *program.Tool) { t.Floors = last(t.Floors) }),
-		"the last overlay alone counts":     each(func(t *program.Tool) { t.Overlays = last(t.Overlays) }),
-		"the last budget alone counts":      each(func(t *program.Tool) { t.Budgets = t.Budgets[max(len(t.Budgets)-1, 0):] }),
-		"the last requirement alone counts": each(func(t *program.Tool) { t.Requires = t.Requires[max(len(t.Requires)-1, 0):] }),
+		"the last floor alone counts":   each(func(t *program.Tool) { t.Floors = last(t.Floors) }),
+		"the last overlay alone counts": each(func(t *program.Tool) { t.Overlays = last(t.Overlays) }),
+		"the last budget alone counts": each(func(t *program.Tool) {
+			t.Budgets = t.Budgets[max(len(t.Budgets)-1, 0):]
+		}),
+		"the last requirement alone counts": each(func(t *program.Tool) {
+			t.Requires = t.Requires[max(len(t.Requires)-1, 0):]
+		}),
 		"a floor lifts limits": each(func(t *program.Tool) {
 			if len(t.Floors) > 0 {
 				t.Limits, t.Depth = program.Limits{Args: 1 << 20, Output: 16 << 20, Timeout: 10 * time.Minute}, 0

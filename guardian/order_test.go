@@ -23,7 +23,8 @@ type trial struct {
 }
 
 func newTrial(t testing.TB) *trial {
-	return &trial{t: t, args: `{"path":"/srv/a","n":1}`, grant: contracts.Delegation{Delegator: "ann", Delegate: "agent"},
+	return &trial{t: t, args: `{"path":"/srv/a","n":1}`, grant: contracts.Delegation{Delegator: "ann",
+		Delegate: "agent"},
 		bundle: `{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},"tools":{
 			"pay":{"effect":"write","scope":[{"arg":"/path","within":"/srv"}],"input":{"type":"object","required":["path","n"],"properties":{"path":{"type":"string"},"n":{"type":"number"}}}},
 			"look":{"effect":"read","input":{"type":"object","properties":{}}}},
@@ -47,8 +48,10 @@ func (x *trial) judge() (contracts.DecisionRecord, Why) {
 	}
 	p := mustCompile(x.t, append([]string{x.bundle}, x.docs...)...)
 	for _, role := range x.late {
-		e, err := contracts.ApprovalRequest{ArgsHash: in.ArgsHash, Caller: in.Caller, Expires: noon, Nonce: strings.Repeat("0f", 16), NotBefore: noon - 1, PolicyHash: p.Hash(),
-			Quorum: 1, Roles: []string{role}, SchemaHash: p.stack.Tools["pay"].Digest, Session: in.Session, Tool: in.Tool}.Approve(keyOf(x.t, "olga"))
+		e, err := contracts.ApprovalRequest{ArgsHash: in.ArgsHash, Caller: in.Caller, Expires: noon,
+			Nonce: strings.Repeat("0f", 16), NotBefore: noon - 1, PolicyHash: p.Hash(),
+			Quorum: 1, Roles: []string{role}, SchemaHash: p.stack.Tools["pay"].Digest, Session: in.Session,
+			Tool: in.Tool}.Approve(keyOf(x.t, "olga"))
 		if err != nil {
 			x.t.Fatal(err)
 		}
@@ -76,18 +79,26 @@ func (f fault) at() int {
 	return f.want.condition
 }
 
-// faults are in the published order of conditions, of reasons within them, and of the stack within these. Approvals are asked for last.
+// faults are in the published order of conditions, of reasons within them, and of the stack within
+// these. Approvals are asked for last.
 var faults = []fault{
 	{want{contracts.ReasonArgsCanonicalization, 0, ""}, func(x *trial) {
 		x.in(func(in *contracts.Inputs) { in.ArgsForm, in.Args = "raw", value.Follow(in.Args, []string{"none"}) })
 	}},
-	{want{contracts.ReasonToolNotFound, 1, ""}, func(x *trial) { x.in(func(in *contracts.Inputs) { in.Tool = "none" }) }},
-	{want{contracts.ReasonSideEffectNotPermitted, 1, ""}, func(x *trial) { x.floor("a1", `,"profile":{"effects":["read"]}`) }},
-	{want{contracts.ReasonConnectorNotAllowed, 1, ""}, func(x *trial) { x.floor("a0", `,"profile":{"connectors":["none"]}`) }},
-	{want{contracts.ReasonSandboxViolation, 1, ""}, func(x *trial) { x.floor("a2", `,"profile":{"sandbox":{"write":"wasi"}}`) }},
-	{want{contracts.ReasonDriverNotBound, 1, ""}, func(x *trial) { x.in(func(in *contracts.Inputs) { in.Drivers = 0 }) }},
-	{want{contracts.ReasonSchemaViolation, 2, ""}, func(x *trial) { x.args = strings.Replace(x.args, `{`, `{"more":1,`, 1) }},
-	{want{contracts.ReasonDestinationNotAllowed, 2, "P1:b:scope"}, func(x *trial) { x.args = strings.Replace(x.args, "/srv", "/etc", 1) }},
+	{want{contracts.ReasonToolNotFound, 1, ""},
+		func(x *trial) { x.in(func(in *contracts.Inputs) { in.Tool = "none" }) }},
+	{want{contracts.ReasonSideEffectNotPermitted, 1, ""},
+		func(x *trial) { x.floor("a1", `,"profile":{"effects":["read"]}`) }},
+	{want{contracts.ReasonConnectorNotAllowed, 1, ""},
+		func(x *trial) { x.floor("a0", `,"profile":{"connectors":["none"]}`) }},
+	{want{contracts.ReasonSandboxViolation, 1, ""},
+		func(x *trial) { x.floor("a2", `,"profile":{"sandbox":{"write":"wasi"}}`) }},
+	{want{contracts.ReasonDriverNotBound, 1, ""},
+		func(x *trial) { x.in(func(in *contracts.Inputs) { in.Drivers = 0 }) }},
+	{want{contracts.ReasonSchemaViolation, 2, ""},
+		func(x *trial) { x.args = strings.Replace(x.args, `{`, `{"more":1,`, 1) }},
+	{want{contracts.ReasonDestinationNotAllowed, 2, "P1:b:scope"},
+		func(x *trial) { x.args = strings.Replace(x.args, "/srv", "/etc", 1) }},
 	{want{contracts.ReasonBudgetError, 3, "P0:b0:b"}, func(x *trial) {
 		x.floor("b0", `,"budgets":[{"id":"b","tools":"pay","limit":9,"per":"tenant","window":"day","cost":1}]`)
 		x.in(func(in *contracts.Inputs) { in.Caller.Tenant = "" })
@@ -100,28 +111,37 @@ var faults = []fault{
 		x.requires("d1", `{"attestation":{"type":"dual","max_age":"1h"}},{"approval":{"roles":["owner"]}}`)
 	}},
 	{want{contracts.ReasonFailClosedError, 4, ""}, func(x *trial) {
-		x.floor("d2", `,"requires":[{"id":"q","tools":"pay","when":{"arg":"/path","host":"a.b"},"all":[{"receipt":"look"}]}]`)
+		x.floor("d2",
+			`,"requires":[{"id":"q","tools":"pay","when":{"arg":"/path","host":"a.b"},"all":[{"receipt":"look"}]}]`)
 	}},
 	{want{contracts.ReasonPolicyViolation, 5, "P1:b:expires"}, func(x *trial) {
 		x.bundle = strings.Replace(x.bundle, `"tools":{`, `"expires":"2026-07-15T12:00:00Z","tools":{`, 1)
 	}},
-	{want{contracts.ReasonPolicyViolation, 5, "P1:b:big"}, func(x *trial) { x.args = strings.Replace(x.args, `"n":1`, `"n":10`, 1) }},
+	{want{contracts.ReasonPolicyViolation, 5, "P1:b:big"},
+		func(x *trial) { x.args = strings.Replace(x.args, `"n":1`, `"n":10`, 1) }},
 	{want{contracts.ReasonNoPolicyDefined, 5, ""}, func(x *trial) { x.grant.Delegator = "carl" }},
-	{want{contracts.ReasonPolicyViolation, 5, "P2:o0:no"}, func(x *trial) { x.overlay("o0", `,"rules":[{"id":"no","deny":"pay"}],"only":"look"`) }},
-	{want{contracts.ReasonPolicyViolation, 5, "P2:o1:only"}, func(x *trial) { x.overlay("o1", `,"only":"look","expires":"2026-07-15T12:00:00Z"`) }},
+	{want{contracts.ReasonPolicyViolation, 5, "P2:o0:no"},
+		func(x *trial) { x.overlay("o0", `,"rules":[{"id":"no","deny":"pay"}],"only":"look"`) }},
+	{want{contracts.ReasonPolicyViolation, 5, "P2:o1:only"},
+		func(x *trial) { x.overlay("o1", `,"only":"look","expires":"2026-07-15T12:00:00Z"`) }},
 	{want{contracts.ReasonFailClosedError, 5, ""}, func(x *trial) {
 		x.overlay("o2", `,"rules":[{"id":"no","deny":"pay","when":{"arg":"/path","host":"a.b"}}]`)
 	}},
-	{want{contracts.ReasonPolicyViolation, 5, "P2:o3:expires"}, func(x *trial) { x.overlay("o3", `,"expires":"2026-07-15T12:00:00Z"`) }},
+	{want{contracts.ReasonPolicyViolation, 5, "P2:o3:expires"},
+		func(x *trial) { x.overlay("o3", `,"expires":"2026-07-15T12:00:00Z"`) }},
 	{want{contracts.ReasonDelegationInvalid, 6, ""}, func(x *trial) { x.grant.Expires = noon }},
 	{want{contracts.ReasonDelegationScopeViolation, 6, ""}, func(x *trial) { x.grant.Only = []string{"look"} }},
-	{want{contracts.ReasonCeilingViolation, 8, "P0:c0:ceilings"}, func(x *trial) { x.floor("c0", `,"ceilings":{"risk":"low"}`) }},
-	{want{contracts.ReasonCeilingViolation, 8, "P0:c1:no"}, func(x *trial) { x.floor("c1", `,"rules":[{"id":"no","deny":"pay"}],"only":"look"`) }},
-	{want{contracts.ReasonCeilingViolation, 8, "P0:c2:only"}, func(x *trial) { x.floor("c2", `,"only":"look","expires":"2026-07-15T12:00:00Z"`) }},
+	{want{contracts.ReasonCeilingViolation, 8, "P0:c0:ceilings"},
+		func(x *trial) { x.floor("c0", `,"ceilings":{"risk":"low"}`) }},
+	{want{contracts.ReasonCeilingViolation, 8, "P0:c1:no"},
+		func(x *trial) { x.floor("c1", `,"rules":[{"id":"no","deny":"pay"}],"only":"look"`) }},
+	{want{contracts.ReasonCeilingViolation, 8, "P0:c2:only"},
+		func(x *trial) { x.floor("c2", `,"only":"look","expires":"2026-07-15T12:00:00Z"`) }},
 	{want{contracts.ReasonFailClosedError, 8, ""}, func(x *trial) {
 		x.floor("c3", `,"rules":[{"id":"no","deny":"pay","when":{"arg":"/path","host":"a.b"}}]`)
 	}},
-	{want{contracts.ReasonCeilingViolation, 8, "P0:c4:expires"}, func(x *trial) { x.floor("c4", `,"expires":"2026-07-15T12:00:00Z"`) }},
+	{want{contracts.ReasonCeilingViolation, 8, "P0:c4:expires"},
+		func(x *trial) { x.floor("c4", `,"expires":"2026-07-15T12:00:00Z"`) }},
 	{want{contracts.ReasonApprovalInvalid, 4, "P0:e0:q"}, func(x *trial) {
 		x.requires("e0", `{"approval":{"roles":["cfo"]}}`)
 		x.in(func(in *contracts.Inputs) {
@@ -132,11 +152,12 @@ var faults = []fault{
 		x.requires("e1", `{"approval":{"roles":["owner"]}}`)
 		x.late = append(x.late, "owner")
 	}},
-	{want{contracts.ReasonApprovalRequired, 4, "P0:e2:q"}, func(x *trial) { x.requires("e2", `{"approval":{"roles":["clerk"]}}`) }},
+	{want{contracts.ReasonApprovalRequired, 4, "P0:e2:q"},
+		func(x *trial) { x.requires("e2", `{"approval":{"roles":["clerk"]}}`) }},
 }
 
-// Of several things that are wrong with a call the first in the published order gives reason, condition and rule: every one by itself, every
-// pair, and each with all that come behind it.
+// Of several things that are wrong with a call the first in the published order gives reason,
+// condition and rule: every one by itself, every pair, and each with all that come behind it.
 func TestOrderOfConditions(t *testing.T) {
 	race.Alone(t)
 	if r, why := newTrial(t).judge(); r.Verdict != contracts.Allow {
@@ -164,7 +185,8 @@ func TestOrderOfConditions(t *testing.T) {
 		behind = append([]int{i}, behind...)
 		judge(behind...)
 	}
-	if n := len(faults); tried != n+n*(n-1)/2+n || !slices.IsSortedFunc(faults, func(a, b fault) int { return a.at() - b.at() }) {
+	if n := len(faults); tried != n+n*(n-1)/2+n || !slices.IsSortedFunc(faults,
+		func(a, b fault) int { return a.at() - b.at() }) {
 		t.Errorf("%d calls of %d faults", tried, n)
 	}
 	for c := range 9 {

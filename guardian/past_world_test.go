@@ -2,13 +2,13 @@ package guardian
 
 import (
 	"errors"
-	"reflect"
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/require"
 )
 
 // told is a past of which everything is known: a ledger, a session, and the arguments of its runs.
@@ -39,7 +39,8 @@ func (p *told) Used(_ contracts.Digest, r *contracts.ApprovalRequest) bool { ret
 // ran notes that a tool was allowed and executed.
 func (p *told) ran(t testing.TB, n int, tool, args string, at contracts.Time) {
 	t.Helper()
-	r := past.Run{Tool: tool, Decision: uint64(2 * n), Receipt: uint64(2*n + 1), Entry: crypto.Sum([]byte{byte(n), byte(n >> 8)}), Time: at}
+	r := past.Run{Tool: tool, Decision: uint64(2 * n), Receipt: uint64(2*n + 1),
+		Entry: crypto.Sum([]byte{byte(n), byte(n >> 8)}), Time: at}
 	p.Allow(&contracts.DecisionRecord{Tool: tool}, at, nil)
 	p.args[r.Decision] = valueOf(t, args)
 	p.Execute(r, crypto.Value{})
@@ -51,20 +52,19 @@ func people(t testing.TB) *registry.State {
 	key := func(seed, name string, role registry.Role, roles ...string) registry.Key {
 		return registry.Key{Name: name, Public: publicOf(t, seed), Role: role, Roles: roles}
 	}
-	r, err := registry.New(1, key("root", "root", registry.Root), key("olga", "olga", registry.Approver, "owner"), key("olga 2", "olga", registry.Approver, "owner"),
-		key("otto", "otto", registry.Approver, "owner"), key("pat", "pat", registry.Approver, "owner", "cfo"), key("carl", "carl", registry.Approver, "clerk"), key("cleo", "cleo", registry.Approver, "cfo"),
+	r, err := registry.New(1, key("root", "root", registry.Root), key("olga", "olga", registry.Approver, "owner"),
+		key("olga 2", "olga", registry.Approver, "owner"),
+		key("otto", "otto", registry.Approver, "owner"), key("pat", "pat", registry.Approver, "owner", "cfo"),
+		key("carl", "carl", registry.Approver, "clerk"), key("cleo", "cleo", registry.Approver, "cfo"),
 		key("notary", "notary", registry.Attestor), key("ann", "ann", registry.Delegator, "clerk"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := r.Initial(publicOf(t, "kernel"), publicOf(t, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
-// bankText is a bundle of tools to pay, to look and to close, with these requirements and more keys.
+// bankText is a bundle of tools to pay, to look and to close, with these requirements and more
+// keys.
 func bankText(requires, more string) string {
 	return `{"helm":"policy/v1","layer":"P1","bundle":{"name":"bank","version":1},"lists":{"known":["bob"]},"tools":{
 		"pay":{"effect":"write","input":{"type":"object","required":["to","amount"],"properties":{
@@ -86,8 +86,10 @@ func inChat(t testing.TB, tool, args string) contracts.Inputs {
 	return in
 }
 
-// settled judges a call by its past, then by what that left in the inputs, and again after these were written and read.
-func settled(t testing.TB, p *Policy, in *contracts.Inputs, trust *registry.State, past past.Past) (contracts.DecisionRecord, Why) {
+// settled judges a call by its past, then by what that left in the inputs, and again after these
+// were written and read.
+func settled(t testing.TB, p *Policy, in *contracts.Inputs, trust *registry.State,
+	past past.Past) (contracts.DecisionRecord, Why) {
 	t.Helper()
 	r, why := judgeBy(p, in, trust, past)
 	read, err := contracts.ParseInputs(in.Append(nil))
@@ -99,20 +101,22 @@ func settled(t testing.TB, p *Policy, in *contracts.Inputs, trust *registry.Stat
 		if string(again.Append(nil)) != string(r.Append(nil)) {
 			t.Fatalf("%s (%s)\nis, judged again, %s (%s)", r.Append(nil), why, again.Append(nil), whyAgain)
 		}
-		if !reflect.DeepEqual(why.Pending, whyAgain.Pending) {
-			t.Fatalf("pending %v and %v", why.Pending, whyAgain.Pending)
-		}
+		require.Equal(t, whyAgain.Pending, why.Pending, "pending %v and", why.Pending)
 	}
-	if r.Verdict == contracts.Deny && why.What == "" || (why.Pending != nil) != (r.Reason == contracts.ReasonApprovalRequired) || (r.Pending != nil) != (why.Pending != nil) {
+	if r.Verdict == contracts.Deny && why.What == "" ||
+		(why.Pending != nil) != (r.Reason == contracts.ReasonApprovalRequired) ||
+		(r.Pending != nil) != (why.Pending != nil) {
 		t.Fatalf("%v: why %+v", r.Reason, why)
 	}
 	return r, why
 }
 
-func (w want) settled(t testing.TB, name string, p *Policy, in contracts.Inputs, trust *registry.State, past past.Past) contracts.DecisionRecord {
+func (w want) settled(t testing.TB, name string, p *Policy, in contracts.Inputs, trust *registry.State,
+	past past.Past) contracts.DecisionRecord {
 	t.Helper()
 	r, why := settled(t, p, &in, trust, past)
-	if got := (want{r.Reason, r.Condition, r.Rule}); got != w || bool(r.Verdict) != (w.reason == contracts.ReasonAllow) {
+	if got := (want{r.Reason, r.Condition, r.Rule}); got != w ||
+		bool(r.Verdict) != (w.reason == contracts.ReasonAllow) {
 		t.Errorf("%s: %v, want %v (%s)", name, got, w, why)
 	}
 	return r
@@ -136,9 +140,7 @@ func (onlyLedger) Used(contracts.Digest, *contracts.ApprovalRequest) bool { retu
 func valueOf(t testing.TB, text string) crypto.Value {
 	t.Helper()
 	tree := new(crypto.Tree)
-	if err := tree.Parse([]byte(text), crypto.Limits{Bytes: 1 << 20, Depth: 64}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tree.Parse([]byte(text), crypto.Limits{Bytes: 1 << 20, Depth: 64}))
 	return tree.Root()
 }
 

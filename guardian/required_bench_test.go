@@ -8,15 +8,19 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// requiring are stacks, what they are judged by, and how many allocations that may take of the guardian and of the session.
+// requiring are stacks, what they are judged by, and how many allocations that may take of the
+// guardian and of the session.
 var requiring = []struct {
 	name, requires string
 	allocs         float64
 }{
 	{"none", ``, 0},
-	{"idle", `{"id":"a","tools":["pay"],"when":{"arg":"/amount","gt":100},"all":[{"approval":{"roles":["owner"]}}]}`, 0},
-	{"exempt", `{"id":"a","tools":["pay"],"unless":{"arg":"/to","in":{"list":"known"}},"all":[{"approval":{"roles":["owner"]}}]}`, 0},
-	{"receipt", `{"id":"a","tools":["pay"],"all":[{"receipt":"look","max_age":"1h"}]}`, 2}, // the entry's hash, the list in the inputs
+	{"idle", `{"id":"a","tools":["pay"],"when":{"arg":"/amount","gt":100},"all":[{"approval":{"roles":["owner"]}}]}`,
+		0},
+	{"exempt",
+		`{"id":"a","tools":["pay"],"unless":{"arg":"/to","in":{"list":"known"}},"all":[{"approval":{"roles":["owner"]}}]}`, 0},
+	// the entry's hash, the list in the inputs
+	{"receipt", `{"id":"a","tools":["pay"],"all":[{"receipt":"look","max_age":"1h"}]}`, 2},
 	{"calls", `{"id":"a","tools":["pay"],"when":{"session":"calls","gt":1000},"all":[{"receipt":"close"}]}`, 1},
 	{"instead", `{"id":"a","tools":["pay"],"any":[{"approval":{"roles":["owner"]}},{"receipt":"look"}]}`, 2},
 	{"same", `{"id":"a","tools":["pay"],"all":[{"receipt":"look","same":{"/payee":"/to"}}]}`, 12},

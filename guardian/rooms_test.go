@@ -10,10 +10,11 @@ import (
 	"github.com/helmkernel/helm/guardian/past"
 )
 
-// Charges and balances are whoever's they were given to: no later judgement writes them, and nothing that is done to them, or put behind
-// them, shows in those of another call.
+// Charges and balances are whoever's they were given to: no later judgement writes them, and
+// nothing that is done to them, or put behind them, shows in those of another call.
 func TestChargesOwned(t *testing.T) {
-	two := goodBudget + `,{"cost":{"arg":"/amount"},"id":"a","limit":100000,"per":"all","tools":["pay"],"window":"total"}`
+	two := goodBudget +
+		`,{"cost":{"arg":"/amount"},"id":"a","limit":100000,"per":"all","tools":["pay"],"window":"total"}`
 	p := mustCompile(t, bank(two))
 	past := onlyLedger{new(past.Ledger)}
 	var wg sync.WaitGroup
@@ -28,7 +29,8 @@ func TestChargesOwned(t *testing.T) {
 				in := inputs(t, "pay", fmt.Sprintf(`{"amount":%d,"mixed":1,"usual":5}`, caller*1000+i))
 				in.Caller.ID = fmt.Sprint(caller, "-", i)
 				r, why := judgeBy(p, &in, nil, past)
-				if len(r.Charges) != 2 || len(in.State.Budgets) != 2 || r.Charges[0].Amount != uint64(caller*1000+i) || r.Charges[1].Of != in.Caller.ID {
+				if len(r.Charges) != 2 || len(in.State.Budgets) != 2 || r.Charges[0].Amount != uint64(caller*1000+i) ||
+					r.Charges[1].Of != in.Caller.ID {
 					t.Errorf("%s: %+v", why, r.Charges)
 					return
 				}
@@ -40,13 +42,15 @@ func TestChargesOwned(t *testing.T) {
 				}
 				if i%5 == 0 { // and a call that is denied leaves no trace
 					in := inputs(t, "pay", `{"amount":1000000,"mixed":1,"usual":5}`)
-					if r, _ := judgeBy(p, &in, nil, past); r.Reason != contracts.ReasonBudgetExceeded || r.Charges != nil || len(in.State.Budgets) != 2 {
+					if r, _ := judgeBy(p, &in, nil, past); r.Reason != contracts.ReasonBudgetExceeded ||
+						r.Charges != nil || len(in.State.Budgets) != 2 {
 						t.Errorf("%v %+v", r.Reason, r.Charges)
 					}
 				}
 			}
 			for i := range all {
-				if got := (kept{string(all[i].Append(nil)), string(ins[i].Append(nil))}); got != want[i] || !slices.Equal(charges[i], all[i].Charges) {
+				if got := (kept{string(all[i].Append(nil)), string(ins[i].Append(nil))}); got != want[i] ||
+					!slices.Equal(charges[i], all[i].Charges) {
 					t.Errorf("call %d became %s", i, got)
 				}
 			}

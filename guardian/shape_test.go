@@ -22,8 +22,11 @@ func (g shapeGenerator) test(depth int) string {
 		a, b := g.test(depth+1), g.test(depth+1)
 		return pick(g.generator, `{"not":`+a+`}`, `{"any":[`+a+`,`+b+`]}`, `{"all":[`+a+`,`+b+`]}`)
 	}
-	return pick(g.generator, `{"caller":"roles","has":"clerk"}`, `{"session":"calls","lt":5}`, `{"time":"utc","in":["Wed 11:00-13:00"]}`, `{"receipt":"t0"}`, `{"caller":"id","eq":"ann"`+g.absent(),
-		`{"arg":"/p","eq":"/s/d/x"`+g.absent(), `{"arg":"/q","ge":3`+g.absent(), `{"some":"/z","that":{"eq":"x"}`+g.absent(), `{"count":"/z","gt":1`+g.absent(), `{"arg":"/p","eq":{"caller":"id"}`+g.absent())
+	return pick(g.generator, `{"caller":"roles","has":"clerk"}`, `{"session":"calls","lt":5}`,
+		`{"time":"utc","in":["Wed 11:00-13:00"]}`, `{"receipt":"t0"}`, `{"caller":"id","eq":"ann"`+g.absent(),
+		`{"arg":"/p","eq":"/s/d/x"`+g.absent(), `{"arg":"/q","ge":3`+g.absent(),
+		`{"some":"/z","that":{"eq":"x"}`+g.absent(), `{"count":"/z","gt":1`+g.absent(),
+		`{"arg":"/p","eq":{"caller":"id"}`+g.absent())
 }
 
 func (g shapeGenerator) when() string {
@@ -42,11 +45,15 @@ type kind struct{ input, scope string }
 
 func (g shapeGenerator) kind() kind {
 	const q, z = `"q":{"type":"integer"}`, `"z":{"type":"array","items":{"type":"string"}`
-	return kind{pick(g.generator, `"p":{"type":"string"},`+q+`,`+z+`}`, `"a":{"type":"string"},"p":{"type":"string"},`+q+`,`+z+`}`, `"p":{"type":"string","default":"/s/d"},`+q+`,`+z+`,"default":["x"]}`),
-		pick(g.generator, ``, `,"scope":[{"arg":"/p","within":["/s"],"absent":true}]`, `,"scope":[{"arg":"/p","within":["/s/d"],"absent":true},{"arg":"/z/*","in":["x","y"],"absent":true}]`)}
+	return kind{pick(g.generator, `"p":{"type":"string"},`+q+`,`+z+`}`,
+		`"a":{"type":"string"},"p":{"type":"string"},`+q+`,`+z+`}`,
+		`"p":{"type":"string","default":"/s/d"},`+q+`,`+z+`,"default":["x"]}`),
+		pick(g.generator, ``, `,"scope":[{"arg":"/p","within":["/s"],"absent":true}]`,
+			`,"scope":[{"arg":"/p","within":["/s/d"],"absent":true},{"arg":"/z/*","in":["x","y"],"absent":true}]`)}
 }
 
-// bundleOf is a bundle of tools of these kinds, none of which, if they are told apart, is as another.
+// bundleOf is a bundle of tools of these kinds, none of which, if they are told apart, is as
+// another.
 func bundleOf(kinds []kind, apart bool, clauses string) string {
 	var tools, names []string
 	for i, k := range kinds {
@@ -54,12 +61,15 @@ func bundleOf(kinds []kind, apart bool, clauses string) string {
 		if names = append(names, fmt.Sprintf(`"t%d"`, i)); apart {
 			title = fmt.Sprintf(`"title":"%d",`, i)
 		}
-		tools = append(tools, fmt.Sprintf(`"t%d":{"effect":%q,"input":{%s"type":"object","properties":{%s}}%s}`, i, []string{"read", "write"}[i%2], title, k.input, k.scope))
+		tools = append(tools, fmt.Sprintf(`"t%d":{"effect":%q,"input":{%s"type":"object","properties":{%s}}%s}`, i,
+			[]string{"read", "write"}[i%2], title, k.input, k.scope))
 	}
-	return `{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},"tools":{` + strings.Join(tools, ",") + `},` + clauses + `,{"id":"all","allow":[` + strings.Join(names, ",") + `]}]}`
+	return `{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},"tools":{` + strings.Join(tools,
+		",") + `},` + clauses + `,{"id":"all","allow":[` + strings.Join(names, ",") + `]}]}`
 }
 
-// What tools of one shape have together is right for each: a stack whose tools share what they can judges as one in which none is as another.
+// What tools of one shape have together is right for each: a stack whose tools share what they can
+// judges as one in which none is as another.
 func TestShapesShared(t *testing.T) {
 	race.Alone(t)
 	g, trust := shapeGenerator{generator{rand.New(rand.NewPCG(81, 82))}}, people(t)
@@ -72,8 +82,11 @@ func TestShapesShared(t *testing.T) {
 		tools := func() string {
 			return pick(g.generator, `"*"`, `["t0","t1","t4"]`, `{"effects":["read"]}`, `["t2","t3"]`)
 		}
-		own, upper := g.clauses(pick(g.generator, `"*"`, `["t1","t2","t3"]`)), []string{floor("f", `,`+g.clauses(tools())+`]`), overlay("o", `,`+g.clauses(tools())+`],"only":["t0","t1","t2","t3","t4"]`)}
-		one, other := compiled(t, append(upper, bundleOf(kinds, false, own))), compiled(t, append(upper, bundleOf(kinds, true, own)))
+		own, upper := g.clauses(pick(g.generator, `"*"`, `["t1","t2","t3"]`)),
+			[]string{floor("f", `,`+g.clauses(tools())+`]`),
+				overlay("o", `,`+g.clauses(tools())+`],"only":["t0","t1","t2","t3","t4"]`)}
+		one, other := compiled(t, append(upper, bundleOf(kinds, false, own))),
+			compiled(t, append(upper, bundleOf(kinds, true, own)))
 		if (one == nil) != (other == nil) {
 			t.Fatal("only one of them loads")
 		}
@@ -82,25 +95,31 @@ func TestShapesShared(t *testing.T) {
 				break
 			}
 			tool := fmt.Sprint("t", g.r.IntN(6))
-			in := inChat(t, tool, pick(g.generator, `{}`, `{"p":"/s/d/x","q":2,"z":["x"]}`, `{"p":"ann","q":5}`, `{"p":"/s/y","z":["x","y"]}`, `{"q":3,"z":[]}`))
+			in := inChat(t, tool, pick(g.generator, `{}`, `{"p":"/s/d/x","q":2,"z":["x"]}`, `{"p":"ann","q":5}`,
+				`{"p":"/s/y","z":["x","y"]}`, `{"q":3,"z":[]}`))
 			if b, ok := one.AppendDefaults(nil, tool, in.Args); ok {
 				in = inChat(t, tool, string(b))
 			}
 			in.Caller.ID, in.Caller.Roles = pick(g.generator, "ann", ""), []string{pick(g.generator, "clerk", "guest")}
 			if g.r.IntN(2) == 0 {
-				in.Envelopes.Attestations = []contracts.Envelope{attested(t, "notary", contracts.Attestation{Time: noon, Type: "seen"})}
+				in.Envelopes.Attestations = []contracts.Envelope{attested(t, "notary",
+					contracts.Attestation{Time: noon, Type: "seen"})}
 			}
 			again := in
 			a, why := judgeBy(one, &in, trust, newTold())
 			b, whyAgain := judgeBy(other, &again, trust, newTold())
 			seen[a.Reason]++
-			a.PolicyHash, a.Pending, why.Pending, b.Pending, whyAgain.Pending = b.PolicyHash, nil, nil, nil, nil // the requests are of the declarations, too
-			if string(a.Append(nil)) != string(b.Append(nil)) || why != whyAgain || string(in.Append(nil)) != string(again.Append(nil)) {
-				t.Fatalf("%s: %s (%s)\nand apart %s (%s)", in.Args.Append(nil), a.Append(nil), why, b.Append(nil), whyAgain)
+			// the requests are of the declarations, too
+			a.PolicyHash, a.Pending, why.Pending, b.Pending, whyAgain.Pending = b.PolicyHash, nil, nil, nil, nil
+			if string(a.Append(nil)) != string(b.Append(nil)) || why != whyAgain ||
+				string(in.Append(nil)) != string(again.Append(nil)) {
+				t.Fatalf("%s: %s (%s)\nand apart %s (%s)", in.Args.Append(nil), a.Append(nil), why, b.Append(nil),
+					whyAgain)
 			}
 		}
 	}
-	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonApprovalRequired, contracts.ReasonBudgetExceeded, contracts.ReasonCeilingViolation, contracts.ReasonDestinationNotAllowed,
+	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonApprovalRequired,
+		contracts.ReasonBudgetExceeded, contracts.ReasonCeilingViolation, contracts.ReasonDestinationNotAllowed,
 		contracts.ReasonMissingRequirement, contracts.ReasonPolicyViolation} {
 		if seen[r] < 5 {
 			t.Errorf("only %d of %v", seen[r], r)

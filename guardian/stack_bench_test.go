@@ -11,8 +11,8 @@ import (
 	"github.com/helmkernel/helm/guardian/past"
 )
 
-// A full stack is a thousand tools with three rules each, of which the last allows, and what is asked for of everything else that a call may be
-// judged by. What a tool has, all have.
+// A full stack is a thousand tools with three rules each, of which the last allows, and what is
+// asked for of everything else that a call may be judged by. What a tool has, all have.
 type full struct {
 	scope, layers     bool
 	budgets, requires string // insides of lists, of the bundle
@@ -29,15 +29,20 @@ func (f full) compile(b *testing.B) *Policy {
 			text = strings.TrimSuffix(text, "}") + `,"scope":[{"arg":"/path","within":["/srv/data","/srv/more"]}]}`
 		}
 		tools = append(tools, text)
-		rules = append(rules, fmt.Sprintf(`{"id":"a%d","deny":"%s","when":{"arg":"/n","gt":1000}},{"id":"b%d","deny":"%s","when":{"arg":"/path","eq":"/etc/passwd"}},`+
-			`{"id":"c%d","allow":"%s","when":{"caller":"roles","has":"editor"}}`, i, name, i, name, i, name))
+		rules = append(rules,
+			fmt.Sprintf(`{"id":"a%d","deny":"%s","when":{"arg":"/n","gt":1000}},{"id":"b%d","deny":"%s","when":{"arg":"/path","eq":"/etc/passwd"}},`+
+				`{"id":"c%d","allow":"%s","when":{"caller":"roles","has":"editor"}}`, i, name, i, name, i, name))
 	}
 	bundle := bundle("b", strings.Join(tools, ","), strings.Join(rules, ","))
-	docs := []string{strings.TrimSuffix(bundle, "}") + `,"budgets":[` + f.budgets + `],"requires":[` + f.requires + `]}`}
+	docs := []string{strings.TrimSuffix(bundle, "}") + `,"budgets":[` + f.budgets + `],"requires":[` + f.requires +
+		`]}`}
 	if f.layers {
-		docs = append(docs, floor("f", `,"profile":{"effects":["read"],"connectors":["b"]},"ceilings":{"args":"64KiB","depth":8,"timeout":"10s","risk":"medium"},"expires":"2099-01-01T00:00:00Z",`+
-			`"only":"tool.*","rules":[{"id":"nights","deny":{"effects":["read"]},"unless":{"time":"utc","in":["Mon-Sun 06:00-20:00"]}}]`),
-			overlay("o", `,"for":{"session":"chat"},"only":"tool.*","expires":"2099-01-01T00:00:00Z","rules":[{"id":"dots","deny":"tool.*","when":{"arg":"/n","lt":0}}]`))
+		docs = append(docs,
+			floor("f",
+				`,"profile":{"effects":["read"],"connectors":["b"]},"ceilings":{"args":"64KiB","depth":8,"timeout":"10s","risk":"medium"},"expires":"2099-01-01T00:00:00Z",`+
+					`"only":"tool.*","rules":[{"id":"nights","deny":{"effects":["read"]},"unless":{"time":"utc","in":["Mon-Sun 06:00-20:00"]}}]`),
+			overlay("o",
+				`,"for":{"session":"chat"},"only":"tool.*","expires":"2099-01-01T00:00:00Z","rules":[{"id":"dots","deny":"tool.*","when":{"arg":"/n","lt":0}}]`))
 	}
 	return mustCompile(b, docs...)
 }
@@ -60,7 +65,8 @@ func (looking) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, 
 	return contracts.PriorReceipt{Entry: &entry, Same: same, Time: noon - 60_000, Tool: tool}, nil
 }
 
-// BenchmarkDecision is one hot tool with what a stack has step by step, and Decide, so that balances are read from a ledger.
+// BenchmarkDecision is one hot tool with what a stack has step by step, and Decide, so that
+// balances are read from a ledger.
 func BenchmarkDecision(b *testing.B) {
 	for _, x := range []struct {
 		name    string
@@ -81,7 +87,8 @@ func BenchmarkDecision(b *testing.B) {
 		{"receipt", full{requires: looked}, 0, 1, "%d"},
 		{"receipt, same", full{requires: lookedThere}, 0, 1, "%d"},
 		{"scope, layers, budget", full{scope: true, layers: true, budgets: daily}, 1, 1, "caller-%d"},
-		{"scope, layers, two budgets", full{scope: true, layers: true, budgets: daily + "," + monthly}, 2, 1, "caller-%d"},
+		{"scope, layers, two budgets", full{scope: true, layers: true, budgets: daily + "," + monthly}, 2, 1,
+			"caller-%d"},
 		{"all", full{true, true, daily, unlessEditor}, 1, 1, "caller-%d"},
 		{"all, receipt", full{true, true, daily, unlessEditor + "," + looked}, 1, 1, "caller-%d"},
 	} {
@@ -95,13 +102,15 @@ func BenchmarkDecision(b *testing.B) {
 			for i := range ins {
 				ins[i] = in
 				ins[i].Caller.ID = fmt.Sprintf(x.id, r.IntN(x.callers))
-				if d, why := judgeBy(p, &ins[i], nil, past); d.Verdict != contracts.Allow || len(d.Charges) > 0 && !past.Reserve(d.Charges, ins[i].State.Budgets) {
+				if d, why := judgeBy(p, &ins[i], nil, past); d.Verdict != contracts.Allow ||
+					len(d.Charges) > 0 && !past.Reserve(d.Charges, ins[i].State.Budgets) {
 					b.Fatal(why)
 				}
 			}
 			decide(b, p, ins, func(in *contracts.Inputs) bool {
 				d, state, _ := p.Decide(in, nil, past)
-				return d.Verdict == contracts.Allow && len(d.Charges) == x.charges && len(state.Budgets) == x.charges && (x.charges == 0 || d.Charges[0].Before > 0)
+				return d.Verdict == contracts.Allow && len(d.Charges) == x.charges && len(state.Budgets) == x.charges &&
+					(x.charges == 0 || d.Charges[0].Before > 0)
 			})
 		})
 	}

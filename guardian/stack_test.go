@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/stretchr/testify/require"
 )
 
 // A stackGenerator makes random stacks over two bundles, whose tools t and w have the same fields.
@@ -18,7 +19,8 @@ type stackGenerator struct{ generator }
 
 // deny is a random rule of a floor or overlay.
 func (g stackGenerator) deny(i int, bundle bool) string {
-	sel := pick(g.generator, `"t"`, `"w"`, `["t","w"]`, `"*"`, `{"effects":["read"]}`, `{"egress":true}`, `{"effects":["write","destructive"],"egress":true}`)
+	sel := pick(g.generator, `"t"`, `"w"`, `["t","w"]`, `"*"`, `{"effects":["read"]}`, `{"egress":true}`,
+		`{"effects":["write","destructive"],"egress":true}`)
 	if bundle {
 		sel = pick(g.generator, `"t"`, `"*"`)
 	}
@@ -53,11 +55,14 @@ func (g stackGenerator) keys() (out string) {
 func (g stackGenerator) floor(name string) string {
 	keys := g.keys()
 	if g.r.IntN(3) == 0 {
-		keys += `,"profile":` + pick(g.generator, `{"effects":["read"]}`, `{"effects":["write"]}`, `{"connectors":["b"]}`, `{"connectors":["c","none"]}`,
-			`{"sandbox":{"read":"wasi"}}`, `{"effects":["read","write"],"connectors":["c"],"sandbox":{"write":"wasi","read":"strict"}}`)
+		keys += `,"profile":` + pick(g.generator, `{"effects":["read"]}`, `{"effects":["write"]}`,
+			`{"connectors":["b"]}`, `{"connectors":["c","none"]}`,
+			`{"sandbox":{"read":"wasi"}}`,
+			`{"effects":["read","write"],"connectors":["c"],"sandbox":{"write":"wasi","read":"strict"}}`)
 	}
 	if g.r.IntN(3) == 0 {
-		keys += `,"ceilings":` + pick(g.generator, `{"args":"1KiB"}`, `{"depth":2}`, `{"depth":3,"risk":"low"}`, `{"risk":"medium","timeout":"5s"}`, `{"timeout":"7s","output":"1KiB"}`)
+		keys += `,"ceilings":` + pick(g.generator, `{"args":"1KiB"}`, `{"depth":2}`, `{"depth":3,"risk":"low"}`,
+			`{"risk":"medium","timeout":"5s"}`, `{"timeout":"7s","output":"1KiB"}`)
 	}
 	return floor(name, keys)
 }
@@ -65,7 +70,8 @@ func (g stackGenerator) floor(name string) string {
 func (g stackGenerator) overlay(name string) string {
 	keys := g.keys()
 	if g.r.IntN(3) == 0 {
-		keys += `,"for":` + pick(g.generator, `{"caller":"ann"}`, `{"tenant":"acme","session":"main"}`, `{"session":"other"}`, `{"caller":"ann","tenant":"none"}`)
+		keys += `,"for":` + pick(g.generator, `{"caller":"ann"}`, `{"tenant":"acme","session":"main"}`,
+			`{"session":"other"}`, `{"caller":"ann","tenant":"none"}`)
 	}
 	return overlay(name, keys)
 }
@@ -74,12 +80,15 @@ func (g stackGenerator) overlay(name string) string {
 func (g stackGenerator) bundles() []string {
 	var out []string
 	for i, name := range []string{"t", "w"} {
-		tools := strings.Replace(toolText(name, fields, "r", "n", "l", "rows"), `"effect":"read"`, `"effect":`+[]string{`"read"`, `"write","scope":[{"arg":"/r","in":["a","A","ab","/srv","/srv/x","/srv-evil","ann@corp.com","10.0.0.1"]}]`}[i], 1)
+		tools := strings.Replace(toolText(name, fields, "r", "n", "l", "rows"), `"effect":"read"`,
+			`"effect":`+[]string{`"read"`,
+				`"write","scope":[{"arg":"/r","in":["a","A","ab","/srv","/srv/x","/srv-evil","ann@corp.com","10.0.0.1"]}]`}[i], 1)
 		rules := []string{}
 		for i := range g.r.IntN(3) {
 			rules = append(rules, strings.Replace(g.deny(i, true), `"t"`, `"`+name+`"`, 1))
 		}
-		rules = append(rules, fmt.Sprintf(`{"id":"all","allow":"%s","when":%s}`, name, pick(g.generator, `{"caller":"roles","has":"clerk"}`, `{"caller":"roles","has":"clerk"}`, g.predicate(1))))
+		rules = append(rules, fmt.Sprintf(`{"id":"all","allow":"%s","when":%s}`, name,
+			pick(g.generator, `{"caller":"roles","has":"clerk"}`, `{"caller":"roles","has":"clerk"}`, g.predicate(1))))
 		out = append(out, bundle([]string{"b", "c"}[i], tools, strings.Join(rules, ",")))
 	}
 	return out
@@ -120,7 +129,8 @@ func compiled(t testing.TB, texts []string) *Policy {
 	}
 	p, err := Compile(docs...)
 	var e *LoadError
-	if errors.As(err, &e) && (strings.Contains(e.What, "can never decide") || strings.Contains(e.What, "can never be met")) {
+	if errors.As(err, &e) && (strings.Contains(e.What, "can never decide") ||
+		strings.Contains(e.What, "can never be met")) {
 		return nil
 	}
 	if err != nil {
@@ -129,7 +139,8 @@ func compiled(t testing.TB, texts []string) *Policy {
 	return p
 }
 
-// rank orders what denies: by condition, within 1 and 2 by the order in which the reasons are listed.
+// rank orders what denies: by condition, within 1 and 2 by the order in which the reasons are
+// listed.
 func rank(r *contracts.DecisionRecord) int {
 	at := 0
 	if r.Condition <= 2 {
@@ -138,9 +149,11 @@ func rank(r *contracts.DecisionRecord) int {
 	return r.Condition*1000 + at
 }
 
-// The published order: a stack denies as the first of its documents would by itself over the bundles, in the order of conditions, of
-// reasons within 1 and 2, and of the stack; and allows where none of them denies. So no document can widen another, and none can change
-// the reason of a condition that fails before its own. The order in which documents are handed in is nothing to the answer.
+// The published order: a stack denies as the first of its documents would by itself over the
+// bundles, in the order of conditions, of reasons within 1 and 2, and of the stack; and allows
+// where none of them denies. So no document can widen another, and none can change the reason of a
+// condition that fails before its own. The order in which documents are handed in is nothing to the
+// answer.
 func TestStackIsItsDocuments(t *testing.T) {
 	race.Alone(t)
 	g := stackGenerator{generator{rand.New(rand.NewPCG(31, 32))}}
@@ -189,21 +202,23 @@ func TestStackIsItsDocuments(t *testing.T) {
 			}
 			first.PolicyHash = got.PolicyHash
 			if !reflect.DeepEqual(first, got) {
-				t.Fatalf("%s\non %s of %s (%+v)\ngave %v %d %q (%s)\nwant %v %d %q", strings.Join(mixed, "\n"), in.Args.Append(nil), in.Tool, in.Caller,
+				t.Fatalf("%s\non %s of %s (%+v)\ngave %v %d %q (%s)\nwant %v %d %q", strings.Join(mixed, "\n"),
+					in.Args.Append(nil), in.Tool, in.Caller,
 					got.Reason, got.Condition, got.Rule, why, first.Reason, first.Condition, first.Rule)
 			}
 			if allowed && !bool(got.Verdict) {
 				turned++
 			}
-			if r, _ := again.Judge(in, nil); !reflect.DeepEqual(r, got) {
-				t.Fatalf("another order, another decision: %+v and %+v", r, got)
-			}
+			r, _ := again.Judge(in, nil)
+			require.Equal(t, r, got, "another order, another decision: %+v and", r)
 		}
 	}
 	t.Logf("%d calls that the bundles allow are denied by layers; %v", turned, seen)
 	for _, r := range []contracts.ReasonCode{
-		contracts.ReasonAllow, contracts.ReasonSideEffectNotPermitted, contracts.ReasonConnectorNotAllowed, contracts.ReasonSandboxViolation, contracts.ReasonDriverNotBound,
-		contracts.ReasonSchemaViolation, contracts.ReasonDestinationNotAllowed, contracts.ReasonPolicyViolation, contracts.ReasonNoPolicyDefined, contracts.ReasonDelegationInvalid, contracts.ReasonCeilingViolation,
+		contracts.ReasonAllow, contracts.ReasonSideEffectNotPermitted, contracts.ReasonConnectorNotAllowed,
+		contracts.ReasonSandboxViolation, contracts.ReasonDriverNotBound,
+		contracts.ReasonSchemaViolation, contracts.ReasonDestinationNotAllowed, contracts.ReasonPolicyViolation,
+		contracts.ReasonNoPolicyDefined, contracts.ReasonDelegationInvalid, contracts.ReasonCeilingViolation,
 		contracts.ReasonFailClosedError,
 	} {
 		if seen[r] < 20 {
@@ -215,8 +230,9 @@ func TestStackIsItsDocuments(t *testing.T) {
 	}
 }
 
-// A floor, an overlay, or a deny anywhere in the rules of a bundle, added to a stack: what was denied stays denied, for a reason that is
-// the same unless what was added fails at a condition no later.
+// A floor, an overlay, or a deny anywhere in the rules of a bundle, added to a stack: what was
+// denied stays denied, for a reason that is the same unless what was added fails at a condition no
+// later.
 func TestAddingNeverAllows(t *testing.T) {
 	race.Alone(t)
 	g := stackGenerator{generator{rand.New(rand.NewPCG(41, 42))}}
@@ -272,7 +288,8 @@ func TestAddingNeverAllows(t *testing.T) {
 				t.Fatalf("a %s turned %v into ALLOW", kind, b.Reason)
 			case a.Condition > b.Condition:
 				t.Fatalf("a %s turned %v at %d into %v at %d", kind, b.Reason, b.Condition, a.Reason, a.Condition)
-			case kind == "floor" && b.Condition > 2 && b.Condition < 8 && a.Condition > 2 && !same, // it judges at 1, 2 and 8
+			// it judges at 1, 2 and 8
+			case kind == "floor" && b.Condition > 2 && b.Condition < 8 && a.Condition > 2 && !same,
 				kind != "floor" && b.Condition < 5 && !same, // the others at 5
 				kind == "narrowed" && b.Condition == 5 && !same:
 				t.Fatalf("a %s turned %v at %d into %v at %d", kind, b.Reason, b.Condition, a.Reason, a.Condition)

@@ -11,10 +11,11 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/trust/registry"
+	"github.com/stretchr/testify/require"
 )
 
-// A wideGenerator makes stacks of everything that a document may say, calls by several callers under several chains of grants, and what is
-// added to a stack.
+// A wideGenerator makes stacks of everything that a document may say, calls by several callers
+// under several chains of grants, and what is added to a stack.
 type wideGenerator struct {
 	stackGenerator
 	state  *registry.State
@@ -24,24 +25,26 @@ type wideGenerator struct {
 }
 
 func newWide(t testing.TB, seed uint64) *wideGenerator {
-	g := &wideGenerator{stackGenerator: stackGenerator{generator{rand.New(rand.NewPCG(seed, seed+1))}}, state: trusted(t)}
+	g := &wideGenerator{stackGenerator: stackGenerator{generator{rand.New(rand.NewPCG(seed, seed+1))}},
+		state: trusted(t)}
 	g.forged = chained(t, contracts.Delegation{Delegator: "a stranger", Delegate: "ann", Only: []string{"t", "w"}})
 	for _, n := range []string{"1", "2"} {
-		e, err := contracts.Attestation{Claims: valueOf(t, `{"n":`+n+`}`), Time: noon, Type: "dual"}.Sign(keyOf(t, "notary"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e, err := contracts.Attestation{Claims: valueOf(t, `{"n":`+n+`}`), Time: noon,
+			Type: "dual"}.Sign(keyOf(t, "notary"))
+		require.NoError(t, err)
 		g.words = append(g.words, e)
 	}
 	for range 40 {
 		delegate := pick(g.generator, "ann", "bob", "agent", "agent")
-		leaf := contracts.Delegation{Delegator: pick(g.generator, "ann", "ann", "bob", "carl"), Delegate: delegate, Only: pick(g.generator, []string{"t", "w"}, []string{"t", "w"}, []string{"w"})}
+		leaf := contracts.Delegation{Delegator: pick(g.generator, "ann", "ann", "bob", "carl"), Delegate: delegate,
+			Only: pick(g.generator, []string{"t", "w"}, []string{"t", "w"}, []string{"w"})}
 		if g.r.IntN(2) == 0 {
 			leaf.When = valueOf(t, g.test())
 		}
 		grants := []contracts.Delegation{leaf}
 		if g.r.IntN(3) == 0 {
-			grants = append([]contracts.Delegation{{Delegator: "ann", Delegate: leaf.Delegator, Depth: uint64(g.r.IntN(4)), Only: []string{"t", "w"}}}, leaf)
+			grants = append([]contracts.Delegation{{Delegator: "ann", Delegate: leaf.Delegator,
+				Depth: uint64(g.r.IntN(4)), Only: []string{"t", "w"}}}, leaf)
 		}
 		g.chains = append(g.chains, chained(t, grants...))
 	}
@@ -64,7 +67,8 @@ func (g *wideGenerator) seen(d doc) string {
 	if g.r.IntN(6) > 0 {
 		return g.test()
 	}
-	return pick(g.generator, `{"session":"calls","lt":6}`, `{"session":"calls","of":`+d.tool()+`,"gt":1}`, g.receipt(d), `{"not":`+g.receipt(d)+`}`)
+	return pick(g.generator, `{"session":"calls","lt":6}`, `{"session":"calls","of":`+d.tool()+`,"gt":1}`, g.receipt(d),
+		`{"not":`+g.receipt(d)+`}`)
 }
 
 func (g *wideGenerator) receipt(d doc) string {
@@ -76,9 +80,11 @@ func (g *wideGenerator) need(d doc) string {
 	case 0:
 		return g.receipt(d)
 	case 1:
-		return pick(g.generator, `{"attestation":{"type":"dual","max_age":"1h"}}`, `{"attestation":{"type":"dual","max_age":"1h","bind":{"n":"/n"}}}`)
+		return pick(g.generator, `{"attestation":{"type":"dual","max_age":"1h"}}`,
+			`{"attestation":{"type":"dual","max_age":"1h","bind":{"n":"/n"}}}`)
 	}
-	return `{"approval":{"roles":` + pick(g.generator, `["owner"]`, `["owner"]`, `["clerk"]`, `["cfo","owner"]`) + pick(g.generator, `}}`, `}}`, `,"quorum":2}}`, `,"ttl":"5m"}}`)
+	return `{"approval":{"roles":` + pick(g.generator, `["owner"]`, `["owner"]`, `["clerk"]`,
+		`["cfo","owner"]`) + pick(g.generator, `}}`, `}}`, `,"quorum":2}}`, `,"ttl":"5m"}}`)
 }
 
 func (g *wideGenerator) requirement(d doc, id string) string {
@@ -141,8 +147,10 @@ func (g *wideGenerator) rule(d doc, id string) string {
 }
 
 func (g *wideGenerator) budget(d doc, id string) string {
-	text := fmt.Sprintf(`{"id":%q,"tools":%s,"limit":%d,"per":%s,"cost":%s,"window":%s`, id, d.own(g), g.r.IntN(30), pick(g.generator, `"all"`, `"caller"`, `"tenant"`, `"tool"`),
-		pick(g.generator, `1`, `1`, `{"arg":"/n"}`, `{"arg":"/n","scale":1}`), pick(g.generator, `"hour"`, `"month"`, `"total"`))
+	text := fmt.Sprintf(`{"id":%q,"tools":%s,"limit":%d,"per":%s,"cost":%s,"window":%s`, id, d.own(g), g.r.IntN(30),
+		pick(g.generator, `"all"`, `"caller"`, `"tenant"`, `"tool"`),
+		pick(g.generator, `1`, `1`, `{"arg":"/n"}`, `{"arg":"/n","scale":1}`),
+		pick(g.generator, `"hour"`, `"month"`, `"total"`))
 	if g.r.IntN(2) == 0 {
 		text += `,"when":` + g.seen(d)
 	}
@@ -184,7 +192,8 @@ type addition struct {
 	add  func(t testing.TB, g *wideGenerator, docs []doc) []doc
 }
 
-func into(key string, make func(g *wideGenerator, d doc, id string) string) func(t testing.TB, g *wideGenerator, docs []doc) []doc {
+func into(key string, make func(g *wideGenerator, d doc, id string) string) func(t testing.TB, g *wideGenerator,
+	docs []doc) []doc {
 	return func(t testing.TB, g *wideGenerator, docs []doc) []doc {
 		i := g.r.IntN(len(docs))
 		d := doc{}
@@ -233,7 +242,8 @@ func (g *wideGenerator) ask(t testing.TB, p *Policy) (in contracts.Inputs) {
 func (g *wideGenerator) anyCall(t testing.TB, p *Policy) contracts.Inputs {
 	in := g.call(t, p)
 	in.Envelopes.Delegation = nil
-	in.Caller = pick(g.generator, in.Caller, in.Caller, contracts.Caller{ID: "agent", Tenant: "acme", Roles: []string{"bot"}}, contracts.Caller{ID: "bob", Tenant: "acme", Roles: []string{"clerk"}})
+	in.Caller = pick(g.generator, in.Caller, in.Caller, contracts.Caller{ID: "agent", Tenant: "acme",
+		Roles: []string{"bot"}}, contracts.Caller{ID: "bob", Tenant: "acme", Roles: []string{"clerk"}})
 	switch g.r.IntN(12) {
 	case 0, 1, 2, 3, 4:
 		in.Envelopes.Delegation = pick(g.generator, g.chains...)
@@ -252,9 +262,10 @@ func (g *wideGenerator) anyCall(t testing.TB, p *Policy) contracts.Inputs {
 	return in
 }
 
-// consult judges a call, and has those who are willing approve what is asked of them until nobody asks any more. An approval is for one
-// policy, so everybody is asked anew for another.
-func (g *wideGenerator) consult(t testing.TB, p *Policy, in *contracts.Inputs, past past.Past, willing []string) (contracts.DecisionRecord, Why) {
+// consult judges a call, and has those who are willing approve what is asked of them until nobody
+// asks any more. An approval is for one policy, so everybody is asked anew for another.
+func (g *wideGenerator) consult(t testing.TB, p *Policy, in *contracts.Inputs, past past.Past,
+	willing []string) (contracts.DecisionRecord, Why) {
 	for {
 		d, why := judgeBy(p, in, g.state, past)
 		if why.Pending == nil {
@@ -263,14 +274,14 @@ func (g *wideGenerator) consult(t testing.TB, p *Policy, in *contracts.Inputs, p
 		asked := len(in.Envelopes.Approvals)
 		for _, name := range willing {
 			holder, _ := g.state.Holder(crypto.KeyID(publicOf(t, name)), registry.Approver, 1)
-			if !slices.ContainsFunc(why.Pending.Roles, func(r string) bool { return slices.Contains(holder.Roles, r) }) {
+			if !slices.ContainsFunc(why.Pending.Roles,
+				func(r string) bool { return slices.Contains(holder.Roles, r) }) {
 				continue
 			}
 			e, err := why.Pending.Approve(keyOf(t, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !slices.ContainsFunc(in.Envelopes.Approvals, func(x contracts.Envelope) bool { return x.Digest() == e.Digest() }) {
+			require.NoError(t, err)
+			if !slices.ContainsFunc(in.Envelopes.Approvals,
+				func(x contracts.Envelope) bool { return x.Digest() == e.Digest() }) {
 				in.Envelopes.Approvals = append(in.Envelopes.Approvals, e)
 			}
 		}
@@ -280,7 +291,8 @@ func (g *wideGenerator) consult(t testing.TB, p *Policy, in *contracts.Inputs, p
 	}
 }
 
-var approvers = [][]string{nil, {"olga"}, {"dora"}, {"olga", "otto"}, {"dora", "olga", "otto"}, {"dora", "olga", "otto"}}
+var approvers = [][]string{nil, {"olga"}, {"dora"}, {"olga", "otto"}, {"dora", "olga", "otto"},
+	{"dora", "olga", "otto"}}
 
 // add appends what became of a call: an ALLOW was executed.
 func (p *told) add(t testing.TB, in *contracts.Inputs, d *contracts.DecisionRecord) {
@@ -288,26 +300,21 @@ func (p *told) add(t testing.TB, in *contracts.Inputs, d *contracts.DecisionReco
 	if d.Verdict == contracts.Deny {
 		return
 	}
-	if !p.Reserve(d.Charges, in.State.Budgets) {
-		t.Fatal("a charge that was judged to fit does not")
-	}
+	require.True(t, p.Reserve(d.Charges, in.State.Budgets), "a charge that was judged to fit does not")
 	nonces := []string{}
 	for _, e := range in.Envelopes.Approvals {
 		if !slices.Contains(d.Approvals, e.Digest()) {
 			continue
 		}
 		sealed, err := new(contracts.Reader).Open(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		a, err := sealed.Approval()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		nonces = append(nonces, a.Request.Nonce)
 	}
 	at := uint64(2 * len(p.args))
 	p.args[at] = in.Args
 	p.Allow(d, in.Time, nonces)
-	p.Execute(past.Run{Tool: d.Tool, Decision: at, Receipt: at + 1, Entry: crypto.Sum(fmt.Append(nil, at)), Time: in.Time}, crypto.Value{})
+	p.Execute(past.Run{Tool: d.Tool, Decision: at, Receipt: at + 1, Entry: crypto.Sum(fmt.Append(nil, at)),
+		Time: in.Time}, crypto.Value{})
 }

@@ -10,10 +10,13 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// Names that could be taken for one another: subjects about the length from which on a digest stands for them, texts that are the digest of
-// others, with the byte that marks it, and words that run into one another.
+// Names that could be taken for one another: subjects about the length from which on a digest
+// stands for them, texts that are the digest of others, with the byte that marks it, and words that
+// run into one another.
 func confusable() (all []contracts.Charge) {
 	var subjects []string
 	for n := range 40 {
@@ -36,7 +39,8 @@ func confusable() (all []contracts.Charge) {
 	return all
 }
 
-// Every budget, window and subject has a balance of its own: a ledger beside a map of the words themselves, over random charges and refunds.
+// Every budget, window and subject has a balance of its own: a ledger beside a map of the words
+// themselves, over random charges and refunds.
 func TestLedgerModel(t *testing.T) {
 	type key struct{ budget, of, window string }
 	model := map[key]uint64{}
@@ -69,7 +73,8 @@ func TestLedgerModel(t *testing.T) {
 			}
 		case 3:
 			there := model[k] >= c.Amount
-			if err := l.Settle(list, []contracts.Settlement{{Budget: c.Budget, Of: c.Of}}, contracts.ReasonToolError); (err == nil) != there {
+			if err := l.Settle(list, []contracts.Settlement{{Budget: c.Budget, Of: c.Of}},
+				contracts.ReasonToolError); (err == nil) != there {
 				t.Fatalf("%q: gave back %d of %d: %v", k, c.Amount, model[k], err)
 			}
 			if there {
@@ -94,11 +99,10 @@ func TestLedgerMany(t *testing.T) {
 	var l Ledger
 	var list []contracts.Charge
 	for i := range 3 * contracts.MaxCharges {
-		list = append(list, contracts.Charge{Amount: uint64(i), Budget: "P1:a:b", Limit: 100, Of: fmt.Sprint(i % 20), Window: fmt.Sprint(i % 2)})
+		list = append(list, contracts.Charge{Amount: uint64(i), Budget: "P1:a:b", Limit: 100, Of: fmt.Sprint(i % 20),
+			Window: fmt.Sprint(i % 2)})
 	}
-	if !l.Reserve(list[:20], nil) {
-		t.Fatal("not reserved")
-	}
+	require.True(t, l.Reserve(list[:20], nil), "not reserved")
 	for i, c := range list[:20] {
 		if l.Spent(c) != uint64(i) {
 			t.Errorf("%+v: %d spent", c, l.Spent(c))
@@ -106,8 +110,9 @@ func TestLedgerMany(t *testing.T) {
 	}
 }
 
-// 64 callers reserve, look, fail and are refunded, over subjects and windows that are new to the ledger as they come: no balance is ever over
-// its limit, what was reserved before is what each is told, and in the end exactly what was kept is spent.
+// 64 callers reserve, look, fail and are refunded, over subjects and windows that are new to the
+// ledger as they come: no balance is ever over its limit, what was reserved before is what each is
+// told, and in the end exactly what was kept is spent.
 func TestLedgerRace(t *testing.T) {
 	const callers, each, limit = 64, 60, 40
 	var l Ledger
@@ -139,9 +144,8 @@ func TestLedgerRace(t *testing.T) {
 				kept[w][s].Add(int64(list[0].Amount))
 				if r.IntN(3) == 0 {
 					kept[w][s].Add(-int64(list[0].Amount))
-					if err := l.Settle(list, []contracts.Settlement{{Budget: "P1:a:b", Of: list[0].Of}}, contracts.ReasonToolError); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, l.Settle(list, []contracts.Settlement{{Budget: "P1:a:b", Of: list[0].Of}},
+						contracts.ReasonToolError))
 				}
 			}
 		})
@@ -154,28 +158,29 @@ func TestLedgerRace(t *testing.T) {
 			}
 		}
 	}
-	if lost.Load() == 0 {
-		t.Error("nobody lost: the limit was not reached")
-	}
+	assert.NotEqual(t, int64(0), lost.Load(), "nobody lost: the limit was not reached")
 }
 
 // Of nothing nothing is given back, from a ledger of which nothing was charged too.
 func TestLedgerSettlesNothing(t *testing.T) {
 	charges := []contracts.Charge{{Budget: "P1:a:b", Limit: 9, Window: "total"}}
 	l := new(Ledger)
-	if err := l.Settle(charges, []contracts.Settlement{{Budget: "P1:a:b"}}, contracts.ReasonToolError); err != nil || l.Spent(charges[0]) != 0 {
+	if err := l.Settle(charges, []contracts.Settlement{{Budget: "P1:a:b"}}, contracts.ReasonToolError); err != nil ||
+		l.Spent(charges[0]) != 0 {
 		t.Errorf("%v, %d spent", err, l.Spent(charges[0]))
 	}
 }
 
-// BenchmarkLedger is what a call makes of a ledger with balances of so many callers: it peeks, and reserves.
+// BenchmarkLedger is what a call makes of a ledger with balances of so many callers: it peeks, and
+// reserves.
 func BenchmarkLedger(b *testing.B) {
 	for _, n := range []int{1, 10_000, 1_000_000} {
 		var l Ledger
 		charges := make([]contracts.Charge, n)
 		r := rand.New(rand.NewPCG(1, 2))
 		for i := range charges {
-			charges[i] = contracts.Charge{Amount: 1, Budget: "P1:bank:payments", Limit: 1 << 50, Of: fmt.Sprint("caller-", r.IntN(n)), Window: "2026-07-15T00:00:00.000Z"}
+			charges[i] = contracts.Charge{Amount: 1, Budget: "P1:bank:payments", Limit: 1 << 50,
+				Of: fmt.Sprint("caller-", r.IntN(n)), Window: "2026-07-15T00:00:00.000Z"}
 			if !l.Reserve(charges[i:i+1], nil) {
 				b.Fatal("not reserved")
 			}
@@ -206,7 +211,8 @@ func BenchmarkLedger(b *testing.B) {
 	}
 }
 
-// However many reserve at once, a balance never goes over its limit, and a charge is made on all its budgets or on none.
+// However many reserve at once, a balance never goes over its limit, and a charge is made on all
+// its budgets or on none.
 func TestLedgerReserve(t *testing.T) {
 	var l Ledger
 	var made atomic.Uint64
@@ -214,7 +220,8 @@ func TestLedgerReserve(t *testing.T) {
 	for range 16 {
 		wg.Go(func() {
 			for range 200 {
-				c := []contracts.Charge{{Amount: 3, Budget: "P0:a:b", Limit: 1000, Window: "total"}, {Amount: 1, Budget: "P1:a:b", Limit: 5000, Of: "x", Window: "total"}}
+				c := []contracts.Charge{{Amount: 3, Budget: "P0:a:b", Limit: 1000, Window: "total"},
+					{Amount: 1, Budget: "P1:a:b", Limit: 5000, Of: "x", Window: "total"}}
 				if l.Reserve(c, nil) {
 					made.Add(1)
 				}
@@ -222,18 +229,21 @@ func TestLedgerReserve(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	one, other := contracts.Charge{Budget: "P0:a:b", Window: "total"}, contracts.Charge{Budget: "P1:a:b", Of: "x", Window: "total"}
+	one, other := contracts.Charge{Budget: "P0:a:b", Window: "total"},
+		contracts.Charge{Budget: "P1:a:b", Of: "x", Window: "total"}
 	if made.Load() != 333 || l.Spent(one) != 999 || l.Spent(other) != 333 {
 		t.Errorf("%d made, %d and %d spent", made.Load(), l.Spent(one), l.Spent(other))
 	}
-	if l.Spent(contracts.Charge{Budget: "P1:a:b", Window: "total"}) != 0 || l.Spent(contracts.Charge{Budget: "P1:a:b", Of: "x", Window: "session"}) != 0 {
+	if l.Spent(contracts.Charge{Budget: "P1:a:b", Window: "total"}) != 0 ||
+		l.Spent(contracts.Charge{Budget: "P1:a:b", Of: "x", Window: "session"}) != 0 {
 		t.Error("balances of others")
 	}
 }
 
 func TestLedgerFold(t *testing.T) {
 	charge := func(before, amount uint64) []contracts.Charge {
-		return []contracts.Charge{{Amount: amount, Before: before, Budget: "P1:a:b", Limit: 10, Of: "x", Window: "total"}}
+		return []contracts.Charge{{Amount: amount, Before: before, Budget: "P1:a:b", Limit: 10, Of: "x",
+			Window: "total"}}
 	}
 	settled := func(amount uint64, budget, of string) []contracts.Settlement {
 		return []contracts.Settlement{{Amount: amount, Budget: budget, Of: of}}
@@ -257,7 +267,8 @@ func TestLedgerFold(t *testing.T) {
 		{"another's", l.Settle(charge(4, 6), settled(6, "P1:a:b", "y"), contracts.ReasonAllow), false},
 		{"none", l.Settle(charge(4, 6), nil, contracts.ReasonAllow), false},
 		{"refund", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonToolError), true},
-		{"refund of what was not charged", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonToolError), false},
+		{"refund of what was not charged", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonToolError),
+			false},
 	} {
 		if (c.err == nil) != c.ok {
 			t.Errorf("%s: %v", c.what, c.err)

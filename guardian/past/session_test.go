@@ -8,14 +8,14 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func valueOf(t testing.TB, text string) crypto.Value {
 	t.Helper()
 	tree := new(crypto.Tree)
-	if err := tree.Parse([]byte(text), crypto.Limits{Bytes: 1 << 20, Depth: 64}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tree.Parse([]byte(text), crypto.Limits{Bytes: 1 << 20, Depth: 64}))
 	return tree.Root()
 }
 
@@ -25,7 +25,8 @@ func unreadable(Run) (crypto.Value, error) {
 }
 
 func runAt(tool string, receipt int) Run {
-	return Run{tool, uint64(receipt) - 1, uint64(receipt), crypto.Sum(fmt.Append(nil, receipt)), contracts.Time(1000 * receipt)}
+	return Run{tool, uint64(receipt) - 1, uint64(receipt), crypto.Sum(fmt.Append(nil, receipt)),
+		contracts.Time(1000 * receipt)}
 }
 
 func TestSessionCalls(t *testing.T) {
@@ -77,7 +78,8 @@ func TestSessionReceipts(t *testing.T) {
 	s.Execute(runAt("a", 3), valueOf(t, `{"x":1,"y":["q"],"z":true}`))
 	s.Execute(runAt("a", 4), valueOf(t, `{"x":1}`))
 	s.Execute(runAt("a", 5), valueOf(t, `{"x":"1","y":["p"],"z":{"x":1}}`))
-	args := map[uint64]string{1: `{"x":1,"y":["p"],"z":true}`, 3: `{"x":1,"y":["q"],"z":true}`, 4: `{"x":1}`, 5: `{"x":"1","y":["p"],"z":{"x":1}}`}
+	args := map[uint64]string{1: `{"x":1,"y":["p"],"z":true}`, 3: `{"x":1,"y":["q"],"z":true}`, 4: `{"x":1}`,
+		5: `{"x":"1","y":["p"],"z":{"x":1}}`}
 	var reads []uint64
 	read := func(r Run) (crypto.Value, error) {
 		if r.Tool != "a" || r.Decision != r.Receipt-1 {
@@ -109,13 +111,9 @@ func TestSessionReceipts(t *testing.T) {
 		{`["/x"]`, unreadable, -1},  // no object
 		{`{}`, read, 5},             // of nothing, everything is equal
 	} {
-		if got := ask("a", c.same, c.read); got != c.want {
-			t.Errorf("%s: %d, want %d", c.same, got, c.want)
-		}
+		assert.Equal(t, c.want, ask("a", c.same, c.read), "%s", c.same)
 	}
-	if got := fmt.Sprint(reads); got != "[5 4 3 1 5 4 3 5]" {
-		t.Errorf("read %s", got)
-	}
+	assert.Equal(t, "[5 4 3 1 5 4 3 5]", fmt.Sprint(reads), "read")
 	if ask("b", "", unreadable) != 2 || ask("c", "", unreadable) != 0 {
 		t.Error("receipts of other tools")
 	}
@@ -151,11 +149,10 @@ func TestSessionOrder(t *testing.T) {
 			late.Execute(runAt("a", n), v)
 			same := valueOf(t, fmt.Sprintf(`{"/x":%d,"/y":%d}`, r.IntN(3), r.IntN(2)))
 			want, err := whole.Receipt("a", same, unreadable)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got, err := late.Receipt("a", same, read)
-			if err != nil || (got.Entry == nil) != (want.Entry == nil) || got.Entry != nil && *got.Entry != *want.Entry {
+			if err != nil || (got.Entry == nil) != (want.Entry == nil) ||
+				got.Entry != nil && *got.Entry != *want.Entry {
 				t.Fatalf("run %d: %+v, %v; want %+v", n, got, err, want)
 			}
 			if got.Entry != nil {
@@ -171,25 +168,20 @@ func TestSessionOrder(t *testing.T) {
 func TestSessionUsed(t *testing.T) {
 	var s Session
 	ann := contracts.Caller{ID: "ann", Roles: []string{"clerk"}}
-	call := contracts.ApprovalRequest{ArgsHash: crypto.Sum([]byte("args")), Caller: ann, Nonce: "n1", NotBefore: 50, PolicyHash: crypto.Sum([]byte("policy")), Session: "s", Tool: "pay"}
+	call := contracts.ApprovalRequest{ArgsHash: crypto.Sum([]byte("args")), Caller: ann, Nonce: "n1", NotBefore: 50,
+		PolicyHash: crypto.Sum([]byte("policy")), Session: "s", Tool: "pay"}
 	d := contracts.DecisionRecord{ArgsHash: call.ArgsHash, Caller: ann, PolicyHash: call.PolicyHash, Tool: "pay"}
 	with := func(change func(*contracts.ApprovalRequest)) *contracts.ApprovalRequest {
 		r := call
 		change(&r)
 		return &r
 	}
-	if s.Used(&call) {
-		t.Error("used before anything was")
-	}
+	assert.False(t, s.Used(&call), "used before anything was")
 	s.Allow(&d, 60, nil) // without approvals
-	if s.Used(&call) {
-		t.Error("used by a call without approvals")
-	}
+	assert.False(t, s.Used(&call), "used by a call without approvals")
 	d.Approvals = []contracts.Digest{crypto.Sum([]byte("approval"))}
 	s.Allow(&d, 70, []string{"n2", "n3"})
-	if s.Used(&call) {
-		t.Error("used by an ALLOW that listed others")
-	}
+	assert.False(t, s.Used(&call), "used by an ALLOW that listed others")
 	for _, n := range []string{"n2", "n3"} {
 		if !s.Used(with(func(r *contracts.ApprovalRequest) { r.Nonce, r.Tool, r.NotBefore = n, "other", 99 })) {
 			t.Errorf("%s is not used", n)

@@ -3,7 +3,8 @@ package compile
 import "testing"
 
 func TestNear(t *testing.T) {
-	for _, c := range [][2]string{{"exprires", "expires"}, {"expire", "expires"}, {"exipres", "expires"}, {"Expires", "expires"}, {"expirez", "expires"}} {
+	for _, c := range [][2]string{{"exprires", "expires"}, {"expire", "expires"}, {"exipres", "expires"},
+		{"Expires", "expires"}, {"expirez", "expires"}} {
 		if !near(c[0], c[1]) {
 			t.Errorf("%s is not near %s", c[0], c[1])
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Sets against the plain way, on small alphabets, so that members meet.
@@ -29,7 +31,8 @@ func TestSets(t *testing.T) {
 		for range r.IntN(6) {
 			members = append(members, word("aAb", 4))
 			trees = append(trees, Subtree{"/" + word("a/-0", 5) + "/", r.IntN(2) == 0})
-			nets = append(nets, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(r.IntN(4)), 0, byte(r.IntN(4))}), r.IntN(33)).Masked())
+			nets = append(nets, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(r.IntN(4)), 0, byte(r.IntN(4))}),
+				r.IntN(33)).Masked())
 		}
 		plain, folded := NewSet(members, false), NewSet(members, true)
 		below, networks := NewSubtrees(slices.Clone(trees)), NewNetworks(slices.Clone(nets))
@@ -37,12 +40,14 @@ func TestSets(t *testing.T) {
 			w, path := word("aAb", 4), "/"+word("a/-0", 7)
 			ip := netip.AddrFrom4([4]byte{10, byte(r.IntN(4)), 0, byte(r.IntN(4))})
 			results := map[string][2]bool{
-				"set":    {plain.Contains([]byte(w)), slices.Contains(members, w)},
-				"folded": {folded.Contains([]byte(w)), slices.ContainsFunc(members, func(m string) bool { return strings.EqualFold(m, w) })},
+				"set": {plain.Contains([]byte(w)), slices.Contains(members, w)},
+				"folded": {folded.Contains([]byte(w)), slices.ContainsFunc(members,
+					func(m string) bool { return strings.EqualFold(m, w) })},
 				"below": {below.Contains([]byte(path)), slices.ContainsFunc(trees, func(x Subtree) bool {
 					return strings.HasPrefix(path, x.Below) || x.Self && path+"/" == x.Below
 				})},
-				"networks": {networks.Contains(ip), slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(ip) })},
+				"networks": {networks.Contains(ip), slices.ContainsFunc(nets,
+					func(n netip.Prefix) bool { return n.Contains(ip) })},
 			}
 			for name, x := range results {
 				if x[0] != x[1] {
@@ -62,44 +67,43 @@ func TestSets(t *testing.T) {
 }
 
 func TestPointers(t *testing.T) {
-	for text, want := range map[string]string{"": "[]", "/": `[""]`, "/a/b": `["a" "b"]`, "/~1~0/x~01": `["/~" "x~1"]`, "//": `["" ""]`} {
+	for text, want := range map[string]string{"": "[]", "/": `[""]`, "/a/b": `["a" "b"]`, "/~1~0/x~01": `["/~" "x~1"]`,
+		"//": `["" ""]`} {
 		got, ok := SplitPointer(text)
 		if !ok || fmt.Sprintf("%q", got) != want || JoinPointer(got) != text {
 			t.Errorf("%q gave %q", text, got)
 		}
 	}
 	for _, text := range []string{"a", "/~", "/~2", "/a~", "#/a"} {
-		if _, ok := SplitPointer(text); ok {
-			t.Errorf("%q is a pointer", text)
-		}
+		_, ok := SplitPointer(text)
+		assert.False(t, ok, "%q is a pointer", text)
 	}
 	for seg, want := range map[string]int{"0": 0, "10": 10, "01": -1, "": -1, "-1": -1, "1a": -1, "1000000000": -1} {
-		if index(seg) != want {
-			t.Errorf("index(%q) = %d", seg, index(seg))
-		}
+		assert.Equal(t, want, index(seg), "index(%q) =", seg)
 	}
 }
 
 func TestDurationsAndSizes(t *testing.T) {
-	for text, seconds := range map[string]int{"5s": 5, "10m": 600, "24h": 86400, "7d": 604800, "36525d": 36525 * 86400} {
+	for text, seconds := range map[string]int{"5s": 5, "10m": 600, "24h": 86400, "7d": 604800,
+		"36525d": 36525 * 86400} {
 		if d, ok := ReadDuration(text); !ok || int(d.Seconds()) != seconds {
 			t.Errorf("%s is %v", text, d)
 		}
 	}
-	for _, text := range []string{"", "s", "5", "05s", "-5s", "+5s", "1.5s", "5 s", "5S", "5ms", "36526d", "9999999999999d", "0s", "1h30m"} {
-		if d, ok := ReadDuration(text); ok {
-			t.Errorf("%q is %v", text, d)
-		}
+	for _, text := range []string{"", "s", "5", "05s", "-5s", "+5s", "1.5s", "5 s", "5S", "5ms", "36526d",
+		"9999999999999d", "0s", "1h30m"} {
+		d, ok := ReadDuration(text)
+		assert.False(t, ok, "%q is %v", text, d)
 	}
 	for text, n := range map[string]int{"1KiB": 1 << 10, "64KiB": 1 << 16, "16MiB": 16 << 20} {
 		if got, ok := ReadSize(text); !ok || got != n {
 			t.Errorf("%s is %d", text, got)
 		}
 	}
-	for _, text := range []string{"", "KiB", "1", "1kib", "1 KiB", "0KiB", "01KiB", "1GiB", "1.5MiB", "999999999999MiB", "2048MiB"} {
-		if got, ok := ReadSize(text); ok {
-			t.Errorf("%q is %d", text, got)
-		}
+	for _, text := range []string{"", "KiB", "1", "1kib", "1 KiB", "0KiB", "01KiB", "1GiB", "1.5MiB", "999999999999MiB",
+		"2048MiB"} {
+		got, ok := ReadSize(text)
+		assert.False(t, ok, "%q is %d", text, got)
 	}
 }
 
@@ -118,13 +122,9 @@ func TestWeek(t *testing.T) {
 			t.Fatal(c.window)
 		}
 		from, err := contracts.ParseTime(c.from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		to, err := contracts.ParseTime(c.to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for at, in := range map[contracts.Time]bool{from - 1: false, from: true, to - 1: true, to: false} {
 			if at >= 0 && w.Contains(at) != in {
 				t.Errorf("%s: %v is in: %v", c.window, at, !in)

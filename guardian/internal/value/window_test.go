@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // startsOf is what starts gives, made anew from the text of the time alone.
@@ -26,17 +28,19 @@ func startsOf(unit string, at contracts.Time) string {
 
 var units = []string{"hour", "day", "month", "session", "total"}
 
-// edges are instants around which windows begin: of hours, days, months, years, leap days, and of all the time that records have.
+// edges are instants around which windows begin: of hours, days, months, years, leap days, and of
+// all the time that records have.
 func edges(t testing.TB) (all []contracts.Time) {
 	for _, text := range []string{
-		"1970-01-01T00:00:00.000Z", "1970-01-01T01:00:00.000Z", "1970-02-01T00:00:00.000Z", "1972-02-29T00:00:00.000Z", "1999-12-31T23:00:00.000Z",
-		"2000-01-01T00:00:00.000Z", "2000-02-29T00:00:00.000Z", "2000-03-01T00:00:00.000Z", "2026-03-29T01:00:00.000Z", "2028-02-29T00:00:00.000Z",
-		"2028-03-01T00:00:00.000Z", "2100-02-28T00:00:00.000Z", "2100-03-01T00:00:00.000Z", "9999-12-01T00:00:00.000Z", "9999-12-31T23:00:00.000Z",
+		"1970-01-01T00:00:00.000Z", "1970-01-01T01:00:00.000Z", "1970-02-01T00:00:00.000Z", "1972-02-29T00:00:00.000Z",
+		"1999-12-31T23:00:00.000Z",
+		"2000-01-01T00:00:00.000Z", "2000-02-29T00:00:00.000Z", "2000-03-01T00:00:00.000Z", "2026-03-29T01:00:00.000Z",
+		"2028-02-29T00:00:00.000Z",
+		"2028-03-01T00:00:00.000Z", "2100-02-28T00:00:00.000Z", "2100-03-01T00:00:00.000Z", "9999-12-01T00:00:00.000Z",
+		"9999-12-31T23:00:00.000Z",
 	} {
 		at, err := contracts.ParseTime(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for d := contracts.Time(-2); d <= 2; d++ {
 			all = append(all, max(at+d, 0))
 		}
@@ -44,7 +48,8 @@ func edges(t testing.TB) (all []contracts.Time) {
 	return append(all, contracts.TimeOf(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)))
 }
 
-// Whatever was remembered, the window is that of the time that is asked for: at every edge, after every other edge, forwards and back.
+// Whatever was remembered, the window is that of the time that is asked for: at every edge, after
+// every other edge, forwards and back.
 func TestWindowEdges(t *testing.T) {
 	all := edges(t)
 	for _, unit := range units {
@@ -60,7 +65,8 @@ func TestWindowEdges(t *testing.T) {
 	}
 }
 
-// Times that no record has come from nobody but who judges by hand, and are those at the edge of what a record has.
+// Times that no record has come from nobody but who judges by hand, and are those at the edge of
+// what a record has.
 func TestWindowOutside(t *testing.T) {
 	const most = "9999-12-31T23:59:59.999Z"
 	noon := contracts.TimeOf(time.Date(2026, 7, 15, 12, 0, 0, 0, time.UTC))
@@ -69,20 +75,18 @@ func TestWindowOutside(t *testing.T) {
 		for _, c := range []struct {
 			at   contracts.Time
 			want string
-		}{{-1, "1970-01-01T00:00:00.000Z"}, {0, "1970-01-01T00:00:00.000Z"}, {-1 << 40, "1970-01-01T00:00:00.000Z"}, {253402300800000, most}, {1 << 50, most}} {
-			if got := w.Start(c.at); got != c.want {
-				t.Errorf("%s of %d: %s, want %s", unit, c.at, got, c.want)
-			}
+		}{{-1, "1970-01-01T00:00:00.000Z"}, {0, "1970-01-01T00:00:00.000Z"}, {-1 << 40, "1970-01-01T00:00:00.000Z"},
+			{253402300800000, most}, {1 << 50, most}} {
+			assert.Equal(t, c.want, w.Start(c.at), "%s of %d", unit, c.at)
 		}
 		w.Start(math.MinInt64) // whatever those are, what comes next is right
 		w.Start(math.MaxInt64)
-		if got := w.Start(noon); got != startsOf(unit, noon) {
-			t.Errorf("%s of noon: %s", unit, got)
-		}
+		assert.Equal(t, startsOf(unit, noon), w.Start(noon), "%s of noon", unit)
 	}
 }
 
-// Callers on both sides of an edge, and one whose clock jumps about, share what is remembered, and each gets the window of its own time.
+// Callers on both sides of an edge, and one whose clock jumps about, share what is remembered, and
+// each gets the window of its own time.
 func TestWindowRace(t *testing.T) {
 	all := edges(t)
 	edge := contracts.TimeOf(time.Date(2028, 3, 1, 0, 0, 0, 0, time.UTC)) // of an hour, a day and a month
