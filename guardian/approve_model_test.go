@@ -171,10 +171,11 @@ func (g generator) answered(t testing.TB, p *Policy, in *contracts.Inputs,
 // Random requirements, under random answers, come out as by the second reading: reason, rule, what
 // counts and what is asked.
 func TestApprovalModel(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	g, trust := generator{rand.New(rand.NewPCG(91, 92))}, people(t)
 	seen := map[contracts.ReasonCode]int{}
-	for range 700 {
+	for range rounds(700) {
 		in, past, used := inChat(t, "pay", toBob), newTold(), map[string]bool{}
 		if g.r.IntN(2) == 0 {
 			in.Envelopes.Attestations = []contracts.Envelope{attested(t, "notary",
@@ -217,7 +218,7 @@ func TestApprovalModel(t *testing.T) {
 	}
 	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonApprovalExpired,
 		contracts.ReasonApprovalInvalid, contracts.ReasonApprovalRequired, contracts.ReasonMissingRequirement} {
-		if seen[r] < 20 {
+		if seen[r] < rounds(20) {
 			t.Errorf("only %d of %v", seen[r], r)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 // A quorum is of people.
 func TestQuorum(t *testing.T) {
+	t.Parallel()
 	p, trust := mustCompile(t,
 		bankText(`{"id":"boss","tools":["pay"],"all":[{"approval":{"roles":["owner","cfo"],"quorum":2}}]}`, ``)),
 		people(t)
@@ -83,6 +84,7 @@ func lateFor(q contracts.ApprovalRequest) contracts.ApprovalRequest {
 
 // One person may answer for several needs; nobody is asked where something else will do.
 func TestApprovalsAmongNeeds(t *testing.T) {
+	t.Parallel()
 	owner, cfo, look := `{"approval":{"roles":["owner"]}}`, `{"approval":{"roles":["cfo"],"ttl":"5m"}}`,
 		`{"receipt":"look"}`
 	notary := `{"attestation":{"type":"seen","max_age":"1m"}}`
@@ -170,6 +172,7 @@ func TestApprovalsAmongNeeds(t *testing.T) {
 
 // A person is asked last, and by the first requirement of the stack that lacks him.
 func TestApprovalsAreAskedLast(t *testing.T) {
+	t.Parallel()
 	trust := people(t)
 	needs := func(id, role string) string {
 		return `,"requires":[{"id":"` + id + `","tools":["pay"],"all":[{"approval":{"roles":["` + role + `"]}}]}]`
@@ -223,6 +226,7 @@ func TestApprovalsAreAskedLast(t *testing.T) {
 // A requirement that is met otherwise asks for nothing beside one that asks, and no answer is used
 // up for it.
 func TestApprovalsOfTheOthers(t *testing.T) {
+	t.Parallel()
 	trust := people(t)
 	p := mustCompile(t,
 		bankText(`{"id":"either","tools":["pay"],"any":[{"approval":{"roles":["owner"]}},{"receipt":"look"}]},

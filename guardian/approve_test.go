@@ -52,6 +52,7 @@ func boss(reason contracts.ReasonCode) want { return want{reason, 4, "P1:bank:bo
 
 // Whatever is wrong with an approval, it is none; and beside one that is good it changes nothing.
 func TestApproval(t *testing.T) {
+	t.Parallel()
 	p, trust := mustCompile(t, bankText(byOwner, ``)), people(t)
 	call := inChat(t, "pay", toBob)
 	q := asked(t, p, call, trust)
@@ -150,6 +151,7 @@ func otherNonce(q contracts.ApprovalRequest) contracts.ApprovalRequest {
 
 // An envelope of which any bit is another is none.
 func TestApprovalMangled(t *testing.T) {
+	t.Parallel()
 	p, trust := mustCompile(t, bankText(byOwner, ``)), people(t)
 	in := inChat(t, "pay", toBob)
 	good := approvedBy(t, asked(t, p, in, trust), "olga")
@@ -166,6 +168,7 @@ func TestApprovalMangled(t *testing.T) {
 
 // What is asked follows from the call, its time and the policy, and from nothing else.
 func TestPendingRequest(t *testing.T) {
+	t.Parallel()
 	p, trust := mustCompile(t, bankText(byOwner, ``)), people(t)
 	call := inChat(t, "pay", toBob)
 	q := asked(t, p, call, trust)
@@ -205,6 +208,7 @@ func TestPendingRequest(t *testing.T) {
 
 // Consumed by an ALLOW, a request is answered for good, whoever answered it.
 func TestApprovalIsUsedOnce(t *testing.T) {
+	t.Parallel()
 	p, trust := mustCompile(t, bankText(byOwner, ``)), people(t)
 	call := inChat(t, "pay", toBob)
 	q := asked(t, p, call, trust)

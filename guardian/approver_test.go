@@ -10,6 +10,7 @@ import (
 // Keys are not callers: who holds an approver's key can approve his own call, if the policy does
 // not ask somebody else about his calls.
 func TestApproverWhoCalls(t *testing.T) {
+	t.Parallel()
 	const board = `,{"id":"own","tools":["pay"],"when":{"caller":"id","eq":"olga","absent":false},"all":[{"approval":{"roles":["cfo"]}}]}`
 	for _, c := range []struct {
 		requires string

@@ -12,6 +12,7 @@ import (
 // Whatever is wrong with an attestation, it is none; it is not used up, and those that count are
 // listed.
 func TestAttestation(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t,
 		bankText(`{"id":"checked","tools":["pay"],"all":[{"attestation":{"type":"dual-control","max_age":"10m","bind":{"payee":"/to","sum":"/amount"}}}]}`, ``))
 	trust := people(t)

@@ -33,6 +33,7 @@ func spending(layer, name, more, budgets string) string {
 }
 
 func TestBudgetRefusals(t *testing.T) {
+	t.Parallel()
 	mustCompile(t, bank(goodBudget))
 	for _, c := range []struct{ old, new, at, says string }{
 		{goodBudget, `7`, "", "not an object"},
@@ -98,6 +99,7 @@ func TestBudgetRefusals(t *testing.T) {
 
 // Windows begin where the calendar says in UTC, and balances are of whom per says.
 func TestBudgetKeys(t *testing.T) {
+	t.Parallel()
 	at := contracts.TimeOf(time.Date(2028, 2, 29, 23, 59, 59, 999e6, time.UTC))
 	long := strings.Repeat("x", 129)
 	for _, c := range []struct {
@@ -144,6 +146,7 @@ func TestBudgetKeys(t *testing.T) {
 
 // Errors come before balances, and the first document of the stack decides.
 func TestBudgetOrder(t *testing.T) {
+	t.Parallel()
 	money := `{"id":"money","tools":["pay"],"limit":500,"per":"all","window":"total","cost":{"arg":"/amount","scale":2}}`
 	mixed := `{"id":"mixed","tools":["pay"],"limit":500,"per":"all","window":"total","cost":{"arg":"/mixed"},"when":{"arg":"/note","eq":"mixed","absent":false}}`
 	count := `{"id":"count","tools":["p*"],"limit":1,"per":"caller","window":"day","cost":1,"unless":{"caller":"roles","has":"boss"}}`
@@ -229,6 +232,7 @@ func TestBudgetOrder(t *testing.T) {
 
 // A budget of a tool costs other tools nothing, and is refunded as it says.
 func TestRefunds(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t,
 		bank(strings.Replace(goodBudget, `"id"`, `"refund": "error", "id"`, 1)+","+strings.Replace(goodBudget, `"b"`,
 			`"kept"`, 1)))
@@ -253,6 +257,7 @@ func TestRefunds(t *testing.T) {
 // nothing but the charges. What was decided by the ledger is what the inputs alone give; whatever
 // is charged keeps to its limit.
 func TestBudgetsNeverAllow(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	g := stackGenerator{generator{rand.New(rand.NewPCG(51, 52))}}
 	seen := map[contracts.ReasonCode]int{}
@@ -317,6 +322,7 @@ func TestBudgetsNeverAllow(t *testing.T) {
 // One policy, judging calls at both sides of midnight by turns: each is charged to its own day,
 // also where the clock goes back.
 func TestWindowOfCharges(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t, bank(goodBudget))
 	midnight := contracts.TimeOf(time.Date(2028, 2, 29, 0, 0, 0, 0, time.UTC))
 	var l past.Ledger

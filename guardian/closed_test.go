@@ -316,10 +316,11 @@ func (g generator) args() string {
 // Behind a deny that matches or cannot be evaluated, for whatever reason, a broad allow never
 // allows; and the verdict is that of the model.
 func TestFailClosed(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	g := generator{rand.New(rand.NewPCG(11, 12))}
 	seen := map[contracts.ReasonCode]int{}
-	for range 1500 {
+	for range rounds(1500) {
 		when, unless := g.predicate(3), ""
 		if g.r.IntN(4) == 0 {
 			unless = g.predicate(2)
@@ -357,7 +358,7 @@ func TestFailClosed(t *testing.T) {
 	}
 	for _, r := range []contracts.ReasonCode{contracts.ReasonPolicyViolation, contracts.ReasonAllow,
 		contracts.ReasonFailClosedError, contracts.ReasonSchemaViolation} {
-		if seen[r] < 1000 {
+		if seen[r] < rounds(1000) {
 			t.Errorf("only %d of %v in %v", seen[r], r, seen)
 		}
 	}
@@ -371,6 +372,7 @@ func parsed(t testing.TB, text string) (p map[string]any) {
 
 // The same by name: a broad allow beside one deny, and what may be wrong with its argument.
 func TestBroadAllowBesideDeny(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ schema, deny, args string }{
 		{`"v":{"type":"string"}`, `{"arg":"/v","eq":"x"}`, `{}`},
 		{`"v":{"type":"string"}`, `{"arg":"/v","eq":"x"}`, `{"v":null}`},

@@ -49,6 +49,7 @@ func dead(t *testing.T, first, second string) bool {
 // The published table, line by line: what is refused, and beside it what the procedure must be
 // silent about.
 func TestDead(t *testing.T) {
+	t.Parallel()
 	w := func(pred string) string { return `,"when":` + pred }
 	u := func(pred string) string { return `,"unless":` + pred }
 	arg := func(p, rest string) string { return w(`{"arg":"` + p + `",` + rest + `}`) }
@@ -173,6 +174,7 @@ func TestDead(t *testing.T) {
 // A rule is dead only if it is for each of its tools; whether it allows or denies is the same to
 // it.
 func TestDeadTools(t *testing.T) {
+	t.Parallel()
 	tools := toolText("t", `"s":{"type":"string"}`, "s") + "," + toolText("u", `"s":{"type":"string"}`, "s")
 	for _, c := range []struct {
 		rules string
@@ -244,6 +246,7 @@ func (g deadGenerator) rule() string {
 // is the guardian itself, with the order of the two rules told apart by their ids: the second, put
 // alone behind the first, would have to be named once.
 func TestDeadNeverDecides(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	g := deadGenerator{generator{rand.New(rand.NewPCG(21, 22))}}
 	const input = `"s":{"type":"string"},"p":{"type":"string"},"ip":{"type":"string"},"u":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"null"}]}`
@@ -265,7 +268,7 @@ func TestDeadNeverDecides(t *testing.T) {
 		}
 	}
 	refused, alive, could := 0, 0, 0
-	for range 1000 {
+	for range rounds(1000) {
 		first, second := g.rule(), g.rule()
 		if g.r.IntN(4) == 0 {
 			second = first // equal texts are rare by chance
@@ -281,7 +284,7 @@ func TestDeadNeverDecides(t *testing.T) {
 				continue // a rule without condition makes the last one dead
 			}
 		}
-		if err == nil && refused > 200 && alive > 300 {
+		if err == nil && refused > rounds(200) && alive > rounds(300) {
 			continue
 		}
 		// Alone, each rule compiles, unless it leaves the last none.
@@ -315,7 +318,7 @@ func TestDeadNeverDecides(t *testing.T) {
 		}
 	}
 	t.Logf("%d refused, %d alive, %d not provable", refused, alive, could)
-	if refused < 200 || alive < 200 || could == 0 {
+	if refused < rounds(200) || alive < rounds(200) || could == 0 {
 		t.Error("the property was hardly tested")
 	}
 }
@@ -324,8 +327,9 @@ func TestDeadNeverDecides(t *testing.T) {
 // long operands in pairs of rules: comparing them anew for each pair takes minutes here. The test
 // is that it ends.
 func TestDeadLists(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
-	const members, rules = 10_000, 800
+	members, rules := rounds(10_000), rounds(800)
 	words := make([]string, members)
 	numbers := make([]string, members)
 	for i := range words {
@@ -352,7 +356,7 @@ func TestDeadLists(t *testing.T) {
 			paths(fmt.Sprintf(`"/zzz/%d"`, i))))
 	}
 	some := strings.Join(words[:60], ",") + ","
-	for i := range 2000 {
+	for i := range rounds(2000) {
 		text = append(text, fmt.Sprintf(`{"id":"s%d","deny":"t","when":{"arg":"/s","in":[%s"z%d"]}}`, i, some, i))
 	}
 	compile := func(rules []string) error {

@@ -16,6 +16,7 @@ const (
 // A pin is 64 lower-case hexadecimal digits that are the digest of something: no spelling that
 // means nothing, and none that means the same.
 func TestDefinitionRefusals(t *testing.T) {
+	t.Parallel()
 	mustCompile(t, pinned) // or the refusals would prove nothing
 	for _, written := range []string{`""`, `null`, `true`, `12`, `[]`, `{}`, `[` + pinAlone + `]`, `"` + pin[1:] + `"`,
 		`"` + pin + `0"`, `"` + strings.ToUpper(pin) + `"`,
@@ -40,6 +41,7 @@ func TestDefinitionRefusals(t *testing.T) {
 // it is bound the denial says so, and replays from the inputs; the driver of another tool needs
 // none.
 func TestDefinition(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t, pinned)
 	if d, ok := p.Definition("t"); !ok || d.String() != pin {
 		t.Errorf("%v %v", d, ok)

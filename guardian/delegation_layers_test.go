@@ -11,6 +11,7 @@ import (
 
 // What other documents say of the present caller or of the delegator, no grant takes back.
 func TestDelegationAndLayers(t *testing.T) {
+	t.Parallel()
 	state := trusted(t)
 	chain := chained(t, contracts.Delegation{Delegator: "ann", Delegate: "agent"})
 	barred := `,"rules":[{"id":"no","deny":"pay"}]`
@@ -124,6 +125,7 @@ func TestDelegationAndLayers(t *testing.T) {
 // The grants of a chain share the visits of the decision, and what their patterns become is
 // bounded.
 func TestDelegationWork(t *testing.T) {
+	t.Parallel()
 	state := trusted(t)
 	long := `{"amount":5,"n":[` + strings.Repeat("1,", 3999) + `1],"path":"/srv/a","to":"x"}`
 	each := func(n int) string {
@@ -196,6 +198,7 @@ func TestDelegationWork(t *testing.T) {
 // Whoever grants makes nobody wait: what a pattern may cost counts as visits, by its steps and by
 // the length of what it is tested on.
 func TestGrantsArePatient(t *testing.T) {
+	t.Parallel()
 	state := trusted(t)
 	p := mustCompile(t,
 		bundle("b",

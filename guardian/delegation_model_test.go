@@ -88,6 +88,7 @@ func expected(t testing.TB, docs []doc, in contracts.Inputs, grants []contracts.
 // out: in random stacks of bundles and overlays, and under random chains, what is judged is what
 // follows from calls that are made under none.
 func TestDelegationIntersects(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	g := newWide(t, 111)
 	seen, cases := map[want]int{}, 0

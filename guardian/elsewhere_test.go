@@ -20,6 +20,7 @@ import (
 // another order, and documents and arguments in another order: the same PolicyHash, inputs, records
 // and hashes, and the same words. Each verdict follows from its inputs.
 func TestDeterministicElsewhere(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	if seed := os.Getenv("HELM_ELSEWHERE"); seed != "" {
 		n, err := strconv.ParseUint(seed, 10, 64)

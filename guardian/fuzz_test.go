@@ -80,6 +80,7 @@ func compileAndJudge(t *testing.T, text []byte, args string) bool {
 // Documents with a few values, keys or elements replaced, lost or moved, which a mutation of bytes
 // seldom makes.
 func TestMutatedDocuments(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	r := rand.New(rand.NewPCG(21, 22))
 	var seeds []any
@@ -105,7 +106,7 @@ func TestMutatedDocuments(t *testing.T) {
 		}
 	})
 	compiled := 0
-	for range 8_000 {
+	for range rounds(8_000) {
 		doc := mutate(r, seeds[r.IntN(len(seeds))], pool, keys, 1+r.IntN(3))
 		text, err := json.Marshal(doc)
 		require.NoError(t, err)
@@ -113,7 +114,7 @@ func TestMutatedDocuments(t *testing.T) {
 			compiled++
 		}
 	}
-	if compiled < 500 {
+	if compiled < rounds(500) {
 		t.Errorf("only %d documents compiled", compiled)
 	}
 }

@@ -53,6 +53,14 @@ func toolText(name, properties string, required ...string) string {
 		string(list) + `}}`
 }
 
+// rounds returns n or, in a short run, a fifth of it.
+func rounds(n int) int {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 // inputs are those of a call by clerk ann of acme, at noon, with one driver bound.
 func inputs(t testing.TB, tool, args string) contracts.Inputs {
 	t.Helper()

@@ -49,6 +49,7 @@ const late = `{"helm":"policy/v1","layer":"P1","bundle":{"name":"late","version"
 	"rules":[{"id":"deny","deny":"late.read","when":{"caller":"id","eq":"eve","absent":false}},{"id":"all","allow":"late.read"}]}`
 
 func TestConditions(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t, office, late)
 	allow := want{contracts.ReasonAllow, 8, "P1:office:ok"}
 	schema := want{contracts.ReasonSchemaViolation, 2, ""}
@@ -149,6 +150,7 @@ func delegated(in *contracts.Inputs) {
 
 // What every record holds, whatever the verdict, and nothing that is not decided yet.
 func TestRecord(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t, office)
 	in := inputs(t, "file.read", `{"path":"/srv/data/a"}`)
 	in.Idempotency = "k"
@@ -196,6 +198,7 @@ func TestRecord(t *testing.T) {
 
 // A destination that is missing is one everywhere, unless the scope says otherwise.
 func TestScopeAbsent(t *testing.T) {
+	t.Parallel()
 	for absent, allowed := range map[string]bool{"true": true, "false": false} {
 		for _, c := range []struct{ pointer, properties, args string }{
 			{"/to", `"to":{"type":"string"}`, `{}`},
@@ -224,6 +227,7 @@ func TestScopeAbsent(t *testing.T) {
 
 // The nil and the zero policy have no tools, and say so.
 func TestNoPolicy(t *testing.T) {
+	t.Parallel()
 	for _, p := range []*Policy{nil, {}} {
 		in := inputs(t, "file.read", `{}`)
 		want{contracts.ReasonToolNotFound, 1, ""}.check(t, p, in)
@@ -244,6 +248,7 @@ func TestNoPolicy(t *testing.T) {
 // Whatever panics while judging is DENY, at the condition being judged, and the next call is judged
 // as if nothing had been.
 func TestPanic(t *testing.T) {
+	t.Parallel()
 	broken := func(breakIt func(*program.Tool)) *Policy {
 		p := mustCompile(t, office)
 		breakIt(p.stack.Tools["file.read"])
@@ -281,6 +286,7 @@ func TestPanic(t *testing.T) {
 
 // One decision makes at most 10,000 visits, over scope and all rules.
 func TestCost(t *testing.T) {
+	t.Parallel()
 	rules := []string{}
 	for i := range 10 {
 		rules = append(rules, fmt.Sprintf(`{"id":"r%d","deny":"t","when":{"some":"/l","that":{"eq":"x%d"}}}`, i, i))
@@ -366,6 +372,7 @@ func shuffled(t testing.TB, text string, r *rand.Rand) string {
 
 // The order of documents, and of keys in documents and arguments, changes nothing.
 func TestDeterminism(t *testing.T) {
+	t.Parallel()
 	third := bundle("a", toolText("z", ``), `{"id":"all","allow":"z"}`)
 	texts := []string{office, late, third}
 	first := mustCompile(t, texts...)
@@ -400,6 +407,7 @@ func TestDeterminism(t *testing.T) {
 
 // Errors are the same in any order of documents and keys, too.
 func TestDeterministicErrors(t *testing.T) {
+	t.Parallel()
 	bad := strings.Replace(office, `"file.wipe": {"effect": "destructive"`, `"file.wipe": {"effect": "destroy"`, 1)
 	bad = strings.Replace(bad, `"deny": "file.write"`, `"deny": "file.wrote"`, 1)
 	worse := strings.Replace(bundle("zz", toolText("y", ``), ``), "policy/v1", "policy/v9", 1)
@@ -418,6 +426,7 @@ func TestDeterministicErrors(t *testing.T) {
 }
 
 func TestPolicyHash(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t, late, office)
 	a, b := crypto.Sum(canonical(t, late)), crypto.Sum(canonical(t, office))
 	form := `{"documents":[{"digest":"` + a.String() + `","layer":"P1","name":"late","version":1},{"digest":"` +
@@ -434,6 +443,7 @@ func TestPolicyHash(t *testing.T) {
 }
 
 func TestPolicyImmutable(t *testing.T) {
+	t.Parallel()
 	doc := document(t, "office", office)
 	doc.Lines = map[string]contracts.Pos{"": at(1, 1)}
 	p, err := Compile(doc, document(t, "late", late))
@@ -502,6 +512,7 @@ func holdsNothing(t *testing.T, name string, v reflect.Value) {
 }
 
 func TestExpired(t *testing.T) {
+	t.Parallel()
 	doc := document(t, "late.yaml", late)
 	doc.Lines = map[string]contracts.Pos{"/expires": at(3, 10)}
 	p, err := Compile(document(t, "office.yaml", office), doc)
@@ -521,6 +532,7 @@ func TestExpired(t *testing.T) {
 }
 
 func TestToolAccessors(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t, office)
 	if l, ok := p.Limits("file.read"); !ok || l != (Limits{Args: 1 << 10, Output: 2 << 10, Timeout: 5 * time.Second}) {
 		t.Errorf("limits %v", l)
@@ -552,6 +564,7 @@ func TestToolAccessors(t *testing.T) {
 
 // The examples of the package comment are a stack, and do what they say.
 func TestPackageExample(t *testing.T) {
+	t.Parallel()
 	src, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	var examples []string
@@ -615,6 +628,7 @@ func TestJudgeAllocations(t *testing.T) {
 }
 
 func TestConcurrent(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t, office, late)
 	done := make(chan bool)
 	for i := range 8 {
@@ -636,6 +650,7 @@ func TestConcurrent(t *testing.T) {
 // A value that a default always fills in is never missing when a call is judged: absent may be
 // written, and need not be. Should the defaults not be there after all, a test without absent errs.
 func TestFilledIn(t *testing.T) {
+	t.Parallel()
 	tools := toolText("t", `"n":{"type":"integer","default":5}`)
 	for _, absent := range []string{"", `,"absent":true`} {
 		p := mustCompile(t,

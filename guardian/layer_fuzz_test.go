@@ -82,6 +82,7 @@ func layerAndJudge(t *testing.T, bare *Policy, text []byte, args string) bool {
 
 // Floors and overlays with a few values, keys or elements replaced, lost or moved.
 func TestMutatedLayers(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	r := rand.New(rand.NewPCG(51, 52))
 	var seeds []any
@@ -99,7 +100,7 @@ func TestMutatedLayers(t *testing.T) {
 		}
 	})
 	bare, compiled := mustCompile(t, house, floor("labels", labelled)), 0
-	for range 5_000 {
+	for range rounds(5_000) {
 		text, err := json.Marshal(mutate(r, seeds[r.IntN(len(seeds))], pool, keys, 1+r.IntN(3)))
 		require.NoError(t, err)
 		if layerAndJudge(t, bare, text, pick(generator{r}, `{"to":"ann@corp.com"}`, `{"path":"/srv/a"}`,
@@ -107,7 +108,7 @@ func TestMutatedLayers(t *testing.T) {
 			compiled++
 		}
 	}
-	if compiled < 500 {
+	if compiled < rounds(500) {
 		t.Errorf("only %d documents compiled", compiled)
 	}
 }

@@ -202,6 +202,7 @@ var overlayRefusals = []refusal{
 }
 
 func TestLayerRefusals(t *testing.T) {
+	t.Parallel()
 	for _, layer := range []struct {
 		good string
 		own  []refusal
@@ -232,6 +233,7 @@ func TestLayerRefusals(t *testing.T) {
 
 // What a bundle says of its surface.
 func TestSurfaceRefusals(t *testing.T) {
+	t.Parallel()
 	for _, c := range []refusal{
 		{`"connector": "net"`, `"connector": ""`, "/tools/page.get/connector", "1 to 64 of"},
 		{`"connector": "net"`, `"connector": null`, "/tools/page.get/connector", "null"},
@@ -265,6 +267,7 @@ func TestSurfaceRefusals(t *testing.T) {
 // Names are given once in each layer, and errors come in an order that is not that of the
 // documents.
 func TestLayerStackRefusals(t *testing.T) {
+	t.Parallel()
 	labels := document(t, "", floor("labels", labelled))
 	bundle := document(t, "house.yaml", house)
 	for _, make := range []func(name, keys string) string{floor, overlay} {
@@ -293,6 +296,7 @@ func TestLayerStackRefusals(t *testing.T) {
 // A rule about several tools needs absent if one of them may lack the value, and may have it then
 // although another never does.
 func TestAbsentOfSeveralTools(t *testing.T) {
+	t.Parallel()
 	base := bundle("b", toolText("always", `"v":{"type":"string"}`, "v")+","+toolText("maybe", `"v":{"type":"string"}`),
 		`{"id":"all","allow":["always","maybe"]}`)
 	for _, text := range []string{
@@ -331,6 +335,7 @@ func TestAbsentOfSeveralTools(t *testing.T) {
 // A pattern that stands in a list again is refused, and not followed: 20,000 of them over 1,000
 // tools would be 20 million tools.
 func TestPatternTwice(t *testing.T) {
+	t.Parallel()
 	var tools []string
 	for i := range 1000 {
 		tools = append(tools, toolText(fmt.Sprintf("t%d", i), ``))

@@ -51,6 +51,7 @@ func housed(profile string) func(*contracts.Inputs) {
 const labelled = `,"labels":["pii"]`
 
 func TestLayers(t *testing.T) {
+	t.Parallel()
 	const send, get = `{"to":"ann@corp.com"}`, `{"path":"/a"}`
 	allow := want{contracts.ReasonAllow, 8, "P1:house:clerks"}
 	violation := func(rule string) want { return want{contracts.ReasonPolicyViolation, 5, rule} }
@@ -253,6 +254,7 @@ func TestLayers(t *testing.T) {
 // A deny of a floor or overlay over arguments that are missing, null, of another type or unreadable
 // never lets the call past.
 func TestLayerArguments(t *testing.T) {
+	t.Parallel()
 	const input = `"v":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"null"},{"type":"array","items":{"type":"string"}}]}`
 	base := bundle("b", toolText("t", input), `{"id":"all","allow":"t"}`)
 	for _, layer := range []func(name, keys string) string{floor, overlay} {
@@ -279,6 +281,7 @@ func TestLayerArguments(t *testing.T) {
 // What a tool may take is the lower of its own limits and of every ceiling, and so is when its
 // permission expires.
 func TestCeilingLimits(t *testing.T) {
+	t.Parallel()
 	const kib, mib = 1 << 10, 1 << 20
 	for _, c := range []struct {
 		docs []string
@@ -305,6 +308,7 @@ func TestCeilingLimits(t *testing.T) {
 // Stack order is P0 by name, P1 by name, P2 by name where they came at once and in order of
 // narrowing where not. The hash is over all.
 func TestStackOrder(t *testing.T) {
+	t.Parallel()
 	docs := []string{overlay("z", ``), overlay("a", `,"version":7`), bundle("n", toolText("t", ``), ``),
 		bundle("m", toolText("u", ``), ``), floor("y", ``), floor("b", ``)}
 	p := mustCompile(t, docs...)
@@ -347,6 +351,7 @@ func TestStackOrder(t *testing.T) {
 }
 
 func TestNarrow(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t, house, floor("labels", labelled))
 	q, err := p.Narrow(document(t, "", overlay("o", `,"only":["page.get"]`)))
 	require.NoError(t, err)
@@ -385,6 +390,7 @@ func TestNarrow(t *testing.T) {
 // Expired names the first document that has expired, of every layer; New refuses such a stack, and
 // one that expires later denies.
 func TestExpiredLayers(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{floor("x", `,"expires":"2026-07-15T12:00:00Z"`),
 		overlay("x", `,"for":{"caller":"nobody"},"expires":"2026-07-15T12:00:00Z"`)} {
 		doc := document(t, "x.yaml", text)
@@ -400,6 +406,7 @@ func TestExpiredLayers(t *testing.T) {
 
 // A stack without bundles denies every call.
 func TestNoBundle(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t, floor("f", `,"ceilings":{"risk":"low"},"profile":{"effects":["read"],"connectors":["mail"]}`),
 		overlay("o", `,"expires":"2099-01-01T00:00:00Z"`))
 	want{contracts.ReasonToolNotFound, 1, ""}.check(t, p, inputs(t, "mail.send", `{}`))
@@ -408,6 +415,7 @@ func TestNoBundle(t *testing.T) {
 // Where a floor says the same of many tools, they share what is judged; rules about arguments are
 // shared by those that have the same input and scope, whatever else is said of each.
 func TestShared(t *testing.T) {
+	t.Parallel()
 	tools := toolText("a", `"v":{"type":"string"},"w":{"type":"string"}`, "v", "w") + "," + toolText("b",
 		`"w":{"type":"string"},"v":{"type":"string"}`, "v", "w") + "," +
 		toolText("c", `"u":{"type":"string"},"v":{"type":"string"},"w":{"type":"string"}`, "v", "w")
@@ -440,6 +448,7 @@ func TestShared(t *testing.T) {
 // Tools of one input and different scopes are not taken for each other: what a scope declares, and
 // demands, is that of its tool.
 func TestSharedScope(t *testing.T) {
+	t.Parallel()
 	path := `"path":{"type":"string"}`
 	scoped := func(name, within string) string {
 		return strings.TrimSuffix(toolText(name, path, "path"),

@@ -353,6 +353,7 @@ func unsupportedKeys() (list []refusal) {
 }
 
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	mustCompile(t, good) // or the refusals would prove nothing
 	for _, c := range append(refusals, unsupportedKeys()...) {
 		require.Equal(t, 1, strings.Count(good, c.old), "%q is not once in the good document", c.old)
@@ -370,6 +371,7 @@ func TestRefusals(t *testing.T) {
 
 // What is refused in a stack as a whole.
 func TestStackRefusals(t *testing.T) {
+	t.Parallel()
 	a := document(t, "a.yaml", bundle("a", toolText("t", ``), ``))
 	mustRefuse(t)
 	var many []contracts.Document
@@ -395,6 +397,7 @@ func TestStackRefusals(t *testing.T) {
 
 // A document that is not canonical JSON is none.
 func TestNotCanonical(t *testing.T) {
+	t.Parallel()
 	good := canonical(t, good)
 	for name, text := range map[string]string{
 		"empty": "", "null": "null", "array": "[]", "cut": string(good[:len(good)-1]), "space": string(good) + "\n",
@@ -411,6 +414,7 @@ func TestNotCanonical(t *testing.T) {
 // Of several errors the first in the source is reported; without lines, the first in canonical
 // order.
 func TestFirstError(t *testing.T) {
+	t.Parallel()
 	text := `{"bundle":{"name":"b","version":1},"helm":"policy/v1","layer":"P1","rules":[{"id":"r","deny":"nope"}],"tools":{"t":{"effect":"bad","input":{"type":"object"}}}}`
 	doc := document(t, "p.yaml", text)
 	doc.Lines = map[string]contracts.Pos{"": at(1, 1), "/tools": at(4, 1), "/tools/t/effect": at(5, 11),
@@ -432,6 +436,7 @@ func at(line, column int) contracts.Pos { return contracts.Pos{Line: line, Colum
 
 // What docs/POLICY.md says is not checked.
 func TestNotChecked(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t, bundle("b", toolText("t", `"to":{"type":"string","format":"email"}`, "to"),
 		`{"id":"all","allow":"t"}`))
 	want{contracts.ReasonAllow, 8, "P1:b:all"}.check(t, p, inputs(t, "t", `{"to":"no address"}`))

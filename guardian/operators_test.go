@@ -286,6 +286,7 @@ func argsWith(v string) string {
 // Each operator says yes, no or error to each value; not turns the first two round and leaves the
 // error; behind an error no allow is reached.
 func TestOperators(t *testing.T) {
+	t.Parallel()
 	checks := 0
 	for _, c := range operatorCases {
 		pred := strings.ReplaceAll(c.pred, `"/W"`, `"/W2"`)
@@ -319,6 +320,7 @@ func TestOperators(t *testing.T) {
 
 // finds may only restrict, so it has no unless to be tried in.
 func TestFinds(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t, around(str, `{"id":"x","deny":"t","when":{"arg":"/v","finds":"https?://|www[.]"}}`))
 	for v, found := range map[string]bool{`"see http://x"`: true, `"www.x"`: true, `"wwwx"`: false, `""`: false,
 		`"a\nhttps://"`: true} {
@@ -334,6 +336,7 @@ func TestFinds(t *testing.T) {
 
 // Callers who are nobody, or have no roles.
 func TestAnonymousCaller(t *testing.T) {
+	t.Parallel()
 	for pred, denied := range map[string]bool{
 		`{"caller":"id","eq":"ann","absent":true}`:                             true,
 		`{"caller":"id","eq":"ann","absent":false}`:                            false,

@@ -159,6 +159,7 @@ var faults = []fault{
 // Of several things that are wrong with a call the first in the published order gives reason,
 // condition and rule: every one by itself, every pair, and each with all that come behind it.
 func TestOrderOfConditions(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	if r, why := newTrial(t).judge(); r.Verdict != contracts.Allow {
 		t.Fatalf("the call that all others depart from: %s (%s)", r.Reason, why)

@@ -129,6 +129,7 @@ func (g pastGenerator) presented(in *contracts.Inputs, q *contracts.ApprovalRequ
 // from all of it: without any part nothing is allowed, and what was not read changes nothing. A
 // requirement never allows.
 func TestPastReplays(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	trust := people(t)
 	g := pastGenerator{generator{rand.New(rand.NewPCG(71, 72))}, t}
@@ -208,6 +209,7 @@ func lessened(s contracts.SessionState) map[string]contracts.SessionState {
 // A past that fails is DENY, and so is one that panics; what it was asked before stands in the
 // inputs.
 func TestPastFails(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t,
 		bankText(`{"id":"a","tools":["pay"],"when":{"session":"calls","lt":9},"all":[{"receipt":"look"},{"receipt":"look","same":{"/payee":"/to"}}]}`, ``))
 	for name, f := range map[string]func() (contracts.PriorReceipt, error){
@@ -236,6 +238,7 @@ func TestPastFails(t *testing.T) {
 // A past that panics, whatever it is asked, leaves inputs that can be read, and the verdict follows
 // from them.
 func TestPastPanics(t *testing.T) {
+	t.Parallel()
 	trust := people(t)
 	p := mustCompile(t,
 		bankText(`{"id":"r","tools":["pay"],"all":[{"attestation":{"type":"seen","max_age":"1m"}},{"approval":{"roles":["owner"]}}]}`,
@@ -280,6 +283,7 @@ func (p *panicking) Used(d contracts.Digest, r *contracts.ApprovalRequest) bool 
 // However deep the values are by which calls are compared: what is recorded of a decision is within
 // the depth of inputs, or the call is denied.
 func TestAskedIsShallow(t *testing.T) {
+	t.Parallel()
 	for depth, w := range map[int]want{61: {contracts.ReasonAllow, 8, "P1:b:a"},
 		62: {contracts.ReasonFailClosedError, 5, ""}} {
 		nested := func(open, inner, end string) string {

@@ -15,6 +15,7 @@ import (
 
 // A receipt that is there in time, for the same values, meets a requirement; no other does.
 func TestRequiredReceipt(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t,
 		bankText(`{"id":"looked","tools":["pay"],"unless":{"arg":"/amount","lt":2},"all":[{"receipt":"look","max_age":"30m","same":{"/payee":"/to"}}]},
 		{"id":"both","tools":["pay"],"when":{"arg":"/note","eq":"both","absent":false},"all":[{"receipt":"look"},{"receipt":"pay","same":["/kind","/amount"]}]},
@@ -95,6 +96,7 @@ func TestRequiredReceipt(t *testing.T) {
 // What is asked twice is read once, and the inputs have all that was read, in the order of their
 // canonical form, and no more.
 func TestPastIsReadOnce(t *testing.T) {
+	t.Parallel()
 	look := `{"receipt":"look","same":{"/payee":"/to"}}`
 	p := mustCompile(t,
 		bankText(`{"id":"a","tools":["pay"],"all":[`+look+
@@ -141,6 +143,7 @@ func TestPastIsReadOnce(t *testing.T) {
 
 // Requirements are judged in the order of the stack, those that apply; an error is an error.
 func TestRequirementOrder(t *testing.T) {
+	t.Parallel()
 	needs := `"all":[{"receipt":"look"}]`
 	of := func(id, more string) string { return `{"id":"` + id + `","tools":["pay"],` + more + needs + `}` }
 	requires := func(list string) string { return `,"requires":[` + list + `]` }
@@ -197,6 +200,7 @@ func TestRequirementOrder(t *testing.T) {
 
 // Receipts and calls are predicates like others, wherever a rule or budget may have one.
 func TestPastPredicates(t *testing.T) {
+	t.Parallel()
 	past := newTold()
 	past.ran(t, 1, "look", `{"n":5,"payee":"bob"}`, noon.Add(-60e9))
 	past.ran(t, 2, "look", `{"payee":"eve"}`, noon)
@@ -245,6 +249,7 @@ func contractsViolation(rule string) want { return want{contracts.ReasonPolicyVi
 // A session has as many calls as the lowest ceiling permits, of all tools together; a call that
 // names none has no session to count in.
 func TestCallsCeiling(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t, bankText("", ``), floor("a", `,"ceilings":{"calls":3}`),
 		floor("b", `,"ceilings":{"calls":2,"risk":"medium"},"rules":[{"id":"r","deny":["look"]}]`))
 	past := newTold()
@@ -271,6 +276,7 @@ func TestCallsCeiling(t *testing.T) {
 // However large the values that calls are compared by, what is recorded of a decision stays within
 // its limits.
 func TestAskedIsBounded(t *testing.T) {
+	t.Parallel()
 	var rules []string
 	for i := range 40 {
 		rules = append(rules,
@@ -289,6 +295,7 @@ func TestAskedIsBounded(t *testing.T) {
 // No grant takes a call out of what an overlay requires, of the caller or of who granted; and the
 // rest is required of the caller.
 func TestRequiredUnderGrants(t *testing.T) {
+	t.Parallel()
 	trust := people(t)
 	needs := `"requires":[{"id":"r","tools":["pay"],"unless":{"caller":"roles","has":"owner"},"all":[{"receipt":"look"}]}]`
 	for _, c := range []struct {

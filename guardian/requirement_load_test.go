@@ -21,6 +21,7 @@ const goodRequirement = `{
 
 // What is wrong with a requirement is said where it is, with a remedy.
 func TestRequirementRefusals(t *testing.T) {
+	t.Parallel()
 	mustCompile(t, bankText(goodRequirement, ``)) // or the refusals would prove nothing
 	receipt := `{"receipt": "look", "max_age": "30m", "same": {"/payee": "/to", "/n": "/amount", "/deep/to": "/kind"}}`
 	approval := `{"approval": {"roles": ["owner", "cfo"], "quorum": 2, "ttl": "15m"}}`
@@ -157,6 +158,7 @@ func TestRequirementRefusals(t *testing.T) {
 
 // What is right for the first of several tools is not yet right for the others.
 func TestRequirementOfEachTool(t *testing.T) {
+	t.Parallel()
 	tools := toolText("a", `"to":{"type":"string"}`, "to") + "," + toolText("b", `"to":{"type":"number"}`,
 		"to") + "," + toolText("c", ``)
 	all := `{"id":"all","allow":["a","b","c"]}`
@@ -184,6 +186,7 @@ func TestRequirementOfEachTool(t *testing.T) {
 // Requirements that wait for each other in a circle, or for what is never allowed, are refused with
 // the way that they wait.
 func TestUnmeetable(t *testing.T) {
+	t.Parallel()
 	of := func(id, tool, needs string) string {
 		return `{"id":"` + id + `","tools":["` + tool + `"],` + needs + `}`
 	}
@@ -286,6 +289,7 @@ func TestUnmeetable(t *testing.T) {
 // An overlay that is put over a stack is for some calls of a session: it may have had the others
 // that those need.
 func TestNarrowedUnmeetable(t *testing.T) {
+	t.Parallel()
 	p := mustCompile(t, bankText(`{"id":"a","tools":["pay"],"all":[{"receipt":"look"}]}`, ``))
 	only := overlay("only", `,"only":["pay"]`)
 	for name, text := range map[string]string{
@@ -316,6 +320,7 @@ func TestNarrowedUnmeetable(t *testing.T) {
 
 // Tools in a long line wait for one another, and that is told soon.
 func TestStartableIsFast(t *testing.T) {
+	t.Parallel()
 	const n = 3000
 	var tools, rules, requires []string
 	for i := range n {

@@ -13,6 +13,7 @@ import (
 // Charges and balances are whoever's they were given to: no later judgement writes them, and
 // nothing that is done to them, or put behind them, shows in those of another call.
 func TestChargesOwned(t *testing.T) {
+	t.Parallel()
 	two := goodBudget +
 		`,{"cost":{"arg":"/amount"},"id":"a","limit":100000,"per":"all","tools":["pay"],"window":"total"}`
 	p := mustCompile(t, bank(two))

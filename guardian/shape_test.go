@@ -71,6 +71,7 @@ func bundleOf(kinds []kind, apart bool, clauses string) string {
 // What tools of one shape have together is right for each: a stack whose tools share what they can
 // judges as one in which none is as another.
 func TestShapesShared(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	g, trust := shapeGenerator{generator{rand.New(rand.NewPCG(81, 82))}}, people(t)
 	seen := map[contracts.ReasonCode]int{}

@@ -155,6 +155,7 @@ func rank(r *contracts.DecisionRecord) int {
 // condition that fails before its own. The order in which documents are handed in is nothing to the
 // answer.
 func TestStackIsItsDocuments(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	g := stackGenerator{generator{rand.New(rand.NewPCG(31, 32))}}
 	seen := map[contracts.ReasonCode]int{}
@@ -234,6 +235,7 @@ func TestStackIsItsDocuments(t *testing.T) {
 // denied stays denied, for a reason that is the same unless what was added fails at a condition no
 // later.
 func TestAddingNeverAllows(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	g := stackGenerator{generator{rand.New(rand.NewPCG(41, 42))}}
 	kinds := []string{"floor", "overlay", "narrowed", "deny"}

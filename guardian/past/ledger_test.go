@@ -42,6 +42,7 @@ func confusable() (all []contracts.Charge) {
 // Every budget, window and subject has a balance of its own: a ledger beside a map of the words
 // themselves, over random charges and refunds.
 func TestLedgerModel(t *testing.T) {
+	t.Parallel()
 	type key struct{ budget, of, window string }
 	model := map[key]uint64{}
 	all := confusable()
@@ -96,6 +97,7 @@ func TestLedgerModel(t *testing.T) {
 
 // More charges than a decision holds, on windows that are new to the ledger, are each made.
 func TestLedgerMany(t *testing.T) {
+	t.Parallel()
 	var l Ledger
 	var list []contracts.Charge
 	for i := range 3 * contracts.MaxCharges {
@@ -114,6 +116,7 @@ func TestLedgerMany(t *testing.T) {
 // ledger as they come: no balance is ever over its limit, what was reserved before is what each is
 // told, and in the end exactly what was kept is spent.
 func TestLedgerRace(t *testing.T) {
+	t.Parallel()
 	const callers, each, limit = 64, 60, 40
 	var l Ledger
 	var wg sync.WaitGroup
@@ -163,6 +166,7 @@ func TestLedgerRace(t *testing.T) {
 
 // Of nothing nothing is given back, from a ledger of which nothing was charged too.
 func TestLedgerSettlesNothing(t *testing.T) {
+	t.Parallel()
 	charges := []contracts.Charge{{Budget: "P1:a:b", Limit: 9, Window: "total"}}
 	l := new(Ledger)
 	if err := l.Settle(charges, []contracts.Settlement{{Budget: "P1:a:b"}}, contracts.ReasonToolError); err != nil ||
@@ -214,6 +218,7 @@ func BenchmarkLedger(b *testing.B) {
 // However many reserve at once, a balance never goes over its limit, and a charge is made on all
 // its budgets or on none.
 func TestLedgerReserve(t *testing.T) {
+	t.Parallel()
 	var l Ledger
 	var made atomic.Uint64
 	var wg sync.WaitGroup
@@ -241,6 +246,7 @@ func TestLedgerReserve(t *testing.T) {
 }
 
 func TestLedgerFold(t *testing.T) {
+	t.Parallel()
 	charge := func(before, amount uint64) []contracts.Charge {
 		return []contracts.Charge{{Amount: amount, Before: before, Budget: "P1:a:b", Limit: 10, Of: "x",
 			Window: "total"}}

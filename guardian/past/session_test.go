@@ -30,6 +30,7 @@ func runAt(tool string, receipt int) Run {
 }
 
 func TestSessionCalls(t *testing.T) {
+	t.Parallel()
 	var s Session
 	if s.Calls("") != 0 || s.Calls("a") != 0 {
 		t.Error("calls of no session")
@@ -44,6 +45,7 @@ func TestSessionCalls(t *testing.T) {
 }
 
 func TestSessionReceipts(t *testing.T) {
+	t.Parallel()
 	var s Session
 	ask := func(tool, same string, read func(Run) (crypto.Value, error)) int {
 		t.Helper()
@@ -129,6 +131,7 @@ func TestSessionReceipts(t *testing.T) {
 
 // What is known early, read late, or in any mixture of both gives the same answers.
 func TestSessionOrder(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(61, 62))
 	found := 0
 	for range 300 {
@@ -166,6 +169,7 @@ func TestSessionOrder(t *testing.T) {
 }
 
 func TestSessionUsed(t *testing.T) {
+	t.Parallel()
 	var s Session
 	ann := contracts.Caller{ID: "ann", Roles: []string{"clerk"}}
 	call := contracts.ApprovalRequest{ArgsHash: crypto.Sum([]byte("args")), Caller: ann, Nonce: "n1", NotBefore: 50,

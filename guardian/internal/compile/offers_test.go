@@ -38,6 +38,7 @@ func refused(t *testing.T, old, change string) *LoadError {
 // What is offered in place of an unknown key is never refused next: nothing that this version does
 // not support, and no word that it does not have.
 func TestOffers(t *testing.T) {
+	t.Parallel()
 	known := slices.Concat(operatorNames, combinators, quantifiers, subjectKeys)
 	for word, here := range foreign {
 		if slices.Contains(known, word) || !slices.Contains(known, here) {

@@ -3,6 +3,7 @@ package compile
 import "testing"
 
 func TestNear(t *testing.T) {
+	t.Parallel()
 	for _, c := range [][2]string{{"exprires", "expires"}, {"expire", "expires"}, {"exipres", "expires"},
 		{"Expires", "expires"}, {"expirez", "expires"}} {
 		if !near(c[0], c[1]) {

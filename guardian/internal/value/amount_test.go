@@ -7,6 +7,7 @@ import (
 )
 
 func TestScaledCost(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		text  string
 		scale int

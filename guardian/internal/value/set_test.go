@@ -15,6 +15,7 @@ import (
 
 // Sets against the plain way, on small alphabets, so that members meet.
 func TestSets(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	word := func(alphabet string, most int) string {
 		var b strings.Builder
@@ -67,6 +68,7 @@ func TestSets(t *testing.T) {
 }
 
 func TestPointers(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{"": "[]", "/": `[""]`, "/a/b": `["a" "b"]`, "/~1~0/x~01": `["/~" "x~1"]`,
 		"//": `["" ""]`} {
 		got, ok := SplitPointer(text)
@@ -84,6 +86,7 @@ func TestPointers(t *testing.T) {
 }
 
 func TestDurationsAndSizes(t *testing.T) {
+	t.Parallel()
 	for text, seconds := range map[string]int{"5s": 5, "10m": 600, "24h": 86400, "7d": 604800,
 		"36525d": 36525 * 86400} {
 		if d, ok := ReadDuration(text); !ok || int(d.Seconds()) != seconds {
@@ -109,6 +112,7 @@ func TestDurationsAndSizes(t *testing.T) {
 
 // Windows are half-open, in UTC, and days may go over the end of a week.
 func TestWeek(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		window, from, to string // the first instant in, the first out
 	}{

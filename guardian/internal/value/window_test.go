@@ -51,6 +51,7 @@ func edges(t testing.TB) (all []contracts.Time) {
 // Whatever was remembered, the window is that of the time that is asked for: at every edge, after
 // every other edge, forwards and back.
 func TestWindowEdges(t *testing.T) {
+	t.Parallel()
 	all := edges(t)
 	for _, unit := range units {
 		w := &Window{Unit: unit}
@@ -68,6 +69,7 @@ func TestWindowEdges(t *testing.T) {
 // Times that no record has come from nobody but who judges by hand, and are those at the edge of
 // what a record has.
 func TestWindowOutside(t *testing.T) {
+	t.Parallel()
 	const most = "9999-12-31T23:59:59.999Z"
 	noon := contracts.TimeOf(time.Date(2026, 7, 15, 12, 0, 0, 0, time.UTC))
 	for _, unit := range units[:3] {
@@ -88,6 +90,7 @@ func TestWindowOutside(t *testing.T) {
 // Callers on both sides of an edge, and one whose clock jumps about, share what is remembered, and
 // each gets the window of its own time.
 func TestWindowRace(t *testing.T) {
+	t.Parallel()
 	all := edges(t)
 	edge := contracts.TimeOf(time.Date(2028, 3, 1, 0, 0, 0, 0, time.UTC)) // of an hour, a day and a month
 	for _, unit := range units {
