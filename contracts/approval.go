@@ -64,8 +64,8 @@ func (r ApprovalRequest) MarshalJSON() ([]byte, error) {
 	return b, nil
 }
 
-// maxRequest bounds a request in transit. It need not be canonical there: a byte may take up to six,
-// as an escape.
+// maxRequest bounds a request in transit. It need not be canonical there: a byte may take up to
+// six, as an escape.
 const maxRequest = 64 << 10
 
 // UnmarshalJSON reads a request strictly: no field may be missing, unknown or out of its limits.

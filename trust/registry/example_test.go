@@ -3,6 +3,7 @@ package registry_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -76,14 +77,15 @@ func ExampleState_Apply() {
 		fmt.Println(index, ok)
 	}
 	_, err = next.Apply(record, "example.org/log", 8)
-	fmt.Println(err)
+	fmt.Println(strings.Replace(err.Error(), "want 3: ", "want 3:\n", 1))
 	// Output:
 	// registry: trust event: key: signatures: 1 of root keys, want 2: ask root 2, root 3
 	// 6 false
 	// 7 false
 	// 8 true
 	// 9 true
-	// registry: trust event: version: 2, want 3: it is for another state than this one, was applied before, or one before it is missing
+	// registry: trust event: version: 2, want 3:
+	// it is for another state than this one, was applied before, or one before it is missing
 }
 
 // A request reaches an approver in any way, the approver answers, and the answer is opened when it
