@@ -264,7 +264,7 @@ func (c *call) weight() int {
 	return 1 + n>>16
 }
 
-// release gives the call's room back, if it holds any.
+// release returns the call's room to the admission queue, if it holds any.
 func (c *call) release() {
 	if c.held > 0 {
 		c.k.shared.admission.Release(c.held)

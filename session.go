@@ -15,7 +15,7 @@ type session struct {
 	mu        sync.Mutex // held from the time stamp to the signature of one entry; protects all below
 	chain     *proofgraph.Chain
 	running   int                 // permitted calls whose receipt is not signed yet
-	closing   chan struct{}       // non-nil while CloseSession waits; closed when it is done or gives up
+	closing   chan struct{}       // non-nil while CloseSession waits; closed when it ends
 	idle      chan struct{}       // non-nil while CloseSession waits; closed when nothing runs any more
 	bindings  map[string]*binding // by idempotency key: those that an ALLOW bound
 	past      past.Session        // its later calls are judged by it
@@ -114,7 +114,7 @@ func (s *session) start(in *contracts.Inputs, decision uint64) *pendingCall {
 	return b.pending
 }
 
-// finish counts a permitted call out, and gives its outcome to the repeats that wait for it. If
+// finish counts a permitted call out, and passes its outcome to the repeats that wait for it. If
 // there is no receipt the kernel is sealed, and nobody asks for the key again.
 func (s *session) finish(run *runningCall, pending *pendingCall, key string, d Decision, r Receipt) {
 	s.mu.Lock()
