@@ -96,7 +96,7 @@ func TestAbandonedAtTheLimitNotBefore(t *testing.T) {
 // When the run is over its context ends, and so does everything that was derived from it; nothing
 // is left running.
 func TestContextEndsWithTheRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left behind
+	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is still running
 		var own, derived context.Context
 		calls := make(chan string, 8)
 		var stopped, kept func() bool

@@ -2,21 +2,22 @@
 //
 // A [Permit] is made by [Admit] from a durable decision, and is spent by [Run]:
 //
-//	permit, err := executor.Admit(slot, call)            // the ALLOW is on stable storage, and is for this call
+//	permit, err := executor.Admit(slot, call) // the ALLOW is durable, and for this call
 //	outcome := executor.Run(ctx, permit, driver, limits, nil)
 //
 // The reason of the outcome is that of the first line that holds for the driver:
 //
-//	it panics, or calls runtime.Goexit                   TOOL_PANIC
-//	it is Sandboxed and returns a LimitError             ERR_COMPUTE_GAS, _TIME, _MEMORY or _OUTPUT_EXHAUSTED
-//	it returns an error after its time limit             TOOL_TIMEOUT
-//	it returns an error after the caller's context ended TOOL_CANCELED
-//	it returns another error                             TOOL_ERROR
-//	it has not returned soon after its time limit        TOOL_TIMEOUT, or if the caller's context had
-//	                                                     ended before, TOOL_CANCELED
-//	its output is over the limit                         ERR_COMPUTE_OUTPUT_EXHAUSTED
-//	its output does not conform to the pinned schema     ERR_CONNECTOR_CONTRACT_DRIFT
-//	else                                                 ALLOW
+//	it panics, or calls runtime.Goexit                    TOOL_PANIC
+//	it is Sandboxed and returns a LimitError              ERR_COMPUTE_GAS_EXHAUSTED, or the same of
+//	                                                      _TIME, _MEMORY or _OUTPUT
+//	it returns an error after its time limit              TOOL_TIMEOUT
+//	it returns an error after the caller's context ended  TOOL_CANCELED
+//	it returns another error                              TOOL_ERROR
+//	it has not returned soon after its time limit         TOOL_TIMEOUT, or if the caller's context
+//	                                                      had ended before, TOOL_CANCELED
+//	its output is over the limit                          ERR_COMPUTE_OUTPUT_EXHAUSTED
+//	its output does not conform to the pinned schema      ERR_CONNECTOR_CONTRACT_DRIFT
+//	else                                                  ALLOW
 //
 // So a nil error wins over an ended context. An output that is one strict JSON text, nested at most
 // 128 deep, is returned in canonical form ("jcs"), and an empty output as null. Other bytes are

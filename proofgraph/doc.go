@@ -17,7 +17,8 @@
 //
 //	session  the chain that it is part of; "" is the kernel's own, which begins with genesis
 //	seq      0, 1, 2 … within the session
-//	prev     hash of the session's entry before; of genesis if seq is 0; 64 zeros for genesis itself
+//	prev     hash of the session's entry before; of genesis if seq is 0;
+//	         64 zeros for genesis itself
 //	parents  hashes of at most 32 other entries that caused this one: sorted, unique,
 //	         durable when it was placed
 //	lamport  0 for genesis, else 1 + the greatest among prev and parents

@@ -30,7 +30,7 @@ var ways = []struct {
 	name   string
 	do     func(s *spy, at int)
 	stored bool  // though the log hears of a failure
-	is     error // the cause that it gives
+	is     error // the cause of the error
 }{
 	{"fails", func(s *spy, at int) { s.before = failAt(at, func() error { return errDisk }) }, false, errDisk},
 	{"conflicts", func(s *spy, at int) { s.before = failAt(at, func() error { return ErrConflict }) }, false,

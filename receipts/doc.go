@@ -3,9 +3,9 @@
 //
 // A call ends in one of three ways, and each leaves one receipt:
 //
-//	receipts.Denied(decision)                 it was not admissible: the receipt holds the whole decision
-//	receipts.Build(decision, entry, result)   it ran: its outcome, by the table of package contracts
-//	receipts.Unknown(decision, entry)         the process died between permission and receipt
+//	receipts.Denied(decision)               it was not admissible: the receipt holds the decision
+//	receipts.Build(decision, entry, result) it ran: its outcome, by the table of package contracts
+//	receipts.Unknown(decision, entry)       the process died between permission and receipt
 //
 // A receipt is verified by [Open], from the trust state and the receipt's index alone:
 //

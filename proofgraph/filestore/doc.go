@@ -21,8 +21,8 @@
 //
 //	lock            locked by the process that writes, as is the directory; its number in decimal
 //	00000001.log    segments, of about 64 MiB: the log itself. Copy a log in use by Store.Copy
-//	00000001.index  offsets in a full segment. Derived: written again if it is missing or wrong, as
-//	                after blobs of it were erased
+//	00000001.index  offsets in a full segment. Derived: written again if it is missing or wrong,
+//	                as after blobs of it were erased
 //	*.new           not yet in its place; removed by the next Open
 //
 // A file that is none of these is an error, and so is a missing segment. Files are created with
@@ -34,9 +34,10 @@
 //	frame       begin, blobs, a checkpoint if there is one, entries, end: what one Append stored,
 //	            at most 1 GiB
 //	record      kind[1] 0[3] size[4] checksum[4] body
-//	'B' begin   at[8] entries[4] blobs[4] size[8] chain[4] mark[4]    size of the frame; chain before it
+//	'B' begin   at[8] entries[4] blobs[4] size[8] chain[4] mark[4]
+//	            size of the frame; chain before it
 //	'D' blob    digest[32] bytes
-//	'X' erased  a blob, its bytes overwritten: only the kind was changed, and the checksum is that of 'D'
+//	'X' erased  a blob, its bytes overwritten: only the kind was changed, not the checksum
 //	'C' checkpoint
 //	'E' entry
 //	'Z' end     chain[4] blank[4] mark[8]    512-byte sectors of the frame that are all zeros

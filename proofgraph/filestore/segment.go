@@ -24,7 +24,7 @@ type segment struct {
 
 // A place is the state of a segment after a frame.
 type place struct {
-	end        uint32 // where the next one begins
+	end        uint32 // the offset at which the next one begins
 	tail       uint32 // the chain there
 	note       uint32 // the latest checkpoint; 0: none
 	entryCount uint32
