@@ -91,6 +91,7 @@ func (tr *tree) read(file string) error {
 // A line is one line of a file: its width with a tab as four columns, and what is on it.
 type line struct {
 	width         int
+	whole         bool // it is the signature line of a note, which cannot be broken
 	code, comment bool
 }
 
@@ -99,7 +100,10 @@ func (s source) lines() []line {
 	var lines []line
 	for text := range strings.Lines(string(s.text)) {
 		text = strings.TrimRight(text, "\r\n")
-		lines = append(lines, line{width: utf8.RuneCountInString(text) + 3*strings.Count(text, "\t")})
+		lines = append(lines, line{
+			width: utf8.RuneCountInString(text) + 3*strings.Count(text, "\t"),
+			whole: strings.Contains(text, "// — ") || strings.Contains(text, "//\t— "),
+		})
 	}
 	file := token.NewFileSet().AddFile(s.name, -1, len(s.text))
 	var scan scanner.Scanner
