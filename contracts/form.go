@@ -16,15 +16,13 @@ import (
 // error is kept.
 type form struct {
 	reading bool
-	// writing: leave out the signer's key and proofs of possession, which depend on the digest or
-	// signature of the rest
-	bare  bool
-	exact bool        // writing: it is an error if reading the text would not return the same value
-	b     []byte      // written so far
-	it    crypto.Iter // reading: the members of the present object
-	more  bool        // the iterator is at a member that was not taken yet
-	err   *FormatError
-	class Class
+	bare    bool        // writing: without the signer's key and proofs, which depend on the rest
+	exact   bool        // writing: it is an error if reading the text would not return the same value
+	b       []byte      // written so far
+	it      crypto.Iter // reading: the members of the present object
+	more    bool        // the iterator is at a member that was not taken yet
+	err     *FormatError
+	class   Class
 }
 
 type presence bool
