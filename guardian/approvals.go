@@ -227,8 +227,8 @@ func askedOf(a *program.Approval) string {
 	return who + " of the role " + a.Roles[0] + " must approve the call"
 }
 
-// request returns what an approver must sign. Its nonce follows from the rest, the time included, so
-// that a replay asks for the same.
+// request returns what an approver must sign. Its nonce follows from the rest, the time included,
+// so that a replay asks for the same.
 func (j *judging) request(a *program.Approval) *contracts.ApprovalRequest {
 	const digits = 32
 	in := j.in

@@ -30,7 +30,7 @@ type modelRequirement struct {
 type modelAnswer struct {
 	request     contracts.ApprovalRequest
 	digest      contracts.Digest
-	holder      string // "": nobody's key
+	holder      string // "": a key that is not known
 	roles       []string
 	fits        bool // the call
 	no          bool
@@ -67,7 +67,7 @@ func weigh(all []modelAnswer, needs []modelNeed, used map[string]bool) {
 	}
 }
 
-// modelled judges, and gives the approvals that count and what is asked.
+// modelled judges, and returns the approvals that count and what is asked.
 func modelled(requires []modelRequirement, all []modelAnswer,
 	used map[string]bool) (w want, listed []contracts.Digest, pending *modelNeed) {
 	var asking []int

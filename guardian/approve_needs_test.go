@@ -142,7 +142,7 @@ func TestApprovalsAmongNeeds(t *testing.T) {
 		plain.Envelopes.Attestations = []contracts.Envelope{seen}
 		if _, why := judgeBy(p, &plain, trust, never); why.Pending != nil {
 			q = why.Pending
-		} else { // an owner is asked for nothing here; if he were, it would be so
+		} else { // an owner is asked for nothing here; if one were, it would be this
 			one := mustCompile(t, bankText(`{"id":"boss","tools":["pay"],"all":[`+owner+`]}`, ``))
 			j := judging{in: &in, tool: p.stack.Tools["pay"], record: &contracts.DecisionRecord{PolicyHash: p.Hash()}}
 			q = j.request(one.stack.Tools["pay"].Requires[0].Needs[0].Approval)
@@ -170,7 +170,7 @@ func TestApprovalsAmongNeeds(t *testing.T) {
 	}
 }
 
-// A person is asked last, and by the first requirement of the stack that lacks him.
+// A person is asked last, and for the first requirement of the stack that lacks their approval.
 func TestApprovalsAreAskedLast(t *testing.T) {
 	t.Parallel()
 	trust := people(t)
@@ -223,7 +223,7 @@ func TestApprovalsAreAskedLast(t *testing.T) {
 	}
 }
 
-// A requirement that is met otherwise asks for nothing beside one that asks, and no answer is used
+// A requirement that is met otherwise asks for nothing next to one that asks, and no answer is used
 // up for it.
 func TestApprovalsOfTheOthers(t *testing.T) {
 	t.Parallel()

@@ -50,7 +50,7 @@ func attested(t testing.TB, signer string, a contracts.Attestation) contracts.En
 
 func boss(reason contracts.ReasonCode) want { return want{reason, 4, "P1:bank:boss"} }
 
-// Whatever is wrong with an approval, it is none; and beside one that is good it changes nothing.
+// Whatever is wrong with an approval, it is none; and next to a good one it changes nothing.
 func TestApproval(t *testing.T) {
 	t.Parallel()
 	p, trust := mustCompile(t, bankText(byOwner, ``)), people(t)
@@ -206,7 +206,7 @@ func TestPendingRequest(t *testing.T) {
 	}
 }
 
-// Consumed by an ALLOW, a request is answered for good, whoever answered it.
+// Consumed by an ALLOW, a request cannot be answered again, by any approver.
 func TestApprovalIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	p, trust := mustCompile(t, bankText(byOwner, ``)), people(t)

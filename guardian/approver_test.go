@@ -7,8 +7,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// Keys are not callers: who holds an approver's key can approve his own call, if the policy does
-// not ask somebody else about his calls.
+// Keys are not callers: the holder of an approver's key can approve their own call, unless the
+// policy asks others about it.
 func TestApproverWhoCalls(t *testing.T) {
 	t.Parallel()
 	const board = `,{"id":"own","tools":["pay"],"when":{"caller":"id","eq":"olga","absent":false},"all":[{"approval":{"roles":["cfo"]}}]}`

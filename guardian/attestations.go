@@ -36,8 +36,8 @@ func (j *judging) attested(a *program.Attestation) (found bool) {
 	return found
 }
 
-// counts reports whether the attestation is the one that is asked for. Like a document, it no longer
-// holds at its expires.
+// counts reports whether the attestation is the one that is asked for. Like a document, it no
+// longer holds at its expires.
 func (w *word) counts(a *program.Attestation, in *contracts.Inputs) bool {
 	switch {
 	case w.Type != a.Type,

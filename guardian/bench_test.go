@@ -13,7 +13,7 @@ import (
 )
 
 // against times batches of operations and, between them, signatures of 256 bytes: whatever else the
-// machine does meets all of them. It gives the shortest time of each in nanoseconds.
+// machine does meets all of them. It reports the shortest time of each in nanoseconds.
 func against(b *testing.B, batch int, ops ...func(i int)) []float64 {
 	b.Helper()
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
@@ -47,7 +47,7 @@ func against(b *testing.B, batch int, ops ...func(i int)) []float64 {
 }
 
 // layered is the same three rules a tool, one in each layer, with a profile, a ceiling of each
-// kind, for, only and expires: what a floor and an overlay cost beside their rules.
+// kind, for, only and expires: what a floor and an overlay cost apart from their rules.
 func layered(n int) []string {
 	var tools, rules strings.Builder
 	for i := range n {

@@ -254,7 +254,7 @@ func TestRefunds(t *testing.T) {
 }
 
 // Budgets of a floor or overlay, added to a random stack: they deny, at condition 3, or change
-// nothing but the charges. What was decided by the ledger is what the inputs alone give; whatever
+// nothing but the charges. What was decided by the ledger follows from the inputs alone; whatever
 // is charged keeps to its limit.
 func TestBudgetsNeverAllow(t *testing.T) {
 	t.Parallel()

@@ -9,8 +9,8 @@ import (
 	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
-// affordable judges condition 3: what the budgets that apply charge, and whether the balances suffice
-// for all of it.
+// affordable judges condition 3: what the budgets that apply charge, and whether the balances
+// suffice for all of it.
 func (j *judging) affordable() bool {
 	charges, ok := j.bill()
 	n := len(charges)
@@ -61,8 +61,8 @@ func (j *judging) bill() ([]contracts.Charge, bool) {
 	return charges, true
 }
 
-// afford reads the balances, and denies by the first budget in stack order that does not suffice. It
-// leaves the charges in the order of records.
+// afford reads the balances, and denies by the first budget in stack order that does not suffice.
+// It leaves the charges in the order of records.
 func (j *judging) afford(charges []contracts.Charge) bool {
 	short := ""
 	if j.s.past != nil {
@@ -86,8 +86,8 @@ func (j *judging) afford(charges []contracts.Charge) bool {
 	return true
 }
 
-// readBalances asks the past for the balances before charges, and notes them in the state when it has
-// all.
+// readBalances asks the past for the balances before charges, and notes them in the state when it
+// has all.
 func (j *judging) readBalances(charges []contracts.Charge) {
 	n := len(charges)
 	if len(j.s.balances) < n {

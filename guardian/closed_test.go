@@ -370,7 +370,7 @@ func parsed(t testing.TB, text string) (p map[string]any) {
 	return p
 }
 
-// The same by name: a broad allow beside one deny, and what may be wrong with its argument.
+// The same by name: a broad allow next to one deny, and what may be wrong with its argument.
 func TestBroadAllowBesideDeny(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ schema, deny, args string }{

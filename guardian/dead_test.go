@@ -16,7 +16,8 @@ import (
 // deadInput has a value for each line of the table. u is of several types.
 const deadInput = `"s":{"type":"string"},"n":{"type":"number"},"o":{"type":"string"},"u":{"anyOf":[{"type":"string"},{"type":"number"},{"type":"boolean"}]},"l":{"type":"array","items":{"type":"string"}}`
 
-// dead compiles two rules, in each of the layers, and tells whether the second is refused as dead.
+// dead compiles two rules, in each of the layers, and reports whether the second is refused as
+// dead.
 func dead(t *testing.T, first, second string) bool {
 	t.Helper()
 	tools := toolText("t", deadInput, "s", "n", "u", "l")
@@ -46,7 +47,7 @@ func dead(t *testing.T, first, second string) bool {
 	return answers[true] > 0
 }
 
-// The published table, line by line: what is refused, and beside it what the procedure must be
+// The published table, line by line: what is refused, and next to it what the procedure must be
 // silent about.
 func TestDead(t *testing.T) {
 	t.Parallel()
@@ -244,7 +245,7 @@ func (g deadGenerator) rule() string {
 
 // Over all calls of a small domain, a rule that is refused as dead never decides. The brute force
 // is the guardian itself, with the order of the two rules told apart by their ids: the second, put
-// alone behind the first, would have to be named once.
+// alone after the first, would have to be named once.
 func TestDeadNeverDecides(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
@@ -323,8 +324,8 @@ func TestDeadNeverDecides(t *testing.T) {
 	}
 }
 
-// Lists stand in many rules. Two that differ in one member of 10,000, a list beside a range, and
-// long operands in pairs of rules: comparing them anew for each pair takes minutes here. The test
+// Lists stand in many rules. Two that differ in one member of 10,000, a list next to a range, and
+// long operands in pairs of rules: comparing them again for each pair takes minutes here. The test
 // is that it ends.
 func TestDeadLists(t *testing.T) {
 	t.Parallel()

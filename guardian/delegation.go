@@ -20,8 +20,8 @@ type chain struct {
 	fault     string
 }
 
-// openChain opens the presented grants. The delegator acts in the tenant of the present caller, since
-// a key names none.
+// openChain opens the presented grants. The delegator acts in the tenant of the present caller,
+// since a key names none.
 func openChain(in *contracts.Inputs, trust *registry.State) *chain {
 	grants, key, err := registry.OpenDelegation(trust, in.Envelopes.Delegation)
 	if err != nil {
@@ -31,8 +31,8 @@ func openChain(in *contracts.Inputs, trust *registry.State) *chain {
 	return &chain{grants: grants, delegator: delegator}
 }
 
-// delegated judges for the delegator what condition 5 says of a caller, and then condition 6. A chain
-// that does not open ends there: there are nobody's rights to judge by.
+// delegated judges for the delegator what condition 5 says of a caller, and then condition 6. A
+// chain that does not open ends there: there are nobody's rights to judge by.
 func (j *judging) delegated(c *chain) bool {
 	if c.fault == "" {
 		j.s.eval.Speak(c.delegator)

@@ -67,7 +67,7 @@ func TestDelegationAndLayers(t *testing.T) {
 		in.Caller.ID, in.Caller.Roles, in.Envelopes.Delegation = "agent", []string{"bot"}, passed
 		want.of(t, mustCompile(t, shop, overlay("o", `,"for":{"caller":"`+of+`"}`+barred)), in, state)
 	}
-	// Slots that hold the caller are read anew for each of the two: before 5 for the one, at 5 for
+	// Slots that hold the caller are read again for each of the two: before 5 for the one, at 5 for
 	// the other, at 8 for the one again.
 	p := mustCompile(t, shop, floor("f", deny(`"when":{"arg":"/to","ne":{"caller":"id"},"absent":false}`)),
 		overlay("o",

@@ -12,7 +12,7 @@ import (
 )
 
 // forThem rewrites overlays so that what is for one of some people is for everybody, and what is
-// for somebody else is gone.
+// for another caller is gone.
 func forThem(docs []doc, people []string) (out []doc) {
 	for _, d := range docs {
 		of, _ := d["for"].(map[string]any)

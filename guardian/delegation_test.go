@@ -30,7 +30,7 @@ const shop = `{
 
 const paid = `{"amount":5,"n":[1,2],"path":"/srv/a","to":"x"}`
 
-// An agent without rights of his own calls under a grant of ann's, or of bob's made from it:
+// An agent without rights of its own calls under a grant of ann's, or of bob's made from it:
 // everything that is wrong with it denies.
 func TestDelegation(t *testing.T) {
 	t.Parallel()

@@ -59,8 +59,8 @@ func flow(t testing.TB, v any, r *rand.Rand) string {
 	return shuffled(t, string(b), r)
 }
 
-// Deterministic judges the calls of 40 random stacks, one after the other, and gives the digest of
-// everything that is hashed, signed or said. The stacks and calls are always the same; how
+// Deterministic judges the calls of 40 random stacks, one after the other, and returns the digest
+// of everything that is hashed, signed or said. The stacks and calls are always the same; how
 // documents are spelt, and in what order they are handed in, is random. parse reads YAML.
 func Deterministic(t testing.TB, shuffle uint64, parse func(string, []byte) (contracts.Document, error)) string {
 	g, r := newWide(t, 91), rand.New(rand.NewPCG(shuffle, 1))

@@ -7,9 +7,9 @@
 // earlier calls is read from the inputs. A kernel that does not have it yet calls [Policy.Decide],
 // which asks a [past.Past].
 //
-// A stack has three layers: floors (P0) say what no bundle can permit, bundles (P1) declare tools and
-// say who may call them, and overlays (P2) narrow the stack for one task. Only a bundle can allow. A
-// bundle has an ordered list of rules about its own tools:
+// A stack has three layers: floors (P0) say what no bundle can permit, bundles (P1) declare tools
+// and say who may call them, and overlays (P2) narrow the stack for one task. Only a bundle can
+// allow. A bundle has an ordered list of rules about its own tools:
 //
 //	{
 //	  "helm": "policy/v1", "layer": "P1", "bundle": {"name": "files", "version": 3},
@@ -46,9 +46,9 @@
 //	    "unless": {"arg": "/path", "within": "/srv/data/drafts"}}]
 //	}
 //
-// The specification is docs/POLICY.md: operators, documents, budgets, requirements, grants, the order
-// of judgement, and what Compile refuses. A ceiling of calls and a predicate over the past err in
-// main, the session of calls that name none.
+// The specification is docs/POLICY.md: operators, documents, budgets, requirements, grants, the
+// order of judgement, and what Compile refuses. A ceiling of calls and a predicate over the past
+// err in main, the session of calls that name none.
 //
 // That no version goes back, and that an expired document is not taken into use, is for the caller
 // to check, by [Policy.Record] and [Policy.Expired]; a kernel of package helm does.

@@ -35,7 +35,7 @@ func FuzzCompileAndJudge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, args []byte) { compileAndJudge(t, text, string(args)) })
 }
 
-// compileAndJudge tells whether the document compiles.
+// compileAndJudge reports whether the document compiles.
 func compileAndJudge(t *testing.T, text []byte, args string) bool {
 	var tree crypto.Tree
 	doc := contracts.Document{Name: "f", Canonical: text}
@@ -190,7 +190,7 @@ func mustSplit(t *testing.T, pointer string) []string {
 	return segments
 }
 
-// allows tells whether the document has a rule of that name that allows the tool.
+// allows reports whether the document has a rule of that name that allows the tool.
 func allows(root crypto.Value, name, tool string) bool {
 	for r := range root.Get("rules").Elements() {
 		if !strings.HasSuffix(name, ":"+r.Get("id").Text()) {

@@ -14,7 +14,7 @@ import (
 // noon is a Wednesday.
 var noon = contracts.TimeOf(time.Date(2026, 7, 15, 12, 0, 0, 0, time.UTC))
 
-// canonical gives JSON text in canonical form.
+// canonical returns JSON text in canonical form.
 func canonical(t testing.TB, text string) []byte {
 	t.Helper()
 	var tree crypto.Tree
@@ -100,7 +100,7 @@ func (w want) check(t testing.TB, p *Policy, in contracts.Inputs) (contracts.Dec
 	return r, why
 }
 
-// mustRefuse compiles what must not compile, and gives the error.
+// mustRefuse compiles what must not compile, and returns the error.
 func mustRefuse(t testing.TB, docs ...contracts.Document) *LoadError {
 	t.Helper()
 	p, err := Compile(docs...)

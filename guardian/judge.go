@@ -23,10 +23,10 @@ func (p *Policy) Judge(in contracts.Inputs, trust *registry.State) (record contr
 	return record, why
 }
 
-// Decide is Judge for a call whose past is not known yet: it asks for it. With the record it returns
-// the state of the inputs: that of in, but what was before the call is as log answered, sorted and
-// nothing else. With that state in the inputs Judge returns the same record. A nil Past answers
-// nothing.
+// Decide is Judge for a call whose past is not known yet: it asks for it. With the record it
+// returns the state of the inputs: that of in, but what was before the call is as log answered,
+// sorted and nothing else. With that state in the inputs Judge returns the same record. A nil Past
+// answers nothing.
 func (p *Policy) Decide(
 	in *contracts.Inputs, trust *registry.State, log past.Past,
 ) (record contracts.DecisionRecord, state contracts.SessionState, why Why) {

@@ -111,7 +111,7 @@ func TestConditions(t *testing.T) {
 		{"not yet expired", "late.read", `{}`, func(in *contracts.Inputs) { in.Time-- },
 			want{contracts.ReasonAllow, 8, "P1:late:all"}, ""},
 
-		// When several conditions fail, the first gives the reason.
+		// When several conditions fail, the first is the reason.
 		{"0 before 1", "none", `[]`, func(in *contracts.Inputs) { in.Drivers = 0 },
 			want{contracts.ReasonArgsCanonicalization, 0, ""}, ""},
 		{"tool before driver", "none", `{"x":1}`, func(in *contracts.Inputs) { in.Drivers = 0 },

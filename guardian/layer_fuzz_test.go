@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever text is handed in beside a bundle: no panic, an error that points to something in it,
+// Whatever text is handed in next to a bundle: no panic, an error that points to something in it,
 // and no ALLOW of what the bundle denies.
 func FuzzLayer(f *testing.F) {
 	for _, text := range layerSeeds() {
@@ -40,7 +40,8 @@ func layerSeeds() []string {
 	return append(seeds, floor("f", requires+`,"ceilings":{"calls":2}`), overlay("o", requires))
 }
 
-// layerAndJudge tells whether the document compiles beside the house, which is bare without it.
+// layerAndJudge reports whether the document compiles in a stack with the house, which is bare
+// without it.
 func layerAndJudge(t *testing.T, bare *Policy, text []byte, args string) bool {
 	var tree crypto.Tree
 	doc := contracts.Document{Name: "f", Canonical: text}

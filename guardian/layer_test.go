@@ -129,7 +129,7 @@ func TestLayers(t *testing.T) {
 			want{contracts.ReasonSchemaViolation, 2, ""}, ""},
 		{"depth of the root", floor("f", `,"ceilings":{"depth":1}`), "page.get", get, nil, allow, ""},
 
-		// Condition 5: overlays behind the bundle's rules.
+		// Condition 5: overlays after the bundle's rules.
 		{"overlay denies",
 			overlay("o", `,"rules":[{"id":"r","deny":"mail.send","when":{"arg":"/to","eq":"ann@corp.com"}}]`),
 			"mail.send", send, nil, violation("P2:o:r"), "the rule denies"},

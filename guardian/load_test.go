@@ -271,7 +271,7 @@ var refusals = []refusal{
 	when(`{"arg": "/n", "in": [1], "fold": true}`, "/in", "fold"),
 	when(`{"arg": "/s", "regex": "a", "fold": true}`, "/fold", "fold: true is for"),
 
-	// Subjects beside the arguments.
+	// Subjects other than the arguments.
 	when(`{"caller": "name", "eq": "a", "absent": true}`, "/caller", "id, tenant, roles"),
 	when(`{"caller": "id", "eq": "a"}`, "", "may be missing"),
 	when(`{"caller": "id", "suffix": "a", "absent": true}`, "/caller", "does not take suffix"),

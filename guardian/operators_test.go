@@ -284,7 +284,7 @@ func argsWith(v string) string {
 }
 
 // Each operator says yes, no or error to each value; not turns the first two round and leaves the
-// error; behind an error no allow is reached.
+// error; after an error no allow is reached.
 func TestOperators(t *testing.T) {
 	t.Parallel()
 	checks := 0

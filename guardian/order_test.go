@@ -156,8 +156,8 @@ var faults = []fault{
 		func(x *trial) { x.requires("e2", `{"approval":{"roles":["clerk"]}}`) }},
 }
 
-// Of several things that are wrong with a call the first in the published order gives reason,
-// condition and rule: every one by itself, every pair, and each with all that come behind it.
+// Of several things that are wrong with a call the first in the published order decides reason,
+// condition and rule: every one by itself, every pair, and each with all that come after it.
 func TestOrderOfConditions(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)

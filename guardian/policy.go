@@ -72,9 +72,9 @@ func cloned(docs []contracts.Document) []contracts.Document {
 	return out
 }
 
-// Hash returns the PolicyHash, the SHA-256 of the canonical JSON of the stack's documents and engine;
-// zero for the zero Policy. Documents are hashed in the order of layers and names, but for overlays
-// added by [Policy.Narrow], which follow in the order of narrowing.
+// Hash returns the PolicyHash, the SHA-256 of the canonical JSON of the stack's documents and
+// engine; zero for the zero Policy. Documents are hashed in the order of layers and names, but for
+// overlays added by [Policy.Narrow], which follow in the order of narrowing.
 func (p *Policy) Hash() contracts.Digest {
 	if p == nil {
 		return contracts.Digest{}
@@ -138,8 +138,8 @@ func (p *Policy) Limits(tool string) (Limits, bool) {
 	return Limits{}, false
 }
 
-// AppendDefaults appends the canonical form of args with the defaults of the tool's input filled in.
-// It returns dst as it was, and false, if nothing was missing or the tool is not declared.
+// AppendDefaults appends the canonical form of args with the defaults of the tool's input filled
+// in. It returns dst as it was, and false, if nothing was missing or the tool is not declared.
 func (p *Policy) AppendDefaults(dst []byte, tool string, args crypto.Value) ([]byte, bool) {
 	if t := p.tool(tool); t != nil {
 		return t.Input.AppendDefaults(dst, args)
@@ -147,8 +147,8 @@ func (p *Policy) AppendDefaults(dst []byte, tool string, args crypto.Value) ([]b
 	return dst, false
 }
 
-// Definition returns the digest that the tool pins of its definition, and false if it pins none. Only
-// a driver that declares this digest may be bound to the tool: see executor.Defined.
+// Definition returns the digest that the tool pins of its definition, and false if it pins none.
+// Only a driver that declares this digest may be bound to the tool: see executor.Defined.
 func (p *Policy) Definition(tool string) (contracts.Digest, bool) {
 	t := p.tool(tool)
 	if t == nil || t.Driver.Definition == (contracts.Digest{}) {
@@ -157,8 +157,8 @@ func (p *Policy) Definition(tool string) (contracts.Digest, bool) {
 	return t.Driver.Definition, true
 }
 
-// Compared returns, for each way in which the policy compares later calls with those of the tool, the
-// JSON Pointers to the values in its arguments that must be the same: see [past.Session.Watch].
+// Compared returns, for each way in which the policy compares later calls with those of the tool,
+// the JSON Pointers to the values in its arguments that must be the same: see [past.Session.Watch].
 func (p *Policy) Compared(tool string) [][]string {
 	t := p.tool(tool)
 	if t == nil || len(t.Compared) == 0 {

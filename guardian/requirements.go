@@ -36,9 +36,9 @@ func (j *judging) required() bool {
 	return true
 }
 
-// met reports whether a requirement that applies can be met, and whether only people can meet it, who
-// are asked last. If one need is enough the others are judged before its approvals, whatever their
-// order, so that nobody is asked in vain.
+// met reports whether a requirement that applies can be met, and whether only people can meet it,
+// who are asked last. If one need is enough the others are judged before its approvals, whatever
+// their order, so that nobody is asked in vain.
 func (j *judging) met(x *program.Requirement) (a program.Answer, asks bool, lacks string) {
 	for i := range x.Needs {
 		n := &x.Needs[i]

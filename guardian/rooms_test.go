@@ -10,8 +10,8 @@ import (
 	"github.com/helmkernel/helm/guardian/past"
 )
 
-// Charges and balances are whoever's they were given to: no later judgement writes them, and
-// nothing that is done to them, or put behind them, shows in those of another call.
+// Charges and balances belong to the caller that they were returned to: no later judgement writes
+// them, and nothing that is done to them, or appended to them, shows in those of another call.
 func TestChargesOwned(t *testing.T) {
 	t.Parallel()
 	two := goodBudget +
@@ -37,7 +37,7 @@ func TestChargesOwned(t *testing.T) {
 				}
 				charges, all, ins = append(charges, r.Charges), append(all, r), append(ins, in)
 				want = append(want, kept{string(r.Append(nil)), string(in.Append(nil))})
-				if i%3 == 0 { // whoever has them may do what he likes
+				if i%3 == 0 { // their owner may change them
 					_ = append(r.Charges, contracts.Charge{Budget: "mine"})
 					_ = append(in.State.Budgets, contracts.Balance{Budget: "mine"})
 				}

@@ -120,7 +120,7 @@ func (g stackGenerator) call(t testing.TB, p *Policy) contracts.Inputs {
 	return in
 }
 
-// compiled gives nil for a stack with a rule that is dead, which random rules may be.
+// compiled returns nil for a stack with a rule that is dead, which random rules may be.
 func compiled(t testing.TB, texts []string) *Policy {
 	t.Helper()
 	var docs []contracts.Document

@@ -263,7 +263,7 @@ func (g *wideGenerator) anyCall(t testing.TB, p *Policy) contracts.Inputs {
 }
 
 // consult judges a call, and has those who are willing approve what is asked of them until nobody
-// asks any more. An approval is for one policy, so everybody is asked anew for another.
+// asks any more. An approval is for one policy, so everybody is asked again for another.
 func (g *wideGenerator) consult(t testing.TB, p *Policy, in *contracts.Inputs, past past.Past,
 	willing []string) (contracts.DecisionRecord, Why) {
 	for {

@@ -14,8 +14,8 @@ import (
 // [Ledger.Reserve] and [Ledger.Settle] in the order of the log, each when the place of its entry is
 // taken. A reader folds the log with [Ledger.Charge] and [Ledger.Settle].
 //
-// Nothing is spent in the zero Ledger. It is safe for concurrent use by multiple goroutines, and must
-// not be copied.
+// Nothing is spent in the zero Ledger. It is safe for concurrent use by multiple goroutines, and
+// must not be copied.
 type Ledger struct {
 	mu       sync.Mutex       // held for a few look-ups; protects the fields below
 	books    map[string]*book // by budget
@@ -65,8 +65,8 @@ func (l *Ledger) Spent(c contracts.Charge) uint64 {
 	return l.spent[l.fundOf(&c)]
 }
 
-// Reserve makes all the charges of an ALLOW or none, and reports whether it made them. It makes none
-// if one of them does not fit its limit: then the call must be judged again. In either case it
+// Reserve makes all the charges of an ALLOW or none, and reports whether it made them. It makes
+// none if one of them does not fit its limit: then the call must be judged again. In either case it
 // updates Before of each charge, and Spent of the balances of the same budgets, to the balance now.
 func (l *Ledger) Reserve(charges []contracts.Charge, balances []contracts.Balance) bool {
 	var buf [contracts.MaxCharges]fund
@@ -91,8 +91,8 @@ func (l *Ledger) Reserve(charges []contracts.Charge, balances []contracts.Balanc
 	return all
 }
 
-// Charge folds the charges of a decision. It returns an error, and charges nothing, if the Before of
-// one is not the balance, or if one does not fit its limit.
+// Charge folds the charges of a decision. It returns an error, and charges nothing, if the Before
+// of one is not the balance, or if one does not fit its limit.
 func (l *Ledger) Charge(charges []contracts.Charge) error {
 	var buf [contracts.MaxCharges]fund
 	funds := buf[:0]
@@ -140,9 +140,9 @@ func (l *Ledger) number(c *contracts.Charge) uint32 {
 	return b.all[c.Window]
 }
 
-// Settle folds what a receipt with that reason says of the charges of its decision. Each charge stays
-// whole; only if the tool itself failed may it be given back, and then whole too. If the receipt says
-// anything else Settle returns an error, and gives nothing back.
+// Settle folds what a receipt with that reason says of the charges of its decision. Each charge
+// stays whole; only if the tool itself failed may it be given back, and then whole too. If the
+// receipt says anything else Settle returns an error, and returns no charge.
 func (l *Ledger) Settle(charges []contracts.Charge, settled []contracts.Settlement, reason contracts.ReasonCode) error {
 	if len(charges) != len(settled) {
 		return errors.New("not one for each charge")

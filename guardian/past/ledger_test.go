@@ -39,8 +39,8 @@ func confusable() (all []contracts.Charge) {
 	return all
 }
 
-// Every budget, window and subject has a balance of its own: a ledger beside a map of the words
-// themselves, over random charges and refunds.
+// Every budget, window and subject has a balance of its own: a ledger compared with a map of the
+// words themselves, over random charges and refunds.
 func TestLedgerModel(t *testing.T) {
 	t.Parallel()
 	type key struct{ budget, of, window string }

@@ -9,10 +9,10 @@ import (
 	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
-// Session summarises what a session has done: how many calls were allowed, which runs were executed,
-// and which approvals are used. It is the fold of the session's entries in their order, each folded
-// by [Session.Allow] or [Session.Execute]; nothing is in the zero Session. It keeps a few dozen bytes
-// of each entry, and no arguments. It is not safe for concurrent use.
+// Session summarises what a session has done: how many calls were allowed, which runs were
+// executed, and which approvals are used. It is the fold of the session's entries in their order,
+// each folded by [Session.Allow] or [Session.Execute]; nothing is in the zero Session. It keeps a
+// few dozen bytes of each entry, and no arguments. It is not safe for concurrent use.
 type Session struct {
 	allowed uint64
 	tools   map[string]*history
@@ -55,9 +55,9 @@ func (s *Session) of(tool string) *history {
 	return h
 }
 
-// Allow folds an ALLOW at that time, which consumed the requests with these nonces. nonces is nil if
-// they are not known: then every request for the same call that can have been answered by that time
-// counts as used.
+// Allow folds an ALLOW at that time, which consumed the requests with these nonces. nonces is nil
+// if they are not known: then every request for the same call that can have been answered by that
+// time counts as used.
 func (s *Session) Allow(d *contracts.DecisionRecord, at contracts.Time, nonces []string) {
 	s.allowed++
 	s.of(d.Tool).allowed++

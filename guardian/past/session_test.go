@@ -129,7 +129,7 @@ func TestSessionReceipts(t *testing.T) {
 	}
 }
 
-// What is known early, read late, or in any mixture of both gives the same answers.
+// What is known early, read late, or in any mixture of both has the same answers.
 func TestSessionOrder(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(61, 62))

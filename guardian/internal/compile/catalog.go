@@ -31,7 +31,8 @@ type catalog struct {
 	names []string // of the tools, sorted
 }
 
-// allowed reads the tools of an allow: names, never patterns, which would take in tools added later.
+// allowed reads the tools of an allow: names, never patterns, which would take in tools added
+// later.
 func (c *catalog) allowed(p docValue) []*program.Tool {
 	return c.each(p, func(e docValue, name string) []*program.Tool {
 		if strings.Contains(name, value.Star) {
@@ -42,8 +43,8 @@ func (c *catalog) allowed(p docValue) []*program.Tool {
 	})
 }
 
-// selected reads the tools of a deny or only: names and patterns over the tools of the catalog or, in
-// floors and overlays, a class of them.
+// selected reads the tools of a deny or only: names and patterns over the tools of the catalog or,
+// in floors and overlays, a class of them.
 func (c *catalog) selected(p docValue, classes bool) []*program.Tool {
 	if p.isObject() && classes {
 		return c.class(p)

@@ -6,8 +6,8 @@ import (
 	"github.com/helmkernel/helm/guardian/internal/program"
 )
 
-// A polarity says what a true answer does to the verdict. It is a set: within `count … eq` an answer
-// can do either.
+// A polarity says what a true answer does to the verdict. It is a set: within `count … eq` an
+// answer can do either.
 type polarity uint8
 
 const (

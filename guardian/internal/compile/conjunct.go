@@ -10,8 +10,8 @@ import (
 	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
-// A conjunct is one of the predicates that must all hold for a rule to match. Its subject and operator
-// are read if the table of [terms.implies] has them; otherwise only the text counts.
+// A conjunct is one of the predicates that must all hold for a rule to match. Its subject and
+// operator are read if the table of [terms.implies] has them; otherwise only the text counts.
 type conjunct struct {
 	text    int32 // the canonical text, as a number: equal text, equal number
 	subject int32 // likewise, with its key; 0: only the text counts
@@ -62,8 +62,8 @@ func (x *terms) word(s string) int32 {
 	return n
 }
 
-// conjunct reads a predicate that was compiled: it has one subject, one operator, and an operand that
-// fits it.
+// conjunct reads a predicate that was compiled: it has one subject, one operator, and an operand
+// that fits it.
 func (x *terms) conjunct(p docValue) conjunct {
 	c := conjunct{text: x.word(string(p.v.Append(nil)))}
 	subject := ""
@@ -165,7 +165,7 @@ func (x *terms) points(operand int32, members []string) *points {
 //	equal canonical text
 //	the same subject, and of the operands of c and e
 //	  eq, in            all those of c are among those of e; eq is in of one
-//	  lt le gt ge       the range of c lies in that of e; eq and in of numbers are ranges of points
+//	  lt le gt ge       the range of c lies in that of e; eq and in of numbers are points
 //	  prefix            that of c begins with that of e
 //	  within            each of c's is one of e's, or below one
 //	  cidr              each of c's lies in one of e's
@@ -191,7 +191,8 @@ func (x *terms) implies(c, e *conjunct) bool {
 	return c.op == e.op && c.narrower(e)
 }
 
-// narrower reports whether the operand of a prefix, within or cidr lies in that of the same operator.
+// narrower reports whether the operand of a prefix, within or cidr lies in that of the same
+// operator.
 func (c *conjunct) narrower(e *conjunct) bool {
 	switch e.op {
 	case program.OpPrefix:

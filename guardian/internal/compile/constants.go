@@ -31,8 +31,8 @@ type constant struct {
 	ok    bool
 }
 
-// read reads an operand that refers to no other value into n, and returns the types that the value may
-// have then.
+// read reads an operand that refers to no other value into n, and returns the types that the value
+// may have then.
 func (c *constants) read(p docValue, o operator, n *program.Node) (takes jsonschema.Types, ok bool) {
 	x, seen := c.known[p.at]
 	if !seen {

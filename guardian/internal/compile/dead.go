@@ -24,8 +24,8 @@ func newPrecedence(r *reader, lists map[string]*list) precedence {
 	return precedence{r, map[*program.Tool][]*precedent{}, newTerms(lists)}
 }
 
-// refuseDead refuses a rule that can never decide: for each of its tools, an earlier rule matches, or
-// errs, whenever it does. It notes the rule for those that follow.
+// refuseDead refuses a rule that can never decide: for each of its tools, an earlier rule matches,
+// or errs, whenever it does. It notes the rule for those that follow.
 func (before precedence) refuseDead(r docValue, id string, tools []*program.Tool) {
 	x := &precedent{id, before.conjuncts(r)}
 	var by *precedent
@@ -45,8 +45,8 @@ func (before precedence) refuseDead(r docValue, id string, tools []*program.Tool
 	}
 }
 
-// covers reports whether e matches, or errs, whenever x does: each of its conjuncts is implied by one
-// of x's.
+// covers reports whether e matches, or errs, whenever x does: each of its conjuncts is implied by
+// one of x's.
 func (before precedence) covers(e, x *precedent) bool {
 next:
 	for i := range e.conjuncts {
@@ -60,8 +60,8 @@ next:
 	return true
 }
 
-// conjuncts returns the predicates that must all hold for a rule to match: the members of when, if it
-// is an all, at any depth of all, else when itself; and {not: unless}.
+// conjuncts returns the predicates that must all hold for a rule to match: the members of when, if
+// it is an all, at any depth of all, else when itself; and {not: unless}.
 func (before precedence) conjuncts(r docValue) (all []conjunct) {
 	if p := r.get("when"); p.exists() {
 		all = before.conjunction(all, p)

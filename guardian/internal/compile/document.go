@@ -11,8 +11,8 @@ import (
 	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
-// Keys of a document of each layer. The later ones are refused by name: a requirement that is ignored
-// protects nothing.
+// Keys of a document of each layer. The later ones are refused by name: a requirement that is
+// ignored protects nothing.
 var layers = []struct {
 	name        string
 	keys, later []string

@@ -39,8 +39,8 @@ func (f floor) readProfile(p docValue) {
 	}
 }
 
-// exclude excludes the tools that are not permitted. A tool that is excluded twice is excluded for the
-// reason that is judged first.
+// exclude excludes the tools that are not permitted. A tool that is excluded twice is excluded for
+// the reason that is judged first.
 func (f floor) exclude(reason contracts.ReasonCode, what string, permitted func(*program.Tool) bool) {
 	for _, name := range f.catalog.names {
 		t := f.catalog.tools[name]

@@ -59,8 +59,8 @@ func (c *compiler) leaf(p docValue, direct bool, pol polarity) (program.Node, bo
 	return n, ok
 }
 
-// offer lists what may stand in a predicate that is not complete: the operators of its subject or, if
-// it has none, all that a predicate can start with.
+// offer lists what may stand in a predicate that is not complete: the operators of its subject or,
+// if it has none, all that a predicate can start with.
 func (c *compiler) offer(p docValue, direct bool) []string {
 	operators := slices.Clone(operatorNames)
 	operators = slices.DeleteFunc(operators, func(name string) bool { return name == "has" }) // it is for roles

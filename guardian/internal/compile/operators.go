@@ -77,8 +77,8 @@ var operatorNames = func() (names []string) {
 // leafKeys are those that a predicate with a subject may have.
 var leafKeys = slices.Concat(subjectKeys, operatorNames, []string{"absent", "fold"})
 
-// foreign are words of other policy and query languages, in lower case without - and _, and the words
-// for them here.
+// foreign are words of other policy and query languages, in lower case without - and _, and the
+// words for them here.
 var foreign = map[string]string{
 	"and": "all", "allof": "all", "or": "any", "anyof": "any",
 	"equals": "eq", "equal": "eq", "is": "eq", "=": "eq", "==": "eq",

@@ -57,8 +57,8 @@ func (c *compiler) predicate(p docValue, depth int, pol polarity) (program.Node,
 	return c.leaf(p, direct, pol)
 }
 
-// portable refuses subjects that a grant cannot have: it means the same in every session in which it
-// is presented.
+// portable refuses subjects that a grant cannot have: it means the same in every session in which
+// it is presented.
 func (c *compiler) portable(p docValue) bool {
 	for _, key := range [...]string{"session", "receipt", "fact", "from"} {
 		if p.has(key) {

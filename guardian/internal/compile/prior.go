@@ -122,7 +122,8 @@ func compare(t *program.Tool, same []program.Equal) {
 	}
 }
 
-// agrees reports whether the earlier call can have the same value there as the present one has here.
+// agrees reports whether the earlier call can have the same value there as the present one has
+// here.
 func (c *compiler) agrees(there, at string, earlier *program.Tool, here jsonschema.Place) bool {
 	segments, ok := value.SplitPointer(there)
 	if !ok || slices.Contains(segments, value.Star) {

@@ -7,16 +7,16 @@ import (
 	"github.com/helmkernel/helm/guardian/internal/program"
 )
 
-// reachable is the tools of a stack of which some call can be the first: those that some call may be
-// allowed of, and every call of which needs only approvals, attestations, and receipts of reachable
-// tools. No call of the others can ever be allowed.
+// reachable is the tools of a stack of which some call can be the first: those that some call may
+// be allowed of, and every call of which needs only approvals, attestations, and receipts of
+// reachable tools. No call of the others can ever be allowed.
 type reachable struct {
 	tools map[string]*program.Tool
 	known map[*program.Tool]bool
 }
 
-// refuseUnsatisfiable refuses requirements that no call can meet: those that wait for each other in a
-// circle, or for a tool that is never allowed.
+// refuseUnsatisfiable refuses requirements that no call can meet: those that wait for each other in
+// a circle, or for a tool that is never allowed.
 func refuseUnsatisfiable(tools map[string]*program.Tool, loaders []*loader) error {
 	if !slices.ContainsFunc(loaders, func(l *loader) bool { return l.stated != nil }) {
 		return nil

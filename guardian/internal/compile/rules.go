@@ -125,8 +125,8 @@ func (l *loader) readRule(r docValue, t *program.Tool, allow bool) (program.Rule
 	return x, whole
 }
 
-// particular reports whether a predicate looks at a value of the call, for which each tool has slots
-// of its own.
+// particular reports whether a predicate looks at a value of the call, for which each tool has
+// slots of its own.
 func particular(n program.Node) bool {
 	return n.Slot != program.NoSlot || n.Ref != program.NoSlot ||
 		n.Op == program.OpReceipt && n.More.Prior.Same != nil || slices.ContainsFunc(n.Kids, particular)

@@ -7,8 +7,9 @@ import (
 	"github.com/helmkernel/helm/guardian/internal/program"
 )
 
-// Sharing keeps one copy of clauses that are the same for many tools, as those of a floor mostly are.
-// What is judged at every call stays in the processor's caches then, however many tools there are.
+// Sharing keeps one copy of clauses that are the same for many tools, as those of a floor mostly
+// are. What is judged at every call stays in the processor's caches then, however many tools there
+// are.
 type sharing map[shared][]program.Clause
 
 // shared identifies clauses: by their documents and rules and, if a rule looks at a value of the

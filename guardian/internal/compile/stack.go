@@ -72,8 +72,8 @@ func loadAll(docs []contracts.Document) []*loader {
 	return loaders
 }
 
-// stackOrder is the order of the documents in a stack: by layer and name. The file's name and content
-// only make it total.
+// stackOrder is the order of the documents in a stack: by layer and name. The file's name and
+// content only make it total.
 func stackOrder(a, b *loader) int {
 	return cmp.Or(
 		strings.Compare(a.layer, b.layer), strings.Compare(a.name, b.name),

@@ -2,15 +2,15 @@ package compile
 
 import "regexp/syntax"
 
-// maxSteps bounds what the patterns of a chain of grants become, as visits bound what is tested: the
-// authors of grants are not those of the policy.
+// maxSteps bounds what the patterns of a chain of grants become, as visits bound what is tested:
+// the authors of grants are not those of the policy.
 const maxSteps = 10_000
 
 // steps counts what the patterns of a chain have become so far.
 type steps int
 
-// take counts one more pattern. It returns its steps, and reports whether there are not too many yet.
-// A text that is no pattern has none: it is refused when it is compiled.
+// take counts one more pattern. It returns its steps, and reports whether there are not too many
+// yet. A text that is no pattern has none: it is refused when it is compiled.
 func (s *steps) take(pattern string) (n int, ok bool) {
 	if *s <= maxSteps {
 		re, err := syntax.Parse(pattern, syntax.Perl)

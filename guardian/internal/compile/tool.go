@@ -132,8 +132,8 @@ func (l *loader) schema(p docValue, closed bool) *jsonschema.Schema {
 	return nil
 }
 
-// readShape reads the input and scope of a tool. A shape that is wrong is shared with no other tool:
-// the error is told for each.
+// readShape reads the input and scope of a tool. A shape that is wrong is shared with no other
+// tool: the error is told for each.
 func (l *loader) readShape(p docValue, t *program.Tool) {
 	input, ok := l.need(p, "input")
 	if !ok {

@@ -144,8 +144,8 @@ func (c *view) subject(p docValue, direct bool, operator string) (program.Subjec
 	return c.elementSubject(p, key, direct)
 }
 
-// elementSubject reads a subject in the element of a quantifier: an item or, with no key, the element
-// itself if the predicate is the `that`.
+// elementSubject reads a subject in the element of a quantifier: an item or, with no key, the
+// element itself if the predicate is the `that`.
 func (c *view) elementSubject(p docValue, key string, direct bool) (program.Subject, jsonschema.Place, bool) {
 	switch {
 	case c.in == nil && key == "item":

@@ -27,8 +27,8 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// quoted returns the text of a string in quotes, and of any other value its kind: 15 needs no quotes,
-// but a unit.
+// quoted returns the text of a string in quotes, and of any other value its kind: 15 needs no
+// quotes, but a unit.
 func quoted(p docValue) string {
 	if p.v.Kind() == crypto.String {
 		return quote(p.v.Text())

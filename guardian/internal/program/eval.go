@@ -15,8 +15,8 @@ const maxVisits = 10_000
 
 const tooMany = "more than 10000 values to test"
 
-// An Evaluator evaluates the predicates of one call. It is used again after [Evaluator.Forget], which
-// must leave nothing behind. After a panic it must be dropped.
+// An Evaluator evaluates the predicates of one call. It is used again after [Evaluator.Forget],
+// which must leave nothing behind. After a panic it must be dropped.
 type Evaluator struct {
 	Pointer string // where the first error arose
 	What    string // the first error
@@ -320,8 +320,8 @@ func (o *Operand) containsHost(host []byte) bool {
 	return false
 }
 
-// isInteger reports whether a canonical number is an integer by value, as in a schema: 1e+21 is one,
-// 1e-7 is not.
+// isInteger reports whether a canonical number is an integer by value, as in a schema: 1e+21 is
+// one, 1e-7 is not.
 func isInteger(text []byte) bool {
 	if e := bytes.IndexByte(text, 'e'); e >= 0 {
 		return text[e+1] == '+'

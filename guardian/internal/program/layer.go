@@ -26,9 +26,9 @@ type Terms struct {
 	Ceilings, Only string // rules that it denies with
 }
 
-// Concern reports whether the document is for a call. A document that names a caller is for the calls
-// of that caller, and for those made under a grant of that caller, first or passed on: no grant
-// takes anybody out of it.
+// Concern reports whether the document is for a call. A document that names a caller is for the
+// calls of that caller, and for those made under a grant of that caller, first or passed on: no
+// grant takes anybody out of it.
 func (x *Terms) Concern(in *contracts.Inputs, grants []contracts.Delegation) bool {
 	if x.Session != "" && x.Session != in.Session || x.Tenant != "" && x.Tenant != in.Caller.Tenant {
 		return false

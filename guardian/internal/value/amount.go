@@ -15,8 +15,8 @@ func Fits(c *contracts.Charge) bool { return c.Before <= c.Limit && c.Amount <= 
 // Unaffordable is the amount of a cost that no limit can hold.
 const Unaffordable = crypto.MaxInt + 1
 
-// Scaled returns a number, given as its canonical text, times ten to a power; or what is wrong, if it
-// is not whole or below zero.
+// Scaled returns a number, given as its canonical text, times ten to a power; or what is wrong, if
+// it is not whole or below zero.
 func Scaled(text []byte, power int) (n uint64, what string) {
 	if text[0] == '-' {
 		return 0, "the cost is below zero"

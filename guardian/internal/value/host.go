@@ -46,9 +46,9 @@ func isDots[T string | []byte](seg T) bool {
 	return len(seg) <= 2 && len(seg) > 0 && seg[0] == '.' && seg[len(seg)-1] == '.'
 }
 
-// AppendHost appends a host in its one spelling: a name in lower case, an IP address as the standard
-// library writes it, IPv6 in brackets. Some resolvers read a name whose last label is a number as an
-// address (127.1, 0x7f.1), so such a name must be a plain IPv4 address.
+// AppendHost appends a host in its one spelling: a name in lower case, an IP address as the
+// standard library writes it, IPv6 in brackets. Some resolvers read a name whose last label is a
+// number as an address (127.1, 0x7f.1), so such a name must be a plain IPv4 address.
 func AppendHost(dst, b []byte) ([]byte, bool) {
 	if len(b) > 2 && b[0] == '[' && b[len(b)-1] == ']' {
 		a, ok := ReadIP(b[1 : len(b)-1])
@@ -156,8 +156,8 @@ func ReadHost(buf, b []byte) (host, out []byte, ok bool) {
 	return out[from:], out, ok
 }
 
-// ReadEmail appends an address with its domain in lower case to buf, and returns the address and the
-// domain. The local part stays exact, since only its own host knows what may vary in it.
+// ReadEmail appends an address with its domain in lower case to buf, and returns the address and
+// the domain. The local part stays exact, since only its own host knows what may vary in it.
 func ReadEmail(buf, b []byte) (address, domain, out []byte, ok bool) {
 	const longest = 64 // of a local part
 	at := bytes.IndexByte(b, '@')

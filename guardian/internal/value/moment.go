@@ -27,9 +27,9 @@ func (m Moment) Within(age time.Duration, now contracts.Time) bool {
 	return !latest.Before(m) && !m.Before(oldest)
 }
 
-// ReadMoment reads an RFC 3339 time of the years 0 to 9999 with at most nine fractional digits. Package
-// time reads more than the RFC allows, and takes strings. A leap second is refused, since it cannot be
-// told from the second that follows.
+// ReadMoment reads an RFC 3339 time of the years 0 to 9999 with at most nine fractional digits.
+// Package time reads more than the RFC allows, and takes strings. A leap second is refused, since
+// it cannot be told from the second that follows.
 func ReadMoment(b []byte) (Moment, bool) {
 	const form = "dddd-dd-ddTdd:dd:dd"
 	if len(b) < len(form)+1 {
@@ -168,8 +168,8 @@ func (w *Week) Contains(t contracts.Time) bool {
 	return minute >= 0 && w[minute/64]>>(minute%64)&1 != 0
 }
 
-// Add adds a window like "Mon-Fri 08:00-18:00", and reports whether it is one: days, which may go over
-// the end of a week, and a half-open span within each of them.
+// Add adds a window like "Mon-Fri 08:00-18:00", and reports whether it is one: days, which may go
+// over the end of a week, and a half-open span within each of them.
 func (w *Week) Add(s string) bool {
 	days, hours, ok := strings.Cut(s, " ")
 	if !ok {

@@ -51,7 +51,8 @@ func EscapeSegment(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
 
-// Follow returns the value at the segments below v. It is Missing if there is none, and below a scalar.
+// Follow returns the value at the segments below v. It is Missing if there is none, and below a
+// scalar.
 func Follow(v crypto.Value, segments []string) crypto.Value {
 	for _, seg := range segments {
 		if v.Kind() == crypto.Array {
@@ -63,7 +64,8 @@ func Follow(v crypto.Value, segments []string) crypto.Value {
 	return v
 }
 
-// index returns the index of an array's element, without leading zeros as in RFC 6901 section 4, or -1.
+// index returns the index of an array's element, without leading zeros as in RFC 6901 section 4, or
+// -1.
 func index(seg string) int {
 	if seg == "" || len(seg) > 9 || seg[0] == '0' && len(seg) > 1 {
 		return -1

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// A Set holds byte strings, ordered by length and then by content, so that a look-up compares little.
-// The members of a folded set are in lower case, and so is every letter of ASCII that is compared with
-// them.
+// A Set holds byte strings, ordered by length and then by content, so that a look-up compares
+// little. The members of a folded set are in lower case, and so is every letter of ASCII that is
+// compared with them.
 type Set struct {
 	members [][]byte
 	folded  bool
@@ -82,8 +82,8 @@ func AppendLower(dst, b []byte) []byte {
 	return dst
 }
 
-// EqualFold reports whether a and b are equal but for the case of ASCII letters. Other letters do not
-// fold: there is no locale, and there are no two spellings of different length.
+// EqualFold reports whether a and b are equal but for the case of ASCII letters. Other letters do
+// not fold: there is no locale, and there are no two spellings of different length.
 func EqualFold(a, b []byte) bool {
 	if len(a) != len(b) {
 		return false

@@ -9,9 +9,9 @@ import (
 )
 
 // A Window is the time that a budget's limit is for. It remembers the span that was asked for last,
-// since the next call most likely falls into the same one. A span never changes and is right for its
-// own times, so callers may race and clocks may go back. It is safe for concurrent use by multiple
-// goroutines.
+// since the next call most likely falls into the same one. A span never changes and is right for
+// its own times, so callers may race and clocks may go back. It is safe for concurrent use by
+// multiple goroutines.
 type Window struct {
 	Unit string // hour, day, month, session or total
 	last atomic.Pointer[span]

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startsOf is what starts gives, made anew from the text of the time alone.
+// startsOf returns what Start must, made from the text of the time alone.
 func startsOf(unit string, at contracts.Time) string {
 	text := at.String()
 	switch unit {
