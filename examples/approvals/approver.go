@@ -14,9 +14,9 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// A question is what goes to an approver: the request, and the arguments that it has the hash of.
-// The tool of this example has no defaults; where there are some, the arguments as judged are in
-// the inputs document that the decision names.
+// A question goes to an approver: the request, and the arguments whose hash is in it. The tool of
+// this example has no defaults. If a tool has some, the arguments as judged are in the inputs
+// document that the decision names.
 type question struct {
 	Request contracts.ApprovalRequest `json:"request"`
 	Args    json.RawMessage           `json:"args"`
@@ -37,8 +37,8 @@ func ask(ctx context.Context, keyFile string, q []byte) (contracts.Envelope, err
 	return answer, nil
 }
 
-// approve is the approver. Whoever signs a hash must see what it is the hash of, so that comes
-// first; then a person looks.
+// approve is the approver. They must see the arguments before they sign their hash, so the
+// arguments are checked first; then a person looks.
 func approve(keyFile string, in io.Reader, out io.Writer) error {
 	text, err := os.ReadFile(keyFile)
 	if err != nil {

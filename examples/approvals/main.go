@@ -1,6 +1,6 @@
-// Command approvals shows a call that a person must approve: it is denied and says what to sign,
-// somebody else signs that in a process of his own, and the call runs, once. What was approved is
-// that call and no other: with other arguments, and a second time, it is denied.
+// Command approvals shows a call that a person must approve. It is denied with a request to sign; an
+// owner signs it in another process; then the call runs, once. The approval is for that call alone:
+// with other arguments, and a second time, it is denied.
 //
 //	go run ./examples/approvals
 package main
@@ -34,8 +34,8 @@ const origin = "example.org/approvals" // the log's name
 
 func main() { os.Exit(start(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// start is main with an exit status. Started as "approve KEYFILE" it is the approver: a question
-// comes in, an envelope goes out.
+// start is main with an exit status. Started as "approve KEYFILE" it is the approver: it reads a
+// question and writes an envelope.
 func start(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	var err error
 	switch {
@@ -56,7 +56,7 @@ func start(ctx context.Context, args []string, in io.Reader, out, errs io.Writer
 	return 0
 }
 
-// A desk is the host: it makes the agent's calls, and says what came of them.
+// A desk is the host: it makes the agent's calls, and prints the outcome.
 type desk struct {
 	out   io.Writer
 	k     *helm.Kernel
@@ -64,7 +64,7 @@ type desk struct {
 	key   crypto.PrivateKey
 }
 
-// call makes a call of the agent's, with what approvals there are.
+// call makes one of the agent's calls, with the approvals there are.
 func (d *desk) call(ctx context.Context, args string, approvals ...contracts.Envelope) *helm.Error {
 	decision, receipt := d.k.Guard(ctx, helm.Intent{Tool: "bank.pay", Args: json.RawMessage(args),
 		Approvals: approvals})
@@ -97,7 +97,7 @@ func run(ctx context.Context, out io.Writer) error {
 	ctx = helm.With(ctx, helm.Intent{Caller: helm.Caller{ID: "agent-7"}, Session: "chat-1"})
 	const rent, more = `{"to":"landlord","amount":900}`, `{"to":"landlord","amount":9000}`
 
-	fmt.Fprintf(out, "1. The agent pays the rent. That is over 50, so somebody is asked.\n\n")
+	fmt.Fprintf(out, "1. The agent pays the rent. That is over 50, so an owner must approve it.\n\n")
 	denied := d.call(ctx, rent)
 	if !errors.Is(denied, helm.ErrApprovalRequired) {
 		return fmt.Errorf("the call needs no approval: %w", denied)
@@ -124,11 +124,11 @@ func run(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "\n%s\n\n", step.title)
 		d.call(ctx, step.args, yes)
 	}
-	fmt.Fprintf(out, "\n7. An auditor gets the pack, and Ann's key from somebody he trusts.\n\n")
+	fmt.Fprintf(out, "\n7. An auditor gets the pack, and Ann's key from a source they trust.\n\n")
 	return d.audit(ctx)
 }
 
-// audit is the auditor's side: a pack and a trust state, and nothing else.
+// audit is the auditor's side: it has a pack and a trust state, and nothing else.
 func (d *desk) audit(ctx context.Context) error {
 	if _, err := d.k.Checkpoint(ctx); err != nil {
 		return err
@@ -147,8 +147,8 @@ func (d *desk) audit(ctx context.Context) error {
 	return nil
 }
 
-// hire makes Ann's key. In life she makes it herself, and nobody else has it: the kernel knows only
-// its public half.
+// hire makes Ann's key. Outside of an example she makes it herself and shares it with no one: the
+// kernel knows only its public half.
 func hire(dir string) (ann crypto.PublicKey, keyFile string, err error) {
 	key, err := crypto.GenerateKey()
 	if err != nil {
@@ -166,7 +166,7 @@ func hire(dir string) (ann crypto.PublicKey, keyFile string, err error) {
 	return ann, keyFile, err
 }
 
-// open makes the kernel, which knows Ann for an owner.
+// open makes the kernel, which knows Ann as an owner.
 func open(out io.Writer, ann crypto.PublicKey) (*desk, error) {
 	document, err := policy.Parse("policy.yaml", policyText)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// The approver is another process of this program, which in tests is the test's.
+// The approver is another process of this program, which is the test binary in tests.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "approve" {
 		os.Exit(start(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -31,15 +31,15 @@ func TestApprovals(t *testing.T) {
 	if status := start(context.Background(), nil, strings.NewReader(""), &out, &errs); status != 0 {
 		t.Fatalf("%d: %s", status, errs.String())
 	}
+	answer := regexp.MustCompile(`(?m)^(ALLOW|DENY)  (\{|[A-Z_]+).*\nreceipt ([A-Z]+), entry [0-9]+ of the log$`)
 	var answers []string
-	for _, m := range regexp.MustCompile(`(?m)^(ALLOW|DENY)  (\{|[A-Z_]+).*\nreceipt ([A-Z]+), entry [0-9]+ of the log$`).FindAllStringSubmatch(out.String(), -1) {
+	for _, m := range answer.FindAllStringSubmatch(out.String(), -1) {
 		answers = append(answers, m[1]+" "+m[2]+" "+m[3])
 	}
-	if got := strings.Join(answers,
-		", "); got !=
-		"DENY APPROVAL_REQUIRED DENIED, DENY APPROVAL_INVALID DENIED, ALLOW { EXECUTED, DENY APPROVAL_INVALID DENIED" {
-		t.Errorf("the calls came to %s\n%s", got, out.String())
-	}
+	assert.Equal(t, []string{
+		"DENY APPROVAL_REQUIRED DENIED", "DENY APPROVAL_INVALID DENIED", "ALLOW { EXECUTED",
+		"DENY APPROVAL_INVALID DENIED",
+	}, answers, out.String())
 	for _, s := range []string{`"roles": [`, `"quorum": 1`, `"amount": 900`, `{"paid":{"amount":900,"to":"landlord"}}`,
 		"level LOGGED, signer TRUSTED: 7 entries, 4 verdicts replayed"} {
 		assert.Contains(t, out.String(), s, "nothing says %s\n", s)

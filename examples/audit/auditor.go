@@ -15,9 +15,9 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// An auditor has the log's initial trust state, which he got when the log was new and by another
-// way than its packs, a file of his own in which he keeps the last checkpoint, and the packs that
-// he is given. He needs neither network nor keys.
+// An auditor has the log's initial trust state, which they got when the log was new and from
+// another source than its packs, a file of their own with the last checkpoint, and the packs that
+// they receive. They need neither network nor keys.
 type auditor struct {
 	out     io.Writer
 	options evidence.Options
@@ -60,7 +60,7 @@ func (a *auditor) begin(ctx context.Context, pack string) error {
 	return err
 }
 
-// audit audits a pack. One that is not what it should be is errNoSuccess.
+// audit audits a pack. It returns errNoSuccess for one that is not as it should be.
 func (a *auditor) audit(ctx context.Context, pack string) error {
 	_, err := a.read(pack, func(r io.ReaderAt, size int64) (evidence.Report, error) {
 		if a.kept == "" {
@@ -80,7 +80,7 @@ func (a *auditor) read(pack string, verify func(r io.ReaderAt,
 	defer f.Close()
 	report, err := verify(f, size)
 	if report.Fault == nil && err != nil {
-		return report, err // not the pack's: the file with the checkpoint, say
+		return report, err // the fault is not the pack's: it is of the file with the checkpoint, say
 	}
 	if perr := a.print(report); perr != nil {
 		return report, perr
@@ -88,7 +88,7 @@ func (a *auditor) read(pack string, verify func(r io.ReaderAt,
 	switch {
 	case errors.Is(err, evidence.ErrInput):
 		return report, err // it names the file too
-	case !report.Success(evidence.Invalid): // the zero level: what the options ask for
+	case !report.Success(evidence.Invalid): // the zero level: the level that the options require
 		return report, errNoSuccess
 	}
 	return report, nil
@@ -106,8 +106,8 @@ func (a *auditor) print(report evidence.Report) error {
 	return err
 }
 
-// backTest says what would have become of the calls under other rules, of a pack that is what it
-// should be: anyone may have made up the calls in others.
+// backTest reports how other rules would have judged the calls of a pack that is as it should be:
+// the calls in another pack may be made up.
 func (a *auditor) backTest(ctx context.Context, pack string, candidate *guardian.Policy) error {
 	var n evidence.Differences
 	var changes bytes.Buffer // until that is known
@@ -127,7 +127,7 @@ func (a *auditor) backTest(ctx context.Context, pack string, candidate *guardian
 	return err
 }
 
-// openFile opens what can be read at any place, and does not wait for whoever may write to a pipe.
+// openFile opens a file for reading at any offset. It does not wait for the writer of a pipe.
 func openFile(name string) (*os.File, int64, error) {
 	info, err := os.Stat(name)
 	switch {

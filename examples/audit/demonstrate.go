@@ -89,7 +89,7 @@ func demonstrate(ctx context.Context, out io.Writer) (err error) {
 	return a.backTest(ctx, tuesday, candidate)
 }
 
-// refused wants an audit to have found what was wrong.
+// refused requires that an audit has found the fault.
 func refused(err error) error {
 	if errors.Is(err, errNoSuccess) {
 		return nil

@@ -1,17 +1,16 @@
-// Command audit is the auditor's side: what a pack proves to somebody who was not there, and has no
+// Command audit is the auditor's side: what a pack proves to an auditor who was not there and has no
 // key.
 //
 //	go run ./examples/audit
 //
-// makes a log in a temporary directory, and has it audited: pack and trust state in, report out;
-// then a pack that was tampered with, an old one that is given for the latest, one of which a
-// caller was erased, and what would have become of the calls under other rules. To audit a pack of
-// your own:
+// makes a log in a temporary directory, and audits it: pack and trust state in, report out. It also
+// audits a pack that was tampered with, an old pack that is passed off as the latest, and a pack from
+// which a caller was erased, and judges the calls again under other rules. To audit your own pack:
 //
 //	go run ./examples/audit -pack FILE -trust FILE -origin NAME [-kept FILE [-begin]] [-json]
 //
-// The exit status is 0 only for a pack that is what it should be, 1 for every other answer, and 2
-// where the arguments are wrong.
+// The exit status is 0 only for a pack that is as it should be, 1 for every other answer, and 2 if the
+// arguments are wrong.
 package main
 
 import (
@@ -63,7 +62,7 @@ func start(ctx context.Context, args []string, out, errs io.Writer) int {
 			empty = x.Name
 		}
 	})
-	if empty != "" { // of a variable that is not set, say: it is not what -origin or -kept that are left out are
+	if empty != "" { // of a variable that is not set, say: leaving out -origin or -kept means something else
 		return wrong("-%s is empty: give it a value, or leave it out", empty)
 	}
 	err := func() error {

@@ -17,7 +17,7 @@ import (
 	"github.com/helmkernel/helm/evidence"
 )
 
-// TestAudit holds the demonstration to what it says of each pack, in order.
+// TestAudit compares the demonstration with what it says of each pack, in order.
 func TestAudit(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var out, errs bytes.Buffer
@@ -34,7 +34,8 @@ func TestAudit(t *testing.T) {
 		`not replayable  6: entry 6, 8, 10, 17, 19, and 1 more\n`,
 		`under candidate.yaml`,
 		`entry 6 monday-ben/0 refund.pay: ALLOW \(P1:desk:clerks\) → DENY MISSING_REQUIREMENT \(P1:desk:looked\)\n`,
-		`12 calls judged: 6 as before, 4 denied now, 0 allowed now, 0 to be approved anew, 2 otherwise; 0 not judged\n$`,
+		`12 calls judged: 6 as before, 4 denied now, 0 allowed now, 0 to be approved anew, 2 otherwise; ` +
+			`0 not judged\n$`,
 	} {
 		at := regexp.MustCompile(want).FindStringIndex(rest)
 		require.NotNil(t, at, "nothing says %q in:\n%s", want, rest)
@@ -67,7 +68,7 @@ func TestOwnPack(t *testing.T) {
 	run(0, with(second)...)
 	run(1, with(first, "-kept", kept)...) // there is no such file yet, and none is made
 	run(0, with(first, "-kept", kept, "-begin")...)
-	run(1, with(first, "-kept", kept, "-begin")...) // it is not begun anew
+	run(1, with(first, "-kept", kept, "-begin")...) // the second audit continues it
 	run(0, with(second, "-kept", kept)...)
 	assert.Contains(t, run(1, with(first, "-kept", kept)...), "STALE", "the old pack")
 	run(1, "-pack", second, "-trust", trust, "-origin", "example.org/other")
@@ -84,7 +85,7 @@ func TestOwnPack(t *testing.T) {
 			}
 		}
 	}
-	// of a variable that is not set: no history, and any log, would do
+	// of a variable that is not set: it would mean no history, and any log
 	for _, name := range []string{"-kept", "-origin"} {
 		if s := run(2, with(second, name, "")...); !strings.Contains(s, name+" is empty") {
 			t.Errorf("%s: %s", name, s)
@@ -108,7 +109,7 @@ func TestOwnPack(t *testing.T) {
 	}
 }
 
-// TestBackTestOfNoSuccess: nothing is told of what a pack says that is not what was asked for.
+// TestBackTestOfNoSuccess: the calls of a pack that is not as it should be are not judged again.
 func TestBackTestOfNoSuccess(t *testing.T) {
 	ctx := context.Background()
 	o, first, _ := twoDays(t, t.TempDir())
@@ -127,7 +128,7 @@ func TestBackTestOfNoSuccess(t *testing.T) {
 	}
 }
 
-// twoDays has an operator with a pack of each.
+// twoDays has an operator with a pack of each day.
 func twoDays(t *testing.T, dir string) (o *operator, first, second string) {
 	t.Helper()
 	o, err := open(dir)

@@ -27,8 +27,8 @@ var (
 
 const origin = "example.org/desk" // the log's name
 
-// An operator runs agents of a help desk, with the log in a directory. What he gives to the auditor
-// are files.
+// An operator runs agents of a help desk, with the log in a directory. The auditor gets files from
+// them.
 type operator struct {
 	dir   string
 	key   crypto.PrivateKey
@@ -71,7 +71,8 @@ func compile(name string, text []byte) (*guardian.Policy, error) {
 	return guardian.Compile(doc)
 }
 
-// day is what the agents of two clerks do in one, and the pack of the log in the evening.
+// day makes the calls of one day by the agents of two clerks, and the pack of the log in the
+// evening.
 func (o *operator) day(ctx context.Context, name string) (pack string, err error) {
 	for _, call := range []struct {
 		caller, tool, args string
@@ -79,7 +80,7 @@ func (o *operator) day(ctx context.Context, name string) (pack string, err error
 	}{
 		{"ann", "order.read", `{"order":"4711-%s"}`, nil},
 		{"ann", "refund.pay", `{"order":"4711-%s","euros":80}`, nil},
-		{"ben", "refund.pay", `{"order":"4712-%s","euros":40}`, nil}, // without a look at the order
+		{"ben", "refund.pay", `{"order":"4712-%s","euros":40}`, nil}, // without a look at the order first
 		{"ben", "order.read", `{"order":"4713-%s"}`, nil},
 		{"ben", "refund.pay", `{"order":"4713-%s","euros":300}`, nil},
 		{"ann", "refund.pay", `{"order":"4714-%s","euros":900}`, helm.ErrDenied},

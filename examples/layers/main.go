@@ -1,6 +1,6 @@
 // Command layers shows the three layers of a policy at work: a floor (P0), a bundle (P1) and an
 // overlay for one task (P2). A call runs if the bundle allows it and neither of the others denies
-// it; each denial names the rule, and with it the layer that the rule is of.
+// it. Each denial names the rule and its layer.
 //
 //	go run ./examples/layers
 package main
@@ -16,6 +16,7 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/examples/internal/command"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/policy"
@@ -33,20 +34,8 @@ var (
 
 func main() { os.Exit(start(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
 
-// start is main with an exit status: 1 for what went wrong, 2 for arguments, of which it takes
-// none.
 func start(ctx context.Context, args []string, out, errs io.Writer) int {
-	if len(args) > 0 {
-		fmt.Fprintf(errs,
-			"layers: unexpected argument %q\nUsage of layers: go run ./examples/layers, without flags or arguments\n",
-			args[0])
-		return 2
-	}
-	if err := run(ctx, out); err != nil {
-		fmt.Fprintln(errs, "layers:", err)
-		return 1
-	}
-	return 0
+	return command.Plain("layers", args, errs, func() error { return run(ctx, out) })
 }
 
 func run(ctx context.Context, out io.Writer) error {
@@ -74,9 +63,9 @@ func run(ctx context.Context, out io.Writer) error {
 	d.says("Floor and bundle. A clerk:")
 	d.call(k, "invoice.read", `{"number": "4711"}`, "clerk")
 	d.call(k, "invoice.credit", `{"number": "4711", "amount": 80}`, "clerk")
-	d.call(k, "invoice.credit", `{"number": "4711", "amount": 450}`, "clerk") // the bundle would let it pass
+	d.call(k, "invoice.credit", `{"number": "4711", "amount": 450}`, "clerk") // the bundle would allow it
 	d.call(k, "invoice.credit", `{"number": "4711", "amount": 900}`, "clerk")
-	d.call(k, "invoice.delete", `{"number": "4711"}`, "clerk") // likewise
+	d.call(k, "invoice.delete", `{"number": "4711"}`, "clerk") // so it would this
 	d.says("A clerk who is a guest in the house:")
 	d.call(k, "invoice.credit", `{"number": "4711", "amount": 80}`, "clerk", "guest")
 
@@ -108,7 +97,7 @@ func run(ctx context.Context, out io.Writer) error {
 
 	d.says("What is refused, with nothing changed:")
 	if err := k.Swap(ctx, stack); err != nil { // back to version 1
-		d.says("  " + err.Error())
+		d.says("  " + strings.ReplaceAll(err.Error(), "; ", ";\n    "))
 	}
 	wider, err := policy.Parse("task.yaml",
 		[]byte(strings.Replace(task, "{id: this-one, deny:", "{id: this-one, allow:", 1)))
@@ -116,7 +105,7 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if _, err := k.Narrow(wider); err != nil {
-		d.says("  " + err.Error())
+		d.says("  " + strings.ReplaceAll(err.Error(), "; ", ";\n    "))
 	}
 	return nil
 }
@@ -134,7 +123,7 @@ func compile(bundle string) (*guardian.Policy, error) {
 	return guardian.Compile(p0, p1)
 }
 
-// A desk makes calls and writes down what became of them.
+// A desk makes calls and prints the decisions.
 type desk struct {
 	ctx context.Context
 	out io.Writer
@@ -149,5 +138,5 @@ func (d desk) call(k *helm.Kernel, tool, args string, roles ...string) {
 	if by == "" {
 		by = a.Why
 	}
-	fmt.Fprintf(d.out, "  %-14s %-34s %-5v %-25s %s\n", tool, args, a.Verdict, a.Reason, by)
+	fmt.Fprintf(d.out, "  %s %s\n    %v %s %s\n", tool, args, a.Verdict, a.Reason, by)
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// TestNoTool: what the model asks for and the framework does not have is denied like anything else,
-// and logged.
+// TestNoTool: a tool that the model names and the framework does not have is denied like anything
+// else, and logged.
 func TestNoTool(t *testing.T) {
 	for name, want := range map[string]contracts.ReasonCode{
-		"order.ship": contracts.ReasonToolNotFound,   // nobody has it
-		"order.find": contracts.ReasonDriverNotBound, // the policy has it
+		"order.ship": contracts.ReasonToolNotFound,   // neither has it
+		"order.find": contracts.ReasonDriverNotBound, // only the policy has it
 		"":           contracts.ReasonIntentMalformed,
 	} {
 		k, err := newKernel()
@@ -43,7 +43,7 @@ func TestNoTool(t *testing.T) {
 	}
 }
 
-// logged is how many entries the log has.
+// logged returns how many entries the log has.
 func logged(t *testing.T, k *helm.Kernel) uint64 {
 	t.Helper()
 	c, err := k.Checkpoint(t.Context())
@@ -51,7 +51,7 @@ func logged(t *testing.T, k *helm.Kernel) uint64 {
 	return c.Size
 }
 
-// TestToolError: the tool's own error is no answer of HELM's.
+// TestToolError: the tool's own error is not turned into an answer.
 func TestToolError(t *testing.T) {
 	k, err := newKernel()
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
 // Command middleware shows HELM as the middleware of an agent loop: every call goes through it,
-// whatever tool the model names, and what HELM denies goes back to the model as a tool result, with
-// advice on what to do instead.
+// whatever tool the model names, and a denial goes back to the model as a tool result, with advice on
+// what to do instead.
 //
 //	go run ./examples/middleware
 package main
@@ -13,9 +13,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/examples/internal/command"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/proofgraph"
@@ -26,34 +28,23 @@ var policyText []byte
 
 func main() { os.Exit(start(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
 
-// start is main with an exit status: 1 for what went wrong, 2 for arguments, of which it takes
-// none.
 func start(ctx context.Context, args []string, out, errs io.Writer) int {
-	if len(args) > 0 {
-		fmt.Fprintf(errs,
-			"middleware: unexpected argument %q\nUsage of middleware: go run ./examples/middleware, without flags or "+
-				"arguments\n", args[0])
-		return 2
-	}
-	if err := run(ctx, out); err != nil {
-		fmt.Fprintln(errs, "middleware:", err)
-		return 1
-	}
-	return 0
+	return command.Plain("middleware", args, errs, func() error { return run(ctx, out) })
 }
 
-// A Tool is what a framework calls: arguments as the model wrote them in, text for the model out.
+// A Tool is called by a framework: it takes arguments as the model wrote them, and returns text for
+// the model.
 type Tool func(ctx context.Context, args json.RawMessage) (string, error)
 
-// Middleware wraps a tool. It does so with nil too, for a name that the framework has no tool of.
+// Middleware wraps a tool. The tool is nil if the framework has none of that name.
 type Middleware func(name string, next Tool) Tool
 
-// guard makes the middleware of a kernel. The tool's own errors are the framework's business; a
-// denial is an answer.
+// guard makes the middleware of a kernel. The tool's own errors go to the framework; a denial goes
+// to the model.
 func guard(k *helm.Kernel) Middleware {
 	return func(name string, next Tool) Tool {
 		in := helm.Intent{Tool: name}
-		if next != nil { // or HELM has nothing to run: it denies, and the receipt says so
+		if next != nil { // else there is nothing to run: the call is denied, and the receipt says so
 			in.Driver = helm.Func(func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 				text, err := next(ctx, args)
 				if err != nil {
@@ -107,9 +98,9 @@ func newKernel() (*helm.Kernel, error) {
 	return helm.New(helm.Options{Policy: stack, Key: key, Store: proofgraph.NewMemory()})
 }
 
-// loop is an agent: it asks the model, makes the call, and tells the model what came of it, until
-// the model is done. Every call goes through the middleware, those of tools too that the model made
-// up.
+// loop is an agent: it asks the model for a call, makes it, and returns the result to the model,
+// until the model is done. Every call goes through the middleware, including calls of tools that do
+// not exist.
 func loop(ctx context.Context, out io.Writer, next func(result string) (call, bool), wrap Middleware,
 	tools map[string]Tool) error {
 	result := ""
@@ -123,7 +114,7 @@ func loop(ctx context.Context, out io.Writer, next func(result string) (call, bo
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "tool   %s\n", text)
+		fmt.Fprintf(out, "tool   %s\n", strings.ReplaceAll(text, "). ", ").\n       "))
 		result = text
 	}
 }

@@ -26,7 +26,7 @@ func remove(context.Context, json.RawMessage) (string, error) {
 	panic("never reached: no policy declares it")
 }
 
-// model stands in for one that reads what its tools say.
+// model stands in for a model that reads the results of its tools.
 type model struct{ turn int }
 
 type call struct{ tool, args string }
@@ -41,7 +41,7 @@ func (m *model) next(result string) (call, bool) {
 	case m.turn == 3 && strings.Contains(result, "NO_POLICY_DEFINED"):
 		return call{"order.refund", `{"amount": 50, "number": "4711"}`}, true
 	case m.turn == 4:
-		return call{"order.refund", `{"amount": 29, "number": "4711", "again": true}`}, true
+		return call{"order.refund", `{"amount": 29}`}, true
 	case m.turn == 5:
 		return call{"order.delete", `{}`}, true
 	}

@@ -17,10 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/examples/internal/output"
 	"github.com/helmkernel/helm/internal/shared"
 )
 
-// want is what each call of the conversation comes to, in order.
+// want is the reason of each call of the conversation, in order.
 var want = []contracts.ReasonCode{
 	contracts.ReasonAllow, contracts.ReasonAllow, contracts.ReasonAllow, contracts.ReasonAllow, contracts.ReasonAllow,
 	contracts.ReasonPolicyViolation, contracts.ReasonPolicyViolation, contracts.ReasonToolNotFound,
@@ -58,7 +59,7 @@ func TestQuickstart(t *testing.T) {
 	}
 	t.Run("second implementation", func(t *testing.T) { compare(t, pack, key, 26) })
 	out.Reset()
-	// goes on with the log
+	// continues the log
 	if err := run(context.Background(), &out, where{filepath.Join(dir, "d"), pack, key}); err != nil {
 		t.Fatal(err)
 	}
@@ -69,12 +70,11 @@ func TestQuickstart(t *testing.T) {
 	t.Run("second implementation, second run", func(t *testing.T) { compare(t, pack, key, 50) })
 }
 
-// compare has a second implementation of the formats verify the pack and the trust state that stand
-// beside each other.
+// compare has a second implementation of the formats verify a pack with its trust state.
 func compare(t *testing.T, pack, key string, size int) {
 	bin := shared.Oracle(t,
 		"neither pack nor trust state is compared with the second implementation, nor one that it spoiled refused")
-	b, err := exec.Command(bin, "verify", "-trust", trustName(pack), "-origin", "example.org/quickstart",
+	b, err := exec.Command(bin, "verify", "-trust", output.TrustName(pack), "-origin", "example.org/quickstart",
 		pack).CombinedOutput()
 	require.NoError(t, err, "%v\n%s", err, b)
 	var result struct {
@@ -94,9 +94,9 @@ func compare(t *testing.T, pack, key string, size int) {
 		spoiled).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}
-	if state, err := os.ReadFile(trustName(pack)); err != nil {
+	if state, err := os.ReadFile(output.TrustName(pack)); err != nil {
 		t.Fatal(err)
-	} else if err := os.WriteFile(trustName(spoiled), state, 0o600); err != nil {
+	} else if err := os.WriteFile(output.TrustName(spoiled), state, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := audit(context.Background(), &bytes.Buffer{}, spoiled); err == nil ||

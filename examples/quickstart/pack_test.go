@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// names are those of all files in a directory.
+// names returns the names of all files in a directory.
 func names(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -33,7 +33,7 @@ func write(t *testing.T, name, text string) {
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
-// TestPlaces: the pack goes where it is wanted, and nothing else stays.
+// TestPlaces: the pack is written to the given place, and nothing else stays.
 func TestPlaces(t *testing.T) {
 	t.Run("relative", func(t *testing.T) {
 		temp := t.TempDir()
@@ -78,7 +78,7 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
-// TestRefused: what cannot be written is refused before any call, with the file's name, and
+// TestRefused: a file that cannot be written is refused before any call, by its name, and
 // everything is left as it was.
 func TestRefused(t *testing.T) {
 	for name, x := range map[string]struct {
@@ -154,7 +154,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// asNobody runs this test again, in a process of a user who may do little.
+// asNobody runs this test again, in a process of a user with few rights.
 func asNobody(t *testing.T) {
 	t.Helper()
 	b, err := os.ReadFile(os.Args[0])
@@ -202,14 +202,14 @@ func TestOldPackStays(t *testing.T) {
 		if left := names(t, temp); len(left) > 0 || len(names(t, ".")) != 2 {
 			t.Errorf("%q: left behind: %v %v", pack, left, names(t, "."))
 		}
-		if got := names(t, dir); !slices.Equal(got, []string{"key.pem", "log"}) { // what the calls left is kept
+		if got := names(t, dir); !slices.Equal(got, []string{"key.pem", "log"}) { // the log of the calls is kept
 			t.Errorf("%q: there are %v", pack, got)
 		}
 	}
 }
 
-// TestWhatIsInTheDirectory: a log that cannot be gone on with is refused, with its name and what is
-// the matter, and left as it is.
+// TestWhatIsInTheDirectory: a log that cannot be continued is refused, with its name and the fault,
+// and left as it is.
 func TestWhatIsInTheDirectory(t *testing.T) {
 	for what, x := range map[string]struct {
 		spoil func(t *testing.T, w where)

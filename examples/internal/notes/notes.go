@@ -1,4 +1,5 @@
-package main
+// Package notes has tools on files in a directory, for examples.
+package notes
 
 import (
 	"context"
@@ -13,28 +14,28 @@ import (
 	"github.com/helmkernel/helm/executor"
 )
 
-// files are real tools on a real directory. os.Root keeps them in it, links included, whatever the
+// Files are real tools on a real directory. os.Root keeps them in it, links included, whatever the
 // policy says.
-type files struct {
+type Files struct {
 	dir  string
 	root *os.Root
 }
 
-// lay makes the directory that the conversation is about.
-func lay() (*files, error) {
+// New makes a directory with some notes.
+func New() (*Files, error) {
 	dir, err := os.MkdirTemp("", "helm-quickstart-files-")
 	if err != nil {
 		return nil, err
 	}
-	f := &files{dir: dir}
+	f := &Files{dir: dir}
 	if err := f.fill(); err != nil {
-		f.remove()
+		f.Remove()
 		return nil, err
 	}
 	return f, nil
 }
 
-func (f *files) fill() error {
+func (f *Files) fill() error {
 	for name, text := range map[string]string{
 		"notes/todo.txt":  "call Ada\npay the hosting\nempty the trash\n",
 		"notes/.env":      "TOKEN=secret\n",
@@ -56,8 +57,8 @@ func (f *files) fill() error {
 	return err
 }
 
-// remove leaves nothing of the directory.
-func (f *files) remove() {
+// Remove removes the directory.
+func (f *Files) Remove() {
 	if f.root != nil {
 		f.root.Close()
 	}
@@ -71,7 +72,7 @@ type listArgs struct {
 	Path  string `json:"path"`
 }
 
-func (f *files) list(_ context.Context, a listArgs) ([]string, error) {
+func (f *Files) list(_ context.Context, a listArgs) ([]string, error) {
 	entries, err := fs.ReadDir(f.root.FS(), inside(a.Path))
 	names := []string{}
 	for _, e := range entries[:min(a.Limit, len(entries))] {
@@ -88,14 +89,14 @@ type content struct {
 	Text string `json:"text"`
 }
 
-func (f *files) read(_ context.Context, a pathArgs) (content, error) {
+func (f *Files) read(_ context.Context, a pathArgs) (content, error) {
 	b, err := f.root.ReadFile(inside(a.Path))
 	return content{string(b)}, err
 }
 
-// stat answers in a form that is not the pinned one, as a connector does after an upgrade that
-// nobody announced.
-func (f *files) stat(_ context.Context, a pathArgs) (any, error) {
+// stat returns a result of another form than the pinned one, as a connector does after an
+// unannounced upgrade.
+func (f *Files) stat(_ context.Context, a pathArgs) (any, error) {
 	info, err := f.root.Stat(inside(a.Path))
 	if err != nil {
 		return nil, err
@@ -112,16 +113,16 @@ type written struct {
 	Written int `json:"written"`
 }
 
-func (f *files) write(_ context.Context, a writeArgs) (written, error) {
+func (f *Files) write(_ context.Context, a writeArgs) (written, error) {
 	return written{len(a.Text)}, f.root.WriteFile(inside(a.Path), []byte(a.Text), 0o644)
 }
 
-func (f *files) delete(_ context.Context, a pathArgs) (any, error) {
+func (f *Files) delete(_ context.Context, a pathArgs) (any, error) {
 	return nil, f.root.Remove(inside(a.Path))
 }
 
-// drivers are the tools by name, as the kernel runs them.
-func (f *files) drivers() map[string]executor.Driver {
+// Drivers returns the tools by name, as the kernel runs them.
+func (f *Files) Drivers() map[string]executor.Driver {
 	return map[string]executor.Driver{
 		"fs.list":   tool(f.list),
 		"fs.read":   tool(f.read),
@@ -131,7 +132,8 @@ func (f *files) drivers() map[string]executor.Driver {
 	}
 }
 
-// tool makes a driver of a Go function. What it gets was judged: it has passed the tool's schema.
+// tool makes a driver of a Go function. The arguments were judged: they have passed the tool's
+// schema.
 func tool[In, Out any](fn func(context.Context, In) (Out, error)) helm.Func {
 	return func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 		var in In

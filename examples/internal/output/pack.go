@@ -1,4 +1,5 @@
-package main
+// Package output writes the files of an example: the pack, the trust state and the key.
+package output
 
 import (
 	"context"
@@ -15,31 +16,32 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A target is where the pack goes and, beside it, the trust state: what an auditor needs, and has
-// from somebody else than who made the pack.
-type target struct {
+// A Pack is a pack and its trust state, which are written next to each other. An auditor needs
+// both, and has the trust state from another source than the pack.
+type Pack struct {
 	pack, trust *whole
 	saved       bool
 }
 
-func trustName(pack string) string { return strings.TrimSuffix(pack, ".tar") + ".trust.json" }
+// TrustName returns the name of the trust state's file.
+func TrustName(pack string) string { return strings.TrimSuffix(pack, ".tar") + ".trust.json" }
 
-// aim finds out whether both files can be written, without touching what is there.
-func aim(pack string) (*target, error) {
-	t := new(target)
+// New reports in its error if one of the files cannot be written. It does not touch existing files.
+func New(pack string) (*Pack, error) {
+	t := new(Pack)
 	var err error
 	if t.pack, err = begin(pack); err == nil {
-		t.trust, err = begin(trustName(pack))
+		t.trust, err = begin(TrustName(pack))
 	}
 	if err != nil {
-		t.drop()
+		t.Drop()
 		return nil, err
 	}
 	return t, nil
 }
 
-// save writes both files, and only then has them take their places.
-func (t *target) save(ctx context.Context, store proofgraph.Store, key crypto.Signer, state *registry.State) error {
+// Save writes both files, and only then renames them to their names.
+func (t *Pack) Save(ctx context.Context, store proofgraph.Store, key crypto.Signer, state *registry.State) error {
 	if err := evidence.Write(ctx, t.pack.File, store, key); err != nil {
 		return fmt.Errorf("%s: %w", t.pack.name, err)
 	}
@@ -53,8 +55,8 @@ func (t *target) save(ctx context.Context, store proofgraph.Store, key crypto.Si
 	return nil
 }
 
-// drop removes what is not shown. After save it removes nothing.
-func (t *target) drop() {
+// Drop removes files that were not saved.
+func (t *Pack) Drop() {
 	if t.saved {
 		return
 	}
@@ -62,8 +64,8 @@ func (t *target) drop() {
 	t.trust.drop()
 }
 
-// A whole file is written beside its place, and renamed to it when it is whole: what is there is
-// the old file or the new one.
+// A whole file is written under another name in its directory, and renamed when it is complete: at
+// any time there is the old file or the new one.
 type whole struct {
 	*os.File
 	name string
@@ -107,10 +109,9 @@ func (w *whole) drop() {
 	}
 }
 
-// apart refuses a pack, or a trust state, that would replace the key: whatever the names, there is
-// one file, or would be.
-func apart(pack, key string) error {
-	for _, name := range []string{pack, trustName(pack)} {
+// Apart refuses a pack, or a trust state, that would replace the key, by whatever name.
+func Apart(pack, key string) error {
+	for _, name := range []string{pack, TrustName(pack)} {
 		if same(name, key) || filepath.Base(name) == filepath.Base(key) && same(filepath.Dir(name), filepath.Dir(key)) {
 			return fmt.Errorf("-pack and -key: %s is the file of the key: name another", name)
 		}
@@ -118,7 +119,7 @@ func apart(pack, key string) error {
 	return nil
 }
 
-// same is so for two names of one file that is there.
+// same reports whether two names are of one existing file.
 func same(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {

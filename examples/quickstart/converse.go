@@ -15,7 +15,7 @@ import (
 //go:embed conversation.json
 var conversationText []byte
 
-// A conversation is one in the format of OpenAI's chat completions.
+// A conversation is in the format of OpenAI's chat completions.
 type conversation struct {
 	Messages []struct {
 		Role    string `json:"role"`
@@ -30,7 +30,7 @@ type conversation struct {
 	} `json:"messages"`
 }
 
-// converse makes every call of the conversation, and prints what came of it.
+// converse makes every call of the conversation, and prints the decision and the receipt.
 func converse(ctx context.Context, out io.Writer, k *helm.Kernel) error {
 	var talk conversation
 	if err := json.Unmarshal(conversationText, &talk); err != nil {
