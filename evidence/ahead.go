@@ -7,9 +7,10 @@ import (
 )
 
 // If there is more than one processor, several goroutines open entries ahead of the one that folds
-// them, which is the caller's and the only one that reads. They hand on what passed. Whatever fails,
-// or cannot be known yet, is opened again in its turn as if nobody had tried. So the first fault in
-// log order is the answer however they were scheduled, and none of them can be the reason for one.
+// them, which is the caller's and the only one that reads. They hand on what passed. Whatever
+// fails, or cannot be known yet, is opened again in its turn as if nobody had tried. So the first
+// fault in log order is the answer however they were scheduled, and none of them can be the reason
+// for one.
 
 const (
 	batchBytes = 64 << 10 // some milliseconds of work

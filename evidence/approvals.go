@@ -7,8 +7,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// consumes notes the nonces that an ALLOW consumes, in whatever session, and reports whether they were
-// free. Those of one ALLOW may be the same.
+// consumes notes the nonces that an ALLOW consumes, in whatever session, and reports whether they
+// were free. Those of one ALLOW may be the same.
 func (r *replayer) consumes(call *pending) bool {
 	free := true
 	for _, n := range call.nonces {
@@ -43,8 +43,8 @@ func (u *unreadable) add(c *chain) {
 // outside reports whether there is such a session other than c.
 func (u *unreadable) outside(c *chain) bool { return u.several || u.chain != nil && u.chain != c }
 
-// noncesOf returns the nonces of the requests whose approvals an ALLOW consumed, or nil if its inputs
-// are not there.
+// noncesOf returns the nonces of the requests whose approvals an ALLOW consumed, or nil if its
+// inputs are not there.
 func (x *rereader) noncesOf(d *contracts.DecisionRecord, in *contracts.Inputs) []string {
 	if in == nil {
 		return nil
@@ -61,8 +61,8 @@ func (x *rereader) noncesOf(d *contracts.DecisionRecord, in *contracts.Inputs) [
 	return nonces
 }
 
-// approval returns what an envelope says, or nil if it is no approval. Whether its signature counts is
-// for the guardian to say.
+// approval returns what an envelope says, or nil if it is no approval. Whether its signature counts
+// is for the guardian to say.
 func (x *rereader) approval(e contracts.Envelope) *contracts.Approval {
 	sealed, err := x.memory().entry.Open(e)
 	if err != nil {

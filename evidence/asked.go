@@ -8,10 +8,13 @@ import (
 	"github.com/helmkernel/helm/evidence/internal/entry"
 )
 
-// asked compares kept inputs with the decision, the entry and the log. The empty field means that they
-// agree.
-func (r *replayer) asked(st *contracts.Statement, d *contracts.DecisionRecord, in *contracts.Inputs) (field, what string) {
+// asked compares kept inputs with the decision, the entry and the log. The empty field means that
+// they agree.
+func (r *replayer) asked(
+	st *contracts.Statement, d *contracts.DecisionRecord, in *contracts.Inputs,
+) (field, what string) {
 	const differs = "differs from the decision's"
+	hasFacts := func(p contracts.PriorReceipt) bool { return p.Facts.Kind() != crypto.Missing }
 	raw := in.ArgsForm != ""
 	switch s := &in.State; {
 	case in.ArgsForm != d.ArgsForm:
@@ -40,7 +43,7 @@ func (r *replayer) asked(st *contracts.Statement, d *contracts.DecisionRecord, i
 		return "state.labels", "what labels the session had" + entry.Unsupported
 	case s.Tainted != nil:
 		return "state.tainted", "whether the session was tainted" + entry.Unsupported
-	case slices.ContainsFunc(s.Receipts, func(p contracts.PriorReceipt) bool { return p.Facts.Kind() != crypto.Missing }):
+	case slices.ContainsFunc(s.Receipts, hasFacts):
 		return "state.receipts", "facts of an earlier receipt" + entry.Unsupported
 	}
 	if !raw {
@@ -78,7 +81,8 @@ func presented(d *contracts.DecisionRecord, e *contracts.Envelopes) (field, what
 		return "envelopes.approvals", "one that counted is not among them"
 	case slices.ContainsFunc(d.Attestations, among(e.Attestations)):
 		return "envelopes.attestations", "one that counted is not among them"
-	case (d.Delegation != nil) != (len(e.Delegation) > 0), d.Delegation != nil && e.Delegation[0].Digest() != *d.Delegation:
+	case (d.Delegation != nil) != (len(e.Delegation) > 0),
+		d.Delegation != nil && e.Delegation[0].Digest() != *d.Delegation:
 		return "envelopes.delegation", "its leaf is not the decision's"
 	}
 	return "", ""

@@ -8,14 +8,19 @@ import (
 	"github.com/helmkernel/helm/guardian"
 )
 
-// BackTest verifies a pack as [Verify] does, and judges its calls by a candidate: what would have become of them under that stack. The section
-// on back-tests in the package comment says what is taken from the log, and what is not known.
+// BackTest verifies a pack as [Verify] does, and has a candidate judge its calls: what would have
+// become of them under that stack. The section on back-tests in the package comment says what is
+// taken from the log, and what is not known.
 //
-// When the whole pack is verified, and not before, each is called with every change, in the order of the log; of a pack that is no success too
-// (UNPINNED or STALE, say), so ask the Report before what it was told is used. An error of its own ends that, and is given back as it is; nil is
-// nobody who wants to know more than the numbers. With any error, be it of [Verify], there are no Differences, but for a Report of what is wrong
-// with the pack, and what each was told before is not all.
-func BackTest(ctx context.Context, r io.ReaderAt, size int64, o Options, candidate *guardian.Policy, each func(Change) error) (Differences, error) {
+// When the whole pack is verified, and not before, each is called with every change in the order of
+// the log. It is called also if the pack is no success (UNPINNED or STALE, say), so check the
+// Report before using what it was called with. An error that each returns ends that, and is
+// returned as it is. A nil each is not called; the numbers are counted all the same. With any
+// error, also one of [Verify], the Differences hold nothing but a Report of what is wrong with the
+// pack, and each may not have been called with all changes.
+func BackTest(
+	ctx context.Context, r io.ReaderAt, size int64, o Options, candidate *guardian.Policy, each func(Change) error,
+) (Differences, error) {
 	v := newVerifier(ctx, o)
 	b := newBackTest(&v.replay, candidate, each != nil)
 	var err error = newError(ErrInput, "candidate", "no policy was given: make one with guardian.Compile")

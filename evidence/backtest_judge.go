@@ -9,15 +9,16 @@ import (
 	"github.com/helmkernel/helm/guardian/past"
 )
 
-// A backTest judges by a candidate what a verifier goes over. Of a change it holds where it is and what is said now; all else is read again when
-// the pack is verified, so that nothing is told of a pack that is not, and little is held of one.
+// A backTest has a candidate judge the calls that a verifier replays. Of a change it holds the
+// place and the new judgement. All else is read again when the pack is verified, so that nothing is
+// reported of a pack that is not, and little is held of one.
 type backTest struct {
 	r         *replayer
 	candidate *guardian.Policy
-	lists     bool // changes are asked for, not only their number
+	lists     bool // changes are wanted, not only their number
 	found     Differences
 	changes   []changed
-	said      []Judged // each once
+	said      []Judged // new judgements, each once
 	numbers   map[Judged]uint32
 	ledger    past.Ledger // of the candidate's budgets
 	spent     map[uint64]spending
@@ -26,13 +27,14 @@ type backTest struct {
 	filled, args []byte
 }
 
-// A changed is a change: its entry, of which an index holds no more, and what is said now.
+// A changed is a change: the index of its entry, which has no more than 32 bits, and the number of
+// the new judgement.
 type changed struct{ index, said uint32 }
 
-// A spending is what a call has charged, by the index of its decision, until its receipt.
+// A spending holds the charges of a call until its receipt.
 type spending struct {
 	charges []contracts.Charge
-	logged  bool // it is taken to have gone as it did then
+	logged  bool // the call is taken to have gone as the log says
 }
 
 // newBackTest has a replayer judge by a candidate, too.
@@ -47,12 +49,12 @@ func newBackTest(r *replayer, candidate *guardian.Policy, lists bool) *backTest 
 	return r.back
 }
 
-// judge judges the call of the entry at hand, whose verdict was made again.
+// judge has the candidate judge the call of the entry at hand, whose verdict was made again.
 func (b *backTest) judge(d *contracts.DecisionRecord, in *contracts.Inputs, kept *logPast) *Error {
 	if b == nil {
 		return nil
 	}
-	if d.PolicyHash == b.candidate.Hash() { // the candidate has judged it, on the balances of then
+	if d.PolicyHash == b.candidate.Hash() { // the candidate judged it itself, on the balances of then
 		b.found.Judged, b.found.Same = b.found.Judged+1, b.found.Same+1
 		b.spend(d, d.Charges, true)
 		return nil
@@ -79,7 +81,8 @@ func (b *backTest) judge(d *contracts.DecisionRecord, in *contracts.Inputs, kept
 		n.Denied++
 	case then.Verdict != now.Verdict:
 		n.Allowed++
-	case then == now, then.lacksApproval() && now.lacksApproval() && len(in.Envelopes.Approvals) > 0: // which could count then, and cannot now
+	case then == now, then.lacksApproval() && now.lacksApproval() && len(in.Envelopes.Approvals) > 0:
+		// approvals that were presented could count then, and cannot now
 		n.Same++
 		return nil
 	default:
@@ -89,7 +92,7 @@ func (b *backTest) judge(d *contracts.DecisionRecord, in *contracts.Inputs, kept
 	return nil
 }
 
-// pass notes a call that cannot be judged: it is taken to have gone as it did.
+// pass notes a call that cannot be judged: it is taken to have gone as the log says.
 func (b *backTest) pass(d *contracts.DecisionRecord) {
 	if b != nil {
 		b.found.Unjudged = append(b.found.Unjudged, b.r.fold.size())
@@ -110,7 +113,8 @@ func (b *backTest) note(now Judged) {
 	b.changes = append(b.changes, changed{uint32(b.r.fold.size()), n})
 }
 
-// fill fills in what the candidate has defaults for. What is too much with them no kernel takes for arguments.
+// fill fills in the candidate's defaults. Arguments that are too large with them are none to a
+// kernel.
 func (b *backTest) fill(in *contracts.Inputs) {
 	if in.ArgsForm != "" {
 		return
@@ -127,7 +131,7 @@ func (b *backTest) fill(in *contracts.Inputs) {
 	in.Args, in.ArgsHash = b.tree.Root(), crypto.Sum(b.args)
 }
 
-// spend charges what a call asks, whatever the limits: they were asked for before, or are not the candidate's.
+// spend charges a call without limits: they were checked before, or are not the candidate's.
 func (b *backTest) spend(d *contracts.DecisionRecord, charges []contracts.Charge, logged bool) {
 	if len(charges) == 0 {
 		return
@@ -137,12 +141,13 @@ func (b *backTest) spend(d *contracts.DecisionRecord, charges []contracts.Charge
 		charges[i].Limit = ^uint64(0)
 	}
 	b.ledger.Reserve(charges, nil)
-	if d.Verdict == contracts.Allow { // else it did not run, and nobody knows what would have become of it: all stays charged
+	// a denied call did not run: how it would have ended is not known, and all stays charged
+	if d.Verdict == contracts.Allow {
 		b.spent[b.r.fold.size()] = spending{charges, logged}
 	}
 }
 
-// settle gives back what a call has charged, where the tool itself failed then.
+// settle refunds the charges of a call if the log says that the tool itself failed.
 func (b *backTest) settle(r *contracts.Receipt, call *pending) *Error {
 	if b == nil {
 		return nil
@@ -157,9 +162,10 @@ func (b *backTest) settle(r *contracts.Receipt, call *pending) *Error {
 		refunds := b.candidate.Refunds(r.Tool, r.Reason)
 		settled = make([]contracts.Settlement, len(x.charges))
 		for i, c := range x.charges {
-			if settled[i] = (contracts.Settlement{Amount: c.Amount, Budget: c.Budget, Of: c.Of}); slices.Contains(refunds, c.Budget) {
-				settled[i].Amount = 0
+			if slices.Contains(refunds, c.Budget) {
+				c.Amount = 0
 			}
+			settled[i] = contracts.Settlement{Amount: c.Amount, Budget: c.Budget, Of: c.Of}
 		}
 	}
 	if err := b.ledger.Settle(x.charges, settled, r.Reason); err != nil {
@@ -168,23 +174,25 @@ func (b *backTest) settle(r *contracts.Receipt, call *pending) *Error {
 	return nil
 }
 
-// An elsewise is the past of a call for another stack than the one that judged it: what the log tells, and balances of the stack's own.
+// An elsewise is the past of a call for a candidate: as the log has it, with the candidate's own
+// balances.
 type elsewise struct {
 	*logPast
 	ledger  *past.Ledger
-	charges []contracts.Charge // that were asked for
-	untold  bool               // the answer hangs on what is not there
+	charges []contracts.Charge // whose balances were asked for
+	untold  bool               // an answer hangs on inputs that are not there
 }
 
 var _ past.Past = (*elsewise)(nil)
 
-// Spent is asked for each charge once.
+// Spent is called once for each charge.
 func (p *elsewise) Spent(c contracts.Charge) uint64 {
 	p.charges = append(p.charges, c)
 	return p.ledger.Spent(c)
 }
 
-// Receipt is what the log says. What cannot be read may matter if it is later than what can, unless the stack of then asked the same.
+// Receipt returns what the log says. A receipt whose arguments cannot be read may matter if it is
+// later than the one that can, unless the inputs of then have the answer to the same question.
 func (p *elsewise) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
 	r, s, err := p.latest(tool, same)
 	if err != nil || same.Kind() == crypto.Missing || p.answered(s, &r) {
@@ -199,7 +207,8 @@ func (p *elsewise) Receipt(tool string, same crypto.Value) (contracts.PriorRecei
 	return r, nil
 }
 
-// Used is what the log says: an approval may be for the candidate, and have been shown to another stack.
+// Used returns what the log says: an approval may be for the candidate, though it was presented to
+// another stack.
 func (p *elsewise) Used(approval contracts.Digest, r *contracts.ApprovalRequest) bool {
 	if at, ok := p.r.nonces[nonceOf(r.Nonce)]; ok && uint64(at) != p.r.fold.size() || p.logPast.Used(approval, r) {
 		return true

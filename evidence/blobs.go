@@ -10,8 +10,8 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// maxBlob is the largest size of a blob, which is read into memory: outputs have at most 16 MiB, trust
-// states 64.
+// maxBlob is the largest size of a blob, which is read into memory: outputs have at most 16 MiB,
+// trust states 64.
 const maxBlob = 64 << 20
 
 var (
@@ -47,8 +47,8 @@ func (x *blobs) note(f *Error) *Error {
 	return nil
 }
 
-// content reads a blob and compares it with its name. The bytes are valid until the view reads again.
-// If the blob is not there they are nil, and the number is noBlob.
+// content reads a blob and compares it with its name. The bytes are valid until the view reads
+// again. If the blob is not there they are nil, and the number is noBlob.
 func (x *blobs) content(d contracts.Digest, from view) ([]byte, int, *Error) {
 	b, i, err := from.blob(d)
 	switch {
@@ -97,8 +97,8 @@ func (x *blobs) keepAll(st *contracts.Statement) (f *Error) {
 	return f
 }
 
-// form returns in what a blob departs from the form of its role, or "". The form of inputs is checked
-// when they are read.
+// form returns in what a blob departs from the form of its role, or "". The form of inputs is
+// checked when they are read.
 func (x *blobs) form(b []byte, as entry.Role) string {
 	switch as {
 	case entry.Trust:

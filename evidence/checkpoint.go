@@ -9,7 +9,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// maxNote is how many bytes a signed note may have, as package note has it.
+// maxNote is the largest size of a signed note in bytes, as in package note.
 const maxNote = 1_000_000
 
 // signed is a checkpoint with its signature lines, none of them verified.
@@ -29,7 +29,8 @@ func parseSigned(b []byte) (*signed, error) {
 	return &signed{c, lines}, nil
 }
 
-// by tells whether a line claims to be by one of the keys under the name of the log, and whether it is.
+// by reports whether a line claims to be by one of the keys under the name of the log, and whether
+// it is.
 func (c *signed) by(l proofgraph.SignatureLine, keys []crypto.PublicKey) (claimed, valid bool) {
 	for _, k := range keys {
 		v, err := note.NewVerifier(proofgraph.VerifierKey(c.Origin, k))

@@ -10,9 +10,9 @@ import (
 // A canonicaliser is a second implementation of RFC 8785. nil: none is asked.
 type canonicaliser func([]byte) ([]byte, error)
 
-// check asks the second canonicaliser about bytes that ours found canonical, and returns its objection
-// or "". Ours comes first: it has checked depth and size, which the other one, recursive and with a
-// tree of its own, does not.
+// check asks the second canonicaliser about bytes that ours found canonical, and returns its
+// objection or "". Ours comes first: it has checked depth and size, which the other one, recursive
+// and with a tree of its own, does not.
 func (c canonicaliser) check(b []byte) (what string) {
 	if c == nil {
 		return ""
@@ -35,8 +35,8 @@ func (c canonicaliser) checkSealed(envelope []byte, s *contracts.Sealed) (field,
 	return "payload", c.check(s.Payload)
 }
 
-// checkInputs checks an inputs document and the payloads of the envelopes that were presented. These
-// are opened with memory of their own.
+// checkInputs checks an inputs document and the payloads of the envelopes that were presented.
+// These are opened with memory of their own.
 func (c canonicaliser) checkInputs(b []byte, in *contracts.Inputs) string {
 	what := c.check(b)
 	if c == nil || in.Envelopes.None() {

@@ -53,8 +53,8 @@ func (v *verifier) openNow(b []byte) (x early, f *Error) {
 	return x, f
 }
 
-// begins checks entry 0 with the pinned key. If the caller gave no trust state, it takes the one from
-// the pack: the signer of the genesis vouches for it.
+// begins checks entry 0 with the pinned key. If the caller gave no trust state, it takes the one
+// from the pack: the signer of the genesis vouches for it.
 func (v *verifier) begins(s *contracts.Sealed) *Error {
 	if k := v.o.Kernel; k != nil {
 		if s.KeyID != crypto.KeyID(k) {

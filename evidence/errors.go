@@ -8,19 +8,19 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// The checks, in the order in which they fire: the first that fails is the answer. errors.Is finds them
-// in what [Verify], [VerifyStore], [OpenPack] and [BackTest] return.
+// The checks, in the order in which they fire: the first that fails is the answer. errors.Is finds
+// them in what [Verify], [VerifyStore], [OpenPack] and [BackTest] return.
 var (
 	// ErrInput is a fault of what the caller gave: reader and size, store, trust root, origin, last
 	// checkpoint, level, candidate.
 	ErrInput = errors.New("INPUT")
 
-	// ErrStore takes the place of ErrArchive in VerifyStore: the store fails, or does not keep to what
-	// a store is.
+	// ErrStore takes the place of ErrArchive in VerifyStore: the store fails, or does not keep to
+	// what a store is.
 	ErrStore = errors.New("STORE")
 
-	// ErrArchive is a fault of the tar bytes: headers, names, order, padding, end. It is also a pack
-	// that cannot be read.
+	// ErrArchive is a fault of the tar bytes: headers, names, order, padding, end. It is also a
+	// pack that cannot be read.
 	ErrArchive = errors.New("ARCHIVE")
 
 	// ErrEncoding is an entry that is not strict canonical JSON, or a fault of its base64, sizes or
@@ -33,21 +33,22 @@ var (
 	// ErrKey is an entry that is signed by no kernel key that is valid at its index.
 	ErrKey = errors.New("KEY")
 
-	// ErrSignature is an Ed25519 signature that does not verify over the pre-authentication encoding.
+	// ErrSignature is an Ed25519 signature that does not verify over the pre-authentication
+	// encoding.
 	ErrSignature = errors.New("SIGNATURE")
 
 	// ErrRecord is a fault that one entry shows by itself.
 	ErrRecord = errors.New("RECORD")
 
-	// ErrChain is a fault of seq, prev or time, an entry after a close, or a genesis that is not the
-	// first entry and the only one.
+	// ErrChain is a fault of seq, prev or time, an entry after a close, or a genesis that is not
+	// the first entry and the only one.
 	ErrChain = errors.New("CHAIN")
 
 	// ErrGraph is a fault of parents or Lamport times.
 	ErrGraph = errors.New("GRAPH")
 
-	// ErrReference is a fault between receipts and decisions, of policies, or of idempotency keys and
-	// approvals, which are used once.
+	// ErrReference is a fault between receipts and decisions, of policies, or of idempotency keys
+	// and approvals, which are used once.
 	ErrReference = errors.New("REFERENCE")
 
 	// ErrBudget is a fault of charges or settlements.
@@ -68,17 +69,17 @@ var (
 	// ErrManifest is a fault of the manifest, or of its claims about the other members.
 	ErrManifest = errors.New("MANIFEST")
 
-	// ErrBlob is a blob whose content does not hash to its name or has not the form of its role, that
-	// is missing and must be there, or that no entry names.
+	// ErrBlob is a blob whose content does not hash to its name or has not the form of its role,
+	// that is missing and must be there, or that no entry names.
 	ErrBlob = errors.New("BLOB")
 
-	// ErrReplay is a verdict that the guardian does not repeat, or kept inputs or outputs that the log
-	// contradicts.
+	// ErrReplay is a verdict that the guardian does not repeat, or kept inputs or outputs that the
+	// log contradicts.
 	ErrReplay = errors.New("REPLAY")
 )
 
-// An Error says which check failed, and where. It holds no arguments, no output and no keys but public
-// ones.
+// An Error says which check failed, and where. It holds no arguments, no output and no keys but
+// public ones.
 type Error struct {
 	Check error  // one of ErrInput to ErrReplay
 	Entry int64  // index of the entry; -1: it is of none
@@ -104,8 +105,8 @@ func cannotRead(check error, field string, err error) *Error {
 
 func (e *Error) Error() string { return "evidence: " + e.told(": entry ") }
 
-// told returns check, place and what is wrong, on one line that is not long, whatever names a pack may
-// have.
+// told returns check, place and what is wrong, on one line that is not long, whatever names a pack
+// may have.
 func (e *Error) told(at string) string {
 	s := e.Check.Error()
 	if e.Entry >= 0 {
@@ -121,7 +122,8 @@ func (e *Error) told(at string) string {
 	return plain(s)
 }
 
-// short cuts a long text: a name in a policy document may have megabytes, and would hide what is wrong.
+// short cuts a long text: a name in a policy document may have megabytes, and would hide what is
+// wrong.
 func short(s string) string {
 	const most = 200
 	if len(s) > most {
@@ -150,7 +152,8 @@ func (e *Error) Unwrap() []error {
 // otherOrigin shows both origins: they are public, and their form was checked.
 func otherOrigin(is, want string) string { return "of the origin " + is + ", not " + want }
 
-// formatError returns the departure of a record from its form; every error of reading a record is one.
+// formatError returns the departure of a record from its form; every error of reading a record is
+// one.
 func formatError(err error) *contracts.FormatError {
 	var f *contracts.FormatError
 	if !errors.As(err, &f) {

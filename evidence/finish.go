@@ -42,7 +42,8 @@ func (v *verifier) finish() error {
 
 // complete fills in what was counted and listed while the entries were read.
 func (v *verifier) complete(r *Report) {
-	r.Origin, r.Size, r.Sessions, r.Trust = v.fold.origin, v.fold.size(), uint64(len(v.fold.chains)), v.fold.state.Digest()
+	r.Origin, r.Size, r.Sessions = v.fold.origin, v.fold.size(), uint64(len(v.fold.chains))
+	r.Trust = v.fold.state.Digest()
 	r.Allows, r.Denials, r.Receipts = v.fold.allows, v.fold.denials, v.fold.receipts
 	for at, call := range v.fold.pending {
 		r.Open = append(r.Open, Call{at, call.id()})

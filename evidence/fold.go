@@ -14,8 +14,8 @@ type fold struct {
 	log
 	o        *Options
 	last     *signed                     // the checkpoint that the caller saw; nil: none
-	history  History                     // how the log stands to it
-	state    *registry.State             // for the entry at hand: the initial one, and what the trust events before it made of it
+	history  History                     // the log against last
+	state    *registry.State             // at the entry at hand: the initial one with the events before it applied
 	pending  map[uint64]*pending         // ALLOWs without a receipt, by index
 	bound    map[bound]claim             // idempotency keys
 	approved map[[16]byte]struct{}       // approvals that an ALLOW consumed, by half their digest
@@ -92,8 +92,8 @@ func (v *fold) causes(st *contracts.Statement, c *chain) *Error {
 	return nil
 }
 
-// charged is the check BUDGET: each charge is made on the balance that the log has, and the receipt of
-// an ALLOW says of every charge whether it stays.
+// charged is the check BUDGET: each charge is made on the balance that the log has, and the receipt
+// of an ALLOW says of every charge whether it stays.
 func (v *fold) charged(st *contracts.Statement, call *pending) *Error {
 	switch {
 	case st.Decision != nil:
@@ -138,8 +138,8 @@ func (v *fold) enter(st *contracts.Statement, c *chain, call *pending) *pending 
 	return call
 }
 
-// stillValid reports whether an entry that was opened ahead would be opened now: the worker may have
-// used an earlier trust state.
+// stillValid reports whether an entry that was opened ahead would be opened now: the worker may
+// have used an earlier trust state.
 func (v *fold) stillValid(x early) bool {
 	if x.statement == nil {
 		return false

@@ -9,8 +9,8 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// governs is the check TRUST. The trust state of the entries that follow is what an event makes of the
-// one here.
+// governs is the check TRUST. The trust state of the entries that follow is what an event makes of
+// the one here.
 func (v *fold) governs(st *contracts.Statement) *Error {
 	d := st.Judgement()
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// What programs read of a report. The names stay as they are; what comes to be reported later is added.
+// A report as programs read it. The names stay as they are; later versions may add others.
 type (
 	printed struct {
 		Success        bool               `json:"success"`
@@ -67,7 +67,7 @@ type (
 		Differing uint64 `json:"differing"`
 	}
 
-	// of one of which nothing was found out
+	// of a verification that was ended
 	unfinished struct {
 		Success    bool  `json:"success"`
 		Unfinished bool  `json:"unfinished"`
@@ -75,10 +75,12 @@ type (
 	}
 )
 
-// MarshalJSON gives the whole report, no list cut, with success for what was asked, digests in hex, the checkpoint as the text that it is, and
-// -1 for the entry of a fault that is of none. The names are those of the fields. Of an INVALID pack there are success, level, asked, fault and
-// how many verdicts differ; of a verification that was ended there is no level but "unfinished", since nothing is said of the pack.
-// It is ASCII: a pack may have names that no terminal should be shown.
+// MarshalJSON returns the whole report: no list is cut, success is for what was asked, digests are
+// in hex, the checkpoint is the text that it is, and -1 is the entry of a fault that is of none.
+// The names are those of the fields. Of an INVALID pack it returns success, level, asked, fault and
+// how many verdicts differ. Of a verification that was ended it returns "unfinished" and no level,
+// since nothing is said of the pack. The text is ASCII: a pack may have names that no terminal
+// should be shown.
 func (r Report) MarshalJSON() ([]byte, error) {
 	switch f := r.Fault; {
 	case f != nil:
@@ -92,8 +94,12 @@ func (r Report) MarshalJSON() ([]byte, error) {
 	}
 	p := printed{
 		Success: r.Success(Invalid), Level: r.Level, Asked: r.asked(), History: r.History, Signer: r.Signer,
-		Replay: replayed{r.Replay.Replayed, r.Replay.KernelsOwn, r.Replay.NotReplayable, r.Replay.Differing, all(r.Replay.Entries), []engine{}},
-		Origin: r.Origin, Size: r.Size, Behind: r.Behind, Sessions: r.Sessions, Allows: r.Allows, Denials: r.Denials, Receipts: r.Receipts,
+		Replay: replayed{
+			r.Replay.Replayed, r.Replay.KernelsOwn, r.Replay.NotReplayable, r.Replay.Differing,
+			all(r.Replay.Entries), []engine{},
+		},
+		Origin: r.Origin, Size: r.Size, Behind: r.Behind, Sessions: r.Sessions,
+		Allows: r.Allows, Denials: r.Denials, Receipts: r.Receipts,
 		Open: []opened{}, Erased: all(r.Erased),
 		MerkleRoot: r.MerkleRoot, ProofGraphHash: r.ProofGraphHash, Trust: r.Trust, Checkpoint: string(r.Checkpoint),
 	}
@@ -106,7 +112,7 @@ func (r Report) MarshalJSON() ([]byte, error) {
 	return marshal(p)
 }
 
-// marshal escapes whatever is not printable ASCII. JSON has that in strings alone.
+// marshal escapes all that is not printable ASCII. JSON has that in strings alone.
 func marshal(x any) ([]byte, error) {
 	b, err := json.Marshal(x)
 	if err != nil {
@@ -127,7 +133,7 @@ func marshal(x any) ([]byte, error) {
 	return out, nil
 }
 
-// all is a list that is [] where there is nothing in it, and not null.
+// all returns the list, or [] instead of null.
 func all[T any](list []T) []T {
 	if list == nil {
 		return []T{}

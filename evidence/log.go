@@ -9,8 +9,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A log is the fold of the entries that writer and verifier both make: the end of each session, which
-// entries are named, and the tree.
+// A log is the fold of the entries that writer and verifier both make: the end of each session,
+// which entries are named, and the tree.
 type log struct {
 	index  proofgraph.Index
 	tree   proofgraph.Tree
@@ -44,8 +44,8 @@ func (l *log) chain(session string) *chain {
 	return c
 }
 
-// latest returns the hash of a session's last entry, or of genesis if it has none. It reads the index,
-// since there may be as many sessions as entries.
+// latest returns the hash of a session's last entry, or of genesis if it has none. It reads the
+// index, since there may be as many sessions as entries.
 func (l *log) latest(c *chain) contracts.Digest {
 	if c.count == 0 {
 		return l.first
@@ -53,8 +53,8 @@ func (l *log) latest(c *chain) contracts.Digest {
 	return l.index.Hash(c.index)
 }
 
-// add appends an entry to its chain. A verifier has looked up the entries that it names; a writer passes
-// over those that it does not find.
+// add appends an entry to its chain. A verifier has looked up the entries that it names; a writer
+// passes over those that it does not find.
 func (l *log) add(hash contracts.Digest, st *contracts.Statement, c *chain) error {
 	h, at := &st.Header, l.size()
 	if l.chains == nil {
@@ -93,8 +93,8 @@ func (b bits) has(index uint64) bool {
 	return index>>6 < uint64(len(b)) && b[index>>6]&(1<<(index&63)) != 0
 }
 
-// graphHash returns the SHA-256 of the canonical array of all heads, sorted: entries that no other one
-// names. An entry is named by the next one of its session, so only the last ones are heads.
+// graphHash returns the SHA-256 of the canonical array of all heads, sorted: entries that no other
+// one names. An entry is named by the next one of its session, so only the last ones are heads.
 func (l *log) graphHash() contracts.Digest {
 	var heads []contracts.Digest
 	for _, c := range l.chains {

@@ -9,10 +9,10 @@ import (
 	"github.com/helmkernel/helm/guardian/past"
 )
 
-// A logPast answers the guardian's questions about the past of a call whose inputs are kept, from the
-// log. Only what the log does not say is taken from the inputs, as far as it can be true: balances,
-// which are as old as the judgement and not as its place in the log (BUDGET holds those of charges to
-// the log); and what hangs on the inputs of earlier calls that are not there.
+// A logPast answers the guardian's questions about the past of a call whose inputs are kept, from
+// the log. Only what the log does not say is taken from the inputs, as far as it can be true:
+// balances, which are as old as the judgement and not as its place in the log (BUDGET holds those
+// of charges to the log); and what hangs on the inputs of earlier calls that are not there.
 type logPast struct {
 	r       *replayer
 	chain   *chain
@@ -24,8 +24,8 @@ var _ past.Past = (*logPast)(nil)
 
 var errUntold = errors.New("evidence: the log does not tell")
 
-// Spent returns the balance in the inputs. If they lack it, nothing is spent; that it was read shows
-// in the comparison.
+// Spent returns the balance in the inputs. If they lack it, nothing is spent; that it was read
+// shows in the comparison.
 func (p *logPast) Spent(c contracts.Charge) uint64 {
 	for i := range p.kept.Budgets {
 		if b := &p.kept.Budgets[i]; b.Budget == c.Budget && b.Of == c.Of && b.Window == c.Window {
@@ -49,9 +49,9 @@ func (p *logPast) session() *session {
 func (p *logPast) Calls(tool string) uint64 { return p.session().Calls(tool) }
 
 // Receipt without values to be equal returns what the log says. With values the answer hangs on the
-// arguments of earlier calls. A kernel that could not read them denied, and recorded nothing. A receipt
-// whose arguments cannot be read here may be the one that the inputs name, if it is later than all
-// that can be read.
+// arguments of earlier calls. A kernel that could not read them denied, and recorded nothing. A
+// receipt whose arguments cannot be read here may be the one that the inputs name, if it is later
+// than all that can be read.
 func (p *logPast) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
 	r, s, err := p.latest(tool, same)
 	if err == nil && same.Kind() != crypto.Missing && !p.answered(s, &r) {
@@ -72,8 +72,8 @@ func (p *logPast) latest(tool string, same crypto.Value) (contracts.PriorReceipt
 	return r, s, err
 }
 
-// answered reports whether kept inputs have the same question. If their answer may be the right one, it
-// replaces the one that can be read.
+// answered reports whether kept inputs have the same question. If their answer may be the right
+// one, it replaces the one that can be read.
 func (p *logPast) answered(s *session, r *contracts.PriorReceipt) bool {
 	for i := range p.kept.Receipts {
 		if k := &p.kept.Receipts[i]; k.Tool == r.Tool && k.Same.Equal(r.Same) {
@@ -86,8 +86,8 @@ func (p *logPast) answered(s *session, r *contracts.PriorReceipt) bool {
 	return false
 }
 
-// hidden reports whether kept inputs name an EXECUTED receipt of the tool whose call cannot be read, and
-// that is later than the one that can.
+// hidden reports whether kept inputs name an EXECUTED receipt of the tool whose call cannot be
+// read, and that is later than the one that can.
 func (p *logPast) hidden(s *session, kept, found *contracts.PriorReceipt) bool {
 	if kept.Entry == nil {
 		return false
@@ -109,8 +109,8 @@ func later(l *log, at uint64, found *contracts.PriorReceipt) bool {
 	return latest < at
 }
 
-// arguments reads the arguments of a run. If its inputs are not there, the run matches no question, and
-// is remembered.
+// arguments reads the arguments of a run. If its inputs are not there, the run matches no question,
+// and is remembered.
 func (p *logPast) arguments(s *session, run past.Run) (crypto.Value, error) {
 	st, f := p.r.reread.statement(run.Decision)
 	var in *contracts.Inputs
@@ -128,10 +128,10 @@ func (p *logPast) arguments(s *session, run past.Run) (crypto.Value, error) {
 	return in.Args, nil
 }
 
-// Used reports whether a request was consumed. If an earlier ALLOW consumed approvals that cannot be
-// read, the inputs say which requests of its call it consumed. They also say it of a request that an
-// ALLOW of another session consumed, or may have, since a call that was denied may have been judged
-// before that.
+// Used reports whether a request was consumed. If an earlier ALLOW consumed approvals that cannot
+// be read, the inputs say which requests of its call it consumed. They also say it of a request
+// that an ALLOW of another session consumed, or may have, since a call that was denied may have
+// been judged before that.
 func (p *logPast) Used(approval contracts.Digest, r *contracts.ApprovalRequest) bool {
 	s := p.session()
 	if _, lost := s.lost.digests[approval]; lost || s.Used(r) {

@@ -46,9 +46,12 @@ func (v *verifier) manifest(note []byte) *Error {
 		return misshapen(err)
 	}
 	want := contracts.EvidencePack{
-		Blobs:          contracts.Blobs{Bytes: v.pack.Bytes, Count: uint64(len(v.pack.Blobs)), Root: v.pack.Root},
-		Checkpoint:     crypto.Sum(note),
-		Entries:        contracts.Bytes{Bytes: uint64(v.pack.Members[ustar.Entries].Size), SHA256: contracts.Digest(v.pack.sum.Sum(nil))},
+		Blobs:      contracts.Blobs{Bytes: v.pack.Bytes, Count: uint64(len(v.pack.Blobs)), Root: v.pack.Root},
+		Checkpoint: crypto.Sum(note),
+		Entries: contracts.Bytes{
+			Bytes:  v.pack.total(),
+			SHA256: contracts.Digest(v.pack.sum.Sum(nil)),
+		},
 		Key:            sealed.KeyID,
 		MerkleRoot:     v.report.MerkleRoot,
 		Origin:         v.fold.origin,

@@ -10,8 +10,8 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// An opener checks entries by themselves: the checks that need nothing of the log but a trust state. It
-// has the memory for one entry.
+// An opener checks entries by themselves: the checks that need nothing of the log but a trust
+// state. It has the memory for one entry.
 type opener struct {
 	reader    contracts.Reader
 	pae       []byte // of the entry at hand
@@ -25,8 +25,8 @@ type early struct {
 	signer    contracts.Digest // the digest of the key under which its signature verifies
 }
 
-// open opens an entry ahead of its turn. The entry will have that index, and the trust state may be an
-// earlier one. If a check fails, open returns nothing.
+// open opens an entry ahead of its turn. The entry will have that index, and the trust state may be
+// an earlier one. If a check fails, open returns nothing.
 func (o *opener) open(b []byte, state *registry.State, index uint64) early {
 	s, f := o.sealed(b, index)
 	if f != nil {

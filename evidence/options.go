@@ -7,40 +7,49 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// Options are what the caller knows, from elsewhere than the pack. The zero Options knows nothing: a pack may then be INTACT or LOGGED, and is
-// UNPINNED, never a success. Verify changes nothing of it, so many goroutines may share one.
+// Options are what the caller knows from other sources than the pack. The zero Options knows
+// nothing: a pack may then be INTACT or LOGGED, and is UNPINNED, never a success. Verify changes
+// nothing of it, so many goroutines may share one.
 type Options struct {
-	// Trust is the initial trust state of the log, which its genesis names by digest: not a later one, which is refused. The later ones
-	// follow from it and the trust events in the log. Whoever runs the kernel hands its canonical form (State.Canonical of Kernel.Trust) to
-	// the auditor once, when the log is new and by another way than its packs, or publishes its digest; registry.ParseState reads it. The
-	// pack holds a copy of it, which proves nothing to those who trust nobody yet. Nil: Kernel counts.
+	// Trust is the initial trust state of the log, which its genesis names by digest. A later one
+	// is refused: later ones follow from it and the trust events in the log. The operator of the
+	// kernel hands its canonical form (State.Canonical of Kernel.Trust) to the auditor once, when
+	// the log is new and by another way than its packs, or publishes its digest;
+	// registry.ParseState reads it. The pack holds a copy of it, which proves nothing to auditors
+	// who trust nobody yet. If it is nil, Kernel counts.
 	Trust *registry.State
 
-	// Kernel is, instead of Trust, the public key that signs the genesis, whatever became of it since: 32 bytes of Ed25519. It then vouches
-	// for the initial trust state in the pack. Nil, and Trust nil too: the pack proves nothing of who made it. Both given is INPUT.
+	// Kernel, instead of Trust, is the public key that signed the genesis, also if it was revoked
+	// since: 32 bytes of Ed25519. It then vouches for the initial trust state in the pack. If both
+	// are nil, the pack proves nothing of who made it. If both are given, that is INPUT.
 	Kernel crypto.PublicKey
 
 	// Origin is the log's name. "" is any: the report shows which.
 	Origin string
 
-	// Last is the checkpoint that the caller kept from before, a signed note (proofgraph.Checkpoint.Note), of a size that the pack should
-	// reach: it must extend it. The caller vouches for it. Nil: none, so an old pack passes for the latest.
+	// Last is the checkpoint that the caller kept from earlier, a signed note
+	// (proofgraph.Checkpoint.Note). The pack should reach its size and must extend it. The caller
+	// vouches for it. If it is nil, an old pack passes for the latest.
 	Last []byte
 
-	// CrossCheck has all JSON of the pack, envelopes and what is in them, inputs, documents, outputs, canonicalised by a second implementation
-	// of RFC 8785 too, github.com/gowebpki/jcs, which must give the same bytes: what one of them gets wrong is then found. The verification
-	// takes twice the time, and up to 90 bytes of memory for each of the longest blob.
+	// CrossCheck has a second implementation of RFC 8785, github.com/gowebpki/jcs, canonicalise all
+	// JSON of the pack: envelopes and their payloads, inputs, documents, outputs. It must return
+	// the same bytes, so an error in one implementation is found. The verification takes twice the
+	// time, and up to 90 bytes of memory for each byte of the longest blob.
 	CrossCheck bool
 
-	// Progress is told how far the verification is, on the goroutine of the caller and about once per MiB of entries: done out of total, in
-	// bytes of entries.jsonl, or in entries where a store is verified. It is told that all is done when all checks have passed. Nil: nobody is.
+	// Progress is called with how far the verification is, on the goroutine of the caller and about
+	// once per MiB of entries: done out of total, in bytes of entries.jsonl, or in entries of a
+	// store. When all checks have passed it is called with done equal to total. If it is nil, it is
+	// not called.
 	Progress func(done, total uint64)
 
-	// Level is what is asked for, and Report.Asked in the answer. Zero is Logged.
+	// Level is the level that is asked for; the report has it as Asked. Zero is Logged.
 	Level Level
 }
 
-// check is INPUT, but for what only the entries can tell of the last checkpoint, which it gives.
+// check does the check INPUT, except for what only the entries can show of the last checkpoint,
+// which it returns.
 func (o *Options) check() (*signed, *Error) {
 	bad := func(field, what string) (*signed, *Error) { return nil, newError(ErrInput, field, what) }
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/helmkernel/helm/evidence/internal/entry"
 )
 
-// outcome holds a receipt that is no denial to what was kept of its call: the sandbox in the inputs,
-// the output, the pinned schema.
+// outcome holds a receipt that is no denial to what was kept of its call: the sandbox in the
+// inputs, the output, the pinned schema.
 func (r *replayer) outcome(x *contracts.Receipt, call *pending) *Error {
 	if f := r.refunded(x, call); f != nil {
 		return f
@@ -76,15 +76,15 @@ func (r *replayer) pinned(x *contracts.Receipt, call *pending, output []byte) *E
 	return nil
 }
 
-// refunded compares what a failed tool's receipt keeps of its charges with what the budgets say. BUDGET
-// has checked every other outcome.
+// refunded compares what a failed tool's receipt keeps of its charges with what the budgets say.
+// BUDGET has checked every other outcome.
 func (r *replayer) refunded(x *contracts.Receipt, call *pending) *Error {
 	if x.Reason != contracts.ReasonToolError || len(call.charges) == 0 {
 		return nil
 	}
 	s, f := r.stack(call.policy)
 	if f != nil || s.policy == nil {
-		return f // REPLAY says why where the policy judges
+		return f // judged says why it does not compile
 	}
 	refunds := s.policy.Refunds(x.Tool, x.Reason)
 	for i, c := range call.charges {

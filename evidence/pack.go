@@ -14,10 +14,11 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A Pack is one that was verified, to be read: it has the methods of a proofgraph.Store that read. What it gives is what was verified: bytes are
-// read from the reader again, which has to stay open, and held to their hash each time, so of a reader that gives others there is an error
-// that is ErrArchive. It holds 46 bytes an entry and 8 a blob. The zero Pack is empty. It is safe for concurrent use by multiple goroutines, as
-// far as its reader is.
+// A Pack is a verified pack that can be read: it has the reading methods of a proofgraph.Store. It
+// returns what was verified: bytes are read from the reader again, which has to stay open, and
+// compared with their hash each time. If the reader returns others, that is an error that is
+// ErrArchive. A Pack holds 46 bytes an entry and 8 a blob. The zero Pack is empty. It is safe for
+// concurrent use by multiple goroutines, as far as its reader is.
 type Pack struct {
 	packed *packed
 	index  proofgraph.Index
@@ -25,20 +26,21 @@ type Pack struct {
 	note   []byte
 }
 
-// OpenPack is [Verify], and gives the pack as it was verified, to be read. There is none with an error; without one, ask [Report.Success]
-// whether the pack is what was asked for before what stands in it is used.
+// OpenPack does what [Verify] does, and returns the pack as it was verified. With an error there is
+// no pack. Without one, check [Report.Success] before using what is in it.
 func OpenPack(ctx context.Context, r io.ReaderAt, size int64, o Options) (*Pack, Report, error) {
 	v := newVerifier(ctx, o)
 	report, err := v.answer(v.inPack(r, size))
 	if err != nil {
 		return nil, report, err
 	}
-	p := &Pack{packed: v.pack, index: v.fold.index, marks: slices.Clip(v.reread.marks), note: bytes.Clone(report.Checkpoint)}
+	p := &Pack{packed: v.pack, index: v.fold.index, marks: slices.Clip(v.reread.marks),
+		note: bytes.Clone(report.Checkpoint)}
 	p.packed.wide, p.packed.sum, p.packed.named = nil, nil, nil // for verification alone
 	return p, report, nil
 }
 
-// Size is the number of entries.
+// Size returns the number of entries.
 func (p *Pack) Size(ctx context.Context) (uint64, error) {
 	if err := endOf(ctx); err != nil {
 		return 0, err
@@ -46,7 +48,7 @@ func (p *Pack) Size(ctx context.Context) (uint64, error) {
 	return p.index.Len(), nil
 }
 
-// Checkpoint gives a copy of the checkpoint in the pack, the signed note.
+// Checkpoint returns a copy of the checkpoint in the pack, the signed note.
 func (p *Pack) Checkpoint(ctx context.Context) ([]byte, error) {
 	if err := endOf(ctx); err != nil {
 		return nil, err
@@ -54,7 +56,8 @@ func (p *Pack) Checkpoint(ctx context.Context) ([]byte, error) {
 	return bytes.Clone(p.note), nil
 }
 
-// Entries gives those with indexes from ≤ i < to, in order. A range beyond the pack is an error. The first error is the last pair.
+// Entries returns those with indexes from ≤ i < to, in order. A range beyond the pack is an error.
+// The first error is the last pair.
 func (p *Pack) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 	return func(yield func(contracts.Entry, error) bool) {
 		err := endOf(ctx)
@@ -95,8 +98,9 @@ func (p *Pack) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts
 	}
 }
 
-// Blob gives the bytes whose SHA-256 is d, or proofgraph.ErrNoBlob where the pack does not have them: they were erased or never kept, or no
-// entry names them. Of a reader that may give others now, believe that only of what is in [Report].Erased.
+// Blob returns the bytes whose SHA-256 is d. If the pack does not have them, the error is
+// proofgraph.ErrNoBlob: they were erased or never kept, or no entry names them. If the reader may
+// have changed, believe that only of blobs in [Report].Erased.
 func (p *Pack) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	if err := endOf(ctx); err != nil {
 		return nil, err
@@ -117,7 +121,7 @@ func (p *Pack) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	return append([]byte{}, b...), nil
 }
 
-// endOf is the context's error; a nil one never ends.
+// endOf returns the context's error; a nil context never ends.
 func endOf(ctx context.Context) error {
 	if ctx == nil {
 		return nil

@@ -7,15 +7,16 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Decisions of another version of the engine are not made again. But what their inputs say of the log
-// is held to the log, and so are the approvals that counted.
+// Decisions of another version of the engine are not made again. But what their inputs say of the
+// log is held to the log, and so are the approvals that counted.
 
 // checkPriors returns the first field in which kept inputs say what the log does not.
 func (p *logPast) checkPriors(d *contracts.DecisionRecord, in *contracts.Inputs) (field, what string) {
 	const differs = "not what the log says"
 	for i := range d.Charges {
 		c := &d.Charges[i]
-		if !slices.Contains(p.kept.Budgets, contracts.Balance{Budget: c.Budget, Of: c.Of, Spent: c.Before, Window: c.Window}) {
+		before := contracts.Balance{Budget: c.Budget, Of: c.Of, Spent: c.Before, Window: c.Window}
+		if !slices.Contains(p.kept.Budgets, before) {
 			return "state.budgets", "they lack the balance before a charge"
 		}
 	}
@@ -37,9 +38,9 @@ func (p *logPast) checkPriors(d *contracts.DecisionRecord, in *contracts.Inputs)
 	return p.misused(d, in)
 }
 
-// ran reports whether a receipt that inputs name is an EXECUTED one of the session and tool, with that
-// time. Whether the values are equal, and no later receipt has them, is not looked into: a pack could
-// ask that for more values than anybody can look up.
+// ran reports whether a receipt that inputs name is an EXECUTED one of the session and tool, with
+// that time. Whether the values are equal, and no later receipt has them, is not looked into: a
+// pack could ask that for more values than anybody can look up.
 func (p *logPast) ran(k *contracts.PriorReceipt) bool {
 	if k.Entry == nil {
 		return true
@@ -54,10 +55,12 @@ func (p *logPast) ran(k *contracts.PriorReceipt) bool {
 		return false
 	}
 	r := st.Receipt
-	return r != nil && r.Outcome == contracts.Executed && r.Tool == k.Tool && st.Session == p.chain.name && st.Time == k.Time
+	return r != nil && r.Outcome == contracts.Executed && r.Tool == k.Tool && st.Session == p.chain.name &&
+		st.Time == k.Time
 }
 
-// misused returns what is wrong with approvals that counted, or that are said to have counted before.
+// misused returns what is wrong with approvals that counted, or that are said to have counted
+// before.
 func (p *logPast) misused(d *contracts.DecisionRecord, in *contracts.Inputs) (field, what string) {
 	var said []contracts.Digest
 	if p.kept.Used != nil {

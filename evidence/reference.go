@@ -26,9 +26,9 @@ func sameOf(tool string, args contracts.Digest, effect contracts.EffectType) con
 	return e.Hash()
 }
 
-// A bound names an idempotency key in its session, and a claim the call that it was bound with. Eight
-// bytes of a claim will do: two that agree in them by chance would make a good log bad, never a bad one
-// good.
+// A bound names an idempotency key in its session, and a claim the call that it was bound with.
+// Eight bytes of a claim will do: two that agree in them by chance would make a good log bad, never
+// a bad one good.
 type (
 	bound contracts.Digest
 	claim [8]byte
@@ -53,8 +53,8 @@ func (v *fold) known(policy contracts.Digest) bool {
 	return ok
 }
 
-// refers is the check REFERENCE: what an entry says of others. If the entry is the receipt of an ALLOW,
-// refers returns the call.
+// refers is the check REFERENCE: what an entry says of others. If the entry is the receipt of an
+// ALLOW, refers returns the call.
 func (v *fold) refers(st *contracts.Statement, c *chain) (*pending, *Error) {
 	bad := func(field, what string) (*pending, *Error) {
 		return nil, v.fault(ErrReference, "predicate."+field, what)

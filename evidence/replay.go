@@ -10,8 +10,8 @@ import (
 	"github.com/helmkernel/helm/guardian"
 )
 
-// entry holds the blobs that an entry names to BLOB and REPLAY. call is the ALLOW that the entry is,
-// or that it is the receipt of.
+// entry holds the blobs that an entry names to BLOB and REPLAY. call is the ALLOW that the entry
+// is, or that it is the receipt of.
 func (r *replayer) entry(st *contracts.Statement, c *chain, call *pending) *Error {
 	switch d := st.Judgement(); {
 	case d != nil && d.Verdict == contracts.Deny:
@@ -74,8 +74,8 @@ func (r *replayer) judgement(
 	return r.replayed(d, in, x, p)
 }
 
-// withoutInputs takes note of a judgement whose inputs are not there, or not as they should be, which
-// is the fault f if it counts at once.
+// withoutInputs takes note of a judgement whose inputs are not there, or not as they should be,
+// which is the fault f if it counts at once.
 func (r *replayer) withoutInputs(st *contracts.Statement, d *contracts.DecisionRecord, c *chain, f *Error) *Error {
 	r.reread.absent.set(r.fold.size())
 	r.report.skip(r.fold.size())
@@ -89,9 +89,11 @@ func (r *replayer) withoutInputs(st *contracts.Statement, d *contracts.DecisionR
 	return r.declared(st, d)
 }
 
-// compare compares a judgement with what the guardian says, as far as it can be asked. The empty field
-// means that they agree.
-func (r *replayer) compare(d *contracts.DecisionRecord, in *contracts.Inputs, x *stack, p *logPast) (field, what string) {
+// compare compares a judgement with what the guardian says, as far as it can be asked. The empty
+// field means that they agree.
+func (r *replayer) compare(
+	d *contracts.DecisionRecord, in *contracts.Inputs, x *stack, p *logPast,
+) (field, what string) {
 	switch {
 	case x.why != "":
 		return "predicate.decision.policyHash", x.why
@@ -130,8 +132,8 @@ func (r *replayer) replayed(d *contracts.DecisionRecord, in *contracts.Inputs, x
 }
 
 // declared compares what follows from the documents alone, since the inputs are not there: what the
-// tool declares of its effect and risk, and how long it may run. For the rest the verdict would have
-// to be made again.
+// tool declares of its effect and risk, and how long it may run. For the rest the verdict would
+// have to be made again.
 func (r *replayer) declared(st *contracts.Statement, d *contracts.DecisionRecord) *Error {
 	x, f := r.stack(d.PolicyHash)
 	if f != nil || x.policy == nil {
@@ -153,8 +155,8 @@ func (r *replayer) declared(st *contracts.Statement, d *contracts.DecisionRecord
 	return r.differs("predicate.decision."+field, "not what the tool declares")
 }
 
-// judged asks the guardian, and compares every field. A refusal of the kernel's own read nothing of the
-// past.
+// judged asks the guardian, and compares every field. A refusal of the kernel's own read nothing of
+// the past.
 func (r *replayer) judged(
 	d *contracts.DecisionRecord, in *contracts.Inputs, p *guardian.Policy, past *logPast,
 ) (field, what string) {
@@ -165,12 +167,14 @@ func (r *replayer) judged(
 	} else {
 		again, state, _ = p.Decide(in, r.fold.state, past)
 	}
-	again.ID, again.InputsHash, again.PolicyDecisionHash = d.ID, d.InputsHash, d.PolicyDecisionHash // RECORD has checked them
+	// RECORD has checked them
+	again.ID, again.InputsHash, again.PolicyDecisionHash = d.ID, d.InputsHash, d.PolicyDecisionHash
 	if !d.Equal(&again) {
 		r.text = d.Append(r.text[:0])
 		n := len(r.text)
 		r.text = again.Append(r.text)
-		return "predicate.decision." + difference(r.text[:n], r.text[n:]), "not what the guardian says, given the kept inputs"
+		return "predicate.decision." + difference(r.text[:n], r.text[n:]),
+			"not what the guardian says, given the kept inputs"
 	}
 	if field := unlike(&in.State, &state); field != "" {
 		return "inputs.state." + field, "not what the guardian reads of the log"

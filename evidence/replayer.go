@@ -2,8 +2,8 @@ package evidence
 
 import "github.com/helmkernel/helm/contracts"
 
-// A replayer makes verdicts again, and holds kept inputs and outputs to the log: the check REPLAY. It
-// knows the fold, the blobs and the entries before.
+// A replayer makes verdicts again, and holds kept inputs and outputs to the log: the check REPLAY.
+// It knows the fold, the blobs and the entries before.
 type replayer struct {
 	fold     *fold
 	blobs    *blobs

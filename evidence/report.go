@@ -13,10 +13,10 @@ const (
 
 func (l Level) String() string { return word(l, "INVALID", "INTACT", "LOGGED") }
 
-// MarshalText gives the word.
+// MarshalText returns the word.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// History says how a pack stands to the last checkpoint that the caller saw.
+// History compares a pack with the last checkpoint that the caller saw.
 type History uint8
 
 const (
@@ -28,7 +28,7 @@ const (
 
 func (h History) String() string { return word(h, "NONE", "FRESH", "STALE", "DIVERGED") }
 
-// MarshalText gives the word.
+// MarshalText returns the word.
 func (h History) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
 // Signer says whether the caller knows who signed.
@@ -41,7 +41,7 @@ const (
 
 func (s Signer) String() string { return word(s, "UNPINNED", "TRUSTED") }
 
-// MarshalText gives the word.
+// MarshalText returns the word.
 func (s Signer) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 func word[T ~uint8](i T, words ...string) string {
@@ -51,29 +51,40 @@ func word[T ~uint8](i T, words ...string) string {
 	return words[i]
 }
 
-// Report is what a pack proves to this caller: String says it to people, MarshalJSON to programs. Of an INVALID pack it says only what is
-// wrong: Level, Asked, Fault and Replay.Differing; all else is zero. The caller may keep and change it.
+// Report is what a pack proves to this caller: String is for people, MarshalJSON for programs. Of
+// an INVALID pack it says only what is wrong: Level, Asked, Fault and Replay.Differing; all else is
+// zero. The caller may keep and change it.
 type Report struct {
-	Level   Level   // what is proved of the pack
-	Asked   Level   // what Options asked for
-	History History // how the pack stands to Options.Last
+	Level   Level   // how much is proved of the pack
+	Asked   Level   // the level that Options asked for
+	History History // the pack against Options.Last
 	Signer  Signer  // whether Options says who signed
-	Fault   *Error  // the first check that failed; nil unless INVALID, and where the verification was ended by its context
 	Replay  Replay  // of all judgements, so its numbers but Differing add up to Allows and Denials
 
-	Origin         string             // of the log, its name
-	Size           uint64             // of the log, in entries, the genesis included; not in bytes
-	Behind         uint64             // entries of a store behind its checkpoint, which were not verified: VerifyStore again when there is one of them
-	Sessions       uint64             // that have entries, the kernel's own included
-	Allows         uint64             // decisions ALLOW
-	Denials        uint64             // decisions DENY
-	Receipts       uint64             // DENIED ones included: one for each decision but the Open ones
-	Open           []Call             // ALLOWs without a receipt, so what became of the calls is not known yet, in log order; nil where there are none
-	Erased         []contracts.Digest // inputs, outputs and such that are named and not there, erased or never kept, sorted; nil where there are none
-	MerkleRoot     contracts.Digest   // RFC 6962, over the entries; that of the checkpoint
-	ProofGraphHash contracts.Digest   // over the heads: entries that no other one names
-	Trust          contracts.Digest   // of the trust state at the end of the log: the initial one, and what trust events made of it
-	Checkpoint     []byte             // the signed note in the pack, to be kept where this is a success: it is Options.Last of the next time
+	// Fault is the first check that failed. It is nil unless the pack is INVALID, and nil if the
+	// context ended the verification.
+	Fault *Error
+
+	Origin   string // of the log, its name
+	Size     uint64 // of the log, in entries, the genesis included; not in bytes
+	Behind   uint64 // entries of a store after its checkpoint: not verified until there is a later one
+	Sessions uint64 // that have entries, the kernel's own included
+	Allows   uint64 // decisions ALLOW
+	Denials  uint64 // decisions DENY
+	Receipts uint64 // DENIED ones included: one for each decision but the Open ones
+
+	// Open are the ALLOWs without a receipt, in log order: it is not known yet how the calls ended. Nil
+	// if there are none.
+	Open []Call
+
+	// Erased are inputs, outputs and such that entries name and that are not there, sorted: they were
+	// erased or never kept. Nil if there are none.
+	Erased []contracts.Digest
+
+	MerkleRoot     contracts.Digest // RFC 6962, over the entries; that of the checkpoint
+	ProofGraphHash contracts.Digest // over the heads: entries that no other one names
+	Trust          contracts.Digest // of the initial trust state with all trust events of the log applied
+	Checkpoint     []byte           // the signed note; after a success keep it for the next Options.Last
 }
 
 // Call names a call by its decision.
@@ -84,12 +95,14 @@ type Call struct {
 
 // Replay counts judgements.
 type Replay struct {
-	Replayed      uint64             // the guardian gave the same verdict again, in every field
-	KernelsOwn    uint64             // the kernel's own, which no policy makes
-	NotReplayable uint64             // inputs not there, erased or never kept; or another engine's
-	Differing     uint64             // with more than none the pack is INVALID
-	Entries       []uint64           // indexes of the judgements that are NotReplayable, in log order; nil where there are none
-	Engines       []contracts.Engine // other ones than this version's, that made verdicts; nil where there are none
+	Replayed      uint64   // the guardian made the same verdict again, in every field
+	KernelsOwn    uint64   // the kernel's own, which no policy makes
+	NotReplayable uint64   // inputs not there, erased or never kept; or another engine's
+	Differing     uint64   // if there is one, the pack is INVALID
+	Entries       []uint64 // indexes of the NotReplayable ones, in log order; nil if there are none
+
+	// Engines are those that made verdicts and are not this version's. Nil if there are none.
+	Engines []contracts.Engine
 }
 
 // skip takes note of a judgement that cannot be made again.
@@ -98,8 +111,9 @@ func (r *Replay) skip(index uint64) {
 	r.Entries = append(r.Entries, index)
 }
 
-// Success tells whether a pack proves what is asked: that level or a higher one, under the caller's trust root, and that it extends the last
-// checkpoint if the caller gave one. The zero Level asks for what Options did.
+// Success reports whether a pack proves the level that is asked for, or a higher one, under the
+// caller's trust root, and extends the last checkpoint if the caller gave one. The zero Level
+// stands for the one in Options.
 func (r Report) Success(asked Level) bool {
 	if asked == Invalid {
 		asked = max(r.Asked, Intact)

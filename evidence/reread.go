@@ -8,8 +8,8 @@ import (
 	"github.com/helmkernel/helm/evidence/internal/entry"
 )
 
-// Entries are read once, in order. An earlier entry that is needed later is read again: the place of
-// every eighth is kept, the others follow it.
+// Entries are read once, in order. An earlier entry that is needed later is read again: the place
+// of every eighth is kept, the others follow it.
 const stride = 8
 
 // A rereader reads earlier entries and their inputs again.

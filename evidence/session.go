@@ -16,8 +16,8 @@ type session struct {
 	weight int
 }
 
-// lostApprovals are those that ALLOWs consumed and that cannot be read. Their digests are known, and
-// for which calls they were.
+// lostApprovals are those that ALLOWs consumed and that cannot be read. Their digests are known,
+// and for which calls they were.
 type lostApprovals struct {
 	digests map[contracts.Digest]struct{}
 	calls   map[contracts.Digest]contracts.Time // when the last such call was allowed
@@ -55,9 +55,9 @@ const (
 	ofNonce   = 128
 )
 
-// add folds an entry of that index and hash, and returns how much more is held. decision is the index
-// of a receipt's decision. nonces are those of the requests whose approvals an ALLOW consumed, nil if
-// they cannot be read.
+// add folds an entry of that index and hash, and returns how much more is held. decision is the
+// index of a receipt's decision. nonces are those of the requests whose approvals an ALLOW
+// consumed, nil if they cannot be read.
 func (s *session) add(
 	st *contracts.Statement, at uint64, hash contracts.Digest, decision uint64, nonces []string,
 ) (more int) {

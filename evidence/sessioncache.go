@@ -8,8 +8,8 @@ import (
 
 // A sessionCache keeps sessions once a policy asks for the past of one; a log without such policies
 // never gets there. From then on it keeps every new session until it is closed. When it is full it
-// drops all but the session at hand. A dropped session is folded again from the log when it is asked
-// for.
+// drops all but the session at hand. A dropped session is folded again from the log when it is
+// asked for.
 type sessionCache struct {
 	most   int // bytes that may be held
 	limit  int // the largest that most may become
@@ -43,8 +43,8 @@ func (x *sessionCache) hold(c *chain, s *session) {
 	x.weigh(c, ofSession+weight)
 }
 
-// weigh adds to the weight of a session. If the cache is then too heavy, weigh drops all others, and
-// this one too if a policy that asks for the same receipts in ever other ways has made it so.
+// weigh adds to the weight of a session. If the cache is then too heavy, weigh drops all others,
+// and this one too if a policy that asks for the same receipts in ever other ways has made it so.
 func (x *sessionCache) weigh(c *chain, more int) {
 	c.held.weight += more
 	x.weight += more
@@ -95,8 +95,8 @@ func (x *sessionCache) miss(c *chain, s *session, r past.Run) {
 	}
 }
 
-// follow folds the latest entry of a session, of that hash, if the session is held. call is the ALLOW
-// that the entry is, or that it is the receipt of.
+// follow folds the latest entry of a session, of that hash, if the session is held. call is the
+// ALLOW that the entry is, or that it is the receipt of.
 func (x *sessionCache) follow(st *contracts.Statement, c *chain, hash contracts.Digest, call *pending) {
 	if x.asked && c.count == 1 && c.held == nil {
 		x.hold(c, new(session))

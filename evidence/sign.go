@@ -12,8 +12,8 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// begin reads the trust state that the log began with. It does so before the entries are gone over: a store may have to give one thing at a
-// time.
+// begin reads the trust state that the log began with. It does so before the entries are read: a
+// store may have to do one thing at a time.
 func (p *packer) begin(ctx context.Context) error {
 	var r contracts.Reader
 	var trust *contracts.Digest
@@ -30,7 +30,7 @@ func (p *packer) begin(ctx context.Context) error {
 		}
 	}
 	if trust == nil {
-		return nil // whoever goes over the entries says what there is
+		return nil // read says what is wrong
 	}
 	b, err := p.blob(ctx, *trust)
 	if err != nil {
@@ -40,7 +40,7 @@ func (p *packer) begin(ctx context.Context) error {
 	return err
 }
 
-// governed folds the trust events, since a later state says who may sign.
+// governed folds the trust events, since the later states say who may sign.
 func (p *packer) governed(st *contracts.Statement) error {
 	switch {
 	case st.Genesis != nil && st.Genesis.Trust != p.state.Digest():
@@ -58,7 +58,7 @@ func (p *packer) governed(st *contracts.Statement) error {
 	return nil
 }
 
-// sign makes the manifest. Nobody would take it from a key that may not sign it.
+// sign makes the manifest. No verifier would accept it from a key that may not sign it.
 func (p *packer) sign() error {
 	id := crypto.KeyID(p.public)
 	switch _, ok := p.state.Key(id, registry.Kernel, p.size); {
@@ -66,10 +66,13 @@ func (p *packer) sign() error {
 	case p.revoked > 0:
 		return fmt.Errorf("the key was revoked by entry %d: give the one that the kernel signs with now", p.revoked)
 	default:
-		return errors.New("the key is no kernel key of this log up to its checkpoint: give the one that the kernel signs with; one that was added later needs a new checkpoint")
+		return errors.New("the key is no kernel key of this log up to its checkpoint: give the one that the kernel " +
+			"signs with; one that was added later needs a new checkpoint")
 	}
-	m := contracts.EvidencePack{Checkpoint: crypto.Sum(p.note), Entries: p.entries, Key: id, MerkleRoot: p.log.tree.Root(),
-		Origin: p.log.origin, ProofGraphHash: p.log.graphHash(), Sessions: p.log.sessions(), Size: p.size}
+	m := contracts.EvidencePack{
+		Checkpoint: crypto.Sum(p.note), Entries: p.entries, Key: id, MerkleRoot: p.log.tree.Root(),
+		Origin: p.log.origin, ProofGraphHash: p.log.graphHash(), Sessions: p.log.sessions(), Size: p.size,
+	}
 	var names proofgraph.Tree
 	for _, b := range p.blobs {
 		m.Blobs.Bytes += uint64(b.size)

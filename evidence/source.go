@@ -8,11 +8,12 @@ import (
 	"github.com/helmkernel/helm/evidence/internal/ustar"
 )
 
-// A source is where a log is verified: a pack or a store. It finds bytes and makes no claim about them.
-// Whoever reads them checks them, each time, because it may return other bytes the second time.
+// A source is where a log is verified: a pack or a store. It finds bytes and makes no claim about
+// them. Whoever reads them checks them, each time, because it may return other bytes the second
+// time.
 type source interface {
-	// lines returns the entries in order. It is called once. It may be ahead of the fold. A fault is the
-	// last pair.
+	// lines returns the entries in order. It is called once. It may be ahead of the fold. A fault
+	// is the last pair.
 	lines() iter.Seq2[line, *Error]
 
 	// total is the size of all lines, in bytes or in another unit that line.end has too.
@@ -24,8 +25,8 @@ type source interface {
 	// view returns a reader of single entries and blobs, with memory of its own.
 	view() view
 
-	// names notes that an entry names the blob of that number in a role. It reports whether it is the
-	// first one to do so, as far as is known.
+	// names notes that an entry names the blob of that number in a role. It reports whether it is
+	// the first one to do so, as far as is known.
 	names(number int, as entry.Role) (first bool)
 
 	// unreadable returns the fault that a blob or, if it is nil, the entries could not be read.
@@ -47,7 +48,7 @@ type view interface {
 	// line returns the nth entry after the one at a place.
 	line(place int64, n int) ([]byte, error)
 
-	// blob returns bytes that are said to be a blob's, and its number, or noBlob if it is not there. If
-	// the blob is longer than any may be, the error is errLong.
+	// blob returns bytes that are said to be a blob's, and its number, or noBlob if it is not
+	// there. If the blob is longer than any may be, the error is errLong.
 	blob(d contracts.Digest) ([]byte, int, error)
 }

@@ -30,8 +30,8 @@ func (r *replayer) compiled(policy contracts.Digest) bool {
 	return slices.ContainsFunc(r.stacks, func(x stack) bool { return x.hash == policy })
 }
 
-// stack returns a policy of the log, compiled from its documents. Blobs that were read earlier are no
-// longer valid.
+// stack returns a policy of the log, compiled from its documents. Blobs that were read earlier are
+// no longer valid.
 func (r *replayer) stack(policy contracts.Digest) (*stack, *Error) {
 	for i := range r.stacks {
 		if r.stacks[i].hash == policy {

@@ -12,11 +12,13 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// VerifyStore verifies a log where it is kept, up to the store's latest checkpoint: what [Verify] finds out of the pack that [Write] would make
-// of it, and how many entries are behind that checkpoint (Report.Behind), which it does not look at. A store has neither archive nor manifest,
-// and what no entry names cannot be seen in it. The store is believed nothing: one that fails, lies or panics is an error, and never a success.
-// A store of which another process has the kernel is opened for reading alone (filestore.OpenReadOnly); one that a kernel of this process writes
-// to may be given too. VerifyStore ends when ctx does; a nil ctx never ends.
+// VerifyStore verifies a log in its store, up to the store's latest checkpoint. It finds what
+// [Verify] finds out of the pack that [Write] would make of the store, and counts the entries after
+// that checkpoint (Report.Behind) without verifying them. A store has neither archive nor manifest,
+// and blobs that no entry names cannot be seen in it. Nothing that the store says is believed: a
+// store that fails, lies or panics is an error, and never a success. If another process has the
+// kernel, open the store to be read (filestore.OpenReadOnly); a store that a kernel of this process
+// writes to may be given too. VerifyStore ends when ctx does; a nil ctx never ends.
 func VerifyStore(ctx context.Context, s proofgraph.Store, o Options) (Report, error) {
 	v := newVerifier(ctx, o)
 	return v.answer(v.inStore(s))
@@ -38,13 +40,14 @@ func (v *verifier) inStore(s proofgraph.Store) error {
 	return v.verify(l)
 }
 
-// A stored log is one in a store. What it gives is its caller's, so it is a view of itself.
+// A stored is a log in a store. The bytes that a store returns are its caller's, so it is a view of
+// itself.
 type stored struct {
 	ctx    context.Context
 	store  proofgraph.Store
 	note   []byte
-	size   uint64 // how many entries are read: as many as the checkpoint has, if they are there
-	behind uint64
+	size   uint64 // entries to read: as many as the checkpoint has, if they are there
+	behind uint64 // entries after them
 }
 
 var (
@@ -54,7 +57,7 @@ var (
 
 var errMore = errors.New("it gives more entries than it was asked for")
 
-// openStored asks how far the log goes. The checkpoint comes first, for the store may grow.
+// openStored asks how far the log goes. The checkpoint comes first, since the store may grow.
 func openStored(ctx context.Context, store proofgraph.Store) (*stored, *Error) {
 	s := &stored{ctx: ctx, store: store}
 	err := s.ask(func() (err error) { s.note, err = store.Checkpoint(ctx); return })
@@ -80,10 +83,12 @@ func (s *stored) ask(f func() error) (err error) {
 	return f()
 }
 
-// lines pulls the entries, so that the store's panics can be told from those of who folds them.
+// lines pulls the entries, so that panics of the store are not mixed up with those of the fold.
 func (s *stored) lines() iter.Seq2[line, *Error] {
 	return func(yield func(line, *Error) bool) {
-		next, stop := iter.Pull2(func(yield func(contracts.Entry, error) bool) { s.store.Entries(s.ctx, 0, s.size)(yield) })
+		next, stop := iter.Pull2(func(yield func(contracts.Entry, error) bool) {
+			s.store.Entries(s.ctx, 0, s.size)(yield)
+		})
 		defer s.ask(func() error { stop(); return nil }) // a panic at the end changes nothing
 		for index := uint64(0); ; index++ {
 			var e contracts.Entry
@@ -112,7 +117,7 @@ func (s *stored) checkpoint() ([]byte, *Error) { return s.note, nil }
 
 func (s *stored) view() view { return s }
 
-// names remembers nothing: a form is looked at again with each entry that names a blob.
+// names remembers nothing: the form of a blob is checked with each entry that names it.
 func (s *stored) names(int, entry.Role) bool { return true }
 
 func (s *stored) unreadable(blob *contracts.Digest, err error) *Error {

@@ -8,11 +8,12 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// maxListed is how many of a list people are shown. MarshalJSON gives all of them.
+// maxListed is how much of a list people are shown. MarshalJSON returns all of it.
 const maxListed = 5
 
-// String says in some lines of plain ASCII what is proved, and what is not. The first is the answer: it begins with SUCCESS or NO SUCCESS, for
-// what was asked. Long lists are cut, with their number.
+// String returns some lines of plain ASCII: what is proved, and what is not. The first line is the
+// answer: it begins with SUCCESS or NO SUCCESS, for what was asked. Long lists are cut, with their
+// number.
 func (r Report) String() string {
 	var t text
 	switch f := r.Fault; {
@@ -23,12 +24,14 @@ func (r Report) String() string {
 		case f.Check == ErrInput:
 			t.line("What the caller gave is at fault. Nothing is proved, and nothing is said to be wrong with the log.")
 		case f.Err != nil:
-			t.line("It could not be read. Nothing is proved, and nothing is said to be wrong with what was signed: verify it again.")
+			t.line("It could not be read. Nothing is proved, and nothing is said to be wrong with what was signed: " +
+				"verify it again.")
 		default:
 			t.line("Nothing that it holds is proved.")
 		}
 		if r.Replay.Differing > 0 {
-			t.line("Verdicts that are not what the guardian says, or whose inputs or outputs are not what the log says: " + number(r.Replay.Differing) + ".")
+			t.line("Verdicts that are not what the guardian says, or whose inputs or outputs are not what the " +
+				"log says: " + number(r.Replay.Differing) + ".")
 		}
 	case r.Level == Invalid:
 		t.line("NO SUCCESS: the verification was ended before it was done")
@@ -44,7 +47,7 @@ func (r Report) String() string {
 	return t.String()
 }
 
-// answer is the first line, with what is lacking.
+// answer returns the first line, with all that is lacking.
 func (r Report) answer() string {
 	words := fmt.Sprintf("%s, %s, %s", r.Level, r.History, r.Signer)
 	var lacks []string
@@ -79,7 +82,8 @@ func (r Report) proved(t *text) {
 	t.row("allowed", number(r.Allows))
 	t.row("denied", number(r.Denials))
 	t.row("receipts", number(r.Receipts))
-	list(t, "open", number(uint64(len(r.Open))), r.Open, func(x Call) string { return fmt.Sprintf("%s, entry %d", x.ID, x.Index) })
+	list(t, "open", number(uint64(len(r.Open))), r.Open,
+		func(x Call) string { return fmt.Sprintf("%s, entry %d", x.ID, x.Index) })
 	t.row("replayed", number(r.Replay.Replayed))
 	t.row("kernel's own", number(r.Replay.KernelsOwn))
 	t.row("not replayable", number(r.Replay.NotReplayable)+indexes(r.Replay.Entries))
@@ -97,7 +101,7 @@ func (r Report) proved(t *text) {
 	t.row("trust state", r.Trust.String())
 }
 
-// unproved says what does not follow from a pack like this, and what to do about it.
+// unproved adds what does not follow from a pack like this, and what to do about it.
 func (r Report) unproved(t *text) {
 	t.line("not proved:")
 	if r.Signer == Unpinned {
@@ -113,7 +117,8 @@ func (r Report) unproved(t *text) {
 		t.item("That it is the latest, and goes on from what was seen before. No last checkpoint was given,",
 			"and an old pack passes like a new one: keep its checkpoint, and give it the next time.")
 	case Fresh:
-		t.item("That it is the latest. It goes on from the last checkpoint, and the log may have gone on since it was made.")
+		t.item("That it is the latest. It goes on from the last checkpoint, and the log may have gone on since it " +
+			"was made.")
 	case Stale:
 		t.item("That it goes on from what was seen before. It ends before the last checkpoint, as an old pack does:",
 			"ask for one that is as large at least.")
@@ -132,7 +137,8 @@ func (r Report) unproved(t *text) {
 			"or are for another version of the engine; the verdicts are signed, and were not made again.")
 	}
 	if len(r.Erased) > 0 {
-		t.item("What the inputs and outputs were that are not there. They were erased, or never kept; their digests are signed.")
+		t.item("What the inputs and outputs were that are not there. They were erased, or never kept; their digests " +
+			"are signed.")
 	}
 	t.item("What the kernel never logged.")
 }
@@ -144,20 +150,20 @@ func (r Report) asked() Level {
 	return r.Asked
 }
 
-// A text is what people read.
+// A text is a report as people read it.
 type text struct{ strings.Builder }
 
 func (t *text) line(s string)       { t.WriteString(plain(s) + "\n") }
 func (t *text) row(name, is string) { t.line(fmt.Sprintf("%-16s%s", name, is)) }
 
-// item is a point of a list.
+// item adds a point of a list.
 func (t *text) item(lines ...string) {
 	for i, s := range lines {
 		t.line([]string{"  - ", "    "}[min(i, 1)] + s)
 	}
 }
 
-// indexes are the first ones, on the line of their number.
+// indexes returns the first indexes, for the line that has their number.
 func indexes(of []uint64) string {
 	s := ""
 	for i, x := range of[:min(len(of), maxListed)] {
@@ -169,7 +175,7 @@ func indexes(of []uint64) string {
 	return s
 }
 
-// list says how many there are, and shows the first ones.
+// list adds how many there are, and the first ones.
 func list[T any](t *text, name, count string, of []T, show func(T) string) {
 	t.row(name, count)
 	for _, x := range of[:min(len(of), maxListed)] {

@@ -12,9 +12,9 @@ import (
 	"github.com/helmkernel/helm/evidence/internal/inorder"
 )
 
-// A verifier is the state of one verification. All in it is constant, or of the sizes that the package
-// comment promises. Its parts know no more than they need: the fold the entries, blobs what entries
-// name, reread what was verified before, replay all of these.
+// A verifier is the state of one verification. All in it is constant, or of the sizes that the
+// package comment promises. Its parts know no more than they need: the fold the entries, blobs what
+// entries name, reread what was verified before, replay all of these.
 type verifier struct {
 	ctx context.Context
 	o   Options
@@ -33,10 +33,12 @@ type verifier struct {
 	unsaid int // bytes of entries since Progress was called
 }
 
-// Verify reads a pack of that size and says what it proves. The error is that of the first check that failed, an [*Error]; the Report is then
-// INVALID and has it too. Without an error a pack may still prove too little: ask [Report.Success]. Verify reads r forwards, entries and
-// headers once, blobs where they are named, and holds none of it; it may be slow on a large pack, and ends when ctx does. A nil ctx never
-// ends. Verify may be called by many goroutines at once, with the same r and Options too.
+// Verify reads a pack of that size and reports what it proves. The error is that of the first check
+// that failed, an [*Error]; the Report is then INVALID and has it too. Without an error a pack may
+// still prove too little: check [Report.Success]. Verify reads r forwards, entries and headers
+// once, blobs when they are named, and holds none of it. A large pack takes long; Verify ends when
+// ctx does. A nil ctx never ends. Verify may be called by many goroutines at once, also with the
+// same r and Options.
 func Verify(ctx context.Context, r io.ReaderAt, size int64, o Options) (Report, error) {
 	v := newVerifier(ctx, o)
 	return v.answer(v.inPack(r, size))

@@ -16,13 +16,15 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// Write writes the pack of a store up to its latest checkpoint, with a manifest signed by a key that is a kernel key of the log there: one
-// that was revoked before, or is added later, is refused. The same store and key give the same bytes. What a store does not have of inputs
-// and outputs is left out; a policy document or the trust state may not be missing. Write reads the store twice, blobs up to four at a time where
-// there are processors for it, and holds 40 bytes a blob, some 64 an entry, and a few MiB, or four blobs where these are longer. After an error,
-// what it wrote is no pack. A nil ctx never ends.
+// Write writes the pack of a store up to its latest checkpoint. The key signs the manifest and must
+// be a kernel key of the log there: one that was revoked before, or is added later, is refused. The
+// same store and key make the same bytes. Inputs and outputs that the store does not have are left
+// out; a policy document or the trust state may not be missing. Write reads the store twice, up to
+// four blobs at a time if there are processors for it. It holds 40 bytes a blob, some 64 an entry,
+// and a few MiB, or four blobs if these are longer. After an error, the bytes that it wrote are no
+// pack. A nil ctx never ends.
 //
-// It does not verify signatures, but for those of trust events: that is for those who get the pack.
+// Write verifies no signatures but those of trust events: that is for those who receive the pack.
 func Write(ctx context.Context, w io.Writer, s proofgraph.Store, key crypto.Signer) error {
 	switch {
 	case w == nil:
@@ -48,7 +50,8 @@ func Write(ctx context.Context, w io.Writer, s proofgraph.Store, key crypto.Sign
 	return nil
 }
 
-// A packer makes one pack: it surveys the store, since the manifest comes first, and then writes.
+// A packer makes one pack. It surveys the store first, since the manifest comes first, and then
+// writes.
 type packer struct {
 	store    proofgraph.Store
 	key      crypto.Signer
@@ -115,7 +118,7 @@ func (p *packer) blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 }
 
 func (p *packer) write(ctx context.Context, to io.Writer) error {
-	w := bufio.NewWriterSize(to, 64<<10) // it keeps its first error, which Flush gives
+	w := bufio.NewWriterSize(to, 64<<10) // it keeps its first error, which Flush returns
 	ustar.WriteMember(w, ustar.Members[ustar.Manifest], p.manifest)
 	ustar.WriteMember(w, ustar.Members[ustar.Checkpoint], p.note)
 	size := int64(p.entries.Bytes)

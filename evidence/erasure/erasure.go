@@ -33,7 +33,8 @@ type Selection struct {
 	Callers []contracts.Caller
 }
 
-// Erasure is what [Erase] did. Each list of digests is sorted and has no repeats; an empty list is nil.
+// Erasure is what [Erase] did. Each list of digests is sorted and has no repeats; an empty list is
+// nil.
 type Erasure struct {
 	Size   uint64             // of the log, in entries, when it was read
 	Calls  []Call             // that were selected, by their decisions, in log order
@@ -58,15 +59,15 @@ type Call struct {
 // entry comes to name a blob at the moment at which it is erased, the blob is put back. So erase
 // calls of sessions that are closed, or again when they are.
 //
-// Every verifier still verifies packs of the log. Erased blobs are listed in evidence.Report.Erased,
-// together with those that were never kept, and verdicts that cannot be made again in its Replay. A
-// kernel over the log goes by what is left and denies what it can no longer know: docs/POLICY.md,
-// same and approvals.
+// Every verifier still verifies packs of the log. Erased blobs are listed in
+// evidence.Report.Erased, together with those that were never kept, and verdicts that cannot be
+// made again in its Replay. A kernel over the log goes by what is left and denies what it can no
+// longer know: docs/POLICY.md, same and approvals.
 //
 // What entries say stays: who called which tool when, in which session, under which idempotency key
-// and with what result, and the digests of what was erased, by which a guess can be checked. So does
-// all that left the store: copies of it, packs that were written earlier, what a file system or a
-// drive has not overwritten, what tools, hosts and models kept.
+// and with what result, and the digests of what was erased, by which a guess can be checked. So
+// does all that left the store: copies of it, packs that were written earlier, what a file system
+// or a drive has not overwritten, what tools, hosts and models kept.
 func Erase(ctx context.Context, s proofgraph.Store, which Selection) (Erasure, error) {
 	if ctx == nil {
 		ctx = context.Background()
@@ -128,9 +129,9 @@ func (r *eraser) eraseBlob(ctx context.Context, e proofgraph.Eraser, d contracts
 	return nil
 }
 
-// confirm reads the log once more after a blob was erased. If an entry came to name the blob at that
-// moment, confirm puts it back: the entry may be a policy, and without its documents nobody could
-// verify the log again.
+// confirm reads the log once more after a blob was erased. If an entry came to name the blob at
+// that moment, confirm puts it back: the entry may be a policy, and without its documents nobody
+// could verify the log again.
 func (r *eraser) confirm(ctx context.Context, d contracts.Digest, b []byte) error {
 	for {
 		size, err := r.catchUp(ctx)

@@ -65,8 +65,8 @@ func newEraser(s proofgraph.Store, which Selection) (*eraser, error) {
 	return r, nil
 }
 
-// survey reads the log three times: which calls are selected, as a receipt may be the first to show;
-// which blobs they name; which of these other entries name too.
+// survey reads the log three times: which calls are selected, as a receipt may be the first to
+// show; which blobs they name; which of these other entries name too.
 func (r *eraser) survey(ctx context.Context) error {
 	var err error
 	if r.Size, err = r.store.Size(ctx); err != nil {

@@ -11,7 +11,8 @@ import (
 // Unsupported ends what is said of features that a later version of the library knows.
 const Unsupported = " is not supported by this version"
 
-// Open reads an entry. It verifies no signature, and refuses a kind that this version does not know.
+// Open reads an entry. It verifies no signature, and refuses a kind that this version does not
+// know.
 func Open(r *contracts.Reader, e contracts.Entry) (*contracts.Statement, error) {
 	sealed, err := r.Open(e)
 	if err != nil {

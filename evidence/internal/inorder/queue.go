@@ -5,8 +5,8 @@
 // elsewhere. The first failure in order is the one that the caller sees, however the work was
 // scheduled. A panic in the work, or a call of runtime.Goexit, is the caller's too, in its turn.
 //
-// golang.org/x/sync/errgroup is not used: it returns the error that comes first in time, and here the
-// first in order is wanted.
+// golang.org/x/sync/errgroup is not used: it returns the error that comes first in time, and here
+// the first in order is wanted.
 package inorder
 
 import (
@@ -15,9 +15,9 @@ import (
 	"sync/atomic"
 )
 
-// A Queue is a ring of batches. The caller fills one, workers and at times the caller work on others,
-// and the caller folds the oldest. At most as many batches exist as the ring is long. End must be
-// deferred.
+// A Queue is a ring of batches. The caller fills one, workers and at times the caller work on
+// others, and the caller folds the oldest. At most as many batches exist as the ring is long. End
+// must be deferred.
 type Queue[B any] struct {
 	own     func(*B)        // the caller's work on a batch
 	work    func() func(*B) // makes that of another goroutine
@@ -68,8 +68,8 @@ func (q *Queue[B]) Push() error {
 	return nil
 }
 
-// Drain hands over the last batch and folds all that are left. No other goroutine is started for one
-// batch alone.
+// Drain hands over the last batch and folds all that are left. No other goroutine is started for
+// one batch alone.
 func (q *Queue[B]) Drain() error {
 	q.handOver()
 	for q.folded < q.filled {

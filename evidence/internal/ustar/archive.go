@@ -115,8 +115,9 @@ func (o *opening) member() (end bool, err error) {
 	name, size, ok := ParseHeader(h)
 	switch {
 	case !ok:
-		return false, &Error{Field: field(o.count, nil), What: fmt.Sprintf("the header at byte %d is not the one that its "+
-			"name and size have: a pack is verified as it was written, not packed anew", o.at)}
+		return false,
+			&Error{Field: field(o.count, nil), What: fmt.Sprintf("the header at byte %d is not the one that its "+
+				"name and size have: a pack is verified as it was written, not packed anew", o.at)}
 	case o.count < len(Members) && string(name) != Members[o.count]:
 		return false, &Error{Field: Members[o.count], What: "it is not the next member"}
 	case o.count < len(Members):
@@ -215,7 +216,8 @@ func (a *Archive) Find(d contracts.Digest, w *Window) (int, Extent, error) {
 	hex.Encode(member[copy(member[:], BlobPrefix):], d[:])
 	const known = len(BlobPrefix) + prefixBits/4 // of its name, whatever the header says now
 
-	// Nearly always one blob: nobody can find many names that begin alike. A hostile pack may claim them.
+	// Nearly always one blob: nobody can find many names that begin alike. A hostile pack may claim
+	// them.
 	for low < high {
 		i := int(uint(low+high) / 2)
 		at := a.Place(i)
@@ -226,7 +228,8 @@ func (a *Archive) Find(d contracts.Digest, w *Window) (int, Extent, error) {
 		if !bytes.Equal(h[:known], member[:known]) {
 			return NotFound, Extent{}, ErrChanged
 		}
-		switch c := bytes.Compare(member[:], h[:len(member)]); { // Open compared all of the header; the content has its own hash
+		// Open compared all of the header; the content has its own hash
+		switch c := bytes.Compare(member[:], h[:len(member)]); {
 		case c == 0:
 			size, ok := parseSize(h)
 			if !ok {

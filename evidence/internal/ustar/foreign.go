@@ -6,7 +6,8 @@ import (
 	"io"
 )
 
-// foreigners are the kinds of file that are most often given in place of a pack, by their first bytes.
+// foreigners are the kinds of file that are most often given in place of a pack, by their first
+// bytes.
 var foreigners = []struct{ magic, what string }{
 	{"\x1f\x8b", "compressed with gzip; a pack is a plain USTAR archive: gunzip it first"},
 	{"\x28\xb5\x2f\xfd", "compressed with zstd; a pack is a plain USTAR archive: decompress it first"},
@@ -49,8 +50,8 @@ func isText(b []byte) bool {
 	return true
 }
 
-// unreadable returns why the bytes before an offset of a pack could not be read: the pack ends before
-// it, or the reader does, or the reader fails.
+// unreadable returns why the bytes before an offset of a pack could not be read: the pack ends
+// before it, or the reader does, or the reader fails.
 func unreadable(size, end int64, err error) (what string, cause error) {
 	switch {
 	case end > size:
