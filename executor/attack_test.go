@@ -63,12 +63,8 @@ func TestAdmitTakesTheDurableAllowOfThisCallOnly(t *testing.T) {
 		s, call := permitted()
 		spoil(s, &call)
 		p, err := Admit(s, call)
-		if err == nil || p != nil {
-			t.Errorf("%s: admitted", name)
-		}
-		if s.err != nil && !errors.Is(err, notDurable) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, err != nil && p == nil, "%s: admitted", name)
+		assert.True(t, s.err == nil || errors.Is(err, notDurable), "%s: %v", name, err)
 	}
 	if p, err := Admit(nil, call); err == nil || p != nil {
 		t.Error("no slot: admitted")
@@ -81,14 +77,10 @@ func TestPermitIsWhatTheDriverCanProve(t *testing.T) {
 	var got contracts.Call
 	Run(context.Background(), admit(t),
 		driver(func(_ context.Context, c contracts.Call) (Result, error) { got = c; return Result{}, nil }), ample, nil)
-	if got.Permit.DecisionID != s.decision.ID || got.Permit.Expires != s.decision.Expires ||
-		!bytes.Equal(got.Permit.Decision, s.entry) {
-		t.Errorf("%+v", got.Permit)
-	}
-	if got.Tool != call.Tool || !bytes.Equal(got.Args, call.Args) || got.Session != call.Session ||
-		!got.Caller.Equal(call.Caller) {
-		t.Errorf("%+v", got)
-	}
+	assert.True(t, got.Permit.DecisionID == s.decision.ID && got.Permit.Expires == s.decision.Expires &&
+		bytes.Equal(got.Permit.Decision, s.entry), "%+v", got.Permit)
+	assert.True(t, got.Tool == call.Tool && bytes.Equal(got.Args, call.Args) && got.Session == call.Session &&
+		got.Caller.Equal(call.Caller), "%+v", got)
 }
 
 // Without an unspent permit, or without a driver, nothing is called, and the answer says so.
@@ -98,17 +90,14 @@ func TestRunRefuses(t *testing.T) {
 	refused := func(name string, p *Permit, d Driver) {
 		t.Helper()
 		o := Run(context.Background(), p, d, ample, nil)
-		if o.Reason != contracts.ReasonFailClosedError || o.Reason.Ran() || o.Err == nil || o.Output != nil {
-			t.Errorf("%s: %+v", name, o)
-		}
+		assert.True(t, o.Reason == contracts.ReasonFailClosedError && !o.Reason.Ran() && o.Err != nil &&
+			o.Output == nil, "%s: %+v", name, o)
 	}
 	refused("no permit", nil, c)
 	refused("zero permit", new(Permit), c)
 	refused("no driver", admit(t), nil)
 	refused("nil Func", admit(t), Func(nil))
-	if c.runs.Load() != 0 {
-		t.Fatalf("ran %d times", c.runs.Load())
-	}
+	require.True(t, c.runs.Load() == 0, "ran %d times", c.runs.Load())
 
 	p := admit(t)
 	refused("no driver yet", p, nil)
@@ -124,9 +113,7 @@ func TestRunRefuses(t *testing.T) {
 	refused("restored", p, c)
 	*p = Permit{}
 	refused("wiped", p, c)
-	if c.runs.Load() != 1 {
-		t.Errorf("ran %d times", c.runs.Load())
-	}
+	assert.True(t, c.runs.Load() == 1, "ran %d times", c.runs.Load())
 	_, err := Func(nil).Run(context.Background(), contracts.Call{})
 	assert.Error(t, err, "a nil Func returned no error")
 }
@@ -154,9 +141,8 @@ func TestPermitIsSpentOnce(t *testing.T) {
 		}
 		start.Done()
 		all.Wait()
-		if c.runs.Load() != 1 || ran.Load() != 1 || refused.Load() != 63 {
-			t.Fatalf("%d runs, %d allowed, %d refused", c.runs.Load(), ran.Load(), refused.Load())
-		}
+		require.True(t, c.runs.Load() == 1 && ran.Load() == 1 && refused.Load() == 63,
+			"%d runs, %d allowed, %d refused", c.runs.Load(), ran.Load(), refused.Load())
 	}
 }
 
@@ -170,9 +156,8 @@ func TestPermitIsSpentBeforeTheDriverRuns(t *testing.T) {
 		inner = Run(ctx, p, c, ample, nil)
 		return Result{}, nil
 	}), ample, nil)
-	if inner.Reason != contracts.ReasonFailClosedError || c.runs.Load() != 0 {
-		t.Errorf("%+v, %d runs", inner, c.runs.Load())
-	}
+	assert.True(t, inner.Reason == contracts.ReasonFailClosedError && c.runs.Load() == 0, "%+v, %d runs", inner,
+		c.runs.Load())
 }
 
 // A driver that writes to everything it was given changes nothing of its caller's.
@@ -204,10 +189,9 @@ func TestTheCallIsTheDriversOwn(t *testing.T) {
 	if o.Form != "raw" || !strings.HasPrefix(string(o.Output), "xxx") {
 		t.Fatalf("%+v", o) // the driver did scribble
 	}
-	if !bytes.Equal(s.entry, want.entry) || !bytes.Equal(call.Args, wantCall.Args) ||
-		!call.Caller.Equal(wantCall.Caller) || !s.decision.Caller.Equal(wantCall.Caller) {
-		t.Error("the driver changed what it was given a copy of")
-	}
+	assert.True(t, bytes.Equal(s.entry, want.entry) && bytes.Equal(call.Args, wantCall.Args) &&
+		call.Caller.Equal(wantCall.Caller) && s.decision.Caller.Equal(wantCall.Caller),
+		"the driver changed what it was given a copy of")
 
 	// And the other way: the caller's buffer is used again for the next call while a driver still
 	// runs.
@@ -217,9 +201,8 @@ func TestTheCallIsTheDriversOwn(t *testing.T) {
 	wreck(contracts.Call{Args: call.Args, Caller: call.Caller,
 		Permit: contracts.AuthorizedExecutionIntent{Decision: s.entry}})
 	o = Run(context.Background(), p, driver(func(_ context.Context, c contracts.Call) (Result, error) {
-		if c.Caller.Roles[0] != "clerk" || !bytes.Equal(c.Permit.Decision, want.entry) {
-			t.Error("the driver sees what became of the caller's memory")
-		}
+		assert.True(t, c.Caller.Roles[0] == "clerk" && bytes.Equal(c.Permit.Decision, want.entry),
+			"the driver sees what became of the caller's memory")
 		return Result{Output: c.Args}, nil
 	}), ample, nil)
 	assert.Equal(t, string(wantCall.Args), string(o.Output), "%s", o.Output)
@@ -238,9 +221,7 @@ func TestTheOutputIsACopy(t *testing.T) {
 		for i := range kept {
 			kept[i] = 'x'
 		}
-		if string(o.Output) != want || strings.Contains(want, "x") {
-			t.Errorf("%s became %s", want, o.Output)
-		}
+		assert.True(t, string(o.Output) == want && !strings.Contains(want, "x"), "%s became %s", want, o.Output)
 	}
 	// Nor does one that writes while the output is checked: the bytes that were checked are
 	// released.
@@ -252,9 +233,8 @@ func TestTheOutputIsACopy(t *testing.T) {
 	}
 	o := try(t, context.Background(),
 		driver(func(context.Context, contracts.Call) (Result, error) { return Result{Output: kept}, nil }), l)
-	if o.Reason != contracts.ReasonAllow || string(o.Output) != `{"admin":false}` {
-		t.Errorf("%s %s", o.Reason, o.Output)
-	}
+	assert.True(t, o.Reason == contracts.ReasonAllow && string(o.Output) == `{"admin":false}`, "%s %s", o.Reason,
+		o.Output)
 }
 
 // hostileError is an error whose every method panics.
@@ -312,9 +292,7 @@ func TestPanicIsNamed(t *testing.T) {
 		m["x"] = 1
 		return Result{}, nil
 	}), ample)
-	if o.Reason != contracts.ReasonToolPanic || !strings.Contains(o.Err.Error(), "nil map") {
-		t.Errorf("%+v", o)
-	}
+	assert.True(t, o.Reason == contracts.ReasonToolPanic && strings.Contains(o.Err.Error(), "nil map"), "%+v", o)
 	var none *counter
 	if o := try(t, context.Background(), none, ample); o.Reason != contracts.ReasonToolPanic {
 		t.Errorf("a nil pointer as a driver: %+v", o)

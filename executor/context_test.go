@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
 )
@@ -45,16 +46,14 @@ func TestDriversContext(t *testing.T) {
 				if at, ok := ctx.Deadline(); !ok || at.Sub(from) != c.want {
 					t.Errorf("%s: deadline after %v, %v", c.name, at.Sub(from), ok)
 				}
-				if ctx.Value(key{}) != "the caller's" || ctx.Err() != nil {
-					t.Errorf("%s: value %v, error %v", c.name, ctx.Value(key{}), ctx.Err())
-				}
+				assert.True(t, ctx.Value(key{}) == "the caller's" && ctx.Err() == nil, "%s: value %v, error %v", c.name,
+					ctx.Value(key{}), ctx.Err())
 				derived, cancel := context.WithTimeout(ctx, 24*time.Hour)
 				defer cancel()
 				<-derived.Done()
-				if ctx.Err() != c.err || derived.Err() != c.err || time.Since(from) != c.want {
-					t.Errorf("%s: ended with %v, the derived one with %v, after %v", c.name, ctx.Err(), derived.Err(),
-						time.Since(from))
-				}
+				assert.True(t, ctx.Err() == c.err && derived.Err() == c.err && time.Since(from) == c.want,
+					"%s: ended with %v, the derived one with %v, after %v", c.name, ctx.Err(), derived.Err(),
+					time.Since(from))
 				<-ctx.Done()
 				return Result{}, derived.Err()
 			}), Limits{Timeout: c.limit})
@@ -77,9 +76,8 @@ func TestAbandonedAtTheLimitNotBefore(t *testing.T) {
 			<-held
 			return Result{}, nil
 		}), Limits{Timeout: time.Minute})
-		if o.Reason != contracts.ReasonToolCanceled || time.Since(from) != time.Minute {
-			t.Errorf("%s after %v", o.Reason, time.Since(from))
-		}
+		assert.True(t, o.Reason == contracts.ReasonToolCanceled && time.Since(from) == time.Minute, "%s after %v",
+			o.Reason, time.Since(from))
 		close(held)
 
 		// One that ends late, but before the limit, is not: its outcome is known.
@@ -110,15 +108,12 @@ func TestContextEndsWithTheRun(t *testing.T) {
 			kept = context.AfterFunc(derived, func() { calls <- "kept" })
 			n := runtime.NumGoroutine()
 			assert.Equal(t, before, n, "%d goroutines more for derived contexts", n-before)
-			if !stopped() || stopped() {
-				t.Error("stop does not tell whether it stopped")
-			}
+			assert.True(t, stopped() && !stopped(), "stop does not tell whether it stopped")
 			return Result{}, nil
 		}), ample)
 		synctest.Wait()
-		if o.Reason != contracts.ReasonAllow || own.Err() != context.Canceled || derived.Err() != context.Canceled {
-			t.Errorf("%s: %v, %v", o.Reason, own.Err(), derived.Err())
-		}
+		assert.True(t, o.Reason == contracts.ReasonAllow && own.Err() == context.Canceled &&
+			derived.Err() == context.Canceled, "%s: %v, %v", o.Reason, own.Err(), derived.Err())
 		<-own.Done()
 		if got := <-calls; got != "kept" || len(calls) != 0 || kept() {
 			t.Errorf("%s was called, %d more", got, len(calls))
@@ -135,14 +130,10 @@ func TestContextEndsWithTheRun(t *testing.T) {
 func TestAfterFuncAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	l := runContext{caller: context.Background()}
-	if !l.end(errOwn) || l.end(context.Canceled) || l.Err() != errOwn {
-		t.Fatal("a context ends once")
-	}
+	require.True(t, l.end(errOwn) && !l.end(context.Canceled) && l.Err() == errOwn, "a context ends once")
 	called := make(chan bool)
 	stop := l.AfterFunc(func() { called <- true })
-	if stop() || !<-called || stop() {
-		t.Error("stopped what was called")
-	}
+	assert.True(t, !stop() && <-called && !stop(), "stopped what was called")
 }
 
 // The cause of the caller's end reaches the driver.
@@ -159,9 +150,7 @@ func TestCauseOfTheCallersEnd(t *testing.T) {
 		got, derived = context.Cause(ctx), context.Cause(inner)
 		return Result{}, nil
 	}), ample)
-	if got != why || derived != why {
-		t.Errorf("causes %v and %v", got, derived)
-	}
+	assert.True(t, got == why && derived == why, "causes %v and %v", got, derived)
 }
 
 // A context that is printed shows no arguments.
@@ -172,9 +161,7 @@ func TestContextShowsNoArguments(t *testing.T) {
 		text = fmt.Sprint(ctx, context.WithValue(ctx, key{}, 1))
 		return Result{}, nil
 	}), ample)
-	if text == "" || strings.Contains(text, "/srv") || !strings.Contains(text, "executor.run") {
-		t.Error(text)
-	}
+	assert.True(t, text != "" && !strings.Contains(text, "/srv") && strings.Contains(text, "executor.run"), "%v", text)
 }
 
 // The clock counts as much as an end of the context: see runContext.endedBy.

@@ -58,18 +58,16 @@ func TestOutput(t *testing.T) {
 		if c.form == "" {
 			want = contracts.ReasonOutputExhausted
 		}
-		if o.Reason != want || string(o.Output) != c.want || o.Form != c.form || (o.Output == nil) != (c.form == "") {
-			t.Errorf("%s: %s %q %q, want %s %q %q", name, o.Reason, o.Output, o.Form, want, c.want, c.form)
-		}
+		assert.True(t, o.Reason == want && string(o.Output) == c.want && o.Form == c.form &&
+			(o.Output == nil) == (c.form == ""), "%s: %s %q %q, want %s %q %q", name, o.Reason, o.Output, o.Form, want,
+			c.want, c.form)
 		// With a schema pinned, whatever is not JSON breaks it: withheld, but hashed as it is.
 		l.Check = func(crypto.Value) bool { return true }
 		if o = try(t, context.Background(), returns(c.output, nil), l); c.form == "raw" {
 			want = contracts.ReasonContractDrift
 		}
-		if o.Reason != want || string(o.Output) != c.want || o.Form != c.form {
-			t.Errorf("%s, with a schema: %s %q %q, want %s %q %q", name, o.Reason, o.Output, o.Form, want, c.want,
-				c.form)
-		}
+		assert.True(t, o.Reason == want && string(o.Output) == c.want && o.Form == c.form,
+			"%s, with a schema: %s %q %q, want %s %q %q", name, o.Reason, o.Output, o.Form, want, c.want, c.form)
 	}
 }
 
@@ -97,9 +95,8 @@ func TestSchemaThatPanics(t *testing.T) {
 	l := ample
 	l.Check = func(crypto.Value) bool { panic("in the schema") }
 	o := try(t, context.Background(), returns(`{"a":1}`, nil), l)
-	if o.Reason != contracts.ReasonContractDrift || string(o.Output) != `{"a":1}` || o.Form != "jcs" {
-		t.Errorf("%+v", o)
-	}
+	assert.True(t, o.Reason == contracts.ReasonContractDrift && string(o.Output) == `{"a":1}` && o.Form == "jcs", "%+v",
+		o)
 	o = try(t, context.Background(), returns(`{"a":1}`, nil), ample)
 	assert.Equal(t, contracts.ReasonAllow, o.Reason, "after it: %+v", o)
 }

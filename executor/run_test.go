@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -88,16 +89,12 @@ func TestOutcomeTable(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := c.do(t)
-			if o.Reason != c.reason || string(o.Output) != c.output || o.Form != c.form ||
-				(o.Output == nil) != (c.form == "") {
-				t.Errorf("%s %q %q, want %s %q %q", o.Reason, o.Output, o.Form, c.reason, c.output, c.form)
-			}
-			if c.err != nil && !errors.Is(o.Err, c.err) {
-				t.Errorf("error %v, want %v", o.Err, c.err)
-			}
-			if (c.reason == contracts.ReasonAllow || c.reason == contracts.ReasonContractDrift) && o.Err != nil {
-				t.Errorf("error %v with %s", o.Err, c.reason)
-			}
+			assert.True(t, o.Reason == c.reason && string(o.Output) == c.output && o.Form == c.form &&
+				(o.Output == nil) == (c.form == ""), "%s %q %q, want %s %q %q", o.Reason, o.Output, o.Form, c.reason,
+				c.output, c.form)
+			assert.True(t, c.err == nil || errors.Is(o.Err, c.err), "error %v, want %v", o.Err, c.err)
+			assert.True(t, c.reason != contracts.ReasonAllow && c.reason != contracts.ReasonContractDrift ||
+				o.Err == nil, "error %v with %s", o.Err, c.reason)
 			if _, verdict := o.Reason.Ending(); !o.Reason.Ran() ||
 				verdict == contracts.Allow && c.reason != contracts.ReasonAllow &&
 					c.reason != contracts.ReasonToolError {
@@ -135,9 +132,8 @@ func TestDriverThatHeedsItsLimitIsHeard(t *testing.T) {
 				return Result{Output: []byte("1"), Gas: 9}, c.err
 			}}, Limits{Timeout: time.Minute, Output: 1}, nil)
 			<-over
-			if o.Reason != c.want || (string(o.Output) == "1") != (c.want == contracts.ReasonAllow) {
-				t.Errorf("%s: %+v, want %s", c.name, o, c.want)
-			}
+			assert.True(t, o.Reason == c.want && (string(o.Output) == "1") == (c.want == contracts.ReasonAllow),
+				"%s: %+v, want %s", c.name, o, c.want)
 		})
 	}
 }
@@ -231,9 +227,8 @@ func TestGasIsThatOfASandbox(t *testing.T) {
 		"panic":              {boxed{func(context.Context, contracts.Call) (Result, error) { panic(1) }}, -1},
 	} {
 		o := try(t, context.Background(), c.driver, ample)
-		if (o.Sandbox != nil) != (c.gas >= 0) || o.Sandbox != nil && o.Sandbox.Gas != uint64(c.gas) {
-			t.Errorf("%s: %+v, want %d", name, o.Sandbox, c.gas)
-		}
+		assert.True(t, (o.Sandbox != nil) == (c.gas >= 0) && (o.Sandbox == nil || o.Sandbox.Gas == uint64(c.gas)),
+			"%s: %+v, want %d", name, o.Sandbox, c.gas)
 	}
 }
 
@@ -260,9 +255,7 @@ func TestLate(t *testing.T) {
 				seen <- fmt.Sprintf("%s %v", r.Output, err)
 				panic("in the observer")
 			})
-			if o.Reason != contracts.ReasonToolTimeout || o.Output != nil {
-				t.Fatalf("%+v", o)
-			}
+			require.True(t, o.Reason == contracts.ReasonToolTimeout && o.Output == nil, "%+v", o)
 			close(release)
 			assert.Equal(t, c.want, <-seen, "late saw")
 		})

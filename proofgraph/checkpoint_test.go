@@ -59,21 +59,15 @@ func TestCheckpointIsANoteThatOthersVerify(t *testing.T) {
 		if want := fmt.Sprintf("%s\n%d\n%s\n", origin, n+1, crypto.AppendBase64(nil, root[:])); opened.Text != want {
 			t.Errorf("body\n%swant\n%s", opened.Text, want)
 		}
-		if c.Origin != origin || c.Size != uint64(n)+1 || c.Root != root {
-			t.Errorf("%+v", c)
-		}
+		assert.True(t, c.Origin == origin && c.Size == uint64(n)+1 && c.Root == root, "%+v", c)
 		if kept, err := w.memory.Checkpoint(context.Background()); err != nil || !bytes.Equal(kept, c.Note) {
 			t.Error("not stored:", err)
 		}
 		got, lines, err := ParseCheckpoint(c.Note)
-		if err != nil || len(lines) != 1 || !got.SignedBy(lines[0], w.logKey()) || got.Root != c.Root ||
-			got.Size != c.Size || got.Origin != c.Origin {
-			t.Errorf("%+v %v %v", got, lines, err)
-		}
+		assert.True(t, err == nil && len(lines) == 1 && got.SignedBy(lines[0], w.logKey()) && got.Root == c.Root &&
+			got.Size == c.Size && got.Origin == c.Origin, "%+v %v %v", got, lines, err)
 		kernel, _ := crypto.PublicOf(w.options.Key)
-		if got.SignedBy(lines[0], kernel) || got.SignedBy(lines[0], nil) {
-			t.Error("verifies under another key")
-		}
+		assert.True(t, !got.SignedBy(lines[0], kernel) && !got.SignedBy(lines[0], nil), "verifies under another key")
 		w.say("a")
 	}
 }
@@ -128,9 +122,7 @@ func TestCheckpointsAmongWriters(t *testing.T) {
 	spy.before = func(_ int, b Batch) error {
 		if b.Checkpoint != nil {
 			c, _, err := ParseCheckpoint(b.Checkpoint)
-			if err != nil || c.Size > b.At {
-				t.Errorf("a checkpoint of %d entries at %d: %v", c.Size, b.At, err)
-			}
+			assert.True(t, err == nil && c.Size <= b.At, "a checkpoint of %d entries at %d: %v", c.Size, b.At, err)
 			mu.Lock()
 			sizes = append(sizes, c.Size)
 			mu.Unlock()
@@ -149,13 +141,9 @@ func TestCheckpointsAmongWriters(t *testing.T) {
 	}
 	places.run(8, 20, nil)
 	all.Wait()
-	if len(sizes) != 30 || spy.overlap {
-		t.Error(len(sizes), spy.overlap)
-	}
+	assert.True(t, len(sizes) == 30 && !spy.overlap, "%v %v", len(sizes), spy.overlap)
 	for i := range sizes[1:] {
-		if sizes[i] > sizes[i+1] {
-			t.Error("an older checkpoint replaced a newer one")
-		}
+		assert.True(t, sizes[i] <= sizes[i+1], "an older checkpoint replaced a newer one")
 	}
 	w.reread()
 	w.open()
@@ -321,17 +309,14 @@ func TestCheckpointMangled(t *testing.T) {
 		bad := bytes.Clone(good)
 		bad[i/8] ^= 1 << (i % 8)
 		assert.False(t, signed(bad), "bit %d flipped: accepted\n%s", i, bad)
-		if signed(good[:i/8]) {
-			t.Errorf("cut at %d: accepted", i/8)
-		}
+		assert.True(t, !signed(good[:i/8]), "cut at %d: accepted", i/8)
 	}
 }
 
 func TestVerifierKeyOfWhatIsNoKey(t *testing.T) {
 	t.Parallel()
-	if VerifierKey(origin, nil) != "" || VerifierKey(origin, make(crypto.PublicKey, 31)) != "" {
-		t.Error("a verifier key")
-	}
+	assert.True(t, VerifierKey(origin, nil) == "" && VerifierKey(origin, make(crypto.PublicKey, 31)) == "",
+		"a verifier key")
 	var c Checkpoint
 	assert.False(t, c.SignedBy(SignatureLine{}, nil), "signed")
 }
@@ -352,9 +337,7 @@ func FuzzParseCheckpoint(f *testing.F) {
 		var unverified *note.UnverifiedNoteError
 		_, err = note.Open(b, nil)
 		require.ErrorAs(t, err, &unverified, "package note says")
-		if unverified.Note.Text != string(c.body()) || !bytes.Equal(c.Note, b) {
-			t.Error("another body")
-		}
+		assert.True(t, unverified.Note.Text == string(c.body()) && bytes.Equal(c.Note, b), "another body")
 		again := append(c.body(), '\n')
 		for _, l := range lines {
 			sig := append([]byte{byte(l.KeyHash >> 24), byte(l.KeyHash >> 16), byte(l.KeyHash >> 8), byte(l.KeyHash)},

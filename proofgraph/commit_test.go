@@ -38,9 +38,7 @@ func TestEverybodyAtOnce(t *testing.T) {
 			}
 			durable.Add(1)
 		})
-		if spy.overlap {
-			t.Error("two appends at once")
-		}
+		assert.True(t, !spy.overlap, "two appends at once")
 		list := w.reread()
 		if n := durable.Load(); n != callers*each || len(list) != callers*each+1 {
 			t.Fatalf("%d durable, %d in the store", n, len(list))
@@ -49,9 +47,8 @@ func TestEverybodyAtOnce(t *testing.T) {
 		w.open() // what was built up step by step equals what is read
 		for i := range places.sessions {
 			a, b := places.sessions[i].chain, w.log.Chain(places.sessions[i].chain.session)
-			if a.next != b.next || a.last != b.last || a.lamport != b.lamport || a.time != b.time {
-				t.Errorf("chain %s: %+v, read %+v", a.session, a, b)
-			}
+			assert.True(t, a.next == b.next && a.last == b.last && a.lamport == b.lamport && a.time == b.time,
+				"chain %s: %+v, read %+v", a.session, a, b)
 		}
 		assert.Equal(t, w.log.tree, before.tree, "another tree")
 		newHosts(w, sessions).run(8, 2, nil)
@@ -204,9 +201,7 @@ func TestManyWaitForOneEntry(t *testing.T) {
 			}
 			release <- err
 			all.Wait()
-			if w.log.asleep != 0 || s.asleep != 0 || s.wakeup != nil {
-				t.Error("somebody is counted as asleep")
-			}
+			assert.True(t, w.log.asleep == 0 && s.asleep == 0 && s.wakeup == nil, "a goroutine is counted as asleep")
 		})
 	}
 }
@@ -337,8 +332,6 @@ func TestASessionSignsAheadOfTheStore(t *testing.T) {
 			release <- nil
 		}()
 		require.NoError(t, slots[0].Wait())
-		if w.size() != 4 {
-			t.Errorf("%d entries", w.size())
-		}
+		assert.True(t, w.size() == 4, "%d entries", w.size())
 	})
 }

@@ -80,20 +80,16 @@ func TestStoreGoesWrongAtEachAppend(t *testing.T) {
 								return
 							}
 							failed++
-							if !errors.Is(err, ErrSealed) || err != w.log.Err() ||
-								way.is != nil && !errors.Is(err, way.is) {
-								t.Errorf("failed with %v", err)
-							}
+							assert.True(t, errors.Is(err, ErrSealed) && err == w.log.Err() && (way.is == nil ||
+								errors.Is(err, way.is)), "failed with %v", err)
 							assert.NotContains(t, err.Error(), "secret",
 								"the error shows what the store panicked with: %v", err)
 						})
-						if w.log.Err() == nil || failed == 0 && way.name != "ends the goroutine" {
-							t.Fatal("nobody noticed")
-						}
+						require.True(t, w.log.Err() != nil && (failed != 0 || way.name == "ends the goroutine"),
+							"nobody noticed")
 						mustBeSealed(t, w, places.sessions[0].chain)
-						if len(spy.appends) != at+1 {
-							t.Errorf("%d appends, the one at %d went wrong", len(spy.appends), at)
-						}
+						assert.True(t, len(spy.appends) == at+1, "%d appends, the one at %d went wrong",
+							len(spy.appends), at)
 						there := map[contracts.Digest]bool{}
 						for _, f := range w.reread() {
 							there[f.hash] = true
@@ -102,9 +98,7 @@ func TestStoreGoesWrongAtEachAppend(t *testing.T) {
 							assert.True(t, there[hash], "what was called durable is not there")
 						}
 						extra := len(there) - 1 - len(durable)
-						if (extra > 0) != way.stored {
-							t.Errorf("%d entries are there that nobody was told of", extra)
-						}
+						assert.True(t, (extra > 0) == way.stored, "%d entries are there that nobody was told of", extra)
 						w.store = w.memory
 						w.open()
 						for hash := range there {
@@ -128,9 +122,7 @@ func mustBeSealed(t *testing.T, w *world, c *Chain) {
 	cause, size := w.log.Err(), w.size()
 	require.ErrorIs(t, cause, ErrSealed, "the log is not sealed:")
 	w.log.Seal(errors.New("another cause"))
-	if w.log.Err() != cause {
-		t.Error("a later cause replaced the first")
-	}
+	assert.True(t, w.log.Err() == cause, "a later cause replaced the first")
 	if s, err := w.log.Place(c, c.Time(), nil, nil); s != nil || err != cause {
 		t.Error("Place:", err)
 	}
@@ -263,9 +255,7 @@ func TestAHoleEndsTheLog(t *testing.T) {
 		if n := len(w.reread()); n != 3 {
 			t.Errorf("%d entries", n)
 		}
-		if len(w.log.slots) != 0 || w.log.asleep != 0 {
-			t.Error("somebody is still in the queue")
-		}
+		assert.True(t, len(w.log.slots) == 0 && w.log.asleep == 0, "a goroutine is still in the queue")
 	})
 }
 
@@ -310,9 +300,7 @@ func TestRecordsThatCannotBeSigned(t *testing.T) {
 		w := opened(t)
 		s := w.place(w.log.Chain("a"))
 		err := s.Sign(c.st)
-		if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), c.says), "%s: %v", name, err)
 		if waited := s.Wait(); waited == nil || !errors.Is(waited, ErrSealed) {
 			t.Errorf("%s: %v", name, waited)
 		}

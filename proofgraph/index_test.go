@@ -63,9 +63,7 @@ func TestIndexOfEqualHashesGivesTheLast(t *testing.T) {
 func TestIndexRefusesLamportTimesBeyondTheEntry(t *testing.T) {
 	t.Parallel()
 	var x Index
-	if x.Add(hashOf(0), 1) == nil || x.Add(hashOf(0), 1<<32) == nil || x.Len() != 0 {
-		t.Error("accepted")
-	}
+	assert.True(t, x.Add(hashOf(0), 1) != nil && x.Add(hashOf(0), 1<<32) != nil && x.Len() == 0, "accepted")
 }
 
 // An entry takes 44 bytes and its part of the pages, at every size: nothing doubles.
@@ -80,9 +78,7 @@ func TestIndexMemory(t *testing.T) {
 	before := heap()
 	x := new(Index)
 	for i := range uint64(n) {
-		if err := x.Add(hashOf(i), 0); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, x.Add(hashOf(i), 0))
 		if i == n/2 { // just past a power of two, where others are at their worst
 			if got := float64(heap()-before) / float64(i); got > 48 {
 				t.Errorf("%.1f bytes an entry at %d", got, i)
@@ -111,13 +107,9 @@ func TestIndexOfEqualHashesGivesThoseBefore(t *testing.T) {
 	for which, list := range want {
 		n, _, ok := x.Lookup(hashOf(uint64(which)))
 		for i := len(list) - 1; i >= 0; i-- {
-			if !ok || n != list[i] {
-				t.Fatalf("%d (%v), want %d", n, ok, list[i])
-			}
+			require.True(t, ok && n == list[i], "%d (%v), want %d", n, ok, list[i])
 			n, ok = x.Earlier(n)
 		}
-		if ok || len(list) < 10 {
-			t.Errorf("%d before the first of %d", n, len(list))
-		}
+		assert.True(t, !ok && len(list) >= 10, "%d before the first of %d", n, len(list))
 	}
 }

@@ -32,18 +32,15 @@ func TestPlaceLast(t *testing.T) {
 		var index uint64
 		last, err := w.log.PlaceLast(w.log.Chain("last"), w.options.Now, nil,
 			func(at uint64) error { index = at; close(placed); return nil }, errEnd)
-		if err != nil || index != 2 || last.Index() != 2 {
-			t.Fatalf("place %d, %v", index, err)
-		}
+		require.True(t, err == nil && index == 2 && last.Index() == 2, "place %d, %v", index, err)
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
 				<-placed
 				s, err := w.log.Place(w.log.Chain(fmt.Sprint("late-", i)), w.options.Now, nil,
 					func(uint64) error { t.Error("a place behind the last"); return nil })
-				if s != nil || !errors.Is(err, ErrSealed) || !errors.Is(err, errEnd) {
-					t.Errorf("behind the last: %v", err)
-				}
+				assert.True(t, s == nil && errors.Is(err, ErrSealed) && errors.Is(err, errEnd), "behind the last: %v",
+					err)
 			})
 		}
 		all.Go(func() {
@@ -77,9 +74,7 @@ func TestPlaceLast(t *testing.T) {
 			t.Errorf("afterwards: %v", err)
 		}
 		w.log.Seal(errors.New("another cause"))
-		if !errors.Is(w.log.Err(), errEnd) || len(w.reread()) != 3 {
-			t.Errorf("%v, %d entries", w.log.Err(), w.size())
-		}
+		assert.True(t, errors.Is(w.log.Err(), errEnd) && len(w.reread()) == 3, "%v, %d entries", w.log.Err(), w.size())
 		w.open() // who may sign goes on from there
 		w.say("after")
 	})

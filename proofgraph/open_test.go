@@ -22,18 +22,15 @@ func TestOpenBeginsALog(t *testing.T) {
 	l, err := Open(context.Background(), w.store, w.options,
 		func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
 			g := st.Genesis
-			if index != 0 || g == nil || g.Origin != origin || g.Nonce != "07000000000000000000000000000000" ||
-				g.Trust != crypto.Sum(w.options.Trust) || st.Time != 1000 || e.Hash() != hash {
-				t.Errorf("entry %d: %+v", index, st)
-			}
+			assert.True(t, index == 0 && g != nil && g.Origin == origin &&
+				g.Nonce == "07000000000000000000000000000000" && g.Trust == crypto.Sum(w.options.Trust) &&
+				st.Time == 1000 && e.Hash() == hash, "entry %d: %+v", index, st)
 			seen = append(seen, hash)
 			return nil
 		})
 	require.NoError(t, err)
 	list := w.reread()
-	if len(list) != 1 || len(seen) != 1 || list[0].hash != seen[0] {
-		t.Error("each saw something else")
-	}
+	assert.True(t, len(list) == 1 && len(seen) == 1 && list[0].hash == seen[0], "each saw something else")
 	if b, err := w.memory.Blob(context.Background(), crypto.Sum(w.options.Trust)); err != nil ||
 		!bytes.Equal(b, w.options.Trust) {
 		t.Error("the trust state is not kept:", err)
@@ -54,9 +51,8 @@ func TestOpenReadsEveryEntryOnce(t *testing.T) {
 	var list []*contracts.Statement
 	_, err := Open(context.Background(), w.store, w.options,
 		func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
-			if index != uint64(len(list)) || e.Hash() != hash || index > 0 && string(e) != want[index-1] {
-				t.Errorf("entry %d", index)
-			}
+			assert.True(t, index == uint64(len(list)) && e.Hash() == hash && (index <= 0 || string(e) == want[index-1]),
+				"entry %d", index)
 			list = append(list, st)
 			return nil
 		})
@@ -76,9 +72,7 @@ func TestOpenHearsEach(t *testing.T) {
 	for _, w := range []*world{newWorld(t), opened(t)} {
 		l, err := Open(context.Background(), w.store, w.options,
 			func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error { return no })
-		if l != nil || !errors.Is(err, no) {
-			t.Error(err)
-		}
+		assert.True(t, l == nil && errors.Is(err, no), "%v", err)
 	}
 	w := newWorld(t)
 	Open(context.Background(), w.store, w.options,
@@ -203,9 +197,7 @@ func TestOpenRefusesAStoreThatLies(t *testing.T) {
 			c.store.Store = w.memory
 		}
 		l, err := Open(context.Background(), c.store, w.options, nil)
-		if err == nil || l != nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, err != nil && l == nil && strings.Contains(err.Error(), c.says), "%s: %v", name, err)
 	}
 	_, err := Open(context.Background(), liar{Store: w.memory, more: 1, extra: extra.Entry()}, w.options, nil)
 	require.NoError(t, err, "the extra entry as such:")

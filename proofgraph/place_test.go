@@ -35,10 +35,8 @@ func TestEntriesFollowOneAnother(t *testing.T) {
 	require.Equal(t, len(want), len(list), "%d entries", len(list))
 	for i, f := range list {
 		p := f.Predicate
-		if p.Session != want[i].session || p.Seq != want[i].seq || p.Lamport != want[i].lamport ||
-			!slices.Equal(p.Parents, want[i].parents) {
-			t.Errorf("entry %d is %+v, want %+v", i, p, want[i])
-		}
+		assert.True(t, p.Session == want[i].session && p.Seq == want[i].seq && p.Lamport == want[i].lamport &&
+			slices.Equal(p.Parents, want[i].parents), "entry %d is %+v, want %+v", i, p, want[i])
 		if at, ok := w.log.Lookup(f.hash); !ok || at != uint64(i) {
 			t.Errorf("Lookup of entry %d: %d %v", i, at, ok)
 		}
@@ -61,32 +59,23 @@ func TestHeaderIsFinalBeforeTheEntryIsSigned(t *testing.T) {
 	require.NoError(t, s.Sign(st))
 	require.NoError(t, s.Wait())
 	h := s.Header()
-	if h.Session != "b" || h.Seq != 0 || h.Lamport != 2 || h.Prev != w.log.genesis ||
-		!slices.Equal(h.Parents, []contracts.Digest{first.Hash()}) {
-		t.Errorf("header %+v", h)
-	}
+	assert.True(t, h.Session == "b" && h.Seq == 0 && h.Lamport == 2 && h.Prev == w.log.genesis &&
+		slices.Equal(h.Parents, []contracts.Digest{first.Hash()}), "header %+v", h)
 	got := w.reread()[s.Index()].Predicate
-	if got.Session != "b" || !slices.Equal(got.Parents, []string{first.Hash().String()}) {
-		t.Errorf("signed %+v", got)
-	}
+	assert.True(t, got.Session == "b" && slices.Equal(got.Parents, []string{first.Hash().String()}), "signed %+v", got)
 }
 
 func TestChainsKnowWhereTheyStand(t *testing.T) {
 	t.Parallel()
 	w := opened(t)
 	c := w.log.Chain("a")
-	if c != w.log.Chain("a") || c == w.log.Chain("b") {
-		t.Error("not one chain for each name")
-	}
-	if c.Session() != "a" || c.Next() != 0 || c.Time() != 0 || c.Last() != w.log.genesis || c.Closed() {
-		t.Errorf("a new chain: %+v", c)
-	}
+	assert.True(t, c == w.log.Chain("a") && c != w.log.Chain("b"), "not one chain for each name")
+	assert.True(t, c.Session() == "a" && c.Next() == 0 && c.Time() == 0 && c.Last() == w.log.genesis && !c.Closed(),
+		"a new chain: %+v", c)
 	s := w.place(c)
 	assert.Equal(t, uint64(0), c.Next(), "a chain goes on before its entry is signed")
 	w.sign(s)
-	if c.Next() != 1 || c.Time() != 1000 || c.Last() != s.Hash() || c.Closed() {
-		t.Errorf("after an entry: %+v", c)
-	}
+	assert.True(t, c.Next() == 1 && c.Time() == 1000 && c.Last() == s.Hash() && !c.Closed(), "after an entry: %+v", c)
 }
 
 func TestPlaceRefuses(t *testing.T) {
@@ -128,9 +117,8 @@ func TestPlaceRefuses(t *testing.T) {
 			t.Errorf("%s: under was called", c.name)
 			return nil
 		})
-		if got != nil || err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		assert.True(t, got == nil && err != nil && (c.is == nil ||
+			errors.Is(err, c.is)) && strings.Contains(err.Error(), c.says), "%s: %v", c.name, err)
 		assert.Equal(t, before, w.log.next(), "%s: a place was taken", c.name)
 	}
 	assert.NoError(t, w.log.Err(), "a refusal sealed the log")
@@ -176,21 +164,15 @@ func TestUnder(t *testing.T) {
 			return nil
 		})
 		if refuse {
-			if s != nil || err != lost {
-				t.Error(s, err)
-			}
+			assert.True(t, s == nil && err == lost, "%v %v", s, err)
 			continue
 		}
-		if err != nil || s.Index() != want {
-			t.Fatal(err)
-		}
+		require.True(t, err == nil && s.Index() == want, "%v", err)
 		w.sign(s)
 	}
 	func() {
 		defer func() {
-			if recover() == nil {
-				t.Error("somebody else's panic was swallowed")
-			}
+			assert.True(t, recover() != nil, "a panic of the caller was swallowed")
 		}()
 		w.log.Place(c, 1000, nil, func(uint64) error { panic("under") })
 	}()
@@ -206,9 +188,7 @@ func TestOnlyADurableAllowIsDurable(t *testing.T) {
 	c := w.log.Chain("a")
 	durable := func(s *Slot) bool {
 		e, d, err := s.Durable()
-		if (err == nil) != (e != nil) || (err == nil) != (d != nil) {
-			t.Fatal("half a result", err)
-		}
+		require.True(t, (err == nil) == (e != nil) && (err == nil) == (d != nil), "half a result %v", err)
 		return err == nil
 	}
 	assert.False(t, durable(nil), "no slot")

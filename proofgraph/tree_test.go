@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -47,9 +48,8 @@ func TestTreeIsThatOfTlog(t *testing.T) {
 			if n > 0 {
 				want = ref.root(t, n)
 			}
-			if tree.Size() != n || tree.Root() != want {
-				t.Fatalf("size %d: %d, root %v, tlog says %v", n, tree.Size(), tree.Root(), want)
-			}
+			require.True(t, tree.Size() == n && tree.Root() == want, "size %d: %d, root %v, tlog says %v", n,
+				tree.Size(), tree.Root(), want)
 		}
 		record := make([]byte, random.IntN(40))
 		for i := range record {
@@ -69,7 +69,5 @@ func TestACopyOfATreeGoesItsOwnWay(t *testing.T) {
 	b, before := a, a.Root()
 	b.Append(hashOf(7))
 	b.Append(hashOf(8))
-	if a.Root() != before || a.Size() != 7 || b.Size() != 9 {
-		t.Error("the original changed")
-	}
+	assert.True(t, a.Root() == before && a.Size() == 7 && b.Size() == 9, "the original changed")
 }

@@ -133,9 +133,8 @@ func readForeign(t testing.TB, e []byte, pub ed25519.PublicKey) (f foreign) {
 	require.True(t, ed25519.Verify(pub, pae, sig), "a signature does not verify")
 	require.NoError(t, json.Unmarshal(payload, &f))
 	id := sha256.Sum256(pub)
-	if f.Predicate.Key != hex.EncodeToString(id[:]) || envelope.Signatures[0].Keyid != f.Predicate.Key {
-		t.Fatal("another key's id")
-	}
+	require.True(t, f.Predicate.Key == hex.EncodeToString(id[:]) && envelope.Signatures[0].Keyid == f.Predicate.Key,
+		"another key's id")
 	f.hash = contracts.Digest(tlog.RecordHash(e))
 	return f
 }
@@ -163,14 +162,11 @@ func (w *world) reread() []foreign {
 		case !ok:
 			c = end{hash: list[0].hash.String()}
 		}
-		if p.Seq != c.seq || p.Prev != c.hash || p.Time < c.time {
-			w.Fatalf("entry %d does not follow in session %q: seq %d after %d, prev %s after %s", i, p.Session, p.Seq,
-				c.seq, p.Prev, c.hash)
-		}
-		if !slices.IsSorted(p.Parents) || slices.Contains(p.Parents, p.Prev) ||
-			len(slices.Compact(slices.Clone(p.Parents))) != len(p.Parents) {
-			w.Fatalf("entry %d: parents %v", i, p.Parents)
-		}
+		require.True(w, p.Seq == c.seq && p.Prev == c.hash && p.Time >= c.time,
+			"entry %d does not follow in session %q: seq %d after %d, prev %s after %s", i, p.Session, p.Seq, c.seq,
+			p.Prev, c.hash)
+		require.True(w, slices.IsSorted(p.Parents) && !slices.Contains(p.Parents, p.Prev) &&
+			len(slices.Compact(slices.Clone(p.Parents))) == len(p.Parents), "entry %d: parents %v", i, p.Parents)
 		lamport := uint64(0)
 		if i > 0 {
 			for _, named := range append(p.Parents, p.Prev) {

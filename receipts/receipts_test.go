@@ -93,9 +93,7 @@ func TestEveryEndingOfARun(t *testing.T) {
 			possible := outcome != contracts.Denied && hasOutput == (o.Form != "") && (o.Sandbox == nil ||
 				reason != contracts.ReasonOutcomeUnknown)
 			r, err := Build(allow(), digest("decision's entry"), o)
-			if (err == nil) != possible || (r != nil) != possible {
-				t.Errorf("%s, %s: %v", reason, name, err)
-			}
+			assert.True(t, (err == nil) == possible && (r != nil) == possible, "%s, %s: %v", reason, name, err)
 			if err != nil {
 				continue
 			}
@@ -105,18 +103,15 @@ func TestEveryEndingOfARun(t *testing.T) {
 				t.Errorf("%s, %s: %v", reason, name, err)
 				continue
 			}
-			if got.Outcome != outcome || got.Verdict != verdict || got.Reason != reason || got.Tool != "send_money" ||
-				got.ArgsHash != digest("args") || got.EffectType != contracts.Write ||
-				got.DecisionHash != digest("decision's entry") || got.OutputForm != o.Form ||
-				(got.OutputHash != nil) != (o.Form != "") || got.Settled != nil || got.Decision != nil {
-				t.Errorf("%s, %s: %+v", reason, name, got)
-			}
-			if o.Form != "" && *got.OutputHash != digest(string(o.Output)) {
-				t.Errorf("%s, %s: output hash %s", reason, name, got.OutputHash)
-			}
-			if (got.Sandbox != nil) != (o.Sandbox != nil) || o.Sandbox != nil && *got.Sandbox != *o.Sandbox {
-				t.Errorf("%s, %s: sandbox %+v", reason, name, got.Sandbox)
-			}
+			assert.True(t, got.Outcome == outcome && got.Verdict == verdict && got.Reason == reason &&
+				got.Tool == "send_money" && got.ArgsHash == digest("args") && got.EffectType == contracts.Write &&
+				got.DecisionHash == digest("decision's entry") && got.OutputForm == o.Form &&
+				(got.OutputHash != nil) == (o.Form != "") && got.Settled == nil && got.Decision == nil, "%s, %s: %+v",
+				reason, name, got)
+			assert.True(t, o.Form == "" || *got.OutputHash == digest(string(o.Output)), "%s, %s: output hash %s",
+				reason, name, got.OutputHash)
+			assert.True(t, (got.Sandbox != nil) == (o.Sandbox != nil) && (o.Sandbox == nil ||
+				*got.Sandbox == *o.Sandbox), "%s, %s: sandbox %+v", reason, name, got.Sandbox)
 		}
 	}
 	assert.Equal(t, 2*2+8*2+1, endings, "%d endings", endings)
@@ -169,18 +164,14 @@ func TestDenied(t *testing.T) {
 	t.Parallel()
 	kernel, d := key(t, "kernel"), deny()
 	r := Denied(&d)
-	if r.Outcome != contracts.Denied || r.Decision != &d || r.Reason != "" || r.OutputHash != nil {
-		t.Fatalf("%+v", r)
-	}
+	require.True(t, r.Outcome == contracts.Denied && r.Decision == &d && r.Reason == "" && r.OutputHash == nil, "%+v",
+		r)
 	got, err := Open(sign(t, kernel, statement(kernel, &r)), trust(t, nil), 7)
-	if err != nil || got.Outcome != contracts.Denied || got.Decision == nil ||
-		!bytes.Equal(got.Decision.Append(nil), d.Append(nil)) {
-		t.Errorf("%+v %v", got, err)
-	}
+	assert.True(t, err == nil && got.Outcome == contracts.Denied && got.Decision != nil &&
+		bytes.Equal(got.Decision.Append(nil), d.Append(nil)), "%+v %v", got, err)
 	for name, none := range map[string]contracts.Receipt{"an ALLOW": Denied(allow()), "nothing": Denied(nil)} {
-		if none.Outcome != "" || none.Decision != nil || none.Verdict {
-			t.Errorf("%s has a denial: %+v", name, none)
-		}
+		assert.True(t, none.Outcome == "" && none.Decision == nil && !bool(none.Verdict), "%s has a denial: %+v", name,
+			none)
 	}
 }
 
@@ -224,9 +215,7 @@ func TestChargesStay(t *testing.T) {
 		r, err := Build(allow(charges...), digest("decision's entry"), Result{Reason: reason})
 		require.NoError(t, err)
 		got, err := Open(sign(t, kernel, statement(kernel, r)), trust(t, nil), 7)
-		if err != nil || !slices.Equal(got.Settled, want) {
-			t.Errorf("%s: %+v %v", reason, got.Settled, err)
-		}
+		assert.True(t, err == nil && slices.Equal(got.Settled, want), "%s: %+v %v", reason, got.Settled, err)
 	}
 	back := Result{Reason: contracts.ReasonToolError, Refunds: []string{"P1:bank:pay", "P1:bank:other"}}
 	if r, err := Build(allow(charges...), digest("decision's entry"), back); err != nil || r.Settled[0] != want[0] ||
@@ -237,14 +226,11 @@ func TestChargesStay(t *testing.T) {
 	_, err := Build(allow(charges...), digest("decision's entry"), back)
 	assert.Error(t, err, "a refund of a panic")
 	r := Unknown(allow(charges...), digest("decision's entry"))
-	if r == nil || r.Outcome != contracts.Indeterminate || r.Verdict != contracts.Deny ||
-		r.Reason != contracts.ReasonOutcomeUnknown || !slices.Equal(r.Settled, want) || r.Sandbox != nil {
-		t.Errorf("%+v", r)
-	}
+	assert.True(t, r != nil && r.Outcome == contracts.Indeterminate && r.Verdict == contracts.Deny &&
+		r.Reason == contracts.ReasonOutcomeUnknown && slices.Equal(r.Settled, want) && r.Sandbox == nil, "%+v", r)
 	d := deny()
-	if Unknown(nil, digest("e")) != nil || Unknown(&d, digest("e")) != nil {
-		t.Error("what was not allowed has an unknown outcome")
-	}
+	assert.True(t, Unknown(nil, digest("e")) == nil && Unknown(&d, digest("e")) == nil,
+		"what was not allowed has an unknown outcome")
 }
 
 // A receipt shares no memory with the values it was built from.
@@ -256,9 +242,8 @@ func TestReceiptIsACopy(t *testing.T) {
 	r, err := Build(d, digest("e"), Result{Reason: contracts.ReasonAllow, Output: output, Form: "jcs", Sandbox: use})
 	require.NoError(t, err)
 	use.Gas, output[1], d.Charges[0].Amount, d.Tool = 6, 'x', 3, "other"
-	if r.Sandbox.Gas != 5 || *r.OutputHash != digest(`{"a":1}`) || r.Settled[0].Amount != 2 || r.Tool != "send_money" {
-		t.Errorf("%+v", r)
-	}
+	assert.True(t, r.Sandbox.Gas == 5 && *r.OutputHash == digest(`{"a":1}`) && r.Settled[0].Amount == 2 &&
+		r.Tool == "send_money", "%+v", r)
 }
 
 // Open refuses each of these, in the order of its checks.
@@ -334,13 +319,10 @@ func TestOpenRefuses(t *testing.T) {
 	} {
 		r, err := Open(c.entry, c.trust, 7)
 		var f *contracts.FormatError
-		if err == nil || r.Outcome != "" || r.Tool != "" || !strings.HasPrefix(err.Error(), "receipts: open: ") ||
-			!strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %+v %v", name, r, err)
-		}
-		if errors.As(err, &f) != (c.class != "") || f != nil && f.Class != c.class {
-			t.Errorf("%s: %v, want %s", name, err, c.class)
-		}
+		assert.True(t, err != nil && r.Outcome == "" && r.Tool == "" && strings.HasPrefix(err.Error(),
+			"receipts: open: ") && strings.Contains(err.Error(), c.says), "%s: %+v %v", name, r, err)
+		assert.True(t, errors.As(err, &f) == (c.class != "") && (f == nil || f.Class == c.class), "%s: %v, want %s",
+			name, err, c.class)
 	}
 }
 
@@ -364,9 +346,7 @@ func TestOpenAtAnIndex(t *testing.T) {
 	text = strings.Replace(text, `"name":"kernel","public":"`+b64(kernel)+`","role":"kernel","since":0`,
 		`"name":"kernel","public":"`+b64(kernel)+`","revoked":9,"role":"kernel","since":4`, 1)
 	state, err := registry.ParseState([]byte(text))
-	if err != nil || !strings.Contains(text, `"revoked":9`) {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil && strings.Contains(text, `"revoked":9`), "%v", err)
 	for index, want := range map[uint64]bool{0: false, 4: false, 5: true, 9: true, 10: false} {
 		if _, err := Open(good, state, index); (err == nil) != want {
 			t.Errorf("at %d: %v", index, err)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
@@ -103,9 +104,7 @@ func TestCopyIntoTheLog(t *testing.T) {
 			t.Errorf("%s: %v", to, err)
 		}
 	}
-	if len(d.Dirs) != 1 {
-		t.Errorf("%d directories", len(d.Dirs))
-	}
+	assert.True(t, len(d.Dirs) == 1, "%d directories", len(d.Dirs))
 }
 
 // A copy that was not finished does not pass for the log.

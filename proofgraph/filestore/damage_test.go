@@ -30,16 +30,12 @@ func (f files) answer(t *testing.T, n int) error {
 	}
 	assert.True(t, maps.EqualFunc(filesOf(d), f, bytes.Equal), "reading changed something")
 	s, err := open(d, dir, Options{}, small)
-	if err != nil && !maps.EqualFunc(filesOf(d), f, bytes.Equal) {
-		t.Errorf("something was changed: %v", err)
-	}
+	assert.True(t, err == nil || maps.EqualFunc(filesOf(d), f, bytes.Equal), "something was changed: %v", err)
 	if err == nil {
 		err = matches(s, n)
 		mustClose(t, s)
 	}
-	if (err == nil) != (readErr == nil) {
-		t.Errorf("to write: %v; to read: %v", err, readErr)
-	}
+	assert.True(t, (err == nil) == (readErr == nil), "to write: %v; to read: %v", err, readErr)
 	return err
 }
 
@@ -47,9 +43,8 @@ func (f files) answer(t *testing.T, n int) error {
 func mustBeIn(t *testing.T, err error, name string) {
 	t.Helper()
 	var d *damage
-	if !errors.As(err, &d) || d.path != filepath.Join(dir, name) || !strings.Contains(err.Error(), name+": offset ") {
-		t.Fatalf("not damage in %s: %v", name, err)
-	}
+	require.True(t, errors.As(err, &d) && d.path == filepath.Join(dir, name) && strings.Contains(err.Error(),
+		name+": offset "), "not damage in %s: %v", name, err)
 }
 
 // everyByte says that one byte in so many is flipped, or the file cut there. It is odd.
@@ -88,9 +83,7 @@ func TestEveryFlippedBitIsNoticed(t *testing.T) {
 				f = good.bare()
 			}
 			err := f.but(name, flipped(f[name], at, (at*5+i)%8)).answer(t, n)
-			if err == nil && carries(t, good[name], at) {
-				t.Fatalf("%s, offset %d: passed for the log", name, at)
-			}
+			require.True(t, err != nil || !carries(t, good[name], at), "%s, offset %d: passed for the log", name, at)
 			if err == nil {
 				unread++
 				continue
@@ -100,9 +93,7 @@ func TestEveryFlippedBitIsNoticed(t *testing.T) {
 		}
 	}
 	t.Logf("%d noticed, %d in what is not read where there is an index", noticed, unread)
-	if noticed < 2*unread || noticed < 10_000/everyByte() {
-		t.Errorf("%d noticed, %d not", noticed, unread)
-	}
+	assert.True(t, noticed >= 2*unread && noticed >= 10_000/everyByte(), "%d noticed, %d not", noticed, unread)
 }
 
 // carries reports whether that byte of a segment is in its header, an entry or a blob, or the
@@ -213,9 +204,7 @@ func TestTornTailsAreMended(t *testing.T) {
 		}
 		try(b, "sectors", i)
 	}
-	if dropped < 1000/stride() || kept < 20/stride() {
-		t.Errorf("%d dropped, %d kept", dropped, kept)
-	}
+	assert.True(t, dropped >= 1000/stride() && kept >= 20/stride(), "%d dropped, %d kept", dropped, kept)
 }
 
 // A frame whose blob has zeros by itself is not torn: no flipped bit in it passes for a crash. And
@@ -254,7 +243,5 @@ func TestZerosInABlobAreNoTear(t *testing.T) {
 			torn++
 		}
 	}
-	if torn < 4 {
-		t.Errorf("%d sectors", torn)
-	}
+	assert.True(t, torn >= 4, "%d sectors", torn)
 }

@@ -84,9 +84,7 @@ func TestReadersAtEachChangeOfAnErasure(t *testing.T) {
 		}
 	}
 	t.Logf("%d whole, %d gone", whole, gone)
-	if whole < 100 || gone < 100 {
-		t.Error("too few cases")
-	}
+	assert.True(t, whole >= 100 && gone >= 100, "too few cases")
 }
 
 // The log is copied while a blob is erased: between any two reads of the copying the blob is
@@ -124,9 +122,7 @@ func TestErasedWhileCopied(t *testing.T) {
 		}
 	}
 	t.Logf("%d whole, %d gone", whole, gone)
-	if whole < 20/stride() || gone < 20/stride() {
-		t.Error("too few cases")
-	}
+	assert.True(t, whole >= 20/stride() && gone >= 20/stride(), "too few cases")
 }
 
 // A blob is erased while it is read: between any two reads of it the record is marked, overwritten,
@@ -159,9 +155,7 @@ func TestErasedWhileRead(t *testing.T) {
 		}
 	}
 	t.Logf("%d whole, %d gone", whole, gone)
-	if whole < 4 || gone < 4 {
-		t.Error("too few cases")
-	}
+	assert.True(t, whole >= 4 && gone >= 4, "too few cases")
 }
 
 // A pieces is a disk on which one read is many: they may see different states of a write.
@@ -246,8 +240,7 @@ func TestEraseBesideEverybody(t *testing.T) {
 	mustHold(t, s, n)
 	for i := range n {
 		b, err := s.Blob(t.Context(), crypto.Sum(secret(i)))
-		if i%2 == 0 && !errors.Is(err, proofgraph.ErrNoBlob) || i%2 == 1 && !bytes.Equal(b, secret(i)) {
-			t.Errorf("secret %d: %d bytes, %v", i, len(b), err)
-		}
+		assert.True(t, (i%2 != 0 || errors.Is(err, proofgraph.ErrNoBlob)) && (i%2 != 1 ||
+			bytes.Equal(b, secret(i))), "secret %d: %d bytes, %v", i, len(b), err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -76,9 +77,7 @@ func TestErasedFromEveryFile(t *testing.T) {
 	const n = 12
 	secrets := []int{0, 1, 4, 8, n - 1}
 	d := withSecrets(t, n, secrets...)
-	if len(filesOf(d).segments()) < 4 || traces(d) == "" {
-		t.Fatal("not the log that this test was made for")
-	}
+	require.True(t, len(filesOf(d).segments()) >= 4 && traces(d) != "", "not the log that this test was made for")
 	s := mustOpen(t, d)
 	for _, i := range secrets {
 		mustErase(t, s, i)
@@ -140,9 +139,8 @@ func TestCrashPowerWhileErasing(t *testing.T) {
 					left := d.Cut(how, random)
 					what := fmt.Sprintf("secret %d, power lost after change %d of an erasure (amid it: %v), which "+
 						"left %s; it said %v", which, after, partly, how, err)
-					if err == nil && bytes.Contains(bytesOf(left), secret(which)[:40]) {
-						t.Fatalf("%s: there is something left", what)
-					}
+					require.True(t, err != nil || !bytes.Contains(bytesOf(left), secret(which)[:40]),
+						"%s: there is something left", what)
 					for _, seen := range []*disktest.RAM{left.Clone(), left} {
 						if seen != left {
 							r, err := openReadOnly(seen, dir)
@@ -179,9 +177,7 @@ func TestCrashPowerWhileErasing(t *testing.T) {
 		}
 	}
 	t.Logf("%d whole, %d gone, %d acknowledged", whole, gone, acknowledged)
-	if whole < 20 || gone < 20 || acknowledged < 10 {
-		t.Error("too few cases")
-	}
+	assert.True(t, whole >= 20 && gone >= 20 && acknowledged >= 10, "too few cases")
 }
 
 // bytesOf returns every byte of the files.
@@ -250,9 +246,8 @@ func TestEraseOnASickDisk(t *testing.T) {
 					continue
 				}
 				failures++
-				if !strings.HasPrefix(err.Error(), "filestore: erase: ") || strings.Contains(err.Error(), trace) {
-					t.Error(err)
-				}
+				assert.True(t, strings.HasPrefix(err.Error(), "filestore: erase: ") && !strings.Contains(err.Error(),
+					trace), "%v", err)
 				if dead := s.Append(t.Context(), batch(n)); dead != nil && dead.Error() != err.Error() ||
 					dead == nil && s.dead != nil {
 					t.Errorf("after %v: %v", err, dead)
@@ -282,9 +277,7 @@ func TestEraseOnASickDisk(t *testing.T) {
 			}
 		}
 	}
-	if failures < 20 || gone < 2 {
-		t.Errorf("%d failures, %d gone", failures, gone)
-	}
+	assert.True(t, failures >= 20 && gone >= 2, "%d failures, %d gone", failures, gone)
 }
 
 // Damage to the last frame stays damage if a blob of it was erased: the frame was acknowledged, and
@@ -310,9 +303,7 @@ func damageBesideAnErasedBlob(t *testing.T, n int) {
 	if err == nil {
 		err = g.classifyTail(bytes.Clone(good[name]))
 	}
-	if err != nil || len(g.erased) != 2 {
-		t.Fatalf("%d marked, %v", len(g.erased), err)
-	}
+	require.True(t, err == nil && len(g.erased) == 2, "%d marked, %v", len(g.erased), err)
 	bits := 0
 	from := int(g.erased[0].at)
 	for at := from; at < int(g.end); at += stride() {
@@ -328,9 +319,7 @@ func damageBesideAnErasedBlob(t *testing.T, n int) {
 			require.NoError(t, mustAnswer(flipped(good[name], at, at%8)))
 		}
 	}
-	if bits < 500/stride() {
-		t.Errorf("%d bits", bits)
-	}
+	assert.True(t, bits >= 500/stride(), "%d bits", bits)
 }
 
 // A lost sector of the last frame is damage if a mark shows that the frame was acknowledged.
@@ -359,16 +348,12 @@ func TestLostSectorBesideAnErasedBlob(t *testing.T) {
 		d := good.but(name, b).disk()
 		s, err := open(d, dir, Options{}, small)
 		if tried[what]++; what == kindErased {
-			if err != nil || s.entries != 4 {
-				t.Fatal(err)
-			}
+			require.True(t, err == nil && s.entries == 4, "%v", err)
 			continue
 		}
 		mustBeIn(t, err, name)
 	}
-	if tried['a'] == 0 || tried['b'] == 0 || tried['e'] == 0 || tried[kindErased] == 0 {
-		t.Errorf("%v", tried)
-	}
+	assert.True(t, tried['a'] != 0 && tried['b'] != 0 && tried['e'] != 0 && tried[kindErased] != 0, "%v", tried)
 }
 
 // Other bytes in place of a blob's, without a mark, are damage, even if they are those that an

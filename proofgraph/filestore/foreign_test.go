@@ -37,9 +37,8 @@ func TestWhatIsNotTheLog(t *testing.T) {
 	const n = 12
 	good, other, fork := logOf(t, n), forked(t, n, 0), forked(t, n, 2)
 	names := good.segments()
-	if len(names) != 3 || !slices.Equal(other.segments(), names) || !slices.Equal(fork.segments(), names) {
-		t.Fatalf("segments %q", names)
-	}
+	require.True(t, len(names) == 3 && slices.Equal(other.segments(), names) && slices.Equal(fork.segments(), names),
+		"segments %q", names)
 	if err := good.answer(t, n); err != nil { // or the refusals below would prove nothing
 		t.Fatal(err)
 	}
@@ -80,10 +79,8 @@ func TestWhatIsNotTheLog(t *testing.T) {
 			slices.Concat(good[names[1]][:headerSize], other[names[1]][headerSize:]))},
 	} {
 		err := c.files.answer(t, n)
-		if err == nil || !strings.Contains(err.Error(), c.says) ||
-			!strings.Contains(err.Error(), filepath.Join(dir, c.name)) {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), c.says) && strings.Contains(err.Error(),
+			filepath.Join(dir, c.name)), "%s: %v", what, err)
 	}
 }
 
@@ -158,9 +155,7 @@ func TestNoLogAmongOtherFiles(t *testing.T) {
 		!strings.Contains(err.Error(), filepath.Join(dir, "thesis.tex")) {
 		t.Error(err)
 	}
-	if len(d.Names) != 1 {
-		t.Errorf("%d files are left", len(d.Names))
-	}
+	assert.True(t, len(d.Names) == 1, "%d files are left", len(d.Names))
 }
 
 // If a directory is moved away while its log is open, and another log, or an older copy, is put in
@@ -179,10 +174,8 @@ func TestNoSegmentTakesAnothersPlace(t *testing.T) {
 		for i := 2; err == nil && i < n; i++ {
 			err = s.Append(t.Context(), batch(i))
 		}
-		if err == nil || !strings.Contains(err.Error(), "filestore: append: ") ||
-			!strings.Contains(err.Error(), filepath.Join(dir, "0000000")) {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), "filestore: append: ") &&
+			strings.Contains(err.Error(), filepath.Join(dir, "0000000")), "%s: %v", what, err)
 		mustClose(t, s)
 		assert.True(t, maps.EqualFunc(filesOf(d), there, bytes.Equal), "%s: it was changed", what)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
@@ -125,9 +126,7 @@ func TestClosedWhileRead(t *testing.T) {
 					if err == errClosed {
 						return
 					}
-					if err != nil || !bytes.Equal(b, batch(i % n).Blobs[0]) {
-						t.Errorf("%d bytes, %v", len(b), err)
-					}
+					assert.True(t, err == nil && bytes.Equal(b, batch(i % n).Blobs[0]), "%d bytes, %v", len(b), err)
 					if some.Add(1) == int64(10+round) {
 						close(enough)
 					}
@@ -152,9 +151,7 @@ func TestClosedWhileRead(t *testing.T) {
 		given += int(some.Load())
 		closed++
 	}
-	if given < 400 || closed != 40 {
-		t.Errorf("%d blobs, %d stores", given, closed)
-	}
+	assert.True(t, given >= 400 && closed == 40, "%d blobs, %d stores", given, closed)
 }
 
 // An idle file keeps no bytes of a blob: after another process erases it, the next read finds that.
@@ -168,9 +165,7 @@ func TestIdleForgets(t *testing.T) {
 	if b, err := r.Blob(t.Context(), crypto.Sum(secret(1))); err != nil || !bytes.Equal(b, secret(1)) {
 		t.Fatal(err)
 	}
-	if len(r.idle) != 1 {
-		t.Fatalf("%d files are idle", len(r.idle))
-	}
+	require.True(t, len(r.idle) == 1, "%d files are idle", len(r.idle))
 	mustErase(t, s, 1)
 	mustLack(t, r, 1)
 }

@@ -62,9 +62,9 @@ func TestOneProcessAtATime(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	h := hold(t, dir)
 	_, err := Open(dir, Options{})
-	if err == nil || !strings.Contains(err.Error(), dir+": process "+strconv.Itoa(h.Process.Pid)+" has it open") {
-		t.Fatalf("the holder, %d, is not named: %v", h.Process.Pid, err)
-	}
+	require.True(t, err != nil && strings.Contains(err.Error(),
+		dir+": process "+strconv.Itoa(h.Process.Pid)+" has it open"), "the holder, %d, is not named: %v", h.Process.Pid,
+		err)
 	r, err := OpenReadOnly(dir)
 	require.NoError(t, err)
 	mustHold(t, r, 3)
@@ -145,9 +145,7 @@ func TestNoPermission(t *testing.T) {
 		if errors.Is(err, os.ErrPermission) {
 			t.Skip("root, and may not be somebody else it seems:", err)
 		}
-		if err != nil || !strings.Contains(string(out), "--- PASS: TestNoPermission") {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		require.True(t, err == nil && strings.Contains(string(out), "--- PASS: TestNoPermission"), "%v\n%s", err, out)
 		return
 	}
 	parent := t.TempDir()
@@ -166,14 +164,10 @@ func TestNoPermission(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.Chmod(c.path, c.mode))
 		_, err = Open(dir, Options{})
-		if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), c.path) ||
-			!strings.HasPrefix(err.Error(), "filestore: ") {
-			t.Errorf("%s: %v", c.path, err)
-		}
+		assert.True(t, errors.Is(err, os.ErrPermission) && strings.Contains(err.Error(), c.path) &&
+			strings.HasPrefix(err.Error(), "filestore: "), "%s: %v", c.path, err)
 		r, err := OpenReadOnly(dir)
-		if (err == nil) != c.write {
-			t.Errorf("%s: to read: %v", c.path, err)
-		}
+		assert.True(t, (err == nil) == c.write, "%s: to read: %v", c.path, err)
 		if err == nil {
 			mustHold(t, r, 8)
 		}
@@ -223,9 +217,7 @@ func TestModes(t *testing.T) {
 		if e.IsDir() {
 			want = 0o700
 		}
-		if err != nil || info.Mode().Perm() != want {
-			t.Errorf("%s: mode %v, want %v", path, info.Mode(), want)
-		}
+		assert.True(t, err == nil && info.Mode().Perm() == want, "%s: mode %v, want %v", path, info.Mode(), want)
 		return err
 	})
 	assert.NoError(t, err)

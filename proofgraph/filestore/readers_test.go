@@ -41,9 +41,7 @@ func TestAuditorsWhileAWriterRuns(t *testing.T) {
 					continue
 				}
 				there := int(r.entries / 2)
-				if there < int(before) {
-					t.Errorf("%d batches of %d", there, before)
-				}
+				assert.True(t, there >= int(before), "%d batches of %d", there, before)
 				assert.NoError(t, matches(r, there))
 				r.Close()
 			}
@@ -80,11 +78,8 @@ func TestDeadAfterAnError(t *testing.T) {
 	grow(t, s, 0, 5)
 	sick.err = errors.New("the disk failed")
 	first := s.Append(t.Context(), batch(5))
-	if first == nil || !strings.Contains(first.Error(), sick.err.Error()) ||
-		!strings.Contains(first.Error(), "offset") || !strings.HasPrefix(first.Error(),
-		"filestore: append: log/0000000") {
-		t.Fatal(first)
-	}
+	require.True(t, first != nil && strings.Contains(first.Error(), sick.err.Error()) && strings.Contains(first.Error(),
+		"offset") && strings.HasPrefix(first.Error(), "filestore: append: log/0000000"), "%v", first)
 	sick.err = nil
 	for range 3 {
 		if err := s.Append(t.Context(), batch(5)); err == nil || err.Error() != first.Error() {
