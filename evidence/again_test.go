@@ -44,7 +44,8 @@ func TestNotAgainAndAgain(t *testing.T) {
 		v := newVerifier(t.Context(), Options{Trust: d.Trust})
 		v.replay.sessions.most, v.replay.sessions.limit = 8_000, limit
 		require.NoError(t, v.inPack(bytes.NewReader(pack), int64(len(pack))))
-		t.Logf("limit %d: %d entries read again, of %d; room %d", limit, v.replay.sessions.reread, v.fold.size(), v.replay.sessions.most)
+		t.Logf("limit %d: %d entries read again, of %d; room %d", limit, v.replay.sessions.reread, v.fold.size(),
+			v.replay.sessions.most)
 		if many := v.replay.sessions.reread > 10*v.fold.size(); many != (limit == 8_000) {
 			t.Errorf("limit %d: %d entries were read again, of %d", limit, v.replay.sessions.reread, v.fold.size())
 		}

@@ -17,19 +17,21 @@ import (
 func fixturePolicy(version int, more, rules string) string {
 	return fmt.Sprintf(`{"bundle":{"name":"shop","version":%d},"helm":"policy/v1","layer":"P1",%s`+
 		`"rules":[%s{"allow":["buy","look"],"id":"all"}],"tools":{`+
-		`"buy":{"effect":"write","input":{"properties":{"n":{"type":"integer"},"of":{"type":"string"}},"required":["n"],"type":"object"}},`+
+		`"buy":{"effect":"write","input":{"properties":{"n":{"type":"integer"},"of":{"type":"string"}},`+
+		`"required":["n"],"type":"object"}},`+
 		`"look":{"effect":"read","input":{"properties":{"of":{"type":"string"}},"required":["of"],"type":"object"}}}}`,
 		version, more, rules)
 }
 
 // money is a budget of so much, of what is bought.
 func money(id string, limit int, more string) string {
-	return fmt.Sprintf(`"budgets":[{"id":%q,"tools":["buy"],"limit":%d,"per":"all","window":"total","cost":{"arg":"/n"}%s}],`, id, limit, more)
+	return fmt.Sprintf(`"budgets":[{"id":%q,"tools":["buy"],"limit":%d,"per":"all","window":"total",`+
+		`"cost":{"arg":"/n"}%s}],`, id, limit, more)
 }
 
 const refunded = `,"refund":"error"`
 
-// A shop is where one session buys.
+// A fixture is a log in which one session buys.
 type fixture struct{ *forge.Maker }
 
 func newFixture(t testing.TB, docs ...string) fixture {
@@ -101,7 +103,7 @@ func TestBackTestBalances(t *testing.T) {
 		s.buy(9) // 8
 		s.tells("-5"+over+"; -8"+over, fixturePolicy(2, money("new", 18, ""), ""))
 		s.tells("", fixturePolicy(2, money("new", 18, refunded), ""))
-		// what did not run gives nothing back
+		// what did not run refunds nothing
 		s.tells("-3"+over+"; -5"+over, fixturePolicy(2, money("new", 17, refunded), ""))
 	})
 	t.Run("what the log gave back, and the candidate does not", func(t *testing.T) {
@@ -140,7 +142,8 @@ func TestBackTestBalances(t *testing.T) {
 		s.tells("-5 BUDGET_ERROR P1:shop:new; -6"+over, fixturePolicy(2, day, ""))
 	})
 	t.Run("what people approved", func(t *testing.T) {
-		asks := `"requires":[{"id":"asked","tools":["buy"],"when":{"arg":"/n","gt":5},"all":[{"approval":{"roles":["lead"]}}]}],`
+		asks := `"requires":[{"id":"asked","tools":["buy"],"when":{"arg":"/n","gt":5},"all":[` +
+			`{"approval":{"roles":["lead"]}}]}],`
 		s := newFixture(t, fixturePolicy(1, asks, ""))
 		d := &forge.Fixture{Maker: s.Maker, Session: "s1", Who: forge.Reader}
 		c := d.Denied(contracts.ReasonApprovalRequired, d.Ask("buy", `{"n":9}`))            // 2
@@ -246,7 +249,7 @@ func TestBackTestStacks(t *testing.T) {
 	s.tells("+2 ALLOW; -7 BUDGET_EXCEEDED P1:shop:old", second)
 }
 
-// TestBackTestMemory: a change takes 8 bytes, and none where nobody asks for it; of charges are
+// TestBackTestMemory: a change takes 8 bytes, and none if no list is wanted; of charges are
 // held those of open calls.
 func TestBackTestMemory(t *testing.T) {
 	race.Alone(t)

@@ -25,9 +25,9 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A dice makes policies and calls at random. In all its policies ping is allowed to everyone, and
-// so is the past that others ask for: what a call leaves to later ones, but for balances, is the
-// same under each of them.
+// A generator makes policies and calls at random. In all its policies ping is allowed to everyone,
+// and so is the past that others ask for: what a call leaves to later ones, but for balances, is
+// the same under each of them.
 type generator struct{ *rand.Rand }
 
 func (d generator) one(list ...string) string { return list[d.IntN(len(list))] }
@@ -88,17 +88,22 @@ func (d generator) stack(version int, filled bool) (docs []string) {
 	requires := d.some(`{"id":"q1","tools":["write"],"all":[{"receipt":"ping","same":["/path"]}]}`,
 		`{"id":"q2","tools":["write"],"when":{"arg":"/amount","ge":50},`+
 			`"all":[{"attestation":{"type":"dual-control","bind":{"amount":"/amount"},"max_age":"2h"}}]}`,
-		`{"id":"q3","tools":["read"],"when":{"arg":"/path","eq":"/srv/b"},"any":[{"approval":{"roles":["lead"]}},{"receipt":"ping","max_age":"1h"}]}`,
+		`{"id":"q3","tools":["read"],"when":{"arg":"/path","eq":"/srv/b"},"any":[`+
+			`{"approval":{"roles":["lead"]}},{"receipt":"ping","max_age":"1h"}]}`,
 		`{"id":"q4","tools":["write"],"when":{"arg":"/amount","ge":70},"all":[{"approval":{"roles":["lead"]}}]}`)
 	if d.once(3) {
 		requires = ""
 	}
 	docs = append(docs,
-		fmt.Sprintf(`{"helm":"policy/v1","layer":"P1","bundle":{"name":"files","version":%d},%s"requires":[%s],"rules":[%s],"tools":{`+
-			`"ping":{"effect":"read","input":{"type":"object","required":["path"],"properties":{"path":{"type":"string"}}}},`+
-			`"read":{"effect":"read","input":{"type":"object","required":["path"],"properties":{"path":{"type":"string"},"n":{"type":"integer"%s}}}%s},`+
+		fmt.Sprintf(`{"helm":"policy/v1","layer":"P1","bundle":{"name":"files","version":%d},%s"requires":[%s],`+
+			`"rules":[%s],"tools":{`+
+			`"ping":{"effect":"read","input":{"type":"object","required":["path"],`+
+			`"properties":{"path":{"type":"string"}}}},`+
+			`"read":{"effect":"read","input":{"type":"object","required":["path"],`+
+			`"properties":{"path":{"type":"string"},"n":{"type":"integer"%s}}}%s},`+
 			`"write":{"effect":"write","risk":%q,"limits":{"args":%q},"input":{"type":"object",`+
-			`"required":["amount","path"],"properties":{"path":{"type":"string"},"amount":{"type":"number"},"note":{"type":"string"}}}}}}`,
+			`"required":["amount","path"],"properties":{"path":{"type":"string"},"amount":{"type":"number"},`+
+			`"note":{"type":"string"}}}}}}`,
 			version, d.budgets("b"), requires, rules, number,
 			d.one("", `,"scope":[{"arg":"/path","within":["/srv"]}]`,
 				`,"scope":[{"arg":"/path","within":["/srv/a","/srv/b"]}]`),

@@ -81,7 +81,8 @@ func TestBackTestPast(t *testing.T) {
 func TestBackTestTrust(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
-	vouched := `"requires":[{"id":"vouched","tools":["buy"],"all":[{"attestation":{"type":"dual-control","bind":{"amount":"/n"},"max_age":"10m"}}]}],`
+	vouched := `"requires":[{"id":"vouched","tools":["buy"],"all":[{"attestation":{"type":"dual-control",` +
+		`"bind":{"amount":"/n"},"max_age":"10m"}}]}],`
 	s := newFixture(t, fixturePolicy(1, "", ""))
 	with := func() contracts.Envelopes {
 		return contracts.Envelopes{Attestations: []contracts.Envelope{s.Attest(`{"amount":1}`)}}
@@ -116,7 +117,7 @@ func TestBackTestTrust(t *testing.T) {
 		`{"deny":"fs.list","id":"no-strangers","unless":{"caller":"roles","has":"reader"}},`, ``,
 		`,"when":{"caller":"roles","has":"reader"}}`, `}`)
 	_, changes := backTested(t, m.Pack(Write), Options{Trust: m.Trust}, forge.Compiled(t, wide))
-	if len(changes) != 0 { // whoever may what, a grant that does not hold gives nothing
+	if len(changes) != 0 { // whatever the roles are, a grant that is not valid grants nothing
 		t.Errorf("%v", changes)
 	}
 	_, changes = backTested(t, m.Pack(Write), Options{Trust: m.Trust}, forge.Compiled(t, edited(t, forge.FilesPolicy(2),
@@ -203,7 +204,7 @@ func (f *hiccup) ReadAt(b []byte, at int64) (int, error) {
 	return f.ReaderAt.ReadAt(b, at)
 }
 
-// TestBackTestReads: where the past that a candidate asks for cannot be read, that is an error, and
+// TestBackTestReads: if the past that a candidate asks for cannot be read, that is an error, and
 // no other past.
 func TestBackTestReads(t *testing.T) {
 	t.Parallel()

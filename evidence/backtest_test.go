@@ -43,7 +43,7 @@ func brief(c Change) string {
 const testFloor = `{"helm":"policy/v1","layer":"P0","name":"acme","version":1,%s}`
 
 // TestBackTestTable has candidates of many kinds, and all that each changes. In the base log entry
-// 27 is a write that somebody approved.
+// 27 is a write that was approved.
 func TestBackTestTable(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
@@ -74,7 +74,8 @@ func TestBackTestTable(t *testing.T) {
 				forge.MailPolicy},
 			"~9 NO_POLICY_DEFINED; {anew}"},
 		{"two rules for one", base, []string{edited(t, files, `"allow":["fs.list","fs.read","fs.stat"],"id":"readers"`,
-			`"allow":"fs.list","id":"lists","when":{"caller":"roles","has":"reader"}},{"allow":["fs.read","fs.stat"],"id":"readers"`), forge.MailPolicy},
+			`"allow":"fs.list","id":"lists","when":{"caller":"roles","has":"reader"}},{"allow":["fs.read",`+
+				`"fs.stat"],"id":"readers"`), forge.MailPolicy},
 			"~16 ALLOW P1:files:lists; ~17 ALLOW P1:files:lists; {anew}; ~34 ALLOW P1:files:lists; ~42 ALLOW " +
 				"P1:files:lists"},
 		{"a tool less", base, []string{edited(t, files, `"fs.list","fs.read","fs.stat"]`, `"fs.list","fs.read"]`,
@@ -112,7 +113,8 @@ func TestBackTestTable(t *testing.T) {
 			"{anew}; -32 APPROVAL_REQUIRED P1:files:seen"},
 		{"an attestation", base,
 			[]string{need(files,
-				`{"id":"vouched","tools":["fs.stat","fs.write"],"all":[{"attestation":{"type":"dual-control","max_age":"10m"}}]}`), forge.MailPolicy},
+				`{"id":"vouched","tools":["fs.stat","fs.write"],"all":[{"attestation":{"type":"dual-control",`+
+					`"max_age":"10m"}}]}`), forge.MailPolicy},
 			"~4 MISSING_REQUIREMENT P1:files:vouched; ~26 MISSING_REQUIREMENT P1:files:vouched; {anew}; -32 " +
 				"MISSING_REQUIREMENT P1:files:vouched"},
 		{"what cannot be told", base,
@@ -161,7 +163,8 @@ func TestBackTestTable(t *testing.T) {
 				"P1:desk:asked; ?36 APPROVAL_INVALID P1:desk:asked"},
 		{"a lower limit", budget,
 			[]string{edited(t, forge.BudgetPolicy, `"id":"reads","limit":3`, `"id":"reads","limit":2`)},
-			"-5 BUDGET_EXCEEDED P1:files:reads; ~14 BUDGET_EXCEEDED P1:files:reads; -15 BUDGET_EXCEEDED P1:files:reads"},
+			"-5 BUDGET_EXCEEDED P1:files:reads; ~14 BUDGET_EXCEEDED P1:files:reads; " +
+				"-15 BUDGET_EXCEEDED P1:files:reads"},
 		{"a higher limit", budget,
 			[]string{edited(t, forge.BudgetPolicy, `"id":"reads","limit":3`, `"id":"reads","limit":4`)},
 			"+8 ALLOW P1:files:readers"},
@@ -201,8 +204,8 @@ func untoldTo(t testing.TB) func(Change) error {
 	}
 }
 
-// backTested gives what a candidate would change. It holds what was said then to the log, and the
-// numbers to each other.
+// backTested returns what a candidate would change. It compares the old verdicts with the log, and
+// the numbers to each other.
 func backTested(t testing.TB, pack []byte, o Options, candidate *guardian.Policy) (Differences, []Change) {
 	t.Helper()
 	var changes []Change

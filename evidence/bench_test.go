@@ -75,7 +75,7 @@ type bench struct {
 }
 
 // verify runs a verification of so many entries, and whenever it tells of its progress bare
-// signatures, so many in all: what others do to the processor meanwhile is done to both. It gives
+// signatures, so many in all: other load on the processor then slows both. It returns
 // the seconds for an entry, and what they are of those for a signature.
 func (x *bench) verify(entries, signatures int,
 	run func(progress func(done, total uint64)) error) (seconds, ratio float64) {
@@ -133,10 +133,13 @@ func holding(t testing.TB, verify func(*verifier) error, o Options) (*verifier, 
 // before.
 func pastLog(t testing.TB, n int) *forge.Maker {
 	m := forge.NewMaker(t)
-	m.Use(`{"bundle":{"name":"code","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":["edit","view"],"id":"all","when":{"caller":"roles","has":"writer"}}],` +
+	m.Use(`{"bundle":{"name":"code","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":["edit",` +
+		`"view"],"id":"all","when":{"caller":"roles","has":"writer"}}],` +
 		`"requires":[{"id":"seen","tools":"edit","all":[{"receipt":"view","same":["/path"]}]}],` +
-		`"tools":{"edit":{"effect":"write","input":{"properties":{"path":{"type":"string"},"text":{"type":"string"}},"required":["path","text"],"type":"object"}},` +
-		`"view":{"effect":"read","input":{"properties":{"path":{"type":"string"}},"required":["path"],"type":"object"}}}}`)
+		`"tools":{"edit":{"effect":"write","input":{"properties":{"path":{"type":"string"},` +
+		`"text":{"type":"string"}},"required":["path","text"],"type":"object"}},` +
+		`"view":{"effect":"read","input":{"properties":{"path":{"type":"string"}},"required":["path"],` +
+		`"type":"object"}}}}`)
 	text := strings.Repeat(`if err != nil {\n\treturn err\n}\n`, 24)
 	for i := 0; i < n; i += 4 {
 		session := fmt.Sprint("chat-", i%64)
@@ -155,7 +158,7 @@ func pastLog(t testing.TB, n int) *forge.Maker {
 func BenchmarkVerifyPast(b *testing.B) { benchmarkVerify(b, pastLog(b, 10_000)) }
 
 // BenchmarkWrite writes a pack of a store in memory, to nowhere and to a file that is synced,
-// beside the bare write of the same bytes.
+// compared with a bare write of the same bytes.
 func BenchmarkWrite(b *testing.B) {
 	m := forge.LongLog(b, 10_000)
 	pack := m.Pack(Write)
@@ -210,8 +213,8 @@ func BenchmarkWrite(b *testing.B) {
 	})
 }
 
-// TestMemory holds a verification to what the format promises: 64 bytes an entry, beside what the
-// report lists, and what is told of sessions, of which there is a bound.
+// TestMemory holds a verification to what the format promises: 64 bytes an entry, not counting what
+// the report lists, and what is told of sessions, of which there is a bound.
 func TestMemory(t *testing.T) {
 	race.Alone(t)
 	entries := 8_000 / forge.Sample(3)

@@ -24,7 +24,8 @@ var noon = helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, er
 // newClock is a kernel over a store, of one tool that tells the time.
 func newClock(store proofgraph.Store) (*helm.Kernel, crypto.Signer, error) {
 	policy, err := guardian.Compile(contracts.Document{Name: "clock.json", Canonical: []byte(
-		`{"bundle":{"name":"clock","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"clock.read","id":"all"}],"tools":{"clock.read":{"effect":"read","input":{"type":"object"}}}}`)})
+		`{"bundle":{"name":"clock","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"clock.read",` +
+			`"id":"all"}],"tools":{"clock.read":{"effect":"read","input":{"type":"object"}}}}`)})
 	if err != nil {
 		return nil, nil, err
 	}

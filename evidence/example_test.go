@@ -27,7 +27,8 @@ import (
 func Example() {
 	ctx := context.Background()
 	policy, err := guardian.Compile(contracts.Document{Name: "clock.json", Canonical: []byte(
-		`{"bundle":{"name":"clock","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"clock.read","id":"all"}],"tools":{"clock.read":{"effect":"read","input":{"type":"object"}}}}`)})
+		`{"bundle":{"name":"clock","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"clock.read",` +
+			`"id":"all"}],"tools":{"clock.read":{"effect":"read","input":{"type":"object"}}}}`)})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -64,7 +65,7 @@ func Example() {
 	fmt.Println(report.Success(evidence.Logged), report.Level, report.Signer, err)
 	fmt.Println(report.Allows, "allowed,", report.Denials, "denied,", report.Replay.Replayed, "verdicts made again")
 
-	// Somebody changes a byte.
+	// A byte is changed.
 	pack.Bytes()[pack.Len()/2] ^= 1
 	report, err = evidence.Verify(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()), o)
 	fmt.Println(report.Level, err != nil)

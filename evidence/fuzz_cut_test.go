@@ -105,7 +105,7 @@ func scripted(t testing.TB, packs [][]byte, which uint8, script []byte) []byte {
 }
 
 // FuzzCut is given what to change of the members of valid packs, in an archive that is right but
-// for that, without any key: whatever becomes of it, nothing that nobody signed is accepted.
+// for that, without any key: whatever the result is, nothing unsigned is accepted.
 func FuzzCut(f *testing.F) {
 	m := forge.SmallLog(f, 0)
 	// small ones, so that many are tried

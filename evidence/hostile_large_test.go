@@ -166,7 +166,7 @@ func TestZeros(t *testing.T) {
 	pack := m.Pack(Write)
 	ms := forge.Untar(t, pack)
 	end := int64(len(pack) - 2*ustar.Block)
-	// member gives a pack whose ith member ends in that many zeros, of its content or after its
+	// member returns a pack whose ith member ends in that many zeros, of its content or after its
 	// padding.
 	member := func(i int, inside bool) (*sparse, int64) {
 		s, at := &sparse{}, int64(0)
@@ -260,7 +260,7 @@ func TestPipe(t *testing.T) {
 		require.NoError(t, err)
 		size := info.Size()
 		if told {
-			size = int64(len(pack)) // by somebody who knows it otherwise
+			size = int64(len(pack)) // from a caller that knows it otherwise
 		}
 		report, err := Verify(t.Context(), r, size, Options{Trust: m.Trust})
 		mustRefuse(t, report, err, ErrArchive)

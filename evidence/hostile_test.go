@@ -162,7 +162,7 @@ func (c *comb) ReadAt(b []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// TestManyMembers: a million blobs that nobody names cost time and 9 bytes each.
+// TestManyMembers: a million blobs that no entry names cost time and 9 bytes each.
 func TestManyMembers(t *testing.T) {
 	race.Alone(t)
 	m := forge.SmallLog(t, 0)
@@ -221,7 +221,7 @@ func noise(n int) []byte {
 	return b
 }
 
-// A failing reader fails at the nth read, or gives fewer bytes, or other ones.
+// A failing reader fails at the nth read, or returns fewer bytes, or other ones.
 type failing struct {
 	io.ReaderAt
 	n    int

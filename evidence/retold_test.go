@@ -10,7 +10,7 @@ import (
 	"github.com/helmkernel/helm/guardian/past"
 )
 
-// TestLieToldAgain: an ALLOW consumed a request, and the session's story was let go of and is told
+// TestLieToldAgain: an ALLOW consumed a request, and the session's summary was dropped and is built
 // again. What another request of the same call is said to be, used or not, is held to the log as if
 // the story had been kept: the first one's inputs are there, so nothing is left open.
 func TestLieToldAgain(t *testing.T) {

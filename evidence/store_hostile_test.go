@@ -23,7 +23,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A lyingStore lies once, at its nth answer: a call, or an entry that it gives.
+// A lyingStore lies once, at its nth answer: a call, or an entry that it yields.
 type lyingStore struct {
 	proofgraph.Store
 	n    int
@@ -37,7 +37,7 @@ type lie struct {
 	more  int // how often an entry is given
 }
 
-// now tells whether it is time.
+// now reports whether it is time.
 func (l *lyingStore) now() bool {
 	l.n--
 	return l.n == -1
@@ -164,7 +164,7 @@ func TestLyingStore(t *testing.T) {
 	}
 }
 
-// A deaf store goes on giving entries when nobody wants them any more.
+// A deaf store goes on yielding entries after the loop has ended.
 type deaf struct{ proofgraph.Store }
 
 func (s deaf) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
@@ -176,7 +176,7 @@ func (s deaf) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.
 	}
 }
 
-// A void store gives no iterator at all.
+// A void store returns a nil iterator.
 type void struct{ proofgraph.Store }
 
 func (void) Entries(context.Context, uint64, uint64) iter.Seq2[contracts.Entry, error] { return nil }
@@ -234,8 +234,8 @@ func TestStoresThatAreNone(t *testing.T) {
 	mustRefuse(t, r, err, ErrInput)
 }
 
-// TestStoreEnds: a verification ends with its context, whoever notices, and that is no fault of the
-// store's.
+// TestStoreEnds: a verification ends with its context, wherever that is noticed, and it is no fault
+// of the store's.
 func TestStoreEnds(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)

@@ -48,7 +48,7 @@ func TestPanicIsNotShown(t *testing.T) {
 	}
 }
 
-// TestGoroutineEndsInAStore: where a store ends the goroutine that asks it, nobody is told of a
+// TestGoroutineEndsInAStore: if a store ends the calling goroutine, there is no
 // success, and nothing of the verification is left.
 func TestGoroutineEndsInAStore(t *testing.T) {
 	m := forge.FixtureLog(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
-// TestBehind: what stands behind the checkpoint is counted, and not looked at.
+// TestBehind: entries after the checkpoint are counted and not verified.
 func TestBehind(t *testing.T) {
 	t.Parallel()
 	m := forge.BaseLog(t)
@@ -92,7 +92,7 @@ func TestStoreWhileItIsWritten(t *testing.T) {
 			t.Errorf("%d and %d of %d, %v", r.Size, r.Behind, size, err)
 		}
 		require.NoError(t, auditor.Close())
-		// not r's: a checkpoint is in the directory a moment before the store gives it
+		// not r's: a checkpoint is in the directory a moment before the store returns it
 		last = verify(w, last).Checkpoint
 	}
 	close(turns)

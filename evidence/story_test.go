@@ -111,7 +111,8 @@ func TestStoriesOfErased(t *testing.T) {
 			}
 			ask := func(entry *contracts.Digest, at contracts.Time) bool {
 				claim := contracts.PriorReceipt{Entry: entry, Same: same, Time: at, Tool: x.tool}
-				p := &logPast{r: &v.replay, chain: v.fold.chain(session), kept: &contracts.SessionState{Receipts: []contracts.PriorReceipt{claim}}}
+				p := &logPast{r: &v.replay, chain: v.fold.chain(session),
+					kept: &contracts.SessionState{Receipts: []contracts.PriorReceipt{claim}}}
 				got, err := p.Receipt(x.tool, same)
 				if err != nil || p.trouble != nil {
 					t.Fatal(err, p.trouble)

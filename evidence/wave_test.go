@@ -59,7 +59,7 @@ func (s *busyStore) Blob(ctx context.Context, d contracts.Digest) ([]byte, error
 }
 
 // TestWriteUnwinds has a store panic, end the goroutine, fail and end the context at every third
-// blob: it is the caller's, and when Write is left nobody is in the store any more.
+// blob: it is the caller's, and when Write returns no call of the store is running.
 func TestWriteUnwinds(t *testing.T) {
 	m := forge.BaseLog(t)
 	m.Checkpoint()

@@ -134,7 +134,9 @@ func TestWriteRefuses(t *testing.T) {
 			}
 			return e, nil
 		}}, want: "entry 7: contracts: ENCODING"},
-		"an unreadable entry": {store: &forge.FaultyStore{OnEntry: func(i int, e contracts.Entry) (contracts.Entry, error) { return e, errDisk }}, want: "the disk is gone"},
+		"an unreadable entry": {store: &forge.FaultyStore{
+			OnEntry: func(_ int, e contracts.Entry) (contracts.Entry, error) { return e, errDisk },
+		}, want: "the disk is gone"},
 		"no document": {store: &forge.FaultyStore{OnBlob: func(d contracts.Digest, b []byte) ([]byte, error) {
 			if is(d, doc) {
 				return nil, proofgraph.ErrNoBlob

@@ -28,7 +28,8 @@ import (
 
 const fixturePolicy = `{"bundle":{"name":"fixture","version":1},"helm":"policy/v1","layer":"P1","rules":[` +
 	`{"allow":["echo","none","text","drift","fail"],"id":"all"}],` +
-	`"tools":{"drift":{"effect":"read","input":{"properties":{"who":{"type":"string"}},"type":"object"},"output":{"properties":{"ok":{"type":"boolean"}},"required":["ok"],"type":"object"},"risk":"low"},` +
+	`"tools":{"drift":{"effect":"read","input":{"properties":{"who":{"type":"string"}},"type":"object"},` +
+	`"output":{"properties":{"ok":{"type":"boolean"}},"required":["ok"],"type":"object"},"risk":"low"},` +
 	`"echo":{"effect":"read","input":{"properties":{"who":{"type":"string"}},"type":"object"},"risk":"low"},` +
 	`"fail":{"effect":"read","input":{"properties":{"who":{"type":"string"}},"type":"object"},"risk":"low"},` +
 	`"never":{"effect":"read","input":{"properties":{"who":{"type":"string"}},"type":"object"},"risk":"low"},` +
@@ -186,7 +187,7 @@ func (c *fixture) mustErase(which erasure.Selection) erasure.Erasure {
 	return e
 }
 
-// pack makes a checkpoint and gives the evidence, verified.
+// pack makes a checkpoint and returns the evidence, verified.
 func (c *fixture) pack(last []byte) ([]byte, evidence.Report) {
 	c.Helper()
 	if _, err := c.kernel.Checkpoint(c.Context()); err != nil {
@@ -222,7 +223,7 @@ func (c *fixture) lacks(labels string) {
 	}
 }
 
-// TestEraseSelects: whatever names a call, everything that is kept of it beside its entries is
+// TestEraseSelects: however a call is named, everything kept of it, except its entries, is
 // erased, and nothing of any other call.
 func TestEraseSelects(t *testing.T) {
 	t.Parallel()

@@ -162,7 +162,7 @@ func TestEraseRefuses(t *testing.T) {
 	c.lacks("")
 }
 
-// misreading gives entries that are none.
+// misreading yields bytes that are no entries.
 type misreading struct{ *proofgraph.Memory }
 
 func (m misreading) Entries(context.Context, uint64, uint64) iter.Seq2[contracts.Entry, error] {
@@ -256,7 +256,8 @@ func TestEraseBesideCalls(t *testing.T) {
 	}
 }
 
-// TestEraseKeepsDocuments: a tool that puts out what the log needs makes nobody erase it.
+// TestEraseKeepsDocuments: a tool whose output is a document that the log needs cannot have it
+// erased.
 func TestEraseKeepsDocuments(t *testing.T) {
 	t.Parallel()
 	c := newFixture(t, proofgraph.NewMemory())

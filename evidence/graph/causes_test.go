@@ -69,11 +69,11 @@ func TestCauses(t *testing.T) {
 	want[inside] = []uint64{a}
 	refused := w.deny("a") // inside that
 	want[refused] = []uint64{inside}
-	second := w.deny("a", a) // and inside the first again, behind the end of a call
+	second := w.deny("a", a) // inside the first again, after the end of a call
 	want[second] = []uint64{a}
 	elsewhere := w.call("b", a) // inside the first, in a session of its own
 	want[elsewhere] = []uint64{a}
-	said := w.put("b", contracts.Statement{Message: new(contracts.Message)}) // which nobody called
+	said := w.put("b", contracts.Statement{Message: new(contracts.Message)}) // which no call made
 	want[said] = nil
 	endElsewhere := w.end("b", elsewhere)
 	want[endElsewhere] = []uint64{elsewhere}

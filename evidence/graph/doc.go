@@ -53,8 +53,9 @@
 // dotted. [Graph.WriteJSON] writes one object with one entry a line, broken here:
 //
 //	{"size":9,"entries":[
-//	{"index":4,"kind":"receipt","session":"main","seq":1,"time":"2026-09-21T13:46:40.004Z","tool":"fs.read","verdict":"ALLOW","outcome":"EXECUTED",
-//	 "reason":"ALLOW","hash":"9f…","edges":[{"to":3,"kind":"prev","cause":true}]},
+//	{"index":4,"kind":"receipt","session":"main","seq":1,"time":"2026-09-21T13:46:40.004Z",
+//	 "tool":"fs.read","verdict":"ALLOW","outcome":"EXECUTED","reason":"ALLOW","hash":"9f…",
+//	 "edges":[{"to":3,"kind":"prev","cause":true}]},
 //	…
 //	]}
 //

@@ -95,7 +95,7 @@ func tokensOfDOT(t testing.TB, s string) (list []string) {
 				if s[n] == '"' {
 					break
 				}
-				if s[n] == '\\' { // one pair, whatever is behind it
+				if s[n] == '\\' { // one pair, whatever follows it
 					if n++; n < len(s) && s[n] == 'n' {
 						b.WriteByte('\n')
 					} else if n < len(s) && strings.IndexByte(`\"{}|<>`, s[n]) >= 0 {

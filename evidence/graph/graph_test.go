@@ -12,8 +12,7 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// Every question, of every entry of random logs, has the answer that the naive implementation
-// gives.
+// Every question about every entry of random logs has the answer of the naive implementation.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)

@@ -34,7 +34,7 @@ func at(s Source, n uint64) fake {
 	return fake{func(context.Context) (uint64, error) { return n, nil }, s.Entries}
 }
 
-// having is a source of these entries, which says that it has n, and gives them all whatever is
+// having is a source of these entries that says it has n, and yields them all whatever is
 // asked.
 func having(n uint64, list ...contracts.Entry) fake {
 	return at(fake{entries: func(_ context.Context, from, _ uint64) iter.Seq2[contracts.Entry, error] {
@@ -48,7 +48,7 @@ func having(n uint64, list ...contracts.Entry) fake {
 	}}, n)
 }
 
-// sealed is an entry in an envelope that nobody signed.
+// sealed is an entry in an envelope without a valid signature.
 func sealed(st *contracts.Statement) contracts.Entry {
 	if d := st.Judgement(); d != nil {
 		d.Seal(st.Session, st.Seq, crypto.Sum(nil))

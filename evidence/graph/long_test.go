@@ -20,7 +20,7 @@ import (
 )
 
 // A long is a log in a file, of which no more is in memory than where each entry begins. Its
-// signatures are of nobody: a graph verifies none.
+// signatures are not valid: a graph verifies none.
 type long struct {
 	file    *os.File
 	offsets []int64

@@ -90,7 +90,7 @@ func (w *world) calls(n int) *world {
 	return w
 }
 
-// entries gives the whole log.
+// entries returns the whole log.
 func entries(t testing.TB, s Source) (list []contracts.Entry) {
 	t.Helper()
 	n, err := s.Size(t.Context())
@@ -163,7 +163,7 @@ func (n *naive) along(e Edges) map[string][]string {
 	return n.causes
 }
 
-// above gives the distance of everything that leads to an entry.
+// above returns the distance of everything that leads to an entry.
 func (n *naive) above(h string, e Edges) map[string]int {
 	seen, queue := map[string]int{h: 0}, []string{h}
 	for len(queue) > 0 {

@@ -79,7 +79,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// checkWritten compares both forms with the naive reading, and gives the numbers of edges within
+// checkWritten compares both forms with the naive reading, and returns the numbers of edges within
 // the set and in all.
 func checkWritten(t *testing.T, n *naive, s Set, w written, d drawing) (kept, all int) {
 	t.Helper()
@@ -146,7 +146,7 @@ var hostileNames = []string{"", "a", `"`, `\`, `\"`, `\\`, `\N`, `\l\r\n`, "\n",
 	`"]; x -> y; "`, "a/b", "//", "/*", "#", "%s%n", strings.Repeat(`\"`, 500), "\ufffd", " ", "'`"}
 
 // Whatever names are in entries, what is written is what was meant: contracts lets few characters
-// through, and nobody here counts on that.
+// through, and nothing here relies on that.
 func FuzzNames(f *testing.F) {
 	for i, s := range hostileNames {
 		f.Add(s, hostileNames[(i+7)%len(hostileNames)])
@@ -208,7 +208,7 @@ func TestStretches(t *testing.T) {
 	}
 	want := []uint64{3, 9 + near + 2, 9 + 2*near + 3, 9 + 2*near + 5, 1000, 1001}
 	assert.True(t, slices.Equal(got, want), "%d, want %d", got, want)
-	for range s.ranges() { // whoever stops gets no more
+	for range s.ranges() { // after a break no more is yielded
 		break
 	}
 }

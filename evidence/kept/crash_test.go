@@ -40,7 +40,7 @@ func steps(t *testing.T) []string {
 }
 
 // TestFailingSteps: whichever step fails, the note is the old one or the new one, whole; nothing is
-// left beside it; and nobody is told of a success.
+// left next to it; and no success is reported.
 func TestFailingSteps(t *testing.T) {
 	t.Parallel()
 	a, b, _, _, _ := story(t)
@@ -87,7 +87,7 @@ func TestFailingSteps(t *testing.T) {
 	}
 }
 
-// orders are what another process is told that is an auditor as well.
+// orders are for another process that is an auditor as well.
 type orders struct {
 	Path  string
 	Packs []string // files, with the trust state and the origin of all tests
@@ -211,7 +211,7 @@ func TestKilled(t *testing.T) {
 }
 
 // TestTwoAuditors: processes, and goroutines in each of them, verify larger and smaller packs
-// against one file at once. Whoever looks at it meanwhile sees a whole note, and never a smaller
+// against one file at once. A reader in between sees a whole note, and never a smaller
 // one than before.
 func TestTwoAuditors(t *testing.T) {
 	t.Parallel()

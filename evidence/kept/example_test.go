@@ -27,7 +27,8 @@ func Example() {
 		}
 	}
 	policy, err := guardian.Compile(contracts.Document{Name: "clock.json", Canonical: []byte(
-		`{"bundle":{"name":"clock","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"clock.read","id":"all"}],` +
+		`{"bundle":{"name":"clock","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"clock.read",` +
+			`"id":"all"}],` +
 			`"tools":{"clock.read":{"effect":"read","input":{"type":"object"}}}}`)})
 	must(err)
 	key, err := crypto.GenerateKey()
@@ -45,7 +46,7 @@ func Example() {
 	}
 	monday, tuesday := pack(), pack()
 
-	// The auditor has the trust state from elsewhere, and a place for what he saw last.
+	// The auditor has the trust state from elsewhere, and a place for what was seen last.
 	dir, err := os.MkdirTemp("", "auditor")
 	must(err)
 	defer os.RemoveAll(dir)

@@ -202,7 +202,7 @@ func hold(b []byte) func(string) error {
 	return func(path string) error { return os.WriteFile(path, b, 0o600) }
 }
 
-// link is a symbolic link to a note beside the directory.
+// link is a symbolic link to a note next to the directory.
 func link(b []byte) func(string) error {
 	return func(path string) error {
 		to := filepath.Join(filepath.Dir(filepath.Dir(path)), "elsewhere")
@@ -265,7 +265,7 @@ func TestBegin(t *testing.T) {
 	begun(t, b)
 }
 
-// TestHeld: whoever has the lock is waited for, as long as the caller has time, and not for ever.
+// TestHeld: the holder of the lock is waited for, as long as the caller has time, and not for ever.
 func TestHeld(t *testing.T) {
 	a, b, _, _, _ := story(t)
 	f := begun(t, a)

@@ -11,8 +11,8 @@ import (
 	"github.com/helmkernel/helm/evidence"
 )
 
-// TestMeanwhile: another auditor moves the file while a pack is verified. What he keeps then counts
-// for it, forward, backward or beside.
+// TestMeanwhile: another auditor moves the file while a pack is verified. Their checkpoint then
+// counts for it, be it later, earlier or diverged.
 func TestMeanwhile(t *testing.T) {
 	t.Parallel()
 	_, b, c, same, fork := story(t)

@@ -43,7 +43,8 @@ func key(t testing.TB, seed byte) crypto.PrivateKey {
 func packs(t testing.TB, origin, asked string, n ...int) []pack {
 	t.Helper()
 	policy, err := guardian.Compile(contracts.Document{Name: "clock.json", Canonical: []byte(
-		`{"bundle":{"name":"clock","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"clock.read","id":"all"}],` +
+		`{"bundle":{"name":"clock","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"clock.read",` +
+			`"id":"all"}],` +
 			`"tools":{"clock.read":{"effect":"read","input":{"type":"object"}}}}`)})
 	require.NoError(t, err)
 	store := proofgraph.NewMemory()

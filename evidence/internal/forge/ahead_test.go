@@ -88,7 +88,7 @@ var spoilt = []struct {
 	{"the one before", nil, evidence.ErrChain},
 }
 
-// another is a line with another character behind those.
+// another is a line with another character after those.
 func another(b []byte, behind string) []byte {
 	b = bytes.Clone(b)
 	i := bytes.Index(b, []byte(behind)) + len(behind)

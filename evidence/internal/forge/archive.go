@@ -17,7 +17,7 @@ const (
 	EntriesAt    = 2
 )
 
-// A member is one of the archive.
+// A Member is one of the archive.
 type Member struct {
 	Name string
 	Body []byte

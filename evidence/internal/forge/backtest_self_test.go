@@ -172,7 +172,7 @@ func TestBackTestInvalid(t *testing.T) {
 	for range 10 {
 		try(pack[:r.IntN(len(pack))])
 	}
-	for _, cut := range []func(*Model){ // what is found in the last entry, and what is found behind it
+	for _, cut := range []func(*Model){ // what is found in the last entry, and what is found after it
 		func(m *Model) { m.The("o").D()["rule"] = "P1:files:writers" },
 		func(m *Model) { m.Blobs[m.The("o").D()["inputsHash"].(string)][0] ^= 1 },
 		func(m *Model) { m.note = func(string) []byte { return signNote(m, "x\n", Origin, SeedL) } },
@@ -188,7 +188,7 @@ func TestBackTestInvalid(t *testing.T) {
 	}
 }
 
-// TestBackTestAsked: what the caller gives.
+// TestBackTestAsked: faults of the arguments.
 func TestBackTestAsked(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
@@ -198,7 +198,8 @@ func TestBackTestAsked(t *testing.T) {
 	o := evidence.Options{Trust: m.Trust, Origin: Origin}
 	candidate := Compiled(t, MailPolicy)
 	whole, changes := backTested(t, pack, o, candidate)
-	run := func(ctx context.Context, o evidence.Options, p *guardian.Policy, each func(evidence.Change) error) (evidence.Differences, error) {
+	run := func(ctx context.Context, o evidence.Options, p *guardian.Policy,
+		each func(evidence.Change) error) (evidence.Differences, error) {
 		return evidence.BackTest(ctx, bytes.NewReader(pack), int64(len(pack)), o, p, each)
 	}
 	for _, none := range []*guardian.Policy{nil, {}} {
@@ -243,7 +244,7 @@ func TestBackTestAsked(t *testing.T) {
 	}
 }
 
-// A swapped reader gives the bytes of another pack, from some moment on.
+// A swapped reader returns the bytes of another pack, from some moment on.
 type swapped struct {
 	io.ReaderAt
 	to io.ReaderAt
@@ -256,7 +257,7 @@ func (s *swapped) ReadAt(b []byte, at int64) (int, error) {
 	return s.ReaderAt.ReadAt(b, at)
 }
 
-// TestBackTestChanging: when the pack changes behind the verification, nothing is told of what it
+// TestBackTestChanging: when the pack changes after it was verified, nothing is told of what it
 // became.
 func TestBackTestChanging(t *testing.T) {
 	t.Parallel()

@@ -14,18 +14,20 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// mailPolicy is another bundle of the same stack.
-const MailPolicy = `{"bundle":{"name":"mail","version":1},"helm":"policy/v1","layer":"P1","rules":[],"tools":{"mail.send":{"effect":"write","input":{"type":"object"}}}}`
+// MailPolicy is another bundle of the same stack.
+const MailPolicy = `{"bundle":{"name":"mail","version":1},"helm":"policy/v1","layer":"P1","rules":[],` +
+	`"tools":{"mail.send":{"effect":"write","input":{"type":"object"}}}}`
 
-// baseNames are those of the entries of baseLog, in order: receipts follow their decisions but
+// baseNames are those of the entries of BaseLog, in order: receipts follow their decisions but
 // where calls overlap.
 var baseNames = strings.Fields("g p a1 a2 d1 b1 f1 f2 b2 b3 x r w1 w2 i1 i2 n1 n2 m2 m1 k j dest none ka t1 h e1 e2 " +
 	"eu t2 p2 y1 y2 u1 u2 z1 sf z2 un ro q o")
 
-// BasePolicy is testPolicy, and nothing is written that a person has not approved.
+// BasePolicy is FilesPolicy, and nothing is written that a person has not approved.
 func BasePolicy(version int) string {
 	return strings.Replace(FilesPolicy(version), `"rules":[`,
-		`"requires":[{"all":[{"approval":{"roles":["lead"],"ttl":"15m"}}],"id":"written","tools":["fs.write"]}],"rules":[`, 1)
+		`"requires":[{"all":[{"approval":{"roles":["lead"],"ttl":"15m"}}],"id":"written","tools":["fs.write"]}],`+
+			`"rules":[`, 1)
 }
 
 // BaseLog is the log that the falsifications start from, in which nearly everything is that this
@@ -108,8 +110,10 @@ func BaseLog(t testing.TB) *Maker {
 func LongLog(t testing.TB, n int) *Maker {
 	m := NewMaker(t)
 	m.Use(`{"bundle":{"name":"code","version":1},"helm":"policy/v1","layer":"P1","rules":[` +
-		`{"deny":"edit","id":"secrets","when":{"arg":"/path","within":["/srv/secret"]}},{"allow":"edit","id":"all","when":{"caller":"roles","has":"writer"}}],` +
-		`"tools":{"edit":{"effect":"write","input":{"properties":{"path":{"type":"string"},"text":{"type":"string"}},"required":["path","text"],"type":"object"}}}}`)
+		`{"deny":"edit","id":"secrets","when":{"arg":"/path","within":["/srv/secret"]}},{"allow":"edit",` +
+		`"id":"all","when":{"caller":"roles","has":"writer"}}],` +
+		`"tools":{"edit":{"effect":"write","input":{"properties":{"path":{"type":"string"},` +
+		`"text":{"type":"string"}},"required":["path","text"],"type":"object"}}}}`)
 	args := `{"path":"/srv/%s/%d","text":"` + strings.Repeat(`if err != nil {\n\treturn err\n}\n`, 24) + `"}`
 	for i := 0; i < n; i += 2 {
 		session := fmt.Sprint("chat-", i%64)
@@ -127,13 +131,15 @@ func LongLog(t testing.TB, n int) *Maker {
 	return m
 }
 
-// budgetPolicy has a budget of each kind: of calls, of what they cost, of a session; one gives back
+// BudgetPolicy has a budget of each kind: of calls, of what they cost, of a session; one gives back
 // what a failed call was charged.
 var BudgetPolicy = strings.Replace(strings.Replace(FilesPolicy(3), `"default":10,"type":"integer"`,
 	`"default":10,"type":"number"`, 1), `"rules":[`, `"budgets":[`+
 	`{"cost":1,"id":"reads","limit":3,"per":"caller","tools":["fs.read"],"window":"day"},`+
-	`{"cost":{"arg":"/lines","scale":1},"id":"lines","limit":1000,"per":"all","refund":"error","tools":"fs.read","window":"month"},`+
-	`{"cost":1,"id":"task","limit":9,"per":"session","tools":"fs.*","window":"session","when":{"caller":"roles","has":"reader"}}],"rules":[`, 1)
+	`{"cost":{"arg":"/lines","scale":1},"id":"lines","limit":1000,"per":"all","refund":"error",`+
+	`"tools":"fs.read","window":"month"},`+
+	`{"cost":1,"id":"task","limit":9,"per":"session","tools":"fs.*","window":"session","when":{"caller":"roles",`+
+	`"has":"reader"}}],"rules":[`, 1)
 
 var budgetNames = strings.Fields("g p a1 a2 b1 f1 f2 b2 b3 b4 w1 w2 i1 i2 e1 o")
 
@@ -176,8 +182,9 @@ func Allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// anything is a policy of one tool that takes any argument.
-var Anything = `{"bundle":{"name":"any","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"any","id":"all"}],"tools":{"any":{"effect":"read","input":{"properties":{` +
+// Anything is a policy of one tool that takes any argument.
+var Anything = `{"bundle":{"name":"any","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"any",` +
+	`"id":"all"}],"tools":{"any":{"effect":"read","input":{"properties":{` +
 	`"a":{},"x":{},"z":{},"α":{},"ا":{},"\ufb33":{},"\ud83d\ude00":{}},"type":"object"}}}}`
 
 // Sample returns n with -short and 1 without it. A test then tries every n-th case, and the least
@@ -189,6 +196,7 @@ func Sample(n int) int {
 	return 1
 }
 
+// Full is the flag -full.
 var Full = flag.Bool("full", false, "try every case of the properties, not a sample")
 
 // SmallLog is one of six entries in two sessions, whose pack is small enough to try everything on
@@ -197,7 +205,8 @@ func SmallLog(t testing.TB, nonce byte) *Maker {
 	m := newMakerOf(t,
 		StateOf(t, 0, SeedK1, SeedL, registry.Key{Name: "kernel 2", Public: Public(t, seedK2), Role: registry.Kernel}),
 		nonce)
-	m.Use(`{"bundle":{"name":"b","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"t","id":"a"}],"tools":{"t":{"effect":"read","input":{"type":"object"}}}}`)
+	m.Use(`{"bundle":{"name":"b","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"t","id":"a"}],` +
+		`"tools":{"t":{"effect":"read","input":{"type":"object"}}}}`)
 	a := m.Allowed(Ask{Session: "a", Tool: "t", Args: `{}`})
 	a.End(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte("null"), Form: "jcs"}, false)
 	m.Allowed(Ask{Session: "b", Tool: "t", Args: `{}`, Drop: true, Parents: []contracts.Digest{a.Entry}})

@@ -18,7 +18,7 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// Charges, settlements and the balances in the inputs verify and replay; whoever changes one is
+// Charges, settlements and the balances in the inputs verify and replay; a change of any one is
 // found, as the catalogue says by what.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
@@ -84,7 +84,7 @@ func TestBudgets(t *testing.T) {
 		{"R30 another budget",
 			func(m *Model, the func(string) *Node) { settled(the("a2"), 1)["budget"] = "P1:files:writes" },
 			evidence.ErrBudget},
-		// nobody is charged to it afterwards
+		// nothing is charged to it afterwards
 		{"a refund where the budget gives none", func(m *Model, the func(string) *Node) {
 			settled(the("f2"), 1)["amount"] = 0
 		}, evidence.ErrReplay},
@@ -156,7 +156,7 @@ func TestOracleBudgets(t *testing.T) {
 	}
 }
 
-// fold folds the charges of a pack's entries, whatever else is in them, and gives their number.
+// fold folds the charges of a pack's entries, whatever else is in them, and returns their number.
 func fold(t *testing.T, pack []byte) (charges int, err error) {
 	t.Helper()
 	var l past.Ledger

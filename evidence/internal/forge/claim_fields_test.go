@@ -16,11 +16,11 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// free are the values of the base log that whoever signs everything may set as he likes, by entry.
+// free are the values of the base log that the holder of every key may choose, by entry.
 // Nothing in the log or the policy, and nothing that others signed, says what they are.
 const free = `(j|k|none|q|r|sf) in\.drivers` + // of calls that were refused before anybody counted
 	`|(e1|eu) in\.envelopes\.attestations\..*` + // which no policy asked for
-	`|(x|ro) p\.time` + // of the last in its session: later, since nothing comes behind it
+	`|(x|ro) p\.time` + // of the last in its session: later, since nothing comes after it
 	`|y2 p\.sandbox\.gas` // what a sandbox says of itself
 
 // A spot is one value of a record.
@@ -72,8 +72,8 @@ func others(x any) []any {
 	return nil
 }
 
-// fields gives the record in question: the predicate of an entry, or the inputs that it names; done
-// puts a changed one back.
+// fields returns the record in question: the predicate of an entry, or the inputs that it names;
+// done puts a changed one back.
 func fields(m *Model, n *Node, part string) (root Object, done func()) {
 	if part == "p" {
 		return n.P(), func() {}
@@ -86,7 +86,7 @@ func fields(m *Model, n *Node, part string) (root Object, done func()) {
 	}
 }
 
-// TestNoFieldIsFree gives every value in every entry of the base log, and in its inputs, another
+// TestNoFieldIsFree sets every value in every entry of the base log, and in its inputs, another
 // one, and makes all that depends on it right again and signs it, as the holder of the kernel key
 // and the log key can. Whatever is not listed is refused.
 func TestNoFieldIsFree(t *testing.T) {
@@ -142,7 +142,7 @@ func TestNoFieldIsFree(t *testing.T) {
 	}
 }
 
-// rebuilt is nil where the knife cannot make sense of what was changed.
+// rebuilt is nil if the forger cannot make sense of the change.
 func rebuilt(m *Model) (b []byte) {
 	defer func() { _ = recover() }()
 	return m.Build()

@@ -19,7 +19,7 @@ func entryOf(seed byte) func(*Model) {
 // signedAs has the manifest signed by a key.
 func signedAs(seed byte) func(*Model) { return func(m *Model) { m.by = seed } }
 
-// without takes a blob out of the archive, and lets all else stand that somebody signed.
+// without takes a blob out of the archive, and leaves all that was signed as it is.
 func without(name func(m *Model) string) func(*Model) {
 	return func(m *Model) {
 		gone := "blobs/" + name(m)
@@ -131,7 +131,7 @@ var keepers = []claim{
 	})},
 }
 
-// mark signs a checkpoint over what a store has, by whoever is to sign it, whose kernel it is or
+// mark signs a checkpoint over what a store has, by the key of m.logBy, whose kernel it is or
 // not.
 func (w *adversary) mark(m *Maker) {
 	w.Helper()
@@ -144,7 +144,7 @@ func (w *adversary) mark(m *Maker) {
 	m.Must(m.Store.Append(w.Context(), proofgraph.Batch{At: size, Checkpoint: signNote(w, text, Origin, m.logBy)}))
 }
 
-// fake makes a judgement that no policy gives, and leaves out what it was made from.
+// fake makes a judgement that no policy makes, and leaves out what it was made from.
 func (w *adversary) fake(m *Model) *Node {
 	n := m.Nodes[len(m.Nodes)-1]
 	if n.D()["verdict"] != "ALLOW" {
@@ -155,7 +155,8 @@ func (w *adversary) fake(m *Model) *Node {
 }
 
 // permissive is a policy under which everybody may do the worst.
-const permissive = `{"bundle":{"name":"files","version":9},"helm":"policy/v1","layer":"P1","rules":[{"allow":"fs.format","id":"all"}],` +
+const permissive = `{"bundle":{"name":"files","version":9},"helm":"policy/v1","layer":"P1","rules":[` +
+	`{"allow":"fs.format","id":"all"}],` +
 	`"tools":{"fs.format":{"effect":"destructive","input":{"type":"object"},"risk":"high"}}}`
 
 var (
@@ -163,7 +164,7 @@ var (
 	aList   = Ask{Session: "since", Tool: "fs.list", Args: `{}`, Who: Reader}
 )
 
-// another is a log from the start, of calls that nobody made, years ago.
+// another is a log from the start, of calls that were never made, years ago.
 func (w *adversary) another(logBy byte) {
 	w.Helper()
 	m := newMakerOf(w, State(w), 1)

@@ -86,15 +86,17 @@ var roots = []claim{
 
 // checked is a policy that goes by the word of an attestor.
 const checked = `{"bundle":{"name":"dual","version":1},"helm":"policy/v1","layer":"P1",` +
-	`"requires":[{"all":[{"attestation":{"bind":{"amount":"/amount"},"max_age":"1h","type":"dual-control"}}],"id":"checked","tools":["pay"]}],"rules":[{"allow":"pay","id":"all"}],` +
-	`"tools":{"pay":{"effect":"write","input":{"properties":{"amount":{"type":"number"}},"required":["amount"],"type":"object"}}}}`
+	`"requires":[{"all":[{"attestation":{"bind":{"amount":"/amount"},"max_age":"1h","type":"dual-control"}}],` +
+	`"id":"checked","tools":["pay"]}],"rules":[{"allow":"pay","id":"all"}],` +
+	`"tools":{"pay":{"effect":"write","input":{"properties":{"amount":{"type":"number"}},"required":["amount"],` +
+	`"type":"object"}}}}`
 
 // floor is above every bundle.
 const floor = `{"helm":"policy/v1","layer":"P0","name":"acme","profile":{"effects":["read","write"]},"version":1}`
 
 var aPay = Ask{Session: "since", Tool: "pay", Args: `{"amount":11}`, Who: contracts.Caller{ID: "mallory"}}
 
-// asks makes a call that a person is to approve, and gives the question.
+// asks makes a call that a person is to approve, and returns the question.
 func asks(m *Maker, a Ask) contracts.ApprovalRequest {
 	m.Helper()
 	return *m.Denied(contracts.ReasonApprovalRequired, a).Why.Pending

@@ -18,8 +18,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A power is one claim of THREAT_MODEL.md about whoever holds a key, the store, a pack or nothing:
-// he does it, and the verifier says exactly that.
+// A claim is one of THREAT_MODEL.md about the holder of a key, the store, a pack or nothing:
+// they do it, and the verifier says exactly that.
 type claim struct {
 	holder string // the heading
 	can    bool   // or cannot, and tries
@@ -32,17 +32,17 @@ func allClaims() []claim {
 	return slices.Concat(outsiders, keepers, kernels, logs, roots, people, revokeds)
 }
 
-// A theft is somebody with the base log and keys of it, and an auditor who has the trust root, the
-// origin and, at times, a checkpoint that he kept.
+// An adversary has the base log and keys of it. The auditor has the trust root, the
+// origin and, at times, a kept checkpoint.
 type adversary struct {
 	*tampered
 	log  *Maker // the base log
 	made []byte // the pack that the auditor is shown
-	kept *Maker // instead of it: the log that he verifies where it is kept
+	kept *Maker // instead of it: the log that is verified in its store
 	said string // instead of what the verifier says
 }
 
-// shown is what the auditor learns: alone, and then with the kept checkpoint, where that makes a
+// shown is what the auditor learns: alone, and then with the kept checkpoint, if that makes a
 // difference.
 func (w *adversary) shown() string {
 	w.Helper()
@@ -83,8 +83,8 @@ func (w *adversary) shown() string {
 	return fmt.Sprintf("%s, %s; kept: %s", s, history, then)
 }
 
-// TestPowers has everybody do what THREAT_MODEL.md says that he can, and try what it says that he
-// cannot. The page has the same claims, word for word, so that neither can be changed alone.
+// TestPowers has each holder do what THREAT_MODEL.md says that they can, and try what it says that
+// they cannot. The page has the same claims, word for word, so that neither can be changed alone.
 func TestPowers(t *testing.T) {
 	race.Alone(t)
 	page := claimed(t)
@@ -102,7 +102,7 @@ func TestPowers(t *testing.T) {
 			w.made = w.pack
 			x.do(w)
 			if bytes.Equal(w.made, w.pack) && bytes.Equal(w.o.Last, honest.o.Last) && w.said == "" && w.kept == nil {
-				t.Fatal("he did nothing")
+				t.Fatal("nothing was done")
 			}
 			if got := w.shown(); got != x.says {
 				t.Errorf("%s\nwant %s", got, x.says)
@@ -157,7 +157,7 @@ func claimed(t *testing.T) map[string]string {
 	return held
 }
 
-// holders are all who must have both sides told.
+// holders are those of whom the page must say both sides.
 var holders = []string{nobody, aPack, theStore, kernelAndLog, kernelOnly, logOnly, oneRoot, enoughRoots, oldRoots,
 	aFreezer, anApprover, anAttestor, aPublisher,
 	aDelegator, aRevoked}
@@ -196,7 +196,7 @@ func (w *adversary) keep(size int) {
 	w.o.Last = LastOf(m, size, merkle(leavesOf(m, size)), Origin)
 }
 
-// copied is a copy of the log as it was at some size, and whoever goes on with it.
+// copied is a copy of the log as it was at some size, to be continued by another key.
 func (w *adversary) copied(size int, by byte) *Maker {
 	w.Helper()
 	m := &Maker{TB: w.T, Store: proofgraph.NewMemory(), Trust: w.log.Trust, state: w.log.Trust, Now: w.log.Now,
@@ -261,7 +261,7 @@ func (w *adversary) report() evidence.Report {
 	return r
 }
 
-// refused is a call that the guardian denies; and then somebody with the kernel key records it as
+// refused is a call that the guardian denies; and then the holder of the kernel key records it as
 // allowed.
 func (w *adversary) refused(m *Maker, a Ask) {
 	w.Helper()

@@ -44,17 +44,19 @@ func DecisionsIn(t testing.TB, pack []byte) map[uint64]contracts.DecisionRecord 
 	return all
 }
 
+// CanonicalText returns the canonical form of JSON.
 func CanonicalText(t testing.TB, text string) []byte {
 	t.Helper()
 	return ValuesOf(t, text).Append(nil)
 }
 
-// deskPolicy asks for everything that there is of a session's past, and for what others sign.
+// FixturePolicy asks for everything that there is of a session's past, and for what others sign.
 const FixturePolicy = `{"bundle":{"name":"desk","version":1},"helm":"policy/v1","layer":"P1",
 "requires":[
  {"id":"looked","tools":["act"],"any":[{"receipt":"open"},{"receipt":"look","same":["/path"],"max_age":"30m"}]},
  {"id":"opened","tools":["shut"],"all":[{"receipt":"open","max_age":"1h"}]},
- {"id":"asked","tools":["pay"],"when":{"arg":"/amount","ge":10},"any":[{"attestation":{"type":"dual-control","bind":{"amount":"/amount"},"max_age":"10m"}},{"approval":{"roles":["lead","owner"],"quorum":2,"ttl":"15m"}}]},
+ {"id":"asked","tools":["pay"],"when":{"arg":"/amount","ge":10},"any":[{"attestation":{"type":"dual-control",
+ "bind":{"amount":"/amount"},"max_age":"10m"}},{"approval":{"roles":["lead","owner"],"quorum":2,"ttl":"15m"}}]},
  {"id":"told","tools":["pay"],"all":[{"approval":{"roles":["lead"],"ttl":"15m"}}]}],
 "rules":[
  {"id":"often","deny":"act","when":{"session":"calls","of":"look","gt":8}},
@@ -64,16 +66,18 @@ const FixturePolicy = `{"bundle":{"name":"desk","version":1},"helm":"policy/v1",
  "act":{"effect":"write","input":{"properties":{"path":{"type":"string"}},"required":["path"],"type":"object"}},
  "look":{"effect":"read","input":{"properties":{"path":{"type":"string"}},"required":["path"],"type":"object"}},
  "open":{"effect":"read","input":{"type":"object"}},
- "pay":{"effect":"write","risk":"high","input":{"properties":{"amount":{"type":"number"}},"required":["amount"],"type":"object"}},
+ "pay":{"effect":"write","risk":"high","input":{"properties":{"amount":{"type":"number"}},
+ "required":["amount"],"type":"object"}},
  "shut":{"effect":"write","input":{"type":"object"}}}}`
 
-// A desk is where the calls of one session are made.
+// A Fixture makes the calls of one session.
 type Fixture struct {
 	*Maker
 	Session string
 	Who     contracts.Caller
 }
 
+// NewFixture begins a log with FixturePolicy and a second approver.
 func NewFixture(t testing.TB) *Fixture {
 	m := NewMaker(t)
 	m.Use(FixturePolicy)
@@ -81,6 +85,7 @@ func NewFixture(t testing.TB) *Fixture {
 	return &Fixture{m, "s1", contracts.Caller{ID: "agent"}}
 }
 
+// Ask returns a call with approvals and attestations.
 func (d *Fixture) Ask(tool, args string, with ...contracts.Envelope) Ask {
 	a := Ask{Session: d.Session, Tool: tool, Args: args, Who: d.Who}
 	for _, e := range with {
@@ -95,6 +100,7 @@ func (d *Fixture) Ask(tool, args string, with ...contracts.Envelope) Ask {
 	return a
 }
 
+// Look makes a call of look, which runs.
 func (d *Fixture) Look(path string) *Called {
 	d.Helper()
 	c := d.Allowed(d.Ask("look", fmt.Sprintf(`{"path":%q}`, path)))
@@ -102,7 +108,7 @@ func (d *Fixture) Look(path string) *Called {
 	return c
 }
 
-// pay asks, and gives what is to be signed.
+// Pending makes a call of pay that needs an approval, and returns the question to be signed.
 func (d *Fixture) Pending(args string, with ...contracts.Envelope) contracts.ApprovalRequest {
 	d.Helper()
 	c := d.Denied(contracts.ReasonApprovalRequired, d.Ask("pay", args, with...))
@@ -112,6 +118,7 @@ func (d *Fixture) Pending(args string, with ...contracts.Envelope) contracts.App
 	return *c.Why.Pending
 }
 
+// Approve returns the consent of an approver.
 func (m *Maker) Approve(seed byte, r contracts.ApprovalRequest) contracts.Envelope {
 	m.Helper()
 	return m.answered(seed, r, 0, contracts.Allow)
@@ -126,6 +133,7 @@ func (m *Maker) answered(seed byte, r contracts.ApprovalRequest, after contracts
 	return e
 }
 
+// Attest returns an attestation with these claims.
 func (m *Maker) Attest(claims string) contracts.Envelope {
 	m.Helper()
 	e, err := contracts.Attestation{Claims: ValuesOf(m, claims), Time: m.Now, Type: "dual-control"}.Sign(Key(m, SeedB))
@@ -171,7 +179,7 @@ func FixtureLog(t testing.TB) *Fixture {
 	return d
 }
 
-// A liar tells the guardian another past. What it does not lie about is true.
+// A Liar tells the guardian another past. What it does not lie about is true.
 type Liar struct {
 	past.Past
 	FakeCalls   func(tool string, n uint64) uint64
@@ -252,6 +260,7 @@ func Grants(m *Maker) {
 	m.Denied(contracts.ReasonDelegationInvalid, list)
 }
 
+// ValuesOf returns JSON as a value.
 func ValuesOf(t testing.TB, text string) crypto.Value {
 	t.Helper()
 	if text == "" {

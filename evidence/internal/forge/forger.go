@@ -18,13 +18,14 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// The knife: a pack taken apart so that one thing can be falsified and everything else be made
+// The forger: a pack taken apart so that one thing can be falsified and everything else be made
 // right again, links, hashes and signatures. It knows the formats by their JSON alone, not by the
 // code under test.
 
+// An Object is a JSON object.
 type Object = map[string]any
 
-// A model is a pack in pieces.
+// A Model is a pack in pieces.
 type Model struct {
 	testing.TB
 	Nodes  []*Node
@@ -32,7 +33,7 @@ type Model struct {
 	docs   map[string][]byte // as they were
 	by     byte              // who signs the manifest
 	logBy  byte              // who signs the checkpoint
-	origin string            // where it is another than testOrigin
+	origin string            // where it is another than Origin
 
 	lines    func([]byte) []byte                    // changes entries.jsonl; all that is said of it follows
 	root     func() [32]byte                        // in place of the root
@@ -43,7 +44,7 @@ type Model struct {
 	keep     struct{ note, manifest, lines []byte } // in place of what would be made
 }
 
-// A node is one entry.
+// A Node is one entry.
 type Node struct {
 	st       Object // the statement
 	prev     *Node  // of its session; nil: genesis
@@ -60,10 +61,13 @@ type Node struct {
 	Line    []byte
 }
 
+// P returns the predicate.
 func (n *Node) P() Object { return n.st["predicate"].(Object) }
 
+// Kind returns the kind of the entry, as in its predicateType.
 func (n *Node) Kind() string { return strings.Split(n.st["predicateType"].(string), "/")[5] }
 
+// Text returns a field of the predicate that is text, and "" if it is not.
 func (n *Node) Text(k string) string {
 	s, _ := n.P()[k].(string)
 	return s
@@ -140,8 +144,10 @@ func canonical(x any) []byte {
 	return fmt.Append(nil, x) // numbers and booleans
 }
 
+// HexSum returns the SHA-256 of b in hex.
 func HexSum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 
+// HexOf returns the SHA-256 of the canonical form of x in hex.
 func HexOf(x any) string { return HexSum(canonical(x)) }
 
 func leafOf(b []byte) string { return HexSum(append([]byte{0}, b...)) }
@@ -443,6 +449,7 @@ func sortedAny(set map[string]bool) []any {
 	return out
 }
 
+// Judgements returns the entries with a judgement.
 func Judgements(m *Model) (list []*Node) {
 	for _, n := range m.Nodes {
 		if n.D() != nil {
@@ -455,6 +462,7 @@ func Judgements(m *Model) (list []*Node) {
 // sigOf gives the signature of an envelope.
 func sigOf(env Object) Object { return env["signatures"].([]any)[0].(Object) }
 
+// Document returns the digest of the first policy document.
 func Document(m *Model) string {
 	return m.The("p").P()["documents"].([]any)[0].(Object)["digest"].(string)
 }

@@ -18,15 +18,15 @@ func TestKnifeIsSharp(t *testing.T) {
 	t.Parallel()
 	for name, p := range testPacks(t) {
 		if strings.HasPrefix(name, "OK10") {
-			continue // the knife made it: its checkpoint has lines of others
+			continue // the forger made it: its checkpoint has lines of others
 		}
 		got := TakeApart(t, p.pack).Build()
 		assert.True(t, bytes.Equal(got, p.pack), "%s: not the same after it was taken apart and put together", name)
 	}
 }
 
-// TestKnifeFolds: the knife makes the states that the log was made with, so that what it changes is
-// the only thing changed.
+// TestKnifeFolds: the forger makes the states that the log was made with, so that what it changes
+// is the only thing changed.
 func TestKnifeFolds(t *testing.T) {
 	t.Parallel()
 	made := BaseLog(t)
@@ -87,7 +87,7 @@ func (m *Model) inputs(n *Node, change func(in Object)) {
 	n.D()["inputsHash"] = m.blob(canonical(in))
 }
 
-// blob adds one, and gives its name.
+// blob adds a blob and returns its name.
 func (m *Model) blob(b []byte) string {
 	m.Blobs[HexSum(b)] = b
 	return HexSum(b)

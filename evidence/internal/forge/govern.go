@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// StateKeys are those of testState, but for kernel and log. Seeds may be those of somebody else.
+// StateKeys are those of State, but for kernel and log. Seeds may be those of somebody else.
 func StateKeys(t testing.TB, shift byte) []registry.Key {
 	t.Helper()
 	var keys []registry.Key
@@ -29,6 +29,7 @@ func StateKeys(t testing.TB, shift byte) []registry.Key {
 	return keys
 }
 
+// StateOf returns the initial trust state of a kernel key, a log key and other keys.
 func StateOf(t testing.TB, threshold int, kernel, log byte, keys ...registry.Key) *registry.State {
 	t.Helper()
 	r, err := registry.New(threshold, keys...)
@@ -74,6 +75,7 @@ func (m *Maker) add(seed byte, name string, role registry.Role, roles ...string)
 		seedR2)
 }
 
+// Revoke ends the key of a seed, by two of the roots.
 func (m *Maker) Revoke(seed byte) {
 	m.Helper()
 	id := crypto.KeyID(Public(m, seed))

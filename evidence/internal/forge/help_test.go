@@ -14,8 +14,8 @@ import (
 	"github.com/helmkernel/helm/guardian"
 )
 
-// backTested gives what a candidate would change. It holds what was said then to the log, and the
-// numbers to each other.
+// backTested returns what a candidate would change. It compares the old verdicts with the log, and
+// the numbers to each other.
 func backTested(t testing.TB, pack []byte, o evidence.Options,
 	candidate *guardian.Policy) (evidence.Differences, []evidence.Change) {
 	t.Helper()

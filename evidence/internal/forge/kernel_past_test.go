@@ -41,7 +41,7 @@ func (s *erasing) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) 
 	return s.Store.Blob(ctx, d)
 }
 
-// An office is a kernel with the policy of the desk, over a store that outlives it.
+// A host is a kernel with FixturePolicy, over a store that outlives it.
 type host struct {
 	testing.TB
 	store  *erasing
@@ -196,8 +196,8 @@ func (o *host) pack() ([]byte, evidence.Options) {
 }
 
 // TestKernelPast: whatever calls are made, by many at once, whatever of their inputs is not kept or
-// erased later, and however often the kernel starts anew: what it read of the past is what the log
-// tells.
+// erased later, and however often the kernel starts again: what it read of the past is what the log
+// says.
 func TestKernelPast(t *testing.T) {
 	t.Parallel()
 	ended := map[contracts.ReasonCode]int{}

@@ -46,6 +46,7 @@ var oracleLabels = map[byte]string{seedR1: "root1", seedR2: "root2", seedR3: "ro
 
 var testKeys, testPublics sync.Map // by seed: points are slow to check
 
+// Key returns the private key of a seed.
 func Key(t testing.TB, seed byte) crypto.PrivateKey {
 	t.Helper()
 	if k, ok := testKeys.Load(seed); ok {
@@ -72,6 +73,7 @@ func longSeed(seed byte) []byte {
 	return bytes.Repeat([]byte{seed}, 32)
 }
 
+// Public returns the public key of a seed.
 func Public(t testing.TB, seed byte) crypto.PublicKey {
 	t.Helper()
 	if p, ok := testPublics.Load(seed); ok {

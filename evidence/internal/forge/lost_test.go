@@ -14,7 +14,7 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// TestLost: what an ALLOW consumed whose inputs are gone, nobody can tell but the kernel that made
+// TestLost: what an ALLOW consumed whose inputs are gone is known only to the kernel that made
 // it. Whether a request was that one is as the kernel says, if it may have been.
 func TestLost(t *testing.T) {
 	t.Parallel()

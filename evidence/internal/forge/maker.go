@@ -24,15 +24,19 @@ func FilesPolicy(version int) string {
 		`{"deny":"fs.read","id":"secrets","when":{"arg":"/path","within":["/srv/secret"]}},`+
 		`{"allow":["fs.list","fs.read","fs.stat"],"id":"readers","when":{"caller":"roles","has":"reader"}},`+
 		`{"allow":"fs.write","id":"writers","when":{"caller":"roles","has":"writer"}}],`+
-		`"tools":{"fs.list":{"effect":"read","input":{"properties":{"depth":{"type":"integer"}},"type":"object"},"risk":"low"},`+
-		`"fs.read":{"effect":"read","input":{"properties":{"lines":{"default":10,"type":"integer"},"path":{"type":"string"}},"required":["path"],"type":"object"},`+
-		`"limits":{"timeout":"5s"},"output":{"properties":{"text":{"type":"string"}},"required":["text"],"type":"object"},"risk":"low","scope":[{"arg":"/path","within":["/srv"]}]},`+
+		`"tools":{"fs.list":{"effect":"read","input":{"properties":{"depth":{"type":"integer"}},`+
+		`"type":"object"},"risk":"low"},`+
+		`"fs.read":{"effect":"read","input":{"properties":{"lines":{"default":10,"type":"integer"},`+
+		`"path":{"type":"string"}},"required":["path"],"type":"object"},`+
+		`"limits":{"timeout":"5s"},"output":{"properties":{"text":{"type":"string"}},"required":["text"],`+
+		`"type":"object"},"risk":"low","scope":[{"arg":"/path","within":["/srv"]}]},`+
 		`"fs.stat":{"effect":"read","input":{"type":"object"},"risk":"low"},`+
-		`"fs.write":{"effect":"write","input":{"properties":{"path":{"type":"string"},"text":{"type":"string"}},"required":["path"],"type":"object"},`+
+		`"fs.write":{"effect":"write","input":{"properties":{"path":{"type":"string"},"text":{"type":"string"}},`+
+		`"required":["path"],"type":"object"},`+
 		`"output":{"properties":{"ok":{"type":"boolean"}},"required":["ok"],"type":"object"},"risk":"high"}}}`, version)
 }
 
-// A maker makes logs from fixed keys, nonces and a fixed clock, through the packages that a kernel
+// A Maker makes logs from fixed keys, nonces and a fixed clock, through the packages that a kernel
 // is made of.
 type Maker struct {
 	testing.TB
@@ -49,6 +53,7 @@ type Maker struct {
 	tree   crypto.Tree
 }
 
+// NewMaker begins a log with the trust state of State.
 func NewMaker(t testing.TB) *Maker { return newMakerOf(t, State(t), 0) }
 
 // newMakerOf makes a log of a trust state, whose nonce has a byte of the caller's.
@@ -70,6 +75,7 @@ func (m *Maker) open(seed byte, nonce [16]byte) {
 	m.Must(err)
 }
 
+// Must fails the test if err is not nil.
 func (m *Maker) Must(err error) {
 	m.Helper()
 	require.NoError(m, err)
@@ -105,7 +111,7 @@ func (m *Maker) put(session string, parents []contracts.Digest, st *contracts.St
 	return s.Hash()
 }
 
-// An ask is a call that somebody makes.
+// An Ask is a call that somebody makes.
 type Ask struct {
 	Session, Tool, Args string
 	Who                 contracts.Caller
@@ -126,7 +132,7 @@ var (
 	Writer = contracts.Caller{ID: "bob???", Roles: []string{"writer"}, Tenant: "acme"}
 )
 
-// A called is what became of it so far.
+// A Called is what became of it so far.
 type Called struct {
 	m        *Maker
 	session  string
@@ -240,6 +246,7 @@ func (c *Called) Failed(reason contracts.ReasonCode) contracts.Digest {
 	return c.End(receipts.Result{Reason: reason}, false)
 }
 
+// Close closes a session.
 func (m *Maker) Close(session string) {
 	m.Helper()
 	c := m.Proofs.Chain(session)

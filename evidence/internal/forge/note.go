@@ -56,6 +56,7 @@ func noteLineOf(t testing.TB, text, name string, seed byte) string {
 	return string(b[len(text)+1:])
 }
 
+// LastOf returns a checkpoint of size n with that root, signed by the log key of m.
 func LastOf(m *Model, size int, root [32]byte, origin string) []byte {
 	return signNote(m, fmt.Sprintf("%s\n%d\n%s\n", origin, size, crypto.AppendBase64(nil, root[:])), origin, SeedL)
 }

@@ -34,7 +34,7 @@ func TestOracleErased(t *testing.T) {
 			[]string{"-trust", o.file("trust.json", made.Trust.Canonical())}, SeedK1, seedK2, SeedL)
 	})
 	// Without the message and the facts, which this version refuses by name. Its policies are
-	// another engine's: nobody here reads what tools declare.
+	// another engine's: what tools declare is not read here.
 	t.Run("theirs", func(t *testing.T) {
 		o.T = t
 		whole := filepath.Join(o.dir, "gen.tar")
@@ -56,7 +56,7 @@ func TestOracleErased(t *testing.T) {
 	})
 }
 
-// erased is given the pack, what both are told, what only the second one finds, and the keys.
+// erased takes the pack, the options of both, what only the second one finds, and the keys.
 func (o *oracle) erased(pack []byte, options evidence.Options, unread, told []string, seeds ...byte) {
 	o.Helper()
 	told = append(told, "-origin", options.Origin)

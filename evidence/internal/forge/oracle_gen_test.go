@@ -114,11 +114,12 @@ func TestOracleGen(t *testing.T) {
 		theirs.ProofGraphHash != r.ProofGraphHash.String() || len(r.Replay.Engines) != 1 {
 		t.Fatalf("ours   %+v, %v\ntheirs %+v", r, err, theirs)
 	}
-	// Documents of another engine are not read: what tools declare in them, nobody here knows.
+	// Documents of another engine are not read: what tools declare in them is unknown here.
 	unread := strings.Fields("effect-missing-though-declared effect-though-not-declared effect-other-than-declared " +
 		"risk-other-than-declared")
 	// Of what was taken out there is nothing to spoil.
-	idle := strings.Fields(`message-in-the-kernel-chain message-in-refused message-text-hash-alone message-text-hash facts-hash facts-dropped
+	idle := strings.Fields(`message-in-the-kernel-chain message-in-refused message-text-hash-alone
+		message-text-hash facts-hash facts-dropped
 		inputs-labels-order inputs-source-order inputs-source-of-facts inputs-source-of-the-user condense-a-message`)
 	refused, later := 0, 0
 	var passed, nothing []string

@@ -13,7 +13,7 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// TestOraclePast has the second implementation verify the log of the desk, and spoil whatever it
+// TestOraclePast has the second implementation verify the log of FixtureLog, and spoil whatever it
 // can of what was read of the past and presented.
 func TestOraclePast(t *testing.T) {
 	t.Parallel()

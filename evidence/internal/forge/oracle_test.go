@@ -26,13 +26,13 @@ type oracle struct {
 	bin, dir string
 }
 
-// newOracle skips the test where there is none, and says what was not compared.
+// newOracle skips the test if there is none, and says what was not compared.
 func newOracle(t *testing.T, what string) *oracle {
 	t.Helper()
 	return &oracle{t, shared.Oracle(t, "not compared with the second implementation: "+what), t.TempDir()}
 }
 
-// run gives the output and the exit status.
+// run returns the output and the exit status.
 func (o *oracle) run(args ...string) (string, int) {
 	o.Helper()
 	cmd := exec.CommandContext(o.Context(), o.bin, args...)
@@ -104,7 +104,7 @@ func TestOracleAgrees(t *testing.T) {
 }
 
 // TestOracleMutations has the oracle spoil the base log, one thing at a time, with all else signed
-// anew. Both implementations must refuse it with the check that the oracle's list names. The
+// again. Both implementations must refuse it with the check that the oracle's list names. The
 // exceptions are in testdata: what the base log has nothing of, and what is another fault, or none,
 // in this log, or a feature that this version refuses by name. So no mutation is passed over.
 func TestOracleMutations(t *testing.T) {

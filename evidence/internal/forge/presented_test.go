@@ -11,7 +11,7 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// TestGrants: what grants did is replayed with the trust state of the time, and whoever changes one
+// TestGrants: what grants did is replayed with the trust state of the time, and a change of one
 // is found.
 func TestGrants(t *testing.T) {
 	t.Parallel()
@@ -77,7 +77,7 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// grant signs a grant, and gives it as JSON.
+// grant signs a grant and returns it as JSON.
 func (m *Model) grant(g contracts.Delegation, seed byte) Object {
 	m.Helper()
 	e, err := g.Sign(Key(m, seed))
@@ -89,9 +89,12 @@ func (m *Model) grant(g contracts.Delegation, seed byte) Object {
 // A floor and an overlay that ask for the past, of tools which they know by name or by what they
 // do.
 const (
-	askingFloor = `{"ceilings":{"calls":7},"helm":"policy/v1","layer":"P0","name":"acme","version":1,"requires":[{"all":[{"receipt":"fs.list"}],"id":"seen","tools":{"effects":["write"]}}]}`
-	askingTask  = `{"for":{"session":"s1"},"helm":"policy/v1","layer":"P2","name":"task","rules":[{"deny":"fs.write","id":"once","when":{"ge":1,"of":"fs.write","session":"calls"}}],` +
-		`"requires":[{"any":[{"approval":{"roles":["owner"]}},{"max_age":"5m","receipt":"fs.read","same":["/path"]}],"id":"read","tools":"fs.write"}]}`
+	askingFloor = `{"ceilings":{"calls":7},"helm":"policy/v1","layer":"P0","name":"acme","version":1,` +
+		`"requires":[{"all":[{"receipt":"fs.list"}],"id":"seen","tools":{"effects":["write"]}}]}`
+	askingTask = `{"for":{"session":"s1"},"helm":"policy/v1","layer":"P2","name":"task","rules":[` +
+		`{"deny":"fs.write","id":"once","when":{"ge":1,"of":"fs.write","session":"calls"}}],` +
+		`"requires":[{"any":[{"approval":{"roles":["owner"]}},{"max_age":"5m","receipt":"fs.read",` +
+		`"same":["/path"]}],"id":"read","tools":"fs.write"}]}`
 )
 
 // layered are calls under all three layers.

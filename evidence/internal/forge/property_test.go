@@ -140,7 +140,7 @@ func TestSwappedLines(t *testing.T) {
 	p.atLeast(15)
 }
 
-// TestRemovedEntries takes each entry out, with all else listed and signed anew, but not what
+// TestRemovedEntries takes each entry out, with all else listed and signed again, but not what
 // depends on it.
 func TestRemovedEntries(t *testing.T) {
 	t.Parallel()
@@ -202,7 +202,7 @@ func entriesText(m *Model) (b []byte) {
 }
 
 // TestFields deletes each required field of each kind of entry, of the manifest and of inputs, and
-// adds one that nobody knows to each object, with everything else made right.
+// adds an unknown one to each object, with everything else made right.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
@@ -274,7 +274,7 @@ type spoil struct {
 	object Object
 }
 
-// spoiled gives o with each field deleted, but for optional ones, and with an unknown one in each
+// spoiled returns o with each field deleted, but for optional ones, and with an unknown one in each
 // object.
 func spoiled(t testing.TB, o Object, optional map[string]bool) (out []spoil) {
 	var walk func(path string, x any)

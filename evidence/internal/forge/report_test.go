@@ -26,7 +26,7 @@ import (
 
 var updateReports = flag.Bool("update", false, "rewrite testdata/report")
 
-// reports are those of the base log in its fates, as Verify gives them.
+// reports are what Verify returns for the base log in several states.
 func reports(t *testing.T) map[string]evidence.Report {
 	t.Helper()
 	w := newTampered(t)
@@ -201,7 +201,7 @@ func fullReport() evidence.Report {
 		Checkpoint: []byte("a note\n")}
 }
 
-// leaves changes each value in a report in turn, and gives its name to the test.
+// leaves changes each value in a report in turn, and passes its name to the test.
 func leaves(v reflect.Value, name string, each func(name string)) {
 	switch v.Kind() {
 	case reflect.Struct:

@@ -66,7 +66,8 @@ func TestWriteRotated(t *testing.T) {
 	try("still K2", seedK2, "")
 }
 
-// TestWriteRefusesEvents: a store whose trust events do not follow from each other gives no pack.
+// TestWriteRefusesEvents: of a store whose trust events do not follow from each other no pack is
+// written.
 func TestWriteRefusesEvents(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(r *contracts.TrustRecord){
@@ -95,7 +96,7 @@ func TestWriteRefusesEvents(t *testing.T) {
 	}
 }
 
-// TestOneThingAtATime: a store may have one connection, and nothing is asked of it while it gives
+// TestOneThingAtATime: a store may have one connection, and nothing is asked of it while it yields
 // entries.
 func TestOneThingAtATime(t *testing.T) {
 	t.Parallel()
@@ -128,8 +129,8 @@ func (s *ended) Entries(ctx context.Context, from, to uint64) iter.Seq2[contract
 	}
 }
 
-// TestMovedRevocation is the limit of T10: whoever holds a kernel key can write another history, in
-// which it was revoked later. Only a checkpoint that somebody kept shows it.
+// TestMovedRevocation is the limit of T10: the holder of a kernel key can write another history, in
+// which it was revoked later. Only a kept checkpoint shows it.
 func TestMovedRevocation(t *testing.T) {
 	t.Parallel()
 	w := newTampered(t)
@@ -183,7 +184,7 @@ func TestLastOfRotated(t *testing.T) {
 }
 
 // TestKeysByIndex has each entry of the base log signed by each of its keys: a kernel key may sign
-// from the entry behind the one that added it to the one that revokes it, and no other key may sign
+// from the entry after the one that added it to the one that revokes it, and no other key may sign
 // any.
 func TestKeysByIndex(t *testing.T) {
 	t.Parallel()
@@ -244,7 +245,7 @@ func TestInitialVersion(t *testing.T) {
 	}
 }
 
-// TestOtherGenesis: a store that gives another genesis the second time gives no pack.
+// TestOtherGenesis: of a store that returns another genesis the second time no pack is written.
 func TestOtherGenesis(t *testing.T) {
 	t.Parallel()
 	m, other := NewMaker(t), SmallLog(t, 0)

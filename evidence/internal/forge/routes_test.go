@@ -35,7 +35,7 @@ func TestCrossCheck(t *testing.T) {
 	}
 }
 
-// TestPackIsItsStore: a pack that was opened gives what the store gives that it was made of.
+// TestPackIsItsStore: an opened pack returns what the store returns from which it was written.
 func TestPackIsItsStore(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
@@ -79,8 +79,8 @@ func TestPackIsItsStore(t *testing.T) {
 	}
 }
 
-// TestStoreIsItsPack: of a store is reported what is reported of its pack, whatever the log, and
-// whoever keeps it.
+// TestStoreIsItsPack: of a store is reported what is reported of its pack, whatever the log and
+// the store.
 func TestStoreIsItsPack(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)

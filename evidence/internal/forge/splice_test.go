@@ -33,7 +33,7 @@ func splices(size int) (list []splice) {
 // TestForeignEntries puts entries of another log of the same origin and kernel key, whose genesis
 // has another nonce, in the place of each stretch and between any two: one entry (X09) or more,
 // those of the same places and others. First nothing else is changed, then what manifest and
-// checkpoint say of the entries is made right and signed anew.
+// checkpoint say of the entries is made right and signed again.
 func TestForeignEntries(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)

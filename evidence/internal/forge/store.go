@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A shelf is a store of whatever bytes, under whatever names.
+// A Shelf is a store of whatever bytes, under whatever names.
 type Shelf struct {
 	Lines []contracts.Entry
 	Blobs map[contracts.Digest][]byte
@@ -81,7 +81,7 @@ func (s *Shelf) Fill(t testing.TB, to proofgraph.Store) proofgraph.Store {
 	return to
 }
 
-// A store that is not as it should be.
+// A FaultyStore changes the answers of a store.
 type FaultyStore struct {
 	proofgraph.Store
 	OnCheckpoint func([]byte) []byte

@@ -32,7 +32,7 @@ func approvedBy(m *Model, n *Node, e Object) {
 	m.inputs(n, func(in Object) { in["envelopes"].(Object)["approvals"] = []any{e} })
 }
 
-// approver has somebody else give the answer that e1 counts, and eu presents again.
+// approver has another key sign the answer that e1 counts, and eu presents again.
 func approver(m *Model, seed byte) {
 	e := m.answer(m.request(), seed, 0)
 	approvedBy(m, m.The("e1"), e)

@@ -54,7 +54,7 @@ func session(entry, name string) func(*Model) {
 	}
 }
 
-// caller gives a1 another caller, in decision and inputs.
+// caller changes the caller of a1, in decision and inputs.
 func caller(who Object) func(*Model) {
 	return func(m *Model) {
 		n := m.The("a1")
@@ -196,7 +196,7 @@ var chainRows = []tampering{
 	{id: "C19", name: "tenant", cut: caller(Object{"tenant": ""}), want: evidence.ErrRecord},
 }
 
-// entriesOf gives entries.jsonl as it is.
+// entriesOf returns entries.jsonl as it is.
 func entriesOf(m *Model) []byte {
 	var b []byte
 	for _, n := range m.Nodes {

@@ -36,7 +36,7 @@ func marked(make func(m *Model, text string) []byte) func(*Model) {
 	return func(m *Model) { m.note = func(text string) []byte { return make(m, text) } }
 }
 
-// stranger is a signature line of a key that nobody knows.
+// stranger is a signature line of an unknown key.
 func stranger(m *Model, text string) string { return noteLineOf(m, text, "witness.example", SeedX) }
 
 // wrongTree builds the root in a wrong way.
@@ -134,7 +134,8 @@ func pairedMerkle(leaves [][]byte) [32]byte {
 	return row[0]
 }
 
-// noteLine writes a signature line under the log's name and the key hash of a key, whoever signed.
+// noteLine writes a signature line under the log's name and the key hash of a key, signed by any
+// key.
 func noteLine(m *Model, sig []byte, as byte) string {
 	vkey, err := note.NewEd25519VerifierKey(Origin, Public(m, as))
 	m.must(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// output gives a receipt another output, which is kept.
+// output changes the output of a receipt, which is kept.
 func output(name, form, text string) func(*Model) {
 	return func(m *Model) {
 		p := m.The(name).P()
@@ -40,7 +40,7 @@ func becomes(kind, subject string, digest func(p Object) any, fields Object) fun
 	}
 }
 
-// repolicy gives the first policy another document, and all its verdicts the hash.
+// repolicy replaces the document of the first policy, and the hash in all its verdicts.
 func repolicy(document string, change func(p Object)) func(*Model) {
 	return func(m *Model) {
 		n := m.The("p")
@@ -94,7 +94,7 @@ func otherEngine(m *Model) {
 	repolicy("", func(p Object) { p["engine"] = Object{"rules": 99, "threat": 7} })(m)
 }
 
-// pastOf gives the inputs of n1 what the log says of the past of main, but for a change.
+// pastOf puts what the log says about the past of main into the inputs of n1, except for a change.
 func pastOf(change func(m *Model, s Object)) func(*Model) {
 	return func(m *Model) {
 		m.Build() // for the hashes as they are now
@@ -119,7 +119,7 @@ func valued(tool, entry string) func(m *Model, s Object) {
 }
 
 // ownRows are not in the catalogue: what this version refuses by name, and what REPLAY compares
-// beside the verdict.
+// as well as the verdict.
 var ownRows = []tampering{
 	{id: "own", name: "gap", cut: func(m *Model) {
 		m.The("d1").sealed = func([]byte) []byte {

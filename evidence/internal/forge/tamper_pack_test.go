@@ -273,7 +273,7 @@ func sessionsOf(m *Model, name string, more int, there bool) Object {
 	return Object{"count": len(leaves), "root": hexRoot(leaves)}
 }
 
-// attacker signs everything by keys of his own, under a trust state of his own: he changes hands
+// attacker signs everything by other keys, under a trust state of other keys: it changes hands
 // and roots as the log does.
 func attacker(m *Model) {
 	const his = 100
@@ -319,10 +319,10 @@ func replaceTrust(m *Model, s *registry.State) {
 	m.retrust()
 }
 
-// given changes what the caller gives, and nothing of the pack.
+// given changes the options, and nothing of the pack.
 func given(change func(m *Model, o *evidence.Options)) func(*Model, *evidence.Options) { return change }
 
-// what the caller gives.
+// the options.
 var callerRows = []tampering{
 	{id: "V01", cut: attacker, o: given(func(_ *Model, o *evidence.Options) { o.Trust, o.Last = nil, nil }),
 		then: evidence.Report{Level: evidence.Logged, History: evidence.None, Signer: evidence.Unpinned}},

@@ -47,11 +47,11 @@ func newTampered(t *testing.T) *tampered {
 		r.Replay.KernelsOwn != 4 || r.Replay.NotReplayable+r.Replay.Differing != 0 {
 		t.Fatalf("the base pack: %+v, %v", r, err)
 	}
-	require.True(t, bytes.Equal(TakeApart(t, w.pack).Build(), w.pack), "the knife cuts where nothing is to be cut")
+	require.True(t, bytes.Equal(TakeApart(t, w.pack).Build(), w.pack), "the forger changes what is not to be changed")
 	return w
 }
 
-// falsify makes the pack of a row, and gives what its caller has.
+// falsify makes the pack and the options of a row.
 func (w *tampered) falsify(t *testing.T, x tampering) (m *Model, pack []byte, o evidence.Options) {
 	m = TakeApart(t, w.pack)
 	o, pack = w.o, w.pack
@@ -67,7 +67,7 @@ func (w *tampered) falsify(t *testing.T, x tampering) (m *Model, pack []byte, o 
 	}
 	if x.o != nil {
 		if x.o(m, &o); reflect.DeepEqual(o, w.o) {
-			t.Fatal("the caller gives what he gave before")
+			t.Fatal("the options are unchanged")
 		}
 	}
 	if x.cut == nil && x.pack == nil && x.o == nil {
@@ -140,7 +140,7 @@ func tamperings() []tampering {
 // A row of the catalogue, as testdata has it.
 type row struct {
 	id    string
-	test  string // that runs it; "" where it waits
+	test  string // that runs it; "" if it waits
 	waits string // for what
 }
 
@@ -167,7 +167,7 @@ func tamperRows(fatal func(...any)) (list []row) {
 }
 
 // TestTamperCatalogue holds the table to the list in testdata, and this to the catalogue: no row
-// forgotten, none left behind, none that both waits and is run.
+// forgotten, none superfluous, none that both waits and is run.
 func TestTamperCatalogue(t *testing.T) {
 	t.Parallel()
 	var here, listed, all []string
@@ -250,9 +250,9 @@ type tampering struct {
 	name string                              // of the case
 	cut  func(m *Model)                      // falsifies; whatever depends on it is made right again and signed
 	pack func(m *Model, pack []byte) []byte  // falsifies bytes
-	o    func(m *Model, o *evidence.Options) // changes what the caller gives
+	o    func(m *Model, o *evidence.Options) // changes the options
 	want error                               // INVALID with that check
-	then evidence.Report                     // or Level, History and Signer, where it is no check that says so
+	then evidence.Report                     // or Level, History and Signer, if it is no check that says so
 }
 
 // mustRefuse wants that check, and nothing that the pack says to be handed out.
@@ -307,7 +307,7 @@ func closing(m *Model, session string) *Node {
 	return c
 }
 
-// relink finds the entry before each in its session anew.
+// relink finds the entry before each in its session again.
 func (m *Model) relink() {
 	last := map[string]*Node{}
 	for _, n := range m.Nodes {
@@ -316,7 +316,7 @@ func (m *Model) relink() {
 	}
 }
 
-// seq gives an entry another seq, and its judgement the id that goes with it.
+// seq changes the seq of an entry, and the id of its judgement to match.
 func seq(st Object, change int) {
 	p := st["predicate"].(Object)
 	n := p["seq"].(int) + change

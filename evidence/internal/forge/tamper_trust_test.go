@@ -28,7 +28,7 @@ func adding(seed byte, role string) func(*Model) Object {
 
 func freezing(m *Model) Object { return Object{"type": "freeze", "why": "w"} }
 
-// resigned signs the event of an entry anew.
+// resigned signs the event of an entry again.
 func resigned(name string, by ...byte) func(*Model) {
 	return func(m *Model) { m.resign(m.The(name), by...) }
 }
@@ -45,7 +45,7 @@ func instead(name string, event func(m *Model) Object, by ...byte) func(*Model) 
 	}
 }
 
-// event changes that of an entry, which is proved and signed anew.
+// event changes that of an entry, which is proved and signed again.
 func event(name string, change func(m *Model, e Object), by ...byte) func(*Model) {
 	return func(m *Model) {
 		n := m.The(name)
@@ -103,7 +103,7 @@ func smallOrder(t testing.TB) (list [][]byte) {
 	return list
 }
 
-// forged is a signature with S = 0 that verifies under a key of small order, or nil where there is
+// forged is a signature with S = 0 that verifies under a key of small order, or nil if there is
 // none for this message.
 func forged(t testing.TB, public, message []byte) []byte {
 	t.Helper()
@@ -120,7 +120,7 @@ func weakOrder(i int) func(*Model) {
 	return func(m *Model) { weak(smallOrder(m)[i])(m) }
 }
 
-// mixed adds a good key plus a point of order 8. Who has the good key can sign, where the hash
+// mixed adds a good key plus a point of order 8. The holder of the good key can sign, if the hash
 // happens to be a multiple of 8.
 func mixed(m *Model) {
 	seed := sha512.Sum512(bytes.Repeat([]byte{SeedX}, 32))
@@ -159,7 +159,7 @@ func settles(m *Model, by byte) {
 	m.push(c)
 }
 
-// moved is T10: the revocation of K1 is moved behind three later entries, which K1 signs.
+// moved is T10: the revocation of K1 is moved after three later entries, which K1 signs.
 func moved(m *Model) {
 	t2 := m.The("t2")
 	for _, name := range []string{"p2", "y1", "y2"} {
@@ -173,13 +173,13 @@ func moved(m *Model) {
 }
 
 // logRotated adds a second log key and revokes the first, by events at the end. The checkpoint is
-// by the first, if it is not told otherwise.
+// by the first, unless by says otherwise.
 func logRotated(m *Model) {
 	m.govern(m.adds(seedL2, "log"), seedR1, seedR2)
 	m.govern(Object{"type": "revoke", "id": keyHex(m, SeedL), "why": "w"}, seedR1, seedR2)
 }
 
-// inState gives the inputs of a judgement the trust state of another entry.
+// inState sets the trust state in the inputs of a judgement to that of another entry.
 func inState(name, at string) func(*Model) {
 	return func(m *Model) {
 		m.fold(func(n *Node, s Object) {

@@ -11,7 +11,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// The knife for trust events. It folds them by their JSON, and asks of none of them whether it may
+// The forger of trust events. It folds them by their JSON, and asks of none of them whether it may
 // happen.
 
 func (n *Node) event() Object { return n.P()["event"].(Object) }
@@ -61,7 +61,7 @@ func (m *Model) prove(e Object, by ...byte) {
 	}
 }
 
-// resign signs an event anew, by these keys in order of their ids.
+// resign signs an event again, by these keys in order of their ids.
 func (m *Model) resign(n *Node, by ...byte) {
 	slices.SortFunc(by, func(a, b byte) int { return strings.Compare(keyHex(m, a), keyHex(m, b)) })
 	n.P()["signatures"] = m.signatures(n.event(), by...)
@@ -82,7 +82,7 @@ func (m *Model) roots(threshold int, seeds ...byte) Object {
 	return Object{"type": "root", "keys": keys, "threshold": threshold}
 }
 
-// complete fills in what an event has beside what it says, and proves it: the version is that of
+// complete fills in what every event has, and proves it: the version is that of
 // the state after the last entry.
 func (m *Model) complete(e Object) Object {
 	if e["origin"] == nil {
@@ -118,8 +118,8 @@ func numberOf(t testing.TB, x any) int {
 	return int(n)
 }
 
-// fold gives the trust state after the last entry. each, if any, is called with the state of every
-// entry.
+// fold returns the trust state after the last entry. each, if any, is called with the state of
+// every entry.
 func (m *Model) fold(each func(n *Node, state Object)) Object {
 	s := parseObject(m, m.Blobs[m.Nodes[0].Text("trust")])
 	for i, n := range m.Nodes {
@@ -187,7 +187,7 @@ func heldOf(o Object, since int, fields ...string) Object {
 	return k
 }
 
-// retrust gives the inputs of every judgement the trust state that the events before it make.
+// retrust sets the trust state in the inputs of every judgement to what the events before it make.
 func (m *Model) retrust() {
 	m.fold(func(n *Node, s Object) {
 		if n.D() != nil && m.Blobs[n.D()["inputsHash"].(string)] != nil {
