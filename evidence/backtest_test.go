@@ -47,7 +47,7 @@ const testFloor = `{"helm":"policy/v1","layer":"P0","name":"acme","version":1,%s
 func TestBackTestTable(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
-	base, budget, Fixture := forge.BaseLog(t), forge.BudgetLog(t), forge.FixtureLog(t).Maker
+	base, budget, fixture := forge.BaseLog(t), forge.BudgetLog(t), forge.FixtureLog(t).Maker
 	files := forge.BasePolicy(5)
 	rule := func(doc, text string) string { return edited(t, doc, `"rules":[`, `"rules":[`+text+`,`) }
 	need := func(doc, text string) string { return edited(t, doc, `"requires":[`, `"requires":[`+text+`,`) }
@@ -144,19 +144,19 @@ func TestBackTestTable(t *testing.T) {
 				`"rules":[{"id":"one","deny":"fs.read","unless":{"arg":"/path","eq":"/srv/a"}}]}`},
 			"-5 POLICY_VIOLATION P2:task:one; -6 POLICY_VIOLATION P2:task:one; -12 POLICY_VIOLATION P2:task:one; -14 " +
 				"POLICY_VIOLATION P2:task:one; {anew}"},
-		{"a receipt", Fixture,
+		{"a receipt", fixture,
 			[]string{need(forge.FixturePolicy, `{"id":"first","tools":["look"],"all":[{"receipt":"open"}]}`)},
 			"-3 MISSING_REQUIREMENT P1:desk:first; -5 MISSING_REQUIREMENT P1:desk:first; {paid}"},
-		{"a receipt with values", Fixture,
+		{"a receipt with values", fixture,
 			[]string{rule(forge.FixturePolicy,
 				`{"deny":"look","id":"twice","when":{"receipt":"look","same":["/path"]}}`)},
 			"-18 POLICY_VIOLATION P1:desk:twice; {paid}"},
-		{"any receipt", Fixture,
+		{"any receipt", fixture,
 			[]string{edited(t, forge.FixturePolicy, `"same":["/path"],"max_age":"30m"`, `"max_age":"30m"`)},
 			"+9 ALLOW P1:desk:all; {paid}"},
-		{"fewer calls", Fixture, []string{edited(t, forge.FixturePolicy, `"of":"look","gt":8`, `"of":"look","gt":1`)},
+		{"fewer calls", fixture, []string{edited(t, forge.FixturePolicy, `"of":"look","gt":8`, `"of":"look","gt":1`)},
 			"-7 POLICY_VIOLATION P1:desk:often; -20 POLICY_VIOLATION P1:desk:often; {paid}"},
-		{"no attestation", Fixture,
+		{"no attestation", fixture,
 			[]string{edited(t, forge.FixturePolicy,
 				`{"attestation":{"type":"dual-control","bind":{"amount":"/amount"},"max_age":"10m"}},`, ``)},
 			"?24 APPROVAL_INVALID P1:desk:told; ?33 APPROVAL_INVALID P1:desk:asked; ~35 APPROVAL_REQUIRED " +

@@ -9,8 +9,8 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// accepted holds a verification to the one property that matters: under a trust root nobody gets
-// anything through but what was signed under it.
+// accepted holds a verification to the one property that matters: under a trust root
+// nothing passes that was not signed under it.
 func accepted(t *testing.T, pack []byte, trust []*registry.State, good [][]byte) {
 	t.Helper()
 	for _, state := range trust {
@@ -19,7 +19,7 @@ func accepted(t *testing.T, pack []byte, trust []*registry.State, good [][]byte)
 			t.Errorf("%s, %v", r.Level, err)
 		}
 		if err == nil && !slices.ContainsFunc(good, func(b []byte) bool { return bytes.Equal(b, pack) }) {
-			t.Errorf("%s: a pack that nobody signed", r.Level)
+			t.Errorf("%s: a pack that was not signed", r.Level)
 		}
 	}
 	if r, err := verifyBytes(t, pack, Options{}); err == nil && (r.Level < Intact || r.Success(Intact)) {
@@ -28,39 +28,34 @@ func accepted(t *testing.T, pack []byte, trust []*registry.State, good [][]byte)
 }
 
 func fuzzPacks(f *testing.F) (good [][]byte, trust []*registry.State) {
-	small, base, Fixture := forge.SmallLog(f, 0), forge.BaseLog(f), forge.FixtureLog(f)
+	small, base, fixture := forge.SmallLog(f, 0), forge.BaseLog(f), forge.FixtureLog(f)
 	base.Checkpoint()
-	return [][]byte{small.Pack(Write), base.Pack(Write), Fixture.Pack(Write)},
-		[]*registry.State{small.Trust, base.Trust, Fixture.Trust}
+	return [][]byte{small.Pack(Write), base.Pack(Write), fixture.Pack(Write)},
+		[]*registry.State{small.Trust, base.Trust, fixture.Trust}
 }
 
-// FuzzVerify is given whole packs. They take long to shrink: run it with -fuzzminimizetime=1x.
+// FuzzVerify takes whole packs. They take long to shrink: run it with -fuzzminimizetime=1x.
 func FuzzVerify(f *testing.F) {
 	good, trust := fuzzPacks(f)
 	for _, b := range good {
 		f.Add(b)
 		f.Add(b[:len(b)/2])
 	}
-	f.Add([]byte{})
-	f.Add(make([]byte, 2*forge.TarBlock))
 	f.Fuzz(func(t *testing.T, pack []byte) { accepted(t, pack, trust, good) })
 }
 
-// FuzzMembers is given the contents of members, whose archive is right. As above,
+// FuzzMembers takes the contents of members of a valid pack; the archive is right. As above,
 // -fuzzminimizetime=1x.
 func FuzzMembers(f *testing.F) {
 	good, trust := fuzzPacks(f)
-	for _, b := range good {
+	for of, b := range good {
 		ms := forge.Untar(f, b)
 		for i := 3; i < min(len(ms), 9); i++ {
-			f.Add(b, ms[0].Body, ms[1].Body, ms[2].Body, ms[i].Body, uint8(i))
+			f.Add(uint8(of), ms[0].Body, ms[1].Body, ms[2].Body, ms[i].Body, uint8(i))
 		}
 	}
-	f.Fuzz(func(t *testing.T, pack, manifest, checkpoint, entries, blob []byte, which uint8) {
-		if !slices.ContainsFunc(good, func(b []byte) bool { return bytes.Equal(b, pack) }) {
-			return
-		}
-		ms := forge.Untar(t, pack)
+	f.Fuzz(func(t *testing.T, of uint8, manifest, checkpoint, entries, blob []byte, which uint8) {
+		ms := forge.Untar(t, good[int(of)%len(good)])
 		ms[0].Body, ms[1].Body, ms[2].Body = manifest, checkpoint, entries
 		ms[3+int(which)%(len(ms)-3)].Body = blob
 		accepted(t, forge.TarOf(ms), trust, good)
