@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/forge"
@@ -100,7 +102,7 @@ func TestBackTestTrust(t *testing.T) {
 		hash := crypto.Sum([]byte(args))
 		e, err := contracts.Attestation{Args: &hash, Time: s.Now, Type: "dual-control",
 			Claims: forge.ValuesOf(t, `{}`)}.Sign(forge.Key(t, forge.SeedB))
-		s.Must(err)
+		require.NoError(s, err)
 		s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1}`, Who: forge.Reader,
 			With:    contracts.Envelopes{Attestations: []contracts.Envelope{e}}}).
 			Ran(`1`) // 2, 4

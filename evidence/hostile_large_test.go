@@ -46,18 +46,18 @@ func weigh(t *testing.T, m *forge.Maker) (w weighed) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "pack")
 	f, err := os.Create(name)
-	m.Must(err)
+	require.NoError(m, err)
 	defer f.Close()
-	m.Must(Write(t.Context(), f, m.Store, forge.Key(t, m.By)))
+	require.NoError(m, Write(t.Context(), f, m.Store, forge.Key(t, m.By)))
 	info, err := f.Stat()
-	m.Must(err)
+	require.NoError(m, err)
 	r := &counting{ReaderAt: f}
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	v := newVerifier(t.Context(), Options{Trust: m.Trust})
-	m.Must(v.inPack(r, info.Size()))
+	require.NoError(m, v.inPack(r, info.Size()))
 	w.Report = v.report
 	v.blobs.far, v.pack.wide, v.reread.second, v.fold.buf, v.replay.text = nil, nil, nil, nil, nil // constant
 	runtime.ReadMemStats(&after)

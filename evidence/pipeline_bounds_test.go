@@ -65,7 +65,7 @@ func TestAheadIsBounded(t *testing.T) {
 func TestAheadInStore(t *testing.T) {
 	m := forge.LongLog(t, 60)
 	size, err := m.Store.Size(t.Context())
-	m.Must(err)
+	require.NoError(m, err)
 	verify := func(s proofgraph.Store, workers, batch int, progress func(done, total uint64)) (Report, error) {
 		v := newVerifier(t.Context(), Options{Trust: m.Trust, Progress: progress})
 		v.workers, v.batch = workers, batch

@@ -35,13 +35,13 @@ func BenchmarkGraph(b *testing.B) {
 	for b.Loop() {
 		file = took(func() {
 			for _, err := range l.Entries(b.Context(), 0, uint64(*longer)) {
-				must(b, err)
+				require.NoError(b, err)
 			}
 		})
 		read = took(func() {
 			var err error
 			g, err = Read(b.Context(), l)
-			must(b, err)
+			require.NoError(b, err)
 		})
 		asked = took(func() {
 			last := uint64(*longer) - 1
@@ -56,7 +56,7 @@ func BenchmarkGraph(b *testing.B) {
 	for name, write := range map[string]func(context.Context, io.Writer, Set) error{"dot": g.WriteDOT,
 		"json": g.WriteJSON} {
 		var out counter
-		t := took(func() { must(b, write(b.Context(), &out, g.All())) })
+		t := took(func() { require.NoError(b, write(b.Context(), &out, g.All())) })
 		b.ReportMetric((t-file)/n, "ns/entry-"+name)
 		b.ReportMetric(float64(out)/(t-file)*1e3, "MB/s-"+name)
 	}
@@ -75,7 +75,7 @@ func held(t testing.TB, s Source) float64 {
 	t.Helper()
 	before := allocated()
 	g, err := Read(t.Context(), s)
-	must(t, err)
+	require.NoError(t, err)
 	after := allocated()
 	runtime.KeepAlive(g)
 	return after - before
@@ -92,13 +92,8 @@ func allocated() float64 {
 func processor(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
-	must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	require.NoError(t, err)
 }
 
 // What is held of an entry and a parent, and of a session, is what the package comment says.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
 )
@@ -96,7 +97,7 @@ func TestCauses(t *testing.T) {
 	want[closed] = nil
 
 	g, err := Read(t.Context(), having(uint64(len(w.list)), w.list...))
-	must(t, err)
+	require.NoError(t, err)
 	for i, to := range want {
 		var got []uint64
 		for _, e := range g.edges(nil, i) {
@@ -112,7 +113,7 @@ func TestCauses(t *testing.T) {
 	x, y := w.deny("x", endAfter), w.deny("y", endAfter)
 	z := w.deny("z", x, y) // from which two paths are as short
 	g, err = Read(t.Context(), having(uint64(len(w.list)), w.list...))
-	must(t, err)
+	require.NoError(t, err)
 	if got, want := slices.Collect(g.Path(z, endAfter, Causes).All()),
 		[]uint64{endAfter, y, z}; !slices.Equal(got, want) {
 		t.Errorf("the path is %d, want %d", got, want)

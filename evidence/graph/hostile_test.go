@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -206,7 +207,7 @@ func TestHostileWhenWritten(t *testing.T) {
 	n := uint64(len(list))
 	now := having(n, list...)
 	g, err := Read(t.Context(), &now)
-	must(t, err)
+	require.NoError(t, err)
 	other := entries(t, newWorld(t, 3).calls(12).store) // the same, but for its key
 	for name, test := range map[string]struct {
 		now  fake
@@ -237,7 +238,7 @@ func TestHostileWhenWritten(t *testing.T) {
 		}
 	}
 	now = having(n, list...)
-	must(t, g.WriteDOT(t.Context(), io.Discard, g.All()))
+	require.NoError(t, g.WriteDOT(t.Context(), io.Discard, g.All()))
 }
 
 type failing struct{ err error }
@@ -256,7 +257,7 @@ func TestContextEnds(t *testing.T) {
 	list := entries(t, w.store)
 	n := uint64(len(list))
 	g, err := Read(t.Context(), having(n, list...))
-	must(t, err)
+	require.NoError(t, err)
 	over, end := context.WithCancel(t.Context())
 	end()
 	for name, err := range map[string]error{
@@ -272,9 +273,9 @@ func TestContextEnds(t *testing.T) {
 	}
 	var none context.Context // what a caller might give
 	never, err := Read(none, proofgraph.NewMemory())
-	must(t, err)
-	must(t, never.WriteDOT(none, io.Discard, Set{}))
-	must(t, g.WriteJSON(none, io.Discard, g.All()))
+	require.NoError(t, err)
+	require.NoError(t, never.WriteDOT(none, io.Discard, Set{}))
+	require.NoError(t, g.WriteJSON(none, io.Discard, g.All()))
 	during, end := context.WithCancel(t.Context())
 	ended := having(n, list...)
 	plain := ended.entries

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/proofgraph"
@@ -21,30 +22,30 @@ func TestSources(t *testing.T) {
 	w := newWorld(t, 5).calls(12)
 	dir := t.TempDir()
 	files, err := filestore.Open(dir, filestore.Options{})
-	must(t, err)
-	must(t, files.Append(t.Context(), proofgraph.Batch{Entries: entries(t, w.store)}))
-	must(t, files.Close())
+	require.NoError(t, err)
+	require.NoError(t, files.Append(t.Context(), proofgraph.Batch{Entries: entries(t, w.store)}))
+	require.NoError(t, files.Close())
 	read, err := filestore.OpenReadOnly(dir)
-	must(t, err)
+	require.NoError(t, err)
 	defer read.Close()
 	_, err = w.k.Checkpoint(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	var file bytes.Buffer
-	must(t, evidence.Write(t.Context(), &file, w.store, w.key))
+	require.NoError(t, evidence.Write(t.Context(), &file, w.store, w.key))
 	pack, report, err := evidence.OpenPack(t.Context(), bytes.NewReader(file.Bytes()), int64(file.Len()),
 		evidence.Options{Trust: w.k.Trust()})
-	must(t, err)
+	require.NoError(t, err)
 	if !report.Success(evidence.Logged) {
 		t.Fatal(report)
 	}
 	var want []byte
 	for name, s := range map[string]Source{"memory": w.store, "files": read, "a pack": pack} {
 		g, err := Read(t.Context(), s)
-		must(t, err)
+		require.NoError(t, err)
 		var out bytes.Buffer
 		for _, set := range []Set{g.All(), g.Ancestors(g.Size()-1, Causes), g.Descendants(g.Size()/2, Causes)} {
-			must(t, g.WriteJSON(t.Context(), &out, set))
-			must(t, g.WriteDOT(t.Context(), &out, set))
+			require.NoError(t, g.WriteJSON(t.Context(), &out, set))
+			require.NoError(t, g.WriteDOT(t.Context(), &out, set))
 		}
 		if want == nil {
 			want = out.Bytes()
@@ -54,7 +55,7 @@ func TestSources(t *testing.T) {
 		}
 	}
 	g, err := Read(t.Context(), pack)
-	must(t, err)
+	require.NoError(t, err)
 	clear(file.Bytes())
 	assert.ErrorIs(t, g.WriteDOT(t.Context(), io.Discard, g.All()), evidence.ErrArchive, "of a pack that was changed")
 }
@@ -64,7 +65,7 @@ func TestTogether(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5).calls(8)
 	g, err := Read(t.Context(), w.store)
-	must(t, err)
+	require.NoError(t, err)
 	ask := func() string {
 		var out bytes.Buffer
 		for i := range g.Size() {

@@ -133,10 +133,10 @@ func newNaive(t testing.TB, list []contracts.Entry) *naive {
 		var envelope struct{ Payload string }
 		var st statement
 		err := json.Unmarshal(e, &envelope)
-		must(t, err)
+		require.NoError(t, err)
 		payload, err := base64.StdEncoding.DecodeString(envelope.Payload)
-		must(t, err)
-		must(t, json.Unmarshal(payload, &st))
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(payload, &st))
 		h, p := e.Hash().String(), st.Predicate
 		n.order, n.said[h], n.names[fmt.Sprint(p.Session, "/", p.Seq)] = append(n.order, h), st, h
 		if st.kind() != "genesis" {

@@ -40,7 +40,7 @@ func readJSON(t testing.TB, b []byte) (w written) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	must(t, d.Decode(&w))
+	require.NoError(t, d.Decode(&w))
 	if _, err := d.Token(); err != io.EOF {
 		t.Fatalf("something is behind the value: %v", err)
 	}
@@ -56,19 +56,19 @@ func TestWrite(t *testing.T) {
 	for seed := range uint64(6) {
 		w := newWorld(t, seed).calls(12)
 		g, err := Read(t.Context(), w.store)
-		must(t, err)
+		require.NoError(t, err)
 		n := newNaive(t, entries(t, w.store))
 		last := g.Size() - 1
 		for _, s := range []Set{{}, g.All(), g.Ancestors(last, Causes), g.Ancestors(last/2, Links),
 			g.Descendants(last/2, Causes), g.Path(last, 0, Links),
 			g.Ancestors(0, Links)} {
 			var dot, text bytes.Buffer
-			must(t, g.WriteDOT(t.Context(), &dot, s))
-			must(t, g.WriteJSON(t.Context(), &text, s))
+			require.NoError(t, g.WriteDOT(t.Context(), &dot, s))
+			require.NoError(t, g.WriteJSON(t.Context(), &text, s))
 			require.NotContains(t, dot.String()+text.String(), secret, "an argument, an output or a caller is shown")
 			var again bytes.Buffer
-			must(t, g.WriteDOT(t.Context(), &again, s))
-			must(t, g.WriteJSON(t.Context(), &again, s))
+			require.NoError(t, g.WriteDOT(t.Context(), &again, s))
+			require.NoError(t, g.WriteJSON(t.Context(), &again, s))
 			require.Equal(t, dot.String()+text.String(), again.String(), "the same set is written in two ways")
 			kept, all := checkWritten(t, n, s, readJSON(t, text.Bytes()), readDOT(t, dot.String()))
 			sets, edges, left = sets+1, edges+kept, left+all-kept
@@ -217,11 +217,11 @@ func TestStretches(t *testing.T) {
 func TestWriteMemory(t *testing.T) {
 	race.Alone(t)
 	g, err := Read(t.Context(), newLong(t, 12_000, 64, 1))
-	must(t, err)
+	require.NoError(t, err)
 	all := g.All()
 	for _, write := range []func(context.Context, io.Writer, Set) error{g.WriteDOT, g.WriteJSON} {
 		p := peak{before: allocated()}
-		must(t, write(t.Context(), &p, all))
+		require.NoError(t, write(t.Context(), &p, all))
 		if p.written < 3<<19 || p.samples < 12 || p.most > 512<<10 {
 			t.Errorf("%d bytes were written and looked at %d times, %.0f more bytes were held", p.written, p.samples,
 				p.most)

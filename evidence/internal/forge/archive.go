@@ -3,10 +3,11 @@ package forge
 import (
 	"bytes"
 	"fmt"
-	"github.com/stretchr/testify/require"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // The archive as the forger knows it: blocks of 512 bytes, and three members before the blobs.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/proofgraph"
@@ -101,7 +103,7 @@ var keepers = []claim{
 		"LOGGED, NONE; kept: STALE", func(w *adversary) {
 			w.kept = w.copied(30, SeedK1)
 			note := w.copied(20, SeedK1).Checkpoint()
-			w.kept.Must(w.kept.Store.Append(w.Context(), proofgraph.Batch{At: 30, Checkpoint: note}))
+			require.NoError(w.kept, w.kept.Store.Append(w.Context(), proofgraph.Batch{At: 30, Checkpoint: note}))
 			if r, err := w.verify(evidence.Options{Trust: w.o.Trust}); err != nil || r.Size != 20 || r.Behind != 10 {
 				w.Errorf("%d entries, %d behind them, %v", r.Size, r.Behind, err)
 			}
@@ -136,12 +138,13 @@ var keepers = []claim{
 func (w *adversary) mark(m *Maker) {
 	w.Helper()
 	size, err := m.Store.Size(w.Context())
-	m.Must(err)
+	require.NoError(m, err)
 	k := TakeApart(w, w.pack)
 	k.Build()
 	root := merkle(leavesOf(k, int(size)))
 	text := fmt.Sprintf("%s\n%d\n%s\n", Origin, size, encoded(root[:]))
-	m.Must(m.Store.Append(w.Context(), proofgraph.Batch{At: size, Checkpoint: signNote(w, text, Origin, m.logBy)}))
+	require.NoError(m,
+		m.Store.Append(w.Context(), proofgraph.Batch{At: size, Checkpoint: signNote(w, text, Origin, m.logBy)}))
 }
 
 // fake makes a judgement that no policy makes, and leaves out what it was made from.

@@ -204,21 +204,21 @@ func (w *adversary) copied(size int, by byte) *Maker {
 	b := proofgraph.Batch{}
 	var r contracts.Reader
 	for e, err := range w.log.Store.Entries(w.Context(), 0, uint64(size)) {
-		m.Must(err)
+		require.NoError(m, err)
 		sealed, err := r.Open(e)
 		require.NoError(w, err)
 		st, err := sealed.Statement()
 		require.NoError(w, err)
 		if st.Trust != nil {
 			m.state, err = m.state.Apply(st.Trust, Origin, uint64(len(b.Entries)))
-			m.Must(err)
+			require.NoError(m, err)
 		}
 		b.Entries = append(b.Entries, e)
 	}
 	for _, x := range Untar(w, w.pack)[3:] {
 		b.Blobs = append(b.Blobs, x.Body)
 	}
-	m.Must(m.Store.Append(w.Context(), b))
+	require.NoError(m, m.Store.Append(w.Context(), b))
 	m.open(by, [16]byte{})
 	return m
 }

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/trust/registry"
-	"github.com/stretchr/testify/require"
 )
 
 // Compiled is the policy of documents in JSON, in the order of the stack.
@@ -55,8 +56,9 @@ const FixturePolicy = `{"bundle":{"name":"desk","version":1},"helm":"policy/v1",
 "requires":[
  {"id":"looked","tools":["act"],"any":[{"receipt":"open"},{"receipt":"look","same":["/path"],"max_age":"30m"}]},
  {"id":"opened","tools":["shut"],"all":[{"receipt":"open","max_age":"1h"}]},
- {"id":"asked","tools":["pay"],"when":{"arg":"/amount","ge":10},"any":[{"attestation":{"type":"dual-control",
- "bind":{"amount":"/amount"},"max_age":"10m"}},{"approval":{"roles":["lead","owner"],"quorum":2,"ttl":"15m"}}]},
+ {"id":"asked","tools":["pay"],"when":{"arg":"/amount","ge":10},"any":[
+  {"attestation":{"type":"dual-control","bind":{"amount":"/amount"},"max_age":"10m"}},
+  {"approval":{"roles":["lead","owner"],"quorum":2,"ttl":"15m"}}]},
  {"id":"told","tools":["pay"],"all":[{"approval":{"roles":["lead"],"ttl":"15m"}}]}],
 "rules":[
  {"id":"often","deny":"act","when":{"session":"calls","of":"look","gt":8}},
@@ -129,7 +131,7 @@ func (m *Maker) answered(seed byte, r contracts.ApprovalRequest, after contracts
 	v contracts.Verdict) contracts.Envelope {
 	m.Helper()
 	e, err := contracts.Approval{Request: r, Time: r.NotBefore + after, Verdict: v}.Sign(Key(m, seed))
-	m.Must(err)
+	require.NoError(m, err)
 	return e
 }
 
@@ -137,7 +139,7 @@ func (m *Maker) answered(seed byte, r contracts.ApprovalRequest, after contracts
 func (m *Maker) Attest(claims string) contracts.Envelope {
 	m.Helper()
 	e, err := contracts.Attestation{Claims: ValuesOf(m, claims), Time: m.Now, Type: "dual-control"}.Sign(Key(m, SeedB))
-	m.Must(err)
+	require.NoError(m, err)
 	return e
 }
 
@@ -232,7 +234,7 @@ func (m *Maker) grant(seed byte, from, to string, depth uint64, parent contracts
 		g.Parent = &d
 	}
 	e, err := g.Sign(Key(m, seed))
-	m.Must(err)
+	require.NoError(m, err)
 	return e
 }
 

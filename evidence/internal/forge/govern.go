@@ -3,10 +3,11 @@ package forge
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/trust/registry"
-	"github.com/stretchr/testify/require"
 )
 
 // StateKeys are those of State, but for kernel and log. Seeds may be those of somebody else.
@@ -52,19 +53,19 @@ func (m *Maker) govern(e contracts.TrustEvent, adds []byte, by ...byte) {
 	e.Origin, e.Version = Origin, m.state.Version()+1
 	for _, seed := range adds {
 		e, err = e.Prove(Key(m, seed))
-		m.Must(err)
+		require.NoError(m, err)
 	}
 	t := &contracts.TrustRecord{Event: e}
 	for _, seed := range by {
 		envelope, err := t.Sign(Key(m, seed))
-		m.Must(err)
+		require.NoError(m, err)
 		t, err = contracts.ParseTrust(envelope)
-		m.Must(err)
+		require.NoError(m, err)
 	}
 	size, err := m.Store.Size(m.Context())
-	m.Must(err)
+	require.NoError(m, err)
 	m.state, err = m.state.Apply(t, Origin, size)
-	m.Must(err)
+	require.NoError(m, err)
 	m.put(contracts.SessionKernel, nil, &contracts.Statement{Trust: t})
 }
 

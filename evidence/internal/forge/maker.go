@@ -7,6 +7,8 @@ import (
 	"io"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
@@ -14,7 +16,6 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
 	"github.com/helmkernel/helm/trust/registry"
-	"github.com/stretchr/testify/require"
 )
 
 // FilesPolicy is the P1 document of the tests, in its version.
@@ -72,12 +73,6 @@ func (m *Maker) open(seed byte, nonce [16]byte) {
 	m.Proofs, err = proofgraph.Open(m.Context(), m.Store, proofgraph.Options{Origin: Origin, Key: Key(m, seed),
 		LogKey: Key(m, m.logBy),
 		Trust:  m.Trust.Canonical(), Nonce: nonce, Now: Start}, nil)
-	m.Must(err)
-}
-
-// Must fails the test if err is not nil.
-func (m *Maker) Must(err error) {
-	m.Helper()
 	require.NoError(m, err)
 }
 
@@ -87,12 +82,12 @@ func (m *Maker) Use(docs ...string) {
 	var list []contracts.Document
 	var blobs [][]byte
 	for _, d := range docs {
-		m.Must(m.tree.Parse([]byte(d), crypto.Limits{Bytes: len(d), Depth: 128}))
+		require.NoError(m, m.tree.Parse([]byte(d), crypto.Limits{Bytes: len(d), Depth: 128}))
 		c := m.tree.Root().Append(nil)
 		list, blobs = append(list, contracts.Document{Canonical: c}), append(blobs, c)
 	}
 	p, err := guardian.Compile(list...)
-	m.Must(err)
+	require.NoError(m, err)
 	m.policy = p
 	r := p.Record()
 	m.put(contracts.SessionKernel, nil, &contracts.Statement{Policy: &r}, blobs...)
@@ -105,9 +100,9 @@ func (m *Maker) put(session string, parents []contracts.Digest, st *contracts.St
 	m.Now++
 	c := m.Proofs.Chain(session)
 	s, err := m.Proofs.Place(c, max(m.Now, c.Time()), parents, nil)
-	m.Must(err)
-	m.Must(s.Sign(st, blobs...))
-	m.Must(s.Wait())
+	require.NoError(m, err)
+	require.NoError(m, s.Sign(st, blobs...))
+	require.NoError(m, s.Wait())
 	return s.Hash()
 }
 
@@ -158,10 +153,10 @@ func (m *Maker) Call(a Ask) *Called {
 		in.ArgsForm, in.ArgsHash = "raw", crypto.Sum([]byte(a.Args))
 	} else {
 		args, err := tree.ParseArgs(nil, []byte(a.Args))
-		m.Must(err)
+		require.NoError(m, err)
 		if full, ok := m.policy.AppendDefaults(nil, a.Tool, tree.Root()); ok {
 			args, err = tree.ParseArgs(nil, full)
-			m.Must(err)
+			require.NoError(m, err)
 		}
 		in.Args, in.ArgsHash = tree.Root(), crypto.Sum(args)
 	}
@@ -180,9 +175,9 @@ func (m *Maker) Call(a Ask) *Called {
 		}
 		d, in.State, why = m.policy.Decide(&in, state, m.Past(a.Session))
 	}
-	m.Must(m.ledger.Charge(d.Charges))
+	require.NoError(m, m.ledger.Charge(d.Charges))
 	s, err := m.Proofs.Place(c, in.Time, a.Parents, nil)
-	m.Must(err)
+	require.NoError(m, err)
 	b := in.Append(nil)
 	d.Seal(a.Session, s.Header().Seq, crypto.Sum(b))
 	st := &contracts.Statement{Decision: &d}
@@ -191,11 +186,11 @@ func (m *Maker) Call(a Ask) *Called {
 		st = &contracts.Statement{Receipt: &denial}
 	}
 	if a.Drop {
-		m.Must(s.Sign(st))
+		require.NoError(m, s.Sign(st))
 	} else {
-		m.Must(s.Sign(st, b))
+		require.NoError(m, s.Sign(st, b))
 	}
-	m.Must(s.Wait())
+	require.NoError(m, s.Wait())
 	m.allow(&d, &in, s.Index(), a.Drop)
 	return &Called{m, a.Session, s.Hash(), s.Index(), &d, why}
 }
@@ -223,8 +218,8 @@ func (c *Called) End(r receipts.Result, keep bool) contracts.Digest {
 		r.Refunds = c.m.policy.Refunds(c.decision.Tool, r.Reason)
 	}
 	receipt, err := receipts.Build(c.decision, c.Entry, r)
-	c.m.Must(err)
-	c.m.Must(c.m.ledger.Settle(c.decision.Charges, receipt.Settled, receipt.Reason))
+	require.NoError(c.m, err)
+	require.NoError(c.m, c.m.ledger.Settle(c.decision.Charges, receipt.Settled, receipt.Reason))
 	var blobs [][]byte
 	if keep {
 		blobs = append(blobs, r.Output)
@@ -237,7 +232,7 @@ func (c *Called) End(r receipts.Result, keep bool) contracts.Digest {
 // Ran ends the call with an output, which is kept.
 func (c *Called) Ran(output string) contracts.Digest {
 	c.m.Helper()
-	c.m.Must(c.m.tree.Parse([]byte(output), crypto.Limits{Bytes: len(output), Depth: 128}))
+	require.NoError(c.m, c.m.tree.Parse([]byte(output), crypto.Limits{Bytes: len(output), Depth: 128}))
 	return c.End(receipts.Result{Reason: contracts.ReasonAllow, Output: c.m.tree.Root().Append(nil), Form: "jcs"}, true)
 }
 
@@ -257,7 +252,7 @@ func (m *Maker) Close(session string) {
 func (m *Maker) Checkpoint() []byte {
 	m.Helper()
 	c, err := m.Proofs.Checkpoint(m.Context())
-	m.Must(err)
+	require.NoError(m, err)
 	return c.Note
 }
 
@@ -265,6 +260,6 @@ func (m *Maker) Checkpoint() []byte {
 func (m *Maker) Pack(write func(context.Context, io.Writer, proofgraph.Store, crypto.Signer) error) []byte {
 	m.Helper()
 	var b bytes.Buffer
-	m.Must(write(m.Context(), &b, m.Store, Key(m, m.By)))
+	require.NoError(m, write(m.Context(), &b, m.Store, Key(m, m.By)))
 	return b.Bytes()
 }

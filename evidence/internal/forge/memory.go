@@ -4,11 +4,12 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/trust/registry"
-	"github.com/stretchr/testify/require"
 )
 
 // A memory is what the maker of a log knows of its past: all of it, whatever is kept.
@@ -90,7 +91,7 @@ func (m *Maker) execute(c *Called, r *contracts.Receipt, entry contracts.Digest)
 		return
 	}
 	size, err := m.Store.Size(m.Context())
-	m.Must(err)
+	require.NoError(m, err)
 	run := past.Run{Tool: r.Tool, Decision: c.index, Receipt: size - 1, Entry: entry,
 		Time: m.Proofs.Chain(c.session).Time()}
 	m.Memory.sessions[c.session].Execute(run, crypto.Value{})

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/helmkernel/helm/crypto"
-	"github.com/stretchr/testify/require"
 )
 
 // merkle is RFC 6962, section 2.1, of leaves that have their 0x00 in front.

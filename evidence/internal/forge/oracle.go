@@ -2,9 +2,10 @@ package forge
 
 import (
 	"encoding/json"
-	"github.com/stretchr/testify/require"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A Finding is a report in the words of the second implementation of the formats, but for its

@@ -82,14 +82,14 @@ func genPack(o *oracle) (*Model, []byte) {
 // approved puts whole approvals in the place of those that have but a nonce.
 func approved(m *Model, n *Node) {
 	digest, err := crypto.ParseDigest([]byte(n.D()["argsHash"].(string)))
-	m.must(err)
+	require.NoError(m, err)
 	r := contracts.ApprovalRequest{ArgsHash: digest, Caller: Reader, Expires: Start, Nonce: strings.Repeat("0d", 16),
 		Quorum: 2, Roles: []string{"lead"}, Session: n.Text("session"), Tool: "mail.send"}
 	var list []any
 	names := map[string]bool{}
 	for _, seed := range []byte{SeedA, seedA2} {
 		e, err := r.Approve(Key(m, seed))
-		m.must(err)
+		require.NoError(m, err)
 		list, names[crypto.Sum(e).String()] = append(list, parseObject(m, e)), true
 	}
 	n.D()["approvals"] = sortedAny(names)

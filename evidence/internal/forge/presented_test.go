@@ -58,7 +58,7 @@ func TestGrants(t *testing.T) {
 			last := m.Nodes[len(m.Nodes)-1]
 			c := m.copy(lists(m, 0))
 			at, err := contracts.ParseTime(last.Text("time"))
-			m.must(err)
+			require.NoError(m, err)
 			c.P()["time"], c.D()["expires"] = at.String(), (at + 30_000).String()
 			m.push(c)
 			m.inputs(c, func(in Object) { in["time"] = at.String() })
@@ -81,7 +81,7 @@ func TestGrants(t *testing.T) {
 func (m *Model) grant(g contracts.Delegation, seed byte) Object {
 	m.Helper()
 	e, err := g.Sign(Key(m, seed))
-	m.must(err)
+	require.NoError(m, err)
 	require.Equal(m, HexOf(parseObject(m, e)), crypto.Sum(e).String(), "an envelope is not canonical")
 	return parseObject(m, e)
 }

@@ -22,7 +22,7 @@ func (m *Model) request() contracts.ApprovalRequest {
 func (m *Model) answer(q contracts.ApprovalRequest, seed byte, later contracts.Time) Object {
 	m.Helper()
 	e, err := contracts.Approval{Request: q, Time: q.NotBefore + later, Verdict: contracts.Allow}.Sign(Key(m, seed))
-	m.must(err)
+	require.NoError(m, err)
 	return parseObject(m, e)
 }
 
@@ -47,7 +47,7 @@ func writing(m *Model, later contracts.Time) {
 	q := m.request()
 	c := m.copy(m.The("e1"))
 	at, err := contracts.ParseTime(m.The("o").Text("time"))
-	m.must(err)
+	require.NoError(m, err)
 	if at >= q.Expires {
 		m.Fatal("the request has expired: that would be refused too")
 	}
@@ -117,7 +117,7 @@ var approvalRows = []tampering{
 	{id: "own", name: "refused", cut: func(m *Model) {
 		q := m.request()
 		e, err := contracts.Approval{Request: q, Time: q.NotBefore, Verdict: contracts.Deny}.Sign(Key(m, SeedA))
-		m.must(err)
+		require.NoError(m, err)
 		approvedBy(m, m.The("e1"), parseObject(m, e))
 	}, want: evidence.ErrReplay},
 	{id: "own", name: "an approval that is not counted", cut: func(m *Model) { delete(m.The("e1").D(), "approvals") },

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
 )
@@ -110,7 +112,7 @@ var chainRows = []tampering{
 	{id: "C08", cut: left("b1", func(p Object) { p["prev"] = zeros64 }), want: evidence.ErrChain},
 	{id: "C09", cut: func(m *Model) {
 		at, err := contracts.ParseTime(m.The("a2").Text("time"))
-		m.must(err)
+		require.NoError(m, err)
 		d1 := m.The("d1")
 		d1.P()["time"] = (at - 1).String()
 		m.inputs(d1, func(in Object) { in["time"] = (at - 1).String() })

@@ -138,9 +138,9 @@ func pairedMerkle(leaves [][]byte) [32]byte {
 // key.
 func noteLine(m *Model, sig []byte, as byte) string {
 	vkey, err := note.NewEd25519VerifierKey(Origin, Public(m, as))
-	m.must(err)
+	require.NoError(m, err)
 	v, err := note.NewVerifier(vkey)
-	m.must(err)
+	require.NoError(m, err)
 	h := v.KeyHash()
 	b := append([]byte{byte(h >> 24), byte(h >> 16), byte(h >> 8), byte(h)}, sig...)
 	return fmt.Sprintf("— %s %s\n", Origin, crypto.AppendBase64(nil, b))

@@ -255,7 +255,7 @@ var ownRows = []tampering{
 	{id: "own", name: "a longer time limit, erased", cut: both(func(m *Model) {
 		d := m.The("a1").D()
 		at, err := contracts.ParseTime(d["expires"].(string))
-		m.must(err)
+		require.NoError(m, err)
 		d["expires"] = (at + 3_600_000).String()
 	}, erase), want: evidence.ErrReplay},
 	{id: "own", name: "an effect of a refusal", cut: func(m *Model) {
@@ -315,7 +315,7 @@ func initially(from, to string) func(*Model) {
 	return func(m *Model) {
 		b := m.Blobs[m.The("g").Text("trust")]
 		s, err := registry.ParseState([]byte(strings.Replace(string(b), from, to, 1)))
-		m.must(err)
+		require.NoError(m, err)
 		require.NotEqual(m, crypto.Sum(b), s.Digest(), "the trust state has nothing to change")
 		replaceTrust(m, s)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/trust/registry"
@@ -175,8 +177,8 @@ var packRows = []tampering{
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
 		_, err := w.Write(pack)
-		m.must(err)
-		m.must(w.Close())
+		require.NoError(m, err)
+		require.NoError(m, w.Close())
 		return b.Bytes()
 	}, want: evidence.ErrArchive},
 	{id: "P17", name: "inputs", cut: flipped(func(m *Model) string { return m.The("a1").D()["inputsHash"].(string) }),

@@ -7,11 +7,6 @@ import (
 	"github.com/helmkernel/helm/evidence"
 )
 
-func (m *Model) must(err error) {
-	m.Helper()
-	require.NoError(m, err)
-}
-
 // the records of one entry.
 var recordRows = []tampering{
 	{id: "R01", cut: setD("d1", "verdict", "ALLOW"), want: evidence.ErrRecord},
@@ -102,7 +97,7 @@ var recordRows = []tampering{
 	{id: "R18", name: "expires", cut: func(m *Model) {
 		d := m.The("a1").D()
 		at, err := contracts.ParseTime(d["expires"].(string))
-		m.must(err)
+		require.NoError(m, err)
 		d["expires"] = (at + 3_600_000).String()
 	}, want: evidence.ErrReplay},
 	{id: "R19", cut: func(m *Model) {
@@ -125,7 +120,7 @@ var recordRows = []tampering{
 	{id: "R22", name: "expires", cut: func(m *Model) {
 		a1 := m.The("a1")
 		at, err := contracts.ParseTime(a1.Text("time"))
-		m.must(err)
+		require.NoError(m, err)
 		a1.D()["expires"] = (at - 1).String()
 	}, want: evidence.ErrRecord},
 	{id: "R23", name: "engine", cut: statement("p", func(st Object) {

@@ -125,9 +125,9 @@ func weakOrder(i int) func(*Model) {
 func mixed(m *Model) {
 	seed := sha512.Sum512(bytes.Repeat([]byte{SeedX}, 32))
 	a, err := new(edwards25519.Scalar).SetBytesWithClamping(seed[:32])
-	m.must(err)
+	require.NoError(m, err)
 	torsion, err := new(edwards25519.Point).SetBytes(smallOrder(m)[1])
-	m.must(err)
+	require.NoError(m, err)
 	public := new(edwards25519.Point).Add(new(edwards25519.Point).ScalarBaseMult(a), torsion).Bytes()
 	e := m.adds(SeedX, "kernel")
 	e["id"], e["public"] = HexSum(public), encoded(public)
@@ -136,11 +136,11 @@ func mixed(m *Model) {
 	for i := byte(1); ; i++ {
 		nonce := sha512.Sum512([]byte{i})
 		r, err := new(edwards25519.Scalar).SetUniformBytes(nonce[:])
-		m.must(err)
+		require.NoError(m, err)
 		front := new(edwards25519.Point).ScalarBaseMult(r).Bytes()
 		hash := sha512.Sum512(slices.Concat(front, public, message))
 		k, err := new(edwards25519.Scalar).SetUniformBytes(hash[:])
-		m.must(err)
+		require.NoError(m, err)
 		proof := append(front, new(edwards25519.Scalar).MultiplyAdd(k, a, r).Bytes()...)
 		if ed25519.Verify(public, message, proof) {
 			e["proof"] = encoded(proof)
@@ -197,7 +197,7 @@ func inState(name, at string) func(*Model) {
 
 func parseState(m *Model, s Object) *registry.State {
 	x, err := registry.ParseState(canonical(s))
-	m.must(err)
+	require.NoError(m, err)
 	return x
 }
 
