@@ -194,9 +194,7 @@ func TestContextEndsWhileWaitingForRoom(t *testing.T) {
 		w.mustSucceed(append(first, patient)...)
 		assert.NotEmpty(t, inside.r.Record.Outcome, "the call in the queue")
 		assert.NotEqual(t, contracts.ReasonFailClosedError, inside.d.Reason)
-		if n := w.Size() - size; n != 8 {
-			t.Errorf("%d entries of four calls", n)
-		}
+		assert.Equal(t, size+8, w.Size(), "two entries for each of four calls")
 		late, r := w.Kernel.Guard(ended, helm.Intent{Tool: "echo", Args: []byte(`{}`)}) // with room it is recorded
 		assert.Equal(t, contracts.ReasonFailClosedError, late.Reason, "with room")
 		assert.Equal(t, contracts.Denied, r.Record.Outcome)

@@ -30,11 +30,9 @@ func TestNewRefuses(t *testing.T) {
 		return helm.Options{Policy: kerneltest.Compile(t, kerneltest.Policy), Key: kerneltest.SeedKey(t, 1),
 			Store: proofgraph.NewMemory()}
 	}
-	if k, err := helm.New(good()); err != nil {
-		t.Fatal(err)
-	} else if k.Close() != nil {
-		t.Fatal("close")
-	}
+	k, err := helm.New(good())
+	require.NoError(t, err)
+	require.NoError(t, k.Close())
 	cases := map[string]struct {
 		change func(o *helm.Options)
 		says   []string
@@ -66,12 +64,9 @@ func TestNewRefuses(t *testing.T) {
 		o := good()
 		x.change(&o)
 		k, err := helm.New(o)
-		if err == nil || k != nil {
-			t.Errorf("%s: accepted", name)
-			continue
-		}
+		assert.Nil(t, k, name)
 		for _, s := range x.says {
-			assert.Contains(t, err.Error(), s, "%s: %v does not say", name, err)
+			assert.ErrorContains(t, err, s, name)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package approval
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -21,11 +20,11 @@ func TestApproval(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)
 	asked := b.AskToPay()
-	if asked.Tool != "pay" || asked.Session != "chat" || asked.Caller.ID != "kim" || asked.Quorum != 1 ||
-		!slices.Equal(asked.Roles, []string{"owner"}) ||
-		asked.NotBefore != contracts.TimeOf(b.Now()) || asked.Expires != contracts.TimeOf(b.Now().Add(10*time.Minute)) {
-		t.Errorf("the request is %+v", asked)
-	}
+	assert.Equal(t, []string{"pay", "chat", "kim"}, []string{asked.Tool, asked.Session, asked.Caller.ID})
+	assert.Equal(t, []string{"owner"}, asked.Roles)
+	assert.EqualValues(t, 1, asked.Quorum)
+	assert.Equal(t, contracts.TimeOf(b.Now()), asked.NotBefore)
+	assert.Equal(t, contracts.TimeOf(b.Now().Add(10*time.Minute)), asked.Expires)
 	yes := b.Approve(asked, kerneltest.Ann)
 	b.Pass(time.Minute)
 	d, _ := b.MustPay(yes)
@@ -317,10 +316,12 @@ func TestApprovalOfWrapped(t *testing.T) {
 	ctx := helm.With(context.Background(), helm.Intent{Session: "chat", Caller: helm.Caller{ID: "kim"}})
 	_, err := pay(ctx, payment{To: "landlord", Amount: 900, Note: "none"})
 	var e *helm.Error
-	if !errors.Is(err, helm.ErrApprovalRequired) || !errors.Is(err, helm.ErrDenied) ||
-		errors.Is(err, helm.ErrWithheld) || !errors.As(err, &e) || e.Pending == nil || paid != 0 {
-		t.Fatalf("%v after %d", err, paid)
-	}
+	require.ErrorIs(t, err, helm.ErrApprovalRequired)
+	require.ErrorIs(t, err, helm.ErrDenied)
+	require.NotErrorIs(t, err, helm.ErrWithheld)
+	require.ErrorAs(t, err, &e)
+	require.NotNil(t, e.Pending)
+	require.Zero(t, paid)
 	approved := helm.With(ctx,
 		helm.Intent{Tool: "pay", Approvals: []contracts.Envelope{b.Approve(*e.Pending, kerneltest.Ann)}})
 	_, err = pay(approved, payment{To: "landlord", Amount: 901, Note: "none"})

@@ -92,11 +92,13 @@ func TestErasedOutputIsNotMadeAgain(t *testing.T) {
 			for range 2 {
 				before := b.Size()
 				d, r := b.Do("look", look("17"), key)
-				if d.Reason != contracts.ReasonOutputNotKept || d.Verdict != contracts.Deny ||
-					!errors.Is(d.Err(), helm.ErrWithheld) || r.Output != nil || r.Index != first.Index ||
-					b.Runs.Load() != 0 || b.Size() != before {
-					t.Errorf("%v %s: %v; output %q, %d runs", d.Verdict, d.Reason, d.Err(), r.Output, b.Runs.Load())
-				}
+				assert.Equal(t, contracts.ReasonOutputNotKept, d.Reason)
+				assert.Equal(t, contracts.Deny, d.Verdict)
+				assert.ErrorIs(t, d.Err(), helm.ErrWithheld)
+				assert.Nil(t, r.Output)
+				assert.Equal(t, first.Index, r.Index)
+				assert.Zero(t, b.Runs.Load(), "runs of the tool")
+				assert.Equal(t, before, b.Size())
 			}
 			b.MustNotDo(contracts.ReasonIdempotencyConflict, "look", look("18"), key)
 			b.Reopen()

@@ -45,15 +45,9 @@ func TestApprovalForged(t *testing.T) {
 			return resigned(b, b.Approve(r, kerneltest.Ann), kerneltest.Mallory)
 		},
 		"an attestation": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {
-			var tree crypto.Tree
-			if err := tree.Parse([]byte(`{}`), crypto.Limits{Bytes: 9, Depth: 1}); err != nil {
-				b.T.Fatal(err)
-			}
-			e, err := contracts.Attestation{Args: &r.ArgsHash, Claims: tree.Root(), Time: r.NotBefore,
+			e, err := contracts.Attestation{Args: &r.ArgsHash, Claims: kerneltest.Value(b.T, `{}`), Time: r.NotBefore,
 				Type: "approval"}.Sign(kerneltest.SeedKey(b.T, kerneltest.Eve))
-			if err != nil {
-				b.T.Fatal(err)
-			}
+			require.NoError(b.T, err)
 			return e
 		},
 		"a receipt": func(b *kerneltest.Bank, r contracts.ApprovalRequest) contracts.Envelope {

@@ -2,7 +2,6 @@ package delegation
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -115,7 +114,9 @@ func TestDelegationRevoked(t *testing.T) {
 				assert.Equal(t, want == contracts.ReasonAllow, d.Allowed(), when)
 				assert.Equal(t, d.Allowed(), ran, when)
 				assert.NotNil(t, r.Entry, when)
-				assert.False(t, !d.Allowed() && !strings.Contains(d.Why, c.says), when)
+				if !d.Allowed() {
+					assert.Contains(t, d.Why, c.says, when)
+				}
 			}
 			calls("before", contracts.ReasonAllow)
 			during = func() { w.GovernByName(c.event, c.by) }

@@ -93,8 +93,9 @@ func TestPinnedDefinition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w.T = t
 			d, _ := w.MustCall(x.want, "unbound", `{}`, kerneltest.WithDriver(x.driver))
-			assert.False(t, x.want.Reason == contracts.ReasonDriverNotBound && !strings.Contains(d.Why, "definition"),
-				"why")
+			if x.want.Reason == contracts.ReasonDriverNotBound {
+				assert.Contains(t, d.Why, "definition")
+			}
 		})
 	}
 	w.T = t
@@ -158,7 +159,7 @@ func TestDefinitionChanges(t *testing.T) {
 			now.Store(&changed)
 			now.Store(&published)
 			x, _ := w.Call("echo", `{}`)
-			assert.False(t, x.Reason != contracts.ReasonAllow && x.Reason != contracts.ReasonDriverNotBound, x.Err())
+			assert.Contains(t, []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonDriverNotBound}, x.Reason)
 		})
 	}
 	wg.Wait()

@@ -117,9 +117,8 @@ func TestUnsignedBundles(t *testing.T) {
 	w := underPress(t)
 	doc, good := edition(t, "2", "press")
 	digest := crypto.Sum(doc.Canonical)
-	if _, err := w.Kernel.OpenBundle(good, doc); err != nil {
-		t.Fatal(err) // or the refusals would prove nothing
-	}
+	_, err := w.Kernel.OpenBundle(good, doc)
+	require.NoError(t, err, "or the refusals would prove nothing")
 	edited := func(old, new string) contracts.Document {
 		x := doc
 		x.Canonical = bytes.Replace(doc.Canonical, []byte(old), []byte(new), 1)
@@ -178,9 +177,9 @@ func TestUnsignedBundles(t *testing.T) {
 		assert.Error(t, w.Kernel.Swap(context.Background(), p), "%s: it was put into force", name)
 	}
 	var none *helm.Kernel
-	if opened, err := none.OpenBundle(good, doc); err == nil || opened.Canonical != nil {
-		t.Error("no kernel opened a bundle")
-	}
+	opened, err := none.OpenBundle(good, doc)
+	assert.Error(t, err, "no kernel opened a bundle")
+	assert.Nil(t, opened.Canonical)
 	w.MustAllow(w.Kernel, 1)
 	w.MustHavePolicies("P1:test:1")
 	w.MustVerify()
@@ -194,9 +193,8 @@ func TestRevokedPublisher(t *testing.T) {
 	w := underPress(t)
 	second, signed := edition(t, "2", "press")
 	third, later := edition(t, "3", "new press")
-	if _, err := w.Kernel.OpenBundle(later, third); err == nil {
-		t.Error("a bundle by nobody who is known was opened")
-	}
+	_, err := w.Kernel.OpenBundle(later, third)
+	assert.Error(t, err, "a bundle by an unknown publisher was opened")
 	e, err := contracts.TrustEvent{Type: "key", Origin: kerneltest.Origin, Version: 2, Name: "new press",
 		Role: "publisher"}.Prove(kerneltest.NamedKey(t, "new press"))
 	require.NoError(t, err)

@@ -68,10 +68,8 @@ func TestFreeze(t *testing.T) {
 	}
 	done, cancel := context.WithCancel(bg)
 	cancel()
-	if d, _ := w.Kernel.Guard(done, helm.Intent{Tool: "echo",
-		Args: json.RawMessage(`{}`)}); d.Reason != contracts.ReasonSystemFrozen {
-		t.Errorf("with an ended context: %s", d.Reason)
-	}
+	over, _ := w.Kernel.Guard(done, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`)})
+	assert.Equal(t, contracts.ReasonSystemFrozen, over.Reason, "with an ended context")
 	for reason, in := range map[contracts.ReasonCode]helm.Intent{ // these come before
 		contracts.ReasonIntentMalformed:      {Tool: "e c h o", Args: json.RawMessage(`{}`)},
 		contracts.ReasonArgsCanonicalization: {Tool: "echo", Args: json.RawMessage(`{`)},
@@ -91,9 +89,8 @@ func TestFreeze(t *testing.T) {
 	late := w.Narrow(w.Kernel, kerneltest.Overlay(t, "late", 1, 5))
 	w.Swap(kerneltest.Version(t, 2))
 	assert.NoError(t, w.Kernel.CloseSession(bg, "r"))
-	if d, _ := w.Echo(w.Kernel, 1, kerneltest.InSession("r")); d.Reason != contracts.ReasonSessionClosed {
-		t.Errorf("a closed session comes first: %s", d.Reason)
-	}
+	closed, _ := w.Echo(w.Kernel, 1, kerneltest.InSession("r"))
+	assert.Equal(t, contracts.ReasonSessionClosed, closed.Reason, "a closed session comes first")
 	_, r := w.MustEcho(frozen, late, 1)
 	w.MustVerify()
 

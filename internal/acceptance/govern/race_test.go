@@ -3,7 +3,6 @@ package govern
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -53,6 +52,8 @@ func TestGovernOnce(t *testing.T) {
 // the next kernel settles what ran.
 func TestGovernEndsUnderLoad(t *testing.T) {
 	t.Parallel()
+	ends := []contracts.ReasonCode{contracts.ReasonKernelSealed, contracts.ReasonReceiptNotStored,
+		contracts.ReasonFailClosedError}
 	for _, what := range []string{"Key", "LogKey"} {
 		t.Run(what, func(t *testing.T) {
 			w := kerneltest.NewGoverned(t)
@@ -74,20 +75,17 @@ func TestGovernEndsUnderLoad(t *testing.T) {
 							calling.Done()
 						}
 						if i == 0 {
-							_, err := w.Kernel.Checkpoint(context.Background())
-							assert.False(t, err != nil && !errors.Is(err, proofgraph.ErrSealed), err)
+							if _, err := w.Kernel.Checkpoint(context.Background()); err != nil {
+								assert.ErrorIs(t, err, proofgraph.ErrSealed)
+							}
 						}
 						d, _ := w.Call("echo", `{}`, func(in *helm.Intent) { in.Session = fmt.Sprint("s", i%9) })
-						switch {
-						case d.Allowed():
+						if d.Allowed() {
 							ran.Add(1)
 							continue
-						case d.Reason != contracts.ReasonKernelSealed && d.Reason != contracts.ReasonReceiptNotStored &&
-							d.Reason != contracts.ReasonFailClosedError:
-							t.Errorf("%s: %v", d.Reason, d.Err())
-						case !strings.Contains(d.Err().Error(), "revoked the "+what):
-							t.Errorf("not the cause: %v", d.Err())
 						}
+						assert.Contains(t, ends, d.Reason)
+						assert.ErrorContains(t, d.Err(), "revoked the "+what, "the cause")
 						assert.GreaterOrEqual(t, j, 3, "the kernel ended before the event")
 						return
 					}
@@ -97,11 +95,12 @@ func TestGovernEndsUnderLoad(t *testing.T) {
 			assert.NoError(t, w.Kernel.Govern(context.Background(), last))
 			size := w.Size()
 			kerneltest.Within(t, time.Minute, "64 callers", all.Wait)
-			n := w.Size()
-			assert.Equal(t, size, n)
+			assert.Equal(t, size, w.Size(), "entries after the last event")
 			assert.GreaterOrEqual(t, ran.Load(), int64(64*3))
 			w.Fold(func(i uint64, st *contracts.Statement, _ *registry.State) {
-				assert.False(t, i == size-1 && st.Trust == nil, "the last entry is a")
+				if i == size-1 {
+					assert.NotNil(t, st.Trust, "the last entry is the event's")
+				}
 			})
 			w.UseKeys(kerneltest.Kernel2, kerneltest.Log2)
 			w.Open()

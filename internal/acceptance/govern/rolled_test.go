@@ -66,9 +66,9 @@ func TestRolledBackPastARevocation(t *testing.T) {
 		require.NoError(t, evidence.Write(ctx, &pack, w.Store.Store, w.Key.PrivateKey))
 		r, err := evidence.Verify(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()),
 			evidence.Options{Trust: w.Kernel.Trust(), Origin: kerneltest.Origin, Last: last})
-		if err != nil || r.Level != evidence.Logged || r.Signer != evidence.Trusted {
-			t.Fatalf("%s, %s, %v", r.Level, r.Signer, err)
-		}
+		require.NoError(t, err)
+		require.Equal(t, evidence.Logged, r.Level)
+		require.Equal(t, evidence.Trusted, r.Signer)
 		return r
 	}
 	look := func(when string, kept evidence.History) {

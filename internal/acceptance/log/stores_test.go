@@ -89,17 +89,14 @@ func TestNewRefusesForeignLogs(t *testing.T) {
 			w := kerneltest.New(t)
 			w.Call("echo", `{}`)
 			w.Call("echo", `{}`, kerneltest.InSession("another"))
-			if _, err := w.Kernel.Checkpoint(context.Background()); err != nil {
-				t.Fatal(err)
-			}
-			if k, err := helm.New(w.Options); err != nil {
-				t.Fatal(err)
-			} else if err := k.Close(); err != nil {
-				t.Fatal(err)
-			}
+			_, err := w.Kernel.Checkpoint(context.Background())
+			require.NoError(t, err)
+			k, err := helm.New(w.Options)
+			require.NoError(t, err)
+			require.NoError(t, k.Close())
 			x.spoil(t, w)
 			size := w.Size()
-			k, err := helm.New(w.Options)
+			k, err = helm.New(w.Options)
 			assert.Nil(t, k)
 			assert.ErrorContains(t, err, x.says)
 			assert.Equal(t, size, w.Size(), "wrote to the log")

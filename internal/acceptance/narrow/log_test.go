@@ -105,10 +105,7 @@ func TestNarrowCopies(t *testing.T) {
 		overlay.Canonical[i] = 'x'
 	}
 	clear(overlay.Lines)
-	if err := w.Kernel.Swap(context.Background(), kerneltest.Compile(t,
-		strings.Replace(kerneltest.Policy, "version: 1", "version: 2", 1))); err != nil {
-		t.Fatal(err) // which compiles the overlay again
-	}
+	w.Swap(kerneltest.Version(t, 2)) // which compiles the overlay again
 	w.MustDeny(task, 6, "P2:task:few")
 	w.MustVerify()
 }

@@ -3,7 +3,6 @@ package rotate
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -201,10 +200,8 @@ func TestGovernEndsTheKernel(t *testing.T) {
 			d, _ = w.MustEcho(kerneltest.Sealed(), w.Kernel, 1)
 			says := "a trust event revoked the " + what +
 				" that this kernel signs with: go on with helm.New and the key " + next.String()
-			if err := d.Err(); err == nil || !errors.Is(err, proofgraph.ErrSealed) ||
-				!strings.Contains(err.Error(), says) {
-				t.Errorf("the cause: %v", err)
-			}
+			assert.ErrorIs(t, d.Err(), proofgraph.ErrSealed, "the cause")
+			assert.ErrorContains(t, d.Err(), says)
 			_, err := w.Kernel.Checkpoint(bg)
 			assert.ErrorIs(t, err, proofgraph.ErrSealed, "a checkpoint")
 			_, err = w.Kernel.Narrow(kerneltest.Overlay(t, "more", 1, 5))

@@ -80,10 +80,7 @@ func TestRepeatTrustsNoStore(t *testing.T) {
 			w.Call("echo", `{"text":"other"}`, key("l"))
 			w.Runs.Store(0)
 			honest := w.Store.Store
-			if d, r := w.Call("echo", `{"text":"first"}`, key("k")); d.Err() != nil ||
-				string(r.Output) != `{"n":1,"text":"first"}` {
-				t.Fatalf("over an honest store: %v %q", d.Err(), r.Output)
-			}
+			w.MustCall(kerneltest.Repeated(`{"n":1,"text":"first"}`), "echo", `{"text":"first"}`, key("k"))
 			w.Store.Store = lie(honest)
 			d, r := w.Call("echo", `{"text":"first"}`, key("k"))
 			assert.Equal(t, contracts.ReasonOutputNotKept, d.Reason)
@@ -137,7 +134,9 @@ func TestRepeatsShareNothing(t *testing.T) {
 		mine := map[uintptr]bool{}
 		places(reflect.ValueOf(&a.d).Elem(), mine)
 		places(reflect.ValueOf(&a.r).Elem(), mine)
-		assert.False(t, len(mine) < 4 && a.d.Reason == contracts.ReasonAllow)
+		if a.d.Reason == contracts.ReasonAllow {
+			assert.GreaterOrEqual(t, len(mine), 4, "places of memory")
+		}
 		for p := range mine {
 			j, ok := seen[p]
 			assert.False(t, ok, "answers %d and %d share memory", i, j)
