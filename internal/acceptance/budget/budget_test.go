@@ -53,6 +53,20 @@ func swarm(w *kerneltest.World, each int) (executed int64) {
 	return n.Load()
 }
 
+// exhaust calls echo until nothing is left of the budget, and returns how many calls were executed: with
+// refunds something is returned after the last caller has asked.
+func exhaust(w *kerneltest.World) (executed int64) {
+	for {
+		d, r := w.Call("echo", `{}`)
+		if d.Reason == contracts.ReasonBudgetExceeded {
+			return executed
+		}
+		if r.Record.Outcome == contracts.Executed {
+			executed++
+		}
+	}
+}
+
 // kept is the sum of the charges that were not returned, as the log has them.
 func kept(w *kerneltest.World) (sum uint64) {
 	open := map[contracts.Digest]uint64{}
@@ -114,19 +128,16 @@ func TestBudgetUnderLoad(t *testing.T) {
 				w.Reopen()
 			}
 			executed += swarm(w, rest)
-			for x.refund { // what was returned after the last caller asked
-				d, r := w.Call("echo", `{}`)
-				if d.Reason == contracts.ReasonBudgetExceeded {
-					break
-				}
-				if r.Record.Outcome == contracts.Executed {
-					executed++
-				}
+			if x.refund {
+				executed += exhaust(w)
 			}
-			if kept := kept(w); executed != 1000 || kept != 1000 || !x.refund && w.Runs.Load() != 1000 {
-				t.Errorf("%d executed, %d kept, %d ran", executed, kept, w.Runs.Load())
+			assert.EqualValues(t, 1000, executed, "calls executed")
+			assert.EqualValues(t, 1000, kept(w), "charges kept")
+			if !x.refund {
+				assert.EqualValues(t, 1000, w.Runs.Load(), "runs of the tool")
 			}
-			if report := w.MustVerify(); x.refund && !x.durable {
+			report := w.MustVerify()
+			if x.refund && !x.durable {
 				w.MustAgree(report)
 			}
 		})
