@@ -18,7 +18,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A swapHammer is a kernel with a task, and a step of the task, whose policy is swapped under calls.
+// A swapHammer is a kernel with a task, and a step of the task, whose policy is swapped under
+// calls.
 type swapHammer struct {
 	*kerneltest.World
 	task, step *helm.Kernel
@@ -136,9 +137,9 @@ func (h *swapHammer) disturb(i, j int) {
 }
 
 // 64 goroutines call root and tasks, directly, by context and nested, while others swap, narrow,
-// close tasks and sessions and sign checkpoints; then the kernel closes in the middle. Every call is
-// judged by one stack, the one in force at its place: in the log, at each place, the version that
-// judged is the one of root's latest policy. Nothing that a task forbids runs in it.
+// close tasks and sessions and sign checkpoints; then the kernel closes in the middle. Every call
+// is judged by one stack, the one in force at its place: in the log, at each place, the version
+// that judged is the one of root's latest policy. Nothing that a task forbids runs in it.
 func TestSwapHammer(t *testing.T) {
 	for _, x := range []struct {
 		name string

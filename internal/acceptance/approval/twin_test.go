@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
@@ -60,7 +60,17 @@ func TestTwinOverRestart(t *testing.T) {
 		seeds = 2
 	}
 	for seed := range seeds {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { twins(t, rand.New(rand.NewPCG(seed, 11)), reasons) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			h := newHistory(t, rand.New(rand.NewPCG(seed, 11)))
+			for range 6 {
+				for range 30 {
+					h.step(reasons)
+				}
+				h.compare(reasons)
+			}
+			h.Runs.Store(0)
+			h.MustPass()
+		})
 	}
 	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonToolError,
 		contracts.ReasonApprovalRequired, contracts.ReasonApprovalInvalid, contracts.ReasonBudgetExceeded,
@@ -70,115 +80,142 @@ func TestTwinOverRestart(t *testing.T) {
 	}
 }
 
-func twins(t *testing.T, random *rand.Rand, reasons map[contracts.ReasonCode]int) {
-	const budgets = `budgets:
+const twinBudgets = `budgets:
   - {id: paid, tools: [pay], limit: 1800, per: session, window: day, cost: {arg: /amount}, refund: error}
   - {id: moved, tools: [move, tell], limit: 9, per: caller, window: hour, cost: 1}
 `
-	floor := "helm: policy/v1\nlayer: P0\nname: floor\nversion: 1\nrules: [{id: enough, deny: [tell], when: " +
-		"{session: calls, of: tell, ge: 4}}]\n"
-	stack := func(version int) string {
-		return strings.Replace(kerneltest.BankPolicy, "version: 1", fmt.Sprint("version: ", version), 1) + budgets
-	}
-	played := &tape{}
-	b := kerneltest.NewBank(t, func(o *helm.Options) {
-		o.Policy = kerneltest.Compile(t, stack(1), floor)
-		played.Store = o.Store.(*kerneltest.FaultyStore).Store
-		o.Store = played
+
+const twinFloor = `
+helm: policy/v1
+layer: P0
+name: floor
+version: 1
+rules: [{id: enough, deny: [tell], when: {session: calls, of: tell, ge: 4}}]
+`
+
+// A history is a bank to which things happen at random.
+type history struct {
+	*kerneltest.Bank
+	random  *rand.Rand
+	played  *tape
+	task    *helm.Kernel
+	fails   bool                 // the tool
+	yes     []contracts.Envelope // approvals so far
+	owners  []byte               // who may approve
+	version int                  // of the policy
+	closed  int                  // the number of the session that is closed next
+}
+
+func newHistory(t *testing.T, random *rand.Rand) *history {
+	h := &history{random: random, played: &tape{}, owners: []byte{kerneltest.Ann, kerneltest.Bob}, version: 1}
+	h.Bank = kerneltest.NewBank(t, func(o *helm.Options) {
+		o.Policy = h.policy(t)
+		h.played.Store = o.Store.(*kerneltest.FaultyStore).Store
+		o.Store = h.played
 	})
-	b.Store = &kerneltest.FaultyStore{Store: played}
-	fails := false
-	b.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
-		if fails {
+	h.Store = &kerneltest.FaultyStore{Store: h.played}
+	h.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+		if h.fails {
 			return executor.Result{}, kerneltest.ErrTool
 		}
 		return executor.Result{Output: c.Args}, nil
 	}
-	task := b.Narrow(b.Kernel,
-		kerneltest.Document(t,
-			"helm: policy/v1\nlayer: P2\nname: task\nversion: 1\nrules: [{id: none, deny: [refund]}]\n"))
-	var yes []contracts.Envelope
-	version, owners, closed := 1, []byte{kerneltest.Ann, kerneltest.Bob}, 0
-	intent := func() helm.Intent {
-		pick := func(list ...string) string { return list[random.IntN(len(list))] }
-		in := helm.Intent{Session: pick("a", "b", "c", fmt.Sprint("d", closed), ""),
-			Caller: helm.Caller{ID: pick("kim", "lee"), Roles: []string{"clerk"}}}
-		switch in.Tool = pick("look", "pay", "pay", "refund", "move", "tell", "tell"); in.Tool {
-		case "look":
-			in.Args = []byte(look(pick("16", "17")))
-		case "pay", "refund":
-			in.Args = []byte(fmt.Sprintf(`{"to":"landlord","amount":%s}`, pick("900", "1")))
-		case "move":
-			in.Args = []byte(pick(there, `{"from":"17","to":"16"}`))
-		default:
-			in.Args = []byte(`{}`)
-		}
-		if random.IntN(4) == 0 {
-			in.Idempotency = pick("k1", "k2")
-		}
-		for range min(random.IntN(5), len(yes)) {
-			in.Approvals = append(in.Approvals, yes[len(yes)-1-random.IntN(min(len(yes), 12))])
-		}
-		return in
+	h.task = h.Narrow(h.Kernel, kerneltest.Document(t,
+		"helm: policy/v1\nlayer: P2\nname: task\nversion: 1\nrules: [{id: none, deny: [refund]}]\n"))
+	return h
+}
+
+func (h *history) policy(t *testing.T) *guardian.Policy {
+	bundle := kerneltest.Edit(t, kerneltest.BankPolicy, "version: 1", fmt.Sprint("version: ", h.version))
+	return kerneltest.Compile(t, bundle+twinBudgets, twinFloor)
+}
+
+func (h *history) pick(list ...string) string { return list[h.random.IntN(len(list))] }
+
+// intent is a call at random, with approvals at random of those so far.
+func (h *history) intent() helm.Intent {
+	in := helm.Intent{Session: h.pick("a", "b", "c", fmt.Sprint("d", h.closed), ""),
+		Caller: helm.Caller{ID: h.pick("kim", "lee"), Roles: []string{"clerk"}}}
+	switch in.Tool = h.pick("look", "pay", "pay", "refund", "move", "tell", "tell"); in.Tool {
+	case "look":
+		in.Args = []byte(look(h.pick("16", "17")))
+	case "pay", "refund":
+		in.Args = fmt.Appendf(nil, `{"to":"landlord","amount":%s}`, h.pick("900", "1"))
+	case "move":
+		in.Args = []byte(h.pick(there, `{"from":"17","to":"16"}`))
+	default:
+		in.Args = []byte(`{}`)
 	}
-	step := func() {
-		switch random.IntN(16) {
-		case 0:
-			b.Pass(time.Duration(random.IntN(40)) * time.Minute)
-		case 1:
-			version++
-			b.Swap(kerneltest.Compile(t, stack(version), floor))
-		case 2:
-			if b.TrustState().Frozen() {
-				b.Govern(b.Unfreezing(), kerneltest.BankRoot)
-			} else if random.IntN(3) == 0 {
-				b.Govern(b.Freezing(), kerneltest.BankRoot)
-			}
-		case 3:
-			if len(owners) < 5 {
-				owners = append(owners, byte(130+len(owners)))
-				b.Govern(b.Adding(owners[len(owners)-1], fmt.Sprint("owner ", len(owners)), registry.Approver, "owner"),
-					kerneltest.BankRoot)
-			}
-		case 4:
-			require.NoError(t, b.Kernel.CloseSession(context.Background(), fmt.Sprint("d", closed)))
-			closed += random.IntN(2)
-		default:
-			k := b.Kernel
-			if random.IntN(4) == 0 {
-				k = task
-			}
-			fails = random.IntN(4) == 0
-			d, _ := k.Guard(context.Background(), intent())
-			reasons[d.Reason]++
-			if d.Pending != nil {
-				for range 1 + random.IntN(2) {
-					yes = append(yes, b.Approve(*d.Pending, owners[random.IntN(len(owners))]))
-				}
-			}
+	if h.random.IntN(4) == 0 {
+		in.Idempotency = h.pick("k1", "k2")
+	}
+	for range min(h.random.IntN(5), len(h.yes)) {
+		in.Approvals = append(in.Approvals, h.yes[len(h.yes)-1-h.random.IntN(min(len(h.yes), 12))])
+	}
+	return in
+}
+
+// step lets something happen, mostly a call.
+func (h *history) step(reasons map[contracts.ReasonCode]int) {
+	switch h.random.IntN(16) {
+	case 0:
+		h.Pass(time.Duration(h.random.IntN(40)) * time.Minute)
+	case 1:
+		h.version++
+		h.Swap(h.policy(h.T))
+	case 2:
+		if h.TrustState().Frozen() {
+			h.Govern(h.Unfreezing(), kerneltest.BankRoot)
+		} else if h.random.IntN(3) == 0 {
+			h.Govern(h.Freezing(), kerneltest.BankRoot)
+		}
+	case 3:
+		if len(h.owners) < 5 {
+			owner := byte(130 + len(h.owners))
+			h.owners = append(h.owners, owner)
+			name := fmt.Sprint("owner ", len(h.owners))
+			h.Govern(h.Adding(owner, name, registry.Approver, "owner"), kerneltest.BankRoot)
+		}
+	case 4:
+		require.NoError(h.T, h.Kernel.CloseSession(context.Background(), fmt.Sprint("d", h.closed)))
+		h.closed += h.random.IntN(2)
+	default:
+		reasons[h.call()]++
+	}
+}
+
+// call makes a call, whose request, if there is one, some approve.
+func (h *history) call() contracts.ReasonCode {
+	k := h.Kernel
+	if h.random.IntN(4) == 0 {
+		k = h.task
+	}
+	h.fails = h.random.IntN(4) == 0
+	d, _ := k.Guard(context.Background(), h.intent())
+	if d.Pending != nil {
+		for range 1 + h.random.IntN(2) {
+			h.yes = append(h.yes, h.Approve(*d.Pending, h.owners[h.random.IntN(len(h.owners))]))
 		}
 	}
-	for range 6 {
-		for range 30 {
-			step()
-		}
-		o := b.Options
-		o.Store, o.Policy = played.again(t), kerneltest.Compile(t, stack(version), floor)
-		twin, err := helm.New(o)
-		require.NoError(t, err)
-		fails = false
-		for i := range 25 {
-			in := intent()
-			here, r := b.Kernel.Guard(context.Background(), in)
-			there, s := twin.Guard(context.Background(), in)
-			reasons[here.Reason]++
-			require.Equal(t, there.Reason, here.Reason, "call %d", i)
-			require.Equal(t, there.Why, here.Why, "call %d", i)
-			require.Equal(t, s.Index, r.Index, "call %d", i)
-			require.Equal(t, there.Record.Append(nil), here.Record.Append(nil), "call %d", i)
-		}
-		require.NoError(t, twin.Close())
+	return d.Reason
+}
+
+// compare makes the same calls of the kernel and of one that reads its log.
+func (h *history) compare(reasons map[contracts.ReasonCode]int) {
+	o := h.Options
+	o.Store, o.Policy = h.played.again(h.T), h.policy(h.T)
+	twin, err := helm.New(o)
+	require.NoError(h.T, err)
+	h.fails = false
+	for i := range 25 {
+		in := h.intent()
+		here, r := h.Kernel.Guard(context.Background(), in)
+		there, s := twin.Guard(context.Background(), in)
+		reasons[here.Reason]++
+		require.Equal(h.T, there.Reason, here.Reason, "call %d", i)
+		require.Equal(h.T, there.Why, here.Why, "call %d", i)
+		require.Equal(h.T, s.Index, r.Index, "call %d", i)
+		require.Equal(h.T, string(there.Record.Append(nil)), string(here.Record.Append(nil)), "call %d", i)
 	}
-	b.Runs.Store(0)
-	b.MustPass()
+	require.NoError(h.T, twin.Close())
 }

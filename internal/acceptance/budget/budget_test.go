@@ -53,8 +53,8 @@ func swarm(w *kerneltest.World, each int) (executed int64) {
 	return n.Load()
 }
 
-// exhaust calls echo until nothing is left of the budget, and returns how many calls were executed: with
-// refunds something is returned after the last caller has asked.
+// exhaust calls echo until nothing is left of the budget, and returns how many calls were executed:
+// with refunds something is returned after the last caller has asked.
 func exhaust(w *kerneltest.World) (executed int64) {
 	for {
 		d, r := w.Call("echo", `{}`)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/helmkernel/helm"
@@ -15,112 +14,154 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+// counts are how often a random run did what it is for.
+type counts struct{ entered, refused, turned, ended int }
+
+// A rotation is a governed log whose kernel and log keys change at random.
+type rotation struct {
+	*kerneltest.World
+	*counts
+	random   *rand.Rand
+	key, log byte // of the latest kernel
+	alive    bool // that kernel has not been ended
+}
+
+// pool are the seeds of the keys of each role.
+var pool = map[registry.Role][]byte{registry.Kernel: {1, 101, 102, 103}, registry.Log: {120, 121, 122, 123}}
+
+func (r *rotation) pick(role registry.Role) byte { return pool[role][r.random.IntN(4)] }
+
+// valid reports whether keys of these seeds may sign now.
+func (r *rotation) valid(key, log byte) bool {
+	s, size := r.TrustState(), r.Size()
+	_, one := s.Key(*kerneltest.KeyID(r.T, key), registry.Kernel, size)
+	_, other := s.Key(*kerneltest.KeyID(r.T, log), registry.Log, size)
+	return one && other
+}
+
+// restart goes on with keys at random. If those are not valid it goes on with the latest, unless
+// these are not valid either.
+func (r *rotation) restart() {
+	key, log := r.pick(registry.Kernel), r.pick(registry.Log)
+	r.Close()
+	r.UseKeys(key, log)
+	if !r.valid(key, log) {
+		r.MustRefuseNew(fmt.Sprint("keys ", key, " and ", log), "key")
+		r.refused++
+		r.UseKeys(r.key, r.log)
+		if r.alive = r.valid(r.key, r.log); !r.alive {
+			return
+		}
+		key, log = r.key, r.log
+	}
+	if key != r.key || log != r.log {
+		r.turned++
+	}
+	r.key, r.log, r.alive = key, log, true
+	r.Open()
+}
+
+// call makes a call, which must be allowed unless the system is frozen.
+func (r *rotation) call() {
+	d, _ := r.Echo(r.Kernel, 1)
+	frozen := r.TrustState().Frozen()
+	assert.NotEqual(r.T, frozen, d.Allowed())
+	assert.Equal(r.T, frozen, d.Reason == contracts.ReasonSystemFrozen)
+}
+
+// event is an event at random, of a key of the pool or of the system.
+func (r *rotation) event(role registry.Role, of byte, n int) contracts.TrustEvent {
+	switch {
+	case n < 7:
+		return r.Adding(of, fmt.Sprint("key ", of), role)
+	case n < 9:
+		return r.Revoking(of)
+	case r.TrustState().Frozen():
+		return r.Unfreezing()
+	}
+	return r.Freezing()
+}
+
+// enter enters an event, which the kernel must accept or refuse as the trust state does.
+func (r *rotation) enter(e contracts.TrustEvent) {
+	envelope := kerneltest.SignEvent(r.T, e, kerneltest.Root1, kerneltest.Root3)
+	_, want := r.TrustState().Apply(kerneltest.Must(contracts.ParseTrust(envelope)), kerneltest.Origin, r.Size())
+	err := r.Kernel.Govern(context.Background(), envelope)
+	if want != nil {
+		assert.ErrorContains(r.T, err, want.Error(), e.Type)
+	} else {
+		assert.NoError(r.T, err, e.Type)
+	}
+	if err != nil {
+		r.refused++
+		return
+	}
+	r.entered++
+	if r.alive = r.valid(r.key, r.log); !r.alive {
+		r.ended++
+		r.Runs.Store(0)
+		r.MustBeSealed()
+	}
+}
+
+func (r *rotation) step() {
+	role := registry.Kernel
+	if r.random.IntN(2) == 0 {
+		role = registry.Log
+	}
+	of := r.pick(role)
+	switch n := r.random.IntN(10); {
+	case !r.alive || n < 3: // the next process
+		r.restart()
+	case n < 5:
+		r.call()
+	default:
+		r.enter(r.event(role, of, n))
+	}
+}
+
+// finish opens the log with valid keys.
+func (r *rotation) finish() {
+	r.Close()
+	for _, k := range pool[registry.Kernel] {
+		for _, l := range pool[registry.Log] {
+			if r.valid(k, l) {
+				r.key, r.log = k, l
+			}
+		}
+	}
+	r.UseKeys(r.key, r.log)
+	r.Open()
+}
+
 // Events, calls and restarts in any order, with any of the keys: the kernel does as the trust state
 // of the log says, and the whole log verifies under the state that it began with.
 func TestRotateAtRandom(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
-	entered, refused, turned, ended := 0, 0, 0, 0
-	seeds := uint64(8)
-	least := func(n int) int { return n }
+	seeds, least := uint64(8), counts{60, 60, 10, 5}
 	if testing.Short() {
-		seeds, least = 2, func(int) int { return 1 }
+		seeds, least = 2, counts{1, 1, 1, 1}
 	}
+	var n counts
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 7))
 			w := kerneltest.NewGoverned(t, func(o *helm.Options) { o.LogKey = kerneltest.SeedKey(t, 120) })
-			pool := map[registry.Role][]byte{registry.Kernel: {1, 101, 102, 103}, registry.Log: {120, 121, 122, 123}}
-			pick := func(role registry.Role) byte { return pool[role][random.IntN(4)] }
-			key, log := byte(1), byte(120)
-			valid := func(seed byte, role registry.Role) bool {
-				_, ok := w.TrustState().Key(*kerneltest.KeyID(t, seed), role, w.Size())
-				return ok
-			}
-			alive := true
+			r := &rotation{World: w, counts: &n, random: rand.New(rand.NewPCG(seed, 7)), key: 1, log: 120, alive: true}
 			for range 60 {
-				role := registry.Kernel
-				if random.IntN(2) == 0 {
-					role = registry.Log
-				}
-				of := pick(role)
-				var e contracts.TrustEvent
-				switch n := random.IntN(10); {
-				case !alive || n < 3: // the next process
-					k, l := pick(registry.Kernel), pick(registry.Log)
-					w.Close()
-					w.UseKeys(k, l)
-					if !valid(k, registry.Kernel) || !valid(l, registry.Log) {
-						w.MustRefuseNew(fmt.Sprint("keys ", k, " and ", l), "key")
-						refused++
-						w.UseKeys(key, log)
-						if !valid(key, registry.Kernel) || !valid(log, registry.Log) {
-							alive = false
-							continue
-						}
-						k, l = key, log
-					}
-					if k != key || l != log {
-						turned++
-					}
-					key, log, alive = k, l, true
-					w.Open()
-					continue
-				case n < 5:
-					d, _ := w.Echo(w.Kernel, 1)
-					frozen := w.TrustState().Frozen()
-					assert.NotEqual(t, frozen, d.Allowed())
-					assert.Equal(t, d.Reason == contracts.ReasonSystemFrozen, frozen)
-					continue
-				case n < 7:
-					e = w.Adding(of, fmt.Sprint("key ", of), role)
-				case n < 9:
-					e = w.Revoking(of)
-				case w.TrustState().Frozen():
-					e = w.Unfreezing()
-				default:
-					e = w.Freezing()
-				}
-				before := w.TrustState()
-				record := kerneltest.Must(contracts.ParseTrust(kerneltest.SignEvent(t, e, kerneltest.Root1,
-					kerneltest.Root3)))
-				_, want := before.Apply(record, kerneltest.Origin, w.Size())
-				err := w.Kernel.Govern(context.Background(),
-					kerneltest.SignEvent(t, e, kerneltest.Root1, kerneltest.Root3))
-				if (err == nil) != (want == nil) || err != nil && !strings.Contains(err.Error(), want.Error()) {
-					t.Errorf("%s: %v, want %v", e.Type, err, want)
-				}
-				if err != nil {
-					refused++
-					continue
-				}
-				entered++
-				if alive = valid(key, registry.Kernel) && valid(log, registry.Log); !alive {
-					ended++
-					w.Runs.Store(0)
-					w.MustBeSealed()
-				}
+				r.step()
 			}
-			w.Close()
-			for _, k := range pool[registry.Kernel] {
-				for _, l := range pool[registry.Log] {
-					if valid(k, registry.Kernel) && valid(l, registry.Log) {
-						key, log = k, l
-					}
-				}
-			}
-			w.UseKeys(key, log)
-			w.Open()
-			w.MustFollowTrust()
-			report := w.MustVerify()
-			if seed == 0 { // it takes a while to build
-				w.MustAgree(report)
+			r.finish()
+			r.MustFollowTrust()
+			report := r.MustVerify()
+			if seed == 0 {
+				r.MustAgree(report)
 			}
 		})
 	}
-	assert.GreaterOrEqual(t, entered, least(60))
-	assert.GreaterOrEqual(t, refused, least(60))
-	assert.GreaterOrEqual(t, turned, least(10))
-	assert.GreaterOrEqual(t, ended, least(5))
-	t.Logf("%d events entered, %d refusals, %d turns, %d kernels ended", entered, refused, turned, ended)
+	assert.GreaterOrEqual(t, n.entered, least.entered, "events entered")
+	assert.GreaterOrEqual(t, n.refused, least.refused, "refusals")
+	assert.GreaterOrEqual(t, n.turned, least.turned, "changes of keys")
+	assert.GreaterOrEqual(t, n.ended, least.ended, "kernels ended")
+	t.Logf("%+v", n)
 }
