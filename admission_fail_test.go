@@ -20,27 +20,27 @@ import (
 // does not answer.
 func TestSealedWhileWaitingForRoom(t *testing.T) {
 	t.Parallel()
-	receipt := func(change func(w *crowd)) func(w *crowd, hold chan struct{}) {
-		return func(w *crowd, hold chan struct{}) {
+	receipt := func(change func(w *callers)) func(w *callers, hold chan struct{}) {
+		return func(w *callers, hold chan struct{}) {
 			change(w)
 			w.Key.FailIn(1)
 			close(hold)
 		}
 	}
-	for name, seal := range map[string]func(w *crowd, hold chan struct{}){
-		"the store fails": func(w *crowd, _ chan struct{}) { w.dam.Fail() },
-		"Close gives up": func(w *crowd, _ chan struct{}) {
+	for name, seal := range map[string]func(w *callers, hold chan struct{}){
+		"the store fails": func(w *callers, _ chan struct{}) { w.blocking.Fail() },
+		"Close gives up": func(w *callers, _ chan struct{}) {
 			w.all.Go(func() {
 				assert.Error(w.T, w.Kernel.Close(), "closed, though calls wait for the store")
 			})
 			time.Sleep(time.Hour)
 		},
-		"a receipt's signer fails":              receipt(func(*crowd) {}),
-		"a receipt's signer panics":             receipt(func(w *crowd) { w.Key.Panics = true }),
-		"a receipt's signer ends the goroutine": receipt(func(w *crowd) { w.Key.Exits = true }),
+		"a receipt's signer fails":              receipt(func(*callers) {}),
+		"a receipt's signer panics":             receipt(func(w *callers) { w.Key.Panics = true }),
+		"a receipt's signer ends the goroutine": receipt(func(w *callers) { w.Key.Exits = true }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			inCrowd(t, 1, func(w *crowd) {
+			withRoom(t, 1, func(w *callers) {
 				hold := make(chan struct{})
 				w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
 					if c.Session == "running" {
@@ -48,11 +48,11 @@ func TestSealedWhileWaitingForRoom(t *testing.T) {
 					}
 					return executor.Result{Output: c.Args}, nil
 				}
-				w.come(context.Background(), helm.Intent{Tool: "echo", Session: "running"})
+				w.start(context.Background(), helm.Intent{Tool: "echo", Session: "running"})
 				queued := w.fill(1) // all that there is is being written
 				var list []*answered
 				for i := range 5 {
-					list = append(list, w.come(context.Background(),
+					list = append(list, w.start(context.Background(),
 						helm.Intent{Tool: "echo", Session: fmt.Sprint("s", i%2)}))
 				}
 				w.mustHold(1, 5)
@@ -66,7 +66,7 @@ func TestSealedWhileWaitingForRoom(t *testing.T) {
 				}
 				if name != "the store fails" {
 					assert.False(t, queued[0].done, "what is being written was answered before it was")
-					w.dam.Unblock()
+					w.blocking.Unblock()
 				}
 				synctest.Wait()
 				select {
@@ -98,7 +98,7 @@ func TestRoomOfWhatGoesWrongWithTheTurn(t *testing.T) {
 		"the signer ends the goroutine": {key: func(k *kerneltest.FaultySigner) { k.Exits = true }, sealed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inCrowd(t, 1, func(w *crowd) {
+			withRoom(t, 1, func(w *callers) {
 				var broken func()
 				o := w.Options
 				o.Now = func() time.Time {
@@ -118,14 +118,14 @@ func TestRoomOfWhatGoesWrongWithTheTurn(t *testing.T) {
 					return executor.Result{Output: c.Args}, nil
 				}
 				w.fill(1)
-				first := w.come(context.Background(), helm.Intent{Tool: "nobody", Session: "s"})
-				second := w.come(context.Background(), helm.Intent{Tool: "nobody", Session: "s"})
+				first := w.start(context.Background(), helm.Intent{Tool: "nobody", Session: "s"})
+				second := w.start(context.Background(), helm.Intent{Tool: "nobody", Session: "s"})
 				w.mustHold(1, 2)
 				if broken = x.clock; x.key != nil {
 					x.key(w.Key)
 					w.Key.FailIn(1)
 				}
-				w.dam.Unblock()
+				w.blocking.Unblock()
 				w.mustHold(0, 0)
 				if first.done && first.d.Reason == contracts.ReasonToolNotFound {
 					assert.Nil(t, first.r.Entry, "nothing went wrong")
@@ -144,10 +144,10 @@ func TestRoomOfWhatGoesWrongWithTheTurn(t *testing.T) {
 // Close admits the callers that wait: they came before it.
 func TestCloseWaitsForThoseWhoWaitForRoom(t *testing.T) {
 	t.Parallel()
-	inCrowd(t, 2, func(w *crowd) {
+	withRoom(t, 2, func(w *callers) {
 		list := w.fill(2)
 		for range 6 {
-			list = append(list, w.come(context.Background(), helm.Intent{Tool: "echo", Session: "s"}))
+			list = append(list, w.start(context.Background(), helm.Intent{Tool: "echo", Session: "s"}))
 		}
 		closed := false
 		w.all.Go(func() {
@@ -158,7 +158,7 @@ func TestCloseWaitsForThoseWhoWaitForRoom(t *testing.T) {
 		d, _ := w.Call("echo", `{}`)
 		assert.Equal(t, contracts.ReasonKernelSealed, d.Reason)
 		assert.False(t, closed)
-		w.dam.Unblock()
+		w.blocking.Unblock()
 		w.mustSucceed(list...)
 		assert.True(t, closed, "not closed")
 	})

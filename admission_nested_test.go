@@ -16,7 +16,7 @@ import (
 // A running call holds no room: tools that call Guard are admitted, however many run.
 func TestRoomOfCallsInsideCalls(t *testing.T) {
 	t.Parallel()
-	inCrowd(t, 2, func(w *crowd) {
+	withRoom(t, 2, func(w *callers) {
 		const callers = 8
 		var arrived atomic.Int64
 		inside := make(chan struct{})
@@ -33,7 +33,7 @@ func TestRoomOfCallsInsideCalls(t *testing.T) {
 		}
 		var list []*answered
 		for i := range callers {
-			list = append(list, w.come(context.Background(), helm.Intent{Tool: "echo", Session: fmt.Sprint("s", i%3)}))
+			list = append(list, w.start(context.Background(), helm.Intent{Tool: "echo", Session: fmt.Sprint("s", i%3)}))
 		}
 		w.mustSucceed(list...)
 		w.MustVerify()
@@ -44,7 +44,7 @@ func TestRoomOfCallsInsideCalls(t *testing.T) {
 // queue.
 func TestReceiptsNeedNoRoom(t *testing.T) {
 	t.Parallel()
-	inCrowd(t, 3, func(w *crowd) {
+	withRoom(t, 3, func(w *callers) {
 		hold := make(chan struct{})
 		w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
 			if c.Session == "running" {
@@ -52,8 +52,8 @@ func TestReceiptsNeedNoRoom(t *testing.T) {
 			}
 			return executor.Result{Output: c.Args}, nil
 		}
-		running := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "running"})
-		list := append(w.fill(3), w.come(context.Background(), helm.Intent{Tool: "echo", Session: "running"}))
+		running := w.start(context.Background(), helm.Intent{Tool: "echo", Session: "running"})
+		list := append(w.fill(3), w.start(context.Background(), helm.Intent{Tool: "echo", Session: "running"}))
 		w.mustHold(3, 1)
 		signed := w.Key.Signatures()
 		close(hold)
@@ -61,7 +61,7 @@ func TestReceiptsNeedNoRoom(t *testing.T) {
 		n := w.Key.Signatures() - signed
 		assert.Equal(t, int64(1), n)
 		assert.False(t, running.done)
-		w.dam.Unblock()
+		w.blocking.Unblock()
 		w.mustSucceed(append(list, running)...)
 		w.MustVerify()
 	})
@@ -71,7 +71,7 @@ func TestReceiptsNeedNoRoom(t *testing.T) {
 // for the first call.
 func TestRoomOfRepeats(t *testing.T) {
 	t.Parallel()
-	inCrowd(t, 2, func(w *crowd) {
+	withRoom(t, 2, func(w *callers) {
 		hold := make(chan struct{})
 		w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
 			if c.Session == "keyed" {
@@ -82,13 +82,13 @@ func TestRoomOfRepeats(t *testing.T) {
 		in := helm.Intent{Tool: "echo", Session: "keyed", Idempotency: "k"}
 		list := w.fill(2)
 		for range 5 {
-			list = append(list, w.come(context.Background(), in))
+			list = append(list, w.start(context.Background(), in))
 		}
 		w.mustHold(2, 5)
-		w.dam.Unblock()
+		w.blocking.Unblock()
 		w.mustHold(0, 0) // one runs, the others wait for it
 		again := w.fill(2)
-		w.dam.Unblock()
+		w.blocking.Unblock()
 		w.mustSucceed(again...)
 		close(hold)
 		w.mustSucceed(list...)
@@ -101,7 +101,7 @@ func TestRoomOfRepeats(t *testing.T) {
 // it waits for the close.
 func TestRoomOfCallsThatWaitForAClose(t *testing.T) {
 	t.Parallel()
-	inCrowd(t, 2, func(w *crowd) {
+	withRoom(t, 2, func(w *callers) {
 		hold := make(chan struct{})
 		w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 			if c.Session == "closing" && c.Tool == "echo" {
@@ -112,22 +112,22 @@ func TestRoomOfCallsThatWaitForAClose(t *testing.T) {
 			return executor.Result{Output: []byte(`{"ok":true}`)}, nil
 		}
 		in := helm.Intent{Tool: "echo", Session: "closing"}
-		running := w.come(context.Background(), in)
+		running := w.start(context.Background(), in)
 		list := w.fill(2)
 		var late []*answered
 		for range 3 {
-			late = append(late, w.come(context.Background(), in))
+			late = append(late, w.start(context.Background(), in))
 		}
 		w.mustHold(2, 3)
 		var closed error
 		w.all.Go(func() { closed = w.Kernel.CloseSession(context.Background(), "closing") })
 		synctest.Wait()
-		w.dam.Unblock()
+		w.blocking.Unblock()
 		w.mustHold(0, 0)
 		again := w.fill(2)
 		close(hold) // the call inside the running one has to wait for room, as every call has
 		w.mustHold(2, 1)
-		w.dam.Unblock()
+		w.blocking.Unblock()
 		w.mustSucceed(append(append(list, again...), running)...)
 		for _, a := range late {
 			assert.True(t, a.done, "after the close")
@@ -143,11 +143,11 @@ func TestRoomOfCallsThatWaitForAClose(t *testing.T) {
 // ones sign their receipts, and it can be closed.
 func TestWaitingForRoomHoldsNoLock(t *testing.T) {
 	t.Parallel()
-	inCrowd(t, 1, func(w *crowd) {
+	withRoom(t, 1, func(w *callers) {
 		w.fill(1)
 		ctx, cancel := context.WithCancel(context.Background())
-		first := w.come(ctx, helm.Intent{Tool: "echo", Session: "s"})
-		second := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "s"})
+		first := w.start(ctx, helm.Intent{Tool: "echo", Session: "s"})
+		second := w.start(context.Background(), helm.Intent{Tool: "echo", Session: "s"})
 		w.mustHold(1, 2)
 		var closed error
 		done := false
@@ -156,7 +156,7 @@ func TestWaitingForRoomHoldsNoLock(t *testing.T) {
 		assert.False(t, done, "closed before the close is durable")
 		cancel()
 		w.mustHold(1, 1)
-		w.dam.Unblock()
+		w.blocking.Unblock()
 		synctest.Wait()
 		assert.True(t, done)
 		assert.NoError(t, closed)

@@ -16,11 +16,11 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A crowd is a world whose store can block, with room for a few decisions.
-type crowd struct {
+// callers is a world whose store can block, and calls that wait for it.
+type callers struct {
 	*kerneltest.World
-	dam *kerneltest.BlockingStore
-	all sync.WaitGroup
+	blocking *kerneltest.BlockingStore
+	all      sync.WaitGroup
 }
 
 // answered is the answer to a call, once there is one.
@@ -30,13 +30,15 @@ type answered struct {
 	r    helm.Receipt
 }
 
-func inCrowd(t *testing.T, room int, f func(w *crowd)) {
+// withRoom runs f on a kernel with room for so many decisions. It does so in a bubble of package
+// synctest: if every goroutine waits for another, the test fails at once.
+func withRoom(t *testing.T, room int, f func(w *callers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &crowd{dam: &kerneltest.BlockingStore{}}
+		w := &callers{blocking: &kerneltest.BlockingStore{}}
 		w.World = kerneltest.New(t, func(o *helm.Options) {
-			w.dam.Store = o.Store
-			o.Store = w.dam
+			w.blocking.Store = o.Store
+			o.Store = w.blocking
 		})
 		w.Kernel.SetRoom(room)
 		f(w)
@@ -47,8 +49,8 @@ func inCrowd(t *testing.T, room int, f func(w *crowd)) {
 	})
 }
 
-// come makes a call that may have to wait, and lets it go as far as it can.
-func (w *crowd) come(ctx context.Context, in helm.Intent) *answered {
+// start makes a call that may have to wait, and lets it go as far as it can.
+func (w *callers) start(ctx context.Context, in helm.Intent) *answered {
 	if in.Args == nil {
 		in.Args = []byte(`{}`)
 	}
@@ -62,18 +64,18 @@ func (w *crowd) come(ctx context.Context, in helm.Intent) *answered {
 }
 
 // fill blocks the store and makes n calls.
-func (w *crowd) fill(n int) (list []*answered) {
+func (w *callers) fill(n int) (list []*answered) {
 	w.T.Helper()
-	w.dam.Block()
+	w.blocking.Block()
 	for i := range n {
-		list = append(list, w.come(context.Background(), helm.Intent{Tool: "echo", Session: fmt.Sprint("fill-", i)}))
+		list = append(list, w.start(context.Background(), helm.Intent{Tool: "echo", Session: fmt.Sprint("fill-", i)}))
 	}
 	w.mustHold(n, 0)
 	return list
 }
 
 // mustHold compares how many decisions are in the queue, and how many calls wait for room.
-func (w *crowd) mustHold(taken, waiting int) {
+func (w *callers) mustHold(taken, waiting int) {
 	w.T.Helper()
 	synctest.Wait()
 	a, b := w.Kernel.Room()
@@ -81,7 +83,8 @@ func (w *crowd) mustHold(taken, waiting int) {
 	assert.Equal(w.T, waiting, b)
 }
 
-func (w *crowd) mustSucceed(list ...*answered) {
+// mustSucceed holds calls to their success.
+func (w *callers) mustSucceed(list ...*answered) {
 	w.T.Helper()
 	synctest.Wait()
 	for _, a := range list {
@@ -105,7 +108,7 @@ func TestQueueIsBounded(t *testing.T) {
 		{"large arguments", 70, 64, 7, 1000 << 10}, // 1 and 15 more for each
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			inCrowd(t, helm.Capacity, func(w *crowd) {
+			withRoom(t, helm.Capacity, func(w *callers) {
 				in := helm.Intent{Tool: "echo", Args: []byte(`{}`)}
 				if x.size > 0 {
 					in.Args = fmt.Appendf(nil, `{"text":%q}`, strings.Repeat("x", x.size))
@@ -114,7 +117,7 @@ func TestQueueIsBounded(t *testing.T) {
 					in.Tool = "nobody"
 				}
 				before := w.Key.Signatures()
-				w.dam.Block()
+				w.blocking.Block()
 				var served atomic.Int64
 				for i := range x.callers {
 					in := in
@@ -129,7 +132,7 @@ func TestQueueIsBounded(t *testing.T) {
 				n := w.Key.Signatures() - before
 				assert.Equal(t, x.room, int(n))
 				assert.Zero(t, served.Load())
-				w.dam.Unblock()
+				w.blocking.Unblock()
 				w.all.Wait()
 				assert.Equal(t, x.callers, int(served.Load()))
 				w.MustVerify()
@@ -143,10 +146,10 @@ func TestQueueIsBounded(t *testing.T) {
 // says.
 func TestContextEndsWhileWaitingForRoom(t *testing.T) {
 	t.Parallel()
-	inCrowd(t, 3, func(w *crowd) {
+	withRoom(t, 3, func(w *callers) {
 		queued, cancel := context.WithCancel(context.Background())
 		first := w.fill(2)
-		inside := w.come(queued, helm.Intent{Tool: "echo", Session: "queued"})
+		inside := w.start(queued, helm.Intent{Tool: "echo", Session: "queued"})
 		w.mustHold(3, 0)
 		w.Events = nil
 		signed := w.Key.Signatures()
@@ -157,16 +160,16 @@ func TestContextEndsWhileWaitingForRoom(t *testing.T) {
 		var turned []*answered
 		for _, in := range []helm.Intent{{Tool: "echo", Session: "s"}, {Tool: "nobody", Session: "fill-0"},
 			{Tool: "echo", Session: "a b"}} {
-			turned = append(turned, w.come(ended, in), w.come(short, in))
+			turned = append(turned, w.start(ended, in), w.start(short, in))
 		}
-		patient := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "patient"})
+		patient := w.start(context.Background(), helm.Intent{Tool: "echo", Session: "patient"})
 		w.mustHold(3, 7)
 		end()
 		cancel()
 		time.Sleep(2 * time.Second)
 		// over when they come
-		turned = append(turned, w.come(ended, helm.Intent{Tool: "echo", Session: "s"}),
-			w.come(short, helm.Intent{Tool: "nobody"}))
+		turned = append(turned, w.start(ended, helm.Intent{Tool: "echo", Session: "s"}),
+			w.start(short, helm.Intent{Tool: "nobody"}))
 		w.mustHold(3, 1)
 		for i, a := range turned {
 			cause := []error{context.Canceled, context.DeadlineExceeded}[i%2]
@@ -190,7 +193,7 @@ func TestContextEndsWhileWaitingForRoom(t *testing.T) {
 		assert.Equal(t, signed, n, "the call in the queue is done")
 		assert.False(t, inside.done)
 		size := w.Size()
-		w.dam.Unblock()
+		w.blocking.Unblock()
 		w.mustSucceed(append(first, patient)...)
 		assert.NotEmpty(t, inside.r.Record.Outcome, "the call in the queue")
 		assert.NotEqual(t, contracts.ReasonFailClosedError, inside.d.Reason)
@@ -208,13 +211,13 @@ func TestContextEndsWithTheTurn(t *testing.T) {
 	t.Parallel()
 	recorded, turned := 0, 0
 	for range 40 { // which of both is seen first is chance
-		inCrowd(t, 1, func(w *crowd) {
+		withRoom(t, 1, func(w *callers) {
 			w.fill(1)
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			a := w.come(ctx, helm.Intent{Tool: "echo", Session: "s"})
+			a := w.start(ctx, helm.Intent{Tool: "echo", Session: "s"})
 			go cancel()
-			w.dam.Unblock()
+			w.blocking.Unblock()
 			synctest.Wait()
 			assert.True(t, a.done)
 			assert.NotEqual(t, a.d.Reason == contracts.ReasonFailClosedError, a.d.Reason == contracts.ReasonAllow ||

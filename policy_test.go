@@ -202,12 +202,12 @@ func mustFollow(w *kerneltest.World, swaps int64) {
 func TestSwapUnderWaitingCalls(t *testing.T) {
 	t.Parallel()
 	t.Run("room", func(t *testing.T) {
-		inCrowd(t, 1, func(w *crowd) {
+		withRoom(t, 1, func(w *callers) {
 			task := w.Narrow(w.Kernel, kerneltest.Overlay(t, "task", 1, 5))
 			first := w.fill(1)
 			in := helm.Intent{Tool: "echo", Session: "s"}
-			allowed, denied := w.come(context.Background(), in),
-				w.come(task.Context(context.Background()), helm.Intent{Tool: "echo", Session: "s",
+			allowed, denied := w.start(context.Background(), in),
+				w.start(task.Context(context.Background()), helm.Intent{Tool: "echo", Session: "s",
 					Args: []byte(`{"text":"mars"}`)})
 			swapped := make(chan error, 1)
 			w.all.Go(func() {
@@ -215,7 +215,7 @@ func TestSwapUnderWaitingCalls(t *testing.T) {
 					kerneltest.Version(t, 2, append(kerneltest.TwoByDefault, "finds: secret", "finds: mars")...))
 			})
 			synctest.Wait()
-			w.dam.Unblock()
+			w.blocking.Unblock()
 			w.mustSucceed(first...)
 			w.mustSucceed(allowed)
 			assert.NoError(t, <-swapped)
@@ -226,7 +226,7 @@ func TestSwapUnderWaitingCalls(t *testing.T) {
 		})
 	})
 	t.Run("a closing session", func(t *testing.T) {
-		inCrowd(t, helm.Capacity, func(w *crowd) {
+		withRoom(t, helm.Capacity, func(w *callers) {
 			release := make(chan struct{})
 			var runs atomic.Int64
 			w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
@@ -235,12 +235,12 @@ func TestSwapUnderWaitingCalls(t *testing.T) {
 				}
 				return executor.Result{Output: c.Args}, nil
 			}
-			first := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "s", Idempotency: "k"})
+			first := w.start(context.Background(), helm.Intent{Tool: "echo", Session: "s", Idempotency: "k"})
 			ctx, cancel := context.WithCancel(context.Background())
 			w.all.Go(func() { _ = w.Kernel.CloseSession(ctx, "s") })
 			synctest.Wait()
-			second := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "s"})
-			repeat := w.come(context.Background(), helm.Intent{Tool: "echo", Session: "s", Idempotency: "k"})
+			second := w.start(context.Background(), helm.Intent{Tool: "echo", Session: "s"})
+			repeat := w.start(context.Background(), helm.Intent{Tool: "echo", Session: "s", Idempotency: "k"})
 			w.Swap(kerneltest.Version(t, 2, kerneltest.TwoByDefault...))
 			cancel()
 			w.mustSucceed(second)
