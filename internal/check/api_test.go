@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,7 +22,8 @@ var update = flag.Bool("update", false, "rewrite testdata/api.txt of the module"
 
 const apiFile = root + "/testdata/api.txt"
 
-// What users can name is what they come to depend on: a line for each name, so that a change of any shows in review.
+// TestAPI compares the exported names with testdata/api.txt, a line for each name: a change of any
+// shows in review.
 //
 //	go test ./internal/check -run TestAPI -update
 func TestAPI(t *testing.T) {
@@ -32,9 +34,7 @@ func TestAPI(t *testing.T) {
 		p, err := importer.ForCompiler(token.NewFileSet(), "gc", open).Import(path)
 		require.NoError(t, err)
 		names := apiOf(p)
-		if len(names) == 0 {
-			t.Errorf("%s exports nothing", path)
-		}
+		assert.NotEqual(t, 0, len(names), "%s exports nothing", path)
 		lines = append(lines, names...)
 	}
 	if len(packages) == 0 || len(lines) == 0 {
@@ -51,14 +51,10 @@ func TestAPI(t *testing.T) {
 	}
 	before := strings.Split(strings.TrimSuffix(string(want), "\n"), "\n")
 	for _, line := range before {
-		if !slices.Contains(lines, line) {
-			t.Errorf("gone:  %s", line)
-		}
+		assert.Contains(t, lines, line, "gone")
 	}
 	for _, line := range lines {
-		if !slices.Contains(before, line) {
-			t.Errorf("added: %s", line)
-		}
+		assert.Contains(t, before, line, "added")
 	}
 	t.Errorf("the exported API is not %s; if that is meant: go test ./internal/check -run TestAPI -update", apiFile)
 }
@@ -73,7 +69,8 @@ type listed struct {
 // export data of all that they need by path.
 func compiled(t testing.TB, dir string) (module []listed, public []string, exports map[string]string) {
 	t.Helper()
-	const format = `{{.ImportPath}}	{{.Export}}	{{with .Module}}{{.Path}} {{.Main}}{{end}}	{{.Name}}	{{join .GoFiles " "}}`
+	const format = `{{.ImportPath}}	{{.Export}}	{{with .Module}}{{.Path}} ` +
+		`{{.Main}}{{end}}	{{.Name}}	{{join .GoFiles " "}}`
 	list := exec.Command("go", "list", "-export", "-deps", "-f", format, "./...")
 	list.Dir, list.Stderr = dir, os.Stderr
 	out, err := list.Output()
@@ -154,7 +151,9 @@ func apiOfType(o *types.TypeName, brief types.Qualifier, add func(string, ...any
 			}
 		}
 		if hidden > 0 {
-			shape = " struct, opaque" // so that losing the last hidden field, which makes literals without names possible, shows
+			// so that the loss of the last hidden field, which makes literals without names
+			// possible, shows
+			shape = " struct, opaque"
 		}
 	case *types.Interface:
 		shape = " interface"
@@ -175,6 +174,7 @@ func apiOfType(o *types.TypeName, brief types.Qualifier, add func(string, ...any
 		if set.Lookup(m.Obj().Pkg(), m.Obj().Name()) == nil {
 			receiver = "*" + receiver
 		}
-		add("method (%s) %s%s", receiver, m.Obj().Name(), strings.TrimPrefix(types.TypeString(m.Obj().Type(), brief), "func"))
+		add("method (%s) %s%s", receiver, m.Obj().Name(), strings.TrimPrefix(types.TypeString(m.Obj().Type(), brief),
+			"func"))
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"strings"
 )
 
-// allowed is what one package may do: an import path or an effect, with the reason. Paths of this module begin with "helm".
+// allowed is what one package may do: an import path or an effect, with the reason. Paths of this
+// module begin with "helm".
 type allowed map[string]string
 
 // Effects are named as they are written; "go" is a goroutine, however it is started.
@@ -24,17 +25,20 @@ const (
 	hasInit         = "init"
 )
 
-// effects of packages that may be imported for other things. What is not here is held by the import alone: os, math/rand, crypto/rand, …
+// effects are those of packages that may be imported for other things. Other effects are held by
+// the import alone: os, math/rand, crypto/rand, …
 var effects = map[string]map[string]string{
 	"time": {
 		"Now": "time.Now", "Since": "time.Now", "Until": "time.Now", // all three read the clock
-		"After": "time.After", "AfterFunc": startsGoroutine, "NewTimer": "time.NewTimer", "NewTicker": "time.NewTicker", "Tick": "time.Tick", "Sleep": "time.Sleep",
+		"After": "time.After", "AfterFunc": startsGoroutine, "NewTimer": "time.NewTimer", "NewTicker": "time.NewTicker",
+		"Tick": "time.Tick", "Sleep": "time.Sleep",
 	},
 	"context": {"AfterFunc": startsGoroutine},
 }
 
-// checkImports compares the packages below root with their list, and test files with theirs. It gives one line for each breach, sorted, and
-// one where there was nothing to check: an empty answer means that everything was looked at.
+// checkImports compares the packages below root with their list, and test files with theirs. It
+// returns one line for each breach, sorted, and one if there was nothing to check: an empty result
+// means that everything was looked at.
 func checkImports(root, module string, list map[string]allowed, tests allowed) []string {
 	c := importCheck{root: root, module: module, list: list, tests: tests, used: make(map[string]map[string]bool)}
 	if err := filepath.WalkDir(root, c.visit); err != nil {
@@ -79,7 +83,7 @@ func (c *importCheck) unused(where string, listed allowed, used map[string]bool)
 	}
 }
 
-// visit takes every file, whatever its build tags.
+// visit checks every Go file, whatever its build tags.
 func (c *importCheck) visit(file string, entry fs.DirEntry, err error) error {
 	if err != nil {
 		return err
@@ -90,7 +94,8 @@ func (c *importCheck) visit(file string, entry fs.DirEntry, err error) error {
 			return nil
 		}
 		_, missing := os.Stat(filepath.Join(file, "go.mod"))
-		if name == "testdata" || name[0] == '.' || name[0] == '_' || missing == nil { // a module of its own has its own walls
+		// a module of its own has its own walls
+		if name == "testdata" || name[0] == '.' || name[0] == '_' || missing == nil {
 			return filepath.SkipDir
 		}
 		return nil
@@ -132,7 +137,8 @@ func (c *importCheck) use(pkg, what string) {
 	}
 }
 
-// checkTest looks at imports alone. Tests may import what any listed package may, and what their own list adds.
+// checkTest looks at imports alone. Tests may import what any listed package may, and what their
+// own list adds.
 func (c *importCheck) checkTest(where string, f *ast.File) {
 	c.use("tests", "")
 	for _, spec := range f.Imports {

@@ -5,10 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// imports is what each package may import and do, and why. It is the table of the design, with the standard library: whoever adds a line
-// says what it is for, and a line that is no longer needed fails too.
+// imports is what each package may import and do, with the reason. It includes the standard
+// library. A line that is no longer needed fails too.
 var imports = map[string]allowed{
 	"helm": {
 		"helm/contracts":      "the records it makes",
@@ -21,7 +24,8 @@ var imports = map[string]allowed{
 		"helm/trust/registry": "which keys count",
 
 		"helm/internal/admission": "decisions that the store has not written yet are bounded",
-		"helm/internal/contain":   "a panic in a context, a clock, a store, a driver's declaration or a wrapped type is an error",
+		"helm/internal/contain": "a panic in a context, a clock, a store, a driver's declaration or a wrapped type " +
+			"is an error",
 
 		"bytes":          "copies what callers hand in and get back, compares",
 		"cmp":            "unfinished calls are settled in log order",
@@ -170,6 +174,7 @@ var imports = map[string]allowed{
 		"helm/crypto":    "values that pointers lead to",
 
 		"bytes":        "members of sets are compared",
+		"cmp":          "order of set members",
 		"math":         "the largest sizes; all of time",
 		"net/netip":    "addresses, for cidr; no network",
 		"slices":       "sorted members",
@@ -551,6 +556,8 @@ var imports = map[string]allowed{
 	},
 	"helm/internal/check": {}, // tests alone
 	"helm/internal/shared": {
+		"github.com/stretchr/testify/require": "for tests alone",
+
 		"fmt":           "why the second implementation cannot be built",
 		"os":            "is it there?",
 		"os/exec":       "builds it",
@@ -695,7 +702,7 @@ var imports = map[string]allowed{
 	},
 }
 
-// testImports is what tests import beside what some package does.
+// testImports are the imports of tests that no package has.
 var testImports = allowed{
 	"testing":          "runs them",
 	"testing/iotest":   "readers that fail",
@@ -741,7 +748,8 @@ func TestDeps(t *testing.T) {
 	}
 }
 
-// What a program that embeds the kernel links, whoever imports it.
+// TestLinked checks what a program that embeds the kernel links, directly or through other
+// packages.
 func TestLinked(t *testing.T) {
 	packages := goList(t, "{{.ImportPath}}", ".")
 	if !slices.Contains(packages, modulePath) || !slices.Contains(packages, "crypto/ed25519") {
@@ -749,9 +757,7 @@ func TestLinked(t *testing.T) {
 	}
 	for _, p := range packages {
 		for _, never := range []string{"wazero", "yaml", "filestore", "sandbox"} {
-			if strings.Contains(p, never) {
-				t.Errorf("the kernel links %s", p)
-			}
+			assert.NotContains(t, p, never, "the kernel links")
 		}
 		if slices.Contains([]string{"net", "net/http", "os/exec", "plugin", "testing", "C", "runtime/cgo"}, p) {
 			t.Errorf("the kernel links %s", p)
@@ -770,8 +776,6 @@ func goList(t *testing.T, format string, packages ...string) []string {
 	list := exec.Command("go", append([]string{"list", "-deps", "-f", format}, packages...)...)
 	list.Dir = root
 	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A promise in the documents whose proof is a test: the test is there. So are the files that they point to.
+// TestDocuments checks that each test and each file that a document names exists.
 func TestDocuments(t *testing.T) {
 	tests := testNames(t)
 	require.Greater(t, len(tests), 50, "tests found in this repository")
@@ -25,7 +25,8 @@ func TestDocuments(t *testing.T) {
 	documents, err := filepath.Glob(root + "/docs/*.md")
 	require.NoError(t, err)
 	require.NotEmpty(t, documents)
-	for _, document := range append(documents, root+"/README.md", root+"/SECURITY.md", root+"/CHANGELOG.md", root+"/CONTRIBUTING.md") {
+	for _, document := range append(documents, root+"/README.md", root+"/SECURITY.md", root+"/CHANGELOG.md",
+		root+"/CONTRIBUTING.md") {
 		text, err := os.ReadFile(document)
 		require.NoError(t, err)
 		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
@@ -39,9 +40,7 @@ func TestDocuments(t *testing.T) {
 			assert.NoError(t, err, "%s points to %s", document, m[1])
 		}
 		if name := filepath.Base(document); strings.HasPrefix(name, "README") || strings.HasPrefix(name, "SECURITY") {
-			if !named.Match(text) {
-				t.Errorf("%s names no test: its promises have no proof", document)
-			}
+			assert.True(t, named.Match(text), "%s names no test: its promises have no proof", document)
 		}
 	}
 }
@@ -61,7 +60,7 @@ func TestReadmeWidth(t *testing.T) {
 	}
 }
 
-// testNames gives every function of a test file that go test runs.
+// testNames returns the name of every function in a test file.
 func testNames(t *testing.T) map[string]bool {
 	t.Helper()
 	names := make(map[string]bool)

@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each gate is shown to close: a tree that breaks all of them is told each breach, and one that keeps
-// to every bound is told nothing.
+// A tree that breaks every bound has each breach reported, and a tree on the bounds has none.
 func TestMeasureBreaches(t *testing.T) {
 	t.Parallel()
 	widest := "var W = `" + strings.Repeat("x", columns-10) + "`\n"
@@ -32,9 +31,10 @@ func TestMeasureBreaches(t *testing.T) {
 				"contracts/records.go": "package contracts\n\n" + structure("DecisionRecord", maxFields+1),
 				"fields/fields.go":     "package fields\n\n" + structure("Fields", maxFields),
 				"guardian/long.go":     "package guardian\n" + strings.Repeat("var _ = 0\n", maxCore-1-8*4),
-				"wide/wide.go":         "package wide\n\n" + widest + "// " + strings.Repeat("y", commentColumns-3) + "\n",
-				"wide/wide_test.go":    "package wide\n\n" + strings.Repeat("var _ = 0\n", 99-maxRootTests) + wider,
-				"errors/errors.go":     "package errors\n\nfunc F(any, func() error) error { return nil }\n",
+				"wide/wide.go": "package wide\n\n" + widest + "// " + strings.Repeat("y",
+					commentColumns-3) + "\n",
+				"wide/wide_test.go": "package wide\n\n" + strings.Repeat("var _ = 0\n", 99-maxRootTests) + wider,
+				"errors/errors.go":  "package errors\n\nfunc F(any, func() error) error { return nil }\n",
 			},
 		), map[string][]string{}},
 		{"over them", merged(
@@ -46,15 +46,19 @@ func TestMeasureBreaches(t *testing.T) {
 				"contracts/records.go": "package contracts\n\n" + structure("DecisionRecord", 1),
 				"fields/fields.go":     "package fields\n\n" + structure("Fields", maxFields+1),
 				"guardian/long.go":     "package guardian\n" + strings.Repeat("var _ = 0\n", maxCore-9*4),
-				"wide/wide.go":         "package wide\n\n" + wider + "// " + strings.Repeat("y", commentColumns-2) + "\n",
-				"wide/wide_test.go":    "package wide\n\n" + strings.Repeat("var _ = 0\n", 97-maxRootTests) + wider,
-				"words/words.go":       "package words\n\n// F gives what\n// it is\n// asked, behind a wall.\nfunc F() {}\n",
-				"README.md":            "# House\n\n```\ngives\n```\n\nIt tells\nwhether.\n",
-				"errors/errors.go": "package errors\n\ntype E struct{}\n\nfunc (*E) Error() string { return \"\" }\n\n" +
-					"func (*E) F() *E { return nil }\n\nfunc G(func([]interface{ Close() })) {}\n",
+				"wide/wide.go": "package wide\n\n" + wider + "// " + strings.Repeat("y",
+					commentColumns-2) + "\n",
+				"wide/wide_test.go": "package wide\n\n" + strings.Repeat("var _ = 0\n", 97-maxRootTests) + wider,
+				"words/words.go": "package words\n\n// F gives what\n// it is\n// asked, behind a " +
+					"wall.\nfunc F() {}\n",
+				"README.md": "# House\n\n```\ngives\n```\n\nIt tells\nwhether.\n",
+				"errors/errors.go": "package errors\n\ntype E struct{}\n\n" +
+					"func (*E) Error() string { return \"\" }\n\nfunc (*E) F() *E { return nil }\n\n" +
+					"func G(func([]interface{ Close() })) {}\n",
 			},
 		), map[string][]string{
-			gateRoot: {"18 files of code in the root, of 17 at most", "19 tests in the root, of 18 at most", "46 files in the root, of 45 at most"},
+			gateRoot: {"18 files of code in the root, of 17 at most", "19 tests in the root, of 18 at most",
+				"46 files in the root, of 45 at most"},
 			gateCircle: {
 				"guardian: 9 files use each other, of 8 at most: r0.go r1.go r2.go r3.go r4.go r5.go r6.go r7.go r8.go",
 				"other: 12 files use each other, of 11 at most: " +
@@ -66,10 +70,12 @@ func TestMeasureBreaches(t *testing.T) {
 				"contracts/records.go: contracts.DecisionRecord has 1 fields: it needs no exemption",
 				"fields/fields.go: fields.Fields has 21 fields, of 20 at most",
 			},
-			gateWide:      {"wide/wide.go:3: 121 columns"},
-			gateTestWide:  {"wide/wide_test.go:82: 121 columns"},
-			gateComments:  {"wide/wide.go:4: 101 columns"},
-			gateWords:     {`README.md:7: "tells\nwhether": write reports whether`, `words/words.go:3: "gives": write returns`, `words/words.go:4: "it is\n asked": write the active voice`},
+			gateWide:     {"wide/wide.go:3: 121 columns"},
+			gateTestWide: {"wide/wide_test.go:82: 121 columns"},
+			gateComments: {"wide/wide.go:4: 101 columns"},
+			gateWords: {`README.md:7: "tells\nwhether": write reports whether`,
+				`words/words.go:3: "gives": write returns`,
+				`words/words.go:4: "it is\n asked": write the active voice`},
 			gateDoubtful:  {`words/words.go:5: "behind": write after`},
 			gateErrors:    {"errors: E.F returns a concrete error type: return error"},
 			gateInterface: {"errors: G has an interface without a name"},
@@ -128,7 +134,8 @@ func many(name, text string, n int) map[string]string {
 func ring(dir string, n int) map[string]string {
 	files := make(map[string]string)
 	for i := range n {
-		files[fmt.Sprintf("%s/r%d.go", dir, i)] = fmt.Sprintf("package %s\n\nfunc f%d() {\n\tf%d()\n}\n", filepath.Base(dir), i, (i+1)%n)
+		files[fmt.Sprintf("%s/r%d.go", dir, i)] = fmt.Sprintf("package %s\n\nfunc f%d() {\n\tf%d()\n}\n",
+			filepath.Base(dir), i, (i+1)%n)
 	}
 	return files
 }

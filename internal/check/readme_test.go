@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The program in README compiles, prints what README says that it prints, and continues its log when it
-// runs again.
+// The program in README compiles, prints what README says that it prints, and continues its log
+// when it runs again.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(root + "/README.md")

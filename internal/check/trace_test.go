@@ -17,8 +17,8 @@ import (
 
 const recorderPath = "internal/check/recorder" // it exists in the overlay alone
 
-// TestTrace prints through which files one allowed call goes, over the store in memory and on one
-// processor: what somebody has to open who wants to follow it. It is no gate.
+// TestTrace prints the files that one allowed call enters, over the store in memory and on one
+// processor: the files to open for following it. It is no gate.
 //
 //	go test ./internal/check -run TestTrace -v
 func TestTrace(t *testing.T) {
@@ -45,7 +45,8 @@ func TestTrace(t *testing.T) {
 		return len(slices.Compact(names))
 	}
 	require.NotEmpty(t, stays)
-	t.Logf("%d files in %d packages, %d functions; of the root %d files in %d stays (at 1273a18 63 files in 9, 263; 17 in 45):\n%s",
+	t.Logf("%d files in %d packages, %d functions; of the root %d files in %d stays (at 1273a18 63 files in 9, 263; "+
+		"17 in 45):\n%s",
 		count(files), count(packages), len(functions), count(root), len(stays), strings.Join(stays, " "))
 }
 
@@ -99,7 +100,8 @@ func (tr *tree) noted(s source) []byte {
 		done = after
 	}
 	offset := func(n ast.Node) int { return tr.fset.Position(n.Pos()).Offset }
-	insert(tr.fset.Position(s.syntax.Name.End()).Offset, fmt.Sprintf("; import recorder %q", modulePath+"/"+recorderPath))
+	insert(tr.fset.Position(s.syntax.Name.End()).Offset, fmt.Sprintf("; import recorder %q",
+		modulePath+"/"+recorderPath))
 	for _, d := range s.syntax.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
 			insert(offset(f.Body)+1, fmt.Sprintf("recorder.Enter(%q, %q);", s.path(), f.Name.Name))

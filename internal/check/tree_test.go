@@ -37,6 +37,7 @@ func (s source) path() string { return path.Join(s.dir, s.name) }
 
 // harness are packages that tests share: their files count as tests.
 var harness = []string{
+	"evidence/internal/forge",
 	"internal/kerneltest",
 	"proofgraph/filestore/internal/crash",
 	"proofgraph/filestore/internal/disktest",

@@ -16,8 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// checked calls visit with each package of the module in the tree's root, type-checked without tests.
-func (tr *tree) checked(t testing.TB, visit func(dir string, files []*ast.File, p *types.Package, uses map[*ast.Ident]types.Object)) {
+// checked calls visit with each package of the module in the tree's root, type-checked without
+// tests.
+func (tr *tree) checked(t testing.TB, visit func(dir string, files []*ast.File, p *types.Package,
+	uses map[*ast.Ident]types.Object)) {
 	t.Helper()
 	module, _, exports := compiled(t, tr.root)
 	byPath := make(map[string]*ast.File, len(tr.files))

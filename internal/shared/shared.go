@@ -1,6 +1,6 @@
-// Package shared finds what tests compare with and a public clone does not have: the folder ../shared
-// beside the repository, with the second implementation of the formats and the suites. Without it the
-// tests that need it are skipped, and say what was not compared.
+// Package shared finds test data that no public clone has: the folder ../shared, next to the
+// repository, with the second implementation of the formats and the suites. Tests that need it are
+// skipped without it, and say what was not compared.
 package shared
 
 import (
@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Have reports whether the folder has name.
@@ -19,8 +21,8 @@ func Have(t testing.TB, name string) bool {
 	return err == nil
 }
 
-// Path returns the path of name in the folder. If it is not there, Path skips the test; without says
-// what is then not tested.
+// Path returns the path of name in the folder. If it is not there, Path skips the test; without
+// says what is then not tested.
 func Path(t testing.TB, name, without string) string {
 	t.Helper()
 	if !Have(t, name) {
@@ -29,14 +31,13 @@ func Path(t testing.TB, name, without string) string {
 	return path(t, name)
 }
 
-// Oracle returns the second implementation of the formats as a program. It skips the test as Path does.
+// Oracle returns the second implementation of the formats as a program. It skips the test as Path
+// does.
 func Oracle(t testing.TB, without string) string {
 	t.Helper()
 	source := Path(t, "oracle", without)
 	program, err := build(source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return program
 }
 
@@ -45,7 +46,8 @@ var (
 	built string     // the program, once it was built
 )
 
-// build builds the oracle once a process, beside the test binary: go test removes that directory.
+// build builds the oracle once a process, in the directory of the test binary, which go test
+// removes.
 func build(source string) (string, error) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -67,21 +69,17 @@ func build(source string) (string, error) {
 	return built, nil
 }
 
-// path is where name would be: the folder is beside the module that the test is in.
+// path returns where name would be: the folder is next to the module that the test is in.
 func path(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return filepath.Join(dir, "..", "shared", filepath.FromSlash(name))
 		}
 		up := filepath.Dir(dir)
-		if up == dir {
-			t.Fatal("no go.mod above the test's directory")
-		}
+		require.NotEqual(t, dir, up, "no go.mod above the test's directory")
 		dir = up
 	}
 }
