@@ -39,14 +39,12 @@ func (b *batch) open(o *opener, ending func() bool) {
 	}
 }
 
-// full reports whether an entry is for the next batch.
-func (b *batch) full(l line, size int) bool {
-	return len(b.lines) == batchLines || len(b.lines) > 0 && len(b.text)+len(l.bytes) > size
-}
-
-// add copies an entry into the batch.
-func (b *batch) add(l line, index uint64, v *verifier) {
-	if len(b.lines) == 0 {
+// add copies an entry into the batch. It reports whether there was room.
+func (b *batch) add(l line, index uint64, v *verifier) bool {
+	switch {
+	case len(b.lines) == batchLines, len(b.lines) > 0 && len(b.text)+len(l.bytes) > v.batch:
+		return false
+	case len(b.lines) == 0:
 		b.first, b.state = index, v.fold.state
 	}
 	if b.text == nil {
@@ -56,10 +54,11 @@ func (b *batch) add(l line, index uint64, v *verifier) {
 	b.text = append(b.text, l.bytes...) // beyond its capacity only if the batch was empty, so nothing in it moves
 	l.bytes = b.text[n:]
 	b.lines, b.opened = append(b.lines, l), append(b.opened, early{})
+	return true
 }
 
-// ahead folds the log with workers who open entries ahead.
-func (v *verifier) ahead() error {
+// entries folds the log, with workers that open entries ahead if there are several processors.
+func (v *verifier) entries() error {
 	var q *inorder.Queue[batch]
 	work := func(o *opener) func(*batch) { return func(b *batch) { b.open(o, q.Ending) } }
 	q = inorder.New(v.workers, 2*v.workers, work(&v.opener),
@@ -74,12 +73,10 @@ func (v *verifier) ahead() error {
 			if err == nil {
 				err = v.next(l, early{}, f)
 			}
-		case index == 0: // without it there may be no trust state
+		case index == 0 || v.workers == 1: // without entry 0 there may be no trust state
 			err = v.next(l, early{}, nil)
-		default:
-			if q.Next().full(l, v.batch) {
-				err = q.Push()
-			}
+		case !q.Next().add(l, index, v):
+			err = q.Push()
 			if err == nil {
 				q.Next().add(l, index, v)
 			}

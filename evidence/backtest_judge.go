@@ -120,11 +120,13 @@ func (b *backTest) fill(in *contracts.Inputs) {
 		return
 	}
 	var missing bool
-	if b.filled, missing = b.candidate.AppendDefaults(b.filled[:0], in.Tool, in.Args); !missing {
+	b.filled, missing = b.candidate.AppendDefaults(b.filled[:0], in.Tool, in.Args)
+	if !missing {
 		return
 	}
 	var err error
-	if b.args, err = b.tree.ParseArgs(b.args[:0], b.filled); err != nil {
+	b.args, err = b.tree.ParseArgs(b.args[:0], b.filled)
+	if err != nil {
 		in.Args, in.ArgsForm = crypto.Value{}, "raw"
 		return
 	}

@@ -19,7 +19,7 @@ type fold struct {
 	pending  map[uint64]*pending         // ALLOWs without a receipt, by index
 	bound    map[bound]claim             // idempotency keys
 	approved map[[16]byte]struct{}       // approvals that an ALLOW consumed, by half their digest
-	policies map[contracts.Digest]uint64 // the entries that named them
+	policies map[contracts.Digest]uint64 // their entries, none of which is entry 0
 	ledger   past.Ledger
 	buf      []byte
 

@@ -117,6 +117,9 @@ func (p *packed) unreadable(blob *contracts.Digest, err error) *Error {
 
 func (p *packed) view() view { return p.far() }
 
+// farWidth is the size of most blobs and headers.
+const farWidth = 4 << 10
+
 // A far reads here and there in a pack.
 type far struct {
 	p     *packed
@@ -125,7 +128,7 @@ type far struct {
 	buf   []byte // for blobs that are wider than the window
 }
 
-func (p *packed) far() *far { return &far{p: p, blobs: ustar.NewWindow(p.r, p.size, 4<<10)} }
+func (p *packed) far() *far { return &far{p: p, blobs: ustar.NewWindow(p.r, p.size, farWidth)} }
 
 func (f *far) line(place int64, n int) ([]byte, error) {
 	x := f.p.Members[ustar.Entries]
@@ -162,7 +165,7 @@ func (f *far) blob(d contracts.Digest) ([]byte, int, error) {
 		return nil, noBlob, err
 	case x.Size > maxBlob:
 		return nil, i, errLong
-	case x.Size <= f.blobs.Width():
+	case x.Size <= farWidth:
 		b, err := f.blobs.Get(x.At, int(x.Size))
 		return b, i, err
 	}

@@ -98,7 +98,7 @@ func TestOneProcessor(t *testing.T) {
 		spy := func(b []byte, n int, err error) (int, error) {
 			stack := make([]byte, 1<<20)
 			started = started || strings.Contains(string(stack[:runtime.Stack(stack, true)]),
-				"inorder.(*Queue[...]).start")
+				"inorder.(*Queue[...]).ahead")
 			return n, err
 		}
 		_, err := verifyWith(t.Context(), &failing{bytes.NewReader(pack), 0, spy}, int64(len(pack)),

@@ -47,12 +47,6 @@ func (v *fold) claimOf(d *contracts.DecisionRecord) claim {
 	return claim(sum[:])
 }
 
-// known reports whether an earlier entry entered a policy.
-func (v *fold) known(policy contracts.Digest) bool {
-	_, ok := v.policies[policy]
-	return ok
-}
-
 // refers is the check REFERENCE: what an entry says of others. If the entry is the receipt of an
 // ALLOW, refers returns the call.
 func (v *fold) refers(st *contracts.Statement, c *chain) (*pending, *Error) {
@@ -60,11 +54,11 @@ func (v *fold) refers(st *contracts.Statement, c *chain) (*pending, *Error) {
 		return nil, v.fault(ErrReference, "predicate."+field, what)
 	}
 	d := st.Judgement()
-	if d != nil && !v.known(d.PolicyHash) {
+	if d != nil && v.policies[d.PolicyHash] == 0 {
 		return bad("decision.policyHash", "of no earlier policy entry")
 	}
 	switch r := st.Receipt; {
-	case st.Policy != nil && v.known(st.Policy.Policy):
+	case st.Policy != nil && v.policies[st.Policy.Policy] > 0:
 		return bad("policy", "written before")
 	case st.Close != nil && c.open > 0:
 		return bad("event", "a close, though an ALLOW has no receipt")

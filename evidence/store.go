@@ -129,19 +129,17 @@ func (s *stored) unreadable(blob *contracts.Digest, err error) *Error {
 }
 
 func (s *stored) line(place int64, n int) (b []byte, err error) {
+	defer contain.Error(&err, "it")
 	at := uint64(place) + uint64(n)
-	err = s.ask(func() error {
-		for e, err := range s.store.Entries(s.ctx, at, at+1) {
-			b = e
-			return err
-		}
-		return errChanged
-	})
-	return b, err
+	for e, err := range s.store.Entries(s.ctx, at, at+1) {
+		return e, err
+	}
+	return nil, errChanged
 }
 
 func (s *stored) blob(d contracts.Digest) (b []byte, number int, err error) {
-	err = s.ask(func() (err error) { b, err = s.store.Blob(s.ctx, d); return })
+	defer contain.Error(&err, "it")
+	b, err = s.store.Blob(s.ctx, d)
 	switch {
 	case errors.Is(err, proofgraph.ErrNoBlob):
 		return nil, noBlob, nil

@@ -42,18 +42,15 @@ type parsed struct {
 	hash      contracts.Digest
 }
 
-// parser returns a function that parses batches with memory of its own.
-func parser() func(*entryBatch) {
-	var r contracts.Reader
-	return func(b *entryBatch) {
-		for i, e := range b.entries {
-			st, err := entry.Open(&r, e)
-			if err != nil {
-				b.err = fmt.Errorf("entry %d: %w", b.first+uint64(i), err)
-				return
-			}
-			b.parsed = append(b.parsed, parsed{st, e.Hash()})
+// parse parses the entries.
+func (b *entryBatch) parse(r *contracts.Reader) {
+	for i, e := range b.entries {
+		st, err := entry.Open(r, e)
+		if err != nil {
+			b.err = fmt.Errorf("entry %d: %w", b.first+uint64(i), err)
+			return
 		}
+		b.parsed = append(b.parsed, parsed{st, e.Hash()})
 	}
 }
 
@@ -79,7 +76,10 @@ func (p *packer) fold(b *entryBatch) error {
 
 // read folds the entries of the store up to its checkpoint.
 func (p *packer) read(ctx context.Context) error {
-	q := newPackQueue(parser, p.fold)
+	q := newPackQueue(func() func(*entryBatch) {
+		r := new(contracts.Reader)
+		return func(b *entryBatch) { b.parse(r) }
+	}, p.fold)
 	defer q.End()
 	sum := crypto.NewSum()
 	index := uint64(0)

@@ -138,19 +138,6 @@ func (v *verifier) verify(from source) error {
 	return nil
 }
 
-// entries folds the log, entry by entry.
-func (v *verifier) entries() error {
-	if v.workers > 1 {
-		return v.ahead()
-	}
-	for l, f := range v.from.lines() {
-		if err := v.next(l, early{}, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // next folds one entry, or fails with the fault that is in its place.
 func (v *verifier) next(l line, x early, f *Error) error {
 	if err := v.ctx.Err(); err != nil {

@@ -74,7 +74,8 @@ type kept struct {
 
 func (p *packer) survey(ctx context.Context) error {
 	var err error
-	if p.note, err = p.store.Checkpoint(ctx); err != nil {
+	p.note, err = p.store.Checkpoint(ctx)
+	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	if len(p.note) == 0 {

@@ -69,7 +69,8 @@ func newEraser(s proofgraph.Store, which Selection) (*eraser, error) {
 // show; which blobs they name; which of these other entries name too.
 func (r *eraser) survey(ctx context.Context) error {
 	var err error
-	if r.Size, err = r.store.Size(ctx); err != nil {
+	r.Size, err = r.store.Size(ctx)
+	if err != nil {
 		return err
 	}
 	if err := r.each(ctx, 0, r.Size, func(index uint64, hash contracts.Digest, st *contracts.Statement) error {

@@ -57,7 +57,9 @@ func (q *Queue[B]) Next() *B { return &q.at(q.filled).batch }
 // Push hands over the batch that was filled. If the ring is full, it folds the oldest batch.
 func (q *Queue[B]) Push() error {
 	if q.filled == 0 {
-		q.start()
+		for range q.workers - 1 {
+			q.wait.Go(q.ahead)
+		}
 	}
 	q.handOver()
 	for q.filled-q.folded == uint64(len(q.ring)) {
@@ -101,21 +103,17 @@ func (q *Queue[B]) handOver() {
 	q.mu.Unlock()
 }
 
-// start starts the workers.
-func (q *Queue[B]) start() {
-	for range q.workers - 1 {
-		q.wait.Go(func() {
-			work := q.work()
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			for !q.ending.Load() {
-				if q.taken < q.filled {
-					q.workOn(work)
-				} else {
-					q.changed.Wait()
-				}
-			}
-		})
+// ahead is a worker.
+func (q *Queue[B]) ahead() {
+	work := q.work()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !q.ending.Load() {
+		if q.taken < q.filled {
+			q.workOn(work)
+		} else {
+			q.changed.Wait()
+		}
 	}
 }
 

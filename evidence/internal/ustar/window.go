@@ -15,10 +15,7 @@ func NewWindow(r io.ReaderAt, size int64, width int) *Window {
 	return &Window{r: r, buf: make([]byte, 0, width), size: size}
 }
 
-// Width is the largest number of bytes that Get returns.
-func (w *Window) Width() int64 { return int64(cap(w.buf)) }
-
-// Get returns n bytes at an offset; n is at most Width. They are valid until the next Get.
+// Get returns n bytes at an offset; n is at most the width. They are valid until the next Get.
 func (w *Window) Get(at int64, n int) ([]byte, error) {
 	if at < 0 || at > w.size || int64(n) > w.size-at {
 		return nil, io.ErrUnexpectedEOF
