@@ -67,7 +67,7 @@ func TestReceiptsNeedNoRoom(t *testing.T) {
 	})
 }
 
-// A call that was admitted after waiting, and repeats a key, gives its room back before it waits
+// A call that was admitted after waiting, and repeats a key, returns its room before it waits
 // for the first call.
 func TestRoomOfRepeats(t *testing.T) {
 	t.Parallel()
@@ -97,7 +97,7 @@ func TestRoomOfRepeats(t *testing.T) {
 	})
 }
 
-// A call that was admitted after waiting, and finds its session closing, gives its room back before
+// A call that was admitted after waiting, and finds its session closing, returns its room before
 // it waits for the close.
 func TestRoomOfCallsThatWaitForAClose(t *testing.T) {
 	t.Parallel()

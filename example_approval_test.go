@@ -17,9 +17,11 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A mail that a person must approve: the denial says what to sign, and with the answer the same call runs, once.
+// A mail that a person must approve. The denial holds the request to sign, and with the approval the
+// same call runs, once.
 func Example_approval() {
-	text := mailPolicy + "requires:\n  - {id: outgoing, tools: [mail.send], all: [{approval: {roles: [owner], ttl: 15m}}]}\n"
+	text := mailPolicy +
+		"requires:\n  - {id: outgoing, tools: [mail.send], all: [{approval: {roles: [owner], ttl: 15m}}]}\n"
 	doc, err := policy.Parse("mail.yaml", []byte(text))
 	if err != nil {
 		log.Fatal(err)
@@ -32,7 +34,7 @@ func Example_approval() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ann, err := crypto.GenerateKey() // ann's own: the kernel knows the public half
+	ann, err := crypto.GenerateKey() // ann's own: the kernel has the public half
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -40,7 +42,8 @@ func Example_approval() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	trust, err := registry.New(0, registry.Key{Name: "ann", Public: public, Role: registry.Approver, Roles: []string{"owner"}})
+	trust, err := registry.New(0, registry.Key{Name: "ann", Public: public, Role: registry.Approver,
+		Roles: []string{"owner"}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -55,7 +58,8 @@ func Example_approval() {
 		Text string `json:"text"`
 	}
 	send := helm.Wrap(k, "mail.send", func(_ context.Context, m mail) (string, error) { return "sent to " + m.To, nil })
-	ctx := helm.With(context.Background(), helm.Intent{Caller: helm.Caller{ID: "bob", Roles: []string{"staff"}}, Session: "chat-1"})
+	ctx := helm.With(context.Background(), helm.Intent{Caller: helm.Caller{ID: "bob", Roles: []string{"staff"}},
+		Session: "chat-1"})
 	m := mail{"ada@corp.example", "hi"}
 
 	_, err = send(ctx, m)
@@ -63,7 +67,7 @@ func Example_approval() {
 	if !errors.Is(err, helm.ErrApprovalRequired) || !errors.As(err, &e) {
 		log.Fatal(err)
 	}
-	asked, _ := json.Marshal(e.Pending) // goes to ann, with the arguments that it has the digest of
+	asked, _ := json.Marshal(e.Pending) // goes to ann, together with the arguments
 	fmt.Println(strings.Contains(string(asked), `"roles":["owner"]`), e.Reason)
 
 	var question contracts.ApprovalRequest // at ann's

@@ -15,8 +15,8 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A tool vendor publishes bundles, and signs each version. The host opens them by the publisher's key before they come into force; who sends
-// an edited one, or an old one as it was, gets nowhere.
+// A tool vendor publishes bundles, and signs each version. The host opens them by the publisher's key
+// before it puts them into force. An edited one is refused, and so is an old one.
 func ExampleKernel_OpenBundle() {
 	key, err := crypto.GenerateKey()
 	if err != nil {
@@ -35,9 +35,10 @@ func ExampleKernel_OpenBundle() {
 		log.Fatal(err)
 	}
 
-	// The vendor's side: what is signed is the document's digest, with the bundle's name and version.
+	// The vendor signs the document's digest, with the bundle's name and version.
 	publish := func(version uint64) (contracts.Document, contracts.Envelope) {
-		doc, err := policy.Parse("mail.yaml", []byte(strings.Replace(mailPolicy, "version: 1", fmt.Sprint("version: ", version), 1)))
+		doc, err := policy.Parse("mail.yaml",
+			[]byte(strings.Replace(mailPolicy, "version: 1", fmt.Sprint("version: ", version), 1)))
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -73,11 +74,13 @@ func ExampleKernel_OpenBundle() {
 	fmt.Println(receive(signed, second))
 	edited := second
 	edited.Canonical = []byte(strings.Replace(string(second.Canonical), "corp.example", "evil.example", 1))
-	fmt.Println(receive(signed, edited))
+	err = receive(signed, edited)
+	fmt.Println(strings.Replace(err.Error(), "of it: ", "of it:\n", 1))
 	first, signed := publish(1)
 	fmt.Println(receive(signed, first))
 	// Output:
 	// <nil>
-	// registry: bundle "mail.yaml": digest: another document was signed, or another edition of it: documents are signed in canonical form
+	// registry: bundle "mail.yaml": digest: another document was signed, or another edition of it:
+	// documents are signed in canonical form
 	// helm: swap: policy P1 mail: version 1 goes back: the log has had version 2
 }

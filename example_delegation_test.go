@@ -16,7 +16,8 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// Ada, who is staff, lets an assistant send mail to one address for an hour. The assistant has no rights of its own.
+// Ada, who is staff, lets an assistant send mail to one address for an hour. The assistant has no
+// rights of its own.
 func Example_delegation() {
 	doc, err := policy.Parse("mail.yaml", []byte(mailPolicy))
 	if err != nil {
@@ -27,12 +28,13 @@ func Example_delegation() {
 		log.Fatal(err)
 	}
 	key, _ := crypto.GenerateKey()
-	ada, _ := crypto.GenerateKey() // hers alone; the kernel knows the public half
+	ada, _ := crypto.GenerateKey() // hers alone; the kernel has the public half
 	adaPublic, err := crypto.PublicOf(ada)
 	if err != nil {
 		log.Fatal(err)
 	}
-	trust, err := registry.New(0, registry.Key{Name: "ada", Public: adaPublic, Role: registry.Delegator, Roles: []string{"staff"}})
+	trust, err := registry.New(0, registry.Key{Name: "ada", Public: adaPublic, Role: registry.Delegator,
+		Roles: []string{"staff"}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -43,7 +45,8 @@ func Example_delegation() {
 	defer k.Close()
 
 	var when crypto.Tree
-	if err := when.Parse([]byte(`{"arg": "/to", "eq": "carl@corp.example"}`), crypto.Limits{Bytes: 1 << 10, Depth: 8}); err != nil {
+	if err := when.Parse([]byte(`{"arg": "/to", "eq": "carl@corp.example"}`),
+		crypto.Limits{Bytes: 1 << 10, Depth: 8}); err != nil {
 		log.Fatal(err)
 	}
 	now := contracts.TimeOf(time.Now())
@@ -55,7 +58,9 @@ func Example_delegation() {
 		log.Fatal(err)
 	}
 
-	send := helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`"sent"`), nil })
+	send := helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(`"sent"`), nil
+	})
 	for _, to := range []string{"carl@corp.example", "dora@corp.example"} {
 		args, _ := json.Marshal(map[string]string{"to": to, "text": "hi"})
 		in := helm.Intent{Tool: "mail.send", Args: args, Caller: helm.Caller{ID: "assistant"}, Driver: send}

@@ -55,7 +55,8 @@ func Example() {
 	send := helm.Func(func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage(`"sent"`), nil // the real tool
 	})
-	for _, args := range []string{`{"to": "ada@corp.example", "text": "hi"}`, `{"to": "eve@evil.example", "text": "hi"}`} {
+	for _, args := range []string{`{"to": "ada@corp.example", "text": "hi"}`,
+		`{"to": "eve@evil.example", "text": "hi"}`} {
 		d, r := k.Guard(context.Background(), helm.Intent{Tool: "mail.send", Args: json.RawMessage(args),
 			Caller: helm.Caller{ID: "bob", Roles: []string{"staff"}}, Session: "chat-1", Driver: send})
 		if err := d.Err(); errors.Is(err, helm.ErrDenied) {
@@ -69,7 +70,7 @@ func Example() {
 	// DENY DESTINATION_NOT_ALLOWED receipt 4
 }
 
-// The same with a log that stays: the next process, or the next version of it, goes on with it.
+// The same with a log on disk: the next process, or the next version of it, continues the log.
 func Example_durable() {
 	base, err := os.MkdirTemp("", "helm-")
 	if err != nil {
@@ -82,7 +83,8 @@ func Example_durable() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	key, err := crypto.GenerateKey() // yours comes from crypto.LoadKey: the log goes on with the key that it began with
+	// Yours comes from crypto.LoadKey: the log is continued with the key that it began with.
+	key, err := crypto.GenerateKey()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -98,7 +100,8 @@ func Example_durable() {
 				return err
 			}
 			defer k.Close()
-			d, r := k.Guard(context.Background(), helm.Intent{Tool: "mail.send", Args: json.RawMessage(`{}`), Session: "chat-1"})
+			d, r := k.Guard(context.Background(), helm.Intent{Tool: "mail.send", Args: json.RawMessage(`{}`),
+				Session: "chat-1"})
 			fmt.Println(d.Verdict, d.Reason, "receipt", r.Index)
 			return nil
 		}()
@@ -131,9 +134,11 @@ func ExampleWrap() {
 		To   string `json:"to"`
 		Text string `json:"text"`
 	}
-	send := helm.Wrap(k, "mail.send", func(ctx context.Context, m mail) (string, error) { return "sent to " + m.To, nil })
+	send := helm.Wrap(k, "mail.send",
+		func(ctx context.Context, m mail) (string, error) { return "sent to " + m.To, nil })
 
-	ctx := helm.With(context.Background(), helm.Intent{Caller: helm.Caller{ID: "bob", Roles: []string{"staff"}}, Session: "chat-1"})
+	ctx := helm.With(context.Background(), helm.Intent{Caller: helm.Caller{ID: "bob", Roles: []string{"staff"}},
+		Session: "chat-1"})
 	fmt.Println(send(ctx, mail{"ada@corp.example", "hi"}))
 	fmt.Println(send(context.Background(), mail{"ada@corp.example", "hi"}))
 	// Output:
@@ -141,7 +146,7 @@ func ExampleWrap() {
 	//  helm: mail.send: denied (NO_POLICY_DEFINED): no rule matches the call
 }
 
-// A function is wrapped once, and each task is judged by an overlay of its own, written from what the task is.
+// A function is wrapped once, and each task is judged under an overlay of its own.
 func ExampleKernel_Narrow() {
 	doc, _ := policy.Parse("mail.yaml", []byte(mailPolicy))
 	pol, err := guardian.Compile(doc)
@@ -162,7 +167,8 @@ func ExampleKernel_Narrow() {
 		To   string `json:"to"`
 		Text string `json:"text"`
 	}
-	send := helm.Wrap(k, "mail.send", func(ctx context.Context, m mail) (string, error) { return "sent to " + m.To, nil })
+	send := helm.Wrap(k, "mail.send",
+		func(ctx context.Context, m mail) (string, error) { return "sent to " + m.To, nil })
 
 	overlay, err := policy.Parse("task.yaml", []byte(`
 helm: policy/v1
@@ -180,7 +186,8 @@ rules:
 	}
 	defer task.Close()
 
-	ctx := helm.With(context.Background(), helm.Intent{Caller: helm.Caller{ID: "bob", Roles: []string{"staff"}}, Session: "chat-1"})
+	ctx := helm.With(context.Background(), helm.Intent{Caller: helm.Caller{ID: "bob", Roles: []string{"staff"}},
+		Session: "chat-1"})
 	fmt.Println(send(task.Context(ctx), mail{"ada@corp.example", "hi"}))
 	fmt.Println(send(task.Context(ctx), mail{"grace@corp.example", "hi"}))
 	fmt.Println(send(ctx, mail{"grace@corp.example", "hi"})) // no part of the task
@@ -190,7 +197,8 @@ rules:
 	// sent to grace@corp.example <nil>
 }
 
-// Two roots add an approver, and whoever is on call freezes the system. Events are signed where those keys are, not beside the kernel.
+// Two roots add an approver, and the freezer who is on call freezes the system. Events are signed where
+// those keys are, not by the kernel's host.
 func ExampleKernel_Govern() {
 	pair := func() (crypto.PrivateKey, crypto.PublicKey) {
 		key, err := crypto.GenerateKey()
@@ -220,7 +228,8 @@ func ExampleKernel_Govern() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	k, err := helm.New(helm.Options{Policy: pol, Key: key, Store: proofgraph.NewMemory(), Trust: trust, Origin: "corp.example/agent"})
+	k, err := helm.New(helm.Options{Policy: pol, Key: key, Store: proofgraph.NewMemory(), Trust: trust,
+		Origin: "corp.example/agent"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -228,7 +237,7 @@ func ExampleKernel_Govern() {
 	ctx := context.Background()
 
 	event, err := contracts.TrustEvent{Type: "key", Name: "eve", Role: "approver", Roles: []string{"owner"},
-		Origin: "corp.example/agent", Version: 2}.Prove(eve) // whoever gets a key shows that she has it
+		Origin: "corp.example/agent", Version: 2}.Prove(eve) // eve shows that she has the key
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -247,7 +256,8 @@ func ExampleKernel_Govern() {
 	}
 	fmt.Println(k.Govern(ctx, both))
 
-	freeze := contracts.TrustEvent{Type: "freeze", Why: "mails that nobody wrote", Origin: "corp.example/agent", Version: 3}
+	freeze := contracts.TrustEvent{Type: "freeze", Why: "mails that nobody wrote", Origin: "corp.example/agent",
+		Version: 3}
 	alone, err := contracts.TrustRecord{Event: freeze}.Sign(guard)
 	if err != nil {
 		log.Fatal(err)
@@ -262,15 +272,17 @@ func ExampleKernel_Govern() {
 	// DENY SYSTEM_FROZEN receipt 4
 }
 
-// An agent framework that hands its tools a context of its own type: the wrapper is a closure over Guard.
+// An agent framework that calls its tools with a context of its own type: the wrapper is a closure over
+// Guard.
 func Example_customContext() {
 	type agentContext struct {
 		context.Context
 		user string
 	}
-	guarded := func(k *helm.Kernel, tool string, run helm.Func) func(agentContext, json.RawMessage) (json.RawMessage, error) {
+	type tool = func(agentContext, json.RawMessage) (json.RawMessage, error)
+	guarded := func(k *helm.Kernel, name string, run helm.Func) tool {
 		return func(ctx agentContext, args json.RawMessage) (json.RawMessage, error) {
-			d, r := k.Guard(ctx, helm.Intent{Tool: tool, Args: args, Caller: helm.Caller{ID: ctx.user}, Driver: run})
+			d, r := k.Guard(ctx, helm.Intent{Tool: name, Args: args, Caller: helm.Caller{ID: ctx.user}, Driver: run})
 			return r.Output, d.Err()
 		}
 	}

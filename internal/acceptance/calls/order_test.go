@@ -49,7 +49,7 @@ func TestOrderOfReasons(t *testing.T) {
 			c.in.Args = json.RawMessage(strings.Replace(string(c.in.Args), `"plain"`, `"secret"`, 1))
 		}},
 		{contracts.ReasonDelegationInvalid, func(c *call) {
-			c.in.Delegation = kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "somebody"})
+			c.in.Delegation = kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "somebody else"})
 		}},
 	}
 	w := kerneltest.New(t, func(o *helm.Options) {

@@ -136,7 +136,7 @@ func TestDelegationGuarded(t *testing.T) {
 
 		{"no envelope", []contracts.Envelope{contracts.Envelope(`{}`)}, nil, contracts.ReasonIntentMalformed, 0,
 			"delegation"},
-		{"an empty one behind it", append(slices.Clone(good), nil), nil, contracts.ReasonIntentMalformed, 0,
+		{"an empty one after it", append(slices.Clone(good), nil), nil, contracts.ReasonIntentMalformed, 0,
 			"delegation"},
 		{"a byte more", []contracts.Envelope{append(bytes.Clone(good[0]), ' '), good[1]}, nil,
 			contracts.ReasonIntentMalformed, 0, "delegation"},

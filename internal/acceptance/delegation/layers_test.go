@@ -89,7 +89,7 @@ func TestDelegationRevoked(t *testing.T) {
 		{"the parent", "ann", undelegate(chain[1], "ann"), invalid, "grant 1: it was revoked"},
 		{"the leaf's key", "root", revoke("bob"), invalid, "grant 0: KEY"},
 		{"the root delegator's key", "root", revoke("ann"), invalid, "grant 1: KEY"},
-		{"somebody else's key", "root", revoke("carl"), contracts.ReasonAllow, ""},
+		{"another delegator's key", "root", revoke("carl"), contracts.ReasonAllow, ""},
 		{"another grant", "ann",
 			undelegate(kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: "agent"})[0], "ann"),
 			contracts.ReasonAllow, ""},
@@ -122,7 +122,7 @@ func TestDelegationRevoked(t *testing.T) {
 			during = func() { w.GovernByName(c.event, c.by) }
 			calls("between judgement and place", c.reason)
 			assert.Nil(t, during, "nothing was revoked")
-			calls("behind it", c.reason)
+			calls("after it", c.reason)
 			w.Reopen()
 			calls("after a restart", c.reason)
 			report := w.MustVerify()

@@ -96,7 +96,7 @@ func gateArguments() gate {
 
 		scope(plain, "outside", path("/etc/passwd")),
 		scope(plain, "by way of its parent", path("/srv/data/../../etc/passwd")),
-		scope(plain, "beside it, with the same beginning", path("/srv/data-evil/a")),
+		scope(plain, "next to it, with the same beginning", path("/srv/data-evil/a")),
 		scope(plain, "above it", path("/srv")),
 		scope(plain, "relative", path("srv/data/a")),
 		scope(plain, "with a backslash", path(`/srv/data\\..\\a`)),

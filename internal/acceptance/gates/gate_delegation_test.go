@@ -91,7 +91,7 @@ func gateDelegation() gate {
 				s.Governed = true
 				return s.between(in, func() { s.undelegate(in.Delegation[1], "ann") })
 			}, ends: true},
-		called(elsewhere, "somebody else's grants", func(in *helm.Intent) { in.Caller.ID = "eve" }),
+		called(elsewhere, "another caller's grants", func(in *helm.Intent) { in.Caller.ID = "eve" }),
 		called(elsewhere, "the delegator, under their own grant", func(in *helm.Intent) { in.Caller.ID = "ann" }),
 		{kind: omitted, name: "the caller", reason: invalid, change: func(s *target, in *helm.Intent) {
 			// the tool has no budget: an empty caller could not be charged

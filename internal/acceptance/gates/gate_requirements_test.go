@@ -205,10 +205,10 @@ func gateRequirements() gate {
 		of(plain, "by nobody who is known", invalid, func(s *target, q contracts.ApprovalRequest, in *helm.Intent) {
 			in.Approvals = s.approved(q, "olga", "eve")
 		}),
-		of(plain, "a no", invalid, func(s *target, q contracts.ApprovalRequest, in *helm.Intent) {
+		of(plain, "a refusal", invalid, func(s *target, q contracts.ApprovalRequest, in *helm.Intent) {
 			in.Approvals = append(s.approved(q, "olga"), s.sealed(q.Refuse(kerneltest.NamedKey(s.T, "otto"))))
 		}),
-		of(plain, "a no beside enough who say yes", invalid,
+		of(plain, "a refusal next to enough approvals", invalid,
 			func(s *target, q contracts.ApprovalRequest, in *helm.Intent) {
 				in.Approvals = append(s.approved(q, "olga", "pat"),
 					s.sealed(q.Refuse(kerneltest.NamedKey(s.T, "otto"))))

@@ -132,7 +132,7 @@ func TestUnsignedBundles(t *testing.T) {
 	spaced := doc
 	spaced.Canonical = append(bytes.Clone(doc.Canonical), '\n')
 	_, old := edition(t, "1", "press")
-	_, foreign := edition(t, "2", "somebody")
+	_, foreign := edition(t, "2", "stranger")
 	_, approved := edition(t, "2", "olga")
 	_, rooted := edition(t, "2", "root")
 	own, err := contracts.Bundle{Name: "test", Version: 2, Digest: digest}.Sign(w.Key)
@@ -156,7 +156,7 @@ func TestUnsignedBundles(t *testing.T) {
 		"signed as another bundle":    {names(doc, "best", 2), doc, "bundle.name: not the one that was signed"},
 		"a floor":                     {names(floor, "acme", 2), floor, "layer: not P1"},
 		"of the version before":       {old, doc, "another document was signed"},
-		"by somebody":                 {foreign, doc, "KEY"},
+		"by a stranger":               {foreign, doc, "KEY"},
 		"by an approver":              {approved, doc, "KEY"},
 		"by a root":                   {rooted, doc, "KEY"},
 		"by the kernel":               {own, doc, "KEY"},
