@@ -288,7 +288,7 @@ func TestPanicIsNamed(t *testing.T) {
 		}
 	}
 	o := try(t, context.Background(), driver(func(context.Context, contracts.Call) (Result, error) {
-		m := map[bool]map[string]int{}[true] // nil, out of sight of those who look for such
+		m := map[bool]map[string]int{}[true] // nil, where no linter sees it
 		m["x"] = 1
 		return Result{}, nil
 	}), ample)

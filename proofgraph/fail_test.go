@@ -23,7 +23,7 @@ import (
 
 var errDisk = errors.New("disk on fire")
 
-const endsIt = "ends the goroutine" // of a caller, who then hears nothing
+const endsIt = "ends the goroutine" // of a caller, which then gets no error
 
 // ways are how an append can go wrong.
 var ways = []struct {
@@ -86,7 +86,7 @@ func TestStoreGoesWrongAtEachAppend(t *testing.T) {
 								"the error shows what the store panicked with: %v", err)
 						})
 						require.True(t, w.log.Err() != nil && (failed != 0 || way.name == "ends the goroutine"),
-							"nobody noticed")
+							"no caller got an error")
 						mustBeSealed(t, w, places.sessions[0].chain)
 						assert.True(t, len(spy.appends) == at+1, "%d appends, the one at %d went wrong",
 							len(spy.appends), at)
@@ -98,7 +98,7 @@ func TestStoreGoesWrongAtEachAppend(t *testing.T) {
 							assert.True(t, there[hash], "what was called durable is not there")
 						}
 						extra := len(there) - 1 - len(durable)
-						assert.True(t, (extra > 0) == way.stored, "%d entries are there that nobody was told of", extra)
+						assert.True(t, (extra > 0) == way.stored, "%d entries are there that were not reported", extra)
 						w.store = w.memory
 						w.open()
 						for hash := range there {
@@ -275,7 +275,7 @@ func TestSealing(t *testing.T) {
 	w.sign(s)
 	assert.False(t, over(w.log.Sealed()), "sealed before it was")
 	w.log.Seal(nil)
-	assert.True(t, over(w.log.Sealed()), "who waits for the log to be sealed is not told")
+	assert.True(t, over(w.log.Sealed()), "the channel of Sealed is not closed")
 	if err := s.Wait(); err != w.log.Err() || !errors.Is(err, ErrSealed) {
 		t.Error(err)
 	}

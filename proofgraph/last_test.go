@@ -75,7 +75,7 @@ func TestPlaceLast(t *testing.T) {
 		}
 		w.log.Seal(errors.New("another cause"))
 		assert.True(t, errors.Is(w.log.Err(), errEnd) && len(w.reread()) == 3, "%v, %d entries", w.log.Err(), w.size())
-		w.open() // who may sign goes on from there
+		w.open()
 		w.say("after")
 	})
 }
@@ -150,7 +150,7 @@ func TestPlaceLastFails(t *testing.T) {
 				all.Go(func() {
 					if _, err := w.log.Place(w.log.Chain("late"), w.options.Now, nil, nil); !errors.Is(err,
 						ErrSealed) || errors.Is(err, errEnd) {
-						t.Errorf("who waited: %v", err)
+						t.Errorf("a caller that waited: %v", err)
 					}
 				})
 				synctest.Wait()

@@ -50,16 +50,15 @@ type Store interface {
 type Eraser interface {
 	// EraseBlob permanently removes the blob with digest d. After it returns nil, Blob returns
 	// ErrNoBlob, also after a crash, and nothing in which the store keeps the log contains the
-	// bytes. Erasing an absent blob is not an error. After an error the blob is either whole or
-	// gone. A blob that is appended again after that is there again.
+	// bytes. Erasing an absent blob is not an error. After an error it is unknown whether the blob
+	// is still there, whole. A blob that is appended again afterwards is there again.
 	EraseBlob(ctx context.Context, d contracts.Digest) error
 }
 
 // The errors of a [Store] that say something of the log.
 var (
 	// ErrConflict is returned by Append if the batch does not begin at the end of the log.
-	ErrConflict = errors.New("proofgraph: store: the batch does not begin at the end: somebody else writes to " +
-		"this store")
+	ErrConflict = errors.New("proofgraph: store: the batch does not begin at the end: the store has another writer")
 
 	// ErrNoBlob is returned by Blob if the store does not have the blob, or has erased it.
 	ErrNoBlob = errors.New("proofgraph: store: no blob of that digest")

@@ -17,7 +17,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skip("a disk of one's own is for root, who runs this; the disk in memory that fails is for everybody:", err)
+		t.Skip("only root can mount a disk:", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(disk, 0) })
 	dir, hog := filepath.Join(disk, "log"), filepath.Join(disk, "hog")

@@ -143,7 +143,7 @@ func TestNoPermission(t *testing.T) {
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		out, err := c.CombinedOutput()
 		if errors.Is(err, os.ErrPermission) {
-			t.Skip("root, and may not be somebody else it seems:", err)
+			t.Skip("root, and may not change the user:", err)
 		}
 		require.True(t, err == nil && strings.Contains(string(out), "--- PASS: TestNoPermission"), "%v\n%s", err, out)
 		return

@@ -188,7 +188,7 @@ func ReadingFails(t *testing.T) {
 			what := fmt.Sprintf("reading operation %d, %s of %s, failed after a power cut at change %d", at, p.hit.Kind,
 				p.hit.Path, after)
 			if !errors.Is(err, syscall.EIO) && !p.derived() {
-				t.Errorf("%s: nobody noticed: %v", what, err)
+				t.Errorf("%s: it was not noticed: %v", what, err)
 			}
 			if at%everyChange() == 0 {
 				b.inspect(p.Clone(), z, notes, what)

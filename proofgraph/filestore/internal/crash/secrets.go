@@ -123,7 +123,7 @@ func checkMissing(r evidence.Report, notes []event) (wrong []string) {
 	if n := len(r.Erased) - gone; n > 0 {
 		wrong = append(wrong,
 			fmt.Sprintf("evidence: %d blobs are not there, which are durable no later than what names them, and "+
-				"nobody erased them", n))
+				"no call erased them", n))
 	}
 	if r.Replay.NotReplayable > uint64(gone) {
 		wrong = append(wrong, fmt.Sprintf("evidence: %d verdicts cannot be replayed, and %d blobs were erased",
