@@ -23,7 +23,7 @@ var entries = flag.Int("entries", 10_000,
 // BenchmarkLong measures what depends on the length of a log, and what must not: opening it, and
 // calls on a log of 1,000 entries and on a long one.
 //
-//	go test -run '^$' -bench Long -entries 1000000 ./internal/acceptance/bench
+//	go test ./internal/acceptance/bench -run '^$' -bench Long -entries 1000000
 func BenchmarkLong(b *testing.B) {
 	short, long := writtenLog(b, 1_000), writtenLog(b, *entries)
 	b.Run("store", func(b *testing.B) { benchOpen(b, long, false) })
