@@ -5,6 +5,7 @@ import "github.com/helmkernel/helm/contracts"
 // Level says how much of a pack is proved. The zero Level is Invalid.
 type Level uint8
 
+// The levels; each includes the one before it.
 const (
 	Invalid Level = iota // some check failed
 	Intact               // bytes, signatures, chains, graph, pairing, roots, manifest and blobs are right
@@ -19,6 +20,7 @@ func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 // History compares a pack with the last checkpoint that the caller saw.
 type History uint8
 
+// The results of the comparison.
 const (
 	None     History = iota // none was given
 	Fresh                   // the pack extends it: its root was recomputed from the entries
@@ -34,6 +36,7 @@ func (h History) MarshalText() ([]byte, error) { return []byte(h.String()), nil 
 // Signer says whether the caller knows who signed.
 type Signer uint8
 
+// The two answers.
 const (
 	Unpinned Signer = iota // the caller gave no trust root: anyone may have made the pack
 	Trusted                // it was signed under the caller's trust root

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/url"
 
-	_ "modernc.org/sqlite"
+	_ "modernc.org/sqlite" // the driver
 )
 
 // A sqliteStore is an SQLite database with a write-ahead log and synchronous FULL: each commit is

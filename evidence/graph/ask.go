@@ -12,6 +12,7 @@ import (
 // Edges is which edges a question follows; see the package comment. The zero value is Causes.
 type Edges uint8
 
+// The edges that a question may follow.
 const (
 	Causes Edges = iota // what made a call happen, as far as the log says so
 	Links               // everything that an entry commits to

@@ -190,11 +190,11 @@ type Liar struct {
 }
 
 func (l Liar) Calls(tool string) uint64 {
-	if n := l.Past.Calls(tool); l.FakeCalls == nil {
+	n := l.Past.Calls(tool)
+	if l.FakeCalls == nil {
 		return n
-	} else {
-		return l.FakeCalls(tool, n)
 	}
+	return l.FakeCalls(tool, n)
 }
 
 func (l Liar) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
@@ -206,11 +206,11 @@ func (l Liar) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, e
 }
 
 func (l Liar) Used(e contracts.Digest, r *contracts.ApprovalRequest) bool {
-	if u := l.Past.Used(e, r); l.FakeUsed == nil {
+	u := l.Past.Used(e, r)
+	if l.FakeUsed == nil {
 		return u
-	} else {
-		return l.FakeUsed(u)
 	}
+	return l.FakeUsed(u)
 }
 
 // LookedAt lies of receipts with values alone.

@@ -254,33 +254,34 @@ func among(these, those []int32) bool {
 }
 
 // spansPoints reports whether a range holds points, if they are numbers.
-func (e *conjunct) spansPoints(p *points) bool {
-	return p != nil && p.numeric && e.reaches(p.low) && e.reaches(p.high)
+func (c *conjunct) spansPoints(p *points) bool {
+	return p != nil && p.numeric && c.reaches(p.low) && c.reaches(p.high)
 }
 
 // reaches reports whether a range holds a point.
-func (e *conjunct) reaches(n float64) bool {
-	switch e.op {
+func (c *conjunct) reaches(n float64) bool {
+	switch c.op {
 	case program.OpLt:
-		return n < e.limit
+		return n < c.limit
 	case program.OpLe:
-		return n <= e.limit
+		return n <= c.limit
 	case program.OpGt:
-		return n > e.limit
+		return n > c.limit
 	}
-	return n >= e.limit
+	return n >= c.limit
 }
 
 // spans reports whether a range holds another.
-func (e *conjunct) spans(c *conjunct) bool {
-	up := e.op == program.OpGt || e.op == program.OpGe
+func (c *conjunct) spans(other *conjunct) bool {
+	up := c.op == program.OpGt || c.op == program.OpGe
 	switch {
-	case c.op < program.OpLt || c.op > program.OpGe, up != (c.op == program.OpGt || c.op == program.OpGe):
+	case other.op < program.OpLt || other.op > program.OpGe, up != (other.op == program.OpGt ||
+		other.op == program.OpGe):
 		return false
-	case c.limit == e.limit:
-		return c.op == e.op || e.op == program.OpLe || e.op == program.OpGe
+	case other.limit == c.limit:
+		return other.op == c.op || c.op == program.OpLe || c.op == program.OpGe
 	case up:
-		return c.limit > e.limit
+		return other.limit > c.limit
 	}
-	return c.limit < e.limit
+	return other.limit < c.limit
 }

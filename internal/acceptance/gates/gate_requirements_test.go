@@ -240,7 +240,7 @@ func gateRequirements() gate {
 			func(q *contracts.ApprovalRequest) { q.SchemaHash = crypto.Sum(nil) }),
 		other(plain, "of a request under another policy",
 			func(q *contracts.ApprovalRequest) { q.PolicyHash = crypto.Sum(nil) }),
-		other(oversize, "of a request for longer than may be", func(q *contracts.ApprovalRequest) { q.Expires += 1 }),
+		other(oversize, "of a request for longer than may be", func(q *contracts.ApprovalRequest) { q.Expires++ }),
 		{kind: elsewhere, name: "an approval: by a narrowed kernel, whose policy is another", reason: invalid,
 			rule: "P1:bank:asked", do: func(s *target, in helm.Intent) answer {
 				in.Args = []byte(middling)

@@ -192,12 +192,12 @@ func TestGovernEndsTheKernel(t *testing.T) {
 				assert.NoError(t, end)
 				return executor.Result{Output: []byte(`{}`)}, nil
 			}
-			d, _ := w.MustEcho(kerneltest.NotStored(), w.Kernel, 1)
+			w.MustEcho(kerneltest.NotStored(), w.Kernel, 1)
 			next := *kerneltest.KeyID(t, kerneltest.Kernel2)
 			if what == "LogKey" {
 				next = *kerneltest.KeyID(t, kerneltest.Log2)
 			}
-			d, _ = w.MustEcho(kerneltest.Sealed(), w.Kernel, 1)
+			d, _ := w.MustEcho(kerneltest.Sealed(), w.Kernel, 1)
 			says := "a trust event revoked the " + what +
 				" that this kernel signs with: go on with helm.New and the key " + next.String()
 			assert.ErrorIs(t, d.Err(), proofgraph.ErrSealed, "the cause")

@@ -164,7 +164,7 @@ func TestIdempotencyOfFailures(t *testing.T) {
 	key := kerneltest.WithKey("k")
 	w := kerneltest.New(t)
 	w.Tool = kerneltest.NoOutput(kerneltest.ErrTool)
-	d, r := w.MustCall(kerneltest.Failed(), "echo", `{}`, key)
+	_, r := w.MustCall(kerneltest.Failed(), "echo", `{}`, key)
 	d, again := w.Call("echo", `{}`, key)
 	err := d.Err()
 	assert.Equal(t, contracts.ReasonToolError, d.Reason, "repeat")
