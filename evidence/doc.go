@@ -5,7 +5,7 @@
 // [Write] makes the pack of a store, [Verify] reports what a pack proves to this caller, and
 // [VerifyStore] does so for a store, in its place:
 //
-//	state, err := registry.ParseState(trustJSON) // given to the auditor by other means than the pack
+//	state, err := registry.ParseState(trustJSON) // not from the pack: by other means
 //	…
 //	f, err := os.Open("log.pack")
 //	…
@@ -80,20 +80,20 @@
 //
 //	ENCODING    strict JSON in RFC 8785 bytes, base64, sizes, lines
 //	ENVELOPE    DSSE and in-toto: fields, types, one signature, one subject
-//	KEY         a kernel key of the trust state here, valid at the index, and the header's; for the
-//	            genesis the pinned key
+//	KEY         a kernel key of the trust state here, valid at the index, and the header's; for
+//	            the genesis the pinned key
 //	SIGNATURE   Ed25519 over the pre-authentication encoding; nothing of an entry is used before
-//	RECORD      the entry by itself: fields, limits, outcome against verdict against reason, its own
-//	            hashes
+//	RECORD      the entry by itself: fields, limits, outcome against verdict against reason, its
+//	            own hashes
 //	CHAIN       seq, prev, time; nothing after a close; one genesis, and first
 //	GRAPH       parents are earlier entries; Lamport times
-//	REFERENCE   a receipt has its decision, once; no close over an open call; policies before their
-//	            use; keys and approvals used once
+//	REFERENCE   a receipt has its decision, once; no close over an open call; policies before
+//	            their use; keys and approvals used once
 //	BUDGET      charges are made on the balances of the log, in its order; receipts keep all of a
 //	            charge, or nothing of it if a tool failed
-//	TRUST       the genesis names the initial trust state; each trust event may happen: its log, its
-//	            version, keys, proofs, signatures and thresholds; no ALLOW while frozen or on a revoked
-//	            delegation, no SYSTEM_FROZEN while not
+//	TRUST       the genesis names the initial trust state; each trust event may happen: its log,
+//	            its version, keys, proofs, signatures and thresholds; no ALLOW while frozen or on
+//	            a revoked delegation, no SYSTEM_FROZEN while not
 //
 // and after them
 //
@@ -101,12 +101,12 @@
 //	MERKLE      size and root of the checkpoint are the log's
 //	CHECKPOINT  that member: three lines, origin, and the log key's line first and verifying
 //	MANIFEST    that member, of a pack: envelope, key, signature, and each of its claims
-//	BLOB        content hashes to its name and has its form; none missing that must be there, none in
-//	            a pack that no entry names
-//	REPLAY      the guardian, given kept inputs and the documents, makes the same decision in every
-//	            field, pending and the approvals that count included; inputs agree with decision,
-//	            entry and log; outputs with the entries that name them and with the response schema
-//	            that the tool pins
+//	BLOB        content hashes to its name and has its form; none missing that must be there, none
+//	            in a pack that no entry names
+//	REPLAY      the guardian, given kept inputs and the documents, makes the same decision in
+//	            every field, pending and the approvals that count included; inputs agree with
+//	            decision, entry and log; outputs with the entries that name them and with the
+//	            response schema that the tool pins
 //
 // Verdicts are counted and named, and are no fault, if their inputs are not there, because they
 // were erased or never kept, or if another version of the engine made them. If only the inputs are
@@ -139,19 +139,19 @@
 // others it is given the kept inputs of the call, and the past as the log has it:
 //
 //	caller, time, session       as they were
-//	arguments                   as kept, with the defaults of then; the candidate's defaults are filled
-//	                            in for what they lack
+//	arguments                   as kept, with the defaults of then; the candidate's defaults are
+//	                            filled in for what they lack
 //	drivers, sandbox            as kept: a tool that was not declared then may have had none, and
-//	                            whether a driver has another definition, which the candidate pins, is
-//	                            not known
+//	                            whether a driver has another definition, which the candidate pins,
+//	                            is not known
 //	attestations, delegation    as presented, by the trust state of the entry
-//	receipts, calls             of the log, also those that nobody asked for then, and whatever the
-//	                            candidate would have let happen before
-//	approvals                   as presented, used or not as the log says. They name a policy and its
-//	                            declaration of the tool, so nearly all are for the stack of then, and
-//	                            none for the candidate
-//	balances                    the candidate's own, from nothing on: what it allows is charged to its
-//	                            budgets, at its place in the log
+//	receipts, calls             of the log, also those that nobody asked for then, and whatever
+//	                            the candidate would have let happen before
+//	approvals                   as presented, used or not as the log says. They name a policy and
+//	                            its declaration of the tool, so nearly all are for the stack of
+//	                            then, and none for the candidate
+//	balances                    the candidate's own, from nothing on: what it allows is charged to
+//	                            its budgets, at its place in the log
 //	idempotency keys            nothing: each call is judged by itself, also one that the same key
 //	                            would have made a repeat
 //

@@ -56,8 +56,8 @@ func (p *Pack) Checkpoint(ctx context.Context) ([]byte, error) {
 	return bytes.Clone(p.note), nil
 }
 
-// Entries returns those with indexes from ≤ i < to, in order. A range beyond the pack is an error.
-// The first error is the last pair.
+// Entries returns those with indexes from ≤ i < to, in order. A range beyond the pack is an
+// error. The first error is the last pair.
 func (p *Pack) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 	return func(yield func(contracts.Entry, error) bool) {
 		err := endOf(ctx)

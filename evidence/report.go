@@ -76,12 +76,12 @@ type Report struct {
 	Denials  uint64 // decisions DENY
 	Receipts uint64 // DENIED ones included: one for each decision but the Open ones
 
-	// Open are the ALLOWs without a receipt, in log order: it is not known yet how the calls ended. Nil
-	// if there are none.
+	// Open are the ALLOWs without a receipt, in log order: it is not known yet how the calls ended.
+	// Nil if there are none.
 	Open []Call
 
-	// Erased are inputs, outputs and such that entries name and that are not there, sorted: they were
-	// erased or never kept. Nil if there are none.
+	// Erased are inputs, outputs and such that entries name and that are not there, sorted: they
+	// were erased or never kept. Nil if there are none.
 	Erased []contracts.Digest
 
 	MerkleRoot     contracts.Digest // RFC 6962, over the entries; that of the checkpoint

@@ -127,7 +127,8 @@ func (r Report) unproved(t *text) {
 			"keep both, and rely on neither before that is explained.")
 	}
 	if r.Behind > 0 {
-		t.item("What stands behind the checkpoint: nothing of it was looked at. Verify again when there is a later one.")
+		t.item("What stands behind the checkpoint: nothing of it was looked at. " +
+			"Verify again when there is a later one.")
 	}
 	if len(r.Open) > 0 {
 		t.item("What became of the open calls. They were allowed, and have no receipt.")
