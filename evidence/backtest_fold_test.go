@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/internal/race"
@@ -195,10 +197,9 @@ func TestBackTestGone(t *testing.T) {
 				for _, c := range changes {
 					got += brief(c)
 				}
-				if got != x.want || !slices.Equal(d.Unjudged, []uint64{2}) ||
-					!slices.Equal(d.Report.Replay.Entries, d.Unjudged) || d.Judged != 1 {
-					t.Errorf("%s, limit %d: %s, %+v", x.reason, x.limit, got, d)
-				}
+				assert.True(t, got == x.want && slices.Equal(d.Unjudged, []uint64{2}) &&
+					slices.Equal(d.Report.Replay.Entries, d.Unjudged) && d.Judged == 1, "%s, limit %d: %s, %+v",
+					x.reason, x.limit, got, d)
 			}
 		})
 	}
@@ -261,9 +262,8 @@ func TestBackTestMemory(t *testing.T) {
 			b.note(Judged{Condition: i % 100})
 		}
 		held := heap() - base
-		if lists && (len(b.said) != 100 || held < 8*n || held > 11*n) || !lists && held > n/100 {
-			t.Errorf("%v: %d bytes for %d changes", lists, held, n)
-		}
+		assert.True(t, (!lists || (len(b.said) == 100 && held >= 8*n && held <= 11*n)) && (lists || held <= n/100),
+			"%v: %d bytes for %d changes", lists, held, n)
 		runtime.KeepAlive(b)
 	}
 

@@ -253,15 +253,11 @@ func TestBackTestLive(t *testing.T) {
 		}
 		want, _, _, _ := live(t, now, list)
 		found, changes := backTested(t, pack, o, now)
-		if found.Unjudged != nil || found.Report.Replay.KernelsOwn > 0 {
-			t.Fatalf("pair %d: %+v", seed, found)
-		}
+		require.True(t, found.Unjudged == nil && found.Report.Replay.KernelsOwn <= 0, "pair %d: %+v", seed, found)
 		for i, id := range ids {
 			got := before[i]
 			if at := slices.IndexFunc(changes, func(c Change) bool { return c.ID == id }); at >= 0 {
-				if changes[at].Then != got {
-					t.Errorf("pair %d, call %d: %s", seed, i, changes[at])
-				}
+				assert.Equal(t, changes[at].Then, got, "pair %d, call %d: %s", seed, i, changes[at])
 				got = changes[at].Now
 				kinds[brief(changes[at])[:1]]++
 			}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -71,10 +72,8 @@ func TestBackTestPast(t *testing.T) {
 		for _, c := range changes {
 			got += fmt.Sprint(c.Index)
 		}
-		if got != x.changed || !slices.Equal(d.Unjudged, x.unjudged) ||
-			!slices.Equal(d.Report.Replay.Entries, []uint64{uint64(x.erased)}) {
-			t.Errorf("%d is gone: %+v, %v", x.erased, d, changes)
-		}
+		assert.True(t, got == x.changed && slices.Equal(d.Unjudged, x.unjudged) && slices.Equal(d.Report.Replay.Entries,
+			[]uint64{uint64(x.erased)}), "%d is gone: %+v, %v", x.erased, d, changes)
 	}
 }
 
@@ -124,9 +123,7 @@ func TestBackTestTrust(t *testing.T) {
 	}
 	_, changes = backTested(t, m.Pack(Write), Options{Trust: m.Trust}, forge.Compiled(t, edited(t, forge.FilesPolicy(2),
 		`"unless":{"caller":"roles","has":"reader"}`, `"unless":{"caller":"roles","has":"owner"}`)))
-	if len(changes) == 0 || changes[0].Now.Rule != "P1:files:no-strangers" {
-		t.Errorf("%v", changes)
-	}
+	assert.True(t, len(changes) != 0 && changes[0].Now.Rule == "P1:files:no-strangers", "%v", changes)
 }
 
 // TestBackTestUsed: an approval may be for the candidate, and have been shown to another stack. It
@@ -160,9 +157,7 @@ func TestBackTestUsed(t *testing.T) {
 	// its decision says which approvals counted, and nobody which requests they answered
 	delete(m.Blobs, m.Nodes[4].D()["inputsHash"].(string))
 	x, changes := backTested(t, m.Build(), Options{Trust: s.Trust}, forge.Compiled(t, first))
-	if len(changes) != 0 || !slices.Equal(x.Unjudged, []uint64{4, 6, 8}) {
-		t.Errorf("%+v, %v", x, changes)
-	}
+	assert.True(t, len(changes) == 0 && slices.Equal(x.Unjudged, []uint64{4, 6, 8}), "%+v, %v", x, changes)
 }
 
 // TestBackTestDefaults: arguments are those that were kept, with the candidate's defaults. What is
@@ -225,9 +220,7 @@ func TestBackTestReads(t *testing.T) {
 		r := &hiccup{ReaderAt: bytes.NewReader(pack)}
 		r.at.Store(n)
 		d, err := BackTest(t.Context(), r, int64(len(pack)), Options{Trust: s.Trust}, candidate, untoldTo(t))
-		if err == nil && d.Same != 2 {
-			t.Errorf("read %d fails: %+v", n, d)
-		}
+		assert.False(t, err == nil && d.Same != 2, "read %d fails: %+v", n, d)
 		if err != nil {
 			failed++
 		}
@@ -235,7 +228,5 @@ func TestBackTestReads(t *testing.T) {
 			break
 		}
 	}
-	if failed < 5 {
-		t.Errorf("%d reads failed", failed)
-	}
+	assert.True(t, failed >= 5, "%d reads failed", failed)
 }

@@ -215,19 +215,15 @@ func backTested(t testing.TB, pack []byte, o Options, candidate *guardian.Policy
 	})
 	require.NoError(t, err)
 	r := d.Report
-	if r.Level != Logged || d.Judged+uint64(len(d.Unjudged))+r.Replay.KernelsOwn != r.Allows+r.Denials ||
-		d.Judged != d.Same+d.Denied+d.Allowed+d.Anew+d.Otherwise {
-		t.Fatalf("%+v", d)
-	}
+	require.True(t, r.Level == Logged && d.Judged+uint64(len(d.Unjudged))+r.Replay.KernelsOwn == r.Allows+r.Denials &&
+		d.Judged == d.Same+d.Denied+d.Allowed+d.Anew+d.Otherwise, "%+v", d)
 	log := forge.DecisionsIn(t, pack)
 	var told Differences
 	last := int64(-1)
 	for _, c := range changes {
 		x, ok := log[c.Index]
-		if !ok || int64(c.Index) <= last || c.ID != x.ID || c.Tool != x.Tool ||
-			c.Then != (Judged{x.Verdict, x.Reason, x.Condition, x.Rule}) || c.Now == c.Then {
-			t.Fatalf("%+v, of %+v, behind %d", c, x, last)
-		}
+		require.True(t, ok && int64(c.Index) > last && c.ID == x.ID && c.Tool == x.Tool && c.Then == (Judged{x.Verdict,
+			x.Reason, x.Condition, x.Rule}) && c.Now != c.Then, "%+v, of %+v, behind %d", c, x, last)
 		last = int64(c.Index)
 		switch {
 		case c.Anew && c.Then.Verdict == contracts.Allow && c.Now.Verdict == contracts.Deny:
@@ -240,8 +236,7 @@ func backTested(t testing.TB, pack []byte, o Options, candidate *guardian.Policy
 			told.Allowed++
 		}
 	}
-	if told.Denied != d.Denied || told.Allowed != d.Allowed || told.Anew != d.Anew || told.Otherwise != d.Otherwise {
-		t.Fatalf("%+v are counted, %+v told", d, told)
-	}
+	require.True(t, told.Denied == d.Denied && told.Allowed == d.Allowed && told.Anew == d.Anew &&
+		told.Otherwise == d.Otherwise, "%+v are counted, %+v told", d, told)
 	return d, changes
 }

@@ -100,9 +100,8 @@ func TestCrossCheckFinds(t *testing.T) {
 			inside++
 		}
 	}
-	if len(asked) != len(all) || len(all) < 120 || inside < 2 {
-		t.Errorf("%d documents, %d crossed, %d of them in envelopes that were presented", len(all), len(asked), inside)
-	}
+	assert.True(t, len(asked) == len(all) && len(all) >= 120 && inside >= 2,
+		"%d documents, %d crossed, %d of them in envelopes that were presented", len(all), len(asked), inside)
 	i, step := 0, forge.Sample(3)
 	for text, want := range all {
 		if i++; i%step > 0 {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm"
@@ -82,9 +83,7 @@ func TestPackageComment(t *testing.T) {
 	require.NoError(t, err)
 	_, example, ok := strings.Cut(string(src), "// # Example\n")
 	f := regexp.MustCompile(`(?m)((?:^//\t.*\n)+)`).FindAllString(example, -1)
-	if !ok || len(f) != 3 {
-		t.Fatalf("%d indented blocks after the heading", len(f))
-	}
+	require.True(t, ok && len(f) == 3, "%d indented blocks after the heading", len(f))
 	block := func(i int) string { return strings.NewReplacer("//\t", "", "\n", "").Replace(f[i]) }
 	zipped, err := base64.StdEncoding.DecodeString(block(0))
 	require.NoError(t, err)
@@ -96,7 +95,6 @@ func TestPackageComment(t *testing.T) {
 	require.NoError(t, err)
 	r, err := evidence.Verify(t.Context(), bytes.NewReader(pack), int64(len(pack)),
 		evidence.Options{Kernel: key, Origin: "example.test/log"})
-	if err != nil || !r.Success(evidence.Logged) || r.Size != 1 || r.MerkleRoot.String() != block(2) {
-		t.Errorf("%+v, %v", r, err)
-	}
+	assert.True(t, err == nil && r.Success(evidence.Logged) && r.Size == 1 && r.MerkleRoot.String() == block(2),
+		"%+v, %v", r, err)
 }

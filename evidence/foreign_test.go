@@ -81,10 +81,8 @@ func TestForeign(t *testing.T) {
 				x.r = bytes.NewReader(x.b)
 			}
 			report, err := Verify(t.Context(), x.r, x.size, Options{Trust: m.Trust})
-			if !errors.Is(err, x.want) || !strings.Contains(err.Error(), x.say) || report.Level != Invalid ||
-				report.Fault == nil {
-				t.Errorf("%s, %v; want %v: %s", report.Level, err, x.want, x.say)
-			}
+			assert.True(t, errors.Is(err, x.want) && strings.Contains(err.Error(), x.say) && report.Level == Invalid &&
+				report.Fault != nil, "%s, %v; want %v: %s", report.Level, err, x.want, x.say)
 		})
 	}
 	// or all of the above were refused for nothing
@@ -116,22 +114,16 @@ func TestNothingGiven(t *testing.T) {
 		"nil key":   {io.Discard, m.Store, (*crypto.PrivateKey)(nil), "signer"},
 		"empty":     {io.Discard, new(proofgraph.Memory), key, "Checkpoint first"},
 	} {
-		if err := Write(none, x.to, x.store, x.key); err == nil || !strings.Contains(err.Error(), x.say) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := Write(none, x.to, x.store, x.key)
+		assert.True(t, err != nil && strings.Contains(err.Error(), x.say), "%s: %v", name, err)
 	}
-	if _, err := Verify(none, nil, 1, Options{Trust: m.Trust}); !errors.Is(err, ErrInput) ||
-		!strings.Contains(err.Error(), "no reader") {
-		t.Errorf("no reader: %v", err)
-	}
+	_, err := Verify(none, nil, 1, Options{Trust: m.Trust})
+	assert.True(t, errors.Is(err, ErrInput) && strings.Contains(err.Error(), "no reader"), "no reader: %v", err)
 	var b bytes.Buffer
-	if err := Write(none, &b, m.Store, key); err != nil || !bytes.Equal(b.Bytes(), pack) {
-		t.Errorf("written without a context: %v", err)
-	}
-	if r, err := Verify(none, bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.Trust}); err != nil ||
-		!r.Success(Logged) {
-		t.Errorf("verified without a context: %s, %v", r.Level, err)
-	}
+	err = Write(none, &b, m.Store, key)
+	assert.True(t, err == nil && bytes.Equal(b.Bytes(), pack), "written without a context: %v", err)
+	r, err := Verify(none, bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.Trust})
+	assert.True(t, err == nil && r.Success(Logged), "verified without a context: %s, %v", r.Level, err)
 }
 
 // TestShared: many goroutines verify one pack, with one reader and one Options.
@@ -142,15 +134,12 @@ func TestShared(t *testing.T) {
 	r, o := bytes.NewReader(pack), Options{Trust: m.Trust, Origin: forge.Origin,
 		Last: forge.Untar(t, pack)[forge.CheckpointAt].Body}
 	want, err := Verify(t.Context(), r, r.Size(), o)
-	if err != nil || !want.Success(Logged) {
-		t.Fatalf("%+v, %v", want, err)
-	}
+	require.True(t, err == nil && want.Success(Logged), "%+v, %v", want, err)
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
-			if got, err := Verify(t.Context(), r, r.Size(), o); err != nil || !reflect.DeepEqual(got, want) {
-				t.Errorf("%+v, %v", got, err)
-			}
+			got, err := Verify(t.Context(), r, r.Size(), o)
+			assert.True(t, err == nil && reflect.DeepEqual(got, want), "%+v, %v", got, err)
 		})
 	}
 	wait.Wait()
@@ -169,10 +158,8 @@ func TestBothOrigins(t *testing.T) {
 		"the pack's by last": {Last: last},
 	} {
 		_, err := verifyBytes(t, pack, o)
-		if err == nil || !strings.Contains(err.Error(), forge.Origin) ||
-			!strings.Contains(err.Error(), "example.test/other") {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), forge.Origin) && strings.Contains(err.Error(),
+			"example.test/other"), "%s: %v", name, err)
 	}
 }
 

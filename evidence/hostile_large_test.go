@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -68,9 +69,7 @@ func weigh(t *testing.T, m *forge.Maker) (w weighed) {
 	runtime.KeepAlive(v)
 	runtime.KeepAlive(m)
 	w.held, w.read = int64(after.HeapAlloc)-int64(before.HeapAlloc), r.n
-	if w.read > 2*info.Size() {
-		t.Errorf("%d bytes were read of a pack of %d", w.read, info.Size())
-	}
+	assert.True(t, w.read <= 2*info.Size(), "%d bytes were read of a pack of %d", w.read, info.Size())
 	return w
 }
 
@@ -92,20 +91,15 @@ func TestManySessions(t *testing.T) {
 		m.Checkpoint()
 		t0 := processor(t)
 		w := weigh(t, m)
-		if w.Sessions != uint64(n)+1 || w.Size != uint64(n)+1 || w.Level != Logged {
-			t.Fatalf("%+v", w.Report)
-		}
+		require.True(t, w.Sessions == uint64(n)+1 && w.Size == uint64(n)+1 && w.Level == Logged, "%+v", w.Report)
 		per := func(bytes int64) float64 { return float64(bytes-128<<10) / float64(n) }
 		each = append(each, per(w.allocated))
 		t.Logf("%d sessions: %.0f bytes held a session, %.0f allocated; %.0f µs, with writing", n, per(w.held),
 			each[len(each)-1], float64((processor(t)-t0).Microseconds())/float64(n))
-		if per(w.held) > 256+64 {
-			t.Errorf("%.0f bytes are held for a session of one entry", per(w.held))
-		}
+		assert.True(t, !(per(w.held) > 256+64), "%.0f bytes are held for a session of one entry", per(w.held))
 	}
-	if each[1] > 1.5*each[0] {
-		t.Errorf("of ten times as many sessions each takes %.0f bytes, not %.0f", each[1], each[0])
-	}
+	assert.True(t, !(each[1] > 1.5*each[0]), "of ten times as many sessions each takes %.0f bytes, not %.0f", each[1],
+		each[0])
 }
 
 // TestManyParents: a log in which each entry has as many parents as it may, a million in all, costs
@@ -132,9 +126,8 @@ func TestManyParents(t *testing.T) {
 	m.Checkpoint()
 	w := weigh(t, m)
 	listed := int64(len(w.Erased)*32 + len(w.Replay.Entries)*8)
-	if each := float64(w.held-listed*2-256<<10) / float64(n); w.Size < uint64(n) || each > 64 {
-		t.Errorf("%+v: %.0f bytes are held for an entry", w.Report, each)
-	}
+	each := float64(w.held-listed*2-256<<10) / float64(n)
+	assert.True(t, w.Size >= uint64(n) && !(each > 64), "%+v: %.0f bytes are held for an entry", w.Report, each)
 
 	base := forge.BaseLog(t)
 	base.Checkpoint()
@@ -153,9 +146,8 @@ func TestManyParents(t *testing.T) {
 		var err error
 		used := forge.Allocated(func() { r, err = verifyBytes(t, bad, o) })
 		mustRefuse(t, r, err, want)
-		if used > 4<<20 || len(bad) < len(pack)+60*parents {
-			t.Errorf("%d parents: %d bytes were allocated", parents, used)
-		}
+		assert.True(t, used <= 4<<20 && len(bad) >= len(pack)+60*parents, "%d parents: %d bytes were allocated",
+			parents, used)
 	}
 }
 
@@ -264,9 +256,8 @@ func TestPipe(t *testing.T) {
 		}
 		report, err := Verify(t.Context(), r, size, Options{Trust: m.Trust})
 		mustRefuse(t, report, err, ErrArchive)
-		if !strings.Contains(err.Error(), "pipe") || !strings.Contains(err.Error(), "copy it to a file first") {
-			t.Errorf("size %d: %v", size, err)
-		}
+		assert.True(t, strings.Contains(err.Error(), "pipe") && strings.Contains(err.Error(),
+			"copy it to a file first"), "size %d: %v", size, err)
 		io.Copy(io.Discard, r)
 		<-ctx.Done()
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -183,9 +184,8 @@ func TestManyMembers(t *testing.T) {
 		r, err = Verify(t.Context(), c, c.size(), Options{Trust: m.Trust})
 	})
 	mustRefuse(t, r, err, ErrManifest)
-	if kept > uint64(10*c.n) || used > uint64(200*c.n)+8<<20 {
-		t.Errorf("%d bytes kept, %d allocated in all, of %d members", kept, used, c.n)
-	}
+	assert.True(t, kept <= uint64(10*c.n) && used <= uint64(200*c.n)+8<<20,
+		"%d bytes kept, %d allocated in all, of %d members", kept, used, c.n)
 }
 
 func TestNoPack(t *testing.T) {
@@ -269,16 +269,12 @@ func failReads(t *testing.T, m *forge.Maker) {
 			if name == "changed" && err == nil && reflect.DeepEqual(r, good) {
 				continue // a byte that was read beyond what is used
 			}
-			if err == nil || r.Level != Invalid || r.Fault == nil {
-				t.Fatalf("%s at read %d: %s, %v", name, i, r.Level, err)
-			}
-			if (name == "error" || name == "partly") && !errors.Is(err, errDisk) {
-				t.Errorf("%s at read %d: the cause is lost: %v", name, i, err)
-			}
+			require.True(t, err != nil && r.Level == Invalid && r.Fault != nil, "%s at read %d: %s, %v", name, i,
+				r.Level, err)
+			assert.False(t, (name == "error" || name == "partly") && !errors.Is(err, errDisk),
+				"%s at read %d: the cause is lost: %v", name, i, err)
 		}
-		if failed < 10/step {
-			t.Errorf("%s: only %d reads failed", name, failed)
-		}
+		assert.True(t, failed >= 10/step, "%s: only %d reads failed", name, failed)
 	}
 }
 
@@ -290,9 +286,8 @@ func TestCanceled(t *testing.T) {
 	cancel()
 	pack := m.Pack(Write)
 	r, err := Verify(ctx, bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.Trust})
-	if !errors.Is(err, context.Canceled) || r.Level != Invalid || r.Fault != nil || r.Success(0) {
-		t.Errorf("%+v, %v", r, err)
-	}
+	assert.True(t, errors.Is(err, context.Canceled) && r.Level == Invalid && r.Fault == nil && !r.Success(0), "%+v, %v",
+		r, err)
 }
 
 var errDisk = errors.New("the disk is gone")

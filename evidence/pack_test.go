@@ -30,12 +30,10 @@ func TestPackRefused(t *testing.T) {
 	pack[len(pack)/2] ^= 1
 	p, r, err := OpenPack(t.Context(), bytes.NewReader(pack), int64(len(pack)), Options{Trust: m.Trust})
 	want, werr := verifyBytes(t, pack, Options{Trust: m.Trust})
-	if p != nil || err == nil || !reflect.DeepEqual(r, want) || err.Error() != werr.Error() {
-		t.Errorf("%v, %+v, %v; Verify says %+v, %v", p, r, err, want, werr)
-	}
-	if p, _, err := OpenPack(t.Context(), nil, 1, Options{}); p != nil || !errors.Is(err, ErrInput) {
-		t.Error(p, err)
-	}
+	assert.True(t, p == nil && err != nil && reflect.DeepEqual(r, want) && err.Error() == werr.Error(),
+		"%v, %+v, %v; Verify says %+v, %v", p, r, err, want, werr)
+	p, _, err = OpenPack(t.Context(), nil, 1, Options{})
+	assert.True(t, p == nil && errors.Is(err, ErrInput), "%v %v", p, err)
 }
 
 // TestPackZero: the zero Pack is that of a log without entries.
@@ -45,10 +43,9 @@ func TestPackZero(t *testing.T) {
 	size, err := p.Size(t.Context())
 	note, nerr := p.Checkpoint(t.Context())
 	list, lerr := gathered(t.Context(), &p, 0, 0)
-	if _, berr := p.Blob(t.Context(), contracts.Digest{}); size != 0 || note != nil || list != nil || err != nil ||
-		nerr != nil || lerr != nil || berr != proofgraph.ErrNoBlob {
-		t.Error(size, note, list, err, nerr, lerr, berr)
-	}
+	_, berr := p.Blob(t.Context(), contracts.Digest{})
+	assert.True(t, size == 0 && note == nil && list == nil && err == nil && nerr == nil && lerr == nil &&
+		berr == proofgraph.ErrNoBlob, "%v %v %v %v %v %v %v", size, note, list, err, nerr, lerr, berr)
 	_, err = gathered(t.Context(), &p, 0, 1)
 	assert.Error(t, err, "it has an entry")
 }
@@ -62,9 +59,8 @@ func TestPackErased(t *testing.T) {
 	delete(m.Blobs, name)
 	pack := m.Build()
 	p := openBytes(t, pack, Options{Trust: d.Trust})
-	if b, err := p.Blob(t.Context(), digest(t, name)); b != nil || err != proofgraph.ErrNoBlob {
-		t.Errorf("%d bytes, %v", len(b), err)
-	}
+	b, err := p.Blob(t.Context(), digest(t, name))
+	assert.True(t, b == nil && err == proofgraph.ErrNoBlob, "%d bytes, %v", len(b), err)
 }
 
 // A turncoat reads as a reader does until it turns; from then on it reads from another one.
@@ -102,9 +98,7 @@ func TestPackThatChanged(t *testing.T) {
 	}
 	r := &turncoat{good: bytes.NewReader(pack)}
 	p, report, err := OpenPack(t.Context(), r, int64(len(pack)), Options{Trust: m.Trust})
-	if err != nil || !report.Success(0) {
-		t.Fatalf("%+v, %v", report, err)
-	}
+	require.True(t, err == nil && report.Success(0), "%+v, %v", report, err)
 	r.turned.Store(true)
 	entries, blobs := 0, 0
 	for name, bad := range bads {
@@ -113,18 +107,17 @@ func TestPackThatChanged(t *testing.T) {
 		for i, e := range list {
 			require.True(t, bytes.Equal(e, s.Lines[i]), "%s: another entry %d", name, i)
 		}
-		if whole := uint64(len(list)) == n; whole != (err == nil) || err != nil && !errors.Is(err, ErrArchive) {
-			t.Fatalf("%s: %d entries, %v", name, len(list), err)
-		}
+		whole := uint64(len(list)) == n
+		require.True(t, whole == (err == nil) && (err == nil || errors.Is(err, ErrArchive)), "%s: %d entries, %v", name,
+			len(list), err)
 		if err != nil {
 			entries++
 		}
 		for d, want := range s.Blobs {
 			b, err := p.Blob(t.Context(), d)
-			if err == nil && !bytes.Equal(b, want) || err != nil && (b != nil ||
-				!errors.Is(err, ErrArchive) && err != proofgraph.ErrNoBlob) {
-				t.Fatalf("%s: blob %s: %d bytes, %v", name, d, len(b), err)
-			}
+			require.True(t, (err != nil || bytes.Equal(b, want)) && (err == nil ||
+				(b == nil && (errors.Is(err, ErrArchive) || err == proofgraph.ErrNoBlob))), "%s: blob %s: %d bytes, %v",
+				name, d, len(b), err)
 			if err != nil {
 				blobs++
 			}
@@ -135,9 +128,8 @@ func TestPackThatChanged(t *testing.T) {
 	for _, x := range members[forge.EntriesAt+1:] {
 		least += len(x.Body)
 	}
-	if entries != len(members[forge.EntriesAt].Body)+len(bads)-len(pack) || blobs < least {
-		t.Errorf("of %d changes, entries were refused by %d, blobs by %d", len(bads), entries, blobs)
-	}
+	assert.True(t, entries == len(members[forge.EntriesAt].Body)+len(bads)-len(pack) && blobs >= least,
+		"of %d changes, entries were refused by %d, blobs by %d", len(bads), entries, blobs)
 }
 
 // TestPackOfMany: many goroutines read a Pack at once.
@@ -152,22 +144,16 @@ func TestPackOfMany(t *testing.T) {
 		wait.Go(func() {
 			for from := range n {
 				list, err := gathered(t.Context(), p, from, min(from+i+1, n))
-				if err != nil || !bytes.Equal(list[0], s.Lines[from]) {
-					t.Errorf("entry %d: %v", from, err)
-				}
+				assert.True(t, err == nil && bytes.Equal(list[0], s.Lines[from]), "entry %d: %v", from, err)
 				clear(list[0]) // it is ours
 			}
 			for name, want := range s.Blobs {
 				b, err := p.Blob(t.Context(), name)
-				if err != nil || !bytes.Equal(b, want) {
-					t.Errorf("%s: %v", name, err)
-				}
+				assert.True(t, err == nil && bytes.Equal(b, want), "%s: %v", name, err)
 				clear(b)
 			}
 			note, err := p.Checkpoint(t.Context())
-			if err != nil || !bytes.Equal(note, s.Note) {
-				t.Error(err)
-			}
+			assert.True(t, err == nil && bytes.Equal(note, s.Note), "%v", err)
 			clear(note)
 		})
 	}
@@ -198,9 +184,7 @@ func TestPackEnds(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n != 1 || size != 0 || note != nil || blob != nil {
-		t.Error(n, size, note, blob)
-	}
+	assert.True(t, n == 1 && size == 0 && note == nil && blob == nil, "%v %v %v %v", n, size, note, blob)
 	var never context.Context // which never ends
 	_, err := p.Size(never)
 	assert.NoError(t, err)
@@ -224,9 +208,8 @@ func TestPackMemory(t *testing.T) {
 	held := heap() - before
 	n, err := p.Size(t.Context())
 	require.NoError(t, err)
-	if held > 48*float64(n)+8*float64(len(forge.Untar(t, pack)))+64<<10 || n < 4_000 {
-		t.Errorf("%.0f bytes are held of %d entries", held, n)
-	}
+	assert.True(t, !(held > 48*float64(n)+8*float64(len(forge.Untar(t, pack)))+64<<10) && n >= 4_000,
+		"%.0f bytes are held of %d entries", held, n)
 	runtime.KeepAlive(p)
 	runtime.KeepAlive(pack)
 	runtime.KeepAlive(m)
@@ -236,9 +219,8 @@ func openBytes(t testing.TB, pack []byte, o Options) *Pack {
 	t.Helper()
 	p, r, err := OpenPack(t.Context(), bytes.NewReader(pack), int64(len(pack)), o)
 	want, werr := verifyBytes(t, pack, o)
-	if p == nil || err != nil || werr != nil || !reflect.DeepEqual(r, want) {
-		t.Fatalf("%+v, %v\nVerify says %+v, %v", r, err, want, werr)
-	}
+	require.True(t, p != nil && err == nil && werr == nil && reflect.DeepEqual(r, want), "%+v, %v\nVerify says %+v, %v",
+		r, err, want, werr)
 	return p
 }
 

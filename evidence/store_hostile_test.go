@@ -9,10 +9,13 @@ import (
 	"iter"
 	"maps"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -147,18 +150,16 @@ func TestLyingStore(t *testing.T) {
 					}
 					found++
 					var f *Error
-					if !errors.As(err, &f) || !reflect.DeepEqual(r, Report{Asked: Logged, Fault: f, Replay: r.Replay}) {
-						t.Fatalf("answer %d: %+v, %v", i, r, err)
-					}
+					require.True(t, errors.As(err, &f) && reflect.DeepEqual(r,
+						Report{Asked: Logged, Fault: f, Replay: r.Replay}), "answer %d: %+v, %v", i, r, err)
 					if (kind == "error" || kind == "both") && (f.Check != ErrStore || !errors.Is(err, errDisk)) ||
 						kind == "panic" && f.Check != ErrStore || kind == "fewer" && f.Check == ErrReplay {
 						t.Errorf("answer %d: %v", i, err)
 					}
 				}
-				if least := map[string]int{"fewer": told / 3, "more": told / 3}; told*step < 80 ||
-					found < max(least[kind], 1) || least[kind] == 0 && found < told-1 {
-					t.Errorf("%d lies, %d found out", told, found)
-				}
+				least := map[string]int{"fewer": told / 3, "more": told / 3}
+				assert.True(t, told*step >= 80 && found >= max(least[kind], 1) && (least[kind] != 0 || found >= told-1),
+					"%d lies, %d found out", told, found)
 			})
 		}
 	}
@@ -225,9 +226,7 @@ func TestStoresThatAreNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, err := VerifyStore(t.Context(), x.store, Options{Trust: d.Trust})
 			mustRefuse(t, r, err, x.want)
-			if !strings.Contains(fmt.Sprint(err), x.say) {
-				t.Error(err)
-			}
+			assert.Contains(t, fmt.Sprint(err), x.say, "%v", err)
 		})
 	}
 	r, err := VerifyStore(t.Context(), whole, Options{Trust: d.Trust, Level: Logged + 1})
@@ -248,14 +247,11 @@ func TestStoreEnds(t *testing.T) {
 		r, err := VerifyStore(ctx, l, Options{Trust: d.Trust})
 		cancel()
 		if l.n >= 0 {
-			if i < 60 {
-				t.Errorf("it ended %d times", i)
-			}
+			assert.True(t, i >= 60, "it ended %d times", i)
 			break
 		}
-		if !errors.Is(err, context.Canceled) || errors.As(err, new(*Error)) || r.Fault != nil || r.Level != Invalid {
-			t.Fatalf("answer %d: %+v, %v", i, r, err)
-		}
+		require.True(t, errors.Is(err, context.Canceled) && !errors.As(err, new(*Error)) && r.Fault == nil &&
+			r.Level == Invalid, "answer %d: %+v, %v", i, r, err)
 	}
 }
 
@@ -292,13 +288,10 @@ func TestErasedInBetween(t *testing.T) {
 	name := forge.Judgements(m)[0].D()["inputsHash"].(string)
 	delete(m.Blobs, name)
 	// or it would be found out anyway
-	if r, err := verifyBytes(t, m.Build(), Options{Trust: d.Trust}); err != nil || len(r.Erased) != 1 {
-		t.Fatalf("%+v, %v", r, err)
-	}
+	r, err := verifyBytes(t, m.Build(), Options{Trust: d.Trust})
+	require.True(t, err == nil && len(r.Erased) == 1, "%+v, %v", r, err)
 	never := func(from string, i int, r Report, err error) { // with nothing that is said to be erased
-		if err == nil && len(r.Erased) == 0 {
-			t.Errorf("%s, %d: %+v, %v", from, i, r, err)
-		}
+		assert.False(t, err == nil && len(r.Erased) == 0, "%s, %d: %+v, %v", from, i, r, err)
 	}
 	changed := 0
 	for i := 0; ; i++ {
@@ -319,7 +312,64 @@ func TestErasedInBetween(t *testing.T) {
 			changed++
 		}
 	}
-	if changed < 2 {
-		t.Errorf("%d changes were seen", changed)
+	assert.True(t, changed >= 2, "%d changes were seen", changed)
+}
+
+// A wild store panics with what it keeps, or ends the goroutine that asks.
+type wild struct {
+	proofgraph.Store
+	do func(b []byte)
+}
+
+func (s wild) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
+	b, err := s.Store.Blob(ctx, d)
+	s.do(b)
+	return b, err
+}
+
+// TestPanicIsNotShown: whatever a store panics with may be what it keeps, and stands in no error.
+// The runtime's own may.
+func TestPanicIsNotShown(t *testing.T) {
+	m := forge.NewMaker(t)
+	m.Use(forge.FilesPolicy(1))
+	m.Allowed(forge.Ask{Session: "main", Tool: "fs.read", Args: `{"path":"/srv/private"}`, Who: forge.Reader})
+	m.Checkpoint()
+	r, err := VerifyStore(t.Context(), wild{m.Store, func(b []byte) {
+		if strings.Contains(string(b), "private") {
+			panic(string(b))
+		}
+	}}, Options{Trust: m.Trust})
+	mustRefuse(t, r, err, ErrStore)
+	assert.True(t, strings.Contains(err.Error(), "panicked") && !strings.Contains(err.Error(), "private"), "%v", err)
+	var none []byte
+	r, err = VerifyStore(t.Context(), wild{m.Store, func([]byte) { none[0]++ }}, Options{Trust: m.Trust})
+	mustRefuse(t, r, err, ErrStore)
+	assert.Contains(t, err.Error(), "index out of range", "%v", err)
+}
+
+// TestGoroutineEndsInAStore: if a store ends the calling goroutine, there is no
+// success, and nothing of the verification is left.
+func TestGoroutineEndsInAStore(t *testing.T) {
+	m := forge.FixtureLog(t)
+	before := runtime.NumGoroutine()
+	answered := false
+	done := make(chan struct{})
+	n := 0
+	go func() {
+		defer close(done)
+		VerifyStore(context.Background(), wild{m.Store, func([]byte) {
+			if n++; n > 5 {
+				runtime.Goexit()
+			}
+		}}, Options{Trust: m.Trust})
+		answered = true
+	}()
+	<-done
+	// those that end may take a moment
+	for began := time.Now(); runtime.NumGoroutine() > before && time.Since(began) < 10*time.Second; {
+		runtime.Gosched()
 	}
+	now := runtime.NumGoroutine()
+	assert.True(t, !answered && n != 0 && now <= before, "answered: %v; %d goroutines before and %d after", answered,
+		before, now)
 }

@@ -26,16 +26,13 @@ func TestBehind(t *testing.T) {
 	m := forge.BaseLog(t)
 	m.Checkpoint()
 	want, err := VerifyStore(t.Context(), m.Store, Options{Trust: m.Trust})
-	if err != nil || want.Behind != 0 {
-		t.Fatalf("%+v, %v", want, err)
-	}
+	require.True(t, err == nil && want.Behind == 0, "%+v, %v", want, err)
 	s := forge.Shelve(t, m.Pack(Write))
 	s.Lines = append(s.Lines, contracts.Entry("not an entry"), contracts.Entry("another"))
 	var never context.Context // which never ends
 	got, err := VerifyStore(never, s, Options{Trust: m.Trust})
-	if want.Behind = 2; err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v", got, err)
-	}
+	want.Behind = 2
+	assert.True(t, err == nil && reflect.DeepEqual(got, want), "%+v, %v", got, err)
 }
 
 // TestStoreWhileItIsWritten: a log is verified in its directory, and in the store itself, while a
@@ -56,9 +53,8 @@ func TestStoreWhileItIsWritten(t *testing.T) {
 			Driver: driver})
 	}
 	checkpoint := func() {
-		if _, err := k.Checkpoint(t.Context()); err != nil {
-			t.Error(err)
-		}
+		_, err := k.Checkpoint(t.Context())
+		assert.NoError(t, err)
 	}
 	call()
 	checkpoint()
@@ -76,9 +72,8 @@ func TestStoreWhileItIsWritten(t *testing.T) {
 	}()
 	verify := func(s proofgraph.Store, last []byte) Report {
 		r, err := VerifyStore(t.Context(), s, Options{Trust: k.Trust(), Last: last})
-		if err != nil || !r.Success(Logged) || r.Allows == 0 || last != nil && r.History != Fresh {
-			t.Errorf("%+v, %v", r, err)
-		}
+		assert.True(t, err == nil && r.Success(Logged) && r.Allows != 0 && (last == nil || r.History == Fresh),
+			"%+v, %v", r, err)
 		return r
 	}
 	var last []byte
@@ -88,9 +83,7 @@ func TestStoreWhileItIsWritten(t *testing.T) {
 		require.NoError(t, err)
 		r := verify(auditor, last)
 		size, err := auditor.Size(t.Context())
-		if r.Size+r.Behind != size || err != nil {
-			t.Errorf("%d and %d of %d, %v", r.Size, r.Behind, size, err)
-		}
+		assert.True(t, r.Size+r.Behind == size && err == nil, "%d and %d of %d, %v", r.Size, r.Behind, size, err)
 		require.NoError(t, auditor.Close())
 		// not r's: a checkpoint is in the directory a moment before the store returns it
 		last = verify(w, last).Checkpoint

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func verifyBytes(t testing.TB, pack []byte, o Options) (Report, error) {
@@ -21,8 +23,6 @@ func mustRefuse(t *testing.T, r Report, err error, want error) {
 		return
 	}
 	bare := Report{Asked: r.Asked, Fault: e, Replay: Replay{Differing: r.Replay.Differing}}
-	if !reflect.DeepEqual(r, bare) || (want == ErrReplay) != (r.Replay.Differing > 0) && want == ErrReplay ||
-		r.Success(Invalid) {
-		t.Errorf("an INVALID report says more than what is wrong: %+v", r)
-	}
+	assert.True(t, reflect.DeepEqual(r, bare) && ((want == ErrReplay) == (r.Replay.Differing > 0) ||
+		want != ErrReplay) && !r.Success(Invalid), "an INVALID report says more than what is wrong: %+v", r)
 }

@@ -62,9 +62,8 @@ func TestArchiveOfOthers(t *testing.T) {
 		members++
 	}
 	require.NoError(t, w.Close())
-	if members < 20 || !bytes.Equal(again.Bytes(), pack) {
-		t.Errorf("package archive/tar writes the %d members otherwise", members)
-	}
+	assert.True(t, members >= 20 && bytes.Equal(again.Bytes(), pack),
+		"package archive/tar writes the %d members otherwise", members)
 }
 
 // TestCheckpointOfOthers: package note verifies the checkpoint in a pack.
@@ -76,9 +75,7 @@ func TestCheckpointOfOthers(t *testing.T) {
 	v, err := note.NewVerifier(vkey)
 	require.NoError(t, err)
 	n, err := note.Open(forge.Untar(t, m.Pack(Write))[forge.CheckpointAt].Body, note.VerifierList(v))
-	if err != nil || !strings.HasPrefix(n.Text, forge.Origin+"\n6\n") {
-		t.Errorf("%v, %v", n, err)
-	}
+	assert.True(t, err == nil && strings.HasPrefix(n.Text, forge.Origin+"\n6\n"), "%v, %v", n, err)
 }
 
 // A full writer has room for so many bytes.
@@ -185,19 +182,13 @@ func TestWriteRefuses(t *testing.T) {
 				x.to = io.Discard
 			}
 			err := Write(t.Context(), x.to, x.store, x.key)
-			if err == nil || !strings.HasPrefix(err.Error(), "evidence: write: ") ||
-				!strings.Contains(err.Error(), x.want) {
-				t.Errorf("%v, want %q", err, x.want)
-			}
-			if strings.Contains(x.want, "disk") && !errors.Is(err, errDisk) {
-				t.Error("the cause is lost")
-			}
+			assert.True(t, err != nil && strings.HasPrefix(err.Error(), "evidence: write: ") &&
+				strings.Contains(err.Error(), x.want), "%v, want %q", err, x.want)
+			assert.False(t, strings.Contains(x.want, "disk") && !errors.Is(err, errDisk), "the cause is lost")
 		})
 	}
-	if err := Write(t.Context(), io.Discard, proofgraph.NewMemory(), forge.Key(t, forge.SeedK1)); err == nil ||
-		!strings.Contains(err.Error(), "Checkpoint first") {
-		t.Errorf("an empty store: %v", err)
-	}
+	err := Write(t.Context(), io.Discard, proofgraph.NewMemory(), forge.Key(t, forge.SeedK1))
+	assert.True(t, err != nil && strings.Contains(err.Error(), "Checkpoint first"), "an empty store: %v", err)
 	assert.Error(t, Write(t.Context(), io.Discard, nil, forge.Key(t, forge.SeedK1)), "no store")
 	assert.Error(t, Write(t.Context(), nil, m.Store, forge.Key(t, forge.SeedK1)), "no writer")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -239,10 +230,8 @@ func TestErasedWhileWritten(t *testing.T) {
 		}
 		return b, nil
 	}
-	if err := Write(t.Context(), io.Discard, s, forge.Key(t, m.By)); err == nil ||
-		!strings.Contains(err.Error(), "write again") {
-		t.Errorf("erased in between: %v", err)
-	}
+	err := Write(t.Context(), io.Discard, s, forge.Key(t, m.By))
+	assert.True(t, err != nil && strings.Contains(err.Error(), "write again"), "erased in between: %v", err)
 }
 
 // TestChangedWhileWritten has each reading of a blob give something else: what is written is what
@@ -278,8 +267,7 @@ func TestChangedWhileWritten(t *testing.T) {
 				t.Fatalf("%s in reading %d: another pack", name, n)
 			}
 		}
-		if refused < readings/2 || name != "another byte" && written > 0 {
-			t.Errorf("%s: %d refused, %d written", name, refused, written)
-		}
+		assert.True(t, refused >= readings/2 && (name == "another byte" || written <= 0), "%s: %d refused, %d written",
+			name, refused, written)
 	}
 }

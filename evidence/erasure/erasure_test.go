@@ -196,9 +196,7 @@ func (c *fixture) pack(last []byte) ([]byte, evidence.Report) {
 	var b bytes.Buffer
 	require.NoError(c, evidence.Write(c.Context(), &b, c.store, forge.Key(c, forge.SeedK1)))
 	r, err := verifyBytes(c, b.Bytes(), evidence.Options{Trust: c.trust, Origin: forge.Origin, Last: last})
-	if err != nil || !r.Success(evidence.Logged) {
-		c.Fatalf("%+v, %v", r, err)
-	}
+	require.True(c, err == nil && r.Success(evidence.Logged), "%+v, %v", r, err)
 	return b.Bytes(), r
 }
 
@@ -287,9 +285,9 @@ func TestEraseSelects(t *testing.T) {
 				}
 			}
 			slices.SortFunc(labels, func(a, b string) int { return len(a)*100 + strings.Compare(a, b) - len(b)*100 })
-			if got := strings.Join(labels, " "); got != x.want || e.Size != before.Size || len(labels) != len(e.Calls) {
-				t.Errorf("of %d entries: %s, want %s", e.Size, got, x.want)
-			}
+			got := strings.Join(labels, " ")
+			assert.True(t, got == x.want && e.Size == before.Size && len(labels) == len(e.Calls),
+				"of %d entries: %s, want %s", e.Size, got, x.want)
 			if x.name == "all of that" {
 				_, err := c.store.Blob(t.Context(), crypto.Sum([]byte("null")))
 				assert.ErrorIs(t, err, proofgraph.ErrNoBlob,
@@ -297,24 +295,20 @@ func TestEraseSelects(t *testing.T) {
 				c.calls[2].output, c.calls[3].output = nil, nil
 			}
 			c.lacks(x.want)
-			if len(e.Kept) != x.kept || len(e.Gone) != 0 || !slices.IsSortedFunc(e.Erased, entry.Compare) {
-				t.Errorf("%d kept, %d gone", len(e.Kept), len(e.Gone))
-			}
+			assert.True(t, len(e.Kept) == x.kept && len(e.Gone) == 0 && slices.IsSortedFunc(e.Erased, entry.Compare),
+				"%d kept, %d gone", len(e.Kept), len(e.Gone))
 			again := c.mustErase(which)
-			if again.Erased != nil || len(again.Gone) != len(e.Erased) && len(again.Calls) == len(e.Calls) ||
-				!slices.Equal(again.Kept, e.Kept) && len(again.Calls) == len(e.Calls) {
-				t.Errorf("again: %+v after %+v", again, e)
-			}
+			assert.True(t, again.Erased == nil && (len(again.Gone) == len(e.Erased) ||
+				len(again.Calls) != len(e.Calls)) && (slices.Equal(again.Kept, e.Kept) ||
+				len(again.Calls) != len(e.Calls)), "again: %+v after %+v", again, e)
 			_, after := c.pack(before.Checkpoint)
-			if after.History != evidence.Fresh || after.Size != before.Size || after.MerkleRoot != before.MerkleRoot ||
-				!slices.Equal(after.Erased, e.Erased) {
-				t.Errorf("%+v", after)
-			}
-			if n := before.Replay.Replayed +
-				before.Replay.KernelsOwn; after.Replay.NotReplayable > uint64(len(labels)) ||
-				after.Replay.Replayed+after.Replay.KernelsOwn+after.Replay.NotReplayable != n {
-				t.Errorf("%+v after %+v", after.Replay, before.Replay)
-			}
+			assert.True(t, after.History == evidence.Fresh && after.Size == before.Size &&
+				after.MerkleRoot == before.MerkleRoot && slices.Equal(after.Erased, e.Erased), "%+v", after)
+			n := before.Replay.Replayed +
+				before.Replay.KernelsOwn
+			assert.True(t, after.Replay.NotReplayable <= uint64(len(labels)) &&
+				after.Replay.Replayed+after.Replay.KernelsOwn+after.Replay.NotReplayable == n, "%+v after %+v",
+				after.Replay, before.Replay)
 		})
 	}
 }

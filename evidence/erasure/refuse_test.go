@@ -42,9 +42,7 @@ func TestEraseFromFiles(t *testing.T) {
 	c := newFixture(t, s)
 	traces := func(label string) (n int) {
 		names, err := filepath.Glob(filepath.Join(dir, "*"))
-		if err != nil || len(names) < 2 {
-			t.Fatal(names, err)
-		}
+		require.True(t, err == nil && len(names) >= 2, "%v %v", names, err)
 		for _, name := range names {
 			b, err := os.ReadFile(name)
 			require.NoError(t, err)
@@ -53,9 +51,7 @@ func TestEraseFromFiles(t *testing.T) {
 		return n
 	}
 	packBefore, before := c.pack(nil)
-	if before.Replay.NotReplayable != 0 || before.Erased != nil {
-		t.Fatalf("%+v", before)
-	}
+	require.True(t, before.Replay.NotReplayable == 0 && before.Erased == nil, "%+v", before)
 	for round, x := range []struct {
 		which  erasure.Selection
 		labels []string
@@ -72,9 +68,7 @@ func TestEraseFromFiles(t *testing.T) {
 			x.which.Callers[0].Roles = nil
 		}
 		for _, label := range x.labels {
-			if round == 0 && traces(label) == 0 {
-				t.Errorf("call %s is nowhere", label)
-			}
+			assert.False(t, round == 0 && traces(label) == 0, "call %s is nowhere", label)
 		}
 		c.mustErase(x.which)
 		for _, label := range x.labels {
@@ -83,9 +77,7 @@ func TestEraseFromFiles(t *testing.T) {
 			}
 		}
 	}
-	if traces("3") == 0 || traces("11") == 0 {
-		t.Error("the calls of others are gone too")
-	}
+	assert.True(t, traces("3") != 0 && traces("11") != 0, "the calls of others are gone too")
 	c.lacks("0 1 2 4 5 6 7 8 13 16")
 	c.open()
 	packAfter, after := c.pack(before.Checkpoint)
@@ -97,25 +89,20 @@ func TestEraseFromFiles(t *testing.T) {
 	if r, err := filestore.OpenReadOnly(dir); err != nil {
 		t.Error(err)
 	} else {
-		if v, err := evidence.VerifyStore(t.Context(), r, evidence.Options{Trust: c.trust,
-			Origin: forge.Origin}); err != nil || !slices.Equal(v.Erased, after.Erased) ||
-			v.Replay.NotReplayable != 10 {
-			t.Errorf("in place: %+v, %v", v, err)
-		}
-		if _, err := erasure.Erase(t.Context(), r, erasure.Selection{Sessions: []string{"s2"}}); err == nil ||
-			!strings.Contains(err.Error(), "read only") {
-			t.Errorf("read only: %v", err)
-		}
+		v, err := evidence.VerifyStore(t.Context(), r, evidence.Options{Trust: c.trust,
+			Origin: forge.Origin})
+		assert.True(t, err == nil && slices.Equal(v.Erased, after.Erased) && v.Replay.NotReplayable == 10,
+			"in place: %+v, %v", v, err)
+		_, err = erasure.Erase(t.Context(), r, erasure.Selection{Sessions: []string{"s2"}})
+		assert.True(t, err != nil && strings.Contains(err.Error(), "read only"), "read only: %v", err)
 		r.Close()
 	}
-	if r, err := verifyBytes(t, packBefore, evidence.Options{Trust: c.trust, Origin: forge.Origin}); err != nil ||
-		r.Erased != nil || r.Replay.NotReplayable != 0 {
-		t.Errorf("the pack from before: %+v, %v", r, err)
-	}
+	r, err := verifyBytes(t, packBefore, evidence.Options{Trust: c.trust, Origin: forge.Origin})
+	assert.True(t, err == nil && r.Erased == nil && r.Replay.NotReplayable == 0, "the pack from before: %+v, %v", r,
+		err)
 	for _, label := range []string{"0", "13"} {
-		if bytes.Contains(packAfter, []byte(secretOf(label))) || !bytes.Contains(packBefore, []byte(secretOf(label))) {
-			t.Errorf("call %s is in the pack from after, or was in none", label)
-		}
+		assert.True(t, !bytes.Contains(packAfter, []byte(secretOf(label))) && bytes.Contains(packBefore,
+			[]byte(secretOf(label))), "call %s is in the pack from after, or was in none", label)
 	}
 	agrees(t, packBefore, c.trust)
 	agrees(t, packAfter, c.trust)
@@ -154,10 +141,8 @@ func TestEraseRefuses(t *testing.T) {
 		"a store that is wrong": {t.Context(), misreading{c.store.(*proofgraph.Memory)}, all, "entry 0: "},
 	} {
 		e, err := erasure.Erase(x.ctx, x.store, x.which)
-		if err == nil || !strings.HasPrefix(err.Error(), "evidence: erase: ") ||
-			!strings.Contains(err.Error(), x.want) || e.Calls != nil || e.Size != 0 {
-			t.Errorf("%s: %+v, %v", name, e, err)
-		}
+		assert.True(t, err != nil && strings.HasPrefix(err.Error(), "evidence: erase: ") &&
+			strings.Contains(err.Error(), x.want) && e.Calls == nil && e.Size == 0, "%s: %+v, %v", name, e, err)
 	}
 	c.lacks("")
 }
@@ -179,14 +164,11 @@ func TestEraseGoesOn(t *testing.T) {
 		s := &reluctant{Memory: c.store.(*proofgraph.Memory), left: n}
 		e, err := erasure.Erase(t.Context(), s, which)
 		if err == nil {
-			if n < 10 || len(e.Erased) != n {
-				t.Errorf("%d erased, of %d", len(e.Erased), n)
-			}
+			assert.True(t, n >= 10 && len(e.Erased) == n, "%d erased, of %d", len(e.Erased), n)
 			return
 		}
-		if !errors.Is(err, errTool) || !strings.Contains(err.Error(), "call it again") || e.Calls != nil {
-			t.Fatalf("after %d: %+v, %v", n, e, err)
-		}
+		require.True(t, errors.Is(err, errTool) && strings.Contains(err.Error(), "call it again") && e.Calls == nil,
+			"after %d: %+v, %v", n, e, err)
 		again := c.mustErase(which)
 		assert.Len(t, again.Gone, n, "%d were gone", len(again.Gone))
 		c.lacks("0 2 4 5 6 7 13 16")
@@ -244,16 +226,13 @@ func TestEraseBesideCalls(t *testing.T) {
 	all.Wait()
 	c.mustErase(erasure.Selection{Callers: []contracts.Caller{alice}})
 	for d := range kept {
-		if _, err := s.Blob(t.Context(), d); err != nil {
-			t.Errorf("of another caller: %v", err)
-		}
+		_, err := s.Blob(t.Context(), d)
+		assert.NoError(t, err, "of another caller")
 	}
 	c.lacks("0 1 2 4 7 8 13")
 	assert.Len(t, kept, 4*calls, "%d blobs", len(kept))
 	_, r := c.pack(nil)
-	if r.Replay.NotReplayable == 0 || len(r.Erased) == 0 || len(r.Open) != 0 {
-		t.Errorf("%+v", r)
-	}
+	assert.True(t, r.Replay.NotReplayable != 0 && len(r.Erased) != 0 && len(r.Open) == 0, "%+v", r)
 }
 
 // TestEraseKeepsDocuments: a tool whose output is a document that the log needs cannot have it
@@ -289,12 +268,10 @@ func TestEraseKeepsWhatOthersBegin(t *testing.T) {
 		}
 	}
 	e, err := erasure.Erase(t.Context(), s, erasure.Selection{Entries: []uint64{late.receipt}})
-	if err != nil || len(e.Kept) != 1 || e.Kept[0] != *late.output || slices.Contains(e.Erased, *late.output) {
-		t.Fatalf("%+v, %v", e, err)
-	}
-	if b, err := c.store.Blob(t.Context(), *late.output); err != nil || !bytes.Equal(b, out) {
-		t.Error(err)
-	}
+	require.True(t, err == nil && len(e.Kept) == 1 && e.Kept[0] == *late.output && !slices.Contains(e.Erased,
+		*late.output), "%+v, %v", e, err)
+	b, err := c.store.Blob(t.Context(), *late.output)
+	assert.True(t, err == nil && bytes.Equal(b, out), "%v", err)
 }
 
 // interrupted does something before the first erasure, or before it would be looked for.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/internal/race"
@@ -103,7 +104,6 @@ func TestMemory(t *testing.T) {
 	few, many := held(t, newLong(t, n, 64, 1)), held(t, newLong(t, n, n/2, 0))
 	entry, session := (few-64<<10)/n-4, (many-55*n)/(n/2)
 	t.Logf("%.1f bytes an entry, %.1f a session", entry, session)
-	if entry > 60 || session > 256 || entry < 44 || session < 128 {
-		t.Errorf("%.1f bytes an entry, %.1f a session", entry, session)
-	}
+	assert.True(t, !(entry > 60) && !(session > 256) && !(entry < 44) && !(session < 128),
+		"%.1f bytes an entry, %.1f a session", entry, session)
 }

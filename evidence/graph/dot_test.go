@@ -66,9 +66,7 @@ func readDOT(t testing.TB, s string) (d drawing) {
 			d.nodes = append(d.nodes, x)
 		}
 	}
-	if len(tokens) > 0 {
-		t.Fatalf("%q behind the end", tokens)
-	}
+	require.True(t, len(tokens) <= 0, "%q behind the end", tokens)
 	return d
 }
 
@@ -105,9 +103,7 @@ func tokensOfDOT(t testing.TB, s string) (list []string) {
 					}
 					continue
 				}
-				if strings.IndexByte("{}|<>", s[n]) >= 0 {
-					t.Fatalf("%q means something in a record", s[n])
-				}
+				require.True(t, strings.IndexByte("{}|<>", s[n]) < 0, "%q means something in a record", s[n])
 				b.WriteByte(s[n])
 			}
 			list = append(list, strings.ReplaceAll(entities(t, b.String()), "&amp;", "&"))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/internal/race"
@@ -22,15 +23,13 @@ func TestQuestions(t *testing.T) {
 		g, err := Read(t.Context(), w.store)
 		require.NoError(t, err)
 		n := newNaive(t, entries(t, w.store))
-		if g.Size() != uint64(len(n.order)) {
-			t.Fatalf("%d entries of %d", g.Size(), len(n.order))
-		}
+		require.Equal(t, uint64(len(n.order)), g.Size(), "%d entries of %d", g.Size(), len(n.order))
 		for name, h := range n.names {
 			i := slices.Index(n.order, h)
 			for _, name := range []string{name, h, fmt.Sprint(i)} {
-				if got, err := g.Find(name); got != uint64(i) || err != nil {
-					t.Fatalf("seed %d: %s is %d, %v, want %d", seed, name, got, err, i)
-				}
+				got, err := g.Find(name)
+				require.True(t, got == uint64(i) && err == nil, "seed %d: %s is %d, %v, want %d", seed, name, got, err,
+					i)
 				cases++
 			}
 		}
@@ -56,18 +55,17 @@ func TestQuestions(t *testing.T) {
 				}
 			}
 			for i, h := range n.order {
-				if got := hashes(n, g.Descendants(uint64(i), e)); !slices.Equal(got, below[h]) {
-					t.Fatalf("seed %d: descendants of %d: %q, want %q", seed, i, got, below[h])
-				}
+				got := hashes(n, g.Descendants(uint64(i), e))
+				require.True(t, slices.Equal(got, below[h]), "seed %d: descendants of %d: %q, want %q", seed, i, got,
+					below[h])
 				cases++
 			}
 		}
 	}
 	t.Logf("%d cases; %d calls whose prev is the call around them; paths of up to %d edges", cases, byPrev, deepest)
-	if cases < 50_000 || byPrev < 50 || deepest < 10 {
-		t.Errorf("%d cases, %d calls whose prev is the call around them, paths of up to %d edges: too few", cases,
-			byPrev, deepest)
-	}
+	assert.True(t, cases >= 50_000 && byPrev >= 50 && deepest >= 10,
+		"%d cases, %d calls whose prev is the call around them, paths of up to %d edges: too few", cases, byPrev,
+		deepest)
 }
 
 // compare holds one path to what is known of the distances from the later entry on. A path has the
@@ -83,9 +81,8 @@ func compare(t *testing.T, n *naive, g *Graph, later, earlier uint64, e Edges, a
 		if !ok && len(got) == 0 {
 			continue
 		}
-		if !ok || len(got) != distance+1 || got[0] != n.order[earlier] || got[distance] != n.order[later] {
-			t.Fatalf("the path from %d to %d has %d entries, want %d edges, %v", later, earlier, len(got), distance, ok)
-		}
+		require.True(t, ok && len(got) == distance+1 && got[0] == n.order[earlier] && got[distance] == n.order[later],
+			"the path from %d to %d has %d entries, want %d edges, %v", later, earlier, len(got), distance, ok)
 		for i := range distance {
 			require.Contains(t, n.along(e)[got[i+1]], got[i], "the path from %d to %d has an edge that the log has not",
 				later, earlier)
@@ -111,23 +108,19 @@ func TestNothingThere(t *testing.T) {
 	hash := strings.Repeat("ab", 32)
 	for size, store := range map[uint64]*proofgraph.Memory{0: proofgraph.NewMemory(), 1: newWorld(t, 1).store} {
 		g, err := Read(t.Context(), at(store, size))
-		if err != nil || g.Size() != size {
-			t.Fatalf("size %d: %v", size, err)
-		}
+		require.True(t, err == nil && g.Size() == size, "size %d: %v", size, err)
 		for _, name := range []string{"", "/", "1", "/1", "x/0", "x/", "//0", "x", hash, "/00", "00", "+0", "-1", "0x0",
 			" 0", "0 ", "1e0", hash[1:],
 			strings.ToUpper(hash), "18446744073709551615", "18446744073709551616", "/18446744073709551615",
 			"@refused/0", "main/0", "\u202e0", "0/0"} {
 			i, err := g.Find(name)
-			if says := fmt.Sprint(err); err == nil || i != 0 || !strings.HasPrefix(says, "graph: find: ") ||
-				strings.Contains(says, "\u202e") {
-				t.Errorf("size %d: %q is %d, %v", size, name, i, err)
-			}
+			says := fmt.Sprint(err)
+			assert.True(t, err != nil && i == 0 && strings.HasPrefix(says, "graph: find: ") && !strings.Contains(says,
+				"\u202e"), "size %d: %q is %d, %v", size, name, i, err)
 		}
 		for _, name := range []string{"0", "/0"} {
-			if i, err := g.Find(name); (err == nil) != (size == 1) || i != 0 {
-				t.Errorf("size %d: %q is %d, %v", size, name, i, err)
-			}
+			i, err := g.Find(name)
+			assert.True(t, (err == nil) == (size == 1) && i == 0, "size %d: %q is %d, %v", size, name, i, err)
 		}
 		for _, e := range []Edges{Causes, Links, 7} {
 			for i := range uint64(3) {
@@ -136,23 +129,20 @@ func TestNothingThere(t *testing.T) {
 					want = []uint64{i}
 				}
 				for _, s := range []Set{g.Ancestors(i, e), g.Descendants(i, e), g.Path(i, i, e)} {
-					if got := slices.Collect(s.All()); !slices.Equal(got, want) || s.Len() != len(want) ||
-						s.Has(i) != (i < size) {
-						t.Errorf("size %d: of entry %d there are %d", size, i, got)
-					}
+					got := slices.Collect(s.All())
+					assert.True(t, slices.Equal(got, want) && s.Len() == len(want) && s.Has(i) == (i < size),
+						"size %d: of entry %d there are %d", size, i, got)
 				}
 			}
 			const far = 1 << 63
 			for _, p := range []Set{g.Path(0, 5, e), g.Path(5, 0, e), g.Path(far, far, e), g.Ancestors(far, e),
 				g.Descendants(far, e)} {
-				if p.Len() != 0 {
-					t.Errorf("size %d: %d entries of what is not there", size, p.Len())
-				}
+				assert.Equal(t, 0, p.Len(), "size %d: %d entries of what is not there", size, p.Len())
 			}
 		}
-		if all := g.All(); uint64(all.Len()) != size || all.Has(size) || all.Has(1<<63) {
-			t.Errorf("size %d: all are %d", size, all.Len())
-		}
+		all := g.All()
+		assert.True(t, uint64(all.Len()) == size && !all.Has(size) && !all.Has(1<<63), "size %d: all are %d", size,
+			all.Len())
 	}
 }
 
@@ -164,11 +154,8 @@ func TestDeepChain(t *testing.T) {
 	g, err := Read(t.Context(), newLong(t, n, 1, 0))
 	require.NoError(t, err)
 	for _, s := range []Set{g.Path(n-1, 0, Links), g.Ancestors(n-1, Links), g.Descendants(0, Links)} {
-		if s.Len() != n {
-			t.Errorf("%d entries", s.Len())
-		}
+		assert.Equal(t, n, s.Len(), "%d entries", s.Len())
 	}
-	if i, err := g.Find("chat-0/0"); i != 1 || err != nil {
-		t.Error(i, err)
-	}
+	i, err := g.Find("chat-0/0")
+	assert.True(t, i == 1 && err == nil, "%v %v", i, err)
 }

@@ -69,9 +69,7 @@ var errSource = errors.New("the disk is on fire")
 // wrong.
 func mustRefuse(t *testing.T, g *Graph, err error, says ...string) {
 	t.Helper()
-	if g != nil || err == nil || !strings.HasPrefix(err.Error(), "graph: ") {
-		t.Fatalf("%v, %v", g, err)
-	}
+	require.True(t, g == nil && err != nil && strings.HasPrefix(err.Error(), "graph: "), "%v, %v", g, err)
 	for _, s := range says {
 		assert.Contains(t, err.Error(), s, "%v: it does not say", err)
 	}
@@ -83,9 +81,8 @@ func TestHostileSources(t *testing.T) {
 	w := newWorld(t, 3).calls(12)
 	list := entries(t, w.store)
 	n := uint64(len(list))
-	if g, err := Read(t.Context(), having(n, list...)); err != nil || g.Size() != n || n < 20 {
-		t.Fatalf("what is not hostile: %v", err)
-	}
+	g, err := Read(t.Context(), having(n, list...))
+	require.True(t, err == nil && g.Size() == n && n >= 20, "what is not hostile: %v", err)
 	sized := func(n uint64, err error) fake {
 		return fake{func(context.Context) (uint64, error) { return n, err }, w.store.Entries}
 	}
@@ -148,9 +145,8 @@ func TestHostileEntries(t *testing.T) {
 	a0 := message("a", 0, h)
 	a1 := message("a", 1, a0.Hash())
 	b0 := message("b", 0, h, a1.Hash())
-	if g, err := Read(t.Context(), having(4, genesis, a0, a1, b0)); err != nil || g.Ancestors(3, Causes).Len() != 2 {
-		t.Fatalf("what is in order: %v", err)
-	}
+	g, err := Read(t.Context(), having(4, genesis, a0, a1, b0))
+	require.True(t, err == nil && g.Ancestors(3, Causes).Len() == 2, "what is in order: %v", err)
 	begin := func(seq uint64, prev contracts.Digest, parents ...contracts.Digest) contracts.Entry {
 		return sealed(&contracts.Statement{Header: contracts.Header{Seq: seq, Prev: prev, Parents: parents},
 			Genesis: &contracts.Genesis{Nonce: strings.Repeat("0", 32), Origin: "other", Version: 1}})
@@ -232,9 +228,7 @@ func TestHostileWhenWritten(t *testing.T) {
 		for _, write := range []func(context.Context, io.Writer, Set) error{g.WriteDOT, g.WriteJSON} {
 			err := write(t.Context(), test.w, test.set)
 			mustRefuse(t, nil, err, test.says)
-			if errors.Is(err, errSource) != strings.Contains(test.says, "on fire") {
-				t.Errorf("%s: %v", name, err)
-			}
+			assert.Equal(t, strings.Contains(test.says, "on fire"), errors.Is(err, errSource), "%s: %v", name, err)
 		}
 	}
 	now = having(n, list...)

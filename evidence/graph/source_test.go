@@ -35,9 +35,7 @@ func TestSources(t *testing.T) {
 	pack, report, err := evidence.OpenPack(t.Context(), bytes.NewReader(file.Bytes()), int64(file.Len()),
 		evidence.Options{Trust: w.k.Trust()})
 	require.NoError(t, err)
-	if !report.Success(evidence.Logged) {
-		t.Fatal(report)
-	}
+	require.True(t, report.Success(evidence.Logged), "%v", report)
 	var want []byte
 	for name, s := range map[string]Source{"memory": w.store, "files": read, "a pack": pack} {
 		g, err := Read(t.Context(), s)
@@ -50,9 +48,7 @@ func TestSources(t *testing.T) {
 		if want == nil {
 			want = out.Bytes()
 		}
-		if !bytes.Equal(out.Bytes(), want) || len(want) < 10_000 {
-			t.Errorf("%s: another graph", name)
-		}
+		assert.True(t, bytes.Equal(out.Bytes(), want) && len(want) >= 10_000, "%s: another graph", name)
 	}
 	g, err := Read(t.Context(), pack)
 	require.NoError(t, err)
@@ -70,9 +66,8 @@ func TestTogether(t *testing.T) {
 		var out bytes.Buffer
 		for i := range g.Size() {
 			name := fmt.Sprint(i)
-			if found, err := g.Find(name); found != i || err != nil {
-				t.Errorf("%s is %d, %v", name, found, err)
-			}
+			found, err := g.Find(name)
+			assert.True(t, found == i && err == nil, "%s is %d, %v", name, found, err)
 			fmt.Fprintln(&out, g.Ancestors(i, Causes).Len(), g.Descendants(i, Links).Len(), g.Path(i, 0, Links).Len())
 		}
 		assert.NoError(t, errors.Join(g.WriteDOT(t.Context(), &out, g.All()),

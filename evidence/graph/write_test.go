@@ -74,9 +74,8 @@ func TestWrite(t *testing.T) {
 			sets, edges, left = sets+1, edges+kept, left+all-kept
 		}
 	}
-	if sets < 40 || edges < 1000 || left < 80 {
-		t.Errorf("%d sets with %d edges, %d left out: too few", sets, edges, left)
-	}
+	assert.True(t, sets >= 40 && edges >= 1000 && left >= 80, "%d sets with %d edges, %d left out: too few", sets,
+		edges, left)
 }
 
 // checkWritten compares both forms with the naive reading, and returns the numbers of edges within
@@ -131,9 +130,8 @@ func checkWritten(t *testing.T, n *naive, s Set, w written, d drawing) (kept, al
 		slices.Sort(edges)
 		slices.Sort(drawn)
 		slices.Sort(wanted)
-		if !slices.Equal(edges, wanted) || !slices.Equal(drawn, wanted) {
-			t.Fatalf("edges %q, drawn %q, want %q", edges, drawn, wanted)
-		}
+		require.True(t, slices.Equal(edges, wanted) && slices.Equal(drawn, wanted), "edges %q, drawn %q, want %q",
+			edges, drawn, wanted)
 		k++
 	}
 	return kept, all
@@ -159,26 +157,22 @@ func FuzzNames(f *testing.F) {
 		dot := "digraph log {\n" + string(appendDOT(nil, &n)) + "}\n"
 		text := append(appendJSON([]byte(`{"size":9,"entries":[`), &n), "]}"...)
 		for _, c := range []byte(dot + string(text)) {
-			if (c < ' ' || c > '~') && c != '\n' && c != '\t' {
-				t.Fatalf("%q %q: there is a byte %#x", session, tool, c)
-			}
+			require.False(t, (c < ' ' || c > '~') && c != '\n' && c != '\t', "%q %q: there is a byte %#x", session,
+				tool, c)
 		}
 		require.False(t, bytes.ContainsAny(text, "<>&"), "%s: HTML would read it", text)
 		valid := func(s string) string { return string([]rune(s)) }
 		w := readJSON(t, text)
-		if e := w.Entries[0]; e.Session != valid(session) || e.Tool != valid(tool) || len(e.Edges) != 2 ||
-			e.Risk != "low" {
-			t.Fatalf("%q %q became %q %q", session, tool, e.Session, e.Tool)
-		}
+		e := w.Entries[0]
+		require.True(t, e.Session == valid(session) && e.Tool == valid(tool) && len(e.Edges) == 2 && e.Risk == "low",
+			"%q %q became %q %q", session, tool, e.Session, e.Tool)
 		d := readDOT(t, dot)
 		want := "3 decision\n" + spelled(session) + "/5\n1970-01-01T00:00:00.000Z"
 		if tool != "" {
 			want += "\n" + spelled(tool) + "\nALLOW, low risk"
 		}
-		if len(d.nodes) != 1 || len(d.edges) != 2 || d.nodes[0].attrs["label"] != want ||
-			d.nodes[0].attrs["group"] != spelled(session) {
-			t.Fatalf("%q %q: %v", session, tool, d)
-		}
+		require.True(t, len(d.nodes) == 1 && len(d.edges) == 2 && d.nodes[0].attrs["label"] == want &&
+			d.nodes[0].attrs["group"] == spelled(session), "%q %q: %v", session, tool, d)
 	})
 }
 
@@ -222,10 +216,8 @@ func TestWriteMemory(t *testing.T) {
 	for _, write := range []func(context.Context, io.Writer, Set) error{g.WriteDOT, g.WriteJSON} {
 		p := peak{before: allocated()}
 		require.NoError(t, write(t.Context(), &p, all))
-		if p.written < 3<<19 || p.samples < 12 || p.most > 512<<10 {
-			t.Errorf("%d bytes were written and looked at %d times, %.0f more bytes were held", p.written, p.samples,
-				p.most)
-		}
+		assert.True(t, p.written >= 3<<19 && p.samples >= 12 && !(p.most > 512<<10),
+			"%d bytes were written and looked at %d times, %.0f more bytes were held", p.written, p.samples, p.most)
 	}
 	runtime.KeepAlive(g)
 }

@@ -30,12 +30,9 @@ func steps(t *testing.T) []string {
 	f := begun(t, a)
 	var names []string
 	f.step = func(name string, _ *os.File) error { names = append(names, name); return nil }
-	if r, err := b.verify(t.Context(), f); err != nil || !r.Success(evidence.Logged) {
-		t.Fatalf("%v, %v", r, err)
-	}
-	if len(names) < 7 || names[0] != "lock" || !slices.Contains(names, "place") {
-		t.Fatalf("only %q", names)
-	}
+	r, err := b.verify(t.Context(), f)
+	require.True(t, err == nil && r.Success(evidence.Logged), "%v, %v", r, err)
+	require.True(t, len(names) >= 7 && names[0] == "lock" && slices.Contains(names, "place"), "only %q", names)
 	return names
 }
 
@@ -59,9 +56,8 @@ func TestFailingSteps(t *testing.T) {
 		was := f.print(t)
 		f.step = half
 		r, err := b.verify(t.Context(), f)
-		if !errors.Is(err, errDisk) || r.Level != evidence.Invalid || r.Success(evidence.Intact) {
-			t.Errorf("%s: %v, %v", name, r, err)
-		}
+		assert.True(t, errors.Is(err, errDisk) && r.Level == evidence.Invalid && !r.Success(evidence.Intact),
+			"%s: %v, %v", name, r, err)
 		if i <= slices.Index(names, "place") {
 			assert.Equal(t, was, f.print(t), "%s: was %s\nis", name, was)
 		} else {
@@ -69,9 +65,8 @@ func TestFailingSteps(t *testing.T) {
 		}
 		f.mustBeAlone(t, 1)
 		f.step = nil
-		if r, err := b.verify(t.Context(), f); err != nil || !r.Success(evidence.Logged) {
-			t.Errorf("%s: and then %v, %v", name, r, err)
-		}
+		r, err = b.verify(t.Context(), f)
+		assert.True(t, err == nil && r.Success(evidence.Logged), "%s: and then %v, %v", name, r, err)
 		f.mustHold(t, b, 0o600)
 
 		if name == "lock" { // nothing is there to be locked when it begins
@@ -148,9 +143,7 @@ func TestAuditorChild(t *testing.T) {
 	for range o.Turns {
 		p := ps[random.IntN(len(ps))]
 		r, err := p.verify(t.Context(), f)
-		if err != nil || r.History != evidence.Fresh && r.History != evidence.Stale {
-			t.Fatalf("%v, %v", r, err)
-		}
+		require.True(t, err == nil && (r.History == evidence.Fresh || r.History == evidence.Stale), "%v, %v", r, err)
 	}
 }
 
@@ -176,38 +169,30 @@ func TestKilled(t *testing.T) {
 		f := begun(t, a)
 		out, err := orders{Path: f.path, Packs: files, Turns: 1, Die: step}.command(t).CombinedOutput()
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.Exited() {
-			t.Fatalf("%s: not killed: %v\n%s", step, err, out)
-		}
+		require.True(t, errors.As(err, &exit) && !exit.Exited(), "%s: not killed: %v\n%s", step, err, out)
 		killed++
 		now, err := os.ReadFile(f.path)
 		want := a.note
 		if i > slices.Index(names, "place") {
 			want = b.note
 		}
-		if err != nil || !bytes.Equal(now, want) {
-			t.Errorf("%s: %q, %v", step, now, err)
-		}
-		if r, err := c.verify(t.Context(), f); err != nil || !r.Success(evidence.Logged) {
-			t.Errorf("%s: and then %v, %v", step, r, err)
-		}
+		assert.True(t, err == nil && bytes.Equal(now, want), "%s: %q, %v", step, now, err)
+		r, err := c.verify(t.Context(), f)
+		assert.True(t, err == nil && r.Success(evidence.Logged), "%s: and then %v, %v", step, r, err)
 
 		if step == "lock" {
 			continue
 		}
 		path := filepath.Join(t.TempDir(), "log.checkpoint")
-		if out, err := (orders{Path: path, Packs: files, Die: step,
-			Begin: true}).command(t).CombinedOutput(); !errors.As(err, &exit) || exit.Exited() {
-			t.Fatalf("%s: not killed: %v\n%s", step, err, out)
-		}
+		out, err = (orders{Path: path, Packs: files, Die: step,
+			Begin: true}).command(t).CombinedOutput()
+		require.True(t, errors.As(err, &exit) && !exit.Exited(), "%s: not killed: %v\n%s", step, err, out)
 		now, err = os.ReadFile(path)
-		if there := i > slices.Index(names, "place"); there != (err == nil) || there && !bytes.Equal(now, b.note) {
-			t.Errorf("%s: begun: %q, %v", step, now, err)
-		}
+		there := i > slices.Index(names, "place")
+		assert.True(t, there == (err == nil) && (!there || bytes.Equal(now, b.note)), "%s: begun: %q, %v", step, now,
+			err)
 	}
-	if killed < 7 {
-		t.Errorf("only %d were killed", killed)
-	}
+	assert.True(t, killed >= 7, "only %d were killed", killed)
 }
 
 // TestTwoAuditors: processes, and goroutines in each of them, verify larger and smaller packs
@@ -237,10 +222,9 @@ func TestTwoAuditors(t *testing.T) {
 			children.Go(func() {
 				random := rand.New(rand.NewPCG(uint64(round), uint64(i)))
 				for range 12 {
-					if r, err := ps[random.IntN(len(ps))].verify(t.Context(), f); err != nil ||
-						r.History != evidence.Fresh && r.History != evidence.Stale {
-						t.Errorf("%v, %v", r, err)
-					}
+					r, err := ps[random.IntN(len(ps))].verify(t.Context(), f)
+					assert.True(t, err == nil && (r.History == evidence.Fresh || r.History == evidence.Stale), "%v, %v",
+						r, err)
 				}
 			})
 		}
@@ -253,19 +237,14 @@ func TestTwoAuditors(t *testing.T) {
 			default:
 			}
 			_, size, err := f.read()
-			if err != nil || size < at {
-				t.Fatalf("%d after %d, %v", size, at, err)
-			}
+			require.True(t, err == nil && size >= at, "%d after %d, %v", size, at, err)
 			if size > at {
 				at, moves = size, moves+1
 			}
 		}
-		if r, err := ps[len(ps)-1].verify(t.Context(), f); err != nil || !r.Success(evidence.Logged) {
-			t.Errorf("%v, %v", r, err)
-		}
+		r, err := ps[len(ps)-1].verify(t.Context(), f)
+		assert.True(t, err == nil && r.Success(evidence.Logged), "%v, %v", r, err)
 		f.mustHold(t, ps[len(ps)-1], 0o600)
 	}
-	if moves < 3*rounds {
-		t.Errorf("only %d moves were seen", moves)
-	}
+	assert.True(t, moves >= 3*rounds, "only %d moves were seen", moves)
 }

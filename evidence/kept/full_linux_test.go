@@ -28,9 +28,8 @@ func TestRealDisk(t *testing.T) {
 	refused := func(want error) {
 		t.Helper()
 		was := f.print(t)
-		if r, err := b.verify(t.Context(), f); !errors.Is(err, want) || r.Level != evidence.Invalid {
-			t.Errorf("%v, %v; want %v", r, err, want)
-		}
+		r, err := b.verify(t.Context(), f)
+		assert.True(t, errors.Is(err, want) && r.Level == evidence.Invalid, "%v, %v; want %v", r, err, want)
 		assert.Equal(t, was, f.print(t), "was %s\nis", was)
 		if r, err := a.verify(t.Context(), f); err != nil || !r.Success(evidence.Logged) {
 			t.Errorf("there is nothing to write: %v, %v", r, err)
@@ -44,8 +43,7 @@ func TestRealDisk(t *testing.T) {
 	require.NoError(t, syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	refused(syscall.EROFS)
 	require.NoError(t, syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, ""))
-	if r, err := b.verify(t.Context(), f); err != nil || !r.Success(evidence.Logged) {
-		t.Errorf("%v, %v", r, err)
-	}
+	r, err := b.verify(t.Context(), f)
+	assert.True(t, err == nil && r.Success(evidence.Logged), "%v, %v", r, err)
 	f.mustHold(t, b, 0o600)
 }

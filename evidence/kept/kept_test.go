@@ -28,9 +28,8 @@ func TestForward(t *testing.T) {
 	check := func(p pack, history evidence.History, holds pack, mode fs.FileMode) {
 		t.Helper()
 		r, err := Verify(t.Context(), f.path, bytes.NewReader(p.bytes), int64(len(p.bytes)), p.o)
-		if err != nil || r.History != history || r.Success(evidence.Logged) != (history == evidence.Fresh) {
-			t.Errorf("%v, %v", r, err)
-		}
+		assert.True(t, err == nil && r.History == history && r.Success(evidence.Logged) == (history == evidence.Fresh),
+			"%v, %v", r, err)
 		f.mustHold(t, holds, mode)
 	}
 	same := f.print(t)
@@ -45,9 +44,8 @@ func TestForward(t *testing.T) {
 	check(b, evidence.Stale, c, 0o640)
 	check(c, evidence.Fresh, c, 0o640)
 	var none context.Context // what a caller might give
-	if r, err := c.verify(none, f); err != nil || !r.Success(evidence.Logged) {
-		t.Errorf("%v, %v", r, err)
-	}
+	r, err := c.verify(none, f)
+	assert.True(t, err == nil && r.Success(evidence.Logged), "%v, %v", r, err)
 }
 
 // TestStore: a log in place moves the file as its packs do.
@@ -74,10 +72,8 @@ func TestStore(t *testing.T) {
 		}
 		f.mustHold(t, x.holds, 0o600)
 	}
-	if r, err := VerifyStore(t.Context(), f.path, nil, c.o); !errors.Is(err, evidence.ErrInput) ||
-		r.Level != evidence.Invalid {
-		t.Errorf("of no store: %v, %v", r, err)
-	}
+	r, err := VerifyStore(t.Context(), f.path, nil, c.o)
+	assert.True(t, errors.Is(err, evidence.ErrInput) && r.Level == evidence.Invalid, "of no store: %v, %v", r, err)
 	f.mustHold(t, c, 0o600)
 }
 
@@ -184,17 +180,15 @@ func TestUnchanged(t *testing.T) {
 			} else {
 				r, err = Verify(x.ctx, f.path, bytes.NewReader(x.p.bytes), int64(len(x.p.bytes)), x.p.o)
 			}
-			if !x.want(r, err) || err != nil && r.Level != evidence.Invalid && !errors.Is(err, errDisk) {
-				t.Errorf("%v, %v", r, err)
-			}
+			assert.True(t, x.want(r, err) && (err == nil || r.Level == evidence.Invalid || errors.Is(err, errDisk)),
+				"%v, %v", r, err)
 			assert.Equal(t, was, f.print(t), "was %s\nis", was)
 			f.mustBeAlone(t, len(list))
 		})
 	}
 	f := begun(t, b) // or all of it was refused for nothing
-	if r, err := c.verify(t.Context(), f); err != nil || !r.Success(evidence.Logged) {
-		t.Errorf("%v, %v", r, err)
-	}
+	r, err := c.verify(t.Context(), f)
+	assert.True(t, err == nil && r.Success(evidence.Logged), "%v, %v", r, err)
 	f.mustHold(t, c, 0o600)
 }
 
@@ -220,9 +214,7 @@ func forged(t *testing.T, a, b pack) []byte {
 	t.Helper()
 	text, _, ok := bytes.Cut(a.note, []byte("\n\n"))
 	_, line, also := bytes.Cut(b.note, []byte("\n\n"))
-	if !ok || !also {
-		t.Fatal("not notes")
-	}
+	require.True(t, ok && also, "not notes")
 	return append(append(bytes.Clone(text), "\n\n"...), line...)
 }
 
@@ -248,17 +240,15 @@ func TestBegin(t *testing.T) {
 		f := file{path: filepath.Join(t.TempDir(), "sub", "x")}
 		require.NoError(t, errors.Join(os.Mkdir(filepath.Dir(f.path), 0o700), made(f.path)))
 		was := f.print(t)
-		if err := Begin(f.path, good); !errors.Is(err, fs.ErrExist) || f.print(t) != was {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := Begin(f.path, good)
+		assert.True(t, errors.Is(err, fs.ErrExist) && f.print(t) == was, "%s: %v", name, err)
 		f.mustBeAlone(t, 1)
 	}
 	assert.ErrorIs(t, Begin(filepath.Join(t.TempDir(), "no", "such"), good), fs.ErrNotExist)
 	t.Chdir(t.TempDir()) // where the file would be whose path is ""
 	assert.ErrorIs(t, Begin("", good), errNoPath)
-	if r, err := a.verify(t.Context(), file{}); !errors.Is(err, errNoPath) || r.Level != evidence.Invalid {
-		t.Error(r, err)
-	}
+	r, err := a.verify(t.Context(), file{})
+	assert.True(t, errors.Is(err, errNoPath) && r.Level == evidence.Invalid, "%v %v", r, err)
 	defer syscall.Umask(syscall.Umask(0))
 	begun(t, a)
 	syscall.Umask(0o777)
@@ -279,9 +269,8 @@ func TestHeld(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled, "ended while it waited")
 	defer func(was time.Duration) { patience = was }(patience)
 	patience = time.Millisecond
-	if r, err := b.verify(t.Context(), f); !errors.Is(err, errHeld) || r.Level != evidence.Invalid {
-		t.Errorf("held for ever: %v, %v", r, err)
-	}
+	r, err := b.verify(t.Context(), f)
+	assert.True(t, errors.Is(err, errHeld) && r.Level == evidence.Invalid, "held for ever: %v, %v", r, err)
 	if r, err := a.verify(t.Context(), f); err != nil || !r.Success(evidence.Logged) {
 		t.Errorf("there is nothing to move: %v, %v", r, err)
 	}

@@ -8,6 +8,9 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/evidence"
 )
 
@@ -34,15 +37,13 @@ func TestMeanwhile(t *testing.T) {
 			r, err := f.verify(t.Context(), x.p.o, func(o evidence.Options) (evidence.Report, error) {
 				r, err := evidence.Verify(t.Context(), bytes.NewReader(x.p.bytes), int64(len(x.p.bytes)), o)
 				if n++; n == 1 {
-					if r, err := x.other.verify(t.Context(), f); err != nil || !r.Success(evidence.Logged) {
-						t.Fatalf("%v, %v", r, err)
-					}
+					r, err := x.other.verify(t.Context(), f)
+					require.True(t, err == nil && r.Success(evidence.Logged), "%v, %v", r, err)
 				}
 				return r, err
 			})
-			if err != nil || r.History != x.want || n != 2 {
-				t.Errorf("%s, %v after %d verifications; want %s", r.History, err, n, x.want)
-			}
+			assert.True(t, err == nil && r.History == x.want && n == 2, "%s, %v after %d verifications; want %s",
+				r.History, err, n, x.want)
 			f.mustHold(t, x.holds, 0o600)
 		})
 	}
@@ -57,15 +58,13 @@ func TestReplaced(t *testing.T) {
 	n := 0
 	f.step = func(name string, _ *os.File) error {
 		if n++; n == 1 && name == "lock" {
-			if r, err := c.verify(t.Context(), file{path: f.path}); err != nil || !r.Success(evidence.Logged) {
-				t.Fatalf("%v, %v", r, err)
-			}
+			r, err := c.verify(t.Context(), file{path: f.path})
+			require.True(t, err == nil && r.Success(evidence.Logged), "%v, %v", r, err)
 		}
 		return nil
 	}
-	if r, err := b.verify(t.Context(), f); err != nil || r.History != evidence.Stale || n < 2 {
-		t.Errorf("%v, %v", r, err)
-	}
+	r, err := b.verify(t.Context(), f)
+	assert.True(t, err == nil && r.History == evidence.Stale && n >= 2, "%v, %v", r, err)
 	f.mustHold(t, c, 0o600)
 }
 
@@ -78,12 +77,10 @@ func TestEndless(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if r, err := a.verify(t.Context(), f); err == nil || r.Level != evidence.Invalid {
-		t.Errorf("%v, %v", r, err)
-	}
-	if moved, err := f.advance(t.Context(), a.note, a.note); moved || err != nil {
-		t.Errorf("moved %v, %v", moved, err)
-	}
+	r, err := a.verify(t.Context(), f)
+	assert.True(t, err != nil && r.Level == evidence.Invalid, "%v, %v", r, err)
+	moved, err := f.advance(t.Context(), a.note, a.note)
+	assert.True(t, !moved && err == nil, "moved %v, %v", moved, err)
 	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 32<<20 {
 		t.Errorf("took %d bytes", after.TotalAlloc-before.TotalAlloc)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm"
@@ -91,9 +92,7 @@ func (p pack) verify(ctx context.Context, f file) (evidence.Report, error) {
 func verified(t testing.TB, p pack) evidence.Report {
 	t.Helper()
 	r, err := evidence.Verify(t.Context(), bytes.NewReader(p.bytes), int64(len(p.bytes)), p.o)
-	if err != nil || !r.Success(evidence.Logged) || !bytes.Equal(r.Checkpoint, p.note) {
-		t.Fatalf("%v, %v", r, err)
-	}
+	require.True(t, err == nil && r.Success(evidence.Logged) && bytes.Equal(r.Checkpoint, p.note), "%v, %v", r, err)
 	return r
 }
 
@@ -111,9 +110,7 @@ func begun(t testing.TB, p pack) file {
 func (f file) mustHold(t testing.TB, p pack, mode fs.FileMode) {
 	t.Helper()
 	b, err := os.ReadFile(f.path)
-	if err != nil || !bytes.Equal(b, p.note) {
-		t.Errorf("%q, %v; want %q", b, err, p.note)
-	}
+	assert.True(t, err == nil && bytes.Equal(b, p.note), "%q, %v; want %q", b, err, p.note)
 	info, err := os.Lstat(f.path)
 	if err != nil || info.Mode() != mode {
 		t.Errorf("mode %v, %v; want %v", info.Mode(), err, mode)
@@ -123,9 +120,8 @@ func (f file) mustHold(t testing.TB, p pack, mode fs.FileMode) {
 
 func (f file) mustBeAlone(t testing.TB, n int) {
 	t.Helper()
-	if l, err := os.ReadDir(filepath.Dir(f.path)); err != nil || len(l) != n {
-		t.Errorf("%v, %v in the directory; want %d", l, err, n)
-	}
+	l, err := os.ReadDir(filepath.Dir(f.path))
+	assert.True(t, err == nil && len(l) == n, "%v, %v in the directory; want %d", l, err, n)
 }
 
 // print is a file to the byte, with what an exchange would change.

@@ -96,9 +96,8 @@ func TestBackTestOfItself(t *testing.T) {
 			d, changes = backTested(t, p.pack, o, Compiled(t, next...))
 			anew := map[uint64]bool{}
 			for _, c := range changes {
-				if x := log[c.Index]; x.PolicyHash == stack.Hash() && (!c.Anew || len(x.Approvals) == 0) {
-					t.Errorf("%s: %s", name, c)
-				}
+				x := log[c.Index]
+				assert.False(t, x.PolicyHash == stack.Hash() && (!c.Anew || len(x.Approvals) == 0), "%s: %s", name, c)
 				anew[c.Index] = c.Anew
 			}
 			gone := map[uint64]bool{}
@@ -124,9 +123,8 @@ func TestBackTestOfItself(t *testing.T) {
 			judged, unjudged = judged+d.Judged, unjudged+len(d.Unjudged)
 		}
 	}
-	if judged < 1000 || approved < 20 || unjudged < 100 {
-		t.Errorf("%d calls judged, %d that were approved, %d not judged", judged, approved, unjudged)
-	}
+	assert.True(t, judged >= 1000 && approved >= 20 && unjudged >= 100,
+		"%d calls judged, %d that were approved, %d not judged", judged, approved, unjudged)
 }
 
 func untoldTo(t testing.TB) func(evidence.Change) error {
@@ -146,19 +144,16 @@ func TestBackTestInvalid(t *testing.T) {
 	pack := m.Pack(evidence.Write)
 	o := evidence.Options{Trust: m.Trust, Origin: Origin}
 	candidate := Compiled(t, MailPolicy) // nearly all is a change
-	if d, changes := backTested(t, pack, o, candidate); len(changes) < 10 || d.Denied < 5 {
-		t.Fatalf("%+v", d)
-	}
+	d, changes := backTested(t, pack, o, candidate)
+	require.True(t, len(changes) >= 10 && d.Denied >= 5, "%+v", d)
 	r := rand.New(rand.NewPCG(1, 1))
 	checks := map[string]int{}
 	try := func(pack []byte) {
 		t.Helper()
 		want, wrong := verifyBytes(t, pack, o)
 		d, err := evidence.BackTest(t.Context(), bytes.NewReader(pack), int64(len(pack)), o, candidate, untoldTo(t))
-		if wrong == nil || err == nil || err.Error() != wrong.Error() ||
-			!reflect.DeepEqual(d, evidence.Differences{Report: want}) {
-			t.Errorf("%+v, %v, want %v", d, err, wrong)
-		}
+		assert.True(t, wrong != nil && err != nil && err.Error() == wrong.Error() && reflect.DeepEqual(d,
+			evidence.Differences{Report: want}), "%+v, %v, want %v", d, err, wrong)
 		var f *evidence.Error
 		if errors.As(err, &f) {
 			checks[f.Check.Error()]++
@@ -204,10 +199,8 @@ func TestBackTestAsked(t *testing.T) {
 	}
 	for _, none := range []*guardian.Policy{nil, {}} {
 		d, err := run(t.Context(), o, none, untoldTo(t))
-		if !errors.Is(err, evidence.ErrInput) || !strings.Contains(err.Error(), "candidate") || d.Report.Fault == nil ||
-			d.Report.Level != evidence.Invalid {
-			t.Errorf("%+v, %v", d, err)
-		}
+		assert.True(t, errors.Is(err, errInput) && strings.Contains(err.Error(), "candidate") &&
+			d.Report.Fault != nil && d.Report.Level == evidence.Invalid, "%+v, %v", d, err)
 	}
 	var none context.Context // what a caller might give: it never ends
 	if d, err := run(none, o, candidate, nil); err != nil || !reflect.DeepEqual(d, whole) {
@@ -217,7 +210,7 @@ func TestBackTestAsked(t *testing.T) {
 		d.Report.Success(evidence.Intact) || d.Denied != whole.Denied {
 		t.Errorf("unpinned: %+v, %v", d, err)
 	}
-	if _, err := evidence.BackTest(t.Context(), nil, 0, o, candidate, untoldTo(t)); !errors.Is(err, evidence.ErrInput) {
+	if _, err := evidence.BackTest(t.Context(), nil, 0, o, candidate, untoldTo(t)); !errors.Is(err, errInput) {
 		t.Error(err)
 	}
 	for stop := range changes { // at each of them
@@ -229,19 +222,16 @@ func TestBackTestAsked(t *testing.T) {
 			}
 			return nil
 		})
-		if err != enough || n != stop+1 || !reflect.DeepEqual(d, evidence.Differences{}) {
-			t.Errorf("stopped at %d of %d: %+v, %v", n, stop, d, err)
-		}
+		assert.True(t, err == enough && n == stop+1 && reflect.DeepEqual(d, evidence.Differences{}),
+			"stopped at %d of %d: %+v, %v", n, stop, d, err)
 	}
 	ended, end := context.WithCancel(t.Context())
 	d, err := run(ended, o, candidate, func(evidence.Change) error { end(); return nil })
-	if err != context.Canceled || !reflect.DeepEqual(d, evidence.Differences{}) {
-		t.Errorf("ended while told: %+v, %v", d, err)
-	}
-	if d, err := run(ended, o, candidate, untoldTo(t)); !errors.Is(err, context.Canceled) ||
-		d.Report.Level != evidence.Invalid {
-		t.Errorf("ended before: %+v, %v", d, err)
-	}
+	assert.True(t, err == context.Canceled && reflect.DeepEqual(d, evidence.Differences{}), "ended while told: %+v, %v",
+		d, err)
+	d, err = run(ended, o, candidate, untoldTo(t))
+	assert.True(t, errors.Is(err, context.Canceled) && d.Report.Level == evidence.Invalid, "ended before: %+v, %v", d,
+		err)
 }
 
 // A swapped reader returns the bytes of another pack, from some moment on.
@@ -283,10 +273,9 @@ func TestBackTestChanging(t *testing.T) {
 			return nil
 		})
 		fault := d.Report.Fault
-		if d.Report = (evidence.Report{}); !errors.Is(err, evidence.ErrArchive) || fault != err || n == 0 ||
-			n == len(changes) || !reflect.DeepEqual(d, evidence.Differences{}) {
-			t.Errorf("%d of %d were told: %+v, %v", n, len(changes), d, err)
-		}
+		d.Report = (evidence.Report{})
+		assert.True(t, errors.Is(err, errArchive) && fault == err && n != 0 && n != len(changes) &&
+			reflect.DeepEqual(d, evidence.Differences{}), "%d of %d were told: %+v, %v", n, len(changes), d, err)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/receipts"
@@ -99,9 +101,8 @@ func BaseLog(t testing.TB) *Maker {
 	m.Denied(contracts.ReasonIntentMalformed, Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader,
 		refuse: contracts.ReasonIntentMalformed})
 	m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader}) // o
-	if n, err := m.Store.Size(t.Context()); err != nil || int(n) != len(baseNames) {
-		t.Fatalf("%d entries, %d names, %v", n, len(baseNames), err)
-	}
+	n, err := m.Store.Size(t.Context())
+	require.True(t, err == nil && int(n) == len(baseNames), "%d entries, %d names, %v", n, len(baseNames), err)
 	return m
 }
 
@@ -167,9 +168,8 @@ func BudgetLog(t testing.TB) *Maker {
 	m.Denied(contracts.ReasonPolicyViolation, read("s1", `{"path":"/srv/secret"}`, other))
 	m.Allowed(read("s1", `{"path":"/srv/e"}`, other)) // o
 	m.Checkpoint()
-	if n, err := m.Store.Size(t.Context()); err != nil || int(n) != len(budgetNames) {
-		t.Fatalf("%d entries, %d names, %v", n, len(budgetNames), err)
-	}
+	n, err := m.Store.Size(t.Context())
+	require.True(t, err == nil && int(n) == len(budgetNames), "%d entries, %d names, %v", n, len(budgetNames), err)
 	return m
 }
 

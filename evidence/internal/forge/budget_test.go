@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -26,10 +27,8 @@ func TestBudgets(t *testing.T) {
 	pack := m.Pack(evidence.Write)
 	o := evidence.Options{Trust: m.Trust, Origin: Origin}
 	r, err := verifyBytes(t, pack, o)
-	if err != nil || !r.Success(evidence.Logged) || r.Replay.Replayed != 9 ||
-		r.Replay.NotReplayable+r.Replay.Differing != 0 || len(r.Open) != 1 {
-		t.Fatalf("%+v, %v", r, err)
-	}
+	require.True(t, err == nil && r.Success(evidence.Logged) && r.Replay.Replayed == 9 &&
+		r.Replay.NotReplayable+r.Replay.Differing == 0 && len(r.Open) == 1, "%+v, %v", r, err)
 	charge := func(n *Node, budget string) Object {
 		for _, c := range n.D()["charges"].([]any) {
 			if c := c.(Object); c["budget"] == "P1:files:"+budget {
@@ -58,65 +57,65 @@ func TestBudgets(t *testing.T) {
 		{"R26", func(m *Model, the func(string) *Node) {
 			charge(the("b1"), "reads")["before"] = 0
 			balance(m, the("b1"), "reads", spent(0))
-		}, evidence.ErrBudget},
+		}, errBudget},
 		{"R26 in another order", func(m *Model, the func(string) *Node) {
 			charge(the("b1"), "reads")["before"], charge(the("f1"), "reads")["before"] = 2, 1
 			balance(m, the("b1"), "reads", spent(2))
 			balance(m, the("f1"), "reads", spent(1))
-		}, evidence.ErrBudget},
+		}, errBudget},
 		{"R26 of an open call, which no receipt settles and nobody can replay", func(m *Model, the func(string) *Node) {
 			c := charge(the("o"), "reads")
 			c["before"] = numberOf(m, c["before"]) - 1
 			delete(m.Blobs, the("o").D()["inputsHash"].(string))
-		}, evidence.ErrBudget},
+		}, errBudget},
 		{"R28", func(m *Model, the func(string) *Node) { // the last call of its session, so no balance follows
 			delete(the("o").D(), "charges")
-		}, evidence.ErrReplay},
+		}, errReplay},
 		{"R29", func(m *Model, the func(string) *Node) { charge(the("a1"), "reads")["limit"] = 20 },
-			evidence.ErrReplay},
+			errReplay},
 		{"R29 of another", func(m *Model, the func(string) *Node) {
 			charge(the("o"), "reads")["of"], charge(the("o"), "reads")["before"] = "zoe", 0
 			balance(m, the("o"), "reads", func(b Object) { b["of"], b["spent"] = "zoe", 0 })
-		}, evidence.ErrReplay},
-		{"R30", func(m *Model, the func(string) *Node) { settled(the("a2"), 1)["amount"] = 0 }, evidence.ErrBudget},
+		}, errReplay},
+		{"R30", func(m *Model, the func(string) *Node) { settled(the("a2"), 1)["amount"] = 0 }, errBudget},
 		{"R30 indeterminate", func(m *Model, the func(string) *Node) { settled(the("i2"), 1)["amount"] = 0 },
-			evidence.ErrBudget},
+			errBudget},
 		{"R30 another budget",
 			func(m *Model, the func(string) *Node) { settled(the("a2"), 1)["budget"] = "P1:files:writes" },
-			evidence.ErrBudget},
+			errBudget},
 		// nothing is charged to it afterwards
 		{"a refund where the budget gives none", func(m *Model, the func(string) *Node) {
 			settled(the("f2"), 1)["amount"] = 0
-		}, evidence.ErrReplay},
+		}, errReplay},
 		{"no refund where the budget gives one", func(m *Model, the func(string) *Node) {
 			settled(the("f2"), 0)["amount"] = 100
 			for i, name := range strings.Fields("w1 i1 o") {
 				charge(the(name), "lines")["before"] = 205 + 100*i
 				balance(m, the(name), "lines", spent(205+100*i))
 			}
-		}, evidence.ErrReplay},
+		}, errReplay},
 		{"a denial's balance is not read", func(m *Model, the func(string) *Node) {
 			m.inputs(the("b3"),
 				func(in Object) { in["state"].(Object)["budgets"] = in["state"].(Object)["budgets"].([]any)[1:] })
-		}, evidence.ErrReplay},
+		}, errReplay},
 		{"a denial's balances are not there", func(m *Model, the func(string) *Node) {
 			m.inputs(the("b3"), func(in Object) { delete(in["state"].(Object), "budgets") })
-		}, evidence.ErrReplay},
+		}, errReplay},
 		{"a denial with enough", func(m *Model, the func(string) *Node) { balance(m, the("b3"), "reads", spent(2)) },
-			evidence.ErrReplay},
+			errReplay},
 		{"a balance that nobody read", func(m *Model, the func(string) *Node) {
 			m.inputs(the("b4"), func(in Object) {
 				in["state"].(Object)["budgets"] = []any{Object{"budget": "P1:files:lines", "spent": 5,
 					"window": "total"}}
 			})
-		}, evidence.ErrReplay},
+		}, errReplay},
 		{"a balance beside the charges", func(m *Model, the func(string) *Node) {
 			m.inputs(the("o"), func(in Object) {
 				s := in["state"].(Object)
 				s["budgets"] = append([]any{Object{"budget": "P0:x:y", "spent": 5, "window": "total"}},
 					s["budgets"].([]any)...)
 			})
-		}, evidence.ErrReplay},
+		}, errReplay},
 	} {
 		t.Run(x.id, func(t *testing.T) {
 			ranRow(t, strings.Fields(x.id)[0])
@@ -146,14 +145,10 @@ func TestOracleBudgets(t *testing.T) {
 		}
 		_, err := verifyBytes(t, x.pack, evidence.Options{Trust: m.Trust, Origin: Origin})
 		var e *evidence.Error
-		if !errors.As(err, &e) || e.Check.Error() != x.check {
-			t.Errorf("%s: %v, want %s", x.name, err, x.check)
-		}
+		assert.True(t, errors.As(err, &e) && e.Check.Error() == x.check, "%s: %v, want %s", x.name, err, x.check)
 		refused++
 	}
-	if refused < 20 {
-		t.Errorf("only %d mutations were refused", refused)
-	}
+	assert.True(t, refused >= 20, "only %d mutations were refused", refused)
 }
 
 // fold folds the charges of a pack's entries, whatever else is in them, and returns their number.
@@ -206,12 +201,9 @@ func TestOracleCharges(t *testing.T) {
 		if x.check != "BUDGET" {
 			continue
 		}
-		if _, err := fold(t, x.pack); x.pack == nil || err == nil {
-			t.Errorf("%s folds", x.name)
-		}
+		_, err := fold(t, x.pack)
+		assert.True(t, x.pack != nil && err != nil, "%s folds", x.name)
 		n++
 	}
-	if n < 10 {
-		t.Errorf("only %d were spoiled", n)
-	}
+	assert.True(t, n >= 10, "only %d were spoiled", n)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -104,9 +105,9 @@ var keepers = []claim{
 			w.kept = w.copied(30, SeedK1)
 			note := w.copied(20, SeedK1).Checkpoint()
 			require.NoError(w.kept, w.kept.Store.Append(w.Context(), proofgraph.Batch{At: 30, Checkpoint: note}))
-			if r, err := w.verify(evidence.Options{Trust: w.o.Trust}); err != nil || r.Size != 20 || r.Behind != 10 {
-				w.Errorf("%d entries, %d behind them, %v", r.Size, r.Behind, err)
-			}
+			r, err := w.verify(evidence.Options{Trust: w.o.Trust})
+			assert.True(w, err == nil && r.Size == 20 && r.Behind == 10, "%d entries, %d behind them, %v", r.Size,
+				r.Behind, err)
 		}},
 	{theStore, true, "cut the log short, if it is verified in place, under a checkpoint of their own",
 		"INTACT, NONE; kept: STALE", func(w *adversary) {
@@ -205,13 +206,11 @@ var kernels = []claim{
 			}
 			for i := range packs {
 				r, err := verifyBytes(w, packs[i], evidence.Options{Trust: w.o.Trust, Origin: Origin, Last: marks[i]})
-				if err != nil || !r.Success(evidence.Logged) || r.History != evidence.Fresh {
-					w.Errorf("auditor %d by himself: %s, %v", i, r.History, err)
-				}
+				assert.True(w, err == nil && r.Success(evidence.Logged) && r.History == evidence.Fresh,
+					"auditor %d by himself: %s, %v", i, r.History, err)
 				r, err = verifyBytes(w, packs[i], evidence.Options{Trust: w.o.Trust, Origin: Origin, Last: marks[1-i]})
-				if err != nil || r.History != evidence.Diverged {
-					w.Errorf("auditor %d with the other's: %s, %v", i, r.History, err)
-				}
+				assert.True(w, err == nil && r.History == evidence.Diverged, "auditor %d with the other's: %s, %v", i,
+					r.History, err)
 			}
 			w.made, w.o.Last = packs[0], marks[1]
 		}},

@@ -206,9 +206,7 @@ func TakeApart(t testing.TB, pack []byte) *Model {
 func (m *Model) The(name string) *Node {
 	m.Helper()
 	i := slices.Index(baseNames, name)
-	if i < 0 || len(m.Nodes) != len(baseNames) {
-		m.Fatalf("no entry %q", name)
-	}
+	require.True(m, i >= 0 && len(m.Nodes) == len(baseNames), "no entry %q", name)
 	return m.Nodes[i]
 }
 

@@ -178,9 +178,8 @@ func years(t testing.TB, seed uint64, each func(o *host)) *host {
 			wait.Go(func() { o.work(s, 60) })
 		}
 		wait.Wait()
-		if _, err := o.kernel.Checkpoint(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := o.kernel.Checkpoint(t.Context())
+		require.NoError(t, err)
 		each(o)
 		require.NoError(t, o.kernel.Close())
 		o.erase(r)
@@ -206,10 +205,9 @@ func TestKernelPast(t *testing.T) {
 			o := years(t, seed, func(o *host) {
 				pack, options := o.pack()
 				v, err := verifyBytes(t, pack, options)
-				if err != nil || !v.Success(evidence.Logged) || v.Replay.Replayed == 0 ||
-					v.Replay.Replayed+v.Replay.NotReplayable+v.Replay.KernelsOwn != v.Allows+v.Denials {
-					t.Fatalf("%+v, %v", v.Replay, err)
-				}
+				require.True(t, err == nil && v.Success(evidence.Logged) && v.Replay.Replayed != 0 &&
+					v.Replay.Replayed+v.Replay.NotReplayable+v.Replay.KernelsOwn == v.Allows+v.Denials, "%+v, %v",
+					v.Replay, err)
 				t.Logf("%d entries, %+v", v.Size, v.Replay)
 			})
 			for reason, n := range o.counts {

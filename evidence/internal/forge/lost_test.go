@@ -30,9 +30,9 @@ func TestLost(t *testing.T) {
 		"it was not":                           {},
 		"it may have been, and is said so":     {says: &yes},
 		"it was made later":                    {late: true},
-		"it was made later, and is said used":  {late: true, says: &yes, want: evidence.ErrReplay},
+		"it was made later, and is said used":  {late: true, says: &yes, want: errReplay},
 		"it is of another call":                {other: true},
-		"it is of another call, and said used": {other: true, says: &yes, want: evidence.ErrReplay},
+		"it is of another call, and said used": {other: true, says: &yes, want: errReplay},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := NewFixture(t)
@@ -94,9 +94,8 @@ func TestErasing(t *testing.T) {
 			}
 		}
 		v, err := verifyBytes(t, m.Build(), evidence.Options{Trust: d.Trust, Origin: Origin})
-		if err != nil || v.Replay.NotReplayable != gone || v.Replay.Replayed != v.Allows+v.Denials-gone {
-			t.Errorf("case %d, %d erased: %+v, %v", i, gone, v.Replay, err)
-		}
+		assert.True(t, err == nil && v.Replay.NotReplayable == gone && v.Replay.Replayed == v.Allows+v.Denials-gone,
+			"case %d, %d erased: %+v, %v", i, gone, v.Replay, err)
 	}
 	assert.Equal(t, 25, total, "%d judgements", total)
 }
@@ -130,7 +129,7 @@ func TestKeysOfOthers(t *testing.T) {
 			allowed      bool
 			want         error
 		}{{"good", false, false, true, nil}, {"revoked", true, false, false, nil},
-			{"revoked, and taken for good", true, true, true, evidence.ErrReplay}} {
+			{"revoked, and taken for good", true, true, true, errReplay}} {
 			t.Run(name+", "+x.name, func(t *testing.T) {
 				d := NewFixture(t)
 				before := d.state
@@ -185,7 +184,7 @@ func TestUnreadable(t *testing.T) {
 		s["receipts"] = slices.DeleteFunc(s["receipts"].([]any), func(x any) bool { return x.(Object)["same"] != nil })
 	})
 	r, err := verifyBytes(t, m.Build(), o)
-	mustRefuse(t, r, err, evidence.ErrReplay)
+	mustRefuse(t, r, err, errReplay)
 }
 
 // TestNonceOfTwoSessions: a request is for one session. An approver who signs the same nonce for
@@ -217,16 +216,13 @@ func TestNonceOfTwoSessions(t *testing.T) {
 		o := evidence.Options{Trust: d.Trust, Origin: Origin}
 		r, err := verifyBytes(t, d.Pack(evidence.Write), o)
 		if x.reason == "" {
-			mustRefuse(t, r, err, evidence.ErrReplay)
+			mustRefuse(t, r, err, errReplay)
 			continue
 		}
-		if err != nil || r.Replay.Replayed != 4 {
-			t.Errorf("%s: %+v, %v", name, r.Replay, err)
-		}
+		assert.True(t, err == nil && r.Replay.Replayed == 4, "%s: %+v, %v", name, r.Replay, err)
 		m := TakeApart(t, d.Pack(evidence.Write))
 		delete(m.Blobs, Judgements(m)[1].D()["inputsHash"].(string)) // of the first ALLOW
-		if r, err := verifyBytes(t, m.Build(), o); err != nil || r.Replay.Replayed != 3 {
-			t.Errorf("%s, its inputs erased: %+v, %v", name, r.Replay, err)
-		}
+		r, err = verifyBytes(t, m.Build(), o)
+		assert.True(t, err == nil && r.Replay.Replayed == 3, "%s, its inputs erased: %+v, %v", name, r.Replay, err)
 	}
 }

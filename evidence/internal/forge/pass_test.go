@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -282,13 +284,11 @@ func TestMustStillPass(t *testing.T) {
 				r.Replay.Replayed+r.Replay.KernelsOwn+r.Replay.NotReplayable != r.Allows+r.Denials {
 				t.Errorf("%+v, %v", r, err)
 			}
-			if r.Success(evidence.Intact) != true || r.Success(evidence.Logged+1) {
-				t.Error("success is not of the level asked for")
-			}
+			assert.True(t, r.Success(evidence.Intact) == true && !r.Success(evidence.Logged+1),
+				"success is not of the level asked for")
 			pinned, err := verifyBytes(t, p.pack, evidence.Options{Kernel: Public(t, SeedK1)})
-			if err != nil || !pinned.Success(0) || pinned.MerkleRoot != r.MerkleRoot {
-				t.Errorf("with a pinned key: %+v, %v", pinned, err)
-			}
+			assert.True(t, err == nil && pinned.Success(0) && pinned.MerkleRoot == r.MerkleRoot,
+				"with a pinned key: %+v, %v", pinned, err)
 			if free, err := verifyBytes(t, p.pack, evidence.Options{}); err != nil || free.Level != evidence.Logged ||
 				free.Signer != evidence.Unpinned || free.Success(evidence.Intact) {
 				t.Errorf("with nothing: %+v, %v", free, err)
@@ -319,16 +319,14 @@ func TestEverySize(t *testing.T) {
 		last := m.Checkpoint()
 		pack := m.Pack(evidence.Write)
 		r, err := verifyBytes(t, pack, evidence.Options{Trust: m.Trust, Last: last})
-		if err != nil || r.Size != uint64(n) || !r.Success(0) {
-			t.Fatalf("size %d: %+v, %v", n, r, err)
-		}
+		require.True(t, err == nil && r.Size == uint64(n) && r.Success(0), "size %d: %+v, %v", n, r, err)
 		nodes := TakeApart(t, pack).Nodes
 		more, err := tlog.StoredHashes(n-1, nodes[n-1].Line, &hashes)
 		require.NoError(t, err)
 		hashes = append(hashes, more...)
-		if root, err := tlog.TreeHash(n, &hashes); err != nil || contracts.Digest(root) != r.MerkleRoot {
-			t.Fatalf("size %d: root %s, tlog has %s, %v", n, r.MerkleRoot, root, err)
-		}
+		root, err := tlog.TreeHash(n, &hashes)
+		require.True(t, err == nil && contracts.Digest(root) == r.MerkleRoot, "size %d: root %s, tlog has %s, %v", n,
+			r.MerkleRoot, root, err)
 	}
 }
 
@@ -382,4 +380,74 @@ func everyEvent(m *Maker) {
 	root(2, []byte{seedR1, seedR4, 105}, seedR4, 105)       // others altogether
 	root(1, []byte{seedR4, 105}, 105)                       // one
 	m.govern(contracts.TrustEvent{Type: "freeze", Why: "the end"}, nil, 105)
+}
+
+// backTested returns what a candidate would change. It compares the old verdicts with the log, and
+// the numbers to each other.
+func backTested(t testing.TB, pack []byte, o evidence.Options,
+	candidate *guardian.Policy) (evidence.Differences, []evidence.Change) {
+	t.Helper()
+	var changes []evidence.Change
+	d, err := evidence.BackTest(t.Context(), bytes.NewReader(pack), int64(len(pack)), o, candidate,
+		func(c evidence.Change) error {
+			changes = append(changes, c)
+			return nil
+		})
+	require.NoError(t, err)
+	r := d.Report
+	require.True(t,
+		r.Level == evidence.Logged && d.Judged+uint64(len(d.Unjudged))+r.Replay.KernelsOwn == r.Allows+r.Denials &&
+			d.Judged == d.Same+d.Denied+d.Allowed+d.Anew+d.Otherwise, "%+v", d)
+	log := DecisionsIn(t, pack)
+	var told evidence.Differences
+	last := int64(-1)
+	for _, c := range changes {
+		x, ok := log[c.Index]
+		if !ok || int64(c.Index) <= last || c.ID != x.ID || c.Tool != x.Tool ||
+			c.Then != (evidence.Judged{Verdict: x.Verdict, Reason: x.Reason, Condition: x.Condition, Rule: x.Rule}) ||
+			c.Now == c.Then {
+			t.Fatalf("%+v, of %+v, behind %d", c, x, last)
+		}
+		last = int64(c.Index)
+		switch {
+		case c.Anew && c.Then.Verdict == contracts.Allow && c.Now.Verdict == contracts.Deny:
+			told.Anew++
+		case c.Then.Verdict == c.Now.Verdict:
+			told.Otherwise++
+		case c.Now.Verdict == contracts.Deny:
+			told.Denied++
+		default:
+			told.Allowed++
+		}
+	}
+	require.True(t, told.Denied == d.Denied && told.Allowed == d.Allowed && told.Anew == d.Anew &&
+		told.Otherwise == d.Otherwise, "%+v are counted, %+v told", d, told)
+	return d, changes
+}
+
+// A gone reader has an error for every byte.
+type gone struct{}
+
+func (gone) ReadAt([]byte, int64) (int, error) { return 0, errDisk }
+
+var errDisk = errors.New("the disk is gone")
+
+func openBytes(t testing.TB, pack []byte, o evidence.Options) *evidence.Pack {
+	t.Helper()
+	p, r, err := evidence.OpenPack(t.Context(), bytes.NewReader(pack), int64(len(pack)), o)
+	want, werr := verifyBytes(t, pack, o)
+	require.True(t, p != nil && err == nil && werr == nil && reflect.DeepEqual(r, want), "%+v, %v\nVerify says %+v, %v",
+		r, err, want, werr)
+	return p
+}
+
+// gathered are the entries of a range, as far as they come.
+func gathered(ctx context.Context, p *evidence.Pack, from, to uint64) (list []contracts.Entry, err error) {
+	for e, err := range p.Entries(ctx, from, to) {
+		if err != nil {
+			return list, err
+		}
+		list = append(list, e)
+	}
+	return list, nil
 }

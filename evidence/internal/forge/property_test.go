@@ -2,11 +2,13 @@ package forge
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/internal/race"
@@ -28,9 +30,9 @@ func newProperty(t *testing.T, rows ...string) *property {
 	}
 	m := SmallLog(t, 0)
 	p := &property{T: t, o: evidence.Options{Trust: m.Trust, Origin: Origin}, pack: m.Pack(evidence.Write)}
-	if r, err := verifyBytes(t, p.pack, p.o); err != nil || !r.Success(0) || len(p.pack) > 18<<10 {
-		t.Fatalf("the pack of %d bytes: %+v, %v", len(p.pack), r, err)
-	}
+	r, err := verifyBytes(t, p.pack, p.o)
+	require.True(t, err == nil && r.Success(0) && len(p.pack) <= 18<<10, "the pack of %d bytes: %+v, %v", len(p.pack),
+		r, err)
 	return p
 }
 
@@ -51,9 +53,8 @@ func (p *property) each(end, sample int, try func(i int) []byte) {
 func (p *property) refuse(i int, pack []byte) {
 	p.Helper()
 	p.tried++
-	if r, err := verifyBytes(p, pack, p.o); err == nil || r.Level != evidence.Invalid {
-		p.Fatalf("case %d: %s", i, r.Level)
-	}
+	r, err := verifyBytes(p, pack, p.o)
+	require.True(p, err != nil && r.Level == evidence.Invalid, "case %d: %s", i, r.Level)
 }
 
 func (p *property) atLeast(n int) {
@@ -173,23 +174,19 @@ func TestRemovedEntries(t *testing.T) {
 			assert.Error(t, err, "entry %d, which others depend on: %s", i, r.Level)
 		case i == size-1:
 			heads++
-			if err != nil || r.History != evidence.Stale || r.Success(evidence.Intact) {
-				t.Errorf("the last entry: %s, %s, %v", r.Level, r.History, err)
-			}
+			assert.True(t, err == nil && r.History == evidence.Stale && !r.Success(evidence.Intact),
+				"the last entry: %s, %s, %v", r.Level, r.History, err)
 		default:
 			heads++
 			kept := TakeApart(t, p.pack)
 			root := merkle(leavesOf(kept, size-1))
 			o.Last = LastOf(kept, size-1, root, Origin)
-			if r, err = verifyBytes(t, m.Build(), o); err != nil || r.History != evidence.Diverged ||
-				r.Success(evidence.Intact) {
-				t.Errorf("entry %d, a head: %s, %s, %v", i, r.Level, r.History, err)
-			}
+			r, err = verifyBytes(t, m.Build(), o)
+			assert.True(t, err == nil && r.History == evidence.Diverged && !r.Success(evidence.Intact),
+				"entry %d, a head: %s, %s, %v", i, r.Level, r.History, err)
 		}
 	}
-	if heads < 2 {
-		t.Errorf("%d heads", heads)
-	}
+	assert.True(t, heads >= 2, "%d heads", heads)
 	p.atLeast(6)
 }
 
@@ -231,20 +228,20 @@ func TestFields(t *testing.T) {
 		for _, c := range spoiled(t, st, optional) {
 			m := TakeApart(t, w.pack)
 			m.The(name).Payload = func([]byte) []byte { return canonical(c.object) }
-			refuse(name+" "+c.what, m, evidence.ErrRecord, evidence.ErrEnvelope, evidence.ErrKey)
+			refuse(name+" "+c.what, m, errRecord, errEnvelope, errKey)
 		}
 	}
 	env := parseObject(t, TakeApart(t, w.pack).The("a2").Line)
 	for _, c := range spoiled(t, env, nil) {
 		m := TakeApart(t, w.pack)
 		m.The("a2").sealed = func([]byte) []byte { return canonical(c.object) }
-		refuse("envelope "+c.what, m, evidence.ErrEnvelope)
+		refuse("envelope "+c.what, m, errEnvelope)
 	}
 	manifest := parseObject(t, Untar(t, w.pack)[0].Body)
 	for _, c := range spoiled(t, parseObject(t, base64Of(t, manifest["payload"])), nil) {
 		m := TakeApart(t, w.pack)
 		m.envelope = func([]byte) []byte { return m.seal(canonical(c.object), m.by, nil) }
-		refuse("manifest "+c.what, m, evidence.ErrManifest)
+		refuse("manifest "+c.what, m, errManifest)
 	}
 	m := TakeApart(t, w.pack)
 	in := parseObject(t, m.Blobs[m.The("y1").D()["inputsHash"].(string)])
@@ -259,10 +256,10 @@ func TestFields(t *testing.T) {
 				in[k] = v
 			}
 		})
-		refuse("inputs "+c.what, m, evidence.ErrBlob)
+		refuse("inputs "+c.what, m, errBlob)
 	}
-	for check, least := range map[error]int{evidence.ErrRecord: 150, evidence.ErrEnvelope: 50, evidence.ErrKey: 5,
-		evidence.ErrManifest: 30, evidence.ErrBlob: 14} {
+	for check, least := range map[error]int{errRecord: 150, errEnvelope: 50, errKey: 5,
+		errManifest: 30, errBlob: 14} {
 		assert.GreaterOrEqual(t, tried[check], least/step, "of %v were tried", check)
 	}
 	t.Logf("by check: %v", tried)
@@ -309,4 +306,63 @@ func spoiled(t testing.TB, o Object, optional map[string]bool) (out []spoil) {
 	}
 	walk("", o)
 	return out
+}
+
+// A splice is a stretch [from, to) of another log in the place of the stretch at..end of this one,
+// which may be empty.
+type splice struct{ at, end, from, to int }
+
+// splices are all that there are between two logs of that size.
+func splices(size int) (list []splice) {
+	for at := range size + 1 {
+		for end := at; end <= size; end++ {
+			for from := range size {
+				for to := from + 1; to <= size; to++ {
+					list = append(list, splice{at, end, from, to})
+				}
+			}
+		}
+	}
+	return list
+}
+
+// TestForeignEntries puts entries of another log of the same origin and kernel key, whose genesis
+// has another nonce, in the place of each stretch and between any two: one entry (X09) or more,
+// those of the same places and others. First nothing else is changed, then what manifest and
+// checkpoint say of the entries is made right and signed again.
+func TestForeignEntries(t *testing.T) {
+	t.Parallel()
+	race.Alone(t)
+	p := newProperty(t, "X09")
+	whole := SmallLog(t, 1).Pack(evidence.Write)
+	size := len(TakeApart(t, whole).Nodes)
+	all := splices(size)
+	if len(all) != 588 { // 28 stretches, empty ones too, by 21 that are not empty
+		t.Fatalf("%d splices of %d entries", len(all), size)
+	}
+	signed := 0
+	p.each(len(all), 200, func(i int) []byte {
+		x := all[i]
+		m, other := TakeApart(t, p.pack), TakeApart(t, whole)
+		require.False(t, bytes.Equal(m.Nodes[i%size].Line, other.Nodes[i%size].Line), "the logs are one")
+		m.Nodes = slices.Concat(m.Nodes[:x.at], other.Nodes[x.from:x.to], m.Nodes[x.end:])
+		for _, n := range m.Nodes {
+			n.frozen = true
+		}
+		ms := Untar(t, p.pack)
+		ms[EntriesAt].Body = entriesOf(m)
+		p.refuse(i, TarOf(ms))
+		if x.from == 0 && len(m.Nodes) == x.to {
+			// the beginning of the other log, and nothing of this one: with a manifest of its own
+			// it is a valid pack
+			return nil
+		}
+		signed++
+		maps.Copy(m.Blobs, other.Blobs)
+		maps.DeleteFunc(m.Blobs,
+			func(name string, _ []byte) bool { return !bytes.Contains(entriesText(m), []byte(name)) })
+		return m.Build()
+	})
+	p.atLeast(380)
+	assert.True(t, signed >= 190/Sample(3) && (!*Full || signed == 582), "%d were signed", signed)
 }

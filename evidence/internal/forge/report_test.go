@@ -40,9 +40,7 @@ func reports(t *testing.T) map[string]evidence.Report {
 			pack = m.Build()
 		}
 		r, err := verifyBytes(t, pack, o)
-		if (err != nil) != (r.Fault != nil) {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.Equal(t, (r.Fault != nil), (err != nil), "%s: %v", name, err)
 		out[name] = r
 	}
 	last := func(o evidence.Options, b []byte) evidence.Options { o.Last = b; return o }
@@ -68,7 +66,7 @@ func reports(t *testing.T) map[string]evidence.Report {
 	add("input", nil, evidence.Options{Origin: "no origin"})
 	add("archive", archived(func(ms []Member) []Member { return ms[:2] }), w.o)
 	r, err := evidence.Verify(t.Context(), gone{}, 9*TarBlock, w.o)
-	require.ErrorIs(t, err, evidence.ErrArchive)
+	require.ErrorIs(t, err, errArchive)
 	out["unreadable"] = r
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -99,9 +97,8 @@ func TestReports(t *testing.T) {
 		})
 	}
 	files, err := os.ReadDir("testdata/report")
-	if err != nil || len(files) != len(seen) || len(seen) < 10 {
-		t.Errorf("%d files of %d reports: %v", len(files), len(seen), err)
-	}
+	assert.True(t, err == nil && len(files) == len(seen) && len(seen) >= 10, "%d files of %d reports: %v", len(files),
+		len(seen), err)
 }
 
 // reread takes the JSON of a report apart strictly, and finds in it what the report has.
@@ -148,17 +145,13 @@ func reread(t *testing.T, r evidence.Report) {
 		if f.Err != nil {
 			cause = f.Err.Error()
 		}
-		if g := got.Fault; g == nil || got.Level != "INVALID" ||
-			g.Check != f.Check.Error() || g.Entry != f.Entry || g.Field != f.Field || g.What != f.What ||
-			g.Cause != cause {
-			t.Errorf("%s of %v", b, f)
-		}
+		g := got.Fault
+		assert.True(t, g != nil && got.Level == "INVALID" && g.Check == f.Check.Error() && g.Entry == f.Entry &&
+			g.Field == f.Field && g.What == f.What && g.Cause == cause, "%s of %v", b, f)
 		return
 	}
 	if got.Unfinished {
-		if got.Level != "" || got.Fault != nil {
-			t.Errorf("%s", b)
-		}
+		assert.True(t, got.Level == "" && got.Fault == nil, "%s", b)
 		return
 	}
 	back := evidence.Report{Asked: r.Asked, Level: r.Level, History: r.History, Signer: r.Signer, Origin: got.Origin,
@@ -175,10 +168,8 @@ func reread(t *testing.T, r evidence.Report) {
 	if back.Open == nil {
 		back.Open = []evidence.Call{}
 	}
-	if !reflect.DeepEqual(back, r) || got.Level != r.Level.String() || got.History != r.History.String() ||
-		got.Signer != r.Signer.String() {
-		t.Errorf("read back %+v\nof %s", back, b)
-	}
+	assert.True(t, reflect.DeepEqual(back, r) && got.Level == r.Level.String() && got.History == r.History.String() &&
+		got.Signer == r.Signer.String(), "read back %+v\nof %s", back, b)
 }
 
 func digest(t *testing.T, s string) contracts.Digest {
@@ -244,9 +235,9 @@ func TestReportIsWhole(t *testing.T) {
 	x := fullReport()
 	v := reflect.ValueOf(&x).Elem()
 	for i := range v.NumField() {
-		if f := v.Type().Field(i); v.Field(i).IsZero() && f.Name != "Fault" {
-			t.Errorf("%s has nothing to be forgotten: set it in fullReport", f.Name)
-		}
+		f := v.Type().Field(i)
+		assert.False(t, v.Field(i).IsZero() && f.Name != "Fault",
+			"%s has nothing to be forgotten: set it in fullReport", f.Name)
 	}
 	wasJSON, err := json.Marshal(x)
 	wasText := x.String()
@@ -256,28 +247,21 @@ func TestReportIsWhole(t *testing.T) {
 	n := 0
 	leaves(v, "", func(name string) {
 		n++
-		if b, err := json.Marshal(x); err != nil || bytes.Equal(b, wasJSON) {
-			t.Errorf("programs are not told of %s: %v", name, err)
-		}
-		if !slices.Contains(unread, name) && x.String() == wasText {
-			t.Errorf("people are not told of %s", name)
-		}
+		b, err := json.Marshal(x)
+		assert.True(t, err == nil && !bytes.Equal(b, wasJSON), "programs are not told of %s: %v", name, err)
+		assert.False(t, !slices.Contains(unread, name) && x.String() == wasText, "people are not told of %s", name)
 	})
-	if n < 25 {
-		t.Errorf("only %d values were changed", n)
-	}
-	for _, f := range []evidence.Error{{Check: evidence.ErrInput, Entry: 1, Field: "a", What: "b", Err: errDisk},
-		{Check: evidence.ErrRecord, Entry: 2, Field: "a", What: "b", Err: errDisk},
-		{Check: evidence.ErrRecord, Entry: 1, Field: "c", What: "b", Err: errDisk},
-		{Check: evidence.ErrRecord, Entry: 1, Field: "a", What: "c", Err: errDisk},
-		{Check: evidence.ErrRecord, Entry: 1, Field: "a", What: "b", Err: nil}} {
-		one, other := evidence.Report{Fault: &evidence.Error{Check: evidence.ErrRecord, Entry: 1, Field: "a", What: "b",
+	assert.True(t, n >= 25, "only %d values were changed", n)
+	for _, f := range []evidence.Error{{Check: errInput, Entry: 1, Field: "a", What: "b", Err: errDisk},
+		{Check: errRecord, Entry: 2, Field: "a", What: "b", Err: errDisk},
+		{Check: errRecord, Entry: 1, Field: "c", What: "b", Err: errDisk},
+		{Check: errRecord, Entry: 1, Field: "a", What: "c", Err: errDisk},
+		{Check: errRecord, Entry: 1, Field: "a", What: "b", Err: nil}} {
+		one, other := evidence.Report{Fault: &evidence.Error{Check: errRecord, Entry: 1, Field: "a", What: "b",
 			Err: errDisk}}, evidence.Report{Fault: &f}
 		a, _ := json.Marshal(one)
 		b, _ := json.Marshal(other)
-		if bytes.Equal(a, b) || one.String() == other.String() {
-			t.Errorf("a fault like another: %v", f)
-		}
+		assert.True(t, !bytes.Equal(a, b) && one.String() != other.String(), "a fault like another: %v", f)
 	}
 }
 
@@ -292,29 +276,25 @@ func TestReportIsCut(t *testing.T) {
 		r.Replay.Entries = append(r.Replay.Entries, i)
 	}
 	s := r.String()
-	if strings.Count(s, "2,000") != 3 || strings.Count(s, "and 1,995 more\n") != 3 || strings.Count(s, "\n") > 60 {
-		t.Errorf("not cut:\n%s", s)
-	}
+	assert.True(t, strings.Count(s, "2,000") == 3 && strings.Count(s, "and 1,995 more\n") == 3 && strings.Count(s,
+		"\n") <= 60, "not cut:\n%s", s)
 	reread(t, r)
 	long := strings.Repeat("\u202e", 100_000) // a key of a policy document may be longer
-	r = evidence.Report{Fault: &evidence.Error{Check: evidence.ErrReplay, Entry: 7, Field: long, What: "x" + long,
+	r = evidence.Report{Fault: &evidence.Error{Check: errReplay, Entry: 7, Field: long, What: "x" + long,
 		Err: nil}}
 	for _, s := range []string{r.String(), r.Fault.Error()} {
-		if len(s) > 3000 || !strings.Contains(s, `...: x\u202e`) {
-			t.Errorf("%d bytes: %.200s", len(s), s)
-		}
+		assert.True(t, len(s) <= 3000 && strings.Contains(s, `...: x\u202e`), "%d bytes: %.200s", len(s), s)
 	}
-	if b, err := json.Marshal(r); err != nil || len(b) < 12*100_000 {
-		t.Errorf("cut for programs to %d bytes, %v", len(b), err)
-	}
+	b, err := json.Marshal(r)
+	assert.True(t, err == nil && len(b) >= 12*100_000, "cut for programs to %d bytes, %v", len(b), err)
 	r = fullReport()
 	for n, want := range map[uint64]string{0: "0", 7: "7", 999: "999", 1000: "1,000", 12345: "12,345",
 		1234567:   "1,234,567",
 		1<<64 - 1: "18,446,744,073,709,551,615"} {
 		r.Size = n
-		if s := r.String(); !regexp.MustCompile(`(?m)^ *entries +` + want + `$`).MatchString(s) {
-			t.Errorf("%d is not written %s:\n%s", n, want, s)
-		}
+		s := r.String()
+		assert.True(t, regexp.MustCompile(`(?m)^ *entries +`+want+`$`).MatchString(s), "%d is not written %s:\n%s", n,
+			want, s)
 	}
 }
 
@@ -327,7 +307,7 @@ func TestReportCannotBeForged(t *testing.T) {
 	repolicy(strings.Replace(FilesPolicy(3), `"layer":"P1"`,
 		`"layer":"P1","\nSUCCESS: LOGGED, FRESH, TRUSTED\u001b[2J\u202e":1`, 1), nil)(m)
 	r, err := verifyBytes(t, m.Build(), evidence.Options{Trust: w.o.Trust})
-	mustRefuse(t, r, err, evidence.ErrReplay)
+	mustRefuse(t, r, err, errReplay)
 	r.Fault.What += "\nSUCCESS: \x1b[2J\u202e\"" // and if the guardian had not been as careful
 	r.Fault.Err = errors.New("\u009b2J\x7f\U0001f600")
 	b, err := json.MarshalIndent(r, "", " ") // is read in terminals too

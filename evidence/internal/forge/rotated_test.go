@@ -36,9 +36,7 @@ func TestWriteRotated(t *testing.T) {
 				return
 			}
 			r, err := verifyBytes(t, b.Bytes(), evidence.Options{Trust: m.Trust, Origin: Origin})
-			if err != nil || !r.Success(evidence.Logged) {
-				t.Errorf("%s: %s, %v", when, r.Level, err)
-			}
+			assert.True(t, err == nil && r.Success(evidence.Logged), "%s: %s, %v", when, r.Level, err)
 		case err == nil || !strings.HasPrefix(err.Error(), "evidence: write: ") ||
 			!strings.Contains(err.Error(), want) || b.Len() > 0:
 			t.Errorf("%s: %v, want %q and nothing written", when, err, want)
@@ -111,9 +109,7 @@ func TestOneThingAtATime(t *testing.T) {
 		return b, nil
 	}
 	err := evidence.Write(t.Context(), io.Discard, &ended{s, &busy}, Key(t, m.By))
-	if err != nil || asked < 20 {
-		t.Errorf("%d blobs, %v", asked, err)
-	}
+	assert.True(t, err == nil && asked >= 20, "%d blobs, %v", asked, err)
 }
 
 // ended notes when entries were all given.
@@ -138,17 +134,14 @@ func TestMovedRevocation(t *testing.T) {
 	moved(m)
 	pack := m.Build()
 	r, err := verifyBytes(t, pack, evidence.Options{Trust: w.o.Trust, Origin: Origin})
-	if err != nil || !r.Success(evidence.Logged) || r.History != evidence.None ||
-		r.Replay.Differing+r.Replay.NotReplayable != 0 {
-		t.Errorf("without a checkpoint: %+v, %v", r, err)
-	}
+	assert.True(t, err == nil && r.Success(evidence.Logged) && r.History == evidence.None &&
+		r.Replay.Differing+r.Replay.NotReplayable == 0, "without a checkpoint: %+v, %v", r, err)
 	whole := TakeApart(t, w.pack)
 	for _, size := range []int{indexOf("t2") + 1, len(whole.Nodes)} {
 		r, err := verifyBytes(t, pack, evidence.Options{Trust: w.o.Trust,
 			Last: LastOf(whole, size, merkle(leavesOf(whole, size)), Origin)})
-		if err != nil || r.History != evidence.Diverged || r.Success(evidence.Intact) {
-			t.Errorf("with one of size %d: %s, %v", size, r.History, err)
-		}
+		assert.True(t, err == nil && r.History == evidence.Diverged && !r.Success(evidence.Intact),
+			"with one of size %d: %s, %v", size, r.History, err)
 	}
 }
 
@@ -171,14 +164,12 @@ func TestLastOfRotated(t *testing.T) {
 			good := signNote(t, text, Origin, seed)
 			bad := []byte(text + "\n" + noteLine(whole, signWith(t, SeedX, []byte(text)), seed))
 			r, err := verifyBytes(t, pack, evidence.Options{Trust: m.Trust, Last: good})
-			if err != nil || r.History != evidence.Fresh {
-				t.Errorf("size %d, a line that verifies: %s, %v", size, r.History, err)
-			}
+			assert.True(t, err == nil && r.History == evidence.Fresh, "size %d, a line that verifies: %s, %v", size,
+				r.History, err)
 			counts := size >= from[0] && size <= from[1]
-			if r, err := verifyBytes(t, pack, evidence.Options{Trust: m.Trust, Last: bad}); (err != nil) != counts {
-				t.Errorf("size %d, a line that does not verify: %s, %v; the key counts: %v", size, r.History, err,
-					counts)
-			}
+			r, err = verifyBytes(t, pack, evidence.Options{Trust: m.Trust, Last: bad})
+			assert.Equal(t, counts, (err != nil), "size %d, a line that does not verify: %s, %v; the key counts", size,
+				r.History, err)
 		}
 	}
 }
@@ -204,7 +195,7 @@ func TestKeysByIndex(t *testing.T) {
 			switch {
 			case may && (err != nil || !r.Success(evidence.Logged)):
 				t.Errorf("entry %d by %d: %v", i, seed, err)
-			case !may && (!errors.Is(err, evidence.ErrKey) || r.Level != evidence.Invalid):
+			case !may && (!errors.Is(err, errKey) || r.Level != evidence.Invalid):
 				t.Errorf("entry %d by %d: %s, %v", i, seed, r.Level, err)
 			case may:
 				good++
@@ -213,9 +204,8 @@ func TestKeysByIndex(t *testing.T) {
 			}
 		}
 	}
-	if good < 40/step || refused < 50/step {
-		t.Errorf("only %d good ones, and %d refused, were tried", good, refused)
-	}
+	assert.True(t, good >= 40/step && refused >= 50/step, "only %d good ones, and %d refused, were tried", good,
+		refused)
 }
 
 // TestInitialVersion: a log begins with an initial trust state. With a later one, keys would be
@@ -223,8 +213,8 @@ func TestKeysByIndex(t *testing.T) {
 func TestInitialVersion(t *testing.T) {
 	t.Parallel()
 	whole := State(t)
-	for version, want := range map[string]error{"1": nil, "2": evidence.ErrTrust,
-		"9007199254740991": evidence.ErrTrust} {
+	for version, want := range map[string]error{"1": nil, "2": errTrust,
+		"9007199254740991": errTrust} {
 		state, err := registry.ParseState(bytes.Replace(whole.Canonical(), []byte(`"version":1}`),
 			[]byte(`"version":`+version+`}`), 1))
 		require.NoError(t, err)
@@ -235,9 +225,8 @@ func TestInitialVersion(t *testing.T) {
 		for name, o := range map[string]evidence.Options{"given": {Trust: state}, "pinned": {Kernel: Public(t, SeedK1)},
 			"nothing": {}} {
 			r, err := verifyBytes(t, pack, o)
-			if want == nil && (err != nil || r.Level != evidence.Logged) {
-				t.Errorf("version %s, %s: %s, %v", version, name, r.Level, err)
-			}
+			assert.False(t, want == nil && (err != nil || r.Level != evidence.Logged), "version %s, %s: %s, %v",
+				version, name, r.Level, err)
 			if want != nil {
 				mustRefuse(t, r, err, want)
 			}
@@ -260,8 +249,6 @@ func TestOtherGenesis(t *testing.T) {
 		}
 		return e, nil
 	}
-	if err := evidence.Write(t.Context(), io.Discard, s, Key(t, SeedK1)); err == nil ||
-		!strings.Contains(err.Error(), "another genesis") {
-		t.Error(err)
-	}
+	err := evidence.Write(t.Context(), io.Discard, s, Key(t, SeedK1))
+	assert.True(t, err != nil && strings.Contains(err.Error(), "another genesis"), "%v", err)
 }

@@ -78,9 +78,7 @@ func shuffled(t testing.TB, from, to proofgraph.Store, names []contracts.Digest)
 			batch.Checkpoint, err = from.Checkpoint(t.Context())
 		}
 		batch.Blobs, blobs = blobs[:n], blobs[n:]
-		if err != nil || to.Append(t.Context(), batch) != nil {
-			t.Fatal("the copy cannot be written", err)
-		}
+		require.True(t, err == nil && to.Append(t.Context(), batch) == nil, "%v %v", "the copy cannot be written", err)
 	}
 }
 
@@ -143,9 +141,8 @@ func TestSameBytesEverywhere(t *testing.T) {
 		children = 3
 	}
 	want := strings.Join(sameBuilds(t), " ")
-	if list := strings.Fields(want); len(list) != 4 || len(slices.Compact(list)) != 1 {
-		t.Fatalf("the packs of one process: %v", list)
-	}
+	list := strings.Fields(want)
+	require.True(t, len(list) == 4 && len(slices.Compact(list)) == 1, "the packs of one process: %v", list)
 	program, err := os.Executable()
 	require.NoError(t, err)
 	said := make([]string, children)

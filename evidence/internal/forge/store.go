@@ -39,9 +39,7 @@ func Shelve(t testing.TB, pack []byte) *Shelf {
 		default:
 			hex, ok := strings.CutPrefix(x.Name, "blobs/")
 			d, err := crypto.ParseDigest([]byte(hex))
-			if !ok || err != nil {
-				t.Fatal(x.Name)
-			}
+			require.True(t, ok && err == nil, "%v", x.Name)
 			s.Blobs[d] = x.Body
 		}
 	}

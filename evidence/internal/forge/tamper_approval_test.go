@@ -4,7 +4,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/evidence"
 )
 
 // request is what h asks a person to sign.
@@ -48,9 +47,7 @@ func writing(m *Model, later contracts.Time) {
 	c := m.copy(m.The("e1"))
 	at, err := contracts.ParseTime(m.The("o").Text("time"))
 	require.NoError(m, err)
-	if at >= q.Expires {
-		m.Fatal("the request has expired: that would be refused too")
-	}
+	require.True(m, at < q.Expires, "the request has expired: that would be refused too")
 	c.by = seedK2
 	c.P()["time"], c.D()["expires"] = at.String(), (at + 30_000).String()
 	m.push(c)
@@ -87,41 +84,41 @@ var approvalRows = []tampering{
 		e := m.adds(SeedX, "approver")
 		e["roles"] = []any{"lead"}
 		m.govern(e, seedR1, seedR2, seedR4)
-	}, want: evidence.ErrReplay},
-	{id: "own", name: "approved by the kernel", cut: func(m *Model) { approver(m, SeedK1) }, want: evidence.ErrReplay},
-	{id: "own", name: "approved by nobody known", cut: func(m *Model) { approver(m, SeedX) }, want: evidence.ErrReplay},
+	}, want: errReplay},
+	{id: "own", name: "approved by the kernel", cut: func(m *Model) { approver(m, SeedK1) }, want: errReplay},
+	{id: "own", name: "approved by nobody known", cut: func(m *Model) { approver(m, SeedX) }, want: errReplay},
 	{id: "own", name: "approved for another session",
-		cut: asked(func(q *contracts.ApprovalRequest) { q.Session = "s2" }), want: evidence.ErrReplay},
+		cut: asked(func(q *contracts.ApprovalRequest) { q.Session = "s2" }), want: errReplay},
 	{id: "own", name: "approved for another caller",
-		cut: asked(func(q *contracts.ApprovalRequest) { q.Caller = Reader }), want: evidence.ErrReplay},
+		cut: asked(func(q *contracts.ApprovalRequest) { q.Caller = Reader }), want: errReplay},
 	{id: "own", name: "approved for other arguments",
-		cut: asked(func(q *contracts.ApprovalRequest) { q.ArgsHash[0]++ }), want: evidence.ErrReplay},
+		cut: asked(func(q *contracts.ApprovalRequest) { q.ArgsHash[0]++ }), want: errReplay},
 	{id: "own", name: "approved for another policy",
-		cut: asked(func(q *contracts.ApprovalRequest) { q.PolicyHash[0]++ }), want: evidence.ErrReplay},
+		cut: asked(func(q *contracts.ApprovalRequest) { q.PolicyHash[0]++ }), want: errReplay},
 	{id: "own", name: "approved for another tool",
-		cut: asked(func(q *contracts.ApprovalRequest) { q.Tool = "fs.read" }), want: evidence.ErrReplay},
+		cut: asked(func(q *contracts.ApprovalRequest) { q.Tool = "fs.read" }), want: errReplay},
 	{id: "own", name: "approved for another declaration",
-		cut: asked(func(q *contracts.ApprovalRequest) { q.SchemaHash[0]++ }), want: evidence.ErrReplay},
+		cut: asked(func(q *contracts.ApprovalRequest) { q.SchemaHash[0]++ }), want: errReplay},
 	{id: "own", name: "approved for longer than may be", cut: asked(func(q *contracts.ApprovalRequest) { q.Expires++ }),
-		want: evidence.ErrReplay},
+		want: errReplay},
 	{id: "own", name: "approved for later",
 		cut:  asked(func(q *contracts.ApprovalRequest) { q.NotBefore += 60_000; q.Expires += 60_000 }),
-		want: evidence.ErrReplay},
+		want: errReplay},
 	{id: "own", name: "approved before",
 		cut:  asked(func(q *contracts.ApprovalRequest) { q.NotBefore -= 900_000; q.Expires -= 900_000 }),
-		want: evidence.ErrReplay},
+		want: errReplay},
 	{id: "own", name: "approved by one where two must", cut: asked(func(q *contracts.ApprovalRequest) { q.Quorum = 2 }),
-		want: evidence.ErrReplay},
+		want: errReplay},
 	{id: "own", name: "approved in another role",
-		cut: asked(func(q *contracts.ApprovalRequest) { q.Roles = []string{"owner"} }), want: evidence.ErrReplay},
+		cut: asked(func(q *contracts.ApprovalRequest) { q.Roles = []string{"owner"} }), want: errReplay},
 	{id: "own", name: "refused", cut: func(m *Model) {
 		q := m.request()
 		e, err := contracts.Approval{Request: q, Time: q.NotBefore, Verdict: contracts.Deny}.Sign(Key(m, SeedA))
 		require.NoError(m, err)
 		approvedBy(m, m.The("e1"), parseObject(m, e))
-	}, want: evidence.ErrReplay},
+	}, want: errReplay},
 	{id: "own", name: "an approval that is not counted", cut: func(m *Model) { delete(m.The("e1").D(), "approvals") },
-		want: evidence.ErrReplay},
+		want: errReplay},
 	{id: "own", name: "no approval", cut: func(m *Model) {
 		e1 := m.The("e1")
 		delete(e1.D(), "approvals")
@@ -129,21 +126,21 @@ var approvalRows = []tampering{
 			delete(in, "envelopes")
 			delete(in["state"].(Object), "used")
 		})
-	}, want: evidence.ErrReplay},
-	{id: "own", name: "another request is pending", cut: setD("h", "pending", ones64), want: evidence.ErrReplay},
+	}, want: errReplay},
+	{id: "own", name: "another request is pending", cut: setD("h", "pending", ones64), want: errReplay},
 	{id: "own", name: "what is used is not said", cut: said(func(*Model, []any) []any { return []any{} }),
-		want: evidence.ErrReplay},
+		want: errReplay},
 	{id: "own", name: "what is used was not presented",
-		cut: said(func(_ *Model, was []any) []any { return append([]any{zeros64}, was...) }), want: evidence.ErrReplay},
+		cut: said(func(_ *Model, was []any) []any { return append([]any{zeros64}, was...) }), want: errReplay},
 	{id: "own", name: "nobody asked what is used", cut: func(m *Model) {
 		m.inputs(m.The("eu"), func(in Object) { delete(in["state"].(Object), "used") })
-	}, want: evidence.ErrReplay},
+	}, want: errReplay},
 	{id: "own", name: "an approval is used that is not", cut: func(m *Model) {
 		e1 := m.The("e1")
 		m.inputs(e1, func(in Object) { in["state"].(Object)["used"] = e1.D()["approvals"] })
-	}, want: evidence.ErrReplay},
+	}, want: errReplay},
 	{id: "own", name: "another engine's approval, used twice", cut: func(m *Model) { otherEngine(m); writing(m, 1) },
-		want: evidence.ErrReplay},
+		want: errReplay},
 	{id: "own", name: "another engine's approval, for another session", cut: func(m *Model) {
 		q := m.request()
 		q.Session = "s2"
@@ -153,10 +150,10 @@ var approvalRows = []tampering{
 			in["envelopes"].(Object)["approvals"], in["state"].(Object)["used"] = []any{e}, []any{HexOf(e)}
 		})
 		otherEngine(m)
-	}, want: evidence.ErrReplay},
+	}, want: errReplay},
 	{id: "own", name: "another engine's used approval, not said",
-		cut: both(said(func(*Model, []any) []any { return []any{} }), otherEngine), want: evidence.ErrReplay},
+		cut: both(said(func(*Model, []any) []any { return []any{} }), otherEngine), want: errReplay},
 	{id: "own", name: "another engine's used approval, not presented",
 		cut:  both(said(func(_ *Model, was []any) []any { return append([]any{zeros64}, was...) }), otherEngine),
-		want: evidence.ErrReplay},
+		want: errReplay},
 }

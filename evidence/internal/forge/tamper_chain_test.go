@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/evidence"
 )
 
 // lines changes entries.jsonl.
@@ -71,21 +70,21 @@ var chainRows = []tampering{
 		b := entriesOf(m)
 		l := slices.Collect(bytes.Lines(b))
 		m.keep.lines = bytes.Join(slices.Delete(l, indexOf("d1"), indexOf("d1")+1), nil)
-	}, want: evidence.ErrChain},
+	}, want: errChain},
 	{id: "C02", cut: func(m *Model) {
 		d1 := m.The("d1")
 		f1 := m.The("f1")
 		m.remove(d1)
 		shift(m, f1, 1)
-	}, want: evidence.ErrChain},
+	}, want: errChain},
 	{id: "C03", cut: lines(func(m *Model, l [][]byte) [][]byte {
 		i, j := indexOf("f1"), indexOf("d1")
 		l[i], l[j] = l[j], l[i]
 		return l
-	}), want: evidence.ErrChain},
+	}), want: errChain},
 	{id: "C04", cut: lines(func(m *Model, l [][]byte) [][]byte {
 		return slices.Insert(l, indexOf("d1"), l[indexOf("d1")])
-	}), want: evidence.ErrChain},
+	}), want: errChain},
 	{id: "C05", cut: func(m *Model) {
 		d1, f1 := m.The("d1"), m.The("f1")
 		fork := m.copy(d1)
@@ -99,36 +98,34 @@ var chainRows = []tampering{
 				n.linked = func(st Object) { seq(st, -1) }
 			}
 		}
-	}, want: evidence.ErrChain},
-	{id: "C06", cut: func(m *Model) { shift(m, m.The("d1"), 1) }, want: evidence.ErrChain},
+	}, want: errChain},
+	{id: "C06", cut: func(m *Model) { shift(m, m.The("d1"), 1) }, want: errChain},
 	{id: "C07", name: "payload", cut: func(m *Model) {
 		m.The("d1").linked = func(st Object) {
 			st["predicate"].(Object)["prev"] = HexSum(base64Of(m, parseObject(m, m.The("a2").Line)["payload"]))
 		}
-	}, want: evidence.ErrChain},
+	}, want: errChain},
 	{id: "C07", name: "prefix", cut: func(m *Model) {
 		m.The("d1").linked = func(st Object) { st["predicate"].(Object)["prev"] = HexSum(m.The("a2").Line) }
-	}, want: evidence.ErrChain},
-	{id: "C08", cut: left("b1", func(p Object) { p["prev"] = zeros64 }), want: evidence.ErrChain},
+	}, want: errChain},
+	{id: "C08", cut: left("b1", func(p Object) { p["prev"] = zeros64 }), want: errChain},
 	{id: "C09", cut: func(m *Model) {
 		at, err := contracts.ParseTime(m.The("a2").Text("time"))
 		require.NoError(m, err)
 		d1 := m.The("d1")
 		d1.P()["time"] = (at - 1).String()
 		m.inputs(d1, func(in Object) { in["time"] = (at - 1).String() })
-	}, want: evidence.ErrChain},
-	{id: "C10", name: "parent", cut: left("b1", func(p Object) { p["lamport"] = 1 }), want: evidence.ErrGraph},
-	{id: "C10", name: "up", cut: left("d1", func(p Object) { p["lamport"] = p["lamport"].(int) + 1 }),
-		want: evidence.ErrGraph},
+	}, want: errChain},
+	{id: "C10", name: "parent", cut: left("b1", func(p Object) { p["lamport"] = 1 }), want: errGraph},
+	{id: "C10", name: "up", cut: left("d1", func(p Object) { p["lamport"] = p["lamport"].(int) + 1 }), want: errGraph},
 	{id: "C11", name: "order", cut: parents(func(_ *Model, l []any, _ Object) []any { slices.Reverse(l); return l }),
-		want: evidence.ErrRecord},
+		want: errRecord},
 	{id: "C11", name: "twice", cut: parents(func(_ *Model, l []any, _ Object) []any { return append(l, l[len(l)-1]) }),
-		want: evidence.ErrRecord},
+		want: errRecord},
 	{id: "C11", name: "prev",
 		cut:  parents(func(_ *Model, l []any, p Object) []any { return sortedStrings(append(l, p["prev"])) }),
-		want: evidence.ErrRecord},
-	{id: "C12", name: "nobody", cut: left("b1", func(p Object) { p["parents"] = []any{ones64} }),
-		want: evidence.ErrGraph},
+		want: errRecord},
+	{id: "C12", name: "nobody", cut: left("b1", func(p Object) { p["parents"] = []any{ones64} }), want: errGraph},
 	{id: "C12", name: "later", cut: func(m *Model) {
 		d1 := m.The("d1") // of main, which b1 does not depend on
 		i, j := m.index(d1), m.index(m.The("b1"))
@@ -138,13 +135,13 @@ var chainRows = []tampering{
 		d1.frozen = true
 		b1.linked = func(st Object) { st["predicate"].(Object)["parents"] = []any{d1.hash} }
 		m.Nodes[i], m.Nodes[j] = m.Nodes[j], m.Nodes[i]
-	}, want: evidence.ErrGraph},
+	}, want: errGraph},
 	{id: "C13", name: "31 digits", cut: left("g", func(p Object) { p["nonce"] = p["nonce"].(string)[1:] }),
-		want: evidence.ErrRecord},
+		want: errRecord},
 	{id: "C13", name: "upper case", cut: left("g", func(p Object) { p["nonce"] = "A" + p["nonce"].(string)[1:] }),
-		want: evidence.ErrRecord},
-	{id: "C13", name: "version", cut: left("g", func(p Object) { p["version"] = 2 }), want: evidence.ErrRecord},
-	{id: "C14", cut: func(m *Model) { m.The("m1").parents = nil }, want: evidence.ErrRecord},
+		want: errRecord},
+	{id: "C13", name: "version", cut: left("g", func(p Object) { p["version"] = 2 }), want: errRecord},
+	{id: "C14", cut: func(m *Model) { m.The("m1").parents = nil }, want: errRecord},
 	{id: "C15", cut: func(m *Model) {
 		d1, f1 := m.The("d1"), m.The("f1")
 		before := d1.prev
@@ -165,37 +162,36 @@ var chainRows = []tampering{
 				}
 			}
 		}
-	}, want: evidence.ErrChain},
+	}, want: errChain},
 	{id: "C16", cut: func(m *Model) {
 		c := m.copy(m.The("b3"))
 		c.by = seedK2
 		m.push(c)
-	}, want: evidence.ErrChain},
-	{id: "C17", name: "count", cut: left("x", func(p Object) { p["count"] = p["count"].(int) - 1 }),
-		want: evidence.ErrRecord},
+	}, want: errChain},
+	{id: "C17", name: "count", cut: left("x", func(p Object) { p["count"] = p["count"].(int) - 1 }), want: errRecord},
 	{id: "C17", name: "last", cut: func(m *Model) {
 		m.The("x").linked = func(st Object) {
 			p := st["predicate"].(Object)
 			p["last"] = m.The("b2").hash
 			setSubject(st, "s2", p["last"])
 		}
-	}, want: evidence.ErrRecord},
+	}, want: errRecord},
 	{id: "C18", cut: func(m *Model) {
 		c := m.copy(m.The("g"))
 		c.P()["nonce"] = strings.Repeat("f", 32)
 		m.Nodes = slices.Insert(m.Nodes, 5, c)
 		m.the2("p").prev = m.Nodes[0]
 		c.linked = func(st Object) { p := st["predicate"].(Object); p["prev"], p["seq"], p["lamport"] = zeros64, 0, 0 }
-	}, want: evidence.ErrChain},
-	{id: "C19", name: "space", cut: session("o", "main "), want: evidence.ErrRecord},
-	{id: "C19", name: "129 letters", cut: session("o", strings.Repeat("a", 129)), want: evidence.ErrRecord},
-	{id: "C19", name: "@main", cut: session("o", "@main"), want: evidence.ErrRecord},
-	{id: "C19", name: "the kernel's", cut: session("o", ""), want: evidence.ErrRecord},
-	{id: "C19", name: "a policy's", cut: session("p2", "main"), want: evidence.ErrRecord},
-	{id: "C19", name: "257 bytes", cut: caller(Object{"id": strings.Repeat("a", 257)}), want: evidence.ErrRecord},
-	{id: "C19", name: "control", cut: caller(Object{"id": "a\x7f"}), want: evidence.ErrRecord},
-	{id: "C19", name: "roles", cut: caller(Object{"roles": []any{"reader", "a"}}), want: evidence.ErrRecord},
-	{id: "C19", name: "tenant", cut: caller(Object{"tenant": ""}), want: evidence.ErrRecord},
+	}, want: errChain},
+	{id: "C19", name: "space", cut: session("o", "main "), want: errRecord},
+	{id: "C19", name: "129 letters", cut: session("o", strings.Repeat("a", 129)), want: errRecord},
+	{id: "C19", name: "@main", cut: session("o", "@main"), want: errRecord},
+	{id: "C19", name: "the kernel's", cut: session("o", ""), want: errRecord},
+	{id: "C19", name: "a policy's", cut: session("p2", "main"), want: errRecord},
+	{id: "C19", name: "257 bytes", cut: caller(Object{"id": strings.Repeat("a", 257)}), want: errRecord},
+	{id: "C19", name: "control", cut: caller(Object{"id": "a\x7f"}), want: errRecord},
+	{id: "C19", name: "roles", cut: caller(Object{"roles": []any{"reader", "a"}}), want: errRecord},
+	{id: "C19", name: "tenant", cut: caller(Object{"tenant": ""}), want: errRecord},
 }
 
 // entriesOf returns entries.jsonl as it is.

@@ -48,58 +48,57 @@ func wrongTree(hash func(m *Model) [32]byte) func(*Model) {
 var checkpointRows = []tampering{
 	{id: "M01", cut: remark(func(m *Model, text string) string {
 		return strings.Replace(text, fmt.Sprintf("\n%d\n", len(m.Nodes)), fmt.Sprintf("\n%d\n", len(m.Nodes)+1), 1)
-	}), want: evidence.ErrMerkle},
+	}), want: errMerkle},
 	{id: "M02", cut: marked(func(m *Model, text string) []byte {
 		n := len(m.Nodes) - 1
 		root := merkle(leavesOf(m, n))
 		return signNote(m, fmt.Sprintf("%s\n%d\n%s\n", Origin, n, crypto.AppendBase64(nil, root[:])), Origin, SeedL)
-	}), want: evidence.ErrMerkle},
+	}), want: errMerkle},
 	{id: "M03", cut: wrongTree(func(m *Model) [32]byte {
 		root := merkle(leavesOf(m, len(m.Nodes)))
 		root[7] ^= 4
 		return root
-	}), want: evidence.ErrMerkle},
+	}), want: errMerkle},
 	{id: "M04", name: "leaf", cut: wrongTree(func(m *Model) [32]byte {
 		l := leavesOf(m, len(m.Nodes))
 		for i := range l {
 			l[i] = l[i][1:]
 		}
 		return merkle(l)
-	}), want: evidence.ErrMerkle},
+	}), want: errMerkle},
 	{id: "M04", name: "interior",
-		cut:  wrongTree(func(m *Model) [32]byte { return badMerkle(leavesOf(m, len(m.Nodes)), nil) }),
-		want: evidence.ErrMerkle},
+		cut: wrongTree(func(m *Model) [32]byte { return badMerkle(leavesOf(m, len(m.Nodes)), nil) }), want: errMerkle},
 	{id: "M04", name: "paired with itself", cut: wrongTree(func(m *Model) [32]byte {
 		require.NotEqual(m, 0, len(m.Nodes)%2, "the log has no odd width")
 		return pairedMerkle(leavesOf(m, len(m.Nodes)))
-	}), want: evidence.ErrMerkle},
+	}), want: errMerkle},
 	{id: "M05", cut: marked(func(m *Model, text string) []byte {
 		return []byte(text + "\n" + stranger(m, text) + noteLineOf(m, text, Origin, SeedL))
-	}), want: evidence.ErrCheckpoint},
-	{id: "M09", name: "zero", cut: sizeAs("0%d"), want: evidence.ErrCheckpoint},
-	{id: "M09", name: "plus", cut: sizeAs("+%d"), want: evidence.ErrCheckpoint},
-	{id: "M09", name: "space", cut: sizeAs(" %d"), want: evidence.ErrCheckpoint},
-	{id: "M09", name: "hex", cut: sizeAs("%#x"), want: evidence.ErrCheckpoint},
+	}), want: errCheckpoint},
+	{id: "M09", name: "zero", cut: sizeAs("0%d"), want: errCheckpoint},
+	{id: "M09", name: "plus", cut: sizeAs("+%d"), want: errCheckpoint},
+	{id: "M09", name: "space", cut: sizeAs(" %d"), want: errCheckpoint},
+	{id: "M09", name: "hex", cut: sizeAs("%#x"), want: errCheckpoint},
 	{id: "M10", cut: marked(func(m *Model, text string) []byte {
 		other := Origin + "2"
 		return signNote(m, strings.Replace(text, Origin, other, 1), other, SeedL)
-	}), want: evidence.ErrCheckpoint},
+	}), want: errCheckpoint},
 	{id: "M11", name: "CR LF", cut: marked(func(m *Model, text string) []byte {
 		text = strings.ReplaceAll(text, "\n", "\r\n")
 		sig := signWith(m, SeedL, []byte(text))
 		return []byte(text + "\n" + noteLine(m, sig, SeedL))
-	}), want: evidence.ErrCheckpoint},
+	}), want: errCheckpoint},
 	{id: "M11", name: "last line feed", cut: marked(func(m *Model, text string) []byte {
 		sig := signWith(m, SeedL, []byte(strings.TrimSuffix(text, "\n")))
 		return []byte(text + "\n" + noteLine(m, sig, SeedL))
-	}), want: evidence.ErrCheckpoint},
+	}), want: errCheckpoint},
 	{id: "M12", cut: marked(func(m *Model, text string) []byte { return []byte(text + "\n" + stranger(m, text)) }),
 		then: evidence.Report{Level: evidence.Intact, History: evidence.Fresh, Signer: evidence.Trusted}},
 	{id: "M13", cut: marked(func(m *Model, text string) []byte { return signNote(m, text, Origin, seedK2) }),
 		then: evidence.Report{Level: evidence.Intact, History: evidence.Fresh, Signer: evidence.Trusted}},
 	{id: "M14", cut: marked(func(m *Model, text string) []byte {
 		return []byte(text + "\n" + noteLine(m, signWith(m, seedK2, []byte(text)), SeedL))
-	}), want: evidence.ErrCheckpoint},
+	}), want: errCheckpoint},
 }
 
 // badMerkle has another prefix of interior nodes.

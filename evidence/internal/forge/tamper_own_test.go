@@ -125,125 +125,125 @@ var ownRows = []tampering{
 		m.The("d1").sealed = func([]byte) []byte {
 			return []byte(`{"gap":{"from":4,"nodes":["` + ones64 + `"],"to":5}}`)
 		}
-	}, want: evidence.ErrGap},
+	}, want: errGap},
 	{id: "own", name: "condense", cut: becomes("condense", "condense", func(p Object) any { return p["root"] },
-		Object{"carry": ones64, "from": 1, "kept": "high", "root": ones64, "to": 2}), want: evidence.ErrRecord},
+		Object{"carry": ones64, "from": 1, "kept": "high", "root": ones64, "to": 2}), want: errRecord},
 	{id: "own", name: "message",
 		cut: both(becomes("message", "message", func(Object) any { return ones64 }, Object{"textHash": ones64}),
-			func(m *Model) { m.The("p2").P()["session"] = "main"; m.relink() }), want: evidence.ErrRecord},
-	{id: "own", name: "charge", cut: setD("a1", "charges", charge(0, 1, 3)), want: evidence.ErrBudget},
+			func(m *Model) { m.The("p2").P()["session"] = "main"; m.relink() }), want: errRecord},
+	{id: "own", name: "charge", cut: setD("a1", "charges", charge(0, 1, 3)), want: errBudget},
 	{id: "own", name: "settlement", cut: setP("a2", "settled", []any{Object{"amount": 1, "budget": "P1:files:reads"}}),
-		want: evidence.ErrBudget},
+		want: errBudget},
 	{id: "own", name: "facts", cut: func(m *Model) { m.The("a2").P()["factsHash"] = m.blob([]byte(`{"n":[1]}`)) },
-		want: evidence.ErrReplay},
+		want: errReplay},
 	{id: "own", name: "facts that are none",
-		cut: func(m *Model) { m.The("a2").P()["factsHash"] = m.blob([]byte(`[1]`)) }, want: evidence.ErrBlob},
+		cut: func(m *Model) { m.The("a2").P()["factsHash"] = m.blob([]byte(`[1]`)) }, want: errBlob},
 	{id: "own", name: "balances", cut: state(func(s Object) {
 		s["budgets"] = []any{Object{"budget": "P1:files:reads", "spent": 0, "window": "total"}}
-	}), want: evidence.ErrReplay},
-	{id: "own", name: "tainted", cut: state(func(s Object) { s["tainted"] = false }), want: evidence.ErrReplay},
-	{id: "own", name: "labels", cut: state(func(s Object) { s["labels"] = []any{} }), want: evidence.ErrReplay},
-	{id: "own", name: "used", cut: state(func(s Object) { s["used"] = []any{} }), want: evidence.ErrReplay},
+	}), want: errReplay},
+	{id: "own", name: "tainted", cut: state(func(s Object) { s["tainted"] = false }), want: errReplay},
+	{id: "own", name: "labels", cut: state(func(s Object) { s["labels"] = []any{} }), want: errReplay},
+	{id: "own", name: "used", cut: state(func(s Object) { s["used"] = []any{} }), want: errReplay},
 	{id: "own", name: "calls that nobody asked for",
-		cut: state(func(s Object) { s["calls"] = []any{Object{"count": 4}} }), want: evidence.ErrReplay},
+		cut: state(func(s Object) { s["calls"] = []any{Object{"count": 4}} }), want: errReplay},
 	{id: "own", name: "a receipt that nobody asked for",
-		cut: state(func(s Object) { s["receipts"] = []any{Object{"tool": "fs.write"}} }), want: evidence.ErrReplay},
+		cut: state(func(s Object) { s["receipts"] = []any{Object{"tool": "fs.write"}} }), want: errReplay},
 	{id: "own", name: "sources", cut: state(func(s Object) {
 		s["from"] = []any{Object{"count": 0, "found": []any{}, "source": "user", "state": zeros64}}
-	}), want: evidence.ErrReplay},
+	}), want: errReplay},
 	{id: "own", name: "facts of a receipt", cut: both(otherEngine,
 		pastOf(func(m *Model, s Object) { s["receipts"].([]any)[0].(Object)["facts"] = Object{"n": []any{1}} })),
-		want: evidence.ErrReplay},
+		want: errReplay},
 	{id: "own", name: "another engine's calls", cut: both(otherEngine,
-		pastOf(func(_ *Model, s Object) { s["calls"].([]any)[1].(Object)["count"] = 5 })), want: evidence.ErrReplay},
+		pastOf(func(_ *Model, s Object) { s["calls"].([]any)[1].(Object)["count"] = 5 })), want: errReplay},
 	{id: "own", name: "another engine's calls of a tool", cut: both(otherEngine,
-		pastOf(func(_ *Model, s Object) { s["calls"].([]any)[0].(Object)["count"] = 3 })), want: evidence.ErrReplay},
+		pastOf(func(_ *Model, s Object) { s["calls"].([]any)[0].(Object)["count"] = 3 })), want: errReplay},
 	{id: "own", name: "another engine's receipt, passed over", cut: both(otherEngine, pastOf(func(_ *Model, s Object) {
 		s["receipts"] = []any{Object{"tool": "fs.read"}, Object{"tool": "fs.stat"}}
-	})), want: evidence.ErrReplay},
+	})), want: errReplay},
 	{id: "own", name: "another engine's receipt, of another time",
 		cut: both(otherEngine, pastOf(func(m *Model, s Object) {
 			s["receipts"].([]any)[0].(Object)["time"] = m.The("a1").Text("time")
-		})), want: evidence.ErrReplay},
+		})), want: errReplay},
 	{id: "own", name: "another engine's receipt, which is none",
 		cut: both(otherEngine, pastOf(func(m *Model, s Object) {
 			s["receipts"].([]any)[0].(Object)["entry"] = m.The("a1").hash
-		})), want: evidence.ErrReplay},
+		})), want: errReplay},
 	{id: "own", name: "another engine's receipt, of another session",
 		cut: both(otherEngine, pastOf(func(m *Model, s Object) {
 			s["receipts"].([]any)[0].(Object)["entry"], s["receipts"].([]any)[0].(Object)["time"] = m.The("b2").hash,
 				m.The("b2").Text("time")
-		})), want: evidence.ErrReplay},
+		})), want: errReplay},
 	{id: "own", name: "another engine's receipt with values, of another tool",
-		cut: both(otherEngine, pastOf(valued("fs.list", "a2"))), want: evidence.ErrReplay},
+		cut: both(otherEngine, pastOf(valued("fs.list", "a2"))), want: errReplay},
 	{id: "own", name: "another engine's receipt with values, which failed",
-		cut: both(otherEngine, pastOf(valued("fs.read", "f2"))), want: evidence.ErrReplay},
+		cut: both(otherEngine, pastOf(valued("fs.read", "f2"))), want: errReplay},
 	{id: "own", name: "another engine's receipt with values, which is a decision",
-		cut: both(otherEngine, pastOf(valued("fs.read", "a1"))), want: evidence.ErrReplay},
+		cut: both(otherEngine, pastOf(valued("fs.read", "a1"))), want: errReplay},
 	{id: "own", name: "another engine's receipt with values, of another session",
-		cut: both(otherEngine, pastOf(valued("fs.read", "b2"))), want: evidence.ErrReplay},
+		cut: both(otherEngine, pastOf(valued("fs.read", "b2"))), want: errReplay},
 	{id: "own", name: "another engine's receipt with values, of no entry",
 		cut: both(otherEngine, pastOf(func(m *Model, s Object) {
 			valued("fs.read", "a2")(m, s)
 			s["receipts"].([]any)[0].(Object)["entry"] = ones64
-		})), want: evidence.ErrReplay},
+		})), want: errReplay},
 	{id: "own", name: "another engine's charge without its balance", cut: both(otherEngine, func(m *Model) {
 		m.The("o").D()["charges"] = charge(0, 1, 3)
-	}), want: evidence.ErrReplay},
+	}), want: errReplay},
 	{id: "own", name: "another engine's refusal of its own, which asked", cut: both(otherEngine, func(m *Model) {
 		m.inputs(m.The("k"), func(in Object) { in["state"].(Object)["calls"] = []any{Object{"count": 6}} })
-	}), want: evidence.ErrReplay},
+	}), want: errReplay},
 	{id: "own", name: "a refusal of the kernel's own, which asked", cut: func(m *Model) {
 		m.inputs(m.The("k"), func(in Object) { in["state"].(Object)["calls"] = []any{Object{"count": 6}} })
-	}, want: evidence.ErrReplay},
+	}, want: errReplay},
 	{id: "own", name: "another engine's approval, which is none", cut: both(otherEngine, func(m *Model) {
 		e1 := m.The("e1")
 		e := parseObject(m,
 			m.Blobs[e1.D()["inputsHash"].(string)])["envelopes"].(Object)["attestations"].([]any)[0].(Object)
 		approvedBy(m, e1, e)
-	}), want: evidence.ErrReplay},
+	}), want: errReplay},
 	{id: "own", name: "another engine's approval, which is used and counts", cut: both(otherEngine, func(m *Model) {
 		e1 := m.The("e1")
 		m.inputs(e1, func(in Object) { in["state"].(Object)["used"] = e1.D()["approvals"] })
-	}), want: evidence.ErrReplay},
+	}), want: errReplay},
 	{id: "own", name: "a floor", cut: repolicy(`{"helm":"policy/v1","layer":"P0","name":"files","version":3}`,
 		func(p Object) {
 			p["documents"].([]any)[0].(Object)["layer"] = "P0"
-		}), want: evidence.ErrReplay},
+		}), want: errReplay},
 	{id: "own", name: "budgets",
 		cut: repolicy(strings.Replace(FilesPolicy(3), `"rules":[`,
 			`"budgets":[{"cost":1,"id":"b","limit":1,"per":"all","tools":["fs.read"],"window":"day"}],"rules":[`, 1),
-			nil), want: evidence.ErrReplay},
+			nil), want: errReplay},
 	{id: "own", name: "another document than named", cut: repolicy("", func(p Object) {
 		d := p["documents"].([]any)[0].(Object)
 		d["version"] = 9
-	}), want: evidence.ErrReplay},
+	}), want: errReplay},
 
-	{id: "own", name: "executed, not as pinned", cut: output("a2", "jcs", `{"txt":1}`), want: evidence.ErrReplay},
-	{id: "own", name: "drift, as pinned", cut: output("w2", "jcs", `{"text":"c"}`), want: evidence.ErrReplay},
-	{id: "own", name: "raw, though pinned", cut: output("a2", "raw", `not JSON`), want: evidence.ErrReplay},
-	{id: "own", name: "raw, though strict JSON", cut: output("m1", "raw", `{"a": 1}`), want: evidence.ErrReplay},
-	{id: "own", name: "not canonical", cut: output("m1", "jcs", `{"a": 1}`), want: evidence.ErrBlob},
-	{id: "own", name: "not JSON", cut: output("m1", "jcs", `not JSON`), want: evidence.ErrBlob},
+	{id: "own", name: "executed, not as pinned", cut: output("a2", "jcs", `{"txt":1}`), want: errReplay},
+	{id: "own", name: "drift, as pinned", cut: output("w2", "jcs", `{"text":"c"}`), want: errReplay},
+	{id: "own", name: "raw, though pinned", cut: output("a2", "raw", `not JSON`), want: errReplay},
+	{id: "own", name: "raw, though strict JSON", cut: output("m1", "raw", `{"a": 1}`), want: errReplay},
+	{id: "own", name: "not canonical", cut: output("m1", "jcs", `{"a": 1}`), want: errBlob},
+	{id: "own", name: "not JSON", cut: output("m1", "jcs", `not JSON`), want: errBlob},
 	{id: "own", name: "drift of nothing", cut: func(m *Model) {
 		p := m.The("m1").P()
 		p["outcome"], p["reason"], p["verdict"] = "WITHHELD", "ERR_CONNECTOR_CONTRACT_DRIFT", "DENY"
-	}, want: evidence.ErrReplay},
+	}, want: errReplay},
 	{id: "own", name: "drift of nothing, erased", cut: func(m *Model) {
 		p := m.The("m1").P()
 		p["outcome"], p["reason"], p["verdict"] = "WITHHELD", "ERR_CONNECTOR_CONTRACT_DRIFT", "DENY"
 		delete(m.Blobs, p["outputHash"].(string))
-	}, want: evidence.ErrReplay},
+	}, want: errReplay},
 	{id: "own", name: "another sandbox", cut: func(m *Model) { sub(m.The("y2").P(), "sandbox")["module"] = ones64 },
-		want: evidence.ErrReplay},
+		want: errReplay},
 	{id: "own", name: "a sandbox of no driver", cut: func(m *Model) {
 		m.The("f2").P()["sandbox"] = Object{"gas": 1, "module": ones64, "profile": "none"}
-	}, want: evidence.ErrReplay},
-	{id: "own", name: "a rule of its own", cut: setD("b3", "rule", "P1:files:secrets"), want: evidence.ErrReplay},
+	}, want: errReplay},
+	{id: "own", name: "a rule of its own", cut: setD("b3", "rule", "P1:files:secrets"), want: errReplay},
 	{id: "own", name: "another effect, erased",
 		cut: both(func(m *Model) { m.The("e1").D()["effectType"], m.The("e2").P()["effectType"] = "read", "read" },
-			erase), want: evidence.ErrReplay},
-	{id: "own", name: "another risk, erased", cut: both(setD("b3", "risk", "high"), erase), want: evidence.ErrReplay},
+			erase), want: errReplay},
+	{id: "own", name: "another risk, erased", cut: both(setD("b3", "risk", "high"), erase), want: errReplay},
 	{id: "own", name: "no effect of a refusal, erased", cut: both(func(m *Model) {
 		d := m.The("q").D()
 		if d["effectType"] == nil {
@@ -251,59 +251,56 @@ var ownRows = []tampering{
 		}
 		delete(d, "effectType")
 		delete(d, "risk")
-	}, erase), want: evidence.ErrReplay},
+	}, erase), want: errReplay},
 	{id: "own", name: "a longer time limit, erased", cut: both(func(m *Model) {
 		d := m.The("a1").D()
 		at, err := contracts.ParseTime(d["expires"].(string))
 		require.NoError(m, err)
 		d["expires"] = (at + 3_600_000).String()
-	}, erase), want: evidence.ErrReplay},
+	}, erase), want: errReplay},
 	{id: "own", name: "an effect of a refusal", cut: func(m *Model) {
 		d := m.The("r").D()
 		d["effectType"], d["risk"] = "write", "high"
-	}, want: evidence.ErrReplay},
+	}, want: errReplay},
 
 	{id: "own", name: "another origin",
-		o:    func(_ *Model, o *evidence.Options) { o.Origin, o.Last = "example.test/other", nil },
-		want: evidence.ErrChain},
+		o: func(_ *Model, o *evidence.Options) { o.Origin, o.Last = "example.test/other", nil }, want: errChain},
 	{id: "own", name: "trust state missing, pinned", cut: func(m *Model) { delete(m.Blobs, m.The("g").Text("trust")) },
-		o: pinned, want: evidence.ErrTrust},
+		o: pinned, want: errTrust},
 	{id: "own", name: "trust state malformed, pinned", cut: func(m *Model) {
 		g := m.The("g")
 		delete(m.Blobs, g.Text("trust"))
 		g.P()["trust"] = m.blob([]byte(`{"frozen":false}`))
-	}, o: pinned, want: evidence.ErrTrust},
+	}, o: pinned, want: errTrust},
 	{id: "own", name: "trust state malformed", cut: func(m *Model) {
 		g := m.The("g")
 		delete(m.Blobs, g.Text("trust"))
 		g.P()["trust"] = m.blob([]byte(`{"frozen":false}`))
-	}, want: evidence.ErrTrust},
+	}, want: errTrust},
 	{id: "own", name: "the pinned key is no kernel key", cut: func(m *Model) {
 		m.The("g").by = SeedX
-	}, o: func(m *Model, o *evidence.Options) { o.Trust, o.Kernel, o.Last = nil, Public(m, SeedX), nil },
-		want: evidence.ErrKey},
+	}, o: func(m *Model, o *evidence.Options) { o.Trust, o.Kernel, o.Last = nil, Public(m, SeedX), nil }, want: errKey},
 	{id: "own", name: "an ALLOW while frozen", cut: initially(`"frozen":false`, `"frozen":true`), o: unpinned,
-		want: evidence.ErrTrust},
+		want: errTrust},
 	{id: "own", name: "a revoked delegation", cut: both(initially(`"revoked":[]`, `"revoked":["`+ones64+`"]`),
-		setD("n1", "delegation", ones64)), o: unpinned, want: evidence.ErrTrust},
-	{id: "own", name: "a delegation that was not presented", cut: setD("n1", "delegation", ones64),
-		want: evidence.ErrReplay},
-	{id: "own", name: "entry 0 is no genesis", cut: func(m *Model) { m.remove(m.The("g")) }, want: evidence.ErrChain},
-	{id: "own", name: "no entry", cut: func(m *Model) { m.keep.lines = []byte{} }, want: evidence.ErrChain},
+		setD("n1", "delegation", ones64)), o: unpinned, want: errTrust},
+	{id: "own", name: "a delegation that was not presented", cut: setD("n1", "delegation", ones64), want: errReplay},
+	{id: "own", name: "entry 0 is no genesis", cut: func(m *Model) { m.remove(m.The("g")) }, want: errChain},
+	{id: "own", name: "no entry", cut: func(m *Model) { m.keep.lines = []byte{} }, want: errChain},
 
 	// The order of the checks that come after the entries.
 	{id: "own", name: "BLOB before REPLAY", cut: both(setD("b3", "rule", "P1:files:secrets"),
-		func(m *Model) { m.blob([]byte("stray")) }), want: evidence.ErrBlob},
+		func(m *Model) { m.blob([]byte("stray")) }), want: errBlob},
 	{id: "own", name: "MANIFEST before BLOB", cut: both(func(m *Model) { m.blob([]byte("stray")) },
-		claims(func(_ *Model, p Object) { p["size"] = 1 })), want: evidence.ErrManifest},
+		claims(func(_ *Model, p Object) { p["size"] = 1 })), want: errManifest},
 	{id: "own", name: "CHECKPOINT before MANIFEST", cut: both(claims(func(_ *Model, p Object) { p["size"] = 1 }),
-		remark(func(_ *Model, text string) string { return text + "x\n" })), want: evidence.ErrCheckpoint},
+		remark(func(_ *Model, text string) string { return text + "x\n" })), want: errCheckpoint},
 	{id: "own", name: "MERKLE before CHECKPOINT", cut: marked(func(m *Model, text string) []byte {
 		return []byte(strings.Replace(text, fmt.Sprintf("\n%d\n", len(m.Nodes)), "\n32\n", 1) + "\n" + stranger(m,
 			text) + noteLineOf(m, text, Origin, SeedL))
-	}), want: evidence.ErrMerkle},
+	}), want: errMerkle},
 	{id: "own", name: "the log before the checkpoint", cut: both(setP("a2", "tool", "fs.list"),
-		remark(func(_ *Model, text string) string { return text + "x\n" })), want: evidence.ErrReference},
+		remark(func(_ *Model, text string) string { return text + "x\n" })), want: errReference},
 }
 
 func pinned(m *Model, o *evidence.Options) { o.Trust, o.Kernel, o.Last = nil, Public(m, SeedK1), nil }
@@ -377,10 +374,9 @@ func TestDiffering(t *testing.T) {
 		m.inputs(m.The(name), func(in Object) { in["state"].(Object)["trust"] = ones64 })
 	}
 	r, err := verifyBytes(t, m.Build(), evidence.Options{Trust: w.o.Trust})
-	mustRefuse(t, r, err, evidence.ErrReplay)
-	if r.Replay.Differing != 3 || r.Fault.Entry != int64(indexOf("a1")) || r.Fault.Field != "inputs.state.trust" {
-		t.Errorf("%d differ; %v", r.Replay.Differing, r.Fault)
-	}
+	mustRefuse(t, r, err, errReplay)
+	assert.True(t, r.Replay.Differing == 3 && r.Fault.Entry == int64(indexOf("a1")) &&
+		r.Fault.Field == "inputs.state.trust", "%d differ; %v", r.Replay.Differing, r.Fault)
 }
 
 // TestCallersTrustState: what V02 and V03 give as a trust state does not become one.
@@ -405,8 +401,7 @@ func TestCallersTrustState(t *testing.T) {
 			1),
 		"white space": b + "\n",
 	} {
-		if _, err := registry.ParseState([]byte(s)); err == nil || s == b {
-			t.Errorf("%s: a trust state", name)
-		}
+		_, err := registry.ParseState([]byte(s))
+		assert.True(t, err != nil && s != b, "%s: a trust state", name)
 	}
 }

@@ -66,20 +66,19 @@ func flipped(which func(m *Model) string) func(*Model) {
 
 // the archive, the manifest, the blobs.
 var packRows = []tampering{
-	{id: "P01", name: "mode", cut: headed(func(h []byte) { copy(h[100:], "0000755\x00") }), want: evidence.ErrArchive},
-	{id: "P01", name: "mtime", cut: headed(func(h []byte) { copy(h[136:], "00000000001\x00") }),
-		want: evidence.ErrArchive},
-	{id: "P01", name: "uid", cut: headed(func(h []byte) { copy(h[108:], "0001750\x00") }), want: evidence.ErrArchive},
-	{id: "P01", name: "uname", cut: headed(func(h []byte) { copy(h[265:], "root") }), want: evidence.ErrArchive},
-	{id: "P01", name: "GNU", cut: headed(func(h []byte) { copy(h[257:], "ustar  \x00") }), want: evidence.ErrArchive},
+	{id: "P01", name: "mode", cut: headed(func(h []byte) { copy(h[100:], "0000755\x00") }), want: errArchive},
+	{id: "P01", name: "mtime", cut: headed(func(h []byte) { copy(h[136:], "00000000001\x00") }), want: errArchive},
+	{id: "P01", name: "uid", cut: headed(func(h []byte) { copy(h[108:], "0001750\x00") }), want: errArchive},
+	{id: "P01", name: "uname", cut: headed(func(h []byte) { copy(h[265:], "root") }), want: errArchive},
+	{id: "P01", name: "GNU", cut: headed(func(h []byte) { copy(h[257:], "ustar  \x00") }), want: errArchive},
 	{id: "P02", name: "spaces", cut: archived(func(ms []Member) []Member {
 		ms[2].Late = func(h []byte) { h[148] = ' ' }
 		return ms
-	}), want: evidence.ErrArchive},
+	}), want: errArchive},
 	{id: "P02", name: "exchanged", cut: archived(func(ms []Member) []Member {
 		ms[2].Late = func(h []byte) { h[154], h[155] = h[155], h[154] }
 		return ms
-	}), want: evidence.ErrArchive},
+	}), want: errArchive},
 	{id: "P03", cut: archived(func(ms []Member) []Member {
 		n := len(ms[2].Body)
 		ms[2].Head = func(h []byte) {
@@ -87,16 +86,16 @@ var packRows = []tampering{
 			h[124], h[133], h[134], h[135] = 0x80, byte(n>>16), byte(n>>8), byte(n)
 		}
 		return ms
-	}), want: evidence.ErrArchive},
+	}), want: errArchive},
 	{id: "P04", name: "path",
 		cut:  inserted(2, Member{Name: "PaxHeaders/x", Body: []byte("17 path=entries2\n"), Head: typeflag('x')}),
-		want: evidence.ErrArchive},
+		want: errArchive},
 	{id: "P04", name: "size",
 		cut:  inserted(2, Member{Name: "PaxHeaders/x", Body: []byte("10 size=1\n"), Head: typeflag('x')}),
-		want: evidence.ErrArchive},
+		want: errArchive},
 	{id: "P04", name: "long name",
 		cut:  inserted(3, Member{Name: "././@LongLink", Body: []byte("blobs/x\x00"), Head: typeflag('L')}),
-		want: evidence.ErrArchive},
+		want: errArchive},
 	{id: "P05", cut: marked(func(m *Model, text string) []byte {
 		return []byte(text + "\n" + noteLineOf(m, text, Origin, SeedL) + stranger(m, text))
 	}),
@@ -107,44 +106,40 @@ var packRows = []tampering{
 				return ms
 			}
 			return m.Build()
-		}, want: evidence.ErrManifest},
+		}, want: errManifest},
 	{id: "P06", name: "symbolic", cut: archived(func(ms []Member) []Member {
 		ms[3].Body, ms[3].Head = nil, func(h []byte) { h[156] = '2'; copy(h[157:], "entries.jsonl") }
 		return ms
-	}), want: evidence.ErrArchive},
+	}), want: errArchive},
 	{id: "P06", name: "hard", cut: archived(func(ms []Member) []Member {
 		to := ms[4].Name
 		ms[3].Body, ms[3].Head = nil, func(h []byte) { h[156] = '1'; copy(h[157:], to) }
 		return ms
-	}), want: evidence.ErrArchive},
-	{id: "P06", name: "directory", cut: inserted(3, Member{Name: "blobs/", Head: typeflag('5')}),
-		want: evidence.ErrArchive},
-	{id: "P07", cut: func(m *Model) { m.blob([]byte("stray")) }, want: evidence.ErrBlob},
+	}), want: errArchive},
+	{id: "P06", name: "directory", cut: inserted(3, Member{Name: "blobs/", Head: typeflag('5')}), want: errArchive},
+	{id: "P07", cut: func(m *Model) { m.blob([]byte("stray")) }, want: errBlob},
 	{id: "P08", name: "members", cut: archived(func(ms []Member) []Member { ms[0], ms[1] = ms[1], ms[0]; return ms }),
-		want: evidence.ErrArchive},
+		want: errArchive},
 	{id: "P08", name: "blobs", cut: archived(func(ms []Member) []Member { ms[3], ms[4] = ms[4], ms[3]; return ms }),
-		want: evidence.ErrArchive},
+		want: errArchive},
 	{id: "P09", cut: archived(func(ms []Member) []Member {
 		x := ms[2]
 		x.Body = x.Body[:bytes.IndexByte(x.Body, '\n')+1]
 		return slices.Insert(ms, 3, x)
-	}), want: evidence.ErrArchive},
-	{id: "P10", cut: archived(func(ms []Member) []Member { ms[0].Pad = 1; return ms }), want: evidence.ErrArchive},
-	{id: "P11", name: "one", pack: trailing(func(b []byte) []byte { return b[:len(b)-TarBlock] }),
-		want: evidence.ErrArchive},
-	{id: "P11", name: "none", pack: trailing(func(b []byte) []byte { return b[:len(b)-2*TarBlock] }),
-		want: evidence.ErrArchive},
+	}), want: errArchive},
+	{id: "P10", cut: archived(func(ms []Member) []Member { ms[0].Pad = 1; return ms }), want: errArchive},
+	{id: "P11", name: "one", pack: trailing(func(b []byte) []byte { return b[:len(b)-TarBlock] }), want: errArchive},
+	{id: "P11", name: "none", pack: trailing(func(b []byte) []byte { return b[:len(b)-2*TarBlock] }), want: errArchive},
 	{id: "P11", name: "three", pack: trailing(func(b []byte) []byte { return append(b, make([]byte, TarBlock)...) }),
-		want: evidence.ErrArchive},
+		want: errArchive},
 	{id: "P11", name: "filled", pack: trailing(func(b []byte) []byte {
 		return append(b, make([]byte, 10240-len(b)%10240)...)
-	}), want: evidence.ErrArchive},
-	{id: "P12", name: "archive", pack: trailing(func(b []byte) []byte { return append(b, b...) }),
-		want: evidence.ErrArchive},
-	{id: "P12", name: "byte", pack: trailing(func(b []byte) []byte { return append(b, 0) }), want: evidence.ErrArchive},
-	{id: "P13", name: "./", cut: renamed("./entries.jsonl"), want: evidence.ErrArchive},
-	{id: "P13", name: "/", cut: renamed("/entries.jsonl"), want: evidence.ErrArchive},
-	{id: "P13", name: "..", cut: renamed("blobs/../entries.jsonl"), want: evidence.ErrArchive},
+	}), want: errArchive},
+	{id: "P12", name: "archive", pack: trailing(func(b []byte) []byte { return append(b, b...) }), want: errArchive},
+	{id: "P12", name: "byte", pack: trailing(func(b []byte) []byte { return append(b, 0) }), want: errArchive},
+	{id: "P13", name: "./", cut: renamed("./entries.jsonl"), want: errArchive},
+	{id: "P13", name: "/", cut: renamed("/entries.jsonl"), want: errArchive},
+	{id: "P13", name: "..", cut: renamed("blobs/../entries.jsonl"), want: errArchive},
 	{id: "P13", name: "prefix", cut: archived(func(ms []Member) []Member {
 		name, ok := strings.CutPrefix(ms[3].Name, "blobs/")
 		if !ok {
@@ -152,7 +147,7 @@ var packRows = []tampering{
 		}
 		ms[3].Name, ms[3].Head = name, func(h []byte) { copy(h[345:], "blobs") }
 		return ms
-	}), want: evidence.ErrArchive},
+	}), want: errArchive},
 	{id: "P14", cut: func(m *Model) {
 		p := m.The("p")
 		d := p.P()["documents"].([]any)[0].(Object)
@@ -169,10 +164,10 @@ var packRows = []tampering{
 				x["policyHash"] = p.P()["policy"]
 			}
 		}
-	}, want: evidence.ErrBlob},
+	}, want: errBlob},
 	{id: "P15",
 		cut:  archived(func(ms []Member) []Member { return append(ms, Member{Name: "README", Body: []byte("hello")}) }),
-		want: evidence.ErrArchive},
+		want: errArchive},
 	{id: "P16", pack: func(m *Model, pack []byte) []byte {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
@@ -180,36 +175,32 @@ var packRows = []tampering{
 		require.NoError(m, err)
 		require.NoError(m, w.Close())
 		return b.Bytes()
-	}, want: evidence.ErrArchive},
+	}, want: errArchive},
 	{id: "P17", name: "inputs", cut: flipped(func(m *Model) string { return m.The("a1").D()["inputsHash"].(string) }),
-		want: evidence.ErrBlob},
-	{id: "P17", name: "document", cut: flipped(Document), want: evidence.ErrBlob},
+		want: errBlob},
+	{id: "P17", name: "document", cut: flipped(Document), want: errBlob},
 	{id: "P17", name: "output", cut: flipped(func(m *Model) string { return m.The("a2").Text("outputHash") }),
-		want: evidence.ErrBlob},
-	{id: "P18", name: "document", cut: func(m *Model) { delete(m.Blobs, Document(m)) }, want: evidence.ErrBlob},
-	{id: "P18", name: "trust", cut: func(m *Model) { delete(m.Blobs, m.The("g").Text("trust")) },
-		want: evidence.ErrBlob},
+		want: errBlob},
+	{id: "P18", name: "document", cut: func(m *Model) { delete(m.Blobs, Document(m)) }, want: errBlob},
+	{id: "P18", name: "trust", cut: func(m *Model) { delete(m.Blobs, m.The("g").Text("trust")) }, want: errBlob},
 	{id: "P19", name: "size", cut: claims(func(m *Model, p Object) { p["size"] = len(m.Nodes) - 1 }),
-		want: evidence.ErrManifest},
+		want: errManifest},
 	{id: "P19", name: "bytes",
 		cut:  claims(func(_ *Model, p Object) { e := sub(p, "entries"); e["bytes"] = e["bytes"].(int) - 1 }),
-		want: evidence.ErrManifest},
+		want: errManifest},
 	{id: "P19", name: "origin", cut: claims(func(_ *Model, p Object) { p["origin"] = Origin + "2" }),
-		want: evidence.ErrManifest},
+		want: errManifest},
 	{id: "P19", name: "line feed",
-		cut:  func(m *Model) { m.envelope = func(b []byte) []byte { return append(b, '\n') } },
-		want: evidence.ErrManifest},
+		cut: func(m *Model) { m.envelope = func(b []byte) []byte { return append(b, '\n') } }, want: errManifest},
 	{id: "P20", name: "left out",
-		cut:  claims(func(m *Model, p Object) { p["sessions"] = sessionsOf(m, "s2", 0, false) }),
-		want: evidence.ErrManifest},
+		cut: claims(func(m *Model, p Object) { p["sessions"] = sessionsOf(m, "s2", 0, false) }), want: errManifest},
 	{id: "P20", name: "count",
 		cut:  claims(func(_ *Model, p Object) { s := sub(p, "sessions"); s["count"] = s["count"].(int) + 1 }),
-		want: evidence.ErrManifest},
+		want: errManifest},
 	{id: "P20", name: "count of s2",
-		cut:  claims(func(m *Model, p Object) { p["sessions"] = sessionsOf(m, "s2", 1, true) }),
-		want: evidence.ErrManifest},
+		cut: claims(func(m *Model, p Object) { p["sessions"] = sessionsOf(m, "s2", 1, true) }), want: errManifest},
 	{id: "P21", name: "head", cut: claims(func(m *Model, p Object) { p["proofGraphHash"] = HexOf(headsOf(m)[1:]) }),
-		want: evidence.ErrManifest},
+		want: errManifest},
 	{id: "P21", name: "unsorted", cut: claims(func(m *Model, p Object) {
 		h := headsOf(m)
 		if HexOf(h) != p["proofGraphHash"] {
@@ -217,23 +208,23 @@ var packRows = []tampering{
 		}
 		slices.Reverse(h)
 		p["proofGraphHash"] = HexOf(h)
-	}), want: evidence.ErrManifest},
+	}), want: errManifest},
 	{id: "P22", name: "lack",
 		cut:  claims(func(m *Model, p Object) { b := sub(p, "blobs"); b["count"] = b["count"].(int) - 1 }),
-		want: evidence.ErrManifest},
+		want: errManifest},
 	{id: "P22", name: "root", cut: claims(func(_ *Model, p Object) { sub(p, "blobs")["root"] = ones64 }),
-		want: evidence.ErrManifest},
+		want: errManifest},
 	{id: "P22", name: "bytes",
 		cut:  claims(func(_ *Model, p Object) { b := sub(p, "blobs"); b["bytes"] = b["bytes"].(int) + 1 }),
-		want: evidence.ErrManifest},
-	{id: "P23", cut: func(m *Model) { m.by = SeedL }, want: evidence.ErrManifest},
+		want: errManifest},
+	{id: "P23", cut: func(m *Model) { m.by = SeedL }, want: errManifest},
 	{id: "P24", name: "no LF", cut: func(m *Model) { m.lines = func(b []byte) []byte { return b[:len(b)-1] } },
-		want: evidence.ErrEncoding},
+		want: errEncoding},
 	{id: "P24", name: "CR LF", cut: func(m *Model) {
 		m.lines = func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n")) }
-	}, want: evidence.ErrEncoding},
+	}, want: errEncoding},
 	{id: "P24", name: "empty line", cut: func(m *Model) { m.lines = func(b []byte) []byte { return append(b, '\n') } },
-		want: evidence.ErrEncoding},
+		want: errEncoding},
 }
 
 // headsOf are the heads of the log, sorted.
@@ -328,19 +319,18 @@ func given(change func(m *Model, o *evidence.Options)) func(*Model, *evidence.Op
 var callerRows = []tampering{
 	{id: "V01", cut: attacker, o: given(func(_ *Model, o *evidence.Options) { o.Trust, o.Last = nil, nil }),
 		then: evidence.Report{Level: evidence.Logged, History: evidence.None, Signer: evidence.Unpinned}},
-	{id: "T17", cut: attacker, want: evidence.ErrKey},
+	{id: "T17", cut: attacker, want: errKey},
 	{id: "T18", cut: func(m *Model) {
 		keys := append(StateKeys(m, 0), registry.Key{Name: "root", Public: Public(m, SeedX), Role: registry.Root})
 		replaceTrust(m, StateOf(m, 2, SeedK1, SeedL, keys...))
-	}, want: evidence.ErrTrust},
-	{id: "V02", o: given(func(_ *Model, o *evidence.Options) { o.Trust = new(registry.State) }),
-		want: evidence.ErrInput},
+	}, want: errTrust},
+	{id: "V02", o: given(func(_ *Model, o *evidence.Options) { o.Trust = new(registry.State) }), want: errInput},
 	{id: "V03", o: given(func(_ *Model, o *evidence.Options) { o.Trust, o.Kernel = nil, make(crypto.PublicKey, 32) }),
-		want: evidence.ErrInput},
+		want: errInput},
 	{id: "V05", name: "space", o: given(func(_ *Model, o *evidence.Options) { o.Origin = "example test" }),
-		want: evidence.ErrInput},
+		want: errInput},
 	{id: "V05", name: "256", o: given(func(_ *Model, o *evidence.Options) { o.Origin = strings.Repeat("a", 256) }),
-		want: evidence.ErrInput},
+		want: errInput},
 	{id: "V06",
 		o:    given(func(m *Model, o *evidence.Options) { o.Last = LastOf(m, len(m.Nodes)+1, [32]byte{1}, Origin) }),
 		then: evidence.Report{Level: evidence.Logged, History: evidence.Stale, Signer: evidence.Trusted}},
@@ -351,26 +341,23 @@ var callerRows = []tampering{
 		o:    given(func(m *Model, o *evidence.Options) { o.Last = LastOf(m, 14, [32]byte{1}, Origin) }),
 		then: evidence.Report{Level: evidence.Logged, History: evidence.Diverged, Signer: evidence.Trusted}},
 	{id: "V09", o: given(func(m *Model, o *evidence.Options) { o.Last = LastOf(m, 14, [32]byte{1}, Origin+"2") }),
-		want: evidence.ErrInput},
+		want: errInput},
 	{id: "V09", name: "any origin",
 		o: given(func(m *Model, o *evidence.Options) {
 			o.Origin, o.Last = "", LastOf(m, 14, [32]byte{1}, Origin+"2")
-		}),
-		want: evidence.ErrInput},
+		}), want: errInput},
 	{id: "V10", o: given(func(m *Model, o *evidence.Options) {
 		root := merkle(leavesOf(m, 14))
 		text := fmt.Sprintf("%s\n14\n%s\n", Origin, crypto.AppendBase64(nil, root[:]))
 		o.Last = []byte(text + "\n" + noteLine(m, signWith(m, seedK2, []byte(text)), SeedL))
-	}), want: evidence.ErrInput},
-	{id: "V11", cut: remark(func(_ *Model, text string) string { return text + "quorum 0\n" }),
-		want: evidence.ErrCheckpoint},
+	}), want: errInput},
+	{id: "V11", cut: remark(func(_ *Model, text string) string { return text + "quorum 0\n" }), want: errCheckpoint},
 	{id: "own", name: "a key and a state",
-		o: given(func(m *Model, o *evidence.Options) { o.Kernel = Public(m, SeedK1) }), want: evidence.ErrInput},
+		o: given(func(m *Model, o *evidence.Options) { o.Kernel = Public(m, SeedK1) }), want: errInput},
 	{id: "own", name: "level", o: given(func(_ *Model, o *evidence.Options) { o.Level = evidence.Logged + 1 }),
-		want: evidence.ErrInput},
+		want: errInput},
 	{id: "own", name: "no checkpoint", o: given(func(_ *Model, o *evidence.Options) { o.Last = []byte{} }),
-		want: evidence.ErrInput},
+		want: errInput},
 	{id: "own", name: "pinned other",
-		o:    given(func(m *Model, o *evidence.Options) { o.Trust, o.Kernel = nil, Public(m, seedK2) }),
-		want: evidence.ErrKey},
+		o: given(func(m *Model, o *evidence.Options) { o.Trust, o.Kernel = nil, Public(m, seedK2) }), want: errKey},
 }

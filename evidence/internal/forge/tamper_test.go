@@ -22,6 +22,28 @@ import (
 	"github.com/helmkernel/helm/internal/shared"
 )
 
+// The checks of the verifier, as rows name them.
+var (
+	errArchive    = evidence.ErrArchive
+	errBlob       = evidence.ErrBlob
+	errBudget     = evidence.ErrBudget
+	errChain      = evidence.ErrChain
+	errCheckpoint = evidence.ErrCheckpoint
+	errEncoding   = evidence.ErrEncoding
+	errEnvelope   = evidence.ErrEnvelope
+	errGap        = evidence.ErrGap
+	errGraph      = evidence.ErrGraph
+	errInput      = evidence.ErrInput
+	errKey        = evidence.ErrKey
+	errManifest   = evidence.ErrManifest
+	errMerkle     = evidence.ErrMerkle
+	errRecord     = evidence.ErrRecord
+	errReference  = evidence.ErrReference
+	errReplay     = evidence.ErrReplay
+	errSignature  = evidence.ErrSignature
+	errTrust      = evidence.ErrTrust
+)
+
 // A tampered is a base pack to be falsified.
 type tampered struct {
 	*testing.T
@@ -62,17 +84,13 @@ func (w *tampered) falsify(t *testing.T, x tampering) (m *Model, pack []byte, o 
 	if x.pack != nil {
 		pack = x.pack(m, bytes.Clone(pack))
 	}
-	if (x.cut != nil || x.pack != nil) && bytes.Equal(pack, w.pack) {
-		t.Fatal("nothing was falsified")
-	}
+	require.False(t, (x.cut != nil || x.pack != nil) && bytes.Equal(pack, w.pack), "nothing was falsified")
 	if x.o != nil {
 		if x.o(m, &o); reflect.DeepEqual(o, w.o) {
 			t.Fatal("the options are unchanged")
 		}
 	}
-	if x.cut == nil && x.pack == nil && x.o == nil {
-		t.Fatal("the row does nothing")
-	}
+	require.False(t, x.cut == nil && x.pack == nil && x.o == nil, "the row does nothing")
 	return m, pack, o
 }
 
@@ -80,9 +98,8 @@ func (w *tampered) run(t *testing.T, x tampering) {
 	m, pack, o := w.falsify(t, x)
 	var r evidence.Report
 	var err error
-	if takes := Allocated(func() { r, err = verifyBytes(t, pack, o) }); takes > w.takes+w.takes/4 {
-		t.Errorf("%d bytes were allocated, %d for the valid pack", takes, w.takes)
-	}
+	takes := Allocated(func() { r, err = verifyBytes(t, pack, o) })
+	assert.True(t, takes <= w.takes+w.takes/4, "%d bytes were allocated, %d for the valid pack", takes, w.takes)
 	expected := fmt.Sprint(x.want)
 	if x.want == nil {
 		expected = fmt.Sprintf("%s %s %s", x.then.Level, x.then.History, x.then.Signer)
@@ -96,11 +113,9 @@ func (w *tampered) run(t *testing.T, x tampering) {
 		w.mustPlace(t, x, m, r.Fault)
 		return
 	}
-	if err != nil || r.Level != x.then.Level || r.History != x.then.History || r.Signer != x.then.Signer ||
-		r.Success(evidence.Logged) {
-		t.Errorf("%s, %s, %s, %v; want %s, %s, %s and no success", r.Level, r.History, r.Signer, err, x.then.Level,
-			x.then.History, x.then.Signer)
-	}
+	assert.True(t, err == nil && r.Level == x.then.Level && r.History == x.then.History && r.Signer == x.then.Signer &&
+		!r.Success(evidence.Logged), "%s, %s, %s, %v; want %s, %s, %s and no success", r.Level, r.History, r.Signer,
+		err, x.then.Level, x.then.History, x.then.Signer)
 	// a limit: who kept no checkpoint sees nothing
 	if x.then.History == evidence.Diverged || x.then.History == evidence.Stale {
 		o.Last = nil
@@ -187,15 +202,13 @@ func TestTamperCatalogue(t *testing.T) {
 	}
 	slices.Sort(here)
 	slices.Sort(listed)
-	if !slices.Equal(here, listed) || len(here) < 120 {
-		t.Errorf("testdata/tamper.txt has these in the table:\n%v\nand there are\n%v", listed, here)
-	}
+	assert.True(t, slices.Equal(here, listed) && len(here) >= 120,
+		"testdata/tamper.txt has these in the table:\n%v\nand there are\n%v", listed, here)
 	for wait := range waiting {
 		assert.Contains(t, []string{"facts", "messages", "gaps", "witnesses", "excerpts"}, wait, "a row waits for")
 	}
-	if n := len(notRun(new(sync.Map))); n < 170 || n+len(waiting) > len(all) {
-		t.Errorf("%d rows of %d are to be run", n, len(all))
-	}
+	n := len(notRun(new(sync.Map)))
+	assert.True(t, n >= 170 && n+len(waiting) <= len(all), "%d rows of %d are to be run", n, len(all))
 	t.Run("its text", func(t *testing.T) {
 		b, err := os.ReadFile(shared.Path(t, "TAMPER.md", "the ids of the rows are not compared with the catalogue's"))
 		require.NoError(t, err)
@@ -264,10 +277,9 @@ func mustRefuse(t *testing.T, r evidence.Report, err error, want error) {
 		return
 	}
 	bare := evidence.Report{Asked: r.Asked, Fault: e, Replay: evidence.Replay{Differing: r.Replay.Differing}}
-	if !reflect.DeepEqual(r, bare) || (want == evidence.ErrReplay) != (r.Replay.Differing > 0) &&
-		want == evidence.ErrReplay || r.Success(evidence.Invalid) {
-		t.Errorf("an INVALID report says more than what is wrong: %+v", r)
-	}
+	assert.True(t, reflect.DeepEqual(r, bare) && ((want == errReplay) == (r.Replay.Differing > 0) ||
+		want != errReplay) && !r.Success(evidence.Invalid),
+		"an INVALID report says more than what is wrong: %+v", r)
 }
 
 // set changes a field of an entry's predicate, of its judgement, or of a statement after hashing.
@@ -323,5 +335,39 @@ func seq(st Object, change int) {
 	p["seq"] = n
 	if d, ok := p["decision"].(Object); ok {
 		d["id"] = fmt.Sprintf("%s/%d", p["session"], n)
+	}
+}
+
+// placeless are the rows whose fault is in no field, no member and no blob, and why.
+var placeless = map[string]string{
+	"TestTamper/P16":          "it is no archive, so it has no members",
+	"TestTamper/own/no_entry": "there is none, and so no field of one",
+}
+
+// mustPlace wants a fault to say where it is: the entry, if it is of one and that one was changed;
+// and the field, the member or the blob.
+func (w *tampered) mustPlace(t *testing.T, x tampering, m *Model, f *evidence.Error) {
+	t.Helper()
+	if f == nil {
+		return
+	}
+	if why := placeless[t.Name()]; (f.Field == "") != (why != "") {
+		t.Errorf("the place of %q is %q, and none because %q", f, f.Field, why)
+	}
+	ofEntries := slices.Contains([]error{errEncoding, errEnvelope, errKey,
+		errSignature, errRecord, errChain, errGraph, errReference,
+		errBudget,
+		errTrust, errGap, errReplay}, f.Check)
+	assert.False(t, ofEntries != (f.Entry >= 0) && f.Check != errBlob, "at entry %d: %v", f.Entry, f)
+	if x.cut == nil || x.pack != nil || f.Entry < 0 {
+		return
+	}
+	was := TakeApart(t, w.pack).Nodes
+	first := 0
+	for first < len(was) && first < len(m.Nodes) && bytes.Equal(was[first].Line, m.Nodes[first].Line) {
+		first++
+	}
+	if first < len(was) && f.Entry < int64(first) {
+		t.Errorf("at entry %d, and the first that was changed is %d: %v", f.Entry, first, f)
 	}
 }

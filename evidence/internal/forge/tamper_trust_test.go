@@ -203,136 +203,132 @@ func parseState(m *Model, s Object) *registry.State {
 
 // the trust events.
 var trustRows = []tampering{
-	{id: "T01", name: "no root", cut: governed(adding(SeedX, "kernel")), want: evidence.ErrTrust},
-	{id: "T01", name: "one root", cut: governed(adding(SeedX, "kernel"), seedR1), want: evidence.ErrTrust},
-	{id: "T02", name: "freeze", cut: resigned("z1", SeedA), want: evidence.ErrTrust},
-	{id: "T02", name: "unfreeze", cut: resigned("z2", seedF), want: evidence.ErrTrust},
-	{id: "T03", name: "twice", cut: resigned("t1", seedR1, seedR1), want: evidence.ErrRecord},
+	{id: "T01", name: "no root", cut: governed(adding(SeedX, "kernel")), want: errTrust},
+	{id: "T01", name: "one root", cut: governed(adding(SeedX, "kernel"), seedR1), want: errTrust},
+	{id: "T02", name: "freeze", cut: resigned("z1", SeedA), want: errTrust},
+	{id: "T02", name: "unfreeze", cut: resigned("z2", seedF), want: errTrust},
+	{id: "T03", name: "twice", cut: resigned("t1", seedR1, seedR1), want: errRecord},
 	{id: "T03", name: "order", cut: func(m *Model) { slices.Reverse(m.The("t1").P()["signatures"].([]any)) },
-		want: evidence.ErrRecord},
+		want: errRecord},
 	{id: "T04", cut: instead("ro", func(m *Model) Object { return m.roots(2, seedR4, SeedX) }, seedR4, SeedX),
-		want: evidence.ErrTrust},
-	{id: "T05", name: "one was left out", cut: governed(freezing, seedR3), want: evidence.ErrTrust},
-	{id: "T05", name: "two of them", cut: governed(adding(SeedX, "kernel"), seedR2, seedR3), want: evidence.ErrTrust},
+		want: errTrust},
+	{id: "T05", name: "one was left out", cut: governed(freezing, seedR3), want: errTrust},
+	{id: "T05", name: "two of them", cut: governed(adding(SeedX, "kernel"), seedR2, seedR3), want: errTrust},
 	{id: "T05", name: "all were left out",
 		cut: both(instead("ro", func(m *Model) Object { return m.roots(2, seedR4, SeedX) }, seedR1, seedR2, seedR4,
 			SeedX),
-			governed(adding(seedK3, "kernel"), seedR1, seedR2)), want: evidence.ErrTrust},
-	{id: "T06", name: "again", cut: func(m *Model) { again(m, "t1") }, want: evidence.ErrTrust},
+			governed(adding(seedK3, "kernel"), seedR1, seedR2)), want: errTrust},
+	{id: "T06", name: "again", cut: func(m *Model) { again(m, "t1") }, want: errTrust},
 	{id: "T06", name: "the state's", cut: governed(func(m *Model) Object {
 		e := m.adds(SeedX, "kernel")
 		e["version"] = numberOf(m, m.fold(nil)["version"])
 		return e
-	}, seedR1, seedR2), want: evidence.ErrTrust},
+	}, seedR1, seedR2), want: errTrust},
 	{id: "T06", name: "one passed over", cut: governed(func(m *Model) Object {
 		e := m.adds(SeedX, "kernel")
 		e["version"] = numberOf(m, m.fold(nil)["version"]) + 2
 		return e
-	}, seedR1, seedR2), want: evidence.ErrTrust},
+	}, seedR1, seedR2), want: errTrust},
 	{id: "T07", cut: func(m *Model) {
 		n := m.The("t1")
 		delete(n.event(), "proof")
 		m.resign(n, seedR1, seedR2)
-	}, want: evidence.ErrRecord},
+	}, want: errRecord},
 	{id: "T08", cut: func(m *Model) {
 		n := m.The("t1")
 		n.event()["proof"] = encoded(signWith(m, SeedX, paeOf(m.bare(n.event()))))
 		m.resign(n, seedR1, seedR2)
-	}, want: evidence.ErrTrust},
-	{id: "T09", cut: func(m *Model) { m.The("o").by = SeedK1 }, want: evidence.ErrKey},
+	}, want: errTrust},
+	{id: "T09", cut: func(m *Model) { m.The("o").by = SeedK1 }, want: errKey},
 	{id: "T10", cut: moved, then: evidence.Report{Level: evidence.Logged, History: evidence.Diverged,
 		Signer: evidence.Trusted}},
-	{id: "T11", cut: func(m *Model) { m.The("m1").by = seedK2 }, want: evidence.ErrKey},
-	{id: "T12", cut: func(m *Model) { m.The("t1").by = seedK2 }, want: evidence.ErrKey},
-	{id: "T13", name: "approver", cut: func(m *Model) { m.The("o").by = SeedA }, want: evidence.ErrKey},
-	{id: "T13", name: "log", cut: func(m *Model) { m.The("o").by = SeedL }, want: evidence.ErrKey},
-	{id: "T13", name: "root", cut: func(m *Model) { m.The("o").by = seedR1 }, want: evidence.ErrKey},
-	{id: "T14", name: "a second role", cut: governed(adding(SeedA, "kernel"), seedR1, seedR2), want: evidence.ErrTrust},
-	{id: "T14", name: "a root", cut: governed(adding(SeedX, "root"), seedR1, seedR2), want: evidence.ErrTrust},
+	{id: "T11", cut: func(m *Model) { m.The("m1").by = seedK2 }, want: errKey},
+	{id: "T12", cut: func(m *Model) { m.The("t1").by = seedK2 }, want: errKey},
+	{id: "T13", name: "approver", cut: func(m *Model) { m.The("o").by = SeedA }, want: errKey},
+	{id: "T13", name: "log", cut: func(m *Model) { m.The("o").by = SeedL }, want: errKey},
+	{id: "T13", name: "root", cut: func(m *Model) { m.The("o").by = seedR1 }, want: errKey},
+	{id: "T14", name: "a second role", cut: governed(adding(SeedA, "kernel"), seedR1, seedR2), want: errTrust},
+	{id: "T14", name: "a root", cut: governed(adding(SeedX, "root"), seedR1, seedR2), want: errTrust},
 	{id: "T14", name: "no root any more",
 		cut: governed(func(m *Model) Object { return Object{"type": "revoke", "id": keyHex(m, seedR1), "why": "w"} },
-			seedR1, seedR2), want: evidence.ErrTrust},
-	{id: "T15", name: "small order 0", cut: weakOrder(0), want: evidence.ErrTrust},
-	{id: "T15", name: "small order 1", cut: weakOrder(1), want: evidence.ErrTrust},
-	{id: "T15", name: "small order 2", cut: weakOrder(2), want: evidence.ErrTrust},
-	{id: "T15", name: "small order 3", cut: weakOrder(3), want: evidence.ErrTrust},
-	{id: "T15", name: "small order 4", cut: weakOrder(4), want: evidence.ErrTrust},
-	{id: "T15", name: "small order 5", cut: weakOrder(5), want: evidence.ErrTrust},
-	{id: "T15", name: "small order 6", cut: weakOrder(6), want: evidence.ErrTrust},
-	{id: "T15", name: "small order 7", cut: weakOrder(7), want: evidence.ErrTrust},
+			seedR1, seedR2), want: errTrust},
+	{id: "T15", name: "small order 0", cut: weakOrder(0), want: errTrust},
+	{id: "T15", name: "small order 1", cut: weakOrder(1), want: errTrust},
+	{id: "T15", name: "small order 2", cut: weakOrder(2), want: errTrust},
+	{id: "T15", name: "small order 3", cut: weakOrder(3), want: errTrust},
+	{id: "T15", name: "small order 4", cut: weakOrder(4), want: errTrust},
+	{id: "T15", name: "small order 5", cut: weakOrder(5), want: errTrust},
+	{id: "T15", name: "small order 6", cut: weakOrder(6), want: errTrust},
+	{id: "T15", name: "small order 7", cut: weakOrder(7), want: errTrust},
 	{id: "T15", name: "not reduced", cut: weak(append([]byte{0xee}, append(bytes.Repeat([]byte{0xff}, 30), 0x7f)...)),
-		want: evidence.ErrTrust},
-	{id: "T15", name: "and a point of order 8", cut: mixed, want: evidence.ErrTrust},
+		want: errTrust},
+	{id: "T15", name: "and a point of order 8", cut: mixed, want: errTrust},
 	{id: "T16", name: "ALLOW", cut: func(m *Model) {
 		c := m.copy(m.The("o"))
 		m.insert(m.index(m.The("sf")), c)
-	}, want: evidence.ErrTrust},
-	{id: "T16", name: "SYSTEM_FROZEN", cut: setD("q", "reason", "SYSTEM_FROZEN"), want: evidence.ErrTrust},
+	}, want: errTrust},
+	{id: "T16", name: "SYSTEM_FROZEN", cut: setD("q", "reason", "SYSTEM_FROZEN"), want: errTrust},
 	{id: "T16", name: "delegation",
-		cut:  func(m *Model) { m.The("o").D()["delegation"] = m.The("un").event()["delegation"] },
-		want: evidence.ErrTrust},
-	{id: "T19", cut: governed(adding(SeedK1, "kernel"), seedR1, seedR2), want: evidence.ErrTrust},
+		cut: func(m *Model) { m.The("o").D()["delegation"] = m.The("un").event()["delegation"] }, want: errTrust},
+	{id: "T19", cut: governed(adding(SeedK1, "kernel"), seedR1, seedR2), want: errTrust},
 	{id: "T20", cut: logRotated, then: evidence.Report{Level: evidence.Intact, History: evidence.Fresh,
 		Signer: evidence.Trusted}},
-	{id: "T21", cut: func(m *Model) { approver(m, SeedB) }, want: evidence.ErrReplay},
+	{id: "T21", cut: func(m *Model) { approver(m, SeedB) }, want: errReplay},
 	{id: "T22", name: "too early", cut: func(m *Model) {
 		settles(m, seedK3)
 		m.govern(m.adds(seedK3, "kernel"), seedR1, seedR2)
-	}, want: evidence.ErrKey},
-	{id: "T22", name: "revoked", cut: func(m *Model) { settles(m, SeedK1) }, want: evidence.ErrKey},
+	}, want: errKey},
+	{id: "T22", name: "revoked", cut: func(m *Model) { settles(m, SeedK1) }, want: errKey},
 	{id: "T23", name: "origin", cut: governed(func(m *Model) Object {
 		e := m.adds(SeedX, "kernel")
 		e["origin"] = Origin + "2"
 		return e
-	}, seedR1, seedR2), want: evidence.ErrTrust},
-	{id: "T23", name: "delegator", cut: event("un", with("delegator", "bob"), seedR1, SeedD), want: evidence.ErrTrust},
+	}, seedR1, seedR2), want: errTrust},
+	{id: "T23", name: "delegator", cut: event("un", with("delegator", "bob"), seedR1, SeedD), want: errTrust},
 
 	{id: "own", name: "a signature that does not verify beside enough", cut: func(m *Model) {
 		n := m.The("t1")
 		m.resign(n, seedR1, seedR2, seedR3)
 		list := listOf(n.P(), "signatures")
 		list[0]["sig"] = list[1]["sig"]
-	}, want: evidence.ErrTrust},
+	}, want: errTrust},
 	{id: "own", name: "a stranger's signature beside enough", cut: resigned("t1", seedR1, seedR2, SeedX),
-		want: evidence.ErrTrust},
+		want: errTrust},
 	{id: "own", name: "a root event that changes nothing",
 		cut:  governed(func(m *Model) Object { return m.roots(2, seedR1, seedR2, seedR4) }, seedR1, seedR2, seedR4),
-		want: evidence.ErrTrust},
-	{id: "own", name: "frozen twice", cut: event("z2", with("type", "freeze"), seedR1, seedR2),
-		want: evidence.ErrTrust},
+		want: errTrust},
+	{id: "own", name: "frozen twice", cut: event("z2", with("type", "freeze"), seedR1, seedR2), want: errTrust},
 	{id: "own", name: "the last kernel key",
 		cut: governed(func(m *Model) Object { return Object{"type": "revoke", "id": keyHex(m, seedK2), "why": "w"} },
-			seedR1, seedR2), want: evidence.ErrTrust},
-	{id: "own", name: "an unknown type", cut: event("un", with("type", "rotate"), seedR1, seedR2),
-		want: evidence.ErrTrust},
+			seedR1, seedR2), want: errTrust},
+	{id: "own", name: "an unknown type", cut: event("un", with("type", "rotate"), seedR1, seedR2), want: errTrust},
 	{id: "own", name: "an event of one type in the subject of another",
 		cut:  statement("z1", func(st Object) { setSubject(st, "unfreeze", HexOf(st["predicate"].(Object)["event"])) }),
-		want: evidence.ErrRecord},
+		want: errRecord},
 	{id: "own", name: "an event in a session", cut: func(m *Model) { m.The("un").P()["session"] = "main"; m.relink() },
-		want: evidence.ErrRecord},
-	{id: "own", name: "an event taken out", cut: func(m *Model) { m.remove(m.The("ka")) }, want: evidence.ErrTrust},
+		want: errRecord},
+	{id: "own", name: "an event taken out", cut: func(m *Model) { m.remove(m.The("ka")) }, want: errTrust},
 	{id: "own", name: "the key of another event", cut: func(m *Model) {
 		m.The("ka").P()["event"], m.The("t1").P()["event"] = m.The("t1").P()["event"], m.The("ka").P()["event"]
 		m.The("ka").P()["signatures"], m.The("t1").P()["signatures"] = m.The("t1").P()["signatures"],
 			m.The("ka").P()["signatures"]
-	}, want: evidence.ErrTrust},
-	{id: "own", name: "the state before the freeze", cut: inState("sf", "z1"), want: evidence.ErrReplay},
-	{id: "own", name: "the state after the next event", cut: inState("e1", "p2"), want: evidence.ErrReplay},
+	}, want: errTrust},
+	{id: "own", name: "the state before the freeze", cut: inState("sf", "z1"), want: errReplay},
+	{id: "own", name: "the state after the next event", cut: inState("e1", "p2"), want: errReplay},
 	{id: "own", name: "a later state as the initial one",
-		o: func(m *Model, o *evidence.Options) { o.Trust = parseState(m, m.fold(nil)) }, want: evidence.ErrTrust},
+		o: func(m *Model, o *evidence.Options) { o.Trust = parseState(m, m.fold(nil)) }, want: errTrust},
 	{id: "own", name: "a later state as the initial one, of the genesis too", cut: func(m *Model) {
 		replaceTrust(m, parseState(m, m.fold(nil)))
 	}, o: func(m *Model, o *evidence.Options) {
 		o.Trust, o.Last = parseState(m, parseObject(m, m.Blobs[m.The("g").Text("trust")])), nil
-	}, want: evidence.ErrTrust},
+	}, want: errTrust},
 	{id: "own", name: "an initial state of another version", cut: initially(`"version":1`, `"version":2`), o: unpinned,
-		want: evidence.ErrTrust},
-	{id: "own", name: "a manifest by the revoked key", cut: func(m *Model) { m.by = SeedK1 },
-		want: evidence.ErrManifest},
+		want: errTrust},
+	{id: "own", name: "a manifest by the revoked key", cut: func(m *Model) { m.by = SeedK1 }, want: errManifest},
 	{id: "own", name: "a manifest by the log key that was added",
-		cut: both(logRotated, func(m *Model) { m.by, m.logBy = seedL2, seedL2 }), want: evidence.ErrManifest},
+		cut: both(logRotated, func(m *Model) { m.by, m.logBy = seedL2, seedL2 }), want: errManifest},
 	{id: "own", name: "a line of the new log key that does not verify",
 		cut: both(logRotated, marked(func(m *Model, text string) []byte {
 			return []byte(text + "\n" + noteLine(m, signWith(m, SeedL, []byte(text)), seedL2))
-		})), want: evidence.ErrCheckpoint},
+		})), want: errCheckpoint},
 }

@@ -105,9 +105,7 @@ func TestWriteUnwinds(t *testing.T) {
 				}
 			}
 		}
-		if len(names) < 10 {
-			t.Errorf("%d blobs", len(names))
-		}
+		assert.True(t, len(names) >= 10, "%d blobs", len(names))
 	})
 }
 

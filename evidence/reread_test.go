@@ -46,12 +46,9 @@ func TestNotAgainAndAgain(t *testing.T) {
 		require.NoError(t, v.inPack(bytes.NewReader(pack), int64(len(pack))))
 		t.Logf("limit %d: %d entries read again, of %d; room %d", limit, v.replay.sessions.reread, v.fold.size(),
 			v.replay.sessions.most)
-		if many := v.replay.sessions.reread > 10*v.fold.size(); many != (limit == 8_000) {
-			t.Errorf("limit %d: %d entries were read again, of %d", limit, v.replay.sessions.reread, v.fold.size())
-		}
-		if v.replay.sessions.most > limit {
-			t.Errorf("limit %d: room for %d", limit, v.replay.sessions.most)
-		}
+		assert.Equal(t, (limit == 8_000), v.replay.sessions.reread > 10*v.fold.size(),
+			"limit %d: %d entries were read again, of %d", limit, v.replay.sessions.reread, v.fold.size())
+		assert.True(t, v.replay.sessions.most <= limit, "limit %d: room for %d", limit, v.replay.sessions.most)
 		held := 0
 		for i := range 8 {
 			if s := v.fold.chain(fmt.Sprint("s", i)).held; s != nil && i < 3 {
@@ -60,9 +57,8 @@ func TestNotAgainAndAgain(t *testing.T) {
 				held += s.weight
 			}
 		}
-		if v.replay.sessions.weight != held {
-			t.Errorf("limit %d: %d bytes are held, and %d counted", limit, held, v.replay.sessions.weight)
-		}
+		assert.Equal(t, held, v.replay.sessions.weight, "limit %d: %d bytes are held, and %d counted", limit, held,
+			v.replay.sessions.weight)
 	}
 }
 
@@ -105,9 +101,7 @@ func TestEndsWhileToldAgain(t *testing.T) {
 			t.Fatalf("at read %d: %+v, %v", n, report, err)
 		}
 	}
-	if ended < 20 {
-		t.Errorf("it ended %d times", ended)
-	}
+	assert.True(t, ended >= 20, "it ended %d times", ended)
 
 	v := newVerifier(t.Context(), Options{Trust: d.Trust})
 	require.NoError(t, v.inPack(bytes.NewReader(pack), int64(len(pack))))
@@ -133,9 +127,7 @@ func TestAskedWhatCannotBeRead(t *testing.T) {
 	p := &logPast{r: &v.replay, chain: v.fold.chain("s0"), kept: &new(contracts.Inputs).State}
 	_, err := p.Receipt("look", forge.ValuesOf(t, `{"/path":"/a"}`))
 	assert.Error(t, err, "an answer of nothing")
-	if p.trouble == nil || !errors.Is(p.trouble, errDisk) {
-		t.Errorf("no trouble: %v", p.trouble)
-	}
+	assert.True(t, p.trouble != nil && errors.Is(p.trouble, errDisk), "no trouble: %v", p.trouble)
 	v.reread.second = &rereading{} // which panics
 	p.Calls("")
 }

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -53,9 +54,8 @@ func TestStories(t *testing.T) {
 						require.NoError(t, err)
 						p.kept = &contracts.SessionState{Receipts: []contracts.PriorReceipt{{Tool: tool, Same: values}}}
 						got, err := p.Receipt(tool, values)
-						if err != nil || got.Time != want.Time || !equal(got.Entry, want.Entry) {
-							t.Errorf("%s, %s, %s: %+v, %v; want %+v", session, tool, same, got, err, want)
-						}
+						assert.True(t, err == nil && got.Time == want.Time && equal(got.Entry, want.Entry),
+							"%s, %s, %s: %+v, %v; want %+v", session, tool, same, got, err, want)
 						if got.Entry != nil {
 							some++
 						} else {
@@ -65,12 +65,10 @@ func TestStories(t *testing.T) {
 				}
 				assert.Nil(t, p.trouble)
 			}
-			if some < 30 || none < 30 {
-				t.Errorf("%d receipts, %d that are none", some, none)
-			}
-			if w := v.replay.sessions.weight; w > x.most && len(v.replay.sessions.held) > 1 {
-				t.Errorf("%d bytes of %d sessions are held", w, len(v.replay.sessions.held))
-			}
+			assert.True(t, some >= 30 && none >= 30, "%d receipts, %d that are none", some, none)
+			w := v.replay.sessions.weight
+			assert.False(t, w > x.most && len(v.replay.sessions.held) > 1, "%d bytes of %d sessions are held", w,
+				len(v.replay.sessions.held))
 		})
 	}
 }
@@ -126,9 +124,8 @@ func TestStoriesOfErased(t *testing.T) {
 			for _, r := range runs {
 				want := latest != nil && latest.Entry == r.Entry || m.Memory.Erased[r.Decision] && (latest == nil ||
 					latest.Receipt < r.Receipt)
-				if got := ask(&r.Entry, r.Time); got != want {
-					t.Errorf("%s %v: %d, where %+v can be read: %v", session, x, r.Receipt, latest, got)
-				}
+				assert.Equal(t, want, ask(&r.Entry, r.Time), "%s %v: %d, where %+v can be read", session, x, r.Receipt,
+					latest)
 				tried[fmt.Sprint(m.Memory.Erased[r.Decision], want)]++
 				assert.False(t, ask(&r.Entry, r.Time+1), "%s %v: another time is believed", session, x)
 			}
@@ -138,9 +135,7 @@ func TestStoriesOfErased(t *testing.T) {
 				for _, r := range runs {
 					mine = mine || r.Entry == other
 				}
-				if !mine && ask(&other, forge.Start) {
-					t.Errorf("%s %v: another entry is believed", session, x)
-				}
+				assert.False(t, !mine && ask(&other, forge.Start), "%s %v: another entry is believed", session, x)
 			}
 		}
 	}
@@ -172,9 +167,7 @@ func TestStoriesOfMany(t *testing.T) {
 		}
 	}
 	t.Logf("%d bytes at most of %d sessions", most, n)
-	if most < room/2 || most > room {
-		t.Errorf("%d bytes are held", most)
-	}
+	assert.True(t, most >= room/2 && most <= room, "%d bytes are held", most)
 	runtime.KeepAlive(chains)
 
 	x, base = sessionCache{most: maxSessions}, heap()
@@ -192,9 +185,7 @@ func TestStoriesOfMany(t *testing.T) {
 		read++
 		return forge.ValuesOf(t, fmt.Sprintf(`{"path":%d}`, read)), nil
 	})
-	if err != nil || read != 100_000 {
-		t.Fatal(read, err)
-	}
+	require.True(t, err == nil && read == 100_000, "%v %v", read, err)
 	if held := heap() - base; held > uint64(x.weight) {
 		t.Errorf("%d bytes of what weighs %d", held, x.weight)
 	}
@@ -207,4 +198,42 @@ func heap() uint64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// TestLieToldAgain: an ALLOW consumed a request, and the session's summary was dropped and is built
+// again. What another request of the same call is said to be, used or not, is held to the log as if
+// the story had been kept: the first one's inputs are there, so nothing is left open.
+func TestLieToldAgain(t *testing.T) {
+	t.Parallel()
+	for _, lies := range []bool{false, true} {
+		d := forge.NewFixture(t)
+		first := d.Pending(`{"amount":1}`)
+		second := d.Pending(`{"amount":1}`)
+		d.Allowed(d.Ask("pay", `{"amount":1}`, d.Approve(forge.SeedA, first))).Ran(`1`)
+		d.Session = "s2"
+		d.Look("/a")
+		d.Allowed(d.Ask("act", `{"path":"/a"}`)).Ran(`1`) // which asks for the past of that one
+		d.Session = "s1"
+		ask := d.Ask("pay", `{"amount":1}`, d.Approve(forge.SeedA, second))
+		if lies {
+			d.Memory.Lie = func(p past.Past) past.Past {
+				return forge.Liar{Past: p, FakeUsed: func(bool) bool { return true }}
+			}
+			d.Denied(contracts.ReasonApprovalInvalid, ask)
+		} else {
+			d.Allowed(ask).Ran(`1`)
+		}
+		d.Checkpoint()
+		pack := d.Pack(Write)
+		told := uint64(0)
+		for _, most := range []int{maxSessions, 1} {
+			v := newVerifier(t.Context(), Options{Trust: d.Trust})
+			v.replay.sessions.most, v.replay.sessions.limit = most, most
+			err := v.inPack(bytes.NewReader(pack), int64(len(pack)))
+			assert.True(t, lies == errors.Is(err, ErrReplay) && (lies || err == nil),
+				"lies %v, %d bytes of stories: %v", lies, most, err)
+			assert.False(t, most == 1 && v.replay.sessions.reread <= told, "no story was told again")
+			told = v.replay.sessions.reread
+		}
+	}
 }

@@ -1,0 +1,332 @@
+package forge
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/internal/race"
+)
+
+// TestOraclePast has the second implementation verify the log of FixtureLog, and spoil whatever it
+// can of what was read of the past and presented.
+func TestOraclePast(t *testing.T) {
+	t.Parallel()
+	race.Alone(t)
+	o := newOracle(t, "a log of approvals, receipts and calls, and its mutations (TestLies has its own)")
+	d := FixtureLog(t)
+	pack := d.Pack(evidence.Write)
+	o.agrees(pack, d.Trust)
+	words, step, at, asked := regexp.MustCompile("approval|^pending|^inputs-|^decision-|^receipt-"), Sample(3), 0,
+		map[string]bool{}
+	about := func(name string) bool {
+		if words.MatchString(name) {
+			at++
+			asked[name] = at%step == 0
+		}
+		return asked[name]
+	}
+	idle := strings.Fields(`pending-of-another-reason receipt-unlinked-from-decision inputs-balance-dropped
+		inputs-balance-other inputs-balances-order inputs-labels-order inputs-source-order inputs-source-of-facts
+		inputs-source-of-the-user`)
+	refused := 0
+	var nothing []string
+	for x := range o.spoil(pack, about, SeedK1, SeedL) {
+		if x.pack == nil {
+			nothing = append(nothing, x.name)
+			continue
+		}
+		_, err := verifyBytes(t, x.pack, evidence.Options{Trust: d.Trust, Origin: Origin})
+		var e *evidence.Error
+		assert.True(t, errors.As(err, &e) && e.Check.Error() == x.check, "%s: %v, want %s", x.name, err, x.check)
+		refused++
+	}
+	idle = slices.DeleteFunc(idle, func(name string) bool { return !asked[name] })
+	assert.Equal(t, idle, nothing, "the mutations that find nothing")
+	assert.GreaterOrEqual(t, refused, 50/step-step+1, "mutations were refused")
+	t.Logf("%d refused", refused)
+}
+
+// TestOracleEvents takes of a pack that the oracle makes the trust events and the one session that
+// nothing else of it is needed for. Both implementations must find the same in it, and refuse it
+// with the same check when the oracle spoils keys, events and states.
+func TestOracleEvents(t *testing.T) {
+	t.Parallel()
+	race.Alone(t)
+	o := newOracle(t, "trust events which it makes (TestTamper has its own)")
+	whole := filepath.Join(o.dir, "gen.tar")
+	if said, status := o.run("gen", "-erased", whole); status != 0 {
+		t.Fatal(said)
+	}
+	pack, err := os.ReadFile(whole)
+	require.NoError(t, err)
+	m := TakeApart(t, pack)
+	m.origin, m.logBy = m.Nodes[0].Text("origin"), seedGL
+	m.Nodes = slices.DeleteFunc(m.Nodes,
+		func(n *Node) bool { return n.Text("session") != "" && n.Text("session") != "wasm" })
+	m.relink()
+	events := 0
+	for _, n := range m.Nodes {
+		if n.Kind() == "trust" {
+			events++
+		}
+	}
+	pack = m.Build()
+	pin := fmt.Sprintf("%x", Public(t, seedG1))
+	options := evidence.Options{Kernel: Public(t, seedG1), Origin: m.origin}
+	r, err := verifyBytes(t, pack, options)
+	require.True(t, err == nil && events == 7 && r.Allows >= 2 && r.Denials >= 1, "%d events, %+v, %v", events, r, err)
+	require.Equal(t, FindingOf(t, r), o.verify(pack, "-key", pin).Finding)
+	require.True(t, r.Success(evidence.Logged))
+
+	words := regexp.MustCompile("trust|threshold|freeze|frozen|root|key|delegat")
+	at, step := 0, Sample(3)
+	about := func(name string) bool {
+		at++
+		return at%step == 0 && words.MatchString(name) && !strings.HasPrefix(name, "condense")
+	}
+	otherwise := map[string]string{ // as the oracle finds too
+		"signed-by-another-key-under-our-keyid": "KEY", // the first decision is by the second key
+		"delegation-not-presented":              "-",   // the inputs are erased
+	}
+	refused, idle := 0, 0
+	for x := range o.spoil(pack, about, seedG1, seedG2) {
+		if x.pack == nil {
+			idle++
+			continue
+		}
+		_, err := verifyBytes(t, x.pack, options)
+		var e *evidence.Error
+		ours, want := "-", x.check
+		if errors.As(err, &e) {
+			ours = e.Check.Error()
+			refused++
+		}
+		if other, ok := otherwise[x.name]; ok {
+			want = "-"
+			if theirs := o.verify(x.pack, "-key", pin); len(theirs.Errors) > 0 {
+				want = theirs.Errors[0].Check
+			}
+			assert.Equal(t, want, other, "%s: the oracle says", x.name)
+		}
+		assert.Equal(t, want, ours, "%s: %v", x.name, err)
+	}
+	assert.GreaterOrEqual(t, refused, 75/step-5*(step-1), "mutations were refused")
+	t.Logf("%d events; %d mutations refused, %d inapplicable", events, refused, idle)
+}
+
+// TestOracleErased has both implementations judge packs from which everything was erased that may
+// be, and whatever the second one makes of them: without inputs some of what it spoils is no fault
+// any more, or another. They must say the same. -full tries every mutation; without it one in
+// twelve.
+func TestOracleErased(t *testing.T) {
+	t.Parallel()
+	race.Alone(t)
+	o := newOracle(t, "erased packs, and their mutations (TestTamper and TestNotReplayable have their own)")
+	t.Run("ours", func(t *testing.T) {
+		made := BaseLog(t)
+		made.Checkpoint()
+		m := TakeApart(t, made.Pack(evidence.Write))
+		erase(m)
+		o.T = t
+		o.erased(m.Build(), evidence.Options{Trust: made.Trust, Origin: Origin}, nil,
+			[]string{"-trust", o.file("trust.json", made.Trust.Canonical())}, SeedK1, seedK2, SeedL)
+	})
+	// Without the message and the facts, which this version refuses by name. Its policies are
+	// another engine's: what tools declare is not read here.
+	t.Run("theirs", func(t *testing.T) {
+		o.T = t
+		whole := filepath.Join(o.dir, "gen.tar")
+		if said, status := o.run("gen", "-erased", whole); status != 0 {
+			t.Fatal(said)
+		}
+		pack, err := os.ReadFile(whole)
+		require.NoError(t, err)
+		m := TakeApart(t, pack)
+		m.origin, m.logBy = m.Nodes[0].Text("origin"), seedGL
+		for _, n := range m.Nodes {
+			delete(n.P(), "factsHash")
+		}
+		m.remove(m.Nodes[slices.IndexFunc(m.Nodes, func(n *Node) bool { return n.Kind() == "message" })])
+		unread := strings.Fields("effect-missing-though-declared effect-though-not-declared " +
+			"effect-other-than-declared risk-other-than-declared")
+		o.erased(m.Build(), evidence.Options{Kernel: Public(t, seedG1), Origin: m.origin}, unread,
+			[]string{"-key", fmt.Sprintf("%x", Public(t, seedG1))}, seedG1, seedG2)
+	})
+}
+
+// erased takes the pack, the options of both, what only the second one finds, and the keys.
+func (o *oracle) erased(pack []byte, options evidence.Options, unread, told []string, seeds ...byte) {
+	o.Helper()
+	told = append(told, "-origin", options.Origin)
+	r, err := verifyBytes(o.T, pack, options)
+	require.NoError(o, err)
+	require.Equal(o, FindingOf(o, r), o.verify(pack, told...).Finding)
+	require.True(o, r.Success(evidence.Logged) && len(r.Erased) >= 15)
+	i, tried, refused, passed, later := 0, 0, 0, 0, 0
+	about := func(string) bool { i++; return *Full || i%(12*Sample(3)) == 0 }
+	for x := range o.spoil(pack, about, seeds...) {
+		if x.pack == nil {
+			continue
+		}
+		tried++
+		_, err := verifyBytes(o.T, x.pack, options)
+		if err != nil && strings.HasSuffix(err.Error(), entry.Unsupported) { // gaps and condense entries
+			later++
+			continue
+		}
+		ours, theirs := "-", "-"
+		var e *evidence.Error
+		if errors.As(err, &e) {
+			ours = e.Check.Error()
+			refused++
+		} else {
+			passed++
+		}
+		if f := o.verify(x.pack, told...); len(f.Errors) > 0 {
+			theirs = f.Errors[0].Check
+		}
+		assert.NotEqual(o, slices.Contains(unread, x.name), ours == theirs, "%s, of %s: ours %v, theirs %s", x.name,
+			x.check, err, theirs)
+	}
+	o.Logf("%d mutations: %d refused, %d no fault, %d refused by name", tried, refused, passed, later)
+	assert.True(o, refused >= 20/Sample(3) && (!*Full || refused >= 300), "too few were refused")
+}
+
+// genPack is what the second implementation generates, with its inputs, but for what this version
+// refuses by name: the message, facts, and what inputs say of sources, labels and taint. Its
+// policies are another engine's, so no verdict is made again, and all else is compared.
+func genPack(o *oracle) (*Model, []byte) {
+	o.Helper()
+	whole := filepath.Join(o.dir, "gen.tar")
+	if said, status := o.run("gen", whole); status != 0 {
+		o.Fatal(said)
+	}
+	pack, err := os.ReadFile(whole)
+	require.NoError(o, err)
+	m := TakeApart(o.T, pack)
+	m.origin, m.logBy = m.Nodes[0].Text("origin"), seedGL
+	for _, n := range m.Nodes {
+		if n.Kind() == "message" {
+			delete(m.Blobs, n.Text("textHash"))
+			m.remove(n)
+			break
+		}
+	}
+	var found string
+	for _, n := range m.Nodes {
+		if facts := n.Text("factsHash"); facts != "" {
+			delete(m.Blobs, facts)
+			delete(n.P(), "factsHash")
+			m.Build()
+			found = n.hash
+		}
+	}
+	read := 0
+	for _, n := range m.Nodes {
+		if box, ok := n.P()["sandbox"].(Object); ok { // which the driver must have declared
+			m.inputs(n.decision,
+				func(in Object) { in["sandbox"] = Object{"module": box["module"], "profile": box["profile"]} })
+		}
+		if n.D() == nil {
+			continue
+		}
+		if n.D()["approvals"] != nil {
+			approved(m, n)
+		}
+		m.inputs(n, func(in Object) {
+			s := in["state"].(Object)
+			for _, k := range []string{"from", "labels", "tainted"} {
+				delete(s, k)
+			}
+			if list := listOf(s, "receipts"); list != nil {
+				delete(list[0], "facts")
+				list[0]["entry"] = found
+			}
+			read += len(listOf(s, "receipts")) + len(listOf(s, "calls"))
+		})
+	}
+	require.True(o, read >= 4, "%d things were read of the past", read)
+	m.retrust() // an entry less, and keys are there since another index
+	return m, m.Build()
+}
+
+// approved puts whole approvals in the place of those that have but a nonce.
+func approved(m *Model, n *Node) {
+	digest, err := crypto.ParseDigest([]byte(n.D()["argsHash"].(string)))
+	require.NoError(m, err)
+	r := contracts.ApprovalRequest{ArgsHash: digest, Caller: Reader, Expires: Start, Nonce: strings.Repeat("0d", 16),
+		Quorum: 2, Roles: []string{"lead"}, Session: n.Text("session"), Tool: "mail.send"}
+	var list []any
+	names := map[string]bool{}
+	for _, seed := range []byte{SeedA, seedA2} {
+		e, err := r.Approve(Key(m, seed))
+		require.NoError(m, err)
+		list, names[crypto.Sum(e).String()] = append(list, parseObject(m, e)), true
+	}
+	n.D()["approvals"] = sortedAny(names)
+	m.inputs(n, func(in Object) { in["envelopes"].(Object)["approvals"] = list })
+}
+
+// TestOracleGen: both implementations find the same in that pack, and refuse it with the same check
+// whatever the second one spoils.
+func TestOracleGen(t *testing.T) {
+	t.Parallel()
+	race.Alone(t)
+	if testing.Short() {
+		t.Skip("-short: the oracle's mutations take ten seconds; without it they run")
+	}
+	o := newOracle(t, "packs which it makes (TestTamper has its own)")
+	m, pack := genPack(o)
+	pin := fmt.Sprintf("%x", Public(t, seedG1))
+	theirs := o.verify(pack, "-key", pin)
+	options := evidence.Options{Kernel: Public(t, seedG1), Origin: m.origin}
+	r, err := verifyBytes(t, pack, options)
+	if err != nil || !r.Success(0) || !theirs.Success || theirs.MerkleRoot != r.MerkleRoot.String() ||
+		theirs.ProofGraphHash != r.ProofGraphHash.String() || len(r.Replay.Engines) != 1 {
+		t.Fatalf("ours   %+v, %v\ntheirs %+v", r, err, theirs)
+	}
+	// Documents of another engine are not read: what tools declare in them is unknown here.
+	unread := strings.Fields("effect-missing-though-declared effect-though-not-declared effect-other-than-declared " +
+		"risk-other-than-declared")
+	// Of what was taken out there is nothing to spoil.
+	idle := strings.Fields(`message-in-the-kernel-chain message-in-refused message-text-hash-alone
+		message-text-hash facts-hash facts-dropped
+		inputs-labels-order inputs-source-order inputs-source-of-facts inputs-source-of-the-user condense-a-message`)
+	refused, later := 0, 0
+	var passed, nothing []string
+	for x := range o.spoil(pack, nil, seedG1, seedG2) {
+		if x.pack == nil {
+			nothing = append(nothing, x.name)
+			continue
+		}
+		_, err := verifyBytes(t, x.pack, options)
+		var e *evidence.Error
+		switch {
+		case err == nil:
+			passed = append(passed, x.name)
+		case errors.As(err, &e) && e.Check.Error() == x.check:
+			refused++
+		case strings.HasSuffix(err.Error(), entry.Unsupported): // gaps and condense entries
+			later++
+		default:
+			t.Errorf("%s: %v; want %s", x.name, err, x.check)
+		}
+	}
+	t.Logf("%d mutations refused, %d more by name", refused, later)
+	assert.True(t, slices.Equal(passed, unread), "the mutations that pass: %v", passed)
+	assert.True(t, slices.Equal(nothing, idle), "the mutations that find nothing: %v", nothing)
+	assert.True(t, refused >= 380 && later <= 35, "only %d mutations were refused, and %d by name", refused, later)
+}
