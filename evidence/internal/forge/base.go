@@ -132,7 +132,7 @@ func LongLog(t testing.TB, n int) *Maker {
 	return m
 }
 
-// BudgetPolicy has a budget of each kind: of calls, of what they cost, of a session; one gives back
+// BudgetPolicy has a budget of each kind: of calls, of what they cost, of a session; one refunds
 // what a failed call was charged.
 var BudgetPolicy = strings.Replace(strings.Replace(FilesPolicy(3), `"default":10,"type":"integer"`,
 	`"default":10,"type":"number"`, 1), `"rules":[`, `"budgets":[`+

@@ -223,7 +223,7 @@ func LookedAt(entry contracts.Digest, at contracts.Time) Liar {
 	}}
 }
 
-// grant is one by the holder of a key, to somebody.
+// grant signs a delegation by the key of a seed.
 func (m *Maker) grant(seed byte, from, to string, depth uint64, parent contracts.Envelope,
 	only ...string) contracts.Envelope {
 	m.Helper()
@@ -238,7 +238,7 @@ func (m *Maker) grant(seed byte, from, to string, depth uint64, parent contracts
 	return e
 }
 
-// Grants are calls of somebody who has no rights of his own.
+// Grants makes calls of a caller without rights of their own.
 func Grants(m *Maker) {
 	m.Use(FilesPolicy(1))
 	m.add(104, "bob", registry.Delegator, "reader")

@@ -33,7 +33,7 @@ type Model struct {
 	docs   map[string][]byte // as they were
 	by     byte              // who signs the manifest
 	logBy  byte              // who signs the checkpoint
-	origin string            // where it is another than Origin
+	origin string            // if it is not Origin
 
 	lines    func([]byte) []byte                    // changes entries.jsonl; all that is said of it follows
 	root     func() [32]byte                        // in place of the root
@@ -457,7 +457,7 @@ func Judgements(m *Model) (list []*Node) {
 	return list
 }
 
-// sigOf gives the signature of an envelope.
+// sigOf returns the signature of an envelope.
 func sigOf(env Object) Object { return env["signatures"].([]any)[0].(Object) }
 
 // Document returns the digest of the first policy document.

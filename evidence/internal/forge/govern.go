@@ -10,7 +10,7 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// StateKeys are those of State, but for kernel and log. Seeds may be those of somebody else.
+// StateKeys returns the keys of State, except kernel and log. With a shift they are other keys.
 func StateKeys(t testing.TB, shift byte) []registry.Key {
 	t.Helper()
 	var keys []registry.Key

@@ -106,7 +106,7 @@ func (m *Maker) put(session string, parents []contracts.Digest, st *contracts.St
 	return s.Hash()
 }
 
-// An Ask is a call that somebody makes.
+// An Ask is a call to be made.
 type Ask struct {
 	Session, Tool, Args string
 	Who                 contracts.Caller
@@ -118,7 +118,7 @@ type Ask struct {
 	Drop                bool // the inputs are not kept
 	drivers             uint64
 	refuse              contracts.ReasonCode // the kernel's own refusal
-	// the session asked for, where it is another than the one that holds the refusal
+	// the session asked for, if it is not the one that holds the refusal
 	asked string
 }
 

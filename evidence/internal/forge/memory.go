@@ -19,7 +19,7 @@ type memory struct {
 	Erased   map[uint64]bool   // whose inputs nobody else has
 	Runs     []ran
 	Lie      func(past.Past) past.Past
-	trust    *registry.State // a lie too, where it is not that of now
+	trust    *registry.State // a lie too, if it is not the present one
 }
 
 // A ran is a run of a session.
