@@ -23,8 +23,12 @@ func (j *judging) approved() bool {
 		return j.deny(contracts.ReasonFailClosedError, "", Why{What: what})
 	}
 	for _, x := range j.s.applied {
-		if x.asks {
-			j.list(x.Requirement, all)
+		for i := range x.Needs {
+			for k := range all { // those that count: an ALLOW uses them up
+				if a := x.Needs[i].Approval; x.asks && a != nil && all[k].counts(a) {
+					j.record.Approvals = insert(j.record.Approvals, all[k].digest)
+				}
+			}
 		}
 	}
 	for _, x := range j.s.applied {
@@ -185,17 +189,6 @@ func (all answers) unmet(x *program.Requirement) (first *program.Approval) {
 		}
 	}
 	return first
-}
-
-// list lists in the record all answers that count: an ALLOW uses them up.
-func (j *judging) list(x *program.Requirement, all answers) {
-	for i := range x.Needs {
-		for k := range all {
-			if a := x.Needs[i].Approval; a != nil && all[k].counts(a) {
-				j.record.Approvals = insert(j.record.Approvals, all[k].digest)
-			}
-		}
-	}
 }
 
 // ask denies because an approval is lacking. It says what is wrong with those presented or, if

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/helmkernel/helm/contracts"
 	"github.com/stretchr/testify/assert"
+
+	"github.com/helmkernel/helm/contracts"
 )
 
 // A quorum is of people.

@@ -3,10 +3,11 @@ package guardian
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/trust/registry"
-	"github.com/stretchr/testify/assert"
 )
 
 // Whatever is wrong with an attestation, it is none; it is not used up, and those that count are

@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/race"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 const goodBudget = `{"cost": 1, "id": "b", "limit": 3, "per": "caller", "tools": ["pay"], "window": "day"}`

@@ -10,10 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/internal/race"
-	"github.com/stretchr/testify/require"
 )
 
 // A second evaluator of predicates, as plain as can be: it knows nothing of slots, sets or

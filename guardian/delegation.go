@@ -47,10 +47,10 @@ func (j *judging) delegated(c *chain) bool {
 		c.fault = c.invalid(j.in)
 	}
 	tests := make([]*program.Node, len(c.grants))
-	of := j.tool.ForGrants()
+	of := &program.Tool{Name: j.tool.Name, Shape: &program.Shape{Input: j.tool.Input, Declared: j.tool.Declared}}
 	for i, steps := 0, 0; i < len(c.grants) && c.fault == ""; i++ {
 		when := c.grants[i].When
-		if !c.covers(i, of) || when.Kind() == crypto.Missing {
+		if !slices.Contains(c.grants[i].Only, of.Name) || when.Kind() == crypto.Missing {
 			continue
 		}
 		var err error
@@ -71,7 +71,7 @@ func (j *judging) granted(c *chain, of *program.Tool, tests []*program.Node) boo
 	e.Visits = j.s.eval.Visits
 	for i := range c.grants {
 		what := ""
-		if !c.covers(i, of) {
+		if !slices.Contains(c.grants[i].Only, of.Name) {
 			what = "does not cover the tool"
 		} else if tests[i] != nil {
 			switch e.Eval(tests[i]) {
@@ -107,8 +107,6 @@ func (c *chain) invalid(in *contracts.Inputs) string {
 	}
 	return ""
 }
-
-func (c *chain) covers(i int, t *program.Tool) bool { return slices.Contains(c.grants[i].Only, t.Name) }
 
 // grant names one for people: the leaf is 0.
 func grant(i int) string { return "grant " + strconv.Itoa(i) }

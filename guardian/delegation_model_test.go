@@ -5,10 +5,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/trust/registry"
-	"github.com/stretchr/testify/require"
 )
 
 // forThem rewrites overlays so that what is for one of some people is for everybody, and what is

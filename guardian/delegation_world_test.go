@@ -3,10 +3,11 @@ package guardian
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/trust/registry"
-	"github.com/stretchr/testify/require"
 )
 
 // keyOf is the key of a name.

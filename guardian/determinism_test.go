@@ -12,10 +12,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 )
 
 // spelt writes a document in YAML, its keys in any order, in block or flow style.

@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/policy"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // Another process, in another zone, of another language, with more or fewer processors, its maps in

@@ -11,11 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/value"
 	"github.com/helmkernel/helm/internal/race"
-	"github.com/stretchr/testify/require"
 )
 
 // Whatever text is handed in as a document, and whatever as arguments: no panic, an error that says

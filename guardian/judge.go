@@ -1,6 +1,7 @@
 package guardian
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/helmkernel/helm/contracts"
@@ -190,7 +191,9 @@ func (j *judging) admitted() bool {
 		return j.deny(contracts.ReasonToolNotFound, "", Why{What: "no bundle declares the tool"})
 	case t.Excluded.Reason != "":
 		return j.deny(t.Excluded.Reason, "", Why{What: t.Excluded.What})
-	case !hasSandbox(in.Sandbox, t.Driver.Sandboxes):
+	case slices.ContainsFunc(t.Driver.Sandboxes, func(demanded string) bool {
+		return in.Sandbox == nil || in.Sandbox.Profile != demanded
+	}):
 		what := "the driver does not declare the sandbox that the tool needs: " + strings.Join(t.Driver.Sandboxes,
 			" and ")
 		return j.deny(contracts.ReasonSandboxViolation, "", Why{What: what})
@@ -207,16 +210,6 @@ func (j *judging) admitted() bool {
 		return true
 	}
 	return j.deny(contracts.ReasonDriverNotBound, "", Why{What: what})
-}
-
-// hasSandbox reports whether the driver declares the sandbox that is demanded, if any is.
-func hasSandbox(declared *contracts.SandboxInfo, demanded []string) bool {
-	for _, profile := range demanded {
-		if declared == nil || declared.Profile != profile {
-			return false
-		}
-	}
-	return true
 }
 
 // conditions judges conditions 2 to 8.
@@ -343,7 +336,7 @@ func (j *judging) clauses(list []program.Clause) bool {
 			return j.denyBy(of, of.Ceilings, "the tool's risk is over the ceiling")
 		}
 		if of.Calls > 0 {
-			switch n, what := j.s.eval.Allowed(); {
+			switch n, what := j.s.eval.Allowed(""); {
 			case what != "":
 				return j.deny(contracts.ReasonFailClosedError, "", Why{Rule: of.Ceilings, What: what})
 			case n >= of.Calls:

@@ -8,11 +8,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/value"
 	"github.com/helmkernel/helm/internal/race"
-	"github.com/stretchr/testify/require"
 )
 
 // Whatever text is handed in next to a bundle: no panic, an error that points to something in it,

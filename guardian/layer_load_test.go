@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmkernel/helm/contracts"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
 )
 
 // A good floor and overlay over the house, of which each case below spoils one thing.

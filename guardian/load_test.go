@@ -5,9 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmkernel/helm/contracts"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
 )
 
 // A good bundle, of which each case below spoils one thing. Keys are in the order that is

@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/internal/race"
-	"github.com/stretchr/testify/require"
 )
 
 // widened tells what of a decision is more than before.

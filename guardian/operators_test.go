@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmkernel/helm/contracts"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
 )
 
 // Schemas of /v.

@@ -46,7 +46,13 @@ func (j *judging) met(x *program.Requirement) (a program.Answer, asks bool, lack
 			asks = true
 			continue
 		}
-		switch a := j.exists(n); {
+		var a program.Answer
+		if n.Attestation != nil {
+			a = program.AnswerOf(j.attested(n.Attestation))
+		} else {
+			a = j.s.eval.Eval(&n.Receipt)
+		}
+		switch {
 		case a == program.Failed:
 			return program.Failed, false, ""
 		case a == program.Yes && x.Any:
@@ -62,12 +68,4 @@ func (j *judging) met(x *program.Requirement) (a program.Answer, asks bool, lack
 		return program.Yes, asks, ""
 	}
 	return program.No, false, lacks
-}
-
-// exists reports whether the receipt or attestation of a need is there.
-func (j *judging) exists(n *program.Need) program.Answer {
-	if n.Attestation != nil {
-		return program.AnswerOf(j.attested(n.Attestation))
-	}
-	return j.s.eval.Eval(&n.Receipt)
 }

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/race"
-	"github.com/stretchr/testify/require"
 )
 
 // A stackGenerator makes random stacks over two bundles, whose tools t and w have the same fields.

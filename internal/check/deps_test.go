@@ -174,7 +174,7 @@ var imports = map[string]allowed{
 		"helm/crypto":    "values that pointers lead to",
 
 		"bytes":        "members of sets are compared",
-		"cmp":          "order of set members",
+		"cmp":          "the order of networks",
 		"math":         "the largest sizes; all of time",
 		"net/netip":    "addresses, for cidr; no network",
 		"slices":       "sorted members",

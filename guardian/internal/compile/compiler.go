@@ -3,6 +3,7 @@ package compile
 import (
 	"slices"
 
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/program"
 )
 
@@ -42,7 +43,7 @@ func (c *compiler) counted(p docValue, n *program.Node) (maybe presence, ok bool
 		return presenceOf(place), ok
 	}
 	n.Limit = x.v.Float()
-	if !x.isNumber() {
+	if x.v.Kind() != crypto.Number {
 		c.refuse(x.at, "is "+article(x.v.Kind()), "compare a count with a number")
 		return always, false
 	}

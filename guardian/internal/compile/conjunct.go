@@ -48,10 +48,6 @@ type pair struct {
 	fold         bool
 }
 
-func newTerms(lists map[string]*list) *terms {
-	return &terms{lists, map[string]int32{}, map[int32]*points{}, map[pair]bool{}}
-}
-
 // word returns the number of a text.
 func (x *terms) word(s string) int32 {
 	n, ok := x.words[s]
@@ -186,7 +182,8 @@ func (x *terms) implies(c, e *conjunct) bool {
 		}
 		return c.points != nil && x.subset(c, e)
 	case program.OpLt, program.OpLe, program.OpGt, program.OpGe:
-		return e.spansPoints(c.points) || e.spans(c)
+		p := c.points
+		return p != nil && p.numeric && e.reaches(p.low) && e.reaches(p.high) || e.spans(c)
 	}
 	return c.op == e.op && c.narrower(e)
 }
@@ -251,11 +248,6 @@ func among(these, those []int32) bool {
 		those = those[i+1:]
 	}
 	return true
-}
-
-// spansPoints reports whether a range holds points, if they are numbers.
-func (c *conjunct) spansPoints(p *points) bool {
-	return p != nil && p.numeric && c.reaches(p.low) && c.reaches(p.high)
 }
 
 // reaches reports whether a range holds a point.

@@ -20,10 +20,6 @@ type precedent struct {
 	conjuncts []conjunct
 }
 
-func newPrecedence(r *reader, lists map[string]*list) precedence {
-	return precedence{r, map[*program.Tool][]*precedent{}, newTerms(lists)}
-}
-
 // refuseDead refuses a rule that can never decide: for each of its tools, an earlier rule matches,
 // or errs, whenever it does. It notes the rule for those that follow.
 func (before precedence) refuseDead(r docValue, id string, tools []*program.Tool) {

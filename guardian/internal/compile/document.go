@@ -29,16 +29,6 @@ var layers = []struct {
 	}, nil},
 }
 
-// load reads the head of a document. The rest is read when the tools that it speaks of are known.
-func load(doc contracts.Document) *loader {
-	l := newLoader(doc)
-	if root, ok := l.parse(); ok && l.head(root) {
-		l.root, l.whole = root, true
-	}
-	l.catalog.layer = l.layer
-	return l
-}
-
 // head reads what says whether and how to read the rest.
 func (l *loader) head(root docValue) bool {
 	format, ok := l.need(root, "helm")
@@ -75,25 +65,6 @@ func (l *loader) head(root docValue) bool {
 		}
 	}
 	return true
-}
-
-// again refuses a second document of one name.
-func (l *loader) again() {
-	if l.layer == bundleLayer {
-		l.refuse("/bundle/name", "a second bundle "+quote(l.name), "a stack holds one version of a bundle")
-		return
-	}
-	l.refuse("/name", "a second "+l.layer+" document "+quote(l.name), "give it a name of its own, "+
-		"since the name tells whose rule denied; a stack holds one version of a document")
-}
-
-// keys refuses those that the document's layer does not have.
-func (l *loader) keys() {
-	for _, x := range layers {
-		if x.name == l.layer {
-			l.only(l.root, x.keys, x.later, func(key string) string { return elsewhere(key, x.keys, x.later) })
-		}
-	}
 }
 
 // elsewhere says in which layers an unknown key is one, if in any.
@@ -154,7 +125,11 @@ func (l *loader) readLayer(tools map[string]*program.Tool, names []string) {
 
 // readCommon reads what documents of all layers have, and others of their keys refer to.
 func (l *loader) readCommon() {
-	l.keys()
+	for _, x := range layers {
+		if x.name == l.layer {
+			l.only(l.root, x.keys, x.later, func(key string) string { return elsewhere(key, x.keys, x.later) })
+		}
+	}
 	l.expires = l.readExpires(l.root.get("expires"))
 	l.reads.lists = l.readLists(l.root.get("lists"))
 }

@@ -32,7 +32,12 @@ func (f floor) readProfile(p docValue) {
 		for _, effect := range effects {
 			if e := x.get(effect); e.exists() {
 				if profile, ok := f.word(e, isWords, formWords); ok {
-					f.demand(effect, profile)
+					for _, name := range f.catalog.names {
+						t := f.catalog.tools[name]
+						if string(t.Effect) == effect && !slices.Contains(t.Driver.Sandboxes, profile) {
+							t.Driver.Sandboxes = append(t.Driver.Sandboxes, profile)
+						}
+					}
 				}
 			}
 		}
@@ -49,16 +54,6 @@ func (f floor) exclude(reason contracts.ReasonCode, what string, permitted func(
 		if !permitted(t) && first {
 			t.Excluded = program.Exclusion{Reason: reason,
 				What: "the profile of " + f.layer + ":" + f.name + " " + what}
-		}
-	}
-}
-
-// demand demands a sandbox for the tools of an effect.
-func (f floor) demand(effect, profile string) {
-	for _, name := range f.catalog.names {
-		t := f.catalog.tools[name]
-		if string(t.Effect) == effect && !slices.Contains(t.Driver.Sandboxes, profile) {
-			t.Driver.Sandboxes = append(t.Driver.Sandboxes, profile)
 		}
 	}
 }
@@ -82,7 +77,17 @@ func (f floor) readCeilings(p docValue) {
 	if most.Args > mostLimits.Args {
 		f.higher(p.get("args"), "1MiB")
 	}
-	depth := f.readDepth(p.get("depth"))
+	depth := maxArgsDepth
+	if x := p.get("depth"); x.exists() {
+		switch n, ok := x.v.Uint(); {
+		case !ok || n == 0:
+			f.refuse(x.at, "not a depth", "write an integer from 1 to "+strconv.Itoa(maxArgsDepth))
+		case n > maxArgsDepth:
+			f.higher(x, strconv.Itoa(maxArgsDepth))
+		default:
+			depth = int(n)
+		}
+	}
 	risk := string(contracts.High)
 	if x := p.get("risk"); x.exists() {
 		risk, _ = f.oneOf(x, risks...)
@@ -108,22 +113,6 @@ func (f floor) readCeilings(p docValue) {
 			f.clause(t).Risky = true
 		}
 	}
-}
-
-func (f floor) readDepth(p docValue) int {
-	if !p.exists() {
-		return maxArgsDepth
-	}
-	n, ok := p.v.Uint()
-	switch {
-	case !ok || n == 0:
-		f.refuse(p.at, "not a depth", "write an integer from 1 to "+strconv.Itoa(maxArgsDepth))
-	case n > maxArgsDepth:
-		f.higher(p, strconv.Itoa(maxArgsDepth))
-	default:
-		return int(n)
-	}
-	return maxArgsDepth
 }
 
 // higher refuses a ceiling that is higher than what holds without one.

@@ -7,7 +7,8 @@ import (
 	"github.com/helmkernel/helm/guardian/internal/program"
 )
 
-// Grant compiles the when of a grant for a tool that [program.Tool.ForGrants] made. stepsTaken
+// Grant compiles the when of a grant for a tool of its own: one with the name, input
+// and declared destinations of the tool that is called, and without subjects. stepsTaken
 // counts what the patterns of the grant's chain have become; Grant adds those of this one. The
 // author of a grant never saw the schema of each tool that it is for, so it may say what a rule
 // must not say in vain. All else is as in a rule that allows.

@@ -30,7 +30,13 @@ func (c *compiler) leaf(p docValue, direct bool, pol polarity) (program.Node, bo
 	}
 	x := p.get(name)
 	if p.has("time") {
-		return c.timed(p, x, n)
+		if n.Fold {
+			c.refuse(p.get("fold").at, "a time has no letters to fold", "remove fold")
+			return n, false
+		}
+		week, ok := c.constants.windows(x)
+		n.Op, n.More = program.OpTime, &program.Operand{Week: week}
+		return n, c.neverAbsent(p) && ok
 	}
 	if o.op == program.OpHas {
 		role, ok := c.text(x)
@@ -116,17 +122,6 @@ func (c *compiler) fold(p docValue, o operator) (fold, ok bool) {
 		return false, false
 	}
 	return true, true
-}
-
-// timed compiles a test of the time.
-func (c *compiler) timed(p, x docValue, n program.Node) (program.Node, bool) {
-	if n.Fold {
-		c.refuse(p.get("fold").at, "a time has no letters to fold", "remove fold")
-		return n, false
-	}
-	week, ok := c.constants.windows(x)
-	n.Op, n.More = program.OpTime, &program.Operand{Week: week}
-	return n, c.neverAbsent(p) && ok
 }
 
 // neverAbsent refuses absent if the subject is always there.

@@ -32,15 +32,6 @@ type stated struct {
 	tools []*program.Tool
 }
 
-func newLoader(doc contracts.Document) *loader {
-	r := &reader{doc: doc}
-	return &loader{
-		reader: r, catalog: &catalog{reader: r, tools: map[string]*program.Tool{}},
-		shapes: map[string]*program.Shape{}, reads: &constants{reader: r, known: map[string]constant{}},
-		ids: map[string]bool{},
-	}
-}
-
 // compiler returns the compiler of the document's predicates about a tool.
 func (l *loader) compiler(t *program.Tool) *compiler {
 	return &compiler{view: view{reader: l.reader, t: t}, constants: l.reads, idle: &l.idle, catalog: l.catalog}

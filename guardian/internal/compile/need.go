@@ -49,6 +49,7 @@ func (c *compiler) approval(p docValue) (*program.Approval, bool) {
 	}
 	if roles, ok := c.need(p, "roles"); ok {
 		for _, e := range c.distinct(roles, 1) {
+			isRole := func(s string) bool { return contracts.IsWords(s, contracts.MaxRole) }
 			c.word(e, isRole, "a role: 1 to 64 bytes without control characters")
 			x.Roles = append(x.Roles, e.v.Text())
 		}

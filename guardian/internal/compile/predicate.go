@@ -23,8 +23,13 @@ func (c *compiler) predicate(p docValue, depth int, pol polarity) (program.Node,
 		c.refuse(p.at, "nested more than 8 deep", "split the rule")
 		return program.Node{}, false
 	}
-	if c.constants.steps != nil && !c.portable(p) {
-		return program.Node{}, false
+	if c.constants.steps != nil { // a grant means the same in every session in which it is presented
+		for _, key := range [...]string{"session", "receipt", "fact", "from"} {
+			if p.has(key) {
+				c.refuse(p.get(key).at, key+" in a grant", "look at arg, caller and time alone")
+				return program.Node{}, false
+			}
+		}
 	}
 	direct := c.in != nil && c.in.direct
 	if c.in != nil {
@@ -55,18 +60,6 @@ func (c *compiler) predicate(p docValue, depth int, pol polarity) (program.Node,
 		return c.calls(p)
 	}
 	return c.leaf(p, direct, pol)
-}
-
-// portable refuses subjects that a grant cannot have: it means the same in every session in which
-// it is presented.
-func (c *compiler) portable(p docValue) bool {
-	for _, key := range [...]string{"session", "receipt", "fact", "from"} {
-		if p.has(key) {
-			c.refuse(p.get(key).at, key+" in a grant", "look at arg, caller and time alone")
-			return false
-		}
-	}
-	return true
 }
 
 func (c *compiler) combined(p docValue, o program.Op, depth int, pol polarity) (program.Node, bool) {

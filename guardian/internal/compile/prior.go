@@ -105,21 +105,17 @@ func (c *compiler) equals(p docValue, earlier *program.Tool, ok bool) ([]program
 		return nil, false
 	}
 	all, ok = inCanonicalOrder(all), ok && len(all) > 0
-	if ok {
-		compare(earlier, all)
+	if !ok {
+		return all, false
 	}
-	return all, ok
-}
-
-// compare notes in a tool that later calls will be compared with its own.
-func compare(t *program.Tool, same []program.Equal) {
-	pointers := make([]string, len(same))
-	for i := range same {
-		pointers[i] = same[i].There
+	pointers := make([]string, len(all)) // by which later calls are compared with those of the tool
+	for i := range all {
+		pointers[i] = all[i].There
 	}
-	if !slices.ContainsFunc(t.Compared, func(x []string) bool { return slices.Equal(x, pointers) }) {
-		t.Compared = append(t.Compared, pointers)
+	if !slices.ContainsFunc(earlier.Compared, func(x []string) bool { return slices.Equal(x, pointers) }) {
+		earlier.Compared = append(earlier.Compared, pointers)
 	}
+	return all, true
 }
 
 // agrees reports whether the earlier call can have the same value there as the present one has

@@ -22,23 +22,6 @@ func refuseUnsatisfiable(tools map[string]*program.Tool, loaders []*loader) erro
 		return nil
 	}
 	r := reachable{tools, map[*program.Tool]bool{}}
-	r.find()
-	for _, l := range loaders {
-		for _, x := range l.stated {
-			if at := slices.IndexFunc(x.tools, callable); at >= 0 && !r.satisfiable(x.Requirement) {
-				why, remedy := r.circle(x.tools[at], x.Requirement)
-				l.refuse(x.at, "can never be met: "+why, remedy)
-				break // the first is enough
-			}
-		}
-		if err := l.first(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r reachable) find() {
 	var found []*program.Tool
 	consider := func(t *program.Tool) {
 		if !r.known[t] && callable(t) && r.unmet(t) == nil {
@@ -63,6 +46,19 @@ func (r reachable) find() {
 			consider(t)
 		}
 	}
+	for _, l := range loaders {
+		for _, x := range l.stated {
+			if at := slices.IndexFunc(x.tools, callable); at >= 0 && !r.satisfiable(x.Requirement) {
+				why, remedy := r.circle(x.tools[at], x.Requirement)
+				l.refuse(x.at, "can never be met: "+why, remedy)
+				break // the first is enough
+			}
+		}
+		if err := l.first(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // callable reports whether some call of the tool may be allowed, for all that is known before it.

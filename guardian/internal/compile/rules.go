@@ -17,7 +17,10 @@ func (l *loader) readRules(p docValue) {
 	if !ok {
 		return
 	}
-	before := newPrecedence(l.reader, l.reads.lists)
+	before := precedence{
+		reader: l.reader, rules: map[*program.Tool][]*precedent{},
+		terms: &terms{l.reads.lists, map[string]int32{}, map[int32]*points{}, map[pair]bool{}},
+	}
 	for _, r := range rules {
 		errs := len(l.errs)
 		if !l.object(r, []string{"id", "allow", "deny", "when", "unless"}, nil) {

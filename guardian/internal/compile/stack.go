@@ -33,7 +33,12 @@ func Documents(docs []contracts.Document) (*Stack, error) {
 		return nil, err
 	}
 	loaders := loadAll(docs)
-	slices.SortFunc(loaders, stackOrder)
+	slices.SortFunc(loaders, func(a, b *loader) int { // by layer and name; the rest makes the order total
+		return cmp.Or(
+			strings.Compare(a.layer, b.layer), strings.Compare(a.name, b.name),
+			strings.Compare(a.doc.Name, b.doc.Name), bytes.Compare(a.doc.Canonical, b.doc.Canonical),
+		)
+	})
 	return assemble(loaders)
 }
 
@@ -64,21 +69,23 @@ func checkCount(documents int) error {
 	return &LoadError{What: what, Remedy: "hand in 1 to " + strconv.Itoa(contracts.MaxDocuments)}
 }
 
+// loadAll reads the heads of documents. The rest is read when the tools that it speaks of are known.
 func loadAll(docs []contracts.Document) []*loader {
 	loaders := make([]*loader, len(docs))
 	for i, doc := range docs {
-		loaders[i] = load(doc)
+		r := &reader{doc: doc}
+		l := &loader{
+			reader: r, catalog: &catalog{reader: r, tools: map[string]*program.Tool{}},
+			shapes: map[string]*program.Shape{}, reads: &constants{reader: r, known: map[string]constant{}},
+			ids: map[string]bool{},
+		}
+		if root, ok := l.parse(); ok && l.head(root) {
+			l.root, l.whole = root, true
+		}
+		l.catalog.layer = l.layer
+		loaders[i] = l
 	}
 	return loaders
-}
-
-// stackOrder is the order of the documents in a stack: by layer and name. The file's name and
-// content only make it total.
-func stackOrder(a, b *loader) int {
-	return cmp.Or(
-		strings.Compare(a.layer, b.layer), strings.Compare(a.name, b.name),
-		strings.Compare(a.doc.Name, b.doc.Name), bytes.Compare(a.doc.Canonical, b.doc.Canonical),
-	)
 }
 
 // assemble makes a stack of documents in stack order.
@@ -91,7 +98,12 @@ func assemble(loaders []*loader) (*Stack, error) {
 			labels.add(l)
 		}
 		if l.name != "" && seen[l.prefix] {
-			l.again()
+			if l.layer == bundleLayer {
+				l.refuse("/bundle/name", "a second bundle "+quote(l.name), "a stack holds one version of a bundle")
+			} else {
+				l.refuse("/name", "a second "+l.layer+" document "+quote(l.name), "give it a name of its own, "+
+					"since the name tells whose rule denied; a stack holds one version of a document")
+			}
 		}
 		seen[l.prefix] = true
 	}
@@ -159,4 +171,60 @@ func (s *Stack) add(l *loader) {
 		Document: l.doc.Name, Pos: l.pos("/expires"), Pointer: "/expires",
 		What: what + " expired at " + l.expires.String(), Remedy: remedy,
 	}})
+}
+
+// Sharing keeps one copy of clauses that are the same for many tools, as those of a floor mostly
+// are. What is judged at every call stays in the processor's caches then, however many tools there
+// are.
+type sharing map[shared][]program.Clause
+
+// shared identifies clauses: by their documents and rules and, if a rule looks at a value of the
+// call, by the shape of the tools.
+type shared struct {
+	shape *program.Shape
+	text  string
+}
+
+// settle ends the loading of a tool. It drops what only loading needs and judging does not.
+func (s sharing) settle(t *program.Tool) {
+	t.Seal()
+	if t.Depth > 0 && t.Input.Depth() <= t.Depth {
+		t.Depth = 0 // arguments that are nested deeper are not of the schema
+	}
+	inStackOrder(t.Requires, func(x *program.Requirement) string { return x.Name })
+	inStackOrder(t.Budgets, func(x program.Budget) string { return x.Name })
+	t.Overlays, t.Floors = s.clauses(t.Shape, t.Overlays), s.clauses(t.Shape, t.Floors)
+}
+
+// inStackOrder sorts by layer what bundles, which are read first, and other documents brought to a
+// tool. It does not sort by name, since overlays stand in the order of narrowing.
+func inStackOrder[T any](list []T, name func(T) string) {
+	layer := func(x T) string { return name(x)[:len(floorLayer)] }
+	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(layer(a), layer(b)) })
+}
+
+func (s sharing) clauses(of *program.Shape, list []program.Clause) []program.Clause {
+	var key shared
+	var text []byte
+	for i := range list {
+		c := &list[i]
+		text = strconv.AppendBool(append(text, c.Of.Only...), c.Risky)
+		text = strconv.AppendBool(append(text, ' '), c.Outside)
+		for i := range c.Rules {
+			x := &c.Rules[i]
+			if !x.General {
+				key.shape = of
+			}
+			text = append(append(text, ' '), x.Name...)
+		}
+		text = append(text, '\n')
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	key.text = string(text)
+	if s[key] == nil {
+		s[key] = list
+	}
+	return s[key]
 }

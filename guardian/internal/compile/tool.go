@@ -2,6 +2,7 @@ package compile
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/helmkernel/helm/contracts"
@@ -41,7 +42,13 @@ func (l *loader) readTool(name string, p docValue, labels vocabulary) *program.T
 		word, _ := l.oneOf(effect, effects...)
 		t.Effect = contracts.EffectType(word)
 	}
-	t.Risk = usualRisk(t.Effect)
+	t.Risk = contracts.High // nothing irreversible is taken lightly by omission
+	switch t.Effect {
+	case contracts.Read:
+		t.Risk = contracts.Low
+	case contracts.Write:
+		t.Risk = contracts.Medium
+	}
 	if risk := p.get("risk"); risk.exists() {
 		word, _ := l.oneOf(risk, risks...)
 		t.Risk = contracts.Risk(word)
@@ -86,36 +93,18 @@ func (l *loader) readSurface(p docValue, t *program.Tool, labels vocabulary) {
 		}
 	}
 	if x := p.get("definition"); x.exists() {
-		l.readDefinition(x, t)
+		s, isText := l.text(x)
+		if !isText {
+			return
+		}
+		digest, err := crypto.ParseDigest(s)
+		if err != nil || digest == (contracts.Digest{}) { // a driver that knows no definition must not have it
+			remedy := "write the SHA-256 of its canonical JSON, 64 lower-case hex digits"
+			l.refuse(x.at, quote(s)+" is no digest of a definition", remedy)
+			return
+		}
+		t.Driver.Definition = digest
 	}
-}
-
-// readDefinition reads the digest that a driver must declare. The zero digest is refused: a driver
-// that knows no definition must not have it.
-func (l *loader) readDefinition(p docValue, t *program.Tool) {
-	s, isText := l.text(p)
-	if !isText {
-		return
-	}
-	digest, err := crypto.ParseDigest(s)
-	if err != nil || digest == (contracts.Digest{}) {
-		remedy := "write the SHA-256 of its canonical JSON, 64 lower-case hex digits"
-		l.refuse(p.at, quote(s)+" is no digest of a definition", remedy)
-		return
-	}
-	t.Driver.Definition = digest
-}
-
-// usualRisk returns the risk of a tool that names none. It follows the effect, so that nothing
-// irreversible is taken lightly by omission.
-func usualRisk(e contracts.EffectType) contracts.Risk {
-	switch e {
-	case contracts.Read:
-		return contracts.Low
-	case contracts.Write:
-		return contracts.Medium
-	}
-	return contracts.High
 }
 
 func (l *loader) schema(p docValue, closed bool) *jsonschema.Schema {
@@ -163,4 +152,33 @@ func (l *loader) readShape(p docValue, t *program.Tool) {
 	if len(l.errs) == errs {
 		l.shapes[text] = t.Shape
 	}
+}
+
+// A vocabulary is the labels that the documents of a stack declare. A label that none declares is
+// refused, since a misspelt one would have no effect.
+type vocabulary map[string]bool
+
+func (v vocabulary) add(l *loader) {
+	x := l.root.get("labels")
+	if !x.exists() {
+		return
+	}
+	for _, e := range l.distinct(x, 1) {
+		if name, ok := l.word(e, isWords, "a label: "+formWords); ok {
+			v[name] = true
+		}
+	}
+}
+
+func (v vocabulary) remedy(name string) string {
+	var close []string
+	for label := range v {
+		if near(name, label) {
+			close = append(close, label)
+		}
+	}
+	if close == nil {
+		return "declare it under labels, in P0 or in a bundle"
+	}
+	return "did you mean " + slices.Min(close) + "?"
 }

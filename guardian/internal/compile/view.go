@@ -63,22 +63,17 @@ func (c *view) pointer(p docValue, base []string, stars bool) ([]string, jsonsch
 		whole := value.JoinPointer(append(slices.Clone(base), segments...))
 		c.refuse(p.at, "no "+quote(whole)+" in the input of "+c.t.Name, "name what the schema declares")
 	}
-	return segments, place, ok && c.arrays(p, segments)
-}
-
-// arrays refuses a * that does not stand for the elements of an array.
-func (c *view) arrays(p docValue, segments []string) bool {
 	for i, seg := range segments {
-		if seg != value.Star {
+		if !ok || seg != value.Star {
 			continue
 		}
-		if place, ok := c.t.Input.Lookup(segments[:i]); !ok || place.Types&jsonschema.TypeArray == 0 {
+		if place, is := c.t.Input.Lookup(segments[:i]); !is || place.Types&jsonschema.TypeArray == 0 {
 			what := quote(value.JoinPointer(segments[:i])) + " is never an array in a call of " + c.t.Name
 			c.refuse(p.at, what, "a * stands for the elements of an array")
-			return false
+			ok = false
 		}
 	}
-	return true
+	return segments, place, ok
 }
 
 // required reads a pointer to a value that is never missing or null: another must be equal to it.
@@ -98,7 +93,7 @@ func (c *view) slot(s program.Subject) int32 {
 		return c.t.Slot(s)
 	}
 	for i := range c.in.subjects {
-		if c.in.subjects[i].Is(&s) {
+		if x := &c.in.subjects[i]; x.From == s.From && x.As == s.As && x.Pointer == s.Pointer {
 			return ^int32(i)
 		}
 	}

@@ -22,16 +22,19 @@ type Evaluator struct {
 	What    string // the first error
 	Visits  int
 
-	time   contracts.Time
-	values values
-	recall recall
+	time contracts.Time
+	values
+	recall
 }
 
 // Begin prepares for the predicates of a tool in a call. The past is asked if it is not nil; state
 // is what is known of it.
 func (e *Evaluator) Begin(t *Tool, in *contracts.Inputs, state *contracts.SessionState, past past.Past) {
 	e.time = in.Time
-	e.values.begin(t.Subjects, in.Args, in.Caller)
+	e.values.tool, e.args, e.caller = t.Subjects, in.Args, in.Caller
+	if n := len(t.Subjects); len(e.slots) < n {
+		e.slots = make([]slot, n)
+	}
 	e.recall.past, e.recall.session = past, in.Session
 	e.recall.calls, e.recall.receipts = state.Calls, state.Receipts
 }
@@ -39,19 +42,14 @@ func (e *Evaluator) Begin(t *Tool, in *contracts.Inputs, state *contracts.Sessio
 // Forget leaves nothing of the call behind but memory.
 func (e *Evaluator) Forget() {
 	e.Pointer, e.What, e.Visits, e.time = "", "", 0, 0
-	e.values.forget()
-	e.recall.known, e.recall.buf = known{}, emptied(e.recall.buf)
+	for _, i := range e.touched {
+		e.slots[i] = slot{}
+	}
+	clear(e.items)
+	e.call, e.touched, e.items = call{}, e.touched[:0], e.items[:0]
+	e.values.buf, e.itemBuf = emptied(e.values.buf), emptied(e.itemBuf)
+	e.known, e.recall.buf = known{}, emptied(e.recall.buf)
 }
-
-// Speak replaces the caller that predicates look at.
-func (e *Evaluator) Speak(caller contracts.Caller) { e.values.speak(caller) }
-
-// PointerOf returns the JSON Pointer of a slot's subject.
-func (e *Evaluator) PointerOf(slot int32) string { return e.values.pointerOf(slot) }
-
-// Allowed returns how many calls of the session were allowed, of all tools, or why that cannot be
-// known.
-func (e *Evaluator) Allowed() (count uint64, what string) { return e.recall.allowed("") }
 
 // Known returns the answers of the past, and those of the state in Begin.
 func (e *Evaluator) Known() ([]contracts.CallCount, []contracts.PriorReceipt) {
@@ -104,7 +102,7 @@ func (e *Evaluator) Eval(n *Node) Answer {
 	}
 	switch n.Op {
 	case OpHas:
-		return AnswerOf(e.values.hasRole(n.Text))
+		return AnswerOf(e.hasRole(n.Text))
 	case OpTime:
 		return AnswerOf(n.More.Week.Contains(e.time))
 	case OpReceipt:
@@ -113,13 +111,19 @@ func (e *Evaluator) Eval(n *Node) Answer {
 		return e.calls(n)
 	}
 	var x *slot
-	if n.Slot < 0 || e.values.slots[n.Slot].state == unresolved {
-		x = e.values.at(n.Slot)
+	if n.Slot < 0 || e.slots[n.Slot].state == unresolved {
+		x = e.at(n.Slot)
 	} else {
-		x = &e.values.slots[n.Slot]
+		x = &e.slots[n.Slot]
 	}
 	if x.state != present {
-		return e.unusable(n, x)
+		switch {
+		case x.state == malformed:
+			return e.fail(n, x.what)
+		case n.Op == OpExists:
+			return AnswerOf(n.Flag)
+		}
+		return e.gone(n)
 	}
 	if n.Ref != NoSlot {
 		return e.compare(n, x)
@@ -157,7 +161,8 @@ func (e *Evaluator) Eval(n *Node) Answer {
 		return AnswerOf(len(x.text) >= k && string(x.text[:k]) == string(n.Text) && (len(x.text) == k ||
 			x.text[k] == '/'))
 	case OpMatch:
-		if n.Limit > 0 && !e.affords(n, x.text) {
+		// A pattern of a grant costs more: each of its steps may be at each byte of the text.
+		if e.Visits += int(int64(n.Limit) * int64(len(x.text)) >> 10); e.Visits > maxVisits {
 			return e.fail(n, tooMany)
 		}
 		return AnswerOf(n.More.Pattern.Match(x.text))
@@ -208,26 +213,15 @@ func (e *Evaluator) fail(n *Node, what string) Answer {
 	if e.What == "" {
 		e.What = what
 		if n.Slot != NoSlot && n.Op != 0 {
-			e.Pointer = e.values.pointerOf(n.Slot)
+			e.Pointer = e.PointerOf(n.Slot)
 		}
 	}
 	return Failed
 }
 
-// unusable is the answer for a value that is missing or malformed.
-func (e *Evaluator) unusable(n *Node, x *slot) Answer {
-	switch {
-	case x.state == malformed:
-		return e.fail(n, x.what)
-	case n.Op == OpExists:
-		return AnswerOf(n.Flag)
-	}
-	return e.gone(n)
-}
-
 // compare compares with another value of the call.
 func (e *Evaluator) compare(n *Node, x *slot) Answer {
-	y := e.values.at(n.Ref)
+	y := e.at(n.Ref)
 	switch {
 	case y.state == missing:
 		return e.gone(n)
@@ -272,16 +266,9 @@ func (e *Evaluator) gone(n *Node) Answer {
 	return n.Absent
 }
 
-// affords adds the visits that a pattern of a grant may cost, and reports whether there are so many
-// left: each of its steps may be at each byte of the text.
-func (e *Evaluator) affords(n *Node, text []byte) bool {
-	e.Visits += int(int64(n.Limit) * int64(len(text)) >> 10)
-	return e.Visits <= maxVisits
-}
-
 // receipt answers a receipt predicate.
 func (e *Evaluator) receipt(n *Node) Answer {
-	r, what := e.recall.receipt(n.More.Prior, e.values.args)
+	r, what := e.recall.receipt(n.More.Prior, e.args)
 	if what != "" {
 		return e.fail(n, what)
 	}
@@ -290,7 +277,7 @@ func (e *Evaluator) receipt(n *Node) Answer {
 
 // calls answers a predicate over calls.
 func (e *Evaluator) calls(n *Node) Answer {
-	count, what := e.recall.allowed(n.More.Prior.Tool)
+	count, what := e.Allowed(n.More.Prior.Tool)
 	if what != "" {
 		return e.fail(n, what)
 	}
@@ -309,7 +296,7 @@ func (o *Operand) containsHost(host []byte) bool {
 	if o.Set.Contains(host) {
 		return true
 	}
-	if o.Wild.Empty() || len(host) == 0 || host[0] == '[' {
+	if len(host) == 0 || host[0] == '[' {
 		return false
 	}
 	for at := bytes.IndexByte(host, '.'); at >= 0; at = bytes.IndexByte(host, '.') {

@@ -13,17 +13,23 @@ type walk struct {
 }
 
 func (e *Evaluator) quantify(n *Node) Answer {
-	x := e.values.at(n.Slot)
+	x := e.at(n.Slot)
 	switch x.state {
 	case missing:
 		return e.gone(n)
 	case malformed:
 		return e.fail(n, x.what)
 	}
-	e.values.open(n.More.Inner)
+	e.inner = n.More.Inner
+	if n := len(e.inner); cap(e.items) < n {
+		e.items = make([]slot, n)
+	} else {
+		e.items = e.items[:n]
+	}
 	w := walk{e: e, n: n}
 	a := w.array(x.value, n.More.Rest)
-	e.values.close()
+	e.enter(crypto.Value{}) // leave nothing of the last element
+	e.inner, e.items = nil, e.items[:0]
 	switch {
 	case a != undecided:
 		return a
@@ -47,7 +53,7 @@ func (w *walk) array(v crypto.Value, rest []string) Answer {
 		return undecided
 	}
 	for it := v.Iter(); it.Next(); {
-		w.e.values.enter(it.Value())
+		w.e.enter(it.Value())
 		if a := w.take(w.e.Eval(&w.n.Kids[0])); a != undecided {
 			return a
 		}
@@ -101,7 +107,7 @@ func (w *walk) flatten(v crypto.Value, rest []string) Answer {
 func (e *Evaluator) compareCount(n *Node, count float64) Answer {
 	limit := n.Limit
 	if n.Ref != NoSlot {
-		y := e.values.at(n.Ref)
+		y := e.at(n.Ref)
 		switch y.state {
 		case missing:
 			return e.gone(n)

@@ -101,9 +101,9 @@ func (p *Prior) append(b []byte, args crypto.Value) []byte {
 	return b
 }
 
-// allowed returns how many calls of the session were allowed, of one tool or, with "", of all; or
+// Allowed returns how many calls of the session were allowed, of one tool or, with "", of all; or
 // why it cannot be known.
-func (r *recall) allowed(tool string) (count uint64, what string) {
+func (r *recall) Allowed(tool string) (count uint64, what string) {
 	if r.session == "" || r.session == contracts.DefaultSession {
 		return 0, unnamed
 	}

@@ -37,11 +37,6 @@ type Subject struct {
 	Pointer string   // for people
 }
 
-// Is reports whether both are the same subject.
-func (s *Subject) Is(t *Subject) bool {
-	return s.From == t.From && s.As == t.As && s.Pointer == t.Pointer
-}
-
 // A subjectKey tells the subjects of a shape apart.
 type subjectKey struct {
 	from    Source

@@ -101,9 +101,3 @@ func (x *Shape) Slot(s Subject) int32 {
 
 // Seal drops what only Slot needs.
 func (x *Shape) Seal() { x.slots = nil }
-
-// ForGrants returns a tool with the name, input and declared destinations of t and with no
-// subjects: the predicates of grants are compiled for it.
-func (t *Tool) ForGrants() *Tool {
-	return &Tool{Name: t.Name, Shape: &Shape{Input: t.Input, Declared: t.Declared}}
-}

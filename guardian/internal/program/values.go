@@ -52,23 +52,6 @@ type call struct {
 	inner   []Subject // those of the quantifier that is evaluated
 }
 
-func (v *values) begin(subjects []Subject, args crypto.Value, caller contracts.Caller) {
-	v.tool, v.args, v.caller = subjects, args, caller
-	if n := len(subjects); len(v.slots) < n {
-		v.slots = make([]slot, n)
-	}
-}
-
-// forget leaves nothing of the call behind but memory.
-func (v *values) forget() {
-	for _, i := range v.touched {
-		v.slots[i] = slot{}
-	}
-	clear(v.items)
-	v.call, v.touched, v.items, v.buf, v.itemBuf = call{}, v.touched[:0], v.items[:0], emptied(v.buf),
-		emptied(v.itemBuf)
-}
-
 // emptied empties a buffer, and drops one that a rare call made large.
 func emptied(b []byte) []byte {
 	const kept = 64 << 10
@@ -78,8 +61,8 @@ func emptied(b []byte) []byte {
 	return b[:0]
 }
 
-// speak replaces the caller that predicates look at.
-func (v *values) speak(caller contracts.Caller) {
+// Speak replaces the caller that predicates look at.
+func (v *values) Speak(caller contracts.Caller) {
 	v.caller = caller
 	for _, i := range v.touched {
 		if from := v.tool[i].From; from == FromID || from == FromTenant {
@@ -88,26 +71,10 @@ func (v *values) speak(caller contracts.Caller) {
 	}
 }
 
-// open makes slots for the subjects of a quantifier.
-func (v *values) open(inner []Subject) {
-	v.inner = inner
-	if n := len(inner); cap(v.items) < n {
-		v.items = make([]slot, n)
-	} else {
-		v.items = v.items[:n]
-	}
-}
-
 // enter goes on to an element of the quantifier's array.
 func (v *values) enter(element crypto.Value) {
 	v.element, v.itemBuf = element, v.itemBuf[:0]
 	clear(v.items)
-}
-
-// close leaves nothing of the quantifier's last element.
-func (v *values) close() {
-	v.enter(crypto.Value{})
-	v.inner, v.items = nil, v.items[:0]
 }
 
 // at returns a slot, resolved. Slots of elements have negative numbers.
@@ -127,7 +94,8 @@ func (v *values) at(i int32) *slot {
 	return x
 }
 
-func (v *values) pointerOf(i int32) string {
+// PointerOf returns the JSON Pointer of a slot's subject.
+func (v *values) PointerOf(i int32) string {
 	if i < 0 {
 		return v.inner[^i].Pointer
 	}

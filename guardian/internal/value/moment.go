@@ -2,6 +2,7 @@ package value
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,6 +160,8 @@ const (
 	weekMinutes = 7 * dayMinutes
 )
 
+var weekdays = []string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
+
 // A Week has a bit for each of its minutes in UTC, from Monday 00:00 on.
 type Week [weekMinutes/64 + 1]uint64
 
@@ -180,7 +183,7 @@ func (w *Week) Add(s string) bool {
 		last = first
 	}
 	from, to, ok := strings.Cut(hours, "-")
-	a, b, start, end := weekday(first), weekday(last), minuteOf(from), minuteOf(to)
+	a, b, start, end := slices.Index(weekdays, first), slices.Index(weekdays, last), minuteOf(from), minuteOf(to)
 	if !ok || a < 0 || b < 0 || start < 0 || end <= start {
 		return false
 	}
@@ -199,15 +202,6 @@ func (w *Week) fill(from, to int) {
 		w[from/64] |= (1<<n - 1) << (from % 64)
 		from += n
 	}
-}
-
-func weekday(s string) int {
-	for i, day := range [...]string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"} {
-		if s == day {
-			return i
-		}
-	}
-	return -1
 }
 
 // minuteOf reads hh:mm up to 24:00. It returns -1 for anything else.

@@ -31,9 +31,6 @@ func NewSet(members []string, fold bool) *Set {
 	return s
 }
 
-// Empty reports whether the set has no members.
-func (s *Set) Empty() bool { return len(s.members) == 0 }
-
 func (s *Set) compare(member, b []byte) int {
 	if len(member) != len(b) {
 		return len(member) - len(b)

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmkernel/helm/contracts"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
 )
 
 // Sets against the plain way, on small alphabets, so that members meet.

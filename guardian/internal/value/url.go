@@ -49,7 +49,7 @@ func ReadURL(buf, b []byte) (u Location, out []byte, ok bool) {
 		return u, buf, false
 	}
 	end := len(buf)
-	if len(port) > 0 && string(port) != usualPort(scheme) {
+	if len(port) > 0 && string(port) != usualPorts[string(scheme)] {
 		buf = append(append(buf, ':'), port...)
 	}
 	seg, rest := path, path[1:]
@@ -99,6 +99,9 @@ func unhex(c byte) int {
 	return -1
 }
 
+// usualPorts are the ports of URLs that name none.
+var usualPorts = map[string]string{"https": "443", "wss": "443", "http": "80", "ws": "80", "ftp": "21"}
+
 func isScheme(b []byte) bool {
 	for i, c := range b {
 		letter := lower(c) >= 'a' && lower(c) <= 'z'
@@ -107,19 +110,6 @@ func isScheme(b []byte) bool {
 		}
 	}
 	return true
-}
-
-// usualPort returns the port of a URL that names none.
-func usualPort(scheme []byte) string {
-	switch string(scheme) {
-	case "https", "wss":
-		return "443"
-	case "http", "ws":
-		return "80"
-	case "ftp":
-		return "21"
-	}
-	return ""
 }
 
 // splitPort splits an authority. It leaves a user in the host, which has no @ and so is refused.
