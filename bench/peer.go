@@ -31,7 +31,8 @@ func (p *peer) do(int) error {
 				return errors.New("a signature is not that of the kernel")
 			}
 		}
-		if err := p.store.Put(peers.Item{Key: n*uint64(len(call)) + uint64(i), Entry: entry, Inputs: r.inputs}); err != nil {
+		key := n*uint64(len(call)) + uint64(i)
+		if err := p.store.Put(peers.Item{Key: key, Entry: entry, Inputs: r.inputs}); err != nil {
 			return err
 		}
 	}

@@ -57,6 +57,7 @@ func layersOf(floor, task string) (*guardian.Policy, error) {
 }
 
 func TestLoadLayers(t *testing.T) {
+	t.Parallel()
 	one, two, three := write(t, "task.yaml", taskText), write(t, "floor.yaml", floorText), write(t, "files.yaml", files)
 	p, err := Load(one, two, three)
 	require.NoError(t, err)
@@ -114,6 +115,7 @@ func judgedAfter(t *testing.T, p *guardian.Policy, past had, tool, args string,
 
 // A fault in a floor or a task is reported with file, line, column and remedy.
 func TestLayerPlaces(t *testing.T) {
+	t.Parallel()
 	if _, err := layersOf(floorText, taskText); err != nil {
 		t.Fatal(err) // or the refusals below would prove nothing
 	}
@@ -173,6 +175,7 @@ func TestLayerPlaces(t *testing.T) {
 // The example documents of the language are a stack. What this version does not support is refused
 // by name, and without it they judge.
 func TestSpecificationStack(t *testing.T) {
+	t.Parallel()
 	var docs []contracts.Document
 	for _, name := range specification {
 		text, err := os.ReadFile(filepath.Join("testdata", name))

@@ -35,6 +35,7 @@ func write(t *testing.T, name, text string) string {
 }
 
 func TestLoad(t *testing.T) {
+	t.Parallel()
 	one := write(t, "files.yaml", files)
 	other := write(t, "mail.json",
 		`{"helm":"policy/v1","layer":"P1","bundle":{"name":"mail","version":1},`+
@@ -56,6 +57,7 @@ func TestLoad(t *testing.T) {
 // The error of a file that cannot be used names it, with the place in it, whichever part refuses
 // it; and there is no policy then.
 func TestLoadErrors(t *testing.T) {
+	t.Parallel()
 	good := write(t, "good.yaml", files)
 	if _, err := Load(good); err != nil {
 		t.Fatal(err) // or the refusals below would prove nothing
@@ -91,6 +93,7 @@ func TestLoadErrors(t *testing.T) {
 
 // A misspelt key is after the start of the value that lacks it, and is still what is reported.
 func TestMisspeltFirst(t *testing.T) {
+	t.Parallel()
 	compile := func(text string) error {
 		doc, err := Parse("p.yaml", []byte(text))
 		if err == nil {

@@ -42,6 +42,7 @@ func mustRefuse(t testing.TB, name, text, want string) {
 
 // The package comment is the specification, so its example is read as it says.
 func TestPackageComment(t *testing.T) {
+	t.Parallel()
 	f, err := parser.ParseFile(token.NewFileSet(), "policy.go", nil, parser.ParseComments|parser.PackageClauseOnly)
 	require.NoError(t, err)
 	var blocks []string // each without its tabs
@@ -69,6 +70,7 @@ func TestPackageComment(t *testing.T) {
 
 // A whole bundle, in the form that people write and in the one that is signed.
 func TestBundle(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("testdata/bank.yaml")
 	require.NoError(t, err)
 	want, err := os.ReadFile("testdata/bank.json")
@@ -111,6 +113,7 @@ func TestSpecificationExamples(t *testing.T) {
 }
 
 func TestJSONAndYAMLAgree(t *testing.T) {
+	t.Parallel()
 	forms := []struct{ name, text string }{
 		{"doc.json",
 			`{"b": [1.0, "x\u0041\/", true, null, {"c/d": "~", "": [], "e~": {}}], "a": "yes", "é": -0, "n": "1e2", ` +
@@ -144,6 +147,7 @@ func TestJSONAndYAMLAgree(t *testing.T) {
 // Places are of the value, or of its key if the value begins on a line below it. Both readers
 // agree, and count characters.
 func TestPlaces(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		name, text, pointer string
 		want                contracts.Pos
@@ -167,6 +171,7 @@ func TestPlaces(t *testing.T) {
 }
 
 func TestParseKeepsNothing(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"a.json", "a.yaml"} {
 		text := []byte(`{"a":"bbbb","c":["d"]}`)
 		doc := mustParse(t, name, string(text))

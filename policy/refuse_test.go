@@ -109,6 +109,7 @@ var refusals = []struct{ name, text, want string }{
 }
 
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	mustParse(t, "a.yaml", "a: b") // or the refusals below would prove nothing
 	mustParse(t, "a.json", `{"a":"b"}`)
 	for _, c := range refusals {
@@ -119,6 +120,7 @@ func TestRefusals(t *testing.T) {
 // An alias is refused on its own too. An alias to an anchor that was refused is never reached, so
 // here it is the first of the two.
 func TestAliasBomb(t *testing.T) {
+	t.Parallel()
 	var b strings.Builder
 	b.WriteString("a0: &a0 [x, x]\n")
 	for i := 1; i < 60; i++ {
@@ -133,6 +135,7 @@ func TestAliasBomb(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	long := "a: " + strings.Repeat("x", maxYAML-3)
 	mustParse(t, "a.yaml", long)
 	mustRefuse(t, "a.yaml", long+"x", "a.yaml:1:1: YAML of more than 1 MiB; split the document, or write it as JSON")
@@ -154,6 +157,7 @@ func TestLimits(t *testing.T) {
 
 // Hostile texts are refused quickly, whatever the library would do with them.
 func TestHostileTexts(t *testing.T) {
+	t.Parallel()
 	race.Alone(t)
 	for _, piece := range []string{"[", "{a: ", "- ", "? ", "{\"a\":", "!", "&a ", "*a ", "'", "\"", "|", "---\n",
 		"a: b\n---\n", "\n", "#\n", "%a\n", "\t", "a", "a:\n", "1,"} {

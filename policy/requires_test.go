@@ -38,6 +38,7 @@ requires:
 // A bundle with requirements is read from a file and requires what it says; a faulty one is refused
 // with line and column.
 func TestRequires(t *testing.T) {
+	t.Parallel()
 	p, err := guardian.Compile(mustParse(t, "bank.yaml", requiringText))
 	require.NoError(t, err)
 	looked := had{"list": workday}

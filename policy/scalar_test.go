@@ -41,6 +41,7 @@ var scalars = []struct{ text, json string }{
 }
 
 func TestPlainScalars(t *testing.T) {
+	t.Parallel()
 	for _, c := range scalars {
 		doc, err := Parse("a.yaml", []byte("a: "+c.text))
 		switch {
@@ -56,6 +57,7 @@ func TestPlainScalars(t *testing.T) {
 
 // A remedy must help: every text that is refused plain is a string in quotes.
 func TestQuotedScalars(t *testing.T) {
+	t.Parallel()
 	for _, c := range scalars {
 		for _, quote := range []string{"'", `"`} {
 			doc, err := Parse("a.yaml", []byte("a: "+quote+c.text+quote))
@@ -69,6 +71,7 @@ func TestQuotedScalars(t *testing.T) {
 }
 
 func TestKeysAreStrings(t *testing.T) {
+	t.Parallel()
 	doc := mustParse(t, "a.yaml",
 		"yes: 1\n~: 2\n0x1f: 3\n1: 4\nnull: 5\n2026-01-31: 6\n.5: 7\ntrue: {on: 8, n: 9}\n'': 10\n=: 11\n")
 	assert.Equal(t, `{"":10,".5":7,"0x1f":3,"1":4,"2026-01-31":6,"=":11,"null":5,"true":{"n":9,"on":8},"yes":1,"~":2}`,

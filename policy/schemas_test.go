@@ -68,6 +68,7 @@ func wide(n int) string {
 // with file, line and remedy, in responses as in arguments. Each has a twin that is just small
 // enough, or the refusal would prove nothing.
 func TestSchemaLimits(t *testing.T) {
+	t.Parallel()
 	const plain = `{type: object}`
 	for _, c := range []struct{ name, good, bad, says string }{
 		{"exploding references", doubling(8), doubling(25),

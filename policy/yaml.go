@@ -126,7 +126,8 @@ func (c *converter) value(n *yaml.Node, key contracts.Pos, depth int) *guardian.
 		}
 		return c.mapping(n, depth)
 	}
-	return refuse(place(n), "neither a mapping, a sequence nor a scalar", "") // cannot happen: aliases are refused above
+	// cannot happen: aliases are refused above
+	return refuse(place(n), "neither a mapping, a sequence nor a scalar", "")
 }
 
 // checkProperties refuses properties that change the meaning of a node: anchors, tags, and aliases

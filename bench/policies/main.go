@@ -18,7 +18,7 @@
 //	                            the tool's closed schema each time. Nothing is signed or stored.
 //	                            From text: also strict parsing, defaults, canonical form and its
 //	                            SHA-256, as the kernel does it
-//	… its reading and schema    the part of HELM's row that is no policy and that no other row does
+//	… its reading and schema    the part of HELM's row that no other row does: no policy
 //	CEL, a program a tool       cel.dev/cel-go v0.33.2 (Apache-2.0): compiled, checked,
 //	                            OptOptimize; found by the tool's name in a Go map
 //	Cedar, one policy set       github.com/cedar-policy/cedar-go v1.9.0 (Apache-2.0): entities

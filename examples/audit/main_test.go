@@ -48,6 +48,7 @@ func TestAudit(t *testing.T) {
 
 // TestOwnPack audits packs from files, as an auditor does who has nothing else.
 func TestOwnPack(t *testing.T) {
+	t.Parallel()
 	ctx, dir := context.Background(), t.TempDir()
 	o, first, second := twoDays(t, dir)
 	trust, kept := filepath.Join(dir, "trust.json"), filepath.Join(dir, "kept")
@@ -111,6 +112,7 @@ func TestOwnPack(t *testing.T) {
 
 // TestBackTestOfNoSuccess: the calls of a pack that is not as it should be are not judged again.
 func TestBackTestOfNoSuccess(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	o, first, _ := twoDays(t, t.TempDir())
 	last, err := o.store.Checkpoint(ctx)

@@ -47,6 +47,7 @@ func Example() {
 }
 
 func TestArguments(t *testing.T) {
+	t.Parallel()
 	var out, errs bytes.Buffer
 	if code := start(t.Context(), []string{"-x"}, &out, &errs); code != 2 || out.Len() != 0 || errs.Len() == 0 {
 		t.Errorf("exit status %d, %q, %q", code, &out, &errs)

@@ -13,6 +13,7 @@ import (
 
 // Each breach is made in a small tree of its own, which passes without it, and must be found.
 func TestImportBreaches(t *testing.T) {
+	t.Parallel()
 	const module = "example.org/kernel"
 	list := map[string]allowed{
 		"helm": {"helm/crypto": "digests", "helm/guardian": "judges", "time": "the type of a clock",

@@ -743,6 +743,7 @@ var testImports = allowed{
 }
 
 func TestDeps(t *testing.T) {
+	t.Parallel()
 	for _, breach := range checkImports(root, modulePath, imports, testImports) {
 		t.Error(breach)
 	}
@@ -751,6 +752,7 @@ func TestDeps(t *testing.T) {
 // TestLinked checks what a program that embeds the kernel links, directly or through other
 // packages.
 func TestLinked(t *testing.T) {
+	t.Parallel()
 	packages := goList(t, "{{.ImportPath}}", ".")
 	if !slices.Contains(packages, modulePath) || !slices.Contains(packages, "crypto/ed25519") {
 		t.Fatalf("go list names %d packages, and not what is surely linked", len(packages))

@@ -18,6 +18,7 @@ import (
 
 // TestDocuments checks that each test and each file that a document names exists.
 func TestDocuments(t *testing.T) {
+	t.Parallel()
 	tests := testNames(t)
 	require.Greater(t, len(tests), 50, "tests found in this repository")
 	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark|Example)[A-Za-z0-9_]*)`")
@@ -47,6 +48,7 @@ func TestDocuments(t *testing.T) {
 
 // README is read in terminals too: no line outside a table has more than 140 characters.
 func TestReadmeWidth(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(root + "/README.md")
 	require.NoError(t, err)
 	lines := strings.Split(string(text), "\n")
