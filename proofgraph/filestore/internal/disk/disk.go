@@ -1,4 +1,4 @@
-// Package disk is what a file store asks of the operating system.
+// Package disk has the operations that a file store needs from the operating system.
 package disk
 
 import (
