@@ -17,8 +17,8 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A mail that a person must approve. The denial holds the request to sign, and with the approval the
-// same call runs, once.
+// A mail that a person must approve. The denial holds the request to sign, and with the approval
+// the same call runs, once.
 func Example_approval() {
 	text := mailPolicy +
 		"requires:\n  - {id: outgoing, tools: [mail.send], all: [{approval: {roles: [owner], ttl: 15m}}]}\n"
@@ -82,9 +82,10 @@ func Example_approval() {
 	approved := helm.With(ctx, helm.Intent{Tool: "mail.send", Approvals: []contracts.Envelope{yes}})
 	fmt.Println(send(approved, m))
 	_, err = send(approved, m)
-	fmt.Println(err)
+	fmt.Println(strings.Replace(err.Error(), "outgoing: ", "outgoing:\n", 1))
 	// Output:
 	// true APPROVAL_REQUIRED
 	// sent to ada@corp.example <nil>
-	// helm: mail.send: denied (APPROVAL_INVALID): P1:mail:outgoing: approval 0 is used: a call was allowed by it
+	// helm: mail.send: denied (APPROVAL_INVALID): P1:mail:outgoing:
+	// approval 0 is used: a call was allowed by it
 }

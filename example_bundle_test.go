@@ -15,8 +15,8 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A tool vendor publishes bundles, and signs each version. The host opens them by the publisher's key
-// before it puts them into force. An edited one is refused, and so is an old one.
+// A tool vendor publishes bundles, and signs each version. The host opens them by the publisher's
+// key before it puts them into force. An edited one is refused, and so is an old one.
 func ExampleKernel_OpenBundle() {
 	key, err := crypto.GenerateKey()
 	if err != nil {

@@ -197,8 +197,8 @@ rules:
 	// sent to grace@corp.example <nil>
 }
 
-// Two roots add an approver, and the freezer who is on call freezes the system. Events are signed where
-// those keys are, not by the kernel's host.
+// Two roots add an approver, and the freezer who is on call freezes the system. Events are signed
+// where those keys are, not by the kernel's host.
 func ExampleKernel_Govern() {
 	pair := func() (crypto.PrivateKey, crypto.PublicKey) {
 		key, err := crypto.GenerateKey()
@@ -272,8 +272,8 @@ func ExampleKernel_Govern() {
 	// DENY SYSTEM_FROZEN receipt 4
 }
 
-// An agent framework that calls its tools with a context of its own type: the wrapper is a closure over
-// Guard.
+// An agent framework that calls its tools with a context of its own type: the wrapper is a closure
+// over Guard.
 func Example_customContext() {
 	type agentContext struct {
 		context.Context
