@@ -54,7 +54,8 @@ func (j *judging) delegated(c *chain) bool {
 			continue
 		}
 		var err error
-		if tests[i], err = compile.Grant(when, of, &steps); err != nil {
+		tests[i], err = compile.Grant(when, of, &steps)
+		if err != nil {
 			c.fault = grant(i) + ": " + err.Error()
 		}
 	}

@@ -42,7 +42,8 @@ type fund struct {
 // fundOf returns the fund of a charge. Its account is 0 if the window was never charged.
 func (l *Ledger) fundOf(c *contracts.Charge) (f fund) {
 	if b := l.books[c.Budget]; b != nil {
-		if f.account = b.account; b.window != c.Window {
+		f.account = b.account
+		if b.window != c.Window {
 			f.account = b.all[c.Window]
 		}
 	}

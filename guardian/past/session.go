@@ -139,7 +139,8 @@ func (s *Session) Receipt(
 	at := int32(len(h.runs)) - 1
 	if same.Kind() != crypto.Missing {
 		var err error
-		if at, err = h.find(tool, same, read); err != nil {
+		at, err = h.find(tool, same, read)
+		if err != nil {
 			return contracts.PriorReceipt{}, err
 		}
 	}

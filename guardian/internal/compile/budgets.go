@@ -39,7 +39,8 @@ func (l *loader) readBudgets(p docValue) {
 				of.Cost, whole = l.readCost(price, t)
 				r, right := l.readRule(b, t, false)
 				of.Tests = r.Tests
-				if whole = whole && right && named; whole {
+				whole = whole && right && named
+				if whole {
 					made[t.Shape] = of
 				}
 			}
@@ -58,7 +59,8 @@ func (l *loader) readBudgets(p docValue) {
 // readTerm reads how much may be spent, by whom, and in what time.
 func (l *loader) readTerm(b docValue, x *program.Budget) {
 	if p, ok := l.need(b, "limit"); ok {
-		if x.Limit, ok = p.v.Uint(); !ok {
+		x.Limit, ok = p.v.Uint()
+		if !ok {
 			remedy := "write an integer from 0 to 9007199254740991, in units of the scaled cost"
 			l.refuse(p.at, "no limit", remedy)
 		}

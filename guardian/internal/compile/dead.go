@@ -29,7 +29,8 @@ func (before precedence) refuseDead(r docValue, id string, tools []*program.Tool
 	for _, t := range tools {
 		if dead {
 			i := slices.IndexFunc(before.rules[t], func(e *precedent) bool { return before.covers(e, x) })
-			if dead = i >= 0; dead && by == nil {
+			dead = i >= 0
+			if dead && by == nil {
 				by = before.rules[t][i]
 			}
 		}

@@ -39,13 +39,15 @@ func (l *loader) head(root docValue) bool {
 	if !ok || !exists {
 		return false
 	}
-	if l.layer, ok = l.oneOf(layer, floorLayer, bundleLayer, overlayLayer); !ok {
+	l.layer, ok = l.oneOf(layer, floorLayer, bundleLayer, overlayLayer)
+	if !ok {
 		l.layer = ""
 		return false
 	}
 	named := root
 	if l.layer == bundleLayer {
-		if named, ok = l.need(root, "bundle"); !ok || !l.object(named, []string{"name", "version"}, nil) {
+		named, ok = l.need(root, "bundle")
+		if !ok || !l.object(named, []string{"name", "version"}, nil) {
 			return false
 		}
 	}

@@ -207,7 +207,8 @@ func (r *reader) duration(p docValue, d *time.Duration) (ok bool) {
 	if !p.exists() {
 		return true
 	}
-	if *d, ok = value.ReadDuration(p.v.Text()); !ok {
+	*d, ok = value.ReadDuration(p.v.Text())
+	if !ok {
 		r.refuse(p.at, quoted(p)+" is no duration", "write it like 5s, 10m, 24h or 7d")
 	}
 	return ok
@@ -219,7 +220,8 @@ func (r *reader) size(p docValue, n *int) {
 		return
 	}
 	var ok bool
-	if *n, ok = value.ReadSize(p.v.Text()); !ok {
+	*n, ok = value.ReadSize(p.v.Text())
+	if !ok {
 		r.refuse(p.at, quoted(p)+" is no size", "write it like 64KiB or 1MiB")
 	}
 }

@@ -25,7 +25,8 @@ func (c *compiler) leaf(p docValue, direct bool, pol polarity) (program.Node, bo
 	if !ok {
 		return n, false
 	}
-	if n.Fold, ok = c.fold(p, o); !ok {
+	n.Fold, ok = c.fold(p, o)
+	if !ok {
 		return n, false
 	}
 	x := p.get(name)

@@ -69,7 +69,8 @@ func (c *compiler) combined(p docValue, o program.Op, depth int, pol polarity) (
 		pol = pol.flip()
 	} else {
 		var ok bool
-		if kids, ok = c.list(p, 1, maxKids); !ok {
+		kids, ok = c.list(p, 1, maxKids)
+		if !ok {
 			return n, false
 		}
 	}
@@ -125,7 +126,8 @@ func (c *compiler) quantifier(p docValue, key string, o program.Op, depth int, p
 		maybe = max(maybe, refMaybe)
 		pol = countPolarity(n.Num, pol)
 	}
-	if n.Absent, ok = c.absent(p, maybe); !ok {
+	n.Absent, ok = c.absent(p, maybe)
+	if !ok {
 		return n, false
 	}
 	that := p.get("that")

@@ -66,7 +66,8 @@ func (l *loader) addRule(r docValue, tools []*program.Tool, allow bool, id strin
 			x = of
 		} else if !x.General {
 			var whole bool
-			if x, whole = l.readRule(r, t, allow); !whole || !named {
+			x, whole = l.readRule(r, t, allow)
+			if !whole || !named {
 				x.General = false
 				continue
 			}

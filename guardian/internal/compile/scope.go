@@ -35,7 +35,8 @@ func (c *compiler) scope(p docValue) (program.Node, bool) {
 		c.refuse(p.get(name).at, c.mismatch(name, takes, place), "correct the pointer or the test")
 		return n, false
 	}
-	if n.Absent, ok = c.absent(p, presenceOf(place)); !ok {
+	n.Absent, ok = c.absent(p, presenceOf(place))
+	if !ok {
 		return n, false
 	}
 	switch name {

@@ -135,7 +135,8 @@ func (l *loader) readShape(p docValue, t *program.Tool) {
 		return
 	}
 	errs := len(l.errs)
-	if t.Input = l.schema(input, true); t.Input == nil {
+	t.Input = l.schema(input, true)
+	if t.Input == nil {
 		return
 	}
 	if scope.exists() {

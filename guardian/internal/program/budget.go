@@ -30,7 +30,8 @@ func (b *Budget) Subject(in *contracts.Inputs) (of, what string) {
 	case "tool":
 		of = in.Tool
 	case "session":
-		if of = in.Session; of == contracts.DefaultSession {
+		of = in.Session
+		if of == contracts.DefaultSession {
 			return "", unnamed
 		}
 	}

@@ -62,7 +62,8 @@ func (e *Evaluator) Match(rules []Rule) (*Rule, Answer) {
 	for i := range rules {
 		a := Yes
 		for k := range rules[i].Tests {
-			if a = e.Eval(&rules[i].Tests[k]); a != Yes {
+			a = e.Eval(&rules[i].Tests[k])
+			if a != Yes {
 				break
 			}
 		}
@@ -97,7 +98,8 @@ func (e *Evaluator) Eval(n *Node) Answer {
 		}
 		return open
 	}
-	if e.Visits++; e.Visits > maxVisits {
+	e.Visits++
+	if e.Visits > maxVisits {
 		return e.fail(n, tooMany)
 	}
 	switch n.Op {
@@ -162,7 +164,8 @@ func (e *Evaluator) Eval(n *Node) Answer {
 			x.text[k] == '/'))
 	case OpMatch:
 		// A pattern of a grant costs more: each of its steps may be at each byte of the text.
-		if e.Visits += int(int64(n.Limit) * int64(len(x.text)) >> 10); e.Visits > maxVisits {
+		e.Visits += int(int64(n.Limit) * int64(len(x.text)) >> 10)
+		if e.Visits > maxVisits {
 			return e.fail(n, tooMany)
 		}
 		return AnswerOf(n.More.Pattern.Match(x.text))
@@ -200,7 +203,8 @@ func (e *Evaluator) combined(n *Node) Answer {
 		}
 		return Failed
 	case OpEvery, OpSome, OpCount:
-		if e.Visits++; e.Visits > maxVisits {
+		e.Visits++
+		if e.Visits > maxVisits {
 			return e.fail(n, tooMany)
 		}
 		return e.quantify(n)
@@ -300,7 +304,8 @@ func (o *Operand) containsHost(host []byte) bool {
 		return false
 	}
 	for at := bytes.IndexByte(host, '.'); at >= 0; at = bytes.IndexByte(host, '.') {
-		if host = host[at+1:]; o.Wild.Contains(host) {
+		host = host[at+1:]
+		if o.Wild.Contains(host) {
 			return true
 		}
 	}

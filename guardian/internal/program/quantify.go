@@ -83,7 +83,8 @@ func (w *walk) flatten(v crypto.Value, rest []string) Answer {
 		next++
 	}
 	for it := v.Iter(); it.Next(); {
-		if w.e.Visits++; w.e.Visits > maxVisits {
+		w.e.Visits++
+		if w.e.Visits > maxVisits {
 			return w.e.fail(w.n, tooMany)
 		}
 		x := value.Follow(it.Value(), rest[:next])

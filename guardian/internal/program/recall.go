@@ -51,10 +51,12 @@ func (r *recall) receipt(p *Prior, args crypto.Value) (prior contracts.PriorRece
 		return prior, "more of the past is asked for than can be recorded"
 	}
 	for i := range r.receipts {
-		if prior = r.receipts[i]; prior.Tool == p.Tool {
+		prior = r.receipts[i]
+		if prior.Tool == p.Tool {
 			r.buf = prior.Same.Append(r.buf)
 			is := string(r.buf[len(same):]) == string(same)
-			if r.buf = r.buf[:len(same)]; is {
+			r.buf = r.buf[:len(same)]
+			if is {
 				return prior, ""
 			}
 		}

@@ -131,7 +131,8 @@ func (v *values) resolve(from *Subject, x *slot) {
 		x.num = found.Float()
 		x.is(found.Kind() == crypto.Number, "not a number")
 	default:
-		if x.is(found.Kind() == crypto.String, "not a string"); x.state == present {
+		x.is(found.Kind() == crypto.String, "not a string")
+		if x.state == present {
 			buf := &v.buf
 			if from.From == FromElement {
 				buf = &v.itemBuf

@@ -93,7 +93,8 @@ func Scaled(text []byte, power int) (n uint64, what string) {
 		if point {
 			power--
 		}
-		if n = n*10 + uint64(c-'0'); n > Unaffordable && power >= 0 && !point {
+		n = n*10 + uint64(c-'0')
+		if n > Unaffordable && power >= 0 && !point {
 			n = Unaffordable
 		}
 	}

@@ -116,7 +116,8 @@ func readIPv4(b []byte) (netip.Addr, bool) {
 				return netip.Addr{}, false
 			}
 			n = n*10 + int(b[i]-'0')
-			if digits++; n > 255 {
+			digits++
+			if n > 255 {
 				return netip.Addr{}, false
 			}
 			continue

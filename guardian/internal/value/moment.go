@@ -128,7 +128,8 @@ func ReadSize(s string) (int, bool) {
 	digits, shift := strings.CutSuffix(s, "KiB")
 	bits := 10
 	if !shift {
-		if digits, shift = strings.CutSuffix(s, "MiB"); !shift {
+		digits, shift = strings.CutSuffix(s, "MiB")
+		if !shift {
 			return 0, false
 		}
 		bits = 20

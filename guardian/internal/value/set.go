@@ -39,7 +39,8 @@ func (s *Set) compare(member, b []byte) int {
 		return bytes.Compare(member, b)
 	}
 	for i, c := range b {
-		if c = lower(c); c != member[i] {
+		c = lower(c)
+		if c != member[i] {
 			return int(member[i]) - int(c)
 		}
 	}
