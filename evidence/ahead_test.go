@@ -51,8 +51,7 @@ func TestAheadEnds(t *testing.T) {
 		p, err := verify(t.Context(), bytes.NewReader(pack), Options{})
 		require.True(t, err == nil && p == nil, "%v %v", err, p)
 		mustHaveEnded(t, "a good pack")
-		if p, err := verify(t.Context(), bytes.NewReader(spoiled), Options{}); !errors.Is(err, ErrEncoding) ||
-			p != nil {
+		if p, err := verify(t.Context(), bytes.NewReader(spoiled), Options{}); !errors.Is(err, ErrEncoding) || p != nil {
 			t.Fatal(err, p)
 		}
 		mustHaveEnded(t, "a bad pack")
@@ -70,8 +69,7 @@ func TestAheadEnds(t *testing.T) {
 	}
 	for n := 0; ; n++ {
 		ctx, cancel := context.WithCancel(t.Context())
-		f := &failing{bytes.NewReader(pack), n,
-			func(_ []byte, n int, err error) (int, error) { cancel(); return n, err }}
+		f := &failing{bytes.NewReader(pack), n, func(_ []byte, n int, err error) (int, error) { cancel(); return n, err }}
 		p, err := verify(ctx, f, Options{})
 		cancel()
 		if err == nil && p == nil {
@@ -97,8 +95,7 @@ func TestOneProcessor(t *testing.T) {
 		started := false
 		spy := func(b []byte, n int, err error) (int, error) {
 			stack := make([]byte, 1<<20)
-			started = started || strings.Contains(string(stack[:runtime.Stack(stack, true)]),
-				"inorder.(*Queue[...]).ahead")
+			started = started || strings.Contains(string(stack[:runtime.Stack(stack, true)]), "inorder.(*Queue[...]).ahead")
 			return n, err
 		}
 		_, err := verifyWith(t.Context(), &failing{bytes.NewReader(pack), 0, spy}, int64(len(pack)),
@@ -227,8 +224,7 @@ func TestProgress(t *testing.T) {
 			}
 			times, last = times+1, done
 		}}
-		_, err := verifyWith(t.Context(), bytes.NewReader(pack), int64(len(pack)), o, workers,
-			batchBytes)
+		_, err := verifyWith(t.Context(), bytes.NewReader(pack), int64(len(pack)), o, workers, batchBytes)
 		assert.True(t, err == nil && last == total, "%d of %d, %v", last, total, err)
 		most := int(total>>20) + 1
 		assert.True(t, times <= most && times >= most/2 && times >= 3, "%d times, of %d bytes", times, total)
@@ -244,8 +240,7 @@ func TestProgress(t *testing.T) {
 			change(ms)
 			last = 0
 			bad := forge.TarOf(ms)
-			_, err := verifyWith(t.Context(), bytes.NewReader(bad), int64(len(bad)), o, workers,
-				batchBytes)
+			_, err := verifyWith(t.Context(), bytes.NewReader(bad), int64(len(bad)), o, workers, batchBytes)
 			assert.True(t, err != nil && last != total && last != 0, "%s: %d of %d, %v", name, last, total, err)
 		}
 	}

@@ -278,8 +278,7 @@ func TestBackTestMemory(t *testing.T) {
 	pack := s.Pack(Write)
 	v := newVerifier(t.Context(), Options{Trust: s.Trust})
 	b := newBackTest(&v.replay, forge.Compiled(t, fixturePolicy(2, money("new", 100, ""), "")), false)
-	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil || b.found.Allowed != 5 ||
-		len(b.spent) != 1 {
+	if err := v.inPack(bytes.NewReader(pack), int64(len(pack))); err != nil || b.found.Allowed != 5 || len(b.spent) != 1 {
 		t.Errorf("%+v, %d calls are held, %v", b.found, len(b.spent), err)
 	}
 }

@@ -92,8 +92,7 @@ func TestBackTestTrust(t *testing.T) {
 	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":2}`, Who: forge.Reader, With: with()}).Ran(`1`) // 4
 	s.Revoke(forge.SeedB)
 	s.Allowed(forge.Ask{Session: "s1", Tool: "buy", Args: `{"n":1}`, Who: forge.Reader, With: with()}).Ran(`1`) // 7
-	s.tells("-4 MISSING_REQUIREMENT P1:shop:vouched; -7 MISSING_REQUIREMENT P1:shop:vouched",
-		fixturePolicy(2, vouched, ""))
+	s.tells("-4 MISSING_REQUIREMENT P1:shop:vouched; -7 MISSING_REQUIREMENT P1:shop:vouched", fixturePolicy(2, vouched, ""))
 
 	bound := strings.Replace(vouched, `"bind":{"amount":"/n"},`, ``, 1)
 	s = newFixture(t, fixturePolicy(1, "", ""))
@@ -212,8 +211,7 @@ func TestBackTestReads(t *testing.T) {
 	s.Checkpoint()
 	pack := s.Pack(Write)
 	candidate := forge.Compiled(t, strings.Replace(
-		fixturePolicy(2, `"requires":[{"id":"seen","tools":["buy"],"all":[{"receipt":"look","same":{"/of":"/of"}}]}],`,
-			""),
+		fixturePolicy(2, `"requires":[{"id":"seen","tools":["buy"],"all":[{"receipt":"look","same":{"/of":"/of"}}]}],`, ""),
 		`"required":["n"]`, `"required":["n","of"]`, 1))
 	failed := 0
 	for n := int64(1); ; n++ {

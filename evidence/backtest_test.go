@@ -60,10 +60,8 @@ func TestBackTestTable(t *testing.T) {
 		docs []string
 		want string
 	}{
-		{"nothing but a version", base, []string{files, forge.MailPolicy},
-			"{anew}"},
-		{"a bundle less", base, []string{files},
-			"{anew}"},
+		{"nothing but a version", base, []string{files, forge.MailPolicy}, "{anew}"},
+		{"a bundle less", base, []string{files}, "{anew}"},
 		{"a rule that denies", base,
 			[]string{rule(files, `{"deny":"fs.list","id":"deep","when":{"arg":"/depth","ge":2,"absent":false}}`),
 				forge.MailPolicy},
@@ -118,8 +116,7 @@ func TestBackTestTable(t *testing.T) {
 			"~4 MISSING_REQUIREMENT P1:files:vouched; ~26 MISSING_REQUIREMENT P1:files:vouched; {anew}; -32 " +
 				"MISSING_REQUIREMENT P1:files:vouched"},
 		{"what cannot be told", base,
-			[]string{need(files, `{"id":"listed","tools":["fs.read"],"all":[{"receipt":"fs.list"}]}`),
-				forge.MailPolicy},
+			[]string{need(files, `{"id":"listed","tools":["fs.read"],"all":[{"receipt":"fs.list"}]}`), forge.MailPolicy},
 			"-2 FAIL_CLOSED_ERROR; -5 MISSING_REQUIREMENT P1:files:listed; -6 FAIL_CLOSED_ERROR; -12 " +
 				"FAIL_CLOSED_ERROR; -14 FAIL_CLOSED_ERROR; {anew}"},
 		{"a floor of rules", base,
@@ -148,8 +145,7 @@ func TestBackTestTable(t *testing.T) {
 			[]string{need(forge.FixturePolicy, `{"id":"first","tools":["look"],"all":[{"receipt":"open"}]}`)},
 			"-3 MISSING_REQUIREMENT P1:desk:first; -5 MISSING_REQUIREMENT P1:desk:first; {paid}"},
 		{"a receipt with values", fixture,
-			[]string{rule(forge.FixturePolicy,
-				`{"deny":"look","id":"twice","when":{"receipt":"look","same":["/path"]}}`)},
+			[]string{rule(forge.FixturePolicy, `{"deny":"look","id":"twice","when":{"receipt":"look","same":["/path"]}}`)},
 			"-18 POLICY_VIOLATION P1:desk:twice; {paid}"},
 		{"any receipt", fixture,
 			[]string{edited(t, forge.FixturePolicy, `"same":["/path"],"max_age":"30m"`, `"max_age":"30m"`)},

@@ -17,8 +17,7 @@ import (
 // shop is a stack whose first rule is the caller's.
 func shop(version int, rule string) *guardian.Policy {
 	policy, err := guardian.Compile(contracts.Document{Name: "shop.json", Canonical: fmt.Appendf(nil,
-		`{"bundle":{"name":"shop","version":%d},"helm":"policy/v1","layer":"P1","rules":[%s,{"allow":"buy",`+
-			`"id":"all"}],`+
+		`{"bundle":{"name":"shop","version":%d},"helm":"policy/v1","layer":"P1","rules":[%s,{"allow":"buy","id":"all"}],`+
 			`"tools":{"buy":{"effect":"write","input":{"properties":{"price":{"type":"integer"}},`+
 			`"required":["price"],"type":"object"}}}}`, version, rule)})
 	if err != nil {

@@ -34,8 +34,7 @@ func TestForeign(t *testing.T) {
 	}
 	var other bytes.Buffer
 	w := tar.NewWriter(&other)
-	require.NoError(t, errors.Join(w.WriteHeader(&tar.Header{Name: "x", Mode: 0o600, Format: tar.FormatUSTAR}),
-		w.Close()))
+	require.NoError(t, errors.Join(w.WriteHeader(&tar.Header{Name: "x", Mode: 0o600, Format: tar.FormatUSTAR}), w.Close()))
 	size := len(pack)
 	for name, x := range map[string]struct {
 		r    io.ReaderAt // of the bytes, where nil

@@ -93,8 +93,7 @@ func TestHugeClaims(t *testing.T) {
 			if used > 4<<20 || s.read > 64<<20 {
 				t.Errorf("%d bytes allocated, %d read", used, s.read)
 			}
-			r, err = Verify(t.Context(), bytes.NewReader(s.pieces[0].b), int64(len(s.pieces[0].b)),
-				Options{Trust: m.Trust})
+			r, err = Verify(t.Context(), bytes.NewReader(s.pieces[0].b), int64(len(s.pieces[0].b)), Options{Trust: m.Trust})
 			mustRefuse(t, r, err, ErrArchive)
 		})
 	}

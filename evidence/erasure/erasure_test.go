@@ -290,8 +290,7 @@ func TestEraseSelects(t *testing.T) {
 				"of %d entries: %s, want %s", e.Size, got, x.want)
 			if x.name == "all of that" {
 				_, err := c.store.Blob(t.Context(), crypto.Sum([]byte("null")))
-				assert.ErrorIs(t, err, proofgraph.ErrNoBlob,
-					"all who have the output null are selected, and it is there")
+				assert.ErrorIs(t, err, proofgraph.ErrNoBlob, "all who have the output null are selected, and it is there")
 				c.calls[2].output, c.calls[3].output = nil, nil
 			}
 			c.lacks(x.want)
@@ -304,8 +303,7 @@ func TestEraseSelects(t *testing.T) {
 			_, after := c.pack(before.Checkpoint)
 			assert.True(t, after.History == evidence.Fresh && after.Size == before.Size &&
 				after.MerkleRoot == before.MerkleRoot && slices.Equal(after.Erased, e.Erased), "%+v", after)
-			n := before.Replay.Replayed +
-				before.Replay.KernelsOwn
+			n := before.Replay.Replayed + before.Replay.KernelsOwn
 			assert.True(t, after.Replay.NotReplayable <= uint64(len(labels)) &&
 				after.Replay.Replayed+after.Replay.KernelsOwn+after.Replay.NotReplayable == n, "%+v after %+v",
 				after.Replay, before.Replay)

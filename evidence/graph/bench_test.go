@@ -54,8 +54,7 @@ func BenchmarkGraph(b *testing.B) {
 	}
 	b.ReportMetric((read-file)/n, "ns/entry-read")
 	b.ReportMetric(asked/4/n, "ns/entry-question")
-	for name, write := range map[string]func(context.Context, io.Writer, Set) error{"dot": g.WriteDOT,
-		"json": g.WriteJSON} {
+	for name, write := range map[string]func(context.Context, io.Writer, Set) error{"dot": g.WriteDOT, "json": g.WriteJSON} {
 		var out counter
 		t := took(func() { require.NoError(b, write(b.Context(), &out, g.All())) })
 		b.ReportMetric((t-file)/n, "ns/entry-"+name)

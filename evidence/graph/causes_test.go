@@ -44,8 +44,7 @@ func (w *hand) call(session string, after ...uint64) uint64 {
 
 func (w *hand) deny(session string, after ...uint64) uint64 {
 	d := &contracts.DecisionRecord{Condition: 1, Reason: "DENY_TOOL_NOT_FOUND", Tool: "t"}
-	return w.put(session, contracts.Statement{Receipt: &contracts.Receipt{Outcome: contracts.Denied, Decision: d}},
-		after...)
+	return w.put(session, contracts.Statement{Receipt: &contracts.Receipt{Outcome: contracts.Denied, Decision: d}}, after...)
 }
 
 func (w *hand) end(session string, of uint64) uint64 {
@@ -114,8 +113,7 @@ func TestCauses(t *testing.T) {
 	z := w.deny("z", x, y) // from which two paths are as short
 	g, err = Read(t.Context(), having(uint64(len(w.list)), w.list...))
 	require.NoError(t, err)
-	if got, want := slices.Collect(g.Path(z, endAfter, Causes).All()),
-		[]uint64{endAfter, y, z}; !slices.Equal(got, want) {
+	if got, want := slices.Collect(g.Path(z, endAfter, Causes).All()), []uint64{endAfter, y, z}; !slices.Equal(got, want) {
 		t.Errorf("the path is %d, want %d", got, want)
 	}
 }

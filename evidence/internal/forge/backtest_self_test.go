@@ -230,8 +230,7 @@ func TestBackTestAsked(t *testing.T) {
 	assert.True(t, err == context.Canceled && reflect.DeepEqual(d, evidence.Differences{}), "ended while told: %+v, %v",
 		d, err)
 	d, err = run(ended, o, candidate, untoldTo(t))
-	assert.True(t, errors.Is(err, context.Canceled) && d.Report.Level == evidence.Invalid, "ended before: %+v, %v", d,
-		err)
+	assert.True(t, errors.Is(err, context.Canceled) && d.Report.Level == evidence.Invalid, "ended before: %+v, %v", d, err)
 }
 
 // A swapped reader returns the bytes of another pack, from some moment on.

@@ -125,8 +125,7 @@ func LongLog(t testing.TB, n int) *Maker {
 			continue
 		}
 		m.Allowed(Ask{Session: session, Tool: "edit", Args: fmt.Sprintf(args, "work", i), Who: Writer}).
-			End(receipts.Result{Reason: contracts.ReasonAllow, Output: fmt.Appendf(nil, `{"ok":%d}`, i), Form: "jcs"},
-				false)
+			End(receipts.Result{Reason: contracts.ReasonAllow, Output: fmt.Appendf(nil, `{"ok":%d}`, i), Form: "jcs"}, false)
 	}
 	m.Checkpoint()
 	return m

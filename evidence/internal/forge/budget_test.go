@@ -71,15 +71,13 @@ func TestBudgets(t *testing.T) {
 		{"R28", func(m *Model, the func(string) *Node) { // the last call of its session, so no balance follows
 			delete(the("o").D(), "charges")
 		}, errReplay},
-		{"R29", func(m *Model, the func(string) *Node) { charge(the("a1"), "reads")["limit"] = 20 },
-			errReplay},
+		{"R29", func(m *Model, the func(string) *Node) { charge(the("a1"), "reads")["limit"] = 20 }, errReplay},
 		{"R29 of another", func(m *Model, the func(string) *Node) {
 			charge(the("o"), "reads")["of"], charge(the("o"), "reads")["before"] = "zoe", 0
 			balance(m, the("o"), "reads", func(b Object) { b["of"], b["spent"] = "zoe", 0 })
 		}, errReplay},
 		{"R30", func(m *Model, the func(string) *Node) { settled(the("a2"), 1)["amount"] = 0 }, errBudget},
-		{"R30 indeterminate", func(m *Model, the func(string) *Node) { settled(the("i2"), 1)["amount"] = 0 },
-			errBudget},
+		{"R30 indeterminate", func(m *Model, the func(string) *Node) { settled(the("i2"), 1)["amount"] = 0 }, errBudget},
 		{"R30 another budget",
 			func(m *Model, the func(string) *Node) { settled(the("a2"), 1)["budget"] = "P1:files:writes" },
 			errBudget},
@@ -105,8 +103,7 @@ func TestBudgets(t *testing.T) {
 			errReplay},
 		{"a balance that nobody read", func(m *Model, the func(string) *Node) {
 			m.inputs(the("b4"), func(in Object) {
-				in["state"].(Object)["budgets"] = []any{Object{"budget": "P1:files:lines", "spent": 5,
-					"window": "total"}}
+				in["state"].(Object)["budgets"] = []any{Object{"budget": "P1:files:lines", "spent": 5, "window": "total"}}
 			})
 		}, errReplay},
 		{"a balance beside the charges", func(m *Model, the func(string) *Node) {

@@ -26,14 +26,12 @@ func enthroning(threshold int, seeds ...byte) func(m *Model) Object {
 var roots = []claim{
 	{oneRoot, true, "freeze the log: nothing is allowed until enough roots unfreeze it", "LOGGED, NONE; kept: FRESH",
 		falsified(governed(freezing, seedR1))},
-	{oneRoot, false, "unfreeze it", "INVALID: TRUST", falsified(governed(freezing, seedR1),
-		governed(unfreezing, seedR1))},
+	{oneRoot, false, "unfreeze it", "INVALID: TRUST", falsified(governed(freezing, seedR1), governed(unfreezing, seedR1))},
 	{oneRoot, false, "add a key", "INVALID: TRUST", falsified(governed(adding(SeedX, "kernel"), seedR1))},
 	{oneRoot, false, "revoke a key", "INVALID: TRUST", falsified(governed(revoking(SeedA), seedR1))},
 	{oneRoot, false, "end a grant", "INVALID: TRUST", falsified(governed(ending("ada"), seedR1))},
 	{oneRoot, false, "replace the roots", "INVALID: TRUST", falsified(governed(enthroning(1, seedR1), seedR1))},
-	{oneRoot, false, "sign twice for two", "INVALID: RECORD",
-		falsified(governed(adding(SeedX, "kernel"), seedR1, seedR1))},
+	{oneRoot, false, "sign twice for two", "INVALID: RECORD", falsified(governed(adding(SeedX, "kernel"), seedR1, seedR1))},
 	{oneRoot, false, "sign an entry", "INVALID: KEY", falsified(entryOf(seedR1))},
 
 	{enoughRoots, true,
@@ -121,8 +119,7 @@ func stale(m *Maker) { m.Memory.trust = m.state }
 var people = []claim{
 	{aFreezer, true, "freeze the log, and again whenever it was unfrozen", "LOGGED, NONE; kept: FRESH",
 		falsified(governed(freezing, seedF), governed(unfreezing, seedR1, seedR2), governed(freezing, seedF))},
-	{aFreezer, false, "unfreeze it", "INVALID: TRUST", falsified(governed(freezing, seedF),
-		governed(unfreezing, seedF))},
+	{aFreezer, false, "unfreeze it", "INVALID: TRUST", falsified(governed(freezing, seedF), governed(unfreezing, seedF))},
 	{aFreezer, false, "add a key", "INVALID: TRUST", falsified(governed(adding(SeedX, "freezer"), seedF))},
 	{aFreezer, false, "end a grant", "INVALID: TRUST", falsified(governed(ending("on call"), seedF))},
 	{aFreezer, false, "approve", "INVALID: REPLAY", falsified(func(m *Model) { approver(m, seedF) })},
@@ -238,8 +235,7 @@ var revokeds = []claim{
 			w.keep(indexOf("t2"))
 			w.show(w.goesOn(indexOf("t2"), SeedK1, 20))
 		}},
-	{aRevoked, false, "of the kernel's: sign an entry after its revocation", "INVALID: KEY",
-		falsified(entryOf(SeedK1))},
+	{aRevoked, false, "of the kernel's: sign an entry after its revocation", "INVALID: KEY", falsified(entryOf(SeedK1))},
 	{aRevoked, false, "of the kernel's: sign a manifest", "INVALID: MANIFEST", falsified(signedAs(SeedK1))},
 	{aRevoked, false, "of the log's: sign a checkpoint after it", "INTACT, NONE; kept: FRESH", falsified(logRotated)},
 	{aRevoked, false, "of a freezer's: freeze", "INVALID: TRUST",

@@ -274,8 +274,7 @@ func (w *adversary) refused(m *Maker, a Ask) {
 	delete(p, "outcome")
 	delete(d, "pending")
 	n.st["predicateType"] = "https://github.com/helmkernel/helm/decision/v1"
-	d["verdict"], d["reason"], d["condition"], d["rule"], d["expires"] = "ALLOW", "ALLOW", 8, "P1:files:writers",
-		p["time"]
+	d["verdict"], d["reason"], d["condition"], d["rule"], d["expires"] = "ALLOW", "ALLOW", 8, "P1:files:writers", p["time"]
 	w.made = k.Build()
 	w.said = "denied " + string(c.decision.Reason) + "; recorded as allowed " + w.shown()
 }

@@ -163,8 +163,7 @@ func FixtureLog(t testing.TB) *Fixture {
 	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("pay", `{"amount":2}`, yes))
 	d.Allowed(d.Ask("pay", `{"amount":1}`, yes, d.Attest(`{"amount":2}`))).Ran(`1`) // which nobody asked for
 	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("pay", `{"amount":1}`, yes))
-	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("pay", `{"amount":1}`,
-		d.answered(seedA2, small, 1, contracts.Allow)))
+	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("pay", `{"amount":1}`, d.answered(seedA2, small, 1, contracts.Allow)))
 	again := d.Pending(`{"amount":1}`)
 	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("pay", `{"amount":1}`, d.answered(SeedA, again, 0, contracts.Deny)))
 	d.Now += 16 * 60_000

@@ -413,8 +413,7 @@ func (m *Model) listed(lines, mark []byte, root [32]byte) []byte {
 	}
 	var sessions, names [][]byte
 	for _, s := range slices.Sorted(maps.Keys(count)) {
-		sessions = append(sessions,
-			append([]byte{0}, canonical(Object{"count": count[s], "last": last[s], "session": s})...))
+		sessions = append(sessions, append([]byte{0}, canonical(Object{"count": count[s], "last": last[s], "session": s})...))
 	}
 	total := 0
 	for _, name := range slices.Sorted(maps.Keys(m.Blobs)) {

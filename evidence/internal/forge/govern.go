@@ -72,8 +72,7 @@ func (m *Maker) govern(e contracts.TrustEvent, adds []byte, by ...byte) {
 // add adds a key, and revoke ends one, by two of the roots.
 func (m *Maker) add(seed byte, name string, role registry.Role, roles ...string) {
 	m.Helper()
-	m.govern(contracts.TrustEvent{Type: "key", Name: name, Role: string(role), Roles: roles}, []byte{seed}, seedR1,
-		seedR2)
+	m.govern(contracts.TrustEvent{Type: "key", Name: name, Role: string(role), Roles: roles}, []byte{seed}, seedR1, seedR2)
 }
 
 // Revoke ends the key of a seed, by two of the roots.

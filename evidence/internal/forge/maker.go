@@ -94,8 +94,7 @@ func (m *Maker) Use(docs ...string) {
 }
 
 // put signs an entry.
-func (m *Maker) put(session string, parents []contracts.Digest, st *contracts.Statement,
-	blobs ...[]byte) contracts.Digest {
+func (m *Maker) put(session string, parents []contracts.Digest, st *contracts.Statement, blobs ...[]byte) contracts.Digest {
 	m.Helper()
 	m.Now++
 	c := m.Proofs.Chain(session)

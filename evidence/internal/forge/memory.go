@@ -36,8 +36,7 @@ type remembered struct {
 // Past is what the guardian is told for a call of a session. A liar tells something else.
 func (m *Maker) Past(session string) past.Past {
 	if m.Memory.sessions == nil {
-		m.Memory.sessions, m.Memory.Args, m.Memory.Erased = map[string]*past.Session{}, map[uint64][]byte{},
-			map[uint64]bool{}
+		m.Memory.sessions, m.Memory.Args, m.Memory.Erased = map[string]*past.Session{}, map[uint64][]byte{}, map[uint64]bool{}
 	}
 	if m.Memory.sessions[session] == nil {
 		m.Memory.sessions[session] = new(past.Session)

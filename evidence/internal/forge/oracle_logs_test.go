@@ -74,8 +74,7 @@ func TestOracleEvents(t *testing.T) {
 	require.NoError(t, err)
 	m := TakeApart(t, pack)
 	m.origin, m.logBy = m.Nodes[0].Text("origin"), seedGL
-	m.Nodes = slices.DeleteFunc(m.Nodes,
-		func(n *Node) bool { return n.Text("session") != "" && n.Text("session") != "wasm" })
+	m.Nodes = slices.DeleteFunc(m.Nodes, func(n *Node) bool { return n.Text("session") != "" && n.Text("session") != "wasm" })
 	m.relink()
 	events := 0
 	for _, n := range m.Nodes {

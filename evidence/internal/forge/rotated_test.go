@@ -204,8 +204,7 @@ func TestKeysByIndex(t *testing.T) {
 			}
 		}
 	}
-	assert.True(t, good >= 40/step && refused >= 50/step, "only %d good ones, and %d refused, were tried", good,
-		refused)
+	assert.True(t, good >= 40/step && refused >= 50/step, "only %d good ones, and %d refused, were tried", good, refused)
 }
 
 // TestInitialVersion: a log begins with an initial trust state. With a later one, keys would be
@@ -213,8 +212,7 @@ func TestKeysByIndex(t *testing.T) {
 func TestInitialVersion(t *testing.T) {
 	t.Parallel()
 	whole := State(t)
-	for version, want := range map[string]error{"1": nil, "2": errTrust,
-		"9007199254740991": errTrust} {
+	for version, want := range map[string]error{"1": nil, "2": errTrust, "9007199254740991": errTrust} {
 		state, err := registry.ParseState(bytes.Replace(whole.Canonical(), []byte(`"version":1}`),
 			[]byte(`"version":`+version+`}`), 1))
 		require.NoError(t, err)

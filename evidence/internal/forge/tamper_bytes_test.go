@@ -49,8 +49,7 @@ var byteRows = []tampering{
 		i := bytes.Index(e, []byte(`,"signatures"`))
 		return slices.Concat([]byte("{"), e[i+1:len(e)-1], []byte(","), e[1:i], []byte("}"))
 	}), want: errEncoding},
-	{id: "E02", cut: func(m *Model) { reseal(m, m.The("a2"), func(env Object) { env["note"] = "x" }) },
-		want: errEnvelope},
+	{id: "E02", cut: func(m *Model) { reseal(m, m.The("a2"), func(env Object) { env["note"] = "x" }) }, want: errEnvelope},
 	{id: "E03", name: "payload twice",
 		cut:  sealed("a2", func(_ *Model, e []byte) []byte { return replace("{", `{"payload":"e30=",`)(e) }),
 		want: errEncoding},
@@ -141,8 +140,7 @@ var byteRows = []tampering{
 	}), want: errEnvelope},
 	{id: "E19", name: "digits", cut: retime("a1", func(s string) string { return s[:22] + "Z" }), want: errRecord},
 	{id: "E19", name: "offset", cut: retime("a1", func(s string) string { return s[:23] + "+00:00" }), want: errRecord},
-	{id: "E19", name: "hour 24", cut: retime("a1", func(s string) string { return s[:11] + "24" + s[13:] }),
-		want: errRecord},
+	{id: "E19", name: "hour 24", cut: retime("a1", func(s string) string { return s[:11] + "24" + s[13:] }), want: errRecord},
 	{id: "E20", cut: left("a1", func(p Object) {
 		d := p["decision"].(Object)
 		d["Verdict"], d["verdict"] = "ALLOW", "DENY"
@@ -169,8 +167,7 @@ var byteRows = []tampering{
 			return replace(`"id":"ada"`, `"id":"`+strings.Repeat("a", 3+16385-len(b))+`"`)(b)
 		}
 	}, want: errEncoding},
-	{id: "E26", name: "line feed", cut: payload("a1", func(b []byte) []byte { return append(b, '\n') }),
-		want: errEncoding},
+	{id: "E26", name: "line feed", cut: payload("a1", func(b []byte) []byte { return append(b, '\n') }), want: errEncoding},
 	{id: "E26", name: "byte order mark",
 		cut: payload("a1", func(b []byte) []byte { return append([]byte("\xef\xbb\xbf"), b...) }), want: errEncoding},
 }

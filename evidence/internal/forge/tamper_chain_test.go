@@ -136,8 +136,7 @@ var chainRows = []tampering{
 		b1.linked = func(st Object) { st["predicate"].(Object)["parents"] = []any{d1.hash} }
 		m.Nodes[i], m.Nodes[j] = m.Nodes[j], m.Nodes[i]
 	}, want: errGraph},
-	{id: "C13", name: "31 digits", cut: left("g", func(p Object) { p["nonce"] = p["nonce"].(string)[1:] }),
-		want: errRecord},
+	{id: "C13", name: "31 digits", cut: left("g", func(p Object) { p["nonce"] = p["nonce"].(string)[1:] }), want: errRecord},
 	{id: "C13", name: "upper case", cut: left("g", func(p Object) { p["nonce"] = "A" + p["nonce"].(string)[1:] }),
 		want: errRecord},
 	{id: "C13", name: "version", cut: left("g", func(p Object) { p["version"] = 2 }), want: errRecord},

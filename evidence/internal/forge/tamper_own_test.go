@@ -198,8 +198,7 @@ var ownRows = []tampering{
 	}, want: errReplay},
 	{id: "own", name: "another engine's approval, which is none", cut: both(otherEngine, func(m *Model) {
 		e1 := m.The("e1")
-		e := parseObject(m,
-			m.Blobs[e1.D()["inputsHash"].(string)])["envelopes"].(Object)["attestations"].([]any)[0].(Object)
+		e := parseObject(m, m.Blobs[e1.D()["inputsHash"].(string)])["envelopes"].(Object)["attestations"].([]any)[0].(Object)
 		approvedBy(m, e1, e)
 	}), want: errReplay},
 	{id: "own", name: "another engine's approval, which is used and counts", cut: both(otherEngine, func(m *Model) {
@@ -389,17 +388,15 @@ func TestCallersTrustState(t *testing.T) {
 	public := key[strings.Index(key, `"public":"`)+10:]
 	public = public[:strings.IndexByte(public, '"')]
 	small := string(crypto.AppendBase64(nil, make([]byte, 32)))
-	unreduced := string(crypto.AppendBase64(nil, append([]byte{0xee},
-		append([]byte(strings.Repeat("\xff", 30)), 0x7f)...)))
+	unreduced := string(crypto.AppendBase64(nil, append([]byte{0xee}, append([]byte(strings.Repeat("\xff", 30)), 0x7f)...)))
 	for name, s := range map[string]string{
 		"no keys":          b[:strings.Index(b, "[{")] + "[]" + b[strings.Index(b, "}]")+2:],
 		"order of keys":    strings.Replace(strings.Replace(b, key+",", "", 1), "}]", "},"+key+"]", 1),
 		"another key's id": strings.Replace(b, public, string(crypto.AppendBase64(nil, Public(t, SeedX))), 1),
 		"small order":      strings.Replace(b, public, small, 1),
 		"not reduced":      strings.Replace(b, public, unreduced, 1),
-		"one key twice": strings.Replace(b, key, key+","+strings.Replace(key, `"role":"kernel"`, `"role":"log"`, 1),
-			1),
-		"white space": b + "\n",
+		"one key twice":    strings.Replace(b, key, key+","+strings.Replace(key, `"role":"kernel"`, `"role":"log"`, 1), 1),
+		"white space":      b + "\n",
 	} {
 		_, err := registry.ParseState([]byte(s))
 		assert.True(t, err != nil && s != b, "%s: a trust state", name)

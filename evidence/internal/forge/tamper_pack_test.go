@@ -179,17 +179,14 @@ var packRows = []tampering{
 	{id: "P17", name: "inputs", cut: flipped(func(m *Model) string { return m.The("a1").D()["inputsHash"].(string) }),
 		want: errBlob},
 	{id: "P17", name: "document", cut: flipped(Document), want: errBlob},
-	{id: "P17", name: "output", cut: flipped(func(m *Model) string { return m.The("a2").Text("outputHash") }),
-		want: errBlob},
+	{id: "P17", name: "output", cut: flipped(func(m *Model) string { return m.The("a2").Text("outputHash") }), want: errBlob},
 	{id: "P18", name: "document", cut: func(m *Model) { delete(m.Blobs, Document(m)) }, want: errBlob},
 	{id: "P18", name: "trust", cut: func(m *Model) { delete(m.Blobs, m.The("g").Text("trust")) }, want: errBlob},
-	{id: "P19", name: "size", cut: claims(func(m *Model, p Object) { p["size"] = len(m.Nodes) - 1 }),
-		want: errManifest},
+	{id: "P19", name: "size", cut: claims(func(m *Model, p Object) { p["size"] = len(m.Nodes) - 1 }), want: errManifest},
 	{id: "P19", name: "bytes",
 		cut:  claims(func(_ *Model, p Object) { e := sub(p, "entries"); e["bytes"] = e["bytes"].(int) - 1 }),
 		want: errManifest},
-	{id: "P19", name: "origin", cut: claims(func(_ *Model, p Object) { p["origin"] = Origin + "2" }),
-		want: errManifest},
+	{id: "P19", name: "origin", cut: claims(func(_ *Model, p Object) { p["origin"] = Origin + "2" }), want: errManifest},
 	{id: "P19", name: "line feed",
 		cut: func(m *Model) { m.envelope = func(b []byte) []byte { return append(b, '\n') } }, want: errManifest},
 	{id: "P20", name: "left out",
@@ -212,8 +209,7 @@ var packRows = []tampering{
 	{id: "P22", name: "lack",
 		cut:  claims(func(m *Model, p Object) { b := sub(p, "blobs"); b["count"] = b["count"].(int) - 1 }),
 		want: errManifest},
-	{id: "P22", name: "root", cut: claims(func(_ *Model, p Object) { sub(p, "blobs")["root"] = ones64 }),
-		want: errManifest},
+	{id: "P22", name: "root", cut: claims(func(_ *Model, p Object) { sub(p, "blobs")["root"] = ones64 }), want: errManifest},
 	{id: "P22", name: "bytes",
 		cut:  claims(func(_ *Model, p Object) { b := sub(p, "blobs"); b["bytes"] = b["bytes"].(int) + 1 }),
 		want: errManifest},
@@ -260,8 +256,7 @@ func sessionsOf(m *Model, name string, more int, there bool) Object {
 			}
 			count[s] += more
 		}
-		leaves = append(leaves,
-			append([]byte{0}, canonical(Object{"count": count[s], "last": last[s], "session": s})...))
+		leaves = append(leaves, append([]byte{0}, canonical(Object{"count": count[s], "last": last[s], "session": s})...))
 	}
 	return Object{"count": len(leaves), "root": hexRoot(leaves)}
 }
@@ -274,8 +269,7 @@ func attacker(m *Model) {
 	seeds := map[any]byte{}
 	for seed := byte(1); seed <= SeedD; seed++ {
 		seeds[keyHex(m, seed)] = seed
-		pairs = append(pairs, keyHex(m, seed), keyHex(m, seed+his), encoded(Public(m, seed)),
-			encoded(Public(m, seed+his)))
+		pairs = append(pairs, keyHex(m, seed), keyHex(m, seed+his), encoded(Public(m, seed)), encoded(Public(m, seed+his)))
 	}
 	swap := strings.NewReplacer(pairs...)
 	m.by, m.logBy = m.by+his, m.logBy+his
@@ -327,8 +321,7 @@ var callerRows = []tampering{
 	{id: "V02", o: given(func(_ *Model, o *evidence.Options) { o.Trust = new(registry.State) }), want: errInput},
 	{id: "V03", o: given(func(_ *Model, o *evidence.Options) { o.Trust, o.Kernel = nil, make(crypto.PublicKey, 32) }),
 		want: errInput},
-	{id: "V05", name: "space", o: given(func(_ *Model, o *evidence.Options) { o.Origin = "example test" }),
-		want: errInput},
+	{id: "V05", name: "space", o: given(func(_ *Model, o *evidence.Options) { o.Origin = "example test" }), want: errInput},
 	{id: "V05", name: "256", o: given(func(_ *Model, o *evidence.Options) { o.Origin = strings.Repeat("a", 256) }),
 		want: errInput},
 	{id: "V06",
@@ -356,8 +349,7 @@ var callerRows = []tampering{
 		o: given(func(m *Model, o *evidence.Options) { o.Kernel = Public(m, SeedK1) }), want: errInput},
 	{id: "own", name: "level", o: given(func(_ *Model, o *evidence.Options) { o.Level = evidence.Logged + 1 }),
 		want: errInput},
-	{id: "own", name: "no checkpoint", o: given(func(_ *Model, o *evidence.Options) { o.Last = []byte{} }),
-		want: errInput},
+	{id: "own", name: "no checkpoint", o: given(func(_ *Model, o *evidence.Options) { o.Last = []byte{} }), want: errInput},
 	{id: "own", name: "pinned other",
 		o: given(func(m *Model, o *evidence.Options) { o.Trust, o.Kernel = nil, Public(m, seedK2) }), want: errKey},
 }

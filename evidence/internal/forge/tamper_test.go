@@ -307,8 +307,7 @@ var (
 )
 
 func charge(before, amount, limit any) []any {
-	return []any{Object{"amount": amount, "before": before, "budget": "P1:files:reads", "limit": limit,
-		"window": "total"}}
+	return []any{Object{"amount": amount, "before": before, "budget": "P1:files:reads", "limit": limit, "window": "total"}}
 }
 
 // closing is a close of a session.

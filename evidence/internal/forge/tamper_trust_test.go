@@ -292,8 +292,7 @@ var trustRows = []tampering{
 		list := listOf(n.P(), "signatures")
 		list[0]["sig"] = list[1]["sig"]
 	}, want: errTrust},
-	{id: "own", name: "a stranger's signature beside enough", cut: resigned("t1", seedR1, seedR2, SeedX),
-		want: errTrust},
+	{id: "own", name: "a stranger's signature beside enough", cut: resigned("t1", seedR1, seedR2, SeedX), want: errTrust},
 	{id: "own", name: "a root event that changes nothing",
 		cut:  governed(func(m *Model) Object { return m.roots(2, seedR1, seedR2, seedR4) }, seedR1, seedR2, seedR4),
 		want: errTrust},
