@@ -161,7 +161,7 @@ func (x *terms) points(operand int32, members []string) *points {
 //	equal canonical text
 //	the same subject, and of the operands of c and e
 //	  eq, in            all those of c are among those of e; eq is in of one
-//	  lt le gt ge       the range of c lies in that of e; eq and in of numbers are points
+//	  lt le gt ge       the range of c lies in that of e; eq, in: ranges of points
 //	  prefix            that of c begins with that of e
 //	  within            each of c's is one of e's, or below one
 //	  cidr              each of c's lies in one of e's

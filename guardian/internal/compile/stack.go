@@ -69,7 +69,8 @@ func checkCount(documents int) error {
 	return &LoadError{What: what, Remedy: "hand in 1 to " + strconv.Itoa(contracts.MaxDocuments)}
 }
 
-// loadAll reads the heads of documents. The rest is read when the tools that it speaks of are known.
+// loadAll reads the heads of documents. The rest is read when the tools that they speak of are
+// known.
 func loadAll(docs []contracts.Document) []*loader {
 	loaders := make([]*loader, len(docs))
 	for i, doc := range docs {
