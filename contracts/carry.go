@@ -36,11 +36,6 @@ type CarriedSession struct {
 	Time    Time
 }
 
-func (n *Named) visit(f *form) {
-	f.digest("entry", &n.Entry)
-	f.count("lamport", &n.Lamport)
-}
-
 func (s *CarriedSession) visit(f *form) {
 	f.count("count", &s.Count)
 	f.count("lamport", &s.Lamport)
@@ -53,7 +48,10 @@ func (s *CarriedSession) visit(f *form) {
 func (c *Carry) visit(f *form) {
 	list(f, "budgets", required, 0, 1<<30, &c.Budgets, (*Balance).visit)
 	f.digests("heads", required, 0, 1<<30, &c.Heads)
-	list(f, "named", required, 0, 1<<30, &c.Named, (*Named).visit)
+	list(f, "named", required, 0, 1<<30, &c.Named, func(n *Named, f *form) {
+		f.digest("entry", &n.Entry)
+		f.count("lamport", &n.Lamport)
+	})
 	f.digests("names", required, 0, 1<<30, &c.Names)
 	list(f, "sessions", required, 1, 1<<30, &c.Sessions, (*CarriedSession).visit)
 }

@@ -53,14 +53,12 @@ func (d *PolicyDocument) visit(f *form) {
 	f.count("version", &d.Version)
 }
 
-func (e *Engine) visit(f *form) {
-	f.count("rules", &e.Rules)
-	f.count("threat", &e.Threat)
-}
-
 func (p *PolicyRecord) documents(f *form) {
 	list(f, "documents", required, 1, MaxDocuments, &p.Documents, (*PolicyDocument).visit)
-	f.object("engine", true, p.Engine.visit)
+	f.object("engine", true, func(f *form) {
+		f.count("rules", &p.Engine.Rules)
+		f.count("threat", &p.Engine.Threat)
+	})
 }
 
 func (p *PolicyRecord) visit(f *form, h *Header) {

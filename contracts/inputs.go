@@ -158,7 +158,11 @@ func (in *Inputs) visit(f *form) {
 	f.object("caller", true, in.Caller.visit)
 	f.uint("drivers", required, &in.Drivers, 0, 2)
 	if f.has("envelopes", !in.Envelopes.None()) {
-		f.object("envelopes", true, in.Envelopes.visit)
+		f.object("envelopes", true, func(f *form) {
+			presented(f, "approvals", &in.Envelopes.Approvals)
+			presented(f, "attestations", &in.Envelopes.Attestations)
+			presented(f, "delegation", &in.Envelopes.Delegation)
+		})
 		if f.reading && in.Envelopes.None() {
 			f.fail("envelopes", "empty: left out where nothing was presented")
 		}
@@ -168,23 +172,15 @@ func (in *Inputs) visit(f *form) {
 		if f.reading {
 			in.Sandbox = new(SandboxInfo)
 		}
-		f.object("sandbox", true, in.Sandbox.visit)
+		f.object("sandbox", true, func(f *form) {
+			f.digest("module", &in.Sandbox.Module)
+			f.text("profile", required, &in.Sandbox.Profile, words128)
+		})
 	}
 	f.text("session", required, &in.Session, askedName)
 	f.object("state", true, in.State.visit)
 	f.time("time", required, &in.Time)
 	f.text("tool", required, &in.Tool, toolName)
-}
-
-func (s *SandboxInfo) visit(f *form) {
-	f.digest("module", &s.Module)
-	f.text("profile", required, &s.Profile, words128)
-}
-
-func (e *Envelopes) visit(f *form) {
-	presented(f, "approvals", &e.Approvals)
-	presented(f, "attestations", &e.Attestations)
-	presented(f, "delegation", &e.Delegation)
 }
 
 // presented visits a list of envelopes in the order of presentation, without repeats.

@@ -39,14 +39,14 @@ type SessionEnd struct {
 	Session string
 }
 
-func (s *SessionEnd) visit(f *form) {
-	f.count("count", &s.Count)
-	f.digest("last", &s.Last)
-	f.text("session", required, &s.Session, sessionName)
-}
-
 // Append appends the canonical form.
-func (s *SessionEnd) Append(dst []byte) []byte { return write(dst, s.visit) }
+func (s *SessionEnd) Append(dst []byte) []byte {
+	return write(dst, func(f *form) {
+		f.count("count", &s.Count)
+		f.digest("last", &s.Last)
+		f.text("session", required, &s.Session, sessionName)
+	})
+}
 
 func (p *EvidencePack) visit(f *form) {
 	f.object("blobs", true, func(f *form) {

@@ -60,23 +60,28 @@ var (
 	sessionName = word{"a session name", func(s string) bool {
 		return s == SessionKernel || s == SessionRefused || IsSession(s)
 	}}
-	askedName   = word{"a session name", IsSession}
-	originName  = word{"an origin", IsOrigin}
-	toolName    = word{"a tool name", IsTool}
-	id          = word{"an id", IsID}
-	ruleName    = word{"layer:bundle:id", isRule}
-	sourceName  = word{"user or tool#fact", isSource}
+	askedName  = word{"a session name", IsSession}
+	originName = word{"an origin", IsOrigin}
+	toolName   = word{"a tool name", IsTool}
+	id         = word{"an id", IsID}
+	ruleName   = word{"layer:bundle:id", isRule}
+	sourceName = word{"user or tool#fact", func(s string) bool { // of provenance
+		tool, fact, ok := strings.Cut(s, "#")
+		return s == "user" || ok && IsTool(tool) && IsWords(fact, MaxWords) && !strings.Contains(fact, "#")
+	}}
 	words64     = wordsOf(MaxRole)
 	words128    = wordsOf(MaxWords)
 	words256    = wordsOf(MaxCallerID)
 	subjectName = wordsOf(maxSubjectName)
 	decisionID  = word{"session/seq", func(s string) bool { return IsWords(s, maxDecisionName) }}
-	nonceText   = word{"32 lower-case hex digits", isNonce}
-	kindName    = word{"a predicate type", isKindName}
-	effectWord  = oneOf("read", "write", "destructive")
-	riskWord    = oneOf("low", "medium", "high")
-	rawWord     = oneOf("raw")
-	windowWord  = word{"session, total or a time", func(s string) bool {
+	nonceText   = word{"32 lower-case hex digits", func(s string) bool {
+		return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
+	}}
+	kindName   = word{"a predicate type", isKindName}
+	effectWord = oneOf("read", "write", "destructive")
+	riskWord   = oneOf("low", "medium", "high")
+	rawWord    = oneOf("raw")
+	windowWord = word{"session, total or a time", func(s string) bool {
 		_, err := ParseTime(s)
 		return s == "session" || s == "total" || err == nil
 	}}
@@ -148,22 +153,6 @@ func isRule(s string) bool {
 		}
 	}
 	return false
-}
-
-// isSource reports whether s is a source of provenance: the word user, or a tool and one of its
-// facts.
-func isSource(s string) bool {
-	tool, fact, ok := strings.Cut(s, "#")
-	return s == "user" || ok && IsTool(tool) && IsWords(fact, MaxWords) && !strings.Contains(fact, "#")
-}
-
-func isNonce(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return len(s) == 32
 }
 
 func isKindName(s string) bool {

@@ -34,12 +34,6 @@ type SandboxUse struct {
 	Profile string
 }
 
-func (s *SandboxUse) visit(f *form) {
-	f.count("gas", &s.Gas)
-	f.digest("module", &s.Module)
-	f.text("profile", required, &s.Profile, words128)
-}
-
 // Settlement is the amount of one charge that stays charged.
 type Settlement struct {
 	Amount uint64
@@ -85,7 +79,11 @@ func (r *Receipt) visit(f *form, h *Header) {
 		if r.Sandbox == nil {
 			r.Sandbox = new(SandboxUse)
 		}
-		f.object("sandbox", true, r.Sandbox.visit)
+		f.object("sandbox", true, func(f *form) {
+			f.count("gas", &r.Sandbox.Gas)
+			f.digest("module", &r.Sandbox.Module)
+			f.text("profile", required, &r.Sandbox.Profile, words128)
+		})
 	}
 	h.back(f)
 	list(f, "settled", optional, 1, MaxCharges, &r.Settled, (*Settlement).visit)

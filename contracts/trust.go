@@ -18,11 +18,6 @@ type Signature struct {
 	Sig   []byte
 }
 
-func (s *Signature) visit(f *form) {
-	f.digest("keyid", &s.KeyID)
-	f.base64("sig", &s.Sig, 64)
-}
-
 func (t *TrustRecord) visit(f *form, h *Header) {
 	t.Event.member(f)
 	h.front(f)
@@ -33,7 +28,10 @@ func (t *TrustRecord) visit(f *form, h *Header) {
 }
 
 func (t *TrustRecord) signatures(f *form, low int) {
-	list(f, "signatures", required, low, 1<<20, &t.Signatures, (*Signature).visit)
+	list(f, "signatures", required, low, 1<<20, &t.Signatures, func(s *Signature, f *form) {
+		f.digest("keyid", &s.KeyID)
+		f.base64("sig", &s.Sig, 64)
+	})
 	if f.reading && !ascends(t.Signatures, func(a, b *Signature) int { return bytes.Compare(a.KeyID[:], b.KeyID[:]) }) {
 		f.fail("signatures", "not sorted by key id and unique")
 	}

@@ -59,6 +59,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -77,7 +78,7 @@ const (
 // is for error messages, here and when the document is compiled. An error is a
 // [*guardian.LoadError].
 func Parse(name string, b []byte) (contracts.Document, error) {
-	doc, refused := parse(b, isJSON(name))
+	doc, refused := parse(b, strings.HasSuffix(strings.ToLower(name), ".json"))
 	if refused != nil {
 		refused.Document = name
 		return contracts.Document{}, refused

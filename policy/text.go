@@ -2,14 +2,11 @@ package policy
 
 import (
 	"bytes"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian"
 )
-
-func isJSON(name string) bool { return strings.HasSuffix(strings.ToLower(name), ".json") }
 
 func refuse(pos contracts.Pos, what, remedy string) *guardian.LoadError {
 	return &guardian.LoadError{Pos: pos, What: what, Remedy: remedy}

@@ -32,14 +32,6 @@ func (a *array) read(c *compiler, name string, v crypto.Value, at string) {
 	}
 }
 
-// newAnything returns the schema of the elements of a closed array without items: any type, but no
-// object has a member.
-func newAnything() *node {
-	n := &node{types: anyType, may: anyType, object: newObject(nil, true)}
-	n.array = &array{max: unlimited, items: n, implied: true}
-	return n
-}
-
 func (a *array) check(n *node, v crypto.Value, w *walk) bool {
 	switch count := uint64(v.Len()); {
 	case count < a.min:
@@ -55,7 +47,7 @@ func (a *array) check(n *node, v crypto.Value, w *walk) bool {
 	i := 0
 	for it := v.Iter(); it.Next(); i++ {
 		if !a.items.check(it.Value(), w) {
-			return w.element(i)
+			return w.below(step{"", i})
 		}
 	}
 	return true

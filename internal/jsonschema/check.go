@@ -55,16 +55,9 @@ func (w *walk) missing(n *node, i int) bool {
 	return w.fail(n, "required")
 }
 
-func (w *walk) member(name string) bool {
+func (w *walk) below(s step) bool {
 	if w.quiet == 0 {
-		w.path = append(w.path, step{name, -1})
-	}
-	return false
-}
-
-func (w *walk) element(i int) bool {
-	if w.quiet == 0 {
-		w.path = append(w.path, step{"", i})
+		w.path = append(w.path, s)
 	}
 	return false
 }

@@ -169,7 +169,11 @@ func (c *compiler) finish(n *node) {
 	n.narrow()
 	n.size, n.height = 1, 0
 	if n.object != nil {
-		n.size += n.object.required()
+		for _, m := range n.object.members {
+			if m.required {
+				n.size++
+			}
+		}
 	}
 	if n.value.Kind() != crypto.Missing {
 		n.defaultAt = join(n.at, "default")

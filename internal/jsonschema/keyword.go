@@ -16,7 +16,10 @@ func (c *compiler) keyword(n *node, name string, v crypto.Value, at string) {
 	case "type":
 		c.readType(n, v, at)
 	case "const":
-		n.constant = c.readConst(v, at)
+		if c.sets[at] == nil {
+			c.sets[at] = newSet([]crypto.Value{v})
+		}
+		n.constant = c.sets[at]
 	case "enum":
 		n.enum = c.readEnum(v, at)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
@@ -126,15 +129,8 @@ func (c *compiler) readType(n *node, v crypto.Value, at string) {
 	}
 }
 
-// readConst reads the keyword const. The set of a place is made once, however many $ref lead there.
-func (c *compiler) readConst(v crypto.Value, at string) *set {
-	if c.sets[at] == nil {
-		c.sets[at] = newSet([]crypto.Value{v})
-	}
-	return c.sets[at]
-}
-
-// readEnum reads the keyword enum.
+// readEnum reads the keyword enum. As of const, the set of a place is made once, however many $ref
+// lead there.
 func (c *compiler) readEnum(v crypto.Value, at string) *set {
 	if c.sets[at] != nil || !c.want(v, crypto.Array, at) {
 		return c.sets[at]

@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"math/bits"
+	"strconv"
 
 	"github.com/helmkernel/helm/crypto"
 )
@@ -74,7 +75,8 @@ func decimalOf(raw []byte) (d decimal) {
 			point = true
 			continue
 		case c == 'e':
-			d.exp += exponent(raw[i+1:])
+			n, _ := strconv.Atoi(string(raw[i+1:])) // canonical text always has a sign here
+			d.exp += n
 			return d.trim(zeros)
 		case c == '0':
 			zeros++
@@ -98,16 +100,6 @@ func (d decimal) trim(zeros int) decimal {
 		d.exp = 0
 	}
 	return d
-}
-
-func exponent(b []byte) (n int) {
-	for _, c := range b[1:] { // canonical text always has a sign here
-		n = n*10 + int(c-'0')
-	}
-	if b[0] == '-' {
-		return -n
-	}
-	return n
 }
 
 // multipleOf reports whether d is a multiple of by, which is not zero.

@@ -54,15 +54,6 @@ func (o *object) has(name string) bool {
 	return found
 }
 
-func (o *object) required() (n int) {
-	for _, m := range o.members {
-		if m.required {
-			n++
-		}
-	}
-	return n
-}
-
 // compareNames compares names in canonical order, RFC 8785 section 3.2.3: by UTF-16 code units.
 // Bytes of UTF-8 sort in the same way, except that U+E000 to U+FFFF, whose first byte is EE or EF,
 // come before the characters above, whose first byte is F0 to F4. In UTF-16 those begin with a
@@ -92,7 +83,7 @@ func (o *object) check(n *node, v crypto.Value, w *walk) bool {
 		at = i
 		if declared {
 			if m := &o.members[i]; m.schema != nil && !m.schema.check(it.Value(), w) {
-				return w.member(m.name)
+				return w.below(step{m.name, -1})
 			}
 			at++
 		} else if o.closed {

@@ -55,8 +55,11 @@ func Compile(v crypto.Value, closed bool) (*Schema, error) {
 	if err := tree.Parse(doc, crypto.Limits{Bytes: len(doc), Depth: crypto.MaxDepth}); err != nil {
 		return nil, &Error{"", "there is no schema", "write an object"}
 	}
+	// The elements of a closed array without items have any type, but no object has a member.
+	anything := &node{types: anyType, may: anyType, object: newObject(nil, true)}
+	anything.array = &array{max: unlimited, items: anything, implied: true}
 	c := compiler{
-		doc: tree.Root(), closed: closed, anything: newAnything(),
+		doc: tree.Root(), closed: closed, anything: anything,
 		nodes: make(map[key]*node), patterns: make(map[string]*pattern), sets: make(map[string]*set),
 	}
 	s := c.compile()

@@ -38,7 +38,9 @@ func (n *node) demand(keyword, name string) string {
 	case "exclusiveMaximum":
 		return float(n.number.below)
 	case "multipleOf":
-		return n.number.multiple.String()
+		d := n.number.multiple
+		f, _ := strconv.ParseFloat(strconv.FormatUint(d.digits, 10)+"e"+strconv.Itoa(d.exp), 64)
+		return float(f) // exact, since the text was a double
 	case "minLength":
 		return strconv.FormatUint(n.text.min, 10)
 	case "maxLength":
@@ -62,12 +64,6 @@ func (n *node) demand(keyword, name string) string {
 }
 
 func float(f float64) string { return string(crypto.AppendFloat(nil, f)) }
-
-func (d decimal) String() string {
-	// exact, since the text was a double
-	f, _ := strconv.ParseFloat(strconv.FormatUint(d.digits, 10)+"e"+strconv.Itoa(d.exp), 64)
-	return float(f)
-}
 
 // Limits of messages, which only need to help correct a call.
 const (

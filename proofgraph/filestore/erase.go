@@ -17,13 +17,6 @@ import (
 // overwritten is what the bytes of an erased blob become. It is never written to.
 var overwritten = bytes.Repeat([]byte{kindErased}, 64<<10)
 
-// overwrite fills b with the bytes of an erased blob.
-func overwrite(b []byte) {
-	for len(b) > 0 {
-		b = b[copy(b, overwritten):]
-	}
-}
-
 // EraseBlob overwrites the bytes of a blob in their place, and returns nil when that is on stable
 // storage. It takes two small writes and two syncs, and more if the blob is in a full segment,
 // whose index is removed first. The blob's size and digest stay. ctx is checked until the writing

@@ -139,7 +139,9 @@ func (s *segment) parse(b []byte) (at uint64, f frame, err error) {
 			d, rest := contracts.Digest(r.body[:len(contracts.Digest{})]), r.body[len(contracts.Digest{}):]
 			f.blobs, f.digests = append(f.blobs, 0), append(f.digests, d)
 			f.erased = append(f.erased, erasedSpan{uint32(at), uint32(len(rest))})
-			overwrite(rest) // the frame may be written again
+			for len(rest) > 0 { // the frame may be written again
+				rest = rest[copy(rest, overwritten):]
+			}
 		case kindCheckpoint:
 			f.note = uint32(at)
 		case kindEntry:

@@ -29,8 +29,12 @@ func (s *State) checkSigners(t *contracts.TrustRecord, index uint64) error {
 		case !crypto.Verify(v.public, message, x.Sig):
 			return fmt.Errorf("signatures.%d: does not verify", i)
 		}
-		roots += one(v.root)
-		fresh += one(v.fresh)
+		if v.root {
+			roots++
+		}
+		if v.fresh {
+			fresh++
+		}
 		alone = alone || v.alone
 	}
 	switch {
@@ -91,11 +95,4 @@ func (s *State) missingRoots(t *contracts.TrustRecord, index uint64) string {
 	}
 	slices.Sort(names)
 	return strings.Join(names, ", ")
-}
-
-func one(counts bool) uint64 {
-	if counts {
-		return 1
-	}
-	return 0
 }
