@@ -1,7 +1,7 @@
 // Package policy reads the policy documents that people write.
 //
-// [Load] reads files and compiles them to the policy of a kernel. [Parse] reads one text, for documents
-// that are not in files.
+// [Load] reads files and compiles them to the policy of a kernel. [Parse] reads one text, for
+// documents that are not in files.
 //
 //	pol, err := policy.Load("floor.yaml", "bank.yaml")
 //
@@ -36,10 +36,10 @@
 //
 // A plain scalar that some version of YAML reads as something else is refused: yes, no, on, off, y,
 // n, True, NULL in any case; ~, =, << and nothing at all; leading zeros, _ or , in digits, 0x1f,
-// 0o17, 0b11, 1:30, 12.30.1, dates and times, +1, .5, 1., .inf, .nan. It must be quoted, and then it
-// is a string. Also refused are tags, anchors, aliases, merge keys, duplicate keys, keys that are no
-// scalar, directives, a second document, characters that JSON does not have or that end a line in
-// some versions only, and a byte order mark.
+// 0o17, 0b11, 1:30, 12.30.1, dates and times, +1, .5, 1., .inf, .nan. It must be quoted, and then
+// it is a string. Also refused are tags, anchors, aliases, merge keys, duplicate keys, keys that
+// are no scalar, directives, a second document, characters that JSON does not have or that end a
+// line in some versions only, and a byte order mark.
 //
 // # Limits
 //
@@ -47,8 +47,8 @@
 //
 // # Errors
 //
-// Every refusal of a text is a [*guardian.LoadError], which prints file, line, column, the fault and
-// the remedy, in one line. Lines end at LF, CR LF or CR, columns count characters, both from 1.
+// Every refusal of a text is a [*guardian.LoadError], which prints file, line, column, the fault
+// and the remedy, in one line. Lines end at LF, CR LF or CR, columns count characters, both from 1.
 //
 //	bank.yaml:12:15: the plain scalar no means different things to different readers of YAML;
 //	quote it to mean the string

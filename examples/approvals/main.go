@@ -1,6 +1,6 @@
-// Command approvals shows a call that a person must approve. It is denied with a request to sign; an
-// owner signs it in another process; then the call runs, once. The approval is for that call alone:
-// with other arguments, and a second time, it is denied.
+// Command approvals shows a call that a person must approve. It is denied with a request to sign;
+// an owner signs it in another process; then the call runs, once. The approval is for that call
+// alone: with other arguments, and a second time, it is denied.
 //
 //	go run ./examples/approvals
 package main

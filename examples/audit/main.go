@@ -1,16 +1,17 @@
-// Command audit is the auditor's side: what a pack proves to an auditor who was not there and has no
-// key.
+// Command audit is the auditor's side: what a pack proves to an auditor who was not there and has
+// no key.
 //
 //	go run ./examples/audit
 //
 // makes a log in a temporary directory, and audits it: pack and trust state in, report out. It also
-// audits a pack that was tampered with, an old pack that is passed off as the latest, and a pack from
-// which a caller was erased, and judges the calls again under other rules. To audit your own pack:
+// audits a pack that was tampered with, an old pack that is passed off as the latest, and a pack
+// from which a caller was erased, and judges the calls again under other rules. To audit your own
+// pack:
 //
 //	go run ./examples/audit -pack FILE -trust FILE -origin NAME [-kept FILE [-begin]] [-json]
 //
-// The exit status is 0 only for a pack that is as it should be, 1 for every other answer, and 2 if the
-// arguments are wrong.
+// The exit status is 0 only for a pack that is as it should be, 1 for every other answer, and 2 if
+// the arguments are wrong.
 package main
 
 import (

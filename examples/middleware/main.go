@@ -1,6 +1,6 @@
 // Command middleware shows HELM as the middleware of an agent loop: every call goes through it,
-// whatever tool the model names, and a denial goes back to the model as a tool result, with advice on
-// what to do instead.
+// whatever tool the model names, and a denial goes back to the model as a tool result, with advice
+// on what to do instead.
 //
 //	go run ./examples/middleware
 package main

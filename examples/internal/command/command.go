@@ -22,7 +22,7 @@ func Run(f *flag.FlagSet, args []string, errs io.Writer, example func() error) i
 		f.Usage()
 		return 2
 	}
-	return status(f.Name(), errs, example())
+	return Plain(f.Name(), nil, errs, example)
 }
 
 // Plain is Run for an example that has neither flags nor arguments.
@@ -32,11 +32,7 @@ func Plain(name string, args []string, errs io.Writer, example func() error) int
 		fmt.Fprintf(errs, "Usage of %s: go run ./examples/%[1]s, without flags or arguments\n", name)
 		return 2
 	}
-	return status(name, errs, example())
-}
-
-func status(name string, errs io.Writer, err error) int {
-	if err != nil {
+	if err := example(); err != nil {
 		fmt.Fprintf(errs, "%s: %v\n", name, err)
 		return 1
 	}
