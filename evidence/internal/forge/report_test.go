@@ -24,7 +24,7 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-var updateReports = flag.Bool("update", false, "rewrite testdata/report")
+var update = flag.Bool("update", false, "rewrite testdata/report")
 
 // reports are what Verify returns for the base log in several states.
 func reports(t *testing.T) map[string]evidence.Report {
@@ -87,7 +87,7 @@ func TestReports(t *testing.T) {
 			file := filepath.Join("testdata", "report", name+".txt")
 			seen[name+".txt"] = true
 			got := r.String() + "\n" + string(b) + "\n"
-			if *updateReports {
+			if *update {
 				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 			}
 			want, err := os.ReadFile(file)
