@@ -110,11 +110,6 @@ func (e *Error) Unwrap() []error {
 	return list
 }
 
-// opaque is an error of which only the text is left.
-type opaque struct{ text string }
-
-func (o opaque) Error() string { return o.text }
-
 // foreign returns an error of a tool, a store or a signer as the caller may see it. If it holds an
 // error of this package, because the tool made a call of its own, only its text is left: it must
 // not say of this call whether it ran.
@@ -124,13 +119,13 @@ func foreign(err error) (seen error) {
 	}
 	defer func() {
 		if recover() != nil { // in the error's own Is or As
-			seen = opaque{errorText(err)}
+			seen = errors.New(errorText(err))
 		}
 	}()
 	var inner *Error
 	if errors.As(err, &inner) || errors.Is(err, ErrDenied) || errors.Is(err, ErrWithheld) ||
 		errors.Is(err, ErrApprovalRequired) {
-		return opaque{errorText(err)}
+		return errors.New(errorText(err))
 	}
 	return err
 }

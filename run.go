@@ -109,13 +109,15 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 		for _, pointers := range c.k.current().Compared(receipt.Tool) {
 			s.past.Watch(receipt.Tool, pointers)
 		}
-		s.executed(past.Run{
-			Tool:     receipt.Tool,
-			Decision: p.slot.Index(),
-			Receipt:  slot.Index(),
-			Entry:    slot.Hash(),
-			Time:     slot.Header().Time,
-		}, c.inputs.Args)
+		if s.chain.Session() != contracts.DefaultSession { // nothing asks the session "main" for receipts
+			s.past.Execute(past.Run{
+				Tool:     receipt.Tool,
+				Decision: p.slot.Index(),
+				Receipt:  slot.Index(),
+				Entry:    slot.Hash(),
+				Time:     slot.Header().Time,
+			}, c.inputs.Args)
+		}
 	}
 	return slot, receipt, err
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/proofgraph"
 )
@@ -133,13 +132,5 @@ func (s *session) finish(run *runningCall, pending *pendingCall, key string, d D
 	if s.running == 0 && s.idle != nil {
 		close(s.idle)
 		s.idle = nil
-	}
-}
-
-// executed notes the receipt of a run. Nothing asks the session "main" for receipts, so it keeps
-// none. The caller holds mu.
-func (s *session) executed(r past.Run, args crypto.Value) {
-	if s.chain.Session() != contracts.DefaultSession {
-		s.past.Execute(r, args)
 	}
 }

@@ -72,21 +72,17 @@ func ParseCarry(b []byte) (*Carry, error) {
 	c := new(Carry)
 	err := read(tree.Root(), Record, "carry.", func(f *form) {
 		c.visit(f)
-		c.check(f.fail)
+		switch {
+		case !ascends(c.Budgets, byForm):
+			f.fail("budgets", "not sorted by canonical form and unique")
+		case !ascends(c.Named, func(a, b *Named) int { return bytes.Compare(a.Entry[:], b.Entry[:]) }):
+			f.fail("named", "not sorted by entry and unique")
+		case !ascends(c.Sessions, func(a, b *CarriedSession) int { return cmp.Compare(a.Session, b.Session) }):
+			f.fail("sessions", "not sorted by name and unique")
+		}
 	})
 	if err != nil {
 		return nil, err
 	}
 	return c, nil
-}
-
-func (c *Carry) check(fail func(field, what string)) {
-	switch {
-	case !ascends(c.Budgets, byForm):
-		fail("budgets", "not sorted by canonical form and unique")
-	case !ascends(c.Named, func(a, b *Named) int { return bytes.Compare(a.Entry[:], b.Entry[:]) }):
-		fail("named", "not sorted by entry and unique")
-	case !ascends(c.Sessions, func(a, b *CarriedSession) int { return cmp.Compare(a.Session, b.Session) }):
-		fail("sessions", "not sorted by name and unique")
-	}
 }

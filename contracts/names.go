@@ -77,7 +77,11 @@ var (
 	nonceText   = word{"32 lower-case hex digits", func(s string) bool {
 		return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
 	}}
-	kindName   = word{"a predicate type", isKindName}
+	kindName = word{"a predicate type", func(s string) bool {
+		s, starts := strings.CutPrefix(s, kindPrefix)
+		s, ends := strings.CutSuffix(s, kindSuffix)
+		return starts && ends && s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz") == ""
+	}}
 	effectWord = oneOf("read", "write", "destructive")
 	riskWord   = oneOf("low", "medium", "high")
 	rawWord    = oneOf("raw")
@@ -153,19 +157,6 @@ func isRule(s string) bool {
 		}
 	}
 	return false
-}
-
-func isKindName(s string) bool {
-	n := len(s) - len(kindPrefix) - len(kindSuffix)
-	if n < 1 || s[:len(kindPrefix)] != kindPrefix || s[len(s)-len(kindSuffix):] != kindSuffix {
-		return false
-	}
-	for _, c := range s[len(kindPrefix) : len(kindPrefix)+n] {
-		if c < 'a' || c > 'z' {
-			return false
-		}
-	}
-	return true
 }
 
 // Hashed returns the name that a record has in place of s if s breaks the limits of its field:

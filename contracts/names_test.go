@@ -19,7 +19,7 @@ func TestNames(t *testing.T) {
 	}
 	session, origin, tool, id, rule := form{"session", IsSession}, form{"origin", IsOrigin}, form{"tool", IsTool},
 		form{"id", IsID}, form{"rule", isRule}
-	nonce, kind, source := form{"nonce", nonceText.ok}, form{"kind", isKindName}, form{"source", sourceName.ok}
+	nonce, kind, source := form{"nonce", nonceText.ok}, form{"kind", kindName.ok}, form{"source", sourceName.ok}
 	words := form{"words of 128", func(s string) bool { return IsWords(s, 128) }}
 	hex := strings.Repeat("0f", 16)
 	for _, c := range []struct {

@@ -41,12 +41,6 @@ type Settlement struct {
 	Of     string
 }
 
-func (s *Settlement) visit(f *form) {
-	f.count("amount", &s.Amount)
-	f.text("budget", required, &s.Budget, ruleName)
-	f.text("of", optional, &s.Of, words128)
-}
-
 var (
 	outcomeWord = word{"an outcome", func(s string) bool { return Outcome(s).Known() && Outcome(s) != Denied }}
 	deniedWord  = oneOf("DENIED")
@@ -86,7 +80,11 @@ func (r *Receipt) visit(f *form, h *Header) {
 		})
 	}
 	h.back(f)
-	list(f, "settled", optional, 1, MaxCharges, &r.Settled, (*Settlement).visit)
+	list(f, "settled", optional, 1, MaxCharges, &r.Settled, func(s *Settlement, f *form) {
+		f.count("amount", &s.Amount)
+		f.text("budget", required, &s.Budget, ruleName)
+		f.text("of", optional, &s.Of, words128)
+	})
 	f.texts("signals", optional, 1, MaxListed, &r.Signals, id)
 	f.time("time", required, &h.Time)
 	f.text("tool", required, &r.Tool, toolName)

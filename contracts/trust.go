@@ -68,13 +68,6 @@ type RootKey struct {
 	Public []byte
 }
 
-func (k *RootKey) visit(f *form) {
-	f.digest("id", &k.ID)
-	f.text("name", required, &k.Name, words128)
-	f.proof(&k.Proof)
-	f.base64("public", &k.Public, 32)
-}
-
 // proof visits the proof of possession of a new key. Proofs do not cover each other.
 func (f *form) proof(b *[]byte) {
 	if !f.bare {
@@ -141,7 +134,12 @@ func (e *TrustEvent) visit(f *form) {
 		digest("id", &e.ID)
 		f.text("origin", required, &e.Origin, originName)
 	case "root":
-		list(f, "keys", required, 0, 1<<20, &e.Keys, (*RootKey).visit)
+		list(f, "keys", required, 0, 1<<20, &e.Keys, func(k *RootKey, f *form) {
+			f.digest("id", &k.ID)
+			f.text("name", required, &k.Name, words128)
+			f.proof(&k.Proof)
+			f.base64("public", &k.Public, 32)
+		})
 		f.text("origin", required, &e.Origin, originName)
 		f.count("threshold", &e.Threshold)
 	case "undelegate":

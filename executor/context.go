@@ -25,11 +25,13 @@ type runContext struct {
 var _ context.Context = (*runContext)(nil)
 
 // Deadline returns the earlier of the time limit and the caller's deadline.
-func (c *runContext) Deadline() (time.Time, bool) {
-	if d, ok := callersDeadline(c.caller); ok && d.Before(c.deadline) {
-		return d, true
+func (c *runContext) Deadline() (first time.Time, ok bool) {
+	defer contain.Drop() // of the caller's context
+	first, ok = c.deadline, true
+	if d, limited := c.caller.Deadline(); limited && d.Before(first) {
+		first = d
 	}
-	return c.deadline, true
+	return first, ok
 }
 
 // Done returns a channel that is made at the first call, because most drivers never ask for it.
@@ -118,11 +120,6 @@ func (c *runContext) endedBy() error {
 		return context.Canceled
 	}
 	return context.DeadlineExceeded
-}
-
-func callersDeadline(ctx context.Context) (t time.Time, ok bool) {
-	defer contain.Drop()
-	return ctx.Deadline()
 }
 
 // The caller's context may be of any type. One whose methods panic counts as ended, so that its

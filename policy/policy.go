@@ -119,23 +119,21 @@ func Load(files ...string) (*guardian.Policy, error) {
 
 // readFile reads no more of a file than Parse needs to see that it is too long.
 func readFile(name string) ([]byte, error) {
+	unread := func(err error) error { // keeps the cause, for fs.ErrNotExist, and says the name once
+		var path *os.PathError
+		if errors.As(err, &path) {
+			err = path.Err
+		}
+		return fmt.Errorf("policy: %s: cannot be read: %w", name, err)
+	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, unread(name, err)
+		return nil, unread(err)
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxJSON+1))
 	if err != nil {
-		return nil, unread(name, err)
+		return nil, unread(err)
 	}
 	return b, nil
-}
-
-// unread keeps the cause, so that callers may test for fs.ErrNotExist, and says the name once.
-func unread(name string, err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
-		err = path.Err
-	}
-	return fmt.Errorf("policy: %s: cannot be read: %w", name, err)
 }

@@ -37,8 +37,3 @@ func (c *Chain) Closed() bool { return c.closed }
 func (c *Chain) advance(h *contracts.Header, hash contracts.Digest, closes bool) {
 	c.next, c.last, c.lamport, c.time, c.closed, c.open = h.Seq+1, hash, h.Lamport, h.Time, closes, false
 }
-
-// isSessionName reports whether an entry can be written in a session of that name.
-func isSessionName(session string) bool {
-	return session == contracts.SessionKernel || session == contracts.SessionRefused || contracts.IsSession(session)
-}

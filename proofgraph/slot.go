@@ -77,7 +77,8 @@ func (l *Log) place(
 		return nil, ErrClosed
 	case c.open:
 		return nil, errors.New("proofgraph: place: the chain's entry before this one is not signed yet")
-	case !isSessionName(c.session):
+	case c.session != contracts.SessionKernel && c.session != contracts.SessionRefused &&
+		!contracts.IsSession(c.session):
 		return nil, errors.New("proofgraph: place: not a legal session name")
 	case at < c.time:
 		return nil, errors.New("proofgraph: place: time runs back within the session; give at least Chain.Time")

@@ -69,7 +69,14 @@ const few = 8
 // elements makes it slow. It uses the memory of the text and 16 bytes an element.
 func (w *walk) unique(v crypto.Value) bool {
 	if v.Len() <= few {
-		return uniqueFew(v)
+		for a := v.Iter(); a.Next(); {
+			for b := a; b.Next(); {
+				if a.Value().Equal(b.Value()) {
+					return false
+				}
+			}
+		}
+		return true
 	}
 	s := w.borrow()
 	defer w.giveBack(s)
@@ -84,17 +91,6 @@ func (w *walk) unique(v crypto.Value) bool {
 		a, b := s.parts[i-1], s.parts[i]
 		if bytes.Equal(text[a.from:a.to], text[b.from:b.to]) {
 			return false
-		}
-	}
-	return true
-}
-
-func uniqueFew(v crypto.Value) bool {
-	for a := v.Iter(); a.Next(); {
-		for b := a; b.Next(); {
-			if a.Value().Equal(b.Value()) {
-				return false
-			}
 		}
 	}
 	return true

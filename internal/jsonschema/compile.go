@@ -107,7 +107,14 @@ func (c *compiler) applicators(n *node, p place, in inside, depth int) {
 	}
 	n.anyOf = c.branches(p, "anyOf", in, depth)
 	n.oneOf = c.branches(p, "oneOf", in, depth)
-	c.collectDefs(p)
+	// The schemas in $defs are compiled last, since one of them may lead to the schema that holds it.
+	defs := p.v.Get("$defs")
+	if k := defs.Kind(); k != crypto.Missing && k != crypto.Object {
+		c.fail(join(p.at, "$defs"), "$defs is an object of schemas", "name each schema")
+	}
+	for it := defs.Iter(); it.Next(); {
+		c.defs = append(c.defs, place{it.Value(), join(p.at, "$defs", string(it.Key()))})
+	}
 }
 
 // elements compiles items. If a closed schema has none, elements may have any type but no members.
@@ -150,18 +157,6 @@ func (c *compiler) branches(p place, keyword string, in inside, depth int) (node
 		nodes = append(nodes, n)
 	}
 	return nodes
-}
-
-// collectDefs notes the schemas in $defs. They are compiled last, since one of them may lead to the
-// schema that holds it.
-func (c *compiler) collectDefs(p place) {
-	defs := p.v.Get("$defs")
-	if k := defs.Kind(); k != crypto.Missing && k != crypto.Object {
-		c.fail(join(p.at, "$defs"), "$defs is an object of schemas", "name each schema")
-	}
-	for it := defs.Iter(); it.Next(); {
-		c.defs = append(c.defs, place{it.Value(), join(p.at, "$defs", string(it.Key()))})
-	}
 }
 
 // finish computes the properties of a node that depend on the nodes below it.

@@ -99,12 +99,6 @@ func (s *segment) add(f *frame) {
 	}
 }
 
-// dropLast removes the last frame from the segment.
-func (s *segment) dropLast() {
-	s.place = s.before
-	s.entries, s.blobs, s.digests = s.entries[:s.entryCount], s.blobs[:s.blobCount], s.digests[:s.blobCount]
-}
-
 var errOther = errors.New("a frame that does not follow from those before it")
 
 // parse checks the frame at end. With an error it returns the offset at which the frame stops to

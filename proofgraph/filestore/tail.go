@@ -65,7 +65,8 @@ func (s *segment) checkBlobs(b []byte) error {
 		if erased || !s.lacksSectors(b, uint64(s.before.end), uint64(s.end)) {
 			return &damage{s.path, at, "a damaged blob"}
 		}
-		s.dropLast()
+		s.place = s.before // the last frame is not there
+		s.entries, s.blobs, s.digests = s.entries[:s.entryCount], s.blobs[:s.blobCount], s.digests[:s.blobCount]
 		return nil
 	}
 	return nil
