@@ -46,15 +46,13 @@ type Engine struct{ Rules, Threat uint64 }
 
 var layerWord = oneOf("P0", "P1", "P2")
 
-func (d *PolicyDocument) visit(f *form) {
-	f.digest("digest", &d.Digest)
-	f.text("layer", required, &d.Layer, layerWord)
-	f.text("name", required, &d.Name, id)
-	f.count("version", &d.Version)
-}
-
 func (p *PolicyRecord) documents(f *form) {
-	list(f, "documents", required, 1, MaxDocuments, &p.Documents, (*PolicyDocument).visit)
+	list(f, "documents", required, 1, MaxDocuments, &p.Documents, func(d *PolicyDocument, f *form) {
+		f.digest("digest", &d.Digest)
+		f.text("layer", required, &d.Layer, layerWord)
+		f.text("name", required, &d.Name, id)
+		f.count("version", &d.Version)
+	})
 	f.object("engine", true, func(f *form) {
 		f.count("rules", &p.Engine.Rules)
 		f.count("threat", &p.Engine.Threat)

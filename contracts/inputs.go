@@ -89,13 +89,6 @@ func (c *CallCount) visit(f *form) {
 	f.text("of", optional, &c.Of, toolName)
 }
 
-func (s *Source) visit(f *form) {
-	f.count("count", &s.Count)
-	f.digests("found", required, 0, 1<<20, &s.Found)
-	f.text("source", required, &s.Source, sourceName)
-	f.digest("state", &s.State)
-}
-
 func (p *PriorReceipt) visit(f *form) {
 	f.maybe("entry", &p.Entry)
 	f.value("facts", optional, &p.Facts, crypto.Object)
@@ -109,7 +102,12 @@ func (p *PriorReceipt) visit(f *form) {
 func (s *SessionState) visit(f *form) {
 	list(f, "budgets", optional, 1, 1<<20, &s.Budgets, (*Balance).visit)
 	list(f, "calls", optional, 1, 1<<20, &s.Calls, (*CallCount).visit)
-	list(f, "from", optional, 1, 1<<20, &s.From, (*Source).visit)
+	list(f, "from", optional, 1, 1<<20, &s.From, func(x *Source, f *form) {
+		f.count("count", &x.Count)
+		f.digests("found", required, 0, 1<<20, &x.Found)
+		f.text("source", required, &x.Source, sourceName)
+		f.digest("state", &x.State)
+	})
 	if f.has("labels", s.Labels != nil) {
 		if f.reading {
 			s.Labels = new([]string)

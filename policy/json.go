@@ -46,7 +46,7 @@ func (w *walker) value(key, at contracts.Pos) bool {
 	if !w.note(memberAt(key, at)) {
 		return false
 	}
-	switch w.peek() {
+	switch w.b[w.at] {
 	case '{':
 		return w.members()
 	case '[':
@@ -90,11 +90,11 @@ func (w *walker) elements() bool {
 // not, it passes the closing bracket.
 func (w *walker) next(closing byte) bool {
 	w.space()
-	if w.peek() != closing {
+	if w.b[w.at] != closing {
 		w.step()
 		w.space()
 	}
-	if w.peek() == closing {
+	if w.b[w.at] == closing {
 		w.step()
 		return false
 	}
@@ -130,7 +130,5 @@ func (w *walker) space() {
 		w.step()
 	}
 }
-
-func (w *walker) peek() byte { return w.b[w.at] }
 
 func (w *walker) step() { w.advance(w.at + 1) }

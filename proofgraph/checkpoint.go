@@ -75,15 +75,6 @@ func newSigner(origin string, key crypto.Signer) (*signer, error) {
 
 func (s *signer) Sign(msg []byte) ([]byte, error) { return crypto.Sign(s.key, msg) }
 
-func (s *signer) checkpoint(size uint64, root contracts.Digest) (Checkpoint, error) {
-	c := Checkpoint{Origin: s.Name(), Size: size, Root: root}
-	var err error
-	if c.Note, err = note.Sign(&note.Note{Text: string(c.body())}, s); err != nil {
-		return Checkpoint{}, err
-	}
-	return c, nil
-}
-
 const (
 	signaturePrefix = "— "
 	maxSignatures   = 100       // both as in package note
@@ -143,15 +134,10 @@ func parseSignature(line string) (SignatureLine, bool) {
 	line, dash := strings.CutPrefix(line, signaturePrefix)
 	name, b64, _ := strings.Cut(line, " ")
 	sig, err := crypto.DecodeBase64(nil, []byte(b64))
-	if !dash || err != nil || len(sig) < 5 || !isKeyName(name) {
+	illegal := func(r rune) bool { return r < 0x20 || r == '+' || unicode.IsSpace(r) } // in the name of a key
+	if !dash || err != nil || len(sig) < 5 || name == "" || !utf8.ValidString(name) ||
+		strings.ContainsFunc(name, illegal) {
 		return SignatureLine{}, false
 	}
 	return SignatureLine{name, binary.BigEndian.Uint32(sig), sig[4:]}, true
-}
-
-// isKeyName reports whether signed notes allow the name for a key.
-func isKeyName(name string) bool {
-	return name != "" && utf8.ValidString(name) && strings.IndexFunc(name, func(r rune) bool {
-		return r < 0x20 || r == '+' || unicode.IsSpace(r)
-	}) < 0
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 )
@@ -158,10 +160,10 @@ func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
 		return Checkpoint{}, err
 	}
 	l.indexMu.RLock()
-	size, root := l.tree.Size(), l.tree.Root()
+	c := Checkpoint{Origin: l.notes.Name(), Size: l.tree.Size(), Root: l.tree.Root()}
 	l.indexMu.RUnlock()
-	c, err := l.notes.checkpoint(size, root)
-	if err != nil {
+	var err error
+	if c.Note, err = note.Sign(&note.Note{Text: string(c.body())}, l.notes); err != nil {
 		return Checkpoint{}, err
 	}
 	if err := ctx.Err(); err != nil {

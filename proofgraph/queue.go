@@ -68,16 +68,11 @@ type waiter struct {
 
 func (l *Log) next() uint64 { return l.size + uint64(len(l.slots)) }
 
-func (w *waiter) signed() bool {
+// progress returns the present state.
+func (w *waiter) progress() slotState {
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()
-	return w.state != placed
-}
-
-func (w *waiter) durable() bool {
-	w.log.mu.Lock()
-	defer w.log.mu.Unlock()
-	return w.state == stored
+	return w.state
 }
 
 // fill puts a signed entry in its place. It returns false if the log was sealed meanwhile.

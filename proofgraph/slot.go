@@ -162,7 +162,7 @@ func (s *Slot) Sign(st *contracts.Statement, blobs ...[]byte) error {
 	if err := l.Err(); err != nil {
 		return err
 	}
-	if s.signed() {
+	if s.progress() != placed {
 		return errors.New("proofgraph: sign: the place has its entry already")
 	}
 	done := false
@@ -226,7 +226,7 @@ const envelopeSize = 256
 // Void gives the place up, which seals the log, because nothing is written after a hole. If the
 // entry is signed, or the slot is nil, Void does nothing, so that it can be deferred.
 func (s *Slot) Void(cause error) {
-	if s != nil && !s.signed() {
+	if s != nil && s.progress() == placed {
 		s.log.Seal(cause)
 	}
 }
@@ -253,7 +253,7 @@ func (s *Slot) Durable() (contracts.Entry, *contracts.DecisionRecord, error) {
 	switch {
 	case s == nil:
 		return nil, nil, errNoSlot
-	case !s.durable():
+	case s.progress() != stored:
 		return nil, nil, errors.New("proofgraph: the entry is not durable")
 	case s.decision == nil || s.decision.Verdict != contracts.Allow:
 		return nil, nil, errors.New("proofgraph: the entry is not an ALLOW")

@@ -32,6 +32,7 @@ func OpenDecision(e contracts.Entry, trust *registry.State, index uint64) (contr
 }
 
 func open(e contracts.Entry, kind contracts.Kind, trust *registry.State, index uint64) (*contracts.Statement, error) {
+	refused := func(err error) (*contracts.Statement, error) { return nil, fmt.Errorf("receipts: open: %w", err) }
 	var reader contracts.Reader
 	sealed, err := reader.Open(e)
 	if err != nil {
@@ -55,8 +56,4 @@ func open(e contracts.Entry, kind contracts.Kind, trust *registry.State, index u
 		return refused(err)
 	}
 	return st, nil
-}
-
-func refused(err error) (*contracts.Statement, error) {
-	return nil, fmt.Errorf("receipts: open: %w", err)
 }

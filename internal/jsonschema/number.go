@@ -67,6 +67,7 @@ type decimal struct {
 // decimalOf reads canonical text. It has at most 17 significant digits, and 21 digits in all.
 func decimalOf(raw []byte) (d decimal) {
 	point, zeros := false, 0 // zeros counts those since the last other digit
+digits:
 	for i, c := range raw {
 		switch {
 		case c == '-':
@@ -77,7 +78,7 @@ func decimalOf(raw []byte) (d decimal) {
 		case c == 'e':
 			n, _ := strconv.Atoi(string(raw[i+1:])) // canonical text always has a sign here
 			d.exp += n
-			return d.trim(zeros)
+			break digits
 		case c == '0':
 			zeros++
 		default:
@@ -90,11 +91,6 @@ func decimalOf(raw []byte) (d decimal) {
 			d.exp--
 		}
 	}
-	return d.trim(zeros)
-}
-
-// trim adds zeros at the end to the exponent.
-func (d decimal) trim(zeros int) decimal {
 	d.exp += zeros
 	if d.digits == 0 {
 		d.exp = 0

@@ -105,7 +105,7 @@ func carries(t *testing.T, b []byte, at int) bool {
 	}
 	require.NoError(t, err)
 	for _, offset := range append(slices.Clone(g.entries), g.blobs...) {
-		if size := recordHead + int(le32(b[offset+4:])); at >= int(offset) && at < int(offset)+size {
+		if size := recordHead + int(le.Uint32(b[offset+4:])); at >= int(offset) && at < int(offset)+size {
 			return true
 		}
 	}

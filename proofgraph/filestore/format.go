@@ -39,10 +39,8 @@ var (
 	endMark = [8]byte([]byte("\xa5\x5aframe\xa5")) // its last byte is not one flipped bit away from zero
 	table   = crc32.MakeTable(crc32.Castagnoli)
 	zeros   [1 << 20]byte // never written to
+	le      = binary.LittleEndian
 )
-
-func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
-func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
 // allZeros reports whether b is all zeros.
 func allZeros(b []byte) bool {
@@ -66,30 +64,30 @@ type header struct {
 
 func (h *header) encode() []byte {
 	b := append([]byte(nil), magic[:]...)
-	b = binary.LittleEndian.AppendUint32(b, 1) // version of the format
-	b = binary.LittleEndian.AppendUint32(b, h.number)
-	b = binary.LittleEndian.AppendUint64(b, h.first)
+	b = le.AppendUint32(b, 1) // version of the format
+	b = le.AppendUint32(b, h.number)
+	b = le.AppendUint64(b, h.first)
 	b = append(b, h.log[:]...)
-	b = binary.LittleEndian.AppendUint32(b, h.chain)
+	b = le.AppendUint32(b, h.chain)
 	h.sum = crc32.Checksum(b, table)
-	return binary.LittleEndian.AppendUint32(b, h.sum)
+	return le.AppendUint32(b, h.sum)
 }
 
 func (h *header) decode(b []byte) error {
 	switch {
 	case len(b) < headerSize || !bytes.Equal(b[:16], magic[:]):
 		return errors.New("not a segment of a log")
-	case binary.LittleEndian.Uint32(b[16:]) != 1:
-		return fmt.Errorf("a segment of format %d; this program knows format 1", binary.LittleEndian.Uint32(b[16:]))
-	case crc32.Checksum(b[:headerSize-4], table) != binary.LittleEndian.Uint32(b[headerSize-4:]):
+	case le.Uint32(b[16:]) != 1:
+		return fmt.Errorf("a segment of format %d; this program knows format 1", le.Uint32(b[16:]))
+	case crc32.Checksum(b[:headerSize-4], table) != le.Uint32(b[headerSize-4:]):
 		return errors.New("the header of the segment is damaged")
 	}
 	*h = header{
-		number: binary.LittleEndian.Uint32(b[20:]),
-		first:  binary.LittleEndian.Uint64(b[24:]),
+		number: le.Uint32(b[20:]),
+		first:  le.Uint64(b[24:]),
 		log:    contracts.Digest(b[32:64]),
-		chain:  binary.LittleEndian.Uint32(b[64:]),
-		sum:    binary.LittleEndian.Uint32(b[68:]),
+		chain:  le.Uint32(b[64:]),
+		sum:    le.Uint32(b[68:]),
 	}
 	return nil
 }
@@ -98,17 +96,17 @@ func (h *header) decode(b []byte) error {
 // was moved does not check.
 func (h *header) checksum(offset uint64, kind byte, size int, covered []byte) uint32 {
 	var place [20]byte
-	binary.LittleEndian.PutUint32(place[:], h.sum)
-	binary.LittleEndian.PutUint64(place[4:], offset)
+	le.PutUint32(place[:], h.sum)
+	le.PutUint64(place[4:], offset)
 	place[12] = kind
-	binary.LittleEndian.PutUint32(place[16:], uint32(size))
+	le.PutUint32(place[16:], uint32(size))
 	return crc32.Update(crc32.Update(0, table, place[:]), table, covered)
 }
 
 // chainSum adds the checksum of a record to the chain, a checksum of all records in their order.
 func chainSum(chain, sum uint32) uint32 {
 	var b [4]byte
-	binary.LittleEndian.PutUint32(b[:], sum)
+	le.PutUint32(b[:], sum)
 	return crc32.Update(chain, table, b[:])
 }
 
@@ -125,12 +123,12 @@ type writer struct {
 func (w *writer) record(kind byte, head, tail []byte) uint32 {
 	at, size := len(w.buf), len(head)+len(tail)
 	w.buf = append(w.buf, kind, 0, 0, 0)
-	w.buf = binary.LittleEndian.AppendUint32(w.buf, uint32(size))
+	w.buf = le.AppendUint32(w.buf, uint32(size))
 	w.buf = append(w.buf, 0, 0, 0, 0)
 	w.buf = append(w.buf, head...)
 	sum := w.checksum(w.base+uint64(at), kind, size, w.buf[at+recordHead:])
 	w.buf = append(w.buf, tail...)
-	binary.LittleEndian.PutUint32(w.buf[at+8:], sum)
+	le.PutUint32(w.buf[at+8:], sum)
 	w.chain = chainSum(w.chain, sum)
 	return uint32(w.base) + uint32(at)
 }
@@ -139,11 +137,11 @@ func (w *writer) record(kind byte, head, tail []byte) uint32 {
 // its size in bytes.
 func (w *writer) begin(at uint64, entries, blobs, size int) {
 	var b [beginSize - recordHead]byte
-	binary.LittleEndian.PutUint64(b[:], at)
-	binary.LittleEndian.PutUint32(b[8:], uint32(entries))
-	binary.LittleEndian.PutUint32(b[12:], uint32(blobs))
-	binary.LittleEndian.PutUint64(b[16:], uint64(size))
-	binary.LittleEndian.PutUint32(b[24:], w.chain)
+	le.PutUint64(b[:], at)
+	le.PutUint32(b[8:], uint32(entries))
+	le.PutUint32(b[12:], uint32(blobs))
+	le.PutUint64(b[16:], uint64(size))
+	le.PutUint32(b[24:], w.chain)
 	copy(b[28:], endMark[4:])
 	w.record(kindBegin, b[:], nil)
 }
@@ -151,8 +149,8 @@ func (w *writer) begin(at uint64, entries, blobs, size int) {
 // end appends the last record of a frame, or of the segment.
 func (w *writer) end(kind byte) {
 	var b [endSize - recordHead]byte
-	binary.LittleEndian.PutUint32(b[:], w.chain)
-	binary.LittleEndian.PutUint32(b[4:], zeroSectors(w.buf, w.base))
+	le.PutUint32(b[:], w.chain)
+	le.PutUint32(b[4:], zeroSectors(w.buf, w.base))
 	copy(b[8:], endMark[:])
 	w.record(kind, b[:], nil)
 }
@@ -182,7 +180,7 @@ func (h *header) read(b []byte, base, offset uint64) (record, bool) {
 	if len(b) < recordHead || b[1]|b[2]|b[3] != 0 {
 		return record{}, false
 	}
-	kind, size, sum := b[0], binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])
+	kind, size, sum := b[0], le.Uint32(b[4:]), le.Uint32(b[8:])
 	if uint64(size) > uint64(len(b)-recordHead) {
 		return record{}, false
 	}

@@ -2,7 +2,6 @@ package filestore
 
 import (
 	"bytes"
-	"encoding/binary"
 	"hash/crc32"
 
 	"github.com/helmkernel/helm/contracts"
@@ -28,38 +27,38 @@ const (
 func (s *segment) encodeIndex(digests *proofgraph.Index) []byte {
 	b := append([]byte(nil), indexMagic...)
 	for _, n := range [...]uint32{s.sum, s.end, s.tail, s.note, uint32(len(s.entries)), uint32(len(s.blobs))} {
-		b = binary.LittleEndian.AppendUint32(b, n)
+		b = le.AppendUint32(b, n)
 	}
 	for _, at := range s.entries {
-		b = binary.LittleEndian.AppendUint32(b, at)
+		b = le.AppendUint32(b, at)
 	}
 	for i, at := range s.blobs {
 		digest := digests.Hash(s.firstBlob + uint64(i))
-		b = binary.LittleEndian.AppendUint32(append(b, digest[:]...), at)
+		b = le.AppendUint32(append(b, digest[:]...), at)
 	}
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, table))
+	return le.AppendUint32(b, crc32.Checksum(b, table))
 }
 
 // decodeIndex fills in a segment whose header is known. If b is not its index, decodeIndex returns
 // false and changes nothing.
 func (s *segment) decodeIndex(b []byte) bool {
-	if len(b) < indexHead+4 || !bytes.HasPrefix(b, indexMagic) || le32(b[16:]) != s.sum ||
-		crc32.Checksum(b[:len(b)-4], table) != le32(b[len(b)-4:]) {
+	if len(b) < indexHead+4 || !bytes.HasPrefix(b, indexMagic) || le.Uint32(b[16:]) != s.sum ||
+		crc32.Checksum(b[:len(b)-4], table) != le.Uint32(b[len(b)-4:]) {
 		return false
 	}
-	entries, blobs := int(le32(b[32:])), int(le32(b[36:]))
+	entries, blobs := int(le.Uint32(b[32:])), int(le.Uint32(b[36:]))
 	if len(b) != indexHead+4*entries+indexBlob*blobs+4 {
 		return false
 	}
-	s.place = place{le32(b[20:]), le32(b[24:]), le32(b[28:]), uint32(entries), uint32(blobs)}
+	s.place = place{le.Uint32(b[20:]), le.Uint32(b[24:]), le.Uint32(b[28:]), uint32(entries), uint32(blobs)}
 	s.before, s.full = s.place, true
 	b = b[indexHead:]
 	s.entries, s.blobs, s.digests = make([]uint32, entries), make([]uint32, blobs), make([]contracts.Digest, blobs)
 	for i := range s.entries {
-		s.entries[i], b = le32(b), b[4:]
+		s.entries[i], b = le.Uint32(b), b[4:]
 	}
 	for i := range s.blobs {
-		s.digests[i], s.blobs[i], b = contracts.Digest(b), le32(b[indexBlob-4:]), b[indexBlob:]
+		s.digests[i], s.blobs[i], b = contracts.Digest(b), le.Uint32(b[indexBlob-4:]), b[indexBlob:]
 	}
 	return true
 }

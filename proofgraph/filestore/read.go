@@ -213,7 +213,7 @@ func (w *window) read(offset uint32) (record, error) {
 	if err := w.load(at, recordHead); err != nil {
 		return record{}, err
 	}
-	size := le32(w.buf[at-w.base+4:])
+	size := le.Uint32(w.buf[at-w.base+4:])
 	if size > maxFrame {
 		return record{}, w.damaged(offset)
 	}

@@ -70,7 +70,7 @@ func (s *segment) scan(b []byte) (stop uint64, f frame, err error) {
 	for {
 		at := uint64(s.end)
 		if r, ok := s.read(b, 0, at); ok && r.kind == kindNext {
-			if len(r.body) != endSize-recordHead || le32(r.body) != s.tail {
+			if len(r.body) != endSize-recordHead || le.Uint32(r.body) != s.tail {
 				return at, frame{}, errors.New("the segment's end is of other frames")
 			}
 			s.full = true
@@ -110,16 +110,16 @@ func (s *segment) parse(b []byte) (at uint64, f frame, err error) {
 	if !ok || r.kind != kindBegin || len(r.body) != beginSize-recordHead {
 		return begin, f, errors.New("no frame begins here")
 	}
-	f.size = le64(r.body[16:])
+	f.size = le.Uint64(r.body[16:])
 	switch {
-	case le64(r.body) != s.first+uint64(len(s.entries)) || le32(r.body[24:]) != s.tail || f.size < beginSize+endSize ||
-		f.size > maxFrame:
+	case le.Uint64(r.body) != s.first+uint64(len(s.entries)) || le.Uint32(r.body[24:]) != s.tail ||
+		f.size < beginSize+endSize || f.size > maxFrame:
 		return begin, f, errOther
 	case begin+f.size+trailer > uint64(len(b)):
 		return begin, f, fmt.Errorf("the file was cut: a frame of %d bytes begins here, and %d follow", f.size,
 			uint64(len(b))-begin)
 	}
-	entries, blobs := le32(r.body[8:]), le32(r.body[12:])
+	entries, blobs := le.Uint32(r.body[8:]), le.Uint32(r.body[12:])
 	frameBytes := b[:begin+f.size]
 	for at, f.chain = begin+beginSize, chainSum(f.chain, r.sum); ; at += recordHead + uint64(len(r.body)) {
 		if r, ok = s.read(frameBytes, 0, at); !ok {
@@ -141,7 +141,7 @@ func (s *segment) parse(b []byte) (at uint64, f frame, err error) {
 		case kindEntry:
 			f.entries = append(f.entries, uint32(at))
 		case kindEnd:
-			if at+endSize != begin+f.size || len(r.body) != endSize-recordHead || le32(r.body) != f.chain ||
+			if at+endSize != begin+f.size || len(r.body) != endSize-recordHead || le.Uint32(r.body) != f.chain ||
 				len(f.entries) != int(entries) || len(f.blobs) != int(blobs) {
 				return at, f, errors.New("a frame that is not what it says")
 			}

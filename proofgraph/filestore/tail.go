@@ -77,7 +77,7 @@ func (s *segment) checkBlobs(b []byte) error {
 func (s *segment) lacksSectors(b []byte, from, to uint64) bool {
 	end := to - endSize
 	if r, ok := s.read(b[:to], 0, end); ok && r.kind == kindEnd && len(r.body) == endSize-recordHead {
-		return zeroSectors(b[from:to], from) > le32(r.body[4:])
+		return zeroSectors(b[from:to], from) > le.Uint32(r.body[4:])
 	}
 	return lostSector(b, end, to, from, to)
 }
