@@ -36,15 +36,6 @@ type CarriedSession struct {
 	Time    Time
 }
 
-func (s *CarriedSession) visit(f *form) {
-	f.count("count", &s.Count)
-	f.count("lamport", &s.Lamport)
-	f.digest("last", &s.Last)
-	f.count("seq", &s.Seq)
-	f.text("session", required, &s.Session, askedName)
-	f.time("time", required, &s.Time)
-}
-
 func (c *Carry) visit(f *form) {
 	list(f, "budgets", required, 0, 1<<30, &c.Budgets, (*Balance).visit)
 	f.digests("heads", required, 0, 1<<30, &c.Heads)
@@ -53,7 +44,14 @@ func (c *Carry) visit(f *form) {
 		f.count("lamport", &n.Lamport)
 	})
 	f.digests("names", required, 0, 1<<30, &c.Names)
-	list(f, "sessions", required, 1, 1<<30, &c.Sessions, (*CarriedSession).visit)
+	list(f, "sessions", required, 1, 1<<30, &c.Sessions, func(s *CarriedSession, f *form) {
+		f.count("count", &s.Count)
+		f.count("lamport", &s.Lamport)
+		f.digest("last", &s.Last)
+		f.count("seq", &s.Seq)
+		f.text("session", required, &s.Session, askedName)
+		f.time("time", required, &s.Time)
+	})
 }
 
 // Append appends the canonical form.

@@ -64,7 +64,13 @@ var (
 	originName = word{"an origin", IsOrigin}
 	toolName   = word{"a tool name", IsTool}
 	id         = word{"an id", IsID}
-	ruleName   = word{"layer:bundle:id", isRule}
+	ruleName   = word{"layer:bundle:id", func(s string) bool {
+		if len(s) < 6 || s[0] != 'P' || s[1] < '0' || s[1] > '2' || s[2] != ':' {
+			return false
+		}
+		bundle, id, ok := strings.Cut(s[3:], ":")
+		return ok && IsID(bundle) && IsID(id)
+	}}
 	sourceName = word{"user or tool#fact", func(s string) bool { // of provenance
 		tool, fact, ok := strings.Cut(s, "#")
 		return s == "user" || ok && IsTool(tool) && IsWords(fact, MaxWords) && !strings.Contains(fact, "#")
@@ -144,19 +150,6 @@ next:
 		return false
 	}
 	return s != ""
-}
-
-// isRule reports whether s is layer:bundle:id.
-func isRule(s string) bool {
-	if len(s) < 6 || s[0] != 'P' || s[1] < '0' || s[1] > '2' || s[2] != ':' {
-		return false
-	}
-	for i := 3; i < len(s); i++ {
-		if s[i] == ':' {
-			return IsID(s[3:i]) && IsID(s[i+1:])
-		}
-	}
-	return false
 }
 
 // Hashed returns the name that a record has in place of s if s breaks the limits of its field:

@@ -18,7 +18,7 @@ func TestNames(t *testing.T) {
 		ok   func(string) bool
 	}
 	session, origin, tool, id, rule := form{"session", IsSession}, form{"origin", IsOrigin}, form{"tool", IsTool},
-		form{"id", IsID}, form{"rule", isRule}
+		form{"id", IsID}, form{"rule", ruleName.ok}
 	nonce, kind, source := form{"nonce", nonceText.ok}, form{"kind", kindName.ok}, form{"source", sourceName.ok}
 	words := form{"words of 128", func(s string) bool { return IsWords(s, 128) }}
 	hex := strings.Repeat("0f", 16)

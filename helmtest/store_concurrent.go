@@ -72,7 +72,11 @@ func (r *reader) look(s proofgraph.Store) bool {
 		return false
 	}
 	r.size = size
-	marked, err := r.marked(s)
+	marked := uint64(0) // the size that the checkpoint names
+	c, err := s.Checkpoint(r.ctx)
+	if c != nil && err == nil {
+		marked, err = strconv.ParseUint(string(c), 10, 64)
+	}
 	if err != nil || marked < size {
 		r.Errorf("while others append, a reader sees %d entries and then the checkpoint of %d (%v), which came "+
 			"with fewer", size, marked, err)
@@ -101,13 +105,4 @@ func (r *reader) look(s proofgraph.Store) bool {
 		return false
 	}
 	return true
-}
-
-// marked returns the size that the checkpoint names.
-func (r *reader) marked(s proofgraph.Store) (uint64, error) {
-	c, err := s.Checkpoint(r.ctx)
-	if c == nil || err != nil {
-		return 0, err
-	}
-	return strconv.ParseUint(string(c), 10, 64)
 }

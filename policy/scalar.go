@@ -117,11 +117,7 @@ func isAmbiguous(s string) bool {
 			return true
 		}
 	}
-	return isDate(s)
-}
-
-// isDate reports whether s starts as a date of YAML 1.1 does: 2026-1-31, alone or before a time.
-func isDate(s string) bool {
+	// a date of YAML 1.1, such as 2026-1-31, alone or before a time
 	year, s := digits(s)
 	month, s := digits(strings.TrimPrefix(s, "-"))
 	day, s := digits(strings.TrimPrefix(s, "-"))

@@ -25,8 +25,6 @@ func (c *class) add(lo, hi rune) {
 	}
 }
 
-func (c *class) meets(d *class) bool { return c[0]&d[0] != 0 || c[1]&d[1] != 0 }
-
 // runsOf compiles patterns of the form ^[class]{m,n}literal[class]+…$ that can be matched without
 // backtracking: each run of variable length is the last such, or shares no character with the runs
 // that could follow it. It returns nil for other patterns.
@@ -101,7 +99,7 @@ func forced(runs []run) bool {
 			continue
 		}
 		for j := i + 1; j < len(runs); j++ {
-			if runs[i].class.meets(&runs[j].class) {
+			if c, d := &runs[i].class, &runs[j].class; c[0]&d[0] != 0 || c[1]&d[1] != 0 { // they share a character
 				return false
 			}
 			if runs[j].min > 0 {
