@@ -25,7 +25,7 @@ var (
 type Decision struct {
 	Verdict contracts.Verdict          // the last word: Allow only if allowed, ran and recorded
 	Reason  contracts.ReasonCode       // of the verdict
-	Why     string                     // where it went wrong: JSON Pointer, constraint, rule id; never a value
+	Why     string                     // the place of the fault: JSON Pointer, constraint, rule id; never a value
 	Record  contracts.DecisionRecord   // the decision before anything ran, as signed in its entry
 	Pending *contracts.ApprovalRequest // with APPROVAL_REQUIRED: the request that an approver must sign
 
@@ -56,7 +56,7 @@ func sealed(cause error) Decision {
 }
 
 // An Error says why a call has no output. It Is [ErrDenied] or [ErrWithheld], and unwraps to the
-// cause if there is one. Its text has the tool, the reason and where it went wrong. It has no
+// cause if there is one. Its text has the tool, the reason and the place of the fault. It has no
 // argument and no output, except the text of a panic in the tool. The zero Error is a
 // denial.
 type Error struct {

@@ -25,12 +25,12 @@ Conditions are judged in the order of this page, and within one the reasons are 
 answer. FAIL_CLOSED_ERROR may be the answer at any of them.
 
 - **ran**: whether the tool ran. After *perhaps* its effect may have taken place: look before you repeat the call.
-- **last word**: verdict and outcome of the receipt. Where nothing was recorded there is no receipt.
+- **last word**: verdict and outcome of the receipt. If nothing was recorded there is no receipt.
 - **error**: what errors.Is says of Decision.Err(). *neither* is the tool's own error, which is neither of the two.
 - **retry**: whether the same call may fare better later, with nothing changed in it but its approvals and attestations.
 - **rule**: the decision names what decided: a rule, a requirement, a budget, a scope, as layer:document:id.
 - **logged**: whether the code can stand in a log. What cannot is known to the caller and the observer alone.
-- **to the model**: ` + "`ReasonCode.Advice()`" + `. It gives nothing away that a model could use to get round the refusal.
+- **to the model**: ` + "`ReasonCode.Advice()`" + `. It reveals nothing that a model could use to get round the refusal.
 `
 
 // The sections of the page, in published order.

@@ -160,7 +160,7 @@ func TestAheadIsBounded(t *testing.T) {
 	}
 }
 
-// TestAheadInStore verifies a log where it is kept, in the shapes, entry by entry told of it; and
+// TestAheadInStore verifies a log in its store, in the shapes, entry by entry told of it; and
 // with a store that panics at each call.
 func TestAheadInStore(t *testing.T) {
 	m := forge.LongLog(t, 60)

@@ -184,7 +184,7 @@ func TestBackTestDefaults(t *testing.T) {
 	s = newFixture(t, with(1, ""))
 	s.buy(1)                                                 // 2
 	s.tells("", with(20, ""))                                // what was filled in then stays
-	s.tells("-2 SCHEMA_VIOLATION", fixturePolicy(3, "", "")) // also where it is too much
+	s.tells("-2 SCHEMA_VIOLATION", fixturePolicy(3, "", "")) // also if it is too much
 }
 
 // A hiccup is a reader that fails once, at the read of that number.

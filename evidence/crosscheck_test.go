@@ -27,7 +27,7 @@ func crossing(t testing.TB, pack []byte, o Options, second func([]byte) ([]byte,
 	return v.inPack(bytes.NewReader(pack), int64(len(pack)))
 }
 
-// jsonOf is all JSON in a pack: where it is, and under which check it falls.
+// jsonOf is all JSON in a pack, with its place and the check that it falls under.
 func jsonOf(t testing.TB, pack []byte) map[string]*Error {
 	t.Helper()
 	all := map[string]*Error{}

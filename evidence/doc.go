@@ -53,7 +53,7 @@
 // # Trust
 //
 // Keys change hands: trust entries of a log add keys, revoke them, replace the roots, end grants,
-// freeze and unfreeze. Verify starts with the initial trust state, which its caller gives and the
+// freeze and unfreeze. Verify starts with the initial trust state, which its caller passes and the
 // genesis names, and applies each event in its place (registry.State.Apply): the entries before it
 // are judged by the state before it, those after it by the state after it, and manifest and
 // checkpoint, of size n, by the state after entry n-1. So entries that a key signed before it was
@@ -156,7 +156,7 @@
 //	                            would have made a repeat
 //
 // Approvals are judged last, when all else holds. So a call that ran because people approved it,
-// and now lacks nothing but approvals, is no denial: it counts as Anew, since people would have to
+// and now lacks nothing but approvals, is no denial: it counts apart, since people would have to
 // be asked again, whichever and however many the candidate asks. It is charged as if they said yes.
 // If approvals were presented and did not suffice then, and do not now, neither reason nor rule is
 // compared.

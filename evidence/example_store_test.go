@@ -73,9 +73,9 @@ func ExampleVerifyStore() {
 	defer files.Close()
 	report, err := evidence.VerifyStore(ctx, files, evidence.Options{Trust: k.Trust(), Origin: "example.test/clock"})
 	fmt.Println(report.Success(evidence.Logged), report.Allows, "allowed,", report.Behind,
-		"entries behind the checkpoint,", err)
+		"entries after the checkpoint,", err)
 	// Output:
-	// true 1 allowed, 2 entries behind the checkpoint, <nil>
+	// true 1 allowed, 2 entries after the checkpoint, <nil>
 }
 
 // A pack is verified, and then read.

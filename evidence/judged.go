@@ -75,7 +75,7 @@ type Differences struct {
 	Unjudged []uint64
 }
 
-// anew reports whether a call that people approved lacks nothing but new approvals.
+// lacksOnlyApprovals reports whether an approved call lacks nothing but new approvals.
 func anew(d *contracts.DecisionRecord, now Judged) bool {
 	return d.Verdict == contracts.Allow && len(d.Approvals) > 0 && now.lacksApproval()
 }

@@ -8,8 +8,8 @@ import (
 
 // A sessionCache keeps sessions once a policy asks for the past of one; a log without such policies
 // never gets there. From then on it keeps every new session until it is closed. When it is full it
-// drops all but the session at hand. A dropped session is folded again from the log when it is
-// asked for.
+// drops all but the session at hand. A dropped session is folded again from the log at the
+// next question about it.
 type sessionCache struct {
 	most   int // bytes that may be held
 	limit  int // the largest that most may become

@@ -17,7 +17,7 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// TestStories: whether a session is told of as its entries come, or only when somebody asks, or
+// TestStories: whether a session is told of as its entries come, or only when a policy asks, or
 // ever again since too much would be held, it is the same story, and that of who made the log.
 func TestStories(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 )
 
 // A source is where a log is verified: a pack or a store. It finds bytes and makes no claim about
-// them. Whoever reads them checks them, each time, because it may return other bytes the second
+// them. Their readers check them, each time, because it may return other bytes the second
 // time.
 type source interface {
 	// lines returns the entries in order. It is called once. It may be ahead of the fold. A fault

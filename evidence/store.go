@@ -14,7 +14,7 @@ import (
 
 // VerifyStore verifies a log in its store, up to the store's latest checkpoint. It finds what
 // [Verify] finds out of the pack that [Write] would make of the store, and counts the entries after
-// that checkpoint (Report.Behind) without verifying them. A store has neither archive nor manifest,
+// that checkpoint without verifying them. A store has neither archive nor manifest,
 // and blobs that no entry names cannot be seen in it. Nothing that the store says is believed: a
 // store that fails, lies or panics is an error, and never a success. If another process has the
 // kernel, open the store to be read (filestore.OpenReadOnly); a store that a kernel of this process

@@ -314,7 +314,7 @@ func (g generator) args() string {
 	return "{" + strings.Join(out, ",") + "}"
 }
 
-// Behind a deny that matches or cannot be evaluated, for whatever reason, a broad allow never
+// After a deny that matches or cannot be evaluated, for whatever reason, a broad allow never
 // allows; and the verdict is that of the model.
 func TestFailClosed(t *testing.T) {
 	t.Parallel()

@@ -314,7 +314,7 @@ func TestDeadNeverDecides(t *testing.T) {
 		case err != nil:
 			refused++
 		case decides == "":
-			could++ // the procedure is silent where it cannot prove
+			could++ // the procedure is silent if it cannot prove
 		default:
 			alive++
 		}

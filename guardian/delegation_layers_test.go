@@ -58,7 +58,7 @@ func TestDelegationAndLayers(t *testing.T) {
 		in.Caller.ID, in.Caller.Roles, in.Envelopes.Delegation = "agent", []string{"bot"}, chain
 		t.Run(c.name, func(t *testing.T) { c.want.of(t, mustCompile(t, shop, c.doc), in, state) })
 	}
-	// An overlay is not left by passing on what was granted: it is for whoever made a grant of the
+	// An overlay is not left by passing on what was granted: it is for the maker of a grant of the
 	// chain.
 	passed := chained(t, contracts.Delegation{Delegator: "ann", Delegate: "bob", Depth: 1},
 		contracts.Delegation{Delegator: "bob", Delegate: "agent"})
@@ -195,7 +195,7 @@ func TestDelegationWork(t *testing.T) {
 	}
 }
 
-// Whoever grants makes nobody wait: what a pattern may cost counts as visits, by its steps and by
+// Grants make nobody wait: what a pattern may cost counts as visits, by its steps and by
 // the length of what it is tested on.
 func TestGrantsArePatient(t *testing.T) {
 	t.Parallel()

@@ -115,7 +115,7 @@ type judging struct {
 	s      *scratch // nil until condition 2
 }
 
-// A scratch is the memory of one judgement. It is used again, so forget must leave nothing behind.
+// A scratch is the memory of one judgement. It is used again, so forget must keep nothing.
 type scratch struct {
 	eval program.Evaluator
 	presented

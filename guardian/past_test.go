@@ -236,7 +236,7 @@ func TestPastFails(t *testing.T) {
 	}
 }
 
-// A past that panics, whatever it is asked, leaves inputs that can be read, and the verdict follows
+// A past that panics, at any question, leaves inputs that can be read, and the verdict follows
 // from them.
 func TestPastPanics(t *testing.T) {
 	t.Parallel()

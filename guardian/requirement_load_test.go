@@ -20,7 +20,7 @@ const goodRequirement = `{
 	]
 }`
 
-// What is wrong with a requirement is said where it is, with a remedy.
+// A fault of a requirement is reported at its place, with a remedy.
 func TestRequirementRefusals(t *testing.T) {
 	t.Parallel()
 	mustCompile(t, bankText(goodRequirement, ``)) // or the refusals would prove nothing

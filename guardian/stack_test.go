@@ -152,7 +152,7 @@ func rank(r *contracts.DecisionRecord) int {
 
 // The published order: a stack denies as the first of its documents would by itself over the
 // bundles, in the order of conditions, of reasons within 1 and 2, and of the stack; and allows
-// where none of them denies. So no document can widen another, and none can change the reason of a
+// if none of them denies. So no document can widen another, and none can change the reason of a
 // condition that fails before its own. The order in which documents are handed in is nothing to the
 // answer.
 func TestStackIsItsDocuments(t *testing.T) {

@@ -72,8 +72,8 @@ func TestCheckpointIsANoteThatOthersVerify(t *testing.T) {
 	}
 }
 
-// A checkpoint contains the entries that are signed when it is asked for, though no goroutine waits
-// for them.
+// A checkpoint contains the entries that are signed at the time of the call, though no goroutine
+// waits for them.
 func TestCheckpointFlushes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

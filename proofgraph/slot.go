@@ -223,7 +223,7 @@ func (s *Slot) write(st *contracts.Statement) (err error) {
 // envelopeSize is the size of an entry without its payload, at most.
 const envelopeSize = 256
 
-// Void gives the place up, which seals the log, because nothing is written after a hole. If the
+// Void abandons the place, which seals the log, because nothing is written after a hole. If the
 // entry is signed, or the slot is nil, Void does nothing, so that it can be deferred.
 func (s *Slot) Void(cause error) {
 	if s != nil && s.progress() == placed {

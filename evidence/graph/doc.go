@@ -22,7 +22,7 @@
 //	Links   every edge. The ancestors of an entry are everything that it commits to: none of them
 //	        could be changed without changing this entry. Since each session is a chain, they
 //	        include all that is earlier in its session.
-//	Causes  parents, the decision of a receipt, and prev if a call was running. The ancestors of an
+//	Causes  parents, the decision of a receipt, prev if a call was running. The ancestors of an
 //	        entry are the calls that led to it, as far as the log says so.
 //
 // The only cause of a receipt is its decision. The causes of a decision, or of a denial, are its

@@ -42,7 +42,7 @@ func TestRoomIsFirstComeFirstServed(t *testing.T) {
 		synctest.Wait()
 		assert.Empty(t, order, "the first overtaken")
 		assert.False(t, q.TryAcquire(1), "the first overtaken")
-		close(gone) // the first gives up, and the next one fits
+		close(gone) // the first waits no more, and the next one fits
 		synctest.Wait()
 		assert.Equal(t, []int{1}, order)
 		q.Release(6)

@@ -92,18 +92,20 @@ func (tr *tree) read(file string) error {
 // A line is one line of a file: its width with a tab as four columns, and what is on it.
 type line struct {
 	width         int
-	whole         bool // it is the signature line of a note, which cannot be broken
+	whole         bool // the signature line of a note, or an example's output: it cannot be broken
 	code, comment bool
 }
 
 // lines splits a Go file. A line has code if a token is on it, a raw string's inner lines included.
 func (s source) lines() []line {
 	var lines []line
+	output := false // of an example, up to its end
 	for text := range strings.Lines(string(s.text)) {
 		text = strings.TrimRight(text, "\r\n")
+		output = s.test() && strings.HasPrefix(text, "\t//") && (output || strings.TrimSpace(text) == "// Output:")
 		lines = append(lines, line{
 			width: utf8.RuneCountInString(text) + 3*strings.Count(text, "\t"),
-			whole: strings.Contains(text, "// — ") || strings.Contains(text, "//\t— "),
+			whole: strings.Contains(text, "// — ") || strings.Contains(text, "//\t— ") || output,
 		})
 	}
 	file := token.NewFileSet().AddFile(s.name, -1, len(s.text))
@@ -149,6 +151,9 @@ var doubtful = map[string]*regexp.Regexp{
 func prose(c *ast.CommentGroup) string {
 	var b strings.Builder
 	for i, comment := range c.List {
+		if strings.TrimSpace(comment.Text) == "// Output:" {
+			break // it is what a program prints
+		}
 		if i > 0 {
 			b.WriteByte('\n')
 		}

@@ -107,7 +107,7 @@ func (c *compiler) applicators(n *node, p place, in inside, depth int) {
 	}
 	n.anyOf = c.branches(p, "anyOf", in, depth)
 	n.oneOf = c.branches(p, "oneOf", in, depth)
-	// The schemas in $defs are compiled last, since one of them may lead to the schema that holds it.
+	// The schemas in $defs are compiled last: one of them may lead to the schema that holds it.
 	defs := p.v.Get("$defs")
 	if k := defs.Kind(); k != crypto.Missing && k != crypto.Object {
 		c.fail(join(p.at, "$defs"), "$defs is an object of schemas", "name each schema")

@@ -40,7 +40,7 @@ func (h HostileContext) Err() error { h.touch(); return h.Context.Err() }
 // Value implements [context.Context].
 func (h HostileContext) Value(key any) any { h.touch(); return h.Context.Value(key) }
 
-// A PanickingSandbox is a driver that panics when it is asked for its sandbox.
+// A PanickingSandbox is a driver that panics when the kernel asks for its sandbox.
 type PanickingSandbox struct{ executor.Driver }
 
 // Sandbox implements [executor.Sandboxed].

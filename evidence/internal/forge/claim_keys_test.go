@@ -100,7 +100,7 @@ var keepers = []claim{
 	{theStore, true, "erase the inputs and outputs of calls", "LOGGED, 22 not replayable, NONE; kept: FRESH",
 		falsified(erase)},
 	{theStore, true,
-		"put an older checkpoint back, if the log is verified in place; Report.Behind counts the entries after it",
+		"put an older checkpoint back, if the log is verified in place; the report counts the entries after it",
 		"LOGGED, NONE; kept: STALE", func(w *adversary) {
 			w.kept = w.copied(30, SeedK1)
 			note := w.copied(20, SeedK1).Checkpoint()

@@ -343,7 +343,7 @@ var placeless = map[string]string{
 	"TestTamper/own/no_entry": "there is none, and so no field of one",
 }
 
-// mustPlace requires a fault to say where it is: the entry, if it is of one and that one was changed;
+// mustPlace requires a fault to name its place: the entry, if it is of one that was changed;
 // and the field, the member or the blob.
 func (w *tampered) mustPlace(t *testing.T, x tampering, m *Model, f *evidence.Error) {
 	t.Helper()

@@ -16,7 +16,7 @@ const maxVisits = 10_000
 const tooMany = "more than 10000 values to test"
 
 // An Evaluator evaluates the predicates of one call. It is used again after [Evaluator.Forget],
-// which must leave nothing behind. After a panic it must be dropped.
+// which must keep nothing of the call. After a panic it must be dropped.
 type Evaluator struct {
 	Pointer string // where the first error arose
 	What    string // the first error
@@ -39,7 +39,7 @@ func (e *Evaluator) Begin(t *Tool, in *contracts.Inputs, state *contracts.Sessio
 	e.recall.calls, e.recall.receipts = state.Calls, state.Receipts
 }
 
-// Forget leaves nothing of the call behind but memory.
+// Forget keeps nothing of the call but memory.
 func (e *Evaluator) Forget() {
 	e.Pointer, e.What, e.Visits, e.time = "", "", 0, 0
 	for _, i := range e.touched {

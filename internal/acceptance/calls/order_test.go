@@ -290,7 +290,7 @@ func TestCallsIntoAnotherKernel(t *testing.T) {
 	w.MustCall(kerneltest.Executed(`{"n":1}`), "echo", `{}`, func(in *helm.Intent) { in.Caller.ID = "ada" })
 }
 
-// A goroutine that a tool leaves behind calls with the roles of the tool's caller, whatever the
+// A goroutine that outlives its tool calls with the roles of the tool's caller, whatever the
 // caller does with the answer.
 func TestRolesOfWhatToolsLeaveBehind(t *testing.T) {
 	t.Parallel()

@@ -56,7 +56,7 @@ func TestCloseSessionWithHostileContext(t *testing.T) {
 	}
 }
 
-// A goroutine that a tool left behind calls Guard while its session is being closed: the close is
+// A goroutine that outlives its tool calls Guard while its session is being closed: the close is
 // the last entry all the same, and every run has its receipt.
 func TestCloseSessionAndWhatToolsLeaveBehind(t *testing.T) {
 	t.Parallel()

@@ -182,7 +182,7 @@ func (r *RAM) Cut(how Survival, random *rand.Rand) *RAM {
 		m.do(left.Kept)
 	}
 	left.Moves, left.Names = nil, map[string]*Inode{}
-	for _, name := range slices.Sorted(maps.Keys(left.Kept)) { // sorted: the same seed gives the same disk
+	for _, name := range slices.Sorted(maps.Keys(left.Kept)) { // sorted: the same seed makes the same disk
 		b := left.Kept[name].survives(how, random)
 		left.Names[name] = &Inode{Data: b, Disk: slices.Clone(b)}
 	}
