@@ -71,11 +71,11 @@ func (b *backTest) judge(d *contracts.DecisionRecord, in *contracts.Inputs, kept
 		return nil
 	}
 	n, now := &b.found, judgedOf(&again)
-	if n.Judged++; now.Verdict == contracts.Allow || anew(d, now) {
+	if n.Judged++; now.Verdict == contracts.Allow || lacksOnlyApprovals(d, now) {
 		b.spend(d, p.charges, false)
 	}
 	switch then := judgedOf(d); {
-	case anew(d, now):
+	case lacksOnlyApprovals(d, now):
 		n.Anew++
 	case then.Verdict != now.Verdict && now.Verdict == contracts.Deny:
 		n.Denied++

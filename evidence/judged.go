@@ -76,6 +76,6 @@ type Differences struct {
 }
 
 // lacksOnlyApprovals reports whether an approved call lacks nothing but new approvals.
-func anew(d *contracts.DecisionRecord, now Judged) bool {
+func lacksOnlyApprovals(d *contracts.DecisionRecord, now Judged) bool {
 	return d.Verdict == contracts.Allow && len(d.Approvals) > 0 && now.lacksApproval()
 }
