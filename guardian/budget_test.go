@@ -36,46 +36,7 @@ func spending(layer, name, more, budgets string) string {
 func TestBudgetRefusals(t *testing.T) {
 	t.Parallel()
 	mustCompile(t, bank(goodBudget))
-	for _, c := range []struct{ old, new, at, says string }{
-		{goodBudget, `7`, "", "not an object"},
-		{`"cost": 1, `, ``, "", "no cost"},
-		{`"cost": 1`, `"cots": 1`, "/cots", "did you mean cost?"},
-		{`"cost": 1`, `"cost": 0`, "/cost", "from 1 on"},
-		{`"cost": 1`, `"cost": -1`, "/cost", "from 1 on"},
-		{`"cost": 1`, `"cost": 1.5`, "/cost", "from 1 on"},
-		{`"cost": 1`, `"cost": "1"`, "/cost", "from 1 on"},
-		{`"cost": 1`, `"cost": {}`, "/cost", "no arg"},
-		{`"cost": 1`, `"cost": {"arg": "/amount", "scale": 16}`, "/cost/scale", "0 to 15"},
-		{`"cost": 1`, `"cost": {"arg": "/amount", "scale": -1}`, "/cost/scale", "0 to 15"},
-		{`"cost": 1`, `"cost": {"arg": "/amount", "scal": 2}`, "/cost/scal", "did you mean scale?"},
-		{`"cost": 1`, `"cost": {"arg": "/amuont"}`, "/cost/arg", "in the input of pay"},
-		{`"cost": 1`, `"cost": {"arg": "amount"}`, "/cost/arg", "no JSON Pointer"},
-		{`"cost": 1`, `"cost": {"arg": "/note"}`, "/cost/arg", "never a number"},
-		{`"cost": 1`, `"cost": {"arg": "/tip"}`, "/cost/arg", "may be missing or null"},
-		{`"cost": 1`, `"cost": {"arg": "/null"}`, "/cost/arg", "may be missing or null"},
-		{`"id": "b"`, `"id": "b:c"`, "/id", "1 to 64"},
-		{`"id": "b"`, `"id": "only"`, "/id", "reserved"},
-		{`"id": "b"`, `"id": "all"`, "/id", "second rule"},
-		{`"limit": 3`, `"limit": -3`, "/limit", "integer"},
-		{`"limit": 3`, `"limit": 9007199254740992`, "/limit", "integer"},
-		{`"limit": 3`, `"limit": "3"`, "/limit", "integer"},
-		{`"limit": 3, `, ``, "", "no limit"},
-		{`"per": "caller"`, `"per": "user"`, "/per", "caller, tenant, session, tool, all"},
-		{`"window": "day"`, `"window": "week"`, "/window", "hour, day, month, session, total"},
-		{`"window": "day"`, `"window": "session"`, "/window", "per: session"},
-		{`["pay"]`, `["pey"]`, "/tools/0", "did you mean pay?"},
-		{`["pay"]`, `["p*", "x*"]`, "/tools/1", "covers no tool"},
-		{`["pay"]`, `{"effects": ["write"]}`, "/tools", "name the tools"},
-		{`["pay"]`, `[]`, "/tools", "an empty list"},
-		{`"tools": ["pay"], `, ``, "", "no tools"},
-		{`"cost": 1`, `"cost": 1, "refund": true`, "/refund", "a boolean"},
-		{`"cost": 1`, `"cost": 1, "refund": "always"`, "/refund", "error"},
-		{`"cost": 1`, `"cost": 1, "when": {"arg": "/tip", "gt": 1}`, "/when", "absent"},
-		{`"cost": 1`, `"cost": 1, "when": {"session": "labels", "has": "x"}`, "/when/session", "not supported"},
-		{`"cost": 1`, `"cost": 1, "unless": {"arg": "/note", "finds": "x", "absent": false}`, "/unless/finds",
-			"permits more"},
-		{goodBudget, goodBudget + "," + goodBudget, "+/budgets/1/id", "second rule"},
-	} {
+	for _, c := range readRefusals(t, "budget_refusals", 37) {
 		require.Contains(t, goodBudget, c.old, "%s is not in the budget", c.old)
 		p, err := Compile(document(t, "", bank(strings.Replace(goodBudget, c.old, c.new, 1))))
 		at := "/budgets/0" + c.at

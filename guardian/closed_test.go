@@ -374,31 +374,11 @@ func parsed(t testing.TB, text string) (p map[string]any) {
 // The same by name: a broad allow next to one deny, and what may be wrong with its argument.
 func TestBroadAllowBesideDeny(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ schema, deny, args string }{
-		{`"v":{"type":"string"}`, `{"arg":"/v","eq":"x"}`, `{}`},
-		{`"v":{"type":"string"}`, `{"arg":"/v","eq":"x"}`, `{"v":null}`},
-		{`"v":{"type":"string"}`, `{"arg":"/v","eq":"x"}`, `{"v":["x"]}`},
-		{`"v":{"type":"string"}`, `{"arg":"/v","eq":"x"}`, `{"v":"x"}`},
-		{`"v":{"type":["string","null"]}`, `{"arg":"/v","eq":"x","absent":true}`, `{"v":null}`},
-		{`"v":{"anyOf":[{"type":"string"},{"type":"number"}]}`, `{"arg":"/v","eq":"1"}`, `{"v":1}`},
-		{`"v":{"anyOf":[{"type":"string"},{"type":"number"}]}`, `{"arg":"/v","not_in":["1"]}`, `{"v":1}`},
-		{`"v":{"anyOf":[{"type":"string"},{"type":"number"}]}`, `{"not":{"arg":"/v","gt":1}}`, `{"v":"1"}`},
-		{`"v":{"type":"string"}`, `{"arg":"/v","within":"/etc"}`, `{"v":"/etc/../etc/passwd"}`},
-		{`"v":{"type":"string"}`, `{"not":{"arg":"/v","within":"/srv"}}`, `{"v":"/srv/../etc"}`},
-		{`"v":{"type":"string"}`, `{"arg":"/v","host":"evil.org"}`, `{"v":"evil.org."}`},
-		{`"v":{"type":"string"}`, `{"arg":"/v","host":"evil.org"}`, `{"v":"http://evil.org@good.org"}`},
-		{`"v":{"type":"string"}`, `{"arg":"/v","cidr":"127.0.0.0/8"}`, `{"v":"127.1"}`},
-		{`"v":{"type":"string"}`, `{"arg":"/v","email":"evil.org"}`, `{"v":"Eve <eve@evil.org>"}`},
-		{`"v":{"type":"string"}`, `{"arg":"/v","age_le":"1h"}`, `{"v":"yesterday"}`},
-		{`"v":{"type":"array","items":{"type":"string"}}`, `{"some":"/v","that":{"host":"evil.org"}}`,
-			`{"v":["good.org","EVIL.org\t"]}`},
-		{`"v":{"type":"array","items":{"type":"string"}}`, `{"not":{"every":"/v","that":{"within":"/srv"}}}`,
-			`{"v":["/srv/a","/srv//b"]}`},
-	} {
-		p := mustCompile(t, bundle("b", toolText("t", c.schema, "v"),
-			`{"id":"d","deny":"t","when":`+c.deny+`},{"id":"all","allow":"t"}`))
-		if r, _ := p.Judge(inputs(t, "t", c.args), nil); r.Verdict != contracts.Deny {
-			t.Errorf("%s on %s gave %v", c.deny, c.args, r.Reason)
+	for _, c := range readCases(t, "broad_allow", 17, "schema", "deny", "args") {
+		p := mustCompile(t, bundle("b", toolText("t", c["schema"], "v"),
+			`{"id":"d","deny":"t","when":`+c["deny"]+`},{"id":"all","allow":"t"}`))
+		if r, _ := p.Judge(inputs(t, "t", c["args"]), nil); r.Verdict != contracts.Deny {
+			t.Errorf("%s on %s gave %v", c["deny"], c["args"], r.Reason)
 		}
 	}
 }

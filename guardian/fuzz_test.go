@@ -27,7 +27,7 @@ func FuzzCompileAndJudge(f *testing.F) {
 		f.Add([]byte(strings.ReplaceAll(text, `"allow"`, `"deny"`)), []byte(`{"path":"/srv/data/a"}`))
 	}
 	f.Add([]byte(bankText(goodRequirement, ``)), []byte(toBob))
-	for _, c := range operatorCases {
+	for _, c := range readOperators(f) {
 		for v := range c.answers {
 			f.Add([]byte(around(c.schema, `{"id":"x","allow":"t","when":`+c.pred+`}`)), []byte(argsWith(v)))
 			break
@@ -95,7 +95,7 @@ func TestMutatedDocuments(t *testing.T) {
 	add(bankText(goodRequirement,
 		`,"budgets":[{"id":"b","tools":["pay"],"limit":9,"per":"session","window":"total","cost":1,"unless":{"receipt":"look","same":{"/payee":"/to"}}}]`))
 	add(bankText(`{"id":"x","tools":["look"],"when":{"session":"calls","of":"pay","le":3},"all":[{"receipt":"pay","max_age":"1h"},{"approval":{"roles":["owner"]}}]}`, ``))
-	for _, c := range operatorCases {
+	for _, c := range readOperators(t) {
 		add(around(c.schema, `{"id":"x","allow":"t","when":`+c.pred+`}`))
 	}
 	var pool []any // every value of every seed

@@ -52,95 +52,12 @@ const late = `{"helm":"policy/v1","layer":"P1","bundle":{"name":"late","version"
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	p := mustCompile(t, office, late)
-	allow := want{contracts.ReasonAllow, 8, "P1:office:ok"}
-	schema := want{contracts.ReasonSchemaViolation, 2, ""}
-	scope := want{contracts.ReasonDestinationNotAllowed, 2, "P1:office:scope"}
-	for _, c := range []struct {
-		name, tool, args string
-		change           func(*contracts.Inputs)
-		want             want
-		says             string
-	}{
-		{"allowed", "file.read", `{"path":"/srv/data/a"}`, nil, allow, ""},
-		{"allowed destinations", "file.read", `{"path":"/srv/data","to":["a.corp.com","https://b.corp.com/x"]}`, nil,
-			allow, ""},
-		{"no destinations", "file.read", `{"path":"/srv/data","to":[]}`, nil, allow, ""},
-		{"duplicate key", "file.read", `{"path":"/srv/data/a","path":"/srv/data/b"}`, nil,
-			want{contracts.ReasonArgsCanonicalization, 0, ""}, "strict JSON"},
-		{"not JSON", "none", `{`, nil, want{contracts.ReasonArgsCanonicalization, 0, ""}, "strict JSON"},
-		{"no arguments", "file.read", `{}`, func(in *contracts.Inputs) { in.Args = crypto.Value{} },
-			want{contracts.ReasonFailClosedError, 0, ""}, "no arguments"},
-		{"arguments no object", "file.read", `{"path":[]}`,
-			func(in *contracts.Inputs) { in.Args = in.Args.Get("path") }, want{contracts.ReasonFailClosedError, 0, ""},
-			"no arguments"},
-		{"unknown tool", "file.raed", `{}`, nil, want{contracts.ReasonToolNotFound, 1, ""}, "declares"},
-		{"no tool", "", `{}`, nil, want{contracts.ReasonToolNotFound, 1, ""}, "declares"},
-		{"no driver", "file.list", `{}`, func(in *contracts.Inputs) { in.Drivers = 0 },
-			want{contracts.ReasonDriverNotBound, 1, ""}, "no driver is bound: set Intent.Driver or Options.Drivers"},
-		{"two drivers", "file.list", `{}`, func(in *contracts.Inputs) { in.Drivers = 2 },
-			want{contracts.ReasonDriverNotBound, 1, ""},
-			"two drivers are bound: Intent.Driver and Options.Drivers; keep one"},
-		{"too long", "file.read", `{"path":"/srv/data/` + strings.Repeat("a", 1024) + `"}`, nil, schema,
-			"longer than the tool's limit"},
-		{"missing argument", "file.read", `{}`, nil, schema, "path"},
-		{"null", "file.read", `{"path":null}`, nil, schema, "/path"},
-		{"another type", "file.read", `{"path":5}`, nil, schema, "/path"},
-		{"extra argument", "file.read", `{"path":"/srv/data","mode":"rw"}`, nil, schema, "additionalProperties"},
-		{"out of scope", "file.read", `{"path":"/etc/passwd"}`, nil, scope, "/path"},
-		{"scope errs", "file.read", `{"path":"/srv/data/../../etc"}`, nil, scope, "segments"},
-		{"one destination out of scope", "file.read", `{"path":"/srv/data","to":["a.corp.com","corp.com.evil.org"]}`,
-			nil, scope, "/to"},
-		{"one destination malformed", "file.read", `{"path":"/srv/data","to":["a.corp.com",""]}`, nil, scope, "/to/*"},
-		{"denied", "file.read", `{"path":"/srv/data/secret"}`, nil,
-			want{contracts.ReasonPolicyViolation, 5, "P1:office:dir"}, "denies"},
-		{"when and unless", "file.read", `{"path":"/srv/data/a","lines":101}`, nil,
-			want{contracts.ReasonPolicyViolation, 5, "P1:office:lines"}, "denies"},
-		{"unless holds", "file.read", `{"path":"/srv/data/a","lines":101}`,
-			func(in *contracts.Inputs) { in.Caller.Roles = []string{"admin", "clerk"} }, allow, ""},
-		{"denied by pattern", "file.wipe", `{}`, func(in *contracts.Inputs) { in.Caller.ID = "eve" },
-			want{contracts.ReasonPolicyViolation, 5, "P1:office:secret"}, "denies"},
-		{"nothing matches", "file.wipe", `{}`, nil, want{contracts.ReasonNoPolicyDefined, 5, ""}, "no rule"},
-		{"no role", "file.list", `{}`, func(in *contracts.Inputs) { in.Caller = contracts.Caller{} },
-			want{contracts.ReasonNoPolicyDefined, 5, ""}, "no rule"},
-		{"predicate errs", "file.write", `{"path":"etc"}`, nil, want{contracts.ReasonFailClosedError, 5, ""},
-			"P1:office:age: /path: not an absolute path"},
-		{"absent", "file.write", `{}`, nil, allow, ""},
-		{"delegation", "file.list", `{}`, delegated, want{contracts.ReasonDelegationInvalid, 6, ""}, "delegation"},
-		{"delegation and approvals", "file.list", `{}`,
-			func(in *contracts.Inputs) { in.Envelopes.Approvals = []contracts.Envelope{[]byte(`{}`)} }, allow, ""},
-		{"expired", "late.read", `{}`, nil, want{contracts.ReasonPolicyViolation, 5, "P1:late:expires"}, "expired"},
-		{"not yet expired", "late.read", `{}`, func(in *contracts.Inputs) { in.Time-- },
-			want{contracts.ReasonAllow, 8, "P1:late:all"}, ""},
-
-		// When several conditions fail, the first is the reason.
-		{"0 before 1", "none", `[]`, func(in *contracts.Inputs) { in.Drivers = 0 },
-			want{contracts.ReasonArgsCanonicalization, 0, ""}, ""},
-		{"tool before driver", "none", `{"x":1}`, func(in *contracts.Inputs) { in.Drivers = 0 },
-			want{contracts.ReasonToolNotFound, 1, ""}, ""},
-		{"driver before schema", "file.read", `{"x":1}`, func(in *contracts.Inputs) { in.Drivers = 2; delegated(in) },
-			want{contracts.ReasonDriverNotBound, 1, ""}, ""},
-		{"schema before scope and rules", "file.read", `{"path":"/etc","x":1}`,
-			func(in *contracts.Inputs) { in.Caller.ID = "eve"; delegated(in) }, schema, ""},
-		{"size before schema", "file.read", `{"x":"` + strings.Repeat("a", 1024) + `"}`, nil, schema, "limit"},
-		{"scope before rules", "file.read", `{"path":"/etc"}`,
-			func(in *contracts.Inputs) { in.Caller.ID = "eve"; delegated(in) }, scope, ""},
-		{"first entry of scope", "file.read", `{"path":"/etc","to":["x"]}`, nil, scope, "/path"},
-		{"expiry before rules", "late.read", `{}`, func(in *contracts.Inputs) { in.Caller.ID = "eve"; delegated(in) },
-			want{contracts.ReasonPolicyViolation, 5, "P1:late:expires"}, ""},
-		{"first rule", "file.read", `{"path":"/srv/data/secret","lines":101}`,
-			func(in *contracts.Inputs) { in.Caller.ID = "eve" },
-			want{contracts.ReasonPolicyViolation, 5, "P1:office:secret"}, ""},
-		{"no delegator, no rules", "file.read", `{"path":"/srv/data/secret"}`, delegated,
-			want{contracts.ReasonDelegationInvalid, 6, ""}, "grant 0"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			in := inputs(t, c.tool, c.args)
-			if c.change != nil {
-				c.change(&in)
-			}
-			_, why := c.want.check(t, p, in)
-			contains(t, why.String(), c.says)
-		})
+	for _, c := range append(readCases(t, "conditions", 40, callFields...),
+		testCase{"name": "too long", "tool": "file.read", "want": "SCHEMA_VIOLATION 2",
+			"args": `{"path":"/srv/data/` + strings.Repeat("a", 1024) + `"}`, "says": "longer than the tool's limit"},
+		testCase{"name": "size before schema", "tool": "file.read", "args": `{"x":"` + strings.Repeat("a", 1024) + `"}`,
+			"want": "SCHEMA_VIOLATION 2", "says": "limit"}) {
+		t.Run(c["name"], func(t *testing.T) { c.judged(t, p) })
 	}
 }
 
