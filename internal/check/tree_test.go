@@ -39,6 +39,7 @@ func (s source) path() string { return path.Join(s.dir, s.name) }
 var harness = []string{
 	"evidence/internal/forge",
 	"internal/kerneltest",
+	"internal/table",
 	"proofgraph/filestore/internal/crash",
 	"proofgraph/filestore/internal/disktest",
 }

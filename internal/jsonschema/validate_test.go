@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/table"
 )
 
 // TestViolation: the place and the constraint, or "" for a valid value.
@@ -29,46 +30,12 @@ func TestViolation(t *testing.T) {
 		"who":{"anyOf":[{"type":"string","const":"me"},{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}]},
 		"one":{"oneOf":[{"type":"integer","multipleOf":2},{"type":"integer","multipleOf":3}]}}}`
 	s := compile(t, pay, true)
-	for _, c := range []struct{ value, want string }{
-		{`{"to":"GB12","amount":4.35}`, ""},
-		{`{"to":"GB12","amount":4.35,"kind":null,"tags":["a","b"],"a/b":null,"who":"me","one":2}`, ""},
-		{`{"to":"GB12","amount":1,"a/b":{"m~n":-3},"who":{"id":1},"one":9}`, ""},
-		{`[]`, ": type: object"},
-		{`{}`, ": required: amount"},
-		{`{"amount":1}`, ": required: to"},
-		{`{"amount":"1","to":1}`, "/amount: type: number"},
-		{`{"to":1}`, ": required: amount"},
-		{`{"amount":0,"to":""}`, "/amount: exclusiveMinimum: 0"},
-		{`{"amount":1000.01,"to":""}`, "/amount: maximum: 1000"},
-		{`{"amount":4.355,"to":""}`, "/amount: multipleOf: 0.01"},
-		{`{"amount":1,"to":"GB1"}`, "/to: minLength: 4"},
-		{`{"amount":1,"to":"GB1234567"}`, "/to: maxLength: 8"},
-		{`{"amount":1,"to":"gb12"}`, "/to: pattern: ^[A-Z]{2}[0-9]+$"},
-		{`{"amount":1,"to":"GB12\n"}`, "/to: pattern: ^[A-Z]{2}[0-9]+$"},
-		{`{"amount":1,"kind":"x","to":"GB12"}`, `/kind: enum: one of "card", "iban", null`},
-		{`{"amount":1,"tags":[],"to":"GB12"}`, "/tags: minItems: 1"},
-		{`{"amount":1,"tags":["a","b","c","d"],"to":"GB12"}`, "/tags: maxItems: 3"},
-		{`{"amount":1,"tags":["a","b","a"],"to":"GB12"}`, "/tags: uniqueItems: no element twice"},
-		{`{"amount":1,"tags":["a","bcd"],"to":"GB12"}`, "/tags/1: maxLength: 2"},
-		{`{"a/b":1,"amount":1,"to":"GB12"}`, "/a~1b: type: object or null"},
-		{`{"a/b":{"m~n":1.5},"amount":1,"to":"GB12"}`, "/a~1b/m~0n: type: integer"},
-		{`{"a/b":{"m~n":-4},"amount":1,"to":"GB12"}`, "/a~1b/m~0n: minimum: -3"},
-		{`{"a/b":{"m~n":3},"amount":1,"to":"GB12"}`, "/a~1b/m~0n: exclusiveMaximum: 3"},
-		{`{"a/b":{"x":3},"amount":1,"to":"GB12"}`, "/a~1b: additionalProperties: not allowed beside m~n"},
-		{`{"amount":1,"to":"GB12","who":"you"}`, `/who: const: "me"`},
-		{`{"amount":1,"to":"GB12","who":{}}`, `/who: required: id`},
-		{`{"amount":1,"to":"GB12","who":{"id":"x"}}`, `/who/id: type: integer`},
-		{`{"amount":1,"to":"GB12","who":3}`, `/who: anyOf: at least one of 2 schemas`},
-		{`{"amount":1,"one":6,"to":"GB12"}`, `/one: oneOf: exactly one of 2 schemas`},
-		{`{"amount":1,"one":5,"to":"GB12"}`, `/one: oneOf: exactly one of 2 schemas`},
-		{`{"amount":1,"to":"GB12","zzz":1}`,
-			": additionalProperties: not allowed beside a/b, amount, kind, one, tags, to, who"},
-	} {
+	for _, c := range table.Read[struct{ Value, Want string }](t, "violation", 32) {
 		got := ""
-		if v := s.Validate(parse(t, c.value)); v != nil {
+		if v := s.Validate(parse(t, c.Value)); v != nil {
 			got = v.String()
 		}
-		assert.Equal(t, c.want, got, "%s:\ngot  %q\nwant", c.value, got)
+		assert.Equal(t, c.Want, got, "%s:\ngot  %q\nwant", c.Value, got)
 	}
 }
 
@@ -78,19 +45,9 @@ func TestViolationOrder(t *testing.T) {
 	t.Parallel()
 	s := compile(t,
 		`{"type":"object","required":["b","d"],"properties":{"a":{"type":"string"},"b":{"type":"string"},"d":{"type":"string"},"e":{"type":"string"}}}`, true)
-	for _, c := range []struct{ value, want string }{
-		{`{"e":1,"d":1,"b":1,"a":1}`, "/a: type: string"},
-		{`{"e":1,"d":1,"b":1}`, "/b: type: string"},
-		{`{"e":1,"d":1}`, ": required: b"},
-		{`{"e":1,"b":""}`, ": required: d"},
-		{`{"e":1,"d":"","b":""}`, "/e: type: string"},
-		{`{"e":1,"d":"","c":1,"b":""}`, ": additionalProperties: not allowed beside a, b, d, e"},
-		{`{"c":1,"d":1}`, ": required: b"},
-		{`{"aa":1,"d":1}`, ": additionalProperties: not allowed beside a, b, d, e"},
-		{`{"f":1,"b":"x"}`, ": required: d"},
-	} {
-		got := s.Validate(parse(t, c.value))
-		assert.True(t, got != nil && got.String() == c.want, "%s: got %v, want %s", c.value, got, c.want)
+	for _, c := range table.Read[struct{ Value, Want string }](t, "violation_order", 9) {
+		got := s.Validate(parse(t, c.Value))
+		assert.True(t, got != nil && got.String() == c.Want, "%s: got %v, want %s", c.Value, got, c.Want)
 	}
 }
 
@@ -102,15 +59,7 @@ func TestViolationKeepsSecrets(t *testing.T) {
 	values := []string{`"SECRET"`, `{"SECRET":1}`, `{"a":"SECRET"}`, `{"a":{"SECRET":"SECRET"}}`, `["SECRET","SECRET"]`,
 		`{"a":["SECRET"]}`}
 	failed := 0
-	for _, schema := range []string{
-		`{"type":"integer"}`, `{"const":1}`, `{"enum":[1,{"a":2}]}`, `{"maxLength":1,"maxItems":1}`,
-		`{"minLength":9,"minItems":9}`, `{"pattern":"^x"}`,
-		`{"uniqueItems":true}`, `{"items":{"type":"null"}}`, `{"properties":{"a":{"type":"null"}}}`,
-		`{"properties":{"a":{"properties":{},"additionalProperties":false}}}`,
-		`{"additionalProperties":false}`, `{"required":["b"]}`, `{"anyOf":[{"type":"null"}]}`, `{"oneOf":[{},{}]}`,
-		`{"anyOf":[{"maxLength":1},{"maxLength":2}],"type":"string"}`,
-		`{"type":"object","anyOf":[{"type":"null"},{"type":"object","properties":{"b":{}},"additionalProperties":false}]}`,
-	} {
+	for _, schema := range table.Read[string](t, "violation_keeps_secrets", 16) {
 		s := compile(t, schema, false)
 		for _, value := range values {
 			if v := s.Validate(parse(t, value)); v != nil {
