@@ -51,9 +51,8 @@ func TestAheadEnds(t *testing.T) {
 		p, err := verify(t.Context(), bytes.NewReader(pack), Options{})
 		require.True(t, err == nil && p == nil, "%v %v", err, p)
 		mustHaveEnded(t, "a good pack")
-		if p, err := verify(t.Context(), bytes.NewReader(spoiled), Options{}); !errors.Is(err, ErrEncoding) || p != nil {
-			t.Fatal(err, p)
-		}
+		p, err = verify(t.Context(), bytes.NewReader(spoiled), Options{})
+		require.True(t, errors.Is(err, ErrEncoding) && p == nil, "%v %v", err, p)
 		mustHaveEnded(t, "a bad pack")
 	}
 	reads, ended := 0, 0
@@ -69,7 +68,8 @@ func TestAheadEnds(t *testing.T) {
 	}
 	for n := 0; ; n++ {
 		ctx, cancel := context.WithCancel(t.Context())
-		f := &failing{bytes.NewReader(pack), n, func(_ []byte, n int, err error) (int, error) { cancel(); return n, err }}
+		f := &failing{bytes.NewReader(pack), n,
+			func(_ []byte, n int, err error) (int, error) { cancel(); return n, err }}
 		p, err := verify(ctx, f, Options{})
 		cancel()
 		if err == nil && p == nil {
@@ -95,7 +95,8 @@ func TestOneProcessor(t *testing.T) {
 		started := false
 		spy := func(b []byte, n int, err error) (int, error) {
 			stack := make([]byte, 1<<20)
-			started = started || strings.Contains(string(stack[:runtime.Stack(stack, true)]), "inorder.(*Queue[...]).ahead")
+			started = started || strings.Contains(string(stack[:runtime.Stack(stack, true)]),
+				"inorder.(*Queue[...]).ahead")
 			return n, err
 		}
 		_, err := verifyWith(t.Context(), &failing{bytes.NewReader(pack), 0, spy}, int64(len(pack)),

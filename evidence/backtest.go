@@ -41,7 +41,8 @@ func BackTest(
 			return Differences{Report: report}, err
 		}
 		d, now := st.Judgement(), b.said[x.said]
-		if err := each(Change{uint64(x.index), d.ID, d.Tool, judgedOf(d), now, lacksOnlyApprovals(d, now)}); err != nil {
+		if err := each(Change{uint64(x.index), d.ID, d.Tool, judgedOf(d), now,
+			lacksOnlyApprovals(d, now)}); err != nil {
 			return Differences{}, err
 		}
 	}

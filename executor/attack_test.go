@@ -31,9 +31,8 @@ func (c *counter) Run(context.Context, contracts.Call) (Result, error) {
 func TestAdmitTakesTheDurableAllowOfThisCallOnly(t *testing.T) {
 	t.Parallel()
 	good, call := permitted()
-	if p, err := Admit(good, call); err != nil || p == nil {
-		t.Fatal(err) // or the refusals below would prove nothing
-	}
+	p, err := Admit(good, call)
+	require.True(t, err == nil && p != nil, "%v", err) // or the refusals below would prove nothing
 	notDurable := errors.New("not durable")
 	for name, spoil := range map[string]func(*slot, *contracts.Call){
 		"not durable": func(s *slot, _ *contracts.Call) { s.err = notDurable },
@@ -102,9 +101,8 @@ func TestRunRefuses(t *testing.T) {
 	p := admit(t)
 	refused("no driver yet", p, nil)
 	before := *p
-	if o := Run(context.Background(), p, c, ample, nil); o.Reason != contracts.ReasonAllow || c.runs.Load() != 1 {
-		t.Fatalf("a permit that met no driver runs: %+v", o)
-	}
+	o := Run(context.Background(), p, c, ample, nil)
+	require.True(t, o.Reason == contracts.ReasonAllow && c.runs.Load() == 1, "a permit that met no driver runs: %+v", o)
 	refused("used", p, c)
 	refused("copy from before it was used", &before, c)
 	after := *p
@@ -186,9 +184,7 @@ func TestTheCallIsTheDriversOwn(t *testing.T) {
 		return Result{Output: c.Args}, nil
 	}), ample, nil)
 	assert.Equal(t, string(want.entry), proof, "appending to the arguments reached the decision")
-	if o.Form != "raw" || !strings.HasPrefix(string(o.Output), "xxx") {
-		t.Fatalf("%+v", o) // the driver did scribble
-	}
+	require.True(t, o.Form == "raw" && strings.HasPrefix(string(o.Output), "xxx"), "%+v", o) // the driver did scribble
 	assert.True(t, bytes.Equal(s.entry, want.entry) && bytes.Equal(call.Args, wantCall.Args) &&
 		call.Caller.Equal(wantCall.Caller) && s.decision.Caller.Equal(wantCall.Caller),
 		"the driver changed what it was given a copy of")
@@ -314,9 +310,8 @@ func TestHostileErrors(t *testing.T) {
 		"claims a timeout":   {returns("", context.DeadlineExceeded), contracts.ReasonToolError},
 		"claims to be ended": {returns("", context.Canceled), contracts.ReasonToolError},
 	} {
-		if o := try(t, context.Background(), c.d, ample); o.Reason != c.want || o.Err == nil {
-			t.Errorf("%s: %+v, want %s", name, o, c.want)
-		}
+		o := try(t, context.Background(), c.d, ample)
+		assert.True(t, o.Reason == c.want && o.Err != nil, "%s: %+v, want %s", name, o, c.want)
 	}
 }
 

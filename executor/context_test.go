@@ -115,9 +115,8 @@ func TestContextEndsWithTheRun(t *testing.T) {
 		assert.True(t, o.Reason == contracts.ReasonAllow && own.Err() == context.Canceled &&
 			derived.Err() == context.Canceled, "%s: %v, %v", o.Reason, own.Err(), derived.Err())
 		<-own.Done()
-		if got := <-calls; got != "kept" || len(calls) != 0 || kept() {
-			t.Errorf("%s was called, %d more", got, len(calls))
-		}
+		got := <-calls
+		assert.True(t, got == "kept" && len(calls) == 0 && !kept(), "%s was called, %d more", got, len(calls))
 		late := make(chan bool)
 		stop := context.AfterFunc(own, func() { close(late) })
 		assert.False(t, stop(), "stopped what follows at once")
@@ -179,8 +178,7 @@ func TestOverByTheClock(t *testing.T) {
 		"limit first":  {-1, -2, context.DeadlineExceeded},
 	} {
 		l := runContext{caller: odd{deadline: now.Add(c.callers)}, deadline: now.Add(c.limit)}
-		if err := l.endedBy(); err != c.want || l.Err() != nil {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
+		err := l.endedBy()
+		assert.True(t, err == c.want && l.Err() == nil, "%s: %v, want %v", name, err, c.want)
 	}
 }

@@ -78,9 +78,9 @@ func TestSchemaSeesTheWholeOutput(t *testing.T) {
 		seen := crypto.Missing
 		l := ample
 		l.Check = func(v crypto.Value) bool { seen = v.Kind(); return true }
-		if o := try(t, context.Background(), returns(text, nil), l); o.Reason != contracts.ReasonAllow || seen != want {
-			t.Errorf("%q: the schema saw %s, want %s; %s", text, seen, want, o.Reason)
-		}
+		o := try(t, context.Background(), returns(text, nil), l)
+		assert.True(t, o.Reason == contracts.ReasonAllow && seen == want, "%q: the schema saw %s, want %s; %s", text,
+			seen, want, o.Reason)
 	}
 	l := ample
 	l.Check = func(crypto.Value) bool { t.Error("the schema was asked about a failure"); return true }

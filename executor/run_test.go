@@ -95,11 +95,9 @@ func TestOutcomeTable(t *testing.T) {
 			assert.True(t, c.err == nil || errors.Is(o.Err, c.err), "error %v, want %v", o.Err, c.err)
 			assert.True(t, c.reason != contracts.ReasonAllow && c.reason != contracts.ReasonContractDrift ||
 				o.Err == nil, "error %v with %s", o.Err, c.reason)
-			if _, verdict := o.Reason.Ending(); !o.Reason.Ran() ||
-				verdict == contracts.Allow && c.reason != contracts.ReasonAllow &&
-					c.reason != contracts.ReasonToolError {
-				t.Errorf("%s: verdict %s", o.Reason, verdict)
-			}
+			_, verdict := o.Reason.Ending()
+			assert.True(t, o.Reason.Ran() && (verdict != contracts.Allow || c.reason == contracts.ReasonAllow ||
+				c.reason == contracts.ReasonToolError), "%s: verdict %s", o.Reason, verdict)
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/stretchr/testify/assert"
 )
 
 // Two allocations an entry are the slot and the entry itself.
@@ -25,7 +26,5 @@ func TestAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if n > 2 {
-		t.Errorf("%v allocations an entry, want 2", n)
-	}
+	assert.True(t, n <= 2, "%v allocations an entry, want 2", n)
 }

@@ -56,13 +56,11 @@ func TestCheckpointIsANoteThatOthersVerify(t *testing.T) {
 		opened, err := note.Open(c.Note, note.VerifierList(verifier))
 		require.NoError(t, err)
 		root := w.root(uint64(n) + 1)
-		if want := fmt.Sprintf("%s\n%d\n%s\n", origin, n+1, crypto.AppendBase64(nil, root[:])); opened.Text != want {
-			t.Errorf("body\n%swant\n%s", opened.Text, want)
-		}
+		assert.Equal(t, fmt.Sprintf("%s\n%d\n%s\n", origin, n+1, crypto.AppendBase64(nil, root[:])), opened.Text,
+			"body\n%swant\n", opened.Text)
 		assert.True(t, c.Origin == origin && c.Size == uint64(n)+1 && c.Root == root, "%+v", c)
-		if kept, err := w.memory.Checkpoint(context.Background()); err != nil || !bytes.Equal(kept, c.Note) {
-			t.Error("not stored:", err)
-		}
+		kept, err := w.memory.Checkpoint(context.Background())
+		assert.True(t, err == nil && bytes.Equal(kept, c.Note), "%v %v", "not stored:", err)
 		got, lines, err := ParseCheckpoint(c.Note)
 		assert.True(t, err == nil && len(lines) == 1 && got.SignedBy(lines[0], w.logKey()) && got.Root == c.Root &&
 			got.Size == c.Size && got.Origin == c.Origin, "%+v %v %v", got, lines, err)
@@ -97,17 +95,15 @@ func TestCheckpointFlushes(t *testing.T) {
 		}()
 		synctest.Wait()
 		release <- nil
-		if b := <-arrived; len(b.Entries) != 1 || b.Checkpoint != nil {
-			t.Errorf("%d entries", len(b.Entries))
-		}
+		b := <-arrived
+		assert.True(t, len(b.Entries) == 1 && b.Checkpoint == nil, "%d entries", len(b.Entries))
 		release <- nil
 		if b := <-arrived; len(b.Entries) != 0 || b.Checkpoint == nil || b.At != 3 {
 			t.Errorf("at %d, %d entries", b.At, len(b.Entries))
 		}
 		release <- nil
-		if c := <-done; c.Size != 3 || c.Root != w.root(3) {
-			t.Errorf("%+v", c)
-		}
+		c := <-done
+		assert.True(t, c.Size == 3 && c.Root == w.root(3), "%+v", c)
 		hole.Void(nil)
 	})
 }
@@ -161,10 +157,8 @@ func TestLogKeyGoesWrong(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if c, err := w.log.Checkpoint(context.Background()); err == nil || c.Note != nil ||
-				strings.Contains(err.Error(), "secret") {
-				t.Errorf("%s: %v", name, err)
-			}
+			c, err := w.log.Checkpoint(context.Background())
+			assert.True(t, err != nil && c.Note == nil && !strings.Contains(err.Error(), "secret"), "%s: %v", name, err)
 		}()
 		<-done
 		w.say("a")
@@ -184,9 +178,8 @@ func TestCheckpointThatCannotBeStored(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if c, err := w.log.Checkpoint(context.Background()); err == nil || c.Note != nil {
-				t.Errorf("%s: %v", way.name, err)
-			}
+			c, err := w.log.Checkpoint(context.Background())
+			assert.True(t, err != nil && c.Note == nil, "%s: %v", way.name, err)
 		}()
 		<-done
 		mustBeSealed(t, w, w.log.Chain("a"))
@@ -280,9 +273,8 @@ func TestParseCheckpointRefuses(t *testing.T) {
 		"body and signatures out of order": line + "\n" + strings.Join(lines[:3], ""),
 	} {
 		assert.NotEqual(t, good, bad, "%s: not spoilt", name)
-		if c, s, err := ParseCheckpoint([]byte(bad)); err == nil || c.Note != nil || s != nil {
-			t.Errorf("%s: accepted: %+v %v", name, c, s)
-		}
+		c, s, err := ParseCheckpoint([]byte(bad))
+		assert.True(t, err != nil && c.Note == nil && s == nil, "%s: accepted: %+v %v", name, c, s)
 	}
 	for name, fine := range map[string]string{
 		"100 signatures": edit(4, strings.Repeat(line, 100)),

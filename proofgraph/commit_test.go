@@ -40,9 +40,8 @@ func TestEverybodyAtOnce(t *testing.T) {
 		})
 		assert.True(t, !spy.overlap, "two appends at once")
 		list := w.reread()
-		if n := durable.Load(); n != callers*each || len(list) != callers*each+1 {
-			t.Fatalf("%d durable, %d in the store", n, len(list))
-		}
+		n := durable.Load()
+		require.True(t, n == callers*each && len(list) == callers*each+1, "%d durable, %d in the store", n, len(list))
 		before := w.log
 		w.open() // what was built up step by step equals what is read
 		for i := range places.sessions {
@@ -77,9 +76,8 @@ func TestOneAppendForAllThatCameMeanwhile(t *testing.T) {
 			all.Go(func() { w.say(session) })
 		}
 		say("a")
-		if b := <-arrived; b.At != 1 || len(b.Entries) != 1 {
-			t.Errorf("at %d, %d entries", b.At, len(b.Entries))
-		}
+		b := <-arrived
+		assert.True(t, b.At == 1 && len(b.Entries) == 1, "at %d, %d entries", b.At, len(b.Entries))
 		say("b")
 		say("c")
 		say("d")
@@ -124,9 +122,8 @@ func TestALoneCallerWritesAtOnce(t *testing.T) {
 		if waited := time.Since(start); waited != 0 {
 			t.Errorf("waited %v", waited)
 		}
-		if want := []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}; !slices.Equal(spy.appends, want) {
-			t.Errorf("appends of %v entries, want one each", spy.appends)
-		}
+		want := []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+		assert.True(t, slices.Equal(spy.appends, want), "appends of %v entries, want one each", spy.appends)
 	})
 }
 
@@ -149,9 +146,9 @@ func TestNobodyWritesForThoseAfter(t *testing.T) {
 		}
 		say("a")
 		for i, next := range []string{"b", "c", "d", "e"} {
-			if b := <-arrived; b.At != uint64(i+1) || len(b.Entries) != 1 {
-				t.Errorf("append %d: at %d, %d entries", i, b.At, len(b.Entries))
-			}
+			b := <-arrived
+			assert.True(t, b.At == uint64(i+1) && len(b.Entries) == 1, "append %d: at %d, %d entries", i, b.At,
+				len(b.Entries))
 			say(next) // while the one before is being written
 			release <- nil
 			synctest.Wait() // the next append is begun, and not let through
@@ -246,9 +243,8 @@ func TestTheLeadIsNeverLost(t *testing.T) {
 						nap(50)
 						assert.NoError(t, s.Wait())
 						if (i+n)%11 == 0 {
-							if _, err := w.log.Checkpoint(context.Background()); err != nil {
-								t.Error(err)
-							}
+							_, err := w.log.Checkpoint(context.Background())
+							assert.NoError(t, err)
 						}
 					}
 				})
@@ -285,9 +281,8 @@ func TestBatchesAreBounded(t *testing.T) {
 		require.NoError(t, s.Sign(message(), blob))
 	}
 	require.NoError(t, s.Wait())
-	if want := []int{1, maxBatchEntries, 100, 2, 2, 1}; !slices.Equal(spy.appends, want) {
-		t.Errorf("appends of %v entries, want %v", spy.appends, want)
-	}
+	want := []int{1, maxBatchEntries, 100, 2, 2, 1}
+	assert.True(t, slices.Equal(spy.appends, want), "appends of %v entries, want %v", spy.appends, want)
 }
 
 func TestBlobsAreStoredWithTheirEntry(t *testing.T) {
@@ -299,9 +294,8 @@ func TestBlobsAreStoredWithTheirEntry(t *testing.T) {
 	require.NoError(t, s.Wait())
 	one[0] = 'X'
 	for _, text := range []string{"one", "two", string(w.options.Trust)} {
-		if b, err := w.memory.Blob(context.Background(), crypto.Sum([]byte(text))); err != nil || string(b) != text {
-			t.Errorf("%s: %q %v", text, b, err)
-		}
+		b, err := w.memory.Blob(context.Background(), crypto.Sum([]byte(text)))
+		assert.True(t, err == nil && string(b) == text, "%s: %q %v", text, b, err)
 	}
 }
 
@@ -321,9 +315,8 @@ func TestASessionSignsAheadOfTheStore(t *testing.T) {
 			slots = append(slots, s)
 		}
 		for i, s := range slots {
-			if h := s.Header(); i > 0 && h.Prev != slots[i-1].Hash() {
-				t.Error("prev")
-			}
+			h := s.Header()
+			assert.False(t, i > 0 && h.Prev != slots[i-1].Hash(), "prev")
 			_, ok := w.log.Lookup(s.Hash())
 			assert.False(t, ok, "found before it is durable")
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/note"
 )
@@ -25,10 +26,8 @@ func TestTheCheckpointInThePackageComment(t *testing.T) {
 	verifier, err := note.NewVerifier(key)
 	require.NoError(t, err)
 	msg := strings.Join(lines, "\n") + "\n"
-	if n, err := note.Open([]byte(msg), note.VerifierList(verifier)); err != nil || len(n.Sigs) != 1 {
-		t.Fatalf("%v\n%s", err, msg)
-	}
-	if c, _, err := ParseCheckpoint([]byte(msg)); err != nil || c.Size != 2 || c.Origin != verifier.Name() {
-		t.Error(c, err)
-	}
+	n, err := note.Open([]byte(msg), note.VerifierList(verifier))
+	require.True(t, err == nil && len(n.Sigs) == 1, "%v\n%s", err, msg)
+	c, _, err := ParseCheckpoint([]byte(msg))
+	assert.True(t, err == nil && c.Size == 2 && c.Origin == verifier.Name(), "%v %v", c, err)
 }

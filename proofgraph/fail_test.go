@@ -123,9 +123,8 @@ func mustBeSealed(t *testing.T, w *world, c *Chain) {
 	require.ErrorIs(t, cause, ErrSealed, "the log is not sealed:")
 	w.log.Seal(errors.New("another cause"))
 	assert.True(t, w.log.Err() == cause, "a later cause replaced the first")
-	if s, err := w.log.Place(c, c.Time(), nil, nil); s != nil || err != cause {
-		t.Error("Place:", err)
-	}
+	s, err := w.log.Place(c, c.Time(), nil, nil)
+	assert.True(t, s == nil && err == cause, "%v %v", "Place:", err)
 	if _, err := w.log.Checkpoint(context.Background()); err != cause {
 		t.Error("Checkpoint:", err)
 	}
@@ -183,10 +182,8 @@ func TestSignerGoesWrongAtEachSignature(t *testing.T) {
 							done := make(chan struct{})
 							go func() {
 								defer close(done)
-								if l, err := Open(context.Background(), w.store, w.options, nil); err == nil ||
-									l != nil {
-									t.Error("opened with a genesis that was not signed")
-								}
+								l, err := Open(context.Background(), w.store, w.options, nil)
+								assert.True(t, err != nil && l == nil, "opened with a genesis that was not signed")
 							}()
 							<-done
 							assert.Equal(t, uint64(0), w.size(), "something was written")
@@ -276,9 +273,8 @@ func TestSealing(t *testing.T) {
 	assert.False(t, over(w.log.Sealed()), "sealed before it was")
 	w.log.Seal(nil)
 	assert.True(t, over(w.log.Sealed()), "the channel of Sealed is not closed")
-	if err := s.Wait(); err != w.log.Err() || !errors.Is(err, ErrSealed) {
-		t.Error(err)
-	}
+	err := s.Wait()
+	assert.True(t, err == w.log.Err() && errors.Is(err, ErrSealed), "%v", err)
 	mustBeSealed(t, w, w.log.Chain("b"))
 	assert.Equal(t, uint64(1), w.size(), "an entry was written to a sealed log")
 }
@@ -301,9 +297,8 @@ func TestRecordsThatCannotBeSigned(t *testing.T) {
 		s := w.place(w.log.Chain("a"))
 		err := s.Sign(c.st)
 		assert.True(t, err != nil && strings.Contains(err.Error(), c.says), "%s: %v", name, err)
-		if waited := s.Wait(); waited == nil || !errors.Is(waited, ErrSealed) {
-			t.Errorf("%s: %v", name, waited)
-		}
+		waited := s.Wait()
+		assert.True(t, waited != nil && errors.Is(waited, ErrSealed), "%s: %v", name, waited)
 		mustBeSealed(t, w, w.log.Chain("b"))
 	}
 }
@@ -359,8 +354,7 @@ func TestTheLargestRecord(t *testing.T) {
 		if err := s.Sign(st); (err != nil) != (more > 0) {
 			t.Fatalf("%d more: %v", more, err)
 		}
-		if n := len(s.Entry()); more == 0 && (n > contracts.MaxEntry || n < contracts.MaxEntry/2) {
-			t.Errorf("%d bytes", n)
-		}
+		n := len(s.Entry())
+		assert.False(t, more == 0 && (n > contracts.MaxEntry || n < contracts.MaxEntry/2), "%d bytes", n)
 	}
 }

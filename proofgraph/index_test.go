@@ -13,24 +13,21 @@ import (
 func TestIndexFindsWhatIsThereAndNothingElse(t *testing.T) {
 	t.Parallel()
 	var x Index
-	if _, _, ok := x.Lookup(hashOf(0)); ok || x.Len() != 0 {
-		t.Error("found in the zero Index")
-	}
+	_, _, ok := x.Lookup(hashOf(0))
+	assert.True(t, !ok && x.Len() == 0, "found in the zero Index")
 	for i := range uint64(20_000) {
 		_, _, ok := x.Lookup(hashOf(i))
 		require.False(t, ok, "%d found before it was added", i)
 		require.NoError(t, x.Add(hashOf(i), i/3))
 		for _, old := range []uint64{0, i / 2, i} { // wherever the buckets stand
-			if n, lamport, ok := x.Lookup(hashOf(old)); !ok || n != old || lamport != old/3 ||
-				x.Hash(old) != hashOf(old) {
-				t.Fatalf("%d of %d: %d %d %v", old, i, n, lamport, ok)
-			}
+			n, lamport, ok := x.Lookup(hashOf(old))
+			require.True(t, ok && n == old && lamport == old/3 && x.Hash(old) == hashOf(old), "%d of %d: %d %d %v", old,
+				i, n, lamport, ok)
 		}
 	}
 	for i := range uint64(20_000) {
-		if n, lamport, ok := x.Lookup(hashOf(i)); !ok || n != i || lamport != i/3 {
-			t.Fatalf("%d: %d %d %v", i, n, lamport, ok)
-		}
+		n, lamport, ok := x.Lookup(hashOf(i))
+		require.True(t, ok && n == i && lamport == i/3, "%d: %d %d %v", i, n, lamport, ok)
 	}
 	assert.Equal(t, uint64(20_000), x.Len())
 }
@@ -43,9 +40,8 @@ func TestIndexWithOneBucketForAll(t *testing.T) {
 		require.NoError(t, x.Add(contracts.Digest{31: byte(i), 30: byte(i >> 8)}, 0))
 	}
 	for i := range 1000 {
-		if n, _, ok := x.Lookup(contracts.Digest{31: byte(i), 30: byte(i >> 8)}); !ok || n != uint64(i) {
-			t.Fatal(i, n, ok)
-		}
+		n, _, ok := x.Lookup(contracts.Digest{31: byte(i), 30: byte(i >> 8)})
+		require.True(t, ok && n == uint64(i), "%v %v %v", i, n, ok)
 	}
 }
 
@@ -55,9 +51,8 @@ func TestIndexOfEqualHashesGivesTheLast(t *testing.T) {
 	for i := range uint64(3) {
 		require.NoError(t, x.Add(hashOf(7), i))
 	}
-	if n, lamport, ok := x.Lookup(hashOf(7)); !ok || n != 2 || lamport != 2 {
-		t.Error(n, lamport, ok)
-	}
+	n, lamport, ok := x.Lookup(hashOf(7))
+	assert.True(t, ok && n == 2 && lamport == 2, "%v %v %v", n, lamport, ok)
 }
 
 func TestIndexRefusesLamportTimesBeyondTheEntry(t *testing.T) {
@@ -80,9 +75,8 @@ func TestIndexMemory(t *testing.T) {
 	for i := range uint64(n) {
 		require.NoError(t, x.Add(hashOf(i), 0))
 		if i == n/2 { // just past a power of two, where others are at their worst
-			if got := float64(heap()-before) / float64(i); got > 48 {
-				t.Errorf("%.1f bytes an entry at %d", got, i)
-			}
+			got := float64(heap()-before) / float64(i)
+			assert.True(t, !(got > 48), "%.1f bytes an entry at %d", got, i)
 		}
 	}
 	got := float64(heap()-before) / n

@@ -44,15 +44,12 @@ func TestPlaceLast(t *testing.T) {
 			})
 		}
 		all.Go(func() {
-			if _, err := w.log.PlaceLast(w.log.Chain("another-end"), w.options.Now, nil, nil, nil); !errors.Is(err,
-				errEnd) {
-				t.Errorf("a second end: %v", err)
-			}
+			_, err := w.log.PlaceLast(w.log.Chain("another-end"), w.options.Now, nil, nil, nil)
+			assert.ErrorIs(t, err, errEnd, "a second end")
 		})
 		all.Go(func() { // an entry that was signed by then may no longer count
-			if c, err := w.log.Checkpoint(context.Background()); c.Note != nil || !errors.Is(err, errEnd) {
-				t.Errorf("a checkpoint: %v", err)
-			}
+			c, err := w.log.Checkpoint(context.Background())
+			assert.True(t, c.Note == nil && errors.Is(err, errEnd), "a checkpoint: %v", err)
 		})
 		synctest.Wait()
 		require.NoError(t, w.log.Err(), "sealed too early")
@@ -70,9 +67,8 @@ func TestPlaceLast(t *testing.T) {
 				t.Errorf("entry %d: %v", s.Index(), err)
 			}
 		}
-		if err := w.log.Err(); !errors.Is(err, ErrSealed) || !errors.Is(err, errEnd) {
-			t.Errorf("afterwards: %v", err)
-		}
+		err = w.log.Err()
+		assert.True(t, errors.Is(err, ErrSealed) && errors.Is(err, errEnd), "afterwards: %v", err)
 		w.log.Seal(errors.New("another cause"))
 		assert.True(t, errors.Is(w.log.Err(), errEnd) && len(w.reread()) == 3, "%v, %d entries", w.log.Err(), w.size())
 		w.open()
@@ -157,9 +153,8 @@ func TestPlaceLastFails(t *testing.T) {
 				x.spoil(w, spy, last)
 				all.Go(func() { _ = last.Wait() })
 				all.Wait()
-				if err := w.log.Err(); err == nil || !strings.Contains(err.Error(), x.says) {
-					t.Errorf("%v, want %s", err, x.says)
-				}
+				err = w.log.Err()
+				assert.True(t, err != nil && strings.Contains(err.Error(), x.says), "%v, want %s", err, x.says)
 			})
 		})
 	}

@@ -16,19 +16,16 @@ func TestMemoryZeroValue(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	var m Memory
-	if n, err := m.Size(ctx); n != 0 || err != nil {
-		t.Error(n, err)
-	}
-	if c, err := m.Checkpoint(ctx); c != nil || err != nil {
-		t.Error(c, err)
-	}
+	n, err := m.Size(ctx)
+	assert.True(t, n == 0 && err == nil, "%v %v", n, err)
+	c, err := m.Checkpoint(ctx)
+	assert.True(t, c == nil && err == nil, "%v %v", c, err)
 	if _, err := m.Blob(ctx, crypto.Sum(nil)); err != ErrNoBlob {
 		t.Error(err)
 	}
 	mustAppend(t, &m, Batch{Entries: []contracts.Entry{[]byte("a")}, Blobs: [][]byte{{}}})
-	if b, err := m.Blob(ctx, crypto.Sum(nil)); b == nil || len(b) != 0 || err != nil {
-		t.Error("an empty blob is not nil:", b, err)
-	}
+	b, err := m.Blob(ctx, crypto.Sum(nil))
+	assert.True(t, b != nil && len(b) == 0 && err == nil, "%v %v %v", "an empty blob is not nil:", b, err)
 }
 
 func TestMemoryEntriesAreThoseOfTheBeginning(t *testing.T) {

@@ -31,10 +31,8 @@ func TestOpenBeginsALog(t *testing.T) {
 	require.NoError(t, err)
 	list := w.reread()
 	assert.True(t, len(list) == 1 && len(seen) == 1 && list[0].hash == seen[0], "each saw something else")
-	if b, err := w.memory.Blob(context.Background(), crypto.Sum(w.options.Trust)); err != nil ||
-		!bytes.Equal(b, w.options.Trust) {
-		t.Error("the trust state is not kept:", err)
-	}
+	b, err := w.memory.Blob(context.Background(), crypto.Sum(w.options.Trust))
+	assert.True(t, err == nil && bytes.Equal(b, w.options.Trust), "%v %v", "the trust state is not kept:", err)
 	w.log = l
 	w.say("a")
 }
@@ -111,9 +109,8 @@ func TestOpenRefusesOptions(t *testing.T) {
 	} {
 		w := newWorld(t)
 		spoil(w)
-		if l, err := Open(context.Background(), w.store, w.options, nil); err == nil || l != nil {
-			t.Errorf("%s: opened", name)
-		}
+		l, err := Open(context.Background(), w.store, w.options, nil)
+		assert.True(t, err != nil && l == nil, "%s: opened", name)
 		assert.Equal(t, uint64(0), w.size(), "%s: something was written", name)
 	}
 }
@@ -268,9 +265,8 @@ func TestOpenRefusesEntriesThatDoNotFollow(t *testing.T) {
 	} {
 		w, st := base()
 		c.spoil(w, st)
-		if err := forge(w, st); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := forge(w, st)
+		assert.True(t, err != nil && strings.Contains(err.Error(), c.says), "%s: %v", name, err)
 	}
 }
 
@@ -297,9 +293,7 @@ func TestOpenRefusesALogWithoutGenesis(t *testing.T) {
 		require.NoError(t, err)
 		mustAppend(t, w.memory,
 			Batch{Entries: []contracts.Entry{crypto.AppendEnvelope(nil, contracts.PayloadType, payload, h.Key, sig)}})
-		if _, err := Open(context.Background(), w.store, w.options, nil); err == nil ||
-			!strings.Contains(err.Error(), "genesis") {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err = Open(context.Background(), w.store, w.options, nil)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "genesis"), "%s: %v", name, err)
 	}
 }

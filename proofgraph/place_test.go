@@ -37,9 +37,8 @@ func TestEntriesFollowOneAnother(t *testing.T) {
 		p := f.Predicate
 		assert.True(t, p.Session == want[i].session && p.Seq == want[i].seq && p.Lamport == want[i].lamport &&
 			slices.Equal(p.Parents, want[i].parents), "entry %d is %+v, want %+v", i, p, want[i])
-		if at, ok := w.log.Lookup(f.hash); !ok || at != uint64(i) {
-			t.Errorf("Lookup of entry %d: %d %v", i, at, ok)
-		}
+		at, ok := w.log.Lookup(f.hash)
+		assert.True(t, ok && at == uint64(i), "Lookup of entry %d: %d %v", i, at, ok)
 	}
 	_, ok := w.log.Lookup(crypto.Sum(nil))
 	assert.False(t, ok, "Lookup found what is not there")
@@ -142,9 +141,8 @@ func TestAClosedSessionTakesNothing(t *testing.T) {
 	w.say("b")
 	w.open()
 	c = w.log.Chain("a")
-	if _, err := w.log.Place(c, 1000, nil, nil); !errors.Is(err, ErrClosed) || !c.Closed() {
-		t.Error("opened again:", err)
-	}
+	_, err = w.log.Place(c, 1000, nil, nil)
+	assert.True(t, errors.Is(err, ErrClosed) && c.Closed(), "%v %v", "opened again:", err)
 }
 
 // A function that runs under the log's lock sees the places in order, and may refuse one: then it
@@ -198,17 +196,16 @@ func TestOnlyADurableAllowIsDurable(t *testing.T) {
 	require.NoError(t, s.Sign(&contracts.Statement{Decision: d}))
 	assert.False(t, durable(s), "not durable")
 	require.NoError(t, s.Wait())
-	if e, got, err := s.Durable(); err != nil || got != d || string(e) != string(s.Entry()) || e.Hash() != s.Hash() {
-		t.Error("an ALLOW that is durable:", err)
-	}
+	e, got, err := s.Durable()
+	assert.True(t, err == nil && got == d && string(e) == string(s.Entry()) && e.Hash() == s.Hash(), "%v %v",
+		"an ALLOW that is durable:", err)
 	assert.False(t, durable(w.say("a")), "a message")
 	w.watch().before = func(int, Batch) error { return errors.New("disk full") }
 	w.open()
 	s = w.place(w.log.Chain("a"))
 	require.NoError(t, s.Sign(&contracts.Statement{Decision: allow(s.Header())}))
-	if err := s.Wait(); err == nil || durable(s) {
-		t.Error("an ALLOW that could not be stored:", err)
-	}
+	err = s.Wait()
+	assert.True(t, err != nil && !durable(s), "%v %v", "an ALLOW that could not be stored:", err)
 }
 
 func TestMisuseOfASlotIsAnError(t *testing.T) {
@@ -235,8 +232,7 @@ func TestAnEntryHasNoSpareMemory(t *testing.T) {
 		t.Errorf("len %d cap %d", got, cap(s.entry))
 	}
 	key := contracts.Digest{}
-	if n := len(crypto.AppendEnvelope(nil, contracts.PayloadType, nil, key, make([]byte, 64))); n > envelopeSize ||
-		n < envelopeSize-16 {
-		t.Errorf("an empty envelope has %d bytes, envelopeSize is %d", n, envelopeSize)
-	}
+	n := len(crypto.AppendEnvelope(nil, contracts.PayloadType, nil, key, make([]byte, 64)))
+	assert.True(t, n <= envelopeSize && n >= envelopeSize-16, "an empty envelope has %d bytes, envelopeSize is %d", n,
+		envelopeSize)
 }

@@ -153,9 +153,8 @@ func TestBuildRefuses(t *testing.T) {
 		"gas beyond doubles": {allow(), Result{Reason: contracts.ReasonToolError,
 			Sandbox: &contracts.SandboxUse{Gas: crypto.MaxInt + 1, Profile: "wasi"}}},
 	} {
-		if r, err := Build(c.d, digest("e"), c.o); err == nil || r != nil {
-			t.Errorf("%s: %+v", name, r)
-		}
+		r, err := Build(c.d, digest("e"), c.o)
+		assert.True(t, err != nil && r == nil, "%s: %+v", name, r)
 	}
 }
 
@@ -182,10 +181,9 @@ func TestOpenDecision(t *testing.T) {
 	st := statement(kernel, nil)
 	st.Seq, st.Decision = 3, allow()
 	good := sign(t, kernel, st)
-	if d, err := OpenDecision(good, state, 6); err != nil || d.Tool != "send_money" ||
-		!bytes.Equal(d.Append(nil), allow().Append(nil)) {
-		t.Fatalf("%+v %v", d, err)
-	}
+	d, err := OpenDecision(good, state, 6)
+	require.True(t, err == nil && d.Tool == "send_money" && bytes.Equal(d.Append(nil), allow().Append(nil)), "%+v %v",
+		d, err)
 	denied := deny()
 	denial := Denied(&denied)
 	spoilt := bytes.Clone(good)
@@ -193,9 +191,8 @@ func TestOpenDecision(t *testing.T) {
 	for name, bad := range map[string]contracts.Entry{"a denial": sign(t, kernel, statement(kernel, &denial)),
 		"a receipt":    sign(t, kernel, statement(kernel, build(t, Result{Reason: contracts.ReasonToolError}))),
 		"a stranger's": sign(t, key(t, "stranger"), st), "a flipped bit": spoilt, "nothing": nil} {
-		if d, err := OpenDecision(bad, state, 6); err == nil || d.Verdict == contracts.Allow {
-			t.Errorf("%s: %+v", name, d)
-		}
+		d, err := OpenDecision(bad, state, 6)
+		assert.True(t, err != nil && d.Verdict != contracts.Allow, "%s: %+v", name, d)
 	}
 }
 
@@ -348,9 +345,8 @@ func TestOpenAtAnIndex(t *testing.T) {
 	state, err := registry.ParseState([]byte(text))
 	require.True(t, err == nil && strings.Contains(text, `"revoked":9`), "%v", err)
 	for index, want := range map[uint64]bool{0: false, 4: false, 5: true, 9: true, 10: false} {
-		if _, err := Open(good, state, index); (err == nil) != want {
-			t.Errorf("at %d: %v", index, err)
-		}
+		_, err := Open(good, state, index)
+		assert.Equal(t, want, (err == nil), "at %d: %v", index, err)
 	}
 	_, err = Open(sign(t, second, statement(second, build(t, Result{Reason: contracts.ReasonToolError}))), state, 0)
 	assert.NoError(t, err, "the other kernel key")
@@ -364,9 +360,8 @@ func TestReceiptMangled(t *testing.T) {
 	kernel, state := key(t, "kernel"), trust(t, nil)
 	good := sign(t, kernel,
 		statement(kernel, build(t, Result{Reason: contracts.ReasonAllow, Output: []byte("1"), Form: "jcs"})))
-	if _, err := Open(good, state, 7); err != nil {
-		t.Fatal(err) // or the refusals below would prove nothing
-	}
+	_, err := Open(good, state, 7)
+	require.NoError(t, err) // or the refusals below would prove nothing
 	step := 1
 	if testing.Short() {
 		step = 7
@@ -374,12 +369,10 @@ func TestReceiptMangled(t *testing.T) {
 	for i := 0; i < 8*len(good); i += step {
 		bad := bytes.Clone(good)
 		bad[i/8] ^= 1 << (i % 8)
-		if r, err := Open(bad, state, 7); err == nil || r.Outcome != "" {
-			t.Fatalf("bit %d: taken", i)
-		}
-		if _, err := Open(good[:i/8], state, 7); err == nil {
-			t.Fatalf("the first %d bytes: taken", i/8)
-		}
+		r, err := Open(bad, state, 7)
+		require.True(t, err != nil && r.Outcome == "", "bit %d: taken", i)
+		_, err = Open(good[:i/8], state, 7)
+		require.Error(t, err, "the first %d bytes: taken", i/8)
 	}
 }
 

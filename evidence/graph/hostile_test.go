@@ -88,7 +88,8 @@ func TestHostileSources(t *testing.T) {
 	}
 	panicked := "the source or the writer panicked"
 	giving := func(f iter.Seq2[contracts.Entry, error]) fake {
-		return at(fake{entries: func(context.Context, uint64, uint64) iter.Seq2[contracts.Entry, error] { return f }}, n)
+		return at(fake{entries: func(context.Context, uint64, uint64) iter.Seq2[contracts.Entry, error] { return f }},
+			n)
 	}
 	for name, test := range map[string]struct {
 		s    Source
@@ -99,12 +100,15 @@ func TestHostileSources(t *testing.T) {
 		"its size is an error": {sized(n, errSource), "on fire"},
 		"its size panics": {fake{size: func(context.Context) (uint64, error) { panic(errSource) }},
 			panicked + " with a *errors.errorString"},
-		"a size beyond all":            {sized(1<<64-1, nil), "at most 134217728"},
-		"a size one beyond the limit":  {sized(maxEntries+1, nil), "at most 134217728"},
-		"a size that it has not":       {having(maxEntries, list...), fmt.Sprint("entry ", n, ": the source has fewer entries")},
-		"one entry fewer":              {having(n+1, list...), fmt.Sprint("entry ", n, ": the source has fewer entries")},
-		"no entries":                   {having(n), "entry 0: the source has fewer entries"},
-		"one entry more":               {having(n-1, list...), fmt.Sprint("entry ", n-1, ": the source has more entries")},
+		"a size beyond all":           {sized(1<<64-1, nil), "at most 134217728"},
+		"a size one beyond the limit": {sized(maxEntries+1, nil), "at most 134217728"},
+		"a size that it has not": {having(maxEntries, list...),
+			fmt.Sprint("entry ", n, ": the source has fewer entries")},
+		"one entry fewer": {having(n+1, list...),
+			fmt.Sprint("entry ", n, ": the source has fewer entries")},
+		"no entries": {having(n), "entry 0: the source has fewer entries"},
+		"one entry more": {having(n-1, list...),
+			fmt.Sprint("entry ", n-1, ": the source has more entries")},
 		"entries where there are none": {having(0, list...), "entry 0: the source has more entries"},
 		"endless ones": {giving(func(yield func(contracts.Entry, error) bool) {
 			for i := 0; yield(list[min(i, len(list)-1)], nil); i++ {
@@ -126,9 +130,8 @@ func TestHostileSources(t *testing.T) {
 	} {
 		g, err := Read(t.Context(), test.s)
 		mustRefuse(t, g, err, test.says)
-		if strings.Contains(fmt.Sprint(err), secret) || errors.Is(err, errSource) != strings.Contains(test.says, "on fire") {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, !strings.Contains(fmt.Sprint(err), secret) && errors.Is(err,
+			errSource) == strings.Contains(test.says, "on fire"), "%s: %v", name, err)
 	}
 }
 
@@ -167,12 +170,14 @@ func TestHostileEntries(t *testing.T) {
 		"a genesis that counts":      {[]contracts.Entry{begin(1, none)}, "entry 0: predicate.seq"},
 		"one left out":               {[]contracts.Entry{genesis, a1}, "entry 1: predicate.seq"},
 		"one twice":                  {[]contracts.Entry{genesis, a0, a0}, "entry 2: predicate.seq"},
-		"two in one place":           {[]contracts.Entry{genesis, a0, message("a", 0, h, a0.Hash())}, "entry 2: predicate.seq"},
-		"the wrong way round":        {[]contracts.Entry{genesis, a0, b0, a1}, "entry 2: predicate.parents"},
+		"two in one place": {[]contracts.Entry{genesis, a0, message("a", 0, h, a0.Hash())},
+			"entry 2: predicate.seq"},
+		"the wrong way round": {[]contracts.Entry{genesis, a0, b0, a1}, "entry 2: predicate.parents"},
 		"behind another of its session": {[]contracts.Entry{genesis, a0, a1, message("a", 2, a0.Hash())},
 			"entry 3: predicate.prev"},
-		"behind another session": {[]contracts.Entry{genesis, a0, message("b", 0, a0.Hash())}, "entry 2: predicate.prev"},
-		"behind nothing":         {[]contracts.Entry{genesis, message("b", 0, none)}, "entry 1: predicate.prev"},
+		"behind another session": {[]contracts.Entry{genesis, a0, message("b", 0, a0.Hash())},
+			"entry 2: predicate.prev"},
+		"behind nothing": {[]contracts.Entry{genesis, message("b", 0, none)}, "entry 1: predicate.prev"},
 		"behind what is not there": {[]contracts.Entry{genesis, message("b", 0, contracts.Digest{1})},
 			"entry 1: predicate.prev"},
 		"a parent that is not there": {[]contracts.Entry{genesis, a0, a1,
@@ -212,9 +217,10 @@ func TestHostileWhenWritten(t *testing.T) {
 			"entry 7: contracts: ENCODING"},
 		"a set of another one": {having(n, list...), Set{words: []uint64{0, 0, 0, 1 << 63}, n: 1}, io.Discard,
 			"entry 255 is in the set and not in this graph"},
-		"nowhere":              {having(n, list...), g.All(), nil, "nowhere to write to"},
-		"a full disk":          {having(n, list...), g.All(), failing{errSource}, "on fire"},
-		"a writer that panics": {having(n, list...), g.All(), failing{}, "the source or the writer panicked with a string"},
+		"nowhere":     {having(n, list...), g.All(), nil, "nowhere to write to"},
+		"a full disk": {having(n, list...), g.All(), failing{errSource}, "on fire"},
+		"a writer that panics": {having(n, list...), g.All(), failing{},
+			"the source or the writer panicked with a string"},
 	} {
 		now = test.now
 		for _, write := range []func(context.Context, io.Writer, Set) error{g.WriteDOT, g.WriteJSON} {

@@ -117,7 +117,8 @@ func TestUnchanged(t *testing.T) {
 		"stale":               {p: a, want: history(evidence.Stale)},
 		"diverged":            {p: fork, want: history(evidence.Diverged)},
 		"diverged, same size": {p: same, want: history(evidence.Diverged)},
-		"same":                {p: b, want: func(r evidence.Report, err error) bool { return err == nil && r.Success(evidence.Logged) }},
+		"same": {p: b,
+			want: func(r evidence.Report, err error) bool { return err == nil && r.Success(evidence.Logged) }},
 		"invalid": {p: flipped,
 			want: func(r evidence.Report, err error) bool { return r.Fault != nil && errors.Is(err, r.Fault.Check) }},
 		"unpinned": {p: unpinned,
@@ -147,7 +148,8 @@ func TestUnchanged(t *testing.T) {
 		"empty":       {p: c, made: hold(nil), want: says("what is there is no checkpoint")},
 		"garbage":     {p: c, made: hold([]byte("garbage")), want: says("what is there is no checkpoint")},
 		"half a note": {p: c, made: hold(a.note[:len(a.note)/2]), want: says("what is there is no checkpoint")},
-		"two notes":   {p: c, made: hold(append(bytes.Clone(a.note), b.note...)), want: says("what is there is no checkpoint")},
+		"two notes": {p: c, made: hold(append(bytes.Clone(a.note), b.note...)),
+			want: says("what is there is no checkpoint")},
 		"long": {p: c, made: hold(append(bytes.Clone(a.note), make([]byte, 2<<20)...)),
 			want: says("more than 1,000,000 bytes")},
 		"a directory": {p: c, made: func(path string) error { return os.Mkdir(path, 0o700) },
@@ -269,9 +271,8 @@ func TestHeld(t *testing.T) {
 	patience = time.Millisecond
 	r, err := b.verify(t.Context(), f)
 	assert.True(t, errors.Is(err, errHeld) && r.Level == evidence.Invalid, "held for ever: %v, %v", r, err)
-	if r, err := a.verify(t.Context(), f); err != nil || !r.Success(evidence.Logged) {
-		t.Errorf("there is nothing to move: %v, %v", r, err)
-	}
+	r, err = a.verify(t.Context(), f)
+	assert.True(t, err == nil && r.Success(evidence.Logged), "there is nothing to move: %v, %v", r, err)
 	f.mustHold(t, a, 0o600)
 	unlock(h)
 	if r, err := b.verify(t.Context(), f); err != nil || !r.Success(evidence.Logged) {

@@ -44,9 +44,8 @@ func TestApprovals(t *testing.T) {
 		"level LOGGED, signer TRUSTED: 7 entries, 4 verdicts replayed"} {
 		assert.Contains(t, out.String(), s, "nothing says %s\n", s)
 	}
-	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v %v", left, err)
-	}
+	left, err := os.ReadDir(os.Getenv("TMPDIR"))
+	assert.True(t, err == nil && len(left) == 0, "left behind: %v %v", left, err)
 }
 
 // Ann signs nothing that she was not shown.
@@ -61,13 +60,11 @@ func TestApproverLooks(t *testing.T) {
 		err = approve(keyFile, bytes.NewReader(q), &out)
 		return out.String(), err
 	}
-	if e, err := shown(`{ "amount": 1 }`); err != nil || !strings.Contains(e, "payload") {
-		t.Fatalf("%q %v", e, err)
-	}
+	e, err := shown(`{ "amount": 1 }`)
+	require.True(t, err == nil && strings.Contains(e, "payload"), "%q %v", e, err)
 	for _, args := range []string{`{"amount":2}`, `{}`, `null`, `{"amount":1,"amount":1}`} {
-		if e, err := shown(args); err == nil || e != "" {
-			t.Errorf("%s: signed %q", args, e)
-		}
+		e, err := shown(args)
+		assert.True(t, err != nil && e == "", "%s: signed %q", args, e)
 	}
 }
 

@@ -41,9 +41,8 @@ func TestAudit(t *testing.T) {
 		require.NotNil(t, at, "nothing says %q in:\n%s", want, rest)
 		rest = rest[at[1]:]
 	}
-	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
+	left, err := os.ReadDir(os.Getenv("TMPDIR"))
+	assert.True(t, err == nil && len(left) == 0, "left behind: %v, %v", left, err)
 }
 
 // TestOwnPack audits packs from files, as an auditor does who has nothing else.
@@ -81,9 +80,8 @@ func TestOwnPack(t *testing.T) {
 	run(2, "more")
 	for what, name := range map[string]string{"directory": dir, "regular file": os.DevNull} {
 		for _, args := range [][]string{with(name), {"-pack", first, "-trust", name}} {
-			if s := run(1, args...); !strings.Contains(s, what) || !strings.Contains(s, name) {
-				t.Errorf("%v: %s", args, s)
-			}
+			s := run(1, args...)
+			assert.True(t, strings.Contains(s, what) && strings.Contains(s, name), "%v: %s", args, s)
 		}
 	}
 	// of a variable that is not set: it would mean no history, and any log
@@ -105,9 +103,8 @@ func TestOwnPack(t *testing.T) {
 		Size    uint64
 	}
 	run(0, with(second, "-json")...)
-	if err := json.Unmarshal(out.Bytes(), &report); err != nil || !report.Success || report.Size != 24 {
-		t.Errorf("%+v, %v", report, err)
-	}
+	err = json.Unmarshal(out.Bytes(), &report)
+	assert.True(t, err == nil && report.Success && report.Size == 24, "%+v, %v", report, err)
 }
 
 // TestBackTestOfNoSuccess: the calls of a pack that is not as it should be are not judged again.

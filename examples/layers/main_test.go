@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"github.com/stretchr/testify/assert"
 	"os"
 	"testing"
 )
@@ -49,7 +50,6 @@ func Example() {
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
-	if code := start(t.Context(), []string{"-x"}, &out, &errs); code != 2 || out.Len() != 0 || errs.Len() == 0 {
-		t.Errorf("exit status %d, %q, %q", code, &out, &errs)
-	}
+	code := start(t.Context(), []string{"-x"}, &out, &errs)
+	assert.True(t, code == 2 && out.Len() == 0 && errs.Len() != 0, "exit status %d, %q, %q", code, &out, &errs)
 }

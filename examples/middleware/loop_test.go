@@ -32,10 +32,9 @@ func TestNoTool(t *testing.T) {
 			return call{name, `{"number": "4711"}`}, !asked
 		}
 		var out bytes.Buffer
-		if err := loop(t.Context(), &out, once, guard(k), map[string]Tool{"order.refund": refund}); err != nil ||
-			!strings.Contains(out.String(), "tool   "+string(want)+" (") {
-			t.Errorf("%q: %v, %s; want %s", name, err, &out, want)
-		}
+		err = loop(t.Context(), &out, once, guard(k), map[string]Tool{"order.refund": refund})
+		assert.True(t, err == nil && strings.Contains(out.String(), "tool   "+string(want)+" ("), "%q: %v, %s; want %s",
+			name, err, &out, want)
 		if n := logged(t, k); n != before+1 {
 			t.Errorf("%q: %d entries after %d: no receipt of the denial", name, n, before)
 		}
@@ -66,13 +65,11 @@ func TestToolError(t *testing.T) {
 func TestArguments(t *testing.T) {
 	for _, arg := range []string{"-x", "-h", "x", ""} {
 		var out, errs bytes.Buffer
-		if status := start(t.Context(), []string{arg}, &out, &errs); status != 2 ||
-			!strings.Contains(errs.String(), "Usage") || out.Len() > 0 {
-			t.Errorf("%q: exit %d: %s%s", arg, status, &out, &errs)
-		}
+		status := start(t.Context(), []string{arg}, &out, &errs)
+		assert.True(t, status == 2 && strings.Contains(errs.String(), "Usage") && out.Len() == 0, "%q: exit %d: %s%s",
+			arg, status, &out, &errs)
 	}
 	var out, errs bytes.Buffer
-	if status := start(t.Context(), nil, &out, &errs); status != 0 || out.Len() == 0 || errs.Len() > 0 {
-		t.Errorf("exit %d: %s%s", status, &out, &errs)
-	}
+	status := start(t.Context(), nil, &out, &errs)
+	assert.True(t, status == 0 && out.Len() != 0 && errs.Len() == 0, "exit %d: %s%s", status, &out, &errs)
 }

@@ -42,27 +42,23 @@ func TestQuickstart(t *testing.T) {
 		t.Fatalf("no table:\n%s", out.String())
 	}
 	for i, reason := range want {
-		if !regexp.MustCompile(`  ` + string(reason) + ` .*#[0-9]+ [0-9a-f]{8}$`).MatchString(lines[i+1]) {
-			t.Errorf("call %d is not %s with a receipt: %s", i+1, reason, lines[i+1])
-		}
+		assert.True(t, regexp.MustCompile(`  `+string(reason)+` .*#[0-9]+ [0-9a-f]{8}$`).MatchString(lines[i+1]),
+			"call %d is not %s with a receipt: %s", i+1, reason, lines[i+1])
 	}
 	for _, s := range []string{"level  LOGGED, signer TRUSTED: 26 entries, 16 verdicts replayed",
 		"one bit flipped: INVALID"} {
 		assert.Contains(t, out.String(), s, "nothing says")
 	}
-	if strings.Contains(out.String(), "hunter2") && !strings.Contains(out.String(), `"text":"The pass`) {
-		t.Error("an argument is printed where it was not written")
-	}
+	assert.False(t, strings.Contains(out.String(), "hunter2") && !strings.Contains(out.String(), `"text":"The pass`),
+		"an argument is printed where it was not written")
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
-	if hidden, _ := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) != 4 || len(hidden) > 0 {
-		t.Errorf("beside directory, pack, trust state and key there are %v %v", left, hidden)
-	}
+	hidden, _ := filepath.Glob(filepath.Join(dir, ".*"))
+	assert.True(t, err == nil && len(left) == 4 && len(hidden) == 0,
+		"beside directory, pack, trust state and key there are %v %v", left, hidden)
 	t.Run("second implementation", func(t *testing.T) { compare(t, pack, key, 26) })
 	out.Reset()
 	// continues the log
-	if err := run(context.Background(), &out, where{filepath.Join(dir, "d"), pack, key}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run(context.Background(), &out, where{filepath.Join(dir, "d"), pack, key}))
 	for _, s := range []string{"(26 entries were there, 24 came)",
 		"level  LOGGED, signer TRUSTED: 50 entries, 32 verdicts replayed", "one bit flipped: INVALID"} {
 		assert.Contains(t, out.String(), s, "the second run does not say %q:\n", s)
@@ -81,26 +77,22 @@ func compare(t *testing.T, pack, key string, size int) {
 		Level, Signer string
 		Size          int
 	}
-	if err := json.Unmarshal(b, &result); err != nil || result.Level != "LOGGED" || result.Signer != "TRUSTED" ||
-		result.Size != size {
-		t.Errorf("%v %s", err, b)
-	}
+	err = json.Unmarshal(b, &result)
+	assert.True(t, err == nil && result.Level == "LOGGED" && result.Signer == "TRUSTED" && result.Size == size, "%v %s",
+		err, b)
 	text, err := os.ReadFile(key)
 	require.NoError(t, err)
 	block, _ := pem.Decode(text)
 	seed := block.Bytes[len(block.Bytes)-32:]
 	spoiled := filepath.Join(t.TempDir(), "spoiled.tar")
-	if b, err := exec.Command(bin, "mutate", "-seed-hex", hex.EncodeToString(seed), "-n", "second-receipt", pack,
-		spoiled).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, b)
-	}
+	b, err = exec.Command(bin, "mutate", "-seed-hex", hex.EncodeToString(seed), "-n", "second-receipt", pack,
+		spoiled).CombinedOutput()
+	require.NoError(t, err, "%v\n%s", err, b)
 	if state, err := os.ReadFile(output.TrustName(pack)); err != nil {
 		t.Fatal(err)
 	} else if err := os.WriteFile(output.TrustName(spoiled), state, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := audit(context.Background(), &bytes.Buffer{}, spoiled); err == nil ||
-		!strings.Contains(err.Error(), "REFERENCE") {
-		t.Errorf("a second receipt, well signed: %v", err)
-	}
+	err = audit(context.Background(), &bytes.Buffer{}, spoiled)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "REFERENCE"), "a second receipt, well signed: %v", err)
 }

@@ -41,25 +41,22 @@ func TestPlaces(t *testing.T) {
 		t.Setenv("TMPDIR", temp)
 		for range 2 { // the second replaces the first
 			var out, errs bytes.Buffer
-			if status := start(t.Context(), []string{"-dir", "d", "-pack", "x.tar"}, &out, &errs); status != 0 ||
-				!strings.Contains(out.String(), "LOGGED, signer TRUSTED") {
-				t.Fatalf("exit %d: %s%s", status, &out, &errs)
-			}
+			status := start(t.Context(), []string{"-dir", "d", "-pack", "x.tar"}, &out, &errs)
+			require.True(t, status == 0 && strings.Contains(out.String(), "LOGGED, signer TRUSTED"), "exit %d: %s%s",
+				status, &out, &errs)
 		}
 		got := names(t, ".")
 		assert.True(t, slices.Equal(got, []string{"d", "x.tar", "x.trust.json"}), "there are %v", got)
-		if got := names(t, temp); len(got) > 0 {
-			t.Errorf("left behind: %v", got)
-		}
+		got = names(t, temp)
+		assert.True(t, len(got) == 0, "left behind: %v", got)
 	})
 	t.Run("none named", func(t *testing.T) {
 		t.Chdir(t.TempDir())
 		for range 2 {
 			var out, errs bytes.Buffer
-			if status := start(t.Context(), nil, &out, &errs); status != 0 ||
-				!strings.Contains(out.String(), filepath.Join("helm-quickstart", "pack.tar")) {
-				t.Fatalf("exit %d: the pack is not shown: %s%s", status, &out, &errs)
-			}
+			status := start(t.Context(), nil, &out, &errs)
+			require.True(t, status == 0 && strings.Contains(out.String(), filepath.Join("helm-quickstart", "pack.tar")),
+				"exit %d: the pack is not shown: %s%s", status, &out, &errs)
 		}
 		got := names(t, ".")
 		assert.True(t, slices.Equal(got, []string{"helm-quickstart"}), "there are %v", got)
@@ -116,9 +113,7 @@ func TestRefused(t *testing.T) {
 			var out bytes.Buffer
 			dir := filepath.Join(t.TempDir(), "d")
 			err := run(t.Context(), &out, where{dir, x.pack, x.key})
-			if err == nil || !strings.Contains(err.Error(), x.say) {
-				t.Errorf("%v; want %q", err, x.say)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), x.say), "%v; want %q", err, x.say)
 			if out.Len() > 0 {
 				t.Errorf("it began:\n%s", &out)
 			}
@@ -147,10 +142,9 @@ func TestUnwritable(t *testing.T) {
 	must(t, os.Mkdir("shut", 0o500))
 	for _, pack := range []string{"x.tar", "shut/x.tar"} {
 		var out bytes.Buffer
-		if err := run(t.Context(), &out, where{dir: t.TempDir(), pack: pack}); err == nil ||
-			!strings.Contains(err.Error(), pack) || out.Len() > 0 {
-			t.Errorf("%s: %v\n%s", pack, err, &out)
-		}
+		err := run(t.Context(), &out, where{dir: t.TempDir(), pack: pack})
+		assert.True(t, err != nil && strings.Contains(err.Error(), pack) && out.Len() == 0, "%s: %v\n%s", pack, err,
+			&out)
 	}
 }
 
@@ -169,9 +163,8 @@ func asNobody(t *testing.T) {
 	again := exec.Command(program, "-test.run=^"+t.Name()+"$", "-test.v")
 	again.Dir, again.Env = "/", append(os.Environ(), "TMPDIR=/tmp")
 	again.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	if out, err := again.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := again.CombinedOutput()
+	require.True(t, err == nil && strings.Contains(string(out), "--- PASS: "+t.Name()), "%v\n%s", err, out)
 }
 
 // An ending writer ends the context once the table is printed.
@@ -195,9 +188,8 @@ func TestOldPackStays(t *testing.T) {
 		dir := t.TempDir()
 		require.ErrorIs(t, run(ctx, ending{cancel}, where{dir: dir, pack: pack}), context.Canceled, "%q", pack)
 		for name, want := range map[string]string{"x.tar": "old", "x.trust.json": "old state"} {
-			if b, err := os.ReadFile(name); err != nil || string(b) != want {
-				t.Errorf("%s: %q, %v", name, b, err)
-			}
+			b, err := os.ReadFile(name)
+			assert.True(t, err == nil && string(b) == want, "%s: %q, %v", name, b, err)
 		}
 		if left := names(t, temp); len(left) > 0 || len(names(t, ".")) != 2 {
 			t.Errorf("%q: left behind: %v %v", pack, left, names(t, "."))
@@ -229,9 +221,9 @@ func TestWhatIsInTheDirectory(t *testing.T) {
 		must(t, run(t.Context(), new(bytes.Buffer), w))
 		x.spoil(t, w)
 		var out bytes.Buffer
-		if err := run(t.Context(), &out, w); err == nil || !strings.Contains(err.Error(), x.say) || out.Len() > 0 {
-			t.Errorf("%s: %v\n%s", what, err, &out)
-		}
+		err := run(t.Context(), &out, w)
+		assert.True(t, err != nil && strings.Contains(err.Error(), x.say) && out.Len() == 0, "%s: %v\n%s", what, err,
+			&out)
 	}
 }
 

@@ -37,9 +37,8 @@ func TestAPI(t *testing.T) {
 		assert.NotEqual(t, 0, len(names), "%s exports nothing", path)
 		lines = append(lines, names...)
 	}
-	if len(packages) == 0 || len(lines) == 0 {
-		t.Fatalf("%d packages with %d names were seen: nothing was checked", len(packages), len(lines))
-	}
+	require.True(t, len(packages) != 0 && len(lines) != 0, "%d packages with %d names were seen: nothing was checked",
+		len(packages), len(lines))
 	got := []byte(strings.Join(lines, "\n") + "\n")
 	if *update {
 		require.NoError(t, os.WriteFile(apiFile, got, 0o666))

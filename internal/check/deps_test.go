@@ -52,23 +52,21 @@ func TestDeps(t *testing.T) {
 func TestLinked(t *testing.T) {
 	t.Parallel()
 	packages := goList(t, "{{.ImportPath}}", ".")
-	if !slices.Contains(packages, modulePath) || !slices.Contains(packages, "crypto/ed25519") {
-		t.Fatalf("go list names %d packages, and not what is surely linked", len(packages))
-	}
+	require.True(t, slices.Contains(packages, modulePath) && slices.Contains(packages, "crypto/ed25519"),
+		"go list names %d packages, and not what is surely linked", len(packages))
 	for _, p := range packages {
 		for _, never := range []string{"wazero", "yaml", "filestore", "sandbox"} {
 			assert.NotContains(t, p, never, "the kernel links")
 		}
-		if slices.Contains([]string{"net", "net/http", "os/exec", "plugin", "testing", "C", "runtime/cgo"}, p) {
-			t.Errorf("the kernel links %s", p)
-		}
+		assert.False(t, slices.Contains([]string{"net", "net/http", "os/exec", "plugin", "testing", "C", "runtime/cgo"},
+			p), "the kernel links %s", p)
 	}
 	modules := goList(t, "{{with .Module}}{{.Path}}{{end}}", ".", "./proofgraph")
 	slices.Sort(modules)
 	modules = slices.Compact(slices.DeleteFunc(modules, func(m string) bool { return m == "" }))
-	if n := len(modules); n < 1 || n > 6 || !slices.Contains(modules, modulePath) {
-		t.Errorf("the kernel and the store in memory link %d modules, of 6 at most: %q", n, modules)
-	}
+	n := len(modules)
+	assert.True(t, n >= 1 && n <= 6 && slices.Contains(modules, modulePath),
+		"the kernel and the store in memory link %d modules, of 6 at most: %q", n, modules)
 }
 
 func goList(t *testing.T, format string, packages ...string) []string {

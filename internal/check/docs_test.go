@@ -52,13 +52,10 @@ func TestReadmeWidth(t *testing.T) {
 	text, err := os.ReadFile(root + "/README.md")
 	require.NoError(t, err)
 	lines := strings.Split(string(text), "\n")
-	if len(lines) < 50 {
-		t.Fatalf("README.md has only %d lines", len(lines))
-	}
+	require.True(t, len(lines) >= 50, "README.md has only %d lines", len(lines))
 	for i, line := range lines {
-		if n := utf8.RuneCountInString(line); n > 140 && !strings.HasPrefix(line, "|") {
-			t.Errorf("README.md:%d: %d characters", i+1, n)
-		}
+		n := utf8.RuneCountInString(line)
+		assert.False(t, n > 140 && !strings.HasPrefix(line, "|"), "README.md:%d: %d characters", i+1, n)
 	}
 }
 

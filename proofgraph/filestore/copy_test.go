@@ -32,9 +32,8 @@ func TestCopy(t *testing.T) {
 				t.Error("over another copy:", err)
 			}
 			mustClose(t, s)
-			if err := s.Copy(t.Context(), "other"); n > 0 && !errors.Is(err, errClosed) {
-				t.Error(err)
-			}
+			err = s.Copy(t.Context(), "other")
+			assert.False(t, n > 0 && !errors.Is(err, errClosed), "%v", err)
 			c, err := open(d, "copy", Options{}, small)
 			require.NoError(t, err)
 			mustHold(t, c, n)
@@ -77,9 +76,8 @@ func TestCopyWhileAWriterRuns(t *testing.T) {
 		}
 		least := int(r.entries / 2)
 		to := filepath.Join(base, "copy", string(rune('a'+i)))
-		if err := (unsynced{}).Mkdir(filepath.Dir(to)); err != nil && i == 0 {
-			t.Fatal(err)
-		}
+		err = (unsynced{}).Mkdir(filepath.Dir(to))
+		require.False(t, err != nil && i == 0, "%v", err)
 		require.NoError(t, from.Copy(t.Context(), to))
 		c, err := open(unsynced{}, to, Options{}, small)
 		require.NoError(t, err)
@@ -100,9 +98,8 @@ func TestCopyIntoTheLog(t *testing.T) {
 	d := logOf(t, 3).disk()
 	s := mustOpen(t, d)
 	for _, to := range []string{dir + "/copy", dir + "/../" + dir + "/copy/", dir} {
-		if err := s.Copy(t.Context(), to); err == nil || !strings.Contains(err.Error(), "name another") {
-			t.Errorf("%s: %v", to, err)
-		}
+		err := s.Copy(t.Context(), to)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "name another"), "%s: %v", to, err)
 	}
 	assert.True(t, len(d.Dirs) == 1, "%d directories", len(d.Dirs))
 }
@@ -121,8 +118,6 @@ func TestHalfACopy(t *testing.T) {
 	half := disktest.NewRAM()
 	half.Dirs[dir] = true
 	half.Names[dir+"/00000001.log"] = &disktest.Inode{Data: bytes.Clone(part.Data), Disk: bytes.Clone(part.Data)}
-	if _, err := open(half, dir, Options{}, small); err == nil ||
-		!strings.Contains(err.Error(), "00000002.log: the file is missing") {
-		t.Error(err)
-	}
+	_, err = open(half, dir, Options{}, small)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "00000002.log: the file is missing"), "%v", err)
 }

@@ -223,9 +223,8 @@ func TestZerosInABlobAreNoTear(t *testing.T) {
 	good := filesOf(d)
 	s = mustOpen(t, d)
 	mustHold(t, s, 2)
-	if z, err := s.Blob(t.Context(), crypto.Sum(blob)); err != nil || !bytes.Equal(z, blob) {
-		t.Fatal(len(z), err)
-	}
+	z, err := s.Blob(t.Context(), crypto.Sum(blob))
+	require.True(t, err == nil && bytes.Equal(z, blob), "%v %v", len(z), err)
 	mustClose(t, s)
 	name := good.segments()[0]
 	from, to := trimmed(before[name]), trimmed(good[name])

@@ -218,10 +218,8 @@ func TestEraseBesideEverybody(t *testing.T) {
 					continue
 				}
 				for _, x := range []*Store{s, r} {
-					if b, err := x.Blob(context.Background(), crypto.Sum(secret(i))); !errors.Is(err,
-						proofgraph.ErrNoBlob) {
-						t.Errorf("secret %d: %d bytes, %v", i, len(b), err)
-					}
+					b, err := x.Blob(context.Background(), crypto.Sum(secret(i)))
+					assert.ErrorIs(t, err, proofgraph.ErrNoBlob, "secret %d: %d bytes", i, len(b))
 					if b, err := x.Blob(context.Background(), crypto.Sum(secret(i+1))); err == nil && !bytes.Equal(b,
 						secret(i+1)) || err != nil && !errors.Is(err, proofgraph.ErrNoBlob) {
 						t.Errorf("secret %d: %d bytes, %v", i+1, len(b), err)

@@ -65,9 +65,8 @@ func mustErase(t testing.TB, s *Store, n int) {
 
 func mustLack(t testing.TB, s *Store, n int) {
 	t.Helper()
-	if b, err := s.Blob(t.Context(), crypto.Sum(secret(n))); !errors.Is(err, proofgraph.ErrNoBlob) || b != nil {
-		t.Fatalf("secret %d: %d bytes, %v", n, len(b), err)
-	}
+	b, err := s.Blob(t.Context(), crypto.Sum(secret(n)))
+	require.True(t, errors.Is(err, proofgraph.ErrNoBlob) && b == nil, "secret %d: %d bytes, %v", n, len(b), err)
 }
 
 // After an erasure no file contains any of the blob, in full segments and in the last one, in its
@@ -100,17 +99,16 @@ func TestErasedFromEveryFile(t *testing.T) {
 		for _, i := range secrets {
 			mustLack(t, s, i)
 			require.NoError(t, s.Append(t.Context(), proofgraph.Batch{At: 2 * n, Blobs: [][]byte{secret(i)}}))
-			if b, err := s.Blob(t.Context(), crypto.Sum(secret(i))); err != nil || !bytes.Equal(b, secret(i)) {
-				t.Fatalf("appended again: %d bytes, %v", len(b), err)
-			}
+			b, err := s.Blob(t.Context(), crypto.Sum(secret(i)))
+			require.True(t, err == nil && bytes.Equal(b, secret(i)), "appended again: %d bytes, %v", len(b), err)
 		}
 		mustClose(t, s)
 		s = mustOpen(t, d)
 		mustHold(t, s, n)
 		for _, i := range secrets {
-			if b, err := s.Blob(t.Context(), crypto.Sum(secret(i))); err != nil || !bytes.Equal(b, secret(i)) {
-				t.Fatalf("appended again, opened again: %d bytes, %v", len(b), err)
-			}
+			b, err := s.Blob(t.Context(), crypto.Sum(secret(i)))
+			require.True(t, err == nil && bytes.Equal(b, secret(i)), "appended again, opened again: %d bytes, %v",
+				len(b), err)
 			mustErase(t, s, i)
 		}
 		require.Equal(t, "", traces(d), "there is something in")
@@ -252,10 +250,8 @@ func TestEraseOnASickDisk(t *testing.T) {
 					dead == nil && s.dead != nil {
 					t.Errorf("after %v: %v", err, dead)
 				} else if dead != nil {
-					if again := s.EraseBlob(t.Context(), contracts.Digest{}); again == nil ||
-						again.Error() != err.Error() {
-						t.Errorf("the dead erase: %v", again)
-					}
+					again := s.EraseBlob(t.Context(), contracts.Digest{})
+					assert.True(t, again != nil && again.Error() == err.Error(), "the dead erase: %v", again)
 					s.Close()
 				} else {
 					continue // it had not begun

@@ -151,10 +151,8 @@ func TestNoLogAmongOtherFiles(t *testing.T) {
 	t.Parallel()
 	f := files{"thesis.tex": []byte("…")}
 	d := f.disk()
-	if _, err := open(d, dir, Options{}, sizes{}); err == nil ||
-		!strings.Contains(err.Error(), filepath.Join(dir, "thesis.tex")) {
-		t.Error(err)
-	}
+	_, err := open(d, dir, Options{}, sizes{})
+	assert.True(t, err != nil && strings.Contains(err.Error(), filepath.Join(dir, "thesis.tex")), "%v", err)
 	assert.True(t, len(d.Names) == 1, "%d files are left", len(d.Names))
 }
 

@@ -79,16 +79,15 @@ func TestIdleFiles(t *testing.T) {
 		if got := d.views.Load() - views - entries; got != int64(segments) {
 			t.Errorf("%s: blobs in order of %d segments opened %d files", name, segments, got)
 		}
-		if got := d.opened.Load() - before; segments <= maxIdle || got != maxIdle {
-			t.Errorf("%s: of %d segments %d files are left open, want %d", name, segments, got, maxIdle)
-		}
+		got := d.opened.Load() - before
+		assert.True(t, segments > maxIdle && got == maxIdle, "%s: of %d segments %d files are left open, want %d", name,
+			segments, got, maxIdle)
 	}
 	blob := crypto.Sum(batch(n - 1).Blobs[0])
 	d.failing.Store(true)
 	before := d.opened.Load()
-	if _, err := reader.Blob(t.Context(), blob); err == nil || d.opened.Load() != before-1 {
-		t.Errorf("a file that cannot be read is kept: %v", err)
-	}
+	_, err = reader.Blob(t.Context(), blob)
+	assert.True(t, err != nil && d.opened.Load() == before-1, "a file that cannot be read is kept: %v", err)
 	d.failing.Store(false)
 	mustHold(t, reader, n)
 	for range 2 {
@@ -100,9 +99,8 @@ func TestIdleFiles(t *testing.T) {
 	}
 	views := d.views.Load()
 	for _, s := range []*Store{writer, reader} {
-		if _, err := s.Blob(t.Context(), blob); err != errClosed || d.views.Load() != views {
-			t.Errorf("a closed store: %v", err)
-		}
+		_, err := s.Blob(t.Context(), blob)
+		assert.True(t, err == errClosed && d.views.Load() == views, "a closed store: %v", err)
 	}
 }
 
@@ -134,9 +132,8 @@ func TestClosedWhileRead(t *testing.T) {
 			})
 		}
 		all.Go(func() {
-			if err := s.EraseBlob(t.Context(), crypto.Sum(secret(1))); err != nil && err != errClosed {
-				t.Error(err)
-			}
+			err := s.EraseBlob(t.Context(), crypto.Sum(secret(1)))
+			assert.False(t, err != nil && err != errClosed, "%v", err)
 			if _, err := s.Blob(t.Context(), crypto.Sum(secret(1))); err != errClosed && !errors.Is(err,
 				proofgraph.ErrNoBlob) {
 				t.Error(err)
@@ -162,9 +159,8 @@ func TestIdleForgets(t *testing.T) {
 	r, err := openReadOnly(d, dir)
 	require.NoError(t, err)
 	defer r.Close()
-	if b, err := r.Blob(t.Context(), crypto.Sum(secret(1))); err != nil || !bytes.Equal(b, secret(1)) {
-		t.Fatal(err)
-	}
+	b, err := r.Blob(t.Context(), crypto.Sum(secret(1)))
+	require.True(t, err == nil && bytes.Equal(b, secret(1)), "%v", err)
 	require.True(t, len(r.idle) == 1, "%d files are idle", len(r.idle))
 	mustErase(t, s, 1)
 	mustLack(t, r, 1)

@@ -51,9 +51,8 @@ func hold(t *testing.T, dir string) holding {
 	out, err2 := c.StdoutPipe()
 	require.NoError(t, errors.Join(err1, err2, c.Start()))
 	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "held\n" {
-		t.Fatalf("the other process says %q, %v", line, err)
-	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.True(t, err == nil && line == "held\n", "the other process says %q, %v", line, err)
 	return holding{c, in}
 }
 
@@ -110,10 +109,9 @@ func TestWaitForTheOtherProcess(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "log")
 	h := hold(t, dir)
-	if _, err := Open(dir, Options{Wait: 50 * time.Millisecond}); err == nil ||
-		!strings.Contains(err.Error(), strconv.Itoa(h.Process.Pid)) {
-		t.Fatalf("waited for what did not come: %v", err)
-	}
+	_, err := Open(dir, Options{Wait: 50 * time.Millisecond})
+	require.True(t, err != nil && strings.Contains(err.Error(), strconv.Itoa(h.Process.Pid)),
+		"waited for what did not come: %v", err)
 	type opened struct {
 		*Store
 		error

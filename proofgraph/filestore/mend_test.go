@@ -53,9 +53,9 @@ func TestPowerGoesWhileAKillIsMended(t *testing.T) {
 				s, err := open(r.Cut(how, random), dir, Options{}, small)
 				require.NoError(t, err, "%s", what)
 				there := int(s.entries / 2)
-				if err := matches(s, there); err != nil || there < acknowledged {
-					t.Fatalf("%s: %d batches of %d acknowledged: %v", what, there, acknowledged, err)
-				}
+				err = matches(s, there)
+				require.True(t, err == nil && there >= acknowledged, "%s: %d batches of %d acknowledged: %v", what,
+					there, acknowledged, err)
 				cuts++
 			}
 		}

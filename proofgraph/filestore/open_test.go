@@ -39,10 +39,8 @@ func TestNamesThatAreReadWhileASegmentBegins(t *testing.T) {
 	s := mustOpen(t, d)
 	mustHold(t, s, n)
 	assert.True(t, d.glances >= 2, "the names were read once")
-	if _, err := open(&forgetfulDisk{RAM: d.RAM, always: true}, dir, Options{}, small); err == nil ||
-		!strings.Contains(err.Error(), "00000003.log: the file is missing") {
-		t.Error(err)
-	}
+	_, err := open(&forgetfulDisk{RAM: d.RAM, always: true}, dir, Options{}, small)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "00000003.log: the file is missing"), "%v", err)
 }
 
 // A forgetfulDisk does not list the last segment the first time, or always.

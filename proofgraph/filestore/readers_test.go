@@ -82,9 +82,8 @@ func TestDeadAfterAnError(t *testing.T) {
 		"offset") && strings.HasPrefix(first.Error(), "filestore: append: log/0000000"), "%v", first)
 	sick.err = nil
 	for range 3 {
-		if err := s.Append(t.Context(), batch(5)); err == nil || err.Error() != first.Error() {
-			t.Fatalf("the dead write: %v", err)
-		}
+		err := s.Append(t.Context(), batch(5))
+		require.True(t, err != nil && err.Error() == first.Error(), "the dead write: %v", err)
 	}
 	mustHold(t, s, 5)
 	mustClose(t, s)
@@ -129,10 +128,8 @@ func TestTooLarge(t *testing.T) {
 	for range 17 {
 		b.Entries = append(b.Entries, contracts.Entry(piece))
 	}
-	if err := s.Append(context.Background(), b); err == nil ||
-		!strings.Contains(err.Error(), "want at most 1073741824") {
-		t.Error(err)
-	}
+	err := s.Append(context.Background(), b)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "want at most 1073741824"), "%v", err)
 	grow(t, s, 2, 4)
 	mustHold(t, s, 4)
 }

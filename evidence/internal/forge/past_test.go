@@ -156,9 +156,9 @@ func TestLies(t *testing.T) {
 					continue
 				}
 				mustRefuse(t, r, err, errReplay)
-				if r.Fault != nil && (r.Fault.Entry != int64(at) || r.Replay.Differing != 1 || r.Fault.Field != x.field) {
-					t.Errorf("%v, %d differ; want entry %d, %s", r.Fault, r.Replay.Differing, at, x.field)
-				}
+				assert.False(t, r.Fault != nil && (r.Fault.Entry != int64(at) || r.Replay.Differing != 1 ||
+					r.Fault.Field != x.field), "%v, %d differ; want entry %d, %s", r.Fault, r.Replay.Differing, at,
+					x.field)
 			}
 		})
 	}

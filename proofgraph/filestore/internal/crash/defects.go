@@ -164,10 +164,8 @@ func HarnessFindsLiars(t *testing.T) {
 		for w := range said {
 			all += w + "\n"
 		}
-		if violations == 0 || !strings.Contains(all, x.found) {
-			t.Errorf("%s: %d violations in %d power cuts, and none of them says %q:\n%s", x.name, violations, cuts,
-				x.found, all)
-		}
+		assert.True(t, violations != 0 && strings.Contains(all, x.found),
+			"%s: %d violations in %d power cuts, and none of them says %q:\n%s", x.name, violations, cuts, x.found, all)
 		t.Logf("%s: %d of %d power cuts show it", x.name, violations, cuts)
 	}
 }
@@ -244,9 +242,9 @@ func HarnessFindsForgedNotes(t *testing.T) {
 				break
 			}
 		}
-		if wrong := look(notes); !done || !strings.Contains(wrong, x.found) {
-			t.Errorf("forgery %d of a note of kind %s: %q, want %q", i, x.of, wrong, x.found)
-		}
+		wrong := look(notes)
+		assert.True(t, done && strings.Contains(wrong, x.found), "forgery %d of a note of kind %s: %q, want %q", i,
+			x.of, wrong, x.found)
 	}
 	var effect event
 	for _, n := range book.all() {

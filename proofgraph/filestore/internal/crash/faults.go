@@ -107,9 +107,7 @@ func DiskFails(t *testing.T) {
 	b.report("disks that failed and were opened again", 500/everyChange())
 	t.Logf("failures, of each kind of operation: %v", failed)
 	for _, kind := range []string{"mkdir", "lock", "create", "write", "sync", "rename", "syncdir"} {
-		if failed[kind] == 0 && everyChange() == 1 {
-			t.Errorf("no %s failed", kind)
-		}
+		assert.False(t, failed[kind] == 0 && everyChange() == 1, "no %s failed", kind)
 	}
 }
 
@@ -129,23 +127,19 @@ func (p *faultyDisk) run(b *powerCuts, z Sizes, book *memoryEvents, what string)
 		assert.NoError(b, err, "%s", what)
 		return
 	case s == nil || l.k == nil:
-		if !errors.Is(err, p.err) && !p.derived() {
-			b.Errorf("%s: opening says %v", what, err)
-		}
+		assert.False(b, !errors.Is(err, p.err) && !p.derived(), "%s: opening says %v", what, err)
 		return
 	case p.derived():
 		return
 	}
 	ctx := context.Background()
 	d, _ := l.call(ctx, pay("after", 0))
-	if !errors.Is(d.Err(), helm.ErrDenied) || d.Reason != "KERNEL_SEALED" || !errors.Is(d.Err(), p.err) {
-		b.Errorf("%s: the kernel goes on: %v", what, d.Err())
-	}
+	assert.True(b, errors.Is(d.Err(), helm.ErrDenied) && d.Reason == "KERNEL_SEALED" && errors.Is(d.Err(), p.err),
+		"%s: the kernel goes on: %v", what, d.Err())
 	size, _ := s.Size(ctx)
 	first := s.Append(ctx, proofgraph.Batch{At: size})
-	if second := s.Append(ctx, proofgraph.Batch{At: size}); !errors.Is(first, p.err) || second != first {
-		b.Errorf("%s: a dead store says %v, then %v", what, first, second)
-	}
+	second := s.Append(ctx, proofgraph.Batch{At: size})
+	assert.True(b, errors.Is(first, p.err) && second == first, "%s: a dead store says %v, then %v", what, first, second)
 	a := &audit{events: book.all(), recorder: book}
 	log, err := readLog(s)
 	if err != nil {
@@ -187,16 +181,12 @@ func ReadingFails(t *testing.T) {
 			failed++
 			what := fmt.Sprintf("reading operation %d, %s of %s, failed after a power cut at change %d", at, p.hit.Kind,
 				p.hit.Path, after)
-			if !errors.Is(err, syscall.EIO) && !p.derived() {
-				t.Errorf("%s: it was not noticed: %v", what, err)
-			}
+			assert.False(t, !errors.Is(err, syscall.EIO) && !p.derived(), "%s: it was not noticed: %v", what, err)
 			if at%everyChange() == 0 {
 				b.inspect(p.Clone(), z, notes, what)
 			}
 		}
 	}
 	t.Logf("%d reading operations failed, %d disks were opened again, violations %d", failed, b.audits, b.violations)
-	if failed < 100 {
-		t.Error("too few cases")
-	}
+	assert.True(t, failed >= 100, "too few cases")
 }

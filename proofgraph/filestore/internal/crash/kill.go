@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -109,9 +110,9 @@ func Kill(t *testing.T) {
 		return
 	}
 	for _, f := range failpoints {
-		if n := k.tried[f.name]; k.kills[f.name] == 0 && (n >= 2 || wanted >= 200) {
-			t.Errorf("nothing was ever killed at %q, in %d tries", f.name, n)
-		}
+		n := k.tried[f.name]
+		assert.False(t, k.kills[f.name] == 0 && (n >= 2 || wanted >= 200), "nothing was ever killed at %q, in %d tries",
+			f.name, n)
 	}
 	if k.killed() < wanted || k.effects == 0 || k.decisions == 0 || k.receipts == 0 || k.acknowledged == 0 ||
 		k.settled == 0 || k.torn == 0 || k.repeated == 0 || k.looked == 0 || k.packs == 0 || k.erased == 0 {

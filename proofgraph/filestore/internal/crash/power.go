@@ -197,10 +197,8 @@ func (b *powerCuts) report(what string, atLeast int) {
 		"packs verified, %d torn tails repaired, %d blobs erased, violations %d",
 		b.audits, b.effects, b.decisions, b.receipts, b.acknowledged, b.settled, b.repeated, b.packs, b.torn, b.erased,
 		b.violations)
-	if b.audits < atLeast || b.effects == 0 || b.acknowledged == 0 || b.settled == 0 || b.repeated == 0 ||
-		b.packs == 0 || b.torn == 0 || b.erased == 0 {
-		b.Errorf("too few cases")
-	}
+	assert.True(b, b.audits >= atLeast && b.effects != 0 && b.acknowledged != 0 && b.settled != 0 && b.repeated != 0 &&
+		b.packs != 0 && b.torn != 0 && b.erased != 0, "too few cases")
 }
 
 // parallel calls f for 0 to n-1, two at a time.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
@@ -49,9 +50,7 @@ func RepairAtEachByte(t *testing.T) {
 		}
 	}
 	t.Logf("%d torn tails and erasures, whose repair was cut short %d times", torn, cuts)
-	if torn < 5 || cuts < 300 {
-		t.Error("too few cases")
-	}
+	assert.True(t, torn >= 5 && cuts >= 300, "too few cases")
 }
 
 // repair opens a disk and returns the sizes of the writes to the log that this takes, and whether
