@@ -25,10 +25,10 @@ func (c testCase) lines(field string) []string {
 	return nil
 }
 
-// readCases reads the n cases of testdata/name.txt. An empty line ends a case, and a line after #
-// is a comment. Every other line is the name of a field, a space and its text; after a colon the
-// text is quoted as in Go. A case has each field once, but those marked here with * any number of
-// times.
+// readCases reads the n cases of testdata/name.txt. An empty line ends a case, and # begins a line
+// that is a comment. Every other line is the name of a field, a space and its text; after a colon
+// the text is quoted as in Go. A case has each field once, but those marked here with * any number
+// of times.
 func readCases(t testing.TB, name string, n int, fields ...string) (cases []testCase) {
 	t.Helper()
 	file, err := os.ReadFile("testdata/" + name + ".txt")
@@ -75,6 +75,7 @@ type refusal struct {
 	says     string // parts, divided by |
 }
 
+// readRefusals reads the n refusals of testdata/name.txt.
 func readRefusals(t testing.TB, name string, n int) (list []refusal) {
 	t.Helper()
 	for _, c := range readCases(t, name, n, "old", "new", "at", "says") {

@@ -32,6 +32,7 @@ type opCase struct {
 
 const gone = "(gone)"
 
+// readOperators reads the operator cases of testdata.
 func readOperators(t testing.TB) (list []opCase) {
 	schemas := map[string]string{"str": str, "num": num, "boole": boole, "null": null, "either": either, "strs": strs,
 		"nums": nums, "rows": rows, "grid": grid}
