@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
 )
@@ -20,9 +21,8 @@ func TestQuorum(t *testing.T) {
 		people(t)
 	call := inChat(t, "pay", toBob)
 	q := asked(t, p, call, trust)
-	if q.Quorum != 2 || !slices.Equal(q.Roles, []string{"cfo", "owner"}) || q.Expires != noon.Add(10*time.Minute) {
-		t.Fatalf("asked %+v", q)
-	}
+	require.True(t, q.Quorum == 2 && slices.Equal(q.Roles, []string{"cfo", "owner"}) &&
+		q.Expires == noon.Add(10*time.Minute), "asked %+v", q)
 	r := otherNonce(q)
 	need, invalid := boss(contracts.ReasonApprovalRequired), boss(contracts.ReasonApprovalInvalid)
 	var garbage []contracts.Envelope
@@ -72,9 +72,9 @@ func TestQuorum(t *testing.T) {
 				func(a, b contracts.Digest) int { return strings.Compare(a.String(), b.String()) }) {
 			t.Errorf("%s: %v, want %v, and lists %v: %s", c.name, got, c.want, r.Approvals, why)
 		}
-		if again, _ := p.Judge(in, trust); string(again.Append(nil)) != string(r.Append(nil)) {
-			t.Errorf("%s: judged again: %s", c.name, again.Append(nil))
-		}
+		again, _ := p.Judge(in, trust)
+		assert.Equal(t, string(r.Append(nil)), string(again.Append(nil)), "%s: judged again: %s", c.name,
+			again.Append(nil))
 	}
 }
 
@@ -157,17 +157,14 @@ func TestApprovalsAmongNeeds(t *testing.T) {
 		}
 		r, why := judgeBy(p, &in, trust, c.past)
 		c.want.settled(t, c.name, p, in, trust, c.past)
-		if len(r.Approvals) != c.count || why.Pending != nil && strings.Join(why.Pending.Roles, " ") != c.roles {
-			t.Errorf("%s: lists %v, asks %+v", c.name, r.Approvals, why.Pending)
-		}
-		if judged := len(in.Envelopes.Approvals) > 0 && strings.Contains(string(r.Reason)+"ALLOW", "A") &&
-			(c.count > 0 ||
-				r.Condition == 4 && r.Reason != contracts.ReasonMissingRequirement); judged != (in.State.Used != nil) {
-			t.Errorf("%s: used is read: %v", c.name, in.State.Used != nil)
-		}
-		if seen := len(in.Envelopes.Attestations) > 0; seen != (len(r.Attestations) == 1) {
-			t.Errorf("%s: lists attestations %v", c.name, r.Attestations)
-		}
+		assert.True(t, len(r.Approvals) == c.count && (why.Pending == nil ||
+			strings.Join(why.Pending.Roles, " ") == c.roles), "%s: lists %v, asks %+v", c.name, r.Approvals,
+			why.Pending)
+		counts := c.count > 0 || r.Condition == 4 && r.Reason != contracts.ReasonMissingRequirement
+		assert.Equal(t, in.State.Used != nil, counts && len(in.Envelopes.Approvals) > 0 &&
+			strings.Contains(string(r.Reason)+"ALLOW", "A"), "%s: whether used is read", c.name)
+		assert.Equal(t, len(r.Attestations) == 1, len(in.Envelopes.Attestations) > 0, "%s: lists attestations %v",
+			c.name, r.Attestations)
 	}
 }
 
@@ -183,14 +180,12 @@ func TestApprovalsAreAskedLast(t *testing.T) {
 	in := inChat(t, "pay", toBob)
 	for _, step := range []struct{ rule, by string }{{"P0:f:a", "pat"}, {"P2:o:c", "carl"}} { // pat is an owner, too
 		r, why := settled(t, p, &in, trust, newTold())
-		if r.Reason != contracts.ReasonApprovalRequired || r.Rule != step.rule {
-			t.Fatalf("%v by %s, want %s", r.Reason, r.Rule, step.rule)
-		}
+		require.True(t, r.Reason == contracts.ReasonApprovalRequired && r.Rule == step.rule, "%v by %s, want %s",
+			r.Reason, r.Rule, step.rule)
 		in.Envelopes.Approvals = append(in.Envelopes.Approvals, approvedBy(t, *why.Pending, step.by))
 	}
-	if r := allowed.settled(t, "all", p, in, trust, newTold()); len(r.Approvals) != 2 || r.Rule != "P1:bank:all" {
-		t.Errorf("lists %v", r.Approvals)
-	}
+	r := allowed.settled(t, "all", p, in, trust, newTold())
+	assert.True(t, len(r.Approvals) == 2 && r.Rule == "P1:bank:all", "lists %v", r.Approvals)
 	for name, c := range map[string]struct {
 		docs   []string
 		args   string
@@ -217,10 +212,9 @@ func TestApprovalsAreAskedLast(t *testing.T) {
 		if c.change != nil {
 			c.change(&in)
 		}
-		if r := c.want.settled(t, name, mustCompile(t, append(c.docs, bankText(byOwner, ``), last)...), in, trust,
-			newTold()); r.Pending != nil || in.State.Used != nil {
-			t.Errorf("%s: asked", name)
-		}
+		r := c.want.settled(t, name, mustCompile(t, append(c.docs, bankText(byOwner, ``), last)...), in, trust,
+			newTold())
+		assert.True(t, r.Pending == nil && in.State.Used == nil, "%s: asked", name)
 	}
 }
 
@@ -238,9 +232,7 @@ func TestApprovalsOfTheOthers(t *testing.T) {
 	looked := longSession(t)
 	_, why = settled(t, p, &call, trust, looked)
 	cfos := *why.Pending
-	if owners.Roles[0] != "owner" || cfos.Roles[0] != "cfo" {
-		t.Fatalf("asked %v, then %v", owners.Roles, cfos.Roles)
-	}
+	require.True(t, owners.Roles[0] == "owner" && cfos.Roles[0] == "cfo", "asked %v, then %v", owners.Roles, cfos.Roles)
 	olga, cleo := approvedBy(t, owners, "olga"), approvedBy(t, cfos, "cleo")
 	for name, c := range map[string]struct {
 		past *told

@@ -127,18 +127,16 @@ func TestApproval(t *testing.T) {
 			in.Envelopes.Approvals = []contracts.Envelope{c.e}
 		}
 		r := c.want.settled(t, c.name, p, in, c.trust, newTold())
-		if counted := len(r.Approvals) == 1 && r.Approvals[0] == c.e.Digest(); counted != bool(r.Verdict) {
-			t.Errorf("%s: lists %v", c.name, r.Approvals)
-		}
+		assert.Equal(t, bool(r.Verdict), len(r.Approvals) == 1 && r.Approvals[0] == c.e.Digest(), "%s: lists %v",
+			c.name, r.Approvals)
 		if c.e == nil || bool(r.Verdict) || c.trust != trust {
 			continue
 		}
 		for _, list := range [][]contracts.Envelope{{c.e, approvedBy(t, otherNonce(q), "otto")},
 			{approvedBy(t, otherNonce(q), "otto"), c.e}} {
 			in.Envelopes.Approvals = list
-			if r := allowed.settled(t, c.name+", beside a good one", p, in, c.trust, newTold()); len(r.Approvals) != 1 {
-				t.Errorf("%s: lists %v", c.name, r.Approvals)
-			}
+			r := allowed.settled(t, c.name+", beside a good one", p, in, c.trust, newTold())
+			assert.Len(t, r.Approvals, 1, "%s: lists", c.name)
 		}
 	}
 }
@@ -174,11 +172,10 @@ func TestPendingRequest(t *testing.T) {
 	call := inChat(t, "pay", toBob)
 	q := asked(t, p, call, trust)
 	tree := valueOf(t, bankText("", "")).Get("tools").Get("pay")
-	if q.Tool != "pay" || q.ArgsHash != call.ArgsHash || q.Session != "chat" || !q.Caller.Equal(call.Caller) ||
-		q.PolicyHash != p.Hash() || q.Quorum != 1 || !slices.Equal(q.Roles, []string{"owner"}) ||
-		q.NotBefore != noon || q.Expires != noon.Add(15*60e9) || q.SchemaHash != crypto.Sum(tree.Append(nil)) {
-		t.Errorf("asked %+v", q)
-	}
+	assert.True(t, q.Tool == "pay" && q.ArgsHash == call.ArgsHash && q.Session == "chat" &&
+		q.Caller.Equal(call.Caller) && q.PolicyHash == p.Hash() && q.Quorum == 1 && slices.Equal(q.Roles,
+		[]string{"owner"}) && q.NotBefore == noon && q.Expires == noon.Add(15*60e9) &&
+		q.SchemaHash == crypto.Sum(tree.Append(nil)), "asked %+v", q)
 	zero := q
 	zero.Nonce = strings.Repeat("0", 32)
 	assert.Equal(t, zero.Digest().String()[:32], q.Nonce, "nonce")
@@ -192,9 +189,8 @@ func TestPendingRequest(t *testing.T) {
 	}
 	in := call
 	r, why := judgeBy(p, &in, trust, newTold())
-	if *r.Pending != why.Pending.Digest() || why.What != "a person of the role owner must approve the call" {
-		t.Errorf("pending %s: %s", r.Pending, why)
-	}
+	assert.True(t, *r.Pending == why.Pending.Digest() && why.What == "a person of the role owner must approve the call",
+		"pending %s: %s", r.Pending, why)
 	two := call
 	byTwo := strings.Replace(byOwner, `"roles":["owner"]`, `"roles":["owner","cfo"],"quorum":2`, 1)
 	if _, why := judgeBy(mustCompile(t, bankText(byTwo, ``)), &two, trust,
@@ -202,9 +198,8 @@ func TestPendingRequest(t *testing.T) {
 		t.Errorf("asks two: %s", why)
 	}
 	why.Pending.Caller.Roles[0], why.Pending.Roles[0] = "x", "x"
-	if in.Caller.Roles[0] != "clerk" || asked(t, p, call, trust).Nonce != q.Nonce {
-		t.Error("the request shares memory with call or policy")
-	}
+	assert.True(t, in.Caller.Roles[0] == "clerk" && asked(t, p, call, trust).Nonce == q.Nonce,
+		"the request shares memory with call or policy")
 }
 
 // Consumed by an ALLOW, a request cannot be answered again, by any approver.
@@ -225,22 +220,19 @@ func TestApprovalIsUsedOnce(t *testing.T) {
 	for name, in := range map[string]contracts.Inputs{"again": with(olga), "by another": with(otto),
 		"both": with(olga, otto)} {
 		r, _ := judgeBy(p, &in, trust, past)
-		if len(*in.State.Used) != len(in.Envelopes.Approvals) {
-			t.Errorf("%s: used %v", name, *in.State.Used)
-		}
+		assert.Equal(t, len(in.Envelopes.Approvals), len(*in.State.Used), "%s: used %v", name, *in.State.Used)
 		assert.Equal(t, contracts.ReasonApprovalInvalid, r.Reason, "%s", name)
 		boss(contracts.ReasonApprovalInvalid).settled(t, name, p, in, trust, past)
 	}
 	in := with(olga, fresh)
 	r, _ := judgeBy(p, &in, trust, past)
-	if !bool(r.Verdict) || !slices.Equal(r.Approvals, []contracts.Digest{fresh.Digest()}) ||
-		!slices.Equal(*in.State.Used, []contracts.Digest{olga.Digest()}) {
-		t.Errorf("%v: %v, used %v", r.Reason, r.Approvals, in.State.Used)
-	}
+	assert.True(t, bool(r.Verdict) && slices.Equal(r.Approvals, []contracts.Digest{fresh.Digest()}) &&
+		slices.Equal(*in.State.Used, []contracts.Digest{olga.Digest()}), "%v: %v, used %v", r.Reason, r.Approvals,
+		in.State.Used)
 	in.State.Used = nil
-	if r, _ := p.Judge(in, trust); r.Reason != contracts.ReasonFailClosedError || r.Condition != 4 {
-		t.Errorf("without what is used: %v at %d", r.Reason, r.Condition)
-	}
+	r, _ = p.Judge(in, trust)
+	assert.True(t, r.Reason == contracts.ReasonFailClosedError && r.Condition == 4, "without what is used: %v at %d",
+		r.Reason, r.Condition)
 	unknown := newTold()
 	unknown.Allow(&first, noon, nil)
 	boss(contracts.ReasonApprovalInvalid).settled(t, "used, and nobody knows", p, with(fresh), trust, unknown)

@@ -71,16 +71,13 @@ func TestAttestation(t *testing.T) {
 			in.Envelopes.Attestations = []contracts.Envelope{c.e}
 		}
 		r := c.want.settled(t, c.name, p, in, c.trust, newTold())
-		if counted := len(r.Attestations) == 1 && r.Attestations[0] == c.e.Digest(); counted != bool(r.Verdict) {
-			t.Errorf("%s: lists %v", c.name, r.Attestations)
-		}
+		assert.Equal(t, bool(r.Verdict), len(r.Attestations) == 1 && r.Attestations[0] == c.e.Digest(), "%s: lists %v",
+			c.name, r.Attestations)
 		if c.e != nil && c.trust == trust {
 			in.Envelopes.Attestations = []contracts.Envelope{c.e,
 				attested(t, "notary", contracts.Attestation{Claims: good.Claims, Time: noon - 1, Type: good.Type})}
-			if r := allowed.settled(t, c.name+", beside a good one", p, in, c.trust,
-				newTold()); (len(r.Attestations) == 2) != (c.want == allowed) {
-				t.Errorf("%s: lists %v", c.name, r.Attestations)
-			}
+			r := allowed.settled(t, c.name+", beside a good one", p, in, c.trust, newTold())
+			assert.Equal(t, c.want == allowed, len(r.Attestations) == 2, "%s: lists %v", c.name, r.Attestations)
 		}
 	}
 	in := call

@@ -43,20 +43,17 @@ func TestBudgetRefusals(t *testing.T) {
 		if whole, ok := strings.CutPrefix(c.at, "+"); ok {
 			at = whole
 		}
-		if e, ok := err.(*LoadError); !ok || p != nil || e.Pointer != at || !strings.Contains(e.Error(), c.says) ||
-			e.Remedy == "" {
-			t.Errorf("%s: %v, want %s: %s", c.new, err, at, c.says)
-		}
+		e, ok := err.(*LoadError)
+		assert.True(t, ok && p == nil && e.Pointer == at && strings.Contains(e.Error(), c.says) && e.Remedy != "",
+			"%s: %v, want %s: %s", c.new, err, at, c.says)
 	}
 	var many []string
 	for i := range contracts.MaxCharges + 1 {
 		many = append(many, strings.Replace(goodBudget, `"b"`, fmt.Sprintf(`"b%d"`, i), 1))
 	}
 	mustCompile(t, bank(strings.Join(many[1:], ",")))
-	if _, err := Compile(document(t, "", bank(strings.Join(many, ",")))); err == nil ||
-		!strings.Contains(err.Error(), "more than 8") {
-		t.Errorf("nine budgets for a tool: %v", err)
-	}
+	_, err := Compile(document(t, "", bank(strings.Join(many, ","))))
+	assert.True(t, err != nil && strings.Contains(err.Error(), "more than 8"), "nine budgets for a tool: %v", err)
 }
 
 // Windows begin where the calendar says in UTC, and balances are of whom per says.
@@ -92,17 +89,14 @@ func TestBudgetKeys(t *testing.T) {
 		}
 		r, _ := judgeBy(p, &in, nil, onlyLedger{new(past.Ledger)})
 		if c.err {
-			if r.Reason != contracts.ReasonBudgetError || r.Rule != "P1:bank:b" || r.Condition != 3 ||
-				r.Charges != nil || in.State.Budgets != nil {
-				t.Errorf("%s: %+v", c.per, r)
-			}
+			assert.True(t, r.Reason == contracts.ReasonBudgetError && r.Rule == "P1:bank:b" && r.Condition == 3 &&
+				r.Charges == nil && in.State.Budgets == nil, "%s: %+v", c.per, r)
 			continue
 		}
 		want := []contracts.Charge{{Amount: 1, Budget: "P1:bank:b", Limit: 3, Of: c.of, Window: c.starts}}
-		if !slices.Equal(r.Charges, want) || !slices.Equal(in.State.Budgets,
-			[]contracts.Balance{{Budget: "P1:bank:b", Of: c.of, Window: c.starts}}) {
-			t.Errorf("%s %s: %s %+v %+v", c.per, c.window, r.Reason, r.Charges, in.State.Budgets)
-		}
+		assert.True(t, slices.Equal(r.Charges, want) && slices.Equal(in.State.Budgets,
+			[]contracts.Balance{{Budget: "P1:bank:b", Of: c.of, Window: c.starts}}), "%s %s: %s %+v %+v", c.per,
+			c.window, r.Reason, r.Charges, in.State.Budgets)
 	}
 }
 
@@ -177,16 +171,13 @@ func TestBudgetOrder(t *testing.T) {
 		}
 		assert.Equal(t, c.charged, strings.Join(charged, " "), "%s: charges", c.args)
 		again, _ := c.want.check(t, p, in) // from the balances in the inputs alone
-		if string(again.Append(nil)) != string(r.Append(nil)) {
-			t.Errorf("%s: judged again: %s", c.args, again.Append(nil))
-		}
+		assert.Equal(t, string(r.Append(nil)), string(again.Append(nil)), "%s: judged again: %s", c.args,
+			again.Append(nil))
 		if len(in.State.Budgets) == 0 {
 			continue
 		}
-		if b, err := contracts.ParseInputs(in.Append(nil)); err != nil ||
-			len(b.State.Budgets) != len(in.State.Budgets) {
-			t.Errorf("%s: inputs: %v", c.args, err)
-		}
+		b, err := contracts.ParseInputs(in.Append(nil))
+		assert.True(t, err == nil && len(b.State.Budgets) == len(in.State.Budgets), "%s: inputs: %v", c.args, err)
 		in.State.Budgets = in.State.Budgets[1:]
 		want{contracts.ReasonFailClosedError, 3, ""}.check(t, p, in)
 	}
@@ -199,10 +190,8 @@ func TestRefunds(t *testing.T) {
 		bank(strings.Replace(goodBudget, `"id"`, `"refund": "error", "id"`, 1)+","+strings.Replace(goodBudget, `"b"`,
 			`"kept"`, 1)))
 	in := inputs(t, "look", `{}`)
-	if r, _ := judgeBy(p, &in, nil, onlyLedger{new(past.Ledger)}); r.Verdict != contracts.Allow || r.Charges != nil ||
-		in.State.Budgets != nil {
-		t.Errorf("look: %+v", r)
-	}
+	r, _ := judgeBy(p, &in, nil, onlyLedger{new(past.Ledger)})
+	assert.True(t, r.Verdict == contracts.Allow && r.Charges == nil && in.State.Budgets == nil, "look: %+v", r)
 	got := p.Refunds("pay", contracts.ReasonToolError)
 	assert.True(t, slices.Equal(got, []string{"P1:bank:b"}), "refunds %v", got)
 	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonToolPanic,
@@ -210,9 +199,8 @@ func TestRefunds(t *testing.T) {
 		got := p.Refunds("pay", r)
 		assert.Nil(t, got, "%s: refunds", r)
 	}
-	if got := p.Refunds("none", contracts.ReasonToolError); got != nil {
-		t.Errorf("an undeclared tool: %v", got)
-	}
+	got = p.Refunds("none", contracts.ReasonToolError)
+	assert.Nil(t, got, "an undeclared tool")
 }
 
 // Budgets of a floor or overlay, added to a random stack: they deny, at condition 3, or change
@@ -250,9 +238,8 @@ func TestBudgetsNeverAllow(t *testing.T) {
 			b, _ := before.Judge(in, nil)
 			a, why := judgeBy(after, &in, nil, onlyLedger{&ledger})
 			again, _ := after.Judge(in, nil)
-			if string(again.Append(nil)) != string(a.Append(nil)) {
-				t.Fatalf("%s\nfrom the inputs: %s", a.Append(nil), again.Append(nil))
-			}
+			require.Equal(t, string(a.Append(nil)), string(again.Append(nil)), "%s\nfrom the inputs: %s", a.Append(nil),
+				again.Append(nil))
 			b.PolicyHash = a.PolicyHash
 			charges := a.Charges
 			a.Charges = nil
@@ -266,18 +253,15 @@ func TestBudgetsNeverAllow(t *testing.T) {
 				seen[a.Reason]++
 			}
 			for _, c := range charges {
-				if left := ledger.Spent(c); left > c.Limit {
-					t.Fatalf("%s: %d of %d", c.Budget, left, c.Limit)
-				}
+				left := ledger.Spent(c)
+				require.True(t, left <= c.Limit, "%s: %d of %d", c.Budget, left, c.Limit)
 				seen[contracts.ReasonAllow]++
 			}
 		}
 	}
 	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonBudgetError,
 		contracts.ReasonBudgetExceeded, contracts.ReasonFailClosedError} {
-		if seen[r] < 20 {
-			t.Errorf("only %d of %v", seen[r], r)
-		}
+		assert.True(t, seen[r] >= 20, "only %d of %v", seen[r], r)
 	}
 }
 
@@ -292,11 +276,9 @@ func TestWindowOfCharges(t *testing.T) {
 		in := inputs(t, "pay", `{"amount":1,"mixed":1,"usual":5}`)
 		in.Time = midnight - contracts.Time(i%2)
 		r, why := judgeBy(p, &in, nil, onlyLedger{&l})
-		if r.Verdict != contracts.Allow || len(r.Charges) != 1 ||
-			r.Charges[0].Window != in.Time.String()[:len("2006-01-02")]+"T00:00:00.000Z" ||
-			!l.Reserve(r.Charges, in.State.Budgets) {
-			t.Fatalf("%v %s %+v", r.Reason, why, r.Charges)
-		}
+		require.True(t, r.Verdict == contracts.Allow && len(r.Charges) == 1 &&
+			r.Charges[0].Window == in.Time.String()[:len("2006-01-02")]+"T00:00:00.000Z" && l.Reserve(r.Charges,
+			in.State.Budgets), "%v %s %+v", r.Reason, why, r.Charges)
 		assert.Equal(t, uint64(i/2), r.Charges[0].Before, "call %d on a balance of", i)
 	}
 	for i := range 2 { // the limit is three

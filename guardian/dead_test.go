@@ -37,11 +37,9 @@ func dead(t *testing.T, first, second string) bool {
 		}
 		_, err := Compile(all...)
 		var e *LoadError
-		if errors.As(err, &e) && (e.Pointer != "/rules/1" ||
-			!strings.Contains(e.What, `can never decide: whenever it matches, "one"`) ||
-			e.Remedy != "put it before one, or remove it") {
-			t.Fatalf("%s then %s: %v", first, second, err)
-		}
+		require.True(t, !errors.As(err, &e) || e.Pointer == "/rules/1" && strings.Contains(e.What,
+			`can never decide: whenever it matches, "one"`) && e.Remedy == "put it before one, or remove it",
+			"%s then %s: %v", first, second, err)
 		answers[err != nil]++
 	}
 	assert.Len(t, answers, 1, "%s then %s: layers differ", first, second)
@@ -76,9 +74,8 @@ func TestDeadTools(t *testing.T) {
 	} {
 		_, err := Compile(document(t, "", bundle("b", tools, c.rules)))
 		var e *LoadError
-		if errors.As(err, &e) != (c.dead != "") || e != nil && e.Pointer != c.dead {
-			t.Errorf("%s: %v", c.rules, err)
-		}
+		assert.True(t, errors.As(err, &e) == (c.dead != "") && (e == nil || e.Pointer == c.dead), "%s: %v", c.rules,
+			err)
 	}
 	// Documents are judged each by itself: one may say again what another says.
 	mustCompile(t, bundle("b", tools, `{"id":"a","deny":"t"}`), floor("f", `,"rules":[{"id":"a","deny":"t"}]`),
@@ -163,9 +160,8 @@ func TestDeadNeverDecides(t *testing.T) {
 		_, err := Compile(document(t, "", base(rules)))
 		if err != nil {
 			var e *LoadError
-			if !errors.As(err, &e) || !strings.Contains(e.What, "can never decide") || e.Pointer == "/rules/0" {
-				t.Fatalf("%s: %v", rules, err)
-			}
+			require.True(t, errors.As(err, &e) && strings.Contains(e.What, "can never decide") &&
+				e.Pointer != "/rules/0", "%s: %v", rules, err)
 			if e.Pointer == "/rules/2" {
 				continue // a rule without condition makes the last one dead
 			}
@@ -176,9 +172,7 @@ func TestDeadNeverDecides(t *testing.T) {
 		// Alone, each rule compiles, unless it leaves the last none.
 		one, err1 := Compile(document(t, "", bundle("b", toolText("t", input), `{"id":"one","deny":"t"`+first+`}`)))
 		two, err2 := Compile(document(t, "", bundle("b", toolText("t", input), `{"id":"two","deny":"t"`+second+`}`)))
-		if err1 != nil || err2 != nil {
-			t.Fatalf("%s: %v, %v", rules, err1, err2)
-		}
+		require.True(t, err1 == nil && err2 == nil, "%s: %v, %v", rules, err1, err2)
 		decides := ""
 		for i := range calls {
 			r1, _ := one.Judge(calls[i], nil)
@@ -204,9 +198,7 @@ func TestDeadNeverDecides(t *testing.T) {
 		}
 	}
 	t.Logf("%d refused, %d alive, %d not provable", refused, alive, could)
-	if refused < rounds(200) || alive < rounds(200) || could == 0 {
-		t.Error("the property was hardly tested")
-	}
+	assert.True(t, refused >= rounds(200) && alive >= rounds(200) && could != 0, "the property was hardly tested")
 }
 
 // Lists stand in many rules. Two that differ in one member of 10,000, a list next to a range, and
@@ -255,9 +247,7 @@ func TestDeadLists(t *testing.T) {
 	for _, test := range []string{`{"arg":"/s","in":{"list":"a"}}`, `{"arg":"/n","in":{"list":"n"}}`} {
 		dead := fmt.Sprintf(`{"id":"dead","deny":"t","when":{"all":[%s,{"arg":"/o","eq":"%d"}]}}`, test,
 			map[bool]int{true: 0, false: 2}[strings.Contains(test, "/s")])
-		if err := compile(append(text[:len(text):len(text)], dead)); err == nil ||
-			!strings.Contains(err.Error(), "can never decide") {
-			t.Errorf("%s: %v", dead, err)
-		}
+		err := compile(append(text[:len(text):len(text)], dead))
+		assert.True(t, err != nil && strings.Contains(err.Error(), "can never decide"), "%s: %v", dead, err)
 	}
 }

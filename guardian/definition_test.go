@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/contracts"
 )
 
@@ -23,9 +25,7 @@ func TestDefinitionRefusals(t *testing.T) {
 		`" ` + pin[1:] + `"`, `"sha256:` + pin + `"`, `"` + pin[:63] + `g"`, `"` + strings.Repeat("0", 64) + `"`,
 		`"none"`} {
 		e := mustRefuse(t, document(t, "b.yaml", strings.Replace(pinned, pinAlone, written, 1)))
-		if e.Pointer != "/tools/t/definition" || e.Remedy == "" {
-			t.Errorf("%s: %v", written, e)
-		}
+		assert.True(t, e.Pointer == "/tools/t/definition" && e.Remedy != "", "%s: %v", written, e)
 	}
 	for _, elsewhere := range []string{
 		strings.Replace(pinned, `"layer"`, `"definition":`+pinAlone+`,"layer"`, 1),
@@ -43,13 +43,11 @@ func TestDefinitionRefusals(t *testing.T) {
 func TestDefinition(t *testing.T) {
 	t.Parallel()
 	p := mustCompile(t, pinned)
-	if d, ok := p.Definition("t"); !ok || d.String() != pin {
-		t.Errorf("%v %v", d, ok)
-	}
+	d, ok := p.Definition("t")
+	assert.True(t, ok && d.String() == pin, "%v %v", d, ok)
 	for name, p := range map[string]*Policy{"u": p, "nobody": p, "t": nil} {
-		if d, ok := p.Definition(name); ok || d != (contracts.Digest{}) {
-			t.Errorf("%s: %v %v", name, d, ok)
-		}
+		d, ok := p.Definition(name)
+		assert.True(t, !ok && d == (contracts.Digest{}), "%s: %v %v", name, d, ok)
 	}
 	if other := mustCompile(t, strings.Replace(pinned, "5d41", "5d42", 1)); other.Hash() == p.Hash() {
 		t.Error("another pin is the same policy")
@@ -69,9 +67,8 @@ func TestDefinition(t *testing.T) {
 		in := inputs(t, c.tool, `{}`)
 		in.Drivers = c.drivers
 		r, why := p.Judge(in, nil)
-		if r.Reason != c.reason || !strings.Contains(why.String(), c.says) ||
-			c.reason != contracts.ReasonAllow && r.Condition != 1 {
-			t.Errorf("%s with %d drivers: %s at %d, %v", c.tool, c.drivers, r.Reason, r.Condition, why)
-		}
+		assert.True(t, r.Reason == c.reason && strings.Contains(why.String(), c.says) &&
+			(c.reason == contracts.ReasonAllow || r.Condition == 1), "%s with %d drivers: %s at %d, %v", c.tool,
+			c.drivers, r.Reason, r.Condition, why)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/past"
 )
@@ -77,10 +79,9 @@ func TestDelegationAndLayers(t *testing.T) {
 	for to, want := range map[string]want{"agent": allow, "ann": overlaid, "x": floored} {
 		in := inputs(t, "pay", strings.Replace(paid, `"x"`, `"`+to+`"`, 1))
 		in.Caller.ID, in.Caller.Roles, in.Envelopes.Delegation = "agent", []string{"bot"}, chain
-		if r, _ := judgeBy(p, &in, state, onlyLedger{new(past.Ledger)}); len(in.State.Budgets) != 1 ||
-			in.State.Budgets[0].Of != "agent" || r.Verdict == contracts.Allow && r.Charges[0].Of != "agent" {
-			t.Errorf("%s: charged %+v", to, in.State.Budgets)
-		}
+		r, _ := judgeBy(p, &in, state, onlyLedger{new(past.Ledger)})
+		assert.True(t, len(in.State.Budgets) == 1 && in.State.Budgets[0].Of == "agent" &&
+			(r.Verdict != contracts.Allow || r.Charges[0].Of == "agent"), "%s: charged %+v", to, in.State.Budgets)
 		want.of(t, p, in, state)
 	}
 	// What is required is required of the caller; so is the approval asked for.
@@ -102,10 +103,9 @@ func TestDelegationAndLayers(t *testing.T) {
 		in := inputs(t, "pay", paid)
 		in.Caller.ID, in.Caller.Roles, in.Envelopes.Delegation, in.Session = "agent", []string{"bot"}, chain, "chat"
 		r, why := judgeBy(mustCompile(t, shop, doc), &in, state, newTold())
-		if got := (want{r.Reason, r.Condition, r.Rule}); got != end || (r.Reason == ask) != (why.Pending != nil) ||
-			why.Pending != nil && why.Pending.Caller.ID != "agent" {
-			t.Errorf("%s: %v (%s), pending %+v", doc, got, why, why.Pending)
-		}
+		got := want{r.Reason, r.Condition, r.Rule}
+		assert.True(t, got == end && (r.Reason == ask) == (why.Pending != nil) && (why.Pending == nil ||
+			why.Pending.Caller.ID == "agent"), "%s: %v (%s), pending %+v", doc, got, why, why.Pending)
 	}
 	// A budget of an overlay that is for the delegator is charged to the caller.
 	for of, n := range map[string]int{"ann": 1, "agent": 1, "bob": 0} {
@@ -115,10 +115,8 @@ func TestDelegationAndLayers(t *testing.T) {
 					`"},"budgets":[{"id":"b","tools":"pay","limit":9,"per":"caller","window":"day","cost":1}]`))
 		in := inputs(t, "pay", paid)
 		in.Caller.ID, in.Envelopes.Delegation = "agent", chain
-		if r, _ := judgeBy(p, &in, state, onlyLedger{new(past.Ledger)}); len(r.Charges) != n ||
-			n > 0 && r.Charges[0].Of != "agent" {
-			t.Errorf("for %s: %+v", of, r)
-		}
+		r, _ := judgeBy(p, &in, state, onlyLedger{new(past.Ledger)})
+		assert.True(t, len(r.Charges) == n && (n <= 0 || r.Charges[0].Of == "agent"), "for %s: %+v", of, r)
 	}
 }
 
@@ -159,9 +157,9 @@ func TestDelegationWork(t *testing.T) {
 		{floored, each(1), `{"arg":"/to","eq":"x"}`, contracts.ReasonAllow, 8},
 		{floored, each(1), each(1), contracts.ReasonFailClosedError, 8},
 	} {
-		if r, why := judge(c.p, two(c.a, c.b)...); r.Reason != c.reason || r.Condition != c.at {
-			t.Errorf("%s at %d (%s), want %s at %d", r.Reason, r.Condition, why, c.reason, c.at)
-		}
+		r, why := judge(c.p, two(c.a, c.b)...)
+		assert.True(t, r.Reason == c.reason && r.Condition == c.at, "%s at %d (%s), want %s at %d", r.Reason,
+			r.Condition, why, c.reason, c.at)
 	}
 	matches := func(pattern string) string {
 		return fmt.Sprintf(`{"any":[{"arg":"/to","eq":"x"},{"arg":"/to","regex":%q}]}`, pattern)
@@ -178,10 +176,9 @@ func TestDelegationWork(t *testing.T) {
 		{`{"arg":"/to","eq":"x"}`, matches(`(`), false},
 	} {
 		r, why := judge(p, two(c.a, c.b)...)
-		if ok := r.Reason == contracts.ReasonAllow; ok != c.ok ||
-			!ok && (r.Reason != contracts.ReasonDelegationInvalid || r.Condition != 6) {
-			t.Errorf("%.60s, %.60s: %s (%s)", c.a, c.b, r.Reason, why)
-		}
+		ok := r.Reason == contracts.ReasonAllow
+		assert.True(t, ok == c.ok && (ok || (r.Reason == contracts.ReasonDelegationInvalid && r.Condition == 6)),
+			"%.60s, %.60s: %s (%s)", c.a, c.b, r.Reason, why)
 	}
 	// Sixteen grants are as many as there may be.
 	var grants []contracts.Delegation
@@ -190,9 +187,8 @@ func TestDelegationWork(t *testing.T) {
 			Delegate: []string{"bob", "ann"}[i%2], Depth: 16})
 	}
 	grants[len(grants)-1].Delegate = "agent"
-	if r, why := judge(p, grants...); r.Verdict != contracts.Allow {
-		t.Errorf("sixteen grants: %s (%s)", r.Reason, why)
-	}
+	r, why := judge(p, grants...)
+	assert.Equal(t, contracts.Allow, r.Verdict, "sixteen grants: %s (%s)", r.Reason, why)
 }
 
 // Grants make nobody wait: what a pattern may cost counts as visits, by its steps and by

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -209,9 +210,7 @@ func TestDelegation(t *testing.T) {
 			strings.Replace(paid, "5", "1001", 1), nil, nil, want{contracts.ReasonPolicyViolation, 5, "P1:shop:dear"},
 			"denies"},
 	}
-	if len(cases) < 80 {
-		t.Fatalf("%d cases", len(cases))
-	}
+	require.True(t, len(cases) >= 80, "%d cases", len(cases))
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			if c.args == "" {
@@ -228,10 +227,8 @@ func TestDelegation(t *testing.T) {
 			}
 			r, why := c.want.of(t, p, in, c.state)
 			contains(t, why.String(), c.says)
-			if (r.Delegation == nil) != (c.chain == nil) || r.Delegation != nil &&
-				*r.Delegation != c.chain[0].Digest() {
-				t.Errorf("delegation %v", r.Delegation)
-			}
+			assert.True(t, (r.Delegation == nil) == (c.chain == nil) && (r.Delegation == nil ||
+				*r.Delegation == c.chain[0].Digest()), "delegation %v", r.Delegation)
 			assert.Equal(t, in.Caller, r.Caller, "judged for")
 			if d, _ := judgeBy(p, &in, c.state, onlyLedger{new(past.Ledger)}); !reflect.DeepEqual(d, r) {
 				t.Errorf("decided: %+v", d)

@@ -3,6 +3,7 @@ package guardian
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -94,9 +95,8 @@ func chained(t testing.TB, grants ...contracts.Delegation) []contracts.Envelope 
 func (w want) of(t testing.TB, p *Policy, in contracts.Inputs, s *registry.State) (contracts.DecisionRecord, Why) {
 	t.Helper()
 	r, why := p.Judge(in, s)
-	if got := (want{r.Reason, r.Condition, r.Rule}); got != w ||
-		bool(r.Verdict) != (w.reason == contracts.ReasonAllow) {
-		t.Errorf("got %v %v, want %v (%s)", r.Verdict, got, w, why)
-	}
+	got := want{r.Reason, r.Condition, r.Rule}
+	assert.True(t, got == w && bool(r.Verdict) == (w.reason == contracts.ReasonAllow), "got %v %v, want %v (%s)",
+		r.Verdict, got, w, why)
 	return r, why
 }

@@ -125,8 +125,7 @@ func Deterministic(t testing.TB, shuffle uint64, parse func(string, []byte) (con
 		})
 	}
 	wg.Wait()
-	if len(judged) != 1000 || reasons[contracts.ReasonAllow] < 80 || len(reasons) < 12 {
-		t.Errorf("%d decisions: %v", len(judged), reasons)
-	}
+	assert.True(t, len(judged) == 1000 && reasons[contracts.ReasonAllow] >= 80 && len(reasons) >= 12,
+		"%d decisions: %v", len(judged), reasons)
 	return crypto.Digest(sum.Sum(nil)).String()
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -46,9 +47,7 @@ func compileAndJudge(t *testing.T, text []byte, args string) bool {
 	p, err := Compile(doc)
 	if err != nil {
 		var e *LoadError
-		if !errors.As(err, &e) || e.What == "" || p != nil {
-			t.Fatalf("%v", err)
-		}
+		require.True(t, errors.As(err, &e) && e.What != "" && p == nil, "%v", err)
 		if v := value.Follow(tree.Root(), mustSplit(t, e.Pointer)); tree.Root().Kind() == crypto.Object &&
 			v.Kind() == crypto.Missing {
 			t.Fatalf("%v points to nothing in\n%s", err, text)
@@ -61,19 +60,15 @@ func compileAndJudge(t *testing.T, text []byte, args string) bool {
 		in := inputs(t, name, args)
 		r, why := p.Judge(in, nil)
 		again, whyAgain := p.Judge(in, nil)
-		if !reflect.DeepEqual(r, again) || !reflect.DeepEqual(why, whyAgain) {
-			t.Fatalf("%s: %v, then %v", name, r.Reason, again.Reason)
-		}
+		require.True(t, reflect.DeepEqual(r, again) && reflect.DeepEqual(why, whyAgain), "%s: %v, then %v", name,
+			r.Reason, again.Reason)
 		inPast(t, p, in)
 		require.NotContains(t, why.What, "panic", "%s: %s in\n%s", name, why, text)
 		c := r.Reason.Condition()
-		if c != r.Condition && c != contracts.AnyCondition || r.Reason.NamesRule() != (r.Rule != "") ||
-			bool(r.Verdict) != (r.Reason == contracts.ReasonAllow) {
-			t.Fatalf("%s: %+v", name, r)
-		}
-		if r.Verdict == contracts.Allow && !allows(root, r.Rule, name) {
-			t.Fatalf("%s is allowed by %s in\n%s", name, r.Rule, text)
-		}
+		require.True(t, (c == r.Condition || c == contracts.AnyCondition) && r.Reason.NamesRule() == (r.Rule != "") &&
+			bool(r.Verdict) == (r.Reason == contracts.ReasonAllow), "%s: %+v", name, r)
+		require.False(t, r.Verdict == contracts.Allow && !allows(root, r.Rule, name), "%s is allowed by %s in\n%s",
+			name, r.Rule, text)
 	}
 	return true
 }
@@ -115,9 +110,7 @@ func TestMutatedDocuments(t *testing.T) {
 			compiled++
 		}
 	}
-	if compiled < rounds(500) {
-		t.Errorf("only %d documents compiled", compiled)
-	}
+	assert.True(t, compiled >= rounds(500), "only %d documents compiled", compiled)
 }
 
 // inPast judges a call in a session that has a past, and again from what that left in the inputs.
@@ -129,9 +122,9 @@ func inPast(t *testing.T, p *Policy, in contracts.Inputs) {
 		past.ran(t, n, tool, `{"amount":5,"path":"/srv/a","payee":"bob"}`, noon)
 	}
 	r, _ := judgeBy(p, &in, nil, past)
-	if again, _ := p.Judge(in, nil); string(again.Append(nil)) != string(r.Append(nil)) {
-		t.Fatalf("%s: %s, then %s", in.Tool, r.Append(nil), again.Append(nil))
-	}
+	again, _ := p.Judge(in, nil)
+	require.Equal(t, string(r.Append(nil)), string(again.Append(nil)), "%s: %s, then %s", in.Tool, r.Append(nil),
+		again.Append(nil))
 }
 
 func visitAll(v any, visit func(any)) {

@@ -92,12 +92,9 @@ func (w want) check(t testing.TB, p *Policy, in contracts.Inputs) (contracts.Dec
 	r, why := p.Judge(in, nil)
 	got := want{r.Reason, r.Condition, r.Rule}
 	assert.Equal(t, w, got, "%s: got %v, want %v (%s)", in.Tool, got, w, why)
-	if allowed := w.reason == contracts.ReasonAllow; bool(r.Verdict) != allowed {
-		t.Errorf("%s: verdict %v with reason %v", in.Tool, r.Verdict, r.Reason)
-	}
-	if r.Verdict == contracts.Deny && why.What == "" {
-		t.Errorf("%s: %v without Why", in.Tool, r.Reason)
-	}
+	assert.Equal(t, w.reason == contracts.ReasonAllow, bool(r.Verdict), "%s: verdict %v with reason %v", in.Tool,
+		r.Verdict, r.Reason)
+	assert.False(t, r.Verdict == contracts.Deny && why.What == "", "%s: %v without Why", in.Tool, r.Reason)
 	return r, why
 }
 

@@ -96,21 +96,18 @@ func TestRecord(t *testing.T) {
 		t.Errorf("refusal is\n%+v, want\n%+v", got, refused)
 	}
 	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonPolicyViolation, "", "NONSENSE"} {
-		if got := p.Refuse(in, r); got.Reason != contracts.ReasonFailClosedError || got.Verdict != contracts.Deny ||
-			got.Condition != 0 {
-			t.Errorf("Refuse(%q) gave %v at %d", r, got.Reason, got.Condition)
-		}
+		got := p.Refuse(in, r)
+		assert.True(t, got.Reason == contracts.ReasonFailClosedError && got.Verdict == contracts.Deny &&
+			got.Condition == 0, "Refuse(%q) gave %v at %d", r, got.Reason, got.Condition)
 	}
 	raw := inputs(t, "none", `{`)
 	got, _ := p.Judge(raw, nil)
-	if got.ArgsForm != "raw" || got.ArgsHash != crypto.Sum([]byte(`{`)) || got.EffectType != "" || got.Risk != "" {
-		t.Errorf("raw arguments gave %+v", got)
-	}
+	assert.True(t, got.ArgsForm == "raw" && got.ArgsHash == crypto.Sum([]byte(`{`)) && got.EffectType == "" &&
+		got.Risk == "", "raw arguments gave %+v", got)
 	for tool, risk := range map[string]contracts.Risk{"file.read": contracts.Low, "file.write": contracts.Medium,
 		"file.wipe": contracts.High, "file.list": contracts.Low} {
-		if got := p.Refuse(inputs(t, tool, `{}`), contracts.ReasonSystemFrozen); got.Risk != risk {
-			t.Errorf("%s has risk %s, want %s", tool, got.Risk, risk)
-		}
+		got := p.Refuse(inputs(t, tool, `{}`), contracts.ReasonSystemFrozen)
+		assert.Equal(t, risk, got.Risk, "%s has risk", tool)
 	}
 }
 
@@ -155,10 +152,8 @@ func TestNoPolicy(t *testing.T) {
 		_, limits := p.Limits("file.read")
 		_, filled := p.AppendDefaults(nil, "file.read", in.Args)
 		_, conforms := p.CheckOutput("file.read", in.Args)
-		if limits || filled || conforms || p.HasOutput("file.read") || p.Hash() != (contracts.Digest{}) ||
-			len(p.Documents()) != 0 || p.Expired(noon) != nil {
-			t.Error("no policy says yes")
-		}
+		assert.True(t, !limits && !filled && !conforms && !p.HasOutput("file.read") &&
+			p.Hash() == (contracts.Digest{}) && len(p.Documents()) == 0 && p.Expired(noon) == nil, "no policy says yes")
 		p.Record()
 	}
 }
@@ -183,10 +178,9 @@ func TestPanic(t *testing.T) {
 	} {
 		for range 3 {
 			r, why := c.p.Judge(in, nil)
-			if r.Verdict != contracts.Deny || r.Reason != contracts.ReasonFailClosedError ||
-				r.Condition != c.condition || r.Rule != "" || r.Expires != 0 {
-				t.Errorf("%s: %v %v at %d", name, r.Verdict, r.Reason, r.Condition)
-			}
+			assert.True(t, r.Verdict == contracts.Deny && r.Reason == contracts.ReasonFailClosedError &&
+				r.Condition == c.condition && r.Rule == "" && r.Expires == 0, "%s: %v %v at %d", name, r.Verdict,
+				r.Reason, r.Condition)
 			contains(t, why.What, "panic")
 		}
 		want{contracts.ReasonAllow, 8, "P1:office:ok"}.check(t, c.p, inputs(t, "file.list", `{}`))
@@ -309,16 +303,13 @@ func TestDeterminism(t *testing.T) {
 			mixed[i] = shuffled(t, mixed[i], r)
 		}
 		p := mustCompile(t, mixed...)
-		if p.Hash() != first.Hash() || !reflect.DeepEqual(p.Record(), first.Record()) ||
-			!reflect.DeepEqual(p.Documents(), first.Documents()) {
-			t.Fatal("another policy")
-		}
+		require.True(t, p.Hash() == first.Hash() && reflect.DeepEqual(p.Record(), first.Record()) &&
+			reflect.DeepEqual(p.Documents(), first.Documents()), "another policy")
 		for _, c := range calls {
 			record, why := first.Judge(inputs(t, c.tool, c.args), nil)
 			again, whyAgain := p.Judge(inputs(t, c.tool, shuffled(t, c.args, r)), nil)
-			if !reflect.DeepEqual(record, again) || !reflect.DeepEqual(why, whyAgain) {
-				t.Fatalf("%s %s: %v %v, then %v %v", c.tool, c.args, record.Reason, why, again.Reason, whyAgain)
-			}
+			require.True(t, reflect.DeepEqual(record, again) && reflect.DeepEqual(why, whyAgain),
+				"%s %s: %v %v, then %v %v", c.tool, c.args, record.Reason, why, again.Reason, whyAgain)
 		}
 	}
 }
@@ -351,9 +342,8 @@ func TestPolicyHash(t *testing.T) {
 		b.String() +
 		`","layer":"P1","name":"office","version":7}],"engine":{"rules":1,"threat":0}}`
 	record := p.Record()
-	if p.Hash() != crypto.Sum([]byte(form)) || record.Policy != p.Hash() || record.Hash() != p.Hash() {
-		t.Errorf("PolicyHash is not that of %s", form)
-	}
+	assert.True(t, p.Hash() == crypto.Sum([]byte(form)) && record.Policy == p.Hash() && record.Hash() == p.Hash(),
+		"PolicyHash is not that of %s", form)
 	for i, d := range p.Documents() {
 		assert.Equal(t, p.Record().Documents[i].Digest, crypto.Sum(d.Canonical), "document %d is not the one recorded",
 			i)
@@ -379,9 +369,8 @@ func TestPolicyImmutable(t *testing.T) {
 	}
 	p.Record().Documents[0].Name = "other"
 	record := p.Record()
-	if p.Documents()[1].Lines[""] != at(1, 1) || record.Documents[0].Name != "late" || record.Hash() != hash {
-		t.Error("the policy changed with what was handed in or out")
-	}
+	assert.True(t, p.Documents()[1].Lines[""] == at(1, 1) && record.Documents[0].Name == "late" &&
+		record.Hash() == hash, "the policy changed with what was handed in or out")
 	want{contracts.ReasonAllow, 8, "P1:office:ok"}.check(t, p, in)
 }
 
@@ -396,15 +385,13 @@ func TestJudgeKeepsNothing(t *testing.T) {
 	in.Args, in.Caller.Roles = tree.Root(), []string{"z", "clerk", "a"}
 	before := bytes.Clone(src)
 	want{contracts.ReasonAllow, 8, "P1:office:ok"}.check(t, p, in)
-	if !bytes.Equal(src, before) || !slices.Equal(in.Caller.Roles, []string{"z", "clerk", "a"}) {
-		t.Error("the inputs changed")
-	}
+	assert.True(t, bytes.Equal(src, before) && slices.Equal(in.Caller.Roles, []string{"z", "clerk", "a"}),
+		"the inputs changed")
 	copy(src, `{"path":"/etc/passwd/////////`)
 	want{contracts.ReasonAllow, 8, "P1:office:ok"}.check(t, p, inputs(t, "file.list", `{}`))
 	if s, _ := p.scratch.Get().(*scratch); s != nil {
-		if s.past != nil || s.grants != nil || s.words != nil || s.consumed != nil || len(s.applied)+len(s.buf) != 0 {
-			t.Errorf("a used scratch holds %+v", s)
-		}
+		assert.True(t, s.past == nil && s.grants == nil && s.words == nil && s.consumed == nil &&
+			len(s.applied)+len(s.buf) == 0, "a used scratch holds %+v", s)
 		holdsNothing(t, "eval", reflect.ValueOf(s.eval))
 	}
 }
@@ -420,9 +407,9 @@ func holdsNothing(t *testing.T, name string, v reflect.Value) {
 	case reflect.Slice:
 		all := v.Slice(0, v.Cap())
 		for i := range all.Len() {
-			if e := all.Index(i); v.Len() > 0 && !e.IsZero() || e.Kind() == reflect.Struct && !e.IsZero() {
-				t.Errorf("%s holds %v", name, e)
-			}
+			e := all.Index(i)
+			assert.True(t, (v.Len() <= 0 || e.IsZero()) && (e.Kind() != reflect.Struct || e.IsZero()), "%s holds %v",
+				name, e)
 		}
 	default:
 		assert.True(t, v.IsZero(), "%s holds %v", name, v)
@@ -444,9 +431,7 @@ func TestExpired(t *testing.T) {
 	}
 	// A fraction of a millisecond ends the sooner.
 	p = mustCompile(t, strings.Replace(late, "12:00:00Z", "12:00:00.0009+00:00", 1))
-	if p.Expired(noon) == nil || p.Expired(noon-1) != nil {
-		t.Error("expires is rounded up")
-	}
+	assert.True(t, p.Expired(noon) != nil && p.Expired(noon-1) == nil, "expires is rounded up")
 }
 
 func TestToolAccessors(t *testing.T) {
@@ -461,20 +446,17 @@ func TestToolAccessors(t *testing.T) {
 	lowered := mustCompile(t, strings.Replace(office, `{"timeout": "5s", "args": "1KiB", "output": "2KiB"}`,
 		`{"timeout": "1d", "args": "64MiB", "output": "64MiB"}`, 1))
 	l, _ := lowered.Limits("file.read")
-	assert.Equal(t, (Limits{Args: 1 << 20, Output: 16 << 20, Timeout: 10 * time.Minute}), l, "lowered limits")
+	assert.Equal(t, Limits{Args: 1 << 20, Output: 16 << 20, Timeout: 10 * time.Minute}, l, "lowered limits")
 	in := inputs(t, "file.read", `{"path":"/srv/data"}`)
 	if b, ok := p.AppendDefaults([]byte("x"), "file.read", in.Args); !ok ||
 		string(b) != `x{"lines":20,"path":"/srv/data"}` {
 		t.Errorf("defaults %s", b)
 	}
-	if !p.HasOutput("file.read") || p.HasOutput("file.list") {
-		t.Error("HasOutput")
-	}
+	assert.True(t, p.HasOutput("file.read") && !p.HasOutput("file.list"), "HasOutput")
 	_, ok := p.CheckOutput("file.read", inputs(t, "", `{"text":"a","more":1}`).Args)
 	assert.True(t, ok, "an output with one more field drifts")
-	if why, ok := p.CheckOutput("file.read", inputs(t, "", `{"text":5}`).Args); ok || why.Pointer != "/text" {
-		t.Errorf("a drifted output: %v", why)
-	}
+	why, ok := p.CheckOutput("file.read", inputs(t, "", `{"text":5}`).Args)
+	assert.True(t, !ok && why.Pointer == "/text", "a drifted output: %v", why)
 	if _, ok := p.CheckOutput("file.list", inputs(t, "", `{"x":5}`).Args); !ok {
 		t.Error("an output that is not pinned drifts")
 	}
@@ -583,7 +565,5 @@ func TestFilledIn(t *testing.T) {
 	e := mustRefuse(t,
 		document(t, "",
 			bundle("b", tools, `{"id":"x","deny":"t","when":{"arg":"/n","exists":true}},{"id":"all","allow":"t"}`)))
-	if e.Pointer != "/rules/0/when/exists" {
-		t.Error(e)
-	}
+	assert.Equal(t, "/rules/0/when/exists", e.Pointer, "%v", e)
 }

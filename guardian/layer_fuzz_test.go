@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -52,9 +53,7 @@ func layerAndJudge(t *testing.T, bare *Policy, text []byte, args string) bool {
 	p, err := Compile(append(bare.Documents(), doc)...)
 	if err != nil {
 		var e *LoadError
-		if !errors.As(err, &e) || e.What == "" || p != nil {
-			t.Fatalf("%v", err)
-		}
+		require.True(t, errors.As(err, &e) && e.What != "" && p == nil, "%v", err)
 		if v := value.Follow(tree.Root(), mustSplit(t, e.Pointer)); e.Document == "f" &&
 			tree.Root().Kind() == crypto.Object && v.Kind() == crypto.Missing {
 			t.Fatalf("%v points to nothing in\n%s", err, text)
@@ -69,15 +68,12 @@ func layerAndJudge(t *testing.T, bare *Policy, text []byte, args string) bool {
 		housed("wasi-strict")(&in)
 		inPast(t, p, in)
 		r, why := p.Judge(in, nil)
-		if b, _ := bare.Judge(in, nil); bool(r.Verdict) && !bool(b.Verdict) {
-			t.Fatalf("%s: %v without, ALLOW with\n%s", tool, b.Reason, text)
-		}
+		b, _ := bare.Judge(in, nil)
+		require.False(t, bool(r.Verdict) && !bool(b.Verdict), "%s: %v without, ALLOW with\n%s", tool, b.Reason, text)
 		require.NotContains(t, why.What, "panic", "%s: %s in\n%s", tool, why, text)
 		c := r.Reason.Condition()
-		if c != r.Condition && c != contracts.AnyCondition || r.Reason.NamesRule() != (r.Rule != "") ||
-			bool(r.Verdict) != (r.Reason == contracts.ReasonAllow) {
-			t.Fatalf("%s: %+v", tool, r)
-		}
+		require.True(t, (c == r.Condition || c == contracts.AnyCondition) && r.Reason.NamesRule() == (r.Rule != "") &&
+			bool(r.Verdict) == (r.Reason == contracts.ReasonAllow), "%s: %+v", tool, r)
 	}
 	return true
 }
@@ -110,7 +106,5 @@ func TestMutatedLayers(t *testing.T) {
 			compiled++
 		}
 	}
-	if compiled < rounds(500) {
-		t.Errorf("only %d documents compiled", compiled)
-	}
+	assert.True(t, compiled >= rounds(500), "only %d documents compiled", compiled)
 }

@@ -69,9 +69,8 @@ func TestLayerRefusals(t *testing.T) {
 				t.Errorf("%s\n\tgives %v", c.new, err)
 				continue
 			}
-			if e.Pointer != c.at || e.Document != "layer.yaml" || e.Remedy == "" {
-				t.Errorf("%s\n\tgives %v\n\twant it at %q of layer.yaml", c.new, e, c.at)
-			}
+			assert.True(t, e.Pointer == c.at && e.Document == "layer.yaml" && e.Remedy != "",
+				"%s\n\tgives %v\n\twant it at %q of layer.yaml", c.new, e, c.at)
 			contains(t, e.Error(), strings.Split(c.says, "|")...)
 		}
 	}
@@ -84,9 +83,8 @@ func TestSurfaceRefusals(t *testing.T) {
 		require.Contains(t, house, c.old, "%q is not in the house", c.old)
 		e := mustRefuse(t, document(t, "house.yaml", strings.Replace(house, c.old, c.new, 1)),
 			document(t, "", floor("labels", labelled)))
-		if e.Pointer != c.at || e.Document != "house.yaml" || e.Remedy == "" {
-			t.Errorf("%s\n\tgives %v\n\twant it at %q", c.new, e, c.at)
-		}
+		assert.True(t, e.Pointer == c.at && e.Document == "house.yaml" && e.Remedy != "",
+			"%s\n\tgives %v\n\twant it at %q", c.new, e, c.at)
 		contains(t, e.Error(), strings.Split(c.says, "|")...)
 	}
 	// the floor declared it
@@ -139,10 +137,9 @@ func TestAbsentOfSeveralTools(t *testing.T) {
 			deny       bool
 		}{{"always", `{"v":"x"}`, true}, {"always", `{"v":"y"}`, false}, {"maybe", `{"v":"x"}`, true},
 			{"maybe", `{"v":"y"}`, false}, {"maybe", `{}`, true}} {
-			if r, why := p.Judge(inputs(t, c.tool, c.args),
-				nil); (r.Reason == contracts.ReasonCeilingViolation) != c.deny || bool(r.Verdict) == c.deny {
-				t.Errorf("%s of %s: %v (%s)", c.args, c.tool, r.Reason, why)
-			}
+			r, why := p.Judge(inputs(t, c.tool, c.args), nil)
+			assert.True(t, (r.Reason == contracts.ReasonCeilingViolation) == c.deny && bool(r.Verdict) != c.deny,
+				"%s of %s: %v (%s)", c.args, c.tool, r.Reason, why)
 		}
 	}
 	for pred, says := range map[string]string{
@@ -177,11 +174,8 @@ func TestPatternTwice(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, err := Compile(base, doc)
 		runtime.ReadMemStats(&after)
-		if err == nil || !strings.Contains(err.Error(), "twice") {
-			t.Fatalf("%v", err)
-		}
-		if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 64 {
-			t.Errorf("%.20s: %d MiB to refuse %d KiB", keys, n, len(doc.Canonical)>>10)
-		}
+		require.True(t, err != nil && strings.Contains(err.Error(), "twice"), "%v", err)
+		n := (after.TotalAlloc - before.TotalAlloc) >> 20
+		assert.True(t, n <= 64, "%.20s: %d MiB to refuse %d KiB", keys, n, len(doc.Canonical)>>10)
 	}
 }

@@ -84,9 +84,8 @@ func TestLayerArguments(t *testing.T) {
 			{`{"v":"x"}`, `{"some":"/v","that":{"eq":"x"},"absent":false}`},
 		} {
 			p := mustCompile(t, base, layer("l", `,"rules":[{"id":"r","deny":"t","when":`+c.deny+`}]`))
-			if r, why := p.Judge(inputs(t, "t", c.args), nil); r.Verdict != contracts.Deny {
-				t.Errorf("%s on %s allows: %s", c.deny, c.args, why)
-			}
+			r, why := p.Judge(inputs(t, "t", c.args), nil)
+			assert.Equal(t, contracts.Deny, r.Verdict, "%s on %s allows: %s", c.deny, c.args, why)
 		}
 	}
 }
@@ -110,9 +109,8 @@ func TestCeilingLimits(t *testing.T) {
 			floor("g", `,"ceilings":{"timeout":"7s","output":"1MiB"}`)}, Limits{2 * kib, 1 * mib, 5 * time.Second}},
 	} {
 		p := mustCompile(t, append(c.docs, house, floor("labels", labelled))...)
-		if got, ok := p.Limits("mail.send"); !ok || got != c.want {
-			t.Errorf("%v: limits %+v, want %+v", c.docs, got, c.want)
-		}
+		got, ok := p.Limits("mail.send")
+		assert.True(t, ok && got == c.want, "%v: limits %+v, want %+v", c.docs, got, c.want)
 		r, _ := p.Judge(inputs(t, "mail.send", `{"to":"a"}`), nil)
 		assert.Equal(t, noon.Add(c.want.Timeout), r.Expires, "%v: expires", c.docs)
 	}
@@ -138,23 +136,17 @@ func TestStackOrder(t *testing.T) {
 		if d.Name == "a" {
 			version = 7
 		}
-		if d.Version != version || d.Digest != crypto.Sum(p.Documents()[i].Canonical) {
-			t.Errorf("%+v", d)
-		}
+		assert.True(t, d.Version == version && d.Digest == crypto.Sum(p.Documents()[i].Canonical), "%+v", d)
 	}
-	if record := p.Record(); record.Policy != record.Hash() || record.Policy != p.Hash() {
-		t.Error("the hash is not over the record")
-	}
+	record := p.Record()
+	assert.True(t, record.Policy == record.Hash() && record.Policy == p.Hash(), "the hash is not over the record")
 	doc := func(i int) contracts.Document { return document(t, "", docs[i]) }
 	one, err := p.Narrow(document(t, "", overlay("c", ``)), document(t, "", overlay("b", ``)))
-	if err != nil || names(one) != "P0b P0y P1m P1n P2a P2z P2c P2b" {
-		t.Errorf("narrowed: %v, %v", names(one), err)
-	}
+	assert.True(t, err == nil && names(one) == "P0b P0y P1m P1n P2a P2z P2c P2b", "narrowed: %v, %v", names(one), err)
 	base := mustCompile(t, docs[2:]...)
 	za, err := base.Narrow(doc(0), doc(1))
-	if err != nil || names(za) != "P0b P0y P1m P1n P2z P2a" || za.Hash() == p.Hash() {
-		t.Errorf("narrowed: %v, %v", names(za), err)
-	}
+	assert.True(t, err == nil && names(za) == "P0b P0y P1m P1n P2z P2a" && za.Hash() != p.Hash(), "narrowed: %v, %v",
+		names(za), err)
 	step, err := base.Narrow(doc(1))
 	require.NoError(t, err)
 	if step, err = step.Narrow(doc(0)); err != nil || step.Hash() != p.Hash() { // in the order of names: the same stack
@@ -187,17 +179,15 @@ func TestNarrow(t *testing.T) {
 		contains(t, e.Error(), strings.Split(c.says, "|")...)
 	}
 	for _, p := range []*Policy{nil, {}} {
-		if q, err := p.Narrow(document(t, "", overlay("o", ``))); err == nil || q != nil {
-			t.Error("no policy was narrowed")
-		}
+		q, err := p.Narrow(document(t, "", overlay("o", ``)))
+		assert.True(t, err != nil && q == nil, "no policy was narrowed")
 	}
 	var many []contracts.Document
 	for i := range contracts.MaxDocuments - 1 {
 		many = append(many, document(t, "", overlay("o"+strings.Repeat("x", i), ``)))
 	}
-	if _, err := p.Narrow(many...); err == nil || !strings.Contains(err.Error(), "65 documents") {
-		t.Errorf("65 documents: %v", err)
-	}
+	_, err = p.Narrow(many...)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "65 documents"), "65 documents: %v", err)
 }
 
 // Expired names the first document that has expired, of every layer; New refuses such a stack, and
@@ -237,18 +227,13 @@ func TestShared(t *testing.T) {
 		`,"rules":[{"id":"r","deny":"*","when":{"caller":"roles","has":"guest"}},{"id":"s","deny":"*","unless":{"time":"utc","in":["Mon-Fri 06:00-20:00"]}}]`),
 		overlay("o", `,"rules":[{"id":"r","deny":"*","when":{"arg":"/v","eq":"x"}}]`))
 	a, b, c := p.stack.Tools["a"], p.stack.Tools["b"], p.stack.Tools["c"]
-	if &a.Floors[0] != &b.Floors[0] || &a.Floors[0] != &c.Floors[0] || len(a.Floors[0].Rules) != 2 {
-		t.Error("clauses that are the same are not shared")
-	}
-	if a.Shape != b.Shape || &a.Overlays[0] != &b.Overlays[0] {
-		t.Error("tools of one input do not share rules about arguments")
-	}
-	if a.Shape == c.Shape || &a.Overlays[0] == &c.Overlays[0] {
-		t.Error("a rule about arguments is shared by tools of different inputs")
-	}
-	if len(b.Rules) != 2 || len(a.Rules) != 1 {
-		t.Error("a rule of one tool is another's")
-	}
+	assert.True(t, &a.Floors[0] == &b.Floors[0] && &a.Floors[0] == &c.Floors[0] && len(a.Floors[0].Rules) == 2,
+		"clauses that are the same are not shared")
+	assert.True(t, a.Shape == b.Shape && &a.Overlays[0] == &b.Overlays[0],
+		"tools of one input do not share rules about arguments")
+	assert.True(t, a.Shape != c.Shape && &a.Overlays[0] != &c.Overlays[0],
+		"a rule about arguments is shared by tools of different inputs")
+	assert.True(t, len(b.Rules) == 2 && len(a.Rules) == 1, "a rule of one tool is another's")
 	for _, tool := range []string{"a", "b", "c"} {
 		want{contracts.ReasonPolicyViolation, 5, "P2:o:r"}.check(t, p, inputs(t, tool, `{"v":"x","w":"y"}`))
 		in := inputs(t, tool, `{"v":"y","w":"y"}`)
@@ -297,11 +282,10 @@ func TestSharedScope(t *testing.T) {
 		return `"` + name + `":{"effect":"read","input":{"type":"object","properties":{"x":{"type":"strong"}}}}`
 	}
 	for _, name := range []string{"a", "z"} {
-		if e := mustRefuse(t,
+		e := mustRefuse(t,
 			document(t, "", bundle("m", broken("a")+","+broken("z"),
-				`{"id":"all","allow":"`+name+`"}`))); !strings.HasPrefix(e.Pointer, "/tools/a/input") {
-			t.Error(e)
-		}
+				`{"id":"all","allow":"`+name+`"}`)))
+		assert.True(t, strings.HasPrefix(e.Pointer, "/tools/a/input"), "%v", e)
 	}
 }
 

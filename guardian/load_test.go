@@ -72,9 +72,7 @@ func TestRefusals(t *testing.T) {
 		require.Equal(t, 1, strings.Count(good, c.old), "%q is not once in the good document", c.old)
 		doc := document(t, "b.yaml", strings.Replace(good, c.old, c.new, 1))
 		e := mustRefuse(t, doc)
-		if e.Pointer != c.at || e.Document != "b.yaml" {
-			t.Errorf("%s\n\tgives %v\n\twant it at %q", c.new, e, c.at)
-		}
+		assert.True(t, e.Pointer == c.at && e.Document == "b.yaml", "%s\n\tgives %v\n\twant it at %q", c.new, e, c.at)
 		for _, part := range strings.Split(c.says, "|") {
 			assert.Contains(t, e.Error(), part, "%s\n\tgives %v\n\twhich does not say", c.new, e)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -113,13 +114,11 @@ func TestMonotone(t *testing.T) {
 		require.Greater(t, c.cases, 2000)
 		return // too few to count them by kind
 	}
-	if c.cases < 10_000 || c.granted < 100 || c.asked < 50 {
-		t.Errorf("%d cases, %d allowed under grants, %d with approvals", c.cases, c.granted, c.asked)
-	}
+	assert.True(t, c.cases >= 10_000 && c.granted >= 100 && c.asked >= 50,
+		"%d cases, %d allowed under grants, %d with approvals", c.cases, c.granted, c.asked)
 	for _, s := range additions {
-		if c.denied[s.name] < 30 || c.allowed[s.name] < 100 {
-			t.Errorf("%s: denied %d, still allowed %d", s.name, c.denied[s.name], c.allowed[s.name])
-		}
+		assert.True(t, c.denied[s.name] >= 30 && c.allowed[s.name] >= 100, "%s: denied %d, still allowed %d", s.name,
+			c.denied[s.name], c.allowed[s.name])
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -96,14 +97,10 @@ func TestOperators(t *testing.T) {
 			before := t.Failed()
 			results[0].check(t, when, in)
 			results[1].check(t, unless, in)
-			if t.Failed() && !before {
-				t.Fatalf("%s on %s, want %s", c.pred, v, answer)
-			}
+			require.False(t, t.Failed() && !before, "%s on %s, want %s", c.pred, v, answer)
 		}
 	}
-	if checks < 450 {
-		t.Errorf("only %d checks", checks)
-	}
+	assert.True(t, checks >= 450, "only %d checks", checks)
 }
 
 // finds may only restrict, so it has no unless to be tried in.
@@ -146,8 +143,6 @@ func TestAnonymousCaller(t *testing.T) {
 			w = want{contracts.ReasonPolicyViolation, 5, "P1:b:x"}
 		}
 		w.check(t, mustCompile(t, text), in)
-		if t.Failed() {
-			t.Fatal(pred)
-		}
+		require.False(t, t.Failed(), "%v", pred)
 	}
 }

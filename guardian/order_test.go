@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/internal/value"
 	"github.com/helmkernel/helm/guardian/past"
@@ -161,9 +164,8 @@ var faults = []fault{
 func TestOrderOfConditions(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
-	if r, why := newTrial(t).judge(); r.Verdict != contracts.Allow {
-		t.Fatalf("the call that all others depart from: %s (%s)", r.Reason, why)
-	}
+	r, why := newTrial(t).judge()
+	require.Equal(t, contracts.Allow, r.Verdict, "the call that all others depart from: %s (%s)", r.Reason, why)
 	conditions, tried := map[int]bool{}, 0
 	judge := func(set ...int) {
 		x := newTrial(t)
@@ -172,9 +174,9 @@ func TestOrderOfConditions(t *testing.T) {
 		}
 		tried++
 		r, why := x.judge()
-		if got := (want{r.Reason, r.Condition, r.Rule}); got != faults[set[0]].want || r.Verdict != contracts.Deny {
-			t.Errorf("faults %v: %v (%s), want %v", set, got, why, faults[set[0]].want)
-		}
+		got := want{r.Reason, r.Condition, r.Rule}
+		assert.True(t, got == faults[set[0]].want && r.Verdict == contracts.Deny, "faults %v: %v (%s), want %v", set,
+			got, why, faults[set[0]].want)
 	}
 	var behind []int
 	for i := len(faults) - 1; i >= 0; i-- {
@@ -191,8 +193,6 @@ func TestOrderOfConditions(t *testing.T) {
 		t.Errorf("%d calls of %d faults", tried, n)
 	}
 	for c := range 9 {
-		if built := c != 7; conditions[c] != built {
-			t.Errorf("condition %d: tried %v, judged %v", c, conditions[c], built)
-		}
+		assert.Equal(t, c != 7, conditions[c], "condition %d: tried %v, judged", c, conditions[c])
 	}
 }

@@ -148,9 +148,8 @@ func TestPastReplays(t *testing.T) {
 			g.presented(&in, why.Pending, past)
 			r, why := settled(t, p, &in, trust, past)
 			seen[r.Reason]++
-			if b, _ := bare.Judge(in, trust); bool(r.Verdict) && !bool(b.Verdict) {
-				t.Fatalf("%v by requirements, %v without", r.Reason, b.Reason)
-			}
+			b, _ := bare.Judge(in, trust)
+			require.False(t, bool(r.Verdict) && !bool(b.Verdict), "%v by requirements, %v without", r.Reason, b.Reason)
 			for name, state := range lessened(in.State) {
 				less := in
 				less.State = state
@@ -172,13 +171,9 @@ func TestPastReplays(t *testing.T) {
 	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonMissingRequirement,
 		contracts.ReasonApprovalRequired, contracts.ReasonApprovalInvalid, contracts.ReasonApprovalExpired,
 		contracts.ReasonCeilingViolation, contracts.ReasonPolicyViolation, contracts.ReasonFailClosedError} {
-		if seen[r] < 10 {
-			t.Errorf("only %d of %v", seen[r], r)
-		}
+		assert.True(t, seen[r] >= 10, "only %d of %v", seen[r], r)
 	}
-	if lacking < 1000 {
-		t.Errorf("only %d parts were left out", lacking)
-	}
+	assert.True(t, lacking >= 1000, "only %d parts were left out", lacking)
 }
 
 // lessened is a state without each part of what was read, in turn.
@@ -223,16 +218,13 @@ func TestPastFails(t *testing.T) {
 		past.ran(t, 1, "look", `{"payee":"bob"}`, noon)
 		in := inChat(t, "pay", toBob)
 		r, why := judgeBy(p, &in, nil, failing{past, f})
-		if r.Reason != contracts.ReasonFailClosedError || r.Condition != 4 || why.What == "" {
-			t.Errorf("%s: %v at %d: %s", name, r.Reason, r.Condition, why)
-		}
-		if len(in.State.Calls) != 1 || len(in.State.Receipts) != 1 ||
-			in.State.Receipts[0].Same.Kind() != crypto.Missing {
-			t.Errorf("%s: left %+v", name, in.State)
-		}
-		if again, _ := p.Judge(in, nil); string(again.Append(nil)) != string(r.Append(nil)) {
-			t.Errorf("%s: judged again: %s", name, again.Append(nil))
-		}
+		assert.True(t, r.Reason == contracts.ReasonFailClosedError && r.Condition == 4 && why.What != "",
+			"%s: %v at %d: %s", name, r.Reason, r.Condition, why)
+		assert.True(t, len(in.State.Calls) == 1 && len(in.State.Receipts) == 1 &&
+			in.State.Receipts[0].Same.Kind() == crypto.Missing, "%s: left %+v", name, in.State)
+		again, _ := p.Judge(in, nil)
+		assert.Equal(t, string(r.Append(nil)), string(again.Append(nil)), "%s: judged again: %s", name,
+			again.Append(nil))
 	}
 }
 
@@ -251,10 +243,9 @@ func TestPastPanics(t *testing.T) {
 	in.Envelopes.Approvals = []contracts.Envelope{approvedBy(t, *why.Pending, "olga"),
 		approvedBy(t, *why.Pending, "otto")}
 	for n, condition := range []int{3, 3, 8, 4, 4} {
-		if r, _ := settled(t, p, &in, trust, &panicking{newTold(), n}); r.Reason != contracts.ReasonFailClosedError ||
-			r.Condition != condition {
-			t.Errorf("question %d: %v at %d", n, r.Reason, r.Condition)
-		}
+		r, _ := settled(t, p, &in, trust, &panicking{newTold(), n})
+		assert.True(t, r.Reason == contracts.ReasonFailClosedError && r.Condition == condition, "question %d: %v at %d",
+			n, r.Reason, r.Condition)
 	}
 	r, _ := settled(t, p, &in, trust, &panicking{newTold(), 5})
 	assert.Equal(t, contracts.ReasonAllow, r.Reason, "asked for more")

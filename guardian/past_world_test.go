@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -94,21 +95,15 @@ func settled(t testing.TB, p *Policy, in *contracts.Inputs, trust *registry.Stat
 	t.Helper()
 	r, why := judgeBy(p, in, trust, past)
 	read, err := contracts.ParseInputs(in.Append(nil))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, in.Append(nil))
-	}
+	require.NoError(t, err, "%+v", in)
 	for _, in := range []contracts.Inputs{*in, *read} {
 		again, whyAgain := p.Judge(in, trust)
-		if string(again.Append(nil)) != string(r.Append(nil)) {
-			t.Fatalf("%s (%s)\nis, judged again, %s (%s)", r.Append(nil), why, again.Append(nil), whyAgain)
-		}
+		require.Equal(t, string(r.Append(nil)), string(again.Append(nil)), "%s, then, judged again, %s", why, whyAgain)
 		require.Equal(t, whyAgain.Pending, why.Pending, "pending %v and", why.Pending)
 	}
-	if r.Verdict == contracts.Deny && why.What == "" ||
-		(why.Pending != nil) != (r.Reason == contracts.ReasonApprovalRequired) ||
-		(r.Pending != nil) != (why.Pending != nil) {
-		t.Fatalf("%v: why %+v", r.Reason, why)
-	}
+	require.True(t, (r.Verdict != contracts.Deny || why.What != "") &&
+		(why.Pending != nil) == (r.Reason == contracts.ReasonApprovalRequired) &&
+		(r.Pending != nil) == (why.Pending != nil), "%v: why %+v", r.Reason, why)
 	return r, why
 }
 
@@ -116,10 +111,9 @@ func (w want) settled(t testing.TB, name string, p *Policy, in contracts.Inputs,
 	past past.Past) contracts.DecisionRecord {
 	t.Helper()
 	r, why := settled(t, p, &in, trust, past)
-	if got := (want{r.Reason, r.Condition, r.Rule}); got != w ||
-		bool(r.Verdict) != (w.reason == contracts.ReasonAllow) {
-		t.Errorf("%s: %v, want %v (%s)", name, got, w, why)
-	}
+	got := want{r.Reason, r.Condition, r.Rule}
+	assert.True(t, got == w && bool(r.Verdict) == (w.reason == contracts.ReasonAllow), "%s: %v, want %v (%s)", name,
+		got, w, why)
 	return r
 }
 

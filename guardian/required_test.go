@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -83,15 +84,15 @@ func TestRequiredReceipt(t *testing.T) {
 	for _, session := range []string{"main", ""} {
 		in := inputs(t, "pay", toBob)
 		in.Session = session
-		if r, why := judgeBy(p, &in, nil, past); r.Reason != contracts.ReasonFailClosedError || r.Condition != 4 ||
-			!strings.HasPrefix(why.What, "the session is the one of all calls that name none") {
-			t.Errorf("without a session: %v at %d, %s", r.Reason, r.Condition, why)
-		}
+		r, why := judgeBy(p, &in, nil, past)
+		assert.True(t, r.Reason == contracts.ReasonFailClosedError && r.Condition == 4 && strings.HasPrefix(why.What,
+			"the session is the one of all calls that name none"), "without a session: %v at %d, %s", r.Reason,
+			r.Condition, why)
 	}
 	in := inChat(t, "pay", toBob)
-	if r, _ := judgeBy(p, &in, nil, nil); r.Reason != contracts.ReasonFailClosedError || r.Condition != 4 {
-		t.Errorf("without a past: %v at %d", r.Reason, r.Condition)
-	}
+	r, _ := judgeBy(p, &in, nil, nil)
+	assert.True(t, r.Reason == contracts.ReasonFailClosedError && r.Condition == 4, "without a past: %v at %d",
+		r.Reason, r.Condition)
 }
 
 // What is asked twice is read once, and the inputs have all that was read, in the order of their
@@ -114,12 +115,9 @@ func TestPastIsReadOnce(t *testing.T) {
 		[]contracts.PriorReceipt{{Tool: "close"}}, &[]contracts.Digest{{1}}
 	r := allowed.settled(t, "ten looks", p, in, nil, past)
 	assert.Nil(t, r.Charges, "charged")
-	if past.asked != 2 {
-		t.Errorf("asked for %d receipts", past.asked)
-	}
-	if r, _ := judgeBy(p, &in, nil, past); r.Reason != contracts.ReasonAllow {
-		t.Fatal(r.Reason)
-	}
+	assert.Equal(t, 2, past.asked, "asked for %d receipts", past.asked)
+	r, _ = judgeBy(p, &in, nil, past)
+	require.Equal(t, contracts.ReasonAllow, r.Reason)
 	entry := crypto.Sum([]byte{9, 0}) // as ran has it
 	receipts := []contracts.PriorReceipt{{Entry: &entry, Same: valueOf(t, `{"/payee":"bob"}`), Time: noon,
 		Tool: "look"}, {Entry: &entry, Time: noon, Tool: "look"}}
@@ -131,9 +129,9 @@ func TestPastIsReadOnce(t *testing.T) {
 	for i := range in.State.Receipts {
 		lacks := in
 		lacks.State.Receipts = append(in.State.Receipts[:i:i], in.State.Receipts[i+1:]...)
-		if r, _ := p.Judge(lacks, nil); r.Reason != contracts.ReasonFailClosedError || r.Condition != 4 {
-			t.Errorf("without receipt %d: %v at %d", i, r.Reason, r.Condition)
-		}
+		r, _ := p.Judge(lacks, nil)
+		assert.True(t, r.Reason == contracts.ReasonFailClosedError && r.Condition == 4, "without receipt %d: %v at %d",
+			i, r.Reason, r.Condition)
 	}
 	lacks := in
 	lacks.State.Calls = []contracts.CallCount{{Count: 10, Of: "look"}}

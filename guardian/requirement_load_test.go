@@ -32,15 +32,12 @@ func TestRequirementRefusals(t *testing.T) {
 		`[` + strings.Join(many, ",") + `]`, "/any/0/approval/roles", "at most 32"}) {
 		require.Equal(t, 1, strings.Count(goodRequirement, c.old), "%q is not once in the requirement", c.old)
 		e := mustRefuse(t, document(t, "b.yaml", bankText(strings.Replace(goodRequirement, c.old, c.new, 1), ``)))
-		if e.Pointer != "/requires/0"+c.at || !strings.Contains(e.Error(), c.says) || e.Remedy == "" {
-			t.Errorf("%s:\n\t%v\n\twant it at %s, saying %s", c.new, e, "/requires/0"+c.at, c.says)
-		}
+		assert.True(t, e.Pointer == "/requires/0"+c.at && strings.Contains(e.Error(), c.says) && e.Remedy != "",
+			"%s:\n\t%v\n\twant it at %s, saying %s", c.new, e, "/requires/0"+c.at, c.says)
 	}
 	quantified := bankText(`{"id":"r","tools":["look"],"when":{"every":"/list","that":{"receipt":"look"},"absent":false},"all":[{"receipt":"pay"}]}`, ``)
-	if e := mustRefuse(t, document(t, "", quantified)); e.Pointer != "/requires/0/when/that/receipt" ||
-		!strings.Contains(e.Error(), "inside every") {
-		t.Error(e)
-	}
+	e := mustRefuse(t, document(t, "", quantified))
+	assert.True(t, e.Pointer == "/requires/0/when/that/receipt" && strings.Contains(e.Error(), "inside every"), "%v", e)
 	budget := `,"budgets":[{"id":"r","tools":["pay"],"limit":1,"per":"all","window":"day","cost":1}]`
 	if e := mustRefuse(t, document(t, "", bankText(goodRequirement, budget))); e.Pointer != "/budgets/0/id" {
 		t.Errorf("a budget of a requirement's id: %v", e)
@@ -72,9 +69,8 @@ func TestRequirementOfEachTool(t *testing.T) {
 			text := strings.Replace(bundle("m", tools, all), `"rules"`,
 				`"requires":[{"id":"r","tools":`+sel+`,`+c.needs+`}],"rules"`, 1)
 			_, err := Compile(document(t, "", text))
-			if (err != nil) != bad || bad && !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%s of %s: %v", c.needs, sel, err)
-			}
+			assert.True(t, (err != nil) == bad && (!bad || strings.Contains(err.Error(), c.says)), "%s of %s: %v",
+				c.needs, sel, err)
 		}
 	}
 	rule := `{"id":"r","deny":["a","b"],"when":{"receipt":"a","same":["/to"]}},` + all
@@ -160,7 +156,6 @@ func TestStartableIsFast(t *testing.T) {
 	mustCompile(t, text(""))
 	e := mustRefuse(t,
 		document(t, "", text(fmt.Sprintf(`,{"id":"last","tools":["t0"],"all":[{"receipt":"t%d"}]}`, n-1))))
-	if e.Pointer != "/requires/0" || !strings.HasSuffix(e.What, "and so on") || len(e.What) > 400 {
-		t.Errorf("%d bytes at %s", len(e.What), e.Pointer)
-	}
+	assert.True(t, e.Pointer == "/requires/0" && strings.HasSuffix(e.What, "and so on") && len(e.What) <= 400,
+		"%d bytes at %s", len(e.What), e.Pointer)
 }

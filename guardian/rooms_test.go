@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/past"
 )
@@ -43,17 +45,14 @@ func TestChargesOwned(t *testing.T) {
 				}
 				if i%5 == 0 { // and a call that is denied leaves no trace
 					in := inputs(t, "pay", `{"amount":1000000,"mixed":1,"usual":5}`)
-					if r, _ := judgeBy(p, &in, nil, past); r.Reason != contracts.ReasonBudgetExceeded ||
-						r.Charges != nil || len(in.State.Budgets) != 2 {
-						t.Errorf("%v %+v", r.Reason, r.Charges)
-					}
+					r, _ := judgeBy(p, &in, nil, past)
+					assert.True(t, r.Reason == contracts.ReasonBudgetExceeded && r.Charges == nil &&
+						len(in.State.Budgets) == 2, "%v %+v", r.Reason, r.Charges)
 				}
 			}
 			for i := range all {
-				if got := (kept{string(all[i].Append(nil)), string(ins[i].Append(nil))}); got != want[i] ||
-					!slices.Equal(charges[i], all[i].Charges) {
-					t.Errorf("call %d became %s", i, got)
-				}
+				got := kept{string(all[i].Append(nil)), string(ins[i].Append(nil))}
+				assert.True(t, got == want[i] && slices.Equal(charges[i], all[i].Charges), "call %d became %s", i, got)
 			}
 		})
 	}

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/race"
 )
@@ -88,9 +91,7 @@ func TestShapesShared(t *testing.T) {
 				overlay("o", `,`+g.clauses(tools())+`],"only":["t0","t1","t2","t3","t4"]`)}
 		one, other := compiled(t, append(upper, bundleOf(kinds, false, own))),
 			compiled(t, append(upper, bundleOf(kinds, true, own)))
-		if (one == nil) != (other == nil) {
-			t.Fatal("only one of them loads")
-		}
+		require.Equal(t, other == nil, one == nil, "only one of them loads")
 		for range 20 {
 			if one == nil {
 				break
@@ -112,18 +113,14 @@ func TestShapesShared(t *testing.T) {
 			seen[a.Reason]++
 			// the requests are of the declarations, too
 			a.PolicyHash, a.Pending, why.Pending, b.Pending, whyAgain.Pending = b.PolicyHash, nil, nil, nil, nil
-			if string(a.Append(nil)) != string(b.Append(nil)) || why != whyAgain ||
-				string(in.Append(nil)) != string(again.Append(nil)) {
-				t.Fatalf("%s: %s (%s)\nand apart %s (%s)", in.Args.Append(nil), a.Append(nil), why, b.Append(nil),
-					whyAgain)
-			}
+			require.True(t, string(a.Append(nil)) == string(b.Append(nil)) && why == whyAgain &&
+				string(in.Append(nil)) == string(again.Append(nil)), "%s: %s (%s)\nand apart %s (%s)",
+				in.Args.Append(nil), a.Append(nil), why, b.Append(nil), whyAgain)
 		}
 	}
 	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonApprovalRequired,
 		contracts.ReasonBudgetExceeded, contracts.ReasonCeilingViolation, contracts.ReasonDestinationNotAllowed,
 		contracts.ReasonMissingRequirement, contracts.ReasonPolicyViolation} {
-		if seen[r] < 5 {
-			t.Errorf("only %d of %v", seen[r], r)
-		}
+		assert.True(t, seen[r] >= 5, "only %d of %v", seen[r], r)
 	}
 }

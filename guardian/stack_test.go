@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -134,9 +135,7 @@ func compiled(t testing.TB, texts []string) *Policy {
 		strings.Contains(e.What, "can never be met")) {
 		return nil
 	}
-	if err != nil {
-		t.Fatalf("%v\n%s", err, strings.Join(texts, "\n"))
-	}
+	require.NoError(t, err, "%v\n%s", err, strings.Join(texts, "\n"))
 	return p
 }
 
@@ -183,9 +182,8 @@ func TestStackIsItsDocuments(t *testing.T) {
 		mixed := append(slices.Clone(base), layers...)
 		g.r.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
 		again := compiled(t, mixed)
-		if again.Hash() != whole.Hash() || !reflect.DeepEqual(again.Record(), whole.Record()) {
-			t.Fatalf("another order, another policy: %v and %v", again.Record(), whole.Record())
-		}
+		require.True(t, again.Hash() == whole.Hash() && reflect.DeepEqual(again.Record(), whole.Record()),
+			"another order, another policy: %v and %v", again.Record(), whole.Record())
 		for range 25 {
 			in := g.call(t, bare)
 			got, why := whole.Judge(in, nil)
@@ -203,11 +201,9 @@ func TestStackIsItsDocuments(t *testing.T) {
 				}
 			}
 			first.PolicyHash = got.PolicyHash
-			if !reflect.DeepEqual(first, got) {
-				t.Fatalf("%s\non %s of %s (%+v)\ngave %v %d %q (%s)\nwant %v %d %q", strings.Join(mixed, "\n"),
-					in.Args.Append(nil), in.Tool, in.Caller,
-					got.Reason, got.Condition, got.Rule, why, first.Reason, first.Condition, first.Rule)
-			}
+			require.True(t, reflect.DeepEqual(first, got), "%s\non %s of %s (%+v)\ngave %v %d %q (%s)\nwant %v %d %q",
+				strings.Join(mixed, "\n"), in.Args.Append(nil), in.Tool, in.Caller, got.Reason, got.Condition, got.Rule,
+				why, first.Reason, first.Condition, first.Rule)
 			if allowed && !bool(got.Verdict) {
 				turned++
 			}
@@ -223,13 +219,9 @@ func TestStackIsItsDocuments(t *testing.T) {
 		contracts.ReasonNoPolicyDefined, contracts.ReasonDelegationInvalid, contracts.ReasonCeilingViolation,
 		contracts.ReasonFailClosedError,
 	} {
-		if seen[r] < 20 {
-			t.Errorf("only %d of %v", seen[r], r)
-		}
+		assert.True(t, seen[r] >= 20, "only %d of %v", seen[r], r)
 	}
-	if turned < 500 {
-		t.Errorf("layers denied only %d calls", turned)
-	}
+	assert.True(t, turned >= 500, "layers denied only %d calls", turned)
 }
 
 // A floor, an overlay, or a deny anywhere in the rules of a bundle, added to a stack: what was
@@ -257,9 +249,7 @@ func TestAddingNeverAllows(t *testing.T) {
 		case "narrowed":
 			var e *LoadError
 			p, err := before.Narrow(document(t, "", g.overlay("a")))
-			if errors.As(err, &e) && !strings.Contains(e.What, "can never decide") {
-				t.Fatal(err)
-			}
+			require.False(t, errors.As(err, &e) && !strings.Contains(e.What, "can never decide"), "%v", err)
 			after = p
 		case "deny":
 			rules := strings.Index(docs[0], `"rules":[`) + len(`"rules":[`)
@@ -300,9 +290,8 @@ func TestAddingNeverAllows(t *testing.T) {
 		}
 	}
 	for _, kind := range kinds {
-		if denied[kind] < 500 || changed[kind] < 50 {
-			t.Errorf("%s: only %d denied before, %d then", kind, denied[kind], changed[kind])
-		}
+		assert.True(t, denied[kind] >= 500 && changed[kind] >= 50, "%s: only %d denied before, %d then", kind,
+			denied[kind], changed[kind])
 	}
 	t.Log(denied, changed)
 }

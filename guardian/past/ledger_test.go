@@ -8,10 +8,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 )
 
 // Names that could be taken for one another: subjects about the length from which on a digest
@@ -52,15 +53,12 @@ func TestLedgerModel(t *testing.T) {
 		c := all[r.IntN(len(all))]
 		k := key{c.Budget, c.Of, c.Window}
 		c.Amount, c.Limit = uint64(r.IntN(5)), 20
-		if l.Spent(c) != model[k] {
-			t.Fatalf("%q: %d spent, want %d", k, l.Spent(c), model[k])
-		}
+		require.Equal(t, model[k], l.Spent(c), "%q: %d spent", k, l.Spent(c))
 		list := []contracts.Charge{c}
 		switch fit := model[k]+c.Amount <= c.Limit; r.IntN(4) {
 		case 0, 1:
-			if l.Reserve(list, nil) != fit || list[0].Before != model[k] {
-				t.Fatalf("%q: reserved %+v on %d", k, list[0], model[k])
-			}
+			require.True(t, l.Reserve(list, nil) == fit && list[0].Before == model[k], "%q: reserved %+v on %d", k,
+				list[0], model[k])
 			if fit {
 				model[k] += c.Amount
 			}
@@ -84,9 +82,8 @@ func TestLedgerModel(t *testing.T) {
 		}
 		if i%1000 == 0 {
 			for _, c := range all {
-				if k := (key{c.Budget, c.Of, c.Window}); l.Spent(c) != model[k] {
-					t.Fatalf("%q: %d spent, want %d", k, l.Spent(c), model[k])
-				}
+				k := key{c.Budget, c.Of, c.Window}
+				require.Equal(t, model[k], l.Spent(c), "%q: %d spent", k, l.Spent(c))
 			}
 		}
 	}
@@ -106,9 +103,7 @@ func TestLedgerMany(t *testing.T) {
 	}
 	require.True(t, l.Reserve(list[:20], nil), "not reserved")
 	for i, c := range list[:20] {
-		if l.Spent(c) != uint64(i) {
-			t.Errorf("%+v: %d spent", c, l.Spent(c))
-		}
+		assert.Equal(t, uint64(i), l.Spent(c), "%+v: %d spent", c, l.Spent(c))
 	}
 }
 
@@ -132,14 +127,12 @@ func TestLedgerRace(t *testing.T) {
 			for n := range each {
 				w, s := (n/20+r.IntN(2))%len(kept), r.IntN(len(kept[0]))
 				list := []contracts.Charge{charge(w, s, 1+uint64(r.IntN(2)))}
-				if spent := l.Spent(list[0]); spent > limit {
-					t.Errorf("%d spent of %d", spent, limit)
-				}
+				spent := l.Spent(list[0])
+				assert.True(t, spent <= limit, "%d spent of %d", spent, limit)
 				balances := []contracts.Balance{{Budget: "P1:a:b"}}
 				made := l.Reserve(list, balances)
-				if list[0].Before != balances[0].Spent || made != (list[0].Before+list[0].Amount <= limit) {
-					t.Errorf("reserved %v on %+v, and the inputs say %d", made, list[0], balances[0].Spent)
-				}
+				assert.True(t, list[0].Before == balances[0].Spent && made == (list[0].Before+list[0].Amount <= limit),
+					"reserved %v on %+v, and the inputs say %d", made, list[0], balances[0].Spent)
 				if !made {
 					lost.Add(1)
 					continue
@@ -236,13 +229,10 @@ func TestLedgerReserve(t *testing.T) {
 	wg.Wait()
 	one, other := contracts.Charge{Budget: "P0:a:b", Window: "total"},
 		contracts.Charge{Budget: "P1:a:b", Of: "x", Window: "total"}
-	if made.Load() != 333 || l.Spent(one) != 999 || l.Spent(other) != 333 {
-		t.Errorf("%d made, %d and %d spent", made.Load(), l.Spent(one), l.Spent(other))
-	}
-	if l.Spent(contracts.Charge{Budget: "P1:a:b", Window: "total"}) != 0 ||
-		l.Spent(contracts.Charge{Budget: "P1:a:b", Of: "x", Window: "session"}) != 0 {
-		t.Error("balances of others")
-	}
+	assert.True(t, made.Load() == 333 && l.Spent(one) == 999 && l.Spent(other) == 333, "%d made, %d and %d spent",
+		made.Load(), l.Spent(one), l.Spent(other))
+	assert.True(t, l.Spent(contracts.Charge{Budget: "P1:a:b", Window: "total"}) == 0 &&
+		l.Spent(contracts.Charge{Budget: "P1:a:b", Of: "x", Window: "session"}) == 0, "balances of others")
 }
 
 func TestLedgerFold(t *testing.T) {
@@ -276,9 +266,7 @@ func TestLedgerFold(t *testing.T) {
 		{"refund of what was not charged", l.Settle(charge(4, 6), settled(0, "P1:a:b", "x"), contracts.ReasonToolError),
 			false},
 	} {
-		if (c.err == nil) != c.ok {
-			t.Errorf("%s: %v", c.what, c.err)
-		}
+		assert.Equal(t, c.ok, c.err == nil, "%s: %v", c.what, c.err)
 	}
 	if left := l.Spent(charge(0, 0)[0]); left != 4 {
 		t.Errorf("%d spent", left)

@@ -6,10 +6,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 )
 
 func valueOf(t testing.TB, text string) crypto.Value {
@@ -32,16 +33,13 @@ func runAt(tool string, receipt int) Run {
 func TestSessionCalls(t *testing.T) {
 	t.Parallel()
 	var s Session
-	if s.Calls("") != 0 || s.Calls("a") != 0 {
-		t.Error("calls of no session")
-	}
+	assert.True(t, s.Calls("") == 0 && s.Calls("a") == 0, "calls of no session")
 	for _, tool := range []string{"a", "b", "a"} {
 		s.Allow(&contracts.DecisionRecord{Tool: tool}, 0, nil)
 	}
 	s.Execute(runAt("c", 1), crypto.Value{}) // no ALLOW
-	if s.Calls("") != 3 || s.Calls("a") != 2 || s.Calls("b") != 1 || s.Calls("c") != 0 || s.Calls("d") != 0 {
-		t.Errorf("%d calls: %d of a, %d of b", s.Calls(""), s.Calls("a"), s.Calls("b"))
-	}
+	assert.True(t, s.Calls("") == 3 && s.Calls("a") == 2 && s.Calls("b") == 1 && s.Calls("c") == 0 && s.Calls("d") == 0,
+		"%d calls: %d of a, %d of b", s.Calls(""), s.Calls("a"), s.Calls("b"))
 }
 
 func TestSessionReceipts(t *testing.T) {
@@ -57,9 +55,7 @@ func TestSessionReceipts(t *testing.T) {
 		if err != nil {
 			return -1
 		}
-		if p.Tool != tool || same != "" && !p.Same.Equal(v) {
-			t.Errorf("%s %s: answered %+v", tool, same, p)
-		}
+		assert.True(t, p.Tool == tool && (same == "" || p.Same.Equal(v)), "%s %s: answered %+v", tool, same, p)
 		if p.Entry == nil {
 			return 0
 		}
@@ -71,9 +67,7 @@ func TestSessionReceipts(t *testing.T) {
 		t.Fatal("a receipt that is none")
 		return 0
 	}
-	if ask("a", "", unreadable) != 0 || ask("a", `{"/x":1}`, unreadable) != 0 {
-		t.Error("a receipt of no session")
-	}
+	assert.True(t, ask("a", "", unreadable) == 0 && ask("a", `{"/x":1}`, unreadable) == 0, "a receipt of no session")
 	s.Watch("a", []string{"/x", "/y/0"})
 	s.Execute(runAt("a", 1), valueOf(t, `{"x":1,"y":["p"],"z":true}`))
 	s.Execute(runAt("b", 2), valueOf(t, `{"x":1}`))
@@ -84,9 +78,7 @@ func TestSessionReceipts(t *testing.T) {
 		5: `{"x":"1","y":["p"],"z":{"x":1}}`}
 	var reads []uint64
 	read := func(r Run) (crypto.Value, error) {
-		if r.Tool != "a" || r.Decision != r.Receipt-1 {
-			t.Errorf("read %+v", r)
-		}
+		assert.True(t, r.Tool == "a" && r.Decision == r.Receipt-1, "read %+v", r)
 		reads = append(reads, r.Receipt)
 		return valueOf(t, args[r.Receipt]), nil
 	}
@@ -116,17 +108,12 @@ func TestSessionReceipts(t *testing.T) {
 		assert.Equal(t, c.want, ask("a", c.same, c.read), "%s", c.same)
 	}
 	assert.Equal(t, "[5 4 3 1 5 4 3 5]", fmt.Sprint(reads), "read")
-	if ask("b", "", unreadable) != 2 || ask("c", "", unreadable) != 0 {
-		t.Error("receipts of other tools")
-	}
+	assert.True(t, ask("b", "", unreadable) == 2 && ask("c", "", unreadable) == 0, "receipts of other tools")
 	s.Execute(runAt("a", 6), crypto.Value{}) // its arguments are not at hand
-	if ask("a", `{"/x":1}`, unreadable) != -1 || ask("a", "", unreadable) != 6 {
-		t.Error("a run that nobody can read is passed over")
-	}
+	assert.True(t, ask("a", `{"/x":1}`, unreadable) == -1 && ask("a", "", unreadable) == 6,
+		"a run that nobody can read is passed over")
 	args[6] = `{"x":9}`
-	if ask("a", `{"/x":1}`, read) != 4 || ask("a", `{"/x":9}`, unreadable) != 6 {
-		t.Error("a run that was read late")
-	}
+	assert.True(t, ask("a", `{"/x":1}`, read) == 4 && ask("a", `{"/x":9}`, unreadable) == 6, "a run that was read late")
 }
 
 // What is known early, read late, or in any mixture of both has the same answers.
@@ -154,18 +141,14 @@ func TestSessionOrder(t *testing.T) {
 			want, err := whole.Receipt("a", same, unreadable)
 			require.NoError(t, err)
 			got, err := late.Receipt("a", same, read)
-			if err != nil || (got.Entry == nil) != (want.Entry == nil) ||
-				got.Entry != nil && *got.Entry != *want.Entry {
-				t.Fatalf("run %d: %+v, %v; want %+v", n, got, err, want)
-			}
+			require.True(t, err == nil && (got.Entry == nil) == (want.Entry == nil) && (got.Entry == nil ||
+				*got.Entry == *want.Entry), "run %d: %+v, %v; want %+v", n, got, err, want)
 			if got.Entry != nil {
 				found++
 			}
 		}
 	}
-	if found < 500 {
-		t.Errorf("only %d found", found)
-	}
+	assert.True(t, found >= 500, "only %d found", found)
 }
 
 func TestSessionUsed(t *testing.T) {
@@ -187,9 +170,9 @@ func TestSessionUsed(t *testing.T) {
 	s.Allow(&d, 70, []string{"n2", "n3"})
 	assert.False(t, s.Used(&call), "used by an ALLOW that listed others")
 	for _, n := range []string{"n2", "n3"} {
-		if !s.Used(with(func(r *contracts.ApprovalRequest) { r.Nonce, r.Tool, r.NotBefore = n, "other", 99 })) {
-			t.Errorf("%s is not used", n)
-		}
+		assert.True(t,
+			s.Used(with(func(r *contracts.ApprovalRequest) { r.Nonce, r.Tool, r.NotBefore = n, "other", 99 })),
+			"%s is not used", n)
 	}
 	s.Allow(&d, 100, nil) // nobody can read which
 	s.Allow(&d, 90, nil)

@@ -41,14 +41,10 @@ func TestOffers(t *testing.T) {
 	t.Parallel()
 	known := slices.Concat(operatorNames, combinators, quantifiers, subjectKeys)
 	for word, here := range foreign {
-		if slices.Contains(known, word) || !slices.Contains(known, here) {
-			t.Errorf("%s is said to be %s", word, here)
-		}
+		assert.True(t, !slices.Contains(known, word) && slices.Contains(known, here), "%s is said to be %s", word, here)
 		require.Contains(t, refused(t, goodWhen, `{"arg":"/s","`+word+`":"a"}`).Remedy, "did you mean "+here+"?")
 	}
-	if len(foreign) < 30 {
-		t.Errorf("%d foreign words", len(foreign))
-	}
+	assert.True(t, len(foreign) >= 30, "%d foreign words", len(foreign))
 	later := slices.Concat(layers[0].later, layers[1].later, layers[2].later, toolLater, leafLater)
 	for _, c := range []struct{ old, new string }{
 		{`"layer":"P1"`, `"layer":"P1","zzzzz":1`},
@@ -60,9 +56,7 @@ func TestOffers(t *testing.T) {
 	} {
 		e := refused(t, c.old, c.new)
 		offer, ok := strings.CutPrefix(e.Remedy, "write one of ")
-		if !ok || e.What != `unknown key "zzzzz"` {
-			t.Errorf("%s gives %v", c.new, e)
-		}
+		assert.True(t, ok && e.What == `unknown key "zzzzz"`, "%s gives %v", c.new, e)
 		for _, word := range strings.Split(offer, ", ") {
 			assert.False(t, slices.Contains(later, word), "%s: %s is offered, and would be refused", c.new, word)
 		}

@@ -137,8 +137,7 @@ func TestScaledCost(t *testing.T) {
 		{"123456789012.34567", 5, Unaffordable, false}, // whole, and more than a record holds
 	} {
 		n, what := Scaled([]byte(c.text), c.scale)
-		if n != c.want || (what != "") != c.err {
-			t.Errorf("%s times 10^%d: %d, %q; want %d", c.text, c.scale, n, what, c.want)
-		}
+		assert.True(t, n == c.want && (what != "") == c.err, "%s times 10^%d: %d, %q; want %d", c.text, c.scale, n,
+			what, c.want)
 	}
 }

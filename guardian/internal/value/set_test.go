@@ -52,9 +52,8 @@ func TestSets(t *testing.T) {
 					func(n netip.Prefix) bool { return n.Contains(ip) })},
 			}
 			for name, x := range results {
-				if x[0] != x[1] {
-					t.Fatalf("%s: %v for %q, %q, %v in %q, %v, %v", name, x[0], w, path, ip, members, trees, nets)
-				}
+				require.Equal(t, x[1], x[0], "%s: %v for %q, %q, %v in %q, %v, %v", name, x[0], w, path, ip, members,
+					trees, nets)
 				if x[0] {
 					hits[name]++
 				}
@@ -62,9 +61,7 @@ func TestSets(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"set", "folded", "below", "networks"} {
-		if hits[name] < 1000 {
-			t.Errorf("%s: only %d hits", name, hits[name])
-		}
+		assert.True(t, hits[name] >= 1000, "%s: only %d hits", name, hits[name])
 	}
 }
 
@@ -73,9 +70,7 @@ func TestPointers(t *testing.T) {
 	for text, want := range map[string]string{"": "[]", "/": `[""]`, "/a/b": `["a" "b"]`, "/~1~0/x~01": `["/~" "x~1"]`,
 		"//": `["" ""]`} {
 		got, ok := SplitPointer(text)
-		if !ok || fmt.Sprintf("%q", got) != want || JoinPointer(got) != text {
-			t.Errorf("%q gave %q", text, got)
-		}
+		assert.True(t, ok && fmt.Sprintf("%q", got) == want && JoinPointer(got) == text, "%q gave %q", text, got)
 	}
 	for _, text := range []string{"a", "/~", "/~2", "/a~", "#/a"} {
 		_, ok := SplitPointer(text)
@@ -90,9 +85,8 @@ func TestDurationsAndSizes(t *testing.T) {
 	t.Parallel()
 	for text, seconds := range map[string]int{"5s": 5, "10m": 600, "24h": 86400, "7d": 604800,
 		"36525d": 36525 * 86400} {
-		if d, ok := ReadDuration(text); !ok || int(d.Seconds()) != seconds {
-			t.Errorf("%s is %v", text, d)
-		}
+		d, ok := ReadDuration(text)
+		assert.True(t, ok && int(d.Seconds()) == seconds, "%s is %v", text, d)
 	}
 	for _, text := range []string{"", "s", "5", "05s", "-5s", "+5s", "1.5s", "5 s", "5S", "5ms", "36526d",
 		"9999999999999d", "0s", "1h30m"} {
@@ -100,9 +94,8 @@ func TestDurationsAndSizes(t *testing.T) {
 		assert.False(t, ok, "%q is %v", text, d)
 	}
 	for text, n := range map[string]int{"1KiB": 1 << 10, "64KiB": 1 << 16, "16MiB": 16 << 20} {
-		if got, ok := ReadSize(text); !ok || got != n {
-			t.Errorf("%s is %d", text, got)
-		}
+		got, ok := ReadSize(text)
+		assert.True(t, ok && got == n, "%s is %d", text, got)
 	}
 	for _, text := range []string{"", "KiB", "1", "1kib", "1 KiB", "0KiB", "01KiB", "1GiB", "1.5MiB", "999999999999MiB",
 		"2048MiB"} {
@@ -123,17 +116,13 @@ func TestWeek(t *testing.T) {
 		{"Thu 00:00-00:01", "1970-01-01T00:00:00.000Z", "1970-01-01T00:01:00.000Z"},
 	} {
 		var w Week
-		if !w.Add(c.window) {
-			t.Fatal(c.window)
-		}
+		require.True(t, w.Add(c.window), "%v", c.window)
 		from, err := contracts.ParseTime(c.from)
 		require.NoError(t, err)
 		to, err := contracts.ParseTime(c.to)
 		require.NoError(t, err)
 		for at, in := range map[contracts.Time]bool{from - 1: false, from: true, to - 1: true, to: false} {
-			if at >= 0 && w.Contains(at) != in {
-				t.Errorf("%s: %v is in: %v", c.window, at, !in)
-			}
+			assert.True(t, at < 0 || w.Contains(at) == in, "%s: %v is in: %v", c.window, at, !in)
 		}
 	}
 }
