@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
@@ -131,9 +130,7 @@ func TestDelegationIntersects(t *testing.T) {
 		}
 	}
 	t.Logf("%d cases: %v", cases, seen)
-	for _, w := range []want{{contracts.ReasonAllow, 8, ""}, {contracts.ReasonDelegationScopeViolation, 6, ""},
+	atLeast(t, seen, 10, []want{{contracts.ReasonAllow, 8, ""}, {contracts.ReasonDelegationScopeViolation, 6, ""},
 		{contracts.ReasonFailClosedError, 6, ""}, {contracts.ReasonPolicyViolation, 5, ""},
-		{contracts.ReasonNoPolicyDefined, 5, ""}, {contracts.ReasonFailClosedError, 5, ""}} {
-		assert.True(t, seen[w] >= 10, "only %d of %v", seen[w], w)
-	}
+		{contracts.ReasonNoPolicyDefined, 5, ""}, {contracts.ReasonFailClosedError, 5, ""}})
 }

@@ -54,6 +54,14 @@ func toolText(name, properties string, required ...string) string {
 		string(list) + `}}`
 }
 
+// atLeast checks that a random test has met each of these kinds n times.
+func atLeast[K comparable](t testing.TB, seen map[K]int, n int, kinds []K) {
+	t.Helper()
+	for _, k := range kinds {
+		assert.True(t, seen[k] >= n, "only %d of %v in %v", seen[k], k, seen)
+	}
+}
+
 // rounds returns n or, in a short run, a fifth of it.
 func rounds(n int) int {
 	if testing.Short() {

@@ -168,11 +168,9 @@ func TestPastReplays(t *testing.T) {
 				r.Reason)
 		}
 	}
-	for _, r := range []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonMissingRequirement,
+	atLeast(t, seen, 10, []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonMissingRequirement,
 		contracts.ReasonApprovalRequired, contracts.ReasonApprovalInvalid, contracts.ReasonApprovalExpired,
-		contracts.ReasonCeilingViolation, contracts.ReasonPolicyViolation, contracts.ReasonFailClosedError} {
-		assert.True(t, seen[r] >= 10, "only %d of %v", seen[r], r)
-	}
+		contracts.ReasonCeilingViolation, contracts.ReasonPolicyViolation, contracts.ReasonFailClosedError})
 	assert.True(t, lacking >= 1000, "only %d parts were left out", lacking)
 }
 

@@ -212,15 +212,12 @@ func TestStackIsItsDocuments(t *testing.T) {
 		}
 	}
 	t.Logf("%d calls that the bundles allow are denied by layers; %v", turned, seen)
-	for _, r := range []contracts.ReasonCode{
+	atLeast(t, seen, 20, []contracts.ReasonCode{
 		contracts.ReasonAllow, contracts.ReasonSideEffectNotPermitted, contracts.ReasonConnectorNotAllowed,
 		contracts.ReasonSandboxViolation, contracts.ReasonDriverNotBound,
 		contracts.ReasonSchemaViolation, contracts.ReasonDestinationNotAllowed, contracts.ReasonPolicyViolation,
 		contracts.ReasonNoPolicyDefined, contracts.ReasonDelegationInvalid, contracts.ReasonCeilingViolation,
-		contracts.ReasonFailClosedError,
-	} {
-		assert.True(t, seen[r] >= 20, "only %d of %v", seen[r], r)
-	}
+		contracts.ReasonFailClosedError})
 	assert.True(t, turned >= 500, "layers denied only %d calls", turned)
 }
 
