@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/helmkernel/helm/internal/table"
 )
 
 func TestBase64(t *testing.T) { // RFC 4648, section 10
@@ -42,24 +44,7 @@ func TestBase64AgainstStandard(t *testing.T) {
 
 func TestBadBase64(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{
-		"no padding":     "Zg",
-		"half a padding": "Zg=",
-		"padding twice":  "Zg====",
-		"padding alone":  "====",
-		"spare bits, 4":  "Zh==",
-		"spare bits, 2":  "Zm9=",
-		"one character":  "Z",
-		"a line end":     "Zm9v\n",
-		"a line within":  "Zm\n9v",
-		"CRLF":           "Zm9v\r\n",
-		"a return":       "\rZm9v",
-		"a space":        "Zm9v ",
-		"a NUL":          "Zm9\x00",
-		"base64url":      "-_8=",
-		"after padding":  "Zg==Zm9v",
-		"UTF-8":          "Zm9é",
-	} {
+	for name, text := range table.Map[string, string](t, "bad_base64", 16) {
 		got, err := DecodeBase64([]byte("x"), []byte(text))
 		assert.True(t, err != nil && string(got) == "x", "%s: %q, %v", name, got, err)
 	}

@@ -9,6 +9,8 @@ import (
 	"filippo.io/edwards25519"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/table"
 )
 
 // TestPoints tries the eight points of small order, each in every encoding that a lenient reader
@@ -19,23 +21,8 @@ func TestPoints(t *testing.T) {
 		"the identity": {
 			"0100000000000000000000000000000000000000000000000000000000000000",
 		},
-		"prime-order": { // orders 2, 4, 4, 8, 8, 8, 8
-			"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
-			"0000000000000000000000000000000000000000000000000000000000000000",
-			"0000000000000000000000000000000000000000000000000000000000000080",
-			"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
-			"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
-			"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
-			"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
-		},
-		"canonical encoding": {
-			"0100000000000000000000000000000000000000000000000000000000000080", // the identity, x = -0
-			"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff", // order 2, x = -0
-			"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // y = p
-			"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
-			"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // y = p + 1
-			"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
-		},
+		"prime-order":        table.Read[string](t, "points_order", 7),
+		"canonical encoding": table.Read[string](t, "points_encoding", 6),
 		"on the curve": {
 			"0200000000000000000000000000000000000000000000000000000000000000",
 		},

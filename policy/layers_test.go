@@ -18,6 +18,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/table"
 )
 
 const floorText = `helm: policy/v1
@@ -119,55 +120,13 @@ func TestLayerPlaces(t *testing.T) {
 	if _, err := layersOf(floorText, taskText); err != nil {
 		t.Fatal(err) // or the refusals below would prove nothing
 	}
-	for _, c := range []struct{ right, wrong, want string }{
-		{"version: 4", "version: 0", `floor.yaml:4:10: /version: not a version; write an integer from 1 on`},
-		{"version: 4\n", "", `floor.yaml:1:1: no version; add version`},
-		{"profile:", "profil:", `floor.yaml:5:1: /profil: unknown key "profil"; did you mean profile?`},
-		{"[read, write]", "[read, wirte]",
-			`floor.yaml:6:19: /profile/effects/1: "wirte" is not one of read, write, destructive; did you mean write?`},
-		{"{args: 64KiB", "{args: 2MiB",
-			`floor.yaml:8:18: /ceilings/args: higher than 1MiB, which holds without a ceiling; write a lower one, or ` +
-				`remove it`},
-		{"{args: 64KiB", "{calls: none",
-			`floor.yaml:8:19: /ceilings/calls: not a number of calls; write an integer from 1 on: how many calls of ` +
-				`a session are allowed, of all tools together`},
-		{"deny: {effects: [read]}", "allow: [fs.read]",
-			`floor.yaml:11:12: /rules/0/allow: allow in layer P0; allow it in a bundle: P0 can only deny`},
-		{"deny: {effects: [read]}", "deny: {effects: [write]}",
-			`floor.yaml:11:11: /rules/0/deny: covers no tool of this stack; a rule must cover one; what a floor ` +
-				`permits of effects is in its profile`},
-		{"deny: {effects: [read]}", "deny: fs.raed",
-			`floor.yaml:11:11: /rules/0/deny: no tool "fs.raed" in this stack; did you mean fs.read?`},
-		{"only: [fs.*]", "only: [db.*]",
-			`floor.yaml:13:8: /only/0: "db.*" covers no tool of this stack; a pattern must cover one`},
-		{"only: [fs.*]", "threat: {deny: high}",
-			`floor.yaml:13:9: /threat: threat is not supported by this version of helm; remove it`},
-		{"only: [fs.*]", "for: {caller: ann}",
-			`floor.yaml:13:6: /for: unknown key "for"; remove it: for is a key of P2`},
-		{"only: [fs.*]", "labels: [pii, pii]", `floor.yaml:13:15: /labels/1: "pii" twice; name it once`},
-		{"name: task", "name: task\nversion: -1",
-			`task.yaml:4:10: /version: not a version; write an integer from 1 on`},
-		{"name: task", "title: task", `task.yaml:1:1: no name; add name`},
-		{"{session: chat-1}", "{sesion: chat-1}",
-			`task.yaml:4:15: /for/sesion: unknown key "sesion"; did you mean session?`},
-		{"{session: chat-1}", "{}",
-			`task.yaml:4:6: /for: for nobody; write one of session, caller, tenant; or remove it, for every call`},
-		{"unless: {arg: /path, within", "unless: {arg: /path, finds",
-			`task.yaml:6:59: /rules/0/unless/finds: finds where a true answer permits more: any text around what it ` +
-				`finds would do; use regex, which matches the whole string`},
-		{"unless: {arg: /path, within: /home/ann}", "unless: {arg: /pth, exists: true}",
-			`task.yaml:6:45: /rules/0/unless/arg: no "/pth" in the input of fs.read; name what the schema declares`},
-		{"{id: keys, deny: fs.read, when: {arg: /path, within: [/home/ann/.ssh]}}",
-			"{id: keys, deny: fs.read, unless: {arg: /path, within: /home/ann}, when: {arg: /path, eq: /x}}",
-			`task.yaml:7:5: /rules/1: the rule can never decide: whenever it matches, "mine" has matched before it; ` +
-				`put it before mine, or remove it`},
-	} {
-		require.Equal(t, 1, strings.Count(floorText, c.right)+strings.Count(taskText, c.right),
-			"%q is not once in the documents", c.right)
-		p, err := layersOf(strings.Replace(floorText, c.right, c.wrong, 1),
-			strings.Replace(taskText, c.right, c.wrong, 1))
-		if p != nil || err == nil || err.Error() != c.want {
-			t.Errorf("%v\n\twant %s", err, c.want)
+	for _, c := range table.Read[struct{ Right, Wrong, Want string }](t, "layer_places", 20) {
+		require.Equal(t, 1, strings.Count(floorText, c.Right)+strings.Count(taskText, c.Right),
+			"%q is not once in the documents", c.Right)
+		p, err := layersOf(strings.Replace(floorText, c.Right, c.Wrong, 1),
+			strings.Replace(taskText, c.Right, c.Wrong, 1))
+		if p != nil || err == nil || err.Error() != c.Want {
+			t.Errorf("%v\n\twant %s", err, c.Want)
 		}
 	}
 }
@@ -200,22 +159,10 @@ func TestSpecificationStack(t *testing.T) {
 	in := func(session string) func(*contracts.Inputs) {
 		return func(in *contracts.Inputs) { in.Session, in.Caller.Tenant = session, "acme" }
 	}
-	for _, c := range []struct {
-		args, session, rule string
-	}{
-		// this payee needs an approval, and there is none
-		{`{"amount":49.5,"to":"GB33BUKB20201555555555"}`, "chat-1", "P1:bank:stranger"},
-		{`{"amount":49.505,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P0:acme-floor:money"},
-		{`{"amount":5000.01,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P0:acme-floor:money"},
-		{`{"amount":49.5,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P1:bank:pay"},
-		{`{"amount":49.5,"to":"SE3550000000054910000003"}`, "chat-4711", "P2:refund-4711:payee"},
-		{`{"amount":49.5,"to":"SE3550000000054910000003"}`, "chat-1", "P1:bank:pay"},
-		{`{"amount":51,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P2:refund-4711:small"},
-		{`{"amount":1001,"to":"GB29NWBK60161331926819"}`, "chat-4711", "P1:bank:too-much"},
-	} {
+	for _, c := range table.Read[struct{ Args, Session, Rule string }](t, "specification_stack", 8) {
 		looked := had{"list_payments": workday.Add(-30 * time.Minute)}
-		r := judgedAfter(t, p, looked, "send_money", c.args, in(c.session))
-		assert.Equal(t, c.rule, r.Rule, "%s in %s: %v by", c.args, c.session, r.Reason)
+		r := judgedAfter(t, p, looked, "send_money", c.Args, in(c.Session))
+		assert.Equal(t, c.Rule, r.Rule, "%s in %s: %v by", c.Args, c.Session, r.Reason)
 	}
 	paid := `{"amount":49.5,"to":"GB29NWBK60161331926819"}`
 	for name, past := range map[string]had{"never": nil,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/table"
 )
 
 const files = `helm: policy/v1
@@ -102,18 +103,10 @@ func TestMisspeltFirst(t *testing.T) {
 		return err
 	}
 	require.NoError(t, compile(files))
-	for _, c := range []struct{ right, wrong, want string }{
-		{"bundle:", "bundel:", `p.yaml:3:9: /bundel: unknown key "bundel"; did you mean bundle?`},
-		{"tools:", "tool:", `p.yaml:4:1: /tool: unknown key "tool"; did you mean tools?`},
-		{"effect:", "efect:", `p.yaml:6:12: /tools/fs.read/efect: unknown key "efect"; did you mean effect?`},
-		{"id:", "Id:", `p.yaml:10:10: /rules/0/Id: unknown key "Id"; did you mean id?`},
-		{"allow:", "alow:", `p.yaml:10:22: /rules/0/alow: unknown key "alow"; did you mean allow?`},
-		{"arg:", "ar:", `p.yaml:10:43: /rules/0/when/ar: unknown key "ar"; did you mean arg?`},
-		{"within:", "wihtin:", `p.yaml:10:59: /rules/0/when/wihtin: unknown key "wihtin"; did you mean within?`},
-	} {
-		require.Equal(t, 1, strings.Count(files, c.right), "%q is not once in the document", c.right)
-		if err := compile(strings.Replace(files, c.right, c.wrong, 1)); err == nil || err.Error() != c.want {
-			t.Errorf("%v\n\twant %s", err, c.want)
+	for _, c := range table.Read[struct{ Right, Wrong, Want string }](t, "misspelt_first", 7) {
+		require.Equal(t, 1, strings.Count(files, c.Right), "%q is not once in the document", c.Right)
+		if err := compile(strings.Replace(files, c.Right, c.Wrong, 1)); err == nil || err.Error() != c.Want {
+			t.Errorf("%v\n\twant %s", err, c.Want)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/table"
 )
 
 func mustParse(t testing.TB, name, text string) contracts.Document {
@@ -114,31 +115,19 @@ func TestSpecificationExamples(t *testing.T) {
 
 func TestJSONAndYAMLAgree(t *testing.T) {
 	t.Parallel()
-	forms := []struct{ name, text string }{
-		{"doc.json",
-			`{"b": [1.0, "x\u0041\/", true, null, {"c/d": "~", "": [], "e~": {}}], "a": "yes", "é": -0, "n": "1e2", ` +
-				`"f": 1e2}`},
-		{"flow.yaml",
-			`{b: [1.0, "x\u0041/", true, null, {c/d: "~", "": [], e~: {}}], a: 'yes', é: -0, n: "1e2", f: 1e2}`},
-		{"block.yaml",
-			"# a comment\n---\nb:\n- 1.0\n- xA/\n- true\n- null\n-\n  c/d: \"~\"\n  '': []\n  e~: {}\na: |-\n  " +
-				"yes\né: -0\nn: '1e2'\nf: 1e2\n...\n"},
-		{"crlf",
-			"b:\r\n- 1.0\r\n- xA/\r\n- true\r\n- null\r\n- {c/d: '~', '': [], e~: {}}\r\na: \"yes\"\r\né: 0\r\nn: " +
-				"\"1e2\"\r\nf: 100\r\n"},
-	}
+	forms := table.Read[struct{ Name, Text string }](t, "json_and_yaml_agree", 4)
 	const want = `{"a":"yes","b":[1,"xA/",true,null,{"":[],"c/d":"~","e~":{}}],"f":100,"n":"1e2","é":0}`
 	pointers := []string{"", "/a", "/b", "/b/0", "/b/1", "/b/2", "/b/3", "/b/4", "/b/4/", "/b/4/c~1d", "/b/4/e~0", "/f",
 		"/n", "/é"}
 	for _, f := range forms {
-		doc := mustParse(t, f.name, f.text)
-		if string(doc.Canonical) != want || doc.Name != f.name {
-			t.Errorf("%s became %s", f.name, doc.Canonical)
+		doc := mustParse(t, f.Name, f.Text)
+		if string(doc.Canonical) != want || doc.Name != f.Name {
+			t.Errorf("%s became %s", f.Name, doc.Canonical)
 		}
-		assert.Equal(t, len(pointers), len(doc.Lines), "%s: %d places", f.name, len(doc.Lines))
+		assert.Equal(t, len(pointers), len(doc.Lines), "%s: %d places", f.Name, len(doc.Lines))
 		for _, p := range pointers {
 			if doc.Lines[p].Line < 1 || doc.Lines[p].Column < 1 {
-				t.Errorf("%s does not know where %s stands", f.name, p)
+				t.Errorf("%s does not know where %s stands", f.Name, p)
 			}
 		}
 	}
@@ -196,11 +185,11 @@ func seeds(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(b)
 	}
-	for _, c := range refusals {
-		f.Add([]byte(c.text))
+	for _, c := range refusals(f) {
+		f.Add([]byte(c.Text))
 	}
-	for _, c := range scalars {
-		f.Add([]byte("a: " + c.text))
+	for _, c := range scalars(f) {
+		f.Add([]byte("a: " + c.Text))
 	}
 }
 
