@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/table"
 )
 
 // eventSamples has one event of each type, whole but for signatures.
@@ -264,18 +265,7 @@ func TestTrustSignRefuses(t *testing.T) {
 // is all around it.
 func TestParseTrustRefuses(t *testing.T) {
 	t.Parallel()
-	taken := map[string][]string{
-		"key": {"name words", "name spaces", "name allow", "name capitals", "name a digest and more",
-			"name a time with zone", "name a time in hours", "role words", "role spaces",
-			"role allow", "role capitals", "role a digest and more", "role a time with zone", "role a time in hours",
-			"version one", "origin words", "origin allow", "origin capitals", "origin a digest and more",
-			"type words", "type spaces", "type allow", "type capitals", "type a digest and more",
-			"type a time with zone", "type a time in hours"},
-		"root":       nil, // as below
-		"undelegate": nil,
-		"freeze":     nil,
-		"approver":   nil,
-	}
+	taken := table.Map[string, []string](t, "parse_trust_refuses", 5)
 	for name := range taken {
 		e := eventSamples(t)[name]
 		env := signed(t, e, "r1", "r2")

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/table"
 )
 
 func value(t testing.TB, text string) crypto.Value {
@@ -145,31 +146,13 @@ func TestParseInputsRefuses(t *testing.T) {
 	d := digests(6)
 	hex := func(i int) string { return `"` + d[i].String() + `"` }
 	envelope := func(payload string) string { return string(sealIn([]byte(payload))) }
-	const total = `{"budget":"P1:a:b","of":"alice","spent":3,"window":"total"}`
-	const session = `{"budget":"P1:a:b","spent":4,"window":"session"}`
 	nested := func(n int) string { return strings.Repeat(`[`, n) + strings.Repeat(`]`, n) }
 	big := func(n int) string { return envelope(strings.Repeat("x", n/4*3)) } // an envelope of n bytes
-	for _, c := range []struct{ name, old, new string }{
-		{"white space", `{"args"`, `{ "args"`},
-		{"trailing line", `"tool":"send_money"}`, "\"tool\":\"send_money\"}\n"},
-		{"field order", `"drivers":1,`, ``},
-		{"duplicate field", `"drivers":1,`, `"drivers":1,"drivers":1,`},
-		{"another spelling", `"drivers":1,`, `"drivers":1.0,`},
-		{"escaped otherwise", `"tool":"send_money"}`, `"tool":"send\u005fmoney"}`},
-		{"three drivers", `"drivers":1,`, `"drivers":3,`},
-		{"half a driver", `"drivers":1,`, `"drivers":0.5,`},
-		{"drivers as text", `"drivers":1,`, `"drivers":"1",`},
-		{"arguments that are a list", `"args":{"a":{"b":[1.5,null,"é\"\n"]},"z":1}`, `"args":[]`},
-		{"arguments that are null", `"args":{"a":{"b":[1.5,null,"é\"\n"]},"z":1}`, `"args":null`},
+	type row struct{ Name, Old, New string }
+	for _, c := range append(table.Read[row](t, "parse_inputs_refuses", 42), []row{
 		{"arguments nested 66 deep", `"z":1}`, `"z":` + nested(65) + `}`},
-		{"another form of arguments", `"argsHash"`, `"argsForm":"jcs","argsHash"`},
 		{"upper-case hash", `"argsHash":"` + digest("args").String(),
 			`"argsHash":"` + strings.ToUpper(digest("args").String())},
-		{"roles not sorted", `"roles":["clerk","owner"]`, `"roles":["owner","clerk"]`},
-		{"a role twice", `"roles":["clerk","owner"]`, `"roles":["clerk","clerk"]`},
-		{"no roles, written down", `"roles":["clerk","owner"]`, `"roles":[]`},
-		{"control character", `"tenant":"acme"`, `"tenant":"ac\u0001me"`},
-		{"empty tenant", `"tenant":"acme"`, `"tenant":""`},
 		{"empty envelopes",
 			`"envelopes":{"approvals":[` + envelope("b") + `,` + envelope("a") + `],"attestations":[` + envelope("c") +
 				`],"delegation":[` + envelope("leaf") + `,` + envelope("parent") + `]}`, `"envelopes":{}`},
@@ -180,48 +163,22 @@ func TestParseInputsRefuses(t *testing.T) {
 			`"attestations":[` + strings.TrimSuffix(strings.Repeat(envelope("c")+",", 17), ",") + `]`},
 		{"envelope of two signatures", `"signatures":[{`,
 			`"signatures":[{"keyid":` + hex(0) + `,"sig":"` + strings.Repeat("A", 86) + `=="},{`},
-		{"envelope of another type", `"payloadType":"application/vnd.in-toto+json"`,
-			`"payloadType":"application/json"`},
-		{"envelope of no base64", `"payload":"Yg=="`, `"payload":"Yh=="`},
 		{"envelope of a list", `"attestations":[` + envelope("c") + `]`, `"attestations":[[]]`},
-		{"envelope with more", `"payload":"Yg=="`, `"note":1,"payload":"Yg=="`},
 		{"envelopes over 1 MiB", `"attestations":[` + envelope("c") + `]`, `"attestations":[` + big(1<<20) + `]`},
-		{"empty key", `"idempotency":"k"`, `"idempotency":""`},
 		{"null sandbox", `"sandbox":{"module":"` + digest("module").String() + `","profile":"wasi"}`, `"sandbox":null`},
-		{"session of the kernel", `"session":"chat-1"`, `"session":"@refused"`},
-		{"no session", `"session":"chat-1"`, `"session":""`},
-		{"budgets not sorted", total + "," + session, session + "," + total},
-		{"a budget twice", total + ",", total + "," + total + ","},
-		{"window of a day", `"window":"total"`, `"window":"day"`},
-		{"budget of no bundle", `"budget":"P1:a:c"`, `"budget":"a:c"`},
-		{"calls not sorted", `{"count":7,"of":"send_money"},{"count":7}`, `{"count":7},{"count":7,"of":"send_money"}`},
-		{"empty calls", `[{"count":7,"of":"send_money"},{"count":7}]`, `[]`},
-		{"sources not sorted", `"source":"list_payments#payee"`, `"source":"zzz#payee"`},
-		{"a source twice", `"source":"list_payments#payee"`, `"source":"user"`},
-		{"a source of nothing", `"source":"user"`, `"source":"user#"`},
 		{"found not sorted", `[` + hex(0) + `,` + hex(1) + `]`, `[` + hex(1) + `,` + hex(0) + `]`},
-		{"labels sorted by their characters", `"labels":["a!","a","b","b\""]`, `"labels":["a","a!","b","b\""]`},
-		{"a label twice", `"labels":["a!","a","b","b\""]`, `"labels":["a","a"]`},
-		{"labels of null", `"labels":["a!","a","b","b\""]`, `"labels":null`},
-		{"receipts not sorted", `{"tool":"other"}`, `{"tool":"list_payments"},{"tool":"aaa"}`},
-		{"facts of text", `"facts":{"payee":["x"]}`, `"facts":"x"`},
-		{"time of no receipt", `{"tool":"other"}`, `{"time":"2026-01-01T00:00:00.000Z","tool":"other"}`},
-		{"receipt of no time", `,"time":"1970-01-01T00:00:00.000Z"`, ``},
-		{"tainted by text", `"tainted":false`, `"tainted":"false"`},
 		{"used not sorted", `"used":[` + hex(4) + `,` + hex(5) + `]`, `"used":[` + hex(5) + `,` + hex(4) + `]`},
-		{"time of another form", `"time":"2026-01-01T00:00:00.123Z"`, `"time":"2026-01-01T00:00:00.12Z"`},
-		{"tool of no form", `"tool":"send_money"}`, `"tool":"send money"}`},
-	} {
-		bad := strings.Replace(good, c.old, c.new, 1)
-		if c.name == "field order" {
+	}...) {
+		bad := strings.Replace(good, c.Old, c.New, 1)
+		if c.Name == "field order" {
 			bad = `{"drivers":1,` + bad[1:]
 		}
 		if bad == good {
-			t.Errorf("%s: nothing was changed", c.name)
+			t.Errorf("%s: nothing was changed", c.Name)
 			continue
 		}
 		in, err := ParseInputs([]byte(bad))
-		assert.True(t, in == nil && isFault(err, Record, "inputs"), "%s: %v", c.name, err)
+		assert.True(t, in == nil && isFault(err, Record, "inputs"), "%s: %v", c.Name, err)
 	}
 	for name, bad := range map[string]string{"nothing": "", "null": "null", "list": "[]", "text": `"x"`, "empty": "{}",
 		"not JSON": "{", "two": good + good, "byte order mark": "\ufeff" + good,

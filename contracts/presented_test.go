@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/table"
 )
 
 func keyOf(t testing.TB, name string) crypto.PrivateKey {
@@ -188,44 +189,9 @@ func predicateOf(t testing.TB, e Envelope) crypto.Value {
 // the listed cases that make another record of that kind.
 func TestPresentedFieldsAreClosed(t *testing.T) {
 	t.Parallel()
-	taken := map[string][]string{
-		"approve": {"request.caller no object", "request.caller.id omitted", "request.caller.id words",
-			"request.caller.id spaces", "request.caller.id allow",
-			"request.caller.id capitals", "request.caller.id a digest and more", "request.caller.id a time with zone",
-			"request.caller.id a time in hours",
-			"request.caller.tenant omitted", "request.caller.tenant words", "request.caller.tenant spaces",
-			"request.caller.tenant allow",
-			"request.caller.tenant capitals", "request.caller.tenant a digest and more",
-			"request.caller.tenant a time with zone", "request.caller.tenant a time in hours",
-			"request.caller.roles omitted", "request.caller.roles.0 omitted", "request.caller.roles.1 omitted",
-			"request.caller.roles.0 allow", "request.caller.roles.0 capitals",
-			"request.caller.roles.0 spaces", "request.caller.roles.0 a time in hours",
-			"request.caller.roles.0 a time with zone", "request.caller.roles.1 words",
-			"request.quorum one", "request.roles no list", "request.roles.0 omitted", "request.roles.1 omitted",
-			"request.roles.0 allow", "request.roles.0 capitals",
-			"request.roles.0 spaces", "request.roles.0 a time in hours", "request.roles.0 a time with zone",
-			"request.roles.1 words",
-			"request.session words", "request.session allow", "request.session capitals",
-			"request.session a digest and more", "request.session a time in hours",
-			"request.tool words", "request.tool allow", "request.tool capitals", "request.tool a digest and more",
-			"request.tool a time in hours"},
-		"grant": {"delegate words", "delegate spaces", "delegate allow", "delegate capitals",
-			"delegate a digest and more", "delegate a time with zone", "delegate a time in hours",
-			"delegator words", "delegator spaces", "delegator allow", "delegator capitals",
-			"delegator a digest and more", "delegator a time with zone", "delegator a time in hours",
-			"depth one", "nonce words", "nonce spaces", "nonce allow", "nonce capitals", "nonce a digest and more",
-			"nonce a time with zone", "nonce a time in hours",
-			"only no list", "only.0 omitted", "only.1 omitted", "only.0 allow", "only.0 capitals",
-			"only.0 a digest and more", "only.0 a time in hours", "only.1 words", "parent omitted",
-			"when omitted", "when no object", "when object", "when unknown field", "when field in capitals",
-			"when.arg *", "when.le *"},
-		"attestation": {"args omitted", "claims no object", "claims object", "claims unknown field",
-			"claims field in capitals", "claims.by *", "claims.by.0 *", "claims.by.1 *", "claims.by.2 *",
-			"expires omitted", "session omitted", "session words", "session allow", "session capitals",
-			"session a digest and more", "session a time in hours",
-			"type words", "type spaces", "type allow", "type capitals", "type a digest and more",
-			"type a time with zone", "type a time in hours"},
-		"bundle": {"name words", "name allow", "name capitals", "version one"},
+	taken := map[string][]string{}
+	for _, c := range table.Read[struct{ Record, Change string }](t, "presented_taken", 111) {
+		taken[c.Record] = append(taken[c.Record], c.Change)
 	}
 	samples := presentedSamples(t)
 	for name, expected := range taken {

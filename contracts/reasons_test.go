@@ -6,64 +6,34 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/helmkernel/helm/internal/table"
 )
 
 // The design of each reason, written down once more: condition, whether it ran, how a run with it
 // ends, whether it can be in a log.
-var designed = map[ReasonCode]struct {
-	condition int
-	outcome   Outcome
-	verdict   Verdict
-	output    bool
-	logged    bool
-}{
-	"KERNEL_SEALED":                         {0, Denied, Deny, false, false},
-	"INTENT_MALFORMED":                      {0, Denied, Deny, false, true},
-	"ERR_TOOL_ARGS_CANONICALIZATION_FAILED": {0, Denied, Deny, false, true},
-	"SESSION_CLOSED":                        {0, Denied, Deny, false, true},
-	"SYSTEM_FROZEN":                         {0, Denied, Deny, false, true},
-	"IDEMPOTENCY_CONFLICT":                  {0, Denied, Deny, false, true},
-	"DENY_TOOL_NOT_FOUND":                   {1, Denied, Deny, false, true},
-	"SIDE_EFFECT_NOT_PERMITTED":             {1, Denied, Deny, false, true},
-	"CONNECTOR_NOT_ALLOWED":                 {1, Denied, Deny, false, true},
-	"SANDBOX_VIOLATION":                     {1, Denied, Deny, false, true},
-	"DRIVER_NOT_BOUND":                      {1, Denied, Deny, false, true},
-	"SCHEMA_VIOLATION":                      {2, Denied, Deny, false, true},
-	"DESTINATION_NOT_ALLOWED":               {2, Denied, Deny, false, true},
-	"BUDGET_ERROR":                          {3, Denied, Deny, false, true},
-	"BUDGET_EXCEEDED":                       {3, Denied, Deny, false, true},
-	"MISSING_REQUIREMENT":                   {4, Denied, Deny, false, true},
-	"APPROVAL_INVALID":                      {4, Denied, Deny, false, true},
-	"APPROVAL_EXPIRED":                      {4, Denied, Deny, false, true},
-	"APPROVAL_REQUIRED":                     {4, Denied, Deny, false, true},
-	"POLICY_VIOLATION":                      {5, Denied, Deny, false, true},
-	"NO_POLICY_DEFINED":                     {5, Denied, Deny, false, true},
-	"DELEGATION_INVALID":                    {6, Denied, Deny, false, true},
-	"DELEGATION_SCOPE_VIOLATION":            {6, Denied, Deny, false, true},
-	"THREAT_SIGNAL_DETECTED":                {7, Denied, Deny, false, true},
-	"CEILING_VIOLATION":                     {8, Denied, Deny, false, true},
-	"FAIL_CLOSED_ERROR":                     {AnyCondition, Denied, Deny, false, true},
+func designed(t *testing.T) map[ReasonCode]design {
+	t.Helper()
+	m := make(map[ReasonCode]design)
+	for _, d := range table.Read[design](t, "designed", 39) {
+		m[d.Reason] = d
+	}
+	assert.Len(t, m, 39)
+	return m
+}
 
-	"ALLOW":                        {8, Executed, Allow, true, true},
-	"ERR_CONNECTOR_CONTRACT_DRIFT": {NoCondition, Withheld, Deny, true, true},
-	"TOOL_ERROR":                   {NoCondition, Failed, Allow, false, true},
-	"TOOL_PANIC":                   {NoCondition, Failed, Deny, false, true},
-	"TOOL_TIMEOUT":                 {NoCondition, Indeterminate, Deny, false, true},
-	"TOOL_CANCELED":                {NoCondition, Indeterminate, Deny, false, true},
-	"ERR_COMPUTE_GAS_EXHAUSTED":    {NoCondition, Failed, Deny, false, true},
-	"ERR_COMPUTE_TIME_EXHAUSTED":   {NoCondition, Failed, Deny, false, true},
-	"ERR_COMPUTE_MEMORY_EXHAUSTED": {NoCondition, Failed, Deny, false, true},
-	"ERR_COMPUTE_OUTPUT_EXHAUSTED": {NoCondition, Withheld, Deny, false, true},
-	"RECEIPT_NOT_STORED":           {NoCondition, Denied, Deny, false, false},
-	"OUTCOME_UNKNOWN":              {NoCondition, Indeterminate, Deny, false, true},
-	"OUTPUT_NOT_KEPT":              {NoCondition, Denied, Deny, false, false},
+type design struct {
+	Reason                ReasonCode
+	Condition             int
+	Outcome               Outcome
+	Allow, Output, Logged bool
 }
 
 // Every code is in the registry exactly once, as designed.
 func TestReasonsAreThoseOfTheDesign(t *testing.T) {
 	t.Parallel()
 	form := regexp.MustCompile(`^[A-Z]+(_[A-Z]+)*$`)
-	seen := map[ReasonCode]bool{}
+	seen, designed := map[ReasonCode]bool{}, designed(t)
 	for r := range Reasons() {
 		want, ok := designed[r]
 		if !ok || seen[r] {
@@ -73,20 +43,20 @@ func TestReasonsAreThoseOfTheDesign(t *testing.T) {
 		seen[r] = true
 		row := r.row()
 		outcome, verdict := r.Ending()
-		if r.Condition() != want.condition || outcome != want.outcome || verdict != want.verdict ||
-			row.output != want.output || row.unlogged == want.logged {
+		if r.Condition() != want.Condition || outcome != want.Outcome || bool(verdict) != want.Allow ||
+			row.output != want.Output || row.unlogged == want.Logged {
 			t.Errorf("%s: condition %d, %s %s, output %v, unlogged %v", r, r.Condition(), outcome, verdict, row.output,
 				row.unlogged)
 		}
 		if !form.MatchString(string(r)) || !r.Known() || r.Meaning() == "" {
 			t.Errorf("%s: form, known %v, meaning %q", r, r.Known(), r.Meaning())
 		}
-		if ran := want.condition == NoCondition || r == ReasonAllow; r.Ran() != ran {
+		if ran := want.Condition == NoCondition || r == ReasonAllow; r.Ran() != ran {
 			t.Errorf("%s: ran %v", r, r.Ran())
 		}
 		assert.Equal(t, r == ReasonAllow, (r.Advice() == ""), "%s: advice %q", r, r.Advice())
-		assert.False(t, r.endsRun() && r.denies(want.condition), "%s: in both halves of the table", r)
-		assert.True(t, r.endsRun() == (want.outcome != Denied) && (!r.endsRun() || !row.unlogged), "%s: ends a run %v",
+		assert.False(t, r.endsRun() && r.denies(want.Condition), "%s: in both halves of the table", r)
+		assert.True(t, r.endsRun() == (want.Outcome != Denied) && (!r.endsRun() || !row.unlogged), "%s: ends a run %v",
 			r, r.endsRun())
 		assert.Equal(t, r == ReasonToolError, row.refund, "%s: refund", r)
 	}

@@ -115,9 +115,9 @@ func TestCheckHoldsLimits(t *testing.T) {
 // A denial has each reason at its own condition and at no other, in a session in which it belongs.
 func TestDenialTable(t *testing.T) {
 	t.Parallel()
-	taken := 0
+	taken, designs := 0, designed(t)
 	for reason := range Reasons() {
-		want := designed[reason]
+		want := designs[reason]
 		for condition := range 10 {
 			for _, session := range []string{"chat", SessionRefused, SessionKernel} {
 				d := &DecisionRecord{Condition: condition, Reason: reason, Tool: "t", ArgsHash: digest("args"),
@@ -137,8 +137,8 @@ func TestDenialTable(t *testing.T) {
 				d.Seal(session, 3, digest("inputs"))
 				st := &Statement{Header: Header{Key: digest("key"), Prev: digest("prev"), Lamport: 1, Seq: 3,
 					Session: session, Time: 5}, Receipt: &Receipt{Outcome: Denied, Decision: d}}
-				ok := want.logged && want.outcome == Denied && condition <= 8 && (condition == want.condition ||
-					want.condition == AnyCondition)
+				ok := want.Logged && want.Outcome == Denied && condition <= 8 && (condition == want.Condition ||
+					want.Condition == AnyCondition)
 				switch session {
 				case SessionKernel:
 					ok = false

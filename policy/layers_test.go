@@ -1,6 +1,7 @@
 package policy
 
 import (
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -21,29 +22,11 @@ import (
 	"github.com/helmkernel/helm/internal/table"
 )
 
-const floorText = `helm: policy/v1
-layer: P0
-name: floor
-version: 4
-profile:
-  effects: [read, write]
-  connectors: [files, mail]
-ceilings: {args: 64KiB, timeout: 5s}
-rules:
-  - id: nights
-    deny: {effects: [read]}
-    unless: {time: utc, in: ["Mon-Fri 06:00-20:00"]}
-only: [fs.*]
-`
+//go:embed testdata/layers_floor.yaml
+var floorText string
 
-const taskText = `helm: policy/v1
-layer: P2
-name: task
-for: {session: chat-1}
-rules:
-  - {id: mine, deny: fs.read, unless: {arg: /path, within: /home/ann}}
-  - {id: keys, deny: fs.read, when: {arg: /path, within: [/home/ann/.ssh]}}
-`
+//go:embed testdata/layers_task.yaml
+var taskText string
 
 func layersOf(floor, task string) (*guardian.Policy, error) {
 	var docs []contracts.Document

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	_ "embed"
 	"errors"
 	"io/fs"
 	"os"
@@ -16,17 +17,8 @@ import (
 	"github.com/helmkernel/helm/internal/table"
 )
 
-const files = `helm: policy/v1
-layer: P1
-bundle: {name: files, version: 3}
-tools:
-  fs.read:
-    effect: read
-    input: {type: object, required: [path], properties: {path: {type: string}}}
-    limits: {timeout: 10s}
-rules:
-  - {id: home, allow: fs.read, when: {arg: /path, within: [/home]}}
-`
+//go:embed testdata/files.yaml
+var files string
 
 func write(t *testing.T, name, text string) string {
 	t.Helper()

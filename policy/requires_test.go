@@ -1,6 +1,7 @@
 package policy
 
 import (
+	_ "embed"
 	"strings"
 	"testing"
 
@@ -11,30 +12,8 @@ import (
 	"github.com/helmkernel/helm/internal/table"
 )
 
-const requiringText = `helm: policy/v1
-layer: P1
-bundle: {name: bank, version: 2}
-tools:
-  list:
-    effect: read
-    input: {type: object, properties: {iban: {type: string}}}
-  pay:
-    effect: write
-    input: {type: object, required: [to, amount], properties: {to: {type: string}, amount: {type: number}}}
-rules:
-  - {id: all, allow: [list, pay]}
-requires:
-  - id: looked
-    tools: pay
-    all:
-      - {receipt: list, same: {/iban: /to}, max_age: 30m}
-  - id: large
-    tools: [pay]
-    when: {arg: /amount, gt: 100}
-    any:
-      - {approval: {roles: [owner, cfo], quorum: 2, ttl: 1h}}
-      - attestation: {type: four-eyes, bind: {payee: /to}, max_age: 10m}
-`
+//go:embed testdata/requiring.yaml
+var requiringText string
 
 // A bundle with requirements is read from a file and requires what it says; a faulty one is refused
 // with line and column.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,16 +11,9 @@ import (
 )
 
 // schemasText has the schema of a tool's arguments on line 7, and that of its response on line 8.
-const schemasText = `helm: policy/v1
-layer: P1
-bundle: {name: remote, version: 1}
-tools:
-  t:
-    effect: read
-    input: INPUT
-    output: OUTPUT
-rules: [{id: all, allow: t}]
-`
+//
+//go:embed testdata/schemas.yaml
+var schemasText string
 
 // doubling is a schema of n definitions, each of which refers to the next twice: written out, 2^n.
 func doubling(n int) string {

@@ -3,6 +3,7 @@ package jsonschema
 import (
 	"bytes"
 	"crypto/ed25519"
+	_ "embed"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,14 +13,9 @@ import (
 )
 
 // The schema and the arguments of the goals: seven properties, one pattern, 900 bytes.
-const hotSchema = `{"type":"object","required":["path","content","mode"],"properties":{
-	"path":{"type":"string","pattern":"^/[a-z0-9/._-]{1,200}$","maxLength":200},
-	"content":{"type":"string","maxLength":100000},
-	"mode":{"enum":["create","append","replace"]},
-	"line":{"type":"integer","minimum":0},
-	"tags":{"type":"array","items":{"type":"string","maxLength":20},"maxItems":8},
-	"dry":{"type":"boolean"},
-	"limit":{"type":["number","null"],"exclusiveMinimum":0}}}`
+//
+//go:embed testdata/hot.json
+var hotSchema string
 
 var hotArgs = `{"path":"/srv/work/project/internal/server/handler.go","mode":"replace","line":120,"tags":["go","http"],"dry":false,"limit":null,"content":"` +
 	strings.Repeat(`func add(a, b int) int {\n\treturn a + b\n}\n`, 18)[:700] + `\n"}`

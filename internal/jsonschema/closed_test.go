@@ -1,6 +1,7 @@
 package jsonschema
 
 import (
+	_ "embed"
 	"encoding/json"
 	"math/rand/v2"
 	"strconv"
@@ -199,19 +200,14 @@ func TestLookupBelow(t *testing.T) {
 	assert.False(t, ok, "a member that is not declared is there")
 }
 
+//go:embed testdata/lookup_filled.json
+var filledSchema string
+
 // TestLookupFilled: places that a default always fills in, and some that only look so. Each is
 // compared with AppendDefaults of the empty object.
 func TestLookupFilled(t *testing.T) {
 	t.Parallel()
-	const schema = `{"type":"object","required":["req"],"$defs":{"d":{"type":"string","default":"x"}},
-		"properties":{
-			"req":{"type":"string"},
-			"plain":{"type":"string"},
-			"filled":{"type":"integer","default":1},
-			"byRef":{"$ref":"#/$defs/d"},
-			"nested":{"type":"object","default":{},"properties":{"in":{"type":"integer","default":2},"out":{"type":"integer"}}},
-			"maybe":{"type":"object","properties":{"in":{"type":"integer","default":3}}}}}`
-	s := compile(t, schema, true)
+	s := compile(t, filledSchema, true)
 	var tree crypto.Tree
 	require.NoError(t, tree.Parse([]byte(`{"req":"r"}`), crypto.Limits{Bytes: 99, Depth: 9}))
 	text, _ := s.AppendDefaults(nil, tree.Root())

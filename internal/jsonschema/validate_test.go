@@ -1,6 +1,7 @@
 package jsonschema
 
 import (
+	_ "embed"
 	"fmt"
 	"math/big"
 	"math/rand/v2"
@@ -18,18 +19,13 @@ import (
 	"github.com/helmkernel/helm/internal/table"
 )
 
+//go:embed testdata/pay.json
+var paySchema string
+
 // TestViolation: the place and the constraint, or "" for a valid value.
 func TestViolation(t *testing.T) {
 	t.Parallel()
-	const pay = `{"type":"object","required":["to","amount"],"properties":{
-		"to":{"type":"string","pattern":"^[A-Z]{2}[0-9]+$","minLength":4,"maxLength":8},
-		"amount":{"type":"number","exclusiveMinimum":0,"maximum":1000,"multipleOf":0.01},
-		"kind":{"enum":["card","iban",null]},
-		"tags":{"type":"array","items":{"type":"string","maxLength":2},"minItems":1,"maxItems":3,"uniqueItems":true},
-		"a/b":{"type":["object","null"],"properties":{"m~n":{"type":"integer","minimum":-3,"exclusiveMaximum":3}}},
-		"who":{"anyOf":[{"type":"string","const":"me"},{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}]},
-		"one":{"oneOf":[{"type":"integer","multipleOf":2},{"type":"integer","multipleOf":3}]}}}`
-	s := compile(t, pay, true)
+	s := compile(t, paySchema, true)
 	for _, c := range table.Read[struct{ Value, Want string }](t, "violation", 32) {
 		got := ""
 		if v := s.Validate(parse(t, c.Value)); v != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/table"
 )
 
 // public makes the key of a name.
@@ -258,22 +259,7 @@ func TestInitialRefuses(t *testing.T) {
 // small returns the points of small order, and encodings that are not canonical.
 func small(t testing.TB) []crypto.PublicKey {
 	var out []crypto.PublicKey
-	for _, text := range []string{
-		"0100000000000000000000000000000000000000000000000000000000000000", // the identity
-		"0000000000000000000000000000000000000000000000000000000000000000", // order 4
-		"0000000000000000000000000000000000000000000000000000000000000080", // order 4
-		"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // order 2
-		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05", // order 8
-		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85", // order 8
-		"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a", // order 8
-		"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa", // order 8
-		"0100000000000000000000000000000000000000000000000000000000000080", // the identity with a sign
-		"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff", // order 2 with a sign
-		"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // p, for 0
-		"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", // p + 1, for the identity
-		"0200000000000000000000000000000000000000000000000000000000000000", // not on the curve
-		"ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
-	} {
+	for _, text := range table.Read[string](t, "small", 14) {
 		b, err := hex.DecodeString(text)
 		require.NoError(t, err)
 		out = append(out, b)

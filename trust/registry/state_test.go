@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/helmkernel/helm/internal/table"
 )
 
 // state writes the canonical form of a state that need not be valid.
@@ -131,28 +132,11 @@ func TestParseStateRefuses(t *testing.T) {
 			name, err)
 	}
 	text := string(good())
-	for _, c := range [][2]string{
-		{`{"frozen":true,`, `{ "frozen":true,`}, {`{"frozen":true,`, `{`}, {`"frozen":true`, `"frozen":null`},
-		{`"frozen":true`, `"frozen":"true"`}, {`"frozen":true`, `"frozen":1`},
-		{`"version":7}`, `"version":7,"zz":1}`}, {`"version":7`, `"version":7.0`}, {`"version":7`, `"version":-7`},
-		{`"version":7`, `"version":7.5`}, {`"version":7`, `"version":"7"`}, {`,"version":7`, ``},
-		{`"threshold":1`, `"threshold":"1"`}, {`"threshold":1,`, ``},
-		{`"threshold":1,`, `"threshold":1,"threshold":1,`}, {`"revoked":[`, `"revoked":[1,`},
-		{`"revoked":[`, `"revoked":["",`},
-		{`"role":"approver","roles":["a","b"]`, `"role":"approver","roles":[]`},
-		{`"role":"approver","roles":["a","b"]`, `"role":"approver","roles":null`},
-		{`"role":"approver","roles":["a","b"]`, `"role":"approver","roles":["a",1]`},
-		{`"since":3`, `"since":-3`}, {`,"since":3`, ``}, {`"since":3`, `"since":"3"`},
-		{`"revoked":9`, `"revoked":null`}, {`"revoked":9`, `"revoked":"9"`}, {`"revoked":9`, `"revoked":9.5`},
-		{`"name":"ann"`, `"name":1`},
-		{`"name":"ann"`, `"name":"ann","note":1`}, {`"name":"ann"`, `"name":"\u0061nn"`}, {`"name":"ann",`, ``},
-		{`"id":"`, `"id":"0`}, {`"public":"`, `"public":"A`}, {`"public":"`, `"public":1,"x":"`},
-		{`{"frozen":true,`, "\ufeff" + `{"frozen":true,`}, {`"version":7}`, `"version":7}` + "\n"},
-		{`"version":7}`, `"version":7}{}`}, {`"keys":[`, `"keys":[null,`}, {`"keys":[`, `"keys":[{},`},
-	} {
-		bad := strings.Replace(text, c[0], c[1], 1)
+	for _, c := range table.Read[struct{ Old, New string }](t, "state_refuses", 37) {
+
+		bad := strings.Replace(text, c.Old, c.New, 1)
 		if s, err := ParseState([]byte(bad)); bad == text || err == nil || s != nil {
-			t.Errorf("%s: %v", c[1], err)
+			t.Errorf("%s: %v", c.New, err)
 		}
 	}
 	for _, bad := range []string{"", "null", "[]", "{}", `"x"`, "{", strings.ToUpper(text),
