@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/helmkernel/helm/internal/table"
 )
 
 // nested is an object of a certain depth.
@@ -76,36 +77,24 @@ func TestLimits(t *testing.T) {
 func TestIsArgs(t *testing.T) {
 	t.Parallel()
 	keys, array := manyKeys(50_000), `{"a":`+strings.Repeat("[", 63)+strings.Repeat("]", 63)+`}`
-	for name, test := range map[string]struct{ good, bad string }{
-		"1 MiB": {padded(1 << 20), padded(1<<20 + 1)},
-		"1 MiB in canonical form": {`{"a":[` + strings.Repeat("1e20,", 10000) + `0]}`,
+	type row struct{ Name, Good, Bad string }
+	for _, test := range append(table.Read[row](t, "is_args", 12), []row{
+		{"1 MiB", padded(1 << 20), padded(1<<20 + 1)},
+		{"1 MiB in canonical form", `{"a":[` + strings.Repeat("1e20,", 10000) + `0]}`,
 			`{"a":[` + strings.Repeat("1e20,", 50000) + `0]}`},
-		"1 MiB with white space":     {" {" + strings.Repeat(" ", 1<<20) + "} ", `[]`},
-		"depth 64":                   {nested(64), nested(65)},
-		"depth 64 of arrays":         {array, `{"b":` + array + `}`},
-		"many keys and one like one": {"{" + keys + `,"aAzz":1}`, "{" + keys + `,"aaaA":1}`},
-		"letters":                    {`{"A":1,"b":2}`, `{"A":1,"a":2}`},
-		"long names": {`{"longerThanEight":1,"longerthaneighty":2}`,
-			`{"longerThanEight":1,"longerthaneight":2}`},
-		"an escape":                   {`{"\nA":1,"a":2}`, `{"\nA":1,"\na":2}`},
-		"an s that is long":           {`{"s":1,"\u017ft":2}`, `{"s":1,"\u017f":2}`},
-		"a kelvin":                    {`{"k":1,"\u212ak":2}`, `{"K":1,"\u212a":2}`},
-		"in an array":                 {`{"a":[{"A":1},{"a":1}]}`, `{"a":[{},{"A":1,"a":1}]}`},
-		"below a key that folds":      {`{"A":{"b":1,"c":1}}`, `{"A":{"b":1,"B":1}}`},
-		"an object":                   {`{}`, `null`},
-		"a number that is no object":  {`{"a":1}`, `1`},
-		"a string that is like one":   {`{"a":"{"}`, `"{}"`},
-		"an array that is like one":   {`{"a":[]}`, `[{}]`},
-		"the last of many key groups": {`{"a":{},"b":{"Q":{}},"c":{"q":1}}`, `{"a":{},"b":{"Q":{}},"c":{"Q":1,"q":1}}`},
-	} {
-		for text, want := range map[string]bool{test.good: true, test.bad: false} {
+		{"1 MiB with white space", " {" + strings.Repeat(" ", 1<<20) + "} ", `[]`},
+		{"depth 64", nested(64), nested(65)},
+		{"depth 64 of arrays", array, `{"b":` + array + `}`},
+		{"many keys and one like one", "{" + keys + `,"aAzz":1}`, "{" + keys + `,"aaaA":1}`},
+	}...) {
+		for text, want := range map[string]bool{test.Good: true, test.Bad: false} {
 			var tree, again Tree
 			require.NoError(t, tree.Parse([]byte(`{"x":[`+text+`],"z":1}`), Limits{Bytes: 4 << 20, Depth: MaxDepth}),
-				name)
+				test.Name)
 			v := tree.Root().Get("x").At(0)
 			_, err := again.ParseArgs(nil, v.Append(nil))
-			assert.True(t, v.IsArgs() == want && (err == nil) == want, "%s: %v, and read by itself %v, want %v", name,
-				v.IsArgs(), err, want)
+			assert.True(t, v.IsArgs() == want && (err == nil) == want, "%s: %v, and read by itself %v, want %v",
+				test.Name, v.IsArgs(), err, want)
 		}
 	}
 	assert.False(t, (Value{}).IsArgs(), "what is missing are arguments")

@@ -82,17 +82,13 @@ func TestBundle(t *testing.T) {
 	if !bytes.Equal(again.Canonical, doc.Canonical) || len(again.Lines) != len(doc.Lines) {
 		t.Errorf("testdata/bank.json became\n%s", again.Canonical)
 	}
-	for pointer, want := range map[string]contracts.Pos{
-		"":                                 {Line: 1, Column: 1},
-		"/bundle/version":                  {Line: 3, Column: 31},
-		"/lists/payees/1":                  {Line: 5, Column: 36},
-		"/tools/send_money":                {Line: 12, Column: 3}, // its key: the mapping starts a line below
-		"/tools/send_money/effect":         {Line: 13, Column: 13},
-		"/tools/list_payments/facts/payee": {Line: 11, Column: 21},
-		"/rules/2/when/finds":              {Line: 23, Column: 61},
-		"/requires/0/unless/any/1/from/0":  {Line: 31, Column: 29},
-	} {
-		assert.Equal(t, want, doc.Lines[pointer], "%s stands at", pointer)
+	for _, c := range table.Read[struct {
+		Pointer      string
+		Line, Column int
+	}](t, "bank_places", 8) {
+		want := contracts.Pos{Line: c.Line, Column: c.Column}
+
+		assert.Equal(t, want, doc.Lines[c.Pointer], "%s stands at", c.Pointer)
 	}
 }
 
@@ -137,25 +133,12 @@ func TestJSONAndYAMLAgree(t *testing.T) {
 // agree, and count characters.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	cases := []struct {
-		name, text, pointer string
-		want                contracts.Pos
-	}{
-		{"a.json", "{\"ü\": 1, \"b\": 2}", "/b", contracts.Pos{Line: 1, Column: 15}},
-		{"a.yaml", "{\"ü\": 1, \"b\": 2}", "/b", contracts.Pos{Line: 1, Column: 15}},
-		{"b.json", "\r\n{\"a\":\r\n  [1,\r2,\n3]}", "/a", contracts.Pos{Line: 2, Column: 2}},
-		{"b.json", "\r\n{\"a\":\r\n  [1,\r2,\n3]}", "/a/1", contracts.Pos{Line: 4, Column: 1}},
-		{"b.json", "\r\n{\"a\":\r\n  [1,\r2,\n3]}", "/a/2", contracts.Pos{Line: 5, Column: 1}},
-		{"c.json", `{"a\n/~\ud83d\ude00":{"b":[{},[]," x ",{"c":false}]}}`, "/a\n~1~0😀/b/3/c",
-			contracts.Pos{Line: 1, Column: 45}},
-		{"d.yaml", "a:\n\n  b: {c: x,\n    d: e}\n", "/a", contracts.Pos{Line: 1, Column: 1}},
-		{"d.yaml", "a:\n\n  b: {c: x,\n    d: e}\n", "/a/b", contracts.Pos{Line: 3, Column: 6}},
-		{"d.yaml", "a:\n\n  b: {c: x,\n    d: e}\n", "/a/b/d", contracts.Pos{Line: 4, Column: 8}},
-		{"e.yaml", "a: |\n  x\nb:\n- - c: 😀\n    d: e\n", "/b/0/0/d", contracts.Pos{Line: 5, Column: 8}},
-		{"f.yaml", "? a\n: b\n", "/a", contracts.Pos{Line: 1, Column: 3}},
-	}
-	for _, c := range cases {
-		assert.Equal(t, c.want, mustParse(t, c.name, c.text).Lines[c.pointer], "%q: %s stands at", c.text, c.pointer)
+	for _, c := range table.Read[struct {
+		Name, Text, Pointer string
+		Line, Column        int
+	}](t, "places", 11) {
+		want := contracts.Pos{Line: c.Line, Column: c.Column}
+		assert.Equal(t, want, mustParse(t, c.Name, c.Text).Lines[c.Pointer], "%q: %s stands at", c.Text, c.Pointer)
 	}
 }
 
