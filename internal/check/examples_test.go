@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"go/format"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -81,10 +80,6 @@ func checkStack(t *testing.T, policies []contracts.Document) {
 	for _, doc := range bundles {
 		stack := append([]contracts.Document{doc}, layers...)
 		_, err := guardian.Compile(stack...)
-		if err != nil && strings.Contains(err.Error(), "is not supported by this version of helm") {
-			t.Logf("pending: %v", err)
-			continue
-		}
 		assert.NoError(t, err)
 	}
 	assert.True(t, len(bundles) > 0 || len(layers) == 0, "layers without a bundle to be over")
