@@ -10,23 +10,18 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/table"
 )
 
 // TestPAE has the example of the DSSE specification, and pairs that differ only in the end of one
 // string.
 func TestPAE(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ payloadType, payload, want string }{
-		{"http://example.com/HelloWorld", "hello world", "DSSEv1 29 http://example.com/HelloWorld 11 hello world"},
-		{"", "", "DSSEv1 0  0 "},
-		{"a", " 1 b", "DSSEv1 1 a 4  1 b"},
-		{"a 4 ", "b", "DSSEv1 4 a 4  1 b"},
-		{"é", "é", "DSSEv1 2 é 2 é"}, // bytes, not characters
-		{"t", "\x00\xff", "DSSEv1 1 t 2 \x00\xff"},
-	} {
-		if got := AppendPAE([]byte("before "), test.payloadType,
-			[]byte(test.payload)); string(got) != "before "+test.want {
-			t.Errorf("%q, want %q", got, test.want)
+	for _, test := range table.Read[struct{ PayloadType, Payload, Want string }](t, "pae", 6) {
+		if got := AppendPAE([]byte("before "), test.PayloadType,
+			[]byte(test.Payload)); string(got) != "before "+test.Want {
+			t.Errorf("%q, want %q", got, test.Want)
 		}
 	}
 }
