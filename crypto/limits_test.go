@@ -215,9 +215,9 @@ func TestHostileTexts(t *testing.T) {
 			continue
 		}
 		accepted++
-		again := allocated(func() {
-			assert.NoError(t, tree.Parse(text, argsLimits), "%s", name)
-		})
+		parse := func() { err = tree.Parse(text, argsLimits) }
+		again := min(allocated(parse), allocated(parse)) // the runtime may allocate during one of them
+		assert.NoError(t, err, "%s", name)
 		assert.True(t, again <= 1024, "%s: %d bytes allocated the second time", name, again)
 	}
 	assert.True(t, accepted >= 20, "%d texts accepted: these are not what the others are refused for", accepted)
