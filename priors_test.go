@@ -152,6 +152,26 @@ func TestLostReservation(t *testing.T) {
 	assert.EqualValues(t, 1, k.shared.ledger.Spent(c.reserved.charges[0]))
 }
 
+// Between the judgement and the place of a call, a call of another session may consume the request
+// that approved it. The call is then judged again: it takes no place, and neither charge nor nonce.
+func TestConsumedMeanwhile(t *testing.T) {
+	t.Parallel()
+	k := open(t, compile(t, document(allowAll+`,"budgets":[
+		{"id":"one","tools":"t","limit":1,"per":"all","window":"total","cost":1}]`)), nil)
+	c, p := judged(k, intent("s"))
+	p.session.mu.Unlock()
+	require.Len(t, p.d.Record.Charges, 1)
+	c.reserved.nonces = []string{"first", "second"}
+	k.shared.used.add([]string{"second"})
+	assert.Equal(t, errStale, c.reserve(0))
+	assert.Zero(t, k.shared.ledger.Spent(c.reserved.charges[0]))
+	assert.False(t, k.shared.used.has("first"))
+
+	c.reserved.nonces = []string{"third"}
+	require.NoError(t, c.reserve(0))
+	assert.True(t, k.shared.used.has("third"))
+}
+
 // A call that was approved and finds its budget spent is denied on what was found. Its inputs hold
 // what that verdict was made from and nothing that only the first one read; nothing of it is used.
 func TestLostReservationReadsNoFurther(t *testing.T) {
