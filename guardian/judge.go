@@ -191,7 +191,7 @@ func (j *judging) admitted() bool {
 		return j.deny(contracts.ReasonToolNotFound, "", Why{What: "no bundle declares the tool"})
 	case t.Excluded.Reason != "":
 		return j.deny(t.Excluded.Reason, "", Why{What: t.Excluded.What})
-	case slices.ContainsFunc(t.Driver.Sandboxes, func(demanded string) bool {
+	case len(t.Driver.Sandboxes) > 0 && slices.ContainsFunc(t.Driver.Sandboxes, func(demanded string) bool {
 		return in.Sandbox == nil || in.Sandbox.Profile != demanded
 	}):
 		what := "the driver does not declare the sandbox that the tool needs: " + strings.Join(t.Driver.Sandboxes,
@@ -216,7 +216,7 @@ func (j *judging) admitted() bool {
 func (j *judging) conditions() bool {
 	in, t, s, r := j.in, j.tool, j.s, j.record
 	r.Condition = 2
-	if !j.shaped() || !j.inScope() {
+	if !j.shaped() || len(t.Scope) > 0 && !j.inScope() {
 		return false
 	}
 
@@ -256,16 +256,15 @@ func (j *judging) conditions() bool {
 // shaped judges the form of the arguments.
 func (j *judging) shaped() bool {
 	t, args := j.tool, j.in.Args
-	why := Why{}
 	if t.Limits.Args < program.MaxArgs {
 		j.s.buf = args.Append(j.s.buf[:0])
 		if len(j.s.buf) > t.Limits.Args {
-			why.What = "the arguments are longer than the tool's limit"
+			why := Why{What: "the arguments are longer than the tool's limit"}
 			return j.deny(contracts.ReasonSchemaViolation, "", why)
 		}
 	}
 	if t.Depth > 0 && deeper(args, t.Depth) {
-		why.What = "the arguments are nested deeper than the ceiling"
+		why := Why{What: "the arguments are nested deeper than the ceiling"}
 		return j.deny(contracts.ReasonSchemaViolation, "", why)
 	}
 	if v := t.Input.Validate(args); v != nil {
