@@ -53,7 +53,7 @@ func demonstrate(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 
-	says("\n== Tuesday's again, after somebody made 80 euros of 300")
+	says("\n== Tuesday's again, after 300 euros were changed to 80")
 	tampered, err := replaced(tuesday, `"euros":300`, `"euros":080`)
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func open(dir string) (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	// the real ones
+	// It stands for the real tools.
 	tool := helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage(`"done"`), nil
 	})

@@ -47,7 +47,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// the real ones
+	// It stands for the real tools.
 	tool := helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage(`"done"`), nil
 	})

@@ -66,7 +66,8 @@ func guard(k *helm.Kernel) Middleware {
 				return "", err
 			}
 			var text string
-			return text, json.Unmarshal(r.Output, &text)
+			err = json.Unmarshal(r.Output, &text)
+			return text, err
 		}
 	}
 }
