@@ -118,7 +118,7 @@ func (c *Close) visit(f *form, h *Header) {
 }
 
 // Condense says that the bodies of the entries From to To-1 may be dropped. docs/FORMATS.md section
-// 7.
+// 3.
 type Condense struct {
 	Carry Digest // digest of the blob with the data that later entries need of them
 	From  uint64

@@ -5,6 +5,7 @@
 // alone, and imports nothing of the code under test, so it can change one thing in a pack and make
 // all else right again.
 //
-// The tests of this package run the tamper catalogue, the claims of SECURITY.md, the properties and
-// the second implementation of the formats against package evidence, through its exported API.
+// The tests of this package run the tamper catalogue, the claims of docs/THREAT_MODEL.md, the
+// properties and the second implementation of the formats against package evidence, through its
+// exported API.
 package forge
