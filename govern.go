@@ -112,17 +112,17 @@ func (sh *shared) govern(t *contracts.TrustRecord, done <-chan struct{}) (*proof
 }
 
 // OpenBundle verifies that a document is a bundle (P1) which a publisher signed, and returns a copy
-// of it, for [guardian.Compile]. It goes by the trust state of now: a publisher's key that was
+// of it, for [guardian.Compile]. It uses the present trust state: a publisher's key that was
 // added by [Kernel.Govern] counts, and a revoked one does not, whatever it signed before. On error
-// it returns no document, and the error says why. A kernel that is sealed opens none; one
-// that was closed does.
+// it returns no document, and the error says why. A sealed kernel opens no bundles; a closed one
+// does.
 //
 // A signature cannot say which versions there were. [Kernel.Swap] and [New] refuse to go back to an
 // older one.
 //
-// Before there is a kernel, registry.OpenBundle goes by the state that the log begins with. A later
-// state is known once the log was read. So over a log with trust events begin with the bundle that
-// was in force, and swap in the next one.
+// Before there is a kernel, registry.OpenBundle takes the state that the log begins with. A later
+// state is known only after the log was read. So over a log with trust events begin with the bundle
+// that was in force, and swap in the next one.
 func (k *Kernel) OpenBundle(signed contracts.Envelope, doc contracts.Document) (contracts.Document, error) {
 	if k.none() {
 		return contracts.Document{}, errNoKernel

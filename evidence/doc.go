@@ -1,11 +1,10 @@
-// Package evidence packs a log for people who were not there, and verifies such packs offline: that
-// nothing was removed, reordered, changed or put in, and that every verdict that can be made again
-// comes out the same.
+// Package evidence makes packs of a log and verifies them offline: that nothing was removed,
+// reordered, changed or inserted, and that every verdict that can be replayed has the same result.
 //
 // [Write] makes the pack of a store, [Verify] reports what a pack proves to this caller, and
-// [VerifyStore] does so for a store, in its place:
+// [VerifyStore] reports the same of a store, in place:
 //
-//	state, err := registry.ParseState(trustJSON) // not from the pack: by other means
+//	state, err := registry.ParseState(trustJSON) // from another source than the pack
 //	…
 //	f, err := os.Open("log.pack")
 //	…
@@ -36,30 +35,30 @@
 // that its name and size may have; archives that other programs write otherwise are refused, and
 // nothing is ever decompressed.
 //
-// [OpenPack] verifies a pack and returns it to be read: entries, blobs and checkpoint, as of a
-// store. Bytes that it reads again are compared with the hashes that were verified. So a change of
-// the file meanwhile causes errors, and never other bytes. Package evidence/graph answers which
-// entries led to which.
+// [OpenPack] verifies a pack and returns it to be read like a store: entries, blobs and checkpoint.
+// Bytes that it reads again are compared with the hashes that were verified. So if the file changes
+// meanwhile, it returns errors, and never other bytes. Package evidence/graph answers which entries
+// led to which.
 //
 // # Stores
 //
-// VerifyStore verifies a log in place: a directory that was opened to be read
-// (filestore.OpenReadOnly) while a kernel goes on writing it, or a store of this process. It goes
-// as far as the latest checkpoint, as the pack of the store would, and the report counts the
+// VerifyStore verifies a log in place: a directory that was opened for reading
+// (filestore.OpenReadOnly) while a kernel writes to it, or a store of this process. It verifies up
+// to the latest checkpoint, as far as a pack of the store would reach, and the report counts the
 // entries after it. A store has no archive and no manifest, and blobs that no entry names cannot be
-// seen in it. All else is checked as in a pack, with the same result. The keeper of a store may
-// show an old one, as the keeper of a pack may: set Last here too.
+// seen in it. Everything else is checked as in a pack, with the same result. The owner of a store
+// may show an old one, as the owner of a pack may: set Last here too.
 //
 // # Trust
 //
-// Keys change hands: trust entries of a log add keys, revoke them, replace the roots, end grants,
-// freeze and unfreeze. Verify starts with the initial trust state, which its caller passes and the
-// genesis names, and applies each event in its place (registry.State.Apply): the entries before it
-// are judged by the state before it, those after it by the state after it, and manifest and
-// checkpoint, of size n, by the state after entry n-1. So entries that a key signed before it was
-// revoked stay valid, and nothing that it signs afterwards is. An auditor needs the initial state
-// and no other, however often keys were changed since; [Report].Trust is the digest of the last
-// one. Write holds its key to the state at the checkpoint in the same way.
+// Trust entries of a log add keys, revoke them, replace the roots, end grants, freeze and unfreeze.
+// Verify starts with the initial trust state, which its caller passes and the genesis names, and
+// applies each event in its place (registry.State.Apply): the entries before it are judged by the
+// state before it, the entries after it by the state after it, and manifest and checkpoint, of size
+// n, by the state after entry n-1. So entries that a key signed before it was revoked stay valid,
+// and nothing that it signs afterwards is. An auditor needs the initial state and no other, however
+// often keys were changed since; [Report].Trust is the digest of the last one. Write checks its key
+// by the state at the checkpoint in the same way.
 //
 // docs/FORMATS.md in this repository specifies packs (section 8) and the entries in them, byte for
 // byte, for authors of other verifiers.
@@ -69,15 +68,16 @@
 // They fire in this order, and the first that fails is the answer, an [Error] that is one of the
 // exported errors:
 //
-//	INPUT       what the caller gave: reader and size, or store; trust root, origin, last
+//	INPUT       what the caller passed: reader and size, or store; trust root, origin, last
 //	            checkpoint, level; the candidate of a back-test
 //	ARCHIVE     headers re-encoded and compared, names, order, padding, end; a pack that cannot be
 //	            read, or is another one when it is read again
-//	STORE       in its place for a store: it cannot be read, wherever that is, or is no store: it
-//	            panics, or returns other things when asked again
+//	STORE       for a store, in place of ARCHIVE: it cannot be read, at whatever place, or is no
+//	            store: it panics, or returns other bytes when it is read again
 //
 // then entry by entry
 //
+//	GAP         a condensed range of the log, which this version does not read
 //	ENCODING    strict JSON in RFC 8785 bytes, base64, sizes, lines
 //	ENVELOPE    DSSE and in-toto: fields, types, one signature, one subject
 //	KEY         a kernel key of the trust state here, valid at the index, and the header's; for
@@ -97,85 +97,86 @@
 //
 // and after them
 //
-//	GAP         condensed stretches
 //	MERKLE      size and root of the checkpoint are the log's
-//	CHECKPOINT  that member: three lines, origin, and the log key's line first and verifying
-//	MANIFEST    that member, of a pack: envelope, key, signature, and each of its claims
-//	BLOB        content hashes to its name and has its form; none missing that must be there, none
-//	            in a pack that no entry names
-//	REPLAY      the guardian, given kept inputs and the documents, makes the same decision in
-//	            every field, pending and the approvals that count included; inputs agree with
+//	CHECKPOINT  the member checkpoint: three lines, origin, and the log key's line, which is the
+//	            first and verifies
+//	MANIFEST    the member manifest.json of a pack: envelope, key, signature, and each claim
+//	BLOB        the content of each hashes to its name and has its form; no required one is
+//	            missing, and none is in a pack that no entry names
+//	REPLAY      the guardian makes the same decision from the kept inputs and the documents, in
+//	            every field, with pending and the approvals that count; inputs agree with
 //	            decision, entry and log; outputs with the entries that name them and with the
 //	            response schema that the tool pins
 //
-// Verdicts are counted and named, and are no fault, if their inputs are not there, because they
-// were erased or never kept, or if another version of the engine made them. If only the inputs are
-// not there, effect, risk and time limit are still compared with the documents. The kernel's own
+// A verdict whose inputs are missing, because they were erased or never kept, or that another
+// version of the engine made, is counted and named, and is no fault. If only the inputs are
+// missing, effect, risk and time limit are still compared with the documents. The kernel's own
 // refusals, which no policy makes, are compared as far as their inputs show.
 //
-// The kept inputs have the past of the session that a verdict was made from: how many calls it had,
-// which receipt of a tool was the latest, which approvals were used. REPLAY asks the same of the
-// log, and they must agree in all of it, nothing more and nothing less. So a kernel that passed
-// over a call, an earlier receipt or a used approval is found, though it signed a verdict that
-// follows from its claims. Which receipt has equal values in the arguments of its call hangs on the
-// inputs of that call. If those are not there, the receipt that the kept inputs name is accepted if
-// it may be the one: an EXECUTED receipt of that session and tool with that time, later than all
-// that can be read. In the same way kept inputs decide whether an approval is used, if an earlier
-// call of the same kind consumed approvals that are not there.
+// The kept inputs contain what the verdict depended on of the session's past: how many calls it
+// had, which receipt of a tool was the latest, which approvals were used. REPLAY reads the same
+// from the log, and the two must agree in all of it, nothing more and nothing less. So a kernel
+// that left out a call, an earlier receipt or a used approval is found, even though the verdict
+// that it signed follows from its claims. Which receipt has equal values in the arguments of its
+// call depends on the inputs of that call. If these are missing, the receipt that the kept inputs
+// name is accepted if it may be the one: an EXECUTED receipt of that session and tool with that
+// time, later than all that can be read. In the same way kept inputs decide whether an approval is
+// used, if an earlier call of the same kind consumed approvals that are missing.
 //
-// Gaps, condense and message entries, facts documents, what inputs say of sources, labels, taint
-// and facts of earlier receipts, and policies that [guardian.Compile] refuses are later features:
-// they are refused by name, under the check that they belong to.
+// Features of later versions are refused by name, under the check that they belong to: gaps,
+// condense and message entries, facts documents, inputs with sources, labels, taint or facts of
+// earlier receipts, and policies that [guardian.Compile] refuses.
 //
-// With [Options].CrossCheck all JSON that our implementation found canonical is canonicalised by
-// another one too, and must come out unchanged: entries under ENCODING, the manifest under
-// MANIFEST, blobs under BLOB.
+// With [Options].CrossCheck another implementation canonicalises all JSON that ours found
+// canonical, and must leave it unchanged: entries under ENCODING, the manifest under MANIFEST,
+// blobs under BLOB.
 //
 // # Back-tests
 //
-// [BackTest] verifies a pack and, in the same pass, has a candidate judge its calls: which verdicts
-// would be others under that stack. The candidate is a whole stack, with the overlays that calls
-// were judged under or should be. It does not judge again a call that it has judged itself. For all
-// others it is given the kept inputs of the call, and the past as the log has it:
+// [BackTest] verifies a pack and, in the same pass, judges its calls again by a candidate, to find
+// which verdicts would change. The candidate is a whole stack, with the overlays that calls were
+// judged under or should be. It does not judge again a call that it has judged itself. For each
+// other call it gets the kept inputs, and the past from the log:
 //
 //	caller, time, session       as they were
-//	arguments                   as kept, with the defaults of then; the candidate's defaults are
-//	                            filled in for what they lack
-//	drivers, sandbox            as kept: a tool that was not declared then may have had none, and
-//	                            whether a driver has another definition, which the candidate pins,
-//	                            is not known
+//	arguments                   as kept, with the defaults filled in at that time; the candidate's
+//	                            defaults are filled in if anything is still missing
+//	drivers, sandbox            as kept: a tool that was not declared at that time may have had no
+//	                            driver, and whether a driver has the definition that the candidate
+//	                            pins is not known
 //	attestations, delegation    as presented, by the trust state of the entry
-//	receipts, calls             of the log, also those that nobody asked for then, and whatever
-//	                            the candidate would have let happen before
-//	approvals                   as presented, used or not as the log says. They name a policy and
-//	                            its declaration of the tool, so nearly all are for the stack of
-//	                            then, and none for the candidate
-//	balances                    the candidate's own, from nothing on: what it allows is charged to
-//	                            its budgets, at its place in the log
-//	idempotency keys            nothing: each call is judged by itself, also one that the same key
-//	                            would have made a repeat
+//	receipts, calls             those of the log, also if no policy asked for them at that time,
+//	                            and whatever the candidate would have allowed before
+//	approvals                   as presented, and used or not as the log says. They name a policy
+//	                            and its declaration of the tool, so nearly all are for the earlier
+//	                            stack, and none for the candidate
+//	balances                    the candidate's own, which begin with nothing spent: what it
+//	                            allows is charged to its budgets, at its place in the log
+//	idempotency keys            not used: each call is judged by itself, also one that the same
+//	                            key would have made a repeat
 //
 // Approvals are judged last, when all else holds. So a call that ran because people approved it,
-// and now lacks nothing but approvals, is no denial: it counts apart, since people would have to
-// be asked again, whichever and however many the candidate asks. It is charged as if they said yes.
-// If approvals were presented and did not suffice then, and do not now, neither reason nor rule is
-// compared.
+// and now lacks nothing but approvals, is no denial: it is counted apart, since people would have
+// to be asked again, whichever and however many the candidate asks. It is charged as if they had
+// approved. If approvals were presented that did not suffice, and do not suffice now, neither
+// reason nor rule is compared.
 //
 // The charges of a call are refunded as the candidate says if the receipt in the log says that the
-// tool itself failed. A call that was denied then and is allowed now stays charged: how it would
-// have ended is not known. Calls that cannot be judged are taken to have gone as they did: their
-// charges of then stay, to budgets of that name. So do those of calls that the candidate has judged
-// itself. Balances are those at the places of the decisions; a kernel at work may have read older
-// ones for a denial.
+// tool itself failed. A call that was denied and would now be allowed stays charged: how it would
+// have ended is not known. Calls that cannot be judged are taken to have ended as they did: their
+// charges in the log count for budgets of that name. So do the charges of calls that the candidate
+// has judged itself. Balances are those at the places of the decisions; a running kernel may have
+// read older ones for a denial.
 //
-// The fields of [Judged] are compared. That other limits, charges or risks would have been recorded
-// is no change.
+// The fields of [Judged] are compared. If other limits, charges or risks would have been recorded,
+// that is no change.
 //
 // # Erasure
 //
-// Package evidence/erasure erases what a store keeps of calls besides their entries. The log stays
-// as it is, so all that was proved of it stays proved, and checkpoints that were kept stay valid. A
-// pack that is written afterwards lacks the blobs, and the report lists them as Erased.
+// Package evidence/erasure erases the data that a store keeps of calls besides their entries. The
+// log stays as it is, so everything that was proved of it stays proved, and checkpoints that were
+// kept stay valid. A pack that is written afterwards lacks the blobs, and the report lists them as
+// Erased.
 //
 // # Cost
 //
@@ -187,15 +188,15 @@
 // past is asked for it holds at most 256 MiB, up to 1 GiB if a log would else be read again and
 // again, and more for a single one alone: 112 bytes a run, and 96 more for each set of values that
 // receipts are asked for by, up to 16 of these. Sessions that were dropped are read again. A blob
-// of more than 64 MiB is refused. Nearly all the time goes into signatures; a trust event takes as
-// long as its own signatures, and as its state is large. BackTest takes one judgement a call
-// longer, and holds 8 bytes a change, whose entries it reads again, 8 for each call that cannot be
-// judged, and the candidate's balances.
+// of more than 64 MiB is refused. Nearly all the time goes into signatures; a trust event takes the
+// time of its own signatures, and time in proportion to its state. BackTest takes one judgement a
+// call longer. It holds 8 bytes a change, whose entries it reads again, 8 for each call that cannot
+// be judged, and the candidate's balances.
 //
 // If GOMAXPROCS allows several processors, goroutines open entries ahead of their turn: up to 16
-// with the caller's, which alone reads and does all that hangs on the entries before. Each adds
-// some 200 KiB. They end before Verify does, and change nothing of its answer: a fault of an entry
-// is found in its turn, so the first fault in the log is the first one found.
+// with the caller's, which alone reads, and does everything that depends on earlier entries. Each
+// adds some 200 KiB. They end before Verify does, and do not change its answer: a fault of an entry
+// is reported in its turn, so the first fault in the log is the answer.
 //
 // # Example
 //

@@ -57,7 +57,8 @@ var (
 	// ErrTrust is a fault of the trust state or its events, or an act that they forbid.
 	ErrTrust = errors.New("TRUST")
 
-	// ErrGap is a condensed stretch of the log.
+	// ErrGap is a condensed range of the log, which this version does not read. It is found in its
+	// turn among the entries.
 	ErrGap = errors.New("GAP")
 
 	// ErrMerkle is a checkpoint whose size or root is not the log's.
