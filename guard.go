@@ -112,13 +112,12 @@ func (c *call) decide() *placement {
 	if p.err = sh.log.Err(); p.err != nil { // sealed while the call came here
 		return p
 	}
-	at, err := sh.clock(s)
 	c.state = sh.trust.Load()
 	c.inputs.State.Trust = c.state.Digest()
 	if p.stale = !c.k.judgesBy(c.policy, c.state); p.stale {
 		return p
 	}
-	c.stamp(at, err)
+	c.stamp(sh.clock(s)) // read after the state, so that no call is earlier than the event that made it
 	c.judge(p)
 	if p.repeats != nil {
 		return p

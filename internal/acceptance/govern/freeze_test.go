@@ -111,7 +111,7 @@ func TestFreeze(t *testing.T) {
 }
 
 // Between judgement and place: a call that was judged under the earlier state would have its place
-// after the event's entry, so it is judged again.
+// after the event's entry, so it is judged again, at a time that is not before the event.
 func TestGovernBetweenJudgementAndPlace(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -123,9 +123,11 @@ func TestGovernBetweenJudgementAndPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var armed atomic.Bool
+			var reads atomic.Int64
 			var w *kerneltest.World
 			w = kerneltest.NewGoverned(t, func(o *helm.Options) {
 				o.Now = func() time.Time { // read with the session locked, before the judgement
+					now := kerneltest.Noon.Add(time.Duration(reads.Add(1)) * time.Second)
 					if armed.CompareAndSwap(true, false) {
 						kerneltest.Within(t, 10*time.Second, "an event", func() {
 							if x.frozen {
@@ -135,7 +137,7 @@ func TestGovernBetweenJudgementAndPlace(t *testing.T) {
 							}
 						})
 					}
-					return time.Now()
+					return now
 				}
 			})
 			if x.frozen {
@@ -148,6 +150,11 @@ func TestGovernBetweenJudgementAndPlace(t *testing.T) {
 			n := w.Runs.Load()
 			assert.Equal(t, x.reason == contracts.ReasonAllow, n == 1, "ran %d times", n)
 			assert.Equal(t, 1, w.MustFollowTrust(), "not one judgement")
+			var last contracts.Time
+			for i, st := range w.Statements() {
+				assert.GreaterOrEqual(t, st.Time, last, "entry %d is earlier than the one before", i)
+				last = st.Time
+			}
 			w.MustVerify()
 		})
 	}
