@@ -17,8 +17,8 @@ import (
 //
 // If the store is an [io.Closer], it is open once at a time: it is closed before it is opened
 // again, and at the end. Otherwise it may be open more than once, and everyone who has it open
-// appends to one log. For a store that is both, make a second test that hides the method: struct{
-// proofgraph.Store }{s}.
+// appends to one log. For a store that is both, make a second test that hides the method:
+// struct{ proofgraph.Store }{s}.
 func Store(t *testing.T, place func(t *testing.T) (open func() proofgraph.Store)) {
 	t.Helper()
 	for _, p := range promises {
