@@ -11,7 +11,7 @@ import (
 const maxCarry = 64 << 20
 
 // Carry is the blob that a condense entry names: the data of a range of entries that later entries
-// need after the bodies are dropped. docs/FORMATS.md section 7.
+// need after the bodies are dropped. No kernel writes it yet. docs/FORMATS.md section 7.
 type Carry struct {
 	Budgets  []Balance // at To, of each budget that the range charges
 	Heads    []Digest  // hashes of entries in the range that no entry of the range names

@@ -87,7 +87,8 @@ func (p *PolicyRecord) check(fail func(field, what string)) {
 	}
 }
 
-// Message records a text of the user, passed in by the host. The text is a blob.
+// Message records a text of the user, passed in by the host. The text is a blob. No kernel
+// writes it yet.
 type Message struct{ TextHash Digest }
 
 func (m *Message) visit(f *form, h *Header) {
@@ -117,8 +118,8 @@ func (c *Close) visit(f *form, h *Header) {
 	f.time("time", required, &h.Time)
 }
 
-// Condense says that the bodies of the entries From to To-1 may be dropped. docs/FORMATS.md section
-// 3.
+// Condense says that the bodies of the entries From to To-1 may be dropped. No kernel writes it
+// yet. docs/FORMATS.md section 3.
 type Condense struct {
 	Carry Digest // digest of the blob with the data that later entries need of them
 	From  uint64

@@ -59,7 +59,7 @@ type CallCount struct {
 	Of    string
 }
 
-// Source is the result of a lookup in a source of provenance.
+// Source is the result of a lookup in a source of provenance. No kernel writes it yet.
 type Source struct {
 	Count  uint64
 	Found  []Digest

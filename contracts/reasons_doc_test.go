@@ -54,7 +54,7 @@ var reasonSections = []struct {
 			"is asked only when the answer decides."},
 	{"5. The caller is authorised", at(5), "The bundle's rules first, then each overlay that is for the call."},
 	{"6. The delegation is valid and covers the call", at(6), "Asked only where a delegation is presented."},
-	{"7. No threat signal", at(7), "A signal, never the control."},
+	{"7. No threat signal", at(7), "A signal, never the control. No kernel judges it yet."},
 	{"8. The floors hold", func(r *reason) bool { return r.condition == 8 && r.outcome == "" },
 		"What no bundle can permit."},
 	{"At any condition", at(AnyCondition),

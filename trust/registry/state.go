@@ -23,7 +23,7 @@ const (
 	Delegator Role = "delegator" // grants
 	Attestor  Role = "attestor"  // attestations
 	Freezer   Role = "freezer"   // freezes
-	Witness   Role = "witness"   // cosignatures
+	Witness   Role = "witness"   // cosignatures, which this version does not read
 )
 
 var roles = []Role{Root, Kernel, Log, Publisher, Approver, Delegator, Attestor, Freezer, Witness}
