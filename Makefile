@@ -2,6 +2,9 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := short
+ifeq ($(filter oneshell,$(.FEATURES)),)
+$(error GNU make 3.82 or newer is needed: an older one ignores .SHELLFLAGS, and would go on after failures)
+endif
 .PHONY: test short race lint fuzz bench api measures examples modules tidy vuln
 
 # Tools are pinned, and are built outside this module: go.mod does not name them.
