@@ -59,7 +59,7 @@ func (k *Kernel) Govern(ctx context.Context, event contracts.Envelope) error {
 	}
 	defer k.leave()
 	slot, err := k.shared.govern(t, done)
-	if errors.Is(err, errEnded) {
+	if err == errEnded {
 		err = fmt.Errorf("nothing was changed: %w", contextError(ctx))
 	}
 	if err == nil {

@@ -175,7 +175,7 @@ func (k *Kernel) Swap(ctx context.Context, p *guardian.Policy) error {
 	}
 	defer k.leave()
 	policies, err := k.enact(p, done)
-	if errors.Is(err, errEnded) {
+	if err == errEnded {
 		err = fmt.Errorf("nothing was changed: %w", contextError(ctx))
 	}
 	if err == nil {

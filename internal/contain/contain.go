@@ -14,7 +14,9 @@ package contain
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
+	"strings"
 )
 
 // Error recovers from a panic and stores in *err the error that [Describe] returns for it.
@@ -37,10 +39,17 @@ func Drop() {
 }
 
 // Describe returns an error that says that what panicked with x. It wraps an error of the Go
-// runtime. Of any other value it shows the type alone, because the value may hold a secret.
+// runtime. Of any other value it shows the type alone, because the value may hold a secret, and
+// because its methods may panic. That includes a type of the host's that implements runtime.Error.
 func Describe(what string, x any) error {
 	if err, ok := x.(runtime.Error); ok {
-		return fmt.Errorf("%s panicked: %w", what, err)
+		t := reflect.TypeOf(x)
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if path := t.PkgPath(); path == "runtime" || strings.HasPrefix(path, "internal/runtime/") {
+			return fmt.Errorf("%s panicked: %w", what, err)
+		}
 	}
 	return fmt.Errorf("%s panicked with a %T", what, x)
 }

@@ -2,6 +2,7 @@ package contain
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"testing"
 
@@ -20,6 +21,13 @@ func answers(f func() string) (s string) {
 	return f()
 }
 
+// A forged value passes for an error of the runtime.
+type forged string
+
+func (f forged) Error() string { return string(f) }
+func (forged) RuntimeError()   {}
+func (forged) Is(error) bool   { panic("Is") }
+
 func TestErrorOfAPanic(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, fails(func() {}))
@@ -34,6 +42,12 @@ func TestErrorOfAPanic(t *testing.T) {
 	var runtimes runtime.Error
 	assert.ErrorAs(t, err, &runtimes)
 	assert.Error(t, fails(func() { panic(nil) }))
+	assert.ErrorAs(t, fails(func() { _ = map[any]int{}[none] }), &runtimes)
+	for _, x := range []any{forged("hunter2"), new(forged)} {
+		err = fails(func() { panic(x) })
+		assert.NotErrorIs(t, err, own)
+		assert.EqualError(t, err, fmt.Sprintf("the store panicked with a %T", x))
+	}
 }
 
 func TestValueOfAPanic(t *testing.T) {
