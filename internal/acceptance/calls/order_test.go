@@ -307,9 +307,8 @@ func TestRolesOfWhatToolsLeaveBehind(t *testing.T) {
 		}
 		return executor.Result{Output: []byte(`{"ok":true}`)}, nil
 	}
-	d, r := w.Call("echo", `{}`, func(in *helm.Intent) { in.Caller.Roles = []string{"clerk"} })
+	d, _ := w.Call("echo", `{}`, func(in *helm.Intent) { in.Caller.Roles = []string{"clerk"} })
 	d.Record.Caller.Roles[0] = "root"
-	_ = r
 	close(release)
 	d = <-behind
 	assert.NoError(t, d.Err())

@@ -25,7 +25,7 @@ func TestFreeze(t *testing.T) {
 	key := kerneltest.WithKey("k")
 	_, first := w.Echo(w.Kernel, 1, key)
 	started, release := make(chan struct{}), make(chan struct{})
-	var inner, later helm.Decision
+	var inner helm.Decision
 	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
 		if c.Tool == "pinned" {
 			close(started)
@@ -91,16 +91,16 @@ func TestFreeze(t *testing.T) {
 	assert.NoError(t, w.Kernel.CloseSession(bg, "r"))
 	closed, _ := w.Echo(w.Kernel, 1, kerneltest.InSession("r"))
 	assert.Equal(t, contracts.ReasonSessionClosed, closed.Reason, "a closed session comes first")
-	_, r := w.MustEcho(frozen, late, 1)
+	w.MustEcho(frozen, late, 1)
 	w.MustVerify()
 
 	w.Close()
 	w.Options.Policy = kerneltest.Version(t, 2)
 	w.Open()
-	_, r = w.MustEcho(frozen, w.Kernel, 1)
-	_, r = w.MustEcho(frozen, w.Kernel, 1, key)
+	w.MustEcho(frozen, w.Kernel, 1)
+	w.MustEcho(frozen, w.Kernel, 1, key)
 	w.Govern(w.Unfreezing(), kerneltest.Root3, kerneltest.Root1)
-	later, r = w.Echo(w.Kernel, 1, key)
+	later, r := w.Echo(w.Kernel, 1, key)
 	assert.NoError(t, later.Err(), "the repeat, at last")
 	assert.Equal(t, first.Index, r.Index)
 	assert.Equal(t, `{"n":1}`, string(r.Output))
