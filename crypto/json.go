@@ -278,20 +278,17 @@ type Iter struct {
 
 // Iter returns an Iter before the first element or member. Other values have none.
 func (v Value) Iter() Iter {
-	it := Iter{t: v.t}
 	switch v.Kind() {
 	case Object:
 		n := v.node()
-		it.object = true
 		if n.flags&permuted != 0 {
-			it.keys = v.t.order[n.order : n.order+n.count]
-			return it
+			return Iter{t: v.t, object: true, keys: v.t.order[n.order : n.order+n.count]}
 		}
-		it.at, it.end = v.n+1, n.next
+		return Iter{t: v.t, object: true, at: v.n + 1, end: n.next}
 	case Array:
-		it.at, it.end = v.n+1, v.node().next
+		return Iter{t: v.t, at: v.n + 1, end: v.node().next}
 	}
-	return it
+	return Iter{}
 }
 
 // Next moves to the next element or member and reports whether there is one.

@@ -139,7 +139,9 @@ type presented struct {
 func (s *scratch) forget() {
 	const kept = 64 << 10
 	s.eval.Forget()
-	s.presented, s.applied, s.buf = presented{}, s.applied[:0], s.buf[:0]
+	s.presented = presented{}
+	s.applied = s.applied[:0]
+	s.buf = s.buf[:0]
 	if cap(s.buf) > kept {
 		s.buf = nil // a rare call made it large
 	}

@@ -89,12 +89,17 @@ func (n *node) check(v crypto.Value, w *walk) bool {
 	case k == crypto.Array && n.array != nil && !n.array.check(n, v, w):
 		return false
 	}
+	return !n.composed || n.checkAll(v, w) && (n.anyOf == nil || n.checkAny(v, w)) &&
+		(n.oneOf == nil || n.checkOne(v, w))
+}
+
+func (n *node) checkAll(v crypto.Value, w *walk) bool {
 	for _, s := range n.all {
 		if !s.check(v, w) {
 			return false
 		}
 	}
-	return (n.anyOf == nil || n.checkAny(v, w)) && (n.oneOf == nil || n.checkOne(v, w))
+	return true
 }
 
 func (n *node) checkAny(v crypto.Value, w *walk) bool {

@@ -107,6 +107,7 @@ func (c *compiler) applicators(n *node, p place, in inside, depth int) {
 	}
 	n.anyOf = c.branches(p, "anyOf", in, depth)
 	n.oneOf = c.branches(p, "oneOf", in, depth)
+	n.composed = n.all != nil || n.anyOf != nil || n.oneOf != nil
 	// The schemas in $defs are compiled last: one of them may lead to the schema that holds it.
 	defs := p.v.Get("$defs")
 	if k := defs.Kind(); k != crypto.Missing && k != crypto.Object {

@@ -46,9 +46,13 @@ func (e *Evaluator) Forget() {
 		e.slots[i] = slot{}
 	}
 	clear(e.items)
-	e.call, e.touched, e.items = call{}, e.touched[:0], e.items[:0]
-	e.values.buf, e.itemBuf = emptied(e.values.buf), emptied(e.itemBuf)
-	e.known, e.recall.buf = known{}, emptied(e.recall.buf)
+	e.touched = e.touched[:0]
+	e.items = e.items[:0]
+	e.call = call{}
+	e.known = known{}
+	empty(&e.values.buf)
+	empty(&e.itemBuf)
+	empty(&e.recall.buf)
 }
 
 // Known returns the answers of the past, and those of the state in Begin.

@@ -52,13 +52,13 @@ type call struct {
 	inner   []Subject // those of the quantifier that is evaluated
 }
 
-// emptied empties a buffer, and drops one that a rare call made large.
-func emptied(b []byte) []byte {
+// empty empties a buffer, and drops one that a rare call made large.
+func empty(b *[]byte) {
 	const kept = 64 << 10
-	if cap(b) > kept {
-		return nil
+	*b = (*b)[:0]
+	if cap(*b) > kept {
+		*b = nil
 	}
-	return b[:0]
 }
 
 // Speak replaces the caller that predicates look at.
