@@ -15,7 +15,7 @@ import (
 
 // Versions of what judges, in every PolicyHash: another engine is another policy.
 const (
-	engineRules  = 1
+	engineRules  = 2
 	engineThreat = 0 // no threat scan
 )
 
