@@ -67,7 +67,7 @@ func TestBudgetKeys(t *testing.T) {
 		of, starts  string
 		err         bool
 	}{
-		{"caller", "hour", nil, "ann", "2028-02-29T23:00:00.000Z", false},
+		{"caller", "hour", nil, payer("ann", "acme"), "2028-02-29T23:00:00.000Z", false},
 		{"tenant", "day", nil, "acme", "2028-02-29T00:00:00.000Z", false},
 		{"tool", "month", nil, "pay", "2028-02-01T00:00:00.000Z", false},
 		{"all", "total", nil, "", "total", false},
@@ -76,8 +76,14 @@ func TestBudgetKeys(t *testing.T) {
 		{"session", "session", nil, "", "", true}, // main, where calls go that name none
 		{"caller", "day", func(in *contracts.Inputs) { in.Caller.ID = "" }, "", "", true},
 		{"tenant", "day", func(in *contracts.Inputs) { in.Caller.Tenant = "" }, "", "", true},
-		{"caller", "total", func(in *contracts.Inputs) { in.Caller.ID = long }, contracts.Hashed(long), "total", false},
-		{"caller", "total", func(in *contracts.Inputs) { in.Caller.ID = long[1:] }, long[1:], "total", false},
+		{"caller", "day", func(in *contracts.Inputs) { in.Caller.Tenant = "" }, payer("ann", ""),
+			"2028-02-29T00:00:00.000Z", false},
+		{"caller", "total", func(in *contracts.Inputs) { in.Caller.ID = long }, contracts.Hashed(payer(long, "acme")),
+			"total", false},
+		{"caller", "total", func(in *contracts.Inputs) { in.Caller = contracts.Caller{ID: long[:115]} },
+			payer(long[:115], ""), "total", false}, // 128 bytes in a JSON string
+		{"caller", "total", func(in *contracts.Inputs) { in.Caller = contracts.Caller{ID: long[:116]} },
+			contracts.Hashed(payer(long[:116], "")), "total", false},
 		{"all", "hour", func(in *contracts.Inputs) { in.Caller = contracts.Caller{} }, "", "2028-02-29T23:00:00.000Z",
 			false},
 	} {
@@ -100,6 +106,34 @@ func TestBudgetKeys(t *testing.T) {
 	}
 }
 
+// payer is whom per: caller charges.
+func payer(id, tenant string) string {
+	if tenant == "" {
+		return `{"id":"` + id + `"}`
+	}
+	return `{"id":"` + id + `","tenant":"` + tenant + `"}`
+}
+
+// Two people of one name in two tenants have a balance each, and so has one whose id looks like
+// the canonical form of another.
+func TestBalanceOfTenant(t *testing.T) {
+	t.Parallel()
+	p := mustCompile(t, bank(goodBudget))
+	of := map[string]bool{}
+	for _, c := range []contracts.Caller{
+		{ID: "ann", Tenant: "acme"}, {ID: "ann", Tenant: "umbra"}, {ID: "ann"}, {ID: payer("ann", "acme")},
+		{ID: payer("ann", "")}, {ID: `ann","tenant":"acme`},
+	} {
+		in := inputs(t, "pay", `{"amount":1,"mixed":1,"usual":5}`)
+		in.Caller.ID, in.Caller.Tenant = c.ID, c.Tenant
+		r, why := judgeBy(p, &in, nil, onlyLedger{new(past.Ledger)})
+		require.Equal(t, contracts.ReasonAllow, r.Reason, why)
+		require.Len(t, r.Charges, 1)
+		require.False(t, of[r.Charges[0].Of], "%s pays for another", c)
+		of[r.Charges[0].Of] = true
+	}
+}
+
 // Errors come before balances, and the first document of the stack decides.
 func TestBudgetOrder(t *testing.T) {
 	t.Parallel()
@@ -113,7 +147,7 @@ func TestBudgetOrder(t *testing.T) {
 	balance := func(budget string, spent uint64) contracts.Balance {
 		b := contracts.Balance{Budget: budget, Spent: spent, Window: "total"}
 		if strings.HasSuffix(budget, "count") {
-			b.Of = "ann"
+			b.Of = payer("ann", "acme")
 		}
 		if budget == "P0:z:count" {
 			b.Window = "2026-07-15T00:00:00.000Z"

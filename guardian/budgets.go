@@ -34,6 +34,10 @@ func (j *judging) bill() ([]contracts.Charge, bool) {
 		j.s.charges = make([]contracts.Charge, 4*contracts.MaxCharges)
 	}
 	charges := j.s.charges[:0]
+	payer := &j.in.Caller
+	if j.s.lender != nil {
+		payer = j.s.lender
+	}
 	for i := range budgets {
 		b := &budgets[i]
 		if b.Of != nil && !b.Of.Concern(j.in, j.s.grants) {
@@ -45,7 +49,7 @@ func (j *judging) bill() ([]contracts.Charge, bool) {
 		case program.No:
 			continue
 		}
-		of, what := b.Subject(j.in)
+		of, what := b.Subject(j.in, payer, &j.s.names)
 		if what != "" {
 			return charges, j.deny(contracts.ReasonBudgetError, b.Name, Why{Rule: b.Name, What: what})
 		}

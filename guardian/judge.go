@@ -126,12 +126,14 @@ type scratch struct {
 	// belongs to the caller, and is never used again.
 	charges  []contracts.Charge
 	balances []contracts.Balance
+	names    program.Names
 }
 
 // presented is what one call comes with, apart from what predicates look at.
 type presented struct {
 	past     past.Past              // nil: what is known of it is in the state
 	grants   []contracts.Delegation // that the call is made under, if they open
+	lender   *contracts.Caller      // the delegator of the root grant, if they open
 	words    []word                 // attestations that open; nil: not opened yet
 	consumed []contracts.Digest     // approvals that are used
 }
@@ -226,6 +228,9 @@ func (j *judging) conditions() bool {
 	if len(in.Envelopes.Delegation) > 0 {
 		c = openChain(in, j.trust)
 		s.grants = c.grants
+		if c.fault == "" {
+			s.lender = &c.delegator
+		}
 	}
 
 	r.Condition = 3

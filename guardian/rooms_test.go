@@ -33,7 +33,7 @@ func TestChargesOwned(t *testing.T) {
 				in.Caller.ID = fmt.Sprint(caller, "-", i)
 				r, why := judgeBy(p, &in, nil, past)
 				if len(r.Charges) != 2 || len(in.State.Budgets) != 2 || r.Charges[0].Amount != uint64(caller*1000+i) ||
-					r.Charges[1].Of != in.Caller.ID {
+					r.Charges[1].Of != payer(in.Caller.ID, "acme") {
 					t.Errorf("%s: %+v", why, r.Charges)
 					return
 				}

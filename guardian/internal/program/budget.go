@@ -1,6 +1,8 @@
 package program
 
 import (
+	"strings"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/value"
@@ -18,13 +20,14 @@ type Budget struct {
 	Refund bool // the charge is given back if the tool itself failed
 }
 
-// Subject returns whose balance a call is charged to, or why there is none.
-func (b *Budget) Subject(in *contracts.Inputs) (of, what string) {
+// Subject returns whose balance a call is charged to, or why there is none. The payer is who it is
+// charged to per caller: who lends the rights, if the call is made under grants.
+func (b *Budget) Subject(in *contracts.Inputs, payer *contracts.Caller, names *Names) (of, what string) {
 	switch b.Per {
 	case "all":
 		return "", ""
 	case "caller":
-		of, what = in.Caller.ID, "the caller has no id"
+		of, what = names.payer(payer), "the caller has no id"
 	case "tenant":
 		of, what = in.Caller.Tenant, "the caller has no tenant"
 	case "tool":
@@ -42,6 +45,31 @@ func (b *Budget) Subject(in *contracts.Inputs) (of, what string) {
 		return contracts.Hashed(of), ""
 	}
 	return of, ""
+}
+
+// Names makes strings that outlast the call. Several are cut from one allocation.
+type Names struct {
+	made strings.Builder
+	buf  []byte
+}
+
+// payer returns the canonical object of the caller's id and tenant, or "" if they have no id.
+func (n *Names) payer(c *contracts.Caller) string {
+	if c.ID == "" {
+		return ""
+	}
+	n.buf = crypto.AppendString(append(n.buf[:0], `{"id":`...), c.ID)
+	if c.Tenant != "" {
+		n.buf = crypto.AppendString(append(n.buf, `,"tenant":`...), c.Tenant)
+	}
+	n.buf = append(n.buf, '}')
+	if n.made.Cap()-n.made.Len() < len(n.buf) {
+		n.made = strings.Builder{}
+		n.made.Grow(max(len(n.buf), 4<<10))
+	}
+	from := n.made.Len()
+	n.made.Write(n.buf)
+	return n.made.String()[from:]
 }
 
 // A Cost is a constant or, with Path, a number of the arguments times ten to the power of Scale.

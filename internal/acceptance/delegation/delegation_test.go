@@ -166,7 +166,7 @@ func TestDelegationGuarded(t *testing.T) {
 		if c.reason == contracts.ReasonAllow {
 			assert.Equal(t, "agent", d.Record.Caller.ID, c.name)
 			require.Len(t, d.Record.Charges, 1, c.name)
-			assert.Equal(t, "agent", d.Record.Charges[0].Of, c.name)
+			assert.Equal(t, `{"id":"ann","tenant":"acme"}`, d.Record.Charges[0].Of, c.name)
 		}
 	}
 	report := w.MustVerify()

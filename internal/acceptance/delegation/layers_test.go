@@ -50,12 +50,24 @@ func TestDelegationLeavesNothing(t *testing.T) {
 		require.True(t, d.Allowed(), d.Err())
 	}
 	w.Runs.Store(0)
-	// another delegator, the same caller
-	again := kerneltest.Chain(t, contracts.Delegation{Delegator: "bob", Delegate: "agent"})
-	for _, chain := range [][]contracts.Envelope{chain, again} {
-		d, r := under(w, chain)
-		w.MustBe(d, r, kerneltest.Denied(contracts.ReasonBudgetExceeded))
+	// Lending rights multiplies no balance: not by another grant, to another delegate or for more.
+	// Nor does who lends them have one left.
+	exceeded := kerneltest.Denied(contracts.ReasonBudgetExceeded)
+	d, r := under(w, chain)
+	w.MustBe(d, r, exceeded)
+	for i := range 10 {
+		helper := fmt.Sprint("helper-", i)
+		grant := kerneltest.Chain(t, contracts.Delegation{Delegator: "ann", Delegate: helper})
+		d, r := under(w, grant, func(in *helm.Intent) { in.Caller.ID = helper })
+		w.MustBe(d, r, exceeded)
 	}
+	d, r = under(w, nil, func(in *helm.Intent) { in.Caller.ID, in.Caller.Roles = "ann", []string{"clerk"} })
+	w.MustBe(d, r, exceeded)
+	// Another tenant of theirs, and another delegator, have balances of their own.
+	d, _ = under(w, chain, func(in *helm.Intent) { in.Caller.Tenant = "umbrella" })
+	require.True(t, d.Allowed(), d.Err())
+	d, _ = under(w, kerneltest.Chain(t, contracts.Delegation{Delegator: "bob", Delegate: "agent"}))
+	require.True(t, d.Allowed(), d.Err())
 	w.MustVerify()
 }
 

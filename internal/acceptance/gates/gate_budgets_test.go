@@ -110,10 +110,10 @@ func gateBudgets() gate {
 				in.Session = "another"
 				return s.guard(in)
 			}),
-		exceeded(elsewhere, "a caller's last calls, for another tenant", "calls",
+		exceeded(elsewhere, "a caller's last calls, with another role", "calls",
 			func(s *target, in helm.Intent) answer {
 				spend(s, 3, calls)
-				in.Session, in.Caller.Tenant = "another", "umbrella"
+				in.Session, in.Caller.Roles = "another", append([]string{"bystander"}, in.Caller.Roles...)
 				return s.guard(in)
 			}),
 		exceeded(elsewhere, "a tenant's money, by another caller in another session", "money",
