@@ -57,6 +57,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -162,7 +163,7 @@ func New(o Options) (*Kernel, error) {
 // open restores the state of the log, puts the policy in force and settles unfinished calls.
 func (k *Kernel) open(ctx context.Context) error {
 	sh, o := k.shared, k.shared.options
-	now, err := sh.now()
+	now, err := sh.options.clock.Now()
 	if err != nil {
 		return err
 	}
@@ -253,21 +254,23 @@ func (sh *shared) session(name string) *session {
 	return s
 }
 
-// now reads the clock. A panic in it is an error.
-func (sh *shared) now() (t contracts.Time, err error) {
-	defer contain.Error(&err, "Options.Now")
-	return contracts.TimeOf(sh.options.Now()), nil
-}
+// maxBehind is how far the clocks of two machines may be apart that keep one log in turn.
+const maxBehind = 2 * time.Minute
 
-// clock returns the time of a session's next entry, which never runs back. If the clock fails, time
-// stands still, because entries must be recorded all the same, and clock returns the error too. The
-// caller holds the session's lock.
+// clock returns the time of a session's next entry, which never runs back. If the clock has failed,
+// or shows a time well before the session's, time stands still, because entries must be recorded
+// all the same. Then clock returns an error too, and no call may be judged. The caller holds the
+// session's lock.
 func (sh *shared) clock(s *session) (contracts.Time, error) {
-	now, err := sh.now()
+	last := s.chain.Time()
+	now, err := sh.options.clock.Now()
 	if err != nil {
-		return s.chain.Time(), err
+		return last, err
 	}
-	return max(now, s.chain.Time()), nil
+	if behind := last.Time().Sub(now.Time()); behind > maxBehind {
+		return last, fmt.Errorf("the clock is behind the session by %s", behind.Round(time.Second))
+	}
+	return max(now, last), nil
 }
 
 // record signs the next entry of a session, whose lock the caller holds. If under is not nil,

@@ -50,7 +50,7 @@ func (k *Kernel) Narrow(overlay contracts.Document) (*Kernel, error) {
 // but may not be durable.
 func (k *Kernel) narrow(overlay contracts.Document) (n *Kernel, policy contracts.Digest, err error) {
 	sh := k.shared
-	now, err := sh.now()
+	now, err := sh.options.clock.Now()
 	if err != nil {
 		return nil, policy, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/clock"
 	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
@@ -52,7 +53,10 @@ type Options struct {
 	Keep Keep
 
 	// Now is the clock; nil means time.Now. Time never runs back within a session, whatever it
-	// says.
+	// says. If it shows more than 2 minutes before the session's time, or a year outside 1970 to
+	// 9999, or panics, calls are DENY FAIL_CLOSED_ERROR as long as that lasts. With time.Now they
+	// are so too if it is more than a day ahead of the last reading and the time that has passed
+	// since, until it has gone on from there for a minute, as that of a machine that slept does.
 	Now func() time.Time
 
 	// Rand is the source of nonces; nil means crypto/rand.
@@ -88,7 +92,8 @@ type settings struct {
 	Options
 	keyID   contracts.Digest
 	logID   contracts.Digest
-	derived bool            // LogKey is derived from Key
+	derived bool // LogKey is derived from Key
+	clock   *clock.Clock
 	initial *registry.State // the trust state in which the log began
 }
 
@@ -148,9 +153,7 @@ func prepare(o Options) (*settings, error) {
 			return nil, fmt.Errorf("helm: Options.Drivers: %q is nil", tool)
 		}
 	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
+	p.clock = clock.New(o.Now)
 	p.Options = o
 	return p, nil
 }

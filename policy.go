@@ -199,7 +199,7 @@ type swapStep struct {
 // then. Their entries are in the log, but may not be durable.
 func (k *Kernel) enact(p *guardian.Policy, done <-chan struct{}) ([]contracts.Digest, error) {
 	sh, l := k.shared, &k.shared.policies
-	now, err := sh.now()
+	now, err := sh.options.clock.Now()
 	if err != nil {
 		return nil, err
 	}

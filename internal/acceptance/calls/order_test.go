@@ -315,14 +315,3 @@ func TestRolesOfWhatToolsLeaveBehind(t *testing.T) {
 	assert.Equal(t, "clerk", d.Record.Caller.Roles[0])
 	w.MustVerify()
 }
-
-// A clock outside the years that a record can have is clamped to them.
-func TestClockOutOfRange(t *testing.T) {
-	t.Parallel()
-	for _, at := range []time.Time{{}, time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC),
-		time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<62, 0), time.Unix(-1<<62, 0)} {
-		w := kerneltest.New(t, func(o *helm.Options) { o.Now = func() time.Time { return at } })
-		w.MustCall(kerneltest.Executed(`{"n":1}`), "echo", `{}`)
-		w.MustVerify()
-	}
-}
