@@ -41,7 +41,7 @@ func (s *State) apply(t *contracts.TrustRecord, origin string, index uint64) (*S
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Event.Type, err)
 	}
-	if next.unrevoked(Kernel) == 0 || next.unrevoked(Log) == 0 {
+	if _, kernels, logs := next.unrevoked(); kernels == 0 || logs == 0 {
 		return nil, fmt.Errorf("%s: it leaves no kernel key or no log key: add the one that comes next before",
 			t.Event.Type)
 	}
@@ -49,13 +49,13 @@ func (s *State) apply(t *contracts.TrustRecord, origin string, index uint64) (*S
 		return nil, fmt.Errorf("%s: %w", t.Event.Type, err)
 	}
 	next.version++
-	return next, next.complete()
+	return next, next.check()
 }
 
 // after returns the state that the event leads to. It does not check the signatures.
 func (s *State) after(e *contracts.TrustEvent, index uint64) (*State, error) {
 	next := &State{
-		frozen: s.frozen, keys: slices.Clone(s.keys), revoked: s.revoked,
+		frozen: s.frozen, keys: slices.Clone(s.keys), ended: s.ended,
 		threshold: s.threshold, version: s.version,
 	}
 	var err error
@@ -83,7 +83,7 @@ func (s *State) add(e *contracts.TrustEvent, index uint64) error {
 	if e.ID == nil {
 		return errors.New("id: missing")
 	}
-	k := held{
+	k := &held{
 		id: *e.ID, name: e.Name, public: bytes.Clone(e.Public),
 		role: Role(e.Role), roles: slices.Clone(e.Roles), since: index,
 	}
@@ -123,8 +123,15 @@ func (s *State) revoke(e *contracts.TrustEvent, index uint64) error {
 	case s.keys[at].wasRevoked:
 		return errors.New("id: the key was revoked before: nothing changes")
 	}
-	s.keys[at].revoked, s.keys[at].wasRevoked = index, true
+	s.end(at, index)
 	return nil
+}
+
+// end revokes the key at a position. Other states have the key too, and keep it.
+func (s *State) end(at int, index uint64) {
+	k := *s.keys[at]
+	k.revoked, k.wasRevoked = index, true
+	s.keys[at] = &k
 }
 
 // replace adds the root keys that are new and revokes those that are left out. Root keys that stay
@@ -138,7 +145,7 @@ func (s *State) replace(e *contracts.TrustEvent, index uint64) error {
 		if i > 0 && bytes.Compare(e.Keys[i-1].ID[:], x.ID[:]) >= 0 {
 			return refused(errors.New("not sorted by id and unique"))
 		}
-		k := held{id: x.ID, name: x.Name, public: bytes.Clone(x.Public), role: Root, since: index}
+		k := &held{id: x.ID, name: x.Name, public: bytes.Clone(x.Public), role: Root, since: index}
 		if err := k.check(); err != nil {
 			return refused(err)
 		}
@@ -158,9 +165,9 @@ func (s *State) replace(e *contracts.TrustEvent, index uint64) error {
 	if e.Threshold < 1 || e.Threshold > uint64(len(given)) {
 		return errors.New("threshold: not from 1 to the number of keys")
 	}
-	for i := range s.keys {
-		if k := &s.keys[i]; k.role == Root && !k.wasRevoked && !given[k.id] {
-			k.revoked, k.wasRevoked = index, true
+	for at, k := range s.keys {
+		if k.role == Root && !k.wasRevoked && !given[k.id] {
+			s.end(at, index)
 			changes = true
 		}
 	}
@@ -175,11 +182,10 @@ func (s *State) undelegate(e *contracts.TrustEvent) error {
 	if e.Delegation == nil {
 		return errors.New("delegation: missing")
 	}
-	at, known := slices.BinarySearchFunc(s.revoked, *e.Delegation, compareDigests)
-	if known {
+	if s.ended.has(*e.Delegation) {
 		return errors.New("delegation: it was revoked before: nothing changes")
 	}
-	s.revoked = slices.Insert(slices.Clone(s.revoked), at, *e.Delegation)
+	s.ended = s.ended.with(*e.Delegation)
 	return nil
 }
 

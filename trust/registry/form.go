@@ -56,7 +56,7 @@ func (s *State) append(b []byte) []byte {
 		b = append(b, '}')
 	}
 	b = append(b, `],"revoked":[`...)
-	for i, d := range s.revoked {
+	for i, d := range s.ended.all() {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -83,23 +83,33 @@ func read(v crypto.Value) (*State, error) {
 		return nil, errors.New("version: not an integer from 1 on")
 	}
 	for x := range v.Get("keys").Elements() {
+		n := len(s.keys)
+		if n == maxKeys { // to check the rest would take long
+			return nil, errKeys
+		}
 		k, err := readKey(x)
-		if err != nil {
-			return nil, fmt.Errorf("keys.%d: %w", len(s.keys), err)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("keys.%d: %w", n, err)
+		case n > 0 && compareDigests(s.keys[n-1].id, k.id) >= 0:
+			return nil, fmt.Errorf("keys.%d: not sorted by id and unique: a key has one role", n)
 		}
 		s.keys = append(s.keys, k)
 	}
+	var revoked []contracts.Digest
 	for x := range v.Get("revoked").Elements() {
 		d, err := crypto.ParseDigest(x.Bytes())
-		if err != nil || len(s.revoked) > 0 && slices.Compare(s.revoked[len(s.revoked)-1][:], d[:]) >= 0 {
+		if err != nil || len(revoked) > 0 && compareDigests(revoked[len(revoked)-1], d) >= 0 {
 			return nil, errors.New("revoked: not a sorted list of digests")
 		}
-		s.revoked = append(s.revoked, d)
+		revoked = append(revoked, d)
 	}
+	s.ended.sorted = revoked
 	return s, nil
 }
 
-func readKey(v crypto.Value) (k held, err error) {
+func readKey(v crypto.Value) (k *held, err error) {
+	k = new(held)
 	k.id, err = crypto.ParseDigest(v.Get("id").Bytes())
 	if err != nil {
 		return k, errors.New("id: not 64 lower-case hex digits")

@@ -1,10 +1,10 @@
 package registry
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
+	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 )
 
@@ -12,25 +12,27 @@ import (
 // signs with them. It is immutable.
 type Registry struct {
 	threshold uint64
-	keys      []held
+	keys      []*held
 }
 
 // New returns the initial state of a log with these keys. threshold is the number of root keys that
 // must sign a change. It is 0 iff there are no root keys, and then nothing can ever change.
 func New(threshold int, keys ...Key) (*Registry, error) {
 	r := &Registry{threshold: uint64(max(threshold, 0))}
+	listed := make(map[contracts.Digest]bool, len(keys))
 	roots := 0
 	for _, k := range keys {
 		h, err := newHeld(k)
 		if err != nil {
 			return nil, fmt.Errorf("registry: key %q: %w", k.Name, err)
 		}
-		if slices.ContainsFunc(r.keys, func(x held) bool { return x.id == h.id }) {
+		if listed[h.id] {
 			return nil, fmt.Errorf("registry: key %q: it is listed twice; a key has one role", k.Name)
 		}
 		if k.Role == Root {
 			roots++
 		}
+		listed[h.id] = true
 		r.keys = append(r.keys, h)
 	}
 	if threshold < 0 || threshold > roots || (threshold == 0) != (roots == 0) {
@@ -40,10 +42,10 @@ func New(threshold int, keys ...Key) (*Registry, error) {
 	return r, nil
 }
 
-func newHeld(k Key) (held, error) {
+func newHeld(k Key) (*held, error) {
 	rs := slices.Clone(k.Roles)
 	slices.Sort(rs)
-	h := held{
+	h := &held{
 		id: crypto.KeyID(k.Public), name: k.Name, public: slices.Clone(k.Public),
 		role: k.Role, roles: slices.Compact(rs),
 	}
@@ -53,7 +55,7 @@ func newHeld(k Key) (held, error) {
 // Initial returns the state in which a log starts: the keys of r, and the kernel and log keys if r
 // does not have them. r may be nil.
 func (r *Registry) Initial(kernel, log crypto.PublicKey) (*State, error) {
-	var all []held
+	var all []*held
 	s := &State{version: 1}
 	if r != nil {
 		all, s.threshold = slices.Clone(r.keys), r.threshold
@@ -63,16 +65,16 @@ func (r *Registry) Initial(kernel, log crypto.PublicKey) (*State, error) {
 		if err != nil {
 			return nil, fmt.Errorf("registry: %s key: %w", k.Name, err)
 		}
-		if i := slices.IndexFunc(all, func(x held) bool { return x.id == h.id }); i < 0 {
+		if i := slices.IndexFunc(all, func(x *held) bool { return x.id == h.id }); i < 0 {
 			all = append(all, h)
 		} else if all[i].role != h.role {
 			return nil, fmt.Errorf("registry: the %s key is listed with the role %s; a key has one role",
 				k.Name, all[i].role)
 		}
 	}
-	slices.SortFunc(all, func(a, b held) int { return bytes.Compare(a.id[:], b.id[:]) })
+	slices.SortFunc(all, func(a, b *held) int { return compareDigests(a.id, b.id) })
 	s.keys = all
-	if err := s.complete(); err != nil {
+	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
 	return s, nil

@@ -62,7 +62,7 @@ type voter struct {
 // before.
 func (s *State) voter(e *contracts.TrustEvent, id contracts.Digest, index uint64) (v voter) {
 	if at, known := s.find(id); known && s.keys[at].valid(index) {
-		k := &s.keys[at]
+		k := s.keys[at]
 		v.root = k.role == Root
 		switch e.Type {
 		case "freeze":
@@ -86,8 +86,7 @@ func (s *State) voter(e *contracts.TrustEvent, id contracts.Digest, index uint64
 // missingRoots returns the names of the root keys that have not signed.
 func (s *State) missingRoots(t *contracts.TrustRecord, index uint64) string {
 	var names []string
-	for i := range s.keys {
-		k := &s.keys[i]
+	for _, k := range s.keys {
 		signed := func(x contracts.Signature) bool { return x.KeyID == k.id }
 		if k.role == Root && k.valid(index) && !slices.ContainsFunc(t.Signatures, signed) {
 			names = append(names, k.name)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -40,16 +41,24 @@ type Key struct {
 // State is the trust state at one index of a log. It is immutable and safe for concurrent use by
 // multiple goroutines. A nil *State has no keys and is frozen.
 type State struct {
-	canonical []byte
-	digest    contracts.Digest
 	frozen    bool
-	keys      []held             // sorted by id
-	revoked   []contracts.Digest // delegations, sorted
+	keys      []*held // sorted by id; states share them, so no key changes
+	ended     ended   // delegations
 	threshold uint64
 	version   uint64
+
+	once      sync.Once // sets the next two when they are asked for, since most states of a log are not
+	canonical []byte
+	digest    contracts.Digest
 }
 
-// maxState bounds the canonical form of a state.
+// The most that a state may have of each, those that were revoked included.
+const (
+	maxKeys  = 4096
+	maxEnded = 65_536 // delegations
+)
+
+// maxState bounds the canonical form of a state. None that has no more than it may is so large.
 const maxState = 64 << 20
 
 // Digest returns the SHA-256 of the canonical form.
@@ -57,6 +66,7 @@ func (s *State) Digest() contracts.Digest {
 	if s == nil {
 		return contracts.Digest{}
 	}
+	s.once.Do(s.encode)
 	return s.digest
 }
 
@@ -65,6 +75,7 @@ func (s *State) Canonical() []byte {
 	if s == nil {
 		return nil
 	}
+	s.once.Do(s.encode)
 	return bytes.Clone(s.canonical)
 }
 
@@ -84,8 +95,7 @@ func (s *State) Revoked(delegation contracts.Digest) bool {
 	if s == nil {
 		return true
 	}
-	_, ok := slices.BinarySearchFunc(s.revoked, delegation, compareDigests)
-	return ok
+	return s.ended.has(delegation)
 }
 
 // Version returns 1 for the initial state and one more after each event, or 0 if s is nil. The next
@@ -131,7 +141,7 @@ func (s *State) Keys(role Role, index uint64) []crypto.PublicKey {
 
 // find returns the position of the key with that id, or the one to insert it at.
 func (s *State) find(id contracts.Digest) (int, bool) {
-	byID := func(k held, id contracts.Digest) int { return compareDigests(k.id, id) }
+	byID := func(k *held, id contracts.Digest) int { return compareDigests(k.id, id) }
 	return slices.BinarySearchFunc(s.keys, id, byID)
 }
 
@@ -144,7 +154,7 @@ func (s *State) valid(id contracts.Digest, role Role, index uint64) *held {
 	if !ok || s.keys[i].role != role || !s.keys[i].valid(index) {
 		return nil
 	}
-	return &s.keys[i]
+	return s.keys[i]
 }
 
 // ParseState reads the canonical form of a state. It refuses any other spelling.
@@ -155,48 +165,60 @@ func ParseState(b []byte) (*State, error) {
 	}
 	s, err := read(tree.Root())
 	if err == nil {
-		err = s.complete()
+		err = s.check()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("registry: trust state: %w", err)
 	}
+	s.once.Do(s.encode)
 	if !bytes.Equal(s.canonical, b) {
 		return nil, errors.New("registry: trust state: not canonical: hand on the bytes as they were given")
 	}
 	return s, nil
 }
 
-// complete sets the canonical form of a state whose other fields are set, and checks what holds for
-// every state. Its keys were checked before.
-func (s *State) complete() error {
+// encode sets the canonical form and its digest.
+func (s *State) encode() {
+	s.canonical = s.append(nil)
+	s.digest = crypto.Sum(s.canonical)
+}
+
+// errKeys is a var for read, which does not look at more keys than there may be.
+var errKeys = fmt.Errorf("keys: more than %d, those that were revoked included", maxKeys)
+
+// check tests what holds for every state. Its keys and their order were checked before.
+func (s *State) check() error {
 	if s.version < 1 || s.version > crypto.MaxInt {
 		return errors.New("version: not from 1 to 2^53-1")
 	}
-	for i := 1; i < len(s.keys); i++ {
-		if bytes.Compare(s.keys[i-1].id[:], s.keys[i].id[:]) >= 0 {
-			return fmt.Errorf("keys.%d: not sorted by id and unique: a key has one role", i)
-		}
+	switch {
+	case len(s.keys) > maxKeys:
+		return errKeys
+	case s.ended.len() > maxEnded:
+		return fmt.Errorf("revoked: more than %d delegations", maxEnded)
 	}
-	if s.unrevoked(Kernel) == 0 {
+	roots, kernels, _ := s.unrevoked()
+	if kernels == 0 {
 		return errors.New("keys: no kernel key")
 	}
-	if roots := s.unrevoked(Root); s.threshold > roots || (s.threshold == 0) != (roots == 0) {
+	if s.threshold > roots || (s.threshold == 0) != (roots == 0) {
 		return errors.New("threshold: must be from 1 to the number of root keys, and 0 iff there are none")
 	}
-	s.canonical = s.append(nil)
-	if len(s.canonical) > maxState {
-		return errors.New("over 64 MiB")
-	}
-	s.digest = crypto.Sum(s.canonical)
 	return nil
 }
 
-// unrevoked counts the keys of a role that are not revoked.
-func (s *State) unrevoked(role Role) (n uint64) {
-	for i := range s.keys {
-		if s.keys[i].role == role && !s.keys[i].wasRevoked {
-			n++
+// unrevoked counts the keys of these roles that are not revoked.
+func (s *State) unrevoked() (roots, kernels, logs uint64) {
+	for _, k := range s.keys {
+		switch {
+		case k.wasRevoked:
+		case k.role == Root:
+			roots++
+		case k.role == Kernel:
+			kernels++
+		case k.role == Log:
+			logs++
 		}
 	}
-	return n
+	return roots, kernels, logs
 }

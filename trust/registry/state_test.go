@@ -23,7 +23,11 @@ func state(frozen bool, threshold, version uint64, revoked []contracts.Digest, k
 }
 
 func write(frozen bool, keys []held, revoked []contracts.Digest, threshold, version uint64) []byte {
-	return (&State{frozen: frozen, keys: keys, revoked: revoked, threshold: threshold, version: version}).append(nil)
+	s := &State{frozen: frozen, ended: ended{sorted: revoked}, threshold: threshold, version: version}
+	for i := range keys {
+		s.keys = append(s.keys, &keys[i])
+	}
+	return s.append(nil)
 }
 
 func keyOf(t testing.TB, name string, role Role, change ...func(*held)) held {
