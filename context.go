@@ -89,8 +89,9 @@ func ended(done <-chan struct{}) bool {
 	}
 }
 
-// fill sets the fields that in leaves zero.
-func (l *layer) fill(in *Intent, log *proofgraph.Log) {
+// fill sets the fields that in leaves zero. It reports whether it took an idempotency key that is
+// for every tool.
+func (l *layer) fill(in *Intent, log *proofgraph.Log) (anyTool bool) {
 	for ; l != nil; l = l.outer {
 		from := &l.in
 		if from.Tool != "" && from.Tool != in.Tool {
@@ -104,6 +105,7 @@ func (l *layer) fill(in *Intent, log *proofgraph.Log) {
 		}
 		if in.Idempotency == "" {
 			in.Idempotency = from.Idempotency
+			anyTool = from.Idempotency != "" && from.Tool == ""
 		}
 		if len(in.After) == 0 && (l.log == nil || l.log == log) {
 			in.After = from.After
@@ -118,6 +120,7 @@ func (l *layer) fill(in *Intent, log *proofgraph.Log) {
 			in.Attestations = from.Attestations
 		}
 	}
+	return anyTool
 }
 
 // forNamedTools returns the layers that are for one tool.

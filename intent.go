@@ -33,7 +33,9 @@ type Intent struct {
 	Session string
 
 	// Idempotency is a key of at most 256 bytes: one effect per key and session. The durable ALLOW
-	// binds it, a denial never. It must not be chosen by a model.
+	// binds it, a denial never. It must not be chosen by a model. It needs a named session, because
+	// main would keep it for ever; and it is not taken from a With without Tool, because every call
+	// under that context would have it.
 	Idempotency string
 
 	// After names the entries that caused this call, at most 32. See Receipt.Ref.

@@ -109,8 +109,11 @@ func (c *call) receive(in Intent) {
 	}
 	sh := c.k.shared
 	c.priors = priors{ledger: &sh.ledger, used: &sh.used, from: logReader{sh.options.Store, sh.log}}
-	c.context.layer.fill(&in, sh.log)
+	anyTool := c.context.layer.fill(&in, sh.log)
 	c.names(&in)
+	if anyTool {
+		c.malformed("idempotency: from a With without Tool, so that every call would have the key: set Tool")
+	}
 	c.caller(in.Caller)
 	c.presented(&in)
 	c.after(in.After)
@@ -150,6 +153,9 @@ func (c *call) names(in *Intent) {
 	if in.Idempotency != "" && !contracts.IsWords(in.Idempotency, contracts.MaxCallerID) {
 		c.inputs.Idempotency = contracts.Hashed(in.Idempotency)
 		c.malformed("idempotency: more than 256 bytes, or control characters")
+	}
+	if in.Idempotency != "" && c.inputs.Session == contracts.DefaultSession {
+		c.malformed("idempotency: name a session: main never ends, and would keep the key for ever")
 	}
 }
 

@@ -196,3 +196,26 @@ func overwrite(v reflect.Value) {
 		v.SetString("scribbled")
 	}
 }
+
+// A key that a context has for whatever tool is called under it is nobody's: the second call would
+// be a repeat of the first. One for a named tool is that tool's.
+func TestKeyOfEveryTool(t *testing.T) {
+	t.Parallel()
+	w := kerneltest.New(t)
+	guard := func(tool string) (helm.Decision, helm.Receipt) {
+		ctx := helm.With(t.Context(), helm.Intent{Tool: tool, Idempotency: "k", Session: "s"})
+		return w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: []byte(`{}`), Session: "s"})
+	}
+	d, r := guard("")
+	w.MustBe(d, r, kerneltest.Denied(contracts.ReasonIntentMalformed))
+	assert.Contains(t, d.Why, "a With without Tool")
+	d, r = guard("echo")
+	w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
+	_, again := guard("echo")
+	assert.Equal(t, r.Index, again.Index)
+	// The context's key is not asked for if the call has its own.
+	ctx := helm.With(t.Context(), helm.Intent{Idempotency: "k"})
+	d, _ = w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: []byte(`{}`), Session: "s", Idempotency: "own"})
+	assert.NoError(t, d.Err())
+	w.MustVerify()
+}
