@@ -218,7 +218,7 @@ func (c *call) forget(p *placement) {
 // refusal of the request.
 func (c *call) denyUnrepresentable(p *placement) {
 	past := p.d.Record.Verdict == contracts.Allow || p.d.Record.Condition > 2 ||
-		p.d.Reason == contracts.ReasonDestinationNotAllowed
+		p.d.Reason == contracts.ReasonDestinationNotAllowed || p.d.Reason == contracts.ReasonArgsCanonicalization
 	if why := c.flaws.unrepresentable; why != "" && past {
 		c.forget(p)
 		p.d.Record = c.policy.Refuse(c.inputs, contracts.ReasonIntentMalformed)

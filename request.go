@@ -295,6 +295,9 @@ func (c *call) parse() {
 	if err := c.read(); err != nil {
 		c.inputs.Args, c.inputs.ArgsForm, c.inputs.ArgsHash = crypto.Value{}, "raw", crypto.Sum(c.buffers.raw)
 		c.flaws.syntax = "args: " + strings.TrimPrefix(err.Error(), "crypto: json: ")
+		if f, ok := c.bound.driver.(typed); ok {
+			c.flaws.unrepresentable = f.unrepresentable(nil)
+		}
 	}
 }
 
@@ -334,6 +337,7 @@ func (c *call) follow() {
 
 // typed is a driver that knows before it runs whether its Go type can hold the arguments.
 type typed interface {
-	// unrepresentable returns why it cannot, "" if it can.
+	// unrepresentable returns why it cannot, "" if it can. Arguments that Guard cannot read are
+	// nil.
 	unrepresentable(args []byte) string
 }
