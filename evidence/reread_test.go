@@ -29,8 +29,8 @@ func turns(t testing.TB, sessions, calls int) *forge.Fixture {
 	return d
 }
 
-// TestNotAgainAndAgain: sessions that need more room than there is get it, as long as there may be
-// more, so that none is told at each question.
+// TestNotAgainAndAgain: if sessions need more memory than the cache has, it grows up to its limit,
+// so that none is folded again at each question.
 func TestNotAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
