@@ -25,7 +25,7 @@ func TestMemoryZeroValue(t *testing.T) {
 	}
 	mustAppend(t, &m, Batch{Entries: []contracts.Entry{[]byte("a")}, Blobs: [][]byte{{}}})
 	b, err := m.Blob(ctx, crypto.Sum(nil))
-	assert.True(t, b != nil && len(b) == 0 && err == nil, "%v %v %v", "an empty blob is not nil:", b, err)
+	assert.True(t, b != nil && len(b) == 0 && err == nil, "an empty blob is not nil: %v %v", b, err)
 }
 
 func TestMemoryEntriesAreThoseOfTheBeginning(t *testing.T) {
