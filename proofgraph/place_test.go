@@ -201,6 +201,13 @@ func TestOnlyADurableAllowIsDurable(t *testing.T) {
 	assert.True(t, err == nil && got == d && string(e) == string(s.Entry()) && e.Hash() == s.Hash(),
 		"an ALLOW that is durable: %v", err)
 	assert.False(t, durable(w.say("a")), "a message")
+	s = w.place(c)
+	d = allow(s.Header())
+	d.Verdict = contracts.Deny
+	require.NoError(t, s.Sign(&contracts.Statement{Decision: d}))
+	require.NoError(t, s.Wait())
+	assert.False(t, durable(s), "a denial")
+	w = opened(t)
 	w.watch().before = func(int, Batch) error { return errors.New("disk full") }
 	w.open()
 	s = w.place(w.log.Chain("a"))
