@@ -117,8 +117,10 @@ func TestLostReservation(t *testing.T) {
 	d, _ := k.Guard(context.Background(), intent("faster"))
 	require.True(t, d.Allowed(), "%v", d.Err())
 
+	c.reserved.nonces = []string{"of an approval"}
 	require.NoError(t, c.reserve(0))
 	require.True(t, c.reserved.lost)
+	assert.False(t, k.shared.used.has(c.reserved.nonces...), "used, though the call is denied")
 	c.denyLostReservation(p)
 	r := &p.d.Record
 	assert.Equal(t, contracts.Deny, r.Verdict)
