@@ -245,4 +245,9 @@ func TestProgress(t *testing.T) {
 			assert.True(t, err != nil && last != total && last != 0, "%s: %d of %d, %v", name, last, total, err)
 		}
 	}
+	v := newVerifier(t.Context(), Options{Progress: func(done, total uint64) {
+		t.Errorf("%d of %d, before the checks after the entries", done, total)
+	}})
+	v.from, v.unsaid = &stored{size: 1}, 1<<20
+	v.progress(line{end: 1})
 }
