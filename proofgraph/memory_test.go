@@ -43,3 +43,15 @@ func TestMemoryEntriesAreThoseOfTheBeginning(t *testing.T) {
 		assert.Equal(t, "ab", text)
 	}
 }
+
+// The bytes of an erased blob are overwritten in the chunk that they are in.
+func TestMemoryEraseOverwrites(t *testing.T) {
+	t.Parallel()
+	m := NewMemory()
+	mustAppend(t, m, Batch{Blobs: [][]byte{[]byte("secret")}})
+	d := crypto.Sum([]byte("secret"))
+	kept := m.blobs[d]
+	require.Equal(t, "secret", string(kept))
+	require.NoError(t, m.EraseBlob(context.Background(), d))
+	assert.Equal(t, make([]byte, 6), kept)
+}
