@@ -114,6 +114,8 @@ func TestLostReservation(t *testing.T) {
 	p.session.mu.Unlock()
 	require.Equal(t, contracts.Allow, p.d.Record.Verdict)
 	require.Len(t, p.d.Record.Charges, 2)
+	late, q := judged(k, intent("late"))
+	defer q.session.mu.Unlock()
 	d, _ := k.Guard(context.Background(), intent("faster"))
 	require.True(t, d.Allowed(), "%v", d.Err())
 
@@ -137,6 +139,12 @@ func TestLostReservation(t *testing.T) {
 		assert.EqualValues(t, 1, spent, "%s: spent", b.Budget)
 	}
 	mustReplay(t, c, p)
+
+	late.place(q)
+	late.sign(q)
+	require.NoError(t, q.err)
+	assert.Equal(t, contracts.ReasonBudgetExceeded, q.d.Reason, "in its place")
+	assert.False(t, q.started)
 
 	// What the kernel refuses itself when the call's turn comes again has read no balance.
 	p.session.mu.Lock()
