@@ -114,11 +114,15 @@ func TestLostReservation(t *testing.T) {
 	p.session.mu.Unlock()
 	require.Equal(t, contracts.Allow, p.d.Record.Verdict)
 	require.Len(t, p.d.Record.Charges, 2)
+	late, q := judged(k, intent("late"))
+	defer q.session.mu.Unlock()
 	d, _ := k.Guard(context.Background(), intent("faster"))
 	require.True(t, d.Allowed(), "%v", d.Err())
 
+	c.reserved.nonces = []string{"of an approval"}
 	require.NoError(t, c.reserve(0))
 	require.True(t, c.reserved.lost)
+	assert.False(t, k.shared.used.has(c.reserved.nonces...), "used, though the call is denied")
 	c.denyLostReservation(p)
 	r := &p.d.Record
 	assert.Equal(t, contracts.Deny, r.Verdict)
@@ -135,6 +139,12 @@ func TestLostReservation(t *testing.T) {
 		assert.EqualValues(t, 1, spent, "%s: spent", b.Budget)
 	}
 	mustReplay(t, c, p)
+
+	late.place(q)
+	late.sign(q)
+	require.NoError(t, q.err)
+	assert.Equal(t, contracts.ReasonBudgetExceeded, q.d.Reason, "in its place")
+	assert.False(t, q.started)
 
 	// What the kernel refuses itself when the call's turn comes again has read no balance.
 	p.session.mu.Lock()

@@ -26,7 +26,7 @@ func verifyWith(ctx context.Context, r io.ReaderAt, size int64, o Options, worke
 	return Verify(inorder.With(ctx, inorder.Shape{Workers: workers, Batch: batch}), r, size, o)
 }
 
-// mustHaveEnded looks for goroutines of a pipeline.
+// mustHaveEnded requires that no goroutine works on a queue.
 func mustHaveEnded(t testing.TB, when string) {
 	t.Helper()
 	b := make([]byte, 1<<20)
@@ -141,8 +141,8 @@ func (e *endless) lines() iter.Seq2[line, *Error] {
 	}
 }
 
-// TestAheadIsBounded: what is taken before its turn is a constant number of lines and bytes, of
-// entries that are none too.
+// TestAheadIsBounded: a constant number of lines and bytes is taken before its turn, also if they
+// are no entries.
 func TestAheadIsBounded(t *testing.T) {
 	m := forge.LongLog(t, 600)
 	pack := m.Pack(Write)
@@ -245,4 +245,9 @@ func TestProgress(t *testing.T) {
 			assert.True(t, err != nil && last != total && last != 0, "%s: %d of %d, %v", name, last, total, err)
 		}
 	}
+	v := newVerifier(t.Context(), Options{Progress: func(done, total uint64) {
+		t.Errorf("%d of %d, before the checks after the entries", done, total)
+	}})
+	v.from, v.unsaid = &stored{size: 1}, 1<<20
+	v.progress(line{end: 1})
 }

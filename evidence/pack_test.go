@@ -77,7 +77,7 @@ func (r *turncoat) ReadAt(b []byte, at int64) (int, error) {
 }
 
 // TestPackThatChanged: whatever becomes of the bytes after the verification, other ones are never
-// given out. Each byte is changed in turn, and then all that there is is asked for.
+// given out. Each byte is changed in turn, and then everything is read.
 func TestPackThatChanged(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)

@@ -117,7 +117,7 @@ func (p *packed) unreadable(blob *contracts.Digest, err error) *Error {
 
 func (p *packed) view() view { return p.far() }
 
-// farWidth is the size of most blobs and headers.
+// farWidth is the width of a window over headers and blobs. Most blobs are smaller.
 const farWidth = 4 << 10
 
 // A far reads here and there in a pack.

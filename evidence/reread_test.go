@@ -29,8 +29,8 @@ func turns(t testing.TB, sessions, calls int) *forge.Fixture {
 	return d
 }
 
-// TestNotAgainAndAgain: sessions that need more room than there is get it, as long as there may be
-// more, so that none is told at each question.
+// TestNotAgainAndAgain: if sessions need more memory than the cache has, it grows up to its limit,
+// so that none is folded again at each question.
 func TestNotAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
@@ -114,8 +114,8 @@ func TestEndsWhileToldAgain(t *testing.T) {
 	}
 }
 
-// TestAskedWhatCannotBeRead: questions that follow one which failed are answered, and their answers
-// are of no use.
+// TestAskedWhatCannotBeRead: another entry in the place of one that was verified is a fault.
+// Questions that follow one which failed are answered, and their answers are of no use.
 func TestAskedWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	d := turns(t, 1, 3)
@@ -123,6 +123,9 @@ func TestAskedWhatCannotBeRead(t *testing.T) {
 	pack := d.Pack(Write)
 	v := newVerifier(t.Context(), Options{Trust: d.Trust})
 	require.NoError(t, v.inPack(bytes.NewReader(pack), int64(len(pack))))
+	v.reread.marks[0] = v.reread.marks[1]
+	_, f := v.reread.statement(0)
+	require.True(t, f != nil && errors.Is(f, errChanged), "%v", f)
 	v.pack.r, v.reread.second, v.fold.chain("s0").held = gone{}, nil, nil
 	p := &logPast{r: &v.replay, chain: v.fold.chain("s0"), kept: &new(contracts.Inputs).State}
 	_, err := p.Receipt("look", forge.ValuesOf(t, `{"/path":"/a"}`))

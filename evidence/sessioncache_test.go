@@ -17,8 +17,8 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// TestStories: whether a session is told of as its entries come, or only when a policy asks, or
-// ever again since too much would be held, it is the same story, and that of who made the log.
+// TestStories: a session is folded as its entries come, or when a policy asks, or again and again
+// because the cache is too small. The past is the same each time, and the same as its maker's.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
@@ -202,7 +202,7 @@ func heap() uint64 {
 
 // TestLieToldAgain: an ALLOW consumed a request, and the session's summary was dropped and is built
 // again. What another request of the same call is said to be, used or not, is held to the log as if
-// the story had been kept: the first one's inputs are there, so nothing is left open.
+// the session had been held: the first one's inputs are there, so nothing is left open.
 func TestLieToldAgain(t *testing.T) {
 	t.Parallel()
 	for _, lies := range []bool{false, true} {
@@ -231,8 +231,8 @@ func TestLieToldAgain(t *testing.T) {
 			v.replay.sessions.most, v.replay.sessions.limit = most, most
 			err := v.inPack(bytes.NewReader(pack), int64(len(pack)))
 			assert.True(t, lies == errors.Is(err, ErrReplay) && (lies || err == nil),
-				"lies %v, %d bytes of stories: %v", lies, most, err)
-			assert.False(t, most == 1 && v.replay.sessions.reread <= told, "no story was told again")
+				"lies %v, %d bytes of sessions: %v", lies, most, err)
+			assert.False(t, most == 1 && v.replay.sessions.reread <= told, "no session was read again")
 			told = v.replay.sessions.reread
 		}
 	}

@@ -182,6 +182,13 @@ type void struct{ proofgraph.Store }
 
 func (void) Entries(context.Context, uint64, uint64) iter.Seq2[contracts.Entry, error] { return nil }
 
+// A generous store yields all entries that follow the first one asked for.
+type generous struct{ *forge.Shelf }
+
+func (s generous) Entries(ctx context.Context, from, _ uint64) iter.Seq2[contracts.Entry, error] {
+	return s.Shelf.Entries(ctx, from, uint64(len(s.Lines)))
+}
+
 func TestStoresThatAreNone(t *testing.T) {
 	t.Parallel()
 	d := forge.FixtureLog(t)
@@ -210,6 +217,9 @@ func TestStoresThatAreNone(t *testing.T) {
 		"one fewer":  {with(func(s *forge.Shelf) { s.Lines = s.Lines[:n-1] }), ErrMerkle, "checkpoint.size"},
 		"deaf":       {deaf{whole}, ErrChain, ""}, // each entry comes twice
 		"void":       {void{whole}, ErrStore, "it panicked"},
+		"generous": {generous{with(func(s *forge.Shelf) {
+			s.Lines = append(slices.Clip(s.Lines), s.Lines[n-1])
+		})}, ErrStore, "more entries than it was asked for"},
 		"a long entry": {with(func(s *forge.Shelf) {
 			s.Lines = slices.Clone(s.Lines)
 			s.Lines[3] = make([]byte, contracts.MaxEntry+1)

@@ -111,7 +111,7 @@ func TestWriteUnwinds(t *testing.T) {
 
 // TestWriteOnProcessors: however many there are, the pack is the same.
 func TestWriteOnProcessors(t *testing.T) {
-	m := forge.LongLog(t, 1500) // several waves, of entries and of blobs
+	m := forge.LongLog(t, 1500) // several batches, of entries and of blobs
 	want := m.Pack(Write)
 	onProcessors(t, func(t *testing.T) {
 		assert.True(t, bytes.Equal(m.Pack(Write), want), "another pack")

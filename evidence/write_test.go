@@ -98,6 +98,7 @@ func TestWriteRefuses(t *testing.T) {
 	doc := forge.Document(model)
 	inputs := model.The("a1").D()["inputsHash"].(string)
 	is := func(d contracts.Digest, name string) bool { return d.String() == name }
+	readings := 0 // of entry 7
 	for name, x := range map[string]struct {
 		store *forge.FaultyStore
 		key   crypto.Signer
@@ -131,6 +132,16 @@ func TestWriteRefuses(t *testing.T) {
 			}
 			return e, nil
 		}}, want: "entry 7: contracts: ENCODING"},
+		"another entry the second time": {store: &forge.FaultyStore{
+			OnEntry: func(i int, e contracts.Entry) (contracts.Entry, error) {
+				if i == 7 {
+					readings++
+				}
+				if i == 7 && readings == 2 {
+					e = append(bytes.Clone(e), ' ')
+				}
+				return e, nil
+			}}, want: "changed below its checkpoint"},
 		"an unreadable entry": {store: &forge.FaultyStore{
 			OnEntry: func(_ int, e contracts.Entry) (contracts.Entry, error) { return e, errDisk },
 		}, want: "the disk is gone"},

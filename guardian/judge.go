@@ -24,9 +24,9 @@ func (p *Policy) Judge(in contracts.Inputs, trust *registry.State) (record contr
 	return record, why
 }
 
-// Decide is Judge for a call whose past is not known yet: it asks for it. With the record it
-// returns the state of the inputs: that of in, but what was before the call is as log answered,
-// sorted and nothing else. With that state in the inputs Judge returns the same record. A nil Past
+// Decide is Judge for a call whose past is not known yet: it asks log for it. It also returns the
+// state that the call was judged in: that of in, but with the log's answers, sorted, in place of
+// what in has of the past. With this state in the inputs Judge returns the same record. A nil Past
 // answers nothing.
 func (p *Policy) Decide(
 	in *contracts.Inputs, trust *registry.State, log past.Past,

@@ -53,7 +53,7 @@ const labelled = `,"labels":["pii"]`
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
-	for _, c := range append(readCases(t, "layers", 77, append(callFields, "doc*")...),
+	for _, c := range append(readCases(t, "layers", 78, append(callFields, "doc*")...),
 		testCase{"name": "args over the ceiling", "doc": floor("f", `,"ceilings":{"args":"1KiB"}`), "tool": "mail.send",
 			"args": `{"to":"` + strings.Repeat("a", 1020) + `"}`, "want": "SCHEMA_VIOLATION 2", "says": "longer than"},
 		testCase{"name": "args over the tool's", "doc": floor("f", `,"ceilings":{"args":"4KiB"}`), "tool": "mail.send",

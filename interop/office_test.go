@@ -231,7 +231,7 @@ func (o *office) checkpoint() []byte {
 	return c.Note
 }
 
-// A pack is read by archive/tar.
+// A pack is one as archive/tar reads it.
 type pack struct {
 	raw                  []byte
 	manifest, checkpoint []byte

@@ -11,7 +11,7 @@ import (
 // scalars are plain ones; without JSON they are refused.
 func scalars(t testing.TB) []scalar {
 	t.Helper()
-	return table.Read[scalar](t, "scalars", 117)
+	return table.Read[scalar](t, "scalars", 118)
 }
 
 type scalar struct{ Text, JSON string }

@@ -60,7 +60,7 @@ func TestCheckpointIsANoteThatOthersVerify(t *testing.T) {
 			"body\n%swant\n", opened.Text)
 		assert.True(t, c.Origin == origin && c.Size == uint64(n)+1 && c.Root == root, "%+v", c)
 		kept, err := w.memory.Checkpoint(context.Background())
-		assert.True(t, err == nil && bytes.Equal(kept, c.Note), "%v %v", "not stored:", err)
+		assert.True(t, err == nil && bytes.Equal(kept, c.Note), "not stored: %v", err)
 		got, lines, err := ParseCheckpoint(c.Note)
 		assert.True(t, err == nil && len(lines) == 1 && got.SignedBy(lines[0], w.logKey()) && got.Root == c.Root &&
 			got.Size == c.Size && got.Origin == c.Origin, "%+v %v %v", got, lines, err)

@@ -120,11 +120,13 @@ func TestStoreGoesWrongAtEachAppend(t *testing.T) {
 func mustBeSealed(t *testing.T, w *world, c *Chain) {
 	t.Helper()
 	cause, size := w.log.Err(), w.size()
-	require.ErrorIs(t, cause, ErrSealed, "the log is not sealed:")
+	require.ErrorIs(t, cause, ErrSealed, "the log is not sealed")
 	w.log.Seal(errors.New("another cause"))
 	assert.True(t, w.log.Err() == cause, "a later cause replaced the first")
 	s, err := w.log.Place(c, c.Time(), nil, nil)
-	assert.True(t, s == nil && err == cause, "%v %v", "Place:", err)
+	assert.True(t, s == nil && err == cause, "Place: %v", err)
+	_, err = w.log.Next()
+	assert.True(t, err == cause, "Next: %v", err)
 	if _, err := w.log.Checkpoint(context.Background()); err != cause {
 		t.Error("Checkpoint:", err)
 	}
@@ -244,8 +246,8 @@ func TestAHoleEndsTheLog(t *testing.T) {
 		hole.Void(errors.New("again"))
 		wait(too, true)
 		synctest.Wait()
-		assert.ErrorIs(t, later.Sign(message()), errDisk, "signed in a sealed log:")
-		assert.ErrorIs(t, hole.Sign(message()), errDisk, "signed in a place that was given up:")
+		assert.ErrorIs(t, later.Sign(message()), errDisk, "signed in a sealed log")
+		assert.ErrorIs(t, hole.Sign(message()), errDisk, "signed in a place that was given up")
 		release <- nil
 		all.Wait()
 		mustBeSealed(t, w, w.log.Chain("a"))
@@ -317,7 +319,7 @@ func TestSealedWhileSigning(t *testing.T) {
 	seal = func() { w.log.Seal(errDisk) }
 	c := w.log.Chain("a")
 	s := w.place(c)
-	assert.ErrorIs(t, s.Sign(message()), errDisk, "signed:")
+	assert.ErrorIs(t, s.Sign(message()), errDisk, "signed")
 	if err := s.Wait(); !errors.Is(err, errDisk) || c.Next() != 0 {
 		t.Error(err, c.Next())
 	}

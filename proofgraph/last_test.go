@@ -47,6 +47,10 @@ func TestPlaceLast(t *testing.T) {
 			_, err := w.log.PlaceLast(w.log.Chain("another-end"), w.options.Now, nil, nil, nil)
 			assert.ErrorIs(t, err, errEnd, "a second end")
 		})
+		all.Go(func() {
+			_, err := w.log.Next()
+			assert.ErrorIs(t, err, errEnd, "an index after the last")
+		})
 		all.Go(func() { // an entry that was signed by then may no longer count
 			c, err := w.log.Checkpoint(context.Background())
 			assert.True(t, c.Note == nil && errors.Is(err, errEnd), "a checkpoint: %v", err)

@@ -25,7 +25,7 @@ func TestMemoryZeroValue(t *testing.T) {
 	}
 	mustAppend(t, &m, Batch{Entries: []contracts.Entry{[]byte("a")}, Blobs: [][]byte{{}}})
 	b, err := m.Blob(ctx, crypto.Sum(nil))
-	assert.True(t, b != nil && len(b) == 0 && err == nil, "%v %v %v", "an empty blob is not nil:", b, err)
+	assert.True(t, b != nil && len(b) == 0 && err == nil, "an empty blob is not nil: %v %v", b, err)
 }
 
 func TestMemoryEntriesAreThoseOfTheBeginning(t *testing.T) {
@@ -42,4 +42,16 @@ func TestMemoryEntriesAreThoseOfTheBeginning(t *testing.T) {
 		}
 		assert.Equal(t, "ab", text)
 	}
+}
+
+// The bytes of an erased blob are overwritten in the chunk that they are in.
+func TestMemoryEraseOverwrites(t *testing.T) {
+	t.Parallel()
+	m := NewMemory()
+	mustAppend(t, m, Batch{Blobs: [][]byte{[]byte("secret")}})
+	d := crypto.Sum([]byte("secret"))
+	kept := m.blobs[d]
+	require.Equal(t, "secret", string(kept))
+	require.NoError(t, m.EraseBlob(context.Background(), d))
+	assert.Equal(t, make([]byte, 6), kept)
 }

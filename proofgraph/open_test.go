@@ -32,7 +32,7 @@ func TestOpenBeginsALog(t *testing.T) {
 	list := w.reread()
 	assert.True(t, len(list) == 1 && len(seen) == 1 && list[0].hash == seen[0], "each saw something else")
 	b, err := w.memory.Blob(context.Background(), crypto.Sum(w.options.Trust))
-	assert.True(t, err == nil && bytes.Equal(b, w.options.Trust), "%v %v", "the trust state is not kept:", err)
+	assert.True(t, err == nil && bytes.Equal(b, w.options.Trust), "the trust state is not kept: %v", err)
 	w.log = l
 	w.say("a")
 }
@@ -197,11 +197,11 @@ func TestOpenRefusesAStoreThatLies(t *testing.T) {
 		assert.True(t, err != nil && l == nil && strings.Contains(err.Error(), c.says), "%s: %v", name, err)
 	}
 	_, err := Open(context.Background(), liar{Store: w.memory, more: 1, extra: extra.Entry()}, w.options, nil)
-	require.NoError(t, err, "the extra entry as such:")
+	require.NoError(t, err, "the extra entry as such")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err = Open(ctx, w.memory, w.options, nil)
-	assert.ErrorIs(t, err, context.Canceled, "an ended context:")
+	assert.ErrorIs(t, err, context.Canceled, "an ended context")
 }
 
 func (w *world) entry(i uint64) contracts.Entry {
@@ -237,7 +237,7 @@ func TestOpenRefusesEntriesThatDoNotFollow(t *testing.T) {
 		_, err = Open(context.Background(), w.store, w.options, nil)
 		return err
 	}
-	require.NoError(t, forge(base()), "untouched:")
+	require.NoError(t, forge(base()), "untouched")
 	for name, c := range map[string]struct {
 		spoil func(w *world, st *contracts.Statement)
 		says  string

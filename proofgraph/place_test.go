@@ -142,7 +142,7 @@ func TestAClosedSessionTakesNothing(t *testing.T) {
 	w.open()
 	c = w.log.Chain("a")
 	_, err = w.log.Place(c, 1000, nil, nil)
-	assert.True(t, errors.Is(err, ErrClosed) && c.Closed(), "%v %v", "opened again:", err)
+	assert.True(t, errors.Is(err, ErrClosed) && c.Closed(), "opened again: %v", err)
 }
 
 // A function that runs under the log's lock sees the places in order, and may refuse one: then it
@@ -153,7 +153,8 @@ func TestUnder(t *testing.T) {
 	lost := errors.New("lost the reservation")
 	c := w.log.Chain("a")
 	for _, refuse := range []bool{false, true, false} {
-		want := w.log.next()
+		want, err := w.log.Next()
+		require.NoError(t, err)
 		s, err := w.log.Place(c, 1000, nil, func(index uint64) error {
 			assert.Equal(t, want, index, "index")
 			if refuse {
@@ -197,15 +198,22 @@ func TestOnlyADurableAllowIsDurable(t *testing.T) {
 	assert.False(t, durable(s), "not durable")
 	require.NoError(t, s.Wait())
 	e, got, err := s.Durable()
-	assert.True(t, err == nil && got == d && string(e) == string(s.Entry()) && e.Hash() == s.Hash(), "%v %v",
-		"an ALLOW that is durable:", err)
+	assert.True(t, err == nil && got == d && string(e) == string(s.Entry()) && e.Hash() == s.Hash(),
+		"an ALLOW that is durable: %v", err)
 	assert.False(t, durable(w.say("a")), "a message")
+	s = w.place(c)
+	d = allow(s.Header())
+	d.Verdict = contracts.Deny
+	require.NoError(t, s.Sign(&contracts.Statement{Decision: d}))
+	require.NoError(t, s.Wait())
+	assert.False(t, durable(s), "a denial")
+	w = opened(t)
 	w.watch().before = func(int, Batch) error { return errors.New("disk full") }
 	w.open()
 	s = w.place(w.log.Chain("a"))
 	require.NoError(t, s.Sign(&contracts.Statement{Decision: allow(s.Header())}))
 	err = s.Wait()
-	assert.True(t, err != nil && !durable(s), "%v %v", "an ALLOW that could not be stored:", err)
+	assert.True(t, err != nil && !durable(s), "an ALLOW that could not be stored: %v", err)
 }
 
 func TestMisuseOfASlotIsAnError(t *testing.T) {

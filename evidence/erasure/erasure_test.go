@@ -50,7 +50,7 @@ type testCall struct {
 	output                    *contracts.Digest
 }
 
-// A fixture is a kernel's log of which people want something forgotten.
+// A fixture is a log of a kernel, with calls to be erased.
 type fixture struct {
 	testing.TB
 	store  proofgraph.Store
@@ -200,7 +200,7 @@ func (c *fixture) pack(last []byte) ([]byte, evidence.Report) {
 	return b.Bytes(), r
 }
 
-// lacks holds the store against what must be gone of it.
+// lacks requires that the store has the blobs of all calls but the labelled ones.
 func (c *fixture) lacks(labels string) {
 	c.Helper()
 	gone := strings.Fields(labels)

@@ -40,9 +40,9 @@ func (s *late) Append(ctx context.Context, b proofgraph.Batch) error {
 	return s.Memory.Append(ctx, b)
 }
 
-// TestEraseAtTheLastMoment: a tool put out the next policy, to the letter, and that is put into
-// force in the moment in which the output is erased. The log keeps its documents, also where Erase
-// is told to end just then.
+// TestEraseAtTheLastMoment: the output of a tool has the bytes of a policy document, and the policy
+// is put into force at the moment at which the output is erased. The log keeps the document, also
+// if the context of Erase ends just then.
 func TestEraseAtTheLastMoment(t *testing.T) {
 	t.Parallel()
 	for _, ends := range []bool{false, true} {

@@ -145,7 +145,7 @@ func TestEraseRefuses(t *testing.T) {
 	c.lacks("")
 }
 
-// misreading yields bytes that are no entries.
+// A misreading store yields bytes that are no entries.
 type misreading struct{ *proofgraph.Memory }
 
 func (m misreading) Entries(context.Context, uint64, uint64) iter.Seq2[contracts.Entry, error] {
@@ -173,7 +173,7 @@ func TestEraseGoesOn(t *testing.T) {
 	}
 }
 
-// reluctant erases so many.
+// A reluctant store erases so many blobs, and then fails.
 type reluctant struct {
 	*proofgraph.Memory
 	left int
@@ -272,7 +272,7 @@ func TestEraseKeepsWhatOthersBegin(t *testing.T) {
 	assert.True(t, err == nil && bytes.Equal(b, out), "%v", err)
 }
 
-// interrupted does something before the first erasure, or before it would be looked for.
+// An interrupted store does something before the first erasure, or before it would be looked for.
 type interrupted struct {
 	*proofgraph.Memory
 	do    func()

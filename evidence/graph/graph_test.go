@@ -33,16 +33,17 @@ func TestQuestions(t *testing.T) {
 			}
 		}
 		for _, e := range []Edges{Causes, Links} {
-			below := map[string][]string{}
+			below, distances := map[string][]string{}, map[string]map[string]int{}
 			for i, h := range n.order {
 				above := n.above(h, e)
+				distances[h] = above
 				want := []string{}
 				for j, x := range n.order {
 					if _, ok := above[x]; ok {
 						want = append(want, x)
 						below[x] = append(below[x], h)
 					}
-					cases += compare(t, n, g, uint64(i), uint64(j), e, above)
+					cases += compare(t, n, g, uint64(i), uint64(j), e, distances)
 				}
 				got := hashes(n, g.Ancestors(uint64(i), e))
 				require.True(t, slices.Equal(got, want), "seed %d: ancestors of %d: %q, want %q", seed, i, got, want)
@@ -67,14 +68,16 @@ func TestQuestions(t *testing.T) {
 		deepest)
 }
 
-// compare holds one path to what is known of the distances from the later entry on. A path has the
-// fewest edges, and each is one of the log.
-func compare(t *testing.T, n *naive, g *Graph, later, earlier uint64, e Edges, above map[string]int) int {
+// compare holds one path to the distances of all entries above each one. A path has the fewest
+// edges, and each is one of the log: from the later end on, the one to the latest entry of those
+// from which the path is as short.
+func compare(t *testing.T, n *naive, g *Graph, later, earlier uint64, e Edges,
+	above map[string]map[string]int) int {
 	t.Helper()
 	if earlier > later {
 		return 0
 	}
-	distance, ok := above[n.order[earlier]]
+	distance, ok := above[n.order[later]][n.order[earlier]]
 	for _, p := range []Set{g.Path(later, earlier, e), g.Path(earlier, later, e)} {
 		got := hashes(n, p)
 		if !ok && len(got) == 0 {
@@ -85,6 +88,11 @@ func compare(t *testing.T, n *naive, g *Graph, later, earlier uint64, e Edges, a
 		for i := range distance {
 			require.Contains(t, n.along(e)[got[i+1]], got[i], "the path from %d to %d has an edge that the log has not",
 				later, earlier)
+			for _, x := range n.along(e)[got[i+1]] {
+				edges, leads := above[x][n.order[earlier]]
+				require.False(t, leads && edges == i && slices.Index(n.order, x) > slices.Index(n.order, got[i]),
+					"the path from %d to %d passes over a later entry", later, earlier)
+			}
 		}
 	}
 	return 2

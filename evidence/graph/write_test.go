@@ -187,7 +187,7 @@ func spelled(s string) string {
 	return b.String()
 }
 
-// Entries are asked for in ranges that the source can read at a stretch, and no others are read.
+// TestStretches: a set is read in ranges that join entries with a small gap between them.
 func TestStretches(t *testing.T) {
 	t.Parallel()
 	var s Set

@@ -26,7 +26,7 @@ var errDisk = errors.New("the disk is gone")
 // steps are those of write, as it goes through them.
 func steps(t *testing.T) []string {
 	t.Helper()
-	a, b, _, _, _ := story(t)
+	a, b, _, _, _ := histories(t)
 	f := begun(t, a)
 	var names []string
 	f.step = func(name string, _ *os.File) error { names = append(names, name); return nil }
@@ -40,7 +40,7 @@ func steps(t *testing.T) []string {
 // left next to it; and no success is reported.
 func TestFailingSteps(t *testing.T) {
 	t.Parallel()
-	a, b, _, _, _ := story(t)
+	a, b, _, _, _ := histories(t)
 	names := steps(t)
 	for i, name := range names {
 		half := func(step string, h *os.File) error {
@@ -161,7 +161,7 @@ func saved(t *testing.T, ps ...pack) (names []string) {
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
-	a, b, c, _, _ := story(t)
+	a, b, c, _, _ := histories(t)
 	files := saved(t, b)
 	killed := 0
 	names := steps(t)
@@ -199,7 +199,7 @@ func TestKilled(t *testing.T) {
 // one than before.
 func TestTwoAuditors(t *testing.T) {
 	t.Parallel()
-	a, b, c, _, _ := story(t)
+	a, b, c, _, _ := histories(t)
 	ps := append([]pack{a, b, c}, packs(t, origin, "no.tool", 2, 3, 4, 1, 1, 1, 2, 2, 5)[3:]...)
 	files := saved(t, ps...)
 	rounds := 6

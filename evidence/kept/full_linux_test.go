@@ -17,7 +17,7 @@ import (
 // The file stays as it was, and there is no report.
 func TestRealDisk(t *testing.T) {
 	t.Parallel()
-	a, b, _, _, _ := story(t)
+	a, b, _, _, _ := histories(t)
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"); err != nil {
 		t.Skip("a disk of one's own is for root, who runs this; the steps that fail are for everybody:", err)

@@ -20,10 +20,10 @@ import (
 	"github.com/helmkernel/helm/evidence"
 )
 
-// TestForward: the file follows the log, and keeps its mode.
+// TestForward: the file follows the log, and keeps its mode. It is not parallel: the umask is the
+// process's.
 func TestForward(t *testing.T) {
-	t.Parallel()
-	a, b, c, _, _ := story(t)
+	a, b, c, _, _ := histories(t)
 	f := begun(t, a)
 	check := func(p pack, history evidence.History, holds pack, mode fs.FileMode) {
 		t.Helper()
@@ -51,7 +51,7 @@ func TestForward(t *testing.T) {
 // TestStore: a log in place moves the file as its packs do.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	a, _, c, _, fork := story(t)
+	a, _, c, _, fork := histories(t)
 	f := begun(t, a)
 	for _, x := range []struct {
 		name    string
@@ -81,7 +81,7 @@ func TestStore(t *testing.T) {
 // was, to the byte.
 func TestUnchanged(t *testing.T) {
 	t.Parallel()
-	a, b, c, same, fork := story(t)
+	a, b, c, same, fork := histories(t)
 	other := packs(t, "example.test/other", "no.tool", 20)[0]
 	other.o.Origin = ""
 	flipped, unpinned, cancelled, beside := c, c, c, c
@@ -220,7 +220,7 @@ func forged(t *testing.T, a, b pack) []byte {
 
 // TestBegin: what is there is never replaced, and nothing is begun with what proves nothing.
 func TestBegin(t *testing.T) {
-	a, b, _, _, _ := story(t)
+	a, b, _, _, _ := histories(t)
 	good := verified(t, b)
 	unpinned, low, bare, garbage := good, good, good, good
 	unpinned.Signer, low.Level, bare.Checkpoint, garbage.Checkpoint = evidence.Unpinned, evidence.Intact, nil,
@@ -257,7 +257,7 @@ func TestBegin(t *testing.T) {
 
 // TestHeld: the holder of the lock is waited for, as long as the caller has time, and not for ever.
 func TestHeld(t *testing.T) {
-	a, b, _, _, _ := story(t)
+	a, b, _, _, _ := histories(t)
 	f := begun(t, a)
 	h, err := f.lock(t.Context())
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ import (
 // counts for it, be it later, earlier or diverged.
 func TestMeanwhile(t *testing.T) {
 	t.Parallel()
-	_, b, c, same, fork := story(t)
+	_, b, c, same, fork := histories(t)
 	for name, x := range map[string]struct {
 		p, other pack
 		want     evidence.History
@@ -53,7 +53,7 @@ func TestMeanwhile(t *testing.T) {
 // file that is no longer there, whose note is the one that was read.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
-	a, b, c, _, _ := story(t)
+	a, b, c, _, _ := histories(t)
 	f := begun(t, a)
 	n := 0
 	f.step = func(name string, _ *os.File) error {
@@ -70,7 +70,7 @@ func TestReplaced(t *testing.T) {
 
 // TestEndless: of a file without end no more is read than a note may have.
 func TestEndless(t *testing.T) {
-	a, _, _, _, _ := story(t)
+	a, _, _, _, _ := histories(t)
 	f := begun(t, a)
 	if err := os.Truncate(f.path, 256<<20); err != nil {
 		t.Skip("no file with holes can be made here, so none is read:", err)

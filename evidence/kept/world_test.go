@@ -70,9 +70,9 @@ func packs(t testing.TB, origin, asked string, n ...int) []pack {
 
 const origin = "example.test/log"
 
-// story is a log at three sizes, and another history of it, of the size of the second and of one
-// larger than all.
-func story(t testing.TB) (a, b, c, same, fork pack) {
+// histories returns a log at three sizes, and another history of it at two: the second of these
+// sizes, and one larger than all.
+func histories(t testing.TB) (a, b, c, same, fork pack) {
 	t.Helper()
 	p := packs(t, origin, "no.tool", 2, 3, 4)
 	q := packs(t, origin, "no.other", 5, 100)

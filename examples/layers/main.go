@@ -65,7 +65,7 @@ func run(ctx context.Context, out io.Writer) error {
 	d.call(k, "invoice.credit", `{"number": "4711", "amount": 80}`, "clerk")
 	d.call(k, "invoice.credit", `{"number": "4711", "amount": 450}`, "clerk") // the bundle would allow it
 	d.call(k, "invoice.credit", `{"number": "4711", "amount": 900}`, "clerk")
-	d.call(k, "invoice.delete", `{"number": "4711"}`, "clerk") // so it would this
+	d.call(k, "invoice.delete", `{"number": "4711"}`, "clerk") // and this
 	d.says("A clerk who is a guest in the house:")
 	d.call(k, "invoice.credit", `{"number": "4711", "amount": 80}`, "clerk", "guest")
 

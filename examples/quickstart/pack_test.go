@@ -99,7 +99,7 @@ func TestRefused(t *testing.T) {
 		"the trust state's name": {func(t *testing.T) { must(t, os.Mkdir("x.trust.json", 0o700)) }, "x.tar", "",
 			"x.trust.json: there is something"},
 		"no key":               {func(t *testing.T) { write(t, "k", "no key") }, "x.tar", "k", "-key k: "},
-		"an unreadable key":    {func(t *testing.T) { must(t, os.Mkdir("k", 0o700)) }, "x.tar", "k", "k: "},
+		"an unreadable key":    {func(t *testing.T) { must(t, os.Mkdir("k", 0o700)) }, "x.tar", "k", "read k: "},
 		"no place for the key": {nil, "x.tar", "no/k", "no/k"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -116,7 +116,7 @@ func TestSessionReceipts(t *testing.T) {
 	assert.True(t, ask("a", `{"/x":1}`, read) == 4 && ask("a", `{"/x":9}`, unreadable) == 6, "a run that was read late")
 }
 
-// What is known early, read late, or in any mixture of both has the same answers.
+// What is known early, read late, or in any mixture of both has the same answers: the latest run.
 func TestSessionOrder(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(61, 62))
@@ -127,19 +127,23 @@ func TestSessionOrder(t *testing.T) {
 		if r.IntN(2) == 0 {
 			late.Watch("a", []string{"/y", "/x", "/x"})
 		}
-		args := map[uint64]crypto.Value{}
+		args, latest := map[uint64]crypto.Value{}, map[[2]int]int{}
 		read := func(r Run) (crypto.Value, error) { return args[r.Receipt], nil }
 		for n := 1; n < 12; n++ {
-			v := valueOf(t, fmt.Sprintf(`{"x":%d,"y":%d}`, r.IntN(3), r.IntN(2)))
-			args[uint64(n)] = v
+			had := [2]int{r.IntN(3), r.IntN(2)}
+			v := valueOf(t, fmt.Sprintf(`{"x":%d,"y":%d}`, had[0], had[1]))
+			args[uint64(n)], latest[had] = v, n
 			whole.Execute(runAt("a", n), v)
 			if r.IntN(2) == 0 {
 				v = crypto.Value{}
 			}
 			late.Execute(runAt("a", n), v)
-			same := valueOf(t, fmt.Sprintf(`{"/x":%d,"/y":%d}`, r.IntN(3), r.IntN(2)))
+			asked := [2]int{r.IntN(3), r.IntN(2)}
+			same := valueOf(t, fmt.Sprintf(`{"/x":%d,"/y":%d}`, asked[0], asked[1]))
 			want, err := whole.Receipt("a", same, unreadable)
 			require.NoError(t, err)
+			require.Equal(t, latest[asked] != 0, want.Entry != nil)
+			require.True(t, want.Entry == nil || *want.Entry == runAt("a", latest[asked]).Entry, "not the latest")
 			got, err := late.Receipt("a", same, read)
 			require.True(t, err == nil && (got.Entry == nil) == (want.Entry == nil) && (got.Entry == nil ||
 				*got.Entry == *want.Entry), "run %d: %+v, %v; want %+v", n, got, err, want)

@@ -3,10 +3,13 @@ package check
 import (
 	"encoding/json"
 	"go/format"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian"
@@ -14,9 +17,12 @@ import (
 )
 
 // TestDocumentExamples checks the code in documents, by the tag of its fence: policies in YAML and
-// JSON compile, JSON is JSON, and Go is formatted.
+// JSON compile, JSON is JSON, and Go is formatted. Go that is no whole program is made of lines of
+// the root's examples, which compile and run.
 func TestDocumentExamples(t *testing.T) {
 	t.Parallel()
+	examples, err := os.ReadFile(root + "/example_test.go")
+	require.NoError(t, err)
 	blocks := make(map[string]int)
 	for name, text := range readTree(t, root).pages {
 		if filepath.Ext(name) != ".md" {
@@ -29,7 +35,7 @@ func TestDocumentExamples(t *testing.T) {
 				blocks[tag]++
 				switch tag {
 				case "go":
-					checkGo(t, block)
+					checkGo(t, block, string(examples))
 				case "json":
 					assert.True(t, json.Valid([]byte(block)), "no JSON:\n%s", block)
 				}
@@ -46,12 +52,17 @@ func TestDocumentExamples(t *testing.T) {
 	assert.Positive(t, blocks["yaml"], "no policy was checked")
 }
 
-// checkGo checks a declaration, a list of statements or a whole file.
-func checkGo(t *testing.T, text string) {
+// checkGo checks a list of statements, or a whole file.
+func checkGo(t *testing.T, text, examples string) {
 	t.Helper()
 	formatted, err := format.Source([]byte(text))
 	if assert.NoError(t, err, text) {
 		assert.Equal(t, string(formatted), text, "gofmt would change it")
+	}
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(text, "package ") {
+			assert.Contains(t, examples, strings.TrimSpace(line), "not a line of example_test.go")
+		}
 	}
 }
 

@@ -51,7 +51,8 @@ func TestMeasureBreaches(t *testing.T) {
 				"wide/wide_test.go": "package wide\n\n" + strings.Repeat("var _ = 0\n", 97-maxRootTests) + wider,
 				"words/words.go": "package words\n\n// F gives what\n// it is\n// asked, behind a " +
 					"wall.\nfunc F() {}\n",
-				"README.md": "# House\n\n```\ngives\n```\n\nIt tells\nwhether.\n",
+				"README.md":       "# House\n\n```\ngives\n```\n\nIt tells\nwhether.\n",
+				"words/bank.yaml": "# whoever bears it anew, lest he ask somebody\n# where there is none, beside it\n",
 				"errors/errors.go": "package errors\n\ntype E struct{}\n\n" +
 					"func (*E) Error() string { return \"\" }\n\nfunc (*E) F() *E { return nil }\n\n" +
 					"func G(func([]interface{ Close() })) {}\n",
@@ -74,9 +75,14 @@ func TestMeasureBreaches(t *testing.T) {
 			gateTestWide: {"wide/wide_test.go:82: 121 columns"},
 			gateComments: {"wide/wide.go:4: 101 columns"},
 			gateWords: {`README.md:7: "tells\nwhether": write reports whether`,
+				`words/bank.yaml:1: "anew": write again`, `words/bank.yaml:1: "bears": write holds, has`,
+				`words/bank.yaml:1: "he": write they`, `words/bank.yaml:1: "lest": write so that not`,
+				`words/bank.yaml:1: "somebody": write a caller, a user`,
+				`words/bank.yaml:1: "whoever": write the caller, who`,
 				`words/words.go:3: "gives": write returns`,
 				`words/words.go:4: "it is\n asked": write the active voice`},
-			gateDoubtful:  {`words/words.go:5: "behind": write after`},
+			gateDoubtful: {`words/bank.yaml:2: "beside": write and, with, next to`,
+				`words/bank.yaml:2: "where there": write if`, `words/words.go:5: "behind": write after`},
 			gateErrors:    {"errors: E.F returns a concrete error type: return error"},
 			gateInterface: {"errors: G has an interface without a name"},
 		}},

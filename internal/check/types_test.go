@@ -22,6 +22,7 @@ func (tr *tree) checked(t testing.TB, visit func(dir string, files []*ast.File, 
 	uses map[*ast.Ident]types.Object)) {
 	t.Helper()
 	module, _, exports := compiled(t, tr.root)
+	require.NotEmpty(t, module, "no packages: nothing was checked")
 	byPath := make(map[string]*ast.File, len(tr.files))
 	for _, s := range tr.files {
 		byPath[s.path()] = s.syntax

@@ -129,8 +129,8 @@ func (c *compiler) readType(n *node, v crypto.Value, at string) {
 	}
 }
 
-// readEnum reads the keyword enum. As of const, the set of a place is made once, however many $ref
-// lead there.
+// readEnum reads the keyword enum. Its set is made once for each place, as for const, however many
+// $ref lead there.
 func (c *compiler) readEnum(v crypto.Value, at string) *set {
 	if c.sets[at] != nil || !c.want(v, crypto.Array, at) {
 		return c.sets[at]

@@ -40,7 +40,7 @@ type node struct {
 	all      []*node // the schema that $ref leads to
 	anyOf    []*node
 	oneOf    []*node
-	composed bool // of one of these three
+	composed bool // of one of these three; in a schema that is validated against
 
 	value     crypto.Value // the default
 	defaultAt string       // position of the first default in it, or ""

@@ -99,11 +99,11 @@ func (s *Store) copySegment(ctx context.Context, g *segment, used int64, to *Sto
 		}
 		at += int64(len(b))
 	}
-	stains, err := erasedIn(from, g, blobs, used)
+	spans, err := erasedIn(from, g, blobs, used)
 	if err != nil {
 		return err
 	}
-	if err := eraseSpans(f, g, stains); err != nil {
+	if err := eraseSpans(f, g, spans); err != nil {
 		return err
 	}
 	if err := fill(f, used, used+to.sizes.ahead); err != nil { // zeros follow the last frame of a log
@@ -114,7 +114,7 @@ func (s *Store) copySegment(ctx context.Context, g *segment, used int64, to *Sto
 
 // erasedIn returns those blobs of a segment that are marked as erased by now. Their bytes may have
 // changed while they were copied, without the marks.
-func erasedIn(f disk.File, g *segment, blobs []uint32, used int64) (stains []erasedSpan, err error) {
+func erasedIn(f disk.File, g *segment, blobs []uint32, used int64) (spans []erasedSpan, err error) {
 	w := window{file: f, segment: g, least: 1 << 20}
 	for _, at := range blobs {
 		if at == 0 || int64(at) >= used {
@@ -125,8 +125,8 @@ func erasedIn(f disk.File, g *segment, blobs []uint32, used int64) (stains []era
 		case err != nil && !errors.As(err, new(*damage)): // damage is copied as it is
 			return nil, err
 		case err == nil && r.kind == kindErased:
-			stains = append(stains, erasedSpan{at, uint32(len(r.body) - len(contracts.Digest{}))})
+			spans = append(spans, erasedSpan{at, uint32(len(r.body) - len(contracts.Digest{}))})
 		}
 	}
-	return stains, nil
+	return spans, nil
 }

@@ -205,6 +205,15 @@ func TestTornTailsAreMended(t *testing.T) {
 		try(b, "sectors", i)
 	}
 	assert.True(t, dropped >= 1000/stride() && kept >= 20/stride(), "%d dropped, %d kept", dropped, kept)
+
+	// What would be a torn frame is damage if another frame, or only a byte, follows it.
+	b := bytes.Clone(after[name])
+	earlier := trimmed(logOf(t, n-2)[name])
+	clear(b[earlier : earlier|(sector-1)+1])
+	mustBeIn(t, after.but(name, b).answer(t, n), name)
+	b = bytes.Clone(after[name])
+	b[to-1], b[to+10] = 0, 1
+	mustBeIn(t, after.but(name, b).answer(t, n), name)
 }
 
 // A frame whose blob has zeros by itself is not torn: no flipped bit in it passes for a crash. And

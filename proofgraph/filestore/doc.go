@@ -55,8 +55,8 @@
 // on, or any of its 512-byte sectors, and zeros for the rest. Open drops such a frame, which was
 // never acknowledged. Everything else that does not check is damage, and refused with file and
 // offset: a flipped bit, a file that was cut (at least 64 zeros follow the last frame of a log, so
-// a cut shows), a frame before others. The frames of a full segment are checked when they are read,
-// and by Open if the segment has no index.
+// a cut shows), a frame before others. The records of a full segment are checked when they are
+// read, and its frames by Open if it has no index.
 //
 // # Erased blobs
 //

@@ -87,11 +87,11 @@ func (s *Store) removeIndex(g *segment) error {
 type erasedSpan struct{ at, size uint32 }
 
 // eraseSpans marks and overwrites blobs of a segment.
-func eraseSpans(f disk.File, g *segment, stains []erasedSpan) error {
-	if len(stains) == 0 {
+func eraseSpans(f disk.File, g *segment, spans []erasedSpan) error {
+	if len(spans) == 0 {
 		return nil
 	}
-	for _, x := range stains {
+	for _, x := range spans {
 		if _, err := f.WriteAt([]byte{kindErased}, int64(x.at)); err != nil {
 			return fmt.Errorf("%s: offset %d: marking a blob: %w", g.path, x.at, err)
 		}
@@ -99,7 +99,7 @@ func eraseSpans(f disk.File, g *segment, stains []erasedSpan) error {
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("%s: sync: %w", g.path, err)
 	}
-	for _, x := range stains {
+	for _, x := range spans {
 		from := int64(x.at) + recordHead + int64(len(contracts.Digest{}))
 		for to := from + int64(x.size); from < to; from += int64(len(overwritten)) {
 			if _, err := f.WriteAt(overwritten[:min(to-from, int64(len(overwritten)))], from); err != nil {

@@ -159,8 +159,8 @@ func (o *host) erase(r *rand.Rand) {
 	}
 }
 
-// years are four lives of a kernel, of which the second keeps no inputs. After each some of what
-// was kept is erased.
+// years runs four kernels over one store, one after the other. The second keeps no inputs. After
+// each, some of the blobs are erased.
 func years(t testing.TB, seed uint64, each func(o *host)) *host {
 	t.Helper()
 	keys := append(StateKeys(t, 0), registry.Key{Name: "zoe", Public: Public(t, seedA2), Role: registry.Approver,

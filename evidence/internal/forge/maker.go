@@ -126,7 +126,7 @@ var (
 	Writer = contracts.Caller{ID: "bob???", Roles: []string{"writer"}, Tenant: "acme"}
 )
 
-// A Called is what became of it so far.
+// A Called is a call, and how it went so far.
 type Called struct {
 	m        *Maker
 	session  string
@@ -136,7 +136,7 @@ type Called struct {
 	Why      guardian.Why
 }
 
-// Call judges and records.
+// Call judges a call and records the decision.
 func (m *Maker) Call(a Ask) *Called {
 	m.Helper()
 	in := contracts.Inputs{Caller: a.Who, Drivers: 1, Envelopes: a.With, Idempotency: a.key, Sandbox: a.sandbox,
@@ -194,7 +194,7 @@ func (m *Maker) Call(a Ask) *Called {
 	return &Called{m, a.Session, s.Hash(), s.Index(), &d, why}
 }
 
-// Denied is call, which must end in a denial for that reason.
+// Denied makes a call, which must be denied for that reason.
 func (m *Maker) Denied(reason contracts.ReasonCode, a Ask) *Called {
 	m.Helper()
 	c := m.Call(a)
@@ -204,13 +204,13 @@ func (m *Maker) Denied(reason contracts.ReasonCode, a Ask) *Called {
 	return c
 }
 
-// Allowed is call, which must end in an ALLOW.
+// Allowed makes a call, which must be allowed.
 func (m *Maker) Allowed(a Ask) *Called {
 	m.Helper()
 	return m.Denied(contracts.ReasonAllow, a)
 }
 
-// End records how the call ended. With an output that is kept it ends in "kept ".
+// End records how the call ended, and keeps its output if keep is set.
 func (c *Called) End(r receipts.Result, keep bool) contracts.Digest {
 	c.m.Helper()
 	if len(c.decision.Charges) > 0 {

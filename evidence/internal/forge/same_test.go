@@ -78,7 +78,7 @@ func shuffled(t testing.TB, from, to proofgraph.Store, names []contracts.Digest)
 			batch.Checkpoint, err = from.Checkpoint(t.Context())
 		}
 		batch.Blobs, blobs = blobs[:n], blobs[n:]
-		require.True(t, err == nil && to.Append(t.Context(), batch) == nil, "%v %v", "the copy cannot be written", err)
+		require.True(t, err == nil && to.Append(t.Context(), batch) == nil, "the copy cannot be written: %v", err)
 	}
 }
 

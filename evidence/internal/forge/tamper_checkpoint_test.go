@@ -12,7 +12,7 @@ import (
 	"github.com/helmkernel/helm/evidence"
 )
 
-// resize signs a checkpoint that is changed before it is signed; the manifest follows.
+// remark changes the text of the checkpoint before it is signed; the manifest follows.
 func remark(change func(m *Model, text string) string) func(*Model) {
 	return func(m *Model) {
 		m.note = func(text string) []byte {

@@ -27,11 +27,11 @@ type Queue[B any] struct {
 	wait    sync.WaitGroup // for the workers
 	ending  atomic.Bool
 
-	mu      sync.Mutex // protects what follows, and done and failed of slots
+	mu      sync.Mutex // held to write filled and taken, and to end the work on a slot
 	changed sync.Cond
-	filled  uint64 // batches so far
+	filled  uint64 // batches so far; the caller alone writes it
 	taken   uint64 // to be worked on
-	folded  uint64
+	folded  uint64 // the caller's alone
 }
 
 // A slot is a place in the ring.

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -39,7 +40,8 @@ func outcome(run func() error) (what any) {
 
 // TestWaves has the work on each number, of batches of several lengths, fail, panic or end its
 // goroutine, or its turn fail, and what comes after it fail too. The caller sees the first, on its
-// own goroutine; turns were taken of all before it, in order, and nobody works any more.
+// own goroutine; turns were taken of all before it, in order, and nobody works any more. At last
+// a batch is surely with another goroutine when its work panics, ends it, or the caller fails.
 func TestWaves(t *testing.T) {
 	t.Parallel()
 	for _, workers := range []int{1, 4} {
@@ -74,6 +76,31 @@ func TestWaves(t *testing.T) {
 			}
 			assert.GreaterOrEqual(t, cases, 196)
 		})
+	}
+	for want, end := range map[any]func(){"panic: boom": func() { panic("boom") }, "ended": runtime.Goexit, errDisk: nil} {
+		begun, left := make(chan bool), atomic.Bool{}
+		work := func(*thing) {
+			defer left.Store(true)
+			close(begun)
+			if end != nil {
+				end()
+			}
+			time.Sleep(10 * time.Millisecond) // the caller fails meanwhile
+		}
+		got := outcome(func() error {
+			q := New(2, 2, func(*thing) {}, func() func(*thing) { return work }, func(*thing) error { return nil })
+			defer q.End()
+			if err := q.Push(); err != nil {
+				return err
+			}
+			<-begun
+			if end == nil {
+				return errDisk
+			}
+			return q.Drain()
+		})
+		assert.Equal(t, want, got)
+		assert.True(t, left.Load(), "%v: a goroutine is left", want)
 	}
 }
 

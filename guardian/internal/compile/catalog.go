@@ -88,7 +88,7 @@ func (c *catalog) named(e docValue, name string) []*program.Tool {
 	return nil
 }
 
-// extent says what the tools are of.
+// extent says where the tools of the catalog are declared.
 func (c *catalog) extent() string {
 	if c.layer == bundleLayer {
 		return "bundle"

@@ -227,8 +227,8 @@ func (s *steps) take(pattern string) (n int, ok bool) {
 	return n, *s <= maxSteps
 }
 
-// stepsOf returns about how many instructions a pattern becomes, repetitions written out. Over the
-// limit it does not count on.
+// stepsOf returns about how many instructions a pattern becomes, repetitions written out. It stops
+// counting over the limit.
 func stepsOf(re *syntax.Regexp) int {
 	if re.Op == syntax.OpRepeat {
 		return min(stepsOf(re.Sub[0])*max(re.Min, re.Max, 1), maxSteps+1)

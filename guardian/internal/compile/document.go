@@ -125,7 +125,8 @@ func (l *loader) readLayer(tools map[string]*program.Tool, names []string) {
 	}
 }
 
-// readCommon reads what documents of all layers have, and others of their keys refer to.
+// readCommon refuses keys that the document's layer does not have. It reads what documents of all
+// layers may have and other keys refer to: when the document expires, and its lists.
 func (l *loader) readCommon() {
 	for _, x := range layers {
 		if x.name == l.layer {

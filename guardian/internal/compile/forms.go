@@ -19,7 +19,7 @@ const (
 
 func isWords(s string) bool { return contracts.IsWords(s, contracts.MaxWords) }
 
-// maxListed is how many members a list has, or an operand.
+// maxListed is the most members that a list has, or an operand.
 const maxListed = 10_000
 
 // object refuses what is not one, and unknown keys. It reports whether it is one. later are keys of
@@ -246,7 +246,7 @@ func (r *reader) one(p docValue, names []string, offer func() []string) (string,
 	return "", false
 }
 
-// A list is named scalars of one type. Of one that was refused plain is nil.
+// A list is named scalars of one type. If it was refused, plain is nil.
 type list struct {
 	kind    crypto.Kind
 	members []string // canonical text

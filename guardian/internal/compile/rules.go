@@ -9,7 +9,7 @@ import (
 
 var reservedIDs = []string{"only", "expires", "scope", "ceilings"}
 
-// maxRules is how many rules, requirements or budgets a document has.
+// maxRules is the most rules, requirements or budgets that a document has.
 const maxRules = 1 << 20
 
 func (l *loader) readRules(p docValue) {

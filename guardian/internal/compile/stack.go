@@ -174,7 +174,7 @@ func (s *Stack) add(l *loader) {
 	}})
 }
 
-// Sharing keeps one copy of clauses that are the same for many tools, as those of a floor mostly
+// sharing keeps one copy of clauses that are the same for many tools, as those of a floor mostly
 // are. What is judged at every call stays in the processor's caches then, however many tools there
 // are.
 type sharing map[shared][]program.Clause

@@ -121,8 +121,8 @@ func (l *loader) schema(p docValue, closed bool) *jsonschema.Schema {
 	return nil
 }
 
-// readShape reads the input and scope of a tool. A shape that is wrong is shared with no other
-// tool: the error is told for each.
+// readShape reads the input and scope of a tool. A shape that is wrong is not shared: each tool
+// with it is refused by itself.
 func (l *loader) readShape(p docValue, t *program.Tool) {
 	input, ok := l.need(p, "input")
 	if !ok {

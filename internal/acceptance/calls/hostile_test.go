@@ -208,8 +208,11 @@ func TestCallsInsideCalls(t *testing.T) {
 		return executor.Result{Output: []byte(`{"ok":true}`)}, nil
 	}
 	kerneltest.Within(t, 10*time.Second, "calls inside a call", func() {
-		d, _ := w.Call("echo", `{}`, func(in *helm.Intent) { in.Caller.ID, in.Idempotency = "ada", "k" })
+		ctx := helm.With(context.Background(), helm.Intent{Idempotency: "k"}) // for this call alone
+		d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "s",
+			Caller: helm.Caller{ID: "ada"}})
 		assert.NoError(t, d.Err())
+		assert.Equal(t, "k", d.Record.Idempotency)
 	})
 	sessions := map[string]bool{}
 	for range 2 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -110,6 +111,32 @@ func TestNewFailsAtEveryAppend(t *testing.T) {
 		w.Open()
 		assert.NotEqual(t, uint64(0), w.MustVerify().Size, "an empty log")
 	}
+}
+
+// New settles the calls that were open in the order of their permissions.
+func TestSettledInLogOrder(t *testing.T) {
+	t.Parallel()
+	w := kerneltest.New(t)
+	w.Tool = func(ctx context.Context, c contracts.Call) (executor.Result, error) {
+		if c.Tool == "slow" {
+			w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: []byte(`{}`), Session: "inner"})
+		}
+		return executor.Result{}, nil
+	}
+	w.Store.FailIn(3) // the receipt of the inner call
+	w.Call("slow", `{}`)
+	w.Open()
+	var permitted, settled []contracts.Digest
+	for i, st := range w.Statements() {
+		switch {
+		case st.Decision != nil:
+			permitted = append(permitted, w.Entry(i).Hash())
+		case st.Receipt != nil:
+			settled = append(settled, st.Receipt.DecisionHash)
+		}
+	}
+	require.Len(t, permitted, 2)
+	assert.Equal(t, permitted, settled)
 }
 
 func TestCheckpointFailureSeals(t *testing.T) {

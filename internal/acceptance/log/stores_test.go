@@ -32,13 +32,13 @@ func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
 // New continues no log that no kernel of its own could have written.
 func TestNewRefusesForeignLogs(t *testing.T) {
 	t.Parallel()
-	unknown := func(session string) func(t *testing.T, w *kerneltest.World) {
+	unknown := func(session string, nth int) func(t *testing.T, w *kerneltest.World) {
 		return func(t *testing.T, w *kerneltest.World) {
 			kerneltest.AppendEntry(t, w.Store.Store, kerneltest.SeedKey(t, 1), session,
 				func(_ *proofgraph.Chain, decisions []contracts.Digest) *contracts.Statement {
 					d := contracts.DecisionRecord{ArgsHash: crypto.Sum(nil), EffectType: contracts.Read, Tool: "echo",
 						Verdict: contracts.Allow}
-					return &contracts.Statement{Receipt: receipts.Unknown(&d, decisions[0])}
+					return &contracts.Statement{Receipt: receipts.Unknown(&d, decisions[nth])}
 				})
 		}
 	}
@@ -72,11 +72,17 @@ func TestNewRefusesForeignLogs(t *testing.T) {
 					return &contracts.Statement{Close: new(contracts.Close)}
 				})
 		}, "kernel key"},
-		"a second receipt":             {unknown("s"), "receipt"},
-		"a receipt in another session": {unknown("another"), "receipt"},
-		"an entry missing":             {copied(false, func(i, _ uint64) bool { return i != 2 }), "entry 2"},
-		"genesis missing":              {copied(false, func(i, _ uint64) bool { return i != 0 }), "entry 0"},
-		"cut below its checkpoint":     {copied(true, func(i, n uint64) bool { return i != n-1 }), "checkpoint"},
+		"a second receipt":             {unknown("s", 0), "receipt"},
+		"a receipt in another session": {unknown("another", 0), "receipt"},
+		"a receipt of an open call in another session": {func(t *testing.T, w *kerneltest.World) {
+			w.Open()
+			w.Store.FailIn(2)
+			w.Call("echo", `{}`)
+			unknown("another", 2)(t, w)
+		}, "receipt"},
+		"an entry missing":         {copied(false, func(i, _ uint64) bool { return i != 2 }), "entry 2"},
+		"genesis missing":          {copied(false, func(i, _ uint64) bool { return i != 0 }), "entry 0"},
+		"cut below its checkpoint": {copied(true, func(i, n uint64) bool { return i != n-1 }), "checkpoint"},
 		"two logs mixed": {func(t *testing.T, w *kerneltest.World) {
 			second := kerneltest.New(t)
 			second.Call("echo", `{}`)

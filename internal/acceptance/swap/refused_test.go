@@ -118,6 +118,10 @@ func TestSwapRefused(t *testing.T) {
 	for _, k := range []*helm.Kernel{task, gone} {
 		require.NoError(t, k.Close())
 	}
+	late = ending{bg, make(chan struct{})}
+	clock = func() { clock = nil; close(late.done) }
+	err = w.Kernel.Swap(late, kerneltest.Version(t, 5))
+	assert.ErrorIs(t, err, context.Canceled, "with a context that ended before the policy was put in force")
 	w.Swap(kerneltest.Version(t, 5, "slow:", "quick:", " slow,", ""))
 	var nowhere context.Context
 	assert.NoError(t, w.Kernel.Swap(nowhere, kerneltest.Version(t, 6)), "without a context")

@@ -3,6 +3,7 @@ package swap
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -112,6 +113,7 @@ func TestSwapTakesOldOverlaysAlong(t *testing.T) {
 // its place would be after the entry of the new one.
 func TestSwapBetweenJudgementAndPlace(t *testing.T) {
 	t.Parallel()
+	long := `{"text":"` + strings.Repeat("x", 1<<20-11) + `"}`
 	for name, x := range map[string]struct {
 		args, output string
 		to           []string
@@ -121,6 +123,8 @@ func TestSwapBetweenJudgementAndPlace(t *testing.T) {
 		"allowed before":  {`{}`, "", kerneltest.NoEcho, contracts.ReasonNoPolicyDefined},
 		"denied before": {`{"text":"a secret"}`, `{"n":1,"text":"a secret"}`,
 			[]string{"finds: secret", "finds: nothing"}, contracts.ReasonAllow},
+		"too long before, with its default": {long, long, []string{"number, default: 1", "number",
+			"output: 1KiB", "output: 2MiB"}, contracts.ReasonAllow},
 		"no longer a tool": {`{}`, "", []string{"echo:", "gone:", "deny: echo", "deny: gone", "allow: [echo, ",
 			"allow: ["}, contracts.ReasonToolNotFound},
 	} {

@@ -57,7 +57,7 @@ func Child(t *testing.T) {
 	}
 	var o childOptions
 	require.NoError(t, json.Unmarshal([]byte(text), &o))
-	notes, err := openEvents(o.Events)
+	events, err := openEvents(o.Events)
 	require.NoError(t, err)
 	p := &points{random: rand.New(rand.NewPCG(o.Seed, 1)), left: o.Nth}
 	for _, f := range failpoints {
@@ -66,7 +66,7 @@ func Child(t *testing.T) {
 		}
 	}
 	require.Equal(t, o.Point, p.name, "no failpoint")
-	l := &process{number: o.Process, events: notes, during: p.moment, through: p.through}
+	l := &process{number: o.Process, events: events, during: p.moment, through: p.through}
 	if o.Drops {
 		l.through = func(s proofgraph.Store) proofgraph.Store {
 			return &dropper{Store: s, from: 8, drop: func(proofgraph.Batch) bool { return true }}

@@ -142,15 +142,15 @@ func HarnessFindsLiars(t *testing.T) {
 		said := map[string]bool{}
 		cuts, violations := 0, 0
 		for after := 15; after <= 236; after += 12 + everyChange() { // odd: it writes and syncs by turns
-			r, book := disktest.NewRAM(), &memoryEvents{}
-			l := &process{number: 1, events: book, through: x.through}
+			r, recorded := disktest.NewRAM(), &memoryEvents{}
+			l := &process{number: 1, events: recorded, through: x.through}
 			var d disk.Disk = r
 			if x.hook != nil {
 				d = &disktest.Tap{Disk: r, Hook: x.hook()}
 			}
 			_, _ = untilPowerCut(d, smallSizes, l, after, l.script) // a kernel may notice
 			for _, how := range []disktest.Survival{disktest.LeavesNone, disktest.LeavesSectors} {
-				a := &audit{events: book.all(), recorder: book.copy()}
+				a := &audit{events: recorded.all(), recorder: recorded.copy()}
 				a.open(r.Cut(how, random), logDir, smallSizes)
 				if cuts++; len(a.wrong) > 0 {
 					violations++
@@ -173,16 +173,16 @@ func HarnessFindsLiars(t *testing.T) {
 // HarnessFindsRecoveryThatIsNone drops the entries that New writes: an audit must find that.
 func HarnessFindsRecoveryThatIsNone(t *testing.T) {
 	t.Parallel()
-	r, book := disktest.NewRAM(), &memoryEvents{}
+	r, recorded := disktest.NewRAM(), &memoryEvents{}
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &process{number: 1, events: book, through: func(s proofgraph.Store) proofgraph.Store {
+	l := &process{number: 1, events: recorded, through: func(s proofgraph.Store) proofgraph.Store {
 		return &dropper{Store: s, drop: func(b proofgraph.Batch) bool { return holds(b, contracts.KindReceipt) }}
 	}}
 	_, err := untilPowerCut(r, smallSizes, l, 0, func() { l.call(ctx, pay("a", 0)) })
 	require.NoError(t, err)
 	cancel()
 	var effect []event // without the answer, which no process could have given
-	for _, n := range book.all() {
+	for _, n := range recorded.all() {
 		if n.Kind == eventEffect || n.Kind == eventBegun {
 			effect = append(effect, n)
 		}
@@ -196,23 +196,23 @@ func HarnessFindsRecoveryThatIsNone(t *testing.T) {
 	a := &audit{events: effect, recorder: &memoryEvents{}, through: l.through}
 	a.open(r.Clone(), logDir, smallSizes)
 	assert.Contains(t, strings.Join(a.wrong, "\n"), "New made",
-		"a decision stays without a receipt, and this was noticed:\n")
+		"a decision stays without a receipt, and this was noticed")
 }
 
 // HarnessFindsForgedNotes forges the events of a sound log, one at a time: an audit must find each
 // forgery. So every check of an audit can fail.
 func HarnessFindsForgedNotes(t *testing.T) {
 	t.Parallel()
-	r, book := disktest.NewRAM(), &memoryEvents{}
-	l := &process{number: 1, events: book}
+	r, recorded := disktest.NewRAM(), &memoryEvents{}
+	l := &process{number: 1, events: recorded}
 	_, err := untilPowerCut(r, smallSizes, l, 0, l.script)
 	require.NoError(t, err)
-	look := func(notes []event) string {
-		a := &audit{events: notes, recorder: &memoryEvents{}}
+	look := func(events []event) string {
+		a := &audit{events: events, recorder: &memoryEvents{}}
 		a.open(r.Clone(), logDir, smallSizes)
 		return strings.Join(a.wrong, "\n")
 	}
-	require.Equal(t, "", look(book.all()))
+	require.Equal(t, "", look(recorded.all()))
 	other := strings.Repeat("ab", 32)
 	for i, x := range []struct {
 		of    string
@@ -235,26 +235,26 @@ func HarnessFindsForgedNotes(t *testing.T) {
 		{eventCheckpoint, func(n *event) bool { n.Index, n.Checkpoint = 1<<20, forgedCheckpoint(t); return true },
 			"STALE"},
 	} {
-		notes, done := book.all(), false
-		for j := range notes {
-			if n := notes[j]; n.Kind == x.of && x.forge(&n) {
-				notes[j], done = n, true
+		events, done := recorded.all(), false
+		for j := range events {
+			if n := events[j]; n.Kind == x.of && x.forge(&n) {
+				events[j], done = n, true
 				break
 			}
 		}
-		wrong := look(notes)
-		assert.True(t, done && strings.Contains(wrong, x.found), "forgery %d of a note of kind %s: %q, want %q", i,
+		wrong := look(events)
+		assert.True(t, done && strings.Contains(wrong, x.found), "forgery %d of an event of kind %s: %q, want %q", i,
 			x.of, wrong, x.found)
 	}
 	var effect event
-	for _, n := range book.all() {
+	for _, n := range recorded.all() {
 		if n.Kind == eventEffect {
 			effect = n
 		}
 	}
-	assert.Contains(t, look(append(book.all(), effect)), "two effects of one decision", "an effect twice")
+	assert.Contains(t, look(append(recorded.all(), effect)), "two effects of one decision", "an effect twice")
 	effect.Kind = eventDenied
-	assert.Contains(t, look(append(book.all(), effect)), "surely did not run", "an effect that surely was not")
+	assert.Contains(t, look(append(recorded.all(), effect)), "surely did not run", "an effect that surely was not")
 }
 
 // forgedCheckpoint returns a checkpoint of a longer log.

@@ -136,18 +136,18 @@ func (v *directory) openSecond(pid int) {
 
 // view reads the log as an auditor, while the process runs or after it.
 func (v *directory) view() {
-	notes, err := readEvents(v.events)
+	events, err := readEvents(v.events)
 	if err != nil {
 		v.errorf(v.plan, "%v", err)
 		return
 	}
-	book, err := openEvents(v.events)
+	recorded, err := openEvents(v.events)
 	if err != nil {
 		v.errorf(v.plan, "%v", err)
 		return
 	}
-	defer book.f.Close()
-	a := &audit{events: notes, recorder: book}
+	defer recorded.f.Close()
+	a := &audit{events: events, recorder: recorded}
 	a.view(disk.OS{}, v.dir)
 	for _, w := range a.wrong {
 		v.errorf(v.plan, "%s", w)
@@ -177,18 +177,18 @@ func (v *directory) audit(number int, last bool) bool {
 		v.errorf(v.plan, "%v", err)
 		return false
 	}
-	notes, err := readEvents(v.events)
+	events, err := readEvents(v.events)
 	if err != nil {
 		v.errorf(v.plan, "%v", err)
 		return false
 	}
-	book, err := openEvents(v.events)
+	recorded, err := openEvents(v.events)
 	if err != nil {
 		v.errorf(v.plan, "%v", err)
 		return false
 	}
-	defer book.f.Close()
-	a := &audit{events: notes, recorder: book}
+	defer recorded.f.Close()
+	a := &audit{events: events, recorder: recorded}
 	torn := a.open(disk.OS{}, v.dir, v.sizes)
 	v.mu.Lock()
 	v.audits++

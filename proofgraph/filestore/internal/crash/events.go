@@ -77,7 +77,7 @@ func openEvents(path string) (fileEvents, error) {
 func (d fileEvents) add(n event) {
 	b, err := json.Marshal(n)
 	if err == nil && len(b) >= eventSize {
-		err = fmt.Errorf("a note of %d bytes", len(b))
+		err = fmt.Errorf("an event of %d bytes", len(b))
 	}
 	if err == nil {
 		b = append(b, bytes.Repeat([]byte{' '}, eventSize-1-len(b))...)
@@ -98,15 +98,15 @@ func readEvents(path string) ([]event, error) {
 		return nil, err
 	}
 	if len(b)%eventSize != 0 {
-		return nil, fmt.Errorf("%s: half a note at the end, of %d bytes", path, len(b))
+		return nil, fmt.Errorf("%s: half an event at the end, of %d bytes", path, len(b))
 	}
-	var notes []event
+	var events []event
 	for len(b) > 0 {
 		var n event
 		if err := json.Unmarshal(b[:eventSize], &n); err != nil {
-			return nil, fmt.Errorf("%s: note %d: %v", path, len(notes), err)
+			return nil, fmt.Errorf("%s: event %d: %v", path, len(events), err)
 		}
-		notes, b = append(notes, n), b[eventSize:]
+		events, b = append(events, n), b[eventSize:]
 	}
-	return notes, nil
+	return events, nil
 }

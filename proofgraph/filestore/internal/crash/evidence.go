@@ -53,9 +53,9 @@ func (a *audit) checkCheckpoint(s proofgraph.Store) {
 }
 
 // lastCheckpoint returns the largest checkpoint that a kernel returned.
-func lastCheckpoint(notes []event) (mark []byte) {
+func lastCheckpoint(events []event) (mark []byte) {
 	size := uint64(0)
-	for _, n := range notes {
+	for _, n := range events {
 		if n.Kind == eventCheckpoint && n.Index >= size {
 			size, mark = n.Index, []byte(n.Checkpoint)
 		}

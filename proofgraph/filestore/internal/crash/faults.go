@@ -85,20 +85,20 @@ func DiskFails(t *testing.T) {
 				if ill.of == "" && i%2 != at%2 && *wantedCuts == 0 {
 					continue
 				}
-				p, book := &faultyDisk{RAM: disktest.NewRAM(), fault: ill, at: at, random: random}, &memoryEvents{}
+				p, recorded := &faultyDisk{RAM: disktest.NewRAM(), fault: ill, at: at, random: random}, &memoryEvents{}
 				what := fmt.Sprintf("%v: change %d of %d %s", z, at, changes, ill.name)
-				p.run(b, z, book, what)
+				p.run(b, z, recorded, what)
 				if p.hit == nil {
 					continue
 				}
 				b.mu.Lock()
 				failed[p.hit.Kind]++
 				b.mu.Unlock()
-				b.inspect(p.Cut(disktest.Survivals[at%len(disktest.Survivals)], random), z, book.copy(),
+				b.inspect(p.Cut(disktest.Survivals[at%len(disktest.Survivals)], random), z, recorded.copy(),
 					what+"; then the power went")
 				again := p.Clone()
-				if b.inspect(again, z, book, what+"; then it was opened again") && p.of == "sync" {
-					b.inspect(again.Cut(disktest.LeavesNone, random), z, book,
+				if b.inspect(again, z, recorded, what+"; then it was opened again") && p.of == "sync" {
+					b.inspect(again.Cut(disktest.LeavesNone, random), z, recorded,
 						what+"; then it was opened again, and then the power went")
 				}
 			}
@@ -112,8 +112,8 @@ func DiskFails(t *testing.T) {
 }
 
 // run runs the script on a disk that fails once, and checks the answers of store and kernel.
-func (p *faultyDisk) run(b *powerCuts, z Sizes, book *memoryEvents, what string) {
-	l := &process{number: 1, events: book}
+func (p *faultyDisk) run(b *powerCuts, z Sizes, recorded *memoryEvents, what string) {
+	l := &process{number: 1, events: recorded}
 	s, err := Open(p.tap(), logDir, z)
 	if err == nil {
 		defer s.Close()
@@ -140,7 +140,7 @@ func (p *faultyDisk) run(b *powerCuts, z Sizes, book *memoryEvents, what string)
 	first := s.Append(ctx, proofgraph.Batch{At: size})
 	second := s.Append(ctx, proofgraph.Batch{At: size})
 	assert.True(b, errors.Is(first, p.err) && second == first, "%s: a dead store says %v, then %v", what, first, second)
-	a := &audit{events: book.all(), recorder: book}
+	a := &audit{events: recorded.all(), recorder: recorded}
 	log, err := readLog(s)
 	if err != nil {
 		a.errorf("a dead store does not read: %v", err)
@@ -159,17 +159,17 @@ func ReadingFails(t *testing.T) {
 	b, failed := &powerCuts{T: t}, 0
 	random := rand.New(rand.NewPCG(*Seed, 0))
 	for after := 20; after < 236; after += 20 + 4*everyChange() {
-		z, r, book := smallSizes, disktest.NewRAM(), &memoryEvents{}
-		l := &process{number: 1, events: book}
+		z, r, recorded := smallSizes, disktest.NewRAM(), &memoryEvents{}
+		l := &process{number: 1, events: recorded}
 		_, err := untilPowerCut(r, z, l, after, l.script)
 		require.NoError(t, err)
 		left := r.Cut(disktest.LeavesSectors, random)
 		for at := 1; ; at++ {
 			p := &faultyDisk{RAM: left.Clone(), fault: faults[0], at: at, reads: true}
-			notes := book.copy()
+			events := recorded.copy()
 			s, err := Open(p.tap(), logDir, z)
 			if err == nil {
-				l := &process{number: 2, events: notes}
+				l := &process{number: 2, events: events}
 				if err = l.start(s, nil, nil); err == nil {
 					l.k.Close()
 				}
@@ -183,7 +183,7 @@ func ReadingFails(t *testing.T) {
 				p.hit.Path, after)
 			assert.False(t, !errors.Is(err, syscall.EIO) && !p.derived(), "%s: it was not noticed: %v", what, err)
 			if at%everyChange() == 0 {
-				b.inspect(p.Clone(), z, notes, what)
+				b.inspect(p.Clone(), z, events, what)
 			}
 		}
 	}

@@ -91,7 +91,7 @@ var failpoints = []failpoint{
 	{name: "frame: a part is written", most: 40, when: amid, is: isFrame},
 	{name: "frame: written, not synced", most: 40, when: after, is: isFrame},
 	{name: "frame: synced, not answered", most: 40, when: after, is: loaded("sync", logKind)},
-	{name: "zeros Ahead: a part is written", most: 2, when: amid, is: isAhead, rolls: true},
+	{name: "zeros ahead: a part is written", most: 2, when: amid, is: isAhead, rolls: true},
 
 	{name: "between decision and run", most: 30, asks: momentRun},
 	{name: "after the effect", most: 30, asks: momentEffect},

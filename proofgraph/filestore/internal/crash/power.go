@@ -73,11 +73,11 @@ type powerCuts struct {
 
 // inspect audits the disk that a power cut left. If something is wrong, it saves the disk as it was
 // before the audit.
-func (b *powerCuts) inspect(left *disktest.RAM, z Sizes, book *memoryEvents, what string) bool {
+func (b *powerCuts) inspect(left *disktest.RAM, z Sizes, recorded *memoryEvents, what string) bool {
 	before := left.Clone()
 	b.mu.Lock()
 	b.audits++
-	a := &audit{events: book.all(), recorder: book, brief: b.audits%3 != 0 && *wantedCuts == 0}
+	a := &audit{events: recorded.all(), recorder: recorded, brief: b.audits%3 != 0 && *wantedCuts == 0}
 	b.mu.Unlock()
 	torn := a.open(left, logDir, z)
 	b.mu.Lock()
@@ -107,31 +107,31 @@ func PowerAtEachChange(t *testing.T) {
 	t.Parallel()
 	b := &powerCuts{T: t}
 	for _, z := range someSizes[:2] {
-		script := func(d disk.Disk, after int) (changes int, book *memoryEvents) {
-			book = &memoryEvents{}
-			l := &process{number: 1, events: book}
+		script := func(d disk.Disk, after int) (changes int, recorded *memoryEvents) {
+			recorded = &memoryEvents{}
+			l := &process{number: 1, events: recorded}
 			changes, err := untilPowerCut(d, z, l, after, l.script)
 			require.NoError(t, err)
-			return changes, book
+			return changes, recorded
 		}
-		changes, book := script(disktest.NewRAM(), 0)
-		if changes < 60 || len(book.all()) < 25 {
-			t.Fatalf("%d changes, %d notes: not the load that this test was made for", changes, len(book.all()))
+		changes, recorded := script(disktest.NewRAM(), 0)
+		if changes < 60 || len(recorded.all()) < 25 {
+			t.Fatalf("%d changes, %d events: not the load that this test was made for", changes, len(recorded.all()))
 		}
 		parallel(changes/everyChange(), func(after int) {
 			after = after*everyChange() + 1
 			r, random := disktest.NewRAM(), rand.New(rand.NewPCG(*Seed, uint64(after)))
-			_, book := script(r, after)
+			_, recorded := script(r, after)
 			for i, how := range disktest.Survivals {
 				if i%3 == after%3 || *wantedCuts > 0 {
-					b.inspect(r.Cut(how, random), z, book.copy(),
+					b.inspect(r.Cut(how, random), z, recorded.copy(),
 						fmt.Sprintf("%v: power lost after change %d of %d, which left %s", z, after, changes, how))
 				}
 			}
-			b.twice(r.Cut(disktest.Survivals[1+random.IntN(len(disktest.Survivals)-1)], random), z, book.copy(),
+			b.twice(r.Cut(disktest.Survivals[1+random.IntN(len(disktest.Survivals)-1)], random), z, recorded.copy(),
 				1+random.IntN(14), random, fmt.Sprintf("%v: power lost after change %d of %d", z, after, changes))
 			if after%2 == 0 || *wantedCuts > 0 {
-				b.viewed(r.Clone(), z, book, random, fmt.Sprintf("%v: power lost after change %d of %d", z, after,
+				b.viewed(r.Clone(), z, recorded, random, fmt.Sprintf("%v: power lost after change %d of %d", z, after,
 					changes))
 			}
 		})
@@ -140,25 +140,27 @@ func PowerAtEachChange(t *testing.T) {
 }
 
 // twice cuts the power once more while a kernel begins over the disk that the first cut left.
-func (b *powerCuts) twice(left *disktest.RAM, z Sizes, book *memoryEvents, after int, random *rand.Rand, what string) {
-	_, err := untilPowerCut(left, z, &process{number: 2, events: book}, after, func() {})
+func (b *powerCuts) twice(
+	left *disktest.RAM, z Sizes, recorded *memoryEvents, after int, random *rand.Rand, what string,
+) {
+	_, err := untilPowerCut(left, z, &process{number: 2, events: recorded}, after, func() {})
 	assert.NoError(b, err, "%s", what)
 	how := disktest.Survivals[random.IntN(len(disktest.Survivals))]
-	b.inspect(left.Cut(how, random), z, book, fmt.Sprintf("%s, and again after change %d, which left %s", what, after,
-		how))
+	b.inspect(left.Cut(how, random), z, recorded,
+		fmt.Sprintf("%s, and again after change %d, which left %s", what, after, how))
 }
 
 // viewed has an auditor read the log just before the power goes: what they saw must last.
-func (b *powerCuts) viewed(r *disktest.RAM, z Sizes, book *memoryEvents, random *rand.Rand, what string) {
+func (b *powerCuts) viewed(r *disktest.RAM, z Sizes, recorded *memoryEvents, random *rand.Rand, what string) {
 	if !r.Dirs[logDir] {
 		return // nothing to see
 	}
-	a := &audit{events: book.all(), recorder: book}
+	a := &audit{events: recorded.all(), recorder: recorded}
 	a.view(r, logDir)
 	for _, w := range a.wrong {
 		b.Errorf("%s: just before, %s", what, w)
 	}
-	b.inspect(r.Cut(disktest.LeavesSectors, random), z, book, what+", just after an auditor read it")
+	b.inspect(r.Cut(disktest.LeavesSectors, random), z, recorded, what+", just after an auditor read it")
 }
 
 // PowerUnderLoad cuts the power of kernels under load, which go on over the disk that is left, and
@@ -172,15 +174,15 @@ func PowerUnderLoad(t *testing.T) {
 	parallel((wanted+4)/5, func(directory int) {
 		random := rand.New(rand.NewPCG(*Seed, 1<<32|uint64(directory)))
 		z := someSizes[random.IntN(len(someSizes))]
-		r, book := disktest.NewRAM(), &memoryEvents{}
+		r, recorded := disktest.NewRAM(), &memoryEvents{}
 		for number := 1; number <= 5; number++ {
-			l := &process{number: number, events: book}
+			l := &process{number: number, events: recorded}
 			w := &load{process: l, seed: random.Uint64(), callers: 1 + random.IntN(6), calls: 12}
 			after, how := 1+random.IntN(120), disktest.Survivals[random.IntN(len(disktest.Survivals))]
 			_, err := untilPowerCut(r, z, l, after, w.run)
 			assert.NoError(t, err)
 			r = r.Cut(how, random)
-			if !b.inspect(r, z, book,
+			if !b.inspect(r, z, recorded,
 				fmt.Sprintf("%v: directory %d, process %d, %d callers, power lost after change %d, which left %s", z,
 					directory, number, w.callers, after, how)) {
 				return

@@ -23,8 +23,8 @@ func RepairAtEachByte(t *testing.T) {
 		step, stride = 5, 7
 	}
 	for after := 20; after < 236; after += step {
-		r, book := disktest.NewRAM(), &memoryEvents{}
-		l := &process{number: 1, events: book}
+		r, recorded := disktest.NewRAM(), &memoryEvents{}
+		l := &process{number: 1, events: recorded}
 		_, err := untilPowerCut(r, smallSizes, l, after, l.script)
 		require.NoError(t, err)
 		for _, how := range disktest.Survivals {
@@ -44,7 +44,7 @@ func RepairAtEachByte(t *testing.T) {
 					repair(again, n+1, part)
 					what := fmt.Sprintf("change %d, which left %s; then write %d of the repair was cut after %d "+
 						"bytes of %d", after, how, n+1, part, size)
-					require.Equal(t, "", reopened(again, book), "power lost after %s", what)
+					require.Equal(t, "", reopened(again, recorded), "power lost after %s", what)
 				}
 			}
 		}
@@ -79,7 +79,7 @@ func repair(r *disktest.RAM, n, part int) (writes []int, erased bool) {
 }
 
 // reopened returns what is wrong with the log, without a kernel over it.
-func reopened(r *disktest.RAM, book *memoryEvents) string {
+func reopened(r *disktest.RAM, recorded *memoryEvents) string {
 	s, err := Open(r, logDir, smallSizes)
 	if err != nil {
 		return err.Error()
@@ -89,7 +89,7 @@ func reopened(r *disktest.RAM, book *memoryEvents) string {
 	if err != nil {
 		return err.Error()
 	}
-	a := &audit{events: book.all()}
+	a := &audit{events: recorded.all()}
 	a.checkEvents(log)
 	a.checkReceipts(log)
 	a.checkErased(s)

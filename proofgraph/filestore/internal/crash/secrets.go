@@ -110,9 +110,9 @@ func (a *audit) search(d disk.Disk, dir string) {
 }
 
 // checkMissing returns what a pack lacks that was never erased.
-func checkMissing(r evidence.Report, notes []event) (wrong []string) {
+func checkMissing(r evidence.Report, events []event) (wrong []string) {
 	erasing, gone := map[string]bool{}, 0
-	for _, n := range notes {
+	for _, n := range events {
 		erasing[n.Hash] = erasing[n.Hash] || n.Kind == eventErasing
 	}
 	for _, d := range r.Erased {

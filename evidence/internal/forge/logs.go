@@ -172,7 +172,7 @@ func BudgetLog(t testing.TB) *Maker {
 	return m
 }
 
-// Allocated is how many bytes f allocates.
+// Allocated returns how many bytes are allocated while f runs.
 func Allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
