@@ -2,6 +2,7 @@ package helm
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,12 +23,16 @@ var (
 )
 
 // A Decision is the outcome of an Intent. The zero Decision denies.
+//
+// Args are the arguments as judged: canonical, with the defaults of the tool's schema filled in. What
+// the model sent may have another hash than the one that the approver of Pending signs.
 type Decision struct {
 	Verdict contracts.Verdict          // the last word: Allow only if allowed, ran and recorded
 	Reason  contracts.ReasonCode       // of the verdict
 	Why     string                     // the place of the fault: JSON Pointer, constraint, rule id; never a value
 	Record  contracts.DecisionRecord   // the decision before anything ran, as signed in its entry
 	Pending *contracts.ApprovalRequest // with APPROVAL_REQUIRED: the request that an approver must sign
+	Args    json.RawMessage            // with Pending: the arguments that it is about, for the approver to read
 
 	tool      string
 	toolError error // the tool's own error
@@ -158,7 +163,7 @@ func (r Receipt) MarshalJSON() ([]byte, error) { return r.Entry.MarshalJSON() }
 
 // clone returns a copy that shares nothing with d that could be changed.
 func (d Decision) clone() Decision {
-	d.Record = cloneRecord(d.Record)
+	d.Record, d.Args = cloneRecord(d.Record), bytes.Clone(d.Args)
 	if d.Pending = clonePointer(d.Pending); d.Pending != nil {
 		d.Pending.Caller.Roles = slices.Clone(d.Pending.Caller.Roles)
 		d.Pending.Roles = slices.Clone(d.Pending.Roles)

@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -380,6 +381,9 @@ func (c *call) repeat(p *placement) (Decision, Receipt) {
 // deny returns a denial once it is durable.
 func (c *call) deny(p *placement) (Decision, Receipt) {
 	d := p.d
+	if d.Pending != nil {
+		d.Args = bytes.Clone(c.buffers.args) // the next call reuses them
+	}
 	switch {
 	case c.priors.unread != nil:
 		d.cause = c.priors.unread

@@ -1,6 +1,8 @@
 package contracts
 
 import (
+	"errors"
+
 	"github.com/helmkernel/helm/crypto"
 )
 
@@ -8,8 +10,9 @@ import (
 // policy and no other.
 //
 // A kernel that denies a call for lack of an approval returns the request as pending. It travels as
-// JSON to an approver, who reads it and calls Approve or Refuse. The envelope travels back and is
-// presented with the same call.
+// JSON to an approver, together with the arguments. They check by About that the request is about
+// these, read both, and call Approve or Refuse. The envelope travels back and is presented with the
+// same call.
 type ApprovalRequest struct {
 	ArgsHash   Digest
 	Caller     Caller
@@ -53,6 +56,22 @@ func (r ApprovalRequest) Approve(key crypto.Signer) (Envelope, error) {
 // Refuse returns a signed refusal, which is final for this request.
 func (r ApprovalRequest) Refuse(key crypto.Signer) (Envelope, error) {
 	return Approval{Request: r, Time: r.NotBefore, Verdict: Deny}.Sign(key)
+}
+
+// About returns nil if these are the arguments that the request is about, in any spelling: those that
+// were judged, with the defaults of the tool's schema filled in. Whoever signs the request signs
+// their hash, so they must see them first.
+func (r ApprovalRequest) About(args []byte) error {
+	var tree crypto.Tree
+	canonical, err := tree.ParseArgs(nil, args)
+	switch {
+	case err != nil:
+		return errors.New("contracts: request: these are no arguments, which are one object of strict JSON")
+	case crypto.Sum(canonical) != r.ArgsHash:
+		return errors.New("contracts: request: it is about other arguments: " +
+			"take those that were judged, with their defaults")
+	}
+	return nil
 }
 
 // MarshalJSON returns the canonical form.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,9 +13,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// A question goes to an approver: the request, and the arguments whose hash is in it. The tool of
-// this example has no defaults. If a tool has some, the arguments as judged are in the inputs
-// document that the decision names.
+// A question goes to an approver: the request, and the arguments whose hash is in it. They are not
+// those that the agent sent: the tool's schema has filled a default in.
 type question struct {
 	Request contracts.ApprovalRequest `json:"request"`
 	Args    json.RawMessage           `json:"args"`
@@ -52,13 +50,8 @@ func approve(keyFile string, in io.Reader, out io.Writer) error {
 	if err := json.NewDecoder(in).Decode(&q); err != nil {
 		return err
 	}
-	var tree crypto.Tree
-	args, err := tree.ParseArgs(nil, q.Args)
-	if err != nil {
+	if err := q.Request.About(q.Args); err != nil {
 		return err
-	}
-	if crypto.Sum(args) != q.Request.ArgsHash {
-		return errors.New("the arguments are not those that the request is about")
 	}
 	sign := q.Request.Approve // or Refuse, which ends this request
 	answer, err := sign(key)

@@ -84,18 +84,17 @@ func pay(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
 }
 
 // call makes one of the agent's calls, with the approvals there are.
-func (d *desk) call(ctx context.Context, args string, approvals ...contracts.Envelope) *helm.Error {
+func (d *desk) call(ctx context.Context, args string, approvals ...contracts.Envelope) helm.Decision {
 	decision, receipt := d.k.Guard(ctx, helm.Intent{Tool: "bank.pay", Args: json.RawMessage(args),
 		Approvals: approvals})
 	fmt.Fprintf(d.out, "bank.pay %s\n", args)
-	var denied *helm.Error
-	if errors.As(decision.Err(), &denied) {
-		fmt.Fprintf(d.out, "%v  %s: %s\n", decision.Verdict, denied.Reason, denied.Why)
+	if decision.Err() != nil {
+		fmt.Fprintf(d.out, "%v  %s: %s\n", decision.Verdict, decision.Reason, decision.Why)
 	} else {
 		fmt.Fprintf(d.out, "%v  %s\n", decision.Verdict, receipt.Output)
 	}
 	fmt.Fprintf(d.out, "receipt %v, entry %d of the log\n", receipt.Record.Outcome, receipt.Index)
-	return denied
+	return decision
 }
 
 // audit is the auditor's side: it has a pack and a trust state, and nothing else.

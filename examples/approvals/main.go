@@ -60,11 +60,11 @@ func run(ctx context.Context, out io.Writer) error {
 
 	fmt.Fprintf(out, "1. The agent pays the rent. That is over 50, so an owner must approve it.\n\n")
 	denied := d.call(ctx, rent)
-	if !errors.Is(denied, helm.ErrApprovalRequired) {
-		return fmt.Errorf("the call needs no approval: %w", denied)
+	if !errors.Is(denied.Err(), helm.ErrApprovalRequired) {
+		return fmt.Errorf("the call needs no approval: %w", denied.Err())
 	}
-	fmt.Fprintf(out, "\n2. What an owner must sign, and what it is about.\n\n")
-	asked, err := json.MarshalIndent(question{*denied.Pending, json.RawMessage(rent)}, "", "  ")
+	fmt.Fprintf(out, "\n2. What an owner must sign, and what it is about: the call as it was judged.\n\n")
+	asked, err := json.MarshalIndent(question{*denied.Pending, denied.Args}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,8 @@ func TestApprovals(t *testing.T) {
 		"DENY APPROVAL_REQUIRED DENIED", "DENY APPROVAL_INVALID DENIED", "ALLOW { EXECUTED",
 		"DENY APPROVAL_INVALID DENIED",
 	}, answers, out.String())
-	for _, s := range []string{`"roles": [`, `"quorum": 1`, `"amount": 900`, `{"paid":{"amount":900,"to":"landlord"}}`,
+	for _, s := range []string{`"roles": [`, `"quorum": 1`, `"amount": 900`, `"from": "current"`,
+		`{"paid":{"amount":900,"from":"current","to":"landlord"}}`,
 		"level LOGGED, signer TRUSTED: 7 entries, 4 verdicts replayed"} {
 		assert.Contains(t, out.String(), s, "nothing says %s\n", s)
 	}
