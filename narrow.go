@@ -18,8 +18,8 @@ import (
 // idempotency keys. A key that one of them bound returns the first outcome to the others too, even
 // one that their overlay would deny: a task that must not see that needs a session of its own. A
 // seal, and the Close of the kernel that [New] made, are for all of them. Otherwise each is closed
-// by itself. Close a narrowed kernel when its task is over, because [Kernel.Swap] recompiles it and
-// it takes the memory of a whole policy.
+// by itself. It shares the policy of k, and holds what its overlay says. Close a narrowed kernel when
+// its task is over, because [Kernel.Swap] compiles its overlay again.
 //
 // The policy entry is durable when Narrow returns. A PolicyHash that the log has is not written
 // again. Narrow refuses, with nothing written and nothing changed: a document of another layer, or

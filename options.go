@@ -112,7 +112,7 @@ func prepare(o Options) (*settings, error) {
 		return nil, fmt.Errorf("helm: Options: missing %s: "+
 			"there are no defaults for what decides, signs and remembers", strings.Join(missing, ", "))
 	}
-	if len(o.Policy.Documents()) == 0 {
+	if len(o.Policy.Record().Documents) == 0 {
 		return nil, errors.New("helm: Options.Policy: no documents: make it with guardian.Compile or policy.Load")
 	}
 	p := new(settings)

@@ -103,9 +103,9 @@ func (sh *shared) recordPolicy(p *guardian.Policy, under func(uint64) error) err
 	}
 	record := p.Record()
 	var blobs [][]byte
-	for i, d := range p.Documents() {
-		if !l.documents[record.Documents[i].Digest] {
-			blobs = append(blobs, d.Canonical)
+	for i, d := range record.Documents {
+		if !l.documents[d.Digest] {
+			blobs = append(blobs, p.Document(i).Canonical)
 		}
 	}
 	s := sh.session(contracts.SessionKernel)

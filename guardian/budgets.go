@@ -29,11 +29,18 @@ func (j *judging) affordable() bool {
 
 // bill returns the charge of each budget that applies, in stack order.
 func (j *judging) bill() ([]contracts.Charge, bool) {
-	budgets := j.tool.Budgets
-	if len(j.s.charges) < len(budgets) {
+	if len(j.s.charges) < len(j.tool.Budgets)+len(j.more.Budgets) {
 		j.s.charges = make([]contracts.Charge, 4*contracts.MaxCharges)
 	}
-	charges := j.s.charges[:0]
+	charges, ok := j.charge(j.s.charges[:0], j.tool.Budgets)
+	if ok && len(j.more.Budgets) > 0 {
+		charges, ok = j.charge(charges, j.more.Budgets)
+	}
+	return charges, ok
+}
+
+// charge appends the charges of those budgets that apply.
+func (j *judging) charge(charges []contracts.Charge, budgets []program.Budget) ([]contracts.Charge, bool) {
 	payer := &j.in.Caller
 	if j.s.lender != nil {
 		payer = j.s.lender
@@ -127,9 +134,11 @@ func (p *Policy) Refunds(tool string, reason contracts.ReasonCode) (budgets []st
 	if t == nil || reason != contracts.ReasonToolError {
 		return nil
 	}
-	for i := range t.Budgets {
-		if t.Budgets[i].Refund {
-			budgets = append(budgets, t.Budgets[i].Name)
+	for _, of := range [...][]program.Budget{t.Budgets, p.stack.More(tool).Budgets} {
+		for i := range of {
+			if of[i].Refund {
+				budgets = append(budgets, of[i].Name)
+			}
 		}
 	}
 	return budgets

@@ -36,7 +36,7 @@ func openChain(in *contracts.Inputs, trust *registry.State) *chain {
 func (j *judging) delegated(c *chain) bool {
 	if c.fault == "" {
 		j.s.eval.Speak(c.delegator)
-		may := j.rules() && j.clauses(j.tool.Overlays)
+		may := j.rules() && j.overlays()
 		j.s.eval.Speak(j.in.Caller)
 		if !may {
 			return false
@@ -68,7 +68,7 @@ func (j *judging) delegated(c *chain) bool {
 // granted judges the scope of every grant: each must permit what the leaf permits.
 func (j *judging) granted(c *chain, of *program.Tool, tests []*program.Node) bool {
 	var e program.Evaluator
-	e.Begin(of, j.in, j.state, nil)
+	e.Begin(of.Subjects, j.in, j.state, nil)
 	e.Visits = j.s.eval.Visits
 	for i := range c.grants {
 		what := ""

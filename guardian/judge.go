@@ -62,7 +62,12 @@ func (p *Policy) decide(
 	if s == nil {
 		s = new(scratch)
 	}
-	s.eval.Begin(j.tool, in, state, log)
+	j.more = p.stack.More(j.tool.Name)
+	subjects := j.more.Subjects
+	if subjects == nil {
+		subjects = j.tool.Subjects
+	}
+	s.eval.Begin(subjects, in, state, log)
 	s.past, j.s = log, s
 	if j.conditions() {
 		record.Verdict, record.Reason = contracts.Allow, contracts.ReasonAllow
@@ -109,10 +114,11 @@ type judging struct {
 	in     *contracts.Inputs
 	trust  *registry.State
 	tool   *program.Tool
+	more   *program.More
 	record *contracts.DecisionRecord
 	state  *contracts.SessionState // of the inputs: read or, with a past, written
 	why    *Why
-	s      *scratch // nil until condition 2
+	s      *scratch // nil, as is more, until condition 2
 }
 
 // A scratch is the memory of one judgement. It is used again, so forget must keep nothing.
@@ -234,12 +240,12 @@ func (j *judging) conditions() bool {
 	}
 
 	r.Condition = 3
-	if len(t.Budgets) > 0 && !j.affordable() {
+	if len(t.Budgets)+len(j.more.Budgets) > 0 && !j.affordable() {
 		return false
 	}
 
 	r.Condition = 4
-	if len(t.Requires) > 0 && !j.required() {
+	if !j.required(t.Requires) || !j.required(j.more.Requires) {
 		return false
 	}
 
@@ -252,7 +258,7 @@ func (j *judging) conditions() bool {
 		if !j.delegated(c) {
 			return false
 		}
-	} else if !j.rules() || !j.clauses(t.Overlays) {
+	} else if !j.rules() || !j.overlays() {
 		return false
 	}
 
@@ -329,6 +335,9 @@ func (j *judging) rules() bool {
 		return true
 	}
 }
+
+// overlays judges what the documents of P2 say of the tool, in the order of narrowing.
+func (j *judging) overlays() bool { return j.clauses(j.tool.Overlays) && j.clauses(j.more.Overlays) }
 
 // clauses judges what the documents of P0, or of P2, say of the tool. They can only deny.
 func (j *judging) clauses(list []program.Clause) bool {

@@ -29,7 +29,7 @@ type Policy struct {
 	hash    contracts.Digest
 	record  contracts.PolicyRecord
 	stack   compile.Stack
-	scratch sync.Pool // of *scratch
+	scratch *sync.Pool // of *scratch, for all policies narrowed from one
 }
 
 // Compile returns the policy of floors (P0), bundles (P1) and overlays (P2), any number of each, in
@@ -41,11 +41,13 @@ func Compile(docs ...contracts.Document) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return policyOf(stack), nil
+	return policyOf(stack, new(sync.Pool)), nil
 }
 
 // Narrow returns the policy of this stack with overlays (P2) at its end. Their order is part of the
-// PolicyHash. The policy itself is not changed. The error is a *[LoadError].
+// PolicyHash. The policy itself is not changed: the new one shares it, and holds what the overlays
+// say of the tools that they name. The error is a *[LoadError], the same as if all documents were
+// compiled.
 func (p *Policy) Narrow(overlays ...contracts.Document) (*Policy, error) {
 	if p == nil || len(p.stack.Documents) == 0 {
 		return nil, &LoadError{What: "no policy to narrow", Remedy: "narrow one that Compile made"}
@@ -54,11 +56,14 @@ func (p *Policy) Narrow(overlays ...contracts.Document) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return policyOf(stack), nil
+	return policyOf(stack, p.scratch), nil
 }
 
-func policyOf(stack *compile.Stack) *Policy {
-	p := &Policy{stack: *stack, record: contracts.PolicyRecord{Documents: stack.Records, Engine: Engine()}}
+func policyOf(stack *compile.Stack, scratch *sync.Pool) *Policy {
+	p := &Policy{
+		stack: *stack, scratch: scratch,
+		record: contracts.PolicyRecord{Documents: stack.Records, Engine: Engine()},
+	}
 	p.hash = p.record.Hash()
 	p.record.Policy = p.hash
 	return p
@@ -98,6 +103,15 @@ func (p *Policy) Documents() []contracts.Document {
 		return nil
 	}
 	return cloned(p.stack.Documents)
+}
+
+// Document returns a copy of the document at a place of the stack, or the zero Document if there is
+// none. [Policy.Documents] copies all, which may be large.
+func (p *Policy) Document(at int) contracts.Document {
+	if p == nil || at < 0 || at >= len(p.stack.Documents) {
+		return contracts.Document{}
+	}
+	return cloned(p.stack.Documents[at : at+1])[0]
 }
 
 // Expired returns a *[LoadError] for the first document that has expired at t, or nil. An expired
@@ -161,12 +175,14 @@ func (p *Policy) Definition(tool string) (contracts.Digest, bool) {
 // the JSON Pointers to the values in its arguments that must be the same: see [past.Session.Watch].
 func (p *Policy) Compared(tool string) [][]string {
 	t := p.tool(tool)
-	if t == nil || len(t.Compared) == 0 {
+	if t == nil {
 		return nil
 	}
-	list := make([][]string, len(t.Compared))
-	for i, pointers := range t.Compared {
-		list[i] = slices.Clone(pointers)
+	var list [][]string
+	for _, of := range [...][][]string{t.Compared, p.stack.More(tool).Compared} {
+		for _, pointers := range of {
+			list = append(list, slices.Clone(pointers))
+		}
 	}
 	return list
 }

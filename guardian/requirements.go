@@ -11,9 +11,9 @@ type applied struct {
 	asks bool // only approvals can meet it
 }
 
-// required judges condition 4 as if every approval were there.
-func (j *judging) required() bool {
-	for _, x := range j.tool.Requires {
+// required judges requirements of condition 4 as if every approval were there.
+func (j *judging) required(list []*program.Requirement) bool {
+	for _, x := range list {
 		if x.Of != nil && !x.Of.Concern(j.in, j.s.grants) {
 			continue
 		}

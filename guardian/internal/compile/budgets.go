@@ -25,7 +25,7 @@ func (l *loader) readBudgets(p docValue) {
 		l.readTerm(b, &x)
 		var tools []*program.Tool
 		if sel, ok := l.need(b, "tools"); ok {
-			tools = l.catalog.selected(sel, l.layer != bundleLayer)
+			tools = l.catalog.drafted(l.catalog.selected(sel, l.layer != bundleLayer))
 		}
 		price, ok := l.need(b, "cost")
 		made := map[*program.Shape]program.Budget{}

@@ -29,6 +29,28 @@ type catalog struct {
 	layer string
 	tools map[string]*program.Tool
 	names []string // of the tools, sorted
+
+	drafts *drafts // over a stack; nil: the tools are being made, and may be changed
+}
+
+// draft returns the tool to add to.
+func (c *catalog) draft(t *program.Tool) *program.Tool {
+	if c.drafts == nil {
+		return t
+	}
+	return c.drafts.of(t)
+}
+
+// drafted returns the tools to add to.
+func (c *catalog) drafted(tools []*program.Tool) []*program.Tool {
+	if c.drafts == nil {
+		return tools
+	}
+	out := make([]*program.Tool, len(tools))
+	for i, t := range tools {
+		out[i] = c.drafts.of(t)
+	}
+	return out
 }
 
 // allowed reads the tools of an allow: names, never patterns, which would take in tools added
@@ -59,10 +81,12 @@ func (c *catalog) selected(p docValue, classes bool) []*program.Tool {
 			return c.named(e, name)
 		}
 		var out []*program.Tool
-		for _, n := range c.names {
-			if strings.HasPrefix(n, prefix) {
-				out = append(out, c.tools[n])
+		first, _ := slices.BinarySearch(c.names, prefix)
+		for _, n := range c.names[first:] {
+			if !strings.HasPrefix(n, prefix) {
+				break
 			}
+			out = append(out, c.tools[n])
 		}
 		if strings.Contains(prefix, value.Star) {
 			c.refuse(e.at, quote(name)+" is no pattern", "write one * at the end")

@@ -55,7 +55,7 @@ func (l *loader) head(root docValue) bool {
 	if ok {
 		l.name, _ = l.word(name, contracts.IsID, formID)
 	}
-	l.prefix = l.layer + ":" + l.name + ":"
+	l.prefix = prefixOf(l.layer, l.name)
 	l.record = contracts.PolicyDocument{Digest: crypto.Sum(l.doc.Canonical), Layer: l.layer, Name: l.name, Version: 1}
 	if l.layer == overlayLayer && !named.has("version") {
 		return true
@@ -68,6 +68,8 @@ func (l *loader) head(root docValue) bool {
 	}
 	return true
 }
+
+func prefixOf(layer, name string) string { return layer + ":" + name + ":" }
 
 // elsewhere says in which layers an unknown key is one, if in any.
 func elsewhere(key string, keys, later []string) string {
@@ -105,10 +107,10 @@ func (l *loader) readLayer(tools map[string]*program.Tool, names []string) {
 	l.catalog.tools, l.catalog.names = tools, names
 	l.readCommon()
 	l.terms = l.readTerms()
-	if profile := l.root.get("profile"); profile.exists() {
+	if profile := l.root.get("profile"); profile.exists() && l.layer == floorLayer {
 		floor{l}.readProfile(profile)
 	}
-	if ceilings := l.root.get("ceilings"); ceilings.exists() {
+	if ceilings := l.root.get("ceilings"); ceilings.exists() && l.layer == floorLayer {
 		floor{l}.readCeilings(ceilings)
 	}
 	if rules := l.root.get("rules"); rules.exists() {
@@ -116,13 +118,41 @@ func (l *loader) readLayer(tools map[string]*program.Tool, names []string) {
 	}
 	l.readConditions()
 	if only := l.root.get("only"); only.exists() {
-		l.readOnly(only)
+		l.closed, l.inside = true, l.catalog.selected(only, false)
 	}
-	if l.expires > 0 {
-		for _, name := range names {
-			l.clause(tools[name])
+}
+
+// spread adds what the document says of every tool: which are outside of only, and that it expires.
+func (l *loader) spread() {
+	inside := l.inside
+	for _, name := range l.catalog.names {
+		t := l.catalog.tools[name]
+		outside := l.closed
+		if len(inside) > 0 && inside[0] == t {
+			inside, outside = inside[1:], false
+		}
+		if outside || l.expires > 0 {
+			l.clause(t).Outside = outside
 		}
 	}
+}
+
+// outsiders reports whether a tool of which the document says nothing else is outside of its only,
+// and returns the tools of which the contrary is true: not more than half of all, so that they are
+// few to hold.
+func (l *loader) outsiders() (outside bool, others []*program.Tool) {
+	if !l.closed || 2*len(l.inside) <= len(l.catalog.names) {
+		return l.closed, l.inside
+	}
+	inside := l.inside
+	for _, name := range l.catalog.names {
+		if len(inside) > 0 && inside[0].Name == name {
+			inside = inside[1:]
+		} else {
+			others = append(others, l.catalog.tools[name])
+		}
+	}
+	return false, others
 }
 
 // readCommon refuses keys that the document's layer does not have. It reads what documents of all
@@ -166,7 +196,7 @@ func (l *loader) readExpires(p docValue) contracts.Time {
 // readTerms reads what a P0 or P2 document says of every tool.
 func (l *loader) readTerms() *program.Terms {
 	x := &program.Terms{
-		Expiry: program.Expiry{At: l.expires, Rule: l.prefix + "expires"}, Narrows: l.narrows,
+		Expiry: program.Expiry{At: l.expires, Rule: l.prefix + "expires"},
 		Reason: contracts.ReasonPolicyViolation, Ceilings: l.prefix + "ceilings", Only: l.prefix + "only",
 	}
 	if l.layer == floorLayer {
@@ -185,17 +215,4 @@ func (l *loader) readTerms() *program.Terms {
 	x.Caller = l.wordIf(p.get("caller"), isID, form)
 	x.Tenant = l.wordIf(p.get("tenant"), isID, form)
 	return x
-}
-
-// readOnly excludes every tool that is not named.
-func (l *loader) readOnly(p docValue) {
-	named := map[*program.Tool]bool{}
-	for _, t := range l.catalog.selected(p, false) {
-		named[t] = true
-	}
-	for _, name := range l.catalog.names {
-		if t := l.catalog.tools[name]; !named[t] {
-			l.clause(t).Outside = true
-		}
-	}
 }

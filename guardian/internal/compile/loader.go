@@ -16,8 +16,9 @@ type loader struct {
 	record  contracts.PolicyDocument
 	expires contracts.Time // 0: never
 	terms   *program.Terms // of P0 and P2
-	narrows bool           // the overlay is put over a stack that is in use
 	catalog *catalog
+	closed  bool                      // only is there
+	inside  []*program.Tool           // and names these
 	shapes  map[string]*program.Shape // of a bundle's tools, by the text of input and scope
 	reads   *constants
 	idle    idle            // of the rule that is being read

@@ -112,6 +112,7 @@ func (c *compiler) equals(p docValue, earlier *program.Tool, ok bool) ([]program
 	for i := range all {
 		pointers[i] = all[i].There
 	}
+	earlier = c.catalog.draft(earlier)
 	if !slices.ContainsFunc(earlier.Compared, func(x []string) bool { return slices.Equal(x, pointers) }) {
 		earlier.Compared = append(earlier.Compared, pointers)
 	}

@@ -18,7 +18,7 @@ func (l *loader) readRequires(p docValue) {
 		id, named := l.ruleID(r)
 		var tools []*program.Tool
 		if sel, ok := l.need(r, "tools"); ok {
-			tools = l.catalog.selected(sel, l.layer != bundleLayer)
+			tools = l.catalog.drafted(l.catalog.selected(sel, l.layer != bundleLayer))
 		}
 		needs, either, ok := l.needs(r)
 		var x *program.Requirement

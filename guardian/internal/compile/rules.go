@@ -38,7 +38,7 @@ func (l *loader) readRules(p docValue) {
 		var tools []*program.Tool
 		switch {
 		case deny.exists():
-			tools = l.catalog.selected(deny, l.layer != bundleLayer)
+			tools = l.catalog.drafted(l.catalog.selected(deny, l.layer != bundleLayer))
 		case l.layer != bundleLayer:
 			l.refuse(allow.at, "allow in layer "+l.layer, "allow it in a bundle: "+l.layer+" can only deny")
 			continue

@@ -17,7 +17,12 @@ type Stack struct {
 	Documents []contracts.Document       // in stack order
 	Records   []contracts.PolicyDocument // likewise
 	Expiring  []Expiring                 // likewise
-	Tools     map[string]*program.Tool
+	Tools     map[string]*program.Tool   // shared with the stacks that this one is narrowed to
+
+	names   []string          // of the tools, sorted
+	first   func() *reachable // of the documents that the stack was compiled from
+	refused error             // why overlays cannot be added; nil: they can
+	additions
 }
 
 // An Expiring document is refused from At on.
@@ -33,32 +38,28 @@ func Documents(docs []contracts.Document) (*Stack, error) {
 		return nil, err
 	}
 	loaders := loadAll(docs)
-	slices.SortFunc(loaders, func(a, b *loader) int { // by layer and name; the rest makes the order total
+	inStack(loaders)
+	s, err := assemble(loaders)
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseUnsatisfiable(loaders, firstOf(s.Tools, true)); err != nil {
+		return nil, err
+	}
+	if s.first = firstOf(s.Tools, false); loaders[len(loaders)-1].layer == overlayLayer {
+		s.refused = refuseUnsatisfiable(loaders, s.first)
+	}
+	return s, nil
+}
+
+// inStack sorts documents by layer and name. The rest makes the order total.
+func inStack(loaders []*loader) {
+	slices.SortFunc(loaders, func(a, b *loader) int {
 		return cmp.Or(
 			strings.Compare(a.layer, b.layer), strings.Compare(a.name, b.name),
 			strings.Compare(a.doc.Name, b.doc.Name), bytes.Compare(a.doc.Canonical, b.doc.Canonical),
 		)
 	})
-	return assemble(loaders)
-}
-
-// Narrow compiles the stack with overlays at its end, in their order. The error is a *[LoadError].
-func (s *Stack) Narrow(overlays []contracts.Document) (*Stack, error) {
-	if err := checkCount(len(s.Documents) + len(overlays)); err != nil {
-		return nil, err
-	}
-	loaders := loadAll(overlays)
-	for _, l := range loaders {
-		if l.whole && l.layer != overlayLayer {
-			remedy := "write P2: nothing else can be added to a stack that is in use"
-			l.refuse("/layer", "layer "+l.layer+" over a stack", remedy)
-		}
-	}
-	loaders = append(loadAll(s.Documents), loaders...)
-	for _, l := range loaders {
-		l.narrows = l.layer == overlayLayer // those of the stack, too: they may have been put over it
-	}
-	return assemble(loaders)
 }
 
 func checkCount(documents int) error {
@@ -98,41 +99,43 @@ func assemble(loaders []*loader) (*Stack, error) {
 		if l.whole {
 			labels.add(l)
 		}
-		if l.name != "" && seen[l.prefix] {
-			if l.layer == bundleLayer {
-				l.refuse("/bundle/name", "a second bundle "+quote(l.name), "a stack holds one version of a bundle")
-			} else {
-				l.refuse("/name", "a second "+l.layer+" document "+quote(l.name), "give it a name of its own, "+
-					"since the name tells whose rule denied; a stack holds one version of a document")
-			}
-		}
-		seen[l.prefix] = true
+		refuseSecond(l, seen)
 	}
-	names, err := s.readBundles(loaders, labels)
-	if err != nil {
+	if err := s.readBundles(loaders, labels); err != nil {
 		return nil, err
 	}
 	for _, l := range loaders {
 		if l.layer != bundleLayer {
-			l.readLayer(s.Tools, names)
+			l.readLayer(s.Tools, s.names)
+			l.spread()
 		}
 		if err := l.first(); err != nil {
 			return nil, err
 		}
 		s.add(l)
 	}
-	if err := refuseUnsatisfiable(s.Tools, loaders); err != nil {
-		return nil, err
-	}
 	share := sharing{}
-	for _, name := range names {
+	for _, name := range s.names {
 		share.settle(s.Tools[name])
 	}
 	return s, nil
 }
 
-// readBundles reads the bundles, and returns the names of all their tools, sorted.
-func (s *Stack) readBundles(loaders []*loader, labels vocabulary) (names []string, err error) {
+// refuseSecond refuses a document of a layer and name that were seen before.
+func refuseSecond(l *loader, seen map[string]bool) {
+	if l.name != "" && seen[l.prefix] {
+		if l.layer == bundleLayer {
+			l.refuse("/bundle/name", "a second bundle "+quote(l.name), "a stack holds one version of a bundle")
+		} else {
+			l.refuse("/name", "a second "+l.layer+" document "+quote(l.name), "give it a name of its own, "+
+				"since the name tells whose rule denied; a stack holds one version of a document")
+		}
+	}
+	seen[l.prefix] = true
+}
+
+// readBundles reads the bundles, and the names of all their tools.
+func (s *Stack) readBundles(loaders []*loader, labels vocabulary) error {
 	owner := map[string]*loader{}
 	for _, l := range loaders {
 		if l.layer == bundleLayer && l.whole {
@@ -150,12 +153,12 @@ func (s *Stack) readBundles(loaders []*loader, labels vocabulary) (names []strin
 			s.Tools[name] = l.catalog.tools[name]
 		}
 		if err := l.first(); err != nil {
-			return nil, err
+			return err
 		}
-		names = append(names, l.catalog.names...)
+		s.names = append(s.names, l.catalog.names...)
 	}
-	slices.Sort(names)
-	return names, nil
+	slices.Sort(s.names)
+	return nil
 }
 
 func (s *Stack) add(l *loader) {

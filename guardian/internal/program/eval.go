@@ -27,12 +27,14 @@ type Evaluator struct {
 	recall
 }
 
-// Begin prepares for the predicates of a tool in a call. The past is asked if it is not nil; state
-// is what is known of it.
-func (e *Evaluator) Begin(t *Tool, in *contracts.Inputs, state *contracts.SessionState, past past.Past) {
+// Begin prepares for the predicates of a call, which look at those subjects. The past is asked if
+// it is not nil; state is what is known of it.
+func (e *Evaluator) Begin(
+	subjects []Subject, in *contracts.Inputs, state *contracts.SessionState, past past.Past,
+) {
 	e.time = in.Time
-	e.values.tool, e.args, e.caller = t.Subjects, in.Args, in.Caller
-	if n := len(t.Subjects); len(e.slots) < n {
+	e.values.tool, e.args, e.caller = subjects, in.Args, in.Caller
+	if n := len(subjects); len(e.slots) < n {
 		e.slots = make([]slot, n)
 	}
 	e.recall.past, e.recall.session = past, in.Session

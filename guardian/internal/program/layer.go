@@ -21,7 +21,6 @@ type Terms struct {
 	Expiry                  Expiry
 	Reason                  contracts.ReasonCode // that it denies for
 	Calls                   uint64               // ALLOWs that a session may have; 0: any number
-	Narrows                 bool                 // its sessions may have had calls under a wider stack
 
 	Ceilings, Only string // rules that it denies with
 }

@@ -43,3 +43,5 @@ type subjectKey struct {
 	as      Reading
 	pointer string
 }
+
+func (s *Subject) key() subjectKey { return subjectKey{s.From, s.As, s.Pointer} }

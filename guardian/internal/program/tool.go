@@ -30,6 +30,16 @@ type Tool struct {
 	Compared  [][]string // pointers by which later calls, of any tool, are compared with this one's
 }
 
+// More is what overlays say of a tool with which a stack was narrowed, after all that its documents
+// said before. The tools of that stack are not touched, since many stacks share them.
+type More struct {
+	Overlays []Clause
+	Requires []*Requirement
+	Budgets  []Budget
+	Compared [][]string
+	Subjects []Subject // of the tool, and then what the overlays look at, too; nil: those of the tool
+}
+
 // A Surface is what documents select tools by, apart from name and effect.
 type Surface struct {
 	Connector string
@@ -86,12 +96,15 @@ type Shape struct {
 
 // Slot returns the slot of a subject, and adds the subject if it is new.
 func (x *Shape) Slot(s Subject) int32 {
-	key := subjectKey{s.From, s.As, s.Pointer}
-	if i, ok := x.slots[key]; ok {
-		return i
-	}
 	if x.slots == nil {
 		x.slots = map[subjectKey]int32{}
+		for i := range x.Subjects {
+			x.slots[x.Subjects[i].key()] = int32(i)
+		}
+	}
+	key := s.key()
+	if i, ok := x.slots[key]; ok {
+		return i
 	}
 	i := int32(len(x.Subjects))
 	x.slots[key] = i
