@@ -15,11 +15,11 @@ import (
 // whatever the new kernel allows. The new kernel may be narrowed further.
 //
 // It shares everything else with k: the log, sessions, keys, drivers, the admission queue, and
-// idempotency keys. A key that one of them bound returns the first outcome to the others too, even
-// one that their overlay would deny: a task that must not see that needs a session of its own. A
-// seal, and the Close of the kernel that [New] made, are for all of them. Otherwise each is closed
-// by itself. It shares the policy of k, and holds what its overlay says. Close a narrowed kernel when
-// its task is over, because [Kernel.Swap] compiles its overlay again.
+// idempotency keys. A key that one of them bound returns the first outcome to the others too,
+// even one that their overlay would deny: a task that must not see that needs a session of its
+// own. A seal, and the Close of the kernel that [New] made, are for all of them. Otherwise each
+// is closed by itself. It shares the policy of k, and holds what its overlay says. Close a
+// narrowed kernel when its task is over, because [Kernel.Swap] compiles its overlay again.
 //
 // The policy entry is durable when Narrow returns. A PolicyHash that the log has is not written
 // again. Narrow refuses, with nothing written and nothing changed: a document of another layer, or
