@@ -55,10 +55,12 @@ func VerifierKey(origin string, pub crypto.PublicKey) string {
 	return key
 }
 
-// A signer signs notes with a key, under the name of the log.
+// A signer signs notes with a key, under the name of the log. It is not safe for concurrent use.
 type signer struct {
 	note.Verifier
-	key crypto.Signer
+	key     crypto.Signer
+	stop    <-chan struct{} // when closed, Sign waits no longer
+	overdue *signature      // that Sign has not waited for any longer; nil: none
 }
 
 func newSigner(origin string, key crypto.Signer) (*signer, error) {
@@ -70,10 +72,29 @@ func newSigner(origin string, key crypto.Signer) (*signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &signer{v, key}, nil
+	return &signer{Verifier: v, key: key}, nil
 }
 
-func (s *signer) Sign(msg []byte) ([]byte, error) { return crypto.Sign(s.key, msg) }
+// Sign signs the text of a note.
+func (s *signer) Sign(msg []byte) ([]byte, error) {
+	if _, ok := s.key.(crypto.PrivateKey); ok {
+		return crypto.Sign(s.key, msg)
+	}
+	if s.overdue != nil {
+		select {
+		case <-s.overdue.answered:
+			s.overdue = nil
+		default:
+			return nil, errOverdue
+		}
+	}
+	sig := ask(s.key, msg)
+	if !sig.await(s.stop) {
+		s.overdue = sig
+		return nil, errSilent
+	}
+	return sig.bytes, sig.err
+}
 
 const (
 	signaturePrefix = "— "

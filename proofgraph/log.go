@@ -144,8 +144,9 @@ func (l *Log) Chain(session string) *Chain {
 }
 
 // Checkpoint waits until the signed entries are durable, signs the log as it is then, stores the
-// signed note and returns it. If the signer fails, the log goes on. ctx is not checked any more
-// once the note is being stored.
+// signed note and returns it. If the signer fails, the log goes on. A signer that is not in memory
+// has failed if it does not answer within 10 seconds. It is not asked again before it has answered.
+// ctx is not checked any more once the note is being stored.
 func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	if err := ctx.Err(); err != nil {
 		return Checkpoint{}, err
@@ -163,10 +164,12 @@ func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	c := Checkpoint{Origin: l.notes.Name(), Size: l.tree.Size(), Root: l.tree.Root()}
 	l.indexMu.RUnlock()
 	var err error
-	if c.Note, err = note.Sign(&note.Note{Text: string(c.body())}, l.notes); err != nil {
-		return Checkpoint{}, err
+	l.notes.stop = ctx.Done()
+	c.Note, err = note.Sign(&note.Note{Text: string(c.body())}, l.notes)
+	if ended := ctx.Err(); ended != nil {
+		return Checkpoint{}, ended
 	}
-	if err := ctx.Err(); err != nil {
+	if err != nil {
 		return Checkpoint{}, err
 	}
 	w := &waiter{log: l, state: signed}

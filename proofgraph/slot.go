@@ -156,7 +156,8 @@ func (s *Slot) Header() contracts.Header {
 // Wait returns. Nor must st.Decision, which Durable returns.
 //
 // If the signer fails or panics, or the record is too large, Sign returns an error, the place is
-// void and the log is sealed.
+// void and the log is sealed. A signer that is not in memory has failed if it does not answer
+// within 10 seconds.
 func (s *Slot) Sign(st *contracts.Statement, blobs ...[]byte) error {
 	l := s.log
 	if err := l.Err(); err != nil {
@@ -165,15 +166,7 @@ func (s *Slot) Sign(st *contracts.Statement, blobs ...[]byte) error {
 	if s.progress() != placed {
 		return errors.New("proofgraph: sign: the place has its entry already")
 	}
-	done := false
-	defer func() {
-		if !done {
-			l.Seal(errGone)
-		}
-	}()
-	err := s.write(st)
-	done = true
-	if err != nil {
+	if err := s.write(st); err != nil {
 		l.Seal(err)
 		return err
 	}
@@ -210,7 +203,7 @@ func (s *Slot) write(st *contracts.Statement) (err error) {
 	buf = crypto.AppendPAE(buf, contracts.PayloadType, buf)
 	*scratch = buf
 	var room [64]byte
-	sig, err := crypto.AppendSignature(room[:0], l.key, buf[n:])
+	sig, err := l.appendSignature(room[:0], buf[n:])
 	if err != nil {
 		return err
 	}
@@ -218,6 +211,21 @@ func (s *Slot) write(st *contracts.Statement) (err error) {
 	leaf = crypto.AppendEnvelope(leaf, contracts.PayloadType, buf[:n], l.keyID, sig)
 	s.entry, s.hash = leaf[1:len(leaf):len(leaf)], crypto.Sum(leaf)
 	return nil
+}
+
+// appendSignature appends the signature of an entry.
+func (l *Log) appendSignature(dst, msg []byte) ([]byte, error) {
+	if _, ok := l.key.(crypto.PrivateKey); ok {
+		return crypto.AppendSignature(dst, l.key, msg)
+	}
+	s := ask(l.key, msg)
+	switch {
+	case s.await(l.done):
+		return append(dst, s.bytes...), s.err
+	case l.Err() != nil:
+		return dst, l.Err()
+	}
+	return dst, errSilent
 }
 
 // envelopeSize is the size of an entry without its payload, at most.
