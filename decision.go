@@ -24,8 +24,8 @@ var (
 
 // A Decision is the outcome of an Intent. The zero Decision denies.
 //
-// Args are the arguments as judged: canonical, with the defaults of the tool's schema filled in. What
-// the model sent may have another hash than the one that the approver of Pending signs.
+// Args are the arguments as judged: canonical, with the defaults of the tool's schema filled in.
+// What the model sent may have another hash than the one that the approver of Pending signs.
 type Decision struct {
 	Verdict contracts.Verdict          // the last word: Allow only if allowed, ran and recorded
 	Reason  contracts.ReasonCode       // of the verdict

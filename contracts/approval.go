@@ -58,9 +58,9 @@ func (r ApprovalRequest) Refuse(key crypto.Signer) (Envelope, error) {
 	return Approval{Request: r, Time: r.NotBefore, Verdict: Deny}.Sign(key)
 }
 
-// About returns nil if these are the arguments that the request is about, in any spelling: those that
-// were judged, with the defaults of the tool's schema filled in. Whoever signs the request signs
-// their hash, so they must see them first.
+// About returns nil if these are the arguments that the request is about, in any spelling: those
+// that were judged, with the defaults of the tool's schema filled in. An approver signs their hash,
+// so they must see them first.
 func (r ApprovalRequest) About(args []byte) error {
 	var tree crypto.Tree
 	canonical, err := tree.ParseArgs(nil, args)
