@@ -41,12 +41,14 @@
 // minutes.
 //
 // The probes are calls that must not go through, put to a broad allow with a rule that denies. The
-// table has their results in a host that does as the engine's own first example does: README or
-// documentation, named at each prober. In all of these engines a policy can be written that fails
-// closed, mostly by an allow that names everything it needs; the probes are of a policy that relies
-// on its denials. Cedar is probed also with the validator of cedar-go's x/exp, which a host has to
-// call itself, OPA also with StrictBuiltinErrors. (OPA orders every string above every number. So
-// it denies the numeric string above an upper limit, and would let one pass a lower limit.)
+// table has their results in a host that calls the engine as its first example does: README or
+// documentation, named at each prober. Where an engine has no composition of its own, it is ours:
+// not deny and permit. In all of these engines a policy can be written that fails closed, mostly by
+// an allow that names everything it needs; the probes are of a policy that relies on its denials.
+// Cedar is probed also with the validator of cedar-go's x/exp, which a host has to call itself; OPA
+// also with StrictBuiltinErrors, and with a schema of the input and Strict too; CEL also with a Go
+// type for the arguments. (OPA orders every string above every number. So it denies the numeric
+// string above an upper limit, and would let one pass a lower limit.)
 package main
 
 import (

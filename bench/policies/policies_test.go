@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,6 +149,10 @@ func TestProbes(t *testing.T) {
 	}
 	if len(all) != len(probers) || len(want) != len(probes) {
 		t.Fatalf("%d engines of %d, %d probes of %d", len(all), len(probers), len(want), len(probes))
+	}
+	for _, own := range all { // a policy that never loads would pass every probe
+		assert.True(t, slices.ContainsFunc(own, func(f finding) bool { return f.cell != "refused at load" }),
+			"%s: %v", own[0].prober, own[0].said)
 	}
 	for _, f := range all[0] {
 		if f.prober != "HELM" || f.cell != want[f.probe] {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/open-policy-agent/opa/v1/rego"
 )
 
 // A probe is one call against a policy of two parts: clerks may pay, and one rule denies. The call
@@ -48,9 +50,11 @@ var probers = []prober{
 	{"Cedar", cedarProbes, cedarProber},
 	{"Cedar, validated (experimental)", cedarProbes, cedarValidated},
 	{"Casbin", casbinProbes, casbinProber},
-	{"OPA", opaProbes, opaProber(false)},
-	{"OPA, strict builtin errors", opaProbes, opaProber(true)},
+	{"OPA", opaProbes, opaProber()},
+	{"OPA, strict builtin errors", opaProbes, opaProber(rego.StrictBuiltinErrors(true))},
+	{"OPA, schema, strict", opaProbes, opaProber(rego.StrictBuiltinErrors(true), rego.Strict(true), opaSchema)},
 	{"CEL", celProbes, celProber},
+	{"CEL, typed", celTypedProbes, celTypedProber},
 	{"Go, written by hand", goProbes, goProber},
 }
 
