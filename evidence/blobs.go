@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -28,6 +29,7 @@ type blobs struct {
 	json      crypto.Tree        // of a blob
 	lacking   []contracts.Digest // named, and not there
 	bad       *Error             // the first fault
+	documents []contracts.Digest // of the latest policy entry that are as they should be
 }
 
 // fault returns an error of a blob that the entry at hand names.
@@ -87,14 +89,36 @@ func (x *blobs) keep(d contracts.Digest, as entry.Role) ([]byte, *Error) {
 	return b, nil
 }
 
-// keepAll keeps all blobs that an entry names.
+// keepAll keeps all blobs that an entry names. The documents of a policy are mostly those of the
+// policy before and an overlay, so those are not read again.
 func (x *blobs) keepAll(st *contracts.Statement) (f *Error) {
+	if st.Policy != nil {
+		return x.keepDocuments(st.Policy)
+	}
 	entry.Blobs(st, func(d contracts.Digest, as entry.Role) {
 		if f == nil {
 			_, f = x.keep(d, as)
 		}
 	})
 	return f
+}
+
+func (x *blobs) keepDocuments(p *contracts.PolicyRecord) *Error {
+	var right []contracts.Digest
+	for _, d := range p.Documents {
+		if !slices.Contains(x.documents, d.Digest) {
+			b, f := x.keep(d.Digest, entry.Document)
+			if f != nil {
+				return f
+			}
+			if b == nil {
+				continue
+			}
+		}
+		right = append(right, d.Digest)
+	}
+	x.documents = right
+	return nil
 }
 
 // form returns in what a blob departs from the form of its role, or "". The form of inputs is

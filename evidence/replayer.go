@@ -5,18 +5,19 @@ import "github.com/helmkernel/helm/contracts"
 // A replayer makes verdicts again, and holds kept inputs and outputs to the log: the check REPLAY.
 // It knows the fold, the blobs and the entries before.
 type replayer struct {
-	fold     *fold
-	blobs    *blobs
-	reread   *rereader
-	inputs   contracts.Reader
-	text     []byte
-	stacks   []stack // that are compiled, the latest last
-	sessions sessionCache
-	nonces   map[[16]byte]uint32 // of requests whose approvals an ALLOW consumed, and the index of the ALLOW
-	unread   unreadable
-	back     *backTest // judges by a candidate, too; nil: none was given
-	report   Replay
-	bad      *Error // the first fault
+	fold       *fold
+	blobs      *blobs
+	reread     *rereader
+	inputs     contracts.Reader
+	text       []byte
+	stacks     []stack // that are compiled, the latest last
+	stackBytes int     // of their documents
+	sessions   sessionCache
+	nonces     map[[16]byte]uint32 // of requests whose approvals an ALLOW consumed, and the index of the ALLOW
+	unread     unreadable
+	back       *backTest // judges by a candidate, too; nil: none was given
+	report     Replay
+	bad        *Error // the first fault
 }
 
 // differs notes a fault of REPLAY at the entry at hand. It returns nil: the fault is found with an

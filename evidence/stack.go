@@ -22,8 +22,21 @@ type stack struct {
 	engine contracts.Engine
 	policy *guardian.Policy // nil if it does not compile, or is another engine's
 	why    string           // it does not compile
-	bytes  int
+	base   *base            // nil if it shares nothing
+	bytes  int              // of the documents that it does not share
 }
+
+// A base is what policies share whose documents are the same but for overlays. It counts once for
+// all of them.
+type base struct {
+	documents []contracts.PolicyDocument
+	policy    *guardian.Policy
+	err       error // it does not compile
+	bytes     int
+	held      int // policies that share it
+}
+
+var errLacking = errors.New("a policy document is not there")
 
 // compiled reports whether a policy is held compiled.
 func (r *replayer) compiled(policy contracts.Digest) bool {
@@ -43,15 +56,30 @@ func (r *replayer) stack(policy contracts.Digest) (*stack, *Error) {
 		return nil, f
 	}
 	r.stacks = append(r.stacks, x)
-	total := 0
-	for _, x := range r.stacks {
-		total += x.bytes
+	r.stackBytes += x.bytes
+	if x.base != nil {
+		if x.base.held == 0 {
+			r.stackBytes += x.base.bytes
+		}
+		x.base.held++
 	}
-	for (total > maxStackBytes || len(r.stacks) > maxStacks) && len(r.stacks) > 1 {
-		total -= r.stacks[0].bytes
-		r.stacks = append(r.stacks[:0], r.stacks[1:]...)
+	for (r.stackBytes > maxStackBytes || len(r.stacks) > maxStacks) && len(r.stacks) > 1 {
+		r.dropFirst()
 	}
 	return &r.stacks[len(r.stacks)-1], nil
+}
+
+// dropFirst forgets the policy that is held the longest.
+func (r *replayer) dropFirst() {
+	x := r.stacks[0]
+	r.stackBytes -= x.bytes
+	if x.base != nil {
+		x.base.held--
+		if x.base.held == 0 {
+			r.stackBytes -= x.base.bytes
+		}
+	}
+	r.stacks = slices.Delete(r.stacks, 0, 1)
 }
 
 // compile reads a policy entry again, and its documents.
@@ -61,43 +89,104 @@ func (r *replayer) compile(policy contracts.Digest) (stack, *Error) {
 	if f != nil {
 		return x, f
 	}
-	record := st.Policy
-	x.engine = record.Engine
+	x.engine = st.Policy.Engine
 	if x.engine != guardian.Engine() {
 		return x, nil
 	}
-	var docs, overlays []contracts.Document
-	for i, d := range record.Documents {
-		b, _, f := r.blobs.content(d.Digest, r.blobs.far)
-		switch noted := r.blobs.bad != nil; { // when the policy entry named it
-		case f != nil && f.Check != ErrBlob:
-			return x, f
-		case b == nil && !noted:
-			return x, r.blobs.from.unreadable(&d.Digest, errChanged)
-		case b == nil:
-			x.why = "a policy document is not there"
-			return x, nil
-		}
-		x.bytes += len(b)
-		doc := contracts.Document{Name: d.Name, Canonical: bytes.Clone(b)}
+	var below, above []contracts.PolicyDocument
+	for i, d := range st.Policy.Documents {
 		if i > 0 && d.Layer == "P2" { // overlays are in the order of narrowing, which Compile does not keep
-			overlays = append(overlays, doc)
+			above = append(above, d)
 		} else {
-			docs = append(docs, doc)
+			below = append(below, d)
 		}
 	}
-	x.load(docs, overlays)
-	return x, nil
-}
-
-// load compiles the documents of a policy, or says why that fails.
-func (x *stack) load(docs, overlays []contracts.Document) {
-	p, err := guardian.Compile(docs...)
+	b, f := r.base(below)
+	if f != nil {
+		return x, f
+	}
+	overlays, size, err, f := r.documents(above)
+	if f != nil {
+		return x, f
+	}
+	if err == nil {
+		err = b.err
+	}
+	p := b.policy
 	if err == nil && overlays != nil {
 		p, err = p.Narrow(overlays...)
 	}
+	x.base, x.bytes = b, size
+	if err != nil && overlays != nil && b.err != errLacking {
+		if p, f = r.whole(&x, below, overlays); f != nil {
+			return x, f
+		}
+		if p != nil {
+			err = nil
+		}
+	}
+	x.load(p, err)
+	return x, nil
+}
+
+// whole compiles documents and overlays together, as they may have been in the log: then it can be
+// for an overlay that they load. It returns nil if they do not.
+func (r *replayer) whole(
+	x *stack, below []contracts.PolicyDocument, overlays []contracts.Document,
+) (*guardian.Policy, *Error) {
+	docs, size, err, f := r.documents(below)
+	if f != nil || err != nil {
+		return nil, f
+	}
+	p, err := guardian.Compile(append(docs, overlays...)...)
+	if err != nil {
+		return nil, nil
+	}
+	x.base, x.bytes = nil, x.bytes+size
+	return p, nil
+}
+
+// base returns the policy of documents without overlays, which one that is held may share.
+func (r *replayer) base(documents []contracts.PolicyDocument) (*base, *Error) {
+	for i := range r.stacks {
+		if b := r.stacks[i].base; b != nil && slices.Equal(b.documents, documents) {
+			return b, nil
+		}
+	}
+	docs, size, err, f := r.documents(documents)
+	b := &base{documents: documents, bytes: size, err: err}
+	if f == nil && err == nil {
+		b.policy, b.err = guardian.Compile(docs...)
+	}
+	return b, f
+}
+
+// documents reads documents of a policy entry, or returns errLacking if one of them is not there.
+func (r *replayer) documents(
+	list []contracts.PolicyDocument,
+) (docs []contracts.Document, size int, err error, f *Error) {
+	for _, d := range list {
+		b, _, f := r.blobs.content(d.Digest, r.blobs.far)
+		switch noted := r.blobs.bad != nil; { // when the policy entry named it
+		case f != nil && f.Check != ErrBlob:
+			return nil, 0, nil, f
+		case b == nil && !noted:
+			return nil, 0, nil, r.blobs.from.unreadable(&d.Digest, errChanged)
+		case b == nil:
+			return nil, 0, errLacking, nil
+		}
+		size += len(b)
+		docs = append(docs, contracts.Document{Name: d.Name, Canonical: bytes.Clone(b)})
+	}
+	return docs, size, nil, nil
+}
+
+// load takes a policy, or says why there is none.
+func (x *stack) load(p *guardian.Policy, err error) {
 	var bad *guardian.LoadError
 	switch {
+	case err == errLacking:
+		x.why = errLacking.Error()
 	case errors.As(err, &bad):
 		x.why = "the policy does not compile: " + bad.Document + ": " + bad.Pointer + ": " + bad.What
 	case err != nil:

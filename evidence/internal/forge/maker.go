@@ -93,6 +93,27 @@ func (m *Maker) Use(docs ...string) {
 	m.put(contracts.SessionKernel, nil, &contracts.Statement{Policy: &r}, blobs...)
 }
 
+// Narrow enters the policy with overlays at its end.
+func (m *Maker) Narrow(overlays ...string) {
+	m.Helper()
+	var list []contracts.Document
+	var blobs [][]byte
+	for _, d := range overlays {
+		list, blobs = append(list, contracts.Document{Canonical: []byte(d)}), append(blobs, []byte(d))
+	}
+	p, err := m.policy.Narrow(list...)
+	require.NoError(m, err)
+	m.policy = p
+	r := p.Record()
+	m.put(contracts.SessionKernel, nil, &contracts.Statement{Policy: &r}, blobs...)
+}
+
+// Policy returns the policy that judges.
+func (m *Maker) Policy() *guardian.Policy { return m.policy }
+
+// Judge has another policy judge, which has its entry.
+func (m *Maker) Judge(p *guardian.Policy) { m.policy = p }
+
 // put signs an entry.
 func (m *Maker) put(session string, parents []contracts.Digest, st *contracts.Statement, blobs ...[]byte) contracts.Digest {
 	m.Helper()
