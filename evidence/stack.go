@@ -105,14 +105,14 @@ func (r *replayer) compile(policy contracts.Digest) (stack, *Error) {
 	if f != nil {
 		return x, f
 	}
-	overlays, size, err, f := r.documents(above)
+	overlays, size, all, f := r.documents(above)
 	if f != nil {
 		return x, f
 	}
-	if err == nil {
-		err = b.err
+	p, err := b.policy, b.err
+	if !all {
+		err = errLacking
 	}
-	p := b.policy
 	if err == nil && overlays != nil {
 		p, err = p.Narrow(overlays...)
 	}
@@ -134,8 +134,8 @@ func (r *replayer) compile(policy contracts.Digest) (stack, *Error) {
 func (r *replayer) whole(
 	x *stack, below []contracts.PolicyDocument, overlays []contracts.Document,
 ) (*guardian.Policy, *Error) {
-	docs, size, err, f := r.documents(below)
-	if f != nil || err != nil {
+	docs, size, all, f := r.documents(below)
+	if !all {
 		return nil, f
 	}
 	p, err := guardian.Compile(append(docs, overlays...)...)
@@ -153,32 +153,32 @@ func (r *replayer) base(documents []contracts.PolicyDocument) (*base, *Error) {
 			return b, nil
 		}
 	}
-	docs, size, err, f := r.documents(documents)
-	b := &base{documents: documents, bytes: size, err: err}
-	if f == nil && err == nil {
+	docs, size, all, f := r.documents(documents)
+	b := &base{documents: documents, bytes: size, err: errLacking}
+	if all {
 		b.policy, b.err = guardian.Compile(docs...)
 	}
 	return b, f
 }
 
-// documents reads documents of a policy entry, or returns errLacking if one of them is not there.
+// documents reads documents of a policy entry, and reports whether all of them are there.
 func (r *replayer) documents(
 	list []contracts.PolicyDocument,
-) (docs []contracts.Document, size int, err error, f *Error) {
+) (docs []contracts.Document, size int, all bool, f *Error) {
 	for _, d := range list {
 		b, _, f := r.blobs.content(d.Digest, r.blobs.far)
 		switch noted := r.blobs.bad != nil; { // when the policy entry named it
 		case f != nil && f.Check != ErrBlob:
-			return nil, 0, nil, f
+			return nil, 0, false, f
 		case b == nil && !noted:
-			return nil, 0, nil, r.blobs.from.unreadable(&d.Digest, errChanged)
+			return nil, 0, false, r.blobs.from.unreadable(&d.Digest, errChanged)
 		case b == nil:
-			return nil, 0, errLacking, nil
+			return nil, 0, false, nil
 		}
 		size += len(b)
 		docs = append(docs, contracts.Document{Name: d.Name, Canonical: bytes.Clone(b)})
 	}
-	return docs, size, nil, nil
+	return docs, size, true, nil
 }
 
 // load takes a policy, or says why there is none.
