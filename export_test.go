@@ -10,4 +10,7 @@ func (k *Kernel) Room() (taken, waiting int) { return k.shared.admission.Counts(
 // SetRoom sets the limit of a kernel without calls.
 func (k *Kernel) SetRoom(limit int) { k.shared.admission = admission.New(limit) }
 
-const Capacity = capacity
+const (
+	Capacity     = capacity
+	MaxAbandoned = maxAbandoned
+)

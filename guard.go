@@ -157,7 +157,8 @@ func (c *call) lockSession() *session {
 	return s
 }
 
-// stamp sets the call's time. If the clock failed or the context ended, the call is refused.
+// stamp sets the call's time. If the clock failed or the context ended, or too many goroutines of
+// the tool were abandoned, the call is refused.
 func (c *call) stamp(at contracts.Time, err error) {
 	c.inputs.Time = at
 	if err != nil {
@@ -167,6 +168,9 @@ func (c *call) stamp(at contracts.Time, err error) {
 	case <-c.done:
 		c.fail("the context ended", nil) // its own error is asked for when no lock is held
 	default:
+	}
+	if err := c.k.shared.abandoned.check(c.inputs.Tool); err != nil {
+		c.fail(err.Error(), err)
 	}
 }
 

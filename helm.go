@@ -103,6 +103,7 @@ type shared struct {
 	log       *proofgraph.Log
 	root      *Kernel
 	admission *admission.Queue // bounds the decisions signed ahead of the store
+	abandoned abandoned
 
 	mu       sync.RWMutex // protects sessions
 	sessions map[string]*session
@@ -151,6 +152,7 @@ func New(o Options) (*Kernel, error) {
 			versions:  map[string]uint64{},
 			documents: map[contracts.Digest]bool{},
 		},
+		abandoned: abandoned{byTool: map[string]int{}},
 	}
 	k := &Kernel{shared: sh}
 	sh.root = k

@@ -22,11 +22,6 @@ type inflight struct {
 	closed  chan struct{} // non-nil once Close has begun; closed when it is done
 }
 
-var (
-	errStillRunning  = errors.New("helm: close: calls were still running; the next New over the store settles them")
-	errStillRecorded = errors.New("helm: close: calls were still running; they are recorded when they end")
-)
-
 // none reports whether k is no kernel: nil, or the zero Kernel.
 func (k *Kernel) none() bool { return k == nil || k.shared == nil }
 
@@ -104,7 +99,9 @@ func (f *inflight) done() bool {
 
 // Close lets no new call in and waits for those inside, at most as long as the longest time limit
 // of a tool that was ever called. After Close nothing more is written. Close does not close
-// the store. Closing again waits for the first Close and does nothing else.
+// the store. Closing again waits for the first Close and does nothing else. The error says how many
+// calls Close did not wait for, and how many goroutines of drivers that were abandoned, at their
+// time limit, still run.
 //
 // Closing the kernel that [New] made closes all that were narrowed from it, and waits for their
 // calls too. A narrowed kernel closes itself alone: not its parent, nor those narrowed from it.
@@ -139,15 +136,28 @@ func (k *Kernel) Close() error {
 	select {
 	case <-idle:
 	case <-patience.C:
-		err = errStillRunning
-		if k.parent != nil {
-			err = errStillRecorded
-		}
+		err = k.stillRunning()
 	}
 	if k.parent == nil {
 		k.shared.log.Seal(errClosed)
+		err = errors.Join(err, k.shared.abandoned.err())
 	}
 	return err
+}
+
+// stillRunning returns the error of a Close that waited long enough, or nil if the last call has
+// ended just now.
+func (k *Kernel) stillRunning() error {
+	k.calls.mu.Lock()
+	defer k.calls.mu.Unlock()
+	then := "the next New over the store settles them"
+	if k.parent != nil {
+		then = "they are recorded when they end"
+	}
+	if n := k.calls.calls; n > 0 {
+		return fmt.Errorf("helm: close: %d calls were still running; %s", n, then)
+	}
+	return nil
 }
 
 // CloseSession ends a session: from now on new calls in it are denied SESSION_CLOSED. It waits for

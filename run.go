@@ -48,7 +48,10 @@ func (c *call) run(p *placement) (o executor.Outcome) {
 			return ok
 		}
 	}
-	o = executor.Run(ctx, permit, c.bound.driver, l, c.late(p))
+	o = executor.Run(ctx, permit, c.bound.driver, l)
+	if o.Late != nil {
+		o.Late(c.late(p))
+	}
 	if o.Sandbox != nil && in.Sandbox != nil {
 		o.Sandbox.Module, o.Sandbox.Profile = in.Sandbox.Module, in.Sandbox.Profile
 	}
@@ -75,14 +78,15 @@ func (x *execution) why(reason contracts.ReasonCode) string {
 	return ""
 }
 
-// late returns a function that reports to the observer that an abandoned driver ended after all.
+// late counts the goroutine of a driver that was abandoned. It returns a function that counts it
+// out and tells the observer, if it ends after all.
 func (c *call) late(p *placement) func(executor.Result, error) {
-	sh := c.k.shared
-	if sh.options.Observe == nil {
-		return nil
-	}
+	sh, end := c.k.shared, c.k.shared.abandoned.add(c.inputs.Tool)
 	e := Event{Tool: c.inputs.Tool, Session: c.inputs.Session, ID: p.d.Record.ID, Late: true}
-	return func(executor.Result, error) { sh.observe(context.Background(), e) }
+	return func(executor.Result, error) {
+		end()
+		sh.observe(context.Background(), e)
+	}
 }
 
 // conclude signs the receipt of a run while holding the session lock.

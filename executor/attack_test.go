@@ -75,7 +75,7 @@ func TestPermitIsWhatTheDriverCanProve(t *testing.T) {
 	s, call := permitted()
 	var got contracts.Call
 	Run(context.Background(), admit(t),
-		driver(func(_ context.Context, c contracts.Call) (Result, error) { got = c; return Result{}, nil }), ample, nil)
+		driver(func(_ context.Context, c contracts.Call) (Result, error) { got = c; return Result{}, nil }), ample)
 	assert.True(t, got.Permit.DecisionID == s.decision.ID && got.Permit.Expires == s.decision.Expires &&
 		bytes.Equal(got.Permit.Decision, s.entry), "%+v", got.Permit)
 	assert.True(t, got.Tool == call.Tool && bytes.Equal(got.Args, call.Args) && got.Session == call.Session &&
@@ -88,7 +88,7 @@ func TestRunRefuses(t *testing.T) {
 	c := new(counter)
 	refused := func(name string, p *Permit, d Driver) {
 		t.Helper()
-		o := Run(context.Background(), p, d, ample, nil)
+		o := Run(context.Background(), p, d, ample)
 		assert.True(t, o.Reason == contracts.ReasonFailClosedError && !o.Reason.Ran() && o.Err != nil &&
 			o.Output == nil, "%s: %+v", name, o)
 	}
@@ -101,7 +101,7 @@ func TestRunRefuses(t *testing.T) {
 	p := admit(t)
 	refused("no driver yet", p, nil)
 	before := *p
-	o := Run(context.Background(), p, c, ample, nil)
+	o := Run(context.Background(), p, c, ample)
 	require.True(t, o.Reason == contracts.ReasonAllow && c.runs.Load() == 1, "a permit that met no driver runs: %+v", o)
 	refused("used", p, c)
 	refused("copy from before it was used", &before, c)
@@ -129,7 +129,7 @@ func TestPermitIsSpentOnce(t *testing.T) {
 				defer all.Done()
 				mine := *p
 				start.Wait()
-				switch o := Run(context.Background(), &mine, c, ample, nil); o.Reason {
+				switch o := Run(context.Background(), &mine, c, ample); o.Reason {
 				case contracts.ReasonAllow:
 					ran.Add(1)
 				case contracts.ReasonFailClosedError:
@@ -151,9 +151,9 @@ func TestPermitIsSpentBeforeTheDriverRuns(t *testing.T) {
 	var inner Outcome
 	c := new(counter)
 	Run(context.Background(), p, driver(func(ctx context.Context, _ contracts.Call) (Result, error) {
-		inner = Run(ctx, p, c, ample, nil)
+		inner = Run(ctx, p, c, ample)
 		return Result{}, nil
-	}), ample, nil)
+	}), ample)
 	assert.True(t, inner.Reason == contracts.ReasonFailClosedError && c.runs.Load() == 0, "%+v, %d runs", inner,
 		c.runs.Load())
 }
@@ -182,7 +182,7 @@ func TestTheCallIsTheDriversOwn(t *testing.T) {
 		proof = string(c.Permit.Decision)
 		wreck(c)
 		return Result{Output: c.Args}, nil
-	}), ample, nil)
+	}), ample)
 	assert.Equal(t, string(want.entry), proof, "appending to the arguments reached the decision")
 	require.True(t, o.Form == "raw" && strings.HasPrefix(string(o.Output), "xxx"), "%+v", o) // the driver did scribble
 	assert.True(t, bytes.Equal(s.entry, want.entry) && bytes.Equal(call.Args, wantCall.Args) &&
@@ -200,7 +200,7 @@ func TestTheCallIsTheDriversOwn(t *testing.T) {
 		assert.True(t, c.Caller.Roles[0] == "clerk" && bytes.Equal(c.Permit.Decision, want.entry),
 			"the driver sees what became of the caller's memory")
 		return Result{Output: c.Args}, nil
-	}), ample, nil)
+	}), ample)
 	assert.Equal(t, string(wantCall.Args), string(o.Output), "%s", o.Output)
 }
 

@@ -3,7 +3,7 @@
 // A [Permit] is made by [Admit] from a durable decision, and is spent by [Run]:
 //
 //	permit, err := executor.Admit(slot, call) // the ALLOW is durable, and for this call
-//	outcome := executor.Run(ctx, permit, driver, limits, nil)
+//	outcome := executor.Run(ctx, permit, driver, limits)
 //
 // The reason of the outcome is that of the first line that holds for the driver:
 //

@@ -39,7 +39,7 @@ func ExampleRun() {
 	}
 	limits := executor.Limits{Timeout: time.Minute, Output: 1 << 10}
 	for range 2 {
-		outcome := executor.Run(context.Background(), permit, add, limits, nil)
+		outcome := executor.Run(context.Background(), permit, add, limits)
 		fmt.Println(outcome.Reason, string(outcome.Output), outcome.Err)
 	}
 

@@ -157,7 +157,7 @@ func BenchmarkRun(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if o := Run(c.ctx, p, c.f, ample, nil); o.Reason != contracts.ReasonAllow {
+			if o := Run(c.ctx, p, c.f, ample); o.Reason != contracts.ReasonAllow {
 				b.Fatal(o.Err)
 			}
 		}

@@ -35,6 +35,10 @@ type Outcome struct {
 	// Sandbox is the gas that a Sandboxed driver used, if it returned. Module and profile are those
 	// that the call was judged by.
 	Sandbox *contracts.SandboxUse
+
+	// Late is nil unless the driver was abandoned. Call it once, with a function to be called with
+	// what the driver returns after all: on the driver's goroutine, or at once if it has ended.
+	Late func(f func(Result, error))
 }
 
 // A run is a permitted call, and then its run.
@@ -58,9 +62,11 @@ type run struct {
 }
 
 const (
-	running = iota
-	ended
-	abandoned
+	running   = iota
+	ended     // in time
+	abandoned // and runs on
+	awaited   // abandoned, and late is to be called
+	over      // abandoned, and it has ended
 )
 
 // grace is how long a driver has after its time limit to return. Without it no driver could heed a
@@ -69,9 +75,8 @@ const grace = 100 * time.Millisecond
 
 // Run calls the driver, once for each permit, and returns how that ended. It returns when the
 // driver does, and at the latest a tenth of a second after the time limit: a driver that is still
-// running then ignores its context, and is abandoned. If late is not nil, it is called with the
-// result of an abandoned driver that returns after all, on the driver's goroutine.
-func Run(ctx context.Context, p *Permit, d Driver, l Limits, late func(Result, error)) Outcome {
+// running then ignores its context, and is abandoned. Go cannot stop it.
+func Run(ctx context.Context, p *Permit, d Driver, l Limits) Outcome {
 	switch {
 	case p == nil || p.run == nil:
 		return refuse("there is no permit")
@@ -84,12 +89,14 @@ func Run(ctx context.Context, p *Permit, d Driver, l Limits, late func(Result, e
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	r.driver, r.late, r.done = d, late, make(chan struct{})
+	r.driver, r.done = d, make(chan struct{})
 	_, r.sandboxed = d.(Sandboxed)
 	r.ctx.caller = ctx
 	r.ctx.deadline = time.Now().Add(l.Timeout) // for the driver to see; nothing that is recorded depends on it
 	if !r.await(callersDone(ctx), l.Timeout) {
-		return ending(r.ctx.Err())
+		o := ending(r.ctx.Err())
+		o.Late = r.awaitLate
+		return o
 	}
 	r.ctx.end(context.Canceled)
 	return r.outcome(l)
@@ -154,10 +161,22 @@ func (r *run) leave() {
 		close(r.done)
 		return
 	}
-	if r.late != nil {
-		defer contain.Drop()
-		r.late(r.result, r.err)
+	if !r.phase.CompareAndSwap(abandoned, over) {
+		r.tell()
 	}
+}
+
+// awaitLate is Outcome.Late.
+func (r *run) awaitLate(f func(Result, error)) {
+	r.late = f
+	if !r.phase.CompareAndSwap(abandoned, awaited) {
+		r.tell()
+	}
+}
+
+func (r *run) tell() {
+	defer contain.Drop()
+	r.late(r.result, r.err)
 }
 
 // reasonFor returns the reason for an error that the driver returned. A limit that a sandbox

@@ -128,7 +128,7 @@ func TestDriverThatHeedsItsLimitIsHeard(t *testing.T) {
 				<-ctx.Done()
 				<-time.After(c.after)
 				return Result{Output: []byte("1"), Gas: 9}, c.err
-			}}, Limits{Timeout: time.Minute, Output: 1}, nil)
+			}}, Limits{Timeout: time.Minute, Output: 1})
 			<-over
 			assert.True(t, o.Reason == c.want && (string(o.Output) == "1") == (c.want == contracts.ReasonAllow),
 				"%s: %+v, want %s", c.name, o, c.want)
@@ -146,17 +146,18 @@ func TestEndAtTheMomentOfAbandonment(t *testing.T) {
 			o := Run(context.Background(), admit(t), driver(func(context.Context, contracts.Call) (Result, error) {
 				<-time.After(time.Minute + grace)
 				return Result{Output: []byte("1")}, nil
-			}), Limits{Timeout: time.Minute, Output: 1}, func(Result, error) { late <- true })
+			}), Limits{Timeout: time.Minute, Output: 1})
 			switch {
-			case o.Reason == contracts.ReasonAllow && string(o.Output) == "1" && o.Err == nil:
+			case o.Reason == contracts.ReasonAllow && string(o.Output) == "1" && o.Err == nil && o.Late == nil:
 			case o.Reason == contracts.ReasonToolTimeout && o.Output == nil && o.Err == context.DeadlineExceeded:
+				o.Late(func(Result, error) { late <- true })
 				<-late
 			default:
 				t.Fatalf("%+v", o)
 			}
 		}
 		synctest.Wait()
-		assert.Empty(t, late, "late was called for a driver that was heard")
+		assert.Empty(t, late, "told twice")
 	})
 }
 
@@ -230,8 +231,8 @@ func TestGasIsThatOfASandbox(t *testing.T) {
 	}
 }
 
-// The end of an abandoned driver is passed to late, whatever it is, and nothing in late can do
-// harm.
+// The end of an abandoned driver is passed on, whatever it is, be it before or after the caller asks
+// for it, and nothing in the caller's function can do harm.
 func TestLate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -245,20 +246,31 @@ func TestLate(t *testing.T) {
 			" executor: the driver ended its goroutine (runtime.Goexit)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			release, seen := make(chan struct{}), make(chan string, 1)
-			o := Run(context.Background(), admit(t), driver(func(context.Context, contracts.Call) (Result, error) {
-				<-release
-				return c.end()
-			}), brief, func(r Result, err error) {
-				seen <- fmt.Sprintf("%s %v", r.Output, err)
-				panic("in the observer")
-			})
-			require.True(t, o.Reason == contracts.ReasonToolTimeout && o.Output == nil, "%+v", o)
-			close(release)
-			assert.Equal(t, c.want, <-seen, "late saw")
+			for _, first := range []string{"the call", "the driver"} {
+				synctest.Test(t, func(t *testing.T) {
+					release, seen := make(chan struct{}), make(chan string, 1)
+					o := try(t, context.Background(), driver(func(context.Context, contracts.Call) (Result, error) {
+						<-release
+						return c.end()
+					}), brief)
+					require.True(t, o.Reason == contracts.ReasonToolTimeout && o.Output == nil, "%+v", o)
+					if first == "the driver" {
+						close(release)
+						synctest.Wait()
+					}
+					o.Late(func(r Result, err error) {
+						seen <- fmt.Sprintf("%s %v", r.Output, err)
+						panic("in the observer")
+					})
+					if first == "the call" {
+						assert.Empty(t, seen, "told of a driver that still runs")
+						close(release)
+					}
+					assert.Equal(t, c.want, <-seen, first)
+				})
+			}
 		})
 	}
-	o := Run(context.Background(), admit(t), returns("1", nil), ample,
-		func(Result, error) { t.Error("late was called for a driver in time") })
-	assert.Equal(t, contracts.ReasonAllow, o.Reason, "%+v", o)
+	o := try(t, context.Background(), returns("1", nil), ample)
+	assert.Nil(t, o.Late, "of a driver in time")
 }

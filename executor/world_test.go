@@ -68,5 +68,5 @@ var errOwn = errors.New("no such file")
 
 func try(t testing.TB, ctx context.Context, d Driver, l Limits) Outcome {
 	t.Helper()
-	return Run(ctx, admit(t), d, l, nil)
+	return Run(ctx, admit(t), d, l)
 }

@@ -208,7 +208,7 @@ func TestCallsInsideCalls(t *testing.T) {
 		return executor.Result{Output: []byte(`{"ok":true}`)}, nil
 	}
 	kerneltest.Within(t, 10*time.Second, "calls inside a call", func() {
-		ctx := helm.With(context.Background(), helm.Intent{Idempotency: "k"}) // for this call alone
+		ctx := helm.With(context.Background(), helm.Intent{Tool: "echo", Idempotency: "k"}) // for this call alone
 		d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "s",
 			Caller: helm.Caller{ID: "ada"}})
 		assert.NoError(t, d.Err())

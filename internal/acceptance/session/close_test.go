@@ -161,7 +161,7 @@ func TestCloseFromInside(t *testing.T) {
 				return executor.Result{}, nil
 			}
 			w.MustCall(kerneltest.Withheld(contracts.ReasonToolTimeout, contracts.Indeterminate), "slow", `{}`)
-			assert.NoError(t, <-closed)
+			assert.ErrorContains(t, <-closed, "slow: 1", "the driver that closes was abandoned")
 		})
 	})
 }
