@@ -444,6 +444,7 @@ func (c *call) perform(p *placement) (d Decision, r Receipt) {
 	case contracts.ReasonAllow:
 		r.Output = o.Output
 	case contracts.ReasonToolError:
+		r.Output = o.Output
 		d.toolError, d.cause = foreign(o.Err), nil
 	default:
 		d.Why = p.run.why(receipt.Reason)

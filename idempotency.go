@@ -62,13 +62,15 @@ func (b *binding) recall(ctx context.Context, from logReader, trust *registry.St
 		const failed = "helm: %s: the tool failed, when this call was first made; its error was not kept"
 		d.toolError = fmt.Errorf(failed, b.tool)
 	}
-	if d.Reason != contracts.ReasonAllow {
+	if r.Record.OutputHash == nil || d.Reason != contracts.ReasonAllow && d.Reason != contracts.ReasonToolError {
 		return d, r
 	}
 	output, err := from.blob(ctx, *r.Record.OutputHash)
 	switch {
 	case err == nil && crypto.Sum(output) == *r.Record.OutputHash:
-		r.Output = output
+		r.Output = append([]byte{}, output...) // not nil, though it be the empty text
+		return d, r
+	case d.Reason == contracts.ReasonToolError:
 		return d, r
 	case errors.Is(err, proofgraph.ErrNoBlob):
 		d.Why, err = "the first call's output was not kept: Options.Keep.Outputs keeps outputs", nil

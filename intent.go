@@ -13,8 +13,17 @@ import (
 // Tenant have at most 256 bytes. There are at most 32 Roles of 64 bytes, in any order.
 type Caller = contracts.Caller
 
+// A Driver runs one tool.
+type Driver = executor.Driver
+
 // Func is a function as a Driver.
 type Func = executor.Func
+
+// Text is a function as a Driver whose output is text, which is never read as JSON.
+type Text = executor.Text
+
+// An Envelope is what callers present: a grant, an approval, an attestation.
+type Envelope = contracts.Envelope
 
 // An Intent is a call to be judged. A field outside its limits is DENY, with a receipt;
 // docs/FORMATS.md section 1 lists all limits.
@@ -43,19 +52,19 @@ type Intent struct {
 
 	// Delegation holds the grants under which the call is made, at most 16: the leaf, then each
 	// grant's parent.
-	Delegation []contracts.Envelope
+	Delegation []Envelope
 
 	// Approvals holds the signed answers to Decision.Pending (ApprovalRequest.Approve), at most
 	// 16. Anything that is no envelope is left out. Those that count are used up by an ALLOW.
-	Approvals []contracts.Envelope
+	Approvals []Envelope
 
 	// Attestations holds the statements of attestors about the call, at most 16. They are not used
 	// up.
-	Attestations []contracts.Envelope
+	Attestations []Envelope
 
 	// Driver runs the call, if Options.Drivers has no driver for the tool. Both or neither is
 	// DENY, and so is a driver that does not declare the pinned definition.
-	Driver executor.Driver
+	Driver Driver
 }
 
 // clone returns a copy that shares nothing with in that could be changed.
@@ -69,7 +78,7 @@ func (in Intent) clone() Intent {
 	return in
 }
 
-func cloneAll(list []contracts.Envelope) []contracts.Envelope {
+func cloneAll(list []Envelope) []Envelope {
 	out := slices.Clone(list)
 	for i := range out {
 		out[i] = bytes.Clone(out[i])

@@ -158,10 +158,17 @@ func prepare(o Options) (*settings, error) {
 	return p, nil
 }
 
-// isDriver reports whether d is a driver. A nil Func is none.
+// isDriver reports whether d is a driver. A nil Func is none, nor is a nil Text.
 func isDriver(d executor.Driver) bool {
-	f, ok := d.(executor.Func)
-	return d != nil && !(ok && f == nil)
+	switch f := d.(type) {
+	case nil:
+		return false
+	case executor.Func:
+		return f != nil
+	case executor.Text:
+		return f != nil
+	}
+	return true
 }
 
 // checkDefinitions returns an error if a driver of the options does not declare the definition that

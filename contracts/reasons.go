@@ -70,6 +70,7 @@ type reason struct {
 	outcome   Outcome // of a receipt with it; "" if it never ends a run
 	verdict   Verdict
 	output    bool // the receipt has outputHash and outputForm
+	partly    bool // the receipt may have them, of an output that is not empty
 	refund    bool // a budget may give the charge back
 	meaning   string
 	advice    string // for the model
@@ -164,7 +165,7 @@ var registry = [...]reason{
 		advice: "The tool ran, but its answer cannot be trusted and is withheld. " +
 			"Do not repeat the call; report this."},
 	{code: ReasonToolError, condition: NoCondition, ran: true, retryable: true,
-		outcome: Failed, verdict: Allow, refund: true,
+		outcome: Failed, verdict: Allow, refund: true, partly: true,
 		meaning: "the tool itself failed",
 		advice:  "The tool failed. Read its error before you try again."},
 	{code: ReasonToolPanic, condition: NoCondition, ran: true, outcome: Failed,

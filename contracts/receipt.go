@@ -176,8 +176,10 @@ func (r *Receipt) departs() (field, what string) {
 		return "outcome", "not that of the reason"
 	case r.Verdict != row.verdict:
 		return "verdict", "not that of the reason"
-	case row.output != (r.OutputHash != nil) || row.output != (r.OutputForm != ""):
+	case (r.OutputHash != nil) != (r.OutputForm != ""), !row.partly && row.output != (r.OutputHash != nil):
 		return "outputHash", "there iff the reason has an output"
+	case row.partly && r.OutputHash != nil && *r.OutputHash == crypto.Sum(nil):
+		return "outputHash", "of no bytes"
 	case r.FactsHash != nil && (r.Outcome != Executed || r.OutputForm != "jcs"):
 		return "factsHash", "goes with EXECUTED and jcs only"
 	case r.Sandbox != nil && r.Reason == ReasonOutcomeUnknown:

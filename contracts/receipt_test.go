@@ -21,19 +21,20 @@ func TestReceiptTable(t *testing.T) {
 		outcome Outcome
 		verdict Verdict
 		output  bool
+		perhaps bool // an output
 	}
 	table := map[ReasonCode]row{ // docs/FORMATS.md section 4, written down once more
-		"ALLOW":                        {Executed, Allow, true},
-		"TOOL_ERROR":                   {Failed, Allow, false},
-		"TOOL_PANIC":                   {Failed, Deny, false},
-		"ERR_COMPUTE_GAS_EXHAUSTED":    {Failed, Deny, false},
-		"ERR_COMPUTE_TIME_EXHAUSTED":   {Failed, Deny, false},
-		"ERR_COMPUTE_MEMORY_EXHAUSTED": {Failed, Deny, false},
-		"ERR_CONNECTOR_CONTRACT_DRIFT": {Withheld, Deny, true},
-		"ERR_COMPUTE_OUTPUT_EXHAUSTED": {Withheld, Deny, false},
-		"TOOL_TIMEOUT":                 {Indeterminate, Deny, false},
-		"TOOL_CANCELED":                {Indeterminate, Deny, false},
-		"OUTCOME_UNKNOWN":              {Indeterminate, Deny, false},
+		"ALLOW":                        {Executed, Allow, true, false},
+		"TOOL_ERROR":                   {Failed, Allow, false, true},
+		"TOOL_PANIC":                   {Failed, Deny, false, false},
+		"ERR_COMPUTE_GAS_EXHAUSTED":    {Failed, Deny, false, false},
+		"ERR_COMPUTE_TIME_EXHAUSTED":   {Failed, Deny, false, false},
+		"ERR_COMPUTE_MEMORY_EXHAUSTED": {Failed, Deny, false, false},
+		"ERR_CONNECTOR_CONTRACT_DRIFT": {Withheld, Deny, true, false},
+		"ERR_COMPUTE_OUTPUT_EXHAUSTED": {Withheld, Deny, false, false},
+		"TOOL_TIMEOUT":                 {Indeterminate, Deny, false, false},
+		"TOOL_CANCELED":                {Indeterminate, Deny, false, false},
+		"OUTCOME_UNKNOWN":              {Indeterminate, Deny, false, false},
 	}
 	reasons := []ReasonCode{"", "NO_SUCH_REASON", "allow"}
 	for r := range Reasons() {
@@ -62,7 +63,7 @@ func TestReceiptTable(t *testing.T) {
 						cases++
 						want, ok := table[reason]
 						ok = ok && outcome == want.outcome && verdict == want.verdict && form != "utf8" &&
-							(form != "") == want.output && (r.OutputHash != nil) == want.output &&
+							(form != "") == (r.OutputHash != nil) && (want.perhaps || (form != "") == want.output) &&
 							(r.FactsHash == nil || outcome == Executed && form == "jcs") && (r.Sandbox == nil ||
 							reason != ReasonOutcomeUnknown)
 						if err := r.Check(); (err == nil) != ok {
@@ -84,10 +85,33 @@ func TestReceiptTable(t *testing.T) {
 			}
 		}
 	}
-	// ALLOW: jcs with facts or without, and raw; drift: jcs and raw; eight without an output; each
-	// with a sandbox or without. And unknown.
-	want := 2*(3+2+8) + 1
+	// ALLOW: jcs with facts or without, and raw; drift: jcs and raw; the tool's own error: those
+	// and none; seven without an output; each with a sandbox or without. And unknown.
+	want := 2*(3+2+3+7) + 1
 	assert.True(t, taken == want && cases >= 10_000, "%d of %d combinations are taken, want %d", taken, cases, want)
+}
+
+// A failed tool's output is recorded iff there is one: the hash of no bytes says that there is
+// none.
+func TestReceiptOfAFailedOutput(t *testing.T) {
+	t.Parallel()
+	for _, form := range []string{"jcs", "raw"} {
+		for text, ok := range map[string]bool{"": false, "x": true} {
+			out := digest(text)
+			if text == "" {
+				out = crypto.Sum(nil)
+			}
+			r := &Receipt{Outcome: Failed, Verdict: Allow, Reason: ReasonToolError, ArgsHash: digest("args"),
+				DecisionHash: digest("prev"), EffectType: Write, Tool: "t", OutputForm: form, OutputHash: &out}
+			effect := r.Effect()
+			r.EffectHash = effect.Hash()
+			assert.Equal(t, ok, r.Check() == nil, "%s %q", form, text)
+			st := &Statement{Header: Header{Key: digest("key"), Prev: digest("prev"), Lamport: 1, Seq: 1,
+				Session: "s", Time: 5}, Receipt: r}
+			_, err := reopen(t, st.Append(nil))
+			assert.Equal(t, ok, err == nil, "%s %q: %v", form, text, err)
+		}
+	}
 }
 
 // A builder is held to the limits that a reader has.

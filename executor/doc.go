@@ -16,12 +16,14 @@
 //	it has not returned soon after its time limit         TOOL_TIMEOUT, or if the caller's context
 //	                                                      had ended before, TOOL_CANCELED
 //	its output is over the limit                          ERR_COMPUTE_OUTPUT_EXHAUSTED
+//	its result says Failed                                TOOL_ERROR
 //	its output does not conform to the pinned schema      ERR_CONNECTOR_CONTRACT_DRIFT
 //	else                                                  ALLOW
 //
 // So a nil error wins over an ended context. An output that is one strict JSON text, nested at most
-// 128 deep, is returned in canonical form ("jcs"), and an empty output as null. Other bytes are
-// returned as they are ("raw"), unless the tool has a pinned schema, to which they cannot conform.
+// 128 deep, is returned in canonical form ("jcs"), and an empty output as null. Other bytes, and
+// what the driver says is text, are returned as they are ("raw"), unless the tool has a pinned
+// schema, to which they cannot conform.
 //
 // A driver runs on a goroutine of its own, so that one that panics, exits or hangs costs its caller
 // no more than the time limit. One process cannot contain goroutines that the driver starts, nor

@@ -17,10 +17,21 @@ type Driver interface {
 	Run(ctx context.Context, call contracts.Call) (Result, error)
 }
 
-// A Result is what a driver returns.
+// A Result is what a driver returns. If it returns an error too, only Gas counts.
 type Result struct {
-	Output []byte // JSON, or any other bytes; empty means no output
-	Gas    uint64 // used, by a Sandboxed driver
+	// Output is JSON, or any other bytes. Empty means no output.
+	Output []byte
+
+	// Raw means that Output is text: it is released byte for byte and never read as JSON, so that
+	// 1.10 stays 1.10. If the tool has a pinned response schema, text does not conform to it.
+	Raw bool
+
+	// Failed means that the tool failed, and that Output is what the model is to read of it: the
+	// outcome is TOOL_ERROR. Such an output has a size limit, a hash and a release as any other,
+	// but is not compared with the pinned response schema.
+	Failed bool
+
+	Gas uint64 // used, by a Sandboxed driver
 }
 
 // A Sandboxed driver runs its tool in a sandbox. Sandbox must always return the same: it is read
@@ -55,12 +66,34 @@ func (f Func) Run(ctx context.Context, call contracts.Call) (Result, error) {
 	return Result{Output: out}, err
 }
 
+// A Text is a function as a [Driver] whose output is text, which is never read as JSON. A nil Text
+// is no driver.
+type Text func(ctx context.Context, args json.RawMessage) (string, error)
+
+var _ Driver = Text(nil)
+
+// Run calls f.
+func (f Text) Run(ctx context.Context, call contracts.Call) (Result, error) {
+	if f == nil {
+		return Result{}, errNoDriver
+	}
+	out, err := f(ctx, call.Args)
+	return Result{Output: []byte(out), Raw: true}, err
+}
+
 var errNoDriver = errors.New("executor: there is no driver")
 
 // runnable reports whether there is a driver to call.
 func runnable(d Driver) bool {
-	f, ok := d.(Func)
-	return d != nil && !(ok && f == nil)
+	switch f := d.(type) {
+	case nil:
+		return false
+	case Func:
+		return f != nil
+	case Text:
+		return f != nil
+	}
+	return true
 }
 
 // A LimitError is the error of a [Sandboxed] driver whose sandbox stopped the tool. Reason is one

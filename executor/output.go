@@ -2,6 +2,7 @@ package executor
 
 import (
 	"bytes"
+	"errors"
 	"sync"
 
 	"github.com/helmkernel/helm/contracts"
@@ -24,23 +25,40 @@ const (
 	raw = "raw"
 )
 
-// release returns the outcome for an output that a driver returned: the output that may be
-// released, if it keeps to the limits.
-func release(output []byte, l Limits) Outcome {
+var errFailed = errors.New("executor: the tool says that it failed")
+
+// release returns the outcome for a result that a driver returned without an error: the output that
+// may be released, if it keeps to the limits.
+func release(r *Result, l Limits) Outcome {
+	if !r.Failed {
+		return releaseOutput(r.Output, r.Raw, l)
+	}
+	if len(r.Output) == 0 {
+		return Outcome{Reason: contracts.ReasonToolError, Err: errFailed}
+	}
+	l.Check = nil
+	o := releaseOutput(r.Output, r.Raw, l)
+	if o.Reason == contracts.ReasonAllow {
+		o.Reason, o.Err = contracts.ReasonToolError, errFailed
+	}
+	return o
+}
+
+func releaseOutput(output []byte, text bool, l Limits) Outcome {
 	if len(output) > l.Output {
 		return Outcome{Reason: contracts.ReasonOutputExhausted}
 	}
-	own := bytes.Clone(output) // before anything else: the driver may still write to it
+	own := append([]byte{}, output...) // before anything else: the driver may still write to it
+	if text {
+		return rawOutcome(own, l)
+	}
 	if len(own) == 0 {
 		own = []byte("null")
 	}
 	p := scratches.Get().(*scratch)
 	defer p.free(len(own))
 	if err := p.tree.Parse(own, crypto.Limits{Bytes: len(own), Depth: crypto.MaxDepth}); err != nil {
-		if l.Check != nil {
-			return Outcome{Reason: contracts.ReasonContractDrift, Output: own, Form: raw}
-		}
-		return Outcome{Reason: contracts.ReasonAllow, Output: own, Form: raw}
+		return rawOutcome(own, l)
 	}
 	value := p.tree.Root()
 	p.text = value.Append(p.text[:0])
@@ -55,6 +73,15 @@ func release(output []byte, l Limits) Outcome {
 		own = bytes.Clone(p.text)
 	}
 	return Outcome{Reason: reason, Output: own, Form: jcs}
+}
+
+// rawOutcome returns the outcome for bytes that no schema can be asked about.
+func rawOutcome(own []byte, l Limits) Outcome {
+	reason := contracts.ReasonAllow
+	if l.Check != nil {
+		reason = contracts.ReasonContractDrift
+	}
+	return Outcome{Reason: reason, Output: own, Form: raw}
 }
 
 // conforms calls the check of the pinned schema. It returns false if the check panics.

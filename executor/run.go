@@ -23,8 +23,9 @@ type Limits struct {
 type Outcome struct {
 	Reason contracts.ReasonCode
 
-	// Output is not nil with ALLOW, and with ERR_CONNECTOR_CONTRACT_DRIFT, which releases nothing.
-	// It is canonical JSON, or bytes as the driver returned them.
+	// Output is not nil with ALLOW, with TOOL_ERROR if the driver returned an output and called it
+	// failed, and with ERR_CONNECTOR_CONTRACT_DRIFT, which releases nothing. It is canonical JSON,
+	// or bytes as the driver returned them.
 	Output []byte
 	Form   string // of Output: "jcs" or "raw"
 
@@ -206,7 +207,7 @@ func ending(err error) Outcome {
 func (r *run) outcome(l Limits) (o Outcome) {
 	switch r.reason {
 	case "":
-		o = release(r.result.Output, l)
+		o = release(&r.result, l)
 	case contracts.ReasonToolTimeout:
 		o = ending(context.DeadlineExceeded)
 	case contracts.ReasonToolCanceled:

@@ -59,8 +59,8 @@ func Build(d *contracts.DecisionRecord, entry contracts.Digest, o Result) (*cont
 	if err := r.Check(); err != nil {
 		return nil, fmt.Errorf("receipts: build: %w", err)
 	}
-	if (o.Form == "") != (len(o.Output) == 0) {
-		return nil, errors.New("receipts: build: the form of an output goes with an output that is not empty")
+	if (o.Form == "" && len(o.Output) > 0) || (o.Form == "jcs" && len(o.Output) == 0) {
+		return nil, errors.New("receipts: build: an output without a form, or JSON without a byte")
 	}
 	return r, nil
 }

@@ -90,8 +90,8 @@ func TestEveryEndingOfARun(t *testing.T) {
 				Profile: "wasi"}},
 		} {
 			hasOutput := reason == contracts.ReasonAllow || reason == contracts.ReasonContractDrift
-			possible := outcome != contracts.Denied && hasOutput == (o.Form != "") && (o.Sandbox == nil ||
-				reason != contracts.ReasonOutcomeUnknown)
+			possible := outcome != contracts.Denied && (hasOutput == (o.Form != "") ||
+				reason == contracts.ReasonToolError) && (o.Sandbox == nil || reason != contracts.ReasonOutcomeUnknown)
 			r, err := Build(allow(), digest("decision's entry"), o)
 			assert.True(t, (err == nil) == possible && (r != nil) == possible, "%s, %s: %v", reason, name, err)
 			if err != nil {
@@ -114,7 +114,7 @@ func TestEveryEndingOfARun(t *testing.T) {
 				*got.Sandbox == *o.Sandbox), "%s, %s: sandbox %+v", reason, name, got.Sandbox)
 		}
 	}
-	assert.Equal(t, 2*2+8*2+1, endings, "%d endings", endings)
+	assert.Equal(t, 2*2+4+7*2+1, endings, "%d endings", endings)
 }
 
 func TestBuildRefuses(t *testing.T) {
@@ -143,7 +143,9 @@ func TestBuildRefuses(t *testing.T) {
 		"output of another form": {allow(), Result{Reason: contracts.ReasonAllow, Form: "utf8",
 			Output: []byte("1")}},
 		"output of no form":      {allow(), Result{Reason: contracts.ReasonAllow, Output: []byte("1")}},
-		"output of a failure":    {allow(), jcs(Result{Reason: contracts.ReasonToolError})},
+		"output of a panic":      {allow(), jcs(Result{Reason: contracts.ReasonToolPanic})},
+		"no bytes of a failure":  {allow(), Result{Reason: contracts.ReasonToolError, Form: "raw"}},
+		"no JSON of a failure":   {allow(), Result{Reason: contracts.ReasonToolError, Form: "jcs"}},
 		"bytes of a failure":     {allow(), Result{Reason: contracts.ReasonToolError, Output: []byte("secret")}},
 		"bytes of an exhaustion": {allow(), jcs(Result{Reason: contracts.ReasonOutputExhausted})},
 		"sandbox of the unseen": {allow(), Result{Reason: contracts.ReasonOutcomeUnknown,

@@ -81,7 +81,7 @@ var recordRows = []tampering{
 	{id: "R16", name: "a2", cut: func(m *Model) { delete(m.The("a2").P(), "outputHash") }, want: errRecord},
 	{id: "R16", name: "f2", cut: func(m *Model) {
 		p := m.The("f2").P()
-		p["outputHash"], p["outputForm"] = ones64, "jcs"
+		p["outputHash"], p["outputForm"] = m.blob(nil), "raw"
 	}, want: errRecord},
 	{id: "R17", name: "argsHash", cut: func(m *Model) { m.The("a2").P()["argsHash"] = m.The("f1").D()["argsHash"] },
 		want: errReference},
