@@ -134,7 +134,23 @@ func (s *Store) commit(b *proofgraph.Batch, blobs [][]byte, digests []contracts.
 	if err := s.sync(g); err != nil {
 		return err
 	}
+	if err := s.checkName(g); err != nil {
+		return err
+	}
+	if err := s.end.write(logEnd{g.number, g.sum, uint32(end), f.chain}); err != nil {
+		return err
+	}
 	return s.publish(g, &f, digests, b.Checkpoint)
+}
+
+// checkName returns an error if the last segment, which is open, is not in its place any more. It
+// was removed or moved, and nobody would find what is written to it.
+func (s *Store) checkName(g *segment) error {
+	is, err := s.file.Is(g.path)
+	if err == nil && !is {
+		err = fmt.Errorf("%s: the file was removed, moved or replaced while the log was open", g.path)
+	}
+	return err
 }
 
 func (s *Store) sync(g *segment) error {
@@ -258,11 +274,7 @@ func (s *Store) checkFree(path string, last *segment) error {
 	case last == nil:
 		return nil
 	}
-	g, err := s.find(last.number)
-	if err == nil && g.header != last.header {
-		err = fmt.Errorf("%s: another log's, and not the one that was opened", last.path)
-	}
-	return err
+	return s.checkName(last)
 }
 
 // fill writes zeros to the end of a new file, and makes it durable.

@@ -27,6 +27,9 @@ func (s *Store) Copy(ctx context.Context, dir string) error {
 	if parent == log { // any other file in it is an error
 		return fmt.Errorf("filestore: copy: %s: in the directory of the log itself: name another place", dir)
 	}
+	if err := insideLog(s.disk, dir); err != nil {
+		return fmt.Errorf("filestore: copy: %w", err)
+	}
 	if err := s.disk.Mkdir(dir); err != nil {
 		return fmt.Errorf("filestore: copy: %w", err)
 	}
@@ -42,7 +45,7 @@ func (s *Store) Copy(ctx context.Context, dir string) error {
 		return err
 	}
 	for i, g := range list {
-		size := last
+		size := int64(last.offset)
 		if i < len(list)-1 {
 			size = int64(g.end) + endSize
 		}
@@ -50,24 +53,28 @@ func (s *Store) Copy(ctx context.Context, dir string) error {
 			return fmt.Errorf("filestore: copy: %w", err)
 		}
 	}
-	if err := s.disk.SyncDir(dir); err != nil {
+	f, err := createEnd(s.disk, filepath.Join(dir, endName), last)
+	if err != nil {
+		return fmt.Errorf("filestore: copy: %w", err)
+	}
+	if err := errors.Join(f.Close(), s.disk.SyncDir(dir)); err != nil {
 		return fmt.Errorf("filestore: copy: %w", err)
 	}
 	return nil
 }
 
-// snapshot returns the segments as they are now, and how many bytes of the last are used. The
-// others are full, and change only if blobs are erased.
-func (s *Store) snapshot() ([]*segment, int64, error) {
+// snapshot returns the segments as they are now, and where the last one ends. The others are full,
+// and change only if blobs are erased.
+func (s *Store) snapshot() ([]*segment, logEnd, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
-		return nil, 0, errClosed
+		return nil, logEnd{}, errClosed
 	}
 	if len(s.segments) == 0 {
-		return nil, 0, nil
+		return nil, logEnd{}, nil
 	}
-	return slices.Clone(s.segments), int64(s.last().end), nil
+	return slices.Clone(s.segments), s.last().logEnd(), nil
 }
 
 func (s *Store) copySegment(ctx context.Context, g *segment, used int64, to *Store) error {

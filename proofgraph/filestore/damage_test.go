@@ -170,7 +170,7 @@ func TestTornTailsAreMended(t *testing.T) {
 	dropped, kept := 0, 0
 	try := func(b []byte, what string, i int) {
 		t.Helper()
-		d := after.but(name, b).disk()
+		d := after.but(name, b).but(endName, before[endName]).disk() // it was not acknowledged
 		r, err := openReadOnly(d, dir)
 		require.NoError(t, err, "%s %d: to read", what, i)
 		s := mustOpen(t, d)
@@ -245,7 +245,7 @@ func TestZerosInABlobAreNoTear(t *testing.T) {
 		f := bytes.Clone(good[name])
 		clear(f[max(at, from) : at+sector])
 		if !bytes.Equal(f, good[name]) {
-			s := mustOpen(t, good.but(name, f).disk())
+			s := mustOpen(t, good.but(name, f).but(endName, before[endName]).disk())
 			mustHold(t, s, 1)
 			mustClose(t, s)
 			torn++

@@ -20,13 +20,15 @@
 // # Files
 //
 //	lock            locked by the process that writes, as is the directory; its number in decimal
+//	end             how far the log was acknowledged
 //	00000001.log    segments, of about 64 MiB: the log itself. Copy a log in use by Store.Copy
 //	00000001.index  offsets in a full segment. Derived: written again if it is missing or wrong,
 //	                as after blobs of it were erased
 //	*.new           not yet in its place; removed by the next Open
 //
-// A file that is none of these is an error, and so is a missing segment. Files are created with
-// mode 0600 and the directory with 0700, because they contain the arguments of calls.
+// A file that is none of these is an error, and so are a missing segment, a link and a pipe. Files
+// are created with mode 0600 and the directory with 0700, because they contain the arguments of
+// calls. No batch is acknowledged once the segment that it went to was removed, moved or replaced.
 //
 // A segment is a header, frames, and zeros. Numbers are little-endian, checksums CRC-32C:
 //
@@ -57,6 +59,12 @@
 // offset: a flipped bit, a file that was cut (at least 64 zeros follow the last frame of a log, so
 // a cut shows), a frame before others. The records of a full segment are checked when they are
 // read, and its frames by Open if it has no index.
+//
+// The bytes of a segment cannot show that they were overwritten with zeros. So the file end says
+// how far the log was acknowledged, and Open refuses a log that ends before, or has other frames
+// there. The file is written after each frame, and synced only by Close: after a crash of the
+// system it may be some seconds old. A log without it, of an earlier version, is opened, and has
+// one from then on. To open an older copy over which a later end was left, remove that.
 //
 // # Erased blobs
 //

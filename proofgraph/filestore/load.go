@@ -12,6 +12,10 @@ import (
 
 // load reads the directory. If the store is not read only, it repairs the state that a crash left.
 func (s *Store) load() error {
+	s.end.path = filepath.Join(s.dir, endName)
+	if err := s.end.read(s.disk); err != nil { // first: what is acknowledged meanwhile is further on
+		return err
+	}
 	count, leftover, err := s.files()
 	if err != nil {
 		return err
@@ -25,6 +29,11 @@ func (s *Store) load() error {
 			return &damage{list[i].path, 0, "a segment of another log than " + filepath.Base(list[0].path)}
 		}
 	}
+	if n := s.end.last.segment; n > count {
+		return s.missingFile(count + 1)
+	} else if n > 0 {
+		list[n-1].acked = s.end.last
+	}
 	for i := len(list) - 1; i >= 0; i-- {
 		var next *foundSegment
 		if i+1 < len(list) {
@@ -36,6 +45,9 @@ func (s *Store) load() error {
 		if i+2 < len(list) { // only segments that may need repair are kept in memory
 			list[i].bytes = nil
 		}
+	}
+	if err := s.end.check(list); err != nil {
+		return err
 	}
 	for _, g := range list {
 		if err := s.add(&g.segment); err != nil {

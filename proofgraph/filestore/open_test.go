@@ -1,7 +1,6 @@
 package filestore
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
@@ -27,7 +27,8 @@ func TestAnEmptyDirectoryIsMadeToLast(t *testing.T) {
 	}}, dir, Options{}, small)
 	require.NoError(t, err)
 	defer s.Close()
-	assert.True(t, slices.Equal(done, []string{"mkdir", "lock"}), "%q", done)
+	assert.Equal(t, []string{"mkdir", "lock"}, done[:2])
+	assert.Equal(t, "syncdir", done[len(done)-1], "the name of the file end")
 }
 
 // A process that waits for another's end reads the names of files while the other begins a segment:
@@ -50,10 +51,10 @@ type forgetfulDisk struct {
 	always  bool
 }
 
-func (g *forgetfulDisk) List(dir string) ([]string, error) {
+func (g *forgetfulDisk) List(dir string) ([]disk.Name, error) {
 	names, err := g.RAM.List(dir)
 	if g.glances++; g.glances == 2 || g.always {
-		last := slices.IndexFunc(names, func(name string) bool { return filepath.Base(name) == "00000003.log" })
+		last := slices.IndexFunc(names, func(n disk.Name) bool { return n.Name == "00000003.log" })
 		names = slices.Delete(names, last, last+1)
 	}
 	return names, err

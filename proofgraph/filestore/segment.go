@@ -20,6 +20,8 @@ type segment struct {
 	full    bool         // when it was read, the log went on in the next segment
 	erased  []erasedSpan // as it was read: marked blobs, whose bytes may not all be overwritten
 	changed bool         // its index was removed, because a blob of it was erased
+	acked   logEnd       // up to where frames of it were acknowledged, when it was read; zero if that is unknown
+	reached bool         // when it was read, it had the frames up to there
 }
 
 // A place is the state of a segment after a frame.
@@ -69,6 +71,9 @@ type frame struct {
 func (s *segment) scan(b []byte) (stop uint64, f frame, err error) {
 	for {
 		at := uint64(s.end)
+		if s.end == s.acked.offset && s.tail == s.acked.chain {
+			s.reached = true
+		}
 		if r, ok := s.read(b, 0, at); ok && r.kind == kindNext {
 			if len(r.body) != endSize-recordHead || le.Uint32(r.body) != s.tail {
 				return at, frame{}, errors.New("the segment's end is of other frames")

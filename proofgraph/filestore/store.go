@@ -34,6 +34,7 @@ type Store struct {
 	lock    io.Closer // the lock
 	file    disk.File // the last segment
 	size    uint64    // of that file
+	end     endFile   // how far the log was acknowledged
 	buf     []byte
 	fresh   [][]byte
 	dead    error
@@ -80,6 +81,7 @@ var (
 
 const (
 	lockName  = "lock"
+	endName   = "end"
 	logKind   = ".log"
 	indexKind = ".index"
 	newKind   = ".new" // follows another suffix: the file is not yet in its place
@@ -90,21 +92,36 @@ const (
 // Open waits for it for up to Options.Wait, and then returns an error that names that process.
 //
 // Open removes a frame that a crash left half written, which was never acknowledged. A file that is
-// damaged, cut, missing, or of another log is an error that names file and offset, and then nothing
-// is changed.
-func Open(dir string, o Options) (*Store, error) { return open(disk.OS{}, dir, o, sizes{}) }
+// damaged, cut, missing, or of another log, or no regular file, is an error that names it, and then
+// nothing is changed. A directory inside that of another log is refused.
+func Open(dir string, o Options) (*Store, error) {
+	dir, err := filepath.Abs(dir) // the process may change its directory
+	if err != nil {
+		return nil, fmt.Errorf("filestore: %w", err)
+	}
+	return open(disk.OS{}, dir, o, sizes{})
+}
 
 // OpenReadOnly opens the log in a directory as it is now, for reading, while a process may be
 // writing to it. It does not see what is acknowledged later; open it again. It changes nothing, and
 // what it reads is on stable storage, with one exception: after a sync of the writing process
 // failed, which seals that log, the system may show bytes that it will not keep. Until Close it has
 // up to 16 files open.
-func OpenReadOnly(dir string) (*Store, error) { return openReadOnly(disk.OS{}, dir) }
+func OpenReadOnly(dir string) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("filestore: %w", err)
+	}
+	return openReadOnly(disk.OS{}, dir)
+}
 
 const poll = 20 * time.Millisecond
 
 func open(d disk.Disk, dir string, o Options, z sizes) (_ *Store, err error) {
 	s := &Store{disk: d, dir: dir, sizes: z.orDefault()}
+	if err := insideLog(d, dir); err != nil {
+		return nil, fmt.Errorf("filestore: %w", err)
+	}
 	names, err := d.List(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 { // an empty directory may not be durable yet
 		err = d.Mkdir(dir)
@@ -135,6 +152,13 @@ func open(d disk.Disk, dir string, o Options, z sizes) (_ *Store, err error) {
 	}()
 	if err := s.load(); err != nil {
 		return nil, err
+	}
+	end := logEnd{}
+	if g := s.last(); g != nil {
+		end = g.logEnd()
+	}
+	if err := s.end.open(d, end); err != nil {
+		return nil, fmt.Errorf("filestore: %w", err)
 	}
 	return s, nil
 }
@@ -168,12 +192,13 @@ func (s *Store) Close() error {
 	if closed {
 		return nil
 	}
-	if s.dead == nil {
+	if s.dead == nil && !s.readOnly {
 		for _, g := range s.segments {
 			if g.changed {
 				s.writeIndex(g)
 			}
 		}
+		_ = s.end.Sync() // or it may be older after a crash of the system
 	}
 	return s.release()
 }
@@ -184,13 +209,16 @@ func (s *Store) release() error {
 	if s.file != nil {
 		err = s.file.Close()
 	}
+	if s.end.File != nil {
+		err = errors.Join(err, s.end.Close())
+	}
 	for _, w := range s.idle {
 		err = errors.Join(err, w.file.Close())
 	}
 	if s.lock != nil {
 		err = errors.Join(err, s.lock.Close())
 	}
-	s.file, s.idle, s.lock = nil, nil, nil
+	s.file, s.end.File, s.idle, s.lock = nil, nil, nil, nil
 	if err != nil {
 		return fmt.Errorf("filestore: %s: close: %w", s.dir, err)
 	}
@@ -229,23 +257,24 @@ func (s *Store) files() (segments uint32, leftover []string, err error) {
 		return 0, nil, fmt.Errorf("filestore: %w", err)
 	}
 	var indexes uint32
-	for _, name := range names {
-		kind := filepath.Ext(name)
-		stem := strings.TrimSuffix(name, kind)
-		if kind == newKind {
-			kind = filepath.Ext(stem)
-			stem = strings.TrimSuffix(stem, kind)
-		}
-		n, err := strconv.ParseUint(stem, 10, 32)
-		switch number := uint32(n); {
-		case name == lockName:
-		case err != nil || filepath.Base(s.path(number, kind)) != stem+kind || number == 0 ||
-			kind != logKind && kind != indexKind:
+	for _, file := range names {
+		stem, unfinished := strings.CutSuffix(file.Name, newKind)
+		kind := filepath.Ext(stem)
+		n, err := strconv.ParseUint(strings.TrimSuffix(stem, kind), 10, 32)
+		number := uint32(n)
+		numbered := err == nil && number > 0 && (kind == logKind || kind == indexKind) &&
+			filepath.Base(s.path(number, kind)) == stem
+		switch {
+		case !numbered && file.Name != lockName && stem != endName:
 			return 0, nil,
 				fmt.Errorf("filestore: %s: not a file of a log: give the log a directory of its own, or move this "+
-					"file out of it", filepath.Join(s.dir, name))
-		case strings.HasSuffix(name, newKind):
-			leftover = append(leftover, name)
+					"file out of it", filepath.Join(s.dir, file.Name))
+		case !file.Regular:
+			return 0, nil, fmt.Errorf("filestore: %s: not a regular file: the files of a log are no links, pipes or "+
+				"directories", filepath.Join(s.dir, file.Name))
+		case unfinished:
+			leftover = append(leftover, file.Name)
+		case !numbered: // the lock, the end
 		case kind == indexKind:
 			indexes = number
 		case number != segments+1:

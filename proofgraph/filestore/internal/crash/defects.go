@@ -27,7 +27,7 @@ type defect struct {
 }
 
 var defects = []defect{
-	{name: "a sync that is none", found: "is not there", hook: func() func(*disktest.Op) error {
+	{name: "a sync that is none", found: "not a segment of a log", hook: func() func(*disktest.Op) error {
 		return func(o *disktest.Op) error {
 			if o.Kind == "sync" {
 				return nil
@@ -141,7 +141,7 @@ func HarnessFindsLiars(t *testing.T) {
 	for _, x := range defects {
 		said := map[string]bool{}
 		cuts, violations := 0, 0
-		for after := 15; after <= 236; after += 12 + everyChange() { // odd: it writes and syncs by turns
+		for after := 15; after <= 261; after += 12 + everyChange() { // it writes, syncs and writes the end by turns
 			r, recorded := disktest.NewRAM(), &memoryEvents{}
 			l := &process{number: 1, events: recorded, through: x.through}
 			var d disk.Disk = r

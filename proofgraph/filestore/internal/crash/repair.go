@@ -18,11 +18,11 @@ func RepairAtEachByte(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(*Seed, 2))
 	torn, cuts := 0, 0
-	step, stride := 23+4*everyChange(), 97
+	step, stride := 17+4*everyChange(), 97
 	if *wantedCuts > 0 {
 		step, stride = 5, 7
 	}
-	for after := 20; after < 236; after += step {
+	for after := 20; after < 261; after += step {
 		r, recorded := disktest.NewRAM(), &memoryEvents{}
 		l := &process{number: 1, events: recorded}
 		_, err := untilPowerCut(r, smallSizes, l, after, l.script)

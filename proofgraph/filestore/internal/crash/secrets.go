@@ -89,7 +89,8 @@ func (a *audit) search(d disk.Disk, dir string) {
 	if err != nil {
 		return // there is nothing yet
 	}
-	for _, name := range names {
+	for _, file := range names {
+		name := file.Name
 		f, err := d.View(dir + "/" + name)
 		if err != nil {
 			a.errorf("%v", err)

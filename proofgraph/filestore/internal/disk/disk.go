@@ -6,13 +6,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 )
 
 // A Disk is a file system. Tests use another than the machine's, one that fails, tears and forgets.
 type Disk interface {
 	Mkdir(dir string) error              // one level, unless it is there; durable when it returns
-	List(dir string) ([]string, error)   // names, sorted
+	List(dir string) ([]Name, error)     // in order of names
 	Lock(path string) (io.Closer, error) // HeldError if another process has it
 	Open(path string) (File, error)      // to read and write an existing file
 	View(path string) (File, error)      // to read an existing file
@@ -22,13 +21,21 @@ type Disk interface {
 	SyncDir(dir string) error
 }
 
-// A File is an open file.
+// A Name is the name of a file in a directory.
+type Name struct {
+	Name    string
+	Regular bool // it is that of a regular file: of no directory, link or pipe
+}
+
+// A File is an open regular file. To open any other is an error, and does not wait for one who
+// writes to a pipe.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
 	Size() (int64, error)
-	Sync() error // the bytes that were written, and the size, are on stable storage
+	Sync() error                  // the bytes that were written, and the size, are on stable storage
+	Is(path string) (bool, error) // reports whether the file has that name
 }
 
 // OS is the machine's disk. Only the owner may read directories and files, since they contain the
@@ -47,16 +54,15 @@ func (OS) Mkdir(dir string) error {
 	return err
 }
 
-func (OS) List(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
+func (OS) List(dir string) ([]Name, error) {
+	entries, err := os.ReadDir(dir) // sorted
 	if err != nil {
 		return nil, err
 	}
-	var names []string
+	var names []Name
 	for _, e := range entries {
-		names = append(names, e.Name())
+		names = append(names, Name{e.Name(), e.Type().IsRegular()})
 	}
-	slices.Sort(names)
 	return names, nil
 }
 
@@ -77,23 +83,39 @@ func (OS) SyncDir(dir string) error {
 }
 
 // On Linux osFile has a Sync of its own.
-type osFile struct{ *os.File }
+type osFile struct {
+	*os.File
+	info fs.FileInfo // of when it was opened: it says which file it is
+}
 
 func osOpen(path string, flag int) (File, error) {
-	f, err := os.OpenFile(path, flag, 0o600)
+	f, err := os.OpenFile(path, flag|noWait, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return osFile{f}, nil
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: errors.New("not a regular file")}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return osFile{f, info}, nil
+}
+
+func (f osFile) Is(path string) (bool, error) {
+	named, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(named, f.info), err
 }
 
 func (f osFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return 0, &fs.PathError{Op: "open", Path: f.Name(), Err: errors.New("not a regular file")}
 	}
 	return info.Size(), nil
 }

@@ -12,11 +12,14 @@ import (
 	"syscall"
 )
 
+// noWait opens a pipe without waiting for one who writes to it.
+const noWait = syscall.O_NONBLOCK
+
 // Lock takes the exclusive lock of a file. The system releases it when the process ends, however it
 // ends. The file contains the number of the process. If the system can, Lock locks the directory
 // too: a person may remove the file as a stale one, and then two processes would have a lock each.
 func (OS) Lock(path string) (io.Closer, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noWait, 0o600)
 	if err != nil {
 		return nil, err
 	}

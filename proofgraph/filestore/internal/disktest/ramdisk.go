@@ -3,6 +3,7 @@ package disktest
 import (
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -18,19 +19,18 @@ func (r *RAM) Mkdir(dir string) error {
 	return nil
 }
 
-func (r *RAM) List(dir string) ([]string, error) {
+func (r *RAM) List(dir string) ([]disk.Name, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.Dirs[dir] {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: fs.ErrNotExist}
 	}
-	var names []string
-	for name := range r.Names {
+	var names []disk.Name
+	for _, name := range slices.Sorted(maps.Keys(r.Names)) {
 		if filepath.Dir(name) == dir {
-			names = append(names, filepath.Base(name))
+			names = append(names, disk.Name{Name: filepath.Base(name), Regular: true})
 		}
 	}
-	slices.Sort(names)
 	return names, nil
 }
 
@@ -148,6 +148,12 @@ func (f *RAMFile) Sync() error {
 	defer f.ram.mu.Unlock()
 	f.of.sync()
 	return nil
+}
+
+func (f *RAMFile) Is(path string) (bool, error) {
+	f.ram.mu.Lock()
+	defer f.ram.mu.Unlock()
+	return f.ram.Names[path] == f.of, nil
 }
 
 func (f *RAMFile) Close() error { return nil }

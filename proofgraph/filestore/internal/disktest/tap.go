@@ -24,7 +24,7 @@ type Tap struct {
 // An Op is one operation. Do does it. For a write, Part does the first n bytes.
 type Op struct {
 	// create, rename, remove, syncdir, mkdir, lock, write, sync, of a closed set; or a reading one:
-	// list, open, view, size, read
+	// list, open, view, size, read, is
 	Kind    string
 	Path    string // of a rename: the new name
 	N       int    // its number among the operations that change something, or among those that read
@@ -69,7 +69,7 @@ func (t *Tap) Mkdir(dir string) error {
 	return t.pass(&Op{Kind: "mkdir", Path: dir, Changes: true, Do: func() error { return t.Disk.Mkdir(dir) }})
 }
 
-func (t *Tap) List(dir string) (names []string, err error) {
+func (t *Tap) List(dir string) (names []disk.Name, err error) {
 	err = t.pass(&Op{Kind: "list", Path: dir, Do: func() (err error) { names, err = t.Disk.List(dir); return }})
 	return names, err
 }
@@ -157,6 +157,11 @@ func (f *tapFile) ReadAt(b []byte, at int64) (n int, err error) {
 func (f *tapFile) Size() (n int64, err error) {
 	err = f.tap.pass(&Op{Kind: "size", Path: f.name(), Do: func() (err error) { n, err = f.File.Size(); return }})
 	return n, err
+}
+
+func (f *tapFile) Is(path string) (is bool, err error) {
+	err = f.tap.pass(&Op{Kind: "is", Path: path, Do: func() (err error) { is, err = f.File.Is(path); return }})
+	return is, err
 }
 
 // Blank reports whether b is all zeros.
