@@ -28,6 +28,7 @@ const (
 	ReasonBudgetError              ReasonCode = "BUDGET_ERROR"
 	ReasonBudgetExceeded           ReasonCode = "BUDGET_EXCEEDED"
 	ReasonMissingRequirement       ReasonCode = "MISSING_REQUIREMENT"
+	ReasonApprovalRefused          ReasonCode = "APPROVAL_REFUSED"
 	ReasonApprovalInvalid          ReasonCode = "APPROVAL_INVALID"
 	ReasonApprovalExpired          ReasonCode = "APPROVAL_EXPIRED"
 	ReasonApprovalRequired         ReasonCode = "APPROVAL_REQUIRED"
@@ -127,6 +128,9 @@ var registry = [...]reason{
 	{code: ReasonMissingRequirement, condition: 4, retryable: true, named: true,
 		meaning: "a requirement of the policy is not met",
 		advice:  "Something must be done first. Do it, then call again."},
+	{code: ReasonApprovalRefused, condition: 4, named: true,
+		meaning: "a person refused the call",
+		advice:  "A person said no. Do not ask again."},
 	{code: ReasonApprovalInvalid, condition: 4, retryable: true, named: true,
 		meaning: "a presented approval is not one for this call",
 		advice:  "The approval does not fit this call. Ask for a new one."},

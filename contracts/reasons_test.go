@@ -15,10 +15,10 @@ import (
 func designed(t *testing.T) map[ReasonCode]design {
 	t.Helper()
 	m := make(map[ReasonCode]design)
-	for _, d := range table.Read[design](t, "designed", 39) {
+	for _, d := range table.Read[design](t, "designed", 40) {
 		m[d.Reason] = d
 	}
-	assert.Len(t, m, 39)
+	assert.Len(t, m, 40)
 	return m
 }
 
@@ -86,7 +86,8 @@ func TestWhichReasonsNameARule(t *testing.T) {
 	t.Parallel()
 	names := []ReasonCode{ReasonAllow, ReasonPolicyViolation, ReasonCeilingViolation, ReasonDestinationNotAllowed,
 		ReasonMissingRequirement,
-		ReasonBudgetError, ReasonBudgetExceeded, ReasonApprovalInvalid, ReasonApprovalExpired, ReasonApprovalRequired}
+		ReasonBudgetError, ReasonBudgetExceeded, ReasonApprovalRefused, ReasonApprovalInvalid, ReasonApprovalExpired,
+		ReasonApprovalRequired}
 	retryable := []ReasonCode{ReasonSystemFrozen, ReasonBudgetExceeded, ReasonMissingRequirement, ReasonApprovalInvalid,
 		ReasonApprovalExpired, ReasonApprovalRequired, ReasonFailClosedError, ReasonToolError}
 	for r := range Reasons() {

@@ -20,8 +20,12 @@ func judgedOf(d *contracts.DecisionRecord) Judged {
 
 // lacksApproval reports whether nothing but an approval is missing: approvals are judged last.
 func (j Judged) lacksApproval() bool {
-	return j.Reason == contracts.ReasonApprovalInvalid || j.Reason == contracts.ReasonApprovalExpired ||
-		j.Reason == contracts.ReasonApprovalRequired
+	switch j.Reason {
+	case contracts.ReasonApprovalRefused, contracts.ReasonApprovalInvalid, contracts.ReasonApprovalExpired,
+		contracts.ReasonApprovalRequired:
+		return true
+	}
+	return false
 }
 
 // String returns text like ALLOW (P1:files:read) or DENY POLICY_VIOLATION (P1:files:secrets).

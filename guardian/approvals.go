@@ -50,6 +50,7 @@ type answer struct {
 	holder  registry.Key
 	fault   string // why it is worth nothing
 	late    bool   // it is without fault, but outside its time
+	no      bool   // it is an approver's refusal of this call
 }
 
 type answers []answer
@@ -76,8 +77,8 @@ func (j *judging) answers() (all answers, what string) {
 	}
 	var refused []string // nonces
 	for _, e := range j.in.Envelopes.Approvals {
-		x, no := j.answer(e, asked)
-		if no {
+		x := j.answer(e, asked)
+		if x.no {
 			refused = append(refused, x.request.Nonce)
 		}
 		all = append(all, x)
@@ -94,13 +95,13 @@ func (j *judging) answers() (all answers, what string) {
 	return all, ""
 }
 
-// answer opens one envelope, and reports whether it is an approver's no.
-func (j *judging) answer(e contracts.Envelope, asked []*program.Approval) (x answer, no bool) {
+// answer opens one envelope.
+func (j *judging) answer(e contracts.Envelope, asked []*program.Approval) (x answer) {
 	x.digest = e.Digest()
 	a, holder, err := registry.OpenApproval(j.trust, e)
 	if err != nil {
 		x.fault = "does not open: " + strings.TrimPrefix(err.Error(), "registry: approval: ")
-		return x, false
+		return x
 	}
 	x.request, x.holder = a.Request, holder
 	in, q := j.in, &x.request
@@ -124,7 +125,7 @@ func (j *judging) answer(e contracts.Envelope, asked []*program.Approval) (x ans
 	case !slices.ContainsFunc(asked, x.by):
 		x.fault = "is by nobody of the roles that the policy asks"
 	case a.Verdict == contracts.Deny:
-		x.fault, no = "is a refusal", true
+		x.fault, x.no = "is a refusal", true
 	case j.used(x.digest, q):
 		x.fault = "is used: a call was allowed by it"
 	case !slices.ContainsFunc(asked, brief):
@@ -132,7 +133,7 @@ func (j *judging) answer(e contracts.Envelope, asked []*program.Approval) (x ans
 	default:
 		x.late = in.Time < q.NotBefore || in.Time >= q.Expires
 	}
-	return x, no
+	return x
 }
 
 // used asks the past whether the request of an approval was consumed, and keeps the answer if it is
@@ -191,9 +192,13 @@ func (all answers) unmet(x *program.Requirement) (first *program.Approval) {
 	return first
 }
 
-// ask denies because an approval is lacking. It says what is wrong with those presented or, if
-// nothing is, what to ask.
+// ask denies because an approval is lacking. It says that a person refused, or what is wrong with
+// those presented, or, if nothing is, what to ask.
 func (j *judging) ask(x *program.Requirement, a *program.Approval, all answers) bool {
+	if i := slices.IndexFunc(all, func(x answer) bool { return x.no }); i >= 0 {
+		why := Why{Rule: x.Name, What: "approval " + strconv.Itoa(i) + " " + all[i].fault}
+		return j.deny(contracts.ReasonApprovalRefused, x.Name, why)
+	}
 	if i := slices.IndexFunc(all, func(x answer) bool { return x.fault != "" }); i >= 0 {
 		why := Why{Rule: x.Name, What: "approval " + strconv.Itoa(i) + " " + all[i].fault}
 		return j.deny(contracts.ReasonApprovalInvalid, x.Name, why)

@@ -35,6 +35,7 @@ type modelAnswer struct {
 	fits        bool // the call
 	no          bool
 	worth, late bool
+	refusal     bool
 }
 
 func (n modelNeed) by(a modelAnswer) bool {
@@ -57,7 +58,7 @@ func weigh(all []modelAnswer, needs []modelNeed, used map[string]bool) {
 				return !n.seen && n.quorum == int(a.request.Quorum) && slices.Equal(n.roles, a.request.Roles)
 			})
 		if a.worth && a.no {
-			refused[a.request.Nonce] = true
+			a.refusal, refused[a.request.Nonce] = true, true
 		}
 	}
 	for i := range all {
@@ -112,6 +113,9 @@ func modelled(requires []modelRequirement, all []modelAnswer,
 		}
 		if slices.ContainsFunc(all, func(a modelAnswer) bool { return !a.worth }) {
 			w.reason = contracts.ReasonApprovalInvalid
+		}
+		if slices.ContainsFunc(all, func(a modelAnswer) bool { return a.refusal }) {
+			w.reason = contracts.ReasonApprovalRefused
 		}
 	}
 	return w, listed, pending
@@ -217,5 +221,6 @@ func TestApprovalModel(t *testing.T) {
 		}
 	}
 	atLeast(t, seen, rounds(20), []contracts.ReasonCode{contracts.ReasonAllow, contracts.ReasonApprovalExpired,
-		contracts.ReasonApprovalInvalid, contracts.ReasonApprovalRequired, contracts.ReasonMissingRequirement})
+		contracts.ReasonApprovalInvalid, contracts.ReasonApprovalRefused, contracts.ReasonApprovalRequired,
+		contracts.ReasonMissingRequirement})
 }

@@ -69,6 +69,12 @@ func TestApproval(t *testing.T) {
 	}
 	type request = contracts.ApprovalRequest
 	const minute = 60_000
+	refused := boss(contracts.ReasonApprovalRefused)
+	refusal := func(change func(*request)) contracts.Envelope {
+		q := q
+		change(&q)
+		return refusedBy(t, q, "olga")
+	}
 	for _, c := range []struct {
 		name  string
 		trust *registry.State
@@ -92,7 +98,17 @@ func TestApproval(t *testing.T) {
 		{"by a revoked key", revoked, approvedBy(t, q, "olga"), invalid},
 		{"by another key, after that", revoked, approvedBy(t, q, "olga 2"), allowed},
 		{"without a trust state", nil, approvedBy(t, q, "olga"), invalid},
-		{"a refusal", trust, refusedBy(t, q, "olga"), invalid},
+		{"a refusal", trust, refusedBy(t, q, "olga"), refused},
+		{"a refusal that was made for another time", trust, refusal(func(r *request) { r.NotBefore++ }), refused},
+		{"a refusal from long ago", trust,
+			refusal(func(r *request) { r.NotBefore, r.Expires = noon-minute, noon }), refused},
+		{"a refusal of a request that holds too long", trust, refusal(func(r *request) { r.Expires += minute }), refused},
+		{"a refusal of another call", trust, refusal(func(r *request) { r.ArgsHash[0]++ }), invalid},
+		{"a refusal of a call by another", trust, refusal(func(r *request) { r.Caller.ID = "bob" }), invalid},
+		{"a refusal under another policy", trust, refusal(func(r *request) { r.PolicyHash[0]++ }), invalid},
+		{"a refusal that other roles were asked for", trust,
+			refusal(func(r *request) { r.Roles = []string{"clerk"} }), invalid},
+		{"a refusal by a revoked key", revoked, refusedBy(t, q, "olga"), invalid},
 		{"a refusal by a clerk", trust, refusedBy(t, q, "carl"), invalid},
 		{"no envelope", trust,
 			contracts.Envelope(`{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[{"keyid":"` + strings.Repeat("0", 64) + `","sig":"` + strings.Repeat("A", 86) + `=="}]}`), invalid},

@@ -165,7 +165,7 @@ func FixtureLog(t testing.TB) *Fixture {
 	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("pay", `{"amount":1}`, yes))
 	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("pay", `{"amount":1}`, d.answered(seedA2, small, 1, contracts.Allow)))
 	again := d.Pending(`{"amount":1}`)
-	d.Denied(contracts.ReasonApprovalInvalid, d.Ask("pay", `{"amount":1}`, d.answered(SeedA, again, 0, contracts.Deny)))
+	d.Denied(contracts.ReasonApprovalRefused, d.Ask("pay", `{"amount":1}`, d.answered(SeedA, again, 0, contracts.Deny)))
 	d.Now += 16 * 60_000
 	d.Denied(contracts.ReasonApprovalExpired, d.Ask("pay", `{"amount":1}`, d.Approve(SeedA, again)))
 

@@ -230,8 +230,8 @@ func TestApprovalQuorum(t *testing.T) {
 		b := kerneltest.NewBank(t)
 		asked := b.Ask("close", account)
 		ann, no := b.Approve(asked, kerneltest.Ann), b.Refuse(asked, kerneltest.Cid)
-		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account, kerneltest.With(ann, no))
-		b.MustNotDo(contracts.ReasonApprovalInvalid, "close", account,
+		b.MustNotDo(contracts.ReasonApprovalRefused, "close", account, kerneltest.With(ann, no))
+		b.MustNotDo(contracts.ReasonApprovalRefused, "close", account,
 			kerneltest.With(ann, b.Approve(asked, kerneltest.Bob), no))
 		// one without the role cannot refuse
 		b.MustDo("close", account, kerneltest.With(ann, b.Approve(asked, kerneltest.Bob),
@@ -240,15 +240,21 @@ func TestApprovalQuorum(t *testing.T) {
 	})
 }
 
-// A refusal is no approval, and ends the request. A new request may follow.
+// A refusal is no approval, and ends the request: the model is told not to ask again, and nobody is
+// asked by it. A new request may follow.
 func TestApprovalRefused(t *testing.T) {
 	t.Parallel()
 	b := kerneltest.NewBank(t)
 	asked := b.AskToPay()
 	no, yes := b.Refuse(asked, kerneltest.Ann), b.Approve(asked, kerneltest.Bob)
-	b.MustNotPay(contracts.ReasonApprovalInvalid, no)
-	b.MustNotPay(contracts.ReasonApprovalInvalid, no, yes)
-	b.MustNotPay(contracts.ReasonApprovalInvalid, yes, no)
+	b.MustNotPay(contracts.ReasonApprovalRefused, no)
+	d, r := b.Pay(no)
+	assert.True(t, d.Pending == nil && d.Record.Pending == nil && r.Record.Outcome == contracts.Denied, "%+v", d)
+	assert.NotErrorIs(t, d.Err(), helm.ErrApprovalRequired)
+	assert.False(t, d.Reason.Retryable())
+	assert.Contains(t, d.Reason.Advice(), "Do not ask again")
+	b.MustNotPay(contracts.ReasonApprovalRefused, no, yes)
+	b.MustNotPay(contracts.ReasonApprovalRefused, yes, no)
 	b.Pass(time.Second)
 	b.MustPay(no, b.ApprovedRent(kerneltest.Bob))
 	b.MustAgree(b.MustPass())

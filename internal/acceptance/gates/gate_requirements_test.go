@@ -100,6 +100,7 @@ func gateRequirements() gate {
 	}
 	const (
 		required = contracts.ReasonApprovalRequired
+		refused  = contracts.ReasonApprovalRefused
 		invalid  = contracts.ReasonApprovalInvalid
 		expired  = contracts.ReasonApprovalExpired
 	)
@@ -205,10 +206,10 @@ func gateRequirements() gate {
 		of(plain, "by nobody who is known", invalid, func(s *target, q contracts.ApprovalRequest, in *helm.Intent) {
 			in.Approvals = s.approved(q, "olga", "eve")
 		}),
-		of(plain, "a refusal", invalid, func(s *target, q contracts.ApprovalRequest, in *helm.Intent) {
+		of(plain, "a refusal", refused, func(s *target, q contracts.ApprovalRequest, in *helm.Intent) {
 			in.Approvals = append(s.approved(q, "olga"), s.sealed(q.Refuse(kerneltest.NamedKey(s.T, "otto"))))
 		}),
-		of(plain, "a refusal next to enough approvals", invalid,
+		of(plain, "a refusal next to enough approvals", refused,
 			func(s *target, q contracts.ApprovalRequest, in *helm.Intent) {
 				in.Approvals = append(s.approved(q, "olga", "pat"),
 					s.sealed(q.Refuse(kerneltest.NamedKey(s.T, "otto"))))
