@@ -2,6 +2,7 @@ package helm
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,9 +56,42 @@ func (d Decision) Err() error {
 	return &Error{Tool: d.tool, Reason: d.Reason, Why: d.Why, Pending: d.Pending, Err: foreign(d.cause)}
 }
 
-// sealed returns the decision of a kernel that takes no calls, because of cause.
-func sealed(cause error) Decision {
-	return Decision{Reason: contracts.ReasonKernelSealed, cause: cause}
+// ForModel returns the text to hand back to the model that made the call, and whether it is of a
+// call that failed: of any that was not EXECUTED. The text is the released output, of a tool that
+// failed too, else the tool's own error. Of a denial it is
+//
+//	TOOL was denied: REASON. ADVICE (PLACE)
+//
+// and with Pending also whom the call waits for. It never has the text of a panic, a cause, or a
+// value that was refused. r is the receipt that Guard returned with d.
+func (d Decision) ForModel(r Receipt) (text string, failed bool) {
+	failed = d.Verdict != contracts.Allow || d.Reason != contracts.ReasonAllow
+	if d.Verdict == contracts.Allow && r.Output != nil {
+		return string(r.Output), failed
+	}
+	if !failed {
+		return "", false
+	}
+	if d.Verdict == contracts.Allow && d.toolError != nil {
+		if text = toModel(d.toolError); text != "" {
+			return text, true
+		}
+	}
+	reason := cmp.Or(d.Reason, contracts.ReasonFailClosedError)
+	text = cmp.Or(d.tool, "the call")
+	if reason.Ran() {
+		text += " has no result: "
+	} else {
+		text += " was denied: "
+	}
+	text += string(reason) + ". " + reason.Advice()
+	if d.Why != "" {
+		text += " (" + d.Why + ")"
+	}
+	if d.Pending != nil {
+		text += " An approver must answer request " + d.Pending.Nonce + "; make the same call again then."
+	}
+	return text, true
 }
 
 // An Error says why a call has no output. It Is [ErrDenied] or [ErrWithheld], and unwraps to the
@@ -130,9 +164,31 @@ func foreign(err error) (seen error) {
 	var inner *Error
 	if errors.As(err, &inner) || errors.Is(err, ErrDenied) || errors.Is(err, ErrWithheld) ||
 		errors.Is(err, ErrApprovalRequired) {
-		return errors.New(errorText(err))
+		text := errorText(err)
+		if inner == nil {
+			return errors.New(text)
+		}
+		own := *inner
+		own.Err = nil // the cause, which may be a panic
+		return &opaqueError{text, own.Error()}
 	}
 	return err
+}
+
+// An opaqueError has the text of an error that holds one of this package.
+type opaqueError struct {
+	text    string
+	toModel string // without causes
+}
+
+func (e *opaqueError) Error() string { return e.text }
+
+// toModel returns the text of a tool's own error for the model.
+func toModel(err error) string {
+	if e, ok := err.(*opaqueError); ok {
+		return e.toModel
+	}
+	return errorText(err)
 }
 
 // errorText returns the text of an error, whose methods may panic.

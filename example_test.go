@@ -289,5 +289,5 @@ func Example_customContext() {
 	var k *helm.Kernel // a nil kernel denies
 	_, err := guarded(k, "mail.send", nil)(agentContext{context.Background(), "bob"}, json.RawMessage(`{}`))
 	fmt.Println(err)
-	// Output: helm: mail.send: denied (KERNEL_SEALED): helm: no kernel
+	// Output: helm: mail.send: denied (KERNEL_SEALED): there is no kernel: helm: no kernel
 }

@@ -53,6 +53,9 @@ func (k *Kernel) Guard(ctx context.Context, in Intent) (Decision, Receipt) {
 	c.receive(in)
 	d, r := c.guard()
 	d.tool = c.inputs.Tool
+	if d.Why == "" {
+		d.Why = c.whyOf(d.Reason)
+	}
 	e := c.event(&d, &r)
 	c.free()
 	k.shared.observe(ctx, e)
@@ -65,6 +68,20 @@ var (
 )
 
 const whyFull = "the context ended while the call waited for room in the log: nothing was recorded"
+
+// sealed returns the decision of a kernel that takes no calls, because of cause.
+func sealed(cause error) Decision {
+	why := "the kernel is sealed: a failure could not be recorded"
+	switch {
+	case cause == errNoKernel:
+		why = "there is no kernel"
+	case cause == errOrphan:
+		why = "the context is of no kernel"
+	case errors.Is(cause, errClosed):
+		why = "the kernel was closed"
+	}
+	return Decision{Reason: contracts.ReasonKernelSealed, Why: why, cause: cause}
+}
 
 // guard takes a call that was received to its outcome.
 func (c *call) guard() (Decision, Receipt) {

@@ -42,6 +42,20 @@ func (k *Kernel) enter(limit time.Duration) error {
 	return nil
 }
 
+// Err returns nil while the kernel takes calls, else why it does not.
+func (k *Kernel) Err() error {
+	if k.none() {
+		return errNoKernel
+	}
+	if err := k.shared.log.Err(); err != nil {
+		return err
+	}
+	if k.shared.root.calls.over() || k.calls.over() {
+		return errClosed
+	}
+	return nil
+}
+
 func (k *Kernel) leave() {
 	root := k.shared.root
 	if k != root && k.calls.done() {
@@ -65,6 +79,13 @@ func (k *Kernel) remove() {
 	sh.narrowedMu.Lock()
 	defer sh.narrowedMu.Unlock()
 	sh.narrowed.Remove(k.listed)
+}
+
+// over reports whether the kernel is closed, or is being closed.
+func (f *inflight) over() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closed != nil
 }
 
 // add counts a call in. It reports false if the kernel is closed.

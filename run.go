@@ -78,6 +78,31 @@ func (x *execution) why(reason contracts.ReasonCode) string {
 	return ""
 }
 
+// whyOf returns what is known of a reason by itself, for an answer that nothing else says more of.
+func (c *call) whyOf(reason contracts.ReasonCode) string {
+	switch reason {
+	case contracts.ReasonAllow:
+		return ""
+	case contracts.ReasonFailClosedError:
+		return "the permission could not be signed or stored"
+	case contracts.ReasonReceiptNotStored:
+		return "the receipt could not be signed or stored"
+	case contracts.ReasonToolError:
+		return "the tool returned an error, or called its output failed"
+	case contracts.ReasonToolPanic:
+		return "the tool panicked, ended its goroutine, or returned a value without a JSON form"
+	case contracts.ReasonToolCanceled:
+		return "the caller's context ended while the tool ran"
+	case contracts.ReasonGasExhausted, contracts.ReasonTimeExhausted, contracts.ReasonMemoryExhausted:
+		return "the limit of the tool's sandbox"
+	case contracts.ReasonOutcomeUnknown:
+		return "the process that ran the tool ended before it could record how"
+	case contracts.ReasonOutputNotKept:
+		return "the first call's outcome cannot be read"
+	}
+	return reason.Meaning()
+}
+
 // late counts the goroutine of a driver that was abandoned. It returns a function that counts it
 // out and tells the observer, if it ends after all.
 func (c *call) late(p *placement) func(executor.Result, error) {

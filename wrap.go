@@ -57,6 +57,19 @@ func Wrap[In, Out any](
 	}
 }
 
+// Tool returns a tool as frameworks take it: the model's raw bytes in, and out what the model is
+// told, with whether the call failed. See [Decision.ForModel]. Arguments of no bytes are {}. If d
+// is nil the driver is that of Options.Drivers.
+func Tool(k *Kernel, tool string, d Driver) func(ctx context.Context, args []byte) (text string, failed bool) {
+	return func(ctx context.Context, args []byte) (string, bool) {
+		if len(args) == 0 {
+			args = []byte("{}")
+		}
+		decision, r := k.Guard(ctx, Intent{Tool: tool, Args: args, Driver: d})
+		return decision.ForModel(r)
+	}
+}
+
 // encode marshals a value, whose methods may panic.
 func encode(v any) (b []byte, err error) {
 	defer contain.Error(&err, "its MarshalJSON")

@@ -121,7 +121,8 @@ var registry = [...]reason{
 		advice:  "This destination is not allowed. Use an allowed one or report this."},
 	{code: ReasonBudgetError, condition: 3, named: true,
 		meaning: "the cost of the call cannot be computed",
-		advice:  "The amount is not usable. Correct it and call again."},
+		advice: "The call cannot be charged to a budget. If an argument is named, correct it and call again; " +
+			"else report this."},
 	{code: ReasonBudgetExceeded, condition: 3, retryable: true, named: true,
 		meaning: "the budget does not suffice",
 		advice:  "The budget is used up. Do less, wait for the next period, or report this."},

@@ -10,6 +10,18 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
+// DefinitionOf returns the digest of a tool's definition, from its JSON as the provider publishes
+// it: of an MCP tool the whole object in the answer to tools/list. A policy pins it as the
+// definition of the tool, and a driver declares it.
+func DefinitionOf(json []byte) (Digest, error) {
+	const most = 4 << 20
+	var tree crypto.Tree
+	if err := tree.Parse(json, crypto.Limits{Bytes: most, Depth: MaxRecordDepth, Object: true}); err != nil {
+		return Digest{}, fmt.Errorf("contracts: definition: not one object of strict JSON, of at most 4 MiB: %w", err)
+	}
+	return crypto.Sum(tree.Root().Append(nil)), nil
+}
+
 // Digest is a SHA-256 hash.
 type Digest = crypto.Digest
 

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/table"
 )
 
@@ -115,4 +117,25 @@ func TestEnvelopesAsJSON(t *testing.T) {
 	assert.Equal(t, text, string(in.Envelope), "the envelope is not a copy")
 	assert.True(t, Envelope(text).Digest() == digest(text) && Entry(text).Hash() != digest(text),
 		"envelopes are named by their digest, entries by their leaf hash")
+}
+
+// The definition of a tool is its JSON in any spelling, and anything else about it is another one.
+func TestDefinitionOf(t *testing.T) {
+	t.Parallel()
+	want, err := DefinitionOf([]byte(`{"name":"a","description":"x"}`))
+	require.NoError(t, err)
+	assert.Equal(t, crypto.Sum([]byte(`{"description":"x","name":"a"}`)), want)
+	same, err := DefinitionOf([]byte("{ \"description\": \"\\u0078\",\n\"name\": \"a\" }\n"))
+	require.NoError(t, err)
+	assert.Equal(t, want, same)
+	other, err := DefinitionOf([]byte(`{"name":"a","description":"x "}`))
+	require.NoError(t, err)
+	assert.NotEqual(t, want, other)
+	for _, text := range []string{``, `null`, `[]`, `{"name":"private","name":"private"}`, `{} {}`,
+		`{"n":9007199254740993}`} {
+		d, err := DefinitionOf([]byte(text))
+		require.Error(t, err, text)
+		assert.NotContains(t, err.Error(), "private")
+		assert.Zero(t, d)
+	}
 }

@@ -231,8 +231,8 @@ func TestGasIsThatOfASandbox(t *testing.T) {
 	}
 }
 
-// The end of an abandoned driver is passed on, whatever it is, be it before or after the caller asks
-// for it, and nothing in the caller's function can do harm.
+// The end of an abandoned driver is passed on, whatever it is, be it before or after the caller
+// asks for it, and nothing in the caller's function can do harm.
 func TestLate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

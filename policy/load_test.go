@@ -84,6 +84,34 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
+// A file system's files load as the same files of the system do, with the same errors.
+func TestLoadFS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "files.yaml"), []byte(files), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad.yaml"), []byte(files+"on: {yes: no}\n"), 0o600))
+	want, err := Load(filepath.Join(dir, "files.yaml"))
+	require.NoError(t, err)
+	pol, err := LoadFS(os.DirFS(dir), "files.yaml")
+	require.NoError(t, err)
+	assert.Equal(t, want.Hash(), pol.Hash())
+	for name, says := range map[string]string{
+		"missing.yaml": "policy: missing.yaml: cannot be read: ", "bad.yaml": "bad.yaml:11:11: ",
+		"../files.yaml": "policy: ../files.yaml: cannot be read: ",
+	} {
+		pol, err := LoadFS(os.DirFS(dir), "files.yaml", name)
+		require.Nil(t, pol)
+		require.ErrorContains(t, err, says)
+		assert.True(t, strings.HasPrefix(err.Error(), says), err.Error())
+	}
+	_, err = LoadFS(os.DirFS(dir), "missing.yaml")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = LoadFS(nil, "files.yaml")
+	require.Error(t, err)
+	_, err = LoadFS(os.DirFS(dir))
+	require.Error(t, err)
+}
+
 // A misspelt key is after the start of the value that lacks it, and is still what is reported.
 func TestMisspeltFirst(t *testing.T) {
 	t.Parallel()

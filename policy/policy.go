@@ -58,6 +58,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -102,9 +103,21 @@ func parse(b []byte, onlyJSON bool) (contracts.Document, *guardian.LoadError) {
 // be read names it and wraps the cause, so errors.Is(err, fs.ErrNotExist) reports a missing file.
 // Every other error is a [*guardian.LoadError], with the file and line of what it refuses.
 func Load(files ...string) (*guardian.Policy, error) {
+	return load(files, func(name string) (fs.File, error) { return os.Open(name) })
+}
+
+// LoadFS is like [Load], with the files of a file system: embedded ones, for example.
+func LoadFS(fsys fs.FS, files ...string) (*guardian.Policy, error) {
+	if fsys == nil {
+		return nil, errors.New("policy: no file system: pass one, or call Load")
+	}
+	return load(files, fsys.Open)
+}
+
+func load(files []string, open func(name string) (fs.File, error)) (*guardian.Policy, error) {
 	docs := make([]contracts.Document, 0, len(files))
 	for _, name := range files {
-		b, err := readFile(name)
+		b, err := readFile(name, open)
 		if err != nil {
 			return nil, err
 		}
@@ -118,15 +131,15 @@ func Load(files ...string) (*guardian.Policy, error) {
 }
 
 // readFile reads no more of a file than Parse needs to see that it is too long.
-func readFile(name string) ([]byte, error) {
+func readFile(name string, open func(name string) (fs.File, error)) ([]byte, error) {
 	unread := func(err error) error { // keeps the cause, for fs.ErrNotExist, and says the name once
-		var path *os.PathError
+		var path *fs.PathError
 		if errors.As(err, &path) {
 			err = path.Err
 		}
 		return fmt.Errorf("policy: %s: cannot be read: %w", name, err)
 	}
-	f, err := os.Open(name)
+	f, err := open(name)
 	if err != nil {
 		return nil, unread(err)
 	}

@@ -224,6 +224,15 @@ func (w *World) MustBe(d helm.Decision, r helm.Receipt, x Want) {
 	assert.Equal(w.T, x.Output, string(r.Output), "output")
 	assert.Equal(w.T, x.Verdict == contracts.Allow, d.Allowed(), "Allowed")
 	assert.Equal(w.T, x.Runs, w.Runs.Swap(0), "runs of the tool")
+	assert.Equal(w.T, x.Reason == contracts.ReasonAllow, d.Why == "", "%s: why is %q", x.Reason, d.Why)
+	text, failed := d.ForModel(r)
+	assert.Equal(w.T, x.Reason != contracts.ReasonAllow, failed, "for the model: failed")
+	switch {
+	case x.Verdict == contracts.Allow && x.Err == nil:
+		assert.Equal(w.T, x.Output, text, "for the model")
+	case x.Verdict == contracts.Deny:
+		assert.Contains(w.T, text, string(x.Reason)+". "+x.Reason.Advice()+" ("+d.Why+")", "for the model")
+	}
 	if x.Outcome == "" {
 		if r.Entry != nil || r.Record.Outcome != "" || r.Index != 0 {
 			w.T.Errorf("a receipt %s, although nothing was recorded", r.Record.Outcome)
