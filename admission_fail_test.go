@@ -163,3 +163,15 @@ func TestCloseWaitsForThoseWhoWaitForRoom(t *testing.T) {
 		assert.True(t, closed, "not closed")
 	})
 }
+
+// Close says how many calls it did not wait for.
+func TestCloseNamesTheCallsThatStillRun(t *testing.T) {
+	t.Parallel()
+	withRoom(t, helm.Capacity, func(w *callers) {
+		w.fill(3)
+		err := w.Kernel.Close()
+		assert.EqualError(t, err,
+			"helm: close: 3 calls were still running; the next New over the store settles them")
+		w.blocking.Unblock()
+	})
+}

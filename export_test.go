@@ -10,7 +10,4 @@ func (k *Kernel) Room() (taken, waiting int) { return k.shared.admission.Counts(
 // SetRoom sets the limit of a kernel without calls.
 func (k *Kernel) SetRoom(limit int) { k.shared.admission = admission.New(limit) }
 
-const (
-	Capacity     = capacity
-	MaxAbandoned = maxAbandoned
-)
+const Capacity = capacity

@@ -186,7 +186,7 @@ func (c *call) stamp(at contracts.Time, err error) {
 		c.fail("the context ended", nil) // its own error is asked for when no lock is held
 	default:
 	}
-	if err := c.k.shared.abandoned.check(c.inputs.Tool); err != nil {
+	if err := c.k.shared.abandoned.Check(c.inputs.Tool); err != nil {
 		c.fail(err.Error(), err)
 	}
 }

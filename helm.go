@@ -64,6 +64,7 @@ import (
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/admission"
 	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/internal/drivers"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -103,7 +104,7 @@ type shared struct {
 	log       *proofgraph.Log
 	root      *Kernel
 	admission *admission.Queue // bounds the decisions signed ahead of the store
-	abandoned abandoned
+	abandoned drivers.Abandoned
 
 	mu       sync.RWMutex // protects sessions
 	sessions map[string]*session
@@ -152,7 +153,6 @@ func New(o Options) (*Kernel, error) {
 			versions:  map[string]uint64{},
 			documents: map[contracts.Digest]bool{},
 		},
-		abandoned: abandoned{byTool: map[string]int{}},
 	}
 	k := &Kernel{shared: sh}
 	sh.root = k
@@ -172,7 +172,7 @@ func (k *Kernel) open(ctx context.Context) error {
 	if err := o.Policy.Expired(now); err != nil {
 		return fmt.Errorf("Options.Policy: %w", err)
 	}
-	if err := o.checkDefinitions(o.Policy); err != nil {
+	if err := o.checkDefinitions(o.Policy, &sh.abandoned, ctx.Done()); err != nil {
 		return err
 	}
 	if err := o.initialTrust(ctx); err != nil {

@@ -161,7 +161,9 @@ func (k *Kernel) Close() error {
 	}
 	if k.parent == nil {
 		k.shared.log.Seal(errClosed)
-		err = errors.Join(err, k.shared.abandoned.err())
+		if left := k.shared.abandoned.Err(); left != nil {
+			err = errors.Join(err, fmt.Errorf("helm: close: %w", left))
+		}
 	}
 	return err
 }

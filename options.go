@@ -16,7 +16,7 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/clock"
-	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/internal/drivers"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -173,18 +173,22 @@ func isDriver(d executor.Driver) bool {
 
 // checkDefinitions returns an error if a driver of the options does not declare the definition that
 // the policy pins for its tool, because no call of that tool could run. It asks the drivers, so the
-// caller must hold no lock.
-func (p *settings) checkDefinitions(policy *guardian.Policy) error {
+// caller must hold no lock. It waits for them until done is closed, and not for ever.
+func (p *settings) checkDefinitions(policy *guardian.Policy, asking *drivers.Abandoned, done <-chan struct{}) error {
 	for _, tool := range slices.Sorted(maps.Keys(p.Drivers)) {
 		pinned, ok := policy.Definition(tool)
 		if !ok {
 			continue
 		}
-		declared, err := definitionOf(p.Drivers[tool])
+		defined, _ := p.Drivers[tool].(executor.Defined)
+		said, err := asking.Ask(tool, defined, nil, done)
+		if err == drivers.ErrEnded {
+			return errEnded
+		}
 		if err != nil {
 			return fmt.Errorf("Options.Drivers: %q: %w", tool, err)
 		}
-		switch declared {
+		switch declared := said.Definition; declared {
 		case pinned:
 		case contracts.Digest{}:
 			return fmt.Errorf("Options.Drivers: %q: the policy pins a definition of this tool, "+
@@ -195,13 +199,4 @@ func (p *settings) checkDefinitions(policy *guardian.Policy) error {
 		}
 	}
 	return nil
-}
-
-// definitionOf returns the definition that a driver declares, the zero Digest if it declares none.
-func definitionOf(d executor.Driver) (digest contracts.Digest, err error) {
-	defer contain.Error(&err, "its Definition")
-	if d, ok := d.(executor.Defined); ok {
-		digest = d.Definition()
-	}
-	return digest, nil
 }

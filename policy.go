@@ -206,7 +206,7 @@ func (k *Kernel) enact(p *guardian.Policy, done <-chan struct{}) ([]contracts.Di
 	if err := p.Expired(now); err != nil {
 		return nil, err
 	}
-	if err := sh.options.checkDefinitions(p); err != nil {
+	if err := sh.options.checkDefinitions(p, &sh.abandoned, done); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/internal/drivers"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -65,10 +66,9 @@ type buffers struct {
 
 // A boundDriver is the driver of a call, with its declarations.
 type boundDriver struct {
-	driver     executor.Driver
-	count      uint64                 // how many drivers there are
-	sandbox    *contracts.SandboxInfo // in which the one driver runs; nil: none
-	definition contracts.Digest       // that it serves; zero: none
+	driver executor.Driver
+	count  uint64 // how many drivers there are
+	drivers.Declaration
 }
 
 // A judgement is the decision about a call.
@@ -117,9 +117,7 @@ func (c *call) receive(in Intent) {
 	c.caller(in.Caller)
 	c.presented(&in)
 	c.after(in.After)
-	if err := c.bind(&in); err != nil {
-		c.fail(err.Error(), err)
-	}
+	c.bind(&in)
 }
 
 // fail notes the first failure in code of the caller's. Observers see the description, so it must
@@ -251,9 +249,9 @@ func (c *call) after(refs []contracts.Ref) {
 	}
 }
 
-// bind finds the driver and reads its declarations.
-func (c *call) bind(in *Intent) (err error) {
-	defer contain.Error(&err, "the driver's declaration")
+// bind finds the driver and asks for its declarations. One that is not asked, or does not answer,
+// has none, and the call is refused.
+func (c *call) bind(in *Intent) {
 	b := &c.bound
 	for _, d := range [...]executor.Driver{c.k.shared.options.Drivers[in.Tool], in.Driver} {
 		if isDriver(d) {
@@ -261,29 +259,42 @@ func (c *call) bind(in *Intent) (err error) {
 			b.driver = d
 		}
 	}
-	if b.count != 1 {
-		return nil
+	if b.count != 1 || c.flaws.fault != "" {
+		return
 	}
-	if d, ok := b.driver.(executor.Defined); ok {
-		b.definition = d.Definition()
+	defined, _ := b.driver.(executor.Defined)
+	sandboxed, _ := b.driver.(executor.Sandboxed)
+	if defined == nil && sandboxed == nil {
+		return
 	}
-	if s, ok := b.driver.(executor.Sandboxed); ok {
-		info := s.Sandbox()
-		if !contracts.IsWords(info.Profile, contracts.MaxWords) {
-			c.malformed("driver: its sandbox profile is not 1 to 128 bytes without control characters")
-			return nil
-		}
-		b.sandbox = &info
+	said, err := c.k.shared.abandoned.Ask(c.counted(), defined, sandboxed, c.done)
+	switch {
+	case err == drivers.ErrEnded:
+		c.fail("the context ended", nil)
+	case err != nil:
+		c.fail(err.Error(), err)
+	case said.Sandbox != nil && !contracts.IsWords(said.Sandbox.Profile, contracts.MaxWords):
+		c.malformed("driver: its sandbox profile is not 1 to 128 bytes without control characters")
+		said.Sandbox = nil
 	}
-	return nil
+	b.Declaration = said
+}
+
+// counted returns the name by which abandoned goroutines of the tool's driver are counted. All
+// tools that the policy does not declare have one, because a model can think of any number of them.
+func (c *call) counted() string {
+	if _, declared := c.k.current().Limits(c.inputs.Tool); declared {
+		return c.inputs.Tool
+	}
+	return ""
 }
 
 // applyPin sets the drivers that the guardian counts. One driver that does not declare the
 // definition which the policy pins counts as none. Two count as two, whatever they declare.
 func (c *call) applyPin() {
 	b := &c.bound
-	c.inputs.Drivers, c.inputs.Sandbox = b.count, b.sandbox
-	if pinned, ok := c.policy.Definition(c.inputs.Tool); ok && b.count == 1 && b.definition != pinned {
+	c.inputs.Drivers, c.inputs.Sandbox = b.count, b.Sandbox
+	if pinned, ok := c.policy.Definition(c.inputs.Tool); ok && b.count == 1 && b.Definition != pinned {
 		c.inputs.Drivers, c.inputs.Sandbox = 0, nil
 	}
 }

@@ -106,7 +106,7 @@ func (c *call) whyOf(reason contracts.ReasonCode) string {
 // late counts the goroutine of a driver that was abandoned. It returns a function that counts it
 // out and tells the observer, if it ends after all.
 func (c *call) late(p *placement) func(executor.Result, error) {
-	sh, end := c.k.shared, c.k.shared.abandoned.add(c.inputs.Tool)
+	sh, end := c.k.shared, c.k.shared.abandoned.Add(c.inputs.Tool)
 	e := Event{Tool: c.inputs.Tool, Session: c.inputs.Session, ID: p.d.Record.ID, Late: true}
 	return func(executor.Result, error) {
 		end()

@@ -35,7 +35,8 @@ type Result struct {
 }
 
 // A Sandboxed driver runs its tool in a sandbox. Sandbox must always return the same: it is read
-// before the call is judged, and the call is judged by it.
+// before the call is judged, and the call is judged by it. If it does not return within 10 seconds
+// the call is denied.
 type Sandboxed interface {
 	Driver
 	Sandbox() contracts.SandboxInfo
@@ -44,9 +45,10 @@ type Sandboxed interface {
 // A Defined driver runs a tool whose provider publishes a definition: of an MCP tool its name,
 // description, inputSchema and all other published members. Definition returns the SHA-256 of the
 // canonical JSON (RFC 8785) of the definition as the driver knows it now, or the zero Digest if
-// there is none. It is called before each call is judged, from many goroutines. If the policy pins
-// a definition of the tool, a driver that returns another, or none, is not used. So a tool's
-// description, which a model relies on, cannot change unnoticed.
+// there is none. It is called before each call is judged, from many goroutines; if it does not
+// return within 10 seconds the call is denied. If the policy pins a definition of the tool, a
+// driver that returns another, or none, is not used. So a tool's description, which a model relies
+// on, cannot change unnoticed.
 type Defined interface {
 	Driver
 	Definition() contracts.Digest

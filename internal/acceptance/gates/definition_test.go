@@ -182,7 +182,7 @@ func TestDefinitionAtLoad(t *testing.T) {
 			changed.String() + " now, and the policy pins " + published.String()},
 		"panics": {func(w *kerneltest.World) executor.Driver {
 			return define(w, func() contracts.Digest { panic("away") })
-		}, `Options.Drivers: "echo": its Definition panicked`},
+		}, `Options.Drivers: "echo": the driver's declaration panicked`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := kerneltest.New(t)

@@ -1,14 +1,16 @@
-package helm_test
+package waiting
 
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/drivers"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph/filestore"
 	"github.com/stretchr/testify/assert"
@@ -39,9 +41,11 @@ func TestAbandonedDriversAreBounded(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, onStore func(*helm.Options)) {
 		w := kerneltest.New(t, onStore)
-		release, hang := make(chan struct{}), true
+		release := make(chan struct{})
+		var hang atomic.Bool
+		hang.Store(true)
 		w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
-			if c.Tool == "slow" && hang {
+			if c.Tool == "slow" && hang.Load() {
 				<-release
 			}
 			return executor.Result{Output: c.Args}, nil
@@ -57,10 +61,10 @@ func TestAbandonedDriversAreBounded(t *testing.T) {
 			}
 		}
 		timesOut := kerneltest.Withheld(contracts.ReasonToolTimeout, contracts.Indeterminate)
-		hang = false
+		hang.Store(false)
 		w.MustCall(kerneltest.Executed(`{}`), "slow", `{}`, kerneltest.WithKey("k"))
-		hang = true
-		for range helm.MaxAbandoned {
+		hang.Store(true)
+		for range drivers.MaxAbandoned {
 			w.MustCall(timesOut, "slow", `{}`)
 		}
 		crowded(3)
@@ -78,7 +82,7 @@ func TestAbandonedDriversAreBounded(t *testing.T) {
 
 		assert.EqualError(t, w.Kernel.Close(), "helm: close: goroutines that were abandoned still run: slow: 64")
 		assert.NoError(t, w.Kernel.Close(), "again")
-		hang = false
+		hang.Store(false)
 		close(release)
 		synctest.Wait()
 		w.Open()
@@ -98,7 +102,7 @@ func TestAbandonedAtOnce(t *testing.T) {
 			<-release
 			return executor.Result{}, nil
 		}
-		kerneltest.AtOnce(helm.MaxAbandoned+10, func(i int) {
+		kerneltest.AtOnce(drivers.MaxAbandoned+10, func(i int) {
 			d, r := w.Call("slow", `{}`, kerneltest.InSession(fmt.Sprint("s", i)))
 			assert.Equal(t, contracts.ReasonToolTimeout, d.Reason)
 			assert.Equal(t, contracts.Indeterminate, r.Record.Outcome)
@@ -111,17 +115,5 @@ func TestAbandonedAtOnce(t *testing.T) {
 		w.Tool = kerneltest.ReturnsArgs
 		w.MustCall(kerneltest.Executed(`{}`), "slow", `{}`)
 		assert.NoError(t, w.Kernel.Close())
-	})
-}
-
-// Close says how many calls it did not wait for.
-func TestCloseNamesTheCallsThatStillRun(t *testing.T) {
-	t.Parallel()
-	withRoom(t, helm.Capacity, func(w *callers) {
-		w.fill(3)
-		err := w.Kernel.Close()
-		assert.EqualError(t, err,
-			"helm: close: 3 calls were still running; the next New over the store settles them")
-		w.blocking.Unblock()
 	})
 }
