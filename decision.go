@@ -96,8 +96,8 @@ func (d Decision) ForModel(r Receipt) (text string, failed bool) {
 
 // An Error says why a call has no output. It Is [ErrDenied] or [ErrWithheld], and unwraps to the
 // cause if there is one. Its text has the tool, the reason and the place of the fault. It has no
-// argument and no output, except the text of a panic in the tool. The zero Error is a
-// denial.
+// argument and no output; of a panic in the tool it has the type, or the Go runtime's own text. The
+// zero Error is a denial.
 type Error struct {
 	Tool    string
 	Reason  contracts.ReasonCode

@@ -18,6 +18,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/contain"
 )
 
 // counter is a driver that counts its runs.
@@ -253,27 +254,25 @@ type stringer struct{}
 
 func (stringer) String() string { return "a word from a Stringer" }
 
-// An error shows a bounded part of the text of the value that a driver panicked with, if it has a
-// text, and never the content of other values.
+// An error names the type of the value that a driver panicked with. It never has its text, which
+// the tool wrote, unless that is the Go runtime's own.
 func TestPanicIsNamed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		with any
 		want string
 	}{
-		"string":   {"ouch", "executor: the driver panicked: ouch"},
-		"error":    {errOwn, "executor: the driver panicked: no such file"},
-		"stringer": {stringer{}, "executor: the driver panicked: a word from a Stringer"},
-		"struct":   {secretive{"hunter2"}, "executor: the driver panicked: a executor.secretive"},
-		"pointer":  {&secretive{"hunter2"}, "executor: the driver panicked: a *executor.secretive"},
-		"bytes":    {[]byte("hunter2"), "executor: the driver panicked: a []uint8"},
-		"number":   {4711, "executor: the driver panicked: a int"},
+		"string":   {"hunter2", "executor: the driver panicked with a string"},
+		"error":    {errOwn, "executor: the driver panicked with a *errors.errorString"},
+		"stringer": {stringer{}, "executor: the driver panicked with a executor.stringer"},
+		"struct":   {secretive{"hunter2"}, "executor: the driver panicked with a executor.secretive"},
+		"pointer":  {&secretive{"hunter2"}, "executor: the driver panicked with a *executor.secretive"},
+		"bytes":    {[]byte("hunter2"), "executor: the driver panicked with a []uint8"},
+		"number":   {4711, "executor: the driver panicked with a int"},
 		"nil":      {nil, "executor: the driver panicked: panic called with nil argument"},
-		"hostile":  {hostileError{}, "executor: the driver panicked: a executor.hostileError whose text cannot be had"},
-		"exiting":  {exitingError{}, "executor: the driver panicked"},
-		"long":     {strings.Repeat("é", 500), "executor: the driver panicked: " + strings.Repeat("é", 128) + " …"},
-		"cut": {"x" + strings.Repeat("é", 500), "executor: the driver panicked: x" + strings.Repeat("é",
-			127) + " …"},
+		"hostile":  {hostileError{}, "executor: the driver panicked with a executor.hostileError"},
+		"exiting":  {exitingError{}, "executor: the driver panicked with a executor.exitingError"},
+		"fault":    {contain.Fault("no form"), "executor: no form"},
 	} {
 		o := try(t, context.Background(),
 			driver(func(context.Context, contracts.Call) (Result, error) { panic(c.with) }), ample)

@@ -149,7 +149,7 @@ func (r *run) drive() {
 	result, err := r.driver.Run(&r.ctx, r.call)
 	r.result, r.err = result, err
 	if fault, ok := err.(contain.Fault); ok {
-		r.recordPanic(string(fault))
+		r.recordPanic(fault)
 	} else if err != nil {
 		r.reason = r.reasonFor(err)
 	}

@@ -241,7 +241,7 @@ func TestLate(t *testing.T) {
 	}{
 		"result": {func() (Result, error) { return Result{Output: []byte("late")}, nil }, "late <nil>"},
 		"error":  {func() (Result, error) { return Result{}, errOwn }, " no such file"},
-		"panic":  {func() (Result, error) { panic("ouch") }, " executor: the driver panicked: ouch"},
+		"panic":  {func() (Result, error) { panic("ouch") }, " executor: the driver panicked with a string"},
 		"Goexit": {func() (Result, error) { runtime.Goexit(); return Result{}, nil },
 			" executor: the driver ended its goroutine (runtime.Goexit)"},
 	} {
