@@ -178,6 +178,9 @@ func (k *Kernel) open(ctx context.Context) error {
 	if err := o.initialTrust(ctx); err != nil {
 		return err
 	}
+	if err := o.Policy.Unapprovable(o.initial); err != nil { // a state without roots stays as it began
+		return fmt.Errorf("Options.Policy: %w", err)
+	}
 	begin := proofgraph.Options{Origin: o.Origin, Key: o.Key, LogKey: o.LogKey, Trust: o.initial.Canonical(), Now: now}
 	if err := crypto.ReadRandom(o.Rand, begin.Nonce[:]); err != nil {
 		return fmt.Errorf("Options.Rand: %w", err)

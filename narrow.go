@@ -64,6 +64,9 @@ func (k *Kernel) narrow(overlay contracts.Document) (n *Kernel, policy contracts
 		if err := p.Expired(now); err != nil {
 			return nil, policy, err
 		}
+		if err := p.Unapprovable(sh.trust.Load()); err != nil {
+			return nil, policy, err
+		}
 		l.mu.Lock()
 		if k.current() != base { // swapped meanwhile
 			l.mu.Unlock()

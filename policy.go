@@ -206,6 +206,9 @@ func (k *Kernel) enact(p *guardian.Policy, done <-chan struct{}) ([]contracts.Di
 	if err := p.Expired(now); err != nil {
 		return nil, err
 	}
+	if err := p.Unapprovable(sh.trust.Load()); err != nil {
+		return nil, err
+	}
 	if err := sh.options.checkDefinitions(p, &sh.abandoned, done); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,10 @@ package guardian
 import (
 	"bytes"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/compile"
 	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/trust/registry"
 )
 
 // Versions of what judges, in every PolicyHash: another engine is another policy.
@@ -124,6 +128,41 @@ func (p *Policy) Expired(t contracts.Time) error {
 	for _, x := range p.stack.Expiring {
 		if t >= x.At {
 			err := x.Err
+			return &err
+		}
+	}
+	return nil
+}
+
+// Unapprovable returns a *[LoadError] for the first approval of the stack that nobody in the trust
+// state could ever give: it has no roots, who may add keys, and too few approvers of the roles. A
+// call that needs it would be asked for in vain: New, Narrow and Swap of package helm refuse the
+// policy.
+func (p *Policy) Unapprovable(trust *registry.State) error {
+	const ever = math.MaxInt64 // no index is higher
+	if p == nil || len(p.stack.Asked) == 0 || len(trust.Keys(registry.Root, ever)) > 0 {
+		return nil
+	}
+	holders := map[string][]string{} // by role
+	for _, key := range trust.Keys(registry.Approver, ever) {
+		holder, _ := trust.Holder(crypto.KeyID(key), registry.Approver, ever)
+		for _, role := range holder.Roles {
+			holders[role] = append(holders[role], holder.Name)
+		}
+	}
+	for _, x := range p.stack.Asked {
+		people := map[string]bool{}
+		for _, role := range x.Roles {
+			for _, name := range holders[role] {
+				people[name] = true
+			}
+		}
+		if n := uint64(len(people)); n < x.Quorum {
+			err := x.Err
+			err.What = "nobody can ever give the approval: it takes " + strconv.FormatUint(x.Quorum, 10) +
+				" of the roles " + strings.Join(x.Roles, ", ") + ", the trust state has " + strconv.FormatUint(n, 10) +
+				", and no roots who could add one"
+			err.Remedy = "add keys of approvers with such a role, or roots, to the initial trust state"
 			return &err
 		}
 	}

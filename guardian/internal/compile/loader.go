@@ -24,6 +24,14 @@ type loader struct {
 	idle    idle            // of the rule that is being read
 	ids     map[string]bool // of rules, requirements and budgets
 	stated  []stated        // its requirements
+	asked   []Asked         // their approvals
+}
+
+// An Asked approval is one that people must be there for.
+type Asked struct {
+	Roles  []string
+	Quorum uint64
+	Err    LoadError // without What and Remedy
 }
 
 // A stated requirement is one as it stands in its document.

@@ -32,7 +32,8 @@ func (s *Stack) Narrow(overlays []contracts.Document) (*Stack, error) {
 		}
 	}
 	n := *s
-	n.Documents, n.Records, n.Expiring = slices.Clip(n.Documents), slices.Clip(n.Records), slices.Clip(n.Expiring)
+	n.Documents, n.Records = slices.Clip(n.Documents), slices.Clip(n.Records)
+	n.Expiring, n.Asked = slices.Clip(n.Expiring), slices.Clip(n.Asked)
 	n.own = make(map[string]*program.More, len(s.own)+2)
 	maps.Copy(n.own, s.own)
 	for _, l := range loaders {

@@ -42,6 +42,12 @@ func (l *loader) readRequires(p docValue) {
 		l.idle.report(l.reader)
 		if x != nil && len(l.errs) == errs {
 			l.stated = append(l.stated, stated{x, r.at, tools})
+			for i, n := range x.Needs {
+				if a, at := n.Approval, needs[i].at+"/approval"; a != nil {
+					place := LoadError{Document: l.doc.Name, Pos: l.pos(at), Pointer: at}
+					l.asked = append(l.asked, Asked{a.Roles, a.Quorum, place})
+				}
+			}
 		}
 	}
 }

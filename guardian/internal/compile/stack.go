@@ -17,6 +17,7 @@ type Stack struct {
 	Documents []contracts.Document       // in stack order
 	Records   []contracts.PolicyDocument // likewise
 	Expiring  []Expiring                 // likewise
+	Asked     []Asked                    // likewise
 	Tools     map[string]*program.Tool   // shared with the stacks that this one is narrowed to
 
 	names   []string          // of the tools, sorted
@@ -164,6 +165,7 @@ func (s *Stack) readBundles(loaders []*loader, labels vocabulary) error {
 func (s *Stack) add(l *loader) {
 	s.Documents = append(s.Documents, l.doc)
 	s.Records = append(s.Records, l.record)
+	s.Asked = append(s.Asked, l.asked...)
 	if l.expires == 0 {
 		return
 	}

@@ -55,16 +55,34 @@ func (l *loader) readTool(name string, p docValue, labels vocabulary) *program.T
 	}
 	l.readSurface(p, t, labels)
 	if limits := p.get("limits"); limits.exists() && l.object(limits, []string{"timeout", "output", "args"}, nil) {
-		l.duration(limits.get("timeout"), &t.Limits.Timeout)
-		l.size(limits.get("output"), &t.Limits.Output)
-		l.size(limits.get("args"), &t.Limits.Args)
-		t.Limits = t.Limits.Lower(mostLimits)
+		l.readLimits(limits, &t.Limits)
 	}
 	if output := p.get("output"); output.exists() {
 		t.Output = l.schema(output, false)
 	}
 	l.readShape(p, t)
 	return t
+}
+
+// readLimits reads the limits of a tool. One that is higher than any may be is refused: a lower one
+// in its place would be none that the author wrote.
+func (l *loader) readLimits(p docValue, x *program.Limits) {
+	timeout, output, args := p.get("timeout"), p.get("output"), p.get("args")
+	l.duration(timeout, &x.Timeout)
+	l.size(output, &x.Output)
+	l.size(args, &x.Args)
+	for _, x := range []struct {
+		higher bool
+		at     docValue
+		most   string
+	}{
+		{x.Timeout > mostLimits.Timeout, timeout, "10m"}, {x.Output > mostLimits.Output, output, "16MiB"},
+		{x.Args > mostLimits.Args, args, "1MiB"},
+	} {
+		if x.higher {
+			l.refuse(x.at.at, "higher than "+x.most+", the most that any call may have", "write at most "+x.most)
+		}
+	}
 }
 
 // readSurface reads what other documents and the driver may go by: where the tool belongs, whether
