@@ -15,7 +15,6 @@ type array struct {
 	min, max uint64
 	unique   bool
 	items    *node // nil if elements may be anything
-	implied  bool  // items is implied by a closed schema, not written
 }
 
 func (a *array) read(c *compiler, name string, v crypto.Value, at string) {

@@ -1,27 +1,43 @@
 package jsonschema
 
 import (
+	"math"
 	"sync"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/pattern"
 )
 
 // Validate returns the first violation, or nil if v is valid. The order is: type, const, enum,
-// bounds and lengths, members in canonical order (a missing one at its place) or elements, and then
-// $ref, anyOf and oneOf. If no branch of an anyOf or oneOf holds, but only one allows the type of
-// the value, it returns the violation of that branch.
+// bounds and lengths, members in canonical order (a missing one at its place) or elements, what
+// members depend on, and then $ref, anyOf and oneOf. If no branch of an anyOf or oneOf holds, but
+// only one allows the type of the value, it returns the violation of that branch.
 func (s *Schema) Validate(v crypto.Value) *Violation {
+	visits := 0
+	violation, _ := s.ValidateWithin(v, &visits, math.MaxInt)
+	return violation
+}
+
+// ValidateWithin is like Validate, but adds to visits what the tests of patterns cost: for each,
+// bytes of the string times steps of the pattern over 8,192. Once visits are over most, no pattern
+// is tested any more, and it returns nil and false: the value may be valid or not.
+func (s *Schema) ValidateWithin(v crypto.Value, visits *int, most int) (*Violation, bool) {
 	if s == nil || s.root == nil {
-		return &Violation{"", "no schema: nothing is allowed"}
+		return &Violation{"", "no schema: nothing is allowed"}, true
 	}
 	if v.Kind() == crypto.Missing {
-		return &Violation{"", "a value"}
+		return &Violation{"", "a value"}, true
 	}
-	w := walk{pool: &s.scratch}
-	if s.root.check(v, &w) {
-		return nil
+	w := walk{pool: &s.scratch, named: s.closed, visits: *visits, most: most}
+	ok := s.root.check(v, &w)
+	*visits = w.visits
+	switch {
+	case w.visits > most:
+		return nil, false
+	case ok:
+		return nil, true
 	}
-	return w.violation()
+	return w.violation(), true
 }
 
 // walk is the state of one validation. It records a violation only if that will be the result, not
@@ -30,9 +46,18 @@ type walk struct {
 	quiet   int // number of anyOf and oneOf being tried
 	node    *node
 	keyword string
-	name    string // of the missing member
+	name    string // of the missing member, or of the one that is not allowed
 	path    []step // from the violation up to the root
 	pool    *sync.Pool
+	named   bool // names of the value may be shown, if they are plain
+	visits  int
+	most    int
+}
+
+// charge adds the cost of a test to the visits, and reports whether they are not too many.
+func (w *walk) charge(steps, bytes int) bool {
+	w.visits += pattern.Visits(steps, bytes)
+	return w.visits <= w.most
 }
 
 // A step leads to an element, or to a member if the index is -1.
@@ -55,6 +80,48 @@ func (w *walk) missing(n *node, i int) bool {
 	return w.fail(n, "required")
 }
 
+// extra fails for a member that is not allowed. It may be misspelt, so it is named if it can be.
+func (w *walk) extra(n *node, name []byte) bool {
+	if w.quiet == 0 {
+		w.name = w.shown(name)
+	}
+	return w.fail(n, "additionalProperties")
+}
+
+// needed fails for a member that another one depends on.
+func (w *walk) needed(n *node, name string) bool {
+	if w.quiet == 0 {
+		w.name = name
+	}
+	return w.fail(n, "dependentRequired")
+}
+
+// within is below for a member that the schema does not name.
+func (w *walk) within(name []byte) bool {
+	if w.quiet > 0 {
+		return false
+	}
+	s := step{w.shown(name), -1}
+	if s.name == "" {
+		s.name = "*"
+	}
+	return w.below(s)
+}
+
+// shown returns a name that the value has and the schema has not, or "" if it must not be shown.
+func (w *walk) shown(name []byte) string {
+	const most = 64
+	if !w.named || len(name) > most {
+		return ""
+	}
+	for _, c := range name {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '.' || c == '-') {
+			return ""
+		}
+	}
+	return string(name)
+}
+
 func (w *walk) below(s step) bool {
 	if w.quiet == 0 {
 		w.path = append(w.path, s)
@@ -62,8 +129,7 @@ func (w *walk) below(s step) bool {
 	return false
 }
 
-// check recurses as deep as schemas are nested. In the implied elements of a closed array it
-// recurses as deep as the value.
+// check recurses as deep as schemas are nested.
 func (n *node) check(v crypto.Value, w *walk) bool {
 	k := v.Kind()
 	if t := n.types & kindTypes[k]; t == 0 || t == TypeInteger && !whole(v.Raw()) {

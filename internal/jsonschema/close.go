@@ -11,12 +11,16 @@ type inside struct {
 
 // closing returns which parts of a value the schema v itself must close, and which parts are closed
 // for the schemas in it.
-func (c *compiler) closing(n *node, v crypto.Value, in inside) (self, below inside) {
+func closing(n *node, v crypto.Value, x site) (self, below inside) {
+	in := x.in
 	if n.constant != nil || n.enum != nil {
 		in = inside{true, true} // these keywords give the whole value
 	}
+	// A value that cannot be an object needs no closing as one.
+	in.object = in.object || n.types&TypeObject == 0
+	in.array = in.array || n.types&TypeArray == 0
 	last := !has(v, "$ref") && !has(v, "anyOf") && !has(v, "oneOf") // no other schema can close the value
-	self.object = has(v, "additionalProperties") || c.closed && has(v, "properties") || !in.object && last
+	self.object = has(v, "additionalProperties") || !x.isOpen() && has(v, "properties") || !in.object && last
 	self.array = !has(v, "items") && !in.array && last
 	return self, inside{in.object || self.object, in.array || self.array || has(v, "items")}
 }
@@ -27,6 +31,9 @@ func has(v crypto.Value, keyword string) bool { return v.Get(keyword).Kind() != 
 // around it does not have: no value could have them. around are the schemas around n for the same
 // value.
 func (c *compiler) conflicts(n *node, around []*node) {
+	if n.open {
+		return
+	}
 	if n.object != nil {
 		for _, outer := range around {
 			c.conflict(n, outer)
@@ -44,8 +51,11 @@ func (c *compiler) conflicts(n *node, around []*node) {
 				c.conflicts(m.schema, nil)
 			}
 		}
+		if n.object.rest != nil {
+			c.conflicts(n.object.rest, nil)
+		}
 	}
-	if n.array != nil && n.array.items != nil && !n.array.implied {
+	if n.array != nil && n.array.items != nil {
 		c.conflicts(n.array.items, nil)
 	}
 }

@@ -21,7 +21,7 @@ func TestClosed(t *testing.T) {
 	for _, c := range table.Read[struct {
 		Name, Schema   string
 		Valid, Invalid []string
-	}](t, "closed", 17) {
+	}](t, "closed", 18) {
 		s := compile(t, c.Schema, true)
 		for _, value := range c.Valid {
 			v := s.Validate(parse(t, value))
@@ -148,8 +148,8 @@ func TestDefaultsBounded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 100_000)
 	s := compile(t,
-		`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"l":{"default":"`+
-			long+`"},"n":{}}}}}}`, true)
+		`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"l":{"type":"string","default":"`+
+			long+`"},"n":{"type":"integer"}}}}}}`, true)
 	for _, element := range []string{`{}`, `{"n":1}`} {
 		v := parse(t, `{"a":[`+strings.Repeat(element+",", 100_000)+element+`]}`)
 		got, filled := s.AppendDefaults(nil, v)
@@ -168,7 +168,7 @@ func TestLookup(t *testing.T) {
 		Schema        string
 		Closed        bool
 		Pointer, Want string
-	}](t, "lookup", 59) {
+	}](t, "lookup", 65) {
 		s := compile(t, c.Schema, c.Closed)
 		got := ""
 		var pointer []string

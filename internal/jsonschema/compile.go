@@ -11,9 +11,8 @@ type compiler struct {
 	doc      crypto.Value
 	closed   bool
 	nodes    map[key]*node // nil if it is still being compiled
-	anything *node         // of a closed schema: allows values without members
 	defs     []place       // schemas in $defs, compiled even if no $ref leads there
-	patterns map[string]*pattern
+	patterns map[string]*expression
 	sets     map[string]*set // by pointer
 	filled   int             // bytes of defaults filled in so far
 	err      *Error          // the first error; methods return if it is set
@@ -25,11 +24,12 @@ type place struct {
 	at string
 }
 
-// A key names a node. The node of a schema also depends on whether the schemas around it close the
-// value already.
+// A key names a node. The node of a schema also depends on where the values are that it is for.
 type key struct {
-	at string
-	in inside
+	at   string
+	in   inside
+	root bool
+	open string // the pointers that are open from there on
 }
 
 func (c *compiler) fail(at, what, remedy string) {
@@ -38,75 +38,79 @@ func (c *compiler) fail(at, what, remedy string) {
 	}
 }
 
-func (c *compiler) compile() *Schema {
-	// An open schema closes a value only if it says so: the same as if all were closed already.
-	outside := inside{!c.closed, !c.closed}
-	root := c.schema(place{c.doc, ""}, outside, 1)
-	for i := 0; i < len(c.defs) && c.err == nil; i++ {
-		c.schema(c.defs[i], inside{true, true}, 1)
+func (c *compiler) compile(open [][]string) *Schema {
+	root := c.schema(place{c.doc, ""}, start(c.closed, open), 1)
+	for i := 0; i < len(c.defs) && c.err == nil; i++ { // nothing is known of the values
+		c.schema(c.defs[i], site{open: everything, in: inside{true, true}}, 1)
 	}
 	if c.err != nil {
 		return nil
 	}
 	if c.closed {
-		if root.types != TypeObject {
-			c.fail("", "the arguments of a tool are an object", `write "type": "object" here`)
-		}
 		c.conflicts(root, nil)
 	}
-	return &Schema{root: root, filler: c.filler([]*node{root})}
+	return &Schema{root: root, closed: c.closed, filler: c.filler([]*node{root})}
 }
 
-// schema compiles the schema at a place, once for each kind of surroundings.
-func (c *compiler) schema(p place, in inside, depth int) *node {
-	n := c.nodes[key{p.at, in}]
+// schema compiles the schema at a place in the document for the values at a site, once for each
+// kind of site.
+func (c *compiler) schema(p place, x site, depth int) *node {
+	k := key{p.at, x.in, x.root(), x.open.text()}
+	n := c.nodes[k]
 	switch {
 	case c.err != nil || n != nil:
 		return n
 	case depth > maxNesting:
 		c.fail(p.at, "schemas are nested more than 64 deep", "flatten it")
+	case p.v.Kind() == crypto.Bool && !p.v.Bool():
+		c.fail(p.at, "boolean schemas are not supported", "leave what is never allowed out")
+	case p.v.Kind() == crypto.Bool && x.isOpen():
+		c.fail(p.at, "boolean schemas are not supported", "write {}")
 	case p.v.Kind() == crypto.Bool:
-		c.fail(p.at, "boolean schemas are not supported", "write {} for true; leave what is never allowed out")
+		c.fail(p.at, "boolean schemas are not supported", "write what the value may be, or "+x.remedy())
 	case p.v.Kind() != crypto.Object:
 		c.fail(p.at, "a schema is an object", `write one, such as {"type": "string"}`)
 	}
 	if c.err != nil {
 		return nil
 	}
-	c.nodes[key{p.at, in}] = nil
-	n = &node{at: p.at, types: anyType}
+	c.nodes[k] = nil
+	n = &node{at: p.at, types: anyType, open: c.closed && x.isOpen()}
 	for it := p.v.Iter(); it.Next() && c.err == nil; {
-		name := string(it.Key())
-		c.keyword(n, name, it.Value(), join(p.at, name))
+		c.keyword(n, p, string(it.Key()), it.Value())
+	}
+	if c.closed && p.at == "" && n.types != TypeObject {
+		c.fail("", "the arguments of a tool are an object", `write "type": "object" here`)
 	}
 	if c.err == nil {
-		c.applicators(n, p, in, depth)
+		c.applicators(n, p, x, depth)
 	}
 	if c.err == nil {
-		c.finish(n)
+		c.finish(n, p)
 	}
 	if c.err != nil {
 		return nil
 	}
-	c.nodes[key{p.at, in}] = n
+	c.nodes[k] = n
 	return n
 }
 
 // applicators compiles the schemas in a schema. It determines which of them must close the value.
-func (c *compiler) applicators(n *node, p place, in inside, depth int) {
-	self, in := c.closing(n, p.v, in)
-	c.members(n, p, self.object, depth)
-	c.elements(n, p, self.array, depth)
+func (c *compiler) applicators(n *node, p place, x site, depth int) {
+	self, in := closing(n, p.v, x)
+	c.members(n, p, x, self.object, depth)
+	c.elements(n, p, x, self.array, depth)
+	x.in = in
 	if ref := p.v.Get("$ref"); ref.Kind() != crypto.Missing {
 		at := join(p.at, "$ref")
 		target, _ := c.resolve(ref, at)
-		if n, seen := c.nodes[key{target.at, in}]; seen && n == nil {
+		if n, seen := c.nodes[key{target.at, x.in, x.root(), x.open.text()}]; seen && n == nil {
 			c.fail(at, "the $ref leads back to a schema that it is in", "write the levels out, as many as there may be")
 		}
-		n.all = []*node{c.schema(target, in, depth+1)}
+		n.all = []*node{c.schema(target, x, depth+1)}
 	}
-	n.anyOf = c.branches(p, "anyOf", in, depth)
-	n.oneOf = c.branches(p, "oneOf", in, depth)
+	n.anyOf = c.branches(p, "anyOf", x, depth)
+	n.oneOf = c.branches(p, "oneOf", x, depth)
 	n.composed = n.all != nil || n.anyOf != nil || n.oneOf != nil
 	// The schemas in $defs are compiled last: one of them may lead to the schema that holds it.
 	defs := p.v.Get("$defs")
@@ -118,16 +122,18 @@ func (c *compiler) applicators(n *node, p place, in inside, depth int) {
 	}
 }
 
-// elements compiles items. If a closed schema has none, elements may have any type but no members.
-func (c *compiler) elements(n *node, p place, implied bool, depth int) {
+// elements compiles items. closes says that a closed schema must have them.
+func (c *compiler) elements(n *node, p place, x site, closes bool, depth int) {
 	v := p.v.Get("items")
 	switch {
 	case v.Kind() == crypto.Array:
 		c.fail(join(p.at, "items"), "items is one schema for all elements", "use an object with named members")
 	case v.Kind() != crypto.Missing:
-		n.arrays().items = c.schema(place{v, join(p.at, "items")}, inside{!c.closed, !c.closed}, depth+1)
-	case implied && n.types&TypeArray != 0:
-		n.arrays().items, n.array.implied = c.anything, true
+		n.arrays().items = c.schema(place{v, join(p.at, "items")}, x.elements(), depth+1)
+	case closes && n.types&TypeArray != 0 && has(p.v, "type"):
+		c.fail(p.at, "an array without items may hold anything", "write items, or "+x.remedy())
+	case closes && n.types&TypeArray != 0:
+		c.fail(p.at, "without type it may be an array, of anything", "write its type, or "+x.remedy())
 	}
 }
 
@@ -138,7 +144,7 @@ func (n *node) arrays() *array {
 	return n.array
 }
 
-func (c *compiler) branches(p place, keyword string, in inside, depth int) (nodes []*node) {
+func (c *compiler) branches(p place, keyword string, x site, depth int) (nodes []*node) {
 	v, at := p.v.Get(keyword), join(p.at, keyword)
 	if v.Kind() == crypto.Missing || c.err != nil {
 		return nil
@@ -147,7 +153,7 @@ func (c *compiler) branches(p place, keyword string, in inside, depth int) (node
 		c.fail(at, keyword+" is a list of schemas", "write at least one")
 	}
 	for e := range v.Elements() {
-		n := c.schema(place{e, join(at, strconv.Itoa(len(nodes)))}, in, depth+1)
+		n := c.schema(place{e, join(at, strconv.Itoa(len(nodes)))}, x, depth+1)
 		if c.err == nil && n.defaultAt != "" {
 			c.fail(n.defaultAt, "no default is filled in below anyOf or oneOf",
 				"remove it, or state it beside the "+keyword)
@@ -161,14 +167,21 @@ func (c *compiler) branches(p place, keyword string, in inside, depth int) (node
 }
 
 // finish computes the properties of a node that depend on the nodes below it.
-func (c *compiler) finish(n *node) {
+func (c *compiler) finish(n *node, p place) {
 	n.narrow()
+	// A generator that has no default to state writes null, whatever the type.
+	if n.value.Kind() == crypto.Null && n.may&TypeNull == 0 && !(has(p.v, "type") && n.types&TypeNull != 0) {
+		n.value = crypto.Value{}
+	}
 	n.size, n.height = 1, 0
 	if n.object != nil {
 		for _, m := range n.object.members {
 			if m.required {
 				n.size++
 			}
+		}
+		for _, d := range n.object.dependent {
+			n.size += len(d.needs)
 		}
 	}
 	if n.value.Kind() != crypto.Missing {
@@ -201,8 +214,11 @@ func (n *node) children(yield func(*node) bool) {
 				return
 			}
 		}
+		if n.object.rest != nil && !yield(n.object.rest) {
+			return
+		}
 	}
-	if n.array != nil && n.array.items != nil && !n.array.implied && !yield(n.array.items) {
+	if n.array != nil && n.array.items != nil && !yield(n.array.items) {
 		return
 	}
 	for _, group := range [...][]*node{n.all, n.anyOf, n.oneOf} {

@@ -12,6 +12,7 @@ type filler struct {
 	fills []fill // in canonical order of names
 	next  []int  // next[i] is the first one with a default at or after i, or len(fills)
 	items *filler
+	rest  *filler // of members that are not among the fills
 }
 
 type fill struct {
@@ -62,9 +63,9 @@ func (f *filler) missing(v crypto.Value) bool {
 		}
 	case crypto.Object:
 		at := 0
-		for it := v.Iter(); at < len(f.fills) && it.Next(); {
+		for it := v.Iter(); (at < len(f.fills) || f.rest != nil) && it.Next(); {
 			i, found := f.find(at, it.Key())
-			if f.next[at] < i || found && f.fills[i].below.missing(it.Value()) {
+			if f.next[at] < i || found && f.fills[i].below.missing(it.Value()) || !found && f.rest.missing(it.Value()) {
 				return true
 			}
 			at = i
@@ -109,7 +110,7 @@ func (f *filler) append(dst []byte, v crypto.Value, limit int) []byte {
 			dst = f.fills[i].below.append(dst, it.Value(), limit)
 			at++
 		} else {
-			dst = it.Value().Append(dst)
+			dst = f.rest.append(dst, it.Value(), limit)
 		}
 	}
 	return append(f.add(dst, from, at, len(f.fills)), '}')

@@ -4,8 +4,8 @@ package jsonschema
 const Unbounded = 1 << 30
 
 // Depth returns a bound of the nesting of objects and arrays in values that the schema allows, the
-// root being 1. It follows properties, items, $ref, anyOf and oneOf. It does not look into const
-// and enum.
+// root being 1. It follows properties, additionalProperties, items, $ref, anyOf and oneOf. It does
+// not look into const and enum.
 func (s *Schema) Depth() int {
 	if s == nil || s.root == nil {
 		return 0
@@ -60,14 +60,16 @@ func (d depths) below(c container) int {
 func (d depths) own(c container) int {
 	most := 0
 	switch o, a := c.n.object, c.n.array; {
-	case c.t == TypeObject && o != nil && o.closed:
+	case c.t == TypeObject && o != nil && (o.closed || o.rest != nil):
+		if o.rest != nil {
+			most = d.value(o.rest)
+		}
 		for _, m := range o.members {
 			if m.schema != nil {
 				most = max(most, d.value(m.schema))
 			}
 		}
-	// implied elements may hold arrays of the same kind without end
-	case c.t == TypeArray && a != nil && a.items != nil && !a.implied:
+	case c.t == TypeArray && a != nil && a.items != nil:
 		most = d.value(a.items)
 	default:
 		return Unbounded

@@ -26,13 +26,11 @@ func TestDepth(t *testing.T) {
 	assert.Equal(t, 1, compile(t, `{"type":"object"}`, true).Depth())
 	for a, want := range map[string]int{
 		`{"type":"string"}`: 1,
-		`{"type":"array"}`:  Unbounded,
-		`{}`:                Unbounded,
 		`{"enum":[1,"x"]}`:  1,
-		`{"type":"array","items":{"type":"number"}},"b":{"type":["object","null"],"properties":{"c":{"type":"object"}}}`: 3,
-		`{"anyOf":[{"type":"array","items":{"type":"string"}},{"type":"string"}]}`:                                       2,
-		`{"anyOf":[{"type":"array"},{"type":"string"}]}`:                                                                 Unbounded,
-		`{"$ref":"#/$defs/d"}},"$defs":{"d":{"type":"array","items":{"type":"array","items":{"type":"boolean"}}}`:        3,
+		`{"type":"array","items":{"type":"number"}},"b":{"type":["object","null"],"properties":{"c":{"type":"object","additionalProperties":false}}}`: 3,
+		`{"anyOf":[{"type":"array","items":{"type":"string"}},{"type":"string"}]}`:                                                                    2,
+		`{"type":"object","additionalProperties":{"type":"array","items":{"type":"string"}}}`:                                                         3,
+		`{"$ref":"#/$defs/d"}},"$defs":{"d":{"type":"array","items":{"type":"array","items":{"type":"boolean"}}}`:                                     3,
 	} {
 		s := compile(t, `{"type":"object","properties":{"a":`+a+`}}`, true)
 		assert.Equal(t, want, s.Depth(), "%s", a)

@@ -14,13 +14,16 @@
 //
 // Each has its 2020-12 meaning, except as stated here.
 //
-//   - type: one type, or [type, "null"] in either order; enum and const, of any values.
+//   - type: one type, or a list of some; enum and const, of any values.
 //   - minimum, maximum, exclusiveMinimum and exclusiveMaximum compare doubles. multipleOf is exact
 //     on decimals: 4.35 is a multiple of 0.01.
 //   - minLength and maxLength count code points. pattern is RE2 and a search: to check the whole
-//     string it needs ^ and $.
+//     string it needs ^ and $. It has no \p and \P, nor, under (?i), a character beyond ASCII: what
+//     these match depends on the tables of a toolchain.
 //   - items (one schema for all elements), minItems, maxItems, uniqueItems.
-//   - properties, required, and additionalProperties, which is false or absent.
+//   - properties, required, dependentRequired, minProperties and maxProperties; propertyNames, with
+//     pattern, lengths and enum; and additionalProperties, which is false, absent or a schema and,
+//     in an open schema, also true. An object with a schema there is a map.
 //   - anyOf, oneOf, and $ref with $defs. A $ref is local, # or # and a JSON Pointer to a schema,
 //     and never leads back to a schema that it is in.
 //   - default: see section Defaults.
@@ -32,25 +35,33 @@
 //
 // # Closed schemas
 //
-// In a closed schema no object has a member that is not declared, at any depth:
+// In a closed schema no object has a member that no schema describes, at any depth:
 //
 //   - A schema with properties is closed by them, as if it said "additionalProperties": false.
 //   - A schema without properties leaves that to its $ref, anyOf and oneOf. Inside a closed one, a
 //     branch such as {"required": ["to"]} adds nothing.
-//   - A schema with none of these allows only empty objects, and so do the elements of an array
-//     without items. const and enum describe the whole value.
+//   - const and enum describe the whole value.
+//
+// What none of these describes would be narrowed without a word, so it is refused: an object
+// without named members, unless additionalProperties says false; an array without items; a schema
+// that allows objects or arrays because it has no type; additionalProperties: true. The root alone
+// may be an object without members. The author can describe the value, or name it by an open
+// pointer, in which "*" stands for elements and for the members of a map. From there down the
+// schema is an open one: an absent additionalProperties leaves the object open, and absent items
+// the elements. No pointer of a policy leads below: see [Place].
 //
 // Since each schema closes itself, a branch cannot add members to the schema around it. A branch
 // that tries is refused. So are properties that differ only by letter case, which arguments may not
-// have together. The root of a closed schema has type object. In an open schema, for outputs, an
-// absent additionalProperties leaves the object open.
+// have together. The root of a closed schema has type object.
 //
 // # Defaults
 //
-// A missing member of an object that properties describe gets its default, through items and $ref.
-// Below anyOf or oneOf a default is refused. A default next to a $ref precedes the one that the
-// $ref leads to. Members that a default omits are filled in too, and the result must validate. A
-// default of the root or of elements, which cannot be missing, has no effect.
+// A missing member of an object that properties describe gets its default, through items,
+// additionalProperties and $ref. Below anyOf or oneOf a default is refused. A default next to a
+// $ref precedes the one that the $ref leads to. Members that a default omits are filled in too, and
+// the result must validate. A default of the root, of elements or of the members of a map, which
+// cannot be missing, has no effect. "default": null is read as no default if null is not among the
+// types of the value.
 //
 // # Limits
 //

@@ -35,7 +35,7 @@ func TestPackageComment(t *testing.T) {
 {"amount":0,"note":""} /amount: exclusiveMinimum: 0
 {"note":"","too":1} : required: amount
 {"note":""} : required: amount
-{Types:string Optional:true Nullable:false Filled:true}
+{Types:string Optional:true Nullable:false Filled:true Map:false Open:false}
 `
 	assert.Equal(t, want, got.String())
 }

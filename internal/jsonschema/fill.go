@@ -11,8 +11,8 @@ import (
 func (c *compiler) filler(schemas []*node) *filler {
 	schemas = withRefs(schemas)
 	var names []string // members with a default in them
-	var elements []*node
-	inElements := false
+	var elements, rests []*node
+	inElements, inRests := false, false
 	for _, n := range schemas {
 		if n.object != nil {
 			for _, m := range n.object.members {
@@ -20,32 +20,46 @@ func (c *compiler) filler(schemas []*node) *filler {
 					names = append(names, m.name)
 				}
 			}
+			if n.object.rest != nil {
+				rests = append(rests, n.object.rest)
+				inRests = inRests || n.object.rest.defaultAt != ""
+			}
 		}
 		if n.array != nil && n.array.items != nil {
 			elements = append(elements, n.array.items)
 			inElements = inElements || n.array.items.defaultAt != ""
 		}
 	}
-	if names == nil && !inElements || c.err != nil {
+	if names == nil && !inElements && !inRests || c.err != nil {
 		return nil
 	}
 	f := new(filler)
 	if inElements {
 		f.items = c.filler(elements)
 	}
+	if inRests {
+		f.rest = c.filler(rests)
+	}
+	if f.rest != nil { // it is not for the members that some schema declares
+		for _, n := range schemas {
+			names = append(names, n.declared()...)
+		}
+	}
 	slices.SortFunc(names, compareNames)
 	for _, name := range slices.Compact(names) {
-		var below []*node
+		var declared, below []*node
 		for _, n := range schemas {
 			if s := n.declares(name); s != nil {
-				below = append(below, s)
+				declared, below = append(declared, s), append(below, s)
+			} else if n.object != nil && n.object.rest != nil {
+				below = append(below, n.object.rest)
 			}
 		}
-		if x := c.fill(name, below); x.value != nil || x.below != nil {
+		if x := c.fill(name, declared, below); x.value != nil || x.below != nil || f.rest != nil {
 			f.fills = append(f.fills, x)
 		}
 	}
-	if f.items == nil && f.fills == nil { // a default of elements has no effect
+	if f.items == nil && f.fills == nil && f.rest == nil { // a default of elements has no effect
 		return nil
 	}
 	f.next = make([]int, len(f.fills)+1)
@@ -59,12 +73,13 @@ func (c *compiler) filler(schemas []*node) *filler {
 	return f
 }
 
-// fill returns the default of one member.
-func (c *compiler) fill(name string, schemas []*node) fill {
-	x := fill{name: name, key: append(crypto.AppendString(nil, name), ':'), below: c.filler(schemas)}
-	for _, n := range withRefs(schemas) {
+// fill returns the default of one member, which some schemas declare. All that describe it must
+// allow the default.
+func (c *compiler) fill(name string, declared, all []*node) fill {
+	x := fill{name: name, key: append(crypto.AppendString(nil, name), ':'), below: c.filler(all)}
+	for _, n := range withRefs(declared) {
 		if n.value.Kind() != crypto.Missing {
-			x.value = c.filledIn(n, x.below, schemas)
+			x.value = c.filledIn(n, x.below, all)
 			break
 		}
 	}
@@ -108,6 +123,18 @@ func withRefs(schemas []*node) (all []*node) {
 		all = append(append(all, n), withRefs(n.all)...)
 	}
 	return all
+}
+
+// declared returns the members that n itself has a schema for.
+func (n *node) declared() (names []string) {
+	if n.object != nil {
+		for _, m := range n.object.members {
+			if m.schema != nil {
+				names = append(names, m.name)
+			}
+		}
+	}
+	return names
 }
 
 // declares returns the schema that n itself has for a member, or nil.

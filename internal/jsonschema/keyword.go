@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/pattern"
 )
 
-// keyword reads one keyword, except those that hold schemas.
-func (c *compiler) keyword(n *node, name string, v crypto.Value, at string) {
+// keyword reads one keyword of the schema p, except those that hold schemas.
+func (c *compiler) keyword(n *node, p place, name string, v crypto.Value) {
+	at := join(p.at, name)
 	switch name {
 	case "type":
 		c.readType(n, v, at)
@@ -26,7 +29,7 @@ func (c *compiler) keyword(n *node, name string, v crypto.Value, at string) {
 		if n.number == nil {
 			n.number = &number{min: math.Inf(-1), max: math.Inf(1), above: math.Inf(-1), below: math.Inf(1)}
 		}
-		n.number.read(c, name, v, at)
+		n.number.read(c, p.v, name, v, at)
 	case "minLength", "maxLength", "pattern":
 		if n.text == nil {
 			n.text = &text{max: unlimited}
@@ -36,7 +39,13 @@ func (c *compiler) keyword(n *node, name string, v crypto.Value, at string) {
 		n.arrays().read(c, name, v, at)
 	case "default":
 		n.value = v
-	case "properties", "required", "additionalProperties", "items", "anyOf", "oneOf", "$ref", "$defs":
+	case "minProperties", "maxProperties":
+		if n.object == nil {
+			n.object = &object{max: unlimited}
+		}
+		n.object.read(c, name, v, at)
+	case "properties", "required", "dependentRequired", "propertyNames", "additionalProperties", "items",
+		"anyOf", "oneOf", "$ref", "$defs":
 		// read by applicators
 	case "title", "description", "format", "$schema", "$comment":
 		c.want(v, crypto.String, at)
@@ -58,28 +67,31 @@ var remedies = map[string]string{
 	"$anchor":               "use $ref with a pointer, such as #/$defs/name",
 	"$dynamicAnchor":        "write the levels out, as many as there may be",
 	"$dynamicRef":           "use $ref with a pointer, such as #/$defs/name",
+	"$recursiveAnchor":      "write the levels out, as many as there may be",
+	"$recursiveRef":         "write the levels out, as many as there may be",
 	"$id":                   "remove it; a $ref is always into this schema",
 	"$vocabulary":           "remove it",
+	"additionalItems":       "remove it, and use items for all elements",
 	"allOf":                 "merge the schemas into one, or use $ref beside other keywords",
 	"contains":              "constrain all elements with items",
 	"contentEncoding":       "remove it, or use pattern",
 	"contentMediaType":      "remove it",
 	"contentSchema":         "remove it",
-	"definitions":           "rename it to $defs",
-	"dependencies":          "use oneOf with required",
-	"dependentRequired":     "use oneOf with required",
+	"definitions":           "draft 7: rename it to $defs, also in each $ref",
+	"disallow":              "say what is allowed, with type, enum, pattern or oneOf",
+	"dependencies":          "draft 7: write dependentRequired, or use oneOf",
+	"divisibleBy":           "draft 3: write multipleOf",
 	"dependentSchemas":      "use oneOf",
 	"else":                  "use oneOf",
+	"extends":               "draft 3: merge the schemas into one, or use $ref beside other keywords",
+	"id":                    "draft 4: remove it; a $ref is always into this schema",
 	"if":                    "use oneOf",
 	"maxContains":           "use maxItems",
-	"maxProperties":         "name the members in properties",
 	"minContains":           "use minItems",
-	"minProperties":         "use required",
 	"not":                   "say what is allowed, with enum, pattern or oneOf",
-	"nullable":              `use "type": [type, "null"]`,
-	"patternProperties":     "name the members in properties",
+	"nullable":              `OpenAPI: write "type": [type, "null"]`,
+	"patternProperties":     "write propertyNames with the pattern, and the schema in additionalProperties",
 	"prefixItems":           "use an object with named members",
-	"propertyNames":         "name the members in properties",
 	"then":                  "use oneOf",
 	"unevaluatedItems":      "use items",
 	"unevaluatedProperties": `use "additionalProperties": false`,
@@ -103,7 +115,7 @@ func (c *compiler) length(v crypto.Value, at string) uint64 {
 
 // readType reads the keyword type.
 func (c *compiler) readType(n *node, v crypto.Value, at string) {
-	const remedy = `write one of string, number, integer, boolean, array, object, null, or [one of them, "null"]`
+	const remedy = "write one of string, number, integer, boolean, array, object, null, or a list of some"
 	if v.Kind() == crypto.String {
 		n.types = typeNamed(v.Bytes())
 		if n.types == 0 {
@@ -111,21 +123,19 @@ func (c *compiler) readType(n *node, v crypto.Value, at string) {
 		}
 		return
 	}
-	if v.Kind() != crypto.Array || v.Len() != 2 {
-		c.fail(at, "type is one type, or one with null", remedy)
+	if v.Kind() != crypto.Array || v.Len() == 0 {
+		c.fail(at, "type is one type, or a list of some", remedy)
 		return
 	}
 	n.types = 0
+	var names []string
 	for e := range v.Elements() {
-		t := typeNamed(e.Bytes())
-		if t == 0 || t&n.types != 0 {
+		t, name := typeNamed(e.Bytes()), string(e.Bytes())
+		if t == 0 || slices.Contains(names, name) {
 			c.fail(at, "unknown type, or the same twice", remedy)
 			return
 		}
-		n.types |= t
-	}
-	if n.types&TypeNull == 0 {
-		c.fail(at, "type is one type, or one with null", `write one type here, or an anyOf with a schema for each`)
+		n.types, names = n.types|t, append(names, name)
 	}
 }
 
@@ -160,7 +170,7 @@ func (c *compiler) readEnum(v crypto.Value, at string) *set {
 }
 
 // pattern compiles a regular expression once, however often the schema contains it.
-func (c *compiler) pattern(v crypto.Value, at string) *pattern {
+func (c *compiler) pattern(v crypto.Value, at string) *expression {
 	if !c.want(v, crypto.String, at) {
 		return nil
 	}
@@ -177,7 +187,12 @@ func (c *compiler) pattern(v crypto.Value, at string) *pattern {
 		c.fail(at, "the pattern is not RE2: "+err.Error(), "correct it; RE2 has no lookaround and no back-references")
 		return nil
 	}
-	c.patterns[s] = &pattern{re, runsOf(s)}
+	steps, err := pattern.Steps(s)
+	if err != nil {
+		c.fail(at, "of the pattern: "+err.Error(), pattern.Remedy)
+		return nil
+	}
+	c.patterns[s] = &expression{re, runsOf(s), steps}
 	return c.patterns[s]
 }
 

@@ -13,13 +13,17 @@ type Place struct {
 	Optional bool  // the value may be missing
 	Nullable bool  // the value may be null
 	Filled   bool  // Optional, but never missing after AppendDefaults
+	Map      bool  // an object there is a map: one whose members a schema in additionalProperties describes
+	Open     bool  // of a closed schema: the value may be anything that an open schema allows
 }
 
 // Lookup describes the values at a JSON Pointer, given as decoded segments, in values that the
-// schema allows. "*" stands for each element of an array, and for the value of each member of a
-// closed object. It returns false if no schema declares the member, or if no value can be there.
-// Below anyOf and oneOf it is enough if one branch declares the member. Elements need not be
-// declared: without items they may be anything.
+// schema allows. "*" stands for each element of an array, and for the value of each member of a map
+// or closed object. It returns false if no schema declares the member, or if no value can be there.
+// A schema in additionalProperties declares no member. Below anyOf and oneOf it is enough if one
+// branch declares the member. Elements need not be declared: without items they may be anything.
+// Below what is Open there is no Place; the result is then false, and says no more than that it is
+// Open.
 //
 // A value is Optional if a member on the way to it is not required, or is in some branches only; if
 // a container on the way may be null or of another type; or if it is the element at an index. It is
@@ -37,6 +41,9 @@ func (s *Schema) LookupBelow(base, pointer []string) (Place, bool) {
 	for i, name := range slices.Concat(base, pointer) {
 		if i == len(base) {
 			optional, filled = false, false
+		}
+		if n.open {
+			return Place{Open: true}, false
 		}
 		switch {
 		case name == "*":
@@ -65,6 +72,8 @@ func (s *Schema) LookupBelow(base, pointer []string) (Place, bool) {
 		Optional: below && (optional || filled),
 		Nullable: n.may&TypeNull != 0,
 		Filled:   below && filled && !optional,
+		Map:      n.may&TypeObject != 0 && n.isMap(),
+		Open:     n.open,
 	}, n.may != 0
 }
 
@@ -74,12 +83,14 @@ func isIndex(s string) bool {
 	return err == nil && strconv.FormatUint(i, 10) == s
 }
 
+func isOpen(n *node) bool { return n.open }
+
 // both and either return nodes that stand for several schemas: all of them, or one of them.
 func both(nodes []*node) *node {
 	if len(nodes) == 0 {
 		return nil
 	}
-	n := &node{types: anyType, all: nodes}
+	n := &node{types: anyType, all: nodes, open: slices.ContainsFunc(nodes, isOpen)}
 	n.narrow()
 	return n
 }
@@ -89,7 +100,7 @@ func either(nodes ...*node) *node {
 	if len(nodes) == 0 {
 		return nil
 	}
-	n := &node{types: anyType, anyOf: nodes}
+	n := &node{types: anyType, anyOf: nodes, open: slices.ContainsFunc(nodes, isOpen)}
 	n.narrow()
 	return n
 }
@@ -97,12 +108,26 @@ func either(nodes ...*node) *node {
 // member returns the schema of a member's value, or nil if the member is not declared or cannot
 // exist.
 func (n *node) member(name string) *node {
-	if n.may&TypeObject == 0 {
+	if n.may&TypeObject == 0 || !slices.Contains(n.names(nil), name) {
 		return nil
 	}
 	m, _ := n.gather(TypeObject, func(n *node) (*node, bool) {
 		s := n.declares(name)
+		if s == nil && n.object != nil {
+			s = n.object.rest
+		}
 		return s, s != nil || n.object == nil || !n.object.closed
+	})
+	return m
+}
+
+// others returns the schema of members that no schema names, or nil if there are none.
+func (n *node) others() *node {
+	m, _ := n.gather(TypeObject, func(n *node) (*node, bool) {
+		if n.object == nil {
+			return nil, true
+		}
+		return n.object.rest, n.object.rest != nil || !n.object.closed
 	})
 	return m
 }
@@ -131,6 +156,7 @@ func (n *node) each() *node {
 		if !n.closed() {
 			return nil // a member that is not declared may be anything
 		}
+		some = append(some, n.others())
 		for _, name := range n.names(nil) {
 			some = append(some, n.member(name))
 		}
@@ -204,9 +230,15 @@ func (n *node) fills(name string) bool {
 	return slices.ContainsFunc(n.all, func(s *node) bool { return s.fills(name) })
 }
 
-// closed reports whether every member that an object may have is declared.
+// closed reports whether a schema describes every member that an object may have.
 func (n *node) closed() bool {
-	return n.object != nil && n.object.closed || n.inPlace((*node).closed)
+	return n.object != nil && (n.object.closed || n.object.rest != nil) || n.inPlace((*node).closed)
+}
+
+// isMap reports whether every object is one of which a schema in additionalProperties describes
+// members.
+func (n *node) isMap() bool {
+	return n.object != nil && n.object.rest != nil || n.inPlace((*node).isMap)
 }
 
 // inPlace reports whether something holds for objects because of the $ref, or because of every

@@ -3,6 +3,7 @@ package jsonschema
 import (
 	"math/bits"
 	"strconv"
+	"strings"
 
 	"github.com/helmkernel/helm/crypto"
 )
@@ -15,7 +16,10 @@ type number struct {
 	multiple     decimal // zero if there is no multipleOf
 }
 
-func (r *number) read(c *compiler, name string, v crypto.Value, at string) {
+func (r *number) read(c *compiler, schema crypto.Value, name string, v crypto.Value, at string) {
+	if v.Kind() == crypto.Bool && strings.HasPrefix(name, "exclusive") {
+		c.fail(at, "expected number, not boolean", draft4(schema, name, v))
+	}
 	if !c.want(v, crypto.Number, at) {
 		return
 	}
@@ -38,6 +42,19 @@ func (r *number) read(c *compiler, name string, v crypto.Value, at string) {
 	if r.min > r.max || r.min >= r.below || r.above >= r.max || r.above >= r.below {
 		c.fail(at, "no number is within the bounds", "correct them")
 	}
+}
+
+// draft4 returns what to write in place of exclusiveMinimum: true, which made the minimum next to
+// it exclusive.
+func draft4(schema crypto.Value, exclusive string, v crypto.Value) string {
+	bound := strings.ToLower(strings.TrimPrefix(exclusive, "exclusive"))
+	switch limit := schema.Get(bound); {
+	case !v.Bool():
+		return "draft 4: remove it"
+	case limit.Kind() == crypto.Number:
+		return "draft 4: write " + exclusive + ": " + string(limit.Raw()) + ", and remove " + bound
+	}
+	return "draft 4: write the bound here"
 }
 
 // check returns the keyword that a number violates, or "".

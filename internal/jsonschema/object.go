@@ -8,9 +8,13 @@ import (
 
 // object holds the keywords for objects.
 type object struct {
-	members []member // in canonical order
-	next    []int    // next[i] is the first required member at or after i, or len(members)
-	closed  bool     // no other members are allowed
+	members   []member // in canonical order
+	next      []int    // next[i] is the first required member at or after i, or len(members)
+	closed    bool     // no other members are allowed
+	rest      *node    // of all other members; nil if anything, or nothing, is allowed for them
+	names     *naming  // of all members; nil if any
+	min, max  uint64   // number of members
+	dependent []dependency
 }
 
 // A member is declared if it has a schema, otherwise only required.
@@ -20,17 +24,38 @@ type member struct {
 	required bool
 }
 
-func newObject(members []member, closed bool) *object {
-	slices.SortFunc(members, func(a, b member) int { return compareNames(a.name, b.name) })
-	o := &object{members, make([]int, len(members)+1), closed}
-	o.next[len(members)] = len(members)
-	for i := len(members) - 1; i >= 0; i-- {
+// A dependency is the names that an object with some name must have, too.
+type dependency struct {
+	name  string
+	needs []string
+}
+
+// read reads a bound.
+func (o *object) read(c *compiler, name string, v crypto.Value, at string) {
+	if name == "minProperties" {
+		o.min = c.length(v, at)
+	} else {
+		o.max = c.length(v, at)
+	}
+}
+
+// says reports whether there is anything to check of objects that are not closed.
+func (o *object) says() bool {
+	return len(o.members) > 0 || o.rest != nil || o.names != nil || o.dependent != nil ||
+		o.min > 0 || o.max != unlimited
+}
+
+func newObject(o object) *object {
+	slices.SortFunc(o.members, func(a, b member) int { return compareNames(a.name, b.name) })
+	o.next = make([]int, len(o.members)+1)
+	o.next[len(o.members)] = len(o.members)
+	for i := len(o.members) - 1; i >= 0; i-- {
 		o.next[i] = o.next[i+1]
-		if members[i].required {
+		if o.members[i].required {
 			o.next[i] = i
 		}
 	}
-	return o
+	return &o
 }
 
 // find returns the position of the name among the members from n on, or the one to insert it at.
@@ -74,24 +99,55 @@ func compareNames[A, B string | []byte](a A, b B) int {
 // so the first violation does not depend on the order of keys. The time is linear, except for
 // looking up a name that is not the next one.
 func (o *object) check(n *node, v crypto.Value, w *walk) bool {
+	if o.min > 0 || o.max != unlimited {
+		switch count := uint64(v.Len()); {
+		case count < o.min:
+			return w.fail(n, "minProperties")
+		case count > o.max:
+			return w.fail(n, "maxProperties")
+		}
+	}
 	at := 0
 	for it := v.Iter(); it.Next(); {
-		i, declared := o.find(at, it.Key())
+		key := it.Key()
+		i, declared := o.find(at, key)
 		if r := o.next[at]; r < i {
 			return w.missing(n, r)
 		}
 		at = i
-		if declared {
-			if m := &o.members[i]; m.schema != nil && !m.schema.check(it.Value(), w) {
+		if o.names != nil && !o.names.allows(key, w) {
+			return w.fail(n, "propertyNames")
+		}
+		switch {
+		case declared:
+			m := &o.members[i]
+			s := m.schema
+			if s == nil {
+				s = o.rest
+			}
+			if s != nil && !s.check(it.Value(), w) {
 				return w.below(step{m.name, -1})
 			}
 			at++
-		} else if o.closed {
-			return w.fail(n, "additionalProperties")
+		case o.rest != nil:
+			if !o.rest.check(it.Value(), w) {
+				return w.within(key)
+			}
+		case o.closed:
+			return w.extra(n, key)
 		}
 	}
 	if r := o.next[at]; r < len(o.members) {
 		return w.missing(n, r)
+	}
+	for i := range o.dependent {
+		if d := &o.dependent[i]; has(v, d.name) {
+			for _, name := range d.needs {
+				if !has(v, name) {
+					return w.needed(n, name)
+				}
+			}
+		}
 	}
 	return true
 }

@@ -69,6 +69,9 @@ func (r *random) typed(t string, depth int) mapping {
 	case r.closed:
 		s["type"] = t
 	}
+	if _, one := s["type"].(string); one && depth < 3 && r.chance(10) && t != "string" && t != "null" {
+		s["type"] = []any{t, "string", "null"}[:2+r.IntN(2)]
+	}
 	switch t {
 	case "string":
 		r.strings(s)
@@ -202,9 +205,15 @@ func (r *random) objects(s mapping, depth int) {
 		properties[name] = r.schema(depth - 1)
 	}
 	s["properties"] = properties
-	if r.chance(40) {
+	switch {
+	case depth > 0 && r.chance(20):
+		s["additionalProperties"] = r.schema(depth - 1)
+	case r.chance(40), r.closed && len(names) == 0:
 		s["additionalProperties"] = false
+	case !r.closed && r.chance(10):
+		s["additionalProperties"] = true
 	}
+	r.bounds(s, names)
 	if r.chance(60) {
 		required := []any{}
 		for _, name := range names {
@@ -212,10 +221,27 @@ func (r *random) objects(s mapping, depth int) {
 				required = append(required, name)
 			}
 		}
-		if _, closed := s["additionalProperties"]; !closed && !r.closed && r.chance(30) {
+		if ap := s["additionalProperties"]; ap != false && (ap != nil || !r.closed) && r.chance(30) {
 			required = append(required, "undeclared")
 		}
 		s["required"] = required
+	}
+}
+
+// bounds adds keywords about the number of members, their names, and what they depend on.
+func (r *random) bounds(s mapping, names []string) {
+	if r.chance(10) {
+		s["minProperties"] = r.IntN(len(names) + 1)
+	}
+	if r.chance(10) {
+		s["maxProperties"] = len(names) + r.IntN(3)
+	}
+	if r.chance(10) {
+		s["propertyNames"] = pick(r, mapping{"maxLength": 2}, mapping{"pattern": "^[^~]"}, mapping{"minLength": 1},
+			mapping{"type": "string", "enum": []any{"a", "b", "ab", "é", "undeclared", 1}})
+	}
+	if len(names) > 1 && r.chance(15) {
+		s["dependentRequired"] = mapping{names[0]: []any{names[1]}, names[1]: []any{}}
 	}
 }
 
@@ -299,6 +325,13 @@ func (r *random) members(s mapping, depth int) any {
 	}
 	if r.chance(8) {
 		m[pick(r, randomNames...)] = r.value(nil, 0)
+	}
+	if rest, ok := s["additionalProperties"].(mapping); ok {
+		for range r.IntN(3) {
+			if name := pick(r, randomNames...); properties[name] == nil {
+				m[name] = r.value(rest, depth-1)
+			}
+		}
 	}
 	return m
 }

@@ -44,7 +44,7 @@ func (p place) step(pointer string) (next place, rest string, ok bool) {
 	switch {
 	case !ok:
 		return place{}, "", false
-	case keyword == "items":
+	case keyword == "items", keyword == "additionalProperties":
 		return place{v, at}, rest, v.Kind() != crypto.Missing
 	case keyword == "properties", keyword == "$defs":
 		name, rest, ok = segment(rest)

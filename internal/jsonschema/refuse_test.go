@@ -18,7 +18,7 @@ import (
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	type row struct{ Schema, Pointer, What string }
-	for _, c := range append(table.Read[row](t, "refused", 98), []row{
+	for _, c := range append(table.Read[row](t, "refused", 121), []row{
 		{`{"enum":[` + strings.Repeat("0,", 10_000) + `0]}`, "/enum", "more than 10000 values"},
 		{`{"pattern":"` + strings.Repeat("a", 1025) + `"}`, "/pattern", "the pattern is longer than 1 KiB"},
 	}...) {
@@ -29,7 +29,7 @@ func TestRefused(t *testing.T) {
 // TestRefusedClosed: schemas for arguments.
 func TestRefusedClosed(t *testing.T) {
 	t.Parallel()
-	for _, c := range table.Read[struct{ Schema, Pointer, What string }](t, "refused_closed", 13) {
+	for _, c := range table.Read[struct{ Schema, Pointer, What string }](t, "refused_closed", 35) {
 		mustRefuse(t, c.Schema, true, c.Pointer, c.What)
 	}
 }

@@ -20,14 +20,16 @@ const (
 // A nil or zero Schema allows nothing.
 type Schema struct {
 	root    *node
+	closed  bool
 	filler  *filler   // nil if there are no defaults
 	scratch sync.Pool // of *scratch
 }
 
-// A node is one schema. The target of a $ref is compiled once, so nodes form a graph. It has no
-// cycles, except for implied elements.
+// A node is one schema at one kind of place. The target of a $ref is compiled once for each kind,
+// so nodes form a graph. It has no cycles.
 type node struct {
 	at    string // position in the document, as a JSON Pointer
+	open  bool   // of a closed schema: the values are at, or below, a pointer that is open
 	types Types  // allowed by the keyword type; number sets the bit of integer too
 	may   Types  // the ones that enum, const, $ref, anyOf and oneOf leave
 
@@ -49,21 +51,20 @@ type node struct {
 }
 
 // Compile compiles a schema. In a closed schema, for the arguments of a tool, an absent
-// additionalProperties means false; in an open one, for outputs, true. The error is a *[Error]. The
+// additionalProperties means false; in an open one, for outputs, true. From each of the open
+// pointers down a closed schema is an open one: see section Closed schemas. That an open pointer
+// names anything is for the caller to check, by [Schema.Lookup]. The error is a *[Error]. The
 // Schema keeps no reference to v.
-func Compile(v crypto.Value, closed bool) (*Schema, error) {
+func Compile(v crypto.Value, closed bool, open ...[]string) (*Schema, error) {
 	doc, tree := v.Append(nil), new(crypto.Tree)
 	if err := tree.Parse(doc, crypto.Limits{Bytes: len(doc), Depth: crypto.MaxDepth}); err != nil {
 		return nil, &Error{"", "there is no schema", "write an object"}
 	}
-	// The elements of a closed array without items have any type, but no object has a member.
-	anything := &node{types: anyType, may: anyType, object: newObject(nil, true)}
-	anything.array = &array{max: unlimited, items: anything, implied: true}
 	c := compiler{
-		doc: tree.Root(), closed: closed, anything: anything,
-		nodes: make(map[key]*node), patterns: make(map[string]*pattern), sets: make(map[string]*set),
+		doc: tree.Root(), closed: closed,
+		nodes: make(map[key]*node), patterns: make(map[string]*expression), sets: make(map[string]*set),
 	}
-	s := c.compile()
+	s := c.compile(open)
 	if c.err != nil {
 		return nil, c.err
 	}
@@ -86,8 +87,9 @@ func (e *Error) Error() string {
 	return "jsonschema: " + at + ": " + e.What + "; " + e.Remedy
 }
 
-// Violation is the first constraint of a schema that a value violates. It never contains a value,
-// or a name that is not in the schema.
+// Violation is the first constraint of a schema that a value violates. It never contains a value.
+// Of the names that are not in the schema it contains only those of a closed schema's values that
+// are 1 to 64 of A-Z a-z 0-9 _ . -; others stand as * in a pointer.
 type Violation struct {
 	Pointer    string // of the value; if a member is missing or not declared, of the object
 	Constraint string // the constraint, such as "maxLength: 140"

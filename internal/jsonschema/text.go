@@ -11,14 +11,15 @@ import (
 // text holds the keywords for strings.
 type text struct {
 	min, max uint64 // in code points
-	pattern  *pattern
+	pattern  *expression
 }
 
-// A pattern is a regular expression. If it is simple enough it is also compiled to tables of bytes,
-// which are several times faster.
-type pattern struct {
-	re   *regexp.Regexp
-	runs []run // nil if it is not simple enough
+// An expression is a pattern. If it is simple enough it is also compiled to tables of bytes, which
+// are several times faster.
+type expression struct {
+	re    *regexp.Regexp
+	runs  []run // nil if it is not simple enough
+	steps int
 }
 
 func (t *text) read(c *compiler, name string, v crypto.Value, at string) {
@@ -36,17 +37,39 @@ func (t *text) read(c *compiler, name string, v crypto.Value, at string) {
 }
 
 // match reports whether a string matches, given its canonical text without quotes.
-func (p *pattern) match(raw []byte, w *walk) bool {
+func (p *expression) match(raw []byte, w *walk) bool {
 	if bytes.IndexByte(raw, '\\') >= 0 {
 		s := w.borrow()
 		defer w.giveBack(s)
 		s.text = appendContent(s.text, raw)
 		raw = s.text
 	}
-	if p.runs != nil {
-		return matchRuns(p.runs, raw)
+	return p.matches(raw, w)
+}
+
+// matches reports whether a string matches. It charges for the test, and does not test what would
+// cost too much.
+func (p *expression) matches(content []byte, w *walk) bool {
+	switch {
+	case !w.charge(p.steps, len(content)):
+		return false
+	case p.runs != nil:
+		return matchRuns(p.runs, content)
 	}
-	return p.re.Match(raw)
+	return p.re.Match(content)
+}
+
+// content returns the keyword that a string violates, or "". The string is not in canonical text.
+func (t *text) content(s []byte, w *walk) string {
+	switch count := uint64(utf8.RuneCount(s)); {
+	case count < t.min:
+		return "minLength"
+	case count > t.max:
+		return "maxLength"
+	case t.pattern != nil && !t.pattern.matches(s, w):
+		return "pattern"
+	}
+	return ""
 }
 
 // check returns the keyword that a string violates, or "".

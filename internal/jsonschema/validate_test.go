@@ -26,7 +26,7 @@ var paySchema string
 func TestViolation(t *testing.T) {
 	t.Parallel()
 	s := compile(t, paySchema, true)
-	for _, c := range table.Read[struct{ Value, Want string }](t, "violation", 32) {
+	for _, c := range table.Read[struct{ Value, Want string }](t, "violation", 34) {
 		got := ""
 		if v := s.Validate(parse(t, c.Value)); v != nil {
 			got = v.String()
@@ -272,7 +272,7 @@ func TestLarge(t *testing.T) {
 	object := parse(t, "{"+list(`"k%06d":1`)+"}")
 	v := compile(t, "{"+`"properties":{`+list(`"k%06d":{}`)[:len(`"k000000":{},`)*9000-1]+"}}", false).Validate(object)
 	assert.Nil(t, v)
-	assert.NotNil(t, compile(t, `{"type":"object","properties":{"z":{}}}`, true).Validate(object),
+	assert.NotNil(t, compile(t, `{"type":"object","properties":{"z":{"type":"integer"}}}`, true).Validate(object),
 		"undeclared members are valid")
 	v = compile(t, `{"uniqueItems":true}`, false).Validate(parse(t, "["+list("[%d]")+"]"))
 	assert.Nil(t, v)
@@ -298,10 +298,6 @@ func TestLarge(t *testing.T) {
 	got = compile(t, tower, false).Validate(parse(t, `""`))
 	assert.True(t, got != nil && got.Constraint == "minLength: 1", got)
 	deep := parse(t, strings.Repeat("[", crypto.MaxDepth)+strings.Repeat("]", crypto.MaxDepth))
-	if v := compile(t, `{"type":"object","properties":{"a":{}}}`,
-		true).Validate(parse(t, `{"a":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`}`)); v != nil {
-		t.Error(v)
-	}
 	if v := compile(t, `{}`, false).Validate(deep); v != nil {
 		t.Error(v)
 	}

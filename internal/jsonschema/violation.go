@@ -1,6 +1,7 @@
 package jsonschema
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,7 +57,15 @@ func (n *node) demand(keyword, name string) string {
 	case "required":
 		return label(name)
 	case "additionalProperties":
-		return n.object.list()
+		return n.object.list(name)
+	case "dependentRequired":
+		return n.object.dependsOn(name)
+	case "propertyNames":
+		return n.object.names.list()
+	case "minProperties":
+		return strconv.FormatUint(n.object.min, 10)
+	case "maxProperties":
+		return strconv.FormatUint(n.object.max, 10)
 	case "anyOf":
 		return "at least one of " + strconv.Itoa(len(n.anyOf)) + " schemas"
 	}
@@ -71,18 +80,35 @@ const (
 	maxShown  = 400 // bytes of values or names
 )
 
-// list returns the declared members, never the one that is not allowed.
-func (o *object) list() string {
+// list returns the declared members, and the one that is not allowed unless that is "".
+func (o *object) list(extra string) string {
 	var names []string
 	for _, m := range o.members {
 		if m.schema != nil {
 			names = append(names, label(m.name))
 		}
 	}
-	if len(names) == 0 {
+	if len(names) == 0 && extra == "" {
 		return "no members are allowed"
 	}
-	return "not allowed beside " + abridge(names, len(names))
+	if len(names) == 0 {
+		return extra + " is not allowed, and no member is"
+	}
+	if extra != "" {
+		extra += " is "
+	}
+	return extra + "not allowed beside " + abridge(names, len(names))
+}
+
+// dependsOn says which members need one that is missing.
+func (o *object) dependsOn(missing string) string {
+	var names []string
+	for _, d := range o.dependent {
+		if slices.Contains(d.needs, missing) {
+			names = append(names, label(d.name))
+		}
+	}
+	return label(missing) + " with " + abridge(names, len(names))
 }
 
 func (s *set) list() string {
