@@ -84,7 +84,7 @@ func ExamplePolicy_Judge() {
 	// DESTINATION_NOT_ALLOWED "P1:files:scope"
 	// 	P1:files:scope: /path: not among the destinations of the tool's scope
 	// SCHEMA_VIOLATION ""
-	// 	additionalProperties: not allowed beside lines, path
+	// 	additionalProperties: file is not allowed beside lines, path
 	// ERR_TOOL_ARGS_CANONICALIZATION_FAILED ""
 	// 	the arguments are not strict JSON
 }

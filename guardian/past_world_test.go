@@ -70,7 +70,7 @@ func people(t testing.TB) *registry.State {
 func bankText(requires, more string) string {
 	return `{"helm":"policy/v1","layer":"P1","bundle":{"name":"bank","version":1},"lists":{"known":["bob"]},"tools":{
 		"pay":{"effect":"write","input":{"type":"object","required":["to","amount"],"properties":{
-			"to":{"type":"string"},"amount":{"type":"number"},"note":{"type":"string"},"from":{"type":["string","null"]},"kind":{"type":"string","default":"sepa"},"to/0":{"type":"object"}}}},
+			"to":{"type":"string"},"amount":{"type":"number"},"note":{"type":"string"},"from":{"type":["string","null"]},"kind":{"type":"string","default":"sepa"},"to/0":{"type":"object","additionalProperties":false}}}},
 		"look":{"effect":"read","input":{"type":"object","properties":{"payee":{"type":"string"},"n":{"type":"integer"},"deep":{"type":"object","properties":{"to":{"type":"string"}}},"list":{"type":"array","items":{"type":"string"}}}}},
 		"close":{"effect":"destructive","input":{"type":"object","properties":{}}},
 		"idle":{"effect":"read","input":{"type":"object","properties":{}}}},

@@ -36,7 +36,10 @@ tools:
   mail.send:
     effect: write
     input: {type: object, required: [to], properties: {to: {type: string}, text: {type: string, default: "–"}}}
-  note.keep: {effect: read, input: {type: object, properties: {v: {}, α: {}, "\uFB33": {}, "\U0001F600": {}}}}
+  note.keep:
+    effect: read
+    input: {type: object, properties: {v: {}, α: {}, "\uFB33": {}, "\U0001F600": {}}}
+    open: [/v, /α, "/\uFB33", "/\U0001F600"]
 budgets:
   - {id: reads, tools: [mail.read], cost: 1, limit: 40, window: day, per: caller}
 requires:

@@ -23,7 +23,7 @@ func doubling(n int) string {
 		fmt.Fprintf(&b, `d%d: {type: object, properties: {l: {$ref: "#/$defs/d%d"}, r: {$ref: "#/$defs/d%d"}}}, `, i,
 			i+1, i+1)
 	}
-	fmt.Fprintf(&b, `d%d: {type: object}}}`, n)
+	fmt.Fprintf(&b, `d%d: {type: string}}}`, n)
 	return b.String()
 }
 
@@ -34,7 +34,7 @@ func alternating(n int) string {
 }
 
 func deep(n int) string {
-	return `{type: object, properties: {a: ` + strings.Repeat(`{items: `, n) + `{}` + strings.Repeat(`}`, n) + `}}`
+	return `{type: object, properties: {a: ` + strings.Repeat(`{type: array, items: `, n) + `{type: string}` + strings.Repeat(`}`, n) + `}}`
 }
 
 // chained is as deep, but only for a reader who follows one definition after the other.
@@ -42,17 +42,17 @@ func chained(n int) string {
 	var b strings.Builder
 	b.WriteString(`{type: object, properties: {a: {$ref: "#/$defs/d0"}}, $defs: {`)
 	for i := range n {
-		fmt.Fprintf(&b, `d%d: {items: {$ref: "#/$defs/d%d"}}, `, i, i+1)
+		fmt.Fprintf(&b, `d%d: {type: array, items: {$ref: "#/$defs/d%d"}}, `, i, i+1)
 	}
-	fmt.Fprintf(&b, `d%d: {}}}`, n)
+	fmt.Fprintf(&b, `d%d: {type: string}}}`, n)
 	return b.String()
 }
 
 func wide(n int) string {
 	var b strings.Builder
-	b.WriteString(`{type: object, properties: {p: {}`)
+	b.WriteString(`{type: object, properties: {p: {type: string}`)
 	for i := range n {
-		fmt.Fprintf(&b, `, p%d: {}`, i)
+		fmt.Fprintf(&b, `, p%d: {type: string}`, i)
 	}
 	b.WriteString(`}}`)
 	return b.String()
@@ -72,8 +72,8 @@ func TestSchemaLimits(t *testing.T) {
 		{"a reference to itself", doubling(1), `{type: object, properties: {a: {$ref: "#"}}}`,
 			"the $ref leads back to a schema that it is in; "},
 		{"a reference in a circle", doubling(1),
-			`{type: object, properties: {a: {$ref: "#/$defs/b"}}, $defs: {b: {items: {$ref: "#/$defs/c"}}, c: ` +
-				`{items: {$ref: "#/$defs/b"}}}}`,
+			`{type: object, properties: {a: {$ref: "#/$defs/b"}}, $defs: {b: {type: array, items: {$ref: "#/$defs/c"}}, c: ` +
+				`{type: array, items: {$ref: "#/$defs/b"}}}}`,
 			"the $ref leads back to a schema that it is in; "},
 		{"a remote reference", doubling(1),
 			`{type: object, properties: {a: {$ref: "https://example.com/schema.json"}}}`,
@@ -84,11 +84,11 @@ func TestSchemaLimits(t *testing.T) {
 		{"too many values", `{type: object, properties: {a: {enum: [0]}}}`,
 			`{type: object, properties: {a: {enum: [` + strings.Repeat("0, ", 10_000) + `0]}}}`,
 			"more than 10000 values; "},
-		{"a pattern that is too long", `{type: object, properties: {a: {pattern: "` + strings.Repeat("a",
+		{"a pattern that is too long", `{type: object, properties: {a: {type: string, pattern: "` + strings.Repeat("a",
 			1024) + `"}}}`,
-			`{type: object, properties: {a: {pattern: "` + strings.Repeat("a", 1025) + `"}}}`,
+			`{type: object, properties: {a: {type: string, pattern: "` + strings.Repeat("a", 1025) + `"}}}`,
 			"the pattern is longer than 1 KiB; "},
-		{"a pattern that explodes", plain, `{type: object, properties: {a: {pattern: "((a{100}){100}){100}"}}}`,
+		{"a pattern that explodes", plain, `{type: object, properties: {a: {type: string, pattern: "((a{100}){100}){100}"}}}`,
 			"the pattern is not RE2"},
 		{"a keyword that is none", plain, `{type: object, patternProperties: {"^a": {}}}`,
 			"keyword patternProperties is not supported; "},

@@ -25,6 +25,9 @@ func (c *compiler) leaf(p docValue, direct bool, pol polarity) (program.Node, bo
 	if !ok {
 		return n, false
 	}
+	if o.op != program.OpExists && o.op != program.OpType && !c.described(p, place) {
+		return n, false
+	}
 	n.Fold, ok = c.fold(p, o)
 	if !ok {
 		return n, false

@@ -5,7 +5,6 @@ import (
 
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/internal/value"
-	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
 const (
@@ -101,17 +100,14 @@ func (c *compiler) quantifier(p docValue, key string, o program.Op, depth int, p
 	if !ok {
 		return n, false
 	}
-	if place.Types&jsonschema.TypeArray == 0 {
-		c.refuse(over.at, "never an array by the input of "+c.t.Name,
-			"name an array; "+key+" goes through its elements")
+	if !walkable(place) {
+		c.refuse(over.at, "never an array or a map by the input of "+c.t.Name,
+			"name one; "+key+" goes through its elements")
 		return n, false
 	}
-	head := segments
-	if at := slices.Index(segments, value.Star); at >= 0 {
-		head, n.More.Rest = segments[:at], segments[at:]
-	}
-	pointer := value.JoinPointer(segments)
-	n.Slot = c.slot(program.Subject{From: program.FromArgs, As: program.AsElement, Path: head, Pointer: pointer})
+	s := program.Subject{From: program.FromArgs, Pointer: value.JoinPointer(segments)}
+	s.Path, s.As, n.More.Rest, n.More.Maps = c.walk(segments)
+	n.Slot = c.slot(s)
 	maybe := presenceOf(place)
 	if o == program.OpCount {
 		refMaybe, ok := c.counted(p, &n)

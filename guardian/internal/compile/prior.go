@@ -132,7 +132,12 @@ func (c *compiler) agrees(there, at string, earlier *program.Tool, here jsonsche
 		return false // refused already
 	}
 	place, ok := earlier.Input.Lookup(segments)
-	if !ok {
+	switch {
+	case place.Open:
+		c.refuse(at, quote(there)+" is open in the input of "+earlier.Name+", or below what is",
+			"compare what the schema describes")
+		return false
+	case !ok:
 		c.refuse(at, "no "+quote(there)+" in the input of "+earlier.Name, "name what the schema declares")
 		return false
 	}

@@ -55,7 +55,7 @@ func (c *compiler) scope(p docValue) (program.Node, bool) {
 		return n, true
 	}
 	// Everything that is missing on the way answers as the entry does.
-	arrays, first := segments[:last], slices.Index(segments, value.Star)
+	arrays := segments[:last]
 	every := program.Node{
 		Op: program.OpEvery, Slot: program.NoSlot, Ref: program.NoSlot, Absent: n.Absent, More: &program.Operand{},
 	}
@@ -63,10 +63,10 @@ func (c *compiler) scope(p docValue) (program.Node, bool) {
 	n.Slot = c.slot(program.Subject{
 		From: program.FromElement, As: o.as, Path: segments[last+1:], Pointer: pointer,
 	})
-	every.Kids, every.More.Inner, every.More.Rest = []program.Node{n}, c.in.subjects, arrays[first:]
+	every.Kids, every.More.Inner = []program.Node{n}, c.in.subjects
 	c.in = nil
-	every.Slot = c.slot(program.Subject{
-		From: program.FromArgs, As: program.AsElement, Path: segments[:first], Pointer: value.JoinPointer(arrays),
-	})
+	s := program.Subject{From: program.FromArgs, Pointer: value.JoinPointer(arrays)}
+	s.Path, s.As, every.More.Rest, every.More.Maps = c.walk(arrays)
+	every.Slot = c.slot(s)
 	return every, true
 }

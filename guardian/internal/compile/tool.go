@@ -8,6 +8,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/guardian/internal/value"
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
@@ -21,7 +22,7 @@ var (
 var (
 	toolKeys = []string{
 		"effect", "risk", "connector", "egress", "trusted", "labels",
-		"input", "output", "scope", "limits", "sandbox", "definition",
+		"input", "open", "output", "scope", "limits", "sandbox", "definition",
 	}
 	toolLater = []string{"facts", "threat"}
 )
@@ -58,7 +59,7 @@ func (l *loader) readTool(name string, p docValue, labels vocabulary) *program.T
 		l.readLimits(limits, &t.Limits)
 	}
 	if output := p.get("output"); output.exists() {
-		t.Output = l.schema(output, false)
+		t.Output = l.schema(output, false, nil)
 	}
 	l.readShape(p, t)
 	return t
@@ -125,8 +126,8 @@ func (l *loader) readSurface(p docValue, t *program.Tool, labels vocabulary) {
 	}
 }
 
-func (l *loader) schema(p docValue, closed bool) *jsonschema.Schema {
-	s, err := jsonschema.Compile(p.v, closed)
+func (l *loader) schema(p docValue, closed bool, open [][]string) *jsonschema.Schema {
+	s, err := jsonschema.Compile(p.v, closed, open...)
 	if err == nil {
 		return s
 	}
@@ -146,14 +147,14 @@ func (l *loader) readShape(p docValue, t *program.Tool) {
 	if !ok {
 		return
 	}
-	scope := p.get("scope")
-	text := string(scope.v.Append(append(input.v.Append(nil), ' ')))
+	scope, open := p.get("scope"), p.get("open")
+	text := string(scope.v.Append(append(open.v.Append(append(input.v.Append(nil), ' ')), ' ')))
 	if x := l.shapes[text]; x != nil {
 		t.Shape = x
 		return
 	}
 	errs := len(l.errs)
-	t.Input = l.schema(input, true)
+	t.Input, t.Open = l.input(input, open)
 	if t.Input == nil {
 		return
 	}
@@ -171,6 +172,41 @@ func (l *loader) readShape(p docValue, t *program.Tool) {
 	if len(l.errs) == errs {
 		l.shapes[text] = t.Shape
 	}
+}
+
+// input compiles the input of a tool, and returns the pointers that open lists.
+func (l *loader) input(input, open docValue) (*jsonschema.Schema, []string) {
+	var list []docValue
+	var texts []string
+	var pointers [][]string
+	if open.exists() {
+		list = l.distinct(open, 1)
+	}
+	for _, e := range list {
+		segments, ok := value.SplitPointer(e.v.Text())
+		if !ok {
+			l.refuse(e.at, quoted(e)+" is no JSON Pointer", `write it like /path, with ~0 for ~ and ~1 for /; "" is the root`)
+			return nil, nil
+		}
+		texts, pointers = append(texts, e.v.Text()), append(pointers, segments)
+	}
+	s := l.schema(input, true, pointers)
+	if s == nil {
+		return nil, nil
+	}
+	for i, segments := range pointers {
+		place, ok := s.Lookup(segments)
+		switch {
+		case !ok && place.Open:
+			l.refuse(list[i].at, quoted(list[i])+" is below what is open already", "remove it")
+		case !ok || !place.Open:
+			l.refuse(list[i].at, "no "+quoted(list[i])+" in the input that could be open",
+				"name what the schema declares, with * for the elements of an array or the members of a map")
+		case place.Types&(jsonschema.TypeArray|jsonschema.TypeObject) == 0:
+			l.refuse(list[i].at, quoted(list[i])+" is "+place.Types.String()+": there is nothing to open", "remove it")
+		}
+	}
+	return s, texts
 }
 
 // A vocabulary is the labels that the documents of a stack declare. A label that none declares is

@@ -42,9 +42,24 @@ func presenceOf(p jsonschema.Place) presence {
 	return always
 }
 
-// pointer reads a pointer and looks up what the input has there. Below an element, base is the
-// pointer to it.
+// pointer reads a pointer to a value that the input describes: it is not open.
 func (c *view) pointer(p docValue, base []string, stars bool) ([]string, jsonschema.Place, bool) {
+	segments, place, ok := c.place(p, base, stars)
+	return segments, place, ok && c.described(p, place)
+}
+
+// described refuses a value of which nothing is known, since it is open.
+func (c *view) described(p docValue, place jsonschema.Place) bool {
+	if place.Open {
+		c.refuse(p.at, "is open in the input of "+c.t.Name+": it may be anything",
+			"ask exists or type of it, or describe it in the schema in place of open")
+	}
+	return !place.Open
+}
+
+// place reads a pointer and looks up what the input has there. Below an element, base is the
+// pointer to it.
+func (c *view) place(p docValue, base []string, stars bool) ([]string, jsonschema.Place, bool) {
 	s, ok := c.text(p)
 	if !ok {
 		return nil, jsonschema.Place{}, false
@@ -59,21 +74,56 @@ func (c *view) pointer(p docValue, base []string, stars bool) ([]string, jsonsch
 		return nil, jsonschema.Place{}, false
 	}
 	place, ok := c.t.Input.LookupBelow(base, segments)
-	if !ok {
-		whole := value.JoinPointer(append(slices.Clone(base), segments...))
-		c.refuse(p.at, "no "+quote(whole)+" in the input of "+c.t.Name, "name what the schema declares")
+	whole := quote(value.JoinPointer(append(slices.Clone(base), segments...)))
+	switch {
+	case !ok && place.Open:
+		c.refuse(p.at, whole+" is below what is open in the input of "+c.t.Name,
+			"name what the schema describes, or describe it there in place of open")
+	case !ok:
+		c.refuse(p.at, "no "+whole+" in the input of "+c.t.Name, "name what the schema declares")
 	}
 	for i, seg := range segments {
 		if !ok || seg != value.Star {
 			continue
 		}
-		if place, is := c.t.Input.Lookup(segments[:i]); !is || place.Types&jsonschema.TypeArray == 0 {
-			what := quote(value.JoinPointer(segments[:i])) + " is never an array in a call of " + c.t.Name
-			c.refuse(p.at, what, "a * stands for the elements of an array")
+		if place, is := c.t.Input.Lookup(segments[:i]); !is || !walkable(place) {
+			what := quote(value.JoinPointer(segments[:i])) + " is never an array or a map in a call of " + c.t.Name
+			c.refuse(p.at, what, "a * stands for the elements of an array, or the members of a map")
 			ok = false
 		}
 	}
 	return segments, place, ok
+}
+
+// walkable reports whether a quantifier can go through a value.
+func walkable(p jsonschema.Place) bool { return p.Types&jsonschema.TypeArray != 0 || p.Map }
+
+// walk returns how a quantifier goes through the values at a pointer: each through an array or, if
+// the schema allows a map there, an object. arrays is the pointer with a star for each but the last.
+func (c *view) walk(arrays []string) (head []string, as program.Reading, rest []string, maps []bool) {
+	head = arrays
+	if at := slices.Index(arrays, value.Star); at >= 0 {
+		head, rest = arrays[:at], arrays[at:]
+	}
+	isMap := func(n int) bool {
+		place, _ := c.t.Input.Lookup(arrays[:n])
+		return place.Map
+	}
+	as = program.AsElement
+	if isMap(len(head)) {
+		as = program.AsMembers
+	}
+	for i, seg := range rest {
+		if seg != value.Star {
+			continue
+		}
+		next := slices.Index(rest[i+1:], value.Star)
+		if next < 0 {
+			next = len(rest) - i - 1
+		}
+		maps = append(maps, isMap(len(head)+i+1+next))
+	}
+	return head, as, rest, maps
 }
 
 // required reads a pointer to a value that is never missing or null: another must be equal to it.
@@ -132,7 +182,7 @@ func (c *view) subject(p docValue, direct bool, operator string) (program.Subjec
 		}
 		return program.Subject{}, jsonschema.Place{}, ok
 	case key == "arg":
-		segments, place, ok := c.pointer(p.get(key), nil, false)
+		segments, place, ok := c.place(p.get(key), nil, false)
 		pointer := value.JoinPointer(segments)
 		return program.Subject{From: program.FromArgs, Path: segments, Pointer: pointer}, place, ok
 	}
@@ -146,7 +196,7 @@ func (c *view) elementSubject(p docValue, key string, direct bool) (program.Subj
 	case c.in == nil && key == "item":
 		c.refuse(p.get(key).at, "item outside of every, some and count", "write arg: /path")
 	case key == "item":
-		segments, place, ok := c.pointer(p.get(key), c.in.element, false)
+		segments, place, ok := c.place(p.get(key), c.in.element, false)
 		pointer := value.JoinPointer(append(slices.Clone(c.in.element), segments...))
 		return program.Subject{From: program.FromElement, Path: segments, Pointer: pointer}, place, ok
 	case direct:

@@ -96,6 +96,7 @@ type Operand struct {
 	Week     *value.Week
 	Prior    *Prior    // of OpReceipt, OpCalls
 	Rest     []string  // of a quantifier: segments from the first star on
+	Maps     []bool    // for each star of Rest: what comes next may be a map
 	Inner    []Subject // of a quantifier: what its `that` looks at in the element
 }
 

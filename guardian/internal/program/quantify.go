@@ -5,7 +5,7 @@ import (
 	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
-// A walk goes through the arrays that a quantifier names, and the elements of each.
+// A walk goes through the arrays and maps that a quantifier names, and the elements of each.
 type walk struct {
 	e     *Evaluator
 	n     *Node
@@ -27,7 +27,7 @@ func (e *Evaluator) quantify(n *Node) Answer {
 		e.items = e.items[:n]
 	}
 	w := walk{e: e, n: n}
-	a := w.array(x.value, n.More.Rest)
+	a := w.array(x.value, n.More.Rest, n.More.Maps)
 	e.enter(crypto.Value{}) // leave nothing of the last element
 	e.inner, e.items = nil, e.items[:0]
 	switch {
@@ -42,11 +42,11 @@ func (e *Evaluator) quantify(n *Node) Answer {
 // undecided is no answer yet: every element so far left the question open.
 const undecided Answer = -1
 
-// array goes through one array. rest is the rest of the pointer: a star, then the way on from each
-// element.
-func (w *walk) array(v crypto.Value, rest []string) Answer {
+// array goes through one array or map. rest is the rest of the pointer: a star, then the way on from
+// each element. maps says for each star what it leads to.
+func (w *walk) array(v crypto.Value, rest []string, maps []bool) Answer {
 	if len(rest) > 0 {
-		return w.flatten(v, rest)
+		return w.flatten(v, rest, maps)
 	}
 	if w.n.Kids == nil {
 		w.count += v.Len()
@@ -76,7 +76,7 @@ func (w *walk) take(a Answer) Answer {
 }
 
 // flatten goes from each element of v to the arrays below it.
-func (w *walk) flatten(v crypto.Value, rest []string) Answer {
+func (w *walk) flatten(v crypto.Value, rest []string, maps []bool) Answer {
 	rest = rest[1:] // the star
 	next := 0
 	for next < len(rest) && rest[next] != value.Star {
@@ -92,10 +92,10 @@ func (w *walk) flatten(v crypto.Value, rest []string) Answer {
 		switch {
 		case !x.Exists():
 			a = w.take(w.e.gone(w.n)) // an array that is missing answers like an element
-		case x.Kind() != crypto.Array:
+		case x.Kind() != crypto.Array && !(x.Kind() == crypto.Object && maps[0]):
 			return w.e.fail(w.n, "not an array")
 		default:
-			a = w.array(x, rest[next:])
+			a = w.array(x, rest[next:], maps[1:])
 		}
 		if a != undecided {
 			return a

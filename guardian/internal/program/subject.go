@@ -26,6 +26,7 @@ const (
 	AsIP                     // an IP address
 	AsMoment                 // a time
 	AsElement                // an array, to walk through
+	AsMembers                // an array or a map, to walk through
 )
 
 // A Subject is one value read in one way. All predicates of a tool that look at the same subject

@@ -87,6 +87,7 @@ func (x Limits) Lower(y Limits) Limits {
 // every call stays in the processor's caches, however many tools there are.
 type Shape struct {
 	Input    *jsonschema.Schema
+	Open     []string // pointers into the input from which it may be anything
 	Scope    []Node
 	Declared [][]string // pointers that scope declares as a path, URL, host or address
 	Subjects []Subject

@@ -24,7 +24,7 @@ type slot struct {
 	kind  crypto.Kind
 	query bool         // of a URL
 	extra bool         // of a URL: it has a fragment
-	value crypto.Value // AsElement
+	value crypto.Value // AsElement, AsMembers
 	text  []byte       // canonical text, content, location, host or address
 	more  []byte       // domain
 	num   float64
@@ -127,6 +127,9 @@ func (v *values) resolve(from *Subject, x *slot) {
 	case AsElement:
 		x.value = found
 		x.is(found.Kind() == crypto.Array, "not an array")
+	case AsMembers:
+		x.value = found
+		x.is(found.Kind() >= crypto.Array, "not an array or a map")
 	case AsNumber:
 		x.num = found.Float()
 		x.is(found.Kind() == crypto.Number, "not a number")
