@@ -24,7 +24,8 @@ func readNaming(c *compiler, p place) *naming {
 	n := &node{at: at, types: anyType}
 	for it := v.Iter(); it.Next(); {
 		switch keyword := string(it.Key()); keyword {
-		case "type", "pattern", "minLength", "maxLength", "enum", "title", "description", "$comment":
+		case "type", "pattern", "minLength", "maxLength", "enum",
+			"title", "description", "examples", "format", "$comment":
 			c.keyword(n, place{v, at}, keyword, it.Value())
 		default:
 			c.fail(join(at, keyword), "keyword "+label(keyword)+" is not supported in propertyNames",
