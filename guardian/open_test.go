@@ -62,8 +62,8 @@ func TestMapScope(t *testing.T) {
 	}
 }
 
-// TestOpenRefused: no pointer of a document goes below what is open, or names a member of a map, and
-// what open lists must be there, and need it.
+// TestOpenRefused: no pointer of a document goes below what is open, or names a member of a map,
+// and what open lists must be there, and need it.
 func TestOpenRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range table.Read[struct{ When, Pointer, What string }](t, "open_refusals", 21) {

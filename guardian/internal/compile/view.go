@@ -99,7 +99,8 @@ func (c *view) place(p docValue, base []string, stars bool) ([]string, jsonschem
 func walkable(p jsonschema.Place) bool { return p.Types&jsonschema.TypeArray != 0 || p.Map }
 
 // walk returns how a quantifier goes through the values at a pointer: each through an array or, if
-// the schema allows a map there, an object. arrays is the pointer with a star for each but the last.
+// the schema allows a map there, an object. arrays is the pointer with a star for each but the
+// last.
 func (c *view) walk(arrays []string) (head []string, as program.Reading, rest []string, maps []bool) {
 	head = arrays
 	if at := slices.Index(arrays, value.Star); at >= 0 {

@@ -42,8 +42,8 @@ func (e *Evaluator) quantify(n *Node) Answer {
 // undecided is no answer yet: every element so far left the question open.
 const undecided Answer = -1
 
-// array goes through one array or map. rest is the rest of the pointer: a star, then the way on from
-// each element. maps says for each star what it leads to.
+// array goes through one array or map. rest is the rest of the pointer: a star, then the way on
+// from each element. maps says for each star what it leads to.
 func (w *walk) array(v crypto.Value, rest []string, maps []bool) Answer {
 	if len(rest) > 0 {
 		return w.flatten(v, rest, maps)
