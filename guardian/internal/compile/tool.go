@@ -185,7 +185,7 @@ func (l *loader) input(input, open docValue) (*jsonschema.Schema, []string) {
 	for _, e := range list {
 		segments, ok := value.SplitPointer(e.v.Text())
 		if !ok {
-			l.refuse(e.at, quoted(e)+" is no JSON Pointer", `write it like /path, with ~0 for ~ and ~1 for /, or "" for all`)
+			l.refuse(e.at, quoted(e)+" is no JSON Pointer", `write it like /a/*/b, or "" for all of the input`)
 			return nil, nil
 		}
 		texts, pointers = append(texts, e.v.Text()), append(pointers, segments)
