@@ -1,6 +1,7 @@
 package roundtrip
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"strconv"
@@ -25,7 +26,7 @@ func lostIn(v reflect.Value) string {
 	}
 	switch v.Kind() {
 	case reflect.Interface:
-		if v.IsNil() || v.Elem().Kind() < reflect.Array || v.Elem().Kind() == reflect.String {
+		if v.IsNil() || plain(v.Elem().Type()) {
 			return ""
 		}
 		if known := Of(v.Elem().Type()); known.lost != "" || !known.open {
@@ -37,6 +38,9 @@ func lostIn(v reflect.Value) string {
 			return lostIn(v.Elem())
 		}
 	case reflect.Slice, reflect.Array:
+		if plain(v.Type().Elem()) {
+			return ""
+		}
 		for i := range v.Len() {
 			if lost := lostIn(v.Index(i)); lost != "" {
 				return lost
@@ -60,6 +64,9 @@ func lostIn(v reflect.Value) string {
 	}
 	return ""
 }
+
+// plain reports whether a type is a boolean, a number or a string, which have no parts.
+func plain(t reflect.Type) bool { return t.Kind() < reflect.Array || t.Kind() == reflect.String }
 
 // Changed names a part of an argument that is not what was passed, and says why. It returns "" if
 // there is none. What a type with JSON methods of its own keeps to itself is the type's own affair.
@@ -143,6 +150,9 @@ func (c *comparison) sameElements(passed, arrives reflect.Value, at string, dept
 	}
 	if passed.Len() != arrives.Len() {
 		return c.differs(passed, at)
+	}
+	if passed.Kind() == reflect.Slice && passed.Type().Elem().Kind() == reflect.Uint8 {
+		return bytes.Equal(passed.Bytes(), arrives.Bytes()) || c.differs(passed, at)
 	}
 	for i := range passed.Len() {
 		if !c.same(passed.Index(i), arrives.Index(i), at+"/"+strconv.Itoa(i), depth) {
