@@ -54,7 +54,7 @@ func (p *PolicyRecord) documents(f *form) {
 		f.count("version", &d.Version)
 	})
 	f.object("engine", true, func(f *form) {
-		f.count("rules", &p.Engine.Rules)
+		f.uint("rules", required, &p.Engine.Rules, 1, crypto.MaxInt)
 		f.count("threat", &p.Engine.Threat)
 	})
 }

@@ -14,7 +14,6 @@ func (r *replayer) asked(
 	st *contracts.Statement, d *contracts.DecisionRecord, in *contracts.Inputs,
 ) (field, what string) {
 	const differs = "differs from the decision's"
-	hasFacts := func(p contracts.PriorReceipt) bool { return p.Facts.Kind() != crypto.Missing }
 	raw := in.ArgsForm != ""
 	switch s := &in.State; {
 	case in.ArgsForm != d.ArgsForm:
@@ -37,14 +36,6 @@ func (r *replayer) asked(
 		return "session", "not the entry's"
 	case s.Trust != r.fold.state.Digest():
 		return "state.trust", "not the digest of the trust state here"
-	case s.From != nil:
-		return "state.from", "what was looked up in sources" + entry.Unsupported
-	case s.Labels != nil:
-		return "state.labels", "what labels the session had" + entry.Unsupported
-	case s.Tainted != nil:
-		return "state.tainted", "whether the session was tainted" + entry.Unsupported
-	case slices.ContainsFunc(s.Receipts, hasFacts):
-		return "state.receipts", "facts of an earlier receipt" + entry.Unsupported
 	}
 	if !raw {
 		if what := r.args(in); what != "" {
@@ -52,6 +43,22 @@ func (r *replayer) asked(
 		}
 	}
 	return presented(d, &in.Envelopes)
+}
+
+// unread returns the first field of kept inputs that no verdict of this version reads.
+func unread(s *contracts.SessionState) (field, what string) {
+	hasFacts := func(p contracts.PriorReceipt) bool { return p.Facts.Kind() != crypto.Missing }
+	switch {
+	case s.From != nil:
+		return "inputs.state.from", "what was looked up in sources" + entry.Unsupported
+	case s.Labels != nil:
+		return "inputs.state.labels", "what labels the session had" + entry.Unsupported
+	case s.Tainted != nil:
+		return "inputs.state.tainted", "whether the session was tainted" + entry.Unsupported
+	case slices.ContainsFunc(s.Receipts, hasFacts):
+		return "inputs.state.receipts", "facts of an earlier receipt" + entry.Unsupported
+	}
+	return "", ""
 }
 
 // args compares kept arguments with their hash and checks their form. It returns what is wrong with
@@ -72,9 +79,7 @@ func (r *replayer) args(in *contracts.Inputs) string {
 // presented compares the envelopes with those that the decision lists.
 func presented(d *contracts.DecisionRecord, e *contracts.Envelopes) (field, what string) {
 	among := func(list []contracts.Envelope) func(contracts.Digest) bool {
-		return func(d contracts.Digest) bool {
-			return !slices.ContainsFunc(list, func(e contracts.Envelope) bool { return e.Digest() == d })
-		}
+		return func(d contracts.Digest) bool { return !holds(list, d) }
 	}
 	switch {
 	case slices.ContainsFunc(d.Approvals, among(e.Approvals)):

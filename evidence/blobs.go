@@ -2,7 +2,6 @@ package evidence
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -29,8 +28,16 @@ type blobs struct {
 	json      crypto.Tree        // of a blob
 	lacking   []contracts.Digest // named, and not there
 	bad       *Error             // the first fault
-	documents []contracts.Digest // of the latest policy entry that are as they should be
+
+	// Policy documents, as they say what they are, and modules that were looked for. They are large
+	// and named again and again, so they are read once, as long as there are no more of them than
+	// maxRead.
+	documents map[contracts.Digest]contracts.PolicyDocument
+	modules   map[contracts.Digest]struct{}
 }
+
+// maxRead bounds what is held of documents and of modules to a few hundred KB.
+const maxRead = 1024
 
 // fault returns an error of a blob that the entry at hand names.
 func (x *blobs) fault(d contracts.Digest, what string) *Error {
@@ -82,8 +89,8 @@ func (x *blobs) keep(d contracts.Digest, as entry.Role) ([]byte, *Error) {
 		x.lacking = append(x.lacking, d)
 		return nil, nil
 	}
-	first := x.from.names(i, as)
-	if what := x.form(b, as); first && what != "" {
+	x.from.names(i, as)
+	if what := x.form(b, as); what != "" {
 		return nil, x.note(x.fault(d, "as "+as.String()+": "+what))
 	}
 	return b, nil
@@ -103,22 +110,62 @@ func (x *blobs) keepAll(st *contracts.Statement) (f *Error) {
 	return f
 }
 
+// keepDocuments keeps the documents of a policy entry, and compares each with what the entry says of
+// it, whether or not anything was judged under the policy.
 func (x *blobs) keepDocuments(p *contracts.PolicyRecord) *Error {
-	var right []contracts.Digest
 	for _, d := range p.Documents {
-		if !slices.Contains(x.documents, d.Digest) {
+		is, ok := x.documents[d.Digest]
+		if !ok {
 			b, f := x.keep(d.Digest, entry.Document)
 			if f != nil {
 				return f
 			}
 			if b == nil {
-				continue
+				continue // that was noted
 			}
+			is = documentOf(d.Digest, x.json.Root())
+			if x.documents == nil || len(x.documents) == maxRead {
+				x.documents = map[contracts.Digest]contracts.PolicyDocument{}
+			}
+			x.documents[d.Digest] = is
 		}
-		right = append(right, d.Digest)
+		if is != d && x.bad == nil {
+			x.bad = x.fault(d.Digest, "as policy document: of another layer, name or version than the policy entry says")
+		}
 	}
-	x.documents = right
 	return nil
+}
+
+// documentOf returns what a policy document says of itself. What it does not say, or not in a legal
+// form, is zero.
+func documentOf(digest contracts.Digest, doc crypto.Value) contracts.PolicyDocument {
+	layer := doc.Get("layer").Text()
+	named := doc
+	if layer == "P1" {
+		named = doc.Get("bundle")
+	}
+	is := contracts.PolicyDocument{Digest: digest, Layer: layer}
+	if name := named.Get("name").Text(); contracts.IsID(name) {
+		is.Name = name
+	}
+	is.Version, _ = named.Get("version").Uint()
+	if layer == "P2" && named.Get("version").Kind() == crypto.Missing {
+		is.Version = 1
+	}
+	return is
+}
+
+// keepModule keeps a module. What it has is not looked into.
+func (x *blobs) keepModule(d contracts.Digest) *Error {
+	if _, ok := x.modules[d]; ok {
+		return nil
+	}
+	if x.modules == nil || len(x.modules) == maxRead {
+		x.modules = map[contracts.Digest]struct{}{}
+	}
+	x.modules[d] = struct{}{}
+	_, f := x.keep(d, entry.Module)
+	return f
 }
 
 // form returns in what a blob departs from the form of its role, or "". The form of inputs is

@@ -20,7 +20,10 @@ func (r *replayer) outcome(x *contracts.Receipt, call *pending) *Error {
 	if x.FactsHash != nil {
 		facts, f = r.blobs.keep(*x.FactsHash, entry.Facts)
 	}
-	if x.OutputHash != nil && f == nil {
+	if s := x.Sandbox; s != nil && f == nil && s.Profile != entry.Reported {
+		f = r.blobs.keepModule(s.Module)
+	}
+	if x.OutputHash != nil && f == nil { // last, since it is looked into
 		output, f = r.blobs.keep(*x.OutputHash, entry.OutputRole(x))
 	}
 	switch {

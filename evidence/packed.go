@@ -88,11 +88,7 @@ func (p *packed) member(i int) ([]byte, *Error) {
 	return b, nil
 }
 
-func (p *packed) names(number int, as entry.Role) bool {
-	seen := p.named[number]&as != 0
-	p.named[number] |= as
-	return !seen
-}
+func (p *packed) names(number int, as entry.Role) { p.named[number] |= as }
 
 // unnamed returns the fault that no entry names one of the blobs, or nil.
 func (p *packed) unnamed() *Error {

@@ -2,7 +2,6 @@ package evidence
 
 import (
 	"bytes"
-	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -98,6 +97,10 @@ func (r *replayer) compare(
 	case x.why != "":
 		return "predicate.decision.policyHash", x.why
 	case x.policy != nil:
+		field, what = unread(&in.State)
+		if field != "" {
+			return field, what
+		}
 		return r.judged(d, in, x.policy, p)
 	case d.KernelsOwn():
 		field = unlike(&in.State, &contracts.SessionState{})
@@ -106,11 +109,7 @@ func (r *replayer) compare(
 		}
 		return "", ""
 	}
-	field, what = p.checkPriors(d, in)
-	if field != "" {
-		field = "inputs." + field
-	}
-	return field, what
+	return r.consistent(d, in)
 }
 
 // replayed counts a judgement in which nothing differs, and has the candidate judge it.
@@ -121,9 +120,7 @@ func (r *replayer) replayed(d *contracts.DecisionRecord, in *contracts.Inputs, x
 		return nil
 	case x.policy == nil:
 		r.report.skip(r.fold.size())
-		if !slices.Contains(r.report.Engines, x.engine) {
-			r.report.Engines = append(r.report.Engines, x.engine)
-		}
+		r.report.by(x.engine)
 		r.back.pass(d)
 		return nil
 	}
@@ -136,8 +133,14 @@ func (r *replayer) replayed(d *contracts.DecisionRecord, in *contracts.Inputs, x
 // have to be made again.
 func (r *replayer) declared(st *contracts.Statement, d *contracts.DecisionRecord) *Error {
 	x, f := r.stack(d.PolicyHash)
-	if f != nil || x.policy == nil {
+	if f != nil {
 		return f
+	}
+	if x.policy == nil {
+		if x.why == "" {
+			r.report.by(x.engine)
+		}
+		return nil
 	}
 	tool := x.policy.Refuse(contracts.Inputs{Tool: d.Tool}, d.Reason)
 	limits, _ := x.policy.Limits(d.Tool)

@@ -1,6 +1,10 @@
 package evidence
 
-import "github.com/helmkernel/helm/contracts"
+import (
+	"slices"
+
+	"github.com/helmkernel/helm/contracts"
+)
 
 // Level says how much of a pack is proved. The zero Level is Invalid.
 type Level uint8
@@ -112,6 +116,13 @@ type Replay struct {
 func (r *Replay) skip(index uint64) {
 	r.NotReplayable++
 	r.Entries = append(r.Entries, index)
+}
+
+// by takes note of another engine.
+func (r *Replay) by(e contracts.Engine) {
+	if !slices.Contains(r.Engines, e) {
+		r.Engines = append(r.Engines, e)
+	}
 }
 
 // Success reports whether a pack proves the level that is asked for, or a higher one, under the

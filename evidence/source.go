@@ -25,9 +25,8 @@ type source interface {
 	// view returns a reader of single entries and blobs, with memory of its own.
 	view() view
 
-	// names notes that an entry names the blob of that number in a role. It reports whether it is
-	// the first one to do so, as far as is known.
-	names(number int, as entry.Role) (first bool)
+	// names notes that an entry names the blob of that number in a role.
+	names(number int, as entry.Role)
 
 	// unreadable returns the fault that a blob or, if it is nil, the entries could not be read.
 	unreadable(blob *contracts.Digest, err error) *Error

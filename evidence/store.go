@@ -117,8 +117,8 @@ func (s *stored) checkpoint() ([]byte, *Error) { return s.note, nil }
 
 func (s *stored) view() view { return s }
 
-// names remembers nothing: the form of a blob is checked with each entry that names it.
-func (s *stored) names(int, entry.Role) bool { return true }
+// names remembers nothing: a store need not have every blob named.
+func (s *stored) names(int, entry.Role) {}
 
 func (s *stored) unreadable(blob *contracts.Digest, err error) *Error {
 	field := "entries"

@@ -96,7 +96,11 @@ func (r *eraser) survey(ctx context.Context) error {
 		if d := st.Judgement(); d != nil {
 			r.Calls = append(r.Calls, Call{index, d.ID})
 		}
-		entry.Blobs(st, func(d contracts.Digest, _ entry.Role) { r.wanted[d] = true })
+		entry.Blobs(st, func(d contracts.Digest, as entry.Role) {
+			if as != entry.Module { // code, which the caller did not bring
+				r.wanted[d] = true
+			}
+		})
 		return nil
 	}); err != nil {
 		return err

@@ -47,6 +47,7 @@ const (
 	Output                    // an output in canonical JSON
 	Raw                       // an output that is not strict JSON
 	Facts                     // a facts document
+	Module                    // what a sandbox ran
 )
 
 func (r Role) String() string {
@@ -59,6 +60,8 @@ func (r Role) String() string {
 		return "inputs"
 	case Facts:
 		return "facts"
+	case Module:
+		return "module"
 	}
 	return "output"
 }
@@ -84,8 +87,14 @@ func Blobs(st *contracts.Statement, f func(contracts.Digest, Role)) {
 		if r.FactsHash != nil {
 			f(*r.FactsHash, Facts)
 		}
+		if r.Sandbox != nil && r.Sandbox.Profile != Reported {
+			f(r.Sandbox.Module, Module)
+		}
 	}
 }
+
+// Reported is the profile of tools that ran elsewhere, whose module is none.
+const Reported = "reported"
 
 // OutputRole returns the role of a receipt's output.
 func OutputRole(r *contracts.Receipt) Role {

@@ -140,18 +140,6 @@ var approvalRows = []tampering{
 	}, want: errReplay},
 	{id: "own", name: "another engine's approval, used twice", cut: func(m *Model) { otherEngine(m); writing(m, 1) },
 		want: errReplay},
-	{id: "own", name: "another engine's approval, for another session", cut: func(m *Model) {
-		q := m.request()
-		q.Session = "s2"
-		e := m.answer(q, SeedA, 0)
-		approvedBy(m, m.The("e1"), e)
-		m.inputs(m.The("eu"), func(in Object) { // which presents it again
-			in["envelopes"].(Object)["approvals"], in["state"].(Object)["used"] = []any{e}, []any{HexOf(e)}
-		})
-		otherEngine(m)
-	}, want: errReplay},
-	{id: "own", name: "another engine's used approval, not said",
-		cut: both(said(func(*Model, []any) []any { return []any{} }), otherEngine), want: errReplay},
 	{id: "own", name: "another engine's used approval, not presented",
 		cut:  both(said(func(_ *Model, was []any) []any { return append([]any{zeros64}, was...) }), otherEngine),
 		want: errReplay},
