@@ -130,7 +130,7 @@ func (x *blobs) keepDocuments(p *contracts.PolicyRecord) *Error {
 			x.documents[d.Digest] = is
 		}
 		if is != d && x.bad == nil {
-			x.bad = x.fault(d.Digest, "as policy document: of another layer, name or version than the policy entry says")
+			x.bad = x.fault(d.Digest, "as policy document: of another layer, name or version than its entry says")
 		}
 	}
 	return nil

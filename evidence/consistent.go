@@ -9,7 +9,7 @@ import (
 // consistent returns the first field in which the kept inputs of a judgement of another version of
 // the engine do not agree with the decision. The judgement is not made again, and what its inputs
 // say of the past is not compared with the log: what that engine reads of it is not known here.
-func (r *replayer) consistent(d *contracts.DecisionRecord, in *contracts.Inputs) (field, what string) {
+func (x *rereader) consistent(d *contracts.DecisionRecord, in *contracts.Inputs) (field, what string) {
 	for i := range d.Charges {
 		c := &d.Charges[i]
 		before := contracts.Balance{Budget: c.Budget, Of: c.Of, Spent: c.Before, Window: c.Window}
@@ -30,7 +30,7 @@ func (r *replayer) consistent(d *contracts.DecisionRecord, in *contracts.Inputs)
 		}
 	}
 	for _, e := range in.Envelopes.Approvals {
-		if slices.Contains(d.Approvals, e.Digest()) && r.reread.approval(e) == nil {
+		if slices.Contains(d.Approvals, e.Digest()) && x.approval(e) == nil {
 			return "inputs.envelopes.approvals", "one that counted is no approval"
 		}
 	}

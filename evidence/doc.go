@@ -101,8 +101,9 @@
 //	CHECKPOINT  the member checkpoint: three lines, origin, and the log key's line, which is the
 //	            first and verifies
 //	MANIFEST    the member manifest.json of a pack: envelope, key, signature, and each claim
-//	BLOB        the content of each hashes to its name and has its form; no required one is
-//	            missing, and none is in a pack that no entry names
+//	BLOB        the content of each hashes to its name and has its form, and a policy document has
+//	            the layer, name and version that its entry says; no required one is missing, and
+//	            none is in a pack that no entry names
 //	REPLAY      the guardian makes the same decision from the kept inputs and the documents, in
 //	            every field, with pending and the approvals that count; inputs agree with
 //	            decision, entry and log; outputs with the entries that name them and with the
@@ -110,8 +111,10 @@
 //
 // A verdict whose inputs are missing, because they were erased or never kept, or that another
 // version of the engine made, is counted and named, and is no fault. If only the inputs are
-// missing, effect, risk and time limit are still compared with the documents. The kernel's own
-// refusals, which no policy makes, are compared as far as their inputs show.
+// missing, effect, risk and time limit are still compared with the documents. Kept inputs of
+// another engine are compared with decision and entry, and not with the log: what that engine reads
+// of the past is not known. The kernel's own refusals, which no policy makes, are compared as far
+// as their inputs show.
 //
 // The kept inputs contain what the verdict depended on of the session's past: how many calls it
 // had, which receipt of a tool was the latest, which approvals were used. REPLAY reads the same
@@ -124,8 +127,8 @@
 // used, if an earlier call of the same kind consumed approvals that are missing.
 //
 // Features of later versions are refused by name, under the check that they belong to: gaps,
-// condense and message entries, facts documents, inputs with sources, labels, taint or facts of
-// earlier receipts, and policies that [guardian.Compile] refuses.
+// condense and message entries, facts documents, inputs of this engine with sources, labels, taint
+// or facts of earlier receipts, and policies that [guardian.Compile] refuses.
 //
 // With [Options].CrossCheck another implementation canonicalises all JSON that ours found
 // canonical, and must leave it unchanged: entries under ENCODING, the manifest under MANIFEST,
@@ -188,10 +191,10 @@
 // past is asked for it holds at most 256 MiB, up to 1 GiB if a log would else be read again and
 // again, and more for a single one alone: 112 bytes a run, and 96 more for each set of values that
 // receipts are asked for by, up to 16 of these. Sessions that were dropped are read again. A blob
-// of more than 64 MiB is refused. Nearly all the time goes into signatures; a trust event takes the
-// time of its own signatures, and time in proportion to its state. BackTest takes one judgement a
-// call longer. It holds 8 bytes a change, whose entries it reads again, 8 for each call that cannot
-// be judged, and the candidate's balances.
+// of more than 64 MiB is refused. Nearly all the time goes into signatures; a trust event takes
+// that of its own signatures, and a judgement after one that of writing out the trust state.
+// BackTest takes one judgement a call longer. It holds 8 bytes a change, whose entries it reads
+// again, 8 for each call that cannot be judged, and the candidate's balances.
 //
 // If GOMAXPROCS allows several processors, goroutines open entries ahead of their turn: up to 16
 // with the caller's, which alone reads, and does everything that depends on earlier entries. Each

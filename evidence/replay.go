@@ -109,7 +109,7 @@ func (r *replayer) compare(
 		}
 		return "", ""
 	}
-	return r.consistent(d, in)
+	return r.reread.consistent(d, in)
 }
 
 // replayed counts a judgement in which nothing differs, and has the candidate judge it.

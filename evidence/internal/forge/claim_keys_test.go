@@ -229,7 +229,8 @@ var kernels = []claim{
 			delete(k.Blobs, w.fake(k).D()["inputsHash"].(string))
 			w.made = k.Build()
 		}},
-	{kernelAndLog, true, "say that another version of the engine judged, whose verdicts are not replayed",
+	{kernelAndLog, true, "say that another version of the engine judged, whose verdicts are not replayed, " +
+		"and whose past is not compared with the log",
 		"LOGGED, 15 not replayable, NONE; kept: DIVERGED", falsified(otherEngine)},
 	{kernelAndLog, true,
 		"refuse any call as the kernel's own refusal, for example as malformed; Replay.KernelsOwn counts them",
