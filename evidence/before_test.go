@@ -4,15 +4,23 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/evidence/internal/forge"
+	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -57,6 +65,61 @@ func TestPacksAsBefore(t *testing.T) {
 			ofPack, err := evidence.Verify(t.Context(), bytes.NewReader(want), int64(len(want)), o)
 			require.NoError(t, err)
 			require.Equal(t, r, ofPack)
+		})
+	}
+}
+
+// TestKernelGoesOnAsBefore opens kernels over the logs that engine 1 made. Each takes a call, and the
+// whole verifies: the new verdict is made again, and those of before count as another engine's.
+func TestKernelGoesOnAsBefore(t *testing.T) {
+	t.Parallel()
+	for name, seed := range map[string]byte{"base": 2, "budgets": 1, "erased": 1, "past": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, trust := unpacked(t, unzipped(t, name+".pack.gz"))
+			o := evidence.Options{Trust: trust, Origin: forge.Origin}
+			before, err := evidence.VerifyStore(t.Context(), store, o)
+			require.NoError(t, err)
+			require.Equal(t, []contracts.Engine{{Rules: 1}}, before.Replay.Engines)
+			require.Zero(t, before.Replay.Replayed)
+
+			var begun struct {
+				Threshold int
+				Keys      []registry.Key
+			}
+			require.NoError(t, json.Unmarshal(trust.Canonical(), &begun))
+			keys, err := registry.New(begun.Threshold, begun.Keys...)
+			require.NoError(t, err)
+			logKey := forge.Key(t, forge.SeedL)
+			if _, ok := trust.Key(crypto.KeyID(forge.Public(t, forge.SeedL)), registry.Log, 0); !ok {
+				logKey = crypto.DeriveLogKey(forge.Key(t, seed))
+			}
+			policy, err := guardian.Compile(contracts.Document{Canonical: []byte(forge.FilesPolicy(99))})
+			require.NoError(t, err)
+			list := func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`[]`), nil }
+			k, err := helm.New(helm.Options{Store: store, Origin: forge.Origin, Trust: keys, Policy: policy,
+				Key: forge.Key(t, seed), LogKey: logKey,
+				Drivers: map[string]executor.Driver{"fs.list": helm.Func(list)},
+				Now:     func() time.Time { return forge.Start.Time().Add(time.Hour) }})
+			require.NoError(t, err)
+			d, _ := k.Guard(t.Context(), helm.Intent{Tool: "fs.list", Args: json.RawMessage(`{}`), Session: "new",
+				Caller: forge.Reader})
+			require.NoError(t, d.Err())
+			_, err = k.Checkpoint(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, k.Close())
+
+			var pack bytes.Buffer
+			require.NoError(t, evidence.Write(t.Context(), &pack, store, forge.Key(t, seed)))
+			o.Last = before.Checkpoint
+			r, err := evidence.Verify(t.Context(), bytes.NewReader(pack.Bytes()), int64(pack.Len()), o)
+			require.NoError(t, err)
+			require.True(t, r.Success(evidence.Logged), r)
+			want := before.Replay
+			want.Replayed = 1
+			require.Equal(t, want, r.Replay)
+			require.Equal(t, evidence.Fresh, r.History)
+			require.Empty(t, r.Open) // the kernel says of calls that were open that their outcome is unknown
 		})
 	}
 }

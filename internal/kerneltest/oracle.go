@@ -15,8 +15,8 @@ import (
 // that implementation MustAgree says so in the test's log.
 func (w *World) MustAgree(report evidence.Report) {
 	w.T.Helper()
-	if !shared.Have(w.T, "oracle") {
-		w.T.Log("no ../shared/oracle: the pack is not compared with the second implementation")
+	if !shared.Have(w.T, "oracle-next") {
+		w.T.Log("no ../shared/oracle-next: the pack is not compared with the second implementation")
 		return
 	}
 	dir := w.T.TempDir()
@@ -24,7 +24,7 @@ func (w *World) MustAgree(report evidence.Report) {
 		require.NoError(w.T, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
 	verify := exec.CommandContext(w.T.Context(), shared.Oracle(w.T, ""),
-		"verify", "-trust", "trust.json", "-origin", Origin, "pack.tar")
+		"verify", "-ungranted", "-trust", "trust.json", "-origin", Origin, "pack.tar")
 	verify.Dir = dir
 	out, err := verify.CombinedOutput()
 	s := string(out)

@@ -35,7 +35,7 @@ func Path(t testing.TB, name, without string) string {
 // does.
 func Oracle(t testing.TB, without string) string {
 	t.Helper()
-	source := Path(t, "oracle", without)
+	source := Path(t, "oracle-next", without)
 	program, err := build(source)
 	require.NoError(t, err)
 	return program

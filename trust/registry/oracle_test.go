@@ -63,7 +63,7 @@ type finding struct {
 
 func (o *oracle) verify(args ...string) (f finding) {
 	o.Helper()
-	out, _ := o.run(append([]string{"verify"}, args...)...)
+	out, _ := o.run(append([]string{"verify", "-ungranted"}, args...)...)
 	if err := json.Unmarshal([]byte(out), &f); err != nil {
 		o.Fatalf("%v: %s", err, out)
 	}
@@ -95,6 +95,7 @@ type folded struct {
 	state           *State
 	check, why      string
 	events, digests int
+	unread          []string // fields of receipts and denials that this version does not know
 }
 
 // classOf returns the check in which an entry departs from its form.
@@ -105,6 +106,14 @@ func classOf(err error) string {
 	}
 	return string(f.Class)
 }
+
+// unknown are departures from the form that are features of later versions: grants of sandboxes,
+// and people who refuse.
+var unknown = map[string]string{"predicate.sandbox.grants": "unknown field",
+	"predicate.decision.reason": "not a reason of a judgement"}
+
+// unreadEntries are how many entries of the oracle's pack have them.
+const unreadEntries = 5
 
 // fold folds the entries as a verifier does, but checks only keys, trust events and fields that
 // must agree with the trust state.
@@ -137,6 +146,11 @@ func fold(t testing.TB, pack map[string][]byte) (f folded) {
 			return refuse("SIGNATURE", i, errors.New("does not verify"))
 		}
 		st, err := sealed.Statement()
+		var bad *contracts.FormatError
+		if errors.As(err, &bad) && unknown[bad.Field] == bad.What {
+			f.unread = append(f.unread, bad.Field) // it changes no keys, and its key and signature are right
+			continue
+		}
 		if err != nil {
 			return refuse(classOf(err), i, err)
 		}
@@ -155,8 +169,8 @@ func fold(t testing.TB, pack map[string][]byte) (f folded) {
 			return refuse("TRUST", i, errors.New("the judgement does not agree with the state"))
 		default:
 			if b := pack["blobs/"+d.InputsHash.String()]; b != nil {
-				in, err := contracts.ParseInputs(b)
-				require.NoError(t, err)
+				var in struct{ State struct{ Trust contracts.Digest } } // all else may be of a later version
+				require.NoError(t, json.Unmarshal(b, &in))
 				// REPLAY comes after the faults of later entries
 				if in.State.Trust != f.state.Digest() && late == "" {
 					late = fmt.Sprintf("entry %d: state %s, its inputs say %s", i, f.state.Digest(), in.State.Trust)
@@ -186,7 +200,8 @@ func TestOracleStates(t *testing.T) {
 		t.Errorf("%s %s; %d events, %d states; ends in %s, the oracle in %s", f.check, f.why, f.events, f.digests,
 			f.state.Digest(), theirs.Trust)
 	}
-	t.Logf("%d events, %d states of inputs", f.events, f.digests)
+	t.Logf("%d events, %d states of inputs, unread %v", f.events, f.digests, f.unread)
+	assert.LessOrEqual(t, len(f.unread), unreadEntries)
 }
 
 // TestOracleMutations has the oracle change the trust events of its pack, one thing at a time, with
@@ -221,6 +236,7 @@ func TestOracleMutations(t *testing.T) {
 		}
 		f := fold(t, members(t, out))
 		assert.Equal(t, check, f.check, "%s: %s %s", name, f.check, f.why)
+		assert.LessOrEqual(t, len(f.unread), unreadEntries, name)
 		refused[f.check]++
 	}
 	assert.True(t, refused["TRUST"] >= 50 && refused["RECORD"] >= 5 && refused["KEY"] >= 4,

@@ -3,8 +3,6 @@ package forge
 import (
 	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/race"
+	"github.com/helmkernel/helm/trust/registry"
 )
 
 // Charges, settlements and the balances in the inputs verify and replay; a change of any one is
@@ -129,23 +128,60 @@ func TestBudgets(t *testing.T) {
 func TestOracleBudgets(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
-	o := newOracle(t, "a log of budgets, and its mutations (TestBudgets has its own)")
-	m := BudgetLog(t)
-	pack := m.Pack(evidence.Write)
-	o.agrees(pack, m.Trust)
-	about := regexp.MustCompile("charge|^settled|^inputs-balance")
-	refused := 0
-	for x := range o.spoil(pack, about.MatchString, SeedK1, SeedL) {
-		if x.pack == nil {
-			t.Logf("%s finds nothing", x.name)
-			continue
+	o := newOracle(t, "logs of budgets, and their mutations (TestBudgets has its own)")
+	words := regexp.MustCompile("charge|^settled|^inputs-balance")
+	callers := strings.Fields(`charge-of-another-caller charge-of-an-id-alone charge-of-a-caller-without-tenant
+		charge-of-no-caller charge-of-the-delegator-of-the-leaf charge-of-the-root-delegator-without-tenant
+		charge-of-the-delegate`)
+	ofCallers := func(name string) bool { return slices.Contains(callers, name) }
+	for name, x := range map[string]struct {
+		log     *Maker
+		about   func(name string) bool
+		idle    []string // find nothing
+		refused int
+	}{
+		// there all calls have receipts with settlements
+		"budgets": {BudgetLog(t), func(name string) bool { return words.MatchString(name) && !ofCallers(name) },
+			[]string{"settled-without-charge"}, 29},
+		"callers": {callersLog(t), ofCallers, nil, len(callers)},
+	} {
+		pack := x.log.Pack(evidence.Write)
+		o.agrees(pack, x.log.Trust)
+		refused := 0
+		var idle []string
+		for spoiled := range o.spoil(pack, x.about, SeedK1, SeedL) {
+			if spoiled.pack == nil {
+				idle = append(idle, spoiled.name)
+				continue
+			}
+			_, err := verifyBytes(t, spoiled.pack, evidence.Options{Trust: x.log.Trust, Origin: Origin})
+			var e *evidence.Error
+			assert.True(t, errors.As(err, &e) && e.Check.Error() == spoiled.check, "%s: %v, want %s", spoiled.name, err,
+				spoiled.check)
+			refused++
 		}
-		_, err := verifyBytes(t, x.pack, evidence.Options{Trust: m.Trust, Origin: Origin})
-		var e *evidence.Error
-		assert.True(t, errors.As(err, &e) && e.Check.Error() == x.check, "%s: %v, want %s", x.name, err, x.check)
-		refused++
+		assert.Equal(t, x.idle, idle, "%s: the mutations that find nothing", name)
+		assert.True(t, refused >= x.refused, "%s: only %d mutations were refused", name, refused)
 	}
-	assert.True(t, refused >= 20, "only %d mutations were refused", refused)
+}
+
+// callersLog is a log in which nothing is charged to a balance per caller after a charge that could
+// be another's: the balances of all others are what they were, and the charge is judged.
+func callersLog(t *testing.T) *Maker {
+	t.Helper()
+	m := NewMaker(t)
+	m.Use(BudgetPolicy)
+	own := Ask{Session: "s1", Tool: "fs.read", Args: `{"path":"/srv/a"}`,
+		Who: contracts.Caller{ID: "agent-7", Tenant: "acme", Roles: []string{"reader"}}}
+	m.Allowed(own).Ran(`{"text":"a"}`)
+	m.add(104, "bob", registry.Delegator, "reader")
+	root := m.grant(SeedD, "ada", "bob", 1, nil, "fs.read")
+	leaf := m.grant(104, "bob", "agent-7", 0, root, "fs.read")
+	lent := own
+	lent.Who.Roles, lent.With.Delegation = nil, []contracts.Envelope{leaf, root}
+	m.Allowed(lent).Ran(`{"text":"a"}`)
+	m.Checkpoint()
+	return m
 }
 
 // fold folds the charges of a pack's entries, whatever else is in them, and returns their number.
@@ -183,12 +219,7 @@ func fold(t *testing.T, pack []byte) (charges int, err error) {
 func TestOracleCharges(t *testing.T) {
 	t.Parallel()
 	o := newOracle(t, "the charges of packs which it makes (TestBudgets has its own)")
-	name := filepath.Join(o.dir, "gen.tar")
-	if said, status := o.run("gen", name); status != 0 {
-		t.Fatal(said)
-	}
-	pack, err := os.ReadFile(name)
-	require.NoError(t, err)
+	pack := o.gen().Build()
 	if n, err := fold(t, pack); err != nil || n < 6 {
 		t.Fatalf("%d charges, %v", n, err)
 	}
