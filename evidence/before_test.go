@@ -69,8 +69,8 @@ func TestPacksAsBefore(t *testing.T) {
 	}
 }
 
-// TestKernelGoesOnAsBefore opens kernels over the logs that engine 1 made. Each takes a call, and the
-// whole verifies: the new verdict is made again, and those of before count as another engine's.
+// TestKernelGoesOnAsBefore opens kernels over the logs that engine 1 made. Each takes a call, and
+// the whole verifies: the new verdict is made again, and those of before count as another engine's.
 func TestKernelGoesOnAsBefore(t *testing.T) {
 	t.Parallel()
 	for name, seed := range map[string]byte{"base": 2, "budgets": 1, "erased": 1, "past": 1} {

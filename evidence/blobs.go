@@ -110,8 +110,8 @@ func (x *blobs) keepAll(st *contracts.Statement) (f *Error) {
 	return f
 }
 
-// keepDocuments keeps the documents of a policy entry, and compares each with what the entry says of
-// it, whether or not anything was judged under the policy.
+// keepDocuments keeps the documents of a policy entry, and compares each with what the entry says
+// of it, whether or not anything was judged under the policy.
 func (x *blobs) keepDocuments(p *contracts.PolicyRecord) *Error {
 	for _, d := range p.Documents {
 		is, ok := x.documents[d.Digest]
