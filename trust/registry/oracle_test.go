@@ -95,7 +95,7 @@ type folded struct {
 	state           *State
 	check, why      string
 	events, digests int
-	unread          []string // fields of receipts and denials that this version does not know
+	unread          []string // fields of receipts that this version does not know
 }
 
 // classOf returns the check in which an entry departs from its form.
@@ -107,13 +107,11 @@ func classOf(err error) string {
 	return string(f.Class)
 }
 
-// unknown are departures from the form that are features of later versions: grants of sandboxes,
-// and people who refuse.
-var unknown = map[string]string{"predicate.sandbox.grants": "unknown field",
-	"predicate.decision.reason": "not a reason of a judgement"}
+// unknown are departures from the form that are features of later versions.
+var unknown = map[string]string{"predicate.sandbox.grants": "unknown field"}
 
 // unreadEntries are how many entries of the oracle's pack have them.
-const unreadEntries = 5
+const unreadEntries = 4
 
 // fold folds the entries as a verifier does, but checks only keys, trust events and fields that
 // must agree with the trust state.
@@ -169,7 +167,9 @@ func fold(t testing.TB, pack map[string][]byte) (f folded) {
 			return refuse("TRUST", i, errors.New("the judgement does not agree with the state"))
 		default:
 			if b := pack["blobs/"+d.InputsHash.String()]; b != nil {
-				var in struct{ State struct{ Trust contracts.Digest } } // all else may be of a later version
+				var in struct {
+					State struct{ Trust contracts.Digest }
+				} // all else may be of a later version
 				require.NoError(t, json.Unmarshal(b, &in))
 				// REPLAY comes after the faults of later entries
 				if in.State.Trust != f.state.Digest() && late == "" {

@@ -221,10 +221,6 @@ func (o *oracle) gen(args ...string) *Model {
 		}
 		require.NotNil(o, hashes[d["policyHash"]])
 		d["policyHash"] = hashes[d["policyHash"]]
-		if !contracts.ReasonCode(d["reason"].(string)).Known() {
-			require.Equal(o, "APPROVAL_REFUSED", d["reason"])
-			d["reason"] = "APPROVAL_INVALID"
-		}
 		if m.Blobs[d["inputsHash"].(string)] == nil {
 			continue
 		}
@@ -279,9 +275,6 @@ func TestOracleGen(t *testing.T) {
 		t.Fatalf("ours   %+v, %v\ntheirs %+v", r, err, theirs)
 	}
 	unread, idle := answers(t, "testdata/unread_gen.txt"), words(t, "testdata/inapplicable_gen.txt")
-	if contracts.ReasonCode("APPROVAL_REFUSED").Known() {
-		idle = slices.DeleteFunc(idle, func(name string) bool { return strings.HasPrefix(name, "approval-refused-") })
-	}
 	refused, later, passed := 0, 0, 0
 	var nothing []string
 	for x := range o.spoil(pack, nil, seedG1, seedG2) {
