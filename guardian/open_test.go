@@ -115,4 +115,9 @@ func TestOpenIsNotShared(t *testing.T) {
 		`{"id":"r","allow":["a","b"]}`))
 	want{contracts.ReasonAllow, 8, "P1:b:r"}.check(t, p, inputs(t, "a", `{"o":{"x":1}}`))
 	want{contracts.ReasonSchemaViolation, 2, ""}.check(t, p, inputs(t, "b", `{"o":{"x":1}}`))
+	tools := p.Tools()
+	assert.Equal(t, []string{"/o"}, tools[0].Open, "what the policy says of itself")
+	assert.Empty(t, tools[1].Open)
+	tools[0].Open[0] = "/x"
+	assert.Equal(t, []string{"/o"}, p.Tools()[0].Open, "it is a copy")
 }

@@ -20,6 +20,7 @@ type Tool struct {
 	Sandbox    string           // profile that its driver must declare; "": none
 	Input      json.RawMessage  // JSON Schema of the arguments, as the bundle has it
 	Output     json.RawMessage  // of the output; nil: none is pinned
+	Open       []string         // JSON Pointers into the input from which down it may be anything
 }
 
 // Tools returns the tools that the stack declares, in the order of their names, those that the
@@ -44,6 +45,7 @@ func (p *Policy) Tools() []Tool {
 				Name: t.Name, Effect: t.Effect, Risk: t.Risk, Connector: t.Surface.Connector,
 				Definition: t.Driver.Definition,
 				Input:      it.Value().Get("input").Append(nil), Output: it.Value().Get("output").Append(nil),
+				Open: slices.Clone(t.Open),
 			}
 			if len(t.Driver.Sandboxes) > 0 {
 				x.Sandbox = t.Driver.Sandboxes[0] // of two no call is ever permitted
