@@ -3,6 +3,7 @@ package helm_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,8 +13,10 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // callers is a world whose store can block, and calls that wait for it.
@@ -231,4 +234,64 @@ func TestContextEndsWithTheTurn(t *testing.T) {
 		})
 	}
 	t.Logf("%d recorded, %d turned away", recorded, turned)
+}
+
+// A caller that waits, be it for room, for a session that closes or for the call that it repeats,
+// keeps the bytes of its arguments and not what was read of them, which is up to 20 times as much.
+// It reads them again when its turn comes.
+func TestWaitingKeepsBytesAlone(t *testing.T) {
+	const n = 4
+	args := []byte(`{"more":[` + strings.Repeat("0,", 50<<10) + `0]}`)
+	heap := func() float64 {
+		synctest.Wait()
+		runtime.GC()
+		runtime.GC() // what is pooled goes with the second
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	for _, why := range []string{"room", "close", "repeat"} {
+		withRoom(t, helm.Capacity, func(w *callers) {
+			require.NoError(t, w.Kernel.Swap(context.Background(), kerneltest.Version(t, 2,
+				"{text: {type: string}, n:", "{text: {type: string}, more: {type: array, items: {type: number}}, n:")))
+			hold := make(chan struct{})
+			w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
+				<-hold
+				return executor.Result{}, nil
+			}
+			in := helm.Intent{Tool: "echo", Session: "s", Args: args}
+			if why == "repeat" {
+				in.Idempotency = "k"
+			}
+			list := []*answered{w.start(context.Background(), in)}
+			switch why {
+			case "room":
+				w.Kernel.SetRoom(1)
+				list = append(list, w.fill(1)...)
+			case "close":
+				w.all.Go(func() { assert.NoError(t, w.Kernel.CloseSession(context.Background(), "s")) })
+			}
+			before := heap()
+			for range n {
+				list = append(list, w.start(context.Background(), in))
+			}
+			each := (heap() - before) / n / float64(len(args))
+			t.Logf("%s: %.2f bytes for each byte of the arguments", why, each)
+			assert.Less(t, each, 1.5, why)
+			close(hold)
+			if why == "room" {
+				w.blocking.Unblock()
+			}
+			w.all.Wait()
+			for i, a := range list {
+				want := contracts.ReasonAllow
+				if why == "close" && i > 0 {
+					want = contracts.ReasonSessionClosed
+				}
+				assert.Equal(t, want, a.d.Reason, "%s: %s", why, a.d.Why)
+			}
+			assert.Equal(t, list[0].d.Record.ArgsHash, list[len(list)-1].d.Record.ArgsHash, why)
+			w.MustVerify()
+		})
+	}
 }

@@ -98,13 +98,16 @@ func (c *call) guard() (Decision, Receipt) {
 	c.applyPin()
 	c.parse()
 	p := c.decide()
-	for p.full || p.stale { // again: it is later, and other calls went first
-		if p.stale {
+	for p.closing != nil || p.full || p.stale { // again: it is later, and other calls went first
+		switch {
+		case p.closing != nil:
+			c.awaitClose(p.closing)
+		case p.stale:
 			c.follow()
 			if c.held != c.weight() {
 				c.release()
 			}
-		} else if !c.queue() {
+		case !c.queue():
 			reason := contracts.ReasonFailClosedError
 			return Decision{Reason: reason, Why: whyFull, cause: contextError(c.ctx)}, Receipt{}
 		}
@@ -121,12 +124,15 @@ func (c *call) guard() (Decision, Receipt) {
 	return c.perform(p)
 }
 
-// decide judges the call and signs the decision while holding the session lock. It never blocks on
-// the admission queue; it sets p.full instead.
+// decide judges the call and signs the decision while holding the session lock. It never waits for
+// the admission queue or for a session that is closing; it sets p.full or p.closing instead.
 func (c *call) decide() *placement {
 	sh, s := c.k.shared, c.lockSession()
 	defer s.mu.Unlock()
 	p := &placement{session: s}
+	if p.closing = c.mustAwait(s); p.closing != nil {
+		return p
+	}
 	if p.err = sh.log.Err(); p.err != nil { // sealed while the call came here
 		return p
 	}
@@ -153,17 +159,12 @@ func (c *call) decide() *placement {
 }
 
 // lockSession locks the session that the call's entries belong to: the one asked for or, if that is
-// closed or has no legal name, @refused. While a session is closing, calls from inside it go on,
-// because closing waits for them. Others wait until it is closed or their context ends.
+// closed or has no legal name, @refused.
 func (c *call) lockSession() *session {
 	sh := c.k.shared
 	if c.legal {
 		s := sh.session(c.inputs.Session)
 		s.mu.Lock()
-		for more := true; more && s.closing != nil && !c.context.calls.inside(s); {
-			c.release()
-			more = s.await(s.closing, c.done)
-		}
 		if !s.chain.Closed() {
 			return s
 		}
@@ -172,6 +173,27 @@ func (c *call) lockSession() *session {
 	s := sh.session(contracts.SessionRefused)
 	s.mu.Lock()
 	return s
+}
+
+// mustAwait returns the channel that the call must wait for, if its session is closing: new calls
+// wait until it is closed or their context ends. Calls from inside the session go on, because
+// closing waits for them. The caller holds the session's lock.
+func (c *call) mustAwait(s *session) <-chan struct{} {
+	if s.closing == nil || c.context.calls.inside(s) || ended(c.done) {
+		return nil
+	}
+	return s.closing
+}
+
+// awaitClose waits until the session has closed, or is not closing any more, or the context ends.
+func (c *call) awaitClose(closing <-chan struct{}) {
+	c.release()
+	c.shed()
+	select {
+	case <-closing:
+	case <-c.done:
+	}
+	c.reread()
 }
 
 // stamp sets the call's time. If the clock failed or the context ended, or too many goroutines of
@@ -266,11 +288,14 @@ func (c *call) admit() bool {
 // the signer, the store and per-entry locks, so it always makes progress. Receipts need no room,
 // because every run is recorded.
 func (c *call) queue() bool {
-	sh := c.k.shared
-	if weight := c.weight(); sh.admission.Acquire(weight, c.done, sh.log.Sealed()) {
-		c.held = weight
+	sh, weight := c.k.shared, c.weight()
+	c.shed()
+	if !sh.admission.Acquire(weight, c.done, sh.log.Sealed()) {
+		return sh.log.Err() != nil
 	}
-	return c.held > 0 || sh.log.Err() != nil
+	c.held = weight
+	c.reread()
+	return true
 }
 
 // weight returns the room that the call's decision takes.
@@ -392,6 +417,7 @@ func (c *call) repeat(p *placement) (Decision, Receipt) {
 		why := "idempotency: the key of the call that this one is made from"
 		return Decision{Reason: contracts.ReasonIdempotencyConflict, Why: why}, Receipt{}
 	}
+	c.shed()
 	if d, r, ok := p.pending.await(c.done); ok {
 		return d, r
 	}

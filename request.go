@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -82,6 +83,7 @@ type judgement struct {
 type placement struct {
 	judgement
 	session *session
+	closing <-chan struct{}  // not nil: the session is closing, and nothing was decided
 	full    bool             // there was no room: nothing was signed
 	stale   bool             // another stack judges now, or under another trust state: nothing was signed
 	slot    *proofgraph.Slot // nil: the kernel is sealed, and err says why
@@ -341,8 +343,20 @@ func (c *call) follow() {
 	c.policy = policy
 	limits, _ := policy.Limits(c.inputs.Tool)
 	c.k.extend(limits.Timeout)
-	c.inputs.ArgsForm, c.flaws.syntax, c.flaws.unrepresentable = "", "", ""
 	c.applyPin()
+	c.reread()
+}
+
+// shed drops what was read of the arguments, before the call waits. What remains is their bytes as
+// received.
+func (c *call) shed() {
+	c.inputs.Args = crypto.Value{}
+	c.buffers = &buffers{raw: bytes.Clone(c.buffers.raw)}
+}
+
+// reread parses the arguments again.
+func (c *call) reread() {
+	c.inputs.ArgsForm, c.flaws.syntax, c.flaws.unrepresentable = "", "", ""
 	c.parse()
 }
 
