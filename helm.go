@@ -157,6 +157,9 @@ func New(o Options) (*Kernel, error) {
 	k := &Kernel{shared: sh}
 	sh.root = k
 	if err := k.open(context.Background()); err != nil {
+		if sh.log != nil {
+			sh.log.Seal(err) // another kernel may take its place
+		}
 		return nil, fmt.Errorf("helm: %w", err)
 	}
 	return k, nil
@@ -181,6 +184,9 @@ func (k *Kernel) open(ctx context.Context) error {
 	if err := o.Policy.Unapprovable(o.initial); err != nil { // a state without roots stays as it began
 		return fmt.Errorf("Options.Policy: %w", err)
 	}
+	if err := o.last.begin(ctx, o.Store, o.initial); err != nil {
+		return err
+	}
 	begin := proofgraph.Options{Origin: o.Origin, Key: o.Key, LogKey: o.LogKey, Trust: o.initial.Canonical(), Now: now}
 	if err := crypto.ReadRandom(o.Rand, begin.Nonce[:]); err != nil {
 		return fmt.Errorf("Options.Rand: %w", err)
@@ -193,8 +199,12 @@ func (k *Kernel) open(ctx context.Context) error {
 		ledger:   &sh.ledger,
 		open:     map[contracts.Digest]openCall{},
 		sessions: map[string]*priorSession{},
+		last:     o.last,
 	}
 	if sh.log, err = proofgraph.Open(ctx, o.Store, begin, prior.add); err != nil {
+		return err
+	}
+	if err := o.last.extended(); err != nil {
 		return err
 	}
 	if err := o.checkSigners(prior); err != nil {

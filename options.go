@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -40,13 +41,20 @@ type Options struct {
 	// Store keeps the log. Required. The caller closes it, after the kernel.
 	Store proofgraph.Store
 
-	// Drivers run the calls, by tool. A driver for a tool that the policy does not declare is
-	// never called.
+	// Drivers run the calls, by tool. New refuses a tool that the policy does not declare. For
+	// tools that only a later policy declares ([Kernel.Swap]) use Intent.Driver.
 	Drivers map[string]executor.Driver
 
 	// Trust is the initial trust state: the keys that the log began with. Later changes are in
 	// the log. If it is nil only Key and LogKey count, for good.
 	Trust *registry.Registry
+
+	// Last is nil, or a checkpoint of this log that was kept somewhere else: the signed note
+	// (proofgraph.Checkpoint.Note). New refuses a log that does not extend it, for instance an
+	// older copy that was put back, on which approvals, idempotency keys and budgets would be used
+	// again. New judges it as evidence.Options.Last is judged: the caller vouches for it, and a line
+	// of a log key that does not verify is an error.
+	Last []byte
 
 	// Keep says which bytes the store keeps besides the log. The zero value keeps inputs, which
 	// replay needs, and no outputs.
@@ -95,6 +103,7 @@ type settings struct {
 	derived bool // LogKey is derived from Key
 	clock   *clock.Clock
 	initial *registry.State // the trust state in which the log began
+	last    *lastCheckpoint // nil without Options.Last
 }
 
 // prepare checks the options and fills in the defaults.
@@ -103,7 +112,7 @@ func prepare(o Options) (*settings, error) {
 	for _, need := range []struct {
 		name string
 		have bool
-	}{{"Policy", o.Policy != nil}, {"Key", o.Key != nil}, {"Store", o.Store != nil}} {
+	}{{"Policy", o.Policy != nil}, {"Key", o.Key != nil}, {"Store", o.Store != nil && !isNilPointer(o.Store)}} {
 		if !need.have {
 			missing = append(missing, need.name)
 		}
@@ -152,10 +161,23 @@ func prepare(o Options) (*settings, error) {
 		if !isDriver(d) {
 			return nil, fmt.Errorf("helm: Options.Drivers: %q is nil", tool)
 		}
+		if _, declared := o.Policy.Limits(tool); !declared {
+			return nil, fmt.Errorf("helm: Options.Drivers: %q: the policy declares no such tool: correct the name, "+
+				"or pass the driver with each call, in Intent.Driver", tool)
+		}
+	}
+	if p.last, err = newLastCheckpoint(o.Last, o.Origin); err != nil {
+		return nil, fmt.Errorf("helm: Options.Last: %w", err)
 	}
 	p.clock = clock.New(o.Now)
 	p.Options = o
 	return p, nil
+}
+
+// isNilPointer reports whether x is a nil pointer, which is not the nil interface.
+func isNilPointer(x any) bool {
+	v := reflect.ValueOf(x)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // isDriver reports whether d is a driver. A nil Func is none, nor is a nil Text.

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"reflect"
 	"strings"
@@ -48,6 +49,14 @@ func TestNewRefuses(t *testing.T) {
 		"origin":       {func(o *helm.Options) { o.Origin = "a b" }, []string{"Options.Origin"}},
 		"nil driver": {func(o *helm.Options) { o.Drivers = map[string]executor.Driver{"echo": helm.Func(nil)} },
 			[]string{"Drivers", `"echo"`}},
+		"misspelt driver": {func(o *helm.Options) {
+			o.Drivers = map[string]executor.Driver{
+				"ecko": helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
+					return nil, nil
+				}),
+			}
+		}, []string{"Drivers", `"ecko": the policy declares no such tool`}},
+		"typed nil store": {func(o *helm.Options) { o.Store = (*proofgraph.Memory)(nil) }, []string{"missing Store"}},
 		"panicking clock": {func(o *helm.Options) { o.Now = func() time.Time { panic("x") } }, []string{"Options.Now"}},
 		"no randomness":   {func(o *helm.Options) { o.Rand = strings.NewReader("short") }, []string{"Options.Rand"}},
 		"expired": {func(o *helm.Options) {

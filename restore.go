@@ -29,6 +29,7 @@ type priorLog struct {
 	open     map[contracts.Digest]openCall // by the hash of the decision
 	sessions map[string]*priorSession
 	approved []approvedCall
+	last     *lastCheckpoint
 }
 
 // A priorSession is the state of a session that is not closed.
@@ -60,6 +61,14 @@ func (l *priorLog) add(index uint64, _ contracts.Entry, hash contracts.Digest, s
 	if _, ok := l.trust.Key(st.Key, registry.Kernel, index); !ok {
 		return fmt.Errorf("entry %d: not of a kernel key of the log's trust state there", index)
 	}
+	if err := l.fold(index, hash, st); err != nil {
+		return err
+	}
+	l.last.add(hash, l.trust)
+	return nil
+}
+
+func (l *priorLog) fold(index uint64, hash contracts.Digest, st *contracts.Statement) error {
 	switch {
 	case st.Genesis != nil:
 	case st.Trust != nil:
@@ -215,6 +224,89 @@ func (sh *shared) settleUnfinished(l *priorLog) error {
 		})
 	}
 	return nil
+}
+
+// A lastCheckpoint is a checkpoint that the caller kept, which the log must extend. A nil one is
+// extended by every log.
+type lastCheckpoint struct {
+	proofgraph.Checkpoint
+	lines []proofgraph.SignatureLine
+	tree  proofgraph.Tree // of the entries so far, at most Size of them
+	err   error           // why the log does not extend it
+}
+
+func newLastCheckpoint(note []byte, origin string) (*lastCheckpoint, error) {
+	if note == nil {
+		return nil, nil
+	}
+	c, lines, err := proofgraph.ParseCheckpoint(note)
+	if err != nil {
+		return nil, err
+	}
+	if c.Origin != origin {
+		return nil, fmt.Errorf("a checkpoint of the log %s, and this is %s", c.Origin, origin)
+	}
+	return &lastCheckpoint{Checkpoint: c, lines: lines}, nil
+}
+
+// begin returns an error if the store has fewer entries than the checkpoint. It is called before
+// anything is written, because an empty store would begin a log.
+func (c *lastCheckpoint) begin(ctx context.Context, s proofgraph.Store, initial *registry.State) (err error) {
+	defer contain.Error(&err, "Options.Store")
+	if c == nil {
+		return nil
+	}
+	size, err := s.Size(ctx)
+	if err != nil {
+		return err
+	}
+	if size < c.Size {
+		return fmt.Errorf("Options.Last: the store has %d entries, and the checkpoint is of %d: the log lost its end, "+
+			"or an older copy was put back, on which approvals, keys and budgets would be used again: "+
+			"put back what has them all", size, c.Size)
+	}
+	if c.Size == 0 {
+		c.compare(initial)
+	}
+	return c.err
+}
+
+// add adds the next entry. The state is that after it.
+func (c *lastCheckpoint) add(hash contracts.Digest, state *registry.State) {
+	if c == nil || c.tree.Size() == c.Size {
+		return
+	}
+	c.tree.Append(hash)
+	if c.tree.Size() == c.Size {
+		c.compare(state)
+	}
+}
+
+// compare compares the log with the checkpoint, when it has its size, as a verifier does.
+func (c *lastCheckpoint) compare(state *registry.State) {
+	for _, line := range c.lines {
+		for _, key := range state.Keys(registry.Log, c.Size) {
+			claims := strings.HasPrefix(proofgraph.VerifierKey(c.Origin, key),
+				fmt.Sprintf("%s+%08x+", line.Name, line.KeyHash))
+			if claims && !c.SignedBy(line, key) {
+				c.err = errors.New("Options.Last: a line of a log key does not verify: " +
+					"it was changed since it was kept, or is not of this log")
+				return
+			}
+		}
+	}
+	if c.tree.Root() != c.Root {
+		c.err = fmt.Errorf("Options.Last: the first %d entries are not those of the checkpoint: "+
+			"the store has another history of this log: put back the one that has them", c.Size)
+	}
+}
+
+// extended returns an error if the log, which was read, does not extend the checkpoint.
+func (c *lastCheckpoint) extended() error {
+	if c == nil {
+		return nil
+	}
+	return c.err
 }
 
 // initialTrust finds the trust state that the log began with. If keys were rotated since, the

@@ -241,7 +241,7 @@ func TestDriversBound(t *testing.T) {
 		"both":               {"echo", own, contracts.ReasonDriverNotBound},
 		"of the intent":      {"unbound", own, contracts.ReasonAllow},
 		"of the options":     {"echo", nil, contracts.ReasonAllow},
-		"bound, undeclared":  {"undeclared", nil, contracts.ReasonToolNotFound},
+		"bound, undeclared":  {"undeclared", own, contracts.ReasonToolNotFound},
 		"bound, not allowed": {"closed", nil, contracts.ReasonNoPolicyDefined},
 	} {
 		w.Runs.Store(0)

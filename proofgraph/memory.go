@@ -3,6 +3,7 @@ package proofgraph
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sync"
@@ -22,6 +23,7 @@ type Memory struct {
 	blobs      map[contracts.Digest][]byte
 	checkpoint []byte
 	chunk      []byte // free memory for the next blobs and entries
+	writer     *Log   // the log that was opened over it last
 }
 
 var (
@@ -31,6 +33,18 @@ var (
 
 // NewMemory returns an empty store.
 func NewMemory() *Memory { return new(Memory) }
+
+// claim makes l the log that writes to the store. It returns an error if another log does: each
+// would append where the other has.
+func (m *Memory) claim(l *Log) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.writer != nil && m.writer.Err() == nil {
+		return errors.New("another kernel is open over this memory store: close it first, or share it")
+	}
+	m.writer = l
+	return nil
+}
 
 // Append stores copies of everything in b.
 func (m *Memory) Append(ctx context.Context, b Batch) error {

@@ -17,14 +17,18 @@ import (
 // nil, for every entry, also for the genesis of a new log; an error of each is an error of Open.
 //
 // A log has one writer: while it is open, nothing else may append entries or checkpoints to the
-// store.
+// store. Over a [Memory] that has another log, Open returns an error until that log is sealed.
 func Open(
 	ctx context.Context, s Store, o Options,
 	each func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error,
 ) (l *Log, err error) {
 	defer func() {
 		if x := recover(); x != nil {
-			l, err = nil, contain.Describe("proofgraph: open: the store", x)
+			err = contain.Describe("proofgraph: open: the store", x)
+		}
+		if err != nil && l != nil {
+			l.Seal(err) // it does not count as open
+			l = nil
 		}
 	}()
 	if s == nil {
@@ -38,23 +42,28 @@ func Open(
 	}
 	l = &Log{store: s, chains: map[string]*Chain{}, checkpoints: make(chan struct{}, 1), done: make(chan struct{})}
 	if l.key, err = crypto.Pin(o.Key); err != nil {
-		return nil, fmt.Errorf("proofgraph: open: key: %w", err)
+		return l, fmt.Errorf("proofgraph: open: key: %w", err)
 	}
 	pub, err := crypto.PublicOf(l.key)
 	if err != nil {
-		return nil, fmt.Errorf("proofgraph: open: key: %w", err)
+		return l, fmt.Errorf("proofgraph: open: key: %w", err)
 	}
 	l.keyID = crypto.KeyID(pub)
 	logKey, err := crypto.Pin(o.LogKey)
 	if err != nil {
-		return nil, fmt.Errorf("proofgraph: open: log key: %w", err)
+		return l, fmt.Errorf("proofgraph: open: log key: %w", err)
 	}
 	if l.notes, err = newSigner(o.Origin, logKey); err != nil {
-		return nil, fmt.Errorf("proofgraph: open: log key: %w", err)
+		return l, fmt.Errorf("proofgraph: open: log key: %w", err)
+	}
+	if m, ok := s.(*Memory); ok {
+		if err := m.claim(l); err != nil {
+			return l, fmt.Errorf("proofgraph: open: %w", err)
+		}
 	}
 	size, err := s.Size(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("proofgraph: open: %w", err)
+		return l, fmt.Errorf("proofgraph: open: %w", err)
 	}
 	if size == 0 {
 		err = l.begin(ctx, o, each)
@@ -62,7 +71,7 @@ func Open(
 		err = l.restore(ctx, size, each)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("proofgraph: open: %w", err)
+		return l, fmt.Errorf("proofgraph: open: %w", err)
 	}
 	return l, nil
 }

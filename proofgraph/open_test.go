@@ -46,6 +46,7 @@ func TestOpenReadsEveryEntryOnce(t *testing.T) {
 		s := w.say([]string{"a", "b", "c"}[i%3])
 		want = append(want, string(s.Entry()))
 	}
+	w.end()
 	var list []*contracts.Statement
 	_, err := Open(context.Background(), w.store, w.options,
 		func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
@@ -68,6 +69,7 @@ func TestOpenHearsEach(t *testing.T) {
 	t.Parallel()
 	no := errors.New("not this one")
 	for _, w := range []*world{newWorld(t), opened(t)} {
+		w.end()
 		l, err := Open(context.Background(), w.store, w.options,
 			func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error { return no })
 		assert.True(t, l == nil && errors.Is(err, no), "%v", err)
@@ -200,6 +202,7 @@ func TestOpenRefusesAStoreThatLies(t *testing.T) {
 	require.NoError(t, err, "the extra entry as such")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
+	w.end()
 	_, err = Open(ctx, w.memory, w.options, nil)
 	assert.ErrorIs(t, err, context.Canceled, "an ended context")
 }
@@ -234,6 +237,7 @@ func TestOpenRefusesEntriesThatDoNotFollow(t *testing.T) {
 		require.NoError(t, err)
 		e := crypto.AppendEnvelope(nil, contracts.PayloadType, payload, w.log.keyID, sig)
 		mustAppend(t, w.memory, Batch{At: w.size(), Entries: []contracts.Entry{e}})
+		w.end()
 		_, err = Open(context.Background(), w.store, w.options, nil)
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -55,9 +56,17 @@ func opened(t testing.TB) *world {
 
 func (w *world) open() {
 	w.Helper()
+	w.end()
 	l, err := Open(context.Background(), w.store, w.options, nil)
 	require.NoError(w, err)
 	w.log = l
+}
+
+// end ends the log, so that another can be opened over its store.
+func (w *world) end() {
+	if w.log != nil {
+		w.log.Seal(errors.New("the process has ended"))
+	}
 }
 
 func mustAppend(t testing.TB, s Store, b Batch) {

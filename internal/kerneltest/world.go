@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,7 +77,7 @@ func New(t *testing.T, change ...func(*helm.Options)) *World {
 			defer w.mu.Unlock()
 			w.Events = append(w.Events, e)
 		}}
-	for _, tool := range []string{"echo", "pinned", "slow", "scoped", "closed", "undeclared"} {
+	for _, tool := range []string{"echo", "pinned", "slow", "scoped", "closed"} {
 		w.Options.Drivers[tool] = w
 	}
 	for _, f := range change {
@@ -93,10 +94,17 @@ func NewUnbound(t *testing.T) *World {
 	return New(t, func(o *helm.Options) { delete(o.Drivers, "echo"); delete(o.Drivers, "pinned") })
 }
 
-// Open makes a kernel over the store as it is. The one before is left alone.
+// Open makes a kernel over the store as it is, with the drivers of those tools that its policy
+// declares. The one before is left alone.
 func (w *World) Open() {
 	w.T.Helper()
-	k, err := helm.New(w.Options)
+	o := w.Options
+	o.Drivers = maps.Clone(o.Drivers)
+	maps.DeleteFunc(o.Drivers, func(tool string, _ executor.Driver) bool {
+		_, declared := o.Policy.Limits(tool)
+		return !declared
+	})
+	k, err := helm.New(o)
 	require.NoError(w.T, err)
 	w.Kernel = k
 	w.T.Cleanup(func() { k.Close() })

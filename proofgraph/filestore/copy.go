@@ -17,6 +17,10 @@ import (
 // of the last segment may catch it between two writes. The copy is complete when Copy returns nil.
 // A copy that was not finished is refused when it is opened. A blob that is erased meanwhile may be
 // in the copy; one that was erased before is not.
+//
+// A copy that is put back knows nothing of what came after it was made: approvals, idempotency keys
+// and budgets that were used since can be used again. Keep a checkpoint somewhere else and pass it
+// as helm.Options.Last, so that this is noticed.
 func (s *Store) Copy(ctx context.Context, dir string) error {
 	to := &Store{disk: s.disk, dir: dir, sizes: s.sizes.orDefault()}
 	log, err1 := filepath.Abs(s.dir)
