@@ -52,8 +52,8 @@ type Options struct {
 	// Last is nil, or a checkpoint of this log that was kept somewhere else: the signed note
 	// (proofgraph.Checkpoint.Note). New refuses a log that does not extend it, for instance an
 	// older copy that was put back, on which approvals, idempotency keys and budgets would be used
-	// again. New judges it as evidence.Options.Last is judged: the caller vouches for it, and a line
-	// of a log key that does not verify is an error.
+	// again. New judges it as evidence.Options.Last is judged: the caller vouches for it, and a
+	// line of a log key that does not verify is an error.
 	Last []byte
 
 	// Keep says which bytes the store keeps besides the log. The zero value keeps inputs, which

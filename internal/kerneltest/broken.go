@@ -119,7 +119,8 @@ func AppendEntry(
 ) {
 	t.Helper()
 	var decisions []contracts.Digest
-	l, err := proofgraph.Open(context.Background(), s, proofgraph.Options{
+	past := struct{ proofgraph.Store }{s} // a store in memory knows who has it open
+	l, err := proofgraph.Open(context.Background(), past, proofgraph.Options{
 		Origin: Origin, Key: key, LogKey: crypto.DeriveLogKey(SeedKey(t, 1)), Trust: []byte("{}"),
 	}, func(_ uint64, _ contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
 		if st.Decision != nil {

@@ -70,6 +70,9 @@ func (m *Maker) open(seed byte, nonce [16]byte) {
 	m.Helper()
 	var err error
 	m.By = seed
+	if m.Proofs != nil {
+		m.Proofs.Seal(nil) // or the store still has it open
+	}
 	m.Proofs, err = proofgraph.Open(m.Context(), m.Store, proofgraph.Options{Origin: Origin, Key: Key(m, seed),
 		LogKey: Key(m, m.logBy),
 		Trust:  m.Trust.Canonical(), Nonce: nonce, Now: Start}, nil)
