@@ -84,8 +84,9 @@ func TestOpenRefused(t *testing.T) {
 		`["","/parts/*/meta"]`: `"/parts/*/meta" is below what is open already`,
 		`["/body","/body"]`:    `"/body" twice`,
 		`[]`:                   "a list of 0",
-		`"/body"`:              "is a string, not a list",
-		`[1]`:                  "is a number, not a string",
+		`[` + strings.Repeat(`"/body",`, 256) + `"/body"]`: "a list of 257",
+		`"/body"`: "is a string, not a list",
+		`[1]`:     "is a number, not a string",
 	} {
 		text := strings.Replace(httpTool, `["/body","/parts/*/meta"]`, list, 1)
 		text = strings.Replace(text, `"meta":{},`, `"meta":{"type":"object","additionalProperties":false},`, 1)

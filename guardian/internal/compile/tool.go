@@ -174,12 +174,18 @@ func (l *loader) readShape(p docValue, t *program.Tool) {
 	}
 }
 
+// maxOpen is how many pointers open lists: each schema is compared with them.
+const maxOpen = 256
+
 // input compiles the input of a tool, and returns the pointers that open lists.
 func (l *loader) input(input, open docValue) (*jsonschema.Schema, []string) {
 	var list []docValue
 	var texts []string
 	var pointers [][]string
 	if open.exists() {
+		if _, ok := l.list(open, 1, maxOpen); !ok {
+			return nil, nil
+		}
 		list = l.distinct(open, 1)
 	}
 	for _, e := range list {
