@@ -245,7 +245,7 @@ func (j *judging) conditions() bool {
 	}
 
 	r.Condition = 4
-	if !j.required(t.Requires) || !j.required(j.more.Requires) {
+	if len(t.Requires)+len(j.more.Requires) > 0 && (!j.required(t.Requires) || !j.required(j.more.Requires)) {
 		return false
 	}
 
@@ -337,7 +337,9 @@ func (j *judging) rules() bool {
 }
 
 // overlays judges what the documents of P2 say of the tool, in the order of narrowing.
-func (j *judging) overlays() bool { return j.clauses(j.tool.Overlays) && j.clauses(j.more.Overlays) }
+func (j *judging) overlays() bool {
+	return j.clauses(j.tool.Overlays) && (len(j.more.Overlays) == 0 || j.clauses(j.more.Overlays))
+}
 
 // clauses judges what the documents of P0, or of P2, say of the tool. They can only deny.
 func (j *judging) clauses(list []program.Clause) bool {

@@ -14,8 +14,10 @@ type additions struct {
 
 // More returns what the overlays say of a tool.
 func (x *additions) More(tool string) *program.More {
-	if m, ok := x.own[tool]; ok {
-		return m
+	if x.own != nil {
+		if m, ok := x.own[tool]; ok {
+			return m
+		}
 	}
 	return &x.rest
 }
