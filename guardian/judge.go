@@ -280,7 +280,11 @@ func (j *judging) shaped() bool {
 		why := Why{What: "the arguments are nested deeper than the ceiling"}
 		return j.deny(contracts.ReasonSchemaViolation, "", why)
 	}
-	if v := t.Input.Validate(args); v != nil {
+	v, whole := t.Input.ValidateWithin(args, &j.s.eval.Visits, program.MaxVisits)
+	if !whole {
+		return j.deny(contracts.ReasonFailClosedError, "", Why{What: program.TooMany})
+	}
+	if v != nil {
 		return j.deny(contracts.ReasonSchemaViolation, "", Why{Pointer: v.Pointer, What: v.Constraint})
 	}
 	return true

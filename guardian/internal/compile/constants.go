@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/internal/value"
 	"github.com/helmkernel/helm/internal/jsonschema"
+	"github.com/helmkernel/helm/internal/pattern"
 )
 
 // constants reads the operands that are the same in every call and for every tool.
@@ -185,19 +186,29 @@ func (c *constants) pattern(p docValue, o operator, n *program.Node) bool {
 		c.refuse(p.at, "a pattern of "+strconv.Itoa(len(s))+" bytes", "write at most 1024")
 		return false
 	}
-	if c.steps != nil {
-		taken, ok := c.steps.take(s)
-		if !ok {
+	if _, err := syntax.Parse(s, syntax.Perl); err != nil { // by itself: a)|(b would be whole within anchors
+		c.refuse(p.at, "not RE2: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "), "correct the pattern")
+		return false
+	}
+	taken, err := pattern.Steps(s)
+	if err != nil {
+		c.refuse(p.at, err.Error(), pattern.Remedy)
+		return false
+	}
+	n.Limit = float64(taken)
+	if c.steps != nil { // before it is compiled: its author is a stranger
+		n.Flag = true
+		*c.steps += steps(taken)
+		if *c.steps > maxSteps {
 			what := "patterns of more than " + strconv.Itoa(maxSteps) + " steps in a chain of grants"
 			c.refuse(p.at, what, "repeat less")
 			return false
 		}
-		n.Limit = float64(taken)
 	}
-	re, err := regexp.Compile(s) // by itself first: a)|(b would be whole only within the anchors
-	if err == nil && o.name == "regex" {
-		re, err = regexp.Compile(`\A(?:` + s + `)\z`)
+	if o.name == "regex" {
+		s = `\A(?:` + s + `)\z`
 	}
+	re, err := regexp.Compile(s)
 	if err != nil {
 		c.refuse(p.at, "not RE2: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "), "correct the pattern")
 		return false
@@ -212,30 +223,3 @@ const maxSteps = 10_000
 
 // steps counts what the patterns of a chain have become so far.
 type steps int
-
-// take counts one more pattern. It returns its steps, and reports whether there are not too many
-// yet. A text that is no pattern has none: it is refused when it is compiled.
-func (s *steps) take(pattern string) (n int, ok bool) {
-	if *s <= maxSteps {
-		re, err := syntax.Parse(pattern, syntax.Perl)
-		if err != nil {
-			return 0, true
-		}
-		n = stepsOf(re)
-		*s += steps(n)
-	}
-	return n, *s <= maxSteps
-}
-
-// stepsOf returns about how many instructions a pattern becomes, repetitions written out. It stops
-// counting over the limit.
-func stepsOf(re *syntax.Regexp) int {
-	if re.Op == syntax.OpRepeat {
-		return min(stepsOf(re.Sub[0])*max(re.Min, re.Max, 1), maxSteps+1)
-	}
-	n := max(len(re.Rune), 1)
-	for _, sub := range re.Sub {
-		n += stepsOf(sub)
-	}
-	return min(n, maxSteps+1)
-}

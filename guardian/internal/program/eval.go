@@ -7,13 +7,15 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/value"
 	"github.com/helmkernel/helm/guardian/past"
+	"github.com/helmkernel/helm/internal/pattern"
 )
 
-// maxVisits bounds the work of one decision. A visit is one operator tested on one value: a leaf
-// predicate, or a quantifier come to an array.
-const maxVisits = 10_000
+// MaxVisits bounds the work of one decision. A visit is one operator tested on one value: a leaf
+// predicate, or a quantifier come to an array. A long text costs more, and a pattern by its steps.
+const MaxVisits = 10_000
 
-const tooMany = "more than 10000 values to test"
+// TooMany says that a decision would take more visits.
+const TooMany = "more than 10000 values to test"
 
 // An Evaluator evaluates the predicates of one call. It is used again after [Evaluator.Forget],
 // which must keep nothing of the call. After a panic it must be dropped.
@@ -105,8 +107,8 @@ func (e *Evaluator) Eval(n *Node) Answer {
 		return open
 	}
 	e.Visits++
-	if e.Visits > maxVisits {
-		return e.fail(n, tooMany)
+	if e.Visits > MaxVisits {
+		return e.fail(n, TooMany)
 	}
 	switch n.Op {
 	case OpHas:
@@ -132,6 +134,9 @@ func (e *Evaluator) Eval(n *Node) Answer {
 			return AnswerOf(n.Flag)
 		}
 		return e.gone(n)
+	}
+	if (len(x.text) >= 1<<10 || n.Op == OpMatch) && !e.afford(n, x) {
+		return e.fail(n, TooMany)
 	}
 	if n.Ref != NoSlot {
 		return e.compare(n, x)
@@ -169,11 +174,6 @@ func (e *Evaluator) Eval(n *Node) Answer {
 		return AnswerOf(len(x.text) >= k && string(x.text[:k]) == string(n.Text) && (len(x.text) == k ||
 			x.text[k] == '/'))
 	case OpMatch:
-		// A pattern of a grant costs more: each of its steps may be at each byte of the text.
-		e.Visits += int(int64(n.Limit) * int64(len(x.text)) >> 10)
-		if e.Visits > maxVisits {
-			return e.fail(n, tooMany)
-		}
 		return AnswerOf(n.More.Pattern.Match(x.text))
 	case OpWithin:
 		return AnswerOf(n.More.Below.Contains(x.text))
@@ -198,6 +198,20 @@ func (e *Evaluator) Eval(n *Node) Answer {
 	return e.fail(n, "not a predicate")
 }
 
+// afford adds what a test of a text costs beyond its visit: one for each KiB; of a pattern, by its
+// steps at each byte. It reports whether the visits suffice.
+func (e *Evaluator) afford(n *Node, x *slot) bool {
+	switch {
+	case n.Op != OpMatch:
+		e.Visits += len(x.text) >> 10
+	case n.Flag: // its author is not that of the policy
+		e.Visits += int(int64(n.Limit) * int64(len(x.text)) >> 10)
+	default:
+		e.Visits += pattern.Visits(int(n.Limit), len(x.text))
+	}
+	return e.Visits <= MaxVisits
+}
+
 func (e *Evaluator) combined(n *Node) Answer {
 	switch n.Op {
 	case OpNot:
@@ -210,8 +224,8 @@ func (e *Evaluator) combined(n *Node) Answer {
 		return Failed
 	case OpEvery, OpSome, OpCount:
 		e.Visits++
-		if e.Visits > maxVisits {
-			return e.fail(n, tooMany)
+		if e.Visits > MaxVisits {
+			return e.fail(n, TooMany)
 		}
 		return e.quantify(n)
 	}

@@ -84,8 +84,8 @@ func (w *walk) flatten(v crypto.Value, rest []string, maps []bool) Answer {
 	}
 	for it := v.Iter(); it.Next(); {
 		w.e.Visits++
-		if w.e.Visits > maxVisits {
-			return w.e.fail(w.n, tooMany)
+		if w.e.Visits > MaxVisits {
+			return w.e.fail(w.n, TooMany)
 		}
 		x := value.Follow(it.Value(), rest[:next])
 		a := undecided
