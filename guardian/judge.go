@@ -147,6 +147,7 @@ type presented struct {
 func (s *scratch) forget() {
 	const kept = 64 << 10
 	s.eval.Forget()
+	s.names.Forget()
 	s.presented = presented{}
 	s.applied = s.applied[:0]
 	s.buf = s.buf[:0]

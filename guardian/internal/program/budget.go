@@ -27,7 +27,10 @@ func (b *Budget) Subject(in *contracts.Inputs, payer *contracts.Caller, names *N
 	case "all":
 		return "", ""
 	case "caller":
-		of, what = names.payer(payer), "the caller has no id"
+		if payer.ID == "" {
+			return "", "the caller has no id"
+		}
+		return names.payer(payer), ""
 	case "tenant":
 		of, what = in.Caller.Tenant, "the caller has no tenant"
 	case "tool":
@@ -49,27 +52,38 @@ func (b *Budget) Subject(in *contracts.Inputs, payer *contracts.Caller, names *N
 
 // Names makes strings that outlast the call. Several are cut from one allocation.
 type Names struct {
+	of   string // who pays for the present call; "" if nobody was asked for yet
 	made strings.Builder
 	buf  []byte
 }
 
-// payer returns the canonical object of the caller's id and tenant, or "" if they have no id.
+// Forget keeps nothing of the call but memory.
+func (n *Names) Forget() { n.of = "" }
+
+// payer returns the canonical object of the caller's id and tenant or, if that is too long for a
+// record, the name of its digest. The payer of a call is one and the same.
 func (n *Names) payer(c *contracts.Caller) string {
-	if c.ID == "" {
-		return ""
+	if n.of != "" {
+		return n.of
 	}
 	n.buf = crypto.AppendString(append(n.buf[:0], `{"id":`...), c.ID)
 	if c.Tenant != "" {
 		n.buf = crypto.AppendString(append(n.buf, `,"tenant":`...), c.Tenant)
 	}
 	n.buf = append(n.buf, '}')
+	// In a JSON string a byte of it takes two at most.
+	if len(n.buf) > contracts.MaxWords/2 && !contracts.IsWords(string(n.buf), contracts.MaxWords) {
+		n.of = contracts.Hashed(string(n.buf))
+		return n.of
+	}
 	if n.made.Cap()-n.made.Len() < len(n.buf) {
 		n.made = strings.Builder{}
-		n.made.Grow(max(len(n.buf), 4<<10))
+		n.made.Grow(4 << 10)
 	}
 	from := n.made.Len()
 	n.made.Write(n.buf)
-	return n.made.String()[from:]
+	n.of = n.made.String()[from:]
+	return n.of
 }
 
 // A Cost is a constant or, with Path, a number of the arguments times ten to the power of Scale.
