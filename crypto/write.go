@@ -69,6 +69,10 @@ func AppendString(dst []byte, s string) []byte {
 	from := 0
 	for i := 0; i < len(s); {
 		c := s[i]
+		if isPlain[c] {
+			i++
+			continue
+		}
 		if c >= utf8.RuneSelf {
 			r, n := utf8.DecodeRuneInString(s[i:])
 			if r == utf8.RuneError && n == 1 {
@@ -78,14 +82,20 @@ func AppendString(dst []byte, s string) []byte {
 			i += n
 			continue
 		}
-		if c < 0x20 || c == '"' || c == '\\' {
-			dst = appendEscape(append(dst, s[from:i]...), c)
-			from = i + 1
-		}
+		dst = appendEscape(append(dst, s[from:i]...), c)
 		i++
+		from = i
 	}
 	return append(append(dst, s[from:]...), '"')
 }
+
+// isPlain holds for the bytes that stand for themselves in canonical text.
+var isPlain = func() (table [256]bool) {
+	for c := range utf8.RuneSelf {
+		table[c] = c >= 0x20 && c != '"' && c != '\\'
+	}
+	return table
+}()
 
 const hexDigits = "0123456789abcdef"
 
