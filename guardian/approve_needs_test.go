@@ -25,6 +25,7 @@ func TestQuorum(t *testing.T) {
 		q.Expires == noon.Add(10*time.Minute), "asked %+v", q)
 	r := otherNonce(q)
 	need, invalid := boss(contracts.ReasonApprovalRequired), boss(contracts.ReasonApprovalInvalid)
+	refused := boss(contracts.ReasonApprovalRefused)
 	var garbage []contracts.Envelope
 	for i := range 14 {
 		garbage = append(garbage, contracts.Envelope(fmt.Sprintf(`{"payload":"%d"}`, i)))
@@ -49,17 +50,17 @@ func TestQuorum(t *testing.T) {
 			boss(contracts.ReasonApprovalExpired), 1},
 		{"one, one too late and a clerk", []contracts.Envelope{approvedBy(t, lateFor(r), "pat"),
 			approvedBy(t, q, "olga"), approvedBy(t, q, "carl")}, invalid, 1},
-		{"one and a no", []contracts.Envelope{approvedBy(t, q, "olga"), refusedBy(t, q, "otto")}, invalid, 0},
+		{"one and a no", []contracts.Envelope{approvedBy(t, q, "olga"), refusedBy(t, q, "otto")}, refused, 0},
 		{"two and a no", []contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, q, "pat"),
-			refusedBy(t, q, "otto")}, invalid, 0},
+			refusedBy(t, q, "otto")}, refused, 0},
 		{"a no first", []contracts.Envelope{refusedBy(t, q, "otto"), approvedBy(t, q, "olga"), approvedBy(t, q, "pat")},
-			invalid, 0},
+			refused, 0},
 		{"two and a no to another request", []contracts.Envelope{refusedBy(t, r, "otto"), approvedBy(t, q, "olga"),
 			approvedBy(t, q, "pat")}, allowed, 2},
 		{"two and a no that nobody asked for", []contracts.Envelope{refusedBy(t, q, "carl"), approvedBy(t, q, "olga"),
 			approvedBy(t, q, "pat")}, allowed, 2},
 		{"his own no", []contracts.Envelope{refusedBy(t, q, "olga"), approvedBy(t, q, "olga"), approvedBy(t, r, "pat")},
-			invalid, 1},
+			refused, 1},
 		{"two in sixteen", append([]contracts.Envelope{approvedBy(t, q, "olga"), approvedBy(t, q, "otto")}, garbage...),
 			allowed, 2},
 		{"none in fourteen", garbage, invalid, 0},

@@ -443,10 +443,17 @@ func TestToolAccessors(t *testing.T) {
 	if l, ok := p.Limits("file.list"); !ok || l != (Limits{Args: 1 << 20, Output: 1 << 20, Timeout: 30 * time.Second}) {
 		t.Errorf("usual limits %v", l)
 	}
-	lowered := mustCompile(t, strings.Replace(office, `{"timeout": "5s", "args": "1KiB", "output": "2KiB"}`,
-		`{"timeout": "1d", "args": "64MiB", "output": "64MiB"}`, 1))
-	l, _ := lowered.Limits("file.read")
-	assert.Equal(t, Limits{Args: 1 << 20, Output: 16 << 20, Timeout: 10 * time.Minute}, l, "lowered limits")
+	limits := func(text string) contracts.Document {
+		return document(t, "b", strings.Replace(office, `{"timeout": "5s", "args": "1KiB", "output": "2KiB"}`, text, 1))
+	}
+	most, err := Compile(limits(`{"timeout": "10m", "args": "1MiB", "output": "16MiB"}`))
+	require.NoError(t, err)
+	l, _ := most.Limits("file.read")
+	assert.Equal(t, Limits{Args: 1 << 20, Output: 16 << 20, Timeout: 10 * time.Minute}, l, "the highest limits")
+	for _, over := range []string{"timeout\": \"601s", "args\": \"1025KiB", "output\": \"17MiB"} {
+		e := mustRefuse(t, limits(`{"`+over+`"}`))
+		assert.Contains(t, e.Pointer, "/tools/file.read/limits/", over)
+	}
 	in := inputs(t, "file.read", `{"path":"/srv/data"}`)
 	if b, ok := p.AppendDefaults([]byte("x"), "file.read", in.Args); !ok ||
 		string(b) != `x{"lines":20,"path":"/srv/data"}` {
