@@ -27,7 +27,8 @@ type Options struct {
 	// Policy decides. Required.
 	Policy *guardian.Policy
 
-	// Key signs entries: an Ed25519 key, in memory or in a KMS. Required.
+	// Key signs entries: an Ed25519 key, in memory or in a KMS. Required. A key that is not in
+	// memory has 10 seconds for a signature; then the kernel is sealed, as if it had failed.
 	Key crypto.Signer
 
 	// LogKey signs checkpoints. If it is nil it is derived from a Key in memory; New refuses any

@@ -18,8 +18,9 @@ var ErrKMS = errors.New("the KMS is away")
 // A FaultySigner is a key of which one signature can be made to fail.
 type FaultySigner struct {
 	crypto.PrivateKey
-	Panics bool // in place of an error
-	Exits  bool // ends its goroutine, in place of an error
+	Panics bool            // in place of an error
+	Exits  bool            // ends its goroutine, in place of an error
+	Hangs  <-chan struct{} // waits for this, and then signs; nil: it does not wait
 
 	n, failAt atomic.Int64
 }
@@ -34,6 +35,9 @@ func (s *FaultySigner) FailIn(n int64) { s.failAt.Store(s.n.Load() + n) }
 func (s *FaultySigner) Sign(r io.Reader, msg []byte, o stdcrypto.SignerOpts) ([]byte, error) {
 	switch {
 	case s.n.Add(1) != s.failAt.Load():
+		return s.PrivateKey.Sign(r, msg, o)
+	case s.Hangs != nil:
+		<-s.Hangs
 		return s.PrivateKey.Sign(r, msg, o)
 	case s.Panics:
 		panic("the KMS")

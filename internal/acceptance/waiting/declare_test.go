@@ -165,3 +165,24 @@ func TestDefinitionThatDoesNotCome(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// A driver that declares itself at the last moment is heard or not, and is counted neither way.
+func TestDeclarationAtTheLastMoment(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := kerneltest.New(t, func(o *helm.Options) {
+			o.Drivers["echo"] = defined{o.Drivers["echo"], func() { time.Sleep(drivers.Patience) }}
+		})
+		for range 2 * drivers.MaxAbandoned {
+			d, r := w.Call("echo", `{}`)
+			if d.Reason == contracts.ReasonAllow {
+				w.MustBe(d, r, kerneltest.Executed(`{"n":1}`))
+				continue
+			}
+			w.MustBe(d, r, kerneltest.Denied(contracts.ReasonFailClosedError))
+			assert.Equal(t, "the driver has not declared itself for 10 s", d.Why)
+		}
+		synctest.Wait()
+		w.Close()
+	})
+}
