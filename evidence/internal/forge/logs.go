@@ -184,7 +184,8 @@ func Allocated(f func()) uint64 {
 // Anything is a policy of one tool that takes any argument.
 var Anything = `{"bundle":{"name":"any","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"any",` +
 	`"id":"all"}],"tools":{"any":{"effect":"read","input":{"properties":{` +
-	`"a":{},"x":{},"z":{},"α":{},"ا":{},"\ufb33":{},"\ud83d\ude00":{}},"type":"object"}}}}`
+	`"a":{},"x":{},"z":{},"α":{},"ا":{},"\ufb33":{},"\ud83d\ude00":{}},"type":"object"},` +
+	`"open":["/a","/x","/z","/α","/ا","/\ufb33","/\ud83d\ude00"]}}}`
 
 // Sample returns n with -short and 1 without it. A test then tries every n-th case, and the least
 // number of cases is divided by it.

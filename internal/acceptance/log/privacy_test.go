@@ -32,7 +32,7 @@ func TestPrivacy(t *testing.T) {
 	}
 	for _, args := range []string{`PRIVATE`, `"PRIVATE"`, `{"PRIVATE":`, `{"PRIVATE":1,"PRIVATE":2}`,
 		`{"PRIVATE":1,"private":2}`, `{"text":"PRIVATE`, `{"text":"\uPRIVATE"}`,
-		`{"text":PRIVATE}`, `{"n":1PRIVATE}`, `{"PRIVATE":1}`, `{"text":["PRIVATE"]}`, `{"n":"PRIVATE"}`,
+		`{"text":PRIVATE}`, `{"n":1PRIVATE}`, `{"PRIVATE member":1}`, `{"text":["PRIVATE"]}`, `{"n":"PRIVATE"}`,
 		`{"text":"secret PRIVATE"}`, `{"text":{"PRIVATE":1}}`,
 		`{"PRIVATE":9007199254740993}`, "{\"PRIVATE\xff\":1}", `{"text":"PRIVATE"} PRIVATE`} {
 		d, _ := w.Call("echo", args)
