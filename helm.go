@@ -210,6 +210,9 @@ func (k *Kernel) open(ctx context.Context) error {
 	if err := o.checkSigners(prior); err != nil {
 		return err
 	}
+	if err := sh.storeRequired(ctx, prior.size); err != nil {
+		return err
+	}
 	if err := sh.restore(prior); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -189,6 +190,56 @@ func (sh *shared) restore(l *priorLog) error {
 	for name, prior := range l.sessions {
 		s := sh.session(name)
 		s.bindings, s.past = prior.bindings, prior.past
+	}
+	return nil
+}
+
+// storeRequired reads the blobs without which no pack can be written: the initial trust state and
+// the documents of every policy of the log. It stores again those of them that the store lacks, or
+// has damaged, and this kernel has. Another one that is not there is an error.
+func (sh *shared) storeRequired(ctx context.Context, size uint64) (err error) {
+	defer contain.Error(&err, "Options.Store")
+	o := sh.options
+	trust := o.initial.Digest()
+	have := map[contracts.Digest][]byte{trust: o.initial.Canonical()}
+	for i, d := range o.Policy.Record().Documents {
+		have[d.Digest] = o.Policy.Document(i).Canonical
+	}
+	read := func(d contracts.Digest) error {
+		b, err := o.Store.Blob(ctx, d)
+		if err == nil && crypto.Sum(b) != d {
+			err = fmt.Errorf("the store has other bytes: %w", proofgraph.ErrDamaged)
+		}
+		return err
+	}
+	required := append([]contracts.Digest{trust}, slices.SortedFunc(maps.Keys(sh.policies.documents),
+		func(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) })...)
+	var lost []contracts.Digest
+	var again [][]byte
+	for _, d := range required {
+		err := read(d)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, proofgraph.ErrNoBlob) && !errors.Is(err, proofgraph.ErrDamaged) {
+			return fmt.Errorf("blob %s: %w", d, err)
+		}
+		if have[d] == nil {
+			return fmt.Errorf("the document %s of an earlier policy, without which no pack can be written: %w: "+
+				"append its canonical form to the store as a blob, or restore the store from a copy", d, err)
+		}
+		lost, again = append(lost, d), append(again, have[d])
+	}
+	if lost == nil {
+		return nil
+	}
+	if err := o.Store.Append(ctx, proofgraph.Batch{At: size, Blobs: again}); err != nil {
+		return fmt.Errorf("storing again what was damaged: %w", err)
+	}
+	for _, d := range lost {
+		if err := read(d); err != nil {
+			return fmt.Errorf("blob %s, which was stored again: %w", d, err)
+		}
 	}
 	return nil
 }

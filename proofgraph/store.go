@@ -62,4 +62,8 @@ var (
 
 	// ErrNoBlob is returned by Blob if the store does not have the blob, or has erased it.
 	ErrNoBlob = errors.New("proofgraph: store: no blob of that digest")
+
+	// ErrDamaged is returned by Blob if what the store has is not the blob any more. Append then
+	// stores the blob again.
+	ErrDamaged = errors.New("proofgraph: store: the blob is damaged")
 )

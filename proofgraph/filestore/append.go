@@ -71,12 +71,15 @@ func (s *Store) writable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// newBlobs returns the blobs that the store does not have, with their digests, in reused memory.
+// newBlobs returns the blobs that the store does not have, or found damaged when it read them, with
+// their digests, in reused memory.
 func (s *Store) newBlobs(blobs [][]byte, digests []contracts.Digest) ([][]byte, []contracts.Digest) {
 	s.fresh = s.fresh[:0]
 	n := 0
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	for i, d := range digests {
-		if _, _, ok := s.findBlob(d); !ok {
+		if _, _, ok := s.findBlob(d); !ok || s.damaged[d] {
 			s.fresh = append(s.fresh, blobs[i])
 			digests[n] = d
 			n++
@@ -183,6 +186,7 @@ func (s *Store) publish(g *segment, f *frame, digests []contracts.Digest, note [
 		if err := s.blobs.Add(d, 0); err != nil {
 			return err
 		}
+		delete(s.damaged, d)
 	}
 	g.add(f)
 	s.entries += uint64(len(f.entries))

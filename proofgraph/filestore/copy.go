@@ -9,14 +9,16 @@ import (
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
 // Copy writes the log as it is now into another directory, which it makes or finds empty. It is a
 // backup, also of a log that another process has open and writes to ([OpenReadOnly]); a plain copy
 // of the last segment may catch it between two writes. The copy is complete when Copy returns nil.
-// A copy that was not finished is refused when it is opened. A blob that is erased meanwhile may be
-// in the copy; one that was erased before is not.
+// Everything that is copied is checked ([Store.Check]), so no damage gets into a backup. A copy
+// that was not finished is refused when it is opened. A blob that is erased meanwhile may be in the
+// copy; one that was erased before is not.
 //
 // A copy that is put back knows nothing of what came after it was made: approvals, idempotency keys
 // and budgets that were used since can be used again. Keep a checkpoint somewhere else and pass it
@@ -49,11 +51,11 @@ func (s *Store) Copy(ctx context.Context, dir string) error {
 		return err
 	}
 	for i, g := range list {
-		size := int64(last.offset)
+		size, chain := int64(last.offset), last.chain
 		if i < len(list)-1 {
-			size = int64(g.end) + endSize
+			size, chain = int64(g.end)+endSize, g.tail
 		}
-		if err := s.copySegment(ctx, g, size, to); err != nil {
+		if err := s.copySegment(ctx, g, size, chain, to); err != nil {
 			return fmt.Errorf("filestore: copy: %w", err)
 		}
 	}
@@ -81,7 +83,7 @@ func (s *Store) snapshot() ([]*segment, logEnd, error) {
 	return slices.Clone(s.segments), s.last().logEnd(), nil
 }
 
-func (s *Store) copySegment(ctx context.Context, g *segment, used int64, to *Store) error {
+func (s *Store) copySegment(ctx context.Context, g *segment, used int64, chain uint32, to *Store) error {
 	from, err := s.disk.View(g.path)
 	if err != nil {
 		return err
@@ -93,9 +95,6 @@ func (s *Store) copySegment(ctx context.Context, g *segment, used int64, to *Sto
 		return err
 	}
 	defer f.Close()
-	s.mu.RLock()
-	blobs := slices.Clone(g.blobs)
-	s.mu.RUnlock()
 	buf := make([]byte, min(used, 1<<20))
 	for at := int64(0); at < used; {
 		if err := ctx.Err(); err != nil {
@@ -110,7 +109,7 @@ func (s *Store) copySegment(ctx context.Context, g *segment, used int64, to *Sto
 		}
 		at += int64(len(b))
 	}
-	spans, err := erasedIn(from, g, blobs, used)
+	spans, err := s.verify(ctx, from, g, uint32(used), chain)
 	if err != nil {
 		return err
 	}
@@ -123,21 +122,77 @@ func (s *Store) copySegment(ctx context.Context, g *segment, used int64, to *Sto
 	return s.disk.Rename(path+newKind, path)
 }
 
-// erasedIn returns those blobs of a segment that are marked as erased by now. Their bytes may have
-// changed while they were copied, without the marks.
-func erasedIn(f disk.File, g *segment, blobs []uint32, used int64) (spans []erasedSpan, err error) {
-	w := window{file: f, segment: g, least: 1 << 20}
-	for _, at := range blobs {
-		if at == 0 || int64(at) >= used {
-			continue
+// Check reads the whole log as it is now, and returns an error if a record is damaged, or if a blob
+// that was not erased has other bytes than its digest says. No other call reads everything: Open
+// reads the last segment, and others only what is asked for. A damaged blob that was stored again
+// since is no error.
+func (s *Store) Check(ctx context.Context) error {
+	list, last, err := s.snapshot()
+	if err != nil {
+		return err
+	}
+	for i, g := range list {
+		used, chain := last.offset, last.chain
+		if i < len(list)-1 {
+			used, chain = g.end+endSize, g.tail
 		}
-		r, err := w.read(at)
-		switch {
-		case err != nil && !errors.As(err, new(*damage)): // damage is copied as it is
-			return nil, err
-		case err == nil && r.kind == kindErased:
-			spans = append(spans, erasedSpan{at, uint32(len(r.body) - len(contracts.Digest{}))})
+		f, err := s.disk.View(g.path)
+		if err == nil {
+			_, err = s.verify(ctx, f, g, used, chain)
+			f.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("filestore: check: %w", err)
 		}
 	}
+	return nil
+}
+
+// verify checks the records of a segment up to an offset, at which the chain is known, and the
+// bytes of its blobs. It returns the blobs that are marked as erased by now. When they are copied,
+// their bytes may change without the marks.
+func (s *Store) verify(
+	ctx context.Context, f disk.File, g *segment, used, chain uint32,
+) (spans []erasedSpan, err error) {
+	w := window{file: f, segment: g, least: 1 << 20}
+	sum := g.chain
+	for at := uint32(headerSize); at < used; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		r, err := w.read(at)
+		if err == nil && r.kind == kindBlob && !s.sound(g, at, r) { // or it is being erased
+			w.buf = w.buf[:0]
+			r, err = w.read(at)
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case r.kind == kindErased:
+			spans = append(spans, erasedSpan{at, uint32(len(r.body) - len(contracts.Digest{}))})
+		case r.kind == kindBlob && !s.sound(g, at, r):
+			return nil, &damage{g.path, uint64(at), "the bytes of blob " +
+				contracts.Digest(r.body[:len(contracts.Digest{})]).String() + " are damaged"}
+		}
+		if at += recordHead + uint32(len(r.body)); r.kind != kindNext {
+			sum = chainSum(sum, r.sum)
+		}
+	}
+	if sum != chain {
+		return nil, &damage{g.path, uint64(used), "records of another course than was read before"}
+	}
 	return spans, nil
+}
+
+// sound reports whether a blob's bytes are those of its digest, or no read returns them, because
+// the blob was stored again.
+func (s *Store) sound(g *segment, at uint32, r record) bool {
+	d := contracts.Digest(r.body[:len(contracts.Digest{})])
+	if crypto.Sum(r.body[len(d):]) == d {
+		return true
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	in, i, ok := s.findBlob(d)
+	return ok && (in != g || in.blobs[i] != at)
 }

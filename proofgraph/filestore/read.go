@@ -123,6 +123,14 @@ func (s *Store) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	}
 	if err != nil { // perhaps of the file: the next call opens it again
 		w.file.Close()
+		if errors.As(err, new(*damage)) {
+			s.mu.Lock()
+			if s.damaged == nil {
+				s.damaged = map[contracts.Digest]bool{}
+			}
+			s.damaged[d] = true
+			s.mu.Unlock()
+		}
 		return nil, err
 	}
 	s.park(w)

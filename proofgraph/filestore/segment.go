@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/proofgraph"
 )
 
 // A segment is one file of the log, as far as its frames are known. Offsets are those of records.
@@ -39,6 +40,9 @@ type damage struct {
 	offset uint64
 	what   string
 }
+
+// Is makes every damage a [proofgraph.ErrDamaged].
+func (d *damage) Is(err error) bool { return err == proofgraph.ErrDamaged }
 
 func (d *damage) Error() string {
 	return fmt.Sprintf("filestore: %s: offset %d: %s; nothing was changed: restore the file from a copy",

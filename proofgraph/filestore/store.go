@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
@@ -47,6 +48,7 @@ type Store struct {
 	entries  uint64
 	blobs    proofgraph.Index // the number of a blob, by its digest
 	note     []byte
+	damaged  map[contracts.Digest]bool // blobs whose bytes were found damaged: they may be stored again
 
 	// idle are windows for reading blobs, those used last at the end. Once closed is set they are
 	// release's alone.
