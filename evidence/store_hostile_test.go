@@ -157,8 +157,9 @@ func TestLyingStore(t *testing.T) {
 						t.Errorf("answer %d: %v", i, err)
 					}
 				}
+				// An answer without bytes stays as it is: a module that was never kept.
 				least := map[string]int{"fewer": told / 3, "more": told / 3}
-				assert.True(t, told*step >= 80 && found >= max(least[kind], 1) && (least[kind] != 0 || found >= told-1),
+				assert.True(t, told*step >= 80 && found >= max(least[kind], 1) && (least[kind] != 0 || found >= told-2),
 					"%d lies, %d found out", told, found)
 			})
 		}

@@ -99,18 +99,11 @@ func TestApprovalOverRestartWithoutInputs(t *testing.T) {
 // used would differ from the log.
 func TestApprovalOverDamagedInputs(t *testing.T) {
 	t.Parallel()
-	for name, lie := range map[string]func(s proofgraph.Store) proofgraph.Store{
-		"lost": func(s proofgraph.Store) proofgraph.Store {
-			return kerneltest.ReadStore{Store: s,
-				OnBlob: func(contracts.Digest) ([]byte, error) { return nil, kerneltest.ErrDisk }}
-		},
-		"mangled": func(s proofgraph.Store) proofgraph.Store { return kerneltest.LyingStore{Store: s} },
-		"panics": func(s proofgraph.Store) proofgraph.Store {
-			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { panic("disk") }}
-		},
-		"is empty": func(s proofgraph.Store) proofgraph.Store {
-			return kerneltest.ReadStore{Store: s, OnBlob: func(contracts.Digest) ([]byte, error) { return nil, nil }}
-		},
+	for name, lie := range map[string]func() ([]byte, error){
+		"lost":     func() ([]byte, error) { return nil, kerneltest.ErrDisk },
+		"mangled":  func() ([]byte, error) { return []byte("mangled"), nil },
+		"panics":   func() ([]byte, error) { panic("disk") },
+		"is empty": func() ([]byte, error) { return nil, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := kerneltest.NewBank(t)
@@ -118,7 +111,12 @@ func TestApprovalOverDamagedInputs(t *testing.T) {
 			d, _ := b.MustPay(b.Approve(asked, kerneltest.Ann))
 			b.Close()
 			honest := b.Store.Store
-			b.Store.Store = lie(honest)
+			b.Store.Store = kerneltest.ReadStore{Store: honest, OnBlob: func(of contracts.Digest) ([]byte, error) {
+				if of == d.Record.InputsHash {
+					return lie()
+				}
+				return honest.Blob(t.Context(), of)
+			}}
 			k, err := helm.New(b.Options)
 			assert.Nil(t, k)
 			assert.ErrorContains(t, err, d.Record.ID)
