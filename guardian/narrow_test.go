@@ -66,7 +66,7 @@ func (g *wideGenerator) spoil(t testing.TB, d doc) {
 	case 0:
 		d["only"] = []any{"t", "x6"}
 	case 1:
-		d["onyl"] = []any{"t"}
+		d["onlly"] = []any{"t"}
 	case 2:
 		d["name"] = "y0"
 	case 3:
