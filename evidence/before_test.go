@@ -96,7 +96,9 @@ func TestKernelGoesOnAsBefore(t *testing.T) {
 			}
 			policy, err := guardian.Compile(contracts.Document{Canonical: []byte(forge.FilesPolicy(99))})
 			require.NoError(t, err)
-			list := func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`[]`), nil }
+			list := func(context.Context, json.RawMessage) (json.RawMessage, error) {
+				return json.RawMessage(`[]`), nil
+			}
 			k, err := helm.New(helm.Options{Store: store, Origin: forge.Origin, Trust: keys, Policy: policy,
 				Key: forge.Key(t, seed), LogKey: logKey,
 				Drivers: map[string]executor.Driver{"fs.list": helm.Func(list)},

@@ -82,7 +82,8 @@ type bench struct {
 // verify runs a verification of so many entries, and whenever it tells of its progress bare
 // signatures, so many in all: other load on the processor then slows both. It returns
 // the seconds for an entry, and what they are of those for a signature.
-func (x *bench) verify(entries, signatures int, run func(progress func(done, total uint64)) error) (seconds, ratio float64) {
+func (x *bench) verify(entries, signatures int,
+	run func(progress func(done, total uint64)) error) (seconds, ratio float64) {
 	n, bare, all := 0, time.Duration(0), processor(x)
 	err := run(func(done, total uint64) {
 		from := processor(x)
@@ -174,7 +175,8 @@ func BenchmarkWrite(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer files.Close()
-	for name, store := range map[string]proofgraph.Store{"memory": m.Store, "files": forge.Shelve(b, pack).Fill(b, files)} {
+	for name, store := range map[string]proofgraph.Store{"memory": m.Store,
+		"files": forge.Shelve(b, pack).Fill(b, files)} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(pack)))
 			from := processor(b)
@@ -229,7 +231,8 @@ func TestMemory(t *testing.T) {
 			listed := float64(len(r.Erased)*32 + len(r.Replay.Entries)*8)
 			got, told := held(t, m, pack)
 			got = (got - told - listed - 128<<10) / n
-			t.Logf("%.1f bytes an entry, %.1f of what is listed, and %.1f of what is told of sessions", got, listed/n, told/n)
+			t.Logf("%.1f bytes an entry, %.1f of what is listed, and %.1f of what is told of sessions", got, listed/n,
+				told/n)
 			assert.True(t, !(got > 64) && !(told > maxSessions),
 				"%.1f bytes an entry are held, and %.0f are told of sessions", got, told)
 		})
@@ -269,7 +272,8 @@ func BenchmarkVerifyCores(b *testing.B) {
 			index++
 		}
 		ahead := (processor(b) - from).Seconds()
-		for name, x := range map[string]float64{"x/sooner": one / two, "x/cpu": both / alone, "fold-share": 1 - ahead/alone} {
+		for name, x := range map[string]float64{"x/sooner": one / two, "x/cpu": both / alone,
+			"fold-share": 1 - ahead/alone} {
 			metrics[name] = append(metrics[name], x)
 		}
 	}
@@ -327,7 +331,8 @@ func million(b *testing.B) (f *os.File, size int64, trust *registry.State, entri
 	m := forge.LongLog(b, 1_000_000)
 	w := bufio.NewWriterSize(f, 1<<20)
 	n, err := m.Store.Size(b.Context())
-	if err := errors.Join(err, Write(b.Context(), w, m.Store, forge.Key(b, forge.SeedK1)), w.Flush()); err != nil || n < 1e6 {
+	if err := errors.Join(err, Write(b.Context(), w, m.Store, forge.Key(b, forge.SeedK1)), w.Flush()); err != nil ||
+		n < 1e6 {
 		b.Fatal(n, err)
 	}
 	info, err := f.Stat()

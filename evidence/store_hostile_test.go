@@ -205,10 +205,11 @@ func TestStoresThatAreNone(t *testing.T) {
 		want  error
 		say   string
 	}{
-		"none":             {nil, ErrInput, "no store was given"},
-		"nil":              {(*proofgraph.Memory)(nil), ErrStore, "it panicked"},
-		"empty":            {proofgraph.NewMemory(), ErrCheckpoint, "make it with Kernel.Checkpoint"},
-		"no checkpoint":    {with(func(s *forge.Shelf) { s.Note = nil }), ErrCheckpoint, "make it with Kernel.Checkpoint"},
+		"none":  {nil, ErrInput, "no store was given"},
+		"nil":   {(*proofgraph.Memory)(nil), ErrStore, "it panicked"},
+		"empty": {proofgraph.NewMemory(), ErrCheckpoint, "make it with Kernel.Checkpoint"},
+		"no checkpoint": {with(func(s *forge.Shelf) { s.Note = nil }), ErrCheckpoint,
+			"make it with Kernel.Checkpoint"},
 		"a bad checkpoint": {with(func(s *forge.Shelf) { s.Note = []byte("log\n") }), ErrCheckpoint, ""},
 		"a long one": {with(func(s *forge.Shelf) {
 			s.Note = append(slices.Clip(s.Note), make([]byte, maxNote)...)

@@ -185,7 +185,8 @@ func TestTheCallIsTheDriversOwn(t *testing.T) {
 		return Result{Output: c.Args}, nil
 	}), ample)
 	assert.Equal(t, string(want.entry), proof, "appending to the arguments reached the decision")
-	require.True(t, o.Form == "raw" && strings.HasPrefix(string(o.Output), "xxx"), "%+v", o) // the driver did scribble
+	// The driver wrote to it.
+	require.True(t, o.Form == "raw" && strings.HasPrefix(string(o.Output), "xxx"), "%+v", o)
 	assert.True(t, bytes.Equal(s.entry, want.entry) && bytes.Equal(call.Args, wantCall.Args) &&
 		call.Caller.Equal(wantCall.Caller) && s.decision.Caller.Equal(wantCall.Caller),
 		"the driver changed what it was given a copy of")

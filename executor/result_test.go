@@ -31,14 +31,16 @@ func TestResult(t *testing.T) {
 		output string
 		form   string
 	}{
-		{"text that reads as a number", Result{Output: []byte("1.10"), Raw: true}, 0, nil, contracts.ReasonAllow, "1.10", "raw"},
+		{"text that reads as a number", Result{Output: []byte("1.10"), Raw: true}, 0, nil, contracts.ReasonAllow,
+			"1.10", "raw"},
 		{"text that reads as JSON", Result{Output: []byte(`{"b":1, "a":2}`), Raw: true}, 0, nil,
 			contracts.ReasonAllow, `{"b":1, "a":2}`, "raw"},
 		{"the empty text", Result{Raw: true}, 0, nil, contracts.ReasonAllow, "", "raw"},
 		{"text, pinned", Result{Output: []byte(`{}`), Raw: true}, 0, func(crypto.Value) bool { return true },
 			contracts.ReasonContractDrift, "{}", "raw"},
 		{"the empty text, pinned", Result{Raw: true}, 0, never, contracts.ReasonContractDrift, "", "raw"},
-		{"text over its limit", Result{Output: []byte("12345"), Raw: true}, 4, nil, contracts.ReasonOutputExhausted, "", ""},
+		{"text over its limit", Result{Output: []byte("12345"), Raw: true}, 4, nil, contracts.ReasonOutputExhausted, "",
+			""},
 		{"failed", Result{Output: []byte(`{"b":1, "a":2}`), Failed: true}, 0, never, contracts.ReasonToolError,
 			`{"a":2,"b":1}`, "jcs"},
 		{"failed, not JSON", Result{Output: []byte("no such file"), Failed: true}, 0, never, contracts.ReasonToolError,
@@ -47,7 +49,8 @@ func TestResult(t *testing.T) {
 			"1.10", "raw"},
 		{"failed, no output", Result{Failed: true}, 0, never, contracts.ReasonToolError, "", ""},
 		{"failed, no text", Result{Failed: true, Raw: true}, 0, never, contracts.ReasonToolError, "", ""},
-		{"failed, over its limit", Result{Output: []byte("12345"), Failed: true}, 4, nil, contracts.ReasonOutputExhausted,
+		{"failed, over its limit", Result{Output: []byte("12345"), Failed: true}, 4, nil,
+			contracts.ReasonOutputExhausted,
 			"", ""},
 		{"failed, canonical form over", Result{Output: []byte("1e20"), Failed: true}, 20, nil,
 			contracts.ReasonOutputExhausted, "", ""},
@@ -66,7 +69,8 @@ func TestResult(t *testing.T) {
 			assert.NotContains(t, o.Err.Error(), "no such file")
 		}
 	}
-	o := try(t, context.Background(), result(Result{Output: []byte("half made"), Raw: true, Failed: true}, errOwn), ample)
+	o := try(t, context.Background(), result(Result{Output: []byte("half made"), Raw: true, Failed: true}, errOwn),
+		ample)
 	assert.True(t, o.Reason == contracts.ReasonToolError && o.Output == nil && o.Err == errOwn, "with an error: %+v", o)
 }
 

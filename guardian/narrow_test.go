@@ -29,7 +29,8 @@ func alike(t testing.TB) doc {
 	}
 	tools = append(tools, toolText("x5", fields+`,"more":{"type":"string"}`, "r", "n", "l", "rows"))
 	d["tools"] = read(t, `{`+strings.Join(tools, ",")+`}`)
-	d["rules"] = []any{read(t, `{"id":"all","allow":["x1","x2","x3","x4","x5"],"when":{"caller":"roles","has":"clerk"}}`)}
+	d["rules"] = []any{read(t,
+		`{"id":"all","allow":["x1","x2","x3","x4","x5"],"when":{"caller":"roles","has":"clerk"}}`)}
 	return d
 }
 
@@ -203,7 +204,8 @@ func share(t testing.TB, seed uint64, stacks int, broken func(*program.More)) sh
 				got, gotWhy := g.consult(t, q, in, past, willing)
 				if c.differs == "" && (!reflect.DeepEqual(d, got) || !reflect.DeepEqual(why, gotWhy) ||
 					!reflect.DeepEqual(ins[0].State, in.State)) {
-					c.differs = fmt.Sprintf("%s of %s (%+v): %s %s (%s), want %s %s (%s)\n%s", in.Args.Append(nil), in.Tool,
+					c.differs = fmt.Sprintf("%s of %s (%+v): %s %s (%s), want %s %s (%s)\n%s", in.Args.Append(nil),
+						in.Tool,
 						in.Caller, got.Reason, got.Rule, gotWhy, d.Reason, d.Rule, why, text)
 				}
 			}
@@ -212,7 +214,8 @@ func share(t testing.TB, seed uint64, stacks int, broken func(*program.More)) sh
 			d, why = g.consult(t, again, &first, past, willing)
 			if got, gotWhy := g.consult(t, p, &second, past, willing); c.differs == "" &&
 				(!reflect.DeepEqual(d, got) || !reflect.DeepEqual(why, gotWhy)) {
-				c.differs = fmt.Sprintf("narrowing changed the stack: %s (%s), was %s (%s)\n%s", got.Reason, gotWhy, d.Reason,
+				c.differs = fmt.Sprintf("narrowing changed the stack: %s (%s), was %s (%s)\n%s", got.Reason, gotWhy,
+					d.Reason,
 					why, text)
 			}
 		}
@@ -287,7 +290,8 @@ func TestNarrowedIsWholeFinds(t *testing.T) {
 func TestNarrowAtOnce(t *testing.T) {
 	t.Parallel()
 	p := mustCompile(t, bundle("b", toolText("t", fields, "r")+","+toolText("u", fields, "r"),
-		`{"id":"all","allow":["t","u"]}`), floor("f", `,"budgets":[{"id":"b","tools":"*","limit":9,"per":"all","window":"total","cost":1}]`))
+		`{"id":"all","allow":["t","u"]}`),
+		floor("f", `,"budgets":[{"id":"b","tools":"*","limit":9,"per":"all","window":"total","cost":1}]`))
 	past := onlyLedger{new(past.Ledger)}
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -302,7 +306,8 @@ func TestNarrowAtOnce(t *testing.T) {
 				}
 				in := inputs(t, "t", fmt.Sprintf(`{"r":"a","o":"%d"}`, n))
 				d, _ := judgeBy(q, &in, nil, past)
-				assert.True(t, d.Reason == contracts.ReasonPolicyViolation && d.Rule == fmt.Sprintf("P2:o%d:r", i), d.Rule)
+				assert.True(t, d.Reason == contracts.ReasonPolicyViolation && d.Rule == fmt.Sprintf("P2:o%d:r", i),
+					d.Rule)
 				d, _ = judgeBy(p, &in, nil, past)
 				assert.True(t, bool(d.Verdict) && len(d.Charges) == 1 && p.Compared("t") == nil)
 			}

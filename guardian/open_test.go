@@ -27,7 +27,8 @@ func TestMaps(t *testing.T) {
 	for _, c := range table.Read[struct{ When, Args, Want string }](t, "maps", 24) {
 		p := mustCompile(t, bundle("b", httpTool, `{"id":"r","allow":"http.send","when":`+c.When+`}`))
 		reason := map[string]contracts.ReasonCode{
-			"yes": contracts.ReasonAllow, "no": contracts.ReasonNoPolicyDefined, "error": contracts.ReasonFailClosedError,
+			"yes": contracts.ReasonAllow, "no": contracts.ReasonNoPolicyDefined,
+			"error": contracts.ReasonFailClosedError,
 		}[c.Want]
 		r, why := p.Judge(inputs(t, "http.send", c.Args), nil)
 		assert.Equal(t, reason, r.Reason, "%s of %s: %s", c.When, c.Args, why)

@@ -85,7 +85,8 @@ func TestRequiredReceipt(t *testing.T) {
 		in := inputs(t, "pay", toBob)
 		in.Session = session
 		r, why := judgeBy(p, &in, nil, past)
-		assert.True(t, r.Reason == contracts.ReasonFailClosedError && r.Condition == 4, "%v at %d", r.Reason, r.Condition)
+		assert.True(t, r.Reason == contracts.ReasonFailClosedError && r.Condition == 4, "%v at %d", r.Reason,
+			r.Condition)
 		assert.Equal(t, "the session is the one of all calls that name none: name a session", why.What)
 	}
 	in := inChat(t, "pay", toBob)

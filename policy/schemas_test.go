@@ -34,7 +34,8 @@ func alternating(n int) string {
 }
 
 func deep(n int) string {
-	return `{type: object, properties: {a: ` + strings.Repeat(`{type: array, items: `, n) + `{type: string}` + strings.Repeat(`}`, n) + `}}`
+	return `{type: object, properties: {a: ` + strings.Repeat(`{type: array, items: `,
+		n) + `{type: string}` + strings.Repeat(`}`, n) + `}}`
 }
 
 // chained is as deep, but only for a reader who follows one definition after the other.
@@ -72,7 +73,8 @@ func TestSchemaLimits(t *testing.T) {
 		{"a reference to itself", doubling(1), `{type: object, properties: {a: {$ref: "#"}}}`,
 			"the $ref leads back to a schema that it is in; "},
 		{"a reference in a circle", doubling(1),
-			`{type: object, properties: {a: {$ref: "#/$defs/b"}}, $defs: {b: {type: array, items: {$ref: "#/$defs/c"}}, c: ` +
+			`{type: object, properties: {a: {$ref: "#/$defs/b"}}, $defs: {b: {type: array, items: {$ref: ` +
+				`"#/$defs/c"}}, c: ` +
 				`{type: array, items: {$ref: "#/$defs/b"}}}}`,
 			"the $ref leads back to a schema that it is in; "},
 		{"a remote reference", doubling(1),
@@ -88,7 +90,8 @@ func TestSchemaLimits(t *testing.T) {
 			1024) + `"}}}`,
 			`{type: object, properties: {a: {type: string, pattern: "` + strings.Repeat("a", 1025) + `"}}}`,
 			"the pattern is longer than 1 KiB; "},
-		{"a pattern that explodes", plain, `{type: object, properties: {a: {type: string, pattern: "((a{100}){100}){100}"}}}`,
+		{"a pattern that explodes", plain,
+			`{type: object, properties: {a: {type: string, pattern: "((a{100}){100}){100}"}}}`,
 			"the pattern is not RE2"},
 		{"a keyword that is none", plain, `{type: object, patternProperties: {"^a": {}}}`,
 			"keyword patternProperties is not supported; "},

@@ -290,7 +290,8 @@ func TestEraseSelects(t *testing.T) {
 				"of %d entries: %s, want %s", e.Size, got, x.want)
 			if x.name == "all of that" {
 				_, err := c.store.Blob(t.Context(), crypto.Sum([]byte("null")))
-				assert.ErrorIs(t, err, proofgraph.ErrNoBlob, "all who have the output null are selected, and it is there")
+				assert.ErrorIs(t, err, proofgraph.ErrNoBlob,
+					"all who have the output null are selected, and it is there")
 				c.calls[2].output, c.calls[3].output = nil, nil
 			}
 			c.lacks(x.want)

@@ -70,6 +70,7 @@ func TestEraseAtTheLastMoment(t *testing.T) {
 		}
 		m.Checkpoint()
 		r, err := verifyBytes(t, m.Pack(evidence.Write), evidence.Options{Trust: m.Trust})
-		assert.True(t, err == nil && r.Success(evidence.Logged) && len(r.Erased) <= 1, "ends %v: %s, %v", ends, r.Level, err)
+		assert.True(t, err == nil && r.Success(evidence.Logged) && len(r.Erased) <= 1, "ends %v: %s, %v", ends, r.Level,
+			err)
 	}
 }

@@ -57,7 +57,8 @@ func TestEraseFromFiles(t *testing.T) {
 		labels []string
 	}{
 		{erasure.Selection{Sessions: []string{"s1"}}, []string{"0", "1", "2", "8"}},
-		{erasure.Selection{Callers: []contracts.Caller{aliceOf, alice}}, []string{"0", "2", "4", "5", "6", "7", "13", "16"}},
+		{erasure.Selection{Callers: []contracts.Caller{aliceOf, alice}},
+			[]string{"0", "2", "4", "5", "6", "7", "13", "16"}},
 	} {
 		if round == 1 { // without a kernel
 			require.NoError(t, errors.Join(c.kernel.Close(), s.Close()))
@@ -97,7 +98,8 @@ func TestEraseFromFiles(t *testing.T) {
 		r.Close()
 	}
 	r, err := verifyBytes(t, packBefore, evidence.Options{Trust: c.trust, Origin: forge.Origin})
-	assert.True(t, err == nil && r.Erased == nil && r.Replay.NotReplayable == 0, "the pack from before: %+v, %v", r, err)
+	assert.True(t, err == nil && r.Erased == nil && r.Replay.NotReplayable == 0, "the pack from before: %+v, %v", r,
+		err)
 	for _, label := range []string{"0", "13"} {
 		assert.True(t, !bytes.Contains(packAfter, []byte(secretOf(label))) && bytes.Contains(packBefore,
 			[]byte(secretOf(label))), "call %s is in the pack from after, or was in none", label)
@@ -297,7 +299,8 @@ func agrees(t *testing.T, pack []byte, trust *registry.State) {
 		return name
 	}
 	program := shared.Oracle(t, "not compared with the second implementation: packs from before and after an erasure")
-	out, err := exec.CommandContext(t.Context(), program, "verify", "-ungranted", "-trust", file("trust.json", trust.Canonical()),
+	out, err := exec.CommandContext(t.Context(), program, "verify", "-ungranted", "-trust",
+		file("trust.json", trust.Canonical()),
 		"-origin", forge.Origin, file("pack.tar", pack)).Output()
 	require.NoError(t, err, "%s", out)
 	var theirs forge.Finding

@@ -28,7 +28,8 @@ func TestQuestions(t *testing.T) {
 			i := slices.Index(n.order, h)
 			for _, name := range []string{name, h, fmt.Sprint(i)} {
 				got, err := g.Find(name)
-				require.True(t, got == uint64(i) && err == nil, "seed %d: %s is %d, %v, want %d", seed, name, got, err, i)
+				require.True(t, got == uint64(i) && err == nil, "seed %d: %s is %d, %v, want %d", seed, name, got, err,
+					i)
 				cases++
 			}
 		}
@@ -148,7 +149,8 @@ func TestNothingThere(t *testing.T) {
 			}
 		}
 		all := g.All()
-		assert.True(t, uint64(all.Len()) == size && !all.Has(size) && !all.Has(1<<63), "size %d: all are %d", size, all.Len())
+		assert.True(t, uint64(all.Len()) == size && !all.Has(size) && !all.Has(1<<63), "size %d: all are %d", size,
+			all.Len())
 	}
 }
 

@@ -83,7 +83,8 @@ func TestWrite(t *testing.T) {
 func checkWritten(t *testing.T, n *naive, s Set, w written, d drawing) (kept, all int) {
 	t.Helper()
 	if w.Size != uint64(len(n.order)) || len(w.Entries) != s.Len() || len(d.nodes) != s.Len() {
-		t.Fatalf("size %d, %d entries, %d drawn; want %d and %d", w.Size, len(w.Entries), len(d.nodes), len(n.order), s.Len())
+		t.Fatalf("size %d, %d entries, %d drawn; want %d and %d", w.Size, len(w.Entries), len(d.nodes), len(n.order),
+			s.Len())
 	}
 	k := 0
 	for i := range s.All() {
@@ -97,7 +98,8 @@ func checkWritten(t *testing.T, n *naive, s Set, w written, d drawing) (kept, al
 			e.Outcome, e.Reason, e.Risk), "entry %d", i)
 		node := d.nodes[k]
 		lines := strings.Split(node.attrs["label"], "\n")
-		if node.id != fmt.Sprint("e", i) || node.attrs["group"] != p.Session || lines[0] != fmt.Sprint(i, " ", st.kind()) ||
+		if node.id != fmt.Sprint("e", i) || node.attrs["group"] != p.Session ||
+			lines[0] != fmt.Sprint(i, " ", st.kind()) ||
 			lines[1] != fmt.Sprint(p.Session, "/", p.Seq) || lines[2] != p.Time {
 			t.Fatalf("entry %d is drawn as %v", i, node)
 		}

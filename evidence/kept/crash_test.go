@@ -189,7 +189,8 @@ func TestKilled(t *testing.T) {
 		require.True(t, errors.As(err, &exit) && !exit.Exited(), "%s: not killed: %v\n%s", step, err, out)
 		now, err = os.ReadFile(path)
 		there := i > slices.Index(names, "place")
-		assert.True(t, there == (err == nil) && (!there || bytes.Equal(now, b.note)), "%s: begun: %q, %v", step, now, err)
+		assert.True(t, there == (err == nil) && (!there || bytes.Equal(now, b.note)), "%s: begun: %q, %v", step, now,
+			err)
 	}
 	assert.True(t, killed >= 7, "only %d were killed", killed)
 }

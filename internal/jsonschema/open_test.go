@@ -89,7 +89,8 @@ func TestValidateWithin(t *testing.T) {
 		{`{"items":{"pattern":"aa"}}`, `["` + long + `",3,"` + long + `"]`, 4},
 		{`{"anyOf":[{"pattern":"^a"},{"pattern":"^b"}]}`, `"` + long + `"`, 2},
 		{`{"oneOf":[{"pattern":"^a"},{"pattern":"^b"}]}`, `"` + long + `"`, 4},
-		{`{"propertyNames":{"pattern":"^[a-z]"},"additionalProperties":{"pattern":"a"}}`, `{"` + long + `":"` + long + `"}`, 3},
+		{`{"propertyNames":{"pattern":"^[a-z]"},"additionalProperties":{"pattern":"a"}}`,
+			`{"` + long + `":"` + long + `"}`, 3},
 	} {
 		s, v := compile(t, c.schema, false), parse(t, c.value)
 		visits := 7
@@ -99,11 +100,13 @@ func TestValidateWithin(t *testing.T) {
 		if c.visits > 0 {
 			visits = 7
 			violation, ok = s.ValidateWithin(v, &visits, 6+c.visits)
-			assert.True(t, violation == nil && !ok && visits > 6+c.visits, "%s: %v, %d visits", c.schema, violation, visits)
+			assert.True(t, violation == nil && !ok && visits > 6+c.visits, "%s: %v, %d visits", c.schema, violation,
+				visits)
 		}
 	}
 	worst := compile(t, `{"items":{"pattern":"(?s).*[a-z ]{1,500}x.*"}}`, false)
 	visits := 0
-	_, ok := worst.ValidateWithin(parse(t, `["`+strings.Repeat(`a`, 1<<20)+strings.Repeat(`","`+long, 1000)+`"]`), &visits, 10_000)
+	_, ok := worst.ValidateWithin(parse(t, `["`+strings.Repeat(`a`, 1<<20)+strings.Repeat(`","`+long, 1000)+`"]`),
+		&visits, 10_000)
 	assert.False(t, ok, "%d visits", visits)
 }

@@ -75,7 +75,8 @@ func closeAll(v any) any {
 				out[k] = closeAll(x)
 			}
 		}
-		if p, ok := v["properties"].(mapping); ok && v["additionalProperties"] == nil && (v["type"] != nil || len(p) == 0) {
+		if p, ok := v["properties"].(mapping); ok && v["additionalProperties"] == nil && (v["type"] != nil ||
+			len(p) == 0) {
 			out["additionalProperties"] = false
 		}
 		return out

@@ -64,7 +64,8 @@ func TestServers(t *testing.T) {
 			seen.compare(t, r, at, s, tool.InputSchema)
 		}
 	}
-	t.Logf("%d servers, %d tools: %d inputs load unchanged, %d with open, %d not; %d of %d outputs load", len(files), tools,
+	t.Logf("%d servers, %d tools: %d inputs load unchanged, %d with open, %d not; %d of %d outputs load", len(files),
+		tools,
 		unchanged, opened, tools-unchanged-opened, pinned, outputs)
 	t.Logf("values: %d valid by both, %d by none, %d with a member that no schema describes", seen.valid, seen.invalid,
 		seen.closed)

@@ -167,7 +167,8 @@ func TestSuiteClosed(t *testing.T) {
 			for _, c := range g.Tests {
 				v := parse(t, `{"x":`+string(c.Data)+`}`)
 				open++
-				assert.Equal(t, c.Valid, opened.Validate(v) == nil, "%s: %s: %s: open", file, g.Description, c.Description)
+				assert.Equal(t, c.Valid, opened.Validate(v) == nil, "%s: %s: %s: open", file, g.Description,
+					c.Description)
 				if closed == nil {
 					continue
 				}

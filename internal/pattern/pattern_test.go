@@ -63,7 +63,8 @@ func TestVisits(t *testing.T) {
 // FuzzSteps: the steps of whatever compiles are at most those of its program and, if nothing of it
 // is written in a shorter way, none is left out.
 func FuzzSteps(f *testing.F) {
-	for _, s := range []string{`^[a-z]{1,3}$`, `(?i)a\Qb.\E{2}`, `[[:^alpha:]\]x]|\x{41}`, `(?P<n>a|b)*?(?-i:c){0}`, "[]a]"} {
+	for _, s := range []string{`^[a-z]{1,3}$`, `(?i)a\Qb.\E{2}`, `[[:^alpha:]\]x]|\x{41}`, `(?P<n>a|b)*?(?-i:c){0}`,
+		"[]a]"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

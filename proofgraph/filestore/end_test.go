@@ -80,9 +80,11 @@ func TestFileEnd(t *testing.T) {
 		f          files
 		says, name string
 	}{
-		"an older copy was put back":    {good.but(endName, longer[endName]), "they were overwritten; if an older copy", last},
-		"frames of another course":      {fork.but(endName, good[endName]), "other frames were acknowledged", last},
-		"of another log":                {forked(t, n, 0).but(endName, good[endName]), "the end of another log", endName},
+		"an older copy was put back": {good.but(endName, longer[endName]), "they were overwritten; if an older copy",
+			last},
+		"frames of another course": {fork.but(endName, good[endName]), "other frames were acknowledged", last},
+		"of another log": {forked(t, n, 0).but(endName, good[endName]), "the end of another log",
+			endName},
 		"empty":                         {good.but(endName, []byte{}), "not the end of a log", endName},
 		"zeros":                         {good.but(endName, make([]byte, endBytes)), "not the end of a log", endName},
 		"all segments and indexes gone": {files{endName: good[endName]}, "00000001.log: the file is missing", ""},

@@ -19,7 +19,8 @@ import (
 // a directory are refused by name.
 func TestNotARegularFile(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"00000001.log", "00000003.log", "00000001.index", "00000004.log.new", endName, lockName} {
+	for _, name := range []string{"00000001.log", "00000003.log", "00000001.index", "00000004.log.new", endName,
+		lockName} {
 		for what, put := range map[string]func(path string) error{
 			"pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
 			"link":      func(path string) error { return os.Symlink("elsewhere", path) },

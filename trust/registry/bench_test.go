@@ -36,7 +36,8 @@ func large(t testing.TB, keys, delegations int) *State {
 	}
 	slices.SortFunc(s.keys, func(a, b *held) int { return compareDigests(a.id, b.id) })
 	for i := range delegations {
-		s.ended.sorted = append(s.ended.sorted, contracts.Digest(binary.BigEndian.AppendUint64(make([]byte, 24), uint64(i))))
+		s.ended.sorted = append(s.ended.sorted,
+			contracts.Digest(binary.BigEndian.AppendUint64(make([]byte, 24), uint64(i))))
 	}
 	return s
 }

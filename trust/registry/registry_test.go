@@ -133,32 +133,27 @@ func TestStateNeverChanges(t *testing.T) {
 	r, err := New(2, keys...)
 	require.NoError(t, err)
 	kernel, log := public(t, "kernel"), public(t, "log")
-	scribble := func(b []byte) {
-		for i := range b {
-			b[i] = 0
-		}
-	}
 	for i := range keys {
-		scribble(keys[i].Public)
+		clear(keys[i].Public)
 		for j := range keys[i].Roles {
 			keys[i].Roles[j] = "root"
 		}
 	}
 	s, err := r.Initial(kernel, log)
 	require.NoError(t, err)
-	scribble(kernel)
-	scribble(log)
+	clear(kernel)
+	clear(log)
 	text := s.Canonical()
 	parsed, err := ParseState(text)
 	require.NoError(t, err)
-	scribble(text)
+	clear(text)
 	for _, s := range []*State{s, parsed} {
 		key, _ := s.Key(id(t, "kernel"), Kernel, 1)
-		scribble(key)
+		clear(key)
 		for _, k := range s.Keys(Root, 1) {
-			scribble(k)
+			clear(k)
 		}
-		scribble(s.Canonical())
+		clear(s.Canonical())
 		if key, ok := s.Key(id(t, "kernel"), Kernel, 1); !ok || !bytes.Equal(key, public(t, "kernel")) ||
 			s.Digest() != full(t).Digest() || !bytes.Equal(s.Canonical(), full(t).Canonical()) {
 			t.Errorf("the state changed: %s", s.Canonical())

@@ -76,7 +76,8 @@ func TestBudgets(t *testing.T) {
 			balance(m, the("o"), "reads", func(b Object) { b["of"], b["spent"] = "zoe", 0 })
 		}, errReplay},
 		{"R30", func(m *Model, the func(string) *Node) { settled(the("a2"), 1)["amount"] = 0 }, errBudget},
-		{"R30 indeterminate", func(m *Model, the func(string) *Node) { settled(the("i2"), 1)["amount"] = 0 }, errBudget},
+		{"R30 indeterminate", func(m *Model, the func(string) *Node) { settled(the("i2"), 1)["amount"] = 0 },
+			errBudget},
 		{"R30 another budget",
 			func(m *Model, the func(string) *Node) { settled(the("a2"), 1)["budget"] = "P1:files:writes" },
 			errBudget},
@@ -102,7 +103,8 @@ func TestBudgets(t *testing.T) {
 			errReplay},
 		{"a balance that nobody read", func(m *Model, the func(string) *Node) {
 			m.inputs(the("b4"), func(in Object) {
-				in["state"].(Object)["budgets"] = []any{Object{"budget": "P1:files:lines", "spent": 5, "window": "total"}}
+				in["state"].(Object)["budgets"] = []any{Object{"budget": "P1:files:lines", "spent": 5,
+					"window": "total"}}
 			})
 		}, errReplay},
 		{"a balance beside the charges", func(m *Model, the func(string) *Node) {

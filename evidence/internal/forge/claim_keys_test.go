@@ -115,7 +115,8 @@ var keepers = []claim{
 			w.kept.logBy = SeedX
 			w.mark(w.kept)
 		}},
-	{theStore, false, "erase a policy document", "INVALID: BLOB", falsified(func(m *Model) { delete(m.Blobs, Document(m)) })},
+	{theStore, false, "erase a policy document", "INVALID: BLOB",
+		falsified(func(m *Model) { delete(m.Blobs, Document(m)) })},
 	{theStore, false, "change an entry", "INVALID: SIGNATURE", falsified(func(m *Model) {
 		old := sigOf(parseObject(m, m.The("a2").Line))["sig"]
 		m.The("a2").P()["outputHash"] = ones64

@@ -65,7 +65,8 @@ func TestOracleEvents(t *testing.T) {
 	race.Alone(t)
 	o := newOracle(t, "trust events which it makes (TestTamper has its own)")
 	m := o.gen("-erased")
-	m.Nodes = slices.DeleteFunc(m.Nodes, func(n *Node) bool { return n.Text("session") != "" && n.Text("session") != "wasm" })
+	m.Nodes = slices.DeleteFunc(m.Nodes,
+		func(n *Node) bool { return n.Text("session") != "" && n.Text("session") != "wasm" })
 	m.relink()
 	events := 0
 	for _, n := range m.Nodes {
@@ -234,7 +235,8 @@ func (o *oracle) gen(args ...string) *Model {
 			}
 		})
 	}
-	require.True(o, messages == 2 && facts >= 2 && grants >= 4, "%d messages, %d facts, %d grants", messages, facts, grants)
+	require.True(o, messages == 2 && facts >= 2 && grants >= 4, "%d messages, %d facts, %d grants", messages, facts,
+		grants)
 	m.retrust() // there are entries less, and keys are there since another index
 	return m
 }
@@ -296,7 +298,8 @@ func TestOracleGen(t *testing.T) {
 			delete(unread, x.name)
 		case ours == x.check:
 			refused++
-		case err != nil && strings.HasSuffix(err.Error(), entry.Unsupported): // gaps, condense entries, messages and facts
+		// Gaps, condense entries, messages and facts.
+		case err != nil && strings.HasSuffix(err.Error(), entry.Unsupported):
 			later++
 		default: // of another engine's verdicts nothing is compared with the log, nor with the documents
 			theirs := "-"

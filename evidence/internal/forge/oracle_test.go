@@ -245,7 +245,8 @@ func (o *oracle) spoil(pack []byte, about func(name string) bool, seeds ...byte)
 				continue
 			}
 			x := mutant{name: f[0], check: f[1]}
-			switch said, status := o.run(append(append([]string{"mutate", "-n", x.name}, keys...), in, out)...); status {
+			switch said, status := o.run(append(append([]string{"mutate", "-n", x.name}, keys...), in,
+				out)...); status {
 			case 0:
 				var err error
 				x.pack, err = os.ReadFile(out)

@@ -31,7 +31,8 @@ func newProperty(t *testing.T, rows ...string) *property {
 	m := SmallLog(t, 0)
 	p := &property{T: t, o: evidence.Options{Trust: m.Trust, Origin: Origin}, pack: m.Pack(evidence.Write)}
 	r, err := verifyBytes(t, p.pack, p.o)
-	require.True(t, err == nil && r.Success(0) && len(p.pack) <= 18<<10, "the pack of %d bytes: %+v, %v", len(p.pack), r, err)
+	require.True(t, err == nil && r.Success(0) && len(p.pack) <= 18<<10, "the pack of %d bytes: %+v, %v", len(p.pack),
+		r, err)
 	return p
 }
 
@@ -221,7 +222,8 @@ func TestFields(t *testing.T) {
 		}
 		tried[e.Check]++
 	}
-	for _, name := range []string{"g", "p", "a1", "a2", "d1", "f2", "w2", "r", "x", "y2", "ka", "t2", "z1", "un", "ro"} {
+	for _, name := range []string{"g", "p", "a1", "a2", "d1", "f2", "w2", "r", "x", "y2", "ka", "t2", "z1", "un",
+		"ro"} {
 		st := TakeApart(t, w.pack).The(name).st
 		for _, c := range spoiled(t, st, optional) {
 			m := TakeApart(t, w.pack)
@@ -358,7 +360,8 @@ func TestForeignEntries(t *testing.T) {
 		}
 		signed++
 		maps.Copy(m.Blobs, other.Blobs)
-		maps.DeleteFunc(m.Blobs, func(name string, _ []byte) bool { return !bytes.Contains(entriesText(m), []byte(name)) })
+		maps.DeleteFunc(m.Blobs,
+			func(name string, _ []byte) bool { return !bytes.Contains(entriesText(m), []byte(name)) })
 		return m.Build()
 	})
 	p.atLeast(380)

@@ -128,7 +128,8 @@ var approvalRows = []tampering{
 		})
 	}, want: errReplay},
 	{id: "own", name: "another request is pending", cut: setD("h", "pending", ones64), want: errReplay},
-	{id: "own", name: "what is used is not said", cut: said(func(*Model, []any) []any { return []any{} }), want: errReplay},
+	{id: "own", name: "what is used is not said", cut: said(func(*Model, []any) []any { return []any{} }),
+		want: errReplay},
 	{id: "own", name: "what is used was not presented",
 		cut: said(func(_ *Model, was []any) []any { return append([]any{zeros64}, was...) }), want: errReplay},
 	{id: "own", name: "nobody asked what is used", cut: func(m *Model) {

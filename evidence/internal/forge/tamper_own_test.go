@@ -168,7 +168,8 @@ var ownRows = []tampering{
 	}, want: errReplay},
 	{id: "own", name: "another engine's approval, which is none", cut: both(otherEngine, func(m *Model) {
 		e1 := m.The("e1")
-		e := parseObject(m, m.Blobs[e1.D()["inputsHash"].(string)])["envelopes"].(Object)["attestations"].([]any)[0].(Object)
+		e := parseObject(m,
+			m.Blobs[e1.D()["inputsHash"].(string)])["envelopes"].(Object)["attestations"].([]any)[0].(Object)
 		approvedBy(m, e1, e)
 	}), want: errReplay},
 	{id: "own", name: "another engine's approval, which is used and counts", cut: both(otherEngine, func(m *Model) {
@@ -193,7 +194,8 @@ var ownRows = []tampering{
 	{id: "own", name: "another name than named", cut: repolicy("", func(p Object) {
 		p["documents"].([]any)[0].(Object)["name"] = "filez"
 	}), want: errBlob},
-	{id: "own", name: "a document without a name", cut: repolicy(`{"bundle":{"version":3},"layer":"P1"}`, nil), want: errBlob},
+	{id: "own", name: "a document without a name", cut: repolicy(`{"bundle":{"version":3},"layer":"P1"}`, nil),
+		want: errBlob},
 	{id: "own", name: "a document without a version", cut: repolicy(`{"bundle":{"name":"files"},"layer":"P1"}`, nil),
 		want: errBlob},
 	{id: "own", name: "a document that is no bundle", cut: repolicy(`{"bundle":7,"layer":"P1"}`, nil), want: errBlob},
@@ -207,7 +209,8 @@ var ownRows = []tampering{
 		cut: unused(func(p Object) { p["documents"].([]any)[0].(Object)["name"] = "filez" }), want: errBlob},
 	{id: "own", name: "a document of a policy that nobody was judged under, of another layer",
 		cut: unused(func(p Object) { p["documents"].([]any)[0].(Object)["layer"] = "P0" }), want: errBlob},
-	{id: "own", name: "no rules", cut: repolicy("", func(p Object) { p["engine"].(Object)["rules"] = 0 }), want: errRecord},
+	{id: "own", name: "no rules", cut: repolicy("", func(p Object) { p["engine"].(Object)["rules"] = 0 }),
+		want: errRecord},
 	{id: "own", name: "a threat table below the first", cut: repolicy("",
 		func(p Object) { p["engine"].(Object)["threat"] = -1 }), want: errRecord},
 
@@ -381,7 +384,8 @@ func TestNotReplayable(t *testing.T) {
 		"another engine's, which does not compile":  {repolicy(other, newest), others, 1},
 		"a policy that nobody was judged under":     {unused(newest), evidence.Replay{Replayed: 18, KernelsOwn: 4}, 1},
 		"another engine's text that is strict JSON": {both(otherEngine, output("m1", "raw", `{"a": 1}`)), others, 1},
-		"text that is strict JSON":                  {output("m1", "raw", `{"a": 1}`), evidence.Replay{Replayed: 18, KernelsOwn: 4}, 1},
+		"text that is strict JSON": {output("m1", "raw", `{"a": 1}`),
+			evidence.Replay{Replayed: 18, KernelsOwn: 4}, 1},
 		"a module that was kept": {func(m *Model) {
 			module := m.blob([]byte("\x00asm"))
 			sub(m.The("y2").P(), "sandbox")["module"] = module
@@ -433,15 +437,17 @@ func TestCallersTrustState(t *testing.T) {
 	public := key[strings.Index(key, `"public":"`)+10:]
 	public = public[:strings.IndexByte(public, '"')]
 	small := string(crypto.AppendBase64(nil, make([]byte, 32)))
-	unreduced := string(crypto.AppendBase64(nil, append([]byte{0xee}, append([]byte(strings.Repeat("\xff", 30)), 0x7f)...)))
+	unreduced := string(crypto.AppendBase64(nil, append([]byte{0xee},
+		append([]byte(strings.Repeat("\xff", 30)), 0x7f)...)))
 	for name, s := range map[string]string{
 		"no keys":          b[:strings.Index(b, "[{")] + "[]" + b[strings.Index(b, "}]")+2:],
 		"order of keys":    strings.Replace(strings.Replace(b, key+",", "", 1), "}]", "},"+key+"]", 1),
 		"another key's id": strings.Replace(b, public, string(crypto.AppendBase64(nil, Public(t, SeedX))), 1),
 		"small order":      strings.Replace(b, public, small, 1),
 		"not reduced":      strings.Replace(b, public, unreduced, 1),
-		"one key twice":    strings.Replace(b, key, key+","+strings.Replace(key, `"role":"kernel"`, `"role":"log"`, 1), 1),
-		"white space":      b + "\n",
+		"one key twice": strings.Replace(b, key, key+","+strings.Replace(key, `"role":"kernel"`, `"role":"log"`, 1),
+			1),
+		"white space": b + "\n",
 	} {
 		_, err := registry.ParseState([]byte(s))
 		assert.True(t, err != nil && s != b, "%s: a trust state", name)

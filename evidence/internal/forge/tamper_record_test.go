@@ -64,7 +64,8 @@ var recordRows = []tampering{
 		k, a1 := m.The("k").D(), m.The("a1").D()
 		k["argsHash"], k["tool"] = a1["argsHash"], a1["tool"]
 	}, want: errReference},
-	{id: "R13", cut: left("a1", func(p Object) { p["decision"].(Object)["rule"] = "P1:files:writers" }), want: errRecord},
+	{id: "R13", cut: left("a1", func(p Object) { p["decision"].(Object)["rule"] = "P1:files:writers" }),
+		want: errRecord},
 	{id: "R14", name: "outputHash", cut: left("a2", func(p Object) { p["outputHash"] = ones64 }), want: errRecord},
 	{id: "R14", name: "effectHash", cut: statement("a2", func(st Object) {
 		p := st["predicate"].(Object)
@@ -112,7 +113,8 @@ var recordRows = []tampering{
 		b2.decision, b2.parents = m.The("a2"), []*Node{m.The("a2")}
 	}, want: errReference},
 	{id: "R21", cut: func(m *Model) { m.push(closing(m, "main")) }, want: errReference},
-	{id: "R22", name: "id", cut: left("a1", func(p Object) { p["decision"].(Object)["id"] = "main/1" }), want: errRecord},
+	{id: "R22", name: "id", cut: left("a1", func(p Object) { p["decision"].(Object)["id"] = "main/1" }),
+		want: errRecord},
 	{id: "R22", name: "expires", cut: func(m *Model) {
 		a1 := m.The("a1")
 		at, err := contracts.ParseTime(a1.Text("time"))
@@ -172,7 +174,8 @@ var recordRows = []tampering{
 		f2.parents = []*Node{m.The("f1")}
 		m.relink()
 	}, want: errReference},
-	{id: "R37", cut: func(m *Model) { m.inputs(m.The("r"), func(in Object) { in["session"] = "main" }) }, want: errReplay},
+	{id: "R37", cut: func(m *Model) { m.inputs(m.The("r"), func(in Object) { in["session"] = "main" }) },
+		want: errReplay},
 	{id: "R38", cut: func(m *Model) {
 		m.inputs(m.The("e1"), func(in Object) { in["state"].(Object)["trust"] = m.The("g").P()["trust"] })
 	}, want: errReplay},

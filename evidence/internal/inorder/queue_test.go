@@ -77,7 +77,8 @@ func TestWaves(t *testing.T) {
 			assert.GreaterOrEqual(t, cases, 196)
 		})
 	}
-	for want, end := range map[any]func(){"panic: boom": func() { panic("boom") }, "ended": runtime.Goexit, errDisk: nil} {
+	for want, end := range map[any]func(){"panic: boom": func() { panic("boom") }, "ended": runtime.Goexit,
+		errDisk: nil} {
 		begun, left := make(chan bool), atomic.Bool{}
 		work := func(*thing) {
 			defer left.Store(true)

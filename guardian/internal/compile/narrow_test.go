@@ -46,7 +46,8 @@ func (r random) requires() string {
 		if r.IntN(3) == 0 {
 			need += `,{"receipt":` + r.tool() + `}`
 		}
-		list = append(list, fmt.Sprintf(`{"id":"q%d","tools":%s,%s:[%s]%s}`, i, r.tool(), r.pick(`"all"`, `"any"`), need,
+		list = append(list, fmt.Sprintf(`{"id":"q%d","tools":%s,%s:[%s]%s}`, i, r.tool(), r.pick(`"all"`, `"any"`),
+			need,
 			r.pick("", "", `,"when":{"caller":"roles","has":"x"}`)))
 	}
 	return `,"requires":[` + strings.Join(list, ",") + `]`
@@ -72,7 +73,8 @@ func (r random) bundle() string {
 		tools = append(tools, `"`+name+`":{"effect":"read","input":{"type":"object","properties":{}}}`)
 	}
 	return `{"helm":"policy/v1","layer":"P1","bundle":{"name":"m","version":1},"tools":{` + strings.Join(tools, ",") +
-		`},"rules":[{"id":"all","allow":` + r.pick(`["a","b","c","d"]`, `["a","b","c"]`, `["a"]`) + `}]` + r.requires() + `}`
+		`},"rules":[{"id":"all","allow":` + r.pick(`["a","b","c","d"]`, `["a","b","c"]`,
+		`["a"]`) + `}]` + r.requires() + `}`
 }
 
 // wrong is a document that cannot be put over a stack, or no document.
@@ -127,7 +129,8 @@ func TestNarrowedRequirements(t *testing.T) {
 		}
 	}
 	t.Log(refused)
-	for _, what := range []string{"can never be", "layer P0 over", "layer P1 over", "a second P2", "no helm", "no name"} {
+	for _, what := range []string{"can never be", "layer P0 over", "layer P1 over", "a second P2", "no helm",
+		"no name"} {
 		assert.GreaterOrEqual(t, refused[what], 10, what)
 	}
 }
@@ -137,8 +140,9 @@ func TestNarrowRefusedStack(t *testing.T) {
 	t.Parallel()
 	needs := `{"helm":"policy/v1","layer":"P0","name":"f","version":1,"requires":[{"id":"q","tools":"t","all":[{"receipt":"u"}]}]}`
 	docs := []contracts.Document{
-		parsed(t, `{"helm":"policy/v1","layer":"P1","bundle":{"name":"m","version":1},"tools":{"t":{"effect":"read","input":{"type":"object","properties":{}}},`+
-			`"u":{"effect":"read","input":{"type":"object","properties":{}}}},"rules":[{"id":"all","allow":"t"}]}`),
+		parsed(t,
+			`{"helm":"policy/v1","layer":"P1","bundle":{"name":"m","version":1},"tools":{"t":{"effect":"read","input":{"type":"object","properties":{}}},`+
+				`"u":{"effect":"read","input":{"type":"object","properties":{}}}},"rules":[{"id":"all","allow":"t"}]}`),
 		parsed(t, needs), parsed(t, `{"helm":"policy/v1","layer":"P2","name":"o","only":"u"}`)}
 	_, err := Documents(docs[:2])
 	require.ErrorContains(t, err, "can never be met")

@@ -19,7 +19,9 @@ import (
 // asking is the policy of a world with a requirement of echo, in version 2.
 func asking(t testing.TB, approval string) *guardian.Policy {
 	return kerneltest.Compile(t, kerneltest.Edit(t, kerneltest.Policy, "version: 1", "version: 2",
-		"rules:\n", "requires: [{id: asked, tools: echo, any: [{attestation: {type: x, max_age: 1h}}, {approval: "+approval+"}]}]\nrules:\n"))
+		"rules:\n",
+		"requires: [{id: asked, tools: echo, any: [{attestation: {type: x, max_age: 1h}}, {approval: "+approval+
+			"}]}]\nrules:\n"))
 }
 
 // An approval that nobody can ever give is refused by New, Narrow and Swap, with its place and the
@@ -27,7 +29,8 @@ func asking(t testing.TB, approval string) *guardian.Policy {
 func TestApprovalNobodyCanGive(t *testing.T) {
 	t.Parallel()
 	owner := func(name string, seed byte) registry.Key {
-		return registry.Key{Name: name, Public: kerneltest.Public(t, seed), Role: registry.Approver, Roles: []string{"owner"}}
+		return registry.Key{Name: name, Public: kerneltest.Public(t, seed), Role: registry.Approver,
+			Roles: []string{"owner"}}
 	}
 	trust := func(threshold int, keys ...registry.Key) *registry.Registry {
 		r, err := registry.New(threshold, keys...)
@@ -43,10 +46,12 @@ func TestApprovalNobodyCanGive(t *testing.T) {
 		approval string
 		says     string // "": it is taken
 	}{
-		"no trust state":           {nil, "{roles: [owner]}", "it takes 1 of the roles owner, the trust state has 0"},
-		"no approvers":             {trust(0, delegator), "{roles: [owner]}", "has 0, and no roots"},
-		"another role":             {trust(0, ann), "{roles: [auditor, boss]}", "it takes 1 of the roles auditor, boss"},
-		"too few":                  {trust(0, ann), "{roles: [owner], quorum: 2}", "it takes 2 of the roles owner, the trust state has 1"},
+		"no trust state": {nil, "{roles: [owner]}", "it takes 1 of the roles owner, the trust state has 0"},
+		"no approvers":   {trust(0, delegator), "{roles: [owner]}", "has 0, and no roots"},
+		"another role": {trust(0, ann), "{roles: [auditor, boss]}",
+			"it takes 1 of the roles auditor, boss"},
+		"too few": {trust(0, ann), "{roles: [owner], quorum: 2}",
+			"it takes 2 of the roles owner, the trust state has 1"},
 		"two keys of one":          {trust(0, ann, second), "{roles: [owner], quorum: 2}", "the trust state has 1"},
 		"one is enough":            {trust(0, ann), "{roles: [boss, owner]}", ""},
 		"two are enough":           {trust(0, ann, bob), "{roles: [owner], quorum: 2}", ""},
@@ -71,7 +76,8 @@ func TestApprovalNobodyCanGive(t *testing.T) {
 			require.NoError(t, err)
 			defer files.Close()
 			for _, store := range []proofgraph.Store{proofgraph.NewMemory(), files} {
-				k, err := helm.New(helm.Options{Policy: asking(t, c.approval), Key: kerneltest.SeedKey(t, 1), Store: store,
+				k, err := helm.New(helm.Options{Policy: asking(t, c.approval), Key: kerneltest.SeedKey(t, 1),
+					Store: store,
 					Trust: c.trust})
 				refused(err)
 				if c.says == "" {
@@ -85,8 +91,9 @@ func TestApprovalNobodyCanGive(t *testing.T) {
 			w := kerneltest.New(t, func(o *helm.Options) { o.Trust = c.trust })
 			before := w.Size()
 			refused(w.Kernel.Swap(t.Context(), asking(t, c.approval)))
-			overlay := kerneltest.Document(t, "helm: policy/v1\nlayer: P2\nname: task\nrequires:\n  - {id: asked, tools: echo, "+
-				"any: [{attestation: {type: x, max_age: 1h}}, {approval: "+c.approval+"}]}\n")
+			overlay := kerneltest.Document(t,
+				"helm: policy/v1\nlayer: P2\nname: task\nrequires:\n  - {id: asked, tools: echo, "+
+					"any: [{attestation: {type: x, max_age: 1h}}, {approval: "+c.approval+"}]}\n")
 			_, err = w.Kernel.Narrow(overlay)
 			refused(err)
 			assert.Equal(t, c.says != "", w.Size() == before, "%d entries, %d before", w.Size(), before)

@@ -21,26 +21,30 @@ import (
 func thousand(b testing.TB, version int) *guardian.Policy {
 	var tools, names []string
 	for i := range 1000 {
-		tools = append(tools, fmt.Sprintf(`"t%d":{"effect":"read","input":{"type":"object","required":["path"],"properties":`+
-			`{"path":{"type":"string","maxLength":%d},"n":{"type":"number"}}}}`, i, 1000+i))
+		tools = append(tools,
+			fmt.Sprintf(`"t%d":{"effect":"read","input":{"type":"object","required":["path"],"properties":`+
+				`{"path":{"type":"string","maxLength":%d},"n":{"type":"number"}}}}`, i, 1000+i))
 		names = append(names, fmt.Sprintf("%q", fmt.Sprint("t", i)))
 	}
-	return kerneltest.Compile(b, fmt.Sprintf(`{"helm":"policy/v1","layer":"P1","bundle":{"name":"many","version":%d},"tools":{%s},`+
-		`"rules":[{"id":"all","allow":[%s]}]}`, version, strings.Join(tools, ","), strings.Join(names, ",")))
+	return kerneltest.Compile(b,
+		fmt.Sprintf(`{"helm":"policy/v1","layer":"P1","bundle":{"name":"many","version":%d},"tools":{%s},`+
+			`"rules":[{"id":"all","allow":[%s]}]}`, version, strings.Join(tools, ","), strings.Join(names, ",")))
 }
 
 // task is the overlay of one of many tasks.
 func task(b testing.TB, i int) contracts.Document {
-	return kerneltest.Document(b, fmt.Sprintf(`{"helm":"policy/v1","layer":"P2","name":"task-%d","for":{"session":"chat-%d"},`+
-		`"only":["t1","t2"],"expires":"2099-01-01T00:00:00Z","rules":[{"id":"where","deny":"t1","unless":`+
-		`{"arg":"/path","eq":"/srv/%d"}}],"budgets":[{"id":"once","tools":"t1","limit":3,"per":"session","window":"total","cost":1}]}`,
-		i, i, i))
+	return kerneltest.Document(b,
+		fmt.Sprintf(`{"helm":"policy/v1","layer":"P2","name":"task-%d","for":{"session":"chat-%d"},`+
+			`"only":["t1","t2"],"expires":"2099-01-01T00:00:00Z","rules":[{"id":"where","deny":"t1","unless":`+
+			`{"arg":"/path","eq":"/srv/%d"}}],"budgets":[{"id":"once","tools":"t1","limit":3,"per":"session","window":"total","cost":1}]}`,
+			i, i, i))
 }
 
 // BenchmarkNarrow narrows a kernel with 1,000 tools, for a task each, over a store in memory. An
 // entry with two signatures is signed each time.
 func BenchmarkNarrow(b *testing.B) {
-	k, err := helm.New(helm.Options{Policy: thousand(b, 1), Key: kerneltest.SeedKey(b, 1), Store: proofgraph.NewMemory()})
+	k, err := helm.New(helm.Options{Policy: thousand(b, 1), Key: kerneltest.SeedKey(b, 1),
+		Store: proofgraph.NewMemory()})
 	require.NoError(b, err)
 	defer k.Close()
 	tasks := make([]contracts.Document, 0, 4096)
@@ -67,7 +71,8 @@ func BenchmarkNarrow(b *testing.B) {
 // one that is narrowed. Each of their policies has an entry.
 func BenchmarkSwapNarrowed(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	k, err := helm.New(helm.Options{Policy: thousand(b, 1), Key: kerneltest.SeedKey(b, 1), Store: proofgraph.NewMemory()})
+	k, err := helm.New(helm.Options{Policy: thousand(b, 1), Key: kerneltest.SeedKey(b, 1),
+		Store: proofgraph.NewMemory()})
 	require.NoError(b, err)
 	defer k.Close()
 	for i := range 1000 {

@@ -208,8 +208,9 @@ func TestCallsInsideCalls(t *testing.T) {
 		return executor.Result{Output: []byte(`{"ok":true}`)}, nil
 	}
 	kerneltest.Within(t, 10*time.Second, "calls inside a call", func() {
-		d, _ := w.Kernel.Guard(context.Background(), helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`), Session: "s",
-			Caller: helm.Caller{ID: "ada"}, Idempotency: "k"}) // which is for this call alone
+		d, _ := w.Kernel.Guard(context.Background(), helm.Intent{Tool: "echo", Args: json.RawMessage(`{}`),
+			Session: "s",
+			Caller:  helm.Caller{ID: "ada"}, Idempotency: "k"}) // which is for this call alone
 		assert.NoError(t, d.Err())
 		assert.Equal(t, "k", d.Record.Idempotency)
 	})

@@ -34,22 +34,27 @@ func TestForModel(t *testing.T) {
 		text             string
 		failed           bool
 	}{
-		{"released", "echo", `{}`, returns(executor.Result{Output: []byte(`{"b":1, "a":2}`)}, nil), `{"a":2,"b":1}`, false},
+		{"released", "echo", `{}`, returns(executor.Result{Output: []byte(`{"b":1, "a":2}`)}, nil), `{"a":2,"b":1}`,
+			false},
 		{"text", "echo", `{}`, returns(executor.Result{Output: []byte("1.10"), Raw: true}, nil), "1.10", false},
 		{"the empty text", "echo", `{}`, returns(executor.Result{Raw: true}, nil), "", false},
-		{"failed", "echo", `{}`, returns(executor.Result{Output: []byte("no such file"), Failed: true}, nil), "no such file", true},
-		{"the tool's own error", "echo", `{}`, returns(executor.Result{}, errors.New("no such file")), "no such file", true},
+		{"failed", "echo", `{}`, returns(executor.Result{Output: []byte("no such file"), Failed: true}, nil),
+			"no such file", true},
+		{"the tool's own error", "echo", `{}`, returns(executor.Result{}, errors.New("no such file")), "no such file",
+			true},
 		{"an error without a text", "echo", `{}`, returns(executor.Result{}, errors.New("")),
 			"echo has no result: TOOL_ERROR. The tool failed. Read its error before you try again. " +
 				"(the tool returned an error, or called its output failed)", true},
-		{"the error of a call inside", "echo", `{}`, inner, "helm: pinned: output withheld (TOOL_PANIC): the tool panicked, " +
-			"ended its goroutine, or returned a value without a JSON form", true},
+		{"the error of a call inside", "echo", `{}`, inner,
+			"helm: pinned: output withheld (TOOL_PANIC): the tool panicked, " +
+				"ended its goroutine, or returned a value without a JSON form", true},
 		{"a rule", "echo", `{"text":"a secret"}`, returns(executor.Result{}, nil),
 			"echo was denied: POLICY_VIOLATION. A rule forbids this call. Do not try to get round it; find another way " +
 				"or report this. (P1:test:no-secrets: the rule denies the call)", true},
 		{"no such tool", "echo\n\n", `{}`, nil, "sha256:", true},
 		{"not JSON", "echo", `{"private"`, returns(executor.Result{}, nil), "echo was denied: ERR_TOOL_ARGS", true},
-		{"panic", "echo", `{}`, driver(func(context.Context, contracts.Call) (executor.Result, error) { panic(secret) }),
+		{"panic", "echo", `{}`,
+			driver(func(context.Context, contracts.Call) (executor.Result, error) { panic(secret) }),
 			"echo has no result: TOOL_PANIC. The tool crashed", true},
 		{"too long", "echo", `{}`, returns(executor.Result{Output: make([]byte, 2000)}, nil),
 			"echo has no result: ERR_COMPUTE_OUTPUT_EXHAUSTED. ", true},

@@ -52,7 +52,8 @@ func gateRequest() gate {
 			}
 		})),
 		malformed(oversize, "key", altered(func(in *helm.Intent) { in.Idempotency = strings.Repeat("k", 257) })),
-		malformed(elsewhere, "a key in main", altered(func(in *helm.Intent) { in.Session, in.Idempotency = "main", "k" })),
+		malformed(elsewhere, "a key in main",
+			altered(func(in *helm.Intent) { in.Session, in.Idempotency = "main", "k" })),
 		malformed(elsewhere, "a key without a session",
 			altered(func(in *helm.Intent) { in.Session, in.Idempotency = "", "k" })),
 		malformed(oversize, "envelopes",

@@ -70,17 +70,18 @@ func TestLastCheckpoint(t *testing.T) {
 		last  []byte
 		says  string // "" if New goes on
 	}{
-		"this log, longer":              {w.Store.Store, last.Note, ""},
-		"this log":                      {w.Store.Store, later.Note, ""},
-		"no line of a log key":          {w.Store.Store, cosigned(unknown), ""},
-		"of an empty log":               {w.Store.Store, none, ""},
-		"an older copy":                 {keep(t, w, size), later.Note, "an older copy was put back"},
-		"an empty store":                {proofgraph.NewMemory(), last.Note, "the store has 0 entries"},
-		"a copy that went on":           {old, later.Note, "the store has another history of this log"},
-		"another log":                   {other.Store.Store, last.Note, "not those of the checkpoint"},
-		"an empty file":                 {w.Store.Store, []byte{}, "Options.Last: proofgraph: checkpoint"},
-		"no checkpoint":                 {w.Store.Store, []byte("none\n"), "Options.Last: proofgraph: checkpoint"},
-		"of another name":               {w.Store.Store, []byte(strings.Replace(string(last.Note), kerneltest.Origin, "b.test", 1)), "the log b.test"},
+		"this log, longer":     {w.Store.Store, last.Note, ""},
+		"this log":             {w.Store.Store, later.Note, ""},
+		"no line of a log key": {w.Store.Store, cosigned(unknown), ""},
+		"of an empty log":      {w.Store.Store, none, ""},
+		"an older copy":        {keep(t, w, size), later.Note, "an older copy was put back"},
+		"an empty store":       {proofgraph.NewMemory(), last.Note, "the store has 0 entries"},
+		"a copy that went on":  {old, later.Note, "the store has another history of this log"},
+		"another log":          {other.Store.Store, last.Note, "not those of the checkpoint"},
+		"an empty file":        {w.Store.Store, []byte{}, "Options.Last: proofgraph: checkpoint"},
+		"no checkpoint":        {w.Store.Store, []byte("none\n"), "Options.Last: proofgraph: checkpoint"},
+		"of another name": {w.Store.Store,
+			[]byte(strings.Replace(string(last.Note), kerneltest.Origin, "b.test", 1)), "the log b.test"},
 		"a changed line of the log key": {w.Store.Store, cosigned(changed), "a line of a log key does not verify"},
 	} {
 		before, err := x.store.Size(t.Context())

@@ -193,7 +193,7 @@ func overwrite(v reflect.Value) {
 	case reflect.Uint8, reflect.Uint64:
 		v.SetUint(7)
 	case reflect.String:
-		v.SetString("scribbled")
+		v.SetString("overwritten")
 	}
 }
 

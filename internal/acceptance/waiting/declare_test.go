@@ -95,7 +95,8 @@ func TestDriverThatDoesNotDeclareItself(t *testing.T) {
 				hang.Store(false)
 				w.MustCall(kerneltest.Executed(`{"ok":true}`), "echo", `{}`)
 				w.MustVerify()
-				assert.EqualError(t, w.Kernel.Close(), "helm: close: goroutines that were abandoned still run: echo: 63")
+				assert.EqualError(t, w.Kernel.Close(),
+					"helm: close: goroutines that were abandoned still run: echo: 63")
 				close(release)
 				synctest.Wait()
 			})
@@ -139,7 +140,8 @@ func TestDefinitionThatDoesNotCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, release := kerneltest.NewUnbound(t), make(chan struct{})
-		pinned := kerneltest.Version(t, 2, "  echo:\n", "  echo:\n    definition: \""+contracts.Digest{7}.String()+"\"\n")
+		pinned := kerneltest.Version(t, 2, "  echo:\n",
+			"  echo:\n    definition: \""+contracts.Digest{7}.String()+"\"\n")
 		w.Options.Drivers["echo"] = defined{w, func() { <-release }}
 		w.Close()
 		w.Open()
