@@ -7,57 +7,79 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
+// A known is what a fuzz target knows to be signed: packs, and the trust states of their logs.
+type known struct {
+	packs  [][]byte
+	trust  []*registry.State
+	origin string
+}
+
 // accepted holds a verification to the one property that matters: under a trust root
 // nothing passes that was not signed under it.
-func accepted(t *testing.T, pack []byte, trust []*registry.State, good [][]byte) {
+func (k known) accepted(t *testing.T, pack []byte) {
 	t.Helper()
-	for _, state := range trust {
-		r, err := verifyBytes(t, pack, Options{Trust: state, Origin: forge.Origin})
+	for _, state := range k.trust {
+		r, err := verifyBytes(t, pack, Options{Trust: state, Origin: k.origin})
 		assert.True(t, (err == nil) == (r.Level > Invalid) && (err == nil) == (r.Fault == nil), "%s, %v", r.Level, err)
-		assert.False(t, err == nil && !slices.ContainsFunc(good, func(b []byte) bool { return bytes.Equal(b, pack) }),
+		assert.False(t, err == nil && !slices.ContainsFunc(k.packs, func(b []byte) bool { return bytes.Equal(b, pack) }),
 			"%s: a pack that was not signed", r.Level)
 	}
 	r, err := verifyBytes(t, pack, Options{})
 	assert.False(t, err == nil && (r.Level < Intact || r.Success(Intact)), "without a trust root: %+v", r)
 }
 
-func fuzzPacks(f *testing.F) (good [][]byte, trust []*registry.State) {
-	small, base, fixture := forge.SmallLog(f, 0), forge.BaseLog(f), forge.FixtureLog(f)
-	base.Checkpoint()
-	return [][]byte{small.Pack(Write), base.Pack(Write), fixture.Pack(Write)},
-		[]*registry.State{small.Trust, base.Trust, fixture.Trust}
+// fuzzPacks are of logs whose origin depends on what is in them. Go keeps the inputs of earlier
+// runs: those of an earlier version of these logs are signed by the same keys, and valid if the
+// origin is the same.
+func fuzzPacks(f *testing.F) known {
+	packed := func(origin string) known {
+		k := known{origin: origin}
+		for _, m := range forge.LogsOf(f, origin) {
+			k.packs, k.trust = append(k.packs, m.Pack(Write)), append(k.trust, m.Trust)
+		}
+		return k
+	}
+	first := packed(forge.Origin)
+	k := packed(forge.Origin + "/" + crypto.Sum(slices.Concat(first.packs...)).String())
+	for i, b := range k.packs {
+		_, err := verifyBytes(f, b, Options{Trust: k.trust[i], Origin: k.origin})
+		require.NoError(f, err)
+	}
+	return k
 }
 
 // FuzzVerify takes whole packs. They take long to shrink: run it with -fuzzminimizetime=1x.
 func FuzzVerify(f *testing.F) {
-	good, trust := fuzzPacks(f)
-	for _, b := range good {
+	good := fuzzPacks(f)
+	for _, b := range good.packs {
 		f.Add(b)
 		f.Add(b[:len(b)/2])
 	}
-	f.Fuzz(func(t *testing.T, pack []byte) { accepted(t, pack, trust, good) })
+	f.Fuzz(func(t *testing.T, pack []byte) { good.accepted(t, pack) })
 }
 
 // FuzzMembers takes the contents of members of a valid pack; the archive is right. As above,
 // -fuzzminimizetime=1x.
 func FuzzMembers(f *testing.F) {
-	good, trust := fuzzPacks(f)
-	for of, b := range good {
+	good := fuzzPacks(f)
+	for of, b := range good.packs {
 		ms := forge.Untar(f, b)
 		for i := 3; i < min(len(ms), 9); i++ {
 			f.Add(uint8(of), ms[0].Body, ms[1].Body, ms[2].Body, ms[i].Body, uint8(i))
 		}
 	}
 	f.Fuzz(func(t *testing.T, of uint8, manifest, checkpoint, entries, blob []byte, which uint8) {
-		ms := forge.Untar(t, good[int(of)%len(good)])
+		ms := forge.Untar(t, good.packs[int(of)%len(good.packs)])
 		ms[0].Body, ms[1].Body, ms[2].Body = manifest, checkpoint, entries
 		ms[3+int(which)%(len(ms)-3)].Body = blob
-		accepted(t, forge.TarOf(ms), trust, good)
+		good.accepted(t, forge.TarOf(ms))
 	})
 }
 
@@ -158,14 +180,14 @@ func scripted(t testing.TB, packs [][]byte, which uint8, script []byte) []byte {
 func FuzzCut(f *testing.F) {
 	m := forge.SmallLog(f, 0)
 	// small ones, so that many are tried
-	good, trust := [][]byte{m.Pack(Write), forge.SmallLog(f, 1).Pack(Write)}, []*registry.State{m.Trust}
+	good := known{[][]byte{m.Pack(Write), forge.SmallLog(f, 1).Pack(Write)}, []*registry.State{m.Trust}, forge.Origin}
 	for which := range uint8(4) {
 		for op := range byte(16) {
 			f.Add(which, []byte{2, 0, 1, 0, op, 0, 3, 0, 1, 0, 2})
 		}
 	}
 	f.Fuzz(func(t *testing.T, which uint8, script []byte) {
-		accepted(t, scripted(t, good, which, script), trust, good)
+		good.accepted(t, scripted(t, good.packs, which, script))
 	})
 }
 

@@ -171,7 +171,7 @@ var (
 // another is a log from the start, of calls that were never made, years ago.
 func (w *adversary) another(logBy byte) {
 	w.Helper()
-	m := newMakerOf(w, State(w), 1)
+	m := newMakerOf(w, Origin, State(w), 1)
 	m.Now -= 5 * 365 * 24 * 3600 * 1000
 	m.logBy = logBy
 	m.open(SeedK1, [16]byte{})

@@ -199,8 +199,8 @@ func (w *adversary) keep(size int) {
 // copied is a copy of the log as it was at some size, to be continued by another key.
 func (w *adversary) copied(size int, by byte) *Maker {
 	w.Helper()
-	m := &Maker{TB: w.T, Store: proofgraph.NewMemory(), Trust: w.log.Trust, state: w.log.Trust, Now: w.log.Now,
-		logBy: SeedL}
+	m := &Maker{TB: w.T, origin: Origin, Store: proofgraph.NewMemory(), Trust: w.log.Trust, state: w.log.Trust,
+		Now: w.log.Now, logBy: SeedL}
 	b := proofgraph.Batch{}
 	var r contracts.Reader
 	for e, err := range w.log.Store.Entries(w.Context(), 0, uint64(size)) {

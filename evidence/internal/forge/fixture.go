@@ -80,8 +80,9 @@ type Fixture struct {
 }
 
 // NewFixture begins a log with FixturePolicy and a second approver.
-func NewFixture(t testing.TB) *Fixture {
-	m := NewMaker(t)
+func NewFixture(t testing.TB) *Fixture { return newFixtureOf(NewMaker(t)) }
+
+func newFixtureOf(m *Maker) *Fixture {
 	m.Use(FixturePolicy)
 	m.add(seedA2, "zoe", registry.Approver, "lead", "owner")
 	return &Fixture{m, "s1", contracts.Caller{ID: "agent"}}
@@ -144,8 +145,10 @@ func (m *Maker) Attest(claims string) contracts.Envelope {
 }
 
 // FixtureLog has a verdict of each kind over the past, and over what others sign.
-func FixtureLog(t testing.TB) *Fixture {
-	d := NewFixture(t)
+func FixtureLog(t testing.TB) *Fixture { return fixtureLog(NewMaker(t)) }
+
+func fixtureLog(m *Maker) *Fixture {
+	d := newFixtureOf(m)
 	d.Look("/a")
 	d.Look("/b")
 	d.Allowed(d.Ask("act", `{"path":"/a"}`)).Ran(`1`)

@@ -50,7 +50,7 @@ func State(t testing.TB) *registry.State {
 func (m *Maker) govern(e contracts.TrustEvent, adds []byte, by ...byte) {
 	m.Helper()
 	var err error
-	e.Origin, e.Version = Origin, m.state.Version()+1
+	e.Origin, e.Version = m.origin, m.state.Version()+1
 	for _, seed := range adds {
 		e, err = e.Prove(Key(m, seed))
 		require.NoError(m, err)
@@ -64,7 +64,7 @@ func (m *Maker) govern(e contracts.TrustEvent, adds []byte, by ...byte) {
 	}
 	size, err := m.Store.Size(m.Context())
 	require.NoError(m, err)
-	m.state, err = m.state.Apply(t, Origin, size)
+	m.state, err = m.state.Apply(t, m.origin, size)
 	require.NoError(m, err)
 	m.put(contracts.SessionKernel, nil, &contracts.Statement{Trust: t})
 }

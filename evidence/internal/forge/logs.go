@@ -36,7 +36,11 @@ func BasePolicy(version int) string {
 // version knows.
 func BaseLog(t testing.TB) *Maker {
 	t.Helper()
-	m := NewMaker(t)
+	return baseLog(NewMaker(t))
+}
+
+func baseLog(m *Maker) *Maker {
+	m.Helper()
 	m.Use(BasePolicy(3), MailPolicy)
 	a1 := m.Allowed(Ask{Session: "main", Tool: "fs.read", Args: `{"path":"/srv/a"}`, Who: Reader, key: "once"})
 	a2 := a1.Ran(`{"text":"a?~>"}`)
@@ -94,15 +98,15 @@ func BaseLog(t testing.TB) *Maker {
 	grant := crypto.Sum([]byte("a grant"))
 	m.govern(contracts.TrustEvent{Type: "undelegate", Delegation: &grant, Delegator: "ada"}, nil, SeedD) // un
 	m.govern(contracts.TrustEvent{Type: "root", Threshold: 2,
-		Keys: []contracts.RootKey{{Name: "root 1", Public: Public(t, seedR1)},
+		Keys: []contracts.RootKey{{Name: "root 1", Public: Public(m, seedR1)},
 			// ro
-			{Name: "root 2", Public: Public(t, seedR2)}, {Name: "root 4", Public: Public(t, seedR4)}}},
+			{Name: "root 2", Public: Public(m, seedR2)}, {Name: "root 4", Public: Public(m, seedR4)}}},
 		[]byte{seedR1, seedR2, seedR4}, seedR1, seedR2, seedR4)
 	m.Denied(contracts.ReasonIntentMalformed, Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader,
 		refuse: contracts.ReasonIntentMalformed})
 	m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader}) // o
-	n, err := m.Store.Size(t.Context())
-	require.True(t, err == nil && int(n) == len(baseNames), "%d entries, %d names, %v", n, len(baseNames), err)
+	n, err := m.Store.Size(m.Context())
+	require.True(m, err == nil && int(n) == len(baseNames), "%d entries, %d names, %v", n, len(baseNames), err)
 	return m
 }
 
@@ -167,7 +171,7 @@ func BudgetLog(t testing.TB) *Maker {
 	m.Denied(contracts.ReasonPolicyViolation, read("s1", `{"path":"/srv/secret"}`, other))
 	m.Allowed(read("s1", `{"path":"/srv/e"}`, other)) // o
 	m.Checkpoint()
-	n, err := m.Store.Size(t.Context())
+	n, err := m.Store.Size(m.Context())
 	require.True(t, err == nil && int(n) == len(budgetNames), "%d entries, %d names, %v", n, len(budgetNames), err)
 	return m
 }
@@ -201,8 +205,10 @@ var Full = flag.Bool("full", false, "try every case of the properties, not a sam
 
 // SmallLog is one of six entries in two sessions, whose pack is small enough to try everything on
 // it.
-func SmallLog(t testing.TB, nonce byte) *Maker {
-	m := newMakerOf(t,
+func SmallLog(t testing.TB, nonce byte) *Maker { return smallLog(t, Origin, nonce) }
+
+func smallLog(t testing.TB, origin string, nonce byte) *Maker {
+	m := newMakerOf(t, origin,
 		StateOf(t, 0, SeedK1, SeedL, registry.Key{Name: "kernel 2", Public: Public(t, seedK2), Role: registry.Kernel}),
 		nonce)
 	m.Use(`{"bundle":{"name":"b","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":"t","id":"a"}],` +
@@ -213,6 +219,15 @@ func SmallLog(t testing.TB, nonce byte) *Maker {
 	m.Denied(contracts.ReasonToolNotFound, Ask{Session: "a", Tool: "x", Args: `{}`, Drop: true})
 	m.Checkpoint()
 	return m
+}
+
+// LogsOf returns SmallLog, BaseLog and FixtureLog of another origin.
+func LogsOf(t testing.TB, origin string) []*Maker {
+	t.Helper()
+	logs := []*Maker{smallLog(t, origin, 0), baseLog(newMakerOf(t, origin, State(t), 0)),
+		fixtureLog(newMakerOf(t, origin, State(t), 0)).Maker}
+	logs[1].Checkpoint()
+	return logs
 }
 
 // Wander makes calls of five sessions at random, some of which run, fail, or are never heard of

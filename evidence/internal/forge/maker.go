@@ -41,6 +41,7 @@ func FilesPolicy(version int) string {
 // is made of.
 type Maker struct {
 	testing.TB
+	origin string
 	Store  *proofgraph.Memory
 	Proofs *proofgraph.Log
 	Trust  *registry.State // the initial one
@@ -55,12 +56,13 @@ type Maker struct {
 }
 
 // NewMaker begins a log with the trust state of State.
-func NewMaker(t testing.TB) *Maker { return newMakerOf(t, State(t), 0) }
+func NewMaker(t testing.TB) *Maker { return newMakerOf(t, Origin, State(t), 0) }
 
 // newMakerOf makes a log of a trust state, whose nonce has a byte of the caller's.
-func newMakerOf(t testing.TB, state *registry.State, nonce byte) *Maker {
+func newMakerOf(t testing.TB, origin string, state *registry.State, nonce byte) *Maker {
 	t.Helper()
-	m := &Maker{TB: t, Store: proofgraph.NewMemory(), Trust: state, state: state, Now: Start, logBy: SeedL}
+	m := &Maker{TB: t, origin: origin, Store: proofgraph.NewMemory(), Trust: state, state: state, Now: Start,
+		logBy: SeedL}
 	m.open(SeedK1, [16]byte{15: nonce})
 	return m
 }
@@ -73,9 +75,9 @@ func (m *Maker) open(seed byte, nonce [16]byte) {
 	if m.Proofs != nil {
 		m.Proofs.Seal(nil) // or the store still has it open
 	}
-	m.Proofs, err = proofgraph.Open(m.Context(), m.Store, proofgraph.Options{Origin: Origin, Key: Key(m, seed),
-		LogKey: Key(m, m.logBy),
-		Trust:  m.Trust.Canonical(), Nonce: nonce, Now: Start}, nil)
+	m.Proofs, err = proofgraph.Open(m.Context(), m.Store, proofgraph.Options{Origin: m.origin,
+		Key: Key(m, seed), LogKey: Key(m, m.logBy),
+		Trust: m.Trust.Canonical(), Nonce: nonce, Now: Start}, nil)
 	require.NoError(m, err)
 }
 

@@ -216,7 +216,7 @@ func TestInitialVersion(t *testing.T) {
 		state, err := registry.ParseState(bytes.Replace(whole.Canonical(), []byte(`"version":1}`),
 			[]byte(`"version":`+version+`}`), 1))
 		require.NoError(t, err)
-		m := newMakerOf(t, state, 0)
+		m := newMakerOf(t, Origin, state, 0)
 		m.Use(FilesPolicy(1))
 		m.Checkpoint()
 		pack := m.Pack(evidence.Write)
