@@ -30,8 +30,8 @@ type DecisionRecord struct {
 	PolicyHash         Digest
 	Reason             ReasonCode
 	Risk               Risk
-	Rule               string // layer:bundle:id
-	Signals            []string
+	Rule               string   // layer:bundle:id
+	Signals            []string // threat signals in the arguments
 	Tool               string
 	Verdict            Verdict
 }
@@ -110,6 +110,12 @@ func sameDigest(a, b *Digest) bool { return a == b || a != nil && b != nil && *a
 // Append appends the canonical form.
 func (d *DecisionRecord) Append(dst []byte) []byte { return write(dst, d.visit) }
 
+// scanned reports whether condition 7 may have been judged: for an ALLOW, and for a denial there or
+// after it. Approvals, which belong to condition 4, are judged last.
+func (d *DecisionRecord) scanned() bool {
+	return d.Condition >= 7 || d.Condition == 4 && d.Reason != ReasonMissingRequirement
+}
+
 // Seal sets the fields that follow from the others: the id, the hash of the inputs, and the hash
 // that binds the verdict to the policy and the inputs.
 func (d *DecisionRecord) Seal(session string, seq uint64, inputs Digest) {
@@ -177,6 +183,10 @@ func (d *DecisionRecord) check(h *Header, allow bool, fail func(field, what stri
 		fail("expires", "before the entry's time")
 	case (d.Reason == ReasonApprovalRequired) != (d.Pending != nil):
 		fail("pending", "there iff an approval is required")
+	case len(d.Signals) > 0 && !d.scanned():
+		fail("signals", "condition 7 was not judged")
+	case d.Reason == ReasonThreatSignalDetected && len(d.Signals) == 0:
+		fail("signals", "missing field")
 	case d.ArgsForm != "" && (allow || d.Condition != 0):
 		fail("argsForm", "raw arguments are denied at condition 0")
 	case d.Reason == ReasonIdempotencyConflict && d.Idempotency == "":

@@ -92,6 +92,11 @@ func (c *CallCount) visit(f *form) {
 func (p *PriorReceipt) visit(f *form) {
 	f.maybe("entry", &p.Entry)
 	f.value("facts", optional, &p.Facts, crypto.Object)
+	if f.reading && p.Facts.Kind() == crypto.Object {
+		if what := checkRead(p.Facts); what != "" {
+			f.fail("facts", what)
+		}
+	}
 	f.value("same", optional, &p.Same, crypto.Object)
 	if p.Entry != nil {
 		f.time("time", required, &p.Time)

@@ -49,7 +49,7 @@ func fullInputs(t testing.TB) *Inputs {
 			Calls:  []CallCount{{7, "send_money"}, {7, ""}},
 			From:   []Source{{2, d[:2], "list_payments#payee", d[2]}, {0, []Digest{}, "user", Digest{}}},
 			Labels: &[]string{"a!", "a", "b", `b"`},
-			Receipts: []PriorReceipt{{&d[3], value(t, `{"payee":["x"]}`), value(t, `{"/to":"x"}`), 0, "list_payments"},
+			Receipts: []PriorReceipt{{&d[3], value(t, `{"/*/to":["x"]}`), value(t, `{"/to":"x"}`), 0, "list_payments"},
 				{Tool: "other"}},
 			Tainted: new(bool), Trust: digest("trust"), Used: &[]Digest{d[4], d[5]},
 		},
@@ -113,7 +113,7 @@ func TestInputsRoundTrip(t *testing.T) {
 func TestInputsAreClosed(t *testing.T) {
 	t.Parallel()
 	in := fullInputs(t)
-	in.Args, in.State.Receipts[0].Facts, in.State.Receipts[0].Same = value(t, `{}`), value(t, `{}`), value(t, `{}`)
+	in.Args, in.State.Receipts[0].Same = value(t, `{}`), value(t, `{}`)
 	full := in.Append(nil)
 	_, err := ParseInputs(full)
 	require.NoError(t, err) // or the refusals below would prove nothing
@@ -134,7 +134,7 @@ func TestInputsAreClosed(t *testing.T) {
 		}
 	}
 	assert.True(t, cases >= 180 && taken <= 35 && taken >= 15, "%d cases, %d taken", cases, taken)
-	if unknown != 3 { // in arguments, in facts, and in the same of receipts, which may have any content
+	if unknown != 2 { // in arguments, and in the same of receipts, which may have any content
 		t.Errorf("a field that nobody knows is taken in %d places", unknown)
 	}
 }
@@ -149,7 +149,7 @@ func TestParseInputsRefuses(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat(`[`, n) + strings.Repeat(`]`, n) }
 	big := func(n int) string { return envelope(strings.Repeat("x", n/4*3)) } // an envelope of n bytes
 	type row struct{ Name, Old, New string }
-	for _, c := range append(table.Read[row](t, "parse_inputs_refuses", 42), []row{
+	for _, c := range append(table.Read[row](t, "parse_inputs_refuses", 45), []row{
 		{"arguments nested 66 deep", `"z":1}`, `"z":` + nested(65) + `}`},
 		{"upper-case hash", `"argsHash":"` + digest("args").String(),
 			`"argsHash":"` + strings.ToUpper(digest("args").String())},
@@ -200,12 +200,18 @@ func TestInputsLimits(t *testing.T) {
 	in.Args = value(t, `{"a":`+strings.Repeat(`[`, 64)+strings.Repeat(`]`, 64)+`}`)
 	_, err = ParseInputs(in.Append(nil))
 	assert.NoError(t, err)
-	in.State.Receipts[0].Facts = value(t, `{"a":"`+strings.Repeat("x", MaxPresented-8)+`"}`)
+	whole := factsOf(MaxFacts)
+	in.State.Receipts = []PriorReceipt{{Tool: "a", Facts: whole}, {Tool: "b", Facts: whole}}
+	in.State.Sort()
 	_, err = ParseInputs(in.Append(nil))
 	assert.NoError(t, err)
-	in.State.Receipts[0].Facts = value(t, `{"a":"`+strings.Repeat("x", MaxPresented-7)+`"}`)
+	in.State.Receipts = append(in.State.Receipts, PriorReceipt{Tool: "c", Facts: value(t, `{"/x":[1]}`)})
+	in.State.Sort()
 	_, err = ParseInputs(in.Append(nil))
-	assert.Error(t, err, "facts over 1 MiB are taken")
+	assert.Error(t, err, "facts over 1 MiB together are taken")
+	in.State.Receipts = []PriorReceipt{{Tool: "a", Facts: factsOf(MaxFacts + 1)}}
+	_, err = ParseInputs(in.Append(nil))
+	assert.Error(t, err, "more facts than a document can have are taken")
 }
 
 // Concurrent readers and writers share nothing.

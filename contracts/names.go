@@ -28,7 +28,7 @@ const (
 	MaxWords       = 128      // length of a label, a sandbox profile, a signer's name and the like
 	MaxCallerID    = 256      // length of a caller's id, a tenant, an idempotency key
 
-	maxID           = 64  // length of the id of a bundle, rule, budget, document or signal
+	maxID           = 64  // length of the id of a bundle, rule, budget, document, fact or signal
 	maxName         = 128 // length of a session's or a tool's name
 	maxOrigin       = 255 // length of a log's name
 	maxSubjectName  = maxOrigin
@@ -73,7 +73,7 @@ var (
 	}}
 	sourceName = word{"user or tool#fact", func(s string) bool { // of provenance
 		tool, fact, ok := strings.Cut(s, "#")
-		return s == "user" || ok && IsTool(tool) && IsWords(fact, MaxWords) && !strings.Contains(fact, "#")
+		return s == "user" || ok && IsTool(tool) && IsID(fact)
 	}}
 	words64     = wordsOf(MaxRole)
 	words128    = wordsOf(MaxWords)
@@ -130,7 +130,7 @@ func IsTool(s string) bool { return len(s) <= maxName && consistsOf(s, "._:@/-")
 // IsOrigin reports whether s may name a log.
 func IsOrigin(s string) bool { return len(s) <= maxOrigin && consistsOf(s, "._/-") }
 
-// IsID reports whether s may name a bundle, a rule, a budget, a document or a signal.
+// IsID reports whether s may name a bundle, a rule, a budget, a document, a fact or a signal.
 func IsID(s string) bool { return len(s) <= maxID && consistsOf(s, "._-") }
 
 // consistsOf reports whether s is not empty and has only ASCII letters, digits and the bytes of

@@ -42,7 +42,7 @@ func TestNames(t *testing.T) {
 			[]string{"", kindPrefix + "/v1", kindPrefix + "decision/v2", kindPrefix + "decision",
 				kindPrefix + "Decision/v1", kindPrefix + "a-b/v1", "http" + kindPrefix[5:] + "a/v1",
 				kindPrefix + "a/v1/", kindPrefix[:10] + "/v1"}},
-		{source, []string{"user", "list_payments#payee", "a#" + x(128), `a#b"c`},
+		{source, []string{"user", "list_payments#payee", "a#" + x(64), "a/b:c@d#e._-"},
 			[]string{"", "users", "User", "#a", "a#", "a#b#c", "a b#c", "a#b\n", "a#" + x(129), x(129) + "#a", "a"}},
 		{words, []string{"a", " ", "é", "日本", x(128), strings.Repeat("é", 64), strings.Repeat(`"`, 64),
 			strings.Repeat(`\`, 64), "\u2028", "\u0080", "\ufffd", "/"},

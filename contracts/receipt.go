@@ -2,6 +2,7 @@ package contracts
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/helmkernel/helm/crypto"
 )
@@ -16,13 +17,13 @@ type Receipt struct {
 	DecisionHash Digest // leaf hash of the decision's entry
 	EffectHash   Digest
 	EffectType   EffectType
-	FactsHash    *Digest
-	OutputForm   string // "jcs" or "raw", with OutputHash
+	FactsHash    *Digest // of the facts document, a blob: see ParseFacts
+	OutputForm   string  // "jcs" or "raw", with OutputHash
 	OutputHash   *Digest
 	Reason       ReasonCode
 	Sandbox      *SandboxUse
 	Settled      []Settlement // amounts that stay charged
-	Signals      []string
+	Signals      []string     // threat signals in an output that was released
 	Tool         string
 	Verdict      Verdict // the final one
 }
@@ -158,6 +159,10 @@ func (r *Receipt) Check() error {
 	if s := r.Sandbox; s != nil && (s.Gas > crypto.MaxInt || !words128.ok(s.Profile)) {
 		return &FormatError{Record, "sandbox", "outside its limits"}
 	}
+	if !ascends(r.Signals, func(a, b *string) int { return strings.Compare(*a, *b) }) || len(r.Signals) > MaxListed ||
+		slices.ContainsFunc(r.Signals, func(s string) bool { return !IsID(s) }) {
+		return &FormatError{Record, "signals", "not at most 16 ids, sorted and unique"}
+	}
 	if field, what := r.departs(); what != "" {
 		return &FormatError{Record, field, what}
 	}
@@ -182,6 +187,8 @@ func (r *Receipt) departs() (field, what string) {
 		return "outputHash", "of no bytes"
 	case r.FactsHash != nil && (r.Outcome != Executed || r.OutputForm != "jcs"):
 		return "factsHash", "goes with EXECUTED and jcs only"
+	case len(r.Signals) > 0 && (r.OutputHash == nil || r.Outcome == Withheld):
+		return "signals", "of no output that was released"
 	case r.Sandbox != nil && r.Reason == ReasonOutcomeUnknown:
 		return "sandbox", "of a run that nobody saw"
 	}

@@ -155,6 +155,9 @@ func TestDenialTable(t *testing.T) {
 				if reason == ReasonIdempotencyConflict {
 					d.Idempotency = "k"
 				}
+				if reason == ReasonThreatSignalDetected {
+					d.Signals = []string{"nul"}
+				}
 				if reason != ReasonToolNotFound {
 					d.EffectType, d.Risk = Read, Low
 				}

@@ -14,6 +14,8 @@ type Result struct {
 	Reason  contracts.ReasonCode
 	Output  []byte // canonical JSON, or bytes as the tool returned them; only its hash is recorded
 	Form    string // of Output: "jcs" or "raw"; "" if the reason has no output
+	Facts   []byte // the facts document, if the tool declares facts; only its hash is recorded
+	Signals []string
 	Sandbox *contracts.SandboxUse
 	Refunds []string // budgets that return their charge: only if the tool itself failed
 }
@@ -39,16 +41,21 @@ func Build(d *contracts.DecisionRecord, entry contracts.Digest, o Result) (*cont
 	b := &struct {
 		contracts.Receipt
 		output  contracts.Digest
+		facts   contracts.Digest
 		sandbox contracts.SandboxUse
 	}{}
 	r := &b.Receipt
 	*r = contracts.Receipt{ArgsHash: d.ArgsHash, DecisionHash: entry, EffectType: d.EffectType, Reason: o.Reason,
 		Tool:       d.Tool,
-		OutputForm: o.Form, Settled: settled(d.Charges, o.Refunds)}
+		OutputForm: o.Form, Settled: settled(d.Charges, o.Refunds), Signals: slices.Clone(o.Signals)}
 	r.Outcome, r.Verdict = o.Reason.Ending()
 	if o.Form != "" {
 		b.output = crypto.Sum(o.Output)
 		r.OutputHash = &b.output
+	}
+	if o.Facts != nil {
+		b.facts = crypto.Sum(o.Facts)
+		r.FactsHash = &b.facts
 	}
 	if o.Sandbox != nil {
 		b.sandbox = *o.Sandbox

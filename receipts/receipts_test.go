@@ -88,10 +88,15 @@ func TestEveryEndingOfARun(t *testing.T) {
 			"raw": {Reason: reason, Output: []byte("hello"), Form: "raw"},
 			"sandbox": {Reason: reason, Sandbox: &contracts.SandboxUse{Gas: 5, Module: digest("module"),
 				Profile: "wasi"}},
+			"facts":   {Reason: reason, Output: []byte(`{"a":1}`), Form: "jcs", Facts: []byte(`{"/a":[1]}`)},
+			"signals": {Reason: reason, Output: []byte("hello"), Form: "raw", Signals: []string{"nul", "secret"}},
 		} {
 			hasOutput := reason == contracts.ReasonAllow || reason == contracts.ReasonContractDrift
 			possible := outcome != contracts.Denied && (hasOutput == (o.Form != "") ||
-				reason == contracts.ReasonToolError) && (o.Sandbox == nil || reason != contracts.ReasonOutcomeUnknown)
+				reason == contracts.ReasonToolError) &&
+				(o.Sandbox == nil || reason != contracts.ReasonOutcomeUnknown) &&
+				(o.Facts == nil || reason == contracts.ReasonAllow) &&
+				(o.Signals == nil || reason != contracts.ReasonContractDrift)
 			r, err := Build(allow(), digest("decision's entry"), o)
 			assert.True(t, (err == nil) == possible && (r != nil) == possible, "%s, %s: %v", reason, name, err)
 			if err != nil {
@@ -112,9 +117,12 @@ func TestEveryEndingOfARun(t *testing.T) {
 				reason, name, got.OutputHash)
 			assert.True(t, (got.Sandbox != nil) == (o.Sandbox != nil) && (o.Sandbox == nil ||
 				*got.Sandbox == *o.Sandbox), "%s, %s: sandbox %+v", reason, name, got.Sandbox)
+			assert.True(t, (got.FactsHash != nil) == (o.Facts != nil) && (o.Facts == nil ||
+				*got.FactsHash == digest(string(o.Facts))), "%s, %s: facts %s", reason, name, got.FactsHash)
+			assert.Equal(t, o.Signals, got.Signals, "%s, %s", reason, name)
 		}
 	}
-	assert.Equal(t, 2*2+4+7*2+1, endings, "%d endings", endings)
+	assert.Equal(t, 2*2+4+7*2+1+1+2, endings, "%d endings", endings)
 }
 
 func TestBuildRefuses(t *testing.T) {
@@ -148,6 +156,15 @@ func TestBuildRefuses(t *testing.T) {
 		"no JSON of a failure":   {allow(), Result{Reason: contracts.ReasonToolError, Form: "jcs"}},
 		"bytes of a failure":     {allow(), Result{Reason: contracts.ReasonToolError, Output: []byte("secret")}},
 		"bytes of an exhaustion": {allow(), jcs(Result{Reason: contracts.ReasonOutputExhausted})},
+		"facts of text": {allow(), Result{Reason: contracts.ReasonAllow, Output: []byte("x"), Form: "raw",
+			Facts: []byte("{}")}},
+		"facts of a failure": {allow(), Result{Reason: contracts.ReasonToolError, Output: []byte("{}"), Form: "jcs",
+			Facts: []byte("{}")}},
+		"signals of no output": {allow(), Result{Reason: contracts.ReasonToolError, Signals: []string{"nul"}}},
+		"signals of an output that is withheld": {allow(), Result{Reason: contracts.ReasonContractDrift,
+			Output: []byte("x"), Form: "raw", Signals: []string{"nul"}}},
+		"signals out of order": {allow(), jcs(Result{Reason: contracts.ReasonAllow,
+			Signals: []string{"secret", "nul"}})},
 		"sandbox of the unseen": {allow(), Result{Reason: contracts.ReasonOutcomeUnknown,
 			Sandbox: &contracts.SandboxUse{Profile: "wasi"}}},
 		"sandbox without a profile": {allow(), Result{Reason: contracts.ReasonToolError,
@@ -236,12 +253,13 @@ func TestChargesStay(t *testing.T) {
 func TestReceiptIsACopy(t *testing.T) {
 	t.Parallel()
 	use := &contracts.SandboxUse{Gas: 5, Module: digest("module"), Profile: "wasi"}
-	output := []byte(`{"a":1}`)
+	output, facts, signals := []byte(`{"a":1}`), []byte(`{"/a":[1]}`), []string{"nul"}
 	d := allow(contracts.Charge{Amount: 2, Budget: "P1:bank:pay", Limit: 5, Window: "total"})
-	r, err := Build(d, digest("e"), Result{Reason: contracts.ReasonAllow, Output: output, Form: "jcs", Sandbox: use})
+	r, err := Build(d, digest("e"), Result{Reason: contracts.ReasonAllow, Output: output, Form: "jcs", Sandbox: use,
+		Facts: facts, Signals: signals})
 	require.NoError(t, err)
-	use.Gas, output[1], d.Charges[0].Amount, d.Tool = 6, 'x', 3, "other"
-	assert.True(t, r.Sandbox.Gas == 5 && *r.OutputHash == digest(`{"a":1}`) && r.Settled[0].Amount == 2 &&
+	use.Gas, output[1], d.Charges[0].Amount, d.Tool, facts[2], signals[0] = 6, 'x', 3, "other", 'x', "x"
+	assert.True(t, r.Sandbox.Gas == 5 && *r.FactsHash == digest(`{"/a":[1]}`) && r.Signals[0] == "nul" && *r.OutputHash == digest(`{"a":1}`) && r.Settled[0].Amount == 2 &&
 		r.Tool == "send_money", "%+v", r)
 }
 
