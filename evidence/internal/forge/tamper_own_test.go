@@ -137,7 +137,7 @@ var ownRows = []tampering{
 	{id: "own", name: "charge", cut: setD("a1", "charges", charge(0, 1, 3)), want: errBudget},
 	{id: "own", name: "settlement", cut: setP("a2", "settled", []any{Object{"amount": 1, "budget": "P1:files:reads"}}),
 		want: errBudget},
-	{id: "own", name: "facts", cut: func(m *Model) { m.The("a2").P()["factsHash"] = m.blob([]byte(`{"n":[1]}`)) },
+	{id: "own", name: "facts", cut: func(m *Model) { m.The("a2").P()["factsHash"] = m.blob([]byte(`{"/n":[1]}`)) },
 		want: errReplay},
 	{id: "own", name: "facts that are none",
 		cut: func(m *Model) { m.The("a2").P()["factsHash"] = m.blob([]byte(`[1]`)) }, want: errBlob},
@@ -155,7 +155,7 @@ var ownRows = []tampering{
 		s["from"] = []any{Object{"count": 0, "found": []any{}, "source": "user", "state": zeros64}}
 	}), want: errReplay},
 	{id: "own", name: "facts of a receipt", cut: pastOf(func(m *Model, s Object) {
-		s["receipts"].([]any)[0].(Object)["facts"] = Object{"n": []any{1}}
+		s["receipts"].([]any)[0].(Object)["facts"] = Object{"/n": []any{1}}
 	}), want: errReplay},
 	{id: "own", name: "another engine's charge without its balance", cut: both(otherEngine, func(m *Model) {
 		m.The("o").D()["charges"] = charge(0, 1, 3)
@@ -345,7 +345,7 @@ var otherPasts = map[string]func(*Model){
 		s["receipts"] = []any{Object{"same": Object{"/path": "/srv/z"}, "tool": "fs.read"}}
 	}),
 	"facts": pastOf(func(m *Model, s Object) {
-		s["receipts"].([]any)[0].(Object)["facts"] = Object{"n": []any{1}}
+		s["receipts"].([]any)[0].(Object)["facts"] = Object{"/n": []any{1}}
 	}),
 	"labels and taint": pastOf(func(_ *Model, s Object) { s["labels"], s["tainted"] = []any{}, true }),
 	"sources": pastOf(func(_ *Model, s Object) {
