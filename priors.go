@@ -51,6 +51,27 @@ func (p *priors) Receipt(tool string, same crypto.Value) (r contracts.PriorRecei
 	return r, err
 }
 
+// errNotKept denies a call whose policy asks for what this kernel does not keep yet.
+var errNotKept = errors.New("sources, facts and marks are not kept yet")
+
+// Facts returns an error.
+func (p *priors) Facts(*contracts.PriorReceipt) (crypto.Value, error) {
+	p.unread = errNotKept
+	return crypto.Value{}, errNotKept
+}
+
+// Source returns an error.
+func (p *priors) Source(past.Source) (past.Supply, error) {
+	p.unread = errNotKept
+	return past.Supply{}, errNotKept
+}
+
+// Marks returns an error.
+func (p *priors) Marks() (bool, []string, error) {
+	p.unread = errNotKept
+	return false, nil, errNotKept
+}
+
 // args reads the arguments of an earlier call. They are valid until the next are read.
 func (p *priors) args(r past.Run) (v crypto.Value, err error) {
 	if p.inputs == nil {

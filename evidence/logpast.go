@@ -128,6 +128,17 @@ func (p *logPast) arguments(s *session, run past.Run) (crypto.Value, error) {
 	return in.Args, nil
 }
 
+// Facts returns an error: facts are not folded yet.
+func (p *logPast) Facts(*contracts.PriorReceipt) (crypto.Value, error) {
+	return crypto.Value{}, errUntold
+}
+
+// Source returns an error: sources are not folded yet.
+func (p *logPast) Source(past.Source) (past.Supply, error) { return past.Supply{}, errUntold }
+
+// Marks returns an error: marks are not folded yet.
+func (p *logPast) Marks() (bool, []string, error) { return false, nil, errUntold }
+
 // Used reports whether a request was consumed. If an earlier ALLOW consumed approvals that cannot
 // be read, the inputs say which requests of its call it consumed. They also say it of a request
 // that an ALLOW of another session consumed, or may have, since a call that was denied may have

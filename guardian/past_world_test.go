@@ -36,6 +36,14 @@ func (p *told) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, 
 	})
 }
 
+var errUntold = errors.New("not kept")
+
+func (p *told) Facts(*contracts.PriorReceipt) (crypto.Value, error) { return crypto.Value{}, errUntold }
+
+func (p *told) Source(past.Source) (past.Supply, error) { return past.Supply{}, errUntold }
+
+func (p *told) Marks() (bool, []string, error) { return false, nil, errUntold }
+
 func (p *told) Used(_ contracts.Digest, r *contracts.ApprovalRequest) bool { return p.Session.Used(r) }
 
 // ran notes that a tool was allowed and executed.
@@ -129,6 +137,14 @@ func (onlyLedger) Calls(string) uint64 { return 0 }
 func (onlyLedger) Receipt(tool string, same crypto.Value) (contracts.PriorReceipt, error) {
 	return contracts.PriorReceipt{Tool: tool, Same: same}, nil
 }
+
+func (onlyLedger) Facts(*contracts.PriorReceipt) (crypto.Value, error) {
+	return crypto.Value{}, errUntold
+}
+
+func (onlyLedger) Source(past.Source) (past.Supply, error) { return past.Supply{}, errUntold }
+
+func (onlyLedger) Marks() (bool, []string, error) { return false, nil, errUntold }
 
 func (onlyLedger) Used(contracts.Digest, *contracts.ApprovalRequest) bool { return false }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/table"
 )
 
@@ -252,5 +253,13 @@ func (h had) Receipt(tool string, _ crypto.Value) (contracts.PriorReceipt, error
 	}
 	return contracts.PriorReceipt{Entry: &contracts.Digest{1}, Time: at}, nil
 }
+
+var errUntold = errors.New("not kept")
+
+func (had) Facts(*contracts.PriorReceipt) (crypto.Value, error) { return crypto.Value{}, errUntold }
+
+func (had) Source(past.Source) (past.Supply, error) { return past.Supply{}, errUntold }
+
+func (had) Marks() (bool, []string, error) { return false, nil, errUntold }
 
 func (had) Used(contracts.Digest, *contracts.ApprovalRequest) bool { return false }

@@ -62,6 +62,16 @@ func (r remembered) Receipt(tool string, same crypto.Value) (contracts.PriorRece
 	})
 }
 
+var errUntold = errors.New("not kept yet")
+
+func (r remembered) Facts(*contracts.PriorReceipt) (crypto.Value, error) {
+	return crypto.Value{}, errUntold
+}
+
+func (r remembered) Source(past.Source) (past.Supply, error) { return past.Supply{}, errUntold }
+
+func (r remembered) Marks() (bool, []string, error) { return false, nil, errUntold }
+
 func (r remembered) Used(_ contracts.Digest, q *contracts.ApprovalRequest) bool {
 	return r.Session.Used(q)
 }
