@@ -58,7 +58,7 @@ func unsupportedKeys() (list []refusal) {
 		list = append(list, refusal{`"layer": "P1"`, `"layer": "P1", "` + key + `": {}`, "/" + key,
 			"unknown key|remove it: " + key + " is a key of " + in})
 	}
-	for _, key := range []string{"facts", "threat"} {
+	for _, key := range []string{"threat"} {
 		list = append(list, refusal{`"risk": "high"`, `"` + key + `": true`, "/tools/t/" + key,
 			key + " is not supported by this version of helm|remove it"})
 	}

@@ -229,7 +229,7 @@ func (p *Policy) Compared(tool string) [][]string {
 // HasOutput reports whether the tool pins the schema of its output.
 func (p *Policy) HasOutput(tool string) bool {
 	t := p.tool(tool)
-	return t != nil && t.Output != nil
+	return t != nil && t.Output.Schema != nil
 }
 
 // CheckOutput reports whether an output is valid by the schema that the tool pins, and if not, why.
@@ -239,10 +239,10 @@ func (p *Policy) CheckOutput(tool string, output crypto.Value) (Why, bool) {
 	switch {
 	case t == nil:
 		return Why{What: "the tool is not declared"}, false
-	case t.Output == nil:
+	case t.Output.Schema == nil:
 		return Why{}, true
 	}
-	if v := t.Output.Validate(output); v != nil {
+	if v := t.Output.Schema.Validate(output); v != nil {
 		return Why{Pointer: v.Pointer, What: v.Constraint}, false
 	}
 	return Why{}, true

@@ -137,7 +137,7 @@ func TestSpecificationStack(t *testing.T) {
 		docs = without(t, docs, e.Pointer)
 		p, err = guardian.Compile(docs...)
 	}
-	want := "/tools/list_payments/facts /requires/0/unless/any/1/from /rules/1/when/session /requires/0/when/session"
+	want := "/requires/0/unless/any/1/from /rules/1/when/session /requires/0/when/session"
 	got := strings.Join(refused, " ")
 	assert.True(t, sameWords(got, want), "refused by name: %s\nwant             %s", got, want)
 	in := func(session string) func(*contracts.Inputs) {

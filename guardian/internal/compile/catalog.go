@@ -26,9 +26,10 @@ var (
 // all.
 type catalog struct {
 	*reader
-	layer string
-	tools map[string]*program.Tool
-	names []string // of the tools, sorted
+	layer  string
+	tools  map[string]*program.Tool
+	names  []string   // of the tools, sorted
+	labels vocabulary // of the stack
 
 	drafts *drafts // over a stack; nil: the tools are being made, and may be changed
 }

@@ -86,11 +86,11 @@ func elsewhere(key string, keys, later []string) string {
 }
 
 // readBundle reads a P1 document.
-func (l *loader) readBundle(labels vocabulary) {
+func (l *loader) readBundle() {
 	l.readCommon()
 	if tools, ok := l.need(l.root, "tools"); ok {
 		l.members(tools, func(name string, p docValue) {
-			t := l.readTool(name, p, labels)
+			t := l.readTool(name, p)
 			t.Expiry, t.ScopeRule = program.Expiry{At: l.expires, Rule: l.prefix + "expires"}, l.prefix+"scope"
 			l.catalog.tools[name] = t
 			l.catalog.names = append(l.catalog.names, name)

@@ -21,8 +21,9 @@ func (s *Stack) Narrow(overlays []contracts.Document) (*Stack, error) {
 		seen[prefixOf(d.Layer, d.Name)] = true
 	}
 	for _, l := range loaders {
+		l.catalog.labels = s.labels
 		if l.whole {
-			vocabulary{}.add(l)
+			vocabulary{}.add(l.reader, l.root.get("labels"))
 		}
 		refuseSecond(l, seen)
 	}

@@ -104,7 +104,8 @@ func (c *compiler) equals(p docValue, earlier *program.Tool, ok bool) ([]program
 		c.refuse(p.at, strconv.Itoa(n)+" pointers", "write 1 to "+strconv.Itoa(maxKids)+", or remove same")
 		return nil, false
 	}
-	all, ok = inCanonicalOrder(all), ok && len(all) > 0
+	byName := func(x program.Equal) string { return x.There }
+	all, ok = inCanonicalOrder(all, byName), ok && len(all) > 0
 	if !ok {
 		return all, false
 	}
@@ -154,25 +155,4 @@ func (c *compiler) agrees(there, at string, earlier *program.Tool, here jsonsche
 		return false
 	}
 	return true
-}
-
-// inCanonicalOrder sorts members as RFC 8785 does.
-func inCanonicalOrder(all []program.Equal) []program.Equal {
-	var tree crypto.Tree
-	b := []byte{'{'}
-	for _, x := range all {
-		b = append(append(b, x.Name...), ":0,"...)
-	}
-	limits := crypto.Limits{Bytes: len(b), Depth: 1, Object: true}
-	if len(all) < 2 || tree.Parse(append(b[:len(b)-1], '}'), limits) != nil {
-		return all
-	}
-	sorted := make([]program.Equal, 0, len(all))
-	root := tree.Root()
-	for it := root.Iter(); it.Next(); {
-		name := string(it.Key())
-		at := slices.IndexFunc(all, func(x program.Equal) bool { return x.There == name })
-		sorted = append(sorted, all[at])
-	}
-	return sorted
 }

@@ -21,6 +21,7 @@ type Stack struct {
 	Tools     map[string]*program.Tool   // shared with the stacks that this one is narrowed to
 
 	names   []string          // of the tools, sorted
+	labels  vocabulary        // of all documents
 	first   func() *reachable // of the documents that the stack was compiled from
 	refused error             // why overlays cannot be added; nil: they can
 	additions
@@ -94,15 +95,16 @@ func loadAll(docs []contracts.Document) []*loader {
 // assemble makes a stack of documents in stack order.
 func assemble(loaders []*loader) (*Stack, error) {
 	s := &Stack{Tools: map[string]*program.Tool{}}
-	labels := vocabulary{}
+	s.labels = vocabulary{}
 	seen := map[string]bool{}
 	for _, l := range loaders {
+		l.catalog.labels = s.labels
 		if l.whole {
-			labels.add(l)
+			s.labels.add(l.reader, l.root.get("labels"))
 		}
 		refuseSecond(l, seen)
 	}
-	if err := s.readBundles(loaders, labels); err != nil {
+	if err := s.readBundles(loaders); err != nil {
 		return nil, err
 	}
 	for _, l := range loaders {
@@ -136,11 +138,11 @@ func refuseSecond(l *loader, seen map[string]bool) {
 }
 
 // readBundles reads the bundles, and the names of all their tools.
-func (s *Stack) readBundles(loaders []*loader, labels vocabulary) error {
+func (s *Stack) readBundles(loaders []*loader) error {
 	owner := map[string]*loader{}
 	for _, l := range loaders {
 		if l.layer == bundleLayer && l.whole {
-			l.readBundle(labels)
+			l.readBundle()
 		}
 		if l.layer != bundleLayer && l.whole {
 			continue

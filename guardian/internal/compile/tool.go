@@ -22,13 +22,13 @@ var (
 var (
 	toolKeys = []string{
 		"effect", "risk", "connector", "egress", "trusted", "labels",
-		"input", "open", "output", "scope", "limits", "sandbox", "definition",
+		"input", "open", "output", "facts", "scope", "limits", "sandbox", "definition",
 	}
-	toolLater = []string{"facts", "threat"}
+	toolLater = []string{"threat"}
 )
 
 // readTool returns a tool even if it is wrong: without input then.
-func (l *loader) readTool(name string, p docValue, labels vocabulary) *program.Tool {
+func (l *loader) readTool(name string, p docValue) *program.Tool {
 	t := &program.Tool{
 		Name: name, Surface: program.Surface{Connector: l.name}, Limits: usualLimits,
 		Digest: crypto.Sum(p.v.Append(nil)), Shape: &program.Shape{},
@@ -54,12 +54,15 @@ func (l *loader) readTool(name string, p docValue, labels vocabulary) *program.T
 		word, _ := l.oneOf(risk, risks...)
 		t.Risk = contracts.Risk(word)
 	}
-	l.readSurface(p, t, labels)
+	l.readSurface(p, t)
 	if limits := p.get("limits"); limits.exists() && l.object(limits, []string{"timeout", "output", "args"}, nil) {
 		l.readLimits(limits, &t.Limits)
 	}
 	if output := p.get("output"); output.exists() {
-		t.Output = l.schema(output, false, nil)
+		t.Output.Schema = l.schema(output, false, nil)
+	}
+	if facts := p.get("facts"); facts.exists() {
+		factReader{l.reader, t, p.has("output")}.read(facts)
 	}
 	l.readShape(p, t)
 	return t
@@ -88,7 +91,7 @@ func (l *loader) readLimits(p docValue, x *program.Limits) {
 
 // readSurface reads what other documents and the driver may go by: where the tool belongs, whether
 // data leave by it, and what its driver must declare.
-func (l *loader) readSurface(p docValue, t *program.Tool, labels vocabulary) {
+func (l *loader) readSurface(p docValue, t *program.Tool) {
 	if x := p.get("connector"); x.exists() {
 		t.Surface.Connector, _ = l.word(x, contracts.IsID, formID)
 	}
@@ -97,14 +100,15 @@ func (l *loader) readSurface(p docValue, t *program.Tool, labels vocabulary) {
 		t.Surface.Egress, _ = l.boolean(x)
 	}
 	if x := p.get("trusted"); x.exists() {
-		l.boolean(x)
+		t.Output.Trusted, _ = l.boolean(x)
 	}
 	if x := p.get("labels"); x.exists() {
 		for _, e := range l.distinct(x, 0) {
-			if name := e.v.Text(); !labels[name] {
-				l.refuse(e.at, "no document of the stack declares the label "+quote(name), labels.remedy(name))
+			if l.catalog.declared(e) {
+				t.Output.Labels = append(t.Output.Labels, e.v.Text())
 			}
 		}
+		slices.Sort(t.Output.Labels)
 	}
 	if x := p.get("sandbox"); x.exists() {
 		if profile, ok := l.word(x, isWords, formWords); ok {
@@ -213,33 +217,4 @@ func (l *loader) input(input, open docValue) (*jsonschema.Schema, []string) {
 		}
 	}
 	return s, texts
-}
-
-// A vocabulary is the labels that the documents of a stack declare. A label that none declares is
-// refused, since a misspelt one would have no effect.
-type vocabulary map[string]bool
-
-func (v vocabulary) add(l *loader) {
-	x := l.root.get("labels")
-	if !x.exists() {
-		return
-	}
-	for _, e := range l.distinct(x, 1) {
-		if name, ok := l.word(e, isWords, "a label: "+formWords); ok {
-			v[name] = true
-		}
-	}
-}
-
-func (v vocabulary) remedy(name string) string {
-	var close []string
-	for label := range v {
-		if near(name, label) {
-			close = append(close, label)
-		}
-	}
-	if close == nil {
-		return "declare it under labels, in P0 or in a bundle"
-	}
-	return "did you mean " + slices.Min(close) + "?"
 }

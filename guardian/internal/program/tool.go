@@ -17,8 +17,8 @@ type Tool struct {
 	Limits  Limits // the lower of its own and the ceilings'
 	Depth   int    // of the arguments; 0: as deep as any may be
 	*Shape
-	Output    *jsonschema.Schema // nil: any
-	Digest    contracts.Digest   // of its declaration in the bundle
+	Output    Output
+	Digest    contracts.Digest // of its declaration in the bundle
 	Excluded  Exclusion
 	ScopeRule string // that a false entry of scope denies with
 	Expiry    Expiry // of the bundle
@@ -38,6 +38,14 @@ type More struct {
 	Budgets  []Budget
 	Compared [][]string
 	Subjects []Subject // of the tool, and then what the overlays look at, too; nil: those of the tool
+}
+
+// An Output is what is declared of what the tool says.
+type Output struct {
+	Schema  *jsonschema.Schema // nil: any
+	Facts   *Facts             // nil: it declares none
+	Trusted bool               // it does not taint
+	Labels  []string           // that a session carries after it; sorted
 }
 
 // A Surface is what documents select tools by, apart from name and effect.
