@@ -44,8 +44,10 @@ func (c *call) run(p *placement) (o executor.Outcome) {
 			why, ok := policy.CheckOutput(tool, output)
 			if !ok {
 				x.drift = why.String()
+				return false
 			}
-			return ok
+			x.facts, _ = policy.Facts(tool, output)
+			return true
 		}
 	}
 	o = executor.Run(ctx, permit, c.bound.driver, l)
@@ -63,6 +65,7 @@ type execution struct {
 	call   *runningCall // nil until the driver is called
 	limits guardian.Limits
 	drift  string // where the output left its pinned schema
+	facts  []byte // the facts document of the output; nil if the tool declares no facts
 }
 
 // why returns the place of the fault in a run that has no output.
@@ -121,6 +124,12 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 	if len(p.d.Record.Charges) > 0 {
 		result.Refunds = c.policy.Refunds(c.inputs.Tool, o.Reason)
 	}
+	if o.Reason == contracts.ReasonAllow && p.run.facts != nil {
+		if _, err := contracts.ParseFacts(p.run.facts); err != nil {
+			return nil, nil, err
+		}
+		result.Facts = p.run.facts
+	}
 	receipt, err := receipts.Build(&p.d.Record, decision, result)
 	if err != nil {
 		return nil, nil, err
@@ -128,6 +137,9 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 	var blobs [][]byte
 	if sh.options.Keep.Outputs && receipt.OutputHash != nil {
 		blobs = [][]byte{o.Output}
+	}
+	if receipt.FactsHash != nil { // facts are always kept: later judgements ask for them
+		blobs = append(blobs, result.Facts)
 	}
 	st := &contracts.Statement{Receipt: receipt}
 	parents := []contracts.Digest{decision}
