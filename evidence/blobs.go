@@ -177,8 +177,17 @@ func (x *blobs) form(b []byte, as entry.Role) string {
 			return "not a canonical trust state"
 		}
 		return x.canonical.check(b)
-	case entry.Document, entry.Facts, entry.Output:
-		limits := crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth, Object: as != entry.Output}
+	case entry.Facts:
+		if _, err := contracts.ParseFacts(b); err != nil {
+			return formatError(err).What
+		}
+		return x.canonical.check(b)
+	case entry.Text:
+		if !contracts.IsMessage(string(b)) {
+			return "not 1 to 262,144 bytes of UTF-8"
+		}
+	case entry.Document, entry.Output:
+		limits := crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth, Object: as == entry.Document}
 		if err := x.json.Parse(b, limits); err != nil {
 			return err.Error()
 		}

@@ -29,11 +29,11 @@
 // A pack is a USTAR archive: manifest.json, checkpoint, entries.jsonl, and blobs/<sha256> in
 // ascending order. It holds a prefix of the log, all entries below the size of its checkpoint, byte
 // for byte, one a line. Blobs are named by entries, by digest: the initial trust state and the
-// policy documents, which must be there; the inputs of judgements and the outputs of tools, as far
-// as they are kept. The checkpoint is a C2SP tlog-checkpoint over the RFC 6962 root of the entries.
-// The manifest names the other members and is signed by a kernel key. Each header is the only one
-// that its name and size may have; archives that other programs write otherwise are refused, and
-// nothing is ever decompressed.
+// policy documents, which must be there; the inputs of judgements, the outputs of tools, their
+// facts and the texts of user messages, as far as they are kept. The checkpoint is a C2SP
+// tlog-checkpoint over the RFC 6962 root of the entries. The manifest names the other members and
+// is signed by a kernel key. Each header is the only one that its name and size may have; archives
+// that other programs write otherwise are refused, and nothing is ever decompressed.
 //
 // [OpenPack] verifies a pack and returns it to be read like a store: entries, blobs and checkpoint.
 // Bytes that it reads again are compared with the hashes that were verified. So if the file changes
@@ -127,8 +127,8 @@
 // used, if an earlier call of the same kind consumed approvals that are missing.
 //
 // Features of later versions are refused by name, under the check that they belong to: gaps,
-// condense and message entries, facts documents, inputs of this engine with sources, labels, taint
-// or facts of earlier receipts, and policies that [guardian.Compile] refuses.
+// condense entries, facts documents, inputs of this engine with sources, labels, taint or facts of
+// earlier receipts, and policies that [guardian.Compile] refuses.
 //
 // With [Options].CrossCheck another implementation canonicalises all JSON that ours found
 // canonical, and must leave it unchanged: entries under ENCODING, the manifest under MANIFEST,

@@ -138,8 +138,8 @@ func (r Report) unproved(t *text) {
 			"or are for another version of the engine; the verdicts are signed, and were not made again.")
 	}
 	if len(r.Erased) > 0 {
-		t.item("What the inputs, outputs and modules were that are not there. They were erased, or never kept; " +
-			"their digests are signed.")
+		t.item("What the inputs, outputs, texts and modules were that are not there. They were erased, or never " +
+			"kept; their digests are signed.")
 	}
 	t.item("What the kernel never logged.")
 }

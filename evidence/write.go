@@ -18,11 +18,11 @@ import (
 
 // Write writes the pack of a store up to its latest checkpoint. The key signs the manifest and must
 // be a kernel key of the log there: one that was revoked before, or is added later, is refused. The
-// same store and key make the same bytes. Inputs and outputs that the store does not have are left
-// out; a policy document or the trust state may not be missing. Write reads the store twice, up to
-// four blobs at a time if there are processors for it. It holds 40 bytes a blob, some 64 an entry,
-// and a few MiB, or four blobs if these are longer. After an error, the bytes that it wrote are no
-// pack. A nil ctx never ends.
+// same store and key make the same bytes. Inputs, outputs, facts and texts that the store does not
+// have are left out; a policy document or the trust state may not be missing. Write reads the store
+// twice, up to four blobs at a time if there are processors for it. It holds 40 bytes a blob, some
+// 64 an entry, and a few MiB, or four blobs if these are longer. After an error, the bytes that it
+// wrote are no pack. A nil ctx never ends.
 //
 // Write verifies no signatures but those of trust events: that is for those who receive the pack.
 func Write(ctx context.Context, w io.Writer, s proofgraph.Store, key crypto.Signer) error {

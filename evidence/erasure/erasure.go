@@ -1,5 +1,6 @@
-// Package erasure erases what a store keeps of calls besides their entries: inputs with their
-// arguments and envelopes, outputs and facts, of the calls of a receipt, a session or a caller.
+// Package erasure erases what a store keeps besides the entries: inputs of calls with their
+// arguments and envelopes, outputs and facts, of the calls of a receipt, a session or a caller; and
+// the texts of user messages, of a session or one by one.
 //
 // The log stays as it is. What was proved of it stays proved, and checkpoints that were kept stay
 // valid. Digests of the erased blobs are left, by which a guess can be checked. Copies of a store,
@@ -18,18 +19,19 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// A Selection names calls of which nothing but their entries is to be kept: all calls that any of
-// its fields names.
+// A Selection names calls and user messages of which nothing but their entries is to be kept: all
+// that any of its fields names.
 type Selection struct {
-	Receipts []contracts.Digest // hashes of entries: a receipt, or the decision that it belongs to
-	Entries  []uint64           // the same by index
+	// Receipts are hashes of entries: a receipt, the decision that it belongs to, or a message.
+	Receipts []contracts.Digest
+	Entries  []uint64 // the same by index
 
 	// Sessions are names as calls asked for them, also if they were refused and belong to none.
-	// "main" stands for calls that named none.
+	// "main" stands for calls that named none. Messages of these sessions are selected too.
 	Sessions []string
 
 	// Callers are by ID and Tenant, both as they were given to Guard; the zero Caller if none was
-	// given. Roles must be nil.
+	// given. Roles must be nil. Messages have no caller.
 	Callers []contracts.Caller
 }
 
@@ -50,7 +52,8 @@ type Call struct {
 }
 
 // Erase erases what a store keeps of the selected calls besides their entries: the inputs of each
-// judgement, also of denials, with arguments and presented envelopes, the output and the facts.
+// judgement, also of denials, with arguments and presented envelopes, the output and the facts; and
+// the texts of the selected messages.
 // Errors are a store that is no [proofgraph.Eraser], and a receipt or an index that is not in the
 // log as one; a session or a caller without calls is no error. After an error call Erase again:
 // what is gone stays gone.

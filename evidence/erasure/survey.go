@@ -21,7 +21,7 @@ type eraser struct {
 	sessions map[string]bool
 	callers  map[callerName]bool
 	read     uint64                    // entries that excludeNamed has read
-	calls    map[contracts.Digest]bool // selected, by the hash of the entry that has the decision
+	calls    map[contracts.Digest]bool // selected, by the hash of the entry that has the decision; and messages
 	wanted   map[contracts.Digest]bool // blobs that these name; false: another entry names it too
 }
 
@@ -114,7 +114,7 @@ func (r *eraser) selectCall(ctx context.Context, index uint64, hash contracts.Di
 	_, byIndex := r.entries[index]
 	call, ok := decisionOf(st, hash)
 	if (byHash || byIndex) && !ok {
-		return fmt.Errorf("entry %d is a %s: select a receipt or its decision", index, st.Kind())
+		return fmt.Errorf("entry %d is a %s: select a receipt, its decision or a message", index, st.Kind())
 	}
 	if byHash {
 		r.receipts[hash] = true
@@ -162,10 +162,11 @@ func (r *eraser) excludeNamed(ctx context.Context, size uint64) error {
 	return err
 }
 
-// decisionOf returns the hash of the entry that has the decision of an entry's call.
+// decisionOf returns the hash of the entry that has the decision of an entry's call, or that of a
+// message, which belongs to no call.
 func decisionOf(st *contracts.Statement, hash contracts.Digest) (contracts.Digest, bool) {
 	switch {
-	case st.Judgement() != nil:
+	case st.Judgement() != nil, st.Message != nil:
 		return hash, true
 	case st.Receipt != nil:
 		return st.Receipt.DecisionHash, true
@@ -173,13 +174,13 @@ func decisionOf(st *contracts.Statement, hash contracts.Digest) (contracts.Diges
 	return contracts.Digest{}, false
 }
 
-// selects reports whether the selection names the session or the caller of a judgement. If the call
-// was refused and recorded in @refused, its inputs have the session that it asked for. If these are
-// gone, nothing is left to erase.
+// selects reports whether the selection names the session or the caller of a judgement, or the
+// session of a message. If the call was refused and recorded in @refused, its inputs have the
+// session that it asked for. If these are gone, nothing is left to erase.
 func (r *eraser) selects(ctx context.Context, st *contracts.Statement) (bool, error) {
 	d := st.Judgement()
-	if d == nil {
-		return false, nil
+	if st.Message != nil || d == nil {
+		return st.Message != nil && r.sessions[st.Session], nil
 	}
 	if r.callers[callerName{d.Caller.ID, d.Caller.Tenant}] || r.sessions[st.Session] {
 		return true, nil

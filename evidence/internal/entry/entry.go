@@ -30,9 +30,8 @@ func Open(r *contracts.Reader, e contracts.Entry) (*contracts.Statement, error) 
 
 // Later returns what is wrong with an entry of a kind that this version does not know, or "".
 func Later(st *contracts.Statement) string {
-	switch st.Kind() {
-	case contracts.KindCondense, contracts.KindMessage:
-		return "a " + string(st.Kind()) + " entry" + Unsupported
+	if st.Condense != nil {
+		return "a condense entry" + Unsupported
 	}
 	return ""
 }
@@ -48,6 +47,7 @@ const (
 	Raw                       // an output that is not strict JSON
 	Facts                     // a facts document
 	Module                    // what a sandbox ran
+	Text                      // a message of the user
 )
 
 func (r Role) String() string {
@@ -62,6 +62,8 @@ func (r Role) String() string {
 		return "facts"
 	case Module:
 		return "module"
+	case Text:
+		return "text"
 	}
 	return "output"
 }
@@ -78,6 +80,8 @@ func Blobs(st *contracts.Statement, f func(contracts.Digest, Role)) {
 		for _, d := range st.Policy.Documents {
 			f(d.Digest, Document)
 		}
+	case st.Message != nil:
+		f(st.Message.TextHash, Text)
 	case st.Judgement() != nil:
 		f(st.Judgement().InputsHash, Inputs)
 	case r != nil:

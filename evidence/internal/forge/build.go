@@ -128,6 +128,8 @@ func hashes(n *Node, p Object, session string) {
 		}
 		hashEffect(p)
 		setSubject(n.st, p["tool"], p["effectHash"])
+	case "message":
+		setSubject(n.st, "message", p["textHash"])
 	case "session":
 		p["count"], p["last"] = p["seq"], p["prev"]
 		setSubject(n.st, session, p["last"])

@@ -236,7 +236,7 @@ func (m *Maker) Allowed(a Ask) *Called {
 	return m.Denied(contracts.ReasonAllow, a)
 }
 
-// End records how the call ended, and keeps its output if keep is set.
+// End records how the call ended, and keeps its output if keep is set. It always keeps facts.
 func (c *Called) End(r receipts.Result, keep bool) contracts.Digest {
 	c.m.Helper()
 	if len(c.decision.Charges) > 0 {
@@ -248,6 +248,9 @@ func (c *Called) End(r receipts.Result, keep bool) contracts.Digest {
 	var blobs [][]byte
 	if keep {
 		blobs = append(blobs, r.Output)
+	}
+	if r.Facts != nil {
+		blobs = append(blobs, r.Facts)
 	}
 	h := c.m.put(c.session, []contracts.Digest{c.Entry}, &contracts.Statement{Receipt: receipt}, blobs...)
 	c.m.execute(c, receipt, h)
@@ -264,6 +267,13 @@ func (c *Called) Ran(output string) contracts.Digest {
 // Failed ends it with a reason that has no output.
 func (c *Called) Failed(reason contracts.ReasonCode) contracts.Digest {
 	return c.End(receipts.Result{Reason: reason}, false)
+}
+
+// Say enters a text of the user, which is kept.
+func (m *Maker) Say(session, text string) contracts.Digest {
+	m.Helper()
+	return m.put(session, nil, &contracts.Statement{Message: &contracts.Message{TextHash: crypto.Sum([]byte(text))}},
+		[]byte(text))
 }
 
 // Close closes a session.

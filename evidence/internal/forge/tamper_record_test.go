@@ -51,7 +51,6 @@ var recordRows = []tampering{
 		}
 		p["textHash"] = ones64
 		n.st["predicateType"] = "https://github.com/helmkernel/helm/message/v1"
-		n.linked = func(st Object) { setSubject(st, "message", ones64) }
 	}, want: errRecord},
 	{id: "R11", name: "condition 5", cut: setP("d1", "session", "@refused"), want: errRecord},
 	{id: "R11", name: "SESSION_CLOSED in main", cut: setP("r", "session", "main"), want: errRecord},
