@@ -182,19 +182,6 @@ func isNilPointer(x any) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// isDriver reports whether d is a driver. A nil Func is none, nor is a nil Text.
-func isDriver(d executor.Driver) bool {
-	switch f := d.(type) {
-	case nil:
-		return false
-	case executor.Func:
-		return f != nil
-	case executor.Text:
-		return f != nil
-	}
-	return true
-}
-
 // checkDefinitions returns an error if a driver of the options does not declare the definition that
 // the policy pins for its tool, because no call of that tool could run. It asks the drivers, so the
 // caller must hold no lock. It waits for them until done is closed, and not for ever.

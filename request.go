@@ -282,6 +282,19 @@ func (c *call) bind(in *Intent) {
 	b.Declaration = said
 }
 
+// isDriver reports whether d is a driver. A nil Func is none, nor is a nil Text.
+func isDriver(d executor.Driver) bool {
+	switch f := d.(type) {
+	case nil:
+		return false
+	case executor.Func:
+		return f != nil
+	case executor.Text:
+		return f != nil
+	}
+	return true
+}
+
 // counted returns the name by which abandoned goroutines of the tool's driver are counted. All
 // tools that the policy does not declare have one, because a model can think of any number of them.
 func (c *call) counted() string {
