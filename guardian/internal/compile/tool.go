@@ -28,7 +28,7 @@ var (
 )
 
 // readTool returns a tool even if it is wrong: without input then.
-func (l *loader) readTool(name string, p docValue, labels vocabulary) *program.Tool {
+func (l *loader) readTool(name string, p docValue, labels *vocabulary) *program.Tool {
 	t := &program.Tool{
 		Name: name, Surface: program.Surface{Connector: l.name}, Limits: usualLimits,
 		Digest: crypto.Sum(p.v.Append(nil)), Shape: &program.Shape{},
@@ -88,7 +88,7 @@ func (l *loader) readLimits(p docValue, x *program.Limits) {
 
 // readSurface reads what other documents and the driver may go by: where the tool belongs, whether
 // data leave by it, and what its driver must declare.
-func (l *loader) readSurface(p docValue, t *program.Tool, labels vocabulary) {
+func (l *loader) readSurface(p docValue, t *program.Tool, labels *vocabulary) {
 	if x := p.get("connector"); x.exists() {
 		t.Surface.Connector, _ = l.word(x, contracts.IsID, formID)
 	}
@@ -101,7 +101,7 @@ func (l *loader) readSurface(p docValue, t *program.Tool, labels vocabulary) {
 	}
 	if x := p.get("labels"); x.exists() {
 		for _, e := range l.distinct(x, 0) {
-			if name := e.v.Text(); !labels[name] {
+			if name := e.v.Text(); !labels.known[name] && !labels.partial {
 				l.refuse(e.at, "no document of the stack declares the label "+quote(name), labels.remedy(name))
 			}
 		}
@@ -153,7 +153,7 @@ func (l *loader) readShape(p docValue, t *program.Tool) {
 		t.Shape = x
 		return
 	}
-	errs := len(l.errs)
+	errs := l.refused
 	t.Input, t.Open = l.input(input, open)
 	if t.Input == nil {
 		return
@@ -166,10 +166,11 @@ func (l *loader) readShape(p docValue, t *program.Tool) {
 					t.Scope = append(t.Scope, n)
 				}
 			}
-			l.idle.report(l.reader)
+			l.idle.tools = 1
+			l.idle.report(l.catalog)
 		}
 	}
-	if len(l.errs) == errs {
+	if l.refused == errs {
 		l.shapes[text] = t.Shape
 	}
 }
@@ -217,23 +218,31 @@ func (l *loader) input(input, open docValue) (*jsonschema.Schema, []string) {
 
 // A vocabulary is the labels that the documents of a stack declare. A label that none declares is
 // refused, since a misspelt one would have no effect.
-type vocabulary map[string]bool
-
-func (v vocabulary) add(l *loader) {
-	x := l.root.get("labels")
-	if !x.exists() {
-		return
-	}
-	for _, e := range l.distinct(x, 1) {
-		if name, ok := l.word(e, isWords, "a label: "+formWords); ok {
-			v[name] = true
-		}
-	}
+type vocabulary struct {
+	known   map[string]bool
+	partial bool // some may be declared in what was refused
 }
 
-func (v vocabulary) remedy(name string) string {
+func (v *vocabulary) add(l *loader) {
+	x := l.root.get("labels")
+	if !l.whole || l.misspelt("labels") || x.exists() && l.layer == overlayLayer {
+		v.partial = true
+	}
+	if !l.whole || !x.exists() || l.layer == overlayLayer { // there labels are refused as a key
+		return
+	}
+	before := l.refused
+	for _, e := range l.distinct(x, 1) {
+		if name, ok := l.word(e, isWords, "a label: "+formWords); ok {
+			v.known[name] = true
+		}
+	}
+	v.partial = v.partial || l.refused > before
+}
+
+func (v *vocabulary) remedy(name string) string {
 	var close []string
-	for label := range v {
+	for label := range v.known {
 		if near(name, label) {
 			close = append(close, label)
 		}
