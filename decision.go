@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/contain"
@@ -53,12 +54,13 @@ func (d Decision) Err() error {
 	case d.Verdict == contracts.Allow && d.toolError != nil:
 		return d.toolError
 	}
-	return &Error{Tool: d.tool, Reason: d.Reason, Why: d.Why, Pending: d.Pending, Err: foreign(d.cause)}
+	return &Error{d.tool, d.Reason, d.Why, d.Pending, foreign(d.cause), d.Args}
 }
 
 // ForModel returns the text to hand back to the model that made the call, and whether it is of a
 // call that failed: of any that was not EXECUTED. The text is the released output, of a tool that
-// failed too, else the tool's own error. Of a denial it is
+// failed too, else the tool's own error, of which a text over 4 KiB is cut and ends with "…". Of a
+// denial it is
 //
 //	TOOL was denied: REASON. ADVICE (PLACE)
 //
@@ -74,7 +76,7 @@ func (d Decision) ForModel(r Receipt) (text string, failed bool) {
 	}
 	if d.Verdict == contracts.Allow && d.toolError != nil {
 		if text = toModel(d.toolError); text != "" {
-			return text, true
+			return shortened(text), true
 		}
 	}
 	reason := cmp.Or(d.Reason, contracts.ReasonFailClosedError)
@@ -104,6 +106,8 @@ type Error struct {
 	Why     string                     // JSON Pointer, constraint, rule id
 	Pending *contracts.ApprovalRequest // with APPROVAL_REQUIRED
 	Err     error                      // the cause: the store's or the signer's error, the context's
+
+	args json.RawMessage
 }
 
 func (e *Error) Error() string {
@@ -126,6 +130,15 @@ func (e *Error) Error() string {
 		s += ": " + errorText(cause)
 	}
 	return s
+}
+
+// Args returns [Decision.Args]: with Pending the arguments that it is about, for the approver to
+// read. It is no field, so that a log of errors has no arguments.
+func (e *Error) Args() json.RawMessage {
+	if e == nil {
+		return nil
+	}
+	return e.args
 }
 
 func (e *Error) sentinel() error {
@@ -189,6 +202,19 @@ func toModel(err error) string {
 		return e.toModel
 	}
 	return errorText(err)
+}
+
+// maxErrorText is how many bytes of a tool's own error a model is told. The policy limits outputs,
+// and an error may quote a whole page.
+const maxErrorText = 4 << 10
+
+// shortened returns a text of at most maxErrorText bytes.
+func shortened(text string) string {
+	const cut = "…"
+	if len(text) <= maxErrorText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxErrorText-len(cut)], "") + cut // without the rune that was cut
 }
 
 // errorText returns the text of an error, whose methods may panic.

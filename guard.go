@@ -53,8 +53,8 @@ func (k *Kernel) Guard(ctx context.Context, in Intent) (Decision, Receipt) {
 	c.receive(in)
 	d, r := c.guard()
 	d.tool = c.inputs.Tool
-	if d.Why == "" {
-		d.Why = c.whyOf(d.Reason)
+	if d.Why == "" && d.Reason != contracts.ReasonAllow {
+		d.Why = whyOf(d.Reason)
 	}
 	e := c.event(&d, &r)
 	c.free()

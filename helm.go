@@ -184,7 +184,7 @@ func (k *Kernel) open(ctx context.Context) error {
 	if err := o.Policy.Unapprovable(o.initial); err != nil { // a state without roots stays as it began
 		return fmt.Errorf("Options.Policy: %w", err)
 	}
-	if err := o.last.begin(ctx, o.Store, o.initial); err != nil {
+	if err := o.beginLast(ctx); err != nil {
 		return err
 	}
 	begin := proofgraph.Options{Origin: o.Origin, Key: o.Key, LogKey: o.LogKey, Trust: o.initial.Canonical(), Now: now}
@@ -204,8 +204,8 @@ func (k *Kernel) open(ctx context.Context) error {
 	if sh.log, err = proofgraph.Open(ctx, o.Store, begin, prior.add); err != nil {
 		return err
 	}
-	if err := o.last.extended(); err != nil {
-		return err
+	if err := o.last.Err(); err != nil {
+		return fmt.Errorf("Options.Last: %w", err)
 	}
 	if err := o.checkSigners(prior); err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/clock"
 	"github.com/helmkernel/helm/internal/drivers"
+	"github.com/helmkernel/helm/internal/lastseen"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -103,8 +104,8 @@ type settings struct {
 	logID   contracts.Digest
 	derived bool // LogKey is derived from Key
 	clock   *clock.Clock
-	initial *registry.State // the trust state in which the log began
-	last    *lastCheckpoint // nil without Options.Last
+	initial *registry.State      // the trust state in which the log began
+	last    *lastseen.Checkpoint // nil without Options.Last
 }
 
 // prepare checks the options and fills in the defaults.
@@ -167,7 +168,7 @@ func prepare(o Options) (*settings, error) {
 				"or pass the driver with each call, in Intent.Driver", tool)
 		}
 	}
-	if p.last, err = newLastCheckpoint(o.Last, o.Origin); err != nil {
+	if p.last, err = lastseen.Parse(o.Last, o.Origin); err != nil {
 		return nil, fmt.Errorf("helm: Options.Last: %w", err)
 	}
 	p.clock = clock.New(o.Now)
@@ -179,19 +180,6 @@ func prepare(o Options) (*settings, error) {
 func isNilPointer(x any) bool {
 	v := reflect.ValueOf(x)
 	return v.Kind() == reflect.Pointer && v.IsNil()
-}
-
-// isDriver reports whether d is a driver. A nil Func is none, nor is a nil Text.
-func isDriver(d executor.Driver) bool {
-	switch f := d.(type) {
-	case nil:
-		return false
-	case executor.Func:
-		return f != nil
-	case executor.Text:
-		return f != nil
-	}
-	return true
 }
 
 // checkDefinitions returns an error if a driver of the options does not declare the definition that

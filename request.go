@@ -252,7 +252,7 @@ func (c *call) after(refs []contracts.Ref) {
 }
 
 // bind finds the driver and asks for its declarations. One that is not asked, or does not answer,
-// has none, and the call is refused.
+// has none, and the call is refused: a kernel that takes no calls never takes any again.
 func (c *call) bind(in *Intent) {
 	b := &c.bound
 	for _, d := range [...]executor.Driver{c.k.shared.options.Drivers[in.Tool], in.Driver} {
@@ -266,7 +266,7 @@ func (c *call) bind(in *Intent) {
 	}
 	defined, _ := b.driver.(executor.Defined)
 	sandboxed, _ := b.driver.(executor.Sandboxed)
-	if defined == nil && sandboxed == nil {
+	if defined == nil && sandboxed == nil || c.orphan || c.k.Err() != nil {
 		return
 	}
 	said, err := c.k.shared.abandoned.Ask(c.counted(), defined, sandboxed, c.done)
@@ -280,6 +280,19 @@ func (c *call) bind(in *Intent) {
 		said.Sandbox = nil
 	}
 	b.Declaration = said
+}
+
+// isDriver reports whether d is a driver. A nil Func is none, nor is a nil Text.
+func isDriver(d executor.Driver) bool {
+	switch f := d.(type) {
+	case nil:
+		return false
+	case executor.Func:
+		return f != nil
+	case executor.Text:
+		return f != nil
+	}
+	return true
 }
 
 // counted returns the name by which abandoned goroutines of the tool's driver are counted. All

@@ -14,6 +14,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/internal/lastseen"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
 	"github.com/helmkernel/helm/trust/registry"
@@ -30,7 +31,7 @@ type priorLog struct {
 	open     map[contracts.Digest]openCall // by the hash of the decision
 	sessions map[string]*priorSession
 	approved []approvedCall
-	last     *lastCheckpoint
+	last     *lastseen.Checkpoint
 }
 
 // A priorSession is the state of a session that is not closed.
@@ -65,7 +66,7 @@ func (l *priorLog) add(index uint64, _ contracts.Entry, hash contracts.Digest, s
 	if err := l.fold(index, hash, st); err != nil {
 		return err
 	}
-	l.last.add(hash, l.trust)
+	l.last.Add(hash, l.trust)
 	return nil
 }
 
@@ -277,87 +278,20 @@ func (sh *shared) settleUnfinished(l *priorLog) error {
 	return nil
 }
 
-// A lastCheckpoint is a checkpoint that the caller kept, which the log must extend. A nil one is
-// extended by every log.
-type lastCheckpoint struct {
-	proofgraph.Checkpoint
-	lines []proofgraph.SignatureLine
-	tree  proofgraph.Tree // of the entries so far, at most Size of them
-	err   error           // why the log does not extend it
-}
-
-func newLastCheckpoint(note []byte, origin string) (*lastCheckpoint, error) {
-	if note == nil {
-		return nil, nil
-	}
-	c, lines, err := proofgraph.ParseCheckpoint(note)
-	if err != nil {
-		return nil, err
-	}
-	if c.Origin != origin {
-		return nil, fmt.Errorf("a checkpoint of the log %s, and this is %s", c.Origin, origin)
-	}
-	return &lastCheckpoint{Checkpoint: c, lines: lines}, nil
-}
-
-// begin returns an error if the store has fewer entries than the checkpoint. It is called before
-// anything is written, because an empty store would begin a log.
-func (c *lastCheckpoint) begin(ctx context.Context, s proofgraph.Store, initial *registry.State) (err error) {
+// beginLast returns an error if the store has fewer entries than Options.Last.
+func (p *settings) beginLast(ctx context.Context) (err error) {
 	defer contain.Error(&err, "Options.Store")
-	if c == nil {
+	if p.last == nil {
 		return nil
 	}
-	size, err := s.Size(ctx)
+	size, err := p.Store.Size(ctx)
 	if err != nil {
 		return err
 	}
-	if size < c.Size {
-		return fmt.Errorf("Options.Last: the store has %d entries, and the checkpoint is of %d: the log lost its end, "+
-			"or an older copy was put back, on which approvals, keys and budgets would be used again: "+
-			"put back what has them all", size, c.Size)
+	if err := p.last.Begin(size, p.initial); err != nil {
+		return fmt.Errorf("Options.Last: %w", err)
 	}
-	if c.Size == 0 {
-		c.compare(initial)
-	}
-	return c.err
-}
-
-// add adds the next entry. The state is that after it.
-func (c *lastCheckpoint) add(hash contracts.Digest, state *registry.State) {
-	if c == nil || c.tree.Size() == c.Size {
-		return
-	}
-	c.tree.Append(hash)
-	if c.tree.Size() == c.Size {
-		c.compare(state)
-	}
-}
-
-// compare compares the log with the checkpoint, when it has its size, as a verifier does.
-func (c *lastCheckpoint) compare(state *registry.State) {
-	for _, line := range c.lines {
-		for _, key := range state.Keys(registry.Log, c.Size) {
-			claims := strings.HasPrefix(proofgraph.VerifierKey(c.Origin, key),
-				fmt.Sprintf("%s+%08x+", line.Name, line.KeyHash))
-			if claims && !c.SignedBy(line, key) {
-				c.err = errors.New("Options.Last: a line of a log key does not verify: " +
-					"it was changed since it was kept, or is not of this log")
-				return
-			}
-		}
-	}
-	if c.tree.Root() != c.Root {
-		c.err = fmt.Errorf("Options.Last: the first %d entries are not those of the checkpoint: "+
-			"the store has another history of this log: put back the one that has them", c.Size)
-	}
-}
-
-// extended returns an error if the log, which was read, does not extend the checkpoint.
-func (c *lastCheckpoint) extended() error {
-	if c == nil {
-		return nil
-	}
-	return c.err
+	return nil
 }
 
 // initialTrust finds the trust state that the log began with. If keys were rotated since, the

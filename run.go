@@ -82,10 +82,8 @@ func (x *execution) why(reason contracts.ReasonCode) string {
 }
 
 // whyOf returns what is known of a reason by itself, for an answer that nothing else says more of.
-func (c *call) whyOf(reason contracts.ReasonCode) string {
+func whyOf(reason contracts.ReasonCode) string {
 	switch reason {
-	case contracts.ReasonAllow:
-		return ""
 	case contracts.ReasonFailClosedError:
 		return "the permission could not be signed or stored"
 	case contracts.ReasonReceiptNotStored:

@@ -3,8 +3,6 @@ package evidence
 import (
 	"errors"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
 )
@@ -29,12 +27,10 @@ func parseSigned(b []byte) (*signed, error) {
 	return &signed{c, lines}, nil
 }
 
-// by reports whether a line claims to be by one of the keys under the name of the log, and whether
-// it is.
+// by reports whether a line names one of the keys, and whether it is by that key.
 func (c *signed) by(l proofgraph.SignatureLine, keys []crypto.PublicKey) (claimed, valid bool) {
 	for _, k := range keys {
-		v, err := note.NewVerifier(proofgraph.VerifierKey(c.Origin, k))
-		if err == nil && l.Name == v.Name() && l.KeyHash == v.KeyHash() {
+		if c.Names(l, k) {
 			return true, c.SignedBy(l, k)
 		}
 	}

@@ -1,30 +1,26 @@
 package evidence
 
 import (
+	"github.com/helmkernel/helm/internal/lastseen"
 	"github.com/helmkernel/helm/proofgraph"
-	"github.com/helmkernel/helm/trust/registry"
 )
 
-// reached compares the root with that of the last checkpoint, once the log has its size.
+// reached compares the log with the last checkpoint, once it has its size.
 func (v *fold) reached() *Error {
 	if v.last == nil || v.history != None || v.last.Size > v.size() {
 		return nil
 	}
-	keys := v.state.Keys(registry.Log, v.last.Size)
-	for _, l := range v.last.lines {
-		if claimed, valid := v.last.by(l, keys); claimed && !valid {
-			return newError(ErrInput, "Last",
-				"a line of a log key does not verify: it was changed since it was kept, or is not of this log")
-		}
-	}
-	var none proofgraph.Tree
 	root := v.tree.Root()
-	if v.last.Size == 0 {
-		root = none.Root()
+	if v.last.Size == 0 { // the log has its genesis by now
+		root = new(proofgraph.Tree).Root()
 	}
-	v.history = Fresh
-	if v.last.Root != root {
-		v.history = Diverged
+	same, err := lastseen.Compare(v.last.Checkpoint, v.last.lines, root, v.state)
+	if err != nil {
+		return newError(ErrInput, "Last", err.Error())
+	}
+	v.history = Diverged
+	if same {
+		v.history = Fresh
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package guardian
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -43,8 +44,8 @@ func TestBudgetRefusals(t *testing.T) {
 		if whole, ok := strings.CutPrefix(c.at, "+"); ok {
 			at = whole
 		}
-		e, ok := err.(*LoadError)
-		assert.True(t, ok && p == nil && e.Pointer == at && strings.Contains(e.Error(), c.says) && e.Remedy != "",
+		var e *LoadError
+		assert.True(t, errors.As(err, &e) && p == nil && e.Pointer == at && strings.Contains(e.Error(), c.says) && e.Remedy != "",
 			"%s: %v, want %s: %s", c.new, err, at, c.says)
 	}
 	var many []string

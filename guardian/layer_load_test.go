@@ -1,6 +1,7 @@
 package guardian
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -64,8 +65,8 @@ func TestLayerRefusals(t *testing.T) {
 		for _, c := range append(layer.own, both...) {
 			require.Contains(t, layer.good, c.old, "%q is not in the good document", c.old)
 			p, err := compile(strings.Replace(layer.good, c.old, c.new, 1))
-			e, ok := err.(*LoadError)
-			if !ok || p != nil {
+			var e *LoadError
+			if !errors.As(err, &e) || p != nil {
 				t.Errorf("%s\n\tgives %v", c.new, err)
 				continue
 			}

@@ -1,6 +1,7 @@
 package guardian
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -171,8 +172,8 @@ func TestNarrow(t *testing.T) {
 		{overlay("x", `,"rules":[{"id":"r","allow":"page.get"}]`), "/rules/0/allow", "allow in layer P2"},
 	} {
 		_, err := q.Narrow(document(t, "o.yaml", c.text))
-		e, ok := err.(*LoadError)
-		if !ok || e.Pointer != c.at || e.Document != "o.yaml" {
+		var e *LoadError
+		if !errors.As(err, &e) || e.Pointer != c.at || e.Document != "o.yaml" {
 			t.Errorf("%s gives %v", c.text, err)
 			continue
 		}

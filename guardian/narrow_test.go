@@ -155,7 +155,8 @@ func share(t testing.TB, seed uint64, stacks int, broken func(*program.More)) sh
 			continue
 		}
 		if want != nil {
-			e := want.(*LoadError)
+			var e *LoadError
+			require.ErrorAs(t, want, &e)
 			c.refused[strings.Join(strings.Fields(e.What)[:2], " ")]++
 			as := reflect.DeepEqual(want, err)
 			// Two overlays of one name: Compile reads them in the order of their texts.

@@ -14,6 +14,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/compile"
 	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/internal/several"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -37,9 +38,17 @@ type Policy struct {
 }
 
 // Compile returns the policy of floors (P0), bundles (P1) and overlays (P2), any number of each, in
-// whatever order they come. The error is a *[LoadError]. Bundles are read first, since the others
-// speak of their tools; if there are several errors it is the first in the order of stack and
-// document. Compile keeps copies of the documents.
+// whatever order they come. The error joins a *[LoadError] for each fault of each document, so that
+// errors.As finds the first, and Unwrap() []error of an error that is no *LoadError itself returns
+// them: in the order of the stack, documents whose layer cannot be read before all others, and in
+// that of the document. It holds 20 of them, and its text says how many more there are.
+//
+// What may be right once another error is mended is not refused: what a document says of a tool
+// whose declaration is refused, for example. A schema and a predicate on one value are each read as
+// far as the first error. If a rule is wrong in one place for several tools the error is about the
+// first of them. Requirements that no call can meet are looked for if there is no other error.
+//
+// Compile keeps copies of the documents.
 func Compile(docs ...contracts.Document) (*Policy, error) {
 	stack, err := compile.Documents(cloned(docs))
 	if err != nil {
@@ -50,8 +59,8 @@ func Compile(docs ...contracts.Document) (*Policy, error) {
 
 // Narrow returns the policy of this stack with overlays (P2) at its end. Their order is part of the
 // PolicyHash. The policy itself is not changed: the new one shares it, and holds what the overlays
-// say of the tools that they name. The error is a *[LoadError], the same as if all documents were
-// compiled.
+// say of the tools that they name. The error is as that of [Compile], the same as if all documents
+// were compiled.
 func (p *Policy) Narrow(overlays ...contracts.Document) (*Policy, error) {
 	if p == nil || len(p.stack.Documents) == 0 {
 		return nil, &LoadError{What: "no policy to narrow", Remedy: "narrow one that Compile made"}
@@ -118,26 +127,26 @@ func (p *Policy) Document(at int) contracts.Document {
 	return cloned(p.stack.Documents[at : at+1])[0]
 }
 
-// Expired returns a *[LoadError] for the first document that has expired at t, or nil. An expired
-// policy still judges, and denies the tools or calls that the document is about, but none should be
-// taken into use: New, Narrow and Swap of package helm refuse it.
+// Expired joins, as [Compile] does, a *[LoadError] for each document that has expired at t. An
+// expired policy still judges, and denies the tools or calls that the document is about, but none
+// should be taken into use: New, Narrow and Swap of package helm refuse it.
 func (p *Policy) Expired(t contracts.Time) error {
 	if p == nil {
 		return nil
 	}
+	var all []error
 	for _, x := range p.stack.Expiring {
 		if t >= x.At {
-			err := x.Err
-			return &err
+			all = append(all, &x.Err)
 		}
 	}
-	return nil
+	return several.Join(all...)
 }
 
-// Unapprovable returns a *[LoadError] for the first approval of the stack that nobody in the trust
-// state could ever give: it has no roots, who may add keys, and too few approvers of the roles. A
-// call that needs it would be asked for in vain: New, Narrow and Swap of package helm refuse the
-// policy.
+// Unapprovable joins, as [Compile] does, a *[LoadError] for each approval of the stack that nobody
+// in the trust state could ever give: it has no roots, who may add keys, and too few approvers of
+// the roles. A call that needs it would be asked for in vain: New, Narrow and Swap of package helm
+// refuse the policy.
 func (p *Policy) Unapprovable(trust *registry.State) error {
 	const ever = math.MaxInt64 // no index is higher
 	if p == nil || len(p.stack.Asked) == 0 || len(trust.Keys(registry.Root, ever)) > 0 {
@@ -150,6 +159,7 @@ func (p *Policy) Unapprovable(trust *registry.State) error {
 			holders[role] = append(holders[role], holder.Name)
 		}
 	}
+	var all []error
 	for _, x := range p.stack.Asked {
 		people := map[string]bool{}
 		for _, role := range x.Roles {
@@ -163,10 +173,10 @@ func (p *Policy) Unapprovable(trust *registry.State) error {
 				" of the roles " + strings.Join(x.Roles, ", ") + ", the trust state has " + strconv.FormatUint(n, 10) +
 				", and no roots who could add one"
 			err.Remedy = "add keys of approvers with such a role, or roots, to the initial trust state"
-			return &err
+			all = append(all, &err)
 		}
 	}
-	return nil
+	return several.Join(all...)
 }
 
 func (p *Policy) tool(name string) *program.Tool {

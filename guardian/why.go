@@ -8,8 +8,7 @@ import (
 )
 
 // A LoadError says why a stack of documents is refused: in which document and where, what is wrong,
-// and what to write instead. If there are several errors it is the first, in the order of the
-// document. It has the fields
+// and what to write instead. It has the fields
 //
 //	Document string        // the document's Name
 //	Pos      contracts.Pos // zero if the document has no lines
@@ -21,7 +20,8 @@ import (
 //
 //	file:line:column: pointer: what; remedy
 //
-// without line and column if the document has no lines.
+// without line and column if the document has no lines, and with no more than 1 KiB of each other
+// part.
 type LoadError = compile.LoadError
 
 // Why says why a call was denied, for people. It is not recorded, and its text holds no value of a

@@ -3,11 +3,14 @@ package policy
 import (
 	_ "embed"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -129,4 +132,66 @@ func TestMisspeltFirst(t *testing.T) {
 			t.Errorf("%v\n\twant %s", err, c.Want)
 		}
 	}
+}
+
+// All that is wrong with all files is said at once: files that are missing, that do not parse, and
+// that do not compile. What the others say of their tools is not, since they may be right.
+func TestLoadJoins(t *testing.T) {
+	t.Parallel()
+	const mail = "helm: policy/v1\nlayer: P1\nbundle: {name: mail, version: 1}\n" +
+		"tools: {mail.list: {effect: read, input: {type: object, properties: {}}}}\n"
+	fsys := fstest.MapFS{
+		"files.yaml": {Data: []byte(files)},
+		"b.yaml":     {Data: []byte(files + "on: {yes: no}\n")},
+		"a.json":     {Data: []byte("{\"helm\": \"policy/v1\",\n \"layer\": }")},
+		"mail.yaml": {
+			Data: []byte(mail + "rules:\n  - {id: a, allow: mail.lst}\n  - {id: a, deny: mail.list, wen: {}}\n"),
+		},
+		"floor.yaml": {
+			Data: []byte("helm: policy/v1\nlayer: P0\nname: f\nversion: 1\nonly: [fs.read, other]\nrule: []\n"),
+		},
+	}
+	lines := func(names ...string) []string {
+		pol, err := LoadFS(fsys, names...)
+		require.Nil(t, pol)
+		require.Error(t, err)
+		turned := slices.Clone(names)
+		slices.Reverse(turned)
+		_, again := LoadFS(fsys, turned...)
+		assert.Equal(t, err.Error(), again.Error(), "the order of files")
+		return strings.Split(err.Error(), "\n")
+	}
+	mailed := []string{
+		`mail.yaml:6:20: /rules/0/allow: no tool "mail.lst" in this bundle; did you mean mail.list?`,
+		`mail.yaml:7:10: /rules/1/id: a second rule of id "a"; choose another: ` +
+			`rules, requirements and budgets are told apart by it`,
+		`mail.yaml:7:35: /rules/1/wen: unknown key "wen"; did you mean when?`,
+	}
+	assert.Equal(t, append([]string{
+		`floor.yaml:5:17: /only/1: no tool "other" in this stack; name a tool that a bundle of the stack declares`,
+		`floor.yaml:6:7: /rule: unknown key "rule"; did you mean rules?`,
+	}, mailed...), lines("files.yaml", "mail.yaml", "floor.yaml"))
+
+	got := lines("files.yaml", "b.yaml", "missing.yaml", "mail.yaml", "a.json", "floor.yaml")
+	require.Len(t, got, 7)
+	assert.True(t, strings.HasPrefix(got[0], "a.json:2:11: not strict JSON: "), got[0])
+	assert.True(t, strings.HasPrefix(got[1], "b.yaml:11:11: the plain scalar no means"), got[1])
+	assert.Equal(t, "policy: missing.yaml: cannot be read: file does not exist", got[2])
+	assert.Equal(t, `floor.yaml:6:7: /rule: unknown key "rule"; did you mean rules?`, got[3])
+	assert.Equal(t, mailed, got[4:])
+
+	_, err := LoadFS(fsys, "a.json", "missing.yaml")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	var refused *guardian.LoadError
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, "a.json", refused.Document)
+
+	// However many files do not parse.
+	var names []string
+	for i := range 30 {
+		names = append(names, fmt.Sprintf("missing%02d", i))
+	}
+	got = lines(append(names, "mail.yaml")...)
+	assert.Len(t, got, 21)
+	assert.Equal(t, "and 13 more", got[20])
 }

@@ -48,7 +48,8 @@
 // # Errors
 //
 // Every refusal of a text is a [*guardian.LoadError], which prints file, line, column, the fault
-// and the remedy, in one line. Lines end at LF, CR LF or CR, columns count characters, both from 1.
+// and the remedy, in one line. [Load] joins those of all files. Lines end at LF, CR LF or CR,
+// columns count characters, both from 1.
 //
 //	bank.yaml:12:15: the plain scalar no means different things to different readers of YAML;
 //	quote it to mean the string
@@ -59,12 +60,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/several"
 )
 
 // These bound the memory: reading takes some 300 times the size of YAML, some 80 times that of
@@ -99,9 +103,11 @@ func parse(b []byte, onlyJSON bool) (contracts.Document, *guardian.LoadError) {
 	return readYAML(b)
 }
 
-// Load reads files, in any order, and compiles them to one policy. The error of a file that cannot
-// be read names it and wraps the cause, so errors.Is(err, fs.ErrNotExist) reports a missing file.
-// Every other error is a [*guardian.LoadError], with the file and line of what it refuses.
+// Load reads files, in any order, and compiles them to one policy. The error joins all that is
+// wrong with them, as that of [guardian.Compile] does: for a file that cannot be read an error that
+// names it and wraps the cause, so errors.Is(err, fs.ErrNotExist) reports a missing file; for
+// everything else a [*guardian.LoadError] with the file and line of what it refuses. Files that
+// cannot be read, or that [Parse] refuses, come first, by name.
 func Load(files ...string) (*guardian.Policy, error) {
 	return load(files, func(name string) (fs.File, error) { return os.Open(name) })
 }
@@ -115,19 +121,38 @@ func LoadFS(fsys fs.FS, files ...string) (*guardian.Policy, error) {
 }
 
 func load(files []string, open func(name string) (fs.File, error)) (*guardian.Policy, error) {
-	docs := make([]contracts.Document, 0, len(files))
-	for _, name := range files {
+	docs := make([]contracts.Document, len(files))
+	lost := map[string]error{}
+	for i, name := range files {
 		b, err := readFile(name, open)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			docs[i], err = Parse(name, b)
 		}
-		doc, err := Parse(name, b)
 		if err != nil {
-			return nil, err
+			lost[name], docs[i] = err, contracts.Document{Name: name}
 		}
-		docs = append(docs, doc)
 	}
-	return guardian.Compile(docs...)
+	pol, err := guardian.Compile(docs...)
+	if len(lost) == 0 {
+		return pol, err
+	}
+	return nil, withLost(lost, err)
+}
+
+// withLost joins the errors of files that were not parsed to those of the others. Compile saw their
+// documents as empty ones, so that it refused them, and not what the others say of their tools.
+func withLost(lost map[string]error, compiled error) error {
+	var all []error
+	for _, name := range slices.Sorted(maps.Keys(lost)) {
+		all = append(all, lost[name])
+	}
+	for _, err := range several.All(compiled) {
+		var e *guardian.LoadError
+		if !errors.As(err, &e) || lost[e.Document] == nil {
+			all = append(all, err)
+		}
+	}
+	return several.Join(all...)
 }
 
 // readFile reads no more of a file than Parse needs to see that it is too long.

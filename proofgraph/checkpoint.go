@@ -37,12 +37,17 @@ func (c Checkpoint) body() []byte {
 	return append(crypto.AppendBase64(b, c.Root[:]), '\n')
 }
 
+// Names reports whether the line says that it is by that key, under the name of the log. Anyone can
+// write such a line: see [Checkpoint.SignedBy].
+func (c Checkpoint) Names(line SignatureLine, pub crypto.PublicKey) bool {
+	v, err := note.NewVerifier(VerifierKey(c.Origin, pub))
+	return err == nil && line.Name == v.Name() && line.KeyHash == v.KeyHash()
+}
+
 // SignedBy reports whether the line is a signature of the checkpoint by that key, under the name of
 // the log.
 func (c Checkpoint) SignedBy(line SignatureLine, pub crypto.PublicKey) bool {
-	v, err := note.NewVerifier(VerifierKey(c.Origin, pub))
-	return err == nil && line.Name == v.Name() && line.KeyHash == v.KeyHash() && crypto.Verify(pub, c.body(),
-		line.Signature)
+	return c.Names(line, pub) && crypto.Verify(pub, c.body(), line.Signature)
 }
 
 // VerifierKey returns the key as tools for signed notes read it: origin+hash+base64. It returns ""

@@ -305,6 +305,30 @@ func TestCheckpointMangled(t *testing.T) {
 	}
 }
 
+// A line names its key by a name and a hash, which anyone can write. Only a signature makes it the
+// key's.
+func TestLineNamesItsKey(t *testing.T) {
+	t.Parallel()
+	w := opened(t)
+	w.say("a")
+	c, lines, err := ParseCheckpoint(w.checkpoint().Note)
+	require.NoError(t, err)
+	kernel, err := crypto.PublicOf(w.options.Key)
+	require.NoError(t, err)
+	good := lines[0]
+	assert.True(t, c.Names(good, w.logKey()) && c.SignedBy(good, w.logKey()), "the key's own")
+	assert.False(t, c.Names(good, kernel) || c.Names(good, nil), "another key's")
+	forged := good
+	forged.Signature = make([]byte, len(good.Signature))
+	assert.True(t, c.Names(forged, w.logKey()) && !c.SignedBy(forged, w.logKey()), "of a changed signature")
+	for _, other := range []SignatureLine{{good.Name + "2", good.KeyHash, good.Signature},
+		{good.Name, good.KeyHash + 1, good.Signature}, {"", good.KeyHash, good.Signature}, {}} {
+		assert.False(t, c.Names(other, w.logKey()) || c.SignedBy(other, w.logKey()), "%+v", other)
+	}
+	c.Origin += "2" // then the key has another hash, too
+	assert.False(t, c.Names(good, w.logKey()), "in another log")
+}
+
 func TestVerifierKeyOfWhatIsNoKey(t *testing.T) {
 	t.Parallel()
 	assert.True(t, VerifierKey(origin, nil) == "" && VerifierKey(origin, make(crypto.PublicKey, 31)) == "",

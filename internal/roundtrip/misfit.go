@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/helmkernel/helm/crypto"
@@ -25,8 +24,8 @@ func Encodes(v any, canonical []byte) bool {
 	return bytes.Equal(tree.Root().Append(nil), canonical)
 }
 
-// Misfit returns the JSON Pointer of the innermost part of canonical JSON that a type does not hold
-// as it is. It returns "" if that is all of it, or is not known.
+// Misfit returns the JSON Pointer of the innermost field of a type that does not hold its part of
+// canonical JSON as it is. It returns "" if that is all of it, or is not known.
 func Misfit(canonical []byte, t reflect.Type) string {
 	var tree crypto.Tree
 	if tree.Parse(canonical, crypto.Limits{Bytes: len(canonical), Depth: crypto.MaxDepth}) != nil {
@@ -35,70 +34,47 @@ func Misfit(canonical []byte, t reflect.Type) string {
 	return misfit(tree.Root(), t, "")
 }
 
-// misfit returns the place of the innermost value that a type does not hold as it is, "" if that is
-// all of it.
+// misfit returns the place of that field of a value, at if there is none. Members of a map are
+// data, which no place names.
 func misfit(v crypto.Value, t reflect.Type, at string) string {
 	for t.Kind() == reflect.Pointer && !hasMarshal(t) {
 		t = t.Elem()
 	}
-	if (typePlace{t, true}).marshals() {
+	if t.Kind() != reflect.Struct || v.Kind() != crypto.Object || (typePlace{t, true}).marshals() {
 		return at
 	}
-	switch {
-	case t.Kind() == reflect.Struct && v.Kind() == crypto.Object:
-		fields, _, _ := fieldsOf(t)
-		for it := v.Iter(); it.Next(); {
-			place := at + "/" + shown(string(it.Key()))
-			i := slices.IndexFunc(fields, func(f jsonField) bool { return f.name == string(it.Key()) })
-			if i < 0 {
-				return place
-			}
-			if !held(it.Value(), fields[i].typ) {
-				return misfit(it.Value(), fields[i].typ, place)
-			}
+	fields, _, _ := fieldsOf(t)
+	for it := v.Iter(); it.Next(); {
+		key := string(it.Key())
+		if keeps(t, key, it.Value()) {
+			continue
 		}
-		return at + dropped(v, t)
-	case t.Kind() == reflect.Map && v.Kind() == crypto.Object:
-		for it := v.Iter(); it.Next(); {
-			if !held(it.Value(), t.Elem()) {
-				return misfit(it.Value(), t.Elem(), at+"/*")
-			}
+		place := at + "/" + shown(key)
+		i := slices.IndexFunc(fields, func(f jsonField) bool { return f.name == key })
+		if i < 0 {
+			return place
 		}
-	case (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && v.Kind() == crypto.Array:
-		for i := range v.Len() {
-			if e := v.At(i); !held(e, t.Elem()) {
-				return misfit(e, t.Elem(), at+"/"+strconv.Itoa(i))
-			}
-		}
+		return misfit(it.Value(), fields[i].typ, place)
 	}
 	return at
 }
 
-// dropped returns the place of a member that a struct type holds and, as it is zero, leaves out
-// again.
-func dropped(v crypto.Value, t reflect.Type) (place string) {
+// keeps reports whether a struct type, decoded from an object of one member, encodes to that member
+// again: it has the field, which holds the value and does not leave it out.
+func keeps(t reflect.Type, key string, v crypto.Value) (ok bool) {
+	defer contain.Value(&ok, false)
+	b := append(crypto.AppendString([]byte{'{'}, key), ':')
 	p := reflect.New(t)
-	if json.Unmarshal(v.Append(nil), p.Interface()) != nil {
-		return ""
+	if json.Unmarshal(append(v.Append(b), '}'), p.Interface()) != nil {
+		return false
 	}
 	text, err := json.Marshal(p.Interface())
 	var tree crypto.Tree
 	if err != nil || tree.Parse(text, crypto.Limits{Bytes: len(text), Depth: crypto.MaxDepth}) != nil {
-		return ""
+		return false
 	}
-	for it := v.Iter(); it.Next(); {
-		if again := tree.Root().Get(string(it.Key())); again.Kind() == crypto.Missing {
-			return "/" + shown(string(it.Key()))
-		}
-	}
-	return ""
-}
-
-// held reports whether a value of the type, decoded from JSON, encodes to the same.
-func held(v crypto.Value, t reflect.Type) (ok bool) {
-	defer contain.Value(&ok, false)
-	canonical, p := v.Append(nil), reflect.New(t)
-	return json.Unmarshal(canonical, p.Interface()) == nil && Encodes(p.Elem().Interface(), canonical)
+	again := tree.Root().Get(key)
+	return again.Kind() != crypto.Missing && bytes.Equal(again.Append(nil), v.Append(nil))
 }
 
 // shown returns a name as it may stand in a message: as it is if it looks like one, else "*".

@@ -97,7 +97,7 @@ func (s *Store) commit(b *proofgraph.Batch, blobs [][]byte, digests []contracts.
 		}
 		g = s.last()
 	}
-	end := uint64(g.end) + uint64(size)
+	end, before := uint64(g.end)+uint64(size), s.size
 	if end+trailer > s.size { // zeros first: a file that does not end with them was cut
 		if err := s.extend(end + trailer); err != nil {
 			return err
@@ -137,8 +137,13 @@ func (s *Store) commit(b *proofgraph.Batch, blobs [][]byte, digests []contracts.
 	if err := s.sync(g); err != nil {
 		return err
 	}
-	if err := s.checkName(g); err != nil {
+	if err := checkName(s.file, g.path); err != nil {
 		return err
+	}
+	if b.Checkpoint != nil || s.size != before { // now and then: it would cost each frame one more system call
+		if err := checkName(s.end.File, s.end.path); err != nil {
+			return err
+		}
 	}
 	if err := s.end.write(logEnd{g.number, g.sum, uint32(end), f.chain}); err != nil {
 		return err
@@ -146,12 +151,12 @@ func (s *Store) commit(b *proofgraph.Batch, blobs [][]byte, digests []contracts.
 	return s.publish(g, &f, digests, b.Checkpoint)
 }
 
-// checkName returns an error if the last segment, which is open, is not in its place any more. It
-// was removed or moved, and nobody would find what is written to it.
-func (s *Store) checkName(g *segment) error {
-	is, err := s.file.Is(g.path)
+// checkName returns an error if a file that is open is not in its place any more. It was removed or
+// moved, and nobody would find what is written to it.
+func checkName(f disk.File, path string) error {
+	is, err := f.Is(path)
 	if err == nil && !is {
-		err = fmt.Errorf("%s: the file was removed, moved or replaced while the log was open", g.path)
+		err = fmt.Errorf("%s: the file was removed, moved or replaced while the log was open", path)
 	}
 	return err
 }
@@ -278,7 +283,7 @@ func (s *Store) checkFree(path string, last *segment) error {
 	case last == nil:
 		return nil
 	}
-	return s.checkName(last)
+	return checkName(s.file, last.path)
 }
 
 // fill writes zeros to the end of a new file, and makes it durable.

@@ -28,7 +28,8 @@
 //
 // A file that is none of these is an error, and so are a missing segment, a link and a pipe. Files
 // are created with mode 0600 and the directory with 0700, because they contain the arguments of
-// calls. No batch is acknowledged once the segment that it went to was removed, moved or replaced.
+// calls. No batch is acknowledged once the segment that it went to was removed, moved or replaced,
+// and no checkpoint once the file end was.
 //
 // A segment is a header, frames, and zeros. Numbers are little-endian, checksums CRC-32C:
 //

@@ -10,6 +10,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
 
 // Nothing is acknowledged that is written to a file which has lost its name: nobody would find it.
@@ -42,6 +46,79 @@ func TestLiveSegmentLosesItsName(t *testing.T) {
 			assert.EqualValues(t, 2*before, size, "%s: readers see what was not acknowledged", what)
 		}
 	}
+}
+
+// The file end may lose its name, too. Then the next Open would take the log for one of an earlier
+// version, and not see that its last frames are gone. So no checkpoint is acknowledged then, nor
+// more frames than a file has zeros for, and Close says so.
+func TestLiveEndLosesItsName(t *testing.T) {
+	t.Parallel()
+	const lost = "the file was removed, moved or replaced while the log was open"
+	for what, lose := range map[string]func(name string) error{
+		"removed": os.Remove,
+		"moved":   func(name string) error { return os.Rename(name, name+".old") },
+		"replaced by a copy": func(name string) error {
+			b, err := os.ReadFile(name)
+			return errors.Join(err, os.Rename(name, name+".old"), os.WriteFile(name, b, 0o600))
+		},
+		"a link": func(name string) error {
+			return errors.Join(os.Rename(name, name+".old"), os.Symlink(name+".old", name))
+		},
+	} {
+		live := func() (*Store, string) {
+			s, err := open(disk.OS{}, filepath.Join(t.TempDir(), "log"), Options{}, sizes{ahead: 4 << 10})
+			require.NoError(t, err)
+			grow(t, s, 0, 2)
+			require.NoError(t, lose(s.end.path), what)
+			return s, s.end.path
+		}
+		s, path := live()
+		note := proofgraph.Batch{At: 4, Checkpoint: []byte("a checkpoint")}
+		err := s.Append(t.Context(), note)
+		assert.ErrorContains(t, err, path+": "+lost, what)
+		assert.Equal(t, err, s.Append(t.Context(), note), "%s: it is not dead", what)
+		kept, err := s.Checkpoint(t.Context())
+		assert.True(t, err == nil && string(kept) == "checkpoint 0", "%s: not acknowledged, and read: %s", what, kept)
+		assert.NoError(t, s.Close(), "%s: a dead store said so before", what)
+
+		s, path = live()
+		for n := 2; err == nil && n < 10; n++ {
+			b := batch(n)
+			b.Checkpoint = nil
+			err = s.Append(t.Context(), b)
+		}
+		assert.ErrorContains(t, err, path+": "+lost, what)
+
+		s, path = live()
+		assert.ErrorContains(t, s.Close(), path+": "+lost, what)
+		assert.NoError(t, s.Close(), "%s: again", what)
+		assert.Nil(t, s.file, "%s: the lock and the files are free all the same", what)
+	}
+}
+
+// Which files are in their place costs a frame one question, as ever; that of the file end comes
+// with a checkpoint, and with zeros that are written ahead.
+func TestNamesAreAskedFor(t *testing.T) {
+	t.Parallel()
+	asked := map[string]int{}
+	d := &disktest.Tap{Disk: disktest.NewRAM(), Hook: func(o *disktest.Op) error {
+		if o.Kind == "is" {
+			asked[filepath.Base(o.Path)]++
+		}
+		return o.Do()
+	}}
+	s, err := open(d, dir, Options{}, sizes{})
+	require.NoError(t, err)
+	for n := range 100 { // less than one piece of zeros
+		b := batch(n)
+		b.Checkpoint = nil
+		if n == 50 {
+			b.Checkpoint = []byte("a checkpoint")
+		}
+		require.NoError(t, s.Append(t.Context(), b))
+	}
+	assert.Equal(t, map[string]int{"00000001.log": 100, endName: 1}, asked)
+	mustClose(t, s)
 }
 
 // Zeros over the last frames, or over all of them, do not pass for a log that never had them. What

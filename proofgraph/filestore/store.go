@@ -183,7 +183,8 @@ func openReadOnly(d disk.Disk, dir string) (*Store, error) {
 }
 
 // Close closes the files, so that another process can open the directory. It waits for an Append
-// that is going on. Closing twice does nothing.
+// that is going on. It returns an error if the file end is not in its place any more. Closing twice
+// does nothing.
 func (s *Store) Close() error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -194,6 +195,7 @@ func (s *Store) Close() error {
 	if closed {
 		return nil
 	}
+	var lost error
 	if s.dead == nil && !s.readOnly {
 		for _, g := range s.segments {
 			if g.changed {
@@ -201,8 +203,11 @@ func (s *Store) Close() error {
 			}
 		}
 		_ = s.end.Sync() // or it may be older after a crash of the system
+		if lost = checkName(s.end.File, s.end.path); lost != nil {
+			lost = fmt.Errorf("filestore: close: %w", lost)
+		}
 	}
-	return s.release()
+	return errors.Join(lost, s.release())
 }
 
 // release closes files and lock. The caller holds writing, or has not published the store.

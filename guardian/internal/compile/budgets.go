@@ -17,7 +17,7 @@ func (l *loader) readBudgets(p docValue) {
 		return
 	}
 	for _, b := range list {
-		if !l.strict(b, []string{"id", "tools", "limit", "per", "window", "cost", "refund", "when", "unless"}, nil) {
+		if !l.object(b, []string{"id", "tools", "limit", "per", "window", "cost", "refund", "when", "unless"}, nil) {
 			continue
 		}
 		id, named := l.ruleID(b)
@@ -30,13 +30,17 @@ func (l *loader) readBudgets(p docValue) {
 		price, ok := l.need(b, "cost")
 		made := map[*program.Shape]program.Budget{}
 		for _, t := range tools {
-			if t.Input == nil || !ok {
+			if unread(t) {
+				l.idle.tools++
 				continue
 			}
 			of, whole := made[t.Shape]
 			if !whole {
+				l.idle.tools++
 				of = x
-				of.Cost, whole = l.readCost(price, t)
+				if ok {
+					of.Cost, whole = l.readCost(price, t)
+				}
 				r, right := l.readRule(b, t, false)
 				of.Tests = r.Tests
 				whole = whole && right && named
@@ -44,15 +48,17 @@ func (l *loader) readBudgets(p docValue) {
 					made[t.Shape] = of
 				}
 			}
-			if whole {
-				t.Budgets = append(t.Budgets, of)
+			if !whole {
+				continue
 			}
-			if len(t.Budgets) > contracts.MaxCharges {
+			t.Budgets = append(t.Budgets, of)
+			if len(t.Budgets) == contracts.MaxCharges+1 { // those that follow are too many because of this one
 				what := "more than " + strconv.Itoa(contracts.MaxCharges) + " budgets for " + t.Name
-				l.refuse(b.at, what, "a decision holds no more charges than that: let one budget do for several")
+				l.compiler(t).
+					refuse(b.at, what, "a decision holds no more charges than that: let one budget do for several")
 			}
 		}
-		l.idle.report(l.reader)
+		l.idle.report(l.catalog)
 	}
 }
 
@@ -84,6 +90,7 @@ func (l *loader) readTerm(b docValue, x *program.Budget) {
 // readCost reads what a call of one tool costs. A cost that depends on the arguments must never be
 // missing, since a call of unknown cost could not be charged.
 func (l *loader) readCost(p docValue, t *program.Tool) (program.Cost, bool) {
+	c := l.compiler(t)
 	if !p.isObject() {
 		n, ok := p.v.Uint()
 		if !ok || n == 0 {
@@ -108,16 +115,16 @@ func (l *loader) readCost(p docValue, t *program.Tool) (program.Cost, bool) {
 		}
 		x.Scale = int(n)
 	}
-	segments, place, ok := l.compiler(t).pointer(arg, nil, false)
+	segments, place, ok := c.pointer(arg, nil, false)
 	switch {
 	case !ok:
 		return program.Cost{}, false
 	case place.Types&numeric == 0:
-		l.refuse(arg.at, "never a number in a call of "+t.Name, "name a number")
+		c.refuse(arg.at, "never a number in a call of "+t.Name, "name a number")
 		return program.Cost{}, false
 	case presenceOf(place) == open:
 		what := "the cost may be missing or null in a call of " + t.Name
-		l.refuse(arg.at, what, "make it required in the schema, or give it a default")
+		c.refuse(arg.at, what, "make it required in the schema, or give it a default")
 		return program.Cost{}, false
 	}
 	x.Path, x.Pointer = segments, value.JoinPointer(segments)

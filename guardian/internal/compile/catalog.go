@@ -28,8 +28,14 @@ type catalog struct {
 	*reader
 	layer  string
 	tools  map[string]*program.Tool
-	names  []string   // of the tools, sorted
-	labels vocabulary // of the stack
+	names  []string    // of the tools, sorted
+	labels *vocabulary // of the stack
+
+	// Some of the tools are not known, because what declares them was refused. That a document
+	// names a tool which is not there, or says nothing about any, is not its fault then.
+	partial bool
+
+	doubtful map[string]bool // of a bundle's tools: something in the declaration was refused
 
 	drafts *drafts // over a stack; nil: the tools are being made, and may be changed
 }
@@ -91,7 +97,7 @@ func (c *catalog) selected(p docValue, classes bool) []*program.Tool {
 		}
 		if strings.Contains(prefix, value.Star) {
 			c.refuse(e.at, quote(name)+" is no pattern", "write one * at the end")
-		} else if len(out) == 0 {
+		} else if len(out) == 0 && !c.partial {
 			c.refuse(e.at, quote(name)+" covers no tool of this "+c.extent(), "a pattern must cover one")
 		}
 		return out
@@ -101,6 +107,9 @@ func (c *catalog) selected(p docValue, classes bool) []*program.Tool {
 func (c *catalog) named(e docValue, name string) []*program.Tool {
 	if t := c.tools[name]; t != nil {
 		return []*program.Tool{t}
+	}
+	if c.partial {
+		return nil
 	}
 	remedy := "a bundle's rules name its own tools"
 	if c.layer != bundleLayer {
@@ -123,7 +132,7 @@ func (c *catalog) extent() string {
 
 // class reads the tools of some effects, or with egress, or both.
 func (c *catalog) class(p docValue) []*program.Tool {
-	before := len(c.errs)
+	before := c.refused
 	if !c.strict(p, []string{"effects", "egress"}, nil) {
 		return nil
 	}
@@ -142,7 +151,7 @@ func (c *catalog) class(p docValue) []*program.Tool {
 			c.refuse(out.at, "egress: false", remedy)
 		}
 	}
-	if len(c.errs) > before {
+	if c.refused > before {
 		return nil
 	}
 	var tools []*program.Tool
@@ -152,7 +161,7 @@ func (c *catalog) class(p docValue) []*program.Tool {
 			tools = append(tools, t)
 		}
 	}
-	if tools == nil {
+	if tools == nil && !c.partial {
 		remedy := "a rule must cover one; what a floor permits of effects is in its profile"
 		c.refuse(p.at, "covers no tool of this stack", remedy)
 	}

@@ -1,8 +1,6 @@
 package compile
 
 import (
-	"slices"
-
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/program"
 )
@@ -73,28 +71,37 @@ func (c *compiler) absent(p docValue, maybe presence) (program.Answer, bool) {
 // idle is what of a rule says nothing about one tool, and would have to be left out for it. A rule
 // about several tools may need it for another; if it needs it for none, it is refused.
 type idle struct {
-	places []idlePlace
-	used   map[string]bool
+	tools  int // that the rule is about
+	places []*idlePlace
+	at     map[string]*idlePlace
 }
 
-type idlePlace struct{ at, what, remedy string }
+type idlePlace struct {
+	at, what, remedy string
+	tools            int // for which it says nothing
+}
 
 func (x *idle) note(at string, used bool, what, remedy string) {
-	switch {
-	case used && x.used == nil:
-		x.used = map[string]bool{at: true}
-	case used:
-		x.used[at] = true
-	case !slices.ContainsFunc(x.places, func(p idlePlace) bool { return p.at == at }):
-		x.places = append(x.places, idlePlace{at, what, remedy})
+	if used {
+		return
 	}
+	p := x.at[at]
+	if p == nil {
+		p = &idlePlace{at: at, what: what, remedy: remedy}
+		if x.at == nil {
+			x.at = map[string]*idlePlace{}
+		}
+		x.places, x.at[at] = append(x.places, p), p
+	}
+	p.tools++
 }
 
-// report refuses what no tool needs, and forgets the rule.
-func (x *idle) report(r *reader) {
+// report refuses what no tool needs, and forgets the rule. What was not read for each of the tools,
+// because something else was refused, may be needed.
+func (x *idle) report(c *catalog) {
 	for _, p := range x.places {
-		if !x.used[p.at] {
-			r.refuse(p.at, p.what, p.remedy)
+		if p.tools == x.tools && !c.partial {
+			c.refuse(p.at, p.what, p.remedy)
 		}
 	}
 	*x = idle{}

@@ -19,6 +19,8 @@ type constants struct {
 	lists map[string]*list
 	known map[string]constant // by pointer: a rule about many tools reads each once
 	steps *steps              // of a grant's chain; nil: of a document
+
+	unread bool // the lists were refused, so any name may be that of one
 }
 
 // A constant is an operand that was read.
@@ -140,7 +142,7 @@ func (c *constants) setOf(p docValue, n *program.Node) (jsonschema.Types, bool) 
 
 // named reads {list: NAME}.
 func (c *constants) named(p docValue) *list {
-	if !c.object(p, []string{"list"}, []string{"fact"}) {
+	if !c.strict(p, []string{"list"}, []string{"fact"}) {
 		return nil
 	}
 	ref, ok := c.need(p, "list")
@@ -152,7 +154,7 @@ func (c *constants) named(p docValue) *list {
 		return nil
 	}
 	x := c.lists[name]
-	if x == nil {
+	if x == nil && !c.unread {
 		c.refuse(ref.at, "no list "+quote(name)+" in this document", "declare it under lists")
 	}
 	return x

@@ -52,6 +52,7 @@ func (l *loader) head(root docValue) bool {
 		}
 	}
 	name, ok := l.need(named, "name")
+	l.lacks = !ok || l.layer == floorLayer && !named.has("version")
 	if ok {
 		l.name, _ = l.word(name, contracts.IsID, formID)
 	}
@@ -88,9 +89,14 @@ func elsewhere(key string, keys, later []string) string {
 // readBundle reads a P1 document.
 func (l *loader) readBundle() {
 	l.readCommon()
-	if tools, ok := l.need(l.root, "tools"); ok {
+	tools, ok := l.need(l.root, "tools")
+	l.catalog.partial = !ok || !tools.isObject()
+	if ok {
 		l.members(tools, func(name string, p docValue) {
+			before := l.refused
 			t := l.readTool(name, p)
+			l.catalog.doubtful[name] = l.refused > before
+			l.catalog.partial = l.catalog.partial || !contracts.IsTool(name)
 			t.Expiry, t.ScopeRule = program.Expiry{At: l.expires, Rule: l.prefix + "expires"}, l.prefix+"scope"
 			l.catalog.tools[name] = t
 			l.catalog.names = append(l.catalog.names, name)
@@ -155,16 +161,19 @@ func (l *loader) outsiders() (outside bool, others []*program.Tool) {
 	return false, others
 }
 
-// readCommon refuses keys that the document's layer does not have. It reads what documents of all
+// readCommon refuses keys that the document's layer does not have, unless one of them may stand for
+// a key that it lacks. It reads what documents of all
 // layers may have and other keys refer to: when the document expires, and its lists.
 func (l *loader) readCommon() {
 	for _, x := range layers {
-		if x.name == l.layer {
+		if x.name == l.layer && !l.lacks {
 			l.only(l.root, x.keys, x.later, func(key string) string { return elsewhere(key, x.keys, x.later) })
 		}
 	}
 	l.expires = l.readExpires(l.root.get("expires"))
-	l.reads.lists = l.readLists(l.root.get("lists"))
+	lists := l.root.get("lists")
+	l.reads.lists = l.readLists(lists)
+	l.reads.unread = l.misspelt("lists") || lists.exists() && !lists.isObject()
 }
 
 func (l *loader) readConditions() {

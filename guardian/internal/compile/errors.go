@@ -16,6 +16,17 @@ type LoadError struct {
 	Remedy   string
 }
 
+// maxPart is how many bytes Error shows of a pointer, of what is wrong and of the remedy. The names
+// in a document may be as long as the document.
+const maxPart = 1 << 10
+
+func shortened(s string) string {
+	if len(s) > maxPart {
+		return strings.ToValidUTF8(s[:maxPart], "") + "…"
+	}
+	return s
+}
+
 // Error returns file:line:column: pointer: what; remedy.
 func (e *LoadError) Error() string {
 	var b strings.Builder
@@ -27,11 +38,11 @@ func (e *LoadError) Error() string {
 		b.WriteString(":" + strconv.Itoa(e.Pos.Line) + ":" + strconv.Itoa(e.Pos.Column))
 	}
 	if e.Pointer != "" {
-		b.WriteString(": " + e.Pointer)
+		b.WriteString(": " + shortened(e.Pointer))
 	}
-	b.WriteString(": " + e.What)
+	b.WriteString(": " + shortened(e.What))
 	if e.Remedy != "" {
-		b.WriteString("; " + e.Remedy)
+		b.WriteString("; " + shortened(e.Remedy))
 	}
 	return b.String()
 }

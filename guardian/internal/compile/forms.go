@@ -35,14 +35,14 @@ func (r *reader) object(p docValue, keys, later []string) bool {
 
 // strict is object, but reports whether there are no unknown keys either.
 func (r *reader) strict(p docValue, keys, later []string) bool {
-	before := len(r.errs)
-	return r.object(p, keys, later) && len(r.errs) == before
+	before := r.refused
+	return r.object(p, keys, later) && r.refused == before
 }
 
 // only refuses unknown keys of an object, and reports whether there are none. instead says what to
 // write for one.
 func (r *reader) only(p docValue, keys, later []string, instead func(key string) string) bool {
-	before := len(r.errs)
+	before := r.refused
 	for it := p.v.Iter(); it.Next(); {
 		key := string(it.Key())
 		switch at := p.at + "/" + value.EscapeSegment(key); {
@@ -53,7 +53,7 @@ func (r *reader) only(p docValue, keys, later []string, instead func(key string)
 			r.refuse(at, "unknown key "+quote(key), instead(key))
 		}
 	}
-	return len(r.errs) == before
+	return r.refused == before
 }
 
 // need returns the value of a key that must exist. If the key is only misspelt, the error says so.

@@ -20,8 +20,8 @@ func Grant(when crypto.Value, t *program.Tool, stepsTaken *int) (*program.Node, 
 		idle:      &idle{},
 	}
 	n, ok := c.predicate(docValue{when, "/when"}, 1, relaxes)
-	if err := r.first(); !ok || err != nil {
-		return nil, errors.New(err.Pointer + ": " + err.What)
+	if errs := r.sorted(); !ok || len(errs) > 0 {
+		return nil, errors.New(errs[0].Pointer + ": " + errs[0].What)
 	}
 	return &n, nil
 }

@@ -6,32 +6,41 @@ import (
 
 // A vocabulary is the labels that the documents of a stack declare. A label that none declares is
 // refused, since a misspelt one would have no effect.
-type vocabulary map[string]bool
+type vocabulary struct {
+	known   map[string]bool
+	partial bool // some may be declared in what was refused
+}
 
 // add adds those of a document.
-func (v vocabulary) add(r *reader, labels docValue) {
-	if !labels.exists() {
+func (v *vocabulary) add(l *loader) {
+	x := l.root.get("labels")
+	if !l.whole || l.misspelt("labels") || x.exists() && l.layer == overlayLayer {
+		v.partial = true
+	}
+	if !l.whole || !x.exists() || l.layer == overlayLayer { // there labels are refused as a key
 		return
 	}
-	for _, e := range r.distinct(labels, 1) {
-		if name, ok := r.word(e, isWords, "a label: "+formWords); ok {
-			v[name] = true
+	before := l.refused
+	for _, e := range l.distinct(x, 1) {
+		if name, ok := l.word(e, isWords, "a label: "+formWords); ok {
+			v.known[name] = true
 		}
 	}
+	v.partial = v.partial || l.refused > before
 }
 
 // declared refuses a label that no document declares.
 func (c *catalog) declared(p docValue) bool {
 	name := p.v.Text()
-	if !c.labels[name] {
+	if !c.labels.known[name] && !c.labels.partial {
 		c.refuse(p.at, "no document of the stack declares the label "+quote(name), c.labels.remedy(name))
 	}
-	return c.labels[name]
+	return c.labels.known[name]
 }
 
-func (v vocabulary) remedy(name string) string {
+func (v *vocabulary) remedy(name string) string {
 	var close []string
-	for label := range v {
+	for label := range v.known {
 		if near(name, label) {
 			close = append(close, label)
 		}

@@ -12,7 +12,11 @@ import (
 func (c *compiler) leaf(p docValue, direct bool, pol polarity) (program.Node, bool) {
 	n := program.Node{Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed}
 	offer := func() []string { return c.offer(p, direct) }
-	if !c.only(p, leafKeys, leafLater, func(key string) string { return suggest(key, leafKeys, offer()) }) {
+	keys := leafKeys
+	if c.mistaken(p) {
+		keys = predicateKeys
+	}
+	if !c.only(p, keys, leafLater, func(key string) string { return suggest(key, leafKeys, offer()) }) {
 		return n, false
 	}
 	name, ok := c.one(p, operatorNames, offer)
@@ -67,6 +71,17 @@ func (c *compiler) leaf(p docValue, direct bool, pol polarity) (program.Node, bo
 	n.Slot = c.slot(s)
 	n.Absent, ok = c.absent(p, maybe)
 	return n, ok
+}
+
+// mistaken reports whether a predicate has a key that none has. It may be why another key, which is
+// one of another form, stands next to the wrong ones.
+func (c *compiler) mistaken(p docValue) bool {
+	for it := p.v.Iter(); it.Next(); {
+		if key := string(it.Key()); !slices.Contains(predicateKeys, key) && !slices.Contains(leafLater, key) {
+			return true
+		}
+	}
+	return false
 }
 
 // offer lists what may stand in a predicate that is not complete: the operators of its subject or,

@@ -3,6 +3,7 @@ package compile
 import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/internal/several"
 )
 
 // A loader reads one document into the tools that it speaks of.
@@ -10,6 +11,8 @@ type loader struct {
 	*reader
 	root    docValue
 	whole   bool   // the head is read, so the rest can be
+	lacks   bool   // the head has no name, or no version
+	second  bool   // the stack has another document of its layer and name
 	layer   string // P0, P1 or P2
 	name    string // of the document, or of its bundle
 	prefix  string // of the names of rules: layer:name:
@@ -39,6 +42,30 @@ type stated struct {
 	*program.Requirement
 	at    string
 	tools []*program.Tool
+}
+
+// hides reports whether the document may declare tools, and was not read.
+func (l *loader) hides() bool { return !l.whole && (l.layer == "" || l.layer == bundleLayer) }
+
+// misspelt reports whether the document has a key that may stand for one that it lacks.
+func (l *loader) misspelt(key string) bool {
+	for it := l.root.v.Iter(); it.Next(); {
+		if name := string(it.Key()); name != key && near(name, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// errorsOf joins the errors of documents, in their order.
+func errorsOf(loaders []*loader) error {
+	var all []error
+	for _, l := range loaders {
+		for _, err := range l.sorted() {
+			all = append(all, err)
+		}
+	}
+	return several.Join(all...)
 }
 
 // compiler returns the compiler of the document's predicates about a tool.

@@ -6,11 +6,12 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/internal/several"
 )
 
 // Narrow compiles overlays over a stack and returns the stack with them at its end, in their order.
-// It shares all that was there before, and holds of the overlays what they say. The error is a
-// *[LoadError].
+// It shares all that was there before, and holds of the overlays what they say. The error joins a
+// *[LoadError] for each fault.
 func (s *Stack) Narrow(overlays []contracts.Document) (*Stack, error) {
 	if err := checkCount(len(s.Documents) + len(overlays)); err != nil {
 		return nil, err
@@ -22,34 +23,27 @@ func (s *Stack) Narrow(overlays []contracts.Document) (*Stack, error) {
 	}
 	for _, l := range loaders {
 		l.catalog.labels = s.labels
-		if l.whole {
-			vocabulary{}.add(l.reader, l.root.get("labels"))
-		}
 		refuseSecond(l, seen)
-	}
-	for _, l := range loaders {
-		if err := l.first(); err != nil && !l.whole {
-			return nil, err
-		}
 	}
 	n := *s
 	n.Documents, n.Records = slices.Clip(n.Documents), slices.Clip(n.Records)
 	n.Expiring, n.Asked = slices.Clip(n.Expiring), slices.Clip(n.Asked)
 	n.own = make(map[string]*program.More, len(s.own)+2)
 	maps.Copy(n.own, s.own)
+	partial := slices.ContainsFunc(loaders, (*loader).hides)
 	for _, l := range loaders {
-		l.catalog.drafts = newDrafts(&n.additions)
-		l.readLayer(s.Tools, s.names)
-		if err := l.first(); err != nil {
-			return nil, err
+		if l.whole {
+			l.catalog.partial = partial
+			l.catalog.drafts = newDrafts(&n.additions)
+			l.readLayer(s.Tools, s.names)
+			n.add(l)
+			n.take(l)
 		}
-		n.add(l)
-		n.take(l)
 	}
-	if s.refused != nil {
-		return nil, s.refused
+	if err := errorsOf(loaders); err != nil {
+		return nil, err
 	}
-	if err := refuseUnsatisfiable(loaders, s.first); err != nil {
+	if err := several.Join(s.refused, refuseUnsatisfiable(loaders, s.first, maps.Clone(s.told))); err != nil {
 		return nil, err
 	}
 	return &n, nil

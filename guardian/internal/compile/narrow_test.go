@@ -22,7 +22,7 @@ func whole(docs, overlays []contracts.Document) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, refuseUnsatisfiable(loaders, firstOf(s.Tools, false))
+	return s, refuseUnsatisfiable(loaders, firstOf(s.Tools, false), map[string]bool{})
 }
 
 func parsed(t testing.TB, text string) contracts.Document {
@@ -114,7 +114,8 @@ func TestNarrowedRequirements(t *testing.T) {
 		w, want := whole(docs, overlays)
 		got, err := s.Narrow(overlays)
 		if want != nil {
-			e := want.(*LoadError)
+			var e *LoadError
+			require.ErrorAs(t, want, &e)
 			words := strings.Fields(e.What)
 			refused[strings.Join(words[:min(3, len(words))], " ")]++
 			require.Equal(t, want, err)

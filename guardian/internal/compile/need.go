@@ -7,6 +7,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
 const usualTTL = 10 * time.Minute
@@ -35,14 +36,22 @@ func (c *compiler) requirementNeed(p docValue) (program.Need, bool) {
 		lacks := "no attestation of type " + a.Type + " that an attestor signed, as it is required"
 		return program.Need{Attestation: a, Lacks: lacks}, ok
 	}
-	if c.object(p, []string{"approval", "attestation", "receipt"}, nil) && p.v.Len() == 0 {
+	keys := []string{"approval", "attestation", "receipt"}
+	it := p.v.Iter()
+	switch {
+	case !p.isObject():
+		c.object(p, keys, nil)
+	case !it.Next():
 		c.refuse(p.at, "no need", "write one of approval, attestation, receipt")
+	default: // its other keys are no keys of a need for the same reason
+		key := string(it.Key())
+		c.refuse(p.at+"/"+value.EscapeSegment(key), "unknown key "+quote(key), instead(key, keys, nil))
 	}
 	return program.Need{}, false
 }
 
 func (c *compiler) approval(p docValue) (*program.Approval, bool) {
-	before := len(c.errs)
+	before := c.refused
 	x := &program.Approval{Quorum: 1, TTL: usualTTL}
 	if !c.strict(p, []string{"roles", "quorum", "ttl"}, nil) {
 		return x, false
@@ -68,11 +77,11 @@ func (c *compiler) approval(p docValue) (*program.Approval, bool) {
 		}
 	}
 	c.duration(p.get("ttl"), &x.TTL)
-	return x, len(c.errs) == before
+	return x, c.refused == before
 }
 
 func (c *compiler) attestation(p docValue) (*program.Attestation, bool) {
-	before := len(c.errs)
+	before := c.refused
 	x := &program.Attestation{}
 	if !c.strict(p, []string{"type", "bind", "max_age"}, nil) {
 		return x, false
@@ -93,5 +102,5 @@ func (c *compiler) attestation(p docValue) (*program.Attestation, bool) {
 			}
 		})
 	}
-	return x, len(c.errs) == before
+	return x, c.refused == before
 }

@@ -77,6 +77,10 @@ var operatorNames = func() (names []string) {
 // leafKeys are those that a predicate with a subject may have.
 var leafKeys = slices.Concat(subjectKeys, operatorNames, []string{"absent", "fold"})
 
+// predicateKeys are those of all forms of a predicate.
+var predicateKeys = slices.Concat(leafKeys, combinators, quantifiers,
+	[]string{"that", "session", "of", "receipt", "same", "max_age"})
+
 // foreign are words of other policy and query languages, in lower case without - and _, and the
 // words for them here.
 var foreign = map[string]string{

@@ -88,6 +88,7 @@ func (c *compiler) earlier(p docValue) (*program.Tool, bool) {
 // those of the earlier call to those of the present one.
 func (c *compiler) equals(p docValue, earlier *program.Tool, ok bool) ([]program.Equal, bool) {
 	var all []program.Equal
+	before := c.refused
 	add := func(there string, here docValue) {
 		segments, place, found := c.required(here)
 		ok = found && c.agrees(there, here.at, earlier, place) && ok
@@ -100,6 +101,7 @@ func (c *compiler) equals(p docValue, earlier *program.Tool, ok bool) ([]program
 			add(e.v.Text(), e)
 		}
 	}
+	ok = ok && c.refused == before
 	if n := len(all); ok && (n == 0 || n > maxKids) {
 		c.refuse(p.at, strconv.Itoa(n)+" pointers", "write 1 to "+strconv.Itoa(maxKids)+", or remove same")
 		return nil, false

@@ -54,25 +54,29 @@ func (r *reachable) explore() {
 }
 
 // refuseUnsatisfiable refuses requirements that no call can meet: those that wait for each other in
-// a circle, or for a tool that is never allowed.
-func refuseUnsatisfiable(loaders []*loader, first func() *reachable) error {
+// a circle, or for a tool that is never allowed. It does not refuse one
+// that the error of another tells of, nor one that waits for it: those that
+// are in told, by name, or come to be.
+func refuseUnsatisfiable(loaders []*loader, first func() *reachable, told map[string]bool) error {
 	for _, l := range loaders {
 		for _, x := range l.stated {
 			if !slices.ContainsFunc(x.Needs, func(n program.Need) bool { return n.Receipt.Op != 0 }) {
 				continue
 			}
 			r := first()
-			if at := slices.IndexFunc(x.tools, r.callable); at >= 0 && !r.satisfiable(x.Requirement) {
-				why, remedy := r.circle(r.tools[x.tools[at].Name], x.Requirement)
-				l.refuse(x.at, "can never be met: "+why, remedy)
-				break // the first is enough
+			at := slices.IndexFunc(x.tools, r.callable)
+			if at < 0 || r.satisfiable(x.Requirement) {
+				continue
 			}
-		}
-		if err := l.first(); err != nil {
-			return err
+			e := r.earlier(x.Needs[slices.IndexFunc(x.Needs, r.waits)])
+			if next := r.unmet(e); !told[x.Name] && (!r.callable(e) || next == nil || !told[next.Name]) {
+				why, remedy := r.circle(r.tools[x.tools[at].Name], x.Requirement, told)
+				l.refuse(x.at, "can never be met: "+why, remedy)
+			}
+			told[x.Name] = true
 		}
 	}
-	return nil
+	return errorsOf(loaders)
 }
 
 // callable reports whether some call of the tool may be allowed, for all that is known before it.
@@ -127,8 +131,8 @@ func (r *reachable) satisfiable(x *program.Requirement) bool {
 }
 
 // circle says why a requirement cannot be met: from tool to tool, until one comes again or is never
-// allowed.
-func (r *reachable) circle(t *program.Tool, x *program.Requirement) (why, remedy string) {
+// allowed. It adds the requirements on the way to told.
+func (r *reachable) circle(t *program.Tool, x *program.Requirement, told map[string]bool) (why, remedy string) {
 	const most = 8 // the beginning of a longer one is enough to find it
 	var links []string
 	remedy = "need something else, or let it apply under a condition"
@@ -137,7 +141,7 @@ func (r *reachable) circle(t *program.Tool, x *program.Requirement) (why, remedy
 			links = append(links, "and so on")
 			break
 		}
-		seen[t] = true
+		seen[t], told[x.Name] = true, true
 		e := r.earlier(x.Needs[slices.IndexFunc(x.Needs, r.waits)])
 		links = append(links, t.Name+" needs a receipt of "+e.Name)
 		if !r.callable(e) {

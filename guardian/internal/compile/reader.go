@@ -9,18 +9,43 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
 // A reader reads the values of one document, and notes its errors.
 type reader struct {
-	doc  contracts.Document
-	tree crypto.Tree
-	errs []*LoadError
+	doc     contracts.Document
+	tree    crypto.Tree
+	errs    []*LoadError
+	refused int                       // how often; an error that is noted already counts, too
+	noted   map[refusal]*program.Tool // see note
 }
 
+// A refusal is a place and what is wrong there.
+type refusal struct{ at, what string }
+
+// refuse notes an error, once: a value that is the same for many tools may be read for each.
 func (r *reader) refuse(at, what, remedy string) {
+	r.refused++
+	if r.note(refusal{at, what}, nil) {
+		return
+	}
 	r.errs = append(r.errs, &LoadError{Document: r.doc.Name, Pos: r.pos(at), Pointer: at, What: what, Remedy: remedy})
+}
+
+// note notes for which tool a refusal is, and reports whether it was noted before, for another tool
+// or for none.
+func (r *reader) note(x refusal, t *program.Tool) (before bool) {
+	of, before := r.noted[x]
+	if before {
+		return of != t || t == nil
+	}
+	if r.noted == nil {
+		r.noted = map[refusal]*program.Tool{}
+	}
+	r.noted[x] = t
+	return false
 }
 
 func (r *reader) unsupported(at, what string) {
@@ -40,15 +65,13 @@ func (r *reader) pos(at string) contracts.Pos {
 	}
 }
 
-// first returns the first error in the order of the source or, if the document has no lines, of the
-// canonical form. It is nil if there is none.
-func (r *reader) first() *LoadError {
-	if len(r.errs) == 0 {
-		return nil
-	}
-	return slices.MinFunc(r.errs, func(a, b *LoadError) int {
+// sorted returns the errors in the order of the source or, if the document has no lines, in that of
+// reading.
+func (r *reader) sorted() []*LoadError {
+	slices.SortStableFunc(r.errs, func(a, b *LoadError) int {
 		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
 	})
+	return r.errs
 }
 
 // parse reads the document's canonical form.

@@ -11,27 +11,30 @@ func (l *loader) readRequires(p docValue) {
 		return
 	}
 	for _, r := range list {
-		errs := len(l.errs)
-		if !l.strict(r, []string{"id", "tools", "when", "unless", "all", "any"}, nil) {
+		errs := l.refused
+		if !l.object(r, []string{"id", "tools", "when", "unless", "all", "any"}, nil) {
 			continue
 		}
+		spelt := l.refused == errs
 		id, named := l.ruleID(r)
 		var tools []*program.Tool
 		if sel, ok := l.need(r, "tools"); ok {
 			tools = l.catalog.drafted(l.catalog.selected(sel, l.layer != bundleLayer))
 		}
-		needs, either, ok := l.needs(r)
+		needs, either, ok := l.needs(r, spelt)
 		var x *program.Requirement
 		made := map[*program.Shape]*program.Requirement{}
 		for _, t := range tools {
-			if t.Input == nil || !ok || !named {
+			if unread(t) {
+				l.idle.tools++
 				continue
 			}
 			if of := made[t.Shape]; of != nil {
 				x = of
 			} else if x == nil || !x.General {
+				l.idle.tools++
 				x = &program.Requirement{Name: l.prefix + id, Of: l.ofOverlay(), Any: either}
-				if !l.readRequirement(r, needs, t, x) {
+				if !l.readRequirement(r, needs, t, x) || !ok || !named {
 					x = nil
 					continue
 				}
@@ -39,8 +42,8 @@ func (l *loader) readRequires(p docValue) {
 			}
 			t.Requires = append(t.Requires, x)
 		}
-		l.idle.report(l.reader)
-		if x != nil && len(l.errs) == errs {
+		l.idle.report(l.catalog)
+		if x != nil && l.refused == errs {
 			l.stated = append(l.stated, stated{x, r.at, tools})
 			for i, n := range x.Needs {
 				if a, at := n.Approval, needs[i].at+"/approval"; a != nil {
@@ -52,12 +55,15 @@ func (l *loader) readRequires(p docValue) {
 	}
 }
 
-// needs returns the needs of a requirement, and whether one of them is enough.
-func (l *loader) needs(r docValue) (list []docValue, either, ok bool) {
+// needs returns the needs of a requirement, and whether one of them is enough. If a key of it is
+// not spelt right, it may be the one that is lacking.
+func (l *loader) needs(r docValue, spelt bool) (list []docValue, either, ok bool) {
 	all, some := r.get("all"), r.get("any")
 	if all.exists() == some.exists() {
-		remedy := "write one of them: a list of approval, attestation and receipt"
-		l.refuse(r.at, "neither or both of all and any", remedy)
+		if spelt || all.exists() {
+			remedy := "write one of them: a list of approval, attestation and receipt"
+			l.refuse(r.at, "neither or both of all and any", remedy)
+		}
 		return nil, false, false
 	}
 	if some.exists() {

@@ -22,11 +22,11 @@ func (l *loader) readRules(p docValue) {
 		terms: &terms{l.reads.lists, map[string]int32{}, map[int32]*points{}, map[pair]bool{}},
 	}
 	for _, r := range rules {
-		errs := len(l.errs)
+		errs := l.refused
 		if !l.object(r, []string{"id", "allow", "deny", "when", "unless"}, nil) {
 			continue
 		}
-		spelt := len(l.errs) == errs
+		spelt := l.refused == errs
 		id, named := l.ruleID(r)
 		allow, deny := r.get("allow"), r.get("deny")
 		if allow.exists() == deny.exists() {
@@ -46,12 +46,16 @@ func (l *loader) readRules(p docValue) {
 			tools = l.catalog.allowed(allow)
 		}
 		l.addRule(r, tools, allow.exists(), id, named)
-		l.idle.report(l.reader)
-		if len(l.errs) == errs {
+		l.idle.report(l.catalog)
+		if l.refused == errs && !l.catalog.partial && !slices.ContainsFunc(tools, unread) {
 			before.refuseDead(r, id, tools)
 		}
 	}
 }
+
+// unread reports whether the declaration of a tool was refused, so that nothing can be said of its
+// calls.
+func unread(t *program.Tool) bool { return t.Input == nil }
 
 // addRule adds a rule to its tools. It is read once for each shape and, if it looks at no value of
 // the call, once for all.
@@ -59,12 +63,14 @@ func (l *loader) addRule(r docValue, tools []*program.Tool, allow bool, id strin
 	var x program.Rule
 	made := map[*program.Shape]program.Rule{}
 	for _, t := range tools {
-		if t.Input == nil {
+		if unread(t) {
+			l.idle.tools++
 			continue
 		}
 		if of, known := made[t.Shape]; known {
 			x = of
 		} else if !x.General {
+			l.idle.tools++
 			var whole bool
 			x, whole = l.readRule(r, t, allow)
 			if !whole || !named {

@@ -21,9 +21,10 @@ type Stack struct {
 	Tools     map[string]*program.Tool   // shared with the stacks that this one is narrowed to
 
 	names   []string          // of the tools, sorted
-	labels  vocabulary        // of all documents
+	labels  *vocabulary       // of all documents
 	first   func() *reachable // of the documents that the stack was compiled from
 	refused error             // why overlays cannot be added; nil: they can
+	told    map[string]bool   // the requirements that it tells of, by name
 	additions
 }
 
@@ -33,8 +34,8 @@ type Expiring struct {
 	Err LoadError
 }
 
-// Documents compiles the documents of a stack, in whatever order they come. The error is a
-// *[LoadError].
+// Documents compiles the documents of a stack, in whatever order they come. The error joins a
+// *[LoadError] for each fault.
 func Documents(docs []contracts.Document) (*Stack, error) {
 	if err := checkCount(len(docs)); err != nil {
 		return nil, err
@@ -45,11 +46,12 @@ func Documents(docs []contracts.Document) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := refuseUnsatisfiable(loaders, firstOf(s.Tools, true)); err != nil {
+	if err := refuseUnsatisfiable(loaders, firstOf(s.Tools, true), map[string]bool{}); err != nil {
 		return nil, err
 	}
+	s.told = map[string]bool{}
 	if s.first = firstOf(s.Tools, false); loaders[len(loaders)-1].layer == overlayLayer {
-		s.refused = refuseUnsatisfiable(loaders, s.first)
+		s.refused = refuseUnsatisfiable(loaders, s.first, s.told)
 	}
 	return s, nil
 }
@@ -79,8 +81,9 @@ func loadAll(docs []contracts.Document) []*loader {
 	for i, doc := range docs {
 		r := &reader{doc: doc}
 		l := &loader{
-			reader: r, catalog: &catalog{reader: r, tools: map[string]*program.Tool{}},
-			shapes: map[string]*program.Shape{}, reads: &constants{reader: r, known: map[string]constant{}},
+			reader:  r,
+			catalog: &catalog{reader: r, tools: map[string]*program.Tool{}, doubtful: map[string]bool{}},
+			shapes:  map[string]*program.Shape{}, reads: &constants{reader: r, known: map[string]constant{}},
 			ids: map[string]bool{},
 		}
 		if root, ok := l.parse(); ok && l.head(root) {
@@ -92,30 +95,28 @@ func loadAll(docs []contracts.Document) []*loader {
 	return loaders
 }
 
-// assemble makes a stack of documents in stack order.
+// assemble makes a stack of documents in stack order. It reads on after an error, but refuses
+// nothing that may be right when the error is mended.
 func assemble(loaders []*loader) (*Stack, error) {
 	s := &Stack{Tools: map[string]*program.Tool{}}
-	s.labels = vocabulary{}
+	s.labels = &vocabulary{known: map[string]bool{}}
 	seen := map[string]bool{}
 	for _, l := range loaders {
 		l.catalog.labels = s.labels
-		if l.whole {
-			s.labels.add(l.reader, l.root.get("labels"))
-		}
+		s.labels.add(l)
 		refuseSecond(l, seen)
 	}
-	if err := s.readBundles(loaders); err != nil {
-		return nil, err
-	}
+	all := s.readBundles(loaders)
 	for _, l := range loaders {
-		if l.layer != bundleLayer {
+		if l.whole && l.layer != bundleLayer {
+			l.catalog.partial = !all
 			l.readLayer(s.Tools, s.names)
 			l.spread()
 		}
-		if err := l.first(); err != nil {
-			return nil, err
-		}
 		s.add(l)
+	}
+	if err := errorsOf(loaders); err != nil {
+		return nil, err
 	}
 	share := sharing{}
 	for _, name := range s.names {
@@ -126,42 +127,47 @@ func assemble(loaders []*loader) (*Stack, error) {
 
 // refuseSecond refuses a document of a layer and name that were seen before.
 func refuseSecond(l *loader, seen map[string]bool) {
-	if l.name != "" && seen[l.prefix] {
+	if l.whole && l.name != "" && seen[l.prefix] {
 		if l.layer == bundleLayer {
 			l.refuse("/bundle/name", "a second bundle "+quote(l.name), "a stack holds one version of a bundle")
 		} else {
 			l.refuse("/name", "a second "+l.layer+" document "+quote(l.name), "give it a name of its own, "+
 				"since the name tells whose rule denied; a stack holds one version of a document")
 		}
+		l.second = true
 	}
 	seen[l.prefix] = true
 }
 
-// readBundles reads the bundles, and the names of all their tools.
-func (s *Stack) readBundles(loaders []*loader) error {
+// readBundles reads the bundles, and the names of all their tools. It reports whether it knows the
+// tools for certain. One that was refused is unread for floors and overlays.
+func (s *Stack) readBundles(loaders []*loader) (all bool) {
+	all = true
 	owner := map[string]*loader{}
 	for _, l := range loaders {
-		if l.layer == bundleLayer && l.whole {
-			l.readBundle()
-		}
-		if l.layer != bundleLayer && l.whole {
+		if l.whole && l.layer != bundleLayer {
 			continue
 		}
+		if l.whole {
+			l.readBundle()
+		}
+		all = all && !l.hides() && !l.catalog.partial
 		for _, name := range l.catalog.names {
-			if o := owner[name]; o != nil {
+			o := owner[name]
+			if o != nil && !l.second {
 				what := "the tool is in the bundle " + o.name + ", too"
 				l.refuse("/tools/"+value.EscapeSegment(name), what, "a tool belongs to one bundle")
 			}
-			owner[name] = l
-			s.Tools[name] = l.catalog.tools[name]
-		}
-		if err := l.first(); err != nil {
-			return err
+			owner[name], s.Tools[name] = l, l.catalog.tools[name]
+			if o != nil || l.catalog.doubtful[name] {
+				all, s.Tools[name] = false, &program.Tool{Name: name, Shape: &program.Shape{}}
+			}
 		}
 		s.names = append(s.names, l.catalog.names...)
 	}
 	slices.Sort(s.names)
-	return nil
+	s.names = slices.Compact(s.names)
+	return all
 }
 
 func (s *Stack) add(l *loader) {

@@ -157,7 +157,7 @@ func (l *loader) readShape(p docValue, t *program.Tool) {
 		t.Shape = x
 		return
 	}
-	errs := len(l.errs)
+	errs := l.refused
 	t.Input, t.Open = l.input(input, open)
 	if t.Input == nil {
 		return
@@ -170,10 +170,11 @@ func (l *loader) readShape(p docValue, t *program.Tool) {
 					t.Scope = append(t.Scope, n)
 				}
 			}
-			l.idle.report(l.reader)
+			l.idle.tools = 1
+			l.idle.report(l.catalog)
 		}
 	}
-	if len(l.errs) == errs {
+	if l.refused == errs {
 		l.shapes[text] = t.Shape
 	}
 }

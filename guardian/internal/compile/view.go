@@ -42,6 +42,16 @@ func presenceOf(p jsonschema.Place) presence {
 	return always
 }
 
+// refuse notes an error that a predicate has in calls of one tool. A rule may be about many tools:
+// of those for which the same place is wrong, the first is told.
+func (c *view) refuse(at, what, remedy string) {
+	if c.note(refusal{at: at}, c.t) {
+		c.refused++
+		return
+	}
+	c.reader.refuse(at, what, remedy)
+}
+
 // pointer reads a pointer to a value that the input describes: it is not open.
 func (c *view) pointer(p docValue, base []string, stars bool) ([]string, jsonschema.Place, bool) {
 	segments, place, ok := c.place(p, base, stars)

@@ -2,8 +2,10 @@ package approval
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
+	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/stretchr/testify/assert"
@@ -39,6 +41,28 @@ func TestApproverSeesWhatTheySign(t *testing.T) {
 	b.MustPay(b.Approve(*d.Pending, kerneltest.Ann))
 	d, _ = b.Do("look", `{"account":"a"}`)
 	assert.Nil(t, d.Args, "nobody is asked")
+	b.MustPass()
+}
+
+// An approver who is reached through a wrapped function gets the same arguments from its error.
+// They are not in its text, or in a log that prints its fields.
+func TestApproverBehindWrap(t *testing.T) {
+	t.Parallel()
+	b := kerneltest.NewBank(t)
+	d := b.MustNotPay(contracts.ReasonApprovalRequired)
+	var e *helm.Error
+	require.ErrorAs(t, d.Err(), &e)
+	assert.Equal(t, string(d.Args), string(e.Args()))
+	require.NoError(t, e.Pending.About(e.Args()))
+	fields, err := json.Marshal(e)
+	require.NoError(t, err)
+	for _, text := range []string{e.Error(), fmt.Sprintf("%v %+v", e, e), string(fields)} {
+		assert.NotContains(t, text, "landlord")
+	}
+	d, _ = b.Do("look", `{"account":1}`)
+	require.ErrorAs(t, d.Err(), &e)
+	assert.Nil(t, e.Args(), "nobody is asked")
+	assert.Nil(t, (*helm.Error)(nil).Args())
 	b.MustPass()
 }
 

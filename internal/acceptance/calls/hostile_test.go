@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -282,3 +285,53 @@ func TestDeterminism(t *testing.T) {
 		assert.NotEqual(t, contracts.Digest{}, hashes[0][i], "hash %d differs", i)
 	}
 }
+
+// A driver may be a nil pointer: its type may have methods that need no value. If they do need one,
+// that is a panic like any other, before the call or in it, and recorded.
+func TestNilPointerAsDriver(t *testing.T) {
+	t.Parallel()
+	panicked := kerneltest.Withheld(contracts.ReasonToolPanic, contracts.Failed)
+	for name, x := range map[string]struct {
+		driver executor.Driver
+		want   kerneltest.Want
+	}{
+		"methods that need no value":   {(*stateless)(nil), kerneltest.Executed(`{"ok":true}`)},
+		"methods that need one":        {(*stateful)(nil), panicked},
+		"a function behind a pointer":  {(*helm.Func)(nil), panicked},
+		"a declaration that needs one": {(*declaring)(nil), kerneltest.Denied(contracts.ReasonFailClosedError)},
+	} {
+		x.want.Runs = 0 // they do not count
+		files, err := filestore.Open(filepath.Join(t.TempDir(), "log"), filestore.Options{})
+		require.NoError(t, err, name)
+		defer files.Close()
+		for _, store := range []proofgraph.Store{proofgraph.NewMemory(), files} {
+			w := kerneltest.New(t, func(o *helm.Options) {
+				o.Store.(*kerneltest.FaultyStore).Store = store
+				o.Drivers["echo"] = x.driver
+			})
+			w.MustCall(x.want, "echo", `{}`)
+			w.MustCall(x.want, "unbound", `{}`, kerneltest.WithDriver(x.driver))
+			w.MustVerify()
+			w.Close()
+		}
+	}
+}
+
+type stateless struct{}
+
+func (*stateless) Run(context.Context, contracts.Call) (executor.Result, error) {
+	return executor.Result{Output: []byte(`{"ok":true}`)}, nil
+}
+
+type stateful struct{ output []byte }
+
+func (s *stateful) Run(context.Context, contracts.Call) (executor.Result, error) {
+	return executor.Result{Output: s.output}, nil
+}
+
+type declaring struct {
+	stateless
+	profile string
+}
+
+func (d *declaring) Sandbox() contracts.SandboxInfo { return contracts.SandboxInfo{Profile: d.profile} }

@@ -3,6 +3,7 @@ package calls
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -86,6 +87,39 @@ func TestForModel(t *testing.T) {
 	assert.True(t, failed && strings.HasSuffix(text, "(there is no kernel)"), text)
 	require.Error(t, (*helm.Kernel)(nil).Err())
 	require.Error(t, new(helm.Kernel).Err())
+}
+
+// A tool's own error may be of any length. The model is told at most 4 KiB of it, in whole
+// characters; the caller gets it as it is.
+func TestForModelIsBounded(t *testing.T) {
+	t.Parallel()
+	const limit = 4 << 10
+	w := kerneltest.NewUnbound(t)
+	for name, x := range map[string]struct{ err, text string }{
+		"as long as may be":     {strings.Repeat("x", limit), strings.Repeat("x", limit)},
+		"one byte more":         {strings.Repeat("x", limit+1), strings.Repeat("x", limit-3) + "…"},
+		"a megabyte":            {strings.Repeat("x", 1<<20), strings.Repeat("x", limit-3) + "…"},
+		"cut inside a rune":     {strings.Repeat("x", limit-5) + "😀😀", strings.Repeat("x", limit-5) + "…"},
+		"cut between two runes": {strings.Repeat("x", limit-7) + "😀😀", strings.Repeat("x", limit-7) + "😀…"},
+		"not UTF-8":             {strings.Repeat("\xff", limit+1), "…"},
+		"not UTF-8, but short":  {"\xff", "\xff"},
+	} {
+		failing := driver(func(context.Context, contracts.Call) (executor.Result, error) {
+			return executor.Result{}, errors.New(x.err)
+		})
+		nested := driver(func(ctx context.Context, _ contracts.Call) (executor.Result, error) {
+			d, _ := w.Kernel.Guard(ctx, helm.Intent{Tool: "pinned", Args: []byte(`{}`)}) // it has no driver
+			return executor.Result{}, fmt.Errorf("%w: %s", d.Err(), x.err)
+		})
+		d, r := w.Call("echo", `{}`, kerneltest.WithDriver(failing))
+		text, failed := d.ForModel(r)
+		assert.True(t, failed && text == x.text, "%s: %d bytes, %.20q", name, len(text), text)
+		assert.EqualError(t, d.Err(), x.err, name)
+		d, r = w.Call("echo", `{}`, kerneltest.WithDriver(nested))
+		text, failed = d.ForModel(r)
+		assert.True(t, failed && len(text) < 200 && strings.HasPrefix(text, "helm: pinned: denied"), "%s: %.20q", name, text)
+	}
+	w.MustVerify()
 }
 
 type driver func(context.Context, contracts.Call) (executor.Result, error)

@@ -56,7 +56,7 @@ func gateArguments() gate {
 		"required: [path, text, as]").Replace(schemaBundle)
 	closer := strings.NewReplacer("version: 1", "version: 2", "[/srv/data]", "[/srv/data/b]").Replace(schemaBundle)
 	return gate{name: "2 the arguments", stage: stage, spared: map[kind]string{
-		panicking: "a wrapped function whose argument type panics is refused by the kernel itself: TestWrapPanics",
+		panicking: "a wrapped function whose argument type panics is refused by the kernel itself: TestWrapMisfits",
 	}, attacks: []attack{
 		schema(omitted, "a required member", `{"path":"/srv/data/a"}`),
 		schema(omitted, "all", `{}`),

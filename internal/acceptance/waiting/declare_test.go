@@ -124,6 +124,50 @@ func TestUndeclaredToolsThatDoNotAnswer(t *testing.T) {
 	})
 }
 
+// A kernel that takes no calls asks no driver: a gateway that was shut down must not wait for tools
+// that are gone.
+func TestSealedKernelAsksNoDriver(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	wait := func() { asked.Add(1) }
+	for name, bind := range map[string]func(executor.Driver) executor.Driver{
+		"definition": func(d executor.Driver) executor.Driver { return defined{d, wait} },
+		"sandbox":    func(d executor.Driver) executor.Driver { return boxed{d, wait} },
+	} {
+		onEachStore(t, func(t *testing.T, onStore func(*helm.Options)) {
+			w := kerneltest.New(t, onStore, func(o *helm.Options) { o.Drivers["echo"] = bind(o.Drivers["echo"]) })
+			own := bind(w)
+			call := func(ctx context.Context, k *helm.Kernel) {
+				t.Helper()
+				before := asked.Load()
+				d, r := k.Guard(ctx, helm.Intent{Tool: "echo", Args: []byte(`{}`), Session: "s"})
+				w.MustBe(d, r, kerneltest.Sealed())
+				d, r = k.Guard(ctx, helm.Intent{Tool: "unbound", Args: []byte(`{}`), Session: "s", Driver: own})
+				w.MustBe(d, r, kerneltest.Sealed())
+				assert.Equal(t, before, asked.Load(), name)
+			}
+			asked.Store(0)
+			w.MustCall(kerneltest.Executed(`{"n":1}`), "echo", `{}`)
+			require.EqualValues(t, 1, asked.Load(), "%s: or it would prove nothing", name)
+			var none *helm.Kernel
+			call(none.Context(t.Context()), w.Kernel)
+			narrowed, err := w.Kernel.Narrow(kerneltest.Overlay(t, "task", 1, 5))
+			require.NoError(t, err)
+			require.NoError(t, narrowed.Close())
+			call(t.Context(), narrowed)
+			call(narrowed.Context(t.Context()), w.Kernel)
+			require.NoError(t, w.Kernel.Err(), "the kernel itself goes on")
+			w.Store.FailIn(1)
+			w.Call("echo", `{}`, kerneltest.InSession("2"))
+			call(t.Context(), w.Kernel)
+			w.Store.Heal()
+			w.Open()
+			w.Close()
+			call(t.Context(), w.Kernel)
+		})
+	}
+}
+
 // A declaration that ends its goroutine does not end the caller's.
 func TestDeclarationThatEndsItsGoroutine(t *testing.T) {
 	t.Parallel()

@@ -62,6 +62,14 @@ func deployed[In any](t *testing.T, w *kerneltest.World, tool string, in In) (go
 	return got, d
 }
 
+// sends returns a call of [deployed] that must be denied.
+func sends[In any](tool string, in In) func(*testing.T, *kerneltest.World) *helm.Error {
+	return func(t *testing.T, w *kerneltest.World) *helm.Error {
+		_, d := deployed(t, w, tool, in)
+		return d
+	}
+}
+
 func deployWorld(t *testing.T) *kerneltest.World {
 	t.Helper()
 	return kerneltest.New(t, func(o *helm.Options) {
@@ -95,14 +103,91 @@ type lower struct {
 func TestWrapLosesNothing(t *testing.T) {
 	t.Parallel()
 	w := deployWorld(t)
-	denied := func(name, field string, call func(t *testing.T) *helm.Error) {
-		t.Run(name, func(t *testing.T) {
+	type nested struct {
+		Live  *bool  `json:"live,omitempty"`
+		Opts  *opts  `json:"opts,omitempty"`
+		Steps []step `json:"steps,omitempty"`
+	}
+	type hidden struct {
+		App string `json:"app"`
+		dry bool
+	}
+	type one struct {
+		Live *bool `json:"live,omitempty"`
+		Skip bool  `json:"-"`
+	}
+	for _, x := range []struct {
+		name, field string
+		call        func(*testing.T, *kerneltest.World) *helm.Error
+	}{
+		{`tagged "-"`, "DryRun", sends("deploy", struct {
+			App    string `json:"app"`
+			DryRun bool   `json:"-"`
+		}{"private", true})},
+		{`tagged "-", and zero in this call`, "DryRun", sends("deploy", struct {
+			App    string `json:"app"`
+			DryRun bool   `json:"-"`
+		}{App: "private"})},
+		{"not exported", "dryRun", sends("deploy", struct {
+			App    string `json:"app"`
+			dryRun bool
+		}{"private", true})},
+		{"of an embedded struct", "hidden.dry", sends("deploy", struct{ hidden }{hidden{"private", true}})},
+		{"below a slice of pointers", "Steps.Skip", sends("deploy", struct {
+			Steps []*one `json:"steps"`
+		}{[]*one{{Skip: true}}})},
+		{"a function", "Confirm", sends("deploy", struct {
+			App     string       `json:"app"`
+			Confirm func() error `json:"confirm"`
+		}{App: "private"})},
+		{"a channel that is left out", "Done", sends("deploy", struct {
+			App  string        `json:"app"`
+			Done chan struct{} `json:"done,omitempty"`
+		}{App: "private"})},
+		{"two fields of one name", "App", sends("deploy", struct {
+			base
+			App string `json:"app,omitempty"`
+		}{base{"private"}, "other"})},
+		{"methods of an embedded field", "/at/DryRun", sends("deploy", struct {
+			At   stamped `json:"at"`
+			Live bool    `json:"live"`
+		}{stamped{DryRun: true}, true})},
+		{"held by an interface", "DryRun", sends[any]("deploy", struct {
+			App    string `json:"app"`
+			DryRun bool   `json:"-"`
+		}{"private", true})},
+		{"held by an interface in a map", "Dry", sends("deploy", map[string]any{"opts": []any{&lower{true}}[0]})},
+		{"false, and omitempty", "/live", sends("deploy", struct {
+			App  string `json:"app"`
+			Live bool   `json:"live,omitempty"`
+		}{App: "private"})},
+		{"empty, and omitzero", "/where", sends("target", struct {
+			Where string   `json:"where,omitzero"`
+			Hosts []string `json:"hosts,omitempty"`
+		}{})},
+		{"zero, and omitempty, where the default is zero", "/n", sends("count", struct {
+			N int `json:"n,omitempty"`
+		}{})},
+		{"no members, which is not nil", "/opts", sends("open", struct {
+			Opts map[string]any `json:"opts,omitempty"`
+		}{Opts: map[string]any{}})},
+		{"no elements, which is not nil", "/hosts", sends("target", struct {
+			Where *string  `json:"where,omitempty"`
+			Hosts []string `json:"hosts,omitempty"`
+		}{Hosts: []string{}})},
+		{"false, in an object", "/opts/force", sends("deploy", nested{Opts: &opts{Name: "private"}})},
+		{"false, in an element", "/steps/1/live", sends("deploy", nested{Steps: []step{{true}, {false}}})},
+		{"text that is not UTF-8", "/opts/name", sends("deploy", nested{Opts: &opts{true, "private\xff"}})},
+		{"text that is not UTF-8, in a map", "/*", sends("deploy", map[string]any{"app": "private\xff"})},
+		{"the type lacks what the schema fills in", "/live", sends("deploy", base{"private"})},
+	} {
+		t.Run(x.name, func(t *testing.T) {
 			before := w.Size()
-			d := call(t)
+			d := x.call(t, w)
 			require.NotNil(t, d, "it ran")
 			assert.ErrorIs(t, d, helm.ErrDenied)
 			assert.Equal(t, contracts.ReasonSchemaViolation, d.Reason)
-			assert.Contains(t, d.Why, field)
+			assert.Contains(t, d.Why, x.field)
 			assert.NotContains(t, d.Error(), "private")
 			assert.Zero(t, w.Runs.Load(), "it ran")
 			require.Equal(t, before+1, w.Size(), "one receipt")
@@ -115,155 +200,6 @@ func TestWrapLosesNothing(t *testing.T) {
 			}
 		})
 	}
-	denied(`tagged "-"`, "DryRun", func(t *testing.T) *helm.Error {
-		type in struct {
-			App    string `json:"app"`
-			DryRun bool   `json:"-"`
-		}
-		_, d := deployed(t, w, "deploy", in{"private", true})
-		return d
-	})
-	denied(`tagged "-", and zero in this call`, "DryRun", func(t *testing.T) *helm.Error {
-		type in struct {
-			App    string `json:"app"`
-			DryRun bool   `json:"-"`
-		}
-		_, d := deployed(t, w, "deploy", in{App: "private"})
-		return d
-	})
-	denied("not exported", "dryRun", func(t *testing.T) *helm.Error {
-		type in struct {
-			App    string `json:"app"`
-			dryRun bool
-		}
-		_, d := deployed(t, w, "deploy", in{"private", true})
-		return d
-	})
-	denied("of an embedded struct", "hidden.dry", func(t *testing.T) *helm.Error {
-		type hidden struct {
-			App string `json:"app"`
-			dry bool
-		}
-		type in struct{ hidden }
-		_, d := deployed(t, w, "deploy", in{hidden{"private", true}})
-		return d
-	})
-	denied("below a slice of pointers", "Steps.Skip", func(t *testing.T) *helm.Error {
-		type one struct {
-			Live *bool `json:"live,omitempty"`
-			Skip bool  `json:"-"`
-		}
-		type in struct {
-			Steps []*one `json:"steps"`
-		}
-		_, d := deployed(t, w, "deploy", in{[]*one{{Skip: true}}})
-		return d
-	})
-	denied("a function", "Confirm", func(t *testing.T) *helm.Error {
-		type in struct {
-			App     string       `json:"app"`
-			Confirm func() error `json:"confirm"`
-		}
-		_, d := deployed(t, w, "deploy", in{App: "private"})
-		return d
-	})
-	denied("a channel that is left out", "Done", func(t *testing.T) *helm.Error {
-		type in struct {
-			App  string        `json:"app"`
-			Done chan struct{} `json:"done,omitempty"`
-		}
-		_, d := deployed(t, w, "deploy", in{App: "private"})
-		return d
-	})
-	denied("two fields of one name", "App", func(t *testing.T) *helm.Error {
-		type in struct {
-			base
-			App string `json:"app,omitempty"`
-		}
-		_, d := deployed(t, w, "deploy", in{base{"private"}, "other"})
-		return d
-	})
-	denied("methods of an embedded field", "/at/DryRun", func(t *testing.T) *helm.Error {
-		_, d := deployed(t, w, "deploy", struct {
-			At   stamped `json:"at"`
-			Live bool    `json:"live"`
-		}{stamped{DryRun: true}, true})
-		return d
-	})
-	denied("held by an interface", "DryRun", func(t *testing.T) *helm.Error {
-		_, d := deployed[any](t, w, "deploy", struct {
-			App    string `json:"app"`
-			DryRun bool   `json:"-"`
-		}{"private", true})
-		return d
-	})
-	denied("held by an interface in a map", "Dry", func(t *testing.T) *helm.Error {
-		_, d := deployed(t, w, "deploy", map[string]any{"opts": []any{&lower{true}}[0]})
-		return d
-	})
-	denied("false, and omitempty", "/live", func(t *testing.T) *helm.Error {
-		type in struct {
-			App  string `json:"app"`
-			Live bool   `json:"live,omitempty"`
-		}
-		_, d := deployed(t, w, "deploy", in{App: "private"})
-		return d
-	})
-	denied("empty, and omitzero", "/where", func(t *testing.T) *helm.Error {
-		type in struct {
-			Where string   `json:"where,omitzero"`
-			Hosts []string `json:"hosts,omitempty"`
-		}
-		_, d := deployed(t, w, "target", in{})
-		return d
-	})
-	denied("zero, and omitempty, where the default is zero", "/n", func(t *testing.T) *helm.Error {
-		type in struct {
-			N int `json:"n,omitempty"`
-		}
-		_, d := deployed(t, w, "count", in{})
-		return d
-	})
-	denied("no members, which is not nil", "/opts", func(t *testing.T) *helm.Error {
-		type in struct {
-			Opts map[string]any `json:"opts,omitempty"`
-		}
-		_, d := deployed(t, w, "open", in{Opts: map[string]any{}})
-		return d
-	})
-	denied("no elements, which is not nil", "/hosts", func(t *testing.T) *helm.Error {
-		type in struct {
-			Where *string  `json:"where,omitempty"`
-			Hosts []string `json:"hosts,omitempty"`
-		}
-		_, d := deployed(t, w, "target", in{Hosts: []string{}})
-		return d
-	})
-	type nested struct {
-		Live  *bool  `json:"live,omitempty"`
-		Opts  *opts  `json:"opts,omitempty"`
-		Steps []step `json:"steps,omitempty"`
-	}
-	denied("false, in an object", "/opts/force", func(t *testing.T) *helm.Error {
-		_, d := deployed(t, w, "deploy", nested{Opts: &opts{Name: "private"}})
-		return d
-	})
-	denied("false, in an element", "/steps/1/live", func(t *testing.T) *helm.Error {
-		_, d := deployed(t, w, "deploy", nested{Steps: []step{{true}, {false}}})
-		return d
-	})
-	denied("text that is not UTF-8", "/opts/name", func(t *testing.T) *helm.Error {
-		_, d := deployed(t, w, "deploy", nested{Opts: &opts{true, "private\xff"}})
-		return d
-	})
-	denied("text that is not UTF-8, in a map", "/*", func(t *testing.T) *helm.Error {
-		_, d := deployed(t, w, "deploy", map[string]any{"app": "private\xff"})
-		return d
-	})
-	denied("the type lacks what the schema fills in", "/live", func(t *testing.T) *helm.Error {
-		_, d := deployed(t, w, "deploy", base{"private"})
-		return d
-	})
 	w.MustVerify()
 }
 

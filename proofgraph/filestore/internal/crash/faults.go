@@ -173,7 +173,7 @@ func ReadingFails(t *testing.T) {
 				if err = l.start(s, nil, nil); err == nil {
 					l.k.Close()
 				}
-				s.Close()
+				err = errors.Join(err, s.Close())
 			}
 			if p.hit == nil {
 				break

@@ -1,0 +1,12 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/helmkernel/helm/examples/frameworks/internal/office"
+	"github.com/helmkernel/helm/examples/frameworks/internal/officetest"
+)
+
+func TestTranscript(t *testing.T) { officetest.CheckRefund(t, office.OpenUnbound, play) }
+
+func TestOddCalls(t *testing.T) { officetest.CheckOdd(t, office.OpenUnbound, play, true) }
