@@ -137,7 +137,7 @@ func (l *priorLog) addReceipt(index uint64, hash contracts.Digest, st *contracts
 	l.close(r.DecisionHash, index)
 	if r.Outcome == contracts.Executed && st.Session != contracts.DefaultSession {
 		run := past.Run{Tool: r.Tool, Decision: call.index, Receipt: index, Entry: hash, Time: st.Time}
-		l.session(st.Session).past.Execute(run, crypto.Value{})
+		l.session(st.Session).past.Execute(run, crypto.Value{}, past.Facts{Digest: r.FactsHash})
 	}
 	return nil
 }

@@ -155,7 +155,7 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 				Receipt:  slot.Index(),
 				Entry:    slot.Hash(),
 				Time:     slot.Header().Time,
-			}, c.inputs.Args)
+			}, c.inputs.Args, past.Facts{Digest: receipt.FactsHash})
 		}
 	}
 	return slot, receipt, err

@@ -74,7 +74,8 @@ func (s *session) add(
 		s.Allow(d, st.Time, nonces)
 		more += ofNonce * len(d.Approvals)
 	case r != nil && r.Outcome == contracts.Executed:
-		s.Execute(past.Run{Tool: r.Tool, Decision: decision, Receipt: at, Entry: hash, Time: st.Time}, crypto.Value{})
+		run := past.Run{Tool: r.Tool, Decision: decision, Receipt: at, Entry: hash, Time: st.Time}
+		s.Execute(run, crypto.Value{}, past.Facts{Digest: r.FactsHash})
 		s.runs++
 		more += ofRun + ofValues*len(s.shapes)
 	}

@@ -99,7 +99,7 @@ func TestStoriesOfErased(t *testing.T) {
 				}
 				runs = append(runs, r.Run)
 				s := new(past.Session)
-				s.Execute(r.Run, forge.ValuesOf(t, string(m.Memory.Args[r.Decision])))
+				s.Execute(r.Run, forge.ValuesOf(t, string(m.Memory.Args[r.Decision])), past.Facts{})
 				if p, _ := s.Receipt(x.tool, same,
 					func(past.Run) (crypto.Value, error) {
 						return forge.ValuesOf(t, string(m.Memory.Args[r.Decision])), nil

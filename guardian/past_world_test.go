@@ -53,7 +53,7 @@ func (p *told) ran(t testing.TB, n int, tool, args string, at contracts.Time) {
 		Entry: crypto.Sum([]byte{byte(n), byte(n >> 8)}), Time: at}
 	p.Allow(&contracts.DecisionRecord{Tool: tool}, at, nil)
 	p.args[r.Decision] = valueOf(t, args)
-	p.Execute(r, crypto.Value{})
+	p.Execute(r, crypto.Value{}, past.Facts{})
 }
 
 // people is a trust state of those who approve and attest.

@@ -317,5 +317,5 @@ func (p *told) add(t testing.TB, in *contracts.Inputs, d *contracts.DecisionReco
 	p.args[at] = in.Args
 	p.Allow(d, in.Time, nonces)
 	p.Execute(past.Run{Tool: d.Tool, Decision: at, Receipt: at + 1, Entry: crypto.Sum(fmt.Append(nil, at)),
-		Time: in.Time}, crypto.Value{})
+		Time: in.Time}, crypto.Value{}, past.Facts{})
 }

@@ -2,8 +2,21 @@
 // of each budget, and what the call's session has done.
 //
 // A [Past] is what package guardian asks while it judges a call. A [Ledger] is the fold of all
-// charges of a log, and a [Session] is the fold of the entries of one session. A kernel keeps both
-// as it writes the log, and a verifier folds them again as it reads one.
+// charges of a log, a [Session] is the fold of the entries of one session, and a [Marks] holds what
+// sessions pass on to one another. A kernel keeps them as it writes the log, and a verifier folds
+// them again as it reads one. From each entry is folded:
+//
+//	decision             charges (Ledger.Charge or Reserve), the call and its approvals (Session.Allow)
+//	receipt              what is given back of charges (Ledger.Settle)
+//	receipt, EXECUTED    the run, its arguments, the digest of its facts (Session.Execute)
+//	message              the digest of the user's words (Session.Message)
+//	each but those of    what it brings of taint and labels, and what its parents bring
+//	"" and @refused      (Session.Mark)
+//
+// Arguments, facts documents and the user's words are blobs, and may be erased. A Session that was
+// given one goes by it. Else it reads the blob at the first question that needs it, and has no
+// answer as long as that fails. The session main is asked for none of this, and only its charges
+// and marks need be folded.
 package past
 
 import (
@@ -12,6 +25,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/internal/source"
 )
 
 // Past answers what the guardian asks of a log, for one call in one session. It speaks of the
@@ -56,7 +70,7 @@ type Source struct {
 // A Declaration is what the policy of a judgement says of the facts of a tool, as far as it matters
 // to sources. If the policy is compiled once, all its judgements have the same pointer.
 type Declaration struct {
-	facts []Fact
+	facts []source.Fact // sorted by key
 }
 
 // A Fact is one declared fact of a tool that is no count.
@@ -66,10 +80,14 @@ type Fact struct {
 	Vouches bool   // it may be asked as a source
 }
 
-// NewDeclaration returns the declaration of these facts, which are all of a tool but counts.
+// NewDeclaration returns the declaration of these facts, which are all of a tool but counts. Those
+// that may not vouch belong to it too, because their values use up the allowance of the tool.
 func NewDeclaration(facts []Fact) *Declaration {
-	d := &Declaration{facts: slices.Clone(facts)}
-	slices.SortFunc(d.facts, func(a, b Fact) int { return cmp.Compare(a.Key, b.Key) })
+	d := new(Declaration)
+	for _, f := range facts {
+		d.facts = append(d.facts, source.Fact(f))
+	}
+	slices.SortFunc(d.facts, func(a, b source.Fact) int { return cmp.Compare(a.Key, b.Key) })
 	return d
 }
 

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/helmkernel/helm/guardian/internal/source"
 )
 
 // Of no source nothing was supplied, and a declaration does not depend on the order of its facts.
@@ -14,5 +16,5 @@ func TestSupply(t *testing.T) {
 	facts := []Fact{{Key: "/b", Text: true}, {Key: "/a", Vouches: true}}
 	d := NewDeclaration(facts)
 	facts[0].Key = "/c"
-	assert.Equal(t, &Declaration{[]Fact{{Key: "/a", Vouches: true}, {Key: "/b", Text: true}}}, d)
+	assert.Equal(t, &Declaration{[]source.Fact{{Key: "/a", Vouches: true}, {Key: "/b", Text: true}}}, d)
 }

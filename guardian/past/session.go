@@ -1,6 +1,7 @@
 package past
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -9,22 +10,35 @@ import (
 	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
-// Session summarises what a session has done: how many calls were allowed, which runs were
-// executed, and which approvals are used. It is the fold of the session's entries in their order,
-// each folded by [Session.Allow] or [Session.Execute]; nothing is in the zero Session. It keeps a
-// few dozen bytes of each entry, and no arguments. It is not safe for concurrent use.
+// Session summarises what a session has done and heard: how many calls were allowed, which runs
+// were executed, which approvals are used, what the user and the tools said, and what that makes of
+// the session. It is the fold of the session's entries in their order: an ALLOW by [Session.Allow],
+// an EXECUTED receipt by [Session.Execute], a message by [Session.Message], and each entry by
+// [Session.Mark]. Nothing is in the zero Session.
+//
+// It keeps a few dozen bytes of each entry, and no arguments. Of a source that is asked for, and of
+// messages, it keeps what may be found, which the allowance bounds. It is not safe for concurrent
+// use.
 type Session struct {
 	allowed uint64
 	tools   map[string]*history
-	used    map[string]bool                     // nonces
-	unknown map[contracts.Digest]contracts.Time // calls that consumed unreadable approvals: when each was last allowed
+	used    *approvals // nil: none
+	sources *sources   // nil: nothing was said that is at hand
+	mark    Mark
+}
+
+// approvals are those that the session's ALLOWs consumed.
+type approvals struct {
+	nonces  map[string]bool
+	unknown map[contracts.Digest]contracts.Time // calls that consumed unreadable ones: when each was last allowed
 }
 
 // A history is what the session has done with one tool.
 type history struct {
-	allowed uint64
-	runs    []executed // in log order
-	watched []*index
+	allowed   uint64
+	runs      []executed // in log order
+	watched   []*index
+	documents *documents // nil: none, and none watched
 }
 
 // An executed is a [Run] without its tool.
@@ -65,14 +79,14 @@ func (s *Session) Allow(d *contracts.DecisionRecord, at contracts.Time, nonces [
 		return
 	}
 	if s.used == nil {
-		s.used, s.unknown = map[string]bool{}, map[contracts.Digest]contracts.Time{}
+		s.used = &approvals{map[string]bool{}, map[contracts.Digest]contracts.Time{}}
 	}
 	for _, n := range nonces {
-		s.used[n] = true
+		s.used.nonces[n] = true
 	}
 	if nonces == nil {
 		call := callOf(d.Tool, d.ArgsHash, d.Caller, d.PolicyHash)
-		s.unknown[call] = max(s.unknown[call], at)
+		s.used.unknown[call] = max(s.used.unknown[call], at)
 	}
 }
 
@@ -83,8 +97,9 @@ func callOf(tool string, args contracts.Digest, caller contracts.Caller, policy 
 }
 
 // Execute folds an EXECUTED receipt. args are the arguments of its call. If they are Missing,
-// [Session.Receipt] reads them when it needs them.
-func (s *Session) Execute(r Run, args crypto.Value) {
+// [Session.Receipt] reads them when it needs them, and [Session.Source] and [Session.Facts] read
+// facts that are not at hand.
+func (s *Session) Execute(r Run, args crypto.Value, facts Facts) {
 	h := s.of(r.Tool)
 	at := int32(len(h.runs))
 	h.runs = append(h.runs, executed{r.Decision, r.Receipt, r.Entry, r.Time})
@@ -95,6 +110,7 @@ func (s *Session) Execute(r Run, args crypto.Value) {
 			x.add(at, args)
 		}
 	}
+	s.hold(h, facts)
 }
 
 // Watch has the session index the tool's runs from now on by the values at these JSON Pointers into
@@ -116,13 +132,16 @@ func (s *Session) Calls(tool string) uint64 {
 
 // Used reports whether an ALLOW consumed the request.
 func (s *Session) Used(r *contracts.ApprovalRequest) bool {
-	if s.used[r.Nonce] {
-		return true
-	}
-	if len(s.unknown) == 0 {
+	if s.used == nil {
 		return false
 	}
-	at, ok := s.unknown[callOf(r.Tool, r.ArgsHash, r.Caller, r.PolicyHash)]
+	if s.used.nonces[r.Nonce] {
+		return true
+	}
+	if len(s.used.unknown) == 0 {
+		return false
+	}
+	at, ok := s.used.unknown[callOf(r.Tool, r.ArgsHash, r.Caller, r.PolicyHash)]
 	return ok && r.NotBefore <= at // a request cannot have been consumed before its NotBefore
 }
 
@@ -149,6 +168,20 @@ func (s *Session) Receipt(
 		p.Entry, p.Time = &entry, h.runs[at].time
 	}
 	return p, nil
+}
+
+// at returns the run with that receipt and its time, or -1. No receipt of a session has a time
+// before that of an earlier one.
+func (h *history) at(entry contracts.Digest, time contracts.Time) int32 {
+	i, _ := slices.BinarySearchFunc(h.runs, time, func(r executed, t contracts.Time) int {
+		return cmp.Compare(r.time, t)
+	})
+	for ; i < len(h.runs) && h.runs[i].time == time; i++ {
+		if h.runs[i].entry == entry {
+			return int32(i)
+		}
+	}
+	return -1
 }
 
 // find returns the latest run with these values, or -1.

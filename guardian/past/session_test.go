@@ -37,7 +37,7 @@ func TestSessionCalls(t *testing.T) {
 	for _, tool := range []string{"a", "b", "a"} {
 		s.Allow(&contracts.DecisionRecord{Tool: tool}, 0, nil)
 	}
-	s.Execute(runAt("c", 1), crypto.Value{}) // no ALLOW
+	s.Execute(runAt("c", 1), crypto.Value{}, Facts{}) // no ALLOW
 	assert.True(t, s.Calls("") == 3 && s.Calls("a") == 2 && s.Calls("b") == 1 && s.Calls("c") == 0 && s.Calls("d") == 0,
 		"%d calls: %d of a, %d of b", s.Calls(""), s.Calls("a"), s.Calls("b"))
 }
@@ -69,11 +69,11 @@ func TestSessionReceipts(t *testing.T) {
 	}
 	assert.True(t, ask("a", "", unreadable) == 0 && ask("a", `{"/x":1}`, unreadable) == 0, "a receipt of no session")
 	s.Watch("a", []string{"/x", "/y/0"})
-	s.Execute(runAt("a", 1), valueOf(t, `{"x":1,"y":["p"],"z":true}`))
-	s.Execute(runAt("b", 2), valueOf(t, `{"x":1}`))
-	s.Execute(runAt("a", 3), valueOf(t, `{"x":1,"y":["q"],"z":true}`))
-	s.Execute(runAt("a", 4), valueOf(t, `{"x":1}`))
-	s.Execute(runAt("a", 5), valueOf(t, `{"x":"1","y":["p"],"z":{"x":1}}`))
+	s.Execute(runAt("a", 1), valueOf(t, `{"x":1,"y":["p"],"z":true}`), Facts{})
+	s.Execute(runAt("b", 2), valueOf(t, `{"x":1}`), Facts{})
+	s.Execute(runAt("a", 3), valueOf(t, `{"x":1,"y":["q"],"z":true}`), Facts{})
+	s.Execute(runAt("a", 4), valueOf(t, `{"x":1}`), Facts{})
+	s.Execute(runAt("a", 5), valueOf(t, `{"x":"1","y":["p"],"z":{"x":1}}`), Facts{})
 	args := map[uint64]string{1: `{"x":1,"y":["p"],"z":true}`, 3: `{"x":1,"y":["q"],"z":true}`, 4: `{"x":1}`,
 		5: `{"x":"1","y":["p"],"z":{"x":1}}`}
 	var reads []uint64
@@ -109,7 +109,7 @@ func TestSessionReceipts(t *testing.T) {
 	}
 	assert.Equal(t, "[5 4 3 1 5 4 3 5]", fmt.Sprint(reads), "read")
 	assert.True(t, ask("b", "", unreadable) == 2 && ask("c", "", unreadable) == 0, "receipts of other tools")
-	s.Execute(runAt("a", 6), crypto.Value{}) // its arguments are not at hand
+	s.Execute(runAt("a", 6), crypto.Value{}, Facts{}) // its arguments are not at hand
 	assert.True(t, ask("a", `{"/x":1}`, unreadable) == -1 && ask("a", "", unreadable) == 6,
 		"a run that nobody can read is passed over")
 	args[6] = `{"x":9}`
@@ -133,11 +133,11 @@ func TestSessionOrder(t *testing.T) {
 			had := [2]int{r.IntN(3), r.IntN(2)}
 			v := valueOf(t, fmt.Sprintf(`{"x":%d,"y":%d}`, had[0], had[1]))
 			args[uint64(n)], latest[had] = v, n
-			whole.Execute(runAt("a", n), v)
+			whole.Execute(runAt("a", n), v, Facts{})
 			if r.IntN(2) == 0 {
 				v = crypto.Value{}
 			}
-			late.Execute(runAt("a", n), v)
+			late.Execute(runAt("a", n), v, Facts{})
 			asked := [2]int{r.IntN(3), r.IntN(2)}
 			same := valueOf(t, fmt.Sprintf(`{"/x":%d,"/y":%d}`, asked[0], asked[1]))
 			want, err := whole.Receipt("a", same, unreadable)

@@ -103,7 +103,7 @@ func (m *Maker) execute(c *Called, r *contracts.Receipt, entry contracts.Digest)
 	require.NoError(m, err)
 	run := past.Run{Tool: r.Tool, Decision: c.index, Receipt: size - 1, Entry: entry,
 		Time: m.Proofs.Chain(c.session).Time()}
-	m.Memory.sessions[c.session].Execute(run, crypto.Value{})
+	m.Memory.sessions[c.session].Execute(run, crypto.Value{}, past.Facts{Digest: r.FactsHash})
 	m.Memory.Runs = append(m.Memory.Runs, ran{c.session, run})
 }
 

@@ -56,24 +56,34 @@ type fact struct {
 	texts Texts
 }
 
-// Plain is a set of values. Each is held as the digest of its canonical form.
-type Plain map[crypto.Digest]struct{}
+// Plain is a set of values. Of each it holds half the digest of its canonical form. That is enough:
+// a second value with the same half takes 2^128 trials to find, or 2^64 by someone who can write
+// the first into the fact, and so could write the second.
+type Plain struct {
+	halves map[[16]byte]struct{}
+}
+
+func half(v crypto.Value) [16]byte {
+	d := crypto.Sum(v.Raw())
+	return [16]byte(d[:16])
+}
 
 // Has reports whether the set contains the value.
-func (p Plain) Has(v crypto.Value) bool {
-	_, ok := p[crypto.Sum(v.Raw())]
+func (p *Plain) Has(v crypto.Value) bool {
+	_, ok := p.halves[half(v)]
 	return ok
+}
+
+func (p *Plain) add(v crypto.Value) {
+	if p.halves == nil {
+		p.halves = map[[16]byte]struct{}{}
+	}
+	p.halves[half(v)] = struct{}{}
 }
 
 // NewFacts returns the facts of a tool that declares these, with no value yet.
 func NewFacts(declared []Fact) *Facts {
-	f := &Facts{declared: declared, held: make([]fact, len(declared))}
-	for i, d := range declared {
-		if !d.Text {
-			f.held[i].plain = Plain{}
-		}
-	}
-	return f
+	return &Facts{declared: declared, held: make([]fact, len(declared))}
 }
 
 // Full reports whether a document was no source.
@@ -107,7 +117,7 @@ func (f *Facts) Add(document crypto.Value) {
 			case f.isText(i, v):
 				f.held[i].texts.add(v.Bytes())
 			case !d.Text:
-				f.held[i].plain[crypto.Sum(v.Raw())] = struct{}{}
+				f.held[i].plain.add(v)
 			}
 		}
 	}
@@ -128,7 +138,7 @@ func (f *Facts) Of(key string) (values Values, length int, ok bool) {
 		case d.Text:
 			return &f.held[i].texts, f.held[i].texts.length, true
 		default:
-			return f.held[i].plain, 0, true
+			return &f.held[i].plain, 0, true
 		}
 	}
 	return nil, 0, false

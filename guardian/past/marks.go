@@ -1,0 +1,172 @@
+package past
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// A Mark says whether a session is tainted, and its labels. It has its meaning from the [Marks]
+// that returned it, whose equal marks have one number. The zero Mark is that of a session that is
+// not tainted and has no labels.
+type Mark uint32
+
+// Marks holds the mark that the session of each entry of a log had just after the entry, of closed
+// sessions too. [Session.Mark] adds to it, and [Session.Marks] reads it for the parents of a call,
+// without the lock of their sessions. It takes 4 bytes an entry, from the first that has a mark.
+//
+// Nothing is in the zero Marks. It is safe for concurrent use by multiple goroutines, and must not
+// be copied.
+type Marks struct {
+	pages atomic.Pointer[[]atomic.Pointer[page]]
+
+	mu   sync.RWMutex // held for a few comparisons; protects the fields below, and changes of pages
+	sets []set        // by mark, less one
+	ids  map[string]Mark
+}
+
+// A page has the marks of entries whose indexes follow one another.
+type page [4096]atomic.Uint32
+
+// A set is the meaning of a mark.
+type set struct {
+	tainted bool
+	labels  []string // sorted
+}
+
+// of returns the mark of the entry at an index, the zero Mark if none was set.
+func (m *Marks) of(index uint64) Mark {
+	if p := m.page(index); p != nil {
+		return Mark(p[index%uint64(len(p))].Load())
+	}
+	return 0
+}
+
+// page returns the page of an index, or nil if no entry of it has a mark.
+func (m *Marks) page(index uint64) *page {
+	pages := m.pages.Load()
+	if n := index / uint64(len(page{})); pages != nil && n < uint64(len(*pages)) {
+		return (*pages)[n].Load()
+	}
+	return nil
+}
+
+// put sets the mark of the entry at an index. The indexes may come in any order.
+func (m *Marks) put(index uint64, x Mark) {
+	if x == 0 {
+		return
+	}
+	p := m.page(index)
+	if p == nil {
+		p = m.add(index)
+	}
+	p[index%uint64(len(p))].Store(uint32(x))
+}
+
+// add returns the page of an index, and makes it if there is none.
+func (m *Marks) add(index uint64) *page {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := index / uint64(len(page{}))
+	pages := m.pages.Load()
+	if pages == nil || n >= uint64(len(*pages)) {
+		more := make([]atomic.Pointer[page], n+n/4+1)
+		if pages != nil {
+			for i := range *pages {
+				more[i].Store((*pages)[i].Load())
+			}
+		}
+		pages = &more
+		m.pages.Store(pages)
+	}
+	p := (*pages)[n].Load()
+	if p == nil {
+		p = new(page)
+		(*pages)[n].Store(p)
+	}
+	return p
+}
+
+// Read returns whether a session with that mark is tainted, and its labels, sorted. They must not
+// be modified.
+func (m *Marks) Read(x Mark) (tainted bool, labels []string) {
+	s := m.set(x)
+	return s.tainted, s.labels
+}
+
+func (m *Marks) set(x Mark) set {
+	if x == 0 {
+		return set{}
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.sets[x-1]
+}
+
+// union returns the mark of a session that has both marks.
+func (m *Marks) union(x, y Mark) Mark {
+	if x == y || y == 0 {
+		return x
+	}
+	if x == 0 {
+		return y
+	}
+	s := m.set(y)
+	return m.with(x, s.tainted, s.labels)
+}
+
+// with returns the mark of a session that has that mark, and to which something brings taint or
+// labels.
+func (m *Marks) with(x Mark, tainted bool, labels []string) Mark {
+	s := m.set(x)
+	lacks := func(label string) bool {
+		_, ok := slices.BinarySearch(s.labels, label)
+		return !ok
+	}
+	if (s.tainted || !tainted) && !slices.ContainsFunc(labels, lacks) {
+		return x
+	}
+	all := slices.Concat(s.labels, labels)
+	slices.Sort(all)
+	return m.markOf(set{s.tainted || tainted, slices.Clip(slices.Compact(all))})
+}
+
+// markOf returns the mark of a set, and makes it if there is none.
+func (m *Marks) markOf(s set) Mark {
+	key := strings.Join(s.labels, "\n") // no label contains a control character
+	if s.tainted {
+		key += "\n"
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x, ok := m.ids[key]
+	if !ok {
+		if m.ids == nil {
+			m.ids = map[string]Mark{}
+		}
+		m.sets = append(m.sets, s)
+		x = Mark(len(m.sets))
+		m.ids[key] = x
+	}
+	return x
+}
+
+// Mark folds an entry of the session, at that index, with parents at those indexes, and with what
+// the entry brings itself. It must be called before anyone can know the hash of the entry, and name
+// it as a parent. Entries of the sessions "" and @refused are not folded, and so bring nothing to
+// those that have them as parents.
+func (s *Session) Mark(m *Marks, index uint64, parents []uint64, tainted bool, labels []string) {
+	s.mark = m.with(s.Marks(m, parents), tainted, labels)
+	m.put(index, s.mark)
+}
+
+// Marks returns the mark by which a call in the session is judged: that of the entries so far, and
+// of the sessions of the parents of its own, just after those.
+func (s *Session) Marks(m *Marks, parents []uint64) Mark {
+	x := s.mark
+	for _, index := range parents {
+		x = m.union(x, m.of(index))
+	}
+	return x
+}
