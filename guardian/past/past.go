@@ -6,12 +6,12 @@
 // sessions pass on to one another. A kernel keeps them as it writes the log, and a verifier folds
 // them again as it reads one. From each entry is folded:
 //
-//	decision             charges (Ledger.Charge or Reserve), the call and its approvals (Session.Allow)
-//	receipt              what is given back of charges (Ledger.Settle)
-//	receipt, EXECUTED    the run, its arguments, the digest of its facts (Session.Execute)
-//	message              the digest of the user's words (Session.Message)
-//	each but those of    what it brings of taint and labels, and what its parents bring
-//	"" and @refused      (Session.Mark)
+//	decision            its charges (Ledger.Charge), the call and its approvals (Session.Allow)
+//	receipt             what is given back of charges (Ledger.Settle)
+//	receipt, EXECUTED   the run, its arguments, the digest of its facts (Session.Execute)
+//	message             the digest of the user's words (Session.Message)
+//	each of a session   what it brings of taint and labels, and what its parents bring
+//	that callers name   (Session.Mark)
 //
 // Arguments, facts documents and the user's words are blobs, and may be erased. A Session that was
 // given one goes by it. Else it reads the blob at the first question that needs it, and has no
