@@ -107,7 +107,8 @@
 //	REPLAY      the guardian makes the same decision from the kept inputs and the documents, in
 //	            every field, with pending and the approvals that count; inputs agree with
 //	            decision, entry and log; outputs with the entries that name them and with the
-//	            response schema that the tool pins
+//	            response schema that the tool pins; facts with outputs, and with what the tool
+//	            declares
 //
 // A verdict whose inputs are missing, because they were erased or never kept, or that another
 // version of the engine made, is counted and named, and is no fault. If only the inputs are
@@ -127,8 +128,8 @@
 // used, if an earlier call of the same kind consumed approvals that are missing.
 //
 // Features of later versions are refused by name, under the check that they belong to: gaps,
-// condense entries, facts documents, inputs of this engine with sources, labels, taint or facts of
-// earlier receipts, and policies that [guardian.Compile] refuses.
+// condense entries, inputs of this engine with sources, labels, taint or facts of earlier receipts,
+// and policies that [guardian.Compile] refuses.
 //
 // With [Options].CrossCheck another implementation canonicalises all JSON that ours found
 // canonical, and must leave it unchanged: entries under ENCODING, the manifest under MANIFEST,

@@ -7,6 +7,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/guardian"
 )
 
 // outcome holds a receipt that is no denial to what was kept of its call: the sandbox in the
@@ -15,66 +16,105 @@ func (r *replayer) outcome(x *contracts.Receipt, call *pending) *Error {
 	if f := r.refunded(x, call); f != nil {
 		return f
 	}
-	var facts, output []byte
+	var kept keptOf
 	var f *Error
 	if x.FactsHash != nil {
-		facts, f = r.blobs.keep(*x.FactsHash, entry.Facts)
+		kept.facts, f = r.blobs.keep(*x.FactsHash, entry.Facts)
+		kept.facts = bytes.Clone(kept.facts) // the output is read next
 	}
 	if s := x.Sandbox; s != nil && f == nil && s.Profile != entry.Reported {
 		f = r.blobs.keepModule(s.Module)
 	}
 	if x.OutputHash != nil && f == nil { // last, since it is looked into
-		output, f = r.blobs.keep(*x.OutputHash, entry.OutputRole(x))
+		kept.output, f = r.blobs.keep(*x.OutputHash, entry.OutputRole(x))
 	}
 	switch {
 	case f != nil:
 		return f
-	case facts != nil:
-		return r.differs("predicate.factsHash", "a facts document"+entry.Unsupported)
 	case call.kept && x.Sandbox != nil && sandboxOf(x.Sandbox.Module, x.Sandbox.Profile) != call.sandbox:
 		return r.differs("predicate.sandbox", "not the one that the driver declared")
-	case !call.kept && output == nil || x.OutputHash == nil || x.Outcome == contracts.Failed:
-		return nil // no schema is asked about what a failed tool says
 	}
-	return r.pinned(x, call, output)
+	return r.declared(x, call, kept)
 }
+
+// A keptOf is what was kept of a receipt; nil is what was not.
+type keptOf struct{ facts, output []byte }
 
 // isJSON parses an output.
 func (r *replayer) isJSON(output []byte) bool {
 	return r.blobs.json.Parse(output, crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth}) == nil
 }
 
-// pinned compares an output, nil if it was not kept, with the response schema that the tool pins.
-func (r *replayer) pinned(x *contracts.Receipt, call *pending, output []byte) *Error {
-	if output != nil && !r.compiled(call.policy) {
-		output = bytes.Clone(output) // the documents are read next
+// declared compares a receipt, and what was kept of it, with what the policy of its call declares
+// of the tool.
+func (r *replayer) declared(x *contracts.Receipt, call *pending, kept keptOf) *Error {
+	if kept.output != nil && !r.compiled(call.policy) {
+		kept.output = bytes.Clone(kept.output) // the documents are read next
 	}
 	s, f := r.stack(call.policy)
 	switch {
 	case f != nil:
 		return f
-	case s.why != "":
+	case s.why != "" && x.OutputHash != nil && x.Outcome != contracts.Failed && (call.kept || kept.output != nil):
 		return r.differs("predicate.outputHash", s.why)
 	case s.policy == nil:
-		return nil // another engine's: it is not known what it pins
+		return nil // another engine's, or judgements say why: it is not known what it declares
 	}
-	pinned := s.policy.HasOutput(x.Tool)
+	field, what := r.pinned(x, s.policy, kept)
+	if field == "" {
+		field, what = r.extracted(x, s.policy, kept)
+	}
+	if field != "" {
+		return r.differs("predicate."+field, what)
+	}
+	return nil
+}
+
+// pinned compares an output with the response schema that the tool pins. No schema is asked about
+// what a failed tool says.
+func (r *replayer) pinned(x *contracts.Receipt, p *guardian.Policy, kept keptOf) (field, what string) {
+	if x.OutputHash == nil || x.Outcome == contracts.Failed {
+		return "", ""
+	}
+	pinned := p.HasOutput(x.Tool)
 	executed := x.Outcome == contracts.Executed
 	switch {
 	case !pinned && !executed:
-		return r.differs("predicate.reason", "drift, though the tool pins no response schema")
+		return "reason", "drift, though the tool pins no response schema"
 	case pinned && executed && x.OutputForm == "raw":
-		return r.differs("predicate.outputForm", "raw, though the tool pins a response schema")
-	case output == nil || x.OutputForm == "raw":
-		return nil
+		return "outputForm", "raw, though the tool pins a response schema"
+	case kept.output == nil || x.OutputForm == "raw":
+		return "", ""
 	}
-	isJSON := r.isJSON(output)
-	_, conforms := s.policy.CheckOutput(x.Tool, r.blobs.json.Root())
+	isJSON := r.isJSON(kept.output)
+	_, conforms := p.CheckOutput(x.Tool, r.blobs.json.Root())
 	if isJSON && pinned && conforms != executed {
-		return r.differs("predicate.outputHash",
-			"whether the kept output is as the tool pins it is not what the outcome says")
+		return "outputHash", "whether the kept output is as the tool pins it is not what the outcome says"
 	}
-	return nil
+	return "", ""
+}
+
+// extracted compares facts with what the tool declares, and with the output. They follow from it,
+// so their digest is enough.
+func (r *replayer) extracted(x *contracts.Receipt, p *guardian.Policy, kept keptOf) (field, what string) {
+	_, declared := p.Facts(x.Tool, crypto.Value{})
+	switch has := x.FactsHash != nil; {
+	case has != (declared && x.Outcome == contracts.Executed):
+		return "factsHash", "there iff a tool that was executed declares facts"
+	case !has:
+		return "", ""
+	}
+	if kept.facts != nil {
+		if doc, err := contracts.ParseFacts(kept.facts); err == nil && !p.CheckFacts(x.Tool, doc) {
+			return "factsHash", "facts that are not those that the tool declares"
+		}
+	}
+	if kept.output != nil && r.isJSON(kept.output) {
+		if doc, _ := p.Facts(x.Tool, r.blobs.json.Root()); crypto.Sum(doc) != *x.FactsHash {
+			return "factsHash", "facts that are not those of the output"
+		}
+	}
+	return "", ""
 }
 
 // refunded compares what a failed tool's receipt keeps of its charges with what the budgets say.

@@ -85,7 +85,7 @@ func (r *replayer) withoutInputs(st *contracts.Statement, d *contracts.DecisionR
 	if f != nil {
 		return f
 	}
-	return r.declared(st, d)
+	return r.limited(st, d)
 }
 
 // compare compares a judgement with what the guardian says, as far as it can be asked. The empty
@@ -128,10 +128,10 @@ func (r *replayer) replayed(d *contracts.DecisionRecord, in *contracts.Inputs, x
 	return r.back.judge(d, in, p)
 }
 
-// declared compares what follows from the documents alone, since the inputs are not there: what the
+// limited compares what follows from the documents alone, since the inputs are not there: what the
 // tool declares of its effect and risk, and how long it may run. For the rest the verdict would
 // have to be made again.
-func (r *replayer) declared(st *contracts.Statement, d *contracts.DecisionRecord) *Error {
+func (r *replayer) limited(st *contracts.Statement, d *contracts.DecisionRecord) *Error {
 	x, f := r.stack(d.PolicyHash)
 	if f != nil {
 		return f

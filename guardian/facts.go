@@ -14,3 +14,10 @@ func (p *Policy) Facts(tool string, output crypto.Value) (document []byte, decla
 	}
 	return t.Output.Facts.Append(nil, output), true
 }
+
+// CheckFacts reports whether a facts document may be that of an output of the tool: it has the
+// facts that the tool declares, and each has values that its pointer may have.
+func (p *Policy) CheckFacts(tool string, document crypto.Value) bool {
+	t := p.tool(tool)
+	return t != nil && t.Output.Facts != nil && t.Output.Facts.Check(document)
+}

@@ -160,6 +160,7 @@ type Called struct {
 	index    uint64
 	decision *contracts.DecisionRecord
 	Why      guardian.Why
+	policy   *guardian.Policy // that judged it
 }
 
 // Call judges a call and records the decision.
@@ -217,7 +218,7 @@ func (m *Maker) Call(a Ask) *Called {
 	}
 	require.NoError(m, s.Wait())
 	m.allow(&d, &in, s.Index(), a.Drop)
-	return &Called{m, a.Session, s.Hash(), s.Index(), &d, why}
+	return &Called{m, a.Session, s.Hash(), s.Index(), &d, why, m.policy}
 }
 
 // Denied makes a call, which must be denied for that reason.
@@ -236,9 +237,15 @@ func (m *Maker) Allowed(a Ask) *Called {
 	return m.Denied(contracts.ReasonAllow, a)
 }
 
-// End records how the call ended, and keeps its output if keep is set. It always keeps facts.
+// End records how the call ended, and keeps its output if keep is set. It always keeps facts: those
+// of the output, if the result has no others.
 func (c *Called) End(r receipts.Result, keep bool) contracts.Digest {
 	c.m.Helper()
+	if r.Facts == nil && r.Reason == contracts.ReasonAllow && r.Form == "jcs" {
+		var output crypto.Tree
+		require.NoError(c.m, output.Parse(r.Output, crypto.Limits{Bytes: len(r.Output), Depth: 128}))
+		r.Facts, _ = c.policy.Facts(c.decision.Tool, output.Root())
+	}
 	if len(c.decision.Charges) > 0 {
 		r.Refunds = c.m.policy.Refunds(c.decision.Tool, r.Reason)
 	}

@@ -94,6 +94,9 @@ func TestMessages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if x.row != "" {
+				ranRow(t, x.row)
+			}
 			m := TakeApart(t, pack)
 			x.cut(m)
 			m.relink()

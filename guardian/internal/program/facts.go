@@ -67,6 +67,45 @@ func (x *Facts) Append(dst []byte, output crypto.Value) []byte {
 	return append(dst, '}')
 }
 
+// Check reports whether a facts document may be that of an output: all facts are there and no
+// other, and each is null, or has values of its types that are within their limits.
+func (x *Facts) Check(document crypto.Value) bool {
+	if document.Len() != len(x.List) {
+		return false
+	}
+	for i := range x.List {
+		f := &x.List[i]
+		values := document.Get(f.Key)
+		if values.Kind() != crypto.Null && (values.Kind() != crypto.Array || !f.may(values)) {
+			return false
+		}
+	}
+	return true
+}
+
+// may reports whether these may be the values of a fact.
+func (f *Fact) may(values crypto.Value) bool {
+	n := values.Len()
+	if n > contracts.MaxFactValues || !f.Many && (n > 1 || n == 0 && !f.Lacking) {
+		return false
+	}
+	for v := range values.Elements() {
+		var is jsonschema.Types
+		switch v.Kind() {
+		case crypto.String:
+			is = jsonschema.TypeString
+		case crypto.Number:
+			is = jsonschema.TypeNumber | jsonschema.TypeInteger
+		case crypto.Bool:
+			is = jsonschema.TypeBoolean
+		}
+		if f.Types&is == 0 || f.tooLong(v) {
+			return false
+		}
+	}
+	return true
+}
+
 // append appends the values of a fact, and reports whether they are within their limits and end
 // before the byte end.
 func (f *Fact) append(dst []byte, output crypto.Value, end int) ([]byte, bool) {
