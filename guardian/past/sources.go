@@ -23,6 +23,10 @@ const (
 	// heldSize is about what holding a document takes apart from its bytes.
 	heldSize = 128
 
+	messageSize  = 48  // a message, apart from its text
+	documentSize = 36  // a document that is not held
+	viewSize     = 512 // a view, apart from its facts
+
 	// maxViews is how many declarations of a tool's facts a session indexes them by at a time. The
 	// calls of a session have more than one only if a Swap is between them.
 	maxViews = 4
@@ -216,6 +220,31 @@ func (s *Session) Stored(index uint64) {
 		s.sources.stored = max(s.sources.stored, index)
 		s.sources.drop()
 	}
+}
+
+// Held returns about how many bytes the session holds of what a tool said or, with "", of messages
+// and of documents that are held for reading back.
+func (s *Session) Held(tool string) int {
+	if tool == "" {
+		x := s.sources
+		if x == nil {
+			return 0
+		}
+		size := x.size + x.words.Size()
+		for i := range x.messages {
+			size += messageSize + len(x.messages[i].text)
+		}
+		return size
+	}
+	h := s.tools[tool]
+	if h == nil || h.documents == nil {
+		return 0
+	}
+	size := documentSize * cap(h.documents.all)
+	for _, x := range h.documents.views {
+		size += viewSize + x.facts.Size()
+	}
+	return size
 }
 
 // WatchFacts has the session index the tool's facts by that declaration from now on, so that

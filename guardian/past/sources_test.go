@@ -569,6 +569,39 @@ func heap(f func() any) uint64 {
 	return after.HeapAlloc - before.HeapAlloc
 }
 
+// What is said to be held is about what is: of plain values, of texts, and of messages.
+func TestSessionHeldSize(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		q    Source
+		said func(h *heard, i int)
+	}{
+		{"values", payee, func(h *heard, i int) { h.executed("list", many(100, fmt.Sprintf(`"%d %%d"`, i)), false) }},
+		{"texts", theSubject, func(h *heard, i int) {
+			h.executed("list", fmt.Sprintf(`{"/subject":["%d%s"]}`, i, strings.Repeat("x", 2500)), false)
+		}},
+		{"messages", user, func(h *heard, i int) { h.message(fmt.Sprintf("%d%s", i, strings.Repeat("x", 2500)), false) }},
+	} {
+		h := newHeard(t)
+		assert.Zero(t, h.Held(c.q.Tool), "%s: of nothing", c.name)
+		before := heap(func() any {
+			for i := range 99 {
+				c.said(h, i)
+			}
+			return h
+		})
+		at, more := h.Held(c.q.Tool), heap(func() any {
+			h.ask(c.q)
+			h.read = nil
+			return h
+		})
+		h.Held("never")
+		got := h.Held(c.q.Tool) - at
+		assert.True(t, before > 0 && got > int(more)/2 && got < int(more)*2, "%s: %d more are held, and %d said", c.name,
+			more, got)
+	}
+}
+
 // BenchmarkSessionMemory prints what a session of 10,000 facts of 35 bytes takes: in documents of
 // 1,000, and in one each, with the receipts.
 func BenchmarkSessionMemory(b *testing.B) {

@@ -63,6 +63,9 @@ type Plain struct {
 	halves map[[16]byte]struct{}
 }
 
+// plainSize is about what a value of a set takes.
+const plainSize = 32
+
 func half(v crypto.Value) [16]byte {
 	d := crypto.Sum(v.Raw())
 	return [16]byte(d[:16])
@@ -121,6 +124,15 @@ func (f *Facts) Add(document crypto.Value) {
 			}
 		}
 	}
+}
+
+// Size returns about how many bytes of memory the values take.
+func (f *Facts) Size() int {
+	size := 0
+	for i := range f.held {
+		size += plainSize*len(f.held[i].plain.halves) + f.held[i].texts.Size()
+	}
+	return size
 }
 
 // isText reports whether a value of a fact is a text. If an earlier declaration pinned another

@@ -32,6 +32,9 @@ func (t *Texts) add(text []byte) {
 // Bytes returns the length of the texts.
 func (t *Texts) Bytes() int { return t.length }
 
+// Size returns about how many bytes of memory the texts take.
+func (t *Texts) Size() int { return cap(t.joined) }
+
 // Has reports whether one of the texts contains the value. Of a string the content is looked for,
 // of a number its canonical text; no other value is found. It must have at most 256 bytes of UTF-8,
 // and at least four code points, or three if one of them is an ASCII letter or from U+0080 on.
