@@ -61,6 +61,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/admission"
 	"github.com/helmkernel/helm/internal/contain"
@@ -232,6 +233,15 @@ func (k *Kernel) Trust() *registry.State {
 		return nil
 	}
 	return k.shared.options.initial
+}
+
+// Policy returns the stack that k judges by now. After a Swap it is another one, so ask again for
+// each list of tools that a model gets.
+func (k *Kernel) Policy() *guardian.Policy {
+	if k.none() {
+		return nil
+	}
+	return k.current()
 }
 
 // Checkpoint signs the log as it is now, stores the signed note durably and returns it. A pack

@@ -107,6 +107,29 @@ rules:
   - {id: logs, deny: fs.read, unless: {arg: /path, within: /srv/log}}
 `
 
+// Clerks may read files. A caller without an id can borrow no rights, so the roles decide what is
+// listed.
+func ExamplePolicy_Callable() {
+	doc, err := policy.Parse("files.yaml", []byte(files))
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := guardian.Compile(doc)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, role := range []string{"clerk", "guest"} {
+		fmt.Println(role)
+		for _, tool := range p.Callable(contracts.Caller{Roles: []string{role}}) {
+			fmt.Println("\t" + tool.Name)
+		}
+	}
+	// Output:
+	// clerk
+	// 	fs.read
+	// guest
+}
+
 // A floor stands under every bundle; an overlay narrows what is there for one task. Neither can
 // allow anything.
 func ExamplePolicy_Narrow() {

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/adk/v2/agent"
 	"google.golang.org/adk/v2/agent/llmagent"
+	"google.golang.org/adk/v2/model"
 	"google.golang.org/adk/v2/runner"
 	"google.golang.org/adk/v2/session"
 	"google.golang.org/genai"
@@ -20,10 +21,13 @@ import (
 
 func main() { office.Main(office.Open, play) }
 
-func play(ctx context.Context, o *office.Office) error { return playAs(ctx, o, office.Bob().ID) }
+func play(ctx context.Context, o *office.Office) error {
+	return converse(ctx, o, scripted{o.Script}, office.Bob().ID)
+}
 
-func playAs(ctx context.Context, o *office.Office, user string) error {
-	root, err := llmagent.New(guard{o, caller}.config(llmagent.Config{Name: "refunds", Model: scripted{o.Script}}))
+// converse has an agent with a model work for a user.
+func converse(ctx context.Context, o *office.Office, m model.LLM, user string) error {
+	root, err := llmagent.New(guard{o, caller}.config(llmagent.Config{Name: "refunds", Model: m}))
 	if err != nil {
 		return err
 	}

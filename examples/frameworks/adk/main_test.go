@@ -21,7 +21,7 @@ func TestUser(t *testing.T) {
 	require.NoError(t, err)
 	defer o.Close()
 	o.Script.Calls = o.Script.Calls[:1]
-	require.NoError(t, playAs(t.Context(), o, "eve"))
+	require.NoError(t, converse(t.Context(), o, scripted{o.Script}, "eve"))
 	assert.Equal(t, []string{"DENY invoice_find NO_POLICY_DEFINED: no rule matches the call"}, o.Events)
 	assert.Empty(t, o.Shop.Ran())
 }
