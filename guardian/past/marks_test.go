@@ -56,30 +56,28 @@ func TestSessionMark(t *testing.T) {
 	steps := []struct {
 		s       *Session
 		parents []uint64
+		judged  string // by what a call with these parents is judged
 		tainted bool
 		labels  []string
-		want    string
+		want    string // what the session has after the entry
 	}{
-		{&a, nil, false, nil, ""},                                            // 0: a message
-		{&a, []uint64{0}, true, nil, "tainted "},                             // 1: a receipt of an untrusted tool
-		{&a, []uint64{0, 1}, false, []string{"web"}, "tainted web"},          // 2
-		{&a, nil, false, nil, "tainted web"},                                 // 3: a denial
-		{&b, []uint64{0}, false, nil, ""},                                    // 4: after what came before the taint
-		{&b, []uint64{1}, false, nil, "tainted "},                            // 5: after the taint, before the label
-		{&b, nil, false, []string{"b"}, "tainted b"},                         // 6
-		{&a, nil, false, nil, "tainted web"},                                 // 7: a ends
-		{&c, []uint64{6}, false, nil, "tainted b"},                           // 8: of a only by b
-		{&c, []uint64{7, 4}, false, []string{"c"}, "tainted b c web"},        // 9: of a session that ended
-		{&b, []uint64{0}, false, nil, "tainted b"},                           // 10: what a parent lacks takes nothing away
-		{new(Session), []uint64{1 << 30}, false, nil, ""},                    // 11: of the kernel's own, or not there
-		{&c, []uint64{}, true, []string{"b", "c", "web"}, "tainted b c web"}, // 12: nothing new
+		0:  {&a, nil, "", false, nil, ""},                // a message
+		1:  {&a, []uint64{0}, "", true, nil, "tainted "}, // a receipt of an untrusted tool
+		2:  {&a, []uint64{0, 1}, "tainted ", false, []string{"web"}, "tainted web"},
+		3:  {&a, nil, "tainted web", false, nil, "tainted web"},   // a denial
+		4:  {&b, []uint64{0}, "", false, nil, ""},                 // after what was before the taint
+		5:  {&b, []uint64{1}, "tainted ", false, nil, "tainted "}, // after the taint, and before the label
+		6:  {&b, nil, "tainted ", false, []string{"b"}, "tainted b"},
+		7:  {&a, nil, "tainted web", false, nil, "tainted web"},                            // a ends
+		8:  {&c, []uint64{6}, "tainted b", false, nil, "tainted b"},                        // of a by b alone
+		9:  {&c, []uint64{7, 4}, "tainted b web", false, []string{"c"}, "tainted b c web"}, // of a, which ended
+		10: {&b, []uint64{0}, "tainted b", false, nil, "tainted b"},                        // a parent takes nothing away
+		11: {new(Session), []uint64{1 << 30}, "", false, nil, ""},                          // of the kernel's own
+		12: {&c, []uint64{}, "tainted b c web", true, []string{"b", "c", "web"}, "tainted b c web"},
 	}
 	for i, x := range steps {
-		judged := x.s.Marks(&m, x.parents)
-		if !x.tainted && x.labels == nil {
-			assert.Equal(t, x.want, shown(&m, judged), "entry %d is judged by its parents, too", i)
-		}
 		before := x.s.mark
+		assert.Equal(t, x.judged, shown(&m, x.s.Marks(&m, x.parents)), "entry %d is judged by its parents too", i)
 		assert.Equal(t, before, x.s.mark, "to ask changes nothing")
 		x.s.Mark(&m, uint64(i), x.parents, x.tainted, x.labels)
 		assert.Equal(t, x.want, shown(&m, m.of(uint64(i))), "entry %d", i)

@@ -248,8 +248,12 @@ func (s *Session) Held(tool string) int {
 }
 
 // WatchFacts has the session index the tool's facts by that declaration from now on, so that
-// [Session.Source] need not read those again.
+// [Session.Source] need not read those again. A nil declaration is of a tool whose facts no
+// predicate asks for as sources.
 func (s *Session) WatchFacts(tool string, declared *Declaration) {
+	if declared == nil {
+		return
+	}
 	h := s.of(tool)
 	if h.documents == nil {
 		h.documents = new(documents)

@@ -327,6 +327,8 @@ func TestSessionFactsRead(t *testing.T) {
 func TestSessionWatchFacts(t *testing.T) {
 	t.Parallel()
 	h := newHeard(t)
+	h.WatchFacts("list", nil)
+	assert.Nil(t, h.tools, "nothing is watched")
 	h.WatchFacts("list", declared)
 	s := h.ask(payee)
 	assert.True(t, s.Count == 0 && s.State == contracts.Digest{} && !s.Full && !s.Has(valueOf(t, `"payee 0"`)), "%+v", s)

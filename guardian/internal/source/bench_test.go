@@ -92,6 +92,7 @@ func worst(n int) map[string][2]string {
 		"nearly256":     {long + "b", x("a")},
 		"nearly64":      {long[:63] + "b", x("a")},
 		"periods":       {strings.Repeat("aaaaaaab", 32), x("aaaaaaab")},
+		"periods64":     {strings.Repeat(long[:63]+"b", 4), x(long[:63] + "b")},
 		"sides":         {"éééé", x("é")},
 		"joined":        {"a.a.a", x("a.")},
 		"words":         {"支付给1", x("支付给1x")},
