@@ -295,3 +295,49 @@ func TestWaitingKeepsBytesAlone(t *testing.T) {
 		})
 	}
 }
+
+// A text of the user waits for room as a call does, and takes as much as its length asks for. If its
+// context ends, or the kernel is sealed, while it waits, nothing is recorded.
+func TestUserMessageWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	for name, seals := range map[string]bool{"the store goes on": false, "the store fails": true} {
+		t.Run(name, func(t *testing.T) {
+			withRoom(t, 5, func(w *callers) {
+				say := func(ctx context.Context, session string, n int) chan error {
+					said := make(chan error, 1)
+					w.all.Go(func() { said <- w.Kernel.UserMessage(ctx, session, strings.Repeat("x", n)) })
+					synctest.Wait()
+					return said
+				}
+				bg := context.Background()
+				ctx, cancel := context.WithCancel(bg)
+				calls := w.fill(1)
+				small := say(bg, "s", 65_535)
+				w.mustHold(2, 0)
+				gone, large := say(ctx, "t", 262_144), say(bg, "u", 262_144)
+				w.mustHold(2, 2)
+				queued := w.start(bg, helm.Intent{Tool: "echo", Session: "s"})
+				w.mustHold(2, 3)
+				cancel()
+				synctest.Wait()
+				assert.EqualError(t, <-gone, "helm: user message: the context ended")
+				w.mustHold(2, 2)
+				assert.Empty(t, small, "was not durable")
+				if seals {
+					w.blocking.Fail()
+					synctest.Wait()
+					assert.ErrorContains(t, <-small, "helm: user message: it could not be signed or stored: ")
+					assert.ErrorContains(t, <-large, "helm: user message: the kernel is sealed: ")
+					return
+				}
+				w.blocking.Unblock()
+				w.mustSucceed(append(calls, queued)...)
+				assert.NoError(t, <-small)
+				assert.NoError(t, <-large)
+				for _, st := range w.Statements() {
+					assert.NotEqual(t, "t", st.Session, "recorded, though the context ended")
+				}
+			})
+		})
+	}
+}

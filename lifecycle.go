@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/proofgraph"
 )
@@ -183,6 +185,81 @@ func (k *Kernel) stillRunning() error {
 	return nil
 }
 
+// UserMessage records a text as the user's own words in a session. Policies ask for it by from: a
+// value that stands in the words of the user was not made up by a model or a tool. So pass what the
+// user wrote, and nothing else: not what a tool returned, a document that was attached, or the text
+// of a template. The role of a chat message does not decide it.
+//
+// The text is durable when UserMessage returns nil; the session's next judgement may know it
+// earlier. Values do not leave their session. If the store is slower than the calls, UserMessage
+// waits for room in the log, as [Kernel.Guard] does. It waits while the session is being closed,
+// unless ctx is that of a tool of the session. A narrowed kernel writes to the same log. A frozen
+// system records the text.
+//
+// A session holds 262,144 bytes of text. UserMessage refuses, with nothing recorded: a text that
+// would bring the session over that, that is empty, or that is not UTF-8; the session "main"; a
+// session that is closed; a kernel that is sealed or closed; a ctx that has ended. The text stays
+// in the store, whatever Options.Keep says, until evidence/erasure erases it. If it cannot be
+// signed or stored, the kernel seals.
+func (k *Kernel) UserMessage(ctx context.Context, session, text string) error {
+	if err := k.userMessage(ctx, session, text); err != nil {
+		return fmt.Errorf("helm: user message: %w", err)
+	}
+	return nil
+}
+
+func (k *Kernel) userMessage(ctx context.Context, session, text string) error {
+	switch {
+	case session == "" || session == contracts.DefaultSession:
+		return errors.New(`name a session: "main" and "" are of all calls that name none`)
+	case !contracts.IsSession(session):
+		return errors.New("not a legal session name")
+	case text == "":
+		return errors.New("empty")
+	case !utf8.ValidString(text):
+		return errors.New("not UTF-8")
+	case k.none():
+		return sealedError{errNoKernel}
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	seen, done, err := inspect(ctx)
+	if err != nil {
+		return endedError{err}
+	}
+	if err := k.enter(0); err != nil {
+		return sealedError{err}
+	}
+	defer k.leave()
+	m := message{k.shared, k.shared.session(session), text, 1 + len(text)>>16, 0}
+	defer m.release()
+	for {
+		slot, wait, err := m.record(seen.calls, done)
+		switch {
+		case slot != nil:
+			if err = slot.Wait(); err != nil {
+				err = unstored(err)
+			}
+			return err
+		case err == errEnded:
+			return endedError{contextError(ctx)}
+		case err != nil:
+			return err
+		case wait == nil: // there was no room
+			if sh := m.sh; sh.admission.Acquire(m.weight, done, sh.log.Sealed()) {
+				m.held = m.weight
+			}
+		default:
+			m.release()
+			select {
+			case <-wait:
+			case <-done:
+			}
+		}
+	}
+}
+
 // CloseSession ends a session: from now on new calls in it are denied SESSION_CLOSED. It waits for
 // the calls that run, and new calls wait meanwhile. If ctx ends first the session is not closed,
 // and the error says so. From inside one of the session's calls it returns an error at once.
@@ -248,3 +325,76 @@ func (sh *shared) signClose(s *session) (*proofgraph.Slot, error) {
 	s.bindings, s.past, s.closeSlot = nil, past.Session{}, slot
 	return slot, nil
 }
+
+// A message is a text that is about to be recorded.
+type message struct {
+	sh     *shared
+	s      *session
+	text   string
+	weight int // the room that it takes in the admission queue
+	held   int
+}
+
+// record signs the message, if nothing is against it and there is room. If the session is closing
+// it returns the channel to wait for instead; if there is no room it returns nothing.
+func (m *message) record(calls *runningCall, done <-chan struct{}) (*proofgraph.Slot, <-chan struct{}, error) {
+	sh, s := m.sh, m.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := sh.log.Err(); err != nil {
+		return nil, nil, sealedError{err}
+	}
+	if s.chain.Closed() {
+		return nil, nil, errors.New("the session is closed")
+	}
+	if ended(done) {
+		return nil, nil, errEnded
+	}
+	if s.closing != nil && !calls.inside(s) {
+		return nil, s.closing, nil
+	}
+	said, err := s.past.Said(logReader{sh.options.Store, sh.log}.fetch)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the texts of the user cannot be read: %w", err)
+	}
+	if all := said + len(m.text); all > contracts.MaxMessage {
+		const full = "the session would have %d bytes of the user's text, and %d are the most: start another"
+		return nil, nil, fmt.Errorf(full, all, contracts.MaxMessage)
+	}
+	if m.held == 0 {
+		if !sh.admission.TryAcquire(m.weight) {
+			return nil, nil, nil
+		}
+		m.held = m.weight
+	}
+	blob := []byte(m.text)
+	hash := crypto.Sum(blob)
+	slot, err := sh.record(s, &contracts.Statement{Message: &contracts.Message{TextHash: hash}}, nil, nil, blob)
+	if err != nil {
+		sh.log.Seal(err)
+		return nil, nil, unstored(err)
+	}
+	s.past.Message(hash, m.text)
+	return slot, nil, nil
+}
+
+func (m *message) release() {
+	if m.held > 0 {
+		m.sh.admission.Release(m.held)
+		m.held = 0
+	}
+}
+
+func unstored(err error) error { return fmt.Errorf("it could not be signed or stored: %w", err) }
+
+// A sealedError says that the kernel takes nothing any more, and why.
+type sealedError struct{ cause error }
+
+func (e sealedError) Error() string { return "the kernel is sealed: " + e.cause.Error() }
+func (e sealedError) Unwrap() error { return e.cause }
+
+// An endedError says that a context has ended, and leaves out what the context says of it.
+type endedError struct{ cause error }
+
+func (e endedError) Error() string { return "the context ended" }
+func (e endedError) Unwrap() error { return e.cause }

@@ -79,7 +79,7 @@ type Options struct {
 
 // Keep says which bytes stay in the store besides the log. Hashes of both are always recorded.
 type Keep struct {
-	DropInputs bool // verdicts can then not be replayed
+	DropInputs bool // verdicts can then not be replayed; texts of the user and facts of outputs are kept
 	Outputs    bool // a repeat of an idempotency key then finds the first output
 }
 

@@ -42,34 +42,54 @@ func (p *priors) Used(_ contracts.Digest, r *contracts.ApprovalRequest) bool {
 
 // Receipt returns the latest receipt of the tool in the session with the same arguments.
 func (p *priors) Receipt(tool string, same crypto.Value) (r contracts.PriorReceipt, err error) {
-	if p.session.chain.Session() == contracts.DefaultSession {
-		err = errors.New("the session is the one of all calls that name none: name a session")
-	} else {
+	defer p.note(&err)
+	if err = p.named(); err == nil {
 		r, err = p.session.past.Receipt(tool, same, p.args)
 	}
-	p.unread = err
 	return r, err
 }
 
+// Facts returns the facts document of a receipt.
+func (p *priors) Facts(r *contracts.PriorReceipt) (v crypto.Value, err error) {
+	defer p.note(&err)
+	if err = p.named(); err == nil {
+		v, err = p.session.past.Facts(r, p.from.fetch)
+	}
+	return v, err
+}
+
+// Source returns what a source supplied to the session.
+func (p *priors) Source(s past.Source) (x past.Supply, err error) {
+	defer p.note(&err)
+	if err = p.named(); err == nil {
+		x, err = p.session.past.Source(s, p.from.fetch)
+	}
+	return x, err
+}
+
 // errNotKept denies a call whose policy asks for what this kernel does not keep yet.
-var errNotKept = errors.New("sources, facts and marks are not kept yet")
-
-// Facts returns an error.
-func (p *priors) Facts(*contracts.PriorReceipt) (crypto.Value, error) {
-	p.unread = errNotKept
-	return crypto.Value{}, errNotKept
-}
-
-// Source returns an error.
-func (p *priors) Source(past.Source) (past.Supply, error) {
-	p.unread = errNotKept
-	return past.Supply{}, errNotKept
-}
+var errNotKept = errors.New("marks are not kept yet")
 
 // Marks returns an error.
-func (p *priors) Marks() (bool, []string, error) {
-	p.unread = errNotKept
+func (p *priors) Marks() (tainted bool, labels []string, err error) {
+	p.note(&errNotKept)
 	return false, nil, errNotKept
+}
+
+// named returns an error for the session of all calls that name none: what one of them did says
+// nothing of another.
+func (p *priors) named() error {
+	if p.session.chain.Session() == contracts.DefaultSession {
+		return errors.New("the session is the one of all calls that name none: name a session")
+	}
+	return nil
+}
+
+// note keeps the first error, for the caller of Guard.
+func (p *priors) note(err *error) {
+	if p.unread == nil {
+		p.unread = *err
+	}
 }
 
 // args reads the arguments of an earlier call. They are valid until the next are read.
@@ -212,4 +232,9 @@ func (l logReader) inputsOf(r *contracts.Reader, index uint64) (*contracts.Input
 		return nil, errors.New("no decision")
 	}
 	return l.inputs(r, st.Decision.InputsHash)
+}
+
+// fetch is blob for holders of a session's lock, who ask the caller's context nothing.
+func (l logReader) fetch(digest contracts.Digest) ([]byte, error) {
+	return l.blob(context.Background(), digest)
 }

@@ -84,6 +84,8 @@ func (l *priorLog) fold(index uint64, hash contracts.Digest, st *contracts.State
 	case st.Receipt != nil: // a denial leaves nothing
 	case st.Close != nil:
 		delete(l.sessions, st.Session)
+	case st.Message != nil:
+		l.session(st.Session).past.Message(st.Message.TextHash, "")
 	default:
 		return fmt.Errorf("entry %d: %s entries are not supported by this version of helm", index, st.Kind())
 	}

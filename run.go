@@ -122,11 +122,12 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 	if len(p.d.Record.Charges) > 0 {
 		result.Refunds = c.policy.Refunds(c.inputs.Tool, o.Reason)
 	}
+	var err error
 	if o.Reason == contracts.ReasonAllow && p.run.facts != nil {
-		if _, err := contracts.ParseFacts(p.run.facts); err != nil {
+		result.Facts = p.run.facts
+		if _, err = contracts.ParseFacts(result.Facts); err != nil {
 			return nil, nil, err
 		}
-		result.Facts = p.run.facts
 	}
 	receipt, err := receipts.Build(&p.d.Record, decision, result)
 	if err != nil {
@@ -155,7 +156,7 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 				Receipt:  slot.Index(),
 				Entry:    slot.Hash(),
 				Time:     slot.Header().Time,
-			}, c.inputs.Args, past.Facts{Digest: receipt.FactsHash})
+			}, c.inputs.Args, past.Facts{Digest: receipt.FactsHash, Document: result.Facts})
 		}
 	}
 	return slot, receipt, err

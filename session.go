@@ -128,6 +128,9 @@ func (s *session) finish(run *runningCall, pending *pendingCall, key string, d D
 			b.receipt, b.pending = r.Index, nil
 		}
 	}
+	if r.Entry != nil {
+		s.past.Stored(r.Index)
+	}
 	s.running--
 	if s.running == 0 && s.idle != nil {
 		close(s.idle)

@@ -21,8 +21,8 @@
 //	trust     TrustRecord     a change of the keys that may sign
 //	condense  Condense        entries whose bodies may be dropped
 //
-// Message and condense entries are of later versions: they are read and written here, no kernel has
-// them in its log, and package evidence refuses them.
+// Condense entries are of later versions: they are read and written here, no kernel has them in its
+// log, and package evidence refuses them.
 //
 // Nothing in a record can be relied on before its signature is verified. So reading has three
 // steps, of which the first and the last return a [FormatError] if the entry is not of its form:

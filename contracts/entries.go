@@ -87,8 +87,7 @@ func (p *PolicyRecord) check(fail func(field, what string)) {
 	}
 }
 
-// Message records a text of the user, passed in by the host. The text is a blob. No kernel
-// writes it yet.
+// Message records a text of the user, passed in by the host. The text is a blob.
 type Message struct{ TextHash Digest }
 
 func (m *Message) visit(f *form, h *Header) {

@@ -59,12 +59,12 @@ type CallCount struct {
 	Of    string
 }
 
-// Source is the result of a lookup in a source of provenance. No kernel writes it yet.
+// Source is a source of provenance that a judgement asked, and what was found there.
 type Source struct {
-	Count  uint64
-	Found  []Digest
-	Source string
-	State  Digest
+	Count  uint64   // of messages, or of facts documents
+	Found  []Digest // of canonical values that were asked for and are there; sorted
+	Source string   // user or tool#fact
+	State  Digest   // folds the hashes of all that Count counts
 }
 
 // PriorReceipt is the latest EXECUTED receipt that the policy asked for. Entry is nil if there is
