@@ -296,8 +296,8 @@ func TestWaitingKeepsBytesAlone(t *testing.T) {
 	}
 }
 
-// A text of the user waits for room as a call does, and takes as much as its length asks for. If its
-// context ends, or the kernel is sealed, while it waits, nothing is recorded.
+// A text of the user waits for room as a call does, and takes as much as its length asks for. If
+// its context ends, or the kernel is sealed, while it waits, nothing is recorded.
 func TestUserMessageWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	for name, seals := range map[string]bool{"the store goes on": false, "the store fails": true} {

@@ -219,7 +219,7 @@ func (c *call) judge(p *placement) {
 		p.d.Record, p.d.Why = c.policy.Refuse(c.inputs, reason), why
 	}
 	c.forget(p)
-	c.priors.session = p.session
+	c.priors.session, c.priors.parents = p.session, c.ancestors
 	f, raw := &c.flaws, c.inputs.ArgsForm != ""
 	bound := p.session.bindings[c.inputs.Idempotency]
 	switch {
@@ -335,6 +335,7 @@ func (c *call) place(p *placement) {
 		log.Seal(err)
 	default:
 		p.slot = slot
+		c.k.shared.mark(p.session, slot.Index(), c.ancestors, brought{})
 	}
 }
 
@@ -529,6 +530,11 @@ func (c *call) free() {
 		return
 	}
 	b.raw, b.args, b.spare, b.document = b.raw[:0], b.args[:0], b.spare[:0], b.document[:0]
-	*c = call{parents: c.parents[:0], reserved: reservation{take: c.reserved.take}, buffers: b}
+	*c = call{
+		parents:   c.parents[:0],
+		ancestors: c.ancestors[:0],
+		reserved:  reservation{take: c.reserved.take},
+		buffers:   b,
+	}
 	calls.Put(c)
 }

@@ -66,6 +66,7 @@ import (
 	"github.com/helmkernel/helm/internal/admission"
 	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/internal/drivers"
+	"github.com/helmkernel/helm/internal/priormarks"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -79,11 +80,11 @@ import (
 // store and clock must not, because every call waits for them.
 //
 // A kernel keeps in memory a few hundred bytes for every session of its log and for every policy,
-// 44 for every entry, and some 80 for every budget window that the log has had: one per caller and
+// 48 for every entry, and some 80 for every budget window that the log has had: one per caller and
 // hour of a million callers is too many. For every session that is not closed it keeps the
-// idempotency keys bound in it, and some 60 bytes for each call that ran in it and for the
-// arguments that a policy compares with later ones. It keeps as much for good for each approval
-// that was used. So close a session that ended ([Kernel.CloseSession]), and a narrowed kernel when
+// idempotency keys bound in it, what the user said, the values of facts that a policy asks for, and
+// some 60 bytes for each call that ran in it and for the arguments that a policy compares with later
+// ones. It keeps as much for good for each approval that was used. So close a session that ended ([Kernel.CloseSession]), and a narrowed kernel when
 // its task is over ([Kernel.Close]).
 //
 // Its store keeps some 2 KiB for a denial and 4 KiB for a run. Unless Options.Keep says otherwise
@@ -112,6 +113,7 @@ type shared struct {
 
 	ledger past.Ledger                    // changed under the log's lock, when an entry takes its place
 	used   usedNonces                     // likewise
+	marks  past.Marks                     // of all entries, those of closed sessions too
 	trust  atomic.Pointer[registry.State] // likewise, by the holder of the kernel session's lock
 
 	policies policyLog
@@ -200,6 +202,7 @@ func (k *Kernel) open(ctx context.Context) error {
 		ledger:   &sh.ledger,
 		open:     map[contracts.Digest]openCall{},
 		sessions: map[string]*priorSession{},
+		marks:    priormarks.New(),
 		last:     o.last,
 	}
 	if sh.log, err = proofgraph.Open(ctx, o.Store, begin, prior.add); err != nil {
@@ -301,10 +304,27 @@ func (sh *shared) clock(s *session) (contracts.Time, error) {
 	return max(now, last), nil
 }
 
-// record signs the next entry of a session, whose lock the caller holds. If under is not nil,
-// record calls it with the entry's index when the place is taken, while no other place can be.
+// A brought is what an entry brings to its session: taint, and labels. Most entries bring nothing.
+type brought struct {
+	taints bool
+	labels []string
+}
+
+// mark folds the marks of an entry that has taken its place. It is called before the entry is
+// signed, so its marks are there before anybody can name it as a parent. The caller holds the lock
+// of the session.
+func (sh *shared) mark(s *session, index uint64, parents []uint64, b brought) {
+	if priormarks.Marked(s.chain.Session()) {
+		s.past.Mark(&sh.marks, index, parents, b.taints, b.labels)
+	}
+}
+
+// record signs the next entry of a session, whose lock the caller holds. b is what the entry brings
+// to the session. If under is not nil, record calls it with the entry's index when the place is
+// taken, while no other place can be.
 func (sh *shared) record(
-	s *session, st *contracts.Statement, parents []contracts.Digest, under func(uint64) error, blobs ...[]byte,
+	s *session, st *contracts.Statement, parents []contracts.Digest, under func(uint64) error, b brought,
+	blobs ...[]byte,
 ) (*proofgraph.Slot, error) {
 	at, _ := sh.clock(s) // it stands still if it fails
 	slot, err := sh.log.Place(s.chain, at, parents, under)
@@ -312,6 +332,7 @@ func (sh *shared) record(
 		return nil, err
 	}
 	defer slot.Void(errUnsigned)
+	sh.mark(s, slot.Index(), nil, b)
 	if st.Close != nil {
 		h := slot.Header()
 		st.Close.Count, st.Close.Last = h.Seq, h.Prev

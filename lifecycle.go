@@ -317,7 +317,7 @@ func (sh *shared) signClose(s *session) (*proofgraph.Slot, error) {
 	if s.chain.Closed() {
 		return s.closeSlot, nil
 	}
-	slot, err := sh.record(s, &contracts.Statement{Close: new(contracts.Close)}, nil, nil)
+	slot, err := sh.record(s, &contracts.Statement{Close: new(contracts.Close)}, nil, nil, brought{})
 	if err != nil {
 		return nil, err
 	}
@@ -369,7 +369,8 @@ func (m *message) record(calls *runningCall, done <-chan struct{}) (*proofgraph.
 	}
 	blob := []byte(m.text)
 	hash := crypto.Sum(blob)
-	slot, err := sh.record(s, &contracts.Statement{Message: &contracts.Message{TextHash: hash}}, nil, nil, blob)
+	st := &contracts.Statement{Message: &contracts.Message{TextHash: hash}}
+	slot, err := sh.record(s, st, nil, nil, brought{}, blob)
 	if err != nil {
 		sh.log.Seal(err)
 		return nil, nil, unstored(err)

@@ -111,7 +111,7 @@ func (sh *shared) recordPolicy(p *guardian.Policy, under func(uint64) error) err
 	s := sh.session(contracts.SessionKernel)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot, err := sh.record(s, &contracts.Statement{Policy: &record}, nil, under, blobs...)
+	slot, err := sh.record(s, &contracts.Statement{Policy: &record}, nil, under, brought{}, blobs...)
 	if err == nil {
 		l.add(&record, slot)
 	}

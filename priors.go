@@ -21,6 +21,8 @@ type priors struct {
 	session *session
 	ledger  *past.Ledger
 	used    *usedNonces
+	marks   *past.Marks
+	parents []uint64 // of the call's entry, by index
 	from    logReader
 	inputs  *contracts.Reader // of inputs of earlier calls, which may be large: it goes with the call
 	unread  error             // why the past could not be read
@@ -67,13 +69,13 @@ func (p *priors) Source(s past.Source) (x past.Supply, err error) {
 	return x, err
 }
 
-// errNotKept denies a call whose policy asks for what this kernel does not keep yet.
-var errNotKept = errors.New("marks are not kept yet")
-
-// Marks returns an error.
+// Marks returns the taint and the labels of the session, and of the call's parents.
 func (p *priors) Marks() (tainted bool, labels []string, err error) {
-	p.note(&errNotKept)
-	return false, nil, errNotKept
+	defer p.note(&err)
+	if err = p.named(); err == nil {
+		tainted, labels = p.marks.Read(p.session.past.Marks(p.marks, p.parents))
+	}
+	return tainted, labels, err
 }
 
 // named returns an error for the session of all calls that name none: what one of them did says

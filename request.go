@@ -19,23 +19,24 @@ import (
 // A call is one Guard: the request, in the form in which it is judged and recorded. It is
 // reused, so nothing that outlives a Guard may refer to its buffers.
 type call struct {
-	k        *Kernel // the kernel that judges it
-	ctx      context.Context
-	done     <-chan struct{} // of ctx
-	context  carried         // the values of ctx
-	orphan   bool            // ctx is that of no kernel
-	inputs   contracts.Inputs
-	parents  []contracts.Digest
-	legal    bool // the session has a legal name
-	bound    boundDriver
-	flaws    flaws
-	policy   *guardian.Policy // for which the arguments were read, and by which the call is judged
-	state    *registry.State  // the trust state under which it is judged
-	priors   priors
-	reserved reservation
-	held     int  // weight held of the kernel's admission queue
-	repeated bool // an idempotency key of an earlier call
-	buffers  *buffers
+	k         *Kernel // the kernel that judges it
+	ctx       context.Context
+	done      <-chan struct{} // of ctx
+	context   carried         // the values of ctx
+	orphan    bool            // ctx is that of no kernel
+	inputs    contracts.Inputs
+	parents   []contracts.Digest
+	ancestors []uint64 // the indexes of parents
+	legal     bool     // the session has a legal name
+	bound     boundDriver
+	flaws     flaws
+	policy    *guardian.Policy // for which the arguments were read, and by which the call is judged
+	state     *registry.State  // the trust state under which it is judged
+	priors    priors
+	reserved  reservation
+	held      int  // weight held of the kernel's admission queue
+	repeated  bool // an idempotency key of an earlier call
+	buffers   *buffers
 }
 
 // flaws are found in a call before it is judged. Of each kind only the first counts.
@@ -110,7 +111,8 @@ func (c *call) receive(in Intent) {
 		c.orphan = true
 	}
 	sh := c.k.shared
-	c.priors = priors{ledger: &sh.ledger, used: &sh.used, from: logReader{sh.options.Store, sh.log}}
+	c.priors = priors{ledger: &sh.ledger, used: &sh.used, marks: &sh.marks,
+		from: logReader{sh.options.Store, sh.log}}
 	anyTool := c.context.layer.fill(&in, sh.log)
 	c.names(&in)
 	if anyTool {
@@ -244,10 +246,10 @@ func (c *call) after(refs []contracts.Ref) {
 		index, ok := c.k.shared.log.Lookup(r.Hash)
 		if !ok || index != r.Index || len(refs) > contracts.MaxParents {
 			c.malformed("after: more than 32 entries, or one that is not in this log")
-			c.parents = c.parents[:0]
+			c.parents, c.ancestors = c.parents[:0], c.ancestors[:0]
 			return
 		}
-		c.parents = append(c.parents, r.Hash)
+		c.parents, c.ancestors = append(c.parents, r.Hash), append(c.ancestors, index)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/internal/lastseen"
+	"github.com/helmkernel/helm/internal/priormarks"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
 	"github.com/helmkernel/helm/trust/registry"
@@ -31,6 +32,7 @@ type priorLog struct {
 	open     map[contracts.Digest]openCall // by the hash of the decision
 	sessions map[string]*priorSession
 	approved []approvedCall
+	marks    *priormarks.Fold
 	last     *lastseen.Checkpoint
 }
 
@@ -63,8 +65,15 @@ func (l *priorLog) add(index uint64, _ contracts.Entry, hash contracts.Digest, s
 	if _, ok := l.trust.Key(st.Key, registry.Kernel, index); !ok {
 		return fmt.Errorf("entry %d: not of a kernel key of the log's trust state there", index)
 	}
+	var run *contracts.DecisionRecord // of the receipt
+	if st.Receipt != nil {
+		run = l.open[st.Receipt.DecisionHash].record
+	}
 	if err := l.fold(index, hash, st); err != nil {
 		return err
+	}
+	if err := l.marks.Add(st, run); err != nil {
+		return fmt.Errorf("entry %d: %w", index, err)
 	}
 	l.last.Add(hash, l.trust)
 	return nil
@@ -165,7 +174,7 @@ func (l *priorLog) session(name string) *priorSession {
 	return s
 }
 
-// restore sets the trust state, the used approvals and the sessions to those of the log.
+// restore sets the trust state, the used approvals, the marks and the sessions to those of the log.
 //
 // The requests of approvals are in the inputs. If these were dropped or erased it is not known
 // which requests they were, not even to verifiers; then more of them count as used, not fewer. If
@@ -175,6 +184,10 @@ func (sh *shared) restore(l *priorLog) error {
 	sh.trust.Store(l.trust)
 	var reader contracts.Reader
 	from := logReader{store: sh.options.Store}
+	state := func(session string) *past.Session { return &l.session(session).past }
+	if err := l.marks.Restore(&sh.marks, sh.log.Lookup, state, from.fetch); err != nil {
+		return err
+	}
 	for _, a := range l.approved {
 		var nonces []string
 		in, err := from.inputs(&reader, a.record.InputsHash)
@@ -256,10 +269,16 @@ func (sh *shared) settleUnfinished(l *priorLog) error {
 	for _, hash := range hashes {
 		call := l.open[hash]
 		receipt := receipts.Unknown(call.record, hash)
+		var b brought
+		var err error
+		b.taints, b.labels, err = l.marks.Brings(call.record, receipt, logReader{store: sh.options.Store}.fetch)
+		if err != nil {
+			return fmt.Errorf("entry %d: %w", call.index, err)
+		}
 		st, settle := &contracts.Statement{Receipt: receipt}, sh.settle(call.record.Charges, receipt)
 		s := sh.session(call.session)
 		s.mu.Lock()
-		slot, err := sh.record(s, st, []contracts.Digest{hash}, settle)
+		slot, err := sh.record(s, st, []contracts.Digest{hash}, settle, b)
 		s.mu.Unlock()
 		if err == nil {
 			err = slot.Wait()

@@ -140,11 +140,15 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 	if receipt.FactsHash != nil { // facts are always kept: later judgements ask for them
 		blobs = append(blobs, result.Facts)
 	}
+	var b brought
+	if receipt.Outcome != contracts.Withheld { // nothing of it was released
+		b.taints, b.labels = c.policy.Marks(receipt.Tool, receipt.Signals)
+	}
 	st := &contracts.Statement{Receipt: receipt}
 	parents := []contracts.Digest{decision}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot, err := sh.record(s, st, parents, sh.settle(p.d.Record.Charges, receipt), blobs...)
+	slot, err := sh.record(s, st, parents, sh.settle(p.d.Record.Charges, receipt), b, blobs...)
 	if err == nil && receipt.Outcome == contracts.Executed {
 		for _, pointers := range c.k.current().Compared(receipt.Tool) {
 			s.past.Watch(receipt.Tool, pointers)
