@@ -83,9 +83,9 @@ import (
 // 48 for every entry, and some 80 for every budget window that the log has had: one per caller and
 // hour of a million callers is too many. For every session that is not closed it keeps the
 // idempotency keys bound in it, what the user said, the values of facts that a policy asks for, and
-// some 60 bytes for each call that ran in it and for the arguments that a policy compares with later
-// ones. It keeps as much for good for each approval that was used. So close a session that ended ([Kernel.CloseSession]), and a narrowed kernel when
-// its task is over ([Kernel.Close]).
+// some 60 bytes for each call that ran in it and for the arguments that a policy compares with
+// later ones. It keeps as much for good for each approval that was used. So close a session that
+// ended ([Kernel.CloseSession]), and a narrowed kernel when its task is over ([Kernel.Close]).
 //
 // Its store keeps some 2 KiB for a denial and 4 KiB for a run. Unless Options.Keep says otherwise
 // it keeps the arguments of every call too, up to 1 MiB, denied calls included. Budgets limit what
