@@ -195,22 +195,28 @@ func (all answers) unmet(x *program.Requirement) (first *program.Approval) {
 // ask denies because an approval is lacking. It says that a person refused, or what is wrong with
 // those presented, or, if nothing is, what to ask.
 func (j *judging) ask(x *program.Requirement, a *program.Approval, all answers) bool {
-	if i := slices.IndexFunc(all, func(x answer) bool { return x.no }); i >= 0 {
-		why := Why{Rule: x.Name, What: "approval " + strconv.Itoa(i) + " " + all[i].fault}
-		return j.deny(contracts.ReasonApprovalRefused, x.Name, why)
-	}
-	if i := slices.IndexFunc(all, func(x answer) bool { return x.fault != "" }); i >= 0 {
-		why := Why{Rule: x.Name, What: "approval " + strconv.Itoa(i) + " " + all[i].fault}
-		return j.deny(contracts.ReasonApprovalInvalid, x.Name, why)
-	}
-	if i := slices.IndexFunc(all, func(x answer) bool { return x.late }); i >= 0 {
-		why := Why{Rule: x.Name, What: "approval " + strconv.Itoa(i) + " is outside its time"}
-		return j.deny(contracts.ReasonApprovalExpired, x.Name, why)
+	for _, worse := range []struct {
+		reason contracts.ReasonCode
+		is     func(answer) bool
+	}{
+		{contracts.ReasonApprovalRefused, func(x answer) bool { return x.no }},
+		{contracts.ReasonApprovalInvalid, func(x answer) bool { return x.fault != "" }},
+		{contracts.ReasonApprovalExpired, func(x answer) bool { return x.late }},
+	} {
+		if i := slices.IndexFunc(all, worse.is); i >= 0 {
+			what := all[i].fault
+			if what == "" {
+				what = "is outside its time"
+			}
+			why := Why{Rule: x.Name, What: "approval " + strconv.Itoa(i) + " " + what}
+			return j.deny(worse.reason, x.Name, j.explained(why, x.Tests))
+		}
 	}
 	q := j.request(a)
 	pending := q.Digest()
 	j.record.Pending = &pending
-	return j.deny(contracts.ReasonApprovalRequired, x.Name, Why{Rule: x.Name, What: askedOf(a), Pending: q})
+	why := Why{Rule: x.Name, What: askedOf(a), Pending: q}
+	return j.deny(contracts.ReasonApprovalRequired, x.Name, j.explained(why, x.Tests))
 }
 
 // askedOf says who must approve.

@@ -92,9 +92,22 @@ func (j *judging) afford(charges []contracts.Charge) bool {
 		slices.SortFunc(charges, func(a, b contracts.Charge) int { return strings.Compare(a.Budget, b.Budget) })
 	}
 	if short != "" {
-		return j.deny(contracts.ReasonBudgetExceeded, short, Why{Rule: short, What: "the budget does not suffice"})
+		why := j.explained(Why{Rule: short, What: "the budget does not suffice"}, j.testsOf(short))
+		return j.deny(contracts.ReasonBudgetExceeded, short, why)
 	}
 	return true
+}
+
+// testsOf returns the tests of a budget of the call.
+func (j *judging) testsOf(budget string) []program.Node {
+	for _, list := range [...][]program.Budget{j.tool.Budgets, j.more.Budgets} {
+		for i := range list {
+			if list[i].Name == budget {
+				return list[i].Tests
+			}
+		}
+	}
+	return nil
 }
 
 // readBalances asks the past for the balances before charges, and notes them in the state when it

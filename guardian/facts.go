@@ -1,7 +1,10 @@
 package guardian
 
 import (
+	"strings"
+
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian/past"
 )
 
 // Facts returns the facts document of an output that is valid by the schema which the tool pins:
@@ -20,4 +23,22 @@ func (p *Policy) Facts(tool string, output crypto.Value) (document []byte, decla
 func (p *Policy) CheckFacts(tool string, document crypto.Value) bool {
 	t := p.tool(tool)
 	return t != nil && t.Output.Facts != nil && t.Output.Facts.Check(document)
+}
+
+// Source returns what the policy asks of a source of values: user, or tool#fact. It returns false
+// if the stack declares no such fact, or one that is a count or may not vouch.
+func (p *Policy) Source(name string) (past.Source, bool) {
+	if name == "user" {
+		return past.Source{}, true
+	}
+	tool, fact, _ := strings.Cut(name, "#")
+	t := p.tool(tool)
+	if t == nil {
+		return past.Source{}, false
+	}
+	f := t.Output.Facts.Named(fact)
+	if f == nil || f.Count || !f.Vouches {
+		return past.Source{}, false
+	}
+	return t.Output.Facts.Source(tool, f).Ask, true
 }

@@ -20,7 +20,7 @@ import (
 // and have their defaults filled in; or ArgsForm is "raw". What was before the call is read from
 // them. If they lack some of it the answer is DENY.
 func (p *Policy) Judge(in contracts.Inputs, trust *registry.State) (record contracts.DecisionRecord, why Why) {
-	p.decide(&in, trust, nil, &record, &in.State, &why)
+	p.decide(&in, trust, nil, nil, &record, &in.State, &why)
 	return record, why
 }
 
@@ -31,18 +31,31 @@ func (p *Policy) Judge(in contracts.Inputs, trust *registry.State) (record contr
 func (p *Policy) Decide(
 	in *contracts.Inputs, trust *registry.State, log past.Past,
 ) (record contracts.DecisionRecord, state contracts.SessionState, why Why) {
-	state = in.State
-	state.Budgets, state.Calls, state.Receipts, state.Used = nil, nil, nil, nil
-	p.decide(in, trust, log, &record, &state, &why)
+	state = contracts.SessionState{Trust: in.State.Trust}
+	if again := p.decide(in, trust, log, nil, &record, &state, &why); again != nil {
+		record, state, why = p.decideWithout(again, in, trust, log)
+	}
+	return record, state, why
+}
+
+// decideWithout decides a call that cannot go by these sources of values.
+func (p *Policy) decideWithout(
+	sources []program.Unread, in *contracts.Inputs, trust *registry.State, log past.Past,
+) (record contracts.DecisionRecord, state contracts.SessionState, why Why) {
+	for sources != nil {
+		record, state, why = contracts.DecisionRecord{}, contracts.SessionState{Trust: in.State.Trust}, Why{}
+		sources = p.decide(in, trust, log, sources, &record, &state, &why)
+	}
 	return record, state, why
 }
 
 // decide writes into the results of its callers: copying a record takes a tenth of the time of a
-// judgement. It reads state and, if there is a log, writes into it.
+// judgement. It reads state and, if there is a log, writes into it. It returns the sources that the
+// call cannot go by, if it must be decided again without them. It already goes without some.
 func (p *Policy) decide(
-	in *contracts.Inputs, trust *registry.State, log past.Past,
+	in *contracts.Inputs, trust *registry.State, log past.Past, without []program.Unread,
 	record *contracts.DecisionRecord, state *contracts.SessionState, why *Why,
-) {
+) (again []program.Unread) {
 	j := judging{in: in, trust: trust, record: record, state: state, why: why}
 	defer func() {
 		if recover() == nil {
@@ -53,10 +66,13 @@ func (p *Policy) decide(
 		record.Approvals, record.Pending = nil, nil // the attestations stay, as they do when a past fails with an error
 		j.recordPast()
 		*why = Why{Rule: why.Rule, What: "a panic while judging"}
+		if j.s != nil {
+			again = j.s.eval.Unreadable()
+		}
 	}()
 	j.tool = p.open(in, record)
 	if !j.admitted() {
-		return
+		return nil
 	}
 	s, _ := p.scratch.Get().(*scratch)
 	if s == nil {
@@ -69,6 +85,9 @@ func (p *Policy) decide(
 	}
 	s.eval.Begin(subjects, in, state, log)
 	s.past, j.s = log, s
+	if without != nil {
+		s.eval.Leave(without)
+	}
 	if j.conditions() {
 		record.Verdict, record.Reason = contracts.Allow, contracts.ReasonAllow
 		record.Expires = in.Time.Add(j.tool.Limits.Timeout)
@@ -76,8 +95,12 @@ func (p *Policy) decide(
 		record.Charges = nil
 	}
 	j.recordPast()
+	if s.eval.Visits > program.MaxVisits {
+		again = s.eval.Unreadable()
+	}
 	s.forget() // not deferred: after a panic the scratch is dropped
 	p.scratch.Put(s)
+	return again
 }
 
 // open fills in what every record of a call has, denying.
@@ -175,15 +198,9 @@ func (j *judging) fail(rule string) bool {
 
 // recordPast notes in the state what the past was asked.
 func (j *judging) recordPast() {
-	if j.s == nil || j.s.past == nil {
-		return
+	if j.s != nil && j.s.past != nil {
+		j.s.eval.Record(j.state)
 	}
-	calls, receipts := j.s.eval.Known()
-	if calls == nil && receipts == nil {
-		return
-	}
-	j.state.Calls, j.state.Receipts = calls, receipts
-	j.state.Sort()
 }
 
 // admitted judges what of condition 0 is left to the guardian, and condition 1.
@@ -334,7 +351,8 @@ func (j *judging) rules() bool {
 	case a == program.No:
 		return j.deny(contracts.ReasonNoPolicyDefined, "", Why{What: "no rule matches the call"})
 	case !x.Allow:
-		return j.deny(contracts.ReasonPolicyViolation, x.Name, Why{Rule: x.Name, What: "the rule denies the call"})
+		why := j.explained(Why{Rule: x.Name, What: ruleDenies}, x.Tests)
+		return j.deny(contracts.ReasonPolicyViolation, x.Name, why)
 	default:
 		j.record.Rule = x.Name
 		return true
@@ -369,7 +387,7 @@ func (j *judging) clauses(list []program.Clause) bool {
 		case program.Failed:
 			return j.fail(x.Name)
 		case program.Yes:
-			return j.denyBy(of, x.Name, "the rule denies the call")
+			return j.deny(of.Reason, x.Name, j.explained(Why{Rule: x.Name, What: ruleDenies}, x.Tests))
 		}
 		if c.Outside {
 			return j.denyBy(of, of.Only, "the tool is not among those permitted")

@@ -48,19 +48,27 @@ func (c *compiler) counted(p docValue, n *program.Node) (maybe presence, ok bool
 	return always, true
 }
 
+// where says in what the subject of a predicate is looked up.
+func (c *compiler) where(p docValue) string {
+	if c.of != nil && p.has(factKey) {
+		return "an output of " + c.of.tool.Name
+	}
+	return "a call of " + c.t.Name
+}
+
 // absent reads the answer of the test for a missing value. It must be written exactly if the value
 // may be missing.
 func (c *compiler) absent(p docValue, maybe presence) (program.Answer, bool) {
 	x := p.get("absent")
 	switch {
 	case maybe == open && !x.exists():
-		what := "the value may be missing or null in a call of " + c.t.Name
+		what := "the value may be missing or null in " + c.where(p)
 		c.refuse(p.at, what, "add absent: true or absent: false, the answer then")
 		return program.Failed, false
 	case !x.exists():
 		return program.Failed, true
 	}
-	c.idle.note(x.at, maybe != always, "the value is never missing or null in a call of "+c.t.Name, "remove absent")
+	c.idle.note(x.at, maybe != always, "the value is never missing or null in "+c.where(p), "remove absent")
 	b, ok := c.boolean(x)
 	if maybe == always {
 		return program.Failed, ok

@@ -142,7 +142,7 @@ func (c *constants) setOf(p docValue, n *program.Node) (jsonschema.Types, bool) 
 
 // named reads {list: NAME}.
 func (c *constants) named(p docValue) *list {
-	if !c.strict(p, []string{"list"}, []string{"fact"}) {
+	if !c.strict(p, []string{"list"}, nil) {
 		return nil
 	}
 	ref, ok := c.need(p, "list")

@@ -54,11 +54,12 @@ func (x factReader) read(p docValue) {
 		x.refuse(p.at, what, "write shorter ones, or fewer")
 	}
 	*list = inCanonicalOrder(*list, func(f program.Fact) string { return f.Key })
+	x.t.Output.Facts.Declare()
 }
 
 // fact reads one: a pointer, {at: PTR, text, trusted} or {count: PTR}.
 func (x factReader) fact(p docValue, f *program.Fact) bool {
-	before := len(x.errs)
+	before := x.refused
 	at := p
 	switch {
 	case p.has("count"):
@@ -75,7 +76,7 @@ func (x factReader) fact(p docValue, f *program.Fact) bool {
 		}
 		at, _ = x.need(p, "at")
 	}
-	if len(x.errs) > before {
+	if x.refused > before {
 		return false
 	}
 	pointer, ok := x.text(at)

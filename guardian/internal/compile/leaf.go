@@ -16,7 +16,7 @@ func (c *compiler) leaf(p docValue, direct bool, pol polarity) (program.Node, bo
 	if c.mistaken(p) {
 		keys = predicateKeys
 	}
-	if !c.only(p, keys, leafLater, func(key string) string { return suggest(key, leafKeys, offer()) }) {
+	if !c.only(p, keys, nil, func(key string) string { return suggest(key, leafKeys, offer()) }) {
 		return n, false
 	}
 	name, ok := c.one(p, operatorNames, offer)
@@ -25,6 +25,9 @@ func (c *compiler) leaf(p docValue, direct bool, pol polarity) (program.Node, bo
 	}
 	o := operatorNamed(name)
 	n.Op = o.op
+	if o.op == program.OpFrom && !c.askable(p, pol) {
+		return n, false
+	}
 	s, place, ok := c.subject(p, direct, name)
 	if !ok {
 		return n, false
@@ -56,15 +59,22 @@ func (c *compiler) leaf(p docValue, direct bool, pol polarity) (program.Node, bo
 		return n, false
 	}
 	if place.Types&takes == 0 {
-		c.refuse(x.at, c.mismatch(name, takes, place), "use an operator and operand for it")
+		c.refuse(x.at, c.mismatch(name, takes, s, place), "use an operator and operand for it")
 		return n, false
+	}
+	if o.op == program.OpFrom {
+		n.More = &program.Operand{}
+		n.More.Sources, n.More.Kinds, ok = c.catalog.sources(x, c.t, place.Types)
+		if !ok {
+			return n, false
+		}
 	}
 	if !c.permitted(x, name, s, pol) {
 		return n, false
 	}
 	maybe = max(maybe, presenceOf(place))
 	if o.op == program.OpExists {
-		c.idle.note(x.at, maybe == open, "the value is never missing or null in a call of "+c.t.Name, "remove the test")
+		c.idle.note(x.at, maybe == open, "the value is never missing or null in "+c.where(p), "remove the test")
 		maybe = always
 	}
 	s.As = o.as
@@ -77,7 +87,7 @@ func (c *compiler) leaf(p docValue, direct bool, pol polarity) (program.Node, bo
 // one of another form, stands next to the wrong ones.
 func (c *compiler) mistaken(p docValue) bool {
 	for it := p.v.Iter(); it.Next(); {
-		if key := string(it.Key()); !slices.Contains(predicateKeys, key) && !slices.Contains(leafLater, key) {
+		if key := string(it.Key()); !slices.Contains(predicateKeys, key) {
 			return true
 		}
 	}
@@ -87,19 +97,29 @@ func (c *compiler) mistaken(p docValue) bool {
 // offer lists what may stand in a predicate that is not complete: the operators of its subject or,
 // if it has none, all that a predicate can start with.
 func (c *compiler) offer(p docValue, direct bool) []string {
+	lacking := []string{"has"} // it is for roles and labels
+	if c.of != nil || p.has(factKey) {
+		lacking = append(lacking, "from")
+	}
 	operators := slices.Clone(operatorNames)
-	operators = slices.DeleteFunc(operators, func(name string) bool { return name == "has" }) // it is for roles
+	operators = slices.DeleteFunc(operators, func(name string) bool { return slices.Contains(lacking, name) })
+	var fact []string
+	if c.of != nil {
+		fact = []string{factKey}
+	}
 	switch {
 	case p.has("caller"):
 		return append(slices.Clone(callerTests), "has")
 	case p.has("time"):
 		return []string{"in"}
-	case p.has("arg"), p.has("item"):
+	case p.has("arg"), p.has("item"), p.has(factKey):
 		return operators
 	case direct:
-		return slices.Concat(operators, combinators, subjectKeys)
+		return slices.Concat(operators, combinators, subjectKeys, fact)
 	case c.in != nil:
-		return slices.Concat(combinators, subjectKeys)
+		return slices.Concat(combinators, subjectKeys, fact)
+	case c.of != nil:
+		return slices.Concat(combinators, quantifiers, []string{"arg", factKey, "caller", "session", "time"})
 	}
 	return slices.Concat(combinators, quantifiers, []string{"arg", "caller", "session", "time", "receipt"})
 }
@@ -107,12 +127,18 @@ func (c *compiler) offer(p docValue, direct bool) []string {
 // operand reads what a value is tested against into n. It returns the types that the value may then
 // have, and whether the operand may be missing when a call is judged.
 func (c *compiler) operand(p docValue, o operator, n *program.Node) (takes jsonschema.Types, maybe presence, ok bool) {
-	if !p.isObject() || o.op != program.OpEq && o.op != program.OpNe && o.as != program.AsNumber {
+	switch {
+	case o.op == program.OpFrom: // sources are not the same for every tool
+		return o.takes, always, true
+	case (o.op == program.OpIn || o.op == program.OpNotIn) && p.has(factKey):
+		takes, ok = c.factSet(p, o, n)
+		return takes, always, ok
+	case !p.isObject() || o.op != program.OpEq && o.op != program.OpNe && o.as != program.AsNumber:
 		takes, ok = c.constants.read(p, o, n)
 		return takes, always, ok
 	}
 	place, ok := c.reference(p, o.as, n)
-	takes = o.takes & place.Types
+	takes = o.takes & sameKinds(place.Types)
 	if n.Fold {
 		takes &= textual
 	}
@@ -125,9 +151,32 @@ func (c *compiler) operand(p docValue, o operator, n *program.Node) (takes jsons
 }
 
 // mismatch says that an operator does not take the values at a place.
-func (c *compiler) mismatch(name string, takes jsonschema.Types, place jsonschema.Place) string {
-	return name + " with this operand takes " + takes.String() +
-		", and the value is " + place.Types.String() + " in a call of " + c.t.Name
+func (c *compiler) mismatch(name string, takes jsonschema.Types, s program.Subject, place jsonschema.Place) string {
+	is := ", and the value is " + place.Types.String() + " in a call of " + c.t.Name
+	if s.From == program.FromFact {
+		is = ", and the fact is " + place.Types.String()
+	}
+	return name + " with this operand takes " + takes.String() + is
+}
+
+// askable refuses from where it says nothing: it is for values that somebody supplied, and a true
+// answer must not restrict, since whoever writes a value can always keep it from being found.
+func (c *compiler) askable(p docValue, pol polarity) bool {
+	at := p.get("from").at
+	switch {
+	case p.has("fold"):
+		c.refuse(p.get("fold").at, "from takes no fold: values are compared byte by byte", "remove fold")
+	case p.has("caller"), p.has("time"), p.has(factKey):
+		c.refuse(at, "from is for arg and item", "ask it of a value of the call")
+	case c.of != nil:
+		c.refuse(at, "from inside that of a receipt", "write it beside the receipt, with all or any")
+	case pol&restricts != 0:
+		c.refuse(at, "from where a true answer restricts: a value can always be written so that it is not found",
+			"use it in allow … when, deny … unless, requires … unless or budgets … unless")
+	default:
+		return true
+	}
+	return false
 }
 
 func (c *compiler) fold(p docValue, o operator) (fold, ok bool) {
@@ -162,7 +211,7 @@ func (c *compiler) permitted(x docValue, name string, s program.Subject, pol pol
 			return false
 		}
 	case "prefix", "suffix":
-		if s.From == program.FromID || s.From == program.FromTenant {
+		if s.From != program.FromArgs && s.From != program.FromElement {
 			return true
 		}
 		full := s.Path

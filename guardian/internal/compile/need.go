@@ -16,7 +16,7 @@ const usualTTL = 10 * time.Minute
 func (c *compiler) requirementNeed(p docValue) (program.Need, bool) {
 	switch {
 	case p.has("receipt"):
-		n, ok := c.receipt(p)
+		n, ok := c.receipt(p, 1, relaxes)
 		x := program.Need{Receipt: n}
 		if ok {
 			x.Lacks = "no receipt of " + n.More.Prior.Tool + " in the session, as it is required"

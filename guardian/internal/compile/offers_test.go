@@ -45,7 +45,7 @@ func TestOffers(t *testing.T) {
 		require.Contains(t, refused(t, goodWhen, `{"arg":"/s","`+word+`":"a"}`).Remedy, "did you mean "+here+"?")
 	}
 	assert.True(t, len(foreign) >= 30, "%d foreign words", len(foreign))
-	later := slices.Concat(layers[0].later, layers[1].later, layers[2].later, toolLater, leafLater)
+	later := slices.Concat(layers[0].later, layers[1].later, layers[2].later, toolLater)
 	for _, c := range []struct{ old, new string }{
 		{`"layer":"P1"`, `"layer":"P1","zzzzz":1`},
 		{`"risk":"high"`, `"zzzzz":1`},

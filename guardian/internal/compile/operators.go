@@ -46,16 +46,16 @@ var operators = []operator{
 	{"type", program.OpType, anyType, program.AsValue, false},
 	{"exists", program.OpExists, anyType, program.AsValue, false},
 	{"has", program.OpHas, 0, program.AsValue, false},
+	{"from", program.OpFrom, textual | numeric, program.AsWhole, false},
 }
 
 var (
 	combinators = []string{"all", "any", "not"}
 	quantifiers = []string{"every", "some", "count"}
 	comparisons = []string{"eq", "ne", "lt", "le", "gt", "ge"}
-	subjectKeys = []string{"arg", "item", "caller", "time"}
+	subjectKeys = []string{"arg", "item", "caller", "time"}      // and, of a receipt's facts, factKey
 	callerTests = []string{"eq", "ne", "in", "not_in", "prefix"} // of its id and tenant
 	scopeTests  = []string{"within", "url", "host", "email", "cidr", "in"}
-	leafLater   = []string{"fact", "from"}
 )
 
 func operatorNamed(name string) operator {
@@ -74,8 +74,10 @@ var operatorNames = func() (names []string) {
 	return names
 }()
 
+const factKey = "fact"
+
 // leafKeys are those that a predicate with a subject may have.
-var leafKeys = slices.Concat(subjectKeys, operatorNames, []string{"absent", "fold"})
+var leafKeys = slices.Concat(subjectKeys, []string{factKey}, operatorNames, []string{"absent", "fold"})
 
 // predicateKeys are those of all forms of a predicate.
 var predicateKeys = slices.Concat(leafKeys, combinators, quantifiers,

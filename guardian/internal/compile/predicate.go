@@ -54,9 +54,9 @@ func (c *compiler) predicate(p docValue, depth int, pol polarity) (program.Node,
 	}
 	switch {
 	case p.has("receipt"):
-		return c.receipt(p)
+		return c.receipt(p, depth, pol)
 	case p.has("session"):
-		return c.calls(p)
+		return c.session(p)
 	}
 	return c.leaf(p, direct, pol)
 }

@@ -10,18 +10,22 @@ import (
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
-// receipt compiles {receipt: TOOL, same, max_age}: the latest EXECUTED receipt of the tool in the
-// session, if there is one.
-func (c *compiler) receipt(p docValue) (program.Node, bool) {
+// receipt compiles {receipt: TOOL, same, max_age, that}: the latest EXECUTED receipt of the tool in
+// the session, if there is one, and what its facts are.
+func (c *compiler) receipt(p docValue, depth int, pol polarity) (program.Node, bool) {
 	n := program.Node{
 		Op: program.OpReceipt, Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed,
 		More: &program.Operand{Prior: &program.Prior{}},
 	}
-	if !c.strict(p, []string{"receipt", "same", "max_age"}, []string{"that"}) {
+	if !c.strict(p, []string{"receipt", "same", "max_age", "that"}, nil) {
 		return n, false
 	}
-	if c.in != nil {
-		c.refuse(p.get("receipt").at, "a receipt inside every, some or count", "write it beside them, with all or any")
+	if c.in != nil || c.of != nil {
+		inside := "every, some or count"
+		if c.in == nil {
+			inside = "that of another"
+		}
+		c.refuse(p.get("receipt").at, "a receipt inside "+inside, "write it beside them, with all or any")
 		return n, false
 	}
 	earlier, ok := c.earlier(p.get("receipt"))
@@ -35,7 +39,45 @@ func (c *compiler) receipt(p docValue) (program.Node, bool) {
 	if same := p.get("same"); same.exists() {
 		n.More.Prior.Same, ok = c.equals(same, earlier, ok)
 	}
+	if that := p.get("that"); that.exists() {
+		c.of = &recalled{tool: earlier, unread: c.catalog.unread(earlier)}
+		kid, whole := c.predicate(that, depth+1, pol)
+		n.Kids, n.More.Facts, ok = []program.Node{kid}, c.of.subjects, ok && whole
+		c.of = nil
+	}
 	return n, ok
+}
+
+// session compiles a predicate over the session.
+func (c *compiler) session(p docValue) (program.Node, bool) {
+	subject := p.get("session")
+	switch word, _ := c.oneOf(subject, "calls", "labels", "tainted"); word {
+	case "calls":
+		return c.calls(p)
+	case "labels":
+		n := program.Node{Op: program.OpLabel, Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed}
+		label := p.get("has")
+		if !label.exists() {
+			c.refuse(subject.at, "session: labels takes has", "write has: LABEL")
+			return n, false
+		}
+		if !c.strict(p, []string{"session", "has", "absent"}, nil) || !c.neverAbsent(p) {
+			return n, false
+		}
+		name, ok := c.text(label)
+		n.Text = []byte(name)
+		return n, ok && c.catalog.declared(label)
+	case "tainted":
+		n := program.Node{Op: program.OpTainted, Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed}
+		is := p.get("eq")
+		if is.v.Kind() != crypto.Bool {
+			c.refuse(subject.at, "session: tainted takes eq: true or eq: false", "write one of them")
+			return n, false
+		}
+		n.Flag = is.v.Bool()
+		return n, c.strict(p, []string{"session", "eq", "absent"}, nil) && c.neverAbsent(p)
+	}
+	return program.Node{}, false
 }
 
 // calls compiles {session: calls, of: TOOL}: how many calls of the session were allowed so far.
@@ -43,14 +85,6 @@ func (c *compiler) calls(p docValue) (program.Node, bool) {
 	n := program.Node{
 		Op: program.OpCalls, Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed,
 		More: &program.Operand{Prior: &program.Prior{}},
-	}
-	subject := p.get("session")
-	if word := subject.v.Text(); word == "tainted" || word == "labels" {
-		c.unsupported(subject.at, "session: "+word)
-		return n, false
-	}
-	if _, ok := c.oneOf(subject, "calls"); !ok {
-		return n, false
 	}
 	if !c.strict(p, slices.Concat([]string{"session", "of"}, comparisons, []string{"absent"}), nil) {
 		return n, false
@@ -144,13 +178,7 @@ func (c *compiler) agrees(there, at string, earlier *program.Tool, here jsonsche
 		c.refuse(at, "no "+quote(there)+" in the input of "+earlier.Name, "name what the schema declares")
 		return false
 	}
-	kinds := func(t jsonschema.Types) jsonschema.Types {
-		if t&numeric != 0 {
-			return t | numeric
-		}
-		return t
-	}
-	if kinds(place.Types)&kinds(here.Types) == 0 {
+	if sameKinds(place.Types)&sameKinds(here.Types) == 0 {
 		what := "the value is " + place.Types.String() + " in a call of " + earlier.Name +
 			", and " + here.Types.String() + " in one of " + c.t.Name
 		c.refuse(at, what, "compare values that can be equal")

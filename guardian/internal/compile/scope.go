@@ -32,7 +32,7 @@ func (c *compiler) scope(p docValue) (program.Node, bool) {
 		return n, false
 	}
 	if place.Types&takes == 0 {
-		c.refuse(p.get(name).at, c.mismatch(name, takes, place), "correct the pointer or the test")
+		c.refuse(p.get(name).at, c.mismatch(name, takes, program.Subject{}, place), "correct the pointer or the test")
 		return n, false
 	}
 	n.Absent, ok = c.absent(p, presenceOf(place))

@@ -14,6 +14,7 @@ type view struct {
 	*reader
 	t  *program.Tool
 	in *inside
+	of *recalled
 }
 
 // An inside is the quantifier whose `that` is being compiled.
@@ -150,7 +151,11 @@ func (c *view) required(here docValue) ([]string, jsonschema.Place, bool) {
 
 // slot returns the slot of a subject. Below an element it is one of the quantifier's own.
 func (c *view) slot(s program.Subject) int32 {
-	if s.From != program.FromElement {
+	switch s.From {
+	case program.FromElement:
+	case program.FromFact:
+		return c.of.slot(s)
+	default:
 		return c.t.Slot(s)
 	}
 	for i := range c.in.subjects {
@@ -165,7 +170,7 @@ func (c *view) slot(s program.Subject) int32 {
 // subject reads what is tested, and what values it may have.
 func (c *view) subject(p docValue, direct bool, operator string) (program.Subject, jsonschema.Place, bool) {
 	var found []string
-	for _, key := range subjectKeys {
+	for _, key := range leafKeys[:len(subjectKeys)+1] {
 		if p.has(key) {
 			found = append(found, key)
 		}
@@ -183,7 +188,7 @@ func (c *view) subject(p docValue, direct bool, operator string) (program.Subjec
 	case key == "caller":
 		return c.callerSubject(p.get(key), operator)
 	case operator == "has":
-		c.refuse(p.get("has").at, "has is for roles", "write caller: roles")
+		c.refuse(p.get("has").at, "has is for roles and labels", "write caller: roles, or session: labels")
 		return program.Subject{}, jsonschema.Place{}, false
 	case key == "time":
 		_, ok := c.oneOf(p.get(key), "utc")
@@ -192,6 +197,8 @@ func (c *view) subject(p docValue, direct bool, operator string) (program.Subjec
 			ok = false
 		}
 		return program.Subject{}, jsonschema.Place{}, ok
+	case key == factKey:
+		return c.factSubject(p.get(key))
 	case key == "arg":
 		segments, place, ok := c.place(p.get(key), nil, false)
 		pointer := value.JoinPointer(segments)
@@ -243,9 +250,21 @@ func callerWord(word string) program.Subject {
 	return s
 }
 
-// reference reads {arg: PTR} or {caller: id | tenant}, another value of the same call, into n.
+// reference reads {arg: PTR} or {caller: id | tenant}, another value of the same call, or
+// {fact: NAME} into n.
 func (c *view) reference(p docValue, as program.Reading, n *program.Node) (place jsonschema.Place, ok bool) {
-	if !c.object(p, []string{"arg", "caller"}, []string{"fact"}) || p.has("fact") {
+	if p.has(factKey) {
+		if !c.strict(p, []string{factKey}, nil) {
+			return place, false
+		}
+		s, place, ok := c.factSubject(p.get(factKey))
+		if ok {
+			s.As = as
+			n.Ref = c.slot(s)
+		}
+		return place, ok
+	}
+	if !c.object(p, []string{"arg", "caller"}, nil) {
 		return place, false
 	}
 	arg, caller := p.get("arg"), p.get("caller")

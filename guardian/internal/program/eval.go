@@ -40,7 +40,7 @@ func (e *Evaluator) Begin(
 		e.slots = make([]slot, n)
 	}
 	e.recall.past, e.recall.session = past, in.Session
-	e.recall.calls, e.recall.receipts = state.Calls, state.Receipts
+	e.recall.calls, e.recall.receipts, e.recall.state = state.Calls, state.Receipts, state
 }
 
 // Forget keeps nothing of the call but memory.
@@ -53,15 +53,42 @@ func (e *Evaluator) Forget() {
 	e.touched = e.touched[:0]
 	e.items = e.items[:0]
 	e.call = call{}
+	if e.deep {
+		e.forgetDeep()
+	}
 	e.known = known{}
 	empty(&e.values.buf)
 	empty(&e.itemBuf)
 	empty(&e.recall.buf)
 }
 
-// Known returns the answers of the past, and those of the state in Begin.
-func (e *Evaluator) Known() ([]contracts.CallCount, []contracts.PriorReceipt) {
-	return e.recall.calls, e.recall.receipts
+// Record notes in the state what the past was asked, and what it answered.
+func (e *Evaluator) Record(state *contracts.SessionState) {
+	k := &e.known
+	if k.calls == nil && k.receipts == nil && !k.deep {
+		return
+	}
+	if k.deep {
+		e.facts.record(k.receipts)
+		state.From = e.sources()
+		e.marks.record(state)
+	}
+	state.Calls, state.Receipts = k.calls, k.receipts
+	state.Sort()
+}
+
+// forgetDeep is Forget for what few calls have.
+func (e *Evaluator) forgetDeep() {
+	clear(e.all)
+	clear(e.unfound)
+	e.supplies = supplies{all: e.all[:0], unfound: e.unfound[:0]}
+	f := &e.facts
+	clear(f.documents)
+	clear(f.slots)
+	clear(f.sets)
+	e.facts = facts{documents: f.documents[:0], slots: f.slots[:0], sets: f.sets[:0]}
+	e.marks = marks{}
+	e.found = crypto.Value{}
 }
 
 // Match returns the first rule that matches, or fails, and whether it failed. If none does it
@@ -119,6 +146,12 @@ func (e *Evaluator) Eval(n *Node) Answer {
 		return e.receipt(n)
 	case OpCalls:
 		return e.calls(n)
+	case OpTainted:
+		is, what := e.isTainted()
+		return e.told(n, is == n.Flag, what)
+	case OpLabel:
+		has, what := e.hasLabel(n.Text)
+		return e.told(n, has, what)
 	}
 	var x *slot
 	if n.Slot < 0 || e.slots[n.Slot].state == unresolved {
@@ -194,8 +227,26 @@ func (e *Evaluator) Eval(n *Node) Answer {
 		return AnswerOf(x.kind == n.Kind && (!n.Flag || isInteger(x.text)))
 	case OpExists:
 		return AnswerOf(!n.Flag)
+	case OpFrom:
+		return e.from(n, x)
 	}
 	return e.fail(n, "not a predicate")
+}
+
+// at returns a slot, resolved.
+func (e *Evaluator) at(i int32) *slot {
+	if i < 0 && isFact(i) {
+		return e.fact(i)
+	}
+	return e.values.at(i)
+}
+
+// told answers what the past was asked, if it could tell.
+func (e *Evaluator) told(n *Node, is bool, what string) Answer {
+	if what != "" {
+		return e.fail(n, what)
+	}
+	return AnswerOf(is)
 }
 
 // afford adds what a test of a text costs beyond its visit: one for each KiB; of a pattern, by its
@@ -236,21 +287,34 @@ func (e *Evaluator) combined(n *Node) Answer {
 func (e *Evaluator) fail(n *Node, what string) Answer {
 	if e.What == "" {
 		e.What = what
-		if n.Slot != NoSlot && n.Op != 0 {
+		if n.Op != 0 && !isFact(n.Slot) { // nor is NoSlot
 			e.Pointer = e.PointerOf(n.Slot)
 		}
 	}
 	return Failed
 }
 
-// compare compares with another value of the call.
+// unreadable says that the other value cannot be compared with.
+func (e *Evaluator) unreadable(ref int32, y *slot) string {
+	if isFact(ref) {
+		return y.what
+	}
+	return "compared with a value that is " + y.what
+}
+
+// compare compares with another value of the call, or with a fact.
 func (e *Evaluator) compare(n *Node, x *slot) Answer {
 	y := e.at(n.Ref)
 	switch {
 	case y.state == missing:
 		return e.gone(n)
 	case y.state == malformed:
-		return e.fail(n, "compared with a value that is "+y.what)
+		return e.fail(n, e.unreadable(n.Ref, y))
+	case n.Op == OpIn, n.Op == OpNotIn:
+		if !n.More.Kinds.has(x.kind) {
+			return e.fail(n, otherType)
+		}
+		return AnswerOf(e.sets[n.Ref-FactSlot(0)].Contains(x.text) == (n.Op == OpIn))
 	case y.kind != x.kind:
 		return e.fail(n, "not of the type of what it is compared with")
 	}
@@ -292,11 +356,18 @@ func (e *Evaluator) gone(n *Node) Answer {
 
 // receipt answers a receipt predicate.
 func (e *Evaluator) receipt(n *Node) Answer {
-	r, what := e.recall.receipt(n.More.Prior, e.args)
+	at, what := e.recall.receipt(n.More.Prior, e.args)
 	if what != "" {
 		return e.fail(n, what)
 	}
-	return AnswerOf(r.Entry != nil && (n.More.Age == 0 || value.MomentOf(r.Time).Within(n.More.Age, e.time)))
+	r := &e.receipts[at]
+	switch {
+	case r.Entry == nil || n.More.Age != 0 && !value.MomentOf(r.Time).Within(n.More.Age, e.time):
+		return No
+	case n.Kids != nil:
+		return e.that(n, at)
+	}
+	return Yes
 }
 
 // calls answers a predicate over calls.

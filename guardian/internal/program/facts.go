@@ -6,6 +6,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
@@ -26,7 +27,26 @@ type Fact struct {
 }
 
 // Facts are those of a tool, in the canonical order of their keys.
-type Facts struct{ List []Fact }
+type Facts struct {
+	List     []Fact
+	declared *past.Declaration
+}
+
+// Declare ends the reading of a tool's facts.
+func (x *Facts) Declare() {
+	var list []past.Fact
+	for i := range x.List {
+		if f := &x.List[i]; !f.Count {
+			list = append(list, past.Fact{Key: f.Key, Text: f.Text, Vouches: f.Vouches})
+		}
+	}
+	x.declared = past.NewDeclaration(list)
+}
+
+// Source returns a fact of the tool as a source.
+func (x *Facts) Source(tool string, f *Fact) Source {
+	return Source{tool + "#" + f.Name, past.Source{Tool: tool, Fact: f.Key, Declared: x.declared}}
+}
 
 // Named returns a fact, or nil.
 func (x *Facts) Named(name string) *Fact {

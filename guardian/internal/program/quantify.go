@@ -113,7 +113,7 @@ func (e *Evaluator) compareCount(n *Node, count float64) Answer {
 		case missing:
 			return e.gone(n)
 		case malformed:
-			return e.fail(n, "compared with a value that is "+y.what)
+			return e.fail(n, e.unreadable(n.Ref, y))
 		}
 		limit = y.num
 	}

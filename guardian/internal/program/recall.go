@@ -9,15 +9,21 @@ import (
 	"github.com/helmkernel/helm/guardian/past"
 )
 
+const tooMuch = "more of the past is asked for than can be recorded"
+
 const unnamed = "the session is the one of all calls that name none: name a session"
 
 const (
-	// maxAsked bounds what one decision may ask for of receipts, in bytes of the values and of the
-	// answers, so that it can be recorded.
+	// maxAsked bounds what one decision may ask for of the past, in bytes of the values and of the
+	// answers, so that it can be recorded. Facts have a bound of their own.
 	maxAsked = 1 << 20
 
 	// answerSize is about what is recorded of a receipt apart from its values.
 	answerSize = 256
+
+	// maxFactsAsked bounds that and the facts that were read together. With arguments and envelopes
+	// of 1 MiB each the inputs are not too long then.
+	maxFactsAsked = 2<<20 - 64<<10
 
 	// maxSameDepth is how deep the values may be nested in their object, which stands four levels
 	// deep in the inputs.
@@ -27,62 +33,76 @@ const (
 // A recall asks the session's past, each thing once, and keeps the answers for the inputs.
 type recall struct {
 	known
+	supplies
+	facts
+	marks
 	buf []byte
 }
 
 // known is what one call knows of its session's past.
 type known struct {
-	past     past.Past // nil: all that is known is in calls and receipts
+	past     past.Past               // nil: all that is known is in the state
+	state    *contracts.SessionState // of the inputs, if there is no past
 	session  string
 	calls    []contracts.CallCount
 	receipts []contracts.PriorReceipt
-	asked    int // bytes that were asked for of receipts
+	asked    int  // bytes that were asked for
+	deep     bool // sources, facts or marks were asked for
 }
 
-// receipt returns the answer of the past for a prior, or why it cannot be known.
-func (r *recall) receipt(p *Prior, args crypto.Value) (prior contracts.PriorReceipt, what string) {
-	if r.session == "" || r.session == contracts.DefaultSession {
-		return prior, unnamed
+// nameless reports whether the session is the one of all calls that name none, which has no past
+// that a verdict could depend on.
+func (r *recall) nameless() bool { return r.session == "" || r.session == contracts.DefaultSession }
+
+// spend reports whether there is room in the inputs for more bytes of the past, and takes it.
+func (r *recall) spend(n int) bool {
+	r.asked += n
+	return r.asked <= maxAsked
+}
+
+// receipt returns the place of the answer of the past for a prior among the receipts, or why it
+// cannot be known.
+func (r *recall) receipt(p *Prior, args crypto.Value) (at int, what string) {
+	if r.nameless() {
+		return 0, unnamed
 	}
 	r.buf = p.append(r.buf[:0], args)
 	same := r.buf
-	r.asked += len(same) + answerSize
-	if r.asked > maxAsked {
-		return prior, "more of the past is asked for than can be recorded"
+	if !r.spend(len(same) + answerSize) {
+		return 0, tooMuch
 	}
 	for i := range r.receipts {
-		prior = r.receipts[i]
-		if prior.Tool == p.Tool {
+		if prior := &r.receipts[i]; prior.Tool == p.Tool {
 			r.buf = prior.Same.Append(r.buf)
 			is := string(r.buf[len(same):]) == string(same)
 			r.buf = r.buf[:len(same)]
 			if is {
-				return prior, ""
+				return i, ""
 			}
 		}
 	}
 	same = r.buf
 	if r.past == nil {
-		return contracts.PriorReceipt{}, "the inputs lack the receipt of " + p.Tool
+		return 0, "the inputs lack the receipt of " + p.Tool
 	}
 	asked := contracts.PriorReceipt{Tool: p.Tool}
 	if len(same) > 0 {
 		tree := new(crypto.Tree)
 		limits := crypto.Limits{Bytes: len(same), Depth: maxSameDepth, Object: true}
 		if err := tree.Parse(slices.Clone(same), limits); err != nil {
-			return asked, "the values that two calls must have in common: " + err.Error()
+			return 0, "the values that two calls must have in common: " + err.Error()
 		}
 		asked.Same = tree.Root()
 	}
 	answer, err := r.past.Receipt(asked.Tool, asked.Same)
 	if err != nil {
-		return asked, "the receipts of " + p.Tool + " cannot be told"
+		return 0, "the receipts of " + p.Tool + " cannot be told"
 	}
 	if answer.Entry != nil {
 		asked.Entry, asked.Time = answer.Entry, answer.Time
 	}
 	r.receipts = append(r.receipts, asked)
-	return asked, ""
+	return len(r.receipts) - 1, ""
 }
 
 // append appends the canonical object of the values that must be the same, or nothing.
@@ -106,7 +126,7 @@ func (p *Prior) append(b []byte, args crypto.Value) []byte {
 // Allowed returns how many calls of the session were allowed, of one tool or, with "", of all; or
 // why it cannot be known.
 func (r *recall) Allowed(tool string) (count uint64, what string) {
-	if r.session == "" || r.session == contracts.DefaultSession {
+	if r.nameless() {
 		return 0, unnamed
 	}
 	for i := range r.calls {

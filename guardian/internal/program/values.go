@@ -48,8 +48,9 @@ type call struct {
 	args    crypto.Value
 	caller  contracts.Caller
 	element crypto.Value
-	tool    []Subject // the subjects of the tool
-	inner   []Subject // those of the quantifier that is evaluated
+	found   crypto.Value // of a fact that is being resolved
+	tool    []Subject    // the subjects of the tool
+	inner   []Subject    // those of the quantifier that is evaluated
 }
 
 // empty empties a buffer, and drops one that a rare call made large.
@@ -109,6 +110,8 @@ func (v *values) resolve(from *Subject, x *slot) {
 		found = value.Follow(v.args, from.Path)
 	case FromElement:
 		found = value.Follow(v.element, from.Path)
+	case FromFact:
+		found = v.found
 	case FromID:
 		v.word(v.caller.ID, from.As, x)
 		return
@@ -124,6 +127,8 @@ func (v *values) resolve(from *Subject, x *slot) {
 	switch from.As {
 	case AsValue:
 		x.state, x.text = present, found.Raw()
+	case AsWhole:
+		x.state, x.value, x.text = present, found, found.Raw()
 	case AsElement:
 		x.value = found
 		x.is(found.Kind() == crypto.Array, "not an array")
