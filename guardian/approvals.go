@@ -209,14 +209,14 @@ func (j *judging) ask(x *program.Requirement, a *program.Approval, all answers) 
 				what = "is outside its time"
 			}
 			why := Why{Rule: x.Name, What: "approval " + strconv.Itoa(i) + " " + what}
-			return j.deny(worse.reason, x.Name, j.explained(why, x.Tests))
+			return j.deny(worse.reason, x.Name, explained(&j.s.eval, why, x.Tests))
 		}
 	}
 	q := j.request(a)
 	pending := q.Digest()
 	j.record.Pending = &pending
 	why := Why{Rule: x.Name, What: askedOf(a), Pending: q}
-	return j.deny(contracts.ReasonApprovalRequired, x.Name, j.explained(why, x.Tests))
+	return j.deny(contracts.ReasonApprovalRequired, x.Name, explained(&j.s.eval, why, x.Tests))
 }
 
 // askedOf says who must approve.

@@ -92,7 +92,7 @@ func (j *judging) afford(charges []contracts.Charge) bool {
 		slices.SortFunc(charges, func(a, b contracts.Charge) int { return strings.Compare(a.Budget, b.Budget) })
 	}
 	if short != "" {
-		why := j.explained(Why{Rule: short, What: "the budget does not suffice"}, j.testsOf(short))
+		why := explained(&j.s.eval, Why{Rule: short, What: "the budget does not suffice"}, j.testsOf(short))
 		return j.deny(contracts.ReasonBudgetExceeded, short, why)
 	}
 	return true

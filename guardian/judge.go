@@ -351,7 +351,7 @@ func (j *judging) rules() bool {
 	case a == program.No:
 		return j.deny(contracts.ReasonNoPolicyDefined, "", Why{What: "no rule matches the call"})
 	case !x.Allow:
-		why := j.explained(Why{Rule: x.Name, What: ruleDenies}, x.Tests)
+		why := explained(&j.s.eval, Why{Rule: x.Name, What: ruleDenies}, x.Tests)
 		return j.deny(contracts.ReasonPolicyViolation, x.Name, why)
 	default:
 		j.record.Rule = x.Name
@@ -387,7 +387,7 @@ func (j *judging) clauses(list []program.Clause) bool {
 		case program.Failed:
 			return j.fail(x.Name)
 		case program.Yes:
-			return j.deny(of.Reason, x.Name, j.explained(Why{Rule: x.Name, What: ruleDenies}, x.Tests))
+			return j.deny(of.Reason, x.Name, explained(&j.s.eval, Why{Rule: x.Name, What: ruleDenies}, x.Tests))
 		}
 		if c.Outside {
 			return j.denyBy(of, of.Only, "the tool is not among those permitted")

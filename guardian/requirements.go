@@ -29,7 +29,7 @@ func (j *judging) required(list []*program.Requirement) bool {
 		case program.Failed:
 			return j.fail(x.Name)
 		case program.No:
-			why := j.explained(Why{Rule: x.Name, What: lacks}, x.Tests)
+			why := explained(&j.s.eval, Why{Rule: x.Name, What: lacks}, x.Tests)
 			return j.deny(contracts.ReasonMissingRequirement, x.Name, why)
 		}
 		j.s.applied = append(j.s.applied, applied{x, asks})

@@ -16,7 +16,7 @@ import (
 	"github.com/helmkernel/helm/guardian/past"
 )
 
-// A place where a true answer of FROM relaxes, and how the call ends with it and without.
+// A place in which a true answer of FROM relaxes, and how the call ends without it.
 type relaxing struct {
 	rules, requires, budgets string
 	without                  want
@@ -46,8 +46,8 @@ func (r relaxing) with(from string) string {
 	return payee(put(r.rules), put(r.requires), put(r.budgets))
 }
 
-// In each place where a true answer relaxes, a value that a source supplied passes and one that none
-// did does not. Why names the pointer and the sources, and no value.
+// In each place in which a true answer relaxes, a value that a source supplied passes, and another
+// does not. Why names the pointer and the sources, and no value.
 func TestFromRelaxes(t *testing.T) {
 	t.Parallel()
 	trust := people(t)
@@ -84,7 +84,7 @@ func TestFromRelaxes(t *testing.T) {
 	}
 }
 
-// Where a true answer restricts, from is refused.
+// In each place in which a true answer restricts, from is refused.
 func TestFromRestricts(t *testing.T) {
 	t.Parallel()
 	const from = `{"arg":"/to","from":["user"]}`
@@ -148,7 +148,7 @@ func TestSourceRefusals(t *testing.T) {
 	assert.Equal(t, `b: /rules/0/when/from/0: no tool "look" in this bundle; a bundle's rules name its own tools`, e.Error())
 }
 
-// The value of each row is asked of the sources of the row, and the answer is that of the sources.
+// Each test asks its sources in their order, until one has the value.
 func TestFromValues(t *testing.T) {
 	t.Parallel()
 	k := newKnowing(t)
@@ -219,8 +219,8 @@ func changed(args, member string) string {
 	return `{` + member + `,` + args[1:]
 }
 
-// Whatever cannot be asked is an error, and never false: in main, of a source that cannot be read or
-// panics, of one that the inputs lack.
+// Whatever cannot be known is an error, and never false: in main, of a source that cannot be read
+// or panics, of one that the inputs lack.
 func TestFromErrs(t *testing.T) {
 	t.Parallel()
 	p := mustCompile(t, payee(`{"id":"d","deny":["pay"],"unless":{"any":[{"arg":"/to","from":["look#to","user"]},{"arg":"/id","eq":7}]}},`, ``, ``))
@@ -256,8 +256,8 @@ func TestFromErrs(t *testing.T) {
 
 const unnamedSession = "the session is the one of all calls that name none: name a session"
 
-// A source that panics was asked before, at a condition that came first: the call is denied there,
-// by whoever judges it, since that source is not among the inputs.
+// A source that panics was asked before, at a condition that came first. The call is denied there,
+// and again if it is judged by the inputs, since that source is not among them.
 func TestFromPanicsLate(t *testing.T) {
 	t.Parallel()
 	p := mustCompile(t, payee(`{"id":"d","deny":["pay"],"unless":{"arg":"/sum","from":["user"]}},`, ``,
@@ -293,8 +293,8 @@ func (s second) Has(v crypto.Value) bool {
 }
 
 // Each source costs a visit, and one for each KiB begun of its text. Beyond 10,000 the call is
-// denied, also if another predicate takes the visit that is too much, and by whoever judges it,
-// though the inputs do not say how long the texts are.
+// denied, also if another predicate takes the visit that is too much, and also if it is judged by
+// the inputs, though these do not say how long the texts are.
 func TestFromVisits(t *testing.T) {
 	t.Parallel()
 	p := mustCompile(t, payee(`{"id":"d","deny":["pay"],"unless":{"every":"/cc","that":{"from":["look#to","user"]}}},{"id":"e","deny":["pay"],"when":{"some":"/cc","that":{"eq":"no"}}},`,
@@ -319,7 +319,7 @@ func TestFromVisits(t *testing.T) {
 		case c.allowed:
 			assert.Equal(t, contracts.ReasonAllow, r.Reason, "%s: %s", c.name, why)
 			assert.Len(t, in.State.From, 2, c.name)
-		case c.text == 0: // whoever judges by the inputs counts the same
+		case c.text == 0: // counted by the inputs, too
 			assert.Equal(t, want{contracts.ReasonFailClosedError, 5, ""}, want{r.Reason, r.Condition, r.Rule}, "%s: %s", c.name, why)
 			assert.Len(t, in.State.From, 2, c.name)
 		default: // denied where the text was asked first
@@ -332,8 +332,8 @@ func TestFromVisits(t *testing.T) {
 	}
 }
 
-// Why tells every test of the rule, requirement or budget that decided which did not find its value, by
-// pointer and sources, and the sources that are full.
+// Why tells the tests of the rule, requirement or budget that decided which did not find their
+// values, by pointer and sources, and the sources that are full.
 func TestFromWhy(t *testing.T) {
 	t.Parallel()
 	const two = `{"all":[{"any":[{"arg":"/to","from":["user","look#to"]},{"arg":"/id","eq":7}]},{"every":"/rows","that":{"item":"/to","from":["book#name"]}}]}`
@@ -359,7 +359,7 @@ func TestFromWhy(t *testing.T) {
 	assert.Equal(t, "P0:f:x: /cc/*: not from user", why.String())
 }
 
-// What is found is recorded once a value, however often it is asked for, and the inputs can hold it.
+// What is found is recorded once a value, however often a test asks for it.
 func TestFromRecordsOnce(t *testing.T) {
 	t.Parallel()
 	p := mustCompile(t, payee(`{"id":"d","deny":["pay"],"unless":{"all":[{"arg":"/to","from":["user"]},{"every":"/cc","that":{"from":["user"]}},{"arg":"/sum","from":["user"]}]}},`, ``, ``))

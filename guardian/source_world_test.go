@@ -104,8 +104,8 @@ func (h holding) Has(v crypto.Value) bool {
 	})
 }
 
-// payee is a bundle of tools to pay and to look, with facts, and these rules, requirements, budgets.
-// The order of a payment is in an output.
+// payee is a bundle of tools to pay and to look, with facts, and with these rules, requirements and
+// budgets.
 func payee(rules, requires, budgets string) string {
 	return `{"helm":"policy/v1","layer":"P1","bundle":{"name":"bank","version":1},"labels":["pii","web"],"lists":{"known":["kim"]},"tools":{
 		"pay":{"effect":"write","input":{"type":"object","required":["to","sum","cc","any","id","rows"],"properties":{

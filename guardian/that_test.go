@@ -95,8 +95,8 @@ func TestThatRefusals(t *testing.T) {
 	mustCompile(t, payee(``, `{"id":"q","tools":["pay"],"all":[`+strings.Replace(finds, `{"fact":"to","finds":"b"}`, `{"not":{"fact":"to","finds":"b"}}`, 1)+`]}`, ``))
 }
 
-// Only the latest receipt that fits is asked for its facts: one that is stale and says what would
-// permit the call does not win, nor one with other values, nor one that is too old.
+// Only the latest receipt that fits tells its facts: one that is stale and would permit the call
+// does not win, nor one with other values, nor one that is too old.
 func TestThatLatest(t *testing.T) {
 	t.Parallel()
 	good, bad := lookedAt, withFacts(`"/late":[true]`)

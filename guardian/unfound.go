@@ -11,8 +11,8 @@ const ruleDenies = "the rule denies the call"
 
 // explained adds to why a call is denied that values were looked for in sources, and were not
 // found, by the tests of the rule, requirement or budget that decided. It names no value.
-func (j *judging) explained(why Why, tests []program.Node) Why {
-	list := j.s.eval.Unfound(nil, tests)
+func explained(e *program.Evaluator, why Why, tests []program.Node) Why {
+	list := e.Unfound(nil, tests)
 	if list == nil {
 		return why
 	}
@@ -21,7 +21,7 @@ func (j *judging) explained(why Why, tests []program.Node) Why {
 		var names []string
 		for _, s := range u.Sources {
 			names = append(names, s.Name)
-			if j.s.eval.Full(s.Name) && !slices.Contains(full, s.Name) {
+			if e.Full(s.Name) && !slices.Contains(full, s.Name) {
 				full = append(full, s.Name)
 			}
 		}

@@ -1,14 +1,11 @@
 package policy
 
 import (
+	"cmp"
 	_ "embed"
-	"encoding/json"
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +79,7 @@ func judged(t *testing.T, p *guardian.Policy, tool, args string,
 	return judgedAfter(t, p, had{}, tool, args, change)
 }
 
-func judgedAfter(t *testing.T, p *guardian.Policy, past had, tool, args string,
+func judgedAfter(t *testing.T, p *guardian.Policy, log past.Past, tool, args string,
 	change func(*contracts.Inputs)) contracts.DecisionRecord {
 	t.Helper()
 	var tree crypto.Tree
@@ -94,7 +91,7 @@ func judgedAfter(t *testing.T, p *guardian.Policy, past had, tool, args string,
 	if change != nil {
 		change(&in)
 	}
-	r, _, _ := p.Decide(&in, nil, past)
+	r, _, _ := p.Decide(&in, nil, log)
 	return r
 }
 
@@ -115,8 +112,7 @@ func TestLayerPlaces(t *testing.T) {
 	}
 }
 
-// The example documents of the language are a stack. What this version does not support is refused
-// by name, and without it they judge.
+// The example documents of the language are a stack, and judge.
 func TestSpecificationStack(t *testing.T) {
 	t.Parallel()
 	var docs []contracts.Document
@@ -125,119 +121,51 @@ func TestSpecificationStack(t *testing.T) {
 		require.NoError(t, err)
 		docs = append(docs, mustParse(t, name, string(text)))
 	}
-	var refused []string
 	p, err := guardian.Compile(docs...)
-	for err != nil {
-		var e *guardian.LoadError
-		if !errors.As(err, &e) || !strings.HasSuffix(e.What, "is not supported by this version of helm") ||
-			len(refused) == 20 {
-			t.Fatalf("%v\nafter %v", err, refused)
-		}
-		refused = append(refused, e.Pointer)
-		docs = without(t, docs, e.Pointer)
-		p, err = guardian.Compile(docs...)
-	}
-	want := "/requires/0/unless/any/1/from /rules/1/when/session /requires/0/when/session"
-	got := strings.Join(refused, " ")
-	assert.True(t, sameWords(got, want), "refused by name: %s\nwant             %s", got, want)
+	require.NoError(t, err)
 	in := func(session string) func(*contracts.Inputs) {
 		return func(in *contracts.Inputs) { in.Session, in.Caller.Tenant = session, "acme" }
 	}
-	for _, c := range table.Read[struct{ Args, Session, Rule string }](t, "specification_stack", 8) {
-		looked := had{"list_payments": workday.Add(-30 * time.Minute)}
-		r := judgedAfter(t, p, looked, "send_money", c.Args, in(c.Session))
+	looked := had{"list_payments": workday.Add(-30 * time.Minute)}
+	for _, c := range table.Read[struct{ Args, Session, Said, Rule string }](t, "specification_stack", 12) {
+		past := said{looked, map[string]string{}, nil}
+		for _, word := range strings.Fields(c.Said) {
+			if source, value, isValue := strings.Cut(word, "="); isValue {
+				past.values[source] = value
+			} else if word != "-" {
+				past.labels = append(past.labels, word)
+			}
+		}
+		r := judgedAfter(t, p, past, "send_money", c.Args, in(c.Session))
 		assert.Equal(t, c.Rule, r.Rule, "%s in %s: %v by", c.Args, c.Session, r.Reason)
 	}
 	paid := `{"amount":49.5,"to":"GB29NWBK60161331926819"}`
 	for name, past := range map[string]had{"never": nil,
 		"long ago": {"list_payments": workday.Add(-30*time.Minute - time.Millisecond)},
 		"another":  {"send_money": workday}} {
-		if r := judgedAfter(t, p, past, "send_money", paid,
-			in("chat-4711")); r.Reason != contracts.ReasonMissingRequirement || r.Rule != "P1:bank:looked-first" {
+		r := judgedAfter(t, p, said{past, nil, nil}, "send_money", paid, in("chat-4711"))
+		if r.Reason != contracts.ReasonMissingRequirement || r.Rule != "P1:bank:looked-first" {
 			t.Errorf("looked %s: %v by %q", name, r.Reason, r.Rule)
 		}
 	}
 }
 
-func sameWords(a, b string) bool {
-	count := map[string]int{}
-	for _, w := range strings.Fields(a) {
-		count[w]++
-	}
-	for _, w := range strings.Fields(b) {
-		count[w]--
-	}
-	for _, n := range count {
-		if n != 0 {
-			return false
-		}
-	}
-	return true
+// said is a past with labels, in which each source said one value.
+type said struct {
+	had
+	values map[string]string
+	labels []string
 }
 
-// without removes a value from the first document that has it: the innermost list element around
-// it, if it is in one.
-func without(t *testing.T, docs []contracts.Document, pointer string) []contracts.Document {
-	t.Helper()
-	path := strings.Split(pointer, "/")[1:]
-	out := len(path)
-	for i, key := range path {
-		if _, err := strconv.Atoi(key); err == nil {
-			out = i + 1
-		}
-	}
-	for i, doc := range docs {
-		var v any
-		require.NoError(t, json.Unmarshal(doc.Canonical, &v))
-		if taken(v, path, len(path)) != nil {
-			docs[i] = mustParse(t, "example.json", string(mustJSON(t, taken(v, path, out))))
-			return docs
-		}
-	}
-	t.Fatalf("no document has %s", pointer)
-	return nil
+func (s said) Marks() (bool, []string, error) { return len(s.labels) > 0, s.labels, nil }
+
+func (s said) Source(x past.Source) (past.Supply, error) {
+	return past.Supply{Values: one(s.values[cmp.Or(x.Tool, "user")])}, nil
 }
 
-// taken returns v without the value that the first keys of a path lead to, or nil if v has no such
-// path.
-func taken(v any, path []string, keys int) any {
-	switch v := v.(type) {
-	case map[string]any:
-		inner, ok := v[path[0]]
-		if !ok {
-			return nil
-		}
-		out := maps.Clone(v)
-		if delete(out, path[0]); keys > 1 {
-			if out[path[0]] = taken(inner, path[1:], keys-1); out[path[0]] == nil {
-				return nil
-			}
-		}
-		return out
-	case []any:
-		at, err := strconv.Atoi(path[0])
-		if err != nil || at >= len(v) {
-			return nil
-		}
-		if keys == 1 {
-			return append(v[:at:at], v[at+1:]...)
-		}
-		out := slices.Clone(v)
-		out[at] = taken(v[at], path[1:], keys-1)
-		if out[at] == nil {
-			return nil
-		}
-		return out
-	}
-	return nil
-}
+type one string
 
-func mustJSON(t *testing.T, v any) []byte {
-	t.Helper()
-	b, err := json.Marshal(v)
-	require.NoError(t, err)
-	return b
-}
+func (v one) Has(x crypto.Value) bool { return x.Text() == string(v) }
 
 // had is a past in which each of some tools was executed once, and nothing was spent.
 type had map[string]contracts.Time

@@ -159,8 +159,8 @@ func (c *compiler) mismatch(name string, takes jsonschema.Types, s program.Subje
 	return name + " with this operand takes " + takes.String() + is
 }
 
-// askable refuses from where it says nothing: it is for values that somebody supplied, and a true
-// answer must not restrict, since whoever writes a value can always keep it from being found.
+// askable refuses from in the places in which it says nothing. It is for values that were supplied,
+// and its true answer must not restrict: who writes a value can always keep it from being found.
 func (c *compiler) askable(p docValue, pol polarity) bool {
 	at := p.get("from").at
 	switch {

@@ -77,20 +77,6 @@ func (e *Evaluator) Record(state *contracts.SessionState) {
 	state.Sort()
 }
 
-// forgetDeep is Forget for what few calls have.
-func (e *Evaluator) forgetDeep() {
-	clear(e.all)
-	clear(e.unfound)
-	e.supplies = supplies{all: e.all[:0], unfound: e.unfound[:0]}
-	f := &e.facts
-	clear(f.documents)
-	clear(f.slots)
-	clear(f.sets)
-	e.facts = facts{documents: f.documents[:0], slots: f.slots[:0], sets: f.sets[:0]}
-	e.marks = marks{}
-	e.found = crypto.Value{}
-}
-
 // Match returns the first rule that matches, or fails, and whether it failed. If none does it
 // returns No.
 func (e *Evaluator) Match(rules []Rule) (*Rule, Answer) {
@@ -239,14 +225,6 @@ func (e *Evaluator) at(i int32) *slot {
 		return e.fact(i)
 	}
 	return e.values.at(i)
-}
-
-// told answers what the past was asked, if it could tell.
-func (e *Evaluator) told(n *Node, is bool, what string) Answer {
-	if what != "" {
-		return e.fail(n, what)
-	}
-	return AnswerOf(is)
 }
 
 // afford adds what a test of a text costs beyond its visit: one for each KiB; of a pattern, by its

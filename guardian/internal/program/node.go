@@ -75,7 +75,7 @@ type Node struct {
 	Num    Op          // of OpCount and OpCalls: how to compare
 	Absent Answer      // for a value that is missing; Failed if the schema says that it never is
 	Fold   bool        // letters of ASCII are equal in both cases
-	Flag   bool        // of OpExists: must not exist; of OpType: must be an integer; of OpMatch: of a grant; of OpTainted: must be
+	Flag   bool        // OpExists: must not exist; OpType: an integer; OpMatch: of a grant; OpTainted: must be
 	Kind   crypto.Kind // of the operand
 	Slot   int32       // of the subject; negative in an element
 	Ref    int32       // slot of the operand; NoSlot if it is constant

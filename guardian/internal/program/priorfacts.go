@@ -30,53 +30,16 @@ type member struct {
 	text []byte // canonical form of the values
 }
 
-// that answers whether the facts of a receipt are as a predicate says.
-func (e *Evaluator) that(n *Node, receipt int) Answer {
-	f := &e.facts
-	e.deep, f.of, f.wanted = true, receipt, n.More.Facts
-	f.slots = append(f.slots[:0], make([]slot, len(f.wanted))...)
-	f.sets = append(f.sets[:0], make([]*value.Set, len(f.wanted))...)
-	return e.Eval(&n.Kids[0])
-}
-
-// fact returns the slot of a subject that is a fact, resolved.
-func (e *Evaluator) fact(i int32) *slot {
-	i -= FactSlot(0)
-	x, s := &e.facts.slots[i], &e.facts.wanted[i]
-	if x.state != unresolved {
-		return x
-	}
-	values, what := e.readFact(s)
-	switch {
-	case what != "":
-		x.state, x.what = malformed, what
-	case s.As == AsSet, s.As == AsFoldedSet:
-		var members []string
-		for v := range values.Elements() {
-			members = append(members, string(v.Raw()))
-		}
-		x.state, e.facts.sets[i] = present, value.NewSet(members, s.As == AsFoldedSet)
-	default:
-		e.found = values.At(0)
-		e.resolve(s, x)
-		if x.state == malformed {
-			x.what = "the fact " + s.Path[0] + " is " + x.what
-		}
-	}
-	return x
-}
-
 // readFact returns the values of a fact of the receipt, or why they cannot be known. A fact is an
 // error if it was over a limit, or if the receipt was made when the tool declared other facts.
-func (e *Evaluator) readFact(s *Subject) (values crypto.Value, what string) {
-	r := &e.receipts[e.facts.of]
-	d := e.document()
+func (r *recall) readFact(s *Subject) (values crypto.Value, what string) {
+	d := r.document()
 	if d.what != "" {
 		return values, d.what
 	}
 	values = d.values.Get(s.Pointer)
 	if values.Kind() != crypto.Array {
-		return values, "the receipt of " + r.Tool + " has no fact " + s.Path[0]
+		return values, "the receipt of " + r.receipts[r.facts.of].Tool + " has no fact " + s.Path[0]
 	}
 	for i := range d.read {
 		if d.read[i].key == s.Pointer {
@@ -85,10 +48,10 @@ func (e *Evaluator) readFact(s *Subject) (values crypto.Value, what string) {
 	}
 	m := member{s.Pointer, values.Append(nil)}
 	if len(d.read) == 0 {
-		e.facts.size += len("{}")
+		r.facts.size += len("{}")
 	}
-	e.facts.size += len(crypto.AppendString(nil, m.key)) + len(":,") + len(m.text)
-	if e.facts.size > contracts.MaxPresented || e.facts.size+e.asked > maxFactsAsked {
+	r.facts.size += len(crypto.AppendString(nil, m.key)) + len(":,") + len(m.text)
+	if r.facts.size > contracts.MaxPresented || r.facts.size+r.asked > maxFactsAsked {
 		return values, tooMuch
 	}
 	d.read = append(d.read, m)
@@ -96,19 +59,19 @@ func (e *Evaluator) readFact(s *Subject) (values crypto.Value, what string) {
 }
 
 // document returns the facts of the receipt, which are asked for once.
-func (e *Evaluator) document() *document {
-	f := &e.facts
+func (r *recall) document() *document {
+	f := &r.facts
 	for i := range f.documents {
 		if f.documents[i].at == f.of {
 			return &f.documents[i]
 		}
 	}
-	r := &e.receipts[f.of]
-	d := document{at: f.of, values: r.Facts}
-	if e.recall.past != nil {
+	prior := &r.receipts[f.of]
+	d := document{at: f.of, values: prior.Facts}
+	if r.past != nil {
 		var err error
-		if d.values, err = e.recall.past.Facts(r); err != nil {
-			d.what = "the facts of " + r.Tool + " cannot be read"
+		if d.values, err = r.past.Facts(prior); err != nil {
+			d.what = "the facts of " + prior.Tool + " cannot be read"
 		}
 	}
 	f.documents = append(f.documents, d)

@@ -49,9 +49,9 @@ func TestNarrowRefused(t *testing.T) {
 		"an allow": {w.Kernel,
 			text("helm: policy/v1\nlayer: P2\nname: x\nrules: [{id: all, allow: closed}]\n"), "allow"},
 		"another tool": {w.Kernel, text("helm: policy/v1\nlayer: P2\nname: x\nonly: [nobody]\n"), "nobody"},
-		"a later feature": {w.Kernel,
-			text("helm: policy/v1\nlayer: P2\nname: x\nrules: [{id: d, deny: closed, when: {session: tainted, eq: " +
-				"true}}]\n"), "not supported"},
+		"a label": {w.Kernel,
+			text("helm: policy/v1\nlayer: P2\nname: x\nrules: [{id: d, deny: closed, when: {session: labels, has: " +
+				"x}}]\n"), "no document of the stack declares the label"},
 		"expired": {w.Kernel, kerneltest.Overlay(t, "x", 1, 5, `expires: "2026-11-20T17:00:00Z"`),
 			"expired at 2026-11-20T17:00:00.000Z"},
 		"its own name again": {task, kerneltest.Overlay(t, "task", 8, 4), "a second P2 document"},
