@@ -75,6 +75,12 @@ func TestCallable(t *testing.T) {
 		{"all, one never", []string{mailed(`{"all":[` + arg + `,` + is("tenant", "acme", "false") + `]}`)}, bob, some},
 		{"all, none never", []string{mailed(`{"all":[` + arg + `,` + is("tenant", "acme", "false") + `]}`)}, ann,
 			"mail read"},
+		{"words of the user", []string{mailed(`{"arg":"/to","from":["user"],"absent":false}`)}, anonymous, "mail read"},
+		{"a taint", []string{mailed(`{"session":"tainted","eq":true}`)}, anonymous, "mail read"},
+		{"no taint", []string{mailed(`{"session":"tainted","eq":false}`)}, anonymous, "mail read"},
+		{"a label", []string{
+			strings.Replace(mailed(`{"session":"labels","has":"x"}`), `"tools"`, `"labels":["x"],"tools"`, 1),
+		}, anonymous, "mail read"},
 		{"any, none ever", []string{when(`{"any":[` + has + `,` + is("id", "ann", "false") + `]}`)}, anonymous, some},
 		{"any, one perhaps", []string{mailed(`{"any":[` + has + `,` + arg + `]}`)}, anonymous, "mail read"},
 		{"any, one always", []string{when(`{"any":[` + has + `,` + is("id", "ann", "false") + `]}`)}, clerk, every},
