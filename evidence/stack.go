@@ -29,6 +29,7 @@ type stack struct {
 // A base is what policies share whose documents are the same but for overlays. It counts once for
 // all of them.
 type base struct {
+	engine    contracts.Engine
 	documents []contracts.PolicyDocument
 	policy    *guardian.Policy
 	err       error // it does not compile
@@ -90,7 +91,7 @@ func (r *replayer) compile(policy contracts.Digest) (stack, *Error) {
 		return x, f
 	}
 	x.engine = st.Policy.Engine
-	if x.engine != guardian.Engine() {
+	if now := guardian.Engine(); x.engine.Rules != now.Rules || x.engine.Threat > now.Threat {
 		return x, nil
 	}
 	var below, above []contracts.PolicyDocument
@@ -101,7 +102,7 @@ func (r *replayer) compile(policy contracts.Digest) (stack, *Error) {
 			below = append(below, d)
 		}
 	}
-	b, f := r.base(below)
+	b, f := r.base(x.engine, below)
 	if f != nil {
 		return x, f
 	}
@@ -138,7 +139,7 @@ func (r *replayer) whole(
 	if !all {
 		return nil, f
 	}
-	p, err := guardian.Compile(append(docs, overlays...)...)
+	p, err := guardian.CompileFor(x.engine, append(docs, overlays...)...)
 	if err != nil {
 		return nil, nil
 	}
@@ -147,16 +148,16 @@ func (r *replayer) whole(
 }
 
 // base returns the policy of documents without overlays, which one that is held may share.
-func (r *replayer) base(documents []contracts.PolicyDocument) (*base, *Error) {
+func (r *replayer) base(engine contracts.Engine, documents []contracts.PolicyDocument) (*base, *Error) {
 	for i := range r.stacks {
-		if b := r.stacks[i].base; b != nil && slices.Equal(b.documents, documents) {
+		if b := r.stacks[i].base; b != nil && b.engine == engine && slices.Equal(b.documents, documents) {
 			return b, nil
 		}
 	}
 	docs, size, all, f := r.documents(documents)
-	b := &base{documents: documents, bytes: size, err: errLacking}
+	b := &base{engine: engine, documents: documents, bytes: size, err: errLacking}
 	if all {
-		b.policy, b.err = guardian.Compile(docs...)
+		b.policy, b.err = guardian.CompileFor(engine, docs...)
 	}
 	return b, f
 }

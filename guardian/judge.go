@@ -78,7 +78,7 @@ func (p *Policy) decide(
 	if s == nil {
 		s = new(scratch)
 	}
-	j.more = p.stack.More(j.tool.Name)
+	j.more, j.scans = p.stack.More(j.tool.Name), p.record.Engine.Threat > 0
 	subjects := j.more.Subjects
 	if subjects == nil {
 		subjects = j.tool.Subjects
@@ -141,6 +141,7 @@ type judging struct {
 	record *contracts.DecisionRecord
 	state  *contracts.SessionState // of the inputs: read or, with a past, written
 	why    *Why
+	scans  bool     // the engine looks for signals
 	s      *scratch // nil, as is more, until condition 2
 }
 
@@ -278,6 +279,13 @@ func (j *judging) conditions() bool {
 		}
 	} else if !j.rules() || !j.overlays() {
 		return false
+	}
+
+	if t.Gates != nil && j.scans {
+		r.Condition = 7
+		if !quiet(j) {
+			return false
+		}
 	}
 
 	r.Condition = 8

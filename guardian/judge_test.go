@@ -340,7 +340,7 @@ func TestPolicyHash(t *testing.T) {
 	a, b := crypto.Sum(canonical(t, late)), crypto.Sum(canonical(t, office))
 	form := `{"documents":[{"digest":"` + a.String() + `","layer":"P1","name":"late","version":1},{"digest":"` +
 		b.String() +
-		`","layer":"P1","name":"office","version":7}],"engine":{"rules":2,"threat":0}}`
+		`","layer":"P1","name":"office","version":7}],"engine":{"rules":2,"threat":1}}`
 	record := p.Record()
 	assert.True(t, p.Hash() == crypto.Sum([]byte(form)) && record.Policy == p.Hash() && record.Hash() == p.Hash(),
 		"PolicyHash is not that of %s", form)

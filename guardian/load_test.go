@@ -51,17 +51,15 @@ var longRefusals = []refusal{
 	when(`{"arg": "/s", "regex": "`+strings.Repeat("a", 1025)+`"}`, "/regex", "1024"),
 }
 
-// Keys of the format that are refused by name, in a document and in a tool.
+// Keys of the format that are refused by name.
 func unsupportedKeys() (list []refusal) {
 	for key, in := range map[string]string{"for": "P2", "only": "P0 and P2", "profile": "P0", "ceilings": "P0",
 		"threat": "P0", "name": "P0 and P2", "version": "P0 and P2"} {
 		list = append(list, refusal{`"layer": "P1"`, `"layer": "P1", "` + key + `": {}`, "/" + key,
 			"unknown key|remove it: " + key + " is a key of " + in})
 	}
-	for _, key := range []string{"threat"} {
-		list = append(list, refusal{`"risk": "high"`, `"` + key + `": true`, "/tools/t/" + key,
-			key + " is not supported by this version of helm|remove it"})
-	}
+	list = append(list, refusal{`"layer": "P1"`, `"layer": "P1", "sandboxes": {}`, "/sandboxes",
+		"sandboxes is not supported by this version of helm|remove it"})
 	return list
 }
 

@@ -7,16 +7,6 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Marks returns what a receipt of the tool that is EXECUTED, FAILED or INDETERMINATE, with these
-// signals, brings to its session: taint, and labels, sorted. The labels must not be modified.
-func (p *Policy) Marks(tool string, signals []string) (taints bool, labels []string) {
-	t := p.tool(tool)
-	if t == nil {
-		return true, nil
-	}
-	return !t.Output.Trusted, t.Output.Labels
-}
-
 // DeclaredMarks are what documents say of what receipts bring to their sessions. They can be read
 // of documents that this version does not compile: what a log says that was written under them
 // stays.
@@ -31,7 +21,7 @@ type declaredTool struct {
 	outputs []given
 }
 
-// A given is a label that any of some signals gives.
+// A given is a label, and the signals that bring it.
 type given struct {
 	label   string
 	signals []string
@@ -64,7 +54,7 @@ func ReadMarks(docs ...[]byte) (*DeclaredMarks, error) {
 	return m, nil
 }
 
-// givenBy reads which labels the signals of outputs give.
+// givenBy reads which labels the signals of outputs bring.
 func givenBy(threat crypto.Value) (list []given) {
 	for it := membersOf(threat.Get("outputs")); it.Next(); {
 		list = append(list, given{string(it.Key()), textsOf(it.Value())})

@@ -2,6 +2,7 @@ package guardian
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/compile"
 	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/guardian/threat"
 	"github.com/helmkernel/helm/internal/several"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -21,11 +23,10 @@ import (
 // Versions of what judges, in every PolicyHash: another engine is another policy.
 const (
 	engineRules  = 2
-	engineThreat = 0 // no threat scan
+	engineThreat = threat.Table
 )
 
-// Engine returns the version of what judges here. Verdicts of another engine cannot be replayed by
-// this one.
+// Engine returns the version of what judges here. See [CompileFor] for others.
 func Engine() contracts.Engine { return contracts.Engine{Rules: engineRules, Threat: engineThreat} }
 
 // Policy is a compiled stack of documents. It never changes, and is safe for concurrent use by
@@ -49,12 +50,20 @@ type Policy struct {
 // first of them. Requirements that no call can meet are looked for if there is no other error.
 //
 // Compile keeps copies of the documents.
-func Compile(docs ...contracts.Document) (*Policy, error) {
+func Compile(docs ...contracts.Document) (*Policy, error) { return CompileFor(Engine(), docs...) }
+
+// CompileFor is like [Compile], but for judging again what that engine judged: the present one, or
+// one with the same rules and an earlier table of threat signals. Table 0 is none: nothing is
+// scanned.
+func CompileFor(engine contracts.Engine, docs ...contracts.Document) (*Policy, error) {
+	if engine.Rules != engineRules || engine.Threat > engineThreat {
+		return nil, errors.New("guardian: verdicts of that engine cannot be replayed by this one")
+	}
 	stack, err := compile.Documents(cloned(docs))
 	if err != nil {
 		return nil, err
 	}
-	return policyOf(stack, new(sync.Pool)), nil
+	return policyOf(stack, new(sync.Pool), engine), nil
 }
 
 // Narrow returns the policy of this stack with overlays (P2) at its end. Their order is part of the
@@ -69,13 +78,13 @@ func (p *Policy) Narrow(overlays ...contracts.Document) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return policyOf(stack, p.scratch), nil
+	return policyOf(stack, p.scratch, p.record.Engine), nil
 }
 
-func policyOf(stack *compile.Stack, scratch *sync.Pool) *Policy {
+func policyOf(stack *compile.Stack, scratch *sync.Pool, engine contracts.Engine) *Policy {
 	p := &Policy{
 		stack: *stack, scratch: scratch,
-		record: contracts.PolicyRecord{Documents: stack.Records, Engine: Engine()},
+		record: contracts.PolicyRecord{Documents: stack.Records, Engine: engine},
 	}
 	p.hash = p.record.Hash()
 	p.record.Policy = p.hash

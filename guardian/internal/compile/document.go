@@ -19,11 +19,11 @@ var layers = []struct {
 }{
 	{floorLayer, []string{
 		"helm", "layer", "name", "version", "expires", "labels", "lists",
-		"profile", "ceilings", "rules", "requires", "budgets", "only",
-	}, []string{"threat"}},
+		"profile", "ceilings", "threat", "rules", "requires", "budgets", "only",
+	}, []string{"sandboxes", "condense"}},
 	{bundleLayer, []string{
 		"helm", "layer", "bundle", "expires", "labels", "lists", "tools", "rules", "requires", "budgets",
-	}, nil},
+	}, []string{"sandboxes"}},
 	{overlayLayer, []string{
 		"helm", "layer", "name", "version", "expires", "for", "lists", "rules", "requires", "budgets", "only",
 	}, nil},
@@ -83,7 +83,11 @@ func elsewhere(key string, keys, later []string) string {
 	if in == nil {
 		return instead(key, keys, later)
 	}
-	return "remove it: " + key + " is a key of " + strings.Join(in, " and ")
+	remedy := "remove it: " + key + " is a key of " + strings.Join(in, " and ")
+	if key == "threat" {
+		remedy += ", and of tools"
+	}
+	return remedy
 }
 
 // readBundle reads a P1 document.
@@ -118,6 +122,9 @@ func (l *loader) readLayer(tools map[string]*program.Tool, names []string) {
 	}
 	if ceilings := l.root.get("ceilings"); ceilings.exists() && l.layer == floorLayer {
 		floor{l}.readCeilings(ceilings)
+	}
+	if threat := l.root.get("threat"); threat.exists() && l.layer == floorLayer {
+		floor{l}.readThreat(threat)
 	}
 	if rules := l.root.get("rules"); rules.exists() {
 		l.readRules(rules)

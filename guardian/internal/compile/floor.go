@@ -13,6 +13,15 @@ const maxArgsDepth = 64 // of any arguments; the root is 1
 // A floor is a P0 document: what it says of tools is known before any call.
 type floor struct{ *loader }
 
+// readThreat reads which signals no call may have.
+func (f floor) readThreat(p docValue) {
+	all := make([]*program.Tool, len(f.catalog.names))
+	for i, name := range f.catalog.names {
+		all[i] = f.catalog.tools[name]
+	}
+	gateReader{f.catalog, f.name, all}.read(p)
+}
+
 // readProfile reads what of the surface of tools the floor permits.
 func (f floor) readProfile(p docValue) {
 	if !f.object(p, []string{"effects", "connectors", "sandbox"}, nil) {

@@ -30,10 +30,11 @@ func (v *vocabulary) add(l *loader) {
 }
 
 // declared refuses a label that no document declares.
-func (c *catalog) declared(p docValue) bool {
-	name := p.v.Text()
+func (c *catalog) declared(p docValue) bool { return c.declaredName(p.v.Text(), p.at) }
+
+func (c *catalog) declaredName(name, at string) bool {
 	if !c.labels.known[name] && !c.labels.partial {
-		c.refuse(p.at, "no document of the stack declares the label "+quote(name), c.labels.remedy(name))
+		c.refuse(at, "no document of the stack declares the label "+quote(name), c.labels.remedy(name))
 	}
 	return c.labels.known[name]
 }

@@ -115,12 +115,15 @@ func assemble(loaders []*loader) (*Stack, error) {
 		}
 		s.add(l)
 	}
+	refuseLoosening(loaders)
 	if err := errorsOf(loaders); err != nil {
 		return nil, err
 	}
-	share := sharing{}
+	share, gates := sharing{}, gates{}
 	for _, name := range s.names {
-		share.settle(s.Tools[name])
+		t := s.Tools[name]
+		share.settle(t)
+		t.Gates = gates.settle(t.Gates)
 	}
 	return s, nil
 }

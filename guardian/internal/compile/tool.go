@@ -18,14 +18,10 @@ var (
 	mostLimits  = program.Limits{Args: program.MaxArgs, Output: 16 << 20, Timeout: 10 * time.Minute}
 )
 
-// Keys of a tool. The later ones are refused by name.
-var (
-	toolKeys = []string{
-		"effect", "risk", "connector", "egress", "trusted", "labels",
-		"input", "open", "output", "facts", "scope", "limits", "sandbox", "definition",
-	}
-	toolLater = []string{"threat"}
-)
+var toolKeys = []string{
+	"effect", "risk", "connector", "egress", "trusted", "labels",
+	"input", "open", "output", "facts", "scope", "limits", "sandbox", "definition", "threat",
+}
 
 // readTool returns a tool even if it is wrong: without input then.
 func (l *loader) readTool(name string, p docValue) *program.Tool {
@@ -36,7 +32,7 @@ func (l *loader) readTool(name string, p docValue) *program.Tool {
 	if !contracts.IsTool(name) {
 		l.refuse(p.at, quote(name)+" is no name of a tool", "use 1 to 128 of A-Z a-z 0-9 . _ : @ / -")
 	}
-	if !l.object(p, toolKeys, toolLater) {
+	if !l.object(p, toolKeys, nil) {
 		return t
 	}
 	if effect, ok := l.need(p, "effect"); ok {
@@ -65,6 +61,9 @@ func (l *loader) readTool(name string, p docValue) *program.Tool {
 		factReader{l.reader, t, p.has("output")}.read(facts)
 	}
 	l.readShape(p, t)
+	if threat := p.get("threat"); threat.exists() {
+		gateReader{l.catalog, "", []*program.Tool{t}}.read(threat)
+	}
 	return t
 }
 

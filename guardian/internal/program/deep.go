@@ -155,8 +155,8 @@ func (e *Evaluator) forgetDeep() {
 	e.found = crypto.Value{}
 }
 
-// told answers what the past was asked, if it could tell.
-func (e *Evaluator) told(n *Node, is bool, what string) Answer {
+// answered answers what the past was asked, if it could tell.
+func (e *Evaluator) answered(n *Node, is bool, what string) Answer {
 	if what != "" {
 		return e.fail(n, what)
 	}

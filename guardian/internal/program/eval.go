@@ -40,7 +40,10 @@ func (e *Evaluator) Begin(
 		e.slots = make([]slot, n)
 	}
 	e.recall.past, e.recall.session = past, in.Session
-	e.recall.calls, e.recall.receipts, e.recall.state = state.Calls, state.Receipts, state
+	e.recall.calls, e.recall.receipts = state.Calls, state.Receipts
+	if past == nil {
+		e.recall.told = told{state.From, state.Tainted, state.Labels}
+	}
 }
 
 // Forget keeps nothing of the call but memory.
@@ -134,10 +137,10 @@ func (e *Evaluator) Eval(n *Node) Answer {
 		return e.calls(n)
 	case OpTainted:
 		is, what := e.isTainted()
-		return e.told(n, is == n.Flag, what)
+		return e.answered(n, is == n.Flag, what)
 	case OpLabel:
 		has, what := e.hasLabel(n.Text)
-		return e.told(n, has, what)
+		return e.answered(n, has, what)
 	}
 	var x *slot
 	if n.Slot < 0 || e.slots[n.Slot].state == unresolved {

@@ -7,9 +7,9 @@ import (
 
 // marks are what one call was told of its session's taint and labels.
 type marks struct {
-	told    bool // by the past
-	tainted bool
-	labels  []string
+	answered bool // by the past
+	tainted  bool
+	labels   []string
 
 	readTaint, readLabels bool
 }
@@ -23,7 +23,7 @@ func (r *recall) readMarks() (what string) {
 	switch {
 	case r.nameless():
 		return unnamed
-	case m.told || r.past == nil:
+	case m.answered || r.past == nil:
 		return ""
 	}
 	var err error
@@ -31,7 +31,7 @@ func (r *recall) readMarks() (what string) {
 	if err != nil {
 		return noMarks
 	}
-	m.told = true
+	m.answered = true
 	return ""
 }
 
@@ -41,10 +41,10 @@ func (r *recall) isTainted() (is bool, what string) {
 		return false, what
 	}
 	if r.past == nil {
-		if r.state.Tainted == nil {
+		if r.known.told.tainted == nil {
 			return false, "the inputs lack whether the session is tainted"
 		}
-		return *r.state.Tainted, ""
+		return *r.known.told.tainted, ""
 	}
 	r.marks.readTaint = true
 	return r.marks.tainted, ""
@@ -57,10 +57,10 @@ func (r *recall) hasLabel(label []byte) (has bool, what string) {
 	}
 	labels := r.marks.labels
 	if r.past == nil {
-		if r.state.Labels == nil {
+		if r.known.told.labels == nil {
 			return false, "the inputs lack the labels of the session"
 		}
-		labels = *r.state.Labels
+		labels = *r.known.told.labels
 	}
 	if !r.marks.readLabels {
 		size := 0

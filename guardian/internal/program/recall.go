@@ -41,13 +41,20 @@ type recall struct {
 
 // known is what one call knows of its session's past.
 type known struct {
-	past     past.Past               // nil: all that is known is in the state
-	state    *contracts.SessionState // of the inputs, if there is no past
+	past     past.Past // nil: all that is known is in the state
+	told     told      // by the inputs, if there is no past
 	session  string
 	calls    []contracts.CallCount
 	receipts []contracts.PriorReceipt
 	asked    int  // bytes that were asked for
 	deep     bool // sources, facts or marks were asked for
+}
+
+// told is what the inputs say that only few predicates look at.
+type told struct {
+	from    []contracts.Source
+	tainted *bool
+	labels  *[]string
 }
 
 // nameless reports whether the session is the one of all calls that name none, which has no past

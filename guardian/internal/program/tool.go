@@ -20,6 +20,7 @@ type Tool struct {
 	Output    Output
 	Digest    contracts.Digest // of its declaration in the bundle
 	Excluded  Exclusion
+	Gates     []Gate // nil: its arguments are not scanned
 	ScopeRule string // that a false entry of scope denies with
 	Expiry    Expiry // of the bundle
 	Rules     []Rule // of the bundle
@@ -46,6 +47,7 @@ type Output struct {
 	Facts   *Facts             // nil: it declares none
 	Trusted bool               // it does not taint
 	Labels  []string           // that a session carries after it; sorted
+	Given   []Given            // by the signals in it; nil: it is not scanned
 }
 
 // A Surface is what documents select tools by, apart from name and effect.

@@ -20,9 +20,7 @@ import (
 // Attacks on each gate of a call, one table a condition: gate_<condition>_test.go,
 // gate_errors_test.go for what goes wrong while judging, and gate_outcome_test.go for what a tool
 // does when it runs. Each attack is a call that is admissible but for one thing, on a kernel of its
-// own, and ends with its own reason and a receipt. There is no table for condition 7, the threat
-// scan: this version has none, and refuses policies that ask for it, as the table of uncovered
-// reasons says.
+// own, and ends with its own reason and a receipt.
 
 // kind is how an attack tries to get past a gate.
 type kind string
