@@ -135,6 +135,7 @@ func TestFactsOfAnOutput(t *testing.T) {
 					require.Equal(t, c.outcome, r.Record.Outcome)
 					assert.Equal(t, c.facts, factsOf(w, r))
 					assert.Equal(t, c.facts != "", r.Record.FactsHash != nil)
+					w.MustVerify()
 					if c.facts != "" && keep.Outputs && r.Record.OutputHash != nil {
 						_, err := w.Store.Store.Blob(context.Background(), *r.Record.OutputHash)
 						assert.NoError(t, err, "the output")

@@ -114,6 +114,7 @@ func TestUserMessage(t *testing.T) {
 		want["s"] = append(want["s"], "and again")
 		reopen()
 		w.mustHear(want)
+		w.MustVerify()
 		require.NoError(w.T, w.Kernel.CloseSession(context.Background(), "s"))
 		reopen()
 		w.mustRefuse(w.say("s", "late"), w.Size(), "the session is closed")
@@ -344,6 +345,7 @@ func TestUserMessageThatIsNotStored(t *testing.T) {
 				}
 				w.mustHear(map[string][]string{"s": want})
 				w.mustSay("s", "on")
+				w.MustVerify()
 			})
 		})
 	}
@@ -425,5 +427,6 @@ func TestUserMessageRaces(t *testing.T) {
 			}
 			assert.Equal(t, want, heard[fmt.Sprint("message ", i)], "message %d", i)
 		}
+		w.MustVerify()
 	}
 }
