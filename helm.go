@@ -40,6 +40,10 @@
 // request to sign. The answer goes into Intent.Approvals when the same call is made again; it then
 // runs, once. It is no answer to any other call, nor under another policy. See examples/approvals.
 //
+// A policy may ask who supplied a value: the user in their own words, which the host passes on by
+// [Kernel.UserMessage], or a tool in a fact of an earlier output. It may also ask what the session
+// has read: outputs of untrusted tools taint a session, and tools and threat signals label it.
+//
 // The roots of Options.Trust sign events that change who may sign ([Kernel.Govern]): they add and
 // revoke keys, the kernel's own too, and a freeze denies every call. [Kernel.Swap] replaces the
 // policy under running calls. [Kernel.Narrow] returns a kernel for one task, over the same log,

@@ -68,6 +68,23 @@ type execution struct {
 	facts  []byte // the facts document of the output; nil if the tool declares no facts
 }
 
+// signals returns the threat signals in an output that is released, if the policy of the decision
+// has them looked for.
+func (c *call) signals(o *executor.Outcome) ([]string, error) {
+	tool, released := c.inputs.Tool, o.Reason == contracts.ReasonAllow || o.Reason == contracts.ReasonToolError
+	switch {
+	case !released || o.Form == "" || !c.policy.ScansOutputs(tool):
+		return nil, nil
+	case o.Form == "raw":
+		return c.policy.RawSignals(tool, o.Output), nil
+	}
+	var tree crypto.Tree
+	if err := tree.Parse(o.Output, crypto.Limits{Bytes: len(o.Output), Depth: crypto.MaxDepth}); err != nil {
+		return nil, err
+	}
+	return c.policy.Signals(tool, tree.Root()), nil
+}
+
 // why returns the place of the fault in a run that has no output.
 func (x *execution) why(reason contracts.ReasonCode) string {
 	switch reason {
@@ -128,6 +145,9 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 		if _, err = contracts.ParseFacts(result.Facts); err != nil {
 			return nil, nil, err
 		}
+	}
+	if result.Signals, err = c.signals(o); err != nil {
+		return nil, nil, err
 	}
 	receipt, err := receipts.Build(&p.d.Record, decision, result)
 	if err != nil {
