@@ -1,10 +1,14 @@
 package past
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 )
 
 // A Mark says whether a session is tainted, and its labels. It has its meaning from the [Marks]
@@ -32,7 +36,7 @@ type page [4096]atomic.Uint32
 // A set is the meaning of a mark.
 type set struct {
 	tainted bool
-	labels  []string // sorted
+	labels  []string // sorted by canonical form
 }
 
 // of returns the mark of the entry at an index, the zero Mark if none was set.
@@ -88,8 +92,8 @@ func (m *Marks) add(index uint64) *page {
 	return p
 }
 
-// Read returns whether a session with that mark is tainted, and its labels, sorted. They must not
-// be modified.
+// Read returns whether a session with that mark is tainted, and its labels, sorted by canonical
+// form as in inputs. They must not be modified.
 func (m *Marks) Read(x Mark) (tainted bool, labels []string) {
 	s := m.set(x)
 	return s.tainted, s.labels
@@ -121,15 +125,22 @@ func (m *Marks) union(x, y Mark) Mark {
 func (m *Marks) with(x Mark, tainted bool, labels []string) Mark {
 	s := m.set(x)
 	lacks := func(label string) bool {
-		_, ok := slices.BinarySearch(s.labels, label)
+		_, ok := slices.BinarySearchFunc(s.labels, label, byForm)
 		return !ok
 	}
 	if (s.tainted || !tainted) && !slices.ContainsFunc(labels, lacks) {
 		return x
 	}
 	all := slices.Concat(s.labels, labels)
-	slices.Sort(all)
+	slices.SortFunc(all, byForm)
 	return m.markOf(set{s.tainted || tainted, slices.Clip(slices.Compact(all))})
+}
+
+// byForm compares two labels by their canonical form, which ends with a quote: so "a!" is before
+// "a".
+func byForm(a, b string) int {
+	var x, y [2*contracts.MaxWords + 2]byte
+	return bytes.Compare(crypto.AppendString(x[:0], a), crypto.AppendString(y[:0], b))
 }
 
 // markOf returns the mark of a set, and makes it if there is none.

@@ -50,9 +50,9 @@ type Past interface {
 	// Source returns what a source of values supplied. An error means that this cannot be known.
 	Source(s Source) (Supply, error)
 
-	// Marks returns whether the session is tainted, and its labels, sorted: by the entries before
-	// the call's own, and by those in its parents. The labels must not be modified. An error means
-	// that this cannot be known.
+	// Marks returns whether the session is tainted, and its labels, sorted by canonical form: by
+	// the entries before the call's own, and by those in its parents. The labels must not be
+	// modified. An error means that this cannot be known.
 	Marks() (tainted bool, labels []string, err error)
 
 	// Used reports whether an earlier ALLOW, in this session or another, consumed the request that

@@ -341,3 +341,22 @@ func TestMarksRace(t *testing.T) {
 	assert.Equal(t, "Tpw", w.marks("s2"))
 	assert.Empty(t, w.marks("clean"))
 }
+
+// Labels stand in inputs in the order of their canonical form, which is not that of their bytes: in
+// JSON a quote ends a text, and one in a text has a backslash before it.
+func TestLabelsInCanonicalOrder(t *testing.T) {
+	t.Parallel()
+	w := newOffice(t, func(o *helm.Options) {
+		o.Policy = kerneltest.Compile(t, kerneltest.Edit(t, Mail, "labels: [web, pii]\n",
+			`labels: [web, pii, "web 2", "web!", "web#", "we\"", "we\\", "we"]`+"\n",
+			"labels: [web], limits", `labels: [web, "web 2", "web!", "web#", "we\"", "we\\", "we"], limits`))
+	})
+	w.Tool = kerneltest.Returns(`{}`, nil)
+	w.mustDo("s", "web")
+	d, _ := w.do("s", "post")
+	b, err := w.Store.Store.Blob(context.Background(), d.Record.InputsHash)
+	require.NoError(t, err)
+	in, err := contracts.ParseInputs(b)
+	require.NoError(t, err, "%s", b)
+	assert.Equal(t, &[]string{"we", `we"`, `we\`, "web 2", "web!", "web", "web#"}, in.State.Labels)
+}

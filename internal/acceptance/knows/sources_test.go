@@ -91,9 +91,8 @@ func (w bank) say(session, text string) {
 	require.NoError(w.T, w.Kernel.UserMessage(context.Background(), session, text))
 }
 
-// mustReplay judges every call of the log again, from its inputs alone: record and signals must be
-// those that were signed. others are policies of the log
-// that are not those of the options.
+// mustReplay judges every call of the log again, from its inputs alone: the records must be those
+// that were signed. others are policies of the log that are not those of the options.
 func (w bank) mustReplay(others ...*guardian.Policy) {
 	w.T.Helper()
 	policies := map[contracts.Digest]*guardian.Policy{}
@@ -400,8 +399,8 @@ func TestReceiptWithFacts(t *testing.T) {
 	w.mustReplay()
 }
 
-// A fact that has another pointer after a Swap finds no old value. The same fact under the next version
-// of its bundle finds them.
+// A fact that has another pointer after a Swap finds no old value. The same fact under the next
+// version of its bundle finds them.
 func TestSourceAfterASwap(t *testing.T) {
 	t.Parallel()
 	w := newBank(t)
